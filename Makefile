@@ -1,0 +1,56 @@
+# make            builds build/libwvgd.so, build/libwvgd.a, tests and examples
+# make test       installs missing Debian packages, builds, runs all tests
+# make demo       the same set-up, then an example
+# make install    PREFIX=/usr/local DESTDIR=
+# make sanitize   all tests with ASan and UBSan, some with valgrind
+# make check-clang, bench, format, packages, clean
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc)
+CMAKE_OPTIONS ?=
+MAKEFLAGS += --no-print-directory
+
+build = cmake -S . -B $(1) $(CMAKE_OPTIONS) $(2) && cmake --build $(1) --parallel $(JOBS) $(3)
+ctest = ctest --test-dir $(1) --output-on-failure -j $(JOBS) $(2)
+
+.NOTPARALLEL:
+.PHONY: all cmake packages test demo install sanitize check-clang bench format clean
+
+all: cmake
+	$(call build,build)
+
+cmake:
+	@command -v cmake >/dev/null || { echo "There is no cmake: 'make packages' installs it, and all else that wvgd needs." >&2; exit 1; }
+
+packages:
+	@tools/install-packages
+
+test: packages cmake
+	$(call build,build,-DWVGD_TESTS=ON -DWVGD_EXAMPLES=ON -DWVGD_CHECKS=ON)
+	$(call ctest,build)
+
+demo: packages cmake
+	$(call build,build,-DWVGD_EXAMPLES=ON)
+	build/examples/quickstart
+
+install: all
+	DESTDIR="$(DESTDIR)" cmake --install build --prefix "$(PREFIX)"
+
+sanitize: packages cmake
+	$(call build,build-sanitize,-DWVGD_TESTS=ON -DWVGD_EXAMPLES=ON -DWVGD_CHECKS=OFF "-DWVGD_SANITIZE=address;undefined")
+	$(call ctest,build-sanitize)
+	$(call build,build,-DWVGD_TESTS=ON -DWVGD_CHECKS=ON)
+	$(call ctest,build,-L valgrind)
+
+check-clang: packages cmake
+	$(call build,build-clang,-DCMAKE_C_COMPILER=clang -DWVGD_CHECKS=OFF)
+
+bench: packages cmake
+	$(call build,build,,--target bench_programs)
+	@for program in build/bench/*; do [ ! -x "$$program" ] || { echo "== $$program"; OPENBLAS_NUM_THREADS=1 "$$program" || exit 1; }; done
+
+format:
+	clang-format -i $(wildcard include/*.h src/*.[ch] models/*.[ch] examples/*.[ch] bench/*.[ch] tests/*.[ch] tests/support/*.[ch] \
+	    tests/install/consumer/main.c*)
+
+clean:
+	rm -rf build build-sanitize build-clang demo

@@ -1,0 +1,226 @@
+/* wvgd.h - Bayesian inference by Wasserstein variational gradient descent.
+ *
+ * A fit approximates the density p(z) of a model by N particles z_j. Each owns the cell of points nearest to it under a cost, the mass
+ * beta_j of that cell, and a Gaussian q(z; theta_j) truncated to it. Together: a weighted particle set, a continuous density
+ * (the ensemble), a lower bound on the log evidence (PELBO), an importance-sampled log evidence, and draws.
+ *
+ *     wvgd_options o;  wvgd_options_init(&o);
+ *     wvgd_fit *fit = wvgd_new(&model, &o, NULL, &error);
+ *     wvgd_run(fit, NULL, NULL, &error);
+ *     wvgd_results r;  wvgd_get_results(fit, &r);
+ *     wvgd_free(fit);
+ *
+ * Conventions: arrays are row-major; N particles, D dimensions; logs are natural. The library never prints, exits, reads the
+ * environment, opens files or keeps global state. A fit is used by one thread at a time; different fits are independent.
+ * Every call that can fail returns a wvgd_status and fills *error (which may be NULL) with a sentence for the user.
+ * The same seed gives the same bits as long as the BLAS does; a threaded BLAS should be told to use one thread. */
+#ifndef WVGD_H
+#define WVGD_H
+
+#include <stdint.h>
+#include "wvgd_model.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define WVGD_VERSION "0.1.0"
+
+/* The version of the library that was loaded; WVGD_VERSION is that of the header. */
+const char *wvgd_version(void);
+
+/* ---- did the call work? ------------------------------------------------------------------------------------------------ */
+typedef enum {
+    WVGD_OK = 0,
+    WVGD_E_ARGUMENT, /* an argument or option is out of range, or a call out of order */
+    WVGD_E_MEMORY,   /* no memory */
+    WVGD_E_MODEL,    /* the model returned an error */
+    WVGD_E_NO_DRAWS, /* no draw had a finite density, or no draw fell into a cell: nothing to estimate from */
+    WVGD_E_STATE     /* a saved state is damaged, or belongs to another fit */
+} wvgd_status;
+
+typedef struct {
+    wvgd_status code;
+    char text[256];
+} wvgd_error;
+
+/* ---- options ----------------------------------------------------------------------------------------------------------- */
+typedef enum { WVGD_DIAG, WVGD_FULL, WVGD_LOWRANK } wvgd_family;
+typedef enum { WVGD_HARD, WVGD_SOFT } wvgd_cells;
+typedef enum { WVGD_NATURAL, WVGD_SCORE, WVGD_REPARAM } wvgd_estimator;
+typedef enum { WVGD_MIXTURE, WVGD_REJECT } wvgd_sampler;
+typedef enum { WVGD_SQEUCLID, WVGD_MAHALANOBIS, WVGD_OWN, WVGD_L1, WVGD_LP, WVGD_CALLBACK } wvgd_cost;
+typedef enum { WVGD_INIT_EXPLORE, WVGD_INIT_NORMAL } wvgd_init;
+
+/* c(a, b); fills grad_a[dim] with its gradient in a unless grad_a is NULL. */
+typedef double wvgd_cost_function(void *self, size_t dim, const double *a, const double *b, double *grad_a);
+
+/* Fill with wvgd_options_init, then change fields, or set them by name. Ranges and one line of help each: wvgd_options_describe. */
+typedef struct wvgd_options {
+    size_t size;              /* sizeof(wvgd_options); set by wvgd_options_init */
+    size_t particles;         /* N */
+    wvgd_family family;       /* shape of the components */
+    size_t rank;              /* low-rank family: number of directions beside the diagonal */
+    wvgd_cells cells;         /* what a component sees while it is being fitted; the result always has hard cells */
+    wvgd_cost cost;           /* what "nearest" means */
+    double power;             /* lp cost: sum |a_i - b_i|^power */
+    wvgd_estimator estimator; /* of the component update */
+    wvgd_sampler sampler;     /* where the points of an iteration come from */
+    size_t draws;             /* points a component and iteration; 0: chosen from D and the estimator */
+    wvgd_init init;           /* where particles start when wvgd_new is given none */
+    double init_scale;        /* rough scale of the parameters */
+    size_t max_iter;
+    double max_seconds;       /* 0: no limit */
+    double tol;               /* nats of PELBO that noise and drift may still cost when a run counts as converged */
+    double evidence_se;       /* standard error of the log evidence that the closing draws aim at */
+    uint64_t seed;
+    /* not settable by name */
+    const double *metric;           /* mahalanobis: [D][D] positive definite, c = (a-b)' metric (a-b); NULL: follows the posterior */
+    wvgd_cost_function *cost_function; /* callback cost; called by one thread at a time */
+    void *cost_self;
+} wvgd_options;
+
+void wvgd_options_init(wvgd_options *options);
+
+/* Sets an option from text: wvgd_options_set(&o, "family", "full", &error). Names have '-' or '_' between words. */
+wvgd_status wvgd_options_set(wvgd_options *options, const char *name, const char *value, wvgd_error *error);
+
+/* Writes the value of an option as text that wvgd_options_set takes back to the same value. */
+wvgd_status wvgd_options_get(const wvgd_options *options, const char *name, char *text, size_t size, wvgd_error *error);
+
+/* Row i of the option table, or NULL past its end. */
+typedef struct {
+    const char *name;     /* long name, with '-' */
+    const char *values;   /* "diag|full|lowrank", or the range of a number */
+    const char *initial;  /* default, as text */
+    const char *help;     /* one line */
+} wvgd_option_info;
+const wvgd_option_info *wvgd_options_describe(size_t i);
+
+/* ---- a fit ------------------------------------------------------------------------------------------------------------- */
+typedef struct wvgd_fit wvgd_fit;
+
+/* A new fit of *model. z0: [N][D] starting particles, copied, or NULL to start as options->init says. The model is copied; what it
+ * points to must outlive the fit. Returns NULL and fills *error on failure. All memory of the iterations is allocated here. */
+wvgd_fit *wvgd_new(const wvgd_model *model, const wvgd_options *options, const double *z0, wvgd_error *error);
+void wvgd_free(wvgd_fit *fit); /* accepts NULL */
+
+/* Why a run has ended, or that it has not. */
+typedef enum { WVGD_RUNNING, WVGD_CONVERGED, WVGD_MAX_ITER, WVGD_TIME_UP, WVGD_STOPPED } wvgd_stop;
+const char *wvgd_stop_name(wvgd_stop stop); /* "running", "converged", "max_iter", "time_up", "stopped" */
+
+/* One batch in two halves. wvgd_ask gives n points z[n][D], valid until wvgd_tell; with *gradient set, tell wants their gradients too (else its
+ * grad may be NULL). Asking again without telling gives the same points. When the fit has ended, n is 0. */
+wvgd_status wvgd_ask(wvgd_fit *fit, size_t *n, const double **z, bool *gradient, wvgd_error *error);
+wvgd_status wvgd_tell(wvgd_fit *fit, const double *log_p, const double *grad, wvgd_error *error);
+
+/* ask, evaluate with the model, tell. Does nothing when the fit has ended. */
+wvgd_status wvgd_step(wvgd_fit *fit, wvgd_error *error);
+
+/* What a run is doing, for a progress bar. */
+typedef struct {
+    const char *stage;   /* "explore", "pilot", "fit", "average", "close" */
+    size_t iteration, max_iter, evaluations;
+    double seconds;
+    double pelbo, pelbo_se, ess; /* of the last batch; NAN before the first */
+} wvgd_progress;
+
+/* Called after every batch; a value other than 0 asks the run to stop: it then closes with the best state so far. */
+typedef int wvgd_progress_callback(void *self, const wvgd_progress *progress);
+
+/* Steps until the fit has ended. callback may be NULL. */
+wvgd_status wvgd_run(wvgd_fit *fit, wvgd_progress_callback *callback, void *self, wvgd_error *error);
+
+/* Ends the iterations as if a progress callback had asked for it: the closing pass remains to be run by step or run. */
+void wvgd_stop_now(wvgd_fit *fit);
+
+void wvgd_get_progress(const wvgd_fit *fit, wvgd_progress *progress);
+
+/* ---- results ----------------------------------------------------------------------------------------------------------- */
+typedef struct { double value, se; } wvgd_estimate;
+
+/* Views into the fit, valid until the next tell, step, run or free. While iterations go on they describe the last batch (NAN where only the
+ * closing pass can tell); afterwards all of them describe one partition, estimated from fresh draws. */
+typedef struct wvgd_results {
+    size_t N, D, rank;
+    wvgd_stop stop;
+    size_t iterations, evaluations;
+    size_t bad_points;         /* points with a NaN or +INF density, or with a NaN gradient: weight zero */
+    size_t zero_points;        /* points with density zero (-INFINITY) */
+    double seconds;            /* spent in step and run */
+    double model_seconds;      /* of these, inside log_density */
+
+    const double *z;           /* [N][D] particles */
+    const double *beta;        /* [N] posterior mass of each cell */
+    const double *beta_se;     /* [N] */
+    const double *weight;      /* [N] optimal ensemble weights, softmax of elbo on an independent batch */
+    const double *log_Z;       /* [N] log of the mass that the untruncated component has in its cell */
+    const double *elbo;        /* [N] ELBO_j <= log(beta_j p(x)) */
+    const double *elbo_se;     /* [N] */
+    const double *cell_ess;    /* [N] effective number of closing draws in the cell */
+    const double *cell_pareto_k; /* [N] NAN: too few draws to tell */
+    const double *mu;          /* [N][D] location of the component */
+    const double *sd;          /* [N][D] its marginal standard deviations (before truncation) */
+    const double *chol;        /* [N][D][D] lower Cholesky factor of its covariance; NULL unless the family is full */
+    const double *cell_cov;    /* [N][D][D] covariance of the posterior in the cell (full family), else [N][D] variances */
+
+    wvgd_estimate pelbo;       /* lower bound with the optimal weights */
+    wvgd_estimate pelbo_beta;  /* lower bound with weight beta, as in the paper */
+    wvgd_estimate evidence;    /* importance-sampled log evidence */
+    wvgd_estimate distortion;  /* D = E min_j c(z_j, z) */
+    double ess;                /* effective closing draws, */
+    size_t closing_draws;      /* out of so many */
+    double pareto_k;           /* of their weights; NAN: too few to tell */
+    double pareto_k_limit;     /* reliable below this: min(1 - 1/log10 n, 0.7) */
+    double meanfield_gap;      /* diag: nats that a diagonal Gaussian must lose, predicted; NAN: unknown */
+
+    const double *mean;        /* [D] posterior mean, */
+    const double *var;         /* [D] variance, */
+    const double *mcse;        /* [D] and standard error of the mean, from the weighted closing draws */
+
+    size_t warnings;           /* what a user should know before trusting this; each with a remedy */
+    const char *const *warning;/* [warnings] */
+} wvgd_results;
+
+void wvgd_get_results(const wvgd_fit *fit, wvgd_results *results);
+
+/* Covariance [D][D] of component j (before truncation), whatever the family. */
+wvgd_status wvgd_component_cov(const wvgd_fit *fit, size_t j, double *cov, wvgd_error *error);
+
+/* One row a iteration. */
+typedef struct {
+    size_t iteration, evaluations;
+    double seconds, pelbo, pelbo_se, distortion, ess, step; /* step: nats of KL between this and the next proposal, if taken in full */
+} wvgd_trace_row;
+const wvgd_trace_row *wvgd_trace(const wvgd_fit *fit, size_t *rows);
+const double *wvgd_trace_beta(const wvgd_fit *fit); /* [rows][N] */
+
+/* ---- the fit as a distribution (after it has ended) ------------------------------------------------------------------------ */
+/* Cell of each of n points. */
+wvgd_status wvgd_cell(const wvgd_fit *fit, size_t n, const double *z, size_t *cell, wvgd_error *error);
+
+/* Log density of the ensemble sum_j weight_j q_j at n points: exact but for the Monte Carlo error of log_Z and weight. */
+wvgd_status wvgd_log_q(const wvgd_fit *fit, size_t n, const double *z, double *log_q, wvgd_error *error);
+
+/* n draws z[n][D] from the ensemble; cell[n] may be NULL. The same stream gives the same draws. */
+wvgd_status wvgd_sample(const wvgd_fit *fit, uint64_t stream, size_t n, double *z, size_t *cell, wvgd_error *error);
+
+/* n draws from the posterior by resampling the closing draws with their (Pareto-smoothed) importance weights; index[n] (may be NULL) says which. */
+wvgd_status wvgd_resample(const wvgd_fit *fit, uint64_t stream, size_t n, double *z, size_t *index, wvgd_error *error);
+
+/* The closing draws themselves: *n points z[n][D] with log density log_p[n], normalised log weights log_w[n] and cells. Outputs may be NULL. */
+wvgd_status wvgd_draws(const wvgd_fit *fit, size_t *n, const double **z, const double **log_p, const double **log_w, const uint32_t **cell,
+                       wvgd_error *error);
+
+/* ---- save and go on ---------------------------------------------------------------------------------------------------- */
+/* Bytes that wvgd_save writes now. */
+size_t wvgd_save_size(const wvgd_fit *fit);
+/* The state after the last tell. A fit made by wvgd_new with the same model, options and starting points that restores it continues bit
+ * for bit (but for times) and asks for the same points. For one kind of machine: not portable between byte orders. */
+wvgd_status wvgd_save(const wvgd_fit *fit, void *buffer, size_t size, wvgd_error *error);
+wvgd_status wvgd_restore(wvgd_fit *fit, const void *buffer, size_t size, wvgd_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,91 @@
+/* cell.c - cells L_j = { z : c(z_j, z) < c(z_k, z) for all k } under a cost.
+ *     sqeuclid      |a-b|^2
+ *     mahalanobis   (a-b)' C^-1 (a-b), C given (the inverse metric) or the posterior's covariance, which is followed
+ *     own           (a-b)' V_j^-1 (a-b)/2 + log|V_j|/2, V_j the posterior's covariance in cell j
+ *     l1, lp        sum |a_i-b_i|^p
+ *     callback      the user's                                                     (method, sections 1 and 2) */
+#include "cell.h"
+#include <cblas.h>
+#include <math.h>
+#include <string.h>
+
+static void squared(size_t D, const double *z, size_t n, const double *x, double *out)
+{
+    for (size_t k = 0; k < n; k++) {
+        double sum = 0;
+        for (size_t i = 0; i < D; i++) {
+            double d = x[k * D + i] - z[i];
+            sum += d * d;
+        }
+        out[k] = sum;
+    }
+}
+
+static void powered(size_t D, double p, const double *z, size_t n, const double *x, double *out)
+{
+    for (size_t k = 0; k < n; k++) {
+        double sum = 0;
+        for (size_t i = 0; i < D; i++) {
+            double d = fabs(x[k * D + i] - z[i]);
+            sum += p == 1 ? d : pow(d, p);
+        }
+        out[k] = sum;
+    }
+}
+
+/* |A^-1 (x - z)|^2 */
+static void whitened(const wv_family *family, const double *root, size_t D, const double *z, size_t n, const double *x, double *out, double *y)
+{
+    wv_gauss g = {family, D, 0, z, root, 0};
+    wv_component_whiten(&g, n, x, y, NULL);
+    for (size_t k = 0; k < n; k++)
+        out[k] = cblas_ddot((int)D, y + k * D, 1, y + k * D, 1);
+}
+
+void wv_cell_cost(const wvgd_fit *f, size_t j, const double *z, size_t n, const double *x, double *out, double *y)
+{
+    size_t D = f->D;
+    switch (f->opt.cost) {
+    case WVGD_SQEUCLID: squared(D, z, n, x, out); break;
+    case WVGD_MAHALANOBIS: whitened(f->metric_family, f->now.metric, D, z, n, x, out, y); break;
+    case WVGD_OWN: {
+        wv_gauss own = wv_fit_spread(f, j);
+        double half_log_det = own.family->log_det(D, own.R, own.root);
+        whitened(own.family, own.root, D, z, n, x, out, y);
+        for (size_t k = 0; k < n; k++)
+            out[k] = out[k] / 2 + half_log_det;
+        break;
+    }
+    case WVGD_L1: powered(D, 1, z, n, x, out); break;
+    case WVGD_LP: powered(D, f->opt.power, z, n, x, out); break;
+    case WVGD_CALLBACK:
+        for (size_t k = 0; k < n; k++)
+            out[k] = f->opt.cost_function(f->opt.cost_self, D, z, x + k * D, NULL);
+        break;
+    }
+}
+
+void wv_cell_assign(const wvgd_fit *f, size_t n, const double *x, uint32_t *cell, double *near, double *next)
+{
+    size_t D = f->D;
+    double *cost = f->block, *y = cost + WV_BLOCK;
+    for (size_t first = 0; first < n; first += WV_BLOCK) {
+        size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
+        for (size_t k = first; k < first + here; k++) {
+            cell[k] = 0;
+            near[k] = next[k] = INFINITY;
+        }
+        for (size_t j = 0; j < f->N; j++) {
+            wv_cell_cost(f, j, f->now.z + j * D, here, x + first * D, cost, y);
+            for (size_t k = 0; k < here; k++) {
+                size_t at = first + k;
+                if (cost[k] < near[at]) {
+                    next[at] = near[at];
+                    near[at] = cost[k];
+                    cell[at] = (uint32_t)j;
+                } else if (cost[k] < next[at])
+                    next[at] = cost[k];
+            }
+        }
+    }
+}

@@ -1,0 +1,11 @@
+/* cell.h - costs, nearest particle, cells. */
+#ifndef WV_CELL_H
+#define WV_CELL_H
+#include "fit.h"
+
+/* Costs of n points x from a particle at z that measures as particle j does: out[i] = c(z, x_i). y: [n][D] scratch. */
+void wv_cell_cost(const wvgd_fit *f, size_t j, const double *z, size_t n, const double *x, double *out, double *y);
+
+/* Nearest particle of each point (lowest index on ties), the cost to it and to the second nearest (INFINITY when N = 1). */
+void wv_cell_assign(const wvgd_fit *f, size_t n, const double *x, uint32_t *cell, double *near, double *next);
+#endif

@@ -1,0 +1,234 @@
+/* close.c - two batches of fresh draws from the untruncated mixture of components and particle Gaussians, with a heavy-tailed share.
+ * The trial chooses the ensemble weights, the proposal's weights and the size of the final batch; the final batch, independent of all
+ * choices, gives the bound, the evidence, masses and moments. So the bound is a bound, and no lucky batch stops the draws (method, section 5). */
+#include "close.h"
+#include "cell.h"
+#include "dense.h"
+#include "evidence.h"
+#include "weight.h"
+#include <cblas.h>
+#include <math.h>
+#include <string.h>
+
+/* Shares of the closing proposal: Student-t copies of the components, and one wide t around everything. */
+static const double share_tails = 0.2, share_wide = 0.1, degrees = 4, widening = 2;
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* A t around the whole ensemble: its mean and `widening` times a root of its covariance. Diagonal where no D x D matrix is formed. */
+static void wide_tail(wvgd_fit *f, const double *w)
+{
+    size_t D = f->D;
+    double *m = f->tail_mu, *C = f->square[0];
+    bool full = f->metric_family == wv_family_get(WVGD_FULL);
+    memset(m, 0, D * sizeof *m);
+    for (size_t j = 0; j < f->N; j++)
+        cblas_daxpy((int)D, w[j], f->now.z + j * D, 1, m, 1);
+    if (full)
+        memset(C, 0, D * D * sizeof *C);
+    memset(f->tail_root, 0, D * sizeof *m);
+    for (size_t j = 0; j < f->N; j++) {
+        if (w[j] == 0)
+            continue;
+        wv_gauss q = wv_fit_component(f, j), r = wv_fit_spread(f, j);
+        const wv_gauss *g = f->N > 1 ? &r : &q;
+        for (size_t i = 0; i < D; i++)
+            f->vector[0][i] = f->now.z[j * D + i] - m[i];
+        if (full) {
+            wv_component_cov(g, f->square[1], f->work);
+            cblas_daxpy((int)(D * D), w[j], f->square[1], 1, C, 1);
+            cblas_dger(CblasRowMajor, (int)D, (int)D, w[j], f->vector[0], 1, f->vector[0], 1, C, (int)D);
+        } else {
+            g->family->sd(D, g->R, g->root, f->vector[1]);
+            for (size_t i = 0; i < D; i++)
+                f->tail_root[i] += w[j] * (f->vector[1][i] * f->vector[1][i] + f->vector[0][i] * f->vector[0][i]);
+        }
+    }
+    if (full && wv_dense_chol(D, C, f->square[1]))
+        for (size_t i = 0; i < D * D; i++)
+            f->tail_root[i] = widening * C[i];
+    else if (!full)
+        for (size_t i = 0; i < D; i++)
+            f->tail_root[i] = widening * sqrt(f->tail_root[i]);
+}
+
+/* The closing proposal for ensemble weights w, each share rounded to whole draws out of `planned`. */
+static void propose(wvgd_fit *f, const double *w)
+{
+    size_t N = f->N, c = 0, left = f->s.planned, largest = 0;
+    double central = (1 - share_tails - share_wide) * (N > 1 ? 0.5 : 1);
+    wide_tail(f, w);
+    for (size_t j = 0; j < N; j++) {
+        double a = 0.5 * w[j] + 0.5 / (double)N;
+        f->proposal[j] = (wv_proposal){wv_fit_component(f, j), a * central};
+        f->proposal[N + j] = (wv_proposal){wv_fit_component(f, j), a * share_tails};
+        f->proposal[N + j].q.nu = degrees;
+        if (N > 1)
+            f->proposal[2 * N + j] = (wv_proposal){wv_fit_spread(f, j), a * central};
+    }
+    c = N > 1 ? 3 * N : 2 * N;
+    f->proposal[c] = (wv_proposal){{f->metric_family, f->D, 0, f->tail_mu, f->tail_root, degrees}, share_wide};
+    f->proposals = c + 1;
+    for (c = 0; c < f->proposals; c++) {
+        f->share[c] = (size_t)(f->proposal[c].log_alpha * (double)f->s.planned);
+        left -= f->share[c];
+        if (f->share[c] > f->share[largest])
+            largest = c;
+    }
+    f->share[largest] += left;
+    for (c = 0; c < f->proposals; c++)
+        f->proposal[c].log_alpha = log((double)f->share[c] / (double)f->s.planned);
+}
+
+void wv_close_begin(wvgd_fit *f)
+{
+    size_t least = larger(2000, 100 * f->N);
+    f->s.stage = WV_TRIAL;
+    f->s.closed = 0;
+    f->s.planned = least < f->close_max ? least : f->close_max;
+    wv_evidence_weights(f->N, f->now.elbo, f->weight);
+    memcpy(f->weight_beta, f->weight, f->N * sizeof *f->weight);
+}
+
+wvgd_status wv_close_ask(wvgd_fit *f, wvgd_error *error)
+{
+    size_t n = f->s.planned - f->s.closed, at = 0, done = 0;
+    (void)error;
+    n = n < WV_CHUNK ? n : WV_CHUNK;
+    propose(f, f->weight);
+    for (size_t c = 0; c < f->proposals && at < n; c++) {
+        size_t from = f->s.closed + at > done ? f->s.closed + at - done : 0; /* first draw of this share that belongs to the chunk */
+        if (from < f->share[c]) {
+            size_t count = f->share[c] - from < n - at ? f->share[c] - from : n - at;
+            wv_fit_draw(f, c, f->s.stage == WV_TRIAL ? WV_RNG_TRIAL : WV_RNG_CLOSE, from, count, false, at);
+            at += count;
+        }
+        done += f->share[c];
+    }
+    f->b.n = n;
+    return WVGD_OK;
+}
+
+/* Appends the chunk to the store. */
+static void keep(wvgd_fit *f)
+{
+    size_t n = f->b.n, at = f->s.closed;
+    memcpy(f->close.x + at * f->D, f->b.x, n * f->D * sizeof(double));
+    memcpy(f->close.log_p + at, f->b.log_p, n * sizeof(double));
+    memcpy(f->close.log_m + at, f->b.log_m, n * sizeof(double));
+    memcpy(f->close.log_q + at, f->b.log_q, n * sizeof(double));
+    memcpy(f->close.log_mix[0] + at, f->b.log_mix[0], n * sizeof(double));
+    memcpy(f->close.log_mix[1] + at, f->b.log_mix[1], n * sizeof(double));
+    memcpy(f->close.near + at, f->b.near, n * sizeof(double));
+    memcpy(f->close.cell + at, f->b.cell, n * sizeof(uint32_t));
+    memcpy(f->close.stratum + at, f->b.stratum, n * sizeof(uint32_t));
+    f->s.closed = f->close.n = at + n;
+}
+
+bool wv_close_weights(wvgd_fit *f)
+{
+    for (size_t i = 0; i < f->close.n; i++)
+        f->psi[i] = f->close.log_p[i] - f->close.log_m[i];
+    return wv_weight_normalise(f->close.n, f->psi, f->close_v);
+}
+
+static void masses(wvgd_fit *f, double *beta)
+{
+    memset(beta, 0, f->N * sizeof *beta);
+    for (size_t i = 0; i < f->close.n; i++)
+        beta[f->close.cell[i]] += f->close_v[i];
+}
+
+/* The trial has chosen: weights for the bound, and how many final draws bring the evidence to the wanted standard error (a third more, as the share is itself an estimate). */
+static void plan(wvgd_fit *f)
+{
+    double *elbo = f->elbo, rel;
+    wv_evidence_elbo(f, &f->close, elbo, f->log_Z, NULL);
+    wv_evidence_weights(f->N, elbo, f->weight);
+    masses(f, f->weight_beta);
+    rel = wv_weight_ess(f->close.n, f->close_v) / (double)f->close.n;
+    double wanted = 1.3 * (1 / rel - 1) / (f->opt.evidence_se * f->opt.evidence_se), least = (double)larger(4000, 200 * f->N);
+    f->s.planned = (size_t)fmin(fmax(wanted, least), (double)f->close_max);
+    f->s.stage = WV_FINAL;
+    f->s.closed = f->close.n = 0;
+    memset(f->close.sum_u, 0, f->N * sizeof(double));
+}
+
+static void cell_diagnostics(wvgd_fit *f)
+{
+    for (size_t j = 0; j < f->N; j++) {
+        size_t n = 0;
+        double sum = 0, squares = 0, error = 0;
+        for (size_t i = 0; i < f->close.n; i++) {
+            double v = f->close_v[i], d = v * ((f->close.cell[i] == j) - f->beta[j]);
+            error += d * d;
+            if (f->close.cell[i] != j)
+                continue;
+            sum += v;
+            squares += v * v;
+            f->close_spare[n++] = f->close.log_p[i] - f->close.log_m[i];
+        }
+        f->beta_se[j] = sqrt(error);
+        f->cell_ess[j] = squares > 0 ? sum * sum / squares : 0;
+        f->cell_k[j] = wv_weight_pareto_k(n, f->close_spare, NULL, f->order);
+    }
+}
+
+static void moments(wvgd_fit *f)
+{
+    for (size_t i = 0; i < f->D; i++) {
+        wvgd_estimate mean = wv_evidence_mean(f->close.n, f->close_v, f->close.x + i, f->D);
+        f->mean[i] = mean.value;
+        f->mcse[i] = mean.se;
+        double variance = 0;
+        for (size_t k = 0; k < f->close.n; k++) {
+            double d = f->close.x[k * f->D + i] - mean.value;
+            variance += f->close_v[k] * d * d;
+        }
+        f->var[i] = variance;
+    }
+}
+
+static void finish(wvgd_fit *f)
+{
+    double *h_bar = f->cell_spare;
+    wv_evidence_elbo(f, &f->close, f->elbo, f->log_Z, h_bar);
+    wv_evidence_elbo_se(f, &f->close, f->elbo, f->log_Z, h_bar, f->elbo_se);
+    f->s.bound = wv_evidence_bound(f, &f->close, f->weight, 0, f->elbo, f->log_Z, h_bar);
+    f->s.bound_beta = wv_evidence_bound(f, &f->close, f->weight_beta, 1, f->elbo, f->log_Z, h_bar);
+    f->s.evidence = wv_evidence_importance(&f->close);
+    masses(f, f->beta);
+    wvgd_estimate distortion = wv_evidence_mean(f->close.n, f->close_v, f->close.near, 1);
+    f->s.distortion = distortion.value;
+    f->s.distortion_se = distortion.se;
+    f->s.final_ess = wv_weight_ess(f->close.n, f->close_v);
+    for (size_t i = 0; i < f->close.n; i++)
+        f->psi[i] = f->close.log_p[i] - f->close.log_m[i];
+    f->s.pareto_k = wv_weight_pareto_k(f->close.n, f->psi, f->close_smooth, f->order);
+    cell_diagnostics(f);
+    moments(f);
+    f->s.stage = WV_DONE;
+}
+
+wvgd_status wv_close_tell(wvgd_fit *f, wvgd_error *error)
+{
+    const double *const w[2] = {f->weight, f->weight_beta};
+    memset(f->b.sum_u, 0, f->N * sizeof(double));
+    wv_cell_assign(f, f->b.n, f->b.x, f->b.cell, f->b.near, f->b.next);
+    wv_weight_mixture(f, &f->b, 0, f->b.n, w);
+    for (size_t j = 0; j < f->N; j++)
+        f->close.sum_u[j] += f->b.sum_u[j];
+    keep(f);
+    if (f->s.closed < f->s.planned)
+        return WVGD_OK;
+    if (!wv_close_weights(f))
+        return wv_fail(error, WVGD_E_NO_DRAWS, "none of %zu closing draws has a finite log density: there is nothing to estimate from", f->close.n);
+    if (f->s.stage == WV_TRIAL)
+        plan(f);
+    else
+        finish(f);
+    return WVGD_OK;
+}

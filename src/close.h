@@ -1,0 +1,15 @@
+/* close.h - the closing pass: fresh draws after the last iteration, so that all results describe one partition. */
+#ifndef WV_CLOSE_H
+#define WV_CLOSE_H
+#include "fit.h"
+
+/* Enters the first closing stage, the trial. */
+void wv_close_begin(wvgd_fit *f);
+
+/* One chunk of closing draws, of the trial or the final stage. */
+wvgd_status wv_close_ask(wvgd_fit *f, wvgd_error *error);
+wvgd_status wv_close_tell(wvgd_fit *f, wvgd_error *error);
+
+/* Normalised posterior weights of the stored draws; false when all are zero. */
+bool wv_close_weights(wvgd_fit *f);
+#endif

@@ -1,0 +1,331 @@
+/* component.c - the families, each a table of functions on its root. See component.h for what a root is. */
+#include "component.h"
+#include "dense.h"
+#include <cblas.h>
+#include <math.h>
+#include <string.h>
+
+static const double half_log_2pi = 0.918938533204672741780, pi = 3.141592653589793238463;
+
+/* ---- diag ---------------------------------------------------------------------------------------------------------------- */
+static size_t diag_size(size_t D, size_t R)
+{
+    (void)R;
+    return D;
+}
+
+static double diag_log_det(size_t D, size_t R, const double *s)
+{
+    double sum = 0;
+    (void)R;
+    for (size_t i = 0; i < D; i++)
+        sum += log(s[i]);
+    return sum;
+}
+
+static void diag_colour(size_t D, size_t R, const double *s, size_t n, double *y, double *work)
+{
+    (void)R, (void)work;
+    for (size_t k = 0; k < n; k++)
+        for (size_t i = 0; i < D; i++)
+            y[k * D + i] *= s[i];
+}
+
+static void diag_whiten(size_t D, size_t R, const double *s, size_t n, double *x, double *work)
+{
+    (void)R, (void)work;
+    for (size_t k = 0; k < n; k++)
+        for (size_t i = 0; i < D; i++)
+            x[k * D + i] /= s[i];
+}
+
+static void diag_set_sd(size_t D, size_t R, double *s, const double *sd)
+{
+    (void)R;
+    memcpy(s, sd, D * sizeof *s);
+}
+
+static void diag_sd(size_t D, size_t R, const double *s, double *sd)
+{
+    (void)R;
+    memcpy(sd, s, D * sizeof *sd);
+}
+
+static bool diag_absorb(size_t D, size_t R, double *s, double *C, double *work)
+{
+    (void)R, (void)work;
+    for (size_t i = 0; i < D; i++)
+        s[i] *= sqrt(C[i * D + i]);
+    return true;
+}
+
+/* ---- full ---------------------------------------------------------------------------------------------------------------- */
+static size_t full_size(size_t D, size_t R)
+{
+    (void)R;
+    return D * D;
+}
+
+static double full_log_det(size_t D, size_t R, const double *L)
+{
+    double sum = 0;
+    (void)R;
+    for (size_t i = 0; i < D; i++)
+        sum += log(L[i * D + i]);
+    return sum;
+}
+
+static void full_colour(size_t D, size_t R, const double *L, size_t n, double *y, double *work)
+{
+    (void)R, (void)work;
+    cblas_dtrmm(CblasRowMajor, CblasRight, CblasLower, CblasTrans, CblasNonUnit, (int)n, (int)D, 1.0, L, (int)D, y, (int)D);
+}
+
+static void full_whiten(size_t D, size_t R, const double *L, size_t n, double *x, double *work)
+{
+    (void)R, (void)work;
+    cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, CblasTrans, CblasNonUnit, (int)n, (int)D, 1.0, L, (int)D, x, (int)D);
+}
+
+static void full_pull(size_t D, size_t R, const double *L, size_t n, double *g, double *work)
+{
+    (void)R, (void)work;
+    cblas_dtrmm(CblasRowMajor, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, (int)n, (int)D, 1.0, L, (int)D, g, (int)D);
+}
+
+static void full_push(size_t D, size_t R, const double *L, size_t n, double *y, double *work)
+{
+    (void)R, (void)work;
+    cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, (int)n, (int)D, 1.0, L, (int)D, y, (int)D);
+}
+
+static void full_set_sd(size_t D, size_t R, double *L, const double *sd)
+{
+    (void)R;
+    memset(L, 0, D * D * sizeof *L);
+    for (size_t i = 0; i < D; i++)
+        L[i * D + i] = sd[i];
+}
+
+static void full_sd(size_t D, size_t R, const double *L, double *sd)
+{
+    (void)R;
+    for (size_t i = 0; i < D; i++)
+        sd[i] = cblas_dnrm2((int)(i + 1), L + i * D, 1);
+}
+
+/* L <- L chol(C): a product of lower triangles is one, and C is well conditioned whatever L is. */
+static bool full_absorb(size_t D, size_t R, double *L, double *C, double *work)
+{
+    (void)R;
+    if (!wv_dense_chol(D, C, work))
+        return false;
+    cblas_dtrmm(CblasRowMajor, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, 1.0, C, (int)D, L, (int)D);
+    for (size_t i = 0; i < D; i++)
+        memset(L + i * D + i + 1, 0, (D - i - 1) * sizeof *L);
+    return true;
+}
+
+/* ---- lowrank --------------------------------------------------------------------------------------------------------------- */
+static size_t low_size(size_t D, size_t R)
+{
+    return D + R + R * D;
+}
+
+static double low_log_det(size_t D, size_t R, const double *root)
+{
+    double sum = diag_log_det(D, 0, root);
+    for (size_t r = 0; r < R; r++)
+        sum += 0.5 * log(root[D + r]);
+    return sum;
+}
+
+/* rows x += (x Q') diag(e^power - 1) Q */
+static void spikes(size_t D, size_t R, const double *root, double power, size_t n, double *x, double *work)
+{
+    const double *e = root + D, *Q = e + R;
+    if (!n)
+        return;
+    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)n, (int)R, (int)D, 1.0, x, (int)D, Q, (int)D, 0.0, work, (int)R);
+    for (size_t k = 0; k < n; k++)
+        for (size_t r = 0; r < R; r++)
+            work[k * R + r] *= pow(e[r], power) - 1.0;
+    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)n, (int)D, (int)R, 1.0, work, (int)R, Q, (int)D, 1.0, x, (int)D);
+}
+
+static void low_colour(size_t D, size_t R, const double *root, size_t n, double *y, double *work)
+{
+    spikes(D, R, root, 0.5, n, y, work);
+    diag_colour(D, 0, root, n, y, NULL);
+}
+
+static void low_whiten(size_t D, size_t R, const double *root, size_t n, double *x, double *work)
+{
+    diag_whiten(D, 0, root, n, x, NULL);
+    spikes(D, R, root, -0.5, n, x, work);
+}
+
+static void low_pull(size_t D, size_t R, const double *root, size_t n, double *g, double *work)
+{
+    diag_colour(D, 0, root, n, g, NULL);
+    spikes(D, R, root, 0.5, n, g, work);
+}
+
+static void low_push(size_t D, size_t R, const double *root, size_t n, double *y, double *work)
+{
+    spikes(D, R, root, -0.5, n, y, work);
+    diag_whiten(D, 0, root, n, y, NULL);
+}
+
+static void low_set_sd(size_t D, size_t R, double *root, const double *sd)
+{
+    memcpy(root, sd, D * sizeof *root);
+    memset(root + D, 0, (R + R * D) * sizeof *root);
+    for (size_t r = 0; r < R; r++) {
+        root[D + r] = 1.0;
+        root[D + R + r * D + r % D] = 1.0; /* any orthonormal rows do while e = 1 */
+    }
+}
+
+/* The member of the family closest in reverse KL to a Gaussian of precision P (in coordinates scaled by the old s): at the optimum e_k = 1/t_k
+ * with t_k, q_k eigenpairs of S P S, those that gain most, (t - 1 - log t)/2, and diag(P C) = 1. Alternates the two. */
+static bool low_project(size_t D, size_t R, double *root, const double *P, double *work)
+{
+    double *e = root + D, *Q = e + R, *s = work, *T = s + D, *t = T + D * D, *syev = t + D;
+    for (size_t i = 0; i < D; i++)
+        s[i] = 1.0 / sqrt(P[i * D + i]);
+    for (int round = 0; round < 12; round++) {
+        for (size_t i = 0; i < D; i++)
+            for (size_t k = 0; k < D; k++)
+                T[i * D + k] = s[i] * P[i * D + k] * s[k];
+        if (!wv_dense_eigh(D, T, t, syev))
+            return false;
+        for (size_t r = 0, low = 0, high = D; r < R; r++) { /* the extreme eigenvalues on either side gain most */
+            double a = t[low] - 1.0 - log(t[low]), b = t[high - 1] - 1.0 - log(t[high - 1]);
+            size_t k = a > b ? low++ : --high;
+            e[r] = 1.0 / t[k];
+            memcpy(Q + r * D, T + k * D, D * sizeof *Q);
+        }
+        /* diag(P C), C = S (I + Q'(e-1)Q) S, with S P S q_r = q_r / e_r */
+        for (size_t i = 0; i < D; i++) {
+            double d = s[i] * s[i] * P[i * D + i];
+            for (size_t r = 0; r < R; r++)
+                d += (e[r] - 1.0) / e[r] * Q[r * D + i] * Q[r * D + i];
+            s[i] /= sqrt(fmin(fmax(d, 0.25), 4.0));
+        }
+    }
+    for (size_t i = 0; i < D; i++)
+        root[i] *= s[i];
+    return true;
+}
+
+static void low_sd(size_t D, size_t R, const double *root, double *sd)
+{
+    const double *e = root + D, *Q = e + R;
+    for (size_t i = 0; i < D; i++) {
+        double v = 1.0;
+        for (size_t r = 0; r < R; r++)
+            v += (e[r] - 1.0) * Q[r * D + i] * Q[r * D + i];
+        sd[i] = root[i] * sqrt(v);
+    }
+}
+
+static bool low_absorb(size_t D, size_t R, double *root, double *C, double *work)
+{
+    double *e = work, *spare = e + D, *K = spare + D * D, *syev = K + D * D;
+    if (!wv_dense_eigh(D, C, e, syev))
+        return false;
+    for (size_t i = 0; i < D; i++)
+        e[i] = 1.0 / e[i];
+    wv_dense_rebuild(D, C, e, K, spare);
+    memcpy(C, K, D * D * sizeof *C);
+    K = C;
+    /* precision in coordinates scaled by s: G K G with the symmetric G = I + Q'(e^-1/2 - 1) Q */
+    spikes(D, R, root, -0.5, D, K, work);
+    for (size_t i = 0; i < D; i++)
+        for (size_t k = 0; k < i; k++) {
+            double swap = K[i * D + k];
+            K[i * D + k] = K[k * D + i];
+            K[k * D + i] = swap;
+        }
+    spikes(D, R, root, -0.5, D, K, work);
+    return low_project(D, R, root, K, work);
+}
+
+static const wv_family families[] = {
+    [WVGD_DIAG] = {"diag", diag_size, diag_log_det, diag_colour, diag_whiten, diag_colour, diag_whiten, diag_set_sd, diag_sd, diag_absorb},
+    [WVGD_FULL] = {"full", full_size, full_log_det, full_colour, full_whiten, full_pull, full_push, full_set_sd, full_sd, full_absorb},
+    [WVGD_LOWRANK] = {"lowrank", low_size, low_log_det, low_colour, low_whiten, low_pull, low_push, low_set_sd, low_sd, low_absorb},
+};
+
+const wv_family *wv_family_get(wvgd_family family)
+{
+    return &families[family];
+}
+
+size_t wv_component_row_work(size_t R, size_t n)
+{
+    return n * R;
+}
+
+size_t wv_component_absorb_work(size_t D)
+{
+    return 2 * D + 2 * D * D + wv_dense_eigh_work(D);
+}
+
+/* ---- on any family ----------------------------------------------------------------------------------------------------------- */
+void wv_component_whiten(const wv_gauss *q, size_t n, const double *x, double *y, double *work)
+{
+    for (size_t k = 0; k < n; k++)
+        for (size_t i = 0; i < q->D; i++)
+            y[k * q->D + i] = x[k * q->D + i] - q->mu[i];
+    q->family->whiten(q->D, q->R, q->root, n, y, work);
+}
+
+void wv_component_log_density(const wv_gauss *q, size_t n, const double *x, double *log_q, double *y, double *work)
+{
+    double D = (double)q->D, nu = q->nu, constant = -q->family->log_det(q->D, q->R, q->root);
+    if (nu > 0)
+        constant += lgamma((nu + D) / 2) - lgamma(nu / 2) - D / 2 * log(nu * pi);
+    else
+        constant -= D * half_log_2pi;
+    wv_component_whiten(q, n, x, y, work);
+    for (size_t k = 0; k < n; k++) {
+        double r = cblas_ddot((int)q->D, y + k * q->D, 1, y + k * q->D, 1);
+        log_q[k] = constant - (nu > 0 ? (nu + D) / 2 * log1p(r / nu) : r / 2);
+    }
+}
+
+void wv_component_draw(const wv_gauss *q, const wv_stream *stream, uint64_t first, size_t n, bool antithetic, double *x, double *work)
+{
+    size_t D = q->D;
+    for (size_t k = 0; k < n; k++) {
+        uint64_t draw = first + k;
+        wv_rng_normal(stream, antithetic ? draw / 2 : draw, D, x + k * D);
+        if (antithetic && draw % 2)
+            cblas_dscal((int)D, -1.0, x + k * D, 1);
+        if (q->nu > 0) { /* t: normal over the root of chi^2_nu / nu, nu an even number: a sum of exponentials */
+            wv_stream tail = *stream;
+            double u[8], chi = 0;
+            size_t halves = (size_t)(q->nu / 2);
+            tail.use = WV_RNG_TAIL;
+            wv_rng_uniform(&tail, draw, halves, u);
+            for (size_t i = 0; i < halves; i++)
+                chi -= 2 * log(u[i]);
+            cblas_dscal((int)D, sqrt(q->nu / chi), x + k * D, 1);
+        }
+    }
+    q->family->colour(D, q->R, q->root, n, x, work);
+    for (size_t k = 0; k < n; k++)
+        cblas_daxpy((int)D, 1.0, q->mu, 1, x + k * D, 1);
+}
+
+void wv_component_cov(const wv_gauss *q, double *cov, double *work)
+{
+    size_t D = q->D;
+    memset(cov, 0, D * D * sizeof *cov); /* rows of A' first: pull of the unit vectors gives A' */
+    for (size_t i = 0; i < D; i++)
+        cov[i * D + i] = 1.0;
+    q->family->pull(D, q->R, q->root, D, cov, work); /* row i = A' e_i = row i of A */
+    q->family->colour(D, q->R, q->root, D, cov, work); /* row i = A (row i of A)' = row i of A A' */
+}

@@ -1,0 +1,21 @@
+/* error.c - errors as data. */
+#include "error.h"
+#include <stdarg.h>
+#include <stdio.h>
+
+wvgd_status wv_fail(wvgd_error *error, wvgd_status code, const char *format, ...)
+{
+    if (error) {
+        va_list args;
+        va_start(args, format);
+        error->code = code;
+        vsnprintf(error->text, sizeof error->text, format, args);
+        va_end(args);
+    }
+    return code;
+}
+
+size_t wv_times(size_t a, size_t b)
+{
+    return b && a > SIZE_MAX / b ? SIZE_MAX : a * b;
+}

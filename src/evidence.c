@@ -1,0 +1,127 @@
+/* evidence.c - bounds and evidence from points z_i drawn from a mixture m, u_j = q_j/m, v = p~/m (method, section 5).
+ *     Z_j    = sum_{i in cell j} u_j / sum_i u_j                 E_m[u_j] = 1 is known, so dividing by it removes noise: all of it when Z_j = 1
+ *     ELBO_j = E_qj[h] + log Z_j,  h = log p~ - log q_j           E_qj by u_j over the points in cell j
+ *     PELBO  = sum_j w_j (ELBO_j - log w_j)
+ * The influence of a point on PELBO is sum_j w_j [ u_j 1_j (h - h_bar_j + 1)/Z_j - u_j ]; its variance within strata gives the standard error.
+ * A point of density zero belongs to no cell: components are cut to the support as well. */
+#include "evidence.h"
+#include "weight.h"
+#include <math.h>
+#include <string.h>
+
+void wv_evidence_elbo(const wvgd_fit *f, const wv_batch *b, double *elbo, double *log_Z, double *h_bar)
+{
+    double *sum = elbo, *mean = h_bar ? h_bar : f->cell_spare;
+    memset(sum, 0, f->N * sizeof *sum);
+    memset(mean, 0, f->N * sizeof *mean);
+    for (size_t i = 0; i < b->n; i++)
+        if (b->log_p[i] > -INFINITY) {
+            double u = exp(b->log_q[i] - b->log_m[i]);
+            sum[b->cell[i]] += u;
+            if (u > 0)
+                mean[b->cell[i]] += u * (b->log_p[i] - b->log_q[i]);
+        }
+    for (size_t j = 0; j < f->N; j++) {
+        mean[j] = sum[j] > 0 ? mean[j] / sum[j] : 0;
+        log_Z[j] = sum[j] > 0 ? log(fmin(sum[j] / b->sum_u[j], 1)) : -INFINITY;
+        elbo[j] = mean[j] + log_Z[j];
+    }
+}
+
+/* Stratified variance of the mean of psi: sum over strata of n_s Var_s / n^2. Points of a stratum are consecutive. */
+static double stratified(size_t n, const uint32_t *stratum, const double *psi)
+{
+    double total = 0;
+    for (size_t i = 0, end; i < n; i = end) {
+        double mean = 0, squares = 0;
+        for (end = i; end < n && stratum[end] == stratum[i]; end++)
+            mean += psi[end];
+        double size = (double)(end - i);
+        mean /= size;
+        for (size_t k = i; k < end; k++)
+            squares += (psi[k] - mean) * (psi[k] - mean);
+        total += size > 1 ? size * squares / (size - 1) : squares;
+    }
+    return total / ((double)n * (double)n);
+}
+
+wvgd_estimate wv_evidence_bound(const wvgd_fit *f, const wv_batch *b, const double *w, int which, const double *elbo, const double *log_Z,
+                                const double *h_bar)
+{
+    wvgd_estimate bound = {0, NAN};
+    double kept = 0;
+    for (size_t j = 0; j < f->N; j++)
+        if (w[j] > 0 && elbo[j] > -INFINITY)
+            kept += w[j];
+    if (!(kept > 0))
+        return (wvgd_estimate){-INFINITY, INFINITY};
+    for (size_t j = 0; j < f->N; j++)
+        if (w[j] > 0 && elbo[j] > -INFINITY)
+            bound.value += w[j] / kept * (elbo[j] - log(w[j] / kept));
+    for (size_t i = 0; i < b->n; i++) {
+        size_t j = b->cell[i];
+        double psi = -exp(b->log_mix[which][i] - b->log_m[i]);
+        if (b->log_p[i] > -INFINITY && w[j] > 0 && elbo[j] > -INFINITY)
+            psi += w[j] / kept * exp(b->log_q[i] - b->log_m[i] - log_Z[j]) * (b->log_p[i] - b->log_q[i] - h_bar[j] + 1);
+        f->psi[i] = psi;
+    }
+    bound.se = sqrt(stratified(b->n, b->stratum, f->psi));
+    return bound;
+}
+
+void wv_evidence_elbo_se(const wvgd_fit *f, const wv_batch *b, const double *elbo, const double *log_Z, const double *h_bar, double *se)
+{
+    memset(se, 0, f->N * sizeof *se);
+    for (size_t i = 0; i < b->n; i++) {
+        size_t j = b->cell[i];
+        if (b->log_p[i] > -INFINITY && elbo[j] > -INFINITY) {
+            double u = exp(b->log_q[i] - b->log_m[i] - log_Z[j]), d = b->log_p[i] - b->log_q[i] - h_bar[j] + 1 - exp(log_Z[j]);
+            se[j] += u > 0 ? u * u * d * d : 0;
+        }
+    }
+    for (size_t j = 0; j < f->N; j++)
+        se[j] = elbo[j] > -INFINITY ? sqrt(se[j] / (double)b->n + 1 - exp(log_Z[j])) / sqrt((double)b->n) : NAN; /* points outside: u_j of about 1 */
+}
+
+wvgd_estimate wv_evidence_importance(const wv_batch *b)
+{
+    double top = -INFINITY, mean = 0, squares = 0, n = (double)b->n;
+    for (size_t i = 0; i < b->n; i++)
+        top = fmax(top, b->log_p[i] - b->log_m[i]);
+    if (top == -INFINITY)
+        return (wvgd_estimate){-INFINITY, INFINITY};
+    for (size_t i = 0; i < b->n; i++)
+        mean += exp(b->log_p[i] - b->log_m[i] - top) / n;
+    for (size_t i = 0; i < b->n; i++) {
+        double d = exp(b->log_p[i] - b->log_m[i] - top) - mean;
+        squares += d * d;
+    }
+    return (wvgd_estimate){top + log(mean), sqrt(squares / (n - 1) / n) / mean};
+}
+
+void wv_evidence_weights(size_t N, const double *elbo, double *weight)
+{
+    if (!wv_weight_normalise(N, elbo, weight))
+        for (size_t j = 0; j < N; j++)
+            weight[j] = 1 / (double)N;
+    double kept = 0;
+    for (size_t j = 0; j < N; j++)
+        kept += weight[j] = weight[j] > 1e-12 ? weight[j] : 0;
+    for (size_t j = 0; j < N; j++)
+        weight[j] /= kept;
+}
+
+wvgd_estimate wv_evidence_mean(size_t n, const double *v, const double *values, size_t stride)
+{
+    wvgd_estimate e = {0, 0};
+    for (size_t i = 0; i < n; i++)
+        if (v[i] > 0)
+            e.value += v[i] * values[i * stride];
+    for (size_t i = 0; i < n; i++)
+        if (v[i] > 0) {
+            double d = v[i] * (values[i * stride] - e.value);
+            e.se += d * d;
+        }
+    e.se = sqrt(e.se);
+    return e;
+}

@@ -1,0 +1,385 @@
+/* fit.c - new, free, ask, tell, step, run. A fit goes through stages; each stage makes a batch of points (ask) and takes their log densities
+ * (tell), and tell decides which stage comes next:
+ *     [pilot ->] search -> average -> trial -> final -> done */
+#include "fit.h"
+#include "cell.h"
+#include "close.h"
+#include "dense.h"
+#include "evidence.h"
+#include "joint.h"
+#include "options.h"
+#include <cblas.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* ---- stages --------------------------------------------------------------------------------------------------------------------- */
+typedef struct {
+    const char *name;
+    wvgd_status (*ask)(wvgd_fit *, wvgd_error *);
+    wvgd_status (*tell)(wvgd_fit *, wvgd_error *);
+    bool gradient; /* wants gradients where the model has them */
+} stage;
+
+static const stage stages[] = {
+    [WV_PILOT] = {"pilot", wv_joint_pilot_ask, wv_joint_pilot_tell, true},
+    [WV_SEARCH] = {"fit", wv_joint_ask, wv_joint_tell, true},
+    [WV_AVERAGE] = {"average", wv_joint_ask, wv_joint_tell, true},
+    [WV_TRIAL] = {"close", wv_close_ask, wv_close_tell, false},
+    [WV_FINAL] = {"close", wv_close_ask, wv_close_tell, false},
+    [WV_DONE] = {"done", NULL, NULL, false},
+};
+
+/* ---- views ---------------------------------------------------------------------------------------------------------------------- */
+wv_gauss wv_fit_component(const wvgd_fit *f, size_t j)
+{
+    return (wv_gauss){f->family, f->D, f->R, f->now.mu + j * f->D, f->now.root + j * f->family->size(f->D, f->R), 0};
+}
+
+wv_gauss wv_fit_spread(const wvgd_fit *f, size_t j)
+{
+    return (wv_gauss){f->cell_family, f->D, 0, f->now.z + j * f->D, f->now.spread + j * f->cell_family->size(f->D, 0), 0};
+}
+
+void wv_fit_draw(wvgd_fit *f, size_t k, wv_rng_use use, uint64_t first, size_t n, bool antithetic, size_t at)
+{
+    /* closing draws are numbered through their whole stage, all others within their batch */
+    bool closing = use == WV_RNG_TRIAL || use == WV_RNG_CLOSE;
+    wv_stream stream = {f->opt.seed, use, closing ? 0 : f->s.batch, k};
+    wv_component_draw(&f->proposal[k].q, &stream, first, n, antithetic, f->b.x + at * f->D, f->work);
+    for (size_t i = at; i < at + n; i++)
+        f->b.stratum[i] = (uint32_t)k;
+}
+
+/* ---- memory --------------------------------------------------------------------------------------------------------------------- */
+typedef struct {
+    double **where;
+    size_t count;
+} slot;
+
+/* One zeroed block for all slots, or NULL. */
+static double *carve(const slot *slots, size_t n, size_t *total)
+{
+    size_t sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        size_t count = (slots[i].count == SIZE_MAX || slots[i].count > SIZE_MAX / 16 - sum) ? SIZE_MAX : slots[i].count;
+        if (count == SIZE_MAX)
+            return NULL;
+        sum += count;
+    }
+    double *block = calloc(sum ? sum : 1, sizeof *block);
+    for (size_t i = 0, at = 0; block && i < n; at += slots[i++].count)
+        *slots[i].where = slots[i].count ? block + at : NULL;
+    *total = sum;
+    return block;
+}
+
+static bool carve_saved(wvgd_fit *f)
+{
+    size_t N = f->N, D = f->D, ND = wv_times(N, D), root = wv_times(N, f->family->size(D, f->R));
+    size_t spread = wv_times(N, f->cell_family->size(D, 0)), metric = f->metric_family->size(D, 0);
+    size_t adam = f->opt.estimator == WVGD_REPARAM ? wv_times(2, ND + root) : 0, pilot = f->pilot ? D * D : 0;
+    const slot slots[] = {
+        {&f->now.z, ND}, {&f->now.mu, ND}, {&f->now.root, root}, {&f->now.spread, spread}, {&f->now.metric, metric}, {&f->now.centre, D}, {&f->now.elbo, N},
+        {&f->best.z, ND}, {&f->best.mu, ND}, {&f->best.root, root}, {&f->best.spread, spread}, {&f->best.metric, metric}, {&f->best.centre, D}, {&f->best.elbo, N},
+        {&f->pilot_mu, f->pilot ? D : 0}, {&f->pilot_root, pilot}, {&f->adam, adam},
+        {&f->beta, N}, {&f->beta_se, N}, {&f->weight, N}, {&f->weight_beta, N}, {&f->log_Z, N}, {&f->elbo, N}, {&f->elbo_se, N}, {&f->cell_ess, N}, {&f->cell_k, N},
+        {&f->close.sum_u, N}, {&f->mean, D}, {&f->var, D}, {&f->mcse, D},
+    };
+    f->saved = carve(slots, sizeof slots / sizeof *slots, &f->saved_size);
+    f->ensemble_size = f->saved ? (size_t)(f->best.z - f->now.z) : 0;
+    return f->saved != NULL;
+}
+
+static bool carve_scratch(wvgd_fit *f)
+{
+    size_t N = f->N, D = f->D, n = f->n_max, nD = wv_times(n, D), C = f->close_max, any = n > C ? n : C, unused;
+    size_t square = f->dense ? D * D : 0, p = f->p_max, rows = n > D ? n : D;
+    size_t work = wv_component_row_work(f->R, rows), absorb = wv_component_absorb_work(f->dense ? D : 1);
+    bool soft = f->opt.cells == WVGD_SOFT && N > 1;
+    const slot slots[] = {
+        {&f->b.x, nD}, {&f->b.log_p, n}, {&f->b.grad, f->model.has_gradient ? nD : 0}, {&f->b.log_m, n}, {&f->b.log_q, n}, {&f->b.log_mix[0], n},
+        {&f->b.log_mix[1], n}, {&f->b.near, n}, {&f->b.next, n}, {&f->b.sum_u, N},
+        {&f->close.x, wv_times(C, D)}, {&f->close.log_p, C}, {&f->close.log_m, C}, {&f->close.log_q, C}, {&f->close.log_mix[0], C}, {&f->close.log_mix[1], C},
+        {&f->close.near, C}, {&f->close_v, C}, {&f->close_smooth, C}, {&f->close_spare, C},
+        {&f->tail_mu, D}, {&f->tail_root, f->metric_family->size(D, 0)}, {&f->block, wv_times(WV_BLOCK, N + D + 2)},
+        {&f->gx, nD}, {&f->gg, nD}, {&f->glp, n}, {&f->glu, n}, {&f->glv, n}, {&f->gu, n}, {&f->ga, n}, {&f->gr, n},
+        {&f->y, nD}, {&f->gy, nD}, {&f->uy, nD}, {&f->soft_grad, soft ? nD : 0},
+        {&f->square[0], square}, {&f->square[1], square}, {&f->square[2], square}, {&f->square[3], square}, {&f->square[4], square}, {&f->square[5], square},
+        {&f->vector[0], D}, {&f->vector[1], D}, {&f->vector[2], D}, {&f->vector[3], D}, {&f->vector[4], D}, {&f->vector[5], D}, {&f->vector[6], D},
+        {&f->vector[7], D}, {&f->vector[8], D}, {&f->vector[9], D},
+        {&f->T, wv_times(WV_BLOCK, p)}, {&f->F, wv_times(p, p)}, {&f->Fc, p}, {&f->Fm, p},
+        {&f->syev, wv_dense_eigh_work(f->dense ? D : 1)}, {&f->work, work > absorb ? work : absorb},
+        {&f->sd_view, wv_times(N, D)}, {&f->spread_view, wv_times(N, f->cell_family->size(D, 0))},
+        {&f->told_log_p, n}, {&f->told_grad, f->model.has_gradient ? nD : 0}, {&f->psi, any}, {&f->pooled, n}, {&f->moving, n}, {&f->cell_spare, N}, {&f->step_kl, N},
+    };
+    f->scratch = carve(slots, sizeof slots / sizeof *slots, &unused);
+    f->scratch_index = calloc(wv_times(2, n) + wv_times(2, C) + any, sizeof(uint32_t));
+    f->proposal = calloc(wv_times(3, N) + 1, sizeof *f->proposal);
+    f->share = calloc(wv_times(3, N) + 1, sizeof *f->share);
+    f->start = calloc(N + 1, sizeof *f->start);
+    if (!f->scratch || !f->scratch_index || !f->proposal || !f->share || !f->start)
+        return false;
+    f->b.cell = f->scratch_index;
+    f->b.stratum = f->b.cell + n;
+    f->close.cell = f->b.stratum + n;
+    f->close.stratum = f->close.cell + C;
+    f->order = f->close.stratum + C;
+    return true;
+}
+
+void wvgd_free(wvgd_fit *f)
+{
+    if (!f)
+        return;
+    free(f->saved);
+    free(f->scratch);
+    free(f->scratch_index);
+    free(f->proposal);
+    free(f->share);
+    free(f->start);
+    free(f->trace);
+    free(f->trace_beta);
+    free(f);
+}
+
+/* ---- new ------------------------------------------------------------------------------------------------------------------------ */
+static wvgd_status check(const wvgd_model *model, const wvgd_options *o, const double *z0, wvgd_error *error)
+{
+    wvgd_status status = wv_options_check(o, error);
+    if (status != WVGD_OK)
+        return status;
+    if (model->dim < 1 || model->dim > 1000000)
+        return wv_fail(error, WVGD_E_ARGUMENT, "the model has %zu dimensions: expected 1..1000000", model->dim);
+    if (!model->has_gradient && o->estimator != WVGD_SCORE)
+        return wv_fail(error, WVGD_E_ARGUMENT, "the model has no gradient: use estimator score");
+    if (o->family == WVGD_FULL && model->dim > 10 * WV_DENSE)
+        return wv_fail(error, WVGD_E_ARGUMENT, "family full in %zu dimensions: use diag or lowrank above %d", model->dim, 10 * WV_DENSE);
+    if (o->estimator == WVGD_REPARAM && o->family == WVGD_LOWRANK)
+        return wv_fail(error, WVGD_E_ARGUMENT, "estimator reparam works with family diag or full, not lowrank");
+    for (size_t i = 0; z0 && i < wv_times(o->particles, model->dim); i++)
+        if (!isfinite(z0[i]))
+            return wv_fail(error, WVGD_E_ARGUMENT, "starting particle %zu has coordinate %zu = %g: expected a finite number", i / model->dim + 1,
+                           i % model->dim + 1, z0[i]);
+    return WVGD_OK;
+}
+
+/* Draws a component and iteration, where the user leaves it to us: enough for the regressions of D gradients (natural), or of one log density on all statistics (score). */
+static size_t default_draws(const wvgd_options *o, size_t D)
+{
+    size_t statistics = 2 * D + (o->family == WVGD_DIAG ? 0 : D * (D - 1) / 2), wanted = o->estimator == WVGD_SCORE ? 2 * statistics : 2 * D;
+    wanted = wanted < 4096 ? wanted : 4096;
+    return wanted > 64 ? wanted + wanted % 2 : 64;
+}
+
+static void sizes(wvgd_fit *f)
+{
+    const wvgd_options *o = &f->opt;
+    size_t D = f->D, N = f->N;
+    f->R = o->family == WVGD_LOWRANK ? (o->rank < D ? o->rank : D) : 0;
+    f->family = wv_family_get(o->family);
+    f->cell_family = wv_family_get(o->family == WVGD_FULL ? WVGD_FULL : WVGD_DIAG);
+    f->dense = D <= WV_DENSE || o->family == WVGD_FULL;
+    f->metric_family = wv_family_get(f->dense ? WVGD_FULL : WVGD_DIAG);
+    f->M = o->draws ? o->draws : default_draws(o, D);
+    f->pilot = o->family == WVGD_DIAG && D > 1 && f->dense && o->estimator == WVGD_NATURAL;
+    f->pilot_draws = 2 * D > 64 ? 2 * D : 64;
+    size_t batch = wv_times(N, f->M);
+    f->n_max = batch > WV_CHUNK ? batch : WV_CHUNK;
+    f->close_max = 50000;
+    while (f->close_max > 10000 && f->close_max * D > 30000000)
+        f->close_max /= 2;
+    size_t full = 2 * D + wv_times(D, D - 1) / 2;
+    f->p_max = o->family != WVGD_DIAG && f->dense && (double)full * 1.5 < (double)batch ? full : 2 * D;
+}
+
+/* The covariance root of a given metric: c = (a-b)' metric (a-b) = |A^-1 (a-b)|^2 with A A' = metric^-1. */
+static bool given_metric(wvgd_fit *f)
+{
+    size_t D = f->D;
+    double *E = f->square[0], *e = f->vector[0];
+    memcpy(E, f->opt.metric, D * D * sizeof *E);
+    if (!wv_dense_eigh(D, E, e, f->syev) || !(e[0] > 0))
+        return false;
+    for (size_t i = 0; i < D; i++)
+        e[i] = 1 / e[i];
+    wv_dense_rebuild(D, E, e, f->now.metric, f->square[1]);
+    return wv_dense_chol(D, f->now.metric, f->square[1]);
+}
+
+/* Particles at z0 or at normal draws of the given scale, components and cells round with that scale. */
+static void place(wvgd_fit *f, const double *z0)
+{
+    size_t D = f->D;
+    double *sd = f->vector[0];
+    for (size_t i = 0; i < D; i++)
+        sd[i] = f->opt.init_scale;
+    for (size_t j = 0; j < f->N; j++) {
+        double *z = f->now.z + j * D;
+        wv_stream stream = {f->opt.seed, WV_RNG_START, 0, 0};
+        wv_rng_normal(&stream, j, D, z);
+        cblas_dscal((int)D, f->opt.init_scale, z, 1);
+        if (z0)
+            memcpy(z, z0 + j * D, D * sizeof *z);
+        memcpy(f->now.mu + j * D, z, D * sizeof *z);
+        f->family->set_sd(D, f->R, f->now.root + j * f->family->size(D, f->R), sd);
+        f->cell_family->set_sd(D, 0, f->now.spread + j * f->cell_family->size(D, 0), sd);
+    }
+    f->metric_family->set_sd(D, 0, f->now.metric, sd);
+    if (f->pilot) {
+        memcpy(f->pilot_mu, f->now.z, D * sizeof *sd);
+        wv_family_get(WVGD_FULL)->set_sd(D, 0, f->pilot_root, sd);
+    }
+}
+
+wvgd_fit *wvgd_new(const wvgd_model *model, const wvgd_options *options, const double *z0, wvgd_error *error)
+{
+    if (check(model, options, z0, error) != WVGD_OK)
+        return NULL;
+    wvgd_fit *f = calloc(1, sizeof *f);
+    if (f) {
+        f->model = *model;
+        f->opt = *options;
+        f->N = options->particles;
+        f->D = model->dim;
+        sizes(f);
+    }
+    if (!f || !carve_saved(f) || !carve_scratch(f)) {
+        wv_fail(error, WVGD_E_MEMORY, "no memory for %zu particles in %zu dimensions", options->particles, model->dim);
+        wvgd_free(f);
+        return NULL;
+    }
+    place(f, z0);
+    if (f->opt.metric && f->opt.cost == WVGD_MAHALANOBIS && (!f->dense || !given_metric(f))) {
+        wv_fail(error, WVGD_E_ARGUMENT, "the metric is not positive definite, or has more than %d dimensions", WV_DENSE);
+        wvgd_free(f);
+        return NULL;
+    }
+    f->s.pelbo = f->s.pelbo_se = f->s.ess = f->s.distortion = f->s.distortion_se = f->s.meanfield_gap = f->s.pareto_k = NAN;
+    f->s.bound = f->s.bound_beta = f->s.evidence = (wvgd_estimate){NAN, NAN};
+    wv_joint_begin(f);
+    return f;
+}
+
+/* ---- ask and tell --------------------------------------------------------------------------------------------------------------- */
+wvgd_status wvgd_ask(wvgd_fit *f, size_t *n, const double **z, bool *gradient, wvgd_error *error)
+{
+    const stage *now = &stages[f->s.stage];
+    *n = 0;
+    *z = f->b.x;
+    *gradient = now->gradient && f->model.has_gradient;
+    if (f->s.stage == WV_DONE)
+        return WVGD_OK;
+    if (!f->asked) {
+        wvgd_status status = now->ask(f, error);
+        if (status != WVGD_OK)
+            return status;
+        f->asked = true;
+    }
+    *n = f->b.n;
+    return WVGD_OK;
+}
+
+/* Copies the answers; a NaN or +INF density, or a NaN in the gradient, makes a point bad: density and gradient zero. */
+static void clean(wvgd_fit *f, const double *log_p, const double *grad)
+{
+    wv_batch *b = &f->b;
+    for (size_t i = 0; i < b->n; i++) {
+        bool bad = isnan(log_p[i]) || log_p[i] == INFINITY, zero = log_p[i] == -INFINITY;
+        for (size_t k = 0; grad && !bad && !zero && k < f->D; k++)
+            bad = !isfinite(grad[i * f->D + k]);
+        b->log_p[i] = bad ? -INFINITY : log_p[i];
+        if (grad && (bad || zero))
+            memset(b->grad + i * f->D, 0, f->D * sizeof(double));
+        else if (grad)
+            memcpy(b->grad + i * f->D, grad + i * f->D, f->D * sizeof(double));
+        f->s.bad_points += bad;
+        f->s.zero_points += zero;
+    }
+    f->s.evaluations += b->n;
+}
+
+wvgd_status wvgd_tell(wvgd_fit *f, const double *log_p, const double *grad, wvgd_error *error)
+{
+    const stage *now = &stages[f->s.stage];
+    bool gradient = now->gradient && f->model.has_gradient;
+    if (!f->asked)
+        return wv_fail(error, WVGD_E_ARGUMENT, "wvgd_tell without wvgd_ask: there are no points to tell about");
+    if (!log_p || (gradient && !grad))
+        return wv_fail(error, WVGD_E_ARGUMENT, "wvgd_tell needs %s", log_p ? "gradients in this stage" : "log densities");
+    clean(f, log_p, gradient ? grad : NULL);
+    f->asked = false;
+    f->s.batch++;
+    return now->tell(f, error);
+}
+
+static double clock_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void wvgd_stop_now(wvgd_fit *f)
+{
+    if (f->s.stage < WV_TRIAL) {
+        wv_joint_end(f, WVGD_STOPPED);
+        f->asked = false;
+    }
+}
+
+wvgd_status wvgd_step(wvgd_fit *f, wvgd_error *error)
+{
+    double begin = clock_seconds();
+    size_t n;
+    const double *z;
+    bool gradient;
+    if (!f->model.log_density)
+        return wv_fail(error, WVGD_E_ARGUMENT, "the model has no log_density: use wvgd_ask and wvgd_tell");
+    wvgd_status status = wvgd_ask(f, &n, &z, &gradient, error);
+    if (status != WVGD_OK || n == 0)
+        return status;
+    double asked = clock_seconds();
+    int failure = f->model.log_density(f->model.self, n, z, f->told_log_p, gradient ? f->told_grad : NULL);
+    f->s.model_seconds += clock_seconds() - asked;
+    if (failure)
+        return wv_fail(error, WVGD_E_MODEL, "%s failed with code %d in batch %zu", f->model.name ? f->model.name : "the model", failure, f->s.batch + 1);
+    status = wvgd_tell(f, f->told_log_p, f->told_grad, error);
+    f->s.seconds += clock_seconds() - begin;
+    if (f->opt.max_seconds > 0 && f->s.seconds >= f->opt.max_seconds && f->s.stage < WV_TRIAL)
+        wv_joint_end(f, WVGD_TIME_UP);
+    return status;
+}
+
+wvgd_status wvgd_run(wvgd_fit *f, wvgd_progress_callback *callback, void *self, wvgd_error *error)
+{
+    while (f->s.stage != WV_DONE) {
+        wvgd_status status = wvgd_step(f, error);
+        if (status != WVGD_OK)
+            return status;
+        wvgd_progress progress;
+        wvgd_get_progress(f, &progress);
+        if (callback && callback(self, &progress))
+            wvgd_stop_now(f);
+    }
+    return WVGD_OK;
+}
+
+void wvgd_get_progress(const wvgd_fit *f, wvgd_progress *p)
+{
+    *p = (wvgd_progress){stages[f->s.stage].name, f->s.iteration, f->opt.max_iter, f->s.evaluations, f->s.seconds, f->s.pelbo, f->s.pelbo_se, f->s.ess};
+}
+
+const char *wvgd_stop_name(wvgd_stop stop)
+{
+    static const char *const names[] = {"running", "converged", "max_iter", "time_up", "stopped"};
+    return names[stop];
+}
+
+const char *wvgd_version(void)
+{
+    return WVGD_VERSION;
+}

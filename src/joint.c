@@ -1,0 +1,538 @@
+/* joint.c - the paper's dynamics, with exact estimators: one iteration draws a batch, weighs it, and moves every particle and every component (method, sections 2-4, 6).
+ *
+ * Stages. pilot: for diagonal components in more than one dimension, a single full Gaussian is fitted first; its covariance preconditions their means.
+ * search: constant steps until the bound has stopped rising, judged against its own noise. average: steps fall like 1/k, which averages the
+ * regressions of all later iterations, until what noise still costs is below the tolerance. Then the closing pass. */
+#include "joint.h"
+#include "cell.h"
+#include "close.h"
+#include "evidence.h"
+#include "particle.h"
+#include "trace.h"
+#include "update.h"
+#include "weight.h"
+#include <cblas.h>
+#include <math.h>
+#include <string.h>
+
+/* ---- the proposal ------------------------------------------------------------------------------------------------------------ */
+/* Half the draws from components, half from particle Gaussians; one component needs only itself. */
+static void propose(wvgd_fit *f)
+{
+    size_t N = f->N;
+    bool spread = N > 1 && f->opt.sampler == WVGD_MIXTURE;
+    size_t from_q = spread ? f->M / 2 : f->M, from_r = f->M - from_q, all = N * f->M;
+    for (size_t j = 0; j < N; j++) {
+        f->proposal[j] = (wv_proposal){wv_fit_component(f, j), log((double)from_q / (double)all)};
+        if (spread)
+            f->proposal[N + j] = (wv_proposal){wv_fit_spread(f, j), log((double)from_r / (double)all)};
+    }
+    f->proposals = spread ? 2 * N : N;
+}
+
+/* Keeps the draws of component j that fall into its own cell; returns how many. */
+static size_t reject(wvgd_fit *f, size_t j, size_t at)
+{
+    wv_batch *b = &f->b;
+    size_t D = f->D, kept = at;
+    wv_cell_assign(f, f->M, b->x + at * D, b->cell + at, b->near + at, b->next + at);
+    for (size_t k = at; k < at + f->M; k++)
+        if (b->cell[k] == j) {
+            memmove(b->x + kept * D, b->x + k * D, D * sizeof(double));
+            b->cell[kept] = b->cell[k];
+            b->near[kept] = b->near[k];
+            b->next[kept++] = b->next[k];
+        }
+    return kept - at;
+}
+
+wvgd_status wv_joint_ask(wvgd_fit *f, wvgd_error *error)
+{
+    propose(f);
+    size_t at = 0;
+    for (size_t c = 0; c < f->proposals; c++) {
+        size_t n = f->opt.sampler == WVGD_REJECT || f->N == 1 ? f->M : c < f->N ? f->M / 2 : f->M - f->M / 2;
+        wv_fit_draw(f, c, WV_RNG_FIT, 0, n, true, at);
+        at += f->opt.sampler == WVGD_REJECT ? reject(f, c, at) : n;
+    }
+    f->b.n = at;
+    return at ? WVGD_OK : wv_fail(error, WVGD_E_NO_DRAWS, "no component has a draw in its own cell: use the mixture sampler");
+}
+
+/* ---- what the batch says --------------------------------------------------------------------------------------------------- */
+/* Cells and densities. A rejected batch has only own draws: u = 1, and Z_j is the share kept. */
+static void weigh(wvgd_fit *f)
+{
+    wv_batch *b = &f->b;
+    const double *const w[2] = {f->weight, NULL};
+    memset(b->sum_u, 0, f->N * sizeof *b->sum_u);
+    if (f->opt.sampler == WVGD_MIXTURE) {
+        wv_cell_assign(f, b->n, b->x, b->cell, b->near, b->next);
+        wv_weight_mixture(f, b, 0, b->n, w);
+        return;
+    }
+    for (size_t first = 0, end; first < b->n; first = end) {
+        size_t j = b->cell[first];
+        for (end = first; end < b->n && b->cell[end] == j; end++)
+            ;
+        wv_component_log_density(&f->proposal[j].q, end - first, b->x + first * f->D, b->log_q + first, f->y, f->work);
+        b->sum_u[j] = (double)f->M;
+        for (size_t k = first; k < end; k++) {
+            b->log_m[k] = b->log_q[k];
+            b->log_mix[0][k] = b->log_q[k];
+        }
+    }
+}
+
+/* Points listed by cell: order[start[j] .. start[j+1]). */
+static void sort_by_cell(wvgd_fit *f)
+{
+    memset(f->start, 0, (f->N + 1) * sizeof *f->start);
+    for (size_t i = 0; i < f->b.n; i++)
+        f->start[f->b.cell[i] + 1]++;
+    for (size_t j = 0; j < f->N; j++)
+        f->start[j + 1] += f->start[j];
+    for (size_t i = 0; i < f->b.n; i++)
+        f->order[f->start[f->b.cell[i]]++] = (uint32_t)i;
+    for (size_t j = f->N; j > 0; j--)
+        f->start[j] = f->start[j - 1];
+    f->start[0] = 0;
+}
+
+/* Masses, bound, distortion of the state that made the batch. The bound is judged with weights from earlier batches, so it is one. */
+static bool estimate(wvgd_fit *f)
+{
+    wv_batch *b = &f->b;
+    for (size_t i = 0; i < b->n; i++)
+        f->psi[i] = b->log_p[i] - b->log_m[i];
+    if (!wv_weight_normalise(b->n, f->psi, f->pooled))
+        return false;
+    memset(f->beta, 0, f->N * sizeof *f->beta);
+    for (size_t i = 0; i < b->n; i++)
+        f->beta[b->cell[i]] += f->pooled[i];
+    f->s.ess = wv_weight_ess(b->n, f->pooled);
+    f->s.distortion = wv_evidence_mean(b->n, f->pooled, b->near, 1).value;
+    wv_evidence_elbo(f, b, f->elbo, f->log_Z, f->cell_spare);
+    if (f->s.iteration == 0)
+        wv_evidence_weights(f->N, f->elbo, f->weight);
+    wvgd_estimate bound = wv_evidence_bound(f, b, f->weight, 0, f->elbo, f->log_Z, f->cell_spare);
+    f->s.pelbo = bound.value;
+    f->s.pelbo_se = bound.se;
+    return true;
+}
+
+/* ---- one cell ---------------------------------------------------------------------------------------------------------------- */
+static void gather(wvgd_fit *f, size_t j)
+{
+    const wv_batch *b = &f->b;
+    size_t D = f->D;
+    for (size_t k = f->start[j], to = 0; k < f->start[j + 1]; k++, to++) {
+        size_t i = f->order[k];
+        memcpy(f->gx + to * D, b->x + i * D, D * sizeof(double));
+        if (f->model.has_gradient)
+            memcpy(f->gg + to * D, b->grad + i * D, D * sizeof(double));
+        f->glp[to] = b->log_p[i];
+        f->glu[to] = b->log_p[i] > -INFINITY ? b->log_q[i] - b->log_m[i] : -INFINITY;
+        f->glv[to] = b->log_p[i] - b->log_m[i];
+    }
+}
+
+/* Points of density zero drop out of the regressions (their weight is zero, their log density is not a number to multiply by it). */
+static size_t drop_zero(wvgd_fit *f, size_t n)
+{
+    size_t kept = 0, D = f->D;
+    for (size_t k = 0; k < n; k++)
+        if (f->glp[k] > -INFINITY) {
+            if (kept != k) {
+                memcpy(f->gx + kept * D, f->gx + k * D, D * sizeof(double));
+                memcpy(f->gg + kept * D, f->gg + k * D, D * sizeof(double));
+                f->glp[kept] = f->glp[k];
+                f->glu[kept] = f->glu[k];
+                f->glv[kept] = f->glv[k];
+            }
+            kept++;
+        }
+    return kept;
+}
+
+/* Begins component j again with the shape of its cell. */
+static void restart(wvgd_fit *f, size_t j)
+{
+    size_t D = f->D, size = f->family->size(D, f->R), cell = f->cell_family->size(D, 0);
+    memcpy(f->now.mu + j * D, f->now.z + j * D, D * sizeof(double));
+    if (f->family == f->cell_family)
+        memcpy(f->now.root + j * size, f->now.spread + j * cell, size * sizeof(double));
+    else {
+        f->cell_family->sd(D, 0, f->now.spread + j * cell, f->vector[9]);
+        f->family->set_sd(D, f->R, f->now.root + j * size, f->vector[9]);
+    }
+    if (f->adam)
+        memset(f->adam + j * 2 * (D + size), 0, 2 * (D + size) * sizeof(double));
+    f->s.restarts++;
+}
+
+/* What component j is fitted to with soft cells: log p~ + log r_j, r_j = w_j q_j / sum_k w_k q_k, at every point of the batch. */
+static size_t soften(wvgd_fit *f, size_t j)
+{
+    const wv_batch *b = &f->b;
+    size_t n = 0, D = f->D;
+    wv_component_log_density(&f->proposal[j].q, b->n, b->x, f->psi, f->y, f->work);
+    for (size_t i = 0; i < b->n; i++) {
+        double log_u = f->psi[i] - b->log_m[i];
+        if (!(b->log_p[i] > -INFINITY) || log_u < -30)
+            continue;
+        memcpy(f->gx + n * D, b->x + i * D, D * sizeof(double));
+        f->glp[n] = b->log_p[i] + f->psi[i] - b->log_mix[0][i];
+        f->glu[n] = log_u;
+        if (f->model.has_gradient)
+            for (size_t d = 0; d < D; d++)
+                f->gg[n * D + d] = b->grad[i * D + d] - f->soft_grad[i * D + d];
+        n++;
+    }
+    if (f->model.has_gradient) { /* + grad log q_j = -A'^-1 y */
+        wv_component_whiten(&f->proposal[j].q, n, f->gx, f->y, f->work);
+        f->proposal[j].q.family->push(D, f->R, f->proposal[j].q.root, n, f->y, f->work);
+        cblas_daxpy((int)(n * D), -1.0, f->y, 1, f->gg, 1);
+    }
+    return n;
+}
+
+/* soft_grad = grad log sum_k w_k q_k at every point. */
+static void mixture_gradient(wvgd_fit *f)
+{
+    const wv_batch *b = &f->b;
+    size_t D = f->D;
+    memset(f->soft_grad, 0, b->n * D * sizeof *f->soft_grad);
+    for (size_t j = 0; j < f->N; j++) {
+        if (!(f->weight[j] > 0))
+            continue;
+        const wv_gauss *q = &f->proposal[j].q;
+        wv_component_log_density(q, b->n, b->x, f->psi, f->y, f->work);
+        q->family->push(D, q->R, q->root, b->n, f->y, f->work);
+        for (size_t i = 0; i < b->n; i++)
+            cblas_daxpy((int)D, -exp(log(f->weight[j]) + f->psi[i] - b->log_mix[0][i]), f->y + i * D, 1, f->soft_grad + i * D, 1);
+    }
+}
+
+/* Components cut by their cell (less than this mass inside) need the boundary term. */
+static const double hardly_cut = 0.98;
+
+static void move_component(wvgd_fit *f, size_t j, size_t n, double rho, bool soft)
+{
+    size_t D = f->D, size = f->family->size(D, f->R);
+    double enough = D == 1 ? 4 : 6;
+    wv_update c = {.family = f->family, .R = f->R, .mu = f->now.mu + j * D, .root = f->now.root + j * size, .n = n, .x = f->gx, .log_p = f->glp,
+                   .grad = f->model.has_gradient ? f->gg : NULL, .u = f->gu, .rho = rho,
+                   .truncated = !soft && f->N > 1 && f->log_Z[j] < log(hardly_cut),
+                   .precondition = f->pilot ? f->pilot_root : NULL, .adam = f->adam ? f->adam + j * 2 * (D + size) : NULL, .time = f->s.iteration + 1};
+    bool some = wv_weight_normalise(n, f->glu, f->gu);
+    c.ess = wv_weight_ess(n, f->gu);
+    if (!some || c.ess < enough) {
+        restart(f, j);
+        return;
+    }
+    wv_update_result r = wv_update_component(f, &c);
+    if (r.ok)
+        f->step_kl[j] += r.kl;
+    else
+        restart(f, j);
+}
+
+/* Cell j: the particle towards its posterior mean, the component towards p_j. Returns whether the cell had any points. */
+static bool move_cell(wvgd_fit *f, size_t j, double rho, double lambda, bool soft)
+{
+    size_t n = f->start[j + 1] - f->start[j];
+    gather(f, j);
+    n = drop_zero(f, n);
+    f->step_kl[j] = 0;
+    if (n < 3)
+        return false;
+    double moved = wv_particle_step(f, j, n, lambda, f->vector[9]);
+    if (moved >= 0) {
+        f->step_kl[j] = moved / 2;
+        for (size_t k = 0, to = f->start[j]; to < f->start[j + 1]; to++)
+            f->pooled[f->order[to]] = f->b.log_p[f->order[to]] > -INFINITY ? f->beta[j] * f->ga[k++] : 0;
+    }
+    if (soft)
+        n = soften(f, j);
+    move_component(f, j, n, rho, soft);
+    return true;
+}
+
+/* ---- the metric -------------------------------------------------------------------------------------------------------------- */
+/* The posterior's mean and covariance, from the pooled weights, smoothed: the mahalanobis cost follows them. */
+static void follow_posterior(wvgd_fit *f, double lambda)
+{
+    size_t D = f->D, n = f->b.n;
+    double ess = wv_weight_ess(n, f->pooled), keep = lambda * ess / (ess + (double)D), total = cblas_dasum((int)n, f->pooled, 1);
+    bool full = f->metric_family == wv_family_get(WVGD_FULL);
+    if (f->opt.cost != WVGD_MAHALANOBIS || f->opt.metric || f->N == 1 || !(total > 0))
+        return;
+    cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1 / total, f->b.x, (int)D, f->pooled, 1, 0.0, f->now.centre, 1);
+    wv_gauss g = {f->metric_family, D, 0, f->now.centre, f->now.metric, 0};
+    wv_component_whiten(&g, n, f->b.x, f->y, NULL);
+    for (size_t i = 0; i < n; i++)
+        for (size_t d = 0; d < D; d++)
+            f->uy[i * D + d] = f->pooled[i] / total * f->y[i * D + d];
+    if (full) {
+        double *C = f->square[0];
+        cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)D, (int)D, (int)n, keep, f->uy, (int)D, f->y, (int)D, 0.0, C, (int)D);
+        for (size_t i = 0; i < D; i++)
+            C[i * D + i] += 1 - keep + 1e-12;
+        g.family->absorb(D, 0, f->now.metric, C, f->work);
+    } else
+        for (size_t i = 0; i < D; i++)
+            f->now.metric[i] *= sqrt(1 - keep + 1e-12 + keep * cblas_ddot((int)n, f->uy + i, (int)D, f->y + i, (int)D));
+}
+
+/* ---- the schedule ------------------------------------------------------------------------------------------------------------- */
+static void copy_state(wvgd_fit *f, wv_ensemble *to, const wv_ensemble *from)
+{
+    memcpy(to->z, from->z, f->ensemble_size * sizeof(double));
+}
+
+static size_t window(const wvgd_fit *f)
+{
+    return f->N == 1 ? 6 : 12;
+}
+
+static void begin_phase(wvgd_fit *f)
+{
+    f->s.phase_start = f->s.trace_rows;
+}
+
+/* Has the bound stopped rising? Two neighbouring windows of this phase agree within noise (or within the tolerance). */
+static bool level(const wvgd_fit *f, size_t w)
+{
+    if (f->s.trace_rows < f->s.phase_start + 2 * w)
+        return false;
+    wvgd_estimate late = wv_trace_pelbo(f, f->s.trace_rows - w, w), early = wv_trace_pelbo(f, f->s.trace_rows - 2 * w, w);
+    double noise = sqrt(late.se * late.se + early.se * early.se);
+    return late.value - early.value < fmax(f->opt.tol, 2 * noise);
+}
+
+/* Steps so small that nothing is left to gain: exact fits have no noise to average. */
+static bool still(const wvgd_fit *f)
+{
+    return f->s.trace_rows >= f->s.phase_start + 2 && wv_trace_step(f, f->s.trace_rows - 2, 2) < 1e-3 * f->opt.tol;
+}
+
+/* Keeps the best state, and goes back to it when the bound has fallen beyond its noise. Called with the state that made the batch. */
+static bool fell(wvgd_fit *f)
+{
+    double noise = 4 * sqrt(f->s.pelbo_se * f->s.pelbo_se + f->s.best_se * f->s.best_se);
+    if (f->s.pelbo > f->s.best || f->s.best == -INFINITY) {
+        f->s.best = f->s.pelbo;
+        f->s.best_se = f->s.pelbo_se;
+        copy_state(f, &f->best, &f->now);
+    } else if (f->s.stage == WV_SEARCH && f->s.pelbo < f->s.best - fmax(2, noise) && f->s.rho > 0.05) {
+        copy_state(f, &f->now, &f->best);
+        f->s.rho /= 2;
+        f->s.best = -INFINITY; /* judged anew, so that one lucky batch does not hold the fit back */
+        return true;
+    }
+    return false;
+}
+
+void wv_joint_end(wvgd_fit *f, wvgd_stop stop)
+{
+    size_t w = window(f);
+    f->s.stop = stop;
+    if (f->s.stage == WV_SEARCH && f->s.best > -INFINITY)
+        copy_state(f, &f->now, &f->best);
+    else if (f->s.trace_rows >= f->s.phase_start + w) {
+        wvgd_estimate late = wv_trace_pelbo(f, f->s.trace_rows - w, w);
+        if (late.value < f->s.best - 4 * sqrt(late.se * late.se + f->s.best_se * f->s.best_se) - 0.1)
+            copy_state(f, &f->now, &f->best);
+    }
+    wv_close_begin(f);
+}
+
+/* What comes after this iteration. */
+static void schedule(wvgd_fit *f)
+{
+    size_t w = window(f), least = f->N == 1 ? 12 : 100;
+    if (f->s.stage == WV_SEARCH) {
+        if (f->s.rho < (f->N == 1 ? 1 : 0.5))
+            f->s.rho = fmin(f->N == 1 ? 1 : 0.5, 1.2 * f->s.rho);
+        if (still(f))
+            wv_joint_end(f, WVGD_CONVERGED);
+        else if (level(f, w)) {
+            f->s.stage = WV_AVERAGE;
+            f->s.averaged = 0;
+            begin_phase(f);
+        }
+    } else {
+        f->s.averaged++;
+        size_t rows = f->s.trace_rows - f->s.phase_start;
+        double gap = wv_trace_step(f, f->s.phase_start, rows) / (double)(f->s.averaged + 1);
+        if (rows >= least && gap < f->opt.tol) {
+            if (level(f, rows / 2) || f->s.extensions == 8)
+                wv_joint_end(f, WVGD_CONVERGED);
+            else {
+                f->s.extensions++;
+                f->s.averaged = 0;
+                begin_phase(f);
+            }
+        }
+    }
+    if (f->s.stage <= WV_AVERAGE && f->s.iteration >= f->opt.max_iter)
+        wv_joint_end(f, WVGD_MAX_ITER);
+}
+
+/* Step sizes: constant while searching, then like 1/k. */
+static double rate(const wvgd_fit *f, double constant)
+{
+    return f->s.stage == WV_AVERAGE ? 1 / (1 / constant + (double)f->s.averaged) : constant;
+}
+
+static bool move_particles(wvgd_fit *f)
+{
+    bool due = f->N > 1 && f->s.stage == WV_SEARCH && f->s.iteration % 4 == 3 && f->s.moves < 20 + 2 * f->N;
+    if (!due || f->s.ess < 10 * (double)f->N || !wv_particle_move(f, &f->b, f->moving, f->order, f->start))
+        return false;
+    f->s.moves++;
+    return true;
+}
+
+wvgd_status wv_joint_tell(wvgd_fit *f, wvgd_error *error)
+{
+    bool soft = f->opt.cells == WVGD_SOFT && f->s.stage == WV_SEARCH && f->N > 1;
+    double rho = rate(f, f->s.rho), lambda = rate(f, 0.5);
+    weigh(f);
+    if (!estimate(f))
+        return wv_fail(error, WVGD_E_NO_DRAWS, "none of the %zu points of iteration %zu has a finite log density: check the model, or start elsewhere",
+                       f->b.n, f->s.iteration + 1);
+    sort_by_cell(f);
+    bool back = fell(f);
+    f->s.step = 0;
+    if (!back) {
+        memcpy(f->moving, f->pooled, f->b.n * sizeof *f->moving);
+        if (soft)
+            mixture_gradient(f);
+        for (size_t j = 0; j < f->N; j++)
+            move_cell(f, j, rho, lambda, soft);
+        for (size_t j = 0; j < f->N; j++)
+            f->s.step += (f->weight[j] + f->beta[j]) / 2 * f->step_kl[j];
+        follow_posterior(f, lambda);
+        for (size_t j = 0; j < f->N; j++)
+            if (f->elbo[j] > -INFINITY)
+                f->now.elbo[j] = f->s.iteration && f->now.elbo[j] > -INFINITY ? f->now.elbo[j] + fmax(rho, 0.05) * (f->elbo[j] - f->now.elbo[j]) : f->elbo[j];
+        wv_evidence_weights(f->N, f->now.elbo, f->weight);
+    }
+    f->s.iteration++;
+    wvgd_status status = wv_trace_append(f, error);
+    if (status != WVGD_OK)
+        return status;
+    if (back || move_particles(f))
+        begin_phase(f);
+    schedule(f);
+    return WVGD_OK;
+}
+
+/* ---- the pilot ---------------------------------------------------------------------------------------------------------------- */
+static wv_gauss pilot(const wvgd_fit *f)
+{
+    return (wv_gauss){wv_family_get(WVGD_FULL), f->D, 0, f->pilot_mu, f->pilot_root, 0};
+}
+
+wvgd_status wv_joint_pilot_ask(wvgd_fit *f, wvgd_error *error)
+{
+    (void)error;
+    f->proposal[0] = (wv_proposal){pilot(f), 0};
+    f->proposals = 1;
+    f->b.n = f->pilot_draws;
+    wv_fit_draw(f, 0, WV_RNG_PILOT, 0, f->b.n, true, 0);
+    return WVGD_OK;
+}
+
+/* Components, spreads and metric begin where the pilot ended. */
+static void leave_pilot(wvgd_fit *f)
+{
+    size_t D = f->D;
+    /* nats that a diagonal Gaussian must lose: sum log Lambda_ii / 2 - log det Lambda / 2, Lambda the pilot's precision */
+    double *inverse = f->square[0], gap = wv_family_get(WVGD_FULL)->log_det(D, 0, f->pilot_root);
+    memset(inverse, 0, D * D * sizeof *inverse);
+    for (size_t i = 0; i < D; i++)
+        inverse[i * D + i] = 1;
+    cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, 1.0, f->pilot_root, (int)D, inverse, (int)D);
+    for (size_t i = 0; i < D; i++) {
+        double precision = cblas_ddot((int)D, inverse + i, (int)D, inverse + i, (int)D);
+        gap += log(precision) / 2;
+        f->vector[0][i] = 1 / sqrt(precision);
+    }
+    f->s.meanfield_gap = gap;
+    for (size_t j = 0; j < f->N; j++) {
+        if (f->N == 1)
+            memcpy(f->now.mu, f->pilot_mu, D * sizeof(double));
+        f->family->set_sd(D, f->R, f->now.root + j * f->family->size(D, f->R), f->vector[0]);
+        f->cell_family->set_sd(D, 0, f->now.spread + j * f->cell_family->size(D, 0), f->vector[0]);
+    }
+    if (f->N == 1)
+        memcpy(f->now.z, f->pilot_mu, D * sizeof(double));
+    if (!f->opt.metric && f->metric_family == wv_family_get(WVGD_FULL))
+        memcpy(f->now.metric, f->pilot_root, D * D * sizeof(double));
+    f->s.stage = WV_SEARCH;
+    f->s.rho = 0.5;
+    f->s.best = -INFINITY;
+    begin_phase(f);
+}
+
+wvgd_status wv_joint_pilot_tell(wvgd_fit *f, wvgd_error *error)
+{
+    wv_gauss q = pilot(f);
+    size_t n = f->b.n, kept = 0, D = f->D;
+    double mean = 0, squares = 0;
+    wv_component_log_density(&q, n, f->b.x, f->b.log_q, f->y, f->work);
+    for (size_t i = 0; i < n; i++)
+        if (f->b.log_p[i] > -INFINITY) {
+            memcpy(f->gx + kept * D, f->b.x + i * D, D * sizeof(double));
+            memcpy(f->gg + kept * D, f->b.grad + i * D, D * sizeof(double));
+            f->glp[kept] = f->b.log_p[i];
+            f->gr[kept++] = f->b.log_p[i] - f->b.log_q[i];
+        }
+    if (!kept)
+        return wv_fail(error, WVGD_E_NO_DRAWS, "none of the %zu points of iteration %zu has a finite log density: check the model, or start elsewhere",
+                       n, f->s.iteration + 1);
+    for (size_t i = 0; i < kept; i++)
+        mean += f->gr[i] / (double)kept;
+    for (size_t i = 0; i < kept; i++) {
+        squares += (f->gr[i] - mean) * (f->gr[i] - mean);
+        f->gu[i] = 1 / (double)kept;
+    }
+    f->s.pelbo = mean;
+    f->s.pelbo_se = sqrt(squares) / (double)kept;
+    bool averaging = f->s.averaged > 0;
+    wv_update c = {.family = q.family, .mu = f->pilot_mu, .root = f->pilot_root, .n = kept, .x = f->gx, .log_p = f->glp, .grad = f->gg, .u = f->gu,
+                   .ess = (double)kept, .rho = averaging ? 1 / (1 / f->s.rho + (double)f->s.averaged) : f->s.rho};
+    if (2 * kept < n)
+        cblas_dscal((int)(D * D), 0.5, f->pilot_root, 1); /* half of it outside the support: draw nearer */
+    wv_update_result r = wv_update_component(f, &c);
+    f->s.step = r.ok ? r.kl : INFINITY;
+    f->s.iteration++;
+    for (size_t j = 0; j < f->N; j++)
+        f->beta[j] = NAN;
+    wvgd_status status = wv_trace_append(f, error);
+    if (status != WVGD_OK)
+        return status;
+    if (averaging)
+        f->s.averaged++;
+    else if (level(f, 6)) {
+        f->s.averaged = 1;
+        begin_phase(f);
+    }
+    if (still(f) || f->s.averaged > 20 || f->s.iteration >= f->opt.max_iter / 2)
+        leave_pilot(f);
+    return WVGD_OK;
+}
+
+void wv_joint_begin(wvgd_fit *f)
+{
+    f->s.rho = f->N == 1 || f->pilot ? 1 : 0.5;
+    f->s.best = -INFINITY;
+    f->s.stage = f->pilot ? WV_PILOT : WV_SEARCH;
+    for (size_t j = 0; j < f->N; j++)
+        f->now.elbo[j] = -INFINITY;
+    wv_evidence_weights(f->N, f->now.elbo, f->weight);
+    begin_phase(f);
+}

@@ -1,0 +1,187 @@
+/* options.c - one table of options: field, default, range, help. Setting by name, text, help pages and JSON keys all read it. */
+#include "options.h"
+#include "error.h"
+#include <errno.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum { COUNT, REAL, NAME, SEED } kind;
+
+typedef struct {
+    wvgd_option_info info;
+    kind kind;
+    size_t offset;     /* of the field in wvgd_options */
+    double low, high;  /* range of a number, ends included */
+} row;
+
+#define FIELD(f) offsetof(wvgd_options, f)
+static const row table[] = {
+    {{"particles", "1..100000", "5", "number of particles N: cells in the answer"}, COUNT, FIELD(particles), 1, 100000},
+    {{"family", "diag|full|lowrank", "full", "shape of each component's covariance"}, NAME, FIELD(family), 0, 0},
+    {{"rank", "1..1000", "5", "lowrank family: directions beside the diagonal"}, COUNT, FIELD(rank), 1, 1000},
+    {{"cells", "hard|soft", "hard", "what a component is fitted to: its cell, or its responsibility (the answer has hard cells)"}, NAME, FIELD(cells), 0, 0},
+    {{"cost", "sqeuclid|mahalanobis|own|l1|lp|callback", "mahalanobis", "what nearest means; mahalanobis follows the posterior's covariance, own each cell's"},
+     NAME, FIELD(cost), 0, 0},
+    {{"power", "1..8", "1.5", "lp cost: sum |a-b|^power"}, REAL, FIELD(power), 1, 8},
+    {{"estimator", "natural|score|reparam", "natural", "component update: exact with gradients, exact without, or the paper's biased one"}, NAME, FIELD(estimator), 0, 0},
+    {{"sampler", "mixture|reject", "mixture", "share draws among cells, or reject those outside the own cell (the paper's)"}, NAME, FIELD(sampler), 0, 0},
+    {{"draws", "0..1000000", "0", "points a component and iteration; 0: chosen from the dimension"}, COUNT, FIELD(draws), 0, 1000000},
+    {{"init", "explore|normal", "explore", "starting particles: modes found by ascents, or normal draws of init-scale"}, NAME, FIELD(init), 0, 0},
+    {{"init-scale", "1e-100..1e100", "1", "rough scale of the parameters; need not be right"}, REAL, FIELD(init_scale), 1e-100, 1e100},
+    {{"max-iter", "1..1000000", "2000", "iterations at most"}, COUNT, FIELD(max_iter), 1, 1000000},
+    {{"max-seconds", "0..1e9", "0", "seconds at most; 0: no limit"}, REAL, FIELD(max_seconds), 0, 1e9},
+    {{"tol", "1e-8..10", "0.005", "nats of PELBO that noise and drift may still cost at convergence"}, REAL, FIELD(tol), 1e-8, 10},
+    {{"evidence-se", "0.001..1", "0.02", "standard error of the log evidence that the closing draws aim at"}, REAL, FIELD(evidence_se), 0.001, 1},
+    {{"seed", "0..2^64-1", "1", "same seed, same bits"}, SEED, FIELD(seed), 0, 0},
+};
+enum { ROWS = sizeof table / sizeof table[0] };
+
+const wvgd_option_info *wvgd_options_describe(size_t i)
+{
+    return i < ROWS ? &table[i].info : NULL;
+}
+
+void wvgd_options_init(wvgd_options *options)
+{
+    memset(options, 0, sizeof *options);
+    options->size = sizeof *options;
+    for (size_t i = 0; i < ROWS; i++)
+        wvgd_options_set(options, table[i].info.name, table[i].info.initial, NULL);
+}
+
+/* "max_iter" and "max-iter" are the same name. */
+static bool same_name(const char *a, const char *b)
+{
+    for (; *a && *b; a++, b++)
+        if ((*a == '_' ? '-' : *a) != (*b == '_' ? '-' : *b))
+            return false;
+    return *a == *b;
+}
+
+static const row *find(const char *name)
+{
+    for (size_t i = 0; i < ROWS; i++)
+        if (same_name(table[i].info.name, name))
+            return &table[i];
+    return NULL;
+}
+
+/* Position of value in "a|b|c", or -1. */
+static int choice(const char *values, const char *value)
+{
+    size_t length = strlen(value);
+    for (int k = 0; length; k++) {
+        size_t here = strcspn(values, "|");
+        if (here == length && !strncmp(values, value, length))
+            return k;
+        if (!values[here])
+            break;
+        values += here + 1;
+    }
+    return -1;
+}
+
+static wvgd_status bad_value(const row *r, const char *value, wvgd_error *error)
+{
+    return wv_fail(error, WVGD_E_ARGUMENT, "option %s is '%.60s': expected %s", r->info.name, value, r->info.values);
+}
+
+static wvgd_status set_number(const row *r, void *field, const char *value, wvgd_error *error)
+{
+    char *end;
+    errno = 0;
+    if (r->kind == SEED) {
+        unsigned long long u = strtoull(value, &end, 10);
+        if (!*value || *end || errno || strchr("-+ \t\n", *value))
+            return bad_value(r, value, error);
+        *(uint64_t *)field = u;
+        return WVGD_OK;
+    }
+    double x = strtod(value, &end);
+    if (!*value || *end || strchr(" \t\n", *value) || !(x >= r->low && x <= r->high) || (r->kind == COUNT && x != floor(x)))
+        return bad_value(r, value, error);
+    if (r->kind == COUNT)
+        *(size_t *)field = (size_t)x;
+    else
+        *(double *)field = x;
+    return WVGD_OK;
+}
+
+wvgd_status wvgd_options_set(wvgd_options *options, const char *name, const char *value, wvgd_error *error)
+{
+    const row *r = find(name);
+    if (!r)
+        return wv_fail(error, WVGD_E_ARGUMENT, "there is no option '%.60s'", name);
+    void *field = (char *)options + r->offset;
+    if (r->kind != NAME)
+        return set_number(r, field, value, error);
+    int k = choice(r->info.values, value);
+    if (k < 0)
+        return bad_value(r, value, error);
+    *(int *)field = k; /* every option with names is an enum, which has the size of an int in the C ABI */
+    return WVGD_OK;
+}
+
+wvgd_status wvgd_options_get(const wvgd_options *options, const char *name, char *text, size_t size, wvgd_error *error)
+{
+    const row *r = find(name);
+    if (!r)
+        return wv_fail(error, WVGD_E_ARGUMENT, "there is no option '%.60s'", name);
+    const void *field = (const char *)options + r->offset;
+    int length = 0;
+    if (r->kind == COUNT)
+        length = snprintf(text, size, "%zu", *(const size_t *)field);
+    else if (r->kind == SEED)
+        length = snprintf(text, size, "%llu", (unsigned long long)*(const uint64_t *)field);
+    else if (r->kind == REAL)
+        length = snprintf(text, size, "%.17g", *(const double *)field);
+    else {
+        const char *v = r->info.values;
+        for (int k = *(const int *)field; k > 0 && *v; k--)
+            v += strcspn(v, "|") + 1;
+        length = snprintf(text, size, "%.*s", (int)strcspn(v, "|"), v);
+    }
+    if (length < 0 || (size_t)length >= size)
+        return wv_fail(error, WVGD_E_ARGUMENT, "option %s does not fit into %zu bytes", name, size);
+    return WVGD_OK;
+}
+
+static int choices(const char *values)
+{
+    int n = 1;
+    for (; *values; values++)
+        n += *values == '|';
+    return n;
+}
+
+/* The range rules of the table, for structs filled by hand. */
+static bool in_range(const row *r, const void *field)
+{
+    double x;
+    switch (r->kind) {
+    case COUNT: x = (double)*(const size_t *)field; break;
+    case REAL: x = *(const double *)field; break;
+    case NAME: return *(const int *)field >= 0 && *(const int *)field < choices(r->info.values);
+    default: return true;
+    }
+    return x >= r->low && x <= r->high;
+}
+
+wvgd_status wv_options_check(const wvgd_options *options, wvgd_error *error)
+{
+    if (options->size != sizeof *options)
+        return wv_fail(error, WVGD_E_ARGUMENT, "options have size %zu, expected %zu: call wvgd_options_init, and use the header of this library version",
+                       options->size, sizeof *options);
+    for (size_t i = 0; i < ROWS; i++)
+        if (!in_range(&table[i], (const char *)options + table[i].offset)) {
+            char text[64] = "out of range";
+            wvgd_options_get(options, table[i].info.name, text, sizeof text, NULL);
+            return bad_value(&table[i], text, error);
+        }
+    if (options->cost == WVGD_CALLBACK && !options->cost_function)
+        return wv_fail(error, WVGD_E_ARGUMENT, "cost is callback, but cost_function is NULL");
+    return WVGD_OK;
+}

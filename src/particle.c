@@ -1,0 +1,247 @@
+/* particle.c - z_j goes down the transport cost D = E min_j c(z_j, z) (method, section 2).
+ * With grad_1 c = a(z,x)(z-x) the damped Weiszfeld step z += lambda (sum w a x / sum w a - z) needs no step size; for squared costs a is constant and the
+ * step is Lloyd's. A callback cost has only its gradient: clipped diagonal Newton. Dividing by beta_j (a mean over the cell, not a
+ * sum) is the preconditioner that lets light cells move. */
+#include "particle.h"
+#include "cell.h"
+#include "weight.h"
+#include <cblas.h>
+#include <math.h>
+#include <string.h>
+
+/* Weights of the posterior in a cell, p~/m; where they are too uneven to trust, tempered towards q_j/m: the largest tau of the list that leaves a decent effective
+ * size. Returns it; 0: no weight at all. */
+static double temper(wvgd_fit *f, size_t n)
+{
+    static const double tau[] = {1, 0.7, 0.5, 0.3, 0.2, 0.1, 0.05, 0};
+    double enough = fmin(0.1 * (double)n, 2 * (double)f->D + 8), ess = 0;
+    for (size_t t = 0; t < sizeof tau / sizeof *tau; t++) {
+        for (size_t k = 0; k < n; k++)
+            f->gr[k] = f->glv[k] == -INFINITY ? -INFINITY : tau[t] * f->glv[k] + (1 - tau[t]) * f->glu[k];
+        if (!wv_weight_normalise(n, f->gr, f->ga))
+            return 0;
+        ess = wv_weight_ess(n, f->ga);
+        if (ess >= enough)
+            break;
+    }
+    return ess;
+}
+
+/* Weiszfeld target for sum |a_i - b_i|^p, coordinate by coordinate; smoothed at zero by a twentieth of the cell's sd. */
+static void weiszfeld(const wvgd_fit *f, double p, size_t n, const double *z, const double *sd, double *target)
+{
+    size_t D = f->D;
+    for (size_t i = 0; i < D; i++) {
+        double e = 0.05 * sd[i], sum = 0, weighted = 0;
+        for (size_t k = 0; k < n; k++) {
+            double d = f->gx[k * D + i] - z[i], a = f->ga[k] * pow(d * d + e * e, (p - 2) / 2);
+            sum += a;
+            weighted += a * d;
+        }
+        target[i] = z[i] + (sum > 0 ? weighted / sum : 0);
+    }
+}
+
+/* Mean gradient of a callback cost at z, in g[D]; one[D] is scratch. */
+static void mean_gradient(const wvgd_fit *f, size_t n, const double *z, double *g, double *one)
+{
+    memset(g, 0, f->D * sizeof *g);
+    for (size_t k = 0; k < n; k++)
+        if (f->ga[k] > 0) {
+            f->opt.cost_function(f->opt.cost_self, f->D, z, f->gx + k * f->D, one);
+            cblas_daxpy((int)f->D, f->ga[k], one, 1, g, 1);
+        }
+}
+
+/* Newton with a diagonal Hessian by finite differences, clipped to two sds of the cell. */
+static void newton(const wvgd_fit *f, size_t n, const double *z, const double *sd, double *target)
+{
+    double *g = f->vector[4], *moved = f->vector[5], *at = f->vector[6], *one = f->vector[7];
+    memcpy(at, z, f->D * sizeof *at);
+    mean_gradient(f, n, at, g, one);
+    for (size_t i = 0; i < f->D; i++) {
+        double h = 0.05 * sd[i];
+        at[i] = z[i] + h;
+        mean_gradient(f, n, at, moved, one);
+        at[i] = z[i];
+        double curvature = (moved[i] - g[i]) / h, step = curvature > 0 ? -g[i] / curvature : -copysign(2 * sd[i], g[i]);
+        target[i] = z[i] + (isfinite(step) && g[i] != 0 ? fmin(fmax(step, -2 * sd[i]), 2 * sd[i]) : 0);
+    }
+}
+
+/* Covariance of the posterior in the cell, relative to the current spread; shrunk when few points carry it. */
+static void step_spread(wvgd_fit *f, double *root, size_t n, double ess, double lambda, const double *mean)
+{
+    size_t D = f->D;
+    bool full = f->cell_family == wv_family_get(WVGD_FULL);
+    double keep = lambda * ess / (ess + (full ? (double)D : 1)), *C = full ? f->square[0] : f->vector[4];
+    wv_gauss g = {f->cell_family, D, 0, mean, root, 0};
+    wv_component_whiten(&g, n, f->gx, f->y, NULL);
+    for (size_t k = 0; k < n; k++)
+        for (size_t i = 0; i < D; i++)
+            f->uy[k * D + i] = f->ga[k] * f->y[k * D + i];
+    if (full) {
+        cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)D, (int)D, (int)n, keep, f->uy, (int)D, f->y, (int)D, 0.0, C, (int)D);
+        for (size_t i = 0; i < D; i++)
+            C[i * D + i] += 1 - keep + 1e-12;
+        f->cell_family->absorb(D, 0, root, C, f->work);
+        return;
+    }
+    for (size_t i = 0; i < D; i++)
+        root[i] *= sqrt(1 - keep + 1e-12 + keep * cblas_ddot((int)n, f->uy + i, (int)D, f->y + i, (int)D));
+}
+
+double wv_particle_step(wvgd_fit *f, size_t j, size_t n, double lambda, double *mean)
+{
+    size_t D = f->D;
+    double ess = temper(f, n), *z = f->now.z + j * D, *target = f->vector[3], *sd = f->vector[2], moved = 0;
+    if (!(ess > 0))
+        return -1;
+    wv_gauss spread = wv_fit_spread(f, j);
+    cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->gx, (int)D, f->ga, 1, 0.0, mean, 1);
+    f->cell_family->sd(D, 0, spread.root, sd);
+    switch (f->opt.cost) {
+    case WVGD_L1: weiszfeld(f, 1, n, z, sd, target); break;
+    case WVGD_LP: weiszfeld(f, f->opt.power, n, z, sd, target); break;
+    case WVGD_CALLBACK: newton(f, n, z, sd, target); break;
+    default: memcpy(target, mean, D * sizeof *target);
+    }
+    if (f->opt.cost == WVGD_LP && f->opt.power > 2)
+        lambda /= f->opt.power - 1;
+    for (size_t i = 0; i < D; i++)
+        f->vector[4][i] = target[i] - z[i];
+    f->cell_family->whiten(D, 0, spread.root, 1, f->vector[4], NULL);
+    moved = cblas_ddot((int)D, f->vector[4], 1, f->vector[4], 1);
+    if (!isfinite(moved))
+        return -1;
+    step_spread(f, f->now.spread + j * f->cell_family->size(D, 0), n, ess, lambda, mean);
+    for (size_t i = 0; i < D; i++)
+        z[i] += lambda * (target[i] - z[i]);
+    return moved;
+}
+
+/* ---- moves ------------------------------------------------------------------------------------------------------------------- */
+/* Splits cell j (its points gathered in f->gx, weights f->ga, mean m): two positions a, b along the principal axis, refined by two rounds of Lloyd. Returns what the cell's
+ * cost falls by. */
+static double split_gain(wvgd_fit *f, size_t j, size_t n, const double *m, double *a, double *b)
+{
+    size_t D = f->D;
+    double *cost_a = f->glu, *cost_b = f->glv, *y = f->y, before = 0, after = 0;
+    wv_gauss spread = wv_fit_spread(f, j);
+    /* principal axis: the image of the unit vector that a few power iterations of A A' leave */
+    double *v = f->vector[6];
+    for (size_t i = 0; i < D; i++)
+        v[i] = 1.0 / (1.0 + (double)i);
+    for (int round = 0; round < 8; round++) {
+        f->cell_family->pull(D, 0, spread.root, 1, v, NULL);
+        double norm = cblas_dnrm2((int)D, v, 1);
+        cblas_dscal((int)D, 1 / norm, v, 1);
+        f->cell_family->colour(D, 0, spread.root, 1, v, NULL);
+    }
+    for (size_t i = 0; i < D; i++) {
+        a[i] = m[i] - 0.8 * v[i];
+        b[i] = m[i] + 0.8 * v[i];
+    }
+    for (int round = 0; round < 3; round++) {
+        wv_cell_cost(f, j, a, n, f->gx, cost_a, y);
+        wv_cell_cost(f, j, b, n, f->gx, cost_b, y);
+        if (round == 2)
+            break;
+        double mass_a = 0, mass_b = 0;
+        memset(f->vector[7], 0, D * sizeof(double));
+        memset(f->vector[8], 0, D * sizeof(double));
+        for (size_t k = 0; k < n; k++) {
+            bool left = cost_a[k] < cost_b[k];
+            cblas_daxpy((int)D, f->ga[k], f->gx + k * D, 1, left ? f->vector[7] : f->vector[8], 1);
+            *(left ? &mass_a : &mass_b) += f->ga[k];
+        }
+        for (size_t i = 0; i < D && mass_a > 0 && mass_b > 0; i++) {
+            a[i] = f->vector[7][i] / mass_a;
+            b[i] = f->vector[8][i] / mass_b;
+        }
+    }
+    for (size_t k = 0; k < n; k++)
+        after += f->ga[k] * fmin(cost_a[k], cost_b[k]);
+    wv_cell_cost(f, j, f->now.z + j * D, n, f->gx, cost_a, y);
+    for (size_t k = 0; k < n; k++)
+        before += f->ga[k] * cost_a[k];
+    return before - after;
+}
+
+/* Gathers cell j's points with weights w into f->gx, f->ga (normalised); returns their mass. */
+static double gather(wvgd_fit *f, const wv_batch *b, const double *w, const uint32_t *order, size_t n, double *mean)
+{
+    double mass = 0;
+    memset(mean, 0, f->D * sizeof *mean);
+    for (size_t k = 0; k < n; k++) {
+        memcpy(f->gx + k * f->D, b->x + order[k] * f->D, f->D * sizeof(double));
+        mass += f->ga[k] = w[order[k]];
+    }
+    for (size_t k = 0; k < n && mass > 0; k++) {
+        f->ga[k] /= mass;
+        cblas_daxpy((int)f->D, f->ga[k], f->gx + k * f->D, 1, mean, 1);
+    }
+    return mass;
+}
+
+/* Particle k takes position p with the shape of cell j, narrowed along the split direction. */
+static void place(wvgd_fit *f, size_t k, size_t j, const double *p)
+{
+    size_t D = f->D, size = f->cell_family->size(D, 0);
+    memcpy(f->now.z + k * D, p, D * sizeof *p);
+    memcpy(f->now.mu + k * D, p, D * sizeof *p);
+    if (k != j)
+        memcpy(f->now.spread + k * size, f->now.spread + j * size, size * sizeof *p);
+}
+
+bool wv_particle_move(wvgd_fit *f, const wv_batch *b, const double *w, const uint32_t *order, const size_t *start)
+{
+    size_t D = f->D, least = 0, most = f->N;
+    double smallest = INFINITY, largest = 0, *a = f->vector[2], *c = f->vector[3], *best_a = f->vector[4], *best_c = f->vector[5];
+    for (size_t j = 0; j < f->N; j++) { /* cost of removal: every point goes to its second nearest */
+        double utility = 0;
+        for (size_t k = start[j]; k < start[j + 1]; k++)
+            utility += w[order[k]] * (b->next[order[k]] - b->near[order[k]]);
+        if (utility < smallest) {
+            smallest = utility;
+            least = j;
+        }
+    }
+    for (size_t j = 0; j < f->N; j++) {
+        size_t n = start[j + 1] - start[j];
+        if (j == least || n < 4)
+            continue;
+        double mass = gather(f, b, w, order + start[j], n, f->vector[1]);
+        if (!(mass > 0))
+            continue;
+        double gain = mass * split_gain(f, j, n, f->vector[1], a, c);
+        if (gain > largest) {
+            largest = gain;
+            most = j;
+            memcpy(best_a, a, D * sizeof *a);
+            memcpy(best_c, c, D * sizeof *c);
+        }
+    }
+    if (most == f->N || !(largest > 0.9 * smallest))
+        return false;
+    place(f, least, most, best_a);
+    place(f, most, most, best_c);
+    /* both halves begin with the cell's spread, narrowed along the line between them to what a half has */
+    size_t size = f->cell_family->size(D, 0);
+    double *root = f->now.spread + most * size, *v = f->vector[6];
+    for (size_t i = 0; i < D; i++)
+        v[i] = (best_c[i] - best_a[i]) / 2;
+    f->cell_family->whiten(D, 0, root, 1, v, NULL);
+    double along = cblas_ddot((int)D, v, 1, v, 1), cut = along > 0 ? fmin(1, 0.8 / along) : 0;
+    if (f->cell_family == wv_family_get(WVGD_FULL)) {
+        double *C = f->square[0];
+        for (size_t i = 0; i < D; i++)
+            for (size_t k = 0; k < D; k++)
+                C[i * D + k] = (i == k) - cut * v[i] * v[k];
+        f->cell_family->absorb(D, 0, root, C, f->work);
+    } else
+        for (size_t i = 0; i < D; i++)
+            root[i] *= sqrt(fmax(1 - cut * v[i] * v[i], 0.2));
+    memcpy(f->now.spread + least * size, root, size * sizeof *root);
+    return true;
+}

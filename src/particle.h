@@ -1,0 +1,14 @@
+/* particle.h - the particles: their step down the transport cost, the shape of their cells, moves out of local minima. */
+#ifndef WV_PARTICLE_H
+#define WV_PARTICLE_H
+#include "fit.h"
+
+/* Points of the cell are in f->gx, with log q_j/m in f->glu and log p~/m in f->glv. Steps z_j and the spread of cell j by lambda; fills f->ga with the weights
+ * that stand for the posterior in the cell and mean[D] with its mean. Returns how far the full step would go: |step|^2 in units of the
+ * cell's spread; negative: no point had weight. */
+double wv_particle_step(wvgd_fit *f, size_t j, size_t n, double lambda, double *mean);
+
+/* Utility move (LBG-U): takes the particle whose removal costs least to the cell that gains most from a second one. b has cells, costs and
+ * posterior weights w[n]; order and start list its points by cell. True: one moved. */
+bool wv_particle_move(wvgd_fit *f, const wv_batch *b, const double *w, const uint32_t *order, const size_t *start);
+#endif

@@ -1,0 +1,118 @@
+/* results.c - what a fit has found, as views, with warnings in words. */
+#include "fit.h"
+#include <cblas.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+__attribute__((format(printf, 2, 3))) static void warn(wvgd_fit *f, const char *format, ...)
+{
+    if (f->warnings == WV_WARNINGS)
+        return;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(f->warning_text[f->warnings], sizeof f->warning_text[0], format, args);
+    va_end(args);
+    f->warning[f->warnings] = f->warning_text[f->warnings];
+    f->warnings++;
+}
+
+static double k_limit(size_t n)
+{
+    return fmin(1 - 1 / log10((double)n), 0.7);
+}
+
+static void warn_cells(wvgd_fit *f)
+{
+    size_t worst = 0, bad = 0, dead = 0, last = 0;
+    for (size_t j = 0; j < f->N; j++) {
+        if (f->cell_k[j] > k_limit(f->close.n) && f->beta[j] > 0.01) {
+            bad++;
+            if (!(f->cell_k[worst] > f->cell_k[j]))
+                worst = j;
+        }
+        if (!(f->elbo[j] > -INFINITY) || !(f->beta[j] > 0)) {
+            dead++;
+            last = j;
+        }
+    }
+    const char *advice = f->opt.family != WVGD_FULL ? "try family full" : "try more particles";
+    if (bad)
+        warn(f, "Pareto k-hat %.2f in cell %zu (%zu cell%s above %.2f): the posterior there is not covered well; %s", f->cell_k[worst], worst + 1, bad,
+             bad > 1 ? "s" : "", k_limit(f->close.n), advice);
+    if (dead)
+        warn(f, "%zu of %zu cells got no mass (cell %zu is one): use fewer particles", dead, f->N, last + 1);
+}
+
+/* Everything a user should know before trusting the numbers; each with what to do about it. */
+static void warnings(wvgd_fit *f)
+{
+    f->warnings = 0;
+    if (f->s.stage != WV_DONE)
+        return;
+    if (f->s.stop == WVGD_MAX_ITER)
+        warn(f, "not converged after %zu iterations: raise max-iter, or use more draws", f->s.iteration);
+    if (f->s.stop == WVGD_TIME_UP || f->s.stop == WVGD_STOPPED)
+        warn(f, "stopped before convergence, after %zu iterations: results are those of the best state so far", f->s.iteration);
+    if (f->s.evidence.se > 0.05)
+        warn(f, "standard error %.3f of the log evidence is above 0.05: the weights are not reliable; try %s", f->s.evidence.se,
+             f->opt.family != WVGD_FULL ? "family full or more particles" : "more particles");
+    if (f->s.pareto_k > k_limit(f->close.n))
+        warn(f, "Pareto k-hat %.2f is above %.2f: the tails of the posterior are not covered; treat evidence and moments with care", f->s.pareto_k,
+             k_limit(f->close.n));
+    warn_cells(f);
+    if (f->s.meanfield_gap > 5 && f->opt.family == WVGD_DIAG)
+        warn(f, "a diagonal Gaussian loses about %.1f nats on this posterior, whose parameters are strongly correlated: use family full", f->s.meanfield_gap);
+    if (f->s.bad_points)
+        warn(f, "%zu of %zu points had a NaN or infinite density or gradient and were given weight zero: check the model there", f->s.bad_points,
+             f->s.evaluations);
+    if (4 * f->s.zero_points > f->s.evaluations)
+        warn(f, "%zu of %zu points had density zero: a bounded parameter may need a transformation", f->s.zero_points, f->s.evaluations);
+}
+
+void wvgd_get_results(const wvgd_fit *fit, wvgd_results *r)
+{
+    wvgd_fit *f = (wvgd_fit *)(uintptr_t)fit; /* the views below are filled on demand, in memory of the fit's own */
+    size_t N = f->N, D = f->D, size = f->cell_family->size(D, 0);
+    for (size_t j = 0; j < N; j++) {
+        wv_gauss q = wv_fit_component(f, j), s = wv_fit_spread(f, j);
+        q.family->sd(D, q.R, q.root, f->sd_view + j * D);
+        if (f->cell_family == wv_family_get(WVGD_FULL))
+            wv_component_cov(&s, f->spread_view + j * size, f->work);
+        else
+            for (size_t i = 0; i < D; i++)
+                f->spread_view[j * D + i] = s.root[i] * s.root[i];
+    }
+    warnings(f);
+    bool done = f->s.stage == WV_DONE;
+    *r = (wvgd_results){.N = N, .D = D, .rank = f->R, .stop = done ? f->s.stop : WVGD_RUNNING, .iterations = f->s.iteration, .evaluations = f->s.evaluations,
+                        .bad_points = f->s.bad_points, .zero_points = f->s.zero_points, .seconds = f->s.seconds, .model_seconds = f->s.model_seconds,
+                        .z = f->now.z, .beta = f->beta, .beta_se = f->beta_se, .weight = f->weight, .log_Z = f->log_Z, .elbo = f->elbo, .elbo_se = f->elbo_se,
+                        .cell_ess = f->cell_ess, .cell_pareto_k = f->cell_k, .mu = f->now.mu, .sd = f->sd_view,
+                        .chol = f->opt.family == WVGD_FULL ? f->now.root : NULL, .cell_cov = f->spread_view,
+                        .pelbo = done ? f->s.bound : (wvgd_estimate){f->s.pelbo, f->s.pelbo_se}, .pelbo_beta = f->s.bound_beta, .evidence = f->s.evidence,
+                        .distortion = {f->s.distortion, f->s.distortion_se}, .ess = done ? f->s.final_ess : f->s.ess, .closing_draws = done ? f->close.n : 0,
+                        .pareto_k = f->s.pareto_k, .pareto_k_limit = done ? k_limit(f->close.n) : NAN, .meanfield_gap = f->s.meanfield_gap,
+                        .mean = f->mean, .var = f->var, .mcse = f->mcse, .warnings = f->warnings, .warning = f->warning};
+}
+
+wvgd_status wvgd_component_cov(const wvgd_fit *f, size_t j, double *cov, wvgd_error *error)
+{
+    if (j >= f->N)
+        return wv_fail(error, WVGD_E_ARGUMENT, "component %zu: there are %zu", j, f->N);
+    wv_gauss q = wv_fit_component(f, j);
+    wv_component_cov(&q, cov, f->work);
+    return WVGD_OK;
+}
+
+const wvgd_trace_row *wvgd_trace(const wvgd_fit *f, size_t *rows)
+{
+    *rows = f->s.trace_rows;
+    return f->trace;
+}
+
+const double *wvgd_trace_beta(const wvgd_fit *f)
+{
+    return f->trace_beta;
+}

@@ -1,0 +1,22 @@
+/* rng.h - counter-based random numbers (Random123, Philox 4x64-10): a draw is a function of its index alone. */
+#ifndef WV_RNG_H
+#define WV_RNG_H
+#include <stddef.h>
+#include <stdint.h>
+
+/* What a stream of numbers is for: streams never overlap. */
+typedef enum { WV_RNG_FIT, WV_RNG_PILOT, WV_RNG_EXPLORE, WV_RNG_START, WV_RNG_TRIAL, WV_RNG_CLOSE, WV_RNG_TAIL, WV_RNG_SAMPLE, WV_RNG_RESAMPLE } wv_rng_use;
+
+typedef struct {
+    uint64_t seed;
+    wv_rng_use use;
+    uint64_t iteration; /* batch */
+    uint64_t component; /* who draws */
+} wv_stream;
+
+/* out[i] ~ N(0,1), i < n: the numbers of draw number `draw`. */
+void wv_rng_normal(const wv_stream *stream, uint64_t draw, size_t n, double *out);
+
+/* out[i] ~ U(0,1), ends excluded. */
+void wv_rng_uniform(const wv_stream *stream, uint64_t draw, size_t n, double *out);
+#endif

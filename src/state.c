@@ -1,0 +1,142 @@
+/* state.c - save and restore: a header, the scalars, the block of saved arrays, the trace, the closing draws so far, and a checksum. Draws are keyed by batch, so
+ * nothing of a generator needs keeping, and a batch that was asked for but not told is simply asked for again. */
+#include "close.h"
+#include "fit.h"
+#include "trace.h"
+#include <string.h>
+
+typedef struct {
+    char magic[8];
+    uint64_t version, N, D, options, size;
+} header;
+
+static const char magic[8] = "wvgdfit";
+enum { VERSION = 1 };
+
+static uint64_t hash(uint64_t h, const void *data, size_t size)
+{
+    const unsigned char *p = data; /* FNV-1a */
+    for (size_t i = 0; i < size; i++)
+        h = (h ^ p[i]) * 1099511628211u;
+    return h;
+}
+
+/* Of everything that the numbers of a fit depend on, but for limits that may be raised when it goes on. */
+static uint64_t options_hash(const wvgd_fit *f)
+{
+    uint64_t h = 14695981039346656037u;
+    char text[64];
+    for (size_t i = 0; wvgd_options_describe(i); i++) {
+        const char *name = wvgd_options_describe(i)->name;
+        if (strcmp(name, "max-iter") && strcmp(name, "max-seconds") && wvgd_options_get(&f->opt, name, text, sizeof text, NULL) == WVGD_OK)
+            h = hash(h, text, strlen(text) + 1);
+    }
+    return f->opt.metric ? hash(h, f->opt.metric, f->D * f->D * sizeof(double)) : h;
+}
+
+/* A piece of the state: where it is in memory and how long. */
+typedef struct {
+    void *data;
+    size_t size;
+} piece;
+
+enum { PIECES = 14 };
+
+/* Pieces for the counts in s; those of the fit itself, or of a state about to be read. */
+static void pieces(wvgd_fit *f, wv_scalars *s, piece out[PIECES])
+{
+    size_t n = s->closed, D = f->D;
+    const piece list[PIECES] = {
+        {s, sizeof *s}, {f->saved, f->saved_size * sizeof(double)}, {f->trace, s->trace_rows * sizeof *f->trace},
+        {f->trace_beta, s->trace_rows * f->N * sizeof(double)}, {f->close.x, n * D * sizeof(double)}, {f->close.log_p, n * sizeof(double)},
+        {f->close.log_m, n * sizeof(double)}, {f->close.log_q, n * sizeof(double)}, {f->close.log_mix[0], n * sizeof(double)},
+        {f->close.log_mix[1], n * sizeof(double)}, {f->close.near, n * sizeof(double)}, {f->close.cell, n * sizeof(uint32_t)},
+        {f->close.stratum, n * sizeof(uint32_t)}, {f->close_smooth, n * sizeof(double)},
+    };
+    memcpy(out, list, sizeof list);
+}
+
+static size_t total(const piece p[PIECES])
+{
+    size_t sum = sizeof(header) + sizeof(uint64_t);
+    for (size_t i = 0; i < PIECES; i++)
+        sum += p[i].size;
+    return sum;
+}
+
+size_t wvgd_save_size(const wvgd_fit *fit)
+{
+    wvgd_fit *f = (wvgd_fit *)(uintptr_t)fit;
+    piece p[PIECES];
+    pieces(f, &f->s, p);
+    return total(p);
+}
+
+wvgd_status wvgd_save(const wvgd_fit *fit, void *buffer, size_t size, wvgd_error *error)
+{
+    wvgd_fit *f = (wvgd_fit *)(uintptr_t)fit;
+    piece p[PIECES];
+    pieces(f, &f->s, p);
+    if (size != total(p))
+        return wv_fail(error, WVGD_E_ARGUMENT, "the buffer has %zu bytes: expected %zu, as wvgd_save_size says", size, total(p));
+    header h;
+    memset(&h, 0, sizeof h);
+    memcpy(h.magic, magic, sizeof magic);
+    h.version = VERSION;
+    h.N = f->N;
+    h.D = f->D;
+    h.options = options_hash(f);
+    h.size = size;
+    unsigned char *to = buffer;
+    memcpy(to, &h, sizeof h);
+    to += sizeof h;
+    for (size_t i = 0; i < PIECES; to += p[i++].size)
+        if (p[i].size)
+            memcpy(to, p[i].data, p[i].size);
+    uint64_t sum = hash(14695981039346656037u, buffer, size - sizeof sum);
+    memcpy(to, &sum, sizeof sum);
+    return WVGD_OK;
+}
+
+static bool sane(const wvgd_fit *f, const wv_scalars *s)
+{
+    return s->stage >= WV_PILOT && s->stage <= WV_DONE && (s->stage != WV_PILOT || f->pilot) && s->stop <= WVGD_STOPPED && s->closed <= f->close_max &&
+           s->planned <= f->close_max && s->closed <= s->planned && s->phase_start <= s->trace_rows && s->trace_rows <= s->iteration;
+}
+
+wvgd_status wvgd_restore(wvgd_fit *f, const void *buffer, size_t size, wvgd_error *error)
+{
+    header h;
+    wv_scalars s;
+    uint64_t sum;
+    piece p[PIECES];
+    const unsigned char *from = buffer;
+    if (size < sizeof h + sizeof s + sizeof sum)
+        return wv_fail(error, WVGD_E_STATE, "the state has %zu bytes: too short to be one", size);
+    memcpy(&h, from, sizeof h);
+    memcpy(&s, from + sizeof h, sizeof s);
+    memcpy(&sum, from + size - sizeof sum, sizeof sum);
+    if (memcmp(h.magic, magic, sizeof magic) || h.version != VERSION || h.size != size)
+        return wv_fail(error, WVGD_E_STATE, "the state was not saved by this version of the library, or is cut short");
+    if (sum != hash(14695981039346656037u, buffer, size - sizeof sum))
+        return wv_fail(error, WVGD_E_STATE, "the state is damaged: its checksum does not match");
+    if (h.N != f->N || h.D != f->D || h.options != options_hash(f))
+        return wv_fail(error, WVGD_E_STATE, "the state belongs to another fit: %zu particles in %zu dimensions, or other options", (size_t)h.N, (size_t)h.D);
+    if (!sane(f, &s))
+        return wv_fail(error, WVGD_E_STATE, "the state is damaged: its counts contradict each other");
+    pieces(f, &s, p);
+    if (total(p) != size)
+        return wv_fail(error, WVGD_E_STATE, "the state is damaged: %zu bytes, expected %zu", size, total(p));
+    if (!wv_trace_reserve(f, s.trace_rows))
+        return wv_fail(error, WVGD_E_MEMORY, "no memory for %zu rows of trace", s.trace_rows);
+    pieces(f, &s, p);
+    from += sizeof h;
+    for (size_t i = 0; i < PIECES; from += p[i++].size)
+        if (p[i].size)
+            memcpy(p[i].data, from, p[i].size);
+    f->s = s;
+    f->close.n = s.closed;
+    f->asked = false;
+    wv_close_weights(f);
+    return WVGD_OK;
+}

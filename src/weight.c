@@ -1,0 +1,163 @@
+/* weight.c - log-sum-exp, deterministic-mixture weights p~/m and q_j/m, effective sample size, Pareto k-hat (method, sections 3 and 5). */
+#include "weight.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+double wv_weight_lse(size_t n, const double *log_w)
+{
+    double top = -INFINITY, sum = 0;
+    for (size_t i = 0; i < n; i++)
+        if (log_w[i] > top)
+            top = log_w[i];
+    if (top == -INFINITY)
+        return top;
+    for (size_t i = 0; i < n; i++)
+        sum += exp(log_w[i] - top);
+    return top + log(sum);
+}
+
+bool wv_weight_normalise(size_t n, const double *log_w, double *w)
+{
+    double total = wv_weight_lse(n, log_w);
+    for (size_t i = 0; i < n; i++)
+        w[i] = total == -INFINITY ? 0.0 : exp(log_w[i] - total);
+    return total != -INFINITY;
+}
+
+double wv_weight_ess(size_t n, const double *w)
+{
+    double sum = 0, squares = 0;
+    for (size_t i = 0; i < n; i++) {
+        sum += w[i];
+        squares += w[i] * w[i];
+    }
+    return squares > 0 ? sum * sum / squares : 0;
+}
+
+/* out[k] <- log(exp out[k] + exp(log_w + log_q[k])) */
+static void add_log(size_t n, double *out, double log_w, const double *log_q)
+{
+    for (size_t k = 0; k < n; k++) {
+        double a = out[k], b = log_w + log_q[k], top = a > b ? a : b;
+        if (top > -INFINITY)
+            out[k] = top + log1p(exp((a > b ? b : a) - top));
+    }
+}
+
+static void weigh_block(wvgd_fit *f, wv_batch *b, size_t first, size_t n, const double *const w[2])
+{
+    double *log_q = f->block, *y = log_q + WV_BLOCK * f->N, *other = y + WV_BLOCK * f->D; /* [N][WV_BLOCK], [WV_BLOCK][D], [WV_BLOCK] */
+    for (size_t k = first; k < first + n; k++)
+        b->log_m[k] = b->log_mix[0][k] = b->log_mix[1][k] = -INFINITY;
+    for (size_t c = 0; c < f->proposals; c++) {
+        double *to = c < f->N ? log_q + c * WV_BLOCK : other;
+        wv_component_log_density(&f->proposal[c].q, n, b->x + first * f->D, to, y, f->work);
+        if (f->proposal[c].log_alpha > -INFINITY)
+            add_log(n, b->log_m + first, f->proposal[c].log_alpha, to);
+        for (int i = 0; i < 2; i++)
+            if (c < f->N && w[i] && w[i][c] > 0)
+                add_log(n, b->log_mix[i] + first, log(w[i][c]), to);
+    }
+    for (size_t k = 0; k < n; k++) {
+        b->log_q[first + k] = log_q[b->cell[first + k] * WV_BLOCK + k];
+        for (size_t j = 0; j < f->N; j++)
+            b->sum_u[j] += exp(log_q[j * WV_BLOCK + k] - b->log_m[first + k]);
+    }
+}
+
+void wv_weight_mixture(wvgd_fit *f, wv_batch *b, size_t first, size_t n, const double *const w[2])
+{
+    for (size_t at = first; at < first + n; at += WV_BLOCK)
+        weigh_block(f, b, at, first + n - at < WV_BLOCK ? first + n - at : WV_BLOCK, w);
+}
+
+/* ---- Pareto k-hat ------------------------------------------------------------------------------------------------------------ */
+static int ascending(const void *a, const void *b, void *key)
+{
+    const double *w = key;
+    uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
+    return w[i] != w[k] ? (w[i] < w[k] ? -1 : 1) : (i < k ? -1 : i > k);
+}
+
+/* Sorts order[n] by log_w, without allocation (heap sort): qsort_r may allocate. */
+static void sort_by(size_t n, uint32_t *order, const double *log_w)
+{
+    for (size_t i = 0; i < n; i++)
+        order[i] = (uint32_t)i;
+    for (size_t end = n, root = n / 2; end > 1;) {
+        uint32_t value;
+        if (root > 0)
+            value = order[--root];
+        else {
+            value = order[--end];
+            order[end] = order[0];
+        }
+        size_t at = root;
+        for (size_t child; (child = 2 * at + 1) < end; at = child) {
+            if (child + 1 < end && ascending(&order[child], &order[child + 1], (void *)(uintptr_t)log_w) < 0)
+                child++;
+            if (ascending(&value, &order[child], (void *)(uintptr_t)log_w) >= 0)
+                break;
+            order[at] = order[child];
+        }
+        order[at] = value;
+    }
+}
+
+/* Mean of log(1 - theta x) over the exceedances. */
+static double shape_at(double theta, size_t m, const double *x)
+{
+    double sum = 0;
+    for (size_t i = 0; i < m; i++)
+        sum += log1p(-theta * x[i]);
+    return sum / (double)m;
+}
+
+/* Generalised Pareto fit of sorted exceedances x[m]: the posterior mean of theta on Zhang and Stephens's grid, then shape and scale; shape shrunk
+ * towards 1/2 as if by ten more observations. */
+static double pareto_fit(size_t m, const double *x, double *scale)
+{
+    size_t grid = 30 + (size_t)sqrt((double)m);
+    double quartile = x[(size_t)((double)m / 4 + 0.5) - 1], top = -INFINITY, theta = 0, total = 0;
+    for (int pass = 0; pass < 2; pass++) /* find the largest profile likelihood, then average */
+        for (size_t i = 1; i <= grid; i++) {
+            double t = 1 / x[m - 1] + (1 - sqrt((double)grid / ((double)i - 0.5))) / (3 * quartile);
+            double k = shape_at(t, m, x), likelihood = (double)m * (log(-t / k) - k - 1);
+            if (pass == 0)
+                top = fmax(top, likelihood);
+            else {
+                theta += t * exp(likelihood - top);
+                total += exp(likelihood - top);
+            }
+        }
+    theta /= total;
+    double k = shape_at(theta, m, x);
+    *scale = -k / theta;
+    return ((double)m * k + 5) / ((double)m + 10);
+}
+
+double wv_weight_pareto_k(size_t n, const double *log_w, double *smoothed, uint32_t *order)
+{
+    if (smoothed)
+        memcpy(smoothed, log_w, n * sizeof *smoothed);
+    size_t m = (size_t)fmin(0.2 * (double)n, 3 * sqrt((double)n));
+    if (m < 5)
+        return NAN;
+    sort_by(n, order, log_w);
+    double top = log_w[order[n - 1]], cut = log_w[order[n - m - 1]], x[m]; /* m <= 3 sqrt(n): small */
+    if (!(cut > -INFINITY) || !isfinite(top))
+        return NAN;
+    for (size_t i = 0; i < m; i++)
+        x[i] = exp(log_w[order[n - m + i]] - top) - exp(cut - top);
+    if (!(x[m - 1] > 1e-12) || !(x[(size_t)((double)m / 4 + 0.5) - 1] > 0))
+        return NAN; /* equal weights have no tail */
+    double scale, k = pareto_fit(m, x, &scale);
+    if (smoothed && isfinite(k))
+        for (size_t i = 0; i < m; i++) {
+            double p = ((double)i + 0.5) / (double)m;
+            double quantile = fabs(k) > 1e-8 ? scale * expm1(-k * log1p(-p)) / k : -scale * log1p(-p);
+            smoothed[order[n - m + i]] = fmin(top + log(quantile + exp(cut - top)), top);
+        }
+    return k;
+}

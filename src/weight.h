@@ -1,0 +1,22 @@
+/* weight.h - importance weights, always in log space. */
+#ifndef WV_WEIGHT_H
+#define WV_WEIGHT_H
+#include "fit.h"
+
+/* log sum exp; -INFINITY for an empty or all-zero set. */
+double wv_weight_lse(size_t n, const double *log_w);
+
+/* w[i] = exp(log_w[i]) normalised to sum 1. False (and w all zero) when no weight is positive. */
+bool wv_weight_normalise(size_t n, const double *log_w, double *w);
+
+/* Effective sample size (sum w)^2 / sum w^2. */
+double wv_weight_ess(size_t n, const double *w);
+
+/* Densities of the points first .. first + n of a batch under the proposals that made it: fills log_m, log_q (needs b->cell), log_mix for the two
+ * sets of weights w[2][N] (either may be NULL), and adds to sum_u. */
+void wv_weight_mixture(wvgd_fit *f, wv_batch *b, size_t first, size_t n, const double *const w[2]);
+
+/* Pareto k-hat of the weights (Zhang and Stephens's estimate with the usual weak prior). NAN: too few distinct weights in the tail. When smoothed is not NULL it
+ * gets the Pareto-smoothed log weights. order: [n] scratch. */
+double wv_weight_pareto_k(size_t n, const double *log_w, double *smoothed, uint32_t *order);
+#endif

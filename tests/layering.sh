@@ -1,0 +1,58 @@
+#!/bin/sh
+# layering.sh SOURCE: the rules between directories that a compiler does not check.
+#   The library (src/, models/) does not print, exit, abort, read the environment or open files.
+#   src/ sees its own headers and the public ones; models/ sees wvgd_model.h and headers of models/.
+#   No file has a name that describes nothing.
+set -eu
+cd "$1"
+failed=0
+complain() {
+    echo "$1:" >&2
+    echo "$2" | sed 's/^/    /' >&2
+    failed=1
+}
+
+# Code without its comments, each line after the name of its file.
+code() {
+    for file in "$@"; do
+        [ ! -f "$file" ] || sed -zE 's:/\*([^*]|\*+[^*/])*\*+/: :g; s://[^\n]*::g' "$file" | sed "s|^|$file: |"
+    done
+}
+
+calls='v?f?printf|v?dprintf|v?sprintf|f?puts|f?putc|putchar|fwrite|write|perror|exit|_exit|_Exit|quick_exit|atexit|abort|assert|getenv|'
+calls=$calls'secure_getenv|setenv|putenv|fopen|freopen|fdopen|tmpfile|open|system|popen|s?rand|[dl]rand48|signal|sigaction'
+found=$(code src/*.[ch] models/*.[ch] | grep -E "(^|[^[:alnum:]_.>])($calls)[[:space:]]*\(" || true)
+[ -z "$found" ] || complain "calls that a library must not make" "$found"
+found=$(code src/*.[ch] models/*.[ch] | grep -E '(^|[^[:alnum:]_])(stdout|stderr|stdin|environ)([^[:alnum:]_]|$)' || true)
+[ -z "$found" ] || complain "streams or variables that a library must not touch" "$found"
+
+# includes DIRECTORY ALLOWED...: an #include names a header of the system, or one that lies in DIRECTORY, or is ALLOWED.
+includes() {
+    directory=$1
+    shift
+    for file in "$directory"/*.[ch]; do
+        [ -f "$file" ] || continue
+        sed -n 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*[<"]\([^>"]*\)[>"].*/\1/p' "$file" | while read -r header; do
+            case " $* " in *" $header "*) continue ;; esac
+            [ ! -f "$directory/$header" ] || continue
+            case $header in
+            ../* | */../*) echo "$file: $header" ;;
+            *) # ours, if it lies in any directory of the project
+                for ours in */; do
+                    case $ours in build*) continue ;; esac
+                    [ ! -f "$ours$header" ] || echo "$file: $header"
+                done
+                [ ! -f "$header" ] || echo "$file: $header" ;;
+            esac
+        done
+    done
+}
+found=$(includes src wvgd.h wvgd_model.h)
+[ -z "$found" ] || complain "src/ may include its own headers, wvgd.h and wvgd_model.h only" "$found"
+found=$(includes models wvgd_model.h)
+[ -z "$found" ] || complain "models/ may include its own headers and wvgd_model.h only" "$found"
+
+found=$(find . \( -name .git -o -name 'build*' \) -prune -o -type f -print | grep -E '/(util|utils|common|misc|helper|helpers)(\.[^/]*)?$' || true)
+[ -z "$found" ] || complain "names that describe nothing" "$found"
+
+exit $failed
