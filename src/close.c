@@ -5,6 +5,8 @@
 #include "cell.h"
 #include "dense.h"
 #include "evidence.h"
+#include "joint.h"
+#include "particle.h"
 #include "weight.h"
 #include <cblas.h>
 #include <math.h>
@@ -59,19 +61,25 @@ static void wide_tail(wvgd_fit *f, const double *w)
 static void propose(wvgd_fit *f, const double *w)
 {
     size_t N = f->N, c = 0, left = f->s.planned, largest = 0;
-    double central = (1 - share_tails - share_wide) * (N > 1 ? 0.5 : 1);
+    double central = (1 - share_tails - share_wide) / 2;
     wide_tail(f, w);
     for (size_t j = 0; j < N; j++) {
         double a = 0.5 * w[j] + 0.5 / (double)N;
         f->proposal[j] = (wv_proposal){wv_fit_component(f, j), a * central};
         f->proposal[N + j] = (wv_proposal){wv_fit_component(f, j), a * share_tails};
         f->proposal[N + j].q.nu = degrees;
-        if (N > 1)
-            f->proposal[2 * N + j] = (wv_proposal){wv_fit_spread(f, j), a * central};
+        f->proposal[2 * N + j] = (wv_proposal){wv_fit_spread(f, j), a * central};
     }
-    c = N > 1 ? 3 * N : 2 * N;
-    f->proposal[c] = (wv_proposal){{f->metric_family, f->D, 0, f->tail_mu, f->tail_root, degrees}, share_wide};
-    f->proposals = c + 1;
+    f->proposal[3 * N] = (wv_proposal){{f->metric_family, f->D, 0, f->tail_mu, f->tail_root, degrees}, share_wide};
+    f->proposals = 3 * N + 1;
+    if (f->pilot) { /* a full Gaussian covers what diagonal ones cannot */
+        for (c = 0; c < f->proposals; c++)
+            f->proposal[c].log_alpha *= 0.6;
+        f->proposal[c] = (wv_proposal){wv_joint_pilot(f), 0.2};
+        f->proposal[c + 1] = f->proposal[c];
+        f->proposal[c + 1].q.nu = degrees;
+        f->proposals += 2;
+    }
     for (c = 0; c < f->proposals; c++) {
         f->share[c] = (size_t)(f->proposal[c].log_alpha * (double)f->s.planned);
         left -= f->share[c];
@@ -85,25 +93,25 @@ static void propose(wvgd_fit *f, const double *w)
 
 void wv_close_begin(wvgd_fit *f)
 {
-    size_t least = larger(2000, 100 * f->N);
+    size_t most = f->n_max < f->close_max ? f->n_max : f->close_max, least = larger(2000, larger(100 * f->N, 100 * f->D));
     f->s.stage = WV_TRIAL;
-    f->s.closed = 0;
-    f->s.planned = least < f->close_max ? least : f->close_max;
+    f->s.closed = f->s.block = 0;
+    f->s.planned = least < most ? least : most;
     wv_evidence_weights(f->N, f->now.elbo, f->weight);
     memcpy(f->weight_beta, f->weight, f->N * sizeof *f->weight);
 }
 
 wvgd_status wv_close_ask(wvgd_fit *f, wvgd_error *error)
 {
-    size_t n = f->s.planned - f->s.closed, at = 0, done = 0;
+    size_t begun = f->s.closed - f->s.block * f->s.planned, n = f->s.planned - begun, at = 0, done = 0;
     (void)error;
     n = n < WV_CHUNK ? n : WV_CHUNK;
     propose(f, f->weight);
     for (size_t c = 0; c < f->proposals && at < n; c++) {
-        size_t from = f->s.closed + at > done ? f->s.closed + at - done : 0; /* first draw of this share that belongs to the chunk */
+        size_t from = begun + at > done ? begun + at - done : 0; /* first draw of this share that belongs to the chunk */
         if (from < f->share[c]) {
             size_t count = f->share[c] - from < n - at ? f->share[c] - from : n - at;
-            wv_fit_draw(f, c, f->s.stage == WV_TRIAL ? WV_RNG_TRIAL : WV_RNG_CLOSE, from, count, false, at);
+            wv_fit_draw(f, c, f->s.stage == WV_TRIAL ? WV_RNG_TRIAL : WV_RNG_CLOSE, f->s.block * f->share[c] + from, count, false, at);
             at += count;
         }
         done += f->share[c];
@@ -142,6 +150,24 @@ static void masses(wvgd_fit *f, double *beta)
         beta[f->close.cell[i]] += f->close_v[i];
 }
 
+/* The spreads once more, from the trial's draws: with few iterations they rest on few points. They are only proposals here, unless they define the cells. For one particle
+ * this is also where it is placed. */
+static void refit_spreads(wvgd_fit *f)
+{
+    const wv_batch *b = &f->close;
+    for (size_t j = 0; j < f->N && f->opt.cost != WVGD_OWN; j++) {
+        size_t n = 0;
+        for (size_t i = 0; i < b->n; i++)
+            if (b->cell[i] == j && b->log_p[i] > -INFINITY) {
+                memcpy(f->gx + n * f->D, b->x + i * f->D, f->D * sizeof(double));
+                f->glu[n] = b->log_q[i] - b->log_m[i];
+                f->glv[n++] = b->log_p[i] - b->log_m[i];
+            }
+        if (n > 2)
+            wv_particle_refit(f, j, n);
+    }
+}
+
 /* The trial has chosen: weights for the bound, and how many final draws bring the evidence to the wanted standard error (a third more, as the share is itself an estimate). */
 static void plan(wvgd_fit *f)
 {
@@ -152,6 +178,7 @@ static void plan(wvgd_fit *f)
     rel = wv_weight_ess(f->close.n, f->close_v) / (double)f->close.n;
     double wanted = 1.3 * (1 / rel - 1) / (f->opt.evidence_se * f->opt.evidence_se), least = (double)larger(4000, 200 * f->N);
     f->s.planned = (size_t)fmin(fmax(wanted, least), (double)f->close_max);
+    refit_spreads(f);
     f->s.stage = WV_FINAL;
     f->s.closed = f->close.n = 0;
     memset(f->close.sum_u, 0, f->N * sizeof(double));
@@ -222,12 +249,14 @@ wvgd_status wv_close_tell(wvgd_fit *f, wvgd_error *error)
     for (size_t j = 0; j < f->N; j++)
         f->close.sum_u[j] += f->b.sum_u[j];
     keep(f);
-    if (f->s.closed < f->s.planned)
+    if (f->s.closed < (f->s.block + 1) * f->s.planned)
         return WVGD_OK;
     if (!wv_close_weights(f))
         return wv_fail(error, WVGD_E_NO_DRAWS, "none of %zu closing draws has a finite log density: there is nothing to estimate from", f->close.n);
     if (f->s.stage == WV_TRIAL)
         plan(f);
+    else if (wv_evidence_importance(&f->close).se > f->opt.evidence_se && f->s.closed + f->s.planned <= f->close_max)
+        f->s.block++; /* the trial was too hopeful: as many again */
     else
         finish(f);
     return WVGD_OK;

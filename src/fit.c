@@ -1,11 +1,11 @@
 /* fit.c - new, free, ask, tell, step, run. A fit goes through stages; each stage makes a batch of points (ask) and takes their log densities
  * (tell), and tell decides which stage comes next:
- *     [pilot ->] search -> average -> trial -> final -> done */
+ *     [explore ->] [pilot ->] search -> average -> trial -> final -> done */
 #include "fit.h"
 #include "cell.h"
 #include "close.h"
 #include "dense.h"
-#include "evidence.h"
+#include "explore.h"
 #include "joint.h"
 #include "options.h"
 #include <cblas.h>
@@ -25,6 +25,7 @@ typedef struct {
 } stage;
 
 static const stage stages[] = {
+    [WV_EXPLORE] = {"explore", wv_explore_ask, wv_explore_tell, true},
     [WV_PILOT] = {"pilot", wv_joint_pilot_ask, wv_joint_pilot_tell, true},
     [WV_SEARCH] = {"fit", wv_joint_ask, wv_joint_tell, true},
     [WV_AVERAGE] = {"average", wv_joint_ask, wv_joint_tell, true},
@@ -82,10 +83,13 @@ static bool carve_saved(wvgd_fit *f)
     size_t N = f->N, D = f->D, ND = wv_times(N, D), root = wv_times(N, f->family->size(D, f->R));
     size_t spread = wv_times(N, f->cell_family->size(D, 0)), metric = f->metric_family->size(D, 0);
     size_t adam = f->opt.estimator == WVGD_REPARAM ? wv_times(2, ND + root) : 0, pilot = f->pilot ? D * D : 0;
+    size_t modes = f->exploring ? wv_explore_modes(f) : 0, paths = f->exploring ? wv_times(WV_PATHS, D) : 0, one = f->exploring ? D : 0;
     const slot slots[] = {
         {&f->now.z, ND}, {&f->now.mu, ND}, {&f->now.root, root}, {&f->now.spread, spread}, {&f->now.metric, metric}, {&f->now.centre, D}, {&f->now.elbo, N},
         {&f->best.z, ND}, {&f->best.mu, ND}, {&f->best.root, root}, {&f->best.spread, spread}, {&f->best.metric, metric}, {&f->best.centre, D}, {&f->best.elbo, N},
-        {&f->pilot_mu, f->pilot ? D : 0}, {&f->pilot_root, pilot}, {&f->adam, adam},
+        {&f->pilot_mu, f->pilot ? D : 0}, {&f->pilot_root, pilot}, {&f->pilot_best, f->pilot ? D + pilot : 0}, {&f->adam, adam},
+        {&f->mode_x, wv_times(modes, D)}, {&f->mode_root, wv_times(modes, wv_explore_root_size(f))}, {&f->mode_scale, one}, {&f->scatter_scale, one},
+        {&f->scatter_centre, one}, {&f->path_scale, one}, {&f->path_x, paths}, {&f->path_g, paths}, {&f->path_p, paths}, {&f->path_s, 20 * paths}, {&f->path_y, 20 * paths},
         {&f->beta, N}, {&f->beta_se, N}, {&f->weight, N}, {&f->weight_beta, N}, {&f->log_Z, N}, {&f->elbo, N}, {&f->elbo_se, N}, {&f->cell_ess, N}, {&f->cell_k, N},
         {&f->close.sum_u, N}, {&f->mean, D}, {&f->var, D}, {&f->mcse, D},
     };
@@ -118,8 +122,8 @@ static bool carve_scratch(wvgd_fit *f)
     };
     f->scratch = carve(slots, sizeof slots / sizeof *slots, &unused);
     f->scratch_index = calloc(wv_times(2, n) + wv_times(2, C) + any, sizeof(uint32_t));
-    f->proposal = calloc(wv_times(3, N) + 1, sizeof *f->proposal);
-    f->share = calloc(wv_times(3, N) + 1, sizeof *f->share);
+    f->proposal = calloc(wv_times(3, N) + 3, sizeof *f->proposal);
+    f->share = calloc(wv_times(3, N) + 3, sizeof *f->share);
     f->start = calloc(N + 1, sizeof *f->start);
     if (!f->scratch || !f->scratch_index || !f->proposal || !f->share || !f->start)
         return false;
@@ -170,7 +174,7 @@ static wvgd_status check(const wvgd_model *model, const wvgd_options *o, const d
 /* Draws a component and iteration, where the user leaves it to us: enough for the regressions of D gradients (natural), or of one log density on all statistics (score). */
 static size_t default_draws(const wvgd_options *o, size_t D)
 {
-    size_t statistics = 2 * D + (o->family == WVGD_DIAG ? 0 : D * (D - 1) / 2), wanted = o->estimator == WVGD_SCORE ? 2 * statistics : 2 * D;
+    size_t statistics = 2 * D + (o->family == WVGD_DIAG ? 0 : D * (D - 1) / 2), wanted = o->estimator == WVGD_SCORE ? 2 * statistics : 4 * D;
     wanted = wanted < 4096 ? wanted : 4096;
     return wanted > 64 ? wanted + wanted % 2 : 64;
 }
@@ -186,7 +190,7 @@ static void sizes(wvgd_fit *f)
     f->metric_family = wv_family_get(f->dense ? WVGD_FULL : WVGD_DIAG);
     f->M = o->draws ? o->draws : default_draws(o, D);
     f->pilot = o->family == WVGD_DIAG && D > 1 && f->dense && o->estimator == WVGD_NATURAL;
-    f->pilot_draws = 2 * D > 64 ? 2 * D : 64;
+    f->pilot_draws = 4 * D > 64 ? 4 * D : 64;
     size_t batch = wv_times(N, f->M);
     f->n_max = batch > WV_CHUNK ? batch : WV_CHUNK;
     f->close_max = 50000;
@@ -245,6 +249,7 @@ wvgd_fit *wvgd_new(const wvgd_model *model, const wvgd_options *options, const d
         f->opt = *options;
         f->N = options->particles;
         f->D = model->dim;
+        f->exploring = !z0 && options->init == WVGD_INIT_EXPLORE && model->has_gradient;
         sizes(f);
     }
     if (!f || !carve_saved(f) || !carve_scratch(f)) {
@@ -260,7 +265,10 @@ wvgd_fit *wvgd_new(const wvgd_model *model, const wvgd_options *options, const d
     }
     f->s.pelbo = f->s.pelbo_se = f->s.ess = f->s.distortion = f->s.distortion_se = f->s.meanfield_gap = f->s.pareto_k = NAN;
     f->s.bound = f->s.bound_beta = f->s.evidence = (wvgd_estimate){NAN, NAN};
-    wv_joint_begin(f);
+    if (f->exploring)
+        wv_explore_begin(f);
+    else
+        wv_joint_begin(f);
     return f;
 }
 
@@ -325,6 +333,8 @@ static double clock_seconds(void)
 
 void wvgd_stop_now(wvgd_fit *f)
 {
+    if (f->s.stage < WV_PILOT) /* nothing is known yet but where ascents have got to: begin from the given scale */
+        wv_joint_begin(f);
     if (f->s.stage < WV_TRIAL) {
         wv_joint_end(f, WVGD_STOPPED);
         f->asked = false;

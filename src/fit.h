@@ -9,11 +9,29 @@ enum {
     WV_DENSE = 128,       /* up to this dimension, D x D matrices are formed for every family */
     WV_BLOCK = 256,       /* points whose densities under all proposals are held at once */
     WV_CHUNK = 4096,      /* closing draws asked for at once */
+    WV_PATHS = 8,         /* ascents in one wave */
+    WV_MODES = 40,        /* modes kept */
     WV_WARNINGS = 16
 };
 
 /* What a batch is for. */
 typedef enum { WV_EXPLORE, WV_PILOT, WV_SEARCH, WV_AVERAGE, WV_TRIAL, WV_FINAL, WV_DONE } wv_stage;
+
+/* An ascent under way. */
+typedef struct {
+    bool active, fresh;     /* fresh: its start has not been evaluated */
+    size_t bridges;         /* modes to which the way from its end is being looked at */
+    size_t start, tries;    /* which start, after how many without density */
+    size_t evaluations, pairs, stalls, looks;
+    double log_p, slope;    /* at the last accepted point */
+    double step, low, high; /* of the line search */
+} wv_path;
+
+typedef struct {
+    double log_p, log_mass; /* at the top; Laplace's estimate */
+    size_t hits;
+    bool relevant;          /* not too light to matter */
+} wv_mode;
 
 /* Everything but arrays that a saved state holds: plain values only. */
 typedef struct {
@@ -32,13 +50,15 @@ typedef struct {
     double pelbo, pelbo_se, distortion, distortion_se, ess; /* of the last batch */
     double step;              /* nats between the current state and the full step, summed over components and particles */
     double meanfield_gap;
-    size_t planned;           /* closing draws of the present stage, fixed before the first */
-    size_t closed;            /* closing draws in the store, */
-    size_t trial;             /* the first so many of them from the trial */
+    size_t planned;           /* closing draws in a block of the present stage, fixed before the first */
+    size_t block;             /* blocks complete */
+    size_t closed;            /* closing draws in the store */
     wvgd_estimate bound, bound_beta, evidence;
     double pareto_k, final_ess;
     size_t trace_rows;
-    size_t starts, modes, hit_once;   /* exploration */
+    size_t starts, modes, hit_once; /* exploration */
+    wv_path path[WV_PATHS];
+    wv_mode mode[WV_MODES];
 } wv_scalars;
 
 /* Proposals that made a batch, and its points. The first N proposals are the components. */
@@ -80,6 +100,7 @@ struct wvgd_fit {
     const wv_family *family, *cell_family, *metric_family;
     bool pilot;            /* a full Gaussian is fitted first, to precondition diagonal components */
     size_t pilot_draws;
+    bool exploring;        /* starts from modes found by ascents */
     bool dense;            /* D x D matrices are formed */
     size_t ensemble_size;  /* doubles in a wv_ensemble */
     bool asked;            /* a batch is waiting to be told */
@@ -89,7 +110,11 @@ struct wvgd_fit {
     double *saved;         /* the block behind the arrays up to `mcse` */
     size_t saved_size;
     wv_ensemble now, best; /* current and best state */
-    double *pilot_mu, *pilot_root; /* [D], [D][D] */
+    double *pilot_mu, *pilot_root, *pilot_best; /* [D], [D][D], and the best of both */
+    double *mode_x, *mode_root;    /* [modes][D], [modes][D][D] (or [D]) modes found and their Gaussians */
+    double *mode_scale, *scatter_scale, *scatter_centre, *path_scale; /* [D] */
+    double *path_x, *path_g, *path_p; /* [paths][D] point, gradient, direction of each ascent */
+    double *path_s, *path_y;          /* [paths][20][D] its curvature pairs */
     double *adam;          /* reparam: [2][N][D + root size] */
     double *beta, *beta_se, *weight, *weight_beta, *log_Z, *elbo, *elbo_se, *cell_ess, *cell_k; /* [N] results */
     double *mean, *var, *mcse; /* [D] */
@@ -104,8 +129,8 @@ struct wvgd_fit {
     double *scratch;       /* the block behind what follows, */
     uint32_t *scratch_index; /* and behind its indices */
     wv_batch b;
-    wv_proposal *proposal; /* [3N + 1] */
-    size_t *share;         /* [3N + 1] draws of each in the closing pass */
+    wv_proposal *proposal; /* [3N + 3] */
+    size_t *share;         /* [3N + 3] draws of each in the closing pass */
     size_t proposals;
     size_t *start;         /* [N + 1] first point of each cell in `order` */
     double *tail_mu, *tail_root;   /* the wide Student-t of the closing proposal */

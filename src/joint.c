@@ -249,7 +249,7 @@ static bool move_cell(wvgd_fit *f, size_t j, double rho, double lambda, bool sof
         return false;
     double moved = wv_particle_step(f, j, n, lambda, f->vector[9]);
     if (moved >= 0) {
-        f->step_kl[j] = moved / 2;
+        f->step_kl[j] = f->N > 1 ? moved / 2 : 0; /* one particle bounds no cell: the closing pass places it */
         for (size_t k = 0, to = f->start[j]; to < f->start[j + 1]; to++)
             f->pooled[f->order[to]] = f->b.log_p[f->order[to]] > -INFINITY ? f->beta[j] * f->ga[k++] : 0;
     }
@@ -286,9 +286,23 @@ static void follow_posterior(wvgd_fit *f, double lambda)
 }
 
 /* ---- the schedule ------------------------------------------------------------------------------------------------------------- */
-static void copy_state(wvgd_fit *f, wv_ensemble *to, const wv_ensemble *from)
+/* The best state so far is kept, and can be gone back to: of the pilot while it runs, of the ensemble afterwards. */
+static void keep_best(wvgd_fit *f)
 {
-    memcpy(to->z, from->z, f->ensemble_size * sizeof(double));
+    if (f->s.stage == WV_PILOT)
+        memcpy(f->pilot_best, f->pilot_mu, (f->D + f->D * f->D) * sizeof(double));
+    else
+        memcpy(f->best.z, f->now.z, f->ensemble_size * sizeof(double));
+    f->s.best = f->s.pelbo;
+    f->s.best_se = f->s.pelbo_se;
+}
+
+static void go_back(wvgd_fit *f)
+{
+    if (f->s.stage == WV_PILOT)
+        memcpy(f->pilot_mu, f->pilot_best, (f->D + f->D * f->D) * sizeof(double));
+    else
+        memcpy(f->now.z, f->best.z, f->ensemble_size * sizeof(double));
 }
 
 static size_t window(const wvgd_fit *f)
@@ -317,16 +331,14 @@ static bool still(const wvgd_fit *f)
     return f->s.trace_rows >= f->s.phase_start + 2 && wv_trace_step(f, f->s.trace_rows - 2, 2) < 1e-3 * f->opt.tol;
 }
 
-/* Keeps the best state, and goes back to it when the bound has fallen beyond its noise. Called with the state that made the batch. */
+/* Keeps the best state, and goes back to it with smaller steps when the bound has fallen beyond its noise. Called with the state that made the batch. */
 static bool fell(wvgd_fit *f)
 {
     double noise = 4 * sqrt(f->s.pelbo_se * f->s.pelbo_se + f->s.best_se * f->s.best_se);
-    if (f->s.pelbo > f->s.best || f->s.best == -INFINITY) {
-        f->s.best = f->s.pelbo;
-        f->s.best_se = f->s.pelbo_se;
-        copy_state(f, &f->best, &f->now);
-    } else if (f->s.stage == WV_SEARCH && f->s.pelbo < f->s.best - fmax(2, noise) && f->s.rho > 0.05) {
-        copy_state(f, &f->now, &f->best);
+    if (f->s.pelbo > f->s.best || f->s.best == -INFINITY)
+        keep_best(f);
+    else if (f->s.stage != WV_AVERAGE && f->s.pelbo < f->s.best - fmax(2, noise) && f->s.rho > 0.02) {
+        go_back(f);
         f->s.rho /= 2;
         f->s.best = -INFINITY; /* judged anew, so that one lucky batch does not hold the fit back */
         return true;
@@ -339,11 +351,11 @@ void wv_joint_end(wvgd_fit *f, wvgd_stop stop)
     size_t w = window(f);
     f->s.stop = stop;
     if (f->s.stage == WV_SEARCH && f->s.best > -INFINITY)
-        copy_state(f, &f->now, &f->best);
+        go_back(f);
     else if (f->s.trace_rows >= f->s.phase_start + w) {
         wvgd_estimate late = wv_trace_pelbo(f, f->s.trace_rows - w, w);
         if (late.value < f->s.best - 4 * sqrt(late.se * late.se + f->s.best_se * f->s.best_se) - 0.1)
-            copy_state(f, &f->now, &f->best);
+            go_back(f);
     }
     wv_close_begin(f);
 }
@@ -351,10 +363,8 @@ void wv_joint_end(wvgd_fit *f, wvgd_stop stop)
 /* What comes after this iteration. */
 static void schedule(wvgd_fit *f)
 {
-    size_t w = window(f), least = f->N == 1 ? 12 : 100;
+    size_t w = window(f), least = f->N == 1 ? 30 : 100;
     if (f->s.stage == WV_SEARCH) {
-        if (f->s.rho < (f->N == 1 ? 1 : 0.5))
-            f->s.rho = fmin(f->N == 1 ? 1 : 0.5, 1.2 * f->s.rho);
         if (still(f))
             wv_joint_end(f, WVGD_CONVERGED);
         else if (level(f, w)) {
@@ -431,7 +441,7 @@ wvgd_status wv_joint_tell(wvgd_fit *f, wvgd_error *error)
 }
 
 /* ---- the pilot ---------------------------------------------------------------------------------------------------------------- */
-static wv_gauss pilot(const wvgd_fit *f)
+wv_gauss wv_joint_pilot(const wvgd_fit *f)
 {
     return (wv_gauss){wv_family_get(WVGD_FULL), f->D, 0, f->pilot_mu, f->pilot_root, 0};
 }
@@ -439,7 +449,7 @@ static wv_gauss pilot(const wvgd_fit *f)
 wvgd_status wv_joint_pilot_ask(wvgd_fit *f, wvgd_error *error)
 {
     (void)error;
-    f->proposal[0] = (wv_proposal){pilot(f), 0};
+    f->proposal[0] = (wv_proposal){wv_joint_pilot(f), 0};
     f->proposals = 1;
     f->b.n = f->pilot_draws;
     wv_fit_draw(f, 0, WV_RNG_PILOT, 0, f->b.n, true, 0);
@@ -480,7 +490,7 @@ static void leave_pilot(wvgd_fit *f)
 
 wvgd_status wv_joint_pilot_tell(wvgd_fit *f, wvgd_error *error)
 {
-    wv_gauss q = pilot(f);
+    wv_gauss q = wv_joint_pilot(f);
     size_t n = f->b.n, kept = 0, D = f->D;
     double mean = 0, squares = 0;
     wv_component_log_density(&q, n, f->b.x, f->b.log_q, f->y, f->work);
@@ -507,7 +517,8 @@ wvgd_status wv_joint_pilot_tell(wvgd_fit *f, wvgd_error *error)
                    .ess = (double)kept, .rho = averaging ? 1 / (1 / f->s.rho + (double)f->s.averaged) : f->s.rho};
     if (2 * kept < n)
         cblas_dscal((int)(D * D), 0.5, f->pilot_root, 1); /* half of it outside the support: draw nearer */
-    wv_update_result r = wv_update_component(f, &c);
+    bool back = fell(f);
+    wv_update_result r = back ? (wv_update_result){false, 0} : wv_update_component(f, &c);
     f->s.step = r.ok ? r.kl : INFINITY;
     f->s.iteration++;
     for (size_t j = 0; j < f->N; j++)
@@ -517,6 +528,8 @@ wvgd_status wv_joint_pilot_tell(wvgd_fit *f, wvgd_error *error)
         return status;
     if (averaging)
         f->s.averaged++;
+    else if (back)
+        begin_phase(f);
     else if (level(f, 6)) {
         f->s.averaged = 1;
         begin_phase(f);

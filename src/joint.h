@@ -9,6 +9,8 @@ void wv_joint_begin(wvgd_fit *f);
 wvgd_status wv_joint_ask(wvgd_fit *f, wvgd_error *error);
 wvgd_status wv_joint_tell(wvgd_fit *f, wvgd_error *error);
 
+/* The full Gaussian that preconditions diagonal components. */
+wv_gauss wv_joint_pilot(const wvgd_fit *f);
 wvgd_status wv_joint_pilot_ask(wvgd_fit *f, wvgd_error *error);
 wvgd_status wv_joint_pilot_tell(wvgd_fit *f, wvgd_error *error);
 

@@ -91,6 +91,17 @@ static void step_spread(wvgd_fit *f, double *root, size_t n, double ess, double 
         root[i] *= sqrt(1 - keep + 1e-12 + keep * cblas_ddot((int)n, f->uy + i, (int)D, f->y + i, (int)D));
 }
 
+/* Where the cost pulls z_j: the weighted mean for squared costs. */
+static void attract(const wvgd_fit *f, size_t n, const double *z, const double *mean, const double *sd, double *target)
+{
+    switch (f->opt.cost) {
+    case WVGD_L1: weiszfeld(f, 1, n, z, sd, target); break;
+    case WVGD_LP: weiszfeld(f, f->opt.power, n, z, sd, target); break;
+    case WVGD_CALLBACK: newton(f, n, z, sd, target); break;
+    default: memcpy(target, mean, f->D * sizeof *target);
+    }
+}
+
 double wv_particle_step(wvgd_fit *f, size_t j, size_t n, double lambda, double *mean)
 {
     size_t D = f->D;
@@ -100,12 +111,7 @@ double wv_particle_step(wvgd_fit *f, size_t j, size_t n, double lambda, double *
     wv_gauss spread = wv_fit_spread(f, j);
     cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->gx, (int)D, f->ga, 1, 0.0, mean, 1);
     f->cell_family->sd(D, 0, spread.root, sd);
-    switch (f->opt.cost) {
-    case WVGD_L1: weiszfeld(f, 1, n, z, sd, target); break;
-    case WVGD_LP: weiszfeld(f, f->opt.power, n, z, sd, target); break;
-    case WVGD_CALLBACK: newton(f, n, z, sd, target); break;
-    default: memcpy(target, mean, D * sizeof *target);
-    }
+    attract(f, n, z, mean, sd, target);
     if (f->opt.cost == WVGD_LP && f->opt.power > 2)
         lambda /= f->opt.power - 1;
     for (size_t i = 0; i < D; i++)
@@ -118,6 +124,23 @@ double wv_particle_step(wvgd_fit *f, size_t j, size_t n, double lambda, double *
     for (size_t i = 0; i < D; i++)
         z[i] += lambda * (target[i] - z[i]);
     return moved;
+}
+
+void wv_particle_refit(wvgd_fit *f, size_t j, size_t n)
+{
+    size_t D = f->D;
+    double ess = temper(f, n), *z = f->now.z + j * D, *mean = f->vector[9], *target = f->vector[3], *sd = f->vector[2];
+    double *root = f->now.spread + j * f->cell_family->size(D, 0), damp = f->opt.power > 2 ? 1 / (f->opt.power - 1) : 1;
+    if (!(ess > 0))
+        return;
+    cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->gx, (int)D, f->ga, 1, 0.0, mean, 1);
+    step_spread(f, root, n, ess, 1, mean);
+    f->cell_family->sd(D, 0, root, sd);
+    for (int round = 0; f->N == 1 && round < 50; round++) {
+        attract(f, n, z, mean, sd, target);
+        for (size_t i = 0; i < D; i++)
+            z[i] += damp * (target[i] - z[i]);
+    }
 }
 
 /* ---- moves ------------------------------------------------------------------------------------------------------------------- */

@@ -8,6 +8,9 @@
  * cell's spread; negative: no point had weight. */
 double wv_particle_step(wvgd_fit *f, size_t j, size_t n, double lambda, double *mean);
 
+/* The spread of cell j from n points as above, taken in full; a single particle also goes all the way to where the cost pulls it. */
+void wv_particle_refit(wvgd_fit *f, size_t j, size_t n);
+
 /* Utility move (LBG-U): takes the particle whose removal costs least to the cell that gains most from a second one. b has cells, costs and
  * posterior weights w[n]; order and start list its points by cell. True: one moved. */
 bool wv_particle_move(wvgd_fit *f, const wv_batch *b, const double *w, const uint32_t *order, const size_t *start);

@@ -115,12 +115,13 @@ static double ridge_rss(const local *l, const double *S, double total, double la
     return fmax(rss, 0);
 }
 
-/* Ridge strength by generalised cross-validation. */
-static double choose_ridge(const local *l, const double *S, double total, double observations, double *rss)
+/* Ridge strength by generalised cross-validation; with points enough, next to none: a shrunken step would bias what averaging converges to. */
+static double choose_ridge(const local *l, const double *S, double total, double ess, double *rss)
 {
     static const double grid[] = {1e-7, 1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1, 3, 10, 100};
-    double best = INFINITY, lambda = 100;
-    for (size_t g = 0; g < sizeof grid / sizeof *grid; g++) {
+    double best = INFINITY, lambda = 100, D = (double)l->D, observations = ess * D;
+    size_t most = ess > 3 * D ? 1 : sizeof grid / sizeof *grid;
+    for (size_t g = 0; g < most; g++) {
         double df, r = ridge_rss(l, S, total, grid[g], &df), left = 1 - df / observations;
         double score = left > 0.02 ? r / (left * left) : INFINITY;
         if (score < best) {
@@ -158,7 +159,7 @@ static bool gradient_regression(wvgd_fit *f, const wv_update *c, local *l)
     for (size_t i = 0; i < l->D; i++)
         for (size_t k = 0; k <= i; k++)
             l->S[i * l->D + k] = l->S[k * l->D + i] = l->S[i * l->D + k] + l->S[k * l->D + i];
-    double rss = residual, lambda = choose_ridge(l, l->S, residual, c->ess * (double)l->D, &rss);
+    double rss = residual, lambda = choose_ridge(l, l->S, residual, c->ess, &rss);
     for (size_t i = 0; i < l->D; i++)
         for (size_t k = 0; k < l->D; k++)
             l->S[i * l->D + k] /= l->c[i] + l->c[k] + 2 * lambda;
@@ -283,8 +284,9 @@ static double precondition(const wv_update *c, const local *l, const double *d1,
     return size;
 }
 
-/* New precision P (into l->A) = P0 - rho (A + P0), its change clipped to [1/clip, clip] of the current and floored; l->E, l->c hold its eigenpairs. */
-static bool new_precision(wvgd_fit *f, const wv_update *c, local *l, double clip)
+/* The precision that the step aims at, P0 - rho (A + P0), with its change relative to the current one clipped to [1/clip, clip] and a floor
+ * for truncated components: its eigenpairs into l->E, l->c, itself into l->S. */
+static bool new_precision(wvgd_fit *f, const wv_update *c, local *l, double clip_low, double clip_high)
 {
     int D = (int)l->D;
     for (size_t i = 0; i < l->D * l->D; i++)
@@ -299,7 +301,7 @@ static bool new_precision(wvgd_fit *f, const wv_update *c, local *l, double clip
     if (!wv_dense_eigh(l->D, l->E, l->c, f->syev))
         return false;
     for (size_t i = 0; i < l->D; i++)
-        l->c[i] = fmin(fmax(l->c[i], 1 / clip), clip);
+        l->c[i] = fmin(fmax(l->c[i], clip_low), clip_high);
     wv_dense_rebuild(l->D, l->E, l->c, l->S, l->S2);
     cblas_dtrmm(ROW, CblasLeft, CblasLower, CblasTrans, CblasNonUnit, D, D, 1.0, l->W, D, l->S, D);
     cblas_dtrmm(ROW, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, D, D, 1.0, l->W, D, l->S, D);
@@ -309,6 +311,7 @@ static bool new_precision(wvgd_fit *f, const wv_update *c, local *l, double clip
         return false;
     for (size_t i = 0; i < l->D; i++)
         l->c[i] = fmax(l->c[i], c->truncated ? flattest : 1e-300);
+    wv_dense_rebuild(l->D, l->E, l->c, l->S, l->S2);
     return true;
 }
 
@@ -323,42 +326,46 @@ static void give_back(const wv_update *c, local *l, const double *P, double *n1)
         cblas_daxpy(D, c->u[k] * cblas_ddot(D, l->gy + k * l->D, 1, l->y + k * l->D, 1) / 2, l->y + k * l->D, 1, n1, 1);
 }
 
-/* The step itself: towards (a1, A) by rho, within the trust region. */
+/* Location after the step, relative to the current one in y0, into l->delta. It solves with the precision aimed at, not the clipped one: an upper clip would
+ * make it overshoot. */
+static bool new_location(wvgd_fit *f, const wv_update *c, local *l, const double *d1, const double *step, double size, double clip)
+{
+    size_t D = l->D;
+    int d = (int)D;
+    double *n1 = f->vector[8], *rotated = f->vector[7], limit = clip * sqrt((double)D) / 4;
+    for (size_t i = 0; i < D; i++)
+        n1[i] = l->h1[i] + (c->precondition ? 0 : c->rho * d1[i]);
+    if (c->truncated)
+        give_back(c, l, l->S, n1);
+    cblas_dgemv(ROW, CblasNoTrans, d, d, 1.0, l->E, d, n1, 1, 0.0, rotated, 1);
+    for (size_t i = 0; i < D; i++)
+        rotated[i] /= l->c[i];
+    cblas_dgemv(ROW, CblasTrans, d, d, 1.0, l->E, d, rotated, 1, 0.0, l->delta, 1);
+    if (c->precondition)
+        cblas_daxpy(d, fmin(c->rho, sqrt((double)D) / 2 / sqrt(fmax(size, 1e-300))), step, 1, l->delta, 1);
+    cblas_dtrmv(ROW, CblasLower, CblasNoTrans, CblasNonUnit, d, l->W, d, l->delta, 1);
+    cblas_daxpy(d, 1.0, l->m0, 1, l->delta, 1);
+    double moved = cblas_dnrm2(d, l->delta, 1);
+    if (moved > limit && !c->precondition)
+        cblas_dscal(d, limit / moved, l->delta, 1);
+    return isfinite(moved);
+}
+
+/* The step itself: towards (a1, A) by rho, within a trust region that opens as the quadratic explains more of the gradient. */
 static wv_update_result take(wvgd_fit *f, const wv_update *c, local *l)
 {
     wv_update_result result = {false, 0};
     size_t D = l->D;
     int d = (int)D;
-    double clip = fmin(fmax(1 / fmax(1 - l->r2, 1e-300), 4), 1e4), *d1 = l->spare, *n1 = l->delta, *step = f->vector[6], moved = 0;
+    double clip = fmin(fmax(1 / fmax(1 - l->r2, 1e-300), 4), 1e4), *d1 = l->spare, *step = f->vector[6];
     for (size_t i = 0; i < D; i++)
         d1[i] = l->a1[i] - l->h1[i];
     for (size_t i = 0; i < D * D; i++)
         result.kl += (l->A[i] + l->P0[i]) * (l->A[i] + l->P0[i]) / 4;
     double size = c->precondition ? precondition(c, l, d1, step) : cblas_ddot(d, d1, 1, d1, 1);
     result.kl += size / 2;
-    if (!new_precision(f, c, l, clip))
+    if (!new_precision(f, c, l, 1 / clip, INFINITY) || !new_location(f, c, l, d1, step, size, clip) || !new_precision(f, c, l, 1 / clip, clip))
         return result;
-    wv_dense_rebuild(D, l->E, l->c, l->S, l->S2); /* P */
-    for (size_t i = 0; i < D; i++)
-        n1[i] = l->h1[i] + (c->precondition ? 0 : c->rho * d1[i]);
-    if (c->truncated)
-        give_back(c, l, l->S, n1);
-    /* delta = P^-1 n1, the new location in y */
-    cblas_dgemv(ROW, CblasNoTrans, d, d, 1.0, l->E, d, n1, 1, 0.0, f->vector[7], 1);
-    for (size_t i = 0; i < D; i++)
-        f->vector[7][i] /= l->c[i];
-    cblas_dgemv(ROW, CblasTrans, d, d, 1.0, l->E, d, f->vector[7], 1, 0.0, l->delta, 1);
-    if (c->precondition)
-        cblas_daxpy(d, fmin(c->rho, sqrt((double)D) / 2 / sqrt(fmax(size, 1e-300))), step, 1, l->delta, 1);
-    /* in y0: W delta + m0, limited to clip sqrt(D)/4 current sds */
-    cblas_dtrmv(ROW, CblasLower, CblasNoTrans, CblasNonUnit, d, l->W, d, l->delta, 1);
-    cblas_daxpy(d, 1.0, l->m0, 1, l->delta, 1);
-    moved = cblas_dnrm2(d, l->delta, 1);
-    double limit = clip * sqrt((double)D) / 4;
-    if (!isfinite(moved))
-        return result;
-    if (moved > limit && !c->precondition)
-        cblas_dscal(d, limit / moved, l->delta, 1);
     /* W P^-1 W': new covariance in y0 */
     for (size_t i = 0; i < D; i++)
         l->c[i] = 1 / l->c[i];

@@ -1,0 +1,13 @@
+/* explore.h - where to start: modes of the log density, found by ascents from scattered points. */
+#ifndef WV_EXPLORE_H
+#define WV_EXPLORE_H
+#include "fit.h"
+
+/* Doubles that a mode's root takes, and how many modes are kept. */
+size_t wv_explore_root_size(const wvgd_fit *f);
+size_t wv_explore_modes(const wvgd_fit *f);
+
+void wv_explore_begin(wvgd_fit *f);
+wvgd_status wv_explore_ask(wvgd_fit *f, wvgd_error *error);
+wvgd_status wv_explore_tell(wvgd_fit *f, wvgd_error *error);
+#endif
