@@ -119,7 +119,7 @@ wvgd_status wvgd_step(wvgd_fit *fit, wvgd_error *error);
 
 /* What a run is doing, for a progress bar. */
 typedef struct {
-    const char *stage;   /* "explore", "pilot", "fit", "average", "close" */
+    const char *stage;   /* "explore", "pilot", "fit", "settle", "average", "close", "done" */
     size_t iteration, max_iter, evaluations;
     double seconds;
     double pelbo, pelbo_se, ess; /* of the last batch; NAN before the first */

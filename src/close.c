@@ -99,6 +99,8 @@ void wv_close_begin(wvgd_fit *f)
     f->s.planned = least < most ? least : most;
     wv_evidence_weights(f->N, f->now.elbo, f->weight);
     memcpy(f->weight_beta, f->weight, f->N * sizeof *f->weight);
+    if (f->s.averaged < 10) /* too few iterations with the cells at rest to say anything of the masses */
+        f->s.averaged = 0;
 }
 
 wvgd_status wv_close_ask(wvgd_fit *f, wvgd_error *error)
@@ -172,9 +174,13 @@ static void refit_spreads(wvgd_fit *f)
 static void plan(wvgd_fit *f)
 {
     double *elbo = f->elbo, rel;
-    wv_evidence_elbo(f, &f->close, elbo, f->log_Z, NULL);
-    wv_evidence_weights(f->N, elbo, f->weight);
     masses(f, f->weight_beta);
+    if (f->s.averaged)
+        memcpy(f->weight_beta, f->now.beta, f->N * sizeof(double));
+    else {
+        wv_evidence_elbo(f, &f->close, elbo, f->log_Z, NULL);
+        wv_evidence_weights(f->N, elbo, f->weight);
+    }
     rel = wv_weight_ess(f->close.n, f->close_v) / (double)f->close.n;
     double wanted = 1.3 * (1 / rel - 1) / (f->opt.evidence_se * f->opt.evidence_se), least = (double)larger(4000, 200 * f->N);
     f->s.planned = (size_t)fmin(fmax(wanted, least), (double)f->close_max);
@@ -202,6 +208,22 @@ static void cell_diagnostics(wvgd_fit *f)
         f->cell_ess[j] = squares > 0 ? sum * sum / squares : 0;
         f->cell_k[j] = wv_weight_pareto_k(n, f->close_spare, NULL, f->order);
     }
+}
+
+/* The iterations since the cells came to rest have estimated the same masses: both estimates, weighted by their precision. */
+static void pool_masses(wvgd_fit *f)
+{
+    double total = 0, k = (double)f->s.averaged;
+    for (size_t j = 0; j < f->N; j++) {
+        double other = fmax(f->now.beta2[j] - f->now.beta[j] * f->now.beta[j], 0) / fmax(k - 1, 1), own = f->beta_se[j] * f->beta_se[j];
+        if (f->s.averaged && own > 0 && other > 0) {
+            f->beta[j] = (f->beta[j] / own + f->now.beta[j] / other) / (1 / own + 1 / other);
+            f->beta_se[j] = sqrt(1 / (1 / own + 1 / other));
+        }
+        total += f->beta[j];
+    }
+    for (size_t j = 0; j < f->N; j++)
+        f->beta[j] /= total;
 }
 
 static void moments(wvgd_fit *f)
@@ -236,6 +258,7 @@ static void finish(wvgd_fit *f)
         f->psi[i] = f->close.log_p[i] - f->close.log_m[i];
     f->s.pareto_k = wv_weight_pareto_k(f->close.n, f->psi, f->close_smooth, f->order);
     cell_diagnostics(f);
+    pool_masses(f);
     moments(f);
     f->s.stage = WV_DONE;
 }

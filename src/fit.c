@@ -1,12 +1,13 @@
 /* fit.c - new, free, ask, tell, step, run. A fit goes through stages; each stage makes a batch of points (ask) and takes their log densities
  * (tell), and tell decides which stage comes next:
- *     [explore ->] [pilot ->] search -> average -> trial -> final -> done */
+ *     [explore ->] [pilot ->] search -> settle -> average -> trial -> final -> done */
 #include "fit.h"
 #include "cell.h"
 #include "close.h"
 #include "dense.h"
 #include "explore.h"
 #include "joint.h"
+#include "large.h"
 #include "options.h"
 #include <cblas.h>
 #include <math.h>
@@ -28,6 +29,7 @@ static const stage stages[] = {
     [WV_EXPLORE] = {"explore", wv_explore_ask, wv_explore_tell, true},
     [WV_PILOT] = {"pilot", wv_joint_pilot_ask, wv_joint_pilot_tell, true},
     [WV_SEARCH] = {"fit", wv_joint_ask, wv_joint_tell, true},
+    [WV_SETTLE] = {"settle", wv_joint_ask, wv_joint_tell, true},
     [WV_AVERAGE] = {"average", wv_joint_ask, wv_joint_tell, true},
     [WV_TRIAL] = {"close", wv_close_ask, wv_close_tell, false},
     [WV_FINAL] = {"close", wv_close_ask, wv_close_tell, false},
@@ -85,9 +87,9 @@ static bool carve_saved(wvgd_fit *f)
     size_t adam = f->opt.estimator == WVGD_REPARAM ? wv_times(2, ND + root) : 0, pilot = f->pilot ? D * D : 0;
     size_t modes = f->exploring ? wv_explore_modes(f) : 0, paths = f->exploring ? wv_times(WV_PATHS, D) : 0, one = f->exploring ? D : 0;
     const slot slots[] = {
-        {&f->now.z, ND}, {&f->now.mu, ND}, {&f->now.root, root}, {&f->now.spread, spread}, {&f->now.metric, metric}, {&f->now.centre, D}, {&f->now.elbo, N},
-        {&f->best.z, ND}, {&f->best.mu, ND}, {&f->best.root, root}, {&f->best.spread, spread}, {&f->best.metric, metric}, {&f->best.centre, D}, {&f->best.elbo, N},
-        {&f->pilot_mu, f->pilot ? D : 0}, {&f->pilot_root, pilot}, {&f->pilot_best, f->pilot ? D + pilot : 0}, {&f->adam, adam},
+        {&f->now.z, ND}, {&f->now.mu, ND}, {&f->now.root, root}, {&f->now.spread, spread}, {&f->now.metric, metric}, {&f->now.centre, D}, {&f->now.elbo, N}, {&f->now.beta, N}, {&f->now.beta2, N},
+        {&f->best.z, ND}, {&f->best.mu, ND}, {&f->best.root, root}, {&f->best.spread, spread}, {&f->best.metric, metric}, {&f->best.centre, D}, {&f->best.elbo, N}, {&f->best.beta, N}, {&f->best.beta2, N},
+        {&f->pilot_mu, f->pilot ? D : 0}, {&f->pilot_root, pilot}, {&f->pilot_best, f->pilot ? D + pilot : 0}, {&f->adam, adam}, {&f->z_mark, ND},
         {&f->mode_x, wv_times(modes, D)}, {&f->mode_root, wv_times(modes, wv_explore_root_size(f))}, {&f->mode_scale, one}, {&f->scatter_scale, one},
         {&f->scatter_centre, one}, {&f->path_scale, one}, {&f->path_x, paths}, {&f->path_g, paths}, {&f->path_p, paths}, {&f->path_s, 20 * paths}, {&f->path_y, 20 * paths},
         {&f->beta, N}, {&f->beta_se, N}, {&f->weight, N}, {&f->weight_beta, N}, {&f->log_Z, N}, {&f->elbo, N}, {&f->elbo_se, N}, {&f->cell_ess, N}, {&f->cell_k, N},
@@ -102,7 +104,7 @@ static bool carve_scratch(wvgd_fit *f)
 {
     size_t N = f->N, D = f->D, n = f->n_max, nD = wv_times(n, D), C = f->close_max, any = n > C ? n : C, unused;
     size_t square = f->dense ? D * D : 0, p = f->p_max, rows = n > D ? n : D;
-    size_t work = wv_component_row_work(f->R, rows), absorb = wv_component_absorb_work(f->dense ? D : 1);
+    size_t work = wv_component_row_work(f->R > 1 ? f->R : 1, rows), absorb = wv_component_absorb_work(f->dense ? D : 1);
     bool soft = f->opt.cells == WVGD_SOFT && N > 1;
     const slot slots[] = {
         {&f->b.x, nD}, {&f->b.log_p, n}, {&f->b.grad, f->model.has_gradient ? nD : 0}, {&f->b.log_m, n}, {&f->b.log_q, n}, {&f->b.log_mix[0], n},
@@ -118,7 +120,7 @@ static bool carve_scratch(wvgd_fit *f)
         {&f->T, wv_times(WV_BLOCK, p)}, {&f->F, wv_times(p, p)}, {&f->Fc, p}, {&f->Fm, p},
         {&f->syev, wv_dense_eigh_work(f->dense ? D : 1)}, {&f->work, work > absorb ? work : absorb},
         {&f->sd_view, wv_times(N, D)}, {&f->spread_view, wv_times(N, f->cell_family->size(D, 0))},
-        {&f->told_log_p, n}, {&f->told_grad, f->model.has_gradient ? nD : 0}, {&f->psi, any}, {&f->pooled, n}, {&f->moving, n}, {&f->cell_spare, N}, {&f->step_kl, N},
+        {&f->large, f->dense ? 0 : wv_large_work(D, f->R)}, {&f->told_log_p, n}, {&f->told_grad, f->model.has_gradient ? nD : 0}, {&f->psi, any}, {&f->pooled, n}, {&f->moving, n}, {&f->cell_spare, N}, {&f->step_kl, N}, {&f->try_z, wv_times(3, wv_times(N, D))}, {&f->sum_z, wv_times(N, D)},
     };
     f->scratch = carve(slots, sizeof slots / sizeof *slots, &unused);
     f->scratch_index = calloc(wv_times(2, n) + wv_times(2, C) + any, sizeof(uint32_t));
@@ -162,6 +164,8 @@ static wvgd_status check(const wvgd_model *model, const wvgd_options *o, const d
         return wv_fail(error, WVGD_E_ARGUMENT, "the model has no gradient: use estimator score");
     if (o->family == WVGD_FULL && model->dim > 10 * WV_DENSE)
         return wv_fail(error, WVGD_E_ARGUMENT, "family full in %zu dimensions: use diag or lowrank above %d", model->dim, 10 * WV_DENSE);
+    if (o->estimator == WVGD_SCORE && o->family == WVGD_LOWRANK && model->dim > WV_DENSE)
+        return wv_fail(error, WVGD_E_ARGUMENT, "family lowrank without gradients in %zu dimensions: use diag above %d", model->dim, WV_DENSE);
     if (o->estimator == WVGD_REPARAM && o->family == WVGD_LOWRANK)
         return wv_fail(error, WVGD_E_ARGUMENT, "estimator reparam works with family diag or full, not lowrank");
     for (size_t i = 0; z0 && i < wv_times(o->particles, model->dim); i++)
@@ -175,8 +179,10 @@ static wvgd_status check(const wvgd_model *model, const wvgd_options *o, const d
 static size_t default_draws(const wvgd_options *o, size_t D)
 {
     size_t statistics = 2 * D + (o->family == WVGD_DIAG ? 0 : D * (D - 1) / 2), wanted = o->estimator == WVGD_SCORE ? 2 * statistics : 4 * D;
-    wanted = wanted < 4096 ? wanted : 4096;
-    return wanted > 64 ? wanted + wanted % 2 : 64;
+    size_t most = D <= WV_DENSE ? 4096 : 512;
+    wanted = wanted < most ? wanted : most;
+    size_t least = o->particles > 1 ? 128 : 64; /* truncated components: fewer are biased, and more iterations do not repair it */
+    return wanted > least ? wanted + wanted % 2 : least;
 }
 
 static void sizes(wvgd_fit *f)

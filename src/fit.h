@@ -15,7 +15,7 @@ enum {
 };
 
 /* What a batch is for. */
-typedef enum { WV_EXPLORE, WV_PILOT, WV_SEARCH, WV_AVERAGE, WV_TRIAL, WV_FINAL, WV_DONE } wv_stage;
+typedef enum { WV_EXPLORE, WV_PILOT, WV_SEARCH, WV_SETTLE, WV_AVERAGE, WV_TRIAL, WV_FINAL, WV_DONE } wv_stage;
 
 /* An ascent under way. */
 typedef struct {
@@ -43,9 +43,12 @@ typedef struct {
     double seconds, model_seconds;
     double rho;               /* step of the components, as a share of the full natural step */
     size_t phase_start;       /* first trace row that still describes this phase (later moves and returns restart it) */
-    size_t averaged;          /* iterations in the averaging phase */
+    size_t averaged;          /* iterations in the settling or averaging phase */
+    size_t marked;            /* trace row at which the particles were last marked, */
+    double walked;            /* and the sum of their squared steps since */
     size_t extensions;        /* times that phase was begun again because the bound still rose */
     size_t moves, restarts;   /* particles moved to better cells; components begun again on their cell */
+    size_t requantised;       /* times better particles were found on pooled points */
     double best, best_se;     /* PELBO of the best state so far */
     double pelbo, pelbo_se, distortion, distortion_se, ess; /* of the last batch */
     double step;              /* nats between the current state and the full step, summed over components and particles */
@@ -89,6 +92,7 @@ typedef struct {
     double *metric;   /* [metric_family->size] root of the covariance that the mahalanobis cost divides by */
     double *centre;   /* [D] posterior mean, smoothed */
     double *elbo;     /* [N] smoothed ELBO_j: softmax gives the weights that judge the next batch */
+    double *beta, *beta2; /* [N] means of beta_j and its square since the cells have been at rest */
 } wv_ensemble;
 
 struct wvgd_fit {
@@ -115,6 +119,7 @@ struct wvgd_fit {
     double *mode_scale, *scatter_scale, *scatter_centre, *path_scale; /* [D] */
     double *path_x, *path_g, *path_p; /* [paths][D] point, gradient, direction of each ascent */
     double *path_s, *path_y;          /* [paths][20][D] its curvature pairs */
+    double *z_mark;        /* [N][D] particles some iterations ago */
     double *adam;          /* reparam: [2][N][D + root size] */
     double *beta, *beta_se, *weight, *weight_beta, *log_Z, *elbo, *elbo_se, *cell_ess, *cell_k; /* [N] results */
     double *mean, *var, *mcse; /* [D] */
@@ -130,7 +135,7 @@ struct wvgd_fit {
     uint32_t *scratch_index; /* and behind its indices */
     wv_batch b;
     wv_proposal *proposal; /* [3N + 3] */
-    size_t *share;         /* [3N + 3] draws of each in the closing pass */
+    size_t *share;         /* [3N + 3] draws of each */
     size_t proposals;
     size_t *start;         /* [N + 1] first point of each cell in `order` */
     double *tail_mu, *tail_root;   /* the wide Student-t of the closing proposal */
@@ -143,6 +148,7 @@ struct wvgd_fit {
     double *T, *F, *Fc, *Fm; /* residual regression: [WV_BLOCK][p], [p][p], [p], [p] */
     size_t p_max;
     double *syev, *work;
+    double *large;         /* low-rank components without D x D matrices */
     double *sd_view, *spread_view; /* results in the shape that users see */
     double *told_log_p, *told_grad; /* [n], [n][D] answers of the model */
     uint32_t *order;       /* [n_max or close_max] points sorted by cell, or by weight */
@@ -152,6 +158,7 @@ struct wvgd_fit {
     double *soft_grad;     /* soft cells: [n][D] gradient of the log mixture */
     double *cell_spare;    /* [N] */
     double *step_kl;       /* [N] */
+    double *try_z, *sum_z; /* [3][N][D], [N][D] candidate particles */
 
     size_t warnings;
     char warning_text[WV_WARNINGS][200];

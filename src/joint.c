@@ -1,13 +1,15 @@
 /* joint.c - the paper's dynamics, with exact estimators: one iteration draws a batch, weighs it, and moves every particle and every component (method, sections 2-4, 6).
  *
  * Stages. pilot: for diagonal components in more than one dimension, a single full Gaussian is fitted first; its covariance preconditions their means.
- * search: constant steps until the bound has stopped rising, judged against its own noise. average: steps fall like 1/k, which averages the
- * regressions of all later iterations, until what noise still costs is below the tolerance. Then the closing pass. */
+ * search: constant steps until the bound has stopped rising, judged against its own noise, and the particles drift no more than noise would move them.
+ * settle: the particles' steps fall, theirs alone. average: the particles, and so the cells, stay; the components' steps fall like 1/k, which averages the
+ * regressions of all iterations from then on, until what noise still costs is below the tolerance. Then the closing pass. */
 #include "joint.h"
 #include "cell.h"
 #include "close.h"
 #include "evidence.h"
 #include "particle.h"
+#include "quantise.h"
 #include "trace.h"
 #include "update.h"
 #include "weight.h"
@@ -16,18 +18,24 @@
 #include <string.h>
 
 /* ---- the proposal ------------------------------------------------------------------------------------------------------------ */
-/* Half the draws from components, half from particle Gaussians; one component needs only itself. */
+/* Each cell's M draws come from its component and from its particle Gaussian: half and half while the component lies in its cell, fewer from a component that does not
+ * (a nearly flat one, whose own draws fall elsewhere). One component needs only itself. */
 static void propose(wvgd_fit *f)
 {
     size_t N = f->N;
     bool spread = N > 1 && f->opt.sampler == WVGD_MIXTURE;
-    size_t from_q = spread ? f->M / 2 : f->M, from_r = f->M - from_q, all = N * f->M;
-    for (size_t j = 0; j < N; j++) {
-        f->proposal[j] = (wv_proposal){wv_fit_component(f, j), log((double)from_q / (double)all)};
-        if (spread)
-            f->proposal[N + j] = (wv_proposal){wv_fit_spread(f, j), log((double)from_r / (double)all)};
-    }
     f->proposals = spread ? 2 * N : N;
+    for (size_t j = 0; j < N; j++) {
+        double inside = f->s.iteration ? exp(f->log_Z[j]) : 1;
+        f->share[j] = spread ? 2 * (size_t)ceil((double)f->M / 2 * inside / (1 + inside)) : f->M;
+        f->proposal[j].q = wv_fit_component(f, j);
+        if (spread) {
+            f->share[N + j] = f->M - f->share[j];
+            f->proposal[N + j].q = wv_fit_spread(f, j);
+        }
+    }
+    for (size_t c = 0; c < f->proposals; c++)
+        f->proposal[c].log_alpha = log((double)f->share[c] / (double)(N * f->M));
 }
 
 /* Keeps the draws of component j that fall into its own cell; returns how many. */
@@ -51,9 +59,8 @@ wvgd_status wv_joint_ask(wvgd_fit *f, wvgd_error *error)
     propose(f);
     size_t at = 0;
     for (size_t c = 0; c < f->proposals; c++) {
-        size_t n = f->opt.sampler == WVGD_REJECT || f->N == 1 ? f->M : c < f->N ? f->M / 2 : f->M - f->M / 2;
-        wv_fit_draw(f, c, WV_RNG_FIT, 0, n, true, at);
-        at += f->opt.sampler == WVGD_REJECT ? reject(f, c, at) : n;
+        wv_fit_draw(f, c, WV_RNG_FIT, 0, f->share[c], true, at);
+        at += f->opt.sampler == WVGD_REJECT ? reject(f, c, at) : f->share[c];
     }
     f->b.n = at;
     return at ? WVGD_OK : wv_fail(error, WVGD_E_NO_DRAWS, "no component has a draw in its own cell: use the mixture sampler");
@@ -247,9 +254,9 @@ static bool move_cell(wvgd_fit *f, size_t j, double rho, double lambda, bool sof
     f->step_kl[j] = 0;
     if (n < 3)
         return false;
-    double moved = wv_particle_step(f, j, n, lambda, f->vector[9]);
+    double moved = lambda > 0 ? wv_particle_step(f, j, n, lambda, f->vector[9]) : -1;
     if (moved >= 0) {
-        f->step_kl[j] = f->N > 1 ? moved / 2 : 0; /* one particle bounds no cell: the closing pass places it */
+        f->s.walked += f->beta[j] * lambda * lambda * moved;
         for (size_t k = 0, to = f->start[j]; to < f->start[j + 1]; to++)
             f->pooled[f->order[to]] = f->b.log_p[f->order[to]] > -INFINITY ? f->beta[j] * f->ga[k++] : 0;
     }
@@ -360,40 +367,79 @@ void wv_joint_end(wvgd_fit *f, wvgd_stop stop)
     wv_close_begin(f);
 }
 
+/* Over the last DRIFT iterations, did the particles go further together than independent steps of that size would? For noise around a fixed point the ratio below
+ * is about 2, for steady motion about DRIFT^2. */
+enum { DRIFT = 16, SETTLE = 60 };
+
+static void mark(wvgd_fit *f)
+{
+    memcpy(f->z_mark, f->now.z, f->N * f->D * sizeof(double));
+    f->s.marked = f->s.trace_rows;
+    f->s.walked = 0;
+}
+
+static bool drifting(wvgd_fit *f)
+{
+    size_t D = f->D;
+    double net = 0;
+    if (f->N == 1)
+        return false;
+    if (f->s.trace_rows < f->s.marked + DRIFT)
+        return true;
+    for (size_t j = 0; j < f->N; j++) {
+        wv_gauss spread = wv_fit_spread(f, j);
+        for (size_t i = 0; i < D; i++)
+            f->vector[0][i] = f->now.z[j * D + i] - f->z_mark[j * D + i];
+        spread.family->whiten(D, 0, spread.root, 1, f->vector[0], NULL);
+        net += f->beta[j] * cblas_ddot((int)D, f->vector[0], 1, f->vector[0], 1);
+    }
+    bool drifts = net * DRIFT > 6 * f->s.walked;
+    mark(f);
+    return drifts;
+}
+
+static void enter(wvgd_fit *f, wv_stage stage)
+{
+    f->s.stage = stage;
+    f->s.averaged = 0;
+    begin_phase(f);
+}
+
 /* What comes after this iteration. */
 static void schedule(wvgd_fit *f)
 {
-    size_t w = window(f), least = f->N == 1 ? 30 : 100;
+    size_t least = f->N == 1 ? 30 : 100, rows = f->s.trace_rows - f->s.phase_start;
     if (f->s.stage == WV_SEARCH) {
-        if (still(f))
+        if (still(f) && f->N == 1)
             wv_joint_end(f, WVGD_CONVERGED);
-        else if (level(f, w)) {
-            f->s.stage = WV_AVERAGE;
-            f->s.averaged = 0;
-            begin_phase(f);
+        else if (level(f, window(f)) && !drifting(f)) {
+            if (f->s.requantised < 3 && wv_quantise_improve(f)) {
+                f->s.requantised++;
+                for (size_t j = 0; j < f->N; j++)
+                    restart(f, j);
+                f->s.best = -INFINITY;
+                enter(f, WV_SEARCH);
+                mark(f);
+            } else
+                enter(f, f->N == 1 ? WV_AVERAGE : WV_SETTLE);
         }
+    } else if (f->s.stage == WV_SETTLE) {
+        if (++f->s.averaged == SETTLE)
+            enter(f, WV_AVERAGE);
     } else {
         f->s.averaged++;
-        size_t rows = f->s.trace_rows - f->s.phase_start;
         double gap = wv_trace_step(f, f->s.phase_start, rows) / (double)(f->s.averaged + 1);
         if (rows >= least && gap < f->opt.tol) {
             if (level(f, rows / 2) || f->s.extensions == 8)
                 wv_joint_end(f, WVGD_CONVERGED);
             else {
                 f->s.extensions++;
-                f->s.averaged = 0;
-                begin_phase(f);
+                enter(f, WV_AVERAGE);
             }
         }
     }
     if (f->s.stage <= WV_AVERAGE && f->s.iteration >= f->opt.max_iter)
         wv_joint_end(f, WVGD_MAX_ITER);
-}
-
-/* Step sizes: constant while searching, then like 1/k. */
-static double rate(const wvgd_fit *f, double constant)
-{
-    return f->s.stage == WV_AVERAGE ? 1 / (1 / constant + (double)f->s.averaged) : constant;
 }
 
 static bool move_particles(wvgd_fit *f)
@@ -405,15 +451,33 @@ static bool move_particles(wvgd_fit *f)
     return true;
 }
 
+/* Smoothed ELBO_j, whose softmax judges the next batch; with the cells at rest, plain averages of them and of the masses. */
+static void remember(wvgd_fit *f)
+{
+    double k = f->s.stage == WV_AVERAGE ? (double)f->s.averaged : 0, share = f->s.stage == WV_AVERAGE ? 1 / (k + 1) : 0.2;
+    for (size_t j = 0; j < f->N; j++) {
+        if (f->elbo[j] > -INFINITY) {
+            bool known = f->now.elbo[j] > -INFINITY && (f->s.stage != WV_AVERAGE || k > 0);
+            f->now.elbo[j] = known ? f->now.elbo[j] + share * (f->elbo[j] - f->now.elbo[j]) : f->elbo[j];
+        }
+        f->now.beta[j] += k > 0 ? share * (f->beta[j] - f->now.beta[j]) : f->beta[j] - f->now.beta[j];
+        f->now.beta2[j] += k > 0 ? share * (f->beta[j] * f->beta[j] - f->now.beta2[j]) : f->beta[j] * f->beta[j] - f->now.beta2[j];
+    }
+    wv_evidence_weights(f->N, f->now.elbo, f->weight);
+}
+
 wvgd_status wv_joint_tell(wvgd_fit *f, wvgd_error *error)
 {
     bool soft = f->opt.cells == WVGD_SOFT && f->s.stage == WV_SEARCH && f->N > 1;
-    double rho = rate(f, f->s.rho), lambda = rate(f, 0.5);
+    double k = (double)f->s.averaged, rho = f->s.stage == WV_AVERAGE ? 1 / (1 / f->s.rho + k) : f->s.rho;
+    double lambda = f->s.stage == WV_SEARCH ? 0.7 : f->s.stage == WV_SETTLE ? 1 / (1.4 + 0.3 * k) : 0;
     weigh(f);
     if (!estimate(f))
         return wv_fail(error, WVGD_E_NO_DRAWS, "none of the %zu points of iteration %zu has a finite log density: check the model, or start elsewhere",
                        f->b.n, f->s.iteration + 1);
     sort_by_cell(f);
+    if (f->s.stage == WV_SEARCH && f->N > 1)
+        wv_quantise_pool(f);
     bool back = fell(f);
     f->s.step = 0;
     if (!back) {
@@ -423,19 +487,19 @@ wvgd_status wv_joint_tell(wvgd_fit *f, wvgd_error *error)
         for (size_t j = 0; j < f->N; j++)
             move_cell(f, j, rho, lambda, soft);
         for (size_t j = 0; j < f->N; j++)
-            f->s.step += (f->weight[j] + f->beta[j]) / 2 * f->step_kl[j];
-        follow_posterior(f, lambda);
-        for (size_t j = 0; j < f->N; j++)
-            if (f->elbo[j] > -INFINITY)
-                f->now.elbo[j] = f->s.iteration && f->now.elbo[j] > -INFINITY ? f->now.elbo[j] + fmax(rho, 0.05) * (f->elbo[j] - f->now.elbo[j]) : f->elbo[j];
-        wv_evidence_weights(f->N, f->now.elbo, f->weight);
+            f->s.step += f->weight[j] * f->step_kl[j];
+        if (lambda > 0)
+            follow_posterior(f, lambda);
+        remember(f);
     }
     f->s.iteration++;
     wvgd_status status = wv_trace_append(f, error);
     if (status != WVGD_OK)
         return status;
-    if (back || move_particles(f))
+    if (back || move_particles(f)) {
         begin_phase(f);
+        mark(f);
+    }
     schedule(f);
     return WVGD_OK;
 }
@@ -486,6 +550,7 @@ static void leave_pilot(wvgd_fit *f)
     f->s.rho = 0.5;
     f->s.best = -INFINITY;
     begin_phase(f);
+    mark(f);
 }
 
 wvgd_status wv_joint_pilot_tell(wvgd_fit *f, wvgd_error *error)
@@ -548,4 +613,5 @@ void wv_joint_begin(wvgd_fit *f)
         f->now.elbo[j] = -INFINITY;
     wv_evidence_weights(f->N, f->now.elbo, f->weight);
     begin_phase(f);
+    mark(f);
 }

@@ -101,7 +101,7 @@ wvgd_status wvgd_save(const wvgd_fit *fit, void *buffer, size_t size, wvgd_error
 static bool sane(const wvgd_fit *f, const wv_scalars *s)
 {
     return s->stage <= WV_DONE && (s->stage != WV_EXPLORE || f->exploring) && s->modes <= WV_MODES && (s->stage != WV_PILOT || f->pilot) && s->stop <= WVGD_STOPPED && s->closed <= f->close_max &&
-           s->planned <= f->close_max && s->block <= f->close_max && s->closed <= wv_times(s->block + 1, s->planned) && s->closed >= wv_times(s->block, s->planned) && s->phase_start <= s->trace_rows && s->trace_rows <= s->iteration;
+           s->planned <= f->close_max && (s->stage < WV_TRIAL || (s->block <= f->close_max && s->closed <= wv_times(s->block + 1, s->planned) && s->closed >= wv_times(s->block, s->planned))) && s->phase_start <= s->trace_rows && s->trace_rows <= s->iteration;
 }
 
 wvgd_status wvgd_restore(wvgd_fit *f, const void *buffer, size_t size, wvgd_error *error)

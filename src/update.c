@@ -8,6 +8,7 @@
  * reparam: the paper's estimator E_qj[(grad log p~ - grad log q) dz/dtheta], with Adam. It lacks the boundary term; exact for one particle. */
 #include "update.h"
 #include "dense.h"
+#include "large.h"
 #include <cblas.h>
 #include <lapacke.h>
 #include <math.h>
@@ -443,6 +444,8 @@ wv_update_result wv_update_component(wvgd_fit *f, const wv_update *c)
 {
     if (f->opt.estimator == WVGD_REPARAM)
         return reparam(f, c);
+    if (!f->dense || (c->family == wv_family_get(WVGD_DIAG) && c->ess < 1.5 * (double)f->D))
+        return wv_large_update(f, c);
     local l = names(f);
     if (!aim(f, c, &l))
         return (wv_update_result){false, 0};

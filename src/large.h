@@ -1,0 +1,10 @@
+/* large.h - the component update where no D x D matrix is formed. */
+#ifndef WV_LARGE_H
+#define WV_LARGE_H
+#include "update.h"
+
+/* Doubles of workspace, beside the vectors of the fit. */
+size_t wv_large_work(size_t D, size_t R);
+
+wv_update_result wv_large_update(wvgd_fit *f, const wv_update *c);
+#endif

@@ -1,0 +1,12 @@
+/* quantise.h - the transport problem on weighted points: k-means with restarts. */
+#ifndef WV_QUANTISE_H
+#define WV_QUANTISE_H
+#include "fit.h"
+
+/* Keeps the points of the last iterations with their posterior weights, as many as one batch can hold, in f->close. */
+void wv_quantise_pool(wvgd_fit *f);
+
+/* Looks for better particles on the pooled points: Lloyd from many starts against Lloyd from the current ones. Squared costs only. True: clearly better ones were
+ * found and taken; spreads are those of the new cells, components are left to the caller. */
+bool wv_quantise_improve(wvgd_fit *f);
+#endif
