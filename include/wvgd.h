@@ -174,6 +174,8 @@ typedef struct wvgd_results {
     double pareto_k_limit;     /* reliable below this: min(1 - 1/log10 n, 0.7) */
     double meanfield_gap;      /* diag: nats that a diagonal Gaussian must lose, predicted; NAN: unknown */
 
+    size_t starts, modes, hit_once; /* exploration: ascents begun, modes of weight they ended in, those of them found only once; 0 without */
+
     const double *mean;        /* [D] posterior mean, */
     const double *var;         /* [D] variance, */
     const double *mcse;        /* [D] and standard error of the mean, from the weighted closing draws */

@@ -412,9 +412,13 @@ static void settle(wvgd_fit *f, size_t j, size_t m, bool alone)
         f->cell_family->set_sd(D, 0, spread, sd);
 }
 
-static void finish(wvgd_fit *f)
+void wv_explore_settle(wvgd_fit *f)
 {
     size_t count[WV_MODES], j = 0, best = 0;
+    if (!f->s.modes) { /* stopped before any ascent has ended: particles stay where the given scale puts them */
+        wv_joint_begin(f);
+        return;
+    }
     allot(f, count);
     for (size_t m = 0; m < f->s.modes; m++) {
         if (f->s.mode[m].log_mass > f->s.mode[best].log_mass)
@@ -469,7 +473,7 @@ wvgd_status wv_explore_tell(wvgd_fit *f, wvgd_error *error)
         return wv_fail(error, WVGD_E_NO_DRAWS, "none of %zu starting points of scale %g, tried 40 times each, has a finite log density: give starting points or init-scale",
                        f->s.starts, f->opt.init_scale);
     if (satisfied(f))
-        finish(f);
+        wv_explore_settle(f);
     else
         begin_wave(f);
     return WVGD_OK;

@@ -10,4 +10,7 @@ size_t wv_explore_modes(const wvgd_fit *f);
 void wv_explore_begin(wvgd_fit *f);
 wvgd_status wv_explore_ask(wvgd_fit *f, wvgd_error *error);
 wvgd_status wv_explore_tell(wvgd_fit *f, wvgd_error *error);
+
+/* Puts the particles into the modes found so far and goes on to the joint solver. */
+void wv_explore_settle(wvgd_fit *f);
 #endif

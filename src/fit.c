@@ -337,14 +337,22 @@ static double clock_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* Ends the iterations: from here on only the closing pass. */
+static void end_now(wvgd_fit *f, wvgd_stop stop)
+{
+    if (f->s.stage >= WV_TRIAL)
+        return;
+    if (f->s.stage == WV_EXPLORE)
+        wv_explore_settle(f);
+    if (f->s.stage == WV_PILOT)
+        wv_joint_leave_pilot(f);
+    wv_joint_end(f, stop);
+    f->asked = false;
+}
+
 void wvgd_stop_now(wvgd_fit *f)
 {
-    if (f->s.stage < WV_PILOT) /* nothing is known yet but where ascents have got to: begin from the given scale */
-        wv_joint_begin(f);
-    if (f->s.stage < WV_TRIAL) {
-        wv_joint_end(f, WVGD_STOPPED);
-        f->asked = false;
-    }
+    end_now(f, WVGD_STOPPED);
 }
 
 wvgd_status wvgd_step(wvgd_fit *f, wvgd_error *error)
@@ -365,8 +373,8 @@ wvgd_status wvgd_step(wvgd_fit *f, wvgd_error *error)
         return wv_fail(error, WVGD_E_MODEL, "%s failed with code %d in batch %zu", f->model.name ? f->model.name : "the model", failure, f->s.batch + 1);
     status = wvgd_tell(f, f->told_log_p, f->told_grad, error);
     f->s.seconds += clock_seconds() - begin;
-    if (f->opt.max_seconds > 0 && f->s.seconds >= f->opt.max_seconds && f->s.stage < WV_TRIAL)
-        wv_joint_end(f, WVGD_TIME_UP);
+    if (f->opt.max_seconds > 0 && f->s.seconds >= f->opt.max_seconds)
+        end_now(f, WVGD_TIME_UP);
     return status;
 }
 

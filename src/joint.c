@@ -521,7 +521,7 @@ wvgd_status wv_joint_pilot_ask(wvgd_fit *f, wvgd_error *error)
 }
 
 /* Components, spreads and metric begin where the pilot ended. */
-static void leave_pilot(wvgd_fit *f)
+void wv_joint_leave_pilot(wvgd_fit *f)
 {
     size_t D = f->D;
     /* nats that a diagonal Gaussian must lose: sum log Lambda_ii / 2 - log det Lambda / 2, Lambda the pilot's precision */
@@ -600,7 +600,7 @@ wvgd_status wv_joint_pilot_tell(wvgd_fit *f, wvgd_error *error)
         begin_phase(f);
     }
     if (still(f) || f->s.averaged > 20 || f->s.iteration >= f->opt.max_iter / 2)
-        leave_pilot(f);
+        wv_joint_leave_pilot(f);
     return WVGD_OK;
 }
 

@@ -64,6 +64,8 @@ static void warnings(wvgd_fit *f)
     warn_cells(f);
     if (f->s.meanfield_gap > 5 && f->opt.family == WVGD_DIAG)
         warn(f, "a diagonal Gaussian loses about %.1f nats on this posterior, whose parameters are strongly correlated: use family full", f->s.meanfield_gap);
+    if (f->s.hit_once)
+        warn(f, "%zu modes were found by only one of %zu ascents: there may be more; raise init-scale or give starting particles", f->s.hit_once, f->s.starts);
     if (f->s.bad_points)
         warn(f, "%zu of %zu points had a NaN or infinite density or gradient and were given weight zero: check the model there", f->s.bad_points,
              f->s.evaluations);
@@ -86,6 +88,9 @@ void wvgd_get_results(const wvgd_fit *fit, wvgd_results *r)
     }
     warnings(f);
     bool done = f->s.stage == WV_DONE;
+    size_t modes = 0;
+    for (size_t m = 0; m < f->s.modes; m++)
+        modes += f->s.mode[m].relevant;
     *r = (wvgd_results){.N = N, .D = D, .rank = f->R, .stop = done ? f->s.stop : WVGD_RUNNING, .iterations = f->s.iteration, .evaluations = f->s.evaluations,
                         .bad_points = f->s.bad_points, .zero_points = f->s.zero_points, .seconds = f->s.seconds, .model_seconds = f->s.model_seconds,
                         .z = f->now.z, .beta = f->beta, .beta_se = f->beta_se, .weight = f->weight, .log_Z = f->log_Z, .elbo = f->elbo, .elbo_se = f->elbo_se,
@@ -94,6 +99,7 @@ void wvgd_get_results(const wvgd_fit *fit, wvgd_results *r)
                         .pelbo = done ? f->s.bound : (wvgd_estimate){f->s.pelbo, f->s.pelbo_se}, .pelbo_beta = f->s.bound_beta, .evidence = f->s.evidence,
                         .distortion = {f->s.distortion, f->s.distortion_se}, .ess = done ? f->s.final_ess : f->s.ess, .closing_draws = done ? f->close.n : 0,
                         .pareto_k = f->s.pareto_k, .pareto_k_limit = done ? k_limit(f->close.n) : NAN, .meanfield_gap = f->s.meanfield_gap,
+                        .starts = f->s.starts, .modes = modes, .hit_once = f->s.hit_once,
                         .mean = f->mean, .var = f->var, .mcse = f->mcse, .warnings = f->warnings, .warning = f->warning};
 }
 
