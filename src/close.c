@@ -5,8 +5,8 @@
 #include "cell.h"
 #include "dense.h"
 #include "evidence.h"
-#include "joint.h"
 #include "particle.h"
+#include "pilot.h"
 #include "weight.h"
 #include <cblas.h>
 #include <math.h>
@@ -75,7 +75,7 @@ static void propose(wvgd_fit *f, const double *w)
     if (f->pilot) { /* a full Gaussian covers what diagonal ones cannot */
         for (c = 0; c < f->proposals; c++)
             f->proposal[c].log_alpha *= 0.6;
-        f->proposal[c] = (wv_proposal){wv_joint_pilot(f), 0.2};
+        f->proposal[c] = (wv_proposal){wv_pilot_gauss(f), 0.2};
         f->proposal[c + 1] = f->proposal[c];
         f->proposal[c + 1].q.nu = degrees;
         f->proposals += 2;

@@ -9,6 +9,8 @@
 #include "joint.h"
 #include "large.h"
 #include "options.h"
+#include "pilot.h"
+#include "schedule.h"
 #include <cblas.h>
 #include <math.h>
 #include <stdarg.h>
@@ -27,7 +29,7 @@ typedef struct {
 
 static const stage stages[] = {
     [WV_EXPLORE] = {"explore", wv_explore_ask, wv_explore_tell, true},
-    [WV_PILOT] = {"pilot", wv_joint_pilot_ask, wv_joint_pilot_tell, true},
+    [WV_PILOT] = {"pilot", wv_pilot_ask, wv_pilot_tell, true},
     [WV_SEARCH] = {"fit", wv_joint_ask, wv_joint_tell, true},
     [WV_SETTLE] = {"settle", wv_joint_ask, wv_joint_tell, true},
     [WV_AVERAGE] = {"average", wv_joint_ask, wv_joint_tell, true},
@@ -345,8 +347,8 @@ static void end_now(wvgd_fit *f, wvgd_stop stop)
     if (f->s.stage == WV_EXPLORE)
         wv_explore_settle(f);
     if (f->s.stage == WV_PILOT)
-        wv_joint_leave_pilot(f);
-    wv_joint_end(f, stop);
+        wv_pilot_leave(f);
+    wv_schedule_end(f, stop);
     f->asked = false;
 }
 

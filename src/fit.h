@@ -46,7 +46,6 @@ typedef struct {
     size_t averaged;          /* iterations in the settling or averaging phase */
     size_t marked;            /* trace row at which the particles were last marked, */
     double walked;            /* and the sum of their squared steps since */
-    size_t extensions;        /* times that phase was begun again because the bound still rose */
     size_t moves, restarts;   /* particles moved to better cells; components begun again on their cell */
     size_t requantised;       /* times better particles were found on pooled points */
     double best, best_se;     /* PELBO of the best state so far */

@@ -1,15 +1,11 @@
-/* joint.c - the paper's dynamics, with exact estimators: one iteration draws a batch, weighs it, and moves every particle and every component (method, sections 2-4, 6).
- *
- * Stages. pilot: for diagonal components in more than one dimension, a single full Gaussian is fitted first; its covariance preconditions their means.
- * search: constant steps until the bound has stopped rising, judged against its own noise, and the particles drift no more than noise would move them.
- * settle: the particles' steps fall, theirs alone. average: the particles, and so the cells, stay; the components' steps fall like 1/k, which averages the
- * regressions of all iterations from then on, until what noise still costs is below the tolerance. Then the closing pass. */
+/* joint.c - the paper's dynamics, with exact estimators: an iteration draws a batch, weighs it, and moves every particle and every component. Read it from
+ * wv_joint_tell at the end upwards (method, sections 2-4, 6; when steps change and when to stop: schedule.c). */
 #include "joint.h"
 #include "cell.h"
-#include "close.h"
 #include "evidence.h"
 #include "particle.h"
 #include "quantise.h"
+#include "schedule.h"
 #include "trace.h"
 #include "update.h"
 #include "weight.h"
@@ -162,8 +158,7 @@ static size_t drop_zero(wvgd_fit *f, size_t n)
     return kept;
 }
 
-/* Begins component j again with the shape of its cell. */
-static void restart(wvgd_fit *f, size_t j)
+void wv_joint_restart(wvgd_fit *f, size_t j)
 {
     size_t D = f->D, size = f->family->size(D, f->R), cell = f->cell_family->size(D, 0);
     memcpy(f->now.mu + j * D, f->now.z + j * D, D * sizeof(double));
@@ -235,14 +230,14 @@ static void move_component(wvgd_fit *f, size_t j, size_t n, double rho, bool sof
     bool some = wv_weight_normalise(n, f->glu, f->gu);
     c.ess = wv_weight_ess(n, f->gu);
     if (!some || c.ess < enough) {
-        restart(f, j);
+        wv_joint_restart(f, j);
         return;
     }
     wv_update_result r = wv_update_component(f, &c);
     if (r.ok)
         f->step_kl[j] += r.kl;
     else
-        restart(f, j);
+        wv_joint_restart(f, j);
 }
 
 /* Cell j: the particle towards its posterior mean, the component towards p_j. Returns whether the cell had any points. */
@@ -272,181 +267,22 @@ static void follow_posterior(wvgd_fit *f, double lambda)
 {
     size_t D = f->D, n = f->b.n;
     double ess = wv_weight_ess(n, f->pooled), keep = lambda * ess / (ess + (double)D), total = cblas_dasum((int)n, f->pooled, 1);
-    bool full = f->metric_family == wv_family_get(WVGD_FULL);
     if (f->opt.cost != WVGD_MAHALANOBIS || f->opt.metric || f->N == 1 || !(total > 0))
         return;
-    cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1 / total, f->b.x, (int)D, f->pooled, 1, 0.0, f->now.centre, 1);
-    wv_gauss g = {f->metric_family, D, 0, f->now.centre, f->now.metric, 0};
-    wv_component_whiten(&g, n, f->b.x, f->y, NULL);
-    for (size_t i = 0; i < n; i++)
-        for (size_t d = 0; d < D; d++)
-            f->uy[i * D + d] = f->pooled[i] / total * f->y[i * D + d];
-    if (full) {
-        double *C = f->square[0];
-        cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)D, (int)D, (int)n, keep, f->uy, (int)D, f->y, (int)D, 0.0, C, (int)D);
-        for (size_t i = 0; i < D; i++)
-            C[i * D + i] += 1 - keep + 1e-12;
-        g.family->absorb(D, 0, f->now.metric, C, f->work);
-    } else
-        for (size_t i = 0; i < D; i++)
-            f->now.metric[i] *= sqrt(1 - keep + 1e-12 + keep * cblas_ddot((int)n, f->uy + i, (int)D, f->y + i, (int)D));
+    cblas_dscal((int)n, 1 / total, f->pooled, 1);
+    cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->b.x, (int)D, f->pooled, 1, 0.0, f->now.centre, 1);
+    wv_component_follow(f->metric_family, D, f->now.metric, f->now.centre, n, f->b.x, f->pooled, keep, f->y, f->uy, f->square[0], f->work);
 }
 
-/* ---- the schedule ------------------------------------------------------------------------------------------------------------- */
-/* The best state so far is kept, and can be gone back to: of the pilot while it runs, of the ensemble afterwards. */
-static void keep_best(wvgd_fit *f)
-{
-    if (f->s.stage == WV_PILOT)
-        memcpy(f->pilot_best, f->pilot_mu, (f->D + f->D * f->D) * sizeof(double));
-    else
-        memcpy(f->best.z, f->now.z, f->ensemble_size * sizeof(double));
-    f->s.best = f->s.pelbo;
-    f->s.best_se = f->s.pelbo_se;
-}
-
-static void go_back(wvgd_fit *f)
-{
-    if (f->s.stage == WV_PILOT)
-        memcpy(f->pilot_mu, f->pilot_best, (f->D + f->D * f->D) * sizeof(double));
-    else
-        memcpy(f->now.z, f->best.z, f->ensemble_size * sizeof(double));
-}
-
-static size_t window(const wvgd_fit *f)
-{
-    return f->N == 1 ? 6 : 12;
-}
-
-static void begin_phase(wvgd_fit *f)
-{
-    f->s.phase_start = f->s.trace_rows;
-}
-
-/* Has the bound stopped rising? Two neighbouring windows of this phase agree within noise (or within the tolerance). */
-static bool level(const wvgd_fit *f, size_t w)
-{
-    if (f->s.trace_rows < f->s.phase_start + 2 * w)
-        return false;
-    wvgd_estimate late = wv_trace_pelbo(f, f->s.trace_rows - w, w), early = wv_trace_pelbo(f, f->s.trace_rows - 2 * w, w);
-    double noise = sqrt(late.se * late.se + early.se * early.se);
-    return late.value - early.value < fmax(f->opt.tol, 2 * noise);
-}
-
-/* Steps so small that nothing is left to gain: exact fits have no noise to average. */
-static bool still(const wvgd_fit *f)
-{
-    return f->s.trace_rows >= f->s.phase_start + 2 && wv_trace_step(f, f->s.trace_rows - 2, 2) < 1e-3 * f->opt.tol;
-}
-
-/* Keeps the best state, and goes back to it with smaller steps when the bound has fallen beyond its noise. Called with the state that made the batch. */
-static bool fell(wvgd_fit *f)
-{
-    double noise = 4 * sqrt(f->s.pelbo_se * f->s.pelbo_se + f->s.best_se * f->s.best_se);
-    if (f->s.pelbo > f->s.best || f->s.best == -INFINITY)
-        keep_best(f);
-    else if (f->s.stage != WV_AVERAGE && f->s.pelbo < f->s.best - fmax(2, noise) && f->s.rho > 0.02) {
-        go_back(f);
-        f->s.rho /= 2;
-        f->s.best = -INFINITY; /* judged anew, so that one lucky batch does not hold the fit back */
-        return true;
-    }
-    return false;
-}
-
-void wv_joint_end(wvgd_fit *f, wvgd_stop stop)
-{
-    size_t w = window(f);
-    f->s.stop = stop;
-    if (f->s.stage == WV_SEARCH && f->s.best > -INFINITY)
-        go_back(f);
-    else if (f->s.trace_rows >= f->s.phase_start + w) {
-        wvgd_estimate late = wv_trace_pelbo(f, f->s.trace_rows - w, w);
-        if (late.value < f->s.best - 4 * sqrt(late.se * late.se + f->s.best_se * f->s.best_se) - 0.1)
-            go_back(f);
-    }
-    wv_close_begin(f);
-}
-
-/* Over the last DRIFT iterations, did the particles go further together than independent steps of that size would? For noise around a fixed point the ratio below
- * is about 2, for steady motion about DRIFT^2. */
-enum { DRIFT = 16, SETTLE = 60 };
-
-static void mark(wvgd_fit *f)
-{
-    memcpy(f->z_mark, f->now.z, f->N * f->D * sizeof(double));
-    f->s.marked = f->s.trace_rows;
-    f->s.walked = 0;
-}
-
-static bool drifting(wvgd_fit *f)
-{
-    size_t D = f->D;
-    double net = 0;
-    if (f->N == 1)
-        return false;
-    if (f->s.trace_rows < f->s.marked + DRIFT)
-        return true;
-    for (size_t j = 0; j < f->N; j++) {
-        wv_gauss spread = wv_fit_spread(f, j);
-        for (size_t i = 0; i < D; i++)
-            f->vector[0][i] = f->now.z[j * D + i] - f->z_mark[j * D + i];
-        spread.family->whiten(D, 0, spread.root, 1, f->vector[0], NULL);
-        net += f->beta[j] * cblas_ddot((int)D, f->vector[0], 1, f->vector[0], 1);
-    }
-    bool drifts = net * DRIFT > 6 * f->s.walked;
-    mark(f);
-    return drifts;
-}
-
-static void enter(wvgd_fit *f, wv_stage stage)
-{
-    f->s.stage = stage;
-    f->s.averaged = 0;
-    begin_phase(f);
-}
-
-/* What comes after this iteration. */
-static void schedule(wvgd_fit *f)
-{
-    size_t least = f->N == 1 ? 30 : 100, rows = f->s.trace_rows - f->s.phase_start;
-    if (f->s.stage == WV_SEARCH) {
-        if (still(f) && f->N == 1)
-            wv_joint_end(f, WVGD_CONVERGED);
-        else if (level(f, window(f)) && !drifting(f)) {
-            if (f->s.requantised < 3 && wv_quantise_improve(f)) {
-                f->s.requantised++;
-                for (size_t j = 0; j < f->N; j++)
-                    restart(f, j);
-                f->s.best = -INFINITY;
-                enter(f, WV_SEARCH);
-                mark(f);
-            } else
-                enter(f, f->N == 1 ? WV_AVERAGE : WV_SETTLE);
-        }
-    } else if (f->s.stage == WV_SETTLE) {
-        if (++f->s.averaged == SETTLE)
-            enter(f, WV_AVERAGE);
-    } else {
-        f->s.averaged++;
-        double gap = wv_trace_step(f, f->s.phase_start, rows) / (double)(f->s.averaged + 1);
-        if (rows >= least && gap < f->opt.tol) {
-            if (level(f, rows / 2) || f->s.extensions == 8)
-                wv_joint_end(f, WVGD_CONVERGED);
-            else {
-                f->s.extensions++;
-                enter(f, WV_AVERAGE);
-            }
-        }
-    }
-    if (f->s.stage <= WV_AVERAGE && f->s.iteration >= f->opt.max_iter)
-        wv_joint_end(f, WVGD_MAX_ITER);
-}
-
+/* ---- the iteration ------------------------------------------------------------------------------------------------------------ */
 static bool move_particles(wvgd_fit *f)
 {
     bool due = f->N > 1 && f->s.stage == WV_SEARCH && f->s.iteration % 4 == 3 && f->s.moves < 20 + 2 * f->N;
-    if (!due || f->s.ess < 10 * (double)f->N || !wv_particle_move(f, &f->b, f->moving, f->order, f->start))
+    size_t moved[2];
+    if (!due || f->s.ess < 10 * (double)f->N || !wv_particle_move(f, &f->b, f->moving, f->order, f->start, moved))
         return false;
+    wv_joint_restart(f, moved[0]);
+    wv_joint_restart(f, moved[1]);
     f->s.moves++;
     return true;
 }
@@ -470,7 +306,7 @@ wvgd_status wv_joint_tell(wvgd_fit *f, wvgd_error *error)
 {
     bool soft = f->opt.cells == WVGD_SOFT && f->s.stage == WV_SEARCH && f->N > 1;
     double k = (double)f->s.averaged, rho = f->s.stage == WV_AVERAGE ? 1 / (1 / f->s.rho + k) : f->s.rho;
-    double lambda = f->s.stage == WV_SEARCH ? 0.7 : f->s.stage == WV_SETTLE ? 1 / (1.4 + 0.3 * k) : 0;
+    double lambda = f->s.stage == WV_SEARCH ? 0.7 : f->s.stage == WV_SETTLE ? 1 / (1.4 + 0.3 * k) : f->N == 1 ? rho : 0; /* one particle bounds no cell */
     weigh(f);
     if (!estimate(f))
         return wv_fail(error, WVGD_E_NO_DRAWS, "none of the %zu points of iteration %zu has a finite log density: check the model, or start elsewhere",
@@ -478,7 +314,7 @@ wvgd_status wv_joint_tell(wvgd_fit *f, wvgd_error *error)
     sort_by_cell(f);
     if (f->s.stage == WV_SEARCH && f->N > 1)
         wv_quantise_pool(f);
-    bool back = fell(f);
+    bool back = wv_schedule_fell(f);
     f->s.step = 0;
     if (!back) {
         memcpy(f->moving, f->pooled, f->b.n * sizeof *f->moving);
@@ -496,111 +332,9 @@ wvgd_status wv_joint_tell(wvgd_fit *f, wvgd_error *error)
     wvgd_status status = wv_trace_append(f, error);
     if (status != WVGD_OK)
         return status;
-    if (back || move_particles(f)) {
-        begin_phase(f);
-        mark(f);
-    }
-    schedule(f);
-    return WVGD_OK;
-}
-
-/* ---- the pilot ---------------------------------------------------------------------------------------------------------------- */
-wv_gauss wv_joint_pilot(const wvgd_fit *f)
-{
-    return (wv_gauss){wv_family_get(WVGD_FULL), f->D, 0, f->pilot_mu, f->pilot_root, 0};
-}
-
-wvgd_status wv_joint_pilot_ask(wvgd_fit *f, wvgd_error *error)
-{
-    (void)error;
-    f->proposal[0] = (wv_proposal){wv_joint_pilot(f), 0};
-    f->proposals = 1;
-    f->b.n = f->pilot_draws;
-    wv_fit_draw(f, 0, WV_RNG_PILOT, 0, f->b.n, true, 0);
-    return WVGD_OK;
-}
-
-/* Components, spreads and metric begin where the pilot ended. */
-void wv_joint_leave_pilot(wvgd_fit *f)
-{
-    size_t D = f->D;
-    /* nats that a diagonal Gaussian must lose: sum log Lambda_ii / 2 - log det Lambda / 2, Lambda the pilot's precision */
-    double *inverse = f->square[0], gap = wv_family_get(WVGD_FULL)->log_det(D, 0, f->pilot_root);
-    memset(inverse, 0, D * D * sizeof *inverse);
-    for (size_t i = 0; i < D; i++)
-        inverse[i * D + i] = 1;
-    cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, 1.0, f->pilot_root, (int)D, inverse, (int)D);
-    for (size_t i = 0; i < D; i++) {
-        double precision = cblas_ddot((int)D, inverse + i, (int)D, inverse + i, (int)D);
-        gap += log(precision) / 2;
-        f->vector[0][i] = 1 / sqrt(precision);
-    }
-    f->s.meanfield_gap = gap;
-    for (size_t j = 0; j < f->N; j++) {
-        if (f->N == 1)
-            memcpy(f->now.mu, f->pilot_mu, D * sizeof(double));
-        f->family->set_sd(D, f->R, f->now.root + j * f->family->size(D, f->R), f->vector[0]);
-        f->cell_family->set_sd(D, 0, f->now.spread + j * f->cell_family->size(D, 0), f->vector[0]);
-    }
-    if (f->N == 1)
-        memcpy(f->now.z, f->pilot_mu, D * sizeof(double));
-    if (!f->opt.metric && f->metric_family == wv_family_get(WVGD_FULL))
-        memcpy(f->now.metric, f->pilot_root, D * D * sizeof(double));
-    f->s.stage = WV_SEARCH;
-    f->s.rho = 0.5;
-    f->s.best = -INFINITY;
-    begin_phase(f);
-    mark(f);
-}
-
-wvgd_status wv_joint_pilot_tell(wvgd_fit *f, wvgd_error *error)
-{
-    wv_gauss q = wv_joint_pilot(f);
-    size_t n = f->b.n, kept = 0, D = f->D;
-    double mean = 0, squares = 0;
-    wv_component_log_density(&q, n, f->b.x, f->b.log_q, f->y, f->work);
-    for (size_t i = 0; i < n; i++)
-        if (f->b.log_p[i] > -INFINITY) {
-            memcpy(f->gx + kept * D, f->b.x + i * D, D * sizeof(double));
-            memcpy(f->gg + kept * D, f->b.grad + i * D, D * sizeof(double));
-            f->glp[kept] = f->b.log_p[i];
-            f->gr[kept++] = f->b.log_p[i] - f->b.log_q[i];
-        }
-    if (!kept)
-        return wv_fail(error, WVGD_E_NO_DRAWS, "none of the %zu points of iteration %zu has a finite log density: check the model, or start elsewhere",
-                       n, f->s.iteration + 1);
-    for (size_t i = 0; i < kept; i++)
-        mean += f->gr[i] / (double)kept;
-    for (size_t i = 0; i < kept; i++) {
-        squares += (f->gr[i] - mean) * (f->gr[i] - mean);
-        f->gu[i] = 1 / (double)kept;
-    }
-    f->s.pelbo = mean;
-    f->s.pelbo_se = sqrt(squares) / (double)kept;
-    bool averaging = f->s.averaged > 0;
-    wv_update c = {.family = q.family, .mu = f->pilot_mu, .root = f->pilot_root, .n = kept, .x = f->gx, .log_p = f->glp, .grad = f->gg, .u = f->gu,
-                   .ess = (double)kept, .rho = averaging ? 1 / (1 / f->s.rho + (double)f->s.averaged) : f->s.rho};
-    if (2 * kept < n)
-        cblas_dscal((int)(D * D), 0.5, f->pilot_root, 1); /* half of it outside the support: draw nearer */
-    bool back = fell(f);
-    wv_update_result r = back ? (wv_update_result){false, 0} : wv_update_component(f, &c);
-    f->s.step = r.ok ? r.kl : INFINITY;
-    f->s.iteration++;
-    for (size_t j = 0; j < f->N; j++)
-        f->beta[j] = NAN;
-    wvgd_status status = wv_trace_append(f, error);
-    if (status != WVGD_OK)
-        return status;
-    if (averaging)
-        f->s.averaged++;
-    else if (back)
-        begin_phase(f);
-    else if (level(f, 6)) {
-        f->s.averaged = 1;
-        begin_phase(f);
-    }
-    if (still(f) || f->s.averaged > 20 || f->s.iteration >= f->opt.max_iter / 2)
-        wv_joint_leave_pilot(f);
+    if (back || move_particles(f))
+        wv_schedule_begin_phase(f);
+    wv_schedule_next(f);
     return WVGD_OK;
 }
 
@@ -612,6 +346,5 @@ void wv_joint_begin(wvgd_fit *f)
     for (size_t j = 0; j < f->N; j++)
         f->now.elbo[j] = -INFINITY;
     wv_evidence_weights(f->N, f->now.elbo, f->weight);
-    begin_phase(f);
-    mark(f);
+    wv_schedule_begin_phase(f);
 }

@@ -69,26 +69,12 @@ static void newton(const wvgd_fit *f, size_t n, const double *z, const double *s
     }
 }
 
-/* Covariance of the posterior in the cell, relative to the current spread; shrunk when few points carry it. */
+/* The spread follows the covariance of the posterior in the cell; less when few points carry it. */
 static void step_spread(wvgd_fit *f, double *root, size_t n, double ess, double lambda, const double *mean)
 {
-    size_t D = f->D;
     bool full = f->cell_family == wv_family_get(WVGD_FULL);
-    double keep = lambda * ess / (ess + (full ? (double)D : 1)), *C = full ? f->square[0] : f->vector[4];
-    wv_gauss g = {f->cell_family, D, 0, mean, root, 0};
-    wv_component_whiten(&g, n, f->gx, f->y, NULL);
-    for (size_t k = 0; k < n; k++)
-        for (size_t i = 0; i < D; i++)
-            f->uy[k * D + i] = f->ga[k] * f->y[k * D + i];
-    if (full) {
-        cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)D, (int)D, (int)n, keep, f->uy, (int)D, f->y, (int)D, 0.0, C, (int)D);
-        for (size_t i = 0; i < D; i++)
-            C[i * D + i] += 1 - keep + 1e-12;
-        f->cell_family->absorb(D, 0, root, C, f->work);
-        return;
-    }
-    for (size_t i = 0; i < D; i++)
-        root[i] *= sqrt(1 - keep + 1e-12 + keep * cblas_ddot((int)n, f->uy + i, (int)D, f->y + i, (int)D));
+    double keep = lambda * ess / (ess + (full ? (double)f->D : 1));
+    wv_component_follow(f->cell_family, f->D, root, mean, n, f->gx, f->ga, keep, f->y, f->uy, f->square[0], f->work);
 }
 
 /* Where the cost pulls z_j: the weighted mean for squared costs. */
@@ -207,17 +193,7 @@ static double gather(wvgd_fit *f, const wv_batch *b, const double *w, const uint
     return mass;
 }
 
-/* Particle k takes position p with the shape of cell j, narrowed along the split direction. */
-static void place(wvgd_fit *f, size_t k, size_t j, const double *p)
-{
-    size_t D = f->D, size = f->cell_family->size(D, 0);
-    memcpy(f->now.z + k * D, p, D * sizeof *p);
-    memcpy(f->now.mu + k * D, p, D * sizeof *p);
-    if (k != j)
-        memcpy(f->now.spread + k * size, f->now.spread + j * size, size * sizeof *p);
-}
-
-bool wv_particle_move(wvgd_fit *f, const wv_batch *b, const double *w, const uint32_t *order, const size_t *start)
+bool wv_particle_move(wvgd_fit *f, const wv_batch *b, const double *w, const uint32_t *order, const size_t *start, size_t moved[2])
 {
     size_t D = f->D, least = 0, most = f->N;
     double smallest = INFINITY, largest = 0, *a = f->vector[2], *c = f->vector[3], *best_a = f->vector[4], *best_c = f->vector[5];
@@ -247,8 +223,8 @@ bool wv_particle_move(wvgd_fit *f, const wv_batch *b, const double *w, const uin
     }
     if (most == f->N || !(largest > 0.9 * smallest))
         return false;
-    place(f, least, most, best_a);
-    place(f, most, most, best_c);
+    memcpy(f->now.z + least * D, best_a, D * sizeof *a);
+    memcpy(f->now.z + most * D, best_c, D * sizeof *a);
     /* both halves begin with the cell's spread, narrowed along the line between them to what a half has */
     size_t size = f->cell_family->size(D, 0);
     double *root = f->now.spread + most * size, *v = f->vector[6];
@@ -266,5 +242,7 @@ bool wv_particle_move(wvgd_fit *f, const wv_batch *b, const double *w, const uin
         for (size_t i = 0; i < D; i++)
             root[i] *= sqrt(fmax(1 - cut * v[i] * v[i], 0.2));
     memcpy(f->now.spread + least * size, root, size * sizeof *root);
+    moved[0] = least;
+    moved[1] = most;
     return true;
 }

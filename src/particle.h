@@ -12,6 +12,7 @@ double wv_particle_step(wvgd_fit *f, size_t j, size_t n, double lambda, double *
 void wv_particle_refit(wvgd_fit *f, size_t j, size_t n);
 
 /* Utility move (LBG-U): takes the particle whose removal costs least to the cell that gains most from a second one. b has cells, costs and
- * posterior weights w[n]; order and start list its points by cell. True: one moved. */
-bool wv_particle_move(wvgd_fit *f, const wv_batch *b, const double *w, const uint32_t *order, const size_t *start);
+ * posterior weights w[n]; order and start list its points by cell. True: one moved; its number and that
+ * of the one it now neighbours are in moved, both with new spreads. */
+bool wv_particle_move(wvgd_fit *f, const wv_batch *b, const double *w, const uint32_t *order, const size_t *start, size_t moved[2]);
 #endif
