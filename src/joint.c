@@ -305,7 +305,8 @@ static void remember(wvgd_fit *f)
 wvgd_status wv_joint_tell(wvgd_fit *f, wvgd_error *error)
 {
     bool soft = f->opt.cells == WVGD_SOFT && f->s.stage == WV_SEARCH && f->N > 1;
-    double k = (double)f->s.averaged, rho = f->s.stage == WV_AVERAGE ? 1 / (1 / f->s.rho + k) : f->s.rho;
+    /* 1/k averages; preconditioned means may be pulled too weakly in some directions, and 2/k forgives that for a third more noise */
+    double k = (double)f->s.averaged, rho = f->s.stage == WV_AVERAGE ? 1 / (1 / f->s.rho + (f->pilot ? k / 2 : k)) : f->s.rho;
     double lambda = f->s.stage == WV_SEARCH ? 0.7 : f->s.stage == WV_SETTLE ? 1 / (1.4 + 0.3 * k) : f->N == 1 ? rho : 0; /* one particle bounds no cell */
     weigh(f);
     if (!estimate(f))

@@ -69,9 +69,11 @@ bool wv_schedule_still(const wvgd_fit *f)
 bool wv_schedule_fell(wvgd_fit *f)
 {
     double noise = 4 * sqrt(f->s.pelbo_se * f->s.pelbo_se + f->s.best_se * f->s.best_se);
+    if (f->s.stage == WV_AVERAGE)
+        return false; /* steps fall anyway, and the luckiest of many batches is no measure */
     if (f->s.pelbo > f->s.best || f->s.best == -INFINITY)
         keep_best(f);
-    else if (f->s.stage != WV_AVERAGE && f->s.pelbo < f->s.best - fmax(2, noise) && f->s.rho > 0.02) {
+    else if (f->s.pelbo < f->s.best - fmax(2, noise) && f->s.rho > 0.02) {
         go_back(f);
         f->s.rho /= 2;
         f->s.best = -INFINITY; /* judged anew, so that one lucky batch does not hold the fit back */
@@ -84,11 +86,11 @@ void wv_schedule_end(wvgd_fit *f, wvgd_stop stop)
 {
     size_t w = window(f);
     f->s.stop = stop;
-    if (f->s.stage == WV_SEARCH && f->s.best > -INFINITY)
+    if (f->s.stage == WV_SEARCH && stop != WVGD_CONVERGED && f->s.best > -INFINITY)
         go_back(f);
-    else if (f->s.trace_rows >= f->s.phase_start + w) {
+    else if (f->s.stage != WV_SEARCH && f->s.trace_rows >= f->s.phase_start + w) {
         wvgd_estimate late = wv_trace_pelbo(f, f->s.trace_rows - w, w);
-        if (late.value < f->s.best - 4 * sqrt(late.se * late.se + f->s.best_se * f->s.best_se) - 0.1)
+        if (late.value < f->s.best - 6 * sqrt(late.se * late.se + f->s.best_se * f->s.best_se) - 0.1)
             go_back(f);
     }
     wv_close_begin(f);
