@@ -170,7 +170,10 @@ static void refit_spreads(wvgd_fit *f)
     }
 }
 
-/* The trial has chosen: weights for the bound, and how many final draws bring the evidence to the wanted standard error (a third more, as the share is itself an estimate). */
+/* The trial has chosen: weights for the bound, and how many final draws bring the evidence to the wanted standard error (a third more, as the share is itself an estimate)
+ * and posterior means to a standard error of about 1/70 of a sd. */
+static const double enough_ess = 5000;
+
 static void plan(wvgd_fit *f)
 {
     double *elbo = f->elbo, rel;
@@ -182,7 +185,7 @@ static void plan(wvgd_fit *f)
         wv_evidence_weights(f->N, elbo, f->weight);
     }
     rel = wv_weight_ess(f->close.n, f->close_v) / (double)f->close.n;
-    double wanted = 1.3 * (1 / rel - 1) / (f->opt.evidence_se * f->opt.evidence_se), least = (double)larger(4000, 200 * f->N);
+    double wanted = 1.3 * (1 / rel - 1) / (f->opt.evidence_se * f->opt.evidence_se), least = fmax((double)larger(4000, 200 * f->N), enough_ess / rel);
     f->s.planned = (size_t)fmin(fmax(wanted, least), (double)f->close_max);
     refit_spreads(f);
     f->s.stage = WV_FINAL;
