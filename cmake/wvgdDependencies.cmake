@@ -2,7 +2,7 @@
 include(CMakeFindDependencyMacro)
 find_dependency(Threads)
 find_library(WVGD_BLAS_LIBRARY NAMES openblas)
-find_path(WVGD_BLAS_INCLUDE_DIR NAMES cblas.h PATH_SUFFIXES openblas openblas-serial openblas-pthread)
+find_path(WVGD_BLAS_INCLUDE_DIR NAMES cblas.h PATH_SUFFIXES openblas openblas-pthread openblas-openmp)
 find_library(WVGD_LAPACKE_LIBRARY NAMES lapacke)
 find_path(WVGD_LAPACKE_INCLUDE_DIR NAMES lapacke.h PATH_SUFFIXES lapacke openblas)
 mark_as_advanced(WVGD_BLAS_LIBRARY WVGD_BLAS_INCLUDE_DIR WVGD_LAPACKE_LIBRARY WVGD_LAPACKE_INCLUDE_DIR)

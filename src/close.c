@@ -82,6 +82,7 @@ static void propose(wvgd_fit *f, const double *w)
     }
     for (c = 0; c < f->proposals; c++) {
         f->share[c] = (size_t)(f->proposal[c].log_alpha * (double)f->s.planned);
+        f->share[c] = f->share[c] < left ? f->share[c] : left;
         left -= f->share[c];
         if (f->share[c] > f->share[largest])
             largest = c;
@@ -95,7 +96,8 @@ void wv_close_begin(wvgd_fit *f)
 {
     size_t most = f->n_max < f->close_max ? f->n_max : f->close_max, least = larger(2000, larger(100 * f->N, 100 * f->D));
     f->s.stage = WV_TRIAL;
-    f->s.closed = f->s.block = 0;
+    f->s.closed = f->s.block = f->close.n = 0;
+    memset(f->close.sum_u, 0, f->N * sizeof(double));
     f->s.planned = least < most ? least : most;
     wv_evidence_weights(f->N, f->now.elbo, f->weight);
     memcpy(f->weight_beta, f->weight, f->N * sizeof *f->weight);
@@ -152,8 +154,7 @@ static void masses(wvgd_fit *f, double *beta)
         beta[f->close.cell[i]] += f->close_v[i];
 }
 
-/* The spreads once more, from the trial's draws: with few iterations they rest on few points. They are only proposals here, unless they define the cells. For one particle
- * this is also where it is placed. */
+/* The spreads once more, from the trial's draws: with few iterations they rest on few points. They are only proposals here, unless they define the cells. */
 static void refit_spreads(wvgd_fit *f)
 {
     const wv_batch *b = &f->close;
@@ -244,6 +245,26 @@ static void moments(wvgd_fit *f)
     }
 }
 
+/* One particle bounds no cell: it is placed only now. With several, the iterations since the cells came to rest have estimated the same distortion. */
+static void distortion(wvgd_fit *f)
+{
+    if (f->N == 1) {
+        wv_particle_place_one(f, f->close.n, f->close.x, f->close_v, f->mean);
+        for (size_t first = 0; first < f->close.n; first += f->n_max) {
+            size_t here = f->close.n - first < f->n_max ? f->close.n - first : f->n_max;
+            wv_cell_assign(f, here, f->close.x + first * f->D, f->b.cell, f->close.near + first, f->b.next);
+        }
+    }
+    wvgd_estimate d = wv_evidence_mean(f->close.n, f->close_v, f->close.near, 1);
+    double k = (double)f->s.averaged, own = d.se * d.se, other = fmax(f->s.distortion2 - f->s.distortion1 * f->s.distortion1, 0) / fmax(k - 1, 1);
+    if (f->N > 1 && f->s.averaged && own > 0 && other > 0 && isfinite(own) && isfinite(other)) {
+        d.value = (d.value / own + f->s.distortion1 / other) / (1 / own + 1 / other);
+        d.se = sqrt(1 / (1 / own + 1 / other));
+    }
+    f->s.distortion = d.value;
+    f->s.distortion_se = d.se;
+}
+
 static void finish(wvgd_fit *f)
 {
     double *h_bar = f->cell_spare;
@@ -253,9 +274,6 @@ static void finish(wvgd_fit *f)
     f->s.bound_beta = wv_evidence_bound(f, &f->close, f->weight_beta, 1, f->elbo, f->log_Z, h_bar);
     f->s.evidence = wv_evidence_importance(&f->close);
     masses(f, f->beta);
-    wvgd_estimate distortion = wv_evidence_mean(f->close.n, f->close_v, f->close.near, 1);
-    f->s.distortion = distortion.value;
-    f->s.distortion_se = distortion.se;
     f->s.final_ess = wv_weight_ess(f->close.n, f->close_v);
     for (size_t i = 0; i < f->close.n; i++)
         f->psi[i] = f->close.log_p[i] - f->close.log_m[i];
@@ -263,6 +281,7 @@ static void finish(wvgd_fit *f)
     cell_diagnostics(f);
     pool_masses(f);
     moments(f);
+    distortion(f);
     f->s.stage = WV_DONE;
 }
 
@@ -277,8 +296,12 @@ wvgd_status wv_close_tell(wvgd_fit *f, wvgd_error *error)
     keep(f);
     if (f->s.closed < (f->s.block + 1) * f->s.planned)
         return WVGD_OK;
-    if (!wv_close_weights(f))
-        return wv_fail(error, WVGD_E_NO_DRAWS, "none of %zu closing draws has a finite log density: there is nothing to estimate from", f->close.n);
+    if (!wv_close_weights(f)) {
+        size_t n = f->close.n;
+        f->s.closed = f->s.block = f->close.n = 0; /* whoever goes on begins this stage again */
+        memset(f->close.sum_u, 0, f->N * sizeof(double));
+        return wv_fail(error, WVGD_E_NO_DRAWS, "none of %zu closing draws has a finite log density: there is nothing to estimate from", n);
+    }
     if (f->s.stage == WV_TRIAL)
         plan(f);
     else if (wv_evidence_importance(&f->close).se > f->opt.evidence_se && f->s.closed + f->s.planned <= f->close_max)

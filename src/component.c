@@ -334,6 +334,9 @@ void wv_component_follow(const wv_family *family, size_t D, double *root, const 
                          double *y, double *wy, double *C, double *work)
 {
     wv_gauss g = {family, D, 0, centre, root, 0};
+    for (size_t i = 0, step = family == &families[WVGD_FULL] ? D + 1 : 1; i < D; i++)
+        if (!(root[i * step] > 1e-120 && root[i * step] < 1e120))
+            return; /* squares would leave the range of numbers */
     wv_component_whiten(&g, n, x, y, work);
     for (size_t k = 0; k < n; k++)
         for (size_t i = 0; i < D; i++)

@@ -28,10 +28,14 @@ void wv_evidence_elbo(const wvgd_fit *f, const wv_batch *b, double *elbo, double
     }
 }
 
-/* Stratified variance of the mean of psi: sum over strata of n_s Var_s / n^2. Points of a stratum are consecutive. */
-static double stratified(size_t n, const uint32_t *stratum, const double *psi)
+/* Stratified standard error of the mean of psi: its square is the sum over strata of n_s Var_s / n^2. Points of a stratum are consecutive. In units of the largest psi. */
+static double stratified(size_t n, const uint32_t *stratum, double *psi)
 {
-    double total = 0;
+    double total = 0, largest = 0;
+    for (size_t i = 0; i < n; i++)
+        largest = fmax(largest, fabs(psi[i]));
+    for (size_t i = 0; i < n && largest > 0; i++)
+        psi[i] /= largest;
     for (size_t i = 0, end; i < n; i = end) {
         double mean = 0, squares = 0;
         for (end = i; end < n && stratum[end] == stratum[i]; end++)
@@ -42,7 +46,7 @@ static double stratified(size_t n, const uint32_t *stratum, const double *psi)
             squares += (psi[k] - mean) * (psi[k] - mean);
         total += size > 1 ? size * squares / (size - 1) : squares;
     }
-    return total / ((double)n * (double)n);
+    return largest * sqrt(total) / (double)n;
 }
 
 wvgd_estimate wv_evidence_bound(const wvgd_fit *f, const wv_batch *b, const double *w, int which, const double *elbo, const double *log_Z,
@@ -65,22 +69,27 @@ wvgd_estimate wv_evidence_bound(const wvgd_fit *f, const wv_batch *b, const doub
             psi += w[j] / kept * exp(b->log_q[i] - b->log_m[i] - log_Z[j]) * (b->log_p[i] - b->log_q[i] - h_bar[j] + 1);
         f->psi[i] = psi;
     }
-    bound.se = sqrt(stratified(b->n, b->stratum, f->psi));
+    bound.se = stratified(b->n, b->stratum, f->psi);
     return bound;
 }
 
 void wv_evidence_elbo_se(const wvgd_fit *f, const wv_batch *b, const double *elbo, const double *log_Z, const double *h_bar, double *se)
 {
-    memset(se, 0, f->N * sizeof *se);
-    for (size_t i = 0; i < b->n; i++) {
-        size_t j = b->cell[i];
-        if (b->log_p[i] > -INFINITY && elbo[j] > -INFINITY) {
-            double u = exp(b->log_q[i] - b->log_m[i] - log_Z[j]), d = b->log_p[i] - b->log_q[i] - h_bar[j] + 1 - exp(log_Z[j]);
-            se[j] += u > 0 ? u * u * d * d : 0;
-        }
+    for (size_t j = 0; j < f->N; j++) {
+        double largest = 0, squares = 0;
+        for (int pass = 0; pass < 2; pass++) /* influence of a point in the cell, in units of the largest */
+            for (size_t i = 0; i < b->n; i++) {
+                if (b->cell[i] != j || b->log_p[i] == -INFINITY || elbo[j] == -INFINITY)
+                    continue;
+                double d = exp(b->log_q[i] - b->log_m[i] - log_Z[j]) * (b->log_p[i] - b->log_q[i] - h_bar[j] + 1 - exp(log_Z[j]));
+                if (pass == 0)
+                    largest = fmax(largest, fabs(d));
+                else if (largest > 0)
+                    squares += d / largest * (d / largest);
+            }
+        /* points outside the cell: u_j of about 1 */
+        se[j] = elbo[j] > -INFINITY ? hypot(largest * sqrt(squares / (double)b->n), sqrt(1 - exp(log_Z[j]))) / sqrt((double)b->n) : NAN;
     }
-    for (size_t j = 0; j < f->N; j++)
-        se[j] = elbo[j] > -INFINITY ? sqrt(se[j] / (double)b->n + 1 - exp(log_Z[j])) / sqrt((double)b->n) : NAN; /* points outside: u_j of about 1 */
 }
 
 wvgd_estimate wv_evidence_importance(const wv_batch *b)
@@ -114,14 +123,18 @@ void wv_evidence_weights(size_t N, const double *elbo, double *weight)
 wvgd_estimate wv_evidence_mean(size_t n, const double *v, const double *values, size_t stride)
 {
     wvgd_estimate e = {0, 0};
+    double largest = 0;
     for (size_t i = 0; i < n; i++)
         if (v[i] > 0)
             e.value += v[i] * values[i * stride];
     for (size_t i = 0; i < n; i++)
-        if (v[i] > 0) {
-            double d = v[i] * (values[i * stride] - e.value);
+        if (v[i] > 0)
+            largest = fmax(largest, fabs(values[i * stride] - e.value));
+    for (size_t i = 0; i < n && largest > 0; i++)
+        if (v[i] > 0) { /* in units of the largest: costs may be near the end of the range of numbers, their squares beyond */
+            double d = v[i] * ((values[i * stride] - e.value) / largest);
             e.se += d * d;
         }
-    e.se = sqrt(e.se);
+    e.se = largest * sqrt(e.se);
     return e;
 }

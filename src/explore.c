@@ -53,7 +53,7 @@ static void scatter(wvgd_fit *f, wv_path *p, double *x)
 
 static void begin_path(wvgd_fit *f, size_t k)
 {
-    f->s.path[k] = (wv_path){.active = true, .start = f->s.starts++, .fresh = true};
+    f->s.path[k] = (wv_path){.active = 1, .start = f->s.starts++, .fresh = 1};
     scatter(f, &f->s.path[k], f->path_x + k * f->D);
 }
 
@@ -72,6 +72,15 @@ void wv_explore_begin(wvgd_fit *f)
         f->scatter_centre[i] = 0;
     }
     begin_wave(f);
+}
+
+/* Would the trial point of path k leave the range of numbers? An ascent without end. */
+static bool out_of_range(const wvgd_fit *f, size_t k)
+{
+    for (size_t i = 0; i < f->D; i++)
+        if (!(fabs(f->path_x[k * f->D + i] + f->s.path[k].step * f->path_scale[i] * f->path_p[k * f->D + i]) < 1e120))
+            return true;
+    return false;
 }
 
 /* Points between the end of path k and every known mode: is there a valley in between? */
@@ -174,39 +183,54 @@ static bool path_root(wvgd_fit *f, size_t k, double *root)
     return wv_dense_chol(D, root, f->square[0]);
 }
 
+/* Which modes are not too light to matter. */
+static void judge(wvgd_fit *f)
+{
+    double best = -INFINITY;
+    for (size_t m = 0; m < f->s.modes; m++)
+        best = fmax(best, f->s.mode[m].log_mass);
+    for (size_t m = 0; m < f->s.modes; m++)
+        f->s.mode[m].relevant = f->s.mode[m].log_mass >= best - relevant;
+}
+
 /* Scale and scatter of later starts: sds of the relevant modes (geometric mean), and twice the spread of the modes in these units, twice at least. */
 static void rescale(wvgd_fit *f)
 {
     size_t D = f->D, count = 0;
-    double best = -INFINITY, *sd = f->vector[0];
-    for (size_t m = 0; m < f->s.modes; m++)
-        best = fmax(best, f->s.mode[m].log_mass);
-    memset(f->scatter_centre, 0, D * sizeof(double));
-    memset(f->mode_scale, 0, D * sizeof(double));
+    double *sd = f->vector[0], *scale = f->vector[1], *centre = f->vector[2], spread = 0;
+    judge(f);
+    memset(scale, 0, D * sizeof *scale);
+    memset(centre, 0, D * sizeof *centre);
     for (size_t m = 0; m < f->s.modes; m++) {
-        f->s.mode[m].relevant = f->s.mode[m].log_mass > best - relevant;
         if (!f->s.mode[m].relevant)
             continue;
         wv_gauss g = mode_gauss(f, m);
         g.family->sd(D, 0, g.root, sd);
         count++;
         for (size_t i = 0; i < D; i++) {
-            f->mode_scale[i] += log(sd[i]);
-            f->scatter_centre[i] += g.mu[i];
+            scale[i] += log(sd[i]);
+            centre[i] += g.mu[i];
         }
     }
-    double spread = 0;
     for (size_t i = 0; i < D; i++) {
-        f->mode_scale[i] = exp(f->mode_scale[i] / (double)count);
-        f->scatter_centre[i] /= (double)count;
+        scale[i] = exp(scale[i] / (double)count);
+        centre[i] /= (double)count;
     }
     for (size_t m = 0; m < f->s.modes; m++)
         for (size_t i = 0; f->s.mode[m].relevant && i < D; i++) {
-            double d = (f->mode_x[m * D + i] - f->scatter_centre[i]) / f->mode_scale[i];
+            double d = (f->mode_x[m * D + i] - centre[i]) / scale[i];
             spread += d * d / (double)(count * D);
         }
-    for (size_t i = 0; i < D; i++)
-        f->scatter_scale[i] = 2 * f->mode_scale[i] * fmax(2, sqrt(spread));
+    for (size_t i = 0; i < D; i++) { /* where ascents run away, nothing sensible follows from their ends: go on as before */
+        double scattered = 2 * scale[i] * fmax(2, sqrt(spread));
+        if (!(scale[i] > 1e-110 && scattered < 1e110 && fabs(centre[i]) < 1e110))
+            return;
+    }
+    for (size_t i = 0; i < D; i++) {
+        f->mode_scale[i] = scale[i];
+        f->scatter_centre[i] = centre[i];
+        f->scatter_scale[i] = 2 * scale[i] * fmax(2, sqrt(spread));
+    }
 }
 
 /* Mode m is where path k has ended. */
@@ -241,7 +265,7 @@ static void add_mode(wvgd_fit *f, size_t k)
 static void end_path(wvgd_fit *f, size_t k)
 {
     wv_path *p = &f->s.path[k];
-    p->active = false;
+    p->active = 0;
     if (p->fresh) /* never found any density */
         return;
     int m = known(f, f->path_x + k * f->D, p->log_p);
@@ -294,7 +318,7 @@ static void aim(wvgd_fit *f, size_t k)
     p->low = 0;
     p->high = INFINITY;
     p->looks = 0;
-    if (!(p->slope > 1e-12) || !isfinite(p->slope))
+    if (!(p->slope > 1e-12) || !isfinite(p->slope) || out_of_range(f, k))
         end_path(f, k);
 }
 
@@ -338,7 +362,7 @@ static void advance(wvgd_fit *f, size_t k, double log_p, const double *x, const 
                 scatter(f, p, f->path_x + k * D);
             return;
         }
-        p->fresh = false;
+        p->fresh = 0;
         p->log_p = log_p;
         memcpy(f->path_g + k * D, g, D * sizeof *g);
         aim(f, k);
@@ -360,7 +384,7 @@ static void advance(wvgd_fit *f, size_t k, double log_p, const double *x, const 
             p->high = p->step;
         p->step = p->high == INFINITY ? 2 * p->step : (p->low + p->high) / 2;
     }
-    if (p->active && p->evaluations >= 100 + 4 * D)
+    if (p->active && (p->evaluations >= 100 + 4 * D || out_of_range(f, k)))
         end_path(f, k);
 }
 
@@ -469,9 +493,11 @@ wvgd_status wv_explore_tell(wvgd_fit *f, wvgd_error *error)
         active += f->s.path[k].active || f->s.path[k].bridges;
     if (active)
         return WVGD_OK;
-    if (!f->s.modes && f->s.starts >= 40)
+    if (!f->s.modes && f->s.starts >= 40) {
+        begin_wave(f); /* whoever goes on tries again */
         return wv_fail(error, WVGD_E_NO_DRAWS, "none of %zu starting points of scale %g, tried 40 times each, has a finite log density: give starting points or init-scale",
-                       f->s.starts, f->opt.init_scale);
+                       f->s.starts - WV_PATHS, f->opt.init_scale);
+    }
     if (satisfied(f))
         wv_explore_settle(f);
     else

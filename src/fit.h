@@ -19,7 +19,7 @@ typedef enum { WV_EXPLORE, WV_PILOT, WV_SEARCH, WV_SETTLE, WV_AVERAGE, WV_TRIAL,
 
 /* An ascent under way. */
 typedef struct {
-    bool active, fresh;     /* fresh: its start has not been evaluated */
+    int active, fresh;      /* flags; fresh: its start has not been evaluated */
     size_t bridges;         /* modes to which the way from its end is being looked at */
     size_t start, tries;    /* which start, after how many without density */
     size_t evaluations, pairs, stalls, looks;
@@ -30,7 +30,7 @@ typedef struct {
 typedef struct {
     double log_p, log_mass; /* at the top; Laplace's estimate */
     size_t hits;
-    bool relevant;          /* not too light to matter */
+    int relevant;           /* flag: not too light to matter */
 } wv_mode;
 
 /* Everything but arrays that a saved state holds: plain values only. */
@@ -47,9 +47,12 @@ typedef struct {
     size_t marked;            /* trace row at which the particles were last marked, */
     double walked;            /* and the sum of their squared steps since */
     size_t moves, restarts;   /* particles moved to better cells; components begun again on their cell */
+    size_t lost;              /* times in this phase that a component of weight had too few points for a step */
+    size_t limits;            /* steps undone because a component would have left the range of numbers */
     size_t requantised;       /* times better particles were found on pooled points */
     double best, best_se;     /* PELBO of the best state so far */
     double pelbo, pelbo_se, distortion, distortion_se, ess; /* of the last batch */
+    double distortion1, distortion2; /* means of the distortion and its square since the cells have been at rest */
     double step;              /* nats between the current state and the full step, summed over components and particles */
     double meanfield_gap;
     size_t planned;           /* closing draws in a block of the present stage, fixed before the first */
@@ -147,6 +150,7 @@ struct wvgd_fit {
     double *T, *F, *Fc, *Fm; /* residual regression: [WV_BLOCK][p], [p][p], [p], [p] */
     size_t p_max;
     double *syev, *work;
+    double *undo;          /* [D + root size] a component before its step */
     double *large;         /* low-rank components without D x D matrices */
     double *sd_view, *spread_view; /* results in the shape that users see */
     double *told_log_p, *told_grad; /* [n], [n][D] answers of the model */

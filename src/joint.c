@@ -22,8 +22,9 @@ static void propose(wvgd_fit *f)
     bool spread = N > 1 && f->opt.sampler == WVGD_MIXTURE;
     f->proposals = spread ? 2 * N : N;
     for (size_t j = 0; j < N; j++) {
-        double inside = f->s.iteration ? exp(f->log_Z[j]) : 1;
-        f->share[j] = spread ? 2 * (size_t)ceil((double)f->M / 2 * inside / (1 + inside)) : f->M;
+        double inside = f->s.iteration ? fmin(exp(f->log_Z[j]), 1) : 1;
+        size_t own = inside >= 0 ? 2 * (size_t)ceil((double)f->M / 2 * inside / (1 + inside)) : f->M / 2;
+        f->share[j] = spread && own < f->M ? own : f->M;
         f->proposal[j].q = wv_fit_component(f, j);
         if (spread) {
             f->share[N + j] = f->M - f->share[j];
@@ -102,6 +103,25 @@ static void sort_by_cell(wvgd_fit *f)
     f->start[0] = 0;
 }
 
+/* Standard error of the bound from kept draws alone: of the mean of h = log p~ - log q, and of log Z_j, a share of the draws. */
+static double reject_se(const wvgd_fit *f)
+{
+    const wv_batch *b = &f->b;
+    double variance = 0;
+    for (size_t j = 0; j < f->N; j++) {
+        double squares = 0, kept = 0, Z = exp(f->log_Z[j]);
+        for (size_t i = 0; i < b->n; i++)
+            if (b->cell[i] == j && b->log_p[i] > -INFINITY) {
+                double d = b->log_p[i] - b->log_q[i] - f->cell_spare[j];
+                squares += d * d;
+                kept++;
+            }
+        if (kept > 1)
+            variance += f->weight[j] * f->weight[j] * (squares / (kept - 1) + 1 - Z) / kept;
+    }
+    return sqrt(variance);
+}
+
 /* Masses, bound, distortion of the state that made the batch. The bound is judged with weights from earlier batches, so it is one. */
 static bool estimate(wvgd_fit *f)
 {
@@ -120,7 +140,7 @@ static bool estimate(wvgd_fit *f)
         wv_evidence_weights(f->N, f->elbo, f->weight);
     wvgd_estimate bound = wv_evidence_bound(f, b, f->weight, 0, f->elbo, f->log_Z, f->cell_spare);
     f->s.pelbo = bound.value;
-    f->s.pelbo_se = bound.se;
+    f->s.pelbo_se = f->opt.sampler == WVGD_REJECT ? reject_se(f) : bound.se;
     return true;
 }
 
@@ -229,15 +249,13 @@ static void move_component(wvgd_fit *f, size_t j, size_t n, double rho, bool sof
                    .precondition = f->pilot ? f->pilot_root : NULL, .adam = f->adam ? f->adam + j * 2 * (D + size) : NULL, .time = f->s.iteration + 1};
     bool some = wv_weight_normalise(n, f->glu, f->gu);
     c.ess = wv_weight_ess(n, f->gu);
-    if (!some || c.ess < enough) {
-        wv_joint_restart(f, j);
-        return;
-    }
-    wv_update_result r = wv_update_component(f, &c);
+    wv_update_result r = some && c.ess >= enough ? wv_update_component(f, &c) : (wv_update_result){false, 0};
     if (r.ok)
         f->step_kl[j] += r.kl;
-    else
+    else {
         wv_joint_restart(f, j);
+        f->s.lost += f->weight[j] > 0.01;
+    }
 }
 
 /* Cell j: the particle towards its posterior mean, the component towards p_j. Returns whether the cell had any points. */
@@ -299,6 +317,9 @@ static void remember(wvgd_fit *f)
         f->now.beta[j] += k > 0 ? share * (f->beta[j] - f->now.beta[j]) : f->beta[j] - f->now.beta[j];
         f->now.beta2[j] += k > 0 ? share * (f->beta[j] * f->beta[j] - f->now.beta2[j]) : f->beta[j] * f->beta[j] - f->now.beta2[j];
     }
+    double d = f->s.distortion, rate = k > 0 ? share : 1;
+    f->s.distortion1 += rate * (d - f->s.distortion1);
+    f->s.distortion2 += rate * (d * d - f->s.distortion2);
     wv_evidence_weights(f->N, f->now.elbo, f->weight);
 }
 

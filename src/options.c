@@ -84,6 +84,14 @@ static int choice(const char *values, const char *value)
     return -1;
 }
 
+static int choices(const char *values)
+{
+    int n = 1;
+    for (; *values; values++)
+        n += *values == '|';
+    return n;
+}
+
 static wvgd_status bad_value(const row *r, const char *value, wvgd_error *error)
 {
     return wv_fail(error, WVGD_E_ARGUMENT, "option %s is '%.60s': expected %s", r->info.name, value, r->info.values);
@@ -95,13 +103,13 @@ static wvgd_status set_number(const row *r, void *field, const char *value, wvgd
     errno = 0;
     if (r->kind == SEED) {
         unsigned long long u = strtoull(value, &end, 10);
-        if (!*value || *end || errno || strchr("-+ \t\n", *value))
+        if (*value < '0' || *value > '9' || *end || errno)
             return bad_value(r, value, error);
         *(uint64_t *)field = u;
         return WVGD_OK;
     }
     double x = strtod(value, &end);
-    if (!*value || *end || strchr(" \t\n", *value) || !(x >= r->low && x <= r->high) || (r->kind == COUNT && x != floor(x)))
+    if (!*value || *end || !strchr("+-.0123456789", *value) || !(x >= r->low && x <= r->high) || (r->kind == COUNT && x != floor(x)))
         return bad_value(r, value, error);
     if (r->kind == COUNT)
         *(size_t *)field = (size_t)x;
@@ -138,23 +146,17 @@ wvgd_status wvgd_options_get(const wvgd_options *options, const char *name, char
         length = snprintf(text, size, "%llu", (unsigned long long)*(const uint64_t *)field);
     else if (r->kind == REAL)
         length = snprintf(text, size, "%.17g", *(const double *)field);
+    else if (*(const int *)field < 0 || *(const int *)field >= choices(r->info.values))
+        length = snprintf(text, size, "%d", *(const int *)field);
     else {
         const char *v = r->info.values;
-        for (int k = *(const int *)field; k > 0 && *v; k--)
+        for (int k = *(const int *)field; k > 0; k--)
             v += strcspn(v, "|") + 1;
         length = snprintf(text, size, "%.*s", (int)strcspn(v, "|"), v);
     }
     if (length < 0 || (size_t)length >= size)
         return wv_fail(error, WVGD_E_ARGUMENT, "option %s does not fit into %zu bytes", name, size);
     return WVGD_OK;
-}
-
-static int choices(const char *values)
-{
-    int n = 1;
-    for (; *values; values++)
-        n += *values == '|';
-    return n;
 }
 
 /* The range rules of the table, for structs filled by hand. */

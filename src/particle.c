@@ -28,13 +28,12 @@ static double temper(wvgd_fit *f, size_t n)
 }
 
 /* Weiszfeld target for sum |a_i - b_i|^p, coordinate by coordinate; smoothed at zero by a twentieth of the cell's sd. */
-static void weiszfeld(const wvgd_fit *f, double p, size_t n, const double *z, const double *sd, double *target)
+static void weiszfeld(size_t D, double p, size_t n, const double *x, const double *w, const double *z, const double *sd, double *target)
 {
-    size_t D = f->D;
     for (size_t i = 0; i < D; i++) {
         double e = 0.05 * sd[i], sum = 0, weighted = 0;
         for (size_t k = 0; k < n; k++) {
-            double d = f->gx[k * D + i] - z[i], a = f->ga[k] * pow(d * d + e * e, (p - 2) / 2);
+            double d = x[k * D + i] - z[i], a = w[k] * pow(d * d + e * e, (p - 2) / 2);
             sum += a;
             weighted += a * d;
         }
@@ -43,26 +42,26 @@ static void weiszfeld(const wvgd_fit *f, double p, size_t n, const double *z, co
 }
 
 /* Mean gradient of a callback cost at z, in g[D]; one[D] is scratch. */
-static void mean_gradient(const wvgd_fit *f, size_t n, const double *z, double *g, double *one)
+static void mean_gradient(const wvgd_fit *f, size_t n, const double *x, const double *w, const double *z, double *g, double *one)
 {
     memset(g, 0, f->D * sizeof *g);
     for (size_t k = 0; k < n; k++)
-        if (f->ga[k] > 0) {
-            f->opt.cost_function(f->opt.cost_self, f->D, z, f->gx + k * f->D, one);
-            cblas_daxpy((int)f->D, f->ga[k], one, 1, g, 1);
+        if (w[k] > 0) {
+            f->opt.cost_function(f->opt.cost_self, f->D, z, x + k * f->D, one);
+            cblas_daxpy((int)f->D, w[k], one, 1, g, 1);
         }
 }
 
 /* Newton with a diagonal Hessian by finite differences, clipped to two sds of the cell. */
-static void newton(const wvgd_fit *f, size_t n, const double *z, const double *sd, double *target)
+static void newton(const wvgd_fit *f, size_t n, const double *x, const double *w, const double *z, const double *sd, double *target)
 {
     double *g = f->vector[4], *moved = f->vector[5], *at = f->vector[6], *one = f->vector[7];
     memcpy(at, z, f->D * sizeof *at);
-    mean_gradient(f, n, at, g, one);
+    mean_gradient(f, n, x, w, at, g, one);
     for (size_t i = 0; i < f->D; i++) {
         double h = 0.05 * sd[i];
         at[i] = z[i] + h;
-        mean_gradient(f, n, at, moved, one);
+        mean_gradient(f, n, x, w, at, moved, one);
         at[i] = z[i];
         double curvature = (moved[i] - g[i]) / h, step = curvature > 0 ? -g[i] / curvature : -copysign(2 * sd[i], g[i]);
         target[i] = z[i] + (isfinite(step) && g[i] != 0 ? fmin(fmax(step, -2 * sd[i]), 2 * sd[i]) : 0);
@@ -78,12 +77,12 @@ static void step_spread(wvgd_fit *f, double *root, size_t n, double ess, double 
 }
 
 /* Where the cost pulls z_j: the weighted mean for squared costs. */
-static void attract(const wvgd_fit *f, size_t n, const double *z, const double *mean, const double *sd, double *target)
+static void attract(const wvgd_fit *f, size_t n, const double *x, const double *w, const double *z, const double *mean, const double *sd, double *target)
 {
     switch (f->opt.cost) {
-    case WVGD_L1: weiszfeld(f, 1, n, z, sd, target); break;
-    case WVGD_LP: weiszfeld(f, f->opt.power, n, z, sd, target); break;
-    case WVGD_CALLBACK: newton(f, n, z, sd, target); break;
+    case WVGD_L1: weiszfeld(f->D, 1, n, x, w, z, sd, target); break;
+    case WVGD_LP: weiszfeld(f->D, f->opt.power, n, x, w, z, sd, target); break;
+    case WVGD_CALLBACK: newton(f, n, x, w, z, sd, target); break;
     default: memcpy(target, mean, f->D * sizeof *target);
     }
 }
@@ -97,7 +96,7 @@ double wv_particle_step(wvgd_fit *f, size_t j, size_t n, double lambda, double *
     wv_gauss spread = wv_fit_spread(f, j);
     cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->gx, (int)D, f->ga, 1, 0.0, mean, 1);
     f->cell_family->sd(D, 0, spread.root, sd);
-    attract(f, n, z, mean, sd, target);
+    attract(f, n, f->gx, f->ga, z, mean, sd, target);
     if (f->opt.cost == WVGD_LP && f->opt.power > 2)
         lambda /= f->opt.power - 1;
     for (size_t i = 0; i < D; i++)
@@ -115,16 +114,20 @@ double wv_particle_step(wvgd_fit *f, size_t j, size_t n, double lambda, double *
 void wv_particle_refit(wvgd_fit *f, size_t j, size_t n)
 {
     size_t D = f->D;
-    double ess = temper(f, n), *z = f->now.z + j * D, *mean = f->vector[9], *target = f->vector[3], *sd = f->vector[2];
-    double *root = f->now.spread + j * f->cell_family->size(D, 0), damp = f->opt.power > 2 ? 1 / (f->opt.power - 1) : 1;
+    double ess = temper(f, n), *mean = f->vector[9];
     if (!(ess > 0))
         return;
     cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->gx, (int)D, f->ga, 1, 0.0, mean, 1);
-    step_spread(f, root, n, ess, 1, mean);
-    f->cell_family->sd(D, 0, root, sd);
-    for (int round = 0; f->N == 1 && round < 50; round++) {
-        attract(f, n, z, mean, sd, target);
-        for (size_t i = 0; i < D; i++)
+    step_spread(f, f->now.spread + j * f->cell_family->size(D, 0), n, ess, 1, mean);
+}
+
+void wv_particle_place_one(wvgd_fit *f, size_t n, const double *x, const double *w, const double *mean)
+{
+    double *z = f->now.z, *target = f->vector[3], *sd = f->vector[2], damp = f->opt.cost == WVGD_LP && f->opt.power > 2 ? 1 / (f->opt.power - 1) : 1;
+    f->cell_family->sd(f->D, 0, f->now.spread, sd);
+    for (int round = 0; round < 100; round++) {
+        attract(f, n, x, w, z, mean, sd, target);
+        for (size_t i = 0; i < f->D; i++)
             z[i] += damp * (target[i] - z[i]);
     }
 }

@@ -8,8 +8,11 @@
  * cell's spread; negative: no point had weight. */
 double wv_particle_step(wvgd_fit *f, size_t j, size_t n, double lambda, double *mean);
 
-/* The spread of cell j from n points as above, taken in full; a single particle also goes all the way to where the cost pulls it. */
+/* The spread of cell j from n points as above, taken in full. */
 void wv_particle_refit(wvgd_fit *f, size_t j, size_t n);
+
+/* A single particle goes all the way to where the cost pulls it, on points x[n][D] with weights w[n] (summing to 1) and mean[D]. */
+void wv_particle_place_one(wvgd_fit *f, size_t n, const double *x, const double *w, const double *mean);
 
 /* Utility move (LBG-U): takes the particle whose removal costs least to the cell that gains most from a second one. b has cells, costs and
  * posterior weights w[n]; order and start list its points by cell. True: one moved; its number and that

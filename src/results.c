@@ -64,6 +64,8 @@ static void warnings(wvgd_fit *f)
     warn_cells(f);
     if (f->s.meanfield_gap > 5 && f->opt.family == WVGD_DIAG)
         warn(f, "a diagonal Gaussian loses about %.1f nats on this posterior, whose parameters are strongly correlated: use family full", f->s.meanfield_gap);
+    if (f->s.limits)
+        warn(f, "%zu steps would have taken a component beyond 1e120 or below 1e-120: is the density proper, and bounded?", f->s.limits);
     if (f->s.hit_once)
         warn(f, "%zu modes were found by only one of %zu ascents: there may be more; raise init-scale or give starting particles", f->s.hit_once, f->s.starts);
     if (f->s.bad_points)
@@ -90,7 +92,7 @@ void wvgd_get_results(const wvgd_fit *fit, wvgd_results *r)
     bool done = f->s.stage == WV_DONE;
     size_t modes = 0;
     for (size_t m = 0; m < f->s.modes; m++)
-        modes += f->s.mode[m].relevant;
+        modes += f->s.mode[m].relevant ? 1 : 0;
     *r = (wvgd_results){.N = N, .D = D, .rank = f->R, .stop = done ? f->s.stop : WVGD_RUNNING, .iterations = f->s.iteration, .evaluations = f->s.evaluations,
                         .bad_points = f->s.bad_points, .zero_points = f->s.zero_points, .seconds = f->s.seconds, .model_seconds = f->s.model_seconds,
                         .z = f->now.z, .beta = f->beta, .beta_se = f->beta_se, .weight = f->weight, .log_Z = f->log_Z, .elbo = f->elbo, .elbo_se = f->elbo_se,

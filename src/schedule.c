@@ -3,7 +3,8 @@
  * search: constant steps until the bound has stopped rising, judged against its own noise, and the particles drift no more than noise would move them; a bound that
  * falls beyond noise sends the fit back to its best state with half the step. settle: the particles' steps fall, theirs alone. average: the
  * particles, and so the cells, stay; the components' steps fall like 1/k, which averages the regressions of all iterations from then on.
- * Converged: what noise still costs (the nats of a full step over k) is below the tolerance, and the bound has not risen meanwhile. */
+ * Converged: what noise still costs (the nats of a full step over k) is below the tolerance, the bound has not risen meanwhile, and no component of weight was without
+ * points. */
 #include "schedule.h"
 #include "close.h"
 #include "joint.h"
@@ -25,6 +26,7 @@ static void mark(wvgd_fit *f)
 void wv_schedule_begin_phase(wvgd_fit *f)
 {
     f->s.phase_start = f->s.trace_rows;
+    f->s.lost = 0;
     mark(f);
 }
 
@@ -129,7 +131,7 @@ void wv_schedule_next(wvgd_fit *f)
 {
     size_t least = f->N == 1 ? 30 : 100, rows = f->s.trace_rows - f->s.phase_start;
     if (f->s.stage == WV_SEARCH) {
-        if (wv_schedule_still(f) && f->N == 1)
+        if (wv_schedule_still(f) && f->N == 1 && !f->s.lost)
             wv_schedule_end(f, WVGD_CONVERGED);
         else if (wv_schedule_level(f, window(f)) && !drifting(f)) {
             if (f->s.requantised < 3 && wv_quantise_improve(f)) {
@@ -148,7 +150,7 @@ void wv_schedule_next(wvgd_fit *f)
         f->s.averaged++;
         double gap = wv_trace_step(f, f->s.phase_start, rows) / (double)(f->s.averaged + 1);
         if (rows >= least && gap < f->opt.tol) {
-            if (wv_schedule_level(f, rows / 2))
+            if (wv_schedule_level(f, rows / 2) && !f->s.lost)
                 wv_schedule_end(f, WVGD_CONVERGED);
             else
                 enter(f, WV_AVERAGE);

@@ -1,6 +1,7 @@
 /* state.c - save and restore: a header, the scalars, the block of saved arrays, the trace, the closing draws so far, and a checksum. Draws are keyed by batch, so
  * nothing of a generator needs keeping, and a batch that was asked for but not told is simply asked for again. */
 #include "close.h"
+#include "explore.h"
 #include "fit.h"
 #include "trace.h"
 #include <string.h>
@@ -40,7 +41,7 @@ typedef struct {
     size_t size;
 } piece;
 
-enum { PIECES = 14 };
+enum { PIECES = 14, CELLS = 11 }; /* which piece holds cells */
 
 /* Pieces for the counts in s; those of the fit itself, or of a state about to be read. */
 static void pieces(wvgd_fit *f, wv_scalars *s, piece out[PIECES])
@@ -98,10 +99,49 @@ wvgd_status wvgd_save(const wvgd_fit *fit, void *buffer, size_t size, wvgd_error
     return WVGD_OK;
 }
 
+/* A state may be forged with a right checksum: whatever is used as an index, a count or a flag is looked at. Other numbers can at worst give wrong results. */
 static bool sane(const wvgd_fit *f, const wv_scalars *s)
 {
-    return s->stage <= WV_DONE && (s->stage != WV_EXPLORE || f->exploring) && s->modes <= WV_MODES && (s->stage != WV_PILOT || f->pilot) && s->stop <= WVGD_STOPPED && s->closed <= f->close_max &&
-           s->planned <= f->close_max && (s->stage < WV_TRIAL || (s->block <= f->close_max && s->closed <= wv_times(s->block + 1, s->planned) && s->closed >= wv_times(s->block, s->planned))) && s->phase_start <= s->trace_rows && s->trace_rows <= s->iteration;
+    bool closing = s->stage == WV_TRIAL || s->stage == WV_FINAL || s->stage == WV_DONE;
+    if (s->stage > WV_DONE || s->stop > WVGD_STOPPED || (s->stage == WV_EXPLORE && !f->exploring) || (s->stage == WV_PILOT && !f->pilot))
+        return false;
+    if (s->closed > f->close_max || s->planned > f->close_max || s->block > f->close_max || s->trace_rows > s->iteration || s->phase_start > s->trace_rows ||
+        s->marked > s->trace_rows || s->modes > (f->exploring ? wv_explore_modes(f) : 0))
+        return false;
+    if (closing && (!s->planned || s->closed > (s->block + 1) * s->planned || s->closed < s->block * s->planned))
+        return false;
+    if (s->stage == WV_DONE && !s->closed)
+        return false;
+    if (!closing && s->closed > f->n_max)
+        return false;
+    for (size_t k = 0; k < WV_PATHS; k++)
+        if ((s->path[k].active & ~1) || (s->path[k].fresh & ~1) || s->path[k].bridges > s->modes || s->path[k].tries > 40)
+            return false;
+    for (size_t m = 0; m < WV_MODES; m++)
+        if (s->mode[m].relevant & ~1)
+            return false;
+    return true;
+}
+
+/* Weights, which decide how many draws a proposal makes, and cells of the closing draws, in a buffer about to be read. */
+static bool sane_buffer(const wvgd_fit *f, const piece p[PIECES], const unsigned char *from, bool closing)
+{
+    const unsigned char *saved = from + p[0].size, *cells = from;
+    for (size_t i = 0; i < CELLS; i++)
+        cells += p[i].size;
+    for (size_t j = 0; j < f->N; j++) {
+        double w;
+        memcpy(&w, saved + ((size_t)(f->weight - f->saved) + j) * sizeof w, sizeof w);
+        if (!(w >= 0 && w <= 1))
+            return false;
+    }
+    for (size_t i = 0; closing && i < p[CELLS].size / sizeof(uint32_t); i++) {
+        uint32_t cell;
+        memcpy(&cell, cells + i * sizeof cell, sizeof cell);
+        if (cell >= f->N)
+            return false;
+    }
+    return true;
 }
 
 wvgd_status wvgd_restore(wvgd_fit *f, const void *buffer, size_t size, wvgd_error *error)
@@ -127,6 +167,8 @@ wvgd_status wvgd_restore(wvgd_fit *f, const void *buffer, size_t size, wvgd_erro
     pieces(f, &s, p);
     if (total(p) != size)
         return wv_fail(error, WVGD_E_STATE, "the state is damaged: %zu bytes, expected %zu", size, total(p));
+    if (!sane_buffer(f, p, from + sizeof h, s.stage >= WV_TRIAL))
+        return wv_fail(error, WVGD_E_STATE, "the state is damaged: weights or cells out of range");
     if (!wv_trace_reserve(f, s.trace_rows))
         return wv_fail(error, WVGD_E_MEMORY, "no memory for %zu rows of trace", s.trace_rows);
     pieces(f, &s, p);

@@ -31,6 +31,7 @@ typedef struct {
     double *h1, *a1;/* [D] linear terms: current and aimed at */
     double *c;      /* [D] eigenvalues */
     double *delta, *spare;
+    double steepest;/* largest relative increase of the precision that the step asks for */
     double r2;      /* share of the variance of the gradient (or of log p~) that the quadratic explains */
     double *y, *gy, *uy; /* [n][D] points, gradients and weighted points in y */
 } local;
@@ -301,6 +302,7 @@ static bool new_precision(wvgd_fit *f, const wv_update *c, local *l, double clip
     wv_dense_mirror(l->D, l->E);
     if (!wv_dense_eigh(l->D, l->E, l->c, f->syev))
         return false;
+    l->steepest = l->c[l->D - 1];
     for (size_t i = 0; i < l->D; i++)
         l->c[i] = fmin(fmax(l->c[i], clip_low), clip_high);
     wv_dense_rebuild(l->D, l->E, l->c, l->S, l->S2);
@@ -365,7 +367,9 @@ static wv_update_result take(wvgd_fit *f, const wv_update *c, local *l)
         result.kl += (l->A[i] + l->P0[i]) * (l->A[i] + l->P0[i]) / 4;
     double size = c->precondition ? precondition(c, l, d1, step) : cblas_ddot(d, d1, 1, d1, 1);
     result.kl += size / 2;
-    if (!new_precision(f, c, l, 1 / clip, INFINITY) || !new_location(f, c, l, d1, step, size, clip) || !new_precision(f, c, l, 1 / clip, clip))
+    if (!new_precision(f, c, l, 1 / clip, INFINITY) || !new_location(f, c, l, d1, step, size, clip))
+        return result;
+    if (l->steepest > clip && !new_precision(f, c, l, 1 / clip, clip))
         return result;
     /* W P^-1 W': new covariance in y0 */
     for (size_t i = 0; i < D; i++)
@@ -440,7 +444,7 @@ static wv_update_result reparam(wvgd_fit *f, const wv_update *c)
     return result;
 }
 
-wv_update_result wv_update_component(wvgd_fit *f, const wv_update *c)
+static wv_update_result step(wvgd_fit *f, const wv_update *c)
 {
     if (f->opt.estimator == WVGD_REPARAM)
         return reparam(f, c);
@@ -450,6 +454,34 @@ wv_update_result wv_update_component(wvgd_fit *f, const wv_update *c)
     if (!aim(f, c, &l))
         return (wv_update_result){false, 0};
     return take(f, c, &l);
+}
+
+/* Finite, and within a range whose squares are: an improper density has components that grow or shrink without end. */
+static bool sound(const wvgd_fit *f, const wv_update *c)
+{
+    double *sd = f->vector[0];
+    c->family->sd(f->D, c->R, c->root, sd);
+    for (size_t i = 0; i < f->D; i++)
+        if (!(sd[i] > 1e-120 && sd[i] < 1e120 && fabs(c->mu[i]) < 1e120))
+            return false;
+    return isfinite(c->family->log_det(f->D, c->R, c->root));
+}
+
+wv_update_result wv_update_component(wvgd_fit *f, const wv_update *c)
+{
+    size_t size = c->family->size(f->D, c->R);
+    memcpy(f->undo, c->mu, f->D * sizeof(double));
+    memcpy(f->undo + f->D, c->root, size * sizeof(double));
+    wv_update_result result = step(f, c);
+    if (result.ok && !sound(f, c)) {
+        result = (wv_update_result){false, 0};
+        f->s.limits++;
+    }
+    if (!result.ok) {
+        memcpy(c->mu, f->undo, f->D * sizeof(double));
+        memcpy(c->root, f->undo + f->D, size * sizeof(double));
+    }
+    return result;
 }
 
 void wv_update_target_1d(wvgd_fit *f, const wv_update *c, double gradient[2], double natural[2])
