@@ -9,6 +9,7 @@ enum {
     WV_DENSE = 128,       /* up to this dimension, D x D matrices are formed for every family */
     WV_BLOCK = 256,       /* points whose densities under all proposals are held at once */
     WV_CHUNK = 4096,      /* closing draws asked for at once */
+    WV_FREE = 4096,       /* draws that are not evaluated, in one batch; at most WV_CHUNK */
     WV_PATHS = 8,         /* ascents in one wave */
     WV_MODES = 40,        /* modes kept */
     WV_WARNINGS = 16
@@ -155,6 +156,8 @@ struct wvgd_fit {
     double *sd_view, *spread_view; /* results in the shape that users see */
     double *told_log_p, *told_grad; /* [n], [n][D] answers of the model */
     uint32_t *order;       /* [n_max or close_max] points sorted by cell, or by weight */
+    uint32_t *free_cell;   /* [WV_FREE] */
+    double *free_cost;     /* [2][WV_FREE] */
     double *psi, *close_spare; /* [n_max or close_max] */
     double *pooled;        /* [n] weights that stand for the posterior */
     double *moving;        /* [n] posterior weights of the points, for moves */

@@ -328,7 +328,7 @@ wvgd_status wv_joint_tell(wvgd_fit *f, wvgd_error *error)
     bool soft = f->opt.cells == WVGD_SOFT && f->s.stage == WV_SEARCH && f->N > 1;
     /* 1/k averages; preconditioned means may be pulled too weakly in some directions, and 2/k forgives that for a third more noise */
     double k = (double)f->s.averaged, rho = f->s.stage == WV_AVERAGE ? 1 / (1 / f->s.rho + (f->pilot ? k / 2 : k)) : f->s.rho;
-    double lambda = f->s.stage == WV_SEARCH ? 0.7 : f->s.stage == WV_SETTLE ? 1 / (1.4 + 0.3 * k) : f->N == 1 ? rho : 0; /* one particle bounds no cell */
+    double lambda = wv_schedule_lambda(f, rho);
     weigh(f);
     if (!estimate(f))
         return wv_fail(error, WVGD_E_NO_DRAWS, "none of the %zu points of iteration %zu has a finite log density: check the model, or start elsewhere",

@@ -87,6 +87,73 @@ static void attract(const wvgd_fit *f, size_t n, const double *x, const double *
     }
 }
 
+/* Draws that cost no evaluation: how many batches of WV_FREE of component j are worth the time it takes to find their cells. */
+static size_t free_batches(const wvgd_fit *f)
+{
+    double work = (double)(f->N * f->N) * (double)f->D * (f->opt.cost == WVGD_SQEUCLID ? 1 : (double)f->D) * WV_FREE;
+    return f->opt.cost == WVGD_CALLBACK ? 0 : (size_t)fmin(2, 3e7 / work);
+}
+
+/* Adds a batch of draws of q_j and of the particle Gaussian, half each, weighted to stand for q_j, to sum[D]; returns their weight in the cell. */
+static double add_free(wvgd_fit *f, size_t j, uint64_t batch, double *sum)
+{
+    enum { HALF = WV_FREE / 2 };
+    size_t D = f->D;
+    double *x = f->gy, *log_q = f->psi, *log_r = f->free_cost, total = 0;
+    wv_gauss q = wv_fit_component(f, j), r = wv_fit_spread(f, j);
+    wv_stream stream = {f->opt.seed, WV_RNG_FREE, f->s.batch, j};
+    wv_component_draw(&q, &stream, batch * WV_FREE, HALF, true, x, f->work);
+    wv_component_draw(&r, &stream, batch * WV_FREE + HALF, HALF, true, x + HALF * D, f->work);
+    wv_component_log_density(&q, WV_FREE, x, log_q, f->y, f->work);
+    wv_component_log_density(&r, WV_FREE, x, log_r, f->y, f->work);
+    for (size_t k = 0; k < WV_FREE; k++)
+        log_q[k] = 1 / (1 + exp(log_r[k] - log_q[k])); /* weight, up to a factor */
+    wv_cell_assign(f, WV_FREE, x, f->free_cell, f->free_cost, f->free_cost + WV_FREE);
+    for (size_t k = 0; k < WV_FREE; k++)
+        if (f->free_cell[k] == j) {
+            total += log_q[k];
+            cblas_daxpy((int)D, log_q[k], x + k * D, 1, sum, 1);
+        }
+    return total;
+}
+
+/* Mean of q_j over its cell; false: no draw lies in the cell. */
+static bool component_mean(wvgd_fit *f, size_t j, size_t batches, double *mean)
+{
+    double total = 0;
+    memset(mean, 0, f->D * sizeof *mean);
+    for (uint64_t b = 0; b < batches; b++)
+        total += add_free(f, j, b, mean);
+    if (!(total > 0))
+        return false;
+    cblas_dscal((int)f->D, 1 / total, mean, 1);
+    return true;
+}
+
+/* Control variate for the mean of the posterior in cell j: where q_j is close to p_j, the error of the same points' estimate of the mean of q_j, which free
+ * draws tell much better, is nearly the same error. Coefficients by coordinate, between 0 and 1. */
+static void sharpen(wvgd_fit *f, size_t j, size_t n, double *mean)
+{
+    size_t D = f->D, batches = free_batches(f);
+    double *own = f->vector[5], *exact = f->vector[6];
+    if (!batches || !wv_weight_normalise(n, f->glu, f->gu))
+        return;
+    cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->gx, (int)D, f->gu, 1, 0.0, own, 1);
+    if (!component_mean(f, j, batches, exact))
+        return;
+    for (size_t i = 0; i < D; i++) {
+        double cross = 0, square = 0;
+        for (size_t k = 0; k < n; k++) {
+            double a = f->ga[k] * (f->gx[k * D + i] - mean[i]), b = f->gu[k] * (f->gx[k * D + i] - own[i]);
+            cross += a * b;
+            square += b * b;
+        }
+        double c = square > 0 ? fmin(fmax(cross / square, 0), 1) : 0;
+        f->vector[7][i] = c * (exact[i] - own[i]);
+    }
+    cblas_daxpy((int)D, 1.0, f->vector[7], 1, mean, 1);
+}
+
 double wv_particle_step(wvgd_fit *f, size_t j, size_t n, double lambda, double *mean)
 {
     size_t D = f->D;
@@ -95,6 +162,8 @@ double wv_particle_step(wvgd_fit *f, size_t j, size_t n, double lambda, double *
         return -1;
     wv_gauss spread = wv_fit_spread(f, j);
     cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->gx, (int)D, f->ga, 1, 0.0, mean, 1);
+    if (f->s.stage == WV_SETTLE)
+        sharpen(f, j, n, mean);
     f->cell_family->sd(D, 0, spread.root, sd);
     attract(f, n, f->gx, f->ga, z, mean, sd, target);
     if (f->opt.cost == WVGD_LP && f->opt.power > 2)

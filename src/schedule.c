@@ -1,7 +1,8 @@
 /* schedule.c - which stage comes next, and when a run has converged.
  *
  * search: constant steps until the bound has stopped rising, judged against its own noise, and the particles drift no more than noise would move them; a bound that
- * falls beyond noise sends the fit back to its best state with half the step. settle: the particles' steps fall, theirs alone. average: the
+ * falls beyond noise sends the fit back to its best state with half the step. settle: the particles go on with a sharper estimate of where they
+ * are pulled to, then their steps fall, theirs alone. average: the
  * particles, and so the cells, stay; the components' steps fall like 1/k, which averages the regressions of all iterations from then on.
  * Converged: what noise still costs (the nats of a full step over k) is below the tolerance, the bound has not risen meanwhile, and no component of weight was without
  * points. */
@@ -14,7 +15,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { DRIFT = 16, SETTLE = 60 }; /* iterations over which drift is judged; iterations in which particles settle */
+enum { DRIFT = 16, SETTLE = 140 }; /* iterations over which drift is judged; iterations in which particles settle */
 
 static void mark(wvgd_fit *f)
 {
@@ -127,9 +128,19 @@ static void enter(wvgd_fit *f, wv_stage stage)
     wv_schedule_begin_phase(f);
 }
 
+double wv_schedule_lambda(const wvgd_fit *f, double rho)
+{
+    double falling = (double)f->s.averaged - SETTLE / 2;
+    if (f->s.stage == WV_SETTLE && falling > 0)
+        return 1 / (1.4 + 0.3 * falling);
+    if (f->s.stage == WV_AVERAGE)
+        return f->N == 1 ? rho : 0; /* one particle bounds no cell */
+    return 0.7;
+}
+
 void wv_schedule_next(wvgd_fit *f)
 {
-    size_t least = f->N == 1 ? 30 : 100, rows = f->s.trace_rows - f->s.phase_start;
+    size_t least = f->N == 1 ? 30 : 150, rows = f->s.trace_rows - f->s.phase_start;
     if (f->s.stage == WV_SEARCH) {
         if (wv_schedule_still(f) && f->N == 1 && !f->s.lost)
             wv_schedule_end(f, WVGD_CONVERGED);

@@ -15,6 +15,9 @@ bool wv_schedule_still(const wvgd_fit *f);
 /* Keeps the best state, and goes back to it with smaller steps when the bound has fallen beyond its noise (then true). Called with the state that made the batch. */
 bool wv_schedule_fell(wvgd_fit *f);
 
+/* Step of the particles in this iteration, rho being that of the components. */
+double wv_schedule_lambda(const wvgd_fit *f, double rho);
+
 /* What comes after this iteration of the joint solver. */
 void wv_schedule_next(wvgd_fit *f);
 
