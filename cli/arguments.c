@@ -1,0 +1,191 @@
+/* arguments.c - checks a command line against the command's options, with messages that name the nearest option, then lets argp take it apart. */
+#include "arguments.h"
+#include "help.h"
+#include "text.h"
+#include <argp.h>
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+static size_t count_options(const command *c)
+{
+    option_line line;
+    size_t n = 0;
+    while (c->option && c->option(n, &line))
+        n++;
+    return n;
+}
+
+/* ---- messages that argp does not give ----------------------------------------------------------------------------------------------- */
+static const char *const everywhere[] = {"help", "usage", "version", NULL}; /* argp's own */
+
+/* The option of that name or of a name that only begins so; *n: how many begin so. */
+static const char *match(const arguments *a, const char *name, size_t length, size_t *n, size_t *which)
+{
+    const char *found = NULL;
+    *n = 0;
+    for (size_t i = 0; i < a->options + 3; i++) {
+        const char *have = i < a->options ? a->name[i] : everywhere[i - a->options];
+        if (strncmp(have, name, length))
+            continue;
+        found = have;
+        *which = i;
+        if (strlen(have) == length) {
+            *n = 1;
+            return found;
+        }
+        ++*n;
+    }
+    return found;
+}
+
+static int unknown_option(const command *c, const arguments *a, const char *word, size_t length, failure *f)
+{
+    char *name = strndup(word, length);
+    const char **names = calloc(a->options + 4, sizeof *names);
+    const char *near = NULL;
+    if (name && names) {
+        memcpy(names, a->name, a->options * sizeof *names);
+        memcpy(names + a->options, everywhere, 3 * sizeof *names);
+        near = find_nearest(name, names);
+    }
+    int code = fail(f, EX_USAGE, near ? "%s: there is no option --%.*s: did you mean --%s?" : "%s: there is no option --%.*s: see wvgd %s --help",
+                    c->name, (int)length, word, near ? near : c->name);
+    free(names);
+    free(name);
+    return code;
+}
+
+/* Checks the option at argv[*i], and passes over its argument. */
+static int check_long(const command *c, const arguments *a, int argc, char **argv, int *i, failure *f)
+{
+    const char *word = argv[*i] + 2;
+    size_t length = strcspn(word, "="), n, which = 0;
+    const char *name = match(a, word, length, &n, &which);
+    option_line line = {0};
+    if (!n)
+        return unknown_option(c, a, word, length, f);
+    if (n > 1)
+        return fail(f, EX_USAGE, "%s: --%.*s may mean several options, one of them --%s: write more of it", c->name, (int)length, word, name);
+    if (which < a->options)
+        c->option(which, &line);
+    if (!line.argument && word[length])
+        return fail(f, EX_USAGE, "%s: --%s is a flag and takes no value, but has '%s'", c->name, name, word + length + 1);
+    if (line.argument && !word[length] && ++*i == argc)
+        return fail(f, EX_USAGE, "%s: --%s needs a value: %s", c->name, name, line.argument);
+    return 0;
+}
+
+static int check_letters(const command *c, const arguments *a, int argc, char **argv, int *i, failure *f)
+{
+    for (const char *letter = argv[*i] + 1; *letter; letter++) {
+        option_line line = {0};
+        size_t k = 0;
+        while (k < a->options && c->option(k, &line) && line.letter != *letter)
+            k++;
+        if (k == a->options && !strchr("?V", *letter))
+            return fail(f, EX_USAGE, "%s: there is no option -%c: see wvgd %s --help", c->name, *letter, c->name);
+        if (k < a->options && line.argument) {
+            if (!letter[1] && ++*i == argc)
+                return fail(f, EX_USAGE, "%s: -%c needs a value: %s", c->name, *letter, line.argument);
+            break;
+        }
+    }
+    return 0;
+}
+
+static int check_words(const command *c, const arguments *a, int argc, char **argv, failure *f)
+{
+    int code = 0;
+    for (int i = 1; i < argc && !code && strcmp(argv[i], "--"); i++)
+        if (!strncmp(argv[i], "--", 2))
+            code = check_long(c, a, argc, argv, &i, f);
+        else if (argv[i][0] == '-' && argv[i][1])
+            code = check_letters(c, a, argc, argv, &i, f);
+    return code;
+}
+
+/* ---- argp --------------------------------------------------------------------------------------------------------------------------- */
+static error_t take(int key, char *text, struct argp_state *state)
+{
+    arguments *a = state->input;
+    if (key == ARGP_KEY_ARG) {
+        a->word[a->words++] = text;
+        return 0;
+    }
+    option_line line;
+    for (size_t i = 0; i < a->options && a->command->option(i, &line); i++)
+        if (key == option_key(i, &line)) {
+            a->value[i] = text ? text : "";
+            return 0;
+        }
+    return ARGP_ERR_UNKNOWN;
+}
+
+int parse_arguments(const command *c, int argc, char **argv, arguments *a, failure *f)
+{
+    size_t n = count_options(c);
+    *a = (arguments){c,
+                     n,
+                     calloc(n + 1, sizeof *a->name),
+                     calloc(n + 1, sizeof *a->value),
+                     0,
+                     calloc((size_t)argc + 1, sizeof *a->word),
+                     argc,
+                     calloc((size_t)argc + 1, sizeof *a->argv)};
+    if (!a->name || !a->value || !a->word || !a->argv)
+        return fail(f, EX_SOFTWARE, "no memory for the command line");
+    memcpy(a->argv, argv, (size_t)argc * sizeof *argv); /* argp changes the order */
+    option_line line;
+    for (size_t i = 0; i < n && c->option(i, &line); i++)
+        a->name[i] = line.name;
+    int code = check_words(c, a, argc, argv, f);
+    if (code)
+        return code;
+    argp_table table;
+    if (!make_argp(c, take, &table))
+        return fail(f, EX_SOFTWARE, "no memory for the help of %s", c->name);
+    char *program = argv[0];
+    argv[0] = table.title;
+    error_t error = argp_parse(&table.argp, argc, argv, 0, NULL, a);
+    argv[0] = program;
+    free_argp(&table);
+    if (error)
+        return fail(f, EX_USAGE, "%s: %s: see wvgd %s --help", c->name, strerror(error), c->name);
+    if (a->words > (c->word != NULL))
+        return fail(f, EX_USAGE, "%s: '%s' is one word too many: expected %s", c->name, a->word[c->word != NULL], c->word ? c->word : "options only");
+    return 0;
+}
+
+void free_arguments(arguments *a)
+{
+    free(a->name);
+    free(a->value);
+    free(a->word);
+    free(a->argv);
+    *a = (arguments){0};
+}
+
+const char *given(const arguments *a, const char *name)
+{
+    for (size_t i = 0; i < a->options; i++)
+        if (!strcmp(a->name[i], name))
+            return a->value[i];
+    return NULL;
+}
+
+int given_count(const arguments *a, const char *name, size_t least, size_t most, size_t *value, failure *f)
+{
+    const char *text = given(a, name);
+    if (!text)
+        return 0;
+    char *end;
+    errno = 0;
+    unsigned long long u = strtoull(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end || errno || u < least || u > most)
+        return fail(f, EX_USAGE, "option %s is '%.60s': expected %zu..%zu", name, text, least, most);
+    *value = (size_t)u;
+    return 0;
+}

@@ -1,0 +1,55 @@
+/* arguments.h - the command line of a command, parsed by argp from a table of options that help, man page and completion read too. */
+#ifndef WV_ARGUMENTS_H
+#define WV_ARGUMENTS_H
+#include "failure.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct {
+    const char *name;     /* long name */
+    char letter;          /* short name, or 0 */
+    const char *argument; /* what follows: "FILE", "diag|full" ...; NULL: a flag */
+    const char *range;    /* of a number, or NULL */
+    const char *initial;  /* default, or NULL */
+    const char *help;     /* one line */
+    const char *group;    /* heading under which it is listed */
+} option_line;
+
+struct command;
+
+/* What was given. */
+typedef struct {
+    const struct command *command;
+    size_t options;
+    const char **name;  /* [options] long names */
+    const char **value; /* [options] NULL: not given; "" for a flag */
+    size_t words;
+    const char **word; /* [words] all else, in order */
+    int argc;          /* the command line as it was, for the record */
+    char **argv;
+} arguments;
+
+typedef struct command {
+    const char *name;                            /* "fit" */
+    const char *synopsis;                        /* lines: "MODEL [--data FILE] --out DIR" */
+    const char *line;                            /* what it does, in one line */
+    const char *text;                            /* the same in a paragraph */
+    const char *examples;                        /* lines, each a command or a comment */
+    bool (*option)(size_t i, option_line *line); /* row i of its options; false past the end */
+    const char *word;                            /* what the first word is: "MODEL", "DIR"; NULL: it takes none */
+    int (*run)(arguments *a, failure *f);
+} command;
+
+/* Row i of the commands, or NULL past the end. */
+const command *describe_command(size_t i);
+
+/* Parses argv[1..argc) (argv[0] is the command). --help and --version print and exit. 0, or EX_USAGE with *f filled. */
+int parse_arguments(const command *c, int argc, char **argv, arguments *a, failure *f);
+void free_arguments(arguments *a);
+
+/* Value of an option, or NULL if it was not given. */
+const char *given(const arguments *a, const char *name);
+
+/* A whole number from an option: *value stays as it is if it was not given. */
+int given_count(const arguments *a, const char *name, size_t least, size_t most, size_t *value, failure *f);
+#endif

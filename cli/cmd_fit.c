@@ -1,0 +1,425 @@
+/* cmd_fit.c - wvgd fit: opens the model, runs the fit with progress, checkpoints and signals, writes the run directory, prints the summary.
+ *
+ * `checkpoint` is always a state to go on from. A run that ends before it has converged (limits, signals) leaves there the state from before its
+ * closing pass, so that --resume goes on as if nothing had happened, and its closed state in `result`. */
+#include "commands.h"
+#include "csv_file.h"
+#include "models.h"
+#include "progress.h"
+#include "run_directory.h"
+#include "run_record.h"
+#include "shown.h"
+#include "signals.h"
+#include "write.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+enum { SHOWN_ROWS = 30 }; /* parameters, and particles, in the summary after a fit */
+
+typedef struct {
+    json_t *asked;
+    opened_model model;
+    wvgd_options options;
+    double *start; /* [N][D] particles of --init FILE.csv, or NULL */
+    wvgd_fit *fit;
+    const char *dir;
+    int lock;           /* descriptor of the locked directory, or -1 */
+    bool made, resumed; /* the directory is new; its run goes on */
+    double every;       /* seconds between checkpoints */
+    double saved_at;    /* when the last one was written */
+    size_t saves;       /* checkpoints written on the way */
+    void *kept;         /* state before the last step that may end the iterations, or NULL */
+    size_t kept_size;
+    bool closing; /* the closing pass has begun */
+    bool early;   /* and not because the run has converged */
+    progress_display display;
+} fit_run;
+
+/* ---- checkpoints --------------------------------------------------------------------------------------------------------------------- */
+static int keep_state(fit_run *r, failure *f)
+{
+    size_t size = wvgd_save_size(r->fit);
+    void *state = realloc(r->kept, size);
+    wvgd_error error;
+    if (!state)
+        return fail(f, EX_SOFTWARE, "no memory for a checkpoint of %zu bytes", size);
+    r->kept = state;
+    r->kept_size = size;
+    return wvgd_save(r->fit, state, size, &error) == WVGD_OK ? 0 : fail(f, EX_SOFTWARE, "%s", error.text);
+}
+
+static void drop_kept(fit_run *r)
+{
+    free(r->kept);
+    r->kept = NULL;
+}
+
+static int save_state(fit_run *r, const char *file, failure *f)
+{
+    int code = keep_state(r, f);
+    if (!code)
+        code = write_checkpoint(r->dir, file, r->asked, r->kept, r->kept_size, f);
+    drop_kept(r);
+    r->saved_at = clock_now();
+    return code;
+}
+
+/* On the way a checkpoint that cannot be written is no reason to give up: the disk may have room again later. */
+static void save_on_the_way(fit_run *r)
+{
+    failure f;
+    if (!save_state(r, CHECKPOINT_FILE, &f)) {
+        r->saves++;
+        return;
+    }
+    hide_progress(&r->display);
+    fprintf(stderr, "wvgd: warning: no checkpoint: %s\n", f.text);
+}
+
+/* ---- iterations ---------------------------------------------------------------------------------------------------------------------- */
+/* The next step may reach a limit: its state is what a later --resume goes on from. */
+static bool may_end(const fit_run *r, const wvgd_progress *p, double last_step)
+{
+    return p->iteration + 1 >= r->options.max_iter || (r->options.max_seconds > 0 && p->seconds + 2 * last_step >= r->options.max_seconds);
+}
+
+static bool is_closing(const wvgd_progress *p)
+{
+    return !strcmp(p->stage, "close") || !strcmp(p->stage, "done");
+}
+
+static void interrupt(fit_run *r)
+{
+    save_on_the_way(r);
+    hide_progress(&r->display);
+    fputs("wvgd: interrupted: closing with the best state so far; a second signal ends at once\n", stderr);
+    wvgd_stop_now(r->fit);
+    r->closing = r->early = true;
+}
+
+static int explain_failure(const fit_run *r, const wvgd_error *error, failure *f)
+{
+    const char *message = r->model.first_message;
+    return fail(f, EX_SOFTWARE, message ? "%s: %s" : "%s", error->text, message);
+}
+
+/* Steps until the fit has ended. */
+static int iterate(fit_run *r, failure *f)
+{
+    wvgd_progress p;
+    wvgd_error error;
+    double last_step = 0;
+    for (wvgd_get_progress(r->fit, &p); strcmp(p.stage, "done"); wvgd_get_progress(r->fit, &p)) {
+        r->closing = r->closing || is_closing(&p);
+        if (was_interrupted() && !r->closing)
+            interrupt(r);
+        if (!r->closing && may_end(r, &p, last_step)) {
+            int code = keep_state(r, f);
+            if (code)
+                return code;
+        }
+        if (wvgd_step(r->fit, &error) != WVGD_OK)
+            return explain_failure(r, &error, f);
+        double before = p.seconds;
+        wvgd_get_progress(r->fit, &p);
+        last_step = p.seconds - before;
+        if (!r->closing && is_closing(&p))
+            r->early = p.iteration >= r->options.max_iter || (r->options.max_seconds > 0 && p.seconds >= r->options.max_seconds);
+        if (r->early && r->kept) {
+            if (write_checkpoint(r->dir, CHECKPOINT_FILE, r->asked, r->kept, r->kept_size, f))
+                fprintf(stderr, "wvgd: warning: no checkpoint: %s\n", f->text);
+            drop_kept(r);
+        }
+        show_progress(&r->display, &p);
+        if (!r->early && strcmp(p.stage, "done") && clock_now() - r->saved_at >= r->every)
+            save_on_the_way(r);
+    }
+    hide_progress(&r->display);
+    return 0;
+}
+
+/* ---- results ------------------------------------------------------------------------------------------------------------------------- */
+static int write_draws(const fit_run *r, failure *f)
+{
+    whole_file w;
+    char *path = run_path(r->dir, DRAWS_FILE);
+    int code = path ? begin_file(&w, path, f) : fail(f, EX_SOFTWARE, "no memory");
+    if (!code) {
+        const char *name = json_string_value(json_object_get(json_object_get(r->asked, "model"), "name"));
+        code = put_draws(w.stream, r->fit, &r->model, name ? name : "model", RESAMPLED_DRAWS, r->options.seed,
+                         record_count(r->asked, "output-draws", 1000), f);
+        if (code)
+            abandon_file(&w);
+        else
+            code = finish_file(&w, f);
+    }
+    free(path);
+    return code;
+}
+
+/* The state, then tables, then run.json: whoever sees run.json of a run that has ended finds everything else in place. */
+static int write_files(fit_run *r, const wvgd_results *results, const json_t *run, failure *f)
+{
+    size_t rows;
+    const wvgd_trace_row *trace = wvgd_trace(r->fit, &rows);
+    bool converged = results->stop == WVGD_CONVERGED;
+    int code = save_state(r, converged ? CHECKPOINT_FILE : RESULT_FILE, f);
+    if (!code && converged) {
+        char *old = run_path(r->dir, RESULT_FILE);
+        if (old)
+            unlink(old);
+        free(old);
+    }
+    if (!code)
+        code = write_draws(r, f);
+    if (!code)
+        code = write_particles(r->dir, results, r->model.model.names, f);
+    if (!code)
+        code = write_trace(r->dir, rows, results->N, trace, wvgd_trace_beta(r->fit), f);
+    return code ? code : write_run(r->dir, run, f);
+}
+
+static void add_warning(json_t *run, const char *text)
+{
+    json_array_append_new(json_object_get(json_object_get(run, "diagnostics"), "warnings"), json_text(text));
+}
+
+static json_t *describe_run(fit_run *r, const wvgd_results *results, failure *f)
+{
+    shown_draws draws;
+    size_t refused;
+    if (show_closing_draws(r->fit, &r->model, &draws, &refused, f))
+        return NULL;
+    json_t *run = run_json(r->asked, results, &draws);
+    if (run && refused) {
+        char text[200];
+        snprintf(text, sizeof text,
+                 "%zu of %zu draws could not be transformed by the model and are left out of the moments: check its generated quantities", refused,
+                 results->closing_draws);
+        add_warning(run, text);
+    }
+    if (!run)
+        fail(f, EX_SOFTWARE, "no memory for the results");
+    free_shown(&draws, r->fit);
+    return run;
+}
+
+static void print_warnings(const json_t *run)
+{
+    const json_t *list = json_object_get(json_object_get(run, "diagnostics"), "warnings");
+    for (size_t i = 0; i < json_array_size(list); i++)
+        fprintf(stderr, "wvgd: warning: %s\n", json_string_value(json_array_get(list, i)));
+}
+
+/* The results are printed even if they cannot be written. */
+static int finish(fit_run *r, failure *f)
+{
+    wvgd_results results;
+    wvgd_get_results(r->fit, &results);
+    json_t *run = describe_run(r, &results, f);
+    if (!run)
+        return f->code;
+    int code = write_files(r, &results, run, f);
+    print_warnings(run);
+    print_summary(stdout, run, SHOWN_ROWS, r->dir);
+    json_decref(run);
+    return code;
+}
+
+/* ---- beginning ----------------------------------------------------------------------------------------------------------------------- */
+/* Particles of --init FILE.csv: a column for each coordinate, a row for each particle. */
+static int read_start(fit_run *r, const char *path, failure *f)
+{
+    csv_file csv;
+    size_t D = r->model.model.dim;
+    int code = open_csv(path, &csv, f);
+    if (code)
+        return code;
+    if (!record_given(r->asked, "particles")) {
+        char text[32];
+        snprintf(text, sizeof text, "%zu", csv.rows);
+        record_set(r->asked, "particles", text);
+    }
+    code = record_options(r->asked, &r->options, f);
+    if (!code && (csv.columns != D || csv.rows != r->options.particles))
+        code = fail(f, EX_DATAERR, "%s: %zu rows of %zu columns: expected a row for each of %zu particles, a column for each of %zu coordinates",
+                    path, csv.rows, csv.columns, r->options.particles, D);
+    r->start = code ? NULL : malloc(csv.rows * D * sizeof *r->start);
+    if (!code && !r->start)
+        code = fail(f, EX_SOFTWARE, "no memory for %zu particles", csv.rows);
+    for (size_t j = 0; j < csv.rows && !code; j++) {
+        const char *field = first_field(&csv, j);
+        for (size_t i = 0; i < D && !code; i++, field = next_field(field))
+            code = read_field(&csv, j, i, field, r->start + j * D + i, f);
+    }
+    close_csv(&csv);
+    return code;
+}
+
+static int make_fit(fit_run *r, failure *f)
+{
+    wvgd_error error;
+    r->fit = wvgd_new(&r->model.model, &r->options, r->start, &error);
+    if (r->fit)
+        return 0;
+    return fail(f, error.code == WVGD_E_ARGUMENT ? EX_USAGE : EX_SOFTWARE, "%s", error.text);
+}
+
+/* The model's gradient against differences, at the first points that the fit is about to ask for. */
+static int check_gradient(fit_run *r, failure *f)
+{
+    enum { POINTS = 4 };
+    static const double tolerance = 1e-4;
+    const wvgd_model *m = &r->model.model;
+    wvgd_model checking;
+    wvgd_error error;
+    size_t n;
+    const double *z;
+    bool wanted;
+    if (!m->has_gradient)
+        return fail(f, EX_USAGE, "--check-gradient: the model has no gradient to check");
+    if (wvgd_ask(r->fit, &n, &z, &wanted, &error) != WVGD_OK)
+        return fail(f, EX_SOFTWARE, "%s", error.text);
+    double *log_p = calloc(n, sizeof *log_p), *grad = calloc(n, m->dim * sizeof *grad);
+    bool memory = log_p && grad && !wv_model_check(&checking, m, POINTS);
+    int failed = memory ? checking.log_density(checking.self, n, z, log_p, grad) : 0;
+    wv_check found = memory ? wv_model_checked(&checking) : (wv_check){0};
+    if (memory)
+        wvgd_model_close(&checking);
+    free(log_p);
+    free(grad);
+    if (!memory)
+        return fail(f, EX_SOFTWARE, "no memory to check the gradient");
+    if (failed)
+        return fail(f, EX_SOFTWARE, "the model failed with code %d while its gradient was checked", failed);
+    if (!found.compared)
+        return fail(f, EX_SOFTWARE, "the gradient cannot be checked: none of the first %zu points has a finite density", n);
+    if (!(found.error < tolerance))
+        return fail(f, EX_SOFTWARE, "the gradient is wrong: d log p / d %s is %.9g by the model, %.9g by differences", m->names[found.coordinate],
+                    found.gradient, found.difference);
+    fprintf(stderr, "wvgd: the gradient agrees with differences: %zu derivatives, worst relative error %.1e\n", found.compared, found.error);
+    return 0;
+}
+
+/* A run that is new. Nothing is created before everything is known to be in order. */
+static int begin_new(fit_run *r, const arguments *a, failure *f)
+{
+    int code = new_record(a, &r->asked, f);
+    bool overwrite = given(a, "overwrite") != NULL;
+    if (!code) {
+        r->dir = record_reopen(r->asked, "out");
+        code = check_run_directory(r->dir, overwrite, f);
+    }
+    if (!code)
+        code = open_recorded(r->asked, true, &r->model, f);
+    if (!code && !r->model.model.has_gradient && !record_given(r->asked, "estimator"))
+        record_set(r->asked, "estimator", "score");
+    if (!code)
+        code = record_reopen_flag(r->asked, "start")
+                   ? read_start(r, json_string_value(json_object_get(json_object_get(r->asked, "options"), "init")), f)
+                   : 0;
+    if (!code)
+        code = record_options(r->asked, &r->options, f);
+    if (!code)
+        code = complete_record(r->asked, &r->model, f);
+    if (!code)
+        code = make_fit(r, f);
+    if (!code && given(a, "check-gradient"))
+        code = check_gradient(r, f);
+    if (!code)
+        code = make_run_directory(r->dir, overwrite, &r->lock, &r->made, f);
+    if (!code) {
+        code = save_state(r, CHECKPOINT_FILE, f);
+        if (code)
+            remove_run(r->dir, r->made);
+    }
+    return code;
+}
+
+static int begin_again(fit_run *r, const arguments *a, failure *f)
+{
+    void *state = NULL;
+    size_t size = 0;
+    wvgd_error error;
+    r->dir = given(a, "resume");
+    r->resumed = true;
+    int code = lock_run_directory(r->dir, &r->lock, f);
+    if (!code && !has_run_file(r->dir, CHECKPOINT_FILE))
+        code = fail(f, EX_TEMPFAIL, "cannot resume: %s has no checkpoint", r->dir);
+    if (!code)
+        code = read_checkpoint(r->dir, CHECKPOINT_FILE, &r->asked, &state, &size, f);
+    if (!code)
+        code = change_record(r->asked, a, f);
+    if (!code)
+        code = record_options(r->asked, &r->options, f);
+    if (!code)
+        code = open_recorded(r->asked, false, &r->model, f);
+    if (!code && record_reopen_flag(r->asked, "start")) { /* where it started does not matter any more, only that it was given */
+        r->start = calloc(r->options.particles, r->model.model.dim * sizeof *r->start);
+        code = r->start ? 0 : fail(f, EX_SOFTWARE, "no memory for %zu particles", r->options.particles);
+    }
+    if (!code)
+        code = make_fit(r, f);
+    if (!code && wvgd_restore(r->fit, state, size, &error) != WVGD_OK)
+        code = fail(f, EX_TEMPFAIL, "cannot resume %s: %s", r->dir, error.text);
+    r->saved_at = clock_now();
+    free(state);
+    return code;
+}
+
+static void end_run(fit_run *r)
+{
+    wvgd_free(r->fit);
+    close_model(&r->model);
+    free(r->start);
+    free(r->kept);
+    json_decref(r->asked);
+    if (r->lock >= 0)
+        close(r->lock);
+}
+
+static int run_fit(arguments *a, failure *f)
+{
+    fit_run r = {.lock = -1};
+    int code = given(a, "resume") ? begin_again(&r, a, f) : begin_new(&r, a, f);
+    if (!code) {
+        r.every = record_number(r.asked, "checkpoint-every", 30);
+        r.display = begin_progress(given(a, "quiet") != NULL, r.options.max_seconds);
+        catch_signals();
+        code = iterate(&r, f);
+        if (code && !r.resumed && !r.saves) /* nothing was reached that anybody could go on from */
+            remove_run(r.dir, r.made);
+        if (!code)
+            code = finish(&r, f);
+        if (!code && was_interrupted())
+            code = fail(f, EXIT_INTERRUPTED,
+                        r.early ? "interrupted; wvgd fit --resume %s goes on" : "interrupted, but the run in %s had ended already", r.dir);
+    }
+    end_run(&r);
+    return code;
+}
+
+const command fit_command = {
+    "fit",
+    "MODEL [--data FILE] --out DIR\n--resume DIR",
+    "fit a model, print a summary, leave the results in a directory",
+    "Fits MODEL: a built-in one (wvgd models lists them) or a shared object. It stops by itself, prints a summary on stdout and leaves "
+    "run.json, "
+    "particles.csv, trace.csv, draws.csv (Stan CSV) and a checkpoint in DIR. Ctrl-C stops early with the results so far; --resume DIR goes "
+    "on.",
+    "# logistic regression; the last column of the file is the target\n"
+    "wvgd fit logistic --data heart.csv --standardize --out heart\n"
+    "# another target, ten cells, options kept in a file\n"
+    "wvgd fit logistic --data heart.csv --target chd --particles 10 --out heart10\n"
+    "wvgd fit --config heart.json --out heart11\n"
+    "# a model of your own, compiled to a shared object\n"
+    "wvgd fit ./model.so --data data.json --out mine\n"
+    "# stopped by Ctrl-C, or by a limit that is raised now\n"
+    "wvgd fit --resume heart --max-iter 10000\n",
+    fit_option,
+    "MODEL",
+    run_fit,
+};

@@ -1,0 +1,241 @@
+/* cmd_summary.c - wvgd summary: a run.json, for people (100 columns) or as less JSON. Whatever the file lacks is shown as '-'. */
+#include "commands.h"
+#include "help.h"
+#include "run_directory.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+enum { WIDTH = 100, NAME_WIDTH = 26 };
+
+/* ---- values that may be missing ------------------------------------------------------------------------------------------------------ */
+static double number(const json_t *object, const char *key)
+{
+    const json_t *v = json_object_get(object, key);
+    return json_is_number(v) ? json_number_value(v) : NAN;
+}
+
+static double item(const json_t *object, const char *key, size_t i)
+{
+    const json_t *v = json_array_get(json_object_get(object, key), i);
+    return json_is_number(v) ? json_number_value(v) : NAN;
+}
+
+static const char *text(const json_t *value)
+{
+    return json_is_string(value) ? json_string_value(value) : "-";
+}
+
+static void put_value(FILE *s, int width, int digits, double value)
+{
+    char out[40] = "-";
+    if (isfinite(value))
+        snprintf(out, sizeof out, "%.*g", digits, value);
+    fprintf(s, " %*s", width, out);
+}
+
+static void put_fixed(FILE *s, int width, int decimals, double value)
+{
+    char out[40] = "-";
+    if (fabs(value) >= 1e8)
+        snprintf(out, sizeof out, "%.5g", value);
+    else if (isfinite(value))
+        snprintf(out, sizeof out, "%.*f", decimals, value);
+    fprintf(s, " %*s", width, out);
+}
+
+/* A paragraph behind "  - ", broken at blanks. */
+static void put_item(FILE *s, const char *words)
+{
+    size_t column = 3;
+    fputs("  -", s);
+    while (*words) {
+        size_t length = strcspn(words, " ");
+        if (column + 1 + length > WIDTH && column > 3) {
+            fputs("\n   ", s);
+            column = 3;
+        }
+        putc(' ', s);
+        for (size_t i = 0; i < length; i++)
+            putc((unsigned char)words[i] < 32 || words[i] == 127 ? '?' : words[i], s);
+        column += 1 + length;
+        words += length + strspn(words + length, " ");
+    }
+    putc('\n', s);
+}
+
+/* ---- parts --------------------------------------------------------------------------------------------------------------------------- */
+static void put_head(FILE *s, const json_t *run)
+{
+    const json_t *model = json_object_get(run, "model");
+    put_cut(s, text(json_object_get(model, "name")), NAME_WIDTH);
+    fprintf(s, ": %.0f parameters, %zu cells\n", number(model, "dim"), json_array_size(json_object_get(run, "particles")));
+    fprintf(s, "%.20s after %.0f iterations, %.0f evaluations, %.3g s (%.3g s in the model)\n\n", text(json_object_get(run, "stop")),
+            number(run, "iterations"), number(run, "evaluations"), number(json_object_get(run, "seconds"), "total"),
+            number(json_object_get(run, "seconds"), "model"));
+}
+
+static void put_estimate(FILE *s, const char *name, const json_t *estimate)
+{
+    fprintf(s, "%-14s", name);
+    put_fixed(s, 12, 4, number(estimate, "value"));
+    fputs(" +-", s);
+    put_fixed(s, 7, 4, number(estimate, "se"));
+}
+
+static void put_evidence(FILE *s, const json_t *run)
+{
+    const json_t *e = json_object_get(run, "evidence"), *d = json_object_get(run, "diagnostics");
+    put_estimate(s, "log evidence", json_object_get(e, "importance"));
+    fprintf(s, "   importance sampling: ESS %.0f of %.0f draws, k-hat", number(d, "ess"), number(d, "closing_draws"));
+    put_fixed(s, 0, 2, number(d, "pareto_k"));
+    fputs("\n", s);
+    put_estimate(s, "PELBO", json_object_get(e, "pelbo"));
+    fputs("   lower bound of the log evidence\n", s);
+    put_estimate(s, "distortion", json_object_get(run, "distortion"));
+    fputs("   mean cost from a posterior point to its particle\n\n", s);
+}
+
+static void put_more(FILE *s, size_t n, size_t most, const char *dir)
+{
+    if (n > most)
+        fprintf(s, "... and %zu more: wvgd summary %s\n", n - most, dir ? dir : "DIR");
+    putc('\n', s);
+}
+
+static void put_parameters(FILE *s, const json_t *run, size_t most, const char *dir)
+{
+    static const struct {
+        const char *key, *title;
+        int width, digits;
+    } columns[] = {{"mean", "mean", 11, 4}, {"sd", "sd", 9, 3},   {"q5", "5%", 10, 4},   {"q50", "50%", 10, 4},
+                   {"q95", "95%", 10, 4},   {"ess", "ESS", 6, 0}, {"mcse", "MCSE", 8, 2}};
+    const json_t *p = json_object_get(run, "posterior"), *names = json_object_get(p, "names");
+    size_t n = json_array_size(names), columns_n = sizeof columns / sizeof *columns;
+    fprintf(s, "%-*s", NAME_WIDTH, "parameter");
+    for (size_t c = 0; c < columns_n; c++)
+        fprintf(s, " %*s", columns[c].width, columns[c].title);
+    putc('\n', s);
+    for (size_t i = 0; i < n && i < most; i++) {
+        fprintf(s, "%*s", NAME_WIDTH - put_cut(s, text(json_array_get(names, i)), NAME_WIDTH), "");
+        for (size_t c = 0; c < columns_n; c++)
+            if (columns[c].digits)
+                put_value(s, columns[c].width, columns[c].digits, item(p, columns[c].key, i));
+            else
+                put_fixed(s, columns[c].width, 0, item(p, columns[c].key, i));
+        putc('\n', s);
+    }
+    put_more(s, n, most, dir);
+}
+
+static void put_particles(FILE *s, const json_t *run, size_t most, const char *dir)
+{
+    const json_t *particles = json_object_get(run, "particles");
+    size_t n = json_array_size(particles);
+    fprintf(s, "%-9s %9s %9s %9s %13s %9s %8s %8s\n", "particle", "beta", "+-", "weight", "ELBO", "log Z", "ESS", "k-hat");
+    for (size_t j = 0; j < n && j < most; j++) {
+        const json_t *p = json_array_get(particles, j);
+        fprintf(s, "%-9zu", j + 1);
+        put_fixed(s, 9, 5, number(p, "beta"));
+        put_fixed(s, 9, 5, number(p, "beta_se"));
+        put_fixed(s, 9, 5, number(p, "weight"));
+        put_fixed(s, 13, 4, number(p, "elbo"));
+        put_fixed(s, 9, 4, number(p, "log_Z"));
+        put_fixed(s, 8, 0, number(p, "ess"));
+        put_fixed(s, 8, 2, number(p, "pareto_k"));
+        putc('\n', s);
+    }
+    put_more(s, n, most, dir);
+}
+
+static void put_items(FILE *s, const json_t *list)
+{
+    for (size_t i = 0; i < json_array_size(list); i++)
+        put_item(s, text(json_array_get(list, i)));
+}
+
+static void put_verdict(FILE *s, const json_t *run)
+{
+    const json_t *v = json_object_get(run, "verdict"), *warnings = json_object_get(json_object_get(run, "diagnostics"), "warnings");
+    fputs(json_is_true(json_object_get(v, "reliable")) ? "Verdict: no evidence against this result\n" : "Verdict: not to be relied on\n", s);
+    put_items(s, json_object_get(v, "reasons"));
+    if (json_array_size(warnings)) {
+        fputs("Warnings:\n", s);
+        put_items(s, warnings);
+    }
+}
+
+void print_summary(FILE *stream, const json_t *run, size_t most, const char *dir)
+{
+    put_head(stream, run);
+    put_evidence(stream, run);
+    put_parameters(stream, run, most, dir);
+    put_particles(stream, run, most, dir);
+    put_verdict(stream, run);
+}
+
+/* ---- JSON ---------------------------------------------------------------------------------------------------------------------------- */
+static int print_json(const json_t *run, failure *f)
+{
+    static const char *const keys[] = {"model",      "stop",        "iterations", "evaluations", "seconds",  "evidence",
+                                       "distortion", "diagnostics", "verdict",    "modes",       "posterior"};
+    static const char *const columns[] = {"z", "beta", "beta_se", "weight", "elbo", "elbo_se", "ess", "pareto_k"};
+    json_t *out = json_object(), *particles = json_array(), *p;
+    size_t j;
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
+        if (json_object_get(run, keys[k]))
+            json_object_set(out, keys[k], json_object_get(run, keys[k]));
+    json_array_foreach(json_object_get(run, "particles"), j, p)
+    {
+        json_t *row = json_object();
+        for (size_t k = 0; k < sizeof columns / sizeof *columns; k++)
+            if (json_object_get(p, columns[k]))
+                json_object_set(row, columns[k], json_object_get(p, columns[k]));
+        json_array_append_new(particles, row);
+    }
+    json_object_set_new(out, "particles", particles);
+    int failed = json_dumpf(out, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
+    putchar('\n');
+    json_decref(out);
+    return failed ? fail(f, EX_IOERR, "cannot write to stdout") : 0;
+}
+
+static bool summary_option(size_t i, option_line *line)
+{
+    static const option_line table[] = {{"json", 0, NULL, NULL, NULL, "print JSON: the same numbers, with all their digits", NULL}};
+    if (i >= sizeof table / sizeof *table)
+        return false;
+    *line = table[i];
+    return true;
+}
+
+static int run_summary(arguments *a, failure *f)
+{
+    json_t *run = NULL;
+    if (!a->words)
+        return fail(f, EX_USAGE, "summary: DIR is missing: which run?");
+    int code = read_run(a->word[0], &run, f);
+    if (code)
+        return code;
+    if (given(a, "json"))
+        code = print_json(run, f);
+    else
+        print_summary(stdout, run, SIZE_MAX, a->word[0]);
+    json_decref(run);
+    return code;
+}
+
+const command summary_command = {
+    "summary",
+    "DIR",
+    "what a run has found: parameters, particles, evidence, verdict",
+    "Prints, from the run directory DIR: the log evidence and its lower bound; mean, sd, quantiles, effective sample size (ESS) and Monte "
+    "Carlo standard error "
+    "(MCSE) of each parameter; mass, weight, ELBO and Pareto k-hat of each particle; and a verdict with what to do about it.",
+    "wvgd summary heart\n"
+    "wvgd summary heart --json | jq .evidence.importance.value\n",
+    summary_option,
+    "DIR",
+    run_summary,
+};

@@ -1,0 +1,478 @@
+/* help.c - everything that tells users which commands, options and models there are. Nothing is spelled here that a table has. */
+#include "help.h"
+#include "open_model.h"
+#include "wvgd.h"
+#include <langinfo.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+int option_key(size_t i, const option_line *line)
+{
+    return line->letter ? line->letter : 0x1000 + (int)i;
+}
+
+void describe_option(const option_line *line, char *text, size_t size)
+{
+    const char *range = line->range, *initial = line->initial;
+    int n = snprintf(text, size, "%s", line->help);
+    size_t at = n > 0 && (size_t)n < size ? (size_t)n : size - 1;
+    if (range && initial)
+        snprintf(text + at, size - at, " (%s; default %s)", range, initial);
+    else if (range || initial)
+        snprintf(text + at, size - at, range ? " (%s)" : " (default %s)", range ? range : initial);
+}
+
+/* ---- argp --------------------------------------------------------------------------------------------------------------------------- */
+void free_argp(argp_table *t)
+{
+    for (size_t i = 0; t->text && i < t->texts; i++)
+        free(t->text[i]);
+    free(t->text);
+    free(t->options);
+    free(t->title);
+    free(t->doc);
+    free(t->synopsis);
+    *t = (argp_table){0};
+}
+
+/* What the command does, "Examples:", and each line of them indented. */
+static char *help_text(const command *c)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *s = open_memstream(&text, &size);
+    if (!s)
+        return NULL;
+    fprintf(s, "%s\vExamples:\n", c->text);
+    for (const char *line = c->examples; *line; line += strcspn(line, "\n") + 1)
+        fprintf(s, "  %.*s\n", (int)strcspn(line, "\n"), line);
+    if (fclose(s)) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+static char *make_title(const char *name)
+{
+    size_t size = strlen(name) + sizeof "wvgd ";
+    char *text = malloc(size);
+    if (text)
+        snprintf(text, size, "wvgd %s", name);
+    return text;
+}
+
+/* Options in the order of the table, a heading before each group. */
+static bool fill_options(const command *c, argp_table *t)
+{
+    option_line line;
+    const char *group = NULL;
+    int groups = 0;
+    size_t at = 0;
+    for (size_t i = 0; i < t->texts && c->option(i, &line); i++) {
+        if (line.group && (!group || strcmp(group, line.group)))
+            t->options[at++] = (struct argp_option){NULL, 0, NULL, 0, line.group, ++groups};
+        group = line.group;
+        char text[600];
+        describe_option(&line, text, sizeof text);
+        t->text[i] = strdup(text);
+        if (!t->text[i])
+            return false;
+        t->options[at++] = (struct argp_option){line.name, option_key(i, &line), line.argument, 0, t->text[i], groups};
+    }
+    return true;
+}
+
+bool make_argp(const command *c, argp_parser_t take, argp_table *t)
+{
+    option_line line;
+    size_t n = 0;
+    while (c->option && c->option(n, &line))
+        n++;
+    *t = (argp_table){
+        {0}, calloc(2 * n + 1, sizeof *t->options), make_title(c->name), help_text(c), strdup(c->synopsis), calloc(n + 1, sizeof *t->text), n};
+    if (!t->options || !t->title || !t->doc || !t->synopsis || !t->text || !fill_options(c, t)) {
+        free_argp(t);
+        return false;
+    }
+    t->argp = (struct argp){n ? t->options : NULL, take, t->synopsis, t->doc, NULL, NULL, NULL};
+    return true;
+}
+
+/* ---- wvgd --help -------------------------------------------------------------------------------------------------------------------- */
+static const char about[] =
+    "Bayesian inference by Wasserstein variational gradient descent: particles, their cells and masses, a bound on the log evidence and an "
+    "estimate of it, and draws from the posterior.";
+static const char first_steps[] = "wvgd models                                        # what can be fitted\n"
+                                  "wvgd fit logistic --data heart.csv --out heart     # fit, print a summary, leave files in heart/\n"
+                                  "wvgd summary heart                                 # the summary once more\n"
+                                  "wvgd sample heart -n 4000 --out draws.csv          # draws, as Stan CSV\n";
+
+static const struct {
+    int code;
+    const char *meaning;
+} exit_codes[] = {
+    {0, "done; see `stop` and `warnings` in run.json"},        {64, "wrong usage: a command, option or value"},
+    {65, "bad data: file, line and column are named"},         {66, "no such input"},
+    {70, "the model failed, or no draw had a finite weight"},  {73, "cannot create output"},
+    {74, "input or output error, such as a full disk"},        {75, "cannot go on with that run"},
+    {130, "interrupted; checkpoint and run.json are written"},
+};
+enum { EXIT_CODES = sizeof exit_codes / sizeof *exit_codes };
+
+void print_help(FILE *stream)
+{
+    fputs("Usage: wvgd COMMAND ...\nBayesian inference by Wasserstein variational gradient descent.\n\nCommands (wvgd COMMAND --help tells "
+          "more):\n",
+          stream);
+    for (size_t i = 0; describe_command(i); i++)
+        fprintf(stream, "  %-10s %s\n", describe_command(i)->name, describe_command(i)->line);
+    fprintf(stream, "\nFirst steps:\n");
+    for (const char *s = first_steps; *s; s += strcspn(s, "\n") + 1)
+        fprintf(stream, "  %.*s\n", (int)strcspn(s, "\n"), s);
+    fputs("\nResults go to stdout, progress and messages to stderr. Exit codes:\n", stream);
+    for (size_t i = 0; i < EXIT_CODES; i++)
+        fprintf(stream, "  %3d  %s\n", exit_codes[i].code, exit_codes[i].meaning);
+}
+
+/* ---- man page ----------------------------------------------------------------------------------------------------------------------- */
+/* Text with what troff would take for its own escaped. */
+static void put_roff(FILE *s, const char *text, size_t length)
+{
+    for (size_t i = 0; i < length && text[i]; i++) {
+        bool start = i == 0 || text[i - 1] == '\n';
+        if (start && strchr(".'", text[i]))
+            fputs("\\&", s);
+        if (text[i] == '\\')
+            fputs("\\e", s);
+        else if (text[i] == '-')
+            fputs("\\-", s);
+        else if (text[i] == '\'')
+            fputs("\\(aq", s);
+        else if (text[i] == '^')
+            fputs("\\(ha", s);
+        else if (text[i] == '~')
+            fputs("\\(ti", s);
+        else if (text[i] == '`')
+            fputs("\\(ga", s);
+        else
+            putc(text[i], s);
+    }
+}
+
+static void put_roff_text(FILE *s, const char *text)
+{
+    put_roff(s, text, strlen(text));
+}
+
+static void put_examples(FILE *s, const char *lines)
+{
+    fputs(".PP\n.EX\n", s);
+    put_roff_text(s, lines);
+    fputs(".EE\n", s);
+}
+
+static void put_roff_options(FILE *s, const command *c)
+{
+    option_line line;
+    const char *group = NULL;
+    for (size_t i = 0; c->option && c->option(i, &line); i++) {
+        char text[600];
+        if (line.group && (!group || strcmp(group, line.group))) {
+            fputs(".PP\n.I ", s);
+            put_roff_text(s, line.group);
+            putc('\n', s);
+        }
+        group = line.group;
+        fputs(".TP\n", s);
+        if (line.letter)
+            fprintf(s, "\\fB\\-%c\\fR, ", line.letter);
+        fputs("\\fB\\-\\-", s);
+        put_roff_text(s, line.name);
+        fputs("\\fR", s);
+        if (line.argument) {
+            fputs("=\\fI", s);
+            put_roff_text(s, line.argument);
+            fputs("\\fR", s);
+        }
+        putc('\n', s);
+        describe_option(&line, text, sizeof text);
+        put_roff_text(s, text);
+        putc('\n', s);
+    }
+}
+
+static void put_roff_command(FILE *s, const command *c)
+{
+    fputs(".SS ", s);
+    for (const char *line = c->synopsis, *end; line; line = *end ? end + 1 : NULL) {
+        end = line + strcspn(line, "\n");
+        fprintf(s, "%swvgd %s %s", line == c->synopsis ? "" : ".B ", c->name, c->option ? "[OPTION...] " : "");
+        put_roff(s, line, (size_t)(end - line));
+        fputs(line == c->synopsis ? "\n" : "\n.PP\n", s);
+    }
+    put_roff_text(s, c->text);
+    putc('\n', s);
+    put_roff_options(s, c);
+    put_examples(s, c->examples);
+}
+
+static void generate_man(FILE *s)
+{
+    fprintf(s,
+            ".TH WVGD 1 \"\" \"wvgd %s\" \"User Commands\"\n.SH NAME\nwvgd \\- Bayesian inference by Wasserstein variational gradient "
+            "descent\n",
+            WVGD_VERSION);
+    fputs(".SH SYNOPSIS\n.B wvgd\n.I COMMAND\n\\&...\n.SH DESCRIPTION\n", s);
+    put_roff_text(s, about);
+    fputs("\n.PP\nResults go to standard output, progress and messages to standard error.\n", s);
+    put_examples(s, first_steps);
+    fputs(".SH COMMANDS\n", s);
+    for (size_t i = 0; describe_command(i); i++)
+        put_roff_command(s, describe_command(i));
+    fputs(".SH MODELS\n", s);
+    for (unsigned i = 0; describe_model(i); i++) {
+        const model_info *m = describe_model(i);
+        fputs(".TP\n.B ", s);
+        put_roff_text(s, m->name);
+        putc('\n', s);
+        put_roff_text(s, m->help);
+        fputs("; data: ", s);
+        put_roff_text(s, m->data ? m->data : "none");
+        putc('\n', s);
+    }
+    fputs(".SH FILES\nA run directory holds\n.IR run.json ,\n.IR particles.csv ,\n.IR trace.csv ,\n.I draws.csv\n(Stan CSV) and\n.IR "
+          "checkpoint .\n"
+          "Each is replaced as a whole: a crash leaves the old file or the new one.\n.SH EXIT STATUS\n",
+          s);
+    for (size_t i = 0; i < EXIT_CODES; i++) {
+        fprintf(s, ".TP\n.B %d\n", exit_codes[i].code);
+        put_roff_text(s, exit_codes[i].meaning);
+        putc('\n', s);
+    }
+}
+
+/* ---- completion --------------------------------------------------------------------------------------------------------------------- */
+static bool is_choice(const char *argument)
+{
+    return argument && strchr(argument, '|') != NULL;
+}
+
+static bool is_file(const char *argument)
+{
+    return argument && (strstr(argument, "FILE") || strstr(argument, "DIR") || !strcmp(argument, "F"));
+}
+
+static void put_words(FILE *s, const char *choices, const char *between)
+{
+    for (const char *c = choices; *c; c++)
+        if (*c == '|')
+            fputs(between, s);
+        else
+            putc(*c, s);
+}
+
+static void put_models(FILE *s)
+{
+    for (unsigned i = 0; describe_model(i); i++)
+        if (!strpbrk(describe_model(i)->name, "./")) /* not "PATH.so" */
+            fprintf(s, "%s%s", i ? " " : "", describe_model(i)->name);
+}
+
+/* Completion of the argument of each option that has one. */
+static void put_bash_arguments(FILE *s, const command *c)
+{
+    option_line line;
+    for (size_t i = 0; c->option && c->option(i, &line); i++) {
+        if (!line.argument)
+            continue;
+        fprintf(s, "        %s:--%s", c->name, line.name);
+        if (line.letter)
+            fprintf(s, " | %s:-%c", c->name, line.letter);
+        fputs(") ", s);
+        if (is_choice(line.argument)) {
+            fputs("mapfile -t COMPREPLY < <(compgen -W \"", s);
+            put_words(s, line.argument, " ");
+            fputs("\" -- \"$word\"); ", s);
+        } else if (is_file(line.argument))
+            fputs("mapfile -t COMPREPLY < <(compgen -f -- \"$word\"); ", s);
+        fputs("return ;;\n", s);
+    }
+}
+
+static void generate_bash(FILE *s)
+{
+    option_line line;
+    fputs("# bash completion for wvgd; written by wvgd --generate bash\n_wvgd() {\n"
+          "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]} words=\"--help\"\n"
+          "    COMPREPLY=()\n    compopt -o filenames 2>/dev/null\n    if ((COMP_CWORD == 1)); then\n        mapfile -t COMPREPLY < "
+          "<(compgen -W \"",
+          s);
+    for (size_t i = 0; describe_command(i); i++)
+        fprintf(s, "%s ", describe_command(i)->name);
+    fputs("--help --version\" -- \"$word\")\n        return\n    fi\n    case $command:$before in\n", s);
+    for (size_t i = 0; describe_command(i); i++)
+        put_bash_arguments(s, describe_command(i));
+    fputs("    esac\n    case $command in\n", s);
+    for (size_t i = 0; describe_command(i); i++) {
+        const command *c = describe_command(i);
+        fprintf(s, "        %s) words=\"", c->name);
+        for (size_t k = 0; c->option && c->option(k, &line); k++)
+            fprintf(s, "--%s ", line.name);
+        fputs("--help\" ;;\n", s);
+    }
+    fputs("    esac\n    if [[ $word == -* ]]; then\n        mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$word\")\n"
+          "    elif [[ $command == fit ]]; then\n        mapfile -t COMPREPLY < <(compgen -W \"",
+          s);
+    put_models(s);
+    fputs("\" -- \"$word\"; compgen -f -- \"$word\")\n    else\n        mapfile -t COMPREPLY < <(compgen -f -- \"$word\")\n    fi\n}\n"
+          "complete -F _wvgd wvgd\n",
+          s);
+}
+
+/* Text inside the single quotes and brackets of a zsh specification. */
+static void put_zsh(FILE *s, const char *text)
+{
+    for (; *text; text++)
+        if (*text == '\'')
+            fputs("'\\''", s);
+        else if (strchr("[]:\\", *text))
+            fprintf(s, "\\%c", *text);
+        else
+            putc(*text, s);
+}
+
+static void put_zsh_option(FILE *s, const option_line *line)
+{
+    char text[600];
+    describe_option(line, text, sizeof text);
+    for (int letter = line->letter ? 1 : 0; letter >= 0; letter--) {
+        if (letter)
+            fprintf(s, "                '-%c[", line->letter);
+        else
+            fprintf(s, "                '--%s%s[", line->name, line->argument ? "=" : "");
+        put_zsh(s, text);
+        putc(']', s);
+        if (line->argument) {
+            putc(':', s);
+            put_zsh(s, is_choice(line->argument) ? line->name : line->argument);
+            putc(':', s);
+        }
+        if (is_choice(line->argument)) {
+            putc('(', s);
+            put_words(s, line->argument, " ");
+            putc(')', s);
+        } else if (is_file(line->argument))
+            fputs("_files", s);
+        fputs("' \\\n", s);
+    }
+}
+
+static void generate_zsh(FILE *s)
+{
+    option_line line;
+    fputs("#compdef wvgd\n# zsh completion for wvgd; written by wvgd --generate zsh\n_wvgd() {\n    local -a commands\n    commands=(\n", s);
+    for (size_t i = 0; describe_command(i); i++) {
+        fprintf(s, "        '%s:", describe_command(i)->name);
+        put_zsh(s, describe_command(i)->line);
+        fputs("'\n", s);
+    }
+    fputs("    )\n    if ((CURRENT == 2)); then\n        _describe command commands\n        return\n    fi\n    local command=$words[2]\n"
+          "    shift words\n    ((CURRENT--))\n    case $command in\n",
+          s);
+    for (size_t i = 0; describe_command(i); i++) {
+        const command *c = describe_command(i);
+        fprintf(s, "        %s)\n            _arguments \\\n", c->name);
+        for (size_t k = 0; c->option && c->option(k, &line); k++)
+            put_zsh_option(s, &line);
+        fputs("                '--help[help]'", s);
+        if (c->word && !strcmp(c->word, "MODEL")) {
+            fputs(" \\\n                '1:MODEL:{compadd ", s);
+            put_models(s);
+            fputs("; _files}'", s);
+        } else if (c->word)
+            fprintf(s, " \\\n                '1:%s:_files'", c->word);
+        fputs("\n            ;;\n", s);
+    }
+    fputs("    esac\n}\n_wvgd \"$@\"\n", s);
+}
+
+/* ---- docs/options.md ---------------------------------------------------------------------------------------------------------------- */
+static void put_cell(FILE *s, const char *text)
+{
+    fputs("| ", s);
+    for (; *text; text++) {
+        if (*text == '|')
+            putc('\\', s);
+        putc(*text, s);
+    }
+    putc(' ', s);
+}
+
+static void generate_page(FILE *s)
+{
+    option_line line;
+    fputs("# Options\n\nWritten by `wvgd --generate options.md` from the tables that the program itself reads. Long names are also the "
+          "keys of `--config FILE.json` and of "
+          "`options` in `run.json`.\n",
+          s);
+    for (size_t i = 0; describe_command(i); i++) {
+        const command *c = describe_command(i);
+        const char *group = NULL;
+        if (!c->option || !c->option(0, &line))
+            continue;
+        fprintf(s, "\n## wvgd %s\n\n%s\n", c->name, c->text);
+        for (size_t k = 0; c->option(k, &line); k++) {
+            if (!k || (line.group && (!group || strcmp(group, line.group))))
+                fprintf(s, "\n%s%s| option | value | default | meaning |\n| --- | --- | --- | --- |\n", line.group ? line.group : "",
+                        line.group ? "\n\n" : "");
+            group = line.group;
+            fprintf(s, "| `--%s`%s%c%s ", line.name, line.letter ? ", `-" : "", line.letter ? line.letter : ' ', line.letter ? "`" : "");
+            put_cell(s, line.range ? line.range : line.argument ? line.argument : "");
+            put_cell(s, line.initial ? line.initial : "");
+            put_cell(s, line.help);
+            fputs("|\n", s);
+        }
+    }
+}
+
+int generate(const char *what, FILE *stream, failure *f)
+{
+    static const struct {
+        const char *name;
+        void (*write)(FILE *);
+    } kinds[] = {{"man", generate_man}, {"bash", generate_bash}, {"zsh", generate_zsh}, {"options.md", generate_page}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (!strcmp(what, kinds[i].name)) {
+            kinds[i].write(stream);
+            return 0;
+        }
+    return fail(f, EX_USAGE, "--generate is '%s': expected man, bash, zsh or options.md", what);
+}
+
+/* ---- text in a terminal ------------------------------------------------------------------------------------------------------------- */
+/* Columns of UTF-8 text, taking each character for one. */
+static int columns(const char *text)
+{
+    int n = 0;
+    for (; *text; text++)
+        n += (*text & 0xc0) != 0x80;
+    return n;
+}
+
+int put_cut(FILE *stream, const char *text, int most)
+{
+    int wide = columns(text), shown = 0;
+    const char *ellipsis = strcmp(nl_langinfo(CODESET), "UTF-8") ? "." : "\xe2\x80\xa6";
+    for (; *text; text++) {
+        bool begins = (*text & 0xc0) != 0x80;
+        if (begins && wide > most && shown == most - 1) {
+            fputs(ellipsis, stream);
+            return most;
+        }
+        shown += begins;
+        putc((unsigned char)*text < 32 || *text == 127 ? '?' : *text, stream);
+    }
+    return shown;
+}

@@ -1,0 +1,79 @@
+/* main.c - the program wvgd: finds the command, runs it, says in one line why it failed. */
+#include "commands.h"
+#include "help.h"
+#include "text.h"
+#include "wvgd.h"
+#include <locale.h>
+#include <signal.h>
+#include <string.h>
+#include <sysexits.h>
+
+/* OpenBLAS, if it is the BLAS: chunks of our own share the work, and matrices are small. */
+void openblas_set_num_threads(int threads) __attribute__((weak));
+
+const char *argp_program_version = "wvgd " WVGD_VERSION;
+
+static const command *const commands[] = {&fit_command, &summary_command, &sample_command, &models_command, &options_command};
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+const command *describe_command(size_t i)
+{
+    return i < COMMANDS ? commands[i] : NULL;
+}
+
+static const command *find_command(const char *name, failure *f)
+{
+    const char *names[COMMANDS + 1] = {NULL};
+    for (size_t i = 0; i < COMMANDS; i++) {
+        names[i] = commands[i]->name;
+        if (!strcmp(names[i], name))
+            return commands[i];
+    }
+    const char *near = find_nearest(name, names);
+    fail(f, EX_USAGE, near ? "there is no command '%.60s': did you mean %s?" : "there is no command '%.60s': see wvgd --help", name, near);
+    return NULL;
+}
+
+static int run_command(int argc, char **argv, failure *f)
+{
+    arguments a = {0};
+    const command *c = find_command(argv[0], f);
+    int code = c ? parse_arguments(c, argc, argv, &a, f) : f->code;
+    if (!code)
+        code = c->run(&a, f);
+    free_arguments(&a);
+    return code;
+}
+
+static int start(int argc, char **argv, failure *f)
+{
+    const char *first = argc > 1 ? argv[1] : NULL;
+    if (!first)
+        return fail(f, EX_USAGE, "a command is missing: see wvgd --help");
+    if (!strcmp(first, "--help") || !strcmp(first, "-h") || !strcmp(first, "help"))
+        print_help(stdout);
+    else if (!strcmp(first, "--version") || !strcmp(first, "-V"))
+        puts(argp_program_version);
+    else if (!strcmp(first, "--generate") && argc == 3)
+        return generate(argv[2], stdout, f);
+    else if (*first == '-')
+        return fail(f, EX_USAGE, "there is no option %s before the command: see wvgd --help", first);
+    else
+        return run_command(argc - 1, argv + 1, f);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    failure f = {0};
+    setlocale(LC_CTYPE, "");  /* for the width of names; numbers stay as they are in C */
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of write */
+    if (openblas_set_num_threads)
+        openblas_set_num_threads(1);
+    int code = start(argc, argv, &f);
+    if ((fflush(stdout) || ferror(stdout)) && !code)
+        code = fail(&f, EX_IOERR, "cannot write to stdout");
+    if (code)
+        fprintf(stderr, "wvgd: %s\n", f.text);
+    return code;
+}

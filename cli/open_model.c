@@ -1,0 +1,461 @@
+/* open_model.c - the table of models and of their options, and how each model is made from its data. To add a model: a row, and a function that opens it. */
+#include "open_model.h"
+#include "external.h"
+#include "model_data.h"
+#include "models.h"
+#include "object_file.h"
+#include "text.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+/* ---- options ------------------------------------------------------------------------------------------------------------------------- */
+enum { TARGET, STANDARDIZE, NO_INTERCEPT, PRIOR_SD, HIDDEN, LIKELIHOOD, PRIOR_MEANS, PRIOR_SDS, OPTIONS };
+
+static const model_option options[OPTIONS] = {
+    [TARGET] = {"target", "COL", NULL, "logistic, linear, bnn", "column that is to be explained (default: the last one); all others are features"},
+    [STANDARDIZE] = {"standardize", NULL, NULL, "logistic, linear, bnn", "centre each feature and divide it by its sample sd; constant features become 0"},
+    [NO_INTERCEPT] = {"no-intercept", NULL, NULL, "logistic, linear", "do not append a column of ones as the last feature"},
+    [PRIOR_SD] = {"prior-sd", "S", "1", "logistic, linear, bnn",
+                  "prior of every weight: normal with mean 0 and sd S; of the noise sd: half-Cauchy of scale S; above 0"},
+    [HIDDEN] = {"hidden", "H", "5", "bnn", "hidden units, 1 to 10000"},
+    [LIKELIHOOD] = {"likelihood", "auto|binary|normal", "auto", "bnn", "auto: binary if the target has exactly two different values, else normal"},
+    [PRIOR_MEANS] = {"prior-means", "A,F,S,B", "0,0,0,0", "gp", "means of the normal priors of log A, log f, log s, log B; do not depend on the data"},
+    [PRIOR_SDS] = {"prior-sds", "A,F,S,B", "2,2,2,2", "gp", "sds of the normal priors of log A, log f, log s, log B; above 0"},
+};
+
+const model_option *describe_model_option(unsigned i)
+{
+    return i < OPTIONS ? &options[i] : NULL;
+}
+
+/* What was given for an option, or NULL. */
+static const char *given_option(const model_request *request, unsigned i)
+{
+    return request->option ? request->option[i] : NULL;
+}
+
+/* The same, or the default. */
+static const char *option_text(const model_request *request, unsigned i)
+{
+    const char *value = given_option(request, i);
+    return value ? value : options[i].initial;
+}
+
+static bool in_list(const char *list, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = list; (at = strstr(at, name)); at += length)
+        if ((at == list || at[-1] == ' ') && (at[length] == ',' || at[length] == '\0'))
+            return true;
+    return false;
+}
+
+/* name: of a row of the table of models. */
+static int check_options(const model_request *request, const char *name, failure *f)
+{
+    for (unsigned i = 0; i < OPTIONS; i++)
+        if (given_option(request, i) && !in_list(options[i].models, name))
+            return fail(f, EX_USAGE, "--%s: found with the model %s, expected only with %s", options[i].name, request->name, options[i].models);
+    return 0;
+}
+
+static int refuse_option(unsigned i, const char *value, const char *expected, failure *f)
+{
+    char shown[QUOTED];
+    return fail(f, EX_USAGE, "--%s: found %s, expected %s", options[i].name, quote(value, shown), expected);
+}
+
+/* A positive number whose square is one too. */
+static int check_sd(unsigned i, const char *text, double value, failure *f)
+{
+    return value >= 1e-150 && value <= 1e150 ? 0 : refuse_option(i, text, "a number above 0, between 1e-150 and 1e150", f);
+}
+
+static int read_prior_sd(const model_request *request, double *value, failure *f)
+{
+    const char *text = option_text(request, PRIOR_SD), *expected = read_number(text, value);
+    return expected ? refuse_option(PRIOR_SD, text, expected, f) : check_sd(PRIOR_SD, text, *value, f);
+}
+
+static int read_hidden(const model_request *request, size_t *hidden, failure *f)
+{
+    const char *text = option_text(request, HIDDEN);
+    double value = 0;
+    if (read_number(text, &value) || value != floor(value) || value < 1 || value > 10000)
+        return refuse_option(HIDDEN, text, "a whole number from 1 to 10000", f);
+    *hidden = (size_t)value;
+    return 0;
+}
+
+static int read_likelihood(const model_request *request, target_kind *kind, failure *f)
+{
+    static const struct {
+        const char *name;
+        target_kind kind;
+    } names[] = {{"auto", TARGET_EITHER}, {"binary", TARGET_LABELS}, {"normal", TARGET_REAL}};
+    const char *text = option_text(request, LIKELIHOOD);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(text, names[i].name) == 0) {
+            *kind = names[i].kind;
+            return 0;
+        }
+    return refuse_option(LIKELIHOOD, text, "auto, binary or normal", f);
+}
+
+/* "a,b,c,d" */
+static int read_four(const model_request *request, unsigned i, double value[4], failure *f)
+{
+    const char *text = option_text(request, i);
+    char copy[256], *at = copy;
+    bool good = (size_t)snprintf(copy, sizeof copy, "%s", text) < sizeof copy;
+    for (size_t k = 0; k < 4 && good; k++) {
+        char *comma = strchr(at, ',');
+        good = (comma != NULL) == (k < 3);
+        if (comma)
+            *comma = '\0';
+        good = good && !read_number(at, &value[k]);
+        at = comma ? comma + 1 : at;
+    }
+    return good ? 0 : refuse_option(i, text, "four numbers with commas between them", f);
+}
+
+/* ---- built-in models ----------------------------------------------------------------------------------------------------------------------- */
+static int no_memory(const model_request *request, failure *f)
+{
+    return fail(f, EX_SOFTWARE, "%s: no memory for the model, or it is too large for BLAS", request->name);
+}
+
+static int open_mixture(const model_request *request, wvgd_model *model, failure *f)
+{
+    mixture_data data;
+    if (read_mixture(request->data, &data, f))
+        return f->code;
+    int failed = wv_model_mixture(model, data.D, data.K, data.weight, data.mean, data.cov);
+    free_mixture(&data);
+    return failed ? no_memory(request, f) : 0;
+}
+
+/* What the models of a regression share. */
+static int open_regression(const model_request *request, target_kind kind, regression_data *data, wv_regression *regression, failure *f)
+{
+    double prior_sd;
+    if (read_prior_sd(request, &prior_sd, f) || read_regression(request->data, option_text(request, TARGET), kind, data, f))
+        return f->code;
+    *regression = (wv_regression){
+        .rows = data->rows,
+        .columns = data->columns,
+        .X = data->X,
+        .y = data->y,
+        .names = data->names,
+        .standardize = given_option(request, STANDARDIZE) != NULL,
+        .intercept = given_option(request, NO_INTERCEPT) == NULL,
+        .prior_sd = prior_sd,
+    };
+    return 0;
+}
+
+static int open_logistic(const model_request *request, wvgd_model *model, failure *f)
+{
+    regression_data data;
+    wv_regression regression;
+    if (open_regression(request, TARGET_LABELS, &data, &regression, f))
+        return f->code;
+    int failed = wv_model_logistic(model, &regression);
+    free_regression(&data);
+    return failed ? no_memory(request, f) : 0;
+}
+
+static int open_linear(const model_request *request, wvgd_model *model, failure *f)
+{
+    regression_data data;
+    wv_regression regression;
+    if (open_regression(request, TARGET_REAL, &data, &regression, f))
+        return f->code;
+    int failed = wv_model_linear(model, &regression);
+    free_regression(&data);
+    return failed ? no_memory(request, f) : 0;
+}
+
+static int open_bnn(const model_request *request, wvgd_model *model, failure *f)
+{
+    regression_data data;
+    wv_regression regression;
+    target_kind kind = TARGET_EITHER;
+    size_t hidden = 0;
+    if (read_hidden(request, &hidden, f) || read_likelihood(request, &kind, f) || open_regression(request, kind, &data, &regression, f))
+        return f->code;
+    int failed = wv_model_bnn(model, &regression, hidden, data.labels);
+    free_regression(&data);
+    return failed ? no_memory(request, f) : 0;
+}
+
+static int open_gp(const model_request *request, wvgd_model *model, failure *f)
+{
+    series_data data;
+    wv_gp_prior prior;
+    if (read_four(request, PRIOR_MEANS, prior.mean, f) || read_four(request, PRIOR_SDS, prior.sd, f))
+        return f->code;
+    for (size_t k = 0; k < 4; k++)
+        if (check_sd(PRIOR_SDS, option_text(request, PRIOR_SDS), prior.sd[k], f))
+            return f->code;
+    if (read_series(request->data, &data, f))
+        return f->code;
+    int failed = wv_model_gp(model, data.n, data.t, data.y, &prior);
+    free_series(&data);
+    return failed ? no_memory(request, f) : 0;
+}
+
+static const struct {
+    model_info info;
+    int (*open)(const model_request *request, wvgd_model *model, failure *f); /* NULL: a shared object */
+} models[] = {
+    {{"mixture", "JSON {\"weights\":[K], \"means\":[[D]..], \"sds\":[[D]..]} or \"covs\":[[[D][D]]..]",
+      "mixture of Gaussians; the log evidence is the log of the sum of the weights"},
+     open_mixture},
+    {{"logistic", "CSV: features and a target of 0/1 or two labels", "logistic regression; the greater label counts as 1"}, open_logistic},
+    {{"linear", "CSV: features and a real target", "linear regression with unknown noise sd (log_sigma)"}, open_linear},
+    {{"gp", "CSV with the columns t and y", "Gaussian process, A exp(-(t-t')^2/(2 s^2)) cos(2 pi f (t-t')) + B [t = t']; log A, log f, log s, log B"},
+     open_gp},
+    {{"bnn", "CSV as for linear or logistic", "neural network with one hidden layer of tanh units"}, open_bnn},
+    {{"PATH.so", "JSON for a Stan model, any text for others; or --config TEXT",
+      "shared object that exports wvgd_model_open, or a Stan model compiled by BridgeStan 2.x"},
+     NULL},
+};
+enum { MODELS = sizeof models / sizeof *models };
+
+const model_info *describe_model(unsigned i)
+{
+    return i < MODELS ? &models[i].info : NULL;
+}
+
+/* ---- everything behind an opened model ------------------------------------------------------------------------------------------------------- */
+typedef struct {
+    wvgd_model inner, pooled;
+    wv_bridgestan *stan;
+    char *name_text;    /* of names made here */
+    const char **names; /* [dim] into name_text */
+    opened_model *out;  /* told about failures */
+} session;
+
+/* Passes a batch on, and the failures in it to the user of the model. */
+static int log_density(void *self, size_t n, const double *z, double *log_p, double *grad)
+{
+    session *s = self;
+    int status = s->pooled.log_density(s->pooled.self, n, z, log_p, grad);
+    s->out->failed_points = wv_bridgestan_failures(s->stan, &s->out->first_message);
+    return status;
+}
+
+static int show(void *self, const double *z, double *values)
+{
+    session *s = self;
+    int status = wv_bridgestan_constrain(s->stan, z, values);
+    s->out->failed_points = wv_bridgestan_failures(s->stan, &s->out->first_message);
+    return status;
+}
+
+/* ---- shared objects -------------------------------------------------------------------------------------------------------------------------- */
+static bool is_path(const char *name)
+{
+    size_t length = strlen(name);
+    return strchr(name, '/') || (length > 3 && strcmp(name + length - 3, ".so") == 0);
+}
+
+/* The text for an object: --config, or the contents of --data, or NULL. free() it. */
+static int read_configuration(const model_request *request, char **text, failure *f)
+{
+    size_t size;
+    *text = NULL;
+    if (request->data && request->text)
+        return fail(f, EX_USAGE, "%s: found --data and --config, expected one of them", request->name);
+    if (request->data)
+        return read_text(request->data, text, &size, f);
+    if (request->text && !(*text = strdup(request->text)))
+        return fail(f, EX_SOFTWARE, "%s: no memory for its configuration", request->name);
+    return 0;
+}
+
+/* BridgeStan takes what is not an object for the name of a file. */
+static int check_stan_data(const model_request *request, const char *text, failure *f)
+{
+    char shown[QUOTED];
+    const char *first = text ? text + strspn(text, " \t\r\n") : "{";
+    if (*first == '{' || (!*first && !request->data))
+        return 0;
+    return fail(f, EX_DATAERR, "%s: found %s, expected a JSON object {...} with the data of the Stan program", request->data ? request->data : "--config",
+                quote(first, shown));
+}
+
+static int fail_external(const model_request *request, wv_external_status status, const char *error, failure *f)
+{
+    if (status == WV_EXTERNAL_OK)
+        return 0;
+    return fail(f, status == WV_EXTERNAL_REFUSED ? EX_DATAERR : EX_SOFTWARE, "%s: %s", request->name, error);
+}
+
+static int open_stan(const model_request *request, void *object, const char *text, session *s, opened_model *out, failure *f)
+{
+    char error[512];
+    unsigned seed = (unsigned)(request->seed ^ request->seed >> 32);
+    if (check_stan_data(request, text, f) ||
+        fail_external(request, wv_bridgestan_open(&s->stan, &s->inner, object, text, seed, error, sizeof error), error, f))
+        return f->code;
+    out->kind = "bridgestan";
+    out->shown = wv_bridgestan_names(s->stan, &out->shown_names);
+    out->show = show;
+    out->show_self = s;
+    return 0;
+}
+
+static int open_object(const model_request *request, const char *path, const char *text, session *s, opened_model *out, failure *f)
+{
+    char error[512];
+    wv_object_kind kind;
+    void *object = wv_object_load(path, &kind, error, sizeof error);
+    if (!object)
+        return fail(f, EX_DATAERR, "%s: cannot be loaded: %s", request->name, error);
+    if (kind == WV_OBJECT_BRIDGESTAN)
+        return open_stan(request, object, text, s, out, f);
+    if (kind == WV_OBJECT_UNKNOWN)
+        return fail(f, EX_DATAERR, "%s: found neither wvgd_model_open nor bs_model_construct among its symbols, expected one of them", request->name);
+    out->kind = "plugin";
+    return fail_external(request, wv_model_plugin(&s->inner, object, text, error, sizeof error), error, f);
+}
+
+static int open_external(const model_request *request, session *s, opened_model *out, failure *f)
+{
+    if (check_options(request, "PATH.so", f))
+        return f->code;
+    char *text = NULL, *path = malloc(strlen(request->name) + 3);
+    if (!path)
+        return fail(f, EX_SOFTWARE, "%s: no memory", request->name);
+    sprintf(path, "%s%s", strchr(request->name, '/') ? "" : "./", request->name); /* without a '/' the loader looks elsewhere */
+    int code = check_object(path, f);
+    if (!code)
+        code = read_configuration(request, &text, f);
+    if (!code)
+        code = open_object(request, path, text, s, out, f);
+    free(text);
+    free(path);
+    return code;
+}
+
+/* ---- opening ------------------------------------------------------------------------------------------------------------------------------- */
+static int refuse_name(const char *name, failure *f)
+{
+    const char *names[MODELS] = {NULL}; /* built-in ones, and NULL */
+    char list[256] = "", shown[QUOTED];
+    for (unsigned i = 0, at = 0; models[i].open; i++) {
+        names[i] = models[i].info.name;
+        at += (unsigned)snprintf(list + at, sizeof list - at, "%s, ", names[i]);
+    }
+    const char *nearest = find_nearest(name, names);
+    quote(name, shown);
+    return nearest ? fail(f, EX_USAGE, "found the unknown model %s, did you mean %s?", shown, nearest)
+                   : fail(f, EX_USAGE, "found the unknown model %s, expected %sor a path to a shared object", shown, list);
+}
+
+static int open_builtin(const model_request *request, session *s, opened_model *out, failure *f)
+{
+    unsigned i = 0;
+    while (models[i].open && strcmp(models[i].info.name, request->name) != 0)
+        i++;
+    if (!models[i].open)
+        return refuse_name(request->name, f);
+    if (check_options(request, request->name, f))
+        return f->code;
+    if (request->text)
+        return fail(f, EX_USAGE, "--config: found a text for the model %s, expected one only for a shared object", request->name);
+    if (!request->data)
+        return fail(f, EX_USAGE, "%s: found no --data FILE, expected %s", request->name, models[i].info.data);
+    out->kind = models[i].info.name;
+    return models[i].open(request, &s->inner, f);
+}
+
+/* Names z.1, z.2, ... for a model without. */
+static int make_names(session *s)
+{
+    enum { LENGTH = 24 };
+    size_t dim = s->inner.dim;
+    s->name_text = calloc(dim, LENGTH);
+    s->names = calloc(dim, sizeof *s->names);
+    if (!s->name_text || !s->names)
+        return -1;
+    for (size_t i = 0; i < dim; i++) {
+        snprintf(s->name_text + i * LENGTH, LENGTH, "z.%zu", i + 1);
+        s->names[i] = s->name_text + i * LENGTH;
+    }
+    s->inner.names = s->names;
+    return 0;
+}
+
+static int check_names(const model_request *request, int code, size_t n, const char *const *names, failure *f)
+{
+    char shown[QUOTED];
+    for (size_t i = 0; i < n; i++) {
+        const char *rule = name_problem(names[i]);
+        if (rule)
+            return fail(f, code, "%s: name of coordinate %zu: found %s, expected %s", request->name, i + 1, quote(names[i], shown), rule);
+    }
+    size_t repeated = find_repeated(n, names);
+    if (repeated < n)
+        return fail(f, code, "%s: found two parameters named %s, expected names that differ (intercept and log_sigma are the model's own)", request->name,
+                    quote(names[repeated], shown));
+    return repeated > n ? no_memory(request, f) : 0;
+}
+
+/* Names and threads around s->inner. */
+static int complete(const model_request *request, session *s, opened_model *out, failure *f)
+{
+    bool external = strcmp(out->kind, "plugin") == 0 || s->stan;
+    if (!s->inner.names && make_names(s))
+        return no_memory(request, f);
+    if (!out->show) {
+        out->shown = s->inner.dim;
+        out->shown_names = s->inner.names;
+    }
+    int code = external ? EX_SOFTWARE : EX_DATAERR;
+    if (check_names(request, code, s->inner.dim, s->inner.names, f) || check_names(request, code, out->shown, out->shown_names, f))
+        return f->code;
+    if (wvgd_model_threads(&s->pooled, &s->inner, request->threads))
+        return no_memory(request, f);
+    out->model = s->pooled;
+    out->model.close = NULL; /* close_model does it */
+    if (s->stan) {
+        out->model.log_density = log_density;
+        out->model.self = s;
+    }
+    return 0;
+}
+
+int open_model(const model_request *request, opened_model *out, failure *f)
+{
+    session *s = calloc(1, sizeof *s);
+    *out = (opened_model){.owner = s};
+    if (!s)
+        return fail(f, EX_SOFTWARE, "%s: no memory", request->name);
+    s->out = out;
+    int code = is_path(request->name) ? open_external(request, s, out, f) : open_builtin(request, s, out, f);
+    if (!code)
+        code = complete(request, s, out, f);
+    if (code)
+        close_model(out);
+    return code;
+}
+
+void close_model(opened_model *model)
+{
+    session *s = model->owner;
+    if (s) {
+        wvgd_model_close(&s->pooled);
+        wvgd_model_close(&s->inner);
+        wv_bridgestan_close(s->stan);
+        free(s->name_text);
+        free(s->names);
+        free(s);
+    }
+    *model = (opened_model){0};
+}

@@ -1,0 +1,182 @@
+/* shown.c - from points of the fit to named quantities, as a table in memory (for moments) or as Stan CSV. */
+#include "shown.h"
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+static int show(const opened_model *m, const double *z, double *values)
+{
+    if (m->show)
+        return m->show(m->show_self, z, values);
+    memcpy(values, z, m->model.dim * sizeof *values);
+    return 0;
+}
+
+static double *table(size_t rows, size_t columns)
+{
+    return columns && rows >= PTRDIFF_MAX / sizeof(double) / columns ? NULL : malloc((rows * columns + 1) * sizeof(double));
+}
+
+/* ---- in memory ----------------------------------------------------------------------------------------------------------------------- */
+int show_closing_draws(const wvgd_fit *fit, const opened_model *m, shown_draws *out, size_t *refused, failure *f)
+{
+    size_t n = 0, kept = 0;
+    const double *z, *log_w;
+    wvgd_error error;
+    *refused = 0;
+    if (wvgd_draws(fit, &n, &z, NULL, &log_w, NULL, &error) != WVGD_OK)
+        return fail(f, EX_SOFTWARE, "%s", error.text);
+    double *weight = table(n, 1), *value = m->show ? table(n, m->shown) : NULL, sum = 0;
+    if (!weight || (m->show && !value)) {
+        free(weight);
+        free(value);
+        return fail(f, EX_SOFTWARE, "no memory for %zu draws of %zu quantities", n, m->shown);
+    }
+    for (size_t i = 0; i < n; i++) {
+        double w = exp(log_w[i]);
+        bool bad = m->show && w > 0 && m->show(m->show_self, z + i * m->model.dim, value + kept * m->shown);
+        *refused += bad;
+        if (m->show && (bad || !(w > 0)))
+            continue;
+        weight[kept++] = w;
+        sum += w;
+    }
+    for (size_t i = 0; i < kept; i++)
+        weight[i] /= sum;
+    *out = (shown_draws){kept, m->shown, m->shown_names, value ? value : z, weight};
+    return 0;
+}
+
+void free_shown(shown_draws *d, const wvgd_fit *fit)
+{
+    size_t n;
+    const double *z = NULL;
+    if (fit)
+        wvgd_draws(fit, &n, &z, NULL, NULL, NULL, NULL);
+    if (d->value != z)
+        free((void *)(uintptr_t)d->value);
+    free((void *)(uintptr_t)d->weight);
+    *d = (shown_draws){0};
+}
+
+/* ---- as Stan CSV --------------------------------------------------------------------------------------------------------------------- */
+typedef struct {
+    size_t n;
+    double *z;                     /* [n][D] */
+    double *log_p, *log_q, *log_w; /* [n] */
+    size_t *cell;                  /* [n] */
+} draw_table;
+
+static void free_table(draw_table *t)
+{
+    free(t->z);
+    free(t->log_p);
+    free(t->log_q);
+    free(t->log_w);
+    free(t->cell);
+}
+
+static bool make_table(draw_table *t, size_t n, size_t D)
+{
+    *t = (draw_table){n, table(n, D), table(n, 1), table(n, 1), table(n, 1), NULL};
+    t->cell = t->log_w ? calloc(n + 1, sizeof *t->cell) : NULL;
+    return t->z && t->log_p && t->log_q && t->log_w && t->cell;
+}
+
+static wvgd_status fill_ensemble(const wvgd_fit *fit, uint64_t stream, draw_table *t, wvgd_error *error)
+{
+    for (size_t i = 0; i < t->n; i++) {
+        t->log_p[i] = NAN; /* the model is not asked */
+        t->log_w[i] = 0;
+    }
+    return wvgd_sample(fit, stream, t->n, t->z, t->cell, error);
+}
+
+static wvgd_status fill_resampled(const wvgd_fit *fit, uint64_t stream, draw_table *t, wvgd_error *error)
+{
+    size_t all;
+    const double *log_p;
+    const uint32_t *cell;
+    wvgd_status status = wvgd_resample(fit, stream, t->n, t->z, t->cell, error); /* cell: first the index of the draw */
+    if (status == WVGD_OK)
+        status = wvgd_draws(fit, &all, NULL, &log_p, NULL, &cell, error);
+    for (size_t i = 0; status == WVGD_OK && i < t->n; i++) {
+        size_t k = t->cell[i];
+        t->log_p[i] = log_p[k];
+        t->log_w[i] = 0;
+        t->cell[i] = cell[k];
+    }
+    return status;
+}
+
+/* Evenly spaced ones out of all closing draws, which lie in memory proposal by proposal; their weights sum to 1. */
+static wvgd_status fill_weighted(const wvgd_fit *fit, size_t D, draw_table *t, wvgd_error *error)
+{
+    size_t all;
+    const double *z, *log_p, *log_w;
+    const uint32_t *cell;
+    double top = -INFINITY, sum = 0;
+    wvgd_status status = wvgd_draws(fit, &all, &z, &log_p, &log_w, &cell, error);
+    for (size_t i = 0; status == WVGD_OK && i < t->n; i++) {
+        size_t k = (size_t)(((double)i + 0.5) * (double)all / (double)t->n);
+        memcpy(t->z + i * D, z + k * D, D * sizeof *z);
+        t->log_p[i] = log_p[k];
+        t->log_w[i] = log_w[k];
+        t->cell[i] = cell[k];
+        top = fmax(top, log_w[k]);
+    }
+    for (size_t i = 0; i < t->n && top > -INFINITY; i++)
+        sum += exp(t->log_w[i] - top);
+    for (size_t i = 0; i < t->n && top > -INFINITY; i++)
+        t->log_w[i] -= top + log(sum);
+    return status;
+}
+
+static int put_table(FILE *stream, const opened_model *m, const stan_csv_head *head, const draw_table *t, failure *f)
+{
+    double *values = table(1, m->shown);
+    if (!values)
+        return fail(f, EX_SOFTWARE, "no memory for %zu quantities", m->shown);
+    put_stan_head(stream, head);
+    for (size_t i = 0; i < t->n; i++) {
+        if (show(m, t->z + i * m->model.dim, values)) /* the model refuses this draw */
+            for (size_t c = 0; c < m->shown; c++)
+                values[c] = NAN;
+        put_stan_draw(stream, &(stan_csv_draw){t->log_p[i], t->log_q[i], t->cell[i], t->log_w[i]}, m->shown, values);
+    }
+    free(values);
+    return 0;
+}
+
+int put_draws(FILE *stream, const wvgd_fit *fit, const opened_model *m, const char *name, draws_kind kind, uint64_t stream_number, size_t n,
+              failure *f)
+{
+    static const char *const kinds[] = {"ensemble: draws from the fitted approximation, lp__ not evaluated",
+                                        "resampled: closing draws resampled by their importance weights",
+                                        "weighted: closing draws with their normalised importance weights"};
+    draw_table t;
+    wvgd_error error;
+    wvgd_results r;
+    wvgd_get_results(fit, &r);
+    n = kind == WEIGHTED_DRAWS && (!n || n > r.closing_draws) ? r.closing_draws : n;
+    int code = 0;
+    if (!make_table(&t, n, m->model.dim))
+        code = fail(f, EX_SOFTWARE, "no memory for %zu draws", n);
+    if (!code) {
+        wvgd_status status = kind == ENSEMBLE_DRAWS    ? fill_ensemble(fit, stream_number, &t, &error)
+                             : kind == RESAMPLED_DRAWS ? fill_resampled(fit, stream_number, &t, &error)
+                                                       : fill_weighted(fit, m->model.dim, &t, &error);
+        if (status == WVGD_OK)
+            status = wvgd_log_q(fit, t.n, t.z, t.log_q, &error);
+        if (status != WVGD_OK)
+            code = fail(f, EX_SOFTWARE, "%s", error.text);
+    }
+    if (!code) {
+        stan_csv_head head = {name, kinds[kind], stream_number, r.N, t.n, m->shown, m->shown_names};
+        code = put_table(stream, m, &head, &t, f);
+    }
+    free_table(&t);
+    return code;
+}

@@ -1,0 +1,21 @@
+/* shown.h - draws as users see them: through the model's constraining transformation where it has one. */
+#ifndef WV_SHOWN_H
+#define WV_SHOWN_H
+#include "failure.h"
+#include "open_model.h"
+#include "run_json.h"
+#include "stan_csv.h"
+#include "wvgd.h"
+#include <stdio.h>
+
+/* The closing draws of a fit with their weights. refused: draws that the model could not show, which are left out. */
+int show_closing_draws(const wvgd_fit *fit, const opened_model *model, shown_draws *out, size_t *refused, failure *f);
+void free_shown(shown_draws *draws, const wvgd_fit *fit);
+
+/* Which draws of the fit. */
+typedef enum { ENSEMBLE_DRAWS, RESAMPLED_DRAWS, WEIGHTED_DRAWS } draws_kind;
+
+/* Writes n draws (0: all, for weighted ones) as Stan CSV. */
+int put_draws(FILE *stream, const wvgd_fit *fit, const opened_model *model, const char *name, draws_kind kind, uint64_t stream_number, size_t n,
+              failure *f);
+#endif

@@ -1,0 +1,246 @@
+/* csv_file.c - CSV through libcsv in strict mode. libcsv does not know about lines: it is fed one line at a time, so that what it reports can be placed. */
+#include "csv_file.h"
+#include "text.h"
+#include <csv.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+/* What is known while the file is being read. */
+typedef struct {
+    csv_file *csv;
+    failure *f;
+    int code;           /* nonzero: it has failed */
+    size_t line;        /* the line being fed */
+    size_t row_line;    /* where the row being read began */
+    bool row_ended;     /* in the line being fed */
+    bool header;        /* has been read */
+    size_t fields;      /* of the row being read */
+    size_t row_start;   /* in text */
+    size_t size, room;  /* of text */
+    size_t row_room;    /* of start and line */
+} reader;
+
+static void no_memory(reader *r)
+{
+    r->code = fail(r->f, EX_SOFTWARE, "%s:%zu: no memory for so large a file", r->csv->path, r->line);
+}
+
+static void add_field(void *field, size_t length, void *self)
+{
+    reader *r = self;
+    if (r->code)
+        return;
+    if (r->room - r->size <= length) {
+        size_t room = 2 * r->room + length + 1;
+        char *text = room > r->room ? realloc(r->csv->text, room) : NULL;
+        if (!text) {
+            no_memory(r);
+            return;
+        }
+        r->csv->text = text;
+        r->room = room;
+    }
+    if (length)
+        memcpy(r->csv->text + r->size, field, length);
+    r->csv->text[r->size + length] = '\0';
+    r->size += length + 1;
+    r->fields++;
+}
+
+static int add_row_room(reader *r)
+{
+    size_t room = r->row_room ? 2 * r->row_room : 1024;
+    size_t *start = room <= SIZE_MAX / sizeof *start ? realloc(r->csv->start, room * sizeof *start) : NULL;
+    if (start)
+        r->csv->start = start;
+    size_t *line = start ? realloc(r->csv->line, room * sizeof *line) : NULL;
+    if (!line)
+        return -1;
+    r->csv->line = line;
+    r->row_room = room;
+    return 0;
+}
+
+static void add_row(reader *r)
+{
+    csv_file *csv = r->csv;
+    if (r->fields != csv->columns) {
+        r->code = fail(r->f, EX_DATAERR, "%s:%zu: found %zu field%s, expected %zu as in the header", csv->path, r->row_line, r->fields,
+                       r->fields == 1 ? "" : "s", csv->columns);
+        return;
+    }
+    if (csv->rows == r->row_room && add_row_room(r)) {
+        no_memory(r);
+        return;
+    }
+    csv->start[csv->rows] = r->row_start;
+    csv->line[csv->rows++] = r->row_line;
+}
+
+static void end_row(int character, void *self)
+{
+    (void)character;
+    reader *r = self;
+    if (r->code)
+        return;
+    if (!r->header)
+        r->csv->columns = r->fields;
+    else
+        add_row(r);
+    r->header = true;
+    r->row_ended = true;
+    r->fields = 0;
+    r->row_start = r->size;
+}
+
+/* Bytes of the first line of text[size], with its end. */
+static size_t measure_line(const char *text, size_t size)
+{
+    size_t n = strcspn(text, "\r\n");
+    if (n < size)
+        n += text[n] == '\r' && text[n + 1] == '\n' ? 2 : 1;
+    return n;
+}
+
+static void refuse_syntax(reader *r, struct csv_parser *parser, bool at_end)
+{
+    if (csv_error(parser) != CSV_EPARSE)
+        no_memory(r);
+    else if (at_end)
+        r->code = fail(r->f, EX_DATAERR, "%s:%zu: found a quoted field that never ends, expected a closing quote", r->csv->path, r->row_line);
+    else
+        r->code = fail(r->f, EX_DATAERR, "%s:%zu: field %zu: found a quote inside a field, expected the field in quotes and its quotes doubled",
+                       r->csv->path, r->line, r->fields + 1);
+}
+
+static void parse(reader *r, const char *text, size_t size)
+{
+    struct csv_parser parser;
+    bool row_open = false;
+    if (csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI)) {
+        no_memory(r);
+        return;
+    }
+    csv_set_blk_size(&parser, 1 << 16);
+    for (size_t at = 0; at < size && !r->code; r->line++) {
+        size_t length = measure_line(text + at, size - at);
+        if (!row_open)
+            r->row_line = r->line;
+        r->row_ended = false;
+        if (csv_parse(&parser, text + at, length, add_field, end_row, r) != length && !r->code)
+            refuse_syntax(r, &parser, false);
+        row_open = !r->row_ended && (row_open || strspn(text + at, " \t\r\n") < length);
+        at += length;
+    }
+    if (!r->code && csv_fini(&parser, add_field, end_row, r) && !r->code)
+        refuse_syntax(r, &parser, true);
+    csv_free(&parser);
+}
+
+/* Names, separated by commas. A first line of nothing but numbers is a row. */
+static int check_header(const csv_file *csv, failure *f)
+{
+    double number;
+    char shown[QUOTED];
+    size_t numbers = 0;
+    if (csv->columns == 1 && strpbrk(csv->name[0], ";\t|"))
+        return fail(f, EX_DATAERR, "%s:1: column 1: found %s, expected names separated by commas", csv->path, quote(csv->name[0], shown));
+    for (size_t c = 0; c < csv->columns; c++) {
+        const char *rule = name_problem(csv->name[c]);
+        if (rule)
+            return fail(f, EX_DATAERR, "%s:1: column %zu: found %s, expected %s", csv->path, c + 1, quote(csv->name[c], shown), rule);
+        numbers += read_number(csv->name[c], &number) == NULL;
+    }
+    if (numbers == csv->columns)
+        return fail(f, EX_DATAERR, "%s:1: column 1: found the number %s, expected a header with the names of the columns", csv->path,
+                    csv->name[0]);
+    size_t repeated = find_repeated(csv->columns, csv->name);
+    if (repeated < csv->columns)
+        return fail(f, EX_DATAERR, "%s:1: column %zu: found %s a second time, expected names that differ", csv->path, repeated + 1,
+                    quote(csv->name[repeated], shown));
+    return repeated > csv->columns ? fail(f, EX_SOFTWARE, "%s: no memory for %zu columns", csv->path, csv->columns) : 0;
+}
+
+static int finish(csv_file *csv, failure *f)
+{
+    if (csv->columns == 0)
+        return fail(f, EX_DATAERR, "%s:1: found an empty file, expected a header with the names of the columns", csv->path);
+    csv->name = calloc(csv->columns, sizeof *csv->name);
+    if (!csv->name)
+        return fail(f, EX_SOFTWARE, "%s: no memory for %zu columns", csv->path, csv->columns);
+    const char *field = csv->text;
+    for (size_t c = 0; c < csv->columns; c++, field = next_field(field))
+        csv->name[c] = field;
+    if (check_header(csv, f))
+        return f->code;
+    if (csv->rows == 0)
+        return fail(f, EX_DATAERR, "%s:2: found no rows after the header, expected at least one", csv->path);
+    return 0;
+}
+
+int open_csv(const char *path, csv_file *csv, failure *f)
+{
+    char *text;
+    size_t size;
+    *csv = (csv_file){.path = path};
+    reader r = {.csv = csv, .f = f, .line = 1};
+    if (read_text(path, &text, &size, f))
+        return f->code;
+    parse(&r, text, size);
+    free(text);
+    int code = r.code ? r.code : finish(csv, f);
+    if (code)
+        close_csv(csv);
+    return code;
+}
+
+void close_csv(csv_file *csv)
+{
+    free(csv->name);
+    free(csv->text);
+    free(csv->start);
+    free(csv->line);
+    *csv = (csv_file){0};
+}
+
+const char *first_field(const csv_file *csv, size_t row)
+{
+    return csv->text + csv->start[row];
+}
+
+const char *next_field(const char *field)
+{
+    return field + strlen(field) + 1;
+}
+
+const char *find_field(const csv_file *csv, size_t row, size_t column)
+{
+    const char *field = first_field(csv, row);
+    while (column--)
+        field = next_field(field);
+    return field;
+}
+
+size_t find_column(const csv_file *csv, const char *name)
+{
+    size_t c = 0;
+    while (c < csv->columns && strcmp(csv->name[c], name) != 0)
+        c++;
+    return c;
+}
+
+int refuse_field(const csv_file *csv, size_t row, size_t column, const char *field, const char *expected, failure *f)
+{
+    char shown[QUOTED];
+    const char *found = *field ? quote(field, shown) : "an empty field";
+    return fail(f, EX_DATAERR, "%s:%zu: column %s: found %s, expected %s", csv->path, csv->line[row], csv->name[column], found, expected);
+}
+
+int read_field(const csv_file *csv, size_t row, size_t column, const char *field, double *value, failure *f)
+{
+    const char *expected = read_number(field, value);
+    return expected ? refuse_field(csv, row, column, field, expected, f) : 0;
+}

@@ -1,0 +1,39 @@
+/* model_data.h - data files of the built-in models, as plain arrays. Functions return 0, or an exit code with *f filled and nothing to free. */
+#ifndef WV_MODEL_DATA_H
+#define WV_MODEL_DATA_H
+#include "csv_file.h"
+#include <stdbool.h>
+
+/* {"weights": [K], "means": [[D]..], "sds": [[D]..]} or "covs": [[[D][D]]..]; with D = 1 the entries may be plain numbers (of covs: variances). */
+typedef struct {
+    size_t D, K;
+    double *weight; /* [K] positive */
+    double *mean;   /* [K][D] */
+    double *cov;    /* [K][D][D] symmetric, positive definite */
+} mixture_data;
+int read_mixture(const char *path, mixture_data *out, failure *f);
+void free_mixture(mixture_data *data);
+
+/* What the target of a regression is: real numbers; two labels, of which the greater one (by value if all are numbers, else by bytes) counts as 1; or
+ * whichever fits, two labels if there are exactly two different ones. */
+typedef enum { TARGET_REAL, TARGET_LABELS, TARGET_EITHER } target_kind;
+
+typedef struct {
+    size_t rows, columns;
+    double *X;          /* [rows][columns] */
+    double *y;          /* [rows] */
+    const char **names; /* [columns] pointing into csv */
+    bool labels;        /* y is 0/1 */
+    csv_file csv;
+} regression_data;
+int read_regression(const char *path, const char *target, target_kind kind, regression_data *out, failure *f); /* target NULL: the last column */
+void free_regression(regression_data *data);
+
+/* A CSV file with the columns t and y, in any order. */
+typedef struct {
+    size_t n;
+    double *t, *y; /* [n] */
+} series_data;
+int read_series(const char *path, series_data *out, failure *f);
+void free_series(series_data *data);
+#endif

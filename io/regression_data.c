@@ -1,0 +1,225 @@
+/* regression_data.c - features and a target, or a time series, from CSV. */
+#include "model_data.h"
+#include "text.h"
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+static const size_t longest_series = 20000; /* an exact Gaussian process takes n^2 memory and n^3 time */
+
+static double *allocate(const csv_file *csv, size_t columns, failure *f)
+{
+    double *numbers = columns <= SIZE_MAX / csv->rows ? calloc(csv->rows * columns, sizeof *numbers) : NULL;
+    if (!numbers)
+        fail(f, EX_SOFTWARE, "%s: no memory for %zu rows of %zu columns", csv->path, csv->rows, columns);
+    return numbers;
+}
+
+static int refuse_column(const csv_file *csv, const char *name, failure *f)
+{
+    char shown[QUOTED];
+    const char *nearest = NULL;
+    const char **names = calloc(csv->columns + 1, sizeof *names); /* NULL at the end */
+    if (names) {
+        memcpy(names, csv->name, csv->columns * sizeof *names);
+        nearest = find_nearest(name, names);
+    }
+    fail(f, EX_DATAERR, "%s:1: column %s: found no column of this name, expected %s%s", csv->path, quote(name, shown),
+         nearest ? "perhaps " : "a name of the header", nearest ? nearest : "");
+    free(names);
+    return f->code;
+}
+
+/* ---- the target ------------------------------------------------------------------------------------------------------------------ */
+/* What the values of a column are. */
+typedef struct {
+    bool numbers;            /* all of them are numbers, and compared as such */
+    size_t different;        /* 1, 2, or 3 for more */
+    const char *first, *second; /* in the order of the file */
+    size_t third_row;
+} label_set;
+
+static int compare_labels(const label_set *set, const char *a, const char *b)
+{
+    double x = 0, y = 0;
+    if (!set->numbers)
+        return strcmp(a, b);
+    read_number(a, &x);
+    read_number(b, &y);
+    return (x > y) - (x < y);
+}
+
+static void add_label(label_set *set, size_t row, const char *field)
+{
+    if (set->different == 0)
+        set->first = field;
+    else if (compare_labels(set, field, set->first) == 0)
+        return;
+    else if (set->different == 1)
+        set->second = field;
+    else if (compare_labels(set, field, set->second) == 0)
+        return;
+    else
+        set->third_row = row;
+    set->different++;
+}
+
+static int collect_labels(const csv_file *csv, size_t column, label_set *set, failure *f)
+{
+    double number;
+    *set = (label_set){.numbers = true};
+    for (size_t row = 0; row < csv->rows; row++) {
+        const char *field = find_field(csv, row, column);
+        if (is_missing(field))
+            return refuse_field(csv, row, column, field, "a value in every row", f);
+        set->numbers = set->numbers && read_number(field, &number) == NULL;
+    }
+    for (size_t row = 0; row < csv->rows && set->different < 3; row++)
+        add_label(set, row, find_field(csv, row, column));
+    return 0;
+}
+
+static int refuse_constant(const csv_file *csv, size_t column, const char *value, failure *f)
+{
+    char shown[QUOTED];
+    return fail(f, EX_DATAERR, "%s:%zu: column %s: found the same value %s in every row, expected at least two different ones", csv->path,
+                csv->line[csv->rows - 1], csv->name[column], quote(value, shown));
+}
+
+static int refuse_third(const csv_file *csv, size_t column, const label_set *set, failure *f)
+{
+    char first[QUOTED], second[QUOTED], expected[3 * QUOTED];
+    snprintf(expected, sizeof expected, "two different values, here %s and %s", quote(set->first, first), quote(set->second, second));
+    return refuse_field(csv, set->third_row, column, find_field(csv, set->third_row, column), expected, f);
+}
+
+/* y[rows]: 0 for the smaller label, 1 for the greater one. */
+static void convert_labels(const csv_file *csv, size_t column, const label_set *set, double *y)
+{
+    const char *one = compare_labels(set, set->first, set->second) < 0 ? set->second : set->first;
+    for (size_t row = 0; row < csv->rows; row++)
+        y[row] = compare_labels(set, find_field(csv, row, column), one) == 0;
+}
+
+static int read_numbers(const csv_file *csv, size_t column, double *out, failure *f)
+{
+    for (size_t row = 0; row < csv->rows; row++)
+        if (read_field(csv, row, column, find_field(csv, row, column), &out[row], f))
+            return f->code;
+    return 0;
+}
+
+static int read_target(regression_data *out, size_t column, target_kind kind, failure *f)
+{
+    label_set set;
+    if (collect_labels(&out->csv, column, &set, f))
+        return f->code;
+    out->labels = kind == TARGET_LABELS || (kind == TARGET_EITHER && set.different == 2);
+    if (!out->labels && read_numbers(&out->csv, column, out->y, f))
+        return f->code;
+    if (set.different < 2)
+        return refuse_constant(&out->csv, column, set.first, f);
+    if (out->labels && set.different > 2)
+        return refuse_third(&out->csv, column, &set, f);
+    if (out->labels)
+        convert_labels(&out->csv, column, &set, out->y);
+    return 0;
+}
+
+/* ---- the features ---------------------------------------------------------------------------------------------------------------- */
+static int read_features(regression_data *out, size_t target, failure *f)
+{
+    const csv_file *csv = &out->csv;
+    double *x = out->X;
+    for (size_t row = 0; row < csv->rows; row++) {
+        const char *field = first_field(csv, row);
+        for (size_t c = 0; c < csv->columns; c++, field = next_field(field))
+            if (c != target && read_field(csv, row, c, field, x++, f))
+                return f->code;
+    }
+    return 0;
+}
+
+static int read_table(regression_data *out, const char *target_name, target_kind kind, failure *f)
+{
+    const csv_file *csv = &out->csv;
+    size_t target = target_name ? find_column(csv, target_name) : csv->columns - 1;
+    if (target == csv->columns)
+        return refuse_column(csv, target_name, f);
+    if (csv->columns < 2)
+        return fail(f, EX_DATAERR, "%s:1: column %s: found no other column, expected a target and at least one feature", csv->path, csv->name[0]);
+    out->rows = csv->rows;
+    out->columns = csv->columns - 1;
+    if (!(out->X = allocate(csv, out->columns, f)) || !(out->y = allocate(csv, 1, f)))
+        return f->code;
+    if (!(out->names = calloc(out->columns, sizeof *out->names)))
+        return fail(f, EX_SOFTWARE, "%s: no memory for %zu names", csv->path, out->columns);
+    for (size_t c = 0, i = 0; c < csv->columns; c++)
+        if (c != target)
+            out->names[i++] = csv->name[c];
+    return read_features(out, target, f) ? f->code : read_target(out, target, kind, f);
+}
+
+int read_regression(const char *path, const char *target, target_kind kind, regression_data *out, failure *f)
+{
+    *out = (regression_data){0};
+    if (open_csv(path, &out->csv, f))
+        return f->code;
+    int code = read_table(out, target, kind, f);
+    if (code)
+        free_regression(out);
+    return code;
+}
+
+void free_regression(regression_data *data)
+{
+    free(data->X);
+    free(data->y);
+    free(data->names);
+    close_csv(&data->csv);
+    *data = (regression_data){0};
+}
+
+/* ---- series -------------------------------------------------------------------------------------------------------------------- */
+static int read_pair(const csv_file *csv, series_data *out, failure *f)
+{
+    size_t t = find_column(csv, "t"), y = find_column(csv, "y");
+    for (size_t c = 0; c < csv->columns; c++)
+        if (c != t && c != y)
+            return fail(f, EX_DATAERR, "%s:1: column %s: found a column of this name, expected the columns t and y only", csv->path, csv->name[c]);
+    if (t == csv->columns || y == csv->columns)
+        return refuse_column(csv, t == csv->columns ? "t" : "y", f);
+    if (csv->rows > longest_series)
+        return fail(f, EX_DATAERR, "%s:%zu: found %zu rows, expected at most %zu", csv->path, csv->line[longest_series], csv->rows, longest_series);
+    out->n = csv->rows;
+    if (!(out->t = allocate(csv, 1, f)) || !(out->y = allocate(csv, 1, f)))
+        return f->code;
+    if (read_numbers(csv, t, out->t, f) || read_numbers(csv, y, out->y, f))
+        return f->code;
+    for (size_t i = 1; i < out->n; i++)
+        if (out->y[i] != out->y[0])
+            return 0;
+    return refuse_constant(csv, y, find_field(csv, 0, y), f);
+}
+
+int read_series(const char *path, series_data *out, failure *f)
+{
+    csv_file csv;
+    *out = (series_data){0};
+    if (open_csv(path, &csv, f))
+        return f->code;
+    int code = read_pair(&csv, out, f);
+    close_csv(&csv);
+    if (code)
+        free_series(out);
+    return code;
+}
+
+void free_series(series_data *data)
+{
+    free(data->t);
+    free(data->y);
+    *data = (series_data){0};
+}

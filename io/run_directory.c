@@ -1,0 +1,353 @@
+/* run_directory.c - the files of a run. Each of them is replaced as a whole; the checkpoint is
+ *     magic[8]  version  size of the JSON text  size of the state  (8 bytes each, in the machine's order)
+ *     JSON text  state  FNV-1a of all that comes before */
+#include "run_directory.h"
+#include "write.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+static const char *const run_files[] = {RUN_FILE, DRAWS_FILE, PARTICLES_FILE, TRACE_FILE, RESULT_FILE, CHECKPOINT_FILE};
+enum { RUN_FILES = sizeof run_files / sizeof *run_files };
+
+char *run_path(const char *dir, const char *file)
+{
+    size_t size = strlen(dir) + strlen(file) + 2;
+    char *path = malloc(size);
+    if (path)
+        snprintf(path, size, "%s/%s", dir, file);
+    return path;
+}
+
+static int no_memory(failure *f)
+{
+    return fail(f, EX_SOFTWARE, "no memory");
+}
+
+bool has_run_file(const char *dir, const char *file)
+{
+    char *path = run_path(dir, file);
+    bool there = path && !access(path, F_OK);
+    free(path);
+    return there;
+}
+
+/* ---- the directory ------------------------------------------------------------------------------------------------------------------ */
+/* A file that a run was writing when it was killed? */
+static bool is_partial(const char *name)
+{
+    for (size_t k = 0; k < RUN_FILES; k++) {
+        size_t length = strlen(run_files[k]);
+        if (!strncmp(name, run_files[k], length) && !strcmp(name + length, ".partial"))
+            return true;
+    }
+    return false;
+}
+
+/* Whether something lies in the directory. */
+static bool is_used(DIR *d)
+{
+    for (const struct dirent *e; (e = readdir(d));)
+        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && !is_partial(e->d_name))
+            return true;
+    return false;
+}
+
+int check_run_directory(const char *dir, bool overwrite, failure *f)
+{
+    DIR *d = opendir(dir);
+    if (!d && errno == ENOENT)
+        return *dir ? 0 : fail(f, EX_CANTCREAT, "--out is empty: expected the name of a directory");
+    if (!d)
+        return fail(f, EX_CANTCREAT, "cannot write to %s: %s", dir, strerror(errno));
+    bool used = is_used(d), run = has_run_file(dir, CHECKPOINT_FILE) || has_run_file(dir, RUN_FILE);
+    closedir(d);
+    if (used && !run)
+        return fail(f, EX_CANTCREAT, "%s is not empty and not the directory of a run: choose another --out", dir);
+    if (used && !overwrite)
+        return fail(f, EX_CANTCREAT, "%s holds a run already: --resume %s goes on with it, --overwrite replaces it", dir, dir);
+    if (access(dir, W_OK | X_OK))
+        return fail(f, EX_CANTCREAT, "cannot write to %s: %s", dir, strerror(errno));
+    return 0;
+}
+
+static void remove_files(const char *dir)
+{
+    for (size_t k = 0; k < RUN_FILES; k++) {
+        char *path = malloc(strlen(dir) + strlen(run_files[k]) + sizeof "/.partial");
+        if (!path)
+            return;
+        sprintf(path, "%s/%s", dir, run_files[k]);
+        unlink(path);
+        strcat(path, ".partial");
+        unlink(path);
+        free(path);
+    }
+}
+
+void remove_run(const char *dir, bool made)
+{
+    remove_files(dir);
+    if (made)
+        rmdir(dir);
+}
+
+int lock_run_directory(const char *dir, int *lock, failure *f)
+{
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return fail(f, errno == ENOENT || errno == ENOTDIR ? EX_NOINPUT : EX_CANTCREAT, "cannot open %s: %s", dir, strerror(errno));
+    if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) { /* other errors: a file system without locks */
+        close(fd);
+        return fail(f, EX_CANTCREAT, "another process is writing to %s", dir);
+    }
+    *lock = fd;
+    return 0;
+}
+
+int make_run_directory(const char *dir, bool overwrite, int *lock, bool *made, failure *f)
+{
+    *made = !mkdir(dir, 0777);
+    if (!*made && errno != EEXIST)
+        return fail(f, errno == ENOSPC || errno == EDQUOT ? EX_IOERR : EX_CANTCREAT, "cannot create %s: %s", dir, strerror(errno));
+    int code = lock_run_directory(dir, lock, f);
+    if (!code && !*made) {
+        code = check_run_directory(dir, overwrite, f); /* once more, now that nobody else can write to it */
+        if (!code)
+            remove_files(dir);
+    }
+    return code;
+}
+
+/* ---- checkpoint --------------------------------------------------------------------------------------------------------------------- */
+typedef struct {
+    char magic[8];
+    uint64_t version, text_size, state_size;
+} header;
+
+static const char magic[8] = "wvgdrun";
+enum { VERSION = 1 };
+static const uint64_t hash_start = 14695981039346656037u;
+
+static uint64_t hash_bytes(uint64_t h, const void *data, size_t size)
+{
+    const unsigned char *p = data;
+    for (size_t i = 0; i < size; i++)
+        h = (h ^ p[i]) * 1099511628211u;
+    return h;
+}
+
+int write_checkpoint(const char *dir, const char *file, const json_t *asked, const void *state, size_t size, failure *f)
+{
+    char *path = run_path(dir, file), *text = json_dumps(asked, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    whole_file w;
+    int code = path && text ? begin_file(&w, path, f) : no_memory(f);
+    if (!code) {
+        header h = {"", VERSION, strlen(text), size};
+        memcpy(h.magic, magic, sizeof magic);
+        uint64_t sum = hash_bytes(hash_bytes(hash_bytes(hash_start, &h, sizeof h), text, strlen(text)), state, size);
+        fwrite(&h, sizeof h, 1, w.stream);
+        fwrite(text, 1, strlen(text), w.stream);
+        fwrite(state, 1, size, w.stream);
+        fwrite(&sum, sizeof sum, 1, w.stream);
+        code = finish_file(&w, f);
+    }
+    free(text);
+    free(path);
+    return code;
+}
+
+/* A whole file in memory, of *size bytes and a 0 after them. */
+static int read_all(const char *path, char **bytes, size_t *size, failure *f)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat s;
+    if (fd < 0)
+        return fail(f, EX_NOINPUT, "cannot open %s: %s", path, strerror(errno));
+    if (fstat(fd, &s) || !S_ISREG(s.st_mode)) {
+        close(fd);
+        return fail(f, EX_NOINPUT, "%s is not a plain file", path);
+    }
+    size_t have = 0, room = (size_t)s.st_size;
+    char *b = malloc(room + 1);
+    ssize_t got = 1;
+    while (b && have < room && (got = read(fd, b + have, room - have)) > 0)
+        have += (size_t)got;
+    int error = errno;
+    close(fd);
+    if (!b)
+        return fail(f, EX_SOFTWARE, "no memory for the %zu bytes of %s", room, path);
+    if (got < 0) {
+        free(b);
+        return fail(f, EX_IOERR, "cannot read %s: %s", path, strerror(error));
+    }
+    b[have] = 0;
+    *bytes = b;
+    *size = have;
+    return 0;
+}
+
+/* Takes a checkpoint apart. */
+static int parse_checkpoint(const char *path, const char *bytes, size_t size, json_t **asked, void **state, size_t *state_size, failure *f)
+{
+    header h;
+    uint64_t sum;
+    if (size < sizeof h + sizeof sum)
+        return fail(f, EX_TEMPFAIL, "%s has %zu bytes: too short to be a checkpoint", path, size);
+    memcpy(&h, bytes, sizeof h);
+    memcpy(&sum, bytes + size - sizeof sum, sizeof sum);
+    size_t room = size - sizeof h - sizeof sum;
+    if (memcmp(h.magic, magic, sizeof magic) || h.version != VERSION)
+        return fail(f, EX_TEMPFAIL, "%s is not a checkpoint of this version of wvgd", path);
+    if (h.text_size > room || h.state_size != room - h.text_size)
+        return fail(f, EX_TEMPFAIL, "%s is damaged: %zu bytes, which is not what its beginning says", path, size);
+    if (sum != hash_bytes(hash_start, bytes, size - sizeof sum))
+        return fail(f, EX_TEMPFAIL, "%s is damaged: its checksum does not match", path);
+    json_t *json = json_loadb(bytes + sizeof h, (size_t)h.text_size, JSON_REJECT_DUPLICATES, NULL);
+    void *copy = malloc((size_t)h.state_size + 1);
+    if (!json_is_object(json) || !copy) {
+        json_decref(json);
+        free(copy);
+        return copy ? fail(f, EX_TEMPFAIL, "%s is damaged: what it says of the run is not JSON", path) : no_memory(f);
+    }
+    memcpy(copy, bytes + sizeof h + h.text_size, (size_t)h.state_size);
+    *asked = json;
+    *state = copy;
+    *state_size = (size_t)h.state_size;
+    return 0;
+}
+
+int read_checkpoint(const char *dir, const char *file, json_t **asked, void **state, size_t *size, failure *f)
+{
+    char *path = run_path(dir, file), *bytes = NULL;
+    size_t length = 0;
+    int code = path ? read_all(path, &bytes, &length, f) : no_memory(f);
+    if (!code)
+        code = parse_checkpoint(path, bytes, length, asked, state, size, f);
+    free(bytes);
+    free(path);
+    return code;
+}
+
+int hash_file(const char *path, uint64_t *hash, failure *f)
+{
+    FILE *stream = fopen(path, "rb");
+    if (!stream)
+        return fail(f, EX_NOINPUT, "cannot open %s: %s", path, strerror(errno));
+    char buffer[65536];
+    *hash = hash_start;
+    for (size_t n; (n = fread(buffer, 1, sizeof buffer, stream)) > 0;)
+        *hash = hash_bytes(*hash, buffer, n);
+    bool bad = ferror(stream) != 0;
+    int error = errno;
+    fclose(stream);
+    return bad ? fail(f, EX_NOINPUT, "cannot read %s: %s", path, strerror(error)) : 0;
+}
+
+/* ---- run.json ----------------------------------------------------------------------------------------------------------------------- */
+int write_run(const char *dir, const json_t *run, failure *f)
+{
+    char *path = run_path(dir, RUN_FILE), *text = json_dumps(run, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
+    whole_file w;
+    int code = path && text ? begin_file(&w, path, f) : no_memory(f);
+    if (!code) {
+        fputs(text, w.stream);
+        putc('\n', w.stream);
+        code = finish_file(&w, f);
+    }
+    free(text);
+    free(path);
+    return code;
+}
+
+int read_run(const char *dir, json_t **run, failure *f)
+{
+    char *path = run_path(dir, RUN_FILE), *bytes = NULL;
+    size_t size = 0;
+    json_error_t error;
+    if (path && access(path, F_OK) && has_run_file(dir, CHECKPOINT_FILE)) {
+        free(path);
+        return fail(f, EX_NOINPUT, "the run in %s has not ended yet: wvgd fit --resume %s goes on with it", dir, dir);
+    }
+    int code = path ? read_all(path, &bytes, &size, f) : no_memory(f);
+    if (!code) {
+        *run = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, &error);
+        if (!*run)
+            code = fail(f, EX_DATAERR, "%s, line %d, column %d: %s", path, error.line, error.column, error.text);
+        else if (!json_is_object(*run)) {
+            json_decref(*run);
+            *run = NULL;
+            code = fail(f, EX_DATAERR, "%s: expected an object", path);
+        }
+    }
+    free(bytes);
+    free(path);
+    return code;
+}
+
+/* ---- tables ------------------------------------------------------------------------------------------------------------------------- */
+/* Opens DIR/FILE. */
+static int begin_table(whole_file *w, const char *dir, const char *file, failure *f)
+{
+    char *path = run_path(dir, file);
+    int code = path ? begin_file(w, path, f) : no_memory(f);
+    free(path);
+    return code;
+}
+
+static void put_fields(FILE *stream, size_t n, const double *values)
+{
+    for (size_t i = 0; i < n; i++) {
+        putc(',', stream);
+        put_number(stream, values[i]);
+    }
+}
+
+int write_particles(const char *dir, const wvgd_results *r, const char *const *names, failure *f)
+{
+    whole_file w;
+    int code = begin_table(&w, dir, PARTICLES_FILE, f);
+    if (code)
+        return code;
+    fputs("particle,beta,beta_se,weight,log_Z,elbo,elbo_se,ess,pareto_k", w.stream);
+    for (size_t i = 0; i < r->D; i++) {
+        putc(',', w.stream);
+        put_name(w.stream, names[i]);
+    }
+    for (size_t j = 0; j < r->N; j++) {
+        const double values[] = {r->beta[j], r->beta_se[j], r->weight[j],   r->log_Z[j],
+                                 r->elbo[j], r->elbo_se[j], r->cell_ess[j], r->cell_pareto_k[j]};
+        fprintf(w.stream, "\n%zu", j + 1);
+        put_fields(w.stream, sizeof values / sizeof *values, values);
+        put_fields(w.stream, r->D, r->z + j * r->D);
+    }
+    putc('\n', w.stream);
+    return finish_file(&w, f);
+}
+
+int write_trace(const char *dir, size_t rows, size_t N, const wvgd_trace_row *row, const double *beta, failure *f)
+{
+    whole_file w;
+    int code = begin_table(&w, dir, TRACE_FILE, f);
+    if (code)
+        return code;
+    fputs("iteration,evaluations,seconds,pelbo,distortion,ess", w.stream);
+    for (size_t j = 0; j < N; j++)
+        fprintf(w.stream, ",beta_%zu", j + 1);
+    fputs(",pelbo_se,step\n", w.stream);
+    for (size_t k = 0; k < rows; k++) {
+        fprintf(w.stream, "%zu,%zu", row[k].iteration, row[k].evaluations);
+        const double middle[] = {row[k].seconds, row[k].pelbo, row[k].distortion, row[k].ess}, last[] = {row[k].pelbo_se, row[k].step};
+        put_fields(w.stream, 4, middle);
+        put_fields(w.stream, N, beta + k * N);
+        put_fields(w.stream, 2, last);
+        putc('\n', w.stream);
+    }
+    return finish_file(&w, f);
+}

@@ -1,0 +1,48 @@
+/* run_directory.h - the directory that a run lives in (docs/formats.md): its files, when it may be used, and the checkpoint.
+ * Functions return 0, or an exit code with *f filled. Everything that is read may have been written by anybody. */
+#ifndef WV_RUN_DIRECTORY_H
+#define WV_RUN_DIRECTORY_H
+#include "failure.h"
+#include "wvgd.h"
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define RUN_FILE "run.json"
+#define DRAWS_FILE "draws.csv"
+#define PARTICLES_FILE "particles.csv"
+#define TRACE_FILE "trace.csv"
+#define CHECKPOINT_FILE "checkpoint" /* the state to go on from */
+#define RESULT_FILE "result"         /* the closed state, where it is another one: of a run that ended before it had converged */
+
+/* DIR/FILE, to be freed; NULL without memory. */
+char *run_path(const char *dir, const char *file);
+
+/* May a new run be written here? EX_CANTCREAT if not: something else is there, or a run and not `overwrite`. */
+int check_run_directory(const char *dir, bool overwrite, failure *f);
+
+/* Makes the directory, or takes an existing one, and locks it against other processes as long as *lock (a descriptor) is open.
+ * `made` says whether it is new. With `overwrite` the files of an old run are removed. */
+int make_run_directory(const char *dir, bool overwrite, int *lock, bool *made, failure *f);
+int lock_run_directory(const char *dir, int *lock, failure *f);
+
+/* Removes the files of a run, and the directory if `made`. */
+void remove_run(const char *dir, bool made);
+
+/* A checkpoint: what was asked, as JSON, and the bytes of wvgd_save. */
+int write_checkpoint(const char *dir, const char *file, const json_t *asked, const void *state, size_t size, failure *f);
+int read_checkpoint(const char *dir, const char *file, json_t **asked, void **state, size_t *size, failure *f);
+bool has_run_file(const char *dir, const char *file);
+
+/* run.json. Reading checks that it is an object, no more. */
+int write_run(const char *dir, const json_t *run, failure *f);
+int read_run(const char *dir, json_t **run, failure *f);
+
+/* particles.csv and trace.csv. names: [D] of the coordinates. */
+int write_particles(const char *dir, const wvgd_results *r, const char *const *names, failure *f);
+int write_trace(const char *dir, size_t rows, size_t N, const wvgd_trace_row *row, const double *beta, failure *f);
+
+/* A number that changes with the content of a file: FNV-1a. */
+int hash_file(const char *path, uint64_t *hash, failure *f);
+#endif

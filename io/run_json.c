@@ -1,0 +1,308 @@
+/* run_json.c - results as JSON, with what follows from them: the verdict, the number of modes that may have been missed, and the moments and
+ * quantiles of each shown quantity from weighted draws.
+ *     expected unseen modes  W (n - 1) / (n - W - 2) - W   for W modes found by n starts
+ *     ESS of a mean          variance / mcse^2 */
+#include "run_json.h"
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+json_t *json_number(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+json_t *json_text(const char *text)
+{
+    json_t *json = json_string(text);
+    if (json)
+        return json;
+    size_t length = strlen(text), n = 0;
+    char *utf8 = malloc(2 * length + 1);
+    if (!utf8)
+        return NULL;
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)text[i];
+        if (c >= 0x80)
+            utf8[n++] = (char)(0xc0 | (c >> 6));
+        utf8[n++] = (char)(c >= 0x80 ? 0x80 | (c & 0x3f) : c);
+    }
+    json = json_stringn(utf8, n);
+    free(utf8);
+    return json;
+}
+
+static json_t *numbers(size_t n, const double *x)
+{
+    json_t *a = json_array();
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(a, json_number(x[i]));
+    return a;
+}
+
+static json_t *rows(size_t n, size_t columns, const double *x)
+{
+    json_t *a = json_array();
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(a, numbers(columns, x + i * columns));
+    return a;
+}
+
+static json_t *texts(size_t n, const char *const *text)
+{
+    json_t *a = json_array();
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(a, json_text(text[i]));
+    return a;
+}
+
+static json_t *estimate(wvgd_estimate e)
+{
+    json_t *o = json_object();
+    json_object_set_new(o, "value", json_number(e.value));
+    json_object_set_new(o, "se", json_number(e.se));
+    return o;
+}
+
+static void set_count(json_t *o, const char *key, size_t count)
+{
+    json_object_set_new(o, key, json_integer((json_int_t)count));
+}
+
+/* ---- verdict ------------------------------------------------------------------------------------------------------------------------ */
+static double expected_unseen(const wvgd_results *r)
+{
+    double W = (double)r->modes, n = (double)r->starts;
+    return n > W + 2 && W > 0 ? W * (n - 1) / (n - W - 2) - W : NAN;
+}
+
+__attribute__((format(printf, 2, 3))) static void say(json_t *list, const char *format, ...)
+{
+    char text[400];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    json_array_append_new(list, json_text(text));
+}
+
+/* What speaks against the result, each with a remedy. */
+static void reasons_against(json_t *list, const wvgd_results *r)
+{
+    if (r->stop != WVGD_CONVERGED)
+        say(list, "the run has not converged (%s): go on with --resume, and raise --max-iter or --max-seconds if they ended it",
+            wvgd_stop_name(r->stop));
+    if (!(r->evidence.se < 0.05))
+        say(list, "the standard error %.3g of the log evidence is not below 0.05: try more --particles, or --family full", r->evidence.se);
+    if (r->pareto_k > r->pareto_k_limit)
+        say(list, "Pareto k-hat %.2f is above %.2f, tails are not covered: try more --particles, or --family full", r->pareto_k, r->pareto_k_limit);
+    if (r->hit_once)
+        say(list, "%zu of %zu modes %s found by one ascent only, so others may have been missed: try another --seed, or a larger --init-scale",
+            r->hit_once, r->modes, r->hit_once > 1 ? "were" : "was");
+    if (r->bad_points * 100 > r->evaluations)
+        say(list, "%zu of %zu points had no number for a density: check the model there", r->bad_points, r->evaluations);
+}
+
+/* Why nothing speaks against it, which is less than a proof. */
+static void no_reason_against(json_t *list, const wvgd_results *r)
+{
+    say(list, "no evidence against: converged, and the log evidence has a standard error of %.3g (below 0.05)", r->evidence.se);
+    if (r->starts)
+        say(list, "no evidence of missed modes: %zu ascents found %zu mode%s, none of them only once; %.2g more expected unseen", r->starts, r->modes,
+            r->modes > 1 ? "s" : "", expected_unseen(r));
+    else
+        say(list, "modes were not searched for: one that no particle came near would leave no trace (--init explore searches)");
+}
+
+static json_t *verdict(const wvgd_results *r)
+{
+    json_t *o = json_object(), *list = json_array();
+    reasons_against(list, r);
+    bool reliable = json_array_size(list) == 0;
+    if (reliable)
+        no_reason_against(list, r);
+    json_object_set_new(o, "reliable", json_boolean(reliable));
+    json_object_set_new(o, "reasons", list);
+    return o;
+}
+
+/* ---- parts -------------------------------------------------------------------------------------------------------------------------- */
+static json_t *seconds(const wvgd_results *r)
+{
+    json_t *o = json_object();
+    json_object_set_new(o, "total", json_number(r->seconds));
+    json_object_set_new(o, "model", json_number(r->model_seconds));
+    json_object_set_new(o, "engine", json_number(r->seconds - r->model_seconds));
+    return o;
+}
+
+static json_t *evidence(const wvgd_results *r)
+{
+    json_t *o = json_object();
+    json_object_set_new(o, "pelbo", estimate(r->pelbo));
+    json_object_set_new(o, "pelbo_beta", estimate(r->pelbo_beta));
+    json_object_set_new(o, "importance", estimate(r->evidence));
+    return o;
+}
+
+static json_t *diagnostics(const wvgd_results *r)
+{
+    json_t *o = json_object();
+    json_object_set_new(o, "ess", json_number(r->ess));
+    set_count(o, "closing_draws", r->closing_draws);
+    json_object_set_new(o, "pareto_k", json_number(r->pareto_k));
+    json_object_set_new(o, "pareto_k_limit", json_number(r->pareto_k_limit));
+    json_object_set_new(o, "meanfield_gap", json_number(r->meanfield_gap));
+    json_object_set_new(o, "warnings", texts(r->warnings, r->warning));
+    return o;
+}
+
+static json_t *modes(const wvgd_results *r)
+{
+    json_t *o = json_object();
+    set_count(o, "starts", r->starts);
+    set_count(o, "found", r->modes);
+    set_count(o, "hit_once", r->hit_once);
+    json_object_set_new(o, "expected_unseen", json_number(expected_unseen(r)));
+    return o;
+}
+
+/* mu and sd, or a Cholesky factor, of component j. */
+static void set_shape(json_t *o, const wvgd_results *r, size_t j)
+{
+    size_t D = r->D;
+    json_object_set_new(o, "mu", numbers(D, r->mu + j * D));
+    if (r->chol)
+        json_object_set_new(o, "chol", rows(D, D, r->chol + j * D * D));
+    else
+        json_object_set_new(o, "sd", numbers(D, r->sd + j * D));
+}
+
+static json_t *component(const wvgd_results *r, size_t j)
+{
+    json_t *o = json_object();
+    json_object_set_new(o, "weight", json_number(r->weight[j]));
+    set_shape(o, r, j);
+    return o;
+}
+
+static json_t *particle(const wvgd_results *r, size_t j)
+{
+    json_t *o = json_object();
+    json_object_set_new(o, "z", numbers(r->D, r->z + j * r->D));
+    const struct {
+        const char *key;
+        const double *value; /* [N] */
+    } columns[] = {{"beta", r->beta}, {"beta_se", r->beta_se}, {"weight", r->weight}, {"log_Z", r->log_Z},
+                   {"elbo", r->elbo}, {"elbo_se", r->elbo_se}, {"ess", r->cell_ess},  {"pareto_k", r->cell_pareto_k}};
+    for (size_t c = 0; c < sizeof columns / sizeof *columns; c++)
+        json_object_set_new(o, columns[c].key, json_number(columns[c].value[j]));
+    set_shape(o, r, j);
+    return o;
+}
+
+static json_t *each(const wvgd_results *r, json_t *(*make)(const wvgd_results *, size_t))
+{
+    json_t *a = json_array();
+    for (size_t j = 0; j < r->N; j++)
+        json_array_append_new(a, make(r, j));
+    return a;
+}
+
+/* ---- posterior of shown quantities -------------------------------------------------------------------------------------------------- */
+typedef struct {
+    double value, weight;
+} weighted;
+
+static int by_value(const void *a, const void *b)
+{
+    double x = ((const weighted *)a)->value, y = ((const weighted *)b)->value;
+    return (x > y) - (x < y);
+}
+
+typedef struct {
+    double mean, sd, mcse, ess;
+    double quantile[3]; /* 5, 50, 95 % */
+} column_summary;
+
+/* Of n weighted values, which are sorted on the way. */
+static column_summary summarise(size_t n, weighted *x)
+{
+    static const double level[3] = {0.05, 0.5, 0.95};
+    column_summary s = {0, 0, 0, 0, {NAN, NAN, NAN}};
+    double variance = 0, error = 0, sum = 0;
+    for (size_t i = 0; i < n; i++)
+        s.mean += x[i].weight * x[i].value;
+    for (size_t i = 0; i < n; i++) {
+        double d = x[i].value - s.mean, e = x[i].weight * d;
+        variance += x[i].weight * d * d;
+        error += e * e;
+    }
+    s.sd = sqrt(variance);
+    s.mcse = sqrt(error);
+    s.ess = variance / error;
+    qsort(x, n, sizeof *x, by_value);
+    for (size_t i = 0, k = 0; i < n && k < 3; i++)
+        for (sum += x[i].weight; k < 3 && (sum >= level[k] || i + 1 == n); k++)
+            s.quantile[k] = x[i].value;
+    return s;
+}
+
+static json_t *posterior(const shown_draws *d)
+{
+    static const char *const keys[] = {"mean", "sd", "mcse", "ess", "q5", "q50", "q95"};
+    enum { KEYS = sizeof keys / sizeof *keys };
+    json_t *o = json_object(), *list[KEYS];
+    weighted *x = calloc(d->n + 1, sizeof *x);
+    if (!x) {
+        json_decref(o);
+        return NULL;
+    }
+    for (size_t k = 0; k < KEYS; k++)
+        list[k] = json_array();
+    for (size_t c = 0; c < d->columns; c++) {
+        size_t n = 0;
+        for (size_t i = 0; i < d->n; i++)
+            if (d->weight[i] > 0)
+                x[n++] = (weighted){d->value[i * d->columns + c], d->weight[i]};
+        column_summary s = summarise(n, x);
+        const double values[KEYS] = {s.mean, s.sd, s.mcse, s.ess, s.quantile[0], s.quantile[1], s.quantile[2]};
+        for (size_t k = 0; k < KEYS; k++)
+            json_array_append_new(list[k], json_number(values[k]));
+    }
+    json_object_set_new(o, "names", texts(d->columns, d->names));
+    for (size_t k = 0; k < KEYS; k++)
+        json_object_set_new(o, keys[k], list[k]);
+    free(x);
+    return o;
+}
+
+json_t *run_json(const json_t *asked, const wvgd_results *r, const shown_draws *draws)
+{
+    static const char *const first[] = {"version", "command", "model", "options"};
+    json_t *o = json_object(), *shown = posterior(draws);
+    if (!o || !shown) {
+        json_decref(o);
+        json_decref(shown);
+        return NULL;
+    }
+    for (size_t k = 0; k < sizeof first / sizeof *first; k++)
+        json_object_set(o, first[k], json_object_get(asked, first[k]));
+    json_object_set_new(o, "stop", json_string(wvgd_stop_name(r->stop)));
+    set_count(o, "iterations", r->iterations);
+    set_count(o, "evaluations", r->evaluations);
+    set_count(o, "bad_points", r->bad_points);
+    set_count(o, "zero_points", r->zero_points);
+    json_object_set_new(o, "seconds", seconds(r));
+    json_object_set_new(o, "evidence", evidence(r));
+    json_object_set_new(o, "distortion", estimate(r->distortion));
+    json_object_set_new(o, "diagnostics", diagnostics(r));
+    json_object_set_new(o, "verdict", verdict(r));
+    json_object_set_new(o, "modes", modes(r));
+    json_object_set_new(o, "components", each(r, component));
+    json_object_set_new(o, "particles", each(r, particle));
+    json_object_set_new(o, "posterior", shown);
+    return o;
+}

@@ -1,0 +1,23 @@
+/* run_json.h - what a fit has found, as the JSON object of run.json (docs/formats.md). */
+#ifndef WV_RUN_JSON_H
+#define WV_RUN_JSON_H
+#include "wvgd.h"
+#include <jansson.h>
+
+/* Weighted draws of the quantities that are shown to users. */
+typedef struct {
+    size_t n, columns;
+    const char *const *names; /* [columns] */
+    const double *value;      /* [n][columns] */
+    const double *weight;     /* [n] sum to 1 */
+} shown_draws;
+
+/* A number; null where JSON has none (NaN, infinities). */
+json_t *json_number(double value);
+
+/* A string from text in UTF-8, or else in Latin 1. */
+json_t *json_text(const char *text);
+
+/* The object of run.json, but for `version, command, model, options`, which come from *asked: they are put first. NULL without memory. */
+json_t *run_json(const json_t *asked, const wvgd_results *r, const shown_draws *draws);
+#endif

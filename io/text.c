@@ -1,0 +1,278 @@
+/* text.c - reading files, numbers and names, and showing them in messages. */
+#include "text.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <locale.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+/* ---- files --------------------------------------------------------------------------------------------------------------------- */
+static const size_t largest_file = (size_t)1 << 32;
+
+static size_t line_of(const char *text, const char *at)
+{
+    size_t line = 1;
+    for (; text < at; text++)
+        line += *text == '\n';
+    return line;
+}
+
+/* Makes room for at least one more byte and the final NUL. */
+static int grow(char **text, size_t *room, const char *path, failure *f)
+{
+    size_t wanted = *room ? 2 * *room : 1 << 16;
+    if (*room >= largest_file)
+        return fail(f, EX_DATAERR, "%s: found more than %zu bytes, expected a smaller file", path, largest_file);
+    char *larger = realloc(*text, wanted);
+    if (!larger)
+        return fail(f, EX_SOFTWARE, "%s: no memory for more than %zu bytes", path, *room);
+    *text = larger;
+    *room = wanted;
+    return 0;
+}
+
+static int read_all(int fd, const char *path, char **text, size_t *size, failure *f)
+{
+    size_t room = 0;
+    *text = NULL;
+    *size = 0;
+    for (;;) {
+        if (*size + 1 >= room && grow(text, &room, path, f))
+            return f->code;
+        ssize_t got = read(fd, *text + *size, room - *size - 1);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return fail(f, EX_IOERR, "cannot read %s: %s", path, strerror(errno));
+        if (got == 0)
+            break;
+        const char *nul = memchr(*text + *size, 0, (size_t)got);
+        if (nul)
+            return fail(f, EX_DATAERR, "%s:%zu: found a NUL byte, expected UTF-8 text (not UTF-16, not a binary file)", path,
+                        line_of(*text, nul));
+        *size += (size_t)got;
+    }
+    (*text)[*size] = '\0';
+    return 0;
+}
+
+int read_text(const char *path, char **text, size_t *size, failure *f)
+{
+    struct stat about;
+    *text = NULL;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return fail(f, EX_NOINPUT, "cannot open %s: %s", path, strerror(errno));
+    int code;
+    if (fstat(fd, &about) == 0 && S_ISDIR(about.st_mode))
+        code = fail(f, EX_NOINPUT, "cannot read %s: found a directory, expected a file", path);
+    else
+        code = read_all(fd, path, text, size, f);
+    close(fd);
+    if (code) {
+        free(*text);
+        *text = NULL;
+    } else if (strncmp(*text, "\xEF\xBB\xBF", 3) == 0) {
+        memmove(*text, *text + 3, *size - 2);
+        *size -= 3;
+    }
+    return code;
+}
+
+/* ---- numbers ------------------------------------------------------------------------------------------------------------------- */
+bool is_missing(const char *s)
+{
+    static const char *const marks[] = {"", "NA", "N/A", "#N/A", "NaN", "null", "nil", "none", "missing", "?", "."};
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        if (strcasecmp(s, marks[i]) == 0)
+            return true;
+    return false;
+}
+
+static const char *skip_digits(const char *s, size_t *count)
+{
+    for (; *s >= '0' && *s <= '9'; s++)
+        ++*count;
+    return s;
+}
+
+static const char *skip_blanks(const char *s)
+{
+    return s + strspn(s, " \t");
+}
+
+/* The end of [+-] digits [. digits] [e [+-] digits], or NULL. */
+static const char *skip_number(const char *s)
+{
+    size_t digits = 0, exponent = 0;
+    s = skip_digits(s + (*s == '+' || *s == '-'), &digits);
+    if (*s == '.')
+        s = skip_digits(s + 1, &digits);
+    if (digits && (*s == 'e' || *s == 'E')) {
+        s++;
+        s = skip_digits(s + (*s == '+' || *s == '-'), &exponent);
+        if (!exponent)
+            return NULL;
+    }
+    return digits ? s : NULL;
+}
+
+/* strtod with a decimal point whatever the locale of the program. */
+static double convert(const char *s)
+{
+    locale_t plain = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
+    locale_t before = plain ? uselocale(plain) : (locale_t)0;
+    double value = strtod(s, NULL);
+    if (plain) {
+        uselocale(before);
+        freelocale(plain);
+    }
+    return value;
+}
+
+static const char *explain_number(const char *s)
+{
+    const char *unsign = s + (*s == '+' || *s == '-');
+    if (strncasecmp(unsign, "inf", 3) == 0)
+        return "a finite number";
+    if (is_missing(unsign))
+        return "a number (missing values are not supported)";
+    if (strncasecmp(unsign, "0x", 2) == 0)
+        return "a decimal number";
+    size_t digits = 0;
+    if (*skip_digits(unsign, &digits) == ',' && digits)
+        return "a number with a decimal point and no other separator";
+    return "a number";
+}
+
+const char *read_number(const char *s, double *value)
+{
+    s = skip_blanks(s);
+    const char *end = skip_number(s);
+    if (!end || *skip_blanks(end))
+        return explain_number(s);
+    *value = convert(s);
+    return isfinite(*value) ? NULL : "a number between -1.8e308 and 1.8e308";
+}
+
+/* ---- names --------------------------------------------------------------------------------------------------------------------- */
+static bool is_utf8(const char *s, size_t length)
+{
+    json_t *checked = json_stringn(s, length);
+    json_decref(checked);
+    return checked != NULL;
+}
+
+/* One character of s as it is to be shown, and how many bytes of s it takes. */
+static size_t show_character(const char *s, char out[5])
+{
+    unsigned char c = (unsigned char)*s;
+    size_t length = c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
+    if (c < ' ' || c == 127 || strnlen(s, length) < length || !is_utf8(s, length)) {
+        snprintf(out, 5, "\\x%02X", c);
+        return 1;
+    }
+    snprintf(out, 5, "%.*s", (int)length, s);
+    return length;
+}
+
+const char *quote(const char *s, char out[QUOTED])
+{
+    size_t at = (size_t)snprintf(out, QUOTED, "\"");
+    char shown[5];
+    while (*s && at < QUOTED - 10) { /* room for one more character, the quote, the dots and the NUL */
+        s += show_character(s, shown);
+        at += (size_t)snprintf(out + at, QUOTED - at, "%s", shown);
+    }
+    snprintf(out + at, QUOTED - at, *s ? "\"..." : "\"");
+    return out;
+}
+
+const char *name_problem(const char *name)
+{
+    size_t length = strlen(name);
+    if (length == 0)
+        return "a name";
+    if (length > 255)
+        return "a name of at most 255 bytes";
+    if (!is_utf8(name, length))
+        return "a name in UTF-8";
+    for (; *name; name++)
+        if ((unsigned char)*name < ' ' || *name == 127)
+            return "a name without control characters";
+    return NULL;
+}
+
+typedef struct {
+    const char *name;
+    size_t at;
+} place;
+
+static int compare_places(const void *a, const void *b)
+{
+    const place *x = a, *y = b;
+    int order = strcmp(x->name, y->name);
+    return order ? order : (x->at > y->at) - (x->at < y->at);
+}
+
+size_t find_repeated(size_t n, const char *const *names)
+{
+    place *sorted = calloc(n ? n : 1, sizeof *sorted);
+    if (!sorted)
+        return n + 1;
+    for (size_t i = 0; i < n; i++)
+        sorted[i] = (place){names[i], i};
+    qsort(sorted, n, sizeof *sorted, compare_places);
+    size_t found = n;
+    for (size_t i = 1; i < n; i++)
+        if (strcmp(sorted[i - 1].name, sorted[i].name) == 0 && sorted[i].at < found)
+            found = sorted[i].at;
+    free(sorted);
+    return found;
+}
+
+/* Insertions, deletions and replacements that turn a into b (Levenshtein), for words of fewer than 64 letters. */
+static size_t count_edits(const char *a, const char *b)
+{
+    size_t row[64], m = strlen(a), n = strlen(b);
+    if (m >= 64 || n >= 64)
+        return SIZE_MAX;
+    for (size_t j = 0; j <= n; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= m; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= n; j++) {
+            size_t edits = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            if (row[j] + 1 < edits)
+                edits = row[j] + 1;
+            if (row[j - 1] + 1 < edits)
+                edits = row[j - 1] + 1;
+            row[j] = edits;
+        }
+    }
+    return row[n];
+}
+
+const char *find_nearest(const char *s, const char *const *words)
+{
+    const char *nearest = NULL;
+    size_t least = strlen(s) / 2 + 1;
+    for (; *words; words++) {
+        size_t edits = count_edits(s, *words);
+        if (edits <= least && edits < strlen(*words) && (!nearest || edits < least)) {
+            nearest = *words;
+            least = edits;
+        }
+    }
+    return nearest;
+}

@@ -1,0 +1,30 @@
+/* text.h - text that comes from outside: whole files, numbers, names, and how to show any of it in a message. */
+#ifndef WV_TEXT_H
+#define WV_TEXT_H
+#include "failure.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Reads a file whole: text[size] and a NUL after it; free() it. A byte order mark at the start is dropped; a NUL byte is refused. Returns 0 or an exit code. */
+int read_text(const char *path, char **text, size_t *size, failure *f);
+
+/* The decimal number in s, blanks around it allowed; the locale does not matter. Returns NULL, or what was expected: "a finite number" ... Hexadecimal
+ * numbers, nan, inf and numbers too large for a double are refused; one too small is 0. */
+const char *read_number(const char *s, double *value);
+
+/* The field is empty, or a usual mark of a missing value: NA, NaN, null, ? ... */
+bool is_missing(const char *s);
+
+/* s in quotes for a message: control characters and bytes that are not UTF-8 as \xNN, cut when long. Returns out. */
+enum { QUOTED = 64 };
+const char *quote(const char *s, char out[QUOTED]);
+
+/* A name of a column or parameter must not be empty, must be UTF-8 without control characters, and at most 255 bytes. Returns NULL or the rule it breaks. */
+const char *name_problem(const char *name);
+
+/* Index of a name that an earlier one equals, or n. Without memory: n + 1. */
+size_t find_repeated(size_t n, const char *const *names);
+
+/* The word of a NULL-terminated list that differs from s in the fewest letters, or NULL if none is near. */
+const char *find_nearest(const char *s, const char *const *words);
+#endif

@@ -1,0 +1,53 @@
+/* density.c - terms that the log densities of several models share. */
+#include "density.h"
+#include "lanes.h"
+#include <math.h>
+
+double wv_density_weights(size_t n, const double *w, double sd, double *grad)
+{
+    double squares = 0.0, inverse = 1.0 / sd;
+    for (size_t i = 0; i < n; i++) {
+        double u = w[i] * inverse;
+        squares += u * u;
+        if (grad)
+            grad[i] = -u * inverse;
+    }
+    return -0.5 * squares - (double)n * (log(sd) + 0.5 * WV_LOG_2PI);
+}
+
+/* log Bernoulli = y f - softplus(f) with softplus(f) = max(f, 0) + log(1 + t), t = exp(-|f|) <= 1: a product of up to 512 factors 1 + t stays
+ * below 2^512, so one logarithm does for all. Lanes past the end have y = 1 and a large f: they add 0. */
+double wv_density_bernoulli(size_t n, const double *y, double *f)
+{
+    const wv_lanes zero = {0}, one = zero + 1.0;
+    wv_lanes sum = zero, product = one;
+    for (size_t i = 0; i < n; i += WV_LANES) {
+        wv_lanes fi = wv_lanes_load(f + i, n - i, 700.0), yi = wv_lanes_load(y + i, n - i, 1.0);
+        wv_lanes t = wv_lanes_exp_minus(wv_lanes_abs(fi)), total = 1.0 + t;
+        wv_mask positive = fi > zero;
+        sum += yi * fi - wv_lanes_select(positive, fi, zero);
+        product *= total;
+        wv_lanes_store(f + i, n - i, yi - wv_lanes_select(positive, one, t) / total);
+    }
+    return sum[0] + sum[1] - log(product[0] * product[1]);
+}
+
+/* -log(pi cosh u) = log(2/pi) - |u| - log(1 + exp(-2 |u|)) */
+double wv_density_noise(size_t n, double squares, double log_sigma, double scale, double *slope)
+{
+    const double log_2_over_pi = -0.45158270528945486;
+    double rows = (double)n, u = log_sigma - log(scale), chi2 = squares * exp(-2.0 * log_sigma);
+    *slope = chi2 - rows - tanh(u);
+    return -0.5 * chi2 - rows * (log_sigma + 0.5 * WV_LOG_2PI) + log_2_over_pi - fabs(u) - log1p(exp(-2.0 * fabs(u)));
+}
+
+void wv_density_reject(size_t n, size_t D, double *log_p, double *grad)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (isfinite(log_p[i]))
+            continue;
+        log_p[i] = -INFINITY;
+        for (size_t d = 0; grad && d < D; d++)
+            grad[i * D + d] = 0.0;
+    }
+}

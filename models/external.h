@@ -1,0 +1,42 @@
+/* external.h - models in shared objects: our own interface, and BridgeStan's. Objects stay loaded until the program ends, since they may have left threads
+ * and thread-local data behind. */
+#ifndef WV_EXTERNAL_H
+#define WV_EXTERNAL_H
+#include "wvgd_model.h"
+
+/* What an object of our own interface exports under the name wvgd_model_open: fills *model and returns 0, or writes a message to error[error_size] and
+ * returns another value. config is text that the user has given, valid during the call, or NULL. */
+typedef int wvgd_model_open_function(wvgd_model *model, const char *config, char *error, size_t error_size);
+
+typedef enum {
+    WV_EXTERNAL_OK,
+    WV_EXTERNAL_REFUSED, /* this object, or this configuration, cannot be used; error says why */
+    WV_EXTERNAL_BROKEN   /* the object does not keep to its interface, or there is no memory; error says why */
+} wv_external_status;
+
+typedef enum { WV_OBJECT_UNKNOWN, WV_OBJECT_PLUGIN, WV_OBJECT_BRIDGESTAN } wv_object_kind;
+
+/* Loads an object. path has a '/' in it. Returns a handle for the functions below, or NULL with the reason in error. */
+void *wv_object_load(const char *path, wv_object_kind *kind, char *error, size_t error_size);
+
+/* Fills *model; wvgd_model_close frees it. */
+wv_external_status wv_model_plugin(wvgd_model *model, void *object, const char *config, char *error, size_t error_size);
+
+/* A Stan model. Its log density is that of the unconstrained parameters, with Jacobian and constants. A point where the Stan program throws, or where value
+ * or gradient are not finite, has density zero and counts as failed; the first message is kept. Unless the object was built with
+ * STAN_THREADS=true the model is not thread safe, and all calls must come from the thread that loaded the object. */
+typedef struct wv_bridgestan wv_bridgestan;
+
+/* data: JSON text, or NULL. seed: of transformed data and generated quantities. *model lives as long as *stan: wv_bridgestan_close frees both. */
+wv_external_status wv_bridgestan_open(wv_bridgestan **stan, wvgd_model *model, void *object, const char *data, unsigned seed, char *error,
+                                      size_t error_size);
+void wv_bridgestan_close(wv_bridgestan *stan); /* accepts NULL */
+
+/* Constrained parameters, transformed parameters and generated quantities: their names, and their values[count] at an unconstrained z[dim]. constrain takes a
+ * wv_bridgestan; it returns 0, or -1 with values NAN when the Stan program has thrown: a failed point. Not to be called from two threads at once. */
+size_t wv_bridgestan_names(const wv_bridgestan *stan, const char *const **names);
+int wv_bridgestan_constrain(void *stan, const double *z, double *values);
+
+/* Points failed so far, and the first message or NULL. Not while a batch is being evaluated. */
+size_t wv_bridgestan_failures(const wv_bridgestan *stan, const char **message);
+#endif

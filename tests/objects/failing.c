@@ -1,0 +1,39 @@
+/* failing.c - models that fail, after the configuration: "zero" has density zero everywhere, "third" fails with code 7 in its third call,
+ * "gradient" is a standard normal whose gradient has the wrong sign in its second coordinate. */
+#include "wvgd_model.h"
+#include <math.h>
+#include <string.h>
+
+int wvgd_model_open(wvgd_model *model, const char *config, char *error, size_t error_size);
+
+typedef struct {
+    char config[16];
+    int calls;
+} failing;
+
+static int log_density(void *self, size_t n, const double *z, double *log_p, double *grad)
+{
+    failing *m = self;
+    if (!strcmp(m->config, "third") && ++m->calls == 3)
+        return 7;
+    for (size_t i = 0; i < n; i++) {
+        log_p[i] = !strcmp(m->config, "zero") ? -INFINITY : -(z[2 * i] * z[2 * i] + z[2 * i + 1] * z[2 * i + 1]) / 2;
+        if (grad) {
+            grad[2 * i] = -z[2 * i];
+            grad[2 * i + 1] = !strcmp(m->config, "gradient") ? z[2 * i + 1] : -z[2 * i + 1];
+        }
+    }
+    return 0;
+}
+
+int wvgd_model_open(wvgd_model *model, const char *config, char *error, size_t error_size)
+{
+    static failing m;
+    (void)error;
+    (void)error_size;
+    memset(&m, 0, sizeof m);
+    if (config)
+        strncpy(m.config, config, sizeof m.config - 1);
+    *model = (wvgd_model){.name = "failing", .dim = 2, .log_density = log_density, .self = &m, .has_gradient = true};
+    return 0;
+}

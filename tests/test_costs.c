@@ -1,0 +1,256 @@
+/* test_costs.c - where particles come to rest: for every cost they are stationary points of the transport cost E min_j c(z_j, z), and one particle is
+ * the point of least mean cost: mean, median, or what lies between.
+ *
+ * On the closing draws x_i with weights w_i the gradient in z_j, per unit of mass, is g = sum_cell w grad_1 c(z_j, x) / sum_cell w, with standard error
+ * s = sqrt(sum_cell w^2 (grad - g)^2) / sum_cell w. The particle rests on other draws, some ten thousand as well: its own error is of the same
+ * size, so g has standard error about sqrt(2) s; with up to 50 comparisons a test, four of these, 5.7 s. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/near.h"
+#include "support/targets.h"
+#include "wvgd.h"
+
+enum { D = 2, N = 4 };
+static const double METRIC[D * D] = {2.0, 0.8, 0.8, 1.0};
+static const double WITHIN = 5.7;
+
+static wvgd_model MODEL; /* three skewed heaps of unequal scale */
+
+static int set_up(void **state) {
+    (void)state;
+    const double weight[] = {0.5, 0.3, 0.2}, mean[] = {-1, 0, 2, 1, 1, -2}, cov[] = {1, 0.4, 0.4, 0.6, 0.5, -0.1, -0.1, 0.3, 0.2, 0, 0, 0.9};
+    return target_mixture(&MODEL, D, 3, weight, mean, cov);
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    wvgd_model_close(&MODEL);
+    return 0;
+}
+
+/* sum_i sqrt(1 + (a_i - b_i)^2) - 1, skewed a little by a weight on the second coordinate */
+static double smooth_cost(void *self, size_t dim, const double *a, const double *b, double *grad_a) {
+    const double *heavy = self;
+    double sum = 0;
+    for (size_t i = 0; i < dim; i++) {
+        double d = a[i] - b[i], w = i == 1 ? *heavy : 1, r = sqrt(1 + d * d);
+        sum += w * (r - 1);
+        if (grad_a) grad_a[i] = w * d / r;
+    }
+    return sum;
+}
+static double HEAVY = 3;
+
+/* ---- costs by name, as written down --------------------------------------------------------------------------------------------------------- */
+typedef struct {
+    const char *name;
+    wvgd_cost cost;
+    double power;
+    bool metric;
+} row;
+
+static const row ROWS[] = {{"sqeuclid", WVGD_SQEUCLID, 0, false}, {"l1", WVGD_L1, 1, false},
+                           {"lp 1.5", WVGD_LP, 1.5, false},       {"lp 2", WVGD_LP, 2, false},
+                           {"lp 4", WVGD_LP, 4, false},           {"callback", WVGD_CALLBACK, 0, false},
+                           {"mahalanobis, metric given", WVGD_MAHALANOBIS, 0, true}, {"own", WVGD_OWN, 0, false}};
+enum { COSTS = sizeof ROWS / sizeof *ROWS };
+
+static wvgd_options options_of(const row *c, size_t particles, uint64_t seed) {
+    wvgd_options o;
+    wvgd_options_init(&o);
+    o.particles = particles;
+    o.cost = c->cost;
+    o.seed = seed;
+    if (c->cost == WVGD_LP) o.power = c->power;
+    if (c->metric) o.metric = METRIC;
+    o.cost_function = smooth_cost;
+    o.cost_self = &HEAVY;
+    return o;
+}
+
+/* grad_1 c(z, x), up to a linear map that depends on the cell alone (which does not move its zero). */
+static void gradient_of(const row *c, const double *z, const double *x, double *g) {
+    if (c->cost == WVGD_CALLBACK) {
+        smooth_cost(&HEAVY, D, z, x, g);
+        return;
+    }
+    for (size_t i = 0; i < D; i++) {
+        double d = z[i] - x[i];
+        g[i] = c->cost == WVGD_L1 ? (d > 0) - (d < 0) : c->cost == WVGD_LP ? copysign(pow(fabs(d), c->power - 1), d) : d;
+    }
+}
+
+static wvgd_fit *fit_of(const row *c, size_t particles, uint64_t seed) {
+    wvgd_options o = options_of(c, particles, seed);
+    wvgd_error error;
+    wvgd_fit *fit = wvgd_new(&MODEL, &o, NULL, &error);
+    if (!fit || wvgd_run(fit, NULL, NULL, &error) != WVGD_OK) fail_msg("%s: %s", c->name, error.text);
+    return fit;
+}
+
+/* The largest |g| / s over coordinates of all particles. */
+static double worst_pull(const wvgd_fit *fit, const row *c) {
+    wvgd_results r;
+    size_t n;
+    const double *x, *log_w;
+    const uint32_t *cell;
+    double worst = 0;
+    wvgd_get_results(fit, &r);
+    assert_int_equal(wvgd_draws(fit, &n, &x, NULL, &log_w, &cell, NULL), WVGD_OK);
+    for (size_t j = 0; j < r.N; j++) {
+        double mass = 0, g[D] = {0}, s[D] = {0}, one[D];
+        for (size_t i = 0; i < n; i++)
+            if (cell[i] == j) {
+                gradient_of(c, r.z + j * D, x + i * D, one);
+                mass += exp(log_w[i]);
+                for (size_t d = 0; d < D; d++) g[d] += exp(log_w[i]) * one[d];
+            }
+        for (size_t d = 0; d < D; d++) g[d] /= mass;
+        for (size_t i = 0; i < n; i++)
+            if (cell[i] == j) {
+                gradient_of(c, r.z + j * D, x + i * D, one);
+                for (size_t d = 0; d < D; d++) s[d] += exp(2 * log_w[i]) * (one[d] - g[d]) * (one[d] - g[d]);
+            }
+        for (size_t d = 0; d < D; d++) worst = fmax(worst, fabs(g[d]) / (sqrt(s[d]) / mass));
+    }
+    return worst;
+}
+
+static void particles_are_at_rest(void **state) {
+    (void)state;
+    size_t failed = 0;
+    for (size_t k = 0; k < COSTS; k++)
+        for (uint64_t seed = 1; seed <= 2; seed++) {
+            wvgd_fit *fit = fit_of(&ROWS[k], N, seed);
+            double pull = worst_pull(fit, &ROWS[k]);
+            if (!(pull <= WITHIN)) {
+                wvgd_results r;
+                wvgd_get_results(fit, &r);
+                print_error("%s, seed %d: a particle is pulled by %.1f standard errors (stop %s)\n", ROWS[k].name, (int)seed, pull, wvgd_stop_name(r.stop));
+                failed++;
+            }
+            wvgd_free(fit);
+        }
+    assert_int_equal(failed, 0);
+}
+
+/* Cells at rest are better than the same cells with a particle moved by half its cell's sd: the distortion rises on the closing draws. */
+static double distortion_of(const row *c, const double *z, const double *V, size_t n, const double *x, const double *log_w) {
+    double total = 0;
+    for (size_t i = 0; i < n; i++) {
+        double least = INFINITY;
+        for (size_t j = 0; j < N; j++) {
+            double d[D], cost = 0;
+            for (size_t a = 0; a < D; a++) d[a] = z[j * D + a] - x[i * D + a];
+            if (c->cost == WVGD_CALLBACK) cost = smooth_cost(&HEAVY, D, z + j * D, x + i * D, NULL);
+            else if (c->cost == WVGD_MAHALANOBIS) cost = METRIC[0] * d[0] * d[0] + 2 * METRIC[1] * d[0] * d[1] + METRIC[3] * d[1] * d[1];
+            else if (c->cost == WVGD_OWN) {
+                const double *v = V + j * D * D;
+                double det = v[0] * v[3] - v[1] * v[2];
+                cost = (v[3] * d[0] * d[0] - 2 * v[1] * d[0] * d[1] + v[0] * d[1] * d[1]) / det / 2 + log(det) / 2;
+            } else
+                for (size_t a = 0; a < D; a++) cost += pow(fabs(d[a]), c->cost == WVGD_SQEUCLID ? 2 : c->power);
+            least = fmin(least, cost);
+        }
+        total += exp(log_w[i]) * least;
+    }
+    return total;
+}
+
+static void distortion_is_a_local_minimum(void **state) {
+    (void)state;
+    for (size_t k = 0; k < COSTS; k++) {
+        wvgd_fit *fit = fit_of(&ROWS[k], N, 1);
+        wvgd_results r;
+        size_t n;
+        const double *x, *log_w;
+        double z[N * D];
+        wvgd_get_results(fit, &r);
+        assert_int_equal(wvgd_draws(fit, &n, &x, NULL, &log_w, NULL, NULL), WVGD_OK);
+        memcpy(z, r.z, sizeof z);
+        double rest = distortion_of(&ROWS[k], z, r.cell_cov, n, x, log_w);
+        assert_near(rest, r.distortion.value, 6 * r.distortion.se); /* it is the distortion that is reported */
+        for (size_t i = 0; i < N * D; i++)
+            for (int sign = -1; sign <= 1; sign += 2) {
+                z[i] += sign * 0.5 * sqrt(r.cell_cov[i / D * D * D + i % D * (D + 1)]);
+                double moved = distortion_of(&ROWS[k], z, r.cell_cov, n, x, log_w);
+                if (!(moved > rest)) fail_msg("%s: moving coordinate %zu of particle %zu lowers the distortion from %g to %g", ROWS[k].name, i % D, i / D, rest, moved);
+                z[i] = r.z[i];
+            }
+        wvgd_free(fit);
+    }
+}
+
+/* One particle: the centre that the cost calls for, found on the closing draws by bisection of the mean gradient, which is monotone. */
+static double centre_of(const row *c, size_t d, size_t n, const double *x, const double *log_w) {
+    double low = -20, high = 20;
+    for (int round = 0; round < 60; round++) {
+        double at[D] = {0, 0}, one[D], sum = 0, middle = (low + high) / 2;
+        at[d] = middle;
+        for (size_t i = 0; i < n; i++) {
+            gradient_of(c, at, x + i * D, one);
+            sum += exp(log_w[i]) * one[d];
+        }
+        if (sum > 0) high = middle;
+        else low = middle;
+    }
+    return (low + high) / 2;
+}
+
+static void one_particle_is_the_centre(void **state) {
+    (void)state;
+    for (size_t k = 0; k < COSTS; k++) {
+        wvgd_fit *fit = fit_of(&ROWS[k], 1, 1);
+        wvgd_results r;
+        size_t n;
+        const double *x, *log_w;
+        wvgd_get_results(fit, &r);
+        assert_int_equal(wvgd_draws(fit, &n, &x, NULL, &log_w, NULL, NULL), WVGD_OK);
+        double pull = worst_pull(fit, &ROWS[k]);
+        if (!(pull <= WITHIN)) fail_msg("%s: the particle is pulled by %.1f standard errors", ROWS[k].name, pull);
+        for (size_t d = 0; d < D; d++) /* a median of n draws has error 1.25 sd / sqrt(n), a mean 1: six of these, for either */
+            assert_near(r.z[d], centre_of(&ROWS[k], d, n, x, log_w), 6 * 1.5 * r.mcse[d]);
+        wvgd_free(fit);
+    }
+}
+
+/* Without a metric given, mahalanobis divides by the posterior's covariance: one particle has distortion D, whatever the scale. */
+static void the_metric_follows_the_posterior(void **state) {
+    (void)state;
+    static const double sds[] = {1e-3, 1, 30};
+    for (size_t k = 0; k < 3; k++)
+        for (wvgd_init init = WVGD_INIT_EXPLORE; init <= WVGD_INIT_NORMAL; init++) {
+            double mean[] = {0, 0}, v = sds[k] * sds[k], cov[] = {v, 0.5 * v, 0.5 * v, 4 * v};
+            wvgd_model model;
+            wvgd_options o;
+            wvgd_results r;
+            wvgd_options_init(&o);
+            o.particles = 1;
+            o.init = init;
+            assert_int_equal(target_gaussian_cov(&model, D, mean, cov, true), 0);
+            wvgd_fit *fit = wvgd_new(&model, &o, NULL, NULL);
+            assert_int_equal(wvgd_run(fit, NULL, NULL, NULL), WVGD_OK);
+            wvgd_get_results(fit, &r);
+            /* 6 standard errors, and 10 % as the metric is itself an estimate */
+            if (!(fabs(r.distortion.value - D) <= 0.1 * D + 6 * r.distortion.se))
+                fail_msg("sd %g, init %d: distortion %g, expected %d", sds[k], (int)init, r.distortion.value, D);
+            wvgd_free(fit);
+            wvgd_model_close(&model);
+        }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(particles_are_at_rest), cmocka_unit_test(distortion_is_a_local_minimum),
+        cmocka_unit_test(one_particle_is_the_centre), cmocka_unit_test(the_metric_follows_the_posterior),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

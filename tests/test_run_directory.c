@@ -1,0 +1,441 @@
+/* test_run_directory.c - files that appear whole or not at all, numbers that come back with the same bits, damaged checkpoints, the verdict. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "run_directory.h" /* before cmocka, which has a macro called fail */
+#include "run_json.h"
+#include "write.h"
+#include <setjmp.h>
+#include <cmocka.h>
+#include <fcntl.h>
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+static char dir[64];
+
+static int enter(void **state)
+{
+    (void)state;
+    strcpy(dir, "/tmp/wvgd_test_XXXXXX");
+    return mkdtemp(dir) ? 0 : -1;
+}
+
+static int leave(void **state)
+{
+    (void)state;
+    remove_run(dir, true);
+    return access(dir, F_OK) ? 0 : -1; /* nothing else was left in it */
+}
+
+static void put(const char *file, const char *text)
+{
+    char *path = run_path(dir, file);
+    FILE *s = fopen(path, "wb");
+    assert_non_null(s);
+    fputs(text, s);
+    fclose(s);
+    free(path);
+}
+
+static size_t get(const char *file, char *text, size_t size)
+{
+    char *path = run_path(dir, file);
+    FILE *s = fopen(path, "rb");
+    free(path);
+    if (!s)
+        return SIZE_MAX;
+    size_t n = fread(text, 1, size - 1, s);
+    text[n] = 0;
+    fclose(s);
+    return n;
+}
+
+static void drop(const char *file)
+{
+    char *path = run_path(dir, file);
+    unlink(path);
+    free(path);
+}
+
+/* ---- whole files --------------------------------------------------------------------------------------------------------------------- */
+static void old_file_stays_until_the_new_one_is_whole(void **state)
+{
+    (void)state;
+    failure f;
+    whole_file w;
+    char text[100], *path = run_path(dir, RUN_FILE);
+    put(RUN_FILE, "old");
+    assert_int_equal(begin_file(&w, path, &f), 0);
+    fputs("new", w.stream);
+    fflush(w.stream);
+    get(RUN_FILE, text, sizeof text);
+    assert_string_equal(text, "old");
+    abandon_file(&w);
+    get(RUN_FILE, text, sizeof text);
+    assert_string_equal(text, "old");
+    assert_int_equal(begin_file(&w, path, &f), 0);
+    fputs("new", w.stream);
+    assert_int_equal(finish_file(&w, &f), 0);
+    get(RUN_FILE, text, sizeof text);
+    assert_string_equal(text, "new");
+    assert_int_equal(get(RUN_FILE ".partial", text, sizeof text), SIZE_MAX);
+    free(path);
+}
+
+static void devices_are_written_not_replaced(void **state)
+{
+    (void)state;
+    failure f;
+    whole_file w;
+    struct stat s;
+    assert_int_equal(begin_file(&w, "/dev/null", &f), 0);
+    fputs("gone", w.stream);
+    assert_int_equal(finish_file(&w, &f), 0);
+    assert_int_equal(stat("/dev/null", &s), 0);
+    assert_true(S_ISCHR(s.st_mode));
+    if (access("/dev/full", W_OK))
+        return;
+    assert_int_equal(begin_file(&w, "/dev/full", &f), 0);
+    fputs("no room", w.stream);
+    assert_int_equal(finish_file(&w, &f), EX_IOERR);
+}
+
+static void links_stay_links(void **state)
+{
+    (void)state;
+    failure f;
+    whole_file w;
+    struct stat s;
+    char text[100], *path = run_path(dir, TRACE_FILE);
+    put(RUN_FILE, "old");
+    assert_int_equal(symlink(RUN_FILE, path), 0);
+    assert_int_equal(begin_file(&w, path, &f), 0);
+    fputs("new", w.stream);
+    assert_int_equal(finish_file(&w, &f), 0);
+    assert_int_equal(lstat(path, &s), 0);
+    assert_true(S_ISLNK(s.st_mode));
+    get(RUN_FILE, text, sizeof text);
+    assert_string_equal(text, "new");
+    free(path);
+}
+
+static void impossible_places(void **state)
+{
+    (void)state;
+    failure f;
+    whole_file w;
+    assert_int_equal(begin_file(&w, "/nowhere/at/all", &f), EX_CANTCREAT);
+    assert_non_null(strstr(f.text, "/nowhere/at/all"));
+    assert_int_equal(begin_file(&w, dir, &f), EX_CANTCREAT); /* a directory */
+}
+
+static void names_in_csv(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *field;
+    } cases[] = {{"beta.1", "beta.1"},        {"a,b", "\"a,b\""}, {"say \"x\"", "\"say \"\"x\"\"\""},
+                 {"two\nlines", "two_lines"}, {"", "\"\""},       {"#1", "\"#1\""}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *text = NULL;
+        size_t size;
+        FILE *s = open_memstream(&text, &size);
+        put_name(s, cases[i].name);
+        fclose(s);
+        assert_string_equal(text, cases[i].field);
+        free(text);
+    }
+}
+
+/* ---- the directory ------------------------------------------------------------------------------------------------------------------- */
+static void when_a_directory_may_be_used(void **state)
+{
+    (void)state;
+    failure f;
+    assert_int_equal(check_run_directory(dir, false, &f), 0); /* empty */
+    put(CHECKPOINT_FILE ".partial", "left by a run that was killed");
+    assert_int_equal(check_run_directory(dir, false, &f), 0);
+    put("letter.txt", "not ours");
+    assert_int_equal(check_run_directory(dir, true, &f), EX_CANTCREAT);
+    assert_non_null(strstr(f.text, "not the directory of a run"));
+    drop("letter.txt");
+    put(CHECKPOINT_FILE, "x");
+    assert_int_equal(check_run_directory(dir, false, &f), EX_CANTCREAT);
+    assert_non_null(strstr(f.text, "--overwrite"));
+    assert_int_equal(check_run_directory(dir, true, &f), 0);
+    assert_int_equal(check_run_directory("/dev/null", true, &f), EX_CANTCREAT);
+    assert_int_equal(check_run_directory("", false, &f), EX_CANTCREAT);
+}
+
+static void one_process_at_a_time(void **state)
+{
+    (void)state;
+    failure f;
+    int first, second;
+    bool made;
+    put(RUN_FILE, "{}");
+    assert_int_equal(make_run_directory(dir, true, &first, &made, &f), 0);
+    assert_false(made);
+    assert_false(has_run_file(dir, RUN_FILE)); /* of the run that is being replaced */
+    assert_int_equal(lock_run_directory(dir, &second, &f), EX_CANTCREAT);
+    close(first);
+    assert_int_equal(lock_run_directory(dir, &second, &f), 0);
+    close(second);
+}
+
+/* ---- checkpoint ---------------------------------------------------------------------------------------------------------------------- */
+static void checkpoint_comes_back(void **state)
+{
+    (void)state;
+    failure f;
+    json_t *asked = json_pack("{s:s, s:f}", "command", "wvgd fit \xc3\xa4", "number", 0.1), *back = NULL;
+    const char bytes[] = {0, 1, 2, (char)255, 0, 7};
+    void *got = NULL;
+    size_t size = 0;
+    assert_int_equal(write_checkpoint(dir, CHECKPOINT_FILE, asked, bytes, sizeof bytes, &f), 0);
+    assert_int_equal(read_checkpoint(dir, CHECKPOINT_FILE, &back, &got, &size, &f), 0);
+    assert_int_equal(size, sizeof bytes);
+    assert_memory_equal(got, bytes, size);
+    assert_true(json_equal(asked, back));
+    free(got);
+    json_decref(back);
+    json_decref(asked);
+    assert_int_equal(read_checkpoint(dir, RESULT_FILE, &back, &got, &size, &f), EX_NOINPUT);
+}
+
+/* Every length shorter than the whole, and every byte changed: refused, with nothing allocated left behind (the sanitizers look). */
+static void damaged_checkpoints_are_refused(void **state)
+{
+    (void)state;
+    failure f;
+    json_t *asked = json_pack("{s:s}", "command", "wvgd fit"), *back = NULL;
+    void *got = NULL;
+    size_t size, length;
+    char whole[500], *path = run_path(dir, CHECKPOINT_FILE);
+    assert_int_equal(write_checkpoint(dir, CHECKPOINT_FILE, asked, "0123456789", 10, &f), 0);
+    json_decref(asked);
+    length = get(CHECKPOINT_FILE, whole, sizeof whole);
+    for (size_t k = 0; k < 2 * length; k++) {
+        FILE *s = fopen(path, "wb");
+        if (k < length)
+            fwrite(whole, 1, k, s);
+        else {
+            whole[k - length] = (char)(whole[k - length] ^ 0x81);
+            fwrite(whole, 1, length, s);
+            whole[k - length] = (char)(whole[k - length] ^ 0x81);
+        }
+        fclose(s);
+        assert_int_equal(read_checkpoint(dir, CHECKPOINT_FILE, &back, &got, &size, &f), EX_TEMPFAIL);
+    }
+    free(path);
+}
+
+/* ---- run.json ------------------------------------------------------------------------------------------------------------------------ */
+enum { N = 2, D = 2, DRAWS = 5 };
+static double z[N * D] = {0.1, -1.0 / 3, 1e300, DBL_MIN}, beta[N] = {0.7, 0.3}, tiny[N] = {DBL_TRUE_MIN, 1e-5}, mixed[N] = {-INFINITY, -2.5},
+                    missing[N] = {NAN, 0.2}, sd[N * D] = {1, 2, 3, 4};
+
+static wvgd_results example(void)
+{
+    return (wvgd_results){.N = N,
+                          .D = D,
+                          .stop = WVGD_CONVERGED,
+                          .iterations = 12,
+                          .evaluations = 3456,
+                          .z = z,
+                          .beta = beta,
+                          .beta_se = tiny,
+                          .weight = beta,
+                          .log_Z = mixed,
+                          .elbo = mixed,
+                          .elbo_se = missing,
+                          .cell_ess = beta,
+                          .cell_pareto_k = missing,
+                          .mu = z,
+                          .sd = sd,
+                          .pelbo = {-12.345678901234567, 0.01},
+                          .pelbo_beta = {-13, 0.01},
+                          .evidence = {-12.1, 0.02},
+                          .distortion = {2, 0.1},
+                          .ess = 4.5,
+                          .closing_draws = DRAWS,
+                          .pareto_k = 0.2,
+                          .pareto_k_limit = 0.7,
+                          .meanfield_gap = NAN,
+                          .starts = 20,
+                          .modes = 2};
+}
+
+/* Draws 1..5 and their negatives; weights 0.1, 0.2, 0.4, 0.2, 0.1. */
+static json_t *run_of(const wvgd_results *r)
+{
+    static const char *const names[D] = {"up", "down"};
+    static const double value[DRAWS * D] = {1, -1, 2, -2, 3, -3, 4, -4, 5, -5}, weight[DRAWS] = {0.1, 0.2, 0.4, 0.2, 0.1};
+    shown_draws draws = {DRAWS, D, names, value, weight};
+    json_t *asked = json_pack("{s:s, s:s, s:{s:s}, s:{}}", "version", "0", "command", "wvgd fit", "model", "name", "m", "options");
+    json_t *run = run_json(asked, r, &draws);
+    json_decref(asked);
+    assert_non_null(run);
+    return run;
+}
+
+static double at(const json_t *array, size_t i)
+{
+    return json_number_value(json_array_get(array, i));
+}
+
+static void same_bits(double a, double b)
+{
+    assert_memory_equal(&a, &b, sizeof a);
+}
+
+static void numbers_come_back_bit_for_bit(void **state)
+{
+    (void)state;
+    failure f;
+    wvgd_results r = example();
+    json_t *run = run_of(&r), *back = NULL;
+    assert_int_equal(write_run(dir, run, &f), 0);
+    assert_int_equal(read_run(dir, &back, &f), 0);
+    assert_true(json_equal(run, back));
+    for (size_t j = 0; j < N; j++) {
+        const json_t *p = json_array_get(json_object_get(back, "particles"), j);
+        for (size_t i = 0; i < D; i++)
+            same_bits(at(json_object_get(p, "z"), i), z[j * D + i]);
+        same_bits(json_number_value(json_object_get(p, "beta_se")), tiny[j]);
+    }
+    const json_t *first = json_array_get(json_object_get(back, "particles"), 0);
+    assert_true(json_is_null(json_object_get(first, "elbo")) && json_is_null(json_object_get(first, "pareto_k"))); /* no such numbers in JSON */
+    same_bits(json_number_value(json_object_get(json_object_get(json_object_get(back, "evidence"), "pelbo"), "value")), r.pelbo.value);
+    json_decref(run);
+    json_decref(back);
+}
+
+/* By hand: mean 3, variance 0.1*4 + 0.2*1 + 0 + 0.2 + 0.4 = 1.2, mcse^2 = 2*(0.1*2)^2 + 2*(0.2*1)^2 = 0.16, ESS 1.2/0.16 = 7.5;
+ * quantiles: the first value at which the running weight reaches 0.05, 0.5, 0.95. */
+static void moments_and_quantiles_of_weighted_draws(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *key;
+        double up, down;
+    } expected[] = {
+        {"mean", 3, -3}, {"sd", 1.0954451150103321, 1.0954451150103321}, {"mcse", 0.4, 0.4}, {"ess", 7.5, 7.5}, {"q5", 1, -5}, {"q50", 3, -3},
+        {"q95", 5, -1}};
+    wvgd_results r = example();
+    json_t *run = run_of(&r);
+    const json_t *p = json_object_get(run, "posterior");
+    assert_string_equal(json_string_value(json_array_get(json_object_get(p, "names"), 1)), "down");
+    for (size_t k = 0; k < sizeof expected / sizeof *expected; k++) {
+        assert_float_equal(at(json_object_get(p, expected[k].key), 0), expected[k].up, 1e-12);
+        assert_float_equal(at(json_object_get(p, expected[k].key), 1), expected[k].down, 1e-12);
+    }
+    json_decref(run);
+}
+
+static bool reliable(const wvgd_results *r, const char *word)
+{
+    json_t *run = run_of(r), *v = json_object_get(run, "verdict");
+    bool yes = json_is_true(json_object_get(v, "reliable"));
+    char *text = json_dumps(json_object_get(v, "reasons"), 0);
+    if (!strstr(text, word))
+        fail_msg("'%s' is not in %s", word, text);
+    free(text);
+    json_decref(run);
+    return yes;
+}
+
+static void verdicts(void **state)
+{
+    (void)state;
+    wvgd_results r = example();
+    assert_true(reliable(&r, "no evidence against"));
+    r.stop = WVGD_MAX_ITER;
+    assert_false(reliable(&r, "max_iter"));
+    r = example();
+    r.evidence.se = 0.05;
+    assert_false(reliable(&r, "standard error 0.05"));
+    r.evidence.se = NAN;
+    assert_false(reliable(&r, "standard error"));
+    r = example();
+    r.pareto_k = 0.71;
+    assert_false(reliable(&r, "k-hat 0.71"));
+    r.pareto_k = NAN; /* too few draws to tell */
+    assert_true(reliable(&r, "no evidence against"));
+    r = example();
+    r.hit_once = 1;
+    assert_false(reliable(&r, "1 of 2 modes was found by one ascent"));
+    r = example();
+    r.starts = r.modes = 0;
+    assert_true(reliable(&r, "not searched"));
+}
+
+/* W = 2 modes by n = 20 starts: 2*19/16 - 2 = 0.375. */
+static void modes_that_may_be_missing(void **state)
+{
+    (void)state;
+    wvgd_results r = example();
+    json_t *run = run_of(&r), *m = json_object_get(run, "modes");
+    assert_float_equal(json_number_value(json_object_get(m, "expected_unseen")), 0.375, 1e-12);
+    assert_int_equal(json_integer_value(json_object_get(m, "starts")), 20);
+    json_decref(run);
+    r.starts = 4;
+    run = run_of(&r);
+    assert_true(json_is_null(json_object_get(json_object_get(run, "modes"), "expected_unseen")));
+    json_decref(run);
+}
+
+static void texts_that_are_not_utf8(void **state)
+{
+    (void)state;
+    json_t *text = json_text("caf\xe9");
+    assert_string_equal(json_string_value(text), "caf\xc3\xa9");
+    json_decref(text);
+}
+
+static void broken_run_json(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"", "{", "[1]", "{\"a\":1,\"a\":2}", "nonsense", "{\"a\":1e999}"};
+    failure f;
+    json_t *run = NULL;
+    assert_int_equal(read_run(dir, &run, &f), EX_NOINPUT);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        put(RUN_FILE, texts[i]);
+        assert_int_equal(read_run(dir, &run, &f), EX_DATAERR);
+        assert_non_null(strstr(f.text, RUN_FILE));
+    }
+    drop(RUN_FILE);
+    put(CHECKPOINT_FILE, "x");
+    assert_int_equal(read_run(dir, &run, &f), EX_NOINPUT);
+    assert_non_null(strstr(f.text, "--resume"));
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, enter, leave)
+    const struct CMUnitTest tests[] = {
+        TEST(old_file_stays_until_the_new_one_is_whole),
+        TEST(devices_are_written_not_replaced),
+        TEST(links_stay_links),
+        TEST(impossible_places),
+        TEST(names_in_csv),
+        TEST(when_a_directory_may_be_used),
+        TEST(one_process_at_a_time),
+        TEST(checkpoint_comes_back),
+        TEST(damaged_checkpoints_are_refused),
+        TEST(numbers_come_back_bit_for_bit),
+        TEST(moments_and_quantiles_of_weighted_draws),
+        TEST(verdicts),
+        TEST(modes_that_may_be_missing),
+        TEST(texts_that_are_not_utf8),
+        TEST(broken_run_json),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
