@@ -1,6 +1,6 @@
-# make            builds build/libwvgd.so, build/libwvgd.a, tests and examples
+# make            builds build/wvgd, build/libwvgd.so, build/libwvgd.a, tests and examples
 # make test       installs missing Debian packages, builds, runs all tests
-# make demo       the same set-up, then an example
+# make demo       the same set-up, then fits data/cancer.csv, prints the summary, leaves the run in demo/
 # make install    PREFIX=/usr/local DESTDIR=
 # make sanitize   all tests with ASan and UBSan, some with valgrind
 # make check-clang, bench, format, packages, clean
@@ -29,8 +29,8 @@ test: packages cmake
 	$(call ctest,build)
 
 demo: packages cmake
-	$(call build,build,-DWVGD_EXAMPLES=ON)
-	build/examples/quickstart
+	$(call build,build,,--target wvgd_main)
+	build/wvgd fit logistic --data data/cancer.csv --standardize --overwrite --out demo
 
 install: all
 	DESTDIR="$(DESTDIR)" cmake --install build --prefix "$(PREFIX)"
@@ -49,7 +49,7 @@ bench: packages cmake
 	@for program in build/bench/*; do [ ! -x "$$program" ] || { echo "== $$program"; OPENBLAS_NUM_THREADS=1 "$$program" || exit 1; }; done
 
 format:
-	clang-format -i $(wildcard include/*.h src/*.[ch] models/*.[ch] examples/*.[ch] bench/*.[ch] tests/*.[ch] tests/support/*.[ch] \
+	clang-format -i $(wildcard include/*.h src/*.[ch] models/*.[ch] io/*.[ch] cli/*.[ch] examples/*.[ch] bench/*.[ch] tests/*.[ch] tests/support/*.[ch] \
 	    tests/install/consumer/main.c*)
 
 clean:

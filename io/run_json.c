@@ -91,13 +91,14 @@ __attribute__((format(printf, 2, 3))) static void say(json_t *list, const char *
 /* What speaks against the result, each with a remedy. */
 static void reasons_against(json_t *list, const wvgd_results *r)
 {
+    const char *advice = r->chol ? "try more --particles" : "try --family full, or more --particles"; /* chol: the family is full already */
     if (r->stop != WVGD_CONVERGED)
         say(list, "the run has not converged (%s): go on with --resume, and raise --max-iter or --max-seconds if they ended it",
             wvgd_stop_name(r->stop));
     if (!(r->evidence.se < 0.05))
-        say(list, "the standard error %.3g of the log evidence is not below 0.05: try more --particles, or --family full", r->evidence.se);
+        say(list, "the standard error %.3g of the log evidence is not below 0.05: %s", r->evidence.se, advice);
     if (r->pareto_k > r->pareto_k_limit)
-        say(list, "Pareto k-hat %.2f is above %.2f, tails are not covered: try more --particles, or --family full", r->pareto_k, r->pareto_k_limit);
+        say(list, "Pareto k-hat %.2f is above %.2f, tails are not covered: %s", r->pareto_k, r->pareto_k_limit, advice);
     if (r->hit_once)
         say(list, "%zu of %zu modes %s found by one ascent only, so others may have been missed: try another --seed, or a larger --init-scale",
             r->hit_once, r->modes, r->hit_once > 1 ? "were" : "was");

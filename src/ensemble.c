@@ -107,15 +107,22 @@ wvgd_status wvgd_resample(const wvgd_fit *f, uint64_t stream, size_t n, double *
         return status;
     wv_weight_normalise(f->close.n, f->close_smooth, f->close_spare);
     wv_stream s = {f->opt.seed, WV_RNG_RESAMPLE, stream, 0};
-    double u, sum = f->close_spare[0];
+    double u, u_order, sum = f->close_spare[0];
     wv_rng_uniform(&s, 0, 1, &u);
     for (size_t i = 0, k = 0; i < n; i++) { /* systematic: one random number, every point used as often as its weight says */
         double at = ((double)i + u) / (double)n;
         while (sum < at && k + 1 < f->close.n)
             sum += f->close_spare[++k];
-        memcpy(z + i * f->D, f->close.x + k * f->D, f->D * sizeof *z);
-        if (index)
-            index[i] = k;
+        /* in random order (each new draw changes places with a random earlier one), so that readers who expect a chain see independent draws */
+        wv_rng_uniform(&s, i + 1, 1, &u_order);
+        size_t j = (size_t)(u_order * (double)(i + 1));
+        j = j < i ? j : i;
+        memmove(z + i * f->D, z + j * f->D, f->D * sizeof *z);
+        memcpy(z + j * f->D, f->close.x + k * f->D, f->D * sizeof *z);
+        if (index) {
+            index[i] = index[j];
+            index[j] = k;
+        }
     }
     return WVGD_OK;
 }

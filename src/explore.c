@@ -295,7 +295,10 @@ static void cross(wvgd_fit *f, size_t k, const double *log_p)
             return;
         }
     }
-    add_mode(f, k);
+    if (f->s.modes > bridges) /* another path of this wave has found a mode meanwhile: look at that too */
+        end_path(f, k);
+    else
+        add_mode(f, k);
 }
 
 /* ---- one path ------------------------------------------------------------------------------------------------------------------- */

@@ -1,7 +1,8 @@
 /* test_bound.c - the bounds are bounds, and the standard errors that come with bounds, evidence and masses are those errors.
  *
- * 200 random Gaussian mixtures with known evidence, every family, sampler, kind of cell, cost and estimator in turn, stopped after few iterations: nothing here needs a good fit. The state
- * just before the final draws is saved; finishing it with two seeds gives two independent sets of results for the same components, cells and weights. */
+ * 200 random Gaussian mixtures with known evidence, every family, sampler, kind of cell, cost and estimator in turn, stopped after few
+ * iterations: nothing here needs a good fit. The state just before the final draws is saved; finishing it with two seeds gives two
+ * independent sets of results for the same components, cells and weights. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -96,7 +97,8 @@ static void finish_twice(wvgd_fit *fit, closing out[2]) {
     free(state);
 }
 
-/* Does the closing proposal m cover the target? Largest p/m among 2,000 exact draws from the target p; the proposal is still in the fit. A missed mode or a tail shows here. */
+/* Does the closing proposal m cover the target? Largest p/m among 2,000 exact draws from the target p; the proposal is still in the fit.
+ * A missed mode or a tail shows here. */
 static double largest_ratio(const mixture *m, wvgd_fit *fit, uint64_t seed) {
     enum { CHECKS = 2000 };
     test_random r = test_random_seed(seed);
@@ -150,7 +152,8 @@ static wvgd_options options_of(size_t i) {
     return o;
 }
 
-/* Differences between two closings of one state, in their standard errors. A fit without noise has a standard error of rounding size: both bounds agree then. */
+/* Differences between two closings of one state, in their standard errors. A fit without noise has a standard error of rounding size:
+ * both bounds agree then. */
 static void compare_bounds(const wvgd_estimate *a, const wvgd_estimate *b, tally *z) {
     double noise = hypot(a->se, b->se);
     if (noise < 1e-9)
@@ -160,9 +163,9 @@ static void compare_bounds(const wvgd_estimate *a, const wvgd_estimate *b, tally
 }
 
 static struct {
-    tally gap, gain;                          /* PELBO - log evidence, PELBO - PELBO(beta) */
-    double above, above_beta, below;          /* in standard errors: bounds above the evidence, PELBO below PELBO(beta) */
-    tally pelbo, pelbo_beta, evidence, beta;  /* z-scores */
+    tally gap, gain;                         /* PELBO - log evidence, PELBO - PELBO(beta) */
+    double above, above_beta, below;         /* in standard errors: bounds above the evidence, PELBO below PELBO(beta) */
+    tally pelbo, pelbo_beta, evidence, beta; /* z-scores */
     size_t covered;
 } seen;
 
@@ -206,8 +209,8 @@ static int fit_all(void **state) {
 static void bound_is_a_bound(void **state) {
     (void)state;
     double se = sd(&seen.gap) / sqrt(PROBLEMS);
-    print_message("PELBO - log evidence: mean %.4f +- %.4f; at most %.2f standard errors above it (weights beta: %.2f)\n", mean(&seen.gap), se, seen.above,
-                  seen.above_beta);
+    print_message("PELBO - log evidence: mean %.4f +- %.4f; at most %.2f standard errors above it (weights beta: %.2f)\n", mean(&seen.gap),
+                  se, seen.above, seen.above_beta);
     assert_true(mean(&seen.gap) <= 3 * se);
     assert_true(seen.above <= 4);
     assert_true(seen.above_beta <= 4);
@@ -221,13 +224,15 @@ static void best_weights_are_best(void **state) {
     assert_true(seen.below <= 4);
 }
 
-/* 200 z-scores tell a standard deviation to 5 %, 160 of the evidence to 6 %, the masses (dependent within a fit) to about 5 %: bounds of 0.8 and 1.25 are four times that. */
+/* 200 z-scores tell a standard deviation to 5 %, 160 of the evidence to 6 %, the masses (dependent within a fit) to about 5 %: bounds of
+ * 0.8 and 1.25 are four times that. */
 static void errors_are_calibrated(void **state) {
     (void)state;
-    double pelbo = root_mean_square(&seen.pelbo), pelbo_beta = root_mean_square(&seen.pelbo_beta), evidence = root_mean_square(&seen.evidence),
-           beta = root_mean_square(&seen.beta);
-    print_message("z-scores, root mean square: PELBO %.3f (%zu), PELBO(beta) %.3f, evidence %.3f (%zu of %d fits cover the target; mean %.3f), masses %.3f (%zu)\n", pelbo,
-                  seen.pelbo.n, pelbo_beta, evidence, seen.covered, PROBLEMS, mean(&seen.evidence), beta, seen.beta.n);
+    double pelbo = root_mean_square(&seen.pelbo), pelbo_beta = root_mean_square(&seen.pelbo_beta),
+           evidence = root_mean_square(&seen.evidence), beta = root_mean_square(&seen.beta);
+    print_message("z-scores, root mean square: PELBO %.3f (%zu), PELBO(beta) %.3f, evidence %.3f (%zu of %d fits cover the target; mean "
+                  "%.3f), masses %.3f (%zu)\n",
+                  pelbo, seen.pelbo.n, pelbo_beta, evidence, seen.covered, PROBLEMS, mean(&seen.evidence), beta, seen.beta.n);
     assert_true(pelbo > 0.8 && pelbo < 1.25);
     assert_true(pelbo_beta > 0.8 && pelbo_beta < 1.25);
     assert_true(seen.covered > PROBLEMS / 3);
@@ -253,8 +258,8 @@ static void more_particles_are_better(void **state) {
         wvgd_fit *fit = wvgd_new(&model, &o, NULL, &error);
         if (!fit || wvgd_run(fit, NULL, NULL, &error) != WVGD_OK) fail_msg("%s", error.text);
         wvgd_get_results(fit, &r);
-        print_message("correlation 0.95, diag, N = %zu: PELBO %.4f +- %.4f, with weight beta %.4f +- %.4f\n", counts[i], r.pelbo.value, r.pelbo.se, r.pelbo_beta.value,
-                      r.pelbo_beta.se);
+        print_message("correlation 0.95, diag, N = %zu: PELBO %.4f +- %.4f, with weight beta %.4f +- %.4f\n", counts[i], r.pelbo.value,
+                      r.pelbo.se, r.pelbo_beta.value, r.pelbo_beta.se);
         if (i == 0) {
             assert_near(r.pelbo.value, alone, 4 * r.pelbo.se + o.tol);
             assert_near(r.pelbo_beta.value, alone, 4 * r.pelbo_beta.se + o.tol);

@@ -29,7 +29,7 @@ static wvgd_options options_of(size_t N) {
     wvgd_options o;
     wvgd_options_init(&o);
     o.particles = N;
-    o.max_iter = 150;
+    o.max_iter = 50;
     return o;
 }
 
@@ -87,7 +87,7 @@ static void cells_by_brute_force(void **state) {
             o.power = powers[power];
             o.metric = METRIC;
             o.cost_function = quartic;
-            o.max_iter = 40;
+            o.max_iter = 25;
             wvgd_fit *fit = fitted(&model, &o);
             wvgd_get_results(fit, &r);
             assert_int_equal(wvgd_cell(fit, n, x, cell, NULL), WVGD_OK);

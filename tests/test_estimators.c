@@ -1,8 +1,9 @@
 /* test_estimators.c - every estimator of an iteration against quadrature, in one dimension.
  *
- * A fit is put into a state with known particles and components; batches with different random numbers are drawn from that same state, and the mean over batches of
- * each estimate is compared with its exact value, within 4 standard errors of that mean. Self-normalised estimates, logs of means and shrunken regressions have a bias of
- * the order of 1/n for n draws; batches are so large that it stays below that error, or it is named where it is compared. */
+ * A fit is put into a state with known particles and components; batches with different random numbers are drawn from that same state,
+ * and the mean over batches of each estimate is compared with its exact value, within 4 standard errors of that mean. Self-normalised
+ * estimates, logs of means and shrunken regressions have a bias of the order of 1/n for n draws; batches are so large that it stays
+ * below that error, or it is named where it is compared. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,7 +28,7 @@ enum { MAX_N = 5, MAX_K = 3 };
 /* ---- a state to estimate from ---------------------------------------------------------------------------------------------------- */
 typedef struct {
     size_t N, K;
-    double weight[MAX_K], mean[MAX_K], sd[MAX_K];     /* [K] target, not normalised */
+    double weight[MAX_K], mean[MAX_K], sd[MAX_K];      /* [K] target, not normalised */
     double z[MAX_N], mu[MAX_N], root[MAX_N], w[MAX_N]; /* [N] sorted particles, components, ensemble weights */
 } problem;
 
@@ -59,8 +60,8 @@ typedef struct {
     const problem *p;
     wvgd_model model;
     wvgd_fit *f;
-    wv_scalars s;  /* of the state, */
-    double *saved; /* and its arrays */
+    wv_scalars s;                      /* of the state, */
+    double *saved;                     /* and its arrays */
     double *x, *g, *log_p, *log_u, *u; /* [n_max] a cell's points */
 } rig;
 
@@ -74,7 +75,8 @@ static void restore_state(rig *r) {
     memcpy(r->f->saved, r->saved, r->f->saved_size * sizeof *r->saved);
 }
 
-/* A fit in its second iteration (in the first, the bound's weights come from the batch itself) with the problem's particles, components and weights. */
+/* A fit in its second iteration (in the first, the bound's weights come from the batch itself) with the problem's particles, components
+ * and weights. */
 static rig open_rig(const problem *p, wvgd_options o) {
     rig r = {.p = p};
     wvgd_error error;
@@ -115,7 +117,8 @@ static void close_rig(rig *r) {
 /* ---- one batch -------------------------------------------------------------------------------------------------------------------- */
 /* What is estimated. Of every cell: */
 enum { LOG_Z, BETA, ELBO, GRAD_MU, GRAD_LOG_SD, NATURAL_1, NATURAL_2, PER_CELL };
-static const char *const NAME[PER_CELL] = {"log Z", "beta", "ELBO", "d ELBO/d mu", "d ELBO/d log sigma", "natural target 1", "natural target 2"};
+static const char *const NAME[PER_CELL] = {"log Z",           "beta", "ELBO", "d ELBO/d mu", "d ELBO/d log sigma", "natural target 1",
+                                           "natural target 2"};
 
 typedef struct {
     double cell[MAX_N][PER_CELL], pelbo, pelbo_se, distortion;
@@ -134,8 +137,17 @@ static wv_update gather(rig *r, size_t j) {
             r->log_u[n++] = f->b.log_q[i] - f->b.log_m[i];
         }
     assert_true(wv_weight_normalise(n, r->log_u, r->u));
-    return (wv_update){.family = f->family, .mu = f->now.mu + j, .root = f->now.root + j, .n = n, .x = r->x, .log_p = r->log_p, .grad = r->g, .u = r->u,
-                       .ess = wv_weight_ess(n, r->u), .truncated = f->N > 1, .rho = 1};
+    return (wv_update){.family = f->family,
+                       .mu = f->now.mu + j,
+                       .root = f->now.root + j,
+                       .n = n,
+                       .x = r->x,
+                       .log_p = r->log_p,
+                       .grad = r->g,
+                       .u = r->u,
+                       .ess = wv_weight_ess(n, r->u),
+                       .truncated = f->N > 1,
+                       .rho = 1};
 }
 
 /* Batch number `batch` of the state. Telling it moves the fit; its estimates are read off, and the state is put back. */
@@ -229,29 +241,32 @@ static wvgd_options options_for(wvgd_estimator estimator, wvgd_sampler sampler) 
     return o;
 }
 
-/* Most standard errors by which anything in a problem is off. The regression on p = 2 statistics shrinks a step by ESS/(ESS + p) and has a ridge of p/ESS, which the correlation of z
- * and z^2 on a cell amplifies: together less than 10 p/ESS of the change, in which the two coefficients mix. 1e-9: rounding. */
+/* Most standard errors by which anything in a problem is off. The regression on p = 2 statistics shrinks a step by ESS/(ESS + p) and has
+ * a ridge of p/ESS, which the correlation of z and z^2 on a cell amplifies: together less than 10 p/ESS of the change, in which the two
+ * coefficients mix. 1e-9: rounding. */
 static double compare(const problem *p, const tallies *t) {
     values e = exact(p);
     oracle1d_target target = target_of(p);
     double worst = fmax(score(&t->pelbo, e.pelbo, 1e-9), score(&t->distortion, e.distortion, 1e-9));
     for (size_t j = 0; j < p->N; j++) {
         oracle1d_component c = oracle1d_component_in(&target, oracle1d_cell(p->N, p->z, j), p->mu[j], p->root[j]);
-        double s2 = p->root[j] * p->root[j], d1 = fabs(c.a1 - p->mu[j] / s2), d2 = fabs(c.a2 + 0.5 / s2), reach = 2 * (fabs(c.mean) + sqrt(c.var));
+        double s2 = p->root[j] * p->root[j], d1 = fabs(c.a1 - p->mu[j] / s2), d2 = fabs(c.a2 + 0.5 / s2),
+               reach = 2 * (fabs(c.mean) + sqrt(c.var));
         double share = 20 / t->ess[j].mean;
         const double bias[PER_CELL] = {[NATURAL_1] = share * (d1 + reach * d2), [NATURAL_2] = share * (d2 + d1 / reach)};
         for (int q = 0; q < PER_CELL; q++) {
             double off = score(&t->cell[j][q], e.cell[j][q], 1e-9 + bias[q]);
             if (!(off <= 4))
-                print_error("cell %zu of %zu, %s: %.6f +- %.6f, exact %.6f\n", j + 1, p->N, NAME[q], t->cell[j][q].mean, se(&t->cell[j][q]), e.cell[j][q]);
+                print_error("cell %zu of %zu, %s: %.6f +- %.6f, exact %.6f\n", j + 1, p->N, NAME[q], t->cell[j][q].mean, se(&t->cell[j][q]),
+                            e.cell[j][q]);
             worst = off <= worst ? worst : off;
         }
     }
     return worst;
 }
 
-/* Twenty random problems, N = 1..5, with both samplers and both exact estimators. Some 500 comparisons: the chance that 4 standard errors, estimated from 50 batches,
- * fail one of them by accident is about one in ten for a new set of seeds. */
+/* Twenty random problems, N = 1..5, with both samplers and both exact estimators. Some 500 comparisons: the chance that 4 standard
+ * errors, estimated from 50 batches, fail one of them by accident is about one in ten for a new set of seeds. */
 static void agree_with_quadrature(void **state) {
     (void)state;
     static const wvgd_estimator estimators[] = {WVGD_NATURAL, WVGD_SCORE};
@@ -266,13 +281,15 @@ static void agree_with_quadrature(void **state) {
             worst = fmax(worst, compare(&p, &t));
             close_rig(&r);
         }
-        print_message("estimator %s, sampler %s: at most %.2f standard errors off\n", i / 2 ? "score" : "natural", i % 2 ? "reject" : "mixture", worst);
+        print_message("estimator %s, sampler %s: at most %.2f standard errors off\n", i / 2 ? "score" : "natural",
+                      i % 2 ? "reject" : "mixture", worst);
         assert_true(worst <= 4);
     }
 }
 
-/* The standard error that comes with the bound of a batch, against the spread of bounds over batches. Draws come in antithetic pairs, which the standard error ignores: it may be too
- * large, by up to two, but not too small. 50 batches tell a standard deviation to 10 %: three times that. */
+/* The standard error that comes with the bound of a batch, against the spread of bounds over batches. Draws come in antithetic pairs,
+ * which the standard error ignores: it may be too large, by up to two, but not too small. 50 batches tell a standard deviation to 10 %:
+ * three times that. */
 static void bound_has_its_error(void **state) {
     (void)state;
     for (size_t i = 0; i < 2; i++) {
@@ -287,16 +304,19 @@ static void bound_has_its_error(void **state) {
             assert_true(ratio > 0.5 / 1.3);
             close_rig(&r);
         }
-        print_message("sampler %s: spread of the bound over batches at most %.2f times its standard error\n", i ? "reject" : "mixture", largest);
+        print_message("sampler %s: spread of the bound over batches at most %.2f times its standard error\n", i ? "reject" : "mixture",
+                      largest);
         assert_true(largest < 1.3);
     }
 }
 
 /* ---- the paper's estimator -------------------------------------------------------------------------------------------------------- */
-/* Cell (-inf, 0.3), q = N(0, 1), target N(1, 1): without its boundary term the gradient converges to (1, E_q1[z]) = (1.000, -0.617), not to (0.434, -0.787). */
+/* Cell (-inf, 0.3), q = N(0, 1), target N(1, 1): without its boundary term the gradient converges to (1, E_q1[z]) = (1.000, -0.617), not
+ * to (0.434, -0.787). */
 static void reparam_is_biased(void **state) {
     (void)state;
-    const problem p = {.N = 2, .K = 1, .weight = {1}, .mean = {1}, .sd = {1}, .z = {-0.7, 1.3}, .mu = {0, 1}, .root = {1, 1}, .w = {0.5, 0.5}};
+    const problem p = {
+        .N = 2, .K = 1, .weight = {1}, .mean = {1}, .sd = {1}, .z = {-0.7, 1.3}, .mu = {0, 1}, .root = {1, 1}, .w = {0.5, 0.5}};
     values e = exact(&p);
     assert_near(e.cell[0][GRAD_MU], 0.434, 5e-4);
     assert_near(e.cell[0][GRAD_LOG_SD], -0.787, 5e-4);
@@ -307,8 +327,8 @@ static void reparam_is_biased(void **state) {
         rig r = open_rig(&p, options_for(WVGD_REPARAM, sampler));
         average(&r, 4 * BATCHES, &t);
         close_rig(&r);
-        print_message("cell (-inf, 0.3): exact gradient (%.4f, %.4f), reparam (%.4f, %.4f +- %.4f)", e.cell[0][GRAD_MU], e.cell[0][GRAD_LOG_SD],
-                      mu->mean, log_sd->mean, se(log_sd));
+        print_message("cell (-inf, 0.3): exact gradient (%.4f, %.4f), reparam (%.4f, %.4f +- %.4f)", e.cell[0][GRAD_MU],
+                      e.cell[0][GRAD_LOG_SD], mu->mean, log_sd->mean, se(log_sd));
         assert_near(mu->mean, 1.0, 4 * se(mu) + 1e-9);
         assert_near(log_sd->mean, -0.61669, 4 * se(log_sd) + 1e-5);
         r = open_rig(&p, options_for(WVGD_NATURAL, sampler));
@@ -364,7 +384,8 @@ static double component_error(const wvgd_fit *f, const double *mean, const doubl
     return worst;
 }
 
-/* Components and weights at the truth of a mixture: log p~ + log r_j = log w_j q_j at every point, so a step from any batch stays there, but for rounding. */
+/* Components and weights at the truth of a mixture: log p~ + log r_j = log w_j q_j at every point, so a step from any batch stays there,
+ * but for rounding. */
 static void soft_cells_stay_at_truth(void **state) {
     (void)state;
     static const wvgd_estimator estimators[] = {WVGD_NATURAL, WVGD_SCORE};
@@ -394,7 +415,8 @@ static void soft_cells_stay_at_truth(void **state) {
     model.close(model.self);
 }
 
-/* From elsewhere, steps with the true weights lead to the truth, by a constant factor each (0.89 here: the components overlap), for the noise of a step vanishes with the error. */
+/* From elsewhere, steps with the true weights lead to the truth, by a constant factor each (0.89 here: the components overlap), for the
+ * noise of a step vanishes with the error. */
 static void soft_cells_go_to_truth(void **state) {
     (void)state;
     const double start[2 * PLANE] = {-2.0, 1.0, 2.0, -1.0};

@@ -1,4 +1,5 @@
-/* test_gaussian.c - one particle on Gaussian targets: the component becomes the target (full, low rank), or the best diagonal one, whatever the condition number and the start. */
+/* test_gaussian.c - one particle on Gaussian targets: the component becomes the target (full, low rank), or the best diagonal one,
+ * whatever the condition number and the start. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -86,8 +87,9 @@ static void full_is_exact(void **state) {
         wvgd_free(fit);
         g.model.close(g.model.self);
     }
-    print_message("full, D = %d, condition 1e6: |PELBO - log evidence| at most %.2g after at most %zu iterations; mean within %.2g sd, covariance within %.2g\n", D, worst,
-                  most, worst_mean, worst_cov);
+    print_message("full, D = %d, condition 1e6: |PELBO - log evidence| at most %.2g after at most %zu iterations; mean within %.2g sd, "
+                  "covariance within %.2g\n",
+                  D, worst, most, worst_mean, worst_cov);
     assert_true(worst < 1e-6);
     assert_true(most <= 40);
     assert_true(worst_mean < 1e-3);
@@ -105,8 +107,8 @@ static void lowrank_of_rank_D_is_full(void **state) {
         o.rank = D;
         wvgd_fit *fit = fit_of(&g, &o, &r);
         errors(fit, &r, &g.truth, &mean, &cov);
-        print_message("lowrank of rank %d: |PELBO - log evidence| %.2g after %zu iterations; mean within %.2g sd, covariance within %.2g\n", D,
-                      fabs(r.pelbo.value - g.truth.log_evidence), r.iterations, mean, cov);
+        print_message("lowrank of rank %d: |PELBO - log evidence| %.2g after %zu iterations; mean within %.2g sd, covariance within %.2g\n",
+                      D, fabs(r.pelbo.value - g.truth.log_evidence), r.iterations, mean, cov);
         assert_near(r.pelbo.value, g.truth.log_evidence, 1e-6);
         assert_true(r.iterations <= 40);
         assert_true(mean < 1e-3);
@@ -123,7 +125,8 @@ static void invert(size_t dim, const double *cov, double *precision) {
     assert_int_equal(LAPACKE_dpotri(LAPACK_ROW_MAJOR, 'L', (lapack_int)dim, precision, (lapack_int)dim), 0);
 }
 
-/* The best diagonal Gaussian has the target's mean, and sd_i = 1/sqrt(precision_ii). Its mean has to be right in units of its own sds, up to a thousand times narrower than the target's. */
+/* The best diagonal Gaussian has the target's mean, and sd_i = 1/sqrt(precision_ii). Its mean has to be right in units of its own sds,
+ * up to a thousand times narrower than the target's. */
 static void diag_is_meanfield(void **state) {
     (void)state;
     double worst_sd = 0, worst_mean = 0, worst_own = 0, worst_gap = 0;
@@ -151,13 +154,15 @@ static void diag_is_meanfield(void **state) {
         wvgd_free(fit);
         g.model.close(g.model.self);
     }
-    print_message("diag: sd within %.2g of 1/sqrt(precision_ii), mean within %.2g of the target's sds and %.2g of its own, bound within %.2g, at most %zu iterations\n",
+    print_message("diag: sd within %.2g of 1/sqrt(precision_ii), mean within %.2g of the target's sds and %.2g of its own, bound within "
+                  "%.2g, at most %zu iterations\n",
                   worst_sd, worst_mean, worst_own, worst_gap, most);
     assert_true(worst_sd < 1e-2);
     assert_true(worst_mean < 1e-2);
 }
 
-/* Without gradients: the score estimator in five dimensions, at several condition numbers. The target is in the family, so its noise vanishes too. */
+/* Without gradients: the score estimator in five dimensions, at several condition numbers. The target is in the family, so its noise
+ * vanishes too. */
 static void score_without_gradients(void **state) {
     (void)state;
     enum { DIM = 5, CONDITIONS = 4 };
@@ -184,7 +189,8 @@ static void score_without_gradients(void **state) {
             wvgd_free(fit);
             g.model.close(g.model.self);
         }
-        print_message("score without gradients, D = %d, condition %g: |PELBO - log evidence| at most %.2g after at most %zu iterations; mean within %.2g sd, covariance within %.2g\n",
+        print_message("score without gradients, D = %d, condition %g: |PELBO - log evidence| at most %.2g after at most %zu iterations; "
+                      "mean within %.2g sd, covariance within %.2g\n",
                       DIM, condition[c], worst, most, worst_mean, worst_cov);
     }
     assert_int_equal(converged, CONDITIONS * SEEDS);

@@ -82,7 +82,7 @@ static wvgd_options options_of(size_t N, wvgd_family family) {
     wvgd_options_init(&o);
     o.particles = N;
     o.family = family;
-    o.max_iter = 300;
+    o.max_iter = N > 1 ? 40 : 300; /* soundness is asked for, not precision: several particles need not come to rest */
     return o;
 }
 
@@ -451,7 +451,7 @@ static void few_draws(void **state) {
                 hostile h = plain(2);
                 wvgd_options o = options_of(N, family);
                 o.draws = draws[k];
-                o.max_iter = 60;
+                o.max_iter = 40;
                 survive("few draws", &h, &o, NULL, converged_is_converged);
             }
 }
@@ -465,7 +465,7 @@ static void few_draws_other_ways(void **state) {
         o.estimator = way == 0 ? WVGD_SCORE : way == 1 ? WVGD_REPARAM : WVGD_NATURAL;
         if (way == 2) o.cells = WVGD_SOFT;
         if (way == 3) o.cost = WVGD_OWN;
-        o.max_iter = 60;
+        o.max_iter = 40;
         survive("few draws, other ways", &h, &o, NULL, NULL);
     }
 }
@@ -478,7 +478,7 @@ static void smallest_and_many(void **state) {
         survive("D = 1, N = 1", &h, &o, NULL, evidence_is_zero);
         h = plain(1);
         o.particles = 50;
-        o.max_iter = 60;
+        o.max_iter = 20;
         survive("D = 1, N = 50", &h, &o, NULL, evidence_is_zero);
     }
     hostile h = plain(1);
@@ -498,7 +498,7 @@ static void scales(void **state) {
     (void)state;
     static const struct {
         double sd, centre, init;
-    } rows[] = {{1e-12, 0, 1e-12}, {1e-12, 0, 1}, {1e12, 0, 1e12}, {1e12, 0, 1}, {1e-60, 0, 1e-60}, {1e60, 0, 1e60},
+    } rows[] = {{1e-12, 0, 1e-12}, {1e-12, 0, 1}, {1e12, 0, 1e12}, {1e12, 0, 1}, {1e-100, 0, 1e-100}, {1e100, 0, 1e100},
                 {1e-3, 1e8, 1},    {1, 1e8, 1},   {1, 0, 1e-12},   {1, 0, 1e12}, {1e-6, 1, 1e-6},    {1e-9, 5, 1}};
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
         for (wvgd_family family = WVGD_DIAG; family <= WVGD_LOWRANK; family++) {
@@ -526,10 +526,10 @@ static void scales(void **state) {
         }
 }
 
-/* A starting scale that is off by sixty orders of magnitude: right, or sound and not silent. */
-static void scale_sixty_orders_off(void **state) {
+/* A starting scale that is off by a hundred orders of magnitude: right, or sound and not silent. */
+static void scale_a_hundred_orders_off(void **state) {
     (void)state;
-    static const double scales_[] = {1e-60, 1e60};
+    static const double scales_[] = {1e-100, 1e100};
     for (size_t k = 0; k < 2; k++)
         for (wvgd_family family = WVGD_DIAG; family <= WVGD_LOWRANK; family++) {
             hostile h = plain(2);
@@ -549,7 +549,6 @@ static void scales_of_cells(void **state) {
             wvgd_options o = options_of(3, WVGD_FULL);
             h.sd = o.init_scale = sds[k];
             o.cost = cost;
-            o.max_iter = 100;
             survive("cells at scale", &h, &o, NULL, evidence_is_zero);
         }
 }
@@ -588,7 +587,7 @@ int main(void) {
         cmocka_unit_test(improper_densities),   cmocka_unit_test(heavy_tails),                cmocka_unit_test(equal_starts),
         cmocka_unit_test(starts_far_away),      cmocka_unit_test(few_draws),                  cmocka_unit_test(few_draws_other_ways),
         cmocka_unit_test(smallest_and_many),    cmocka_unit_test(scales),                     cmocka_unit_test(scales_of_cells),
-        cmocka_unit_test(scale_sixty_orders_off),
+        cmocka_unit_test(scale_a_hundred_orders_off),
         cmocka_unit_test(collapse_and_explosion),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

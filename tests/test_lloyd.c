@@ -1,4 +1,5 @@
-/* test_lloyd.c - particles go where the transport cost is least: Lloyd-Max quantizers, medians, means, and the force on one of two particles. */
+/* test_lloyd.c - particles go where the transport cost is least: Lloyd-Max quantizers, medians, means, and the force on one of two
+ * particles. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -78,7 +79,8 @@ static void lloyd_max(void **state) {
             wvgd_results r = run(fit);
             memcpy(z, r.z, N * sizeof *z);
             qsort(z, N, sizeof *z, ascending);
-            double off[WHAT] = {0, fabs(oracle1d_distortion(&normal, N, z) - distortion[N - 2]), fabs(r.distortion.value - distortion[N - 2])};
+            double off[WHAT] = {0, fabs(oracle1d_distortion(&normal, N, z) - distortion[N - 2]),
+                                fabs(r.distortion.value - distortion[N - 2])};
             for (size_t j = 0; j < N; j++) off[0] = fmax(off[0], fabs(z[j] - optimum[N - 2][j]));
             for (int what = 0; what < WHAT; what++) {
                 reached[what] += off[what] < 0.01;
@@ -86,10 +88,12 @@ static void lloyd_max(void **state) {
             }
             wvgd_free(fit);
         }
-        print_message("N(0,1), N = %zu, largest error of a particle %.4f, of their exact distortion %.5f, of the reported distortion %.4f\n", N,
-                      worst[N - 2][0], worst[N - 2][1], worst[N - 2][2]);
+        print_message(
+            "N(0,1), N = %zu, largest error of a particle %.4f, of their exact distortion %.5f, of the reported distortion %.4f\n", N,
+            worst[N - 2][0], worst[N - 2][1], worst[N - 2][2]);
     }
-    print_message("of 60 starts: particles within 0.01 in %d, exact distortion in %d, reported distortion in %d\n", reached[0], reached[1], reached[2]);
+    print_message("of 60 starts: particles within 0.01 in %d, exact distortion in %d, reported distortion in %d\n", reached[0], reached[1],
+                  reached[2]);
     for (int what = 0; what < WHAT; what++) assert_int_equal(reached[what], 3 * STARTS);
     model.close(model.self);
 }
@@ -119,8 +123,8 @@ static double share_se(const wvgd_fit *fit, double x) {
     return sqrt(squares);
 }
 
-/* One particle of a skewed mixture: the median under the absolute cost, the mean under the squared one. It rests on the closing draws: standard errors are those of their mean, and
- * of their mass below the median over the density there. */
+/* One particle of a skewed mixture: the median under the absolute cost, the mean under the squared one. It rests on the closing draws:
+ * standard errors are those of their mean, and of their mass below the median over the density there. */
 static void one_particle(void **state) {
     (void)state;
     enum { SEEDS = 5 };
@@ -160,7 +164,8 @@ static double squared_distance(void *self, size_t dim, const double *a, const do
     return sum;
 }
 
-/* The squared distance as a callback: the same first steps, and the same quantizer in the end: two fits, each within 0.01 of the optimum. */
+/* The squared distance as a callback: the same first steps, and the same quantizer in the end: two fits, each within 0.01 of the
+ * optimum. */
 static void callback_is_squared(void **state) {
     (void)state;
     const double one = 1.0, zero = 0.0, z0[3] = {-1.0, 0.3, 2.0};
@@ -206,10 +211,11 @@ static size_t gather(wvgd_fit *f, size_t j) {
     return n;
 }
 
-/* Two particles in 1-D, squared cost. The force on particle 1 is the pull of the whole distribution minus that of the mass beyond the middle,
+/* Two particles in 1-D, squared cost. The force on particle 1 is the pull of the whole distribution minus that of the mass beyond the
+ * middle,
  *     -grad_1 D = 2 [ E z - z_1 - integral_{z > (z_1+z_2)/2} (z - z_1) p dz ],
- * and a full step goes by the force over 2 beta_1. Mean of 40 batches of 4,000 draws a component against quadrature, within 4 standard errors of that mean (the
- * bias of a self-normalised mean is of the order of 1/8,000, below a tenth of it). */
+ * and a full step goes by the force over 2 beta_1. Mean of 40 batches of 4,000 draws a component against quadrature, within 4 standard
+ * errors of that mean (the bias of a self-normalised mean is of the order of 1/8,000, below a tenth of it). */
 static void force(void **state) {
     (void)state;
     enum { BATCHES = 40 };

@@ -1,5 +1,6 @@
-/* test_logistic.c - logistic regression posteriors without tuning: one particle against the best full and diagonal Gaussians, whose bounds are known exactly, and the importance-sampled
- * evidence against the true one. Ten subsets of 50 rows of four data sets (D = 5 to 31), features standardised or as they are. */
+/* test_logistic.c - logistic regression posteriors without tuning: one particle against the best full and diagonal Gaussians, whose
+ * bounds are known exactly, and the importance-sampled evidence against the true one. Ten subsets of 50 rows of four data sets (D = 5 to
+ * 31), features standardised or as they are. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -57,8 +58,9 @@ static shortfall fit_subset(const char *name, int subset, bool standardize, wvgd
                    .evaluations = r.evaluations};
     if (!(s.gap > -1e-6)) fail_msg("%s %d: an ELBO above the optimum by %g", name, subset, -s.gap);
     if (!(s.report < 4) || (full && !(s.evidence < 0.05)))
-        print_message("    %s %d: ELBO %.4f reported %.4f +- %.4f, evidence %.4f +- %.4f, true %.4f, %s after %zu iterations\n", name, subset, elbo, r.pelbo.value,
-                      r.pelbo.se, r.evidence.value, r.evidence.se, truth.log_evidence, wvgd_stop_name(r.stop), r.iterations);
+        print_message("    %s %d: ELBO %.4f reported %.4f +- %.4f, evidence %.4f +- %.4f, true %.4f, %s after %zu iterations\n", name,
+                      subset, elbo, r.pelbo.value, r.pelbo.se, r.evidence.value, r.evidence.se, truth.log_evidence, wvgd_stop_name(r.stop),
+                      r.iterations);
     wvgd_free(fit);
     model.close(model.self);
     logistic_data_free(&data);
@@ -75,7 +77,8 @@ static void check(bool standardize, wvgd_family family, double allowed) {
             shortfall s = fit_subset(DATASET[d], subset, standardize, family);
             worse(&here, &s);
         }
-        print_message("%s, %s, %s: at most %.4f nats below the optimum, reported ELBO %.1f standard errors off, evidence %.4f, %zu iterations, %zu evaluations\n",
+        print_message("%s, %s, %s: at most %.4f nats below the optimum, reported ELBO %.1f standard errors off, evidence %.4f, %zu "
+                      "iterations, %zu evaluations\n",
                       DATASET[d], treatment, shape, here.gap, here.report, here.evidence, here.iterations, here.evaluations);
         worse(&all, &here);
     }

@@ -1,5 +1,6 @@
-/* test_mixtures.c - fifteen random mixtures in one dimension, three to seven particles, two random starts each: the cells against the optimal quantizer, the ensemble's density against
- * that of the best truncated Gaussians on the optimal cells (deterministic optima from tests/data), and everything that a fit reports about itself against quadrature. */
+/* test_mixtures.c - fifteen random mixtures in one dimension, three to seven particles, two random starts each: the cells against the
+ * optimal quantizer, the ensemble's density against that of the best truncated Gaussians on the optimal cells (deterministic optima from
+ * tests/data), and everything that a fit reports about itself against quadrature. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -81,8 +82,9 @@ static void count(counts *c, const oracle1d_target *target, const mixture_truth 
 }
 
 static void show(const char *what, size_t N, const counts *c) {
-    print_message("%s%zu: distortion within 3 %% of the optimum in %d of %d runs, density error %.3f times the optimum's, PELBO %.4f (optimum %.4f)\n", what, N, c->near,
-                  c->runs, c->ise / c->best_ise, c->pelbo / c->runs, c->best_pelbo / c->runs);
+    print_message("%s%zu: distortion within 3 %% of the optimum in %d of %d runs, density error %.3f times the optimum's, PELBO %.4f "
+                  "(optimum %.4f)\n",
+                  what, N, c->near, c->runs, c->ise / c->best_ise, c->pelbo / c->runs, c->best_pelbo / c->runs);
 }
 
 /* ---- reports ----------------------------------------------------------------------------------------------------------------------- */
@@ -105,7 +107,8 @@ static struct {
     double above; /* most standard errors by which a bound is above the evidence */
 } seen;
 
-/* What a fit says of itself, against quadrature for the very state that it describes. The mixtures are normalised: the log evidence is 0. */
+/* What a fit says of itself, against quadrature for the very state that it describes. The mixtures are normalised: the log evidence is
+ * 0. */
 static void compare(const oracle1d_target *target, size_t N, const ensemble *e) {
     double elbo[MIXTURE_MAX];
     for (size_t j = 0; j < N; j++) {
@@ -150,9 +153,10 @@ static void near_the_optimum(void **state) {
 /* 150 z-scores tell a standard deviation to 6 %: bounds of 0.8 and 1.25 are more than three times that. */
 static void reports_are_calibrated(void **state) {
     (void)state;
-    double pelbo = root_mean_square(&seen.pelbo), evidence = root_mean_square(&seen.evidence), distortion = root_mean_square(&seen.distortion),
-           beta = root_mean_square(&seen.beta);
-    print_message("z-scores against quadrature, root mean square: PELBO %.3f, evidence %.3f, distortion %.3f, masses %.3f; PELBO at most %.2f standard errors above the evidence\n",
+    double pelbo = root_mean_square(&seen.pelbo), evidence = root_mean_square(&seen.evidence),
+           distortion = root_mean_square(&seen.distortion), beta = root_mean_square(&seen.beta);
+    print_message("z-scores against quadrature, root mean square: PELBO %.3f, evidence %.3f, distortion %.3f, masses %.3f; PELBO at most "
+                  "%.2f standard errors above the evidence\n",
                   pelbo, evidence, distortion, beta, seen.above);
     assert_true(pelbo > 0.8 && pelbo < 1.25);
     assert_true(evidence > 0.8 && evidence < 1.25);

@@ -1,4 +1,5 @@
-/* test_modes.c - two well separated Gaussians of masses 0.3 and 0.7: every number of particles finds both, with their masses and the whole evidence. */
+/* test_modes.c - two well separated Gaussians of masses 0.3 and 0.7: every number of particles finds both, with their masses and the
+ * whole evidence. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -17,7 +18,8 @@
 enum { MAX_D = 10, MAX_N = 6 };
 static const double MASS[2] = {0.3, 0.7}, AWAY = 5.0;
 
-/* Means -5 and 5 in every coordinate, unit variances; the first round, the second with neighbouring coordinates correlated. Normalised: the evidence is 1. */
+/* Means -5 and 5 in every coordinate, unit variances; the first round, the second with neighbouring coordinates correlated. Normalised:
+ * the evidence is 1. */
 static void make_two(wvgd_model *model, size_t D) {
     double mean[2 * MAX_D], cov[2 * MAX_D * MAX_D] = {0};
     for (size_t i = 0; i < D; i++) {
@@ -53,8 +55,9 @@ static void run(const wvgd_model *model, const wvgd_options *o, const double *z0
     for (size_t j = 0; j < r.N; j++) left += r.z[j * r.D] < 0 ? r.beta[j] : 0;
     double mass = fabs(left - MASS[0]), pelbo = fabs(r.pelbo.value);
     if (mass > 0.01 || pelbo > 0.01)
-        print_message("    D %zu N %zu seed %llu: mass %.4f, PELBO %.4f +- %.4f, evidence %.4f +- %.4f, %s after %zu iterations\n", r.D, r.N,
-                      (unsigned long long)o->seed, left, r.pelbo.value, r.pelbo.se, r.evidence.value, r.evidence.se, wvgd_stop_name(r.stop), r.iterations);
+        print_message("    D %zu N %zu seed %llu: mass %.4f, PELBO %.4f +- %.4f, evidence %.4f +- %.4f, %s after %zu iterations\n", r.D,
+                      r.N, (unsigned long long)o->seed, left, r.pelbo.value, r.pelbo.se, r.evidence.value, r.evidence.se,
+                      wvgd_stop_name(r.stop), r.iterations);
     e->mass = fmax(e->mass, mass);
     e->pelbo = fmax(e->pelbo, pelbo);
     e->evidence = fmax(e->evidence, fabs(r.evidence.value));
@@ -78,8 +81,8 @@ static void two_modes(size_t D, bool given, uint64_t seeds, const char *what) {
             place(N, D, seed, z0);
             run(&model, &o, given ? z0 : NULL, &e);
         }
-    print_message("D = %zu, %s: %d of %d runs within 0.01; largest error of a mode's mass %.4f, of PELBO %.4f, of the evidence %.4f\n", D, what, e.within, e.runs,
-                  e.mass, e.pelbo, e.evidence);
+    print_message("D = %zu, %s: %d of %d runs within 0.01; largest error of a mode's mass %.4f, of PELBO %.4f, of the evidence %.4f\n", D,
+                  what, e.within, e.runs, e.mass, e.pelbo, e.evidence);
     assert_true(e.mass <= 0.01);
     assert_true(e.pelbo < 0.01);
     model.close(model.self);

@@ -35,8 +35,8 @@ static wvgd_options options_of(size_t N, wvgd_family family) {
     wvgd_options_init(&o);
     o.particles = N;
     o.family = family;
-    o.max_iter = 200;
-    o.evidence_se = 0.008; /* a closing pass of several batches */
+    o.max_iter = 40;
+    o.evidence_se = 0.01; /* a closing pass of several batches */
     return o;
 }
 
@@ -248,7 +248,9 @@ static void every_stage(const wvgd_options *o, const double *z0, const char *con
 
 static void goes_on_full(void **state) {
     (void)state;
-    wvgd_options o = options_of(3, WVGD_FULL);
+    wvgd_options o = options_of(2, WVGD_FULL);
+    o.max_iter = 400; /* enough to come to rest */
+    o.tol = 0.1;
     every_stage(&o, NULL, (const char *const[]){"explore", "fit", "settle", "average", "close", "done", NULL});
 }
 
@@ -263,22 +265,22 @@ static void goes_on_in_other_ways(void **state) {
     const double z0[] = {0, 0, 1, 1, -2, 3};
     static const char *const wanted[] = {"fit", "close", "done", NULL};
     wvgd_options o = options_of(3, WVGD_LOWRANK);
-    o.max_iter = 60;
+    o.max_iter = 30;
     o.rank = 1;
     o.cells = WVGD_SOFT;
     every_stage(&o, z0, wanted);
     o = options_of(3, WVGD_FULL);
-    o.max_iter = 60;
+    o.max_iter = 30;
     o.estimator = WVGD_REPARAM;
     o.sampler = WVGD_REJECT;
     every_stage(&o, z0, wanted);
     o = options_of(3, WVGD_DIAG);
-    o.max_iter = 60;
+    o.max_iter = 30;
     o.estimator = WVGD_SCORE;
     o.cost = WVGD_OWN;
     every_stage(&o, z0, wanted);
     o = options_of(1, WVGD_FULL);
-    o.max_iter = 60;
+    o.max_iter = 30;
     o.cost = WVGD_L1;
     every_stage(&o, NULL, (const char *const[]){"explore", "fit", "close", "done", NULL});
 }
@@ -320,7 +322,7 @@ static void limits_may_change(void **state) {
     wvgd_options o = options_of(2, WVGD_FULL);
     wvgd_fit *long_one = wvgd_new(&MODEL, &o, NULL, NULL);
     finish(long_one);
-    o.max_iter = 50;
+    o.max_iter = 35;
     wvgd_fit *short_one = wvgd_new(&MODEL, &o, NULL, NULL);
     for (size_t iteration = 0; iteration < 30;) {
         wvgd_progress p;
@@ -329,7 +331,7 @@ static void limits_may_change(void **state) {
         iteration = p.iteration;
     }
     saved s = save(short_one);
-    o.max_iter = 200;
+    o.max_iter = 40;
     o.max_seconds = 1e6;
     wvgd_fit *going_on = wvgd_new(&MODEL, &o, NULL, NULL);
     assert_int_equal(restore(going_on, &s, NULL), WVGD_OK);

@@ -28,7 +28,7 @@ static outcome fit_with(const wvgd_model *model) {
     wvgd_options o;
     wvgd_options_init(&o);
     o.particles = N;
-    o.max_iter = 60;
+    o.max_iter = 40;
     wvgd_fit *fit = wvgd_new(model, &o, NULL, NULL);
     assert_non_null(fit);
     assert_int_equal(wvgd_run(fit, NULL, NULL, NULL), WVGD_OK);

@@ -128,6 +128,12 @@ fi
 if command -v Rscript >/dev/null; then
     Rscript -e 'd <- read.csv("run/draws.csv", comment.char = "#"); stopifnot(nrow(d) == 500, ncol(d) == 6, is.numeric(d$lp__), all(is.finite(d$lp__)))' >stdout 2>stderr ||
         complain "R does not read draws.csv: $(cat stderr)"
+    if Rscript -e 'stopifnot(requireNamespace("rstan", quietly = TRUE))' >/dev/null 2>&1; then
+        Rscript -e 'suppressMessages(library(rstan)); d <- as.matrix(suppressWarnings(read_stan_csv("run/draws.csv"))); stopifnot(nrow(d) == 500, all(is.finite(d)))' >stdout 2>stderr ||
+            complain "rstan does not read draws.csv: $(cat stderr)"
+    else
+        echo "skipped: there is no rstan to read draws.csv"
+    fi
 else
     echo "skipped: there is no R to read draws.csv"
 fi
