@@ -3,8 +3,10 @@
 
 void wvgd_model_close(wvgd_model *model)
 {
-    if (model && model->close)
+    if (!model)
+        return;
+    if (model->close)
         model->close(model->self);
-    if (model)
-        model->self = NULL;
+    model->close = NULL; /* closing again does nothing */
+    model->self = NULL;
 }

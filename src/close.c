@@ -92,13 +92,19 @@ static void propose(wvgd_fit *f, const double *w)
         f->proposal[c].log_alpha = log((double)f->share[c] / (double)f->s.planned);
 }
 
+static void begin_stage(wvgd_fit *f, wv_stage stage, size_t planned)
+{
+    f->s.stage = stage;
+    f->s.planned = planned;
+    f->s.closed = f->s.block = f->close.n = 0;
+    memset(f->close.sum_u, 0, f->N * sizeof(double));
+}
+
 void wv_close_begin(wvgd_fit *f)
 {
     size_t most = f->n_max < f->close_max ? f->n_max : f->close_max, least = larger(2000, larger(100 * f->N, 100 * f->D));
-    f->s.stage = WV_TRIAL;
-    f->s.closed = f->s.block = f->close.n = 0;
-    memset(f->close.sum_u, 0, f->N * sizeof(double));
-    f->s.planned = least < most ? least : most;
+    begin_stage(f, WV_TRIAL, least < most ? least : most);
+    f->s.trials = 0;
     wv_evidence_weights(f->N, f->now.elbo, f->weight);
     memcpy(f->weight_beta, f->weight, f->N * sizeof *f->weight);
     if (f->s.averaged < 10) /* too few iterations with the cells at rest to say anything of the masses */
@@ -144,7 +150,11 @@ bool wv_close_weights(wvgd_fit *f)
 {
     for (size_t i = 0; i < f->close.n; i++)
         f->psi[i] = f->close.log_p[i] - f->close.log_m[i];
-    return wv_weight_normalise(f->close.n, f->psi, f->close_v);
+    bool some = wv_weight_normalise(f->close.n, f->psi, f->close_v);
+    double total = wv_weight_lse(f->close.n, f->psi);
+    for (size_t i = 0; i < f->close.n; i++)
+        f->close_log_w[i] = some ? f->psi[i] - total : -INFINITY;
+    return some;
 }
 
 static void masses(wvgd_fit *f, double *beta)
@@ -171,27 +181,37 @@ static void refit_spreads(wvgd_fit *f)
     }
 }
 
+/* Weights for the bound: from the smoothed ELBO_j of the iterations, which have less noise, but from the trial where the two do not agree. */
+static void choose_weights(wvgd_fit *f)
+{
+    wv_evidence_elbo(f, &f->close, f->elbo, f->log_Z, f->cell_spare);
+    wv_evidence_elbo_se(f, &f->close, f->elbo, f->log_Z, f->cell_spare, f->elbo_se);
+    for (size_t j = 0; j < f->N; j++)
+        if (!f->s.averaged || !(fabs(f->elbo[j] - f->now.elbo[j]) < 3 * f->elbo_se[j]))
+            f->now.elbo[j] = f->elbo[j];
+    wv_evidence_weights(f->N, f->now.elbo, f->weight);
+}
+
 /* The trial has chosen: weights for the bound, and how many final draws bring the evidence to the wanted standard error (a third more, as the share is itself an estimate)
  * and posterior means to a standard error of about 1/70 of a sd. */
 static const double enough_ess = 5000;
 
 static void plan(wvgd_fit *f)
 {
-    double *elbo = f->elbo, rel;
+    double rel;
     masses(f, f->weight_beta);
     if (f->s.averaged)
         memcpy(f->weight_beta, f->now.beta, f->N * sizeof(double));
-    else {
-        wv_evidence_elbo(f, &f->close, elbo, f->log_Z, NULL);
-        wv_evidence_weights(f->N, elbo, f->weight);
-    }
+    choose_weights(f);
     rel = wv_weight_ess(f->close.n, f->close_v) / (double)f->close.n;
-    double wanted = 1.3 * (1 / rel - 1) / (f->opt.evidence_se * f->opt.evidence_se), least = fmax((double)larger(4000, 200 * f->N), enough_ess / rel);
-    f->s.planned = (size_t)fmin(fmax(wanted, least), (double)f->close_max);
     refit_spreads(f);
-    f->s.stage = WV_FINAL;
-    f->s.closed = f->close.n = 0;
-    memset(f->close.sum_u, 0, f->N * sizeof(double));
+    if (rel < 0.3 && f->s.trials < 4) { /* a proposal that its own draws have improved deserves another trial */
+        f->s.trials++;
+        begin_stage(f, WV_TRIAL, f->s.planned);
+        return;
+    }
+    double wanted = 1.3 * (1 / rel - 1) / (f->opt.evidence_se * f->opt.evidence_se), least = fmax((double)larger(4000, 200 * f->N), enough_ess / rel);
+    begin_stage(f, WV_FINAL, (size_t)fmin(fmax(wanted, least), (double)f->close_max));
 }
 
 static void cell_diagnostics(wvgd_fit *f)
@@ -245,10 +265,39 @@ static void moments(wvgd_fit *f)
     }
 }
 
+/* Root of the posterior's covariance from the weighted draws: sds times the Cholesky factor of the correlations. */
+static void posterior_root(wvgd_fit *f, const wv_family *family, double *root)
+{
+    size_t D = f->D;
+    double *sd = f->vector[0], *C = f->square[0];
+    for (size_t i = 0; i < D; i++)
+        sd[i] = fmax(sqrt(f->var[i]), 1e-150);
+    family->set_sd(D, 0, root, sd);
+    if (family != wv_family_get(WVGD_FULL))
+        return;
+    memset(C, 0, D * D * sizeof *C);
+    for (size_t first = 0; first < f->close.n; first += f->n_max) {
+        size_t here = f->close.n - first < f->n_max ? f->close.n - first : f->n_max;
+        for (size_t k = 0; k < here; k++)
+            for (size_t i = 0; i < D; i++) {
+                f->y[k * D + i] = (f->close.x[(first + k) * D + i] - f->mean[i]) / sd[i];
+                f->uy[k * D + i] = f->close_v[first + k] * f->y[k * D + i];
+            }
+        cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)D, (int)D, (int)here, 1.0, f->uy, (int)D, f->y, (int)D, 1.0, C, (int)D);
+    }
+    if (wv_dense_chol(D, C, f->square[1]))
+        for (size_t i = 0; i < D; i++)
+            for (size_t k = 0; k <= i; k++)
+                root[i * D + k] = sd[i] * C[i * D + k];
+}
+
 /* One particle bounds no cell: it is placed only now. With several, the iterations since the cells came to rest have estimated the same distortion. */
 static void distortion(wvgd_fit *f)
 {
     if (f->N == 1) {
+        posterior_root(f, f->cell_family, f->now.spread);
+        if (!f->opt.metric)
+            posterior_root(f, f->metric_family, f->now.metric);
         wv_particle_place_one(f, f->close.n, f->close.x, f->close_v, f->mean);
         for (size_t first = 0; first < f->close.n; first += f->n_max) {
             size_t here = f->close.n - first < f->n_max ? f->close.n - first : f->n_max;
@@ -265,14 +314,28 @@ static void distortion(wvgd_fit *f)
     f->s.distortion_se = d.se;
 }
 
+/* A component of which no final draw lies in its cell cannot be part of the ensemble. */
+static void bury_dead(wvgd_fit *f)
+{
+    double kept = 0;
+    for (size_t j = 0; j < f->N; j++) {
+        if (f->elbo[j] == -INFINITY)
+            f->weight[j] = 0;
+        kept += f->weight[j];
+    }
+    for (size_t j = 0; j < f->N && kept > 0; j++)
+        f->weight[j] /= kept;
+}
+
 static void finish(wvgd_fit *f)
 {
     double *h_bar = f->cell_spare;
     wv_evidence_elbo(f, &f->close, f->elbo, f->log_Z, h_bar);
     wv_evidence_elbo_se(f, &f->close, f->elbo, f->log_Z, h_bar, f->elbo_se);
+    bury_dead(f);
     f->s.bound = wv_evidence_bound(f, &f->close, f->weight, 0, f->elbo, f->log_Z, h_bar);
     f->s.bound_beta = wv_evidence_bound(f, &f->close, f->weight_beta, 1, f->elbo, f->log_Z, h_bar);
-    f->s.evidence = wv_evidence_importance(&f->close);
+    f->s.evidence = wv_evidence_importance(f, &f->close);
     masses(f, f->beta);
     f->s.final_ess = wv_weight_ess(f->close.n, f->close_v);
     for (size_t i = 0; i < f->close.n; i++)
@@ -298,13 +361,12 @@ wvgd_status wv_close_tell(wvgd_fit *f, wvgd_error *error)
         return WVGD_OK;
     if (!wv_close_weights(f)) {
         size_t n = f->close.n;
-        f->s.closed = f->s.block = f->close.n = 0; /* whoever goes on begins this stage again */
-        memset(f->close.sum_u, 0, f->N * sizeof(double));
+        begin_stage(f, f->s.stage, f->s.planned); /* whoever goes on begins this stage again */
         return wv_fail(error, WVGD_E_NO_DRAWS, "none of %zu closing draws has a finite log density: there is nothing to estimate from", n);
     }
     if (f->s.stage == WV_TRIAL)
         plan(f);
-    else if (wv_evidence_importance(&f->close).se > f->opt.evidence_se && f->s.closed + f->s.planned <= f->close_max)
+    else if (wv_evidence_importance(f, &f->close).se > f->opt.evidence_se && f->s.closed + f->s.planned <= f->close_max)
         f->s.block++; /* the trial was too hopeful: as many again */
     else
         finish(f);

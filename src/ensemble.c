@@ -132,15 +132,14 @@ wvgd_status wvgd_draws(const wvgd_fit *f, size_t *n, const double **z, const dou
     wvgd_status status = ended(f, error);
     if (status != WVGD_OK)
         return status;
-    for (size_t i = 0; i < f->close.n; i++)
-        f->close_spare[i] = log(f->close_v[i]);
-    *n = f->close.n;
+    if (n)
+        *n = f->close.n;
     if (z)
         *z = f->close.x;
     if (log_p)
         *log_p = f->close.log_p;
     if (log_w)
-        *log_w = f->close_spare;
+        *log_w = f->close_log_w;
     if (cell)
         *cell = f->close.cell;
     return WVGD_OK;

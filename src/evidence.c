@@ -92,20 +92,18 @@ void wv_evidence_elbo_se(const wvgd_fit *f, const wv_batch *b, const double *elb
     }
 }
 
-wvgd_estimate wv_evidence_importance(const wv_batch *b)
+wvgd_estimate wv_evidence_importance(const wvgd_fit *f, const wv_batch *b)
 {
-    double top = -INFINITY, mean = 0, squares = 0, n = (double)b->n;
+    double top = -INFINITY, mean = 0, n = (double)b->n;
     for (size_t i = 0; i < b->n; i++)
         top = fmax(top, b->log_p[i] - b->log_m[i]);
     if (top == -INFINITY)
         return (wvgd_estimate){-INFINITY, INFINITY};
-    for (size_t i = 0; i < b->n; i++)
-        mean += exp(b->log_p[i] - b->log_m[i] - top) / n;
     for (size_t i = 0; i < b->n; i++) {
-        double d = exp(b->log_p[i] - b->log_m[i] - top) - mean;
-        squares += d * d;
+        f->psi[i] = exp(b->log_p[i] - b->log_m[i] - top);
+        mean += f->psi[i] / n;
     }
-    return (wvgd_estimate){top + log(mean), sqrt(squares / (n - 1) / n) / mean};
+    return (wvgd_estimate){top + log(mean), stratified(b->n, b->stratum, f->psi) / mean};
 }
 
 void wv_evidence_weights(size_t N, const double *elbo, double *weight)

@@ -14,8 +14,8 @@ wvgd_estimate wv_evidence_bound(const wvgd_fit *f, const wv_batch *b, const doub
 /* Standard error of each ELBO_j. */
 void wv_evidence_elbo_se(const wvgd_fit *f, const wv_batch *b, const double *elbo, const double *log_Z, const double *h_bar, double *se);
 
-/* log mean p~/m and its standard error. */
-wvgd_estimate wv_evidence_importance(const wv_batch *b);
+/* log mean p~/m and its standard error, by the delta method within strata. */
+wvgd_estimate wv_evidence_importance(const wvgd_fit *f, const wv_batch *b);
 
 /* Softmax of ELBO_j: the best ensemble weights. */
 void wv_evidence_weights(size_t N, const double *elbo, double *weight);

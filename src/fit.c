@@ -53,7 +53,7 @@ void wv_fit_draw(wvgd_fit *f, size_t k, wv_rng_use use, uint64_t first, size_t n
 {
     /* closing draws are numbered through their whole stage, all others within their batch */
     bool closing = use == WV_RNG_TRIAL || use == WV_RNG_CLOSE;
-    wv_stream stream = {f->opt.seed, use, closing ? 0 : f->s.batch, k};
+    wv_stream stream = {f->opt.seed, use, closing ? f->s.trials : f->s.batch, k};
     wv_component_draw(&f->proposal[k].q, &stream, first, n, antithetic, f->b.x + at * f->D, f->work);
     for (size_t i = at; i < at + n; i++)
         f->b.stratum[i] = (uint32_t)k;
@@ -112,7 +112,7 @@ static bool carve_scratch(wvgd_fit *f)
         {&f->b.x, nD}, {&f->b.log_p, n}, {&f->b.grad, f->model.has_gradient ? nD : 0}, {&f->b.log_m, n}, {&f->b.log_q, n}, {&f->b.log_mix[0], n},
         {&f->b.log_mix[1], n}, {&f->b.near, n}, {&f->b.next, n}, {&f->b.sum_u, N},
         {&f->close.x, wv_times(C, D)}, {&f->close.log_p, C}, {&f->close.log_m, C}, {&f->close.log_q, C}, {&f->close.log_mix[0], C}, {&f->close.log_mix[1], C},
-        {&f->close.near, C}, {&f->close_v, C}, {&f->close_smooth, C}, {&f->close_spare, C},
+        {&f->close.near, C}, {&f->close_v, C}, {&f->close_log_w, C}, {&f->close_smooth, C}, {&f->close_spare, C},
         {&f->tail_mu, D}, {&f->tail_root, f->metric_family->size(D, 0)}, {&f->block, wv_times(WV_BLOCK, N + D + 2)},
         {&f->gx, nD}, {&f->gg, nD}, {&f->glp, n}, {&f->glu, n}, {&f->glv, n}, {&f->gu, n}, {&f->ga, n}, {&f->gr, n},
         {&f->y, nD}, {&f->gy, nD}, {&f->uy, nD}, {&f->soft_grad, soft ? nD : 0},
@@ -272,6 +272,10 @@ wvgd_fit *wvgd_new(const wvgd_model *model, const wvgd_options *options, const d
         wvgd_free(f);
         return NULL;
     }
+    for (size_t j = 0; j < f->N; j++)
+        f->beta[j] = f->beta_se[j] = f->log_Z[j] = f->elbo[j] = f->elbo_se[j] = f->cell_ess[j] = f->cell_k[j] = NAN;
+    for (size_t i = 0; i < f->D; i++)
+        f->mean[i] = f->var[i] = f->mcse[i] = NAN;
     f->s.pelbo = f->s.pelbo_se = f->s.ess = f->s.distortion = f->s.distortion_se = f->s.meanfield_gap = f->s.pareto_k = NAN;
     f->s.bound = f->s.bound_beta = f->s.evidence = (wvgd_estimate){NAN, NAN};
     if (f->exploring)

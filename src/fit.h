@@ -58,6 +58,7 @@ typedef struct {
     double meanfield_gap;
     size_t planned;           /* closing draws in a block of the present stage, fixed before the first */
     size_t block;             /* blocks complete */
+    size_t trials;            /* trials before the present one */
     size_t closed;            /* closing draws in the store */
     wvgd_estimate bound, bound_beta, evidence;
     double pareto_k, final_ess;
@@ -127,7 +128,7 @@ struct wvgd_fit {
     double *beta, *beta_se, *weight, *weight_beta, *log_Z, *elbo, *elbo_se, *cell_ess, *cell_k; /* [N] results */
     double *mean, *var, *mcse; /* [D] */
     wv_batch close;        /* [close_max] closing draws (no gradients) */
-    double *close_v;       /* [close_max] their normalised posterior weights, */
+    double *close_v, *close_log_w; /* [close_max] their normalised posterior weights, and the logs of these, */
     double *close_smooth;  /* [close_max] and Pareto-smoothed log weights */
     wvgd_trace_row *trace;
     double *trace_beta;    /* [rows][N] */

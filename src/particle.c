@@ -71,8 +71,8 @@ static void newton(const wvgd_fit *f, size_t n, const double *x, const double *w
 /* The spread follows the covariance of the posterior in the cell; less when few points carry it. */
 static void step_spread(wvgd_fit *f, double *root, size_t n, double ess, double lambda, const double *mean)
 {
-    bool full = f->cell_family == wv_family_get(WVGD_FULL);
-    double keep = lambda * ess / (ess + (full ? (double)f->D : 1));
+    double needed = f->cell_family == wv_family_get(WVGD_FULL) ? (double)f->D : 1;
+    double keep = lambda * (ess > 10 * needed ? 1 : ess / (ess + needed));
     wv_component_follow(f->cell_family, f->D, root, mean, n, f->gx, f->ga, keep, f->y, f->uy, f->square[0], f->work);
 }
 
@@ -91,7 +91,7 @@ static void attract(const wvgd_fit *f, size_t n, const double *x, const double *
 static size_t free_batches(const wvgd_fit *f)
 {
     double work = (double)(f->N * f->N) * (double)f->D * (f->opt.cost == WVGD_SQEUCLID ? 1 : (double)f->D) * WV_FREE;
-    return f->opt.cost == WVGD_CALLBACK ? 0 : (size_t)fmin(2, 3e7 / work);
+    return f->opt.cost == WVGD_CALLBACK ? 0 : (size_t)fmin(2, 4e5 / work * 2);
 }
 
 /* Adds a batch of draws of q_j and of the particle Gaussian, half each, weighted to stand for q_j, to sum[D]; returns their weight in the cell. */
@@ -136,7 +136,8 @@ static void sharpen(wvgd_fit *f, size_t j, size_t n, double *mean)
 {
     size_t D = f->D, batches = free_batches(f);
     double *own = f->vector[5], *exact = f->vector[6];
-    if (!batches || !wv_weight_normalise(n, f->glu, f->gu))
+    /* where the density is zero the component ends too, which free draws cannot tell */
+    if (!batches || f->s.zero_points || f->s.bad_points || !wv_weight_normalise(n, f->glu, f->gu))
         return;
     cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->gx, (int)D, f->gu, 1, 0.0, own, 1);
     if (!component_mean(f, j, batches, exact))
@@ -188,6 +189,8 @@ void wv_particle_refit(wvgd_fit *f, size_t j, size_t n)
         return;
     cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->gx, (int)D, f->ga, 1, 0.0, mean, 1);
     step_spread(f, f->now.spread + j * f->cell_family->size(D, 0), n, ess, 1, mean);
+    if (f->N == 1) /* its Gaussian is a proposal only; the particle itself is placed at the very end */
+        memcpy(f->now.z, mean, D * sizeof *mean);
 }
 
 void wv_particle_place_one(wvgd_fit *f, size_t n, const double *x, const double *w, const double *mean)

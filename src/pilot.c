@@ -50,6 +50,7 @@ void wv_pilot_leave(wvgd_fit *f)
     if (!f->opt.metric && f->metric_family == wv_family_get(WVGD_FULL))
         memcpy(f->now.metric, f->pilot_root, D * D * sizeof(double));
     f->s.stage = WV_SEARCH;
+    f->s.averaged = 0;
     f->s.rho = 0.5;
     f->s.best = -INFINITY;
     wv_schedule_begin_phase(f);
@@ -101,7 +102,9 @@ wvgd_status wv_pilot_tell(wvgd_fit *f, wvgd_error *error)
         f->s.averaged = 1;
         wv_schedule_begin_phase(f);
     }
-    if (wv_schedule_still(f) || f->s.averaged > 20 || f->s.iteration >= f->opt.max_iter / 2)
+    if (wv_schedule_still(f) || f->s.averaged > 20 || 2 * f->s.iteration >= f->opt.max_iter)
         wv_pilot_leave(f);
+    if (f->s.iteration >= f->opt.max_iter)
+        wv_schedule_end(f, WVGD_MAX_ITER);
     return WVGD_OK;
 }

@@ -67,7 +67,8 @@ static void warnings(wvgd_fit *f)
     if (f->s.limits)
         warn(f, "%zu steps would have taken a component beyond 1e120 or below 1e-120: is the density proper, and bounded?", f->s.limits);
     if (f->s.hit_once)
-        warn(f, "%zu modes were found by only one of %zu ascents: there may be more; raise init-scale or give starting particles", f->s.hit_once, f->s.starts);
+        warn(f, "%zu mode%s found by only one of %zu ascents: there may be more; raise init-scale or give starting particles", f->s.hit_once,
+             f->s.hit_once > 1 ? "s were" : " was", f->s.starts);
     if (f->s.bad_points)
         warn(f, "%zu of %zu points had a NaN or infinite density or gradient and were given weight zero: check the model there", f->s.bad_points,
              f->s.evaluations);

@@ -105,7 +105,7 @@ static bool sane(const wvgd_fit *f, const wv_scalars *s)
     bool closing = s->stage == WV_TRIAL || s->stage == WV_FINAL || s->stage == WV_DONE;
     if (s->stage > WV_DONE || s->stop > WVGD_STOPPED || (s->stage == WV_EXPLORE && !f->exploring) || (s->stage == WV_PILOT && !f->pilot))
         return false;
-    if (s->closed > f->close_max || s->planned > f->close_max || s->block > f->close_max || s->trace_rows > s->iteration || s->phase_start > s->trace_rows ||
+    if (s->closed > f->close_max || s->planned > f->close_max || s->block > f->close_max || s->trials > 4 || s->trace_rows > s->iteration || s->phase_start > s->trace_rows ||
         s->marked > s->trace_rows || s->modes > (f->exploring ? wv_explore_modes(f) : 0))
         return false;
     if (closing && (!s->planned || s->closed > (s->block + 1) * s->planned || s->closed < s->block * s->planned))

@@ -164,8 +164,8 @@ static double squared_distance(void *self, size_t dim, const double *a, const do
     return sum;
 }
 
-/* The squared distance as a callback: the same first steps, and the same quantizer in the end: two fits, each within 0.01 of the
- * optimum. */
+/* The squared distance as a callback: the same first steps, and the same quantizer in the end, with more noise: a callback has no control
+ * variate, so that particles come to rest with a standard deviation of 0.0134 (over twelve seeds). */
 static void callback_is_squared(void **state) {
     (void)state;
     const double one = 1.0, zero = 0.0, z0[3] = {-1.0, 0.3, 2.0};
@@ -191,7 +191,7 @@ static void callback_is_squared(void **state) {
     memcpy(zb, b.z, sizeof zb);
     qsort(za, 3, sizeof *za, ascending);
     qsort(zb, 3, sizeof *zb, ascending);
-    for (size_t j = 0; j < 3; j++) assert_near(zb[j], za[j], 0.02);
+    for (size_t j = 0; j < 3; j++) assert_near(zb[j], za[j], 4 * 0.0134);
     assert_near(b.distortion.value, a.distortion.value, 4 * hypot(a.distortion.se, b.distortion.se));
     wvgd_free(plain);
     wvgd_free(own);
