@@ -91,7 +91,7 @@ static void attract(const wvgd_fit *f, size_t n, const double *x, const double *
 static size_t free_batches(const wvgd_fit *f)
 {
     double work = (double)(f->N * f->N) * (double)f->D * (f->opt.cost == WVGD_SQEUCLID ? 1 : (double)f->D) * WV_FREE;
-    return f->opt.cost == WVGD_CALLBACK ? 0 : (size_t)fmin(2, 4e5 / work * 2);
+    return f->opt.cost == WVGD_CALLBACK ? 0 : (size_t)fmin(2, 2.4e5 / work);
 }
 
 /* Adds a batch of draws of q_j and of the particle Gaussian, half each, weighted to stand for q_j, to sum[D]; returns their weight in the cell. */

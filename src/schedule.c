@@ -89,6 +89,8 @@ void wv_schedule_end(wvgd_fit *f, wvgd_stop stop)
 {
     size_t w = window(f);
     f->s.stop = stop;
+    if (f->s.stage != WV_AVERAGE)
+        f->s.averaged = 0; /* the cells were not at rest */
     if (f->s.stage == WV_SEARCH && stop != WVGD_CONVERGED && f->s.best > -INFINITY)
         go_back(f);
     else if (f->s.stage != WV_SEARCH && f->s.trace_rows >= f->s.phase_start + w) {

@@ -229,11 +229,13 @@ static void residual_regression(wvgd_fit *f, const wv_update *c, local *l)
     size_t D = l->D, full = 2 * D + D * (D - 1) / 2;
     bool cross = c->family != wv_family_get(WVGD_DIAG) && full <= f->p_max && c->ess > 1.5 * (double)full;
     size_t p = cross ? full : 2 * D;
-    double *r = f->gr, variance = residuals(c, l, r), shrink = c->ess / (c->ess + (double)p), explained = 0;
+    /* without gradients this is all there is: where points suffice, plain least squares, since shrinking would cripple the trust region */
+    bool plain = f->opt.estimator == WVGD_SCORE && c->ess > 2 * (double)p;
+    double *r = f->gr, variance = residuals(c, l, r), shrink = plain ? 1 : c->ess / (c->ess + (double)p), ridge = plain ? 1e-9 : (double)p / c->ess, explained = 0;
     normal_equations(f, c, l, r, cross, p, f->Fm);
     memcpy(f->Fm, f->Fc, p * sizeof *f->Fm);
     for (size_t i = 0; i < p; i++)
-        f->F[i * p + i] = f->F[i * p + i] * (1 + (double)p / c->ess) + 1e-9;
+        f->F[i * p + i] = f->F[i * p + i] * (1 + ridge) + 1e-9;
     if (LAPACKE_dposv_work(LAPACK_COL_MAJOR, 'U', (lapack_int)p, 1, f->F, (lapack_int)p, f->Fc, (lapack_int)p) != 0)
         return;
     for (size_t i = 0; i < p; i++) {
