@@ -309,7 +309,7 @@ void wv_component_draw(const wv_gauss *q, const wv_stream *stream, uint64_t firs
             double u[8], chi = 0;
             size_t halves = (size_t)(q->nu / 2);
             tail.use = WV_RNG_TAIL;
-            wv_rng_uniform(&tail, draw, halves, u);
+            wv_rng_uniform(&tail, antithetic ? draw / 2 : draw, halves, u);
             for (size_t i = 0; i < halves; i++)
                 chi -= 2 * log(u[i]);
             cblas_dscal((int)D, sqrt(q->nu / chi), x + k * D, 1);

@@ -49,6 +49,13 @@ wv_gauss wv_fit_spread(const wvgd_fit *f, size_t j)
     return (wv_gauss){f->cell_family, f->D, 0, f->now.z + j * f->D, f->now.spread + j * f->cell_family->size(f->D, 0), 0};
 }
 
+wv_gauss wv_fit_around(const wvgd_fit *f, size_t j)
+{
+    wv_gauss around = wv_fit_spread(f, j);
+    around.nu = 6; /* cells may be unbounded and components in them decay like exponentials: no Gaussian covers that */
+    return around;
+}
+
 void wv_fit_draw(wvgd_fit *f, size_t k, wv_rng_use use, uint64_t first, size_t n, bool antithetic, size_t at)
 {
     /* closing draws are numbered through their whole stage, all others within their batch */
@@ -89,8 +96,8 @@ static bool carve_saved(wvgd_fit *f)
     size_t adam = f->opt.estimator == WVGD_REPARAM ? wv_times(2, ND + root) : 0, pilot = f->pilot ? D * D : 0;
     size_t modes = f->exploring ? wv_explore_modes(f) : 0, paths = f->exploring ? wv_times(WV_PATHS, D) : 0, one = f->exploring ? D : 0;
     const slot slots[] = {
-        {&f->now.z, ND}, {&f->now.mu, ND}, {&f->now.root, root}, {&f->now.spread, spread}, {&f->now.metric, metric}, {&f->now.centre, D}, {&f->now.elbo, N}, {&f->now.beta, N}, {&f->now.beta2, N},
-        {&f->best.z, ND}, {&f->best.mu, ND}, {&f->best.root, root}, {&f->best.spread, spread}, {&f->best.metric, metric}, {&f->best.centre, D}, {&f->best.elbo, N}, {&f->best.beta, N}, {&f->best.beta2, N},
+        {&f->now.z, ND}, {&f->now.mu, ND}, {&f->now.root, root}, {&f->now.spread, spread}, {&f->now.metric, metric}, {&f->now.centre, D}, {&f->now.elbo, N}, {&f->now.losses, N}, {&f->now.beta, N}, {&f->now.beta2, N},
+        {&f->best.z, ND}, {&f->best.mu, ND}, {&f->best.root, root}, {&f->best.spread, spread}, {&f->best.metric, metric}, {&f->best.centre, D}, {&f->best.elbo, N}, {&f->best.losses, N}, {&f->best.beta, N}, {&f->best.beta2, N},
         {&f->pilot_mu, f->pilot ? D : 0}, {&f->pilot_root, pilot}, {&f->pilot_best, f->pilot ? D + pilot : 0}, {&f->adam, adam}, {&f->z_mark, ND},
         {&f->mode_x, wv_times(modes, D)}, {&f->mode_root, wv_times(modes, wv_explore_root_size(f))}, {&f->mode_scale, one}, {&f->scatter_scale, one},
         {&f->scatter_centre, one}, {&f->path_scale, one}, {&f->path_x, paths}, {&f->path_g, paths}, {&f->path_p, paths}, {&f->path_s, 20 * paths}, {&f->path_y, 20 * paths},

@@ -96,6 +96,7 @@ typedef struct {
     double *metric;   /* [metric_family->size] root of the covariance that the mahalanobis cost divides by */
     double *centre;   /* [D] posterior mean, smoothed */
     double *elbo;     /* [N] smoothed ELBO_j: softmax gives the weights that judge the next batch */
+    double *losses;   /* [N] times that a component ran away from its cell */
     double *beta, *beta2; /* [N] means of beta_j and its square since the cells have been at rest */
 } wv_ensemble;
 
@@ -175,6 +176,7 @@ struct wvgd_fit {
 /* views */
 wv_gauss wv_fit_component(const wvgd_fit *f, size_t j);
 wv_gauss wv_fit_spread(const wvgd_fit *f, size_t j); /* N(z_j, covariance of the cell) */
+wv_gauss wv_fit_around(const wvgd_fit *f, size_t j); /* the same as a proposal: a Student-t with that root */
 
 /* x drawn from f->proposal[k] into f->b at `at`. */
 void wv_fit_draw(wvgd_fit *f, size_t k, wv_rng_use use, uint64_t first, size_t n, bool antithetic, size_t at);

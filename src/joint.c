@@ -14,7 +14,7 @@
 #include <string.h>
 
 /* ---- the proposal ------------------------------------------------------------------------------------------------------------ */
-/* Each cell's M draws come from its component and from its particle Gaussian: half and half while the component lies in its cell, fewer from a component that does not
+/* Each cell's M draws come from its component and from a Student-t around its particle: half and half while the component lies in its cell, fewer from a component that does not
  * (a nearly flat one, whose own draws fall elsewhere). One component needs only itself. */
 static void propose(wvgd_fit *f)
 {
@@ -23,12 +23,12 @@ static void propose(wvgd_fit *f)
     f->proposals = spread ? 2 * N : N;
     for (size_t j = 0; j < N; j++) {
         double inside = f->s.iteration ? fmin(exp(f->log_Z[j]), 1) : 1;
-        size_t own = inside >= 0 ? 2 * (size_t)ceil((double)f->M / 2 * inside / (1 + inside)) : f->M / 2;
+        size_t own = inside >= 0 ? 2 * (size_t)ceil((double)f->M / 2 * fmax(inside / (1 + inside), 0.125)) : f->M / 2; /* an eighth at least: u_j <= 8 N */
         f->share[j] = spread && own < f->M ? own : f->M;
         f->proposal[j].q = wv_fit_component(f, j);
         if (spread) {
             f->share[N + j] = f->M - f->share[j];
-            f->proposal[N + j].q = wv_fit_spread(f, j);
+            f->proposal[N + j].q = wv_fit_around(f, j);
         }
     }
     for (size_t c = 0; c < f->proposals; c++)
@@ -236,6 +236,10 @@ static void mixture_gradient(wvgd_fit *f)
     }
 }
 
+/* How often a component may run away from its cell (in a tail whose best fit is an exponential or flatter, say) before it is no longer fitted but given the moments of
+ * the posterior in the cell. */
+static const double patience = 3;
+
 /* Components cut by their cell (less than this mass inside) need the boundary term. */
 static const double hardly_cut = 0.98;
 
@@ -245,16 +249,21 @@ static void move_component(wvgd_fit *f, size_t j, size_t n, double rho, bool sof
     double enough = D == 1 ? 4 : 6;
     wv_update c = {.family = f->family, .R = f->R, .mu = f->now.mu + j * D, .root = f->now.root + j * size, .n = n, .x = f->gx, .log_p = f->glp,
                    .grad = f->model.has_gradient ? f->gg : NULL, .u = f->gu, .rho = rho,
-                   .truncated = !soft && f->N > 1 && f->log_Z[j] < log(hardly_cut),
+                   .truncated = !soft && f->N > 1 && f->log_Z[j] < log(hardly_cut), .spread = f->now.spread + j * f->cell_family->size(D, 0),
                    .precondition = f->pilot ? f->pilot_root : NULL, .adam = f->adam ? f->adam + j * 2 * (D + size) : NULL, .time = f->s.iteration + 1};
     bool some = wv_weight_normalise(n, f->glu, f->gu);
     c.ess = wv_weight_ess(n, f->gu);
+    if (f->now.losses[j] >= patience) { /* the Gaussian of the cell's moments will do */
+        wv_joint_restart(f, j);
+        return;
+    }
     wv_update_result r = some && c.ess >= enough ? wv_update_component(f, &c) : (wv_update_result){false, 0};
     if (r.ok)
         f->step_kl[j] += r.kl;
     else {
-        wv_joint_restart(f, j);
+        f->now.losses[j] += 1;
         f->s.lost += f->weight[j] > 0.01;
+        wv_joint_restart(f, j);
     }
 }
 
@@ -299,8 +308,10 @@ static bool move_particles(wvgd_fit *f)
     size_t moved[2];
     if (!due || f->s.ess < 10 * (double)f->N || !wv_particle_move(f, &f->b, f->moving, f->order, f->start, moved))
         return false;
-    wv_joint_restart(f, moved[0]);
-    wv_joint_restart(f, moved[1]);
+    for (int i = 0; i < 2; i++) {
+        wv_joint_restart(f, moved[i]);
+        f->now.losses[moved[i]] = 0;
+    }
     f->s.moves++;
     return true;
 }

@@ -94,13 +94,13 @@ static size_t free_batches(const wvgd_fit *f)
     return f->opt.cost == WVGD_CALLBACK ? 0 : (size_t)fmin(2, 2.4e5 / work);
 }
 
-/* Adds a batch of draws of q_j and of the particle Gaussian, half each, weighted to stand for q_j, to sum[D]; returns their weight in the cell. */
+/* Adds a batch of draws of q_j and around the particle, half each, weighted to stand for q_j, to sum[D]; returns their weight in the cell. */
 static double add_free(wvgd_fit *f, size_t j, uint64_t batch, double *sum)
 {
     enum { HALF = WV_FREE / 2 };
     size_t D = f->D;
     double *x = f->gy, *log_q = f->psi, *log_r = f->free_cost, total = 0;
-    wv_gauss q = wv_fit_component(f, j), r = wv_fit_spread(f, j);
+    wv_gauss q = wv_fit_component(f, j), r = wv_fit_around(f, j);
     wv_stream stream = {f->opt.seed, WV_RNG_FREE, f->s.batch, j};
     wv_component_draw(&q, &stream, batch * WV_FREE, HALF, true, x, f->work);
     wv_component_draw(&r, &stream, batch * WV_FREE + HALF, HALF, true, x + HALF * D, f->work);

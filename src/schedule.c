@@ -4,8 +4,8 @@
  * falls beyond noise sends the fit back to its best state with half the step. settle: the particles go on with a sharper estimate of where they
  * are pulled to, then their steps fall, theirs alone. average: the
  * particles, and so the cells, stay; the components' steps fall like 1/k, which averages the regressions of all iterations from then on.
- * Converged: what noise still costs (the nats of a full step over k) is below the tolerance, the bound has not risen meanwhile, and no component of weight was without
- * points. */
+ * Converged: what noise still costs (the nats of a full step over k) is below the tolerance, the bound has not risen meanwhile, and components of weight have hardly ever
+ * been without points. */
 #include "schedule.h"
 #include "close.h"
 #include "joint.h"
@@ -149,8 +149,10 @@ void wv_schedule_next(wvgd_fit *f)
         else if (wv_schedule_level(f, window(f)) && !drifting(f)) {
             if (f->s.requantised < 3 && wv_quantise_improve(f)) {
                 f->s.requantised++;
-                for (size_t j = 0; j < f->N; j++)
+                for (size_t j = 0; j < f->N; j++) {
                     wv_joint_restart(f, j);
+                    f->now.losses[j] = 0;
+                }
                 f->s.best = -INFINITY;
                 enter(f, WV_SEARCH);
             } else
@@ -163,7 +165,7 @@ void wv_schedule_next(wvgd_fit *f)
         f->s.averaged++;
         double gap = wv_trace_step(f, f->s.phase_start, rows) / (double)(f->s.averaged + 1);
         if (rows >= least && gap < f->opt.tol) {
-            if (wv_schedule_level(f, rows / 2) && !f->s.lost)
+            if (wv_schedule_level(f, rows / 2) && 20 * f->s.lost <= rows)
                 wv_schedule_end(f, WVGD_CONVERGED);
             else
                 enter(f, WV_AVERAGE);

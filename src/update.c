@@ -19,6 +19,10 @@
 /* Smallest precision of a truncated component, in units of its cell: its best fit may be flat. */
 static const double flattest = 0.02;
 
+/* Largest slope of its log density at the mean of its cell, in units of the posterior's spread there (an exponential has 1). Steeper fits chase noise and run away: they see
+ * only the edge of the cell, in units of which they are not steep at all. */
+static const double steepest = 2.5;
+
 /* Names for the scratch matrices of one update; all in whitened coordinates y of the cell. */
 typedef struct {
     size_t D;
@@ -331,6 +335,18 @@ static void give_back(const wv_update *c, local *l, const double *P, double *n1)
         cblas_daxpy(D, c->u[k] * cblas_ddot(D, l->gy + k * l->D, 1, l->y + k * l->D, 1) / 2, l->y + k * l->D, 1, n1, 1);
 }
 
+/* Size of the linear term n1 in units of the spread of the cell: its gradient in z is A'^-1 W'^-1 n1. */
+static double slope_in_cell(wvgd_fit *f, const wv_update *c, const local *l, const double *n1)
+{
+    int d = (int)l->D;
+    double *g = f->vector[7];
+    memcpy(g, n1, l->D * sizeof *g);
+    cblas_dtrsv(ROW, CblasLower, CblasTrans, CblasNonUnit, d, l->W, d, g, 1);
+    c->family->push(l->D, c->R, c->root, 1, g, f->work);
+    f->cell_family->pull(l->D, 0, c->spread, 1, g, f->work);
+    return cblas_dnrm2(d, g, 1);
+}
+
 /* Location after the step, relative to the current one in y0, into l->delta. It solves with the precision aimed at, not the clipped one: an upper clip would
  * make it overshoot. */
 static bool new_location(wvgd_fit *f, const wv_update *c, local *l, const double *d1, const double *step, double size, double clip)
@@ -340,8 +356,12 @@ static bool new_location(wvgd_fit *f, const wv_update *c, local *l, const double
     double *n1 = f->vector[8], *rotated = f->vector[7], limit = clip * sqrt((double)D) / 4;
     for (size_t i = 0; i < D; i++)
         n1[i] = l->h1[i] + (c->precondition ? 0 : c->rho * d1[i]);
-    if (c->truncated)
+    if (c->truncated) {
         give_back(c, l, l->S, n1);
+        double slope = slope_in_cell(f, c, l, n1);
+        if (slope > steepest)
+            cblas_dscal(d, steepest / slope, n1, 1);
+    }
     cblas_dgemv(ROW, CblasNoTrans, d, d, 1.0, l->E, d, n1, 1, 0.0, rotated, 1);
     for (size_t i = 0; i < D; i++)
         rotated[i] /= l->c[i];
@@ -362,9 +382,12 @@ static wv_update_result take(wvgd_fit *f, const wv_update *c, local *l)
     wv_update_result result = {false, 0};
     size_t D = l->D;
     int d = (int)D;
-    double clip = fmin(fmax(1 / fmax(1 - l->r2, 1e-300), 4), 1e4), *d1 = l->spare, *step = f->vector[6];
+    double clip = c->truncated ? 4 : fmin(fmax(1 / fmax(1 - l->r2, 1e-300), 4), 1e4), *d1 = l->spare, *step = f->vector[6];
     for (size_t i = 0; i < D; i++)
         d1[i] = l->a1[i] - l->h1[i];
+    double far = cblas_dnrm2(d, d1, 1);
+    if (c->truncated && c->rho * far > 1) /* a cell is about 2 units wide: no estimate from its points justifies a larger change of slope */
+        cblas_dscal(d, 1 / (c->rho * far), d1, 1);
     for (size_t i = 0; i < D * D; i++)
         result.kl += (l->A[i] + l->P0[i]) * (l->A[i] + l->P0[i]) / 4;
     double size = c->precondition ? precondition(c, l, d1, step) : cblas_ddot(d, d1, 1, d1, 1);
