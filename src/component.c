@@ -301,6 +301,11 @@ void wv_component_draw(const wv_gauss *q, const wv_stream *stream, uint64_t firs
     size_t D = q->D;
     for (size_t k = 0; k < n; k++) {
         uint64_t draw = first + k;
+        if (antithetic && draw % 2 && k) { /* the mirror image of the row before */
+            for (size_t i = 0; i < D; i++)
+                x[k * D + i] = -x[(k - 1) * D + i];
+            continue;
+        }
         wv_rng_normal(stream, antithetic ? draw / 2 : draw, D, x + k * D);
         if (antithetic && draw % 2)
             cblas_dscal((int)D, -1.0, x + k * D, 1);
