@@ -30,7 +30,7 @@ typedef struct wvgd_model {
     void (*close)(void *self);     /* frees self; NULL: nothing to free */
 } wvgd_model;
 
-/* Calls model->close if there is one, and forgets self. Accepts NULL. */
+/* Calls model->close if there is one, and forgets it. Accepts NULL, and a model that is closed already. */
 void wvgd_model_close(wvgd_model *model);
 
 /* The log density of one point; fills grad[dim] unless it is NULL. NaN or -INFINITY: no density there. */
@@ -44,6 +44,11 @@ int wvgd_model_pointwise(wvgd_model *model, size_t dim, wvgd_point_density *dens
  * does not close it. A model that is not thread_safe is served by one thread. Returns 0, or -1 if there is no memory. */
 enum { WVGD_CHUNK = 64 };
 int wvgd_model_threads(wvgd_model *model, const wvgd_model *inner, unsigned threads);
+
+/* A shared object that exports a function of this type under the name wvgd_model_open is a model that the program can fit: `wvgd fit ./my_model.so`. It fills *model and
+ * returns 0, or writes a message to error[error_size] and returns another value. config is text from the user (a data file's content, or the text of
+ * --config), valid during the call, or NULL. See examples/banana.c. */
+typedef int wvgd_model_open_function(wvgd_model *model, const char *config, char *error, size_t error_size);
 
 #ifdef __cplusplus
 }

@@ -4,10 +4,6 @@
 #define WV_EXTERNAL_H
 #include "wvgd_model.h"
 
-/* What an object of our own interface exports under the name wvgd_model_open: fills *model and returns 0, or writes a message to error[error_size] and
- * returns another value. config is text that the user has given, valid during the call, or NULL. */
-typedef int wvgd_model_open_function(wvgd_model *model, const char *config, char *error, size_t error_size);
-
 typedef enum {
     WV_EXTERNAL_OK,
     WV_EXTERNAL_REFUSED, /* this object, or this configuration, cannot be used; error says why */

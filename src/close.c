@@ -1,4 +1,4 @@
-/* close.c - batches of fresh draws from the untruncated components and from Student-t's around the particles, with a share of heavier tails.
+/* close.c - batches of fresh draws from the untruncated components and from Gaussians around the particles, with a share of heavier tails.
  * The trial chooses the ensemble weights, the proposal's weights and the size of the final batch; the final batch, independent of all
  * choices, gives the bound, the evidence, masses and moments. So the bound is a bound, and no lucky batch stops the draws (method, section 5). */
 #include "close.h"
@@ -68,7 +68,7 @@ static void propose(wvgd_fit *f, const double *w)
         f->proposal[j] = (wv_proposal){wv_fit_component(f, j), a * central};
         f->proposal[N + j] = (wv_proposal){wv_fit_component(f, j), a * share_tails};
         f->proposal[N + j].q.nu = degrees;
-        f->proposal[2 * N + j] = (wv_proposal){wv_fit_around(f, j), a * central};
+        f->proposal[2 * N + j] = (wv_proposal){wv_fit_spread(f, j), a * central};
     }
     f->proposal[3 * N] = (wv_proposal){{f->metric_family, f->D, 0, f->tail_mu, f->tail_root, degrees}, share_wide};
     f->proposals = 3 * N + 1;

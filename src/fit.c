@@ -52,7 +52,8 @@ wv_gauss wv_fit_spread(const wvgd_fit *f, size_t j)
 wv_gauss wv_fit_around(const wvgd_fit *f, size_t j)
 {
     wv_gauss around = wv_fit_spread(f, j);
-    around.nu = 6; /* cells may be unbounded and components in them decay like exponentials: no Gaussian covers that */
+    /* cells may be unbounded and components in them decay like exponentials: no Gaussian covers that; in many dimensions a t would waste its draws */
+    around.nu = f->D <= 4 ? 6 : f->D <= 12 ? 16 : 0;
     return around;
 }
 
@@ -209,7 +210,7 @@ static void sizes(wvgd_fit *f)
     f->pilot_draws = 4 * D > 64 ? 4 * D : 64;
     size_t batch = wv_times(N, f->M);
     f->n_max = batch > WV_CHUNK ? batch : WV_CHUNK;
-    f->close_max = 50000;
+    f->close_max = 100000;
     while (f->close_max > 10000 && f->close_max * D > 30000000)
         f->close_max /= 2;
     size_t full = 2 * D + wv_times(D, D - 1) / 2;

@@ -253,7 +253,7 @@ static void move_component(wvgd_fit *f, size_t j, size_t n, double rho, bool sof
                    .precondition = f->pilot ? f->pilot_root : NULL, .adam = f->adam ? f->adam + j * 2 * (D + size) : NULL, .time = f->s.iteration + 1};
     bool some = wv_weight_normalise(n, f->glu, f->gu);
     c.ess = wv_weight_ess(n, f->gu);
-    if (f->now.losses[j] >= patience) { /* the Gaussian of the cell's moments will do */
+    if (f->N > 1 && f->now.losses[j] >= patience) { /* the Gaussian of the cell's moments will do */
         wv_joint_restart(f, j);
         return;
     }
