@@ -249,7 +249,7 @@ static void move_component(wvgd_fit *f, size_t j, size_t n, double rho, bool sof
     double enough = D == 1 ? 4 : 6;
     wv_update c = {.family = f->family, .R = f->R, .mu = f->now.mu + j * D, .root = f->now.root + j * size, .n = n, .x = f->gx, .log_p = f->glp,
                    .grad = f->model.has_gradient ? f->gg : NULL, .u = f->gu, .rho = rho,
-                   .truncated = !soft && f->N > 1 && f->log_Z[j] < log(hardly_cut), .spread = f->now.spread + j * f->cell_family->size(D, 0),
+                   .truncated = !soft && f->N > 1 && f->log_Z[j] < log(hardly_cut),
                    .precondition = f->pilot ? f->pilot_root : NULL, .adam = f->adam ? f->adam + j * 2 * (D + size) : NULL, .time = f->s.iteration + 1};
     bool some = wv_weight_normalise(n, f->glu, f->gu);
     c.ess = wv_weight_ess(n, f->gu);

@@ -19,10 +19,6 @@
 /* Smallest precision of a truncated component, in units of its cell: its best fit may be flat. */
 static const double flattest = 0.02;
 
-/* Largest slope of its log density at the mean of its cell, in units of the posterior's spread there (an exponential has 1). Steeper fits chase noise and run away: they see
- * only the edge of the cell, in units of which they are not steep at all. */
-static const double steepest = 2.5;
-
 /* Names for the scratch matrices of one update; all in whitened coordinates y of the cell. */
 typedef struct {
     size_t D;
@@ -335,18 +331,6 @@ static void give_back(const wv_update *c, local *l, const double *P, double *n1)
         cblas_daxpy(D, c->u[k] * cblas_ddot(D, l->gy + k * l->D, 1, l->y + k * l->D, 1) / 2, l->y + k * l->D, 1, n1, 1);
 }
 
-/* Size of the linear term n1 in units of the spread of the cell: its gradient in z is A'^-1 W'^-1 n1. */
-static double slope_in_cell(wvgd_fit *f, const wv_update *c, const local *l, const double *n1)
-{
-    int d = (int)l->D;
-    double *g = f->vector[7];
-    memcpy(g, n1, l->D * sizeof *g);
-    cblas_dtrsv(ROW, CblasLower, CblasTrans, CblasNonUnit, d, l->W, d, g, 1);
-    c->family->push(l->D, c->R, c->root, 1, g, f->work);
-    f->cell_family->pull(l->D, 0, c->spread, 1, g, f->work);
-    return cblas_dnrm2(d, g, 1);
-}
-
 /* Location after the step, relative to the current one in y0, into l->delta. It solves with the precision aimed at, not the clipped one: an upper clip would
  * make it overshoot. */
 static bool new_location(wvgd_fit *f, const wv_update *c, local *l, const double *d1, const double *step, double size, double clip)
@@ -356,12 +340,8 @@ static bool new_location(wvgd_fit *f, const wv_update *c, local *l, const double
     double *n1 = f->vector[8], *rotated = f->vector[7], limit = clip * sqrt((double)D) / 4;
     for (size_t i = 0; i < D; i++)
         n1[i] = l->h1[i] + (c->precondition ? 0 : c->rho * d1[i]);
-    if (c->truncated) {
+    if (c->truncated)
         give_back(c, l, l->S, n1);
-        double slope = slope_in_cell(f, c, l, n1);
-        if (slope > steepest)
-            cblas_dscal(d, steepest / slope, n1, 1);
-    }
     cblas_dgemv(ROW, CblasNoTrans, d, d, 1.0, l->E, d, n1, 1, 0.0, rotated, 1);
     for (size_t i = 0; i < D; i++)
         rotated[i] /= l->c[i];

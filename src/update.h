@@ -12,8 +12,7 @@ typedef struct {
     const double *x, *log_p, *grad; /* [n][D], [n], [n][D] (NULL without gradients): what the component is fitted to */
     const double *u;             /* [n] normalised weights: expectations under q_j */
     double ess;                  /* of u */
-    bool truncated;              /* the cell cuts q_j noticeably; then */
-    const double *spread;        /* root of the posterior's covariance in the cell */
+    bool truncated;              /* the cell cuts q_j noticeably */
     const double *precondition;  /* Cholesky factor [D][D] of a full covariance for the steps of a diagonal component's mean, or NULL */
     double rho;                  /* share of the step to take */
     double *adam;                /* [2][D + root size] moments (reparam) */
