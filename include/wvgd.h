@@ -45,6 +45,7 @@ typedef struct {
 } wvgd_error;
 
 /* ---- options ----------------------------------------------------------------------------------------------------------- */
+typedef enum { WVGD_JOINT } wvgd_solver;
 typedef enum { WVGD_DIAG, WVGD_FULL, WVGD_LOWRANK } wvgd_family;
 typedef enum { WVGD_HARD, WVGD_SOFT } wvgd_cells;
 typedef enum { WVGD_NATURAL, WVGD_SCORE, WVGD_REPARAM } wvgd_estimator;
@@ -58,6 +59,7 @@ typedef double wvgd_cost_function(void *self, size_t dim, const double *a, const
 /* Fill with wvgd_options_init, then change fields, or set them by name. Ranges and one line of help each: wvgd_options_describe. */
 typedef struct wvgd_options {
     size_t size;              /* sizeof(wvgd_options); set by wvgd_options_init */
+    wvgd_solver solver;
     size_t particles;         /* N */
     wvgd_family family;       /* shape of the components */
     size_t rank;              /* low-rank family: number of directions beside the diagonal */

@@ -19,6 +19,7 @@ typedef struct {
 
 #define FIELD(f) offsetof(wvgd_options, f)
 static const row table[] = {
+    {{"solver", "joint", "joint", "joint: particles and components move together, as in the paper"}, NAME, FIELD(solver), 0, 0},
     {{"particles", "1..100000", "5", "number of particles N: cells in the answer"}, COUNT, FIELD(particles), 1, 100000},
     {{"family", "diag|full|lowrank", "full", "shape of each component's covariance"}, NAME, FIELD(family), 0, 0},
     {{"rank", "1..1000", "5", "lowrank family: directions beside the diagonal"}, COUNT, FIELD(rank), 1, 1000},

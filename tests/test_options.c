@@ -12,7 +12,7 @@
 
 #include "wvgd.h"
 
-static const char *const NAMES[] = {"particles", "family", "rank", "cells", "cost", "power", "estimator", "sampler", "draws", "init", "init-scale",
+static const char *const NAMES[] = {"solver", "particles", "family", "rank", "cells", "cost", "power", "estimator", "sampler", "draws", "init", "init-scale",
                                     "max-iter", "max-seconds", "tol", "evidence-se", "seed"};
 enum { OPTIONS = sizeof NAMES / sizeof *NAMES };
 
