@@ -55,7 +55,7 @@ static const char *choices(const wvgd_option_info *info)
 /* Choices are what follows the option; numbers have a range. */
 static option_line library_line(const wvgd_option_info *info)
 {
-    bool choice = strchr(info->values, '|') != NULL;
+    bool choice = strstr(info->values, "..") == NULL;
     return (option_line){info->name, 0, choice ? choices(info) : "N", choice ? NULL : info->values, info->initial, info->help, library_group};
 }
 

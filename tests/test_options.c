@@ -30,7 +30,7 @@ static const wvgd_option_info *info_of(const char *name) {
     return NULL;
 }
 
-static bool is_choice(const wvgd_option_info *info) { return strchr(info->values, '|') != NULL; }
+static bool is_choice(const wvgd_option_info *info) { return strstr(info->values, "..") == NULL; }
 
 static void assert_text(const wvgd_options *o, const char *name, const char *expected) {
     char text[64];
