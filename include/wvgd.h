@@ -45,13 +45,13 @@ typedef struct {
 } wvgd_error;
 
 /* ---- options ----------------------------------------------------------------------------------------------------------- */
-typedef enum { WVGD_JOINT } wvgd_solver;
+typedef enum { WVGD_STAGED, WVGD_JOINT } wvgd_solver;
 typedef enum { WVGD_DIAG, WVGD_FULL, WVGD_LOWRANK } wvgd_family;
 typedef enum { WVGD_HARD, WVGD_SOFT } wvgd_cells;
 typedef enum { WVGD_NATURAL, WVGD_SCORE, WVGD_REPARAM } wvgd_estimator;
 typedef enum { WVGD_MIXTURE, WVGD_REJECT } wvgd_sampler;
 typedef enum { WVGD_SQEUCLID, WVGD_MAHALANOBIS, WVGD_OWN, WVGD_L1, WVGD_LP, WVGD_CALLBACK } wvgd_cost;
-typedef enum { WVGD_INIT_EXPLORE, WVGD_INIT_NORMAL } wvgd_init;
+typedef enum { WVGD_INIT_EXPLORE, WVGD_INIT_PRIOR, WVGD_INIT_NORMAL } wvgd_init;
 
 /* c(a, b); fills grad_a[dim] with its gradient in a unless grad_a is NULL. */
 typedef double wvgd_cost_function(void *self, size_t dim, const double *a, const double *b, double *grad_a);
@@ -61,6 +61,7 @@ typedef struct wvgd_options {
     size_t size;              /* sizeof(wvgd_options); set by wvgd_options_init */
     wvgd_solver solver;
     size_t particles;         /* N */
+    size_t components;        /* staged: mixture components that it may grow to */
     wvgd_family family;       /* shape of the components */
     size_t rank;              /* low-rank family: number of directions beside the diagonal */
     wvgd_cells cells;         /* what a component sees while it is being fitted; the result always has hard cells */
@@ -69,7 +70,8 @@ typedef struct wvgd_options {
     wvgd_estimator estimator; /* of the component update */
     wvgd_sampler sampler;     /* where the points of an iteration come from */
     size_t draws;             /* points a component and iteration; 0: chosen from D and the estimator */
-    wvgd_init init;           /* where particles start when wvgd_new is given none */
+    wvgd_init init;           /* where particles or ascents start when wvgd_new is given none */
+    size_t starts;            /* ascents; 0: until they find nothing new */
     double init_scale;        /* rough scale of the parameters */
     size_t max_iter;
     double max_seconds;       /* 0: no limit */
@@ -121,7 +123,7 @@ wvgd_status wvgd_step(wvgd_fit *fit, wvgd_error *error);
 
 /* What a run is doing, for a progress bar. */
 typedef struct {
-    const char *stage;   /* "explore", "pilot", "fit", "settle", "average", "close", "done" */
+    const char *stage;   /* "explore", "fit", "try", "crawl", "close", "bound", "done"; joint: also "pilot", "settle", "average" */
     size_t iteration, max_iter, evaluations;
     double seconds;
     double pelbo, pelbo_se, ess; /* of the last batch; NAN before the first */
@@ -177,12 +179,21 @@ typedef struct wvgd_results {
     double meanfield_gap;      /* diag: nats that a diagonal Gaussian must lose, predicted; NAN: unknown */
 
     size_t starts, modes, hit_once; /* exploration: ascents begun, modes of weight they ended in, those of them found only once; 0 without */
+    double expected_unseen;    /* modes that are expected to have been missed, if all draw ascents about equally; NAN: cannot be said */
+
+    size_t components;         /* staged: the mixture of full Gaussians that the draws come from, before it was cut into cells; 0 with the joint solver */
+    const double *component_weight; /* [components] */
+    const double *component_mu;     /* [components][D] */
+    const double *component_chol;   /* [components][D][D] lower Cholesky factors */
 
     const double *mean;        /* [D] posterior mean, */
     const double *var;         /* [D] variance, */
     const double *mcse;        /* [D] and standard error of the mean, from the weighted closing draws */
 
-    size_t warnings;           /* what a user should know before trusting this; each with a remedy */
+    bool reliable;             /* the verdict, once the fit has ended: nothing speaks against the result, */
+    size_t reasons;            /* or what does, each with a remedy */
+    const char *const *reason; /* [reasons] */
+    size_t warnings;           /* what else a user should know; each with a remedy */
     const char *const *warning;/* [warnings] */
 } wvgd_results;
 
@@ -215,6 +226,14 @@ wvgd_status wvgd_resample(const wvgd_fit *fit, uint64_t stream, size_t n, double
 /* The closing draws themselves: *n points z[n][D] with log density log_p[n], normalised log weights log_w[n] and cells. Outputs may be NULL. */
 wvgd_status wvgd_draws(const wvgd_fit *fit, size_t *n, const double **z, const double **log_p, const double **log_w, const uint32_t **cell,
                        wvgd_error *error);
+
+/* Weights of the same draws for expectations: they sum to 1 and, with the staged solver, are calibrated by Stein's identities, so that means and variances have less noise; some
+ * may be slightly negative. NULL before the fit has ended. */
+const double *wvgd_draw_weights(const wvgd_fit *fit);
+
+/* Another partition from the draws of a staged fit that has ended: options are those of the fit, with other particles, cost, power, metric, family or rank. Nothing is fitted again; the
+ * new fit has only the batch for its bound left to evaluate (step or run). NULL and *error on failure. */
+wvgd_fit *wvgd_quantize(const wvgd_fit *fit, const wvgd_options *options, wvgd_error *error);
 
 /* ---- save and go on ---------------------------------------------------------------------------------------------------- */
 /* Bytes that wvgd_save writes now. */

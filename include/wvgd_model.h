@@ -28,6 +28,9 @@ typedef struct wvgd_model {
     bool thread_safe;              /* log_density may run in several threads at once */
     const char *const *names;      /* [dim] names of the coordinates, or NULL */
     void (*close)(void *self);     /* frees self; NULL: nothing to free */
+    /* Turns dim independent standard normals into a point from where to start: a draw from the prior, say. NULL: any point of scale init_scale will do. */
+    void (*start)(void *self, const double *normal, double *z);
+    void *start_self;              /* first argument of start */
 } wvgd_model;
 
 /* Calls model->close if there is one, and forgets it. Accepts NULL, and a model that is closed already. */

@@ -9,11 +9,14 @@
 #include <cblas.h>
 #include <limits.h>
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { ROWS = 256, GROUP = WVGD_CHUNK, UNITS = 512, NAME = 32 }; /* rows of a block, most points and units of a group, length of a name */
+enum { MOST = 1 << 22, SLOTS = 1 << 14 };                         /* numbers that are kept of predictions made, and predictions */
+static const double RIGHT_ANGLE = 1.5707963267948966;
 
 typedef struct {
     size_t rows, P, H, D;
@@ -50,14 +53,20 @@ static void back_through_tanh(const bnn *n, size_t r, const double *w2, const do
             T[k] = w2[h] * df[k] * (1.0 - T[k] * T[k]);
 }
 
-/* The log density of r rows at point i (0 if not binary: wv_density_noise does it later); f becomes its gradient, or the residuals over sigma^2. */
-static double add_rows(const bnn *n, size_t r, const double *y, const double *z, scratch *s, size_t i)
+/* f[r]: b2 + sum_h w2_h T_h. */
+static void fill_outputs(const bnn *n, size_t r, const double *z, const double *T, double *f)
 {
-    const double *T = s->T + i * n->H * r, *w2 = z + n->H * (n->P + 1);
-    double *f = s->f + i * r;
+    const double *w2 = z + n->H * (n->P + 1);
     for (size_t k = 0; k < r; k++)
         f[k] = w2[n->H];
     cblas_dgemv(CblasRowMajor, CblasTrans, (int)n->H, (int)r, 1.0, T, (int)r, w2, 1, 1.0, f, 1);
+}
+
+/* The log density of r rows at point i (0 if not binary: wv_density_noise does it later); f becomes its gradient, or the residuals over sigma^2. */
+static double add_rows(const bnn *n, size_t r, const double *y, const double *z, scratch *s, size_t i)
+{
+    double *f = s->f + i * r;
+    fill_outputs(n, r, z, s->T + i * n->H * r, f);
     if (n->binary)
         return wv_density_bernoulli(r, y, f);
     double precision = exp(-2.0 * z[n->D - 1]);
@@ -80,34 +89,59 @@ static void add_output_gradient(const bnn *n, size_t r, const double *z, double 
     back_through_tanh(n, r, z + at, f, T);
 }
 
+/* The first layer of one point: w1 and b1 side by side, W [H][P + 1]; and the way back, added to the gradient. */
+static void stack_units(const bnn *n, const double *z, double *W)
+{
+    const double *w1 = z, *b1 = w1 + n->H * n->P;
+    for (size_t h = 0; h < n->H; h++, W += n->P + 1) {
+        memcpy(W, w1 + h * n->P, n->P * sizeof *W);
+        W[n->P] = b1[h];
+    }
+}
+
+static void unstack_units(const bnn *n, const double *dW, double *grad)
+{
+    for (size_t h = 0; h < n->H; h++, dW += n->P + 1) {
+        cblas_daxpy((int)n->P, 1.0, dW, 1, grad + h * n->P, 1);
+        grad[n->H * n->P + h] += dW[n->P];
+    }
+}
+
+/* T: hidden units of b stacked points for r rows. */
+static void fill_units(const bnn *n, size_t at, size_t r, size_t b, scratch *s)
+{
+    int width = (int)(n->P + 1), rows = (int)r;
+    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)(b * n->H), rows, width, 1.0, s->W, width, n->X + at * (n->P + 1), width, 0.0, s->T, rows);
+    apply_tanh(b * n->H * r, s->T);
+}
+
+/* Adds the gradient by the first layer, from that by the sums in T. */
+static void add_first_layer(const bnn *n, size_t at, size_t r, size_t b, scratch *s)
+{
+    int width = (int)(n->P + 1), rows = (int)r;
+    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)(b * n->H), width, rows, 1.0, s->T, rows, n->X + at * (n->P + 1), width, 1.0, s->dW, width);
+}
+
 static void evaluate_rows(const bnn *n, size_t at, size_t r, size_t b, const double *z, double *log_p, double *grad, scratch *s)
 {
     size_t D = n->D;
-    int units = (int)(b * n->H), width = (int)(n->P + 1), rows = (int)r;
-    const double *X = n->X + at * (n->P + 1);
-    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, units, rows, width, 1.0, s->W, width, X, width, 0.0, s->T, rows);
-    apply_tanh(b * n->H * r, s->T);
+    fill_units(n, at, r, b, s);
     for (size_t i = 0; i < b; i++) {
         log_p[i] += add_rows(n, r, n->y + at, z + i * D, s, i);
         if (grad)
             add_output_gradient(n, r, z + i * D, grad + i * D, s, i);
     }
     if (grad)
-        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, units, width, rows, 1.0, s->T, rows, X, width, 1.0, s->dW, width);
+        add_first_layer(n, at, r, b, s);
 }
 
 static void evaluate(const bnn *n, size_t b, const double *z, double *log_p, double *grad, scratch *s)
 {
     size_t D = n->D, P = n->P, H = n->H;
     for (size_t i = 0; i < b; i++) {
-        const double *w1 = z + i * D, *b1 = w1 + H * P;
-        log_p[i] = wv_density_weights(n->binary ? D : D - 1, w1, n->prior_sd, grad ? grad + i * D : NULL);
+        log_p[i] = wv_density_weights(n->binary ? D : D - 1, z + i * D, n->prior_sd, grad ? grad + i * D : NULL);
         s->squares[i] = 0.0;
-        for (size_t h = 0; h < H; h++) {
-            double *W = s->W + (i * H + h) * (P + 1);
-            memcpy(W, w1 + h * P, P * sizeof *W);
-            W[P] = b1[h];
-        }
+        stack_units(n, z + i * D, s->W + i * H * (P + 1));
     }
     memset(s->dW, 0, b * H * (P + 1) * sizeof *s->dW);
     for (size_t at = 0; at < n->rows; at += ROWS)
@@ -119,11 +153,8 @@ static void evaluate(const bnn *n, size_t b, const double *z, double *log_p, dou
             if (grad)
                 grad[i * D + D - 1] = slope;
         }
-        for (size_t h = 0; grad && h < H; h++) {
-            const double *dW = s->dW + (i * H + h) * (P + 1);
-            cblas_daxpy((int)P, 1.0, dW, 1, grad + i * D + h * P, 1);
-            grad[i * D + H * P + h] += dW[P];
-        }
+        if (grad)
+            unstack_units(n, s->dW + i * H * (P + 1), grad + i * D);
     }
     wv_density_reject(b, D, log_p, grad);
 }
@@ -140,6 +171,15 @@ static int log_density(void *self, size_t count, const double *z, double *log_p,
         evaluate(n, count - i < group ? count - i : group, z + i * n->D, log_p + i, grad ? grad + i * n->D : NULL, &s);
     free(work);
     return 0;
+}
+
+/* A draw from the prior. */
+static void start(void *self, const double *normal, double *z)
+{
+    const bnn *n = self;
+    wv_density_start_weights(n->D, n->prior_sd, normal, z);
+    if (!n->binary)
+        z[n->D - 1] = wv_density_start_noise(n->prior_sd, normal[n->D - 1]);
 }
 
 static void close_bnn(void *self)
@@ -190,6 +230,129 @@ int wv_model_bnn(wvgd_model *model, const wv_regression *data, size_t hidden, bo
         memcpy(n->y, data->y, rows * sizeof *n->y);
     fill_names(n);
     *model = (wvgd_model){.name = "bnn", .dim = D, .log_density = log_density, .self = n, .has_gradient = true, .thread_safe = true,
-                          .names = n->names, .close = close_bnn};
+                          .names = n->names, .close = close_bnn, .start = start, .start_self = n};
     return 0;
+}
+
+/* ---- the angle between the predictions of two points ------------------------------------------------------------------------------ */
+/* Predictions that were made are kept, those of first and of second arguments apart: particles are compared with the same points again and again. */
+typedef struct {
+    double *z;    /* [slots][D] */
+    double *f;    /* [slots][rows] predictions over their norm */
+    double *norm; /* [slots]; negative: the slot is free */
+} memory;
+
+struct wv_bnn_angle {
+    const bnn *n;
+    size_t slots;
+    memory side[2];
+    scratch s;
+    double *direction; /* [rows] gradient by the predictions */
+    double store[];
+};
+
+static size_t find_slot(const wv_bnn_angle *c, const double *z)
+{
+    uint64_t h = 14695981039346656037u; /* FNV-1a, by words */
+    for (size_t d = 0; d < c->n->D; d++) {
+        uint64_t word;
+        memcpy(&word, z + d, sizeof word);
+        h = (h ^ word) * 1099511628211u;
+        h ^= h >> 29;
+    }
+    return (size_t)(h % c->slots);
+}
+
+/* The predictions at z as a slot of m. */
+static size_t predict(wv_bnn_angle *c, memory *m, const double *z)
+{
+    const bnn *n = c->n;
+    size_t k = find_slot(c, z);
+    double *f = m->f + k * n->rows;
+    if (m->norm[k] >= 0 && !memcmp(m->z + k * n->D, z, n->D * sizeof *z))
+        return k;
+    memcpy(m->z + k * n->D, z, n->D * sizeof *z);
+    stack_units(n, z, c->s.W);
+    for (size_t at = 0; at < n->rows; at += ROWS) {
+        size_t r = n->rows - at < ROWS ? n->rows - at : ROWS;
+        fill_units(n, at, r, 1, &c->s);
+        fill_outputs(n, r, z, c->s.T, f + at);
+    }
+    double norm = cblas_dnrm2((int)n->rows, f, 1);
+    m->norm[k] = isfinite(norm) ? norm : INFINITY;
+    for (size_t i = 0; i < n->rows && norm > 0; i++)
+        f[i] /= norm;
+    return k;
+}
+
+/* The gradient by the weights z, from that by the predictions in c->direction. */
+static void pull_back(wv_bnn_angle *c, const double *z, double *grad)
+{
+    const bnn *n = c->n;
+    memset(grad, 0, n->D * sizeof *grad);
+    memset(c->s.dW, 0, n->H * (n->P + 1) * sizeof *c->s.dW);
+    stack_units(n, z, c->s.W);
+    for (size_t at = 0; at < n->rows; at += ROWS) {
+        size_t r = n->rows - at < ROWS ? n->rows - at : ROWS;
+        fill_units(n, at, r, 1, &c->s);
+        c->s.f = c->direction + at;
+        add_output_gradient(n, r, z, grad, &c->s, 0);
+        add_first_layer(n, at, r, 1, &c->s);
+    }
+    unstack_units(n, c->s.dW, grad);
+}
+
+/* With unit vectors u, v: the angle is 2 atan2(|u - v|, |u + v|), exact for small ones too, and its gradient by u is -e / |e| with e = v - (u.v) u. */
+double wv_bnn_angle_cost(void *self, size_t dim, const double *a, const double *b, double *grad_a)
+{
+    wv_bnn_angle *c = self;
+    size_t rows = c->n->rows, i = predict(c, &c->side[0], a), j = predict(c, &c->side[1], b);
+    const double *u = c->side[0].f + i * rows, *v = c->side[1].f + j * rows, norm = c->side[0].norm[i], other = c->side[1].norm[j];
+    double apart = 0.0, together = 0.0, cosine = 0.0, sine = 0.0;
+    if (grad_a)
+        memset(grad_a, 0, dim * sizeof *grad_a);
+    if (!(norm > 0) || !(other > 0)) /* no direction: at right angles to all others */
+        return norm > 0 || other > 0 ? RIGHT_ANGLE : 0.0;
+    if (!isfinite(norm) || !isfinite(other))
+        return 2.0 * RIGHT_ANGLE;
+    for (size_t k = 0; k < rows; k++) {
+        apart += (u[k] - v[k]) * (u[k] - v[k]);
+        together += (u[k] + v[k]) * (u[k] + v[k]);
+        cosine += u[k] * v[k];
+    }
+    for (size_t k = 0; grad_a && k < rows; k++) {
+        c->direction[k] = v[k] - cosine * u[k];
+        sine += c->direction[k] * c->direction[k];
+    }
+    if (sine > 1e-24) { /* else the same direction, up to rounding: a cusp, whose gradient is taken for 0 */
+        cblas_dscal((int)rows, -1.0 / (sqrt(sine) * norm), c->direction, 1);
+        pull_back(c, a, grad_a);
+    }
+    return 2.0 * atan2(sqrt(apart), sqrt(together));
+}
+
+wv_bnn_angle *wv_bnn_angle_new(const wvgd_model *model)
+{
+    const bnn *n = model->self;
+    size_t each = n->D + n->rows + 1, slots = MOST / each, units = n->H * (2 * (n->P + 1) + ROWS);
+    slots = slots > SLOTS ? SLOTS : slots < 1 ? 1 : slots;
+    wv_bnn_angle *c = malloc(sizeof *c + (2 * slots * each + units + n->rows) * sizeof(double));
+    if (!c)
+        return NULL;
+    double *at = c->store;
+    c->n = n;
+    c->slots = slots;
+    for (int side = 0; side < 2; side++, at += slots * each) {
+        c->side[side] = (memory){at, at + slots * n->D, at + slots * (n->D + n->rows)};
+        for (size_t k = 0; k < slots; k++)
+            c->side[side].norm[k] = -1.0;
+    }
+    c->s = (scratch){.W = at, .dW = at + n->H * (n->P + 1), .T = at + 2 * n->H * (n->P + 1)};
+    c->direction = at + units;
+    return c;
+}
+
+void wv_bnn_angle_free(wv_bnn_angle *c)
+{
+    free(c);
 }

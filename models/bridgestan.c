@@ -1,6 +1,6 @@
-/* bridgestan.c - Stan models compiled by BridgeStan 2.x, through its C interface. Log densities with Jacobian and without dropping constants
- * (jacobian = true, propto = false), so that evidences are those of the Stan program. What a Stan program prints is discarded: it would go to the
- * standard output, where results are. */
+/* bridgestan.c - Stan models compiled by BridgeStan 2.x, through its C interface. Log densities with Jacobian and without dropping
+ * constants (jacobian = true, propto = false), so that evidences are those of the Stan program. What a Stan program prints is discarded:
+ * it would go to the standard output, where results are. */
 #include "external.h"
 #include <dlfcn.h>
 #include <math.h>
@@ -67,7 +67,9 @@ struct wv_bridgestan {
     name_list coordinates, quantities;
     pthread_mutex_t lock; /* of what follows */
     size_t failures;
-    char message[512];    /* of the first */
+    bool settled;           /* a batch with failures has ended: the message is that of its first point */
+    const double *first;    /* where that point lies in the batch */
+    char message[512];
 };
 
 /* ---- evaluation -------------------------------------------------------------------------------------------------------------------- */
@@ -77,12 +79,15 @@ static void discard(const char *text, size_t size)
     (void)size;
 }
 
-/* Counts a failure; message: what the object says, or NULL. */
-static void note_failure(wv_bridgestan *s, char *message, const char *otherwise)
+/* Counts a failure at z; message: what the object says, or NULL. */
+static void note_failure(wv_bridgestan *s, const double *z, char *message, const char *otherwise)
 {
     pthread_mutex_lock(&s->lock);
-    if (s->failures++ == 0)
+    if (!s->settled && (s->failures == 0 || z < s->first)) {
+        s->first = z;
         snprintf(s->message, sizeof s->message, "%s", message && *message ? message : otherwise);
+    }
+    s->failures++;
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -94,7 +99,7 @@ static bool all_finite(size_t n, const double *values)
     return true;
 }
 
-/* Log density of one point; -INFINITY if it cannot be evaluated, and then grad is 0. */
+/* Log density of one point; NaN if it cannot be evaluated, and then grad is 0. */
 static double evaluate(wv_bridgestan *s, const double *z, double *grad)
 {
     double log_p = NAN;
@@ -103,7 +108,7 @@ static double evaluate(wv_bridgestan *s, const double *z, double *grad)
                     : s->bs.log_density(s->model, false, true, z, &log_p, &message);
     bool zero = code == 0 && log_p == -INFINITY, good = code == 0 && isfinite(log_p) && (!grad || all_finite(s->dim, grad));
     if (!good && !zero)
-        note_failure(s, message, code         ? "the Stan program has failed without a message"
+        note_failure(s, z, message, code      ? "the Stan program has failed without a message"
                                  : isnan(log_p) ? "the log density is not a number"
                                  : isinf(log_p) ? "the log density is infinite"
                                                 : "the gradient of the log density is not finite");
@@ -113,7 +118,7 @@ static double evaluate(wv_bridgestan *s, const double *z, double *grad)
         return log_p;
     if (grad)
         memset(grad, 0, s->dim * sizeof *grad);
-    return -INFINITY;
+    return zero ? -INFINITY : NAN;
 }
 
 static int log_density(void *self, size_t n, const double *z, double *log_p, double *grad)
@@ -124,13 +129,21 @@ static int log_density(void *self, size_t n, const double *z, double *log_p, dou
     return 0;
 }
 
+/* As Stan's own algorithms do: uniform between -2 and 2 in each unconstrained coordinate. */
+static void start(void *self, const double *normal, double *z)
+{
+    const wv_bridgestan *s = self;
+    for (size_t i = 0; i < s->dim; i++)
+        z[i] = 2 * erfc(-normal[i] * 0.70710678118654752) - 2;
+}
+
 int wv_bridgestan_constrain(void *self, const double *z, double *values)
 {
     wv_bridgestan *s = self;
     char *message = NULL;
     int code = s->bs.param_constrain(s->model, true, true, z, values, s->rng, &message);
     if (code) {
-        note_failure(s, message, "the Stan program has failed without a message");
+        note_failure(s, z, message, "the Stan program has failed without a message");
         for (size_t i = 0; i < s->quantities.count; i++)
             values[i] = NAN;
     }
@@ -139,14 +152,28 @@ int wv_bridgestan_constrain(void *self, const double *z, double *values)
     return code ? -1 : 0;
 }
 
+int wv_bridgestan_restart(wv_bridgestan *s, unsigned seed)
+{
+    char *message = NULL;
+    bs_rng *rng = s->bs.rng_construct(seed, &message);
+    if (message)
+        s->bs.free_error_msg(message);
+    if (!rng)
+        return -1;
+    s->bs.rng_destruct(s->rng);
+    s->rng = rng;
+    return 0;
+}
+
 size_t wv_bridgestan_names(const wv_bridgestan *s, const char *const **names)
 {
     *names = s->quantities.name;
     return s->quantities.count;
 }
 
-size_t wv_bridgestan_failures(const wv_bridgestan *s, const char **message)
+size_t wv_bridgestan_failures(wv_bridgestan *s, const char **message)
 {
+    s->settled = s->failures > 0;
     *message = s->failures ? s->message : NULL;
     return s->failures;
 }
@@ -260,7 +287,7 @@ wv_external_status wv_bridgestan_open(wv_bridgestan **stan, wvgd_model *model, v
     }
     const char *name = s->bs.name(s->model), *info = s->bs.model_info(s->model);
     *model = (wvgd_model){.name = name, .dim = s->dim, .log_density = log_density, .self = s, .has_gradient = true, .names = s->coordinates.name,
-                          .thread_safe = info && strstr(info, "STAN_THREADS=true")};
+                          .thread_safe = info && strstr(info, "STAN_THREADS=true"), .start = start, .start_self = s};
     *stan = s;
     return WV_EXTERNAL_OK;
 }

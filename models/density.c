@@ -41,6 +41,19 @@ double wv_density_noise(size_t n, double squares, double log_sigma, double scale
     return -0.5 * chi2 - rows * (log_sigma + 0.5 * WV_LOG_2PI) + log_2_over_pi - fabs(u) - log1p(exp(-2.0 * fabs(u)));
 }
 
+void wv_density_start_weights(size_t n, double sd, const double *normal, double *z)
+{
+    for (size_t i = 0; i < n; i++)
+        z[i] = sd * normal[i];
+}
+
+/* A half-Cauchy variable is scale tan(pi P / 2) for uniform P, here P(normal); the tail is taken on the side where it is small, for log tan(x) = -log tan(pi/2 - x). */
+double wv_density_start_noise(double scale, double normal)
+{
+    const double half_pi = 1.5707963267948966, tail = 0.5 * erfc(fabs(normal) * 0.70710678118654752);
+    return log(scale) + copysign(log(tan(half_pi * fmax(tail, 1e-300))), normal);
+}
+
 void wv_density_reject(size_t n, size_t D, double *log_p, double *grad)
 {
     for (size_t i = 0; i < n; i++) {

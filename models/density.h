@@ -18,6 +18,10 @@ double wv_density_bernoulli(size_t n, const double *y, double *f);
  * *slope: the derivative by log_sigma. */
 double wv_density_noise(size_t n, double squares, double log_sigma, double scale, double *slope);
 
+/* Draws from the same priors out of standard normals: z[n] of weights, and a log_sigma. */
+void wv_density_start_weights(size_t n, double sd, const double *normal, double *z);
+double wv_density_start_noise(double scale, double normal);
+
 /* Points whose log density is NaN or infinite have none: log_p = -INFINITY, gradient 0. log_p: [n], grad: [n][D] or NULL. */
 void wv_density_reject(size_t n, size_t D, double *log_p, double *grad);
 #endif

@@ -132,6 +132,14 @@ static int log_density(void *self, size_t n, const double *z, double *log_p, dou
     return 0;
 }
 
+/* A draw from the prior. */
+static void start(void *self, const double *normal, double *z)
+{
+    const gp *g = self;
+    for (size_t d = 0; d < PARAMETERS; d++)
+        z[d] = g->prior.mean[d] + g->prior.sd[d] * normal[d];
+}
+
 int wv_model_gp(wvgd_model *model, size_t n, const double *t, const double *y, const wv_gp_prior *prior_of_theta)
 {
     gp *g;
@@ -147,6 +155,6 @@ int wv_model_gp(wvgd_model *model, size_t n, const double *t, const double *y, c
         g->t[i] = t[i] - (0.5 * lowest + 0.5 * highest);
     memcpy(g->y, y, n * sizeof *y);
     *model = (wvgd_model){.name = "gp", .dim = PARAMETERS, .log_density = log_density, .self = g, .has_gradient = true, .thread_safe = true,
-                          .names = NAMES, .close = free};
+                          .names = NAMES, .close = free, .start = start, .start_self = g};
     return 0;
 }

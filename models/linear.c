@@ -58,6 +58,14 @@ static int log_density(void *self, size_t n, const double *z, double *log_p, dou
     return 0;
 }
 
+/* A draw from the prior. */
+static void start(void *self, const double *normal, double *z)
+{
+    const linear *l = self;
+    wv_density_start_weights(l->D - 1, l->prior_sd, normal, z);
+    z[l->D - 1] = wv_density_start_noise(l->prior_sd, normal[l->D - 1]);
+}
+
 static void close_linear(void *self)
 {
     linear *l = self;
@@ -100,6 +108,6 @@ int wv_model_linear(wvgd_model *model, const wv_regression *data)
         return -1;
     }
     *model = (wvgd_model){.name = "linear", .dim = D, .log_density = log_density, .self = l, .has_gradient = true, .thread_safe = true,
-                          .names = l->names, .close = close_linear};
+                          .names = l->names, .close = close_linear, .start = start, .start_self = l};
     return 0;
 }

@@ -48,6 +48,13 @@ static int log_density(void *self, size_t n, const double *z, double *log_p, dou
     return 0;
 }
 
+/* A draw from the prior. */
+static void start(void *self, const double *normal, double *z)
+{
+    const logistic *l = self;
+    wv_density_start_weights(l->D, l->prior_sd, normal, z);
+}
+
 static void close_logistic(void *self)
 {
     logistic *l = self;
@@ -72,6 +79,6 @@ int wv_model_logistic(wvgd_model *model, const wv_regression *data)
     if (rows)
         memcpy(l->y, data->y, rows * sizeof *l->y);
     *model = (wvgd_model){.name = "logistic", .dim = D, .log_density = log_density, .self = l, .has_gradient = true, .thread_safe = true,
-                          .names = l->names, .close = close_logistic};
+                          .names = l->names, .close = close_logistic, .start = start, .start_self = l};
     return 0;
 }

@@ -1,6 +1,6 @@
 /* models.h - the built-in models, from plain arrays. Each constructor fills *model, copies what it needs, and returns 0; or it returns -1
  * and leaves *model alone: no memory, sizes that are 0 or beyond BLAS, or as said below. wvgd_model_close frees. Log densities are normalised: their
- * integral is the evidence p(x); all have exact gradients, are thread safe, and evaluate batches; where a point cannot be evaluated the log density
+ * integral is the evidence p(x); all have exact gradients, are thread safe, and evaluate batches; all but mixtures start from draws of their priors; where a point cannot be evaluated the log density
  * is -INFINITY, never NaN. Values of a point do not depend on the other points beyond rounding, and not on the number of threads at all. */
 #ifndef WV_MODELS_H
 #define WV_MODELS_H
@@ -38,6 +38,15 @@ int wv_model_gp(wvgd_model *model, size_t n, const double *t, const double *y, c
  * Biases are always there: data->intercept is not read. Coordinates: w1[h,i] (all i of unit 1, then of unit 2, ...), b1[h], w2[h], b2 and,
  * unless binary, log_sigma; indices from 1. */
 int wv_model_bnn(wvgd_model *model, const wv_regression *data, size_t hidden, bool binary);
+
+/* A cost between weights of a bnn that looks at what they predict: the angle arccos(<f_a, f_b> / (|f_a| |f_b|)) between their outputs f (before the sigmoid, if binary) on the rows
+ * of the data. Mirror images, hidden units in another order or with other signs, have cost 0. *model: of wv_model_bnn itself, which must outlive it. NULL: no memory. */
+typedef struct wv_bnn_angle wv_bnn_angle;
+wv_bnn_angle *wv_bnn_angle_new(const wvgd_model *model);
+void wv_bnn_angle_free(wv_bnn_angle *angle); /* accepts NULL */
+
+/* self: a wv_bnn_angle, of one thread at a time. Fills grad_a[dim], unless it is NULL, with the gradient in a; where there is none (equal predictions, none at all) with 0. */
+double wv_bnn_angle_cost(void *self, size_t dim, const double *a, const double *b, double *grad_a);
 
 /* Makes *model out of *inner, as wvgd_model_threads does: batches pass through and are counted and timed, and on the first batch with a gradient that
  * of up to `points` points (the first ones with a finite log density) is compared with differences of the log density: 4 D evaluations each, which

@@ -68,15 +68,24 @@ void wv_cell_cost(const wvgd_fit *f, size_t j, const double *z, size_t n, const 
 void wv_cell_assign(const wvgd_fit *f, size_t n, const double *x, uint32_t *cell, double *near, double *next)
 {
     size_t D = f->D;
-    double *cost = f->block, *y = cost + WV_BLOCK;
+    double *cost = f->block, *y = cost + WV_BLOCK, *centre = y + WV_BLOCK * D; /* [WV_BLOCK], [WV_BLOCK][D], [N][D] */
+    bool flat = f->opt.cost == WVGD_MAHALANOBIS && D <= WV_BLOCK; /* one metric for all: points and particles are whitened once, relative to the first particle */
+    wv_gauss metric = {f->metric_family, D, 0, f->now.z, f->now.metric, 0};
+    if (flat)
+        wv_component_whiten(&metric, f->N, f->now.z, centre, NULL);
     for (size_t first = 0; first < n; first += WV_BLOCK) {
         size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
         for (size_t k = first; k < first + here; k++) {
             cell[k] = 0;
             near[k] = next[k] = INFINITY;
         }
+        if (flat)
+            wv_component_whiten(&metric, here, x + first * D, y, NULL);
         for (size_t j = 0; j < f->N; j++) {
-            wv_cell_cost(f, j, f->now.z + j * D, here, x + first * D, cost, y);
+            if (flat)
+                squared(D, centre + j * D, here, y, cost);
+            else
+                wv_cell_cost(f, j, f->now.z + j * D, here, x + first * D, cost, y);
             for (size_t k = 0; k < here; k++) {
                 size_t at = first + k;
                 if (cost[k] < near[at]) {

@@ -265,8 +265,7 @@ static void moments(wvgd_fit *f)
     }
 }
 
-/* Root of the posterior's covariance from the weighted draws: sds times the Cholesky factor of the correlations. */
-static void posterior_root(wvgd_fit *f, const wv_family *family, double *root)
+void wv_close_posterior_root(wvgd_fit *f, const wv_family *family, double *root)
 {
     size_t D = f->D;
     double *sd = f->vector[0], *C = f->square[0];
@@ -295,9 +294,9 @@ static void posterior_root(wvgd_fit *f, const wv_family *family, double *root)
 static void distortion(wvgd_fit *f)
 {
     if (f->N == 1) {
-        posterior_root(f, f->cell_family, f->now.spread);
+        wv_close_posterior_root(f, f->cell_family, f->now.spread);
         if (!f->opt.metric)
-            posterior_root(f, f->metric_family, f->now.metric);
+            wv_close_posterior_root(f, f->metric_family, f->now.metric);
         wv_particle_place_one(f, f->close.n, f->close.x, f->close_v, f->mean);
         for (size_t first = 0; first < f->close.n; first += f->n_max) {
             size_t here = f->close.n - first < f->n_max ? f->close.n - first : f->n_max;
@@ -327,6 +326,17 @@ static void bury_dead(wvgd_fit *f)
         f->weight[j] /= kept;
 }
 
+void wv_close_describe(wvgd_fit *f)
+{
+    masses(f, f->beta);
+    for (size_t i = 0; i < f->close.n; i++)
+        f->psi[i] = f->close.log_p[i] - f->close.log_m[i];
+    f->s.pareto_k = wv_weight_pareto_k(f->close.n, f->psi, f->close_smooth, f->order);
+    cell_diagnostics(f);
+    pool_masses(f);
+    distortion(f);
+}
+
 static void finish(wvgd_fit *f)
 {
     double *h_bar = f->cell_spare;
@@ -335,16 +345,11 @@ static void finish(wvgd_fit *f)
     bury_dead(f);
     f->s.bound = wv_evidence_bound(f, &f->close, f->weight, 0, f->elbo, f->log_Z, h_bar);
     f->s.bound_beta = wv_evidence_bound(f, &f->close, f->weight_beta, 1, f->elbo, f->log_Z, h_bar);
+    memcpy(f->close_cal, f->close_v, f->close.n * sizeof(double));
     f->s.evidence = wv_evidence_importance(f, &f->close);
-    masses(f, f->beta);
     f->s.final_ess = wv_weight_ess(f->close.n, f->close_v);
-    for (size_t i = 0; i < f->close.n; i++)
-        f->psi[i] = f->close.log_p[i] - f->close.log_m[i];
-    f->s.pareto_k = wv_weight_pareto_k(f->close.n, f->psi, f->close_smooth, f->order);
-    cell_diagnostics(f);
-    pool_masses(f);
     moments(f);
-    distortion(f);
+    wv_close_describe(f);
     f->s.stage = WV_DONE;
 }
 

@@ -12,4 +12,10 @@ wvgd_status wv_close_tell(wvgd_fit *f, wvgd_error *error);
 
 /* Normalised posterior weights of the stored draws; false when all are zero. */
 bool wv_close_weights(wvgd_fit *f);
+
+/* Root of the posterior's covariance from the weighted draws and f->mean, f->var: sds times the Cholesky factor of the correlations. */
+void wv_close_posterior_root(wvgd_fit *f, const wv_family *family, double *root);
+
+/* Masses, k-hats, distortion from the stored draws, their weights and cells. */
+void wv_close_describe(wvgd_fit *f);
 #endif

@@ -309,12 +309,16 @@ void wv_component_draw(const wv_gauss *q, const wv_stream *stream, uint64_t firs
         wv_rng_normal(stream, antithetic ? draw / 2 : draw, D, x + k * D);
         if (antithetic && draw % 2)
             cblas_dscal((int)D, -1.0, x + k * D, 1);
-        if (q->nu > 0) { /* t: normal over the root of chi^2_nu / nu, nu an even number: a sum of exponentials */
+        if (q->nu > 0) { /* t: normal over the root of chi^2_nu / nu, nu a whole number: a sum of exponentials, and of a squared normal where it is odd */
             wv_stream tail = *stream;
-            double u[8], chi = 0;
+            double u[10], chi = 0;
             size_t halves = (size_t)(q->nu / 2);
             tail.use = WV_RNG_TAIL;
-            wv_rng_uniform(&tail, antithetic ? draw / 2 : draw, halves, u);
+            wv_rng_uniform(&tail, antithetic ? draw / 2 : draw, halves + 2, u);
+            if ((size_t)q->nu % 2) {
+                double c = cos(2 * pi * u[halves + 1]);
+                chi = -2 * log(u[halves]) * c * c;
+            }
             for (size_t i = 0; i < halves; i++)
                 chi -= 2 * log(u[i]);
             cblas_dscal((int)D, sqrt(q->nu / chi), x + k * D, 1);

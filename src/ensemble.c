@@ -127,6 +127,11 @@ wvgd_status wvgd_resample(const wvgd_fit *f, uint64_t stream, size_t n, double *
     return WVGD_OK;
 }
 
+const double *wvgd_draw_weights(const wvgd_fit *f)
+{
+    return f->s.stage == WV_DONE ? f->close_cal : NULL;
+}
+
 wvgd_status wvgd_draws(const wvgd_fit *f, size_t *n, const double **z, const double **log_p, const double **log_w, const uint32_t **cell, wvgd_error *error)
 {
     wvgd_status status = ended(f, error);

@@ -1,19 +1,25 @@
 /* explore.c - waves of L-BFGS ascents in lock step: every batch holds one trial point of each path, so a model that likes batches gets them.
  *
- * Paths run in coordinates scaled by w (the user's scale at first, then the sds of the modes found). An end is a mode with a Gaussian from the
- * path's curvature pairs; Laplace's formula gives its mass. A path inside the bulk of a known mode, where the density is what that mode's
- * Gaussian says, is cut short. Later waves start from wider and wider scatter around the modes found, in units of their own sds, until
- * many starts have found nothing new and every mode of weight has been hit twice. */
+ * Paths run in coordinates scaled by w (the user's scale at first, then the sds of the modes found). The first ascent goes alone, so that the others can be
+ * cut short where they come into the bulk of a mode that is known, with the density that it predicts. An end that nothing known explains is a candidate: the Gaussian
+ * of the path's curvature pairs, at its end, or, where the ascent did not settle, at that of its stations whose ELBO is best (a funnel's density rises
+ * without end, its ELBO does not). Candidates that are not hopelessly light are fitted at once (mix.c with one component): the fit says what mass the mode has and whether it is new.
+ * Later waves start from wider scatter around the modes found, in units of their own sds, until many starts have found nothing new and every mode of weight has been
+ * hit twice. In more than WV_DENSE dimensions ends are taken as they are, with diagonal Gaussians. */
 #include "explore.h"
 #include "dense.h"
 #include "joint.h"
+#include "mix.h"
+#include "pool.h"
+#include "staged.h"
 #include "weight.h"
 #include <cblas.h>
 #include <math.h>
 #include <string.h>
 
-enum { MEMORY = 20, LOOK = 25, BRIDGE = 5 }; /* curvature pairs kept; trials of a line search; points between two ends */
+enum { MEMORY = WV_PAIRS, LOOK = 25, USER = 8, JUDGES = 8 }; /* curvature pairs kept; trials of a line search; starts of the given scale; draws that judge a candidate */
 static const double armijo = 1e-4, curvature = 0.9, relevant = 12;
+static const size_t stations[WV_STATIONS - 1] = {2, 5, 10, 20, 40, 80, 160}; /* accepted steps at which a path leaves its Gaussian behind; the last is its end */
 
 size_t wv_explore_root_size(const wvgd_fit *f)
 {
@@ -36,32 +42,56 @@ static wv_gauss mode_gauss(const wvgd_fit *f, size_t m)
     return (wv_gauss){shape(f), f->D, 0, f->mode_x + m * f->D, f->mode_root + m * wv_explore_root_size(f), 0};
 }
 
-/* ---- starts --------------------------------------------------------------------------------------------------------------------- */
-/* A start: the user's scale for the first wave, then scattered around the known modes. `closer` shrinks it after starts without density. */
-static void scatter(wvgd_fit *f, wv_path *p, double *x)
+static wv_gauss station(const wvgd_fit *f, size_t k, size_t i)
 {
-    size_t D = f->D;
-    double u, wide = 1;
-    wv_stream stream = {f->opt.seed, WV_RNG_EXPLORE, p->start, p->tries};
-    wv_rng_normal(&stream, 0, D, x);
-    wv_rng_uniform(&stream, 1, 1, &u);
-    if (f->s.modes)
-        wide = f->s.modes == 1 ? exp2(4 * u) : exp2(-1 + 3 * u);
-    for (size_t i = 0; i < D; i++)
-        x[i] = f->scatter_centre[i] + pow(0.8, (double)p->tries) * wide * f->scatter_scale[i] * x[i];
+    size_t at = k * wv_explore_stations(f) + i;
+    return (wv_gauss){shape(f), f->D, 0, f->station_x + at * f->D, f->station_root + at * wv_explore_root_size(f), 0};
 }
 
-static void begin_path(wvgd_fit *f, size_t k)
+size_t wv_explore_stations(const wvgd_fit *f)
 {
-    f->s.path[k] = (wv_path){.active = 1, .start = f->s.starts++, .fresh = 1};
-    scatter(f, &f->s.path[k], f->path_x + k * f->D);
+    return f->dense ? WV_STATIONS : 1;
+}
+
+/* ---- starts --------------------------------------------------------------------------------------------------------------------- */
+/* A start: given ones first, then the model's own or the user's scale, then scattered around the known modes; closer after every start without density. */
+static void scatter(wvgd_fit *f, wv_path *p, double *x)
+{
+    size_t D = f->D, given = f->given ? f->N : 0;
+    double u, wide = 1;
+    bool first = p->start < given + USER, prior = f->opt.init == WVGD_INIT_PRIOR;
+    wv_stream stream = {f->opt.seed, WV_RNG_EXPLORE, p->start, p->tries};
+    if (p->start < given && !p->tries) {
+        memcpy(x, f->now.z + p->start * D, D * sizeof *x);
+        return;
+    }
+    wv_rng_normal(&stream, 0, D, x);
+    wv_rng_uniform(&stream, 1, 1, &u);
+    if (f->model.start && (prior || (first && !p->tries))) {
+        memcpy(f->vector[0], x, D * sizeof *x);
+        f->model.start(f->model.start_self, f->vector[0], x);
+        return;
+    }
+    if (!first)
+        wide = f->s.relevant > 1 ? exp2(-1 + 3 * u) : exp2(1 + (p->start < given + 2 * USER ? 3 : 5) * u);
+    wide *= pow(0.8, (double)p->tries);
+    bool around = f->s.modes && !first && f->opt.init != WVGD_INIT_NORMAL;
+    for (size_t i = 0; i < D; i++)
+        x[i] = around ? f->scatter_centre[i] + wide * f->scatter_scale[i] * x[i] : wide * f->opt.init_scale * x[i];
 }
 
 static void begin_wave(wvgd_fit *f)
 {
+    size_t paths = f->s.modes ? WV_PATHS : 1;
     memcpy(f->path_scale, f->mode_scale, f->D * sizeof(double));
-    for (size_t k = 0; k < WV_PATHS; k++)
-        begin_path(f, k);
+    f->s.exploring = WV_CLIMB;
+    for (size_t k = 0; k < WV_PATHS; k++) {
+        f->s.path[k] = (wv_path){.active = k < paths, .fresh = 1};
+        if (k < paths) {
+            f->s.path[k].start = f->s.starts++;
+            scatter(f, &f->s.path[k], f->path_x + k * f->D);
+        }
+    }
 }
 
 void wv_explore_begin(wvgd_fit *f)
@@ -83,58 +113,36 @@ static bool out_of_range(const wvgd_fit *f, size_t k)
     return false;
 }
 
-/* Points between the end of path k and every known mode: is there a valley in between? */
-static size_t bridge(wvgd_fit *f, size_t k, double *x)
+/* ---- modes ---------------------------------------------------------------------------------------------------------------------- */
+/* Log density at x that the known modes predict together; the mode that says most of it, and the squared Mahalanobis distance to it. */
+static double predict(wvgd_fit *f, const double *x, size_t *mode, double *distance)
 {
-    size_t D = f->D, n = 0;
-    const double *end = f->path_x + k * D;
-    for (size_t m = 0; m < f->s.path[k].bridges; m++)
-        for (size_t b = 1; b <= BRIDGE; b++, n++)
-            for (size_t i = 0; i < D; i++)
-                x[n * D + i] = end[i] + (f->mode_x[m * D + i] - end[i]) * (double)b / (BRIDGE + 1);
-    return n;
-}
-
-wvgd_status wv_explore_ask(wvgd_fit *f, wvgd_error *error)
-{
-    size_t n = 0, D = f->D;
-    (void)error;
-    for (size_t k = 0; k < WV_PATHS; k++) {
-        wv_path *p = &f->s.path[k];
-        double *x = f->b.x + n * D;
-        if (p->bridges)
-            n += bridge(f, k, x);
-        else if (p->active) {
-            memcpy(x, f->path_x + k * D, D * sizeof *x);
-            for (size_t i = 0; !p->fresh && i < D; i++)
-                x[i] += p->step * f->path_scale[i] * f->path_p[k * D + i];
-            n++;
+    double total = -INFINITY, best = -INFINITY, log_q;
+    for (size_t m = 0; m < f->s.modes; m++) {
+        wv_gauss g = mode_gauss(f, m);
+        wv_component_log_density(&g, 1, x, &log_q, f->y, f->work);
+        double here = log_q + f->s.mode[m].elbo;
+        wv_weight_add_log(1, &total, f->s.mode[m].elbo, &log_q);
+        if (here > best) {
+            best = here;
+            *mode = m;
+            *distance = cblas_ddot((int)f->D, f->y, 1, f->y, 1);
         }
     }
-    f->b.n = n;
-    return WVGD_OK;
+    return total;
 }
 
-/* ---- modes ---------------------------------------------------------------------------------------------------------------------- */
-/* Log density that mode m's Gaussian predicts at x, and the squared Mahalanobis distance. */
-static double predict(wvgd_fit *f, size_t m, const double *x, double *distance)
+static double bulk(const wvgd_fit *f)
 {
-    wv_gauss g = mode_gauss(f, m);
-    wv_component_whiten(&g, 1, x, f->y, f->work);
-    *distance = cblas_ddot((int)f->D, f->y, 1, f->y, 1);
-    return f->s.mode[m].log_p - *distance / 2;
+    return (double)f->D + 3 * sqrt(2 * (double)f->D);
 }
 
-/* The known mode in whose bulk x lies with the density that it predicts, or -1. */
+/* The known mode in whose bulk x lies with the density that is predicted, or -1. */
 static int known(wvgd_fit *f, const double *x, double log_p)
 {
-    double D = (double)f->D, bulk = D + 3 * sqrt(2 * D);
-    for (size_t m = 0; m < f->s.modes; m++) {
-        double distance, expected = predict(f, m, x, &distance);
-        if (distance < bulk && fabs(log_p - expected) < 0.2 + 0.1 * distance)
-            return (int)m;
-    }
-    return -1;
+    size_t m = 0;
+    double distance = INFINITY, expected = predict(f, x, &m, &distance);
+    return distance < bulk(f) && fabs(log_p - expected) < 0.2 + 0.02 * distance + 2 * f->s.mode[m].sd ? (int)m : -1;
 }
 
 /* H v for the path's L-BFGS inverse Hessian (scaled coordinates), in place. */
@@ -183,22 +191,28 @@ static bool path_root(wvgd_fit *f, size_t k, double *root)
     return wv_dense_chol(D, root, f->square[0]);
 }
 
-/* Which modes are not too light to matter. */
+/* Which modes are not too light to matter, and how many of them have been hit once. */
 static void judge(wvgd_fit *f)
 {
     double best = -INFINITY;
+    f->s.relevant = f->s.hit_once = 0;
     for (size_t m = 0; m < f->s.modes; m++)
-        best = fmax(best, f->s.mode[m].log_mass);
-    for (size_t m = 0; m < f->s.modes; m++)
-        f->s.mode[m].relevant = f->s.mode[m].log_mass >= best - relevant;
+        best = fmax(best, f->s.mode[m].elbo);
+    for (size_t m = 0; m < f->s.modes; m++) {
+        wv_mode *mode = &f->s.mode[m];
+        mode->relevant = mode->elbo >= best - relevant;
+        f->s.relevant += mode->relevant ? 1 : 0;
+        f->s.hit_once += mode->relevant && mode->hits == 1;
+    }
 }
 
 /* Scale and scatter of later starts: sds of the relevant modes (geometric mean), and twice the spread of the modes in these units, twice at least. */
 static void rescale(wvgd_fit *f)
 {
-    size_t D = f->D, count = 0;
-    double *sd = f->vector[0], *scale = f->vector[1], *centre = f->vector[2], spread = 0;
+    size_t D = f->D;
+    double *sd = f->vector[0], *scale = f->vector[1], *centre = f->vector[2], spread = 0, count;
     judge(f);
+    count = (double)f->s.relevant;
     memset(scale, 0, D * sizeof *scale);
     memset(centre, 0, D * sizeof *centre);
     for (size_t m = 0; m < f->s.modes; m++) {
@@ -206,20 +220,17 @@ static void rescale(wvgd_fit *f)
             continue;
         wv_gauss g = mode_gauss(f, m);
         g.family->sd(D, 0, g.root, sd);
-        count++;
         for (size_t i = 0; i < D; i++) {
-            scale[i] += log(sd[i]);
-            centre[i] += g.mu[i];
+            scale[i] += log(sd[i]) / count;
+            centre[i] += g.mu[i] / count;
         }
     }
-    for (size_t i = 0; i < D; i++) {
-        scale[i] = exp(scale[i] / (double)count);
-        centre[i] /= (double)count;
-    }
+    for (size_t i = 0; i < D; i++)
+        scale[i] = exp(scale[i]);
     for (size_t m = 0; m < f->s.modes; m++)
         for (size_t i = 0; f->s.mode[m].relevant && i < D; i++) {
             double d = (f->mode_x[m * D + i] - centre[i]) / scale[i];
-            spread += d * d / (double)(count * D);
+            spread += d * d / (count * (double)D);
         }
     for (size_t i = 0; i < D; i++) { /* where ascents run away, nothing sensible follows from their ends: go on as before */
         double scattered = 2 * scale[i] * fmax(2, sqrt(spread));
@@ -233,75 +244,46 @@ static void rescale(wvgd_fit *f)
     }
 }
 
-/* Mode m is where path k has ended. */
-static void set_mode(wvgd_fit *f, size_t m, size_t k, size_t hits)
+static void set_mode(wvgd_fit *f, size_t m, const wv_gauss *g, double elbo, double sd, size_t hits)
 {
-    size_t D = f->D;
-    double *root = f->mode_root + m * wv_explore_root_size(f);
-    if (!path_root(f, k, root))
-        shape(f)->set_sd(D, 0, root, f->path_scale);
-    memcpy(f->mode_x + m * D, f->path_x + k * D, D * sizeof(double));
-    f->s.mode[m] = (wv_mode){.log_p = f->s.path[k].log_p, .hits = hits,
-                             .log_mass = f->s.path[k].log_p + shape(f)->log_det(D, 0, root) + (double)D * 0.918938533204672741780};
-    rescale(f);
+    memcpy(f->mode_x + m * f->D, g->mu, f->D * sizeof(double));
+    memcpy(f->mode_root + m * wv_explore_root_size(f), g->root, wv_explore_root_size(f) * sizeof(double));
+    f->s.mode[m] = (wv_mode){.elbo = elbo, .sd = sd, .hits = hits};
 }
 
-static void add_mode(wvgd_fit *f, size_t k)
+static void add_mode(wvgd_fit *f, const wv_gauss *g, double elbo, double sd)
 {
     size_t m = f->s.modes, most = wv_explore_modes(f);
     if (m == most) { /* full: take the place of the lightest, if this one is better */
         m = 0;
         for (size_t i = 1; i < most; i++)
-            if (f->s.mode[i].log_mass < f->s.mode[m].log_mass)
+            if (f->s.mode[i].elbo < f->s.mode[m].elbo)
                 m = i;
-        if (!(f->s.path[k].log_p > f->s.mode[m].log_p))
+        if (!(elbo > f->s.mode[m].elbo))
             return;
     } else
         f->s.modes++;
-    set_mode(f, m, k, 1);
-}
-
-/* The path has got as far as it will. Where no known mode explains its end, the way to each of them is looked at next. */
-static void end_path(wvgd_fit *f, size_t k)
-{
-    wv_path *p = &f->s.path[k];
-    p->active = 0;
-    if (p->fresh) /* never found any density */
-        return;
-    int m = known(f, f->path_x + k * f->D, p->log_p);
-    if (m >= 0)
-        f->s.mode[m].hits++;
-    else if (f->s.modes)
-        p->bridges = f->s.modes;
-    else
-        add_mode(f, k);
-}
-
-/* log_p: [bridges][BRIDGE]. No valley between the end and a mode: they are one mode, and the higher end stands for it. */
-static void cross(wvgd_fit *f, size_t k, const double *log_p)
-{
-    wv_path *p = &f->s.path[k];
-    size_t bridges = p->bridges;
-    p->bridges = 0;
-    for (size_t m = 0; m < bridges; m++) {
-        double lowest = INFINITY;
-        for (size_t b = 0; b < BRIDGE; b++)
-            lowest = fmin(lowest, log_p[m * BRIDGE + b]);
-        if (lowest > fmin(p->log_p, f->s.mode[m].log_p) - 0.1) {
-            if (p->log_p > f->s.mode[m].log_p + 0.1)
-                set_mode(f, m, k, f->s.mode[m].hits + 1);
-            else
-                f->s.mode[m].hits++;
-            return;
-        }
-    }
-    if (f->s.modes > bridges) /* another path of this wave has found a mode meanwhile: look at that too */
-        end_path(f, k);
-    else
-        add_mode(f, k);
+    set_mode(f, m, g, elbo, sd, 1);
 }
 
 /* ---- one path ------------------------------------------------------------------------------------------------------------------- */
+/* Leaves the path's Gaussian behind as station i. */
+static void leave(wvgd_fit *f, size_t k, size_t i)
+{
+    wv_gauss g = station(f, k, i);
+    memcpy(f->station_x + (size_t)(g.mu - f->station_x), f->path_x + k * f->D, f->D * sizeof(double));
+    double *root = f->station_root + (size_t)(g.root - f->station_root);
+    if (!path_root(f, k, root))
+        shape(f)->set_sd(f->D, 0, root, f->path_scale);
+    f->s.path[k].stations |= 1u << i;
+}
+
+static void end_path(wvgd_fit *f, size_t k, bool settled)
+{
+    f->s.path[k].active = 0;
+    f->s.path[k].settled = settled;
+}
+
 /* New direction H g; the first is the gradient, at most one scaled unit long. */
 static void aim(wvgd_fit *f, size_t k)
 {
@@ -321,8 +303,8 @@ static void aim(wvgd_fit *f, size_t k)
     p->low = 0;
     p->high = INFINITY;
     p->looks = 0;
-    if (!(p->slope > 1e-12) || !isfinite(p->slope) || out_of_range(f, k))
-        end_path(f, k);
+    if (!(p->slope > 0) || !isfinite(p->slope) || out_of_range(f, k))
+        end_path(f, k, p->slope < 1e-3);
 }
 
 static void accept(wvgd_fit *f, size_t k, double log_p, const double *x, const double *g)
@@ -335,20 +317,21 @@ static void accept(wvgd_fit *f, size_t k, double log_p, const double *x, const d
         y[i] = f->path_scale[i] * (f->path_g[k * D + i] - g[i]);
         sy += s[i] * y[i];
     }
-    if (sy > 1e-10 * cblas_dnrm2((int)D, s, 1) * cblas_dnrm2((int)D, y, 1))
+    if (sy > 1e-12 * cblas_dnrm2((int)D, s, 1) * cblas_dnrm2((int)D, y, 1))
         p->pairs++;
     p->stalls = log_p - p->log_p < 1e-3 ? p->stalls + 1 : 0;
     p->log_p = log_p;
+    p->accepted++;
     memcpy(f->path_x + k * D, x, D * sizeof *x);
     memcpy(f->path_g + k * D, g, D * sizeof *g);
-    if (known(f, x, log_p) >= 0)
-        end_path(f, k);
-    else {
+    for (size_t i = 0; i + 1 < wv_explore_stations(f); i++)
+        if (p->accepted == stations[i])
+            leave(f, k, i);
+    p->hit = known(f, x, log_p);
+    if (p->hit >= 0 || p->stalls >= 3)
+        end_path(f, k, true);
+    else
         aim(f, k);
-        /* nothing gained lately, and the quadratic model promises no more */
-        if (p->active && p->stalls >= 3 && p->slope < 0.1)
-            end_path(f, k);
-    }
 }
 
 /* Takes the answer at the path's trial point: weak Wolfe conditions by bisection. */
@@ -357,10 +340,11 @@ static void advance(wvgd_fit *f, size_t k, double log_p, const double *x, const 
     size_t D = f->D;
     wv_path *p = &f->s.path[k];
     p->evaluations++;
+    f->s.climbed++;
     if (p->fresh) {
         if (log_p == -INFINITY) {
             if (++p->tries == 40)
-                end_path(f, k);
+                end_path(f, k, false);
             else
                 scatter(f, p, f->path_x + k * D);
             return;
@@ -368,7 +352,11 @@ static void advance(wvgd_fit *f, size_t k, double log_p, const double *x, const 
         p->fresh = 0;
         p->log_p = log_p;
         memcpy(f->path_g + k * D, g, D * sizeof *g);
-        aim(f, k);
+        p->hit = known(f, x, log_p);
+        if (p->hit >= 0)
+            end_path(f, k, true);
+        else
+            aim(f, k);
         return;
     }
     double slope = 0;
@@ -378,7 +366,7 @@ static void advance(wvgd_fit *f, size_t k, double log_p, const double *x, const 
     if (rises && (flat || ++p->looks >= LOOK)) {
         accept(f, k, log_p, x, g);
     } else if (++p->looks >= LOOK) {
-        end_path(f, k);
+        end_path(f, k, false);
         return;
     } else {
         if (rises)
@@ -388,7 +376,213 @@ static void advance(wvgd_fit *f, size_t k, double log_p, const double *x, const 
         p->step = p->high == INFINITY ? 2 * p->step : (p->low + p->high) / 2;
     }
     if (p->active && (p->evaluations >= 100 + 4 * D || out_of_range(f, k)))
-        end_path(f, k);
+        end_path(f, k, false);
+}
+
+/* ---- ends ------------------------------------------------------------------------------------------------------------------------ */
+/* Is the end of path k explained by what is known? Then it is a hit. */
+static bool explained(wvgd_fit *f, size_t k)
+{
+    wv_path *p = &f->s.path[k];
+    const double *x = f->path_x + k * f->D;
+    size_t m = 0;
+    double distance = INFINITY;
+    if (f->s.modes && (p->hit >= 0 || (p->log_p - predict(f, x, &m, &distance) < 2 && distance < bulk(f)))) {
+        f->s.mode[p->hit >= 0 ? (size_t)p->hit : m].hits++;
+        return true;
+    }
+    return false;
+}
+
+static bool satisfied(const wvgd_fit *f)
+{
+    size_t W = f->s.relevant, n = f->s.starts, enough = W <= 1 ? 16 : 25 * (W + 1);
+    if (f->opt.starts)
+        return n >= f->opt.starts;
+    if (W == 1 && n < 48 && f->s.climbed < 240) /* ascents that cost so little that more of them are cheap insurance */
+        return false;
+    return W && ((n >= enough && !f->s.hit_once) || n >= 2 * enough || n >= 512 || W == wv_explore_modes(f));
+}
+
+static void next_wave(wvgd_fit *f)
+{
+    if (f->s.modes && satisfied(f))
+        wv_explore_settle(f);
+    else
+        begin_wave(f);
+}
+
+/* Looks at the next path that has ended; when none is left, the next wave begins. */
+static void next_end(wvgd_fit *f)
+{
+    for (size_t k = 0; k < WV_PATHS; k++) {
+        wv_path *p = &f->s.path[k];
+        if (p->fresh || p->judged) /* no path, no density, or done with */
+            continue;
+        p->judged = 1;
+        if (explained(f, k)) {
+            judge(f);
+            continue;
+        }
+        if (!p->settled && !p->pairs) /* got nowhere */
+            continue;
+        leave(f, k, wv_explore_stations(f) - 1);
+        if (p->settled)
+            p->stations = 1u << (wv_explore_stations(f) - 1);
+        if (!f->dense) {
+            wv_gauss g = station(f, k, 0);
+            add_mode(f, &g, p->log_p + g.family->log_det(f->D, 0, g.root) + (double)f->D * 0.918938533204672741780, 0.5);
+            rescale(f);
+            continue;
+        }
+        f->s.exploring = WV_JUDGE;
+        f->s.judged = k;
+        return;
+    }
+    next_wave(f);
+}
+
+/* The Gaussian in f->mix, fitted or (without any hope of weight) as it was found: a mode that is known, or a new one. */
+static void take(wvgd_fit *f, double elbo, double sd, bool fitted)
+{
+    wv_gauss g = wv_mix_component(f, 0);
+    size_t m = 0;
+    double distance = INFINITY;
+    if (isfinite(elbo) && isfinite(g.family->log_det(f->D, 0, g.root))) {
+        if (f->s.modes && fitted)
+            predict(f, g.mu, &m, &distance);
+        if (distance < 2 * (double)f->D + 6) {
+            f->s.mode[m].hits++;
+            if (elbo > f->s.mode[m].elbo)
+                set_mode(f, m, &g, elbo, sd, f->s.mode[m].hits);
+        } else
+            add_mode(f, &g, elbo, sd);
+        rescale(f);
+    }
+    next_end(f);
+}
+
+/* ELBO of each station of the path from a few draws; the best is fitted if it may matter. */
+static void judge_stations(wvgd_fit *f)
+{
+    wv_path *p = &f->s.path[f->s.judged];
+    size_t D = f->D, n = 0, pick = WV_STATIONS, m = 0;
+    double best = -INFINITY, top = -INFINITY, distance = INFINITY, *log_q = f->psi;
+    for (size_t i = 0; i < WV_STATIONS; i++) {
+        if (!(p->stations & 1u << i))
+            continue;
+        wv_gauss g = station(f, f->s.judged, i);
+        wv_component_log_density(&g, JUDGES, f->b.x + n * D, log_q, f->y, f->work);
+        double sum = 0, finite = 0;
+        for (size_t k = 0; k < JUDGES; k++)
+            if (f->b.log_p[n + k] > -INFINITY) {
+                sum += f->b.log_p[n + k] - log_q[k];
+                finite++;
+            }
+        n += JUDGES;
+        double elbo = finite >= JUDGES / 2 ? sum / finite - 10 * (JUDGES - finite) / JUDGES : -INFINITY;
+        if (elbo > best && isfinite(elbo)) {
+            best = elbo;
+            pick = i;
+        }
+    }
+    if (pick == WV_STATIONS) {
+        next_end(f);
+        return;
+    }
+    wv_gauss g = station(f, f->s.judged, pick);
+    if (!p->settled && f->s.modes) { /* its best station lies in a known bulk, and promises no more */
+        predict(f, g.mu, &m, &distance);
+        if (distance < bulk(f) && best < f->s.mode[m].elbo + 1) {
+            f->s.mode[m].hits++;
+            judge(f);
+            next_end(f);
+            return;
+        }
+    }
+    for (m = 0; m < f->s.modes; m++)
+        top = fmax(top, f->s.mode[m].elbo);
+    memcpy(f->mix.mu, g.mu, D * sizeof(double));
+    memcpy(f->mix.root, g.root, D * D * sizeof(double));
+    f->mix.w[0] = 1;
+    f->s.mix.K = 1;
+    if (best > top - relevant - (double)D) {
+        f->s.exploring = WV_ALONE;
+        wv_pool_clear(f);
+        wv_mix_begin(f, false);
+    } else if (p->settled)
+        take(f, best, 0.5, false);
+    else
+        next_end(f);
+}
+
+/* ---- ask and tell ------------------------------------------------------------------------------------------------------------------ */
+static void ask_climb(wvgd_fit *f)
+{
+    size_t n = 0, D = f->D;
+    for (size_t k = 0; k < WV_PATHS; k++) {
+        const wv_path *p = &f->s.path[k];
+        if (!p->active)
+            continue;
+        double *x = f->b.x + n++ * D;
+        memcpy(x, f->path_x + k * D, D * sizeof *x);
+        for (size_t i = 0; !p->fresh && i < D; i++)
+            x[i] += p->step * f->path_scale[i] * f->path_p[k * D + i];
+    }
+    f->b.n = n;
+}
+
+static void ask_judge(wvgd_fit *f)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < WV_STATIONS; i++)
+        if (f->s.path[f->s.judged].stations & 1u << i) {
+            wv_gauss g = station(f, f->s.judged, i);
+            wv_stream stream = {f->opt.seed, WV_RNG_PILOT, f->s.batch, 0};
+            wv_component_draw(&g, &stream, 0, JUDGES, true, f->b.x + n * f->D, f->work);
+            n += JUDGES;
+        }
+    f->b.n = n;
+}
+
+wvgd_status wv_explore_ask(wvgd_fit *f, wvgd_error *error)
+{
+    (void)error;
+    switch (f->s.exploring) {
+    case WV_CLIMB: ask_climb(f); break;
+    case WV_JUDGE: ask_judge(f); break;
+    case WV_ALONE: wv_mix_ask(f); break;
+    }
+    return WVGD_OK;
+}
+
+static void tell_climb(wvgd_fit *f)
+{
+    size_t n = 0, active = 0;
+    for (size_t k = 0; k < WV_PATHS; k++)
+        if (f->s.path[k].active) {
+            advance(f, k, f->b.log_p[n], f->b.x + n * f->D, f->b.grad + n * f->D);
+            n++;
+            active += f->s.path[k].active ? 1 : 0;
+        }
+    if (!active)
+        next_end(f);
+}
+
+wvgd_status wv_explore_tell(wvgd_fit *f, wvgd_error *error)
+{
+    switch (f->s.exploring) {
+    case WV_CLIMB: tell_climb(f); break;
+    case WV_JUDGE: judge_stations(f); break;
+    case WV_ALONE:
+        if (wv_mix_tell(f))
+            take(f, f->s.mix.elbo, f->s.mix.sd, true);
+        break;
+    }
+    if (f->s.stage == WV_EXPLORE && !f->s.modes && f->s.starts > 40 && f->s.exploring == WV_CLIMB && f->s.path[0].fresh && !f->s.path[0].tries)
+        return wv_fail(error, WVGD_E_NO_DRAWS, "none of %zu starting points of scale %g, tried 40 times each, has a finite log density that can be climbed: give starting points or init-scale",
+                       f->s.starts - 1, f->opt.init_scale);
+    return WVGD_OK;
 }
 
 /* ---- the answer ------------------------------------------------------------------------------------------------------------------ */
@@ -404,7 +598,7 @@ static void allot(wvgd_fit *f, size_t *count)
         for (size_t m = 0; m < f->s.modes; m++)
             bare |= f->s.mode[m].relevant && !count[m];
         for (size_t m = 0; m < f->s.modes; m++) {
-            double score = f->s.mode[m].log_mass - log((double)count[m] + 0.5);
+            double score = f->s.mode[m].elbo - log((double)count[m] + 0.5);
             if (f->s.mode[m].relevant && (!bare || !count[m]) && score > best) {
                 best = score;
                 pick = m;
@@ -442,13 +636,17 @@ static void settle(wvgd_fit *f, size_t j, size_t m, bool alone)
 void wv_explore_settle(wvgd_fit *f)
 {
     size_t count[WV_MODES], j = 0, best = 0;
+    if (f->staged) {
+        wv_staged_begin(f);
+        return;
+    }
     if (!f->s.modes) { /* stopped before any ascent has ended: particles stay where the given scale puts them */
         wv_joint_begin(f);
         return;
     }
     allot(f, count);
     for (size_t m = 0; m < f->s.modes; m++) {
-        if (f->s.mode[m].log_mass > f->s.mode[best].log_mass)
+        if (f->s.mode[m].elbo > f->s.mode[best].elbo)
             best = m;
         for (size_t c = 0; c < count[m]; c++)
             settle(f, j++, m, count[m] == 1);
@@ -461,49 +659,4 @@ void wv_explore_settle(wvgd_fit *f)
     if (!(f->opt.metric && f->opt.cost == WVGD_MAHALANOBIS))
         memcpy(f->now.metric, g.root, wv_explore_root_size(f) * sizeof(double));
     wv_joint_begin(f);
-}
-
-/* Enough starts, and no relevant mode seen only once? */
-static bool satisfied(wvgd_fit *f)
-{
-    size_t W = 0, once = 0;
-    for (size_t m = 0; m < f->s.modes; m++)
-        if (f->s.mode[m].relevant) {
-            W++;
-            once += f->s.mode[m].hits == 1;
-        }
-    f->s.hit_once = once;
-    size_t enough = W <= 1 ? 32 : 25 * (W + 1);
-    if (W == 1 && f->s.starts >= 16 && f->s.evaluations > 100 * (f->D + 10)) /* slow ascents that agree: more of them would tell little */
-        return true;
-    return W && ((f->s.starts >= enough && !once) || f->s.starts >= 2 * enough || f->s.starts >= 512 || W == wv_explore_modes(f));
-}
-
-wvgd_status wv_explore_tell(wvgd_fit *f, wvgd_error *error)
-{
-    size_t n = 0, active = 0;
-    for (size_t k = 0; k < WV_PATHS; k++) {
-        size_t bridges = f->s.path[k].bridges;
-        if (bridges) {
-            cross(f, k, f->b.log_p + n);
-            n += bridges * BRIDGE;
-        } else if (f->s.path[k].active) {
-            advance(f, k, f->b.log_p[n], f->b.x + n * f->D, f->b.grad + n * f->D);
-            n++;
-        }
-    }
-    for (size_t k = 0; k < WV_PATHS; k++)
-        active += f->s.path[k].active || f->s.path[k].bridges;
-    if (active)
-        return WVGD_OK;
-    if (!f->s.modes && f->s.starts >= 40) {
-        begin_wave(f); /* whoever goes on tries again */
-        return wv_fail(error, WVGD_E_NO_DRAWS, "none of %zu starting points of scale %g, tried 40 times each, has a finite log density: give starting points or init-scale",
-                       f->s.starts - WV_PATHS, f->opt.init_scale);
-    }
-    if (satisfied(f))
-        wv_explore_settle(f);
-    else
-        begin_wave(f);
-    return WVGD_OK;
 }

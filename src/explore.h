@@ -7,10 +7,13 @@
 size_t wv_explore_root_size(const wvgd_fit *f);
 size_t wv_explore_modes(const wvgd_fit *f);
 
+/* Gaussians that a path leaves behind. */
+size_t wv_explore_stations(const wvgd_fit *f);
+
 void wv_explore_begin(wvgd_fit *f);
 wvgd_status wv_explore_ask(wvgd_fit *f, wvgd_error *error);
 wvgd_status wv_explore_tell(wvgd_fit *f, wvgd_error *error);
 
-/* Puts the particles into the modes found so far and goes on to the joint solver. */
+/* Goes on to the solver with the modes found so far. */
 void wv_explore_settle(wvgd_fit *f);
 #endif

@@ -1,6 +1,7 @@
 /* fit.c - new, free, ask, tell, step, run. A fit goes through stages; each stage makes a batch of points (ask) and takes their log densities
  * (tell), and tell decides which stage comes next:
- *     [explore ->] [pilot ->] search -> settle -> average -> trial -> final -> done */
+ *     staged   explore -> (mix -> try -> [crawl])* -> close -> bound -> done                             (staged.c)
+ *     joint    [explore ->] [pilot ->] search -> settle -> average -> trial -> final -> done             (joint.c, schedule.c, close.c) */
 #include "fit.h"
 #include "cell.h"
 #include "close.h"
@@ -8,9 +9,13 @@
 #include "explore.h"
 #include "joint.h"
 #include "large.h"
+#include "moments.h"
 #include "options.h"
+#include "partition.h"
 #include "pilot.h"
+#include "pool.h"
 #include "schedule.h"
+#include "staged.h"
 #include <cblas.h>
 #include <math.h>
 #include <stdarg.h>
@@ -29,6 +34,11 @@ typedef struct {
 
 static const stage stages[] = {
     [WV_EXPLORE] = {"explore", wv_explore_ask, wv_explore_tell, true},
+    [WV_MIX] = {"fit", wv_staged_ask, wv_staged_tell, true},
+    [WV_TRY] = {"try", wv_staged_ask, wv_staged_tell, true},
+    [WV_CRAWL] = {"crawl", wv_staged_ask, wv_staged_tell, true},
+    [WV_CLOSE] = {"close", wv_staged_ask, wv_staged_tell, true},
+    [WV_BOUND] = {"bound", wv_partition_ask, wv_partition_tell, false},
     [WV_PILOT] = {"pilot", wv_pilot_ask, wv_pilot_tell, true},
     [WV_SEARCH] = {"fit", wv_joint_ask, wv_joint_tell, true},
     [WV_SETTLE] = {"settle", wv_joint_ask, wv_joint_tell, true},
@@ -96,17 +106,28 @@ static bool carve_saved(wvgd_fit *f)
     size_t spread = wv_times(N, f->cell_family->size(D, 0)), metric = f->metric_family->size(D, 0);
     size_t adam = f->opt.estimator == WVGD_REPARAM ? wv_times(2, ND + root) : 0, pilot = f->pilot ? D * D : 0;
     size_t modes = f->exploring ? wv_explore_modes(f) : 0, paths = f->exploring ? wv_times(WV_PATHS, D) : 0, one = f->exploring ? D : 0;
+    size_t stops = f->exploring ? WV_PATHS * wv_explore_stations(f) : 0;
+    bool fits = f->exploring && f->dense;
+    size_t K = fits ? wv_pool_components(f) : 0, pool = fits ? wv_pool_points(f) : 0, made = fits ? wv_pool_proposals(f) : 0, KD = wv_times(K, D), DD = fits ? D * D : 0;
     const slot slots[] = {
         {&f->now.z, ND}, {&f->now.mu, ND}, {&f->now.root, root}, {&f->now.spread, spread}, {&f->now.metric, metric}, {&f->now.centre, D}, {&f->now.elbo, N}, {&f->now.losses, N}, {&f->now.beta, N}, {&f->now.beta2, N},
         {&f->best.z, ND}, {&f->best.mu, ND}, {&f->best.root, root}, {&f->best.spread, spread}, {&f->best.metric, metric}, {&f->best.centre, D}, {&f->best.elbo, N}, {&f->best.losses, N}, {&f->best.beta, N}, {&f->best.beta2, N},
         {&f->pilot_mu, f->pilot ? D : 0}, {&f->pilot_root, pilot}, {&f->pilot_best, f->pilot ? D + pilot : 0}, {&f->adam, adam}, {&f->z_mark, ND},
         {&f->mode_x, wv_times(modes, D)}, {&f->mode_root, wv_times(modes, wv_explore_root_size(f))}, {&f->mode_scale, one}, {&f->scatter_scale, one},
-        {&f->scatter_centre, one}, {&f->path_scale, one}, {&f->path_x, paths}, {&f->path_g, paths}, {&f->path_p, paths}, {&f->path_s, 20 * paths}, {&f->path_y, 20 * paths},
+        {&f->scatter_centre, one}, {&f->path_scale, one}, {&f->path_x, paths}, {&f->path_g, paths}, {&f->path_p, paths}, {&f->path_s, WV_PAIRS * paths}, {&f->path_y, WV_PAIRS * paths},
+        {&f->station_x, wv_times(stops, D)}, {&f->station_root, wv_times(stops, wv_explore_root_size(f))},
+        {&f->mix.mu, KD}, {&f->mix.root, wv_times(K, DD)}, {&f->mix.w, K}, {&f->mix_best.mu, KD}, {&f->mix_best.root, wv_times(K, DD)}, {&f->mix_best.w, K},
+        {&f->pool.x, wv_times(pool, D)}, {&f->pool.grad, wv_times(pool, D)}, {&f->pool.log_p, pool}, {&f->pool.log_sum, pool},
+        {&f->pool.mu, wv_times(made, D)}, {&f->pool.root, wv_times(made, DD)}, {&f->pool.nu, made}, {&f->pool.share, made},
+        {&f->crawl_x, fits ? 2 * WV_WALKS * D : 0}, {&f->crawl_g, fits ? 2 * WV_WALKS * D : 0}, {&f->crawl_p, fits ? 2 * WV_WALKS * D : 0},
+        {&f->crawl_seen, fits ? WV_WALKS * WV_WALK * D : 0}, {&f->crawl_log_p, fits ? WV_WALKS * WV_WALK : 0},
+        {&f->made, f->made_room}, {&f->around, N},
         {&f->beta, N}, {&f->beta_se, N}, {&f->weight, N}, {&f->weight_beta, N}, {&f->log_Z, N}, {&f->elbo, N}, {&f->elbo_se, N}, {&f->cell_ess, N}, {&f->cell_k, N},
         {&f->close.sum_u, N}, {&f->mean, D}, {&f->var, D}, {&f->mcse, D},
     };
     f->saved = carve(slots, sizeof slots / sizeof *slots, &f->saved_size);
     f->ensemble_size = f->saved ? (size_t)(f->best.z - f->now.z) : 0;
+    f->mix_size = KD + wv_times(K, DD) + K;
     return f->saved != NULL;
 }
 
@@ -115,12 +136,15 @@ static bool carve_scratch(wvgd_fit *f)
     size_t N = f->N, D = f->D, n = f->n_max, nD = wv_times(n, D), C = f->close_max, any = n > C ? n : C, unused;
     size_t square = f->dense ? D * D : 0, p = f->p_max, rows = n > D ? n : D;
     size_t work = wv_component_row_work(f->R > 1 ? f->R : 1, rows), absorb = wv_component_absorb_work(f->dense ? D : 1);
-    bool soft = f->opt.cells == WVGD_SOFT && N > 1;
+    bool soft = f->opt.cells == WVGD_SOFT && N > 1, fits = f->exploring && f->dense;
+    size_t K = fits ? wv_pool_components(f) : 0, pool = fits ? wv_pool_points(f) : 0;
     const slot slots[] = {
         {&f->b.x, nD}, {&f->b.log_p, n}, {&f->b.grad, f->model.has_gradient ? nD : 0}, {&f->b.log_m, n}, {&f->b.log_q, n}, {&f->b.log_mix[0], n},
         {&f->b.log_mix[1], n}, {&f->b.near, n}, {&f->b.next, n}, {&f->b.sum_u, N},
         {&f->close.x, wv_times(C, D)}, {&f->close.log_p, C}, {&f->close.log_m, C}, {&f->close.log_q, C}, {&f->close.log_mix[0], C}, {&f->close.log_mix[1], C},
-        {&f->close.near, C}, {&f->close_v, C}, {&f->close_log_w, C}, {&f->close_smooth, C}, {&f->close_spare, C},
+        {&f->close.near, C}, {&f->close_v, C}, {&f->close_log_w, C}, {&f->close_smooth, C}, {&f->close_spare, C}, {&f->close_cal, C},
+        {&f->close.grad, f->staged ? wv_times(C, D) : 0}, {&f->mix_q, wv_times(K, pool)}, {&f->mix_log, pool}, {&f->mix_u, pool}, {&f->mix_grad, wv_times(pool, D)},
+        {&f->mix_mu, wv_times(K, D)}, {&f->mix_root, wv_times(K, fits ? D * D : 0)}, {&f->mix_e, 3 * (f->made_room + 3 * N + 3)}, {&f->cell_mean, D}, {&f->cell_root, f->staged ? D * D : 0}, {&f->correction, f->staged ? 1 + 2 * D + D * (D - 1) / 2 : 0}, {&f->control, wv_times(f->made_room, f->made_room + 3 + WV_BLOCK)}, {&f->stein, f->staged ? wv_moments_work(D) : 0},
         {&f->tail_mu, D}, {&f->tail_root, f->metric_family->size(D, 0)}, {&f->block, wv_times(WV_BLOCK, N + D + 2)},
         {&f->gx, nD}, {&f->gg, nD}, {&f->glp, n}, {&f->glu, n}, {&f->glv, n}, {&f->gu, n}, {&f->ga, n}, {&f->gr, n},
         {&f->y, nD}, {&f->gy, nD}, {&f->uy, nD}, {&f->soft_grad, soft ? nD : 0},
@@ -130,12 +154,12 @@ static bool carve_scratch(wvgd_fit *f)
         {&f->T, wv_times(WV_BLOCK, p)}, {&f->F, wv_times(p, p)}, {&f->Fc, p}, {&f->Fm, p},
         {&f->syev, wv_dense_eigh_work(f->dense ? D : 1)}, {&f->work, work > absorb ? work : absorb},
         {&f->sd_view, wv_times(N, D)}, {&f->spread_view, wv_times(N, f->cell_family->size(D, 0))},
-        {&f->undo, D + (f->pilot ? D * D : f->family->size(D, f->R))}, {&f->large, f->dense ? 0 : wv_large_work(D, f->R)}, {&f->told_log_p, n}, {&f->told_grad, f->model.has_gradient ? nD : 0}, {&f->psi, any}, {&f->pooled, n}, {&f->moving, n}, {&f->cell_spare, N}, {&f->step_kl, N}, {&f->free_cost, 2 * WV_FREE}, {&f->try_z, wv_times(3, wv_times(N, D))}, {&f->sum_z, wv_times(N, D)},
+        {&f->undo, D + (f->pilot || fits ? D * D : f->family->size(D, f->R))}, {&f->large, f->dense ? 0 : wv_large_work(D, f->R)}, {&f->told_log_p, n}, {&f->told_grad, f->model.has_gradient ? nD : 0}, {&f->psi, any}, {&f->pooled, n}, {&f->moving, n}, {&f->cell_spare, N}, {&f->step_kl, N}, {&f->free_cost, 2 * WV_FREE}, {&f->try_z, wv_times(3, wv_times(N, D))}, {&f->sum_z, wv_times(N, D)},
     };
     f->scratch = carve(slots, sizeof slots / sizeof *slots, &unused);
     f->scratch_index = calloc(wv_times(2, n) + wv_times(2, C) + any + WV_FREE, sizeof(uint32_t));
-    f->proposal = calloc(wv_times(3, N) + 3, sizeof *f->proposal);
-    f->share = calloc(wv_times(3, N) + 3, sizeof *f->share);
+    f->proposal = calloc(wv_times(3, N) + 3 + f->made_room, sizeof *f->proposal);
+    f->share = calloc(wv_times(3, N) + 3 + f->made_room, sizeof *f->share);
     f->start = calloc(N + 1, sizeof *f->start);
     if (!f->scratch || !f->scratch_index || !f->proposal || !f->share || !f->start)
         return false;
@@ -171,6 +195,8 @@ static wvgd_status check(const wvgd_model *model, const wvgd_options *o, const d
         return status;
     if (model->dim < 1 || model->dim > 1000000)
         return wv_fail(error, WVGD_E_ARGUMENT, "the model has %zu dimensions: expected 1..1000000", model->dim);
+    if (o->init == WVGD_INIT_PRIOR && !model->start)
+        return wv_fail(error, WVGD_E_ARGUMENT, "init is prior, but %s names no prior to start from: use explore or normal", model->name ? model->name : "the model");
     if (!model->has_gradient && o->estimator != WVGD_SCORE)
         return wv_fail(error, WVGD_E_ARGUMENT, "the model has no gradient: use estimator score");
     if (o->family == WVGD_FULL && model->dim > 10 * WV_DENSE)
@@ -203,18 +229,22 @@ static void sizes(wvgd_fit *f)
     f->R = o->family == WVGD_LOWRANK ? (o->rank < D ? o->rank : D) : 0;
     f->family = wv_family_get(o->family);
     f->cell_family = wv_family_get(o->family == WVGD_FULL ? WVGD_FULL : WVGD_DIAG);
-    f->dense = D <= WV_DENSE || o->family == WVGD_FULL;
     f->metric_family = wv_family_get(f->dense ? WVGD_FULL : WVGD_DIAG);
     f->M = o->draws ? o->draws : default_draws(o, D);
     f->pilot = o->family == WVGD_DIAG && D > 1 && f->dense && o->estimator == WVGD_NATURAL;
     f->pilot_draws = 4 * D > 64 ? 4 * D : 64;
     size_t batch = wv_times(N, f->M);
-    f->n_max = batch > WV_CHUNK ? batch : WV_CHUNK;
+    f->made_room = f->exploring && f->dense ? 2 * wv_pool_components(f) + 1 : 0;
+    f->n_max = batch > WV_CHUNK + 4 * f->made_room ? batch : WV_CHUNK + 4 * f->made_room;
+    if (f->made_room && wv_pool_points(f) > f->n_max)
+        f->n_max = wv_pool_points(f);
     f->close_max = 100000;
+    double finer = 0.02 / o->evidence_se;
+    f->close_budget = (size_t)(30000 * fmax(1, finer * finer));
     while (f->close_max > 10000 && f->close_max * D > 30000000)
         f->close_max /= 2;
     size_t full = 2 * D + wv_times(D, D - 1) / 2;
-    f->p_max = o->family != WVGD_DIAG && f->dense && (double)full * 1.5 < (double)batch ? full : 2 * D;
+    f->p_max = 1 + (o->family != WVGD_DIAG && f->dense && (double)full * 1.5 < (double)batch ? full : 2 * D);
 }
 
 /* The covariance root of a given metric: c = (a-b)' metric (a-b) = |A^-1 (a-b)|^2 with A A' = metric^-1. */
@@ -243,6 +273,10 @@ static void place(wvgd_fit *f, const double *z0)
         wv_stream stream = {f->opt.seed, WV_RNG_START, 0, 0};
         wv_rng_normal(&stream, j, D, z);
         cblas_dscal((int)D, f->opt.init_scale, z, 1);
+        if (f->opt.init == WVGD_INIT_PRIOR && f->model.start) {
+            wv_rng_normal(&stream, j, D, f->vector[1]);
+            f->model.start(f->model.start_self, f->vector[1], z);
+        }
         if (z0)
             memcpy(z, z0 + j * D, D * sizeof *z);
         memcpy(f->now.mu + j * D, z, D * sizeof *z);
@@ -266,7 +300,10 @@ wvgd_fit *wvgd_new(const wvgd_model *model, const wvgd_options *options, const d
         f->opt = *options;
         f->N = options->particles;
         f->D = model->dim;
-        f->exploring = !z0 && options->init == WVGD_INIT_EXPLORE && model->has_gradient;
+        f->dense = f->D <= WV_DENSE || options->family == WVGD_FULL;
+        f->staged = options->solver == WVGD_STAGED && model->has_gradient && f->dense && options->estimator == WVGD_NATURAL && options->sampler == WVGD_MIXTURE;
+        f->given = z0 != NULL;
+        f->exploring = f->staged || (!z0 && options->init == WVGD_INIT_EXPLORE && model->has_gradient);
         sizes(f);
     }
     if (!f || !carve_saved(f) || !carve_scratch(f)) {
@@ -359,12 +396,16 @@ static void end_now(wvgd_fit *f, wvgd_stop stop)
 {
     if (f->s.stage >= WV_TRIAL)
         return;
+    f->asked = false;
+    if (f->staged && f->s.stage <= WV_BOUND) {
+        wv_staged_hurry(f, stop);
+        return;
+    }
     if (f->s.stage == WV_EXPLORE)
         wv_explore_settle(f);
     if (f->s.stage == WV_PILOT)
         wv_pilot_leave(f);
     wv_schedule_end(f, stop);
-    f->asked = false;
 }
 
 void wvgd_stop_now(wvgd_fit *f)

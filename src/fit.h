@@ -12,27 +12,67 @@ enum {
     WV_FREE = 4096,       /* draws that are not evaluated, in one batch; at most WV_CHUNK */
     WV_PATHS = 8,         /* ascents in one wave */
     WV_MODES = 40,        /* modes kept */
-    WV_WARNINGS = 16
+    WV_PAIRS = 30,        /* curvature pairs of an ascent */
+    WV_STATIONS = 8,      /* Gaussians that an ascent leaves behind */
+    WV_BATCHES = 24,      /* batches in a pool */
+    WV_WALKS = 12,        /* Hamiltonian walks at once, */
+    WV_WALK = 24,         /* and steps of each */
+    WV_WARNINGS = 16,
+    WV_REASONS = 12
 };
 
 /* What a batch is for. */
-typedef enum { WV_EXPLORE, WV_PILOT, WV_SEARCH, WV_SETTLE, WV_AVERAGE, WV_TRIAL, WV_FINAL, WV_DONE } wv_stage;
+typedef enum {
+    WV_EXPLORE,
+    WV_MIX, WV_TRY, WV_CRAWL, WV_CLOSE, WV_BOUND,                                /* staged */
+    WV_PILOT, WV_SEARCH, WV_SETTLE, WV_AVERAGE, WV_TRIAL, WV_FINAL,              /* joint */
+    WV_DONE
+} wv_stage;
+
+/* What exploration is doing: paths climb; one that has ended is judged by a few draws; its Gaussian is fitted. */
+typedef enum { WV_CLIMB, WV_JUDGE, WV_ALONE } wv_exploring;
 
 /* An ascent under way. */
 typedef struct {
     int active, fresh;      /* flags; fresh: its start has not been evaluated */
-    size_t bridges;         /* modes to which the way from its end is being looked at */
+    int settled, judged;    /* flags: it has ended at a top; its end has been looked at */
+    int hit;                /* the known mode in which it ended, or -1 */
+    unsigned stations;      /* bits: Gaussians left behind */
     size_t start, tries;    /* which start, after how many without density */
-    size_t evaluations, pairs, stalls, looks;
+    size_t evaluations, accepted, pairs, stalls, looks;
     double log_p, slope;    /* at the last accepted point */
     double step, low, high; /* of the line search */
 } wv_path;
 
 typedef struct {
-    double log_p, log_mass; /* at the top; Laplace's estimate */
+    double elbo, sd;        /* of its Gaussian: log mass, and sd of log p~ - log q */
     size_t hits;
     int relevant;           /* flag: not too light to matter */
 } wv_mode;
+
+/* A batch in the pool: its points and the proposals that made them. */
+typedef struct {
+    size_t first, n, proposal, proposals;
+} wv_pool_batch;
+
+/* A mixture being fitted. */
+typedef struct {
+    size_t K;                   /* components */
+    size_t iteration;
+    size_t stalls, small;       /* iterations without gain; with hardly any step */
+    double rho;                 /* step, as a share of the full one */
+    double best, best_sd;       /* ELBO of the best state */
+    double elbo, sd;            /* of the last */
+} wv_mixing;
+
+/* Walks under way. */
+typedef struct {
+    size_t seen, steps;
+    size_t component[WV_WALKS]; /* whose metric each uses */
+    int alive[WV_WALKS];        /* flags */
+    double step[WV_WALKS];
+    double energy[WV_WALKS];    /* log density followed, less momentum^2 / 2, at the start */
+} wv_crawling;
 
 /* Everything but arrays that a saved state holds: plain values only. */
 typedef struct {
@@ -63,7 +103,25 @@ typedef struct {
     wvgd_estimate bound, bound_beta, evidence;
     double pareto_k, final_ess;
     size_t trace_rows;
-    size_t starts, modes, hit_once; /* exploration */
+    size_t starts, modes, relevant, hit_once; /* exploration */
+    wv_exploring exploring;
+    size_t climbed;           /* evaluations of paths */
+    size_t judged;            /* the path whose end is being looked at */
+    wv_mixing mix;
+    size_t batches;           /* in the pool */
+    wv_pool_batch pooled[WV_BATCHES];
+    wv_crawling crawl;
+    size_t crawls;            /* times that walks have been sent out */
+    double wanted;            /* draws that the final batch will need, as the trial says */
+    double trial_z;           /* log evidence, as the trial says */
+    double usual;             /* log p~ / (m Z) that all but a few of the posterior's draws stay below */
+    size_t rounds, fails;     /* of growth; of these without success, running */
+    size_t returns;           /* times that a final batch has sent the fit back to growth */
+    size_t recovered;         /* modes that were lost on the way and put back */
+    size_t spent;             /* closing draws so far, all trials included */
+    size_t trial;             /* stored draws that are the trial's */
+    double last_elbo, last_rel; /* ELBO and relative ESS before the last growth */
+    double unseen;            /* log p~ / (m Z) at the mode that the closing proposal covers least */
     wv_path path[WV_PATHS];
     wv_mode mode[WV_MODES];
 } wv_scalars;
@@ -100,6 +158,18 @@ typedef struct {
     double *beta, *beta2; /* [N] means of beta_j and its square since the cells have been at rest */
 } wv_ensemble;
 
+/* A mixture: means [K][D], roots [K][D][D], weights [K], in one block. */
+typedef struct {
+    double *mu, *root, *w;
+} wv_mixture;
+
+/* Points of the last batches and the proposals that made them. */
+typedef struct {
+    double *x, *grad, *log_p; /* [n][D], [n][D], [n] */
+    double *log_sum;          /* [n] log of the sum over proposals of draws x density */
+    double *mu, *root, *nu, *share; /* proposals */
+} wv_pool;
+
 struct wvgd_fit {
     wvgd_model model;
     wvgd_options opt;
@@ -110,6 +180,11 @@ struct wvgd_fit {
     bool pilot;            /* a full Gaussian is fitted first, to precondition diagonal components */
     size_t pilot_draws;
     bool exploring;        /* starts from modes found by ascents */
+    bool staged;           /* the staged solver */
+    bool given;            /* starts were given, and stand in now.z */
+    size_t close_budget;   /* staged: closing draws at most, all trials included */
+    size_t mix_size;       /* doubles in a wv_mixture */
+    size_t made_room;      /* proposals of a closing batch at most */
     bool dense;            /* D x D matrices are formed */
     size_t ensemble_size;  /* doubles in a wv_ensemble */
     bool asked;            /* a batch is waiting to be told */
@@ -123,14 +198,22 @@ struct wvgd_fit {
     double *mode_x, *mode_root;    /* [modes][D], [modes][D][D] (or [D]) modes found and their Gaussians */
     double *mode_scale, *scatter_scale, *scatter_centre, *path_scale; /* [D] */
     double *path_x, *path_g, *path_p; /* [paths][D] point, gradient, direction of each ascent */
-    double *path_s, *path_y;          /* [paths][20][D] its curvature pairs */
+    double *path_s, *path_y;          /* [paths][WV_PAIRS][D] its curvature pairs */
+    double *station_x, *station_root; /* [paths][stations][D], ..[D][D] Gaussians left behind */
+    wv_mixture mix, mix_best;
+    wv_pool pool;
+    double *crawl_x, *crawl_g, *crawl_p; /* [2][walks][D] point, gradient, momentum: now, and at the start */
+    double *crawl_seen, *crawl_log_p;    /* [walks * steps][D], [walks * steps] where they have been */
+    double *made;          /* [made_room] final draws of each proposal */
+    double *around;        /* [N] flags: draws of the component in its cell come from around the particle too */
     double *z_mark;        /* [N][D] particles some iterations ago */
     double *adam;          /* reparam: [2][N][D + root size] */
     double *beta, *beta_se, *weight, *weight_beta, *log_Z, *elbo, *elbo_se, *cell_ess, *cell_k; /* [N] results */
     double *mean, *var, *mcse; /* [D] */
     wv_batch close;        /* [close_max] closing draws (no gradients) */
     double *close_v, *close_log_w; /* [close_max] their normalised posterior weights, and the logs of these, */
-    double *close_smooth;  /* [close_max] and Pareto-smoothed log weights */
+    double *close_smooth;  /* [close_max] and Pareto-smoothed log weights, */
+    double *close_cal;     /* [close_max] and weights calibrated by Stein's identities */
     wvgd_trace_row *trace;
     double *trace_beta;    /* [rows][N] */
     size_t trace_room;
@@ -168,9 +251,22 @@ struct wvgd_fit {
     double *step_kl;       /* [N] */
     double *try_z, *sum_z; /* [3][N][D], [N][D] candidate particles */
 
+    double *mix_q, *mix_log, *mix_u; /* [K][pool], [pool], [pool]: densities of components and mixture, weights that stand for it */
+    double *mix_grad;      /* [pool][D] gradient of the log mixture */
+    double *mix_mu, *mix_root, *mix_e; /* the next mixture; [3 made_room] */
+    double *control;       /* staged.c: control variates */
+    double *cell_mean, *cell_root; /* partition.c: moments of the posterior in a cell, */
+    double *correction;    /* and the quadratic that corrects the mixture there */
+    bool correction_cross;
+    double *stein;         /* moments.c */
+
     size_t warnings;
     char warning_text[WV_WARNINGS][200];
     const char *warning[WV_WARNINGS];
+    size_t reasons;        /* of the verdict */
+    char reason_text[WV_REASONS][240];
+    const char *reason[WV_REASONS];
+    bool reliable;
 };
 
 /* views */

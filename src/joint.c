@@ -247,7 +247,7 @@ static void move_component(wvgd_fit *f, size_t j, size_t n, double rho, bool sof
 {
     size_t D = f->D, size = f->family->size(D, f->R);
     double enough = D == 1 ? 4 : 6;
-    wv_update c = {.family = f->family, .R = f->R, .mu = f->now.mu + j * D, .root = f->now.root + j * size, .n = n, .x = f->gx, .log_p = f->glp,
+    wv_update c = {.estimator = f->opt.estimator, .family = f->family, .R = f->R, .mu = f->now.mu + j * D, .root = f->now.root + j * size, .n = n, .x = f->gx, .log_p = f->glp,
                    .grad = f->model.has_gradient ? f->gg : NULL, .u = f->gu, .rho = rho,
                    .truncated = !soft && f->N > 1 && f->log_Z[j] < log(hardly_cut),
                    .precondition = f->pilot ? f->pilot_root : NULL, .adam = f->adam ? f->adam + j * 2 * (D + size) : NULL, .time = f->s.iteration + 1};

@@ -94,7 +94,7 @@ static wv_update_result diagonal(wvgd_fit *f, const wv_update *c)
 {
     size_t D = f->D;
     double *m0 = f->vector[0], *W = f->vector[1], *A1 = f->vector[2], *A2 = f->vector[3];
-    bool score = f->opt.estimator == WVGD_SCORE;
+    bool score = c->estimator == WVGD_SCORE;
     wv_update_result result = {true, 0};
     if (score) {
         wv_gauss q = {c->family, D, c->R, c->mu, c->root, 0};

@@ -19,8 +19,9 @@ typedef struct {
 
 #define FIELD(f) offsetof(wvgd_options, f)
 static const row table[] = {
-    {{"solver", "joint", "joint", "joint: particles and components move together, as in the paper"}, NAME, FIELD(solver), 0, 0},
+    {{"solver", "staged|joint", "staged", "staged: fit a mixture, grow it, then cut it into cells; joint: particles and components move together, as in the paper"}, NAME, FIELD(solver), 0, 0},
     {{"particles", "1..100000", "5", "number of particles N: cells in the answer"}, COUNT, FIELD(particles), 1, 100000},
+    {{"components", "1..200", "40", "staged solver: components that its mixture may grow to"}, COUNT, FIELD(components), 1, 200},
     {{"family", "diag|full|lowrank", "full", "shape of each component's covariance"}, NAME, FIELD(family), 0, 0},
     {{"rank", "1..1000", "5", "lowrank family: directions beside the diagonal"}, COUNT, FIELD(rank), 1, 1000},
     {{"cells", "hard|soft", "hard", "what a component is fitted to: its cell, or its responsibility (the answer has hard cells)"}, NAME, FIELD(cells), 0, 0},
@@ -30,7 +31,8 @@ static const row table[] = {
     {{"estimator", "natural|score|reparam", "natural", "component update: exact with gradients, exact without, or the paper's biased one"}, NAME, FIELD(estimator), 0, 0},
     {{"sampler", "mixture|reject", "mixture", "share draws among cells, or reject those outside the own cell (the paper's)"}, NAME, FIELD(sampler), 0, 0},
     {{"draws", "0..1000000", "0", "points a component and iteration; 0: chosen from the dimension"}, COUNT, FIELD(draws), 0, 1000000},
-    {{"init", "explore|normal", "explore", "starting particles: modes found by ascents, or normal draws of init-scale"}, NAME, FIELD(init), 0, 0},
+    {{"init", "explore|prior|normal", "explore", "starts: adapted to the modes that ascents find, drawn from the model's prior, or normal draws of init-scale"}, NAME, FIELD(init), 0, 0},
+    {{"starts", "0..100000", "0", "ascents from different starts; 0: until they find nothing new"}, COUNT, FIELD(starts), 0, 100000},
     {{"init-scale", "1e-100..1e100", "1", "rough scale of the parameters; need not be right"}, REAL, FIELD(init_scale), 1e-100, 1e100},
     {{"max-iter", "1..1000000", "2000", "iterations at most"}, COUNT, FIELD(max_iter), 1, 1000000},
     {{"max-seconds", "0..1e9", "0", "seconds at most; 0: no limit"}, REAL, FIELD(max_seconds), 0, 1e9},
@@ -98,6 +100,29 @@ static wvgd_status bad_value(const row *r, const char *value, wvgd_error *error)
     return wv_fail(error, WVGD_E_ARGUMENT, "option %s is '%.60s': expected %s", r->info.name, value, r->info.values);
 }
 
+/* Decimal: [+-] digits [. digits] [e [+-] digits]. What else strtod takes is no number here: blanks, hexadecimal, nan, inf. */
+static bool is_decimal(const char *s)
+{
+    static const char digits[] = "0123456789";
+    s += *s == '+' || *s == '-';
+    size_t whole = strspn(s, digits), part = 0;
+    s += whole;
+    if (*s == '.') {
+        part = strspn(s + 1, digits);
+        s += 1 + part;
+    }
+    if (!whole && !part)
+        return false;
+    if (*s == 'e' || *s == 'E') {
+        s += 1 + (s[1] == '+' || s[1] == '-');
+        size_t exponent = strspn(s, digits);
+        s += exponent;
+        if (!exponent)
+            return false;
+    }
+    return !*s;
+}
+
 static wvgd_status set_number(const row *r, void *field, const char *value, wvgd_error *error)
 {
     char *end;
@@ -109,8 +134,8 @@ static wvgd_status set_number(const row *r, void *field, const char *value, wvgd
         *(uint64_t *)field = u;
         return WVGD_OK;
     }
-    double x = strtod(value, &end);
-    if (!*value || *end || !strchr("+-.0123456789", *value) || !(x >= r->low && x <= r->high) || (r->kind == COUNT && x != floor(x)))
+    double x = is_decimal(value) ? strtod(value, &end) : NAN;
+    if (!(x >= r->low && x <= r->high) || *end || (r->kind == COUNT && x != floor(x)))
         return bad_value(r, value, error);
     if (r->kind == COUNT)
         *(size_t *)field = (size_t)x;

@@ -81,7 +81,7 @@ wvgd_status wv_pilot_tell(wvgd_fit *f, wvgd_error *error)
     f->s.pelbo = mean;
     f->s.pelbo_se = sqrt(squares) / (double)kept;
     bool averaging = f->s.averaged > 0;
-    wv_update c = {.family = q.family, .mu = f->pilot_mu, .root = f->pilot_root, .n = kept, .x = f->gx, .log_p = f->glp, .grad = f->gg, .u = f->gu,
+    wv_update c = {.estimator = WVGD_NATURAL, .family = q.family, .mu = f->pilot_mu, .root = f->pilot_root, .n = kept, .x = f->gx, .log_p = f->glp, .grad = f->gg, .u = f->gu,
                    .ess = (double)kept, .rho = averaging ? 1 / (1 / f->s.rho + (double)f->s.averaged) : f->s.rho};
     if (2 * kept < n)
         cblas_dscal((int)(D * D), 0.5, f->pilot_root, 1); /* half of it outside the support: draw nearer */

@@ -1,12 +1,14 @@
 /* quantise.c - quantizers have local minima that single moves do not leave. With weighted posterior points in hand the transport problem is ordinary weighted
  * k-means, and restarts cost no model evaluations (method, section 6, quantise). */
 #include "quantise.h"
+#include "mix.h"
 #include "weight.h"
 #include <cblas.h>
 #include <math.h>
 #include <string.h>
 
-enum { RESTARTS = 24, ROUNDS = 40 };
+enum { RESTARTS = 24, ROUNDS = 40, MIXTURE = 8192 }; /* MIXTURE: draws of the mixture, at most */
+static const double roughly = 1e-3, exactly = 1e-5; /* gain of a round, relative, at which Lloyd's iteration has settled: to compare starts, and of the best */
 static const double clearly = 0.995; /* distortion relative to the current, on the same points */
 
 void wv_quantise_pool(wvgd_fit *f)
@@ -53,7 +55,7 @@ static double assign(wvgd_fit *f, size_t n, const double *y, const double *w, co
 }
 
 /* Lloyd's iteration until the distortion settles. An empty cell keeps its centre. */
-static double lloyd(wvgd_fit *f, size_t n, const double *y, const double *w, double *centre)
+static double lloyd(wvgd_fit *f, size_t n, const double *y, const double *w, double settled_at, double *centre)
 {
     size_t D = f->D;
     double distortion = assign(f, n, y, w, centre);
@@ -68,7 +70,7 @@ static double lloyd(wvgd_fit *f, size_t n, const double *y, const double *w, dou
             for (size_t i = 0; f->cell_spare[j] > 0 && i < D; i++)
                 centre[j * D + i] = f->sum_z[j * D + i] / f->cell_spare[j];
         double next = assign(f, n, y, w, centre);
-        bool settled = next > (1 - 1e-5) * distortion;
+        bool settled = next > (1 - settled_at) * distortion;
         distortion = next;
         if (settled)
             break;
@@ -87,11 +89,11 @@ static void seed(wvgd_fit *f, size_t n, const double *y, const double *w, uint64
         for (size_t k = 0; k < n; k++) {
             double d = j ? squared(D, y + k * D, centre + (j - 1) * D) : 1;
             cost[k] = j > 1 ? fmin(cost[k], d) : d;
-            total += w[k] * cost[k];
+            total += fmax(w[k], 0) * cost[k];
         }
         wv_rng_uniform(&stream, j, 1, &u);
         size_t pick = 0;
-        for (double sum = w[0] * cost[0]; sum < u * total && pick + 1 < n; sum += w[pick] * cost[pick])
+        for (double sum = fmax(w[0], 0) * cost[0]; sum < u * total && pick + 1 < n; sum += fmax(w[pick], 0) * cost[pick])
             pick++;
         memcpy(centre + j * D, y + pick * D, D * sizeof *centre);
     }
@@ -121,46 +123,96 @@ static void spreads(wvgd_fit *f, size_t n, const double *w)
     }
 }
 
+/* Points and particles, relative to `origin`, in coordinates in which the cost is (or is like) the squared distance. */
+static void flatten(const wvgd_fit *f, size_t n, double *y, const double *origin)
+{
+    for (size_t k = 0; k < n * f->D; k++)
+        y[k] -= origin[k % f->D];
+    if (f->opt.cost != WVGD_SQEUCLID)
+        f->metric_family->whiten(f->D, 0, f->now.metric, n, y, NULL);
+}
+
+static void unflatten(const wvgd_fit *f, size_t n, double *y, const double *origin)
+{
+    if (f->opt.cost != WVGD_SQEUCLID)
+        f->metric_family->colour(f->D, 0, f->now.metric, n, y, NULL);
+    for (size_t k = 0; k < n * f->D; k++)
+        y[k] += origin[k % f->D];
+}
+
+/* The best of many starts, in flat coordinates, into best[N][D]; returns its distortion. */
+static double search(wvgd_fit *f, size_t n, const double *y, const double *w, double *best, double *trial)
+{
+    double least = INFINITY;
+    for (uint64_t r = 0; r < RESTARTS; r++) {
+        seed(f, n, y, w, r, trial);
+        double d = lloyd(f, n, y, w, roughly, trial);
+        if (d < least) {
+            least = d;
+            memcpy(best, trial, f->N * f->D * sizeof *best);
+        }
+    }
+    return lloyd(f, n, y, w, exactly, best);
+}
+
 bool wv_quantise_improve(wvgd_fit *f)
 {
     size_t n = f->close.n, D = f->D, ND = f->N * D;
-    double *y = f->y, *w = f->gu, *current = f->try_z, *best = current + ND, *trial = best + ND;
-    bool metric = f->opt.cost == WVGD_MAHALANOBIS;
-    if (f->N == 1 || (f->opt.cost != WVGD_SQEUCLID && !metric))
+    double *y = f->y, *w = f->gu, *current = f->try_z, *best = current + ND, *trial = best + ND, *origin = f->vector[1];
+    if (f->N == 1 || (f->opt.cost != WVGD_SQEUCLID && f->opt.cost != WVGD_MAHALANOBIS))
         return false;
     for (size_t k = 0; k < n; k++)
         f->psi[k] = f->close.log_p[k] - f->close.log_m[k];
     if (!wv_weight_normalise(n, f->psi, w) || wv_weight_ess(n, w) < 50 * (double)f->N)
         return false;
-    /* in coordinates in which the cost is the squared distance, centred */
-    const double *origin = f->now.z;
-    wv_gauss g = {f->metric_family, D, 0, origin, f->now.metric, 0};
-    for (size_t k = 0; k < n * D; k++)
-        y[k] = f->close.x[k] - origin[k % D];
-    for (size_t k = 0; k < ND; k++)
-        current[k] = f->now.z[k] - origin[k % D];
-    if (metric) {
-        g.family->whiten(D, 0, g.root, n, y, NULL);
-        g.family->whiten(D, 0, g.root, f->N, current, NULL);
-    }
-    double now = lloyd(f, n, y, w, current), least = INFINITY;
-    for (uint64_t r = 0; r < RESTARTS; r++) {
-        seed(f, n, y, w, r, trial);
-        double d = lloyd(f, n, y, w, trial);
-        if (d < least) {
-            least = d;
-            memcpy(best, trial, ND * sizeof *best);
-        }
-    }
+    memcpy(origin, f->now.z, D * sizeof *origin);
+    memcpy(y, f->close.x, n * D * sizeof *y);
+    memcpy(current, f->now.z, ND * sizeof *current);
+    flatten(f, n, y, origin);
+    flatten(f, f->N, current, origin);
+    double now = lloyd(f, n, y, w, exactly, current), least = search(f, n, y, w, best, trial);
     if (!(least < clearly * now))
         return false;
     assign(f, n, y, w, best);
-    if (metric)
-        g.family->colour(D, 0, g.root, f->N, best, NULL);
-    for (size_t i = 0; i < D; i++) /* origin is a particle itself: keep it before it is overwritten */
-        f->vector[1][i] = origin[i];
-    for (size_t k = 0; k < ND; k++)
-        f->now.z[k] = best[k] + f->vector[1][k % D];
+    unflatten(f, f->N, best, origin);
+    memcpy(f->now.z, best, ND * sizeof *best);
     spreads(f, n, w);
     return true;
+}
+
+/* Draws of the mixture, evenly over its components, into y[n][D] with weights w[n] that sum to `total`. */
+static void mixture_points(wvgd_fit *f, size_t n, double total, double *y, double *w)
+{
+    size_t K = f->s.mix.K;
+    for (size_t k = 0, at = 0; k < K; k++) {
+        wv_gauss q = wv_mix_component(f, k);
+        wv_stream stream = {f->opt.seed, WV_RNG_SETTLE, 1, k};
+        size_t here = (n - at) / (K - k);
+        wv_component_draw(&q, &stream, 0, here, true, y + at * f->D, f->work);
+        for (size_t i = at; i < at + here; i++)
+            w[i] = total * f->mix.w[k] / (double)here;
+        at += here;
+    }
+}
+
+void wv_quantise_place(wvgd_fit *f, double c)
+{
+    size_t D = f->D, ND = f->N * D, n = f->close.n < f->n_max / 2 ? f->close.n : f->n_max / 2, extra = c > 0 ? f->n_max - n : 0;
+    double *y = f->y, *w = f->gu, *best = f->try_z, *trial = best + ND, total = 0;
+    extra = extra < MIXTURE ? extra : MIXTURE;
+    for (size_t k = 0; k < n; k++) { /* all draws, or evenly spaced ones: those of a proposal are neighbours */
+        size_t i = n < f->close.n ? (size_t)((double)k * (double)f->close.n / (double)n) : k;
+        memcpy(y + k * D, f->close.x + i * D, D * sizeof *y);
+        total += w[k] = f->close_v[i] - (extra ? c * f->close_spare[i] : 0);
+    }
+    if (extra) {
+        mixture_points(f, extra, c, y + n * D, w + n);
+        n += extra;
+        total += c;
+    }
+    cblas_dscal((int)n, 1 / total, w, 1);
+    flatten(f, n, y, f->mean);
+    search(f, n, y, w, best, trial);
+    unflatten(f, f->N, best, f->mean);
+    memcpy(f->now.z, best, ND * sizeof *best);
 }

@@ -1,5 +1,6 @@
 /* results.c - what a fit has found, as views, with warnings in words. */
 #include "fit.h"
+#include "verdict.h"
 #include <cblas.h>
 #include <math.h>
 #include <stdarg.h>
@@ -32,7 +33,7 @@ static void warn_cells(wvgd_fit *f)
             if (!(f->cell_k[worst] > f->cell_k[j]))
                 worst = j;
         }
-        if (!(f->elbo[j] > -INFINITY) || !(f->beta[j] > 0)) {
+        if (!(f->beta[j] > 0)) {
             dead++;
             last = j;
         }
@@ -45,30 +46,15 @@ static void warn_cells(wvgd_fit *f)
         warn(f, "%zu of %zu cells got no mass (cell %zu is one): use fewer particles", dead, f->N, last + 1);
 }
 
-/* Everything a user should know before trusting the numbers; each with what to do about it. */
+/* What a user should know besides the verdict; each with what to do about it. */
 static void warnings(wvgd_fit *f)
 {
     f->warnings = 0;
     if (f->s.stage != WV_DONE)
         return;
-    if (f->s.stop == WVGD_MAX_ITER)
-        warn(f, "not converged after %zu iterations: raise max-iter, or use more draws", f->s.iteration);
-    if (f->s.stop == WVGD_TIME_UP || f->s.stop == WVGD_STOPPED)
-        warn(f, "stopped before convergence, after %zu iterations: results are those of the best state so far", f->s.iteration);
-    if (f->s.evidence.se > 0.05)
-        warn(f, "standard error %.3f of the log evidence is above 0.05: the weights are not reliable; try %s", f->s.evidence.se,
-             f->opt.family != WVGD_FULL ? "family full or more particles" : "more particles");
-    if (f->s.pareto_k > k_limit(f->close.n))
-        warn(f, "Pareto k-hat %.2f is above %.2f: the tails of the posterior are not covered; treat evidence and moments with care", f->s.pareto_k,
-             k_limit(f->close.n));
     warn_cells(f);
     if (f->s.meanfield_gap > 5 && f->opt.family == WVGD_DIAG)
         warn(f, "a diagonal Gaussian loses about %.1f nats on this posterior, whose parameters are strongly correlated: use family full", f->s.meanfield_gap);
-    if (f->s.limits)
-        warn(f, "%zu steps would have taken a component beyond 1e120 or below 1e-120: is the density proper, and bounded?", f->s.limits);
-    if (f->s.hit_once)
-        warn(f, "%zu mode%s found by only one of %zu ascents: there may be more; raise init-scale or give starting particles", f->s.hit_once,
-             f->s.hit_once > 1 ? "s were" : " was", f->s.starts);
     if (f->s.bad_points)
         warn(f, "%zu of %zu points had a NaN or infinite density or gradient and were given weight zero: check the model there", f->s.bad_points,
              f->s.evaluations);
@@ -90,10 +76,8 @@ void wvgd_get_results(const wvgd_fit *fit, wvgd_results *r)
                 f->spread_view[j * D + i] = s.root[i] * s.root[i];
     }
     warnings(f);
-    bool done = f->s.stage == WV_DONE;
-    size_t modes = 0;
-    for (size_t m = 0; m < f->s.modes; m++)
-        modes += f->s.mode[m].relevant ? 1 : 0;
+    wv_verdict(f);
+    bool done = f->s.stage == WV_DONE, mixture = f->staged && f->close_v && f->s.mix.K;
     *r = (wvgd_results){.N = N, .D = D, .rank = f->R, .stop = done ? f->s.stop : WVGD_RUNNING, .iterations = f->s.iteration, .evaluations = f->s.evaluations,
                         .bad_points = f->s.bad_points, .zero_points = f->s.zero_points, .seconds = f->s.seconds, .model_seconds = f->s.model_seconds,
                         .z = f->now.z, .beta = f->beta, .beta_se = f->beta_se, .weight = f->weight, .log_Z = f->log_Z, .elbo = f->elbo, .elbo_se = f->elbo_se,
@@ -102,7 +86,9 @@ void wvgd_get_results(const wvgd_fit *fit, wvgd_results *r)
                         .pelbo = done ? f->s.bound : (wvgd_estimate){f->s.pelbo, f->s.pelbo_se}, .pelbo_beta = f->s.bound_beta, .evidence = f->s.evidence,
                         .distortion = {f->s.distortion, f->s.distortion_se}, .ess = done ? f->s.final_ess : f->s.ess, .closing_draws = done ? f->close.n : 0,
                         .pareto_k = f->s.pareto_k, .pareto_k_limit = done ? k_limit(f->close.n) : NAN, .meanfield_gap = f->s.meanfield_gap,
-                        .starts = f->s.starts, .modes = modes, .hit_once = f->s.hit_once,
+                        .starts = f->s.starts, .modes = f->s.relevant, .hit_once = f->s.hit_once, .expected_unseen = wv_verdict_unseen(f),
+                        .components = mixture ? f->s.mix.K : 0, .component_weight = f->mix.w, .component_mu = f->mix.mu, .component_chol = f->mix.root,
+                        .reliable = f->reliable, .reasons = f->reasons, .reason = f->reason,
                         .mean = f->mean, .var = f->var, .mcse = f->mcse, .warnings = f->warnings, .warning = f->warning};
 }
 

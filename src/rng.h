@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /* What a stream of numbers is for: streams never overlap. */
-typedef enum { WV_RNG_FIT, WV_RNG_PILOT, WV_RNG_EXPLORE, WV_RNG_START, WV_RNG_RESTART, WV_RNG_FREE, WV_RNG_TRIAL, WV_RNG_CLOSE, WV_RNG_TAIL, WV_RNG_SAMPLE, WV_RNG_RESAMPLE } wv_rng_use;
+typedef enum { WV_RNG_FIT, WV_RNG_PILOT, WV_RNG_EXPLORE, WV_RNG_START, WV_RNG_RESTART, WV_RNG_FREE, WV_RNG_TRIAL, WV_RNG_CLOSE, WV_RNG_BOUND, WV_RNG_CRAWL, WV_RNG_SETTLE, WV_RNG_TAIL, WV_RNG_SAMPLE, WV_RNG_RESAMPLE } wv_rng_use;
 
 typedef struct {
     uint64_t seed;

@@ -3,6 +3,7 @@
 #include "close.h"
 #include "explore.h"
 #include "fit.h"
+#include "pool.h"
 #include "trace.h"
 #include <string.h>
 
@@ -12,7 +13,7 @@ typedef struct {
 } header;
 
 static const char magic[8] = "wvgdfit";
-enum { VERSION = 1 };
+enum { VERSION = 2 };
 
 static uint64_t hash(uint64_t h, const void *data, size_t size)
 {
@@ -41,7 +42,7 @@ typedef struct {
     size_t size;
 } piece;
 
-enum { PIECES = 14, CELLS = 11 }; /* which piece holds cells */
+enum { PIECES = 16, CELLS = 11 }; /* which piece holds cells */
 
 /* Pieces for the counts in s; those of the fit itself, or of a state about to be read. */
 static void pieces(wvgd_fit *f, wv_scalars *s, piece out[PIECES])
@@ -53,6 +54,7 @@ static void pieces(wvgd_fit *f, wv_scalars *s, piece out[PIECES])
         {f->close.log_m, n * sizeof(double)}, {f->close.log_q, n * sizeof(double)}, {f->close.log_mix[0], n * sizeof(double)},
         {f->close.log_mix[1], n * sizeof(double)}, {f->close.near, n * sizeof(double)}, {f->close.cell, n * sizeof(uint32_t)},
         {f->close.stratum, n * sizeof(uint32_t)}, {f->close_smooth, n * sizeof(double)},
+        {f->close_cal, n * sizeof(double)}, {f->close.grad, f->staged ? n * D * sizeof(double) : 0},
     };
     memcpy(out, list, sizeof list);
 }
@@ -100,22 +102,47 @@ wvgd_status wvgd_save(const wvgd_fit *fit, void *buffer, size_t size, wvgd_error
 }
 
 /* A state may be forged with a right checksum: whatever is used as an index, a count or a flag is looked at. Other numbers can at worst give wrong results. */
+static bool sane_pool(const wvgd_fit *f, const wv_scalars *s)
+{
+    bool fits = f->exploring && f->dense;
+    size_t n = 0, made = 0, points = fits ? wv_pool_points(f) : 0, proposals = fits ? wv_pool_proposals(f) : 0;
+    for (size_t c = 0; c < WV_WALKS; c++)
+        if ((s->crawl.alive[c] & ~1) || s->crawl.component[c] > WV_MODES + 200)
+            return false;
+    if (s->crawl.steps > WV_WALK || s->crawl.seen > s->crawl.steps * WV_WALKS || s->batches > WV_BATCHES || s->mix.K > (fits ? wv_pool_components(f) : 0) || s->exploring > WV_ALONE || s->judged >= WV_PATHS)
+        return false;
+    for (size_t b = 0; b < s->batches; b++) {
+        const wv_pool_batch *batch = &s->pooled[b];
+        if (batch->first != n || batch->proposal != made || batch->n > points - n || batch->proposals > proposals - made)
+            return false;
+        n += batch->n;
+        made += batch->proposals;
+    }
+    for (size_t k = 0; k < WV_PATHS; k++)
+        if ((s->path[k].settled & ~1) || (s->path[k].judged & ~1) || s->path[k].hit < -1 || s->path[k].hit >= WV_MODES || s->path[k].stations >> WV_STATIONS)
+            return false;
+    return true;
+}
+
 static bool sane(const wvgd_fit *f, const wv_scalars *s)
 {
     bool closing = s->stage == WV_TRIAL || s->stage == WV_FINAL || s->stage == WV_DONE;
-    if (s->stage > WV_DONE || s->stop > WVGD_STOPPED || (s->stage == WV_EXPLORE && !f->exploring) || (s->stage == WV_PILOT && !f->pilot))
+    bool staged = s->stage >= WV_MIX && s->stage <= WV_BOUND;
+    if (s->stage > WV_DONE || s->stop > WVGD_STOPPED || (s->stage == WV_EXPLORE && !f->exploring) || (s->stage == WV_PILOT && !f->pilot) || (staged && (!f->staged || !s->mix.K)))
+        return false;
+    if (!sane_pool(f, s) || s->trial > s->closed)
         return false;
     if (s->closed > f->close_max || s->planned > f->close_max || s->block > f->close_max || s->trials > 4 || s->trace_rows > s->iteration || s->phase_start > s->trace_rows ||
         s->marked > s->trace_rows || s->modes > (f->exploring ? wv_explore_modes(f) : 0))
         return false;
-    if (closing && (!s->planned || s->closed > (s->block + 1) * s->planned || s->closed < s->block * s->planned))
+    if ((staged && s->planned > WV_CHUNK) || (s->stage != WV_BOUND && closing && !(f->staged && s->stage == WV_DONE) && (!s->planned || s->closed > (s->block + 1) * s->planned || s->closed < s->block * s->planned)))
         return false;
     if (s->stage == WV_DONE && !s->closed)
         return false;
-    if (!closing && s->closed > f->n_max)
+    if (!closing && !staged && s->closed > f->n_max)
         return false;
     for (size_t k = 0; k < WV_PATHS; k++)
-        if ((s->path[k].active & ~1) || (s->path[k].fresh & ~1) || s->path[k].bridges > s->modes || s->path[k].tries > 40)
+        if ((s->path[k].active & ~1) || (s->path[k].fresh & ~1) || s->path[k].tries > 40)
             return false;
     for (size_t m = 0; m < WV_MODES; m++)
         if (s->mode[m].relevant & ~1)
@@ -139,6 +166,13 @@ static bool sane_buffer(const wvgd_fit *f, const piece p[PIECES], const unsigned
         uint32_t cell;
         memcpy(&cell, cells + i * sizeof cell, sizeof cell);
         if (cell >= f->N)
+            return false;
+    }
+    const unsigned char *strata = cells + p[CELLS].size;
+    for (size_t i = 0; f->staged && i < p[CELLS + 1].size / sizeof(uint32_t); i++) {
+        uint32_t stratum;
+        memcpy(&stratum, strata + i * sizeof stratum, sizeof stratum);
+        if (stratum >= f->made_room + 3 * f->N + 3)
             return false;
     }
     return true;
@@ -167,7 +201,7 @@ wvgd_status wvgd_restore(wvgd_fit *f, const void *buffer, size_t size, wvgd_erro
     pieces(f, &s, p);
     if (total(p) != size)
         return wv_fail(error, WVGD_E_STATE, "the state is damaged: %zu bytes, expected %zu", size, total(p));
-    if (!sane_buffer(f, p, from + sizeof h, s.stage >= WV_TRIAL))
+    if (!sane_buffer(f, p, from + sizeof h, s.stage == WV_BOUND || s.stage >= WV_TRIAL))
         return wv_fail(error, WVGD_E_STATE, "the state is damaged: weights or cells out of range");
     if (!wv_trace_reserve(f, s.trace_rows))
         return wv_fail(error, WVGD_E_MEMORY, "no memory for %zu rows of trace", s.trace_rows);

@@ -230,7 +230,7 @@ static void residual_regression(wvgd_fit *f, const wv_update *c, local *l)
     bool cross = c->family != wv_family_get(WVGD_DIAG) && full <= f->p_max && c->ess > 1.5 * (double)full;
     size_t p = cross ? full : 2 * D;
     /* without gradients this is all there is: where points suffice, plain least squares, since shrinking would cripple the trust region */
-    bool plain = f->opt.estimator == WVGD_SCORE && c->ess > 2 * (double)p;
+    bool plain = c->estimator == WVGD_SCORE && c->ess > 2 * (double)p;
     double *r = f->gr, variance = residuals(c, l, r), shrink = plain ? 1 : c->ess / (c->ess + (double)p), ridge = plain ? 1e-9 : (double)p / c->ess, explained = 0;
     normal_equations(f, c, l, r, cross, p, f->Fm);
     memcpy(f->Fm, f->Fc, p * sizeof *f->Fm);
@@ -250,7 +250,7 @@ static void residual_regression(wvgd_fit *f, const wv_update *c, local *l)
             l->A[k * D + i] += f->Fc[at];
         }
     }
-    if (f->opt.estimator == WVGD_SCORE)
+    if (c->estimator == WVGD_SCORE)
         l->r2 = variance > 0 ? fmin(explained / variance, 1) : 1;
 }
 
@@ -260,7 +260,7 @@ static bool aim(wvgd_fit *f, const wv_update *c, local *l)
     size_t D = l->D;
     if (!localise(f, c, l))
         return false;
-    bool diag = c->family == wv_family_get(WVGD_DIAG), score = f->opt.estimator == WVGD_SCORE;
+    bool diag = c->family == wv_family_get(WVGD_DIAG), score = c->estimator == WVGD_SCORE;
     if (score) {
         memcpy(l->a1, l->h1, D * sizeof *l->a1);
         for (size_t i = 0; i < D * D; i++)
@@ -451,7 +451,7 @@ static wv_update_result reparam(wvgd_fit *f, const wv_update *c)
 
 static wv_update_result step(wvgd_fit *f, const wv_update *c)
 {
-    if (f->opt.estimator == WVGD_REPARAM)
+    if (c->estimator == WVGD_REPARAM)
         return reparam(f, c);
     if (!f->dense || (c->family == wv_family_get(WVGD_DIAG) && c->ess < 1.5 * (double)f->D))
         return wv_large_update(f, c);
@@ -492,7 +492,7 @@ wv_update_result wv_update_component(wvgd_fit *f, const wv_update *c)
 void wv_update_target_1d(wvgd_fit *f, const wv_update *c, double gradient[2], double natural[2])
 {
     local l = names(f);
-    if (f->opt.estimator == WVGD_REPARAM) {
+    if (c->estimator == WVGD_REPARAM) {
         path_gradient(f, c, gradient, gradient + 1);
         gradient[0] /= c->root[0];
         natural[0] = natural[1] = NAN;

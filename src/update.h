@@ -5,6 +5,7 @@
 
 /* A component and the weighted points that stand for q_j: everything an estimator needs. */
 typedef struct {
+    wvgd_estimator estimator;
     const wv_family *family;
     size_t R;
     double *mu, *root;           /* in: current, out: next */
@@ -24,7 +25,7 @@ typedef struct {
     double kl;  /* nats between the component and the full step */
 } wv_update_result;
 
-/* One step of the estimator that the options name. */
+/* One step of the component. */
 wv_update_result wv_update_component(wvgd_fit *f, const wv_update *c);
 
 /* The estimates behind a step, for D = 1 and tests: gradient of ELBO_j in (mu, log sigma), and the natural parameters (coefficients of z and

@@ -35,8 +35,7 @@ double wv_weight_ess(size_t n, const double *w)
     return squares > 0 ? sum * sum / squares : 0;
 }
 
-/* out[k] <- log(exp out[k] + exp(log_w + log_q[k])) */
-static void add_log(size_t n, double *out, double log_w, const double *log_q)
+void wv_weight_add_log(size_t n, double *out, double log_w, const double *log_q)
 {
     for (size_t k = 0; k < n; k++) {
         double a = out[k], b = log_w + log_q[k], top = a > b ? a : b;
@@ -54,10 +53,10 @@ static void weigh_block(wvgd_fit *f, wv_batch *b, size_t first, size_t n, const 
         double *to = c < f->N ? log_q + c * WV_BLOCK : other;
         wv_component_log_density(&f->proposal[c].q, n, b->x + first * f->D, to, y, f->work);
         if (f->proposal[c].log_alpha > -INFINITY)
-            add_log(n, b->log_m + first, f->proposal[c].log_alpha, to);
+            wv_weight_add_log(n, b->log_m + first, f->proposal[c].log_alpha, to);
         for (int i = 0; i < 2; i++)
             if (c < f->N && w[i] && w[i][c] > 0)
-                add_log(n, b->log_mix[i] + first, log(w[i][c]), to);
+                wv_weight_add_log(n, b->log_mix[i] + first, log(w[i][c]), to);
     }
     for (size_t k = 0; k < n; k++) {
         b->log_q[first + k] = log_q[b->cell[first + k] * WV_BLOCK + k];

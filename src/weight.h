@@ -9,6 +9,9 @@ double wv_weight_lse(size_t n, const double *log_w);
 /* w[i] = exp(log_w[i]) normalised to sum 1. False (and w all zero) when no weight is positive. */
 bool wv_weight_normalise(size_t n, const double *log_w, double *w);
 
+/* out[k] <- log(exp out[k] + exp(log_w + log_q[k])). */
+void wv_weight_add_log(size_t n, double *out, double log_w, const double *log_q);
+
 /* Effective sample size (sum w)^2 / sum w^2. */
 double wv_weight_ess(size_t n, const double *w);
 

@@ -1,5 +1,5 @@
 /* test_alloc.c - memory: whichever allocation of a whole life fails, nothing leaks, nothing crashes, and WVGD_E_MEMORY is reported; and nothing is allocated
- * inside iterations, but for the trace. The linker sends malloc and its kin here (--wrap). */
+ * inside iterations, but for the trace. With either solver. The linker sends malloc and its kin here (--wrap). */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -73,6 +73,18 @@ static double bumps(void *self, const double *z, double *grad) {
     return top + log(sum);
 }
 
+/* A banana: the second coordinate follows the square of the first. */
+static double bent(void *self, const double *z, double *grad) {
+    size_t D = *(const size_t *)self;
+    double off = z[1] + z[0] * z[0], sum = -0.5 * z[0] * z[0] - 2 * off * off;
+    for (size_t i = 2; i < D; i++) sum -= 0.5 * z[i] * z[i];
+    if (!grad) return sum;
+    grad[0] = -z[0] - 8 * off * z[0];
+    grad[1] = -4 * off;
+    for (size_t i = 2; i < D; i++) grad[i] = -z[i];
+    return sum;
+}
+
 static double square(void *self, size_t dim, const double *a, const double *b, double *grad_a) {
     double sum = 0;
     (void)self;
@@ -136,11 +148,16 @@ out:
 static void whichever_allocation_fails(void **state) {
     (void)state;
     size_t went_on = 0, failed_runs = 0;
-    for (wvgd_family family = WVGD_DIAG; family <= WVGD_FULL; family++) {
+    static const struct {
+        wvgd_solver solver;
+        wvgd_family family;
+    } rows[] = {{WVGD_JOINT, WVGD_DIAG}, {WVGD_JOINT, WVGD_FULL}, {WVGD_STAGED, WVGD_FULL}};
+    for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
         wvgd_options o;
         wvgd_options_init(&o);
+        o.solver = rows[row].solver;
         o.particles = 2;
-        o.family = family;
+        o.family = rows[row].family;
         o.draws = 20;
         o.max_iter = 300;
         o.tol = 1e-8;
@@ -194,13 +211,13 @@ static void more_than_there_is(void **state) {
 }
 
 /* ---- none inside iterations -------------------------------------------------------------------------------------------------------------------------- */
-static void no_step_allocates(const wvgd_options *o, size_t D) {
+static void no_step_allocates(const wvgd_options *o, wvgd_point_density *density, size_t D) {
     wvgd_model model;
     wvgd_progress p;
     wvgd_results r;
     double z[8 * 10], log_q[10], cov[64];
     size_t cell[10], rows = 0, before, n, growths = 0;
-    assert_int_equal(wvgd_model_pointwise(&model, D, bumps, &D, true), 0);
+    assert_int_equal(wvgd_model_pointwise(&model, D, density, &D, true), 0);
     wvgd_fit *fit = wvgd_new(&model, o, NULL, NULL);
     assert_non_null(fit);
     watching = true;
@@ -223,6 +240,7 @@ static void no_step_allocates(const wvgd_options *o, size_t D) {
                 wvgd_save_size(fit) <= sizeof state_buffer && wvgd_save(fit, state_buffer, wvgd_save_size(fit), NULL) == WVGD_OK;
     watching = false;
     if (strcmp(p.stage, "done")) fail_msg("stage %s, iteration %zu: %zu allocations in a step", p.stage, p.iteration, in_steps);
+    if (density == bent && o->solver == WVGD_STAGED) assert_true(r.components > 2); /* it has grown */
     assert_true(read);
     assert_int_equal(calls, 0);
     assert_true(growths <= 3); /* the trace, which doubles */
@@ -236,6 +254,7 @@ static void iterations_do_not_allocate(void **state) {
         for (int way = 0; way < 6; way++) {
             wvgd_options o;
             wvgd_options_init(&o);
+            o.solver = WVGD_JOINT;
             o.particles = way == 5 ? 1 : 3;
             o.family = family;
             o.rank = 2;
@@ -246,7 +265,23 @@ static void iterations_do_not_allocate(void **state) {
             if (way == 2 && family != WVGD_LOWRANK) o.estimator = WVGD_REPARAM;
             if (way == 3) o.cells = WVGD_SOFT;
             if (way == 4) o.sampler = WVGD_REJECT;
-            no_step_allocates(&o, 4);
+            no_step_allocates(&o, bumps, 4);
+        }
+}
+
+/* Every family and cost, on a density that one Gaussian a mode fits and on one for which the mixture grows and walks are sent out. */
+static void staged_iterations_do_not_allocate(void **state) {
+    (void)state;
+    for (wvgd_family family = WVGD_DIAG; family <= WVGD_LOWRANK; family++)
+        for (int way = 0; way < 6; way++) {
+            wvgd_options o;
+            wvgd_options_init(&o);
+            o.particles = way == 5 ? 1 : 3;
+            o.family = family;
+            o.rank = 2;
+            o.cost_function = square;
+            o.cost = (wvgd_cost)way;
+            no_step_allocates(&o, way % 3 ? bumps : bent, 4);
         }
 }
 
@@ -255,6 +290,7 @@ int main(void) {
         cmocka_unit_test(whichever_allocation_fails),
         cmocka_unit_test(more_than_there_is),
         cmocka_unit_test(iterations_do_not_allocate),
+        cmocka_unit_test(staged_iterations_do_not_allocate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -137,6 +137,7 @@ static wvgd_options options_of(size_t i) {
     static const wvgd_cost costs[] = {WVGD_SQEUCLID, WVGD_MAHALANOBIS, WVGD_OWN, WVGD_L1};
     wvgd_options o;
     wvgd_options_init(&o);
+    o.solver = WVGD_JOINT;
     o.particles = 1 + (7 * i + i / 10) % MAX_N;
     o.family = (wvgd_family)(i % 3);
     o.rank = 2;
@@ -225,7 +226,8 @@ static void best_weights_are_best(void **state) {
 }
 
 /* 200 z-scores tell a standard deviation to 5 %, 160 of the evidence to 6 %, the masses (dependent within a fit) to about 5 %: bounds of
- * 0.8 and 1.25 are four times that. */
+ * 0.8 and 1.25 are four times that. The standard errors of masses ignore that every component makes a fixed number of draws, which takes noise away
+ * where components agree with cells: down to 0.6, but no more than 1.25 either. */
 static void errors_are_calibrated(void **state) {
     (void)state;
     double pelbo = root_mean_square(&seen.pelbo), pelbo_beta = root_mean_square(&seen.pelbo_beta),
@@ -237,7 +239,7 @@ static void errors_are_calibrated(void **state) {
     assert_true(pelbo_beta > 0.8 && pelbo_beta < 1.25);
     assert_true(seen.covered > PROBLEMS / 3);
     assert_true(evidence > 0.8 && evidence < 1.25);
-    assert_true(beta > 0.8 && beta < 1.25);
+    assert_true(beta > 0.6 && beta < 1.25);
 }
 
 /* ---- more particles -------------------------------------------------------------------------------------------------------------------- */
@@ -253,6 +255,7 @@ static void more_particles_are_better(void **state) {
         wvgd_options o;
         wvgd_error error;
         wvgd_options_init(&o);
+        o.solver = WVGD_JOINT;
         o.particles = counts[i];
         o.family = WVGD_DIAG;
         wvgd_fit *fit = wvgd_new(&model, &o, NULL, &error);

@@ -137,7 +137,8 @@ static wv_update gather(rig *r, size_t j) {
             r->log_u[n++] = f->b.log_q[i] - f->b.log_m[i];
         }
     assert_true(wv_weight_normalise(n, r->log_u, r->u));
-    return (wv_update){.family = f->family,
+    return (wv_update){.estimator = f->opt.estimator,
+                       .family = f->family,
                        .mu = f->now.mu + j,
                        .root = f->now.root + j,
                        .n = n,
@@ -235,6 +236,7 @@ enum { DRAWS = 4000, BATCHES = 50 };
 static wvgd_options options_for(wvgd_estimator estimator, wvgd_sampler sampler) {
     wvgd_options o;
     wvgd_options_init(&o);
+    o.solver = WVGD_JOINT;
     o.estimator = estimator;
     o.sampler = sampler;
     o.draws = DRAWS;
@@ -363,6 +365,7 @@ static const double SOFT_WEIGHT[2] = {0.35, 0.65}, SOFT_MEAN[2 * PLANE] = {-1.0,
 static wvgd_fit *soft_fit(const wvgd_model *model, wvgd_estimator estimator, const double *z0) {
     wvgd_options o;
     wvgd_options_init(&o);
+    o.solver = WVGD_JOINT;
     o.particles = 2;
     o.cost = WVGD_SQEUCLID;
     o.cells = WVGD_SOFT;

@@ -1,5 +1,6 @@
-/* test_explore.c - exploration by ascents: all modes of well-separated mixtures and no others, one mode however badly scaled, an error where there is
- * no density. Only the exploring stage is run: its particles begin at the modes it has found. */
+/* test_explore.c - exploration by ascents, one alone, then in waves: all modes of well-separated mixtures and no others, with their masses; one mode however badly
+ * scaled; an error where there is no density. Only the exploring stage is run: the particles of the joint solver, and the mixture of the staged one, begin at
+ * the modes that it has found. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,10 +26,11 @@ static const char *stage_of(const wvgd_fit *fit) {
 }
 
 /* A fit that has just explored. */
-static wvgd_fit *explored(const wvgd_model *model, size_t N, uint64_t seed, double init_scale) {
+static wvgd_fit *explored(const wvgd_model *model, wvgd_solver solver, size_t N, uint64_t seed, double init_scale) {
     wvgd_options o;
     wvgd_error error = {WVGD_OK, ""};
     wvgd_options_init(&o);
+    o.solver = solver;
     o.particles = N;
     o.seed = seed;
     o.init_scale = init_scale;
@@ -41,9 +43,9 @@ static wvgd_fit *explored(const wvgd_model *model, size_t N, uint64_t seed, doub
 }
 
 /* K Gaussians with random axes and sds in 0.3..1, weights in 0.2..1, means at least 8 apart (so 4 of the largest sds from any saddle). */
-static void separated(wvgd_model *model, size_t D, size_t K, uint64_t seed, double *mean) {
+static void separated(wvgd_model *model, size_t D, size_t K, uint64_t seed, double *mean, double *weight) {
     test_random random = test_random_seed(seed);
-    double weight[MAX_K], cov[MAX_K * MAX_D * MAX_D];
+    double cov[MAX_K * MAX_D * MAX_D];
     for (size_t k = 0; k < K;) {
         double *m = mean + k * D, nearest = INFINITY;
         for (size_t i = 0; i < D; i++) m[i] = 6 * test_random_normal(&random);
@@ -78,6 +80,22 @@ static size_t modes_missed(const wvgd_results *r, size_t K, const double *mean) 
     return missed;
 }
 
+/* Largest error of log weight of the mixture that the staged solver begins with, over components near a mean; INFINITY: one has none. */
+static double mixture_error(const wvgd_results *r, size_t K, const double *mean, const double *weight) {
+    double worst = 0, total = 0;
+    for (size_t k = 0; k < K; k++) total += weight[k];
+    for (size_t k = 0; k < K; k++) {
+        double share = 0;
+        for (size_t c = 0; c < r->components; c++) {
+            double d2 = 0;
+            for (size_t i = 0; i < r->D; i++) d2 += (r->component_mu[c * r->D + i] - mean[k * r->D + i]) * (r->component_mu[c * r->D + i] - mean[k * r->D + i]);
+            share += d2 < 0.25 ? r->component_weight[c] : 0;
+        }
+        worst = fmax(worst, fabs(log(share) - log(weight[k] / total)));
+    }
+    return worst;
+}
+
 static void all_modes_and_no_others(void **state) {
     (void)state;
     static const size_t dims[] = {2, 5};
@@ -86,11 +104,11 @@ static void all_modes_and_no_others(void **state) {
     for (size_t d = 0; d < 2; d++)
         for (size_t K = 2; K <= MAX_K; K++)
             for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-                double mean[MAX_K * MAX_D];
+                double mean[MAX_K * MAX_D], weight[MAX_K];
                 wvgd_model model;
                 wvgd_results r;
-                separated(&model, dims[d], K, 100 * dims[d] + 10 * K + seed, mean);
-                wvgd_fit *fit = explored(&model, K, seed, 1);
+                separated(&model, dims[d], K, 100 * dims[d] + 10 * K + seed, mean, weight);
+                wvgd_fit *fit = explored(&model, WVGD_JOINT, K, seed, 1);
                 wvgd_get_results(fit, &r);
                 size_t missed = modes_missed(&r, K, mean);
                 if (missed || r.modes != K)
@@ -100,6 +118,11 @@ static void all_modes_and_no_others(void **state) {
                 complete += missed == 0;
                 exact += r.modes == K;
                 assert_true(r.starts >= 8 && r.starts <= 520 && r.hit_once <= r.modes);
+                wvgd_free(fit);
+                fit = explored(&model, WVGD_STAGED, K, seed, 1);
+                wvgd_get_results(fit, &r);
+                double off = mixture_error(&r, K, mean, weight); /* every mode is a Gaussian: its fit, and so its ELBO, is exact but for rounding and 1e-6 of the others */
+                if (!missed && !(off < 1e-5)) fail_msg("D = %zu, K = %zu, seed %d: log masses of the modes are off by %g", dims[d], K, (int)seed, off);
                 wvgd_free(fit);
                 wvgd_model_close(&model);
             }
@@ -116,7 +139,7 @@ static void one_mode_badly_scaled(void **state) {
             wvgd_model model;
             wvgd_results r;
             assert_int_equal(target_gaussian_random(&model, D, 1e6, seed, true), 0);
-            wvgd_fit *fit = explored(&model, 1, seed, seed == 3 ? 100 : 1);
+            wvgd_fit *fit = explored(&model, WVGD_JOINT, 1, seed, seed == 3 ? 100 : 1);
             wvgd_get_results(fit, &r);
             if (r.modes != 1) fail_msg("D = %zu, seed %d: %zu modes", D, (int)seed, r.modes);
             double log_p[2], z[2 * MAX_D];
@@ -141,14 +164,16 @@ static void axes_of_any_length(void **state) {
     wvgd_model model;
     wvgd_results r;
     assert_int_equal(target_gaussian_cov(&model, D, mean, cov, true), 0);
-    wvgd_fit *fit = explored(&model, 1, 1, 1);
-    wvgd_get_results(fit, &r);
-    assert_int_equal(r.modes, 1);
-    assert_int_equal(wvgd_run(fit, NULL, NULL, NULL), WVGD_OK); /* such an ascent may end early: the fit gets there */
-    wvgd_get_results(fit, &r);
-    assert_near(r.evidence.value, 0, 6 * r.evidence.se);
-    for (size_t i = 0; i < D; i++) assert_near(r.mean[i], mean[i], 6 * r.mcse[i]);
-    wvgd_free(fit);
+    for (wvgd_solver solver = WVGD_STAGED; solver <= WVGD_JOINT; solver++) {
+        wvgd_fit *fit = explored(&model, solver, 1, 1, 1);
+        wvgd_get_results(fit, &r);
+        assert_int_equal(r.modes, 1);
+        assert_int_equal(wvgd_run(fit, NULL, NULL, NULL), WVGD_OK); /* such an ascent may end early: the fit gets there */
+        wvgd_get_results(fit, &r);
+        assert_near(r.evidence.value, 0, 6 * r.evidence.se);
+        for (size_t i = 0; i < D; i++) assert_near(r.mean[i], mean[i], 6 * r.mcse[i]);
+        wvgd_free(fit);
+    }
     wvgd_model_close(&model);
 }
 
@@ -158,11 +183,11 @@ static void starts_of_another_scale(void **state) {
     static const double scales[] = {0.01, 1000};
     for (size_t k = 0; k < 2; k++)
         for (uint64_t seed = 1; seed <= 2; seed++) {
-            double mean[MAX_K * MAX_D];
+            double mean[MAX_K * MAX_D], weight[MAX_K];
             wvgd_model model;
             wvgd_results r;
-            separated(&model, 2, 3, 7 + seed, mean);
-            wvgd_fit *fit = explored(&model, 3, seed, scales[k]);
+            separated(&model, 2, 3, 7 + seed, mean, weight);
+            wvgd_fit *fit = explored(&model, WVGD_JOINT, 3, seed, scales[k]);
             wvgd_get_results(fit, &r);
             if (modes_missed(&r, 3, mean)) fail_msg("scale %g, seed %d: %zu modes missed", scales[k], (int)seed, modes_missed(&r, 3, mean));
             wvgd_free(fit);
@@ -173,13 +198,13 @@ static void starts_of_another_scale(void **state) {
 /* More particles than modes: each mode has some; fewer: each particle is in a mode. */
 static void particles_are_shared_out(void **state) {
     (void)state;
-    double mean[MAX_K * MAX_D];
+    double mean[MAX_K * MAX_D], weight[MAX_K];
     wvgd_model model;
     wvgd_results r;
-    separated(&model, 2, 3, 40, mean);
+    separated(&model, 2, 3, 40, mean, weight);
     for (size_t N = 1; N <= 12; N += N < 3 ? 1 : 9) {
         size_t count[3] = {0, 0, 0};
-        wvgd_fit *fit = explored(&model, N, 3, 1);
+        wvgd_fit *fit = explored(&model, WVGD_JOINT, N, 3, 1);
         wvgd_get_results(fit, &r);
         for (size_t j = 0; j < N; j++)
             for (size_t k = 0; k < 3; k++) count[k] += hypot(r.z[2 * j] - mean[2 * k], r.z[2 * j + 1] - mean[2 * k + 1]) < 4;
@@ -202,24 +227,79 @@ static int nowhere(void *self, size_t n, const double *z, double *log_p, double 
 
 static void no_density_is_an_error(void **state) {
     (void)state;
-    size_t evaluations = 0;
-    wvgd_model model = {.dim = 2, .log_density = nowhere, .self = &evaluations, .has_gradient = true};
-    wvgd_options o;
-    wvgd_error error = {WVGD_OK, ""};
-    wvgd_results r;
-    wvgd_options_init(&o);
-    wvgd_fit *fit = wvgd_new(&model, &o, NULL, NULL);
-    assert_int_equal(wvgd_run(fit, NULL, NULL, &error), WVGD_E_NO_DRAWS);
-    assert_int_equal(error.code, WVGD_E_NO_DRAWS);
-    assert_non_null(strstr(error.text, "init-scale")); /* what to do about it */
-    wvgd_get_results(fit, &r);
-    assert_int_equal(r.evaluations, evaluations);
-    assert_int_equal(r.zero_points, evaluations);
-    assert_true(evaluations <= 5000);
-    wvgd_free(fit);
+    for (wvgd_solver solver = WVGD_STAGED; solver <= WVGD_JOINT; solver++) {
+        size_t evaluations = 0;
+        wvgd_model model = {.dim = 2, .log_density = nowhere, .self = &evaluations, .has_gradient = true};
+        wvgd_options o;
+        wvgd_error error = {WVGD_OK, ""};
+        wvgd_results r;
+        wvgd_options_init(&o);
+        o.solver = solver;
+        wvgd_fit *fit = wvgd_new(&model, &o, NULL, NULL);
+        assert_int_equal(wvgd_run(fit, NULL, NULL, &error), WVGD_E_NO_DRAWS);
+        assert_int_equal(error.code, WVGD_E_NO_DRAWS);
+        assert_non_null(strstr(error.text, "init-scale")); /* what to do about it */
+        wvgd_get_results(fit, &r);
+        assert_int_equal(r.evaluations, evaluations);
+        assert_int_equal(r.zero_points, evaluations);
+        assert_true(evaluations <= 5000);
+        wvgd_free(fit);
+    }
 }
 
-/* Given starts, or init normal, or no gradient: nothing is explored. */
+/* The staged solver always explores: its first ascents begin at the starts given, one after another until a mode is known. */
+static void given_starts_are_explored(void **state) {
+    (void)state;
+    const double z0[] = {0.5, -0.5, 3, 4};
+    wvgd_model model;
+    wvgd_options o;
+    wvgd_results r;
+    size_t n;
+    const double *z;
+    bool gradient;
+    assert_int_equal(target_gaussian_random(&model, 2, 3, 1, true), 0);
+    wvgd_options_init(&o);
+    o.particles = 2;
+    wvgd_fit *fit = wvgd_new(&model, &o, z0, NULL);
+    assert_string_equal(stage_of(fit), "explore");
+    assert_int_equal(wvgd_ask(fit, &n, &z, &gradient, NULL), WVGD_OK);
+    assert_true(n == 1 && gradient);
+    assert_memory_equal(z, z0, 2 * sizeof *z0);
+    for (wvgd_get_results(fit, &r); r.starts < 2; wvgd_get_results(fit, &r)) assert_int_equal(wvgd_step(fit, NULL), WVGD_OK);
+    assert_int_equal(wvgd_ask(fit, &n, &z, &gradient, NULL), WVGD_OK);
+    assert_true(n == 8);
+    assert_memory_equal(z, z0 + 2, 2 * sizeof *z0);
+    assert_int_equal(wvgd_run(fit, NULL, NULL, NULL), WVGD_OK);
+    wvgd_get_results(fit, &r);
+    assert_int_equal(r.modes, 1);
+    assert_near(r.evidence.value, 0, 6 * r.evidence.se);
+    wvgd_free(fit);
+    wvgd_model_close(&model);
+}
+
+/* So many ascents as the user wants, rounded up to whole waves. */
+static void as_many_starts_as_wanted(void **state) {
+    (void)state;
+    static const size_t starts[] = {1, 5, 30, 100};
+    wvgd_model model;
+    assert_int_equal(target_gaussian_random(&model, 2, 3, 1, true), 0);
+    for (size_t k = 0; k < 4; k++) {
+        wvgd_options o;
+        wvgd_results r;
+        wvgd_options_init(&o);
+        o.particles = 1;
+        o.starts = starts[k];
+        wvgd_fit *fit = wvgd_new(&model, &o, NULL, NULL);
+        assert_int_equal(wvgd_run(fit, NULL, NULL, NULL), WVGD_OK);
+        wvgd_get_results(fit, &r);
+        assert_true(r.starts >= starts[k] && r.starts < starts[k] + 8);
+        assert_int_equal(r.modes, 1);
+        wvgd_free(fit);
+    }
+    wvgd_model_close(&model);
+}
+
+/* The joint solver, with given starts, or init normal, or no gradient: nothing is explored. */
 static void exploring_is_optional(void **state) {
     (void)state;
     const double z0[] = {0.5, -0.5};
@@ -231,6 +311,7 @@ static void exploring_is_optional(void **state) {
         wvgd_options o;
         wvgd_results r;
         wvgd_options_init(&o);
+        o.solver = WVGD_JOINT;
         o.particles = 1;
         if (way == 1) o.init = WVGD_INIT_NORMAL;
         if (way == 2) o.estimator = WVGD_SCORE;
@@ -251,7 +332,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_modes_and_no_others), cmocka_unit_test(one_mode_badly_scaled),  cmocka_unit_test(axes_of_any_length),
         cmocka_unit_test(starts_of_another_scale), cmocka_unit_test(particles_are_shared_out), cmocka_unit_test(no_density_is_an_error),
-        cmocka_unit_test(exploring_is_optional),
+        cmocka_unit_test(given_starts_are_explored), cmocka_unit_test(as_many_starts_as_wanted), cmocka_unit_test(exploring_is_optional),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

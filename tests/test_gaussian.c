@@ -38,6 +38,7 @@ static gaussian make(size_t dim, double condition, uint64_t seed, bool normalise
 static wvgd_options options_of(wvgd_family family, uint64_t seed) {
     wvgd_options o;
     wvgd_options_init(&o);
+    o.solver = WVGD_JOINT;
     o.particles = 1;
     o.family = family;
     o.seed = seed;

@@ -1,5 +1,6 @@
 /* test_hostile.c - nothing goes NaN: densities that are not numbers, that vanish, that have no mass or no moments; absurd scales; too many
- * particles, too few draws, equal starts. Every call returns, what it returns is finite, counts are right and warnings say what was wrong. */
+ * particles, too few draws, equal starts. Every call returns, what it returns is finite, counts are right, and warnings and the verdict say what was wrong.
+ * With either solver. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -77,9 +78,12 @@ static wvgd_model model_of(hostile *h) {
     return (wvgd_model){.name = "hostile", .dim = h->D, .log_density = hostile_density, .self = h, .has_gradient = true};
 }
 
+static wvgd_solver SOLVER; /* the one that is being tested */
+
 static wvgd_options options_of(size_t N, wvgd_family family) {
     wvgd_options o;
     wvgd_options_init(&o);
+    o.solver = SOLVER;
     o.particles = N;
     o.family = family;
     o.max_iter = N > 1 ? 40 : 300; /* soundness is asked for, not precision: several particles need not come to rest */
@@ -92,14 +96,17 @@ static void assert_finite(const char *what, size_t n, const double *x) {
         if (!isfinite(x[i])) fail_msg("%s[%zu] is %g", what, i, x[i]);
 }
 
-static bool warned(const wvgd_results *r, const char *words) {
+static void assert_warned(const wvgd_results *r, const char *words) {
     for (size_t i = 0; i < r->warnings; i++)
-        if (strstr(r->warning[i], words)) return true;
-    return false;
+        if (strstr(r->warning[i], words)) return;
+    fail_msg("no warning says '%s' (%zu warnings, first: %s)", words, r->warnings, r->warnings ? r->warning[0] : "none");
 }
 
-static void assert_warned(const wvgd_results *r, const char *words) {
-    if (!warned(r, words)) fail_msg("no warning says '%s' (%zu warnings, first: %s)", words, r->warnings, r->warnings ? r->warning[0] : "none");
+/* The verdict is against the result, and a reason says so in these words. */
+static void assert_doubted(const wvgd_results *r, const char *words) {
+    for (size_t i = 0; !r->reliable && i < r->reasons; i++)
+        if (strstr(r->reason[i], words)) return;
+    fail_msg("%s, and no reason says '%s' (%zu reasons, first: %s)", r->reliable ? "reliable" : "not reliable", words, r->reasons, r->reasons ? r->reason[0] : "none");
 }
 
 static void assert_sums_to_1(const char *what, size_t N, const double *x) {
@@ -149,8 +156,11 @@ static void assert_sound(const wvgd_fit *fit, const hostile *h, wvgd_family fami
     assert_finite("mcse", D, r.mcse);
     for (size_t i = 0; i < D; i++) assert_true(r.var[i] >= 0);
     if (r.bad_points) assert_warned(&r, "NaN or infinite density");
-    if (r.evidence.se > 0.05) assert_warned(&r, "standard error");
-    if (r.stop == WVGD_MAX_ITER) assert_warned(&r, "not converged");
+    if (r.evidence.se >= 0.05) assert_doubted(&r, "standard error");
+    if (r.stop == WVGD_MAX_ITER) assert_doubted(&r, "not converged");
+    if (100 * r.bad_points > r.evaluations) assert_doubted(&r, "NaN or infinite density");
+    if (!r.starts) assert_doubted(&r, "modes were not searched for");
+    assert_true(r.reasons > 0);
     /* it is a distribution too: draws are finite, lie where they say, and have a density */
     enum { DRAWS = 40, MAX_D = 8 };
     double z[DRAWS * MAX_D], log_q[DRAWS];
@@ -292,13 +302,13 @@ static void support_far_from_the_start(void **state) {
 static void nothing_is_a_number(void **state) {
     (void)state;
     for (spoil kind = NAN_DENSITY; kind <= NAN_GRADIENT; kind++) {
-        for (wvgd_init init = WVGD_INIT_EXPLORE; init <= WVGD_INIT_NORMAL; init++) {
+        for (int given = 0; given < 2; given++) {
             for (wvgd_family family = WVGD_DIAG; family <= WVGD_FULL; family++) { /* diag begins with the pilot */
                 hostile h = plain(2);
                 wvgd_options o = options_of(2, family);
                 h.kind = kind;
                 h.share = 1;
-                o.init = init;
+                o.init = given ? WVGD_INIT_NORMAL : WVGD_INIT_EXPLORE;
                 give_up(&h, &o, NULL);
             }
         }
@@ -353,12 +363,12 @@ static double saddle(size_t D, const double *z, double *grad) {
     return sum;
 }
 
-/* Improper densities have no answer: an error, or a finite result that carries a warning. */
+/* Improper densities have no answer: an error, or a finite result that the verdict is against. */
 static void improper_densities(void **state) {
     (void)state;
     double (*const densities[])(size_t, const double *, double *) = {constant, exponential, saddle};
     for (size_t k = 0; k < 3; k++)
-        for (wvgd_family family = WVGD_DIAG; family <= WVGD_LOWRANK; family++)
+        for (wvgd_family family = WVGD_DIAG; family <= (SOLVER == WVGD_STAGED ? WVGD_FULL : WVGD_LOWRANK); family++)
             for (size_t N = 1; N <= 3; N += 2) {
                 hostile h = plain(2);
                 wvgd_options o = options_of(N, family);
@@ -370,7 +380,7 @@ static void improper_densities(void **state) {
                 if (status == WVGD_OK) {
                     wvgd_results r;
                     wvgd_get_results(fit, &r);
-                    if (!r.warnings) fail_msg("improper density %zu, family %d, N = %zu: no warning", k, (int)family, N);
+                    if (r.reliable) fail_msg("improper density %zu, family %d, N = %zu: said to be reliable", k, (int)family, N);
                     assert_sound(fit, &h, family);
                 } else if (status != WVGD_E_NO_DRAWS)
                     fail_msg("improper density %zu, family %d, N = %zu: status %d: %s", k, (int)family, N, (int)status, error.text);
@@ -389,12 +399,12 @@ static double cauchy(size_t D, const double *z, double *grad) { /* independent s
 
 static void heavy_tails_are_reported(const wvgd_results *r) {
     /* no mean exists, and the proposal's tails (t, 4 degrees of freedom) are lighter than the target's: weights of infinite variance */
-    if (r->N > 1) { /* far components cover the tails */
-        assert_near(r->evidence.value, 0, 6 * r->evidence.se);
+    if (r->N > 1 || SOLVER == WVGD_STAGED) { /* far components cover the tails */
+        if (r->reliable || SOLVER == WVGD_JOINT) assert_near(r->evidence.value, 0, 6 * r->evidence.se);
         return;
     }
     if (!(r->pareto_k > r->pareto_k_limit)) fail_msg("k-hat %g is not above %g", r->pareto_k, r->pareto_k_limit);
-    assert_warned(r, "k-hat");
+    assert_doubted(r, "k-hat");
 }
 
 static void heavy_tails(void **state) {
@@ -411,8 +421,8 @@ static void heavy_tails(void **state) {
 /* ---- starts, sizes ------------------------------------------------------------------------------------------------------------------------- */
 static void evidence_is_zero(const wvgd_results *r) { assert_near(r->evidence.value, 0, 6 * r->evidence.se + 1e-9); }
 
-static void right_or_warned(const wvgd_results *r) {
-    if (!r->warnings) evidence_is_zero(r);
+static void right_or_doubted(const wvgd_results *r) {
+    if (r->reliable) evidence_is_zero(r);
 }
 
 static void equal_starts(void **state) {
@@ -444,13 +454,13 @@ static void starts_far_away(void **state) {
  * (0.005) and four standard errors; one that is not says so. */
 static void converged_is_converged(const wvgd_results *r) {
     evidence_is_zero(r);
-    if (r->N == 1 && r->stop == WVGD_CONVERGED && !r->warnings) assert_near(r->pelbo.value, 0, 0.05 + 4 * r->pelbo.se);
+    if (r->N == 1 && r->stop == WVGD_CONVERGED && r->reliable) assert_near(r->pelbo.value, 0, 0.05 + 4 * r->pelbo.se);
 }
 
 static void few_draws(void **state) {
     (void)state;
     static const size_t draws[] = {1, 2, 3, 7};
-    for (size_t k = 0; k < 4; k++)
+    for (size_t k = 0; k < (SOLVER == WVGD_STAGED ? 1 : 4); k++) /* the staged solver knows how many it needs */
         for (wvgd_family family = WVGD_DIAG; family <= WVGD_LOWRANK; family++)
             for (size_t N = 1; N <= 10; N += 9) {
                 hostile h = plain(2);
@@ -481,6 +491,7 @@ static void smallest_and_many(void **state) {
         hostile h = plain(1);
         wvgd_options o = options_of(1, family);
         survive("D = 1, N = 1", &h, &o, NULL, evidence_is_zero);
+        if (SOLVER == WVGD_STAGED && family != WVGD_FULL) continue; /* in one dimension all families are the same, and fifty cells take their time */
         h = plain(1);
         o.particles = 50;
         o.max_iter = 20;
@@ -522,7 +533,7 @@ static void scales(void **state) {
             wvgd_get_results(fit, &r);
             for (size_t i = 0; i < 2; i++) {
                 double relative = 6 * sqrt(2 / r.ess);
-                if (!(fabs(r.mean[i] - h.centre) <= 6 * r.mcse[i]) || !(fabs(r.var[i] / (h.sd * h.sd) - 1) <= relative) ||
+                if (!(fabs(r.mean[i] - h.centre) <= 6 * r.mcse[i] + 1e-14 * h.centre) || /* 1e-14: sums of numbers of that size */ !(fabs(r.var[i] / (h.sd * h.sd) - 1) <= relative) ||
                     !(fabs(r.sd[i] / h.sd - 1) <= 0.2))
                     fail_msg("sd %g at %g from scale %g, family %d: mean %.17g, sd %g, component sd %g, ess %g, stop %s", h.sd, h.centre, o.init_scale,
                              (int)family, r.mean[i], sqrt(r.var[i]), r.sd[i], r.ess, wvgd_stop_name(r.stop));
@@ -540,7 +551,7 @@ static void scale_a_hundred_orders_off(void **state) {
             hostile h = plain(2);
             wvgd_options o = options_of(1, family);
             o.init_scale = scales_[k];
-            survive("wrong scale", &h, &o, NULL, right_or_warned);
+            survive("wrong scale", &h, &o, NULL, right_or_doubted);
         }
 }
 
@@ -595,5 +606,8 @@ int main(void) {
         cmocka_unit_test(scale_a_hundred_orders_off),
         cmocka_unit_test(collapse_and_explosion),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = 0;
+    for (SOLVER = WVGD_STAGED; SOLVER <= WVGD_JOINT; SOLVER++)
+        failed += cmocka_run_group_tests_name(SOLVER == WVGD_STAGED ? "staged" : "joint", tests, NULL, NULL);
+    return failed;
 }

@@ -44,6 +44,7 @@ static wvgd_results run(wvgd_fit *fit) {
 static wvgd_options squared_diag(size_t N) {
     wvgd_options o;
     wvgd_options_init(&o);
+    o.solver = WVGD_JOINT;
     o.particles = N;
     o.cost = WVGD_SQEUCLID;
     o.family = WVGD_DIAG;

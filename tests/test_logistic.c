@@ -44,6 +44,7 @@ static shortfall fit_subset(const char *name, int subset, bool standardize, wvgd
     assert_true(logistic_truth_read(&truth, name, subset, standardize));
     assert_int_equal(target_logistic(&model, data.n, data.D, data.X, data.y), 0);
     wvgd_options_init(&o);
+    o.solver = WVGD_JOINT;
     o.particles = 1;
     o.family = family;
     wvgd_fit *fit = wvgd_new(&model, &o, NULL, &error);

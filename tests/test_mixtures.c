@@ -52,6 +52,7 @@ static ensemble fit_mixture(const mixture_table *m, size_t N, uint64_t seed) {
     test_random random = test_random_seed(seed);
     for (size_t j = 0; j < N; j++) z0[j] = 2.0 * test_random_normal(&random);
     wvgd_options_init(&o);
+    o.solver = WVGD_JOINT;
     o.particles = N;
     o.cost = WVGD_SQEUCLID;
     o.family = WVGD_DIAG;

@@ -241,6 +241,53 @@ static void coordinates_have_names(void **state) {
     wvgd_model_close(&model);
 }
 
+/* Draws from the priors. Of a point's normals each coordinate has its own; so has its mean over N draws: m of a normal prior within 5 sd / sqrt(N), and
+ * the variance within 5 sqrt(2 / N) of its own. u = log(sigma / scale) has the density 1/(pi cosh u): mean 0 and variance pi^2/4, its fourth moment 5 pi^4/16, so that
+ * the variance has the standard error sqrt((5 - 1) / N) pi^2/4. */
+static void starts_are_draws_from_the_prior(void **state) {
+    (void)state;
+    enum { N = 4000 };
+    static const struct {
+        size_t which;
+        double sd;
+        bool noise;
+    } models[] = {{1, 1.5, false}, {2, 0.7, false}, {3, 1.5, true}, {4, 2.0, true}, {5, 0.0, false}, {6, 1.5, false}, {10, 1.0, true}};
+    wvgd_model model, shared;
+    double spread, normal[MAX_D], z[MAX_D];
+    assert_true(open_model(0, &model, &spread));
+    assert_null(model.start); /* a mixture has no prior */
+    wvgd_model_close(&model);
+    for (size_t k = 0; k < sizeof models / sizeof *models; k++) {
+        double sum[MAX_D] = {0.0}, squares[MAX_D] = {0.0};
+        test_random r = test_random_seed(k);
+        assert_true(open_model(models[k].which, &model, &spread));
+        assert_int_equal(wvgd_model_threads(&shared, &model, 2), 0); /* wrappers pass it on */
+        for (size_t i = 0; i < N; i++) {
+            test_random_normals(&r, model.dim, normal);
+            shared.start(shared.start_self, normal, z);
+            for (size_t d = 0; d < model.dim; d++) {
+                sum[d] += z[d];
+                squares[d] += z[d] * z[d];
+            }
+        }
+        for (size_t d = 0; d < model.dim; d++) {
+            bool noise = models[k].noise && d == model.dim - 1, process = models[k].which == 5;
+            double sd = noise ? PI / 2.0 : process ? GP_PRIOR.sd[d] : models[k].sd, mean = noise ? log(models[k].sd) : process ? GP_PRIOR.mean[d] : 0.0;
+            double found = sum[d] / N, variance = squares[d] / N - found * found;
+            assert_near(found, mean, 5.0 * sd / sqrt(N));
+            assert_near(variance / (sd * sd), 1.0, 5.0 * sqrt((noise ? 4.0 : 2.0) / N));
+        }
+        memset(normal, 0, sizeof normal);
+        for (double far = -30.0; far <= 30.0; far += 15.0) { /* finite in the tails too */
+            normal[model.dim - 1] = far;
+            model.start(model.start_self, normal, z);
+            assert_true(isfinite(z[model.dim - 1]));
+        }
+        wvgd_model_close(&shared);
+        wvgd_model_close(&model);
+    }
+}
+
 /* ---- mixture --------------------------------------------------------------------------------------------------------------------- */
 /* The trapezoidal rule on a Gaussian of sd s with steps below s/2 is exact to 1e-30: what remains is rounding. */
 static void mixture_integrates_to_its_weights(void **state) {
@@ -544,6 +591,122 @@ static void bnn_agrees_with_rows(void **state) {
 }
 
 /* ---- sizes and memory ------------------------------------------------------------------------------------------------------------- */
+/* ---- the cost between predictions of a bnn ------------------------------------------------------------------------------------------ */
+/* f by its formula, row by row. */
+static void predict(size_t rows, size_t H, const double *z, double *f) {
+    const double *b1 = z + H * COLUMNS, *w2 = b1 + H;
+    for (size_t i = 0; i < rows; i++) {
+        f[i] = w2[H];
+        for (size_t h = 0; h < H; h++) {
+            double sum = b1[h];
+            for (size_t d = 0; d < COLUMNS; d++) sum += z[h * COLUMNS + d] * data_rows()->X[i * COLUMNS + d];
+            f[i] += w2[h] * tanh(sum);
+        }
+    }
+}
+
+/* Values against arccos, whose rounding near 1 is about sqrt(2e-16); gradients against central differences of fourth order, error h^4 times a fifth derivative of some hundreds and
+ * rounding 1e-15 / h. The cost is asked in an order that repeats points, as a fit does. */
+static void angles_are_those_of_predictions(void **state) {
+    (void)state;
+    enum { H = 3, N = 6, STEPS = 4 };
+    static double f[2][ROWS];
+    static const double STEP[STEPS] = {1.0, -1.0, 2.0, -2.0}, WEIGHT[STEPS] = {8.0, -8.0, -1.0, 1.0};
+    for (int binary = 0; binary < 2; binary++) {
+        wv_regression data = regression(binary, ROWS, false, true, 1.0);
+        wvgd_model model;
+        assert_int_equal(wv_model_bnn(&model, &data, H, binary), 0);
+        wv_bnn_angle *angle = wv_bnn_angle_new(&model);
+        assert_non_null(angle);
+        size_t D = model.dim;
+        double *z = random_points(7, N, D, 1.0), grad[MAX_D], moved[MAX_D], h = 1e-3;
+        for (size_t pair = 0; pair < N * N; pair++) {
+            const double *a = z + pair / N * D, *b = z + pair % N * D;
+            double dot = 0.0, square[2] = {0.0, 0.0};
+            predict(ROWS, H, a, f[0]);
+            predict(ROWS, H, b, f[1]);
+            for (size_t i = 0; i < ROWS; i++) {
+                dot += f[0][i] * f[1][i];
+                for (int k = 0; k < 2; k++) square[k] += f[k][i] * f[k][i];
+            }
+            double cost = wv_bnn_angle_cost(angle, D, a, b, grad);
+            assert_near(cost, acos(fmin(1.0, dot / sqrt(square[0] * square[1]))), 1e-7);
+            assert_near(wv_bnn_angle_cost(angle, D, b, a, NULL), cost, 1e-12);
+            if (a == b) {
+                assert_near(cost, 0.0, 0.0);
+                for (size_t d = 0; d < D; d++) assert_near(grad[d], 0.0, 0.0);
+                continue;
+            }
+            for (size_t d = 0; d < D; d++) {
+                double difference = 0.0;
+                memcpy(moved, a, D * sizeof *moved);
+                for (size_t k = 0; k < STEPS; k++) {
+                    moved[d] = a[d] + STEP[k] * h;
+                    difference += WEIGHT[k] * wv_bnn_angle_cost(angle, D, moved, b, NULL) / (12.0 * h);
+                }
+                assert_near(grad[d], difference, 1e-8);
+            }
+        }
+        free(z);
+        wv_bnn_angle_free(angle);
+        wvgd_model_close(&model);
+    }
+}
+
+/* Hidden units in another order, and with the signs of all their weights turned: tanh is odd. Up to rounding the outputs are the same, and all H! 2^H images at cost 0. */
+static void mirror_images_predict_the_same(void **state) {
+    (void)state;
+    enum { H = 3, IMAGES = 6 * 8 };
+    static const size_t ORDER[6][H] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    wv_regression data = regression(true, ROWS, true, true, 1.0);
+    wvgd_model model;
+    assert_int_equal(wv_model_bnn(&model, &data, H, true), 0);
+    wv_bnn_angle *angle = wv_bnn_angle_new(&model);
+    assert_non_null(angle);
+    double *z = random_points(8, 2, model.dim, 1.0), image[MAX_D], grad[MAX_D];
+    assert_true(wv_bnn_angle_cost(angle, model.dim, z, z + model.dim, NULL) > 0.1); /* two points are not mirror images */
+    for (size_t k = 0; k < IMAGES; k++) {
+        memcpy(image, z, model.dim * sizeof *image);
+        for (size_t h = 0; h < H; h++) {
+            size_t from = ORDER[k / 8][h];
+            double sign = k >> h & 1 ? -1.0 : 1.0;
+            for (size_t d = 0; d < COLUMNS; d++) image[h * COLUMNS + d] = sign * z[from * COLUMNS + d];
+            image[H * COLUMNS + h] = sign * z[H * COLUMNS + from];
+            image[H * COLUMNS + H + h] = sign * z[H * COLUMNS + H + from];
+        }
+        assert_near(wv_bnn_angle_cost(angle, model.dim, image, z, grad), 0.0, 1e-13);
+        for (size_t d = 0; d < model.dim; d++) assert_near(grad[d], 0.0, 0.0);
+        assert_near(at(&model, image), at(&model, z), 1e-9);
+    }
+    free(z);
+    wv_bnn_angle_free(angle);
+    wvgd_model_close(&model);
+}
+
+/* A number between 0 and pi whatever the weights. */
+static void angles_of_hostile_points(void **state) {
+    (void)state;
+    static const double SIZE[] = {0.0, 1e-300, 1e-160, 1e3, 1e100, 1e200, 1e308, INFINITY, NAN};
+    enum { SIZES = sizeof SIZE / sizeof *SIZE };
+    wv_regression data = regression(false, 300, true, true, 1.0);
+    wvgd_model model;
+    assert_int_equal(wv_model_bnn(&model, &data, 2, false), 0);
+    wv_bnn_angle *angle = wv_bnn_angle_new(&model);
+    assert_non_null(angle);
+    double a[MAX_D], b[MAX_D], grad[MAX_D];
+    for (size_t k = 0; k < SIZES * SIZES; k++) {
+        for (size_t d = 0; d < model.dim; d++) {
+            a[d] = SIZE[k / SIZES] * (double)(d + 1);
+            b[d] = -SIZE[k % SIZES] * (double)(model.dim - d);
+        }
+        double cost = wv_bnn_angle_cost(angle, model.dim, a, b, grad);
+        assert_true(cost >= 0.0 && cost <= 3.1415926535897936);
+        for (size_t d = 0; d < model.dim; d++) assert_true(!isnan(grad[d]));
+    }
+    wv_bnn_angle_free(angle);
+    wvgd_model_close(&model);
+}
+
 static void impossible_sizes_are_refused(void **state) {
     (void)state;
     wv_regression data = regression(true, ROWS, true, false, 1.0), empty = {.rows = ROWS, .y = data.y, .prior_sd = 1.0};
@@ -675,7 +838,11 @@ int main(void) {
         cmocka_unit_test(linear_agrees_with_rows),
         cmocka_unit_test(gp_agrees_with_dense_normal),
         cmocka_unit_test(gp_survives_duplicate_times),
+        cmocka_unit_test(starts_are_draws_from_the_prior),
         cmocka_unit_test(bnn_agrees_with_rows),
+        cmocka_unit_test(angles_are_those_of_predictions),
+        cmocka_unit_test(mirror_images_predict_the_same),
+        cmocka_unit_test(angles_of_hostile_points),
         cmocka_unit_test(impossible_sizes_are_refused),
         cmocka_unit_test(lack_of_memory_is_reported),
         cmocka_unit_test(check_passes_what_is_right),

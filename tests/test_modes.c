@@ -75,6 +75,7 @@ static void two_modes(size_t D, bool given, uint64_t seeds, const char *what) {
         for (uint64_t seed = 1; seed <= seeds; seed++) {
             wvgd_options o;
             wvgd_options_init(&o);
+            o.solver = WVGD_JOINT;
             o.particles = N;
             o.seed = seed;
             if (given) o.init = WVGD_INIT_NORMAL;

@@ -12,8 +12,8 @@
 
 #include "wvgd.h"
 
-static const char *const NAMES[] = {"solver", "particles", "family", "rank", "cells", "cost", "power", "estimator", "sampler", "draws", "init", "init-scale",
-                                    "max-iter", "max-seconds", "tol", "evidence-se", "seed"};
+static const char *const NAMES[] = {"solver", "particles", "components", "family", "rank", "cells", "cost", "power", "estimator", "sampler", "draws", "init",
+                                    "starts", "init-scale", "max-iter", "max-seconds", "tol", "evidence-se", "seed"};
 enum { OPTIONS = sizeof NAMES / sizeof *NAMES };
 
 static wvgd_options fresh(void) {
@@ -68,7 +68,9 @@ static void defaults_are_those_of_the_table(void **state) {
     (void)state;
     wvgd_options o = fresh();
     assert_int_equal(o.size, sizeof o);
+    assert_int_equal(o.solver, WVGD_STAGED);
     assert_int_equal(o.particles, 5);
+    assert_int_equal(o.components, 40);
     assert_int_equal(o.family, WVGD_FULL);
     assert_int_equal(o.rank, 5);
     assert_int_equal(o.cells, WVGD_HARD);
@@ -78,6 +80,7 @@ static void defaults_are_those_of_the_table(void **state) {
     assert_int_equal(o.sampler, WVGD_MIXTURE);
     assert_int_equal(o.draws, 0);
     assert_int_equal(o.init, WVGD_INIT_EXPLORE);
+    assert_int_equal(o.starts, 0);
     assert_true(o.init_scale == 1.0);
     assert_int_equal(o.max_iter, 2000);
     assert_true(o.max_seconds == 0.0);
@@ -125,6 +128,10 @@ static void every_choice_round_trips(void **state) {
     assert_int_equal(o.cost, WVGD_CALLBACK);
     assert_int_equal(wvgd_options_set(&o, "init", "normal", NULL), WVGD_OK);
     assert_int_equal(o.init, WVGD_INIT_NORMAL);
+    assert_int_equal(wvgd_options_set(&o, "init", "prior", NULL), WVGD_OK);
+    assert_int_equal(o.init, WVGD_INIT_PRIOR);
+    assert_int_equal(wvgd_options_set(&o, "solver", "joint", NULL), WVGD_OK);
+    assert_int_equal(o.solver, WVGD_JOINT);
 }
 
 /* Any double that is in range comes back as the same bits. */
@@ -210,7 +217,7 @@ static void junk_is_refused(void **state) {
     (void)state;
     static const char *const junk[] = {"",     " ",     "x",    " 5",    "\t5", "\n5",   "\v5",  "\f5",  "\r5",   "5 ",     "5\n",  "5x",   "5,",  "5 5", "1e",
                                        "nan",  "-nan",  "NaN",  "inf",   "-inf", "INFINITY", "1e999", "-1e999", "1e308", "-1",  "-5",   "--5",  "5..5", "1e3e3",
-                                       "0x",   "true",  "diagfull",      "|",    "diag|full", "DIAG", "diag "};
+                                       "0x",   "0x10",  "0X1p3", "+0x5", ".",   "+",     "5.e", "e5",  "5e+",   "\x0a7",   "true",  "diagfull",      "|",    "diag|full", "DIAG", "diag "};
     for (size_t i = 0; i < OPTIONS; i++)
         for (size_t k = 0; k < sizeof junk / sizeof *junk; k++) assert_refused(NAMES[i], junk[k]);
 }
@@ -225,7 +232,8 @@ static void values_out_of_range_are_refused(void **state) {
                 {"init-scale", "1e-200"}, {"max-seconds", "-1e-9"},  {"max-seconds", "1.1e9"}, {"tol", "0"},          {"tol", "9e-9"},       {"tol", "10.1"},
                 {"evidence-se", "0"},    {"evidence-se", "0.0009"},  {"evidence-se", "1.1"}, {"seed", "-0"},          {"seed", "+1"},        {"seed", "1.0"},
                 {"seed", "1e3"},         {"seed", "0x10"},           {"seed", "18446744073709551616"}, {"seed", "\v-5"}, {"family", "0"},      {"family", "ful"},
-                {"family", "fulll"},     {"cost", "functional"},     {"init", "prior"}};
+                {"family", "fulll"},     {"cost", "functional"},     {"init", "zero"},
+                {"components", "0"},     {"components", "201"},      {"starts", "100001"},   {"starts", "0.5"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) assert_refused(rows[i].name, rows[i].value);
 }
 
@@ -250,7 +258,7 @@ static void ranges_are_as_shown(void **state) {
         assert_refused(NAMES[i], beyond);
         ranges++;
     }
-    assert_int_equal(ranges, 9);
+    assert_int_equal(ranges, 11);
 }
 
 /* ---- structs filled by hand --------------------------------------------------------------------------------------------------------- */
@@ -312,7 +320,8 @@ static void bad_enums_are_refused(void **state) {
     REFUSE(cost, (wvgd_cost)1000000, "cost", "1000000");
     REFUSE(estimator, (wvgd_estimator)-7, "estimator", "-7");
     REFUSE(sampler, (wvgd_sampler)2, "sampler", "2");
-    REFUSE(init, (wvgd_init)2, "init", "2");
+    REFUSE(init, (wvgd_init)3, "init", "3");
+    REFUSE(solver, (wvgd_solver)2, "solver", "2");
     wvgd_options o = fresh(); /* its text is the number */
     o.family = (wvgd_family)5;
     assert_text(&o, "family", "5");

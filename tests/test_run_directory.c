@@ -1,4 +1,4 @@
-/* test_run_directory.c - files that appear whole or not at all, numbers that come back with the same bits, damaged checkpoints, the verdict. */
+/* test_run_directory.c - files that appear whole or not at all, numbers that come back with the same bits, damaged checkpoints, runs that are replaced. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -29,6 +29,7 @@ static int enter(void **state)
 static int leave(void **state)
 {
     (void)state;
+    forget_old_run(dir);
     remove_run(dir, true);
     return access(dir, F_OK) ? 0 : -1; /* nothing else was left in it */
 }
@@ -141,7 +142,7 @@ static void names_in_csv(void **state)
     static const struct {
         const char *name, *field;
     } cases[] = {{"beta.1", "beta.1"},        {"a,b", "\"a,b\""}, {"say \"x\"", "\"say \"\"x\"\"\""},
-                 {"two\nlines", "two_lines"}, {"", "\"\""},       {"#1", "\"#1\""}};
+                 {"two\nlines", "two_lines"}, {"", "\"\""},       {"#1", "\"#1\""}, {"c\xc2\x9bm", "c_m"}, {"\xc3\xa4\xc2\xa0", "\xc3\xa4\xc2\xa0"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *text = NULL;
         size_t size;
@@ -182,11 +183,117 @@ static void one_process_at_a_time(void **state)
     put(RUN_FILE, "{}");
     assert_int_equal(make_run_directory(dir, true, &first, &made, &f), 0);
     assert_false(made);
-    assert_false(has_run_file(dir, RUN_FILE)); /* of the run that is being replaced */
+    assert_false(has_run_file(dir, RUN_FILE)); /* of the run that is being replaced: set aside */
     assert_int_equal(lock_run_directory(dir, &second, &f), EX_CANTCREAT);
     close(first);
     assert_int_equal(lock_run_directory(dir, &second, &f), 0);
     close(second);
+}
+
+static void content_is(const char *file, const char *expected)
+{
+    char text[100] = "";
+    size_t n = get(file, text, sizeof text);
+    if (!expected)
+        assert_int_equal(n, SIZE_MAX);
+    else
+        assert_string_equal(text, expected);
+}
+
+/* Begins a run that replaces the one in dir, and writes its first checkpoint. */
+static void replace(const char *checkpoint)
+{
+    failure f;
+    int lock;
+    bool made;
+    assert_int_equal(make_run_directory(dir, true, &lock, &made, &f), 0);
+    close(lock);
+    if (checkpoint)
+        put(CHECKPOINT_FILE, checkpoint);
+}
+
+static void old_run_stays_until_the_new_one_has_ended(void **state)
+{
+    (void)state;
+    failure f;
+    int lock;
+    put(RUN_FILE, "run 1");
+    put(CHECKPOINT_FILE, "state 1");
+    put(DRAWS_FILE, "draws 1");
+    replace("state 2");
+    content_is(RUN_FILE, NULL);
+    remove_run(dir, false); /* it failed: all is as it was */
+    content_is(RUN_FILE, "run 1");
+    content_is(CHECKPOINT_FILE, "state 1");
+    content_is(DRAWS_FILE, "draws 1");
+    assert_false(has_old_run(dir));
+    replace("state 2");
+    assert_true(has_old_run(dir));
+    replace("state 3"); /* of two that never ended the older one is forgotten, the run that ended is not */
+    remove_run(dir, false);
+    content_is(RUN_FILE, "run 1");
+    content_is(CHECKPOINT_FILE, "state 1");
+    replace(NULL); /* killed before its first checkpoint */
+    assert_int_equal(check_run_directory(dir, false, &f), EX_CANTCREAT);
+    assert_int_equal(lock_run_directory(dir, &lock, &f), 0);
+    close(lock);
+    content_is(RUN_FILE, "run 1");
+    content_is(CHECKPOINT_FILE, "state 1");
+    replace("state 4");
+    put(RUN_FILE, "run 4");
+    forget_old_run(dir); /* it has ended */
+    remove_run(dir, false);
+    content_is(RUN_FILE, NULL);
+    content_is(DRAWS_FILE, NULL);
+}
+
+static void places_that_are_not_files(void **state)
+{
+    (void)state;
+    static const char *const files[] = {RUN_FILE, DRAWS_FILE ".partial", CHECKPOINT_FILE ".old"};
+    failure f;
+    put(CHECKPOINT_FILE, "x");
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char *path = run_path(dir, files[i]);
+        assert_int_equal(mkdir(path, 0700), 0);
+        assert_int_equal(check_run_directory(dir, true, &f), EX_CANTCREAT);
+        assert_non_null(strstr(f.text, files[i]));
+        assert_non_null(strstr(f.text, "a directory"));
+        assert_int_equal(rmdir(path), 0);
+        free(path);
+    }
+    char *link = run_path(dir, TRACE_FILE);
+    assert_int_equal(symlink("/nowhere/at/all", link), 0);
+    assert_int_equal(check_run_directory(link, false, &f), EX_CANTCREAT);
+    assert_non_null(strstr(f.text, "a link to something that is not there"));
+    free(link);
+}
+
+static void files_that_belong_to_a_run(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *file;
+        bool belongs;
+    } cases[] = {{DRAWS_FILE, true}, {RESULT_FILE, true}, {RUN_FILE ".partial", true}, {CHECKPOINT_FILE ".old", true}, {"mine.csv", false}, {"draws.csv.bak", false}};
+    for (int run = 0; run < 2; run++) {
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            char *path = run_path(dir, cases[i].file);
+            assert_int_equal(belongs_to_run(path), run && cases[i].belongs); /* whether it is there or not */
+            free(path);
+        }
+        put(CHECKPOINT_FILE, "x");
+    }
+    put(DRAWS_FILE, "x");
+    char *link = run_path(dir, "link"), *target = run_path(dir, DRAWS_FILE);
+    assert_int_equal(symlink(target, link), 0);
+    assert_true(belongs_to_run(link));
+    assert_false(belongs_to_run("no_such_file"));
+    assert_false(belongs_to_run("/no_such_file"));
+    assert_false(belongs_to_run(""));
+    unlink(link);
+    free(link);
+    free(target);
 }
 
 /* ---- checkpoint ---------------------------------------------------------------------------------------------------------------------- */
@@ -277,8 +384,9 @@ static json_t *run_of(const wvgd_results *r)
 {
     static const char *const names[D] = {"up", "down"};
     static const double value[DRAWS * D] = {1, -1, 2, -2, 3, -3, 4, -4, 5, -5}, weight[DRAWS] = {0.1, 0.2, 0.4, 0.2, 0.1};
-    shown_draws draws = {DRAWS, D, names, value, weight};
-    json_t *asked = json_pack("{s:s, s:s, s:{s:s}, s:{}}", "version", "0", "command", "wvgd fit", "model", "name", "m", "options");
+    shown_draws draws = {DRAWS, D, names, value, weight, weight};
+    json_t *asked = json_pack("{s:s, s:s, s:s, s:{s:s, s:i}, s:{}}", "version", "0", "id", "0123456789abcdef", "command", "wvgd fit", "model", "name", "m", "dim", D,
+                              "options");
     json_t *run = run_json(asked, r, &draws);
     json_decref(asked);
     assert_non_null(run);
@@ -339,53 +447,33 @@ static void moments_and_quantiles_of_weighted_draws(void **state)
     json_decref(run);
 }
 
-static bool reliable(const wvgd_results *r, const char *word)
-{
-    json_t *run = run_of(r), *v = json_object_get(run, "verdict");
-    bool yes = json_is_true(json_object_get(v, "reliable"));
-    char *text = json_dumps(json_object_get(v, "reasons"), 0);
-    if (!strstr(text, word))
-        fail_msg("'%s' is not in %s", word, text);
-    free(text);
-    json_decref(run);
-    return yes;
-}
-
-static void verdicts(void **state)
+static void verdict_is_that_of_the_results(void **state)
 {
     (void)state;
+    static const char *const reason[] = {"first", "second"};
     wvgd_results r = example();
-    assert_true(reliable(&r, "no evidence against"));
-    r.stop = WVGD_MAX_ITER;
-    assert_false(reliable(&r, "max_iter"));
-    r = example();
-    r.evidence.se = 0.05;
-    assert_false(reliable(&r, "standard error 0.05"));
-    r.evidence.se = NAN;
-    assert_false(reliable(&r, "standard error"));
-    r = example();
-    r.pareto_k = 0.71;
-    assert_false(reliable(&r, "k-hat 0.71"));
-    r.pareto_k = NAN; /* too few draws to tell */
-    assert_true(reliable(&r, "no evidence against"));
-    r = example();
-    r.hit_once = 1;
-    assert_false(reliable(&r, "1 of 2 modes was found by one ascent"));
-    r = example();
-    r.starts = r.modes = 0;
-    assert_true(reliable(&r, "not searched"));
+    r.reasons = 2;
+    r.reason = reason;
+    for (int reliable = 0; reliable < 2; reliable++) {
+        r.reliable = reliable;
+        json_t *run = run_of(&r), *v = json_object_get(run, "verdict"), *reasons = json_object_get(v, "reasons");
+        assert_int_equal(json_is_true(json_object_get(v, "reliable")), reliable);
+        assert_int_equal(json_array_size(reasons), 2);
+        assert_string_equal(json_string_value(json_array_get(reasons, 1)), "second");
+        json_decref(run);
+    }
 }
 
-/* W = 2 modes by n = 20 starts: 2*19/16 - 2 = 0.375. */
 static void modes_that_may_be_missing(void **state)
 {
     (void)state;
     wvgd_results r = example();
+    r.expected_unseen = 0.375;
     json_t *run = run_of(&r), *m = json_object_get(run, "modes");
     assert_float_equal(json_number_value(json_object_get(m, "expected_unseen")), 0.375, 1e-12);
     assert_int_equal(json_integer_value(json_object_get(m, "starts")), 20);
     json_decref(run);
-    r.starts = 4;
+    r.expected_unseen = NAN;
     run = run_of(&r);
     assert_true(json_is_null(json_object_get(json_object_get(run, "modes"), "expected_unseen")));
     json_decref(run);
@@ -402,10 +490,11 @@ static void texts_that_are_not_utf8(void **state)
 static void broken_run_json(void **state)
 {
     (void)state;
-    static const char *const texts[] = {"", "{", "[1]", "{\"a\":1,\"a\":2}", "nonsense", "{\"a\":1e999}"};
+    static const char *const texts[] = {"", "{", "[1]", "{\"a\":1,\"a\":2}", "nonsense", "{\"a\":1e999}", "{}", "{\"version\": 1}"};
     failure f;
     json_t *run = NULL;
     assert_int_equal(read_run(dir, &run, &f), EX_NOINPUT);
+    assert_non_null(strstr(f.text, "is no run directory"));
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         put(RUN_FILE, texts[i]);
         assert_int_equal(read_run(dir, &run, &f), EX_DATAERR);
@@ -415,6 +504,28 @@ static void broken_run_json(void **state)
     put(CHECKPOINT_FILE, "x");
     assert_int_equal(read_run(dir, &run, &f), EX_NOINPUT);
     assert_non_null(strstr(f.text, "--resume"));
+}
+
+/* Each key that other commands rely on, missing or of another type. */
+static void incomplete_run_json(void **state)
+{
+    (void)state;
+    static const char *const paths[] = {"version", "model", "options", "stop", "evidence", "particles", "posterior", "diagnostics", "verdict"};
+    failure f;
+    wvgd_results r = example();
+    json_t *whole = run_of(&r), *back = NULL;
+    for (size_t i = 0; i < 2 * (sizeof paths / sizeof *paths); i++) {
+        json_t *run = json_copy(whole);
+        if (i % 2)
+            json_object_set_new(run, paths[i / 2], json_integer(3));
+        else
+            json_object_del(run, paths[i / 2]);
+        assert_int_equal(write_run(dir, run, &f), 0);
+        assert_int_equal(read_run(dir, &back, &f), EX_DATAERR);
+        assert_non_null(strstr(f.text, paths[i / 2]));
+        json_decref(run);
+    }
+    json_decref(whole);
 }
 
 int main(void)
@@ -428,14 +539,18 @@ int main(void)
         TEST(names_in_csv),
         TEST(when_a_directory_may_be_used),
         TEST(one_process_at_a_time),
+        TEST(old_run_stays_until_the_new_one_has_ended),
+        TEST(places_that_are_not_files),
+        TEST(files_that_belong_to_a_run),
         TEST(checkpoint_comes_back),
         TEST(damaged_checkpoints_are_refused),
         TEST(numbers_come_back_bit_for_bit),
         TEST(moments_and_quantiles_of_weighted_draws),
-        TEST(verdicts),
+        TEST(verdict_is_that_of_the_results),
         TEST(modes_that_may_be_missing),
         TEST(texts_that_are_not_utf8),
         TEST(broken_run_json),
+        TEST(incomplete_run_json),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

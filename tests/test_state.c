@@ -1,5 +1,5 @@
 /* test_state.c - save and restore: in every stage a new fit that restores goes on bit for bit, and a state that is damaged, cut short, or of
- * another fit is refused and leaves the fit as it was. */
+ * another fit is refused and leaves the fit as it was. With either solver. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,11 +13,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "fit.h"
 #include "support/targets.h"
 #include "support/test_random.h"
 #include "wvgd.h"
 
-static wvgd_model MODEL; /* a mixture of three Gaussians in two dimensions */
+static wvgd_model MODEL;   /* a mixture of three Gaussians in two dimensions */
+static wvgd_solver SOLVER; /* the one that is being tested */
 
 static int set_up(void **state) {
     (void)state;
@@ -33,6 +35,7 @@ static int tear_down(void **state) {
 static wvgd_options options_of(size_t N, wvgd_family family) {
     wvgd_options o;
     wvgd_options_init(&o);
+    o.solver = SOLVER;
     o.particles = N;
     o.family = family;
     o.max_iter = 40;
@@ -88,6 +91,13 @@ static void assert_same_results(const wvgd_fit *one, const wvgd_fit *two, wvgd_f
     assert_int_equal(b.starts, a.starts);
     assert_int_equal(b.modes, a.modes);
     assert_int_equal(b.hit_once, a.hit_once);
+    assert_int_equal(b.components, a.components);
+    same_bits("component_weight", a.component_weight, b.component_weight, a.components * d);
+    same_bits("component_mu", a.component_mu, b.component_mu, a.components * D * d);
+    same_bits("component_chol", a.component_chol, b.component_chol, a.components * D * D * d);
+    assert_int_equal(b.reliable, a.reliable);
+    assert_int_equal(b.reasons, a.reasons);
+    for (size_t i = 0; i < a.reasons; i++) assert_string_equal(a.reason[i], b.reason[i]);
     same_bits("z", a.z, b.z, N * D * d);
     same_bits("beta", a.beta, b.beta, N * d);
     same_bits("beta_se", a.beta_se, b.beta_se, N * d);
@@ -155,6 +165,7 @@ static void assert_same_draws(const wvgd_fit *one, const wvgd_fit *two) {
     same_bits("their log_p", pa, pb, rows * sizeof *pa);
     same_bits("their log_w", wa, wb, rows * sizeof *wa);
     same_bits("their cells", ca, cb, rows * sizeof *ca);
+    same_bits("their weights for moments", wvgd_draw_weights(one), wvgd_draw_weights(two), rows * sizeof *wa);
 }
 
 static void assert_same(const wvgd_fit *one, const wvgd_fit *two, wvgd_family family) {
@@ -251,13 +262,19 @@ static void goes_on_full(void **state) {
     wvgd_options o = options_of(2, WVGD_FULL);
     o.max_iter = 400; /* enough to come to rest */
     o.tol = 0.1;
-    every_stage(&o, NULL, (const char *const[]){"explore", "fit", "settle", "average", "close", "done", NULL});
+    if (SOLVER == WVGD_STAGED)
+        every_stage(&o, NULL, (const char *const[]){"explore", "fit", "try", "close", "bound", "done", NULL});
+    else
+        every_stage(&o, NULL, (const char *const[]){"explore", "fit", "settle", "average", "close", "done", NULL});
 }
 
 static void goes_on_diag(void **state) {
     (void)state;
     wvgd_options o = options_of(3, WVGD_DIAG);
-    every_stage(&o, NULL, (const char *const[]){"explore", "pilot", "fit", "close", "done", NULL});
+    if (SOLVER == WVGD_STAGED)
+        every_stage(&o, NULL, (const char *const[]){"explore", "fit", "try", "close", "bound", "done", NULL});
+    else
+        every_stage(&o, NULL, (const char *const[]){"explore", "pilot", "fit", "close", "done", NULL});
 }
 
 static void goes_on_in_other_ways(void **state) {
@@ -283,6 +300,58 @@ static void goes_on_in_other_ways(void **state) {
     o.max_iter = 30;
     o.cost = WVGD_L1;
     every_stage(&o, NULL, (const char *const[]){"explore", "fit", "close", "done", NULL});
+}
+
+/* ---- every batch ---------------------------------------------------------------------------------------------------------------------- */
+/* The state, without times. */
+static saved timeless(wvgd_fit *fit) {
+    fit->s.seconds = fit->s.model_seconds = 0;
+    for (size_t i = 0; i < fit->s.trace_rows; i++) fit->trace[i].seconds = 0;
+    return save(fit);
+}
+
+/* A fit that saves after every batch, of a model whose mixture grows: from each state a new fit takes the same step, to the same bits. Each state thus leads to the
+ * next, and all of them to the same end. */
+static void every_batch(const wvgd_model *model, const wvgd_options *o, const char *const *wanted) {
+    const char *seen[32];
+    size_t stages = 0, batches = 0;
+    wvgd_fit *whole = wvgd_new(model, o, NULL, NULL);
+    saved now = timeless(whole);
+    while (strcmp(stage_of(whole), "done")) {
+        const char *stage = stage_of(whole);
+        if (!has(seen, stages, stage)) seen[stages++] = stage;
+        wvgd_fit *fit = wvgd_new(model, o, NULL, NULL);
+        assert_int_equal(restore(fit, &now, NULL), WVGD_OK);
+        assert_int_equal(wvgd_step(fit, NULL), WVGD_OK);
+        assert_int_equal(wvgd_step(whole, NULL), WVGD_OK);
+        saved next = timeless(whole), other = timeless(fit);
+        batches++;
+        if (other.size != next.size || memcmp(other.bytes, next.bytes, next.size)) fail_msg("after batch %zu, of stage %s, states differ", batches, stage);
+        wvgd_free(fit);
+        free(other.bytes);
+        free(now.bytes);
+        now = next;
+    }
+    for (; *wanted; wanted++)
+        if (!has(seen, stages, *wanted)) fail_msg("the fit never came to stage %s", *wanted);
+    wvgd_free(whole);
+    free(now.bytes);
+}
+
+static void goes_on_from_every_batch(void **state) {
+    (void)state;
+    wvgd_model bent;
+    wvgd_options o = options_of(2, WVGD_FULL);
+    o.max_iter = 2000;
+    o.evidence_se = 0.02;
+    assert_int_equal(target_banana(&bent, 2, 1, 1), 0);
+    if (SOLVER == WVGD_STAGED)
+        every_batch(&bent, &o, (const char *const[]){"explore", "fit", "try", "crawl", "close", "bound", NULL});
+    o.max_iter = 30;
+    o.family = WVGD_DIAG;
+    if (SOLVER == WVGD_JOINT)
+        every_batch(&bent, &o, (const char *const[]){"explore", "pilot", "fit", "close", NULL});
+    wvgd_model_close(&bent);
 }
 
 /* Saving after ask gives the state after the last tell; so does saving twice; neither changes the fit. */
@@ -324,11 +393,9 @@ static void limits_may_change(void **state) {
     finish(long_one);
     o.max_iter = 35;
     wvgd_fit *short_one = wvgd_new(&MODEL, &o, NULL, NULL);
-    for (size_t iteration = 0; iteration < 30;) {
-        wvgd_progress p;
+    for (wvgd_progress p = {.stage = "explore"}; !strcmp(p.stage, "explore") || (SOLVER == WVGD_JOINT && p.iteration < 30);) {
         assert_int_equal(wvgd_step(short_one, NULL), WVGD_OK);
         wvgd_get_progress(short_one, &p);
-        iteration = p.iteration;
     }
     saved s = save(short_one);
     o.max_iter = 40;
@@ -396,7 +463,7 @@ static saved state_after(size_t N, size_t steps) {
 
 static void flipped_bytes_are_found(void **state) {
     (void)state;
-    enum { HEADER = 256, RANDOM = 300 };
+    enum { HEADER = 80, RANDOM = 200 };
     saved s = state_after(2, 60);
     victim v = make_victim(2, 30, &s);
     test_random random = test_random_seed(11);
@@ -574,9 +641,13 @@ static void save_wants_the_right_size(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(goes_on_full),           cmocka_unit_test(goes_on_diag),         cmocka_unit_test(goes_on_in_other_ways),
+        cmocka_unit_test(goes_on_from_every_batch),
         cmocka_unit_test(saving_changes_nothing), cmocka_unit_test(limits_may_change),    cmocka_unit_test(flipped_bytes_are_found),
         cmocka_unit_test(cut_states_are_found),   cmocka_unit_test(garbage_is_found),     cmocka_unit_test(states_of_other_fits_are_found),
         cmocka_unit_test(save_wants_the_right_size), cmocka_unit_test(forged_states_do_no_harm),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    int failed = 0;
+    for (SOLVER = WVGD_STAGED; SOLVER <= WVGD_JOINT; SOLVER++)
+        failed += cmocka_run_group_tests_name(SOLVER == WVGD_STAGED ? "staged" : "joint", tests, set_up, tear_down);
+    return failed;
 }

@@ -24,9 +24,10 @@ typedef struct {
     size_t iterations, evaluations;
 } outcome;
 
-static outcome fit_with(const wvgd_model *model) {
+static outcome fit_with(const wvgd_model *model, wvgd_solver solver) {
     wvgd_options o;
     wvgd_options_init(&o);
+    o.solver = solver;
     o.particles = N;
     o.max_iter = 40;
     wvgd_fit *fit = wvgd_new(model, &o, NULL, NULL);
@@ -58,21 +59,23 @@ static void same_bits_for_any_number_of_threads(void **state) {
     (void)state;
     wvgd_model inner;
     assert_int_equal(target_mixture_random(&inner, D, 3, 3.0, 4), 0);
-    outcome plain = fit_with(&inner), one;
-    static const unsigned threads[] = {1, 0, 2, 3, 8};
-    for (size_t k = 0; k < 5; k++) {
-        wvgd_model shared;
-        assert_int_equal(wvgd_model_threads(&shared, &inner, threads[k]), 0);
-        assert_int_equal(shared.dim, inner.dim);
-        assert_int_equal(shared.has_gradient, inner.has_gradient);
-        outcome out = fit_with(&shared);
-        if (k == 0) one = out; /* chunks may round otherwise than whole batches do, but never otherwise than chunks */
-        assert_memory_equal(&out, &one, sizeof out);
-        wvgd_model_close(&shared);
-        assert_null(shared.self);
+    for (wvgd_solver solver = WVGD_STAGED; solver <= WVGD_JOINT; solver++) {
+        outcome plain = fit_with(&inner, solver), one;
+        static const unsigned threads[] = {1, 0, 2, 3, 8};
+        for (size_t k = 0; k < 5; k++) {
+            wvgd_model shared;
+            assert_int_equal(wvgd_model_threads(&shared, &inner, threads[k]), 0);
+            assert_int_equal(shared.dim, inner.dim);
+            assert_int_equal(shared.has_gradient, inner.has_gradient);
+            outcome out = fit_with(&shared, solver);
+            if (k == 0) one = out; /* chunks may round otherwise than whole batches do, but never otherwise than chunks */
+            assert_memory_equal(&out, &one, sizeof out);
+            wvgd_model_close(&shared);
+            assert_null(shared.self);
+        }
+        outcome again = fit_with(&inner, solver); /* closing the wrapper has left the model alone */
+        assert_memory_equal(&again, &plain, sizeof again);
     }
-    outcome again = fit_with(&inner); /* closing the wrapper has left the model alone */
-    assert_memory_equal(&again, &plain, sizeof again);
     wvgd_model_close(&inner);
 }
 

@@ -1,0 +1,13 @@
+/* crawl.h - short Hamiltonian walks that look for parts of the posterior where the proposal has hardly any draws. */
+#ifndef WV_CRAWL_H
+#define WV_CRAWL_H
+#include "fit.h"
+
+/* Walks begin at stored draws chosen by their weights close_v. */
+void wv_crawl_begin(wvgd_fit *f);
+
+void wv_crawl_ask(wvgd_fit *f);
+
+/* Takes a step of every walk. True: all have ended; f->crawl_seen holds where they have been (f->s.crawl.seen points) and f->crawl_log_p the log densities there. */
+bool wv_crawl_tell(wvgd_fit *f);
+#endif

@@ -1,0 +1,552 @@
+/* mix.c - natural gradient of a mixture's ELBO with soft cells: component k is fitted to log p~ + log r_k, r_k = w_k q_k / m its responsibility, by the regression of
+ * update.c, on points pooled over the last batches with deterministic-mixture weights. A component alone has r = 1, and the same loop fits one mode. (Method, section 6.) */
+#include "mix.h"
+#include "dense.h"
+#include "pool.h"
+#include "update.h"
+#include "weight.h"
+#include <cblas.h>
+#include <lapacke.h>
+#include <math.h>
+#include <string.h>
+
+enum { WINDOW = 8, ALONE = 120, TOGETHER = 12 }; /* batches kept for one component; iterations at most */
+
+wv_gauss wv_mix_component(const wvgd_fit *f, size_t k)
+{
+    return (wv_gauss){wv_family_get(WVGD_FULL), f->D, 0, f->mix.mu + k * f->D, f->mix.root + k * f->D * f->D, 0};
+}
+
+/* ---- draws ------------------------------------------------------------------------------------------------------------------------ */
+/* n standard normals in antithetic orthogonal blocks: 2 D of them span every direction twice. */
+static void orthogonal(wvgd_fit *f, const wv_stream *stream, size_t n, double *x)
+{
+    size_t D = f->D, made = 0;
+    double *Q = f->square[0], *R = f->square[1], *tau = f->vector[0];
+    lapack_int d = (lapack_int)D;
+    for (uint64_t block = 0; made < n; block++) {
+        wv_rng_normal(stream, 2 * block, D * D, Q);
+        wv_rng_normal(stream, 2 * block + 1, D * D, R);
+        bool apart = D > 1 && LAPACKE_dgeqrf_work(LAPACK_COL_MAJOR, d, d, Q, d, tau, f->syev, (lapack_int)wv_dense_eigh_work(D)) == 0 &&
+                     LAPACKE_dorgqr_work(LAPACK_COL_MAJOR, d, d, d, Q, d, tau, f->syev, (lapack_int)wv_dense_eigh_work(D)) == 0;
+        for (size_t i = 0; i < D && made < n; i++) {
+            if (apart) /* a direction of the block, as long as an independent normal vector */
+                cblas_dscal(d, cblas_dnrm2(d, R + i * D, 1), Q + i * D, 1);
+            for (int sign = 1; sign >= -1 && made < n; sign -= 2, made++)
+                for (size_t k = 0; k < D; k++)
+                    x[made * D + k] = sign * Q[i * D + k];
+        }
+    }
+}
+
+void wv_mix_ask(wvgd_fit *f)
+{
+    size_t K = f->s.mix.K, D = f->D, draws = K == 1 ? 2 * D : D / 2, least = K == 1 ? 20 : 10;
+    draws = draws > least ? draws + draws % 2 : least;
+    f->b.n = K * draws;
+    f->proposals = K;
+    for (size_t k = 0; k < K; k++) {
+        double *x = f->b.x + k * draws * D;
+        wv_stream stream = {f->opt.seed, WV_RNG_FIT, f->s.batch, k};
+        wv_gauss q = wv_mix_component(f, k);
+        f->proposal[k].q = q;
+        f->share[k] = draws;
+        orthogonal(f, &stream, draws, x);
+        q.family->colour(D, 0, q.root, draws, x, f->work);
+        for (size_t i = 0; i < draws; i++)
+            cblas_daxpy((int)D, 1.0, q.mu, 1, x + i * D, 1);
+    }
+}
+
+/* ---- what the pool says ------------------------------------------------------------------------------------------------------------ */
+/* Densities of all components (f->mix_q[k][n_pool]) and of the mixture (f->mix_log) at the pooled points; ELBO, sd and ESS of the mixture. False: no point has density. */
+static bool assess(wvgd_fit *f, double *elbo, double *sd, double *ess)
+{
+    size_t n = wv_pool_size(f), K = f->s.mix.K, room = wv_pool_points(f);
+    for (size_t i = 0; i < n; i++)
+        f->mix_log[i] = -INFINITY;
+    for (size_t k = 0; k < K; k++) {
+        wv_gauss q = wv_mix_component(f, k);
+        wv_component_log_density(&q, n, f->pool.x, f->mix_q + k * room, f->y, f->work);
+        wv_weight_add_log(n, f->mix_log, log(f->mix.w[k]), f->mix_q + k * room);
+    }
+    for (size_t i = 0; i < n; i++)
+        f->psi[i] = f->pool.log_p[i] > -INFINITY ? f->mix_log[i] - f->pool.log_sum[i] : -INFINITY;
+    if (!wv_weight_normalise(n, f->psi, f->mix_u))
+        return false;
+    double mean = 0, squares = 0;
+    for (size_t i = 0; i < n; i++)
+        if (f->mix_u[i] > 0)
+            mean += f->mix_u[i] * (f->pool.log_p[i] - f->mix_log[i]);
+    for (size_t i = 0; i < n; i++)
+        if (f->mix_u[i] > 0)
+            squares += f->mix_u[i] * (f->pool.log_p[i] - f->mix_log[i] - mean) * (f->pool.log_p[i] - f->mix_log[i] - mean);
+    *elbo = mean;
+    *sd = sqrt(squares);
+    *ess = wv_weight_ess(n, f->mix_u);
+    return isfinite(mean);
+}
+
+/* grad log m at every pooled point that has density. */
+static void mixture_gradient(wvgd_fit *f)
+{
+    size_t n = wv_pool_size(f), D = f->D, room = wv_pool_points(f);
+    memset(f->mix_grad, 0, n * D * sizeof(double));
+    for (size_t k = 0; k < f->s.mix.K; k++) {
+        wv_gauss q = wv_mix_component(f, k);
+        wv_component_whiten(&q, n, f->pool.x, f->y, f->work);
+        q.family->push(D, 0, q.root, n, f->y, f->work);
+        for (size_t i = 0; i < n; i++) {
+            double r = f->mix.w[k] * exp(f->mix_q[k * room + i] - f->mix_log[i]);
+            if (r > 0 && isfinite(r))
+                cblas_daxpy((int)D, -r, f->y + i * D, 1, f->mix_grad + i * D, 1);
+        }
+    }
+}
+
+/* Points that stand for component k: weights into f->gu, points, gradients and log p~ into f->gx, f->gg, f->glp. Returns how many. */
+static size_t gather(wvgd_fit *f, size_t k, double least)
+{
+    size_t n = wv_pool_size(f), D = f->D, kept = 0;
+    const double *log_q = f->mix_q + k * wv_pool_points(f);
+    for (size_t i = 0; i < n; i++)
+        f->psi[i] = f->pool.log_p[i] > -INFINITY ? log_q[i] - f->pool.log_sum[i] : -INFINITY;
+    if (!wv_weight_normalise(n, f->psi, f->glu))
+        return 0;
+    for (size_t i = 0; i < n; i++)
+        if (f->glu[i] > least) {
+            memcpy(f->gx + kept * D, f->pool.x + i * D, D * sizeof(double));
+            memcpy(f->gg + kept * D, f->pool.grad + i * D, D * sizeof(double));
+            f->glp[kept] = f->pool.log_p[i];
+            f->gr[kept] = f->pool.log_p[i] - f->mix_log[i];
+            f->order[kept] = (uint32_t)i;
+            f->gu[kept++] = f->glu[i];
+        }
+    double total = cblas_dasum((int)kept, f->gu, 1);
+    cblas_dscal((int)kept, 1 / total, f->gu, 1);
+    return kept;
+}
+
+/* Adds to the gradients of the gathered points what soft cells take: grad log r_k = grad log q_k - grad log m. */
+static void soften(wvgd_fit *f, size_t k, size_t n)
+{
+    size_t D = f->D;
+    wv_gauss q = wv_mix_component(f, k);
+    wv_component_whiten(&q, n, f->gx, f->y, f->work);
+    q.family->push(D, 0, q.root, n, f->y, f->work);
+    for (size_t i = 0; i < n; i++)
+        for (size_t d = 0; d < D; d++)
+            f->gg[i * D + d] -= f->y[i * D + d] + f->mix_grad[f->order[i] * D + d];
+}
+
+/* ---- one step -------------------------------------------------------------------------------------------------------------------- */
+static void keep_best(wvgd_fit *f)
+{
+    memcpy(f->mix_best.mu, f->mix.mu, f->mix_size * sizeof(double));
+}
+
+static void go_back(wvgd_fit *f)
+{
+    memcpy(f->mix.mu, f->mix_best.mu, f->mix_size * sizeof(double));
+}
+
+static void shrink(wvgd_fit *f, size_t k, double by)
+{
+    cblas_dscal((int)(f->D * f->D), by, f->mix.root + k * f->D * f->D, 1);
+}
+
+/* Natural gradient step of every component and of the weights; returns the nats of a full step. */
+static double step(wvgd_fit *f)
+{
+    size_t K = f->s.mix.K, D = f->D;
+    double total = 0, top = -INFINITY, bottom = INFINITY, *E = f->mix_e;
+    if (K > 1)
+        mixture_gradient(f);
+    for (size_t k = 0; k < K; k++) {
+        size_t n = gather(f, k, 1e-12);
+        double ess = n ? wv_weight_ess(n, f->gu) : 0, *root = f->mix_root + k * D * D, *mu = f->mix_mu + k * D;
+        memcpy(mu, f->mix.mu + k * D, D * sizeof *mu);
+        memcpy(root, f->mix.root + k * D * D, D * D * sizeof *root);
+        E[k] = NAN;
+        wv_update_result r = {false, 0};
+        if (ess >= 4) {
+            E[k] = cblas_ddot((int)n, f->gu, 1, f->gr, 1);
+            if (K > 1)
+                soften(f, k, n);
+            wv_update c = {.estimator = WVGD_NATURAL, .family = wv_family_get(WVGD_FULL), .mu = mu, .root = root, .n = n, .x = f->gx, .log_p = f->glp,
+                           .grad = f->gg, .u = f->gu, .ess = ess, .rho = f->s.mix.rho};
+            r = wv_update_component(f, &c);
+        }
+        if (!r.ok)
+            cblas_dscal((int)(D * D), 0.8, root, 1);
+        total += f->mix.w[k] * (r.ok ? r.kl : INFINITY);
+        if (isfinite(E[k])) {
+            top = fmax(top, E[k]);
+            bottom = fmin(bottom, E[k]);
+        }
+    }
+    memcpy(f->mix.mu, f->mix_mu, K * D * sizeof(double));
+    memcpy(f->mix.root, f->mix_root, K * D * D * sizeof(double));
+    if (K > 1 && top > -INFINITY) {
+        double sum = 0;
+        for (size_t k = 0; k < K; k++)
+            sum += f->mix.w[k] *= exp(0.5 * ((isfinite(E[k]) ? E[k] : bottom) - top));
+        double floored = 0;
+        for (size_t k = 0; k < K; k++)
+            floored += f->mix.w[k] = fmax(f->mix.w[k] / sum, 0.02 / (double)K);
+        for (size_t k = 0; k < K; k++)
+            f->mix.w[k] /= floored;
+    }
+    return total;
+}
+
+/* Judges the current state on the pool, goes back if it has become worse, and steps. True: the fit has ended. */
+static bool iterate(wvgd_fit *f, bool judged)
+{
+    wv_mixing *m = &f->s.mix;
+    double elbo, sd, ess, D = (double)f->D;
+    bool back = false;
+    if (!assess(f, &elbo, &sd, &ess)) {
+        if (m->best > -INFINITY)
+            go_back(f);
+        for (size_t k = 0; k < m->K; k++)
+            shrink(f, k, 0.5);
+        return ++m->stalls > 10;
+    }
+    double noise = sd / sqrt(fmax(ess, 1));
+    f->s.pelbo = elbo;
+    f->s.pelbo_se = noise;
+    f->s.ess = ess;
+    if (judged) {
+        back = elbo < m->best - fmax(1, 3 * noise);
+        m->stalls = elbo > m->best + 0.02 + 0.1 * noise ? 0 : m->stalls + 1;
+        if (back) {
+            go_back(f);
+            m->rho = fmax(0.2, m->rho / 2);
+            if (!assess(f, &elbo, &sd, &ess))
+                return true;
+            m->best = fmin(m->best, elbo);
+            m->best_sd = sd;
+        } else if (elbo > m->best) {
+            keep_best(f);
+            m->best = elbo;
+            m->best_sd = sd;
+        }
+        if (m->stalls >= (m->K == 1 ? 6 : 4)) {
+            wv_mix_end(f);
+            return true;
+        }
+    }
+    double kl = step(f) ;
+    m->small = kl < 0.01 * (5 + 0.2 * D) ? m->small + 1 : 0;
+    m->elbo = elbo;
+    m->sd = sd;
+    if (m->small >= 2)
+        return true;
+    if (!back)
+        m->rho = fmin(1, 1.4 * m->rho);
+    return false;
+}
+
+void wv_mix_begin(wvgd_fit *f, bool first)
+{
+    size_t K = f->s.mix.K;
+    f->s.mix = (wv_mixing){.K = K, .rho = 1, .best = -INFINITY};
+    keep_best(f);
+    if (first)
+        iterate(f, false);
+}
+
+bool wv_mix_tell(wvgd_fit *f)
+{
+    wv_mixing *m = &f->s.mix;
+    size_t finite = 0;
+    for (size_t i = 0; i < f->b.n; i++)
+        finite += f->b.log_p[i] > -INFINITY;
+    wv_pool_take(f);
+    m->iteration++;
+    f->s.iteration++;
+    if (m->K == 1) {
+        wv_pool_forget(f, WINDOW);
+        if (2 * finite < f->b.n) { /* mostly without density: contract */
+            shrink(f, 0, 0.5);
+            if (++m->stalls <= 10)
+                return false;
+            wv_mix_end(f);
+            return true;
+        }
+    }
+    if (iterate(f, true))
+        return true;
+    if (m->iteration < (m->K == 1 ? ALONE : TOGETHER))
+        return false;
+    wv_mix_end(f);
+    return true;
+}
+
+void wv_mix_end(wvgd_fit *f)
+{
+    wv_mixing *m = &f->s.mix;
+    if (m->best > -INFINITY) {
+        go_back(f);
+        m->elbo = m->best;
+        m->sd = m->best_sd;
+    }
+}
+
+void wv_mix_log_density(wvgd_fit *f, size_t n, const double *x, double *log_m)
+{
+    double *log_q = f->block, *y = log_q + WV_BLOCK;
+    for (size_t first = 0; first < n; first += WV_BLOCK) {
+        size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
+        for (size_t i = first; i < first + here; i++)
+            log_m[i] = -INFINITY;
+        for (size_t k = 0; k < f->s.mix.K; k++) {
+            wv_gauss q = wv_mix_component(f, k);
+            wv_component_log_density(&q, here, x + first * f->D, log_q, y, f->work);
+            wv_weight_add_log(here, log_m + first, log(f->mix.w[k]), log_q);
+        }
+    }
+}
+
+/* ---- growth ---------------------------------------------------------------------------------------------------------------------- */
+static void copy_component(wvgd_fit *f, size_t to, size_t from)
+{
+    memcpy(f->mix.mu + to * f->D, f->mix.mu + from * f->D, f->D * sizeof(double));
+    memcpy(f->mix.root + to * f->D * f->D, f->mix.root + from * f->D * f->D, f->D * f->D * sizeof(double));
+}
+
+static void normalise_weights(wvgd_fit *f)
+{
+    double sum = cblas_dasum((int)f->s.mix.K, f->mix.w, 1);
+    cblas_dscal((int)f->s.mix.K, 1 / sum, f->mix.w, 1);
+}
+
+void wv_mix_drop(wvgd_fit *f)
+{
+    size_t K = f->s.mix.K, kept = 0;
+    for (size_t k = 0; k < K; k++)
+        if (f->mix.w[k] > 0.03 / (double)K) {
+            f->mix.w[kept] = f->mix.w[k];
+            if (kept != k)
+                copy_component(f, kept, k);
+            kept++;
+        }
+    f->s.mix.K = kept;
+    normalise_weights(f);
+}
+
+/* Contraction T = T3(v, ., .) of the mean third derivative of log p~ in whitened coordinates, from E[r y y'] by Stein's identity, symmetrised; returns its Frobenius norm and
+ * replaces v by the unit vector along T3(T, .): one step of a power iteration. */
+static double contract(size_t D, size_t n, const double *u, const double *y, const double *r, double *v, double *T, double *T2, double *uy, double *next)
+{
+    int d = (int)D, m = (int)n;
+    double trace = 0, sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        double a = u[i] * cblas_ddot(d, r + i * D, 1, v, 1);
+        sum += a;
+        for (size_t k = 0; k < D; k++)
+            uy[i * D + k] = a * y[i * D + k];
+    }
+    cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, d, d, m, 1.0, uy, d, y, d, 0.0, T, d);
+    for (size_t i = 0; i < D; i++)
+        T[i * D + i] -= sum;
+    for (size_t i = 0; i < n; i++) {
+        double b = u[i] * cblas_ddot(d, y + i * D, 1, v, 1);
+        for (size_t k = 0; k < D; k++)
+            uy[i * D + k] = b * r[i * D + k];
+    }
+    cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, d, d, m, 1.0, uy, d, y, d, 0.0, T2, d);
+    double norm = 0;
+    for (size_t i = 0; i < D; i++)
+        for (size_t k = 0; k <= i; k++) {
+            double t = (T[i * D + k] + T2[i * D + k] + T2[k * D + i]) / 3;
+            T[i * D + k] = T[k * D + i] = t;
+            norm += (i == k ? 1 : 2) * t * t;
+        }
+    for (size_t i = 0; i < D; i++)
+        trace += T[i * D + i];
+    memset(next, 0, D * sizeof *next);
+    for (size_t i = 0; i < n; i++) {
+        const double *yi = y + i * D, *ri = r + i * D;
+        double *yT = uy; /* [D] */
+        cblas_dsymv(CblasRowMajor, CblasLower, d, 1.0, T, d, yi, 1, 0.0, yT, 1);
+        cblas_daxpy(d, u[i] * (cblas_ddot(d, yT, 1, yi, 1) - trace), ri, 1, next, 1);
+        cblas_daxpy(d, 2 * u[i] * cblas_ddot(d, ri, 1, yT, 1), yi, 1, next, 1);
+    }
+    double length = cblas_dnrm2(d, next, 1);
+    for (size_t i = 0; i < D && length > 0; i++)
+        v[i] = next[i] / length;
+    return sqrt(norm);
+}
+
+/* Unit direction, in the whitened coordinates of component k, in which the curvature of log p~ changes fastest. */
+static void fastest(wvgd_fit *f, size_t k, size_t n, double *best)
+{
+    size_t D = f->D;
+    double *y = f->y, *r = f->gy, *v = f->vector[1], *mean = f->vector[2], largest = -1;
+    wv_gauss q = wv_mix_component(f, k);
+    wv_component_whiten(&q, n, f->gx, y, f->work);
+    memcpy(r, f->gg, n * D * sizeof *r);
+    q.family->pull(D, 0, q.root, n, r, f->work);
+    cblas_daxpy((int)(n * D), 1.0, y, 1, r, 1); /* what the component leaves of the gradient, */
+    /* with outliers pulled in to the length that 98 % of the weight stays below */
+    for (size_t i = 0; i < n; i++)
+        f->gr[i] = cblas_dnrm2((int)D, r + i * D, 1);
+    double low = 0, high = 0;
+    for (size_t i = 0; i < n; i++)
+        high = fmax(high, f->gr[i]);
+    for (int round = 0; round < 40; round++) {
+        double middle = (low + high) / 2, below = 0;
+        for (size_t i = 0; i < n; i++)
+            below += f->gr[i] <= middle ? f->gu[i] : 0;
+        *(below < 0.98 ? &low : &high) = middle;
+    }
+    memset(mean, 0, D * sizeof *mean);
+    for (size_t i = 0; i < n; i++) {
+        if (f->gr[i] > high)
+            cblas_dscal((int)D, high / f->gr[i], r + i * D, 1);
+        cblas_daxpy((int)D, f->gu[i], r + i * D, 1, mean, 1);
+    }
+    for (size_t i = 0; i < n; i++)
+        cblas_daxpy((int)D, -1.0, mean, 1, r + i * D, 1);
+    for (uint64_t start = 0; start < 3; start++) {
+        wv_stream stream = {f->opt.seed, WV_RNG_RESTART, f->s.batch, k};
+        wv_rng_normal(&stream, start, D, v);
+        cblas_dscal((int)D, 1 / cblas_dnrm2((int)D, v, 1), v, 1);
+        double norm = 0;
+        for (int round = 0; round < 15; round++)
+            norm = contract(D, n, f->gu, y, r, v, f->square[0], f->square[1], f->uy, f->vector[3]);
+        if (norm > largest) {
+            largest = norm;
+            memcpy(best, v, D * sizeof *v);
+        }
+    }
+}
+
+/* Component k becomes three along direction v: itself, narrower, and a copy to either side. */
+static void split(wvgd_fit *f, size_t k, double *v)
+{
+    enum { AWAY = 2 };
+    size_t D = f->D, K = f->s.mix.K;
+    double aside = exp(-0.5), share = 1 / (1 + 2 * aside), *C = f->square[0];
+    wv_gauss q = wv_mix_component(f, k);
+    memcpy(f->vector[4], v, D * sizeof *v);
+    q.family->colour(D, 0, q.root, 1, f->vector[4], f->work);
+    for (size_t i = 0; i < D; i++)
+        for (size_t c = 0; c < D; c++)
+            C[i * D + c] = (i == c) - 0.64 * v[i] * v[c];
+    if (!q.family->absorb(D, 0, f->mix.root + k * D * D, C, f->work))
+        return;
+    for (size_t s = 0; s < AWAY; s++) {
+        copy_component(f, K + s, k);
+        cblas_daxpy((int)D, s ? 1.0 : -1.0, f->vector[4], 1, f->mix.mu + (K + s) * D, 1);
+        f->mix.w[K + s] = f->mix.w[k] * aside * share;
+    }
+    f->mix.w[k] *= share;
+    f->s.mix.K += AWAY;
+}
+
+void wv_mix_split(wvgd_fit *f)
+{
+    size_t K = f->s.mix.K, room = wv_pool_components(f), most = 2;
+    double elbo, sd, ess, *gap = f->mix_e, *direction = f->vector[5];
+    if (!assess(f, &elbo, &sd, &ess))
+        return;
+    for (size_t k = 0; k < K; k++) {
+        size_t n = gather(f, k, 1e-12);
+        gap[k] = 0;
+        for (size_t i = 0; i < n && wv_weight_ess(n, f->gu) >= 4; i++)
+            gap[k] += f->mix.w[k] * f->gu[i] * fmin((f->gr[i] - elbo) * (f->gr[i] - elbo), 25);
+    }
+    for (; most && f->s.mix.K + 2 <= room; most--) {
+        size_t worst = 0;
+        for (size_t k = 1; k < K; k++)
+            worst = gap[k] > gap[worst] ? k : worst;
+        if (!(gap[worst] > 0))
+            return;
+        gap[worst] = 0;
+        size_t n = gather(f, worst, 1e-8);
+        fastest(f, worst, n, direction);
+        split(f, worst, direction);
+    }
+}
+
+void wv_mix_add(wvgd_fit *f, size_t n, const double *x, double *log_w)
+{
+    size_t D = f->D, K = f->s.mix.K, room = wv_pool_components(f), wanted = (size_t)ceil(0.34 * (double)K), added = 0;
+    double near = (double)D + 2 * sqrt(2 * (double)D);
+    for (wanted = wanted > 2 ? wanted : 2; added < wanted && K + added < room; added++) {
+        size_t i = 0, parent = 0;
+        for (size_t k = 1; k < n; k++)
+            i = log_w[k] > log_w[i] ? k : i;
+        if (!(log_w[i] > 0.7))
+            break;
+        double best = -INFINITY, log_q;
+        for (size_t k = 0; k < K; k++) {
+            wv_gauss q = wv_mix_component(f, k);
+            wv_component_log_density(&q, 1, x + i * D, &log_q, f->y, f->work);
+            if (log_q + log(f->mix.w[k]) > best) {
+                best = log_q + log(f->mix.w[k]);
+                parent = k;
+            }
+        }
+        copy_component(f, K + added, parent);
+        memcpy(f->mix.mu + (K + added) * D, x + i * D, D * sizeof(double));
+        wv_gauss q = wv_mix_component(f, K + added);
+        wv_component_whiten(&q, n, x, f->y, f->work);
+        for (size_t k = 0; k < n; k++)
+            if (cblas_ddot((int)D, f->y + k * D, 1, f->y + k * D, 1) < near)
+                log_w[k] = -INFINITY;
+    }
+    for (size_t k = 0; k < K + added && added; k++)
+        f->mix.w[k] = k < K ? 0.8 * f->mix.w[k] : 0.2 / (double)added;
+    f->s.mix.K = K + added;
+}
+
+/* ---- refinement -------------------------------------------------------------------------------------------------------------------- */
+void wv_mix_refine(wvgd_fit *f, const double *v)
+{
+    size_t n = wv_pool_size(f), D = f->D, K = f->s.mix.K, room = wv_pool_points(f);
+    double elbo, sd, ess, *mean = f->vector[0], *C = f->square[0];
+    if (!assess(f, &elbo, &sd, &ess))
+        return;
+    for (size_t k = 0; k < K; k++) {
+        double sum = 0, d = (double)D, *mu = f->mix.mu + k * D, *root = f->mix.root + k * D * D;
+        for (size_t i = 0; i < n; i++) {
+            double r = v[i] > 0 ? v[i] * f->mix.w[k] * exp(f->mix_q[k * room + i] - f->mix_log[i]) : 0;
+            sum += f->gu[i] = isfinite(r) ? r : 0;
+        }
+        f->mix_e[k] = 0.2 * f->mix.w[k];
+        if (sum < 1e-8)
+            continue;
+        cblas_dscal((int)n, 1 / sum, f->gu, 1);
+        double size = wv_weight_ess(n, f->gu), keep = size / (size + 2 * d);
+        cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->pool.x, (int)D, f->gu, 1, 0.0, mean, 1);
+        for (size_t i = 0; i < D; i++)
+            mean[i] = mu[i] + keep * (mean[i] - mu[i]);
+        wv_component_follow(wv_family_get(WVGD_FULL), D, root, mean, n, f->pool.x, f->gu, size / (size + 1 + d * d), f->y, f->uy, C, f->work);
+        memcpy(mu, mean, D * sizeof *mu);
+        f->mix_e[k] = size < 10 ? 0.5 * (f->mix.w[k] + sum) : 0.2 * f->mix.w[k] + 0.8 * sum;
+    }
+    memcpy(f->mix.w, f->mix_e, K * sizeof(double));
+    normalise_weights(f);
+}
+
+bool wv_mix_moments(wvgd_fit *f, double *mean, double *root)
+{
+    size_t D = f->D;
+    memset(mean, 0, D * sizeof *mean);
+    memset(root, 0, D * D * sizeof *root);
+    for (size_t k = 0; k < f->s.mix.K; k++)
+        cblas_daxpy((int)D, f->mix.w[k], f->mix.mu + k * D, 1, mean, 1);
+    for (size_t k = 0; k < f->s.mix.K; k++) {
+        wv_gauss q = wv_mix_component(f, k);
+        wv_component_cov(&q, f->square[0], f->work);
+        cblas_daxpy((int)(D * D), f->mix.w[k], f->square[0], 1, root, 1);
+        for (size_t i = 0; i < D; i++)
+            f->vector[0][i] = q.mu[i] - mean[i];
+        cblas_dger(CblasRowMajor, (int)D, (int)D, f->mix.w[k], f->vector[0], 1, f->vector[0], 1, root, (int)D);
+    }
+    return wv_dense_chol(D, root, f->square[0]);
+}

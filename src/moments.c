@@ -1,0 +1,187 @@
+/* moments.c - Stein calibration: for the posterior with covariance C, y_i = (x_i - m_i) / sd_i and g_i = (C grad log p~)_i / sd_i, E[g_i] = 0 and E[y_i g_i] = -1; for a Gaussian, g = -y.
+ * The weights of the draws are tilted (by least squares) until both hold in the sample: a control variate from gradients that have been paid for, which removes all noise from the
+ * means and variances of a Gaussian (method, section 5).
+ * With statistics h = (g, y g + 1), scaled, mean h_bar and covariance S under the weights v: calibrated weights v (1 - (h - h_bar) . S^-1 h_bar). */
+#include "moments.h"
+#include "close.h"
+#include "dense.h"
+#include "weight.h"
+#include <cblas.h>
+#include <lapacke.h>
+#include <math.h>
+#include <string.h>
+
+#define ROW CblasRowMajor
+
+size_t wv_moments_work(size_t D)
+{
+    size_t p = 2 * D;
+    return 3 * p + p * p + p * D + WV_BLOCK * (p + D) + 2 * D + D * D;
+}
+
+typedef struct {
+    size_t p;
+    double *mean, *scale, *c; /* [p] */
+    double *S, *B;            /* [p][p], [p][D] */
+    double *H, *X;            /* [WV_BLOCK][p] statistics, [WV_BLOCK][D] centred points of a block */
+    double *plain;            /* [2][D] moments before calibration */
+    wv_gauss g;               /* coordinates */
+} stein;
+
+static stein names(wvgd_fit *f)
+{
+    size_t D = f->D, p = 2 * D;
+    double *at = f->stein;
+    stein s = {.p = p, .mean = at, .scale = at + p, .c = at + 2 * p, .S = at + 3 * p};
+    s.B = s.S + p * p;
+    s.H = s.B + p * D;
+    s.X = s.H + WV_BLOCK * p;
+    s.plain = s.X + WV_BLOCK * D;
+    s.g = (wv_gauss){wv_family_get(WVGD_FULL), D, 0, s.plain, s.plain + 2 * D, 0};
+    return s;
+}
+
+/* Statistics of the stored draws first .. first + n into s->H, scaled and centred; zero where a draw has no weight. */
+static void rows(wvgd_fit *f, const stein *s, size_t first, size_t n)
+{
+    size_t D = f->D;
+    memcpy(f->gy, f->close.grad + first * D, n * D * sizeof(double));
+    s->g.family->pull(D, 0, s->g.root, n, f->gy, f->work);
+    s->g.family->colour(D, 0, s->g.root, n, f->gy, f->work);
+    for (size_t i = 0; i < n; i++) {
+        bool some = f->close_v[first + i] > 0;
+        double *h = s->H + i * s->p;
+        for (size_t k = 0; k < D; k++) {
+            double sd = sqrt(s->plain[D + k]), y = (f->close.x[(first + i) * D + k] - s->plain[k]) / sd, g = f->gy[i * D + k] / sd;
+            h[k] = some ? g / s->scale[k] - s->mean[k] : 0;
+            h[D + k] = some ? (y * g + 1) / s->scale[D + k] - s->mean[D + k] : 0;
+        }
+    }
+}
+
+/* Means and scales of the statistics, then their covariance, factorised, and the tilt c. */
+static bool solve(wvgd_fit *f, stein *s)
+{
+    size_t p = s->p, n = f->close.n;
+    lapack_int m = (lapack_int)p;
+    double *mean = f->stein + 2 * p, *square = s->S; /* sums, before they are used for anything else */
+    memset(s->mean, 0, p * sizeof(double));
+    for (size_t k = 0; k < p; k++)
+        s->scale[k] = 1;
+    memset(mean, 0, p * sizeof(double));
+    memset(square, 0, p * sizeof(double));
+    for (size_t first = 0; first < n; first += WV_BLOCK) {
+        size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
+        rows(f, s, first, here);
+        for (size_t i = 0; i < here; i++)
+            for (size_t k = 0; k < p; k++) {
+                double h = s->H[i * p + k], v = f->close_v[first + i];
+                mean[k] += v * h;
+                square[k] += v * h * h;
+            }
+    }
+    for (size_t k = 0; k < p; k++) {
+        s->scale[k] = sqrt(square[k]) + 1e-300;
+        s->mean[k] = s->c[k] = mean[k] / s->scale[k];
+        if (!isfinite(s->scale[k]) || !isfinite(s->mean[k]))
+            return false;
+    }
+    memset(s->S, 0, p * p * sizeof(double));
+    for (size_t first = 0; first < n; first += WV_BLOCK) {
+        size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
+        rows(f, s, first, here);
+        for (size_t i = 0; i < here; i++)
+            cblas_dscal((int)p, sqrt(f->close_v[first + i]), s->H + i * p, 1);
+        cblas_dsyrk(ROW, CblasLower, CblasTrans, (int)p, (int)here, 1.0, s->H, (int)p, 1.0, s->S, (int)p);
+    }
+    for (size_t k = 0; k < p; k++)
+        s->S[k * p + k] += 1e-6;
+    return LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', m, s->S, m) == 0 && LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', m, 1, s->S, m, s->c, m) == 0;
+}
+
+static void tilt(wvgd_fit *f, const stein *s)
+{
+    for (size_t first = 0; first < f->close.n; first += WV_BLOCK) {
+        size_t here = f->close.n - first < WV_BLOCK ? f->close.n - first : WV_BLOCK;
+        rows(f, s, first, here);
+        for (size_t i = 0; i < here; i++)
+            f->close_cal[first + i] = f->close_v[first + i] * (1 - cblas_ddot((int)s->p, s->H + i * s->p, 1, s->c, 1));
+    }
+}
+
+/* Standard errors of the means: of what the statistics do not explain of each coordinate. */
+static void errors(wvgd_fit *f, const stein *s)
+{
+    size_t D = f->D, p = s->p;
+    memset(s->B, 0, p * D * sizeof(double));
+    memset(f->mcse, 0, D * sizeof(double));
+    for (int pass = 0; pass < 2; pass++) { /* B = S^-1 Cov(h, x); residuals */
+        for (size_t first = 0; first < f->close.n; first += WV_BLOCK) {
+            size_t here = f->close.n - first < WV_BLOCK ? f->close.n - first : WV_BLOCK;
+            rows(f, s, first, here);
+            for (size_t i = 0; i < here; i++)
+                for (size_t k = 0; k < D; k++)
+                    s->X[i * D + k] = f->close_v[first + i] * (f->close.x[(first + i) * D + k] - f->mean[k]);
+            if (pass == 0) { /* B is kept transposed, [D][p]: what LAPACK takes for p x D */
+                cblas_dgemm(ROW, CblasTrans, CblasNoTrans, (int)D, (int)p, (int)here, 1.0, s->X, (int)D, s->H, (int)p, 1.0, s->B, (int)p);
+                continue;
+            }
+            for (size_t i = 0; i < here; i++)
+                cblas_dscal((int)p, f->close_v[first + i], s->H + i * p, 1);
+            cblas_dgemm(ROW, CblasNoTrans, CblasTrans, (int)here, (int)D, (int)p, -1.0, s->H, (int)p, s->B, (int)p, 1.0, s->X, (int)D);
+            for (size_t i = 0; i < here; i++)
+                for (size_t k = 0; k < D; k++)
+                    f->mcse[k] += s->X[i * D + k] * s->X[i * D + k];
+        }
+        if (pass == 0)
+            LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', (lapack_int)p, (lapack_int)D, s->S, (lapack_int)p, s->B, (lapack_int)p);
+    }
+    for (size_t k = 0; k < D; k++)
+        f->mcse[k] = sqrt(f->mcse[k]);
+}
+
+static void weighted(wvgd_fit *f, const double *w)
+{
+    for (size_t i = 0; i < f->D; i++) {
+        double mean = 0, variance = 0;
+        for (size_t k = 0; k < f->close.n; k++)
+            mean += w[k] * f->close.x[k * f->D + i];
+        for (size_t k = 0; k < f->close.n; k++)
+            variance += w[k] * (f->close.x[k * f->D + i] - mean) * (f->close.x[k * f->D + i] - mean);
+        f->mean[i] = mean;
+        f->var[i] = variance;
+    }
+}
+
+void wv_moments_estimate(wvgd_fit *f)
+{
+    size_t D = f->D, n = f->close.n;
+    stein s = names(f);
+    memcpy(f->close_cal, f->close_v, n * sizeof(double));
+    weighted(f, f->close_v);
+    for (size_t i = 0; i < D; i++) {
+        f->mcse[i] = 0;
+        for (size_t k = 0; k < n; k++) {
+            double d = f->close_v[k] * (f->close.x[k * D + i] - f->mean[i]);
+            f->mcse[i] += d * d;
+        }
+        f->mcse[i] = sqrt(f->mcse[i]);
+    }
+    if (!(wv_weight_ess(n, f->close_v) > 10 * (double)D && f->s.pareto_k < 0.7))
+        return;
+    wv_close_posterior_root(f, s.g.family, s.plain + 2 * D);
+    memcpy(s.plain, f->mean, D * sizeof(double));
+    memcpy(s.plain + D, f->var, D * sizeof(double));
+    if (!solve(f, &s))
+        return;
+    tilt(f, &s);
+    weighted(f, f->close_cal);
+    for (size_t i = 0; i < D; i++)
+        if (!(f->var[i] > s.plain[D + i] / 4 && f->var[i] < 4 * s.plain[D + i] && fabs(f->mean[i] - s.plain[i]) < 6 * f->mcse[i])) { /* no small correction: leave it */
+            memcpy(f->close_cal, f->close_v, n * sizeof(double));
+            memcpy(f->mean, s.plain, D * sizeof(double));
+            memcpy(f->var, s.plain + D, D * sizeof(double));
+            return;
+        }
+    errors(f, &s);
+}

@@ -1,0 +1,573 @@
+/* staged.c - explore -> fit -> (trial -> grow -> fit)* -> final -> cells -> bound (method, section 6). Read it from wv_staged_tell at the end upwards.
+ *
+ *     fit     the mixture of the modes, with soft cells (mix.c)
+ *     trial   draws from the mixture with heavier tails say what the evidence would cost: variance of the weights / wanted standard error^2
+ *     grow    where a round of growth is cheaper than that: split what fits worst, add components where p~/m is largest, fit again
+ *     crawl   once growth was needed, short Hamiltonian walks look for what the trial cannot see (crawl.c); what they find is where the mixture grows
+ *     final   the proposal is refined on the draws at hand, then a batch whose size was fixed before it was drawn gives the evidence; its draws never saw the proposal
+ *     cells   the transport problem on the weighted draws (partition.c), without the model
+ *     bound   one fresh batch for the PELBO (partition.c) */
+#include "staged.h"
+#include "close.h"
+#include "crawl.h"
+#include "dense.h"
+#include "explore.h"
+#include "mix.h"
+#include "moments.h"
+#include "partition.h"
+#include "pool.h"
+#include "trace.h"
+#include "weight.h"
+#include <cblas.h>
+#include <lapacke.h>
+#include <math.h>
+#include <string.h>
+
+enum { ROUNDS = 12, CRAWLS = 6, RETURNS = 3, LEAST = 320, RECENT = 4 }; /* of growth at most; times that walks are sent out; times that a final batch sends the fit back; final draws at least; batches of the fit that growth looks back on */
+
+/* What a round of growth costs, in evaluations, more or less: the trial and a fit. */
+static const double round_price = 800;
+
+/* log p~ / (m Z) of a place that the proposal does not cover: this, and more than all but a few of its own draws have. */
+static const double uncovered = 0.7, few = 0.005;
+
+/* Standard error allowed for tails that a mixture which had to grow has not reached. */
+static const double tails_allowance = 0.005;
+
+/* How much more than even weights would have calls for more growth, once it has begun, if the last round has gained so much in the ELBO. */
+static const double thin = 0.3, worthwhile = 0.05;
+
+/* Shares of the proposal: Student-t copies of the components, and one wide t around everything. */
+static const double share_tails = 0.2, share_wide = 0.1, degrees_tails = 3, degrees_wide = 4, widening = 2;
+
+static size_t trial_draws(const wvgd_fit *f)
+{
+    return 240 + 20 * f->s.mix.K;
+}
+
+/* ---- the proposal ---------------------------------------------------------------------------------------------------------------- */
+/* m = 0.9 sum_k (w_k/2 + 1/2K) [0.8 N(mu_k, C_k) + 0.2 t_3(mu_k, C_k)] + 0.1 t_4(moments of the mixture, twice as wide): about n draws, an even number of each. */
+static void propose(wvgd_fit *f, size_t n)
+{
+    size_t K = f->s.mix.K, total = 0;
+    f->proposals = 2 * K + 1;
+    for (size_t k = 0; k < K; k++) {
+        double share = (double)n * (1 - share_wide) * (0.5 * f->mix.w[k] + 0.5 / (double)K);
+        f->proposal[2 * k].q = f->proposal[2 * k + 1].q = wv_mix_component(f, k);
+        f->proposal[2 * k + 1].q.nu = degrees_tails;
+        f->share[2 * k] = 2 * (size_t)fmax(1, round((1 - share_tails) * share / 2));
+        f->share[2 * k + 1] = 2 * (size_t)fmax(1, round(share_tails * share / 2));
+    }
+    bool wide = wv_mix_moments(f, f->tail_mu, f->tail_root);
+    cblas_dscal((int)(f->D * f->D), widening, f->tail_root, 1);
+    f->proposal[2 * K].q = (wv_gauss){wv_family_get(WVGD_FULL), f->D, 0, f->tail_mu, f->tail_root, degrees_wide};
+    f->share[2 * K] = wide ? 2 * (size_t)fmax(2, round(share_wide * (double)n / 2)) : 0;
+    for (size_t c = 0; c < f->proposals; c++)
+        total += f->share[c];
+    f->b.n = total;
+}
+
+static void draw(wvgd_fit *f, wv_rng_use use)
+{
+    for (size_t c = 0, at = 0; c < f->proposals; at += f->share[c++])
+        wv_fit_draw(f, c, use, 0, f->share[c], true, at);
+}
+
+/* log m at n points for proposals that made f->share draws each, not divided by their number. */
+static void add_density(wvgd_fit *f, const double *made, size_t n, const double *x, double *log_sum)
+{
+    double *log_q = f->block, *y = log_q + WV_BLOCK;
+    for (size_t first = 0; first < n; first += WV_BLOCK) {
+        size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
+        for (size_t c = 0; c < f->proposals; c++)
+            if (made[c] > 0) {
+                wv_component_log_density(&f->proposal[c].q, here, x + first * f->D, log_q, y, f->work);
+                wv_weight_add_log(here, log_sum + first, log(made[c]), log_q);
+            }
+    }
+}
+
+/* ---- the store of closing draws -------------------------------------------------------------------------------------------------- */
+static void store(wvgd_fit *f)
+{
+    size_t n = f->b.n, at = f->s.closed, D = f->D;
+    memcpy(f->close.x + at * D, f->b.x, n * D * sizeof(double));
+    memcpy(f->close.grad + at * D, f->b.grad, n * D * sizeof(double));
+    memcpy(f->close.log_p + at, f->b.log_p, n * sizeof(double));
+    memcpy(f->close.stratum + at, f->b.stratum, n * sizeof(uint32_t));
+    f->s.closed = f->close.n = at + n;
+    for (size_t c = 0; c < f->proposals; c++)
+        f->made[c] += (double)f->share[c];
+}
+
+/* ---- evidence ----------------------------------------------------------------------------------------------------------------------- */
+/* The integrals of the proposals are known: E_m[q_c/m] = 1 for each of them. As control variates they remove from the evidence all noise that comes of what the proposal and the
+ * posterior have in common; with p~ a mixture of the q_c nothing is left (Owen and Zhou). Equivalently, the draws get weights omega_i, near 1, under which the integrals are
+ * right in the sample. */
+
+/* h[n][C] = q_c/m - 1 at stored draws first .. first + n, n <= WV_BLOCK; returns C, the number of Gaussian proposals (the posterior has little in common with the others). */
+static size_t controls(wvgd_fit *f, size_t first, size_t n, double *h)
+{
+    double *log_q = f->block, *y = log_q + WV_BLOCK;
+    size_t C = 0, room = f->made_room;
+    for (size_t c = 0; c < f->proposals; c++)
+        if (f->made[c] > 0 && !(f->proposal[c].q.nu > 0)) {
+            wv_component_log_density(&f->proposal[c].q, n, f->close.x + first * f->D, log_q, y, f->work);
+            for (size_t i = 0; i < n; i++)
+                h[i * room + C] = exp(log_q[i] - f->close.log_m[first + i]) - 1;
+            C++;
+        }
+    return C;
+}
+
+/* Mean and (ridged, factorised) covariance of the controls over stored draws from `first` on, and tilt = S^-1 mean. */
+static size_t calibrate(wvgd_fit *f, size_t first, double *mean, double *tilt, double *S, double *h)
+{
+    size_t n = f->s.closed - first, room = f->made_room, C = 0;
+    memset(mean, 0, room * sizeof *mean);
+    memset(S, 0, room * room * sizeof *S);
+    for (size_t at = 0; at < n; at += WV_BLOCK) {
+        size_t here = n - at < WV_BLOCK ? n - at : WV_BLOCK;
+        C = controls(f, first + at, here, h);
+        for (size_t i = 0; i < here; i++)
+            cblas_daxpy((int)C, 1 / (double)n, h + i * room, 1, mean, 1);
+        cblas_dsyrk(CblasRowMajor, CblasLower, CblasTrans, (int)C, (int)here, 1 / (double)n, h, (int)room, 1.0, S, (int)room);
+    }
+    cblas_dsyr(CblasRowMajor, CblasLower, (int)C, -1.0, mean, 1, S, (int)room);
+    for (size_t c = 0; c < C; c++)
+        S[c * room + c] = S[c * room + c] * (1 + 1e-6) + 1e-9;
+    memcpy(tilt, mean, C * sizeof *tilt);
+    if (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', (lapack_int)C, S, (lapack_int)room) != 0 ||
+        LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', (lapack_int)C, 1, S, (lapack_int)room, tilt, (lapack_int)room) != 0)
+        memset(tilt, 0, room * sizeof *tilt);
+    return C;
+}
+
+/* log mean p~/m over the stored draws from `first` on, with controls, and its standard error: of the residuals within strata, draws 2i and 2i+1 taken as one, since they mirror
+ * each other. Fills close.log_m and the weights close_v. */
+static wvgd_estimate weigh(wvgd_fit *f, size_t first)
+{
+    size_t n = f->s.closed - first, strata = f->proposals, room = f->made_room, C;
+    double *log_m = f->close.log_m + first, *v = f->close_v + first, top = -INFINITY, mean = 0, variance = 0;
+    double *h_bar = f->control, *tilt = h_bar + room, *beta = tilt + room, *S = beta + room, *h = S + room * room;
+    for (size_t i = 0; i < n; i++)
+        log_m[i] = -INFINITY;
+    add_density(f, f->made, n, f->close.x + first * f->D, log_m);
+    for (size_t i = 0; i < n; i++) {
+        log_m[i] -= log((double)n);
+        top = fmax(top, f->close.log_p[first + i] - log_m[i]);
+    }
+    if (!isfinite(top))
+        return (wvgd_estimate){-INFINITY, INFINITY};
+    for (size_t i = 0; i < n; i++) {
+        v[i] = exp(f->close.log_p[first + i] - log_m[i] - top);
+        mean += v[i] / (double)n;
+    }
+    f->s.ess = wv_weight_ess(n, v);
+    C = calibrate(f, first, h_bar, tilt, S, h);
+    memset(beta, 0, room * sizeof *beta);
+    for (size_t at = 0; at < n; at += WV_BLOCK) { /* beta = S^-1 Cov(h, v) */
+        size_t here = n - at < WV_BLOCK ? n - at : WV_BLOCK;
+        controls(f, first + at, here, h);
+        for (size_t i = 0; i < here; i++)
+            cblas_daxpy((int)C, (v[at + i] - mean) / (double)n, h + i * room, 1, beta, 1);
+    }
+    LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', (lapack_int)C, 1, S, (lapack_int)room, beta, (lapack_int)room);
+    double level = mean - cblas_ddot((int)C, beta, 1, h_bar, 1);
+    if (!(level > mean / 4 && level < 4 * mean)) { /* no small correction: leave it */
+        memset(beta, 0, room * sizeof *beta);
+        level = mean;
+    }
+    memset(f->mix_e, 0, 3 * strata * sizeof(double)); /* number, sum and sum of squares of the pairs of each stratum */
+    for (size_t at = 0; at < n; at += WV_BLOCK) {
+        size_t here = n - at < WV_BLOCK ? n - at : WV_BLOCK;
+        controls(f, first + at, here, h);
+        for (size_t i = 0; i + 1 < here; i += 2) {
+            double pair = 0, *e = f->mix_e + 3 * f->close.stratum[first + at + i];
+            for (size_t k = i; k <= i + 1; k++)
+                pair += (v[at + k] - cblas_ddot((int)C, beta, 1, h + k * room, 1)) / level / 2;
+            e[0] += 1;
+            e[1] += pair;
+            e[2] += pair * pair;
+        }
+    }
+    for (size_t c = 0; c < strata; c++) {
+        const double *e = f->mix_e + 3 * c;
+        if (e[0] > 1)
+            variance += 4 * e[0] * fmax(e[2] - e[1] * e[1] / e[0], 0) / (e[0] - 1);
+        else if (e[0] > 0)
+            variance += 4 * (e[1] - 1) * (e[1] - 1);
+    }
+    variance *= (double)n / fmax((double)n - 2 * (double)C, 1); /* what the regression has fitted away */
+    /* what the draws cannot show: the ridge and rounding, and, where the mixture had to grow, the ends of tails that it has not grown into */
+    return (wvgd_estimate){top + log(level), hypot(sqrt(variance) / (double)n, f->s.rounds ? tails_allowance : 1e-4)};
+}
+
+/* Evaluations that bring the standard error of the log evidence to what is wanted, if draws go on like these n. */
+static double price(const wvgd_fit *f, wvgd_estimate e, size_t n)
+{
+    double ratio = e.se / f->opt.evidence_se;
+    return (double)n * ratio * ratio;
+}
+
+/* log p~ / (m Z) that all but a share `few` of the posterior, as the draws from `first` on have it, stays below. */
+static double usual(wvgd_fit *f, size_t first, double log_z)
+{
+    size_t n = f->s.closed - first;
+    double low = -50, high = 50, total = cblas_dasum((int)n, f->close_v + first, 1);
+    for (int round = 0; round < 40; round++) {
+        double middle = (low + high) / 2, above = 0;
+        for (size_t i = first; i < f->s.closed; i++)
+            above += f->close.log_p[i] - f->close.log_m[i] - log_z > middle ? f->close_v[i] : 0;
+        *(above > few * total ? &low : &high) = middle;
+    }
+    return high;
+}
+
+/* What `usual` would be for weights that are lognormal, as they are where a good fit is blurred in many directions, with the effective size that n draws have had. */
+static double even(const wvgd_fit *f, size_t n)
+{
+    double variance = log((double)n / fmax(f->s.ess, 1));
+    return variance / 2 + 2.576 * sqrt(variance); /* the quantile 1 - few of a normal */
+}
+
+/* ---- trace ------------------------------------------------------------------------------------------------------------------------ */
+static wvgd_status note(wvgd_fit *f, wvgd_error *error)
+{
+    if (f->s.stage < WV_BOUND) {
+        f->s.distortion = NAN;
+        for (size_t j = 0; j < f->N; j++)
+            f->beta[j] = NAN;
+    }
+    return wv_trace_append(f, error);
+}
+
+/* ---- stages ----------------------------------------------------------------------------------------------------------------------- */
+static void begin_trial(wvgd_fit *f)
+{
+    f->s.stage = WV_TRY;
+    f->s.closed = f->close.n = f->s.trial = 0;
+    memset(f->made, 0, f->made_room * sizeof(double));
+}
+
+/* Nothing more can be tried: limits, or growth that does not help. */
+static bool exhausted(const wvgd_fit *f)
+{
+    return f->s.stop != WVGD_RUNNING || f->s.rounds >= ROUNDS || f->s.fails >= 2 || f->s.mix.K >= wv_pool_components(f) || f->s.spent >= f->close_budget;
+}
+
+static void begin_final(wvgd_fit *f, size_t n)
+{
+    f->s.stage = WV_CLOSE;
+    f->s.planned = n;
+    f->s.trial = f->s.closed;
+    memset(f->made, 0, f->made_room * sizeof(double));
+}
+
+/* Forward-KL step of the proposal on everything in the pool. */
+static void refine(wvgd_fit *f)
+{
+    size_t n = wv_pool_size(f);
+    for (size_t i = 0; i < n; i++)
+        f->psi[i] = f->pool.log_p[i] - f->pool.log_sum[i];
+    if (wv_weight_normalise(n, f->psi, f->mix_u)) {
+        memcpy(f->glv, f->mix_u, n * sizeof(double));
+        wv_mix_refine(f, f->glv);
+    }
+}
+
+/* More components, fitted again; false: no place was found for any. */
+static bool grow(wvgd_fit *f, size_t first, wvgd_estimate e)
+{
+    size_t before = f->s.mix.K, n = f->s.closed - first;
+    double *log_w = f->glv, rel = f->s.ess / (double)n;
+    bool better = f->s.mix.elbo > f->s.last_elbo + 0.02 || rel > 1.2 * f->s.last_rel;
+    f->s.fails = f->s.rounds && !better ? f->s.fails + 1 : 0;
+    f->s.last_elbo = f->s.mix.elbo;
+    f->s.last_rel = rel;
+    for (size_t i = 0; i < n; i++)
+        log_w[i] = f->close.log_p[first + i] - f->close.log_m[first + i] - e.value;
+    memcpy(f->close_spare, log_w, n * sizeof *log_w);
+    wv_mix_split(f);
+    wv_mix_add(f, n, f->close.x + first * f->D, f->close_spare);
+    if (f->s.mix.K == before)
+        return false;
+    f->s.rounds++;
+    f->s.stage = WV_MIX;
+    wv_mix_begin(f, true);
+    return true;
+}
+
+static void conclude(wvgd_fit *f);
+
+/* Final draws at least: for standard deviations of many parameters, and, in few dimensions, where draws are what limits them, for the truncated components of the cells. */
+static double least(const wvgd_fit *f)
+{
+    double D = (double)f->D;
+    return fmax(LEAST, fmax(40 * D, 600 * (double)f->N / (D * D)));
+}
+
+/* The proposal is settled, and the size of the final batch fixed. */
+static void settle(wvgd_fit *f)
+{
+    if (f->s.wanted > round_price)
+        refine(f);
+    begin_final(f, (size_t)fmin(fmax(f->s.wanted, least(f)), WV_CHUNK));
+}
+
+/* The trial has been weighed: grow, or settle the proposal and fix the size of the final batch. */
+static void judge_trial(wvgd_fit *f)
+{
+    wvgd_estimate e = weigh(f, 0);
+    double cost = 1.3 * price(f, e, f->s.closed);
+    wv_pool_take(f);
+    f->s.wanted = cost;
+    f->s.trial_z = e.value;
+    f->s.usual = isfinite(e.value) ? usual(f, 0, e.value) : INFINITY;
+    if (isfinite(e.value) && !exhausted(f) && (cost > round_price || (f->s.rounds && f->s.usual > even(f, f->s.closed) + thin && f->s.mix.elbo > f->s.last_elbo + worthwhile))) {
+        if (grow(f, 0, e))
+            return;
+        f->s.fails = 2;
+    }
+    if (f->s.rounds && !exhausted(f) && f->s.crawls < CRAWLS) {
+        f->s.crawls++;
+        f->s.stage = WV_CRAWL;
+        wv_crawl_begin(f);
+    } else
+        settle(f);
+}
+
+/* The walks have ended: components where they have found much more density than the proposal has, or on to the final batch. */
+static void judge_crawl(wvgd_fit *f)
+{
+    size_t n = f->s.crawl.seen;
+    double *log_w = f->close_spare, most = -INFINITY, made = 0;
+    for (size_t c = 0; c < f->proposals; c++)
+        made += f->made[c];
+    for (size_t i = 0; i < n; i++)
+        log_w[i] = -INFINITY;
+    add_density(f, f->made, n, f->crawl_seen, log_w);
+    for (size_t i = 0; i < n; i++) {
+        log_w[i] = f->crawl_log_p[i] - (log_w[i] - log(made)) - f->s.trial_z;
+        most = fmax(most, log_w[i]);
+    }
+    if (most > fmax(uncovered, f->s.usual + 0.3) && f->s.stop == WVGD_RUNNING) {
+        size_t before = f->s.mix.K;
+        wv_mix_add(f, n, f->crawl_seen, log_w);
+        if (f->s.mix.K > before) {
+            f->s.rounds++;
+            f->s.stage = WV_MIX;
+            wv_mix_begin(f, false);
+            return;
+        }
+    }
+    settle(f);
+}
+
+/* A piece of the final batch has been weighed. Extended from the same proposal until the standard error is what was asked for; a first piece that shows the trial
+ * to have been lucky sends the fit back to growth. */
+static void judge_final(wvgd_fit *f)
+{
+    size_t n = f->s.closed - f->s.trial;
+    bool first = n == f->b.n;
+    wvgd_estimate e = weigh(f, f->s.trial);
+    double left = 1.2 * (price(f, e, n) - (double)n);
+    f->s.evidence = e;
+    f->s.final_ess = f->s.ess;
+    if (first && !exhausted(f) && left > round_price && f->s.returns < RETURNS) {
+        f->s.returns++;
+        wv_pool_take(f);
+        if (grow(f, f->s.trial, e))
+            return;
+        f->s.fails = 2;
+    }
+    size_t budget = e.se < 0.05 ? f->close_budget / 3 : f->close_budget;
+    if (e.se > f->opt.evidence_se && f->s.spent < budget && f->s.closed + WV_CHUNK < f->close_max && (f->s.stop == WVGD_RUNNING || e.se > 0.05) && isfinite(e.value)) {
+        f->s.planned = (size_t)fmin(fmax(left, 500), WV_CHUNK);
+        return;
+    }
+    conclude(f);
+}
+
+/* Both batches under the mixture of both proposals, with the weights omega that the controls give them in log_m. */
+static void pool_batches(wvgd_fit *f)
+{
+    size_t n = f->s.closed, trial = f->s.trial, b = f->s.batches;
+    for (size_t i = 0; i < n; i++)
+        f->close.log_m[i] = -INFINITY;
+    add_density(f, f->made, n, f->close.x, f->close.log_m);
+    while (b > 0 && f->s.pooled[b - 1].n != trial) /* the batch of the pool that holds the trial's proposals */
+        b--;
+    if (b)
+        wv_pool_add_density(f, b - 1, n, f->close.x, f->close.log_m);
+    for (size_t i = 0; i < n; i++)
+        f->close.log_m[i] -= log((double)n);
+    double *h_bar = f->control, *tilt = h_bar + f->made_room, *S = tilt + 2 * f->made_room, *h = S + f->made_room * f->made_room;
+    size_t C = calibrate(f, 0, h_bar, tilt, S, h);
+    for (size_t at = 0; at < n; at += WV_BLOCK) {
+        size_t here = n - at < WV_BLOCK ? n - at : WV_BLOCK;
+        controls(f, at, here, h);
+        for (size_t i = 0; i < here; i++) {
+            double omega = 1;
+            for (size_t c = 0; c < C; c++)
+                omega -= (h[i * f->made_room + c] - h_bar[c]) * tilt[c];
+            f->close.log_m[at + i] -= log(fmin(fmax(omega, 0.2), 5));
+        }
+    }
+}
+
+/* Has a mode that exploration found been lost on the way? Its place and Gaussian then join the mixture once more. */
+static bool recover(wvgd_fit *f)
+{
+    size_t D = f->D, K = f->s.mix.K;
+    double half_log_2pi = 0.918938533204672741780;
+    for (size_t m = 0; m < f->s.modes && f->s.stop == WVGD_RUNNING; m++) {
+        const wv_mode *mode = &f->s.mode[m];
+        const double *x = f->mode_x + m * D, *root = f->mode_root + m * D * D;
+        double log_m = -INFINITY, sum = 0;
+        add_density(f, f->made, 1, x, &log_m);
+        for (size_t c = 0; c < f->proposals; c++)
+            sum += f->made[c];
+        double top = mode->elbo - wv_family_get(WVGD_FULL)->log_det(D, 0, root) - (double)D * half_log_2pi;
+        if (!mode->relevant || mode->elbo < f->s.evidence.value - 4)
+            continue; /* too light to be missed */
+        f->s.unseen = fmax(f->s.unseen, top - (log_m - log(sum)) - f->s.evidence.value);
+        if (!(top - (log_m - log(sum)) - f->s.evidence.value > 4) || f->s.recovered >= 2 || K == wv_pool_components(f))
+            continue;
+        memcpy(f->mix.mu + K * D, x, D * sizeof *x);
+        memcpy(f->mix.root + K * D * D, root, D * D * sizeof *root);
+        double w = fmin(fmax(exp(mode->elbo - f->s.evidence.value), 0.05), 0.5);
+        cblas_dscal((int)K, 1 - w, f->mix.w, 1);
+        f->mix.w[K] = w;
+        f->s.mix.K = K + 1;
+        f->s.recovered++;
+        f->s.rounds = f->s.fails = 0;
+        f->s.stage = WV_MIX;
+        wv_pool_forget(f, RECENT);
+        wv_mix_begin(f, false);
+        return true;
+    }
+    return false;
+}
+
+/* The draws are in: moments and cells, without the model; what is left is the bound. */
+static void conclude(wvgd_fit *f)
+{
+    f->s.unseen = -INFINITY;
+    if (recover(f))
+        return;
+    for (size_t i = f->s.trial; i < f->s.closed; i++)
+        f->psi[i - f->s.trial] = f->close.log_p[i] - f->close.log_m[i];
+    f->s.pareto_k = wv_weight_pareto_k(f->s.closed - f->s.trial, f->psi, NULL, f->order);
+    pool_batches(f);
+    if (f->s.stop == WVGD_RUNNING)
+        f->s.stop = f->s.evidence.se <= fmax(1.05 * f->opt.evidence_se, 0.05) ? WVGD_CONVERGED : WVGD_MAX_ITER;
+    if (!wv_close_weights(f)) {
+        f->s.stage = WV_CLOSE; /* the caller reports that no draw has density */
+        f->s.closed = f->close.n = 0;
+        return;
+    }
+    wv_moments_estimate(f);
+    wv_partition_begin(f);
+}
+
+static void end_fit(wvgd_fit *f)
+{
+    wv_mix_drop(f);
+    wv_pool_forget(f, RECENT);
+    begin_trial(f);
+}
+
+void wv_staged_begin(wvgd_fit *f)
+{
+    size_t D = f->D, K = 0, most = wv_pool_components(f);
+    double top = -INFINITY, sum = 0;
+    f->s.last_elbo = -INFINITY;
+    for (size_t m = 0; m < f->s.modes; m++)
+        top = fmax(top, f->s.mode[m].elbo);
+    for (size_t m = 0; m < f->s.modes && K < most; m++)
+        if (f->s.mode[m].relevant) {
+            memcpy(f->mix.mu + K * D, f->mode_x + m * D, D * sizeof(double));
+            memcpy(f->mix.root + K * D * D, f->mode_root + m * D * D, D * D * sizeof(double));
+            sum += f->mix.w[K++] = exp(f->s.mode[m].elbo - top);
+        }
+    if (!K) { /* stopped before any ascent has ended */
+        for (size_t i = 0; i < D; i++)
+            f->vector[0][i] = f->opt.init_scale;
+        memset(f->mix.mu, 0, D * sizeof(double));
+        wv_family_get(WVGD_FULL)->set_sd(D, 0, f->mix.root, f->vector[0]);
+        sum = f->mix.w[K++] = 1;
+    }
+    for (size_t k = 0; k < K; k++)
+        f->mix.w[k] = fmax(f->mix.w[k] / sum, 0.01 / (double)K);
+    cblas_dscal((int)K, 1 / cblas_dasum((int)K, f->mix.w, 1), f->mix.w, 1);
+    f->s.mix.K = K;
+    wv_pool_clear(f);
+    f->s.mix.elbo = top + log(sum);
+    if (K > 1) {
+        f->s.stage = WV_MIX;
+        wv_mix_begin(f, false);
+    } else
+        begin_trial(f);
+}
+
+void wv_staged_hurry(wvgd_fit *f, wvgd_stop stop)
+{
+    if (f->s.stop != WVGD_RUNNING || f->s.stage >= WV_BOUND)
+        return;
+    f->s.stop = stop;
+    if (f->s.stage == WV_EXPLORE)
+        wv_explore_settle(f);
+    if (f->s.stage == WV_MIX) {
+        wv_mix_end(f);
+        end_fit(f);
+    }
+}
+
+wvgd_status wv_staged_ask(wvgd_fit *f, wvgd_error *error)
+{
+    (void)error;
+    switch (f->s.stage) {
+    case WV_MIX: wv_mix_ask(f); break;
+    case WV_TRY:
+        propose(f, trial_draws(f));
+        draw(f, WV_RNG_TRIAL);
+        break;
+    case WV_CRAWL:
+        propose(f, trial_draws(f)); /* for their densities */
+        wv_crawl_ask(f);
+        break;
+    case WV_CLOSE:
+        propose(f, f->s.planned);
+        draw(f, WV_RNG_CLOSE);
+        break;
+    default: break;
+    }
+    return WVGD_OK;
+}
+
+wvgd_status wv_staged_tell(wvgd_fit *f, wvgd_error *error)
+{
+    if (f->s.stage == WV_MIX) {
+        if (wv_mix_tell(f))
+            end_fit(f);
+        if (f->s.iteration >= f->opt.max_iter)
+            wv_staged_hurry(f, WVGD_MAX_ITER);
+        return note(f, error);
+    }
+    if (f->s.stage == WV_CRAWL) {
+        if (wv_crawl_tell(f))
+            judge_crawl(f);
+        return WVGD_OK;
+    }
+    store(f);
+    f->s.spent += f->b.n;
+    f->s.iteration++;
+    if (f->s.stage == WV_TRY)
+        judge_trial(f);
+    else
+        judge_final(f);
+    if (!f->s.closed && f->s.stage == WV_CLOSE)
+        return wv_fail(error, WVGD_E_NO_DRAWS, "none of the closing draws has a finite log density: check the model, or start elsewhere");
+    return note(f, error);
+}
