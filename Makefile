@@ -3,6 +3,7 @@
 # make demo       the same set-up, then fits data/cancer.csv, prints the summary, leaves the run in demo/
 # make install    PREFIX=/usr/local DESTDIR=
 # make sanitize   all tests with ASan and UBSan, some with valgrind
+# make stan-tools installs what `wvgd stan` compiles Stan programs with (Debian's rstan: large)
 # make check-clang, bench, format, packages, clean
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
@@ -13,7 +14,7 @@ build = cmake -S . -B $(1) $(CMAKE_OPTIONS) $(2) && cmake --build $(1) --paralle
 ctest = ctest --test-dir $(1) --output-on-failure -j $(JOBS) $(2)
 
 .NOTPARALLEL:
-.PHONY: all cmake packages test demo install sanitize check-clang bench format clean
+.PHONY: all cmake packages stan-tools test demo install sanitize check-clang bench format clean
 
 all: cmake
 	$(call build,build)
@@ -23,6 +24,9 @@ cmake:
 
 packages:
 	@tools/install-packages
+
+stan-tools:
+	@tools/install-packages stan
 
 test: packages cmake
 	$(call build,build,-DWVGD_TESTS=ON -DWVGD_EXAMPLES=ON -DWVGD_CHECKS=ON)

@@ -1,0 +1,187 @@
+/* cmd_stan.c - wvgd stan: compiles a Stan program, and fits it as wvgd fit does a shared object. wvgd stan-compile: the first half. */
+#include "commands.h"
+#include "run_directory.h"
+#include "run_record.h"
+#include "stan_compile.h"
+#include "write.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+static const char stan_group[] = "Options of Stan programs:";
+
+static const option_line compile_options[] = {
+    {"bridgestan", 0, "DIR", NULL, "$BRIDGESTAN", "directory of a BridgeStan, 2.0 or later, to compile with", stan_group},
+    {"toolchain", 0, "auto|bridgestan|rstan", NULL, "auto",
+     "what to compile with; auto: BridgeStan if its directory is given, else Debian's rstan", stan_group},
+    {"no-rewrite", 0, NULL, NULL, NULL, "refuse syntax that is newer than the toolchain, rather than rewrite a copy of the program",
+     stan_group},
+};
+enum { COMPILE_OPTIONS = sizeof compile_options / sizeof *compile_options };
+
+/* Those of the compilation, then those of a fit but for what belongs to built-in models, which come last there. */
+static bool stan_option(size_t i, option_line *line)
+{
+    static const option_line doctor = {"doctor",  0, NULL, NULL, NULL, "tell which toolchains are there and what is missing, and end",
+                                       stan_group};
+    if (i <= COMPILE_OPTIONS) {
+        *line = i ? compile_options[i - 1] : doctor;
+        return true;
+    }
+    return fit_option(i - COMPILE_OPTIONS - 1, line) && !is_model_option(line);
+}
+
+static bool stan_compile_option(size_t i, option_line *line)
+{
+    static const option_line table[] = {
+        {"out", 'o', "FILE", NULL, NULL, "copy the object there; without it, its path in the cache is printed", stan_group},
+        {"quiet", 'q', NULL, NULL, NULL, "no progress on stderr", stan_group},
+    };
+    size_t own = sizeof table / sizeof *table;
+    if (i >= own + COMPILE_OPTIONS)
+        return false;
+    *line = i < own ? table[i] : compile_options[i - own];
+    return true;
+}
+
+/* What both commands take from the command line. */
+static int read_request(const arguments *a, stan_request *request, failure *f)
+{
+    const char *toolchain = given(a, "toolchain");
+    *request = (stan_request){.path = a->words ? a->word[0] : NULL,
+                              .wish = {toolchain, given(a, "bridgestan")},
+                              .keep_syntax = given(a, "no-rewrite") != NULL,
+                              .quiet = given(a, "quiet") != NULL};
+    if (toolchain && strcmp(toolchain, "auto") && strcmp(toolchain, "bridgestan") && strcmp(toolchain, "rstan"))
+        return fail(f, EX_USAGE, "option toolchain is '%.60s': expected auto, bridgestan or rstan", toolchain);
+    return 0;
+}
+
+static int check_program(const arguments *a, failure *f)
+{
+    const char *path = a->words ? a->word[0] : "";
+    size_t length = strlen(path);
+    if (!length)
+        return fail(f, EX_USAGE, "%s: PROGRAM.stan is missing: which Stan program?", a->command->name);
+    if (length > 3 && !strcmp(path + length - 3, ".so"))
+        return fail(f, EX_USAGE, "%s: %s is compiled already: wvgd fit %s", a->command->name, path, path);
+    return access(path, R_OK) ? fail(f, EX_NOINPUT, "cannot open %s: %s", path, strerror(errno)) : 0;
+}
+
+/* What would make the fit fail anyway is better known before the compiler runs. */
+static int check_fit(arguments *a, failure *f)
+{
+    json_t *asked = NULL;
+    a->object = a->word[0]; /* not known yet */
+    int code = new_record(a, &asked, f);
+    a->object = NULL;
+    const char *data = code ? NULL : record_reopen(asked, "data");
+    if (!code)
+        code = check_run_directory(record_reopen(asked, "out"), given(a, "overwrite") != NULL, f);
+    if (!code && data && access(data, R_OK))
+        code = fail(f, EX_NOINPUT, "cannot open %s: %s", data, strerror(errno));
+    json_decref(asked);
+    return code;
+}
+
+static int run_stan(arguments *a, failure *f)
+{
+    stan_request request;
+    char *object = NULL;
+    int code = read_request(a, &request, f);
+    if (!code && given(a, "doctor"))
+        return examine_toolchains(&request.wish, stdout, f);
+    if (!code && given(a, "resume"))
+        return fit_command.run(a, f);
+    if (!code)
+        code = check_program(a, f);
+    if (!code)
+        code = check_fit(a, f);
+    if (!code)
+        code = compile_stan(&request, &object, f);
+    if (!code) {
+        a->object = object;
+        code = fit_command.run(a, f);
+        a->object = NULL;
+    }
+    free(object);
+    return code;
+}
+
+/* ---- wvgd stan-compile --------------------------------------------------------------------------------------------------------------- */
+static int copy_object(const char *from, const char *to, failure *f)
+{
+    whole_file w;
+    FILE *in = fopen(from, "rb");
+    char buffer[65536];
+    if (!in)
+        return fail(f, EX_NOINPUT, "cannot open %s: %s", from, strerror(errno));
+    int code = begin_file(&w, to, f);
+    if (!code) {
+        for (size_t n; (n = fread(buffer, 1, sizeof buffer, in)) > 0;)
+            fwrite(buffer, 1, n, w.stream);
+        if (ferror(in)) {
+            code = fail(f, EX_IOERR, "cannot read %s", from);
+            abandon_file(&w);
+        } else {
+            code = finish_file(&w, f);
+        }
+    }
+    fclose(in);
+    return code;
+}
+
+static int run_stan_compile(arguments *a, failure *f)
+{
+    stan_request request;
+    char *object = NULL;
+    int code = read_request(a, &request, f);
+    if (!code)
+        code = check_program(a, f);
+    if (!code)
+        code = compile_stan(&request, &object, f);
+    if (!code && given(a, "out"))
+        code = copy_object(object, given(a, "out"), f);
+    else if (!code)
+        puts(object);
+    free(object);
+    return code;
+}
+
+const command stan_command = {
+    "stan",
+    "PROGRAM.stan [--data FILE.json] --out DIR\n--resume DIR\n--doctor",
+    "compile and fit a Stan program",
+    "Compiles a Stan program, once: the object is kept in $XDG_CACHE_HOME/wvgd (or ~/.cache/wvgd), named after the content of the program "
+    "and of what compiles it. Then fits it as wvgd fit does, with all its options. draws.csv and the summary have the program's own names: "
+    "parameters, transformed parameters and generated quantities. Data are JSON, as CmdStan reads it. It compiles with BridgeStan, or with "
+    "Debian's r-cran-rstan.",
+    "# is there something to compile with?\n"
+    "wvgd stan --doctor\n"
+    "# compile (about 40 s the first time) and fit\n"
+    "wvgd stan schools.stan --data schools.json --out schools\n"
+    "wvgd summary schools\n"
+    "# more cells, another seed; compiled already\n"
+    "wvgd stan schools.stan --data schools.json --particles 10 --seed 2 --out schools10\n"
+    "# with a BridgeStan of your own, for newer Stan\n"
+    "wvgd stan --bridgestan ~/bridgestan schools.stan --data schools.json --out new\n",
+    stan_option,
+    "PROGRAM",
+    run_stan,
+};
+
+const command stan_compile_command = {
+    "stan-compile",
+    "PROGRAM.stan [-o MODEL.so]",
+    "compile a Stan program to a shared object",
+    "Compiles a Stan program to a shared object with BridgeStan's interface, which wvgd fit takes. Without -o it stays in the cache, and "
+    "its path is printed.",
+    "wvgd stan-compile schools.stan -o schools.so\n"
+    "wvgd fit ./schools.so --data schools.json --out schools\n",
+    stan_compile_option,
+    "PROGRAM",
+    run_stan_compile,
+};
