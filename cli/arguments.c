@@ -85,7 +85,7 @@ static int check_letters(const command *c, const arguments *a, int argc, char **
         size_t k = 0;
         while (k < a->options && c->option(k, &line) && line.letter != *letter)
             k++;
-        if (k == a->options && !strchr("?V", *letter))
+        if (k == a->options && !strchr("?hV", *letter))
             return fail(f, EX_USAGE, "%s: there is no option -%c: see wvgd %s --help", c->name, *letter, c->name);
         if (k < a->options && line.argument) {
             if (!letter[1] && ++*i == argc)
@@ -111,6 +111,8 @@ static int check_words(const command *c, const arguments *a, int argc, char **ar
 static error_t take(int key, char *text, struct argp_state *state)
 {
     arguments *a = state->input;
+    if (key == 'h')
+        argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
     if (key == ARGP_KEY_ARG) {
         a->word[a->words++] = text;
         return 0;
@@ -134,7 +136,8 @@ int parse_arguments(const command *c, int argc, char **argv, arguments *a, failu
                      0,
                      calloc((size_t)argc + 1, sizeof *a->word),
                      argc,
-                     calloc((size_t)argc + 1, sizeof *a->argv)};
+                     calloc((size_t)argc + 1, sizeof *a->argv),
+                     NULL};
     if (!a->name || !a->value || !a->word || !a->argv)
         return fail(f, EX_SOFTWARE, "no memory for the command line");
     memcpy(a->argv, argv, (size_t)argc * sizeof *argv); /* argp changes the order */

@@ -27,6 +27,7 @@ typedef struct {
     const char **word; /* [words] all else, in order */
     int argc;          /* the command line as it was, for the record */
     char **argv;
+    const char *object; /* shared object that stands for the first word, which it was made from; NULL: none */
 } arguments;
 
 typedef struct command {

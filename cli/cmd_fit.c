@@ -1,9 +1,10 @@
 /* cmd_fit.c - wvgd fit: opens the model, runs the fit with progress, checkpoints and signals, writes the run directory, prints the summary.
  *
- * `checkpoint` is always a state to go on from. A run that ends before it has converged (limits, signals) leaves there the state from before its
- * closing pass, so that --resume goes on as if nothing had happened, and its closed state in `result`. */
+ * `checkpoint` is always a state to go on from. A run that a limit or a signal ends leaves there the state from before it was told to, so that
+ * --resume goes on as if nothing had happened, and its closed state in `result`. */
 #include "commands.h"
 #include "csv_file.h"
+#include "help.h"
 #include "models.h"
 #include "progress.h"
 #include "run_directory.h"
@@ -11,7 +12,7 @@
 #include "shown.h"
 #include "signals.h"
 #include "write.h"
-#include <math.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
@@ -33,14 +34,21 @@ typedef struct {
     size_t saves;       /* checkpoints written on the way */
     void *kept;         /* state before the last step that may end the iterations, or NULL */
     size_t kept_size;
-    bool closing; /* the closing pass has begun */
-    bool early;   /* and not because the run has converged */
+    bool early; /* a limit or a signal has told the fit to end */
     progress_display display;
 } fit_run;
 
 /* ---- checkpoints --------------------------------------------------------------------------------------------------------------------- */
+/* The first message of a model that cannot be evaluated somewhere stays with the run, for a process that goes on with it. */
+static void note_message(fit_run *r)
+{
+    if (r->model.first_message && !record_reopen(r->asked, "message"))
+        json_object_set_new(json_object_get(r->asked, "reopen"), "message", json_text(r->model.first_message));
+}
+
 static int keep_state(fit_run *r, failure *f)
 {
+    note_message(r);
     size_t size = wvgd_save_size(r->fit);
     void *state = realloc(r->kept, size);
     wvgd_error error;
@@ -86,9 +94,21 @@ static bool may_end(const fit_run *r, const wvgd_progress *p, double last_step)
     return p->iteration + 1 >= r->options.max_iter || (r->options.max_seconds > 0 && p->seconds + 2 * last_step >= r->options.max_seconds);
 }
 
-static bool is_closing(const wvgd_progress *p)
+static bool has_reached_limit(const fit_run *r, const wvgd_progress *p)
 {
-    return !strcmp(p->stage, "close") || !strcmp(p->stage, "done");
+    return p->iteration >= r->options.max_iter || (r->options.max_seconds > 0 && p->seconds >= r->options.max_seconds);
+}
+
+/* The last step has reached a limit: what was kept from before it becomes the checkpoint. */
+static void end_early(fit_run *r)
+{
+    failure f;
+    r->early = true;
+    if (r->kept && write_checkpoint(r->dir, CHECKPOINT_FILE, r->asked, r->kept, r->kept_size, &f)) {
+        hide_progress(&r->display);
+        fprintf(stderr, "wvgd: warning: no checkpoint: %s\n", f.text);
+    }
+    drop_kept(r);
 }
 
 static void interrupt(fit_run *r)
@@ -97,7 +117,7 @@ static void interrupt(fit_run *r)
     hide_progress(&r->display);
     fputs("wvgd: interrupted: closing with the best state so far; a second signal ends at once\n", stderr);
     wvgd_stop_now(r->fit);
-    r->closing = r->early = true;
+    r->early = true;
 }
 
 static int explain_failure(const fit_run *r, const wvgd_error *error, failure *f)
@@ -112,27 +132,18 @@ static int iterate(fit_run *r, failure *f)
     wvgd_progress p;
     wvgd_error error;
     double last_step = 0;
-    for (wvgd_get_progress(r->fit, &p); strcmp(p.stage, "done"); wvgd_get_progress(r->fit, &p)) {
-        r->closing = r->closing || is_closing(&p);
-        if (was_interrupted() && !r->closing)
+    for (wvgd_get_progress(r->fit, &p); strcmp(p.stage, "done");) {
+        if (was_interrupted() && !r->early)
             interrupt(r);
-        if (!r->closing && may_end(r, &p, last_step)) {
-            int code = keep_state(r, f);
-            if (code)
-                return code;
-        }
+        if (!r->early && may_end(r, &p, last_step) && keep_state(r, f))
+            return f->code;
         if (wvgd_step(r->fit, &error) != WVGD_OK)
             return explain_failure(r, &error, f);
         double before = p.seconds;
         wvgd_get_progress(r->fit, &p);
         last_step = p.seconds - before;
-        if (!r->closing && is_closing(&p))
-            r->early = p.iteration >= r->options.max_iter || (r->options.max_seconds > 0 && p.seconds >= r->options.max_seconds);
-        if (r->early && r->kept) {
-            if (write_checkpoint(r->dir, CHECKPOINT_FILE, r->asked, r->kept, r->kept_size, f))
-                fprintf(stderr, "wvgd: warning: no checkpoint: %s\n", f->text);
-            drop_kept(r);
-        }
+        if (!r->early && has_reached_limit(r, &p))
+            end_early(r);
         show_progress(&r->display, &p);
         if (!r->early && strcmp(p.stage, "done") && clock_now() - r->saved_at >= r->every)
             save_on_the_way(r);
@@ -165,9 +176,9 @@ static int write_files(fit_run *r, const wvgd_results *results, const json_t *ru
 {
     size_t rows;
     const wvgd_trace_row *trace = wvgd_trace(r->fit, &rows);
-    bool converged = results->stop == WVGD_CONVERGED;
-    int code = save_state(r, converged ? CHECKPOINT_FILE : RESULT_FILE, f);
-    if (!code && converged) {
+    r->early = r->early && results->stop != WVGD_CONVERGED;
+    int code = save_state(r, r->early ? RESULT_FILE : CHECKPOINT_FILE, f);
+    if (!code && !r->early) {
         char *old = run_path(r->dir, RESULT_FILE);
         if (old)
             unlink(old);
@@ -179,7 +190,11 @@ static int write_files(fit_run *r, const wvgd_results *results, const json_t *ru
         code = write_particles(r->dir, results, r->model.model.names, f);
     if (!code)
         code = write_trace(r->dir, rows, results->N, trace, wvgd_trace_beta(r->fit), f);
-    return code ? code : write_run(r->dir, run, f);
+    if (!code)
+        code = write_run(r->dir, run, f);
+    if (!code)
+        forget_old_run(r->dir);
+    return code;
 }
 
 static void add_warning(json_t *run, const char *text)
@@ -187,19 +202,36 @@ static void add_warning(json_t *run, const char *text)
     json_array_append_new(json_object_get(json_object_get(run, "diagnostics"), "warnings"), json_text(text));
 }
 
+/* Text and, if there is one, the message of the model, as one line. */
+static void add_message(json_t *run, const char *text, const char *message)
+{
+    char line[1000];
+    int n = snprintf(line, sizeof line, "%s%s%s", text, message ? "; its first message: " : "", message ? message : "");
+    for (char *c = line; n > 0 && *c; c++)
+        if ((unsigned char)*c < ' ')
+            *c = ' ';
+    for (size_t end = strlen(line); end && line[end - 1] == ' ';)
+        line[--end] = '\0';
+    add_warning(run, line);
+}
+
 static json_t *describe_run(fit_run *r, const wvgd_results *results, failure *f)
 {
     shown_draws draws;
     size_t refused;
+    note_message(r);
+    const char *message = record_reopen(r->asked, "message");
     if (show_closing_draws(r->fit, &r->model, &draws, &refused, f))
         return NULL;
     json_t *run = run_json(r->asked, results, &draws);
+    if (run && message && results->bad_points)
+        add_message(run, "the model could not be evaluated at some points", message);
     if (run && refused) {
         char text[200];
         snprintf(text, sizeof text,
                  "%zu of %zu draws could not be transformed by the model and are left out of the moments: check its generated quantities", refused,
                  results->closing_draws);
-        add_warning(run, text);
+        add_message(run, text, message ? NULL : r->model.first_message);
     }
     if (!run)
         fail(f, EX_SOFTWARE, "no memory for the results");
@@ -207,11 +239,24 @@ static json_t *describe_run(fit_run *r, const wvgd_results *results, failure *f)
     return run;
 }
 
+static void print_list(const json_t *list)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        fputs("wvgd: warning: ", stderr);
+        put_cut(stderr, json_string_value(json_array_get(list, i)), INT_MAX);
+        putc('\n', stderr);
+    }
+}
+
+/* What speaks against the result, and all warnings; unless the summary says so in the same terminal. */
 static void print_warnings(const json_t *run)
 {
-    const json_t *list = json_object_get(json_object_get(run, "diagnostics"), "warnings");
-    for (size_t i = 0; i < json_array_size(list); i++)
-        fprintf(stderr, "wvgd: warning: %s\n", json_string_value(json_array_get(list, i)));
+    const json_t *verdict = json_object_get(run, "verdict");
+    if (isatty(STDOUT_FILENO) && isatty(STDERR_FILENO))
+        return;
+    if (!json_is_true(json_object_get(verdict, "reliable")))
+        print_list(json_object_get(verdict, "reasons"));
+    print_list(json_object_get(json_object_get(run, "diagnostics"), "warnings"));
 }
 
 /* The results are printed even if they cannot be written. */
@@ -262,6 +307,8 @@ static int read_start(fit_run *r, const char *path, failure *f)
 static int make_fit(fit_run *r, failure *f)
 {
     wvgd_error error;
+    if (take_cost(&r->options, &r->model, f))
+        return f->code;
     r->fit = wvgd_new(&r->model.model, &r->options, r->start, &error);
     if (r->fit)
         return 0;
@@ -308,7 +355,7 @@ static int check_gradient(fit_run *r, failure *f)
 static int begin_new(fit_run *r, const arguments *a, failure *f)
 {
     int code = new_record(a, &r->asked, f);
-    bool overwrite = given(a, "overwrite") != NULL;
+    bool overwrite = record_given(r->asked, "overwrite");
     if (!code) {
         r->dir = record_reopen(r->asked, "out");
         code = check_run_directory(r->dir, overwrite, f);
@@ -327,7 +374,7 @@ static int begin_new(fit_run *r, const arguments *a, failure *f)
         code = complete_record(r->asked, &r->model, f);
     if (!code)
         code = make_fit(r, f);
-    if (!code && given(a, "check-gradient"))
+    if (!code && record_given(r->asked, "check-gradient"))
         code = check_gradient(r, f);
     if (!code)
         code = make_run_directory(r->dir, overwrite, &r->lock, &r->made, f);
@@ -351,6 +398,8 @@ static int begin_again(fit_run *r, const arguments *a, failure *f)
         code = fail(f, EX_TEMPFAIL, "cannot resume: %s has no checkpoint", r->dir);
     if (!code)
         code = read_checkpoint(r->dir, CHECKPOINT_FILE, &r->asked, &state, &size, f);
+    if (!code && !same_run(r->asked, r->dir))
+        code = fail(f, EX_TEMPFAIL, "cannot resume: %s/" CHECKPOINT_FILE " belongs to another run than %s/" RUN_FILE, r->dir, r->dir);
     if (!code)
         code = change_record(r->asked, a, f);
     if (!code)
@@ -381,18 +430,34 @@ static void end_run(fit_run *r)
         close(r->lock);
 }
 
+/* Nothing was reached that anybody could go on from, or a checkpoint was: then the run that it was to replace is not lost either. */
+static void give_up(fit_run *r, failure *f)
+{
+    char why[sizeof f->text];
+    memcpy(why, f->text, sizeof why);
+    if (!r->resumed && !r->saves)
+        remove_run(r->dir, r->made);
+    else if (has_old_run(r->dir))
+        fail(f, f->code, "%.700s; the run that was to be replaced is kept as %s/*.old", why, r->dir);
+}
+
 static int run_fit(arguments *a, failure *f)
 {
     fit_run r = {.lock = -1};
     int code = given(a, "resume") ? begin_again(&r, a, f) : begin_new(&r, a, f);
     if (!code) {
+        wvgd_progress p;
+        bool quiet = given(a, "quiet") || (!r.resumed && record_given(r.asked, "quiet"));
+        wvgd_get_progress(r.fit, &p);
+        if (!quiet && !strcmp(p.stage, "done"))
+            fprintf(stderr, "wvgd: the run in %s had ended already: nothing was left to do\n", r.dir);
         r.every = record_number(r.asked, "checkpoint-every", 30);
-        r.display = begin_progress(given(a, "quiet") != NULL, r.options.max_seconds);
+        r.display = begin_progress(quiet, r.options.max_seconds);
         catch_signals();
         code = iterate(&r, f);
-        if (code && !r.resumed && !r.saves) /* nothing was reached that anybody could go on from */
-            remove_run(r.dir, r.made);
-        if (!code)
+        if (code)
+            give_up(&r, f);
+        else
             code = finish(&r, f);
         if (!code && was_interrupted())
             code = fail(f, EXIT_INTERRUPTED,

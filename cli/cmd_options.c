@@ -15,7 +15,8 @@ static int run_options(arguments *a, failure *f)
         group = line.group;
         char text[600];
         describe_option(&line, text, sizeof text);
-        printf("  --%s%s%s\n        %s\n", line.name, line.argument ? " " : "", line.argument ? line.argument : "", text);
+        printf(line.letter ? "  -%c, " : "  ", line.letter);
+        printf("--%s%s%s\n        %s\n", line.name, line.argument ? " " : "", line.argument ? line.argument : "", text);
     }
     return 0;
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
+#include <unistd.h>
 
 typedef struct {
     json_t *asked;
@@ -31,6 +32,13 @@ static void free_saved(saved_fit *s)
     free(s->start);
 }
 
+/* A fit that has ended starts nowhere. */
+static void start(void *self, const double *normal, double *z)
+{
+    const saved_fit *s = self;
+    memcpy(z, normal, s->model.model.dim * sizeof *z);
+}
+
 /* The model of the record as far as a fit needs it: its dimension and the names of its coordinates. */
 static int shape_model(saved_fit *s, const char *dir, failure *f)
 {
@@ -44,18 +52,18 @@ static int shape_model(saved_fit *s, const char *dir, failure *f)
     for (size_t i = 0; i < D; i++)
         if (!(s->names[i] = json_string_value(json_array_get(names, i))))
             return fail(f, EX_DATAERR, "%s: the checkpoint does not name parameter %zu", dir, i + 1);
-    s->model.model = (wvgd_model){.dim = D, .has_gradient = record_reopen_flag(s->asked, "gradient"), .names = s->names};
+    s->model.model = (wvgd_model){.dim = D, .has_gradient = record_reopen_flag(s->asked, "gradient"), .names = s->names, .start = start, .start_self = s};
     s->model.shown = D;
     s->model.shown_names = s->names;
     return 0;
 }
 
-/* A model with constraints shows its draws itself. */
+/* A model with constraints shows its draws itself; one with a cost of its own tells their cells. */
 static int reopen_model(saved_fit *s, failure *f)
 {
     failure why;
     int code = open_recorded(s->asked, false, &s->model, &why);
-    return code ? fail(f, code, "draws of this model need the model itself, and its data, to be transformed: %s", why.text) : 0;
+    return code ? fail(f, code, "draws of this run need the model itself, and its data: %s", why.text) : 0;
 }
 
 static int restore_fit(saved_fit *s, const char *dir, failure *f)
@@ -63,6 +71,8 @@ static int restore_fit(saved_fit *s, const char *dir, failure *f)
     wvgd_options options;
     wvgd_error error;
     int code = record_options(s->asked, &options, f);
+    if (!code)
+        code = take_cost(&options, &s->model, f);
     if (code)
         return code;
     if (record_reopen_flag(s->asked, "start") && !(s->start = calloc(options.particles, s->model.model.dim * sizeof *s->start)))
@@ -80,10 +90,14 @@ static int restore_fit(saved_fit *s, const char *dir, failure *f)
 static int load_fit(saved_fit *s, const char *dir, failure *f)
 {
     const char *file = has_run_file(dir, RESULT_FILE) ? RESULT_FILE : CHECKPOINT_FILE;
+    if (!access(dir, F_OK) && !is_run_directory(dir))
+        return fail(f, EX_NOINPUT, "%s is no run directory: it has neither " RUN_FILE " nor " CHECKPOINT_FILE, dir);
     int code = read_checkpoint(dir, file, &s->asked, &s->state, &s->size, f);
     if (code)
         return f->code = code == EX_TEMPFAIL ? EX_DATAERR : code; /* damaged: nothing goes on here */
-    code = record_reopen_flag(s->asked, "constrained") ? reopen_model(s, f) : shape_model(s, dir, f);
+    if (!same_run(s->asked, dir))
+        return fail(f, EX_DATAERR, "%s/%s belongs to another run than %s/" RUN_FILE, dir, file, dir);
+    code = needs_model(s->asked) ? reopen_model(s, f) : shape_model(s, dir, f);
     return code ? code : restore_fit(s, dir, f);
 }
 
@@ -91,6 +105,8 @@ static int write_sample(const saved_fit *s, const char *path, draws_kind kind, u
 {
     const char *name = json_string_value(json_object_get(json_object_get(s->asked, "model"), "name"));
     whole_file w;
+    if (path && belongs_to_run(path))
+        return fail(f, EX_CANTCREAT, "%s belongs to a run, which would be damaged: choose another --out", path);
     if (!path)
         return put_draws(stdout, s->fit, &s->model, name ? name : "model", kind, seed, n, f);
     int code = begin_file(&w, path, f);
@@ -146,7 +162,7 @@ const command sample_command = {
     "--resample, or all points with their weights with --weighted. The data are not needed, except by shared objects that transform their "
     "parameters.",
     "wvgd sample heart -n 4000 --out draws.csv\n"
-    "wvgd sample heart -n 4000 --resample --seed 7 | tail -n +15\n",
+    "wvgd sample heart -n 4000 --resample --seed 7 | grep -v '^#'\n",
     sample_option,
     "DIR",
     run_sample,

@@ -2,6 +2,7 @@
 #include "commands.h"
 #include "help.h"
 #include "run_directory.h"
+#include "text.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +36,7 @@ static void put_value(FILE *s, int width, int digits, double value)
     fprintf(s, " %*s", width, out);
 }
 
+/* Nothing is shown as -0.00. */
 static void put_fixed(FILE *s, int width, int decimals, double value)
 {
     char out[40] = "-";
@@ -42,7 +44,8 @@ static void put_fixed(FILE *s, int width, int decimals, double value)
         snprintf(out, sizeof out, "%.5g", value);
     else if (isfinite(value))
         snprintf(out, sizeof out, "%.*f", decimals, value);
-    fprintf(s, " %*s", width, out);
+    const char *shown = isfinite(value) && *out == '-' && strspn(out + 1, "0.") == strlen(out + 1) ? out + 1 : out;
+    fprintf(s, " %*s", width, shown);
 }
 
 /* A paragraph behind "  - ", broken at blanks. */
@@ -57,8 +60,10 @@ static void put_item(FILE *s, const char *words)
             column = 3;
         }
         putc(' ', s);
-        for (size_t i = 0; i < length; i++)
-            putc((unsigned char)words[i] < 32 || words[i] == 127 ? '?' : words[i], s);
+        for (size_t i = 0, control; i < length; i += control ? control : 1) {
+            control = control_length(words + i);
+            putc(control ? '?' : words[i], s);
+        }
         column += 1 + length;
         words += length + strspn(words + length, " ");
     }
@@ -70,7 +75,9 @@ static void put_head(FILE *s, const json_t *run)
 {
     const json_t *model = json_object_get(run, "model");
     put_cut(s, text(json_object_get(model, "name")), NAME_WIDTH);
-    fprintf(s, ": %.0f parameters, %zu cells\n", number(model, "dim"), json_array_size(json_object_get(run, "particles")));
+    double dim = number(model, "dim");
+    size_t cells = json_array_size(json_object_get(run, "particles"));
+    fprintf(s, ": %.0f parameter%s, %zu cell%s\n", dim, dim > 1 ? "s" : "", cells, cells == 1 ? "" : "s");
     fprintf(s, "%.20s after %.0f iterations, %.0f evaluations, %.3g s (%.3g s in the model)\n\n", text(json_object_get(run, "stop")),
             number(run, "iterations"), number(run, "evaluations"), number(json_object_get(run, "seconds"), "total"),
             number(json_object_get(run, "seconds"), "model"));
@@ -97,6 +104,12 @@ static void put_evidence(FILE *s, const json_t *run)
     fputs("   mean cost from a posterior point to its particle\n\n", s);
 }
 
+/* Rows to show: a line that says that one is left out would take as much room as that one. */
+static size_t rows_shown(size_t n, size_t most)
+{
+    return n <= most || n - most == 1 ? n : most;
+}
+
 static void put_more(FILE *s, size_t n, size_t most, const char *dir)
 {
     if (n > most)
@@ -117,6 +130,7 @@ static void put_parameters(FILE *s, const json_t *run, size_t most, const char *
     for (size_t c = 0; c < columns_n; c++)
         fprintf(s, " %*s", columns[c].width, columns[c].title);
     putc('\n', s);
+    most = rows_shown(n, most);
     for (size_t i = 0; i < n && i < most; i++) {
         fprintf(s, "%*s", NAME_WIDTH - put_cut(s, text(json_array_get(names, i)), NAME_WIDTH), "");
         for (size_t c = 0; c < columns_n; c++)
@@ -134,6 +148,7 @@ static void put_particles(FILE *s, const json_t *run, size_t most, const char *d
     const json_t *particles = json_object_get(run, "particles");
     size_t n = json_array_size(particles);
     fprintf(s, "%-9s %9s %9s %9s %13s %9s %8s %8s\n", "particle", "beta", "+-", "weight", "ELBO", "log Z", "ESS", "k-hat");
+    most = rows_shown(n, most);
     for (size_t j = 0; j < n && j < most; j++) {
         const json_t *p = json_array_get(particles, j);
         fprintf(s, "%-9zu", j + 1);
@@ -155,10 +170,15 @@ static void put_items(FILE *s, const json_t *list)
         put_item(s, text(json_array_get(list, i)));
 }
 
+static bool is_reliable(const json_t *run)
+{
+    return json_is_true(json_object_get(json_object_get(run, "verdict"), "reliable"));
+}
+
 static void put_verdict(FILE *s, const json_t *run)
 {
     const json_t *v = json_object_get(run, "verdict"), *warnings = json_object_get(json_object_get(run, "diagnostics"), "warnings");
-    fputs(json_is_true(json_object_get(v, "reliable")) ? "Verdict: no evidence against this result\n" : "Verdict: not to be relied on\n", s);
+    fputs(is_reliable(run) ? "Verdict: no evidence against this result\n" : "Verdict: not to be relied on\n", s);
     put_items(s, json_object_get(v, "reasons"));
     if (json_array_size(warnings)) {
         fputs("Warnings:\n", s);
@@ -203,7 +223,10 @@ static int print_json(const json_t *run, failure *f)
 
 static bool summary_option(size_t i, option_line *line)
 {
-    static const option_line table[] = {{"json", 0, NULL, NULL, NULL, "print JSON: the same numbers, with all their digits", NULL}};
+    static const option_line table[] = {
+        {"json", 0, NULL, NULL, NULL, "print JSON: the same numbers, with all their digits", NULL},
+        {"check", 0, NULL, NULL, NULL, "exit with 1 if the verdict is that the result is not to be relied on", NULL},
+    };
     if (i >= sizeof table / sizeof *table)
         return false;
     *line = table[i];
@@ -222,6 +245,9 @@ static int run_summary(arguments *a, failure *f)
         code = print_json(run, f);
     else
         print_summary(stdout, run, SIZE_MAX, a->word[0]);
+    if (!code && given(a, "check") && !is_reliable(run))
+        code = fail(f, EXIT_FAILURE, "the run in %s is not to be relied on: %s", a->word[0],
+                    text(json_array_get(json_object_get(json_object_get(run, "verdict"), "reasons"), 0)));
     json_decref(run);
     return code;
 }
@@ -234,7 +260,9 @@ const command summary_command = {
     "Carlo standard error "
     "(MCSE) of each parameter; mass, weight, ELBO and Pareto k-hat of each particle; and a verdict with what to do about it.",
     "wvgd summary heart\n"
-    "wvgd summary heart --json | jq .evidence.importance.value\n",
+    "wvgd summary heart --json | jq .evidence.importance.value\n"
+    "# in a script: only go on with a result that nothing speaks against\n"
+    "wvgd summary heart --check >heart.txt && wvgd sample heart --out draws.csv\n",
     summary_option,
     "DIR",
     run_summary,

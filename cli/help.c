@@ -1,6 +1,7 @@
 /* help.c - everything that tells users which commands, options and models there are. Nothing is spelled here that a table has. */
 #include "help.h"
 #include "open_model.h"
+#include "text.h"
 #include "wvgd.h"
 #include <langinfo.h>
 #include <stdlib.h>
@@ -81,6 +82,7 @@ static bool fill_options(const command *c, argp_table *t)
             return false;
         t->options[at++] = (struct argp_option){line.name, option_key(i, &line), line.argument, 0, t->text[i], groups};
     }
+    t->options[at] = (struct argp_option){NULL, 'h', NULL, OPTION_HIDDEN, "as --help", groups};
     return true;
 }
 
@@ -91,12 +93,12 @@ bool make_argp(const command *c, argp_parser_t take, argp_table *t)
     while (c->option && c->option(n, &line))
         n++;
     *t = (argp_table){
-        {0}, calloc(2 * n + 1, sizeof *t->options), make_title(c->name), help_text(c), strdup(c->synopsis), calloc(n + 1, sizeof *t->text), n};
+        {0}, calloc(2 * n + 2, sizeof *t->options), make_title(c->name), help_text(c), strdup(c->synopsis), calloc(n + 1, sizeof *t->text), n};
     if (!t->options || !t->title || !t->doc || !t->synopsis || !t->text || !fill_options(c, t)) {
         free_argp(t);
         return false;
     }
-    t->argp = (struct argp){n ? t->options : NULL, take, t->synopsis, t->doc, NULL, NULL, NULL};
+    t->argp = (struct argp){t->options, take, t->synopsis, t->doc, NULL, NULL, NULL};
     return true;
 }
 
@@ -107,14 +109,17 @@ static const char about[] =
 static const char first_steps[] = "wvgd models                                        # what can be fitted\n"
                                   "wvgd fit logistic --data heart.csv --out heart     # fit, print a summary, leave files in heart/\n"
                                   "wvgd summary heart                                 # the summary once more\n"
-                                  "wvgd sample heart -n 4000 --out draws.csv          # draws, as Stan CSV\n";
+                                  "wvgd sample heart -n 4000 --out draws.csv          # draws, as Stan CSV\n"
+                                  "wvgd stan schools.stan --data schools.json --out s # compile and fit a Stan program\n";
 
 static const struct {
     int code;
     const char *meaning;
 } exit_codes[] = {
-    {0, "done; see `stop` and `warnings` in run.json"},        {64, "wrong usage: a command, option or value"},
+    {0, "done; see `verdict` and `warnings` in run.json"},     {1, "summary --check: not to be relied on"},
+    {64, "wrong usage: a command, option or value"},
     {65, "bad data: file, line and column are named"},         {66, "no such input"},
+    {69, "there is nothing to compile Stan programs with: see wvgd stan --doctor"},
     {70, "the model failed, or no draw had a finite weight"},  {73, "cannot create output"},
     {74, "input or output error, such as a full disk"},        {75, "cannot go on with that run"},
     {130, "interrupted; checkpoint and run.json are written"},
@@ -127,7 +132,7 @@ void print_help(FILE *stream)
           "more):\n",
           stream);
     for (size_t i = 0; describe_command(i); i++)
-        fprintf(stream, "  %-10s %s\n", describe_command(i)->name, describe_command(i)->line);
+        fprintf(stream, "  %-12s %s\n", describe_command(i)->name, describe_command(i)->line);
     fprintf(stream, "\nFirst steps:\n");
     for (const char *s = first_steps; *s; s += strcspn(s, "\n") + 1)
         fprintf(stream, "  %.*s\n", (int)strcspn(s, "\n"), s);
@@ -173,18 +178,34 @@ static void put_examples(FILE *s, const char *lines)
     fputs(".EE\n", s);
 }
 
+/* The first command, if it is another one than c and has this very option: `wvgd stan` has the options of `wvgd fit`, which need not be listed twice. */
+static const command *listed_before(const command *c, const option_line *line)
+{
+    const command *first = describe_command(0);
+    option_line other;
+    for (size_t k = 0; c != first && line->group && first->option(k, &other); k++)
+        if (other.group && !strcmp(other.group, line->group) && !strcmp(other.name, line->name) && !strcmp(other.help, line->help))
+            return first;
+    return NULL;
+}
+
 static void put_roff_options(FILE *s, const command *c)
 {
     option_line line;
     const char *group = NULL;
     for (size_t i = 0; c->option && c->option(i, &line); i++) {
         char text[600];
+        const command *shared = listed_before(c, &line);
         if (line.group && (!group || strcmp(group, line.group))) {
             fputs(".PP\n.I ", s);
             put_roff_text(s, line.group);
             putc('\n', s);
+            if (shared)
+                fprintf(s, "those of\n.BR \"wvgd %s\" .\n", shared->name);
         }
         group = line.group;
+        if (shared)
+            continue;
         fputs(".TP\n", s);
         if (line.letter)
             fprintf(s, "\\fB\\-%c\\fR, ", line.letter);
@@ -424,6 +445,13 @@ static void generate_page(FILE *s)
             continue;
         fprintf(s, "\n## wvgd %s\n\n%s\n", c->name, c->text);
         for (size_t k = 0; c->option(k, &line); k++) {
+            const command *shared = listed_before(c, &line);
+            if (shared) {
+                if (!group || strcmp(group, line.group))
+                    fprintf(s, "\n%s those of `wvgd %s`.\n", line.group, shared->name);
+                group = line.group;
+                continue;
+            }
             if (!k || (line.group && (!group || strcmp(group, line.group))))
                 fprintf(s, "\n%s%s| option | value | default | meaning |\n| --- | --- | --- | --- |\n", line.group ? line.group : "",
                         line.group ? "\n\n" : "");
@@ -465,14 +493,15 @@ int put_cut(FILE *stream, const char *text, int most)
 {
     int wide = columns(text), shown = 0;
     const char *ellipsis = strcmp(nl_langinfo(CODESET), "UTF-8") ? "." : "\xe2\x80\xa6";
-    for (; *text; text++) {
+    for (size_t control; *text; text += control ? control : 1) {
         bool begins = (*text & 0xc0) != 0x80;
+        control = control_length(text);
         if (begins && wide > most && shown == most - 1) {
             fputs(ellipsis, stream);
             return most;
         }
         shown += begins;
-        putc((unsigned char)*text < 32 || *text == 127 ? '?' : *text, stream);
+        putc(control ? '?' : *text, stream);
     }
     return shown;
 }

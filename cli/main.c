@@ -5,15 +5,17 @@
 #include "wvgd.h"
 #include <locale.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
+#include <unistd.h>
 
 /* OpenBLAS, if it is the BLAS: chunks of our own share the work, and matrices are small. */
 void openblas_set_num_threads(int threads) __attribute__((weak));
 
 const char *argp_program_version = "wvgd " WVGD_VERSION;
 
-static const command *const commands[] = {&fit_command, &summary_command, &sample_command, &models_command, &options_command};
+static const command *const commands[] = {&fit_command, &summary_command, &sample_command, &quantize_command, &models_command, &options_command, &stan_command, &stan_compile_command};
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 const command *describe_command(size_t i)
@@ -34,13 +36,27 @@ static const command *find_command(const char *name, failure *f)
     return NULL;
 }
 
+/* Commands return. If the process ends while one runs, a model in a shared object has called exit, perhaps with a code that means success. */
+static bool running;
+
+static void refuse_exit(void)
+{
+    if (!running)
+        return;
+    fputs("wvgd: the model has ended the program: exit was called from its shared object, which it must not do\n", stderr);
+    _exit(EX_SOFTWARE);
+}
+
 static int run_command(int argc, char **argv, failure *f)
 {
     arguments a = {0};
     const command *c = find_command(argv[0], f);
     int code = c ? parse_arguments(c, argc, argv, &a, f) : f->code;
-    if (!code)
+    if (!code) {
+        running = true;
         code = c->run(&a, f);
+        running = false;
+    }
     free_arguments(&a);
     return code;
 }
@@ -68,6 +84,7 @@ int main(int argc, char **argv)
     failure f = {0};
     setlocale(LC_CTYPE, "");  /* for the width of names; numbers stay as they are in C */
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of write */
+    atexit(refuse_exit);
     if (openblas_set_num_threads)
         openblas_set_num_threads(1);
     int code = start(argc, argv, &f);

@@ -12,10 +12,11 @@
 #include <sysexits.h>
 
 /* ---- options ------------------------------------------------------------------------------------------------------------------------- */
-enum { TARGET, STANDARDIZE, NO_INTERCEPT, PRIOR_SD, HIDDEN, LIKELIHOOD, PRIOR_MEANS, PRIOR_SDS, OPTIONS };
+enum { TARGET, IGNORE, STANDARDIZE, NO_INTERCEPT, PRIOR_SD, HIDDEN, LIKELIHOOD, PRIOR_MEANS, PRIOR_SDS, OPTIONS };
 
 static const model_option options[OPTIONS] = {
     [TARGET] = {"target", "COL", NULL, "logistic, linear, bnn", "column that is to be explained (default: the last one); all others are features"},
+    [IGNORE] = {"ignore", "COL[,COL]", NULL, "logistic, linear, bnn, gp", "columns to be left out: identifiers, text, a second target"},
     [STANDARDIZE] = {"standardize", NULL, NULL, "logistic, linear, bnn", "centre each feature and divide it by its sample sd; constant features become 0"},
     [NO_INTERCEPT] = {"no-intercept", NULL, NULL, "logistic, linear", "do not append a column of ones as the last feature"},
     [PRIOR_SD] = {"prior-sd", "S", "1", "logistic, linear, bnn",
@@ -76,7 +77,7 @@ static int check_sd(unsigned i, const char *text, double value, failure *f)
 
 static int read_prior_sd(const model_request *request, double *value, failure *f)
 {
-    const char *text = option_text(request, PRIOR_SD), *expected = read_number(text, value);
+    const char *text = option_text(request, PRIOR_SD), *expected = read_plain_number(text, value);
     return expected ? refuse_option(PRIOR_SD, text, expected, f) : check_sd(PRIOR_SD, text, *value, f);
 }
 
@@ -84,7 +85,7 @@ static int read_hidden(const model_request *request, size_t *hidden, failure *f)
 {
     const char *text = option_text(request, HIDDEN);
     double value = 0;
-    if (read_number(text, &value) || value != floor(value) || value < 1 || value > 10000)
+    if (read_plain_number(text, &value) || value != floor(value) || value < 1 || value > 10000)
         return refuse_option(HIDDEN, text, "a whole number from 1 to 10000", f);
     *hidden = (size_t)value;
     return 0;
@@ -116,7 +117,7 @@ static int read_four(const model_request *request, unsigned i, double value[4], 
         good = (comma != NULL) == (k < 3);
         if (comma)
             *comma = '\0';
-        good = good && !read_number(at, &value[k]);
+        good = good && !read_plain_number(at, &value[k]);
         at = comma ? comma + 1 : at;
     }
     return good ? 0 : refuse_option(i, text, "four numbers with commas between them", f);
@@ -142,7 +143,7 @@ static int open_mixture(const model_request *request, wvgd_model *model, failure
 static int open_regression(const model_request *request, target_kind kind, regression_data *data, wv_regression *regression, failure *f)
 {
     double prior_sd;
-    if (read_prior_sd(request, &prior_sd, f) || read_regression(request->data, option_text(request, TARGET), kind, data, f))
+    if (read_prior_sd(request, &prior_sd, f) || read_regression(request->data, option_text(request, TARGET), option_text(request, IGNORE), kind, data, f))
         return f->code;
     *regression = (wv_regression){
         .rows = data->rows,
@@ -201,7 +202,7 @@ static int open_gp(const model_request *request, wvgd_model *model, failure *f)
     for (size_t k = 0; k < 4; k++)
         if (check_sd(PRIOR_SDS, option_text(request, PRIOR_SDS), prior.sd[k], f))
             return f->code;
-    if (read_series(request->data, &data, f))
+    if (read_series(request->data, option_text(request, IGNORE), &data, f))
         return f->code;
     int failed = wv_model_gp(model, data.n, data.t, data.y, &prior);
     free_series(&data);
@@ -217,12 +218,15 @@ static const struct {
      open_mixture},
     {{"logistic", "CSV: features and a target of 0/1 or two labels", "logistic regression; the greater label counts as 1"}, open_logistic},
     {{"linear", "CSV: features and a real target", "linear regression with unknown noise sd (log_sigma)"}, open_linear},
-    {{"gp", "CSV with the columns t and y", "Gaussian process, A exp(-(t-t')^2/(2 s^2)) cos(2 pi f (t-t')) + B [t = t']; log A, log f, log s, log B"},
+    {{"gp", "CSV with two columns, time and value", "Gaussian process, A exp(-(t-t')^2/(2 s^2)) cos(2 pi f (t-t')) + B [t = t']; log A, log f, log s, log B"},
      open_gp},
-    {{"bnn", "CSV as for linear or logistic", "neural network with one hidden layer of tanh units"}, open_bnn},
-    {{"PATH.so", "JSON for a Stan model, any text for others; or --config TEXT",
+    {{"bnn", "CSV as for linear or logistic",
+      "neural network with one hidden layer of H tanh units; its H! 2^H mirror images make means of single weights meaningless"},
+     open_bnn},
+    {{"PATH.so", "JSON for a Stan model, any text for others; or that text itself: --config TEXT",
       "shared object that exports wvgd_model_open, or a Stan model compiled by BridgeStan 2.x"},
      NULL},
+    {{"PROGRAM.stan", "JSON as CmdStan reads it", "Stan program: wvgd stan, not wvgd fit, compiles and fits it"}, NULL},
 };
 enum { MODELS = sizeof models / sizeof *models };
 
@@ -235,6 +239,7 @@ const model_info *describe_model(unsigned i)
 typedef struct {
     wvgd_model inner, pooled;
     wv_bridgestan *stan;
+    wv_bnn_angle *angle; /* between predictions of a bnn */
     char *name_text;    /* of names made here */
     const char **names; /* [dim] into name_text */
     opened_model *out;  /* told about failures */
@@ -249,12 +254,24 @@ static int log_density(void *self, size_t n, const double *z, double *log_p, dou
     return status;
 }
 
+/* Stan's seeds have 32 bits. */
+static unsigned fold_seed(unsigned long long seed)
+{
+    return (unsigned)(seed ^ seed >> 32);
+}
+
 static int show(void *self, const double *z, double *values)
 {
     session *s = self;
     int status = wv_bridgestan_constrain(s->stan, z, values);
     s->out->failed_points = wv_bridgestan_failures(s->stan, &s->out->first_message);
     return status;
+}
+
+static int restart(void *self, unsigned long long seed)
+{
+    session *s = self;
+    return wv_bridgestan_restart(s->stan, fold_seed(seed));
 }
 
 /* ---- shared objects -------------------------------------------------------------------------------------------------------------------------- */
@@ -289,23 +306,33 @@ static int check_stan_data(const model_request *request, const char *text, failu
                 quote(first, shown));
 }
 
+/* What a model is called in messages. */
+static const char *known_as(const model_request *request)
+{
+    return request->program ? request->program : request->name;
+}
+
 static int fail_external(const model_request *request, wv_external_status status, const char *error, failure *f)
 {
     if (status == WV_EXTERNAL_OK)
         return 0;
-    return fail(f, status == WV_EXTERNAL_REFUSED ? EX_DATAERR : EX_SOFTWARE, "%s: %s", request->name, error);
+    return fail(f, status == WV_EXTERNAL_REFUSED ? EX_DATAERR : EX_SOFTWARE, "%s: %s", known_as(request), error);
 }
 
 static int open_stan(const model_request *request, void *object, const char *text, session *s, opened_model *out, failure *f)
 {
-    char error[512];
-    unsigned seed = (unsigned)(request->seed ^ request->seed >> 32);
-    if (check_stan_data(request, text, f) ||
-        fail_external(request, wv_bridgestan_open(&s->stan, &s->inner, object, text, seed, error, sizeof error), error, f))
+    char error[900];
+    if (check_stan_data(request, text, f))
+        return f->code;
+    wv_external_status status = wv_bridgestan_open(&s->stan, &s->inner, object, text, fold_seed(request->seed), error, sizeof error);
+    if (status == WV_EXTERNAL_REFUSED && !text)
+        strncat(error, " (no --data FILE was given)", sizeof error - strlen(error) - 1);
+    if (fail_external(request, status, error, f))
         return f->code;
     out->kind = "bridgestan";
     out->shown = wv_bridgestan_names(s->stan, &out->shown_names);
     out->show = show;
+    out->restart = restart;
     out->show_self = s;
     return 0;
 }
@@ -392,6 +419,16 @@ static int make_names(session *s)
     return 0;
 }
 
+/* Columns that draws.csv has for all models. */
+static bool is_taken(const char *name)
+{
+    static const char *const taken[] = {"lp__", "lp_approx__", "path__", "log_weight__"};
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
+        if (strcmp(name, taken[i]) == 0)
+            return true;
+    return false;
+}
+
 static int check_names(const model_request *request, int code, size_t n, const char *const *names, failure *f)
 {
     char shown[QUOTED];
@@ -399,6 +436,9 @@ static int check_names(const model_request *request, int code, size_t n, const c
         const char *rule = name_problem(names[i]);
         if (rule)
             return fail(f, code, "%s: name of coordinate %zu: found %s, expected %s", request->name, i + 1, quote(names[i], shown), rule);
+        if (is_taken(names[i]))
+            return fail(f, code, "%s: found a parameter named %s, expected another name: draws.csv has a column of its own called so", request->name,
+                        quote(names[i], shown));
     }
     size_t repeated = find_repeated(n, names);
     if (repeated < n)
@@ -407,12 +447,22 @@ static int check_names(const model_request *request, int code, size_t n, const c
     return repeated > n ? no_memory(request, f) : 0;
 }
 
-/* Names and threads around s->inner. */
+static const size_t largest_dim = 1000000; /* of the library */
+
+/* Names, a cost of its own and threads around s->inner. */
 static int complete(const model_request *request, session *s, opened_model *out, failure *f)
 {
     bool external = strcmp(out->kind, "plugin") == 0 || s->stan;
+    if (s->inner.dim > largest_dim)
+        return fail(f, EX_DATAERR, "%s: found a model of %zu parameters, expected at most %zu", known_as(request), s->inner.dim, largest_dim);
     if (!s->inner.names && make_names(s))
         return no_memory(request, f);
+    if (strcmp(out->kind, "bnn") == 0) {
+        if (!(s->angle = wv_bnn_angle_new(&s->inner)))
+            return no_memory(request, f);
+        out->cost = wv_bnn_angle_cost;
+        out->cost_self = s->angle;
+    }
     if (!out->show) {
         out->shown = s->inner.dim;
         out->shown_names = s->inner.names;
@@ -434,7 +484,7 @@ static int complete(const model_request *request, session *s, opened_model *out,
 int open_model(const model_request *request, opened_model *out, failure *f)
 {
     session *s = calloc(1, sizeof *s);
-    *out = (opened_model){.owner = s};
+    *out = (opened_model){.owner = s, .seed = request->seed};
     if (!s)
         return fail(f, EX_SOFTWARE, "%s: no memory", request->name);
     s->out = out;
@@ -453,6 +503,7 @@ void close_model(opened_model *model)
         wvgd_model_close(&s->pooled);
         wvgd_model_close(&s->inner);
         wv_bridgestan_close(s->stan);
+        wv_bnn_angle_free(s->angle);
         free(s->name_text);
         free(s->names);
         free(s);

@@ -2,7 +2,7 @@
 #ifndef WV_OPEN_MODEL_H
 #define WV_OPEN_MODEL_H
 #include "failure.h"
-#include "wvgd_model.h"
+#include "wvgd.h"
 
 /* An option that only some models have. */
 typedef struct {
@@ -29,6 +29,7 @@ typedef struct {
     const char *const *option;      /* [options] values of model options, in the order of describe_model_option; NULL: not given ("" for a flag given) */
     unsigned threads;               /* at least 1 */
     unsigned long long seed;        /* for generated quantities of external models */
+    const char *program;            /* Stan program that the shared object was compiled from, for messages, or NULL */
 } model_request;
 
 /* A model ready to be fitted, threads and counting included, and how its draws are shown. It must stay where it is: the model keeps its address. */
@@ -38,7 +39,11 @@ typedef struct {
     size_t shown;                   /* quantities shown for a draw: model.dim, or more or fewer for constrained models */
     const char *const *shown_names; /* [shown] */
     int (*show)(void *self, const double *z, double *values); /* values[shown] of one draw, 0 on success; NULL: z itself */
-    void *show_self;
+    int (*restart)(void *self, unsigned long long seed);      /* what follows from show has random numbers from this seed on; 0 on success; NULL if show is */
+    void *show_self;                                          /* first argument of both */
+    unsigned long long seed;                                  /* of the request */
+    wvgd_cost_function *cost;       /* between predictions, for --cost functional; NULL: the model makes none */
+    void *cost_self;                /* its first argument */
     size_t failed_points;           /* points at which a Stan model could not be evaluated (density zero) or shown (values NAN); kept up to date */
     const char *first_message;      /* why the first of them could not, or NULL; kept up to date */
     void *owner;                    /* everything behind it */

@@ -35,7 +35,7 @@ static void put_time(char *text, size_t size, double seconds)
 /* Share of the iterations done, and seconds left at most. */
 static double share_done(const wvgd_progress *p)
 {
-    return !strcmp(p->stage, "close") || !strcmp(p->stage, "done") ? 1 : (double)p->iteration / (double)p->max_iter;
+    return !strcmp(p->stage, "close") || !strcmp(p->stage, "bound") || !strcmp(p->stage, "done") ? 1 : (double)p->iteration / (double)p->max_iter;
 }
 
 static double seconds_left(const progress_display *d, const wvgd_progress *p)

@@ -1,5 +1,6 @@
 /* run_record.c - the record of what was asked. Options travel as text, which the table of their owner checks; JSON types are for readers. */
 #include "run_record.h"
+#include "config_file.h"
 #include "run_directory.h"
 #include "run_json.h"
 #include "text.h"
@@ -20,8 +21,8 @@ static const option_line program_options[] = {
     {"resume", 0, "DIR", NULL, NULL, "go on with the run in DIR from its last checkpoint", program_group},
     {"overwrite", 0, NULL, NULL, NULL, "replace a run that is in the --out directory", program_group},
     {"config", 0, "FILE", NULL, NULL,
-     "options from a JSON object whose keys are long names (and model); the command line wins. For a shared object also: its configuration "
-     "text",
+     "file with options: a JSON object whose keys are long names (and model), or the run.json of another run; the command line wins. With a "
+     "shared object as MODEL, what is no file that can be read is configuration text for it",
      program_group},
     {"threads", 0, "N", "1..4096", "all cores", "threads that evaluate the model; results do not depend on it", program_group},
     {"output-draws", 0, "K", "1..1000000", "1000", "posterior draws in draws.csv", program_group},
@@ -39,24 +40,39 @@ static size_t library_options(void)
     return n;
 }
 
-/* The choices that a command line has: particles may also come from a file, but costs not from a function of the caller's. */
+/* The choices that a command line has: starts may also come from a file, and the cost that is a function of the caller's is here one of the model's. */
 static const char *choices(const wvgd_option_info *info)
 {
-    static char costs[100];
-    if (!strcmp(info->name, "init"))
-        return "explore|normal|FILE.csv";
-    if (strcmp(info->name, "cost"))
+    static char text[2][120];
+    bool init = !strcmp(info->name, "init"), cost = !strcmp(info->name, "cost");
+    const char *own = cost ? strstr(info->values, "callback") : NULL;
+    if (!init && !cost)
         return info->values;
-    const char *last = strstr(info->values, "|callback");
-    snprintf(costs, sizeof costs, "%.*s", last ? (int)(last - info->values) : (int)strlen(info->values), info->values);
-    return costs;
+    snprintf(text[cost], sizeof text[cost], "%.*s%s", own ? (int)(own - info->values) : (int)strlen(info->values), info->values,
+             own ? "functional" : "|FILE.csv");
+    return text[cost];
 }
 
-/* Choices are what follows the option; numbers have a range. */
+/* A cost is spelled otherwise here than in the library: functional is the callback. Other names are the same. */
+static const char *translate(const char *name, const char *value, const char *from, const char *to)
+{
+    return !strcmp(name, "cost") && !strcmp(value, from) ? to : value;
+}
+
+/* Sets an option of the library from the text that users write. */
+static int set_option(wvgd_options *o, const wvgd_option_info *info, const char *value, failure *f)
+{
+    bool hidden = !strcmp(info->name, "cost") && !strcmp(value, "callback");
+    if (!hidden && wvgd_options_set(o, info->name, translate(info->name, value, "functional", "callback"), NULL) == WVGD_OK)
+        return 0;
+    return fail(f, EX_USAGE, "option %s is '%.60s': expected %s", info->name, value, choices(info));
+}
+
+/* Choices are what follows the option; numbers have a range, whole ones are called N. */
 static option_line library_line(const wvgd_option_info *info)
 {
-    bool choice = strstr(info->values, "..") == NULL;
-    return (option_line){info->name, 0, choice ? choices(info) : "N", choice ? NULL : info->values, info->initial, info->help, library_group};
+    bool choice = strstr(info->values, "..") == NULL, real = strchr(info->values, 'e') || strchr(info->initial, '.');
+    return (option_line){info->name, 0, choice ? choices(info) : real ? "X" : "N", choice ? NULL : info->values, info->initial, info->help, library_group};
 }
 
 bool fit_option(size_t i, option_line *line)
@@ -78,25 +94,32 @@ bool fit_option(size_t i, option_line *line)
     return true;
 }
 
-static bool is_library_option(const char *name)
+bool find_option(const char *name, option_line *line)
 {
-    for (size_t i = 0; wvgd_options_describe(i); i++)
-        if (!strcmp(wvgd_options_describe(i)->name, name))
+    for (size_t i = 0; fit_option(i, line); i++)
+        if (!strcmp(line->name, name))
             return true;
     return false;
 }
 
+bool is_model_option(const option_line *line)
+{
+    return line->group == model_group;
+}
+
 /* ---- text and JSON ------------------------------------------------------------------------------------------------------------------- */
+/* A number, or text if it is none, or one whose digits would be lost. */
 static json_t *number_from_text(const char *text)
 {
+    double value;
     char *end;
+    if (read_plain_number(text, &value))
+        return json_text(text);
     errno = 0;
     long long whole = strtoll(text, &end, 10);
-    if (*text && !*end && !errno)
+    if (!*end && !errno)
         return json_integer(whole);
-    double value;
-    bool seed = strspn(text, "0123456789") == strlen(text); /* beyond 2^63: no integer of Jansson's, and as a real it would lose digits */
-    return seed || read_number(text, &value) ? json_text(text) : json_real(value);
+    return *end ? json_real(value) : json_text(text); /* beyond 2^63 there are no integers of Jansson's */
 }
 
 static bool is_number(const char *text)
@@ -114,17 +137,19 @@ static json_t *typed(const option_line *line, const char *text)
     return number ? number_from_text(text) : json_text(text);
 }
 
-/* The text of a JSON value, in buffer unless it is a string; NULL: it is no value of an option. A flag that is false, or null: *absent. */
-static const char *text_of(const json_t *v, char buffer[40], bool *absent)
+const char *option_text_of(const json_t *v, char buffer[40])
 {
-    *absent = json_is_false(v) || json_is_null(v);
     if (json_is_string(v))
         return json_string_value(v);
     if (json_is_integer(v))
         snprintf(buffer, 40, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
-    else if (json_is_real(v))
-        snprintf(buffer, 40, "%.17g", json_real_value(v));
-    else if (json_is_true(v) || *absent)
+    else if (json_is_real(v)) /* as few digits as give the number back, which is what somebody has written */
+        for (int digits = 1; digits <= 17; digits++) {
+            snprintf(buffer, 40, "%.*g", digits, json_real_value(v));
+            if (strtod(buffer, NULL) == json_real_value(v))
+                break;
+        }
+    else if (json_is_true(v))
         buffer[0] = 0;
     else
         return NULL;
@@ -138,79 +163,46 @@ static bool is_shared_object(const char *model)
     return n && (strchr(model, '/') || (n > 3 && !strcmp(model + n - 3, ".so")));
 }
 
-/* "max_iter" is max-iter. */
-static void with_hyphens(const char *key, char *name, size_t size)
+static bool is_stan_program(const char *model)
 {
-    snprintf(name, size, "%s", key);
-    for (; *name; name++)
-        if (*name == '_')
-            *name = '-';
+    size_t n = strlen(model);
+    return n > 5 && !strcmp(model + n - 5, ".stan");
 }
 
-static const option_line *find_option(const char *name, option_line *line)
+static const char *text_at(const json_t *texts, const char *name)
 {
-    for (size_t i = 0; fit_option(i, line); i++)
-        if (!strcmp(line->name, name))
-            return line;
-    return NULL;
+    return json_string_value(json_object_get(texts, name));
 }
 
-static int unknown_key(const char *path, const char *key, failure *f)
+static bool is_start_file(const char *name, const char *value)
 {
-    const char *names[200] = {"model"};
-    option_line line;
-    for (size_t i = 0; i < 198 && fit_option(i, &line); i++)
-        names[i + 1] = line.name;
-    const char *near = find_nearest(key, names);
-    return fail(f, EX_DATAERR, "%s: there is no option '%.60s'%s%s%s", path, key, near ? ": did you mean " : "",
-                near ? near : ": wvgd options lists them", near ? "?" : "");
+    size_t n = value ? strlen(value) : 0;
+    return !strcmp(name, "init") && n > 4 && !strcmp(value + n - 4, ".csv");
 }
 
-/* texts: long name -> text, for everything the file sets. */
-static int read_config(const char *path, json_t *texts, failure *f)
+/* A file that --config names and that is not there: which directory was meant? */
+static int check_path(const arguments *a, const char *config, const json_t *texts, const char *name, failure *f)
 {
-    char *bytes = NULL;
-    size_t size = 0;
-    int code = read_text(path, &bytes, &size, f);
-    if (code)
-        return code;
-    json_error_t error;
-    json_t *config = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, &error), *value;
-    free(bytes);
-    if (!config)
-        return fail(f, EX_DATAERR, "%s:%d:%d: %s", path, error.line, error.column, error.text);
-    if (!json_is_object(config))
-        code = fail(f, EX_DATAERR, "%s: expected an object of options", path);
-    const char *key;
-    json_object_foreach(config, key, value)
-    {
-        char name[100], buffer[40];
-        bool absent;
-        option_line line;
-        with_hyphens(key, name, sizeof name);
-        bool is_model = !strcmp(name, "model");
-        const char *text = text_of(value, buffer, &absent);
-        if (!is_model && !find_option(name, &line))
-            code = unknown_key(path, key, f);
-        else if (!text)
-            code = fail(f, EX_DATAERR, "%s: option %s: expected a text, a number, true or false", path, name);
-        else if (!is_model && !line.argument && !json_is_boolean(value) && !absent)
-            code = fail(f, EX_DATAERR, "%s: option %s is a flag: expected true or false", path, name);
-        else if (!absent)
-            json_object_set_new(texts, name, json_text(text));
-        if (code)
-            break;
-    }
-    json_decref(config);
-    return code;
+    const char *path = text_at(texts, name);
+    char *here = NULL;
+    if (given(a, name) || !path || *path == '/' || (strcmp(name, "data") && !is_start_file(name, path)) || !access(path, F_OK))
+        return 0;
+    fail(f, EX_NOINPUT, "%s: option %s is '%s', which is not there: paths begin in the working directory, %s", config, name, path,
+         (here = getcwd(NULL, 0)) ? here : "which is gone");
+    free(here);
+    return f->code;
 }
 
 /* All options that were given, as text: those of --config, then those of the command line. `text`: configuration of a shared object. */
 static int collect(const arguments *a, json_t *texts, failure *f)
 {
     const char *config = given(a, "config"), *model = a->words ? a->word[0] : NULL;
-    bool is_text = config && is_shared_object(model) && access(config, R_OK);
+    bool is_text = config && (a->object || is_shared_object(model)) && access(config, R_OK);
     int code = config && !is_text ? read_config(config, texts, f) : 0;
+    if (!code)
+        code = check_path(a, config, texts, "data", f);
+    if (!code)
+        code = check_path(a, config, texts, "init", f);
     for (size_t i = 0; i < a->options; i++)
         if (a->value[i] && strcmp(a->name[i], "config"))
             json_object_set_new(texts, a->name[i], json_text(a->value[i]));
@@ -248,22 +240,10 @@ static json_t *command_line(const arguments *a)
     return json;
 }
 
-static const char *text_at(const json_t *texts, const char *name)
-{
-    return json_string_value(json_object_get(texts, name));
-}
-
-static bool is_start_file(const char *name, const char *value)
-{
-    size_t n = value ? strlen(value) : 0;
-    return !strcmp(name, "init") && n > 4 && !strcmp(value + n - 4, ".csv");
-}
-
 /* The library's options: defaults, changed by what was given; all of them are recorded. */
 static int fill_library(json_t *options, json_t *reopen, const json_t *texts, failure *f)
 {
     wvgd_options o;
-    wvgd_error error;
     option_line line;
     wvgd_options_init(&o);
     for (size_t i = 0; wvgd_options_describe(i); i++) {
@@ -273,11 +253,11 @@ static int fill_library(json_t *options, json_t *reopen, const json_t *texts, fa
         bool start = is_start_file(info->name, value);
         if (start)
             json_object_set_new(reopen, "start", json_true());
-        else if (value && wvgd_options_set(&o, info->name, value, &error) != WVGD_OK)
-            return fail(f, EX_USAGE, "%s", error.text);
+        else if (value && set_option(&o, info, value, f))
+            return f->code;
         wvgd_options_get(&o, info->name, text, sizeof text, NULL);
         line = library_line(info);
-        json_object_set_new(options, info->name, typed(&line, start ? value : text));
+        json_object_set_new(options, info->name, typed(&line, start ? value : translate(info->name, text, "callback", "functional")));
     }
     return 0;
 }
@@ -301,7 +281,7 @@ static int check_number(const json_t *texts, const char *name, double low, doubl
 {
     const char *text = text_at(texts, name);
     double value;
-    if (text && (read_number(text, &value) || value < low || value > high || (whole && value != (double)(long long)value)))
+    if (text && (read_plain_number(text, &value) || value < low || value > high || (whole && value != (double)(long long)value)))
         return fail(f, EX_USAGE, "option %s is '%.60s': expected %s%g..%g", name, text, whole ? "a whole number " : "", low, high);
     return 0;
 }
@@ -335,9 +315,11 @@ int new_record(const arguments *a, json_t **asked, failure *f)
     int code = collect(a, texts, f);
     const char *name = text_at(texts, "model");
     if (!code && !name)
-        code = fail(f, EX_USAGE, "fit: MODEL is missing: wvgd models lists what there is");
+        code = fail(f, EX_USAGE, "%s: MODEL is missing: wvgd models lists what there is", a->command->name);
+    if (!code && !a->object && is_stan_program(name))
+        code = fail(f, EX_USAGE, "%s is a Stan program: wvgd stan %s compiles and fits it, with the same options", name, name);
     if (!code && !text_at(texts, "out"))
-        code = fail(f, EX_USAGE, "fit: --out DIR is missing: where should the results go?");
+        code = fail(f, EX_USAGE, "%s: --out DIR is missing: where should the results go?", a->command->name);
     if (!code)
         code = check_numbers(texts, f);
     if (!code)
@@ -351,7 +333,9 @@ int new_record(const arguments *a, json_t **asked, failure *f)
         json_object_set_new(record, "version", json_string(WVGD_VERSION));
         json_object_set_new(record, "command", command_line(a));
         json_object_set_new(model, "name", json_text(name));
-        json_object_set_new(reopen, "model", is_shared_object(name) ? absolute(name) : json_text(name));
+        json_object_set_new(reopen, "model", a->object ? absolute(a->object) : is_shared_object(name) ? absolute(name) : json_text(name));
+        if (a->object)
+            json_object_set_new(reopen, "program", absolute(name));
         json_object_set_new(reopen, "data", absolute(text_at(texts, "data")));
         json_object_set(reopen, "text", json_object_get(texts, "config"));
         json_object_set(reopen, "out", json_object_get(texts, "out"));
@@ -403,50 +387,72 @@ void record_set(json_t *asked, const char *name, const char *value)
 int record_options(const json_t *asked, wvgd_options *options, failure *f)
 {
     const json_t *have = json_object_get(asked, "options");
-    wvgd_error error;
+    failure wrong;
     wvgd_options_init(options);
     for (size_t i = 0; wvgd_options_describe(i); i++) {
-        const char *name = wvgd_options_describe(i)->name;
+        const wvgd_option_info *info = wvgd_options_describe(i);
         char buffer[40];
-        bool absent;
-        const char *text = text_of(json_object_get(have, name), buffer, &absent);
+        const char *text = option_text_of(json_object_get(have, info->name), buffer);
         if (!text)
-            return fail(f, EX_TEMPFAIL, "the record of the run has no option %s", name);
-        if (!is_start_file(name, text) && wvgd_options_set(options, name, text, &error) != WVGD_OK)
-            return fail(f, EX_TEMPFAIL, "the record of the run is wrong: %s", error.text);
+            return fail(f, EX_TEMPFAIL, "the record of the run has no option %s", info->name);
+        if (!is_start_file(info->name, text) && set_option(options, info, text, &wrong))
+            return fail(f, EX_TEMPFAIL, "the record of the run is wrong: %s", wrong.text);
     }
     return 0;
 }
 
+int take_cost(wvgd_options *options, const opened_model *model, failure *f)
+{
+    if (options->cost != WVGD_CALLBACK)
+        return 0;
+    if (!model->cost)
+        return fail(f, EX_USAGE, "cost functional needs a model with predictions: bnn");
+    options->cost_function = model->cost;
+    options->cost_self = model->cost_self;
+    return 0;
+}
+
+bool needs_model(const json_t *asked)
+{
+    const char *cost = json_string_value(json_object_get(json_object_get(asked, "options"), "cost"));
+    return record_reopen_flag(asked, "constrained") || (cost && !strcmp(cost, "functional"));
+}
+
+/* When a run goes on. */
+static bool may_change(const char *name)
+{
+    static const char *const list[] = {"max-iter", "max-seconds", "threads", "checkpoint-every", "output-draws"};
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        if (!strcmp(name, list[i]))
+            return true;
+    return false;
+}
+
 int change_record(json_t *asked, const arguments *a, failure *f)
 {
-    static const char *const allowed[] = {"max-iter", "max-seconds", "threads", "checkpoint-every", "output-draws", "quiet", "resume", NULL};
     json_t *texts = json_object();
     int code = 0;
     if (a->words)
         code = fail(f, EX_USAGE, "fit: --resume takes the model from the run, but '%s' is given too", a->word[0]);
     for (size_t i = 0; i < a->options && !code; i++) {
-        bool fine = !a->value[i];
-        for (size_t k = 0; allowed[k]; k++)
-            fine = fine || !strcmp(a->name[i], allowed[k]);
-        if (!fine)
+        bool aside = !strcmp(a->name[i], "quiet") || !strcmp(a->name[i], "resume");
+        if (a->value[i] && !aside && !may_change(a->name[i]))
             code = fail(f, EX_USAGE, "fit: --%s cannot change when a run goes on: with --resume only limits, threads and output can", a->name[i]);
         else if (a->value[i])
             json_object_set_new(texts, a->name[i], json_text(a->value[i]));
     }
     if (!code)
         code = check_numbers(texts, f);
-    for (size_t i = 0; i < a->options && !code; i++) {
+    for (size_t i = 0; wvgd_options_describe(i) && !code; i++) {
+        const wvgd_option_info *info = wvgd_options_describe(i);
         wvgd_options o;
-        wvgd_error error;
         wvgd_options_init(&o);
-        if (!a->value[i])
-            continue;
-        if (is_library_option(a->name[i]) && wvgd_options_set(&o, a->name[i], a->value[i], &error) != WVGD_OK)
-            code = fail(f, EX_USAGE, "%s", error.text);
-        else if (strcmp(a->name[i], "quiet") && strcmp(a->name[i], "resume"))
-            record_set(asked, a->name[i], a->value[i]);
+        if (given(a, info->name))
+            code = set_option(&o, info, given(a, info->name), f);
     }
+    for (size_t i = 0; i < a->options && !code; i++)
+        if (a->value[i] && may_change(a->name[i]))
+            record_set(asked, a->name[i], a->value[i]);
     json_decref(texts);
     return code;
 }
@@ -478,6 +484,18 @@ static int check_file(json_t *reopen, const char *path, const char *key, bool fr
     return 0;
 }
 
+/* A Stan program's object is in the cache of compiled programs, which anybody may clean. */
+static int check_compiled(json_t *reopen, const char *program, const char *object, failure *f)
+{
+    failure changed;
+    if (!access(object, F_OK))
+        return 0;
+    if (check_file(reopen, program, "program_hash", false, &changed) == EX_TEMPFAIL)
+        return fail(f, EX_TEMPFAIL, "%s has changed since the run began, and what was compiled from it then, %s, is gone: the cache was cleaned", program, object);
+    return fail(f, EX_NOINPUT, "the compiled form of %s is gone, the cache was cleaned: there is no %s; wvgd stan-compile %s makes it again", program, object,
+                program);
+}
+
 /* Texts of the model's options as given, in the order of their table; the numbers among them in buffers. */
 typedef struct {
     const char **value;
@@ -494,9 +512,8 @@ static bool model_texts(const json_t *asked, option_texts *t)
     t->buffer = calloc(n + 1, sizeof *t->buffer);
     for (unsigned i = 0; t->value && t->buffer && i < n; i++) {
         const json_t *v = json_object_get(options, describe_model_option(i)->name);
-        bool absent;
         if (v)
-            t->value[i] = text_of(v, t->buffer[i], &absent);
+            t->value[i] = option_text_of(v, t->buffer[i]);
     }
     return t->value && t->buffer;
 }
@@ -504,8 +521,13 @@ static bool model_texts(const json_t *asked, option_texts *t)
 int open_recorded(json_t *asked, bool fresh, opened_model *model, failure *f)
 {
     json_t *reopen = json_object_get(asked, "reopen");
-    const char *name = record_reopen(asked, "model"), *data = record_reopen(asked, "data");
+    const char *name = record_reopen(asked, "model"), *data = record_reopen(asked, "data"), *program = record_reopen(asked, "program");
     option_texts texts = {0};
+    if (fresh) { /* as users have written it, for messages */
+        const json_t *as_given = json_object_get(reopen, "given");
+        name = program ? name : text_at(as_given, "model");
+        data = text_at(as_given, "data");
+    }
     if (!name)
         return fail(f, EX_TEMPFAIL, "the record of the run does not name a model");
     if (!model_texts(asked, &texts)) {
@@ -513,16 +535,19 @@ int open_recorded(json_t *asked, bool fresh, opened_model *model, failure *f)
         free(texts.buffer);
         return fail(f, EX_SOFTWARE, "no memory for the options of the model");
     }
-    int code = check_file(reopen, data, "data_hash", fresh, f);
+    int code = program && !fresh ? check_compiled(reopen, program, name, f) : 0;
+    if (!code && fresh)
+        code = check_file(reopen, program, "program_hash", fresh, f);
+    if (!code)
+        code = check_file(reopen, data, "data_hash", fresh, f);
     if (!code && is_shared_object(name))
         code = check_file(reopen, name, "model_hash", fresh, f);
     if (!code) {
         char seed[40];
-        bool absent;
-        const char *text = text_of(json_object_get(json_object_get(asked, "options"), "seed"), seed, &absent);
+        const char *text = option_text_of(json_object_get(json_object_get(asked, "options"), "seed"), seed);
         size_t threads = record_count(asked, "threads", 1);
-        model_request request = {
-            name, data, record_reopen(asked, "text"), texts.value, threads < 4096 ? (unsigned)threads : 4096, text ? strtoull(text, NULL, 10) : 1};
+        model_request request = {name, data, record_reopen(asked, "text"), texts.value, threads < 4096 ? (unsigned)threads : 4096,
+                                 text ? strtoull(text, NULL, 10) : 1, program};
         code = open_model(&request, model, f);
     }
     free(texts.value);
@@ -538,6 +563,43 @@ static json_t *names_json(size_t n, const char *const *names)
     return list;
 }
 
+/* A hash of all that the numbers of a run depend on: whatever cannot change when it goes on. */
+static json_t *identity(const json_t *asked)
+{
+    static const char *const files[] = {"data_hash", "model_hash", "program_hash", "text"};
+    const json_t *reopen = json_object_get(asked, "reopen");
+    json_t *options = json_copy(json_object_get(asked, "options")), *all = json_object(), *value;
+    const char *key;
+    void *next;
+    char text[32];
+    json_object_foreach_safe(options, next, key, value)
+        if (may_change(key))
+            json_object_del(options, key);
+    json_object_set_new(all, "options", options);
+    json_object_set(all, "model", json_object_get(asked, "model"));
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (json_object_get(reopen, files[i]))
+            json_object_set(all, files[i], json_object_get(reopen, files[i]));
+    char *dump = json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
+    snprintf(text, sizeof text, "%016" PRIx64, dump ? hash_text(dump) : 0);
+    json_t *id = dump ? json_string(text) : NULL;
+    free(dump);
+    json_decref(all);
+    return id;
+}
+
+bool same_run(const json_t *asked, const char *dir)
+{
+    failure f;
+    json_t *run = NULL;
+    if (read_run(dir, &run, &f)) /* none yet, or one that cannot be read: nothing to contradict */
+        return true;
+    const char *id = json_string_value(json_object_get(asked, "id")), *other = json_string_value(json_object_get(run, "id"));
+    bool same = id && other ? !strcmp(id, other) : id == other;
+    json_decref(run);
+    return same;
+}
+
 int complete_record(json_t *asked, const opened_model *model, failure *f)
 {
     json_t *m = json_object_get(asked, "model"), *reopen = json_object_get(asked, "reopen");
@@ -545,5 +607,6 @@ int complete_record(json_t *asked, const opened_model *model, failure *f)
                  json_object_set_new(m, "names", names_json(model->model.dim, model->model.names)) |
                  json_object_set_new(reopen, "gradient", json_boolean(model->model.has_gradient)) |
                  json_object_set_new(reopen, "constrained", json_boolean(model->show != NULL));
+    failed |= json_object_set_new(asked, "id", identity(asked));
     return failed ? fail(f, EX_SOFTWARE, "no memory for the names of the parameters") : 0;
 }

@@ -1,6 +1,8 @@
 /* run_record.h - what was asked of a run: command line and --config, as one JSON object that the checkpoint keeps and a later process can start from.
- *     version, command, model{name, kind, dim, names}, options{long name: value}    as in run.json
- *     reopen{model, data, text, model_hash, data_hash, gradient, start, constrained, shown}    what only going on and sampling need */
+ *     version, command, model{name, kind, dim, names}, options{long name: value}, id    as in run.json
+ *     reopen{model, data, text, model_hash, data_hash, gradient, start, constrained, shown}    what only going on and sampling need
+ *     reopen{program, program_hash}    of a Stan program: the file that the shared object `model` was compiled from
+ *     reopen{message}                  the first message of a model that could not be evaluated somewhere */
 #ifndef WV_RUN_RECORD_H
 #define WV_RUN_RECORD_H
 #include "arguments.h"
@@ -11,6 +13,12 @@
 /* Row i of the options of wvgd fit: the library's, the program's, the models'. */
 bool fit_option(size_t i, option_line *line);
 
+/* The row of that name; false: there is none. */
+bool find_option(const char *name, option_line *line);
+
+/* Belongs to built-in models only. */
+bool is_model_option(const option_line *line);
+
 /* A new record from a command line; --config is read here. Values are checked. */
 int new_record(const arguments *a, json_t **asked, failure *f);
 
@@ -20,8 +28,20 @@ int complete_record(json_t *asked, const opened_model *model, failure *f);
 /* Changes that a run which goes on allows: --max-iter, --max-seconds, --threads, --checkpoint-every, --output-draws. */
 int change_record(json_t *asked, const arguments *a, failure *f);
 
+/* The text of an option's JSON value, in buffer unless it is a string ("" for true); NULL: it is none. */
+const char *option_text_of(const json_t *value, char buffer[40]);
+
+/* Does the record belong to the run.json in dir, if there is one that can be read? */
+bool same_run(const json_t *asked, const char *dir);
+
 /* Options of the fit. */
 int record_options(const json_t *asked, wvgd_options *options, failure *f);
+
+/* Completes them where the cost is the model's: --cost functional. */
+int take_cost(wvgd_options *options, const opened_model *model, failure *f);
+
+/* Does even a fit that has ended need the model and its data, to show draws or to tell cells? */
+bool needs_model(const json_t *asked);
 size_t record_count(const json_t *asked, const char *name, size_t otherwise);
 double record_number(const json_t *asked, const char *name, double otherwise);
 

@@ -28,24 +28,31 @@ int show_closing_draws(const wvgd_fit *fit, const opened_model *m, shown_draws *
     *refused = 0;
     if (wvgd_draws(fit, &n, &z, NULL, &log_w, NULL, &error) != WVGD_OK)
         return fail(f, EX_SOFTWARE, "%s", error.text);
-    double *weight = table(n, 1), *value = m->show ? table(n, m->shown) : NULL, sum = 0;
+    double *weight = table(n, 2), *value = m->show ? table(n, m->shown) : NULL, sum = 0, calibrated = 0;
+    const double *sharper = wvgd_draw_weights(fit);
     if (!weight || (m->show && !value)) {
         free(weight);
         free(value);
         return fail(f, EX_SOFTWARE, "no memory for %zu draws of %zu quantities", n, m->shown);
     }
+    if (m->restart)
+        m->restart(m->show_self, m->seed);
     for (size_t i = 0; i < n; i++) {
         double w = exp(log_w[i]);
         bool bad = m->show && w > 0 && m->show(m->show_self, z + i * m->model.dim, value + kept * m->shown);
         *refused += bad;
         if (m->show && (bad || !(w > 0)))
             continue;
+        weight[n + kept] = sharper[i];
+        calibrated += sharper[i];
         weight[kept++] = w;
         sum += w;
     }
-    for (size_t i = 0; i < kept; i++)
+    for (size_t i = 0; i < kept; i++) {
         weight[i] /= sum;
-    *out = (shown_draws){kept, m->shown, m->shown_names, value ? value : z, weight};
+        weight[n + i] /= calibrated;
+    }
+    *out = (shown_draws){kept, m->shown, m->shown_names, value ? value : z, weight, weight + n};
     return 0;
 }
 
@@ -140,6 +147,8 @@ static int put_table(FILE *stream, const opened_model *m, const stan_csv_head *h
     if (!values)
         return fail(f, EX_SOFTWARE, "no memory for %zu quantities", m->shown);
     put_stan_head(stream, head);
+    if (m->restart)
+        m->restart(m->show_self, head->seed);
     for (size_t i = 0; i < t->n; i++) {
         if (show(m, t->z + i * m->model.dim, values)) /* the model refuses this draw */
             for (size_t c = 0; c < m->shown; c++)

@@ -20,6 +20,9 @@ void catch_signals(void)
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    struct sigaction before;
+    if (!sigaction(SIGHUP, NULL, &before) && before.sa_handler != SIG_IGN) /* nohup means it */
+        sigaction(SIGHUP, &action, NULL);
 }
 
 bool was_interrupted(void)

@@ -1,4 +1,4 @@
-/* signals.h - SIGINT and SIGTERM as a request to stop. */
+/* signals.h - SIGINT, SIGTERM and SIGHUP as a request to stop. */
 #ifndef WV_SIGNALS_H
 #define WV_SIGNALS_H
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* banana.c - a model in a shared object: what `wvgd fit ./banana.so` loads, and load_banana.c too.
  *
- *     cc -shared -fPIC -o banana.so banana.c -lm          (no library to link with: the header wvgd_model.h is all it needs)
+ *     cc -shared -fPIC -Iinclude -o banana.so examples/banana.c -lm          (no library to link with: the header wvgd_model.h is all it needs)
  *
  * The interface is one function under a fixed name:
  *

@@ -1,7 +1,9 @@
 /* failure.c - why a command cannot go on, as data. */
 #include "failure.h"
+#include "text.h"
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 int fail(failure *f, int code, const char *format, ...)
 {
@@ -11,7 +13,6 @@ int fail(failure *f, int code, const char *format, ...)
     vsnprintf(f->text, sizeof f->text, format, args);
     va_end(args);
     for (char *c = f->text; *c; c++) /* one line, whatever a file name or a model's message holds */
-        if ((unsigned char)*c < ' ' || *c == 127)
-            *c = ' ';
+        memset(c, ' ', control_length(c));
     return code;
 }

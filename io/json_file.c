@@ -29,12 +29,18 @@ int load_json(const char *path, size_t flags, json_t **root, failure *f)
 {
     char *text;
     size_t size;
-    json_error_t error;
     *root = NULL;
     if (read_text(path, &text, &size, f))
         return f->code;
-    *root = json_loadb(text, size, JSON_REJECT_DUPLICATES | flags, &error);
+    int code = parse_json(path, text, size, flags, root, f);
     free(text);
+    return code;
+}
+
+int parse_json(const char *path, const char *text, size_t size, size_t flags, json_t **root, failure *f)
+{
+    json_error_t error;
+    *root = json_loadb(text, size, JSON_REJECT_DUPLICATES | flags, &error);
     if (!*root)
         return json_error_code(&error) == json_error_out_of_memory ? fail(f, EX_SOFTWARE, "%s: no memory for so large a file", path)
                                                                   : refuse_syntax(path, &error, f);

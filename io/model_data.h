@@ -26,14 +26,15 @@ typedef struct {
     bool labels;        /* y is 0/1 */
     csv_file csv;
 } regression_data;
-int read_regression(const char *path, const char *target, target_kind kind, regression_data *out, failure *f); /* target NULL: the last column */
+/* ignore: names of columns to be left out, with commas between them, or NULL. target NULL: the last column that is not. */
+int read_regression(const char *path, const char *target, const char *ignore, target_kind kind, regression_data *out, failure *f);
 void free_regression(regression_data *data);
 
-/* A CSV file with the columns t and y, in any order. */
+/* A CSV file with two columns that are not to be ignored, time and value: named t and y, in any order, or else in this one. */
 typedef struct {
     size_t n;
     double *t, *y; /* [n] */
 } series_data;
-int read_series(const char *path, series_data *out, failure *f);
+int read_series(const char *path, const char *ignore, series_data *out, failure *f);
 void free_series(series_data *data);
 #endif

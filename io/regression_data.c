@@ -32,6 +32,59 @@ static int refuse_column(const csv_file *csv, const char *name, failure *f)
     return f->code;
 }
 
+/* ---- columns that are left out ------------------------------------------------------------------------------------------------------ */
+/* ignored[columns]: those that the list names. One name that has commas in it is a list too. */
+static int ignore_columns(const csv_file *csv, const char *list, bool *ignored, failure *f)
+{
+    if (find_column(csv, list) < csv->columns) {
+        ignored[find_column(csv, list)] = true;
+        return 0;
+    }
+    char *copy = strdup(list), *at = copy;
+    if (!copy)
+        return fail(f, EX_SOFTWARE, "%s: no memory for the names of columns", csv->path);
+    int code = 0;
+    while (at && !code) {
+        char *name = at + strspn(at, " "), *comma = strchr(name, ',');
+        at = comma ? comma + 1 : NULL;
+        if (comma)
+            *comma = '\0';
+        for (size_t n = strlen(name); n && name[n - 1] == ' ';)
+            name[--n] = '\0';
+        size_t c = find_column(csv, name);
+        if (c < csv->columns)
+            ignored[c] = true;
+        else
+            code = refuse_column(csv, name, f);
+    }
+    free(copy);
+    return code;
+}
+
+/* Flags for the columns, to be freed; NULL with *f filled. list NULL: all count. */
+static bool *choose_columns(const csv_file *csv, const char *list, failure *f)
+{
+    bool *ignored = calloc(csv->columns, sizeof *ignored);
+    if (!ignored)
+        fail(f, EX_SOFTWARE, "%s: no memory for %zu columns", csv->path, csv->columns);
+    else if (list && ignore_columns(csv, list, ignored, f)) {
+        free(ignored);
+        return NULL;
+    }
+    return ignored;
+}
+
+/* A number in a column that could as well be left out. */
+static int read_optional(const csv_file *csv, size_t row, size_t column, const char *field, double *value, failure *f)
+{
+    const char *expected = read_number(field, value);
+    char text[400];
+    if (!expected)
+        return 0;
+    snprintf(text, sizeof text, "%s, or --ignore %s to leave the column out", expected, csv->name[column]);
+    return refuse_field(csv, row, column, field, text, f);
+}
+
 /* ---- the target ------------------------------------------------------------------------------------------------------------------ */
 /* What the values of a column are. */
 typedef struct {
@@ -129,45 +182,79 @@ static int read_target(regression_data *out, size_t column, target_kind kind, fa
 }
 
 /* ---- the features ---------------------------------------------------------------------------------------------------------------- */
-static int read_features(regression_data *out, size_t target, failure *f)
+/* All columns that are not ignored: the target's flag is set too by now. */
+static int read_features(regression_data *out, const bool *ignored, failure *f)
 {
     const csv_file *csv = &out->csv;
     double *x = out->X;
     for (size_t row = 0; row < csv->rows; row++) {
         const char *field = first_field(csv, row);
         for (size_t c = 0; c < csv->columns; c++, field = next_field(field))
-            if (c != target && read_field(csv, row, c, field, x++, f))
+            if (!ignored[c] && read_optional(csv, row, c, field, x++, f))
                 return f->code;
     }
     return 0;
 }
 
-static int read_table(regression_data *out, const char *target_name, target_kind kind, failure *f)
+/* Memory for the features, and their names. */
+static int name_features(regression_data *out, const bool *ignored, failure *f)
 {
     const csv_file *csv = &out->csv;
-    size_t target = target_name ? find_column(csv, target_name) : csv->columns - 1;
-    if (target == csv->columns)
-        return refuse_column(csv, target_name, f);
-    if (csv->columns < 2)
-        return fail(f, EX_DATAERR, "%s:1: column %s: found no other column, expected a target and at least one feature", csv->path, csv->name[0]);
     out->rows = csv->rows;
-    out->columns = csv->columns - 1;
+    for (size_t c = 0; c < csv->columns; c++)
+        out->columns += !ignored[c];
     if (!(out->X = allocate(csv, out->columns, f)) || !(out->y = allocate(csv, 1, f)))
         return f->code;
     if (!(out->names = calloc(out->columns, sizeof *out->names)))
         return fail(f, EX_SOFTWARE, "%s: no memory for %zu names", csv->path, out->columns);
     for (size_t c = 0, i = 0; c < csv->columns; c++)
-        if (c != target)
+        if (!ignored[c])
             out->names[i++] = csv->name[c];
-    return read_features(out, target, f) ? f->code : read_target(out, target, kind, f);
+    return 0;
 }
 
-int read_regression(const char *path, const char *target, target_kind kind, regression_data *out, failure *f)
+/* The column of that name, or the last one that counts; csv->columns with *f filled. */
+static size_t find_target(const csv_file *csv, const char *name, const bool *ignored, failure *f)
+{
+    size_t target = name ? find_column(csv, name) : csv->columns, others = 0;
+    for (size_t c = 0; c < csv->columns; c++)
+        others += !ignored[c];
+    if (name && target == csv->columns) {
+        refuse_column(csv, name, f);
+        return target;
+    }
+    for (size_t c = csv->columns; !name && target == csv->columns && c-- > 0;)
+        if (!ignored[c])
+            target = c;
+    if (others < 2 || (name && ignored[target])) {
+        const char *shown = csv->name[target < csv->columns ? target : 0];
+        fail(f, EX_DATAERR, name && ignored[target] ? "%s:1: column %s: found among those to be ignored, expected the target to stay"
+                                                    : "%s:1: column %s: found no other column, expected a target and at least one feature",
+             csv->path, shown);
+        return csv->columns;
+    }
+    return target;
+}
+
+static int read_table(regression_data *out, const char *target_name, bool *ignored, target_kind kind, failure *f)
+{
+    size_t target = find_target(&out->csv, target_name, ignored, f);
+    if (target == out->csv.columns)
+        return f->code;
+    ignored[target] = true;
+    if (name_features(out, ignored, f) || read_features(out, ignored, f))
+        return f->code;
+    return read_target(out, target, kind, f);
+}
+
+int read_regression(const char *path, const char *target, const char *ignore, target_kind kind, regression_data *out, failure *f)
 {
     *out = (regression_data){0};
     if (open_csv(path, &out->csv, f))
         return f->code;
-    int code = read_table(out, target, kind, f);
+    bool *ignored = choose_columns(&out->csv, ignore, f);
+    int code = ignored ? read_table(out, target, ignored, kind, f) : f->code;
+    free(ignored);
     if (code)
         free_regression(out);
     return code;
@@ -183,14 +270,27 @@ void free_regression(regression_data *data)
 }
 
 /* ---- series -------------------------------------------------------------------------------------------------------------------- */
-static int read_pair(const csv_file *csv, series_data *out, failure *f)
+/* The columns of time and value: those named t and y, or else the first and the second of two. */
+static int find_pair(const csv_file *csv, const bool *ignored, size_t *t, size_t *y, failure *f)
 {
-    size_t t = find_column(csv, "t"), y = find_column(csv, "y");
+    size_t left[2] = {0, 0}, n = 0;
     for (size_t c = 0; c < csv->columns; c++)
-        if (c != t && c != y)
-            return fail(f, EX_DATAERR, "%s:1: column %s: found a column of this name, expected the columns t and y only", csv->path, csv->name[c]);
-    if (t == csv->columns || y == csv->columns)
-        return refuse_column(csv, t == csv->columns ? "t" : "y", f);
+        if (!ignored[c] && n++ < 2)
+            left[n - 1] = c;
+    if (n != 2)
+        return fail(f, EX_DATAERR, "%s:1: found %zu column%s, expected two, time and value%s", csv->path, n, n == 1 ? "" : "s",
+                    n > 2 ? " (--ignore leaves others out)" : "");
+    bool swapped = !strcmp(csv->name[left[0]], "y") || !strcmp(csv->name[left[1]], "t");
+    *t = left[swapped];
+    *y = left[!swapped];
+    return 0;
+}
+
+static int read_pair(const csv_file *csv, const bool *ignored, series_data *out, failure *f)
+{
+    size_t t = 0, y = 0;
+    if (find_pair(csv, ignored, &t, &y, f))
+        return f->code;
     if (csv->rows > longest_series)
         return fail(f, EX_DATAERR, "%s:%zu: found %zu rows, expected at most %zu", csv->path, csv->line[longest_series], csv->rows, longest_series);
     out->n = csv->rows;
@@ -204,13 +304,15 @@ static int read_pair(const csv_file *csv, series_data *out, failure *f)
     return refuse_constant(csv, y, find_field(csv, 0, y), f);
 }
 
-int read_series(const char *path, series_data *out, failure *f)
+int read_series(const char *path, const char *ignore, series_data *out, failure *f)
 {
     csv_file csv;
     *out = (series_data){0};
     if (open_csv(path, &csv, f))
         return f->code;
-    int code = read_pair(&csv, out, f);
+    bool *ignored = choose_columns(&csv, ignore, f);
+    int code = ignored ? read_pair(&csv, ignored, out, f) : f->code;
+    free(ignored);
     close_csv(&csv);
     if (code)
         free_series(out);

@@ -2,6 +2,7 @@
  *     magic[8]  version  size of the JSON text  size of the state  (8 bytes each, in the machine's order)
  *     JSON text  state  FNV-1a of all that comes before */
 #include "run_directory.h"
+#include "json_file.h"
 #include "write.h"
 #include <dirent.h>
 #include <errno.h>
@@ -39,34 +40,76 @@ bool has_run_file(const char *dir, const char *file)
 }
 
 /* ---- the directory ------------------------------------------------------------------------------------------------------------------ */
-/* A file that a run was writing when it was killed? */
-static bool is_partial(const char *name)
+/* What a file of a run is called while it is being written, and while another run is about to take its place. */
+static const char *const endings[] = {"", ".partial", ".old"};
+enum { WHOLE, PARTIAL, OLD, ENDINGS };
+
+/* Which file of a run has this name, and with which ending; RUN_FILES: none. */
+static size_t find_run_file(const char *name, size_t *ending)
 {
     for (size_t k = 0; k < RUN_FILES; k++) {
         size_t length = strlen(run_files[k]);
-        if (!strncmp(name, run_files[k], length) && !strcmp(name + length, ".partial"))
-            return true;
+        for (*ending = 0; !strncmp(name, run_files[k], length) && *ending < ENDINGS; ++*ending)
+            if (!strcmp(name + length, endings[*ending]))
+                return k;
     }
+    return RUN_FILES;
+}
+
+/* Whether something lies in the directory; what was left half-written does not count. */
+static bool is_used(DIR *d)
+{
+    size_t ending;
+    for (const struct dirent *e; (e = readdir(d));)
+        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && (find_run_file(e->d_name, &ending) == RUN_FILES || ending != PARTIAL))
+            return true;
     return false;
 }
 
-/* Whether something lies in the directory. */
-static bool is_used(DIR *d)
+/* DIR/FILE and an ending, to be freed. */
+static char *ended_path(const char *dir, size_t k, size_t ending)
 {
-    for (const struct dirent *e; (e = readdir(d));)
-        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && !is_partial(e->d_name))
-            return true;
-    return false;
+    char name[64];
+    snprintf(name, sizeof name, "%s%s", run_files[k], endings[ending]);
+    return run_path(dir, name);
+}
+
+/* Where files of a run are about to be written there must be nothing but files. */
+static int check_files(const char *dir, failure *f)
+{
+    for (size_t i = 0; i < RUN_FILES * ENDINGS; i++) {
+        struct stat s;
+        char *path = ended_path(dir, i / ENDINGS, i % ENDINGS);
+        if (!path)
+            return no_memory(f);
+        bool other = !lstat(path, &s) && !S_ISREG(s.st_mode) && !S_ISLNK(s.st_mode);
+        if (other)
+            fail(f, EX_CANTCREAT, "%s is %s: expected a file of a run, or nothing", path, S_ISDIR(s.st_mode) ? "a directory" : "no plain file");
+        free(path);
+        if (other)
+            return f->code;
+    }
+    return 0;
+}
+
+bool is_run_directory(const char *dir)
+{
+    return has_run_file(dir, CHECKPOINT_FILE) || has_run_file(dir, RUN_FILE);
 }
 
 int check_run_directory(const char *dir, bool overwrite, failure *f)
 {
     DIR *d = opendir(dir);
+    struct stat s;
+    if (!d && errno == ENOENT && !*dir)
+        return fail(f, EX_CANTCREAT, "--out is empty: expected the name of a directory");
+    if (!d && errno == ENOENT && !lstat(dir, &s) && S_ISLNK(s.st_mode))
+        return fail(f, EX_CANTCREAT, "%s is a link to something that is not there: expected a directory, or nothing", dir);
     if (!d && errno == ENOENT)
-        return *dir ? 0 : fail(f, EX_CANTCREAT, "--out is empty: expected the name of a directory");
+        return 0;
     if (!d)
         return fail(f, EX_CANTCREAT, "cannot write to %s: %s", dir, strerror(errno));
-    bool used = is_used(d), run = has_run_file(dir, CHECKPOINT_FILE) || has_run_file(dir, RUN_FILE);
+    bool used = is_used(d), run = is_run_directory(dir) || has_old_run(dir);
     closedir(d);
     if (used && !run)
         return fail(f, EX_CANTCREAT, "%s is not empty and not the directory of a run: choose another --out", dir);
@@ -74,28 +117,57 @@ int check_run_directory(const char *dir, bool overwrite, failure *f)
         return fail(f, EX_CANTCREAT, "%s holds a run already: --resume %s goes on with it, --overwrite replaces it", dir, dir);
     if (access(dir, W_OK | X_OK))
         return fail(f, EX_CANTCREAT, "cannot write to %s: %s", dir, strerror(errno));
-    return 0;
+    return check_files(dir, f);
 }
 
-static void remove_files(const char *dir)
+static void remove_files(const char *dir, size_t ending)
 {
     for (size_t k = 0; k < RUN_FILES; k++) {
-        char *path = malloc(strlen(dir) + strlen(run_files[k]) + sizeof "/.partial");
-        if (!path)
-            return;
-        sprintf(path, "%s/%s", dir, run_files[k]);
-        unlink(path);
-        strcat(path, ".partial");
-        unlink(path);
+        char *path = ended_path(dir, k, ending);
+        if (path)
+            unlink(path);
         free(path);
     }
 }
 
+/* Files get another ending, unless there is one with that ending already. */
+static void rename_files(const char *dir, size_t from, size_t to)
+{
+    for (size_t k = 0; k < RUN_FILES; k++) {
+        char *old = ended_path(dir, k, from), *new = ended_path(dir, k, to);
+        if (old && new && access(new, F_OK))
+            rename(old, new);
+        free(old);
+        free(new);
+    }
+}
+
+/* The run that is there makes room. One that never ended does not count if it was itself replacing one that had. */
+static void set_aside(const char *dir)
+{
+    if (has_run_file(dir, RUN_FILE) || !has_run_file(dir, RUN_FILE ".old"))
+        remove_files(dir, OLD);
+    rename_files(dir, WHOLE, OLD);
+    remove_files(dir, WHOLE);
+}
+
 void remove_run(const char *dir, bool made)
 {
-    remove_files(dir);
+    remove_files(dir, PARTIAL);
+    remove_files(dir, WHOLE);
+    rename_files(dir, OLD, WHOLE);
     if (made)
         rmdir(dir);
+}
+
+void forget_old_run(const char *dir)
+{
+    remove_files(dir, OLD);
+}
+
+bool has_old_run(const char *dir)
+{
+    return has_run_file(dir, CHECKPOINT_FILE ".old");
 }
 
 int lock_run_directory(const char *dir, int *lock, failure *f)
@@ -107,6 +179,8 @@ int lock_run_directory(const char *dir, int *lock, failure *f)
         close(fd);
         return fail(f, EX_CANTCREAT, "another process is writing to %s", dir);
     }
+    if (!has_run_file(dir, CHECKPOINT_FILE) && has_old_run(dir)) /* killed just after it was set aside: there is nothing newer */
+        rename_files(dir, OLD, WHOLE);
     *lock = fd;
     return 0;
 }
@@ -116,13 +190,27 @@ int make_run_directory(const char *dir, bool overwrite, int *lock, bool *made, f
     *made = !mkdir(dir, 0777);
     if (!*made && errno != EEXIST)
         return fail(f, errno == ENOSPC || errno == EDQUOT ? EX_IOERR : EX_CANTCREAT, "cannot create %s: %s", dir, strerror(errno));
-    int code = lock_run_directory(dir, lock, f);
+    if (lock_run_directory(dir, lock, f))
+        return f->code = EX_CANTCREAT;
+    int code = *made ? 0 : check_run_directory(dir, overwrite, f); /* once more, now that nobody else can write to it */
     if (!code && !*made) {
-        code = check_run_directory(dir, overwrite, f); /* once more, now that nobody else can write to it */
-        if (!code)
-            remove_files(dir);
+        remove_files(dir, PARTIAL);
+        set_aside(dir);
     }
     return code;
+}
+
+bool belongs_to_run(const char *path)
+{
+    char *real = realpath(path, NULL), *copy = strdup(real ? real : path), *slash = copy ? strrchr(copy, '/') : NULL;
+    size_t ending;
+    if (slash)
+        *slash = '\0';
+    const char *name = slash ? slash + 1 : copy, *dir = !slash ? "." : slash == copy ? "/" : copy;
+    bool belongs = name && find_run_file(name, &ending) < RUN_FILES && is_run_directory(dir);
+    free(copy);
+    free(real);
+    return belongs;
 }
 
 /* ---- checkpoint --------------------------------------------------------------------------------------------------------------------- */
@@ -235,6 +323,11 @@ int read_checkpoint(const char *dir, const char *file, json_t **asked, void **st
     return code;
 }
 
+uint64_t hash_text(const char *text)
+{
+    return hash_bytes(hash_start, text, strlen(text));
+}
+
 int hash_file(const char *path, uint64_t *hash, failure *f)
 {
     FILE *stream = fopen(path, "rb");
@@ -266,26 +359,57 @@ int write_run(const char *dir, const json_t *run, failure *f)
     return code;
 }
 
+/* What other commands rely on. */
+static int check_run(const char *path, const json_t *run, failure *f)
+{
+    static const struct {
+        const char *key, *inside; /* inside: a key in the object, or NULL */
+        json_type type;
+        const char *expected;
+    } needed[] = {
+        {"version", NULL, JSON_STRING, "a text"},     {"model", "name", JSON_STRING, "a text"},         {"model", "dim", JSON_INTEGER, "a whole number"},
+        {"options", NULL, JSON_OBJECT, "an object"},  {"stop", NULL, JSON_STRING, "a text"},            {"evidence", "pelbo", JSON_OBJECT, "an object"},
+        {"particles", NULL, JSON_ARRAY, "an array"},  {"evidence", "importance", JSON_OBJECT, "an object"}, {"posterior", "names", JSON_ARRAY, "an array"},
+        {"diagnostics", "warnings", JSON_ARRAY, "an array"}, {"verdict", "reasons", JSON_ARRAY, "an array"},
+    };
+    if (!json_is_object(run))
+        return refuse_json(path, "the whole", run, "the object of a run", f);
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
+        const json_t *value = json_object_get(run, needed[i].key);
+        if (needed[i].inside)
+            value = json_object_get(value, needed[i].inside);
+        char where[64];
+        snprintf(where, sizeof where, "%s%s%s", needed[i].key, needed[i].inside ? "." : "", needed[i].inside ? needed[i].inside : "");
+        if (!value || json_typeof(value) != needed[i].type)
+            return refuse_json(path, where, value, needed[i].expected, f);
+    }
+    return 0;
+}
+
+static int parse_run(const char *path, const char *bytes, size_t size, json_t **run, failure *f)
+{
+    json_error_t error;
+    json_t *json = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, &error);
+    int code = json ? check_run(path, json, f) : fail(f, EX_DATAERR, "%s, line %d, column %d: %s", path, error.line, error.column, error.text);
+    if (code)
+        json_decref(json);
+    else
+        *run = json;
+    return code;
+}
+
 int read_run(const char *dir, json_t **run, failure *f)
 {
-    char *path = run_path(dir, RUN_FILE), *bytes = NULL;
+    char *bytes = NULL;
     size_t size = 0;
-    json_error_t error;
-    if (path && access(path, F_OK) && has_run_file(dir, CHECKPOINT_FILE)) {
-        free(path);
+    if (!has_run_file(dir, RUN_FILE) && has_run_file(dir, CHECKPOINT_FILE))
         return fail(f, EX_NOINPUT, "the run in %s has not ended yet: wvgd fit --resume %s goes on with it", dir, dir);
-    }
+    if (!access(dir, F_OK) && !is_run_directory(dir))
+        return fail(f, EX_NOINPUT, "%s is no run directory: it has neither " RUN_FILE " nor " CHECKPOINT_FILE, dir);
+    char *path = run_path(dir, RUN_FILE);
     int code = path ? read_all(path, &bytes, &size, f) : no_memory(f);
-    if (!code) {
-        *run = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, &error);
-        if (!*run)
-            code = fail(f, EX_DATAERR, "%s, line %d, column %d: %s", path, error.line, error.column, error.text);
-        else if (!json_is_object(*run)) {
-            json_decref(*run);
-            *run = NULL;
-            code = fail(f, EX_DATAERR, "%s: expected an object", path);
-        }
-    }
+    if (!code)
+        code = parse_run(path, bytes, size, run, f);
     free(bytes);
     free(path);
     return code;

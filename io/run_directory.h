@@ -23,19 +23,29 @@ char *run_path(const char *dir, const char *file);
 int check_run_directory(const char *dir, bool overwrite, failure *f);
 
 /* Makes the directory, or takes an existing one, and locks it against other processes as long as *lock (a descriptor) is open.
- * `made` says whether it is new. With `overwrite` the files of an old run are removed. */
+ * `made` says whether it is new. With `overwrite` the files of an old run are set aside: NAME.old, until forget_old_run or remove_run. */
 int make_run_directory(const char *dir, bool overwrite, int *lock, bool *made, failure *f);
 int lock_run_directory(const char *dir, int *lock, failure *f);
 
-/* Removes the files of a run, and the directory if `made`. */
+/* Removes the files of a run, and the directory if `made`; those of a run that it was about to replace come back. */
 void remove_run(const char *dir, bool made);
+
+/* The new run has taken the place of the one that was set aside. */
+void forget_old_run(const char *dir);
+bool has_old_run(const char *dir);
+
+/* Has it run.json or a checkpoint? */
+bool is_run_directory(const char *dir);
+
+/* Is this the path, links followed, of a file that a run directory has or may get? */
+bool belongs_to_run(const char *path);
 
 /* A checkpoint: what was asked, as JSON, and the bytes of wvgd_save. */
 int write_checkpoint(const char *dir, const char *file, const json_t *asked, const void *state, size_t size, failure *f);
 int read_checkpoint(const char *dir, const char *file, json_t **asked, void **state, size_t *size, failure *f);
 bool has_run_file(const char *dir, const char *file);
 
-/* run.json. Reading checks that it is an object, no more. */
+/* run.json. Reading checks that what other commands need is there: EX_DATAERR if not. */
 int write_run(const char *dir, const json_t *run, failure *f);
 int read_run(const char *dir, json_t **run, failure *f);
 
@@ -45,4 +55,5 @@ int write_trace(const char *dir, size_t rows, size_t N, const wvgd_trace_row *ro
 
 /* A number that changes with the content of a file: FNV-1a. */
 int hash_file(const char *path, uint64_t *hash, failure *f);
+uint64_t hash_text(const char *text);
 #endif

@@ -72,60 +72,11 @@ static void set_count(json_t *o, const char *key, size_t count)
 }
 
 /* ---- verdict ------------------------------------------------------------------------------------------------------------------------ */
-static double expected_unseen(const wvgd_results *r)
-{
-    double W = (double)r->modes, n = (double)r->starts;
-    return n > W + 2 && W > 0 ? W * (n - 1) / (n - W - 2) - W : NAN;
-}
-
-__attribute__((format(printf, 2, 3))) static void say(json_t *list, const char *format, ...)
-{
-    char text[400];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    json_array_append_new(list, json_text(text));
-}
-
-/* What speaks against the result, each with a remedy. */
-static void reasons_against(json_t *list, const wvgd_results *r)
-{
-    const char *advice = r->chol ? "try more --particles" : "try --family full, or more --particles"; /* chol: the family is full already */
-    if (r->stop != WVGD_CONVERGED)
-        say(list, "the run has not converged (%s): go on with --resume, and raise --max-iter or --max-seconds if they ended it",
-            wvgd_stop_name(r->stop));
-    if (!(r->evidence.se < 0.05))
-        say(list, "the standard error %.3g of the log evidence is not below 0.05: %s", r->evidence.se, advice);
-    if (r->pareto_k > r->pareto_k_limit)
-        say(list, "Pareto k-hat %.2f is above %.2f, tails are not covered: %s", r->pareto_k, r->pareto_k_limit, advice);
-    if (r->hit_once)
-        say(list, "%zu of %zu modes %s found by one ascent only, so others may have been missed: try another --seed, or a larger --init-scale",
-            r->hit_once, r->modes, r->hit_once > 1 ? "were" : "was");
-    if (r->bad_points * 100 > r->evaluations)
-        say(list, "%zu of %zu points had no number for a density: check the model there", r->bad_points, r->evaluations);
-}
-
-/* Why nothing speaks against it, which is less than a proof. */
-static void no_reason_against(json_t *list, const wvgd_results *r)
-{
-    say(list, "no evidence against: converged, and the log evidence has a standard error of %.3g (below 0.05)", r->evidence.se);
-    if (r->starts)
-        say(list, "no evidence of missed modes: %zu ascents found %zu mode%s, none of them only once; %.2g more expected unseen", r->starts, r->modes,
-            r->modes > 1 ? "s" : "", expected_unseen(r));
-    else
-        say(list, "modes were not searched for: one that no particle came near would leave no trace (--init explore searches)");
-}
-
 static json_t *verdict(const wvgd_results *r)
 {
-    json_t *o = json_object(), *list = json_array();
-    reasons_against(list, r);
-    bool reliable = json_array_size(list) == 0;
-    if (reliable)
-        no_reason_against(list, r);
-    json_object_set_new(o, "reliable", json_boolean(reliable));
-    json_object_set_new(o, "reasons", list);
+    json_t *o = json_object();
+    json_object_set_new(o, "reliable", json_boolean(r->reliable));
+    json_object_set_new(o, "reasons", texts(r->reasons, r->reason));
     return o;
 }
 
@@ -166,7 +117,7 @@ static json_t *modes(const wvgd_results *r)
     set_count(o, "starts", r->starts);
     set_count(o, "found", r->modes);
     set_count(o, "hit_once", r->hit_once);
-    json_object_set_new(o, "expected_unseen", json_number(expected_unseen(r)));
+    json_object_set_new(o, "expected_unseen", json_number(r->expected_unseen));
     return o;
 }
 
@@ -181,11 +132,21 @@ static void set_shape(json_t *o, const wvgd_results *r, size_t j)
         json_object_set_new(o, "sd", numbers(D, r->sd + j * D));
 }
 
-static json_t *component(const wvgd_results *r, size_t j)
+/* Component k of the staged solver's mixture; with the joint solver component k is that of particle k. */
+static json_t *component(const wvgd_results *r, size_t k)
 {
-    json_t *o = json_object();
-    json_object_set_new(o, "weight", json_number(r->weight[j]));
-    set_shape(o, r, j);
+    json_t *o = json_object(), *rows = json_array();
+    size_t D = r->D;
+    json_object_set_new(o, "weight", json_number(r->components ? r->component_weight[k] : r->weight[k]));
+    if (!r->components) {
+        json_decref(rows);
+        set_shape(o, r, k);
+        return o;
+    }
+    json_object_set_new(o, "mu", numbers(D, r->component_mu + k * D));
+    for (size_t i = 0; i < D; i++)
+        json_array_append_new(rows, numbers(D, r->component_chol + (k * D + i) * D));
+    json_object_set_new(o, "chol", rows);
     return o;
 }
 
@@ -204,17 +165,17 @@ static json_t *particle(const wvgd_results *r, size_t j)
     return o;
 }
 
-static json_t *each(const wvgd_results *r, json_t *(*make)(const wvgd_results *, size_t))
+static json_t *each(const wvgd_results *r, size_t n, json_t *(*make)(const wvgd_results *, size_t))
 {
     json_t *a = json_array();
-    for (size_t j = 0; j < r->N; j++)
+    for (size_t j = 0; j < n; j++)
         json_array_append_new(a, make(r, j));
     return a;
 }
 
 /* ---- posterior of shown quantities -------------------------------------------------------------------------------------------------- */
 typedef struct {
-    double value, weight;
+    double value, weight, calibrated;
 } weighted;
 
 static int by_value(const void *a, const void *b)
@@ -233,15 +194,16 @@ static column_summary summarise(size_t n, weighted *x)
 {
     static const double level[3] = {0.05, 0.5, 0.95};
     column_summary s = {0, 0, 0, 0, {NAN, NAN, NAN}};
-    double variance = 0, error = 0, sum = 0;
+    double variance = 0, sharper = 0, error = 0, sum = 0;
     for (size_t i = 0; i < n; i++)
-        s.mean += x[i].weight * x[i].value;
+        s.mean += x[i].calibrated * x[i].value;
     for (size_t i = 0; i < n; i++) {
         double d = x[i].value - s.mean, e = x[i].weight * d;
         variance += x[i].weight * d * d;
+        sharper += x[i].calibrated * d * d;
         error += e * e;
     }
-    s.sd = sqrt(variance);
+    s.sd = sqrt(sharper > variance / 4 && sharper < 4 * variance ? sharper : variance);
     s.mcse = sqrt(error);
     s.ess = variance / error;
     qsort(x, n, sizeof *x, by_value);
@@ -267,7 +229,7 @@ static json_t *posterior(const shown_draws *d)
         size_t n = 0;
         for (size_t i = 0; i < d->n; i++)
             if (d->weight[i] > 0)
-                x[n++] = (weighted){d->value[i * d->columns + c], d->weight[i]};
+                x[n++] = (weighted){d->value[i * d->columns + c], d->weight[i], d->calibrated[i]};
         column_summary s = summarise(n, x);
         const double values[KEYS] = {s.mean, s.sd, s.mcse, s.ess, s.quantile[0], s.quantile[1], s.quantile[2]};
         for (size_t k = 0; k < KEYS; k++)
@@ -282,7 +244,7 @@ static json_t *posterior(const shown_draws *d)
 
 json_t *run_json(const json_t *asked, const wvgd_results *r, const shown_draws *draws)
 {
-    static const char *const first[] = {"version", "command", "model", "options"};
+    static const char *const first[] = {"version", "id", "command", "model", "options"};
     json_t *o = json_object(), *shown = posterior(draws);
     if (!o || !shown) {
         json_decref(o);
@@ -290,7 +252,8 @@ json_t *run_json(const json_t *asked, const wvgd_results *r, const shown_draws *
         return NULL;
     }
     for (size_t k = 0; k < sizeof first / sizeof *first; k++)
-        json_object_set(o, first[k], json_object_get(asked, first[k]));
+        if (json_object_get(asked, first[k]))
+            json_object_set(o, first[k], json_object_get(asked, first[k]));
     json_object_set_new(o, "stop", json_string(wvgd_stop_name(r->stop)));
     set_count(o, "iterations", r->iterations);
     set_count(o, "evaluations", r->evaluations);
@@ -302,8 +265,8 @@ json_t *run_json(const json_t *asked, const wvgd_results *r, const shown_draws *
     json_object_set_new(o, "diagnostics", diagnostics(r));
     json_object_set_new(o, "verdict", verdict(r));
     json_object_set_new(o, "modes", modes(r));
-    json_object_set_new(o, "components", each(r, component));
-    json_object_set_new(o, "particles", each(r, particle));
+    json_object_set_new(o, "components", each(r, r->components ? r->components : r->N, component));
+    json_object_set_new(o, "particles", each(r, r->N, particle));
     json_object_set_new(o, "posterior", shown);
     return o;
 }

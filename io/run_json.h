@@ -10,6 +10,7 @@ typedef struct {
     const char *const *names; /* [columns] */
     const double *value;      /* [n][columns] */
     const double *weight;     /* [n] sum to 1 */
+    const double *calibrated; /* [n] likewise, for means and sds; some may be slightly negative */
 } shown_draws;
 
 /* A number; null where JSON has none (NaN, infinities). */
@@ -18,6 +19,6 @@ json_t *json_number(double value);
 /* A string from text in UTF-8, or else in Latin 1. */
 json_t *json_text(const char *text);
 
-/* The object of run.json, but for `version, command, model, options`, which come from *asked: they are put first. NULL without memory. */
+/* The object of run.json, but for `version, id, command, model, options`, which come from *asked: they are put first. NULL without memory. */
 json_t *run_json(const json_t *asked, const wvgd_results *r, const shown_draws *draws);
 #endif

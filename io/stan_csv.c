@@ -1,5 +1,6 @@
 /* stan_csv.c - the comment lines that readers of Stan CSV look for, and rows of draws. */
 #include "stan_csv.h"
+#include "text.h"
 #include "write.h"
 #include "wvgd.h"
 
@@ -7,8 +8,10 @@
 static void put_comment(FILE *stream, const char *key, const char *text)
 {
     fprintf(stream, "# %s = ", key);
-    for (; *text; text++)
-        putc((unsigned char)*text < 32 ? '_' : *text, stream);
+    for (size_t control; *text; text += control ? control : 1) {
+        control = control_length(text);
+        putc(control ? '_' : *text, stream);
+    }
     putc('\n', stream);
 }
 

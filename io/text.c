@@ -163,6 +163,11 @@ const char *read_number(const char *s, double *value)
     return isfinite(*value) ? NULL : "a number between -1.8e308 and 1.8e308";
 }
 
+const char *read_plain_number(const char *s, double *value)
+{
+    return strpbrk(s, " \t") ? "a number without blanks" : read_number(s, value);
+}
+
 /* ---- names --------------------------------------------------------------------------------------------------------------------- */
 static bool is_utf8(const char *s, size_t length)
 {
@@ -171,12 +176,20 @@ static bool is_utf8(const char *s, size_t length)
     return checked != NULL;
 }
 
+size_t control_length(const char *s)
+{
+    const unsigned char *c = (const unsigned char *)s;
+    if ((c[0] && c[0] < ' ') || c[0] == 127)
+        return 1;
+    return c[0] == 0xC2 && c[1] >= 0x80 && c[1] < 0xA0 ? 2 : 0;
+}
+
 /* One character of s as it is to be shown, and how many bytes of s it takes. */
 static size_t show_character(const char *s, char out[5])
 {
     unsigned char c = (unsigned char)*s;
     size_t length = c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
-    if (c < ' ' || c == 127 || strnlen(s, length) < length || !is_utf8(s, length)) {
+    if (control_length(s) || strnlen(s, length) < length || !is_utf8(s, length)) {
         snprintf(out, 5, "\\x%02X", c);
         return 1;
     }
@@ -206,7 +219,7 @@ const char *name_problem(const char *name)
     if (!is_utf8(name, length))
         return "a name in UTF-8";
     for (; *name; name++)
-        if ((unsigned char)*name < ' ' || *name == 127)
+        if (control_length(name))
             return "a name without control characters";
     return NULL;
 }

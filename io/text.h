@@ -12,8 +12,14 @@ int read_text(const char *path, char **text, size_t *size, failure *f);
  * numbers, nan, inf and numbers too large for a double are refused; one too small is 0. */
 const char *read_number(const char *s, double *value);
 
+/* The same for options, which have no blanks around them. */
+const char *read_plain_number(const char *s, double *value);
+
 /* The field is empty, or a usual mark of a missing value: NA, NaN, null, ? ... */
 bool is_missing(const char *s);
+
+/* Bytes of the control character that s begins with, in UTF-8: 1 below U+0020 and for U+007F, 2 for U+0080 to U+009F, which terminals obey too; 0: it is none. */
+size_t control_length(const char *s);
 
 /* s in quotes for a message: control characters and bytes that are not UTF-8 as \xNN, cut when long. Returns out. */
 enum { QUOTED = 64 };

@@ -1,5 +1,6 @@
 /* write.c - whole files, and the way numbers and names are spelled in CSV. */
 #include "write.h"
+#include "text.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -120,10 +121,11 @@ void put_name(FILE *stream, const char *name)
     bool quoted = !*name || strpbrk(name, ",\"#' ") != NULL;
     if (quoted)
         putc('"', stream);
-    for (; *name; name++) {
+    for (size_t control; *name; name += control ? control : 1) {
+        control = control_length(name);
         if (*name == '"')
             putc('"', stream);
-        putc((unsigned char)*name < 32 || *name == 127 ? '_' : *name, stream);
+        putc(control ? '_' : *name, stream);
     }
     if (quoted)
         putc('"', stream);

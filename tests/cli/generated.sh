@@ -29,7 +29,10 @@ offered() { # WANTED WORD...
     [ "$got" = "$wanted" ] || complain "completion of '$*' offers '$got', not '$wanted'"
 }
 mkdir empty && cp completion empty && cd empty || exit 1
-offered 'summary sample' wvgd s
+offered 'summary sample stan stan-compile' wvgd s
+offered 'quantize' wvgd q
+offered '--particles --power' wvgd quantize --p
+offered 'auto' wvgd stan --toolchain a
 offered '--particles --power --prior-sd --prior-means --prior-sds' wvgd fit --p
 offered 'full' wvgd fit --family f
 offered 'mixture' wvgd fit mi

@@ -16,6 +16,24 @@ for name in mean sd 5% 50% 95% ESS MCSE beta ELBO k-hat PELBO 'log evidence'; do
 done
 expect 0 silence "$wvgd" summary run --json
 cp stdout summary.json
+expect 0 silence "$wvgd" summary run --check
+cmp -s stdout fit.txt || complain "summary --check prints something else"
+! grep -qE ' -0\.0*( |$)' stdout || complain "the summary has a negative zero: $(grep -E ' -0\.0*( |$)' stdout)"
+expect 0 'not converged' "$wvgd" fit mixture --data mixture.json --solver joint --max-iter 3 --particles 2 --quiet --out short
+grep -q '^Verdict: not to be relied on' stdout || complain "a run that has not converged counts as reliable"
+expect 1 'short is not to be relied on: it has not converged' "$wvgd" summary short --check
+grep -q '^Verdict: not to be relied on' stdout || complain "summary --check does not print the summary"
+echo '{"weights": [1], "means": [0], "sds": [1]}' >one.json
+expect 0 silence "$wvgd" fit mixture --data one.json --particles 1 --quiet --out single
+head -1 stdout | grep -q '^mixture: 1 parameter, 1 cell$' || complain "one parameter, one cell: $(head -1 stdout)"
+printf '%s,' $(seq -f 'x%g' 30) >wide.csv && echo y >>wide.csv # 31 coordinates, one more than the summary of a fit shows at most
+for i in 1 2 3 4; do
+    printf "$i.5,%.0s" $(seq 30) >>wide.csv
+    echo $((i % 2)) >>wide.csv
+done
+expect 0 anything "$wvgd" fit logistic --data wide.csv --particles 1 --family diag --quiet --out wide
+! grep -q ' more: wvgd summary' stdout || complain "one row alone is left out"
+grep -q '^intercept ' stdout || complain "the last parameter is missing"
 
 # ---- sample ----------------------------------------------------------------------------------------------------------------
 lines() { grep -vc '^#' "$1"; }
@@ -50,9 +68,54 @@ expect 0 anything "$wvgd" fit logistic --data long.csv --particles 1 --quiet --o
 sed 's/"name": "mixture"/"name": "\\u001b[31mred"/' run/run.json >changed && mkdir hostile && cp changed hostile/run.json
 expect 0 silence "$wvgd" summary hostile
 ! grep -q "$(printf '\033')" stdout || complain "escape sequences get to the terminal"
-echo '{}' >hostile/run.json
+sed 's/"name": "mixture"/"name": "\\u009b31mred"/' run/run.json >hostile/run.json
 expect 0 silence "$wvgd" summary hostile
-expect 0 silence "$wvgd" summary hostile --json
+! grep -q "$(printf '\302\233')" stdout || complain "C1 control characters get to the terminal"
+echo '{}' >hostile/run.json
+expect 65 'hostile/run.json: version: found nothing' "$wvgd" summary hostile
+expect 65 'hostile/run.json: version' "$wvgd" summary hostile --json
+echo '[]' >hostile/run.json
+expect 65 'expected the object of a run' "$wvgd" summary hostile
+
+# ---- files of another run --------------------------------------------------------------------------------------------------------
+cp -r run mixed && cp short/result mixed/result
+expect 65 'mixed/result belongs to another run' "$wvgd" sample mixed -n 5
+rm mixed/result && cp single/checkpoint mixed/checkpoint
+expect 65 'mixed/checkpoint belongs to another run' "$wvgd" sample mixed -n 5
+expect 75 'mixed/checkpoint belongs to another run' "$wvgd" fit --resume mixed
+rm mixed/run.json
+expect 0 'had ended already: nothing was left to do' "$wvgd" fit --resume mixed
+expect 0 silence "$wvgd" fit --resume mixed --quiet
+
+# ---- where ascents and particles start ---------------------------------------------------------------------------------------------
+printf 'a,b,y\n1,2,0\n2,1,1\n3,5,1\n1,4,0\n2,2,1\n4,0,1\n0,3,0\n' >rows.csv
+for model in logistic linear bnn; do
+    for init in prior normal; do
+        expect 0 anything "$wvgd" fit $model --data rows.csv --prior-sd 3 --solver joint --max-iter 2 --init $init --particles 2 --quiet --out $model.$init
+        grep -q "\"init\": \"$init\"" $model.$init/run.json || complain "run.json does not record --init $init"
+    done
+    cut -d, -f4- $model.prior/trace.csv >prior.txt
+    cut -d, -f4- $model.normal/trace.csv >normal.txt
+    ! cmp -s prior.txt normal.txt || complain "--init prior starts $model where --init normal does"
+done
+expect 0 silence "$wvgd" sample logistic.prior -n 5 # without the model, whose prior is not needed any more
+expect 0 anything "$wvgd" fit logistic --data rows.csv --init prior --particles 2 --quiet --out staged.prior
+expect 0 silence "$wvgd" sample staged.prior -n 5
+
+# ---- the cost between predictions ------------------------------------------------------------------------------------------------
+functional="$wvgd fit bnn --data rows.csv --hidden 2 --cost functional --solver joint --particles 3 --quiet"
+expect 0 anything $functional --max-iter 12 --out angles
+grep -q '"cost": "functional"' angles/run.json || complain "run.json does not record the cost"
+expect 0 anything $functional --max-iter 6 --out angles6
+expect 0 anything "$wvgd" fit --resume angles6 --max-iter 12 --quiet
+sed -i '/"max-iter"/d' angles6/run.json angles/run.json
+same_but_times angles angles6
+expect 0 silence "$wvgd" sample angles -n 20
+grep -v '^#' stdout | cut -d, -f3 | sort -u | grep -qx 1 || complain "no draw in cell 1"
+expect 0 anything "$wvgd" fit bnn --data rows.csv --hidden 2 --cost functional --particles 2 --max-seconds 2 --quiet --out angles.staged
+mv rows.csv elsewhere.csv
+expect 66 'need the model itself, and its data: .*rows.csv' "$wvgd" sample angles -n 20
+mv elsewhere.csv rows.csv
 
 # ---- shared objects ----------------------------------------------------------------------------------------------------------
 objects=$(dirname "$wvgd")/tests
@@ -60,7 +123,7 @@ if [ -e "$objects/plugin.so" ] && [ -e "$objects/fake_stan.so" ]; then
     cp "$objects/plugin.so" "$objects/fake_stan.so" .
     expect 0 silence "$wvgd" fit ./plugin.so --config 3 --particles 2 --quiet --out plugged # text, for there is no file called 3
     head -1 plugged/particles.csv | grep -q 'z.1,z.2,z.3$' || complain "the configuration text is lost"
-    expect 0 silence "$wvgd" fit ./fake_stan.so --particles 2 --quiet --out stan
+    expect 0 anything "$wvgd" fit ./fake_stan.so --particles 2 --quiet --out stan
     grep -v '^#' stan/draws.csv | head -1 | grep -q '^lp__,lp_approx__,path__,log_weight__,mu,sigma,ratio,draw$' || complain "draws are not transformed"
     expect 0 silence "$wvgd" sample stan -n 5
     grep -v '^#' stdout | awk -F, 'NR > 1 && !($6 > 0)' | grep -q . && complain "sigma is not transformed in draws of the ensemble"
@@ -82,6 +145,15 @@ if [ -e "$objects/failing.so" ]; then
     expect 70 'failed with code 7' "$wvgd" fit ./failing.so --config third --checkpoint-every 0 --quiet --out failed
     [ -s failed/checkpoint ] || complain "a run that failed after a checkpoint cannot go on"
     expect 70 'in batch 5' "$wvgd" fit --resume failed --quiet # goes on after batch 2, and the model fails in its third call again
+    cp -r run kept && rm -rf before && cp -r run before
+    expect 70 'failed with code 7' "$wvgd" fit ./failing.so --config third --quiet --overwrite --out kept
+    diff -r before kept >/dev/null || complain "a run that failed has damaged the one that it was to replace: $(ls kept)"
+    expect 70 'failed with code 7.*; the run that was to be replaced is kept as kept/\*.old' "$wvgd" fit ./failing.so --config third --checkpoint-every 0 --quiet --overwrite --out kept
+    cmp -s run/run.json kept/run.json.old || complain "the run that was to be replaced is gone: $(ls kept)"
+    expect 0 silence "$wvgd" fit mixture --data mixture.json --quiet --overwrite --out kept
+    ! ls kept | grep -q old || complain "files of the run that was replaced are left: $(ls kept)"
+    expect 70 'exit was called from its shared object' "$wvgd" fit ./failing.so --config exit --quiet --out exited
+    expect 70 'exit was called from its shared object' "$wvgd" fit ./failing.so --config open --quiet --out exited2
 else
     echo "skipped: no failing.so in $objects"
 fi
@@ -102,7 +174,7 @@ import json, numpy as np
 run, summary = json.load(open("run/run.json")), json.load(open("summary.json"))
 for key in "version command model options stop iterations evaluations bad_points seconds evidence distortion diagnostics verdict modes components particles posterior".split():
     assert key in run, key
-assert run["stop"] == "converged" and len(run["particles"]) == 4 == len(run["components"])
+assert run["stop"] == "converged" and len(run["particles"]) == 4 and len(run["components"]) >= 3
 assert set(run["evidence"]) == {"pelbo", "pelbo_beta", "importance"} and set(run["verdict"]) == {"reliable", "reasons"}
 assert set(run["modes"]) == {"starts", "found", "hit_once", "expected_unseen"} and run["modes"]["found"] == 3
 for key in "z beta beta_se weight log_Z elbo ess pareto_k mu chol".split():
@@ -111,7 +183,8 @@ assert summary["posterior"] == run["posterior"]
 # log evidence: log(0.5 + 0.3 + 0.4); five standard errors
 e = run["evidence"]["importance"]
 assert abs(e["value"] - np.log(1.2)) < 5 * e["se"], e
-draws = np.loadtxt("run/draws.csv", comments="#", delimiter=",", skiprows=1 + sum(l.startswith("#") for l in open("run/draws.csv")))
+draws = np.loadtxt([line for line in open("run/draws.csv") if not line.startswith("#")], delimiter=",", skiprows=1) # as in docs/formats.md
+assert (np.loadtxt("run/draws.csv", comments="#", delimiter=",", skiprows=1 + sum(l.startswith("#") for l in open("run/draws.csv"))) == draws).all()
 assert draws.shape == (500, 6) and np.isfinite(draws).all() and (draws[:, 3] == 0).all() and set(draws[:, 2]) == {1, 2, 3, 4}
 # draws against the moments: the standard error of a mean of 500 draws, and that of the moments themselves
 for i in range(2):
@@ -119,8 +192,15 @@ for i in range(2):
     assert abs(draws[:, 4 + i].mean() - mean) < 5 * np.hypot(sd / np.sqrt(500), mcse)
 particles = np.genfromtxt("run/particles.csv", delimiter=",", names=True)
 assert (particles["beta"] == [p["beta"] for p in run["particles"]]).all()
+try:
+    import pandas
+    frame = pandas.read_csv("run/draws.csv", comment="#")
+    assert frame.shape == (500, 6) and (frame["z.2"].values == draws[:, 5]).all()
+    assert list(pandas.read_csv("angles/draws.csv", comment="#").columns)[4] == "w1[1,1]"
+except ImportError:
+    print("skipped: there is no pandas to read draws.csv")
 trace = np.genfromtxt("run/trace.csv", delimiter=",", names=True)
-assert len(trace) == run["iterations"] and abs(sum(trace["beta_%d" % (j + 1)][-1] for j in range(4)) - 1) < 1e-9
+assert trace["iteration"][-1] == run["iterations"] and abs(sum(trace["beta_%d" % (j + 1)][-1] for j in range(4)) - 1) < 1e-9
 END
 else
     echo "skipped: there is no NumPy to read draws.csv"

@@ -5,15 +5,22 @@
 # ---- what works ------------------------------------------------------------------------------------------------------------
 expect 0 silence "$wvgd" --version
 grep -qE '^wvgd [0-9]+\.[0-9]+\.[0-9]+$' stdout || complain "--version prints $(cat stdout)"
-for command in '' fit summary sample models options; do
+for command in '' fit summary sample quantize models options stan stan-compile; do
     expect 0 silence "$wvgd" $command --help
     grep -q 'Usage: wvgd' stdout || complain "no usage in $command --help"
     [ "$(awk 'length > 100' stdout | wc -l)" = 0 ] || complain "$command --help has lines beyond 100 columns"
 done
+for command in fit summary models; do
+    expect 0 silence "$wvgd" $command -h
+    grep -q "Usage: wvgd $command" stdout || complain "no usage in $command -h"
+done
 expect 0 silence "$wvgd" models
 grep -q '^mixture ' stdout || complain "models does not list mixture"
 expect 0 silence "$wvgd" options
-grep -q -- '--particles' stdout || complain "options does not list --particles"
+grep -q -- '--particles N$' stdout || complain "options does not list --particles"
+grep -q -- '--tol X$' stdout || complain "options does not list --tol as a real number"
+grep -q -- '  -o, --out DIR$' stdout || complain "options does not list -o"
+grep -q -- '--cost sqeuclid.*|functional$' stdout || complain "options does not list the cost functional"
 
 # ---- what does not ---------------------------------------------------------------------------------------------------------
 expect 64 'a command is missing' "$wvgd"
@@ -31,6 +38,21 @@ expect 64 '--out DIR is missing' "$wvgd" fit mixture --data mixture.json
 expect 64 'one word too many' "$wvgd" fit mixture logistic --out run
 expect 64 "particles is '0': expected 1\.\.100000" "$wvgd" fit mixture --data mixture.json --particles 0 --out run
 expect 64 "particles is 'many'" "$wvgd" fit mixture --data mixture.json --particles many --out run
+expect 64 "particles is '0x10'" "$wvgd" fit mixture --data mixture.json --particles 0x10 --out run
+for option in particles threads tol checkpoint-every output-draws; do
+    for value in ' 5' '5 ' 0x5 5,0 inf; do
+        expect 64 "$option is '$value': expected" "$wvgd" fit mixture --data mixture.json --$option "$value" --out run
+    done
+done
+expect 64 "init is 'zero': expected explore.prior.normal.FILE.csv" "$wvgd" fit mixture --data mixture.json --init zero --out run
+expect 64 'mixture names no prior' "$wvgd" fit mixture --data mixture.json --init prior --out run
+expect 64 "cost is 'callback': expected .*functional" "$wvgd" fit mixture --data mixture.json --cost callback --out run
+expect 64 'cost functional needs a model with predictions: bnn' "$wvgd" fit mixture --data mixture.json --cost functional --out run
+printf 'a,y\n1,0\n2,1\n3,1\n' >two.csv
+expect 64 'prior-sd: found "1e-320", expected a number above 0' "$wvgd" fit logistic --data two.csv --prior-sd 1e-320 --out run
+expect 64 'prior-sd: found "-0.1"' "$wvgd" fit logistic --data two.csv --prior-sd=-0.1 --out run
+printf 'name,a,y\nx,1,0\ny,2,1\nz,3,1\n' >named.csv
+expect 65 'column name: found "x", expected a number, or --ignore name' "$wvgd" fit logistic --data named.csv --out run
 expect 64 "family is 'round': expected diag.full" "$wvgd" fit mixture --data mixture.json --family round --out run
 expect 64 "threads is '0'" "$wvgd" fit mixture --data mixture.json --threads 0 --out run
 expect 64 "threads is '1.5'" "$wvgd" fit mixture --data mixture.json --threads 1.5 --out run
@@ -43,9 +65,12 @@ expect 64 'DIR is missing' "$wvgd" summary
 expect 64 'DIR is missing' "$wvgd" sample
 expect 64 'exclude each other' "$wvgd" sample run --resample --weighted
 expect 64 "draws is '0'" "$wvgd" sample run -n 0
+expect 64 'DIR is missing' "$wvgd" quantize --particles 3
+expect 64 'particles N is missing' "$wvgd" quantize run
 expect 64 '--generate' "$wvgd" --generate poem
 
 expect 66 'nothing.json' "$wvgd" fit mixture --data nothing.json --out run
+expect 65 '^wvgd: ./two.csv:1: column "z"' "$wvgd" fit logistic --data ./two.csv --target z --out run # the path as it was given
 expect 66 'nothing.csv' "$wvgd" fit mixture --data mixture.json --init nothing.csv --out run
 expect 66 'nothing' "$wvgd" summary nothing
 expect 66 'nothing' "$wvgd" sample nothing
@@ -62,17 +87,32 @@ config() { # CODE PATTERN JSON
 config 65 'config.json.*particels.*did you mean particles' '{"model": "mixture", "particels": 3}'
 config 65 'config.json:2:' '{"model": "mixture",'
 config 65 'an object' '[1]'
-config 65 'quiet is a flag' '{"model": "mixture", "quiet": 3}'
-config 65 'expected a text' '{"model": "mixture", "particles": [3]}'
+config 65 'an array of 1, expected an object' '[1]'
+config 65 'option quiet: found 3, expected true or false' '{"model": "mixture", "quiet": 3}'
+config 65 'option particles: found an array of 1, expected a text or a number' '{"model": "mixture", "particles": [3]}'
+config 65 'option particles: found true, expected a text or a number' '{"model": "mixture", "particles": true}'
+config 65 'option model: found 3, expected a text' '{"model": 3}'
+config 65 'option max-iter twice' '{"model": "mixture", "max_iter": 2, "max-iter": 4}'
+config 65 'option resume, expected it on the command line only' '{"model": "mixture", "resume": "x"}'
+config 65 'option config, expected it on the command line only' '{"model": "mixture", "config": "x"}'
+config 64 "seed is '18446744073709551616'" '{"model": "mixture", "data": "mixture.json", "seed": 18446744073709551616}'
+config 66 "data is 'nothing.csv', which is not there: .*working directory, $tmp" '{"model": "mixture", "data": "nothing.csv"}'
+config 66 "init is 'nothing.csv', which is not there" '{"model": "mixture", "data": "mixture.json", "init": "nothing.csv"}'
 config 64 "particles is '-3'" '{"model": "mixture", "data": "mixture.json", "particles": -3}'
 config 64 'MODEL is missing' '{"particles": 3}'
 [ ! -e run ] || complain "a directory was left behind by runs that could not begin"
 
-echo '{"model": "mixture", "data": "mixture.json", "max_iter": 3, "particles": 4, "seed": "18446744073709551615", "quiet": true, "standardize": false}' >config.json
-expect 0 'not converged' "$wvgd" fit --config config.json --particles 2 --out run
+echo '{"model": "mixture", "data": "mixture.json", "max_iter": 3, "particles": 4, "seed": 18446744073709551615, "target": null, "quiet": true, "standardize": false}' >config.json
+expect 0 'not converged' "$wvgd" fit --config config.json --solver joint --particles 2 --out run
 grep -q '"particles": 2,' run/run.json || complain "the command line does not win over --config"
 grep -q '"max-iter": 3,' run/run.json || complain "max_iter of --config is lost"
 grep -q '"seed": "18446744073709551615",' run/run.json || complain "the largest seed is not kept"
+expect 0 'not converged' "$wvgd" fit --config run/run.json --quiet --out again # a run.json is a --config that repeats the run
+same_but_times run again
+expect 0 'not converged' "$wvgd" fit --config run/run.json --seed 5 --quiet --out again --overwrite
+grep -q '"seed": 5,' again/run.json || complain "the command line does not win over a run.json"
+echo '{"overwrite": true}' >config.json
+expect 0 'not converged' "$wvgd" fit mixture --data mixture.json --config config.json --solver joint --max-iter 3 --quiet --out again # a flag in a file counts
 
 # ---- places for output -----------------------------------------------------------------------------------------------------
 expect 73 'holds a run already' "$wvgd" fit mixture --data mixture.json --out run
@@ -83,10 +123,24 @@ expect 73 'file' "$wvgd" fit mixture --data mixture.json --out file
 expect 73 'a/b' "$wvgd" fit mixture --data mixture.json --out a/b
 expect 73 '/proc' "$wvgd" fit mixture --data mixture.json --out /proc/wvgd
 [ "$(ls full)" = letter ] || complain "something was written to a directory that is not ours"
-expect 0 'not converged' "$wvgd" fit mixture --data mixture.json --max-iter 3 --overwrite --out run
+ln -s nowhere dangling
+expect 73 'dangling is a link to something that is not there' "$wvgd" fit mixture --data mixture.json --out dangling
+cp -r run odd && rm odd/run.json && mkdir odd/run.json
+expect 73 'odd/run.json is a directory' "$wvgd" fit mixture --data mixture.json --overwrite --out odd
+[ -s odd/checkpoint ] || complain "a run was damaged by one that could not begin"
+expect 0 'not converged' "$wvgd" fit mixture --data mixture.json --solver joint --max-iter 3 --overwrite --out run
+! ls run | grep -q old || complain "files of the run that was replaced are left: $(ls run)"
+for file in draws.csv checkpoint result trace.csv.partial; do
+    expect 73 'belongs to a run' "$wvgd" sample run -n 5 --out run/$file
+done
+(cd run && "$wvgd" sample . -n 5 --out draws.csv 2>/dev/null) && complain "draws.csv of the run was overwritten"
+expect 0 silence "$wvgd" sample run -n 5 --out run/mine.csv
+rm run/mine.csv
 expect 64 'cannot change' "$wvgd" fit --resume run --particles 3
 expect 64 'takes the model from the run' "$wvgd" fit mixture --resume run
 mkdir none
+expect 66 'none is no run directory' "$wvgd" summary none
+expect 66 'none is no run directory' "$wvgd" sample none
 expect 75 'no checkpoint' "$wvgd" fit --resume none
 echo nonsense >none/checkpoint
 expect 75 'too short' "$wvgd" fit --resume none

@@ -1,7 +1,9 @@
 /* failing.c - models that fail, after the configuration: "zero" has density zero everywhere, "third" fails with code 7 in its third call,
- * "gradient" is a standard normal whose gradient has the wrong sign in its second coordinate. */
+ * "gradient" is a standard normal whose gradient has the wrong sign in its second coordinate, "exit" and "open" end the program, as if all were well, when
+ * a density is asked for or the model is opened. */
 #include "wvgd_model.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 int wvgd_model_open(wvgd_model *model, const char *config, char *error, size_t error_size);
@@ -16,6 +18,8 @@ static int log_density(void *self, size_t n, const double *z, double *log_p, dou
     failing *m = self;
     if (!strcmp(m->config, "third") && ++m->calls == 3)
         return 7;
+    if (!strcmp(m->config, "exit"))
+        exit(0);
     for (size_t i = 0; i < n; i++) {
         log_p[i] = !strcmp(m->config, "zero") ? -INFINITY : -(z[2 * i] * z[2 * i] + z[2 * i + 1] * z[2 * i + 1]) / 2;
         if (grad) {
@@ -34,6 +38,8 @@ int wvgd_model_open(wvgd_model *model, const char *config, char *error, size_t e
     memset(&m, 0, sizeof m);
     if (config)
         strncpy(m.config, config, sizeof m.config - 1);
+    if (!strcmp(m.config, "open"))
+        exit(0);
     *model = (wvgd_model){.name = "failing", .dim = 2, .log_density = log_density, .self = &m, .has_gradient = true};
     return 0;
 }

@@ -1,0 +1,255 @@
+/* cmd_quantize.c - wvgd quantize: other cells from the draws of a staged fit that has ended. Nothing is fitted again: the new partition is written as the
+ * checkpoint of a run of its own, which lacks only the batch for its bound, and wvgd fit goes on with that one. */
+#include "commands.h"
+#include "run_directory.h"
+#include "run_record.h"
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+static const char *const changeable[] = {"particles", "cost", "power", "family"};
+enum { CHANGEABLE = sizeof changeable / sizeof *changeable };
+
+typedef struct {
+    json_t *asked; /* the record of the fit, later that of its new cells */
+    void *state;
+    size_t size;
+    opened_model model;
+    double *start;
+    wvgd_options options;
+    wvgd_fit *fit, *cells;
+} quantization;
+
+static void free_quantization(quantization *q)
+{
+    wvgd_free(q->cells);
+    wvgd_free(q->fit);
+    close_model(&q->model);
+    json_decref(q->asked);
+    free(q->state);
+    free(q->start);
+}
+
+/* ---- the fit ------------------------------------------------------------------------------------------------------------------------- */
+static int load_state(quantization *q, const char *dir, failure *f)
+{
+    const char *file = has_run_file(dir, RESULT_FILE) ? RESULT_FILE : CHECKPOINT_FILE;
+    if (!access(dir, F_OK) && !is_run_directory(dir))
+        return fail(f, EX_NOINPUT, "%s is no run directory: it has neither " RUN_FILE " nor " CHECKPOINT_FILE, dir);
+    int code = read_checkpoint(dir, file, &q->asked, &q->state, &q->size, f);
+    if (code)
+        return f->code = code == EX_TEMPFAIL ? EX_DATAERR : code; /* damaged: nothing goes on here */
+    if (!same_run(q->asked, dir))
+        return fail(f, EX_DATAERR, "%s/%s belongs to another run than %s/" RUN_FILE, dir, file, dir);
+    if (record_options(q->asked, &q->options, f))
+        return f->code;
+    if (q->options.solver != WVGD_STAGED)
+        return fail(f, EX_DATAERR, "the run in %s was made by the joint solver: other cells need a fit with --solver staged", dir);
+    return 0;
+}
+
+static int restore_fit(quantization *q, const char *dir, failure *f)
+{
+    failure why;
+    wvgd_error error;
+    wvgd_results r;
+    int code = open_recorded(q->asked, false, &q->model, &why);
+    if (code)
+        return fail(f, code, "other cells need the model itself, and its data, for their bound: %s", why.text);
+    if (take_cost(&q->options, &q->model, f))
+        return f->code;
+    if (record_reopen_flag(q->asked, "start") && !(q->start = calloc(q->options.particles, q->model.model.dim * sizeof *q->start)))
+        return fail(f, EX_SOFTWARE, "no memory for %zu particles", q->options.particles);
+    q->fit = wvgd_new(&q->model.model, &q->options, q->start, &error);
+    if (!q->fit || wvgd_restore(q->fit, q->state, q->size, &error) != WVGD_OK)
+        return fail(f, EX_DATAERR, "cannot restore the fit in %s: %s", dir, error.text);
+    wvgd_get_results(q->fit, &r);
+    if (r.stop == WVGD_RUNNING)
+        return fail(f, EX_NOINPUT, "the run in %s has not ended yet: wvgd fit --resume %s goes on with it", dir, dir);
+    return 0;
+}
+
+/* ---- its new cells ------------------------------------------------------------------------------------------------------------------- */
+/* DIR/cells-N, or DIR/cells-N-COST. To be freed. */
+static char *default_directory(const arguments *a)
+{
+    char name[200];
+    const char *cost = given(a, "cost"), *dir = a->word[0];
+    size_t length = strlen(dir);
+    while (length > 1 && dir[length - 1] == '/')
+        length--;
+    snprintf(name, sizeof name, "cells-%.60s%s%.60s", given(a, "particles"), cost ? "-" : "", cost ? cost : "");
+    char *parent = strndup(dir, length), *path = parent ? run_path(parent, name) : NULL;
+    free(parent);
+    return path;
+}
+
+static void set_value(arguments *a, const char *name, const char *value)
+{
+    for (size_t i = 0; i < a->options; i++)
+        if (!strcmp(a->name[i], name))
+            a->value[i] = value;
+}
+
+/* What the command line says, as the record of a new run does: values are checked, the command is quoted. */
+static int read_changes(const arguments *a, json_t **changes, failure *f)
+{
+    static const char *word[] = {"model"}; /* which the fit will name */
+    arguments b = *a;
+    b.word = word;
+    return new_record(&b, changes, f);
+}
+
+static int change_asked(quantization *q, const arguments *a, const json_t *changes, failure *f)
+{
+    json_t *options = json_object_get(q->asked, "options"), *reopen = json_object_get(q->asked, "reopen");
+    const json_t *new_options = json_object_get(changes, "options");
+    int failed = json_object_set(q->asked, "command", json_object_get(changes, "command")) |
+                 json_object_set(reopen, "out", json_object_get(json_object_get(changes, "reopen"), "out"));
+    for (size_t i = 0; i < CHANGEABLE; i++)
+        if (given(a, changeable[i]))
+            failed |= json_object_set(options, changeable[i], json_object_get(new_options, changeable[i]));
+    json_object_del(reopen, "start"); /* new particles start nowhere */
+    if (failed)
+        return fail(f, EX_SOFTWARE, "no memory for the record of the run");
+    return complete_record(q->asked, &q->model, f);
+}
+
+static int make_cells(quantization *q, failure *f)
+{
+    wvgd_error error;
+    wvgd_options options;
+    wvgd_results r;
+    int code = record_options(q->asked, &options, f);
+    if (!code)
+        code = take_cost(&options, &q->model, f);
+    if (code)
+        return code;
+    wvgd_get_results(q->fit, &r);
+    if (options.particles > r.closing_draws)
+        return fail(f, EX_USAGE, "option particles is '%zu': expected at most %zu, the draws that the run has", options.particles, r.closing_draws);
+    q->cells = wvgd_quantize(q->fit, &options, &error);
+    return q->cells ? 0 : fail(f, error.code == WVGD_E_ARGUMENT ? EX_USAGE : EX_SOFTWARE, "%s", error.text);
+}
+
+/* The partition without its bound, as a run to go on with. */
+static int write_begun(quantization *q, const char *out, bool overwrite, bool *made, failure *f)
+{
+    int lock = -1;
+    wvgd_error error;
+    size_t size = wvgd_save_size(q->cells);
+    void *state = malloc(size);
+    int code = state ? 0 : fail(f, EX_SOFTWARE, "no memory for a checkpoint of %zu bytes", size);
+    if (!code && wvgd_save(q->cells, state, size, &error) != WVGD_OK)
+        code = fail(f, EX_SOFTWARE, "%s", error.text);
+    if (!code)
+        code = make_run_directory(out, overwrite, &lock, made, f);
+    if (!code) {
+        code = write_checkpoint(out, CHECKPOINT_FILE, q->asked, state, size, f);
+        if (code)
+            remove_run(out, *made);
+    }
+    if (lock >= 0)
+        close(lock);
+    free(state);
+    return code;
+}
+
+/* Evaluates the bound, writes the files and prints the summary, as for any run that goes on. */
+static int go_on(const char *out, bool quiet, bool made, failure *f)
+{
+    char fit[] = "fit", resume[] = "--resume", silent[] = "--quiet";
+    char *dir = strdup(out), *argv[] = {fit, resume, dir, quiet ? silent : NULL, NULL};
+    arguments a = {0};
+    int code = dir ? parse_arguments(&fit_command, quiet ? 4 : 3, argv, &a, f) : fail(f, EX_SOFTWARE, "no memory");
+    if (!code)
+        code = fit_command.run(&a, f);
+    if (code && !has_run_file(out, RUN_FILE) && !has_old_run(out))
+        remove_run(out, made);
+    free_arguments(&a);
+    free(dir);
+    return code;
+}
+
+static int begin_cells(const arguments *a, const json_t *changes, bool *made, failure *f)
+{
+    quantization q = {0};
+    const char *dir = a->word[0], *out = given(a, "out");
+    int code = load_state(&q, dir, f);
+    if (!code)
+        code = check_run_directory(out, given(a, "overwrite") != NULL, f);
+    if (!code)
+        code = restore_fit(&q, dir, f);
+    if (!code)
+        code = change_asked(&q, a, changes, f);
+    if (!code)
+        code = make_cells(&q, f);
+    if (!code)
+        code = write_begun(&q, out, given(a, "overwrite") != NULL, made, f);
+    free_quantization(&q);
+    return code;
+}
+
+static int run_quantize(arguments *a, failure *f)
+{
+    json_t *changes = NULL;
+    char *out = NULL;
+    bool made = false;
+    if (!a->words)
+        return fail(f, EX_USAGE, "quantize: DIR is missing: other cells of which run?");
+    if (!given(a, "particles"))
+        return fail(f, EX_USAGE, "quantize: --particles N is missing: how many cells?");
+    if (!given(a, "out")) {
+        if (!(out = default_directory(a)))
+            return fail(f, EX_SOFTWARE, "no memory");
+        set_value(a, "out", out);
+    }
+    int code = read_changes(a, &changes, f);
+    if (!code)
+        code = begin_cells(a, changes, &made, f);
+    if (!code)
+        code = go_on(given(a, "out"), given(a, "quiet") != NULL, made, f);
+    json_decref(changes);
+    free(out);
+    return code;
+}
+
+/* Those of the fit that may change keep their ranges, but have another default. */
+static bool quantize_option(size_t i, option_line *line)
+{
+    static const option_line table[] = {
+        {"out", 'o', "OTHER", NULL, "DIR/cells-N, or DIR/cells-N-COST", "directory for the results; made if it is not there", NULL},
+        {"overwrite", 0, NULL, NULL, NULL, "replace a run that is there", NULL},
+        {"quiet", 'q', NULL, NULL, NULL, "no progress on stderr", NULL},
+    };
+    if (i < CHANGEABLE) {
+        bool found = find_option(changeable[i], line);
+        line->initial = i ? "that of the run" : NULL;
+        line->group = NULL;
+        return found;
+    }
+    if (i - CHANGEABLE >= sizeof table / sizeof *table)
+        return false;
+    *line = table[i - CHANGEABLE];
+    return true;
+}
+
+const command quantize_command = {
+    "quantize",
+    "DIR --particles N [--cost C] [--out OTHER]",
+    "other cells from the draws of a fit that has ended",
+    "Cuts the posterior of the run in DIR into N other cells, without fitting again: the weighted draws of the fit are kept, and the model is evaluated only "
+    "for the bound of the new cells. OTHER is a run directory like any other, for summary and sample. DIR must have ended and be of --solver staged; the model "
+    "and its data must be where they were.",
+    "# five cells first, then ten and twenty of the same posterior\n"
+    "wvgd fit logistic --data heart.csv --particles 5 --out heart\n"
+    "wvgd quantize heart --particles 10                  # in heart/cells-10\n"
+    "wvgd quantize heart --particles 20 --out heart20\n"
+    "# what \"nearest\" means: absolute differences instead of squares\n"
+    "wvgd quantize heart --particles 10 --cost l1\n"
+    "wvgd summary heart/cells-10-l1\n",
+    quantize_option,
+    "DIR",
+    run_quantize,
+};

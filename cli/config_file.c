@@ -1,0 +1,123 @@
+/* config_file.c - {"particles": 7, "max_iter": 100, ...} as texts, which the tables of options check as they check a command line. */
+#include "config_file.h"
+#include "json_file.h"
+#include "run_json.h"
+#include "run_record.h"
+#include "text.h"
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+/* The text with integers of 19 digits and more in quotes: Jansson refuses those beyond 2^63, and seeds may be that large. To be freed. */
+static char *quote_long_integers(const char *text, size_t size)
+{
+    char *out = malloc(size + size / 9 + 3), *to = out;
+    bool inside = false; /* of a string */
+    for (const char *at = text; out && at < text + size;) {
+        size_t number = inside ? 0 : strspn(at, "+-.0123456789eE"), digits = strspn(at + (*at == '-'), "0123456789");
+        bool whole = number && digits >= 19 && number == digits + (*at == '-');
+        size_t length = number ? number : inside && *at == '\\' && at[1] ? 2 : 1;
+        if (!number && *at == '"')
+            inside = !inside;
+        if (whole)
+            *to++ = '"';
+        memcpy(to, at, length);
+        to += length;
+        at += length;
+        if (whole)
+            *to++ = '"';
+    }
+    if (out)
+        *to = '\0';
+    return out;
+}
+
+/* "max_iter" is max-iter. */
+static void with_hyphens(const char *key, char *name, size_t size)
+{
+    snprintf(name, size, "%s", key);
+    for (; *name; name++)
+        if (*name == '_')
+            *name = '-';
+}
+
+static int unknown_key(const char *path, const char *key, failure *f)
+{
+    const char *names[200] = {"model"};
+    char shown[QUOTED];
+    option_line line;
+    for (size_t i = 0; i < 198 && fit_option(i, &line); i++)
+        names[i + 1] = line.name;
+    const char *near = find_nearest(key, names);
+    return fail(f, EX_DATAERR, "%s: there is no option %s%s%s%s", path, quote(key, shown), near ? ": did you mean " : "",
+                near ? near : ": wvgd options lists them", near ? "?" : "");
+}
+
+/* What a value of this option may be; NULL if it is one. line NULL: the model. */
+static const char *find_fault(const option_line *line, const json_t *value)
+{
+    if (json_is_null(value))
+        return NULL;
+    if (!line)
+        return json_is_string(value) ? NULL : "a text";
+    if (!line->argument)
+        return json_is_boolean(value) ? NULL : "true or false: it is a flag";
+    return json_is_string(value) || json_is_number(value) ? NULL : "a text or a number";
+}
+
+static int take_option(const char *path, const char *key, const json_t *value, json_t *texts, json_t *seen, failure *f)
+{
+    char name[100], where[120], buffer[40];
+    option_line line;
+    with_hyphens(key, name, sizeof name);
+    bool model = !strcmp(name, "model");
+    if (!model && !find_option(name, &line))
+        return unknown_key(path, key, f);
+    if (!strcmp(name, "config") || !strcmp(name, "resume"))
+        return fail(f, EX_DATAERR, "%s: found the option %s, expected it on the command line only", path, name);
+    if (json_object_get(seen, name))
+        return fail(f, EX_DATAERR, "%s: found the option %s twice, expected it once", path, name);
+    json_object_set_new(seen, name, json_true());
+    const char *expected = find_fault(model ? NULL : &line, value);
+    snprintf(where, sizeof where, "option %s", name);
+    if (expected)
+        return refuse_json(path, where, value, expected, f);
+    if (!json_is_null(value) && !json_is_false(value))
+        json_object_set_new(texts, name, json_text(option_text_of(value, buffer)));
+    return 0;
+}
+
+static int take_options(const char *path, const json_t *options, json_t *texts, failure *f)
+{
+    json_t *seen = json_object(), *value;
+    const char *key;
+    int code = 0;
+    json_object_foreach((json_t *)(uintptr_t)options, key, value)
+        if ((code = take_option(path, key, value, texts, seen, f)))
+            break;
+    json_decref(seen);
+    return code;
+}
+
+int read_config(const char *path, json_t *texts, failure *f)
+{
+    char *bytes = NULL;
+    size_t size = 0;
+    json_t *config = NULL;
+    int code = read_text(path, &bytes, &size, f);
+    if (code)
+        return code;
+    char *quoted = quote_long_integers(bytes, size);
+    free(bytes);
+    code = quoted ? parse_json(path, quoted, strlen(quoted), 0, &config, f) : fail(f, EX_SOFTWARE, "%s: no memory for so large a file", path);
+    free(quoted);
+    if (code)
+        return code;
+    const json_t *options = json_object_get(config, "options"), *name = json_object_get(json_object_get(config, "model"), "name");
+    bool run = json_is_object(options) && json_is_string(name);
+    if (run)
+        json_object_set(texts, "model", (json_t *)(uintptr_t)name);
+    code = take_options(path, run ? options : config, texts, f);
+    json_decref(config);
+    return code;
+}
