@@ -73,7 +73,7 @@ static void scatter(wvgd_fit *f, wv_path *p, double *x)
         return;
     }
     if (!first)
-        wide = f->s.relevant > 1 ? exp2(-1 + 3 * u) : exp2(1 + (p->start < given + 2 * USER ? 3 : 5) * u);
+        wide = f->s.relevant > 1 ? exp2(-1 + 3 * u) : p->start % 3 == 0 ? exp2(-1 + 2 * u) : exp2(1 + (p->start < given + 2 * USER ? 3 : 5) * u);
     wide *= pow(0.8, (double)p->tries);
     bool around = f->s.modes && !first && f->opt.init != WVGD_INIT_NORMAL;
     for (size_t i = 0; i < D; i++)
@@ -442,6 +442,28 @@ static void next_end(wvgd_fit *f)
     next_wave(f);
 }
 
+/* Where the path that has just been fitted ended much higher than all modes together predict, something narrow stands there. With the mass of a mode its volume is smaller by what the
+ * density is higher: that is where its fit begins. */
+static bool spike(wvgd_fit *f)
+{
+    wv_path *p = &f->s.path[f->s.judged];
+    const double *x = f->path_x + f->s.judged * f->D;
+    size_t m = 0, D = f->D;
+    double distance = INFINITY, above = p->log_p - predict(f, x, &m, &distance);
+    if (p->spike || !p->settled || !(above > 3 && distance < bulk(f)))
+        return false;
+    p->spike = 1;
+    memcpy(f->mix.mu, x, D * sizeof(double));
+    memcpy(f->mix.root, f->mode_root + m * D * D, D * D * sizeof(double));
+    cblas_dscal((int)(D * D), exp(-above / (double)D), f->mix.root, 1);
+    f->mix.w[0] = 1;
+    f->s.mix.K = 1;
+    f->s.exploring = WV_ALONE;
+    wv_pool_clear(f);
+    wv_mix_begin(f, false);
+    return true;
+}
+
 /* The Gaussian in f->mix, fitted or (without any hope of weight) as it was found: a mode that is known, or a new one. */
 static void take(wvgd_fit *f, double elbo, double sd, bool fitted)
 {
@@ -451,13 +473,17 @@ static void take(wvgd_fit *f, double elbo, double sd, bool fitted)
     if (isfinite(elbo) && isfinite(g.family->log_det(f->D, 0, g.root))) {
         if (f->s.modes && fitted)
             predict(f, g.mu, &m, &distance);
-        if (distance < 2 * (double)f->D + 6) {
+        wv_gauss other = mode_gauss(f, m);
+        bool alike = fabs(g.family->log_det(f->D, 0, g.root) - other.family->log_det(f->D, 0, other.root)) < 1.5 * (double)f->D;
+        if (distance < 2 * (double)f->D + 6 && alike) {
             f->s.mode[m].hits++;
             if (elbo > f->s.mode[m].elbo)
                 set_mode(f, m, &g, elbo, sd, f->s.mode[m].hits);
         } else
             add_mode(f, &g, elbo, sd);
         rescale(f);
+        if (fitted && spike(f))
+            return;
     }
     next_end(f);
 }

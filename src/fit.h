@@ -35,7 +35,7 @@ typedef enum { WV_CLIMB, WV_JUDGE, WV_ALONE } wv_exploring;
 /* An ascent under way. */
 typedef struct {
     int active, fresh;      /* flags; fresh: its start has not been evaluated */
-    int settled, judged;    /* flags: it has ended at a top; its end has been looked at */
+    int settled, judged, spike; /* flags: it has ended at a top; its end has been looked at; a narrow peak there has been tried */
     int hit;                /* the known mode in which it ended, or -1 */
     unsigned stations;      /* bits: Gaussians left behind */
     size_t start, tries;    /* which start, after how many without density */

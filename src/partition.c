@@ -575,6 +575,11 @@ wvgd_fit *wvgd_quantize(const wvgd_fit *from, const wvgd_options *options, wvgd_
         wvgd_free(f);
         return NULL;
     }
+    if (f->N > n) {
+        wv_fail(error, WVGD_E_ARGUMENT, "%zu particles from %zu closing draws: expected no more particles than draws", f->N, n);
+        wvgd_free(f);
+        return NULL;
+    }
     f->s = from->s;
     f->s.trace_rows = 0;
     f->close.n = n;
@@ -640,9 +645,9 @@ static wvgd_estimate bound(const wvgd_fit *f, const double *w)
 }
 
 /* E_qj[log m - log q_j] over the cell, m the mixture, from draws that cost nothing. */
-static double free_part(wvgd_fit *f, size_t j)
+static wvgd_estimate free_part(wvgd_fit *f, size_t j)
 {
-    double sum = 0, mean = 0;
+    double sum = 0, mean = 0, squares = 0, weights = 0;
     for (uint64_t b = 0; b < 2; b++) {
         size_t n = 0;
         wv_gauss q = wv_fit_component(f, j);
@@ -657,9 +662,12 @@ static double free_part(wvgd_fit *f, size_t j)
         for (size_t i = 0; i < n; i++) {
             sum += f->glu[i];
             mean += f->glu[i] * (f->glp[i] - f->gr[i]);
+            squares += f->glu[i] * (f->glp[i] - f->gr[i]) * (f->glp[i] - f->gr[i]);
+            weights += f->glu[i] * f->glu[i];
         }
     }
-    return mean / sum;
+    mean /= sum;
+    return (wvgd_estimate){mean, sqrt(fmax(squares / sum - mean * mean, 0) * weights) / sum};
 }
 
 /* Weighted variance of log p~ - b[n] over the draws of the batch from `first` on that have density. */
@@ -684,7 +692,8 @@ static void estimate(wvgd_fit *f, size_t j, size_t first, size_t end)
 {
     const wv_batch *b = &f->b;
     wv_gauss q = wv_fit_component(f, j);
-    double mean = 0, squares = 0, n = 0, sum = 0, all = 0, *log_m = f->moving, known = 0;
+    double mean = 0, squares = 0, n = 0, sum = 0, all = 0, *log_m = f->moving;
+    wvgd_estimate known = {0, 0};
     wv_mix_log_density(f, end - first, b->x + first * f->D, log_m);
     wv_component_log_density(&q, end - first, b->x + first * f->D, f->psi, f->y, f->work);
     if (end - first > 2 && spread_of(b, first, end - first, log_m) < spread_of(b, first, end - first, f->psi)) {
@@ -711,8 +720,8 @@ static void estimate(wvgd_fit *f, size_t j, size_t first, size_t end)
             squares += d * d;
         }
     f->log_Z[j] += log(sum / all); /* where the density is zero the cell ends too */
-    f->elbo[j] = known + mean + f->log_Z[j];
-    f->elbo_se[j] = sqrt(squares * n / (n - 1) + f->elbo_se[j] * f->elbo_se[j] + (1 - sum / all) / n);
+    f->elbo[j] = known.value + mean + f->log_Z[j];
+    f->elbo_se[j] = sqrt(squares * n / (n - 1) + known.se * known.se + f->elbo_se[j] * f->elbo_se[j] + (1 - sum / all) / n);
 }
 
 wvgd_status wv_partition_tell(wvgd_fit *f, wvgd_error *error)
