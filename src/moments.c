@@ -1,10 +1,12 @@
-/* moments.c - Stein calibration: for the posterior with covariance C, y_i = (x_i - m_i) / sd_i and g_i = (C grad log p~)_i / sd_i, E[g_i] = 0 and E[y_i g_i] = -1; for a Gaussian, g = -y.
+/* moments.c - Stein calibration: for the posterior, with any m and C, y_i = (x_i - m_i) / sqrt(C_ii) and g_i = (C grad log p~)_i / sqrt(C_ii), E[g_i] = 0 and
+ * E[y_i g_i] = -1; with m and C those of a mixture that is like it g is nearly -y, and exactly so for a Gaussian.
  * The weights of the draws are tilted (by least squares) until both hold in the sample: a control variate from gradients that have been paid for, which removes all noise from the
  * means and variances of a Gaussian (method, section 5).
  * With statistics h = (g, y g + 1), scaled, mean h_bar and covariance S under the weights v: calibrated weights v (1 - (h - h_bar) . S^-1 h_bar). */
 #include "moments.h"
 #include "close.h"
 #include "dense.h"
+#include "mix.h"
 #include "weight.h"
 #include <cblas.h>
 #include <lapacke.h>
@@ -16,7 +18,7 @@
 size_t wv_moments_work(size_t D)
 {
     size_t p = 2 * D;
-    return 3 * p + p * p + p * D + WV_BLOCK * (p + D) + 2 * D + D * D;
+    return 3 * p + p * p + p * D + WV_BLOCK * (p + D) + 4 * D + D * D;
 }
 
 typedef struct {
@@ -25,6 +27,7 @@ typedef struct {
     double *S, *B;            /* [p][p], [p][D] */
     double *H, *X;            /* [WV_BLOCK][p] statistics, [WV_BLOCK][D] centred points of a block */
     double *plain;            /* [2][D] moments before calibration */
+    double *sd;               /* [D] units of the coordinates */
     wv_gauss g;               /* coordinates */
 } stein;
 
@@ -37,7 +40,8 @@ static stein names(wvgd_fit *f)
     s.H = s.B + p * D;
     s.X = s.H + WV_BLOCK * p;
     s.plain = s.X + WV_BLOCK * D;
-    s.g = (wv_gauss){wv_family_get(WVGD_FULL), D, 0, s.plain, s.plain + 2 * D, 0};
+    s.sd = s.plain + 2 * D;
+    s.g = (wv_gauss){wv_family_get(WVGD_FULL), D, 0, s.sd + D, s.sd + 2 * D, 0};
     return s;
 }
 
@@ -52,7 +56,7 @@ static void rows(wvgd_fit *f, const stein *s, size_t first, size_t n)
         bool some = f->close_v[first + i] > 0;
         double *h = s->H + i * s->p;
         for (size_t k = 0; k < D; k++) {
-            double sd = sqrt(s->plain[D + k]), y = (f->close.x[(first + i) * D + k] - s->plain[k]) / sd, g = f->gy[i * D + k] / sd;
+            double y = (f->close.x[(first + i) * D + k] - s->g.mu[k]) / s->sd[k], g = f->gy[i * D + k] / s->sd[k];
             h[k] = some ? g / s->scale[k] - s->mean[k] : 0;
             h[D + k] = some ? (y * g + 1) / s->scale[D + k] - s->mean[D + k] : 0;
         }
@@ -169,7 +173,9 @@ void wv_moments_estimate(wvgd_fit *f)
     }
     if (!(wv_weight_ess(n, f->close_v) > 10 * (double)D && f->s.pareto_k < 0.7))
         return;
-    wv_close_posterior_root(f, s.g.family, s.plain + 2 * D);
+    if (!wv_mix_moments(f, s.sd + D, s.sd + 2 * D))
+        return;
+    s.g.family->sd(D, 0, s.g.root, s.sd);
     memcpy(s.plain, f->mean, D * sizeof(double));
     memcpy(s.plain + D, f->var, D * sizeof(double));
     if (!solve(f, &s))

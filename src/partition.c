@@ -18,8 +18,11 @@
 
 enum { STEPS = 30, POLISH = 60, CANDIDATES = 2, BATCHES = 24, TRIES = 60 }; /* steps of the regression on free draws, and on stored ones; components of the mixture tried; batches of free draws for masses and for the bound */
 
-/* Free draws of the mixture for masses and means of the cells. */
-static const double control_draws = 40000;
+/* Free draws of the mixture for masses and means of the cells; in few dimensions more, since Lloyd's slow directions amplify their noise. */
+static double control_draws(const wvgd_fit *f)
+{
+    return 40000 * fmax(1, 10 / (double)(f->D * f->D));
+}
 
 /* A component of which less lies in its cell is none for it. */
 static const double smallest_share = 0.005;
@@ -74,7 +77,7 @@ static void settle_particles(wvgd_fit *f, size_t rounds)
 static bool controlled(const wvgd_fit *f)
 {
     double D = (double)f->D;
-    return f->N > 1 && control_draws * (double)f->N * (f->opt.cost == WVGD_SQEUCLID ? D : D * D) < 3e9 && f->opt.cost != WVGD_CALLBACK;
+    return f->N > 1 && control_draws(f) * (double)f->N * (f->opt.cost == WVGD_SQEUCLID ? D : D * D) < 3e9 && f->opt.cost != WVGD_CALLBACK;
 }
 
 /* Masses of the mixture in the cells, mass[N], and its sums of x there, sum[N][D]. */
@@ -86,7 +89,7 @@ static void mixture_cells(wvgd_fit *f, double *mass, double *sum)
     for (size_t k = 0; k < f->s.mix.K; k++) {
         wv_gauss q = wv_mix_component(f, k);
         wv_stream stream = {f->opt.seed, WV_RNG_SETTLE, 0, k};
-        size_t n = 2 * (size_t)ceil(fmax(control_draws * f->mix.w[k], 128) / 2);
+        size_t n = 2 * (size_t)ceil(fmax(control_draws(f) * f->mix.w[k], 128) / 2);
         for (size_t first = 0; first < n; first += WV_FREE) {
             size_t here = n - first < WV_FREE ? n - first : WV_FREE;
             wv_component_draw(&q, &stream, first, here, true, f->gy, f->work);
@@ -135,8 +138,8 @@ static void sharpen(wvgd_fit *f, int rounds, double *beta)
         }
         for (size_t j = 0; j < N && round < rounds; j++)
             for (size_t i = 0; i < D && beta[j] > 0; i++) {
-                double to = (sum[j * D + i] + own[j * D + i]) / beta[j];
-                f->now.z[j * D + i] = to;
+                double to = (sum[j * D + i] + own[j * D + i]) / beta[j], *z = &f->now.z[j * D + i];
+                *z += (round + 1 < rounds ? 1.6 : 1) * (to - *z); /* over-relaxed: Lloyd's own steps are too short */
             }
         if (round < rounds)
             assign_all(f);
@@ -151,7 +154,7 @@ static void sharpen(wvgd_fit *f, int rounds, double *beta)
             double d = (f->close_v[i] - c * f->close_spare[i]) * ((f->close.cell[i] == j) - beta[j]);
             error += d * d;
         }
-        f->beta_se[j] = sqrt(error + c * c * beta[j] * (1 - beta[j]) / control_draws);
+        f->beta_se[j] = sqrt(error + c * c * beta[j] * (1 - beta[j]) / control_draws(f));
     }
 }
 
@@ -213,6 +216,11 @@ static void fit_correction(wvgd_fit *f, size_t n, const double *mean, const doub
         memset(b, 0, p * sizeof *b);
     cblas_dscal((int)p, ess / (ess + (double)p), b, 1);
     b[0] += level * (double)p / (ess + (double)p); /* only the level is not shrunk */
+    double widest = 0; /* a correction that bends upwards more than the cell's own precision allows (heavy tails) would make the target improper */
+    for (size_t i = 1 + D; i < p; i++)
+        widest = fmax(widest, i <= 2 * D ? b[i] : 0);
+    if (widest > 0.3)
+        cblas_dscal((int)(p - 1 - D), 0.3 / widest, b + 1 + D, 1);
 }
 
 /* Adds the correction at n points f->gx to f->glp, and its gradient to f->gg. */
@@ -442,6 +450,15 @@ static void fit_component(wvgd_fit *f, size_t j, size_t draws)
     if (!cell_moments(f, n, mean, root))
         return;
     set_component(f, j, mean, root);
+    if (f->N == 1 && f->s.modes && f->family == wv_family_get(WVGD_FULL)) { /* the heaviest mode's Gaussian was fitted to the posterior itself, by its ELBO */
+        size_t best_mode = 0;
+        for (size_t m = 1; m < f->s.modes; m++)
+            best_mode = f->s.mode[m].elbo > f->s.mode[best_mode].elbo ? m : best_mode;
+        set_component(f, j, f->mode_x + best_mode * f->D, f->mode_root + best_mode * f->D * f->D);
+        remember(f, j);
+        polish(f, j);
+        return;
+    }
     remember(f, j);
     if (!draws)
         return;
@@ -541,7 +558,7 @@ void wv_partition_begin(wvgd_fit *f)
     bool squared = f->opt.cost == WVGD_SQEUCLID || f->opt.cost == WVGD_MAHALANOBIS;
     place_particles(f);
     if (controlled(f) && squared)
-        sharpen(f, 3, f->beta);
+        sharpen(f, f->D <= 4 ? 12 : 3, f->beta); /* Lloyd's iteration is slow to settle; in many dimensions a hundredth more or less does not matter */
     wv_close_describe(f);
     if (controlled(f))
         sharpen(f, 0, f->beta);
@@ -584,6 +601,8 @@ wvgd_fit *wvgd_quantize(const wvgd_fit *from, const wvgd_options *options, wvgd_
     f->s.trace_rows = 0;
     f->close.n = n;
     memcpy(f->mix.mu, from->mix.mu, f->mix_size * sizeof(double));
+    memcpy(f->mode_x, from->mode_x, f->s.modes * D * sizeof(double));
+    memcpy(f->mode_root, from->mode_root, f->s.modes * D * D * sizeof(double));
     memcpy(f->close.x, from->close.x, n * D * sizeof(double));
     memcpy(f->close.grad, from->close.grad, n * D * sizeof(double));
     memcpy(f->close.log_p, from->close.log_p, n * sizeof(double));

@@ -25,9 +25,6 @@
 
 enum { ROUNDS = 12, CRAWLS = 6, RETURNS = 3, LEAST = 320, RECENT = 4 }; /* of growth at most; times that walks are sent out; times that a final batch sends the fit back; final draws at least; batches of the fit that growth looks back on */
 
-/* What a round of growth costs, in evaluations, more or less: the trial and a fit. */
-static const double round_price = 800;
-
 /* log p~ / (m Z) of a place that the proposal does not cover: this, and more than all but a few of its own draws have. */
 static const double uncovered = 0.7, few = 0.005;
 
@@ -43,6 +40,13 @@ static const double share_tails = 0.2, share_wide = 0.1, degrees_tails = 3, degr
 static size_t trial_draws(const wvgd_fit *f)
 {
     return 240 + 20 * f->s.mix.K;
+}
+
+/* What a round of growth costs, in evaluations, more or less: a trial, and four iterations with four more components. */
+static double round_price(const wvgd_fit *f)
+{
+    double K = (double)f->s.mix.K + 4;
+    return 240 + 20 * K + 4 * K * fmax(10, (double)f->D / 2);
 }
 
 /* ---- the proposal ---------------------------------------------------------------------------------------------------------------- */
@@ -310,7 +314,7 @@ static double least(const wvgd_fit *f)
 /* The proposal is settled, and the size of the final batch fixed. */
 static void settle(wvgd_fit *f)
 {
-    if (f->s.wanted > round_price)
+    if (f->s.wanted > round_price(f))
         refine(f);
     begin_final(f, (size_t)fmin(fmax(f->s.wanted, least(f)), WV_CHUNK));
 }
@@ -324,7 +328,7 @@ static void judge_trial(wvgd_fit *f)
     f->s.wanted = cost;
     f->s.trial_z = e.value;
     f->s.usual = isfinite(e.value) ? usual(f, 0, e.value) : INFINITY;
-    if (isfinite(e.value) && !exhausted(f) && (cost > round_price || (f->s.rounds && f->s.usual > even(f, f->s.closed) + thin && f->s.mix.elbo > f->s.last_elbo + worthwhile))) {
+    if (isfinite(e.value) && !exhausted(f) && (cost > round_price(f) || (f->s.rounds && f->s.usual > even(f, f->s.closed) + thin && f->s.mix.elbo > f->s.last_elbo + worthwhile))) {
         if (grow(f, 0, e))
             return;
         f->s.fails = 2;
@@ -374,7 +378,7 @@ static void judge_final(wvgd_fit *f)
     double left = 1.2 * (price(f, e, n) - (double)n);
     f->s.evidence = e;
     f->s.final_ess = f->s.ess;
-    if (first && !exhausted(f) && left > round_price && f->s.returns < RETURNS) {
+    if (first && !exhausted(f) && left > round_price(f) && f->s.returns < RETURNS) {
         f->s.returns++;
         wv_pool_take(f);
         if (grow(f, f->s.trial, e))

@@ -326,6 +326,10 @@ static void gradients_are_differences(void **state) {
     check_gradient(&model, 1.0);
     assert_int_equal(target_banana(&model, 3, 2.0, 0.3), 0);
     check_gradient(&model, 1.0);
+    assert_int_equal(target_log_gamma(&model, 3, (const double[]){0.7, 2.0, 9.0}), 0);
+    check_gradient(&model, 1.0);
+    assert_int_equal(target_cauchy(&model, 3), 0);
+    check_gradient(&model, 2.0);
     assert_true(logistic_data_read(&data, "cancer", 2, true));
     assert_int_equal(target_logistic(&model, data.n, data.D, data.X, data.y), 0);
     check_gradient(&model, 1.0);
@@ -395,6 +399,42 @@ static void truths_of_targets(void **state) {
     check_plane_truth(&model, &funnel, 1e-8);
     assert_int_equal(target_banana(&model, 2, 2.0, 0.3), 0);
     check_plane_truth(&model, &banana, 1e-8);
+    assert_int_equal(target_log_gamma(&model, 2, (const double[]){1.5, 4.0}), 0);
+    check_plane_truth(&model, &(const plane){{-20.0, -10.0}, {5.0, 5.0}, {501, 301}}, 1e-8);
+}
+
+/* A transformed mixture is the mixture in the other coordinates, but for the Jacobian; separated means are separated. */
+static void separated_and_transformed(void **state) {
+    (void)state;
+    enum { D = 3, K = 4 };
+    const double A[D * D] = {2.0, 0.5, 0.0, -1.0, 1.0, 0.3, 0.0, 0.2, 0.1}, jacobian = 2.0 * (0.1 - 0.06) - 0.5 * (-0.1);
+    double weight[K], mean[K * D], cov[K * D * D], z[2 * D], Az[2 * D], here[2], there[2], total = 0.0;
+    wvgd_model plain, moved;
+    test_random random = test_random_seed(5);
+    target_separated(D, K, 10.0, 8.0, 3, weight, mean, cov);
+    for (size_t k = 0; k < K; k++) {
+        total += weight[k];
+        for (size_t other = 0; other < k; other++) {
+            double d2 = 0.0;
+            for (size_t i = 0; i < D; i++) d2 += pow(mean[k * D + i] - mean[other * D + i], 2.0);
+            assert_true(d2 >= 64.0);
+        }
+    }
+    assert_near(total, 1.0, 1e-12);
+    assert_int_equal(target_mixture(&plain, D, K, weight, mean, cov), 0);
+    target_transform(D, K, A, mean, cov);
+    assert_int_equal(target_mixture(&moved, D, K, weight, mean, cov), 0);
+    test_random_normals(&random, 2 * D, z);
+    for (size_t p = 0; p < 2; p++)
+        for (size_t i = 0; i < D; i++) {
+            Az[p * D + i] = 0.0;
+            for (size_t j = 0; j < D; j++) Az[p * D + i] += A[i * D + j] * z[p * D + j];
+        }
+    assert_int_equal(plain.log_density(plain.self, 2, z, here, NULL), 0);
+    assert_int_equal(moved.log_density(moved.self, 2, Az, there, NULL), 0);
+    for (size_t p = 0; p < 2; p++) assert_near(there[p], here[p] - log(jacobian), 1e-9);
+    plain.close(plain.self);
+    moved.close(moved.self);
 }
 
 static void bad_targets_are_refused(void **state) {
@@ -443,6 +483,7 @@ int main(void) {
         cmocka_unit_test(logistic_density_is_stable),
         cmocka_unit_test(gradients_are_differences),
         cmocka_unit_test(truths_of_targets),
+        cmocka_unit_test(separated_and_transformed),
         cmocka_unit_test(bad_targets_are_refused),
         cmocka_unit_test(mixture_density_agrees_with_oracle),
     };

@@ -35,6 +35,7 @@ long_runs <- new.env()
 long_run <- function(name) {
     if (!is.null(long_runs[[name]])) return(long_runs[[name]])
     p <- programs[[name]]
+    set.seed(seed)   # the order that extract() gives the draws in
     started <- proc.time()[[3]]
     fit <- sampling(compiled(name), data = program_data(name), pars = shown(p), chains = chains, warmup = warmup,
         iter = warmup + p$draws, seed = seed, cores = 1, refresh = 0, save_warmup = FALSE,

@@ -7,6 +7,7 @@
 #include "targets.h"
 
 #include <cblas.h>
+#include <gsl/gsl_sf_psi.h>
 #include <lapacke.h>
 #include <math.h>
 #include <stdlib.h>
@@ -252,6 +253,42 @@ int target_mixture_random(wvgd_model *model, size_t D, size_t K, double spread, 
     return status;
 }
 
+void target_separated(size_t D, size_t K, double box, double apart, uint64_t seed, double *weight, double *mean, double *cov) {
+    double *sd = malloc((D + D * D) * sizeof *sd), total = 0.0;
+    test_random r = test_random_seed(seed);
+    if (!sd) abort();
+    for (size_t i = 0; i < D; i++) sd[i] = pow(3.0, -0.5 * (double)i / (double)(D > 1 ? D - 1 : 1));
+    for (size_t k = 0; k < K;) {
+        double *m = mean + k * D, nearest = INFINITY;
+        for (size_t i = 0; i < D; i++) m[i] = box * (2.0 * test_random_uniform(&r) - 1.0);
+        for (size_t other = 0; other < k; other++) {
+            double d2 = 0.0;
+            for (size_t i = 0; i < D; i++) d2 += (m[i] - mean[other * D + i]) * (m[i] - mean[other * D + i]);
+            nearest = fmin(nearest, sqrt(d2));
+        }
+        if (nearest < apart) continue;
+        random_cov(&r, D, sd, sd + D, cov + k * D * D);
+        total += weight[k++] = 0.2 + 0.8 * test_random_uniform(&r);
+    }
+    for (size_t k = 0; k < K; k++) weight[k] /= total;
+    free(sd);
+}
+
+void target_transform(size_t D, size_t K, const double *A, double *mean, double *cov) {
+    int d = (int)D;
+    double *m = malloc((D + 2 * D * D) * sizeof *m), *AC = m + D, *C = AC + D * D;
+    if (!m) abort();
+    for (size_t k = 0; k < K; k++) {
+        cblas_dgemv(CblasRowMajor, CblasNoTrans, d, d, 1.0, A, d, mean + k * D, 1, 0.0, m, 1);
+        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, d, d, d, 1.0, A, d, cov + k * D * D, d, 0.0, AC, d);
+        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, d, d, d, 1.0, AC, d, A, d, 0.0, C, d);
+        memcpy(mean + k * D, m, D * sizeof *m);
+        for (size_t i = 0; i < D; i++)
+            for (size_t j = 0; j < D; j++) cov[(k * D + i) * D + j] = (C[i * D + j] + C[j * D + i]) / 2.0;
+    }
+    free(m);
+}
+
 /* ---- logistic regression --------------------------------------------------------------------------------------------------- */
 typedef struct {
     target_truth truth;
@@ -420,6 +457,62 @@ int target_banana(wvgd_model *model, size_t D, double sd, double bend) {
     *shape_cov(s, 1, 1) = 1.0 + 2.0 * bend * bend * pow(sd, 4.0);
     for (size_t i = 2; i < D; i++) *shape_cov(s, i, i) = 1.0;
     fill_model(model, "banana", D, banana_log_density, s);
+    return 0;
+}
+
+/* ---- tails ------------------------------------------------------------------------------------------------------------------- */
+typedef struct {
+    target_truth truth;
+    size_t D;
+    double store[]; /* log-gamma: [D] shapes, [D] mean, [D][D] cov */
+} tailed;
+
+static int log_gamma_log_density(void *self, size_t n, const double *z, double *log_p, double *grad) {
+    const tailed *t = self;
+    for (size_t i = 0; i < n; i++) {
+        log_p[i] = 0.0;
+        for (size_t d = 0; d < t->D; d++) {
+            double x = z[i * t->D + d], a = t->store[d];
+            log_p[i] += a * x - exp(x) - lgamma(a);
+            if (grad) grad[i * t->D + d] = a - exp(x);
+        }
+    }
+    return 0;
+}
+
+int target_log_gamma(wvgd_model *model, size_t D, const double *shapes) {
+    tailed *t = calloc(1, sizeof *t + (2 * D + D * D) * sizeof(double));
+    if (!t) return -1;
+    t->D = D;
+    memcpy(t->store, shapes, D * sizeof *shapes);
+    double *mean = t->store + D, *cov = mean + D;
+    for (size_t d = 0; d < D; d++) {
+        mean[d] = gsl_sf_psi(shapes[d]);
+        cov[d * D + d] = gsl_sf_psi_1(shapes[d]);
+    }
+    t->truth = (target_truth){0.0, mean, cov};
+    fill_model(model, "log-gamma", D, log_gamma_log_density, t);
+    return 0;
+}
+
+static int cauchy_log_density(void *self, size_t n, const double *z, double *log_p, double *grad) {
+    const tailed *t = self;
+    for (size_t i = 0; i < n; i++) {
+        log_p[i] = -(double)t->D * log(PI);
+        for (size_t d = 0; d < t->D; d++) {
+            double x = z[i * t->D + d];
+            log_p[i] -= log1p(x * x);
+            if (grad) grad[i * t->D + d] = -2.0 * x / (1.0 + x * x);
+        }
+    }
+    return 0;
+}
+
+int target_cauchy(wvgd_model *model, size_t D) {
+    tailed *t = calloc(1, sizeof *t);
+    if (!t) return -1;
+    t->D = D;
+    fill_model(model, "cauchy", D, cauchy_log_density, t);
     return 0;
 }
 

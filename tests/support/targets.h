@@ -36,6 +36,13 @@ int target_mixture_1d(wvgd_model *model, size_t K, const double *weight, const d
 /* K components with weights U(0.2, 1) normalised, means N(0, spread^2), random axes with standard deviations U(0.3, 1). */
 int target_mixture_random(wvgd_model *model, size_t D, size_t K, double spread, uint64_t seed);
 
+/* Fills weight[K] (0.2 to 1, normalised), mean[K][D] (uniform in [-box, box]^D, all at least `apart` apart) and cov[K][D][D] (random axes, standard deviations
+ * geometrically from 1 down to 1/sqrt(3): all of one size) for target_mixture. */
+void target_separated(size_t D, size_t K, double box, double apart, uint64_t seed, double *weight, double *mean, double *cov);
+
+/* The same mixture in coordinates A z; A: [D][D]. */
+void target_transform(size_t D, size_t K, const double *A, double *mean, double *cov);
+
 /* sum_k weight[k] t_nu(mean[k], scale[k]); scale: [K][D][D] is the matrix of the quadratic form's inverse (the covariance is nu/(nu-2)
  * times it). The truth has moments for nu > 2. */
 int target_student_mixture(wvgd_model *model, size_t D, size_t K, double nu, const double *weight, const double *mean, const double *scale);
@@ -52,6 +59,12 @@ int target_funnel(wvgd_model *model, size_t D, double sd);
 
 /* The banana: z[0] of N(0, sd^2), z[1] + bend (z[0]^2 - sd^2) of N(0, 1), the other coordinates of N(0, 1); D >= 2. */
 int target_banana(wvgd_model *model, size_t D, double sd, double bend);
+
+/* Logs of independent gamma variables of these shapes: z[i] has mean psi(shapes[i]) and variance psi'(shapes[i]), and a longer tail to the left. */
+int target_log_gamma(wvgd_model *model, size_t D, const double *shapes);
+
+/* Independent standard Cauchy coordinates: no moments. */
+int target_cauchy(wvgd_model *model, size_t D);
 
 /* Largest difference, over n points z[n][D], between the model's gradient and central differences of its log density, relative to
  * 1 + the gradient's size. NAN if the model fails. */

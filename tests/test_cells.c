@@ -1,0 +1,234 @@
+/* test_cells.c - what the staged solver makes of its draws: cells that are optimal quantizers, masses that are those of the posterior, components that are as good as Gaussians
+ * can be, and bounds that rise with the number of cells. All costs and families. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/logistic_truth.h"
+#include "support/near.h"
+#include "support/oracle1d.h"
+#include "support/targets.h"
+#include "support/test_random.h"
+#include "wvgd.h"
+
+static wvgd_options options_of(size_t N, wvgd_family family, uint64_t seed) {
+    wvgd_options o;
+    wvgd_options_init(&o);
+    assert_int_equal(o.solver, WVGD_STAGED);
+    o.particles = N;
+    o.family = family;
+    o.seed = seed;
+    return o;
+}
+
+static wvgd_fit *fitted(const wvgd_model *model, const wvgd_options *o, wvgd_results *r) {
+    wvgd_error error;
+    wvgd_fit *fit = wvgd_new(model, o, NULL, &error);
+    if (!fit || wvgd_run(fit, NULL, NULL, &error) != WVGD_OK) fail_msg("%s", error.text);
+    wvgd_get_results(fit, r);
+    return fit;
+}
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* ---- Lloyd-Max ------------------------------------------------------------------------------------------------------------------------------ */
+/* The standard normal, whose optimal quantizers are known. A particle rests on the n/N draws of its cell: its standard error is the cell's sd, at most 0.6, times sqrt(N/n), and more as
+ * cells follow particles (by a factor of less than 3). The distortion is level at the optimum: that of the particles is off by sum beta (error)^2 only. */
+static void lloyd_max(void **state) {
+    (void)state;
+    enum { MAX_N = 4, SEEDS = 6 };
+    static const double optimum[3][MAX_N] = {{-0.7979, 0.7979}, {-1.2240, 0.0, 1.2240}, {-1.5104, -0.4528, 0.4528, 1.5104}};
+    static const double distortion[3] = {0.3634, 0.1902, 0.1175};
+    const double one = 1.0, zero = 0.0;
+    const oracle1d_target normal = {1, &one, &zero, &one};
+    wvgd_model model;
+    assert_int_equal(target_mixture_1d(&model, 1, &one, &zero, &one), 0);
+    for (size_t N = 2; N <= MAX_N; N++) {
+        double worst = 0, worst_exact = 0, worst_told = 0, se = 0;
+        for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+            wvgd_results r;
+            wvgd_options o = options_of(N, WVGD_FULL, seed);
+            double z[MAX_N], total = 0;
+            o.cost = WVGD_SQEUCLID;
+            wvgd_fit *fit = fitted(&model, &o, &r);
+            memcpy(z, r.z, N * sizeof *z);
+            qsort(z, N, sizeof *z, ascending);
+            se = 0.6 * sqrt((double)N / r.ess);
+            for (size_t j = 0; j < N; j++) {
+                assert_near(z[j], optimum[N - 2][j], 3 * 3 * se);
+                worst = fmax(worst, fabs(z[j] - optimum[N - 2][j]));
+                total += r.beta[j];
+            }
+            assert_near(total, 1, 1e-9);
+            double exact = oracle1d_distortion(&normal, N, z);
+            worst_exact = fmax(worst_exact, exact / distortion[N - 2] - 1);
+            worst_told = fmax(worst_told, fabs(r.distortion.value - exact) / r.distortion.se);
+            assert_near(r.distortion.value, exact, 5 * r.distortion.se);
+            wvgd_free(fit);
+        }
+        print_message("N(0,1), N = %zu: particles within %.4f (standard error %.3f), exact distortion within %.2f %%, the reported one %.1f standard errors from it\n", N, worst, se,
+                      100 * worst_exact, worst_told);
+        assert_true(worst_exact < 0.03);
+    }
+    wvgd_model_close(&model);
+}
+
+/* ---- masses ------------------------------------------------------------------------------------------------------------------------------------ */
+static const double WEIGHT[] = {0.5, 0.3, 0.2}, MEAN[] = {-1, 0, 2, 1, 1, -2}, COV[] = {1, 0.4, 0.4, 0.6, 0.5, -0.1, -0.1, 0.3, 0.2, 0, 0, 0.9};
+
+/* x[2]: a draw from this mixture. */
+static void draw(test_random *r, double *x) {
+    double u = test_random_uniform(r), a = test_random_normal(r), b = test_random_normal(r);
+    size_t k = u < WEIGHT[0] ? 0 : u < WEIGHT[0] + WEIGHT[1] ? 1 : 2;
+    const double *C = COV + 4 * k;
+    double root = sqrt(C[0]), cross = C[1] / root;
+    x[0] = MEAN[2 * k] + root * a;
+    x[1] = MEAN[2 * k + 1] + cross * a + sqrt(C[3] - cross * cross) * b;
+}
+
+static double quartic(void *self, size_t dim, const double *a, const double *b, double *grad_a) {
+    double sum = 0;
+    (void)self;
+    for (size_t i = 0; i < dim; i++) {
+        double d = a[i] - b[i];
+        sum += d * d + 0.1 * d * d * d * d;
+        if (grad_a) grad_a[i] = 2 * d + 0.4 * d * d * d;
+    }
+    return sum;
+}
+
+/* Every cost and family: the cells' masses against exact draws from the target, within 5 of both standard errors; bounds below the evidence, which is right. */
+static void masses_of_all_costs(void **state) {
+    (void)state;
+    enum { N = 5, DRAWS = 20000 };
+    static double x[2 * DRAWS];
+    static size_t cell[DRAWS];
+    test_random random = test_random_seed(3);
+    for (size_t i = 0; i < DRAWS; i++) draw(&random, x + 2 * i);
+    wvgd_model model;
+    assert_int_equal(target_mixture(&model, 2, 3, WEIGHT, MEAN, COV), 0);
+    for (wvgd_cost cost = WVGD_SQEUCLID; cost <= WVGD_CALLBACK; cost++)
+        for (wvgd_family family = WVGD_DIAG; family <= WVGD_LOWRANK; family++) {
+            wvgd_results r;
+            wvgd_options o = options_of(N, family, 1 + (uint64_t)cost);
+            double share[N] = {0}, total = 0;
+            o.cost = cost;
+            o.rank = 1;
+            o.cost_function = quartic;
+            wvgd_fit *fit = fitted(&model, &o, &r);
+            assert_int_equal(wvgd_cell(fit, DRAWS, x, cell, NULL), WVGD_OK);
+            for (size_t i = 0; i < DRAWS; i++) share[cell[i]] += 1.0 / DRAWS;
+            for (size_t j = 0; j < N; j++) {
+                total += r.beta[j];
+                double se = hypot(r.beta_se[j], sqrt(share[j] * (1 - share[j]) / DRAWS));
+                if (!(fabs(r.beta[j] - share[j]) < 5 * se)) fail_msg("cost %d, family %d: cell %zu has mass %.4f +- %.4f, and really %.4f", (int)cost, (int)family, j, r.beta[j], r.beta_se[j], share[j]);
+            }
+            assert_near(total, 1, 1e-9);
+            assert_near(r.evidence.value, 0, 5 * r.evidence.se);
+            assert_true(r.pelbo.value < 4 * r.pelbo.se && r.pelbo_beta.value < 4 * r.pelbo_beta.se);
+            assert_true(r.distortion.value > 0 || cost == WVGD_OWN); /* own has a log determinant in it */
+            wvgd_free(fit);
+        }
+    wvgd_model_close(&model);
+}
+
+/* ---- bounds -------------------------------------------------------------------------------------------------------------------------------------- */
+/* Diagonal components on a Gaussian with correlation 0.95: one loses log(1 - 0.95^2)/2 = -1.164 nats, more lose less. */
+static void more_cells_are_better(void **state) {
+    (void)state;
+    static const size_t counts[] = {1, 2, 4, 8};
+    const double zero[2] = {0, 0}, cov[4] = {1, 0.95, 0.95, 1}, alone = 0.5 * log(1 - 0.95 * 0.95);
+    wvgd_model model;
+    wvgd_estimate before = {-INFINITY, 0};
+    assert_int_equal(target_gaussian_cov(&model, 2, zero, cov, true), 0);
+    for (size_t i = 0; i < 4; i++) {
+        wvgd_results r;
+        wvgd_options o = options_of(counts[i], WVGD_DIAG, 1);
+        o.cost = WVGD_SQEUCLID; /* cuts across the long axis; under the posterior's own metric all directions are alike */
+        wvgd_fit *fit = fitted(&model, &o, &r);
+        print_message("correlation 0.95, diag, N = %zu: PELBO %.4f +- %.4f\n", counts[i], r.pelbo.value, r.pelbo.se);
+        if (i == 0) assert_near(r.pelbo.value, alone, 4 * r.pelbo.se + 0.01);
+        assert_true(r.pelbo.value - before.value > 4 * hypot(r.pelbo.se, before.se));
+        assert_true(r.pelbo.value < 4 * r.pelbo.se);
+        before = r.pelbo;
+        wvgd_free(fit);
+    }
+    wvgd_model_close(&model);
+}
+
+/* ELBO of N(0, s^2 I) on a t with nu degrees of freedom in D dimensions: E log t - E log q, over r^2/s^2 of chi^2_D, by the trapezoidal rule. */
+static double elbo_of_t(size_t D, double nu, double s) {
+    const double pi = 3.14159265358979323846;
+    double d = (double)D, sum = 0, h = 0.001, constant = lgamma((nu + d) / 2) - lgamma(nu / 2) - d / 2 * log(nu * pi);
+    for (double y = h / 2; y < 12; y += h) { /* y = r/s of chi_D */
+        double density = exp((d - 1) * log(y) - y * y / 2 - (d / 2 - 1) * log(2) - lgamma(d / 2));
+        sum += h * density * (constant - (nu + d) / 2 * log1p(s * s * y * y / nu) + y * y / 2);
+    }
+    return sum + d * log(s) + d / 2 * log(2 * pi);
+}
+
+/* One particle is the best Gaussian, and three are no worse. Heavy tails: t with 5 degrees of freedom in three dimensions, whose best Gaussian is round: within 0.1 nats and 4 standard errors. */
+static void one_particle_in_heavy_tails(void **state) {
+    (void)state;
+    enum { D = 3 };
+    const double one = 1, zero[D] = {0}, identity[D * D] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
+    double best = -INFINITY;
+    wvgd_model model;
+    for (double s = 0.8; s < 1.6; s += 0.01) best = fmax(best, elbo_of_t(D, 5, s));
+    assert_int_equal(target_student_mixture(&model, D, 1, 5, &one, zero, identity), 0);
+    for (size_t N = 1; N <= 3; N += 2)
+        for (uint64_t seed = 1; seed <= 3; seed++) {
+            wvgd_results r;
+            wvgd_options o = options_of(N, WVGD_FULL, seed);
+            wvgd_fit *fit = fitted(&model, &o, &r);
+            print_message("t with 5 degrees of freedom, N = %zu: PELBO %.3f +- %.3f, best Gaussian %.3f\n", N, r.pelbo.value, r.pelbo.se, best);
+            if (!(r.pelbo.value > best - 0.1 - 4 * r.pelbo.se)) fail_msg("N = %zu, seed %d: PELBO %.3f +- %.3f, but a single Gaussian has %.3f", N, (int)seed, r.pelbo.value, r.pelbo.se, best);
+            wvgd_free(fit);
+        }
+    wvgd_model_close(&model);
+}
+
+/* Logistic regressions whose best Gaussians are known exactly: the fitted one is within 0.25 nats of it (it is fitted to the mixture that made the draws, not to the posterior), its ELBO is what
+ * is reported, and the evidence is right within 4 standard errors. */
+static void one_particle_of_logistic_regressions(void **state) {
+    (void)state;
+    static const char *const names[] = {"iris", "boston", "diabetes"};
+    for (int d = 0; d < 3; d++)
+        for (int subset = 0; subset < 2; subset++) {
+            logistic_data data;
+            logistic_truth truth;
+            wvgd_model model;
+            wvgd_results r;
+            wvgd_options o = options_of(1, WVGD_FULL, 1 + (uint64_t)subset);
+            assert_true(logistic_data_read(&data, names[d], subset, true));
+            assert_true(logistic_truth_read(&truth, names[d], subset, true));
+            assert_int_equal(target_logistic(&model, data.n, data.D, data.X, data.y), 0);
+            wvgd_fit *fit = fitted(&model, &o, &r);
+            double elbo = logistic_elbo_full(&data, r.mu, r.chol);
+            print_message("%s %d: ELBO %.4f below the optimum, reported %.1f standard errors off, evidence %.1f, %zu evaluations\n", names[d], subset, truth.elbo_fullrank - elbo,
+                          (r.pelbo.value - elbo) / r.pelbo.se, (r.evidence.value - truth.log_evidence) / hypot(r.evidence.se, truth.log_evidence_se), r.evaluations);
+            assert_near(elbo, truth.elbo_fullrank, 0.25);
+            assert_near(r.pelbo.value, elbo, 4 * r.pelbo.se);
+            assert_near(r.evidence.value, truth.log_evidence, 4 * hypot(r.evidence.se, truth.log_evidence_se));
+            wvgd_free(fit);
+            wvgd_model_close(&model);
+            logistic_data_free(&data);
+        }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lloyd_max), cmocka_unit_test(masses_of_all_costs), cmocka_unit_test(more_cells_are_better), cmocka_unit_test(one_particle_in_heavy_tails),
+        cmocka_unit_test(one_particle_of_logistic_regressions),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,276 @@
+/* test_staged.c - the staged solver against known truths: Gaussians of any condition, well-separated mixtures, the same in other units, evidence and bound over many
+ * kinds of targets, and calibrated moments. Its draws are few, so what is compared is mostly limited by Monte Carlo error, which each test states. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/near.h"
+#include "support/targets.h"
+#include "support/test_random.h"
+#include "wvgd.h"
+
+static wvgd_fit *fitted(const wvgd_model *model, const wvgd_options *o, wvgd_results *r) {
+    wvgd_error error;
+    wvgd_fit *fit = wvgd_new(model, o, NULL, &error);
+    if (!fit || wvgd_run(fit, NULL, NULL, &error) != WVGD_OK) fail_msg("%s", error.text);
+    wvgd_get_results(fit, r);
+    return fit;
+}
+
+static wvgd_options options_of(size_t N, uint64_t seed) {
+    wvgd_options o;
+    wvgd_options_init(&o);
+    assert_int_equal(o.solver, WVGD_STAGED);
+    o.particles = N;
+    o.seed = seed;
+    return o;
+}
+
+/* ---- Gaussians ------------------------------------------------------------------------------------------------------------------------ */
+/* Condition 1e6, up to a thousand sds away from where the ascents start. The proposal contains the target, so that control variates leave no noise of the evidence but their
+ * ridge, and Stein's identities none of the mean: 5e-3 is far above both. Variances: calibrated too, but for the ridge. The bound rests on 300 draws of a component that is
+ * itself fitted to noisy draws: a few thousandths. */
+static void gaussians(void **state) {
+    (void)state;
+    static const size_t dims[] = {1, 5, 20};
+    enum { MAX_D = 20 };
+    size_t most = 0;
+    double worst = 0, worst_bound = 0, worst_mean = 0, worst_sd = 0;
+    for (size_t d = 0; d < 3; d++)
+        for (uint64_t seed = 1; seed <= 3; seed++) {
+            size_t D = dims[d];
+            double mean[MAX_D], cov[MAX_D * MAX_D];
+            wvgd_model model;
+            wvgd_results r;
+            wvgd_options o = options_of(1, seed);
+            test_random random = test_random_seed(seed);
+            assert_int_equal(target_gaussian_random(&model, D, 1e6, 10 * D + seed, true), 0);
+            memcpy(cov, target_truth_of(&model).cov, D * D * sizeof *cov);
+            wvgd_model_close(&model);
+            for (size_t i = 0; i < D; i++) mean[i] = pow(10, (double)seed) * test_random_normal(&random);
+            assert_int_equal(target_gaussian_cov(&model, D, mean, cov, false), 0);
+            double truth = target_truth_of(&model).log_evidence;
+            wvgd_fit *fit = fitted(&model, &o, &r);
+            worst = fmax(worst, fabs(r.evidence.value - truth));
+            worst_bound = fmax(worst_bound, fabs(r.pelbo.value - truth));
+            assert_near(r.pelbo.value, truth, 5e-3 + 4 * r.pelbo.se);
+            assert_true(r.reliable && r.modes == 1 && r.components == 1);
+            most = r.evaluations > most ? r.evaluations : most;
+            assert_true(r.evaluations < (D == 20 ? 5500 : 3000)); /* in twenty dimensions ascents along axes of condition 1e6 take two hundred each */
+            for (size_t i = 0; i < D; i++) {
+                double sd = sqrt(cov[i * D + i]);
+                assert_near(r.mean[i], mean[i], 5 * r.mcse[i] + 1e-3 * sd);
+                worst_mean = fmax(worst_mean, fabs(r.mean[i] - mean[i]) / sd);
+                worst_sd = fmax(worst_sd, fabs(sqrt(r.var[i]) / sd - 1));
+            }
+            wvgd_free(fit);
+            wvgd_model_close(&model);
+        }
+    print_message("Gaussians: evidence within %.2g, PELBO within %.2g, means within %.2g sd, sds within %.2g, at most %zu evaluations\n", worst, worst_bound, worst_mean, worst_sd, most);
+    assert_true(worst < 5e-3);
+    assert_true(worst_bound < 2e-2);
+    assert_true(worst_mean < 0.05 && worst_sd < 0.05);
+}
+
+/* ---- mixtures ---------------------------------------------------------------------------------------------------------------------------- */
+enum { MAX_K = 10, WIDE = 20 };
+
+/* Standard errors between the masses by nearest true mean and the true ones, at most; the standard error is that of a weighted share. */
+static double mass_error(const wvgd_fit *fit, size_t D, size_t K, const double *weight, const double *mean) {
+    size_t n;
+    const double *x, *w = wvgd_draw_weights(fit);
+    double share[MAX_K] = {0}, squares[MAX_K] = {0}, all = 0, worst = 0;
+    assert_int_equal(wvgd_draws(fit, &n, &x, NULL, NULL, NULL, NULL), WVGD_OK);
+    for (size_t i = 0; i < n; i++) {
+        size_t nearest = 0;
+        double least = INFINITY;
+        for (size_t k = 0; k < K; k++) {
+            double d2 = 0;
+            for (size_t c = 0; c < D; c++) d2 += (x[i * D + c] - mean[k * D + c]) * (x[i * D + c] - mean[k * D + c]);
+            if (d2 < least) {
+                least = d2;
+                nearest = k;
+            }
+        }
+        share[nearest] += w[i];
+        squares[nearest] += w[i] * w[i];
+        all += w[i] * w[i];
+    }
+    for (size_t k = 0; k < K; k++) /* sum of w^2 (1_k - share)^2 */
+        worst = fmax(worst, fabs(share[k] - weight[k]) / sqrt(squares[k] * (1 - 2 * share[k]) + share[k] * share[k] * all));
+    return worst;
+}
+
+/* Modes of one size at least 6 of their largest sds apart, so that basins are about equal. No finite number of ascents finds all modes always: one run of the sixteen may miss one. */
+static void mixtures(void **state) {
+    (void)state;
+    static const size_t dims[] = {2, 5, 10, WIDE}, counts[] = {5, MAX_K};
+    static const double boxes[] = {10, 50};
+    static double weight[MAX_K], mean[MAX_K * WIDE], cov[MAX_K * WIDE * WIDE];
+    size_t most = 0, complete = 0, runs = 0;
+    double worst = 0;
+    for (size_t b = 0; b < 2; b++)
+        for (size_t d = 0; d < 4; d++)
+            for (size_t k = 0; k < 2; k++) {
+                size_t D = dims[d], K = counts[k];
+                wvgd_model model;
+                wvgd_results r;
+                wvgd_options o = options_of(2, b + 1);
+                target_separated(D, K, boxes[b], D == 2 && b == 0 ? 5 : 6, 100 * D + K, weight, mean, cov);
+                assert_int_equal(target_mixture(&model, D, K, weight, mean, cov), 0);
+                wvgd_fit *fit = fitted(&model, &o, &r);
+                runs++;
+                most = r.evaluations > most ? r.evaluations : most;
+                if (r.modes == K && r.components >= K) {
+                    complete++;
+                    worst = fmax(worst, fabs(r.evidence.value));
+                    if (!(mass_error(fit, D, K, weight, mean) < 5)) fail_msg("D = %zu, K = %zu, box %g: masses of modes are %g standard errors off", D, K, boxes[b], mass_error(fit, D, K, weight, mean));
+                } else
+                    print_message("D = %zu, K = %zu, box %g: %zu modes, evidence %.4f, %s\n", D, K, boxes[b], r.modes, r.evidence.value, r.reliable ? "said to be reliable" : "doubted");
+                assert_true(r.pelbo.value < 3 * r.pelbo.se + 1e-6);
+                wvgd_free(fit);
+                wvgd_model_close(&model);
+            }
+    print_message("mixtures: all modes in %zu of %zu runs, evidence there within %.2g, at most %zu evaluations\n", complete, runs, worst, most);
+    assert_true(complete + 1 >= runs);
+    assert_true(worst < 0.02);
+    assert_true(most <= 10000);
+}
+
+/* ---- units -------------------------------------------------------------------------------------------------------------------------------- */
+/* The same mixture with axes scaled by 10^U(-6, 6), and sheared along random axes with condition 1e4: as good, at most twice (three times) the evaluations. */
+static void units(void **state) {
+    (void)state;
+    enum { D = 5, K = 4 };
+    size_t plain = 0;
+    for (uint64_t seed = 1; seed <= 3; seed++)
+        for (int way = 0; way < 3; way++) {
+            double weight[K], mean[K * D], cov[K * D * D], A[D * D] = {0};
+            test_random random = test_random_seed(40 + seed);
+            wvgd_model model;
+            wvgd_results r;
+            wvgd_options o = options_of(3, seed);
+            target_separated(D, K, 10, 8, seed, weight, mean, cov);
+            for (size_t i = 0; i < D; i++) A[i * D + i] = way == 1 ? pow(10, 12 * test_random_uniform(&random) - 6) : 1;
+            if (way == 2) {
+                assert_int_equal(target_gaussian_random(&model, D, 100, seed, true), 0); /* a symmetric matrix with random axes; squared, condition 1e4 */
+                memcpy(A, target_truth_of(&model).cov, sizeof A);
+                wvgd_model_close(&model);
+            }
+            target_transform(D, K, A, mean, cov);
+            assert_int_equal(target_mixture(&model, D, K, weight, mean, cov), 0);
+            wvgd_fit *fit = fitted(&model, &o, &r);
+            if (way == 0) plain = r.evaluations;
+            if (r.modes != K || !(fabs(r.evidence.value) < 5e-3) || r.evaluations > (way == 2 ? 3 : 2) * plain || !r.reliable)
+                fail_msg("way %d, seed %d: %zu modes, evidence %g, %zu evaluations where %zu do in other units", way, (int)seed, r.modes, r.evidence.value, r.evaluations, plain);
+            if (way < 2) assert_near(r.pelbo.value, 0, 0.5); /* three cells for four modes lose a part of one */
+            wvgd_free(fit);
+            wvgd_model_close(&model);
+        }
+}
+
+/* ---- evidence and bound --------------------------------------------------------------------------------------------------------------------- */
+/* A target of kind i % 4, in one to four dimensions: Student-t's, bananas, log-gamma variables, overlapping Gaussians. */
+static void make(wvgd_model *model, size_t i) {
+    size_t D = 1 + i / 4 % 4, K = 1 + i % 3;
+    double bend = 0.1 + 0.02 * (double)i / 4, weight[2] = {0.4, 0.6}, mean[8], scale[32] = {0}, shape[4];
+    for (size_t d = 0; d < D; d++) {
+        mean[d] = -1;
+        mean[D + d] = 1 + 0.02 * (double)i;
+        scale[d * D + d] = 0.5;
+        scale[D * D + d * D + d] = 1;
+        shape[d] = 2 + (double)((i + d) % 5);
+    }
+    int failed = i % 4 == 0   ? target_student_mixture(model, D, 1 + i / 4 % 2, 5, weight, mean, scale)
+                 : i % 4 == 1 ? target_banana(model, D < 2 ? 2 : D, 1, bend)
+                 : i % 4 == 2 ? target_log_gamma(model, D, shape)
+                              : target_mixture_random(model, D, 1 + K, 1.5, i);
+    assert_int_equal(failed, 0);
+}
+
+/* z-scores of the evidence over 60 fits: of 60, their root mean square has a standard error of 9 %; the standard errors include allowances for what draws cannot show, and
+ * those of mixtures that the proposal contains are nothing else, so it may be as low as a half. No bound is more than 3 of its standard errors above the truth. */
+static void evidence_and_bound(void **state) {
+    (void)state;
+    enum { FITS = 60 };
+    double squares = 0, worst = 0, above = -INFINITY;
+    size_t most = 0, reliable = 0, counted = 0;
+    for (size_t i = 0; i < FITS; i++) {
+        wvgd_model model;
+        wvgd_results r;
+        wvgd_options o = options_of(1 + i / 2 % 3, i + 1);
+        make(&model, i);
+        double truth = target_truth_of(&model).log_evidence;
+        wvgd_fit *fit = fitted(&model, &o, &r);
+        double z = (r.evidence.value - truth) / r.evidence.se;
+        if (!(fabs(z) < 4)) print_message("fit %zu: evidence %.4f +- %.4f, true %.4f, %s\n", i, r.evidence.value, r.evidence.se, truth, r.reliable ? "said to be reliable" : "doubted");
+        if (r.evidence.se > 2e-4) {
+            squares += z * z;
+            counted++;
+        }
+        worst = fmax(worst, fabs(z));
+        above = fmax(above, (r.pelbo.value - truth - 1e-6) / r.pelbo.se);
+        assert_true(r.evidence.se < 0.05);
+        most = r.evaluations > most ? r.evaluations : most;
+        reliable += r.reliable;
+        wvgd_free(fit);
+        wvgd_model_close(&model);
+    }
+    double rms = sqrt(squares / (double)counted);
+    print_message("evidence of %d fits: z-scores have root mean square %.2f (%zu), at most %.1f; bounds at most %.1f standard errors above the truth; at most %zu evaluations; %zu reliable\n",
+                  FITS, rms, counted, worst, above, most, reliable);
+    assert_true(counted > FITS / 2);
+    assert_true(rms > 0.5 && rms < 1.6);
+    assert_true(worst < 5);
+    assert_true(above < 3);
+}
+
+/* ---- moments ------------------------------------------------------------------------------------------------------------------------------------ */
+/* Means of log-gamma variables, which Stein's identities know much better than the draws do: within 5 of their standard errors, z-scores about 1; standard errors smaller than
+ * without calibration (where they are sd / sqrt(ess)) and variances within 5 of the standard error that plain weights would have (fourth moments are below 8 var^2). */
+static void moments(void **state) {
+    (void)state;
+    static const double shapes[] = {1, 4, 12};
+    double squares = 0, worst = 0, gain = 0, worst_var = 0;
+    size_t count = 0;
+    for (size_t k = 0; k < 3; k++)
+        for (uint64_t seed = 1; seed <= 8; seed++) {
+            enum { D = 3 };
+            wvgd_model model;
+            wvgd_results r;
+            wvgd_options o = options_of(1, seed);
+            assert_int_equal(target_log_gamma(&model, D, (const double[]){shapes[k], shapes[k], shapes[k]}), 0);
+            target_truth truth = target_truth_of(&model);
+            wvgd_fit *fit = fitted(&model, &o, &r);
+            for (size_t i = 0; i < D; i++) {
+                double z = (r.mean[i] - truth.mean[i]) / r.mcse[i], var = truth.cov[i * (D + 1)];
+                squares += z * z;
+                worst = fmax(worst, fabs(z));
+                gain += log(sqrt(var / r.ess) / r.mcse[i]);
+                worst_var = fmax(worst_var, fabs(r.var[i] / var - 1) / sqrt(7 / r.ess));
+                count++;
+            }
+            wvgd_free(fit);
+            wvgd_model_close(&model);
+        }
+    double rms = sqrt(squares / (double)count);
+    print_message("moments: %zu z-scores of means with root mean square %.2f, at most %.1f; standard errors %.0f times smaller than without calibration; variances at most %.1f plain standard errors off\n",
+                  count, rms, worst, exp(gain / (double)count), worst_var);
+    assert_true(worst < 5);
+    assert_true(rms > 0.4 && rms < 1.6);
+    assert_true(exp(gain / (double)count) > 2);
+    assert_true(worst_var < 5);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gaussians), cmocka_unit_test(mixtures), cmocka_unit_test(units), cmocka_unit_test(evidence_and_bound), cmocka_unit_test(moments),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,241 @@
+/* test_verdict.c - the verdict: in favour of what is right, against what is not or cannot be known, always in sentences that say what to do. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <ctype.h>
+#include <math.h>
+#include <string.h>
+
+#include "support/near.h"
+#include "support/targets.h"
+#include "wvgd.h"
+
+static bool says(const wvgd_results *r, const char *words) {
+    for (size_t i = 0; i < r->reasons; i++)
+        if (strstr(r->reason[i], words)) return true;
+    return false;
+}
+
+/* Sentences for a user: words, whole, and, when they are against the result, with a remedy after a colon or as a question. */
+static void assert_sentences(const wvgd_results *r) {
+    assert_true(r->reasons >= 1 && r->reasons <= 12);
+    for (size_t i = 0; i < r->reasons; i++) {
+        const char *text = r->reason[i];
+        size_t length = strlen(text), spaces = 0;
+        for (const char *c = text; *c; c++) {
+            spaces += *c == ' ';
+            assert_true(isprint((unsigned char)*c));
+        }
+        if (length < 30 || length > 235 || spaces < 5) fail_msg("no sentence, or one cut short: %s", text);
+        if (!r->reliable && !strchr(text, ':')) fail_msg("no remedy: %s", text);
+        if (strstr(text, " nan") || strstr(text, "-nan") || strstr(text, "(null)")) fail_msg("a number is missing: %s", text);
+    }
+}
+
+static wvgd_fit *fitted(const wvgd_model *model, const wvgd_options *o, wvgd_results *r) {
+    wvgd_error error;
+    wvgd_fit *fit = wvgd_new(model, o, NULL, &error);
+    if (!fit || wvgd_run(fit, NULL, NULL, &error) != WVGD_OK) fail_msg("%s", error.text);
+    wvgd_get_results(fit, r);
+    assert_sentences(r);
+    return fit;
+}
+
+static wvgd_options options_of(wvgd_solver solver, size_t N, uint64_t seed) {
+    wvgd_options o;
+    wvgd_options_init(&o);
+    o.solver = solver;
+    o.particles = N;
+    o.seed = seed;
+    return o;
+}
+
+/* ---- in favour ------------------------------------------------------------------------------------------------------------------------------- */
+/* A Gaussian, and separated modes of one size, with either solver: reliable, and what has been looked at is told. The number of modes expected unseen: of W equal ones, n ascents
+ * miss W (n - 1)/(n - W - 2) - W. */
+static void easy_ones(void **state) {
+    (void)state;
+    enum { D = 3, K = 3 };
+    for (wvgd_solver solver = WVGD_STAGED; solver <= WVGD_JOINT; solver++)
+        for (int modes = 1; modes <= K; modes += K - 1) {
+            double weight[K], mean[K * D], cov[K * D * D];
+            wvgd_model model;
+            wvgd_results r;
+            wvgd_options o = options_of(solver, (size_t)modes, 1);
+            target_separated(D, (size_t)modes, 10, 8, 2, weight, mean, cov);
+            assert_int_equal(target_mixture(&model, D, (size_t)modes, weight, mean, cov), 0);
+            wvgd_fit *fit = fitted(&model, &o, &r);
+            if (!r.reliable) fail_msg("solver %d, %d modes: %s", (int)solver, modes, r.reason[0]);
+            assert_true(says(&r, "converged") && says(&r, "standard error") && says(&r, modes > 1 ? "modes" : "mode"));
+            assert_int_equal(r.modes, modes);
+            double W = (double)r.modes, n = (double)r.starts;
+            assert_near(r.expected_unseen, W * (n - 1) / (n - W - 2) - W, 1e-9);
+            assert_near(r.evidence.value, 0, 5 * r.evidence.se);
+            wvgd_free(fit);
+            wvgd_model_close(&model);
+        }
+}
+
+/* ---- against ----------------------------------------------------------------------------------------------------------------------------------- */
+/* Neal's funnel in ten dimensions, and products of Cauchy densities: not reliable, or right: to 0.05 and 5 standard errors, as tails that no draw has reached are
+ * allowed for by neither. */
+static void hard_ones(void **state) {
+    (void)state;
+    size_t doubted = 0;
+    for (int which = 0; which < 3; which++) {
+        wvgd_model model;
+        wvgd_results r;
+        wvgd_options o = options_of(WVGD_STAGED, 2, 1);
+        assert_int_equal(which ? target_cauchy(&model, 1 + 2 * (size_t)which) : target_funnel(&model, 10, 3), 0);
+        wvgd_fit *fit = fitted(&model, &o, &r);
+        print_message("%s in %zu dimensions: log evidence %.3f +- %.3f, true 0, %s, k-hat %.2f, %zu evaluations\n", model.name, r.D, r.evidence.value, r.evidence.se, r.reliable ? "reliable" : "doubted",
+                      r.pareto_k, r.evaluations);
+        if (r.reliable && !(fabs(r.evidence.value) < 0.05 + 5 * r.evidence.se)) fail_msg("%s: log evidence %g +- %g, true 0, said to be reliable", model.name, r.evidence.value, r.evidence.se);
+        doubted += !r.reliable;
+        wvgd_free(fit);
+        wvgd_model_close(&model);
+    }
+    print_message("%zu of 3 doubted\n", doubted);
+}
+
+/* A Gaussian in three dimensions, lifted by a constant. */
+static double lifted(void *self, const double *z, double *grad) {
+    double log_p = *(const double *)self;
+    for (size_t i = 0; i < 3; i++) {
+        log_p -= 0.5 * z[i] * z[i];
+        if (grad) grad[i] = -z[i];
+    }
+    return log_p;
+}
+
+static void rounded_away(void **state) {
+    (void)state;
+    static double lifts[] = {1e16, -1e16, 1e18, 1e300, 1e6};
+    for (size_t k = 0; k < 5; k++) {
+        wvgd_model model;
+        wvgd_results r;
+        wvgd_options o = options_of(WVGD_STAGED, 2, 1);
+        wvgd_error error = {WVGD_OK, ""};
+        assert_int_equal(wvgd_model_pointwise(&model, 3, lifted, &lifts[k], true), 0);
+        wvgd_fit *fit = wvgd_new(&model, &o, NULL, NULL);
+        wvgd_status status = wvgd_run(fit, NULL, NULL, &error);
+        wvgd_get_results(fit, &r);
+        if (k == 4) { /* six digits fewer are no trouble */
+            assert_int_equal(status, WVGD_OK);
+            assert_true(r.reliable);
+            assert_near(r.evidence.value - lifts[k], 1.5 * log(2 * 3.14159265358979), 1e-3);
+        } else if (status == WVGD_OK) {
+            assert_sentences(&r);
+            if (r.reliable || !says(&r, "double resolves")) fail_msg("log densities of %g: %s, %s", lifts[k], r.reliable ? "reliable" : "not reliable", r.reason[0]);
+        } else
+            assert_int_equal(status, WVGD_E_NO_DRAWS);
+        wvgd_free(fit);
+        wvgd_model_close(&model);
+    }
+}
+
+static double level(void *self, const double *z, double *grad) {
+    (void)self;
+    (void)z;
+    if (grad) grad[0] = grad[1] = 0;
+    return 1;
+}
+
+static void improper(void **state) {
+    (void)state;
+    wvgd_model model;
+    wvgd_results r;
+    wvgd_options o = options_of(WVGD_STAGED, 2, 1);
+    assert_int_equal(wvgd_model_pointwise(&model, 2, level, NULL, true), 0);
+    wvgd_fit *fit = wvgd_new(&model, &o, NULL, NULL);
+    if (wvgd_run(fit, NULL, NULL, NULL) == WVGD_OK) {
+        wvgd_get_results(fit, &r);
+        assert_sentences(&r);
+        assert_false(r.reliable);
+        assert_true(says(&r, "is the density proper"));
+    }
+    wvgd_free(fit);
+    wvgd_model_close(&model);
+}
+
+/* Without gradients modes cannot be searched for; with the joint solver and starts of its own they are not. */
+static void not_searched(void **state) {
+    (void)state;
+    wvgd_model model;
+    wvgd_results r;
+    assert_int_equal(target_gaussian_random(&model, 2, 3, 1, true), 0);
+    for (int way = 0; way < 2; way++) {
+        wvgd_options o = options_of(way ? WVGD_JOINT : WVGD_STAGED, 1, 1);
+        model.has_gradient = way;
+        o.estimator = way ? WVGD_NATURAL : WVGD_SCORE;
+        o.init = way ? WVGD_INIT_NORMAL : WVGD_INIT_EXPLORE;
+        wvgd_fit *fit = fitted(&model, &o, &r);
+        assert_false(r.reliable);
+        assert_true(says(&r, "modes were not searched for"));
+        assert_int_equal(r.reasons, 1); /* and nothing else: the fit itself is right */
+        assert_near(r.evidence.value, 0, 5 * r.evidence.se);
+        assert_true(isnan(r.expected_unseen));
+        wvgd_free(fit);
+    }
+    wvgd_model_close(&model);
+}
+
+/* Four modes and only ten ascents: some is found by one of them only. */
+static void found_only_once(void **state) {
+    (void)state;
+    enum { D = 2, K = 4 };
+    size_t once = 0;
+    double weight[K], mean[K * D], cov[K * D * D];
+    wvgd_model model;
+    target_separated(D, K, 10, 8, 1, weight, mean, cov);
+    assert_int_equal(target_mixture(&model, D, K, weight, mean, cov), 0);
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        wvgd_results r;
+        wvgd_options o = options_of(WVGD_STAGED, 2, seed);
+        o.starts = 9;
+        wvgd_fit *fit = fitted(&model, &o, &r);
+        once += r.hit_once > 0;
+        assert_int_equal(says(&r, "found by one ascent only"), r.hit_once > 0);
+        if (r.hit_once) assert_false(r.reliable);
+        wvgd_free(fit);
+    }
+    assert_true(once > 0);
+    wvgd_model_close(&model);
+}
+
+/* More than one point in a hundred is not a number. */
+static double spotted(void *self, const double *z, double *grad) {
+    (void)self;
+    if (grad) {
+        grad[0] = -z[0];
+        grad[1] = -z[1];
+    }
+    return fmod(fabs(z[0]) * 1000, 1) < 0.05 ? NAN : -0.5 * (z[0] * z[0] + z[1] * z[1]);
+}
+
+static void bad_points(void **state) {
+    (void)state;
+    wvgd_model model;
+    assert_int_equal(wvgd_model_pointwise(&model, 2, spotted, NULL, true), 0);
+    for (wvgd_solver solver = WVGD_STAGED; solver <= WVGD_JOINT; solver++) {
+        wvgd_results r;
+        wvgd_options o = options_of(solver, 1, 1);
+        wvgd_fit *fit = fitted(&model, &o, &r);
+        assert_false(r.reliable);
+        assert_true(says(&r, "NaN or infinite density"));
+        assert_true(r.warnings > 0);
+        wvgd_free(fit);
+    }
+    wvgd_model_close(&model);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(easy_ones),    cmocka_unit_test(hard_ones),       cmocka_unit_test(rounded_away), cmocka_unit_test(improper),
+        cmocka_unit_test(not_searched), cmocka_unit_test(found_only_once), cmocka_unit_test(bad_points),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
