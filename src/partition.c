@@ -445,6 +445,8 @@ static void fit_component(wvgd_fit *f, size_t j, size_t draws)
 {
     size_t n = gather(f, j);
     double *mean = f->cell_mean, *root = f->cell_root, best = -INFINITY, most = 0;
+    wv_joint_restart(f, j);
+    remember(f, j);
     if (n < 3 || !wv_weight_normalise(n, f->glv, f->ga))
         return; /* a cell without mass */
     if (!cell_moments(f, n, mean, root))
