@@ -1,6 +1,6 @@
 /* test_bound.c - the bounds are bounds, and the standard errors that come with bounds, evidence and masses are those errors.
  *
- * 200 random Gaussian mixtures with known evidence, every family, sampler, kind of cell, cost and estimator in turn, stopped after few
+ * 120 random Gaussian mixtures with known evidence, the joint solver with every family, sampler, kind of cell, cost and estimator in turn, stopped after few
  * iterations: nothing here needs a good fit. The state just before the final draws is saved; finishing it with two seeds gives two
  * independent sets of results for the same components, cells and weights. */
 #include <stdarg.h>
@@ -19,7 +19,7 @@
 #include "support/test_random.h"
 #include "wvgd.h"
 
-enum { PROBLEMS = 200, MAX_D = 10, MAX_N = 10, MAX_K = 5 };
+enum { PROBLEMS = 120, MAX_D = 10, MAX_N = 10, MAX_K = 5 };
 
 /* ---- targets that can be drawn from ------------------------------------------------------------------------------------------------ */
 typedef struct {
@@ -206,7 +206,7 @@ static int fit_all(void **state) {
     return 0;
 }
 
-/* PELBO <= log evidence, on average within 3 standard errors of the average, and in each of 800 bounds within 4 of its own. */
+/* PELBO <= log evidence, on average within 3 standard errors of the average, and in each of 480 bounds within 4 of its own. */
 static void bound_is_a_bound(void **state) {
     (void)state;
     double se = sd(&seen.gap) / sqrt(PROBLEMS);
@@ -225,9 +225,9 @@ static void best_weights_are_best(void **state) {
     assert_true(seen.below <= 4);
 }
 
-/* 200 z-scores tell a standard deviation to 5 %, 160 of the evidence to 6 %, the masses (dependent within a fit) to about 5 %: bounds of
- * 0.8 and 1.25 are four times that. The standard errors of masses ignore that every component makes a fixed number of draws, which takes noise away
- * where components agree with cells: down to 0.6, but no more than 1.25 either. */
+/* 120 z-scores tell a standard deviation to 6.5 %, those of the evidence to 7 %, the masses (dependent within a fit) to about 6 %: bounds of
+ * 0.75 and 1.3 are four times that. The standard errors of masses ignore that every component makes a fixed number of draws, which takes noise away
+ * where components agree with cells: down to 0.6, but no more than 1.3 either. */
 static void errors_are_calibrated(void **state) {
     (void)state;
     double pelbo = root_mean_square(&seen.pelbo), pelbo_beta = root_mean_square(&seen.pelbo_beta),
@@ -235,11 +235,11 @@ static void errors_are_calibrated(void **state) {
     print_message("z-scores, root mean square: PELBO %.3f (%zu), PELBO(beta) %.3f, evidence %.3f (%zu of %d fits cover the target; mean "
                   "%.3f), masses %.3f (%zu)\n",
                   pelbo, seen.pelbo.n, pelbo_beta, evidence, seen.covered, PROBLEMS, mean(&seen.evidence), beta, seen.beta.n);
-    assert_true(pelbo > 0.8 && pelbo < 1.25);
-    assert_true(pelbo_beta > 0.8 && pelbo_beta < 1.25);
+    assert_true(pelbo > 0.75 && pelbo < 1.3);
+    assert_true(pelbo_beta > 0.75 && pelbo_beta < 1.3);
     assert_true(seen.covered > PROBLEMS / 3);
-    assert_true(evidence > 0.8 && evidence < 1.25);
-    assert_true(beta > 0.6 && beta < 1.25);
+    assert_true(evidence > 0.75 && evidence < 1.3);
+    assert_true(beta > 0.6 && beta < 1.3);
 }
 
 /* ---- more particles -------------------------------------------------------------------------------------------------------------------- */

@@ -3,7 +3,7 @@
  *
  * On the closing draws x_i with weights w_i the gradient in z_j, per unit of mass, is g = sum_cell w grad_1 c(z_j, x) / sum_cell w, with standard error
  * s = sqrt(sum_cell w^2 (grad - g)^2) / sum_cell w. The particle rests on other draws, some ten thousand as well: its own error is of the same
- * size, so g has standard error about sqrt(2) s; with up to 50 comparisons a test, four of these, 5.7 s. */
+ * size, so g has standard error about sqrt(2) s; with up to 50 comparisons a test, four of these, 5.7 s. The joint solver. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>

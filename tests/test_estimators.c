@@ -3,7 +3,7 @@
  * A fit is put into a state with known particles and components; batches with different random numbers are drawn from that same state,
  * and the mean over batches of each estimate is compared with its exact value, within 4 standard errors of that mean. Self-normalised
  * estimates, logs of means and shrunken regressions have a bias of the order of 1/n for n draws; batches are so large that it stays
- * below that error, or it is named where it is compared. */
+ * below that error, or it is named where it is compared. The joint solver. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>

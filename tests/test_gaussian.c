@@ -1,5 +1,5 @@
 /* test_gaussian.c - one particle on Gaussian targets: the component becomes the target (full, low rank), or the best diagonal one,
- * whatever the condition number and the start. */
+ * whatever the condition number and the start. The joint solver. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>

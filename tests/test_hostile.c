@@ -158,7 +158,7 @@ static void assert_sound(const wvgd_fit *fit, const hostile *h, wvgd_family fami
     if (r.bad_points) assert_warned(&r, "NaN or infinite density");
     if (r.evidence.se >= 0.05) assert_doubted(&r, "standard error");
     if (r.stop == WVGD_MAX_ITER) assert_doubted(&r, "not converged");
-    if (100 * r.bad_points > r.evaluations) assert_doubted(&r, "NaN or infinite density");
+    if (10 * r.bad_points > r.evaluations) assert_doubted(&r, "NaN or infinite density");
     if (!r.starts) assert_doubted(&r, "modes were not searched for");
     assert_true(r.reasons > 0);
     /* it is a distribution too: draws are finite, lie where they say, and have a density */

@@ -1,6 +1,6 @@
 /* test_logistic.c - logistic regression posteriors without tuning: one particle against the best full and diagonal Gaussians, whose
  * bounds are known exactly, and the importance-sampled evidence against the true one. Ten subsets of 50 rows of four data sets (D = 5 to
- * 31), features standardised or as they are. */
+ * 31), features standardised or as they are. The joint solver. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>

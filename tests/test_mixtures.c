@@ -1,4 +1,4 @@
-/* test_mixtures.c - fifteen random mixtures in one dimension, three to seven particles, two random starts each: the cells against the
+/* test_mixtures.c - fifteen random mixtures in one dimension, three, five and seven particles, from random starts, with the joint solver: the cells against the
  * optimal quantizer, the ensemble's density against that of the best truncated Gaussians on the optimal cells (deterministic optima from
  * tests/data), and everything that a fit reports about itself against quadrature. */
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 #include "support/test_random.h"
 #include "wvgd.h"
 
-enum { STARTS = 2, LEAST = 3, MOST = 7 };
+enum { STARTS = 1, LEAST = 3, MOST = 7 };
 
 /* A fitted ensemble, particles ascending, and what it reports. */
 typedef struct {
@@ -126,7 +126,7 @@ static void compare(const oracle1d_target *target, size_t N, const ensemble *e) 
 /* ---- tests --------------------------------------------------------------------------------------------------------------------------- */
 static int fit_all(void **state) {
     (void)state;
-    for (size_t N = LEAST; N <= MOST; N++)
+    for (size_t N = LEAST; N <= MOST; N += 2)
         for (int t = 0; t < MIXTURE_TARGETS; t++) {
             mixture_table m;
             mixture_truth truth;
@@ -145,13 +145,13 @@ static int fit_all(void **state) {
 
 static void near_the_optimum(void **state) {
     (void)state;
-    for (size_t N = LEAST; N <= MOST; N++) show("N = ", N, &seen.by_N[N]);
-    show("all of N = 3..", MOST, &seen.all);
+    for (size_t N = LEAST; N <= MOST; N += 2) show("N = ", N, &seen.by_N[N]);
+    show("all up to N = ", MOST, &seen.all);
     assert_true(100 * seen.all.near >= 95 * seen.all.runs);
     assert_true(seen.all.ise <= 1.25 * seen.all.best_ise);
 }
 
-/* 150 z-scores tell a standard deviation to 6 %: bounds of 0.8 and 1.25 are more than three times that. */
+/* 45 z-scores tell a standard deviation to 11 %: bounds of 0.7 and 1.35 are three times that. */
 static void reports_are_calibrated(void **state) {
     (void)state;
     double pelbo = root_mean_square(&seen.pelbo), evidence = root_mean_square(&seen.evidence),
@@ -159,10 +159,10 @@ static void reports_are_calibrated(void **state) {
     print_message("z-scores against quadrature, root mean square: PELBO %.3f, evidence %.3f, distortion %.3f, masses %.3f; PELBO at most "
                   "%.2f standard errors above the evidence\n",
                   pelbo, evidence, distortion, beta, seen.above);
-    assert_true(pelbo > 0.8 && pelbo < 1.25);
-    assert_true(evidence > 0.8 && evidence < 1.25);
-    assert_true(distortion > 0.8 && distortion < 1.25);
-    assert_true(beta > 0.8 && beta < 1.25);
+    assert_true(pelbo > 0.7 && pelbo < 1.35);
+    assert_true(evidence > 0.7 && evidence < 1.35);
+    assert_true(distortion > 0.7 && distortion < 1.35);
+    assert_true(beta > 0.7 && beta < 1.35);
     assert_true(seen.above < 4);
 }
 

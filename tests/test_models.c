@@ -590,16 +590,15 @@ static void bnn_agrees_with_rows(void **state) {
     }
 }
 
-/* ---- sizes and memory ------------------------------------------------------------------------------------------------------------- */
 /* ---- the cost between predictions of a bnn ------------------------------------------------------------------------------------------ */
 /* f by its formula, row by row. */
 static void predict(size_t rows, size_t H, const double *z, double *f) {
-    const double *b1 = z + H * COLUMNS, *w2 = b1 + H;
+    const double *b1 = z + H * COLUMNS, *w2 = b1 + H, *X = data_rows()->X;
     for (size_t i = 0; i < rows; i++) {
         f[i] = w2[H];
         for (size_t h = 0; h < H; h++) {
             double sum = b1[h];
-            for (size_t d = 0; d < COLUMNS; d++) sum += z[h * COLUMNS + d] * data_rows()->X[i * COLUMNS + d];
+            for (size_t d = 0; d < COLUMNS; d++) sum += z[h * COLUMNS + d] * X[i * COLUMNS + d];
             f[i] += w2[h] * tanh(sum);
         }
     }

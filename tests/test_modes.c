@@ -1,5 +1,5 @@
 /* test_modes.c - two well separated Gaussians of masses 0.3 and 0.7: every number of particles finds both, with their masses and the
- * whole evidence. */
+ * whole evidence. The joint solver. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
