@@ -2,14 +2,16 @@
  * weights vouch for and follow the density, in the metric of the component that they begin in, out of what the mixture covers. Where p~ is then many times what m says, the
  * mixture is missing something, and that is where it grows next. */
 #include "crawl.h"
+#include "dense.h"
 #include "mix.h"
 #include "weight.h"
 #include <cblas.h>
 #include <math.h>
 #include <string.h>
 
-/* Half of the walks follow the posterior, half a flatter density, its power `flat`, which goes further out. */
-static const double flat = 0.3;
+/* Half of the walks begin at draws that the weights vouch for and follow the posterior. The others set out from the middle of a component along its longest axis, where no other
+ * component continues it, and follow a flatter density, the posterior's power `flat`, which goes further out. */
+static const double flat = 0.3, push = 2.2, reach = 3; /* momentum; and how far along, in sds, it is asked whether others are there */
 
 static double power(size_t c)
 {
@@ -67,50 +69,119 @@ static void begin(wvgd_fit *f, size_t c)
     drift(f, c);
 }
 
-/* Walk c begins at stored draw i. */
-static void set_out(wvgd_fit *f, size_t c, size_t i)
+/* Walk c begins at stored draw i with the momentum in f->crawl_p. */
+static void set_out(wvgd_fit *f, size_t c, size_t i, size_t component)
 {
     size_t D = f->D;
-    double u;
+    double u, *p = f->crawl_p + (WV_WALKS + c) * D;
     wv_stream stream = {f->opt.seed, WV_RNG_CRAWL, f->s.batch, 0};
-    double *x = f->crawl_x + (WV_WALKS + c) * D, *g = f->crawl_g + (WV_WALKS + c) * D, *p = f->crawl_p + (WV_WALKS + c) * D;
-    memcpy(x, f->close.x + i * D, D * sizeof *x);
-    memcpy(g, f->close.grad + i * D, D * sizeof *g);
-    wv_rng_normal(&stream, 2 * c + 2, D, p);
+    memcpy(f->crawl_x + (WV_WALKS + c) * D, f->close.x + i * D, D * sizeof *p);
+    memcpy(f->crawl_g + (WV_WALKS + c) * D, f->close.grad + i * D, D * sizeof *p);
     wv_rng_uniform(&stream, 2 * c + 3, 1, &u);
-    f->s.crawl.component[c] = owner(f, x);
+    f->s.crawl.component[c] = component;
     f->s.crawl.step[c] = (0.3 + 0.3 * u) / pow((double)D, 0.25);
     f->s.crawl.energy[c] = power(c) * f->close.log_p[i] - cblas_ddot((int)D, p, 1, p, 1) / 2;
-    f->s.crawl.alive[c] = f->close_v[i] > 0;
+    f->s.crawl.alive[c] = f->close.log_p[i] > -INFINITY;
     begin(f, c);
 }
 
-/* Walks first .. first + walks begin at a systematic sample of the stored draws with weights w. */
-static void sample(wvgd_fit *f, size_t first, size_t walks, const double *w)
+/* Walks from a systematic sample of the stored draws, by their weights. */
+static void sample(wvgd_fit *f, size_t walks)
 {
     size_t at = 0, n = f->s.closed;
-    double total = cblas_dasum((int)n, w, 1), sum = w[0] / total, u;
+    double total = cblas_dasum((int)n, f->close_v, 1), sum = f->close_v[0] / total, u;
     wv_stream stream = {f->opt.seed, WV_RNG_CRAWL, f->s.batch, 0};
-    wv_rng_uniform(&stream, first ? 1 : 0, 1, &u);
+    wv_rng_uniform(&stream, 0, 1, &u);
     for (size_t c = 0; c < walks; c++) {
         while (sum < ((double)c + u) / (double)walks && at + 1 < n)
-            sum += w[++at] / total;
-        set_out(f, first + c, at);
+            sum += f->close_v[++at] / total;
+        wv_rng_normal(&stream, 2 * c + 2, f->D, f->crawl_p + (WV_WALKS + c) * f->D);
+        set_out(f, c, at, owner(f, f->close.x + at * f->D));
     }
 }
 
-/* Each walk begins at a draw of the density that it follows. */
+/* Longest axis of component k, seen in the metric of the whole mixture (root): a unit vector in the component's own coordinates, v = argmax |root^-1 L v|. */
+static bool axis(wvgd_fit *f, size_t k, const double *root, double *v)
+{
+    size_t D = f->D;
+    double *A = f->square[0], *G = f->square[1];
+    wv_gauss q = wv_mix_component(f, k);
+    memcpy(A, q.root, D * D * sizeof *A);
+    cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, 1.0, root, (int)D, A, (int)D);
+    cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)D, (int)D, (int)D, 1.0, A, (int)D, A, (int)D, 0.0, G, (int)D);
+    if (!wv_dense_eigh(D, G, f->vector[1], f->syev))
+        return false;
+    memcpy(v, G + (D - 1) * D, D * sizeof *v);
+    return true;
+}
+
+/* Stored draw that is nearest to the middle of component k. */
+static size_t nearest(wvgd_fit *f, size_t k)
+{
+    size_t best = 0, n = f->s.closed, D = f->D;
+    double least = INFINITY;
+    wv_gauss q = wv_mix_component(f, k);
+    for (size_t first = 0; first < n; first += WV_BLOCK) {
+        size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
+        wv_component_whiten(&q, here, f->close.x + first * D, f->y, f->work);
+        for (size_t i = 0; i < here; i++) {
+            double r = cblas_dnrm2((int)D, f->y + i * D, 1);
+            if (r < least && f->close.log_p[first + i] > -INFINITY) {
+                least = r;
+                best = first + i;
+            }
+        }
+    }
+    return best;
+}
+
+/* How little the other components have at `reach` sds of component k along v: log of its share of the mixture there. */
+static double lonely(wvgd_fit *f, size_t k, const double *v)
+{
+    double *x = f->vector[2], log_q, log_m;
+    wv_gauss q = wv_mix_component(f, k);
+    memcpy(x, v, f->D * sizeof *x);
+    cblas_dscal((int)f->D, reach, x, 1);
+    q.family->colour(f->D, 0, q.root, 1, x, f->work);
+    cblas_daxpy((int)f->D, 1.0, q.mu, 1, x, 1);
+    wv_component_log_density(&q, 1, x, &log_q, f->y, f->work);
+    wv_mix_log_density(f, 1, x, &log_m);
+    return log(f->mix.w[k]) + log_q - log_m;
+}
+
+/* Walks outwards from the ends of the mixture: f->mix_e holds how lonely each end is. */
+static void extend(wvgd_fit *f, size_t first)
+{
+    size_t K = f->s.mix.K, D = f->D;
+    double *end = f->mix_e, *v = f->vector[3];
+    bool measured = wv_mix_moments(f, f->tail_mu, f->tail_root);
+    for (size_t k = 0; k < K; k++) {
+        bool has = measured && axis(f, k, f->tail_root, v);
+        end[2 * k] = has ? lonely(f, k, v) : -INFINITY;
+        cblas_dscal((int)D, -1, v, 1);
+        end[2 * k + 1] = has ? lonely(f, k, v) : -INFINITY;
+    }
+    for (size_t c = first; c < WV_WALKS; c++) {
+        size_t e = 0;
+        for (size_t i = 1; i < 2 * K; i++)
+            e = end[i] > end[e] ? i : e;
+        if (!(end[e] > -INFINITY)) {
+            f->s.crawl.alive[c] = 0;
+            continue;
+        }
+        end[e] = -INFINITY;
+        axis(f, e / 2, f->tail_root, v);
+        cblas_dscal((int)D, e % 2 ? -push : push, v, 1);
+        memcpy(f->crawl_p + (WV_WALKS + c) * D, v, D * sizeof *v);
+        set_out(f, c, nearest(f, e / 2), e / 2);
+    }
+}
+
 void wv_crawl_begin(wvgd_fit *f)
 {
-    size_t n = f->s.closed;
-    double top = -INFINITY;
     f->s.crawl.seen = f->s.crawl.steps = 0;
-    for (size_t i = 0; i < n; i++)
-        top = fmax(top, f->close.log_p[i]);
-    for (size_t i = 0; i < n; i++)
-        f->close_spare[i] = f->close_v[i] > 0 ? f->close_v[i] * exp(fmin((1 - flat) * (top - f->close.log_p[i]), 100)) : 0;
-    sample(f, 0, WV_WALKS / 2, f->close_v);
-    sample(f, WV_WALKS / 2, WV_WALKS - WV_WALKS / 2, f->close_spare);
+    sample(f, WV_WALKS / 2);
+    extend(f, WV_WALKS / 2);
 }
 
 void wv_crawl_ask(wvgd_fit *f)

@@ -114,12 +114,14 @@ typedef struct {
     size_t crawls;            /* times that walks have been sent out */
     double wanted;            /* draws that the final batch will need, as the trial says */
     double trial_z;           /* log evidence, as the trial says */
+    double trial_ess;         /* effective size of the trial */
     double usual;             /* log p~ / (m Z) that all but a few of the posterior's draws stay below */
     size_t rounds, fails;     /* of growth; of these without success, running */
     size_t returns;           /* times that a final batch has sent the fit back to growth */
     size_t recovered;         /* modes that were lost on the way and put back */
     size_t spent;             /* closing draws so far, all trials included */
     size_t trial;             /* stored draws that are the trial's */
+    double crawl_elbo;        /* ELBO when they last were */
     double last_elbo, last_rel; /* ELBO and relative ESS before the last growth */
     double unseen;            /* log p~ / (m Z) at the mode that the closing proposal covers least */
     wv_path path[WV_PATHS];

@@ -41,7 +41,7 @@ static void orthogonal(wvgd_fit *f, const wv_stream *stream, size_t n, double *x
 
 void wv_mix_ask(wvgd_fit *f)
 {
-    size_t K = f->s.mix.K, D = f->D, draws = K == 1 ? 2 * D : D / 2, least = K == 1 ? 20 : 10;
+    size_t K = f->s.mix.K, D = f->D, draws = K == 1 ? 2 * D : K < 8 ? D / 2 : D / 3, least = K == 1 ? 20 : 10;
     draws = draws > least ? draws + draws % 2 : least;
     f->b.n = K * draws;
     f->proposals = K;
@@ -155,6 +155,47 @@ static void shrink(wvgd_fit *f, size_t k, double by)
     cblas_dscal((int)(f->D * f->D), by, f->mix.root + k * f->D * f->D, 1);
 }
 
+/* E_qk[log p~ - log m] of component k on the pool. */
+static double own_elbo(wvgd_fit *f, size_t k)
+{
+    size_t n = gather(f, k, 1e-12);
+    return n ? cblas_ddot((int)n, f->gu, 1, f->gr, 1) : NAN;
+}
+
+/* Marks, in f->mix_e, the components that have dragged the ELBO down. */
+static void mark_lost(wvgd_fit *f, double elbo)
+{
+    for (size_t k = 0; k < f->s.mix.K; k++)
+        f->mix_e[k] = f->s.mix.K > 1 && own_elbo(f, k) < elbo - 30;
+}
+
+static void copy_component(wvgd_fit *f, size_t to, size_t from)
+{
+    memcpy(f->mix.mu + to * f->D, f->mix.mu + from * f->D, f->D * sizeof(double));
+    memcpy(f->mix.root + to * f->D * f->D, f->mix.root + from * f->D * f->D, f->D * f->D * sizeof(double));
+}
+
+static void normalise_weights(wvgd_fit *f)
+{
+    double sum = cblas_dasum((int)f->s.mix.K, f->mix.w, 1);
+    cblas_dscal((int)f->s.mix.K, 1 / sum, f->mix.w, 1);
+}
+
+/* Keeps the components whose mark is zero, if any. */
+static void drop_marked(wvgd_fit *f)
+{
+    size_t kept = 0;
+    for (size_t k = 0; k < f->s.mix.K; k++)
+        if (f->mix_e[k] == 0) {
+            f->mix.w[kept] = f->mix.w[k];
+            copy_component(f, kept++, k);
+        }
+    if (!kept)
+        return;
+    f->s.mix.K = kept;
+    normalise_weights(f);
+}
+
 /* Natural gradient step of every component and of the weights; returns the nats of a full step. */
 static double step(wvgd_fit *f)
 {
@@ -218,10 +259,13 @@ static bool iterate(wvgd_fit *f, bool judged)
     f->s.pelbo_se = noise;
     f->s.ess = ess;
     if (judged) {
-        back = elbo < m->best - fmax(1, 3 * noise);
+        back = elbo < m->best - fmax(1, 3 * fmin(noise, m->best_sd)); /* of a state that has gone astray the noise is as large as the fall */
         m->stalls = elbo > m->best + 0.02 + 0.1 * noise ? 0 : m->stalls + 1;
         if (back) {
+            mark_lost(f, m->best); /* one that has lost itself in the neck of a funnel, say, goes, and the others need not suffer for it */
             go_back(f);
+            drop_marked(f);
+            keep_best(f);
             m->rho = fmax(0.2, m->rho / 2);
             if (!assess(f, &elbo, &sd, &ess))
                 return true;
@@ -237,7 +281,7 @@ static bool iterate(wvgd_fit *f, bool judged)
             return true;
         }
     }
-    double kl = step(f) ;
+    double kl = step(f);
     m->small = kl < 0.01 * (5 + 0.2 * D) ? m->small + 1 : 0;
     m->elbo = elbo;
     m->sd = sd;
@@ -310,30 +354,11 @@ void wv_mix_log_density(wvgd_fit *f, size_t n, const double *x, double *log_m)
 }
 
 /* ---- growth ---------------------------------------------------------------------------------------------------------------------- */
-static void copy_component(wvgd_fit *f, size_t to, size_t from)
-{
-    memcpy(f->mix.mu + to * f->D, f->mix.mu + from * f->D, f->D * sizeof(double));
-    memcpy(f->mix.root + to * f->D * f->D, f->mix.root + from * f->D * f->D, f->D * f->D * sizeof(double));
-}
-
-static void normalise_weights(wvgd_fit *f)
-{
-    double sum = cblas_dasum((int)f->s.mix.K, f->mix.w, 1);
-    cblas_dscal((int)f->s.mix.K, 1 / sum, f->mix.w, 1);
-}
-
 void wv_mix_drop(wvgd_fit *f)
 {
-    size_t K = f->s.mix.K, kept = 0;
-    for (size_t k = 0; k < K; k++)
-        if (f->mix.w[k] > 0.03 / (double)K) {
-            f->mix.w[kept] = f->mix.w[k];
-            if (kept != k)
-                copy_component(f, kept, k);
-            kept++;
-        }
-    f->s.mix.K = kept;
-    normalise_weights(f);
+    for (size_t k = 0; k < f->s.mix.K; k++)
+        f->mix_e[k] = !(f->mix.w[k] > 0.03 / (double)f->s.mix.K);
+    drop_marked(f);
 }
 
 /* Contraction T = T3(v, ., .) of the mean third derivative of log p~ in whitened coordinates, from E[r y y'] by Stein's identity, symmetrised; returns its Frobenius norm and
@@ -472,7 +497,7 @@ void wv_mix_split(wvgd_fit *f)
     }
 }
 
-void wv_mix_add(wvgd_fit *f, size_t n, const double *x, double *log_w)
+void wv_mix_add(wvgd_fit *f, size_t n, const double *x, double *log_w, double share)
 {
     size_t D = f->D, K = f->s.mix.K, room = wv_pool_components(f), wanted = (size_t)ceil(0.34 * (double)K), added = 0;
     double near = (double)D + 2 * sqrt(2 * (double)D);
@@ -500,7 +525,7 @@ void wv_mix_add(wvgd_fit *f, size_t n, const double *x, double *log_w)
                 log_w[k] = -INFINITY;
     }
     for (size_t k = 0; k < K + added && added; k++)
-        f->mix.w[k] = k < K ? 0.8 * f->mix.w[k] : 0.2 / (double)added;
+        f->mix.w[k] = k < K ? (1 - share) * f->mix.w[k] : share / (double)added;
     f->s.mix.K = K + added;
 }
 

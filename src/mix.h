@@ -22,7 +22,7 @@ void wv_mix_log_density(wvgd_fit *f, size_t n, const double *x, double *log_m);
 void wv_mix_split(wvgd_fit *f);
 
 /* Adds components at the points x[n][D] whose weight p~/m is largest; log_w: [n] their log weights relative to the mean, destroyed. */
-void wv_mix_add(wvgd_fit *f, size_t n, const double *x, double *log_w);
+void wv_mix_add(wvgd_fit *f, size_t n, const double *x, double *log_w, double share);
 
 /* Drops components that have hardly any weight. */
 void wv_mix_drop(wvgd_fit *f);

@@ -28,7 +28,7 @@ static double control_draws(const wvgd_fit *f)
 static const double smallest_share = 0.005;
 
 /* Draws for the bound, in all and for a cell. */
-static const double bound_draws = 150, bound_cell = 20;
+static const double bound_draws = 100, bound_cell = 16;
 
 /* ---- particles ------------------------------------------------------------------------------------------------------------------- */
 static void assign_all(wvgd_fit *f)

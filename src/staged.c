@@ -23,7 +23,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { ROUNDS = 12, CRAWLS = 6, RETURNS = 3, LEAST = 320, RECENT = 4 }; /* of growth at most; times that walks are sent out; times that a final batch sends the fit back; final draws at least; batches of the fit that growth looks back on */
+enum { ROUNDS = 12, CRAWLS = 6, RETURNS = 2, LEAST = 240, RECENT = 4, PATIENCE = 2500 }; /* of growth at most; times that walks are sent out; times that a final batch sends the fit back; final draws at least; batches of the fit that growth looks back on; draws of trials after which growth must pay */
 
 /* log p~ / (m Z) of a place that the proposal does not cover: this, and more than all but a few of its own draws have. */
 static const double uncovered = 0.7, few = 0.005;
@@ -34,19 +34,23 @@ static const double tails_allowance = 0.005;
 /* How much more than even weights would have calls for more growth, once it has begun, if the last round has gained so much in the ELBO. */
 static const double thin = 0.3, worthwhile = 0.05;
 
+/* Gain in the ELBO since the last walks that makes it worth while to send out others. */
+static const double crawl_gain = 0.03;
+
 /* Shares of the proposal: Student-t copies of the components, and one wide t around everything. */
 static const double share_tails = 0.2, share_wide = 0.1, degrees_tails = 3, degrees_wide = 4, widening = 2;
 
 static size_t trial_draws(const wvgd_fit *f)
 {
-    return 240 + 20 * f->s.mix.K;
+    size_t K = f->s.mix.K;
+    return K < 10 ? 140 + 20 * K : 240 + 10 * K;
 }
 
 /* What a round of growth costs, in evaluations, more or less: a trial, and four iterations with four more components. */
 static double round_price(const wvgd_fit *f)
 {
     double K = (double)f->s.mix.K + 4;
-    return 240 + 20 * K + 4 * K * fmax(10, (double)f->D / 2);
+    return 240 + 10 * K + 4 * K * fmax(10, (double)f->D / 2);
 }
 
 /* ---- the proposal ---------------------------------------------------------------------------------------------------------------- */
@@ -257,7 +261,8 @@ static void begin_trial(wvgd_fit *f)
 /* Nothing more can be tried: limits, or growth that does not help. */
 static bool exhausted(const wvgd_fit *f)
 {
-    return f->s.stop != WVGD_RUNNING || f->s.rounds >= ROUNDS || f->s.fails >= 2 || f->s.mix.K >= wv_pool_components(f) || f->s.spent >= f->close_budget;
+    bool long_enough = f->s.spent > PATIENCE && f->s.mix.elbo < f->s.last_elbo + worthwhile;
+    return f->s.stop != WVGD_RUNNING || f->s.rounds >= ROUNDS || f->s.fails >= 2 || f->s.mix.K >= wv_pool_components(f) || f->s.spent >= f->close_budget || long_enough;
 }
 
 static void begin_final(wvgd_fit *f, size_t n)
@@ -286,14 +291,16 @@ static bool grow(wvgd_fit *f, size_t first, wvgd_estimate e)
     size_t before = f->s.mix.K, n = f->s.closed - first;
     double *log_w = f->glv, rel = f->s.ess / (double)n;
     bool better = f->s.mix.elbo > f->s.last_elbo + 0.02 || rel > 1.2 * f->s.last_rel;
+    bool split = !f->s.rounds || f->s.mix.elbo > f->s.last_elbo + worthwhile; /* where that has stopped to pay, only what the draws show is added */
     f->s.fails = f->s.rounds && !better ? f->s.fails + 1 : 0;
     f->s.last_elbo = f->s.mix.elbo;
     f->s.last_rel = rel;
     for (size_t i = 0; i < n; i++)
         log_w[i] = f->close.log_p[first + i] - f->close.log_m[first + i] - e.value;
     memcpy(f->close_spare, log_w, n * sizeof *log_w);
-    wv_mix_split(f);
-    wv_mix_add(f, n, f->close.x + first * f->D, f->close_spare);
+    if (split)
+        wv_mix_split(f);
+    wv_mix_add(f, n, f->close.x + first * f->D, f->close_spare, 0.2);
     if (f->s.mix.K == before)
         return false;
     f->s.rounds++;
@@ -308,7 +315,7 @@ static void conclude(wvgd_fit *f);
 static double least(const wvgd_fit *f)
 {
     double D = (double)f->D;
-    return fmax(LEAST, fmax(40 * D, 600 * (double)f->N / (D * D)));
+    return fmax(LEAST, fmax(32 * D, 600 * (double)f->N / (D * D)));
 }
 
 /* The proposal is settled, and the size of the final batch fixed. */
@@ -316,7 +323,7 @@ static void settle(wvgd_fit *f)
 {
     if (f->s.wanted > round_price(f))
         refine(f);
-    begin_final(f, (size_t)fmin(fmax(f->s.wanted, least(f)), WV_CHUNK));
+    begin_final(f, (size_t)fmin(fmax(f->s.wanted, least(f)), fmax(WV_CHUNK / 3, least(f))));
 }
 
 /* The trial has been weighed: grow, or settle the proposal and fix the size of the final batch. */
@@ -327,14 +334,16 @@ static void judge_trial(wvgd_fit *f)
     wv_pool_take(f);
     f->s.wanted = cost;
     f->s.trial_z = e.value;
+    f->s.trial_ess = f->s.ess;
     f->s.usual = isfinite(e.value) ? usual(f, 0, e.value) : INFINITY;
     if (isfinite(e.value) && !exhausted(f) && (cost > round_price(f) || (f->s.rounds && f->s.usual > even(f, f->s.closed) + thin && f->s.mix.elbo > f->s.last_elbo + worthwhile))) {
         if (grow(f, 0, e))
             return;
         f->s.fails = 2;
     }
-    if (f->s.rounds && !exhausted(f) && f->s.crawls < CRAWLS) {
+    if (f->s.rounds && !exhausted(f) && f->s.crawls < CRAWLS && (!f->s.crawls || f->s.mix.elbo > f->s.crawl_elbo + crawl_gain)) {
         f->s.crawls++;
+        f->s.crawl_elbo = f->s.mix.elbo;
         f->s.stage = WV_CRAWL;
         wv_crawl_begin(f);
     } else
@@ -357,7 +366,7 @@ static void judge_crawl(wvgd_fit *f)
     }
     if (most > fmax(uncovered, f->s.usual + 0.3) && f->s.stop == WVGD_RUNNING) {
         size_t before = f->s.mix.K;
-        wv_mix_add(f, n, f->crawl_seen, log_w);
+        wv_mix_add(f, n, f->crawl_seen, log_w, 0.05); /* tails: little of the mass */
         if (f->s.mix.K > before) {
             f->s.rounds++;
             f->s.stage = WV_MIX;
@@ -385,12 +394,26 @@ static void judge_final(wvgd_fit *f)
             return;
         f->s.fails = 2;
     }
-    size_t budget = e.se < 0.05 ? f->close_budget / 3 : f->close_budget;
+    size_t budget = e.se < 0.05 ? f->close_budget / 6 : f->close_budget;
     if (e.se > f->opt.evidence_se && f->s.spent < budget && f->s.closed + WV_CHUNK < f->close_max && (f->s.stop == WVGD_RUNNING || e.se > 0.05) && isfinite(e.value)) {
         f->s.planned = (size_t)fmin(fmax(left, 500), WV_CHUNK);
         return;
     }
     conclude(f);
+}
+
+/* A trial that was worse by far than the final batch, by a draw or two of huge weight, would rule what both say of the posterior: it goes. */
+static void forget_trial(wvgd_fit *f)
+{
+    size_t trial = f->s.trial, n = f->s.closed - trial, D = f->D;
+    if (f->s.trial_ess / (double)trial > 0.25 * f->s.final_ess / (double)n)
+        return;
+    memmove(f->close.x, f->close.x + trial * D, n * D * sizeof(double));
+    memmove(f->close.grad, f->close.grad + trial * D, n * D * sizeof(double));
+    memmove(f->close.log_p, f->close.log_p + trial, n * sizeof(double));
+    memmove(f->close.stratum, f->close.stratum + trial, n * sizeof(uint32_t));
+    f->s.closed = f->close.n = n;
+    f->s.trial = 0;
 }
 
 /* Both batches under the mixture of both proposals, with the weights omega that the controls give them in log_m. */
@@ -463,6 +486,8 @@ static void conclude(wvgd_fit *f)
     for (size_t i = f->s.trial; i < f->s.closed; i++)
         f->psi[i - f->s.trial] = f->close.log_p[i] - f->close.log_m[i];
     f->s.pareto_k = wv_weight_pareto_k(f->s.closed - f->s.trial, f->psi, NULL, f->order);
+    if (f->s.trial)
+        forget_trial(f);
     pool_batches(f);
     if (f->s.stop == WVGD_RUNNING)
         f->s.stop = f->s.evidence.se <= fmax(1.05 * f->opt.evidence_se, 0.05) ? WVGD_CONVERGED : WVGD_MAX_ITER;
