@@ -1,10 +1,12 @@
 # make            builds build/wvgd, build/libwvgd.so, build/libwvgd.a, tests and examples
 # make test       installs missing Debian packages, builds, runs all tests
-# make demo       the same set-up, then fits data/cancer.csv, prints the summary, leaves the run in demo/
+# make demo       installs what the build needs, builds the program, fits data/cancer.csv, prints the summary, leaves the run and report.html in demo/
 # make install    PREFIX=/usr/local DESTDIR=
 # make sanitize   all tests with ASan and UBSan, some with valgrind
 # make stan-tools installs what `wvgd stan` compiles Stan programs with (Debian's rstan: large)
-# make check-clang, bench, format, packages, clean
+# make figures    all experiments of the paper: tables and figures in figures/ (half an hour)
+# make bench      speed against peers and limits as one table, also in bench/results.md (20 minutes; bench-quick: one); bench-peers installs the peers
+# make check-clang, format, packages, clean
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 CMAKE_OPTIONS ?=
@@ -14,7 +16,7 @@ build = cmake -S . -B $(1) $(CMAKE_OPTIONS) $(2) && cmake --build $(1) --paralle
 ctest = ctest --test-dir $(1) --output-on-failure -j $(JOBS) $(2)
 
 .NOTPARALLEL:
-.PHONY: all cmake packages stan-tools test demo install sanitize check-clang bench format clean
+.PHONY: all cmake packages build-packages stan-tools test demo install sanitize check-clang bench bench-quick bench-peers figures format clean
 
 all: cmake
 	$(call build,build)
@@ -25,6 +27,9 @@ cmake:
 packages:
 	@tools/install-packages
 
+build-packages:
+	@tools/install-packages build
+
 stan-tools:
 	@tools/install-packages stan
 
@@ -32,9 +37,10 @@ test: packages cmake
 	$(call build,build,-DWVGD_TESTS=ON -DWVGD_EXAMPLES=ON -DWVGD_CHECKS=ON)
 	$(call ctest,build)
 
-demo: packages cmake
-	$(call build,build,,--target wvgd_main)
+demo: build-packages cmake
+	$(call build,build,$(if $(wildcard build/CMakeCache.txt),,-DWVGD_TESTS=OFF),--target wvgd_main)
 	build/wvgd fit logistic --data data/cancer.csv --standardize --overwrite --out demo
+	build/wvgd report demo || [ $$? = 69 ]
 
 install: all
 	DESTDIR="$(DESTDIR)" cmake --install build --prefix "$(PREFIX)"
@@ -49,12 +55,24 @@ check-clang: packages cmake
 	$(call build,build-clang,-DCMAKE_C_COMPILER=clang -DWVGD_CHECKS=OFF)
 
 bench: packages cmake
-	$(call build,build,,--target bench_programs)
-	@for program in build/bench/*; do [ ! -x "$$program" ] || { echo "== $$program"; OPENBLAS_NUM_THREADS=1 "$$program" || exit 1; }; done
+	$(call build,build,,--target bench_programs wvgd_main)
+	bench/run
+
+bench-quick: cmake
+	$(call build,build,,--target bench_programs wvgd_main)
+	bench/run --quick
+
+bench-peers:
+	@tools/install-packages peers
+	@tools/install-packages stan
+
+figures: packages cmake
+	$(call build,build,,--target wvgd_main)
+	build/wvgd reproduce all --out figures
 
 format:
-	clang-format -i $(wildcard include/*.h src/*.[ch] models/*.[ch] io/*.[ch] cli/*.[ch] examples/*.[ch] bench/*.[ch] tests/*.[ch] tests/support/*.[ch] \
+	clang-format -i $(wildcard include/*.h src/*.[ch] models/*.[ch] io/*.[ch] cli/*.[ch] report/*.[ch] svgd/*.[ch] experiments/*.[ch] examples/*.[ch] bench/*.[ch] tests/*.[ch] tests/support/*.[ch] \
 	    tests/install/consumer/main.c*)
 
 clean:
-	rm -rf build build-sanitize build-clang demo
+	rm -rf build build-sanitize build-clang demo figures

@@ -192,3 +192,52 @@ int given_count(const arguments *a, const char *name, size_t least, size_t most,
     *value = (size_t)u;
     return 0;
 }
+
+int given_number(const arguments *a, const char *name, double least, double most, double *value, failure *f)
+{
+    const char *text = given(a, name);
+    double number;
+    if (!text)
+        return 0;
+    if (read_plain_number(text, &number) || !(number >= least && number <= most))
+        return fail(f, EX_USAGE, "option %s is '%.60s': expected %g..%g", name, text, least, most);
+    *value = number;
+    return 0;
+}
+
+int given_seed(const arguments *a, const char *name, uint64_t *value, failure *f)
+{
+    const char *text = given(a, name);
+    char *end;
+    if (!text)
+        return 0;
+    errno = 0;
+    unsigned long long u = strtoull(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end || errno)
+        return fail(f, EX_USAGE, "option %s is '%.60s': expected 0..18446744073709551615", name, text);
+    *value = u;
+    return 0;
+}
+
+char *command_text(const arguments *a)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *s = open_memstream(&text, &size);
+    if (!s)
+        return NULL;
+    fprintf(s, "wvgd %s", a->command->name);
+    for (int i = 1; i < a->argc; i++) {
+        const char *w = a->argv[i];
+        bool plain = *w && strspn(w, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%") == strlen(w);
+        fputs(plain ? " " : " '", s);
+        for (; *w; w++)
+            if (*w == '\'')
+                fputs("'\\''", s);
+            else
+                putc(*w, s);
+        if (!plain)
+            putc('\'', s);
+    }
+    return fclose(s) ? NULL : text;
+}

@@ -4,6 +4,7 @@
 #include "failure.h"
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 typedef struct {
     const char *name;     /* long name */
@@ -48,9 +49,18 @@ const command *describe_command(size_t i);
 int parse_arguments(const command *c, int argc, char **argv, arguments *a, failure *f);
 void free_arguments(arguments *a);
 
+/* The command line as it was, quoted for a shell; free() it. NULL: no memory. */
+char *command_text(const arguments *a);
+
 /* Value of an option, or NULL if it was not given. */
 const char *given(const arguments *a, const char *name);
 
 /* A whole number from an option: *value stays as it is if it was not given. */
 int given_count(const arguments *a, const char *name, size_t least, size_t most, size_t *value, failure *f);
+
+/* A number from an option, likewise. */
+int given_number(const arguments *a, const char *name, double least, double most, double *value, failure *f);
+
+/* A seed: 0..2^64 - 1. */
+int given_seed(const arguments *a, const char *name, uint64_t *value, failure *f);
 #endif

@@ -5,6 +5,7 @@
 #include "commands.h"
 #include "csv_file.h"
 #include "help.h"
+#include "history.h"
 #include "models.h"
 #include "progress.h"
 #include "run_directory.h"
@@ -34,6 +35,7 @@ typedef struct {
     size_t saves;       /* checkpoints written on the way */
     void *kept;         /* state before the last step that may end the iterations, or NULL */
     size_t kept_size;
+    json_t *kept_asked; /* the record then */
     bool early; /* a limit or a signal has told the fit to end */
     progress_display display;
 } fit_run;
@@ -56,20 +58,26 @@ static int keep_state(fit_run *r, failure *f)
         return fail(f, EX_SOFTWARE, "no memory for a checkpoint of %zu bytes", size);
     r->kept = state;
     r->kept_size = size;
+    json_decref(r->kept_asked);
+    r->kept_asked = json_deep_copy(r->asked);
+    if (!r->kept_asked)
+        return fail(f, EX_SOFTWARE, "no memory for the record of the run");
     return wvgd_save(r->fit, state, size, &error) == WVGD_OK ? 0 : fail(f, EX_SOFTWARE, "%s", error.text);
 }
 
 static void drop_kept(fit_run *r)
 {
     free(r->kept);
+    json_decref(r->kept_asked);
     r->kept = NULL;
+    r->kept_asked = NULL;
 }
 
 static int save_state(fit_run *r, const char *file, failure *f)
 {
     int code = keep_state(r, f);
     if (!code)
-        code = write_checkpoint(r->dir, file, r->asked, r->kept, r->kept_size, f);
+        code = write_checkpoint(r->dir, file, r->kept_asked, r->kept, r->kept_size, f);
     drop_kept(r);
     r->saved_at = clock_now();
     return code;
@@ -104,7 +112,7 @@ static void end_early(fit_run *r)
 {
     failure f;
     r->early = true;
-    if (r->kept && write_checkpoint(r->dir, CHECKPOINT_FILE, r->asked, r->kept, r->kept_size, &f)) {
+    if (r->kept && write_checkpoint(r->dir, CHECKPOINT_FILE, r->kept_asked, r->kept, r->kept_size, &f)) {
         hide_progress(&r->display);
         fprintf(stderr, "wvgd: warning: no checkpoint: %s\n", f.text);
     }
@@ -137,8 +145,11 @@ static int iterate(fit_run *r, failure *f)
             interrupt(r);
         if (!r->early && may_end(r, &p, last_step) && keep_state(r, f))
             return f->code;
+        const char *stage = p.stage;
+        note_points(r->asked, stage, r->fit);
         if (wvgd_step(r->fit, &error) != WVGD_OK)
             return explain_failure(r, &error, f);
+        note_batch(r->asked, stage, r->fit);
         double before = p.seconds;
         wvgd_get_progress(r->fit, &p);
         last_step = p.seconds - before;
@@ -177,6 +188,7 @@ static int write_files(fit_run *r, const wvgd_results *results, const json_t *ru
     size_t rows;
     const wvgd_trace_row *trace = wvgd_trace(r->fit, &rows);
     r->early = r->early && results->stop != WVGD_CONVERGED;
+    note_end(r->asked, r->fit);
     int code = save_state(r, r->early ? RESULT_FILE : CHECKPOINT_FILE, f);
     if (!code && !r->early) {
         char *old = run_path(r->dir, RESULT_FILE);
@@ -190,6 +202,8 @@ static int write_files(fit_run *r, const wvgd_results *results, const json_t *ru
         code = write_particles(r->dir, results, r->model.model.names, f);
     if (!code)
         code = write_trace(r->dir, rows, results->N, trace, wvgd_trace_beta(r->fit), f);
+    if (!code)
+        code = write_history(r->dir, r->asked, results->D, r->model.model.names, f);
     if (!code)
         code = write_run(r->dir, run, f);
     if (!code)
@@ -424,7 +438,7 @@ static void end_run(fit_run *r)
     wvgd_free(r->fit);
     close_model(&r->model);
     free(r->start);
-    free(r->kept);
+    drop_kept(r);
     json_decref(r->asked);
     if (r->lock >= 0)
         close(r->lock);
@@ -473,7 +487,7 @@ const command fit_command = {
     "fit a model, print a summary, leave the results in a directory",
     "Fits MODEL: a built-in one (wvgd models lists them) or a shared object. It stops by itself, prints a summary on stdout and leaves "
     "run.json, "
-    "particles.csv, trace.csv, draws.csv (Stan CSV) and a checkpoint in DIR. Ctrl-C stops early with the results so far; --resume DIR goes "
+    "particles.csv, trace.csv, history.csv, draws.csv (Stan CSV) and a checkpoint in DIR. Ctrl-C stops early with the results so far; --resume DIR goes "
     "on.",
     "# logistic regression; the last column of the file is the target\n"
     "wvgd fit logistic --data heart.csv --standardize --out heart\n"

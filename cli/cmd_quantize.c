@@ -110,7 +110,8 @@ static int change_asked(quantization *q, const arguments *a, const json_t *chang
     for (size_t i = 0; i < CHANGEABLE; i++)
         if (given(a, changeable[i]))
             failed |= json_object_set(options, changeable[i], json_object_get(new_options, changeable[i]));
-    json_object_del(reopen, "start"); /* new particles start nowhere */
+    json_object_del(reopen, "start"); /* new particles start nowhere, */
+    json_object_del(q->asked, "history"); /* and have come from nowhere */
     if (failed)
         return fail(f, EX_SOFTWARE, "no memory for the record of the run");
     return complete_record(q->asked, &q->model, f);

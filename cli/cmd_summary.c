@@ -70,6 +70,12 @@ static void put_item(FILE *s, const char *words)
     putc('\n', s);
 }
 
+/* A run of SVGD: it has particles of equal weight, and no cells, no evidence. */
+static bool is_svgd(const json_t *run)
+{
+    return !strcmp(text(json_object_get(run, "method")), "svgd");
+}
+
 /* ---- parts --------------------------------------------------------------------------------------------------------------------------- */
 static void put_head(FILE *s, const json_t *run)
 {
@@ -77,7 +83,7 @@ static void put_head(FILE *s, const json_t *run)
     put_cut(s, text(json_object_get(model, "name")), NAME_WIDTH);
     double dim = number(model, "dim");
     size_t cells = json_array_size(json_object_get(run, "particles"));
-    fprintf(s, ": %.0f parameter%s, %zu cell%s\n", dim, dim > 1 ? "s" : "", cells, cells == 1 ? "" : "s");
+    fprintf(s, ": %.0f parameter%s, %zu %s%s\n", dim, dim > 1 ? "s" : "", cells, is_svgd(run) ? "particle" : "cell", cells == 1 ? "" : "s");
     fprintf(s, "%.20s after %.0f iterations, %.0f evaluations, %.3g s (%.3g s in the model)\n\n", text(json_object_get(run, "stop")),
             number(run, "iterations"), number(run, "evaluations"), number(json_object_get(run, "seconds"), "total"),
             number(json_object_get(run, "seconds"), "model"));
@@ -89,6 +95,17 @@ static void put_estimate(FILE *s, const char *name, const json_t *estimate)
     put_fixed(s, 12, 4, number(estimate, "value"));
     fputs(" +-", s);
     put_fixed(s, 7, 4, number(estimate, "se"));
+}
+
+/* SVGD: what stands for a density, and how still the particles are. */
+static void put_density(FILE *s, const json_t *run)
+{
+    const json_t *d = json_object_get(run, "density");
+    fputs("no log evidence: SVGD gives none\nforce", s);
+    put_value(s, 0, 2, number(json_object_get(run, "diagnostics"), "force"));
+    fputs(" nats per sd; kernel density estimate: bandwidth", s);
+    put_value(s, 0, 4, number(d, "bandwidth"));
+    fprintf(s, " (%.20s)\n\n", text(json_object_get(d, "chosen")));
 }
 
 static void put_evidence(FILE *s, const json_t *run)
@@ -189,9 +206,13 @@ static void put_verdict(FILE *s, const json_t *run)
 void print_summary(FILE *stream, const json_t *run, size_t most, const char *dir)
 {
     put_head(stream, run);
-    put_evidence(stream, run);
+    if (is_svgd(run))
+        put_density(stream, run);
+    else
+        put_evidence(stream, run);
     put_parameters(stream, run, most, dir);
-    put_particles(stream, run, most, dir);
+    if (!is_svgd(run))
+        put_particles(stream, run, most, dir);
     put_verdict(stream, run);
 }
 

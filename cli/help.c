@@ -109,6 +109,7 @@ static const char about[] =
 static const char first_steps[] = "wvgd models                                        # what can be fitted\n"
                                   "wvgd fit logistic --data heart.csv --out heart     # fit, print a summary, leave files in heart/\n"
                                   "wvgd summary heart                                 # the summary once more\n"
+                                  "wvgd report heart                                  # a page to look at: heart/report.html\n"
                                   "wvgd sample heart -n 4000 --out draws.csv          # draws, as Stan CSV\n"
                                   "wvgd stan schools.stan --data schools.json --out s # compile and fit a Stan program\n";
 
@@ -119,7 +120,7 @@ static const struct {
     {0, "done; see `verdict` and `warnings` in run.json"},     {1, "summary --check: not to be relied on"},
     {64, "wrong usage: a command, option or value"},
     {65, "bad data: file, line and column are named"},         {66, "no such input"},
-    {69, "there is nothing to compile Stan programs with: see wvgd stan --doctor"},
+    {69, "a tool is missing: for Stan programs (wvgd stan --doctor), reports or figures"},
     {70, "the model failed, or no draw had a finite weight"},  {73, "cannot create output"},
     {74, "input or output error, such as a full disk"},        {75, "cannot go on with that run"},
     {130, "interrupted; checkpoint and run.json are written"},
@@ -263,7 +264,7 @@ static void generate_man(FILE *s)
         put_roff_text(s, m->data ? m->data : "none");
         putc('\n', s);
     }
-    fputs(".SH FILES\nA run directory holds\n.IR run.json ,\n.IR particles.csv ,\n.IR trace.csv ,\n.I draws.csv\n(Stan CSV) and\n.IR "
+    fputs(".SH FILES\nA run directory holds\n.IR run.json ,\n.IR particles.csv ,\n.IR trace.csv ,\n.IR history.csv ,\n.I draws.csv\n(Stan CSV) and\n.IR "
           "checkpoint .\n"
           "Each is replaced as a whole: a crash leaves the old file or the new one.\n.SH EXIT STATUS\n",
           s);
@@ -344,10 +345,17 @@ static void generate_bash(FILE *s)
         fputs("--help\" ;;\n", s);
     }
     fputs("    esac\n    if [[ $word == -* ]]; then\n        mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$word\")\n"
-          "    elif [[ $command == fit ]]; then\n        mapfile -t COMPREPLY < <(compgen -W \"",
+          "    elif [[ $command == fit || $command == svgd ]]; then\n        mapfile -t COMPREPLY < <(compgen -W \"",
           s);
     put_models(s);
-    fputs("\" -- \"$word\"; compgen -f -- \"$word\")\n    else\n        mapfile -t COMPREPLY < <(compgen -f -- \"$word\")\n    fi\n}\n"
+    fputs("\" -- \"$word\"; compgen -f -- \"$word\")\n", s);
+    for (size_t i = 0; describe_command(i); i++)
+        if (is_choice(describe_command(i)->word)) {
+            fprintf(s, "    elif [[ $command == %s ]]; then\n        mapfile -t COMPREPLY < <(compgen -W \"", describe_command(i)->name);
+            put_words(s, describe_command(i)->word, " ");
+            fputs("\" -- \"$word\")\n", s);
+        }
+    fputs("    else\n        mapfile -t COMPREPLY < <(compgen -f -- \"$word\")\n    fi\n}\n"
           "complete -F _wvgd wvgd\n",
           s);
 }
@@ -412,6 +420,10 @@ static void generate_zsh(FILE *s)
             fputs(" \\\n                '1:MODEL:{compadd ", s);
             put_models(s);
             fputs("; _files}'", s);
+        } else if (is_choice(c->word)) {
+            fputs(" \\\n                '1:NAME:(", s);
+            put_words(s, c->word, " ");
+            fputs(")'", s);
         } else if (c->word)
             fprintf(s, " \\\n                '1:%s:_files'", c->word);
         fputs("\n            ;;\n", s);

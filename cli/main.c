@@ -15,7 +15,7 @@ void openblas_set_num_threads(int threads) __attribute__((weak));
 
 const char *argp_program_version = "wvgd " WVGD_VERSION;
 
-static const command *const commands[] = {&fit_command, &summary_command, &sample_command, &quantize_command, &models_command, &options_command, &stan_command, &stan_compile_command};
+static const command *const commands[] = {&fit_command, &svgd_command, &summary_command, &sample_command, &quantize_command, &report_command, &models_command, &options_command, &stan_command, &stan_compile_command, &reproduce_command};
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 const command *describe_command(size_t i)

@@ -214,28 +214,10 @@ static int collect(const arguments *a, json_t *texts, failure *f)
 }
 
 /* ---- a new record -------------------------------------------------------------------------------------------------------------------- */
-/* The command line, quoted for a shell. */
 static json_t *command_line(const arguments *a)
 {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *s = open_memstream(&text, &size);
-    if (!s)
-        return NULL;
-    fprintf(s, "wvgd %s", a->command->name);
-    for (int i = 1; i < a->argc; i++) {
-        const char *w = a->argv[i];
-        bool plain = *w && strspn(w, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%") == strlen(w);
-        fputs(plain ? " " : " '", s);
-        for (; *w; w++)
-            if (*w == '\'')
-                fputs("'\\''", s);
-            else
-                putc(*w, s);
-        if (!plain)
-            putc('\'', s);
-    }
-    json_t *json = fclose(s) ? NULL : json_text(text);
+    char *text = command_text(a);
+    json_t *json = text ? json_text(text) : NULL;
     free(text);
     return json;
 }

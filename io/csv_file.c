@@ -1,4 +1,5 @@
-/* csv_file.c - CSV through libcsv in strict mode. libcsv does not know about lines: it is fed one line at a time, so that what it reports can be placed. */
+/* csv_file.c - CSV through libcsv in strict mode. libcsv does not know about lines: it is fed one line at a time, so that what it reports can be placed.
+ * Fields replace the file in memory: a field and its NUL never take more bytes than the file had for it and what ended it, so they are written behind what is being read. */
 #include "csv_file.h"
 #include "text.h"
 #include <csv.h>
@@ -19,7 +20,7 @@ typedef struct {
     bool header;        /* has been read */
     size_t fields;      /* of the row being read */
     size_t row_start;   /* in text */
-    size_t size, room;  /* of text */
+    size_t size;        /* of text */
     size_t row_room;    /* of start and line */
 } reader;
 
@@ -33,16 +34,6 @@ static void add_field(void *field, size_t length, void *self)
     reader *r = self;
     if (r->code)
         return;
-    if (r->room - r->size <= length) {
-        size_t room = 2 * r->room + length + 1;
-        char *text = room > r->room ? realloc(r->csv->text, room) : NULL;
-        if (!text) {
-            no_memory(r);
-            return;
-        }
-        r->csv->text = text;
-        r->room = room;
-    }
     if (length)
         memcpy(r->csv->text + r->size, field, length);
     r->csv->text[r->size + length] = '\0';
@@ -116,7 +107,8 @@ static void refuse_syntax(reader *r, struct csv_parser *parser, bool at_end)
                        r->csv->path, r->line, r->fields + 1);
 }
 
-static void parse(reader *r, const char *text, size_t size)
+/* text: the file, size bytes and a NUL. */
+static void parse(reader *r, char *text, size_t size)
 {
     struct csv_parser parser;
     bool row_open = false;
@@ -127,12 +119,13 @@ static void parse(reader *r, const char *text, size_t size)
     csv_set_blk_size(&parser, 1 << 16);
     for (size_t at = 0; at < size && !r->code; r->line++) {
         size_t length = measure_line(text + at, size - at);
+        bool blank = strspn(text + at, " \t\r\n") >= length;
         if (!row_open)
             r->row_line = r->line;
         r->row_ended = false;
         if (csv_parse(&parser, text + at, length, add_field, end_row, r) != length && !r->code)
             refuse_syntax(r, &parser, false);
-        row_open = !r->row_ended && (row_open || strspn(text + at, " \t\r\n") < length);
+        row_open = !r->row_ended && (row_open || !blank);
         at += length;
     }
     if (!r->code && csv_fini(&parser, add_field, end_row, r) && !r->code)
@@ -189,8 +182,8 @@ int open_csv(const char *path, csv_file *csv, failure *f)
     reader r = {.csv = csv, .f = f, .line = 1};
     if (read_text(path, &text, &size, f))
         return f->code;
+    csv->text = text;
     parse(&r, text, size);
-    free(text);
     int code = r.code ? r.code : finish(csv, f);
     if (code)
         close_csv(csv);
@@ -204,6 +197,19 @@ void close_csv(csv_file *csv)
     free(csv->start);
     free(csv->line);
     *csv = (csv_file){0};
+}
+
+void forget_rows(csv_file *csv)
+{
+    size_t head = csv->rows ? csv->start[0] : 0;
+    char *text = head ? realloc(csv->text, head) : NULL;
+    for (size_t c = 0; text && c < csv->columns; c++)
+        csv->name[c] = c ? next_field(csv->name[c - 1]) : text;
+    csv->text = text ? text : csv->text;
+    free(csv->start);
+    free(csv->line);
+    csv->start = csv->line = NULL;
+    csv->rows = 0;
 }
 
 const char *first_field(const csv_file *csv, size_t row)

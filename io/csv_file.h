@@ -18,6 +18,9 @@ typedef struct {
 int open_csv(const char *path, csv_file *csv, failure *f);
 void close_csv(csv_file *csv); /* accepts an all-zero struct */
 
+/* Keeps the names of the columns only: rows becomes 0, and memory is given back. The names may have moved. */
+void forget_rows(csv_file *csv);
+
 /* The first field of a row, and the one after a field. */
 const char *first_field(const csv_file *csv, size_t row);
 const char *next_field(const char *field);

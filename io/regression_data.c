@@ -196,8 +196,8 @@ static int read_features(regression_data *out, const bool *ignored, failure *f)
     return 0;
 }
 
-/* Memory for the features, and their names. */
-static int name_features(regression_data *out, const bool *ignored, failure *f)
+/* Memory for the features, and for their names. */
+static int allocate_features(regression_data *out, const bool *ignored, failure *f)
 {
     const csv_file *csv = &out->csv;
     out->rows = csv->rows;
@@ -207,10 +207,16 @@ static int name_features(regression_data *out, const bool *ignored, failure *f)
         return f->code;
     if (!(out->names = calloc(out->columns, sizeof *out->names)))
         return fail(f, EX_SOFTWARE, "%s: no memory for %zu names", csv->path, out->columns);
-    for (size_t c = 0, i = 0; c < csv->columns; c++)
-        if (!ignored[c])
-            out->names[i++] = csv->name[c];
     return 0;
+}
+
+/* Of the file only names are needed once its numbers have been read. */
+static void keep_names(regression_data *out, const bool *ignored)
+{
+    forget_rows(&out->csv);
+    for (size_t c = 0, i = 0; c < out->csv.columns; c++)
+        if (!ignored[c])
+            out->names[i++] = out->csv.name[c];
 }
 
 /* The column of that name, or the last one that counts; csv->columns with *f filled. */
@@ -242,9 +248,10 @@ static int read_table(regression_data *out, const char *target_name, bool *ignor
     if (target == out->csv.columns)
         return f->code;
     ignored[target] = true;
-    if (name_features(out, ignored, f) || read_features(out, ignored, f))
+    if (allocate_features(out, ignored, f) || read_features(out, ignored, f) || read_target(out, target, kind, f))
         return f->code;
-    return read_target(out, target, kind, f);
+    keep_names(out, ignored);
+    return 0;
 }
 
 int read_regression(const char *path, const char *target, const char *ignore, target_kind kind, regression_data *out, failure *f)

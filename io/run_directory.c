@@ -14,7 +14,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-static const char *const run_files[] = {RUN_FILE, DRAWS_FILE, PARTICLES_FILE, TRACE_FILE, RESULT_FILE, CHECKPOINT_FILE};
+static const char *const run_files[] = {RUN_FILE, DRAWS_FILE, PARTICLES_FILE, TRACE_FILE, HISTORY_FILE, RESULT_FILE, CHECKPOINT_FILE};
 enum { RUN_FILES = sizeof run_files / sizeof *run_files };
 
 char *run_path(const char *dir, const char *file)

@@ -13,6 +13,7 @@
 #define DRAWS_FILE "draws.csv"
 #define PARTICLES_FILE "particles.csv"
 #define TRACE_FILE "trace.csv"
+#define HISTORY_FILE "history.csv"
 #define CHECKPOINT_FILE "checkpoint" /* the state to go on from */
 #define RESULT_FILE "result"         /* the closed state, where it is another one: of a run that ended before it had converged */
 

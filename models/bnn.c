@@ -2,10 +2,11 @@
  * Outputs: y ~ Bernoulli(sigmoid(f)), or y ~ N(f, sigma^2) with sigma ~ half-Cauchy(prior_sd) as in linear.c.
  * Coordinates: w1 [H][P], b1 [H], w2 [H], b2 and, unless binary, log_sigma.
  * The units of a group of points are stacked, w1 and b1 as W [points H][P + 1], so that their sums over the features, for a block of rows, are one
- * product T = W X', X with a column of ones; so is the way back to the gradient. */
+ * product T = W X', X with a column of ones; so is the way back to the gradient. Rows are padded with zeros to whole vectors; what is computed of these is not used. */
 #include "density.h"
 #include "design.h"
-#include "lanes.h"
+#include "pass.h"
+#include "scratch.h"
 #include <cblas.h>
 #include <limits.h>
 #include <math.h>
@@ -14,17 +15,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 256, GROUP = WVGD_CHUNK, UNITS = 512, NAME = 32 }; /* rows of a block, most points and units of a group, length of a name */
+enum { GROUP = WVGD_CHUNK, UNITS = 512, NAME = 32 }; /* most points and units of a group, length of a name */
+enum { SMALL = 1000000, FEW = 48, ROWS = 256 };     /* multiplications of a product that is done without copying its operands; least and most rows of a block */
 enum { MOST = 1 << 22, SLOTS = 1 << 14 };                         /* numbers that are kept of predictions made, and predictions */
 static const double RIGHT_ANGLE = 1.5707963267948966;
 
 typedef struct {
     size_t rows, P, H, D;
+    size_t padded;       /* rows, up to a multiple of WV_PASS_WIDTH */
     bool binary;
     double prior_sd;
     size_t group;        /* points that are evaluated together, a divisor of GROUP: group H <= UNITS or group = 1 */
-    double *X;           /* [rows][P + 1] with a column of ones */
-    double *y;           /* [rows] */
+    size_t block;        /* rows that are: a multiple of WV_PASS_WIDTH */
+    double *X;           /* [padded][P + 1] with a column of ones */
+    double *y;           /* [padded], if binary 1 - 2 y */
+    const wv_pass *pass;
+    wv_scratch work;     /* pieces that hold a scratch */
     char (*text)[NAME];  /* [D] */
     const char **names;  /* [D] into text */
 } bnn;
@@ -37,22 +43,6 @@ typedef struct {
     double squares[GROUP]; /* of the residuals */
 } scratch;
 
-static void apply_tanh(size_t n, double *x)
-{
-    for (size_t i = 0; i < n; i += WV_LANES) {
-        wv_lanes v = wv_lanes_load(x + i, n - i, 0.0), m = wv_lanes_expm1_minus(2.0 * wv_lanes_abs(v));
-        wv_lanes_store(x + i, n - i, wv_lanes_sign(m / (2.0 + m), v)); /* tanh |v| = -m / (2 + m) */
-    }
-}
-
-/* T becomes the gradient by the sums: w2_h df_r (1 - T^2). */
-static void back_through_tanh(const bnn *n, size_t r, const double *w2, const double *df, double *T)
-{
-    for (size_t h = 0; h < n->H; h++, T += r)
-        for (size_t k = 0; k < r; k++)
-            T[k] = w2[h] * df[k] * (1.0 - T[k] * T[k]);
-}
-
 /* f[r]: b2 + sum_h w2_h T_h. */
 static void fill_outputs(const bnn *n, size_t r, const double *z, const double *T, double *f)
 {
@@ -62,20 +52,32 @@ static void fill_outputs(const bnn *n, size_t r, const double *z, const double *
     cblas_dgemv(CblasRowMajor, CblasTrans, (int)n->H, (int)r, 1.0, T, (int)r, w2, 1, 1.0, f, 1);
 }
 
-/* The log density of r rows at point i (0 if not binary: wv_density_noise does it later); f becomes its gradient, or the residuals over sigma^2. */
-static double add_rows(const bnn *n, size_t r, const double *y, const double *z, scratch *s, size_t i)
+/* sum_k log Bernoulli of `real` rows, and f becomes the gradient by it: with s = (1 - 2 y) f that is -log(1 + exp s), and -(1 - 2 y) sigmoid(s). */
+static double add_labels(const bnn *n, size_t real, size_t r, const double *sign, double *f)
 {
-    double *f = s->f + i * r;
-    fill_outputs(n, r, z, s->T + i * n->H * r, f);
-    if (n->binary)
-        return wv_density_bernoulli(r, y, f);
-    double precision = exp(-2.0 * z[n->D - 1]);
-    for (size_t k = 0; k < r; k++) {
+    double sum[WV_PASS_WIDTH] = {0}, total = 0.0;
+    for (size_t k = 0; k < r; k++)
+        f[k] = k < real ? sign[k] * f[k] : -1e300; /* past the end: log(1 + exp s) = 0 */
+    n->pass->softplus(r / WV_PASS_WIDTH, WV_PASS_WIDTH, f, sum);
+    for (size_t k = 0; k < r; k++)
+        f[k] *= -sign[k];
+    for (size_t k = 0; k < WV_PASS_WIDTH; k++)
+        total += sum[k];
+    return -total;
+}
+
+/* The sum of squares of `real` residuals; f becomes the residuals over sigma^2. */
+static double add_residuals(size_t real, size_t r, const double *y, double log_sigma, double *f)
+{
+    double precision = exp(-2.0 * log_sigma), squares = 0.0;
+    for (size_t k = 0; k < real; k++) {
         double e = y[k] - f[k];
-        s->squares[i] += e * e;
+        squares += e * e;
         f[k] = e * precision;
     }
-    return 0.0;
+    for (size_t k = real; k < r; k++)
+        f[k] = 0.0;
+    return squares;
 }
 
 /* Adds the gradient by w2 and b2, and leaves in T that by the sums. */
@@ -86,7 +88,7 @@ static void add_output_gradient(const bnn *n, size_t r, const double *z, double 
     cblas_dgemv(CblasRowMajor, CblasNoTrans, (int)n->H, (int)r, 1.0, T, (int)r, f, 1, 1.0, grad + at, 1);
     for (size_t k = 0; k < r; k++)
         grad[at + n->H] += f[k];
-    back_through_tanh(n, r, z + at, f, T);
+    n->pass->tanh_back(n->H, r, z + at, f, T);
 }
 
 /* The first layer of one point: w1 and b1 side by side, W [H][P + 1]; and the way back, added to the gradient. */
@@ -112,7 +114,7 @@ static void fill_units(const bnn *n, size_t at, size_t r, size_t b, scratch *s)
 {
     int width = (int)(n->P + 1), rows = (int)r;
     cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)(b * n->H), rows, width, 1.0, s->W, width, n->X + at * (n->P + 1), width, 0.0, s->T, rows);
-    apply_tanh(b * n->H * r, s->T);
+    n->pass->tanh(b * n->H * r, s->T);
 }
 
 /* Adds the gradient by the first layer, from that by the sums in T. */
@@ -122,12 +124,18 @@ static void add_first_layer(const bnn *n, size_t at, size_t r, size_t b, scratch
     cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)(b * n->H), width, rows, 1.0, s->T, rows, n->X + at * (n->P + 1), width, 1.0, s->dW, width);
 }
 
+/* r rows from row `at`, of which those past the last are padding. */
 static void evaluate_rows(const bnn *n, size_t at, size_t r, size_t b, const double *z, double *log_p, double *grad, scratch *s)
 {
-    size_t D = n->D;
+    size_t D = n->D, real = n->rows - at < r ? n->rows - at : r;
     fill_units(n, at, r, b, s);
     for (size_t i = 0; i < b; i++) {
-        log_p[i] += add_rows(n, r, n->y + at, z + i * D, s, i);
+        double *f = s->f + i * r;
+        fill_outputs(n, r, z + i * D, s->T + i * n->H * r, f);
+        if (n->binary)
+            log_p[i] += add_labels(n, real, r, n->y + at, f);
+        else
+            s->squares[i] += add_residuals(real, r, n->y + at, z[i * D + D - 1], f);
         if (grad)
             add_output_gradient(n, r, z + i * D, grad + i * D, s, i);
     }
@@ -144,8 +152,8 @@ static void evaluate(const bnn *n, size_t b, const double *z, double *log_p, dou
         stack_units(n, z + i * D, s->W + i * H * (P + 1));
     }
     memset(s->dW, 0, b * H * (P + 1) * sizeof *s->dW);
-    for (size_t at = 0; at < n->rows; at += ROWS)
-        evaluate_rows(n, at, n->rows - at < ROWS ? n->rows - at : ROWS, b, z, log_p, grad, s);
+    for (size_t at = 0; at < n->padded; at += n->block)
+        evaluate_rows(n, at, n->padded - at < n->block ? n->padded - at : n->block, b, z, log_p, grad, s);
     for (size_t i = 0; i < b; i++) {
         double slope;
         if (!n->binary) {
@@ -159,17 +167,33 @@ static void evaluate(const bnn *n, size_t b, const double *z, double *log_p, dou
     wv_density_reject(b, D, log_p, grad);
 }
 
+/* Doubles of a scratch for b points; and a scratch in them. */
+static size_t scratch_size(const bnn *n, size_t b)
+{
+    return b * n->H * (2 * (n->P + 1) + n->block) + b * n->block;
+}
+
+static void place_scratch(const bnn *n, size_t b, double *store, scratch *s)
+{
+    size_t units = b * n->H, width = n->P + 1;
+    s->T = store; /* first, for it is aligned */
+    s->f = s->T + units * n->block;
+    s->W = s->f + b * n->block;
+    s->dW = s->W + units * width;
+}
+
 static int log_density(void *self, size_t count, const double *z, double *log_p, double *grad)
 {
-    const bnn *n = self;
-    size_t group = n->group, units = group * n->H, width = n->P + 1;
-    double *work = malloc((units * (2 * width + ROWS) + group * ROWS) * sizeof *work);
-    if (!work)
+    bnn *n = self;
+    size_t group = n->group;
+    double *piece = wv_scratch_take(&n->work);
+    scratch s;
+    if (!piece)
         return -1;
-    scratch s = {.W = work, .dW = work + units * width, .T = work + 2 * units * width, .f = work + units * (2 * width + ROWS)};
+    place_scratch(n, group, piece, &s);
     for (size_t i = 0; i < count; i += group)
         evaluate(n, count - i < group ? count - i : group, z + i * n->D, log_p + i, grad ? grad + i * n->D : NULL, &s);
-    free(work);
+    wv_scratch_give(&n->work, piece);
     return 0;
 }
 
@@ -185,6 +209,7 @@ static void start(void *self, const double *normal, double *z)
 static void close_bnn(void *self)
 {
     bnn *n = self;
+    wv_scratch_close(&n->work);
     free(n->X);
     free(n->y);
     free(n->text);
@@ -217,17 +242,21 @@ int wv_model_bnn(wvgd_model *model, const wv_regression *data, size_t hidden, bo
     if (hidden == 0 || P > INT_MAX / 4 || hidden > INT_MAX / 4 / (P + 2) || !(n = malloc(sizeof *n)))
         return -1;
     D = hidden * (P + 2) + (binary ? 1 : 2);
-    *n = (bnn){rows, P, hidden, D, binary, data->prior_sd, GROUP, calloc(rows + 1, (P + 1) * sizeof(double)), calloc(rows + 1, sizeof(double)),
-               calloc(D, NAME), calloc(D, sizeof(char *))};
-    if (!n->X || !n->y || !n->text || !n->names) {
+    size_t padded = wv_pass_width(rows);
+    *n = (bnn){.rows = rows, .P = P, .H = hidden, .D = D, .padded = padded, .binary = binary, .prior_sd = data->prior_sd, .group = GROUP,
+               .X = calloc(padded + 1, (P + 1) * sizeof(double)), .y = calloc(padded + 1, sizeof(double)), .pass = wv_pass_best(),
+               .text = calloc(D, NAME), .names = calloc(D, sizeof(char *))};
+    while (n->group > 1 && n->group * hidden > UNITS)
+        n->group /= 2;
+    n->block = SMALL / (P + 1) / (n->group * hidden) / WV_PASS_WIDTH * WV_PASS_WIDTH;
+    n->block = n->block < FEW ? FEW : n->block > ROWS ? ROWS : n->block;
+    wv_scratch_open(&n->work, scratch_size(n, n->group));
+    if (!n->X || !n->y || !n->text || !n->names || wv_design_fill(data, true, P + 1, n->X)) {
         close_bnn(n);
         return -1;
     }
-    while (n->group > 1 && n->group * hidden > UNITS)
-        n->group /= 2;
-    wv_design_fill(data, true, P + 1, n->X);
-    if (rows)
-        memcpy(n->y, data->y, rows * sizeof *n->y);
+    for (size_t i = 0; i < rows; i++)
+        n->y[i] = binary ? 1.0 - 2.0 * data->y[i] : data->y[i];
     fill_names(n);
     *model = (wvgd_model){.name = "bnn", .dim = D, .log_density = log_density, .self = n, .has_gradient = true, .thread_safe = true,
                           .names = n->names, .close = close_bnn, .start = start, .start_self = n};
@@ -273,10 +302,11 @@ static size_t predict(wv_bnn_angle *c, memory *m, const double *z)
         return k;
     memcpy(m->z + k * n->D, z, n->D * sizeof *z);
     stack_units(n, z, c->s.W);
-    for (size_t at = 0; at < n->rows; at += ROWS) {
-        size_t r = n->rows - at < ROWS ? n->rows - at : ROWS;
+    for (size_t at = 0; at < n->rows; at += n->block) {
+        size_t r = n->padded - at < n->block ? n->padded - at : n->block, real = n->rows - at < r ? n->rows - at : r;
         fill_units(n, at, r, 1, &c->s);
-        fill_outputs(n, r, z, c->s.T, f + at);
+        fill_outputs(n, r, z, c->s.T, c->s.f);
+        memcpy(f + at, c->s.f, real * sizeof *f);
     }
     double norm = cblas_dnrm2((int)n->rows, f, 1);
     m->norm[k] = isfinite(norm) ? norm : INFINITY;
@@ -292,10 +322,11 @@ static void pull_back(wv_bnn_angle *c, const double *z, double *grad)
     memset(grad, 0, n->D * sizeof *grad);
     memset(c->s.dW, 0, n->H * (n->P + 1) * sizeof *c->s.dW);
     stack_units(n, z, c->s.W);
-    for (size_t at = 0; at < n->rows; at += ROWS) {
-        size_t r = n->rows - at < ROWS ? n->rows - at : ROWS;
+    for (size_t at = 0; at < n->rows; at += n->block) {
+        size_t r = n->padded - at < n->block ? n->padded - at : n->block, real = n->rows - at < r ? n->rows - at : r;
         fill_units(n, at, r, 1, &c->s);
-        c->s.f = c->direction + at;
+        memset(c->s.f, 0, r * sizeof *c->s.f);
+        memcpy(c->s.f, c->direction + at, real * sizeof *c->s.f);
         add_output_gradient(n, r, z, grad, &c->s, 0);
         add_first_layer(n, at, r, 1, &c->s);
     }
@@ -334,9 +365,9 @@ double wv_bnn_angle_cost(void *self, size_t dim, const double *a, const double *
 wv_bnn_angle *wv_bnn_angle_new(const wvgd_model *model)
 {
     const bnn *n = model->self;
-    size_t each = n->D + n->rows + 1, slots = MOST / each, units = n->H * (2 * (n->P + 1) + ROWS);
+    size_t each = n->D + n->rows + 1, slots = MOST / each, work = scratch_size(n, 1);
     slots = slots > SLOTS ? SLOTS : slots < 1 ? 1 : slots;
-    wv_bnn_angle *c = malloc(sizeof *c + (2 * slots * each + units + n->rows) * sizeof(double));
+    wv_bnn_angle *c = malloc(sizeof *c + (2 * slots * each + work + n->rows) * sizeof(double));
     if (!c)
         return NULL;
     double *at = c->store;
@@ -347,8 +378,8 @@ wv_bnn_angle *wv_bnn_angle_new(const wvgd_model *model)
         for (size_t k = 0; k < slots; k++)
             c->side[side].norm[k] = -1.0;
     }
-    c->s = (scratch){.W = at, .dW = at + n->H * (n->P + 1), .T = at + 2 * n->H * (n->P + 1)};
-    c->direction = at + units;
+    place_scratch(n, 1, at, &c->s);
+    c->direction = at + work;
     return c;
 }
 

@@ -1,6 +1,5 @@
 /* density.c - terms that the log densities of several models share. */
 #include "density.h"
-#include "lanes.h"
 #include <math.h>
 
 double wv_density_weights(size_t n, const double *w, double sd, double *grad)
@@ -13,23 +12,6 @@ double wv_density_weights(size_t n, const double *w, double sd, double *grad)
             grad[i] = -u * inverse;
     }
     return -0.5 * squares - (double)n * (log(sd) + 0.5 * WV_LOG_2PI);
-}
-
-/* log Bernoulli = y f - softplus(f) with softplus(f) = max(f, 0) + log(1 + t), t = exp(-|f|) <= 1: a product of up to 512 factors 1 + t stays
- * below 2^512, so one logarithm does for all. Lanes past the end have y = 1 and a large f: they add 0. */
-double wv_density_bernoulli(size_t n, const double *y, double *f)
-{
-    const wv_lanes zero = {0}, one = zero + 1.0;
-    wv_lanes sum = zero, product = one;
-    for (size_t i = 0; i < n; i += WV_LANES) {
-        wv_lanes fi = wv_lanes_load(f + i, n - i, 700.0), yi = wv_lanes_load(y + i, n - i, 1.0);
-        wv_lanes t = wv_lanes_exp_minus(wv_lanes_abs(fi)), total = 1.0 + t;
-        wv_mask positive = fi > zero;
-        sum += yi * fi - wv_lanes_select(positive, fi, zero);
-        product *= total;
-        wv_lanes_store(f + i, n - i, yi - wv_lanes_select(positive, one, t) / total);
-    }
-    return sum[0] + sum[1] - log(product[0] * product[1]);
 }
 
 /* -log(pi cosh u) = log(2/pi) - |u| - log(1 + exp(-2 |u|)) */

@@ -8,10 +8,6 @@
 /* sum_i log N(w_i; 0, sd^2); sets grad[n], unless it is NULL, to its gradient. */
 double wv_density_weights(size_t n, const double *w, double sd, double *grad);
 
-/* sum_i log Bernoulli(y_i; sigmoid(f_i)) for y_i in {0, 1}; f[n] becomes the gradient y_i - sigmoid(f_i). n <= WV_BERNOULLI_ROWS. */
-enum { WV_BERNOULLI_ROWS = 512 };
-double wv_density_bernoulli(size_t n, const double *y, double *f);
-
 /* What an unknown noise level adds: log N(residuals; 0, sigma^2) of n residuals with the given sum of squares, and the log prior density
  * of log_sigma,
  *     sigma ~ half-Cauchy(scale), that is u = log_sigma - log(scale) has the density 1/(pi cosh u).

@@ -4,32 +4,46 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Centres column x [rows], `stride` apart, and divides it by its sample sd; a constant column becomes 0. */
-static void standardize(size_t rows, size_t stride, double *x)
+/* Centres each of the first P columns of X [rows][stride] and divides it by its sample sd; a constant column becomes 0. Row by row, as X lies: mean and square [P]. */
+static void standardize(size_t rows, size_t P, size_t stride, double *X, double *mean, double *square)
 {
-    double mean = 0.0, square = 0.0, n = (double)rows;
-    bool constant = true;
-    for (size_t i = 0; i < rows; i++) {
-        mean += x[i * stride] / n;
-        constant = constant && x[i * stride] == x[0];
-    }
+    double n = (double)rows;
+    for (size_t d = 0; d < P; d++)
+        mean[d] = square[d] = 0.0;
     for (size_t i = 0; i < rows; i++)
-        square += (x[i * stride] - mean) * (x[i * stride] - mean);
-    double sd = sqrt(square / (n - 1.0));
+        for (size_t d = 0; d < P; d++) {
+            mean[d] += X[i * stride + d] / n;
+            square[d] += X[i * stride + d] != X[d]; /* is it constant? */
+        }
+    for (size_t d = 0; d < P; d++)
+        square[d] = square[d] > 0 ? 0.0 : INFINITY;
     for (size_t i = 0; i < rows; i++)
-        x[i * stride] = constant ? 0.0 : (x[i * stride] - mean) / sd;
+        for (size_t d = 0; d < P; d++)
+            square[d] += (X[i * stride + d] - mean[d]) * (X[i * stride + d] - mean[d]);
+    for (size_t d = 0; d < P; d++)
+        square[d] = sqrt(square[d] / (n - 1.0));
+    for (size_t i = 0; i < rows; i++)
+        for (size_t d = 0; d < P; d++)
+            X[i * stride + d] = isinf(square[d]) ? 0.0 : (X[i * stride + d] - mean[d]) / square[d];
 }
 
-void wv_design_fill(const wv_regression *data, bool ones, size_t stride, double *X)
+int wv_design_fill(const wv_regression *data, bool ones, size_t stride, double *X)
 {
-    for (size_t i = 0; i < data->rows; i++) {
-        for (size_t d = 0; d < data->columns; d++)
-            X[i * stride + d] = data->X[i * data->columns + d];
+    size_t rows = data->rows, P = data->columns;
+    for (size_t i = 0; i < rows; i++) {
+        for (size_t d = 0; d < P; d++)
+            X[i * stride + d] = data->X[i * P + d];
         if (ones)
-            X[i * stride + data->columns] = 1.0;
+            X[i * stride + P] = 1.0;
     }
-    for (size_t d = 0; data->standardize && d < data->columns; d++)
-        standardize(data->rows, stride, X + d);
+    if (!data->standardize || P == 0)
+        return 0;
+    double *moments = calloc(2 * P, sizeof *moments);
+    if (!moments)
+        return -1;
+    standardize(rows, P, stride, X, moments, moments + P);
+    free(moments);
+    return 0;
 }
 
 const char **wv_design_names(const wv_regression *data, bool log_sigma)

@@ -79,9 +79,8 @@ static bool reduce(linear *l, const wv_regression *data)
 {
     size_t rows = l->rows, D = l->D, lwork = 64 * D;
     double *A = calloc(rows + 1, D * sizeof *A), *work = calloc(D + lwork, sizeof *work); /* work: reflectors [D], then LAPACK's */
-    bool good = A && work;
+    bool good = A && work && !wv_design_fill(data, data->intercept, D, A);
     if (good) {
-        wv_design_fill(data, data->intercept, D, A);
         for (size_t i = 0; i < rows; i++)
             A[i * D + D - 1] = data->y[i];
         lapack_int m = (lapack_int)D, n = (lapack_int)rows;

@@ -1,5 +1,5 @@
-/* threads.c - a model that shares each batch among threads. Chunks have a fixed size and are handed out by index, so what a chunk computes does not
- * depend on how many threads there are. Threads are started once and wait between batches. */
+/* threads.c - a model that shares each batch among threads. The size of chunks depends on the batch alone and they are handed out by index, so what a chunk computes does not
+ * depend on how many threads there are. Threads are started once and wait between batches; a batch of one chunk does not wake them. */
 #include "wvgd_model.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -11,7 +11,8 @@ typedef struct {
     pthread_t *thread;
     unsigned threads;      /* running beside the caller */
     /* the batch, under the lock */
-    size_t n, next, busy;  /* points, first point not handed out, chunks being computed */
+    size_t n, chunk;       /* points, and those of a chunk */
+    size_t next, busy;     /* first point not handed out, chunks being computed */
     const double *z;
     double *log_p, *grad;
     int failure;           /* of the earliest failing chunk */
@@ -19,12 +20,20 @@ typedef struct {
     int quit;
 } pool;
 
+/* Small batches make small chunks, so that there are some eight of them to share; chunks of fewer than eight points would waste vectors. */
+static size_t chunk_of(size_t n)
+{
+    enum { SHARES = 8, LEAST = 8 };
+    size_t chunk = (n / SHARES + LEAST) / LEAST * LEAST;
+    return chunk < WVGD_CHUNK ? chunk : WVGD_CHUNK;
+}
+
 /* Takes chunks until none is left. Called and returns with the lock held. */
 static void serve(pool *p)
 {
     size_t dim = p->inner.dim;
     while (p->next < p->n) {
-        size_t at = p->next, n = p->n - at < WVGD_CHUNK ? p->n - at : WVGD_CHUNK;
+        size_t at = p->next, n = p->n - at < p->chunk ? p->n - at : p->chunk;
         p->next += n;
         p->busy++;
         pthread_mutex_unlock(&p->lock);
@@ -56,8 +65,12 @@ static void *worker(void *self)
 static int log_density(void *self, size_t n, const double *z, double *log_p, double *grad)
 {
     pool *p = self;
+    size_t chunk = chunk_of(n);
+    if (n <= chunk)
+        return p->inner.log_density(p->inner.self, n, z, log_p, grad);
     pthread_mutex_lock(&p->lock);
     p->n = n;
+    p->chunk = chunk;
     p->next = 0;
     p->z = z;
     p->log_p = log_p;

@@ -14,6 +14,7 @@
 #include "partition.h"
 #include "pilot.h"
 #include "pool.h"
+#include "refine.h"
 #include "schedule.h"
 #include "staged.h"
 #include <cblas.h>
@@ -38,6 +39,7 @@ static const stage stages[] = {
     [WV_TRY] = {"try", wv_staged_ask, wv_staged_tell, true},
     [WV_CRAWL] = {"crawl", wv_staged_ask, wv_staged_tell, true},
     [WV_CLOSE] = {"close", wv_staged_ask, wv_staged_tell, true},
+    [WV_REFINE] = {"refine", wv_refine_ask, wv_refine_tell, true},
     [WV_BOUND] = {"bound", wv_partition_ask, wv_partition_tell, false},
     [WV_PILOT] = {"pilot", wv_pilot_ask, wv_pilot_tell, true},
     [WV_SEARCH] = {"fit", wv_joint_ask, wv_joint_tell, true},
@@ -244,7 +246,7 @@ static void sizes(wvgd_fit *f)
     while (f->close_max > 10000 && f->close_max * D > 30000000)
         f->close_max /= 2;
     size_t full = 2 * D + wv_times(D, D - 1) / 2;
-    f->p_max = 1 + (o->family != WVGD_DIAG && f->dense && (double)full * 1.5 < (double)batch ? full : 2 * D);
+    f->p_max = 1 + (f->dense && ((o->family != WVGD_DIAG && (double)full * 1.5 < (double)batch) || (f->N == 1 && full < 600)) ? full : 2 * D);
 }
 
 /* The covariance root of a given metric: c = (a-b)' metric (a-b) = |A^-1 (a-b)|^2 with A A' = metric^-1. */

@@ -24,7 +24,7 @@ enum {
 /* What a batch is for. */
 typedef enum {
     WV_EXPLORE,
-    WV_MIX, WV_TRY, WV_CRAWL, WV_CLOSE, WV_BOUND,                                /* staged */
+    WV_MIX, WV_TRY, WV_CRAWL, WV_CLOSE, WV_REFINE, WV_BOUND,                                /* staged */
     WV_PILOT, WV_SEARCH, WV_SETTLE, WV_AVERAGE, WV_TRIAL, WV_FINAL,              /* joint */
     WV_DONE
 } wv_stage;
@@ -121,6 +121,7 @@ typedef struct {
     size_t recovered;         /* modes that were lost on the way and put back */
     size_t spent;             /* closing draws so far, all trials included */
     size_t trial;             /* stored draws that are the trial's */
+    size_t refined;           /* rounds of evaluations that the components of the cells have had */
     double crawl_elbo;        /* ELBO when they last were */
     double last_elbo, last_rel; /* ELBO and relative ESS before the last growth */
     double unseen;            /* log p~ / (m Z) at the mode that the closing proposal covers least */

@@ -39,6 +39,14 @@ static void orthogonal(wvgd_fit *f, const wv_stream *stream, size_t n, double *x
     }
 }
 
+void wv_mix_spread(wvgd_fit *f, const wv_gauss *q, const wv_stream *stream, size_t n, double *x)
+{
+    orthogonal(f, stream, n, x);
+    q->family->colour(f->D, q->R, q->root, n, x, f->work);
+    for (size_t i = 0; i < n; i++)
+        cblas_daxpy((int)f->D, 1.0, q->mu, 1, x + i * f->D, 1);
+}
+
 void wv_mix_ask(wvgd_fit *f)
 {
     size_t K = f->s.mix.K, D = f->D, draws = K == 1 ? 2 * D : K < 8 ? D / 2 : D / 3, least = K == 1 ? 20 : 10;
@@ -51,10 +59,7 @@ void wv_mix_ask(wvgd_fit *f)
         wv_gauss q = wv_mix_component(f, k);
         f->proposal[k].q = q;
         f->share[k] = draws;
-        orthogonal(f, &stream, draws, x);
-        q.family->colour(D, 0, q.root, draws, x, f->work);
-        for (size_t i = 0; i < draws; i++)
-            cblas_daxpy((int)D, 1.0, q.mu, 1, x + i * D, 1);
+        wv_mix_spread(f, &q, &stream, draws, x);
     }
 }
 

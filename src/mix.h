@@ -12,6 +12,9 @@ void wv_mix_begin(wvgd_fit *f, bool step);
 void wv_mix_ask(wvgd_fit *f);
 bool wv_mix_tell(wvgd_fit *f);
 
+/* n draws of q in antithetic orthogonal blocks, each followed by its mirror image. */
+void wv_mix_spread(wvgd_fit *f, const wv_gauss *q, const wv_stream *stream, size_t n, double *x);
+
 /* Takes the best state so far. */
 void wv_mix_end(wvgd_fit *f);
 

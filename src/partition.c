@@ -9,6 +9,7 @@
 #include "mix.h"
 #include "particle.h"
 #include "quantise.h"
+#include "refine.h"
 #include "update.h"
 #include "weight.h"
 #include <cblas.h>
@@ -21,14 +22,14 @@ enum { STEPS = 30, POLISH = 60, CANDIDATES = 2, BATCHES = 24, TRIES = 60 }; /* s
 /* Free draws of the mixture for masses and means of the cells; in few dimensions more, since Lloyd's slow directions amplify their noise. */
 static double control_draws(const wvgd_fit *f)
 {
-    return 40000 * fmax(1, 10 / (double)(f->D * f->D));
+    return f->D > 4 ? 10000 : 40000 * fmax(1, 10 / (double)(f->D * f->D));
 }
 
 /* A component of which less lies in its cell is none for it. */
 static const double smallest_share = 0.005;
 
-/* Draws for the bound, in all and for a cell. */
-static const double bound_draws = 100, bound_cell = 16;
+/* Draws for the bound, in all and for a cell; standard error wanted of the ELBO of a component that is alone, and its draws at most. */
+static const double bound_draws = 100, bound_cell = 16, alone_se = 0.006, alone_draws = 2000;
 
 /* ---- particles ------------------------------------------------------------------------------------------------------------------- */
 static void assign_all(wvgd_fit *f)
@@ -253,7 +254,7 @@ static void free_draws(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t batch, bo
     size_t half = around ? n / 2 : n;
     wv_gauss q = wv_fit_component(f, j), r = wv_fit_around(f, j);
     wv_stream stream = {f->opt.seed, use, f->s.batch, j};
-    wv_component_draw(&q, &stream, batch * WV_FREE, half, false, f->gy, f->work);
+    wv_component_draw(&q, &stream, batch * WV_FREE, half, f->N == 1, f->gy, f->work); /* alone, in mirrored pairs */
     for (size_t i = 0; i < n; i++)
         u[i] = 1;
     if (around) {
@@ -474,7 +475,7 @@ static void fit_component(wvgd_fit *f, size_t j, size_t draws)
             f->mix_e[k] += f->ga[i] * f->mix.w[k] * exp(f->gr[i] - f->glu[i]);
     }
     descend(f, j, draws, &best);
-    for (int candidate = 0; candidate < CANDIDATES && f->s.mix.K > 1; candidate++) {
+    for (int candidate = 0; candidate < CANDIDATES && (f->s.mix.K > 1 || f->family != wv_family_get(WVGD_FULL)); candidate++) {
         size_t k = 0;
         for (size_t i = 1; i < f->s.mix.K; i++)
             k = f->mix_e[i] > f->mix_e[k] ? i : k;
@@ -492,7 +493,7 @@ static void fit_component(wvgd_fit *f, size_t j, size_t draws)
 }
 
 /* ---- masses of components in their cells ------------------------------------------------------------------------------------------------ */
-/* log Z_j to a standard error of half a hundredth, or as far as the batches go; returns that error. Of a component that hardly reaches into its cell, as the best one for a tail may,
+/* log Z_j to a standard error of a hundredth, half that in few dimensions, or as far as the batches go; returns that error. Of a component that hardly reaches into its cell, as the best one for a tail may,
  * draws from around the particle tell the rest (f->around). */
 static double component_mass(wvgd_fit *f, size_t j)
 {
@@ -512,7 +513,7 @@ static double component_mass(wvgd_fit *f, size_t j)
             continue;
         }
         error = inside > 0 ? sqrt(fmax(squares / inside / inside - 1 / n, 0)) : INFINITY;
-        if (error < 0.005)
+        if (error < (f->D > 4 ? 0.01 : 0.005))
             break;
     }
     f->log_Z[j] = f->N == 1 ? 0 : inside > 0 ? log(inside / n) : -INFINITY;
@@ -556,6 +557,7 @@ static void weigh_components(wvgd_fit *f)
 
 void wv_partition_begin(wvgd_fit *f)
 {
+    f->s.refined = 0;
     f->s.meanfield_gap = NAN;
     bool squared = f->opt.cost == WVGD_SQEUCLID || f->opt.cost == WVGD_MAHALANOBIS;
     place_particles(f);
@@ -572,9 +574,19 @@ void wv_partition_begin(wvgd_fit *f)
     size_t draws = affordable(f);
     for (size_t j = 0; j < f->N; j++)
         fit_component(f, j, draws);
+    wv_partition_weigh(f);
+    if (wv_refine_wanted(f))
+        wv_refine_begin(f);
+}
+
+void wv_partition_weigh(wvgd_fit *f)
+{
     for (size_t j = 0; j < f->N; j++)
         f->elbo_se[j] = settle_mass(f, j);
-    weigh_components(f);
+    if (f->s.refined)
+        wv_refine_weigh(f);
+    else
+        weigh_components(f);
     f->s.stage = WV_BOUND;
 }
 
@@ -620,13 +632,41 @@ wvgd_fit *wvgd_quantize(const wvgd_fit *from, const wvgd_options *options, wvgd_
 }
 
 /* ---- the bound ------------------------------------------------------------------------------------------------------------------------ */
+/* Of the Gaussians at hand (components of the mixture, of modes, the component itself) the one that leaves least to estimate of the ELBO of a component that is alone. */
+static wv_gauss best_control(wvgd_fit *f)
+{
+    size_t D = f->D, K = f->s.mix.K;
+    wv_gauss best = wv_fit_component(f, 0);
+    double least = wv_refine_price(f, &best, alone_se);
+    for (size_t k = 0; k < K + f->s.modes; k++) {
+        wv_gauss g = k < K ? wv_mix_component(f, k) : (wv_gauss){wv_family_get(WVGD_FULL), D, 0, f->mode_x + (k - K) * D, f->mode_root + (k - K) * D * D, 0};
+        double price = wv_refine_price(f, &g, alone_se);
+        if (price < least) {
+            least = price;
+            best = g;
+        }
+    }
+    return best;
+}
+
+/* Draws for the bound from cell j. */
+static size_t bound_wanted(wvgd_fit *f, size_t j)
+{
+    if (f->N == 1) {
+        wv_gauss control = best_control(f);
+        return 2 * (size_t)(fmin(fmax(wv_refine_price(f, &control, alone_se), bound_draws), alone_draws) / 2);
+    }
+    double all = f->s.refined ? 3 * bound_draws : bound_draws;
+    return f->weight[j] > 0 ? (size_t)fmax(bound_cell, round(all * f->weight[j])) : 0;
+}
+
 /* Fresh draws of every component of weight that lie in its cell: those that do not are thrown away before they cost anything. */
 wvgd_status wv_partition_ask(wvgd_fit *f, wvgd_error *error)
 {
     size_t at = 0, D = f->D;
     (void)error;
     for (size_t j = 0; j < f->N; j++) {
-        size_t wanted = f->weight[j] > 0 ? (size_t)fmax(f->N == 1 ? bound_draws : bound_cell, round(bound_draws * f->weight[j])) : 0, have = 0;
+        size_t wanted = bound_wanted(f, j), have = 0;
         wanted = wanted < f->n_max - at ? wanted : f->n_max - at;
         for (uint64_t b = 0; b < TRIES && have < wanted; b++) {
             bool around = f->around[j] > 0;
@@ -669,7 +709,7 @@ static wvgd_estimate bound(const wvgd_fit *f, const double *w)
 static wvgd_estimate free_part(wvgd_fit *f, size_t j)
 {
     double sum = 0, mean = 0, squares = 0, weights = 0;
-    for (uint64_t b = 0; b < 2; b++) {
+    for (uint64_t b = 0, most = f->s.refined ? BATCHES : 2; b < most; b++) {
         size_t n = 0;
         wv_gauss q = wv_fit_component(f, j);
         free_draws(f, j, WV_RNG_FREE, BATCHES + b, f->around[j] > 0, WV_FREE, f->glu);
@@ -689,6 +729,83 @@ static wvgd_estimate free_part(wvgd_fit *f, size_t j)
     }
     mean /= sum;
     return (wvgd_estimate){mean, sqrt(fmax(squares / sum - mean * mean, 0) * weights) / sum};
+}
+
+/* E_q[log g - log q] of Gaussians g and q. */
+static double gaussian_part(wvgd_fit *f, const wv_gauss *g, const wv_gauss *q)
+{
+    size_t D = f->D;
+    double *A = f->square[0], *d = f->vector[0];
+    memset(A, 0, D * D * sizeof *A); /* rows: columns of the root of q, by the columns of the identity */
+    for (size_t i = 0; i < D; i++)
+        A[i * D + i] = 1;
+    q->family->colour(D, q->R, q->root, D, A, f->work);
+    g->family->whiten(D, g->R, g->root, D, A, f->work);
+    wv_component_whiten(g, 1, q->mu, d, f->work);
+    return q->family->log_det(D, q->R, q->root) - g->family->log_det(D, g->R, g->root) +
+           ((double)D - cblas_ddot((int)(D * D), A, 1, A, 1) - cblas_ddot((int)D, d, 1, d, 1)) / 2;
+}
+
+/* Mean of d[n] under q, whose whitened draws are y (rows 2i: one of each pair), given that E y_i y_k = delta_ik: the intercept of the regression of d on these products, and its standard
+ * error. With too few pairs for all products the squares must do. */
+static wvgd_estimate adjusted_mean(wvgd_fit *f, size_t n, const double *d, const double *y)
+{
+    size_t D = f->D, p = 1 + D * (D + 1) / 2;
+    bool all = p <= f->p_max && 2 * p < n;
+    double *F = f->F, *T = f->T, *b = f->Fc, *e = f->Fm, rss = 0;
+    p = all ? p : 1 + D;
+    if (p > f->p_max || 3 * p >= n)
+        p = 1;
+    memset(F, 0, p * p * sizeof *F);
+    memset(b, 0, p * sizeof *b);
+    memset(e, 0, p * sizeof *e);
+    e[0] = 1;
+    for (int pass = 0; pass < 2; pass++) {
+        for (size_t i = 0; i < n; i++) {
+            const double *t = y + 2 * i * D;
+            size_t at = 1;
+            T[0] = 1;
+            for (size_t k = 0; k < D && at < p; k++)
+                for (size_t l = all ? 0 : k; l <= k; l++)
+                    T[at++] = t[k] * t[l] - (k == l);
+            if (pass == 0) {
+                cblas_dsyr(CblasRowMajor, CblasLower, (int)p, 1, T, 1, F, (int)p);
+                cblas_daxpy((int)p, d[i], T, 1, b, 1);
+            } else {
+                double r = d[i] - cblas_ddot((int)p, b, 1, T, 1);
+                rss += r * r;
+            }
+        }
+        if (pass == 0 && (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', (lapack_int)p, F, (lapack_int)p) != 0 ||
+                          LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', (lapack_int)p, 1, F, (lapack_int)p, b, (lapack_int)p) != 0 ||
+                          LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', (lapack_int)p, 1, F, (lapack_int)p, e, (lapack_int)p) != 0))
+            return (wvgd_estimate){NAN, INFINITY};
+    }
+    return (wvgd_estimate){b[0], sqrt(rss / (double)(n - p) * e[0])};
+}
+
+/* ELBO of a component that is alone, from mirrored pairs of draws: a Gaussian near it is the control, and what that has to say is known exactly. False: not to be had like this, where the
+ * density is zero somewhere, or beyond the range of numbers. */
+static bool estimate_alone(wvgd_fit *f)
+{
+    const wv_batch *b = &f->b;
+    wv_gauss q = wv_fit_component(f, 0), g = best_control(f);
+    double *d = f->glp;
+    size_t pairs = b->n / 2;
+    for (size_t i = 0; i < b->n; i++)
+        if (!(b->log_p[i] > -INFINITY))
+            return false;
+    wv_component_log_density(&g, b->n, b->x, f->psi, f->y, f->work);
+    wv_component_whiten(&q, b->n, b->x, f->y, f->work);
+    for (size_t i = 0; i < pairs; i++)
+        d[i] = (b->log_p[2 * i] - f->psi[2 * i] + b->log_p[2 * i + 1] - f->psi[2 * i + 1]) / 2;
+    wvgd_estimate mean = pairs > 2 ? adjusted_mean(f, pairs, d, f->y) : (wvgd_estimate){NAN, INFINITY};
+    double elbo = gaussian_part(f, &g, &q) + mean.value;
+    if (!isfinite(elbo + mean.se))
+        return false;
+    f->elbo[0] = elbo;
+    f->elbo_se[0] = mean.se;
+    return true;
 }
 
 /* Weighted variance of log p~ - b[n] over the draws of the batch from `first` on that have density. */
@@ -751,7 +868,8 @@ wvgd_status wv_partition_tell(wvgd_fit *f, wvgd_error *error)
     for (size_t j = 0, first = 0, end; j < f->N; j++, first = end) {
         for (end = first; end < f->b.n && f->b.cell[end] == j; end++)
             ;
-        estimate(f, j, first, end);
+        if (f->N > 1 || !estimate_alone(f))
+            estimate(f, j, first, end);
     }
     double kept = cblas_dasum((int)f->N, f->weight, 1);
     if (kept > 0)

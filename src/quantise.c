@@ -140,13 +140,14 @@ static void unflatten(const wvgd_fit *f, size_t n, double *y, const double *orig
         y[k] += origin[k % f->D];
 }
 
-/* The best of many starts, in flat coordinates, into best[N][D]; returns its distortion. */
-static double search(wvgd_fit *f, size_t n, const double *y, const double *w, double *best, double *trial)
+/* The best of many starts, in flat coordinates, into best[N][D]; returns its distortion. The starts are compared on the last `few` of the points, the best goes on with all. */
+static double search(wvgd_fit *f, size_t n, size_t few, const double *y, const double *w, double *best, double *trial)
 {
     double least = INFINITY;
+    const double *y_few = y + (n - few) * f->D, *w_few = w + (n - few);
     for (uint64_t r = 0; r < RESTARTS; r++) {
-        seed(f, n, y, w, r, trial);
-        double d = lloyd(f, n, y, w, roughly, trial);
+        seed(f, few, y_few, w_few, r, trial);
+        double d = lloyd(f, few, y_few, w_few, roughly, trial);
         if (d < least) {
             least = d;
             memcpy(best, trial, f->N * f->D * sizeof *best);
@@ -170,7 +171,7 @@ bool wv_quantise_improve(wvgd_fit *f)
     memcpy(current, f->now.z, ND * sizeof *current);
     flatten(f, n, y, origin);
     flatten(f, f->N, current, origin);
-    double now = lloyd(f, n, y, w, exactly, current), least = search(f, n, y, w, best, trial);
+    double now = lloyd(f, n, y, w, exactly, current), least = search(f, n, n, y, w, best, trial);
     if (!(least < clearly * now))
         return false;
     assign(f, n, y, w, best);
@@ -199,7 +200,8 @@ void wv_quantise_place(wvgd_fit *f, double c)
 {
     size_t D = f->D, ND = f->N * D, n = f->close.n < f->n_max / 2 ? f->close.n : f->n_max / 2, extra = c > 0 ? f->n_max - n : 0;
     double *y = f->y, *w = f->gu, *best = f->try_z, *trial = best + ND, total = 0;
-    extra = extra < MIXTURE ? extra : MIXTURE;
+    size_t most = D > 4 ? (100 * f->N > MIXTURE / 4 ? 100 * f->N : MIXTURE / 4) : MIXTURE; /* in many dimensions they cost more, and a hundredth of the distortion does not matter */
+    extra = extra < most ? extra : most;
     for (size_t k = 0; k < n; k++) { /* all draws, or evenly spaced ones: those of a proposal are neighbours */
         size_t i = n < f->close.n ? (size_t)((double)k * (double)f->close.n / (double)n) : k;
         memcpy(y + k * D, f->close.x + i * D, D * sizeof *y);
@@ -212,7 +214,7 @@ void wv_quantise_place(wvgd_fit *f, double c)
     }
     cblas_dscal((int)n, 1 / total, w, 1);
     flatten(f, n, y, f->mean);
-    search(f, n, y, w, best, trial);
+    search(f, n, D > 4 && extra && c > 0.9 ? extra : n, y, w, best, trial);
     unflatten(f, f->N, best, f->mean);
     memcpy(f->now.z, best, ND * sizeof *best);
 }

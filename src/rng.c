@@ -1,9 +1,11 @@
 /* rng.c - draws keyed by (seed, use; iteration, component, draw), normals by Box-Muller. The same index gives the same number
  * on any number of threads, and a batch can be made again after a restart without saving the state of a generator. */
 #include "rng.h"
+#include "normal.h"
 #include <Random123/philox.h>
 #include <Random123/u01fixedpt.h>
-#include <math.h>
+
+enum { PAIRS = 64 }; /* that are transformed at once */
 
 static philox4x64_ctr_t block(const wv_stream *s, uint64_t draw, uint64_t k)
 {
@@ -23,14 +25,21 @@ void wv_rng_uniform(const wv_stream *stream, uint64_t draw, size_t n, double *ou
 
 void wv_rng_normal(const wv_stream *stream, uint64_t draw, size_t n, double *out)
 {
-    for (size_t i = 0; i < n; i += 4) {
-        philox4x64_ctr_t r = block(stream, draw, i / 4);
-        for (size_t k = 0; k < 4 && i + k < n; k += 2) {
-            double radius = sqrt(-2.0 * log(u01fixedpt_open_open_64_double(r.v[k])));
-            double angle = 6.283185307179586476925 * u01fixedpt_open_open_64_double(r.v[k + 1]);
-            out[i + k] = radius * cos(angle);
-            if (i + k + 1 < n)
-                out[i + k + 1] = radius * sin(angle);
+    wv_normal_function *normal = wv_normal_best();
+    double x[PAIRS], y[PAIRS];
+    for (size_t first = 0; first < n; first += 2 * PAIRS) {
+        size_t here = n - first < 2 * PAIRS ? n - first : 2 * PAIRS, pairs = 0;
+        for (size_t i = 0; i < here; i += 4, pairs += 2) {
+            philox4x64_ctr_t r = block(stream, draw, (first + i) / 4);
+            for (size_t k = 0; k < 2; k++) {
+                x[pairs + k] = u01fixedpt_open_open_64_double(r.v[2 * k]);
+                y[pairs + k] = u01fixedpt_open_open_64_double(r.v[2 * k + 1]);
+            }
         }
+        for (; pairs % WV_NORMAL_WIDTH; pairs++)
+            x[pairs] = y[pairs] = 0.5;
+        normal(pairs, x, y);
+        for (size_t i = 0; i < here; i++)
+            out[first + i] = i % 2 ? y[i / 2] : x[i / 2];
     }
 }

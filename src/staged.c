@@ -242,7 +242,7 @@ static double even(const wvgd_fit *f, size_t n)
 /* ---- trace ------------------------------------------------------------------------------------------------------------------------ */
 static wvgd_status note(wvgd_fit *f, wvgd_error *error)
 {
-    if (f->s.stage < WV_BOUND) {
+    if (f->s.stage < WV_REFINE) {
         f->s.distortion = NAN;
         for (size_t j = 0; j < f->N; j++)
             f->beta[j] = NAN;
@@ -323,7 +323,7 @@ static void settle(wvgd_fit *f)
 {
     if (f->s.wanted > round_price(f))
         refine(f);
-    begin_final(f, (size_t)fmin(fmax(f->s.wanted, least(f)), fmax(WV_CHUNK / 3, least(f))));
+    begin_final(f, (size_t)fmin(fmin(fmax(f->s.wanted, least(f)), fmax(WV_CHUNK / 3, least(f))), WV_CHUNK));
 }
 
 /* The trial has been weighed: grow, or settle the proposal and fix the size of the final batch. */
@@ -542,7 +542,7 @@ void wv_staged_begin(wvgd_fit *f)
 
 void wv_staged_hurry(wvgd_fit *f, wvgd_stop stop)
 {
-    if (f->s.stop != WVGD_RUNNING || f->s.stage >= WV_BOUND)
+    if (f->s.stop != WVGD_RUNNING || f->s.stage >= WV_REFINE)
         return;
     f->s.stop = stop;
     if (f->s.stage == WV_EXPLORE)

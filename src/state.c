@@ -201,7 +201,7 @@ wvgd_status wvgd_restore(wvgd_fit *f, const void *buffer, size_t size, wvgd_erro
     pieces(f, &s, p);
     if (total(p) != size)
         return wv_fail(error, WVGD_E_STATE, "the state is damaged: %zu bytes, expected %zu", size, total(p));
-    if (!sane_buffer(f, p, from + sizeof h, s.stage == WV_BOUND || s.stage >= WV_TRIAL))
+    if (!sane_buffer(f, p, from + sizeof h, s.stage == WV_REFINE || s.stage == WV_BOUND || s.stage >= WV_TRIAL))
         return wv_fail(error, WVGD_E_STATE, "the state is damaged: weights or cells out of range");
     if (!wv_trace_reserve(f, s.trace_rows))
         return wv_fail(error, WVGD_E_MEMORY, "no memory for %zu rows of trace", s.trace_rows);

@@ -1,7 +1,7 @@
 #!/bin/sh
 # layering.sh SOURCE: the rules between directories that a compiler does not check.
-#   The library (src/, models/) does not print, exit, abort, read the environment or open files.
-#   src/ sees its own headers and the public ones; models/ sees wvgd_model.h and headers of models/.
+#   The library (src/, models/) and the baseline (svgd/) do not print, exit, abort, read the environment or open files.
+#   src/ sees its own headers and the public ones; models/ and svgd/ see wvgd_model.h and headers of their own.
 #   No file has a name that describes nothing.
 set -eu
 cd "$1"
@@ -21,9 +21,9 @@ code() {
 
 calls='v?f?printf|v?dprintf|v?sprintf|f?puts|f?putc|putchar|fwrite|write|perror|exit|_exit|_Exit|quick_exit|atexit|abort|assert|getenv|'
 calls=$calls'secure_getenv|setenv|putenv|fopen|freopen|fdopen|tmpfile|open|system|popen|s?rand|[dl]rand48|signal|sigaction'
-found=$(code src/*.[ch] models/*.[ch] | grep -E "(^|[^[:alnum:]_.>])($calls)[[:space:]]*\(" || true)
+found=$(code src/*.[ch] models/*.[ch] svgd/*.[ch] | grep -E "(^|[^[:alnum:]_.>])($calls)[[:space:]]*\(" || true)
 [ -z "$found" ] || complain "calls that a library must not make" "$found"
-found=$(code src/*.[ch] models/*.[ch] | grep -E '(^|[^[:alnum:]_])(stdout|stderr|stdin|environ)([^[:alnum:]_]|$)' || true)
+found=$(code src/*.[ch] models/*.[ch] svgd/*.[ch] | grep -E '(^|[^[:alnum:]_])(stdout|stderr|stdin|environ)([^[:alnum:]_]|$)' || true)
 [ -z "$found" ] || complain "streams or variables that a library must not touch" "$found"
 
 # includes DIRECTORY ALLOWED...: an #include names a header of the system, or one that lies in DIRECTORY, or is ALLOWED.
@@ -51,6 +51,9 @@ found=$(includes src wvgd.h wvgd_model.h)
 [ -z "$found" ] || complain "src/ may include its own headers, wvgd.h and wvgd_model.h only" "$found"
 found=$(includes models wvgd_model.h)
 [ -z "$found" ] || complain "models/ may include its own headers and wvgd_model.h only" "$found"
+
+found=$(includes svgd wvgd_model.h)
+[ -z "$found" ] || complain "svgd/ may include its own headers and wvgd_model.h only" "$found"
 
 found=$(find . \( -name .git -o -name 'build*' \) -prune -o -type f -print | grep -E '/(util|utils|common|misc|helper|helpers)(\.[^/]*)?$' || true)
 [ -z "$found" ] || complain "names that describe nothing" "$found"

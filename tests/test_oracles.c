@@ -168,6 +168,8 @@ static void softplus_expectation(void **state) {
             assert_near(e.softplus - logistic_expect(-m, sds[i]).softplus, m, 1e-10);
             assert_near(e.sigmoid, (up.softplus - down.softplus) / (2.0 * h), 1e-7);
             assert_near(e.slope, (up.sigmoid - down.sigmoid) / (2.0 * h), 1e-7);
+            assert_near(e.bend, (up.slope - down.slope) / (2.0 * h), 1e-7);
+            assert_near(e.twist, (up.bend - down.bend) / (2.0 * h), 1e-7);
         }
     assert_near(logistic_expect(1.3, 0.0).softplus, log1p(exp(1.3)), 1e-14);
     assert_near(logistic_expect(1.3, 0.0).sigmoid, logistic_expect(1.3, 1e-9).sigmoid, 1e-14);

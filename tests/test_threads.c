@@ -130,6 +130,7 @@ static void every_point_once(void **state) {
     (void)state;
     static const size_t sizes[] = {1, 2, WVGD_CHUNK - 1, WVGD_CHUNK, WVGD_CHUNK + 1, 5 * WVGD_CHUNK, 7 * WVGD_CHUNK + 3, MOST};
     static double z[2 * MOST], log_p[MOST], grad[2 * MOST];
+    size_t calls[sizeof sizes / sizeof *sizes] = {0};
     test_random random = test_random_seed(3);
     test_random_normals(&random, 2 * MOST, z);
     for (unsigned threads = 1; threads <= 8; threads += threads < 3 ? 1 : 5) {
@@ -144,7 +145,9 @@ static void every_point_once(void **state) {
                 c.calls = c.points = c.largest = 0;
                 assert_int_equal(shared.log_density(shared.self, n, z, log_p, with_grad ? grad : NULL), 0);
                 assert_int_equal(c.points, n);
-                assert_int_equal(c.calls, (n + WVGD_CHUNK - 1) / WVGD_CHUNK);
+                assert_true(c.calls >= (n + WVGD_CHUNK - 1) / WVGD_CHUNK);
+                if (calls[k]) assert_int_equal(c.calls, calls[k]); /* the same chunks for any number of threads */
+                calls[k] = c.calls;
                 assert_true(c.largest <= WVGD_CHUNK);
                 for (size_t i = 0; i < n; i++) {
                     assert_true(log_p[i] == -z[2 * i] - 10 * z[2 * i + 1]);

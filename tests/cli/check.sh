@@ -34,7 +34,7 @@ expect() {
 without_times() {
     sed -E -e '/"(total|model|engine)": [0-9.e+-]+,?$/d' -e '/"(command|threads|checkpoint-every|max-seconds)":/d' -e 's/,$//' "$1/run.json"
     cut -d, -f1,2,4- "$1/trace.csv"
-    cat "$1/draws.csv" "$1/particles.csv"
+    cat "$1/draws.csv" "$1/particles.csv" "$1/history.csv"
 }
 same_but_times() {
     without_times "$1" >one

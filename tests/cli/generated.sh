@@ -29,13 +29,15 @@ offered() { # WANTED WORD...
     [ "$got" = "$wanted" ] || complain "completion of '$*' offers '$got', not '$wanted'"
 }
 mkdir empty && cp completion empty && cd empty || exit 1
-offered 'summary sample stan stan-compile' wvgd s
+offered 'svgd summary sample stan stan-compile' wvgd s
 offered 'quantize' wvgd q
 offered '--particles --power' wvgd quantize --p
 offered 'auto' wvgd stan --toolchain a
 offered '--particles --power --prior-sd --prior-means --prior-sds' wvgd fit --p
 offered 'full' wvgd fit --family f
 offered 'mixture' wvgd fit mi
+offered 'mixture' wvgd svgd mi
+offered 'theory' wvgd reproduce t
 offered 'completion' wvgd summary comp
 cd .. || exit 1
 if command -v zsh >/dev/null; then

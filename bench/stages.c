@@ -1,0 +1,154 @@
+/* stages.c - where the time of a fit goes: evaluations, time in the model and time outside it, for each stage of the staged solver.
+ *     stages [DATA.csv [PARTICLES]]
+ * fits a logistic regression (the last column is the label, features are standardised) with defaults and one thread; prints a Markdown table. Of five runs each cell is the least. */
+#include "../models/models.h"
+#include "wvgd.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { RUNS = 5, STAGES = 16, MOST_COLUMNS = 2000 };
+
+typedef struct {
+    const char *name;
+    size_t batches, evaluations;
+    double model, outside; /* seconds */
+} stage;
+
+static void die(const char *what, const char *why)
+{
+    fprintf(stderr, "stages: %s: %s\n", what, why);
+    exit(70);
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* The numbers of a file with a header: no checks beyond what this program needs, for it reads only files of ours. */
+static wv_regression read_rows(const char *path)
+{
+    static const char *names[MOST_COLUMNS];
+    static char head[1 << 16];
+    FILE *file = fopen(path, "r");
+    size_t columns = 1, n = 0, room = 1 << 16;
+    double *numbers = malloc(room * sizeof *numbers), x;
+    if (!file || !numbers || !fgets(head, sizeof head, file))
+        die(path, "cannot be read");
+    for (const char *c = head; *c; c++)
+        columns += *c == ',';
+    while (fscanf(file, "%lf%*[,\n]", &x) == 1) {
+        if (n == room && !(numbers = realloc(numbers, (room *= 2) * sizeof *numbers)))
+            die(path, "no memory");
+        numbers[n++] = x;
+    }
+    fclose(file);
+    size_t rows = n / columns, P = columns - 1;
+    double *X = malloc((rows * P + 1) * sizeof *X), *y = malloc((rows + 1) * sizeof *y);
+    if (!X || !y || P > MOST_COLUMNS || !P || !rows)
+        die(path, "not a table");
+    for (size_t i = 0; i < rows; i++) {
+        memcpy(X + i * P, numbers + i * columns, P * sizeof *X);
+        y[i] = numbers[i * columns + P];
+    }
+    for (size_t d = 0; d < P; d++)
+        names[d] = "x";
+    free(numbers);
+    return (wv_regression){rows, P, X, y, names, true, true, 1.0};
+}
+
+static stage *find(stage *all, const char *name)
+{
+    size_t i = 0;
+    while (i + 1 < STAGES && all[i].name && strcmp(all[i].name, name))
+        i++;
+    all[i].name = name;
+    return &all[i];
+}
+
+/* One fit, batch by batch. A batch belongs to the stage that asked for it, with the answers to it. */
+static void run(const wvgd_model *model, size_t particles, stage *all)
+{
+    wvgd_options o;
+    wvgd_error error;
+    wvgd_progress p;
+    size_t n, D = model->dim, room = 0;
+    const double *z;
+    double *log_p = NULL, *grad = NULL;
+    bool gradient;
+    wvgd_options_init(&o);
+    o.particles = particles;
+    double t = now();
+    wvgd_fit *fit = wvgd_new(model, &o, NULL, &error);
+    if (!fit)
+        die("fit", error.text);
+    find(all, "new")->outside += now() - t;
+    for (;;) {
+        wvgd_get_progress(fit, &p);
+        stage *s = find(all, p.stage);
+        t = now();
+        if (wvgd_ask(fit, &n, &z, &gradient, &error) != WVGD_OK)
+            die("ask", error.text);
+        s->outside += now() - t;
+        if (n == 0)
+            break;
+        if (n > room) {
+            room = n;
+            log_p = realloc(log_p, room * sizeof *log_p);
+            grad = realloc(grad, room * D * sizeof *grad);
+            if (!log_p || !grad)
+                die("batch", "no memory");
+        }
+        t = now();
+        if (model->log_density(model->self, n, z, log_p, gradient ? grad : NULL))
+            die("model", "has failed");
+        s->model += now() - t;
+        t = now();
+        if (wvgd_tell(fit, log_p, gradient ? grad : NULL, &error) != WVGD_OK)
+            die("tell", error.text);
+        s->outside += now() - t;
+        s->batches++;
+        s->evaluations += n;
+    }
+    free(log_p);
+    free(grad);
+    wvgd_free(fit);
+}
+
+int main(int argc, char **argv)
+{
+    wvgd_model model;
+    wv_regression data = read_rows(argc > 1 ? argv[1] : WVGD_SOURCE_DIR "/data/cancer.csv");
+    size_t particles = argc > 2 ? strtoul(argv[2], NULL, 10) : 5;
+    stage best[STAGES] = {{0}}, total = {.name = "all"};
+    if (wv_model_logistic(&model, &data))
+        die("model", "no memory");
+    for (int k = 0; k < RUNS; k++) {
+        stage all[STAGES] = {{0}};
+        run(&model, particles, all);
+        for (size_t i = 0; i < STAGES; i++) {
+            all[i].model = k ? fmin(all[i].model, best[i].model) : all[i].model;
+            all[i].outside = k ? fmin(all[i].outside, best[i].outside) : all[i].outside;
+            best[i] = all[i];
+        }
+    }
+    printf("| stage | batches | evaluations | ms in the model | ms outside |\n| --- | --- | --- | --- | --- |\n");
+    for (size_t i = 0; i < STAGES && best[i].name; i++) {
+        total.batches += best[i].batches;
+        total.evaluations += best[i].evaluations;
+        total.model += best[i].model;
+        total.outside += best[i].outside;
+    }
+    for (size_t i = 0; i <= STAGES; i++) {
+        const stage *s = i < STAGES ? &best[i] : &total;
+        if (s->name)
+            printf("| %s | %zu | %zu | %.2f | %.2f |\n", s->name, s->batches, s->evaluations, 1e3 * s->model, 1e3 * s->outside);
+    }
+    wvgd_model_close(&model);
+    return 0;
+}

@@ -1,0 +1,132 @@
+/* cmd_reproduce.c - wvgd reproduce: the experiments of the paper, by the table in experiments/reproduce.c. */
+#include "commands.h"
+#include "reproduce.h"
+#include "run_directory.h"
+#include "signals.h"
+#include "text.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+static const option_line reproduce_options[] = {
+    {"out", 'o', "DIR", NULL, "reproduction",
+     "directory for tables and figures (all: a directory for each experiment in it); files of the same name are replaced", NULL},
+    {"seed", 0, "N", "0..18446744073709551615", "1", "of all random numbers", NULL},
+    {"quick", 0, NULL, NULL, NULL, "the same on much less, to see whether it works", NULL},
+    {"threads", 0, "N", "1..4096", "all cores", "fits that run at the same time; results do not depend on it", NULL},
+    {"targets", 0, "FILE", NULL, NULL,
+     "mixture: other targets, as JSON: {\"targets\": [{\"weights\": [..], \"means\": [..], \"sds\": [..]}, ..]}", NULL},
+    {"random-targets", 0, "K", "1..1000", NULL, "mixture: K random targets by the paper's rule, from the seed, instead of the fixed ones",
+     NULL},
+    {"quiet", 'q', NULL, NULL, NULL, "no progress on stderr", NULL},
+};
+
+static bool reproduce_option(size_t i, option_line *line)
+{
+    if (i >= sizeof reproduce_options / sizeof *reproduce_options)
+        return false;
+    *line = reproduce_options[i];
+    return true;
+}
+
+static const experiment *find_experiment(const char *name, failure *f)
+{
+    const char *names[32] = {"all"};
+    const experiment *e;
+    for (size_t i = 0; i + 2 < sizeof names / sizeof *names && (e = describe_experiment(i)); i++) {
+        names[i + 1] = e->name;
+        if (!strcmp(e->name, name))
+            return e;
+    }
+    const char *near = find_nearest(name, names);
+    fail(f, EX_USAGE,
+         near ? "reproduce: there is no experiment '%.60s': did you mean %s?"
+              : "reproduce: there is no experiment '%.60s': see wvgd reproduce --help",
+         name, near);
+    return NULL;
+}
+
+static int make_directory(const char *dir, failure *f)
+{
+    struct stat about;
+    if (!mkdir(dir, 0777) || (errno == EEXIST && !stat(dir, &about) && S_ISDIR(about.st_mode)))
+        return 0;
+    return fail(f, EX_CANTCREAT, "cannot make the directory %s: %s", dir, strerror(errno));
+}
+
+static int run_one(const experiment *e, const reproduction *asked, const char *out, failure *f)
+{
+    reproduction r = *asked;
+    int code = make_directory(out, f);
+    r.out = out;
+    r.name = e->name;
+    if (code)
+        return code;
+    if (!r.quiet)
+        fprintf(stderr, "wvgd: %s: %s\n", e->name, e->line);
+    double begun = now_seconds();
+    code = e->run(&r, f);
+    if (!code && !r.quiet)
+        fprintf(stderr, "wvgd: %s took %.0f s; results are in %s\n", e->name, now_seconds() - begun, out);
+    return code;
+}
+
+static int run_all(const reproduction *asked, const char *out, failure *f)
+{
+    int code = make_directory(out, f);
+    for (size_t i = 0; !code && describe_experiment(i); i++) {
+        char *dir = run_path(out, describe_experiment(i)->name);
+        code = dir ? run_one(describe_experiment(i), asked, dir, f) : fail(f, EX_SOFTWARE, "no memory");
+        free(dir);
+    }
+    return code;
+}
+
+static int run_reproduce(arguments *a, failure *f)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    size_t threads = cores > 0 ? (size_t)cores : 1;
+    reproduction r = {.seed = 1, .quick = given(a, "quick"), .quiet = given(a, "quiet"), .targets = given(a, "targets")};
+    const char *out = given(a, "out") ? given(a, "out") : "reproduction", *name = a->words ? a->word[0] : NULL;
+    if (!name)
+        return fail(f, EX_USAGE, "reproduce: which experiment? see wvgd reproduce --help");
+    const experiment *e = strcmp(name, "all") ? find_experiment(name, f) : NULL;
+    int code = e || !strcmp(name, "all") ? 0 : f->code;
+    if (!code)
+        code = given_seed(a, "seed", &r.seed, f);
+    if (!code)
+        code = given_count(a, "threads", 1, 4096, &threads, f);
+    if (!code)
+        code = given_count(a, "random-targets", 1, 1000, &r.random_targets, f);
+    if (!code && r.targets && r.random_targets)
+        code = fail(f, EX_USAGE, "reproduce: --targets and --random-targets exclude each other");
+    if (code)
+        return code;
+    r.threads = (unsigned)threads;
+    char *line = command_text(a);
+    if (!line)
+        return fail(f, EX_SOFTWARE, "no memory for the command line");
+    r.command = line;
+    catch_signals();
+    code = e ? run_one(e, &r, out, f) : run_all(&r, out, f);
+    free(line);
+    return code;
+}
+
+const command reproduce_command = {
+    "reproduce",
+    "NAME|all [--quick] [--out DIR]",
+    "run the paper's experiments: tables and figures beside the paper's numbers",
+    "Runs an experiment (mixture, logistic, gp, bnn, theory), or all of them, and leaves in DIR results.csv (a row a run), results.md "
+    "(tables, with the paper's numbers "
+    "beside ours) and figures (SVG and PNG, where gnuplot is installed).",
+    "wvgd reproduce mixture --out mixture\n"
+    "# does everything work? two minutes at most\n"
+    "wvgd reproduce all --quick --out quick\n",
+    reproduce_option,
+    "mixture|logistic|gp|bnn|theory|all",
+    run_reproduce,
+};

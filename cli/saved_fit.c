@@ -1,0 +1,88 @@
+/* saved_fit.c - from the checkpoint (or result) of a run to its fit, without the data where possible. */
+#include "saved_fit.h"
+#include "run_directory.h"
+#include "run_record.h"
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+void free_saved(saved_fit *s)
+{
+    wvgd_free(s->fit);
+    if (s->model.owner)
+        close_model(&s->model);
+    json_decref(s->asked);
+    free(s->state);
+    free(s->names);
+    free(s->start);
+}
+
+/* A fit that has ended starts nowhere. */
+static void start(void *self, const double *normal, double *z)
+{
+    const saved_fit *s = self;
+    memcpy(z, normal, s->model.model.dim * sizeof *z);
+}
+
+/* The model of the record as far as a fit needs it: its dimension and the names of its coordinates. */
+static int shape_model(saved_fit *s, const char *dir, failure *f)
+{
+    const json_t *model = json_object_get(s->asked, "model"), *names = json_object_get(model, "names");
+    size_t D = json_array_size(names);
+    if (!D || (json_int_t)D != json_integer_value(json_object_get(model, "dim")))
+        return fail(f, EX_DATAERR, "%s: the checkpoint does not say what the parameters are", dir);
+    s->names = calloc(D, sizeof *s->names);
+    if (!s->names)
+        return fail(f, EX_SOFTWARE, "no memory for %zu names", D);
+    for (size_t i = 0; i < D; i++)
+        if (!(s->names[i] = json_string_value(json_array_get(names, i))))
+            return fail(f, EX_DATAERR, "%s: the checkpoint does not name parameter %zu", dir, i + 1);
+    s->model.model = (wvgd_model){.dim = D, .has_gradient = record_reopen_flag(s->asked, "gradient"), .names = s->names, .start = start, .start_self = s};
+    s->model.shown = D;
+    s->model.shown_names = s->names;
+    return 0;
+}
+
+/* A model with constraints shows its draws itself; one with a cost of its own tells their cells. */
+static int reopen_model(saved_fit *s, failure *f)
+{
+    failure why;
+    int code = open_recorded(s->asked, false, &s->model, &why);
+    return code ? fail(f, code, "draws of this run need the model itself, and its data: %s", why.text) : 0;
+}
+
+static int restore_fit(saved_fit *s, const char *dir, failure *f)
+{
+    wvgd_options options;
+    wvgd_error error;
+    int code = record_options(s->asked, &options, f);
+    if (!code)
+        code = take_cost(&options, &s->model, f);
+    if (code)
+        return code;
+    if (record_reopen_flag(s->asked, "start") && !(s->start = calloc(options.particles, s->model.model.dim * sizeof *s->start)))
+        return fail(f, EX_SOFTWARE, "no memory for %zu particles", options.particles);
+    s->fit = wvgd_new(&s->model.model, &options, s->start, &error);
+    if (!s->fit || wvgd_restore(s->fit, s->state, s->size, &error) != WVGD_OK)
+        return fail(f, EX_DATAERR, "cannot restore the fit in %s: %s", dir, error.text);
+    wvgd_results r;
+    wvgd_get_results(s->fit, &r);
+    if (r.stop == WVGD_RUNNING)
+        return fail(f, EX_NOINPUT, "the run in %s has not ended yet: wvgd fit --resume %s goes on with it", dir, dir);
+    return 0;
+}
+
+int load_saved(saved_fit *s, const char *dir, failure *f)
+{
+    const char *file = has_run_file(dir, RESULT_FILE) ? RESULT_FILE : CHECKPOINT_FILE;
+    if (!access(dir, F_OK) && !is_run_directory(dir))
+        return fail(f, EX_NOINPUT, "%s is no run directory: it has neither " RUN_FILE " nor " CHECKPOINT_FILE, dir);
+    int code = read_checkpoint(dir, file, &s->asked, &s->state, &s->size, f);
+    if (code)
+        return f->code = code == EX_TEMPFAIL ? EX_DATAERR : code; /* damaged: nothing goes on here */
+    if (!same_run(s->asked, dir))
+        return fail(f, EX_DATAERR, "%s/%s belongs to another run than %s/" RUN_FILE, dir, file, dir);
+    code = needs_model(s->asked) ? reopen_model(s, f) : shape_model(s, dir, f);
+    return code ? code : restore_fit(s, dir, f);
+}

@@ -1,0 +1,20 @@
+/* saved_fit.h - a fit that has ended, back from the state that its run directory keeps. Models are opened again only where draws cannot be shown, or cells not told, without them. */
+#ifndef WV_SAVED_FIT_H
+#define WV_SAVED_FIT_H
+#include "open_model.h"
+#include <jansson.h>
+
+typedef struct {
+    json_t *asked;
+    void *state;
+    size_t size;
+    opened_model model; /* without densities, unless it was opened again */
+    const char **names; /* [dim] */
+    double *start;
+    wvgd_fit *fit;
+} saved_fit;
+
+/* 0, or an exit code with *f filled; free_saved in either case. *s is all zero before, and stays where it is. */
+int load_saved(saved_fit *s, const char *dir, failure *f);
+void free_saved(saved_fit *s);
+#endif

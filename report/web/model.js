@@ -1,0 +1,359 @@
+// model.js - what only some models have to show.
+import * as Plot from "@observablehq/plot";
+import { cells, density, page, particles, quantities, unpack, transformed } from "./data.js";
+import { count, empty, figure, fixed, h, title } from "./dom.js";
+import { colour, ensembleColour, posteriorColour, symbol, tagged } from "./look.js";
+import { plot } from "./marks.js";
+
+const titles = { gp: "The fit each particle stands for", logistic: "Weights and calibration", mixture: "Target, ensemble and transport densities" };
+
+// ---- gp -----------------------------------------------------------------------------------------------------------------------------------------
+function gp() {
+    const t = unpack(page.t),
+        y = unpack(page.y),
+        at = unpack(page.at),
+        points = Array.from(t, (x, i) => ({ x, y: y[i] }));
+    const fits = page.fits.map((f) => {
+        const mean = unpack(f.mean),
+            sd = unpack(f.sd);
+        return { ...f, curve: Array.from(at, (x, g) => ({ x, y: mean[g], lo: mean[g] - 2 * sd[g], hi: mean[g] + 2 * sd[g], j: f.particle })) };
+    });
+    const all = fits.flatMap((f) => f.curve),
+        range = [Math.min(...y, ...all.map((d) => d.lo)), Math.max(...y, ...all.map((d) => d.hi))];
+    if (!fits.length) return [empty("None of the particles\u2019 hyperparameters gives a process that can be drawn.")];
+    const last = Math.max(...t),
+        steps = [...t]
+            .sort((a, b) => a - b)
+            .map((x, i, all) => x - all[i - 1])
+            .slice(1)
+            .sort((a, b) => a - b),
+        spacing = steps[Math.floor(steps.length / 2)] ?? 0,
+        isAlias = (f) => 1 / Math.exp(particles[f.particle].z[1]) < 2 * spacing;
+    const clear = fits.filter((f) => !isAlias(f));
+    const panel = (f) =>
+        figure(
+            null,
+            (width) => {
+                const p = particles[f.particle],
+                    [logA, logF, logS] = p.z;
+                return [
+                    title(`Particle ${f.particle + 1}: mass ${fixed(p.beta, 3)}`),
+                    h(
+                        "p",
+                        { class: "subtitle" },
+                        `period ${fixed(1 / Math.exp(logF), 2)}${isAlias(f) ? " (an alias: less than two steps in time)" : ""}, length scale ${fixed(Math.exp(logS), 2)}, sd ${fixed(Math.exp(logA / 2), 2)}, noise sd ${fixed(f.noise, 3)}`,
+                    ),
+                    plot({
+                        width,
+                        height: 170,
+                        marginLeft: 40,
+                        marginTop: 8,
+                        marginBottom: 30,
+                        ariaLabel: `Fit of particle ${f.particle + 1}`,
+                        x: { label: null, ticks: 6 },
+                        y: { label: null, domain: range, grid: true, ticks: 4 },
+                        marks: [
+                            Plot.rectX([0], { x1: last, x2: at[at.length - 1], fill: "currentColor", fillOpacity: 0.06 }),
+                            Plot.areaY(f.curve, {
+                                x: "x",
+                                y1: "lo",
+                                y2: "hi",
+                                fill: colour(f.particle),
+                                fillOpacity: 0.22,
+                                render: tagged([{ j: f.particle }], () => f.particle),
+                            }),
+                            Plot.lineY(f.curve, {
+                                x: "x",
+                                y: "y",
+                                stroke: colour(f.particle),
+                                strokeWidth: isAlias(f) ? 0.6 : 2,
+                                render: tagged([{}], () => f.particle),
+                            }),
+                            Plot.dot(points, { x: "x", y: "y", r: 1.8, fill: "currentColor", fillOpacity: 0.75 }),
+                        ],
+                    }),
+                ];
+            },
+            { class: "medium", "data-particle": f.particle, tabindex: "0" },
+        );
+    const overlay = figure(
+        `Means of ${clear.length < fits.length ? "the particles that are no aliases" : "all particles"} over each other, and the data (dots). Each particle is one explanation of the series: its period, length scale and noise.`,
+        (width) =>
+            plot({
+                width,
+                height: 260,
+                marginLeft: 48,
+                ariaLabel: "Fits of all particles",
+                x: { label: "time", labelAnchor: "center" },
+                y: { label: "value", grid: true, labelAnchor: "center" },
+                marks: [
+                    Plot.rectX([0], { x1: last, x2: at[at.length - 1], fill: "currentColor", fillOpacity: 0.06 }),
+                    Plot.dot(points, { x: "x", y: "y", r: 2, fill: "currentColor", fillOpacity: 0.75 }),
+                    ...(clear.length ? clear : fits).map((f) =>
+                        Plot.lineY(f.curve, { x: "x", y: "y", stroke: colour(f.particle), strokeWidth: 1.8, render: tagged([{}], () => f.particle) }),
+                    ),
+                ],
+            }),
+    );
+    return [
+        overlay,
+        h(
+            "p",
+            { class: "quiet" },
+            "Line: mean of the process given the data and the particle\u2019s hyperparameters; band: two standard deviations of it, without the noise. Shaded: beyond the data.",
+        ),
+        h("div", { class: "panels two" }, fits.map(panel)),
+    ];
+}
+
+// ---- logistic -----------------------------------------------------------------------------------------------------------------------------------
+const WEIGHTS = 30;
+
+function weights() {
+    const order = quantities.filter((q) => Number.isFinite(q.mean)).sort((p, q) => Math.abs(q.mean) / (q.sd || 1) - Math.abs(p.mean) / (p.sd || 1)),
+        shown = order.slice(0, WEIGHTS);
+    const dots = transformed
+        ? []
+        : shown.flatMap((q) => particles.map((p) => ({ name: q.name, x: p.z[q.coordinate], j: p.j }))).filter((d) => Number.isFinite(d.x));
+    return figure(
+        `Weights${page.standardized ? " of standardised features" : ""}: posterior mean (dot) and 5 to 95 % interval (line), those with the clearest sign first${order.length > WEIGHTS ? ` (${WEIGHTS} of ${count(order.length)})` : ""}; small marks: the particles. ${page.standardized ? "" : "Features have different units, so sizes of weights cannot be compared."}`,
+        (width) =>
+            plot({
+                width,
+                height: 60 + 19 * shown.length,
+                marginLeft: Math.min(220, 30 + 6.4 * Math.max(...shown.map((q) => q.name.length), 4)),
+                marginTop: 8,
+                marginBottom: 44,
+                ariaLabel: "Weights",
+                x: { label: "log odds for one unit of the feature", labelAnchor: "center", grid: true },
+                y: {
+                    label: null,
+                    domain: shown.map((q) => q.name),
+                    tickFormat: (name) => (name.length > 30 ? name.slice(0, 29) + "\u2026" : name),
+                    tickSize: 0,
+                },
+                marks: [
+                    Plot.ruleX([0], { strokeOpacity: 0.6 }),
+                    Plot.ruleY(shown, { y: "name", x1: "q5", x2: "q95", strokeWidth: 2.5, stroke: posteriorColour }),
+                    Plot.dot(dots, {
+                        y: "name",
+                        x: "x",
+                        r: 2.6,
+                        fill: (d) => colour(d.j),
+                        symbol: (d) => symbol(d.j),
+                        dy: 5.5,
+                        render: tagged(dots, (d) => d.j),
+                    }),
+                    Plot.dot(shown, {
+                        y: "name",
+                        x: "mean",
+                        r: 4,
+                        fill: posteriorColour,
+                        stroke: "var(--paper)",
+                        title: (q) => `${q.name}: ${fixed(q.mean, 3)} (sd ${fixed(q.sd, 3)})`,
+                    }),
+                ],
+            }),
+    );
+}
+
+// Rows in ten groups by probability: how often y = 1, with Wilson's 95 % interval.
+function bins(p, y) {
+    const groups = Array.from({ length: 10 }, () => ({ n: 0, mean: 0, seen: 0 }));
+    p.forEach((value, i) => {
+        if (!Number.isFinite(value)) return;
+        const g = groups[Math.min(9, Math.floor(10 * value))];
+        g.n++;
+        g.mean += value;
+        g.seen += y[i];
+    });
+    return groups
+        .filter((g) => g.n)
+        .map(({ n, mean, seen }) => {
+            const share = seen / n,
+                z2 = 1.96 ** 2,
+                middle = (share + z2 / (2 * n)) / (1 + z2 / n),
+                half = (1.96 / (1 + z2 / n)) * Math.sqrt((share * (1 - share)) / n + z2 / (4 * n * n));
+            return { n, mean: mean / n, seen: share, lo: Math.max(0, middle - half), hi: Math.min(1, middle + half) };
+        });
+}
+
+function calibration() {
+    const p = unpack(page.p),
+        y = unpack(page.y),
+        groups = bins(p, y),
+        n = p.length;
+    let brier = 0,
+        logScore = 0;
+    for (let i = 0; i < n; i++) {
+        brier += (p[i] - y[i]) ** 2 / n;
+        logScore -= Math.log(Math.max(y[i] ? p[i] : 1 - p[i], 1e-12)) / n;
+    }
+    const histogram = Array.from(p, (value, i) => ({ p: value, y: y[i] ? "y = 1" : "y = 0" }));
+    return [
+        figure(
+            "Calibration on the data that were fitted: rows in ten groups by predicted probability, areas by their numbers; bars: 95 % intervals of the observed frequency. On the diagonal predictions are right on average.",
+            (width) => {
+                const size = Math.min(width, 430);
+                return plot({
+                    width: size,
+                    height: size * 0.92,
+                    marginLeft: 52,
+                    marginBottom: 44,
+                    ariaLabel: "Calibration",
+                    grid: true,
+                    r: { range: [2.5, 12] },
+                    x: { label: "predicted probability of y = 1", domain: [0, 1], labelAnchor: "center", ticks: 6 },
+                    y: { label: "observed frequency", domain: [0, 1], labelAnchor: "center", ticks: 6 },
+                    marks: [
+                        Plot.line(
+                            [
+                                [0, 0],
+                                [1, 1],
+                            ],
+                            { strokeDasharray: "5,3", strokeOpacity: 0.6 },
+                        ),
+                        Plot.ruleX(groups, { x: "mean", y1: "lo", y2: "hi", stroke: posteriorColour, strokeWidth: 1.8 }),
+                        Plot.dot(groups, {
+                            x: "mean",
+                            y: "seen",
+                            r: "n",
+                            fill: posteriorColour,
+                            stroke: "var(--paper)",
+                            title: (g) => `${g.n} rows: predicted ${fixed(g.mean, 3)}, observed ${fixed(g.seen, 3)}`,
+                        }),
+                    ],
+                });
+            },
+            { class: "medium" },
+        ),
+        figure(
+            `Predicted probabilities of ${count(n)}${page.rows > n ? ` of ${count(page.rows)}` : ""} rows. Brier score ${fixed(brier, 4)}, mean log loss ${fixed(logScore, 4)} nats.`,
+            (width) =>
+                plot({
+                    width,
+                    height: 300,
+                    marginLeft: 52,
+                    marginRight: 48,
+                    marginBottom: 44,
+                    ariaLabel: "Predicted probabilities",
+                    x: { label: "predicted probability of y = 1", domain: [0, 1], labelAnchor: "center" },
+                    y: { label: "rows", grid: true, labelAnchor: "center" },
+                    fy: { label: null },
+                    color: { domain: ["y = 0", "y = 1"], range: [ensembleColour, posteriorColour] },
+                    marks: [Plot.rectY(histogram, Plot.binX({ y: "count" }, { x: "p", fy: "y", fill: "y", thresholds: 20 })), Plot.ruleY([0])],
+                }),
+            { class: "medium" },
+        ),
+    ];
+}
+
+const logistic = () => [weights(), h("div", { class: "panels two" }, calibration())];
+
+// ---- mixture in one dimension -------------------------------------------------------------------------------------------------------------------
+const normal = (x, m, s) => Math.exp(-(((x - m) / s) ** 2) / 2) / (s * Math.sqrt(2 * Math.PI));
+
+// The particle that a point on the line belongs to.
+function ownerOf(x) {
+    const own = cells.cost === "own" && cells.own,
+        cost = (p) => (own ? ((x - p.z[0]) ** 2 * own[p.j]) / 2 + cells.ownLogDet[p.j] : Math.abs(x - p.z[0]));
+    return particles.reduce((best, p) => (cost(p) < cost(best) ? p : best));
+}
+
+// Boundaries between cells from lo to hi, found by halving.
+function boundaries(lo, hi) {
+    const found = [],
+        steps = 1000,
+        at = (i) => lo + (i / steps) * (hi - lo);
+    for (let i = 0; i < steps; i++) {
+        let [left, right] = [at(i), at(i + 1)];
+        if (ownerOf(left) === ownerOf(right)) continue;
+        for (let k = 0; k < 40; k++) {
+            const middle = (left + right) / 2;
+            if (ownerOf(middle) === ownerOf(left)) left = middle;
+            else right = middle;
+        }
+        found.push([left, right]);
+    }
+    return found;
+}
+
+function mixture() {
+    const curve = density(0, "posterior"),
+        total = page.weight.reduce((a, b) => a + b, 0),
+        sorted = particles.filter((p) => Number.isFinite(p.z[0]));
+    if (!sorted.length) return [empty("This run has no particles.")];
+    const lo = curve?.[0].x ?? -5,
+        hi = curve?.[curve.length - 1].x ?? 5,
+        edges = boundaries(lo, hi);
+    const xs = [...Array.from({ length: 600 }, (_, i) => lo + (i / 599) * (hi - lo)), ...edges.flat()].sort((a, b) => a - b),
+        transport = (p, x) => p.weight * Math.exp(-p.log_Z) * normal(x, p.mu[0], p.sd[0]);
+    const target = xs.map((x) => ({ x, y: page.weight.reduce((s, w, k) => s + (w / total) * normal(x, page.mean[k], page.sd[k]), 0) })),
+        pieces = xs.map((x) => {
+            const p = ownerOf(x);
+            return { x, j: p.j, y: transport(p, x) };
+        });
+    const top = Math.max(...target.map((d) => d.y), ...pieces.map((d) => d.y)) * 1.05;
+    return [
+        figure(
+            "Each filled piece is the transport density of a particle: its Gaussian, cut to its cell and times its weight. Together they are the ensemble (solid); dashed: the target, normalised. Vertical lines: boundaries between cells.",
+            (width) =>
+                plot({
+                    width,
+                    height: 360,
+                    marginLeft: 52,
+                    marginBottom: 44,
+                    ariaLabel: titles.mixture,
+                    x: { label: quantities[0]?.name, domain: [lo, hi], labelAnchor: "center" },
+                    y: { label: "density", domain: [0, top], grid: true, labelAnchor: "center" },
+                    marks: [
+                        ...sorted.map((p) => {
+                            const own = pieces.filter((d) => d.j === p.j);
+                            return Plot.areaY(own, { x: "x", y: "y", fill: colour(p.j), fillOpacity: 0.4, render: tagged([p], () => p.j) });
+                        }),
+                        Plot.ruleX(
+                            edges.map((e) => e[0]),
+                            { strokeOpacity: 0.35 },
+                        ),
+                        Plot.lineY(pieces, { x: "x", y: "y", stroke: "currentColor", strokeWidth: 1.3 }),
+                        Plot.lineY(target, { x: "x", y: "y", stroke: ensembleColour, strokeWidth: 2, strokeDasharray: "6,4" }),
+                        Plot.dot(sorted, {
+                            x: (p) => p.z[0],
+                            y: 0,
+                            fill: (p) => colour(p.j),
+                            symbol: (p) => symbol(p.j),
+                            r: 6,
+                            stroke: "var(--paper)",
+                            render: tagged(sorted, (p) => p.j),
+                        }),
+                        Plot.text(sorted, {
+                            x: (p) => p.z[0],
+                            y: 0,
+                            text: (p) => String(p.j + 1),
+                            dy: -13,
+                            fontWeight: 700,
+                            stroke: "var(--paper)",
+                            fill: "currentColor",
+                            strokeWidth: 4,
+                        }),
+                    ],
+                }),
+        ),
+        h(
+            "p",
+            { class: "legend" },
+            h("span", {}, h("i", { class: "line", style: "--c:currentColor" }), "ensemble"),
+            h("span", {}, h("i", { class: "dash", style: `--c:${ensembleColour}` }), "target"),
+            h("span", {}, h("i", { class: "area", style: `--c:${posteriorColour}` }), "transport densities"),
+        ),
+    ];
+}
+
+export function drawModel(section) {
+    const draw = { gp, logistic, mixture }[page?.kind];
+    if (!draw) return false;
+    section.hidden = false;
+    section.querySelector("h2").textContent = titles[page.kind];
+    section.append(...(page.missing ? [empty(`This part needs the data of the run: ${page.missing}.`)] : draw()));
+    return true;
+}

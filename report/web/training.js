@@ -1,0 +1,406 @@
+// training.js - the course of the fit, and its replay: where particles, components, ascents were, frame after frame.
+import * as Plot from "@observablehq/plot";
+import { axes, cells, coordinates, D, density, draws, evidence, frames, N, particles, staged, traceColumn } from "./data.js";
+import { count, empty, figure, fixed, h, plural, title } from "./dom.js";
+import { findCells } from "./geometry.js";
+import { colour, symbol, tagged } from "./look.js";
+import { drawsMark, plot, ringsMark } from "./marks.js";
+import { chooser, chosen, domainOf, massScale, onChoose } from "./posterior.js";
+
+// ---- curves -----------------------------------------------------------------------------------------------------------------------------------
+const iteration = traceColumn("iteration");
+const column = (name) => {
+    const y = traceColumn(name);
+    return iteration && y ? Array.from(iteration, (x, i) => ({ x, y: y[i], i })) : [];
+};
+const whole = (x) => (Number.isInteger(x) ? count(x) : "");
+const finite = (rows) => rows.filter((d) => Number.isFinite(d.y));
+
+function curve(name, rows, { band, extra, none, unit }) {
+    return figure(
+        null,
+        (width) => {
+            if (rows.length < 2) return [title(name), empty(none)];
+            // early values can be far off: the scale follows the later ones
+            const sorted = rows.map((d) => d.y).sort((a, b) => a - b),
+                low = sorted[Math.floor(0.1 * sorted.length)],
+                high = sorted[sorted.length - 1],
+                lo = unit === "nats" ? Math.max(sorted[0], low - 1.5 * (high - low) - 0.5) : sorted[0];
+            const pad = 0.08 * (high - lo) || Math.max(Math.abs(high) * 0.01, 0.01),
+                domain = unit === "nats" ? [lo - pad, Math.max(high, extra ?? -Infinity) + pad] : undefined;
+            return [
+                title(name),
+                plot({
+                    width,
+                    height: 226,
+                    marginLeft: 62,
+                    marginTop: 14,
+                    marginBottom: 42,
+                    ariaLabel: name,
+                    x: { label: "iteration", labelAnchor: "center", ticks: Math.min(8, rows.length), tickFormat: whole },
+                    y: { label: null, grid: true, ticks: 5, domain, zero: !domain, nice: !domain },
+                    marks: [
+                        band && Plot.areaY(band, { x: "x", y1: "lo", y2: "hi", fill: colour(0), fillOpacity: 0.2, clip: true }),
+                        Plot.lineY(rows, { x: "x", y: "y", stroke: colour(0), strokeWidth: 1.6, clip: true }),
+                        rows.length <= 60 &&
+                            Plot.dot(rows, {
+                                x: "x",
+                                y: "y",
+                                fill: colour(0),
+                                r: 2.5,
+                                clip: true,
+                                title: (d) => `iteration ${d.x}: ${fixed(d.y, 4)}`,
+                            }),
+                        Number.isFinite(extra) && [
+                            Plot.ruleY([extra], { stroke: colour(1), strokeDasharray: "5,3" }),
+                            Plot.text([`log evidence ${fixed(extra, 2)}`], {
+                                y: extra,
+                                frameAnchor: "right",
+                                textAnchor: "end",
+                                dy: -7,
+                                fill: colour(1),
+                                stroke: "var(--paper)",
+                                strokeWidth: 4,
+                            }),
+                        ],
+                    ],
+                }),
+            ];
+        },
+        { class: "medium" },
+    );
+}
+
+// Masses by iteration; of the staged solver, whose cells are cut last, the weights of its mixture by frame.
+function masses() {
+    const rows = [];
+    for (let j = 0; j < N; j++) for (const d of finite(column(`beta_${j + 1}`))) rows.push({ x: d.x, y: d.y, j });
+    let name = "Masses of the cells",
+        x = "iteration";
+    if (new Set(rows.map((d) => d.x)).size < 2) {
+        rows.length = 0;
+        frames.forEach((frame) => frame.kind === "component" && frame.weight.forEach((w, j) => rows.push({ x: frame.evaluations, y: w, j })));
+        [name, x] = ["Weights of the mixture\u2019s components (cells are cut at the end)", "evaluations"];
+    }
+    return figure(
+        null,
+        (width) => {
+            if (new Set(rows.map((d) => d.x)).size < 2)
+                return [
+                    title("Masses"),
+                    empty(
+                        staged
+                            ? "No masses were recorded on the way: with the staged solver cells are cut at the end."
+                            : "No masses were recorded on the way.",
+                    ),
+                ];
+            const last = Math.max(...rows.map((d) => d.j)),
+                xs = [...new Set(rows.map((d) => d.x))],
+                full = xs.flatMap((at) => Array.from({ length: last + 1 }, (_, j) => ({ x: at, j, y: 0 })));
+            const at = new Map(full.map((d) => [`${d.x} ${d.j}`, d]));
+            rows.forEach((d) => (at.get(`${d.x} ${d.j}`).y = d.y));
+            return [
+                title(name),
+                plot({
+                    width,
+                    height: 226,
+                    marginLeft: 62,
+                    marginTop: 14,
+                    marginBottom: 42,
+                    ariaLabel: name,
+                    x: { label: x, labelAnchor: "center", ticks: Math.min(6, xs.length), tickFormat: whole },
+                    y: { label: null, domain: [0, 1], ticks: 5 },
+                    marks: [
+                        Plot.areaY(full, {
+                            x: "x",
+                            y: "y",
+                            z: "j",
+                            fill: (d) => colour(d.j),
+                            fillOpacity: 0.75,
+                            stroke: "var(--paper)",
+                            strokeWidth: 0.7,
+                            order: "j",
+                            title: (d) => `${d.j + 1}`,
+                            render: (index, scales, values, dimensions, context, next) => {
+                                const group = next(index, scales, values, dimensions, context);
+                                if (x === "iteration") [...group.children].forEach((child, j) => child.setAttribute("data-particle", j));
+                                return group;
+                            },
+                        }),
+                    ],
+                }),
+            ];
+        },
+        { class: "medium" },
+    );
+}
+
+function curves() {
+    const pelbo = finite(column("pelbo")),
+        se = traceColumn("pelbo_se"),
+        none = "Nothing was recorded on the way.";
+    const band = se ? pelbo.filter((d) => Number.isFinite(se[d.i])).map((d) => ({ x: d.x, lo: d.y - 2 * se[d.i], hi: d.y + 2 * se[d.i] })) : null;
+    return h(
+        "div",
+        { class: "panels two" },
+        curve("PELBO, nats (band: two standard errors)", pelbo, { band, extra: evidence.value, none, unit: "nats" }),
+        curve("Effective draws (ESS) of a batch", finite(column("ess")), { none }),
+        curve("Distortion", finite(column("distortion")), {
+            none: staged ? "Known at the end only: the staged solver fits a mixture first and cuts it into cells last." : none,
+        }),
+        masses(),
+    );
+}
+
+// ---- replay -----------------------------------------------------------------------------------------------------------------------------------
+const stages = {
+    explore: "search for modes",
+    fit: "fit",
+    try: "trial of the mixture",
+    crawl: "walks into the tails",
+    close: "closing draws",
+    bound: "bound",
+    pilot: "pilot",
+    settle: "settling",
+    average: "averaging",
+    done: "the result",
+};
+const kinds = { ascent: "ascent", walk: "walk", component: "component", particle: "particle" };
+
+const at = () => ({ x: axes[chosen.x]?.coordinate, y: axes[chosen.y]?.coordinate });
+const plane = () => {
+    const { x, y } = at();
+    return D < 2 ? [0] : x != null && y != null && x !== y ? [x, y] : [0, 1];
+};
+
+// The components that were last known while others move.
+const before = (f, kind) => {
+    for (let i = f; i >= 0; i--) if (frames[i].kind === kind) return frames[i];
+    return null;
+};
+
+function dots(frame, a, b) {
+    return Array.from({ length: frame.n }, (_, k) => ({
+        j: k,
+        x: frame.column(a)[k],
+        y: b === undefined ? 0 : frame.column(b)[k],
+        w: frame.weight[k],
+    })).filter((d) => Number.isFinite(d.x) && Number.isFinite(d.y));
+}
+
+function trail(f, a, b) {
+    const kind = frames[f].kind,
+        n = frames[f].n,
+        out = [];
+    for (let i = Math.max(0, f - 25); i <= f; i++)
+        if (frames[i].kind === kind && frames[i].n === n) for (const d of dots(frames[i], a, b)) out.push({ ...d, i });
+    return out;
+}
+
+// Boundaries between points on a line.
+const edges = (points) =>
+    points
+        .map((d) => d.x)
+        .sort((p, q) => p - q)
+        .map((x, i, all) => (x + all[i - 1]) / 2)
+        .slice(1);
+
+function drawFrame(f, width, domains) {
+    const frame = frames[f],
+        [a, b] = plane(),
+        points = dots(frame, a, b),
+        cellsShown = frame.kind === "particle" || frame.kind === "component",
+        flat = b === undefined;
+    const [xs, ys] = domains,
+        behind = cellsShown ? null : before(f, "component"),
+        moving = ["particle", "component"].includes(frame.kind);
+    const all = cellsShown && !flat ? Array.from({ length: frame.n }, (_, k) => frame.point(k)) : [],
+        found = all.length > 1 && (frame.kind === "particle" || cells.metric) ? findCells(all, a, b, xs, ys, false) : null;
+    const own = axes.findIndex((axis) => axis.coordinate === a),
+        other = axes.findIndex((axis) => axis.coordinate === b);
+    const mass = (d) => (Number.isFinite(d.w) ? Math.max(d.w, 0) : massScale.domain[1] / 12);
+    const target = flat && own >= 0 ? density(own, "posterior") : null,
+        peak = target ? Math.max(...target.map((d) => d.y)) : 1;
+    const inFrame = (d) => d.x >= xs[0] && d.x <= xs[1] && (flat || (d.y >= ys[0] && d.y <= ys[1])),
+        shown = points.filter(inFrame);
+    return plot({
+        width,
+        height: flat ? 240 : Math.min(480, Math.max(320, width * 0.6)),
+        marginLeft: 58,
+        marginBottom: 44,
+        marginTop: 16,
+        grid: true,
+        clip: true,
+        className: "replay-plot",
+        ariaLabel: "Replay of the fit",
+        x: { label: coordinates[a], domain: xs, labelAnchor: "center" },
+        y: flat ? { label: "weight", domain: [0, 1], labelAnchor: "center" } : { label: coordinates[b], domain: ys, labelAnchor: "center" },
+        r: massScale,
+        marks: [
+            found &&
+                ringsMark(found, {
+                    class: "cells",
+                    each: ({ j }) => ({
+                        fill: colour(j),
+                        "fill-opacity": 0.09,
+                        stroke: "currentColor",
+                        "stroke-opacity": 0.5,
+                        ...(frame.kind === "particle" ? { "data-particle": j } : {}),
+                    }),
+                }),
+            !flat &&
+                own >= 0 &&
+                other >= 0 &&
+                draws.n &&
+                drawsMark(axes[own].values(), axes[other].values(), null, colour, N, { plain: true, opacity: 0.1 }),
+            behind && !flat && Plot.dot(dots(behind, a, b).filter(inFrame), { x: "x", y: "y", r: mass, stroke: "currentColor", strokeOpacity: 0.5 }),
+            moving &&
+                !flat &&
+                Plot.line(trail(f, a, b), { x: "x", y: "y", z: "j", stroke: (d) => colour(d.j), strokeOpacity: 0.5, strokeWidth: 1.2, clip: true }),
+            flat && target && Plot.areaY(target, { x: "x", y: (d) => (0.9 * d.y) / peak, fill: "currentColor", fillOpacity: 0.08 }),
+            flat && moving && Plot.ruleX(edges(shown), { strokeDasharray: "3,3", strokeOpacity: 0.5 }),
+            flat
+                ? [
+                      Plot.ruleX(shown, {
+                          x: "x",
+                          y: (d) => (Number.isFinite(d.w) ? d.w : 0.06),
+                          stroke: (d) => (moving ? colour(d.j) : "currentColor"),
+                          strokeWidth: 2,
+                      }),
+                      Plot.dot(shown, {
+                          x: "x",
+                          y: (d) => (Number.isFinite(d.w) ? d.w : 0.06),
+                          fill: (d) => (moving ? colour(d.j) : "currentColor"),
+                          r: 4,
+                      }),
+                  ]
+                : Plot.dot(shown, {
+                      x: "x",
+                      y: "y",
+                      r: moving ? mass : 3.2,
+                      fill: (d) => (moving ? colour(d.j) : colour(6)),
+                      symbol: (d) => symbol(moving ? d.j : 5),
+                      stroke: "var(--paper)",
+                      strokeWidth: 1,
+                      ...(frame.kind === "particle" ? { render: tagged(shown, (d) => d.j) } : {}),
+                  }),
+            moving &&
+                !flat &&
+                frame.n <= 40 &&
+                Plot.text(shown, {
+                    x: "x",
+                    y: "y",
+                    text: (d) => String(d.j + 1),
+                    dy: -18,
+                    fontWeight: 700,
+                    stroke: "var(--paper)",
+                    fill: "currentColor",
+                    strokeWidth: 4,
+                }),
+        ],
+    });
+}
+
+// The rectangle that all frames are shown in: where draws and particles are, and most of the way there.
+function domains() {
+    const [a, b] = plane(),
+        range = (i) => {
+            const axis = axes.findIndex((q) => q.coordinate === i),
+                way = frames
+                    .filter((f) => f.kind === "particle" || f.kind === "component")
+                    .flatMap((f) => [...f.column(i)])
+                    .filter(Number.isFinite)
+                    .sort((p, q) => p - q);
+            const near = way.length ? [way[Math.floor(0.02 * way.length)], way[Math.floor(0.98 * (way.length - 1))]] : [];
+            return domainOf(axis >= 0 ? axes[axis].values() : [], [...near, ...particles.map((p) => p.z[i])]);
+        };
+    return b === undefined ? [range(a), [0, 1]] : [range(a), range(b)];
+}
+
+function replay() {
+    if (!frames.length) return [h("h3", {}, "Replay"), empty("This run has no history.csv, so there is nothing to replay.")];
+    let timer = null,
+        box = null;
+    const slider = h("input", {
+        type: "range",
+        id: "frame",
+        min: 1,
+        max: frames.length,
+        value: frames.length,
+        step: 1,
+        "aria-label": "Frame",
+        oninput: () => show(),
+    });
+    const text = h("p", { class: "frame-text", role: "status" });
+    const drawing = figure(
+        D < 2
+            ? "Height: weight or mass of a component or particle; dashed: boundaries between their cells; shaded: the posterior density. Grey marks of equal height are ascents in search of modes."
+            : `Faint dots: posterior draws. ${cells.metric ? `Cells ${D > 2 ? "in a slice through the posterior mean, " : ""}under the final metric; while the staged solver fits its mixture, cells are those of its components.` : ""} ${frames.some((f) => f.kind === "ascent") ? "Crosses: ascents in search of modes, and walks into the tails; circles behind them: the components so far." : ""}`,
+        (width) => drawFrame(Number(slider.value) - 1, width, (box ??= domains())),
+        { id: "replay" },
+    );
+    const describe = (f) => {
+        const frame = frames[f];
+        text.textContent =
+            `Frame ${f + 1} of ${frames.length}: ${stages[frame.stage] ?? frame.stage}, ${frame.iteration ? `iteration ${frame.iteration}, ` : ""}${count(frame.evaluations)} evaluations; ${plural(frame.n, kinds[frame.kind] ?? "point")}` +
+            (Number.isFinite(frame.pelbo) ? `; PELBO ${fixed(frame.pelbo, 3)}` : "");
+        slider.setAttribute("aria-valuetext", text.textContent);
+    };
+    const show = () => {
+        describe(Number(slider.value) - 1);
+        drawing.redraw();
+    };
+    const go = (by) => {
+        slider.value = Number(slider.value) + by;
+        show();
+    };
+    const stop = () => {
+        clearInterval(timer);
+        timer = null;
+        play.textContent = "\u25b6 Play";
+        play.setAttribute("aria-pressed", "false");
+    };
+    const play = h(
+        "button",
+        {
+            type: "button",
+            id: "play",
+            "aria-pressed": "false",
+            onclick: () => {
+                if (timer) return stop();
+                if (Number(slider.value) >= frames.length) slider.value = 1;
+                show();
+                play.textContent = "\u23f8 Pause";
+                play.setAttribute("aria-pressed", "true");
+                timer = setInterval(
+                    () => (Number(slider.value) >= frames.length ? stop() : go(1)),
+                    Math.max(60, Math.min(250, 12000 / frames.length)),
+                );
+            },
+        },
+        "\u25b6 Play",
+    );
+    describe(frames.length - 1);
+    onChoose(() => {
+        box = null;
+        drawing.redraw();
+    });
+    return [
+        h("h3", {}, "Replay"),
+        h(
+            "div",
+            { class: "controls replay" },
+            play,
+            h("button", { type: "button", "aria-label": "One frame back", onclick: () => go(-1) }, "\u2039"),
+            slider,
+            h("button", { type: "button", "aria-label": "One frame on", onclick: () => go(1) }, "\u203a"),
+            D > 1 && axes.length > 1 ? chooser() : null,
+        ),
+        text,
+        drawing,
+    ];
+}
+
+export function drawTraining(section) {
+    section.append(...replay(), h("h3", {}, "Course"), curves());
+}

@@ -1,0 +1,107 @@
+// verdict.js - the answer first: converged or not, reliable or not, with the numbers behind it and what to do.
+import * as data from "./data.js";
+import { count, fixed, format, h, plural, seconds, withError } from "./dom.js";
+
+const stops = {
+    converged: "The run converged",
+    max_iter: "The run reached its limit of iterations before it had converged",
+    time_up: "The run reached its time limit before it had converged",
+    stopped: "The run was stopped before it had converged",
+    running: "The run has not ended",
+};
+
+// "what is wrong: what to do about it", as the engine writes it.
+function split(text) {
+    const at = Math.max(text.lastIndexOf(": "), text.lastIndexOf("; "));
+    if (text.includes("its first message: ")) return { problem: text, remedy: "check the model at such points" };
+    return at > 0 ? { problem: text.slice(0, at), remedy: text.slice(at + 2) } : { problem: text };
+}
+
+const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1) + (/[.?!]$/.test(text) ? "" : ".");
+const praise = (text) => h("li", {}, sentence(text));
+
+function problem(text) {
+    const { problem, remedy } = split(text);
+    return h("li", {}, sentence(problem), remedy ? h("span", { class: "remedy" }, h("b", {}, "Remedy: "), sentence(remedy)) : null);
+}
+
+const tile = (name, value, text) =>
+    h("div", { class: "tile" }, h("dt", {}, name), h("dd", {}, h("strong", {}, value), text ? h("span", {}, text) : null));
+
+function tiles() {
+    const { run, evidence, pelbo, diagnostics: d, distortion } = data,
+        gap = evidence.value - pelbo.value,
+        s = run.seconds ?? {},
+        modes = run.modes ?? {};
+    const kGood = d.k < d.limit;
+    return h(
+        "dl",
+        { class: "tiles" },
+        tile("Log evidence", withError(evidence), "importance sampling \u00b1 standard error, nats"),
+        tile(
+            "PELBO",
+            withError(pelbo),
+            Number.isFinite(gap) ? `lower bound, \u00b1 standard error; ${fixed(gap, 2)} nats below the evidence` : "lower bound of the log evidence",
+        ),
+        tile(
+            "Pareto k\u0302",
+            fixed(d.k, 2),
+            Number.isFinite(d.k)
+                ? `${kGood ? "below" : "above"} the limit ${fixed(d.limit, 2)}: tails ${kGood ? "are" : "are not"} covered`
+                : "not computed: too few draws in the tail",
+        ),
+        tile("Effective draws", count(d.ess), `ESS of ${count(d.draws)} weighted draws`),
+        tile(
+            "Evaluations",
+            count(run.evaluations),
+            `of density and gradient, in ${plural(run.iterations, "iteration")}` + (run.bad_points ? `; ${plural(run.bad_points, "bad point")}` : ""),
+        ),
+        tile("Time", seconds(s.total), `${seconds(s.model)} of it in the model`),
+        tile(
+            "Modes",
+            modes.starts ? count(modes.found) : "\u2013",
+            modes.starts
+                ? `by ${plural(modes.starts, "ascent")}; ${count(modes.hit_once)} hit once; ${format(modes.expected_unseen ?? NaN, 2)} more expected unseen`
+                : "not searched for",
+        ),
+        tile("Distortion", withError(distortion), "mean cost from a posterior point to its particle"),
+    );
+}
+
+export function drawVerdict(section) {
+    const { run, verdict, diagnostics } = data,
+        stop = stops[run.stop] ?? `The run ended: ${run.stop}`,
+        warnings = diagnostics.warnings;
+    const good = verdict.reliable;
+    section.append(
+        h(
+            "div",
+            { class: `banner ${good ? "good" : "bad"}`, role: "status" },
+            h("span", { class: "mark", "aria-hidden": "true" }, good ? "\u2713" : "!"),
+            h(
+                "div",
+                {},
+                h(
+                    "p",
+                    { class: "headline" },
+                    good
+                        ? `${stop}. No evidence against this result.`
+                        : run.stop === "converged"
+                          ? `${stop}, but its result is not to be relied on.`
+                          : `${stop}. Its result is not to be relied on.`,
+                ),
+                h(
+                    "p",
+                    {},
+                    good
+                        ? "Nothing that was checked speaks against it; a mode that no ascent came near would leave no trace."
+                        : "What speaks against it, and what to do:",
+                ),
+                h("ul", {}, verdict.reasons.map(good ? praise : problem)),
+            ),
+        ),
+        tiles(),
+    );
+    const heading = h("h3", {}, warnings.length ? plural(warnings.length, "warning") : "Warnings");
+    section.append(heading, warnings.length ? h("ul", { class: "warnings" }, warnings.map(problem)) : h("p", { class: "quiet" }, "None."));
+}

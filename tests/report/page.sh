@@ -1,0 +1,27 @@
+#!/bin/bash
+# page.sh WVGD SOURCE NODE PACKAGES CHROMIUM WHY: makes reports of small runs, of a hostile one and of a large one, and looks at them in headless Chromium. WHY: what is missing for that, or nothing.
+if [ -n "$6" ]; then
+    echo "skipped: $6"
+    exit 77
+fi
+node=$3 packages=$4 chromium=$5
+. "$(dirname "$0")/../cli/check.sh"
+
+fit() { expect 0 anything "$wvgd" fit "$@" --quiet; }
+fit mixture --data mixture.json --solver joint --particles 6 --max-iter 150 --out joint
+fit mixture --data mixture.json --particles 5 --out staged
+fit mixture --data mixture.json --particles 4 --cost own --out own
+echo '{"weights": [0.5, 0.3, 0.4], "means": [0, 4, -3], "sds": [1, 0.5, 0.7]}' >one.json
+fit mixture --data one.json --particles 4 --out one
+awk 'BEGIN { print "t,y"; for (i = 0; i < 24; i++) print i "," sin(i * 0.9) + 0.2 * cos(37 * i) }' >series.csv
+fit gp --data series.csv --starts 6 --max-iter 200 --out gp
+hostile='"<script>window.hurt=1</script>","</script><img src=x onerror=window.hurt=1>","<!--<script>","a""b'"'"'c`${window.hurt=1}","caf'$'\xc3\xa9\xe2\x80\xa8'' & <b>bold</b>",constructor,__proto__,y'
+{ echo "$hostile"; awk 'BEGIN { for (i = 0; i < 80; i++) { s = ""; for (j = 1; j < 8; j++) s = s sin(i * j * 1.7 + j) ","; print s (sin(i * 1.7) + cos(5 * i) > 0) } }'; } >hostile.csv
+fit logistic --data hostile.csv --out hostile
+"$node" "$source/tests/report/make-large.mjs" large 200 100 10000 || complain "no large run"
+for run in joint staged own one gp hostile large; do
+    expect 0 silence "$wvgd" report $run
+    cat stdout
+done
+"$node" "$source/tests/report/page.mjs" "$packages" "$chromium" "$PWD" || complain "the page is not as it should be"
+finish
