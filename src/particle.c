@@ -68,6 +68,28 @@ static void newton(const wvgd_fit *f, size_t n, const double *x, const double *w
     }
 }
 
+static double mean_cost(const wvgd_fit *f, size_t n, const double *x, const double *w, const double *z)
+{
+    double sum = 0;
+    for (size_t k = 0; k < n; k++)
+        if (w[k] > 0)
+            sum += w[k] * f->opt.cost_function(f->opt.cost_self, f->D, z, x + k * f->D, NULL);
+    return sum;
+}
+
+/* Costs need not be convex: goes only as far towards the target as the mean cost falls. */
+static void hold_back(const wvgd_fit *f, size_t n, const double *x, const double *w, const double *z, double *target)
+{
+    double before = mean_cost(f, n, x, w, z);
+    for (int halvings = 0; halvings < 8; halvings++) {
+        if (mean_cost(f, n, x, w, target) < before)
+            return;
+        for (size_t i = 0; i < f->D; i++)
+            target[i] = 0.5 * (z[i] + target[i]);
+    }
+    memcpy(target, z, f->D * sizeof *target);
+}
+
 /* The spread follows the covariance of the posterior in the cell; less when few points carry it. */
 static void step_spread(wvgd_fit *f, double *root, size_t n, double ess, double lambda, const double *mean)
 {
@@ -82,7 +104,10 @@ static void attract(const wvgd_fit *f, size_t n, const double *x, const double *
     switch (f->opt.cost) {
     case WVGD_L1: weiszfeld(f->D, 1, n, x, w, z, sd, target); break;
     case WVGD_LP: weiszfeld(f->D, f->opt.power, n, x, w, z, sd, target); break;
-    case WVGD_CALLBACK: newton(f, n, x, w, z, sd, target); break;
+    case WVGD_CALLBACK:
+        newton(f, n, x, w, z, sd, target);
+        hold_back(f, n, x, w, z, target);
+        break;
     default: memcpy(target, mean, f->D * sizeof *target);
     }
 }

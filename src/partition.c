@@ -440,6 +440,22 @@ static void polish(wvgd_fit *f, size_t j)
     }
 }
 
+/* The component that is most of the mixture at x. */
+static wv_gauss nearest_component(wvgd_fit *f, const double *x)
+{
+    double most = -INFINITY, log_q;
+    size_t best = 0;
+    for (size_t k = 0; k < f->s.mix.K; k++) {
+        wv_gauss q = wv_mix_component(f, k);
+        wv_component_log_density(&q, 1, x, &log_q, f->y, f->work);
+        if (log_q + log(f->mix.w[k]) > most) {
+            most = log_q + log(f->mix.w[k]);
+            best = k;
+        }
+    }
+    return wv_mix_component(f, best);
+}
+
 /* Component j: begun with the moments of its cell, and with the components of the mixture that have most of its mass there (a cell may hold two modes, of which one is
  * the better answer); the best end of all. */
 static void fit_component(wvgd_fit *f, size_t j, size_t draws)
@@ -463,6 +479,11 @@ static void fit_component(wvgd_fit *f, size_t j, size_t draws)
         return;
     }
     remember(f, j);
+    if (!draws && wv_weight_ess(n, f->ga) < 4 * (double)f->D) { /* too few draws for a shape of its own: that of the mixture where the particle is */
+        wv_gauss q = nearest_component(f, f->now.z + j * f->D);
+        set_component(f, j, q.mu, q.root);
+        remember(f, j);
+    }
     if (!draws)
         return;
     fit_correction(f, n, mean, root);
@@ -493,27 +514,40 @@ static void fit_component(wvgd_fit *f, size_t j, size_t draws)
 }
 
 /* ---- masses of components in their cells ------------------------------------------------------------------------------------------------ */
+/* Free draws in a batch, and of one cell at most, such that all cells together stay affordable. */
+static size_t mass_most(const wvgd_fit *f)
+{
+    double most = 3e10 / ((double)f->N * (double)f->N * 2 * (double)f->D);
+    return (size_t)fmin(fmax(most, 256), WV_FREE * BATCHES);
+}
+
+static size_t mass_batch(const wvgd_fit *f)
+{
+    return mass_most(f) < WV_FREE ? mass_most(f) : WV_FREE;
+}
+
 /* log Z_j to a standard error of a hundredth, half that in few dimensions, or as far as the batches go; returns that error. Of a component that hardly reaches into its cell, as the best one for a tail may,
  * draws from around the particle tell the rest (f->around). */
 static double component_mass(wvgd_fit *f, size_t j)
 {
-    double inside = 0, squares = 0, n = 0, error = 0;
+    double inside = 0, squares = 0, n = 0, error = 0, fine = (f->D > 4 ? 0.01 : 0.005) * fmax(1, sqrt((double)f->N / 10)); /* what matters is their sum */
+    size_t batch = mass_batch(f);
     f->around[j] = 0;
-    for (uint64_t b = 0; b < BATCHES && f->N > 1; b++) {
-        free_draws(f, j, WV_RNG_FREE, b, f->around[j] > 0, WV_FREE, f->glu);
-        for (size_t i = 0; i < WV_FREE; i++)
+    for (uint64_t b = 0; b * batch < mass_most(f) && f->N > 1; b++) {
+        free_draws(f, j, WV_RNG_FREE, b, f->around[j] > 0, batch, f->glu);
+        for (size_t i = 0; i < batch; i++)
             if (f->free_cell[i] == j) {
                 inside += f->glu[i];
                 squares += f->glu[i] * f->glu[i];
             }
-        n += WV_FREE;
+        n += (double)batch;
         if (inside < 0.1 * n && !(f->around[j] > 0)) {
             f->around[j] = 1;
             inside = squares = n = 0;
             continue;
         }
         error = inside > 0 ? sqrt(fmax(squares / inside / inside - 1 / n, 0)) : INFINITY;
-        if (error < (f->D > 4 ? 0.01 : 0.005))
+        if (error < fine)
             break;
     }
     f->log_Z[j] = f->N == 1 ? 0 : inside > 0 ? log(inside / n) : -INFINITY;
@@ -587,6 +621,8 @@ void wv_partition_weigh(wvgd_fit *f)
         wv_refine_weigh(f);
     else
         weigh_components(f);
+    if (!(cblas_dasum((int)f->N, f->weight, 1) > 0)) /* no component has a draw in its cell that could tell */
+        memcpy(f->weight, f->beta, f->N * sizeof(double));
     f->s.stage = WV_BOUND;
 }
 
@@ -665,14 +701,15 @@ wvgd_status wv_partition_ask(wvgd_fit *f, wvgd_error *error)
 {
     size_t at = 0, D = f->D;
     (void)error;
+    size_t batch = mass_batch(f);
     for (size_t j = 0; j < f->N; j++) {
         size_t wanted = bound_wanted(f, j), have = 0;
         wanted = wanted < f->n_max - at ? wanted : f->n_max - at;
         for (uint64_t b = 0; b < TRIES && have < wanted; b++) {
             bool around = f->around[j] > 0;
-            free_draws(f, j, WV_RNG_BOUND, b, around, WV_FREE, f->glu);
-            for (size_t i = 0; i < WV_FREE && have < wanted; i++) {
-                size_t k = around ? i / 2 + (i % 2) * (WV_FREE / 2) : i; /* from both halves in turn */
+            free_draws(f, j, WV_RNG_BOUND, b, around, batch, f->glu);
+            for (size_t i = 0; i < batch && have < wanted; i++) {
+                size_t k = around ? i / 2 + (i % 2) * (batch / 2) : i; /* from both halves in turn */
                 if (f->free_cell[k] != j && f->N > 1)
                     continue;
                 memcpy(f->b.x + at * D, f->gy + k * D, D * sizeof(double));
@@ -709,11 +746,12 @@ static wvgd_estimate bound(const wvgd_fit *f, const double *w)
 static wvgd_estimate free_part(wvgd_fit *f, size_t j)
 {
     double sum = 0, mean = 0, squares = 0, weights = 0;
-    for (uint64_t b = 0, most = f->s.refined ? BATCHES : 2; b < most; b++) {
+    size_t batch = mass_batch(f);
+    for (uint64_t b = 0, most = f->s.refined ? BATCHES : 2; b < most && (!b || b * batch < mass_most(f)); b++) {
         size_t n = 0;
         wv_gauss q = wv_fit_component(f, j);
-        free_draws(f, j, WV_RNG_FREE, BATCHES + b, f->around[j] > 0, WV_FREE, f->glu);
-        for (size_t i = 0; i < WV_FREE; i++)
+        free_draws(f, j, WV_RNG_FREE, BATCHES + b, f->around[j] > 0, batch, f->glu);
+        for (size_t i = 0; i < batch; i++)
             if (f->free_cell[i] == j || f->N == 1) {
                 memmove(f->gy + n * f->D, f->gy + i * f->D, f->D * sizeof(double));
                 f->glu[n++] = f->glu[i];

@@ -311,11 +311,11 @@ static bool grow(wvgd_fit *f, size_t first, wvgd_estimate e)
 
 static void conclude(wvgd_fit *f);
 
-/* Final draws at least: for standard deviations of many parameters, and, in few dimensions, where draws are what limits them, for the truncated components of the cells. */
+/* Final draws at least: some for every cell; for standard deviations of many parameters; and, in few dimensions, where draws are what limits them, for the truncated components of the cells. */
 static double least(const wvgd_fit *f)
 {
     double D = (double)f->D;
-    return fmax(LEAST, fmax(32 * D, 600 * (double)f->N / (D * D)));
+    return fmax(fmax(LEAST, 8 * (double)f->N), fmax(32 * D, 600 * (double)f->N / (D * D)));
 }
 
 /* The proposal is settled, and the size of the final batch fixed. */
@@ -397,6 +397,10 @@ static void judge_final(wvgd_fit *f)
     size_t budget = e.se < 0.05 ? f->close_budget / 6 : f->close_budget;
     if (e.se > f->opt.evidence_se && f->s.spent < budget && f->s.closed + WV_CHUNK < f->close_max && (f->s.stop == WVGD_RUNNING || e.se > 0.05) && isfinite(e.value)) {
         f->s.planned = (size_t)fmin(fmax(left, 500), WV_CHUNK);
+        return;
+    }
+    if ((double)n < least(f) && f->s.closed + WV_CHUNK < f->close_max && f->s.stop == WVGD_RUNNING && isfinite(e.value)) {
+        f->s.planned = (size_t)fmin(least(f) - (double)n, WV_CHUNK);
         return;
     }
     conclude(f);
