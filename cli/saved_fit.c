@@ -78,6 +78,8 @@ int load_saved(saved_fit *s, const char *dir, failure *f)
     const char *file = has_run_file(dir, RESULT_FILE) ? RESULT_FILE : CHECKPOINT_FILE;
     if (!access(dir, F_OK) && !is_run_directory(dir))
         return fail(f, EX_NOINPUT, "%s is no run directory: it has neither " RUN_FILE " nor " CHECKPOINT_FILE, dir);
+    if (!access(dir, F_OK) && !has_run_file(dir, RESULT_FILE) && !has_run_file(dir, CHECKPOINT_FILE))
+        return fail(f, EX_NOINPUT, "%s has no " CHECKPOINT_FILE ": runs of wvgd svgd have none, and all there is of them in particles.csv and draws.csv", dir);
     int code = read_checkpoint(dir, file, &s->asked, &s->state, &s->size, f);
     if (code)
         return f->code = code == EX_TEMPFAIL ? EX_DATAERR : code; /* damaged: nothing goes on here */
