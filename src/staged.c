@@ -207,8 +207,10 @@ static wvgd_estimate weigh(wvgd_fit *f, size_t first)
             variance += 4 * (e[1] - 1) * (e[1] - 1);
     }
     variance *= (double)n / fmax((double)n - 2 * (double)C, 1); /* what the regression has fitted away */
-    /* what the draws cannot show: the ridge and rounding, and, where the mixture had to grow, the ends of tails that it has not grown into */
-    return (wvgd_estimate){top + log(level), hypot(sqrt(variance) / (double)n, f->s.rounds ? tails_allowance : 1e-4)};
+    /* what the draws cannot show: the ridge and rounding; where the mixture had to grow, the ends of tails that it has not grown into; and where some points have no density, a share of
+     * such points that n draws may well miss */
+    double hidden = hypot(f->s.rounds ? tails_allowance : 1e-4, f->s.bad_points + f->s.zero_points ? 1 / (double)n : 0);
+    return (wvgd_estimate){top + log(level), hypot(sqrt(variance) / (double)n, hidden)};
 }
 
 /* Evaluations that bring the standard error of the log evidence to what is wanted, if draws go on like these n. */
