@@ -23,21 +23,23 @@ typedef struct {
 static unsigned long seeds = 20, first_seed = 1;
 
 /* How many components of the mixture have at least half of the mass that they should: the mean of their responsibilities, which are known, over the weighted draws. */
-static size_t covered(const bench_target *t, const wvgd_fit *fit, const double *unit)
+static size_t covered(const bench_target *outer, const wvgd_fit *fit)
 {
+    const bench_target *t = outer->inner ? outer->inner : outer;
     size_t n, D = t->dim, found = 0;
     const double *z, *log_w;
-    double *mass = calloc(t->K, sizeof *mass), *part = calloc(t->K, sizeof *part), *y = calloc(D, sizeof *y);
+    double *mass = calloc(t->K, sizeof *mass), *part = calloc(t->K, sizeof *part), *y = calloc(2 * D, sizeof *y), *x = y + D;
     if (!mass || !part || !y || wvgd_draws(fit, &n, &z, NULL, &log_w, NULL, NULL) != WVGD_OK)
         abort();
     for (size_t i = 0; i < n; i++) {
+        bench_inside(outer, z + i * D, x);
         double top = -INFINITY, sum = 0, half = (t->nu + (double)D) / 2;
         for (size_t k = 0; k < t->K; k++) {
             const double *L = t->root + k * D * D;
             double r = 0;
             part[k] = t->log_w[k];
             for (size_t a = 0; a < D; a++) {
-                double s = z[i * D + a] / (unit ? unit[a] : 1) - t->mean[k * D + a];
+                double s = x[a] - t->mean[k * D + a];
                 for (size_t b = 0; b < a; b++)
                     s -= L[a * D + b] * y[b];
                 y[a] = s / L[a * D + a];
@@ -80,7 +82,7 @@ static outcome fit_target(bench_target *t, unsigned long seed, double init_scale
         }
         const bench_target *mixture = t->inner ? t->inner : t;
         if (mixture->K)
-            out.modes = covered(mixture, fit, t->scale);
+            out.modes = covered(t, fit);
     } else
         fprintf(stderr, "seed %lu: %s\n", seed, error.text);
     wvgd_free(fit);
@@ -199,24 +201,31 @@ static void shapes(void)
     bench_free(t);
 }
 
+/* One target in other coordinates. */
+typedef struct {
+    const char *name;
+    double decades, condition; /* axes times 10^U(-decades, decades); or a shear */
+} unit;
+
 static void units(void)
 {
-    head("Units: coordinates multiplied by 10^U(-e, e), not given");
-    for (int e = 0; e <= 6; e += 3) {
+    static const unit table[] = {{"D = 5, K = 5", 0, 0}, {"axes times 10^U(-3, 3)", 3, 0}, {"axes times 10^U(-6, 6)", 6, 0}, {"rotated", 0, 1}, {"sheared, condition 1e3", 0, 1e3},
+                                 {"sheared, condition 1e6", 0, 1e6}};
+    head("Units: the first row's mixtures in other coordinates, not given");
+    for (size_t u = 0; u < sizeof table / sizeof *table; u++) {
         totals s = {0};
-        char name[80];
         for (unsigned long seed = first_seed; seed < first_seed + seeds; seed++) {
             bench_random r = {seed + 77};
             double scale[5];
             for (size_t i = 0; i < 5; i++)
-                scale[i] = pow(10, e * (2 * bench_uniform(&r) - 1));
-            bench_target *t = bench_scaled(bench_mixture(seed, 5, 5, 10, 0, 0, 0), scale);
+                scale[i] = pow(10, table[u].decades * (2 * bench_uniform(&r) - 1));
+            bench_target *t = bench_mixture(seed, 5, 5, 10, 0, 0, 0);
+            t = table[u].condition > 0 ? bench_sheared(t, seed + 77, table[u].condition) : bench_scaled(t, scale);
             outcome o = fit_target(t, seed, 1);
             add(&s, t, &o);
             bench_free(t);
         }
-        snprintf(name, sizeof name, "D = 5, K = 5, e = %d", e);
-        row(name, &s);
+        row(table[u].name, &s);
         merge(&total, &s);
     }
 }

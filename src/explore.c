@@ -1,7 +1,8 @@
 /* explore.c - waves of L-BFGS ascents in lock step: every batch holds one trial point of each path, so a model that likes batches gets them.
  *
- * Paths run in coordinates scaled by w (the user's scale at first, then the sds of the modes found). The first ascent goes alone, so that the others can be
- * cut short where they come into the bulk of a mode that is known, with the density that it predicts. An end that nothing known explains is a candidate: the Gaussian
+ * Paths run in coordinates of a frame: the user's scale at first, then the mean covariance of the modes found, so that after the first mode neither units nor shears matter. The
+ * first ascent goes alone, so that the others can be cut short where they come into the bulk of a mode that is known, with the density that it predicts, or begin where the known
+ * modes predict the density exactly. An end that nothing known explains is a candidate: the Gaussian
  * of the path's curvature pairs, at its end, or, where the ascent did not settle, at that of its stations whose ELBO is best (a funnel's density rises
  * without end, its ELBO does not). Candidates that are not hopelessly light are fitted at once (mix.c with one component): the fit says what mass the mode has and whether it is new.
  * Later waves start from wider scatter around the modes found, in units of their own sds, until many starts have found nothing new and every mode of weight has been
@@ -18,7 +19,7 @@
 #include <string.h>
 
 enum { MEMORY = WV_PAIRS, LOOK = 25, USER = 8, JUDGES = 8 }; /* curvature pairs kept; trials of a line search; starts of the given scale; draws that judge a candidate */
-static const double armijo = 1e-4, curvature = 0.9, relevant = 12;
+static const double armijo = 1e-4, curvature = 0.9, relevant = 12, exact = 0.3;
 static const size_t stations[WV_STATIONS - 1] = {2, 5, 10, 20, 40, 80, 160}; /* accepted steps at which a path leaves its Gaussian behind; the last is its end */
 
 size_t wv_explore_root_size(const wvgd_fit *f)
@@ -73,17 +74,20 @@ static void scatter(wvgd_fit *f, wv_path *p, double *x)
         return;
     }
     if (!first)
-        wide = f->s.relevant > 1 ? exp2(-1 + 3 * u) : p->start % 3 == 0 ? exp2(-1 + 2 * u) : exp2(1 + (p->start < given + 2 * USER ? 3 : 5) * u);
+        wide = f->s.relevant > 1 ? (p->start % 2 ? exp2(-1.5 + u) : exp2(-1 + 3 * u)) : p->start % 3 == 0 ? exp2(-1 + 2 * u) : exp2(1 + (p->start < given + 2 * USER ? 3 : 5) * u);
     wide *= pow(0.8, (double)p->tries);
     bool around = f->s.modes && !first && f->opt.init != WVGD_INIT_NORMAL;
-    for (size_t i = 0; i < D; i++)
-        x[i] = around ? f->scatter_centre[i] + wide * f->scatter_scale[i] * x[i] : wide * f->opt.init_scale * x[i];
+    cblas_dscal((int)D, wide * (around ? f->s.scatter : f->opt.init_scale), x, 1);
+    if (around) {
+        shape(f)->colour(D, 0, f->mode_frame, 1, x, f->work);
+        cblas_daxpy((int)D, 1.0, f->scatter_centre, 1, x, 1);
+    }
 }
 
 static void begin_wave(wvgd_fit *f)
 {
     size_t paths = f->s.modes ? WV_PATHS : 1;
-    memcpy(f->path_scale, f->mode_scale, f->D * sizeof(double));
+    memcpy(f->path_frame, f->mode_frame, wv_explore_root_size(f) * sizeof(double));
     f->s.exploring = WV_CLIMB;
     for (size_t k = 0; k < WV_PATHS; k++) {
         f->s.path[k] = (wv_path){.active = k < paths, .fresh = 1};
@@ -97,10 +101,11 @@ static void begin_wave(wvgd_fit *f)
 void wv_explore_begin(wvgd_fit *f)
 {
     f->s.stage = WV_EXPLORE;
-    for (size_t i = 0; i < f->D; i++) {
-        f->mode_scale[i] = f->scatter_scale[i] = f->opt.init_scale;
-        f->scatter_centre[i] = 0;
-    }
+    for (size_t i = 0; i < f->D; i++)
+        f->vector[0][i] = f->opt.init_scale;
+    shape(f)->set_sd(f->D, 0, f->mode_frame, f->vector[0]);
+    memset(f->scatter_centre, 0, f->D * sizeof(double));
+    f->s.scatter = 1;
     begin_wave(f);
 }
 
@@ -108,7 +113,7 @@ void wv_explore_begin(wvgd_fit *f)
 static bool out_of_range(const wvgd_fit *f, size_t k)
 {
     for (size_t i = 0; i < f->D; i++)
-        if (!(fabs(f->path_x[k * f->D + i] + f->s.path[k].step * f->path_scale[i] * f->path_p[k * f->D + i]) < 1e120))
+        if (!(fabs(f->path_x[k * f->D + i] + f->s.path[k].step * f->path_p[k * f->D + i]) < 1e120))
             return true;
     return false;
 }
@@ -145,7 +150,15 @@ static int known(wvgd_fit *f, const double *x, double log_p)
     return distance < bulk(f) && fabs(log_p - expected) < 0.2 + 0.02 * distance + 2 * f->s.mode[m].sd ? (int)m : -1;
 }
 
-/* H v for the path's L-BFGS inverse Hessian (scaled coordinates), in place. */
+/* The same for a start, which may lie anywhere: far out, where densities differ by hundreds of nats, one that is what the known modes say it is tells that nothing else is near. */
+static int foretold(wvgd_fit *f, const double *x, double log_p)
+{
+    size_t m = 0;
+    double distance = INFINITY;
+    return f->s.modes && fabs(log_p - predict(f, x, &m, &distance)) < exact ? (int)m : known(f, x, log_p);
+}
+
+/* H v for the path's L-BFGS inverse Hessian (in the frame), in place. */
 static void two_loop(const wvgd_fit *f, size_t k, double *v)
 {
     size_t D = f->D, pairs = f->s.path[k].pairs < MEMORY ? f->s.path[k].pairs : MEMORY, last = f->s.path[k].pairs;
@@ -171,24 +184,22 @@ static void two_loop(const wvgd_fit *f, size_t k, double *v)
 static bool path_root(wvgd_fit *f, size_t k, double *root)
 {
     size_t D = f->D;
-    if (!f->dense) {
-        for (size_t i = 0; i < D; i++) { /* the diagonal alone, one unit vector at a time */
-            memset(f->vector[0], 0, D * sizeof(double));
-            f->vector[0][i] = 1;
-            two_loop(f, k, f->vector[0]);
-            root[i] = f->path_scale[i] * sqrt(fmax(f->vector[0][i], 1e-300));
-        }
+    double *H = f->square[1], *v = f->vector[0];
+    memcpy(root, f->path_frame, wv_explore_root_size(f) * sizeof *root);
+    for (size_t i = 0; i < D; i++) { /* one unit vector at a time */
+        double *h = f->dense ? H + i * D : v;
+        memset(h, 0, D * sizeof *h);
+        h[i] = 1;
+        two_loop(f, k, h);
+        if (!f->dense)
+            root[i] *= sqrt(fmax(h[i], 1e-300));
+    }
+    if (!f->dense)
         return true;
-    }
-    for (size_t i = 0; i < D; i++) {
-        memset(root + i * D, 0, D * sizeof *root);
-        root[i * D + i] = 1;
-        two_loop(f, k, root + i * D);
-    }
     for (size_t i = 0; i < D; i++)
-        for (size_t c = 0; c <= i; c++)
-            root[i * D + c] = root[c * D + i] = (root[i * D + c] + root[c * D + i]) / 2 * f->path_scale[i] * f->path_scale[c];
-    return wv_dense_chol(D, root, f->square[0]);
+        for (size_t c = 0; c < i; c++)
+            H[i * D + c] = H[c * D + i] = (H[i * D + c] + H[c * D + i]) / 2;
+    return shape(f)->absorb(D, 0, root, H, f->work);
 }
 
 /* Which modes are not too light to matter, and how many of them have been hit once. */
@@ -206,42 +217,61 @@ static void judge(wvgd_fit *f)
     }
 }
 
-/* Scale and scatter of later starts: sds of the relevant modes (geometric mean), and twice the spread of the modes in these units, twice at least. */
-static void rescale(wvgd_fit *f)
+/* Mean covariance of the relevant modes, each divided by its volume, times their mean volume (geometric): its root, the frame of later ascents. All of it relative to the heaviest
+ * mode, so that what the modes have in common, be it units or a shear, is not seen by the sum. */
+static bool mean_frame(wvgd_fit *f, double *frame)
 {
-    size_t D = f->D;
-    double *sd = f->vector[0], *scale = f->vector[1], *centre = f->vector[2], spread = 0, count;
-    judge(f);
-    count = (double)f->s.relevant;
-    memset(scale, 0, D * sizeof *scale);
-    memset(centre, 0, D * sizeof *centre);
+    size_t D = f->D, best = 0, size = wv_explore_root_size(f);
+    double *C = f->square[1], *A = f->square[2], volume = 0, count = (double)f->s.relevant;
+    for (size_t m = 1; m < f->s.modes; m++)
+        best = f->s.mode[m].elbo > f->s.mode[best].elbo ? m : best;
+    wv_gauss heaviest = mode_gauss(f, best);
+    double log_det = heaviest.family->log_det(D, 0, heaviest.root);
+    memcpy(frame, heaviest.root, size * sizeof *frame);
+    if (!f->dense)
+        return true;
+    memset(C, 0, D * D * sizeof *C);
     for (size_t m = 0; m < f->s.modes; m++) {
         if (!f->s.mode[m].relevant)
             continue;
         wv_gauss g = mode_gauss(f, m);
-        g.family->sd(D, 0, g.root, sd);
-        for (size_t i = 0; i < D; i++) {
-            scale[i] += log(sd[i]) / count;
-            centre[i] += g.mu[i] / count;
-        }
+        double larger = (g.family->log_det(D, 0, g.root) - log_det) / (double)D;
+        memcpy(A, g.root, D * D * sizeof *A);
+        cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, exp(-larger), frame, (int)D, A, (int)D);
+        cblas_dsyrk(CblasRowMajor, CblasLower, CblasNoTrans, (int)D, (int)D, 1 / count, A, (int)D, 1.0, C, (int)D);
+        volume += larger / count;
     }
-    for (size_t i = 0; i < D; i++)
-        scale[i] = exp(scale[i]);
+    cblas_dscal((int)(D * D), exp(2 * volume), C, 1);
+    wv_dense_mirror(D, C);
+    return heaviest.family->absorb(D, 0, frame, C, f->work);
+}
+
+/* Frame and scatter of later starts: twice the spread of the modes in the frame, twice its unit at least. */
+static void rescale(wvgd_fit *f)
+{
+    size_t D = f->D;
+    double *sd = f->vector[0], *centre = f->vector[2], *frame = f->dense ? f->square[3] : f->vector[3], *d = f->vector[1], spread = 0;
+    judge(f);
+    if (!mean_frame(f, frame))
+        return;
+    memset(centre, 0, D * sizeof *centre);
     for (size_t m = 0; m < f->s.modes; m++)
-        for (size_t i = 0; f->s.mode[m].relevant && i < D; i++) {
-            double d = (f->mode_x[m * D + i] - centre[i]) / scale[i];
-            spread += d * d / (count * (double)D);
+        if (f->s.mode[m].relevant)
+            cblas_daxpy((int)D, 1 / (double)f->s.relevant, f->mode_x + m * D, 1, centre, 1);
+    wv_gauss middle = {shape(f), D, 0, centre, frame, 0};
+    for (size_t m = 0; m < f->s.modes; m++)
+        if (f->s.mode[m].relevant) {
+            wv_component_whiten(&middle, 1, f->mode_x + m * D, d, f->work);
+            spread += cblas_ddot((int)D, d, 1, d, 1) / ((double)f->s.relevant * (double)D);
         }
-    for (size_t i = 0; i < D; i++) { /* where ascents run away, nothing sensible follows from their ends: go on as before */
-        double scattered = 2 * scale[i] * fmax(2, sqrt(spread));
-        if (!(scale[i] > 1e-110 && scattered < 1e110 && fabs(centre[i]) < 1e110))
+    double scatter = 2 * fmax(2, sqrt(spread));
+    middle.family->sd(D, 0, frame, sd);
+    for (size_t i = 0; i < D; i++) /* where ascents run away, nothing sensible follows from their ends: go on as before */
+        if (!(sd[i] > 1e-110 && scatter * sd[i] < 1e110 && fabs(centre[i]) < 1e110))
             return;
-    }
-    for (size_t i = 0; i < D; i++) {
-        f->mode_scale[i] = scale[i];
-        f->scatter_centre[i] = centre[i];
-        f->scatter_scale[i] = 2 * scale[i] * fmax(2, sqrt(spread));
-    }
+    memcpy(f->mode_frame, frame, wv_explore_root_size(f) * sizeof *frame);
+    memcpy(f->scatter_centre, centre, D * sizeof *centre);
+    f->s.scatter = scatter;
 }
 
 static void set_mode(wvgd_fit *f, size_t m, const wv_gauss *g, double elbo, double sd, size_t hits)
@@ -274,7 +304,7 @@ static void leave(wvgd_fit *f, size_t k, size_t i)
     memcpy(f->station_x + (size_t)(g.mu - f->station_x), f->path_x + k * f->D, f->D * sizeof(double));
     double *root = f->station_root + (size_t)(g.root - f->station_root);
     if (!path_root(f, k, root))
-        shape(f)->set_sd(f->D, 0, root, f->path_scale);
+        memcpy(root, f->path_frame, wv_explore_root_size(f) * sizeof *root);
     f->s.path[k].stations |= 1u << i;
 }
 
@@ -284,21 +314,20 @@ static void end_path(wvgd_fit *f, size_t k, bool settled)
     f->s.path[k].settled = settled;
 }
 
-/* New direction H g; the first is the gradient, at most one scaled unit long. */
+/* New direction H g; the first is the gradient, at most one unit of the frame long. */
 static void aim(wvgd_fit *f, size_t k)
 {
     size_t D = f->D;
     wv_path *p = &f->s.path[k];
-    double *dir = f->path_p + k * D;
-    for (size_t i = 0; i < D; i++)
-        dir[i] = f->path_scale[i] * f->path_g[k * D + i];
+    double *dir = f->path_p + k * D, *g = f->path_g + k * D;
+    memcpy(dir, g, D * sizeof *dir);
+    shape(f)->pull(D, 0, f->path_frame, 1, dir, f->work);
     if (p->pairs)
         two_loop(f, k, dir);
     else
         cblas_dscal((int)D, 1 / fmax(1, cblas_dnrm2((int)D, dir, 1)), dir, 1);
-    p->slope = 0;
-    for (size_t i = 0; i < D; i++)
-        p->slope += dir[i] * f->path_scale[i] * f->path_g[k * D + i];
+    shape(f)->colour(D, 0, f->path_frame, 1, dir, f->work);
+    p->slope = cblas_ddot((int)D, dir, 1, g, 1);
     p->step = 1;
     p->low = 0;
     p->high = INFINITY;
@@ -311,13 +340,14 @@ static void accept(wvgd_fit *f, size_t k, double log_p, const double *x, const d
 {
     size_t D = f->D;
     wv_path *p = &f->s.path[k];
-    double *s = f->path_s + (k * MEMORY + p->pairs % MEMORY) * D, *y = f->path_y + (k * MEMORY + p->pairs % MEMORY) * D, sy = 0;
+    double *s = f->path_s + (k * MEMORY + p->pairs % MEMORY) * D, *y = f->path_y + (k * MEMORY + p->pairs % MEMORY) * D;
     for (size_t i = 0; i < D; i++) {
         s[i] = p->step * f->path_p[k * D + i];
-        y[i] = f->path_scale[i] * (f->path_g[k * D + i] - g[i]);
-        sy += s[i] * y[i];
+        y[i] = f->path_g[k * D + i] - g[i];
     }
-    if (sy > 1e-12 * cblas_dnrm2((int)D, s, 1) * cblas_dnrm2((int)D, y, 1))
+    shape(f)->whiten(D, 0, f->path_frame, 1, s, f->work);
+    shape(f)->pull(D, 0, f->path_frame, 1, y, f->work);
+    if (cblas_ddot((int)D, s, 1, y, 1) > 1e-12 * cblas_dnrm2((int)D, s, 1) * cblas_dnrm2((int)D, y, 1))
         p->pairs++;
     p->stalls = log_p - p->log_p < 1e-3 ? p->stalls + 1 : 0;
     p->log_p = log_p;
@@ -352,16 +382,14 @@ static void advance(wvgd_fit *f, size_t k, double log_p, const double *x, const 
         p->fresh = 0;
         p->log_p = log_p;
         memcpy(f->path_g + k * D, g, D * sizeof *g);
-        p->hit = known(f, x, log_p);
+        p->hit = foretold(f, x, log_p);
         if (p->hit >= 0)
             end_path(f, k, true);
         else
             aim(f, k);
         return;
     }
-    double slope = 0;
-    for (size_t i = 0; i < D; i++)
-        slope += f->path_p[k * D + i] * f->path_scale[i] * g[i];
+    double slope = cblas_ddot((int)D, f->path_p + k * D, 1, g, 1);
     bool rises = log_p >= p->log_p + armijo * p->step * p->slope, flat = slope <= curvature * p->slope;
     if (rises && (flat || ++p->looks >= LOOK)) {
         accept(f, k, log_p, x, g);
@@ -400,6 +428,8 @@ static bool satisfied(const wvgd_fit *f)
     if (f->opt.starts)
         return n >= f->opt.starts;
     if (W == 1 && n < 48 && f->s.climbed < 240) /* ascents that cost so little that more of them are cheap insurance */
+        return false;
+    if (n < 10 * enough && f->s.climbed < (W == 1 ? n + n / 4 + 24 : 8 * enough)) /* the more so where the known modes foretell the density at most starts */
         return false;
     return W && ((n >= enough && !f->s.hit_once) || n >= 2 * enough || n >= 512 || W == wv_explore_modes(f));
 }
@@ -552,8 +582,8 @@ static void ask_climb(wvgd_fit *f)
             continue;
         double *x = f->b.x + n++ * D;
         memcpy(x, f->path_x + k * D, D * sizeof *x);
-        for (size_t i = 0; !p->fresh && i < D; i++)
-            x[i] += p->step * f->path_scale[i] * f->path_p[k * D + i];
+        if (!p->fresh)
+            cblas_daxpy((int)D, p->step, f->path_p + k * D, 1, x, 1);
     }
     f->b.n = n;
 }

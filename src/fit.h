@@ -106,6 +106,7 @@ typedef struct {
     size_t starts, modes, relevant, hit_once; /* exploration */
     wv_exploring exploring;
     size_t climbed;           /* evaluations of paths */
+    double scatter;           /* of starts around the modes, in units of the frame */
     size_t judged;            /* the path whose end is being looked at */
     wv_mixing mix;
     size_t batches;           /* in the pool */
@@ -199,7 +200,8 @@ struct wvgd_fit {
     wv_ensemble now, best; /* current and best state */
     double *pilot_mu, *pilot_root, *pilot_best; /* [D], [D][D], and the best of both */
     double *mode_x, *mode_root;    /* [modes][D], [modes][D][D] (or [D]) modes found and their Gaussians */
-    double *mode_scale, *scatter_scale, *scatter_centre, *path_scale; /* [D] */
+    double *mode_frame, *path_frame; /* [D][D] (or [D]) roots of the metrics of the next ascents and of those under way */
+    double *scatter_centre;        /* [D] */
     double *path_x, *path_g, *path_p; /* [paths][D] point, gradient, direction of each ascent */
     double *path_s, *path_y;          /* [paths][WV_PAIRS][D] its curvature pairs */
     double *station_x, *station_root; /* [paths][stations][D], ..[D][D] Gaussians left behind */

@@ -323,7 +323,7 @@ static void nothing_left_to_close_with(void **state) {
     wvgd_error error;
     wvgd_model model = model_of(&h);
     wvgd_fit *fit = wvgd_new(&model, &o, NULL, NULL);
-    for (int i = 0; i < 40; i++) assert_int_equal(wvgd_step(fit, NULL), WVGD_OK);
+    for (int i = 0; i < 20; i++) assert_int_equal(wvgd_step(fit, NULL), WVGD_OK);
     wvgd_stop_now(fit);
     h.kind = NAN_DENSITY;
     h.share = 1;

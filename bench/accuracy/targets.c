@@ -79,13 +79,10 @@ static double mixture(void *self, const double *z, double *grad)
     return top + log(total);
 }
 
-/* Lower Cholesky factor of a random covariance: eigenvalues in 0.5..1.5 about random axes, times size^2. */
-static void random_root(bench_random *r, size_t D, double size, double *L)
+/* Orthonormal rows Q[D][D] by Gram and Schmidt. */
+static void random_axes(bench_random *r, size_t D, double *Q)
 {
-    double *Q = calloc(2 * D * D, sizeof *Q), *C = Q + D * D;
-    if (!Q)
-        abort();
-    for (size_t i = 0; i < D; i++) { /* Gram-Schmidt */
+    for (size_t i = 0; i < D; i++) {
         for (size_t k = 0; k < D; k++)
             Q[i * D + k] = bench_normal(r);
         for (size_t j = 0; j < i; j++) {
@@ -100,6 +97,17 @@ static void random_root(bench_random *r, size_t D, double size, double *L)
             norm += Q[i * D + k] * Q[i * D + k];
         for (size_t k = 0; k < D; k++)
             Q[i * D + k] /= sqrt(norm);
+    }
+}
+
+/* Lower Cholesky factor of a random covariance: eigenvalues in 0.5..1.5 about random axes, times size^2. */
+static void random_root(bench_random *r, size_t D, double size, double *L)
+{
+    double *Q = calloc(2 * D * D, sizeof *Q), *C = Q + D * D;
+    if (!Q)
+        abort();
+    random_axes(r, D, Q);
+    for (size_t i = 0; i < D; i++) {
         double e = size * size * (0.5 + bench_uniform(r));
         for (size_t a = 0; a < D; a++)
             for (size_t b = 0; b < D; b++)
@@ -280,29 +288,67 @@ bench_target *bench_named(const char *name)
 }
 
 /* ---- other coordinates ----------------------------------------------------------------------------------------------------------------- */
-static double scaled(void *self, const double *z, double *grad)
+void bench_inside(const bench_target *t, const double *z, double *x)
+{
+    for (size_t i = 0; i < t->dim; i++) {
+        x[i] = t->inverse ? 0 : z[i];
+        for (size_t k = 0; t->inverse && k < t->dim; k++)
+            x[i] += t->inverse[i * t->dim + k] * z[k];
+    }
+}
+
+static double mapped(void *self, const double *z, double *grad)
 {
     bench_target *t = self;
-    double x[t->dim], log_p;
-    for (size_t i = 0; i < t->dim; i++)
-        x[i] = z[i] / t->scale[i];
-    log_p = t->inner->density(t->inner, x, grad);
-    for (size_t i = 0; i < t->dim; i++) {
-        log_p -= log(t->scale[i]);
-        if (grad)
-            grad[i] /= t->scale[i];
+    double x[t->dim], g[t->dim];
+    bench_inside(t, z, x);
+    double log_p = t->inner->density(t->inner, x, grad ? g : NULL) - t->log_det;
+    for (size_t k = 0; grad && k < t->dim; k++) {
+        grad[k] = 0;
+        for (size_t i = 0; i < t->dim; i++)
+            grad[k] += t->inverse[i * t->dim + k] * g[i];
     }
     return log_p;
 }
 
+static bench_target *new_mapped(bench_target *inner)
+{
+    bench_target *t = new_target(inner->dim, inner->log_z, mapped);
+    t->inner = inner;
+    t->inverse = calloc(inner->dim * inner->dim, sizeof *t->inverse);
+    if (!t->inverse)
+        abort();
+    return t;
+}
+
 bench_target *bench_scaled(bench_target *inner, const double *scale)
 {
-    bench_target *t = new_target(inner->dim, inner->log_z, scaled);
-    t->inner = inner;
-    t->scale = malloc(inner->dim * sizeof *scale);
-    if (!t->scale)
+    bench_target *t = new_mapped(inner);
+    for (size_t i = 0; i < t->dim; i++) {
+        t->inverse[i * t->dim + i] = 1 / scale[i];
+        t->log_det += log(scale[i]);
+    }
+    return t;
+}
+
+bench_target *bench_sheared(bench_target *inner, uint64_t seed, double condition)
+{
+    bench_target *t = new_mapped(inner);
+    size_t D = t->dim;
+    bench_random r = {seed};
+    double *Q = calloc(2 * D * D, sizeof *Q), *P = Q + D * D;
+    if (!Q)
         abort();
-    memcpy(t->scale, scale, inner->dim * sizeof *scale);
+    random_axes(&r, D, Q);
+    random_axes(&r, D, P);
+    for (size_t k = 0; k < D; k++) {
+        double axis = pow(condition, D > 1 ? (double)k / (double)(D - 1) - 0.5 : 0);
+        t->log_det += log(axis);
+        for (size_t i = 0; i < D; i++)
+            for (size_t j = 0; j < D; j++)
+                t->inverse[i * D + j] += Q[k * D + i] * P[k * D + j] / axis;
+    }
+    free(Q);
     return t;
 }
 
@@ -322,7 +368,7 @@ void bench_free(bench_target *t)
     free(t->log_w);
     free(t->mean);
     free(t->root);
-    free(t->scale);
+    free(t->inverse);
     free(t->spare);
     free(t);
 }

@@ -11,7 +11,7 @@ typedef struct bench_target {
     size_t K;                     /* mixtures: components, */
     double *log_w, *mean, *root;  /* [K], [K][dim], [K][dim][dim] lower Cholesky factors, */
     double nu;                    /* 0: Gaussian; else Student-t */
-    double *scale;                /* coordinates are these times the density's own; NULL: 1 */
+    double *inverse, log_det;     /* [dim][dim] from coordinates to those of `inner`; NULL: the same. Log determinant of the way back */
     double *spare;
     struct bench_target *inner;
 } bench_target;
@@ -28,6 +28,12 @@ bench_target *bench_named(const char *name); /* rosenbrock, shells2, shells5, qu
 
 /* The same density with coordinate i multiplied by scale[i]; takes *inner over. */
 bench_target *bench_scaled(bench_target *inner, const double *scale);
+
+/* The same density turned and sheared: axes in random directions stretched by condition^-1/2 .. condition^1/2; takes *inner over. */
+bench_target *bench_sheared(bench_target *inner, uint64_t seed, double condition);
+
+/* Coordinates of the inner density. */
+void bench_inside(const bench_target *t, const double *z, double *x);
 
 wvgd_model bench_model(bench_target *t); /* closing it frees nothing but the model */
 void bench_free(bench_target *t);
