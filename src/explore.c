@@ -18,8 +18,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { MEMORY = WV_PAIRS, LOOK = 25, USER = 8, JUDGES = 8 }; /* curvature pairs kept; trials of a line search; starts of the given scale; draws that judge a candidate */
-static const double armijo = 1e-4, curvature = 0.9, relevant = 12, exact = 0.3;
+enum { MEMORY = WV_PAIRS, LOOK = 25, USER = 8, JUDGES = 8, PATIENCE = 8 }; /* curvature pairs kept; trials of a line search; starts of the given scale; draws that judge a candidate; iterations in which it must gain weight */
+static const double armijo = 1e-4, curvature = 0.9, relevant = 12, heavy = 5, exact = 0.3, near_end = 0.01;
 static const size_t stations[WV_STATIONS - 1] = {2, 5, 10, 20, 40, 80, 160}; /* accepted steps at which a path leaves its Gaussian behind; the last is its end */
 
 size_t wv_explore_root_size(const wvgd_fit *f)
@@ -211,7 +211,7 @@ static void judge(wvgd_fit *f)
         best = fmax(best, f->s.mode[m].elbo);
     for (size_t m = 0; m < f->s.modes; m++) {
         wv_mode *mode = &f->s.mode[m];
-        mode->relevant = mode->elbo >= best - relevant;
+        mode->relevant = mode->elbo + mode->sd * mode->sd / 2 >= best - heavy; /* what its Gaussian leaves out, to second order */
         f->s.relevant += mode->relevant ? 1 : 0;
         f->s.hit_once += mode->relevant && mode->hits == 1;
     }
@@ -403,11 +403,43 @@ static void advance(wvgd_fit *f, size_t k, double log_p, const double *x, const 
             p->high = p->step;
         p->step = p->high == INFINITY ? 2 * p->step : (p->low + p->high) / 2;
     }
-    if (p->active && (p->evaluations >= 100 + 4 * D || out_of_range(f, k)))
+    if (p->active && (p->evaluations >= (f->s.modes ? 90 + 2 * D : 100 + 4 * D) || out_of_range(f, k))) /* with a known mode's frame, ascents that end are short */
         end_path(f, k, false);
 }
 
 /* ---- ends ------------------------------------------------------------------------------------------------------------------------ */
+/* Small tops beside a mode, whose Gaussian when fitted becomes the mode's: ends that have been fitted are remembered, and the mode that they led to. Returns that mode, or -1. */
+static int fitted_before(wvgd_fit *f, size_t k)
+{
+    const wv_path *p = &f->s.path[k];
+    wv_gauss here = {shape(f), f->D, 0, f->path_x + k * f->D, f->mode_frame, 0};
+    for (size_t e = 0; p->settled && e < f->s.ends; e++) {
+        wv_component_whiten(&here, 1, f->end_x + e * f->D, f->vector[0], f->work);
+        if (fabs(f->s.end[e].log_p - p->log_p) < 0.1 && cblas_ddot((int)f->D, f->vector[0], 1, f->vector[0], 1) < near_end * (double)f->D)
+            return f->s.end[e].mode;
+    }
+    return -1;
+}
+
+static void remember_end(wvgd_fit *f, size_t k, size_t mode)
+{
+    const wv_path *p = &f->s.path[k];
+    if (!p->settled || f->s.ends == WV_ENDS)
+        return;
+    f->s.end[f->s.ends] = (wv_end){.log_p = p->log_p, .mode = (int)mode};
+    memcpy(f->end_x + f->s.ends++ * f->D, f->path_x + k * f->D, f->D * sizeof(double));
+}
+
+/* Has the path ended so low that a mode there would have to be wider by e^20 in every direction than the heaviest that is known? */
+static bool far_below(const wvgd_fit *f, size_t k)
+{
+    size_t best = 0;
+    for (size_t m = 1; m < f->s.modes; m++)
+        best = f->s.mode[m].elbo > f->s.mode[best].elbo ? m : best;
+    wv_gauss g = mode_gauss(f, best);
+    return f->s.modes && f->s.path[k].log_p < f->s.mode[best].elbo - g.family->log_det(f->D, 0, g.root) - 20 * (double)(f->D + 1);
+}
+
 /* Is the end of path k explained by what is known? Then it is a hit. */
 static bool explained(wvgd_fit *f, size_t k)
 {
@@ -415,6 +447,8 @@ static bool explained(wvgd_fit *f, size_t k)
     const double *x = f->path_x + k * f->D;
     size_t m = 0;
     double distance = INFINITY;
+    if (f->s.modes && p->hit < 0)
+        p->hit = fitted_before(f, k);
     if (f->s.modes && (p->hit >= 0 || (p->log_p - predict(f, x, &m, &distance) < 2 && distance < bulk(f)))) {
         f->s.mode[p->hit >= 0 ? (size_t)p->hit : m].hits++;
         return true;
@@ -454,7 +488,7 @@ static void next_end(wvgd_fit *f)
             judge(f);
             continue;
         }
-        if (!p->settled && !p->pairs) /* got nowhere */
+        if ((!p->settled && !p->pairs) || far_below(f, k)) /* got nowhere */
             continue;
         leave(f, k, wv_explore_stations(f) - 1);
         if (p->settled)
@@ -507,6 +541,8 @@ static void take(wvgd_fit *f, double elbo, double sd, bool fitted)
         bool alike = fabs(g.family->log_det(f->D, 0, g.root) - other.family->log_det(f->D, 0, other.root)) < 1.5 * (double)f->D;
         if (distance < 2 * (double)f->D + 6 && alike) {
             f->s.mode[m].hits++;
+            if (fitted)
+                remember_end(f, f->s.judged, m);
             if (elbo > f->s.mode[m].elbo)
                 set_mode(f, m, &g, elbo, sd, f->s.mode[m].hits);
         } else
@@ -516,6 +552,38 @@ static void take(wvgd_fit *f, double elbo, double sd, bool fitted)
             return;
     }
     next_end(f);
+}
+
+/* KL(g || Gaussian of mode m), given the squared distance of their means. */
+static double divergence(wvgd_fit *f, const wv_gauss *g, size_t m, double distance)
+{
+    size_t D = f->D;
+    double *A = f->square[1];
+    wv_gauss mode = mode_gauss(f, m);
+    memcpy(A, g->root, D * D * sizeof *A);
+    cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, 1.0, mode.root, (int)D, A, (int)D);
+    return (cblas_ddot((int)(D * D), A, 1, A, 1) + distance - (double)D) / 2 + mode.family->log_det(D, 0, mode.root) - g->family->log_det(D, 0, g->root);
+}
+
+/* Has the candidate become a mode that is known, and no better than that? */
+static bool arrived(wvgd_fit *f)
+{
+    wv_gauss g = wv_mix_component(f, 0);
+    size_t m = 0;
+    double distance = INFINITY;
+    if (!f->s.modes || f->s.mix.iteration < 3)
+        return false;
+    predict(f, g.mu, &m, &distance);
+    return f->s.mix.elbo < f->s.mode[m].elbo + 0.1 && divergence(f, &g, m, distance) < 1 + 0.05 * (double)f->D;
+}
+
+/* After some iterations a candidate still has no weight beside what is known: its fit has no need of more. */
+static bool hopeless(const wvgd_fit *f)
+{
+    double top = -INFINITY;
+    for (size_t m = 0; m < f->s.modes; m++)
+        top = fmax(top, f->s.mode[m].elbo);
+    return f->s.mix.iteration >= PATIENCE && f->s.mix.best + f->s.mix.best_sd * f->s.mix.best_sd / 2 < top - heavy;
 }
 
 /* ELBO of each station of the path from a few draws; the best is fitted if it may matter. */
@@ -631,7 +699,7 @@ wvgd_status wv_explore_tell(wvgd_fit *f, wvgd_error *error)
     case WV_CLIMB: tell_climb(f); break;
     case WV_JUDGE: judge_stations(f); break;
     case WV_ALONE:
-        if (wv_mix_tell(f))
+        if (wv_mix_tell(f) || hopeless(f) || arrived(f))
             take(f, f->s.mix.elbo, f->s.mix.sd, true);
         break;
     }

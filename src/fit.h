@@ -14,6 +14,7 @@ enum {
     WV_MODES = 40,        /* modes kept */
     WV_PAIRS = 30,        /* curvature pairs of an ascent */
     WV_STATIONS = 8,      /* Gaussians that an ascent leaves behind */
+    WV_ENDS = 16,         /* ends of ascents remembered that were no modes */
     WV_BATCHES = 24,      /* batches in a pool */
     WV_WALKS = 12,        /* Hamiltonian walks at once, */
     WV_WALK = 24,         /* and steps of each */
@@ -49,6 +50,12 @@ typedef struct {
     size_t hits;
     int relevant;           /* flag: not too light to matter */
 } wv_mode;
+
+/* Where an ascent ended that led to a known mode when its Gaussian was fitted. */
+typedef struct {
+    double log_p;
+    int mode;
+} wv_end;
 
 /* A batch in the pool: its points and the proposals that made them. */
 typedef struct {
@@ -128,6 +135,8 @@ typedef struct {
     double unseen;            /* log p~ / (m Z) at the mode that the closing proposal covers least */
     wv_path path[WV_PATHS];
     wv_mode mode[WV_MODES];
+    size_t ends;
+    wv_end end[WV_ENDS];
 } wv_scalars;
 
 /* Proposals that made a batch, and its points. The first N proposals are the components. */
@@ -202,6 +211,7 @@ struct wvgd_fit {
     double *mode_x, *mode_root;    /* [modes][D], [modes][D][D] (or [D]) modes found and their Gaussians */
     double *mode_frame, *path_frame; /* [D][D] (or [D]) roots of the metrics of the next ascents and of those under way */
     double *scatter_centre;        /* [D] */
+    double *end_x;                 /* [ends][D] */
     double *path_x, *path_g, *path_p; /* [paths][D] point, gradient, direction of each ascent */
     double *path_s, *path_y;          /* [paths][WV_PAIRS][D] its curvature pairs */
     double *station_x, *station_root; /* [paths][stations][D], ..[D][D] Gaussians left behind */

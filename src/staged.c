@@ -25,8 +25,9 @@
 
 enum { ROUNDS = 12, CRAWLS = 6, RETURNS = 2, LEAST = 240, RECENT = 4, PATIENCE = 2500 }; /* of growth at most; times that walks are sent out; times that a final batch sends the fit back; final draws at least; batches of the fit that growth looks back on; draws of trials after which growth must pay */
 
-/* log p~ / (m Z) of a place that the proposal does not cover: this, and more than all but a few of its own draws have. */
-static const double uncovered = 0.7, few = 0.005;
+/* log p~ / (m Z) of a place that the proposal does not cover: this, and more than all but a few of its own draws have; and such that what may be missing there, with all that has
+ * less density, matters. */
+static const double uncovered = 2, few = 0.005, matters = 0.03;
 
 /* Standard error allowed for tails that a mixture which had to grow has not reached. */
 static const double tails_allowance = 0.005;
@@ -51,6 +52,12 @@ static double round_price(const wvgd_fit *f)
 {
     double K = (double)f->s.mix.K + 4;
     return 240 + 10 * K + 4 * K * fmax(10, (double)f->D / 2);
+}
+
+/* What more draws may cost before growth is the better choice: the first round gains most. */
+static double growth_price(const wvgd_fit *f)
+{
+    return (f->s.rounds ? 2 : 1) * round_price(f);
 }
 
 /* ---- the proposal ---------------------------------------------------------------------------------------------------------------- */
@@ -338,7 +345,7 @@ static void judge_trial(wvgd_fit *f)
     f->s.trial_z = e.value;
     f->s.trial_ess = f->s.ess;
     f->s.usual = isfinite(e.value) ? usual(f, 0, e.value) : INFINITY;
-    if (isfinite(e.value) && !exhausted(f) && (cost > round_price(f) || (f->s.rounds && f->s.usual > even(f, f->s.closed) + thin && f->s.mix.elbo > f->s.last_elbo + worthwhile))) {
+    if (isfinite(e.value) && !exhausted(f) && (cost > growth_price(f) || (f->s.rounds && f->s.usual > even(f, f->s.closed) + thin && f->s.mix.elbo > f->s.last_elbo + worthwhile))) {
         if (grow(f, 0, e))
             return;
         f->s.fails = 2;
@@ -350,6 +357,15 @@ static void judge_trial(wvgd_fit *f)
         wv_crawl_begin(f);
     } else
         settle(f);
+}
+
+/* Share of the posterior, as the stored draws have it, whose density is less than this; at least what one draw stands for. */
+static double below(const wvgd_fit *f, double log_p)
+{
+    double share = 0, total = cblas_dasum((int)f->s.closed, f->close_v, 1);
+    for (size_t i = 0; i < f->s.closed; i++)
+        share += f->close.log_p[i] < log_p ? f->close_v[i] / total : 0;
+    return fmax(share, 1 / (double)f->s.closed);
 }
 
 /* The walks have ended: components where they have found much more density than the proposal has, or on to the final batch. */
@@ -364,7 +380,8 @@ static void judge_crawl(wvgd_fit *f)
     add_density(f, f->made, n, f->crawl_seen, log_w);
     for (size_t i = 0; i < n; i++) {
         log_w[i] = f->crawl_log_p[i] - (log_w[i] - log(made)) - f->s.trial_z;
-        most = fmax(most, log_w[i]);
+        if (log_w[i] > most && exp(log_w[i]) * below(f, f->crawl_log_p[i]) > matters)
+            most = log_w[i];
     }
     if (most > fmax(uncovered, f->s.usual + 0.3) && f->s.stop == WVGD_RUNNING) {
         size_t before = f->s.mix.K;
@@ -389,7 +406,7 @@ static void judge_final(wvgd_fit *f)
     double left = 1.2 * (price(f, e, n) - (double)n);
     f->s.evidence = e;
     f->s.final_ess = f->s.ess;
-    if (first && !exhausted(f) && left > round_price(f) && f->s.returns < RETURNS) {
+    if (first && !exhausted(f) && left > growth_price(f) && f->s.returns < RETURNS) {
         f->s.returns++;
         wv_pool_take(f);
         if (grow(f, f->s.trial, e))
