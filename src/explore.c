@@ -55,6 +55,12 @@ size_t wv_explore_stations(const wvgd_fit *f)
 }
 
 /* ---- starts --------------------------------------------------------------------------------------------------------------------- */
+/* Starts that are enough for as many modes as have been found. */
+static size_t enough(const wvgd_fit *f)
+{
+    return f->s.relevant <= 1 ? 16 : 25 * (f->s.relevant + 1);
+}
+
 /* A start: given ones first, then the model's own or the user's scale, then scattered around the known modes; closer after every start without density. */
 static void scatter(wvgd_fit *f, wv_path *p, double *x)
 {
@@ -74,7 +80,7 @@ static void scatter(wvgd_fit *f, wv_path *p, double *x)
         return;
     }
     if (!first)
-        wide = f->s.relevant > 1 ? (p->start % 2 ? exp2(-1.5 + u) : exp2(-1 + 3 * u)) : p->start % 3 == 0 ? exp2(-1 + 2 * u) : exp2(1 + (p->start < given + 2 * USER ? 3 : 5) * u);
+        wide = f->s.relevant > 1 && p->start > enough(f) && p->start % 2 ? exp2(-1.5 + u) /* among the modes, for narrow ones */ : f->s.relevant > 1 ? exp2(-1 + 3 * u) : p->start % 3 == 0 ? exp2(-1 + 2 * u) : exp2(1 + (p->start < given + 2 * USER ? 3 : 5) * u);
     wide *= pow(0.8, (double)p->tries);
     bool around = f->s.modes && !first && f->opt.init != WVGD_INIT_NORMAL;
     cblas_dscal((int)D, wide * (around ? f->s.scatter : f->opt.init_scale), x, 1);
@@ -458,14 +464,14 @@ static bool explained(wvgd_fit *f, size_t k)
 
 static bool satisfied(const wvgd_fit *f)
 {
-    size_t W = f->s.relevant, n = f->s.starts, enough = W <= 1 ? 16 : 25 * (W + 1);
+    size_t W = f->s.relevant, n = f->s.starts;
     if (f->opt.starts)
         return n >= f->opt.starts;
     if (W == 1 && n < 48 && f->s.climbed < 240) /* ascents that cost so little that more of them are cheap insurance */
         return false;
-    if (n < 10 * enough && f->s.climbed < (W == 1 ? n + n / 4 + 24 : 8 * enough)) /* the more so where the known modes foretell the density at most starts */
+    if (n < 10 * enough(f) && f->s.climbed < (W == 1 ? n + n / 4 + 24 : 8 * enough(f))) /* the more so where the known modes foretell the density at most starts */
         return false;
-    return W && ((n >= enough && !f->s.hit_once) || n >= 2 * enough || n >= 512 || W == wv_explore_modes(f));
+    return W && ((n >= enough(f) && !f->s.hit_once) || n >= 2 * enough(f) || n >= 512 || W == wv_explore_modes(f));
 }
 
 static void next_wave(wvgd_fit *f)
