@@ -18,7 +18,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MEMORY = WV_PAIRS, LOOK = 25, USER = 8, JUDGES = 8, PATIENCE = 8 }; /* curvature pairs kept; trials of a line search; starts of the given scale; draws that judge a candidate; iterations in which it must gain weight */
+enum { MEMORY = WV_PAIRS, LOOK = 25, USER = 8, JUDGES = 8, PATIENCE = 8, MOST = 20000 }; /* curvature pairs kept; trials of a line search; starts of the given scale; draws that judge a candidate; iterations in which it must gain weight; evaluations after which no wave begins */
 static const double armijo = 1e-4, curvature = 0.9, relevant = 12, heavy = 5, exact = 0.3, near_end = 0.01;
 static const size_t stations[WV_STATIONS - 1] = {2, 5, 10, 20, 40, 80, 160}; /* accepted steps at which a path leaves its Gaussian behind; the last is its end */
 
@@ -467,6 +467,8 @@ static bool satisfied(const wvgd_fit *f)
     size_t W = f->s.relevant, n = f->s.starts;
     if (f->opt.starts)
         return n >= f->opt.starts;
+    if (f->s.evaluations > MOST) /* modes without end, as on a shell: the rest is for the mixture to cover */
+        return true;
     if (W == 1 && n < 48 && f->s.climbed < 240) /* ascents that cost so little that more of them are cheap insurance */
         return false;
     if (n < 10 * enough(f) && f->s.climbed < (W == 1 ? n + n / 4 + 24 : 8 * enough(f))) /* the more so where the known modes foretell the density at most starts */

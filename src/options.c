@@ -21,7 +21,7 @@ typedef struct {
 static const row table[] = {
     {{"solver", "staged|joint", "staged", "staged: fit a mixture, grow it, then cut it into cells; joint: particles and components move together, as in the paper"}, NAME, FIELD(solver), 0, 0},
     {{"particles", "1..100000", "5", "number of particles N: cells in the answer"}, COUNT, FIELD(particles), 1, 100000},
-    {{"components", "1..200", "40", "staged solver: components that its mixture may grow to"}, COUNT, FIELD(components), 1, 200},
+    {{"components", "1..200", "80", "staged solver: components that its mixture may grow to"}, COUNT, FIELD(components), 1, 200},
     {{"family", "diag|full|lowrank", "full", "shape of each component's covariance"}, NAME, FIELD(family), 0, 0},
     {{"rank", "1..1000", "5", "lowrank family: directions beside the diagonal"}, COUNT, FIELD(rank), 1, 1000},
     {{"cells", "hard|soft", "hard", "what a component is fitted to: its cell, or its responsibility (the answer has hard cells)"}, NAME, FIELD(cells), 0, 0},
