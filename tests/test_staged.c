@@ -144,7 +144,7 @@ static void mixtures(void **state) {
 }
 
 /* ---- units -------------------------------------------------------------------------------------------------------------------------------- */
-/* The same mixture with axes scaled by 10^U(-6, 6), and sheared along random axes with condition 1e4: as good, at most twice (three times) the evaluations. */
+/* The same mixture with axes scaled by 10^U(-6, 6), and sheared along random axes with condition 1e6: as good, at most twice the evaluations. */
 static void units(void **state) {
     (void)state;
     enum { D = 5, K = 4 };
@@ -159,7 +159,7 @@ static void units(void **state) {
             target_separated(D, K, 10, 8, seed, weight, mean, cov);
             for (size_t i = 0; i < D; i++) A[i * D + i] = way == 1 ? pow(10, 12 * test_random_uniform(&random) - 6) : 1;
             if (way == 2) {
-                assert_int_equal(target_gaussian_random(&model, D, 100, seed, true), 0); /* a symmetric matrix with random axes; squared, condition 1e4 */
+                assert_int_equal(target_gaussian_random(&model, D, 1e6, seed, true), 0); /* a symmetric matrix with random axes */
                 memcpy(A, target_truth_of(&model).cov, sizeof A);
                 wvgd_model_close(&model);
             }
@@ -167,7 +167,7 @@ static void units(void **state) {
             assert_int_equal(target_mixture(&model, D, K, weight, mean, cov), 0);
             wvgd_fit *fit = fitted(&model, &o, &r);
             if (way == 0) plain = r.evaluations;
-            if (r.modes != K || !(fabs(r.evidence.value) < 5e-3) || r.evaluations > (way == 2 ? 3 : 2) * plain || !r.reliable)
+            if (r.modes != K || !(fabs(r.evidence.value) < 5e-3) || r.evaluations > 2 * plain || !r.reliable)
                 fail_msg("way %d, seed %d: %zu modes, evidence %g, %zu evaluations where %zu do in other units", way, (int)seed, r.modes, r.evidence.value, r.evaluations, plain);
             if (way < 2) assert_near(r.pelbo.value, 0, 0.5); /* three cells for four modes lose a part of one */
             wvgd_free(fit);
@@ -268,9 +268,43 @@ static void moments(void **state) {
     assert_true(worst_var < 5);
 }
 
+/* ---- tails ------------------------------------------------------------------------------------------------------------------------------------ */
+static double rosenbrock(void *self, const double *z, double *grad) {
+    (void)self;
+    double a = 1 - z[0], b = z[1] - z[0] * z[0];
+    if (grad) {
+        grad[0] = a + 200 * z[0] * b;
+        grad[1] = -100 * b;
+    }
+    return -0.5 * (a * a + 100 * b * b);
+}
+
+/* Rosenbrock's density, whose evidence is 2 pi / 10. Importance sampling that has not seen the ends of the valley is low by 0.02 and says 0.007 (mean z -3 without the walks from the
+ * ends of the mixture). The mean of six z of variance about 1 lies within 4 / sqrt(6). */
+static void tails(void **state) {
+    (void)state;
+    enum { SEEDS = 6 };
+    double sum = 0, error = 0;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        wvgd_model model;
+        wvgd_results r;
+        wvgd_options o = options_of(5, seed);
+        assert_int_equal(wvgd_model_pointwise(&model, 2, rosenbrock, NULL, true), 0);
+        wvgd_fit *fit = fitted(&model, &o, &r);
+        double off = r.evidence.value - log(2 * acos(-1) / 10);
+        sum += off / r.evidence.se;
+        error += fabs(off) / SEEDS;
+        wvgd_free(fit);
+        wvgd_model_close(&model);
+    }
+    print_message("tails: evidence off by %.4f on average, mean z %.2f\n", error, sum / SEEDS);
+    assert_true(fabs(sum / SEEDS) < 4 / sqrt(SEEDS));
+    assert_true(error < 0.02);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gaussians), cmocka_unit_test(mixtures), cmocka_unit_test(units), cmocka_unit_test(evidence_and_bound), cmocka_unit_test(moments),
+        cmocka_unit_test(gaussians), cmocka_unit_test(mixtures), cmocka_unit_test(units), cmocka_unit_test(evidence_and_bound), cmocka_unit_test(moments), cmocka_unit_test(tails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
