@@ -16,7 +16,8 @@
 enum { SETS = 5, STEPS = 4, AVERAGED = 12, POLISH = 60, COMPONENTS = 2, SHARED = 100 }; /* sets of draws at most, steps on one; sets at the end; steps on stored draws; components of the mixture tried, and draws that
  * tell which */
 
-/* A component of which less lies in its cell is none for it; where less than `little` does, half of the draws come from around the particle. */
+/* A component of which less lies in its cell is none for it (with many particles: a tenth of the usual); where less than `little` does, half of the draws come from around the particle, or, in
+ * many dimensions, where those would have next to no weight, there are as many as there may be. */
 static const double smallest_share = 0.005, little = 0.1;
 
 /* Variance of log target - log component that leaves nothing to gain, as such, and as a multiple of what mixture and correction leave of log p~: one that is as far from the posterior as a
@@ -291,15 +292,15 @@ static set draw(wvgd_fit *f, size_t j, uint64_t number, size_t wanted, set last)
     double sum = 0, mean = 0, squares = 0;
     for (int attempt = 0; attempt < 2; attempt++) {
         double all;
-        size_t n = 2 * (size_t)(fmin((double)wanted / fmax(s.around ? 0.5 : s.share, 0.05), WV_FREE) / 2);
+        size_t n = attempt && !s.around ? WV_FREE / 2 : 2 * (size_t)(fmin((double)wanted / fmax(s.around ? 0.5 : s.share, 0.02), WV_FREE) / 2);
         s.n = wv_free_inside(f, j, WV_RNG_FIT, number * WV_FREE, n, s.around, &all);
         sum = cblas_dasum((int)s.n, f->gu, 1);
         s.share = sum / all;
-        if (s.around || s.share > little)
+        if (s.around || s.share > little || n >= WV_FREE / 2)
             break;
-        s.around = true; /* few of its own draws lie in the cell */
+        s.around = f->D <= 4; /* few of its own draws lie in the cell */
     }
-    if (s.n < 3 || !(s.share > smallest_share)) {
+    if (s.n < 3 || !(s.share > fmin(smallest_share, 0.1 / (double)f->N))) {
         s.n = 0;
         return s;
     }
@@ -368,7 +369,8 @@ typedef struct {
 
 static sizes affordable(const wvgd_fit *f)
 {
-    double D = (double)f->D, N = (double)f->N, each = 4 * (double)f->s.mix.K * D * D + 10 * D * D + 4 * N * D, few = fmax(f->D > 4 ? 96 : 256, (f->family == wv_family_get(WVGD_FULL) ? 2 : 8) * D), many = fmax(512, 8 * D);
+    double D = (double)f->D, N = (double)f->N, each = 4 * (double)f->s.mix.K * D * D + 10 * D * D + fmin(N, 50) / 2 * (D * D + N * D);
+    double few = fmax(f->D > 4 ? 96 : 256, (f->family == wv_family_get(WVGD_FULL) ? 2 : 8) * D), many = fmax(512, 8 * D);
     double points = budget / (N * each), wanted = (SETS + COMPONENTS + 2) * few + many;
     if (points < wanted / 8)
         return (sizes){0, 0};
@@ -407,7 +409,7 @@ static bool descend(wvgd_fit *f, size_t j, sizes size, set *s)
 static bool average(wvgd_fit *f, size_t j, sizes size, set s)
 {
     double kl, sets = fmin(ceil((double)f->D * s.spread / (noise * (double)size.many)), AVERAGED);
-    for (uint64_t k = 0; k < fmax(sets, 1); k++) {
+    for (uint64_t k = 0; !k || (double)k < sets; k++) {
         s = draw(f, j, SETS + 1 + k, size.many, s);
         if (!s.n || !(sets > 1 ? s.ess > 6 && step(f, j, s, s.ess, 1 / (double)(k + 2)).ok : use_up(f, j, s, &kl)))
             return false;
@@ -527,11 +529,11 @@ static void share_cell(wvgd_fit *f, size_t n)
     }
 }
 
-/* Remembers component j as it is, with the set of its draws, if its ELBO is better than *best. */
+/* Remembers component j as it is, with the set of its draws, if its ELBO is clearly better than *best: of equal ones all cells shall have the same. */
 static void consider(wvgd_fit *f, size_t j, set s, double *best, set *chosen)
 {
     double value = s.n ? s.elbo + stored_part(f, j) : -INFINITY;
-    if (value > *best) {
+    if (value > *best + 0.01) {
         *best = value;
         *chosen = s;
         remember(f, j);
