@@ -79,7 +79,7 @@ static inline void compare(size_t k, uint32_t j, double cost, uint32_t *cell, do
 /* One metric for all cells, and particles enough for a matrix product to pay: |y - c_j|^2 = |y|^2 - 2 y.c_j + |c_j|^2 with points y and particles c whitened relative to the first particle. */
 static void assign_flat(const wvgd_fit *f, size_t n, const double *x, uint32_t *cell, double *near, double *next)
 {
-    size_t D = f->D, N = f->N, rows = (WV_BLOCK * (N + 2 * D) - N * (D + 1)) / (N + D);
+    size_t D = f->D, N = f->N, rows = (WV_BLOCK * (N + D + 2) - N * (D + 1)) / (N + D);
     double *centre = f->block, *square = centre + N * D, *y = square + N, *product = y + rows * D; /* [N][D], [N], [rows][D], [rows][N] */
     wv_gauss metric = {f->metric_family, D, 0, f->now.z, f->now.metric, 0};
     wv_component_whiten(&metric, N, f->now.z, centre, NULL);

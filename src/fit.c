@@ -3,6 +3,7 @@
  *     staged   explore -> (mix -> try -> [crawl])* -> close -> bound -> done                             (staged.c)
  *     joint    [explore ->] [pilot ->] search -> settle -> average -> trial -> final -> done             (joint.c, schedule.c, close.c) */
 #include "fit.h"
+#include "bound.h"
 #include "cell.h"
 #include "close.h"
 #include "dense.h"
@@ -11,7 +12,6 @@
 #include "large.h"
 #include "moments.h"
 #include "options.h"
-#include "partition.h"
 #include "pilot.h"
 #include "pool.h"
 #include "refine.h"
@@ -40,7 +40,7 @@ static const stage stages[] = {
     [WV_CRAWL] = {"crawl", wv_staged_ask, wv_staged_tell, true},
     [WV_CLOSE] = {"close", wv_staged_ask, wv_staged_tell, true},
     [WV_REFINE] = {"refine", wv_refine_ask, wv_refine_tell, true},
-    [WV_BOUND] = {"bound", wv_partition_ask, wv_partition_tell, false},
+    [WV_BOUND] = {"bound", wv_bound_ask, wv_bound_tell, false},
     [WV_PILOT] = {"pilot", wv_pilot_ask, wv_pilot_tell, true},
     [WV_SEARCH] = {"fit", wv_joint_ask, wv_joint_tell, true},
     [WV_SETTLE] = {"settle", wv_joint_ask, wv_joint_tell, true},
@@ -146,7 +146,7 @@ static bool carve_scratch(wvgd_fit *f)
         {&f->close.x, wv_times(C, D)}, {&f->close.log_p, C}, {&f->close.log_m, C}, {&f->close.log_q, C}, {&f->close.log_mix[0], C}, {&f->close.log_mix[1], C},
         {&f->close.near, C}, {&f->close_v, C}, {&f->close_log_w, C}, {&f->close_smooth, C}, {&f->close_spare, C}, {&f->close_cal, C},
         {&f->close.grad, f->staged ? wv_times(C, D) : 0}, {&f->mix_q, wv_times(K, pool)}, {&f->mix_log, pool}, {&f->mix_u, pool}, {&f->mix_grad, wv_times(pool, D)},
-        {&f->mix_mu, wv_times(K, D)}, {&f->mix_root, wv_times(K, fits ? D * D : 0)}, {&f->mix_e, 3 * (f->made_room + 3 * N + 3)}, {&f->cell_mean, D}, {&f->cell_root, f->staged ? D * D : 0}, {&f->correction, f->staged ? 1 + 2 * D + D * (D - 1) / 2 : 0}, {&f->control, wv_times(f->made_room, f->made_room + 3 + WV_BLOCK)}, {&f->stein, f->staged ? wv_moments_work(D) : 0},
+        {&f->mix_mu, wv_times(K, D)}, {&f->mix_root, wv_times(K, fits ? D * D : 0)}, {&f->mix_e, 3 * (f->made_room + 3 * N + 3)}, {&f->cell_mean, D}, {&f->cell_root, f->staged ? D * D : 0}, {&f->correction, f->staged ? 1 + 2 * D + D * (D - 1) / 2 : 0}, {&f->facet, f->staged ? wv_times(N, D + 1) : 0}, {&f->mix_inverse, f->staged ? wv_times(K, D * D + D + 1) : 0}, {&f->control, wv_times(f->made_room, f->made_room + 3 + WV_BLOCK)}, {&f->stein, f->staged ? wv_moments_work(D) : 0},
         {&f->tail_mu, D}, {&f->tail_root, f->metric_family->size(D, 0)}, {&f->block, wv_times(WV_BLOCK, N + D + 2)},
         {&f->gx, nD}, {&f->gg, nD}, {&f->glp, n}, {&f->glu, n}, {&f->glv, n}, {&f->gu, n}, {&f->ga, n}, {&f->gr, n},
         {&f->y, nD}, {&f->gy, nD}, {&f->uy, nD}, {&f->soft_grad, soft ? nD : 0},

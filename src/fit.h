@@ -242,7 +242,7 @@ struct wvgd_fit {
     size_t proposals;
     size_t *start;         /* [N + 1] first point of each cell in `order` */
     double *tail_mu, *tail_root;   /* the wide Student-t of the closing proposal */
-    double *block;         /* [WV_BLOCK][max(N, proposals) + 2 D] densities or costs of a block */
+    double *block;         /* [WV_BLOCK][N + D + 2] densities or costs of a block */
     double *gx, *gg;       /* [n][D] points and gradients of one cell */
     double *glp, *glu, *glv, *gu, *ga, *gr; /* [n] log p, log u, log v, normalised u, normalised tempered weights, residuals of one cell */
     double *y, *gy, *uy;   /* [n][D] whitened points, gradients, weighted points */
@@ -273,6 +273,7 @@ struct wvgd_fit {
     double *cell_mean, *cell_root; /* partition.c: moments of the posterior in a cell, */
     double *correction;    /* and the quadratic that corrects the mixture there */
     bool correction_cross;
+    double *facet, *mix_inverse; /* free.c: walls of the cells; the mixture's inverse roots */
     double *stein;         /* moments.c */
 
     size_t warnings;

@@ -7,8 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { RESTARTS = 24, ROUNDS = 40, MIXTURE = 8192 }; /* MIXTURE: draws of the mixture, at most */
+enum { RESTARTS = 24, ENOUGH = 4, FINALS = 6, ROUNDS = 40, SEEDS = 32, MIXTURE = 8192, COMPARED = 2048 }; /* MIXTURE: draws of the mixture, at most; COMPARED: those of them on which starts are compared */
 static const double roughly = 1e-3, exactly = 1e-5; /* gain of a round, relative, at which Lloyd's iteration has settled: to compare starts, and of the best */
+static const double varied = 0.02; /* relative range of the distortions of starts that are not much alike */
 static const double clearly = 0.995; /* distortion relative to the current, on the same points */
 
 void wv_quantise_pool(wvgd_fit *f)
@@ -28,48 +29,56 @@ void wv_quantise_pool(wvgd_fit *f)
     f->s.closed = f->close.n = have + n;
 }
 
-static double squared(size_t D, const double *a, const double *b)
+/* |y_k|^2 into f->glu. */
+static void measure(wvgd_fit *f, size_t n, const double *y)
 {
-    double sum = 0;
-    for (size_t i = 0; i < D; i++)
-        sum += (a[i] - b[i]) * (a[i] - b[i]);
-    return sum;
+    for (size_t k = 0; k < n; k++)
+        f->glu[k] = cblas_ddot((int)f->D, y + k * f->D, 1, y + k * f->D, 1);
 }
 
-/* Nearest centre of each point into f->b.cell; returns the distortion. */
-static double assign(wvgd_fit *f, size_t n, const double *y, const double *w, const double *centre)
+/* Nearest centre of each point into f->b.cell, by the largest y.c - |c|^2/2; returns the distortion. square: |y_k|^2. */
+static double assign(wvgd_fit *f, size_t n, const double *y, const double *square, const double *w, const double *centre)
 {
-    double total = 0;
-    for (size_t k = 0; k < n; k++) {
-        double best = INFINITY;
-        for (size_t j = 0; j < f->N; j++) {
-            double d = squared(f->D, y + k * f->D, centre + j * f->D);
-            if (d < best) {
-                best = d;
-                f->b.cell[k] = (uint32_t)j;
-            }
+    size_t D = f->D, N = f->N;
+    double total = 0, *score = f->block, *half = f->cell_spare;
+    for (size_t j = 0; j < N; j++)
+        half[j] = cblas_ddot((int)D, centre + j * D, 1, centre + j * D, 1) / 2;
+    for (size_t first = 0; first < n; first += WV_BLOCK) {
+        size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
+        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)here, (int)N, (int)D, 1.0, y + first * D, (int)D, centre, (int)D, 0.0, score, (int)N);
+        for (size_t k = 0; k < here; k++) {
+            size_t best = 0;
+            double most = score[k * N] - half[0];
+            for (size_t j = 1; j < N; j++)
+                if (score[k * N + j] - half[j] > most) {
+                    most = score[k * N + j] - half[j];
+                    best = j;
+                }
+            f->b.cell[first + k] = (uint32_t)best;
+            total += w[first + k] * (square[first + k] - 2 * most);
         }
-        total += w[k] * best;
     }
     return total;
 }
 
 /* Lloyd's iteration until the distortion settles. An empty cell keeps its centre. */
-static double lloyd(wvgd_fit *f, size_t n, const double *y, const double *w, double settled_at, double *centre)
+static double lloyd(wvgd_fit *f, size_t n, const double *y, const double *square, const double *w, double settled_at, size_t rounds, double *centre)
 {
     size_t D = f->D;
-    double distortion = assign(f, n, y, w, centre);
-    for (int round = 0; round < ROUNDS; round++) {
+    double distortion = assign(f, n, y, square, w, centre);
+    for (size_t round = 0; round < rounds; round++) {
         memset(f->cell_spare, 0, f->N * sizeof(double));
         memset(f->sum_z, 0, f->N * D * sizeof(double));
         for (size_t k = 0; k < n; k++) {
             f->cell_spare[f->b.cell[k]] += w[k];
-            cblas_daxpy((int)D, w[k], y + k * D, 1, f->sum_z + f->b.cell[k] * D, 1);
+            double *sum = f->sum_z + f->b.cell[k] * D;
+            for (size_t i = 0; i < D; i++)
+                sum[i] += w[k] * y[k * D + i];
         }
         for (size_t j = 0; j < f->N; j++)
             for (size_t i = 0; f->cell_spare[j] > 0 && i < D; i++)
                 centre[j * D + i] = f->sum_z[j * D + i] / f->cell_spare[j];
-        double next = assign(f, n, y, w, centre);
+        double next = assign(f, n, y, square, w, centre);
         bool settled = next > (1 - settled_at) * distortion;
         distortion = next;
         if (settled)
@@ -78,24 +87,49 @@ static double lloyd(wvgd_fit *f, size_t n, const double *y, const double *w, dou
     return distortion;
 }
 
-/* k-means++: each centre a point drawn in proportion to its weight times its cost so far. */
-static void seed(wvgd_fit *f, size_t n, const double *y, const double *w, uint64_t restart, double *centre)
+/* Lowers cost[n] to the distances to centres from .. to. */
+static void approach(wvgd_fit *f, size_t n, const double *y, const double *square, const double *centre, size_t from, size_t to, double *cost)
 {
-    size_t D = f->D;
-    double *cost = f->gr;
-    wv_stream stream = {f->opt.seed, WV_RNG_RESTART, f->s.batch, restart};
-    for (size_t j = 0; j < f->N; j++) {
-        double total = 0, u;
-        for (size_t k = 0; k < n; k++) {
-            double d = j ? squared(D, y + k * D, centre + (j - 1) * D) : 1;
-            cost[k] = j > 1 ? fmin(cost[k], d) : d;
-            total += fmax(w[k], 0) * cost[k];
+    size_t D = f->D, m = to - from;
+    double *product = f->block;
+    for (size_t first = 0; first < n && m; first += WV_BLOCK) {
+        size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
+        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)here, (int)m, (int)D, -2.0, y + first * D, (int)D, centre + from * D, (int)D, 0.0, product, (int)m);
+        for (size_t j = 0; j < m; j++) {
+            const double *c = centre + (from + j) * D;
+            double own = cblas_ddot((int)D, c, 1, c, 1);
+            for (size_t k = 0; k < here; k++)
+                cost[first + k] = fmin(cost[first + k], fmax(square[first + k] + product[k * m + j] + own, 0));
         }
-        wv_rng_uniform(&stream, j, 1, &u);
-        size_t pick = 0;
-        for (double sum = fmax(w[0], 0) * cost[0]; sum < u * total && pick + 1 < n; sum += fmax(w[pick], 0) * cost[pick])
-            pick++;
-        memcpy(centre + j * D, y + pick * D, D * sizeof *centre);
+    }
+}
+
+/* k-means++: each centre a point drawn in proportion to its weight times its cost so far; of many centres, SEEDS at a time. */
+static void seed(wvgd_fit *f, size_t n, const double *y, const double *square, const double *w, uint64_t restart, double *centre)
+{
+    size_t D = f->D, step = f->N / SEEDS + 1;
+    double *cost = f->gr, *sum = f->ga;
+    wv_stream stream = {f->opt.seed, WV_RNG_RESTART, f->s.batch, restart};
+    for (size_t k = 0; k < n; k++)
+        cost[k] = INFINITY;
+    for (size_t j = 0, next; j < f->N; j = next) {
+        next = j ? (j + step < f->N ? j + step : f->N) : 1;
+        for (size_t k = 0; k < n; k++)
+            sum[k] = (k ? sum[k - 1] : 0) + fmax(w[k], 0) * (j ? cost[k] : 1);
+        for (size_t i = j; i < next; i++) {
+            double u;
+            size_t low = 0, high = n - 1;
+            wv_rng_uniform(&stream, i, 1, &u);
+            while (low < high) {
+                size_t middle = (low + high) / 2;
+                if (sum[middle] < u * sum[n - 1])
+                    low = middle + 1;
+                else
+                    high = middle;
+            }
+            memcpy(centre + i * D, y + low * D, D * sizeof *centre);
+        }
+        approach(f, n, y, square, centre, j, next, cost);
     }
 }
 
@@ -140,20 +174,45 @@ static void unflatten(const wvgd_fit *f, size_t n, double *y, const double *orig
         y[k] += origin[k % f->D];
 }
 
-/* The best of many starts, in flat coordinates, into best[N][D]; returns its distortion. The starts are compared on the last `few` of the points, the best goes on with all. */
+/* Rounds of Lloyd's iteration on n points at most. */
+static size_t affordable(const wvgd_fit *f, size_t n)
+{
+    return (size_t)fmin(fmax(4e9 / ((double)n * (double)(f->N * f->D)), 3), ROUNDS);
+}
+
+/* The best of many starts, in flat coordinates, into best[N][D]; returns its distortion. The starts are compared on the last `few` of the points: first all after two rounds, then the better
+ * ones when they have settled. The best goes on with all points. In many dimensions a few starts tell whether it matters where one begins. */
 static double search(wvgd_fit *f, size_t n, size_t few, const double *y, const double *w, double *best, double *trial)
 {
-    double least = INFINITY;
-    const double *y_few = y + (n - few) * f->D, *w_few = w + (n - few);
-    for (uint64_t r = 0; r < RESTARTS; r++) {
-        seed(f, few, y_few, w_few, r, trial);
-        double d = lloyd(f, few, y_few, w_few, roughly, trial);
+    double least = INFINITY, after[RESTARTS] = {0}, low = INFINITY, high = 0, *square = f->glu;
+    size_t skip = n - few, restarts = RESTARTS, finals = FINALS;
+    const double *y_few = y + skip * f->D, *w_few = w + skip, *square_few = square + skip;
+    measure(f, n, y);
+    if ((double)few * (double)(f->N * f->D) > 1e8)
+        restarts = finals = 1;
+    for (uint64_t r = 0; r < restarts && restarts > 1; r++) {
+        seed(f, few, y_few, square_few, w_few, r, trial);
+        after[r] = lloyd(f, few, y_few, square_few, w_few, roughly, 2, trial);
+        low = fmin(low, after[r]);
+        high = fmax(high, after[r]);
+        if (r + 1 == ENOUGH && f->D > 4 && high < (1 + varied) * low) {
+            restarts = ENOUGH;
+            finals = 1;
+        }
+    }
+    for (size_t k = 0; k < finals; k++) {
+        uint64_t r = 0;
+        for (uint64_t i = 1; i < restarts; i++)
+            r = after[i] < after[r] ? i : r;
+        after[r] = INFINITY;
+        seed(f, few, y_few, square_few, w_few, r, trial);
+        double d = lloyd(f, few, y_few, square_few, w_few, roughly, affordable(f, few), trial);
         if (d < least) {
             least = d;
             memcpy(best, trial, f->N * f->D * sizeof *best);
         }
     }
-    return lloyd(f, n, y, w, exactly, best);
+    return lloyd(f, n, y, square, w, f->D > 4 ? roughly : exactly, affordable(f, n), best);
 }
 
 bool wv_quantise_improve(wvgd_fit *f)
@@ -171,10 +230,11 @@ bool wv_quantise_improve(wvgd_fit *f)
     memcpy(current, f->now.z, ND * sizeof *current);
     flatten(f, n, y, origin);
     flatten(f, f->N, current, origin);
-    double now = lloyd(f, n, y, w, exactly, current), least = search(f, n, n, y, w, best, trial);
+    measure(f, n, y);
+    double now = lloyd(f, n, y, f->glu, w, exactly, ROUNDS, current), least = search(f, n, n, y, w, best, trial);
     if (!(least < clearly * now))
         return false;
-    assign(f, n, y, w, best);
+    assign(f, n, y, f->glu, w, best);
     unflatten(f, f->N, best, origin);
     memcpy(f->now.z, best, ND * sizeof *best);
     spreads(f, n, w);
@@ -182,12 +242,12 @@ bool wv_quantise_improve(wvgd_fit *f)
 }
 
 /* Draws of the mixture, evenly over its components, into y[n][D] with weights w[n] that sum to `total`. */
-static void mixture_points(wvgd_fit *f, size_t n, double total, double *y, double *w)
+static void mixture_points(wvgd_fit *f, uint64_t key, size_t n, double total, double *y, double *w)
 {
     size_t K = f->s.mix.K;
     for (size_t k = 0, at = 0; k < K; k++) {
         wv_gauss q = wv_mix_component(f, k);
-        wv_stream stream = {f->opt.seed, WV_RNG_SETTLE, 1, k};
+        wv_stream stream = {f->opt.seed, WV_RNG_SETTLE, key, k};
         size_t here = (n - at) / (K - k);
         wv_component_draw(&q, &stream, 0, here, true, y + at * f->D, f->work);
         for (size_t i = at; i < at + here; i++)
@@ -200,21 +260,24 @@ void wv_quantise_place(wvgd_fit *f, double c)
 {
     size_t D = f->D, ND = f->N * D, n = f->close.n < f->n_max / 2 ? f->close.n : f->n_max / 2, extra = c > 0 ? f->n_max - n : 0;
     double *y = f->y, *w = f->gu, *best = f->try_z, *trial = best + ND, total = 0;
-    size_t most = D > 4 ? (100 * f->N > MIXTURE / 4 ? 100 * f->N : MIXTURE / 4) : MIXTURE; /* in many dimensions they cost more, and a hundredth of the distortion does not matter */
+    size_t compared = 20 * f->N > COMPARED ? 20 * f->N : COMPARED, most = D > 4 ? compared : compared + MIXTURE; /* in many dimensions a hundredth of the distortion does not matter */
     extra = extra < most ? extra : most;
+    compared = compared + 4 * f->s.mix.K < extra ? compared : extra; /* all of them, rather than a remainder that does not stand for the mixture */
     for (size_t k = 0; k < n; k++) { /* all draws, or evenly spaced ones: those of a proposal are neighbours */
         size_t i = n < f->close.n ? (size_t)((double)k * (double)f->close.n / (double)n) : k;
         memcpy(y + k * D, f->close.x + i * D, D * sizeof *y);
         total += w[k] = f->close_v[i] - (extra ? c * f->close_spare[i] : 0);
     }
-    if (extra) {
-        mixture_points(f, extra, c, y + n * D, w + n);
-        n += extra;
-        total += c;
+    for (uint64_t part = 1; part <= 2 && extra; part++) {
+        size_t here = part == 1 ? extra - compared : compared;
+        if (here)
+            mixture_points(f, part, here, c * (double)here / (double)extra, y + n * D, w + n);
+        n += here;
     }
+    total += extra ? c : 0;
     cblas_dscal((int)n, 1 / total, w, 1);
     flatten(f, n, y, f->mean);
-    search(f, n, D > 4 && extra && c > 0.9 ? extra : n, y, w, best, trial);
+    search(f, n, extra && c > 0.9 && !f->s.zero_points ? compared : n, y, w, best, trial); /* the mixture's draws alone will do, unless they do not know where the density ends */
     unflatten(f, f->N, best, f->mean);
     memcpy(f->now.z, best, ND * sizeof *best);
 }

@@ -243,10 +243,28 @@ static void one_diagonal_particle(void **state) {
     logistic_data_free(&data);
 }
 
+/* Of a normal posterior every truncated component is the posterior itself, whatever the cells are: in many dimensions, with many cells, each a small part of it, the bound is the evidence still. */
+static void many_cells_of_a_normal(void **state) {
+    (void)state;
+    static const size_t counts[] = {5, 100, 300};
+    wvgd_model model;
+    assert_int_equal(target_gaussian_random(&model, 20, 10, 1, true), 0);
+    for (size_t i = 0; i < 3; i++) {
+        wvgd_results r;
+        wvgd_options o = options_of(counts[i], WVGD_FULL, 1);
+        wvgd_fit *fit = fitted(&model, &o, &r);
+        print_message("normal in 20 dimensions, N = %zu: PELBO %.4f +- %.4f\n", counts[i], r.pelbo.value, r.pelbo.se);
+        assert_near(r.pelbo.value, 0, 4 * r.pelbo.se + 0.01);
+        assert_true(r.pelbo.se < 0.02);
+        wvgd_free(fit);
+    }
+    wvgd_model_close(&model);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lloyd_max), cmocka_unit_test(masses_of_all_costs), cmocka_unit_test(more_cells_are_better), cmocka_unit_test(one_particle_in_heavy_tails),
-        cmocka_unit_test(one_particle_of_logistic_regressions), cmocka_unit_test(one_diagonal_particle),
+        cmocka_unit_test(one_particle_of_logistic_regressions), cmocka_unit_test(one_diagonal_particle), cmocka_unit_test(many_cells_of_a_normal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,476 @@
+/* bound.c - what the components of the cells are worth: their masses in the cells, from draws that cost nothing, and the PELBO, from one fresh batch of draws inside the cells with the mixture as
+ * a control (method, section 5). */
+#include "bound.h"
+#include "free.h"
+#include "mix.h"
+#include "refine.h"
+#include "truncate.h"
+#include "weight.h"
+#include <cblas.h>
+#include <lapacke.h>
+#include <math.h>
+#include <string.h>
+
+enum { BATCHES = 24, TRIES = 60, FEW = 1024, SHARED = 50 }; /* batches of WV_FREE free draws for the mass of a cell, of draws for the bound; free draws after which to look again; cells that are
+ * many for one component */
+
+/* Draws for the bound, in all and for a cell; standard error wanted of the ELBO of a component that is alone, and its draws at most. */
+static const double bound_draws = 100, bound_cell = 16, alone_se = 0.006, alone_draws = 2000;
+
+/* ---- masses ------------------------------------------------------------------------------------------------------------------------------ */
+/* Free draws of one cell at most, such that all cells together stay affordable. */
+static size_t mass_most(const wvgd_fit *f)
+{
+    double most = 3e10 / ((double)f->N * (double)f->N * 2 * (double)f->D);
+    return (size_t)fmin(fmax(most, 256), WV_FREE * BATCHES);
+}
+
+/* Standard error of a log mass that is small enough: what matters is their sum. */
+static double fine_enough(const wvgd_fit *f)
+{
+    double N = (double)f->N;
+    return f->D > 4 ? 0.01 * sqrt(N) : 0.005 * fmax(1, sqrt(N / 10));
+}
+
+/* log Z_j, or as far as the draws go; returns its standard error. Of a component that hardly reaches into its cell, as the best one for a tail may, draws from around the particle tell the
+ * rest (f->around). */
+static double mass(wvgd_fit *f, size_t j)
+{
+    double inside = 0, squares = 0, n = 0, error = 0, fine = fine_enough(f), little = f->D > 4 ? 0.02 : 0.1;
+    size_t most = mass_most(f), batch = most < FEW ? most : FEW, dims = f->N > 1 && wv_free_flat(f) ? wv_free_walls(f, j) : 0;
+    bool around = false;
+    for (uint64_t first = 0; first < most && f->N > 1; first += batch) {
+        double all = (double)batch;
+        if (dims && !around)
+            inside += wv_free_count(f, j, dims, first, batch, &squares);
+        else {
+            size_t kept = wv_free_inside(f, j, WV_RNG_FREE, first, batch, around, &all);
+            inside += cblas_dasum((int)kept, f->gu, 1);
+            squares += cblas_ddot((int)kept, f->gu, 1, f->gu, 1);
+        }
+        n += (double)batch;
+        if (inside < little * n && !around) {
+            around = true;
+            inside = squares = n = 0;
+            continue;
+        }
+        error = inside > 0 ? sqrt(fmax(squares / inside / inside - 1 / n, 0)) : INFINITY;
+        if (error < fine)
+            break;
+    }
+    f->around[j] = around;
+    f->log_Z[j] = f->N == 1 ? 0 : inside > 0 ? log(inside / n) : -INFINITY;
+    return error;
+}
+
+/* ---- cells with the same component ------------------------------------------------------------------------------------------------------------ */
+/* Where one Gaussian is the best for many cells, as it is where the posterior is like one, its draws serve all of them: f->start[j] is the first cell with the component of cell j, N for one
+ * that is not shared by many. */
+static bool same(const wvgd_fit *f, size_t i, size_t j)
+{
+    size_t D = f->D, size = f->family->size(D, f->R);
+    return !memcmp(f->now.mu + i * D, f->now.mu + j * D, D * sizeof(double)) && !memcmp(f->now.root + i * size, f->now.root + j * size, size * sizeof(double));
+}
+
+static void find_shared(wvgd_fit *f)
+{
+    for (size_t j = 0; j < f->N; j++)
+        f->start[j] = f->N;
+    for (size_t j = 0; j < f->N; j++) {
+        size_t cells = 0;
+        for (size_t k = j; k < f->N && f->start[j] == f->N; k++)
+            cells += f->start[k] == f->N && same(f, j, k);
+        for (size_t k = f->N; k-- > j && cells >= SHARED;)
+            if (f->start[k] == f->N && same(f, j, k))
+                f->start[k] = j;
+    }
+}
+
+/* Draws number first .. first + WV_FREE of the component of cell j into f->gy, their cells into f->free_cell. */
+static void draw_shared(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t first)
+{
+    wv_gauss q = wv_fit_component(f, j);
+    wv_stream stream = {f->opt.seed, use, f->s.batch, j};
+    wv_component_draw(&q, &stream, first, WV_FREE, false, f->gy, f->work);
+    wv_free_assign(f, WV_FREE, f->gy, f->free_cell);
+}
+
+/* Shared draws at most. */
+static size_t shared_most(const wvgd_fit *f)
+{
+    return (size_t)fmax(fmin(4e9 / (double)(f->N * f->D), WV_FREE * BATCHES), 2 * WV_FREE);
+}
+
+/* Masses of the component of cell j in all of its cells. */
+static void share_masses(wvgd_fit *f, size_t j)
+{
+    double n = 0, worst = INFINITY, *count = f->try_z;
+    memset(count, 0, f->N * sizeof *count);
+    for (uint64_t first = 0; first < shared_most(f) && worst > fine_enough(f); first += WV_FREE) {
+        draw_shared(f, j, WV_RNG_FREE, first);
+        for (size_t i = 0; i < WV_FREE; i++)
+            count[f->free_cell[i]]++;
+        n += WV_FREE;
+        worst = 0;
+        for (size_t k = j; k < f->N; k++)
+            if (f->start[k] == j)
+                worst = fmax(worst, sqrt(1 / count[k] - 1 / n));
+    }
+    for (size_t k = j; k < f->N; k++)
+        if (f->start[k] == j) {
+            f->around[k] = 0;
+            f->log_Z[k] = log(count[k] / n);
+            f->elbo_se[k] = sqrt(1 / count[k] - 1 / n);
+        }
+}
+
+/* A component whose share cannot be told gives way to the one before it was polished. */
+void wv_bound_masses(wvgd_fit *f)
+{
+    find_shared(f);
+    for (size_t j = 0; j < f->N; j++)
+        if (f->start[j] == j)
+            share_masses(f, j);
+        else if (f->start[j] == f->N) {
+            f->elbo_se[j] = mass(f, j);
+            if (!(f->elbo_se[j] < 0.1)) {
+                wv_truncate_recall(f, j);
+                f->elbo_se[j] = mass(f, j);
+            }
+        }
+}
+
+/* ---- draws -------------------------------------------------------------------------------------------------------------------------------- */
+/* Of the Gaussians at hand (components of the mixture, of modes, the component itself) the one that leaves least to estimate of the ELBO of a component that is alone. */
+static wv_gauss best_control(wvgd_fit *f)
+{
+    size_t D = f->D, K = f->s.mix.K;
+    wv_gauss best = wv_fit_component(f, 0);
+    double least = wv_refine_price(f, &best, alone_se);
+    for (size_t k = 0; k < K + f->s.modes; k++) {
+        wv_gauss g = k < K ? wv_mix_component(f, k) : (wv_gauss){wv_family_get(WVGD_FULL), D, 0, f->mode_x + (k - K) * D, f->mode_root + (k - K) * D * D, 0};
+        double price = wv_refine_price(f, &g, alone_se);
+        if (price < least) {
+            least = price;
+            best = g;
+        }
+    }
+    return best;
+}
+
+/* Draws for the bound from cell j. */
+static size_t bound_wanted(wvgd_fit *f, size_t j)
+{
+    if (f->N == 1) {
+        wv_gauss control = best_control(f);
+        return 2 * (size_t)(fmin(fmax(wv_refine_price(f, &control, alone_se), bound_draws), alone_draws) / 2);
+    }
+    double all = f->s.refined ? 3 * bound_draws : bound_draws;
+    return f->weight[j] > 0 ? (size_t)fmax(bound_cell, round(all * f->weight[j])) : 0;
+}
+
+/* Draws of component j that lie in its cell, into the batch at `at`; returns how many there are, `wanted` if possible. */
+static size_t draw_own(wvgd_fit *f, size_t j, size_t at, size_t wanted)
+{
+    size_t D = f->D, have = 0;
+    double share = f->around[j] > 0 ? 0.5 : fmax(exp(f->log_Z[j]), 0.01), all;
+    size_t batch = f->N == 1 ? wanted : 2 * (size_t)(fmin(0.7 * (double)wanted / share + 8, WV_FREE / 2)); /* alone, in mirrored pairs */
+    for (uint64_t b = 0; b < TRIES && have < wanted; b++) {
+        size_t kept = wv_free_inside(f, j, WV_RNG_BOUND, b * WV_FREE, batch, f->around[j] > 0, &all);
+        kept = kept < wanted - have ? kept : wanted - have;
+        memcpy(f->b.x + (at + have) * D, f->gx, kept * D * sizeof(double));
+        memcpy(f->b.log_m + at + have, f->gu, kept * sizeof(double));
+        have += kept;
+    }
+    return have;
+}
+
+/* The same for all cells that share the component of cell j: cell k gets have[k] of wanted[k], from place[k] on. */
+static void draw_all(wvgd_fit *f, size_t j, const size_t *wanted, const size_t *place, size_t *have)
+{
+    size_t D = f->D, missing = 0;
+    for (size_t k = j; k < f->N; k++)
+        missing += f->start[k] == j ? wanted[k] : 0;
+    for (uint64_t first = 0; first < shared_most(f) && missing; first += WV_FREE) {
+        draw_shared(f, j, WV_RNG_BOUND, first);
+        for (size_t i = 0; i < WV_FREE; i++) {
+            size_t k = f->free_cell[i];
+            if (f->start[k] != j || have[k] == wanted[k])
+                continue;
+            memcpy(f->b.x + (place[k] + have[k]) * D, f->gy + i * D, D * sizeof(double));
+            f->b.log_m[place[k] + have[k]++] = 1;
+            missing--;
+        }
+    }
+}
+
+/* Fresh draws of every component of weight that lie in its cell: those that do not are thrown away before they cost anything. */
+wvgd_status wv_bound_ask(wvgd_fit *f, wvgd_error *error)
+{
+    size_t at = 0, D = f->D, N = f->N, *wanted = f->share, *place = wanted + N, *have = place + N;
+    (void)error;
+    wv_free_cells(f);
+    find_shared(f);
+    for (size_t j = 0; j < N; j++) {
+        wanted[j] = bound_wanted(f, j);
+        wanted[j] = wanted[j] < f->n_max - at ? wanted[j] : f->n_max - at;
+        place[j] = at;
+        have[j] = 0;
+        at += wanted[j];
+    }
+    for (size_t j = 0; j < N; j++)
+        if (f->start[j] == j)
+            draw_all(f, j, wanted, place, have);
+        else if (f->start[j] == N)
+            have[j] = draw_own(f, j, place[j], wanted[j]);
+    at = 0;
+    for (size_t j = 0; j < N; j++) { /* close the gaps */
+        memmove(f->b.x + at * D, f->b.x + place[j] * D, have[j] * D * sizeof(double));
+        memmove(f->b.log_m + at, f->b.log_m + place[j], have[j] * sizeof(double));
+        for (size_t i = 0; i < have[j]; i++)
+            f->b.cell[at++] = (uint32_t)j;
+    }
+    f->b.n = at;
+    return WVGD_OK;
+}
+
+/* ---- estimates ---------------------------------------------------------------------------------------------------------------------------- */
+/* PELBO(w) of the cells that have an ELBO. */
+static wvgd_estimate bound(const wvgd_fit *f, const double *w)
+{
+    wvgd_estimate e = {0, 0};
+    double kept = 0;
+    for (size_t j = 0; j < f->N; j++)
+        kept += f->elbo[j] > -INFINITY ? w[j] : 0;
+    if (!(kept > 0))
+        return (wvgd_estimate){-INFINITY, INFINITY};
+    for (size_t j = 0; j < f->N; j++)
+        if (f->elbo[j] > -INFINITY && w[j] > 0) {
+            double share = w[j] / kept;
+            e.value += share * (f->elbo[j] - log(share));
+            e.se += share * share * f->elbo_se[j] * f->elbo_se[j];
+        }
+    e.se = sqrt(e.se);
+    return e;
+}
+
+/* E_qj[log m - log q_j] over the cell, m the mixture, from draws that cost nothing, to the wanted standard error or as far as they go. */
+static wvgd_estimate free_part(wvgd_fit *f, size_t j, double wanted)
+{
+    double sum = 0, mean = 0, squares = 0, weights = 0, all, se = INFINITY;
+    size_t most = f->s.refined ? BATCHES * WV_FREE : 2 * WV_FREE, batch = mass_most(f) < FEW ? mass_most(f) : FEW;
+    most = most < mass_most(f) ? most : mass_most(f);
+    wv_gauss q = wv_fit_component(f, j);
+    for (uint64_t first = 0; first < most && se > wanted; first += batch) {
+        size_t n = wv_free_inside(f, j, WV_RNG_FREE, BATCHES * WV_FREE + first, batch, f->around[j] > 0, &all);
+        wv_free_target(f, n, f->gx, f->glp, NULL);
+        wv_component_log_density(&q, n, f->gx, f->gr, f->y, f->work);
+        for (size_t i = 0; i < n; i++) {
+            double u = f->gu[i], d = f->glp[i] - f->gr[i];
+            sum += u;
+            mean += u * d;
+            squares += u * d * d;
+            weights += u * u;
+        }
+        if (sum > 0)
+            se = sqrt(fmax(squares / sum - mean / sum * (mean / sum), 0) * weights) / sum;
+    }
+    return (wvgd_estimate){mean / sum, se};
+}
+
+/* The same for all cells that share the component of cell j: values into f->cell_spare, standard errors into f->sum_z. */
+static void share_free_part(wvgd_fit *f, size_t j)
+{
+    size_t N = f->N;
+    double worst = INFINITY, *value = f->cell_spare, *se = f->sum_z, *n = f->try_z, *sum = n + N, *squares = sum + N;
+    wv_gauss q = wv_fit_component(f, j);
+    memset(n, 0, 3 * N * sizeof *n);
+    for (uint64_t first = 0; first < shared_most(f) / 2 && worst > fine_enough(f) / 2; first += WV_FREE) {
+        draw_shared(f, j, WV_RNG_FREE, BATCHES * WV_FREE + first);
+        wv_free_target(f, WV_FREE, f->gy, f->glp, NULL);
+        wv_component_log_density(&q, WV_FREE, f->gy, f->gr, f->y, f->work);
+        for (size_t i = 0; i < WV_FREE; i++) {
+            size_t k = f->free_cell[i];
+            double d = f->glp[i] - f->gr[i];
+            n[k]++;
+            sum[k] += d;
+            squares[k] += d * d;
+        }
+        worst = 0;
+        for (size_t k = j; k < N; k++)
+            if (f->start[k] == j) {
+                value[k] = sum[k] / n[k];
+                se[k] = n[k] > 1 ? sqrt(fmax(squares[k] / n[k] - value[k] * value[k], 0) / n[k]) : INFINITY;
+                worst = fmax(worst, se[k]);
+            }
+    }
+}
+
+/* E_q[log g - log q] of Gaussians g and q. */
+static double gaussian_part(wvgd_fit *f, const wv_gauss *g, const wv_gauss *q)
+{
+    size_t D = f->D;
+    double *A = f->square[0], *d = f->vector[0];
+    memset(A, 0, D * D * sizeof *A); /* rows: columns of the root of q, by the columns of the identity */
+    for (size_t i = 0; i < D; i++)
+        A[i * D + i] = 1;
+    q->family->colour(D, q->R, q->root, D, A, f->work);
+    g->family->whiten(D, g->R, g->root, D, A, f->work);
+    wv_component_whiten(g, 1, q->mu, d, f->work);
+    return q->family->log_det(D, q->R, q->root) - g->family->log_det(D, g->R, g->root) +
+           ((double)D - cblas_ddot((int)(D * D), A, 1, A, 1) - cblas_ddot((int)D, d, 1, d, 1)) / 2;
+}
+
+/* Row i of the products of whitened coordinates whose means are known to be 0: all, or the squares alone; after a 1. */
+static void products(size_t D, size_t p, bool all, const double *t, double *T)
+{
+    size_t at = 1;
+    T[0] = 1;
+    for (size_t k = 0; k < D && at < p; k++)
+        for (size_t l = all ? 0 : k; l <= k; l++)
+            T[at++] = t[k] * t[l] - (k == l);
+}
+
+/* Mean of d[n] under q, whose whitened draws are y (rows 2i: one of each pair), given that E y_i y_k = delta_ik: the intercept of the regression of d on these products, and its standard
+ * error. With too few pairs for all products the squares must do. */
+static wvgd_estimate adjusted_mean(wvgd_fit *f, size_t n, const double *d, const double *y)
+{
+    size_t D = f->D, p = 1 + D * (D + 1) / 2;
+    bool all = p <= f->p_max && 2 * p < n;
+    double *F = f->F, *T = f->T, *b = f->Fc, *e = f->Fm, rss = 0;
+    p = all ? p : 1 + D;
+    if (p > f->p_max || 3 * p >= n)
+        p = 1;
+    memset(F, 0, p * p * sizeof *F);
+    memset(b, 0, p * sizeof *b);
+    memset(e, 0, p * sizeof *e);
+    e[0] = 1;
+    for (int pass = 0; pass < 2; pass++) {
+        for (size_t first = 0; first < n; first += WV_BLOCK) {
+            size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
+            for (size_t i = 0; i < here; i++)
+                products(D, p, all, y + 2 * (first + i) * D, T + i * p);
+            if (pass == 0) {
+                cblas_dsyrk(CblasRowMajor, CblasLower, CblasTrans, (int)p, (int)here, 1.0, T, (int)p, 1.0, F, (int)p);
+                cblas_dgemv(CblasRowMajor, CblasTrans, (int)here, (int)p, 1.0, T, (int)p, d + first, 1, 1.0, b, 1);
+            } else
+                for (size_t i = 0; i < here; i++) {
+                    double r = d[first + i] - cblas_ddot((int)p, b, 1, T + i * p, 1);
+                    rss += r * r;
+                }
+        }
+        if (pass == 0 && (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', (lapack_int)p, F, (lapack_int)p) != 0 ||
+                          LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', (lapack_int)p, 1, F, (lapack_int)p, b, (lapack_int)p) != 0 ||
+                          LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', (lapack_int)p, 1, F, (lapack_int)p, e, (lapack_int)p) != 0))
+            return (wvgd_estimate){NAN, INFINITY};
+    }
+    return (wvgd_estimate){b[0], sqrt(rss / (double)(n - p) * e[0])};
+}
+
+/* ELBO of a component that is alone, from mirrored pairs of draws: a Gaussian near it is the control, and what that has to say is known exactly. False: not to be had like this, where the
+ * density is zero somewhere, or beyond the range of numbers. */
+static bool estimate_alone(wvgd_fit *f)
+{
+    const wv_batch *b = &f->b;
+    wv_gauss q = wv_fit_component(f, 0), g = best_control(f);
+    double *d = f->glp;
+    size_t pairs = b->n / 2;
+    for (size_t i = 0; i < b->n; i++)
+        if (!(b->log_p[i] > -INFINITY))
+            return false;
+    wv_component_log_density(&g, b->n, b->x, f->psi, f->y, f->work);
+    wv_component_whiten(&q, b->n, b->x, f->y, f->work);
+    for (size_t i = 0; i < pairs; i++)
+        d[i] = (b->log_p[2 * i] - f->psi[2 * i] + b->log_p[2 * i + 1] - f->psi[2 * i + 1]) / 2;
+    wvgd_estimate mean = pairs > 2 ? adjusted_mean(f, pairs, d, f->y) : (wvgd_estimate){NAN, INFINITY};
+    double elbo = gaussian_part(f, &g, &q) + mean.value;
+    if (!isfinite(elbo + mean.se))
+        return false;
+    f->elbo[0] = elbo;
+    f->elbo_se[0] = mean.se;
+    return true;
+}
+
+/* Weighted variance of log p~ - b[n] over the draws of the batch from `first` on that have density. */
+static double spread_of(const wv_batch *batch, size_t first, size_t n, const double *b)
+{
+    double sum = 0, mean = 0, squares = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t i = 0; i < n; i++)
+            if (batch->log_p[first + i] > -INFINITY) {
+                double w = batch->log_m[first + i], d = batch->log_p[first + i] - b[i];
+                if (pass == 0) {
+                    sum += w;
+                    mean += w * d;
+                } else
+                    squares += w * (d - mean / sum) * (d - mean / sum);
+            }
+    return squares / sum;
+}
+
+/* ELBO_j and its standard error from the draws first .. end of the batch, whose weights stand in b->log_m. The mixture is a control: what of log p~ - log q_j it explains is known. */
+static void estimate(wvgd_fit *f, size_t j, size_t first, size_t end)
+{
+    const wv_batch *b = &f->b;
+    wv_gauss q = wv_fit_component(f, j);
+    double mean = 0, squares = 0, n = 0, sum = 0, all = 0, *log_m = f->moving;
+    wvgd_estimate known = {0, 0};
+    wv_free_target(f, end - first, b->x + first * f->D, log_m, NULL);
+    wv_component_log_density(&q, end - first, b->x + first * f->D, f->psi, f->y, f->work);
+    double left = spread_of(b, first, end - first, log_m);
+    if (end - first > 2 && left < spread_of(b, first, end - first, f->psi)) {
+        double wanted = fmax(0.3 * sqrt(left / (double)(end - first)), fine_enough(f) / 2);
+        known = f->start[j] < f->N ? (wvgd_estimate){f->cell_spare[j], f->sum_z[j]} : free_part(f, j, wanted);
+        if (isfinite(known.se))
+            memcpy(f->psi, log_m, (end - first) * sizeof(double));
+        else
+            known = (wvgd_estimate){0, 0};
+    }
+    for (size_t i = first; i < end; i++) {
+        all += b->log_m[i];
+        if (b->log_p[i] > -INFINITY) {
+            n++;
+            sum += b->log_m[i];
+            mean += b->log_m[i] * (b->log_p[i] - f->psi[i - first]);
+        }
+    }
+    if (n < 2 || !(sum > 0)) {
+        f->elbo[j] = -INFINITY;
+        f->weight[j] = 0;
+        return;
+    }
+    mean /= sum;
+    for (size_t i = first; i < end; i++)
+        if (b->log_p[i] > -INFINITY) {
+            double d = b->log_m[i] / sum * (b->log_p[i] - f->psi[i - first] - mean);
+            squares += d * d;
+        }
+    squares *= n / (n - 1);
+    f->log_Z[j] += log(sum / all); /* where the density is zero the cell ends too */
+    f->elbo[j] = known.value + mean + f->log_Z[j];
+    f->elbo_se[j] = sqrt(squares + known.se * known.se + f->elbo_se[j] * f->elbo_se[j] + (1 - sum / all) / n);
+}
+
+wvgd_status wv_bound_tell(wvgd_fit *f, wvgd_error *error)
+{
+    (void)error;
+    wv_free_mixture(f);
+    wv_free_cells(f);
+    find_shared(f);
+    for (size_t j = 0; j < f->N; j++)
+        if (f->start[j] == j)
+            share_free_part(f, j);
+    for (size_t j = 0, first = 0, end; j < f->N; j++, first = end) {
+        for (end = first; end < f->b.n && f->b.cell[end] == j; end++)
+            ;
+        if (f->N > 1 || !estimate_alone(f))
+            estimate(f, j, first, end);
+    }
+    double kept = cblas_dasum((int)f->N, f->weight, 1);
+    if (kept > 0)
+        cblas_dscal((int)f->N, 1 / kept, f->weight, 1);
+    f->s.bound = bound(f, f->weight);
+    f->s.bound_beta = bound(f, f->weight_beta);
+    f->s.stage = WV_DONE;
+    return WVGD_OK;
+}

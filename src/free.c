@@ -1,0 +1,219 @@
+/* free.c - points that cost no evaluation. Under a squared cost with metric M the particle nearest to x is that of the largest score
+ *     s_k(x) = (x - z_0)' M (z_k - z_0) - |z_k - z_0|^2_M / 2,
+ * linear in x: one matrix product for all points and particles. Densities of the mixture and their gradients are two products with the stacked inverse roots of its components. */
+#include "free.h"
+#include "cell.h"
+#include "dense.h"
+#include "mix.h"
+#include "pool.h"
+#include <cblas.h>
+#include <lapacke.h>
+#include <math.h>
+#include <string.h>
+
+#define ROW CblasRowMajor
+
+bool wv_free_flat(const wvgd_fit *f)
+{
+    return f->opt.cost == WVGD_SQEUCLID || f->opt.cost == WVGD_MAHALANOBIS;
+}
+
+/* ---- cells ------------------------------------------------------------------------------------------------------------------------- */
+/* f->facet: M (z_k - z_0) [N][D], then the offsets [N]. */
+void wv_free_cells(wvgd_fit *f)
+{
+    size_t D = f->D, N = f->N;
+    double *G = f->facet, *offset = G + N * D;
+    if (!wv_free_flat(f))
+        return;
+    for (size_t k = 0; k < N * D; k++)
+        G[k] = f->now.z[k] - f->now.z[k % D];
+    if (f->opt.cost == WVGD_MAHALANOBIS)
+        f->metric_family->whiten(D, 0, f->now.metric, N, G, f->work);
+    for (size_t k = 0; k < N; k++)
+        offset[k] = cblas_ddot((int)D, G + k * D, 1, G + k * D, 1) / 2;
+    if (f->opt.cost == WVGD_MAHALANOBIS)
+        f->metric_family->push(D, 0, f->now.metric, N, G, f->work);
+}
+
+void wv_free_assign(wvgd_fit *f, size_t n, const double *x, uint32_t *cell)
+{
+    size_t D = f->D, N = f->N;
+    double *d = f->block, *score = d + WV_BLOCK * D; /* [WV_BLOCK][D], [WV_BLOCK][N] */
+    const double *G = f->facet, *offset = G + N * D;
+    if (!wv_free_flat(f)) {
+        wv_cell_assign(f, n, x, cell, f->free_cost, f->free_cost + WV_FREE);
+        return;
+    }
+    for (size_t first = 0; first < n; first += WV_BLOCK) {
+        size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
+        for (size_t i = 0; i < here; i++)
+            for (size_t k = 0; k < D; k++)
+                d[i * D + k] = x[(first + i) * D + k] - f->now.z[k];
+        cblas_dgemm(ROW, CblasNoTrans, CblasTrans, (int)here, (int)N, (int)D, 1.0, d, (int)D, G, (int)D, 0.0, score, (int)N);
+        for (size_t i = 0; i < here; i++) {
+            size_t best = 0;
+            double most = score[i * N] - offset[0];
+            for (size_t k = 1; k < N; k++)
+                if (score[i * N + k] - offset[k] > most) {
+                    most = score[i * N + k] - offset[k];
+                    best = k;
+                }
+            cell[first + i] = (uint32_t)best;
+        }
+    }
+}
+
+/* ---- the mixture --------------------------------------------------------------------------------------------------------------------- */
+/* f->mix_inverse: inverse roots [K][D][D], whitened means relative to f->mean [K][D], log weights and constants [K]. */
+void wv_free_mixture(wvgd_fit *f)
+{
+    size_t D = f->D, K = f->s.mix.K;
+    double *inverse = f->mix_inverse, *mean = inverse + K * D * D, *constant = mean + K * D;
+    for (size_t k = 0; k < K; k++) {
+        double *L = inverse + k * D * D, *m = mean + k * D;
+        wv_gauss q = wv_mix_component(f, k);
+        memcpy(L, q.root, D * D * sizeof *L);
+        LAPACKE_dtrtri_work(LAPACK_COL_MAJOR, 'U', 'N', (lapack_int)D, L, (lapack_int)D);
+        for (size_t i = 0; i < D; i++) {
+            m[i] = q.mu[i] - f->mean[i];
+            memset(L + i * D + i + 1, 0, (D - i - 1) * sizeof *L);
+        }
+        cblas_dtrmv(ROW, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, L, (int)D, m, 1);
+        constant[k] = log(f->mix.w[k]) - q.family->log_det(D, 0, q.root) - (double)D * 0.918938533204672742;
+    }
+}
+
+/* Densities of the components from whitened points y[K][D] of one point, which become minus its gradients, weighted; returns the log density of the mixture. */
+static double blend(size_t K, size_t D, const double *mean, const double *constant, double *y, double *log_q)
+{
+    double top = -INFINITY, sum = 0;
+    for (size_t k = 0; k < K; k++) {
+        double square = 0, *yk = y + k * D;
+        for (size_t i = 0; i < D; i++) {
+            yk[i] -= mean[k * D + i];
+            square += yk[i] * yk[i];
+        }
+        log_q[k] = constant[k] - square / 2;
+        top = fmax(top, log_q[k]);
+    }
+    if (!(top > -INFINITY))
+        return -INFINITY;
+    for (size_t k = 0; k < K; k++)
+        sum += log_q[k] = exp(log_q[k] - top);
+    for (size_t k = 0; k < K; k++)
+        for (size_t i = 0; i < D; i++)
+            y[k * D + i] *= log_q[k] / sum;
+    return top + log(sum);
+}
+
+void wv_free_target(wvgd_fit *f, size_t n, const double *x, double *log_m, double *grad)
+{
+    size_t D = f->D, K = f->s.mix.K, rows = wv_pool_points(f) / D;
+    const double *inverse = f->mix_inverse, *mean = inverse + K * D * D, *constant = mean + K * D;
+    double *d = f->block, *y = f->mix_q; /* [rows][D], [rows][K][D] */
+    rows = rows < WV_BLOCK ? rows : WV_BLOCK;
+    for (size_t first = 0; first < n; first += rows) {
+        size_t here = n - first < rows ? n - first : rows;
+        for (size_t i = 0; i < here; i++)
+            for (size_t k = 0; k < D; k++)
+                d[i * D + k] = x[(first + i) * D + k] - f->mean[k];
+        cblas_dgemm(ROW, CblasNoTrans, CblasTrans, (int)here, (int)(K * D), (int)D, 1.0, d, (int)D, inverse, (int)D, 0.0, y, (int)(K * D));
+        for (size_t i = 0; i < here; i++)
+            log_m[first + i] = blend(K, D, mean, constant, y + i * K * D, f->mix_u);
+        if (grad)
+            cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)here, (int)D, (int)(K * D), -1.0, y, (int)(K * D), inverse, (int)D, 0.0, grad + first * D, (int)D);
+    }
+}
+
+/* ---- draws inside a cell ---------------------------------------------------------------------------------------------------------------- */
+size_t wv_free_inside(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t first, size_t n, bool around, double *all)
+{
+    size_t D = f->D, half = around ? n / 2 : n, kept = 0;
+    double *u = f->glu, *log_r = f->free_cost;
+    wv_gauss q = wv_fit_component(f, j), r = wv_fit_around(f, j);
+    wv_stream stream = {f->opt.seed, use, f->s.batch, j};
+    bool mirrored = use == WV_RNG_FIT || f->N == 1; /* elsewhere standard errors are taken as if draws were independent */
+    wv_component_draw(&q, &stream, first, half, mirrored, f->gy, f->work);
+    for (size_t i = 0; i < n; i++)
+        u[i] = 1;
+    *all = (double)n;
+    if (around) {
+        wv_component_draw(&r, &stream, first + half, n - half, mirrored, f->gy + half * D, f->work);
+        wv_component_log_density(&q, n, f->gy, u, f->y, f->work);
+        wv_component_log_density(&r, n, f->gy, log_r, f->y, f->work);
+        *all = 0;
+        for (size_t i = 0; i < n; i++)
+            *all += u[i] = 2 / (1 + exp(log_r[i] - u[i]));
+    }
+    if (f->N > 1)
+        wv_free_assign(f, n, f->gy, f->free_cell);
+    for (size_t i = 0; i < n; i++) {
+        size_t k = around ? i / 2 + (i % 2) * half : i; /* from both halves in turn, so that the first few stand for all */
+        if (f->N > 1 && f->free_cell[k] != j)
+            continue;
+        memcpy(f->gx + kept * D, f->gy + k * D, D * sizeof(double));
+        f->gu[kept++] = u[k];
+    }
+    return kept;
+}
+
+/* ---- the mass of a component in its cell ------------------------------------------------------------------------------------------------- */
+/* In coordinates e in which q_j is standard normal its cell is { e : B e < h }: B [N - 1][D] into f->sum_z, rows of length 1, h into f->cell_spare. Where walls are fewer than dimensions only
+ * the space that they span matters, and B becomes the Cholesky factor of B B'. Returns its number of columns. */
+size_t wv_free_walls(wvgd_fit *f, size_t j)
+{
+    size_t D = f->D, walls = 0, N = f->N;
+    const double *G = f->facet, *offset = G + N * D;
+    double *B = f->sum_z, *h = f->cell_spare, *C = f->square[0], *away = f->vector[0];
+    wv_gauss q = wv_fit_component(f, j);
+    for (size_t i = 0; i < D; i++)
+        away[i] = q.mu[i] - f->now.z[i];
+    for (size_t k = 0; k < N; k++) {
+        if (k == j)
+            continue;
+        double *b = B + walls * D;
+        for (size_t i = 0; i < D; i++)
+            b[i] = G[k * D + i] - G[j * D + i];
+        h[walls++] = offset[k] - offset[j] - cblas_ddot((int)D, b, 1, away, 1);
+    }
+    q.family->pull(D, q.R, q.root, walls, B, f->work);
+    for (size_t k = 0; k < walls; k++) {
+        double length = cblas_dnrm2((int)D, B + k * D, 1);
+        cblas_dscal((int)D, length > 0 ? 1 / length : 0, B + k * D, 1);
+        h[k] = length > 0 ? h[k] / length : INFINITY;
+    }
+    if (walls >= D)
+        return D;
+    cblas_dsyrk(ROW, CblasLower, CblasNoTrans, (int)walls, (int)D, 1.0, B, (int)D, 0.0, C, (int)walls);
+    if (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', (lapack_int)walls, C, (lapack_int)walls) != 0)
+        return D;
+    memset(B, 0, walls * walls * sizeof *B);
+    for (size_t k = 0; k < walls; k++)
+        memcpy(B + k * walls, C + k * walls, (k + 1) * sizeof *B);
+    return walls;
+}
+
+double wv_free_count(wvgd_fit *f, size_t j, size_t dims, uint64_t first, size_t pairs, double *squares)
+{
+    size_t walls = f->N - 1, inside = 0, both = 0;
+    double *e = f->gy, *v = f->block;
+    const double *B = f->sum_z, *h = f->cell_spare;
+    wv_stream stream = {f->opt.seed, WV_RNG_FREE, f->s.batch, j};
+    for (size_t at = 0; at < pairs; at += WV_BLOCK) {
+        size_t here = pairs - at < WV_BLOCK ? pairs - at : WV_BLOCK;
+        wv_rng_normal(&stream, first + at, here * dims, e);
+        cblas_dgemm(ROW, CblasNoTrans, CblasTrans, (int)here, (int)walls, (int)dims, 1.0, e, (int)dims, B, (int)dims, 0.0, v, (int)walls);
+        for (size_t i = 0; i < here; i++) {
+            size_t k = 0, l = 0;
+            while (k < walls && v[i * walls + k] < h[k])
+                k++;
+            while (l < walls && -v[i * walls + l] < h[l])
+                l++;
+            inside += (size_t)(k == walls) + (l == walls);
+            both += k == walls && l == walls;
+        }
+    }
+    *squares += (double)(inside + 2 * both) / 4;
+    return (double)inside / 2;
+}

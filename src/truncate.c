@@ -1,0 +1,596 @@
+/* truncate.c - the component of a cell is fitted to the mixture that made the stored draws, times the exponential of a quadratic that corrects it on the cell, fitted to log p~ - log m at
+ * the stored draws there. That costs no evaluation, so draws of the component itself are as many as it takes: the regression of update.c runs on a few sets of them, several steps on
+ * each, for as long as the component still is like the one that made the set (method, section 6, quantise). */
+#include "truncate.h"
+#include "dense.h"
+#include "free.h"
+#include "joint.h"
+#include "mix.h"
+#include "update.h"
+#include "weight.h"
+#include <cblas.h>
+#include <lapacke.h>
+#include <math.h>
+#include <string.h>
+
+enum { SETS = 5, STEPS = 4, AVERAGED = 12, POLISH = 60, COMPONENTS = 2, SHARED = 100 }; /* sets of draws at most, steps on one; sets at the end; steps on stored draws; components of the mixture tried, and draws that
+ * tell which */
+
+/* A component of which less lies in its cell is none for it (with many particles: a tenth of the usual); where less than `little` does, half of the draws come from around the particle, or, in
+ * many dimensions, where those would have next to no weight, there are as many as there may be. */
+static const double smallest_share = 0.005, little = 0.1;
+
+/* Variance of log target - log component that leaves nothing to gain, as such, and as a multiple of what mixture and correction leave of log p~: one that is as far from the posterior as a
+ * component is from it can tell no better one. Nats of a full step after which a set has no more to say, and of a first step that shows the end to be near; nats that the noise of the last steps may cost. */
+static const double alike = 0.01, blind = 3, settled = 1e-3, nearly = 0.1, noise = 0.02;
+
+/* Multiplications for all cells together. */
+static const double budget = 4e9;
+
+/* ---- stored draws -------------------------------------------------------------------------------------------------------------------- */
+size_t wv_truncate_gather(wvgd_fit *f, size_t j)
+{
+    size_t n = 0, D = f->D;
+    for (size_t i = 0; i < f->close.n && n < f->n_max; i++)
+        if (f->close.cell[i] == j && f->close.log_p[i] > -INFINITY) {
+            memcpy(f->gx + n * D, f->close.x + i * D, D * sizeof(double));
+            memcpy(f->gg + n * D, f->close.grad + i * D, D * sizeof(double));
+            f->glp[n] = f->close.log_p[i];
+            f->glv[n] = f->close_log_w[i];
+            f->moving[n] = f->close.log_mix[0][i];
+            f->psi[n++] = f->close.log_m[i];
+        }
+    return n;
+}
+
+/* Mean and root of the posterior in the cell, from the gathered draws with weights f->ga. */
+static bool cell_moments(wvgd_fit *f, size_t n, double *mean, double *root)
+{
+    size_t D = f->D;
+    double *sd = f->vector[0];
+    cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->gx, (int)D, f->ga, 1, 0.0, mean, 1);
+    memset(sd, 0, D * sizeof *sd);
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < D; k++)
+            sd[k] += f->ga[i] * (f->gx[i * D + k] - mean[k]) * (f->gx[i * D + k] - mean[k]);
+    double ess = wv_weight_ess(n, f->ga), keep = ess / (ess + (double)D);
+    for (size_t k = 0; k < D; k++)
+        if (!((sd[k] = sqrt(sd[k])) > 1e-150))
+            return false;
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < D; k++) {
+            f->y[i * D + k] = (f->gx[i * D + k] - mean[k]) / sd[k];
+            f->uy[i * D + k] = f->ga[i] * f->y[i * D + k];
+        }
+    cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)D, (int)D, (int)n, keep, f->uy, (int)D, f->y, (int)D, 0.0, root, (int)D);
+    for (size_t k = 0; k < D; k++)
+        root[k * D + k] += 1 - keep;
+    if (!wv_dense_chol(D, root, f->square[0]))
+        return false;
+    for (size_t k = 0; k < D; k++)
+        cblas_dscal((int)k + 1, sd[k], root + k * D, 1);
+    return true;
+}
+
+/* ---- the correction ------------------------------------------------------------------------------------------------------------------- */
+static size_t coefficients(const wvgd_fit *f)
+{
+    size_t D = f->D;
+    return f->correction_cross ? 1 + 2 * D + D * (D - 1) / 2 : 1 + 2 * D;
+}
+
+/* How far a point t, in units of the cell, is pulled in to the edge of what the quadratic is believed; 1: not at all. */
+static double pull(size_t D, const double *t)
+{
+    double length = cblas_dnrm2((int)D, t, 1), edge = 3 * sqrt((double)D);
+    return length > edge ? edge / length : 1;
+}
+
+/* Columns of the quadratic: 1, t, t^2/2 and, with `cross`, t_i t_k, times `scale`. */
+static void quadratic(size_t D, const double *t, bool cross, double scale, double *T)
+{
+    double p = pull(D, t);
+    size_t at = 2 * D + 1;
+    T[0] = scale;
+    for (size_t i = 0; i < D; i++) {
+        T[1 + i] = scale * p * t[i];
+        T[1 + D + i] = scale * p * p * t[i] * t[i] / 2;
+        for (size_t k = 0; cross && k < i; k++)
+            T[at++] = scale * p * p * t[i] * t[k];
+    }
+}
+
+static wv_gauss cell_gauss(const wvgd_fit *f)
+{
+    return (wv_gauss){wv_family_get(WVGD_FULL), f->D, 0, f->cell_mean, f->cell_root, 0};
+}
+
+/* Weighted normal equations of the correction for the gathered draws, whitened in f->y; r: what is to be explained. */
+static void normal_equations(wvgd_fit *f, size_t n, const double *r, double *b)
+{
+    size_t D = f->D, p = coefficients(f);
+    memset(f->F, 0, p * p * sizeof(double));
+    for (size_t first = 0; first < n; first += WV_BLOCK) {
+        size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
+        for (size_t i = 0; i < here; i++) {
+            double root = sqrt(f->ga[first + i]);
+            quadratic(D, f->y + (first + i) * D, f->correction_cross, root, f->T + i * p);
+            f->uy[i] = root * r[first + i];
+        }
+        cblas_dsyrk(CblasRowMajor, CblasLower, CblasTrans, (int)p, (int)here, 1.0, f->T, (int)p, 1.0, f->F, (int)p);
+        cblas_dgemv(CblasRowMajor, CblasTrans, (int)here, (int)p, 1.0, f->T, (int)p, f->uy, 1, 1.0, b, 1);
+    }
+}
+
+/* Fits the correction of the cell to the gathered draws (log p~ in f->glp, weights f->ga), by least squares, shrunk by ESS / (ESS + coefficients). Coordinates: the cell's moments. */
+static void fit_correction(wvgd_fit *f, size_t n)
+{
+    size_t D = f->D, full = 1 + 2 * D + D * (D - 1) / 2, p;
+    double ess = wv_weight_ess(n, f->ga), level = 0, *b = f->correction, *r = f->glu;
+    wv_gauss cell = cell_gauss(f);
+    f->correction_cross = D > 1 && ess > 4 * (double)full && full <= f->p_max;
+    p = coefficients(f);
+    memset(b, 0, full * sizeof *b);
+    if (ess < 2 * (double)p)
+        return;
+    wv_component_whiten(&cell, n, f->gx, f->y, f->work);
+    for (size_t i = 0; i < n; i++) {
+        r[i] = f->glp[i] - f->moving[i];
+        level += f->ga[i] * r[i];
+    }
+    for (size_t i = 0; i < n; i++)
+        r[i] -= level;
+    normal_equations(f, n, r, b);
+    for (size_t i = 0; i < p; i++)
+        f->F[i * p + i] += 1e-8 + (i ? 0.5 / ess : 0);
+    if (LAPACKE_dposv_work(LAPACK_COL_MAJOR, 'U', (lapack_int)p, 1, f->F, (lapack_int)p, b, (lapack_int)p) != 0)
+        memset(b, 0, p * sizeof *b);
+    cblas_dscal((int)p, ess / (ess + (double)p), b, 1);
+    b[0] += level * (double)p / (ess + (double)p); /* only the level is not shrunk */
+    double widest = 0; /* a correction that bends upwards more than the cell's own precision allows (heavy tails) would make the target improper */
+    for (size_t i = 1 + D; i < p; i++)
+        widest = fmax(widest, i <= 2 * D ? b[i] : 0);
+    if (widest > 0.3)
+        cblas_dscal((int)(p - 1 - D), 0.3 / widest, b + 1 + D, 1);
+}
+
+/* Adds the correction at the points x[n][D] to value[n], and its gradient to grad[n][D] where that is not NULL. */
+static void correct(wvgd_fit *f, size_t n, const double *x, double *value, double *grad)
+{
+    size_t D = f->D, at = 1 + 2 * D;
+    const double *b = f->correction;
+    double *Q = f->square[0], *t = f->y, *Qt = f->uy;
+    wv_gauss cell = cell_gauss(f);
+    if (!(cblas_dasum((int)coefficients(f), b, 1) > 0))
+        return;
+    memset(Q, 0, D * D * sizeof *Q);
+    for (size_t i = 0; i < D; i++) {
+        Q[i * D + i] = b[1 + D + i];
+        for (size_t k = 0; f->correction_cross && k < i; k++)
+            Q[i * D + k] = Q[k * D + i] = b[at++];
+    }
+    wv_component_whiten(&cell, n, x, t, f->work);
+    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)n, (int)D, (int)D, 1.0, t, (int)D, Q, (int)D, 0.0, Qt, (int)D);
+    for (size_t i = 0; i < n; i++) {
+        double *g = Qt + i * D, p = pull(D, t + i * D);
+        value[i] += b[0] + p * cblas_ddot((int)D, b + 1, 1, t + i * D, 1) + p * p * cblas_ddot((int)D, g, 1, t + i * D, 1) / 2;
+        for (size_t k = 0; k < D; k++)
+            g[k] = p == 1 ? g[k] + b[1 + k] : 0; /* beyond the edge it is level, near enough */
+    }
+    if (!grad)
+        return;
+    cell.family->push(D, 0, f->cell_root, n, Qt, f->work);
+    cblas_daxpy((int)(n * D), 1.0, Qt, 1, grad, 1);
+}
+
+/* What mixture and correction leave of log p~ at the stored draws of the cell, into f->close_spare, with mean 0 over the gathered draws' weights f->ga; returns its variance. */
+static double keep_residuals(wvgd_fit *f, size_t j, size_t n)
+{
+    double *r = f->glu, mean = 0, squares = 0;
+    memcpy(r, f->moving, n * sizeof *r);
+    correct(f, n, f->gx, r, NULL);
+    for (size_t i = 0; i < n; i++) {
+        r[i] = f->glp[i] - r[i];
+        mean += f->ga[i] * r[i];
+    }
+    for (size_t i = 0, at = 0; i < f->close.n && at < n; i++)
+        if (f->close.cell[i] == j && f->close.log_p[i] > -INFINITY)
+            f->close_spare[i] = r[at++] - mean;
+    for (size_t i = 0; i < n; i++)
+        squares += f->ga[i] * (r[i] - mean) * (r[i] - mean);
+    return squares;
+}
+
+/* ---- beginnings ------------------------------------------------------------------------------------------------------------------------ */
+/* Gaussian of the given mean and full root as component j; a diagonal one gets the precisions, which is what a Gaussian cell would want. */
+static void set_component(wvgd_fit *f, size_t j, const double *mean, const double *root)
+{
+    size_t D = f->D;
+    double *C = f->square[0], *to = f->now.root + j * f->family->size(D, f->R);
+    memcpy(f->now.mu + j * D, mean, D * sizeof *mean);
+    if (f->family == wv_family_get(WVGD_FULL)) {
+        memcpy(to, root, D * D * sizeof *root);
+        return;
+    }
+    memcpy(C, root, D * D * sizeof *C);
+    if (LAPACKE_dpotri_work(LAPACK_COL_MAJOR, 'U', (lapack_int)D, C, (lapack_int)D) != 0)
+        return;
+    for (size_t i = 0; i < D; i++)
+        f->vector[0][i] = 1 / sqrt(C[i * D + i]);
+    f->family->set_sd(D, f->R, to, f->vector[0]);
+}
+
+static void remember(wvgd_fit *f, size_t j)
+{
+    size_t size = f->family->size(f->D, f->R);
+    memcpy(f->best.mu + j * f->D, f->now.mu + j * f->D, f->D * sizeof(double));
+    memcpy(f->best.root + j * size, f->now.root + j * size, size * sizeof(double));
+}
+
+void wv_truncate_recall(wvgd_fit *f, size_t j)
+{
+    size_t size = f->family->size(f->D, f->R);
+    memcpy(f->now.mu + j * f->D, f->best.mu + j * f->D, f->D * sizeof(double));
+    memcpy(f->now.root + j * size, f->best.root + j * size, size * sizeof(double));
+}
+
+/* Component j as it is and as it was remembered change places. */
+static void swap(wvgd_fit *f, size_t j)
+{
+    size_t size = f->family->size(f->D, f->R);
+    cblas_dswap((int)f->D, f->best.mu + j * f->D, 1, f->now.mu + j * f->D, 1);
+    cblas_dswap((int)size, f->best.root + j * size, 1, f->now.root + j * size, 1);
+}
+
+/* The mode that is most of the posterior at x, of those whose Gaussians were fitted to the posterior itself. */
+static size_t nearest_mode(wvgd_fit *f, const double *x)
+{
+    size_t best = 0, D = f->D;
+    double most = -INFINITY, log_q;
+    for (size_t m = 0; m < f->s.modes; m++) {
+        wv_gauss q = {wv_family_get(WVGD_FULL), D, 0, f->mode_x + m * D, f->mode_root + m * D * D, 0};
+        wv_component_log_density(&q, 1, x, &log_q, f->y, f->work);
+        if (f->s.mode[m].elbo + log_q > most) {
+            most = f->s.mode[m].elbo + log_q;
+            best = m;
+        }
+    }
+    return best;
+}
+
+/* The component that is most of the mixture at x. */
+static wv_gauss nearest_component(wvgd_fit *f, const double *x)
+{
+    size_t best = 0;
+    double most = -INFINITY, log_q;
+    for (size_t k = 0; k < f->s.mix.K; k++) {
+        wv_gauss q = wv_mix_component(f, k);
+        wv_component_log_density(&q, 1, x, &log_q, f->y, f->work);
+        if (log_q + log(f->mix.w[k]) > most) {
+            most = log_q + log(f->mix.w[k]);
+            best = k;
+        }
+    }
+    return wv_mix_component(f, best);
+}
+
+/* ---- draws of the component ---------------------------------------------------------------------------------------------------------------- */
+/* A set of draws of component j in its cell: points, target and its gradient in f->gx, f->glp, f->gg; log weights f->glv that are to be added to the log density of any component that
+ * the set shall stand for; normalised weights f->gu. */
+typedef struct {
+    size_t n;
+    double share;        /* of the component that lies in the cell */
+    double ess;
+    double elbo, spread; /* mean (and log share), and variance of log target - log component */
+    bool around;         /* half of them come from around the particle */
+} set;
+
+static set draw(wvgd_fit *f, size_t j, uint64_t number, size_t wanted, set last)
+{
+    set s = {.share = last.share, .elbo = -INFINITY, .around = last.around};
+    wv_gauss q = wv_fit_component(f, j);
+    double sum = 0, mean = 0, squares = 0;
+    for (int attempt = 0; attempt < 2; attempt++) {
+        double all;
+        size_t n = attempt && !s.around ? WV_FREE / 2 : 2 * (size_t)(fmin((double)wanted / fmax(s.around ? 0.5 : s.share, 0.02), WV_FREE) / 2);
+        s.n = wv_free_inside(f, j, WV_RNG_FIT, number * WV_FREE, n, s.around, &all);
+        sum = cblas_dasum((int)s.n, f->gu, 1);
+        s.share = sum / all;
+        if (s.around || s.share > little || n >= WV_FREE / 2)
+            break;
+        s.around = f->D <= 4; /* few of its own draws lie in the cell */
+    }
+    if (s.n < 3 || !(s.share > fmin(smallest_share, 0.1 / (double)f->N))) {
+        s.n = 0;
+        return s;
+    }
+    wv_component_log_density(&q, s.n, f->gx, f->gr, f->y, f->work);
+    wv_free_target(f, s.n, f->gx, f->glp, f->gg);
+    correct(f, s.n, f->gx, f->glp, f->gg);
+    for (size_t i = 0; i < s.n; i++) {
+        f->glv[i] = log(f->gu[i]) - f->gr[i];
+        f->gu[i] /= sum;
+        mean += f->gu[i] * (f->glp[i] - f->gr[i]);
+    }
+    for (size_t i = 0; i < s.n; i++)
+        squares += f->gu[i] * (f->glp[i] - f->gr[i] - mean) * (f->glp[i] - f->gr[i] - mean);
+    s.ess = wv_weight_ess(s.n, f->gu);
+    s.elbo = log(s.share) + mean;
+    s.spread = squares;
+    return s;
+}
+
+/* Weights of the set for component j as it is now; returns their effective size. */
+static double reweigh(wvgd_fit *f, size_t j, size_t n)
+{
+    wv_gauss q = wv_fit_component(f, j);
+    wv_component_log_density(&q, n, f->gx, f->gr, f->y, f->work);
+    for (size_t i = 0; i < n; i++)
+        f->gr[i] += f->glv[i];
+    return wv_weight_normalise(n, f->gr, f->gu) ? wv_weight_ess(n, f->gu) : 0;
+}
+
+/* What the stored draws of the cell add to the ELBO of component j: the mean over it of what mixture and correction leave, shrunk where few of them stand for it. */
+static double stored_part(wvgd_fit *f, size_t j)
+{
+    size_t n = 0, D = f->D;
+    double *r = f->moving, *u = f->ga, mean = 0;
+    wv_gauss q = wv_fit_component(f, j);
+    for (size_t i = 0; i < f->close.n && n < f->n_max; i++)
+        if (f->close.cell[i] == j && f->close.log_p[i] > -INFINITY) {
+            memcpy(f->gy + n * D, f->close.x + i * D, D * sizeof(double));
+            f->psi[n] = f->close.log_m[i];
+            r[n++] = f->close_spare[i];
+        }
+    wv_component_log_density(&q, n, f->gy, f->gr, f->y, f->work);
+    for (size_t i = 0; i < n; i++)
+        f->gr[i] -= f->psi[i];
+    if (!wv_weight_normalise(n, f->gr, u))
+        return 0;
+    for (size_t i = 0; i < n; i++)
+        mean += u[i] * r[i];
+    double ess = wv_weight_ess(n, u);
+    return ess / (ess + 1 + 2 * (double)D) * mean;
+}
+
+/* ---- steps --------------------------------------------------------------------------------------------------------------------------------- */
+static wv_update_result step(wvgd_fit *f, size_t j, set s, double ess, double rho)
+{
+    size_t D = f->D;
+    wv_update c = {.estimator = WVGD_NATURAL, .family = f->family, .R = f->R, .mu = f->now.mu + j * D, .root = f->now.root + j * f->family->size(D, f->R), .n = s.n, .x = f->gx,
+                   .log_p = f->glp, .grad = f->gg, .u = f->gu, .ess = ess, .precondition = f->pilot ? f->cell_root : NULL, .rho = rho, .truncated = f->N > 1 && s.share < 0.98};
+    return wv_update_component(f, &c);
+}
+
+/* Sizes of the sets: of those on the way, and of the last; 0: too dear. */
+typedef struct {
+    size_t few, many;
+} sizes;
+
+static sizes affordable(const wvgd_fit *f)
+{
+    double D = (double)f->D, N = (double)f->N, each = 4 * (double)f->s.mix.K * D * D + 10 * D * D + fmin(N, 50) / 2 * (D * D + N * D);
+    double few = fmax(f->D > 4 ? 96 : 256, (f->family == wv_family_get(WVGD_FULL) ? 2 : 8) * D), many = fmax(512, 8 * D);
+    double points = budget / (N * each), wanted = (SETS + COMPONENTS + 2) * few + many;
+    if (points < wanted / 8)
+        return (sizes){0, 0};
+    double scale = fmin(1, points / wanted);
+    return (sizes){(size_t)fmax(scale * few, 24), (size_t)fmax(scale * many, 48)};
+}
+
+/* Up to STEPS steps on a set, for as long as the component is like the one that made it; *kl: nats of the first, in full. False: it has lost its cell. */
+static bool use_up(wvgd_fit *f, size_t j, set s, double *kl)
+{
+    double ess = s.ess;
+    for (int k = 0; k < STEPS && (!k || (ess = reweigh(f, j, s.n)) > s.ess / 2); k++) {
+        wv_update_result r = ess < (f->D == 1 ? 4 : 6) ? (wv_update_result){false, 0} : step(f, j, s, ess, f->family == wv_family_get(WVGD_FULL) ? 0.7 : 0.4); /* others have to project, and would overshoot */
+        if (!r.ok)
+            return false;
+        *kl = k ? *kl : r.kl;
+        if (r.kl < settled)
+            break;
+    }
+    return true;
+}
+
+/* From where it stands component j goes down the regression, set by set, until a first step is short; *s: its draws, in and out. */
+static bool descend(wvgd_fit *f, size_t j, sizes size, set *s)
+{
+    double kl = INFINITY;
+    for (uint64_t k = 1; s->n && k <= SETS && kl > nearly; k++) {
+        if (!use_up(f, j, *s, &kl))
+            return false;
+        *s = draw(f, j, k, size.few, *s);
+    }
+    return s->n > 0;
+}
+
+/* The last steps: the noise of a set moves a component by about its dimensions times its spread, over its draws, in nats; where that is much, over several sets, with steps that fall like 1/k. */
+static bool average(wvgd_fit *f, size_t j, sizes size, set s)
+{
+    double kl, sets = fmin(ceil((double)f->D * s.spread / (noise * (double)size.many)), AVERAGED);
+    for (uint64_t k = 0; !k || (double)k < sets; k++) {
+        s = draw(f, j, SETS + 1 + k, size.many, s);
+        if (!s.n || !(sets > 1 ? s.ess > 6 && step(f, j, s, s.ess, 1 / (double)(k + 2)).ok : use_up(f, j, s, &kl)))
+            return false;
+    }
+    return true;
+}
+
+/* Whether component j as it is now is better on its cell than as it was remembered: ELBOs from draws of both, half each. */
+static bool improved(wvgd_fit *f, size_t j, uint64_t number, size_t wanted, double share)
+{
+    size_t D = f->D, half = 2 * (size_t)(fmin((double)wanted / fmax(share, 0.05), WV_FREE) / 4), n = 2 * half, kept = 0;
+    wv_gauss q[2] = {wv_fit_component(f, j), {f->family, D, f->R, f->best.mu + j * D, f->best.root + j * f->family->size(D, f->R), 0}};
+    double *log_q[2] = {f->glu, f->glv}, elbo[2];
+    for (uint64_t k = 0; k < 2; k++) {
+        wv_stream stream = {f->opt.seed, WV_RNG_FIT, f->s.batch, j};
+        wv_component_draw(&q[k], &stream, (number + k) * WV_FREE, half, true, f->gy + k * half * D, f->work);
+    }
+    wv_free_assign(f, n, f->gy, f->free_cell);
+    for (size_t i = 0; i < n; i++)
+        if (f->free_cell[i] == j || f->N == 1)
+            memcpy(f->gx + kept++ * D, f->gy + i * D, D * sizeof(double));
+    if (kept < 3)
+        return false;
+    for (size_t k = 0; k < 2; k++)
+        wv_component_log_density(&q[k], kept, f->gx, log_q[k], f->y, f->work);
+    wv_free_target(f, kept, f->gx, f->glp, NULL);
+    correct(f, kept, f->gx, f->glp, NULL);
+    for (size_t k = 0; k < 2; k++) {
+        double sum = 0, mean = 0;
+        for (size_t i = 0; i < kept; i++) {
+            double u = 1 / (1 + exp(log_q[1 - k][i] - log_q[k][i]));
+            sum += u;
+            mean += u * (f->glp[i] - log_q[k][i]);
+        }
+        elbo[k] = mean / sum + log(sum);
+    }
+    elbo[0] += stored_part(f, j);
+    swap(f, j);
+    elbo[1] += stored_part(f, j);
+    swap(f, j);
+    return elbo[0] > elbo[1];
+}
+
+/* Where the stored draws of the cell are many for the coefficients of a component, the last steps are the posterior's own: the regression on these draws, to its fixed point. */
+static void polish(wvgd_fit *f, size_t j)
+{
+    size_t n = wv_truncate_gather(f, j), D = f->D;
+    double parameters = 2 * (double)D + (f->family == wv_family_get(WVGD_DIAG) ? 0 : (double)D * ((double)D - 1) / 2), *log_m = f->moving;
+    memcpy(log_m, f->psi, n * sizeof(double));
+    for (int k = 0; k < POLISH && n > 3; k++) {
+        wv_gauss q = wv_fit_component(f, j);
+        wv_component_log_density(&q, n, f->gx, f->gr, f->y, f->work);
+        for (size_t i = 0; i < n; i++)
+            f->glu[i] = f->gr[i] - log_m[i];
+        if (!wv_weight_normalise(n, f->glu, f->gu))
+            break;
+        double ess = wv_weight_ess(n, f->gu);
+        wv_update_result r = ess > 25 * parameters ? step(f, j, (set){.n = n}, ess, 0.5) : (wv_update_result){false, 0};
+        if (!r.ok) { /* too few after all: as it was */
+            wv_truncate_recall(f, j);
+            return;
+        }
+        if (r.kl < 1e-8)
+            return;
+    }
+}
+
+/* ---- the component of a cell ------------------------------------------------------------------------------------------------------------------ */
+/* Every beginning is worth following in few dimensions, where that is cheap, and for components that are not full: none of their beginnings is good. */
+static bool thorough(const wvgd_fit *f)
+{
+    return f->D <= 4 || f->family != wv_family_get(WVGD_FULL);
+}
+
+/* Where component j may begin: with the moments of its cell, with the mode that is there, or with one of the components of the mixture that have most of its mass there (a cell may hold two
+ * modes, of which one is the better answer). False: there is no beginning of this number. ess: of the cell's draws. */
+static bool begin(wvgd_fit *f, size_t j, size_t number, double ess, double *most)
+{
+    size_t D = f->D, k = 0;
+    if (number == 0) { /* moments, if draws are more than these have parameters */
+        set_component(f, j, f->cell_mean, f->cell_root);
+        return thorough(f) || !f->s.modes || ess > (double)(D * (D + 3) / 2);
+    }
+    if (number == 1) {
+        size_t m = f->s.modes ? nearest_mode(f, f->now.z + j * D) : 0;
+        if (f->s.modes)
+            set_component(f, j, f->mode_x + m * D, f->mode_root + m * D * D);
+        return f->s.modes > 0;
+    }
+    for (size_t i = 1; i < f->s.mix.K; i++)
+        k = f->mix_e[i] > f->mix_e[k] ? i : k;
+    double mass = f->mix_e[k];
+    f->mix_e[k] = 0;
+    if (mass < 0.1 || mass < *most / 3)
+        return false;
+    *most = fmax(*most, mass);
+    wv_gauss q = wv_mix_component(f, k);
+    set_component(f, j, q.mu, q.root);
+    return true;
+}
+
+/* Mass of each component of the mixture in the cell, from some of the gathered draws, into f->mix_e. */
+static void share_cell(wvgd_fit *f, size_t n)
+{
+    size_t D = f->D, step = n / SHARED + 1, some = 0;
+    double total = 0;
+    for (size_t i = 0; i < n; i += step, some++) {
+        memcpy(f->gy + some * D, f->gx + i * D, D * sizeof(double));
+        total += f->ga[i];
+    }
+    for (size_t k = 0; k < f->s.mix.K; k++) {
+        wv_gauss q = wv_mix_component(f, k);
+        f->mix_e[k] = 0;
+        wv_component_log_density(&q, some, f->gy, f->gr, f->y, f->work);
+        for (size_t i = 0; i < some; i++)
+            f->mix_e[k] += f->ga[i * step] / total * f->mix.w[k] * exp(f->gr[i] - f->moving[i * step]);
+    }
+}
+
+/* Remembers component j as it is, with the set of its draws, if its ELBO is clearly better than *best: of equal ones all cells shall have the same. */
+static void consider(wvgd_fit *f, size_t j, set s, double *best, set *chosen)
+{
+    double value = s.n ? s.elbo + stored_part(f, j) : -INFINITY;
+    if (value > *best + 0.01) {
+        *best = value;
+        *chosen = s;
+        remember(f, j);
+    }
+}
+
+/* Of all beginnings, and of the places where they lead, the one with the best ELBO. Returns the set of its draws. */
+static set choose(wvgd_fit *f, size_t j, sizes size, double ess)
+{
+    double best = -INFINITY, most = 0;
+    set chosen = {.share = 0.5}, any = {.share = 0.5};
+    for (size_t b = 0; b < 2 + COMPONENTS; b++) {
+        if (!begin(f, j, b, ess, &most))
+            continue;
+        set s = draw(f, j, 0, size.few, any);
+        consider(f, j, s, &best, &chosen);
+        if (thorough(f) && descend(f, j, size, &s))
+            consider(f, j, draw(f, j, SETS + 1, size.many, s), &best, &chosen);
+    }
+    wv_truncate_recall(f, j);
+    return chosen;
+}
+
+void wv_truncate_fit(wvgd_fit *f, size_t j)
+{
+    size_t n = wv_truncate_gather(f, j), D = f->D;
+    bool full = f->family == wv_family_get(WVGD_FULL);
+    sizes size = affordable(f);
+    wv_joint_restart(f, j);
+    remember(f, j);
+    bool mass = n >= 3 && wv_weight_normalise(n, f->glv, f->ga) && cell_moments(f, n, f->cell_mean, f->cell_root);
+    if (!size.few && (!mass || wv_weight_ess(n, f->ga) < 4 * (double)D)) { /* too few draws for a shape of its own: that of the mixture where the particle is */
+        wv_gauss q = nearest_component(f, f->now.z + j * D);
+        set_component(f, j, q.mu, q.root);
+        remember(f, j);
+        return;
+    }
+    if (!mass)
+        return;
+    double ess = wv_weight_ess(n, f->ga);
+    set_component(f, j, f->cell_mean, f->cell_root);
+    if (f->N == 1 && f->s.modes && full) { /* the heaviest mode's Gaussian was fitted to the posterior itself, by its ELBO */
+        size_t best = 0;
+        for (size_t m = 1; m < f->s.modes; m++)
+            best = f->s.mode[m].elbo > f->s.mode[best].elbo ? m : best;
+        set_component(f, j, f->mode_x + best * D, f->mode_root + best * D * D);
+    } else if (size.few) {
+        fit_correction(f, n);
+        double left = keep_residuals(f, j, n);
+        share_cell(f, n);
+        set s = choose(f, j, size, ess);
+        if (s.spread > (thorough(f) ? alike : fmax(alike, blind * left))) {
+            s = draw(f, j, 0, size.few, s);
+            if (!(thorough(f) || descend(f, j, size, &s)) || !average(f, j, size, s) || !improved(f, j, SETS + AVERAGED + 1, size.many, s.share))
+                wv_truncate_recall(f, j);
+        }
+    }
+    remember(f, j);
+    polish(f, j);
+}

@@ -1,0 +1,15 @@
+/* truncate.h - the truncated component of a cell, fitted to the mixture and the stored draws: without the model. */
+#ifndef WV_TRUNCATE_H
+#define WV_TRUNCATE_H
+#include "fit.h"
+
+/* Stored draws of cell j into the arrays of a cell (f->gx, f->gg, f->glp), as many as these hold; log weights of the posterior in f->glv, log densities of their proposal in f->psi, of the mixture in
+ * f->moving. */
+size_t wv_truncate_gather(wvgd_fit *f, size_t j);
+
+/* Component j, from the best of several beginnings. */
+void wv_truncate_fit(wvgd_fit *f, size_t j);
+
+/* Back to component j as it was before its last steps, on stored draws. */
+void wv_truncate_recall(wvgd_fit *f, size_t j);
+#endif
