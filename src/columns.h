@@ -21,7 +21,7 @@ typedef struct {
     void (*mean)(size_t D, size_t n, const double *w, const double *y, double *sum);
     /* out[] = log(exp(out[]) + sum over C of exp(log_q[C][])); NaN counts as nothing */
     void (*add_logs)(size_t C, size_t n, const double *log_q, double *out);
-    /* out[] = exp(x[] - top), x <= top; NaN gives 0 */
+    /* out[] = exp(x[] - top), x - top < 700; NaN gives 0 */
     void (*exponentials)(size_t n, double top, const double *x, double *out);
     /* out[] = constant - power log(1 + r[] / nu) */
     void (*tails)(size_t n, double nu, double power, double constant, const double *r, double *out);

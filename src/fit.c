@@ -147,7 +147,7 @@ static bool carve_scratch(wvgd_fit *f)
         {&f->close.x, wv_times(C, D)}, {&f->close.log_p, C}, {&f->close.log_m, C}, {&f->close.log_q, C}, {&f->close.log_mix[0], C}, {&f->close.log_mix[1], C},
         {&f->close.near, C}, {&f->close_v, C}, {&f->close_log_w, C}, {&f->close_smooth, C}, {&f->close_spare, C}, {&f->close_cal, C},
         {&f->close.grad, f->staged ? wv_times(C, D) : 0}, {&f->mix_q, wv_times(K + 1, pool)}, {&f->mix_log, pool}, {&f->mix_u, pool}, {&f->mix_grad, wv_times(pool, D)}, {&f->mix_y, fits ? wv_pool_kept(f) : 0},
-        {&f->mix_inverse, wv_times(K + 1, fits ? D * D : 0)}, {&f->mix_det, K + 1}, {&f->columns, fits ? wv_pool_work(D) : 0},
+        {&f->mix_inverse, wv_times(K + 1, fits ? D * D : 0)}, {&f->mix_det, K + 1}, {&f->mix_made, 2 * (K + 1)}, {&f->columns, fits ? wv_pool_work(D) : 0},
         {&f->mix_mu, wv_times(K, D)}, {&f->mix_root, wv_times(K, fits ? D * D : 0)}, {&f->mix_e, 3 * (f->made_room + 3 * N + 3)}, {&f->cell_mean, D}, {&f->cell_root, f->staged ? D * D : 0}, {&f->correction, f->staged ? 1 + 2 * D + D * (D - 1) / 2 : 0}, {&f->control, wv_times(f->made_room, f->made_room + 3 + WV_BLOCK)}, {&f->stein, f->staged ? wv_moments_work(D) : 0},
         {&f->tail_mu, D}, {&f->tail_root, f->metric_family->size(D, 0)}, {&f->block, wv_times(WV_BLOCK, N + D + 2)},
         {&f->gx, nD}, {&f->gg, nD}, {&f->glp, n}, {&f->glu, n}, {&f->glv, n}, {&f->gu, n}, {&f->ga, n}, {&f->gr, n},
