@@ -15,8 +15,8 @@ typedef struct {
     void (*squares)(size_t D, size_t n, const double *y, double *out);
     /* out[D][] = w[] y[D][] where w is positive, else 0 */
     void (*scale)(size_t D, size_t n, const double *w, const double *y, double *out);
-    /* out[D][] = y[D][] - mean[D] where w is positive, else 0 */
-    void (*centre)(size_t D, size_t n, const double *w, const double *y, const double *mean, double *out);
+    /* out[D][] = y[D][] - mean[D] where w is positive, else 0, and that times w */
+    void (*centre)(size_t D, size_t n, const double *w, const double *y, const double *mean, double *out, double *weighted);
     /* sum[D] += sum over columns with positive w of w[] y[D][] */
     void (*mean)(size_t D, size_t n, const double *w, const double *y, double *sum);
     /* out[] = log(exp(out[]) + sum over C of exp(log_q[C][])); NaN counts as nothing */

@@ -98,11 +98,14 @@ WV_TARGET static void scale(size_t D, size_t n, const double *w, const double *y
         }
 }
 
-WV_TARGET static void centre(size_t D, size_t n, const double *w, const double *y, const double *mean, double *out)
+WV_TARGET static void centre(size_t D, size_t n, const double *w, const double *y, const double *mean, double *out, double *weighted)
 {
     for (size_t d = 0; d < D; d++)
-        for (size_t i = 0; i < n; i += WV_LANES)
-            put(out + d * WV_COLUMNS + i, (lanes)((load(w + i) > 0.0) & (words)(load(y + d * WV_COLUMNS + i) - mean[d])));
+        for (size_t i = 0; i < n; i += WV_LANES) {
+            lanes u = load(w + i), v = (lanes)((u > 0.0) & (words)(load(y + d * WV_COLUMNS + i) - mean[d]));
+            put(out + d * WV_COLUMNS + i, v);
+            put(weighted + d * WV_COLUMNS + i, u * v);
+        }
 }
 
 WV_TARGET static void mean(size_t D, size_t n, const double *w, const double *y, double *sum)

@@ -156,6 +156,8 @@ static void gradients(wvgd_fit *f)
             for (size_t i = 0; i < n; i++)
                 r[i] = log_w + f->mix_q[k * room + first + i] - f->mix_log[first + i];
             pass->exponentials(n, 0, r, r);
+            if (!(wv_weight_largest(n, r) > 1e-17))
+                continue;
             pass->scale(D, n, r, whitened(f, k, at), ry);
             wv_columns_push(D, n, f->mix_inverse + k * D * D, ry, out);
         }
@@ -172,33 +174,37 @@ static void spread(wvgd_fit *f, const wv_update *c, const wv_update_moments *m, 
     for (size_t at = 0; at < blocks(f); at++) {
         size_t n = columns_in(f, at);
         const double *u = c->u + at * WV_COLUMNS;
-        pass->centre(D, n, u, f->mix_grad + at * WV_COLUMNS * D, m->grad, g);
-        pass->scale(D, n, u, g, ug);
+        pass->centre(D, n, u, f->mix_grad + at * WV_COLUMNS * D, m->grad, g, ug);
         wv_columns_product(D, n, ug, g, true, cov);
     }
 }
 
-/* Moments of points and gradients in the coordinates of component k under the weights u, zero beyond the last point. */
+/* Moments of points and gradients in the coordinates of component k under the weights u, which stand for it, so that the mean of the points is next to 0 and may be subtracted last. u is
+ * zero beyond the last point. */
 static void measure(wvgd_fit *f, size_t k, const double *u, wv_update_moments *m)
 {
     size_t D = f->D;
+    int d = (int)D;
     const wv_columns *pass = wv_columns_best();
-    double *y = f->gg, *uy = y + D * WV_COLUMNS;
+    double *y = f->gg, *uy = y + D * WV_COLUMNS, *zero = f->vector[1];
+    memset(zero, 0, D * sizeof *y);
     memset(m->mean, 0, D * sizeof *y);
     memset(m->grad, 0, D * sizeof *y);
     memset(m->cov, 0, D * D * sizeof *y);
     memset(m->cross, 0, D * D * sizeof *y);
-    for (size_t at = 0; at < blocks(f); at++) {
-        pass->mean(D, columns_in(f, at), u + at * WV_COLUMNS, whitened(f, k, at), m->mean);
-        pass->mean(D, columns_in(f, at), u + at * WV_COLUMNS, f->mix_grad + at * WV_COLUMNS * D, m->grad);
-    }
-    for (size_t at = 0; at < blocks(f); at++) {
+    for (size_t at = 0; at < blocks(f); at++, u += WV_COLUMNS) {
         size_t n = columns_in(f, at);
-        pass->centre(D, n, u + at * WV_COLUMNS, whitened(f, k, at), m->mean, y);
-        pass->scale(D, n, u + at * WV_COLUMNS, y, uy);
+        const double *g = f->mix_grad + at * WV_COLUMNS * D;
+        if (!(wv_weight_largest(n, u) > 0))
+            continue;
+        pass->centre(D, n, u, whitened(f, k, at), zero, y, uy);
+        pass->mean(D, n, u, y, m->mean);
+        pass->mean(D, n, u, g, m->grad);
         wv_columns_product(D, n, uy, y, true, m->cov);
-        wv_columns_product(D, n, uy, f->mix_grad + at * WV_COLUMNS * D, false, m->cross);
+        wv_columns_product(D, n, uy, g, false, m->cross);
     }
+    cblas_dger(CblasRowMajor, d, d, -1.0, m->mean, 1, m->mean, 1, m->cov, d);
+    cblas_dger(CblasRowMajor, d, d, -1.0, m->mean, 1, m->grad, 1, m->cross, d);
     wv_dense_mirror(D, m->cov);
 }
 
@@ -450,39 +456,34 @@ void wv_mix_drop(wvgd_fit *f)
     drop_marked(f);
 }
 
-/* Contraction T = T3(v, ., .) of the mean third derivative of log p~ in whitened coordinates, from E[r y y'] by Stein's identity, symmetrised; returns its Frobenius norm and
- * replaces v by the unit vector along T3(T, .): one step of a power iteration. */
-static double contract(size_t D, size_t n, const double *u, const double *y, const double *r, double *v, double *T, double *T2, double *uy, double *next)
+/* S[D][D][D]: the mean third derivative of log p~ in whitened coordinates, E[r_a y_b y_c] by Stein's identity (r has mean 0), symmetrised. uy: [n][D]. */
+static void third_derivative(size_t D, size_t n, const double *u, const double *y, const double *r, double *uy, double *S)
 {
-    int d = (int)D, m = (int)n;
-    double trace = 0, sum = 0, norm = 0;
-    for (size_t i = 0; i < n; i++) { /* half of sum a y y', and sum b r y', whose symmetric part is added: a = u r.v, b = u y.v */
-        double a = u[i] * cblas_ddot(d, r + i * D, 1, v, 1), b = u[i] * cblas_ddot(d, y + i * D, 1, v, 1);
-        sum += a;
-        for (size_t k = 0; k < D; k++)
-            uy[i * D + k] = a / 2 * y[i * D + k] + b * r[i * D + k];
+    for (size_t b = 0; b < D; b++) { /* S[b][a][c] = E[r_a y_b y_c] for c <= b */
+        for (size_t i = 0; i < n; i++)
+            for (size_t c = 0; c <= b; c++)
+                uy[i * D + c] = u[i] * y[i * D + b] * y[i * D + c];
+        cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)D, (int)b + 1, (int)n, 1.0, r, (int)D, uy, (int)D, 0.0, S + b * D * D, (int)D);
     }
-    cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, d, d, m, 1.0, uy, d, y, d, 0.0, T2, d);
-    for (size_t i = 0; i < D; i++)
-        for (size_t k = 0; k <= i; k++) {
-            double t = (T2[i * D + k] + T2[k * D + i] - (i == k ? sum : 0)) / 3;
-            T[i * D + k] = T[k * D + i] = t;
-            norm += (i == k ? 1 : 2) * t * t;
-        }
-    for (size_t i = 0; i < D; i++)
-        trace += T[i * D + i];
-    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, m, d, d, 1.0, y, d, T, d, 0.0, uy, d);
-    memset(next, 0, D * sizeof *next);
-    for (size_t i = 0; i < n; i++) {
-        const double *yi = y + i * D, *ri = r + i * D, *yT = uy + i * D;
-        double a = u[i] * (cblas_ddot(d, yT, 1, yi, 1) - trace), b = 2 * u[i] * cblas_ddot(d, ri, 1, yT, 1);
-        for (size_t k = 0; k < D; k++)
-            next[k] += a * ri[k] + b * yi[k];
-    }
-    double length = cblas_dnrm2(d, next, 1);
-    for (size_t i = 0; i < D && length > 0; i++)
-        v[i] = next[i] / length;
-    return sqrt(norm);
+    for (size_t p = 0; p < D; p++)
+        for (size_t q = 0; q <= p; q++)
+            for (size_t s = 0; s <= q; s++) {
+                double mean = (S[(q * D + p) * D + s] + S[(p * D + q) * D + s] + S[(p * D + s) * D + q]) / 3;
+                S[(p * D + q) * D + s] = S[(p * D + s) * D + q] = S[(q * D + p) * D + s] = mean;
+                S[(q * D + s) * D + p] = S[(s * D + p) * D + q] = S[(s * D + q) * D + p] = mean;
+            }
+}
+
+/* One step of a power iteration: T = S(v, ., .), and v becomes the unit vector along S(T, .). Returns the Frobenius norm of T. */
+static double contract(size_t D, const double *S, double *v, double *T)
+{
+    int d = (int)D;
+    cblas_dgemv(CblasRowMajor, CblasTrans, d, d * d, 1.0, S, d * d, v, 1, 0.0, T, 1);
+    cblas_dgemv(CblasRowMajor, CblasNoTrans, d, d * d, 1.0, S, d * d, T, 1, 0.0, v, 1);
+    double length = cblas_dnrm2(d, v, 1);
+    if (length > 0)
+        cblas_dscal(d, 1 / length, v, 1);
+    return cblas_dnrm2(d * d, T, 1);
 }
 
 /* Unit direction, in the whitened coordinates of component k, in which the curvature of log p~ changes fastest. */
@@ -515,13 +516,14 @@ static void fastest(wvgd_fit *f, size_t k, size_t n, double *best)
     }
     for (size_t i = 0; i < n; i++)
         cblas_daxpy((int)D, -1.0, mean, 1, r + i * D, 1);
+    third_derivative(D, n, f->gu, y, r, f->uy, f->mix_y); /* where a mixture may be split, there is room */
     for (uint64_t start = 0; start < 3; start++) {
         wv_stream stream = {f->opt.seed, WV_RNG_RESTART, f->s.batch, k};
         wv_rng_normal(&stream, start, D, v);
         cblas_dscal((int)D, 1 / cblas_dnrm2((int)D, v, 1), v, 1);
         double norm = 0;
         for (int round = 0; round < 15; round++)
-            norm = contract(D, n, f->gu, y, r, v, f->square[0], f->square[1], f->uy, f->vector[3]);
+            norm = contract(D, f->mix_y, v, f->square[0]);
         if (norm > largest) {
             largest = norm;
             memcpy(best, v, D * sizeof *v);

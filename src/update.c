@@ -201,9 +201,9 @@ static double ridge_rss(const local *l, const double *S, double total, double la
     double rss = total, df = (double)l->D;
     for (size_t i = 0; i < l->D; i++)
         for (size_t k = 0; k <= i; k++) {
-            double sum = l->c[i] + l->c[k], s = S[i * l->D + k], a = s / (sum + 2 * lambda);
+            double sum = l->c[i] + l->c[k], s = S[i * l->D + k], inverse = 1 / (sum + 2 * lambda), a = s * inverse;
             rss -= (i == k ? 1 : 2) * (a * s - a * a * sum / 2);
-            df += sum / (sum + 2 * lambda);
+            df += sum * inverse;
         }
     *freedom = df;
     return fmax(rss, 0);

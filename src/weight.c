@@ -22,18 +22,18 @@ void wv_weight_exp(size_t n, double *x)
     exponentials(n, 0, x, x);
 }
 
-static double largest(size_t n, const double *log_w)
+double wv_weight_largest(size_t n, const double *w)
 {
     double top = -INFINITY;
     for (size_t i = 0; i < n; i++)
-        if (log_w[i] > top)
-            top = log_w[i];
+        if (w[i] > top)
+            top = w[i];
     return top;
 }
 
 double wv_weight_lse(size_t n, const double *log_w)
 {
-    double top = largest(n, log_w), sum = 0;
+    double top = wv_weight_largest(n, log_w), sum = 0;
     if (top == -INFINITY)
         return top;
     for (size_t i = 0; i < n; i++)
@@ -43,7 +43,7 @@ double wv_weight_lse(size_t n, const double *log_w)
 
 bool wv_weight_normalise(size_t n, const double *log_w, double *w)
 {
-    double top = largest(n, log_w), sum = 0;
+    double top = wv_weight_largest(n, log_w), sum = 0;
     if (top == -INFINITY) {
         memset(w, 0, n * sizeof *w);
         return false;
