@@ -170,7 +170,7 @@ typedef struct {
 typedef struct {
     double *x, *grad, *log_p; /* [n][D], [n][D], [n] */
     double *log_sum;          /* [n] log of the sum over proposals of draws x density, */
-    double *part;             /* [WV_BATCHES][n] and of the proposals of each batch */
+    double *part;             /* [WV_BATCHES][n] and of the proposals of each batch; saved as far as it is used */
     double *mu, *inverse, *log_det, *share, *nu, *tails; /* proposals: location, inverse root, log determinant of the root; draws as a Gaussian, degrees of freedom and draws as a Student-t */
 } wv_pool;
 

@@ -516,7 +516,7 @@ static void fastest(wvgd_fit *f, size_t k, size_t n, double *best)
     }
     for (size_t i = 0; i < n; i++)
         cblas_daxpy((int)D, -1.0, mean, 1, r + i * D, 1);
-    third_derivative(D, n, f->gu, y, r, f->uy, f->mix_y); /* where a mixture may be split, there is room */
+    third_derivative(D, n, f->gu, y, r, f->uy, f->mix_y);
     for (uint64_t start = 0; start < 3; start++) {
         wv_stream stream = {f->opt.seed, WV_RNG_RESTART, f->s.batch, k};
         wv_rng_normal(&stream, start, D, v);

@@ -31,8 +31,9 @@ size_t wv_pool_proposals(const wvgd_fit *f)
 
 size_t wv_pool_kept(const wvgd_fit *f)
 {
-    size_t all = wv_times(wv_times(wv_pool_components(f), wv_pool_points(f)), f->D), most = (size_t)1 << 22;
-    return all < most ? all : most;
+    size_t all = wv_times(wv_times(wv_pool_components(f), wv_pool_points(f)), f->D), most = (size_t)1 << 20, cube = f->D * f->D * f->D; /* splits need a cube */
+    most = all < most ? all : most;
+    return most > cube ? most : cube;
 }
 
 size_t wv_pool_work(size_t D)
