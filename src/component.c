@@ -2,11 +2,10 @@
 #include "component.h"
 #include "dense.h"
 #include <cblas.h>
-#include <lapacke.h>
 #include <math.h>
 #include <string.h>
 
-enum { SMALL = 64 }; /* dimensions up to which inverses are formed */
+enum { MOST = 128, FEW = 16, ROWS = 64, STRIP = 8 }; /* dimensions up to which inverses are formed; rows from which on; rows and columns of a product */
 
 static const double half_log_2pi = 0.918938533204672741780, pi = 3.141592653589793238463;
 
@@ -78,43 +77,70 @@ static double full_log_det(size_t D, size_t R, const double *L)
     return sum;
 }
 
-static void full_colour(size_t D, size_t R, const double *L, size_t n, double *y, double *work)
+static void transpose(size_t D, const double *a, double *out)
 {
-    (void)R, (void)work;
-    cblas_dtrmm(CblasRowMajor, CblasRight, CblasLower, CblasTrans, CblasNonUnit, (int)n, (int)D, 1.0, L, (int)D, y, (int)D);
+    for (size_t i = 0; i < D; i++)
+        for (size_t k = 0; k < D; k++)
+            out[k * D + i] = a[i * D + k];
 }
 
-/* x <- x L^-T or x L^-1: with many rows the product with the inverse is several times faster than solving. */
-static void divide(size_t D, const double *L, CBLAS_TRANSPOSE transpose, size_t n, double *x)
+/* x <- x T, T a triangle with zeros in its other half, D <= MOST: products of a few rows with a strip of T are made without copies, and most of the zeros are left out. */
+static void times(size_t D, const double *T, bool upper, size_t n, double *x)
 {
-    double inverse[SMALL * SMALL];
-    lapack_int d = (lapack_int)D;
-    if (D <= SMALL && n >= 2 * D) {
-        memcpy(inverse, L, D * D * sizeof *L);
-        if (LAPACKE_dtrtri_work(LAPACK_COL_MAJOR, 'U', 'N', d, inverse, d) == 0) {
-            cblas_dtrmm(CblasRowMajor, CblasRight, CblasLower, transpose, CblasNonUnit, (int)n, (int)D, 1.0, inverse, (int)D, x, (int)D);
-            return;
+    double rows[ROWS * MOST];
+    for (size_t first = 0; first < n; first += ROWS) {
+        size_t here = n - first < ROWS ? n - first : ROWS;
+        double *to = x + first * D;
+        memcpy(rows, to, here * D * sizeof *x);
+        for (size_t at = 0; at < D; at += STRIP) {
+            size_t wide = D - at < STRIP ? D - at : STRIP, from = upper ? 0 : at, depth = upper ? at + wide : D - at;
+            cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)here, (int)wide, (int)depth, 1.0, rows + from, (int)D, T + from * D + at, (int)D, 0.0, to + at, (int)D);
         }
     }
-    cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, transpose, CblasNonUnit, (int)n, (int)D, 1.0, L, (int)D, x, (int)D);
 }
 
+static void full_colour(size_t D, size_t R, const double *L, size_t n, double *y, double *work)
+{
+    double T[MOST * MOST];
+    (void)R, (void)work;
+    if (D <= MOST && n >= FEW) {
+        transpose(D, L, T);
+        times(D, T, true, n, y);
+    } else
+        cblas_dtrmm(CblasRowMajor, CblasRight, CblasLower, CblasTrans, CblasNonUnit, (int)n, (int)D, 1.0, L, (int)D, y, (int)D);
+}
+
+/* With many rows the product with the inverse is several times faster than solving. */
 static void full_whiten(size_t D, size_t R, const double *L, size_t n, double *x, double *work)
 {
+    double inverse[MOST * MOST], T[MOST * MOST];
     (void)R, (void)work;
-    divide(D, L, CblasTrans, n, x);
+    if (D <= MOST && n >= FEW) {
+        wv_dense_invert(D, L, inverse);
+        transpose(D, inverse, T);
+        times(D, T, true, n, x);
+    } else
+        cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, CblasTrans, CblasNonUnit, (int)n, (int)D, 1.0, L, (int)D, x, (int)D);
 }
 
 static void full_pull(size_t D, size_t R, const double *L, size_t n, double *g, double *work)
 {
     (void)R, (void)work;
-    cblas_dtrmm(CblasRowMajor, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, (int)n, (int)D, 1.0, L, (int)D, g, (int)D);
+    if (D <= MOST && n >= FEW)
+        times(D, L, false, n, g);
+    else
+        cblas_dtrmm(CblasRowMajor, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, (int)n, (int)D, 1.0, L, (int)D, g, (int)D);
 }
 
 static void full_push(size_t D, size_t R, const double *L, size_t n, double *y, double *work)
 {
+    double inverse[MOST * MOST];
     (void)R, (void)work;
-    divide(D, L, CblasNoTrans, n, y);
+    if (D <= MOST && n >= FEW) {
+        wv_dense_invert(D, L, inverse);
+        times(D, inverse, false, n, y);
+    } else
+        cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, (int)n, (int)D, 1.0, L, (int)D, y, (int)D);
 }
 
 static void full_set_sd(size_t D, size_t R, double *L, const double *sd)

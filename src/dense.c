@@ -1,4 +1,4 @@
-/* dense.c - eigenvalues and Cholesky factors of small symmetric matrices. LAPACK's column-major "upper" is our row-major "lower", so nothing
+/* dense.c - eigenvalues, Cholesky factors and inverses of small matrices. LAPACK's column-major "upper" is our row-major "lower", so nothing
  * is transposed, and the _work entries take our workspace, so nothing is allocated. */
 #include "dense.h"
 #include <cblas.h>
@@ -6,9 +6,12 @@
 #include <math.h>
 #include <string.h>
 
+enum { SMALL = 16 }; /* triangles up to this size are inverted row by row */
+
+/* Doubles, then whole numbers in the place of doubles. */
 size_t wv_dense_eigh_work(size_t D)
 {
-    return 34 * D + 8;
+    return 2 * D * D + 40 * D + 8;
 }
 
 bool wv_dense_eigh(size_t D, double *a, double *e, double *work)
@@ -21,8 +24,71 @@ bool wv_dense_eigh(size_t D, double *a, double *e, double *work)
         a[0] = 1.0;
         return true;
     }
+    lapack_int n = (lapack_int)D, doubles = (lapack_int)(2 * D * D + 34 * D + 2);
+    return LAPACKE_dsyevd_work(LAPACK_COL_MAJOR, 'V', 'U', n, a, n, e, work, doubles, (lapack_int *)(void *)(work + doubles), 3 + 5 * n) == 0;
+}
+
+/* Rows below the diagonal by substitution: row_i = (e_i - sum_k L_ik row_k) / L_ii. */
+static void invert_small(size_t D, size_t ld, const double *L, double *inverse)
+{
+    for (size_t i = 0; i < D; i++) {
+        double *row = inverse + i * ld, scale = 1 / L[i * ld + i];
+        memset(row, 0, D * sizeof *row);
+        for (size_t k = 0; k < i; k++)
+            for (size_t j = 0; j <= k; j++)
+                row[j] -= L[i * ld + k] * inverse[k * ld + j];
+        for (size_t j = 0; j < i; j++)
+            row[j] *= scale;
+        row[i] = scale;
+    }
+}
+
+/* By halves: (A 0; B C)^-1 = (A^-1 0; -C^-1 B A^-1  C^-1), in matrix products; what is above the diagonal holds (B A^-1)' in between, then zeros. */
+static void invert(size_t D, size_t ld, const double *L, double *inverse)
+{
+    if (D <= SMALL) {
+        invert_small(D, ld, L, inverse);
+        return;
+    }
+    size_t h = (D + 1) / 2, rest = D - h;
+    const double *B = L + h * ld;
+    double *A1 = inverse, *B1 = inverse + h * ld, *C1 = inverse + h * ld + h, *between = inverse + h;
+    invert(h, ld, L, A1);
+    invert(rest, ld, L + h * ld + h, C1);
+    cblas_dgemm(CblasRowMajor, CblasTrans, CblasTrans, (int)h, (int)rest, (int)h, 1.0, A1, (int)ld, B, (int)ld, 0.0, between, (int)ld);
+    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)rest, (int)h, (int)rest, -1.0, C1, (int)ld, between, (int)ld, 0.0, B1, (int)ld);
+    for (size_t i = 0; i < h; i++)
+        memset(between + i * ld, 0, rest * sizeof *between);
+}
+
+void wv_dense_invert(size_t D, const double *L, double *inverse)
+{
+    invert(D, D, L, inverse);
+}
+
+bool wv_dense_above(size_t D, const double *a, double sign, double low, double *spare)
+{
     lapack_int n = (lapack_int)D;
-    return LAPACKE_dsyev_work(LAPACK_COL_MAJOR, 'V', 'U', n, a, n, e, work, (lapack_int)wv_dense_eigh_work(D)) == 0;
+    for (size_t i = 0; i < D * D; i++)
+        spare[i] = sign * a[i];
+    for (size_t i = 0; i < D; i++)
+        spare[i * D + i] -= low;
+    return LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', n, spare, n) == 0;
+}
+
+bool wv_dense_inverse_root(size_t D, const double *a, double *V, double *spare)
+{
+    lapack_int n = (lapack_int)D;
+    for (size_t i = 0; i < D; i++) /* a = U U' with U upper: Cholesky from the last row up; V = U'^-1 */
+        for (size_t k = 0; k <= i; k++)
+            V[i * D + k] = a[(D - 1 - k) * D + D - 1 - i];
+    if (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', n, V, n) != 0)
+        return false;
+    wv_dense_invert(D, V, spare);
+    for (size_t i = 0; i < D; i++)
+        for (size_t k = 0; k < D; k++)
+            V[i * D + k] = k > i ? 0 : spare[(D - 1 - k) * D + D - 1 - i];
+    return isfinite(V[D * D - 1]) && isfinite(V[0]);
 }
 
 bool wv_dense_chol(size_t D, double *a, double *spare)

@@ -14,6 +14,15 @@ bool wv_dense_eigh(size_t D, double *a, double *e, double *work);
  * share of its diagonal is added; false: even that did not help (a is left undefined). spare: [D][D]. */
 bool wv_dense_chol(size_t D, double *a, double *spare);
 
+/* inverse[D][D] of a lower triangle L with zeros above its diagonal, where the inverse has zeros too. Not in place. */
+void wv_dense_invert(size_t D, const double *L, double *inverse);
+
+/* Are all eigenvalues of sign x a (symmetric, lower half read) above low? spare: [D][D]. */
+bool wv_dense_above(size_t D, const double *a, double sign, double low, double *spare);
+
+/* V[D][D] lower with V V' = a^-1, a symmetric (lower half read); false: a is not positive definite. spare: [D][D]. */
+bool wv_dense_inverse_root(size_t D, const double *a, double *V, double *spare);
+
 /* out = V' diag(f) V for V with eigenvectors in its rows, as wv_dense_eigh leaves them; scratch: [D][D]. */
 void wv_dense_rebuild(size_t D, const double *V, const double *f, double *out, double *scratch);
 

@@ -179,8 +179,9 @@ typedef struct {
 /* Points of the last batches and the proposals that made them. */
 typedef struct {
     double *x, *grad, *log_p; /* [n][D], [n][D], [n] */
-    double *log_sum;          /* [n] log of the sum over proposals of draws x density */
-    double *mu, *root, *nu, *share; /* proposals */
+    double *log_sum;          /* [n] log of the sum over proposals of draws x density, */
+    double *part;             /* [WV_BATCHES][n] and of the proposals of each batch; saved as far as it is used */
+    double *mu, *inverse, *log_det, *share, *nu, *tails; /* proposals: location, inverse root, log determinant of the root; draws as a Gaussian, degrees of freedom and draws as a Student-t */
 } wv_pool;
 
 struct wvgd_fit {
@@ -246,7 +247,7 @@ struct wvgd_fit {
     double *gx, *gg;       /* [n][D] points and gradients of one cell */
     double *glp, *glu, *glv, *gu, *ga, *gr; /* [n] log p, log u, log v, normalised u, normalised tempered weights, residuals of one cell */
     double *y, *gy, *uy;   /* [n][D] whitened points, gradients, weighted points */
-    double *square[8];     /* [D][D] (D <= WV_DENSE), else unused */
+    double *square[11];    /* [D][D] (D <= WV_DENSE), else unused */
     double *vector[10];    /* [D] */
     double *T, *F, *Fc, *Fm; /* residual regression: [WV_BLOCK][p], [p][p], [p], [p] */
     size_t p_max;
@@ -266,14 +267,18 @@ struct wvgd_fit {
     double *step_kl;       /* [N] */
     double *try_z, *sum_z; /* [3][N][D], [N][D] candidate particles */
 
-    double *mix_q, *mix_log, *mix_u; /* [K][pool], [pool], [pool]: densities of components and mixture, weights that stand for it */
-    double *mix_grad;      /* [pool][D] gradient of the log mixture */
+    double *mix_q, *mix_log, *mix_u; /* [K + 1][pool], [pool], [pool]: densities of components and mixture, weights that stand for it */
+    double *mix_grad;      /* [blocks][D][WV_COLUMNS] gradients of log p~ less those of the log mixture */
+    double *mix_y;         /* [K][blocks][D][WV_COLUMNS] points in the coordinates of each component, if there is room */
+    double *mix_inverse, *mix_det, *mix_made; /* [K + 1][D][D], [K + 1], [K + 1][2]: inverse roots, log determinants of roots; staged.c: draws as Gaussians and Student-t's */
+    size_t measured;       /* staged.c: first stored draw whose squares are in mix_q, or none */
+    double *columns;       /* pool.c: a block of points */
     double *mix_mu, *mix_root, *mix_e; /* the next mixture; [3 made_room] */
     double *control;       /* staged.c: control variates */
     double *cell_mean, *cell_root; /* partition.c: moments of the posterior in a cell, */
     double *correction;    /* and the quadratic that corrects the mixture there */
     bool correction_cross;
-    double *facet, *mix_inverse; /* free.c: walls of the cells; the mixture's inverse roots */
+    double *facet, *free_inverse; /* free.c: walls of the cells; the mixture's inverse roots */
     double *stein;         /* moments.c */
 
     size_t warnings;

@@ -65,11 +65,11 @@ void wv_free_assign(wvgd_fit *f, size_t n, const double *x, uint32_t *cell)
 }
 
 /* ---- the mixture --------------------------------------------------------------------------------------------------------------------- */
-/* f->mix_inverse: inverse roots [K][D][D], whitened means relative to f->mean [K][D], log weights and constants [K]. */
+/* f->free_inverse: inverse roots [K][D][D], whitened means relative to f->mean [K][D], log weights and constants [K]. */
 void wv_free_mixture(wvgd_fit *f)
 {
     size_t D = f->D, K = f->s.mix.K;
-    double *inverse = f->mix_inverse, *mean = inverse + K * D * D, *constant = mean + K * D;
+    double *inverse = f->free_inverse, *mean = inverse + K * D * D, *constant = mean + K * D;
     for (size_t k = 0; k < K; k++) {
         double *L = inverse + k * D * D, *m = mean + k * D;
         wv_gauss q = wv_mix_component(f, k);
@@ -110,7 +110,7 @@ static double blend(size_t K, size_t D, const double *mean, const double *consta
 void wv_free_target(wvgd_fit *f, size_t n, const double *x, double *log_m, double *grad)
 {
     size_t D = f->D, K = f->s.mix.K, rows = wv_pool_points(f) / D;
-    const double *inverse = f->mix_inverse, *mean = inverse + K * D * D, *constant = mean + K * D;
+    const double *inverse = f->free_inverse, *mean = inverse + K * D * D, *constant = mean + K * D;
     double *d = f->block, *y = f->mix_q; /* [rows][D], [rows][K][D] */
     rows = rows < WV_BLOCK ? rows : WV_BLOCK;
     for (size_t first = 0; first < n; first += rows) {

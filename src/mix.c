@@ -1,6 +1,7 @@
 /* mix.c - natural gradient of a mixture's ELBO with soft cells: component k is fitted to log p~ + log r_k, r_k = w_k q_k / m its responsibility, by the regression of
  * update.c, on points pooled over the last batches with deterministic-mixture weights. A component alone has r = 1, and the same loop fits one mode. (Method, section 6.) */
 #include "mix.h"
+#include "columns.h"
 #include "dense.h"
 #include "pool.h"
 #include "update.h"
@@ -23,13 +24,14 @@ static void orthogonal(wvgd_fit *f, const wv_stream *stream, size_t n, double *x
 {
     size_t D = f->D, made = 0;
     double *Q = f->square[0], *R = f->square[1], *tau = f->vector[0];
-    lapack_int d = (lapack_int)D;
+    lapack_int d = (lapack_int)D, room = (lapack_int)wv_dense_eigh_work(D);
     for (uint64_t block = 0; made < n; block++) {
-        wv_rng_normal(stream, 2 * block, D * D, Q);
-        wv_rng_normal(stream, 2 * block + 1, D * D, R);
-        bool apart = D > 1 && LAPACKE_dgeqrf_work(LAPACK_COL_MAJOR, d, d, Q, d, tau, f->syev, (lapack_int)wv_dense_eigh_work(D)) == 0 &&
-                     LAPACKE_dorgqr_work(LAPACK_COL_MAJOR, d, d, d, Q, d, tau, f->syev, (lapack_int)wv_dense_eigh_work(D)) == 0;
-        for (size_t i = 0; i < D && made < n; i++) {
+        size_t some = (n - made + 1) / 2 < D ? (n - made + 1) / 2 : D; /* directions of the block that are used: the first */
+        wv_rng_normal(stream, 2 * block, some * D, Q);
+        wv_rng_normal(stream, 2 * block + 1, some * D, R);
+        bool apart = D > 1 && LAPACKE_dgeqrf_work(LAPACK_COL_MAJOR, d, (lapack_int)some, Q, d, tau, f->syev, room) == 0 &&
+                     LAPACKE_dorgqr_work(LAPACK_COL_MAJOR, d, (lapack_int)some, (lapack_int)some, Q, d, tau, f->syev, room) == 0;
+        for (size_t i = 0; i < some; i++) {
             if (apart) /* a direction of the block, as long as an independent normal vector */
                 cblas_dscal(d, cblas_dnrm2(d, R + i * D, 1), Q + i * D, 1);
             for (int sign = 1; sign >= -1 && made < n; sign -= 2, made++)
@@ -64,17 +66,34 @@ void wv_mix_ask(wvgd_fit *f)
 }
 
 /* ---- what the pool says ------------------------------------------------------------------------------------------------------------ */
-/* Densities of all components (f->mix_q[k][n_pool]) and of the mixture (f->mix_log) at the pooled points; ELBO, sd and ESS of the mixture. False: no point has density. */
-static bool assess(wvgd_fit *f, double *elbo, double *sd, double *ess)
+/* Components as places: each with its weight in the mixture. */
+static wv_place place(const wvgd_fit *f, size_t k)
+{
+    return (wv_place){f->mix.mu + k * f->D, f->mix_inverse + k * f->D * f->D, f->mix_det[k], f->mix.w[k], 0, 0};
+}
+
+static void invert(wvgd_fit *f)
+{
+    size_t D = f->D;
+    for (size_t k = 0; k < f->s.mix.K; k++) {
+        wv_dense_invert(D, f->mix.root + k * D * D, f->mix_inverse + k * D * D);
+        f->mix_det[k] = wv_family_get(WVGD_FULL)->log_det(D, 0, f->mix.root + k * D * D);
+    }
+}
+
+/* Densities of all components (f->mix_q[k][n_pool]) and of the mixture (f->mix_log) at the pooled points; ELBO, sd and ESS of the mixture. Points in the coordinates of each component are
+ * left in f->mix_y, if there is room; measured: f->mix_q and f->mix_y have the squares and the points already. False: no point has density. */
+static bool assess(wvgd_fit *f, bool measured, double *elbo, double *sd, double *ess)
 {
     size_t n = wv_pool_size(f), K = f->s.mix.K, room = wv_pool_points(f);
+    invert(f);
+    if (!measured)
+        wv_pool_measure(f, place, 0, K, n, f->pool.x, true);
     for (size_t i = 0; i < n; i++)
         f->mix_log[i] = -INFINITY;
-    for (size_t k = 0; k < K; k++) {
-        wv_gauss q = wv_mix_component(f, k);
-        wv_component_log_density(&q, n, f->pool.x, f->mix_q + k * room, f->y, f->work);
-        wv_weight_add_log(n, f->mix_log, log(f->mix.w[k]), f->mix_q + k * room);
-    }
+    wv_pool_sum(f, place, 0, K, n, f->mix_log);
+    for (size_t k = 0; k < K; k++)
+        wv_columns_density(f->D, n, f->mix_det[k], 0, f->mix_q + k * room, f->mix_q + k * room);
     for (size_t i = 0; i < n; i++)
         f->psi[i] = f->pool.log_p[i] > -INFINITY ? f->mix_log[i] - f->pool.log_sum[i] : -INFINITY;
     if (!wv_weight_normalise(n, f->psi, f->mix_u))
@@ -92,56 +111,143 @@ static bool assess(wvgd_fit *f, double *elbo, double *sd, double *ess)
     return isfinite(mean);
 }
 
-/* grad log m at every pooled point that has density. */
-static void mixture_gradient(wvgd_fit *f)
+/* ---- blocks of points, after `assess` --------------------------------------------------------------------------------------------- */
+static size_t blocks(const wvgd_fit *f)
 {
-    size_t n = wv_pool_size(f), D = f->D, room = wv_pool_points(f);
-    memset(f->mix_grad, 0, n * D * sizeof(double));
-    for (size_t k = 0; k < f->s.mix.K; k++) {
-        wv_gauss q = wv_mix_component(f, k);
-        wv_component_whiten(&q, n, f->pool.x, f->y, f->work);
-        q.family->push(D, 0, q.root, n, f->y, f->work);
-        for (size_t i = 0; i < n; i++) {
-            double r = f->mix.w[k] * exp(f->mix_q[k * room + i] - f->mix_log[i]);
-            if (r > 0 && isfinite(r))
-                cblas_daxpy((int)D, -r, f->y + i * D, 1, f->mix_grad + i * D, 1);
+    return (wv_pool_size(f) + WV_COLUMNS - 1) / WV_COLUMNS;
+}
+
+/* Columns in block `at`: of points, and rounded up to whole vectors. */
+static size_t points_in(const wvgd_fit *f, size_t at)
+{
+    size_t left = wv_pool_size(f) - at * WV_COLUMNS;
+    return left < WV_COLUMNS ? left : WV_COLUMNS;
+}
+
+static size_t columns_in(const wvgd_fit *f, size_t at)
+{
+    return wv_columns_round(points_in(f, at));
+}
+
+/* Block `at` in the coordinates of component k: [D][WV_COLUMNS]. */
+static const double *whitened(wvgd_fit *f, size_t k, size_t at)
+{
+    size_t D = f->D, size = D * WV_COLUMNS;
+    double *x = f->gx, *spare = x + size, *y = spare + size, *r = y + size;
+    if (f->s.mix.K * blocks(f) * size <= wv_pool_kept(f))
+        return f->mix_y + (k * blocks(f) + at) * size;
+    wv_columns_turn(D, points_in(f, at), f->pool.x + at * size, x);
+    wv_columns_whiten(D, columns_in(f, at), f->mix_inverse + k * D * D, f->mix.mu + k * D, x, spare, y, r);
+    return y;
+}
+
+/* f->mix_grad: gradients at the pooled points of log p~, and with several components of log p~ - log m, grad log m = - sum_k r_k A_k'^-1 y_k. */
+static void gradients(wvgd_fit *f)
+{
+    size_t D = f->D, K = f->s.mix.K, room = wv_pool_points(f);
+    const wv_columns *pass = wv_columns_best();
+    double *r = f->glu, *ry = f->gg; /* [WV_COLUMNS], [D][WV_COLUMNS] */
+    for (size_t at = 0; at < blocks(f); at++) {
+        size_t n = columns_in(f, at), first = at * WV_COLUMNS;
+        double *out = f->mix_grad + first * D;
+        wv_columns_turn(D, points_in(f, at), f->pool.grad + first * D, out);
+        for (size_t k = 0; k < K && K > 1; k++) {
+            double log_w = log(f->mix.w[k]);
+            for (size_t i = 0; i < n; i++)
+                r[i] = log_w + f->mix_q[k * room + first + i] - f->mix_log[first + i];
+            pass->exponentials(n, 0, r, r);
+            if (!(wv_weight_largest(n, r) > 1e-17))
+                continue;
+            pass->scale(D, n, r, whitened(f, k, at), ry);
+            wv_columns_push(D, n, f->mix_inverse + k * D * D, ry, out);
         }
     }
 }
 
-/* Points that stand for component k: weights into f->gu, points, gradients and log p~ into f->gx, f->gg, f->glp. Returns how many. */
-static size_t gather(wvgd_fit *f, size_t k, double least)
-{
-    size_t n = wv_pool_size(f), D = f->D, kept = 0;
-    const double *log_q = f->mix_q + k * wv_pool_points(f);
-    for (size_t i = 0; i < n; i++)
-        f->psi[i] = f->pool.log_p[i] > -INFINITY ? log_q[i] - f->pool.log_sum[i] : -INFINITY;
-    if (!wv_weight_normalise(n, f->psi, f->glu))
-        return 0;
-    for (size_t i = 0; i < n; i++)
-        if (f->glu[i] > least) {
-            memcpy(f->gx + kept * D, f->pool.x + i * D, D * sizeof(double));
-            memcpy(f->gg + kept * D, f->pool.grad + i * D, D * sizeof(double));
-            f->glp[kept] = f->pool.log_p[i];
-            f->gr[kept] = f->pool.log_p[i] - f->mix_log[i];
-            f->order[kept] = (uint32_t)i;
-            f->gu[kept++] = f->glu[i];
-        }
-    double total = cblas_dasum((int)kept, f->gu, 1);
-    cblas_dscal((int)kept, 1 / total, f->gu, 1);
-    return kept;
-}
-
-/* Adds to the gradients of the gathered points what soft cells take: grad log r_k = grad log q_k - grad log m. */
-static void soften(wvgd_fit *f, size_t k, size_t n)
+/* Covariance of the gradients under the weights c->u, lower half. */
+static void spread(wvgd_fit *f, const wv_update *c, const wv_update_moments *m, double *cov)
 {
     size_t D = f->D;
-    wv_gauss q = wv_mix_component(f, k);
-    wv_component_whiten(&q, n, f->gx, f->y, f->work);
-    q.family->push(D, 0, q.root, n, f->y, f->work);
+    const wv_columns *pass = wv_columns_best();
+    double *g = f->gg, *ug = g + D * WV_COLUMNS;
+    memset(cov, 0, D * D * sizeof *cov);
+    for (size_t at = 0; at < blocks(f); at++) {
+        size_t n = columns_in(f, at);
+        const double *u = c->u + at * WV_COLUMNS;
+        pass->centre(D, n, u, f->mix_grad + at * WV_COLUMNS * D, m->grad, g, ug);
+        wv_columns_product(D, n, ug, g, true, cov);
+    }
+}
+
+/* Moments of points and gradients in the coordinates of component k under the weights u, which stand for it, so that the mean of the points is next to 0 and may be subtracted last. u is
+ * zero beyond the last point. */
+static void measure(wvgd_fit *f, size_t k, const double *u, wv_update_moments *m)
+{
+    size_t D = f->D;
+    int d = (int)D;
+    const wv_columns *pass = wv_columns_best();
+    double *y = f->gg, *uy = y + D * WV_COLUMNS, *zero = f->vector[1];
+    memset(zero, 0, D * sizeof *y);
+    memset(m->mean, 0, D * sizeof *y);
+    memset(m->grad, 0, D * sizeof *y);
+    memset(m->cov, 0, D * D * sizeof *y);
+    memset(m->cross, 0, D * D * sizeof *y);
+    for (size_t at = 0; at < blocks(f); at++, u += WV_COLUMNS) {
+        size_t n = columns_in(f, at);
+        const double *g = f->mix_grad + at * WV_COLUMNS * D;
+        if (!(wv_weight_largest(n, u) > 0))
+            continue;
+        pass->centre(D, n, u, whitened(f, k, at), zero, y, uy);
+        pass->mean(D, n, u, y, m->mean);
+        pass->mean(D, n, u, g, m->grad);
+        wv_columns_product(D, n, uy, y, true, m->cov);
+        wv_columns_product(D, n, uy, g, false, m->cross);
+    }
+    cblas_dger(CblasRowMajor, d, d, -1.0, m->mean, 1, m->mean, 1, m->cov, d);
+    cblas_dger(CblasRowMajor, d, d, -1.0, m->mean, 1, m->grad, 1, m->cross, d);
+    wv_dense_mirror(D, m->cov);
+}
+
+/* ---- points of one component ------------------------------------------------------------------------------------------------------- */
+/* Weights of the pooled points that stand for component k, those of at most `least` left out, into f->gu, zero up to the end of the last block; false: no point has density. */
+static bool stand_for(wvgd_fit *f, size_t k, double least)
+{
+    size_t n = wv_pool_size(f);
+    const double *log_q = f->mix_q + k * wv_pool_points(f);
+    double total = 0;
     for (size_t i = 0; i < n; i++)
-        for (size_t d = 0; d < D; d++)
-            f->gg[i * D + d] -= f->y[i * D + d] + f->mix_grad[f->order[i] * D + d];
+        f->psi[i] = f->pool.log_p[i] > -INFINITY ? log_q[i] - f->pool.log_sum[i] : -INFINITY;
+    bool some = wv_weight_normalise(n, f->psi, f->gu);
+    for (size_t i = 0; i < n; i++)
+        total += f->gu[i] = f->gu[i] > least ? f->gu[i] : 0;
+    for (size_t i = 0; i < n; i++)
+        f->gu[i] /= total;
+    for (size_t i = n; i < blocks(f) * WV_COLUMNS; i++)
+        f->gu[i] = 0;
+    return some;
+}
+
+/* E_qk[log p~ - log m] under the weights f->gu. */
+static double own_elbo(const wvgd_fit *f)
+{
+    double sum = 0;
+    for (size_t i = 0; i < wv_pool_size(f); i++)
+        if (f->gu[i] > 0)
+            sum += f->gu[i] * (f->pool.log_p[i] - f->mix_log[i]);
+    return sum;
+}
+
+/* Points that stand for component k: weights into f->gu, points and gradients into f->gx, f->gg. Returns how many. */
+static size_t gather(wvgd_fit *f, size_t k, double least)
+{
+    size_t D = f->D, kept = 0, n = stand_for(f, k, least) ? wv_pool_size(f) : 0;
+    for (size_t i = 0; i < n; i++)
+        if (f->gu[i] > 0) {
+            memcpy(f->gx + kept * D, f->pool.x + i * D, D * sizeof(double));
+            memcpy(f->gg + kept * D, f->pool.grad + i * D, D * sizeof(double));
+            f->gu[kept++] = f->gu[i];
+        }
+    return kept;
 }
 
 /* ---- one step -------------------------------------------------------------------------------------------------------------------- */
@@ -160,18 +266,11 @@ static void shrink(wvgd_fit *f, size_t k, double by)
     cblas_dscal((int)(f->D * f->D), by, f->mix.root + k * f->D * f->D, 1);
 }
 
-/* E_qk[log p~ - log m] of component k on the pool. */
-static double own_elbo(wvgd_fit *f, size_t k)
-{
-    size_t n = gather(f, k, 1e-12);
-    return n ? cblas_ddot((int)n, f->gu, 1, f->gr, 1) : NAN;
-}
-
 /* Marks, in f->mix_e, the components that have dragged the ELBO down. */
 static void mark_lost(wvgd_fit *f, double elbo)
 {
     for (size_t k = 0; k < f->s.mix.K; k++)
-        f->mix_e[k] = f->s.mix.K > 1 && own_elbo(f, k) < elbo - 30;
+        f->mix_e[k] = f->s.mix.K > 1 && stand_for(f, k, 1e-12) && own_elbo(f) < elbo - 30;
 }
 
 static void copy_component(wvgd_fit *f, size_t to, size_t from)
@@ -204,23 +303,20 @@ static void drop_marked(wvgd_fit *f)
 /* Natural gradient step of every component and of the weights; returns the nats of a full step. */
 static double step(wvgd_fit *f)
 {
-    size_t K = f->s.mix.K, D = f->D;
+    size_t K = f->s.mix.K, D = f->D, n = wv_pool_size(f);
     double total = 0, top = -INFINITY, bottom = INFINITY, *E = f->mix_e;
-    if (K > 1)
-        mixture_gradient(f);
+    wv_update_moments m = {.mean = f->vector[0], .cov = f->square[9], .grad = f->vector[9], .cross = f->square[10], .relative = K > 1, .spread = spread};
+    gradients(f);
     for (size_t k = 0; k < K; k++) {
-        size_t n = gather(f, k, 1e-12);
-        double ess = n ? wv_weight_ess(n, f->gu) : 0, *root = f->mix_root + k * D * D, *mu = f->mix_mu + k * D;
+        double ess = stand_for(f, k, 1e-12) ? wv_weight_ess(n, f->gu) : 0, *root = f->mix_root + k * D * D, *mu = f->mix_mu + k * D;
         memcpy(mu, f->mix.mu + k * D, D * sizeof *mu);
         memcpy(root, f->mix.root + k * D * D, D * D * sizeof *root);
         E[k] = NAN;
         wv_update_result r = {false, 0};
         if (ess >= 4) {
-            E[k] = cblas_ddot((int)n, f->gu, 1, f->gr, 1);
-            if (K > 1)
-                soften(f, k, n);
-            wv_update c = {.estimator = WVGD_NATURAL, .family = wv_family_get(WVGD_FULL), .mu = mu, .root = root, .n = n, .x = f->gx, .log_p = f->glp,
-                           .grad = f->gg, .u = f->gu, .ess = ess, .rho = f->s.mix.rho};
+            E[k] = own_elbo(f);
+            measure(f, k, f->gu, &m);
+            wv_update c = {.estimator = WVGD_NATURAL, .family = wv_family_get(WVGD_FULL), .mu = mu, .root = root, .moments = &m, .u = f->gu, .ess = ess, .rho = f->s.mix.rho};
             r = wv_update_component(f, &c);
         }
         if (!r.ok)
@@ -246,13 +342,13 @@ static double step(wvgd_fit *f)
     return total;
 }
 
-/* Judges the current state on the pool, goes back if it has become worse, and steps. True: the fit has ended. */
-static bool iterate(wvgd_fit *f, bool judged)
+/* Judges the current state on the pool, goes back if it has become worse, and steps. measured: as wv_pool_take has left it. True: the fit has ended. */
+static bool iterate(wvgd_fit *f, bool judged, bool measured)
 {
     wv_mixing *m = &f->s.mix;
     double elbo, sd, ess, D = (double)f->D;
     bool back = false;
-    if (!assess(f, &elbo, &sd, &ess)) {
+    if (!assess(f, measured, &elbo, &sd, &ess)) {
         if (m->best > -INFINITY)
             go_back(f);
         for (size_t k = 0; k < m->K; k++)
@@ -272,7 +368,7 @@ static bool iterate(wvgd_fit *f, bool judged)
             drop_marked(f);
             keep_best(f);
             m->rho = fmax(0.2, m->rho / 2);
-            if (!assess(f, &elbo, &sd, &ess))
+            if (!assess(f, false, &elbo, &sd, &ess))
                 return true;
             m->best = fmin(m->best, elbo);
             m->best_sd = sd;
@@ -303,7 +399,7 @@ void wv_mix_begin(wvgd_fit *f, bool first)
     f->s.mix = (wv_mixing){.K = K, .rho = 1, .best = -INFINITY};
     keep_best(f);
     if (first)
-        iterate(f, false);
+        iterate(f, false, false);
 }
 
 bool wv_mix_tell(wvgd_fit *f)
@@ -312,10 +408,11 @@ bool wv_mix_tell(wvgd_fit *f)
     size_t finite = 0;
     for (size_t i = 0; i < f->b.n; i++)
         finite += f->b.log_p[i] > -INFINITY;
-    wv_pool_take(f);
+    bool measured = wv_pool_take(f);
     m->iteration++;
     f->s.iteration++;
     if (m->K == 1) {
+        measured = measured && f->s.batches <= WINDOW;
         wv_pool_forget(f, WINDOW);
         if (2 * finite < f->b.n) { /* mostly without density: contract */
             shrink(f, 0, 0.5);
@@ -325,7 +422,7 @@ bool wv_mix_tell(wvgd_fit *f)
             return true;
         }
     }
-    if (iterate(f, true))
+    if (iterate(f, true, measured))
         return true;
     if (m->iteration < (m->K == 1 ? ALONE : TOGETHER))
         return false;
@@ -345,17 +442,10 @@ void wv_mix_end(wvgd_fit *f)
 
 void wv_mix_log_density(wvgd_fit *f, size_t n, const double *x, double *log_m)
 {
-    double *log_q = f->block, *y = log_q + WV_BLOCK;
-    for (size_t first = 0; first < n; first += WV_BLOCK) {
-        size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
-        for (size_t i = first; i < first + here; i++)
-            log_m[i] = -INFINITY;
-        for (size_t k = 0; k < f->s.mix.K; k++) {
-            wv_gauss q = wv_mix_component(f, k);
-            wv_component_log_density(&q, here, x + first * f->D, log_q, y, f->work);
-            wv_weight_add_log(here, log_m + first, log(f->mix.w[k]), log_q);
-        }
-    }
+    for (size_t i = 0; i < n; i++)
+        log_m[i] = -INFINITY;
+    invert(f);
+    wv_pool_add(f, place, 0, f->s.mix.K, n, x, log_m);
 }
 
 /* ---- growth ---------------------------------------------------------------------------------------------------------------------- */
@@ -366,48 +456,34 @@ void wv_mix_drop(wvgd_fit *f)
     drop_marked(f);
 }
 
-/* Contraction T = T3(v, ., .) of the mean third derivative of log p~ in whitened coordinates, from E[r y y'] by Stein's identity, symmetrised; returns its Frobenius norm and
- * replaces v by the unit vector along T3(T, .): one step of a power iteration. */
-static double contract(size_t D, size_t n, const double *u, const double *y, const double *r, double *v, double *T, double *T2, double *uy, double *next)
+/* S[D][D][D]: the mean third derivative of log p~ in whitened coordinates, E[r_a y_b y_c] by Stein's identity (r has mean 0), symmetrised. uy: [n][D]. */
+static void third_derivative(size_t D, size_t n, const double *u, const double *y, const double *r, double *uy, double *S)
 {
-    int d = (int)D, m = (int)n;
-    double trace = 0, sum = 0;
-    for (size_t i = 0; i < n; i++) {
-        double a = u[i] * cblas_ddot(d, r + i * D, 1, v, 1);
-        sum += a;
-        for (size_t k = 0; k < D; k++)
-            uy[i * D + k] = a * y[i * D + k];
+    for (size_t b = 0; b < D; b++) { /* S[b][a][c] = E[r_a y_b y_c] for c <= b */
+        for (size_t i = 0; i < n; i++)
+            for (size_t c = 0; c <= b; c++)
+                uy[i * D + c] = u[i] * y[i * D + b] * y[i * D + c];
+        cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)D, (int)b + 1, (int)n, 1.0, r, (int)D, uy, (int)D, 0.0, S + b * D * D, (int)D);
     }
-    cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, d, d, m, 1.0, uy, d, y, d, 0.0, T, d);
-    for (size_t i = 0; i < D; i++)
-        T[i * D + i] -= sum;
-    for (size_t i = 0; i < n; i++) {
-        double b = u[i] * cblas_ddot(d, y + i * D, 1, v, 1);
-        for (size_t k = 0; k < D; k++)
-            uy[i * D + k] = b * r[i * D + k];
-    }
-    cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, d, d, m, 1.0, uy, d, y, d, 0.0, T2, d);
-    double norm = 0;
-    for (size_t i = 0; i < D; i++)
-        for (size_t k = 0; k <= i; k++) {
-            double t = (T[i * D + k] + T2[i * D + k] + T2[k * D + i]) / 3;
-            T[i * D + k] = T[k * D + i] = t;
-            norm += (i == k ? 1 : 2) * t * t;
-        }
-    for (size_t i = 0; i < D; i++)
-        trace += T[i * D + i];
-    memset(next, 0, D * sizeof *next);
-    for (size_t i = 0; i < n; i++) {
-        const double *yi = y + i * D, *ri = r + i * D;
-        double *yT = uy; /* [D] */
-        cblas_dsymv(CblasRowMajor, CblasLower, d, 1.0, T, d, yi, 1, 0.0, yT, 1);
-        cblas_daxpy(d, u[i] * (cblas_ddot(d, yT, 1, yi, 1) - trace), ri, 1, next, 1);
-        cblas_daxpy(d, 2 * u[i] * cblas_ddot(d, ri, 1, yT, 1), yi, 1, next, 1);
-    }
-    double length = cblas_dnrm2(d, next, 1);
-    for (size_t i = 0; i < D && length > 0; i++)
-        v[i] = next[i] / length;
-    return sqrt(norm);
+    for (size_t p = 0; p < D; p++)
+        for (size_t q = 0; q <= p; q++)
+            for (size_t s = 0; s <= q; s++) {
+                double mean = (S[(q * D + p) * D + s] + S[(p * D + q) * D + s] + S[(p * D + s) * D + q]) / 3;
+                S[(p * D + q) * D + s] = S[(p * D + s) * D + q] = S[(q * D + p) * D + s] = mean;
+                S[(q * D + s) * D + p] = S[(s * D + p) * D + q] = S[(s * D + q) * D + p] = mean;
+            }
+}
+
+/* One step of a power iteration: T = S(v, ., .), and v becomes the unit vector along S(T, .). Returns the Frobenius norm of T. */
+static double contract(size_t D, const double *S, double *v, double *T)
+{
+    int d = (int)D;
+    cblas_dgemv(CblasRowMajor, CblasTrans, d, d * d, 1.0, S, d * d, v, 1, 0.0, T, 1);
+    cblas_dgemv(CblasRowMajor, CblasNoTrans, d, d * d, 1.0, S, d * d, T, 1, 0.0, v, 1);
+    double length = cblas_dnrm2(d, v, 1);
+    if (length > 0)
+        cblas_dscal(d, 1 / length, v, 1);
+    return cblas_dnrm2(d * d, T, 1);
 }
 
 /* Unit direction, in the whitened coordinates of component k, in which the curvature of log p~ changes fastest. */
@@ -440,13 +516,14 @@ static void fastest(wvgd_fit *f, size_t k, size_t n, double *best)
     }
     for (size_t i = 0; i < n; i++)
         cblas_daxpy((int)D, -1.0, mean, 1, r + i * D, 1);
+    third_derivative(D, n, f->gu, y, r, f->uy, f->mix_y);
     for (uint64_t start = 0; start < 3; start++) {
         wv_stream stream = {f->opt.seed, WV_RNG_RESTART, f->s.batch, k};
         wv_rng_normal(&stream, start, D, v);
         cblas_dscal((int)D, 1 / cblas_dnrm2((int)D, v, 1), v, 1);
         double norm = 0;
         for (int round = 0; round < 15; round++)
-            norm = contract(D, n, f->gu, y, r, v, f->square[0], f->square[1], f->uy, f->vector[3]);
+            norm = contract(D, f->mix_y, v, f->square[0]);
         if (norm > largest) {
             largest = norm;
             memcpy(best, v, D * sizeof *v);
@@ -479,15 +556,18 @@ static void split(wvgd_fit *f, size_t k, double *v)
 
 void wv_mix_split(wvgd_fit *f)
 {
-    size_t K = f->s.mix.K, room = wv_pool_components(f), most = 2;
+    size_t K = f->s.mix.K, room = wv_pool_components(f), most = 2, n = wv_pool_size(f);
     double elbo, sd, ess, *gap = f->mix_e, *direction = f->vector[5];
-    if (!assess(f, &elbo, &sd, &ess))
+    if (!assess(f, false, &elbo, &sd, &ess))
         return;
     for (size_t k = 0; k < K; k++) {
-        size_t n = gather(f, k, 1e-12);
         gap[k] = 0;
-        for (size_t i = 0; i < n && wv_weight_ess(n, f->gu) >= 4; i++)
-            gap[k] += f->mix.w[k] * f->gu[i] * fmin((f->gr[i] - elbo) * (f->gr[i] - elbo), 25);
+        if (!stand_for(f, k, 1e-12) || wv_weight_ess(n, f->gu) < 4)
+            continue;
+        for (size_t i = 0; i < n; i++) {
+            double off = f->gu[i] > 0 ? f->pool.log_p[i] - f->mix_log[i] - elbo : 0;
+            gap[k] += f->mix.w[k] * f->gu[i] * fmin(off * off, 25);
+        }
     }
     for (; most && f->s.mix.K + 2 <= room; most--) {
         size_t worst = 0;
@@ -496,8 +576,7 @@ void wv_mix_split(wvgd_fit *f)
         if (!(gap[worst] > 0))
             return;
         gap[worst] = 0;
-        size_t n = gather(f, worst, 1e-8);
-        fastest(f, worst, n, direction);
+        fastest(f, worst, gather(f, worst, 1e-8), direction);
         split(f, worst, direction);
     }
 }
@@ -539,7 +618,7 @@ void wv_mix_refine(wvgd_fit *f, const double *v)
 {
     size_t n = wv_pool_size(f), D = f->D, K = f->s.mix.K, room = wv_pool_points(f);
     double elbo, sd, ess, *mean = f->vector[0], *C = f->square[0];
-    if (!assess(f, &elbo, &sd, &ess))
+    if (!assess(f, false, &elbo, &sd, &ess))
         return;
     for (size_t k = 0; k < K; k++) {
         double sum = 0, d = (double)D, *mu = f->mix.mu + k * D, *root = f->mix.root + k * D * D;

@@ -1,9 +1,12 @@
 /* pool.c - batches of a staged fit. Each point's log_sum is the log of the sum over all proposals of (draws made) x (density at the point), so that p~ / (exp log_sum / n)
- * is its deterministic-mixture weight, whoever drew it (method, section 3). */
+ * is its deterministic-mixture weight, whoever drew it (method, section 3). What the proposals of each batch add is kept for every point, so that batches can be forgotten. */
 #include "pool.h"
-#include "weight.h"
+#include "columns.h"
+#include "dense.h"
 #include <math.h>
 #include <string.h>
+
+enum { GROUP = 32 }; /* log densities that are summed at once */
 
 size_t wv_pool_components(const wvgd_fit *f)
 {
@@ -17,12 +20,25 @@ size_t wv_pool_points(const wvgd_fit *f)
     size_t K = wv_pool_components(f), joint = f->D / 2 > 10 ? f->D / 2 : 10, alone = 2 * f->D > 20 ? 2 * f->D : 20;
     /* four batches of the last fit, a trial and a final batch, and twelve of the next fit */
     size_t many = 16 * K * (joint + joint % 2) + (400 + 24 * K + 4) + (WV_CHUNK + 4 * K + 4), one = 9 * alone;
-    return many > one ? many : one;
+    many = many > one ? many : one;
+    return (many + WV_COLUMNS - 1) / WV_COLUMNS * WV_COLUMNS;
 }
 
 size_t wv_pool_proposals(const wvgd_fit *f)
 {
     return 20 * wv_pool_components(f) + 2;
+}
+
+size_t wv_pool_kept(const wvgd_fit *f)
+{
+    size_t all = wv_times(wv_times(wv_pool_components(f), wv_pool_points(f)), f->D), most = (size_t)1 << 20, cube = f->D * f->D * f->D; /* splits need a cube */
+    most = all < most ? all : most;
+    return most > cube ? most : cube;
+}
+
+size_t wv_pool_work(size_t D)
+{
+    return WV_COLUMNS * (3 * D + GROUP + 4);
 }
 
 void wv_pool_clear(wvgd_fit *f)
@@ -42,38 +58,124 @@ static size_t proposals(const wvgd_fit *f)
     return b ? f->s.pooled[b - 1].proposal + f->s.pooled[b - 1].proposals : 0;
 }
 
-static wv_gauss proposal(const wvgd_fit *f, size_t c)
+static wv_place proposal(const wvgd_fit *f, size_t c)
 {
-    return (wv_gauss){wv_family_get(WVGD_FULL), f->D, 0, f->pool.mu + c * f->D, f->pool.root + c * f->D * f->D, f->pool.nu[c]};
+    return (wv_place){f->pool.mu + c * f->D, f->pool.inverse + c * f->D * f->D, f->pool.log_det[c], f->pool.share[c], f->pool.nu[c], f->pool.tails[c]};
 }
 
-/* log_sum <- log(exp log_sum + sum_c share_c q_c) for proposals [from, to). */
-static void add(wvgd_fit *f, size_t from, size_t to, size_t n, const double *x, double *log_sum)
+/* ---- densities --------------------------------------------------------------------------------------------------------------------- */
+/* Scratch of a block of points. */
+typedef struct {
+    double *x, *spare, *y;   /* [D][WV_COLUMNS] */
+    double *r, *sum, *log_q; /* [WV_COLUMNS], [WV_COLUMNS], [GROUP + 2][WV_COLUMNS] */
+} block;
+
+static block names(const wvgd_fit *f)
 {
-    double *log_q = f->block, *y = log_q + WV_BLOCK;
-    for (size_t first = 0; first < n; first += WV_BLOCK) {
-        size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
-        for (size_t c = from; c < to; c++) {
-            wv_gauss q = proposal(f, c);
-            wv_component_log_density(&q, here, x + first * f->D, log_q, y, f->work);
-            wv_weight_add_log(here, log_sum + first, log(f->pool.share[c]), log_q);
+    double *at = f->columns;
+    size_t size = f->D * WV_COLUMNS;
+    return (block){at, at + size, at + 2 * size, at + 3 * size, at + 3 * size + WV_COLUMNS, at + 3 * size + 2 * WV_COLUMNS};
+}
+
+/* log (draws x density) of a place's Gaussian and of its Student-t, from r = |y|^2, into log_q; returns how many of the two it has. */
+static size_t weigh(const wv_place *p, size_t D, size_t n, const double *r, double *log_q)
+{
+    size_t made = 0;
+    if (p->share > 0)
+        wv_columns_density(D, n, p->log_det - log(p->share), 0, r, log_q + WV_COLUMNS * made++);
+    if (p->tails > 0)
+        wv_columns_density(D, n, p->log_det - log(p->tails), p->nu, r, log_q + WV_COLUMNS * made++);
+    return made;
+}
+
+/* b->sum <- log(exp b->sum + sum over places) at the n points in b->x, or with `r` from the squares in its rows, a place each, `room` apart. */
+static void add_block(wvgd_fit *f, const block *b, wv_pool_place *place, size_t from, size_t to, size_t n, const double *r, size_t room)
+{
+    size_t waiting = 0;
+    for (size_t c = from; c < to; c++) {
+        wv_place p = place(f, c);
+        if (!r)
+            wv_columns_whiten(f->D, n, p.inverse, p.mu, b->x, b->spare, b->y, b->r);
+        waiting += weigh(&p, f->D, n, r ? r + (c - from) * room : b->r, b->log_q + waiting * WV_COLUMNS);
+        if (waiting >= GROUP || c + 1 == to) {
+            wv_columns_best()->add_logs(waiting, n, b->log_q, b->sum);
+            waiting = 0;
         }
+    }
+}
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+void wv_pool_add(wvgd_fit *f, wv_pool_place *place, size_t from, size_t to, size_t n, const double *x, double *log_sum)
+{
+    block b = names(f);
+    for (size_t first = 0; first < n; first += WV_COLUMNS) {
+        size_t here = least(n - first, WV_COLUMNS);
+        wv_columns_turn(f->D, here, x + first * f->D, b.x);
+        for (size_t i = 0; i < WV_COLUMNS; i++)
+            b.sum[i] = i < here ? log_sum[first + i] : 0;
+        add_block(f, &b, place, from, to, wv_columns_round(here), NULL, 0);
+        memcpy(log_sum + first, b.sum, here * sizeof *log_sum);
+    }
+}
+
+bool wv_pool_measure(wvgd_fit *f, wv_pool_place *place, size_t from, size_t to, size_t n, const double *x, bool keep)
+{
+    block b = names(f);
+    size_t D = f->D, room = wv_pool_points(f), size = D * WV_COLUMNS, blocks = (n + WV_COLUMNS - 1) / WV_COLUMNS;
+    keep = keep && (to - from) * blocks * size <= wv_pool_kept(f);
+    for (size_t at = 0; at < blocks; at++) {
+        size_t first = at * WV_COLUMNS, here = least(n - first, WV_COLUMNS);
+        wv_columns_turn(D, here, x + first * D, b.x);
+        for (size_t c = from; c < to; c++) {
+            wv_place p = place(f, c);
+            wv_columns_whiten(D, wv_columns_round(here), p.inverse, p.mu, b.x, b.spare, keep ? f->mix_y + ((c - from) * blocks + at) * size : b.y, f->mix_q + (c - from) * room + first);
+        }
+    }
+    return keep;
+}
+
+void wv_pool_sum(wvgd_fit *f, wv_pool_place *place, size_t from, size_t to, size_t n, double *log_sum)
+{
+    block b = names(f);
+    for (size_t first = 0; first < n; first += WV_COLUMNS) {
+        size_t here = least(n - first, WV_COLUMNS);
+        for (size_t i = 0; i < WV_COLUMNS; i++)
+            b.sum[i] = i < here ? log_sum[first + i] : 0;
+        add_block(f, &b, place, from, to, wv_columns_round(here), f->mix_q + first, wv_pool_points(f));
+        memcpy(log_sum + first, b.sum, here * sizeof *log_sum);
     }
 }
 
 void wv_pool_add_density(wvgd_fit *f, size_t b, size_t n, const double *x, double *log_sum)
 {
     const wv_pool_batch *batch = &f->s.pooled[b];
-    add(f, batch->proposal, batch->proposal + batch->proposals, n, x, log_sum);
+    wv_pool_add(f, proposal, batch->proposal, batch->proposal + batch->proposals, n, x, log_sum);
 }
 
-/* Weighs everything from the start. */
-static void weigh(wvgd_fit *f)
+/* ---- batches ----------------------------------------------------------------------------------------------------------------------- */
+static double *part(const wvgd_fit *f, size_t b)
 {
-    size_t n = wv_pool_size(f);
-    for (size_t i = 0; i < n; i++)
-        f->pool.log_sum[i] = -INFINITY;
-    add(f, 0, proposals(f), n, f->pool.x, f->pool.log_sum);
+    return f->pool.part + b * wv_pool_points(f);
+}
+
+/* log_sum of the points from `first` on: over all batches. */
+static void combine(wvgd_fit *f, size_t first)
+{
+    block b = names(f);
+    for (size_t n = wv_pool_size(f); first < n; first += WV_COLUMNS) {
+        size_t here = least(n - first, WV_COLUMNS);
+        for (size_t i = 0; i < WV_COLUMNS; i++)
+            b.sum[i] = -INFINITY;
+        for (size_t k = 0; k < f->s.batches; k++)
+            for (size_t i = 0; i < WV_COLUMNS; i++)
+                b.log_q[k * WV_COLUMNS + i] = i < here ? part(f, k)[first + i] : 0;
+        wv_columns_best()->add_logs(f->s.batches, WV_COLUMNS, b.log_q, b.sum);
+        memcpy(f->pool.log_sum + first, b.sum, here * sizeof(double));
+    }
 }
 
 void wv_pool_forget(wvgd_fit *f, size_t keep)
@@ -86,36 +188,62 @@ void wv_pool_forget(wvgd_fit *f, size_t keep)
     memmove(f->pool.grad, f->pool.grad + x0 * D, (n - x0) * D * sizeof(double));
     memmove(f->pool.log_p, f->pool.log_p + x0, (n - x0) * sizeof(double));
     memmove(f->pool.mu, f->pool.mu + c0 * D, (c - c0) * D * sizeof(double));
-    memmove(f->pool.root, f->pool.root + c0 * D * D, (c - c0) * D * D * sizeof(double));
-    memmove(f->pool.nu, f->pool.nu + c0, (c - c0) * sizeof(double));
-    memmove(f->pool.share, f->pool.share + c0, (c - c0) * sizeof(double));
+    memmove(f->pool.inverse, f->pool.inverse + c0 * D * D, (c - c0) * D * D * sizeof(double));
+    double *const lists[] = {f->pool.log_det, f->pool.share, f->pool.nu, f->pool.tails};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        memmove(lists[i], lists[i] + c0, (c - c0) * sizeof(double));
     for (size_t b = 0; b < keep; b++) {
+        memmove(part(f, b), part(f, b + drop) + x0, (n - x0) * sizeof(double));
         f->s.pooled[b] = f->s.pooled[b + drop];
         f->s.pooled[b].first -= x0;
         f->s.pooled[b].proposal -= c0;
     }
     f->s.batches = keep;
-    weigh(f);
+    combine(f, 0);
 }
 
-void wv_pool_take(wvgd_fit *f)
+/* Proposals of f->proposal as places from c0 on; a Gaussian and a Student-t with the same location and root, one after the other, are one place. Returns how many. */
+static size_t take_places(wvgd_fit *f, size_t c0)
 {
-    size_t D = f->D, n0 = wv_pool_size(f), c0 = proposals(f), n = f->b.n, made = 0;
-    memcpy(f->pool.x + n0 * D, f->b.x, n * D * sizeof(double));
-    memcpy(f->pool.grad + n0 * D, f->b.grad, n * D * sizeof(double));
-    memcpy(f->pool.log_p + n0, f->b.log_p, n * sizeof(double));
+    size_t D = f->D, at = c0;
+    const wv_gauss *last = NULL;
     for (size_t c = 0; c < f->proposals; c++) {
         const wv_gauss *q = &f->proposal[c].q;
         if (!f->share[c])
             continue;
-        memcpy(f->pool.mu + (c0 + made) * D, q->mu, D * sizeof(double));
-        memcpy(f->pool.root + (c0 + made) * D * D, q->root, D * D * sizeof(double));
-        f->pool.nu[c0 + made] = q->nu;
-        f->pool.share[c0 + made++] = (double)f->share[c];
+        if (!last || last->mu != q->mu || last->root != q->root || last->nu > 0 || !(q->nu > 0)) {
+            memcpy(f->pool.mu + at * D, q->mu, D * sizeof(double));
+            wv_dense_invert(D, q->root, f->pool.inverse + at * D * D);
+            f->pool.log_det[at] = q->family->log_det(D, 0, q->root);
+            f->pool.share[at] = f->pool.tails[at] = f->pool.nu[at] = 0;
+            at++;
+        }
+        last = q;
+        f->pool.nu[at - 1] = q->nu;
+        *(q->nu > 0 ? &f->pool.tails[at - 1] : &f->pool.share[at - 1]) = (double)f->share[c];
     }
+    return at - c0;
+}
+
+bool wv_pool_take(wvgd_fit *f)
+{
+    size_t D = f->D, n0 = wv_pool_size(f), c0 = proposals(f), n = f->b.n, old = f->s.batches;
+    memcpy(f->pool.x + n0 * D, f->b.x, n * D * sizeof(double));
+    memcpy(f->pool.grad + n0 * D, f->b.grad, n * D * sizeof(double));
+    memcpy(f->pool.log_p + n0, f->b.log_p, n * sizeof(double));
+    size_t made = take_places(f, c0);
     f->s.pooled[f->s.batches++] = (wv_pool_batch){n0, n, c0, made};
-    for (size_t i = n0; i < n0 + n; i++)
-        f->pool.log_sum[i] = -INFINITY;
-    add(f, 0, c0, n, f->pool.x + n0 * D, f->pool.log_sum + n0); /* new points under old proposals, all points under new ones */
-    add(f, c0, c0 + made, n0 + n, f->pool.x, f->pool.log_sum);
+    for (size_t b = 0; b <= old; b++) /* new points under old proposals, all points under new ones */
+        for (size_t i = b < old ? n0 : 0; i < n0 + n; i++)
+            part(f, b)[i] = -INFINITY;
+    for (size_t b = 0; b < old; b++)
+        wv_pool_add_density(f, b, n, f->pool.x + n0 * D, part(f, b) + n0);
+    bool measured = made <= wv_pool_components(f) + 1;
+    if (measured) {
+        wv_pool_measure(f, proposal, c0, c0 + made, n0 + n, f->pool.x, true);
+        wv_pool_sum(f, proposal, c0, c0 + made, n0 + n, part(f, old));
+    } else
+        wv_pool_add_density(f, old, n0 + n, f->pool.x, part(f, old));
+    combine(f, 0);
+    return measured;
 }

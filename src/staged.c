@@ -9,6 +9,7 @@
  *     bound   one fresh batch for the PELBO (partition.c) */
 #include "staged.h"
 #include "close.h"
+#include "columns.h"
 #include "crawl.h"
 #include "dense.h"
 #include "explore.h"
@@ -88,18 +89,31 @@ static void draw(wvgd_fit *f, wv_rng_use use)
         wv_fit_draw(f, c, use, 0, f->share[c], true, at);
 }
 
-/* log m at n points for proposals that made f->share draws each, not divided by their number. */
+/* Proposal k of K + 1 as a place: a component with its Student-t copy, or the wide t. */
+static wv_place place(const wvgd_fit *f, size_t k)
+{
+    bool wide = 2 * k + 1 == f->proposals;
+    const double *made = f->mix_made + 2 * k;
+    return (wv_place){f->proposal[2 * k].q.mu, f->mix_inverse + k * f->D * f->D, f->mix_det[k], wide ? 0 : made[0], wide ? degrees_wide : degrees_tails, made[!wide]};
+}
+
+/* What `place` needs, for made[c] draws of each proposal; returns how many places there are. */
+static size_t prepare(wvgd_fit *f, const double *made)
+{
+    size_t D = f->D, places = (f->proposals + 1) / 2;
+    for (size_t k = 0; k < places; k++) {
+        const wv_gauss *q = &f->proposal[2 * k].q;
+        wv_dense_invert(D, q->root, f->mix_inverse + k * D * D);
+        f->mix_det[k] = q->family->log_det(D, 0, q->root);
+    }
+    memcpy(f->mix_made, made, f->proposals * sizeof *made);
+    return places;
+}
+
+/* Adds log of the sum over proposals of draws x density to log_sum[n]: not divided by the number of draws. */
 static void add_density(wvgd_fit *f, const double *made, size_t n, const double *x, double *log_sum)
 {
-    double *log_q = f->block, *y = log_q + WV_BLOCK;
-    for (size_t first = 0; first < n; first += WV_BLOCK) {
-        size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
-        for (size_t c = 0; c < f->proposals; c++)
-            if (made[c] > 0) {
-                wv_component_log_density(&f->proposal[c].q, here, x + first * f->D, log_q, y, f->work);
-                wv_weight_add_log(here, log_sum + first, log(made[c]), log_q);
-            }
-    }
+    wv_pool_add(f, place, 0, prepare(f, made), n, x, log_sum);
 }
 
 /* ---- the store of closing draws -------------------------------------------------------------------------------------------------- */
@@ -120,23 +134,41 @@ static void store(wvgd_fit *f)
  * posterior have in common; with p~ a mixture of the q_c nothing is left (Owen and Zhou). Equivalently, the draws get weights omega_i, near 1, under which the integrals are
  * right in the sample. */
 
-/* h[n][C] = q_c/m - 1 at stored draws first .. first + n, n <= WV_BLOCK; returns C, the number of Gaussian proposals (the posterior has little in common with the others). */
+/* |y|^2 of the stored draws from `first` on in the coordinates of the proposals' places, if they are few enough to be kept; otherwise `controls` works them out block by block. */
+static bool measure(wvgd_fit *f, size_t first)
+{
+    size_t n = f->s.closed - first, places = prepare(f, f->made);
+    f->measured = n <= wv_pool_points(f) ? first : SIZE_MAX;
+    if (f->measured == first)
+        wv_pool_measure(f, place, 0, places, n, f->close.x + first * f->D, false);
+    return f->measured == first;
+}
+
+/* h[n][C] = q_c/m - 1 at stored draws first .. first + n, n <= WV_BLOCK, rows `made_room` apart, after `measure`; returns C, the number of Gaussian proposals (the posterior has little in
+ * common with the others). */
 static size_t controls(wvgd_fit *f, size_t first, size_t n, double *h)
 {
-    double *log_q = f->block, *y = log_q + WV_BLOCK;
-    size_t C = 0, room = f->made_room;
-    for (size_t c = 0; c < f->proposals; c++)
-        if (f->made[c] > 0 && !(f->proposal[c].q.nu > 0)) {
-            wv_component_log_density(&f->proposal[c].q, n, f->close.x + first * f->D, log_q, y, f->work);
+    double *log_q = f->block, *r = f->mix_q;
+    size_t C = 0, room = f->made_room, row = wv_pool_points(f);
+    if (f->measured == SIZE_MAX)
+        wv_pool_measure(f, place, 0, (f->proposals + 1) / 2, n, f->close.x + first * f->D, false);
+    else
+        r += first - f->measured;
+    for (size_t k = 0; 2 * k + 1 < f->proposals; k++)
+        if (f->made[2 * k] > 0) {
+            wv_columns_density(f->D, n, f->mix_det[k], 0, r + k * row, log_q);
             for (size_t i = 0; i < n; i++)
-                h[i * room + C] = exp(log_q[i] - f->close.log_m[first + i]) - 1;
+                log_q[i] -= f->close.log_m[first + i];
+            wv_weight_exp(n, log_q);
+            for (size_t i = 0; i < n; i++)
+                h[i * room + C] = log_q[i] - 1;
             C++;
         }
     return C;
 }
 
-/* Mean and (ridged, factorised) covariance of the controls over stored draws from `first` on, and tilt = S^-1 mean. */
-static size_t calibrate(wvgd_fit *f, size_t first, double *mean, double *tilt, double *S, double *h)
+/* Mean and (ridged, factorised) covariance of the controls over stored draws from `first` on, which have been measured, and tilt = S^-1 mean. */
+static size_t calibrate_measured(wvgd_fit *f, size_t first, double *mean, double *tilt, double *S, double *h)
 {
     size_t n = f->s.closed - first, room = f->made_room, C = 0;
     memset(mean, 0, room * sizeof *mean);
@@ -158,6 +190,12 @@ static size_t calibrate(wvgd_fit *f, size_t first, double *mean, double *tilt, d
     return C;
 }
 
+static size_t calibrate(wvgd_fit *f, size_t first, double *mean, double *tilt, double *S, double *h)
+{
+    measure(f, first);
+    return calibrate_measured(f, first, mean, tilt, S, h);
+}
+
 /* log mean p~/m over the stored draws from `first` on, with controls, and its standard error: of the residuals within strata, draws 2i and 2i+1 taken as one, since they mirror
  * each other. Fills close.log_m and the weights close_v. */
 static wvgd_estimate weigh(wvgd_fit *f, size_t first)
@@ -167,7 +205,10 @@ static wvgd_estimate weigh(wvgd_fit *f, size_t first)
     double *h_bar = f->control, *tilt = h_bar + room, *beta = tilt + room, *S = beta + room, *h = S + room * room;
     for (size_t i = 0; i < n; i++)
         log_m[i] = -INFINITY;
-    add_density(f, f->made, n, f->close.x + first * f->D, log_m);
+    if (measure(f, first))
+        wv_pool_sum(f, place, 0, (f->proposals + 1) / 2, n, log_m);
+    else
+        add_density(f, f->made, n, f->close.x + first * f->D, log_m);
     for (size_t i = 0; i < n; i++) {
         log_m[i] -= log((double)n);
         top = fmax(top, f->close.log_p[first + i] - log_m[i]);
@@ -179,7 +220,7 @@ static wvgd_estimate weigh(wvgd_fit *f, size_t first)
         mean += v[i] / (double)n;
     }
     f->s.ess = wv_weight_ess(n, v);
-    C = calibrate(f, first, h_bar, tilt, S, h);
+    C = calibrate_measured(f, first, h_bar, tilt, S, h);
     memset(beta, 0, room * sizeof *beta);
     for (size_t at = 0; at < n; at += WV_BLOCK) { /* beta = S^-1 Cov(h, v) */
         size_t here = n - at < WV_BLOCK ? n - at : WV_BLOCK;

@@ -13,7 +13,7 @@ typedef struct {
 } header;
 
 static const char magic[8] = "wvgdfit";
-enum { VERSION = 2 };
+enum { VERSION = 3 };
 
 static uint64_t hash(uint64_t h, const void *data, size_t size)
 {
@@ -42,13 +42,13 @@ typedef struct {
     size_t size;
 } piece;
 
-enum { PIECES = 16, CELLS = 11 }; /* which piece holds cells */
+enum { ARRAYS = 16, PIECES = ARRAYS + WV_BATCHES, CELLS = 11 }; /* which piece holds cells */
 
 /* Pieces for the counts in s; those of the fit itself, or of a state about to be read. */
 static void pieces(wvgd_fit *f, wv_scalars *s, piece out[PIECES])
 {
-    size_t n = s->closed, D = f->D;
-    const piece list[PIECES] = {
+    size_t n = s->closed, D = f->D, pooled = s->batches ? s->pooled[s->batches - 1].first + s->pooled[s->batches - 1].n : 0;
+    const piece list[ARRAYS] = {
         {s, sizeof *s}, {f->saved, f->saved_size * sizeof(double)}, {f->trace, s->trace_rows * sizeof *f->trace},
         {f->trace_beta, s->trace_rows * f->N * sizeof(double)}, {f->close.x, n * D * sizeof(double)}, {f->close.log_p, n * sizeof(double)},
         {f->close.log_m, n * sizeof(double)}, {f->close.log_q, n * sizeof(double)}, {f->close.log_mix[0], n * sizeof(double)},
@@ -57,6 +57,8 @@ static void pieces(wvgd_fit *f, wv_scalars *s, piece out[PIECES])
         {f->close_cal, n * sizeof(double)}, {f->close.grad, f->staged ? n * D * sizeof(double) : 0},
     };
     memcpy(out, list, sizeof list);
+    for (size_t b = 0; b < WV_BATCHES; b++) /* of the pool, what each batch adds to its points */
+        out[ARRAYS + b] = b < s->batches ? (piece){f->pool.part + b * wv_pool_points(f), pooled * sizeof(double)} : (piece){NULL, 0};
 }
 
 static size_t total(const piece p[PIECES])

@@ -1,9 +1,11 @@
 /* update.c - one step of component j down KL(q_j || p_j) on its cell (method, section 4).
  *
  * natural, score: a truncated Gaussian is an exponential family with statistics T = (y, y y'/2), so the natural gradient step moves its parameters towards
- * the coefficients of the least-squares regression of log p~ on T under q_j. All of it happens in coordinates y whitened by q_j's own
- * moments on the cell, so units do not matter. `natural` first regresses the gradient on y (D equations a point) and then, where
+ * the coefficients of the least-squares regression of log p~ on T under q_j. `natural` first regresses the gradient on y (D equations a point) and then, where
  * the cell truncates, what is left of log p~ on T: the boundary term. `score` takes the current q_j for the first part and needs no gradient.
+ * All of it happens in coordinates y whitened by q_j, where its precision is I; least squares are those of coordinates whitened by q_j's own moments on the cell,
+ * z = W^-1 (y - mean) with W W' = M, so units do not matter. The regression of the gradient and the step need the points' first and second moments only.
+ * Eigenvalues are worked out where one of them meets a limit, or a ridge has to be chosen; otherwise Cholesky factors do.
  *
  * reparam: the paper's estimator E_qj[(grad log p~ - grad log q) dz/dtheta], with Adam. It lacks the boundary term; exact for one particle. */
 #include "update.h"
@@ -19,28 +21,53 @@
 /* Smallest precision of a truncated component, in units of its cell: its best fit may be flat. */
 static const double flattest = 0.02;
 
-/* Names for the scratch matrices of one update; all in whitened coordinates y of the cell. */
+/* Limits of a trust region: the factor by which a precision may change. */
+static const double narrowest = 4, widest = 1e4;
+
+/* Names for the scratch of one update. */
 typedef struct {
     size_t D;
-    double *W;      /* [D][D] lower: y0 = m0 + W y, y0 the component's own whitened coordinates */
-    double *P0;     /* [D][D] current precision, */
-    double *A;      /* [D][D] minus the precision aimed at: curvature of the fitted quadratic, */
+    wv_update_moments m; /* of y and of the gradients */
+    double keep, own;    /* M = keep cov + own I */
+    double *M;      /* [D][D] covariance of the cell, shrunk, */
+    double *W, *V;  /* [D][D] its lower root and the inverse of that (truncated or score) */
+    double *C;      /* [D][D] Cov(gradient - that of log q_j, y), gradient in y, */
+    double *X;      /* [D][D] curvature of the fitted quadratic relative to log q_j: the precision aimed at is I - X, */
+    double *A;      /* [D][D] curvature of the quadratic in z (truncated or score), */
     double *E;      /* [D][D] eigenvectors, */
     double *S, *S2; /* [D][D] spare */
-    double *m0;     /* [D] mean of the cell in y0 */
-    double *h1, *a1;/* [D] linear terms: current and aimed at */
+    double *a0, *a1;/* [D] gradient of the quadratic at the mean, in y and in z */
     double *c;      /* [D] eigenvalues */
     double *delta, *spare;
-    double steepest;/* largest relative increase of the precision that the step asks for */
-    double r2;      /* share of the variance of the gradient (or of log p~) that the quadratic explains */
-    double *y, *gy, *uy; /* [n][D] points, gradients and weighted points in y */
+    double r2;      /* share of the variance of the gradient (or of log p~) that the quadratic explains; NAN: not worked out */
+    double *y, *gy, *uy; /* [n][D] points, gradients and weighted points */
 } local;
 
 static local names(wvgd_fit *f)
 {
-    return (local){.D = f->D, .W = f->square[0], .P0 = f->square[1], .A = f->square[2], .E = f->square[3], .S = f->square[4], .S2 = f->square[5],
-                   .m0 = f->vector[0], .h1 = f->vector[1], .a1 = f->vector[2], .c = f->vector[3], .delta = f->vector[4], .spare = f->vector[5],
-                   .y = f->y, .gy = f->gy, .uy = f->uy};
+    return (local){.D = f->D, .M = f->square[0], .W = f->square[1], .V = f->square[2], .C = f->square[3], .X = f->square[4], .A = f->square[5], .E = f->square[6],
+                   .S = f->square[7], .S2 = f->square[8], .a0 = f->vector[1], .a1 = f->vector[2], .c = f->vector[3], .delta = f->vector[4], .spare = f->vector[5],
+                   .y = f->y, .gy = f->gy, .uy = f->uy, .r2 = NAN};
+}
+
+static void multiply(size_t D, CBLAS_TRANSPOSE ta, const double *a, CBLAS_TRANSPOSE tb, const double *b, double *out)
+{
+    cblas_dgemm(ROW, ta, tb, (int)D, (int)D, (int)D, 1.0, a, (int)D, b, (int)D, 0.0, out, (int)D);
+}
+
+/* sum_ik a_ik b_ik */
+static double inner(size_t D, const double *a, const double *b)
+{
+    return cblas_ddot((int)(D * D), a, 1, b, 1);
+}
+
+/* sum_ik a_ik b_ki: the trace of a b */
+static double trace(size_t D, const double *a, const double *b)
+{
+    double sum = 0;
+    for (size_t i = 0; i < D; i++)
+        sum += cblas_ddot((int)D, a + i * D, 1, b + i, (int)D);
+    return sum;
 }
 
 /* out[D] = sum_k u_k rows_k */
@@ -71,109 +98,296 @@ static void keep_diagonal(size_t D, double *a)
                 a[i * D + k] = 0;
 }
 
-/* W: root of the covariance of q_j on its cell, in y0; with few points shrunk towards the component's own shape. Then y and the current parameters. */
-static bool localise(wvgd_fit *f, const wv_update *c, local *l)
+static bool diagonal(const wv_update *c)
 {
-    int n = (int)c->n, D = (int)l->D;
-    wv_gauss q = {c->family, l->D, c->R, c->mu, c->root, 0};
-    wv_component_whiten(&q, c->n, c->x, l->y, f->work);
-    weighted_mean(c->n, l->D, c->u, l->y, l->m0);
-    subtract_row(c->n, l->D, l->m0, l->y);
-    weighted_rows(c->n, l->D, c->u, l->y, l->uy);
-    cblas_dgemm(ROW, CblasTrans, CblasNoTrans, D, D, n, 1.0, l->uy, D, l->y, D, 0.0, l->W, D);
-    double trace = 0, keep = c->ess / (c->ess + (double)l->D);
-    for (size_t i = 0; i < l->D; i++)
-        trace += l->W[i * l->D + i];
-    double own = fmin(1.0, trace / (double)l->D);
-    for (size_t i = 0; i < l->D * l->D; i++)
-        l->W[i] *= keep;
-    for (size_t i = 0; i < l->D; i++)
-        l->W[i * l->D + i] += (1 - keep) * own + 1e-12;
-    if (c->family == wv_family_get(WVGD_DIAG))
-        keep_diagonal(l->D, l->W);
-    if (!wv_dense_chol(l->D, l->W, l->S))
-        return false;
-    cblas_dtrsm(ROW, CblasRight, CblasLower, CblasTrans, CblasNonUnit, n, D, 1.0, l->W, D, l->y, D);
-    cblas_dgemm(ROW, CblasTrans, CblasNoTrans, D, D, D, 1.0, l->W, D, l->W, D, 0.0, l->P0, D);
-    memcpy(l->h1, l->m0, l->D * sizeof *l->h1);
-    cblas_dtrmv(ROW, CblasLower, CblasTrans, CblasNonUnit, D, l->W, D, l->h1, 1);
-    cblas_dscal(D, -1.0, l->h1, 1);
-    weighted_rows(c->n, l->D, c->u, l->y, l->uy);
-    return true;
+    return c->family == wv_family_get(WVGD_DIAG);
 }
 
-/* The symmetric slope of the residual gradient on y for ridge strength lambda, in the eigenbasis of Cov(y): dA_ik = S_ik/(c_i + c_k + 2 lambda).
+/* ---- moments --------------------------------------------------------------------------------------------------------------------- */
+/* out[D][D] += sum over rows of a b'; lower: only what lies on and below the diagonal need be right. In strips, whose products are made without copies. */
+static void add_products(size_t n, size_t D, const double *a, const double *b, bool lower, double *out)
+{
+    enum { ROWS = 128, STRIP = 8 };
+    for (size_t first = 0; first < n; first += ROWS)
+        for (size_t at = 0, strip = lower ? STRIP : D; at < D; at += strip) {
+            size_t rows = n - first < ROWS ? n - first : ROWS, wide = D - at < strip ? D - at : strip;
+            cblas_dgemm(ROW, CblasTrans, CblasNoTrans, (int)wide, (int)(lower ? at + wide : D), (int)rows, 1.0, a + first * D + at, (int)D, b + first * D, (int)D, 1.0, out + at * D, (int)D);
+        }
+}
+
+/* Covariance of the gradients, lower half. */
+static void spread(wvgd_fit *f, const wv_update *c, const wv_update_moments *m, double *cov)
+{
+    memcpy(f->gy, c->grad, c->n * f->D * sizeof *f->gy);
+    subtract_row(c->n, f->D, m->grad, f->gy);
+    weighted_rows(c->n, f->D, c->u, f->gy, f->uy);
+    memset(cov, 0, f->D * f->D * sizeof *cov);
+    add_products(c->n, f->D, f->uy, f->gy, true, cov);
+}
+
+/* Moments of the points at hand; l->y is left with y - mean. */
+static void measure(wvgd_fit *f, const wv_update *c, local *l)
+{
+    size_t D = l->D;
+    wv_gauss q = {c->family, D, c->R, c->mu, c->root, 0};
+    l->m = (wv_update_moments){.mean = f->vector[0], .cov = f->square[9], .grad = f->vector[9], .cross = f->square[10], .spread = spread};
+    wv_component_whiten(&q, c->n, c->x, l->y, f->work);
+    weighted_mean(c->n, D, c->u, l->y, l->m.mean);
+    subtract_row(c->n, D, l->m.mean, l->y);
+    weighted_rows(c->n, D, c->u, l->y, l->uy);
+    memset(l->m.cov, 0, D * D * sizeof(double));
+    add_products(c->n, D, l->uy, l->y, true, l->m.cov);
+    wv_dense_mirror(D, l->m.cov);
+    if (c->estimator == WVGD_SCORE)
+        return;
+    weighted_mean(c->n, D, c->u, c->grad, l->m.grad);
+    memset(l->m.cross, 0, D * D * sizeof(double));
+    add_products(c->n, D, l->uy, c->grad, false, l->m.cross);
+}
+
+/* M: covariance of q_j on its cell; with few points shrunk towards the component's own shape. */
+static void shrink(const wv_update *c, local *l)
+{
+    size_t D = l->D;
+    double sum = 0;
+    for (size_t i = 0; i < D; i++)
+        sum += l->m.cov[i * D + i];
+    l->keep = c->ess / (c->ess + (double)D);
+    l->own = (1 - l->keep) * fmin(1.0, sum / (double)D) + 1e-12;
+    for (size_t i = 0; i < D * D; i++)
+        l->M[i] = l->keep * l->m.cov[i];
+    for (size_t i = 0; i < D; i++)
+        l->M[i * D + i] += l->own;
+    if (diagonal(c))
+        keep_diagonal(D, l->M);
+}
+
+/* ---- regression of the gradient ---------------------------------------------------------------------------------------------------- */
+/* a0 and C: gradients in y, relative to that of log q_j, which is -y. */
+static void pull(wvgd_fit *f, const wv_update *c, local *l)
+{
+    size_t D = l->D;
+    memcpy(l->a0, l->m.grad, D * sizeof *l->a0);
+    c->family->pull(D, c->R, c->root, 1, l->a0, f->work);
+    if (l->m.relative)
+        cblas_daxpy((int)D, -1.0, l->m.mean, 1, l->a0, 1);
+    memcpy(l->S, l->m.cross, D * D * sizeof *l->S);
+    c->family->pull(D, c->R, c->root, D, l->S, f->work);
+    for (size_t i = 0; i < D; i++)
+        for (size_t k = 0; k < D; k++)
+            l->C[i * D + k] = l->S[k * D + i] + (l->m.relative ? 0 : l->m.cov[i * D + k]);
+}
+
+/* Variances in z of the gradient and of what log q_j leaves of it. */
+static void variances(wvgd_fit *f, const wv_update *c, local *l, double *total, double *residual)
+{
+    size_t D = l->D;
+    l->m.spread(f, c, &l->m, l->S);
+    wv_dense_mirror(D, l->S);
+    c->family->pull(D, c->R, c->root, D, l->S, f->work);
+    for (size_t i = 0; i < D; i++)
+        for (size_t k = 0; k < D; k++)
+            l->S2[i * D + k] = l->S[k * D + i];
+    c->family->pull(D, c->R, c->root, D, l->S2, f->work);
+    double given = inner(D, l->M, l->S2), both = 2 * inner(D, l->M, l->C), own = inner(D, l->M, l->m.cov);
+    *total = fmax(l->m.relative ? given - both + own : given, 0); /* gradient = relative - y; C is the covariance of the relative one with y */
+    *residual = fmax(l->m.relative ? given : given + both - own, 0);
+}
+
+/* The symmetric slope of the residual gradient on z for ridge strength lambda, in the eigenbasis of Cov(z): S_ik/(c_i + c_k + 2 lambda).
  * Returns the residual sum of squares and the degrees of freedom spent. */
 static double ridge_rss(const local *l, const double *S, double total, double lambda, double *freedom)
 {
     double rss = total, df = (double)l->D;
     for (size_t i = 0; i < l->D; i++)
         for (size_t k = 0; k <= i; k++) {
-            double sum = l->c[i] + l->c[k], s = S[i * l->D + k], a = s / (sum + 2 * lambda);
+            double sum = l->c[i] + l->c[k], s = S[i * l->D + k], inverse = 1 / (sum + 2 * lambda), a = s * inverse;
             rss -= (i == k ? 1 : 2) * (a * s - a * a * sum / 2);
-            df += sum / (sum + 2 * lambda);
+            df += sum * inverse;
         }
     *freedom = df;
     return fmax(rss, 0);
 }
 
-/* Ridge strength by generalised cross-validation; with points enough, next to none: a shrunken step would bias what averaging converges to. */
-static double choose_ridge(const local *l, const double *S, double total, double ess, double *rss)
+static const double ridges[] = {1e-7, 1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1, 3, 10, 100};
+
+/* With points enough, next to no ridge: a shrunken step would bias what averaging converges to. */
+static bool enough(const wv_update *c, const local *l)
 {
-    static const double grid[] = {1e-7, 1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1, 3, 10, 100};
-    double best = INFINITY, lambda = 100, D = (double)l->D, observations = ess * D;
-    size_t most = ess > 3 * D ? 1 : sizeof grid / sizeof *grid;
+    return c->ess > 3 * (double)l->D;
+}
+
+/* Ridge strength, one of the first `most`, by generalised cross-validation. */
+static double choose_ridge(const local *l, const double *S, double total, double ess, size_t most, double *rss)
+{
+    double best = INFINITY, lambda = 100, observations = ess * (double)l->D;
     for (size_t g = 0; g < most; g++) {
-        double df, r = ridge_rss(l, S, total, grid[g], &df), left = 1 - df / observations;
+        double df, r = ridge_rss(l, S, total, ridges[g], &df), left = 1 - df / observations;
         double score = left > 0.02 ? r / (left * left) : INFINITY;
         if (score < best) {
             best = score;
-            lambda = grid[g];
+            lambda = ridges[g];
             *rss = r;
         }
     }
     return lambda;
 }
 
-/* First part of `natural`: grad log p~ = a1 + A y under q_j, A symmetric, ridge towards the current precision. */
-static bool gradient_regression(wvgd_fit *f, const wv_update *c, local *l)
+/* rows of `a` and of its columns scaled: a_ik *= left_i right_k */
+static void scale_both(size_t D, const double *left, double sign_left, const double *right, double sign_right, double *a)
 {
-    int n = (int)c->n, D = (int)l->D;
-    memcpy(l->gy, c->grad, c->n * l->D * sizeof *l->gy);
-    c->family->pull(l->D, c->R, c->root, c->n, l->gy, f->work);
-    cblas_dtrmm(ROW, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, n, D, 1.0, l->W, D, l->gy, D);
-    weighted_mean(c->n, l->D, c->u, l->gy, l->a1);
-    subtract_row(c->n, l->D, l->a1, l->gy);
-    double total = 0, residual = 0;
-    for (size_t k = 0; k < c->n; k++)
-        total += c->u[k] * cblas_ddot(D, l->gy + k * l->D, 1, l->gy + k * l->D, 1);
-    cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, n, D, D, 1.0, l->y, D, l->P0, D, 1.0, l->gy, D); /* what the current precision leaves */
-    for (size_t k = 0; k < c->n; k++)
-        residual += c->u[k] * cblas_ddot(D, l->gy + k * l->D, 1, l->gy + k * l->D, 1);
-    cblas_dgemm(ROW, CblasTrans, CblasNoTrans, D, D, n, 1.0, l->gy, D, l->uy, D, 0.0, l->S, D);
-    cblas_dgemm(ROW, CblasTrans, CblasNoTrans, D, D, n, 1.0, l->uy, D, l->y, D, 0.0, l->E, D);
-    if (!wv_dense_eigh(l->D, l->E, l->c, f->syev))
+    for (size_t i = 0; i < D; i++)
+        for (size_t k = 0; k < D; k++)
+            a[i * D + k] *= (sign_left > 0 ? left[i] : 1 / left[i]) * (sign_right > 0 ? right[k] : 1 / right[k]);
+}
+
+/* X through the eigenvectors of Cov(z), which are those of Cov(y) unless the family is diagonal. */
+static bool regress_by_eigenvectors(wvgd_fit *f, const wv_update *c, local *l)
+{
+    size_t D = l->D;
+    bool diag = diagonal(c), few = !enough(c, l), measured = few || diag;
+    double *root = f->vector[6], total = 0, residual = 0, rss = 0, lambda = ridges[0]; /* root: [D] of M, in the eigenbasis */
+    if (measured)
+        variances(f, c, l, &total, &residual);
+    memcpy(l->E, l->m.cov, D * D * sizeof *l->E);
+    memcpy(l->S, l->C, D * D * sizeof *l->S);
+    if (diag) {
+        for (size_t i = 0; i < D; i++)
+            root[i] = sqrt(l->M[i * D + i]);
+        scale_both(D, root, -1, root, -1, l->E);
+        scale_both(D, root, 1, root, -1, l->S);
+    }
+    if (!wv_dense_eigh(D, l->E, l->c, f->syev))
         return false;
-    for (size_t i = 0; i < l->D; i++)
+    multiply(D, CblasNoTrans, l->E, CblasNoTrans, l->S, l->S2);
+    multiply(D, CblasNoTrans, l->S2, CblasTrans, l->E, l->S);
+    for (size_t i = 0; i < D; i++) {
         l->c[i] = fmax(l->c[i], 0);
-    cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, D, D, D, 1.0, l->E, D, l->S, D, 0.0, l->S2, D);
-    cblas_dgemm(ROW, CblasNoTrans, CblasTrans, D, D, D, 1.0, l->S2, D, l->E, D, 0.0, l->S, D);
-    for (size_t i = 0; i < l->D; i++)
+        if (!diag) {
+            root[i] = sqrt(l->keep * l->c[i] + l->own);
+            l->c[i] /= root[i] * root[i];
+        }
+    }
+    if (!diag)
+        scale_both(D, root, 1, root, -1, l->S);
+    for (size_t i = 0; i < D; i++)
         for (size_t k = 0; k <= i; k++)
-            l->S[i * l->D + k] = l->S[k * l->D + i] = l->S[i * l->D + k] + l->S[k * l->D + i];
-    double rss = residual, lambda = choose_ridge(l, l->S, residual, c->ess, &rss);
-    for (size_t i = 0; i < l->D; i++)
-        for (size_t k = 0; k < l->D; k++)
-            l->S[i * l->D + k] /= l->c[i] + l->c[k] + 2 * lambda;
-    cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, D, D, D, 1.0, l->S, D, l->E, D, 0.0, l->S2, D);
-    cblas_dgemm(ROW, CblasTrans, CblasNoTrans, D, D, D, 1.0, l->E, D, l->S2, D, 0.0, l->A, D);
-    for (size_t i = 0; i < l->D * l->D; i++)
-        l->A[i] -= l->P0[i];
-    l->r2 = total > 0 ? 1 - rss / total : 1;
+            l->S[i * D + k] = l->S[k * D + i] = l->S[i * D + k] + l->S[k * D + i];
+    if (measured) {
+        rss = residual;
+        lambda = choose_ridge(l, l->S, residual, c->ess, few ? sizeof ridges / sizeof *ridges : 1, &rss);
+        l->r2 = total > 0 ? 1 - rss / total : 1;
+    }
+    for (size_t i = 0; i < D; i++)
+        for (size_t k = 0; k < D; k++)
+            l->S[i * D + k] /= l->c[i] + l->c[k] + 2 * lambda;
+    if (!diag)
+        scale_both(D, root, -1, root, -1, l->S);
+    multiply(D, CblasNoTrans, l->S, CblasNoTrans, l->E, l->S2);
+    multiply(D, CblasTrans, l->E, CblasNoTrans, l->S2, l->X);
+    if (diag)
+        scale_both(D, root, -1, root, -1, l->X);
     return true;
 }
 
-/* r = log p~ - a1.y - y'Ay/2 at every point, centred; returns its weighted variance. */
+/* The same with the least ridge, without eigenvectors. In z the equation is S X + X S = T, S = Cov(z) + lambda I; its solution is a series in U = (S + p)^-1 (S - p), whose
+ * terms are summed in doubling numbers (Smith): X <- X + U X U, U <- U^2, from X = 2 p (S + p)^-1 T (S + p)^-1. In y everything is a function of F = Cov(y) + (p + lambda) M, since
+ * M = a F + b I; U becomes (1 - 2 p a) I - 2 p b F^-1. False: the series converges too slowly. */
+static bool regress_by_series(const wv_update *c, local *l)
+{
+    enum { DOUBLINGS = 7 };
+    size_t D = l->D;
+    double sum = 0, *K = l->E, *U = l->A;
+    if (diagonal(c))
+        return false;
+    for (size_t i = 0; i < D; i++)
+        sum += l->m.cov[i * D + i] / (double)D;
+    double p = sum / (l->keep * sum + l->own), shift = p + ridges[0], a = l->keep / (1 + shift * l->keep), b = l->own / (1 + shift * l->keep);
+    if (!(p > 0))
+        return false;
+    for (size_t i = 0; i < D * D; i++)
+        K[i] = l->m.cov[i] + shift * l->M[i];
+    if (!wv_dense_inverse_root(D, K, l->S, l->S2))
+        return false;
+    multiply(D, CblasNoTrans, l->S, CblasTrans, l->S, K); /* F^-1 */
+    multiply(D, CblasNoTrans, l->C, CblasNoTrans, K, l->S);
+    multiply(D, CblasNoTrans, K, CblasNoTrans, l->S, l->S2);
+    for (size_t i = 0; i < D * D; i++)
+        l->S2[i] = 2 * p * (a * l->S[i] + b * l->S2[i]);
+    for (size_t i = 0; i < D; i++)
+        for (size_t k = 0; k <= i; k++) {
+            l->X[i * D + k] = l->X[k * D + i] = l->S2[i * D + k] + l->S2[k * D + i];
+            U[i * D + k] = U[k * D + i] = (i == k ? 1 - 2 * p * a : 0) - 2 * p * b * K[i * D + k];
+        }
+    for (int round = 0;; round++) {
+        double left = inner(D, U, U);
+        if (left < 1e-15)
+            return true;
+        if (round == DOUBLINGS || !isfinite(left))
+            return false;
+        multiply(D, CblasNoTrans, U, CblasNoTrans, l->X, l->S);
+        cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)D, (int)D, (int)D, 1.0, l->S, (int)D, U, (int)D, 1.0, l->X, (int)D);
+        multiply(D, CblasNoTrans, U, CblasNoTrans, U, l->S);
+        memcpy(U, l->S, D * D * sizeof *U);
+    }
+}
+
+/* First part of `natural`: the gradient is a0 + (X - I)(y - mean) under q_j, X symmetric, with a ridge towards 0, the current precision. */
+static bool gradient_regression(wvgd_fit *f, const wv_update *c, local *l)
+{
+    pull(f, c, l);
+    return (enough(c, l) && regress_by_series(c, l)) || regress_by_eigenvectors(f, c, l);
+}
+
+/* r2 where it has not been worked out with the ridge, which was next to nothing: the quadratic explains <X, T>/2 in z. */
+static void explain(wvgd_fit *f, const wv_update *c, local *l)
+{
+    double total, residual;
+    if (!isnan(l->r2))
+        return;
+    variances(f, c, l, &total, &residual);
+    multiply(l->D, CblasNoTrans, l->X, CblasNoTrans, l->M, l->S);
+    double rss = fmax(residual - trace(l->D, l->S, l->C) - ridges[0] * trace(l->D, l->S, l->S), 0);
+    l->r2 = total > 0 ? 1 - rss / total : 1;
+}
+
+/* ---- regression of the residual ------------------------------------------------------------------------------------------------------ */
+/* z = W^-1 (y - mean) for all points, and the quadratic in z. */
+static bool to_cell(const wv_update *c, local *l)
+{
+    size_t D = l->D;
+    memcpy(l->W, l->M, D * D * sizeof *l->W);
+    if (!wv_dense_chol(D, l->W, l->S))
+        return false;
+    wv_dense_invert(D, l->W, l->V);
+    for (size_t i = 0; i < D; i++)
+        for (size_t k = 0; k < D; k++)
+            l->S[i * D + k] = l->V[k * D + i];
+    cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)c->n, (int)D, (int)D, 1.0, l->y, (int)D, l->S, (int)D, 0.0, l->uy, (int)D);
+    double *swap = l->y;
+    l->y = l->uy;
+    l->uy = swap;
+    cblas_dgemv(ROW, CblasTrans, (int)D, (int)D, 1.0, l->W, (int)D, l->a0, 1, 0.0, l->a1, 1);
+    memcpy(l->S, l->X, D * D * sizeof *l->S);
+    for (size_t i = 0; i < D; i++)
+        l->S[i * D + i] -= 1;
+    multiply(D, CblasTrans, l->W, CblasNoTrans, l->S, l->S2);
+    multiply(D, CblasNoTrans, l->S2, CblasNoTrans, l->W, l->A);
+    return true;
+}
+
+/* (a1, A) in z back to (a0, X) in y. */
+static void from_cell(local *l)
+{
+    size_t D = l->D;
+    cblas_dgemv(ROW, CblasTrans, (int)D, (int)D, 1.0, l->V, (int)D, l->a1, 1, 0.0, l->a0, 1);
+    multiply(D, CblasTrans, l->V, CblasNoTrans, l->A, l->S);
+    multiply(D, CblasNoTrans, l->S, CblasNoTrans, l->V, l->X);
+    for (size_t i = 0; i < D; i++)
+        l->X[i * D + i] += 1;
+}
+
+/* r = log p~ - a1.z - z'Az/2 at every point, centred; returns its weighted variance. */
 static double residuals(const wv_update *c, local *l, double *r)
 {
     int n = (int)c->n, D = (int)l->D;
@@ -254,140 +468,200 @@ static void residual_regression(wvgd_fit *f, const wv_update *c, local *l)
         l->r2 = variance > 0 ? fmin(explained / variance, 1) : 1;
 }
 
-/* (a1, A): what the quadratic fit aims at. */
+/* (a0, X): what the quadratic fit aims at. */
 static bool aim(wvgd_fit *f, const wv_update *c, local *l)
 {
     size_t D = l->D;
-    if (!localise(f, c, l))
-        return false;
-    bool diag = c->family == wv_family_get(WVGD_DIAG), score = c->estimator == WVGD_SCORE;
+    bool score = c->estimator == WVGD_SCORE;
+    if (c->moments)
+        l->m = *c->moments;
+    else
+        measure(f, c, l);
+    shrink(c, l);
     if (score) {
-        memcpy(l->a1, l->h1, D * sizeof *l->a1);
-        for (size_t i = 0; i < D * D; i++)
-            l->A[i] = -l->P0[i];
+        l->r2 = 0;
+        for (size_t i = 0; i < D; i++)
+            l->a0[i] = -l->m.mean[i];
+        memset(l->X, 0, D * D * sizeof *l->X);
     } else if (!gradient_regression(f, c, l))
         return false;
-    if (diag)
-        keep_diagonal(D, l->A);
-    if (score || c->truncated)
+    if (diagonal(c))
+        keep_diagonal(D, l->X);
+    if (score || c->truncated) {
+        if (!to_cell(c, l))
+            return false;
         residual_regression(f, c, l);
+        from_cell(l);
+    }
     return true;
 }
 
-/* Steps of a diagonal component's mean along a full covariance: spare = S_y d1, S_y = B B' with B = diag(1/(s W)) L0; returns |B' d1|^2. */
-static double precondition(const wv_update *c, const local *l, const double *d1, double *step)
+/* ---- the step ------------------------------------------------------------------------------------------------------------------------ */
+/* Steps of a diagonal component's mean along a full covariance: step = B B' d0 with B = diag(1/s) L0; returns |B' d0|^2. */
+static double precondition(const wv_update *c, const local *l, const double *d0, double *step)
 {
     int D = (int)l->D;
     for (size_t i = 0; i < l->D; i++)
-        step[i] = d1[i] / (c->root[i] * l->W[i * l->D + i]);
+        step[i] = d0[i] / c->root[i];
     cblas_dtrmv(ROW, CblasLower, CblasTrans, CblasNonUnit, D, c->precondition, D, step, 1);
     double size = cblas_ddot(D, step, 1, step, 1);
     cblas_dtrmv(ROW, CblasLower, CblasNoTrans, CblasNonUnit, D, c->precondition, D, step, 1);
     for (size_t i = 0; i < l->D; i++)
-        step[i] /= c->root[i] * l->W[i * l->D + i];
+        step[i] /= c->root[i];
     return size;
 }
 
-/* The precision that the step aims at, P0 - rho (A + P0), with its change relative to the current one clipped to [1/clip, clip] and a floor
- * for truncated components: its eigenpairs into l->E, l->c, itself into l->S. */
-static bool new_precision(wvgd_fit *f, const wv_update *c, local *l, double clip_low, double clip_high)
+/* Eigenvalues of the symmetric matrix P brought into [low, high]. */
+static bool limit(wvgd_fit *f, local *l, double low, double high, double *P)
 {
-    int D = (int)l->D;
-    for (size_t i = 0; i < l->D * l->D; i++)
-        l->S[i] = c->rho * (l->A[i] + l->P0[i]);
-    /* relative to the current: W^-T (.) W^-1 = (.) in y0, where the current precision is I */
-    cblas_dtrsm(ROW, CblasLeft, CblasLower, CblasTrans, CblasNonUnit, D, D, 1.0, l->W, D, l->S, D);
-    cblas_dtrsm(ROW, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, D, D, 1.0, l->W, D, l->S, D);
-    for (size_t i = 0; i < l->D; i++)
-        for (size_t k = 0; k <= i; k++)
-            l->E[i * l->D + k] = (i == k) - (l->S[i * l->D + k] + l->S[k * l->D + i]) / 2;
-    wv_dense_mirror(l->D, l->E);
-    if (!wv_dense_eigh(l->D, l->E, l->c, f->syev))
-        return false;
-    l->steepest = l->c[l->D - 1];
-    for (size_t i = 0; i < l->D; i++)
-        l->c[i] = fmin(fmax(l->c[i], clip_low), clip_high);
-    wv_dense_rebuild(l->D, l->E, l->c, l->S, l->S2);
-    cblas_dtrmm(ROW, CblasLeft, CblasLower, CblasTrans, CblasNonUnit, D, D, 1.0, l->W, D, l->S, D);
-    cblas_dtrmm(ROW, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, D, D, 1.0, l->W, D, l->S, D);
-    memcpy(l->E, l->S, l->D * l->D * sizeof *l->E);
-    wv_dense_mirror(l->D, l->E);
+    memcpy(l->E, P, l->D * l->D * sizeof *l->E);
     if (!wv_dense_eigh(l->D, l->E, l->c, f->syev))
         return false;
     for (size_t i = 0; i < l->D; i++)
-        l->c[i] = fmax(l->c[i], c->truncated ? flattest : 1e-300);
-    wv_dense_rebuild(l->D, l->E, l->c, l->S, l->S2);
+        l->c[i] = fmin(fmax(l->c[i], low), high);
+    wv_dense_rebuild(l->D, l->E, l->c, P, l->S2);
     return true;
 }
 
-/* When clipping has changed the quadratic, give back its linear part: a1 += E[ y y'(P - wanted)y ]/2. */
-static void give_back(const wv_update *c, local *l, const double *P, double *n1)
+/* The precision that is wanted, I - rho X, into l->S. */
+static void want(const wv_update *c, local *l)
 {
-    int n = (int)c->n, D = (int)l->D;
-    for (size_t i = 0; i < l->D * l->D; i++)
-        l->S2[i] = P[i] - (l->P0[i] - c->rho * (l->A[i] + l->P0[i]));
-    cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, n, D, D, 1.0, l->y, D, l->S2, D, 0.0, l->gy, D);
-    for (size_t k = 0; k < c->n; k++)
-        cblas_daxpy(D, c->u[k] * cblas_ddot(D, l->gy + k * l->D, 1, l->y + k * l->D, 1) / 2, l->y + k * l->D, 1, n1, 1);
+    size_t D = l->D;
+    for (size_t i = 0; i < D; i++)
+        for (size_t k = 0; k < D; k++)
+            l->S[i * D + k] = (i == k) - c->rho * (l->X[i * D + k] + l->X[k * D + i]) / 2;
 }
 
-/* Location after the step, relative to the current one in y0, into l->delta. It solves with the precision aimed at, not the clipped one: an upper clip would
- * make it overshoot. */
-static bool new_location(wvgd_fit *f, const wv_update *c, local *l, const double *d1, const double *step, double size, double clip)
+/* Are the eigenvalues of l->S = I - rho X between 1/clip and clip? They are if the change is small. */
+static bool inside(const wv_update *c, local *l, double clip)
+{
+    return c->rho * sqrt(inner(l->D, l->X, l->X)) < 1 - 1 / clip || (wv_dense_above(l->D, l->S, 1, 1 / clip, l->S2) && wv_dense_above(l->D, l->S, -1, -clip, l->S2));
+}
+
+/* The trust region opens as the quadratic explains more of the gradient. */
+static double region(wvgd_fit *f, const wv_update *c, local *l)
+{
+    if (c->truncated)
+        return narrowest;
+    explain(f, c, l);
+    return fmin(fmax(1 / fmax(1 - l->r2, 1e-300), narrowest), widest);
+}
+
+/* The precision after the step into l->S: that which is wanted, its change limited to [low, high], and with a floor, in z, for truncated components. False: no numbers. *limited: a limit was met. */
+static bool new_precision(wvgd_fit *f, const wv_update *c, local *l, bool free, double low, double high, bool *limited)
+{
+    size_t D = l->D;
+    double *P = l->A;
+    want(c, l);
+    *limited = !free;
+    if (!free && !limit(f, l, low, high, l->S))
+        return false;
+    if (!c->truncated)
+        return true;
+    multiply(D, CblasTrans, l->W, CblasNoTrans, l->S, l->S2);
+    multiply(D, CblasNoTrans, l->S2, CblasNoTrans, l->W, P);
+    if (wv_dense_above(D, P, 1, flattest, l->S2))
+        return true;
+    *limited = true;
+    wv_dense_mirror(D, P);
+    if (!limit(f, l, flattest, INFINITY, P))
+        return false;
+    multiply(D, CblasTrans, l->V, CblasNoTrans, P, l->S2);
+    multiply(D, CblasNoTrans, l->S2, CblasNoTrans, l->V, l->S);
+    return true;
+}
+
+/* When limits have changed the quadratic, give back its linear part: n += E[ z z'(P - wanted)z ]/2, in z. */
+static void give_back(const wv_update *c, local *l, double *n0)
+{
+    size_t D = l->D;
+    double *n1 = l->a1;
+    for (size_t i = 0; i < D; i++)
+        for (size_t k = 0; k < D; k++)
+            l->S2[i * D + k] = l->S[i * D + k] - (i == k) + c->rho * l->X[i * D + k];
+    multiply(D, CblasTrans, l->W, CblasNoTrans, l->S2, l->E);
+    multiply(D, CblasNoTrans, l->E, CblasNoTrans, l->W, l->S2);
+    cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)c->n, (int)D, (int)D, 1.0, l->y, (int)D, l->S2, (int)D, 0.0, l->gy, (int)D);
+    memset(n1, 0, D * sizeof *n1);
+    for (size_t k = 0; k < c->n; k++)
+        cblas_daxpy((int)D, c->u[k] * cblas_ddot((int)D, l->gy + k * D, 1, l->y + k * D, 1) / 2, l->y + k * D, 1, n1, 1);
+    cblas_dgemv(ROW, CblasTrans, (int)D, (int)D, 1.0, l->V, (int)D, n1, 1, 1.0, n0, 1);
+}
+
+/* Location after the step, relative to the current one in y, into l->delta, and the root of the covariance, E E' = S^-1, into l->E. It solves with a precision that has no upper limit,
+ * which would make it overshoot. */
+static bool new_location(wvgd_fit *f, const wv_update *c, local *l, const double *d0, const double *step, double size, bool limited)
 {
     size_t D = l->D;
     int d = (int)D;
-    double *n1 = f->vector[8], *rotated = f->vector[7], limit = clip * sqrt((double)D) / 4;
+    double *n0 = f->vector[8];
     for (size_t i = 0; i < D; i++)
-        n1[i] = l->h1[i] + (c->precondition ? 0 : c->rho * d1[i]);
-    if (c->truncated)
-        give_back(c, l, l->S, n1);
-    cblas_dgemv(ROW, CblasNoTrans, d, d, 1.0, l->E, d, n1, 1, 0.0, rotated, 1);
+        n0[i] = (c->precondition ? 0 : c->rho * d0[i]) - l->m.mean[i];
+    if (c->truncated && limited)
+        give_back(c, l, n0);
+    if (!wv_dense_inverse_root(D, l->S, l->E, l->S2))
+        return false;
+    cblas_dtrmv(ROW, CblasLower, CblasTrans, CblasNonUnit, d, l->E, d, n0, 1);
+    cblas_dtrmv(ROW, CblasLower, CblasNoTrans, CblasNonUnit, d, l->E, d, n0, 1);
     for (size_t i = 0; i < D; i++)
-        rotated[i] /= l->c[i];
-    cblas_dgemv(ROW, CblasTrans, d, d, 1.0, l->E, d, rotated, 1, 0.0, l->delta, 1);
+        l->delta[i] = n0[i] + l->m.mean[i];
     if (c->precondition)
         cblas_daxpy(d, fmin(c->rho, sqrt((double)D) / 2 / sqrt(fmax(size, 1e-300))), step, 1, l->delta, 1);
-    cblas_dtrmv(ROW, CblasLower, CblasNoTrans, CblasNonUnit, d, l->W, d, l->delta, 1);
-    cblas_daxpy(d, 1.0, l->m0, 1, l->delta, 1);
-    double moved = cblas_dnrm2(d, l->delta, 1);
-    if (moved > limit && !c->precondition)
-        cblas_dscal(d, limit / moved, l->delta, 1);
-    return isfinite(moved);
+    return true;
 }
 
-/* The step itself: towards (a1, A) by rho, within a trust region that opens as the quadratic explains more of the gradient. */
+/* q_j takes the covariance E E' in y. */
+static bool absorb(wvgd_fit *f, const wv_update *c, local *l)
+{
+    size_t D = l->D;
+    if (c->family == wv_family_get(WVGD_FULL)) { /* a product of lower triangles is one */
+        cblas_dtrmm(ROW, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, 1.0, l->E, (int)D, c->root, (int)D);
+        return true;
+    }
+    multiply(D, CblasNoTrans, l->E, CblasTrans, l->E, l->S);
+    return c->family->absorb(D, c->R, c->root, l->S, f->work);
+}
+
+/* The step itself: towards (a0, X) by rho, within the trust region. */
 static wv_update_result take(wvgd_fit *f, const wv_update *c, local *l)
 {
     wv_update_result result = {false, 0};
     size_t D = l->D;
     int d = (int)D;
-    double clip = c->truncated ? 4 : fmin(fmax(1 / fmax(1 - l->r2, 1e-300), 4), 1e4), *d1 = l->spare, *step = f->vector[6];
+    double *d0 = l->spare, *step = f->vector[6], *Md = f->vector[7];
     for (size_t i = 0; i < D; i++)
-        d1[i] = l->a1[i] - l->h1[i];
-    double far = cblas_dnrm2(d, d1, 1);
-    if (c->truncated && c->rho * far > 1) /* a cell is about 2 units wide: no estimate from its points justifies a larger change of slope */
-        cblas_dscal(d, 1 / (c->rho * far), d1, 1);
-    for (size_t i = 0; i < D * D; i++)
-        result.kl += (l->A[i] + l->P0[i]) * (l->A[i] + l->P0[i]) / 4;
-    double size = c->precondition ? precondition(c, l, d1, step) : cblas_ddot(d, d1, 1, d1, 1);
-    result.kl += size / 2;
-    if (!new_precision(f, c, l, 1 / clip, INFINITY) || !new_location(f, c, l, d1, step, size, clip))
+        d0[i] = l->a0[i] + l->m.mean[i];
+    cblas_dgemv(ROW, CblasNoTrans, d, d, 1.0, l->M, d, d0, 1, 0.0, Md, 1);
+    double size = cblas_ddot(d, d0, 1, Md, 1), far = c->rho * sqrt(size);
+    if (c->truncated && far > 1) { /* a cell is about 2 units wide: no estimate from its points justifies a larger change of slope */
+        cblas_dscal(d, 1 / far, d0, 1);
+        size /= far * far;
+    }
+    if (c->precondition)
+        size = precondition(c, l, d0, step);
+    multiply(D, CblasNoTrans, l->X, CblasNoTrans, l->M, l->S);
+    result.kl = trace(D, l->S, l->S) / 4 + size / 2;
+    if (!isfinite(result.kl))
         return result;
-    if (l->steepest > clip && !new_precision(f, c, l, 1 / clip, clip))
+    want(c, l);
+    bool free = inside(c, l, narrowest), limited; /* no trust region is narrower: where it is not left, r2 need not be known */
+    double clip = free ? narrowest : region(f, c, l);
+    want(c, l);
+    bool low = free || wv_dense_above(D, l->S, 1, 1 / clip, l->S2), high = free || wv_dense_above(D, l->S, -1, -clip, l->S2);
+    if (!new_precision(f, c, l, low, 1 / clip, INFINITY, &limited) || !new_location(f, c, l, d0, step, size, limited))
         return result;
-    /* W P^-1 W': new covariance in y0 */
-    for (size_t i = 0; i < D; i++)
-        l->c[i] = 1 / l->c[i];
-    wv_dense_rebuild(D, l->E, l->c, l->S, l->S2);
-    cblas_dtrmm(ROW, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, d, d, 1.0, l->W, d, l->S, d);
-    cblas_dtrmm(ROW, CblasRight, CblasLower, CblasTrans, CblasNonUnit, d, d, 1.0, l->W, d, l->S, d);
-    for (size_t i = 0; i < D * D; i++)
-        if (!isfinite(l->S[i]))
-            return result;
+    double moved = cblas_dnrm2(d, l->delta, 1), most = sqrt((double)D) / 4;
+    if (!isfinite(moved))
+        return result;
+    if (moved > clip * most && !c->precondition) {
+        clip = region(f, c, l);
+        cblas_dscal(d, fmin(1, clip * most / moved), l->delta, 1);
+    }
+    if (!high && !(new_precision(f, c, l, false, 1 / clip, clip, &limited) && wv_dense_inverse_root(D, l->S, l->E, l->S2)))
+        return result;
     c->family->colour(D, c->R, c->root, 1, l->delta, f->work);
     cblas_daxpy(d, 1.0, l->delta, 1, c->mu, 1);
-    result.ok = c->family->absorb(D, c->R, c->root, l->S, f->work);
+    result.ok = absorb(f, c, l);
     return result;
 }
 
@@ -500,10 +774,10 @@ void wv_update_target_1d(wvgd_fit *f, const wv_update *c, double gradient[2], do
     }
     if (!aim(f, c, &l))
         return;
-    /* log p~ ~ a1 y + A y^2/2 with y = (z - m)/w */
-    double w = c->root[0] * l.W[0], m = c->mu[0] + c->root[0] * l.m0[0], s2 = c->root[0] * c->root[0];
-    natural[1] = l.A[0] / (2 * w * w);
-    natural[0] = l.a1[0] / w - m * l.A[0] / (w * w);
+    /* log p~ ~ a0 y + (X - 1) y^2/2 with y = (z - m)/s */
+    double s = c->root[0], m = c->mu[0] + s * l.m.mean[0], s2 = s * s;
+    natural[1] = (l.X[0] - 1) / (2 * s2);
+    natural[0] = l.a0[0] / s - m * (l.X[0] - 1) / s2;
     /* gradient of ELBO_j = Cov_qj(T, log p~ - log q) = F (natural target - current), then the chain rule to (mu, log sigma) */
     double d0 = natural[0] - c->mu[0] / s2, d1 = natural[1] + 1 / (2 * s2), F[3] = {0, 0, 0}, e1 = 0, e2 = 0;
     for (size_t k = 0; k < c->n; k++) {

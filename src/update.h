@@ -3,8 +3,18 @@
 #define WV_UPDATE_H
 #include "fit.h"
 
+struct wv_update;
+
+/* Moments of points y = A^-1 (x - mu), A the component's root, and of the gradients there, under weights that stand for q_j. */
+typedef struct wv_update_moments {
+    double *mean, *cov;   /* [D], [D][D] */
+    double *grad, *cross; /* [D] mean of the gradients; [D][D] Cov(y_i, gradient_k) */
+    bool relative;        /* the gradients are those of log p~ - log q_j */
+    void (*spread)(wvgd_fit *f, const struct wv_update *c, const struct wv_update_moments *m, double *cov); /* [D][D] Cov(gradient), lower half; needed now and then */
+} wv_update_moments;
+
 /* A component and the weighted points that stand for q_j: everything an estimator needs. */
-typedef struct {
+typedef struct wv_update {
     wvgd_estimator estimator;
     const wv_family *family;
     size_t R;
@@ -12,6 +22,7 @@ typedef struct {
     size_t n;
     const double *x, *log_p, *grad; /* [n][D], [n], [n][D] (NULL without gradients): what the component is fitted to */
     const double *u;             /* [n] normalised weights: expectations under q_j */
+    const wv_update_moments *moments; /* in place of x, log_p and grad, for natural steps of full components that are not truncated; or NULL */
     double ess;                  /* of u */
     bool truncated;              /* the cell cuts q_j noticeably */
     const double *precondition;  /* Cholesky factor [D][D] of a full covariance for the steps of a diagonal component's mean, or NULL */

@@ -1,15 +1,39 @@
 /* weight.c - log-sum-exp, deterministic-mixture weights p~/m and q_j/m, effective sample size, Pareto k-hat (method, sections 3 and 5). */
 #include "weight.h"
+#include "columns.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* out = exp(x - top), by whole vectors and then one by one. */
+static void exponentials(size_t n, double top, const double *x, double *out)
+{
+    size_t whole = n - n % WV_COLUMNS_WIDTH;
+    double tail[WV_COLUMNS_WIDTH];
+    wv_columns_best()->exponentials(whole, top, x, out);
+    for (size_t i = whole; i < whole + WV_COLUMNS_WIDTH; i++)
+        tail[i - whole] = i < n ? x[i] : -INFINITY;
+    wv_columns_best()->exponentials(WV_COLUMNS_WIDTH, top, tail, tail);
+    memcpy(out + whole, tail, (n - whole) * sizeof *out);
+}
+
+void wv_weight_exp(size_t n, double *x)
+{
+    exponentials(n, 0, x, x);
+}
+
+double wv_weight_largest(size_t n, const double *w)
+{
+    double top = -INFINITY;
+    for (size_t i = 0; i < n; i++)
+        if (w[i] > top)
+            top = w[i];
+    return top;
+}
+
 double wv_weight_lse(size_t n, const double *log_w)
 {
-    double top = -INFINITY, sum = 0;
-    for (size_t i = 0; i < n; i++)
-        if (log_w[i] > top)
-            top = log_w[i];
+    double top = wv_weight_largest(n, log_w), sum = 0;
     if (top == -INFINITY)
         return top;
     for (size_t i = 0; i < n; i++)
@@ -19,10 +43,17 @@ double wv_weight_lse(size_t n, const double *log_w)
 
 bool wv_weight_normalise(size_t n, const double *log_w, double *w)
 {
-    double total = wv_weight_lse(n, log_w);
+    double top = wv_weight_largest(n, log_w), sum = 0;
+    if (top == -INFINITY) {
+        memset(w, 0, n * sizeof *w);
+        return false;
+    }
+    exponentials(n, top, log_w, w);
     for (size_t i = 0; i < n; i++)
-        w[i] = total == -INFINITY ? 0.0 : exp(log_w[i] - total);
-    return total != -INFINITY;
+        sum += w[i];
+    for (size_t i = 0; i < n; i++)
+        w[i] /= sum;
+    return true;
 }
 
 double wv_weight_ess(size_t n, const double *w)

@@ -6,6 +6,12 @@
 /* log sum exp; -INFINITY for an empty or all-zero set. */
 double wv_weight_lse(size_t n, const double *log_w);
 
+/* The largest of w[n]; -INFINITY for an empty set. NaN counts as nothing. */
+double wv_weight_largest(size_t n, const double *w);
+
+/* x[i] = exp(x[i]), x[i] < 700; NaN gives 0. */
+void wv_weight_exp(size_t n, double *x);
+
 /* w[i] = exp(log_w[i]) normalised to sum 1. False (and w all zero) when no weight is positive. */
 bool wv_weight_normalise(size_t n, const double *log_w, double *w);
 

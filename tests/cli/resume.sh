@@ -4,7 +4,7 @@
 awk 'BEGIN { print "a,b,y"; for (i = 0; i < 60; i++) { a = sin(1.7 * i); b = cos(2.3 * i + 1); print a "," b "," (a * b + 0.5 * sin(7 * i) > 0) } }' >rows.csv
 # for each solver some hundred iterations that take a second or two
 joint=("$wvgd" fit mixture --data mixture.json --solver joint --particles 10 --tol 0.002 --seed 3 --quiet)
-staged=("$wvgd" fit bnn --data rows.csv --hidden 1 --prior-sd 2 --seed 3 --quiet)
+staged=("$wvgd" fit bnn --data rows.csv --hidden 1 --prior-sd 2 --seed 3 --evidence-se 0.006 --quiet)
 
 # ---- threads -------------------------------------------------------------------------------------------------------------------
 expect 0 silence "${joint[@]}" --threads 1 --out joint

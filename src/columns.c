@@ -1,0 +1,77 @@
+/* columns.c - which instruction set the passes use, and the products between them: triangles are multiplied in strips, so that most of their zeros are left out. */
+#include "columns.h"
+#include <cblas.h>
+#include <math.h>
+#include <string.h>
+
+enum { STRIP = 8 };
+
+#define ROW CblasRowMajor
+
+static const double half_log_2pi = 0.918938533204672741780, pi = 3.141592653589793238463;
+
+const wv_columns *wv_columns_best(void)
+{
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+        return &wv_columns_avx512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return &wv_columns_avx2;
+#endif
+    return &wv_columns_any;
+}
+
+size_t wv_columns_round(size_t n)
+{
+    return (n + WV_COLUMNS_WIDTH - 1) / WV_COLUMNS_WIDTH * WV_COLUMNS_WIDTH;
+}
+
+void wv_columns_turn(size_t D, size_t n, const double *x, double *block)
+{
+    size_t wide = wv_columns_round(n);
+    for (size_t i = 0; i < wide; i++) {
+        const double *row = x + (i < n ? i : n - 1) * D;
+        for (size_t d = 0; d < D; d++)
+            block[d * WV_COLUMNS + i] = row[d];
+    }
+}
+
+void wv_columns_whiten(size_t D, size_t n, const double *inverse, const double *mu, const double *x, double *spare, double *y, double *r)
+{
+    const wv_columns *pass = wv_columns_best();
+    pass->subtract(D, n, x, mu, spare);
+    for (size_t a = 0; a < D; a += STRIP) {
+        size_t rows = D - a < STRIP ? D - a : STRIP;
+        cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)rows, (int)n, (int)(a + rows), 1.0, inverse + a * D, (int)D, spare, WV_COLUMNS, 0.0, y + a * WV_COLUMNS, WV_COLUMNS);
+    }
+    pass->squares(D, n, y, r);
+}
+
+void wv_columns_push(size_t D, size_t n, const double *inverse, const double *y, double *out)
+{
+    for (size_t a = 0; a < D; a += STRIP) {
+        size_t rows = D - a < STRIP ? D - a : STRIP;
+        cblas_dgemm(ROW, CblasTrans, CblasNoTrans, (int)rows, (int)n, (int)(D - a), 1.0, inverse + a * D + a, (int)D, y + a * WV_COLUMNS, WV_COLUMNS, 1.0, out + a * WV_COLUMNS, WV_COLUMNS);
+    }
+}
+
+void wv_columns_product(size_t D, size_t n, const double *a, const double *b, bool lower, double *out)
+{
+    size_t strip = lower ? STRIP : D;
+    for (size_t at = 0; at < D; at += strip) {
+        size_t rows = D - at < strip ? D - at : strip, columns = lower ? at + rows : D;
+        cblas_dgemm(ROW, CblasNoTrans, CblasTrans, (int)rows, (int)columns, (int)n, 1.0, a + at * WV_COLUMNS, WV_COLUMNS, b, WV_COLUMNS, 1.0, out + at * D, (int)D);
+    }
+}
+
+void wv_columns_density(size_t D, size_t n, double log_det, double nu, const double *r, double *log_q)
+{
+    double d = (double)D, constant = -log_det;
+    if (nu > 0) {
+        wv_columns_best()->tails(n, nu, (nu + d) / 2, constant + lgamma((nu + d) / 2) - lgamma(nu / 2) - d / 2 * log(nu * pi), r, log_q);
+        return;
+    }
+    constant -= d * half_log_2pi;
+    for (size_t i = 0; i < n; i++)
+        log_q[i] = constant - r[i] / 2;
+}

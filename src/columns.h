@@ -1,0 +1,53 @@
+/* columns.h - Gaussians at many points. Points stand in the columns of blocks [D][WV_COLUMNS], so that they are the lanes of vectors: whitening is one product with the
+ * inverse root, and the passes before and after it are vector code for several instruction sets (columns_body.h), which differ in the last bits only. */
+#ifndef WV_COLUMNS_H
+#define WV_COLUMNS_H
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { WV_COLUMNS = 64, WV_COLUMNS_WIDTH = 8 };
+
+/* Passes over the first n columns of blocks, n a multiple of WV_COLUMNS_WIDTH. */
+typedef struct {
+    /* out[D][] = x[D][] - mu[D] */
+    void (*subtract)(size_t D, size_t n, const double *x, const double *mu, double *out);
+    /* out[] = sum over D of y[D][]^2 */
+    void (*squares)(size_t D, size_t n, const double *y, double *out);
+    /* out[D][] = w[] y[D][] where w is positive, else 0 */
+    void (*scale)(size_t D, size_t n, const double *w, const double *y, double *out);
+    /* out[D][] = y[D][] - mean[D] where w is positive, else 0, and that times w */
+    void (*centre)(size_t D, size_t n, const double *w, const double *y, const double *mean, double *out, double *weighted);
+    /* sum[D] += sum over columns with positive w of w[] y[D][] */
+    void (*mean)(size_t D, size_t n, const double *w, const double *y, double *sum);
+    /* out[] = log(exp(out[]) + sum over C of exp(log_q[C][])); NaN counts as nothing */
+    void (*add_logs)(size_t C, size_t n, const double *log_q, double *out);
+    /* out[] = exp(x[] - top), x - top < 700; NaN gives 0 */
+    void (*exponentials)(size_t n, double top, const double *x, double *out);
+    /* out[] = constant - power log(1 + r[] / nu) */
+    void (*tails)(size_t n, double nu, double power, double constant, const double *r, double *out);
+} wv_columns;
+
+const wv_columns *wv_columns_best(void);
+#ifdef __x86_64__
+extern const wv_columns wv_columns_avx512, wv_columns_avx2;
+#endif
+extern const wv_columns wv_columns_any;
+
+/* n rounded up to whole vectors. */
+size_t wv_columns_round(size_t n);
+
+/* block[D][WV_COLUMNS] of the rows x[n][D], n <= WV_COLUMNS; columns up to the rounded n repeat the last. */
+void wv_columns_turn(size_t D, size_t n, const double *x, double *block);
+
+/* y = inverse (x - mu) for the first n columns of a block, r[n] = |y|^2; inverse: [D][D] lower triangle; spare: [D][WV_COLUMNS]. */
+void wv_columns_whiten(size_t D, size_t n, const double *inverse, const double *mu, const double *x, double *spare, double *y, double *r);
+
+/* out += inverse' y: rows of A'^-1 y. */
+void wv_columns_push(size_t D, size_t n, const double *inverse, const double *y, double *out);
+
+/* out[D][ld] += a b', lower: only what lies on and below the diagonal need be right. */
+void wv_columns_product(size_t D, size_t n, const double *a, const double *b, bool lower, double *out);
+
+/* log density from r = |y|^2: of a Gaussian whose root has the log determinant log_det, or with nu > 0 of the Student-t. */
+void wv_columns_density(size_t D, size_t n, double log_det, double nu, const double *r, double *log_q);
+#endif

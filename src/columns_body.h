@@ -1,0 +1,155 @@
+/* columns_body.h - passes over blocks of points for one instruction set. Included with WV_LANES, its doubles in a register, WV_TARGET, the attribute of functions that use it, and
+ * WV_SET, the name of the table.
+ * exp(-a) = 2^k (1 + r + r^2 q(r)), |r| <= log(2)/2, q of degree 9 interpolating at Chebyshev's points, right to 4e-17; beyond 708 it is taken for 0.
+ * log s = e log 2 + 2 atanh(t), t = (m - 1)/(m + 1), s = m 2^e with sqrt(1/2) <= m < sqrt(2): atanh(t)/t is a series in t^2 <= 0.0295, to t^22 right to 1e-18. */
+#include "columns.h"
+#include <float.h>
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef double lanes __attribute__((vector_size(WV_LANES * sizeof(double))));
+typedef int64_t words __attribute__((vector_size(WV_LANES * sizeof(int64_t))));
+#define INLINE WV_TARGET static inline __attribute__((always_inline))
+
+static const double shift = 6755399441055744.0; /* 1.5 2^52: an integer in the low bits of a double */
+
+INLINE lanes load(const double *x)
+{
+    lanes v;
+    memcpy(&v, x, sizeof v);
+    return v;
+}
+
+INLINE void put(double *x, lanes v)
+{
+    memcpy(x, &v, sizeof v);
+}
+
+INLINE lanes all(double x)
+{
+    return x - (lanes){0};
+}
+
+INLINE lanes choose(words mask, lanes yes, lanes no)
+{
+    return (lanes)((mask & (words)yes) | (~mask & (words)no));
+}
+
+/* exp(-a), a >= 0 */
+INLINE lanes exp_minus(lanes a)
+{
+    words near = a <= 708.0;
+    lanes x = -(lanes)(near & (words)a), shifted = x * 1.4426950408889634 + shift, k = shifted - shift;
+    lanes r = (x - k * 6.93147180369123816490e-01) - k * 1.90821492927058770002e-10, r2 = r * r, r4 = r2 * r2;
+    lanes c2 = 0.5000000000000001 + r * 0.16666666666666669, c4 = 0.041666666666624164 + r * 0.008333333333330065;
+    lanes c6 = 0.0013888888917196719 + r * 0.00019841269863040545, c8 = 2.4801521322368692e-05 + r * 2.7557268480310024e-06;
+    lanes c10 = 2.7620075879983367e-07 + r * 2.5100375832561234e-08;
+    lanes p = r + r2 * ((c2 + r2 * c4) + r4 * ((c6 + r2 * c8) + r4 * c10));
+    lanes scale = (lanes)((((words)shifted + 1023) << 52) & near);
+    return scale + scale * p;
+}
+
+/* log s, s >= 1; infinity stays. */
+INLINE lanes log_of(lanes s)
+{
+    words bits = (words)s, exponent = (bits >> 52) - 1022;
+    lanes m = (lanes)((bits & 0x000fffffffffffff) | 0x3fe0000000000000); /* [1/2, 1) */
+    words small = m < 0.70710678118654752;
+    m = choose(small, m + m, m);
+    lanes e = (lanes)((exponent + small) + (int64_t)0x4338000000000000) - shift;
+    lanes t = (m - 1.0) / (m + 1.0), t2 = t * t, t4 = t2 * t2, t8 = t4 * t4;
+    lanes a = (1.0 / 3.0 + t2 * (1.0 / 5.0)) + t4 * (1.0 / 7.0 + t2 * (1.0 / 9.0));
+    lanes b = (1.0 / 11.0 + t2 * (1.0 / 13.0)) + t4 * (1.0 / 15.0 + t2 * (1.0 / 17.0));
+    lanes c = 1.0 / 19.0 + t2 * (1.0 / 21.0) + t4 * (1.0 / 23.0);
+    lanes value = e * 0.69314718055994531 + 2.0 * (t + t * (t2 * (a + t8 * (b + t8 * c))));
+    return choose(s <= DBL_MAX, value, s);
+}
+
+WV_TARGET static void subtract(size_t D, size_t n, const double *x, const double *mu, double *out)
+{
+    for (size_t d = 0; d < D; d++)
+        for (size_t i = 0; i < n; i += WV_LANES)
+            put(out + d * WV_COLUMNS + i, load(x + d * WV_COLUMNS + i) - mu[d]);
+}
+
+WV_TARGET static void squares(size_t D, size_t n, const double *y, double *out)
+{
+    for (size_t i = 0; i < n; i += WV_LANES) {
+        lanes even = {0}, odd = {0};
+        size_t d = 0;
+        for (; d + 1 < D; d += 2) {
+            lanes a = load(y + d * WV_COLUMNS + i), b = load(y + (d + 1) * WV_COLUMNS + i);
+            even += a * a;
+            odd += b * b;
+        }
+        if (d < D)
+            even += load(y + d * WV_COLUMNS + i) * load(y + d * WV_COLUMNS + i);
+        put(out + i, even + odd);
+    }
+}
+
+WV_TARGET static void scale(size_t D, size_t n, const double *w, const double *y, double *out)
+{
+    for (size_t d = 0; d < D; d++)
+        for (size_t i = 0; i < n; i += WV_LANES) {
+            lanes u = load(w + i);
+            put(out + d * WV_COLUMNS + i, (lanes)((u > 0.0) & (words)(u * load(y + d * WV_COLUMNS + i))));
+        }
+}
+
+WV_TARGET static void centre(size_t D, size_t n, const double *w, const double *y, const double *mean, double *out, double *weighted)
+{
+    for (size_t d = 0; d < D; d++)
+        for (size_t i = 0; i < n; i += WV_LANES) {
+            lanes u = load(w + i), v = (lanes)((u > 0.0) & (words)(load(y + d * WV_COLUMNS + i) - mean[d]));
+            put(out + d * WV_COLUMNS + i, v);
+            put(weighted + d * WV_COLUMNS + i, u * v);
+        }
+}
+
+WV_TARGET static void mean(size_t D, size_t n, const double *w, const double *y, double *sum)
+{
+    for (size_t d = 0; d < D; d++) {
+        lanes s = {0};
+        for (size_t i = 0; i < n; i += WV_LANES) {
+            lanes u = load(w + i);
+            s += (lanes)((u > 0.0) & (words)(u * load(y + d * WV_COLUMNS + i)));
+        }
+        double total = 0;
+        for (size_t k = 0; k < WV_LANES; k++)
+            total += s[k];
+        sum[d] += total;
+    }
+}
+
+WV_TARGET static void add_logs(size_t C, size_t n, const double *log_q, double *out)
+{
+    const lanes nothing = all(-INFINITY);
+    for (size_t i = 0; i < n; i += WV_LANES) {
+        lanes first = load(out + i), top = choose(first > nothing, first, nothing);
+        for (size_t c = 0; c < C; c++) {
+            lanes v = load(log_q + c * WV_COLUMNS + i);
+            top = choose(v > top, v, top);
+        }
+        words some = top > nothing;
+        lanes base = (lanes)(some & (words)top), sum = exp_minus(base - first);
+        for (size_t c = 0; c < C; c++)
+            sum += exp_minus(base - load(log_q + c * WV_COLUMNS + i)); /* NaN is not <= 708: 0 */
+        put(out + i, choose(some, base + log_of(sum), nothing));
+    }
+}
+
+WV_TARGET static void exponentials(size_t n, double top, const double *x, double *out)
+{
+    for (size_t i = 0; i < n; i += WV_LANES)
+        put(out + i, exp_minus(top - load(x + i)));
+}
+
+WV_TARGET static void tails(size_t n, double nu, double power, double constant, const double *r, double *out)
+{
+    for (size_t i = 0; i < n; i += WV_LANES)
+        put(out + i, constant - power * log_of(1.0 + load(r + i) / nu));
+}
+
+const wv_columns WV_SET = {subtract, squares, scale, centre, mean, add_logs, exponentials, tails};

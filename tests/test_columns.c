@@ -1,0 +1,221 @@
+/* test_columns.c - tests of Gaussians at many points: each instruction set's passes against long double, densities in blocks against those of one point, and the triangles behind them. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "columns.h"
+#include "component.h"
+#include "dense.h"
+#include "support/test_random.h"
+
+enum { MOST = 40, ROWS = 5 };
+
+/* Runs check with every instruction set that is there. */
+static void with_each(void (*check)(const wv_columns *)) {
+    check(&wv_columns_any);
+    check(wv_columns_best());
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) check(&wv_columns_avx2);
+#endif
+}
+
+/* exp has a relative error below 1e-15; what would be below 1e-307 is 0; NaN is nothing. */
+static void check_exponentials(const wv_columns *pass) {
+    double x[WV_COLUMNS] = {3.0, 2.5, -705.0, -710.0, -1e300, -INFINITY, NAN, 3.0 - 1e-18}, out[WV_COLUMNS];
+    for (size_t i = 8; i < WV_COLUMNS; i++) x[i] = 3.0 - exp((double)i / 8.0 - 1.0);
+    pass->exponentials(WV_COLUMNS, 3.0, x, out);
+    for (size_t i = 0; i < WV_COLUMNS; i++) {
+        long double a = 3.0L - (long double)x[i], value = a <= 708.0L ? expl(-a) : 0.0L;
+        assert_true(fabsl(out[i] - value) <= 4 * DBL_EPSILON * value);
+    }
+    assert_true(out[3] == 0.0 && out[4] == 0.0 && out[5] == 0.0 && out[6] == 0.0);
+}
+
+static void exponentials(void **state) {
+    (void)state;
+    with_each(check_exponentials);
+}
+
+/* Sums of exponentials of any size, of nothing, and of NaN. */
+static void check_add_logs(const wv_columns *pass) {
+    static double log_q[ROWS * WV_COLUMNS];
+    double out[WV_COLUMNS], first[WV_COLUMNS];
+    test_random r = test_random_seed(7);
+    for (size_t i = 0; i < ROWS * WV_COLUMNS; i++) log_q[i] = 800.0 * (test_random_uniform(&r) - 0.5);
+    for (size_t i = 0; i < WV_COLUMNS; i++) first[i] = i % 3 ? -INFINITY : log_q[i] + 1.0;
+    for (size_t c = 0; c < ROWS; c++) {
+        log_q[c * WV_COLUMNS + 1] = -INFINITY;
+        log_q[c * WV_COLUMNS + 2] = c ? log_q[2] - 0.1 * (double)c : log_q[2];
+    }
+    log_q[WV_COLUMNS + 4] = NAN;
+    memcpy(out, first, sizeof out);
+    pass->add_logs(ROWS, WV_COLUMNS, log_q, out);
+    for (size_t i = 0; i < WV_COLUMNS; i++) {
+        long double top = first[i], sum = 0;
+        for (size_t c = 0; c < ROWS; c++)
+            if (log_q[c * WV_COLUMNS + i] > (double)top) top = log_q[c * WV_COLUMNS + i];
+        if (i == 1) {
+            assert_true(out[i] == -INFINITY);
+            continue;
+        }
+        sum = expl((long double)first[i] - top);
+        for (size_t c = 0; c < ROWS; c++)
+            if (!isnan(log_q[c * WV_COLUMNS + i])) sum += expl((long double)log_q[c * WV_COLUMNS + i] - top);
+        assert_true(fabsl(out[i] - (top + logl(sum))) <= 4 * DBL_EPSILON * (1 + fabsl(top)));
+    }
+}
+
+static void add_logs(void **state) {
+    (void)state;
+    with_each(check_add_logs);
+}
+
+static void check_tails(const wv_columns *pass) {
+    double r[WV_COLUMNS], out[WV_COLUMNS];
+    for (size_t i = 0; i < WV_COLUMNS; i++) r[i] = i ? pow(10.0, (double)i / 3.0 - 12.0) : 0.0;
+    pass->tails(WV_COLUMNS, 3.0, 17.0, -2.0, r, out);
+    for (size_t i = 0; i < WV_COLUMNS; i++) {
+        long double value = -2.0L - 17.0L * log1pl((long double)r[i] / 3.0L);
+        assert_true(fabsl(out[i] - value) <= 17 * 4 * DBL_EPSILON * (1 + fabsl(value)));
+    }
+    r[0] = INFINITY;
+    pass->tails(WV_COLUMNS, 3.0, 17.0, -2.0, r, out);
+    assert_true(out[0] == -INFINITY);
+}
+
+static void tails(void **state) {
+    (void)state;
+    with_each(check_tails);
+}
+
+static void fill_root(size_t D, test_random *r, double *L) {
+    memset(L, 0, D * D * sizeof *L);
+    for (size_t i = 0; i < D; i++)
+        for (size_t k = 0; k <= i; k++) L[i * D + k] = i == k ? 0.5 + test_random_uniform(r) : test_random_uniform(r) - 0.5;
+}
+
+/* Weighted passes leave out columns without weight, whatever stands there. */
+static void check_weighted(const wv_columns *pass) {
+    static double y[ROWS * WV_COLUMNS], out[ROWS * WV_COLUMNS], weighted[ROWS * WV_COLUMNS];
+    double w[WV_COLUMNS], centre[ROWS], sum[ROWS] = {0}, squares[WV_COLUMNS];
+    test_random r = test_random_seed(11);
+    for (size_t i = 0; i < ROWS * WV_COLUMNS; i++) y[i] = test_random_uniform(&r);
+    for (size_t i = 0; i < WV_COLUMNS; i++) w[i] = i % 4 ? test_random_uniform(&r) : 0.0;
+    for (size_t d = 0; d < ROWS; d++) centre[d] = test_random_uniform(&r);
+    y[0] = INFINITY;
+    y[4] = NAN;
+    pass->mean(ROWS, WV_COLUMNS, w, y, sum);
+    pass->centre(ROWS, WV_COLUMNS, w, y, centre, out, weighted);
+    for (size_t d = 0; d < ROWS; d++) {
+        double total = 0;
+        for (size_t i = 0; i < WV_COLUMNS; i++) {
+            double v = i % 4 ? y[d * WV_COLUMNS + i] - centre[d] : 0.0;
+            total += i % 4 ? w[i] * y[d * WV_COLUMNS + i] : 0.0;
+            assert_true(out[d * WV_COLUMNS + i] == v && fabs(weighted[d * WV_COLUMNS + i] - w[i] * v) < 1e-15);
+        }
+        assert_true(fabs(sum[d] - total) < 1e-12);
+    }
+    pass->scale(ROWS, WV_COLUMNS, w, y, weighted);
+    pass->squares(ROWS, WV_COLUMNS, out, squares);
+    for (size_t i = 0; i < WV_COLUMNS; i++) {
+        double square = 0;
+        for (size_t d = 0; d < ROWS; d++) {
+            square += out[d * WV_COLUMNS + i] * out[d * WV_COLUMNS + i];
+            assert_true(fabs(weighted[d * WV_COLUMNS + i] - (i % 4 ? w[i] * y[d * WV_COLUMNS + i] : 0.0)) < 1e-15);
+        }
+        assert_true(fabs(squares[i] - square) < 1e-13);
+    }
+}
+
+static void weighted(void **state) {
+    (void)state;
+    with_each(check_weighted);
+}
+
+/* Densities of a block are those of its points one by one; pushing back is the gradient; products are sums over columns. */
+static void densities(void **state) {
+    (void)state;
+    static double x[WV_COLUMNS * MOST], block[MOST * WV_COLUMNS], spare[MOST * WV_COLUMNS], y[MOST * WV_COLUMNS], out[MOST * WV_COLUMNS], C[MOST * MOST];
+    double L[MOST * MOST], inverse[MOST * MOST], mu[MOST], one[MOST], r[WV_COLUMNS], log_q[WV_COLUMNS], value;
+    test_random random = test_random_seed(3);
+    for (size_t D = 1; D <= MOST; D += 3)
+        for (size_t n = 1; n <= WV_COLUMNS; n += 21) {
+            size_t wide = wv_columns_round(n);
+            fill_root(D, &random, L);
+            for (size_t i = 0; i < D; i++) mu[i] = test_random_uniform(&random);
+            for (size_t i = 0; i < n * D; i++) x[i] = 4.0 * test_random_uniform(&random) - 2.0;
+            wv_dense_invert(D, L, inverse);
+            wv_columns_turn(D, n, x, block);
+            wv_columns_whiten(D, wide, inverse, mu, block, spare, y, r);
+            for (double nu = 0.0; nu <= 3.0; nu += 3.0) {
+                wv_gauss q = {wv_family_get(WVGD_FULL), D, 0, mu, L, nu};
+                wv_columns_density(D, wide, q.family->log_det(D, 0, L), nu, r, log_q);
+                for (size_t i = 0; i < n; i++) {
+                    wv_component_log_density(&q, 1, x + i * D, &value, one, NULL);
+                    assert_true(fabs(log_q[i] - value) < 1e-9 * (1 + fabs(value)));
+                }
+            }
+            memset(out, 0, sizeof out);
+            memset(C, 0, sizeof C);
+            wv_columns_push(D, wide, inverse, y, out);
+            wv_columns_product(D, wide, y, out, false, C);
+            for (size_t a = 0; a < D; a++) {
+                double sum = 0;
+                for (size_t b = 0; b < D; b++) sum += L[b * D + a] * out[b * WV_COLUMNS];
+                assert_true(fabs(sum - y[a * WV_COLUMNS]) < 1e-8 * (1 + fabs(sum))); /* L' L'^-1 y = y */
+                for (size_t b = 0; b < D; b++) {
+                    double product = 0;
+                    for (size_t i = 0; i < wide; i++) product += y[a * WV_COLUMNS + i] * out[b * WV_COLUMNS + i];
+                    assert_true(fabs(product - C[a * D + b]) < 1e-9 * (1 + fabs(product)));
+                }
+            }
+        }
+}
+
+/* Inverses of triangles, and roots of inverses: V V' a = I. */
+static void triangles(void **state) {
+    (void)state;
+    static double L[MOST * MOST], inverse[MOST * MOST], a[MOST * MOST], V[MOST * MOST], spare[MOST * MOST];
+    test_random random = test_random_seed(4);
+    for (size_t D = 1; D <= MOST; D++) {
+        fill_root(D, &random, L);
+        wv_dense_invert(D, L, inverse);
+        for (size_t i = 0; i < D; i++)
+            for (size_t k = 0; k < D; k++) {
+                double unit = 0, square = i == k;
+                for (size_t j = 0; j < D; j++) {
+                    unit += L[i * D + j] * inverse[j * D + k];
+                    square += L[i * D + j] * L[k * D + j] / (double)D;
+                }
+                assert_true(fabs(unit - (i == k)) < 1e-10);
+                assert_true(k <= i || inverse[i * D + k] == 0.0);
+                a[i * D + k] = square;
+            }
+        assert_true(wv_dense_inverse_root(D, a, V, spare));
+        for (size_t i = 0; i < D; i++)
+            for (size_t k = 0; k < D; k++) {
+                double unit = 0;
+                for (size_t j = 0; j < D; j++)
+                    for (size_t m = 0; m < D; m++) unit += a[i * D + j] * V[j * D + m] * V[k * D + m];
+                assert_true(fabs(unit - (i == k)) < 1e-12 * (double)(D * D));
+                assert_true(k <= i || V[i * D + k] == 0.0);
+            }
+        assert_true(wv_dense_above(D, a, 1.0, 0.999, spare)); /* 1 + a square */
+        assert_false(wv_dense_above(D, a, -1.0, -1.0, spare));
+        a[0] = -1.0;
+        assert_false(wv_dense_inverse_root(D, a, V, spare));
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exponentials), cmocka_unit_test(add_logs), cmocka_unit_test(tails), cmocka_unit_test(weighted), cmocka_unit_test(densities), cmocka_unit_test(triangles),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
