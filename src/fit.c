@@ -123,7 +123,7 @@ static bool carve_saved(wvgd_fit *f)
         {&f->pool.mu, wv_times(made, D)}, {&f->pool.inverse, wv_times(made, DD)}, {&f->pool.log_det, made}, {&f->pool.share, made}, {&f->pool.nu, made}, {&f->pool.tails, made},
         {&f->crawl_x, fits ? 2 * WV_WALKS * D : 0}, {&f->crawl_g, fits ? 2 * WV_WALKS * D : 0}, {&f->crawl_p, fits ? 2 * WV_WALKS * D : 0},
         {&f->crawl_seen, fits ? WV_WALKS * WV_WALK * D : 0}, {&f->crawl_log_p, fits ? WV_WALKS * WV_WALK : 0},
-        {&f->made, f->made_room}, {&f->around, N},
+        {&f->around, N}, {&f->made, f->made_room}, /* from here on all of it is part of a saved state (state.c) */
         {&f->beta, N}, {&f->beta_se, N}, {&f->weight, N}, {&f->weight_beta, N}, {&f->log_Z, N}, {&f->elbo, N}, {&f->elbo_se, N}, {&f->cell_ess, N}, {&f->cell_k, N},
         {&f->close.sum_u, N}, {&f->mean, D}, {&f->var, D}, {&f->mcse, D},
     };

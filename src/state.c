@@ -1,4 +1,4 @@
-/* state.c - save and restore: a header, the scalars, the block of saved arrays, the trace, the closing draws so far, and a checksum. Draws are keyed by batch, so
+/* state.c - save and restore: a header, the scalars, what is in use of the block of saved arrays, the trace, the closing draws so far, and a checksum. Draws are keyed by batch, so
  * nothing of a generator needs keeping, and a batch that was asked for but not told is simply asked for again. */
 #include "close.h"
 #include "explore.h"
@@ -13,7 +13,7 @@ typedef struct {
 } header;
 
 static const char magic[8] = "wvgdfit";
-enum { VERSION = 3 };
+enum { VERSION = 4 };
 
 static uint64_t hash(uint64_t h, const void *data, size_t size)
 {
@@ -21,6 +21,22 @@ static uint64_t hash(uint64_t h, const void *data, size_t size)
     for (size_t i = 0; i < size; i++)
         h = (h ^ p[i]) * 1099511628211u;
     return h;
+}
+
+/* The same for many bytes: eight at a time, in four lanes that do not wait for each other. */
+static uint64_t checksum(const unsigned char *data, size_t size)
+{
+    enum { LANES = 4, WORD = 8 };
+    uint64_t lane[LANES] = {14695981039346656037u, 1, 2, 3}, word[LANES];
+    size_t whole = size - size % (LANES * WORD);
+    for (size_t at = 0; at < whole; at += LANES * WORD) {
+        memcpy(word, data + at, sizeof word);
+        for (size_t i = 0; i < LANES; i++) {
+            lane[i] = (lane[i] ^ word[i]) * 1099511628211u;
+            lane[i] ^= lane[i] >> 29; /* so that high bits reach the low ones */
+        }
+    }
+    return hash(hash(14695981039346656037u, lane, sizeof lane), data + whole, size - whole);
 }
 
 /* Of everything that the numbers of a fit depend on, but for limits that may be raised when it goes on. */
@@ -42,23 +58,35 @@ typedef struct {
     size_t size;
 } piece;
 
-enum { ARRAYS = 16, PIECES = ARRAYS + WV_BATCHES, CELLS = 11 }; /* which piece holds cells */
+enum { ARRAYS = 30, PIECES = ARRAYS + WV_BATCHES, RESULTS = 14, CELLS = 25 }; /* the piece that begins with f->around; the one that holds cells */
 
-/* Pieces for the counts in s; those of the fit itself, or of a state about to be read. */
+/* Where an array begins in the block of saved ones; one that this fit does not have begins where the next does. */
+static size_t begin(const wvgd_fit *f, const double *array, size_t next)
+{
+    return array ? (size_t)(array - f->saved) : next;
+}
+
+/* Pieces for the counts in s; those of the fit itself, or of a state about to be read. Of the saved arrays only what the stage has a use for. */
 static void pieces(wvgd_fit *f, wv_scalars *s, piece out[PIECES])
 {
-    size_t n = s->closed, D = f->D, pooled = s->batches ? s->pooled[s->batches - 1].first + s->pooled[s->batches - 1].n : 0;
+    bool draws = f->staged || s->stage == WV_EXPLORE, pool = draws && s->stage <= WV_CLOSE && s->batches;
+    const wv_pool_batch *last = &s->pooled[pool ? s->batches - 1 : 0];
+    size_t n = s->closed, D = f->D, d = sizeof(double), pooled = pool ? last->first + last->n : 0, made = pool ? last->proposal + last->proposals : 0;
+    size_t results = begin(f, f->around, 0), crawl = begin(f, f->crawl_x, results), store = begin(f, f->pool.x, crawl), mix = begin(f, f->mix.mu, store), paths = begin(f, f->path_x, mix);
     const piece list[ARRAYS] = {
-        {s, sizeof *s}, {f->saved, f->saved_size * sizeof(double)}, {f->trace, s->trace_rows * sizeof *f->trace},
-        {f->trace_beta, s->trace_rows * f->N * sizeof(double)}, {f->close.x, n * D * sizeof(double)}, {f->close.log_p, n * sizeof(double)},
-        {f->close.log_m, n * sizeof(double)}, {f->close.log_q, n * sizeof(double)}, {f->close.log_mix[0], n * sizeof(double)},
-        {f->close.log_mix[1], n * sizeof(double)}, {f->close.near, n * sizeof(double)}, {f->close.cell, n * sizeof(uint32_t)},
-        {f->close.stratum, n * sizeof(uint32_t)}, {f->close_smooth, n * sizeof(double)},
-        {f->close_cal, n * sizeof(double)}, {f->close.grad, f->staged ? n * D * sizeof(double) : 0},
+        {s, sizeof *s}, {f->saved, paths * d}, {f->saved + paths, s->stage == WV_EXPLORE ? (mix - paths) * d : 0}, {f->saved + mix, (store - mix) * d},
+        {f->pool.x, pooled * D * d}, {f->pool.grad, pooled * D * d}, {f->pool.log_p, pooled * d}, {f->pool.log_sum, pooled * d},
+        {f->pool.mu, made * D * d}, {f->pool.inverse, made * D * D * d}, {f->pool.log_det, made * d}, {f->pool.share, made * d}, {f->pool.nu, made * d}, {f->pool.tails, made * d},
+        {f->saved + results, (f->saved_size - results) * d}, {f->saved + crawl, s->stage == WV_CRAWL ? (results - crawl) * d : 0},
+        {f->trace, s->trace_rows * sizeof *f->trace}, {f->trace_beta, s->trace_rows * f->N * d}, {f->close.x, n * D * d}, {f->close.log_p, n * d},
+        {f->close.log_m, n * d}, {f->close.log_q, n * d}, {f->close.log_mix[0], n * d},
+        {f->close.log_mix[1], n * d}, {f->close.near, n * d}, {f->close.cell, n * sizeof(uint32_t)},
+        {f->close.stratum, n * sizeof(uint32_t)}, {f->close_smooth, n * d},
+        {f->close_cal, n * d}, {f->close.grad, f->staged ? n * D * d : 0},
     };
     memcpy(out, list, sizeof list);
     for (size_t b = 0; b < WV_BATCHES; b++) /* of the pool, what each batch adds to its points */
-        out[ARRAYS + b] = b < s->batches ? (piece){f->pool.part + b * wv_pool_points(f), pooled * sizeof(double)} : (piece){NULL, 0};
+        out[ARRAYS + b] = pool && b < s->batches ? (piece){f->pool.part + b * wv_pool_points(f), pooled * d} : (piece){NULL, 0};
 }
 
 static size_t total(const piece p[PIECES])
@@ -98,7 +126,7 @@ wvgd_status wvgd_save(const wvgd_fit *fit, void *buffer, size_t size, wvgd_error
     for (size_t i = 0; i < PIECES; to += p[i++].size)
         if (p[i].size)
             memcpy(to, p[i].data, p[i].size);
-    uint64_t sum = hash(14695981039346656037u, buffer, size - sizeof sum);
+    uint64_t sum = checksum(buffer, size - sizeof sum);
     memcpy(to, &sum, sizeof sum);
     return WVGD_OK;
 }
@@ -149,18 +177,23 @@ static bool sane(const wvgd_fit *f, const wv_scalars *s)
     for (size_t m = 0; m < WV_MODES; m++)
         if (s->mode[m].relevant & ~1)
             return false;
+    for (size_t e = 0; e < WV_ENDS; e++)
+        if (s->ends > WV_ENDS || s->end[e].mode < 0 || s->end[e].mode >= WV_MODES)
+            return false;
     return true;
 }
 
 /* Weights, which decide how many draws a proposal makes, and cells of the closing draws, in a buffer about to be read. */
 static bool sane_buffer(const wvgd_fit *f, const piece p[PIECES], const unsigned char *from, bool closing)
 {
-    const unsigned char *saved = from + p[0].size, *cells = from;
+    const unsigned char *results = from, *cells = from;
+    for (size_t i = 0; i < RESULTS; i++)
+        results += p[i].size;
     for (size_t i = 0; i < CELLS; i++)
         cells += p[i].size;
     for (size_t j = 0; j < f->N; j++) {
         double w;
-        memcpy(&w, saved + ((size_t)(f->weight - f->saved) + j) * sizeof w, sizeof w);
+        memcpy(&w, results + ((size_t)(f->weight - f->around) + j) * sizeof w, sizeof w);
         if (!(w >= 0 && w <= 1))
             return false;
     }
@@ -194,7 +227,7 @@ wvgd_status wvgd_restore(wvgd_fit *f, const void *buffer, size_t size, wvgd_erro
     memcpy(&sum, from + size - sizeof sum, sizeof sum);
     if (memcmp(h.magic, magic, sizeof magic) || h.version != VERSION || h.size != size)
         return wv_fail(error, WVGD_E_STATE, "the state was not saved by this version of the library, or is cut short");
-    if (sum != hash(14695981039346656037u, buffer, size - sizeof sum))
+    if (sum != checksum(buffer, size - sizeof sum))
         return wv_fail(error, WVGD_E_STATE, "the state is damaged: its checksum does not match");
     if (h.N != f->N || h.D != f->D || h.options != options_hash(f))
         return wv_fail(error, WVGD_E_STATE, "the state belongs to another fit: %zu particles in %zu dimensions, or other options", (size_t)h.N, (size_t)h.D);
