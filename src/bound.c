@@ -230,6 +230,12 @@ wvgd_status wv_bound_ask(wvgd_fit *f, wvgd_error *error)
         for (size_t i = 0; i < have[j]; i++)
             f->b.cell[at++] = (uint32_t)j;
     }
+    if (!at) { /* no component reaches into its cell, as of an improper density: a particle stands for them, and one point gives no bound */
+        memcpy(f->b.x, f->now.z, D * sizeof(double));
+        f->b.log_m[0] = 1;
+        f->b.cell[0] = 0;
+        at = 1;
+    }
     f->b.n = at;
     return WVGD_OK;
 }

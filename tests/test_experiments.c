@@ -247,7 +247,7 @@ static void meanfield_by_brute_force(void **state) {
 /* The bound of a fitted ensemble by two routes: component by component, and as the mean of log p~ - log q over draws of the ensemble. Both are Monte Carlo: 4 standard errors of the difference; the
  * second also has the fit's own log Z_j, known to half a hundredth each. With one particle the first is the ELBO, known exactly. */
 static void check_sharp_bound(const logistic_data *data, const wvgd_model *model, size_t N) {
-    enum { n = 20000 };
+    enum { n = 100000 };
     wvgd_options o;
     wvgd_error error;
     wvgd_results r;

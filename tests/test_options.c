@@ -70,7 +70,7 @@ static void defaults_are_those_of_the_table(void **state) {
     assert_int_equal(o.size, sizeof o);
     assert_int_equal(o.solver, WVGD_STAGED);
     assert_int_equal(o.particles, 5);
-    assert_int_equal(o.components, 40);
+    assert_int_equal(o.components, 80);
     assert_int_equal(o.family, WVGD_FULL);
     assert_int_equal(o.rank, 5);
     assert_int_equal(o.cells, WVGD_HARD);

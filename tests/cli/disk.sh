@@ -41,7 +41,7 @@ fi
 mkdir disk
 if [ "$(id -u)" != 0 ]; then
     echo "skipped: only root can mount a small disk"
-elif ! mount -t tmpfs -o size=64k tmpfs disk 2>/dev/null; then
+elif ! mount -t tmpfs -o size=8k tmpfs disk 2>/dev/null; then
     echo "skipped: mounting a small disk is not allowed here"
 else
     trap 'umount "$tmp/disk"; rm -rf "$tmp"' EXIT
