@@ -475,6 +475,8 @@ wvgd_status wv_bound_tell(wvgd_fit *f, wvgd_error *error)
     double kept = cblas_dasum((int)f->N, f->weight, 1);
     if (kept > 0)
         cblas_dscal((int)f->N, 1 / kept, f->weight, 1);
+    else /* no bound, but masses */
+        memcpy(f->weight, f->beta, f->N * sizeof(double));
     f->s.bound = bound(f, f->weight);
     f->s.bound_beta = bound(f, f->weight_beta);
     f->s.stage = WV_DONE;
