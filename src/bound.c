@@ -208,7 +208,6 @@ static void draw_all(wvgd_fit *f, size_t j, const size_t *wanted, const size_t *
 wvgd_status wv_bound_ask(wvgd_fit *f, wvgd_error *error)
 {
     size_t at = 0, D = f->D, N = f->N, *wanted = f->share, *place = wanted + N, *have = place + N;
-    (void)error;
     wv_free_cells(f);
     find_shared(f);
     for (size_t j = 0; j < N; j++) {
@@ -230,12 +229,8 @@ wvgd_status wv_bound_ask(wvgd_fit *f, wvgd_error *error)
         for (size_t i = 0; i < have[j]; i++)
             f->b.cell[at++] = (uint32_t)j;
     }
-    if (!at) { /* no component reaches into its cell, as of an improper density: a particle stands for them, and one point gives no bound */
-        memcpy(f->b.x, f->now.z, D * sizeof(double));
-        f->b.log_m[0] = 1;
-        f->b.cell[0] = 0;
-        at = 1;
-    }
+    if (!at)
+        return wv_fail(error, WVGD_E_NO_DRAWS, "none of %zu components reaches into its cell, so there is no bound: is the density proper?", N);
     f->b.n = at;
     return WVGD_OK;
 }
@@ -475,8 +470,6 @@ wvgd_status wv_bound_tell(wvgd_fit *f, wvgd_error *error)
     double kept = cblas_dasum((int)f->N, f->weight, 1);
     if (kept > 0)
         cblas_dscal((int)f->N, 1 / kept, f->weight, 1);
-    else /* no bound, but masses */
-        memcpy(f->weight, f->beta, f->N * sizeof(double));
     f->s.bound = bound(f, f->weight);
     f->s.bound_beta = bound(f, f->weight_beta);
     f->s.stage = WV_DONE;
