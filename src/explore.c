@@ -594,7 +594,7 @@ static bool hopeless(const wvgd_fit *f)
     return f->s.mix.iteration >= PATIENCE && f->s.mix.best + f->s.mix.best_sd * f->s.mix.best_sd / 2 < top - heavy;
 }
 
-/* ELBO of each station of the path from a few draws; the best is fitted if it may matter. */
+/* ELBO of each station of the path from a few draws; if the best may matter, the fit begins at the first: later ones of an ascent without end lie in the neck of a funnel, and fits that begin there stay there. */
 static void judge_stations(wvgd_fit *f)
 {
     wv_path *p = &f->s.path[f->s.judged];
@@ -613,10 +613,9 @@ static void judge_stations(wvgd_fit *f)
             }
         n += JUDGES;
         double elbo = finite >= JUDGES / 2 ? sum / finite - 10 * (JUDGES - finite) / JUDGES : -INFINITY;
-        if (elbo > best && isfinite(elbo)) {
-            best = elbo;
+        best = fmax(best, elbo);
+        if (pick == WV_STATIONS && isfinite(elbo))
             pick = i;
-        }
     }
     if (pick == WV_STATIONS) {
         next_end(f);

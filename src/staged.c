@@ -24,7 +24,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { ROUNDS = 12, CRAWLS = 6, RETURNS = 2, LEAST = 240, RECENT = 4, PATIENCE = 2500 }; /* of growth at most; times that walks are sent out; times that a final batch sends the fit back; final draws at least; batches of the fit that growth looks back on; draws of trials after which growth must pay */
+enum { ROUNDS = 12, CRAWLS = 6, RETURNS = 2, LEAST = 240, RECENT = 4, PATIENCE = 2500, MANY = 40 }; /* of growth at most; times that walks are sent out; times that a final batch sends the fit back; final draws at least; batches of the fit that growth looks back on; draws of trials after which growth must pay; components beyond which only the price of the evidence calls for more */
 
 /* log p~ / (m Z) of a place that the proposal does not cover: this, and more than all but a few of its own draws have; and such that what may be missing there, with all that has
  * less density, matters. */
@@ -386,7 +386,7 @@ static void judge_trial(wvgd_fit *f)
     f->s.trial_z = e.value;
     f->s.trial_ess = f->s.ess;
     f->s.usual = isfinite(e.value) ? usual(f, 0, e.value) : INFINITY;
-    if (isfinite(e.value) && !exhausted(f) && (cost > growth_price(f) || (f->s.rounds && f->s.usual > even(f, f->s.closed) + thin && f->s.mix.elbo > f->s.last_elbo + worthwhile))) {
+    if (isfinite(e.value) && !exhausted(f) && (cost > growth_price(f) || (f->s.rounds && f->s.mix.K < MANY && f->s.usual > even(f, f->s.closed) + thin && f->s.mix.elbo > f->s.last_elbo + worthwhile))) {
         if (grow(f, 0, e))
             return;
         f->s.fails = 2;
