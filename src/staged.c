@@ -36,7 +36,7 @@ static const double tails_allowance = 0.005;
 /* How much more than even weights would have calls for more growth, once it has begun, if the last round has gained so much in the ELBO. */
 static const double thin = 0.3, worthwhile = 0.05;
 
-/* Gain in the ELBO since the last walks that makes it worth while to send out others. */
+/* Gain in the ELBO since the last walks that makes it worth while to send out others, if a component that came of them has stayed. */
 static const double crawl_gain = 0.03;
 
 /* Shares of the proposal: Student-t copies of the components, and one wide t around everything. */
@@ -391,9 +391,10 @@ static void judge_trial(wvgd_fit *f)
             return;
         f->s.fails = 2;
     }
-    if (f->s.rounds && !exhausted(f) && f->s.crawls < CRAWLS && (!f->s.crawls || f->s.mix.elbo > f->s.crawl_elbo + crawl_gain)) {
+    if (f->s.rounds && !exhausted(f) && f->s.crawls < CRAWLS && (!f->s.crawls || (f->s.mix.elbo > f->s.crawl_elbo + crawl_gain && f->s.mix.K > f->s.crawl_K))) {
         f->s.crawls++;
         f->s.crawl_elbo = f->s.mix.elbo;
+        f->s.crawl_K = f->s.mix.K;
         f->s.stage = WV_CRAWL;
         wv_crawl_begin(f);
     } else
