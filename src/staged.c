@@ -30,8 +30,11 @@ enum { ROUNDS = 12, CRAWLS = 6, RETURNS = 2, LEAST = 240, RECENT = 4, PATIENCE =
  * less density, matters. */
 static const double uncovered = 2, few = 0.005, matters = 0.03;
 
-/* Standard error allowed for tails that a mixture which had to grow has not reached. */
-static const double tails_allowance = 0.005;
+/* Standard error allowed for tails that a mixture which had to grow has not reached: the more rounds it took, the longer they are. More draws do not lessen it. */
+static double tails(const wvgd_fit *f)
+{
+    return fmin(0.003 * (double)f->s.rounds, 0.02);
+}
 
 /* How much more than even weights would have calls for more growth, once it has begun, if the last round has gained so much in the ELBO. */
 static const double thin = 0.3, worthwhile = 0.05;
@@ -255,9 +258,8 @@ static wvgd_estimate weigh(wvgd_fit *f, size_t first)
             variance += 4 * (e[1] - 1) * (e[1] - 1);
     }
     variance *= (double)n / fmax((double)n - 2 * (double)C, 1); /* what the regression has fitted away */
-    /* what the draws cannot show: the ridge and rounding; where the mixture had to grow, the ends of tails that it has not grown into; and where some points have no density, a share of
-     * such points that n draws may well miss */
-    double hidden = hypot(f->s.rounds ? tails_allowance : 1e-4, f->s.bad_points + f->s.zero_points ? 1 / (double)n : 0);
+    /* what the draws cannot show: the ridge and rounding; and where some points have no density, a share of such points that n draws may well miss */
+    double hidden = hypot(1e-4, f->s.bad_points + f->s.zero_points ? 1 / (double)n : 0);
     return (wvgd_estimate){top + log(level), hypot(sqrt(variance) / (double)n, hidden)};
 }
 
@@ -446,7 +448,7 @@ static void judge_final(wvgd_fit *f)
     bool first = n == f->b.n;
     wvgd_estimate e = weigh(f, f->s.trial);
     double left = 1.2 * (price(f, e, n) - (double)n);
-    f->s.evidence = e;
+    f->s.evidence = (wvgd_estimate){e.value, hypot(e.se, tails(f))};
     f->s.final_ess = f->s.ess;
     if (first && !exhausted(f) && left > growth_price(f) && f->s.returns < RETURNS) {
         f->s.returns++;
