@@ -471,7 +471,7 @@ static bool satisfied(const wvgd_fit *f)
         return true;
     if (W == 1 && n < 48 && f->s.climbed < 240) /* ascents that cost so little that more of them are cheap insurance */
         return false;
-    if (n < 10 * enough(f) && f->s.climbed < (W == 1 ? n + n / 4 + 24 : 8 * enough(f))) /* the more so where the known modes foretell the density at most starts */
+    if (n < (W == 1 ? 10 : 16) * enough(f) && f->s.climbed < n + n / 4 + (W == 1 ? 24 : 4 * enough(f))) /* the more so where the known modes foretell the density at most starts */
         return false;
     return W && ((n >= enough(f) && !f->s.hit_once) || n >= 2 * enough(f) || n >= 512 || W == wv_explore_modes(f));
 }
