@@ -594,11 +594,11 @@ static bool hopeless(const wvgd_fit *f)
     return f->s.mix.iteration >= PATIENCE && f->s.mix.best + f->s.mix.best_sd * f->s.mix.best_sd / 2 < top - heavy;
 }
 
-/* ELBO of each station of the path from a few draws; if the best may matter, the fit begins at the first: later ones of an ascent without end lie in the neck of a funnel, and fits that begin there stay there. */
+/* ELBO of each station of the path from a few draws; if the best may matter, it is fitted, if it is the last; else from the first on: later ones of an ascent without end lie in the neck of a funnel, and fits that begin there stay there. */
 static void judge_stations(wvgd_fit *f)
 {
     wv_path *p = &f->s.path[f->s.judged];
-    size_t D = f->D, n = 0, pick = WV_STATIONS, m = 0;
+    size_t D = f->D, n = 0, pick = WV_STATIONS, first = WV_STATIONS, last = 0, m = 0;
     double best = -INFINITY, top = -INFINITY, distance = INFINITY, *log_q = f->psi;
     for (size_t i = 0; i < WV_STATIONS; i++) {
         if (!(p->stations & 1u << i))
@@ -613,14 +613,20 @@ static void judge_stations(wvgd_fit *f)
             }
         n += JUDGES;
         double elbo = finite >= JUDGES / 2 ? sum / finite - 10 * (JUDGES - finite) / JUDGES : -INFINITY;
-        best = fmax(best, elbo);
-        if (pick == WV_STATIONS && isfinite(elbo))
+        if (!isfinite(elbo))
+            continue;
+        if (elbo > best)
             pick = i;
+        best = fmax(best, elbo);
+        first = first == WV_STATIONS ? i : first;
+        last = i;
     }
     if (pick == WV_STATIONS) {
         next_end(f);
         return;
     }
+    if (pick < last) /* an ascent without end, not only a long one */
+        pick = first;
     wv_gauss g = station(f, f->s.judged, pick);
     if (!p->settled && f->s.modes) { /* its best station lies in a known bulk, and promises no more */
         predict(f, g.mu, &m, &distance);
