@@ -130,8 +130,7 @@ typedef struct {
     size_t spent;             /* closing draws so far, all trials included */
     size_t trial;             /* stored draws that are the trial's */
     size_t refined;           /* rounds of evaluations that the components of the cells have had */
-    double crawl_elbo;        /* ELBO when they last were, */
-    size_t crawl_K;           /* and components */
+    double crawl_elbo;        /* ELBO when they last were */
     double last_elbo, last_rel; /* ELBO and relative ESS before the last growth */
     double unseen;            /* log p~ / (m Z) at the mode that the closing proposal covers least */
     wv_path path[WV_PATHS];

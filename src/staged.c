@@ -24,7 +24,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { ROUNDS = 12, CRAWLS = 6, RETURNS = 2, LEAST = 240, RECENT = 4, PATIENCE = 2500, MANY = 40 }; /* of growth at most; times that walks are sent out; times that a final batch sends the fit back; final draws at least; batches of the fit that growth looks back on; draws of trials after which growth must pay; components beyond which only the price of the evidence calls for more */
+enum { ROUNDS = 12, CRAWLS = 3, RETURNS = 2, LEAST = 240, RECENT = 4, PATIENCE = 2500, MANY = 40 }; /* of growth at most; times that walks are sent out; times that a final batch sends the fit back; final draws at least; batches of the fit that growth looks back on; draws of trials after which growth must pay; components beyond which only the price of the evidence calls for more */
 
 /* log p~ / (m Z) of a place that the proposal does not cover: this, and more than all but a few of its own draws have; and such that what may be missing there, with all that has
  * less density, matters. */
@@ -39,7 +39,7 @@ static double tails(const wvgd_fit *f)
 /* How much more than even weights would have calls for more growth, once it has begun, if the last round has gained so much in the ELBO. */
 static const double thin = 0.3, worthwhile = 0.05;
 
-/* Gain in the ELBO since the last walks that makes it worth while to send out others, if a component that came of them has stayed. */
+/* Gain in the ELBO since the last walks that makes it worth while to send out others. */
 static const double crawl_gain = 0.03;
 
 /* Shares of the proposal: Student-t copies of the components, and one wide t around everything. */
@@ -393,10 +393,9 @@ static void judge_trial(wvgd_fit *f)
             return;
         f->s.fails = 2;
     }
-    if (f->s.rounds && !exhausted(f) && f->s.crawls < CRAWLS && (!f->s.crawls || (f->s.mix.elbo > f->s.crawl_elbo + crawl_gain && f->s.mix.K > f->s.crawl_K))) {
+    if (f->s.rounds && !exhausted(f) && f->s.crawls < CRAWLS && (!f->s.crawls || f->s.mix.elbo > f->s.crawl_elbo + crawl_gain)) {
         f->s.crawls++;
         f->s.crawl_elbo = f->s.mix.elbo;
-        f->s.crawl_K = f->s.mix.K;
         f->s.stage = WV_CRAWL;
         wv_crawl_begin(f);
     } else
