@@ -452,6 +452,18 @@ static void estimate(wvgd_fit *f, size_t j, size_t first, size_t end)
     f->elbo_se[j] = sqrt(squares + known.se * known.se + f->elbo_se[j] * f->elbo_se[j] + (1 - sum / all) / n);
 }
 
+/* The weights come of earlier estimates of the ELBOs. Where those were noisier than components differ, the masses can be better weights, and by more than the noise of the difference. */
+static bool masses_are_better(const wvgd_fit *f)
+{
+    double noise = 0;
+    for (size_t j = 0; j < f->N; j++) {
+        if (!(f->elbo[j] > -INFINITY))
+            return false; /* a cell without a bound has no part in the ensemble */
+        noise += (f->weight[j] - f->weight_beta[j]) * (f->weight[j] - f->weight_beta[j]) * f->elbo_se[j] * f->elbo_se[j];
+    }
+    return f->s.bound_beta.value > f->s.bound.value + sqrt(noise);
+}
+
 wvgd_status wv_bound_tell(wvgd_fit *f, wvgd_error *error)
 {
     (void)error;
@@ -472,6 +484,10 @@ wvgd_status wv_bound_tell(wvgd_fit *f, wvgd_error *error)
         cblas_dscal((int)f->N, 1 / kept, f->weight, 1);
     f->s.bound = bound(f, f->weight);
     f->s.bound_beta = bound(f, f->weight_beta);
+    if (masses_are_better(f)) {
+        memcpy(f->weight, f->weight_beta, f->N * sizeof(double));
+        f->s.bound = f->s.bound_beta;
+    }
     f->s.stage = WV_DONE;
     return WVGD_OK;
 }

@@ -177,11 +177,15 @@ static void extend(wvgd_fit *f, size_t first)
     }
 }
 
-void wv_crawl_begin(wvgd_fit *f)
+bool wv_crawl_begin(wvgd_fit *f)
 {
+    bool alive = false;
     f->s.crawl.seen = f->s.crawl.steps = 0;
     sample(f, WV_WALKS / 2);
     extend(f, WV_WALKS / 2);
+    for (size_t c = 0; c < WV_WALKS; c++)
+        alive |= f->s.crawl.alive[c] != 0;
+    return alive;
 }
 
 void wv_crawl_ask(wvgd_fit *f)

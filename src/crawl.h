@@ -4,7 +4,7 @@
 #include "fit.h"
 
 /* Walks begin at stored draws chosen by their weights close_v. */
-void wv_crawl_begin(wvgd_fit *f);
+bool wv_crawl_begin(wvgd_fit *f); /* false: there is no draw from which to set out */
 
 void wv_crawl_ask(wvgd_fit *f);
 

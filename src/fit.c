@@ -118,7 +118,7 @@ static bool carve_saved(wvgd_fit *f)
         {&f->mode_x, wv_times(modes, D)}, {&f->mode_root, wv_times(modes, wv_explore_root_size(f))}, {&f->mode_frame, frame},
         {&f->scatter_centre, one}, {&f->end_x, WV_ENDS * one}, {&f->path_frame, frame}, {&f->path_x, paths}, {&f->path_g, paths}, {&f->path_p, paths}, {&f->path_s, WV_PAIRS * paths}, {&f->path_y, WV_PAIRS * paths},
         {&f->station_x, wv_times(stops, D)}, {&f->station_root, wv_times(stops, wv_explore_root_size(f))},
-        {&f->mix.mu, KD}, {&f->mix.root, wv_times(K, DD)}, {&f->mix.w, K}, {&f->mix_best.mu, KD}, {&f->mix_best.root, wv_times(K, DD)}, {&f->mix_best.w, K},
+        {&f->mix.mu, KD}, {&f->mix.root, wv_times(K, DD)}, {&f->mix.w, K}, {&f->mix_best.mu, KD}, {&f->mix_best.root, wv_times(K, DD)}, {&f->mix_best.w, K}, {&f->mix_tried.mu, KD}, {&f->mix_tried.root, wv_times(K, DD)}, {&f->mix_tried.w, K},
         {&f->pool.x, wv_times(pool, D)}, {&f->pool.grad, wv_times(pool, D)}, {&f->pool.log_p, pool}, {&f->pool.log_sum, pool},
         {&f->pool.mu, wv_times(made, D)}, {&f->pool.inverse, wv_times(made, DD)}, {&f->pool.log_det, made}, {&f->pool.share, made}, {&f->pool.nu, made}, {&f->pool.tails, made},
         {&f->crawl_x, fits ? 2 * WV_WALKS * D : 0}, {&f->crawl_g, fits ? 2 * WV_WALKS * D : 0}, {&f->crawl_p, fits ? 2 * WV_WALKS * D : 0},

@@ -120,6 +120,7 @@ typedef struct {
     wv_pool_batch pooled[WV_BATCHES];
     wv_crawling crawl;
     size_t crawls;            /* times that walks have been sent out */
+    size_t tried;             /* components of mix_tried, the last mixture of which a trial had density */
     double wanted;            /* draws that the final batch will need, as the trial says */
     double trial_z;           /* log evidence, as the trial says */
     double trial_ess;         /* effective size of the trial */
@@ -216,7 +217,7 @@ struct wvgd_fit {
     double *path_x, *path_g, *path_p; /* [paths][D] point, gradient, direction of each ascent */
     double *path_s, *path_y;          /* [paths][WV_PAIRS][D] its curvature pairs */
     double *station_x, *station_root; /* [paths][stations][D], ..[D][D] Gaussians left behind */
-    wv_mixture mix, mix_best;
+    wv_mixture mix, mix_best, mix_tried;
     wv_pool pool;
     double *crawl_x, *crawl_g, *crawl_p; /* [2][walks][D] point, gradient, momentum: now, and at the start */
     double *crawl_seen, *crawl_log_p;    /* [walks * steps][D], [walks * steps] where they have been */

@@ -95,20 +95,23 @@ static bool assess(wvgd_fit *f, bool measured, double *elbo, double *sd, double 
     for (size_t k = 0; k < K; k++)
         wv_columns_density(f->D, n, f->mix_det[k], 0, f->mix_q + k * room, f->mix_q + k * room);
     for (size_t i = 0; i < n; i++)
-        f->psi[i] = f->pool.log_p[i] > -INFINITY ? f->mix_log[i] - f->pool.log_sum[i] : -INFINITY;
+        f->psi[i] = f->mix_log[i] - f->pool.log_sum[i];
+    double inside = -wv_weight_lse(n, f->psi), mean = 0, squares = 0; /* log of the mixture's share where there is density, outside of which it is cut off */
+    for (size_t i = 0; i < n; i++)
+        f->psi[i] = f->pool.log_p[i] > -INFINITY ? f->psi[i] : -INFINITY;
+    inside += wv_weight_lse(n, f->psi);
     if (!wv_weight_normalise(n, f->psi, f->mix_u))
         return false;
-    double mean = 0, squares = 0;
     for (size_t i = 0; i < n; i++)
         if (f->mix_u[i] > 0)
             mean += f->mix_u[i] * (f->pool.log_p[i] - f->mix_log[i]);
     for (size_t i = 0; i < n; i++)
         if (f->mix_u[i] > 0)
             squares += f->mix_u[i] * (f->pool.log_p[i] - f->mix_log[i] - mean) * (f->pool.log_p[i] - f->mix_log[i] - mean);
-    *elbo = mean;
+    *elbo = mean + inside;
     *sd = sqrt(squares);
     *ess = wv_weight_ess(n, f->mix_u);
-    return isfinite(mean);
+    return isfinite(*elbo);
 }
 
 /* ---- blocks of points, after `assess` --------------------------------------------------------------------------------------------- */

@@ -160,8 +160,8 @@ static double mixture_weights(wvgd_fit *f)
 /* Error of a mass of 1/2 that the control points leave. */
 static double control_error(const wvgd_fit *f, size_t n)
 {
-    double D = (double)f->D;
-    return 0.5 * pow((double)n, lattice(f) ? -(D + 1) / (2 * D) : -0.5);
+    double d = (double)(f->D + f->D % 2); /* of the lattice */
+    return 0.5 * pow((double)n, lattice(f) ? -(d + 1) / (2 * d) : -0.5);
 }
 
 /* Masses, sharpened, into f->beta, and sums of x in the cells, sharpened, into f->try_z; c: the coefficient of the control. */
@@ -212,7 +212,7 @@ static void sharpen_masses(wvgd_fit *f, size_t n)
     }
     for (size_t j = 0; j < f->N; j++) {
         double b = f->beta[j];
-        f->beta_se[j] = sqrt(own[j] * (1 - b) * (1 - b) + (squares - own[j]) * b * b + 4 * b * (1 - b) * c * c * known * known);
+        f->beta_se[j] = sqrt(own[j] * (1 - b) * (1 - b) + (squares - own[j]) * b * b + fmax(4 * b * (1 - b), lattice(f) ? 0.6 : 0) * c * c * known * known);
     }
 }
 

@@ -388,6 +388,16 @@ static void judge_trial(wvgd_fit *f)
     f->s.trial_z = e.value;
     f->s.trial_ess = f->s.ess;
     f->s.usual = isfinite(e.value) ? usual(f, 0, e.value) : INFINITY;
+    if (isfinite(e.value)) {
+        memcpy(f->mix_tried.mu, f->mix.mu, f->mix_size * sizeof(double));
+        f->s.tried = f->s.mix.K;
+    } else if (f->s.tried && f->s.fails < 2) { /* growth has led out of the support: back to the mixture before it, and no more of it */
+        memcpy(f->mix.mu, f->mix_tried.mu, f->mix_size * sizeof(double));
+        f->s.mix.K = f->s.tried;
+        f->s.fails = 2;
+        begin_trial(f);
+        return;
+    }
     if (isfinite(e.value) && !exhausted(f) && (cost > growth_price(f) || (f->s.rounds && f->s.mix.K < MANY && f->s.usual > even(f, f->s.closed) + thin && f->s.mix.elbo > f->s.last_elbo + worthwhile))) {
         if (grow(f, 0, e))
             return;
@@ -397,9 +407,10 @@ static void judge_trial(wvgd_fit *f)
         f->s.crawls++;
         f->s.crawl_elbo = f->s.mix.elbo;
         f->s.stage = WV_CRAWL;
-        wv_crawl_begin(f);
-    } else
-        settle(f);
+        if (wv_crawl_begin(f))
+            return;
+    }
+    settle(f);
 }
 
 /* Share of the posterior, as the stored draws have it, whose density is less than this; at least what one draw stands for. */

@@ -69,7 +69,7 @@ static size_t begin(const wvgd_fit *f, const double *array, size_t next)
 /* Pieces for the counts in s; those of the fit itself, or of a state about to be read. Of the saved arrays only what the stage has a use for. */
 static void pieces(wvgd_fit *f, wv_scalars *s, piece out[PIECES])
 {
-    bool draws = f->staged || s->stage == WV_EXPLORE, pool = draws && s->stage <= WV_CLOSE && s->batches;
+    bool draws = f->staged || s->stage == WV_EXPLORE, pool = draws && s->stage <= WV_BOUND && s->batches;
     const wv_pool_batch *last = &s->pooled[pool ? s->batches - 1 : 0];
     size_t n = s->closed, D = f->D, d = sizeof(double), pooled = pool ? last->first + last->n : 0, made = pool ? last->proposal + last->proposals : 0;
     size_t results = begin(f, f->around, 0), crawl = begin(f, f->crawl_x, results), store = begin(f, f->pool.x, crawl), mix = begin(f, f->mix.mu, store), paths = begin(f, f->path_x, mix);
@@ -139,7 +139,7 @@ static bool sane_pool(const wvgd_fit *f, const wv_scalars *s)
     for (size_t c = 0; c < WV_WALKS; c++)
         if ((s->crawl.alive[c] & ~1) || s->crawl.component[c] > WV_MODES + 200)
             return false;
-    if (s->crawl.steps > WV_WALK || s->crawl.seen > s->crawl.steps * WV_WALKS || s->batches > WV_BATCHES || s->mix.K > (fits ? wv_pool_components(f) : 0) || s->exploring > WV_ALONE || s->judged >= WV_PATHS)
+    if (s->crawl.steps > WV_WALK || s->crawl.seen > s->crawl.steps * WV_WALKS || s->batches > WV_BATCHES || s->mix.K > (fits ? wv_pool_components(f) : 0) || s->tried > (fits ? wv_pool_components(f) : 0) || s->exploring > WV_ALONE || s->judged >= WV_PATHS)
         return false;
     for (size_t b = 0; b < s->batches; b++) {
         const wv_pool_batch *batch = &s->pooled[b];

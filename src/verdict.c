@@ -56,6 +56,11 @@ static void against(wvgd_fit *f)
         say(f, "%zu steps would have taken a component beyond 1e120 or below 1e-120: is the density proper, and bounded?", f->s.limits);
     if (20 * f->s.bad_points > f->s.evaluations)
         say(f, "%zu of %zu points had a NaN or infinite density or gradient: check the model there", f->s.bad_points, f->s.evaluations);
+    for (size_t i = 0; i < f->D; i++)
+        if (sqrt(f->var[i]) < 64 * 0x1p-52 * fabs(f->mean[i])) {
+            say(f, "parameter %zu varies by %.2g around %.6g, which is hardly more than a double resolves: shift it in the model", i + 1, sqrt(f->var[i]), f->mean[i]);
+            break;
+        }
     if (rounding(f) > 0.01)
         say(f, "log densities are so large that a double resolves only %.2g of them: subtract a constant in the model", rounding(f));
 }
