@@ -18,7 +18,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MEMORY = WV_PAIRS, LOOK = 25, USER = 8, JUDGES = 8, PATIENCE = 8, MOST = 20000 }; /* curvature pairs kept; trials of a line search; starts of the given scale; draws that judge a candidate; iterations in which it must gain weight; evaluations after which no wave begins */
+enum { MEMORY = WV_PAIRS, LOOK = 25, USER = 8, JUDGES = 8, PATIENCE = 8, FITS = 8, MOST = 20000 }; /* curvature pairs kept; trials of a line search; starts of the given scale; draws that judge a candidate; iterations in which it must gain weight; fits of one end; evaluations after which no wave begins */
 static const double armijo = 1e-4, curvature = 0.9, relevant = 12, heavy = 5, exact = 0.3, near_end = 0.01;
 static const size_t stations[WV_STATIONS - 1] = {2, 5, 10, 20, 40, 80, 160}; /* accepted steps at which a path leaves its Gaussian behind; the last is its end */
 
@@ -208,6 +208,12 @@ static bool path_root(wvgd_fit *f, size_t k, double *root)
     return shape(f)->absorb(D, 0, root, H, f->work);
 }
 
+/* Nats of a mode's mass that its Gaussian leaves out, to second order, within reason. */
+static double left_out(double sd)
+{
+    return fmin(sd * sd / 2, heavy);
+}
+
 /* Which modes are not too light to matter, and how many of them have been hit once. */
 static void judge(wvgd_fit *f)
 {
@@ -217,7 +223,7 @@ static void judge(wvgd_fit *f)
         best = fmax(best, f->s.mode[m].elbo);
     for (size_t m = 0; m < f->s.modes; m++) {
         wv_mode *mode = &f->s.mode[m];
-        mode->relevant = mode->elbo + mode->sd * mode->sd / 2 >= best - heavy; /* what its Gaussian leaves out, to second order */
+        mode->relevant = mode->elbo + left_out(mode->sd) >= best - heavy;
         f->s.relevant += mode->relevant ? 1 : 0;
         f->s.hit_once += mode->relevant && mode->hits == 1;
     }
@@ -414,26 +420,39 @@ static void advance(wvgd_fit *f, size_t k, double log_p, const double *x, const 
 }
 
 /* ---- ends ------------------------------------------------------------------------------------------------------------------------ */
-/* Small tops beside a mode, whose Gaussian when fitted becomes the mode's: ends that have been fitted are remembered, and the mode that they led to. Returns that mode, or -1. */
-static int fitted_before(wvgd_fit *f, size_t k)
+/* Small tops beside a mode, whose Gaussian when fitted becomes the mode's: ends that have been fitted are remembered, and the mode that they led to. The end of path k among these, or s.ends. */
+static size_t find_end(wvgd_fit *f, size_t k)
 {
     const wv_path *p = &f->s.path[k];
     wv_gauss here = {shape(f), f->D, 0, f->path_x + k * f->D, f->mode_frame, 0};
-    for (size_t e = 0; p->settled && e < f->s.ends; e++) {
+    size_t e = 0;
+    for (; e < f->s.ends; e++) {
         wv_component_whiten(&here, 1, f->end_x + e * f->D, f->vector[0], f->work);
         if (fabs(f->s.end[e].log_p - p->log_p) < 0.1 && cblas_ddot((int)f->D, f->vector[0], 1, f->vector[0], 1) < near_end * (double)f->D)
-            return f->s.end[e].mode;
+            break;
     }
-    return -1;
+    return e;
+}
+
+/* The mode to which the end of path k has led again and again, or -1. */
+static int fitted_before(wvgd_fit *f, size_t k)
+{
+    size_t e = f->s.path[k].settled ? find_end(f, k) : f->s.ends;
+    return e < f->s.ends && f->s.end[e].fits >= FITS ? f->s.end[e].mode : -1;
 }
 
 static void remember_end(wvgd_fit *f, size_t k, size_t mode)
 {
     const wv_path *p = &f->s.path[k];
-    if (!p->settled || f->s.ends == WV_ENDS)
+    size_t e = find_end(f, k);
+    if (!p->settled || e == WV_ENDS)
         return;
-    f->s.end[f->s.ends] = (wv_end){.log_p = p->log_p, .mode = (int)mode};
-    memcpy(f->end_x + f->s.ends++ * f->D, f->path_x + k * f->D, f->D * sizeof(double));
+    if (e == f->s.ends) {
+        f->s.end[f->s.ends++] = (wv_end){.log_p = p->log_p};
+        memcpy(f->end_x + e * f->D, f->path_x + k * f->D, f->D * sizeof(double));
+    }
+    f->s.end[e].mode = (int)mode;
+    f->s.end[e].fits++;
 }
 
 /* Has the path ended so low that a mode there would have to be wider by e^20 in every direction than the heaviest that is known? */
@@ -591,7 +610,7 @@ static bool hopeless(const wvgd_fit *f)
     double top = -INFINITY;
     for (size_t m = 0; m < f->s.modes; m++)
         top = fmax(top, f->s.mode[m].elbo);
-    return f->s.mix.iteration >= PATIENCE && f->s.mix.best + f->s.mix.best_sd * f->s.mix.best_sd / 2 < top - heavy;
+    return f->s.mix.iteration >= PATIENCE && f->s.mix.best + left_out(f->s.mix.best_sd) < top - heavy;
 }
 
 /* ELBO of each station of the path from a few draws; if the best may matter, it is fitted, if it is the last; else from the first on: later ones of an ascent without end lie in the neck of a funnel, and fits that begin there stay there. */

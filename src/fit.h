@@ -55,6 +55,7 @@ typedef struct {
 typedef struct {
     double log_p;
     int mode;
+    unsigned fits;
 } wv_end;
 
 /* A batch in the pool: its points and the proposals that made them. */
