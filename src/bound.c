@@ -1,6 +1,7 @@
 /* bound.c - what the components of the cells are worth: their masses in the cells, from draws that cost nothing, and the PELBO, from one fresh batch of draws inside the cells with the mixture as
  * a control (method, section 5). */
 #include "bound.h"
+#include "evidence.h"
 #include "free.h"
 #include "mix.h"
 #include "refine.h"
@@ -452,16 +453,34 @@ static void estimate(wvgd_fit *f, size_t j, size_t first, size_t end)
     f->elbo_se[j] = sqrt(squares + known.se * known.se + f->elbo_se[j] * f->elbo_se[j] + (1 - sum / all) / n);
 }
 
-/* The weights come of earlier estimates of the ELBOs. Where those were noisier than components differ, the masses can be better weights, and by more than the noise of the difference. */
-static bool masses_are_better(const wvgd_fit *f)
+/* Takes other weights, if they are better by more than the noise of the difference. */
+static void consider(wvgd_fit *f, const double *w)
 {
     double noise = 0;
-    for (size_t j = 0; j < f->N; j++) {
-        if (!(f->elbo[j] > -INFINITY))
-            return false; /* a cell without a bound has no part in the ensemble */
-        noise += (f->weight[j] - f->weight_beta[j]) * (f->weight[j] - f->weight_beta[j]) * f->elbo_se[j] * f->elbo_se[j];
-    }
-    return f->s.bound_beta.value > f->s.bound.value + sqrt(noise);
+    wvgd_estimate other = bound(f, w);
+    for (size_t j = 0; j < f->N; j++)
+        if (f->elbo[j] > -INFINITY)
+            noise += (f->weight[j] - w[j]) * (f->weight[j] - w[j]) * f->elbo_se[j] * f->elbo_se[j];
+        else if (w[j] > 0)
+            return; /* a cell without a bound has no part in the ensemble */
+    if (!(other.value > f->s.bound.value + sqrt(noise)))
+        return;
+    memcpy(f->weight, w, f->N * sizeof(double));
+    f->s.bound = other;
+}
+
+/* The weights come of earlier estimates of the ELBOs. Where those were noisier than components differ, the masses can be better weights, or those of ELBOs that are two standard errors lower than
+ * estimated: low enough for their own noise not to raise the bound. */
+static void choose_weights(wvgd_fit *f)
+{
+    double *w = f->cell_spare, *low = f->sum_z;
+    f->s.bound = bound(f, f->weight);
+    f->s.bound_beta = bound(f, f->weight_beta);
+    consider(f, f->weight_beta);
+    for (size_t j = 0; j < f->N; j++)
+        low[j] = f->elbo[j] > -INFINITY ? f->elbo[j] - 2 * f->elbo_se[j] : -INFINITY;
+    wv_evidence_weights(f->N, low, w);
+    consider(f, w);
 }
 
 wvgd_status wv_bound_tell(wvgd_fit *f, wvgd_error *error)
@@ -482,12 +501,7 @@ wvgd_status wv_bound_tell(wvgd_fit *f, wvgd_error *error)
     double kept = cblas_dasum((int)f->N, f->weight, 1);
     if (kept > 0)
         cblas_dscal((int)f->N, 1 / kept, f->weight, 1);
-    f->s.bound = bound(f, f->weight);
-    f->s.bound_beta = bound(f, f->weight_beta);
-    if (masses_are_better(f)) {
-        memcpy(f->weight, f->weight_beta, f->N * sizeof(double));
-        f->s.bound = f->s.bound_beta;
-    }
+    choose_weights(f);
     f->s.stage = WV_DONE;
     return WVGD_OK;
 }
