@@ -58,7 +58,7 @@ size_t wv_explore_stations(const wvgd_fit *f)
 /* Starts that are enough for as many modes as have been found. */
 static size_t enough(const wvgd_fit *f)
 {
-    return f->s.relevant <= 1 ? 16 : 25 * (f->s.relevant + 1);
+    return f->s.relevant <= 1 ? (f->D < 10 ? 16 : 24) : 25 * (f->s.relevant + 1); /* in many dimensions the far field of several modes leads to one of them */
 }
 
 /* A start: given ones first, then the model's own or the user's scale, then scattered around the known modes; closer after every start without density. */
@@ -490,7 +490,7 @@ static bool satisfied(const wvgd_fit *f)
         return true;
     if (W == 1 && n < 48 && f->s.climbed < 240) /* ascents that cost so little that more of them are cheap insurance */
         return false;
-    if (n < (W == 1 ? 10 : 16) * enough(f) && f->s.climbed < n + n / 4 + (W == 1 ? 24 : 4 * enough(f))) /* the more so where the known modes foretell the density at most starts */
+    if (n < (W == 1 ? 160 : 16 * enough(f)) && f->s.climbed < n + n / 4 + (W == 1 ? 24 : 4 * enough(f))) /* the more so where the known modes foretell the density at most starts */
         return false;
     return W && ((n >= enough(f) && !f->s.hit_once) || n >= 2 * enough(f) || n >= 512 || W == wv_explore_modes(f));
 }
