@@ -90,6 +90,7 @@ async function lookAtHighlight(page, run) {
         (e) => Number(getComputedStyle(e).opacity) < 1 || e.getAnimations().length > 0,
     );
     check(faded, `${run}: the others do not fade`);
+    await page.mouse.move(1, 1); // else the particle under the mouse may be lit again
     await page.focus('#particle-table tr[data-particle="2"]');
     check((await page.$$('#pair .draws path[data-particle="2"].lit')).length === 1, `${run}: a particle in focus is not highlighted`);
     await page.keyboard.press("Escape");
