@@ -23,22 +23,6 @@ static wv_gauss metric(const wvgd_fit *f, size_t c)
     return wv_mix_component(f, f->s.crawl.component[c]);
 }
 
-/* Component with the largest share of the mixture's density at x. */
-static size_t owner(wvgd_fit *f, const double *x)
-{
-    size_t best = 0;
-    double most = -INFINITY, log_q;
-    for (size_t k = 0; k < f->s.mix.K; k++) {
-        wv_gauss q = wv_mix_component(f, k);
-        wv_component_log_density(&q, 1, x, &log_q, f->y, f->work);
-        if (log_q + log(f->mix.w[k]) > most) {
-            most = log_q + log(f->mix.w[k]);
-            best = k;
-        }
-    }
-    return best;
-}
-
 /* p += step/2 L' g */
 static void kick(wvgd_fit *f, size_t c, double step)
 {
@@ -96,7 +80,7 @@ static void sample(wvgd_fit *f, size_t walks)
         while (sum < ((double)c + u) / (double)walks && at + 1 < n)
             sum += f->close_v[++at] / total;
         wv_rng_normal(&stream, 2 * c + 2, f->D, f->crawl_p + (WV_WALKS + c) * f->D);
-        set_out(f, c, at, owner(f, f->close.x + at * f->D));
+        set_out(f, c, at, wv_mix_owner(f, f->close.x + at * f->D));
     }
 }
 

@@ -208,6 +208,14 @@ static bool path_root(wvgd_fit *f, size_t k, double *root)
     return shape(f)->absorb(D, 0, root, H, f->work);
 }
 
+static size_t heaviest_mode(const wvgd_fit *f)
+{
+    size_t best = 0;
+    for (size_t m = 1; m < f->s.modes; m++)
+        best = f->s.mode[m].elbo > f->s.mode[best].elbo ? m : best;
+    return best;
+}
+
 /* Nats of a mode's mass that its Gaussian leaves out, to second order, within reason. */
 static double left_out(double sd)
 {
@@ -233,11 +241,9 @@ static void judge(wvgd_fit *f)
  * mode, so that what the modes have in common, be it units or a shear, is not seen by the sum. */
 static bool mean_frame(wvgd_fit *f, double *frame)
 {
-    size_t D = f->D, best = 0, size = wv_explore_root_size(f);
+    size_t D = f->D, size = wv_explore_root_size(f);
     double *C = f->square[1], *A = f->square[2], volume = 0, count = (double)f->s.relevant;
-    for (size_t m = 1; m < f->s.modes; m++)
-        best = f->s.mode[m].elbo > f->s.mode[best].elbo ? m : best;
-    wv_gauss heaviest = mode_gauss(f, best);
+    wv_gauss heaviest = mode_gauss(f, heaviest_mode(f));
     double log_det = heaviest.family->log_det(D, 0, heaviest.root);
     memcpy(frame, heaviest.root, size * sizeof *frame);
     if (!f->dense)
@@ -458,9 +464,7 @@ static void remember_end(wvgd_fit *f, size_t k, size_t mode)
 /* Has the path ended so low that a mode there would have to be wider by e^20 in every direction than the heaviest that is known? */
 static bool far_below(const wvgd_fit *f, size_t k)
 {
-    size_t best = 0;
-    for (size_t m = 1; m < f->s.modes; m++)
-        best = f->s.mode[m].elbo > f->s.mode[best].elbo ? m : best;
+    size_t best = heaviest_mode(f);
     wv_gauss g = mode_gauss(f, best);
     return f->s.modes && f->s.path[k].log_p < f->s.mode[best].elbo - g.family->log_det(f->D, 0, g.root) - 20 * (double)(f->D + 1);
 }
@@ -607,10 +611,7 @@ static bool arrived(wvgd_fit *f)
 /* After some iterations a candidate still has no weight beside what is known: its fit has no need of more. */
 static bool hopeless(const wvgd_fit *f)
 {
-    double top = -INFINITY;
-    for (size_t m = 0; m < f->s.modes; m++)
-        top = fmax(top, f->s.mode[m].elbo);
-    return f->s.mix.iteration >= PATIENCE && f->s.mix.best + left_out(f->s.mix.best_sd) < top - heavy;
+    return f->s.modes && f->s.mix.iteration >= PATIENCE && f->s.mix.best + left_out(f->s.mix.best_sd) < f->s.mode[heaviest_mode(f)].elbo - heavy;
 }
 
 /* ELBO of each station of the path from a few draws; if the best may matter, it is fitted, if it is the last; else from the first on: later ones of an ascent without end lie in the neck of a funnel, and fits that begin there stay there. */
@@ -639,6 +640,10 @@ static void judge_stations(wvgd_fit *f)
         best = fmax(best, elbo);
         first = first == WV_STATIONS ? i : first;
         last = i;
+    }
+    if (pick == WV_STATIONS && p->settled && !f->s.modes) { /* a top near an edge, or in a small support: the fit contracts where draws have no density */
+        pick = last = WV_STATIONS - 1;
+        best = p->log_p;
     }
     if (pick == WV_STATIONS) {
         next_end(f);
@@ -736,7 +741,7 @@ wvgd_status wv_explore_tell(wvgd_fit *f, wvgd_error *error)
         break;
     }
     if (f->s.stage == WV_EXPLORE && !f->s.modes && f->s.starts > 40 && f->s.exploring == WV_CLIMB && f->s.path[0].fresh && !f->s.path[0].tries)
-        return wv_fail(error, WVGD_E_NO_DRAWS, "none of %zu starting points of scale %g, tried 40 times each, has a finite log density that can be climbed to a top: give starting points or init-scale; a density that rises up to the edge of its support, or without end, or a wrong gradient (check-gradient) looks like this too",
+        return wv_fail(error, WVGD_E_NO_DRAWS, "none of %zu starting points of scale %g, tried 40 times each, has a finite log density that can be climbed to a top: give starting points or init-scale; or is the gradient wrong, or the top an edge?",
                        f->s.starts - 1, f->opt.init_scale);
     return WVGD_OK;
 }

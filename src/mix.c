@@ -18,6 +18,21 @@ wv_gauss wv_mix_component(const wvgd_fit *f, size_t k)
     return (wv_gauss){wv_family_get(WVGD_FULL), f->D, 0, f->mix.mu + k * f->D, f->mix.root + k * f->D * f->D, 0};
 }
 
+size_t wv_mix_owner(wvgd_fit *f, const double *x)
+{
+    size_t best = 0;
+    double most = -INFINITY, log_q;
+    for (size_t k = 0; k < f->s.mix.K; k++) {
+        wv_gauss q = wv_mix_component(f, k);
+        wv_component_log_density(&q, 1, x, &log_q, f->y, f->work);
+        if (log_q + log(f->mix.w[k]) > most) {
+            most = log_q + log(f->mix.w[k]);
+            best = k;
+        }
+    }
+    return best;
+}
+
 /* ---- draws ------------------------------------------------------------------------------------------------------------------------ */
 /* n standard normals in antithetic orthogonal blocks: 2 D of them span every direction twice. */
 static void orthogonal(wvgd_fit *f, const wv_stream *stream, size_t n, double *x)

@@ -5,6 +5,9 @@
 
 wv_gauss wv_mix_component(const wvgd_fit *f, size_t k);
 
+/* The component with the largest share of the mixture's density at x. */
+size_t wv_mix_owner(wvgd_fit *f, const double *x);
+
 /* Begins to fit the components in f->mix with their weights. What is in the pool is used; with `step` a first step is taken from it alone. */
 void wv_mix_begin(wvgd_fit *f, bool step);
 

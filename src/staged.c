@@ -6,7 +6,7 @@
  *     crawl   once growth was needed, short Hamiltonian walks look for what the trial cannot see (crawl.c); what they find is where the mixture grows
  *     final   the proposal is refined on the draws at hand, then a batch whose size was fixed before it was drawn gives the evidence; its draws never saw the proposal
  *     cells   the transport problem on the weighted draws (partition.c), without the model
- *     bound   one fresh batch for the PELBO (partition.c) */
+ *     bound   one fresh batch for the PELBO (bound.c) */
 #include "staged.h"
 #include "close.h"
 #include "columns.h"

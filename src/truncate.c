@@ -258,22 +258,6 @@ static size_t nearest_mode(wvgd_fit *f, const double *x)
     return best;
 }
 
-/* The component that is most of the mixture at x. */
-static wv_gauss nearest_component(wvgd_fit *f, const double *x)
-{
-    size_t best = 0;
-    double most = -INFINITY, log_q;
-    for (size_t k = 0; k < f->s.mix.K; k++) {
-        wv_gauss q = wv_mix_component(f, k);
-        wv_component_log_density(&q, 1, x, &log_q, f->y, f->work);
-        if (log_q + log(f->mix.w[k]) > most) {
-            most = log_q + log(f->mix.w[k]);
-            best = k;
-        }
-    }
-    return wv_mix_component(f, best);
-}
-
 /* ---- draws of the component ---------------------------------------------------------------------------------------------------------------- */
 /* A set of draws of component j in its cell: points, target and its gradient in f->gx, f->glp, f->gg; log weights f->glv that are to be added to the log density of any component that
  * the set shall stand for; normalised weights f->gu. */
@@ -566,7 +550,7 @@ void wv_truncate_fit(wvgd_fit *f, size_t j)
     remember(f, j);
     bool mass = n >= 3 && wv_weight_normalise(n, f->glv, f->ga) && cell_moments(f, n, f->cell_mean, f->cell_root);
     if (!size.few && (!mass || wv_weight_ess(n, f->ga) < 4 * (double)D)) { /* too few draws for a shape of its own: that of the mixture where the particle is */
-        wv_gauss q = nearest_component(f, f->now.z + j * D);
+        wv_gauss q = wv_mix_component(f, wv_mix_owner(f, f->now.z + j * D));
         set_component(f, j, q.mu, q.root);
         remember(f, j);
         return;

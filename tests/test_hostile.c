@@ -418,6 +418,34 @@ static void heavy_tails(void **state) {
         }
 }
 
+/* ---- edges ------------------------------------------------------------------------------------------------------------------------------------ */
+static double box(void *self, const double *z, double *grad) {
+    size_t D = *(const size_t *)self;
+    for (size_t i = 0; i < D; i++) {
+        if (!(fabs(z[i]) < 1)) return -INFINITY;
+        if (grad) grad[i] = 0;
+    }
+    return -(double)D * log(2);
+}
+
+/* A constant density in a box, whose gradient says nothing: an answer, and right or doubted. */
+static void constant_in_a_box(void **state) {
+    (void)state;
+    for (size_t D = 1; D <= 5; D++) {
+        wvgd_error error;
+        wvgd_results r;
+        wvgd_model model;
+        wvgd_options o = options_of(3, WVGD_FULL);
+        assert_int_equal(wvgd_model_pointwise(&model, D, box, &D, true), 0);
+        wvgd_fit *fit = wvgd_new(&model, &o, NULL, &error);
+        if (drive(fit, &error) != WVGD_OK) fail_msg("D = %zu: %s", D, error.text);
+        wvgd_get_results(fit, &r);
+        if (r.reliable) assert_near(r.evidence.value, 0, 6 * r.evidence.se);
+        wvgd_free(fit);
+        wvgd_model_close(&model);
+    }
+}
+
 /* ---- starts, sizes ------------------------------------------------------------------------------------------------------------------------- */
 static void evidence_is_zero(const wvgd_results *r) { assert_near(r->evidence.value, 0, 6 * r->evidence.se + 1e-9); }
 
@@ -600,7 +628,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(spoilt_points),        cmocka_unit_test(spoilt_points_other_ways),   cmocka_unit_test(density_zero_on_a_half_space),
         cmocka_unit_test(support_far_from_the_start), cmocka_unit_test(nothing_is_a_number), cmocka_unit_test(nothing_left_to_close_with),
-        cmocka_unit_test(improper_densities),   cmocka_unit_test(heavy_tails),                cmocka_unit_test(equal_starts),
+        cmocka_unit_test(improper_densities),   cmocka_unit_test(heavy_tails), cmocka_unit_test(constant_in_a_box),                cmocka_unit_test(equal_starts),
         cmocka_unit_test(starts_far_away),      cmocka_unit_test(few_draws),                  cmocka_unit_test(few_draws_other_ways),
         cmocka_unit_test(smallest_and_many),    cmocka_unit_test(scales),                     cmocka_unit_test(scales_of_cells),
         cmocka_unit_test(scale_a_hundred_orders_off),
