@@ -121,7 +121,7 @@ wvgd_status wv_close_ask(wvgd_fit *f, wvgd_error *error)
         size_t from = begun + at > done ? begun + at - done : 0; /* first draw of this share that belongs to the chunk */
         if (from < f->share[c]) {
             size_t count = f->share[c] - from < n - at ? f->share[c] - from : n - at;
-            wv_fit_draw(f, c, f->s.stage == WV_TRIAL ? WV_RNG_TRIAL : WV_RNG_CLOSE, f->s.block * f->share[c] + from, count, false, at);
+            wv_fit_draw(f, f->s.trials, c, f->s.stage == WV_TRIAL ? WV_RNG_TRIAL : WV_RNG_CLOSE, f->s.block * f->share[c] + from, count, false, at);
             at += count;
         }
         done += f->share[c];

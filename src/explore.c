@@ -18,8 +18,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { MEMORY = WV_PAIRS, LOOK = 25, USER = 8, JUDGES = 8, PATIENCE = 8, FITS = 8, MOST = 20000 }; /* curvature pairs kept; trials of a line search; starts of the given scale; draws that judge a candidate; iterations in which it must gain weight; fits of one end; evaluations after which no wave begins */
-static const double armijo = 1e-4, curvature = 0.9, relevant = 12, heavy = 5, exact = 0.3, near_end = 0.01;
+enum { MEMORY = WV_PAIRS, LOOK = 25, USER = 8, JUDGES = 8, PATIENCE = 8, FITS = 8, MOST = 20000, WALLS = 27, IDLE = 1 }; /* curvature pairs kept; trials of a line search; starts of the given scale; draws that judge a candidate; iterations in which it must gain weight; fits of one end; evaluations after which no wave begins; tries of a start against walls; fits of ascents without end that have led to nothing new, after which others are not fitted */
+static const double armijo = 1e-4, curvature = 0.9, relevant = 12, heavy = 5, exact = 0.3, near_end = 0.01, half_log_2pi = 0.918938533204672741780;
 static const size_t stations[WV_STATIONS - 1] = {2, 5, 10, 20, 40, 80, 160}; /* accepted steps at which a path leaves its Gaussian behind; the last is its end */
 
 size_t wv_explore_root_size(const wvgd_fit *f)
@@ -164,6 +164,30 @@ static int foretold(wvgd_fit *f, const double *x, double log_p)
     return f->s.modes && fabs(log_p - predict(f, x, &m, &distance)) < exact ? (int)m : known(f, x, log_p);
 }
 
+static size_t heaviest_mode(const wvgd_fit *f)
+{
+    size_t best = 0;
+    for (size_t m = 1; m < f->s.modes; m++)
+        best = f->s.mode[m].elbo > f->s.mode[best].elbo ? m : best;
+    return best;
+}
+
+/* Log density at the top of the heaviest mode, by its Gaussian. */
+static double highest(const wvgd_fit *f)
+{
+    size_t best = heaviest_mode(f);
+    wv_gauss g = mode_gauss(f, best);
+    return f->s.mode[best].elbo - g.family->log_det(f->D, 0, g.root) - (double)f->D * half_log_2pi;
+}
+
+/* Is the density at x lower by far than even the tails of the known modes have it (an exponential of an exponential, say)? An ascent over such a wall takes long and leads to what lies behind it. */
+static bool walled(wvgd_fit *f, const double *x, double log_p)
+{
+    size_t m = 0;
+    double distance = INFINITY, top = highest(f);
+    return top - log_p > 100 + 10 * (top - predict(f, x, &m, &distance));
+}
+
 /* H v for the path's L-BFGS inverse Hessian (in the frame), in place. */
 static void two_loop(const wvgd_fit *f, size_t k, double *v)
 {
@@ -206,14 +230,6 @@ static bool path_root(wvgd_fit *f, size_t k, double *root)
         for (size_t c = 0; c < i; c++)
             H[i * D + c] = H[c * D + i] = (H[i * D + c] + H[c * D + i]) / 2;
     return shape(f)->absorb(D, 0, root, H, f->work);
-}
-
-static size_t heaviest_mode(const wvgd_fit *f)
-{
-    size_t best = 0;
-    for (size_t m = 1; m < f->s.modes; m++)
-        best = f->s.mode[m].elbo > f->s.mode[best].elbo ? m : best;
-    return best;
 }
 
 /* Nats of a mode's mass that its Gaussian leaves out, to second order, within reason. */
@@ -390,8 +406,10 @@ static void advance(wvgd_fit *f, size_t k, double log_p, const double *x, const 
     p->evaluations++;
     f->s.climbed++;
     if (p->fresh) {
-        if (log_p == -INFINITY) {
-            if (++p->tries == 40)
+        bool nothing = log_p == -INFINITY, far = p->start >= USER + (f->given ? f->N : 0);
+        if (nothing || (f->s.modes && far && p->tries < WALLS && walled(f, x, log_p))) { /* closer, in larger steps from a wall */
+            p->tries += nothing ? 1 : 3;
+            if (p->tries >= 40)
                 end_path(f, k, false);
             else
                 scatter(f, p, f->path_x + k * D);
@@ -421,7 +439,8 @@ static void advance(wvgd_fit *f, size_t k, double log_p, const double *x, const 
             p->high = p->step;
         p->step = p->high == INFINITY ? 2 * p->step : (p->low + p->high) / 2;
     }
-    if (p->active && (p->evaluations >= (f->s.modes ? 90 + 2 * D : 100 + 4 * D) || out_of_range(f, k))) /* with a known mode's frame, ascents that end are short */
+    bool runaway = f->s.modes && p->log_p > highest(f) + (double)D;
+    if (p->active && (p->evaluations >= (runaway ? 60 + D : f->s.modes ? 90 + 2 * D : 100 + 4 * D) || out_of_range(f, k))) /* with a known mode's frame, ascents that end are short */
         end_path(f, k, false);
 }
 
@@ -464,9 +483,7 @@ static void remember_end(wvgd_fit *f, size_t k, size_t mode)
 /* Has the path ended so low that a mode there would have to be wider by e^20 in every direction than the heaviest that is known? */
 static bool far_below(const wvgd_fit *f, size_t k)
 {
-    size_t best = heaviest_mode(f);
-    wv_gauss g = mode_gauss(f, best);
-    return f->s.modes && f->s.path[k].log_p < f->s.mode[best].elbo - g.family->log_det(f->D, 0, g.root) - 20 * (double)(f->D + 1);
+    return f->s.modes && f->s.path[k].log_p < highest(f) - 20 * (double)(f->D + 1);
 }
 
 /* Is the end of path k explained by what is known? Then it is a hit. */
@@ -492,7 +509,7 @@ static bool satisfied(const wvgd_fit *f)
         return n >= f->opt.starts;
     if (f->s.evaluations > MOST) /* modes without end, as on a shell: the rest is for the mixture to cover */
         return true;
-    if (W == 1 && n < 48 && f->s.climbed < 240) /* ascents that cost so little that more of them are cheap insurance */
+    if (W == 1 && n < 48 && f->s.climbed < 160) /* ascents that cost so little that more of them are cheap insurance */
         return false;
     if (n < (W == 1 ? 160 : 16 * enough(f)) && f->s.climbed < n + n / 4 + (W == 1 ? 24 : 4 * enough(f))) /* the more so where the known modes foretell the density at most starts */
         return false;
@@ -526,7 +543,7 @@ static void next_end(wvgd_fit *f)
             p->stations = 1u << (wv_explore_stations(f) - 1);
         if (!f->dense) {
             wv_gauss g = station(f, k, 0);
-            add_mode(f, &g, p->log_p + g.family->log_det(f->D, 0, g.root) + (double)f->D * 0.918938533204672741780, 0.5);
+            add_mode(f, &g, p->log_p + g.family->log_det(f->D, 0, g.root) + (double)f->D * half_log_2pi, 0.5);
             rescale(f);
             continue;
         }
@@ -563,7 +580,7 @@ static bool spike(wvgd_fit *f)
 static void take(wvgd_fit *f, double elbo, double sd, bool fitted)
 {
     wv_gauss g = wv_mix_component(f, 0);
-    size_t m = 0;
+    size_t m = 0, before = f->s.relevant;
     double distance = INFINITY;
     if (isfinite(elbo) && isfinite(g.family->log_det(f->D, 0, g.root))) {
         if (f->s.modes && fitted)
@@ -582,6 +599,8 @@ static void take(wvgd_fit *f, double elbo, double sd, bool fitted)
         if (fitted && spike(f))
             return;
     }
+    if (!f->s.path[f->s.judged].settled)
+        f->s.idle = before && f->s.relevant > before ? 0 : f->s.idle + 1;
     next_end(f);
 }
 
@@ -663,6 +682,10 @@ static void judge_stations(wvgd_fit *f)
     }
     for (m = 0; m < f->s.modes; m++)
         top = fmax(top, f->s.mode[m].elbo);
+    if (!p->settled && f->s.idle >= IDLE && best < top) {
+        next_end(f);
+        return;
+    }
     memcpy(f->mix.mu, g.mu, D * sizeof(double));
     memcpy(f->mix.root, g.root, D * D * sizeof(double));
     f->mix.w[0] = 1;

@@ -69,11 +69,9 @@ wv_gauss wv_fit_around(const wvgd_fit *f, size_t j)
     return around;
 }
 
-void wv_fit_draw(wvgd_fit *f, size_t k, wv_rng_use use, uint64_t first, size_t n, bool antithetic, size_t at)
+void wv_fit_draw(wvgd_fit *f, uint64_t number, size_t k, wv_rng_use use, uint64_t first, size_t n, bool antithetic, size_t at)
 {
-    /* closing draws are numbered through their whole stage, all others within their batch */
-    bool closing = use == WV_RNG_TRIAL || use == WV_RNG_CLOSE;
-    wv_stream stream = {f->opt.seed, use, closing ? f->s.trials : f->s.batch, k};
+    wv_stream stream = {f->opt.seed, use, number, k};
     wv_component_draw(&f->proposal[k].q, &stream, first, n, antithetic, f->b.x + at * f->D, f->work);
     for (size_t i = at; i < at + n; i++)
         f->b.stratum[i] = (uint32_t)k;

@@ -121,6 +121,9 @@ typedef struct {
     wv_pool_batch pooled[WV_BATCHES];
     wv_crawling crawl;
     size_t crawls;            /* times that walks have been sent out */
+    double tried_elbo;        /* ELBO of mix_tried */
+    int undone;               /* flag: the last growth has been undone */
+    size_t effort;            /* times that draws for each component have been doubled */
     size_t tried;             /* components of mix_tried, the last mixture of which a trial had density */
     double wanted;            /* draws that the final batch will need, as the trial says */
     double trial_z;           /* log evidence, as the trial says */
@@ -133,12 +136,14 @@ typedef struct {
     size_t trial;             /* stored draws that are the trial's */
     size_t refined;           /* rounds of evaluations that the components of the cells have had */
     double crawl_elbo;        /* ELBO when they last were */
+    size_t crawl_K;           /* and components */
     double last_elbo, last_rel; /* ELBO and relative ESS before the last growth */
     double unseen;            /* log p~ / (m Z) at the mode that the closing proposal covers least */
     wv_path path[WV_PATHS];
     wv_mode mode[WV_MODES];
     size_t ends;
     wv_end end[WV_ENDS];
+    size_t idle; /* fits of ascents without end, one after the other, that have led to nothing new */
 } wv_scalars;
 
 /* Proposals that made a batch, and its points. The first N proposals are the components. */
@@ -297,8 +302,8 @@ wv_gauss wv_fit_component(const wvgd_fit *f, size_t j);
 wv_gauss wv_fit_spread(const wvgd_fit *f, size_t j); /* N(z_j, covariance of the cell) */
 wv_gauss wv_fit_around(const wvgd_fit *f, size_t j); /* the same as a proposal: a Student-t with that root */
 
-/* x drawn from f->proposal[k] into f->b at `at`. */
-void wv_fit_draw(wvgd_fit *f, size_t k, wv_rng_use use, uint64_t first, size_t n, bool antithetic, size_t at);
+/* n draws of f->proposal[k], from number `first` on of stream `number`, into f->b at `at`. Draws of another batch need another stream, or other numbers of it. */
+void wv_fit_draw(wvgd_fit *f, uint64_t number, size_t k, wv_rng_use use, uint64_t first, size_t n, bool antithetic, size_t at);
 
 
 #endif

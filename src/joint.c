@@ -56,7 +56,7 @@ wvgd_status wv_joint_ask(wvgd_fit *f, wvgd_error *error)
     propose(f);
     size_t at = 0;
     for (size_t c = 0; c < f->proposals; c++) {
-        wv_fit_draw(f, c, WV_RNG_FIT, 0, f->share[c], true, at);
+        wv_fit_draw(f, f->s.batch, c, WV_RNG_FIT, 0, f->share[c], true, at);
         at += f->opt.sampler == WVGD_REJECT ? reject(f, c, at) : f->share[c];
     }
     f->b.n = at;

@@ -67,7 +67,12 @@ void wv_mix_spread(wvgd_fit *f, const wv_gauss *q, const wv_stream *stream, size
 void wv_mix_ask(wvgd_fit *f)
 {
     size_t K = f->s.mix.K, D = f->D, draws = K == 1 ? 2 * D : K < 8 ? D / 2 : D / 3, least = K == 1 ? 20 : 10;
-    draws = draws > least ? draws + draws % 2 : least;
+    draws = draws > least ? draws : least;
+    if (K > 1 && f->s.effort) { /* as many as the pool has room for */
+        size_t room = wv_pool_components(f) * (D / 2 > 10 ? D / 2 : 10) / K;
+        draws = draws << f->s.effort < room ? draws << f->s.effort : room;
+    }
+    draws += draws % 2;
     f->b.n = K * draws;
     f->proposals = K;
     for (size_t k = 0; k < K; k++) {

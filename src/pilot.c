@@ -19,7 +19,7 @@ wvgd_status wv_pilot_ask(wvgd_fit *f, wvgd_error *error)
     f->proposal[0] = (wv_proposal){wv_pilot_gauss(f), 0};
     f->proposals = 1;
     f->b.n = f->pilot_draws;
-    wv_fit_draw(f, 0, WV_RNG_PILOT, 0, f->b.n, true, 0);
+    wv_fit_draw(f, f->s.batch, 0, WV_RNG_PILOT, 0, f->b.n, true, 0);
     return WVGD_OK;
 }
 

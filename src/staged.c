@@ -24,7 +24,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { ROUNDS = 12, CRAWLS = 3, RETURNS = 2, LEAST = 240, RECENT = 4, PATIENCE = 2500, MANY = 40 }; /* of growth at most; times that walks are sent out; times that a final batch sends the fit back; final draws at least; batches of the fit that growth looks back on; draws of trials after which growth must pay; components beyond which only the price of the evidence calls for more */
+enum { ROUNDS = 12, CRAWLS = 3, RETURNS = 2, LEAST = 240, LEAST_FINAL = 160, EXTENSION = 200, RECENT = 4, PATIENCE = 2500, MANY = 40, EFFORT = 2 }; /* of growth at most; times that walks are sent out; times that a final batch sends the fit back; draws of trial and final batch together at least; of the final batch; of an extension of it; batches of the fit that growth looks back on; draws of trials after which growth must pay; components beyond which only the price of the evidence calls for more; times that draws of the fit are doubled */
 
 /* log p~ / (m Z) of a place that the proposal does not cover: this, and more than all but a few of its own draws have; and such that what may be missing there, with all that has
  * less density, matters. */
@@ -41,6 +41,12 @@ static const double thin = 0.3, worthwhile = 0.05;
 
 /* Gain in the ELBO since the last walks that makes it worth while to send out others. */
 static const double crawl_gain = 0.03;
+
+/* Loss by growth, in nats of the ELBO, that undoes it. */
+static const double harmful = 0.1;
+
+/* A trial whose share of effective draws is less than this, relative to the final batch's, is not used. */
+static const double spoilt = 0.25;
 
 /* Shares of the proposal: Student-t copies of the components, and one wide t around everything. */
 static const double share_tails = 0.2, share_wide = 0.1, degrees_tails = 3, degrees_wide = 4, widening = 2;
@@ -62,6 +68,12 @@ static double round_price(const wvgd_fit *f)
 static double growth_price(const wvgd_fit *f)
 {
     return (f->s.rounds ? 2 : 1) * round_price(f);
+}
+
+/* Whether the draws that are still wanted cost so much that a round of growth is little beside them. */
+static bool dear(const wvgd_fit *f)
+{
+    return f->s.wanted > 10 * round_price(f);
 }
 
 /* ---- the proposal ---------------------------------------------------------------------------------------------------------------- */
@@ -89,7 +101,7 @@ static void propose(wvgd_fit *f, size_t n)
 static void draw(wvgd_fit *f, wv_rng_use use)
 {
     for (size_t c = 0, at = 0; c < f->proposals; at += f->share[c++])
-        wv_fit_draw(f, c, use, 0, f->share[c], true, at);
+        wv_fit_draw(f, f->s.batch, c, use, 0, f->share[c], true, at);
 }
 
 /* Proposal k of K + 1 as a place: a component with its Student-t copy, or the wide t. */
@@ -263,10 +275,16 @@ static wvgd_estimate weigh(wvgd_fit *f, size_t first)
     return (wvgd_estimate){top + log(level), hypot(sqrt(variance) / (double)n, hidden)};
 }
 
+/* The standard error that draws aim at: less than what was asked for, since it is known from these draws only. */
+static double wanted_se(const wvgd_fit *f)
+{
+    return 0.75 * f->opt.evidence_se;
+}
+
 /* Evaluations that bring the standard error of the log evidence to what is wanted, if draws go on like these n. */
 static double price(const wvgd_fit *f, wvgd_estimate e, size_t n)
 {
-    double ratio = e.se / f->opt.evidence_se;
+    double ratio = e.se / wanted_se(f);
     return (double)n * ratio * ratio;
 }
 
@@ -337,14 +355,26 @@ static void refine(wvgd_fit *f)
     }
 }
 
+/* Growth has not helped: with more draws for each component it may, where these cost little beside what growth is to save. */
+static void fail(wvgd_fit *f)
+{
+    if (f->s.effort < EFFORT && dear(f))
+        f->s.effort++;
+    else
+        f->s.fails++;
+}
+
 /* More components, fitted again; false: no place was found for any. */
 static bool grow(wvgd_fit *f, size_t first, wvgd_estimate e)
 {
     size_t before = f->s.mix.K, n = f->s.closed - first;
     double *log_w = f->glv, rel = f->s.ess / (double)n;
-    bool better = f->s.mix.elbo > f->s.last_elbo + 0.02 || rel > 1.2 * f->s.last_rel;
+    bool better = f->s.mix.elbo > f->s.last_elbo + 0.02 || (!f->s.undone && rel > 1.2 * f->s.last_rel);
     bool split = !f->s.rounds || f->s.mix.elbo > f->s.last_elbo + worthwhile; /* where that has stopped to pay, only what the draws show is added */
-    f->s.fails = f->s.rounds && !better ? f->s.fails + 1 : 0;
+    if (f->s.rounds && !better)
+        fail(f);
+    else
+        f->s.fails = 0;
     f->s.last_elbo = f->s.mix.elbo;
     f->s.last_rel = rel;
     for (size_t i = 0; i < n; i++)
@@ -370,12 +400,27 @@ static double least(const wvgd_fit *f)
     return fmax(fmax(LEAST, 8 * (double)f->N), fmax(32 * D, 600 * (double)f->N / (D * D)));
 }
 
+/* The same without the draws of a trial of which, with `share` of its draws effective, a final batch will be joined. */
+static double least_final(const wvgd_fit *f, size_t trial, double share)
+{
+    return fmax(LEAST_FINAL, least(f) - (f->s.trial_ess > spoilt * share * (double)trial ? (double)trial : 0));
+}
+
 /* The proposal is settled, and the size of the final batch fixed. */
 static void settle(wvgd_fit *f)
 {
-    if (f->s.wanted > round_price(f))
+    double few_draws = least_final(f, f->s.closed, 1);
+    if (dear(f))
         refine(f);
-    begin_final(f, (size_t)fmin(fmin(fmax(f->s.wanted, least(f)), fmax(WV_CHUNK / 3, least(f))), WV_CHUNK));
+    begin_final(f, (size_t)fmin(fmin(fmax(f->s.wanted, few_draws), fmax(WV_CHUNK / 3, few_draws)), WV_CHUNK));
+}
+
+/* The mixture of the last trial that had density, once more. */
+static void go_back(wvgd_fit *f)
+{
+    memcpy(f->mix.mu, f->mix_tried.mu, f->mix_size * sizeof(double));
+    f->s.mix.K = f->s.tried;
+    f->s.mix.elbo = f->s.tried_elbo;
 }
 
 /* The trial has been weighed: grow, or settle the proposal and fix the size of the final batch. */
@@ -391,9 +436,9 @@ static void judge_trial(wvgd_fit *f)
     if (isfinite(e.value)) {
         memcpy(f->mix_tried.mu, f->mix.mu, f->mix_size * sizeof(double));
         f->s.tried = f->s.mix.K;
+        f->s.tried_elbo = f->s.mix.elbo;
     } else if (f->s.tried && f->s.fails < 2) { /* growth has led out of the support: back to the mixture before it, and no more of it */
-        memcpy(f->mix.mu, f->mix_tried.mu, f->mix_size * sizeof(double));
-        f->s.mix.K = f->s.tried;
+        go_back(f);
         f->s.fails = 2;
         begin_trial(f);
         return;
@@ -403,9 +448,10 @@ static void judge_trial(wvgd_fit *f)
             return;
         f->s.fails = 2;
     }
-    if (f->s.rounds && !exhausted(f) && f->s.crawls < CRAWLS && (!f->s.crawls || f->s.mix.elbo > f->s.crawl_elbo + crawl_gain)) {
+    if (f->s.rounds && !exhausted(f) && f->s.crawls < CRAWLS && (!f->s.crawls || (f->s.mix.elbo > f->s.crawl_elbo + crawl_gain && f->s.mix.K > f->s.crawl_K))) {
         f->s.crawls++;
         f->s.crawl_elbo = f->s.mix.elbo;
+        f->s.crawl_K = f->s.mix.K;
         f->s.stage = WV_CRAWL;
         if (wv_crawl_begin(f))
             return;
@@ -468,12 +514,13 @@ static void judge_final(wvgd_fit *f)
         f->s.fails = 2;
     }
     size_t budget = e.se < 0.05 ? f->close_budget / 6 : f->close_budget;
-    if (e.se > f->opt.evidence_se && f->s.spent < budget && f->s.closed + WV_CHUNK < f->close_max && (f->s.stop == WVGD_RUNNING || e.se > 0.05) && isfinite(e.value)) {
-        f->s.planned = (size_t)fmin(fmax(left, 500), WV_CHUNK);
+    if (e.se > wanted_se(f) && f->s.spent < budget && f->s.closed + WV_CHUNK < f->close_max && (f->s.stop == WVGD_RUNNING || e.se > 0.05) && isfinite(e.value)) {
+        f->s.planned = (size_t)fmin(fmax(left, EXTENSION), WV_CHUNK);
         return;
     }
-    if ((double)n < least(f) && f->s.closed + WV_CHUNK < f->close_max && f->s.stop == WVGD_RUNNING && isfinite(e.value)) {
-        f->s.planned = (size_t)fmin(least(f) - (double)n, WV_CHUNK);
+    double few_draws = least_final(f, f->s.trial, f->s.final_ess / (double)n);
+    if ((double)n < few_draws && f->s.closed + WV_CHUNK < f->close_max && f->s.stop == WVGD_RUNNING && isfinite(e.value)) {
+        f->s.planned = (size_t)fmin(few_draws - (double)n, WV_CHUNK);
         return;
     }
     conclude(f);
@@ -483,7 +530,7 @@ static void judge_final(wvgd_fit *f)
 static void forget_trial(wvgd_fit *f)
 {
     size_t trial = f->s.trial, n = f->s.closed - trial, D = f->D;
-    if (f->s.trial_ess / (double)trial > 0.25 * f->s.final_ess / (double)n)
+    if (f->s.trial_ess > spoilt * f->s.final_ess / (double)n * (double)trial)
         return;
     memmove(f->close.x, f->close.x + trial * D, n * D * sizeof(double));
     memmove(f->close.grad, f->close.grad + trial * D, n * D * sizeof(double));
@@ -577,10 +624,14 @@ static void conclude(wvgd_fit *f)
     wv_partition_begin(f);
 }
 
+/* Growth that has left the mixture worse than it was is undone. */
 static void end_fit(wvgd_fit *f)
 {
     wv_mix_drop(f);
     wv_pool_forget(f, RECENT);
+    f->s.undone = f->s.tried && f->s.mix.elbo < f->s.tried_elbo - harmful;
+    if (f->s.undone)
+        go_back(f);
     begin_trial(f);
 }
 

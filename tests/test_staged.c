@@ -268,6 +268,48 @@ static void moments(void **state) {
     assert_true(worst_var < 5);
 }
 
+/* ---- draws --------------------------------------------------------------------------------------------------------------------------------------- */
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* A final batch that has to be extended, several times over, is extended by draws that it does not have yet: no two closing draws are alike (of 50,000 random doubles two are, with a
+ * chance of 1e-6). And its standard error is true: over ten seeds the z-scores have a root mean square of 1 to within 4 / sqrt(20). */
+static void fresh_draws(void **state) {
+    (void)state;
+    enum { SEEDS = 10, D = 3 };
+    double squares = 0;
+    size_t most = 0;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        wvgd_model model;
+        wvgd_results r;
+        wvgd_options o = options_of(1, seed);
+        o.evidence_se = 0.006;
+        o.components = 1;
+        assert_int_equal(target_log_gamma(&model, D, (const double[]){1, 1, 1}), 0);
+        wvgd_fit *fit = fitted(&model, &o, &r);
+        double z = (r.evidence.value - target_truth_of(&model).log_evidence) / r.evidence.se;
+        squares += z * z;
+        size_t n, alike = 0;
+        const double *x;
+        assert_int_equal(wvgd_draws(fit, &n, &x, NULL, NULL, NULL, NULL), WVGD_OK);
+        double *first = malloc(n * sizeof *first);
+        assert_non_null(first);
+        for (size_t i = 0; i < n; i++) first[i] = x[i * D];
+        qsort(first, n, sizeof *first, by_value);
+        for (size_t i = 1; i < n; i++) alike += first[i] == first[i - 1];
+        assert_int_equal(alike, 0);
+        most = n > most ? n : most;
+        free(first);
+        wvgd_free(fit);
+        wvgd_model_close(&model);
+    }
+    print_message("draws: up to %zu, no two alike; z-scores of the evidence have root mean square %.2f\n", most, sqrt(squares / SEEDS));
+    assert_true(most > 2 * 4096);
+    assert_true(sqrt(squares / SEEDS) < 1 + 4 / sqrt(2 * SEEDS));
+}
+
 /* ---- tails ------------------------------------------------------------------------------------------------------------------------------------ */
 static double rosenbrock(void *self, const double *z, double *grad) {
     (void)self;
@@ -306,7 +348,7 @@ static void tails(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gaussians), cmocka_unit_test(mixtures), cmocka_unit_test(units), cmocka_unit_test(evidence_and_bound), cmocka_unit_test(moments), cmocka_unit_test(tails),
+        cmocka_unit_test(gaussians), cmocka_unit_test(mixtures), cmocka_unit_test(units), cmocka_unit_test(evidence_and_bound), cmocka_unit_test(moments), cmocka_unit_test(fresh_draws), cmocka_unit_test(tails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
