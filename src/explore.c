@@ -58,7 +58,7 @@ size_t wv_explore_stations(const wvgd_fit *f)
 /* Starts that are enough for as many modes as have been found. */
 static size_t enough(const wvgd_fit *f)
 {
-    return f->s.relevant <= 1 ? (f->D < 10 ? 16 : 24) : 25 * (f->s.relevant + 1); /* in many dimensions the far field of several modes leads to one of them */
+    return f->s.relevant <= 1 ? (f->D < 10 ? 16 : 40) : 25 * (f->s.relevant + 1); /* in many dimensions the far field of several modes leads to one of them */
 }
 
 /* A start: given ones first, then the model's own or the user's scale, then scattered around the known modes; closer after every start without density. */
