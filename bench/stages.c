@@ -1,7 +1,12 @@
 /* stages.c - where the time of a fit goes: evaluations, time in the model and time outside it, for each stage of the staged solver.
  *     stages [DATA.csv [PARTICLES]]
- * fits a logistic regression (the last column is the label, features are standardised) with defaults and one thread; prints a Markdown table. Of five runs each cell is the least. */
+ * fits a logistic regression (the last column is the label, features are standardised) with defaults and one thread; prints a Markdown table. Of five runs each cell is the least.
+ *     stages --until MEAN_ERROR SD_ERROR REFERENCE.json DATA.csv [PARTICLES [SEED]]
+ * prints seconds and evaluations after which what the fit has found until then (the heaviest mode's Gaussian; then the mixture; at the end the weighted draws) has all means
+ * right to MEAN_ERROR sds and all log sds to SD_ERROR, and keeps them so to the end; "never" if it does not. */
 #include "../models/models.h"
+#include "../src/fit.h"
+#include "../src/mix.h"
 #include "wvgd.h"
 #include <math.h>
 #include <stdio.h>
@@ -71,9 +76,90 @@ static stage *find(stage *all, const char *name)
     return &all[i];
 }
 
-/* One fit, batch by batch. A batch belongs to the stage that asked for it, with the answers to it. */
-static void run(const wvgd_model *model, size_t particles, stage *all)
+/* ---- how soon a fit is right --------------------------------------------------------------------------------------------------------- */
+typedef struct {
+    double mean[MOST_COLUMNS], sd[MOST_COLUMNS]; /* the truth */
+    double mean_error, sd_error;                 /* what is still right */
+    bool right;
+    double seconds;                              /* since when */
+    size_t evaluations;
+} watch;
+
+/* An array of numbers of a JSON file. */
+static void read_numbers(const char *text, const char *name, size_t n, double *out)
 {
+    char key[32];
+    snprintf(key, sizeof key, "\"%s\":", name);
+    const char *at = strstr(text, key);
+    at = at ? strchr(at, '[') : NULL;
+    for (size_t i = 0; i < n; i++) {
+        char *end = NULL;
+        out[i] = at ? strtod(at + 1, &end) : NAN;
+        if (!end || end == at + 1)
+            die(name, "not in the reference");
+        at = end;
+    }
+}
+
+static void read_truth(const char *path, size_t D, watch *w)
+{
+    static char text[1 << 20];
+    FILE *file = fopen(path, "r");
+    if (!file || D > MOST_COLUMNS || !fread(text, 1, sizeof text - 1, file))
+        die(path, "cannot be read");
+    fclose(file);
+    read_numbers(text, "mean", D, w->mean);
+    read_numbers(text, "sd", D, w->sd);
+}
+
+/* What the fit knows by now of the posterior: mean and sd; false: nothing. */
+static bool known(wvgd_fit *fit, double *mean, double *sd)
+{
+    size_t D = fit->D;
+    wvgd_results r;
+    if (fit->s.stage == WV_EXPLORE) {
+        size_t best = 0;
+        for (size_t m = 1; m < fit->s.modes; m++)
+            best = fit->s.mode[m].elbo > fit->s.mode[best].elbo ? m : best;
+        memcpy(mean, fit->mode_x + best * D, D * sizeof *mean);
+        wv_family_get(WVGD_FULL)->sd(D, 0, fit->mode_root + best * D * D, sd);
+        return fit->s.modes > 0;
+    }
+    wvgd_get_results(fit, &r);
+    if (r.stop != WVGD_RUNNING) {
+        for (size_t i = 0; i < D; i++) {
+            mean[i] = r.mean[i];
+            sd[i] = sqrt(r.var[i]);
+        }
+        return true;
+    }
+    double *root = malloc(D * D * sizeof *root);
+    bool fine = root && wv_mix_moments(fit, mean, root);
+    if (fine)
+        wv_family_get(WVGD_FULL)->sd(D, 0, root, sd);
+    free(root);
+    return fine;
+}
+
+static void look(watch *w, wvgd_fit *fit, double seconds, size_t evaluations)
+{
+    static double mean[MOST_COLUMNS], sd[MOST_COLUMNS];
+    bool right = known(fit, mean, sd);
+    for (size_t i = 0; i < fit->D && right; i++)
+        right = fabs(mean[i] - w->mean[i]) < w->mean_error * w->sd[i] && fabs(log(sd[i] / w->sd[i])) < w->sd_error;
+    if (right && !w->right) {
+        w->seconds = seconds;
+        w->evaluations = evaluations;
+    }
+    w->right = right;
+}
+
+/* ---- a fit ---------------------------------------------------------------------------------------------------------------------------- */
+/* One fit, batch by batch. A batch belongs to the stage that asked for it, with the answers to it. */
+static void run(const wvgd_model *model, size_t particles, uint64_t seed, stage *all, watch *w)
+{
+    double spent = 0;
+    size_t evaluations = 0;
     wvgd_options o;
     wvgd_error error;
     wvgd_progress p;
@@ -83,20 +169,25 @@ static void run(const wvgd_model *model, size_t particles, stage *all)
     bool gradient;
     wvgd_options_init(&o);
     o.particles = particles;
+    o.seed = seed;
     double t = now();
     wvgd_fit *fit = wvgd_new(model, &o, NULL, &error);
     if (!fit)
         die("fit", error.text);
-    find(all, "new")->outside += now() - t;
+    spent += now() - t;
+    find(all, "new")->outside += spent;
     for (;;) {
         wvgd_get_progress(fit, &p);
         stage *s = find(all, p.stage);
-        t = now();
+        double begun = t = now();
         if (wvgd_ask(fit, &n, &z, &gradient, &error) != WVGD_OK)
             die("ask", error.text);
         s->outside += now() - t;
-        if (n == 0)
+        if (n == 0) {
+            if (w)
+                look(w, fit, spent + now() - begun, evaluations);
             break;
+        }
         if (n > room) {
             room = n;
             log_p = realloc(log_p, room * sizeof *log_p);
@@ -112,16 +203,42 @@ static void run(const wvgd_model *model, size_t particles, stage *all)
         if (wvgd_tell(fit, log_p, gradient ? grad : NULL, &error) != WVGD_OK)
             die("tell", error.text);
         s->outside += now() - t;
+        spent += now() - begun;
         s->batches++;
         s->evaluations += n;
+        evaluations += n;
+        if (w)
+            look(w, fit, spent, evaluations);
     }
     free(log_p);
     free(grad);
     wvgd_free(fit);
 }
 
+static int until(int argc, char **argv)
+{
+    static watch w;
+    wvgd_model model;
+    stage all[STAGES] = {{0}};
+    wv_regression data = read_rows(argv[5]);
+    if (wv_model_logistic(&model, &data))
+        die("model", "no memory");
+    w.mean_error = strtod(argv[2], NULL);
+    w.sd_error = strtod(argv[3], NULL);
+    read_truth(argv[4], model.dim, &w);
+    run(&model, argc > 6 ? strtoul(argv[6], NULL, 10) : 5, argc > 7 ? strtoul(argv[7], NULL, 10) : 1, all, &w);
+    if (w.right)
+        printf("%.6f %zu\n", w.seconds, w.evaluations);
+    else
+        printf("never\n");
+    wvgd_model_close(&model);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
+    if (argc > 5 && !strcmp(argv[1], "--until"))
+        return until(argc, argv);
     wvgd_model model;
     wv_regression data = read_rows(argc > 1 ? argv[1] : WVGD_SOURCE_DIR "/data/cancer.csv");
     size_t particles = argc > 2 ? strtoul(argv[2], NULL, 10) : 5;
@@ -130,7 +247,7 @@ int main(int argc, char **argv)
         die("model", "no memory");
     for (int k = 0; k < RUNS; k++) {
         stage all[STAGES] = {{0}};
-        run(&model, particles, all);
+        run(&model, particles, 1, all, NULL);
         for (size_t i = 0; i < STAGES; i++) {
             all[i].model = k ? fmin(all[i].model, best[i].model) : all[i].model;
             all[i].outside = k ? fmin(all[i].outside, best[i].outside) : all[i].outside;
