@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SMALL = 16 }; /* triangles up to this size are inverted row by row */
+enum { SMALL = 16, STRIP = 8 }; /* triangles up to this size are inverted row by row; rows of a product that are made at once */
 
 /* Doubles, then whole numbers in the place of doubles. */
 size_t wv_dense_eigh_work(size_t D)
@@ -106,6 +106,34 @@ bool wv_dense_chol(size_t D, double *a, double *spare)
         }
     }
     return false;
+}
+
+/* Rows of a product [rows][p][q] that is made at once: OpenBLAS makes those of up to 1e6 multiplications without copies. */
+static size_t at_once(size_t n, size_t p, size_t q)
+{
+    size_t rows = 1000000 / (p * q);
+    rows = rows < 16 ? 256 : rows;
+    return rows < n ? rows : n;
+}
+
+void wv_dense_product(size_t n, size_t p, const double *A, size_t q, const double *B, double alpha, double beta, double *C)
+{
+    for (size_t first = 0, here; first < n; first += here) {
+        here = at_once(n - first, p, q);
+        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)here, (int)q, (int)p, alpha, A + first * p, (int)p, B, (int)q, beta, C + first * q, (int)q);
+    }
+}
+
+/* In strips, which leave out most of what lies above the diagonal. */
+void wv_dense_cross(size_t n, size_t p, const double *A, size_t q, const double *B, bool lower, double *S)
+{
+    for (size_t first = 0, here; first < n; first += here) {
+        here = at_once(n - first < 256 ? n - first : 256, STRIP, q);
+        for (size_t at = 0; at < p; at += STRIP) {
+            size_t rows = p - at < STRIP ? p - at : STRIP, columns = lower ? at + rows : q;
+            cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)rows, (int)columns, (int)here, 1.0, A + first * p + at, (int)p, B + first * q, (int)q, 1.0, S + at * q, (int)q);
+        }
+    }
 }
 
 void wv_dense_rebuild(size_t D, const double *V, const double *f, double *out, double *scratch)

@@ -652,7 +652,7 @@ void wv_mix_refine(wvgd_fit *f, const double *v)
         cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->pool.x, (int)D, f->gu, 1, 0.0, mean, 1);
         for (size_t i = 0; i < D; i++)
             mean[i] = mu[i] + keep * (mean[i] - mu[i]);
-        wv_component_follow(wv_family_get(WVGD_FULL), D, root, mean, n, f->pool.x, f->gu, size / (size + 1 + d * d), f->y, f->uy, C, f->work);
+        wv_component_follow(wv_family_get(WVGD_FULL), D, root, mean, n, f->pool.x, f->gu, size / (size + 1 + d * d), f->y, C, f->work);
         memcpy(mu, mean, D * sizeof *mu);
         f->mix_e[k] = size < 10 ? 0.5 * (f->mix.w[k] + sum) : 0.2 * f->mix.w[k] + 0.8 * sum;
     }

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { RESTARTS = 24, ENOUGH = 4, FINALS = 6, ROUNDS = 40, SEEDS = 32, MIXTURE = 8192, COMPARED = 2048 }; /* MIXTURE: draws of the mixture, at most; COMPARED: those of them on which starts are compared */
+enum { RESTARTS = 24, ENOUGH = 4, FINALS = 6, ROUNDS = 40, SEEDS = 32, MIXTURE = 8192, COMPARED = 2048, FEWEST = 512 }; /* MIXTURE: draws of the mixture, at most; COMPARED: those of them on which starts are compared; FEWEST: in many dimensions */
 static const double roughly = 1e-3, exactly = 1e-5; /* gain of a round, relative, at which Lloyd's iteration has settled: to compare starts, and of the best */
 static const double varied = 0.02; /* relative range of the distortions of starts that are not much alike */
 static const double clearly = 0.995; /* distortion relative to the current, on the same points */
@@ -241,28 +241,34 @@ bool wv_quantise_improve(wvgd_fit *f)
     return true;
 }
 
-/* Draws of the mixture, evenly over its components, into y[n][D] with weights w[n] that sum to `total`. */
+/* Draws of the mixture, more of the heavier components, into y[n][D] with weights w[n] that sum to `total`. */
 static void mixture_points(wvgd_fit *f, uint64_t key, size_t n, double total, double *y, double *w)
 {
     size_t K = f->s.mix.K;
+    double before = 0;
     for (size_t k = 0, at = 0; k < K; k++) {
         wv_gauss q = wv_mix_component(f, k);
         wv_stream stream = {f->opt.seed, WV_RNG_SETTLE, key, k};
-        size_t here = (n - at) / (K - k);
+        before += 0.5 * f->mix.w[k] + 0.5 / (double)K;
+        size_t end = k + 1 < K ? (size_t)(before * (double)n) : n, here = end - at;
         wv_component_draw(&q, &stream, 0, here, true, y + at * f->D, f->work);
-        for (size_t i = at; i < at + here; i++)
+        for (size_t i = at; i < end; i++)
             w[i] = total * f->mix.w[k] / (double)here;
-        at += here;
+        at = end;
     }
 }
 
+/* Where the posterior is like the mixture and particles will be sharpened, draws of the mixture alone tell where to begin, unless they do not know where the density ends. */
 void wv_quantise_place(wvgd_fit *f, double c)
 {
     size_t D = f->D, ND = f->N * D, n = f->close.n < f->n_max / 2 ? f->close.n : f->n_max / 2, extra = c > 0 ? f->n_max - n : 0;
     double *y = f->y, *w = f->gu, *best = f->try_z, *trial = best + ND, total = 0;
-    size_t compared = 20 * f->N > COMPARED ? 20 * f->N : COMPARED, most = D > 4 ? compared : compared + MIXTURE; /* in many dimensions a hundredth of the distortion does not matter */
+    size_t least = D > 4 && 100 * f->N < COMPARED ? (100 * f->N > FEWEST ? 100 * f->N : FEWEST) : COMPARED; /* in many dimensions a hundredth of the distortion does not matter */
+    size_t compared = 20 * f->N > least ? 20 * f->N : least, most = D > 4 ? compared : compared + MIXTURE;
+    bool alike = c > 0.9 && !f->s.zero_points;
     extra = extra < most ? extra : most;
     compared = compared + 4 * f->s.mix.K < extra ? compared : extra; /* all of them, rather than a remainder that does not stand for the mixture */
+    n = D > 4 && alike && extra ? 0 : n;
     for (size_t k = 0; k < n; k++) { /* all draws, or evenly spaced ones: those of a proposal are neighbours */
         size_t i = n < f->close.n ? (size_t)((double)k * (double)f->close.n / (double)n) : k;
         memcpy(y + k * D, f->close.x + i * D, D * sizeof *y);
@@ -277,7 +283,7 @@ void wv_quantise_place(wvgd_fit *f, double c)
     total += extra ? c : 0;
     cblas_dscal((int)n, 1 / total, w, 1);
     flatten(f, n, y, f->mean);
-    search(f, n, extra && c > 0.9 && !f->s.zero_points ? compared : n, y, w, best, trial); /* the mixture's draws alone will do, unless they do not know where the density ends */
+    search(f, n, extra && alike ? compared : n, y, w, best, trial);
     unflatten(f, f->N, best, f->mean);
     memcpy(f->now.z, best, ND * sizeof *best);
 }
