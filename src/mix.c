@@ -106,7 +106,7 @@ static bool assess(wvgd_fit *f, bool measured, double *elbo, double *sd, double 
         wv_pool_measure(f, place, 0, K, n, f->pool.x, true);
     for (size_t i = 0; i < n; i++)
         f->mix_log[i] = -INFINITY;
-    wv_pool_sum(f, place, 0, K, n, f->mix_log);
+    wv_pool_sum(f, place, 0, K, 0, n, f->mix_log);
     for (size_t k = 0; k < K; k++)
         wv_columns_density(f->D, n, f->mix_det[k], 0, f->mix_q + k * room, f->mix_q + k * room);
     for (size_t i = 0; i < n; i++)
@@ -269,14 +269,21 @@ static size_t gather(wvgd_fit *f, size_t k, double least)
 }
 
 /* ---- one step -------------------------------------------------------------------------------------------------------------------- */
+void wv_mix_copy(const wvgd_fit *f, size_t K, const wv_mixture *from, wv_mixture *to)
+{
+    memcpy(to->mu, from->mu, K * f->D * sizeof(double));
+    memcpy(to->root, from->root, K * f->D * f->D * sizeof(double));
+    memcpy(to->w, from->w, K * sizeof(double));
+}
+
 static void keep_best(wvgd_fit *f)
 {
-    memcpy(f->mix_best.mu, f->mix.mu, f->mix_size * sizeof(double));
+    wv_mix_copy(f, f->s.mix.K, &f->mix, &f->mix_best);
 }
 
 static void go_back(wvgd_fit *f)
 {
-    memcpy(f->mix.mu, f->mix_best.mu, f->mix_size * sizeof(double));
+    wv_mix_copy(f, f->s.mix.K, &f->mix_best, &f->mix);
 }
 
 static void shrink(wvgd_fit *f, size_t k, double by)

@@ -18,33 +18,34 @@
 size_t wv_moments_work(size_t D)
 {
     size_t p = 2 * D;
-    return 3 * p + p * p + 2 * p * D + WV_BLOCK * (p + D) + 4 * D + 2 * D * D;
+    return 3 * p + p * p + 2 * p * D + WV_BLOCK * (p + D) + 5 * D + 2 * D * D;
 }
 
 typedef struct {
     size_t p;
-    double *mean, *scale, *c; /* [p] */
+    double *mean, *inverse, *c; /* [p] means and inverse scales of the statistics, tilt */
     double *S, *B, *turned;   /* [p][p], [D][p], [p][D] */
     double *H, *X;            /* [WV_BLOCK][p] statistics, [WV_BLOCK][D] centred points of a block */
     double *plain;            /* [2][D] moments before calibration */
-    double *sd;               /* [D] units of the coordinates */
+    double *sd, *unit;        /* [D] units of the coordinates, and their inverses */
     double *mu, *root;        /* [D], [D][D] of the mixture */
     double *R;                /* [D][D] its correlations */
-    bool kept;                /* f->uy holds the gradients of all draws, multiplied by C */
+    bool kept;                /* f->b.grad holds the gradients of all draws, multiplied by C */
 } stein;
 
 static stein names(wvgd_fit *f)
 {
     size_t D = f->D, p = 2 * D;
     double *at = f->stein;
-    stein s = {.p = p, .mean = at, .scale = at + p, .c = at + 2 * p, .S = at + 3 * p};
+    stein s = {.p = p, .mean = at, .inverse = at + p, .c = at + 2 * p, .S = at + 3 * p};
     s.B = s.S + p * p;
     s.turned = s.B + p * D;
     s.H = s.turned + p * D;
     s.X = s.H + WV_BLOCK * p;
     s.plain = s.X + WV_BLOCK * D;
     s.sd = s.plain + 2 * D;
-    s.mu = s.sd + D;
+    s.unit = s.sd + D;
+    s.mu = s.unit + D;
     s.root = s.mu + D;
     s.R = s.root + D * D;
     return s;
@@ -54,8 +55,10 @@ static stein names(wvgd_fit *f)
 static void correlate(const stein *s, size_t D)
 {
     wv_family_get(WVGD_FULL)->sd(D, 0, s->root, s->sd);
-    for (size_t i = 0; i < D; i++)
-        cblas_dscal((int)D, 1 / s->sd[i], s->root + i * D, 1);
+    for (size_t i = 0; i < D; i++) {
+        s->unit[i] = 1 / s->sd[i];
+        cblas_dscal((int)D, s->unit[i], s->root + i * D, 1);
+    }
     cblas_dgemm(ROW, CblasNoTrans, CblasTrans, (int)D, (int)D, (int)D, 1.0, s->root, (int)D, s->root, (int)D, 0.0, s->R, (int)D);
 }
 
@@ -63,7 +66,7 @@ static void correlate(const stein *s, size_t D)
 static const double *gradients(wvgd_fit *f, const stein *s, size_t first, size_t n)
 {
     size_t D = f->D;
-    double *g = f->close.n <= f->n_max ? f->uy + first * D : f->uy;
+    double *g = f->b.grad + (f->close.n <= f->n_max ? first * D : 0);
     if (s->kept)
         return g;
     for (size_t i = 0; i < n; i++)
@@ -85,8 +88,8 @@ static void rows(wvgd_fit *f, const stein *s, size_t first, size_t n)
             continue;
         }
         for (size_t k = 0; k < D; k++) {
-            h[k] = g[k] / s->scale[k] - s->mean[k];
-            h[D + k] = ((x[k] - s->mu[k]) / s->sd[k] * g[k] + 1) / s->scale[D + k] - s->mean[D + k];
+            h[k] = g[k] * s->inverse[k] - s->mean[k];
+            h[D + k] = ((x[k] - s->mu[k]) * s->unit[k] * g[k] + 1) * s->inverse[D + k] - s->mean[D + k];
         }
     }
 }
@@ -100,7 +103,7 @@ static bool solve(wvgd_fit *f, stein *s)
     memset(s->c, 0, p * sizeof(double));
     memset(s->S, 0, p * p * sizeof(double));
     for (size_t k = 0; k < p; k++)
-        s->scale[k] = 1;
+        s->inverse[k] = 1;
     for (size_t first = 0; first < n; first += WV_BLOCK) {
         size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
         rows(f, s, first, here);
@@ -111,14 +114,14 @@ static bool solve(wvgd_fit *f, stein *s)
     }
     s->kept = n <= f->n_max;
     for (size_t k = 0; k < p; k++) {
-        s->scale[k] = sqrt(s->S[k * p + k]) + 1e-300;
-        s->mean[k] = s->c[k] /= s->scale[k];
-        if (!isfinite(s->scale[k]) || !isfinite(s->mean[k]))
+        s->inverse[k] = 1 / (sqrt(s->S[k * p + k]) + 1e-150);
+        s->mean[k] = s->c[k] *= s->inverse[k];
+        if (!isfinite(s->S[k * p + k]) || !isfinite(s->mean[k]))
             return false;
     }
     for (size_t k = 0; k < p; k++) {
         for (size_t l = 0; l <= k; l++)
-            s->S[k * p + l] = s->S[k * p + l] / s->scale[k] / s->scale[l] - s->mean[k] * s->mean[l];
+            s->S[k * p + l] = s->S[k * p + l] * s->inverse[k] * s->inverse[l] - s->mean[k] * s->mean[l];
         s->S[k * p + k] += 1e-6;
     }
     return LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', m, s->S, m) == 0 && LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', m, 1, s->S, m, s->c, m) == 0;

@@ -347,7 +347,6 @@ void wv_partition_begin(wvgd_fit *f)
     f->s.refined = 0;
     f->s.meanfield_gap = NAN;
     wv_free_mixture(f);
-    wv_free_target(f, f->close.n, f->close.x, f->close.log_mix[0], NULL);
     place_particles(f);
     if (!wv_free_flat(f) || !controlled(f))
         settle_particles(f, !wv_free_flat(f) ? 30 : f->D > 4 ? 1 : 2);
@@ -409,7 +408,7 @@ wvgd_fit *wvgd_quantize(const wvgd_fit *from, const wvgd_options *options, wvgd_
     f->s = from->s;
     f->s.trace_rows = 0;
     f->close.n = n;
-    memcpy(f->mix.mu, from->mix.mu, f->mix_size * sizeof(double));
+    wv_mix_copy(f, f->s.mix.K, &from->mix, &f->mix);
     memcpy(f->mode_x, from->mode_x, f->s.modes * D * sizeof(double));
     memcpy(f->mode_root, from->mode_root, f->s.modes * D * D * sizeof(double));
     memcpy(f->close.x, from->close.x, n * D * sizeof(double));
@@ -422,6 +421,7 @@ wvgd_fit *wvgd_quantize(const wvgd_fit *from, const wvgd_options *options, wvgd_
     memcpy(f->var, from->var, D * sizeof(double));
     memcpy(f->mcse, from->mcse, D * sizeof(double));
     wv_close_weights(f);
+    wv_mix_log_density(f, n, f->close.x, f->close.log_mix[0]);
     wv_partition_begin(f);
     return f;
 }

@@ -138,15 +138,15 @@ bool wv_pool_measure(wvgd_fit *f, wv_pool_place *place, size_t from, size_t to, 
     return keep;
 }
 
-void wv_pool_sum(wvgd_fit *f, wv_pool_place *place, size_t from, size_t to, size_t n, double *log_sum)
+void wv_pool_sum(wvgd_fit *f, wv_pool_place *place, size_t from, size_t to, size_t first, size_t n, double *log_sum)
 {
     block b = names(f);
-    for (size_t first = 0; first < n; first += WV_COLUMNS) {
-        size_t here = least(n - first, WV_COLUMNS);
+    for (size_t at = 0; at < n; at += WV_COLUMNS) {
+        size_t here = least(n - at, WV_COLUMNS);
         for (size_t i = 0; i < WV_COLUMNS; i++)
-            b.sum[i] = i < here ? log_sum[first + i] : 0;
-        add_block(f, &b, place, from, to, wv_columns_round(here), f->mix_q + first, wv_pool_points(f));
-        memcpy(log_sum + first, b.sum, here * sizeof *log_sum);
+            b.sum[i] = i < here ? log_sum[at + i] : 0;
+        add_block(f, &b, place, from, to, wv_columns_round(here), f->mix_q + first + at, wv_pool_points(f));
+        memcpy(log_sum + at, b.sum, here * sizeof *log_sum);
     }
 }
 
@@ -241,7 +241,7 @@ bool wv_pool_take(wvgd_fit *f)
     bool measured = made <= wv_pool_components(f) + 1;
     if (measured) {
         wv_pool_measure(f, proposal, c0, c0 + made, n0 + n, f->pool.x, true);
-        wv_pool_sum(f, proposal, c0, c0 + made, n0 + n, part(f, old));
+        wv_pool_sum(f, proposal, c0, c0 + made, 0, n0 + n, part(f, old));
     } else
         wv_pool_add_density(f, old, n0 + n, f->pool.x, part(f, old));
     combine(f, 0);

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { RESTARTS = 24, ENOUGH = 4, FINALS = 6, ROUNDS = 40, SEEDS = 32, MIXTURE = 8192, COMPARED = 2048, FEWEST = 512 }; /* MIXTURE: draws of the mixture, at most; COMPARED: those of them on which starts are compared; FEWEST: in many dimensions */
+enum { RESTARTS = 24, ENOUGH = 4, FINALS = 6, ROUNDS = 40, SEEDS = 32, MIXTURE = 8192, COMPARED = 2048, FEWEST = 512 }; /* MIXTURE: draws of the mixture, at most; COMPARED: those of them on which starts are compared; FEWEST: with one mode in many dimensions */
 static const double roughly = 1e-3, exactly = 1e-5; /* gain of a round, relative, at which Lloyd's iteration has settled: to compare starts, and of the best */
 static const double varied = 0.02; /* relative range of the distortions of starts that are not much alike */
 static const double clearly = 0.995; /* distortion relative to the current, on the same points */
@@ -193,6 +193,8 @@ static double search(wvgd_fit *f, size_t n, size_t few, const double *y, const d
     for (uint64_t r = 0; r < restarts && restarts > 1; r++) {
         seed(f, few, y_few, square_few, w_few, r, trial);
         after[r] = lloyd(f, few, y_few, square_few, w_few, roughly, 2, trial);
+        if (after[r] < low)
+            memcpy(best, trial, f->N * f->D * sizeof *best);
         low = fmin(low, after[r]);
         high = fmax(high, after[r]);
         if (r + 1 == ENOUGH && f->D > 4 && high < (1 + varied) * low) {
@@ -205,13 +207,18 @@ static double search(wvgd_fit *f, size_t n, size_t few, const double *y, const d
         for (uint64_t i = 1; i < restarts; i++)
             r = after[i] < after[r] ? i : r;
         after[r] = INFINITY;
-        seed(f, few, y_few, square_few, w_few, r, trial);
+        if (k || restarts == 1)
+            seed(f, few, y_few, square_few, w_few, r, trial);
+        else
+            memcpy(trial, best, f->N * f->D * sizeof *trial); /* as it was after two rounds */
         double d = lloyd(f, few, y_few, square_few, w_few, roughly, affordable(f, few), trial);
         if (d < least) {
             least = d;
             memcpy(best, trial, f->N * f->D * sizeof *best);
         }
     }
+    if (few == n && f->D > 4)
+        return least;
     return lloyd(f, n, y, square, w, f->D > 4 ? roughly : exactly, affordable(f, n), best);
 }
 
@@ -263,7 +270,7 @@ void wv_quantise_place(wvgd_fit *f, double c)
 {
     size_t D = f->D, ND = f->N * D, n = f->close.n < f->n_max / 2 ? f->close.n : f->n_max / 2, extra = c > 0 ? f->n_max - n : 0;
     double *y = f->y, *w = f->gu, *best = f->try_z, *trial = best + ND, total = 0;
-    size_t least = D > 4 && 100 * f->N < COMPARED ? (100 * f->N > FEWEST ? 100 * f->N : FEWEST) : COMPARED; /* in many dimensions a hundredth of the distortion does not matter */
+    size_t least = D > 4 && f->s.relevant < 2 && 50 * f->N < COMPARED ? (50 * f->N > FEWEST ? 50 * f->N : FEWEST) : COMPARED; /* in many dimensions a hundredth of the distortion does not matter */
     size_t compared = 20 * f->N > least ? 20 * f->N : least, most = D > 4 ? compared : compared + MIXTURE;
     bool alike = c > 0.9 && !f->s.zero_points;
     extra = extra < most ? extra : most;

@@ -137,26 +137,33 @@ static void store(wvgd_fit *f)
  * posterior have in common; with p~ a mixture of the q_c nothing is left (Owen and Zhou). Equivalently, the draws get weights omega_i, near 1, under which the integrals are
  * right in the sample. */
 
-/* |y|^2 of the stored draws from `first` on in the coordinates of the proposals' places, if they are few enough to be kept; otherwise `controls` works them out block by block. */
-static bool measure(wvgd_fit *f, size_t first)
+/* |y|^2 of all stored draws in the coordinates of the proposals' places, if they are few enough to be kept; otherwise `controls` works them out block by block. */
+static void measure(wvgd_fit *f)
 {
-    size_t n = f->s.closed - first, places = prepare(f, f->made);
-    f->measured = n <= wv_pool_points(f) ? first : SIZE_MAX;
-    if (f->measured == first)
-        wv_pool_measure(f, place, 0, places, n, f->close.x + first * f->D, false);
-    return f->measured == first;
+    size_t n = f->s.closed, places = prepare(f, f->made);
+    f->measured = n <= wv_pool_points(f);
+    if (f->measured)
+        wv_pool_measure(f, place, 0, places, n, f->close.x, false);
+}
+
+/* log_sum[i] <- log(exp log_sum[i] + sum over the first places) at the stored draws from `first` on, after `measure`. */
+static void add_measured(wvgd_fit *f, wv_pool_place *which, size_t places, size_t first, double *log_sum)
+{
+    size_t n = f->s.closed - first;
+    if (f->measured)
+        wv_pool_sum(f, which, 0, places, first, n, log_sum);
+    else
+        wv_pool_add(f, which, 0, places, n, f->close.x + first * f->D, log_sum);
 }
 
 /* h[n][C] = q_c/m - 1 at stored draws first .. first + n, n <= WV_BLOCK, rows `made_room` apart, after `measure`; returns C, the number of Gaussian proposals (the posterior has little in
  * common with the others). */
 static size_t controls(wvgd_fit *f, size_t first, size_t n, double *h)
 {
-    double *log_q = f->block, *r = f->mix_q;
+    double *log_q = f->block, *r = f->mix_q + (f->measured ? first : 0);
     size_t C = 0, room = f->made_room, row = wv_pool_points(f);
-    if (f->measured == SIZE_MAX)
+    if (!f->measured)
         wv_pool_measure(f, place, 0, (f->proposals + 1) / 2, n, f->close.x + first * f->D, false);
-    else
-        r += first - f->measured;
     for (size_t k = 0; 2 * k + 1 < f->proposals; k++)
         if (f->made[2 * k] > 0) {
             wv_columns_density(f->D, n, f->mix_det[k], 0, r + k * row, log_q);
@@ -171,7 +178,7 @@ static size_t controls(wvgd_fit *f, size_t first, size_t n, double *h)
 }
 
 /* Mean and (ridged, factorised) covariance of the controls over stored draws from `first` on, which have been measured, and tilt = S^-1 mean. */
-static size_t calibrate_measured(wvgd_fit *f, size_t first, double *mean, double *tilt, double *S, double *h)
+static size_t calibrate(wvgd_fit *f, size_t first, double *mean, double *tilt, double *S, double *h)
 {
     size_t n = f->s.closed - first, room = f->made_room, C = 0;
     memset(mean, 0, room * sizeof *mean);
@@ -193,12 +200,6 @@ static size_t calibrate_measured(wvgd_fit *f, size_t first, double *mean, double
     return C;
 }
 
-static size_t calibrate(wvgd_fit *f, size_t first, double *mean, double *tilt, double *S, double *h)
-{
-    measure(f, first);
-    return calibrate_measured(f, first, mean, tilt, S, h);
-}
-
 /* log mean p~/m over the stored draws from `first` on, with controls, and its standard error: of the residuals within strata, draws 2i and 2i+1 taken as one, since they mirror
  * each other. Fills close.log_m and the weights close_v. */
 static wvgd_estimate weigh(wvgd_fit *f, size_t first)
@@ -208,10 +209,8 @@ static wvgd_estimate weigh(wvgd_fit *f, size_t first)
     double *h_bar = f->control, *tilt = h_bar + room, *beta = tilt + room, *S = beta + room, *h = S + room * room;
     for (size_t i = 0; i < n; i++)
         log_m[i] = -INFINITY;
-    if (measure(f, first))
-        wv_pool_sum(f, place, 0, (f->proposals + 1) / 2, n, log_m);
-    else
-        add_density(f, f->made, n, f->close.x + first * f->D, log_m);
+    measure(f);
+    add_measured(f, place, (f->proposals + 1) / 2, first, log_m);
     for (size_t i = 0; i < n; i++) {
         log_m[i] -= log((double)n);
         top = fmax(top, f->close.log_p[first + i] - log_m[i]);
@@ -223,7 +222,7 @@ static wvgd_estimate weigh(wvgd_fit *f, size_t first)
         mean += v[i] / (double)n;
     }
     f->s.ess = wv_weight_ess(n, v);
-    C = calibrate_measured(f, first, h_bar, tilt, S, h);
+    C = calibrate(f, first, h_bar, tilt, S, h);
     memset(beta, 0, room * sizeof *beta);
     for (size_t at = 0; at < n; at += WV_BLOCK) { /* beta = S^-1 Cov(h, v) */
         size_t here = n - at < WV_BLOCK ? n - at : WV_BLOCK;
@@ -389,10 +388,10 @@ static void judge_trial(wvgd_fit *f)
     f->s.trial_ess = f->s.ess;
     f->s.usual = isfinite(e.value) ? usual(f, 0, e.value) : INFINITY;
     if (isfinite(e.value)) {
-        memcpy(f->mix_tried.mu, f->mix.mu, f->mix_size * sizeof(double));
+        wv_mix_copy(f, f->s.mix.K, &f->mix, &f->mix_tried);
         f->s.tried = f->s.mix.K;
     } else if (f->s.tried && f->s.fails < 2) { /* growth has led out of the support: back to the mixture before it, and no more of it */
-        memcpy(f->mix.mu, f->mix_tried.mu, f->mix_size * sizeof(double));
+        wv_mix_copy(f, f->s.tried, &f->mix_tried, &f->mix);
         f->s.mix.K = f->s.tried;
         f->s.fails = 2;
         begin_trial(f);
@@ -491,15 +490,32 @@ static void forget_trial(wvgd_fit *f)
     memmove(f->close.stratum, f->close.stratum + trial, n * sizeof(uint32_t));
     f->s.closed = f->close.n = n;
     f->s.trial = 0;
+    measure(f);
 }
 
-/* Both batches under the mixture of both proposals, with the weights omega that the controls give them in log_m. */
+/* Component k of the mixture, whose proposal is the place of that number. */
+static wv_place component(const wvgd_fit *f, size_t k)
+{
+    wv_place p = place(f, k);
+    p.share = f->mix.w[k];
+    p.tails = 0;
+    return p;
+}
+
+static void mixture_density(wvgd_fit *f)
+{
+    for (size_t i = 0; i < f->s.closed; i++)
+        f->close.log_mix[0][i] = -INFINITY;
+    add_measured(f, component, f->s.mix.K, 0, f->close.log_mix[0]);
+}
+
+/* Both batches, which have been measured, under the mixture of both proposals, with the weights omega that the controls give them in log_m. */
 static void pool_batches(wvgd_fit *f)
 {
     size_t n = f->s.closed, trial = f->s.trial, b = f->s.batches;
     for (size_t i = 0; i < n; i++)
         f->close.log_m[i] = -INFINITY;
-    add_density(f, f->made, n, f->close.x, f->close.log_m);
+    add_measured(f, place, (f->proposals + 1) / 2, 0, f->close.log_m);
     while (b > 0 && f->s.pooled[b - 1].n != trial) /* the batch of the pool that holds the trial's proposals */
         b--;
     if (b)
@@ -573,6 +589,7 @@ static void conclude(wvgd_fit *f)
         f->s.closed = f->close.n = 0;
         return;
     }
+    mixture_density(f);
     wv_moments_estimate(f);
     wv_partition_begin(f);
 }

@@ -51,7 +51,7 @@ size_t wv_truncate_gather(wvgd_fit *f, size_t j, bool gradients)
 static bool cell_moments(wvgd_fit *f, size_t n, double *mean, double *root)
 {
     size_t D = f->D;
-    double *sd = f->vector[0];
+    double *sd = f->vector[0], *unit = f->vector[1];
     cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->gx, (int)D, f->ga, 1, 0.0, mean, 1);
     memset(sd, 0, D * sizeof *sd);
     for (size_t i = 0; i < n; i++)
@@ -59,12 +59,14 @@ static bool cell_moments(wvgd_fit *f, size_t n, double *mean, double *root)
             sd[k] += f->ga[i] * (f->gx[i * D + k] - mean[k]) * (f->gx[i * D + k] - mean[k]);
     double ess = wv_weight_ess(n, f->ga), keep = ess / (ess + (double)D);
     for (size_t k = 0; k < D; k++)
-        if (!((sd[k] = sqrt(sd[k])) > 1e-150))
+        if ((sd[k] = sqrt(sd[k])) > 1e-150)
+            unit[k] = 1 / sd[k];
+        else
             return false;
     for (size_t i = 0; i < n; i++) {
         double w = sqrt(keep * f->ga[i]);
         for (size_t k = 0; k < D; k++)
-            f->y[i * D + k] = w * (f->gx[i * D + k] - mean[k]) / sd[k];
+            f->y[i * D + k] = w * (f->gx[i * D + k] - mean[k]) * unit[k];
     }
     memset(root, 0, D * D * sizeof *root);
     wv_dense_cross(n, D, f->y, D, f->y, true, root);
