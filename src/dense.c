@@ -151,3 +151,26 @@ void wv_dense_mirror(size_t D, double *a)
         for (size_t k = i + 1; k < D; k++)
             a[i * D + k] = a[k * D + i];
 }
+
+/* The 1024th power of a is nearly v v'. */
+bool wv_dense_longest(size_t D, double *a, double *v, double *spare)
+{
+    size_t best = 0;
+    for (int k = 0; k <= 10; k++) {
+        double trace = 0;
+        for (size_t i = 0; i < D; i++)
+            trace += a[i * D + i];
+        if (!(trace > 0) || !isfinite(trace))
+            return false;
+        cblas_dscal((int)(D * D), 1 / trace, a, 1);
+        if (k < 10) {
+            wv_dense_product(D, D, a, D, a, 1, 0, spare);
+            memcpy(a, spare, D * D * sizeof *a);
+        }
+    }
+    for (size_t i = 1; i < D; i++)
+        best = a[i * D + i] > a[best * D + best] ? i : best;
+    memcpy(v, a + best * D, D * sizeof *v);
+    cblas_dscal((int)D, 1 / cblas_dnrm2((int)D, v, 1), v, 1);
+    return true;
+}

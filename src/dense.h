@@ -32,6 +32,9 @@ void wv_dense_cross(size_t n, size_t p, const double *A, size_t q, const double 
 /* out = V' diag(f) V for V with eigenvectors in its rows, as wv_dense_eigh leaves them; scratch: [D][D]. */
 void wv_dense_rebuild(size_t D, const double *V, const double *f, double *out, double *scratch);
 
+/* v[D]: a unit vector along which a (symmetric, positive; destroyed) is largest, to a hundredth of its eigenvalue; false: none. spare: [D][D]. */
+bool wv_dense_longest(size_t D, double *a, double *v, double *spare);
+
 /* Mirrors the lower half to the upper. */
 void wv_dense_mirror(size_t D, double *a);
 #endif

@@ -249,7 +249,7 @@ static bool stand_for(wvgd_fit *f, size_t k, double least)
 static double own_elbo(const wvgd_fit *f)
 {
     double sum = 0;
-    for (size_t i = 0; i < wv_pool_size(f); i++)
+    for (size_t i = 0, n = wv_pool_size(f); i < n; i++)
         if (f->gu[i] > 0)
             sum += f->gu[i] * (f->pool.log_p[i] - f->mix_log[i]);
     return sum;

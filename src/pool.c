@@ -171,9 +171,8 @@ static void combine(wvgd_fit *f, size_t first)
         for (size_t i = 0; i < WV_COLUMNS; i++)
             b.sum[i] = -INFINITY;
         for (size_t k = 0; k < f->s.batches; k++)
-            for (size_t i = 0; i < WV_COLUMNS; i++)
-                b.log_q[k * WV_COLUMNS + i] = i < here ? part(f, k)[first + i] : 0;
-        wv_columns_best()->add_logs(f->s.batches, WV_COLUMNS, b.log_q, b.sum);
+            memcpy(b.log_q + k * WV_COLUMNS, part(f, k) + first, here * sizeof(double));
+        wv_columns_best()->add_logs(f->s.batches, wv_columns_round(here), b.log_q, b.sum);
         memcpy(f->pool.log_sum + first, b.sum, here * sizeof(double));
     }
 }
@@ -233,9 +232,11 @@ bool wv_pool_take(wvgd_fit *f)
     memcpy(f->pool.log_p + n0, f->b.log_p, n * sizeof(double));
     size_t made = take_places(f, c0);
     f->s.pooled[f->s.batches++] = (wv_pool_batch){n0, n, c0, made};
-    for (size_t b = 0; b <= old; b++) /* new points under old proposals, all points under new ones */
+    for (size_t b = 0; b <= old; b++) { /* new points under old proposals, all points under new ones */
+        double *log_sum = part(f, b);
         for (size_t i = b < old ? n0 : 0; i < n0 + n; i++)
-            part(f, b)[i] = -INFINITY;
+            log_sum[i] = -INFINITY;
+    }
     for (size_t b = 0; b < old; b++)
         wv_pool_add_density(f, b, n, f->pool.x + n0 * D, part(f, b) + n0);
     bool measured = made <= wv_pool_components(f) + 1;

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { RESTARTS = 24, ENOUGH = 4, FINALS = 6, ROUNDS = 40, SEEDS = 32, MIXTURE = 8192, COMPARED = 2048, FEWEST = 512 }; /* MIXTURE: draws of the mixture, at most; COMPARED: those of them on which starts are compared; FEWEST: with one mode in many dimensions */
+enum { RESTARTS = 24, ENOUGH = 4, FINALS = 6, ROUNDS = 40, SEEDS = 32, MIXTURE = 8192, COMPARED = 2048, FEWEST = 512 }; /* MIXTURE: draws of the mixture, at most; COMPARED: those of them on which starts are compared; FEWEST: with one mode in many dimensions, where starts end alike */
 static const double roughly = 1e-3, exactly = 1e-5; /* gain of a round, relative, at which Lloyd's iteration has settled: to compare starts, and of the best */
 static const double varied = 0.02; /* relative range of the distortions of starts that are not much alike */
 static const double clearly = 0.995; /* distortion relative to the current, on the same points */
@@ -180,9 +180,9 @@ static size_t affordable(const wvgd_fit *f, size_t n)
     return (size_t)fmin(fmax(4e9 / ((double)n * (double)(f->N * f->D)), 3), ROUNDS);
 }
 
-/* The best of many starts, in flat coordinates, into best[N][D]; returns its distortion. The starts are compared on the last `few` of the points: first all after two rounds, then the better
- * ones when they have settled. The best goes on with all points. In many dimensions a few starts tell whether it matters where one begins. */
-static double search(wvgd_fit *f, size_t n, size_t few, const double *y, const double *w, double *best, double *trial)
+/* The best of many starts, in flat coordinates, into best[N][D], with its distortion. The starts are compared on the last `few` of the points: first all after two rounds, then the better
+ * ones when they have settled. In few dimensions the best goes on with all points; in many, a few starts tell whether it matters where one begins. False: it does, and `probe` asked no more. */
+static bool search(wvgd_fit *f, size_t n, size_t few, const double *y, const double *w, bool probe, double *best, double *trial, double *distortion)
 {
     double least = INFINITY, after[RESTARTS] = {0}, low = INFINITY, high = 0, *square = f->glu;
     size_t skip = n - few, restarts = RESTARTS, finals = FINALS;
@@ -197,10 +197,13 @@ static double search(wvgd_fit *f, size_t n, size_t few, const double *y, const d
             memcpy(best, trial, f->N * f->D * sizeof *best);
         low = fmin(low, after[r]);
         high = fmax(high, after[r]);
-        if (r + 1 == ENOUGH && f->D > 4 && high < (1 + varied) * low) {
+        if (r + 1 < ENOUGH || r >= ENOUGH || f->D <= 4)
+            continue;
+        if (high < (1 + varied) * low) {
             restarts = ENOUGH;
             finals = 1;
-        }
+        } else if (probe)
+            return false;
     }
     for (size_t k = 0; k < finals; k++) {
         uint64_t r = 0;
@@ -217,9 +220,8 @@ static double search(wvgd_fit *f, size_t n, size_t few, const double *y, const d
             memcpy(best, trial, f->N * f->D * sizeof *best);
         }
     }
-    if (few == n && f->D > 4)
-        return least;
-    return lloyd(f, n, y, square, w, f->D > 4 ? roughly : exactly, affordable(f, n), best);
+    *distortion = few == n && f->D > 4 ? least : lloyd(f, n, y, square, w, f->D > 4 ? roughly : exactly, affordable(f, n), best);
+    return true;
 }
 
 bool wv_quantise_improve(wvgd_fit *f)
@@ -238,7 +240,8 @@ bool wv_quantise_improve(wvgd_fit *f)
     flatten(f, n, y, origin);
     flatten(f, f->N, current, origin);
     measure(f, n, y);
-    double now = lloyd(f, n, y, f->glu, w, exactly, ROUNDS, current), least = search(f, n, n, y, w, best, trial);
+    double now = lloyd(f, n, y, f->glu, w, exactly, ROUNDS, current), least;
+    search(f, n, n, y, w, false, best, trial, &least);
     if (!(least < clearly * now))
         return false;
     assign(f, n, y, f->glu, w, best);
@@ -265,17 +268,33 @@ static void mixture_points(wvgd_fit *f, uint64_t key, size_t n, double total, do
     }
 }
 
-/* Where the posterior is like the mixture and particles will be sharpened, draws of the mixture alone tell where to begin, unless they do not know where the density ends. */
+/* Particles from n draws of the mixture alone; false: as in `search`. */
+static bool place_alone(wvgd_fit *f, size_t n, bool probe)
+{
+    size_t ND = f->N * f->D;
+    double distortion;
+    mixture_points(f, 2, n, 1, f->y, f->gu);
+    flatten(f, n, f->y, f->mean);
+    if (!search(f, n, n, f->y, f->gu, probe, f->try_z, f->try_z + ND, &distortion))
+        return false;
+    unflatten(f, f->N, f->try_z, f->mean);
+    memcpy(f->now.z, f->try_z, ND * sizeof(double));
+    return true;
+}
+
 void wv_quantise_place(wvgd_fit *f, double c)
 {
     size_t D = f->D, ND = f->N * D, n = f->close.n < f->n_max / 2 ? f->close.n : f->n_max / 2, extra = c > 0 ? f->n_max - n : 0;
-    double *y = f->y, *w = f->gu, *best = f->try_z, *trial = best + ND, total = 0;
-    size_t least = D > 4 && f->s.relevant < 2 && 50 * f->N < COMPARED ? (50 * f->N > FEWEST ? 50 * f->N : FEWEST) : COMPARED; /* in many dimensions a hundredth of the distortion does not matter */
-    size_t compared = 20 * f->N > least ? 20 * f->N : least, most = D > 4 ? compared : compared + MIXTURE;
-    bool alike = c > 0.9 && !f->s.zero_points;
+    double *y = f->y, *w = f->gu, *best = f->try_z, *trial = best + ND, total = 0, distortion;
+    size_t few = 50 * f->N > FEWEST ? 50 * f->N : FEWEST, compared = 20 * f->N > COMPARED ? 20 * f->N : COMPARED, most = D > 4 ? compared : compared + MIXTURE;
+    bool alike = c > (D > 4 ? 0.5 : 0.9) && !f->s.zero_points; /* the mixture's draws alone will do, unless they do not know where the density ends */
     extra = extra < most ? extra : most;
     compared = compared + 4 * f->s.mix.K < extra ? compared : extra; /* all of them, rather than a remainder that does not stand for the mixture */
-    n = D > 4 && alike && extra ? 0 : n;
+    if (D > 4 && alike && extra) { /* in many dimensions a hundredth of the distortion does not matter */
+        if (f->s.relevant > 1 || few >= compared || !place_alone(f, few, true))
+            place_alone(f, compared, false);
+        return;
+    }
     for (size_t k = 0; k < n; k++) { /* all draws, or evenly spaced ones: those of a proposal are neighbours */
         size_t i = n < f->close.n ? (size_t)((double)k * (double)f->close.n / (double)n) : k;
         memcpy(y + k * D, f->close.x + i * D, D * sizeof *y);
@@ -290,7 +309,7 @@ void wv_quantise_place(wvgd_fit *f, double c)
     total += extra ? c : 0;
     cblas_dscal((int)n, 1 / total, w, 1);
     flatten(f, n, y, f->mean);
-    search(f, n, extra && alike ? compared : n, y, w, best, trial);
+    search(f, n, extra && alike ? compared : n, y, w, false, best, trial, &distortion);
     unflatten(f, f->N, best, f->mean);
     memcpy(f->now.z, best, ND * sizeof *best);
 }

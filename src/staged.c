@@ -426,6 +426,7 @@ static void judge_crawl(wvgd_fit *f)
 {
     size_t n = f->s.crawl.seen;
     double *log_w = f->close_spare, most = -INFINITY, made = 0;
+    propose(f, trial_draws(f)); /* for the density of the trial's proposals */
     for (size_t c = 0; c < f->proposals; c++)
         made += f->made[c];
     for (size_t i = 0; i < n; i++)
@@ -656,10 +657,7 @@ wvgd_status wv_staged_ask(wvgd_fit *f, wvgd_error *error)
         propose(f, trial_draws(f));
         draw(f, WV_RNG_TRIAL);
         break;
-    case WV_CRAWL:
-        propose(f, trial_draws(f)); /* for their densities */
-        wv_crawl_ask(f);
-        break;
+    case WV_CRAWL: wv_crawl_ask(f); break;
     case WV_CLOSE:
         propose(f, f->s.planned);
         draw(f, WV_RNG_CLOSE);
