@@ -156,12 +156,20 @@ static void add_measured(wvgd_fit *f, wv_pool_place *which, size_t places, size_
         wv_pool_add(f, which, 0, places, n, f->close.x + first * f->D, log_sum);
 }
 
-/* h[n][C] = q_c/m - 1 at stored draws first .. first + n, n <= WV_BLOCK, rows `made_room` apart, after `measure`; returns C, the number of Gaussian proposals (the posterior has little in
- * common with the others). */
-static size_t controls(wvgd_fit *f, size_t first, size_t n, double *h)
+/* C, the number of controls: Gaussian proposals (the posterior has little in common with the others). */
+static size_t controls_made(const wvgd_fit *f)
+{
+    size_t C = 0;
+    for (size_t k = 0; 2 * k + 1 < f->proposals; k++)
+        C += f->made[2 * k] > 0;
+    return C;
+}
+
+/* h[n][C] = q_c/m - 1 at stored draws first .. first + n, n <= WV_BLOCK, after `measure`. */
+static void controls(wvgd_fit *f, size_t first, size_t n, size_t C, double *h)
 {
     double *log_q = f->block, *r = f->mix_q + (f->measured ? first : 0);
-    size_t C = 0, room = f->made_room, row = wv_pool_points(f);
+    size_t c = 0, row = wv_pool_points(f);
     if (!f->measured)
         wv_pool_measure(f, place, 0, (f->proposals + 1) / 2, n, f->close.x + first * f->D, false);
     for (size_t k = 0; 2 * k + 1 < f->proposals; k++)
@@ -171,42 +179,40 @@ static size_t controls(wvgd_fit *f, size_t first, size_t n, double *h)
                 log_q[i] -= f->close.log_m[first + i];
             wv_weight_exp(n, log_q);
             for (size_t i = 0; i < n; i++)
-                h[i * room + C] = log_q[i] - 1;
-            C++;
+                h[i * C + c] = log_q[i] - 1;
+            c++;
         }
-    return C;
 }
 
-/* Mean and (ridged, factorised) covariance of the controls over stored draws from `first` on, which have been measured, and tilt = S^-1 mean. */
-static size_t calibrate(wvgd_fit *f, size_t first, double *mean, double *tilt, double *S, double *h)
+/* Mean and (ridged, factorised) covariance S[C][C] of the controls over stored draws from `first` on, which have been measured, and tilt = S^-1 mean. */
+static void calibrate(wvgd_fit *f, size_t first, size_t C, double *mean, double *tilt, double *S, double *h)
 {
-    size_t n = f->s.closed - first, room = f->made_room, C = 0;
-    memset(mean, 0, room * sizeof *mean);
-    memset(S, 0, room * room * sizeof *S);
+    size_t n = f->s.closed - first;
+    memset(mean, 0, C * sizeof *mean);
+    memset(S, 0, C * C * sizeof *S);
     for (size_t at = 0; at < n; at += WV_BLOCK) {
         size_t here = n - at < WV_BLOCK ? n - at : WV_BLOCK;
-        C = controls(f, first + at, here, h);
+        controls(f, first + at, here, C, h);
         for (size_t i = 0; i < here; i++)
-            cblas_daxpy((int)C, 1 / (double)n, h + i * room, 1, mean, 1);
-        cblas_dsyrk(CblasRowMajor, CblasLower, CblasTrans, (int)C, (int)here, 1 / (double)n, h, (int)room, 1.0, S, (int)room);
+            cblas_daxpy((int)C, 1 / (double)n, h + i * C, 1, mean, 1);
+        cblas_dsyrk(CblasRowMajor, CblasLower, CblasTrans, (int)C, (int)here, 1 / (double)n, h, (int)C, 1.0, S, (int)C);
     }
-    cblas_dsyr(CblasRowMajor, CblasLower, (int)C, -1.0, mean, 1, S, (int)room);
+    cblas_dsyr(CblasRowMajor, CblasLower, (int)C, -1.0, mean, 1, S, (int)C);
     for (size_t c = 0; c < C; c++)
-        S[c * room + c] = S[c * room + c] * (1 + 1e-6) + 1e-9;
+        S[c * C + c] = S[c * C + c] * (1 + 1e-6) + 1e-9;
     memcpy(tilt, mean, C * sizeof *tilt);
-    if (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', (lapack_int)C, S, (lapack_int)room) != 0 ||
-        LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', (lapack_int)C, 1, S, (lapack_int)room, tilt, (lapack_int)room) != 0)
-        memset(tilt, 0, room * sizeof *tilt);
-    return C;
+    if (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', (lapack_int)C, S, (lapack_int)C) != 0 ||
+        LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', (lapack_int)C, 1, S, (lapack_int)C, tilt, (lapack_int)C) != 0)
+        memset(tilt, 0, C * sizeof *tilt);
 }
 
 /* log mean p~/m over the stored draws from `first` on, with controls, and its standard error: of the residuals within strata, draws 2i and 2i+1 taken as one, since they mirror
  * each other. Fills close.log_m and the weights close_v. */
 static wvgd_estimate weigh(wvgd_fit *f, size_t first)
 {
-    size_t n = f->s.closed - first, strata = f->proposals, room = f->made_room, C;
+    size_t n = f->s.closed - first, strata = f->proposals, C = controls_made(f);
     double *log_m = f->close.log_m + first, *v = f->close_v + first, top = -INFINITY, mean = 0, variance = 0;
-    double *h_bar = f->control, *tilt = h_bar + room, *beta = tilt + room, *S = beta + room, *h = S + room * room;
+    double *h_bar = f->control, *tilt = h_bar + C, *beta = tilt + C, *S = beta + C, *h = S + C * C;
     for (size_t i = 0; i < n; i++)
         log_m[i] = -INFINITY;
     measure(f);
@@ -222,28 +228,28 @@ static wvgd_estimate weigh(wvgd_fit *f, size_t first)
         mean += v[i] / (double)n;
     }
     f->s.ess = wv_weight_ess(n, v);
-    C = calibrate(f, first, h_bar, tilt, S, h);
-    memset(beta, 0, room * sizeof *beta);
+    calibrate(f, first, C, h_bar, tilt, S, h);
+    memset(beta, 0, C * sizeof *beta);
     for (size_t at = 0; at < n; at += WV_BLOCK) { /* beta = S^-1 Cov(h, v) */
         size_t here = n - at < WV_BLOCK ? n - at : WV_BLOCK;
-        controls(f, first + at, here, h);
+        controls(f, first + at, here, C, h);
         for (size_t i = 0; i < here; i++)
-            cblas_daxpy((int)C, (v[at + i] - mean) / (double)n, h + i * room, 1, beta, 1);
+            cblas_daxpy((int)C, (v[at + i] - mean) / (double)n, h + i * C, 1, beta, 1);
     }
-    LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', (lapack_int)C, 1, S, (lapack_int)room, beta, (lapack_int)room);
+    LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', (lapack_int)C, 1, S, (lapack_int)C, beta, (lapack_int)C);
     double level = mean - cblas_ddot((int)C, beta, 1, h_bar, 1);
     if (!(level > mean / 4 && level < 4 * mean)) { /* no small correction: leave it */
-        memset(beta, 0, room * sizeof *beta);
+        memset(beta, 0, C * sizeof *beta);
         level = mean;
     }
     memset(f->mix_e, 0, 3 * strata * sizeof(double)); /* number, sum and sum of squares of the pairs of each stratum */
     for (size_t at = 0; at < n; at += WV_BLOCK) {
         size_t here = n - at < WV_BLOCK ? n - at : WV_BLOCK;
-        controls(f, first + at, here, h);
+        controls(f, first + at, here, C, h);
         for (size_t i = 0; i + 1 < here; i += 2) {
             double pair = 0, *e = f->mix_e + 3 * f->close.stratum[first + at + i];
             for (size_t k = i; k <= i + 1; k++)
-                pair += (v[at + k] - cblas_ddot((int)C, beta, 1, h + k * room, 1)) / level / 2;
+                pair += (v[at + k] - cblas_ddot((int)C, beta, 1, h + k * C, 1)) / level / 2;
             e[0] += 1;
             e[1] += pair;
             e[2] += pair * pair;
@@ -523,15 +529,16 @@ static void pool_batches(wvgd_fit *f)
         wv_pool_add_density(f, b - 1, n, f->close.x, f->close.log_m);
     for (size_t i = 0; i < n; i++)
         f->close.log_m[i] -= log((double)n);
-    double *h_bar = f->control, *tilt = h_bar + f->made_room, *S = tilt + 2 * f->made_room, *h = S + f->made_room * f->made_room;
-    size_t C = calibrate(f, 0, h_bar, tilt, S, h);
+    size_t C = controls_made(f);
+    double *h_bar = f->control, *tilt = h_bar + C, *S = tilt + C, *h = S + C * C;
+    calibrate(f, 0, C, h_bar, tilt, S, h);
     for (size_t at = 0; at < n; at += WV_BLOCK) {
         size_t here = n - at < WV_BLOCK ? n - at : WV_BLOCK;
-        controls(f, at, here, h);
+        controls(f, at, here, C, h);
         for (size_t i = 0; i < here; i++) {
             double omega = 1;
             for (size_t c = 0; c < C; c++)
-                omega -= (h[i * f->made_room + c] - h_bar[c]) * tilt[c];
+                omega -= (h[i * C + c] - h_bar[c]) * tilt[c];
             f->close.log_m[at + i] -= log(fmin(fmax(omega, 0.2), 5));
         }
     }

@@ -20,8 +20,9 @@ enum { SETS = 5, STEPS = 4, AVERAGED = 12, POLISH = 60, COMPONENTS = 2, SHARED =
  * many dimensions, where those would have next to no weight, there are as many as there may be. */
 static const double smallest_share = 0.005, little = 0.1;
 
-/* Variance of log target - log component that leaves nothing to gain, as such, and as a multiple of what mixture and correction leave of log p~: one that is as far from the posterior as a
- * component is from it can tell no better one. Nats of a full step after which a set has no more to say, and of a first step that shows the end to be near; nats that the noise of the last steps may cost. */
+/* Variance of log target - log component that leaves nothing to gain, as such, and as a multiple of what mixture and correction leave of log p~ (of a fifth of the dimensions, if that is more):
+ * one that is as far from the posterior as a component is from it can tell no better one. Nats of a full step after which a set has no more to say, and of a first step that shows the end to be
+ * near; nats that the noise of the last steps may cost. */
 static const double alike = 0.01, blind = 3, settled = 1e-3, nearly = 0.1, noise = 0.02;
 
 /* Nats by which an ELBO must be better to matter. */
@@ -616,7 +617,7 @@ void wv_truncate_fit(wvgd_fit *f, size_t j)
         double left = keep_residuals(f, j, n);
         share_cell(f, n);
         set s = choose(f, j, size, ess);
-        if (s.spread > (thorough(f) ? alike : fmax(alike, blind * left))) {
+        if (s.spread > (thorough(f) ? alike : fmax(alike, fmax(blind, (double)D / 5) * left))) {
             s = draw(f, j, 0, size.few, s);
             if (!(thorough(f) || descend(f, j, size, &s)) || !average(f, j, size, s) || !improved(f, j, SETS + AVERAGED + 1, size.many, s.share))
                 wv_truncate_recall(f, j);
