@@ -1,6 +1,7 @@
 /* quantise.c - quantizers have local minima that single moves do not leave. With weighted posterior points in hand the transport problem is ordinary weighted
  * k-means, and restarts cost no model evaluations (method, section 6, quantise). */
 #include "quantise.h"
+#include "free.h"
 #include "mix.h"
 #include "weight.h"
 #include <cblas.h>
@@ -287,10 +288,10 @@ void wv_quantise_place(wvgd_fit *f, double c)
     size_t D = f->D, ND = f->N * D, n = f->close.n < f->n_max / 2 ? f->close.n : f->n_max / 2, extra = c > 0 ? f->n_max - n : 0;
     double *y = f->y, *w = f->gu, *best = f->try_z, *trial = best + ND, total = 0, distortion;
     size_t few = 50 * f->N > FEWEST ? 50 * f->N : FEWEST, compared = 20 * f->N > COMPARED ? 20 * f->N : COMPARED, most = D > 4 ? compared : compared + MIXTURE;
-    bool alike = c > (D > 4 ? 0.5 : 0.9) && !f->s.zero_points; /* the mixture's draws alone will do, unless they do not know where the density ends */
+    bool many = D > 4 && wv_free_flat(f), alike = c > (many ? 0.5 : 0.9) && !f->s.zero_points; /* the mixture's draws alone will do, unless they do not know where the density ends */
     extra = extra < most ? extra : most;
     compared = compared + 4 * f->s.mix.K < extra ? compared : extra; /* all of them, rather than a remainder that does not stand for the mixture */
-    if (D > 4 && alike && extra) { /* in many dimensions a hundredth of the distortion does not matter */
+    if (many && alike && extra) { /* particles will be sharpened, and a hundredth of the distortion does not matter */
         if (f->s.relevant > 1 || few >= compared || !place_alone(f, few, true))
             place_alone(f, compared, false);
         return;

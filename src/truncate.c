@@ -267,7 +267,7 @@ static size_t nearest_mode(wvgd_fit *f, const double *x)
 }
 
 /* Whether the Gaussian of the mode at the particle, which becomes component j, leaves nothing to gain: its ELBO is half the variance of log p~ - log q below the log mass of the cell, near enough
- * (gathered draws, weights f->ga). */
+ * (gathered draws, weights f->ga), and that is half of what matters at most. */
 static bool suffices(wvgd_fit *f, size_t j, size_t n)
 {
     double mean = 0, squares = 0;
@@ -281,7 +281,7 @@ static bool suffices(wvgd_fit *f, size_t j, size_t n)
         mean += f->ga[i] * (f->glp[i] - f->gr[i]);
     for (size_t i = 0; i < n; i++)
         squares += f->ga[i] * (f->glp[i] - f->gr[i] - mean) * (f->glp[i] - f->gr[i] - mean);
-    return squares / 2 < margin;
+    return squares < margin;
 }
 
 /* The posterior's covariance in the cell, as its moments have it. */
