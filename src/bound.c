@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { BATCHES = 24, TRIES = 60, FEW = 1024, SHARED = 50 }; /* batches of WV_FREE free draws for the mass of a cell, of draws for the bound; free draws after which to look again; cells that are
+enum { BATCHES = 24, TRIES = 60, FEW = 1024, SHARED = 10 }; /* batches of WV_FREE free draws for the mass of a cell, of draws for the bound; free draws after which to look again; cells that are
  * many for one component */
 
 /* Draws for the bound, in all and for a cell; standard error wanted of the ELBO of a component that is alone, and its draws at most. */
