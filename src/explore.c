@@ -322,6 +322,7 @@ static void leave(wvgd_fit *f, size_t k, size_t i)
     memcpy(f->station_x + (k * wv_explore_stations(f) + i) * f->D, f->path_x + k * f->D, f->D * sizeof(double));
     p->left[i] = p->pairs;
     p->stations |= 1u << i;
+    p->made &= ~(1u << i);
 }
 
 static void make_roots(wvgd_fit *f, size_t k)

@@ -57,11 +57,11 @@ static void settle_particles(wvgd_fit *f, size_t rounds)
 /* ---- the mixture as a control ---------------------------------------------------------------------------------------------------------- */
 /* The stored draws estimate masses and means of the mixture in the cells too, with nearly the same errors as those of the posterior; and the mixture's own are known as well as one
  * likes, from points that cost nothing. Under a squared cost the cell of a point x = mu_k + L_k e depends on e only where the N - 1 walls between the first particle and the others
- * look, so the points have only as many coordinates as these directions, if they are fewer than dimensions; elsewhere e has mean 0. */
+ * look, so in more than four dimensions the points have only as many coordinates as these directions, if they are fewer; elsewhere e has mean 0. */
 
 static size_t control_dims(const wvgd_fit *f)
 {
-    return wv_free_flat(f) && f->N - 1 < f->D ? f->N - 1 : f->D;
+    return wv_free_flat(f) && f->D > 4 && f->N - 1 < f->D ? f->N - 1 : f->D;
 }
 
 /* Points for masses and means of the cells; fewer where they cost more. */
