@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { BATCHES = 24, TRIES = 60, FEW = 1024, SHARED = 50 }; /* batches of WV_FREE free draws for the mass of a cell, of draws for the bound; free draws after which to look again; cells that are
+enum { BATCHES = 24, TRIES = 60, FEW = 1024, SHARED = 10 }; /* batches of WV_FREE free draws for the mass of a cell, of draws for the bound; free draws after which to look again; cells that are
  * many for one component */
 
 /* Draws for the bound, in all and for a cell; standard error wanted of the ELBO of a component that is alone, and its draws at most. */
@@ -260,7 +260,7 @@ static wvgd_estimate bound(const wvgd_fit *f, const double *w)
 static wvgd_estimate free_part(wvgd_fit *f, size_t j, double wanted)
 {
     double sum = 0, mean = 0, squares = 0, weights = 0, all, se = INFINITY;
-    size_t most = f->s.refined ? BATCHES * WV_FREE : 2 * WV_FREE, batch = mass_most(f) < FEW ? mass_most(f) : FEW;
+    size_t most = f->s.refined ? BATCHES * WV_FREE : 2 * WV_FREE, batch = mass_most(f) < FEW / 4 ? mass_most(f) : FEW / 4, kept = 0;
     most = most < mass_most(f) ? most : mass_most(f);
     wv_gauss q = wv_fit_component(f, j);
     for (uint64_t first = 0; first < most && se > wanted; first += batch) {
@@ -274,7 +274,8 @@ static wvgd_estimate free_part(wvgd_fit *f, size_t j, double wanted)
             squares += u * d * d;
             weights += u * u;
         }
-        if (sum > 0)
+        kept += n;
+        if (sum > 0 && (kept > 40 || first + batch >= most)) /* of fewer the error is not known */
             se = sqrt(fmax(squares / sum - mean / sum * (mean / sum), 0) * weights) / sum;
     }
     return (wvgd_estimate){mean / sum, se};

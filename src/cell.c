@@ -76,7 +76,7 @@ static inline void compare(size_t k, uint32_t j, double cost, uint32_t *cell, do
         next[k] = cost;
 }
 
-/* One metric for all cells, and particles enough for a matrix product to pay: |y - c_j|^2 = |y|^2 - 2 y.c_j + |c_j|^2 with points y and particles c whitened relative to the first particle. */
+/* One metric for all cells: |y - c_j|^2 = |y|^2 - 2 y.c_j + |c_j|^2 with points y and particles c whitened relative to the first particle. */
 static void assign_flat(const wvgd_fit *f, size_t n, const double *x, uint32_t *cell, double *near, double *next)
 {
     size_t D = f->D, N = f->N, rows = (WV_BLOCK * (N + D + 2) - N * (D + 1)) / (N + D);
@@ -100,28 +100,19 @@ static void assign_flat(const wvgd_fit *f, size_t n, const double *x, uint32_t *
 void wv_cell_assign(const wvgd_fit *f, size_t n, const double *x, uint32_t *cell, double *near, double *next)
 {
     size_t D = f->D;
-    double *cost = f->block, *y = cost + WV_BLOCK, *centre = y + WV_BLOCK * D; /* [WV_BLOCK], [WV_BLOCK][D], [N][D] */
-    bool flat = f->opt.cost == WVGD_MAHALANOBIS && D <= WV_BLOCK / 2; /* one metric for all: points and particles are whitened once, relative to the first particle */
-    wv_gauss metric = {f->metric_family, D, 0, f->now.z, f->now.metric, 0};
+    double *cost = f->block, *y = cost + WV_BLOCK; /* [WV_BLOCK], [WV_BLOCK][D] */
     for (size_t k = 0; k < n; k++) {
         cell[k] = 0;
         near[k] = next[k] = INFINITY;
     }
-    if (flat && f->N >= 8) {
+    if (f->opt.cost == WVGD_MAHALANOBIS && D <= WV_BLOCK / 2) {
         assign_flat(f, n, x, cell, near, next);
         return;
     }
-    if (flat)
-        wv_component_whiten(&metric, f->N, f->now.z, centre, NULL);
     for (size_t first = 0; first < n; first += WV_BLOCK) {
         size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
-        if (flat)
-            wv_component_whiten(&metric, here, x + first * D, y, NULL);
         for (size_t j = 0; j < f->N; j++) {
-            if (flat)
-                squared(D, centre + j * D, here, y, cost);
-            else
-                wv_cell_cost(f, j, f->now.z + j * D, here, x + first * D, cost, y);
+            wv_cell_cost(f, j, f->now.z + j * D, here, x + first * D, cost, y);
             for (size_t k = 0; k < here; k++)
                 compare(first + k, (uint32_t)j, cost[k], cell, near, next);
         }

@@ -268,21 +268,24 @@ static void moments(wvgd_fit *f)
 void wv_close_posterior_root(wvgd_fit *f, const wv_family *family, double *root)
 {
     size_t D = f->D;
-    double *sd = f->vector[0], *C = f->square[0];
+    double *sd = f->vector[0], *unit = f->vector[1], *C = f->square[0];
     for (size_t i = 0; i < D; i++)
         sd[i] = fmax(sqrt(f->var[i]), 1e-150);
     family->set_sd(D, 0, root, sd);
     if (family != wv_family_get(WVGD_FULL))
         return;
     memset(C, 0, D * D * sizeof *C);
-    for (size_t first = 0; first < f->close.n; first += f->n_max) {
-        size_t here = f->close.n - first < f->n_max ? f->close.n - first : f->n_max;
-        for (size_t k = 0; k < here; k++)
-            for (size_t i = 0; i < D; i++) {
-                f->y[k * D + i] = (f->close.x[(first + k) * D + i] - f->mean[i]) / sd[i];
-                f->uy[k * D + i] = f->close_v[first + k] * f->y[k * D + i];
-            }
-        cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)D, (int)D, (int)here, 1.0, f->uy, (int)D, f->y, (int)D, 1.0, C, (int)D);
+    for (size_t i = 0; i < D; i++)
+        unit[i] = 1 / sd[i];
+    for (size_t first = 0; first < f->close.n; first += WV_BLOCK) {
+        size_t here = f->close.n - first < WV_BLOCK ? f->close.n - first : WV_BLOCK;
+        for (size_t k = 0; k < here; k++) {
+            const double *x = f->close.x + (first + k) * D;
+            double root_v = sqrt(f->close_v[first + k]);
+            for (size_t i = 0; i < D; i++)
+                f->y[k * D + i] = root_v * (x[i] - f->mean[i]) * unit[i];
+        }
+        wv_dense_cross(here, D, f->y, D, f->y, true, C);
     }
     if (wv_dense_chol(D, C, f->square[1]))
         for (size_t i = 0; i < D; i++)

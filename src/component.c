@@ -384,7 +384,7 @@ void wv_component_cov(const wv_gauss *q, double *cov, double *work)
 }
 
 void wv_component_follow(const wv_family *family, size_t D, double *root, const double *centre, size_t n, const double *x, const double *w, double keep,
-                         double *y, double *wy, double *C, double *work)
+                         double *y, double *C, double *work)
 {
     wv_gauss g = {family, D, 0, centre, root, 0};
     for (size_t i = 0, step = family == &families[WVGD_FULL] ? D + 1 : 1; i < D; i++)
@@ -392,15 +392,15 @@ void wv_component_follow(const wv_family *family, size_t D, double *root, const 
             return; /* squares would leave the range of numbers */
     wv_component_whiten(&g, n, x, y, work);
     for (size_t k = 0; k < n; k++)
-        for (size_t i = 0; i < D; i++)
-            wy[k * D + i] = w[k] * y[k * D + i];
+        cblas_dscal((int)D, sqrt(keep * w[k]), y + k * D, 1);
     if (family == &families[WVGD_FULL]) {
-        cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)D, (int)D, (int)n, keep, wy, (int)D, y, (int)D, 0.0, C, (int)D);
+        memset(C, 0, D * D * sizeof *C);
+        wv_dense_cross(n, D, y, D, y, true, C);
         for (size_t i = 0; i < D; i++)
             C[i * D + i] += 1 - keep + 1e-12;
         full_absorb(D, 0, root, C, work);
         return;
     }
     for (size_t i = 0; i < D; i++)
-        root[i] *= sqrt(1 - keep + 1e-12 + keep * cblas_ddot((int)n, wy + i, (int)D, y + i, (int)D));
+        root[i] *= sqrt(1 - keep + 1e-12 + cblas_ddot((int)n, y + i, (int)D, y + i, (int)D));
 }

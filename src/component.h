@@ -51,7 +51,7 @@ void wv_component_draw(const wv_gauss *q, const wv_stream *stream, uint64_t firs
 /* Covariance [D][D] of the untruncated Gaussian; work: row work for D rows. */
 void wv_component_cov(const wv_gauss *q, double *cov, double *work);
 
-/* Moves the covariance behind root (diag or full) by the share `keep` towards that of the points x[n][D] with weights w (summing to 1) about centre. y, wy: [n][D]; C: [D][D] (full). */
+/* Moves the covariance behind root (diag or full) by the share `keep` towards that of the points x[n][D] with weights w (summing to 1) about centre. y: [n][D]; C: [D][D] (full). */
 void wv_component_follow(const wv_family *family, size_t D, double *root, const double *centre, size_t n, const double *x, const double *w, double keep,
-                         double *y, double *wy, double *C, double *work);
+                         double *y, double *C, double *work);
 #endif

@@ -93,10 +93,7 @@ static bool axis(wvgd_fit *f, size_t k, const double *root, double *v)
     memcpy(A, q.root, D * D * sizeof *A);
     cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, 1.0, root, (int)D, A, (int)D);
     cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)D, (int)D, (int)D, 1.0, A, (int)D, A, (int)D, 0.0, G, (int)D);
-    if (!wv_dense_eigh(D, G, f->vector[1], f->syev))
-        return false;
-    memcpy(v, G + (D - 1) * D, D * sizeof *v);
-    return true;
+    return wv_dense_longest(D, G, v, A);
 }
 
 /* Stored draw that is nearest to the middle of component k. */

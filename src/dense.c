@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SMALL = 16 }; /* triangles up to this size are inverted row by row */
+enum { SMALL = 16, STRIP = 8 }; /* triangles up to this size are inverted row by row; rows of a product that are made at once */
 
 /* Doubles, then whole numbers in the place of doubles. */
 size_t wv_dense_eigh_work(size_t D)
@@ -108,6 +108,34 @@ bool wv_dense_chol(size_t D, double *a, double *spare)
     return false;
 }
 
+/* Rows of a product [rows][p][q] that is made at once: OpenBLAS makes those of up to 1e6 multiplications without copies. */
+static size_t at_once(size_t n, size_t p, size_t q)
+{
+    size_t rows = 1000000 / (p * q);
+    rows = rows < 16 ? 256 : rows;
+    return rows < n ? rows : n;
+}
+
+void wv_dense_product(size_t n, size_t p, const double *A, size_t q, const double *B, double alpha, double beta, double *C)
+{
+    for (size_t first = 0, here; first < n; first += here) {
+        here = at_once(n - first, p, q);
+        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)here, (int)q, (int)p, alpha, A + first * p, (int)p, B, (int)q, beta, C + first * q, (int)q);
+    }
+}
+
+/* In strips, which leave out most of what lies above the diagonal. */
+void wv_dense_cross(size_t n, size_t p, const double *A, size_t q, const double *B, bool lower, double *S)
+{
+    for (size_t first = 0, here; first < n; first += here) {
+        here = at_once(n - first < 256 ? n - first : 256, STRIP, q);
+        for (size_t at = 0; at < p; at += STRIP) {
+            size_t rows = p - at < STRIP ? p - at : STRIP, columns = lower ? at + rows : q;
+            cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)rows, (int)columns, (int)here, 1.0, A + first * p + at, (int)p, B + first * q, (int)q, 1.0, S + at * q, (int)q);
+        }
+    }
+}
+
 void wv_dense_rebuild(size_t D, const double *V, const double *f, double *out, double *scratch)
 {
     for (size_t k = 0; k < D; k++)
@@ -122,4 +150,27 @@ void wv_dense_mirror(size_t D, double *a)
     for (size_t i = 0; i < D; i++)
         for (size_t k = i + 1; k < D; k++)
             a[i * D + k] = a[k * D + i];
+}
+
+/* The 1024th power of a is nearly v v'. */
+bool wv_dense_longest(size_t D, double *a, double *v, double *spare)
+{
+    size_t best = 0;
+    for (int k = 0; k <= 10; k++) {
+        double trace = 0;
+        for (size_t i = 0; i < D; i++)
+            trace += a[i * D + i];
+        if (!(trace > 0) || !isfinite(trace))
+            return false;
+        cblas_dscal((int)(D * D), 1 / trace, a, 1);
+        if (k < 10) {
+            wv_dense_product(D, D, a, D, a, 1, 0, spare);
+            memcpy(a, spare, D * D * sizeof *a);
+        }
+    }
+    for (size_t i = 1; i < D; i++)
+        best = a[i * D + i] > a[best * D + best] ? i : best;
+    memcpy(v, a + best * D, D * sizeof *v);
+    cblas_dscal((int)D, 1 / cblas_dnrm2((int)D, v, 1), v, 1);
+    return true;
 }

@@ -23,8 +23,17 @@ bool wv_dense_above(size_t D, const double *a, double sign, double low, double *
 /* V[D][D] lower with V V' = a^-1, a symmetric (lower half read); false: a is not positive definite. spare: [D][D]. */
 bool wv_dense_inverse_root(size_t D, const double *a, double *V, double *spare);
 
+/* C[n][q] = alpha A[n][p] B[p][q] + beta C. */
+void wv_dense_product(size_t n, size_t p, const double *A, size_t q, const double *B, double alpha, double beta, double *C);
+
+/* S[p][q] += A' B, A [n][p], B [n][q]; lower: of a square S only what lies on and below the diagonal is right. */
+void wv_dense_cross(size_t n, size_t p, const double *A, size_t q, const double *B, bool lower, double *S);
+
 /* out = V' diag(f) V for V with eigenvectors in its rows, as wv_dense_eigh leaves them; scratch: [D][D]. */
 void wv_dense_rebuild(size_t D, const double *V, const double *f, double *out, double *scratch);
+
+/* v[D]: a unit vector along which a (symmetric, positive; destroyed) is largest, to a hundredth of its eigenvalue; false: none. spare: [D][D]. */
+bool wv_dense_longest(size_t D, double *a, double *v, double *spare);
 
 /* Mirrors the lower half to the upper. */
 void wv_dense_mirror(size_t D, double *a);

@@ -188,10 +188,10 @@ static bool walled(wvgd_fit *f, const double *x, double log_p)
     return top - log_p > 100 + 10 * (top - predict(f, x, &m, &distance));
 }
 
-/* H v for the path's L-BFGS inverse Hessian (in the frame), in place. */
-static void two_loop(const wvgd_fit *f, size_t k, double *v)
+/* H v for the path's L-BFGS inverse Hessian (in the frame) after `last` pairs, in place. */
+static void two_loop(const wvgd_fit *f, size_t k, size_t last, double *v)
 {
-    size_t D = f->D, pairs = f->s.path[k].pairs < MEMORY ? f->s.path[k].pairs : MEMORY, last = f->s.path[k].pairs;
+    size_t D = f->D, pairs = last < MEMORY ? last : MEMORY;
     const double *S = f->path_s + k * MEMORY * D, *Y = f->path_y + k * MEMORY * D;
     double a[MEMORY], gamma = 1;
     for (size_t q = 1; q <= pairs; q++) {
@@ -210,8 +210,8 @@ static void two_loop(const wvgd_fit *f, size_t k, double *v)
     }
 }
 
-/* Root of the path's inverse Hessian in the original coordinates. */
-static bool path_root(wvgd_fit *f, size_t k, double *root)
+/* Root of the path's inverse Hessian after `last` pairs in the original coordinates. */
+static bool path_root(wvgd_fit *f, size_t k, size_t last, double *root)
 {
     size_t D = f->D;
     double *H = f->square[1], *v = f->vector[0];
@@ -220,7 +220,7 @@ static bool path_root(wvgd_fit *f, size_t k, double *root)
         double *h = f->dense ? H + i * D : v;
         memset(h, 0, D * sizeof *h);
         h[i] = 1;
-        two_loop(f, k, h);
+        two_loop(f, k, last, h);
         if (!f->dense)
             root[i] *= sqrt(fmax(h[i], 1e-300));
     }
@@ -331,15 +331,27 @@ static void add_mode(wvgd_fit *f, const wv_gauss *g, double elbo, double sd)
 }
 
 /* ---- one path ------------------------------------------------------------------------------------------------------------------- */
-/* Leaves the path's Gaussian behind as station i. */
+/* Leaves the path's Gaussian behind as station i; its root is worked out when it is wanted, or the pairs are about to be overwritten: a path that settles needs none but the last. */
 static void leave(wvgd_fit *f, size_t k, size_t i)
 {
-    wv_gauss g = station(f, k, i);
-    memcpy(f->station_x + (size_t)(g.mu - f->station_x), f->path_x + k * f->D, f->D * sizeof(double));
-    double *root = f->station_root + (size_t)(g.root - f->station_root);
-    if (!path_root(f, k, root))
-        memcpy(root, f->path_frame, wv_explore_root_size(f) * sizeof *root);
-    f->s.path[k].stations |= 1u << i;
+    wv_path *p = &f->s.path[k];
+    memcpy(f->station_x + (k * wv_explore_stations(f) + i) * f->D, f->path_x + k * f->D, f->D * sizeof(double));
+    p->left[i] = p->pairs;
+    p->stations |= 1u << i;
+    p->made &= ~(1u << i);
+}
+
+static void make_roots(wvgd_fit *f, size_t k)
+{
+    wv_path *p = &f->s.path[k];
+    for (size_t i = 0; i < wv_explore_stations(f); i++) {
+        double *root = f->station_root + (k * wv_explore_stations(f) + i) * wv_explore_root_size(f);
+        if (!(p->stations & ~p->made & 1u << i))
+            continue;
+        if (!path_root(f, k, p->left[i], root))
+            memcpy(root, f->path_frame, wv_explore_root_size(f) * sizeof *root);
+        p->made |= 1u << i;
+    }
 }
 
 static void end_path(wvgd_fit *f, size_t k, bool settled)
@@ -357,7 +369,7 @@ static void aim(wvgd_fit *f, size_t k)
     memcpy(dir, g, D * sizeof *dir);
     shape(f)->pull(D, 0, f->path_frame, 1, dir, f->work);
     if (p->pairs)
-        two_loop(f, k, dir);
+        two_loop(f, k, p->pairs, dir);
     else
         cblas_dscal((int)D, 1 / fmax(1, cblas_dnrm2((int)D, dir, 1)), dir, 1);
     shape(f)->colour(D, 0, f->path_frame, 1, dir, f->work);
@@ -375,6 +387,8 @@ static void accept(wvgd_fit *f, size_t k, double log_p, const double *x, const d
     size_t D = f->D;
     wv_path *p = &f->s.path[k];
     double *s = f->path_s + (k * MEMORY + p->pairs % MEMORY) * D, *y = f->path_y + (k * MEMORY + p->pairs % MEMORY) * D;
+    if (p->pairs >= MEMORY)
+        make_roots(f, k);
     for (size_t i = 0; i < D; i++) {
         s[i] = p->step * f->path_p[k * D + i];
         y[i] = f->path_g[k * D + i] - g[i];
@@ -541,6 +555,7 @@ static void next_end(wvgd_fit *f)
         leave(f, k, wv_explore_stations(f) - 1);
         if (p->settled)
             p->stations = 1u << (wv_explore_stations(f) - 1);
+        make_roots(f, k);
         if (!f->dense) {
             wv_gauss g = station(f, k, 0);
             add_mode(f, &g, p->log_p + g.family->log_det(f->D, 0, g.root) + (double)f->D * half_log_2pi, 0.5);

@@ -38,7 +38,8 @@ typedef struct {
     int active, fresh;      /* flags; fresh: its start has not been evaluated */
     int settled, judged, spike; /* flags: it has ended at a top; its end has been looked at; a narrow peak there has been tried */
     int hit;                /* the known mode in which it ended, or -1 */
-    unsigned stations;      /* bits: Gaussians left behind */
+    unsigned stations, made; /* bits: Gaussians left behind; those whose roots have been worked out */
+    size_t left[WV_STATIONS]; /* curvature pairs at each */
     size_t start, tries;    /* which start, after how many without density */
     size_t evaluations, accepted, pairs, stalls, looks;
     double log_p, slope;    /* at the last accepted point */
@@ -278,7 +279,7 @@ struct wvgd_fit {
     double *mix_grad;      /* [blocks][D][WV_COLUMNS] gradients of log p~ less those of the log mixture */
     double *mix_y;         /* [K][blocks][D][WV_COLUMNS] points in the coordinates of each component, if there is room */
     double *mix_inverse, *mix_det, *mix_made; /* [K + 1][D][D], [K + 1], [K + 1][2]: inverse roots, log determinants of roots; staged.c: draws as Gaussians and Student-t's */
-    size_t measured;       /* staged.c: first stored draw whose squares are in mix_q, or none */
+    bool measured;         /* staged.c: squares of the stored draws are in mix_q */
     double *columns;       /* pool.c: a block of points */
     double *mix_mu, *mix_root, *mix_e; /* the next mixture; [3 made_room] */
     double *control;       /* staged.c: control variates */

@@ -298,7 +298,7 @@ static void follow_posterior(wvgd_fit *f, double lambda)
         return;
     cblas_dscal((int)n, 1 / total, f->pooled, 1);
     cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->b.x, (int)D, f->pooled, 1, 0.0, f->now.centre, 1);
-    wv_component_follow(f->metric_family, D, f->now.metric, f->now.centre, n, f->b.x, f->pooled, keep, f->y, f->uy, f->square[0], f->work);
+    wv_component_follow(f->metric_family, D, f->now.metric, f->now.centre, n, f->b.x, f->pooled, keep, f->y, f->square[0], f->work);
 }
 
 /* ---- the iteration ------------------------------------------------------------------------------------------------------------ */

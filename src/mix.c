@@ -111,7 +111,7 @@ static bool assess(wvgd_fit *f, bool measured, double *elbo, double *sd, double 
         wv_pool_measure(f, place, 0, K, n, f->pool.x, true);
     for (size_t i = 0; i < n; i++)
         f->mix_log[i] = -INFINITY;
-    wv_pool_sum(f, place, 0, K, n, f->mix_log);
+    wv_pool_sum(f, place, 0, K, 0, n, f->mix_log);
     for (size_t k = 0; k < K; k++)
         wv_columns_density(f->D, n, f->mix_det[k], 0, f->mix_q + k * room, f->mix_q + k * room);
     for (size_t i = 0; i < n; i++)
@@ -254,7 +254,7 @@ static bool stand_for(wvgd_fit *f, size_t k, double least)
 static double own_elbo(const wvgd_fit *f)
 {
     double sum = 0;
-    for (size_t i = 0; i < wv_pool_size(f); i++)
+    for (size_t i = 0, n = wv_pool_size(f); i < n; i++)
         if (f->gu[i] > 0)
             sum += f->gu[i] * (f->pool.log_p[i] - f->mix_log[i]);
     return sum;
@@ -274,14 +274,21 @@ static size_t gather(wvgd_fit *f, size_t k, double least)
 }
 
 /* ---- one step -------------------------------------------------------------------------------------------------------------------- */
+void wv_mix_copy(const wvgd_fit *f, size_t K, const wv_mixture *from, wv_mixture *to)
+{
+    memcpy(to->mu, from->mu, K * f->D * sizeof(double));
+    memcpy(to->root, from->root, K * f->D * f->D * sizeof(double));
+    memcpy(to->w, from->w, K * sizeof(double));
+}
+
 static void keep_best(wvgd_fit *f)
 {
-    memcpy(f->mix_best.mu, f->mix.mu, f->mix_size * sizeof(double));
+    wv_mix_copy(f, f->s.mix.K, &f->mix, &f->mix_best);
 }
 
 static void go_back(wvgd_fit *f)
 {
-    memcpy(f->mix.mu, f->mix_best.mu, f->mix_size * sizeof(double));
+    wv_mix_copy(f, f->s.mix.K, &f->mix_best, &f->mix);
 }
 
 static void shrink(wvgd_fit *f, size_t k, double by)
@@ -657,7 +664,7 @@ void wv_mix_refine(wvgd_fit *f, const double *v)
         cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->pool.x, (int)D, f->gu, 1, 0.0, mean, 1);
         for (size_t i = 0; i < D; i++)
             mean[i] = mu[i] + keep * (mean[i] - mu[i]);
-        wv_component_follow(wv_family_get(WVGD_FULL), D, root, mean, n, f->pool.x, f->gu, size / (size + 1 + d * d), f->y, f->uy, C, f->work);
+        wv_component_follow(wv_family_get(WVGD_FULL), D, root, mean, n, f->pool.x, f->gu, size / (size + 1 + d * d), f->y, C, f->work);
         memcpy(mu, mean, D * sizeof *mu);
         f->mix_e[k] = size < 10 ? 0.5 * (f->mix.w[k] + sum) : 0.2 * f->mix.w[k] + 0.8 * sum;
     }

@@ -5,6 +5,9 @@
 
 wv_gauss wv_mix_component(const wvgd_fit *f, size_t k);
 
+/* The first K components of a mixture to another. */
+void wv_mix_copy(const wvgd_fit *f, size_t K, const wv_mixture *from, wv_mixture *to);
+
 /* The component with the largest share of the mixture's density at x. */
 size_t wv_mix_owner(wvgd_fit *f, const double *x);
 

@@ -18,88 +18,112 @@
 size_t wv_moments_work(size_t D)
 {
     size_t p = 2 * D;
-    return 3 * p + p * p + p * D + WV_BLOCK * (p + D) + 4 * D + D * D;
+    return 3 * p + p * p + 2 * p * D + WV_BLOCK * (p + D) + 5 * D + 2 * D * D;
 }
 
 typedef struct {
     size_t p;
-    double *mean, *scale, *c; /* [p] */
-    double *S, *B;            /* [p][p], [p][D] */
+    double *mean, *inverse, *c; /* [p] means and inverse scales of the statistics, tilt */
+    double *S, *B, *turned;   /* [p][p], [D][p], [p][D] */
     double *H, *X;            /* [WV_BLOCK][p] statistics, [WV_BLOCK][D] centred points of a block */
     double *plain;            /* [2][D] moments before calibration */
-    double *sd;               /* [D] units of the coordinates */
-    wv_gauss g;               /* coordinates */
+    double *sd, *unit;        /* [D] units of the coordinates, and their inverses */
+    double *mu, *root;        /* [D], [D][D] of the mixture */
+    double *R;                /* [D][D] its correlations */
+    bool kept;                /* f->b.grad holds the gradients of all draws, multiplied by C */
 } stein;
 
 static stein names(wvgd_fit *f)
 {
     size_t D = f->D, p = 2 * D;
     double *at = f->stein;
-    stein s = {.p = p, .mean = at, .scale = at + p, .c = at + 2 * p, .S = at + 3 * p};
+    stein s = {.p = p, .mean = at, .inverse = at + p, .c = at + 2 * p, .S = at + 3 * p};
     s.B = s.S + p * p;
-    s.H = s.B + p * D;
+    s.turned = s.B + p * D;
+    s.H = s.turned + p * D;
     s.X = s.H + WV_BLOCK * p;
     s.plain = s.X + WV_BLOCK * D;
     s.sd = s.plain + 2 * D;
-    s.g = (wv_gauss){wv_family_get(WVGD_FULL), D, 0, s.sd + D, s.sd + 2 * D, 0};
+    s.unit = s.sd + D;
+    s.mu = s.unit + D;
+    s.root = s.mu + D;
+    s.R = s.root + D * D;
     return s;
+}
+
+/* Units and correlations of the mixture, whose mean and root are in place. */
+static void correlate(const stein *s, size_t D)
+{
+    wv_family_get(WVGD_FULL)->sd(D, 0, s->root, s->sd);
+    for (size_t i = 0; i < D; i++) {
+        s->unit[i] = 1 / s->sd[i];
+        cblas_dscal((int)D, s->unit[i], s->root + i * D, 1);
+    }
+    cblas_dgemm(ROW, CblasNoTrans, CblasTrans, (int)D, (int)D, (int)D, 1.0, s->root, (int)D, s->root, (int)D, 0.0, s->R, (int)D);
+}
+
+/* (C grad log p~)_i / sqrt(C_ii) of the stored draws first .. first + n, [n][D]. */
+static const double *gradients(wvgd_fit *f, const stein *s, size_t first, size_t n)
+{
+    size_t D = f->D;
+    double *g = f->b.grad + (f->close.n <= f->n_max ? first * D : 0);
+    if (s->kept)
+        return g;
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < D; k++)
+            s->X[i * D + k] = f->close.grad[(first + i) * D + k] * s->sd[k];
+    wv_dense_product(n, D, s->X, D, s->R, 1, 0, g);
+    return g;
 }
 
 /* Statistics of the stored draws first .. first + n into s->H, scaled and centred; zero where a draw has no weight. */
 static void rows(wvgd_fit *f, const stein *s, size_t first, size_t n)
 {
     size_t D = f->D;
-    memcpy(f->gy, f->close.grad + first * D, n * D * sizeof(double));
-    s->g.family->pull(D, 0, s->g.root, n, f->gy, f->work);
-    s->g.family->colour(D, 0, s->g.root, n, f->gy, f->work);
-    for (size_t i = 0; i < n; i++) {
-        bool some = f->close_v[first + i] > 0;
+    const double *g = gradients(f, s, first, n), *x = f->close.x + first * D;
+    for (size_t i = 0; i < n; i++, g += D, x += D) {
         double *h = s->H + i * s->p;
+        if (!(f->close_v[first + i] > 0)) {
+            memset(h, 0, s->p * sizeof *h);
+            continue;
+        }
         for (size_t k = 0; k < D; k++) {
-            double y = (f->close.x[(first + i) * D + k] - s->g.mu[k]) / s->sd[k], g = f->gy[i * D + k] / s->sd[k];
-            h[k] = some ? g / s->scale[k] - s->mean[k] : 0;
-            h[D + k] = some ? (y * g + 1) / s->scale[D + k] - s->mean[D + k] : 0;
+            h[k] = g[k] * s->inverse[k] - s->mean[k];
+            h[D + k] = ((x[k] - s->mu[k]) * s->unit[k] * g[k] + 1) * s->inverse[D + k] - s->mean[D + k];
         }
     }
 }
 
-/* Means and scales of the statistics, then their covariance, factorised, and the tilt c. */
+/* Means and scales of the statistics, their covariance, factorised, and the tilt c: all of it from their sums and products over the draws. */
 static bool solve(wvgd_fit *f, stein *s)
 {
     size_t p = s->p, n = f->close.n;
     lapack_int m = (lapack_int)p;
-    double *mean = f->stein + 2 * p, *square = s->S; /* sums, before they are used for anything else */
     memset(s->mean, 0, p * sizeof(double));
-    for (size_t k = 0; k < p; k++)
-        s->scale[k] = 1;
-    memset(mean, 0, p * sizeof(double));
-    memset(square, 0, p * sizeof(double));
-    for (size_t first = 0; first < n; first += WV_BLOCK) {
-        size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
-        rows(f, s, first, here);
-        for (size_t i = 0; i < here; i++)
-            for (size_t k = 0; k < p; k++) {
-                double h = s->H[i * p + k], v = f->close_v[first + i];
-                mean[k] += v * h;
-                square[k] += v * h * h;
-            }
-    }
-    for (size_t k = 0; k < p; k++) {
-        s->scale[k] = sqrt(square[k]) + 1e-300;
-        s->mean[k] = s->c[k] = mean[k] / s->scale[k];
-        if (!isfinite(s->scale[k]) || !isfinite(s->mean[k]))
-            return false;
-    }
+    memset(s->c, 0, p * sizeof(double));
     memset(s->S, 0, p * p * sizeof(double));
+    for (size_t k = 0; k < p; k++)
+        s->inverse[k] = 1;
     for (size_t first = 0; first < n; first += WV_BLOCK) {
         size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
         rows(f, s, first, here);
+        cblas_dgemv(ROW, CblasTrans, (int)here, (int)p, 1.0, s->H, (int)p, f->close_v + first, 1, 1.0, s->c, 1);
         for (size_t i = 0; i < here; i++)
             cblas_dscal((int)p, sqrt(f->close_v[first + i]), s->H + i * p, 1);
-        cblas_dsyrk(ROW, CblasLower, CblasTrans, (int)p, (int)here, 1.0, s->H, (int)p, 1.0, s->S, (int)p);
+        wv_dense_cross(here, p, s->H, p, s->H, true, s->S);
     }
-    for (size_t k = 0; k < p; k++)
+    s->kept = n <= f->n_max;
+    for (size_t k = 0; k < p; k++) {
+        s->inverse[k] = 1 / (sqrt(s->S[k * p + k]) + 1e-150);
+        s->mean[k] = s->c[k] *= s->inverse[k];
+        if (!isfinite(s->S[k * p + k]) || !isfinite(s->mean[k]))
+            return false;
+    }
+    for (size_t k = 0; k < p; k++) {
+        for (size_t l = 0; l <= k; l++)
+            s->S[k * p + l] = s->S[k * p + l] * s->inverse[k] * s->inverse[l] - s->mean[k] * s->mean[l];
         s->S[k * p + k] += 1e-6;
+    }
     return LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', m, s->S, m) == 0 && LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', m, 1, s->S, m, s->c, m) == 0;
 }
 
@@ -126,35 +150,39 @@ static void errors(wvgd_fit *f, const stein *s)
             for (size_t i = 0; i < here; i++)
                 for (size_t k = 0; k < D; k++)
                     s->X[i * D + k] = f->close_v[first + i] * (f->close.x[(first + i) * D + k] - f->mean[k]);
-            if (pass == 0) { /* B is kept transposed, [D][p]: what LAPACK takes for p x D */
-                cblas_dgemm(ROW, CblasTrans, CblasNoTrans, (int)D, (int)p, (int)here, 1.0, s->X, (int)D, s->H, (int)p, 1.0, s->B, (int)p);
+            if (pass == 0) { /* B is made transposed, [D][p]: what LAPACK takes for p x D */
+                wv_dense_cross(here, D, s->X, p, s->H, false, s->B);
                 continue;
             }
             for (size_t i = 0; i < here; i++)
                 cblas_dscal((int)p, f->close_v[first + i], s->H + i * p, 1);
-            cblas_dgemm(ROW, CblasNoTrans, CblasTrans, (int)here, (int)D, (int)p, -1.0, s->H, (int)p, s->B, (int)p, 1.0, s->X, (int)D);
+            wv_dense_product(here, p, s->H, D, s->turned, -1, 1, s->X);
             for (size_t i = 0; i < here; i++)
                 for (size_t k = 0; k < D; k++)
                     f->mcse[k] += s->X[i * D + k] * s->X[i * D + k];
         }
-        if (pass == 0)
-            LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', (lapack_int)p, (lapack_int)D, s->S, (lapack_int)p, s->B, (lapack_int)p);
+        if (pass == 1)
+            break;
+        LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', (lapack_int)p, (lapack_int)D, s->S, (lapack_int)p, s->B, (lapack_int)p);
+        for (size_t k = 0; k < D; k++)
+            for (size_t l = 0; l < p; l++)
+                s->turned[l * D + k] = s->B[k * p + l];
     }
     for (size_t k = 0; k < D; k++)
         f->mcse[k] = sqrt(f->mcse[k]);
 }
 
+/* Means and variances under the weights w[n], which may be negative. */
 static void weighted(wvgd_fit *f, const double *w)
 {
-    for (size_t i = 0; i < f->D; i++) {
-        double mean = 0, variance = 0;
-        for (size_t k = 0; k < f->close.n; k++)
-            mean += w[k] * f->close.x[k * f->D + i];
-        for (size_t k = 0; k < f->close.n; k++)
-            variance += w[k] * (f->close.x[k * f->D + i] - mean) * (f->close.x[k * f->D + i] - mean);
-        f->mean[i] = mean;
-        f->var[i] = variance;
-    }
+    size_t D = f->D, n = f->close.n;
+    cblas_dgemv(ROW, CblasTrans, (int)n, (int)D, 1.0, f->close.x, (int)D, w, 1, 0.0, f->mean, 1);
+    memset(f->var, 0, D * sizeof(double));
+    for (size_t k = 0; k < n; k++)
+        for (size_t i = 0; i < D; i++) {
+            double d = f->close.x[k * D + i] - f->mean[i];
+            f->var[i] += w[k] * d * d;
+        }
 }
 
 void wv_moments_estimate(wvgd_fit *f)
@@ -163,19 +191,19 @@ void wv_moments_estimate(wvgd_fit *f)
     stein s = names(f);
     memcpy(f->close_cal, f->close_v, n * sizeof(double));
     weighted(f, f->close_v);
-    for (size_t i = 0; i < D; i++) {
-        f->mcse[i] = 0;
-        for (size_t k = 0; k < n; k++) {
+    memset(f->mcse, 0, D * sizeof(double));
+    for (size_t k = 0; k < n; k++)
+        for (size_t i = 0; i < D; i++) {
             double d = f->close_v[k] * (f->close.x[k * D + i] - f->mean[i]);
             f->mcse[i] += d * d;
         }
+    for (size_t i = 0; i < D; i++)
         f->mcse[i] = sqrt(f->mcse[i]);
-    }
     if (!(wv_weight_ess(n, f->close_v) > 10 * (double)D && f->s.pareto_k < 0.7))
         return;
-    if (!wv_mix_moments(f, s.sd + D, s.sd + 2 * D))
+    if (!wv_mix_moments(f, s.mu, s.root))
         return;
-    s.g.family->sd(D, 0, s.g.root, s.sd);
+    correlate(&s, D);
     memcpy(s.plain, f->mean, D * sizeof(double));
     memcpy(s.plain + D, f->var, D * sizeof(double));
     if (!solve(f, &s))

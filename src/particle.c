@@ -95,7 +95,7 @@ static void step_spread(wvgd_fit *f, double *root, size_t n, double ess, double 
 {
     double needed = f->cell_family == wv_family_get(WVGD_FULL) ? (double)f->D : 1;
     double keep = lambda * (ess > 10 * needed ? 1 : ess / (ess + needed));
-    wv_component_follow(f->cell_family, f->D, root, mean, n, f->gx, f->ga, keep, f->y, f->uy, f->square[0], f->work);
+    wv_component_follow(f->cell_family, f->D, root, mean, n, f->gx, f->ga, keep, f->y, f->square[0], f->work);
 }
 
 /* Where the cost pulls z_j: the weighted mean for squared costs. */

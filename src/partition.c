@@ -4,6 +4,7 @@
 #include "bound.h"
 #include "cell.h"
 #include "close.h"
+#include "dense.h"
 #include "evidence.h"
 #include "free.h"
 #include "mix.h"
@@ -16,12 +17,6 @@
 #include <cblas.h>
 #include <math.h>
 #include <string.h>
-
-/* Free draws of the mixture for masses and means of the cells; fewer where they cost more. */
-static double control_draws(const wvgd_fit *f)
-{
-    return fmin(fmax(1e7 / (double)(f->D * f->D), 4000), 10000);
-}
 
 /* ---- particles ------------------------------------------------------------------------------------------------------------------- */
 /* Cells of the stored draws, */
@@ -50,7 +45,7 @@ static void settle_particles(wvgd_fit *f, size_t rounds)
     for (size_t round = 0; round < rounds; round++) {
         find_cells(f);
         for (size_t j = 0; j < f->N; j++) {
-            size_t n = wv_truncate_gather(f, j);
+            size_t n = wv_truncate_gather(f, j, false);
             memcpy(f->glu, f->glv, n * sizeof(double));
             if (n > 1)
                 wv_particle_step(f, j, n, 1, f->vector[9]);
@@ -61,30 +56,45 @@ static void settle_particles(wvgd_fit *f, size_t rounds)
 
 /* ---- the mixture as a control ---------------------------------------------------------------------------------------------------------- */
 /* The stored draws estimate masses and means of the mixture in the cells too, with nearly the same errors as those of the posterior; and the mixture's own are known as well as one
- * likes, from draws that cost nothing. */
+ * likes, from points that cost nothing. Under a squared cost the cell of a point x = mu_k + L_k e depends on e only where the N - 1 walls between the first particle and the others
+ * look, so in more than four dimensions the points have only as many coordinates as these directions, if they are fewer; elsewhere e has mean 0. */
 
-/* Whether the free draws are affordable. */
+static size_t control_dims(const wvgd_fit *f)
+{
+    return wv_free_flat(f) && f->D > 4 && f->N - 1 < f->D ? f->N - 1 : f->D;
+}
+
+/* Points for masses and means of the cells; fewer where they cost more. */
+static double control_draws(const wvgd_fit *f)
+{
+    double d = (double)control_dims(f);
+    return fmin(fmax(1e7 / (d * d), 4000), 10000);
+}
+
+/* Whether the points are affordable. */
 static bool controlled(const wvgd_fit *f)
 {
-    double D = (double)f->D;
-    return f->N > 1 && control_draws(f) * (double)f->N * (wv_free_flat(f) ? D : D * D) < 3e9 && f->opt.cost != WVGD_CALLBACK;
+    double d = (double)control_dims(f);
+    return f->N > 1 && control_draws(f) * (double)f->N * (wv_free_flat(f) ? d : d * d) < 3e9 && f->opt.cost != WVGD_CALLBACK;
 }
 
 /* In few dimensions a lattice, moved by a random vector and made normal, fills the space more evenly than draws do. */
 static bool lattice(const wvgd_fit *f)
 {
-    return f->D <= 4;
+    return control_dims(f) <= 4;
 }
 
-/* n points of a component of the mixture, into x. Lattice: multiples of the powers of 1/phi, phi^(d+1) = phi + 1, a pair of coordinates for each pair of normals. */
-static void spread_points(wvgd_fit *f, size_t k, size_t n, double *x)
+/* n standard normal points e[n][dims] for component k of the mixture: mirrored draws, or a lattice, multiples of the powers of 1/phi, phi^(d+1) = phi + 1, a pair of coordinates for each pair
+ * of normals. */
+static void spread_points(wvgd_fit *f, size_t k, size_t n, double *e)
 {
-    size_t D = f->D, pairs = (D + 1) / 2;
+    size_t dims = control_dims(f), pairs = (dims + 1) / 2;
     double phi = 2, shift[4], step[4], a[WV_NORMAL_WIDTH], b[WV_NORMAL_WIDTH];
-    wv_gauss q = wv_mix_component(f, k);
     wv_stream stream = {f->opt.seed, WV_RNG_SETTLE, 0, k};
     if (!lattice(f)) {
-        wv_component_draw(&q, &stream, 0, n, true, x, f->work);
+        wv_rng_normal(&stream, 0, n / 2 * dims, e);
+        for (size_t i = 0; i < n / 2 * dims; i++)
+            e[n / 2 * dims + i] = -e[i];
         return;
     }
     for (int i = 0; i < 40; i++)
@@ -101,43 +111,120 @@ static void spread_points(wvgd_fit *f, size_t k, size_t n, double *x)
             }
             wv_normal_best()(WV_NORMAL_WIDTH, a, b);
             for (size_t i = 0; i < WV_NORMAL_WIDTH && first + i < n; i++) {
-                x[(first + i) * D + 2 * p] = a[i];
-                if (2 * p + 1 < D)
-                    x[(first + i) * D + 2 * p + 1] = b[i];
+                e[(first + i) * dims + 2 * p] = a[i];
+                if (2 * p + 1 < dims)
+                    e[(first + i) * dims + 2 * p + 1] = b[i];
             }
         }
-    q.family->colour(D, 0, q.root, n, x, f->work);
-    for (size_t i = 0; i < n; i++)
-        cblas_daxpy((int)D, 1.0, q.mu, 1, x + i * D, 1);
 }
 
-/* Points of the mixture into f->gx, their weights into f->gu; returns how many. */
+/* Points of component k: an even number. */
+static size_t control_share(const wvgd_fit *f, size_t k)
+{
+    double K = (double)f->s.mix.K, most = fmin(control_draws(f), (double)f->n_max), least = fmin(64, 0.5 * most / K);
+    return 2 * (size_t)((least + (most - least * K) * f->mix.w[k]) / 2);
+}
+
+/* Points of all components into f->gx; returns how many. */
 static size_t control_points(wvgd_fit *f)
 {
-    size_t n = 0, K = f->s.mix.K, most = (size_t)fmin(control_draws(f), (double)f->n_max);
-    double least = fmin(64, 0.5 * (double)most / (double)K), rest = (double)most - least * (double)K;
-    for (size_t k = 0; k < K; k++) {
-        size_t here = (size_t)(least + rest * f->mix.w[k]);
-        spread_points(f, k, here, f->gx + n * f->D);
-        for (size_t end = n + here; n < end; n++)
-            f->gu[n] = f->mix.w[k] / (double)here;
+    size_t n = 0, dims = control_dims(f);
+    for (size_t k = 0; k < f->s.mix.K; k++) {
+        spread_points(f, k, control_share(f, k), f->gx + n * dims);
+        n += control_share(f, k);
     }
     return n;
 }
 
-/* Masses of the mixture in the cells, mass[N], and its sums of x there, sum[N][D], from n control points. */
-static void mixture_cells(wvgd_fit *f, size_t n, double *mass, double *sum)
+/* Scores of the particles at the points of a component q, squared costs: level[N] + e W'. W[N][dims] in f->sum_z; with fewer walls than dimensions W holds the Cholesky factor of A A', A[N][D] the
+ * directions of the walls as q sees them. */
+static void see_walls(wvgd_fit *f, const wv_gauss *q, double *A, double *level)
+{
+    size_t D = f->D, N = f->N, dims = control_dims(f);
+    const double *G = f->facet, *offset = G + N * D;
+    double *W = f->sum_z, *C = f->square[0], trace = 0;
+    for (size_t i = 0; i < D; i++)
+        f->vector[0][i] = q->mu[i] - f->now.z[i];
+    for (size_t j = 0; j < N; j++)
+        level[j] = cblas_ddot((int)D, G + j * D, 1, f->vector[0], 1) - offset[j];
+    memcpy(A, G, N * D * sizeof *A);
+    q->family->pull(D, 0, q->root, N, A, f->work);
+    if (dims == D) {
+        memcpy(W, A, N * D * sizeof *W);
+        return;
+    }
+    cblas_dsyrk(CblasRowMajor, CblasLower, CblasNoTrans, (int)dims, (int)D, 1.0, A + D, (int)D, 0.0, C, (int)dims);
+    for (size_t j = 0; j < dims; j++)
+        trace += C[j * dims + j];
+    for (size_t j = 0; j < dims; j++) /* particles may lie on a line, or on each other */
+        C[j * dims + j] += 1e-14 * trace + 1e-300;
+    wv_dense_chol(dims, C, f->square[1]);
+    memset(W, 0, dims * sizeof *W);
+    memcpy(W + dims, C, dims * dims * sizeof *W);
+}
+
+/* Adds mass and sums of x in the cells of n points e of component q, each of weight w. */
+static void count_points(wvgd_fit *f, const wv_gauss *q, size_t n, const double *e, double w, double *mass, double *sum)
+{
+    size_t D = f->D, N = f->N, dims = control_dims(f);
+    double *A = f->try_z + N * D, *T = A + N * D, *level = f->cell_spare, *W = f->sum_z, *score = f->block, *own = f->step_kl;
+    see_walls(f, q, A, level);
+    memset(T, 0, N * D * sizeof *T);
+    memset(own, 0, N * sizeof *own);
+    for (size_t first = 0; first < n; first += WV_BLOCK) {
+        size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
+        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)here, (int)N, (int)dims, 1.0, e + first * dims, (int)dims, W, (int)dims, 0.0, score, (int)N);
+        for (size_t i = 0; i < here; i++) {
+            size_t best = 0;
+            for (size_t j = 1; j < N; j++)
+                best = score[i * N + j] + level[j] > score[i * N + best] + level[best] ? j : best;
+            own[best] += w;
+            for (size_t k = 0; k < dims; k++)
+                T[best * dims + k] += w * e[(first + i) * dims + k];
+        }
+    }
+    if (dims < D) { /* from coordinates along the walls to those of q */
+        cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, (int)N, (int)dims, 1.0, W + dims, (int)dims, T, (int)dims);
+        memcpy(W, T, N * dims * sizeof *W);
+        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)N, (int)D, (int)dims, 1.0, W, (int)dims, A + D, (int)D, 0.0, T, (int)D);
+    }
+    q->family->colour(D, 0, q->root, N, T, f->work);
+    cblas_daxpy((int)(N * D), 1.0, T, 1, sum, 1);
+    for (size_t j = 0; j < N; j++) {
+        mass[j] += own[j];
+        cblas_daxpy((int)D, own[j], q->mu, 1, sum + j * D, 1);
+    }
+}
+
+/* The same under any cost: the points themselves are made. */
+static void place_points(wvgd_fit *f, const wv_gauss *q, size_t n, const double *e, double w, double *mass, double *sum)
 {
     size_t D = f->D;
-    memset(mass, 0, f->N * sizeof *mass);
-    memset(sum, 0, f->N * D * sizeof *sum);
     for (size_t first = 0; first < n; first += WV_FREE) {
         size_t here = n - first < WV_FREE ? n - first : WV_FREE;
-        wv_free_assign(f, here, f->gx + first * D, f->free_cell);
+        memcpy(f->gy, e + first * D, here * D * sizeof *e);
+        q->family->colour(D, 0, q->root, here, f->gy, f->work);
+        for (size_t i = 0; i < here; i++)
+            cblas_daxpy((int)D, 1.0, q->mu, 1, f->gy + i * D, 1);
+        wv_free_assign(f, here, f->gy, f->free_cell);
         for (size_t i = 0; i < here; i++) {
-            mass[f->free_cell[i]] += f->gu[first + i];
-            cblas_daxpy((int)D, f->gu[first + i], f->gx + (first + i) * D, 1, sum + f->free_cell[i] * D, 1);
+            mass[f->free_cell[i]] += w;
+            cblas_daxpy((int)D, w, f->gy + i * D, 1, sum + f->free_cell[i] * D, 1);
         }
+    }
+}
+
+/* Masses of the mixture in the cells, mass[N], and its sums of x there, sum[N][D], from the control points. */
+static void mixture_cells(wvgd_fit *f, double *mass, double *sum)
+{
+    size_t dims = control_dims(f), at = 0;
+    memset(mass, 0, f->N * sizeof *mass);
+    memset(sum, 0, f->N * f->D * sizeof *sum);
+    for (size_t k = 0; k < f->s.mix.K; k++) {
+        wv_gauss q = wv_mix_component(f, k);
+        size_t n = control_share(f, k);
+        (wv_free_flat(f) ? count_points : place_points)(f, &q, n, f->gx + at * dims, f->mix.w[k] / (double)n, mass, sum);
+        at += n;
     }
 }
 
@@ -160,16 +247,17 @@ static double mixture_weights(wvgd_fit *f)
 /* Error of a mass of 1/2 that the control points leave. */
 static double control_error(const wvgd_fit *f, size_t n)
 {
-    double d = (double)(f->D + f->D % 2); /* of the lattice */
+    size_t dims = control_dims(f);
+    double d = (double)(dims + dims % 2); /* of the lattice */
     return 0.5 * pow((double)n, lattice(f) ? -(d + 1) / (2 * d) : -0.5);
 }
 
 /* Masses, sharpened, into f->beta, and sums of x in the cells, sharpened, into f->try_z; c: the coefficient of the control. */
-static void sharpen(wvgd_fit *f, size_t n, double c)
+static void sharpen(wvgd_fit *f, double c)
 {
     size_t D = f->D, N = f->N;
     double *sum = f->try_z;
-    mixture_cells(f, n, f->beta, sum);
+    mixture_cells(f, f->beta, sum);
     cblas_dscal((int)N, c, f->beta, 1);
     cblas_dscal((int)(N * D), c, sum, 1);
     for (size_t i = 0; i < f->close.n; i++) {
@@ -181,12 +269,12 @@ static void sharpen(wvgd_fit *f, size_t n, double c)
 
 /* Lloyd's steps with sharpened means, for squared costs. In few dimensions they are slow to settle, so over-relaxed; in many, where particles lean towards the draws that placed them, that
  * would throw them out of their cells, and a hundredth more or less does not matter. */
-static void sharpen_particles(wvgd_fit *f, size_t n)
+static void sharpen_particles(wvgd_fit *f)
 {
     size_t D = f->D, rounds = D <= 4 ? 12 : 3;
     double c = mixture_weights(f);
     for (size_t round = 1; round <= rounds; round++) {
-        sharpen(f, n, c);
+        sharpen(f, c);
         for (size_t j = 0; j < f->N; j++)
             for (size_t i = 0; i < D && f->beta[j] > 0; i++) {
                 double *z = &f->now.z[j * D + i];
@@ -200,7 +288,7 @@ static void sharpen_particles(wvgd_fit *f, size_t n)
 static void sharpen_masses(wvgd_fit *f, size_t n)
 {
     double c = mixture_weights(f), total = 0, known = control_error(f, n), squares = 0, *own = f->cell_spare;
-    sharpen(f, n, c);
+    sharpen(f, c);
     memset(own, 0, f->N * sizeof *own);
     for (size_t j = 0; j < f->N; j++)
         total += f->beta[j] = fmax(f->beta[j], 0);
@@ -219,13 +307,17 @@ static void sharpen_masses(wvgd_fit *f, size_t n)
 static void place_particles(wvgd_fit *f)
 {
     size_t size = f->cell_family->size(f->D, 0);
-    if (!(f->opt.metric && f->opt.cost == WVGD_MAHALANOBIS))
-        wv_close_posterior_root(f, f->metric_family, f->now.metric);
     wv_close_posterior_root(f, f->cell_family, f->now.spread);
+    if (!(f->opt.metric && f->opt.cost == WVGD_MAHALANOBIS)) {
+        if (f->metric_family == f->cell_family)
+            memcpy(f->now.metric, f->now.spread, size * sizeof(double));
+        else
+            wv_close_posterior_root(f, f->metric_family, f->now.metric);
+    }
     for (size_t j = 1; j < f->N; j++)
         memcpy(f->now.spread + j * size, f->now.spread, size * sizeof(double));
     wv_quantise_place(f, controlled(f) ? mixture_weights(f) : 0);
-    settle_particles(f, !wv_free_flat(f) ? 30 : f->D > 4 ? 1 : 2);
+    wv_free_cells(f);
 }
 
 /* ---- weights of the components --------------------------------------------------------------------------------------------------------- */
@@ -234,7 +326,7 @@ static void weigh_components(wvgd_fit *f)
 {
     for (size_t j = 0; j < f->N; j++) {
         wv_gauss q = wv_fit_component(f, j);
-        size_t n = wv_truncate_gather(f, j);
+        size_t n = wv_truncate_gather(f, j, false);
         double sum = 0, mean = 0;
         wv_component_log_density(&q, n, f->gx, f->gr, f->y, f->work);
         for (size_t i = 0; i < n; i++) {
@@ -255,11 +347,14 @@ void wv_partition_begin(wvgd_fit *f)
     f->s.refined = 0;
     f->s.meanfield_gap = NAN;
     wv_free_mixture(f);
-    wv_free_target(f, f->close.n, f->close.x, f->close.log_mix[0], NULL);
     place_particles(f);
+    if (!wv_free_flat(f) || !controlled(f))
+        settle_particles(f, !wv_free_flat(f) ? 30 : f->D > 4 ? 1 : 2);
     size_t points = controlled(f) ? control_points(f) : 0;
-    if (points && wv_free_flat(f))
-        sharpen_particles(f, points);
+    if (points && wv_free_flat(f)) {
+        find_cells(f);
+        sharpen_particles(f);
+    }
     assign_all(f);
     wv_close_describe(f);
     if (points)
@@ -313,7 +408,7 @@ wvgd_fit *wvgd_quantize(const wvgd_fit *from, const wvgd_options *options, wvgd_
     f->s = from->s;
     f->s.trace_rows = 0;
     f->close.n = n;
-    memcpy(f->mix.mu, from->mix.mu, f->mix_size * sizeof(double));
+    wv_mix_copy(f, f->s.mix.K, &from->mix, &f->mix);
     memcpy(f->mode_x, from->mode_x, f->s.modes * D * sizeof(double));
     memcpy(f->mode_root, from->mode_root, f->s.modes * D * D * sizeof(double));
     memcpy(f->close.x, from->close.x, n * D * sizeof(double));
@@ -326,6 +421,7 @@ wvgd_fit *wvgd_quantize(const wvgd_fit *from, const wvgd_options *options, wvgd_
     memcpy(f->var, from->var, D * sizeof(double));
     memcpy(f->mcse, from->mcse, D * sizeof(double));
     wv_close_weights(f);
+    wv_mix_log_density(f, n, f->close.x, f->close.log_mix[0]);
     wv_partition_begin(f);
     return f;
 }

@@ -138,15 +138,15 @@ bool wv_pool_measure(wvgd_fit *f, wv_pool_place *place, size_t from, size_t to, 
     return keep;
 }
 
-void wv_pool_sum(wvgd_fit *f, wv_pool_place *place, size_t from, size_t to, size_t n, double *log_sum)
+void wv_pool_sum(wvgd_fit *f, wv_pool_place *place, size_t from, size_t to, size_t first, size_t n, double *log_sum)
 {
     block b = names(f);
-    for (size_t first = 0; first < n; first += WV_COLUMNS) {
-        size_t here = least(n - first, WV_COLUMNS);
+    for (size_t at = 0; at < n; at += WV_COLUMNS) {
+        size_t here = least(n - at, WV_COLUMNS);
         for (size_t i = 0; i < WV_COLUMNS; i++)
-            b.sum[i] = i < here ? log_sum[first + i] : 0;
-        add_block(f, &b, place, from, to, wv_columns_round(here), f->mix_q + first, wv_pool_points(f));
-        memcpy(log_sum + first, b.sum, here * sizeof *log_sum);
+            b.sum[i] = i < here ? log_sum[at + i] : 0;
+        add_block(f, &b, place, from, to, wv_columns_round(here), f->mix_q + first + at, wv_pool_points(f));
+        memcpy(log_sum + at, b.sum, here * sizeof *log_sum);
     }
 }
 
@@ -171,9 +171,8 @@ static void combine(wvgd_fit *f, size_t first)
         for (size_t i = 0; i < WV_COLUMNS; i++)
             b.sum[i] = -INFINITY;
         for (size_t k = 0; k < f->s.batches; k++)
-            for (size_t i = 0; i < WV_COLUMNS; i++)
-                b.log_q[k * WV_COLUMNS + i] = i < here ? part(f, k)[first + i] : 0;
-        wv_columns_best()->add_logs(f->s.batches, WV_COLUMNS, b.log_q, b.sum);
+            memcpy(b.log_q + k * WV_COLUMNS, part(f, k) + first, here * sizeof(double));
+        wv_columns_best()->add_logs(f->s.batches, wv_columns_round(here), b.log_q, b.sum);
         memcpy(f->pool.log_sum + first, b.sum, here * sizeof(double));
     }
 }
@@ -233,15 +232,17 @@ bool wv_pool_take(wvgd_fit *f)
     memcpy(f->pool.log_p + n0, f->b.log_p, n * sizeof(double));
     size_t made = take_places(f, c0);
     f->s.pooled[f->s.batches++] = (wv_pool_batch){n0, n, c0, made};
-    for (size_t b = 0; b <= old; b++) /* new points under old proposals, all points under new ones */
+    for (size_t b = 0; b <= old; b++) { /* new points under old proposals, all points under new ones */
+        double *log_sum = part(f, b);
         for (size_t i = b < old ? n0 : 0; i < n0 + n; i++)
-            part(f, b)[i] = -INFINITY;
+            log_sum[i] = -INFINITY;
+    }
     for (size_t b = 0; b < old; b++)
         wv_pool_add_density(f, b, n, f->pool.x + n0 * D, part(f, b) + n0);
     bool measured = made <= wv_pool_components(f) + 1;
     if (measured) {
         wv_pool_measure(f, proposal, c0, c0 + made, n0 + n, f->pool.x, true);
-        wv_pool_sum(f, proposal, c0, c0 + made, n0 + n, part(f, old));
+        wv_pool_sum(f, proposal, c0, c0 + made, 0, n0 + n, part(f, old));
     } else
         wv_pool_add_density(f, old, n0 + n, f->pool.x, part(f, old));
     combine(f, 0);

@@ -35,9 +35,9 @@ void wv_pool_forget(wvgd_fit *f, size_t keep);
 void wv_pool_add(wvgd_fit *f, wv_pool_place *place, size_t from, size_t to, size_t n, const double *x, double *log_sum);
 
 /* The same in two steps, for n <= wv_pool_points(f) points and at most one place more than components: f->mix_q[place][wv_pool_points(f)] = |y|^2, and, if `keep` and there is room (then
- * true), f->mix_y[place][block][D][WV_COLUMNS] = y; then the sum from f->mix_q. */
+ * true), f->mix_y[place][block][D][WV_COLUMNS] = y; then the sum from f->mix_q, for n of the points, from `first` on. */
 bool wv_pool_measure(wvgd_fit *f, wv_pool_place *place, size_t from, size_t to, size_t n, const double *x, bool keep);
-void wv_pool_sum(wvgd_fit *f, wv_pool_place *place, size_t from, size_t to, size_t n, double *log_sum);
+void wv_pool_sum(wvgd_fit *f, wv_pool_place *place, size_t from, size_t to, size_t first, size_t n, double *log_sum);
 
 /* The proposals of batch b as a mixture: adds log sum_c share_c q_c to log_sum[n] at the points x[n][D]. */
 void wv_pool_add_density(wvgd_fit *f, size_t b, size_t n, const double *x, double *log_sum);

@@ -1,13 +1,14 @@
 /* quantise.c - quantizers have local minima that single moves do not leave. With weighted posterior points in hand the transport problem is ordinary weighted
  * k-means, and restarts cost no model evaluations (method, section 6, quantise). */
 #include "quantise.h"
+#include "free.h"
 #include "mix.h"
 #include "weight.h"
 #include <cblas.h>
 #include <math.h>
 #include <string.h>
 
-enum { RESTARTS = 24, ENOUGH = 4, FINALS = 6, ROUNDS = 40, SEEDS = 32, MIXTURE = 8192, COMPARED = 2048 }; /* MIXTURE: draws of the mixture, at most; COMPARED: those of them on which starts are compared */
+enum { RESTARTS = 24, ENOUGH = 4, FINALS = 6, ROUNDS = 40, SEEDS = 32, MIXTURE = 8192, COMPARED = 2048, FEWEST = 512 }; /* MIXTURE: draws of the mixture, at most; COMPARED: those of them on which starts are compared; FEWEST: with one mode in many dimensions, where starts end alike */
 static const double roughly = 1e-3, exactly = 1e-5; /* gain of a round, relative, at which Lloyd's iteration has settled: to compare starts, and of the best */
 static const double varied = 0.02; /* relative range of the distortions of starts that are not much alike */
 static const double clearly = 0.995; /* distortion relative to the current, on the same points */
@@ -180,9 +181,9 @@ static size_t affordable(const wvgd_fit *f, size_t n)
     return (size_t)fmin(fmax(4e9 / ((double)n * (double)(f->N * f->D)), 3), ROUNDS);
 }
 
-/* The best of many starts, in flat coordinates, into best[N][D]; returns its distortion. The starts are compared on the last `few` of the points: first all after two rounds, then the better
- * ones when they have settled. The best goes on with all points. In many dimensions a few starts tell whether it matters where one begins. */
-static double search(wvgd_fit *f, size_t n, size_t few, const double *y, const double *w, double *best, double *trial)
+/* The best of many starts, in flat coordinates, into best[N][D], with its distortion. The starts are compared on the last `few` of the points: first all after two rounds, then the better
+ * ones when they have settled. In few dimensions the best goes on with all points; in many, a few starts tell whether it matters where one begins. False: it does, and `probe` asked no more. */
+static bool search(wvgd_fit *f, size_t n, size_t few, const double *y, const double *w, bool probe, double *best, double *trial, double *distortion)
 {
     double least = INFINITY, after[RESTARTS] = {0}, low = INFINITY, high = 0, *square = f->glu;
     size_t skip = n - few, restarts = RESTARTS, finals = FINALS;
@@ -193,26 +194,35 @@ static double search(wvgd_fit *f, size_t n, size_t few, const double *y, const d
     for (uint64_t r = 0; r < restarts && restarts > 1; r++) {
         seed(f, few, y_few, square_few, w_few, r, trial);
         after[r] = lloyd(f, few, y_few, square_few, w_few, roughly, 2, trial);
+        if (after[r] < low)
+            memcpy(best, trial, f->N * f->D * sizeof *best);
         low = fmin(low, after[r]);
         high = fmax(high, after[r]);
-        if (r + 1 == ENOUGH && f->D > 4 && high < (1 + varied) * low) {
+        if (r + 1 < ENOUGH || r >= ENOUGH || f->D <= 4)
+            continue;
+        if (high < (1 + varied) * low) {
             restarts = ENOUGH;
             finals = 1;
-        }
+        } else if (probe)
+            return false;
     }
     for (size_t k = 0; k < finals; k++) {
         uint64_t r = 0;
         for (uint64_t i = 1; i < restarts; i++)
             r = after[i] < after[r] ? i : r;
         after[r] = INFINITY;
-        seed(f, few, y_few, square_few, w_few, r, trial);
+        if (k || restarts == 1)
+            seed(f, few, y_few, square_few, w_few, r, trial);
+        else
+            memcpy(trial, best, f->N * f->D * sizeof *trial); /* as it was after two rounds */
         double d = lloyd(f, few, y_few, square_few, w_few, roughly, affordable(f, few), trial);
         if (d < least) {
             least = d;
             memcpy(best, trial, f->N * f->D * sizeof *best);
         }
     }
-    return lloyd(f, n, y, square, w, f->D > 4 ? roughly : exactly, affordable(f, n), best);
+    *distortion = few == n && f->D > 4 ? least : lloyd(f, n, y, square, w, f->D > 4 ? roughly : exactly, affordable(f, n), best);
+    return true;
 }
 
 bool wv_quantise_improve(wvgd_fit *f)
@@ -231,7 +241,8 @@ bool wv_quantise_improve(wvgd_fit *f)
     flatten(f, n, y, origin);
     flatten(f, f->N, current, origin);
     measure(f, n, y);
-    double now = lloyd(f, n, y, f->glu, w, exactly, ROUNDS, current), least = search(f, n, n, y, w, best, trial);
+    double now = lloyd(f, n, y, f->glu, w, exactly, ROUNDS, current), least;
+    search(f, n, n, y, w, false, best, trial, &least);
     if (!(least < clearly * now))
         return false;
     assign(f, n, y, f->glu, w, best);
@@ -241,28 +252,50 @@ bool wv_quantise_improve(wvgd_fit *f)
     return true;
 }
 
-/* Draws of the mixture, evenly over its components, into y[n][D] with weights w[n] that sum to `total`. */
+/* Draws of the mixture, more of the heavier components, into y[n][D] with weights w[n] that sum to `total`. */
 static void mixture_points(wvgd_fit *f, uint64_t key, size_t n, double total, double *y, double *w)
 {
     size_t K = f->s.mix.K;
+    double before = 0;
     for (size_t k = 0, at = 0; k < K; k++) {
         wv_gauss q = wv_mix_component(f, k);
         wv_stream stream = {f->opt.seed, WV_RNG_SETTLE, key, k};
-        size_t here = (n - at) / (K - k);
+        before += 0.5 * f->mix.w[k] + 0.5 / (double)K;
+        size_t end = k + 1 < K ? (size_t)(before * (double)n) : n, here = end - at;
         wv_component_draw(&q, &stream, 0, here, true, y + at * f->D, f->work);
-        for (size_t i = at; i < at + here; i++)
+        for (size_t i = at; i < end; i++)
             w[i] = total * f->mix.w[k] / (double)here;
-        at += here;
+        at = end;
     }
+}
+
+/* Particles from n draws of the mixture alone; false: as in `search`. */
+static bool place_alone(wvgd_fit *f, size_t n, bool probe)
+{
+    size_t ND = f->N * f->D;
+    double distortion;
+    mixture_points(f, 2, n, 1, f->y, f->gu);
+    flatten(f, n, f->y, f->mean);
+    if (!search(f, n, n, f->y, f->gu, probe, f->try_z, f->try_z + ND, &distortion))
+        return false;
+    unflatten(f, f->N, f->try_z, f->mean);
+    memcpy(f->now.z, f->try_z, ND * sizeof(double));
+    return true;
 }
 
 void wv_quantise_place(wvgd_fit *f, double c)
 {
     size_t D = f->D, ND = f->N * D, n = f->close.n < f->n_max / 2 ? f->close.n : f->n_max / 2, extra = c > 0 ? f->n_max - n : 0;
-    double *y = f->y, *w = f->gu, *best = f->try_z, *trial = best + ND, total = 0;
-    size_t compared = 20 * f->N > COMPARED ? 20 * f->N : COMPARED, most = D > 4 ? compared : compared + MIXTURE; /* in many dimensions a hundredth of the distortion does not matter */
+    double *y = f->y, *w = f->gu, *best = f->try_z, *trial = best + ND, total = 0, distortion;
+    size_t few = 50 * f->N > FEWEST ? 50 * f->N : FEWEST, compared = 20 * f->N > COMPARED ? 20 * f->N : COMPARED, most = D > 4 ? compared : compared + MIXTURE;
+    bool many = D > 4 && wv_free_flat(f), alike = c > (many ? 0.5 : 0.9) && !f->s.zero_points; /* the mixture's draws alone will do, unless they do not know where the density ends */
     extra = extra < most ? extra : most;
     compared = compared + 4 * f->s.mix.K < extra ? compared : extra; /* all of them, rather than a remainder that does not stand for the mixture */
+    if (many && alike && extra) { /* particles will be sharpened, and a hundredth of the distortion does not matter */
+        if (f->s.relevant > 1 || few >= compared || !place_alone(f, few, true))
+            place_alone(f, compared, false);
+        return;
+    }
     for (size_t k = 0; k < n; k++) { /* all draws, or evenly spaced ones: those of a proposal are neighbours */
         size_t i = n < f->close.n ? (size_t)((double)k * (double)f->close.n / (double)n) : k;
         memcpy(y + k * D, f->close.x + i * D, D * sizeof *y);
@@ -277,7 +310,7 @@ void wv_quantise_place(wvgd_fit *f, double c)
     total += extra ? c : 0;
     cblas_dscal((int)n, 1 / total, w, 1);
     flatten(f, n, y, f->mean);
-    search(f, n, extra && c > 0.9 && !f->s.zero_points ? compared : n, y, w, best, trial); /* the mixture's draws alone will do, unless they do not know where the density ends */
+    search(f, n, extra && alike ? compared : n, y, w, false, best, trial, &distortion);
     unflatten(f, f->N, best, f->mean);
     memcpy(f->now.z, best, ND * sizeof *best);
 }

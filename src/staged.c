@@ -149,26 +149,41 @@ static void store(wvgd_fit *f)
  * posterior have in common; with p~ a mixture of the q_c nothing is left (Owen and Zhou). Equivalently, the draws get weights omega_i, near 1, under which the integrals are
  * right in the sample. */
 
-/* |y|^2 of the stored draws from `first` on in the coordinates of the proposals' places, if they are few enough to be kept; otherwise `controls` works them out block by block. */
-static bool measure(wvgd_fit *f, size_t first)
+/* |y|^2 of all stored draws in the coordinates of the proposals' places, if they are few enough to be kept; otherwise `controls` works them out block by block. */
+static void measure(wvgd_fit *f)
 {
-    size_t n = f->s.closed - first, places = prepare(f, f->made);
-    f->measured = n <= wv_pool_points(f) ? first : SIZE_MAX;
-    if (f->measured == first)
-        wv_pool_measure(f, place, 0, places, n, f->close.x + first * f->D, false);
-    return f->measured == first;
+    size_t n = f->s.closed, places = prepare(f, f->made);
+    f->measured = n <= wv_pool_points(f);
+    if (f->measured)
+        wv_pool_measure(f, place, 0, places, n, f->close.x, false);
 }
 
-/* h[n][C] = q_c/m - 1 at stored draws first .. first + n, n <= WV_BLOCK, rows `made_room` apart, after `measure`; returns C, the number of Gaussian proposals (the posterior has little in
- * common with the others). */
-static size_t controls(wvgd_fit *f, size_t first, size_t n, double *h)
+/* log_sum[i] <- log(exp log_sum[i] + sum over the first places) at the stored draws from `first` on, after `measure`. */
+static void add_measured(wvgd_fit *f, wv_pool_place *which, size_t places, size_t first, double *log_sum)
 {
-    double *log_q = f->block, *r = f->mix_q;
-    size_t C = 0, room = f->made_room, row = wv_pool_points(f);
-    if (f->measured == SIZE_MAX)
-        wv_pool_measure(f, place, 0, (f->proposals + 1) / 2, n, f->close.x + first * f->D, false);
+    size_t n = f->s.closed - first;
+    if (f->measured)
+        wv_pool_sum(f, which, 0, places, first, n, log_sum);
     else
-        r += first - f->measured;
+        wv_pool_add(f, which, 0, places, n, f->close.x + first * f->D, log_sum);
+}
+
+/* C, the number of controls: Gaussian proposals (the posterior has little in common with the others). */
+static size_t controls_made(const wvgd_fit *f)
+{
+    size_t C = 0;
+    for (size_t k = 0; 2 * k + 1 < f->proposals; k++)
+        C += f->made[2 * k] > 0;
+    return C;
+}
+
+/* h[n][C] = q_c/m - 1 at stored draws first .. first + n, n <= WV_BLOCK, after `measure`. */
+static void controls(wvgd_fit *f, size_t first, size_t n, size_t C, double *h)
+{
+    double *log_q = f->block, *r = f->mix_q + (f->measured ? first : 0);
+    size_t c = 0, row = wv_pool_points(f);
+    if (!f->measured)
+        wv_pool_measure(f, place, 0, (f->proposals + 1) / 2, n, f->close.x + first * f->D, false);
     for (size_t k = 0; 2 * k + 1 < f->proposals; k++)
         if (f->made[2 * k] > 0) {
             wv_columns_density(f->D, n, f->mix_det[k], 0, r + k * row, log_q);
@@ -176,54 +191,44 @@ static size_t controls(wvgd_fit *f, size_t first, size_t n, double *h)
                 log_q[i] -= f->close.log_m[first + i];
             wv_weight_exp(n, log_q);
             for (size_t i = 0; i < n; i++)
-                h[i * room + C] = log_q[i] - 1;
-            C++;
+                h[i * C + c] = log_q[i] - 1;
+            c++;
         }
-    return C;
 }
 
-/* Mean and (ridged, factorised) covariance of the controls over stored draws from `first` on, which have been measured, and tilt = S^-1 mean. */
-static size_t calibrate_measured(wvgd_fit *f, size_t first, double *mean, double *tilt, double *S, double *h)
+/* Mean and (ridged, factorised) covariance S[C][C] of the controls over stored draws from `first` on, which have been measured, and tilt = S^-1 mean. */
+static void calibrate(wvgd_fit *f, size_t first, size_t C, double *mean, double *tilt, double *S, double *h)
 {
-    size_t n = f->s.closed - first, room = f->made_room, C = 0;
-    memset(mean, 0, room * sizeof *mean);
-    memset(S, 0, room * room * sizeof *S);
+    size_t n = f->s.closed - first;
+    memset(mean, 0, C * sizeof *mean);
+    memset(S, 0, C * C * sizeof *S);
     for (size_t at = 0; at < n; at += WV_BLOCK) {
         size_t here = n - at < WV_BLOCK ? n - at : WV_BLOCK;
-        C = controls(f, first + at, here, h);
+        controls(f, first + at, here, C, h);
         for (size_t i = 0; i < here; i++)
-            cblas_daxpy((int)C, 1 / (double)n, h + i * room, 1, mean, 1);
-        cblas_dsyrk(CblasRowMajor, CblasLower, CblasTrans, (int)C, (int)here, 1 / (double)n, h, (int)room, 1.0, S, (int)room);
+            cblas_daxpy((int)C, 1 / (double)n, h + i * C, 1, mean, 1);
+        cblas_dsyrk(CblasRowMajor, CblasLower, CblasTrans, (int)C, (int)here, 1 / (double)n, h, (int)C, 1.0, S, (int)C);
     }
-    cblas_dsyr(CblasRowMajor, CblasLower, (int)C, -1.0, mean, 1, S, (int)room);
+    cblas_dsyr(CblasRowMajor, CblasLower, (int)C, -1.0, mean, 1, S, (int)C);
     for (size_t c = 0; c < C; c++)
-        S[c * room + c] = S[c * room + c] * (1 + 1e-6) + 1e-9;
+        S[c * C + c] = S[c * C + c] * (1 + 1e-6) + 1e-9;
     memcpy(tilt, mean, C * sizeof *tilt);
-    if (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', (lapack_int)C, S, (lapack_int)room) != 0 ||
-        LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', (lapack_int)C, 1, S, (lapack_int)room, tilt, (lapack_int)room) != 0)
-        memset(tilt, 0, room * sizeof *tilt);
-    return C;
-}
-
-static size_t calibrate(wvgd_fit *f, size_t first, double *mean, double *tilt, double *S, double *h)
-{
-    measure(f, first);
-    return calibrate_measured(f, first, mean, tilt, S, h);
+    if (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', (lapack_int)C, S, (lapack_int)C) != 0 ||
+        LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', (lapack_int)C, 1, S, (lapack_int)C, tilt, (lapack_int)C) != 0)
+        memset(tilt, 0, C * sizeof *tilt);
 }
 
 /* log mean p~/m over the stored draws from `first` on, with controls, and its standard error: of the residuals within strata, draws 2i and 2i+1 taken as one, since they mirror
  * each other. Fills close.log_m and the weights close_v. */
 static wvgd_estimate weigh(wvgd_fit *f, size_t first)
 {
-    size_t n = f->s.closed - first, strata = f->proposals, room = f->made_room, C;
+    size_t n = f->s.closed - first, strata = f->proposals, C = controls_made(f);
     double *log_m = f->close.log_m + first, *v = f->close_v + first, top = -INFINITY, mean = 0, variance = 0;
-    double *h_bar = f->control, *tilt = h_bar + room, *beta = tilt + room, *S = beta + room, *h = S + room * room;
+    double *h_bar = f->control, *tilt = h_bar + C, *beta = tilt + C, *S = beta + C, *h = S + C * C;
     for (size_t i = 0; i < n; i++)
         log_m[i] = -INFINITY;
-    if (measure(f, first))
-        wv_pool_sum(f, place, 0, (f->proposals + 1) / 2, n, log_m);
-    else
-        add_density(f, f->made, n, f->close.x + first * f->D, log_m);
+    measure(f);
+    add_measured(f, place, (f->proposals + 1) / 2, first, log_m);
     for (size_t i = 0; i < n; i++) {
         log_m[i] -= log((double)n);
         top = fmax(top, f->close.log_p[first + i] - log_m[i]);
@@ -235,28 +240,28 @@ static wvgd_estimate weigh(wvgd_fit *f, size_t first)
         mean += v[i] / (double)n;
     }
     f->s.ess = wv_weight_ess(n, v);
-    C = calibrate_measured(f, first, h_bar, tilt, S, h);
-    memset(beta, 0, room * sizeof *beta);
+    calibrate(f, first, C, h_bar, tilt, S, h);
+    memset(beta, 0, C * sizeof *beta);
     for (size_t at = 0; at < n; at += WV_BLOCK) { /* beta = S^-1 Cov(h, v) */
         size_t here = n - at < WV_BLOCK ? n - at : WV_BLOCK;
-        controls(f, first + at, here, h);
+        controls(f, first + at, here, C, h);
         for (size_t i = 0; i < here; i++)
-            cblas_daxpy((int)C, (v[at + i] - mean) / (double)n, h + i * room, 1, beta, 1);
+            cblas_daxpy((int)C, (v[at + i] - mean) / (double)n, h + i * C, 1, beta, 1);
     }
-    LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', (lapack_int)C, 1, S, (lapack_int)room, beta, (lapack_int)room);
+    LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', (lapack_int)C, 1, S, (lapack_int)C, beta, (lapack_int)C);
     double level = mean - cblas_ddot((int)C, beta, 1, h_bar, 1);
     if (!(level > mean / 4 && level < 4 * mean)) { /* no small correction: leave it */
-        memset(beta, 0, room * sizeof *beta);
+        memset(beta, 0, C * sizeof *beta);
         level = mean;
     }
     memset(f->mix_e, 0, 3 * strata * sizeof(double)); /* number, sum and sum of squares of the pairs of each stratum */
     for (size_t at = 0; at < n; at += WV_BLOCK) {
         size_t here = n - at < WV_BLOCK ? n - at : WV_BLOCK;
-        controls(f, first + at, here, h);
+        controls(f, first + at, here, C, h);
         for (size_t i = 0; i + 1 < here; i += 2) {
             double pair = 0, *e = f->mix_e + 3 * f->close.stratum[first + at + i];
             for (size_t k = i; k <= i + 1; k++)
-                pair += (v[at + k] - cblas_ddot((int)C, beta, 1, h + k * room, 1)) / level / 2;
+                pair += (v[at + k] - cblas_ddot((int)C, beta, 1, h + k * C, 1)) / level / 2;
             e[0] += 1;
             e[1] += pair;
             e[2] += pair * pair;
@@ -418,7 +423,7 @@ static void settle(wvgd_fit *f)
 /* The mixture of the last trial that had density, once more. */
 static void go_back(wvgd_fit *f)
 {
-    memcpy(f->mix.mu, f->mix_tried.mu, f->mix_size * sizeof(double));
+    wv_mix_copy(f, f->s.tried, &f->mix_tried, &f->mix);
     f->s.mix.K = f->s.tried;
     f->s.mix.elbo = f->s.tried_elbo;
 }
@@ -434,7 +439,7 @@ static void judge_trial(wvgd_fit *f)
     f->s.trial_ess = f->s.ess;
     f->s.usual = isfinite(e.value) ? usual(f, 0, e.value) : INFINITY;
     if (isfinite(e.value)) {
-        memcpy(f->mix_tried.mu, f->mix.mu, f->mix_size * sizeof(double));
+        wv_mix_copy(f, f->s.mix.K, &f->mix, &f->mix_tried);
         f->s.tried = f->s.mix.K;
         f->s.tried_elbo = f->s.mix.elbo;
     } else if (f->s.tried && f->s.fails < 2) { /* growth has led out of the support: back to the mixture before it, and no more of it */
@@ -473,6 +478,7 @@ static void judge_crawl(wvgd_fit *f)
 {
     size_t n = f->s.crawl.seen;
     double *log_w = f->close_spare, most = -INFINITY, made = 0;
+    propose(f, trial_draws(f)); /* for the density of the trial's proposals */
     for (size_t c = 0; c < f->proposals; c++)
         made += f->made[c];
     for (size_t i = 0; i < n; i++)
@@ -538,30 +544,48 @@ static void forget_trial(wvgd_fit *f)
     memmove(f->close.stratum, f->close.stratum + trial, n * sizeof(uint32_t));
     f->s.closed = f->close.n = n;
     f->s.trial = 0;
+    measure(f);
 }
 
-/* Both batches under the mixture of both proposals, with the weights omega that the controls give them in log_m. */
+/* Component k of the mixture, whose proposal is the place of that number. */
+static wv_place component(const wvgd_fit *f, size_t k)
+{
+    wv_place p = place(f, k);
+    p.share = f->mix.w[k];
+    p.tails = 0;
+    return p;
+}
+
+static void mixture_density(wvgd_fit *f)
+{
+    for (size_t i = 0; i < f->s.closed; i++)
+        f->close.log_mix[0][i] = -INFINITY;
+    add_measured(f, component, f->s.mix.K, 0, f->close.log_mix[0]);
+}
+
+/* Both batches, which have been measured, under the mixture of both proposals, with the weights omega that the controls give them in log_m. */
 static void pool_batches(wvgd_fit *f)
 {
     size_t n = f->s.closed, trial = f->s.trial, b = f->s.batches;
     for (size_t i = 0; i < n; i++)
         f->close.log_m[i] = -INFINITY;
-    add_density(f, f->made, n, f->close.x, f->close.log_m);
+    add_measured(f, place, (f->proposals + 1) / 2, 0, f->close.log_m);
     while (b > 0 && f->s.pooled[b - 1].n != trial) /* the batch of the pool that holds the trial's proposals */
         b--;
     if (b)
         wv_pool_add_density(f, b - 1, n, f->close.x, f->close.log_m);
     for (size_t i = 0; i < n; i++)
         f->close.log_m[i] -= log((double)n);
-    double *h_bar = f->control, *tilt = h_bar + f->made_room, *S = tilt + 2 * f->made_room, *h = S + f->made_room * f->made_room;
-    size_t C = calibrate(f, 0, h_bar, tilt, S, h);
+    size_t C = controls_made(f);
+    double *h_bar = f->control, *tilt = h_bar + C, *S = tilt + C, *h = S + C * C;
+    calibrate(f, 0, C, h_bar, tilt, S, h);
     for (size_t at = 0; at < n; at += WV_BLOCK) {
         size_t here = n - at < WV_BLOCK ? n - at : WV_BLOCK;
-        controls(f, at, here, h);
+        controls(f, at, here, C, h);
         for (size_t i = 0; i < here; i++) {
             double omega = 1;
             for (size_t c = 0; c < C; c++)
-                omega -= (h[i * f->made_room + c] - h_bar[c]) * tilt[c];
+                omega -= (h[i * C + c] - h_bar[c]) * tilt[c];
             f->close.log_m[at + i] -= log(fmin(fmax(omega, 0.2), 5));
         }
     }
@@ -620,6 +644,7 @@ static void conclude(wvgd_fit *f)
         f->s.closed = f->close.n = 0;
         return;
     }
+    mixture_density(f);
     wv_moments_estimate(f);
     wv_partition_begin(f);
 }
@@ -690,10 +715,7 @@ wvgd_status wv_staged_ask(wvgd_fit *f, wvgd_error *error)
         propose(f, trial_draws(f));
         draw(f, WV_RNG_TRIAL);
         break;
-    case WV_CRAWL:
-        propose(f, trial_draws(f)); /* for their densities */
-        wv_crawl_ask(f);
-        break;
+    case WV_CRAWL: wv_crawl_ask(f); break;
     case WV_CLOSE:
         propose(f, f->s.planned);
         draw(f, WV_RNG_CLOSE);

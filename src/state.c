@@ -149,7 +149,7 @@ static bool sane_pool(const wvgd_fit *f, const wv_scalars *s)
         made += batch->proposals;
     }
     for (size_t k = 0; k < WV_PATHS; k++)
-        if ((s->path[k].settled & ~1) || (s->path[k].judged & ~1) || (s->path[k].spike & ~1) || s->path[k].hit < -1 || s->path[k].hit >= WV_MODES || s->path[k].stations >> WV_STATIONS)
+        if ((s->path[k].settled & ~1) || (s->path[k].judged & ~1) || (s->path[k].spike & ~1) || s->path[k].hit < -1 || s->path[k].hit >= WV_MODES || (s->path[k].stations | s->path[k].made) >> WV_STATIONS)
             return false;
     return true;
 }

@@ -20,21 +20,26 @@ enum { SETS = 5, STEPS = 4, AVERAGED = 12, POLISH = 60, COMPONENTS = 2, SHARED =
  * many dimensions, where those would have next to no weight, there are as many as there may be. */
 static const double smallest_share = 0.005, little = 0.1;
 
-/* Variance of log target - log component that leaves nothing to gain, as such, and as a multiple of what mixture and correction leave of log p~: one that is as far from the posterior as a
- * component is from it can tell no better one. Nats of a full step after which a set has no more to say, and of a first step that shows the end to be near; nats that the noise of the last steps may cost. */
+/* Variance of log target - log component that leaves nothing to gain, as such, and as a multiple of what mixture and correction leave of log p~ (of a fifth of the dimensions, if that is more):
+ * one that is as far from the posterior as a component is from it can tell no better one. Nats of a full step after which a set has no more to say, and of a first step that shows the end to be
+ * near; nats that the noise of the last steps may cost. */
 static const double alike = 0.01, blind = 3, settled = 1e-3, nearly = 0.1, noise = 0.02;
+
+/* Nats by which an ELBO must be better to matter. */
+static const double margin = 0.01;
 
 /* Multiplications for all cells together. */
 static const double budget = 4e9;
 
 /* ---- stored draws -------------------------------------------------------------------------------------------------------------------- */
-size_t wv_truncate_gather(wvgd_fit *f, size_t j)
+size_t wv_truncate_gather(wvgd_fit *f, size_t j, bool gradients)
 {
     size_t n = 0, D = f->D;
     for (size_t i = 0; i < f->close.n && n < f->n_max; i++)
         if (f->close.cell[i] == j && f->close.log_p[i] > -INFINITY) {
             memcpy(f->gx + n * D, f->close.x + i * D, D * sizeof(double));
-            memcpy(f->gg + n * D, f->close.grad + i * D, D * sizeof(double));
+            if (gradients)
+                memcpy(f->gg + n * D, f->close.grad + i * D, D * sizeof(double));
             f->glp[n] = f->close.log_p[i];
             f->glv[n] = f->close_log_w[i];
             f->moving[n] = f->close.log_mix[0][i];
@@ -47,7 +52,7 @@ size_t wv_truncate_gather(wvgd_fit *f, size_t j)
 static bool cell_moments(wvgd_fit *f, size_t n, double *mean, double *root)
 {
     size_t D = f->D;
-    double *sd = f->vector[0];
+    double *sd = f->vector[0], *unit = f->vector[1];
     cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->gx, (int)D, f->ga, 1, 0.0, mean, 1);
     memset(sd, 0, D * sizeof *sd);
     for (size_t i = 0; i < n; i++)
@@ -55,14 +60,17 @@ static bool cell_moments(wvgd_fit *f, size_t n, double *mean, double *root)
             sd[k] += f->ga[i] * (f->gx[i * D + k] - mean[k]) * (f->gx[i * D + k] - mean[k]);
     double ess = wv_weight_ess(n, f->ga), keep = ess / (ess + (double)D);
     for (size_t k = 0; k < D; k++)
-        if (!((sd[k] = sqrt(sd[k])) > 1e-150))
+        if ((sd[k] = sqrt(sd[k])) > 1e-150)
+            unit[k] = 1 / sd[k];
+        else
             return false;
-    for (size_t i = 0; i < n; i++)
-        for (size_t k = 0; k < D; k++) {
-            f->y[i * D + k] = (f->gx[i * D + k] - mean[k]) / sd[k];
-            f->uy[i * D + k] = f->ga[i] * f->y[i * D + k];
-        }
-    cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)D, (int)D, (int)n, keep, f->uy, (int)D, f->y, (int)D, 0.0, root, (int)D);
+    for (size_t i = 0; i < n; i++) {
+        double w = sqrt(keep * f->ga[i]);
+        for (size_t k = 0; k < D; k++)
+            f->y[i * D + k] = w * (f->gx[i * D + k] - mean[k]) * unit[k];
+    }
+    memset(root, 0, D * D * sizeof *root);
+    wv_dense_cross(n, D, f->y, D, f->y, true, root);
     for (size_t k = 0; k < D; k++)
         root[k * D + k] += 1 - keep;
     if (!wv_dense_chol(D, root, f->square[0]))
@@ -117,7 +125,7 @@ static void normal_equations(wvgd_fit *f, size_t n, const double *r, double *b)
             quadratic(D, f->y + (first + i) * D, f->correction_cross, root, f->T + i * p);
             f->uy[i] = root * r[first + i];
         }
-        cblas_dsyrk(CblasRowMajor, CblasLower, CblasTrans, (int)p, (int)here, 1.0, f->T, (int)p, 1.0, f->F, (int)p);
+        wv_dense_cross(here, p, f->T, p, f->T, true, f->F);
         cblas_dgemv(CblasRowMajor, CblasTrans, (int)here, (int)p, 1.0, f->T, (int)p, f->uy, 1, 1.0, b, 1);
     }
 }
@@ -256,6 +264,38 @@ static size_t nearest_mode(wvgd_fit *f, const double *x)
         }
     }
     return best;
+}
+
+/* Whether the Gaussian of the mode at the particle, which becomes component j, leaves nothing to gain: its ELBO is half the variance of log p~ - log q below the log mass of the cell, near enough
+ * (gathered draws, weights f->ga), and that is half of what matters at most. */
+static bool suffices(wvgd_fit *f, size_t j, size_t n)
+{
+    double mean = 0, squares = 0;
+    if (!f->s.modes)
+        return false;
+    size_t m = nearest_mode(f, f->now.z + j * f->D);
+    set_component(f, j, f->mode_x + m * f->D, f->mode_root + m * f->D * f->D);
+    wv_gauss q = wv_fit_component(f, j);
+    wv_component_log_density(&q, n, f->gx, f->gr, f->y, f->work);
+    for (size_t i = 0; i < n; i++)
+        mean += f->ga[i] * (f->glp[i] - f->gr[i]);
+    for (size_t i = 0; i < n; i++)
+        squares += f->ga[i] * (f->glp[i] - f->gr[i] - mean) * (f->glp[i] - f->gr[i] - mean);
+    return squares < margin;
+}
+
+/* The posterior's covariance in the cell, as its moments have it. */
+static void set_spread(wvgd_fit *f, size_t j)
+{
+    double *spread = f->now.spread + j * f->cell_family->size(f->D, 0);
+    if (f->opt.cost == WVGD_OWN)
+        return; /* it bounds the cell */
+    if (f->cell_family == wv_family_get(WVGD_FULL)) {
+        memcpy(spread, f->cell_root, f->D * f->D * sizeof *spread);
+        return;
+    }
+    wv_family_get(WVGD_FULL)->sd(f->D, 0, f->cell_root, f->vector[0]);
+    f->cell_family->set_sd(f->D, 0, spread, f->vector[0]);
 }
 
 /* ---- draws of the component ---------------------------------------------------------------------------------------------------------------- */
@@ -438,12 +478,15 @@ static bool improved(wvgd_fit *f, size_t j, uint64_t number, size_t wanted, doub
 }
 
 /* Where the stored draws of the cell are many for the coefficients of a component, the last steps are the posterior's own: the regression on these draws, to its fixed point. */
-static void polish(wvgd_fit *f, size_t j)
+static void polish(wvgd_fit *f, size_t j, size_t n)
 {
-    size_t n = wv_truncate_gather(f, j), D = f->D;
+    size_t D = f->D;
     double parameters = 2 * (double)D + (f->family == wv_family_get(WVGD_DIAG) ? 0 : (double)D * ((double)D - 1) / 2), *log_m = f->moving;
+    if (!((double)n > 25 * parameters))
+        return;
+    wv_truncate_gather(f, j, true);
     memcpy(log_m, f->psi, n * sizeof(double));
-    for (int k = 0; k < POLISH && n > 3; k++) {
+    for (int k = 0; k < POLISH; k++) {
         wv_gauss q = wv_fit_component(f, j);
         wv_component_log_density(&q, n, f->gx, f->gr, f->y, f->work);
         for (size_t i = 0; i < n; i++)
@@ -517,7 +560,7 @@ static void share_cell(wvgd_fit *f, size_t n)
 static void consider(wvgd_fit *f, size_t j, set s, double *best, set *chosen)
 {
     double value = s.n ? s.elbo + stored_part(f, j) : -INFINITY;
-    if (value > *best + 0.01) {
+    if (value > *best + margin) {
         *best = value;
         *chosen = s;
         remember(f, j);
@@ -543,7 +586,7 @@ static set choose(wvgd_fit *f, size_t j, sizes size, double ess)
 
 void wv_truncate_fit(wvgd_fit *f, size_t j)
 {
-    size_t n = wv_truncate_gather(f, j), D = f->D;
+    size_t n = wv_truncate_gather(f, j, false), D = f->D;
     bool full = f->family == wv_family_get(WVGD_FULL);
     sizes size = affordable(f);
     wv_joint_restart(f, j);
@@ -558,6 +601,11 @@ void wv_truncate_fit(wvgd_fit *f, size_t j)
     if (!mass)
         return;
     double ess = wv_weight_ess(n, f->ga);
+    set_spread(f, j);
+    if (f->N > 1 && !thorough(f) && suffices(f, j, n)) {
+        remember(f, j);
+        return;
+    }
     set_component(f, j, f->cell_mean, f->cell_root);
     if (f->N == 1 && f->s.modes && full) { /* the heaviest mode's Gaussian was fitted to the posterior itself, by its ELBO */
         size_t best = 0;
@@ -569,12 +617,12 @@ void wv_truncate_fit(wvgd_fit *f, size_t j)
         double left = keep_residuals(f, j, n);
         share_cell(f, n);
         set s = choose(f, j, size, ess);
-        if (s.spread > (thorough(f) ? alike : fmax(alike, blind * left))) {
+        if (s.spread > (thorough(f) ? alike : fmax(alike, fmax(blind, (double)D / 5) * left))) {
             s = draw(f, j, 0, size.few, s);
             if (!(thorough(f) || descend(f, j, size, &s)) || !average(f, j, size, s) || !improved(f, j, SETS + AVERAGED + 1, size.many, s.share))
                 wv_truncate_recall(f, j);
         }
     }
     remember(f, j);
-    polish(f, j);
+    polish(f, j, n);
 }

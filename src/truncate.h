@@ -3,9 +3,9 @@
 #define WV_TRUNCATE_H
 #include "fit.h"
 
-/* Stored draws of cell j into the arrays of a cell (f->gx, f->gg, f->glp), as many as these hold; log weights of the posterior in f->glv, log densities of their proposal in f->psi, of the mixture in
+/* Stored draws of cell j into the arrays of a cell (f->gx, f->glp, with `gradients` f->gg), as many as these hold; log weights of the posterior in f->glv, log densities of their proposal in f->psi, of the mixture in
  * f->moving. */
-size_t wv_truncate_gather(wvgd_fit *f, size_t j);
+size_t wv_truncate_gather(wvgd_fit *f, size_t j, bool gradients);
 
 /* Component j, from the best of several beginnings. */
 void wv_truncate_fit(wvgd_fit *f, size_t j);

@@ -104,17 +104,6 @@ static bool diagonal(const wv_update *c)
 }
 
 /* ---- moments --------------------------------------------------------------------------------------------------------------------- */
-/* out[D][D] += sum over rows of a b'; lower: only what lies on and below the diagonal need be right. In strips, whose products are made without copies. */
-static void add_products(size_t n, size_t D, const double *a, const double *b, bool lower, double *out)
-{
-    enum { ROWS = 128, STRIP = 8 };
-    for (size_t first = 0; first < n; first += ROWS)
-        for (size_t at = 0, strip = lower ? STRIP : D; at < D; at += strip) {
-            size_t rows = n - first < ROWS ? n - first : ROWS, wide = D - at < strip ? D - at : strip;
-            cblas_dgemm(ROW, CblasTrans, CblasNoTrans, (int)wide, (int)(lower ? at + wide : D), (int)rows, 1.0, a + first * D + at, (int)D, b + first * D, (int)D, 1.0, out + at * D, (int)D);
-        }
-}
-
 /* Covariance of the gradients, lower half. */
 static void spread(wvgd_fit *f, const wv_update *c, const wv_update_moments *m, double *cov)
 {
@@ -122,7 +111,7 @@ static void spread(wvgd_fit *f, const wv_update *c, const wv_update_moments *m, 
     subtract_row(c->n, f->D, m->grad, f->gy);
     weighted_rows(c->n, f->D, c->u, f->gy, f->uy);
     memset(cov, 0, f->D * f->D * sizeof *cov);
-    add_products(c->n, f->D, f->uy, f->gy, true, cov);
+    wv_dense_cross(c->n, f->D, f->uy, f->D, f->gy, true, cov);
 }
 
 /* Moments of the points at hand; l->y is left with y - mean. */
@@ -136,13 +125,13 @@ static void measure(wvgd_fit *f, const wv_update *c, local *l)
     subtract_row(c->n, D, l->m.mean, l->y);
     weighted_rows(c->n, D, c->u, l->y, l->uy);
     memset(l->m.cov, 0, D * D * sizeof(double));
-    add_products(c->n, D, l->uy, l->y, true, l->m.cov);
+    wv_dense_cross(c->n, D, l->uy, D, l->y, true, l->m.cov);
     wv_dense_mirror(D, l->m.cov);
     if (c->estimator == WVGD_SCORE)
         return;
     weighted_mean(c->n, D, c->u, c->grad, l->m.grad);
     memset(l->m.cross, 0, D * D * sizeof(double));
-    add_products(c->n, D, l->uy, c->grad, false, l->m.cross);
+    wv_dense_cross(c->n, D, l->uy, D, c->grad, false, l->m.cross);
 }
 
 /* M: covariance of q_j on its cell; with few points shrunk towards the component's own shape. */

@@ -110,12 +110,12 @@ static int ascending(const void *a, const void *b, void *key)
     return w[i] != w[k] ? (w[i] < w[k] ? -1 : 1) : (i < k ? -1 : i > k);
 }
 
-/* Sorts order[n] by log_w, without allocation (heap sort): qsort_r may allocate. */
-static void sort_by(size_t n, uint32_t *order, const double *log_w)
+/* The `last` largest of log_w[n] at the end of order[n], sorted, without allocation (heap sort): qsort_r may allocate. */
+static void sort_by(size_t n, uint32_t *order, const double *log_w, size_t last)
 {
     for (size_t i = 0; i < n; i++)
         order[i] = (uint32_t)i;
-    for (size_t end = n, root = n / 2; end > 1;) {
+    for (size_t end = n, root = n / 2; end > 1 && end > n - last;) {
         uint32_t value;
         if (root > 0)
             value = order[--root];
@@ -174,7 +174,7 @@ double wv_weight_pareto_k(size_t n, const double *log_w, double *smoothed, uint3
     size_t m = (size_t)fmin(0.2 * (double)n, 3 * sqrt((double)n));
     if (m < 5)
         return NAN;
-    sort_by(n, order, log_w);
+    sort_by(n, order, log_w, m + 1);
     double top = log_w[order[n - 1]], cut = log_w[order[n - m - 1]], x[m]; /* m <= 3 sqrt(n): small */
     if (!(cut > -INFINITY) || !isfinite(top))
         return NAN;
