@@ -519,7 +519,7 @@ static void judge_final(wvgd_fit *f)
             return;
         f->s.fails = 2;
     }
-    size_t budget = e.se < 0.05 ? f->close_budget / 6 : f->close_budget;
+    size_t budget = e.se < 0.05 ? f->close_budget / 2 : f->close_budget;
     if (e.se > wanted_se(f) && f->s.spent < budget && f->s.closed + WV_CHUNK < f->close_max && (f->s.stop == WVGD_RUNNING || e.se > 0.05) && isfinite(e.value)) {
         f->s.planned = (size_t)fmin(fmax(left, EXTENSION), WV_CHUNK);
         return;
