@@ -78,44 +78,23 @@ static bool controlled(const wvgd_fit *f)
     return f->N > 1 && control_draws(f) * (double)f->N * (wv_free_flat(f) ? d : d * d) < 3e9 && f->opt.cost != WVGD_CALLBACK;
 }
 
-/* In few dimensions a lattice, moved by a random vector and made normal, fills the space more evenly than draws do. */
 static bool lattice(const wvgd_fit *f)
 {
-    return control_dims(f) <= 4;
+    return control_dims(f) <= WV_LATTICE;
 }
 
-/* n standard normal points e[n][dims] for component k of the mixture: mirrored draws, or a lattice, multiples of the powers of 1/phi, phi^(d+1) = phi + 1, a pair of coordinates for each pair
- * of normals. */
+/* n standard normal points e[n][dims] for component k of the mixture: a lattice, or mirrored draws. */
 static void spread_points(wvgd_fit *f, size_t k, size_t n, double *e)
 {
-    size_t dims = control_dims(f), pairs = (dims + 1) / 2;
-    double phi = 2, shift[4], step[4], a[WV_NORMAL_WIDTH], b[WV_NORMAL_WIDTH];
+    size_t dims = control_dims(f);
     wv_stream stream = {f->opt.seed, WV_RNG_SETTLE, 0, k};
-    if (!lattice(f)) {
-        wv_rng_normal(&stream, 0, n / 2 * dims, e);
-        for (size_t i = 0; i < n / 2 * dims; i++)
-            e[n / 2 * dims + i] = -e[i];
+    if (lattice(f)) {
+        wv_rng_lattice(&stream, n, dims, e);
         return;
     }
-    for (int i = 0; i < 40; i++)
-        phi = pow(1 + phi, 1 / (2 * (double)pairs + 1));
-    for (int i = 0; i < 4; i++)
-        step[i] = pow(phi, -(double)(i + 1));
-    wv_rng_uniform(&stream, 0, 4, shift);
-    for (size_t first = 0; first < n; first += WV_NORMAL_WIDTH)
-        for (size_t p = 0; p < pairs; p++) {
-            for (size_t i = 0; i < WV_NORMAL_WIDTH; i++) {
-                double u = shift[2 * p] + (double)(first + i) * step[2 * p], v = shift[2 * p + 1] + (double)(first + i) * step[2 * p + 1];
-                a[i] = fmin(fmax(u - floor(u), 1e-15), 1 - 1e-15);
-                b[i] = fmin(fmax(v - floor(v), 1e-15), 1 - 1e-15);
-            }
-            wv_normal_best()(WV_NORMAL_WIDTH, a, b);
-            for (size_t i = 0; i < WV_NORMAL_WIDTH && first + i < n; i++) {
-                e[(first + i) * dims + 2 * p] = a[i];
-                if (2 * p + 1 < dims)
-                    e[(first + i) * dims + 2 * p + 1] = b[i];
-            }
-        }
+    wv_rng_normal(&stream, 0, n / 2 * dims, e);
+    for (size_t i = 0; i < n / 2 * dims; i++)
+        e[n / 2 * dims + i] = -e[i];
 }
 
 /* Points of component k: an even number. */

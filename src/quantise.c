@@ -11,6 +11,7 @@
 enum { RESTARTS = 24, ENOUGH = 4, FINALS = 6, ROUNDS = 40, SEEDS = 32, MIXTURE = 8192, COMPARED = 2048, FEWEST = 512 }; /* MIXTURE: draws of the mixture, at most; COMPARED: those of them on which starts are compared; FEWEST: with one mode in many dimensions, where starts end alike */
 static const double roughly = 1e-3, exactly = 1e-5; /* gain of a round, relative, at which Lloyd's iteration has settled: to compare starts, and of the best */
 static const double varied = 0.02; /* relative range of the distortions of starts that are not much alike */
+static const double same = 1e-3, near = 0.05; /* relative differences of settled distortions: that mean the same minimum; of minima among which few points cannot choose */
 static const double clearly = 0.995; /* distortion relative to the current, on the same points */
 
 void wv_quantise_pool(wvgd_fit *f)
@@ -105,10 +106,12 @@ static void approach(wvgd_fit *f, size_t n, const double *y, const double *squar
     }
 }
 
-/* k-means++: each centre a point drawn in proportion to its weight times its cost so far; of many centres, SEEDS at a time. */
+/* k-means++: each centre a point drawn in proportion to its weight times its cost so far; of many centres, SEEDS at a time. In few dimensions
+ * that leaves out minima with many centres where the weight is, so every other start draws in proportion to the weight alone. */
 static void seed(wvgd_fit *f, size_t n, const double *y, const double *square, const double *w, uint64_t restart, double *centre)
 {
     size_t D = f->D, step = f->N / SEEDS + 1;
+    bool plain = D <= 4 && restart % 2;
     double *cost = f->gr, *sum = f->ga;
     wv_stream stream = {f->opt.seed, WV_RNG_RESTART, f->s.batch, restart};
     for (size_t k = 0; k < n; k++)
@@ -116,7 +119,7 @@ static void seed(wvgd_fit *f, size_t n, const double *y, const double *square, c
     for (size_t j = 0, next; j < f->N; j = next) {
         next = j ? (j + step < f->N ? j + step : f->N) : 1;
         for (size_t k = 0; k < n; k++)
-            sum[k] = (k ? sum[k - 1] : 0) + fmax(w[k], 0) * (j ? cost[k] : 1);
+            sum[k] = (k ? sum[k - 1] : 0) + fmax(w[k], 0) * (j && !plain ? cost[k] : 1);
         for (size_t i = j; i < next; i++) {
             double u;
             size_t low = 0, high = n - 1;
@@ -182,12 +185,12 @@ static size_t affordable(const wvgd_fit *f, size_t n)
 }
 
 /* The best of many starts, in flat coordinates, into best[N][D], with its distortion. The starts are compared on the last `few` of the points: first all after two rounds, then the better
- * ones when they have settled. In few dimensions the best goes on with all points; in many, a few starts tell whether it matters where one begins. False: it does, and `probe` asked no more. */
-static bool search(wvgd_fit *f, size_t n, size_t few, const double *y, const double *w, bool probe, double *best, double *trial, double *distortion)
+ * ones when they have settled. In few dimensions those that settle in different minima go on with all points; in many, a few starts tell whether it matters where one begins. False: it does, and `probe` asked no more. */
+static bool search(wvgd_fit *f, size_t n, size_t few, const double *y, const double *w, const double *w_few, bool probe, double *best, double *trial, double *distortion)
 {
-    double least = INFINITY, after[RESTARTS] = {0}, low = INFINITY, high = 0, *square = f->glu;
-    size_t skip = n - few, restarts = RESTARTS, finals = FINALS;
-    const double *y_few = y + skip * f->D, *w_few = w + skip, *square_few = square + skip;
+    double least = INFINITY, after[RESTARTS] = {0}, settled[RESTARTS], low = INFINITY, high = 0, *square = f->glu;
+    size_t skip = n - few, restarts = RESTARTS, finals = f->D > 4 ? FINALS : RESTARTS, tried = 0;
+    const double *y_few = y + skip * f->D, *square_few = square + skip;
     measure(f, n, y);
     if ((double)few * (double)(f->N * f->D) > 1e8)
         restarts = finals = 1;
@@ -216,12 +219,21 @@ static bool search(wvgd_fit *f, size_t n, size_t few, const double *y, const dou
         else
             memcpy(trial, best, f->N * f->D * sizeof *trial); /* as it was after two rounds */
         double d = lloyd(f, few, y_few, square_few, w_few, roughly, affordable(f, few), trial);
+        if (f->D <= 4) {
+            low = fmin(low, d);
+            for (size_t i = 0; i < tried; i++)
+                d = fabs(d - settled[i]) < same * d ? INFINITY : d;
+            if (d > (1 + near) * low)
+                continue;
+            settled[tried++] = d;
+            d = lloyd(f, n, y, square, w, exactly, affordable(f, n), trial);
+        }
         if (d < least) {
             least = d;
             memcpy(best, trial, f->N * f->D * sizeof *best);
         }
     }
-    *distortion = few == n && f->D > 4 ? least : lloyd(f, n, y, square, w, f->D > 4 ? roughly : exactly, affordable(f, n), best);
+    *distortion = few == n || f->D <= 4 ? least : lloyd(f, n, y, square, w, roughly, affordable(f, n), best);
     return true;
 }
 
@@ -242,7 +254,7 @@ bool wv_quantise_improve(wvgd_fit *f)
     flatten(f, f->N, current, origin);
     measure(f, n, y);
     double now = lloyd(f, n, y, f->glu, w, exactly, ROUNDS, current), least;
-    search(f, n, n, y, w, false, best, trial, &least);
+    search(f, n, n, y, w, w, false, best, trial, &least);
     if (!(least < clearly * now))
         return false;
     assign(f, n, y, f->glu, w, best);
@@ -262,7 +274,13 @@ static void mixture_points(wvgd_fit *f, uint64_t key, size_t n, double total, do
         wv_stream stream = {f->opt.seed, WV_RNG_SETTLE, key, k};
         before += 0.5 * f->mix.w[k] + 0.5 / (double)K;
         size_t end = k + 1 < K ? (size_t)(before * (double)n) : n, here = end - at;
-        wv_component_draw(&q, &stream, 0, here, true, y + at * f->D, f->work);
+        if (f->D <= WV_LATTICE) {
+            wv_rng_lattice(&stream, here, f->D, y + at * f->D);
+            q.family->colour(f->D, 0, q.root, here, y + at * f->D, f->work);
+            for (size_t i = at; i < end; i++)
+                cblas_daxpy((int)f->D, 1.0, q.mu, 1, y + i * f->D, 1);
+        } else
+            wv_component_draw(&q, &stream, 0, here, true, y + at * f->D, f->work);
         for (size_t i = at; i < end; i++)
             w[i] = total * f->mix.w[k] / (double)here;
         at = end;
@@ -276,7 +294,7 @@ static bool place_alone(wvgd_fit *f, size_t n, bool probe)
     double distortion;
     mixture_points(f, 2, n, 1, f->y, f->gu);
     flatten(f, n, f->y, f->mean);
-    if (!search(f, n, n, f->y, f->gu, probe, f->try_z, f->try_z + ND, &distortion))
+    if (!search(f, n, n, f->y, f->gu, f->gu, probe, f->try_z, f->try_z + ND, &distortion))
         return false;
     unflatten(f, f->N, f->try_z, f->mean);
     memcpy(f->now.z, f->try_z, ND * sizeof(double));
@@ -286,7 +304,7 @@ static bool place_alone(wvgd_fit *f, size_t n, bool probe)
 void wv_quantise_place(wvgd_fit *f, double c)
 {
     size_t D = f->D, ND = f->N * D, n = f->close.n < f->n_max / 2 ? f->close.n : f->n_max / 2, extra = c > 0 ? f->n_max - n : 0;
-    double *y = f->y, *w = f->gu, *best = f->try_z, *trial = best + ND, total = 0, distortion;
+    double *y = f->y, *w = f->gu, *w_few = f->glv, *best = f->try_z, *trial = best + ND, total = 0, distortion;
     size_t few = 50 * f->N > FEWEST ? 50 * f->N : FEWEST, compared = 20 * f->N > COMPARED ? 20 * f->N : COMPARED, most = D > 4 ? compared : compared + MIXTURE;
     bool many = D > 4 && wv_free_flat(f), alike = c > (many ? 0.5 : 0.9) && !f->s.zero_points; /* the mixture's draws alone will do, unless they do not know where the density ends */
     extra = extra < most ? extra : most;
@@ -296,21 +314,23 @@ void wv_quantise_place(wvgd_fit *f, double c)
             place_alone(f, compared, false);
         return;
     }
+    size_t rest = extra - compared, all = rest + n + compared;
+    if (rest)
+        mixture_points(f, 1, rest, c * (double)rest / (double)extra, y, w);
     for (size_t k = 0; k < n; k++) { /* all draws, or evenly spaced ones: those of a proposal are neighbours */
         size_t i = n < f->close.n ? (size_t)((double)k * (double)f->close.n / (double)n) : k;
-        memcpy(y + k * D, f->close.x + i * D, D * sizeof *y);
-        total += w[k] = f->close_v[i] - (extra ? c * f->close_spare[i] : 0);
+        memcpy(y + (rest + k) * D, f->close.x + i * D, D * sizeof *y);
+        total += w[rest + k] = f->close_v[i] - (extra ? c * f->close_spare[i] : 0);
     }
-    for (uint64_t part = 1; part <= 2 && extra; part++) {
-        size_t here = part == 1 ? extra - compared : compared;
-        if (here)
-            mixture_points(f, part, here, c * (double)here / (double)extra, y + n * D, w + n);
-        n += here;
-    }
+    if (extra)
+        mixture_points(f, 2, compared, c * (double)compared / (double)extra, y + (rest + n) * D, w + rest + n);
     total += extra ? c : 0;
-    cblas_dscal((int)n, 1 / total, w, 1);
-    flatten(f, n, y, f->mean);
-    search(f, n, extra && alike ? compared : n, y, w, false, best, trial, &distortion);
+    cblas_dscal((int)all, 1 / total, w, 1);
+    memcpy(w_few, w + rest, (n + compared) * sizeof *w); /* draws and the mixture's last points, which stand for all of them */
+    if (extra)
+        cblas_dscal((int)compared, (double)extra / (double)compared, w_few + n, 1);
+    flatten(f, all, y, f->mean);
+    search(f, all, extra && alike ? n + compared : all, y, w, extra && alike ? w_few : w, false, best, trial, &distortion);
     unflatten(f, f->N, best, f->mean);
     memcpy(f->now.z, best, ND * sizeof *best);
 }

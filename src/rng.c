@@ -2,6 +2,7 @@
  * on any number of threads, and a batch can be made again after a restart without saving the state of a generator. */
 #include "rng.h"
 #include "normal.h"
+#include <math.h>
 #include <Random123/philox.h>
 #include <Random123/u01fixedpt.h>
 
@@ -42,4 +43,29 @@ void wv_rng_normal(const wv_stream *stream, uint64_t draw, size_t n, double *out
         for (size_t i = 0; i < here; i++)
             out[first + i] = i % 2 ? y[i / 2] : x[i / 2];
     }
+}
+
+void wv_rng_lattice(const wv_stream *stream, size_t n, size_t dims, double *e)
+{
+    size_t pairs = (dims + 1) / 2;
+    double phi = 2, shift[WV_LATTICE], step[WV_LATTICE], a[WV_NORMAL_WIDTH], b[WV_NORMAL_WIDTH];
+    for (int i = 0; i < 40; i++)
+        phi = pow(1 + phi, 1 / (2 * (double)pairs + 1));
+    for (int i = 0; i < WV_LATTICE; i++)
+        step[i] = pow(phi, -(double)(i + 1));
+    wv_rng_uniform(stream, 0, WV_LATTICE, shift);
+    for (size_t first = 0; first < n; first += WV_NORMAL_WIDTH)
+        for (size_t p = 0; p < pairs; p++) {
+            for (size_t i = 0; i < WV_NORMAL_WIDTH; i++) {
+                double u = shift[2 * p] + (double)(first + i) * step[2 * p], v = shift[2 * p + 1] + (double)(first + i) * step[2 * p + 1];
+                a[i] = fmin(fmax(u - floor(u), 1e-15), 1 - 1e-15);
+                b[i] = fmin(fmax(v - floor(v), 1e-15), 1 - 1e-15);
+            }
+            wv_normal_best()(WV_NORMAL_WIDTH, a, b);
+            for (size_t i = 0; i < WV_NORMAL_WIDTH && first + i < n; i++) {
+                e[(first + i) * dims + 2 * p] = a[i];
+                if (2 * p + 1 < dims)
+                    e[(first + i) * dims + 2 * p + 1] = b[i];
+            }
+        }
 }

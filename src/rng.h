@@ -19,4 +19,9 @@ void wv_rng_normal(const wv_stream *stream, uint64_t draw, size_t n, double *out
 
 /* out[i] ~ U(0,1), ends excluded. */
 void wv_rng_uniform(const wv_stream *stream, uint64_t draw, size_t n, double *out);
+
+/* n standard normal points e[n][dims], dims <= WV_LATTICE, that fill the space more evenly than draws do: multiples of the powers of 1/phi, phi^(d+1) = phi + 1, moved by a random vector and made
+ * normal, a pair of coordinates for each pair of normals. */
+enum { WV_LATTICE = 4 };
+void wv_rng_lattice(const wv_stream *stream, size_t n, size_t dims, double *e);
 #endif
