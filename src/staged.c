@@ -57,17 +57,17 @@ static size_t trial_draws(const wvgd_fit *f)
     return K < 10 ? 140 + 20 * K : 240 + 10 * K;
 }
 
-/* What a round of growth costs, in evaluations, more or less: a trial, and four iterations with four more components. */
+/* What a round of growth costs, in evaluations, more or less: a trial, and eight iterations with four more components. */
 static double round_price(const wvgd_fit *f)
 {
     double K = (double)f->s.mix.K + 4;
-    return 240 + 10 * K + 4 * K * fmax(10, (double)f->D / 2);
+    return 240 + 10 * K + 8 * K * fmax(5, (double)f->D / 2);
 }
 
-/* What more draws may cost before growth is the better choice: the first round gains most. */
+/* What more draws may cost before growth is the better choice. */
 static double growth_price(const wvgd_fit *f)
 {
-    return (f->s.rounds ? 2 : 1) * round_price(f);
+    return 2 * round_price(f);
 }
 
 /* Whether the draws that are still wanted cost so much that a round of growth is little beside them. */
