@@ -3,6 +3,7 @@
 #include "joint.h"
 #include "cell.h"
 #include "evidence.h"
+#include "group.h"
 #include "particle.h"
 #include "quantise.h"
 #include "schedule.h"
@@ -56,6 +57,7 @@ wvgd_status wv_joint_ask(wvgd_fit *f, wvgd_error *error)
     propose(f);
     size_t at = 0;
     for (size_t c = 0; c < f->proposals; c++) {
+        f->first[c] = at;
         wv_fit_draw(f, c, WV_RNG_FIT, 0, f->share[c], true, at);
         at += f->opt.sampler == WVGD_REJECT ? reject(f, c, at) : f->share[c];
     }
@@ -64,30 +66,6 @@ wvgd_status wv_joint_ask(wvgd_fit *f, wvgd_error *error)
 }
 
 /* ---- what the batch says --------------------------------------------------------------------------------------------------- */
-/* Cells and densities. A rejected batch has only own draws: u = 1, and Z_j is the share kept. */
-static void weigh(wvgd_fit *f)
-{
-    wv_batch *b = &f->b;
-    const double *const w[2] = {f->weight, NULL};
-    memset(b->sum_u, 0, f->N * sizeof *b->sum_u);
-    if (f->opt.sampler == WVGD_MIXTURE) {
-        wv_cell_assign(f, b->n, b->x, b->cell, b->near, b->next);
-        wv_weight_mixture(f, b, 0, b->n, w);
-        return;
-    }
-    for (size_t first = 0, end; first < b->n; first = end) {
-        size_t j = b->cell[first];
-        for (end = first; end < b->n && b->cell[end] == j; end++)
-            ;
-        wv_component_log_density(&f->proposal[j].q, end - first, b->x + first * f->D, b->log_q + first, f->y, f->work);
-        b->sum_u[j] = (double)f->M;
-        for (size_t k = first; k < end; k++) {
-            b->log_m[k] = b->log_q[k];
-            b->log_mix[0][k] = b->log_q[k];
-        }
-    }
-}
-
 /* Points listed by cell: order[start[j] .. start[j+1]). */
 static void sort_by_cell(wvgd_fit *f)
 {
@@ -101,6 +79,39 @@ static void sort_by_cell(wvgd_fit *f)
     for (size_t j = f->N; j > 0; j--)
         f->start[j] = f->start[j - 1];
     f->start[0] = 0;
+}
+
+/* Particles from which on they are grouped, so that time does not grow with their square. */
+enum { FEW = 32 };
+
+/* Cells and densities. A rejected batch has only own draws: u = 1, and Z_j is the share kept. */
+static void weigh(wvgd_fit *f, bool soft)
+{
+    wv_batch *b = &f->b;
+    const double *const w[2] = {f->weight, NULL};
+    memset(b->sum_u, 0, f->N * sizeof *b->sum_u);
+    if (f->opt.sampler == WVGD_MIXTURE) {
+        wv_cell_assign(f, b->n, b->x, b->cell, b->near, b->next);
+        sort_by_cell(f);
+        if (f->N > FEW && !soft) {
+            wv_group_split(f);
+            wv_weight_groups(f, b, w);
+        } else
+            wv_weight_mixture(f, b, 0, b->n, w);
+        return;
+    }
+    sort_by_cell(f);
+    for (size_t first = 0, end; first < b->n; first = end) {
+        size_t j = b->cell[first];
+        for (end = first; end < b->n && b->cell[end] == j; end++)
+            ;
+        wv_component_log_density(&f->proposal[j].q, end - first, b->x + first * f->D, b->log_q + first, f->y, f->work);
+        b->sum_u[j] = (double)f->M;
+        for (size_t k = first; k < end; k++) {
+            b->log_m[k] = b->log_q[k];
+            b->log_mix[0][k] = b->log_q[k];
+        }
+    }
 }
 
 /* Standard error of the bound from kept draws alone: of the mean of h = log p~ - log q, and of log Z_j, a share of the draws. */
@@ -340,11 +351,10 @@ wvgd_status wv_joint_tell(wvgd_fit *f, wvgd_error *error)
     /* 1/k averages; preconditioned means may be pulled too weakly in some directions, and 2/k forgives that for a third more noise */
     double k = (double)f->s.averaged, rho = f->s.stage == WV_AVERAGE ? 1 / (1 / f->s.rho + (f->pilot ? k / 2 : k)) : f->s.rho;
     double lambda = wv_schedule_lambda(f, rho);
-    weigh(f);
+    weigh(f, soft);
     if (!estimate(f))
         return wv_fail(error, WVGD_E_NO_DRAWS, "none of the %zu points of iteration %zu has a finite log density: check the model, or start elsewhere",
                        f->b.n, f->s.iteration + 1);
-    sort_by_cell(f);
     if (f->s.stage == WV_SEARCH && f->N > 1)
         wv_quantise_pool(f);
     bool back = wv_schedule_fell(f);
