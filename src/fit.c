@@ -150,7 +150,7 @@ static bool carve_scratch(wvgd_fit *f)
         {&f->mix_inverse, wv_times(K + 1, fits ? D * D : 0)}, {&f->mix_det, K + 1}, {&f->mix_made, 2 * (K + 1)}, {&f->pool.part, wv_times(WV_BATCHES, pool)}, {&f->columns, fits ? wv_pool_work(D) : 0},
         {&f->mix_mu, wv_times(K, D)}, {&f->mix_root, wv_times(K, fits ? D * D : 0)}, {&f->mix_e, 3 * (f->made_room + 3 * N + 3)}, {&f->cell_mean, D}, {&f->cell_root, f->staged ? D * D : 0}, {&f->correction, f->staged ? 1 + 2 * D + D * (D - 1) / 2 : 0}, {&f->facet, f->staged ? wv_times(N, D + 1) : 0}, {&f->free_inverse, f->staged ? wv_times(K, D * D + D + 1) : 0}, {&f->control, wv_times(f->made_room, f->made_room + 3 + WV_BLOCK)}, {&f->stein, f->staged ? wv_moments_work(D) : 0},
         {&f->tail_mu, D}, {&f->tail_root, f->metric_family->size(D, 0)}, {&f->block, wv_times(WV_BLOCK, (f->staged ? N : wv_times(3, N) + 1) + D + 2)},
-        {&f->gathered, joint ? wv_times(3 * WV_BLOCK, D) : 0}, {&f->scale, joint ? wv_times(proposals, D + 1) : 0}, {&f->shares, joint ? 2 * proposals : 0}, {&f->group, joint ? wv_times(wv_group_most(N), 2 * D + 2) : 0},
+        {&f->gathered, joint ? wv_times(3 * WV_BLOCK, D) : 0}, {&f->scale, joint ? wv_times(proposals, D + 1) : 0}, {&f->alpha, joint ? proposals : 0}, {&f->group, joint ? wv_group_size(f) : 0},
         {&f->gx, nD}, {&f->gg, nD}, {&f->glp, n}, {&f->glu, n}, {&f->glv, n}, {&f->gu, n}, {&f->ga, n}, {&f->gr, n},
         {&f->y, nD}, {&f->gy, nD}, {&f->uy, nD}, {&f->soft_grad, soft ? nD : 0},
         {&f->square[0], square}, {&f->square[1], square}, {&f->square[2], square}, {&f->square[3], square}, {&f->square[4], square}, {&f->square[5], square},
@@ -163,13 +163,11 @@ static bool carve_scratch(wvgd_fit *f)
         {&f->undo, D + (f->pilot || fits ? D * D : f->family->size(D, f->R))}, {&f->large, f->dense ? 0 : wv_large_work(D, f->R)}, {&f->told_log_p, n}, {&f->told_grad, f->model.has_gradient ? nD : 0}, {&f->psi, any}, {&f->pooled, n}, {&f->moving, n}, {&f->cell_spare, N}, {&f->step_kl, N}, {&f->free_cost, 2 * WV_FREE}, {&f->try_z, wv_times(3, wv_times(N, D))}, {&f->sum_z, wv_times(N, D)},
     };
     f->scratch = carve(slots, sizeof slots / sizeof *slots, &unused);
-    f->scratch_index = calloc(wv_times(2, n) + wv_times(2, C) + any + WV_FREE + N + proposals, sizeof(uint32_t));
+    f->scratch_index = calloc(wv_times(2, n) + wv_times(2, C) + any + WV_FREE + N, sizeof(uint32_t));
     f->proposal = calloc(proposals + f->made_room, sizeof *f->proposal);
     f->share = calloc(proposals + f->made_room, sizeof *f->share);
-    f->first = calloc(proposals, sizeof *f->first);
     f->start = calloc(N + 1, sizeof *f->start);
-    f->group_start = calloc(wv_group_most(N) + 1, sizeof *f->group_start);
-    if (!f->scratch || !f->scratch_index || !f->proposal || !f->share || !f->first || !f->start || !f->group_start)
+    if (!f->scratch || !f->scratch_index || !f->proposal || !f->share || !f->start)
         return false;
     f->b.cell = f->scratch_index;
     f->b.stratum = f->b.cell + n;
@@ -178,7 +176,6 @@ static bool carve_scratch(wvgd_fit *f)
     f->order = f->close.stratum + C;
     f->free_cell = f->order + any;
     f->member = f->free_cell + WV_FREE;
-    f->listed = f->member + N;
     return true;
 }
 
@@ -191,9 +188,7 @@ void wvgd_free(wvgd_fit *f)
     free(f->scratch_index);
     free(f->proposal);
     free(f->share);
-    free(f->first);
     free(f->start);
-    free(f->group_start);
     free(f->trace);
     free(f->trace_beta);
     free(f);

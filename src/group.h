@@ -1,11 +1,15 @@
-/* group.h - groups of neighbouring particles. */
+/* group.h - a few proposals for many particles. */
 #ifndef WV_GROUP_H
 #define WV_GROUP_H
 #include "fit.h"
 
-/* Groups at most. */
-size_t wv_group_most(size_t N);
+/* Particles up to which each has proposals of its own. */
+enum { WV_FEW = 32 };
 
-/* Splits the particles into groups: f->member in the order of groups, f->group_start, and the Gaussian of each group with its share of the draws. */
-void wv_group_split(wvgd_fit *f);
+/* Doubles of the proposals' means and roots. */
+size_t wv_group_size(const wvgd_fit *f);
+
+/* f->share[j] draws of component j and f->share[N + j] around particle j are to be made, the latter with nu degrees of freedom (0: of a Gaussian): puts proposals for groups of particles in the place of
+ * these, with the sums of their draws. */
+void wv_group_propose(wvgd_fit *f, double nu);
 #endif

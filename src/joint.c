@@ -15,8 +15,15 @@
 #include <string.h>
 
 /* ---- the proposal ------------------------------------------------------------------------------------------------------------ */
+/* Do groups of particles share proposals? */
+static bool grouped(const wvgd_fit *f)
+{
+    return f->N > WV_FEW && f->opt.sampler == WVGD_MIXTURE && f->opt.cells != WVGD_SOFT;
+}
+
 /* Each cell's M draws come from its component and from a Student-t around its particle: half and half while the component lies in its cell, fewer from a component that does not
- * (a nearly flat one, whose own draws fall elsewhere). One component needs only itself. */
+ * (a nearly flat one, whose own draws fall elsewhere). One component needs only itself; many share
+ * proposals. */
 static void propose(wvgd_fit *f)
 {
     size_t N = f->N;
@@ -32,6 +39,8 @@ static void propose(wvgd_fit *f)
             f->proposal[N + j].q = wv_fit_around(f, j);
         }
     }
+    if (grouped(f))
+        wv_group_propose(f, wv_fit_around(f, 0).nu);
     for (size_t c = 0; c < f->proposals; c++)
         f->proposal[c].log_alpha = log((double)f->share[c] / (double)(N * f->M));
 }
@@ -57,7 +66,6 @@ wvgd_status wv_joint_ask(wvgd_fit *f, wvgd_error *error)
     propose(f);
     size_t at = 0;
     for (size_t c = 0; c < f->proposals; c++) {
-        f->first[c] = at;
         wv_fit_draw(f, c, WV_RNG_FIT, 0, f->share[c], true, at);
         at += f->opt.sampler == WVGD_REJECT ? reject(f, c, at) : f->share[c];
     }
@@ -81,11 +89,8 @@ static void sort_by_cell(wvgd_fit *f)
     f->start[0] = 0;
 }
 
-/* Particles from which on they are grouped, so that time does not grow with their square. */
-enum { FEW = 32 };
-
 /* Cells and densities. A rejected batch has only own draws: u = 1, and Z_j is the share kept. */
-static void weigh(wvgd_fit *f, bool soft)
+static void weigh(wvgd_fit *f)
 {
     wv_batch *b = &f->b;
     const double *const w[2] = {f->weight, NULL};
@@ -93,10 +98,9 @@ static void weigh(wvgd_fit *f, bool soft)
     if (f->opt.sampler == WVGD_MIXTURE) {
         wv_cell_assign(f, b->n, b->x, b->cell, b->near, b->next);
         sort_by_cell(f);
-        if (f->N > FEW && !soft) {
-            wv_group_split(f);
-            wv_weight_groups(f, b, w);
-        } else
+        if (grouped(f))
+            wv_weight_cells(f, b);
+        else
             wv_weight_mixture(f, b, 0, b->n, w);
         return;
     }
@@ -351,7 +355,7 @@ wvgd_status wv_joint_tell(wvgd_fit *f, wvgd_error *error)
     /* 1/k averages; preconditioned means may be pulled too weakly in some directions, and 2/k forgives that for a third more noise */
     double k = (double)f->s.averaged, rho = f->s.stage == WV_AVERAGE ? 1 / (1 / f->s.rho + (f->pilot ? k / 2 : k)) : f->s.rho;
     double lambda = wv_schedule_lambda(f, rho);
-    weigh(f, soft);
+    weigh(f);
     if (!estimate(f))
         return wv_fail(error, WVGD_E_NO_DRAWS, "none of the %zu points of iteration %zu has a finite log density: check the model, or start elsewhere",
                        f->b.n, f->s.iteration + 1);

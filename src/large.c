@@ -29,60 +29,66 @@ static void whiten(wvgd_fit *f, const wv_update *c)
     c->family->pull(D, c->R, c->root, c->n, f->gy, f->work);
 }
 
-/* Moments of coordinate i under the weights, about its mean m: variance of y, slope of g on y, mean of g, and the residual regression's 2 x 2 system. */
-typedef struct {
-    double var, gy, g;
-} coordinate;
-
-static coordinate measure(const wvgd_fit *f, const wv_update *c, size_t i, double m)
+/* Under the weights: variance[D] of the coordinates about their means m[D], and the covariance cross[D] with them of the gradient, whose means are g[D]. */
+static void measure(const wvgd_fit *f, const wv_update *c, const double *m, bool gradient, double *variance, double *g, double *cross)
 {
-    coordinate k = {0, 0, 0};
-    for (size_t p = 0; p < c->n; p++)
-        k.g += c->u[p] * f->gy[p * f->D + i];
+    size_t D = f->D;
+    memset(variance, 0, D * sizeof *variance);
+    memset(cross, 0, D * sizeof *cross);
+    if (gradient)
+        cblas_dgemv(ROW, CblasTrans, (int)c->n, (int)D, 1.0, f->gy, (int)D, c->u, 1, 0.0, g, 1);
     for (size_t p = 0; p < c->n; p++) {
-        double y = f->y[p * f->D + i] - m;
-        k.var += c->u[p] * y * y;
-        k.gy += c->u[p] * y * (f->gy[p * f->D + i] - k.g);
+        const double *row = f->y + p * D, *slope = f->gy + p * D;
+        for (size_t i = 0; i < D; i++)
+            variance[i] += c->u[p] * (row[i] - m[i]) * (row[i] - m[i]);
+        for (size_t i = 0; i < D && gradient; i++)
+            cross[i] += c->u[p] * (row[i] - m[i]) * (slope[i] - g[i]);
     }
-    return k;
 }
 
-/* Boundary term of coordinate i: least squares of the residual f->gr on (y, y^2/2), shrunk. */
-static void boundary(const wvgd_fit *f, const wv_update *c, size_t i, double m, double w, double *a1, double *a2)
+/* f->y becomes y in units of the cell, (y - m)/W, and f->gr what the separable quadratic A1 y + A2 y^2/2 leaves of log p~, centred; half[D]: means of y^2/2. */
+static void leftover(const wvgd_fit *f, const wv_update *c, const double *m, const double *W, const double *A1, const double *A2, double *half)
 {
-    double f11 = 1e-9, f12 = 0, f22 = 1e-9, c1 = 0, c2 = 0, half = 0, shrink = c->ess / (c->ess + 2 * (double)f->D);
-    for (size_t p = 0; p < c->n; p++) {
-        double y = (f->y[p * f->D + i] - m) / w;
-        half += c->u[p] * y * y / 2;
-    }
-    for (size_t p = 0; p < c->n; p++) {
-        double y = (f->y[p * f->D + i] - m) / w, t = y * y / 2 - half;
-        f11 += c->u[p] * y * y;
-        f12 += c->u[p] * y * t;
-        f22 += c->u[p] * t * t;
-        c1 += c->u[p] * y * f->gr[p];
-        c2 += c->u[p] * t * f->gr[p];
-    }
-    double det = fmax(f11 * f22 - f12 * f12, 1e-6 * f11 * f22);
-    *a1 += shrink * (f22 * c1 - f12 * c2) / det;
-    *a2 += shrink * (f11 * c2 - f12 * c1) / det;
-}
-
-/* What the separable quadratic leaves of log p~, centred, into f->gr. A1, A2: coefficients in y (cell units). */
-static void leftover(const wvgd_fit *f, const wv_update *c, const double *m0, const double *W, const double *A1, const double *A2)
-{
+    size_t D = f->D;
     double mean = 0;
+    memset(half, 0, D * sizeof *half);
     for (size_t p = 0; p < c->n; p++) {
-        double r = c->log_p[p];
-        for (size_t i = 0; i < f->D; i++) {
-            double y = (f->y[p * f->D + i] - m0[i]) / W[i];
-            r -= A1[i] * y + A2[i] * y * y / 2;
+        double *y = f->y + p * D, *square = f->uy + p * D;
+        for (size_t i = 0; i < D; i++) {
+            y[i] = (y[i] - m[i]) / W[i];
+            square[i] = y[i] * y[i] / 2;
+            half[i] += c->u[p] * square[i];
         }
-        f->gr[p] = r;
-        mean += c->u[p] * r;
+        f->gr[p] = c->log_p[p] - cblas_ddot((int)D, y, 1, A1, 1) - cblas_ddot((int)D, square, 1, A2, 1);
+        mean += c->u[p] * f->gr[p];
     }
     for (size_t p = 0; p < c->n; p++)
         f->gr[p] -= mean;
+}
+
+/* Boundary term of each coordinate: least squares of the residual f->gr on (y, y^2/2), shrunk. */
+static void boundary(wvgd_fit *f, const wv_update *c, const double *half, double *A1, double *A2)
+{
+    size_t D = f->D;
+    double *f12 = f->vector[5], *f22 = f->vector[6], *c1 = f->vector[7], *c2 = f->vector[8], shrink = c->ess / (c->ess + 2 * (double)D);
+    for (size_t k = 5; k <= 8; k++)
+        memset(f->vector[k], 0, D * sizeof(double));
+    for (size_t p = 0; p < c->n; p++) {
+        const double *y = f->y + p * D, *square = f->uy + p * D;
+        double u = c->u[p], r = f->gr[p];
+        for (size_t i = 0; i < D; i++) {
+            double t = square[i] - half[i];
+            f12[i] += u * y[i] * t;
+            f22[i] += u * t * t;
+            c1[i] += u * y[i] * r;
+            c2[i] += u * t * r;
+        }
+    }
+    for (size_t i = 0; i < D; i++) {
+        double f11 = 2 * half[i] + 1e-9, last = f22[i] + 1e-9, det = fmax(f11 * last - f12[i] * f12[i], 1e-6 * f11 * last);
+        A1[i] += shrink * (last * c1[i] - f12[i] * c2[i]) / det;
+        A2[i] += shrink * (f11 * c2[i] - f12[i] * c1[i]) / det;
+    }
 }
 
 static double clamp(double x, double low, double high)
@@ -93,7 +99,7 @@ static double clamp(double x, double low, double high)
 static wv_update_result diagonal(wvgd_fit *f, const wv_update *c)
 {
     size_t D = f->D;
-    double *m0 = f->vector[0], *W = f->vector[1], *A1 = f->vector[2], *A2 = f->vector[3];
+    double *m0 = f->vector[0], *W = f->vector[1], *A1 = f->vector[2], *A2 = f->vector[3], *half = f->vector[4], lambda = 1 / c->ess;
     bool score = c->estimator == WVGD_SCORE;
     wv_update_result result = {true, 0};
     if (score) {
@@ -102,21 +108,19 @@ static wv_update_result diagonal(wvgd_fit *f, const wv_update *c)
         cblas_dgemv(ROW, CblasTrans, (int)c->n, (int)D, 1.0, f->y, (int)D, c->u, 1, 0.0, m0, 1);
     } else
         whiten(f, c);
+    measure(f, c, m0, !score, W, A1, A2);
     for (size_t i = 0; i < D; i++) {
-        coordinate k = score ? (coordinate){0, 0, 0} : measure(f, c, i, m0[i]);
-        for (size_t p = 0; score && p < c->n; p++)
-            k.var += c->u[p] * (f->y[p * D + i] - m0[i]) * (f->y[p * D + i] - m0[i]);
-        double lambda = 1 / c->ess;
-        W[i] = sqrt(fmax(k.var, 1e-8));
-        A1[i] = score ? -W[i] * m0[i] : W[i] * k.g;
-        A2[i] = score ? -W[i] * W[i] : (W[i] * W[i] * k.gy - lambda * W[i] * W[i] * W[i] * W[i]) / (k.var + lambda * W[i] * W[i]);
+        double variance = W[i], w = sqrt(fmax(variance, 1e-8));
+        W[i] = w;
+        A1[i] = score ? -w * m0[i] : w * A1[i];
+        A2[i] = score ? -w * w : (w * w * A2[i] - lambda * w * w * w * w) / (variance + lambda * w * w);
     }
-    if (score || c->truncated)
-        leftover(f, c, m0, W, A1, A2);
+    if (score || c->truncated) {
+        leftover(f, c, m0, W, A1, A2, half);
+        boundary(f, c, half, A1, A2);
+    }
     for (size_t i = 0; i < D; i++) {
         double w = W[i], P0 = w * w, h1 = -w * m0[i];
-        if (score || c->truncated)
-            boundary(f, c, i, m0[i], w, &A1[i], &A2[i]);
         result.kl += (A1[i] - h1) * (A1[i] - h1) / 2 + (A2[i] + P0) * (A2[i] + P0) / 4;
         double wanted = P0 - c->rho * (A2[i] + P0), P = clamp(wanted, P0 / most_change, INFINITY);
         P = c->truncated ? fmax(P, flattest) : P;

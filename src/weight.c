@@ -134,107 +134,82 @@ static void density(const wvgd_fit *f, const points *p, size_t c, double *log_q)
         wv_component_log_density(q, p->n, p->x, log_q, p->y, f->work);
 }
 
-/* The mixture of the given proposals, of which the first K are components, at a block of points: log_m, log_mix and sums of u. share: log of the weight that the mixture has among those of
- * groups, or NULL. */
-static void weigh_block(wvgd_fit *f, wv_batch *b, const points *p, const uint32_t *at, size_t C, size_t K, const uint32_t *proposal, const double *log_share, const double *const w[2])
+/* Log densities of all proposals at a block of points, into f->block[proposals][WV_BLOCK]. */
+static void densities(wvgd_fit *f, const points *p)
 {
-    double *u = f->block, *alpha = f->shares, *weight = alpha + C, log_m[WV_BLOCK], mix[WV_BLOCK]; /* u: [C][WV_BLOCK] */
-    for (size_t c = 0; c < C; c++)
-        alpha[c] = exp(f->proposal[proposal[c]].log_alpha);
-    wv_columns_best()->shares(C, wv_columns_round(p->n), WV_BLOCK, alpha, u, log_m);
-    for (size_t c = 0; c < K; c++)
-        b->sum_u[proposal[c]] += cblas_dasum((int)p->n, u + c * WV_BLOCK, 1);
-    for (size_t k = 0; k < p->n; k++)
-        b->log_m[at[k]] = log_m[k] - (log_share ? log_share[k] : 0);
-    for (int i = 0; i < 2; i++) {
-        for (size_t c = 0; c < K; c++)
-            weight[c] = w[i] ? w[i][proposal[c]] : 0;
-        cblas_dgemv(CblasRowMajor, CblasTrans, (int)K, (int)p->n, 1.0, u, WV_BLOCK, weight, 1, 0.0, mix, 1);
-        for (size_t k = 0; k < p->n; k++)
-            b->log_mix[i][at[k]] = b->log_m[at[k]] + log(mix[k]);
+    for (size_t c = 0; c < f->proposals; c++)
+        density(f, p, c, f->block + c * WV_BLOCK);
+}
+
+/* log_m[n], and f->block becomes u = q / m. */
+static void divide(wvgd_fit *f, size_t n, double *log_m)
+{
+    for (size_t c = 0; c < f->proposals; c++)
+        f->alpha[c] = exp(f->proposal[c].log_alpha);
+    wv_columns_best()->shares(f->proposals, wv_columns_round(n), WV_BLOCK, f->alpha, f->block, log_m);
+}
+
+static void weigh_block(wvgd_fit *f, wv_batch *b, size_t first, size_t n, const double *const w[2])
+{
+    double *u = f->block, log_m[WV_BLOCK], mix[WV_BLOCK];
+    uint32_t at[WV_BLOCK];
+    for (size_t k = 0; k < n; k++)
+        at[k] = (uint32_t)(first + k);
+    points p = gather(f, b, n, at);
+    densities(f, &p);
+    for (size_t k = 0; k < n; k++)
+        b->log_q[first + k] = u[b->cell[first + k] * WV_BLOCK + k];
+    divide(f, n, log_m);
+    memcpy(b->log_m + first, log_m, n * sizeof *log_m);
+    for (size_t j = 0; j < f->N; j++)
+        b->sum_u[j] += cblas_dasum((int)n, u + j * WV_BLOCK, 1);
+    for (int i = 0; i < 2 && w[i]; i++) {
+        cblas_dgemv(CblasRowMajor, CblasTrans, (int)f->N, (int)n, 1.0, u, WV_BLOCK, w[i], 1, 0.0, mix, 1);
+        for (size_t k = 0; k < n; k++)
+            b->log_mix[i][first + k] = log_m[k] + log(mix[k]);
     }
 }
 
 void wv_weight_mixture(wvgd_fit *f, wv_batch *b, size_t first, size_t n, const double *const w[2])
 {
-    uint32_t at[WV_BLOCK];
     prepare(f);
-    for (size_t c = 0; c < f->proposals; c++)
-        f->listed[c] = (uint32_t)c;
-    for (size_t begin = first; begin < first + n; begin += WV_BLOCK) {
-        size_t here = first + n - begin < WV_BLOCK ? first + n - begin : WV_BLOCK;
-        for (size_t k = 0; k < here; k++)
-            at[k] = (uint32_t)(begin + k);
-        points p = gather(f, b, here, at);
-        for (size_t c = 0; c < f->proposals; c++)
-            density(f, &p, c, f->block + c * WV_BLOCK);
-        for (size_t k = 0; k < here; k++)
-            b->log_q[begin + k] = f->block[b->cell[begin + k] * WV_BLOCK + k];
-        weigh_block(f, b, &p, at, f->proposals, f->N, f->listed, NULL, w);
-    }
+    for (size_t at = first; at < first + n; at += WV_BLOCK)
+        weigh_block(f, b, at, first + n - at < WV_BLOCK ? first + n - at : WV_BLOCK, w);
 }
 
-/* ---- mixtures of groups ---------------------------------------------------------------------------------------------------------- */
-/* log_share[k]: log of the share of group g at each point, among shares that sum to 1 over groups. */
-static void share_among_groups(wvgd_fit *f, const points *p, size_t g, double *log_share)
+/* log q_j of the points of cell j, if it is any of those given. */
+static void own_density(const wvgd_fit *f, wv_batch *b, const points *p, size_t j, const uint32_t *at)
 {
-    size_t D = f->D, G = f->groups;
-    double *u = f->block, log_m[WV_BLOCK], nu = wv_fit_around(f, 0).nu;
-    for (size_t h = 0; h < G; h++) {
-        const double *mu = f->group + h * (2 * D + 2);
-        diagonal_density(D, p, mu, mu + D, mu[2 * D], nu, u + h * WV_BLOCK);
-        f->shares[h] = mu[2 * D + 1];
-    }
-    wv_columns_best()->shares(G, wv_columns_round(p->n), WV_BLOCK, f->shares, u, log_m);
+    wv_gauss q = wv_fit_component(f, j);
+    double log_q[WV_BLOCK], *scale = f->vector[0];
+    if (diagonal(&q)) {
+        for (size_t i = 0; i < f->D; i++)
+            scale[i] = 1 / q.root[i];
+        diagonal_density(f->D, p, q.mu, scale, q.family->log_det(f->D, 0, q.root), 0, log_q);
+    } else
+        wv_component_log_density(&q, p->n, p->x, log_q, p->y, f->work);
     for (size_t k = 0; k < p->n; k++)
-        log_share[k] = log(fmax(f->shares[g] * u[g * WV_BLOCK + k], 1e-250));
+        b->log_q[at[k]] = log_q[k];
 }
 
-/* Points that the proposals of group g have drawn. */
-static void weigh_group(wvgd_fit *f, wv_batch *b, size_t g, const double *const w[2])
+void wv_weight_cells(wvgd_fit *f, wv_batch *b)
 {
-    size_t K = f->group_start[g + 1] - f->group_start[g], c = 0, k = 0;
-    const uint32_t *member = f->member + f->group_start[g];
-    double log_share[WV_BLOCK];
-    uint32_t at[WV_BLOCK];
-    for (size_t i = 0; i < K; i++) {
-        f->listed[i] = member[i];
-        f->listed[K + i] = (uint32_t)f->N + member[i];
-    }
-    while (c < 2 * K) {
-        size_t n = 0;
-        while (n < WV_BLOCK && c < 2 * K) {
-            size_t from = f->first[f->listed[c]];
-            while (n < WV_BLOCK && k < f->share[f->listed[c]])
-                at[n++] = (uint32_t)(from + k++);
-            if (k == f->share[f->listed[c]]) {
-                k = 0;
-                c++;
+    double log_m[WV_BLOCK];
+    prepare(f);
+    for (size_t j = 0; j < f->N; j++) {
+        b->sum_u[j] = (double)b->n;
+        for (size_t k = f->start[j]; k < f->start[j + 1]; k += WV_BLOCK) {
+            const uint32_t *at = f->order + k;
+            points p = gather(f, b, f->start[j + 1] - k < WV_BLOCK ? f->start[j + 1] - k : WV_BLOCK, at);
+            own_density(f, b, &p, j, at);
+            densities(f, &p);
+            divide(f, p.n, log_m);
+            for (size_t i = 0; i < p.n; i++) {
+                b->log_m[at[i]] = log_m[i];
+                b->log_mix[0][at[i]] = -INFINITY;
             }
         }
-        if (!n)
-            break;
-        points p = gather(f, b, n, at);
-        share_among_groups(f, &p, g, log_share);
-        for (size_t i = 0; i < 2 * K; i++)
-            density(f, &p, f->listed[i], f->block + i * WV_BLOCK);
-        weigh_block(f, b, &p, at, 2 * K, K, f->listed, log_share, w);
     }
-}
-
-void wv_weight_groups(wvgd_fit *f, wv_batch *b, const double *const w[2])
-{
-    prepare(f);
-    for (size_t g = 0; g < f->groups; g++)
-        weigh_group(f, b, g, w);
-    for (size_t j = 0; j < f->N; j++)
-        for (size_t k = f->start[j]; k < f->start[j + 1]; k += WV_BLOCK) {
-            size_t n = f->start[j + 1] - k < WV_BLOCK ? f->start[j + 1] - k : WV_BLOCK;
-            points p = gather(f, b, n, f->order + k);
-            density(f, &p, j, f->block);
-            for (size_t i = 0; i < n; i++)
-                b->log_q[f->order[k + i]] = f->block[i];
-        }
 }
 
 /* ---- Pareto k-hat ------------------------------------------------------------------------------------------------------------ */

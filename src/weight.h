@@ -25,11 +25,9 @@ double wv_weight_ess(size_t n, const double *w);
  * sets of weights w[2][N] (either may be NULL), and adds to sum_u. */
 void wv_weight_mixture(wvgd_fit *f, wv_batch *b, size_t first, size_t n, const double *const w[2]);
 
-/* The same for a batch of the joint solver whose particles stand in groups (group.h), in time that is linear in the number of groups' members: a point that group g has drawn is weighed by the
- * mixture m_g of that group's proposals alone, and by the share s_g(x) of the group among all, s_g = alpha_g r_g / sum_h alpha_h r_h with r_g the Gaussian of the group. Since the shares sum to 1 at
- * every point, sums over the draws of all groups of s_g f / (n alpha_g m_g) are unbiased estimates of the integral of f: log_m is log(alpha_g m_g / s_g). Sums of u are those over the draws of
- * the component's own group of q_j / (alpha_g m_g), whose expectation is n as well. Needs b->cell, and points listed by cell. */
-void wv_weight_groups(wvgd_fit *f, wv_batch *b, const double *const w[2]);
+/* The same where the proposals are not the components (group.h): points are listed by cell, and only the component of a point's own cell is evaluated, so sum_u is its expectation, the number of
+ * points, and log_mix, which tells of its noise, is -INFINITY. */
+void wv_weight_cells(wvgd_fit *f, wv_batch *b);
 
 /* Pareto k-hat of the weights (Zhang and Stephens's estimate with the usual weak prior). NAN: too few distinct weights in the tail. When smoothed is not NULL it
  * gets the Pareto-smoothed log weights. order: [n] scratch. */
