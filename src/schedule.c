@@ -140,6 +140,12 @@ double wv_schedule_lambda(const wvgd_fit *f, double rho)
     return 0.7;
 }
 
+/* Nats that noise may still cost. In many dimensions a nat is less: the tolerance holds for every WV_DENSE of them. */
+static double tolerance(const wvgd_fit *f)
+{
+    return f->opt.tol * fmax(1, (double)f->D / WV_DENSE);
+}
+
 void wv_schedule_next(wvgd_fit *f)
 {
     size_t least = f->N == 1 ? 30 : 150, rows = f->s.trace_rows - f->s.phase_start;
@@ -164,7 +170,7 @@ void wv_schedule_next(wvgd_fit *f)
     } else {
         f->s.averaged++;
         double gap = wv_trace_step(f, f->s.phase_start, rows) / (double)(f->s.averaged + 1);
-        if (rows >= least && gap < f->opt.tol) {
+        if (rows >= least && gap < tolerance(f)) {
             if (wv_schedule_level(f, rows / 2) && 20 * f->s.lost <= rows)
                 wv_schedule_end(f, WVGD_CONVERGED);
             else
