@@ -61,11 +61,12 @@ static void leftover(const wvgd_fit *f, const wv_update *c, const double *m, con
         f->gr[p] -= mean;
 }
 
-/* Boundary term of each coordinate: least squares of the residual f->gr on (y, y^2/2), shrunk. */
+/* Boundary term of each coordinate: least squares of the residual f->gr on (y, y^2/2), shrunk: by the number of coefficients, or in many dimensions, where these are so many that noise is
+ * all there is to most of them, by how much more they explain than noise would (James and Stein). */
 static void boundary(wvgd_fit *f, const wv_update *c, const double *half, double *A1, double *A2)
 {
     size_t D = f->D;
-    double *f12 = f->vector[5], *f22 = f->vector[6], *c1 = f->vector[7], *c2 = f->vector[8], shrink = c->ess / (c->ess + 2 * (double)D);
+    double *f12 = f->vector[5], *f22 = f->vector[6], *c1 = f->vector[7], *c2 = f->vector[8], coefficients = 2 * (double)D, shrink = c->ess / (c->ess + coefficients), explained = 0, noise = 0;
     for (size_t k = 5; k <= 8; k++)
         memset(f->vector[k], 0, D * sizeof(double));
     for (size_t p = 0; p < c->n; p++) {
@@ -81,9 +82,17 @@ static void boundary(wvgd_fit *f, const wv_update *c, const double *half, double
     }
     for (size_t i = 0; i < D; i++) {
         double f11 = 2 * half[i] + 1e-9, last = f22[i] + 1e-9, det = fmax(f11 * last - f12[i] * f12[i], 1e-6 * f11 * last);
-        A1[i] += shrink * (last * c1[i] - f12[i] * c2[i]) / det;
-        A2[i] += shrink * (f11 * c2[i] - f12[i] * c1[i]) / det;
+        double a1 = (last * c1[i] - f12[i] * c2[i]) / det, a2 = (f11 * c2[i] - f12[i] * c1[i]) / det;
+        explained += a1 * c1[i] + a2 * c2[i];
+        c1[i] = a1;
+        c2[i] = a2;
     }
+    for (size_t p = 0; p < c->n && !f->dense; p++)
+        noise += c->u[p] * f->gr[p] * f->gr[p] * coefficients / c->ess;
+    if (!f->dense)
+        shrink = explained > noise ? 1 - noise / explained : 0;
+    cblas_daxpy((int)D, shrink, c1, 1, A1, 1);
+    cblas_daxpy((int)D, shrink, c2, 1, A2, 1);
 }
 
 static double clamp(double x, double low, double high)
