@@ -123,6 +123,22 @@ static bool drifting(wvgd_fit *f)
     return drifts;
 }
 
+/* In many dimensions particles turn without end where the posterior is about equally wide in several directions. There it is enough that the distortion has stopped falling: by less
+ * than a thousandth, or than noise. */
+static bool turning(const wvgd_fit *f)
+{
+    enum { WINDOW = 2 * DRIFT };
+    double mean[2] = {0, 0}, squares = 0;
+    if (f->dense || f->s.trace_rows < f->s.phase_start + 2 * WINDOW)
+        return false;
+    const wvgd_trace_row *row = f->trace + f->s.trace_rows - 2 * WINDOW;
+    for (size_t i = 0; i < 2 * WINDOW; i++)
+        mean[i / WINDOW] += row[i].distortion / WINDOW;
+    for (size_t i = 0; i < 2 * WINDOW; i++)
+        squares += pow(row[i].distortion - mean[i / WINDOW], 2) / (WINDOW * (WINDOW - 1));
+    return mean[0] - mean[1] < fmax(1e-3 * mean[1], 2 * sqrt(squares));
+}
+
 static void enter(wvgd_fit *f, wv_stage stage)
 {
     f->s.stage = stage;
@@ -152,7 +168,7 @@ void wv_schedule_next(wvgd_fit *f)
     if (f->s.stage == WV_SEARCH) {
         if (wv_schedule_still(f) && f->N == 1 && !f->s.lost)
             wv_schedule_end(f, WVGD_CONVERGED);
-        else if (wv_schedule_level(f, window(f)) && !drifting(f)) {
+        else if (wv_schedule_level(f, window(f)) && (!drifting(f) || turning(f))) {
             if (f->s.requantised < 3 && wv_quantise_improve(f)) {
                 f->s.requantised++;
                 for (size_t j = 0; j < f->N; j++) {
