@@ -1,8 +1,9 @@
 /* group.c - weighing every draw by the components of all particles would take time that grows with the square of their number. Many particles are split into groups of neighbours instead, and
  * the draws of a group come from two Gaussians: one with the moments of its cells together, one with those of its components together. Any proposal that covers the posterior
  * leaves the estimates what they are (method, section 3).
- * A group is cut at the median along the axis on which its particles lie furthest apart, in units of their cells, while it is large, or while its Gaussian has much more volume than its cells: where there
- * is a gap between them. So cells that overlap, in many dimensions say, or lie side by side share a proposal, and modes do not. */
+ * Particles are bisected at the median along the axis on which they lie furthest apart, in units of their cells, down to single ones. The log volume of a group for each of its particles is that of the Gaussian of its
+ * cells less the log of their number; a branch of the tree becomes one group unless those below it do better. So cells that overlap, in many dimensions say, or lie side by side share a proposal, and
+ * modes, between which there is nothing, do not. */
 #include "group.h"
 #include "dense.h"
 #include "weight.h"
@@ -10,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-static const double spare = 0.05; /* nats */
+static const double spare = 0.05; /* nats that a group may lose to those it could be split into */
 
 size_t wv_group_size(const wvgd_fit *f)
 {
@@ -44,8 +45,8 @@ static wv_gauss merge(wvgd_fit *f, size_t n, const uint32_t *member, bool cells)
         }
     }
     if (full) {
-        wv_dense_chol(D, C, f->square[1]);
-        memcpy(root, C, D * D * sizeof *root);
+        bool definite = wv_dense_chol(D, C, f->square[1]);
+        memcpy(root, definite ? C : wv_fit_spread(f, member[0]).root, D * D * sizeof *root);
     } else
         for (size_t i = 0; i < D; i++)
             root[i] = sqrt(C[i]);

@@ -22,8 +22,7 @@ static bool grouped(const wvgd_fit *f)
 }
 
 /* Each cell's M draws come from its component and from a Student-t around its particle: half and half while the component lies in its cell, fewer from a component that does not
- * (a nearly flat one, whose own draws fall elsewhere). One component needs only itself; many share
- * proposals. */
+ * (a nearly flat one, whose own draws fall elsewhere). One component needs only itself; many share proposals. */
 static void propose(wvgd_fit *f)
 {
     size_t N = f->N;
@@ -216,7 +215,7 @@ static size_t soften(wvgd_fit *f, size_t j)
     wv_component_log_density(&f->proposal[j].q, b->n, b->x, f->psi, f->y, f->work);
     for (size_t i = 0; i < b->n; i++) {
         double log_u = f->psi[i] - b->log_m[i];
-        if (!(b->log_p[i] > -INFINITY) || log_u < -30)
+        if (!(b->log_p[i] > -INFINITY) || log_u < -30 || b->log_mix[0][i] == -INFINITY)
             continue;
         memcpy(f->gx + n * D, b->x + i * D, D * sizeof(double));
         f->glp[n] = b->log_p[i] + f->psi[i] - b->log_mix[0][i];

@@ -177,7 +177,7 @@ void wv_weight_mixture(wvgd_fit *f, wv_batch *b, size_t first, size_t n, const d
         weigh_block(f, b, at, first + n - at < WV_BLOCK ? first + n - at : WV_BLOCK, w);
 }
 
-/* log q_j of the points of cell j, if it is any of those given. */
+/* log q_j of points of cell j. */
 static void own_density(const wvgd_fit *f, wv_batch *b, const points *p, size_t j, const uint32_t *at)
 {
     wv_gauss q = wv_fit_component(f, j);
