@@ -123,8 +123,8 @@ static bool drifting(wvgd_fit *f)
     return drifts;
 }
 
-/* In many dimensions particles turn without end where the posterior is about equally wide in several directions. There it is enough that the distortion has stopped falling: by less
- * than a thousandth, or than noise. */
+/* In many dimensions particles turn without end if the posterior is about equally wide in several directions. There it is enough that the distortion has stopped falling: by less than a
+ * thousandth, or than noise. */
 static bool turning(const wvgd_fit *f)
 {
     enum { WINDOW = 2 * DRIFT };
@@ -189,8 +189,12 @@ void wv_schedule_next(wvgd_fit *f)
         if (rows >= least && gap < tolerance(f)) {
             if (wv_schedule_level(f, rows / 2) && 20 * f->s.lost <= rows)
                 wv_schedule_end(f, WVGD_CONVERGED);
-            else
+            else if (f->dense)
                 enter(f, WV_AVERAGE);
+            else { /* with a thousand noisy means what has been averaged is too good to be thrown away */
+                f->s.averaged /= 2;
+                wv_schedule_begin_phase(f);
+            }
         }
     }
     if (f->s.stage <= WV_AVERAGE && f->s.iteration >= f->opt.max_iter)
