@@ -72,7 +72,7 @@ static double time_iteration(const wvgd_model *model, size_t N, size_t M, double
         t = now() - t;
         wvgd_get_progress(fit, &after);
         spent += t;
-        if ((i < 3 && spent < 2) || after.evaluations != before.evaluations + N * M) /* not in its stride yet, or not an iteration */
+        if (i < (N > 32 ? 12 : 3) || after.evaluations != before.evaluations + N * M) /* not in its stride yet (particles that still lie apart have proposals of their own), or not an iteration */
             continue;
         timed++;
         best = fmin(best, t);
@@ -174,7 +174,7 @@ int main(int argc, char **argv)
     }
     grow("growth with D", 'D', quick ? 6 : 7, D, 5, 64, 0);
     grow("growth with M", 'M', 3, M, 5, 0, 20);
-    grow("growth with N", 'N', quick ? 5 : 7, N, 0, 64, 50);
+    grow("growth with N", 'N', quick ? 5 : 7, N, 0, 200, 50);
     grow_rows("growth with rows", quick ? 4 : 5, rows, 20);
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);

@@ -318,14 +318,31 @@ static int read_start(fit_run *r, const char *path, failure *f)
     return code;
 }
 
+/* Not every fit can be had from the staged solver. */
+static void say_solver(const fit_run *r)
+{
+    wvgd_results found;
+    wvgd_get_results(r->fit, &found);
+    if (found.solver == r->options.solver)
+        return;
+    const char *why = !r->model.model.has_gradient                ? "without gradients"
+                      : r->options.estimator != WVGD_NATURAL      ? "with another estimator than natural"
+                      : r->options.sampler != WVGD_MIXTURE        ? "with another sampler than mixture"
+                                                                  : "with components that are not full in more than 128 dimensions";
+    fprintf(stderr, "wvgd: the staged solver does not work %s: this is the joint solver\n", why);
+}
+
+
 static int make_fit(fit_run *r, failure *f)
 {
     wvgd_error error;
     if (take_cost(&r->options, &r->model, f))
         return f->code;
     r->fit = wvgd_new(&r->model.model, &r->options, r->start, &error);
-    if (r->fit)
+    if (r->fit) {
+        say_solver(r);
         return 0;
+    }
     return fail(f, error.code == WVGD_E_ARGUMENT ? EX_USAGE : EX_SOFTWARE, "%s", error.text);
 }
 

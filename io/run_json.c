@@ -254,6 +254,7 @@ json_t *run_json(const json_t *asked, const wvgd_results *r, const shown_draws *
     for (size_t k = 0; k < sizeof first / sizeof *first; k++)
         if (json_object_get(asked, first[k]))
             json_object_set(o, first[k], json_object_get(asked, first[k]));
+    json_object_set_new(o, "solver", json_string(r->solver == WVGD_STAGED ? "staged" : "joint"));
     json_object_set_new(o, "stop", json_string(wvgd_stop_name(r->stop)));
     set_count(o, "iterations", r->iterations);
     set_count(o, "evaluations", r->evaluations);

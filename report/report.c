@@ -112,7 +112,7 @@ static json_t *describe_particles(run_view *v, size_t *budget)
 /* The mixture of the staged solver; components of the joint solver are those of its particles. */
 static json_t *describe_components(run_view *v, size_t *budget)
 {
-    const json_t *list = json_object_get(v->run, "components"), *solver = json_object_get(json_object_get(v->run, "options"), "solver");
+    const json_t *list = json_object_get(v->run, "components"), *used = json_object_get(v->run, "solver"), *solver = used ? used : json_object_get(json_object_get(v->run, "options"), "solver");
     json_t *o = json_object();
     if (!json_is_array(list) || !json_is_string(solver) || strcmp(json_string_value(solver), "staged"))
         list = NULL;

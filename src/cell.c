@@ -5,6 +5,7 @@
  *     l1, lp        sum |a_i-b_i|^p
  *     callback      the user's                                                     (method, sections 1 and 2) */
 #include "cell.h"
+#include "columns.h"
 #include <cblas.h>
 #include <math.h>
 #include <string.h>
@@ -76,23 +77,25 @@ static inline void compare(size_t k, uint32_t j, double cost, uint32_t *cell, do
         next[k] = cost;
 }
 
-/* One metric for all cells: |y - c_j|^2 = |y|^2 - 2 y.c_j + |c_j|^2 with points y and particles c whitened relative to the first particle. */
+/* One metric for all cells: squared distances of points to particles, both whitened relative to the first particle where the metric is not the identity. */
 static void assign_flat(const wvgd_fit *f, size_t n, const double *x, uint32_t *cell, double *near, double *next)
 {
-    size_t D = f->D, N = f->N, rows = (WV_BLOCK * (N + D + 2) - N * (D + 1)) / (N + D);
-    double *centre = f->block, *square = centre + N * D, *y = square + N, *product = y + rows * D; /* [N][D], [N], [rows][D], [rows][N] */
+    size_t D = f->D;
+    bool plain = f->opt.cost == WVGD_SQEUCLID;
+    double *columns = f->block, *rows = columns + WV_COLUMNS * D, *centre = rows + WV_COLUMNS * D, which[WV_COLUMNS], least[WV_COLUMNS], other[WV_COLUMNS]; /* [D][WV_COLUMNS], [WV_COLUMNS][D], [N][D] */
     wv_gauss metric = {f->metric_family, D, 0, f->now.z, f->now.metric, 0};
-    wv_component_whiten(&metric, N, f->now.z, centre, NULL);
-    for (size_t j = 0; j < N; j++)
-        square[j] = cblas_ddot((int)D, centre + j * D, 1, centre + j * D, 1);
-    for (size_t first = 0; first < n; first += rows) {
-        size_t here = n - first < rows ? n - first : rows;
-        wv_component_whiten(&metric, here, x + first * D, y, NULL);
-        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)here, (int)N, (int)D, -2.0, y, (int)D, centre, (int)D, 0.0, product, (int)N);
+    if (!plain)
+        wv_component_whiten(&metric, f->N, f->now.z, centre, NULL);
+    for (size_t first = 0; first < n; first += WV_COLUMNS) {
+        size_t here = n - first < WV_COLUMNS ? n - first : WV_COLUMNS;
+        if (!plain)
+            wv_component_whiten(&metric, here, x + first * D, rows, NULL);
+        wv_columns_turn(D, here, plain ? x + first * D : rows, columns);
+        wv_columns_best()->nearest(D, wv_columns_round(here), f->N, columns, plain ? f->now.z : centre, least, other, which);
         for (size_t k = 0; k < here; k++) {
-            double own = cblas_ddot((int)D, y + k * D, 1, y + k * D, 1);
-            for (size_t j = 0; j < N; j++)
-                compare(first + k, (uint32_t)j, fmax(own + product[k * N + j] + square[j], 0), cell, near, next);
+            cell[first + k] = (uint32_t)which[k];
+            near[first + k] = least[k];
+            next[first + k] = other[k];
         }
     }
 }
@@ -101,13 +104,13 @@ void wv_cell_assign(const wvgd_fit *f, size_t n, const double *x, uint32_t *cell
 {
     size_t D = f->D;
     double *cost = f->block, *y = cost + WV_BLOCK; /* [WV_BLOCK], [WV_BLOCK][D] */
+    if (f->opt.cost == WVGD_SQEUCLID || (f->opt.cost == WVGD_MAHALANOBIS && D <= WV_BLOCK / 2)) {
+        assign_flat(f, n, x, cell, near, next);
+        return;
+    }
     for (size_t k = 0; k < n; k++) {
         cell[k] = 0;
         near[k] = next[k] = INFINITY;
-    }
-    if (f->opt.cost == WVGD_MAHALANOBIS && D <= WV_BLOCK / 2) {
-        assign_flat(f, n, x, cell, near, next);
-        return;
     }
     for (size_t first = 0; first < n; first += WV_BLOCK) {
         size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;

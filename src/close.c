@@ -146,6 +146,26 @@ static void keep(wvgd_fit *f)
     f->s.closed = f->close.n = at + n;
 }
 
+/* Effective draws below which weights correct nothing: what they say of the posterior is noise. */
+static const double few = 30;
+
+bool wv_close_uncorrected(const wvgd_fit *f)
+{
+    return f->s.stage == WV_DONE && !f->staged && f->s.final_ess < few;
+}
+
+/* The weights of the closing draws that users see are those that stand for the ensemble. */
+static void stand_for_ensemble(wvgd_fit *f)
+{
+    for (size_t i = 0; i < f->close.n; i++) {
+        size_t j = f->close.cell[i];
+        f->psi[i] = f->weight[j] > 0 && f->close.log_p[i] > -INFINITY ? log(f->weight[j]) + f->close.log_q[i] - f->log_Z[j] - f->close.log_m[i] : -INFINITY;
+    }
+    double total = wv_weight_lse(f->close.n, f->psi);
+    for (size_t i = 0; i < f->close.n; i++)
+        f->close_log_w[i] = f->psi[i] - total;
+}
+
 bool wv_close_weights(wvgd_fit *f)
 {
     for (size_t i = 0; i < f->close.n; i++)
@@ -154,6 +174,8 @@ bool wv_close_weights(wvgd_fit *f)
     double total = wv_weight_lse(f->close.n, f->psi);
     for (size_t i = 0; i < f->close.n; i++)
         f->close_log_w[i] = some ? f->psi[i] - total : -INFINITY;
+    if (some && wv_close_uncorrected(f))
+        stand_for_ensemble(f);
     return some;
 }
 
@@ -252,14 +274,15 @@ static void pool_masses(wvgd_fit *f)
 
 static void moments(wvgd_fit *f)
 {
+    const double *v = f->close_cal;
     for (size_t i = 0; i < f->D; i++) {
-        wvgd_estimate mean = wv_evidence_mean(f->close.n, f->close_v, f->close.x + i, f->D);
+        wvgd_estimate mean = wv_evidence_mean(f->close.n, v, f->close.x + i, f->D);
         f->mean[i] = mean.value;
         f->mcse[i] = mean.se;
         double variance = 0;
         for (size_t k = 0; k < f->close.n; k++) {
             double d = f->close.x[k * f->D + i] - mean.value;
-            variance += f->close_v[k] * d * d;
+            variance += v[k] * d * d;
         }
         f->var[i] = variance;
     }
@@ -351,9 +374,15 @@ static void finish(wvgd_fit *f)
     memcpy(f->close_cal, f->close_v, f->close.n * sizeof(double));
     f->s.evidence = wv_evidence_importance(f, &f->close);
     f->s.final_ess = wv_weight_ess(f->close.n, f->close_v);
+    f->s.stage = WV_DONE;
+    if (wv_close_uncorrected(f)) {
+        stand_for_ensemble(f);
+        wv_weight_normalise(f->close.n, f->close_log_w, f->close_cal);
+    }
     moments(f);
     wv_close_describe(f);
-    f->s.stage = WV_DONE;
+    if (wv_close_uncorrected(f))
+        memcpy(f->close_smooth, f->close_log_w, f->close.n * sizeof(double));
 }
 
 wvgd_status wv_close_tell(wvgd_fit *f, wvgd_error *error)

@@ -18,4 +18,6 @@ void wv_close_posterior_root(wvgd_fit *f, const wv_family *family, double *root)
 
 /* Masses, k-hats, distortion from the stored draws, their weights and cells. */
 void wv_close_describe(wvgd_fit *f);
+/* Are the weights of the closing draws of a joint fit that has ended so uneven that means, variances and the weights that users see stand for the ensemble instead? */
+bool wv_close_uncorrected(const wvgd_fit *f);
 #endif

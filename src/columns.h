@@ -25,6 +25,12 @@ typedef struct {
     void (*exponentials)(size_t n, double top, const double *x, double *out);
     /* out[] = constant - power log(1 + r[] / nu) */
     void (*tails)(size_t n, double nu, double power, double constant, const double *r, double *out);
+    /* out[] = sum over D of ((x[D][] - mu[D]) scale[D])^2 */
+    void (*apart)(size_t D, size_t n, const double *x, const double *mu, const double *scale, double *out);
+    /* Of the rows z[N][D] the one at the least squared distance from each column of x (the first, if there are several): that distance, the least to any other row, and its number, from 0. */
+    void (*nearest)(size_t D, size_t n, size_t N, const double *x, const double *z, double *near, double *next, double *which);
+    /* A mixture of densities with the shares alpha[C]: log_m[] its log; log_q[C][], rows ld apart, become q / m. exp(600) at most; NaN counts as nothing. */
+    void (*shares)(size_t C, size_t n, size_t ld, const double *alpha, double *log_q, double *log_m);
 } wv_columns;
 
 const wv_columns *wv_columns_best(void);

@@ -36,7 +36,7 @@ INLINE lanes choose(words mask, lanes yes, lanes no)
     return (lanes)((mask & (words)yes) | (~mask & (words)no));
 }
 
-/* exp(-a), a >= 0 */
+/* exp(-a), a >= -700 */
 INLINE lanes exp_minus(lanes a)
 {
     words near = a <= 708.0;
@@ -50,7 +50,7 @@ INLINE lanes exp_minus(lanes a)
     return scale + scale * p;
 }
 
-/* log s, s >= 1; infinity stays. */
+/* log s, s a positive number that is not denormal; infinity stays. */
 INLINE lanes log_of(lanes s)
 {
     words bits = (words)s, exponent = (bits >> 52) - 1022;
@@ -152,4 +152,93 @@ WV_TARGET static void tails(size_t n, double nu, double power, double constant, 
         put(out + i, constant - power * log_of(1.0 + load(r + i) / nu));
 }
 
-const wv_columns WV_SET = {subtract, squares, scale, centre, mean, add_logs, exponentials, tails};
+enum { ABREAST = 4 }; /* vectors that are summed at once */
+
+WV_TARGET static void apart(size_t D, size_t n, const double *x, const double *mu, const double *scaled, double *out)
+{
+    size_t i = 0;
+    for (; i + ABREAST * WV_LANES <= n; i += ABREAST * WV_LANES) {
+        lanes sum[ABREAST] = {{0}};
+        for (size_t d = 0; d < D; d++)
+            for (size_t k = 0; k < ABREAST; k++) {
+                lanes y = (load(x + d * WV_COLUMNS + i + k * WV_LANES) - mu[d]) * scaled[d];
+                sum[k] += y * y;
+            }
+        for (size_t k = 0; k < ABREAST; k++)
+            put(out + i + k * WV_LANES, sum[k]);
+    }
+    for (; i < n; i += WV_LANES) {
+        lanes sum = {0};
+        for (size_t d = 0; d < D; d++) {
+            lanes y = (load(x + d * WV_COLUMNS + i) - mu[d]) * scaled[d];
+            sum += y * y;
+        }
+        put(out + i, sum);
+    }
+}
+
+/* The least and the second least of the costs so far, with one more. */
+INLINE void compare(lanes cost, double j, lanes *near, lanes *next, lanes *which)
+{
+    words closer = cost < *near, second = cost < *next;
+    *next = choose(closer, *near, choose(second, cost, *next));
+    *near = choose(closer, cost, *near);
+    *which = choose(closer, all(j), *which);
+}
+
+WV_TARGET static void nearest(size_t D, size_t n, size_t N, const double *x, const double *z, double *near, double *next, double *which)
+{
+    for (size_t i = 0; i < n; i += WV_LANES) {
+        lanes least = all(INFINITY), other = least, at = {0};
+        size_t j = 0;
+        for (; j + ABREAST <= N; j += ABREAST) {
+            lanes sum[ABREAST] = {{0}};
+            const double *row = z + j * D;
+            for (size_t d = 0; d < D; d++) {
+                lanes v = load(x + d * WV_COLUMNS + i);
+                for (size_t k = 0; k < ABREAST; k++) {
+                    lanes y = v - row[k * D + d];
+                    sum[k] += y * y;
+                }
+            }
+            for (size_t k = 0; k < ABREAST; k++)
+                compare(sum[k], (double)(j + k), &least, &other, &at);
+        }
+        for (; j < N; j++) {
+            lanes sum = {0};
+            for (size_t d = 0; d < D; d++) {
+                lanes y = load(x + d * WV_COLUMNS + i) - z[j * D + d];
+                sum += y * y;
+            }
+            compare(sum, (double)j, &least, &other, &at);
+        }
+        put(near + i, least);
+        put(next + i, other);
+        put(which + i, at);
+    }
+}
+
+WV_TARGET static void shares(size_t C, size_t n, size_t ld, const double *alpha, double *log_q, double *log_m)
+{
+    const lanes nothing = all(-INFINITY);
+    for (size_t i = 0; i < n; i += WV_LANES) {
+        lanes top = nothing, sum = {0};
+        for (size_t c = 0; c < C; c++) {
+            lanes v = load(log_q + c * ld + i);
+            if (alpha[c] > 0)
+                top = choose(v > top, v, top);
+        }
+        words some = top > nothing;
+        lanes base = (lanes)(some & (words)top);
+        for (size_t c = 0; c < C; c++) {
+            lanes below = base - load(log_q + c * ld + i), e = exp_minus(choose(below < -600.0, all(-600.0), below)); /* NaN is not <= 708: 0 */
+            put(log_q + c * ld + i, e);
+            sum += alpha[c] * e;
+        }
+        put(log_m + i, choose(some, base + log_of(sum), nothing));
+        for (size_t c = 0; c < C; c++)
+            put(log_q + c * ld + i, (lanes)(some & (words)(load(log_q + c * ld + i) / sum)));
+    }
+}
+
+const wv_columns WV_SET = {subtract, squares, scale, centre, mean, add_logs, exponentials, tails, apart, nearest, shares};

@@ -8,6 +8,7 @@
 #include "close.h"
 #include "dense.h"
 #include "explore.h"
+#include "group.h"
 #include "joint.h"
 #include "large.h"
 #include "moments.h"
@@ -136,8 +137,8 @@ static bool carve_scratch(wvgd_fit *f)
     size_t N = f->N, D = f->D, n = f->n_max, nD = wv_times(n, D), C = f->close_max, any = n > C ? n : C, unused;
     size_t square = f->dense ? D * D : 0, p = f->p_max, rows = n > D ? n : D;
     size_t work = wv_component_row_work(f->R > 1 ? f->R : 1, rows), absorb = wv_component_absorb_work(f->dense ? D : 1);
-    bool soft = f->opt.cells == WVGD_SOFT && N > 1, fits = f->exploring && f->dense;
-    size_t K = fits ? wv_pool_components(f) : 0, pool = fits ? wv_pool_points(f) : 0;
+    bool soft = f->opt.cells == WVGD_SOFT && N > 1, fits = f->exploring && f->dense, joint = !f->staged;
+    size_t proposals = wv_times(3, N) + 3, K = fits ? wv_pool_components(f) : 0, pool = fits ? wv_pool_points(f) : 0;
     const slot slots[] = {
         {&f->b.x, nD}, {&f->b.log_p, n}, {&f->b.grad, f->model.has_gradient ? nD : 0}, {&f->b.log_m, n}, {&f->b.log_q, n}, {&f->b.log_mix[0], n},
         {&f->b.log_mix[1], n}, {&f->b.near, n}, {&f->b.next, n}, {&f->b.sum_u, N},
@@ -146,7 +147,8 @@ static bool carve_scratch(wvgd_fit *f)
         {&f->close.grad, f->staged ? wv_times(C, D) : 0}, {&f->mix_q, wv_times(K + 1, pool)}, {&f->mix_log, pool}, {&f->mix_u, pool}, {&f->mix_grad, wv_times(pool, D)}, {&f->mix_y, fits ? wv_pool_kept(f) : 0},
         {&f->mix_inverse, wv_times(K + 1, fits ? D * D : 0)}, {&f->mix_det, K + 1}, {&f->mix_made, 2 * (K + 1)}, {&f->pool.part, wv_times(WV_BATCHES, pool)}, {&f->columns, fits ? wv_pool_work(D) : 0},
         {&f->mix_mu, wv_times(K, D)}, {&f->mix_root, wv_times(K, fits ? D * D : 0)}, {&f->mix_e, 3 * (f->made_room + 3 * N + 3)}, {&f->cell_mean, D}, {&f->cell_root, f->staged ? D * D : 0}, {&f->correction, f->staged ? 1 + 2 * D + D * (D - 1) / 2 : 0}, {&f->facet, f->staged ? wv_times(N, D + 1) : 0}, {&f->free_inverse, f->staged ? wv_times(K, D * D + D + 1) : 0}, {&f->control, wv_times(f->made_room, f->made_room + 3 + WV_BLOCK)}, {&f->stein, f->staged ? wv_moments_work(D) : 0},
-        {&f->tail_mu, D}, {&f->tail_root, f->metric_family->size(D, 0)}, {&f->block, wv_times(WV_BLOCK, N + D + 2)},
+        {&f->tail_mu, D}, {&f->tail_root, f->metric_family->size(D, 0)}, {&f->block, wv_times(WV_BLOCK, (f->staged ? N : wv_times(3, N) + 1) + D + 2)},
+        {&f->gathered, joint ? wv_times(3 * WV_BLOCK, D) : 0}, {&f->scale, joint ? wv_times(proposals, D + 1) : 0}, {&f->alpha, joint ? proposals : 0}, {&f->group, joint ? wv_group_size(f) : 0},
         {&f->gx, nD}, {&f->gg, nD}, {&f->glp, n}, {&f->glu, n}, {&f->glv, n}, {&f->gu, n}, {&f->ga, n}, {&f->gr, n},
         {&f->y, nD}, {&f->gy, nD}, {&f->uy, nD}, {&f->soft_grad, soft ? nD : 0},
         {&f->square[0], square}, {&f->square[1], square}, {&f->square[2], square}, {&f->square[3], square}, {&f->square[4], square}, {&f->square[5], square},
@@ -156,12 +158,12 @@ static bool carve_scratch(wvgd_fit *f)
         {&f->T, wv_times(WV_BLOCK, p)}, {&f->F, wv_times(p, p)}, {&f->Fc, p}, {&f->Fm, p},
         {&f->syev, wv_dense_eigh_work(f->dense ? D : 1)}, {&f->work, work > absorb ? work : absorb},
         {&f->sd_view, wv_times(N, D)}, {&f->spread_view, wv_times(N, f->cell_family->size(D, 0))},
-        {&f->undo, D + (f->pilot || fits ? D * D : f->family->size(D, f->R))}, {&f->large, f->dense ? 0 : wv_large_work(D, f->R)}, {&f->told_log_p, n}, {&f->told_grad, f->model.has_gradient ? nD : 0}, {&f->psi, any}, {&f->pooled, n}, {&f->moving, n}, {&f->cell_spare, N}, {&f->step_kl, N}, {&f->free_cost, 2 * WV_FREE}, {&f->try_z, wv_times(3, wv_times(N, D))}, {&f->sum_z, wv_times(N, D)},
+        {&f->undo, D + (f->pilot || fits ? D * D : f->family->size(D, f->R))}, {&f->large, f->dense ? 0 : wv_large_work(D, f->R, n)}, {&f->told_log_p, n}, {&f->told_grad, f->model.has_gradient ? nD : 0}, {&f->psi, any}, {&f->pooled, n}, {&f->moving, n}, {&f->cell_spare, N}, {&f->step_kl, N}, {&f->free_cost, 2 * WV_FREE}, {&f->try_z, wv_times(3, wv_times(N, D))}, {&f->sum_z, wv_times(N, D)},
     };
     f->scratch = carve(slots, sizeof slots / sizeof *slots, &unused);
-    f->scratch_index = calloc(wv_times(2, n) + wv_times(2, C) + any + WV_FREE, sizeof(uint32_t));
-    f->proposal = calloc(wv_times(3, N) + 3 + f->made_room, sizeof *f->proposal);
-    f->share = calloc(wv_times(3, N) + 3 + f->made_room, sizeof *f->share);
+    f->scratch_index = calloc(wv_times(2, n) + wv_times(2, C) + any + WV_FREE + N, sizeof(uint32_t));
+    f->proposal = calloc(proposals + f->made_room, sizeof *f->proposal);
+    f->share = calloc(proposals + f->made_room, sizeof *f->share);
     f->start = calloc(N + 1, sizeof *f->start);
     if (!f->scratch || !f->scratch_index || !f->proposal || !f->share || !f->start)
         return false;
@@ -171,6 +173,7 @@ static bool carve_scratch(wvgd_fit *f)
     f->close.stratum = f->close.cell + C;
     f->order = f->close.stratum + C;
     f->free_cell = f->order + any;
+    f->member = f->free_cell + WV_FREE;
     return true;
 }
 

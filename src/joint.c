@@ -3,6 +3,7 @@
 #include "joint.h"
 #include "cell.h"
 #include "evidence.h"
+#include "group.h"
 #include "particle.h"
 #include "quantise.h"
 #include "schedule.h"
@@ -14,8 +15,14 @@
 #include <string.h>
 
 /* ---- the proposal ------------------------------------------------------------------------------------------------------------ */
+/* Do groups of particles share proposals? */
+static bool grouped(const wvgd_fit *f)
+{
+    return f->N > WV_FEW && f->opt.sampler == WVGD_MIXTURE && f->opt.cells != WVGD_SOFT;
+}
+
 /* Each cell's M draws come from its component and from a Student-t around its particle: half and half while the component lies in its cell, fewer from a component that does not
- * (a nearly flat one, whose own draws fall elsewhere). One component needs only itself. */
+ * (a nearly flat one, whose own draws fall elsewhere). One component needs only itself; many share proposals. */
 static void propose(wvgd_fit *f)
 {
     size_t N = f->N;
@@ -31,6 +38,8 @@ static void propose(wvgd_fit *f)
             f->proposal[N + j].q = wv_fit_around(f, j);
         }
     }
+    if (grouped(f))
+        wv_group_propose(f, wv_fit_around(f, 0).nu);
     for (size_t c = 0; c < f->proposals; c++)
         f->proposal[c].log_alpha = log((double)f->share[c] / (double)(N * f->M));
 }
@@ -64,30 +73,6 @@ wvgd_status wv_joint_ask(wvgd_fit *f, wvgd_error *error)
 }
 
 /* ---- what the batch says --------------------------------------------------------------------------------------------------- */
-/* Cells and densities. A rejected batch has only own draws: u = 1, and Z_j is the share kept. */
-static void weigh(wvgd_fit *f)
-{
-    wv_batch *b = &f->b;
-    const double *const w[2] = {f->weight, NULL};
-    memset(b->sum_u, 0, f->N * sizeof *b->sum_u);
-    if (f->opt.sampler == WVGD_MIXTURE) {
-        wv_cell_assign(f, b->n, b->x, b->cell, b->near, b->next);
-        wv_weight_mixture(f, b, 0, b->n, w);
-        return;
-    }
-    for (size_t first = 0, end; first < b->n; first = end) {
-        size_t j = b->cell[first];
-        for (end = first; end < b->n && b->cell[end] == j; end++)
-            ;
-        wv_component_log_density(&f->proposal[j].q, end - first, b->x + first * f->D, b->log_q + first, f->y, f->work);
-        b->sum_u[j] = (double)f->M;
-        for (size_t k = first; k < end; k++) {
-            b->log_m[k] = b->log_q[k];
-            b->log_mix[0][k] = b->log_q[k];
-        }
-    }
-}
-
 /* Points listed by cell: order[start[j] .. start[j+1]). */
 static void sort_by_cell(wvgd_fit *f)
 {
@@ -101,6 +86,35 @@ static void sort_by_cell(wvgd_fit *f)
     for (size_t j = f->N; j > 0; j--)
         f->start[j] = f->start[j - 1];
     f->start[0] = 0;
+}
+
+/* Cells and densities. A rejected batch has only own draws: u = 1, and Z_j is the share kept. */
+static void weigh(wvgd_fit *f)
+{
+    wv_batch *b = &f->b;
+    const double *const w[2] = {f->weight, NULL};
+    memset(b->sum_u, 0, f->N * sizeof *b->sum_u);
+    if (f->opt.sampler == WVGD_MIXTURE) {
+        wv_cell_assign(f, b->n, b->x, b->cell, b->near, b->next);
+        sort_by_cell(f);
+        if (grouped(f))
+            wv_weight_cells(f, b);
+        else
+            wv_weight_mixture(f, b, 0, b->n, w);
+        return;
+    }
+    sort_by_cell(f);
+    for (size_t first = 0, end; first < b->n; first = end) {
+        size_t j = b->cell[first];
+        for (end = first; end < b->n && b->cell[end] == j; end++)
+            ;
+        wv_component_log_density(&f->proposal[j].q, end - first, b->x + first * f->D, b->log_q + first, f->y, f->work);
+        b->sum_u[j] = (double)f->M;
+        for (size_t k = first; k < end; k++) {
+            b->log_m[k] = b->log_q[k];
+            b->log_mix[0][k] = b->log_q[k];
+        }
+    }
 }
 
 /* Standard error of the bound from kept draws alone: of the mean of h = log p~ - log q, and of log Z_j, a share of the draws. */
@@ -201,7 +215,7 @@ static size_t soften(wvgd_fit *f, size_t j)
     wv_component_log_density(&f->proposal[j].q, b->n, b->x, f->psi, f->y, f->work);
     for (size_t i = 0; i < b->n; i++) {
         double log_u = f->psi[i] - b->log_m[i];
-        if (!(b->log_p[i] > -INFINITY) || log_u < -30)
+        if (!(b->log_p[i] > -INFINITY) || log_u < -30 || b->log_mix[0][i] == -INFINITY)
             continue;
         memcpy(f->gx + n * D, b->x + i * D, D * sizeof(double));
         f->glp[n] = b->log_p[i] + f->psi[i] - b->log_mix[0][i];
@@ -344,7 +358,6 @@ wvgd_status wv_joint_tell(wvgd_fit *f, wvgd_error *error)
     if (!estimate(f))
         return wv_fail(error, WVGD_E_NO_DRAWS, "none of the %zu points of iteration %zu has a finite log density: check the model, or start elsewhere",
                        f->b.n, f->s.iteration + 1);
-    sort_by_cell(f);
     if (f->s.stage == WV_SEARCH && f->N > 1)
         wv_quantise_pool(f);
     bool back = wv_schedule_fell(f);

@@ -3,8 +3,8 @@
 #define WV_LARGE_H
 #include "update.h"
 
-/* Doubles of workspace, beside the vectors of the fit. */
-size_t wv_large_work(size_t D, size_t R);
+/* Doubles of workspace for n points, beside the vectors of the fit. */
+size_t wv_large_work(size_t D, size_t R, size_t n);
 
 wv_update_result wv_large_update(wvgd_fit *f, const wv_update *c);
 #endif

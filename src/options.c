@@ -34,7 +34,7 @@ static const row table[] = {
     {{"init", "explore|prior|normal", "explore", "starts: adapted to the modes that ascents find, drawn from the model's prior, or normal draws of init-scale"}, NAME, FIELD(init), 0, 0},
     {{"starts", "0..100000", "0", "ascents from different starts; 0: until they find nothing new"}, COUNT, FIELD(starts), 0, 100000},
     {{"init-scale", "1e-100..1e100", "1", "rough scale of the parameters; need not be right"}, REAL, FIELD(init_scale), 1e-100, 1e100},
-    {{"max-iter", "1..1000000", "2000", "iterations at most"}, COUNT, FIELD(max_iter), 1, 1000000},
+    {{"max-iter", "1..1000000", "2000", "iterations at most; those in which single modes are fitted while exploring count, but are not cut short, and the fit closes with a trial and a final batch"}, COUNT, FIELD(max_iter), 1, 1000000},
     {{"max-seconds", "0..1e9", "0", "seconds at most; 0: no limit"}, REAL, FIELD(max_seconds), 0, 1e9},
     {{"tol", "1e-8..10", "0.005", "nats of PELBO that noise and drift may still cost at convergence"}, REAL, FIELD(tol), 1e-8, 10},
     {{"evidence-se", "0.001..1", "0.02", "standard error of the log evidence that the closing draws aim at"}, REAL, FIELD(evidence_se), 0.001, 1},

@@ -78,7 +78,7 @@ void wvgd_get_results(const wvgd_fit *fit, wvgd_results *r)
     warnings(f);
     wv_verdict(f);
     bool done = f->s.stage == WV_DONE, mixture = f->staged && f->close_v && f->s.mix.K;
-    *r = (wvgd_results){.N = N, .D = D, .rank = f->R, .stop = done ? f->s.stop : WVGD_RUNNING, .iterations = f->s.iteration, .evaluations = f->s.evaluations,
+    *r = (wvgd_results){.N = N, .D = D, .rank = f->R, .solver = f->staged ? WVGD_STAGED : WVGD_JOINT, .stop = done ? f->s.stop : WVGD_RUNNING, .iterations = f->s.iteration, .evaluations = f->s.evaluations,
                         .bad_points = f->s.bad_points, .zero_points = f->s.zero_points, .seconds = f->s.seconds, .model_seconds = f->s.model_seconds,
                         .z = f->now.z, .beta = f->beta, .beta_se = f->beta_se, .weight = f->weight, .log_Z = f->log_Z, .elbo = f->elbo, .elbo_se = f->elbo_se,
                         .cell_ess = f->cell_ess, .cell_pareto_k = f->cell_k, .mu = f->now.mu, .sd = f->sd_view,

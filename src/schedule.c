@@ -123,6 +123,22 @@ static bool drifting(wvgd_fit *f)
     return drifts;
 }
 
+/* In many dimensions particles turn without end if the posterior is about equally wide in several directions. There it is enough that the distortion has stopped falling: by less than a
+ * thousandth, or than noise. */
+static bool turning(const wvgd_fit *f)
+{
+    enum { WINDOW = 2 * DRIFT };
+    double mean[2] = {0, 0}, squares = 0;
+    if (f->dense || f->s.trace_rows < f->s.phase_start + 2 * WINDOW)
+        return false;
+    const wvgd_trace_row *row = f->trace + f->s.trace_rows - 2 * WINDOW;
+    for (size_t i = 0; i < 2 * WINDOW; i++)
+        mean[i / WINDOW] += row[i].distortion / WINDOW;
+    for (size_t i = 0; i < 2 * WINDOW; i++)
+        squares += pow(row[i].distortion - mean[i / WINDOW], 2) / (WINDOW * (WINDOW - 1));
+    return mean[0] - mean[1] < fmax(1e-3 * mean[1], 2 * sqrt(squares));
+}
+
 static void enter(wvgd_fit *f, wv_stage stage)
 {
     f->s.stage = stage;
@@ -140,13 +156,19 @@ double wv_schedule_lambda(const wvgd_fit *f, double rho)
     return 0.7;
 }
 
+/* Nats that noise may still cost. In many dimensions a nat is less: the tolerance holds for every WV_DENSE of them. */
+static double tolerance(const wvgd_fit *f)
+{
+    return f->opt.tol * fmax(1, (double)f->D / WV_DENSE);
+}
+
 void wv_schedule_next(wvgd_fit *f)
 {
     size_t least = f->N == 1 ? 30 : 150, rows = f->s.trace_rows - f->s.phase_start;
     if (f->s.stage == WV_SEARCH) {
         if (wv_schedule_still(f) && f->N == 1 && !f->s.lost)
             wv_schedule_end(f, WVGD_CONVERGED);
-        else if (wv_schedule_level(f, window(f)) && !drifting(f)) {
+        else if (wv_schedule_level(f, window(f)) && (!drifting(f) || turning(f))) {
             if (f->s.requantised < 3 && wv_quantise_improve(f)) {
                 f->s.requantised++;
                 for (size_t j = 0; j < f->N; j++) {
@@ -164,11 +186,15 @@ void wv_schedule_next(wvgd_fit *f)
     } else {
         f->s.averaged++;
         double gap = wv_trace_step(f, f->s.phase_start, rows) / (double)(f->s.averaged + 1);
-        if (rows >= least && gap < f->opt.tol) {
+        if (rows >= least && gap < tolerance(f)) {
             if (wv_schedule_level(f, rows / 2) && 20 * f->s.lost <= rows)
                 wv_schedule_end(f, WVGD_CONVERGED);
-            else
+            else if (f->dense)
                 enter(f, WV_AVERAGE);
+            else { /* with a thousand noisy means what has been averaged is too good to be thrown away */
+                f->s.averaged /= 2;
+                wv_schedule_begin_phase(f);
+            }
         }
     }
     if (f->s.stage <= WV_AVERAGE && f->s.iteration >= f->opt.max_iter)

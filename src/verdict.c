@@ -1,6 +1,7 @@
 /* verdict.c - what speaks against a result, each with a remedy; or, where nothing does, what has been looked at. "No evidence against" is all that can be said: a mode that no ascent came
  * near leaves no trace in the weights (method, section 5). */
 #include "verdict.h"
+#include "close.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -35,12 +36,17 @@ static double rounding(const wvgd_fit *f)
 
 static void against(wvgd_fit *f)
 {
-    const char *more = f->staged ? "give it more components, or transform the parameters so that the posterior is rounder" : "try the staged solver, or more particles";
+    const char *more = f->staged                        ? "give it more components, or transform the parameters so that the posterior is rounder"
+                       : f->dense                       ? "try the staged solver, or more particles"
+                       : f->opt.family == WVGD_LOWRANK  ? "raise rank, or use family full"
+                                                        : "parameters are correlated, or the posterior is not Gaussian: try family lowrank, or full";
     double limit = fmin(1 - 1 / log10((double)f->close.n), 0.7);
     if (f->s.stop == WVGD_TIME_UP || f->s.stop == WVGD_STOPPED)
         say(f, "stopped before it had converged: resume it, with more max-seconds if they ended it");
     else if (f->s.stop != WVGD_CONVERGED)
         say(f, "it has not converged within its limits: %s", f->staged ? more : "raise max-iter");
+    if (wv_close_uncorrected(f))
+        say(f, "the weights of the closing draws rest on %.0f of them: means and sds are those of the fitted components, which they cannot correct", f->s.final_ess);
     if (!(f->s.evidence.se < 0.05))
         say(f, "the standard error %.3g of the log evidence is not below 0.05, the weights are uneven: %s", f->s.evidence.se, more);
     if (f->s.pareto_k > limit)

@@ -1,6 +1,7 @@
 /* weight.c - log-sum-exp, deterministic-mixture weights p~/m and q_j/m, effective sample size, Pareto k-hat (method, sections 3 and 5). */
 #include "weight.h"
 #include "columns.h"
+#include <cblas.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,31 +76,140 @@ void wv_weight_add_log(size_t n, double *out, double log_w, const double *log_q)
     }
 }
 
+/* ---- mixtures ------------------------------------------------------------------------------------------------------------------ */
+static bool diagonal(const wv_gauss *q)
+{
+    return q->family == wv_family_get(WVGD_DIAG);
+}
+
+/* Of each diagonal proposal the inverse scales and the log determinant. */
+static void prepare(wvgd_fit *f)
+{
+    size_t D = f->D;
+    for (size_t c = 0; c < f->proposals; c++) {
+        const wv_gauss *q = &f->proposal[c].q;
+        double *scale = f->scale + c * (D + 1);
+        if (!diagonal(q))
+            continue;
+        for (size_t i = 0; i < D; i++)
+            scale[i] = 1 / q->root[i];
+        scale[D] = q->family->log_det(D, 0, q->root);
+    }
+}
+
+/* Points of a batch as rows [WV_BLOCK][D] and in columns, WV_COLUMNS to a block. */
+typedef struct {
+    size_t n;
+    double *x, *columns, *y; /* y: scratch, [WV_BLOCK][D] */
+} points;
+
+static points gather(wvgd_fit *f, const wv_batch *b, size_t n, const uint32_t *at)
+{
+    size_t D = f->D;
+    points p = {n, f->gathered, f->gathered + WV_BLOCK * D, f->gathered + 2 * WV_BLOCK * D};
+    for (size_t k = 0; k < n; k++)
+        memcpy(p.x + k * D, b->x + at[k] * D, D * sizeof(double));
+    for (size_t k = 0; k < n; k += WV_COLUMNS)
+        wv_columns_turn(D, n - k < WV_COLUMNS ? n - k : WV_COLUMNS, p.x + k * D, p.columns + k * D);
+    return p;
+}
+
+/* Log density of the diagonal Gaussian or Student-t. */
+static void diagonal_density(size_t D, const points *p, const double *mu, const double *scale, double log_det, double nu, double *log_q)
+{
+    for (size_t k = 0; k < p->n; k += WV_COLUMNS) {
+        size_t here = wv_columns_round(p->n - k < WV_COLUMNS ? p->n - k : WV_COLUMNS);
+        wv_columns_best()->apart(D, here, p->columns + k * D, mu, scale, log_q + k);
+        wv_columns_density(D, here, log_det, nu, log_q + k, log_q + k);
+    }
+}
+
+static void density(const wvgd_fit *f, const points *p, size_t c, double *log_q)
+{
+    const wv_gauss *q = &f->proposal[c].q;
+    const double *scale = f->scale + c * (f->D + 1);
+    if (diagonal(q))
+        diagonal_density(f->D, p, q->mu, scale, scale[f->D], q->nu, log_q);
+    else
+        wv_component_log_density(q, p->n, p->x, log_q, p->y, f->work);
+}
+
+/* Log densities of all proposals at a block of points, into f->block[proposals][WV_BLOCK]. */
+static void densities(wvgd_fit *f, const points *p)
+{
+    for (size_t c = 0; c < f->proposals; c++)
+        density(f, p, c, f->block + c * WV_BLOCK);
+}
+
+/* log_m[n], and f->block becomes u = q / m. */
+static void divide(wvgd_fit *f, size_t n, double *log_m)
+{
+    for (size_t c = 0; c < f->proposals; c++)
+        f->alpha[c] = exp(f->proposal[c].log_alpha);
+    wv_columns_best()->shares(f->proposals, wv_columns_round(n), WV_BLOCK, f->alpha, f->block, log_m);
+}
+
 static void weigh_block(wvgd_fit *f, wv_batch *b, size_t first, size_t n, const double *const w[2])
 {
-    double *log_q = f->block, *y = log_q + WV_BLOCK * f->N, *other = y + WV_BLOCK * f->D; /* [N][WV_BLOCK], [WV_BLOCK][D], [WV_BLOCK] */
-    for (size_t k = first; k < first + n; k++)
-        b->log_m[k] = b->log_mix[0][k] = b->log_mix[1][k] = -INFINITY;
-    for (size_t c = 0; c < f->proposals; c++) {
-        double *to = c < f->N ? log_q + c * WV_BLOCK : other;
-        wv_component_log_density(&f->proposal[c].q, n, b->x + first * f->D, to, y, f->work);
-        if (f->proposal[c].log_alpha > -INFINITY)
-            wv_weight_add_log(n, b->log_m + first, f->proposal[c].log_alpha, to);
-        for (int i = 0; i < 2; i++)
-            if (c < f->N && w[i] && w[i][c] > 0)
-                wv_weight_add_log(n, b->log_mix[i] + first, log(w[i][c]), to);
-    }
-    for (size_t k = 0; k < n; k++) {
-        b->log_q[first + k] = log_q[b->cell[first + k] * WV_BLOCK + k];
-        for (size_t j = 0; j < f->N; j++)
-            b->sum_u[j] += exp(log_q[j * WV_BLOCK + k] - b->log_m[first + k]);
+    double *u = f->block, log_m[WV_BLOCK], mix[WV_BLOCK];
+    uint32_t at[WV_BLOCK];
+    for (size_t k = 0; k < n; k++)
+        at[k] = (uint32_t)(first + k);
+    points p = gather(f, b, n, at);
+    densities(f, &p);
+    for (size_t k = 0; k < n; k++)
+        b->log_q[first + k] = u[b->cell[first + k] * WV_BLOCK + k];
+    divide(f, n, log_m);
+    memcpy(b->log_m + first, log_m, n * sizeof *log_m);
+    for (size_t j = 0; j < f->N; j++)
+        b->sum_u[j] += cblas_dasum((int)n, u + j * WV_BLOCK, 1);
+    for (int i = 0; i < 2 && w[i]; i++) {
+        cblas_dgemv(CblasRowMajor, CblasTrans, (int)f->N, (int)n, 1.0, u, WV_BLOCK, w[i], 1, 0.0, mix, 1);
+        for (size_t k = 0; k < n; k++)
+            b->log_mix[i][first + k] = log_m[k] + log(mix[k]);
     }
 }
 
 void wv_weight_mixture(wvgd_fit *f, wv_batch *b, size_t first, size_t n, const double *const w[2])
 {
+    prepare(f);
     for (size_t at = first; at < first + n; at += WV_BLOCK)
         weigh_block(f, b, at, first + n - at < WV_BLOCK ? first + n - at : WV_BLOCK, w);
+}
+
+/* log q_j of points of cell j. */
+static void own_density(const wvgd_fit *f, wv_batch *b, const points *p, size_t j, const uint32_t *at)
+{
+    wv_gauss q = wv_fit_component(f, j);
+    double log_q[WV_BLOCK], *scale = f->vector[0];
+    if (diagonal(&q)) {
+        for (size_t i = 0; i < f->D; i++)
+            scale[i] = 1 / q.root[i];
+        diagonal_density(f->D, p, q.mu, scale, q.family->log_det(f->D, 0, q.root), 0, log_q);
+    } else
+        wv_component_log_density(&q, p->n, p->x, log_q, p->y, f->work);
+    for (size_t k = 0; k < p->n; k++)
+        b->log_q[at[k]] = log_q[k];
+}
+
+void wv_weight_cells(wvgd_fit *f, wv_batch *b)
+{
+    double log_m[WV_BLOCK];
+    prepare(f);
+    for (size_t j = 0; j < f->N; j++) {
+        b->sum_u[j] = (double)b->n;
+        for (size_t k = f->start[j]; k < f->start[j + 1]; k += WV_BLOCK) {
+            const uint32_t *at = f->order + k;
+            points p = gather(f, b, f->start[j + 1] - k < WV_BLOCK ? f->start[j + 1] - k : WV_BLOCK, at);
+            own_density(f, b, &p, j, at);
+            densities(f, &p);
+            divide(f, p.n, log_m);
+            for (size_t i = 0; i < p.n; i++) {
+                b->log_m[at[i]] = log_m[i];
+                b->log_mix[0][at[i]] = -INFINITY;
+            }
+        }
+    }
 }
 
 /* ---- Pareto k-hat ------------------------------------------------------------------------------------------------------------ */

@@ -25,6 +25,10 @@ double wv_weight_ess(size_t n, const double *w);
  * sets of weights w[2][N] (either may be NULL), and adds to sum_u. */
 void wv_weight_mixture(wvgd_fit *f, wv_batch *b, size_t first, size_t n, const double *const w[2]);
 
+/* The same where the proposals are not the components (group.h): points are listed by cell, and only the component of a point's own cell is evaluated, so sum_u is its expectation, the number of
+ * points, and log_mix, which tells of its noise, is -INFINITY. */
+void wv_weight_cells(wvgd_fit *f, wv_batch *b);
+
 /* Pareto k-hat of the weights (Zhang and Stephens's estimate with the usual weak prior). NAN: too few distinct weights in the tail. When smoothed is not NULL it
  * gets the Pareto-smoothed log weights. order: [n] scratch. */
 double wv_weight_pareto_k(size_t n, const double *log_w, double *smoothed, uint32_t *order);

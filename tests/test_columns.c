@@ -94,6 +94,80 @@ static void tails(void **state) {
     with_each(check_tails);
 }
 
+/* Distances from a few places, of which two are the same: the nearest (the first of the two), the second nearest, for any number of places. */
+static void check_distances(const wv_columns *pass) {
+    enum { PLACES = 11 };
+    static double x[ROWS * WV_COLUMNS], z[PLACES * ROWS];
+    double scale[ROWS], near[WV_COLUMNS], next[WV_COLUMNS], which[WV_COLUMNS], out[WV_COLUMNS];
+    test_random r = test_random_seed(13);
+    for (size_t i = 0; i < ROWS * WV_COLUMNS; i++) x[i] = test_random_uniform(&r);
+    for (size_t i = 0; i < PLACES * ROWS; i++) z[i] = test_random_uniform(&r);
+    for (size_t d = 0; d < ROWS; d++) {
+        scale[d] = 1.0 + (double)d;
+        z[3 * ROWS + d] = z[ROWS + d];
+    }
+    for (size_t N = 1; N <= PLACES; N++) {
+        pass->nearest(ROWS, WV_COLUMNS, N, x, z, near, next, which);
+        pass->apart(ROWS, WV_COLUMNS, x, z + (N - 1) * ROWS, scale, out);
+        for (size_t i = 0; i < WV_COLUMNS; i++) {
+            double least = INFINITY, second = INFINITY, scaled = 0;
+            size_t at = 0;
+            for (size_t j = 0; j < N; j++) {
+                double square = 0;
+                for (size_t d = 0; d < ROWS; d++) square += (x[d * WV_COLUMNS + i] - z[j * ROWS + d]) * (x[d * WV_COLUMNS + i] - z[j * ROWS + d]);
+                if (square < least) {
+                    second = least;
+                    least = square;
+                    at = j;
+                } else if (square < second)
+                    second = square;
+            }
+            for (size_t d = 0; d < ROWS; d++) scaled += pow((x[d * WV_COLUMNS + i] - z[(N - 1) * ROWS + d]) * scale[d], 2);
+            assert_true((size_t)which[i] == at && fabs(near[i] - least) < 1e-14 && (N == 1 ? isinf(next[i]) : fabs(next[i] - second) < 1e-14));
+            assert_true(fabs(out[i] - scaled) < 1e-13 * (1 + scaled));
+        }
+    }
+}
+
+static void distances(void **state) {
+    (void)state;
+    with_each(check_distances);
+}
+
+/* Densities relative to their mixture, however small or large: one without a share counts as nothing in the mixture, as do NaN and zero; where there is no density the mixture has none. */
+static void check_shares(const wv_columns *pass) {
+    enum { LD = WV_COLUMNS + 8 };
+    static double log_q[ROWS * LD], u[ROWS * LD];
+    double alpha[ROWS] = {0.2, 0.0, 0.3, 1e-6, 0.5}, log_m[WV_COLUMNS];
+    test_random r = test_random_seed(17);
+    for (size_t i = 0; i < ROWS * LD; i++) log_q[i] = (i % LD < 32 ? 20.0 : 2000.0) * (test_random_uniform(&r) - 0.5) - 5000.0;
+    for (size_t c = 0; c < ROWS; c++) log_q[c * LD] = -INFINITY;
+    log_q[1] = NAN;
+    log_q[2 * LD + 2] = -INFINITY;
+    memcpy(u, log_q, sizeof u);
+    pass->shares(ROWS, WV_COLUMNS, LD, alpha, u, log_m);
+    for (size_t i = 0; i < WV_COLUMNS; i++) {
+        long double top = -INFINITY, sum = 0;
+        for (size_t c = 0; c < ROWS; c++)
+            if (alpha[c] > 0 && log_q[c * LD + i] > (double)top) top = log_q[c * LD + i];
+        for (size_t c = 0; c < ROWS; c++)
+            if (i && alpha[c] > 0 && !isnan(log_q[c * LD + i])) sum += alpha[c] * expl(log_q[c * LD + i] - top);
+        if (i)
+            assert_true(fabsl(log_m[i] - (top + logl(sum))) <= 4 * DBL_EPSILON * (1 + fabsl(top)));
+        else
+            assert_true(log_m[0] == -INFINITY);
+        for (size_t c = 0; c < ROWS; c++) {
+            long double below = log_q[c * LD + i] - top, value = !i || isnan(log_q[c * LD + i]) || below < -708 ? 0 : expl(below < 600 ? below : 600) / sum;
+            assert_true(fabsl(u[c * LD + i] - value) <= 8 * DBL_EPSILON * value);
+        }
+    }
+}
+
+static void shares(void **state) {
+    (void)state;
+    with_each(check_shares);
+}
+
 static void fill_root(size_t D, test_random *r, double *L) {
     memset(L, 0, D * D * sizeof *L);
     for (size_t i = 0; i < D; i++)
@@ -215,7 +289,7 @@ static void triangles(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exponentials), cmocka_unit_test(add_logs), cmocka_unit_test(tails), cmocka_unit_test(weighted), cmocka_unit_test(densities), cmocka_unit_test(triangles),
+        cmocka_unit_test(exponentials), cmocka_unit_test(add_logs), cmocka_unit_test(tails), cmocka_unit_test(distances), cmocka_unit_test(shares), cmocka_unit_test(weighted), cmocka_unit_test(densities), cmocka_unit_test(triangles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

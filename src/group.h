@@ -1,0 +1,15 @@
+/* group.h - a few proposals for many particles. */
+#ifndef WV_GROUP_H
+#define WV_GROUP_H
+#include "fit.h"
+
+/* Particles up to which each has proposals of its own. */
+enum { WV_FEW = 32 };
+
+/* Doubles of the proposals' means and roots. */
+size_t wv_group_size(const wvgd_fit *f);
+
+/* f->share[j] draws of component j and f->share[N + j] around particle j are to be made, the latter with nu degrees of freedom (0: of a Gaussian): puts proposals for groups of particles in the place of
+ * these, with the sums of their draws. */
+void wv_group_propose(wvgd_fit *f, double nu);
+#endif

@@ -1,0 +1,249 @@
+/* test_groups.c - many particles, whose groups share proposals: what is estimated is the same. Masses of cells and of components in them against closed forms, bounds and evidence against known constants;
+ * who shares a proposal with whom. The joint solver. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fit.h"
+#include "group.h"
+#include "support/near.h"
+#include "support/targets.h"
+#include "support/test_random.h"
+#include "wvgd.h"
+
+static double cdf(double x) { return 0.5 * erfc(-x / sqrt(2.0)); }
+
+static wvgd_options options(size_t N, size_t draws) {
+    wvgd_options o;
+    wvgd_options_init(&o);
+    o.solver = WVGD_JOINT;
+    o.family = WVGD_DIAG;
+    o.cost = WVGD_SQEUCLID;
+    o.init = WVGD_INIT_NORMAL;
+    o.particles = N;
+    o.draws = draws;
+    return o;
+}
+
+static wvgd_fit *open(const wvgd_model *model, const wvgd_options *o, const double *z0) {
+    wvgd_error error;
+    wvgd_fit *f = wvgd_new(model, o, z0, &error);
+    if (!f) fail_msg("%s", error.text);
+    return f;
+}
+
+/* A standard normal, in D dimensions; particles on the first axis, so that cells are slabs. Edges of cell j: between neighbours. */
+static double edge(size_t N, const double *z, size_t D, size_t j) { return j == 0 ? -INFINITY : j == N ? INFINITY : (z[(j - 1) * D] + z[j * D]) / 2; }
+
+/* A state whose cells and components are not those of the posterior: particles as far apart as a quantizer's would be, spreads up to a quarter wrong, components beside them. */
+static void disturb(wvgd_fit *f, const double *z) {
+    size_t N = f->N, D = f->D;
+    test_random r = test_random_seed(N + D);
+    for (size_t j = 0; j < N; j++) {
+        double low = fmax(edge(N, z, D, j), z[j * D] - 1), high = fmin(edge(N, z, D, j + 1), z[j * D] + 1);
+        for (size_t d = 0; d < D; d++) {
+            f->now.spread[j * D + d] = (d ? 1 : (high - low) / sqrt(12.0)) * (0.75 + 0.5 * test_random_uniform(&r));
+            f->now.root[j * D + d] = d ? 0.8 + 0.4 * test_random_uniform(&r) : 2 * f->now.spread[j * D];
+            f->now.mu[j * D + d] = z[j * D + d] + 0.3 * f->now.root[j * D + d] * test_random_normal(&r);
+        }
+        f->weight[j] = 1 / (double)N;
+        f->log_Z[j] = log(0.5);
+    }
+    f->s.iteration = 1;
+    f->s.stage = WV_SEARCH;
+}
+
+/* Estimates of N masses from several batches: the mean of each, less the truth, in standard errors of the mean. With B batches these are t variables, whose mean square is (B-1)/(B-3). */
+enum { BATCHES = 40 };
+static void compare(const char *what, size_t N, const double *sum, const double *squares, const double *truth) {
+    double mean_square = 0, most = 0, spread = (BATCHES - 1.0) / (BATCHES - 3.0);
+    for (size_t j = 0; j < N; j++) {
+        double mean = sum[j] / BATCHES, variance = fmax(squares[j] / BATCHES - mean * mean, 0) / (BATCHES - 1), t = fabs(mean - truth[j]) / sqrt(variance);
+        most = fmax(most, t);
+        mean_square += t * t / (double)N;
+    }
+    if (!(most < 6) || !(fabs(mean_square - spread) < 5 * spread * sqrt(2.3 / (double)N)))
+        fail_msg("%s of %zu cells: %.2f standard errors at worst, mean square %.3f", what, N, most, mean_square);
+}
+
+static void check_masses(size_t D, size_t N) {
+    wvgd_model model;
+    wvgd_error error;
+    double *z = calloc(N * D, sizeof *z), *sums = calloc(4 * N, sizeof *sums), *squares = calloc(4 * N, sizeof *squares), *truth = calloc(2 * N, sizeof *truth), *C = calloc(D * D, sizeof *C), *m = calloc(D, sizeof *m);
+    for (size_t d = 0; d < D; d++) C[d * D + d] = 1;
+    assert_int_equal(target_gaussian_cov(&model, D, m, C, true), 0);
+    for (size_t j = 0; j < N; j++) { /* quantiles of a normal with sd sqrt(3), as an optimal quantizer has them, by bisection */
+        double low = -12, high = 12, p = ((double)j + 0.5) / (double)N;
+        for (int k = 0; k < 60; k++) *(cdf((low + high) / 2 / sqrt(3.0)) < p ? &low : &high) = (low + high) / 2;
+        z[j * D] = low;
+    }
+    wvgd_options o = options(N, 64);
+    wvgd_fit *f = open(&model, &o, z);
+    disturb(f, z);
+    for (size_t j = 0; j < N; j++) {
+        double low = edge(N, z, D, j), high = edge(N, z, D, j + 1);
+        truth[j] = cdf(high) - cdf(low);
+        truth[N + j] = cdf((high - f->now.mu[j * D]) / f->now.root[j * D]) - cdf((low - f->now.mu[j * D]) / f->now.root[j * D]);
+    }
+    double *saved = malloc(f->saved_size * sizeof *saved), total = 0, total2 = 0;
+    wv_scalars scalars = f->s;
+    memcpy(saved, f->saved, f->saved_size * sizeof *saved);
+    for (size_t batch = 0; batch < BATCHES; batch++) {
+        double *beta = sums + 2 * N, *Z = beta + N, all = 0;
+        f->s = scalars;
+        f->s.batch = batch;
+        memcpy(f->saved, saved, f->saved_size * sizeof *saved);
+        assert_int_equal(wvgd_step(f, &error), WVGD_OK);
+        memset(beta, 0, 2 * N * sizeof *beta);
+        for (size_t i = 0; i < f->b.n; i++) {
+            double v = exp(f->b.log_p[i] - f->b.log_m[i]) / (double)f->b.n;
+            beta[f->b.cell[i]] += v;
+            Z[f->b.cell[i]] += exp(f->b.log_q[i] - f->b.log_m[i]) / (double)f->b.n;
+            all += v;
+        }
+        assert_true(f->proposals < N); /* they are shared */
+        for (size_t j = 0; j < 2 * N; j++) {
+            sums[j] += beta[j];
+            squares[j] += beta[j] * beta[j];
+        }
+        total += all / BATCHES;
+        total2 += all * all / BATCHES;
+    }
+    compare("masses", N, sums, squares, truth);
+    compare("masses of components", N, sums + N, squares + N, truth + N);
+    assert_near(total, 1, 5 * sqrt((total2 - total * total) / (BATCHES - 1)));
+    wvgd_free(f);
+    model.close(model.self);
+    free(saved);
+    free(z);
+    free(sums);
+    free(squares);
+    free(truth);
+    free(C);
+    free(m);
+}
+
+static void masses(void **state) {
+    (void)state;
+    static const size_t D[] = {1, 1, 1, 10, 10}, N[] = {50, 200, 1000, 50, 200};
+    for (size_t i = 0; i < 5; i++) check_masses(D[i], N[i]);
+}
+
+/* Whole fits, ended early where they would take long: the bound is one, and the evidence is right, within 4 standard errors. Masses sum to 1. */
+static void check_bound(const wvgd_model *model, wvgd_options o) {
+    wvgd_error error;
+    wvgd_results r;
+    wvgd_fit *f = open(model, &o, NULL);
+    assert_int_equal(wvgd_run(f, NULL, NULL, &error), WVGD_OK);
+    wvgd_get_results(f, &r);
+    double sum = 0;
+    for (size_t j = 0; j < r.N; j++) {
+        assert_true(r.beta[j] >= 0);
+        sum += r.beta[j];
+    }
+    assert_near(sum, 1, 1e-12);
+    assert_near(r.evidence.value, 0, 4 * r.evidence.se);
+    if (!(r.pelbo.value < 4 * r.pelbo.se)) fail_msg("bound %.4f with standard error %.4f above the log evidence 0", r.pelbo.value, r.pelbo.se);
+    if (!(r.pelbo.value > -0.3)) fail_msg("bound %.4f", r.pelbo.value);
+    wvgd_free(f);
+}
+
+static void bounds(void **state) {
+    (void)state;
+    wvgd_model model;
+    const double weight[] = {0.3, 0.5, 0.2}, mean[] = {-3, 0, 5}, sd[] = {0.5, 1, 0.3};
+    assert_int_equal(target_mixture_1d(&model, 3, weight, mean, sd), 0);
+    wvgd_options o = options(50, 0);
+    check_bound(&model, o);
+    o.cells = WVGD_SOFT;
+    o.max_iter = 40;
+    check_bound(&model, o);
+    model.close(model.self);
+    assert_int_equal(target_mixture_random(&model, 2, 5, 2.0, 3), 0);
+    o = options(200, 64);
+    o.family = WVGD_FULL;
+    o.max_iter = 60;
+    check_bound(&model, o);
+    model.close(model.self);
+    assert_int_equal(target_gaussian_random(&model, 10, 10, 5, true), 0);
+    o = options(1000, 32);
+    o.max_iter = 30;
+    o.family = WVGD_FULL;
+    check_bound(&model, o);
+    model.close(model.self);
+}
+
+/* Forty particles around each of two places 100 sds apart never share a proposal across; within a place they do. */
+static void groups_keep_to_their_modes(void **state) {
+    (void)state;
+    enum { N = 80, D = 3, M = 8 };
+    const double weight[] = {0.5, 0.5}, mean[] = {-50, 0, 0, 50, 0, 0}, cov[] = {1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 1};
+    double z[N * D];
+    wvgd_model model;
+    wvgd_error error;
+    test_random r = test_random_seed(1);
+    assert_int_equal(target_mixture(&model, D, 2, weight, mean, cov), 0);
+    for (size_t i = 0; i < N * D; i++) z[i] = mean[i / D % 2 * D + i % D] + 0.5 * test_random_normal(&r);
+    static const wvgd_family family[] = {WVGD_DIAG, WVGD_FULL};
+    for (size_t k = 0; k < 2; k++) {
+        wvgd_options o = options(N, M);
+        o.family = family[k];
+        wvgd_fit *f = open(&model, &o, z);
+        size_t n, draws = 0, near[2] = {0, 0};
+        const double *x;
+        bool gradient;
+        while (f->s.stage == WV_PILOT) assert_int_equal(wvgd_step(f, &error), WVGD_OK);
+        for (size_t j = 0; j < N; j++)
+            for (size_t d = 0; d < D; d++) f->now.spread[j * (k ? D * D : D) + d * (k ? D + 1 : 1)] = 1;
+        assert_int_equal(wvgd_ask(f, &n, &x, &gradient, &error), WVGD_OK);
+        assert_int_equal(f->proposals, 4);
+        for (size_t c = 0; c < f->proposals; c++) {
+            double sds[D];
+            f->proposal[c].q.family->sd(D, 0, f->proposal[c].q.root, sds);
+            for (size_t d = 0; d < D; d++) assert_true(sds[d] < 3);
+            near[f->proposal[c].q.mu[0] > 0]++;
+            draws += f->share[c];
+        }
+        assert_int_equal(draws, N * M);
+        assert_int_equal(n, N * M);
+        assert_int_equal(near[0], 2);
+        wvgd_free(f);
+    }
+    model.close(model.self);
+}
+
+/* A fit that is saved and restored between two batches goes on as if nothing had happened. */
+static void resumed(void **state) {
+    (void)state;
+    wvgd_model model;
+    wvgd_error error;
+    assert_int_equal(target_mixture_random(&model, 2, 3, 2.0, 3), 0);
+    wvgd_options o = options(40, 16);
+    wvgd_fit *f = open(&model, &o, NULL), *g = open(&model, &o, NULL);
+    for (int i = 0; i < 12; i++) {
+        assert_int_equal(wvgd_step(f, &error), WVGD_OK);
+        if (i == 5) {
+            size_t size = wvgd_save_size(f);
+            void *bytes = malloc(size);
+            assert_int_equal(wvgd_save(f, bytes, size, &error), WVGD_OK);
+            assert_int_equal(wvgd_restore(g, bytes, size, &error), WVGD_OK);
+            free(bytes);
+        } else if (i > 5)
+            assert_int_equal(wvgd_step(g, &error), WVGD_OK);
+    }
+    assert_memory_equal(f->now.z, g->now.z, f->ensemble_size * sizeof(double));
+    wvgd_free(f);
+    wvgd_free(g);
+    model.close(model.self);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(masses), cmocka_unit_test(bounds), cmocka_unit_test(groups_keep_to_their_modes), cmocka_unit_test(resumed)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
