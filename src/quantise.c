@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { RESTARTS = 24, ENOUGH = 4, FINALS = 6, ROUNDS = 40, SEEDS = 32, MIXTURE = 8192, COMPARED = 2048, FEWEST = 512 }; /* MIXTURE: draws of the mixture, at most; COMPARED: those of them on which starts are compared; FEWEST: with one mode in many dimensions, where starts end alike */
+enum { RESTARTS = 24, ENOUGH = 4, FINALS = 6, FEW = 8, MINIMA = 4, ROUNDS = 40, SEEDS = 32, MIXTURE = 8192, COMPARED = 2048, FEWEST = 512 }; /* FEW: particles, in few dimensions, of which all starts are settled; MINIMA: of these at most with all points; MIXTURE: draws of the mixture, at most; COMPARED: those of them on which starts are compared; FEWEST: with one mode in many dimensions, where starts end alike */
 static const double roughly = 1e-3, exactly = 1e-5; /* gain of a round, relative, at which Lloyd's iteration has settled: to compare starts, and of the best */
 static const double varied = 0.02; /* relative range of the distortions of starts that are not much alike */
 static const double same = 1e-3, near = 0.05; /* relative differences of settled distortions: that mean the same minimum; of minima among which few points cannot choose */
@@ -106,12 +106,18 @@ static void approach(wvgd_fit *f, size_t n, const double *y, const double *squar
     }
 }
 
+/* Few particles in few dimensions: which minimum they are in is seen, and all starts are affordable. */
+static bool thorough(const wvgd_fit *f)
+{
+    return f->D <= 4 && f->N <= FEW;
+}
+
 /* k-means++: each centre a point drawn in proportion to its weight times its cost so far; of many centres, SEEDS at a time. In few dimensions
  * that leaves out minima with many centres where the weight is, so every other start draws in proportion to the weight alone. */
 static void seed(wvgd_fit *f, size_t n, const double *y, const double *square, const double *w, uint64_t restart, double *centre)
 {
     size_t D = f->D, step = f->N / SEEDS + 1;
-    bool plain = D <= 4 && restart % 2;
+    bool plain = thorough(f) && restart % 2;
     double *cost = f->gr, *sum = f->ga;
     wv_stream stream = {f->opt.seed, WV_RNG_RESTART, f->s.batch, restart};
     for (size_t k = 0; k < n; k++)
@@ -185,15 +191,17 @@ static size_t affordable(const wvgd_fit *f, size_t n)
 }
 
 /* The best of many starts, in flat coordinates, into best[N][D], with its distortion. The starts are compared on the last `few` of the points: first all after two rounds, then the better
- * ones when they have settled. In few dimensions those that settle in different minima go on with all points; in many, a few starts tell whether it matters where one begins. False: it does, and `probe` asked no more. */
+ * ones when they have settled. With few particles in few dimensions those that settle in different minima go on with all points, else the best does; in many, a few starts tell whether it matters where one begins. False: it does, and `probe` asked no more. */
 static bool search(wvgd_fit *f, size_t n, size_t few, const double *y, const double *w, const double *w_few, bool probe, double *best, double *trial, double *distortion)
 {
-    double least = INFINITY, after[RESTARTS] = {0}, settled[RESTARTS], low = INFINITY, high = 0, *square = f->glu;
-    size_t skip = n - few, restarts = RESTARTS, finals = f->D > 4 ? FINALS : RESTARTS, tried = 0;
+    double least = INFINITY, after[RESTARTS] = {0}, settled[MINIMA], low = INFINITY, high = 0, *square = f->glu;
+    size_t skip = n - few, restarts = RESTARTS, finals = FINALS, tried = 0;
     const double *y_few = y + skip * f->D, *square_few = square + skip;
     measure(f, n, y);
     if ((double)few * (double)(f->N * f->D) > 1e8)
         restarts = finals = 1;
+    else if (thorough(f))
+        finals = RESTARTS;
     for (uint64_t r = 0; r < restarts && restarts > 1; r++) {
         seed(f, few, y_few, square_few, w_few, r, trial);
         after[r] = lloyd(f, few, y_few, square_few, w_few, roughly, 2, trial);
@@ -219,11 +227,11 @@ static bool search(wvgd_fit *f, size_t n, size_t few, const double *y, const dou
         else
             memcpy(trial, best, f->N * f->D * sizeof *trial); /* as it was after two rounds */
         double d = lloyd(f, few, y_few, square_few, w_few, roughly, affordable(f, few), trial);
-        if (f->D <= 4) {
+        if (thorough(f)) {
             low = fmin(low, d);
             for (size_t i = 0; i < tried; i++)
                 d = fabs(d - settled[i]) < same * d ? INFINITY : d;
-            if (d > (1 + near) * low)
+            if (d > (1 + near) * low || tried == MINIMA)
                 continue;
             settled[tried++] = d;
             d = lloyd(f, n, y, square, w, exactly, affordable(f, n), trial);
@@ -233,7 +241,7 @@ static bool search(wvgd_fit *f, size_t n, size_t few, const double *y, const dou
             memcpy(best, trial, f->N * f->D * sizeof *best);
         }
     }
-    *distortion = few == n || f->D <= 4 ? least : lloyd(f, n, y, square, w, roughly, affordable(f, n), best);
+    *distortion = thorough(f) || (few == n && f->D > 4) ? least : lloyd(f, n, y, square, w, f->D > 4 ? roughly : exactly, affordable(f, n), best);
     return true;
 }
 
@@ -330,7 +338,8 @@ void wv_quantise_place(wvgd_fit *f, double c)
     if (extra)
         cblas_dscal((int)compared, (double)extra / (double)compared, w_few + n, 1);
     flatten(f, all, y, f->mean);
-    search(f, all, extra && alike ? n + compared : all, y, w, extra && alike ? w_few : w, false, best, trial, &distortion);
+    size_t own = thorough(f) ? n : 0;
+    search(f, all, extra && alike ? own + compared : all, y, w, extra && alike ? w_few + n - own : w, false, best, trial, &distortion);
     unflatten(f, f->N, best, f->mean);
     memcpy(f->now.z, best, ND * sizeof *best);
 }

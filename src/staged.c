@@ -64,10 +64,10 @@ static double round_price(const wvgd_fit *f)
     return 240 + 10 * K + 8 * K * fmax(5, (double)f->D / 2);
 }
 
-/* What more draws may cost before growth is the better choice. */
+/* What more draws may cost before growth is the better choice: the first round gains most. */
 static double growth_price(const wvgd_fit *f)
 {
-    return 2 * round_price(f);
+    return (f->s.rounds ? 2 : 1) * round_price(f);
 }
 
 /* Whether the draws that are still wanted cost so much that a round of growth is little beside them. */
