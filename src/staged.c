@@ -333,11 +333,16 @@ static void begin_trial(wvgd_fit *f)
     memset(f->made, 0, f->made_room * sizeof(double));
 }
 
-/* Nothing more can be tried: limits, or growth that does not help. */
+/* Nothing more can be tried. */
 static bool exhausted(const wvgd_fit *f)
 {
-    bool long_enough = f->s.spent > PATIENCE && f->s.mix.elbo < f->s.last_elbo + worthwhile;
-    return f->s.stop != WVGD_RUNNING || f->s.rounds >= ROUNDS || f->s.fails >= 2 || f->s.mix.K >= wv_pool_components(f) || f->s.spent >= f->close_budget || long_enough;
+    return f->s.stop != WVGD_RUNNING || f->s.rounds >= ROUNDS || f->s.fails >= 2 || f->s.mix.K >= wv_pool_components(f) || f->s.spent >= f->close_budget;
+}
+
+/* Growth has gone on for long and no longer helps. */
+static bool tired(const wvgd_fit *f)
+{
+    return f->s.spent > PATIENCE && f->s.mix.elbo < f->s.last_elbo + worthwhile;
 }
 
 static void begin_final(wvgd_fit *f, size_t n)
@@ -448,12 +453,12 @@ static void judge_trial(wvgd_fit *f)
         begin_trial(f);
         return;
     }
-    if (isfinite(e.value) && !exhausted(f) && (cost > growth_price(f) || (f->s.rounds && f->s.mix.K < MANY && f->s.usual > even(f, f->s.closed) + thin && f->s.mix.elbo > f->s.last_elbo + worthwhile))) {
+    if (isfinite(e.value) && !exhausted(f) && !tired(f) && (cost > growth_price(f) || (f->s.rounds && f->s.mix.K < MANY && f->s.usual > even(f, f->s.closed) + thin && f->s.mix.elbo > f->s.last_elbo + worthwhile))) {
         if (grow(f, 0, e))
             return;
         f->s.fails = 2;
     }
-    if (f->s.rounds && !exhausted(f) && f->s.crawls < CRAWLS && (!f->s.crawls || (f->s.mix.elbo > f->s.crawl_elbo + crawl_gain && f->s.mix.K > f->s.crawl_K))) {
+    if (f->s.rounds && !exhausted(f) && !tired(f) && f->s.crawls < CRAWLS && (!f->s.crawls || (f->s.mix.elbo > f->s.crawl_elbo + crawl_gain && f->s.mix.K > f->s.crawl_K))) {
         f->s.crawls++;
         f->s.crawl_elbo = f->s.mix.elbo;
         f->s.crawl_K = f->s.mix.K;
@@ -512,7 +517,8 @@ static void judge_final(wvgd_fit *f)
     double left = 1.2 * (price(f, e, n) - (double)n);
     f->s.evidence = (wvgd_estimate){e.value, hypot(e.se, tails(f))};
     f->s.final_ess = f->s.ess;
-    if (first && !exhausted(f) && left > growth_price(f) && f->s.returns < RETURNS) {
+    f->s.wanted = left;
+    if (first && !exhausted(f) && left > growth_price(f) && (!tired(f) || dear(f)) && f->s.returns < RETURNS) {
         f->s.returns++;
         wv_pool_take(f);
         if (grow(f, f->s.trial, e))
