@@ -2,7 +2,7 @@
  *     stages [DATA.csv [PARTICLES]]
  * fits a logistic regression (the last column is the label, features are standardised) with defaults and one thread; prints a Markdown table. Of five runs each cell is the least.
  *     stages --until MEAN_ERROR SD_ERROR REFERENCE.json DATA.csv [PARTICLES [SEED]]
- * prints seconds and evaluations after which what the fit has found until then (the heaviest mode's Gaussian; then the mixture; at the end the weighted draws) has all means
+ * prints seconds and evaluations after which what the fit has found until then (the heaviest mode's Gaussian; then the mixture, the last one of which there was a trial while it grows; at the end the weighted draws) has all means
  * right to MEAN_ERROR sds and all log sds to SD_ERROR, and keeps them so to the end; "never" if it does not. */
 #include "../models/models.h"
 #include "../src/fit.h"
@@ -134,7 +134,15 @@ static bool known(wvgd_fit *fit, double *mean, double *sd)
         return true;
     }
     double *root = malloc(D * D * sizeof *root);
+    wv_mixture now = fit->mix;
+    size_t K = fit->s.mix.K;
+    if (fit->s.stage == WV_MIX && fit->s.tried) { /* growing: what it was before stands until it has ended */
+        fit->mix = fit->mix_tried;
+        fit->s.mix.K = fit->s.tried;
+    }
     bool fine = root && wv_mix_moments(fit, mean, root);
+    fit->mix = now;
+    fit->s.mix.K = K;
     if (fine)
         wv_family_get(WVGD_FULL)->sd(D, 0, root, sd);
     free(root);
