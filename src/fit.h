@@ -10,6 +10,7 @@ enum {
     WV_BLOCK = 256,       /* points whose densities under all proposals are held at once */
     WV_CHUNK = 4096,      /* closing draws asked for at once */
     WV_FREE = 4096,       /* draws that are not evaluated, in one batch; at most WV_CHUNK */
+    WV_EFFORT = 2,        /* times that a fit's draws for each component may be doubled */
     WV_PATHS = 8,         /* ascents in one wave */
     WV_MODES = 40,        /* modes kept */
     WV_PAIRS = 30,        /* curvature pairs of an ascent */

@@ -69,7 +69,7 @@ void wv_mix_ask(wvgd_fit *f)
     size_t K = f->s.mix.K, D = f->D, draws = K == 1 ? 2 * D : K < 8 ? D / 2 : D / 3, least = K == 1 ? 20 : 10;
     draws = draws > least ? draws : least;
     if (K > 1 && f->s.effort) { /* as many as the pool has room for */
-        size_t room = wv_pool_components(f) * (D / 2 > 10 ? D / 2 : 10) / K;
+        size_t room = wv_pool_components(f) * (D / 2 > 10 ? D / 2 : 10) / K / 2 * 2;
         draws = draws << f->s.effort < room ? draws << f->s.effort : room;
     }
     draws += draws % 2;

@@ -24,7 +24,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { ROUNDS = 12, CRAWLS = 3, RETURNS = 2, LEAST = 240, LEAST_FINAL = 160, EXTENSION = 200, RECENT = 4, PATIENCE = 2500, MANY = 40, EFFORT = 2 }; /* of growth at most; times that walks are sent out; times that a final batch sends the fit back; draws of trial and final batch together at least; of the final batch; of an extension of it; batches of the fit that growth looks back on; draws of trials after which growth must pay; components beyond which only the price of the evidence calls for more; times that draws of the fit are doubled */
+enum { ROUNDS = 12, CRAWLS = 3, RETURNS = 2, LEAST = 240, LEAST_FINAL = 160, EXTENSION = 200, RECENT = 4, PATIENCE = 2500, MANY = 40 }; /* of growth at most; times that walks are sent out; times that a final batch sends the fit back; draws of trial and final batch together at least; of the final batch; of an extension of it; batches of the fit that growth looks back on; draws of trials after which growth must pay; components beyond which only the price of the evidence calls for more */
 
 /* log p~ / (m Z) of a place that the proposal does not cover: this, and more than all but a few of its own draws have; and such that what may be missing there, with all that has
  * less density, matters. */
@@ -368,7 +368,7 @@ static void refine(wvgd_fit *f)
 /* Growth has not helped: with more draws for each component it may, where these cost little beside what growth is to save. */
 static void fail(wvgd_fit *f)
 {
-    if (f->s.effort < EFFORT && dear(f))
+    if (f->s.effort < WV_EFFORT && dear(f))
         f->s.effort++;
     else
         f->s.fails++;
@@ -410,7 +410,7 @@ static double least(const wvgd_fit *f)
     return fmax(fmax(LEAST, 8 * (double)f->N), fmax(32 * D, 600 * (double)f->N / (D * D)));
 }
 
-/* The same without the draws of a trial of which, with `share` of its draws effective, a final batch will be joined. */
+/* Of the final batch alone: less the trial's draws, unless these will not be used beside a batch of which this share is effective. */
 static double least_final(const wvgd_fit *f, size_t trial, double share)
 {
     return fmax(LEAST_FINAL, least(f) - (f->s.trial_ess > spoilt * share * (double)trial ? (double)trial : 0));

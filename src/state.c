@@ -139,7 +139,7 @@ static bool sane_pool(const wvgd_fit *f, const wv_scalars *s)
     for (size_t c = 0; c < WV_WALKS; c++)
         if ((s->crawl.alive[c] & ~1) || s->crawl.component[c] > WV_MODES + 200)
             return false;
-    if (s->crawl.steps > WV_WALK || s->crawl.seen > s->crawl.steps * WV_WALKS || s->batches > WV_BATCHES || s->mix.K > (fits ? wv_pool_components(f) : 0) || s->tried > (fits ? wv_pool_components(f) : 0) || s->exploring > WV_ALONE || s->judged >= WV_PATHS)
+    if (s->crawl.steps > WV_WALK || s->crawl.seen > s->crawl.steps * WV_WALKS || s->batches > WV_BATCHES || s->mix.K > (fits ? wv_pool_components(f) : 0) || s->tried > (fits ? wv_pool_components(f) : 0) || s->effort > WV_EFFORT || s->exploring > WV_ALONE || s->judged >= WV_PATHS)
         return false;
     for (size_t b = 0; b < s->batches; b++) {
         const wv_pool_batch *batch = &s->pooled[b];
