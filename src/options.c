@@ -37,7 +37,7 @@ static const row table[] = {
     {{"max-iter", "1..1000000", "2000", "iterations at most; those in which single modes are fitted while exploring count, but are not cut short, and the fit closes with a trial and a final batch"}, COUNT, FIELD(max_iter), 1, 1000000},
     {{"max-seconds", "0..1e9", "0", "seconds at most; 0: no limit"}, REAL, FIELD(max_seconds), 0, 1e9},
     {{"tol", "1e-8..10", "0.005", "nats of PELBO that noise and drift may still cost at convergence"}, REAL, FIELD(tol), 1e-8, 10},
-    {{"evidence-se", "0.001..1", "0.02", "standard error of the log evidence that is wanted; closing draws aim at three quarters of it"}, REAL, FIELD(evidence_se), 0.001, 1},
+    {{"evidence-se", "0.001..1", "0.02", "standard error of the log evidence; draws aim at 3/4 of it"}, REAL, FIELD(evidence_se), 0.001, 1},
     {{"seed", "0..2^64-1", "1", "same seed, same bits"}, SEED, FIELD(seed), 0, 0},
 };
 enum { ROWS = sizeof table / sizeof table[0] };
