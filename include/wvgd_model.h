@@ -31,6 +31,9 @@ typedef struct wvgd_model {
     /* Turns dim independent standard normals into a point from where to start: a draw from the prior, say. NULL: any point of scale init_scale will do. */
     void (*start)(void *self, const double *normal, double *z);
     void *start_self;              /* first argument of start */
+    /* Floating-point operations of one evaluation with its gradient, roughly. The fit weighs them against its own: where evaluations are cheap it draws more of them instead of fitting more
+     * components. 0: not known, and evaluations are what has to be saved. */
+    double work;
 } wvgd_model;
 
 /* Calls model->close if there is one, and forgets it. Accepts NULL, and a model that is closed already. */

@@ -259,7 +259,7 @@ int wv_model_bnn(wvgd_model *model, const wv_regression *data, size_t hidden, bo
         n->y[i] = binary ? 1.0 - 2.0 * data->y[i] : data->y[i];
     fill_names(n);
     *model = (wvgd_model){.name = "bnn", .dim = D, .log_density = log_density, .self = n, .has_gradient = true, .thread_safe = true,
-                          .names = n->names, .close = close_bnn, .start = start, .start_self = n};
+                          .names = n->names, .close = close_bnn, .start = start, .start_self = n, .work = (double)rows * (double)hidden * (4 * (double)P + 40)};
     return 0;
 }
 

@@ -187,6 +187,6 @@ int wv_model_gp(wvgd_model *model, size_t n, const double *t, const double *y, c
         g->t[i] = t[i] - (0.5 * lowest + 0.5 * highest);
     memcpy(g->y, y, n * sizeof *y);
     *model = (wvgd_model){.name = "gp", .dim = PARAMETERS, .log_density = log_density, .self = g, .has_gradient = true, .thread_safe = true,
-                          .names = NAMES, .close = close_gp, .start = start, .start_self = g};
+                          .names = NAMES, .close = close_gp, .start = start, .start_self = g, .work = (double)n * (double)n * ((double)n + 60)};
     return 0;
 }

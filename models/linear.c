@@ -107,6 +107,6 @@ int wv_model_linear(wvgd_model *model, const wv_regression *data)
         return -1;
     }
     *model = (wvgd_model){.name = "linear", .dim = D, .log_density = log_density, .self = l, .has_gradient = true, .thread_safe = true,
-                          .names = l->names, .close = close_linear, .start = start, .start_self = l};
+                          .names = l->names, .close = close_linear, .start = start, .start_self = l, .work = 4 * (double)M * (double)D};
     return 0;
 }

@@ -145,6 +145,6 @@ int wv_model_logistic(wvgd_model *model, const wv_regression *data)
         for (size_t d = 0; data->y[i] > 0.5 && d < D; d++)
             l->X[i * D + d] = -l->X[i * D + d];
     *model = (wvgd_model){.name = "logistic", .dim = D, .log_density = log_density, .self = l, .has_gradient = true, .thread_safe = true,
-                          .names = l->names, .close = close_logistic, .start = start, .start_self = l};
+                          .names = l->names, .close = close_logistic, .start = start, .start_self = l, .work = (double)rows * (4 * (double)D + 30)};
     return 0;
 }

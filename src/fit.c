@@ -158,7 +158,7 @@ static bool carve_scratch(wvgd_fit *f)
         {&f->T, wv_times(WV_BLOCK, p)}, {&f->F, wv_times(p, p)}, {&f->Fc, p}, {&f->Fm, p},
         {&f->syev, wv_dense_eigh_work(f->dense ? D : 1)}, {&f->work, work > absorb ? work : absorb},
         {&f->sd_view, wv_times(N, D)}, {&f->spread_view, wv_times(N, f->cell_family->size(D, 0))},
-        {&f->undo, D + (f->pilot || fits ? D * D : f->family->size(D, f->R))}, {&f->large, f->dense ? 0 : wv_large_work(D, f->R, n)}, {&f->told_log_p, n}, {&f->told_grad, f->model.has_gradient ? nD : 0}, {&f->psi, any}, {&f->pooled, n}, {&f->moving, n}, {&f->cell_spare, N}, {&f->step_kl, N}, {&f->free_cost, 2 * WV_FREE}, {&f->try_z, wv_times(3, wv_times(N, D))}, {&f->sum_z, wv_times(N, D)},
+        {&f->undo, D + (f->pilot || fits ? D * D : f->family->size(D, f->R))}, {&f->large, f->dense ? 0 : wv_large_work(D, f->R, n)}, {&f->psi, any}, {&f->pooled, n}, {&f->moving, n}, {&f->cell_spare, N}, {&f->step_kl, N}, {&f->free_cost, 2 * WV_FREE}, {&f->try_z, wv_times(3, wv_times(N, D))}, {&f->sum_z, wv_times(N, D)},
     };
     f->scratch = carve(slots, sizeof slots / sizeof *slots, &unused);
     f->scratch_index = calloc(wv_times(2, n) + wv_times(2, C) + any + WV_FREE + N, sizeof(uint32_t));
@@ -169,6 +169,7 @@ static bool carve_scratch(wvgd_fit *f)
         return false;
     f->b.cell = f->scratch_index;
     f->b.stratum = f->b.cell + n;
+    f->own = f->b;
     f->close.cell = f->b.stratum + n;
     f->close.stratum = f->close.cell + C;
     f->order = f->close.stratum + C;
@@ -340,7 +341,7 @@ wvgd_status wvgd_ask(wvgd_fit *f, size_t *n, const double **z, bool *gradient, w
 {
     const stage *now = &stages[f->s.stage];
     *n = 0;
-    *z = f->b.x;
+    *z = NULL;
     *gradient = now->gradient && f->model.has_gradient;
     if (f->s.stage == WV_DONE)
         return WVGD_OK;
@@ -353,10 +354,11 @@ wvgd_status wvgd_ask(wvgd_fit *f, size_t *n, const double **z, bool *gradient, w
         f->asked = true;
     }
     *n = f->b.n;
+    *z = f->b.x;
     return WVGD_OK;
 }
 
-/* Copies the answers; a NaN or +INF density, or a NaN in the gradient, makes a point bad: density and gradient zero. */
+/* Takes the answers, which may stand in the batch already; a NaN or +INF density, or a NaN in the gradient, makes a point bad: density and gradient zero. */
 static void clean(wvgd_fit *f, const double *log_p, const double *grad)
 {
     wv_batch *b = &f->b;
@@ -367,7 +369,7 @@ static void clean(wvgd_fit *f, const double *log_p, const double *grad)
         b->log_p[i] = bad ? -INFINITY : log_p[i];
         if (grad && (bad || zero))
             memset(b->grad + i * f->D, 0, f->D * sizeof(double));
-        else if (grad)
+        else if (grad && grad != b->grad)
             memcpy(b->grad + i * f->D, grad + i * f->D, f->D * sizeof(double));
         f->s.bad_points += bad;
         f->s.zero_points += zero;
@@ -430,11 +432,11 @@ wvgd_status wvgd_step(wvgd_fit *f, wvgd_error *error)
     if (status != WVGD_OK || n == 0)
         return status;
     double asked = clock_seconds();
-    int failure = f->model.log_density(f->model.self, n, z, f->told_log_p, gradient ? f->told_grad : NULL);
+    int failure = f->model.log_density(f->model.self, n, z, f->b.log_p, gradient ? f->b.grad : NULL);
     f->s.model_seconds += clock_seconds() - asked;
     if (failure)
         return wv_fail(error, WVGD_E_MODEL, "%s failed with code %d in batch %zu", f->model.name ? f->model.name : "the model", failure, f->s.batch + 1);
-    status = wvgd_tell(f, f->told_log_p, f->told_grad, error);
+    status = wvgd_tell(f, f->b.log_p, f->b.grad, error);
     f->s.seconds += clock_seconds() - begin;
     if (f->opt.max_seconds > 0 && f->s.seconds >= f->opt.max_seconds)
         end_now(f, WVGD_TIME_UP);

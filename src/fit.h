@@ -247,6 +247,7 @@ struct wvgd_fit {
     double *scratch;       /* the block behind what follows, */
     uint32_t *scratch_index; /* and behind its indices */
     wv_batch b;
+    wv_batch own;          /* b as it was made: closing draws of the staged solver are made where they are stored */
     wv_proposal *proposal; /* [3N + 3] */
     size_t *share;         /* [3N + 3] draws of each */
     size_t proposals;
@@ -269,7 +270,6 @@ struct wvgd_fit {
     double *undo;          /* [D + root size] a component before its step */
     double *large;         /* low-rank components without D x D matrices */
     double *sd_view, *spread_view; /* results in the shape that users see */
-    double *told_log_p, *told_grad; /* [n], [n][D] answers of the model */
     uint32_t *order;       /* [n_max or close_max] points sorted by cell, or by weight */
     uint32_t *free_cell;   /* [WV_FREE] */
     double *free_cost;     /* [2][WV_FREE] */
@@ -285,7 +285,7 @@ struct wvgd_fit {
     double *mix_grad;      /* [blocks][D][WV_COLUMNS] gradients of log p~ less those of the log mixture */
     double *mix_y;         /* [K][blocks][D][WV_COLUMNS] points in the coordinates of each component, if there is room */
     double *mix_inverse, *mix_det, *mix_made; /* [K + 1][D][D], [K + 1], [K + 1][2]: inverse roots, log determinants of roots; staged.c: draws as Gaussians and Student-t's */
-    bool measured;         /* staged.c: squares of the stored draws are in mix_q */
+    size_t measured;       /* staged.c: stored draws whose squares are in mix_q */
     double *columns;       /* pool.c: a block of points */
     double *mix_mu, *mix_root, *mix_e; /* the next mixture; [3 made_room] */
     double *control;       /* staged.c: control variates */

@@ -108,7 +108,7 @@ static bool assess(wvgd_fit *f, bool measured, double *elbo, double *sd, double 
     size_t n = wv_pool_size(f), K = f->s.mix.K, room = wv_pool_points(f);
     invert(f);
     if (!measured)
-        wv_pool_measure(f, place, 0, K, n, f->pool.x, true);
+        wv_pool_measure(f, place, 0, K, 0, n, f->pool.x, true);
     for (size_t i = 0; i < n; i++)
         f->mix_log[i] = -INFINITY;
     wv_pool_sum(f, place, 0, K, 0, n, f->mix_log);
@@ -438,7 +438,7 @@ bool wv_mix_tell(wvgd_fit *f)
     size_t finite = 0;
     for (size_t i = 0; i < f->b.n; i++)
         finite += f->b.log_p[i] > -INFINITY;
-    bool measured = wv_pool_take(f);
+    bool measured = wv_pool_take(f, &f->b);
     m->iteration++;
     f->s.iteration++;
     if (m->K == 1) {

@@ -122,12 +122,12 @@ void wv_pool_add(wvgd_fit *f, wv_pool_place *place, size_t from, size_t to, size
     }
 }
 
-bool wv_pool_measure(wvgd_fit *f, wv_pool_place *place, size_t from, size_t to, size_t n, const double *x, bool keep)
+bool wv_pool_measure(wvgd_fit *f, wv_pool_place *place, size_t from, size_t to, size_t known, size_t n, const double *x, bool keep)
 {
     block b = names(f);
     size_t D = f->D, room = wv_pool_points(f), size = D * WV_COLUMNS, blocks = (n + WV_COLUMNS - 1) / WV_COLUMNS;
     keep = keep && (to - from) * blocks * size <= wv_pool_kept(f);
-    for (size_t at = 0; at < blocks; at++) {
+    for (size_t at = known / WV_COLUMNS; at < blocks; at++) {
         size_t first = at * WV_COLUMNS, here = least(n - first, WV_COLUMNS);
         wv_columns_turn(D, here, x + first * D, b.x);
         for (size_t c = from; c < to; c++) {
@@ -224,24 +224,24 @@ static size_t take_places(wvgd_fit *f, size_t c0)
     return at - c0;
 }
 
-bool wv_pool_take(wvgd_fit *f)
+bool wv_pool_take(wvgd_fit *f, const wv_batch *b)
 {
-    size_t D = f->D, n0 = wv_pool_size(f), c0 = proposals(f), n = f->b.n, old = f->s.batches;
-    memcpy(f->pool.x + n0 * D, f->b.x, n * D * sizeof(double));
-    memcpy(f->pool.grad + n0 * D, f->b.grad, n * D * sizeof(double));
-    memcpy(f->pool.log_p + n0, f->b.log_p, n * sizeof(double));
+    size_t D = f->D, n0 = wv_pool_size(f), c0 = proposals(f), n = b->n, old = f->s.batches;
+    memcpy(f->pool.x + n0 * D, b->x, n * D * sizeof(double));
+    memcpy(f->pool.grad + n0 * D, b->grad, n * D * sizeof(double));
+    memcpy(f->pool.log_p + n0, b->log_p, n * sizeof(double));
     size_t made = take_places(f, c0);
     f->s.pooled[f->s.batches++] = (wv_pool_batch){n0, n, c0, made};
-    for (size_t b = 0; b <= old; b++) { /* new points under old proposals, all points under new ones */
-        double *log_sum = part(f, b);
-        for (size_t i = b < old ? n0 : 0; i < n0 + n; i++)
+    for (size_t k = 0; k <= old; k++) { /* new points under old proposals, all points under new ones */
+        double *log_sum = part(f, k);
+        for (size_t i = k < old ? n0 : 0; i < n0 + n; i++)
             log_sum[i] = -INFINITY;
     }
-    for (size_t b = 0; b < old; b++)
-        wv_pool_add_density(f, b, n, f->pool.x + n0 * D, part(f, b) + n0);
+    for (size_t k = 0; k < old; k++)
+        wv_pool_add_density(f, k, n, f->pool.x + n0 * D, part(f, k) + n0);
     bool measured = made <= wv_pool_components(f) + 1;
     if (measured) {
-        wv_pool_measure(f, proposal, c0, c0 + made, n0 + n, f->pool.x, true);
+        wv_pool_measure(f, proposal, c0, c0 + made, 0, n0 + n, f->pool.x, true);
         wv_pool_sum(f, proposal, c0, c0 + made, 0, n0 + n, part(f, old));
     } else
         wv_pool_add_density(f, old, n0 + n, f->pool.x, part(f, old));

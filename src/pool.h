@@ -24,9 +24,9 @@ void wv_pool_clear(wvgd_fit *f);
 /* Points in the pool. */
 size_t wv_pool_size(const wvgd_fit *f);
 
-/* Takes the batch in f->b, made by f->proposal with f->share draws each, into the pool and weighs all points anew. True: f->mix_q has the squares |y|^2 of all points in the coordinates
+/* Takes a batch, made by f->proposal with f->share draws each, into the pool and weighs all points anew. True: f->mix_q has the squares |y|^2 of all points in the coordinates
  * of each of these proposals (one row for a Gaussian and its Student-t), as wv_pool_measure leaves them. */
-bool wv_pool_take(wvgd_fit *f);
+bool wv_pool_take(wvgd_fit *f, const wv_batch *b);
 
 /* Forgets all batches but the last `keep`. */
 void wv_pool_forget(wvgd_fit *f, size_t keep);
@@ -35,8 +35,8 @@ void wv_pool_forget(wvgd_fit *f, size_t keep);
 void wv_pool_add(wvgd_fit *f, wv_pool_place *place, size_t from, size_t to, size_t n, const double *x, double *log_sum);
 
 /* The same in two steps, for n <= wv_pool_points(f) points and at most one place more than components: f->mix_q[place][wv_pool_points(f)] = |y|^2, and, if `keep` and there is room (then
- * true), f->mix_y[place][block][D][WV_COLUMNS] = y; then the sum from f->mix_q, for n of the points, from `first` on. */
-bool wv_pool_measure(wvgd_fit *f, wv_pool_place *place, size_t from, size_t to, size_t n, const double *x, bool keep);
+ * true), f->mix_y[place][block][D][WV_COLUMNS] = y, where `known` of them are there already; then the sum from f->mix_q, for n of the points, from `first` on. */
+bool wv_pool_measure(wvgd_fit *f, wv_pool_place *place, size_t from, size_t to, size_t known, size_t n, const double *x, bool keep);
 void wv_pool_sum(wvgd_fit *f, wv_pool_place *place, size_t from, size_t to, size_t first, size_t n, double *log_sum);
 
 /* The proposals of batch b as a mixture: adds log sum_c share_c q_c to log_sum[n] at the points x[n][D]. */

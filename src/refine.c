@@ -216,7 +216,7 @@ wvgd_status wv_refine_tell(wvgd_fit *f, wvgd_error *error)
     double rho = diagonal && (f->N == 1 || on_whole(f)) ? 1 / (double)(at + 1) : 0.5 / fmax(1, (double)at);
     (void)error;
     wv_pool_clear(f); /* draws of the component itself, in mirrored pairs, tell more than these and older ones with unequal weights */
-    wv_pool_take(f);
+    wv_pool_take(f, &f->b);
     assign(f);
     if (on_whole(f))
         step(f, f->N, f->pilot_best, f->pilot_best + f->D, rho);

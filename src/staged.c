@@ -64,10 +64,18 @@ static double round_price(const wvgd_fit *f)
     return 240 + 10 * K + 8 * K * fmax(5, (double)f->D / 2);
 }
 
-/* What more draws may cost before growth is the better choice: the first round gains most. */
+/* What the fit's own work in a round of growth costs, in evaluations: eight iterations, in which all points meet all components, and matrices of these are factorised. */
+static double own_price(const wvgd_fit *f)
+{
+    double D = (double)f->D, K = (double)f->s.mix.K + 4, points = 240 + 4 * K * fmax(5, D / 2);
+    return f->model.work > 0 ? 8 * K * D * D * (8 * points + 30 * D) / f->model.work : 0;
+}
+
+/* What more draws may cost before growth is the better choice. In evaluations alone the first round gains most; where these are cheap, work is what counts, and growth, once begun, takes about three rounds. */
 static double growth_price(const wvgd_fit *f)
 {
-    return (f->s.rounds ? 2 : 1) * round_price(f);
+    double evaluations = (f->s.rounds ? 2 : 1) * round_price(f);
+    return fmax(evaluations, fmin(evaluations + 3 * own_price(f), (double)f->close_budget / 4));
 }
 
 /* Whether the draws that are still wanted cost so much that a round of growth is little beside them. */
@@ -132,14 +140,40 @@ static void add_density(wvgd_fit *f, const double *made, size_t n, const double 
 }
 
 /* ---- the store of closing draws -------------------------------------------------------------------------------------------------- */
+/* Stored draws from `first` on. */
+static wv_batch stored(const wvgd_fit *f, size_t first)
+{
+    size_t D = f->D;
+    return (wv_batch){.n = f->s.closed - first, .x = f->close.x + first * D, .log_p = f->close.log_p + first, .grad = f->close.grad + first * D, .stratum = f->close.stratum + first};
+}
+
+/* The batch has the points, answers and strata of another place. */
+static void place_batch(wvgd_fit *f, const wv_batch *at)
+{
+    f->b.x = at->x;
+    f->b.log_p = at->log_p;
+    f->b.grad = at->grad;
+    f->b.stratum = at->stratum;
+}
+
+/* Closing draws are made, and answers told, where they are stored. */
+static void draw_in_store(wvgd_fit *f, size_t n, wv_rng_use use)
+{
+    wv_batch end = stored(f, f->s.closed);
+    place_batch(f, &end);
+    propose(f, n);
+    draw(f, use);
+}
+
+static bool room(const wvgd_fit *f)
+{
+    return f->s.closed + WV_CHUNK + 4 * f->made_room < f->close_max;
+}
+
 static void store(wvgd_fit *f)
 {
-    size_t n = f->b.n, at = f->s.closed, D = f->D;
-    memcpy(f->close.x + at * D, f->b.x, n * D * sizeof(double));
-    memcpy(f->close.grad + at * D, f->b.grad, n * D * sizeof(double));
-    memcpy(f->close.log_p + at, f->b.log_p, n * sizeof(double));
-    memcpy(f->close.stratum + at, f->b.stratum, n * sizeof(uint32_t));
-    f->s.closed = f->close.n = at + n;
+    place_batch(f, &f->own);
+    f->s.closed = f->close.n = f->s.closed + f->b.n;
     for (size_t c = 0; c < f->proposals; c++)
         f->made[c] += (double)f->share[c];
 }
@@ -153,9 +187,12 @@ static void store(wvgd_fit *f)
 static void measure(wvgd_fit *f)
 {
     size_t n = f->s.closed, places = prepare(f, f->made);
-    f->measured = n <= wv_pool_points(f);
-    if (f->measured)
-        wv_pool_measure(f, place, 0, places, n, f->close.x, false);
+    if (n > wv_pool_points(f)) {
+        f->measured = 0;
+        return;
+    }
+    wv_pool_measure(f, place, 0, places, f->measured, n, f->close.x, false);
+    f->measured = n;
 }
 
 /* log_sum[i] <- log(exp log_sum[i] + sum over the first places) at the stored draws from `first` on, after `measure`. */
@@ -183,7 +220,7 @@ static void controls(wvgd_fit *f, size_t first, size_t n, size_t C, double *h)
     double *log_q = f->block, *r = f->mix_q + (f->measured ? first : 0);
     size_t c = 0, row = wv_pool_points(f);
     if (!f->measured)
-        wv_pool_measure(f, place, 0, (f->proposals + 1) / 2, n, f->close.x + first * f->D, false);
+        wv_pool_measure(f, place, 0, (f->proposals + 1) / 2, 0, n, f->close.x + first * f->D, false);
     for (size_t k = 0; 2 * k + 1 < f->proposals; k++)
         if (f->made[2 * k] > 0) {
             wv_columns_density(f->D, n, f->mix_det[k], 0, r + k * row, log_q);
@@ -330,6 +367,7 @@ static void begin_trial(wvgd_fit *f)
 {
     f->s.stage = WV_TRY;
     f->s.closed = f->close.n = f->s.trial = 0;
+    f->measured = 0;
     memset(f->made, 0, f->made_room * sizeof(double));
 }
 
@@ -350,6 +388,7 @@ static void begin_final(wvgd_fit *f, size_t n)
     f->s.stage = WV_CLOSE;
     f->s.planned = n;
     f->s.trial = f->s.closed;
+    f->measured = 0;
     memset(f->made, 0, f->made_room * sizeof(double));
 }
 
@@ -438,7 +477,8 @@ static void judge_trial(wvgd_fit *f)
 {
     wvgd_estimate e = weigh(f, 0);
     double cost = 1.3 * price(f, e, f->s.closed);
-    wv_pool_take(f);
+    wv_batch drawn = stored(f, 0);
+    wv_pool_take(f, &drawn);
     f->s.wanted = cost;
     f->s.trial_z = e.value;
     f->s.trial_ess = f->s.ess;
@@ -519,19 +559,20 @@ static void judge_final(wvgd_fit *f)
     f->s.final_ess = f->s.ess;
     f->s.wanted = left;
     if (first && !exhausted(f) && left > growth_price(f) && (!tired(f) || dear(f)) && f->s.returns < RETURNS) {
+        wv_batch drawn = stored(f, f->s.trial);
         f->s.returns++;
-        wv_pool_take(f);
+        wv_pool_take(f, &drawn);
         if (grow(f, f->s.trial, e))
             return;
         f->s.fails = 2;
     }
     size_t budget = e.se < 0.05 ? f->close_budget / 2 : f->close_budget;
-    if (e.se > wanted_se(f) && f->s.spent < budget && f->s.closed + WV_CHUNK < f->close_max && (f->s.stop == WVGD_RUNNING || e.se > 0.05) && isfinite(e.value)) {
+    if (e.se > wanted_se(f) && f->s.spent < budget && room(f) && (f->s.stop == WVGD_RUNNING || e.se > 0.05) && isfinite(e.value)) {
         f->s.planned = (size_t)fmin(fmax(left, EXTENSION), WV_CHUNK);
         return;
     }
     double few_draws = least_final(f, f->s.trial, f->s.final_ess / (double)n);
-    if ((double)n < few_draws && f->s.closed + WV_CHUNK < f->close_max && f->s.stop == WVGD_RUNNING && isfinite(e.value)) {
+    if ((double)n < few_draws && room(f) && f->s.stop == WVGD_RUNNING && isfinite(e.value)) {
         f->s.planned = (size_t)fmin(few_draws - (double)n, WV_CHUNK);
         return;
     }
@@ -549,7 +590,7 @@ static void forget_trial(wvgd_fit *f)
     memmove(f->close.log_p, f->close.log_p + trial, n * sizeof(double));
     memmove(f->close.stratum, f->close.stratum + trial, n * sizeof(uint32_t));
     f->s.closed = f->close.n = n;
-    f->s.trial = 0;
+    f->s.trial = f->measured = 0;
     measure(f);
 }
 
@@ -569,16 +610,33 @@ static void mixture_density(wvgd_fit *f)
     add_measured(f, component, f->s.mix.K, 0, f->close.log_mix[0]);
 }
 
+/* Whether a batch of the pool has the proposals of the final one, as it does unless they were refined in between: its draws are then theirs, too, for `place`. */
+static bool join(wvgd_fit *f, const wv_pool_batch *batch)
+{
+    size_t D = f->D, places = (f->proposals + 1) / 2;
+    bool same = batch->proposals == places;
+    for (size_t k = 0; k < places && same; k++)
+        same = !memcmp(f->pool.mu + (batch->proposal + k) * D, f->proposal[2 * k].q.mu, D * sizeof(double)) &&
+               !memcmp(f->pool.inverse + (batch->proposal + k) * D * D, f->mix_inverse + k * D * D, D * D * sizeof(double));
+    for (size_t k = 0; k < places && same; k++) {
+        f->mix_made[2 * k] += k + 1 < places ? f->pool.share[batch->proposal + k] : f->pool.tails[batch->proposal + k];
+        if (k + 1 < places)
+            f->mix_made[2 * k + 1] += f->pool.tails[batch->proposal + k];
+    }
+    return same;
+}
+
 /* Both batches, which have been measured, under the mixture of both proposals, with the weights omega that the controls give them in log_m. */
 static void pool_batches(wvgd_fit *f)
 {
     size_t n = f->s.closed, trial = f->s.trial, b = f->s.batches;
     for (size_t i = 0; i < n; i++)
         f->close.log_m[i] = -INFINITY;
-    add_measured(f, place, (f->proposals + 1) / 2, 0, f->close.log_m);
     while (b > 0 && f->s.pooled[b - 1].n != trial) /* the batch of the pool that holds the trial's proposals */
         b--;
-    if (b)
+    bool joined = b && join(f, &f->s.pooled[b - 1]);
+    add_measured(f, place, (f->proposals + 1) / 2, 0, f->close.log_m);
+    if (b && !joined)
         wv_pool_add_density(f, b - 1, n, f->close.x, f->close.log_m);
     for (size_t i = 0; i < n; i++)
         f->close.log_m[i] -= log((double)n);
@@ -718,13 +776,11 @@ wvgd_status wv_staged_ask(wvgd_fit *f, wvgd_error *error)
     switch (f->s.stage) {
     case WV_MIX: wv_mix_ask(f); break;
     case WV_TRY:
-        propose(f, trial_draws(f));
-        draw(f, WV_RNG_TRIAL);
+        draw_in_store(f, trial_draws(f), WV_RNG_TRIAL);
         break;
     case WV_CRAWL: wv_crawl_ask(f); break;
     case WV_CLOSE:
-        propose(f, f->s.planned);
-        draw(f, WV_RNG_CLOSE);
+        draw_in_store(f, f->s.planned, WV_RNG_CLOSE);
         break;
     default: break;
     }

@@ -171,14 +171,18 @@ static void correct(wvgd_fit *f, size_t n, const double *x, double *value, doubl
     wv_gauss cell = cell_gauss(f);
     if (!(cblas_dasum((int)coefficients(f), b, 1) > 0))
         return;
-    memset(Q, 0, D * D * sizeof *Q);
-    for (size_t i = 0; i < D; i++) {
-        Q[i * D + i] = b[1 + D + i];
-        for (size_t k = 0; f->correction_cross && k < i; k++)
-            Q[i * D + k] = Q[k * D + i] = b[at++];
-    }
     wv_component_whiten(&cell, n, x, t, f->work);
-    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)n, (int)D, (int)D, 1.0, t, (int)D, Q, (int)D, 0.0, Qt, (int)D);
+    if (f->correction_cross) {
+        for (size_t i = 0; i < D; i++) {
+            Q[i * D + i] = b[1 + D + i];
+            for (size_t k = 0; k < i; k++)
+                Q[i * D + k] = Q[k * D + i] = b[at++];
+        }
+        wv_dense_product(n, D, t, D, Q, 1, 0, Qt);
+    } else
+        for (size_t i = 0; i < n; i++)
+            for (size_t k = 0; k < D; k++)
+                Qt[i * D + k] = b[1 + D + k] * t[i * D + k];
     for (size_t i = 0; i < n; i++) {
         double *g = Qt + i * D, p = pull(D, t + i * D);
         value[i] += b[0] + p * cblas_ddot((int)D, b + 1, 1, t + i * D, 1) + p * p * cblas_ddot((int)D, g, 1, t + i * D, 1) / 2;
@@ -534,6 +538,9 @@ static bool begin(wvgd_fit *f, size_t j, size_t number, double ess, double *most
         return false;
     *most = fmax(*most, mass);
     wv_gauss q = wv_mix_component(f, k);
+    size_t m = f->s.modes ? nearest_mode(f, f->now.z + j * D) : 0;
+    if (f->s.modes && !memcmp(q.mu, f->mode_x + m * D, D * sizeof *q.mu) && !memcmp(q.root, f->mode_root + m * D * D, D * D * sizeof *q.root))
+        return false; /* the mode's, which has been tried */
     set_component(f, j, q.mu, q.root);
     return true;
 }

@@ -310,6 +310,35 @@ static void fresh_draws(void **state) {
     assert_true(sqrt(squares / SEEDS) < 1 + 4 / sqrt(2 * SEEDS));
 }
 
+/* Where a model says that its evaluations are cheap, more of them are drawn instead of components grown, and the evidence is right. */
+static void cheap_evaluations(void **state) {
+    (void)state;
+    enum { SEEDS = 10, D = 12 };
+    double shape[D], squares[2] = {0, 0};
+    size_t components[2] = {0, 0}, evaluations[2] = {0, 0};
+    for (size_t i = 0; i < D; i++) shape[i] = 5;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++)
+        for (int cheap = 0; cheap < 2; cheap++) {
+            wvgd_model model;
+            wvgd_results r;
+            wvgd_options o = options_of(2, seed);
+            assert_int_equal(target_log_gamma(&model, D, shape), 0);
+            model.work = cheap ? 200 : 0;
+            wvgd_fit *fit = fitted(&model, &o, &r);
+            double z = (r.evidence.value - target_truth_of(&model).log_evidence) / r.evidence.se;
+            squares[cheap] += z * z;
+            components[cheap] += r.components;
+            evaluations[cheap] += r.evaluations;
+            wvgd_free(fit);
+            wvgd_model_close(&model);
+        }
+    print_message("components, evaluations, rms z: %zu, %zu, %.2f; where evaluations are cheap %zu, %zu, %.2f\n", components[0] / SEEDS, evaluations[0] / SEEDS, sqrt(squares[0] / SEEDS),
+                  components[1] / SEEDS, evaluations[1] / SEEDS, sqrt(squares[1] / SEEDS));
+    assert_true(components[0] > 2 * SEEDS);
+    assert_true(components[1] < components[0] / 2);
+    assert_true(sqrt(squares[1] / SEEDS) < 1 + 4 / sqrt(2 * SEEDS));
+}
+
 /* ---- tails ------------------------------------------------------------------------------------------------------------------------------------ */
 static double rosenbrock(void *self, const double *z, double *grad) {
     (void)self;
@@ -348,7 +377,7 @@ static void tails(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gaussians), cmocka_unit_test(mixtures), cmocka_unit_test(units), cmocka_unit_test(evidence_and_bound), cmocka_unit_test(moments), cmocka_unit_test(fresh_draws), cmocka_unit_test(tails),
+        cmocka_unit_test(gaussians), cmocka_unit_test(mixtures), cmocka_unit_test(units), cmocka_unit_test(evidence_and_bound), cmocka_unit_test(moments), cmocka_unit_test(fresh_draws), cmocka_unit_test(cheap_evaluations), cmocka_unit_test(tails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
