@@ -171,13 +171,13 @@ static void gradients(wvgd_fit *f)
     const wv_columns *pass = wv_columns_best();
     double *r = f->glu, *ry = f->gg; /* [WV_COLUMNS], [D][WV_COLUMNS] */
     for (size_t at = 0; at < blocks(f); at++) {
-        size_t n = columns_in(f, at), first = at * WV_COLUMNS;
+        size_t points = points_in(f, at), n = columns_in(f, at), first = at * WV_COLUMNS;
         double *out = f->mix_grad + first * D;
-        wv_columns_turn(D, points_in(f, at), f->pool.grad + first * D, out);
+        wv_columns_turn(D, points, f->pool.grad + first * D, out);
         for (size_t k = 0; k < K && K > 1; k++) {
             double log_w = log(f->mix.w[k]);
-            for (size_t i = 0; i < n; i++)
-                r[i] = log_w + f->mix_q[k * room + first + i] - f->mix_log[first + i];
+            for (size_t i = 0; i < n; i++) /* no part beyond the last point, where nothing is known */
+                r[i] = i < points ? log_w + f->mix_q[k * room + first + i] - f->mix_log[first + i] : -INFINITY;
             pass->exponentials(n, 0, r, r);
             if (!(wv_weight_largest(n, r) > 1e-17))
                 continue;

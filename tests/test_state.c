@@ -656,6 +656,40 @@ static void forged_states_do_no_harm(void **state) {
     if (harmed) fail_msg("%zu forged states crashed the fit, the first with its eight bytes at %zu changed after batch %zu", harmed, first, in);
 }
 
+/* ---- memory ----------------------------------------------------------------------------------------------------------------------------- */
+/* What a state does not hold must not matter: a fit whose scratch is full of NaN when it begins comes to the same bits as one that finds zeros there. */
+static void scratch_does_not_matter(void **state) {
+    (void)state;
+    enum { SEEDS = 3 };
+    wvgd_model funnel, valley;
+    assert_int_equal(target_funnel(&funnel, 5, 3.0), 0);
+    assert_int_equal(target_rosenbrock(&valley, 2), 0);
+    const struct {
+        const wvgd_model *model;
+        size_t particles;
+        wvgd_family family;
+    } cases[] = {{&funnel, 3, WVGD_FULL}, {&funnel, 2, WVGD_DIAG}, {&valley, 4, WVGD_FULL}, {&valley, 1, WVGD_DIAG}, {&MODEL, 40, WVGD_DIAG}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
+        for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+            wvgd_options o = options_of(cases[c].particles, cases[c].family);
+            wvgd_fit *fit[2];
+            o.seed = seed;
+            o.evidence_se = 0.02;
+            o.max_iter = SOLVER == WVGD_STAGED ? 2000 : 30;
+            for (int full = 0; full < 2; full++) {
+                fit[full] = wvgd_new(cases[c].model, &o, NULL, NULL);
+                assert_non_null(fit[full]);
+                for (double *x = fit[full]->scratch; full && x < fit[full]->sum_z + fit[full]->N * fit[full]->D; x++) *x = NAN;
+                finish(fit[full]);
+            }
+            assert_same_results(fit[0], fit[1], cases[c].family);
+            wvgd_free(fit[0]);
+            wvgd_free(fit[1]);
+        }
+    wvgd_model_close(&funnel);
+    wvgd_model_close(&valley);
+}
+
 static void save_wants_the_right_size(void **state) {
     (void)state;
     wvgd_options o = options_of(2, WVGD_FULL);
@@ -677,7 +711,7 @@ int main(void) {
         cmocka_unit_test(goes_on_from_every_batch),
         cmocka_unit_test(saving_changes_nothing), cmocka_unit_test(limits_may_change),    cmocka_unit_test(flipped_bytes_are_found),
         cmocka_unit_test(cut_states_are_found),   cmocka_unit_test(garbage_is_found),     cmocka_unit_test(states_of_other_fits_are_found),
-        cmocka_unit_test(save_wants_the_right_size), cmocka_unit_test(forged_states_do_no_harm),
+        cmocka_unit_test(save_wants_the_right_size), cmocka_unit_test(forged_states_do_no_harm), cmocka_unit_test(scratch_does_not_matter),
     };
     int failed = 0;
     for (SOLVER = WVGD_STAGED; SOLVER <= WVGD_JOINT; SOLVER++)
