@@ -1,6 +1,6 @@
 /* stages.c - where the time of a fit goes: evaluations, time in the model and time outside it, for each stage of the staged solver.
- *     stages [DATA.csv [PARTICLES]]
- * fits a logistic regression (the last column is the label, features are standardised) with defaults and one thread; prints a Markdown table. Of five runs each cell is the least.
+ *     stages [--raw] [DATA.csv [PARTICLES]]
+ * fits a logistic regression (the last column is the label, features are standardised unless --raw) with defaults and one thread; prints a Markdown table. Of five runs each cell is the least.
  *     stages --until MEAN_ERROR SD_ERROR REFERENCE.json DATA.csv [PARTICLES [SEED]]
  * prints seconds and evaluations after which what the fit has found until then (the heaviest mode's Gaussian; then the mixture, the last one of which there was a trial while it grows; at the end the weighted draws) has all means
  * right to MEAN_ERROR sds and all log sds to SD_ERROR, and keeps them so to the end; "never" if it does not. */
@@ -36,7 +36,7 @@ static double now(void)
 }
 
 /* The numbers of a file with a header: no checks beyond what this program needs, for it reads only files of ours. */
-static wv_regression read_rows(const char *path)
+static wv_regression read_rows(const char *path, bool standardize)
 {
     static const char *names[MOST_COLUMNS];
     static char head[1 << 16];
@@ -64,7 +64,7 @@ static wv_regression read_rows(const char *path)
     for (size_t d = 0; d < P; d++)
         names[d] = "x";
     free(numbers);
-    return (wv_regression){rows, P, X, y, names, true, true, 1.0};
+    return (wv_regression){rows, P, X, y, names, standardize, true, 1.0};
 }
 
 static stage *find(stage *all, const char *name)
@@ -228,7 +228,7 @@ static int until(int argc, char **argv)
     static watch w;
     wvgd_model model;
     stage all[STAGES] = {{0}};
-    wv_regression data = read_rows(argv[5]);
+    wv_regression data = read_rows(argv[5], true);
     if (wv_model_logistic(&model, &data))
         die("model", "no memory");
     w.mean_error = strtod(argv[2], NULL);
@@ -247,8 +247,11 @@ int main(int argc, char **argv)
 {
     if (argc > 5 && !strcmp(argv[1], "--until"))
         return until(argc, argv);
+    bool raw = argc > 1 && !strcmp(argv[1], "--raw");
+    argc -= raw;
+    argv += raw;
     wvgd_model model;
-    wv_regression data = read_rows(argc > 1 ? argv[1] : WVGD_SOURCE_DIR "/data/cancer.csv");
+    wv_regression data = read_rows(argc > 1 ? argv[1] : WVGD_SOURCE_DIR "/data/cancer.csv", !raw);
     size_t particles = argc > 2 ? strtoul(argv[2], NULL, 10) : 5;
     stage best[STAGES] = {{0}}, total = {.name = "all"};
     if (wv_model_logistic(&model, &data))

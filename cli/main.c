@@ -10,8 +10,9 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-/* OpenBLAS, if it is the BLAS: chunks of our own share the work, and matrices are small. */
+/* OpenBLAS, if it is the BLAS: chunks of our own share the work, and matrices are small. Its threads, which it starts before main, would keep a processor busy for the first 30 ms. */
 void openblas_set_num_threads(int threads) __attribute__((weak));
+int blas_thread_shutdown_(void) __attribute__((weak));
 
 const char *argp_program_version = "wvgd " WVGD_VERSION;
 
@@ -87,6 +88,8 @@ int main(int argc, char **argv)
     atexit(refuse_exit);
     if (openblas_set_num_threads)
         openblas_set_num_threads(1);
+    if (openblas_set_num_threads && blas_thread_shutdown_)
+        blas_thread_shutdown_();
     int code = start(argc, argv, &f);
     if ((fflush(stdout) || ferror(stdout)) && !code)
         code = fail(&f, EX_IOERR, "cannot write to stdout");

@@ -178,10 +178,42 @@ typedef struct {
     double value, weight, calibrated;
 } weighted;
 
-static int by_value(const void *a, const void *b)
+static void swap(weighted *a, weighted *b)
 {
-    double x = ((const weighted *)a)->value, y = ((const weighted *)b)->value;
-    return (x > y) - (x < y);
+    weighted c = *a;
+    *a = *b;
+    *b = c;
+}
+
+/* The value at which the weights of all values up to it reach `level`: that part of the list in which it must be is divided again and again (Hoare). The values are rearranged. */
+static double quantile(size_t n, weighted *x, double level)
+{
+    size_t low = 0, high = n;
+    double below = 0; /* weight of all before `low` */
+    while (high - low > 1) {
+        double pivot = x[low + (high - low) / 2].value, left = 0;
+        size_t less = low, more = high;
+        for (size_t i = low; i < more;) /* less than the pivot, equal to it, more */
+            if (x[i].value < pivot) {
+                left += x[i].weight;
+                swap(&x[i++], &x[less++]);
+            } else if (x[i].value > pivot)
+                swap(&x[i], &x[--more]);
+            else
+                i++;
+        double equal = 0;
+        for (size_t i = less; i < more; i++)
+            equal += x[i].weight;
+        if (less > low && below + left >= level)
+            high = less;
+        else if (below + left + equal >= level || more == high)
+            return pivot;
+        else {
+            below += left + equal;
+            low = more;
+        }
+    }
+    return n ? x[low].value : NAN;
 }
 
 typedef struct {
@@ -189,12 +221,12 @@ typedef struct {
     double quantile[3]; /* 5, 50, 95 % */
 } column_summary;
 
-/* Of n weighted values, which are sorted on the way. */
+/* Of n weighted values, which are rearranged on the way. */
 static column_summary summarise(size_t n, weighted *x)
 {
     static const double level[3] = {0.05, 0.5, 0.95};
-    column_summary s = {0, 0, 0, 0, {NAN, NAN, NAN}};
-    double variance = 0, sharper = 0, error = 0, sum = 0;
+    column_summary s = {0};
+    double variance = 0, sharper = 0, error = 0;
     for (size_t i = 0; i < n; i++)
         s.mean += x[i].calibrated * x[i].value;
     for (size_t i = 0; i < n; i++) {
@@ -206,10 +238,8 @@ static column_summary summarise(size_t n, weighted *x)
     s.sd = sqrt(sharper > variance / 4 && sharper < 4 * variance ? sharper : variance);
     s.mcse = sqrt(error);
     s.ess = variance / error;
-    qsort(x, n, sizeof *x, by_value);
-    for (size_t i = 0, k = 0; i < n && k < 3; i++)
-        for (sum += x[i].weight; k < 3 && (sum >= level[k] || i + 1 == n); k++)
-            s.quantile[k] = x[i].value;
+    for (size_t k = 0; k < 3; k++)
+        s.quantile[k] = quantile(n, x, level[k]);
     return s;
 }
 

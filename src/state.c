@@ -13,7 +13,7 @@ typedef struct {
 } header;
 
 static const char magic[8] = "wvgdfit";
-enum { VERSION = 6 };
+enum { VERSION = 7 };
 
 static uint64_t hash(uint64_t h, const void *data, size_t size)
 {
@@ -58,7 +58,7 @@ typedef struct {
     size_t size;
 } piece;
 
-enum { ARRAYS = 30, PIECES = ARRAYS + WV_BATCHES, RESULTS = 14, CELLS = 25 }; /* the piece that begins with f->around; the one that holds cells */
+enum { ARRAYS = 38, PIECES = ARRAYS + WV_BATCHES, RESULTS = 22, CELLS = 33 }; /* the piece that begins with f->around; the one that holds cells */
 
 /* Where an array begins in the block of saved ones; one that this fit does not have begins where the next does. */
 static size_t begin(const wvgd_fit *f, const double *array, size_t next)
@@ -71,10 +71,12 @@ static void pieces(wvgd_fit *f, wv_scalars *s, piece out[PIECES])
 {
     bool draws = f->staged || s->stage == WV_EXPLORE, pool = draws && s->stage <= WV_BOUND && s->batches;
     const wv_pool_batch *last = &s->pooled[pool ? s->batches - 1 : 0];
-    size_t n = s->closed, D = f->D, d = sizeof(double), pooled = pool ? last->first + last->n : 0, made = pool ? last->proposal + last->proposals : 0;
+    size_t n = s->closed, D = f->D, K = s->mix.K, d = sizeof(double), pooled = pool ? last->first + last->n : 0, made = pool ? last->proposal + last->proposals : 0;
     size_t results = begin(f, f->around, 0), crawl = begin(f, f->crawl_x, results), store = begin(f, f->pool.x, crawl), mix = begin(f, f->mix.mu, store), paths = begin(f, f->path_x, mix);
     const piece list[ARRAYS] = {
-        {s, sizeof *s}, {f->saved, paths * d}, {f->saved + paths, s->stage == WV_EXPLORE ? (mix - paths) * d : 0}, {f->saved + mix, (store - mix) * d},
+        {s, sizeof *s}, {f->saved, paths * d}, {f->saved + paths, s->stage == WV_EXPLORE ? (mix - paths) * d : 0},
+        {f->mix.mu, K * D * d}, {f->mix.root, K * D * D * d}, {f->mix.w, K * d}, {f->mix_best.mu, K * D * d}, {f->mix_best.root, K * D * D * d}, {f->mix_best.w, K * d},
+        {f->mix_tried.mu, s->tried * D * d}, {f->mix_tried.root, s->tried * D * D * d}, {f->mix_tried.w, s->tried * d},
         {f->pool.x, pooled * D * d}, {f->pool.grad, pooled * D * d}, {f->pool.log_p, pooled * d}, {f->pool.log_sum, pooled * d},
         {f->pool.mu, made * D * d}, {f->pool.inverse, made * D * D * d}, {f->pool.log_det, made * d}, {f->pool.share, made * d}, {f->pool.nu, made * d}, {f->pool.tails, made * d},
         {f->saved + results, (f->saved_size - results) * d}, {f->saved + crawl, s->stage == WV_CRAWL ? (results - crawl) * d : 0},
