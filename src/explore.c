@@ -11,6 +11,7 @@
 #include "dense.h"
 #include "joint.h"
 #include "mix.h"
+#include "modes.h"
 #include "pool.h"
 #include "staged.h"
 #include "weight.h"
@@ -19,34 +20,13 @@
 #include <string.h>
 
 enum { MEMORY = WV_PAIRS, LOOK = 25, USER = 8, JUDGES = 8, PATIENCE = 8, FITS = 8, MOST = 20000, WALLS = 27, IDLE = 1 }; /* curvature pairs kept; trials of a line search; starts of the given scale; draws that judge a candidate; iterations in which it must gain weight; fits of one end; evaluations after which no wave begins; tries of a start against walls; fits of ascents without end that have led to nothing new, after which others are not fitted */
-static const double armijo = 1e-4, curvature = 0.9, relevant = 12, heavy = 5, exact = 0.3, near_end = 0.01, half_log_2pi = 0.918938533204672741780;
+static const double armijo = 1e-4, curvature = 0.9, relevant = 12, near_end = 0.01, half_log_2pi = 0.918938533204672741780;
 static const size_t stations[WV_STATIONS - 1] = {2, 5, 10, 20, 40, 80, 160}; /* accepted steps at which a path leaves its Gaussian behind; the last is its end */
-
-size_t wv_explore_root_size(const wvgd_fit *f)
-{
-    return f->dense ? f->D * f->D : f->D;
-}
-
-size_t wv_explore_modes(const wvgd_fit *f)
-{
-    size_t fit = 20000000 / wv_explore_root_size(f);
-    return fit > WV_MODES ? WV_MODES : fit < 1 ? 1 : fit;
-}
-
-static const wv_family *shape(const wvgd_fit *f)
-{
-    return wv_family_get(f->dense ? WVGD_FULL : WVGD_DIAG);
-}
-
-static wv_gauss mode_gauss(const wvgd_fit *f, size_t m)
-{
-    return (wv_gauss){shape(f), f->D, 0, f->mode_x + m * f->D, f->mode_root + m * wv_explore_root_size(f), 0};
-}
 
 static wv_gauss station(const wvgd_fit *f, size_t k, size_t i)
 {
     size_t at = k * wv_explore_stations(f) + i;
-    return (wv_gauss){shape(f), f->D, 0, f->station_x + at * f->D, f->station_root + at * wv_explore_root_size(f), 0};
+    return (wv_gauss){wv_modes_family(f), f->D, 0, f->station_x + at * f->D, f->station_root + at * wv_modes_root_size(f), 0};
 }
 
 size_t wv_explore_stations(const wvgd_fit *f)
@@ -85,7 +65,7 @@ static void scatter(wvgd_fit *f, wv_path *p, double *x)
     bool around = f->s.modes && !first && f->opt.init != WVGD_INIT_NORMAL;
     cblas_dscal((int)D, wide * (around ? f->s.scatter : f->opt.init_scale), x, 1);
     if (around) {
-        shape(f)->colour(D, 0, f->mode_frame, 1, x, f->work);
+        wv_modes_family(f)->colour(D, 0, f->mode_frame, 1, x, f->work);
         cblas_daxpy((int)D, 1.0, f->scatter_centre, 1, x, 1);
     }
 }
@@ -93,7 +73,7 @@ static void scatter(wvgd_fit *f, wv_path *p, double *x)
 static void begin_wave(wvgd_fit *f)
 {
     size_t paths = f->s.modes ? WV_PATHS : 1;
-    memcpy(f->path_frame, f->mode_frame, wv_explore_root_size(f) * sizeof(double));
+    memcpy(f->path_frame, f->mode_frame, wv_modes_root_size(f) * sizeof(double));
     f->s.exploring = WV_CLIMB;
     for (size_t k = 0; k < WV_PATHS; k++) {
         f->s.path[k] = (wv_path){.active = k < paths, .fresh = 1};
@@ -109,7 +89,7 @@ void wv_explore_begin(wvgd_fit *f)
     f->s.stage = WV_EXPLORE;
     for (size_t i = 0; i < f->D; i++)
         f->vector[0][i] = f->opt.init_scale;
-    shape(f)->set_sd(f->D, 0, f->mode_frame, f->vector[0]);
+    wv_modes_family(f)->set_sd(f->D, 0, f->mode_frame, f->vector[0]);
     memset(f->scatter_centre, 0, f->D * sizeof(double));
     f->s.scatter = 1;
     begin_wave(f);
@@ -124,70 +104,7 @@ static bool out_of_range(const wvgd_fit *f, size_t k)
     return false;
 }
 
-/* ---- modes ---------------------------------------------------------------------------------------------------------------------- */
-/* Log density at x that the known modes predict together; the mode that says most of it, and the squared Mahalanobis distance to it. */
-static double predict(wvgd_fit *f, const double *x, size_t *mode, double *distance)
-{
-    double total = -INFINITY, best = -INFINITY, log_q;
-    for (size_t m = 0; m < f->s.modes; m++) {
-        wv_gauss g = mode_gauss(f, m);
-        wv_component_log_density(&g, 1, x, &log_q, f->y, f->work);
-        double here = log_q + f->s.mode[m].elbo;
-        wv_weight_add_log(1, &total, f->s.mode[m].elbo, &log_q);
-        if (here > best) {
-            best = here;
-            *mode = m;
-            *distance = cblas_ddot((int)f->D, f->y, 1, f->y, 1);
-        }
-    }
-    return total;
-}
-
-static double bulk(const wvgd_fit *f)
-{
-    return (double)f->D + 3 * sqrt(2 * (double)f->D);
-}
-
-/* The known mode in whose bulk x lies with the density that is predicted, or -1. */
-static int known(wvgd_fit *f, const double *x, double log_p)
-{
-    size_t m = 0;
-    double distance = INFINITY, expected = predict(f, x, &m, &distance);
-    return distance < bulk(f) && fabs(log_p - expected) < 0.2 + 0.02 * distance + 2 * f->s.mode[m].sd ? (int)m : -1;
-}
-
-/* The same for a start, which may lie anywhere: far out, where densities differ by hundreds of nats, one that is what the known modes say it is tells that nothing else is near. */
-static int foretold(wvgd_fit *f, const double *x, double log_p)
-{
-    size_t m = 0;
-    double distance = INFINITY;
-    return f->s.modes && fabs(log_p - predict(f, x, &m, &distance)) < exact ? (int)m : known(f, x, log_p);
-}
-
-static size_t heaviest_mode(const wvgd_fit *f)
-{
-    size_t best = 0;
-    for (size_t m = 1; m < f->s.modes; m++)
-        best = f->s.mode[m].elbo > f->s.mode[best].elbo ? m : best;
-    return best;
-}
-
-/* Log density at the top of the heaviest mode, by its Gaussian. */
-static double highest(const wvgd_fit *f)
-{
-    size_t best = heaviest_mode(f);
-    wv_gauss g = mode_gauss(f, best);
-    return f->s.mode[best].elbo - g.family->log_det(f->D, 0, g.root) - (double)f->D * half_log_2pi;
-}
-
-/* Is the density at x lower by far than even the tails of the known modes have it (an exponential of an exponential, say)? An ascent over such a wall takes long and leads to what lies behind it. */
-static bool walled(wvgd_fit *f, const double *x, double log_p)
-{
-    size_t m = 0;
-    double distance = INFINITY, top = highest(f);
-    return top - log_p > 100 + 10 * (top - predict(f, x, &m, &distance));
-}
-
+/* ---- one path ------------------------------------------------------------------------------------------------------------------- */
 /* H v for the path's L-BFGS inverse Hessian (in the frame) after `last` pairs, in place. */
 static void two_loop(const wvgd_fit *f, size_t k, size_t last, double *v)
 {
@@ -215,7 +132,7 @@ static bool path_root(wvgd_fit *f, size_t k, size_t last, double *root)
 {
     size_t D = f->D;
     double *H = f->square[1], *v = f->vector[0];
-    memcpy(root, f->path_frame, wv_explore_root_size(f) * sizeof *root);
+    memcpy(root, f->path_frame, wv_modes_root_size(f) * sizeof *root);
     for (size_t i = 0; i < D; i++) { /* one unit vector at a time */
         double *h = f->dense ? H + i * D : v;
         memset(h, 0, D * sizeof *h);
@@ -229,108 +146,9 @@ static bool path_root(wvgd_fit *f, size_t k, size_t last, double *root)
     for (size_t i = 0; i < D; i++)
         for (size_t c = 0; c < i; c++)
             H[i * D + c] = H[c * D + i] = (H[i * D + c] + H[c * D + i]) / 2;
-    return shape(f)->absorb(D, 0, root, H, f->work);
+    return wv_modes_family(f)->absorb(D, 0, root, H, f->work);
 }
 
-/* Nats of a mode's mass that its Gaussian leaves out, to second order, within reason. */
-static double left_out(double sd)
-{
-    return fmin(sd * sd / 2, heavy);
-}
-
-/* Which modes are not too light to matter, and how many of them have been hit once. */
-static void judge(wvgd_fit *f)
-{
-    double best = -INFINITY;
-    f->s.relevant = f->s.hit_once = 0;
-    for (size_t m = 0; m < f->s.modes; m++)
-        best = fmax(best, f->s.mode[m].elbo);
-    for (size_t m = 0; m < f->s.modes; m++) {
-        wv_mode *mode = &f->s.mode[m];
-        mode->relevant = mode->elbo + left_out(mode->sd) >= best - heavy;
-        f->s.relevant += mode->relevant ? 1 : 0;
-        f->s.hit_once += mode->relevant && mode->hits == 1;
-    }
-}
-
-/* Mean covariance of the relevant modes, each divided by its volume, times their mean volume (geometric): its root, the frame of later ascents. All of it relative to the heaviest
- * mode, so that what the modes have in common, be it units or a shear, is not seen by the sum. */
-static bool mean_frame(wvgd_fit *f, double *frame)
-{
-    size_t D = f->D, size = wv_explore_root_size(f);
-    double *C = f->square[1], *A = f->square[2], volume = 0, count = (double)f->s.relevant;
-    wv_gauss heaviest = mode_gauss(f, heaviest_mode(f));
-    double log_det = heaviest.family->log_det(D, 0, heaviest.root);
-    memcpy(frame, heaviest.root, size * sizeof *frame);
-    if (!f->dense)
-        return true;
-    memset(C, 0, D * D * sizeof *C);
-    for (size_t m = 0; m < f->s.modes; m++) {
-        if (!f->s.mode[m].relevant)
-            continue;
-        wv_gauss g = mode_gauss(f, m);
-        double larger = (g.family->log_det(D, 0, g.root) - log_det) / (double)D;
-        memcpy(A, g.root, D * D * sizeof *A);
-        cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, exp(-larger), frame, (int)D, A, (int)D);
-        cblas_dsyrk(CblasRowMajor, CblasLower, CblasNoTrans, (int)D, (int)D, 1 / count, A, (int)D, 1.0, C, (int)D);
-        volume += larger / count;
-    }
-    cblas_dscal((int)(D * D), exp(2 * volume), C, 1);
-    wv_dense_mirror(D, C);
-    return heaviest.family->absorb(D, 0, frame, C, f->work);
-}
-
-/* Frame and scatter of later starts: twice the spread of the modes in the frame, twice its unit at least. */
-static void rescale(wvgd_fit *f)
-{
-    size_t D = f->D;
-    double *sd = f->vector[0], *centre = f->vector[2], *frame = f->dense ? f->square[3] : f->vector[3], *d = f->vector[1], spread = 0;
-    judge(f);
-    if (!mean_frame(f, frame))
-        return;
-    memset(centre, 0, D * sizeof *centre);
-    for (size_t m = 0; m < f->s.modes; m++)
-        if (f->s.mode[m].relevant)
-            cblas_daxpy((int)D, 1 / (double)f->s.relevant, f->mode_x + m * D, 1, centre, 1);
-    wv_gauss middle = {shape(f), D, 0, centre, frame, 0};
-    for (size_t m = 0; m < f->s.modes; m++)
-        if (f->s.mode[m].relevant) {
-            wv_component_whiten(&middle, 1, f->mode_x + m * D, d, f->work);
-            spread += cblas_ddot((int)D, d, 1, d, 1) / ((double)f->s.relevant * (double)D);
-        }
-    double scatter = 2 * fmax(2, sqrt(spread));
-    middle.family->sd(D, 0, frame, sd);
-    for (size_t i = 0; i < D; i++) /* where ascents run away, nothing sensible follows from their ends: go on as before */
-        if (!(sd[i] > 1e-110 && scatter * sd[i] < 1e110 && fabs(centre[i]) < 1e110))
-            return;
-    memcpy(f->mode_frame, frame, wv_explore_root_size(f) * sizeof *frame);
-    memcpy(f->scatter_centre, centre, D * sizeof *centre);
-    f->s.scatter = scatter;
-}
-
-static void set_mode(wvgd_fit *f, size_t m, const wv_gauss *g, double elbo, double sd, size_t hits)
-{
-    memcpy(f->mode_x + m * f->D, g->mu, f->D * sizeof(double));
-    memcpy(f->mode_root + m * wv_explore_root_size(f), g->root, wv_explore_root_size(f) * sizeof(double));
-    f->s.mode[m] = (wv_mode){.elbo = elbo, .sd = sd, .hits = hits};
-}
-
-static void add_mode(wvgd_fit *f, const wv_gauss *g, double elbo, double sd)
-{
-    size_t m = f->s.modes, most = wv_explore_modes(f);
-    if (m == most) { /* full: take the place of the lightest, if this one is better */
-        m = 0;
-        for (size_t i = 1; i < most; i++)
-            if (f->s.mode[i].elbo < f->s.mode[m].elbo)
-                m = i;
-        if (!(elbo > f->s.mode[m].elbo))
-            return;
-    } else
-        f->s.modes++;
-    set_mode(f, m, g, elbo, sd, 1);
-}
-
-/* ---- one path ------------------------------------------------------------------------------------------------------------------- */
 /* Leaves the path's Gaussian behind as station i; its root is worked out when it is wanted, or the pairs are about to be overwritten: a path that settles needs none but the last. */
 static void leave(wvgd_fit *f, size_t k, size_t i)
 {
@@ -345,11 +163,11 @@ static void make_roots(wvgd_fit *f, size_t k)
 {
     wv_path *p = &f->s.path[k];
     for (size_t i = 0; i < wv_explore_stations(f); i++) {
-        double *root = f->station_root + (k * wv_explore_stations(f) + i) * wv_explore_root_size(f);
+        double *root = f->station_root + (k * wv_explore_stations(f) + i) * wv_modes_root_size(f);
         if (!(p->stations & ~p->made & 1u << i))
             continue;
         if (!path_root(f, k, p->left[i], root))
-            memcpy(root, f->path_frame, wv_explore_root_size(f) * sizeof *root);
+            memcpy(root, f->path_frame, wv_modes_root_size(f) * sizeof *root);
         p->made |= 1u << i;
     }
 }
@@ -367,12 +185,12 @@ static void aim(wvgd_fit *f, size_t k)
     wv_path *p = &f->s.path[k];
     double *dir = f->path_p + k * D, *g = f->path_g + k * D;
     memcpy(dir, g, D * sizeof *dir);
-    shape(f)->pull(D, 0, f->path_frame, 1, dir, f->work);
+    wv_modes_family(f)->pull(D, 0, f->path_frame, 1, dir, f->work);
     if (p->pairs)
         two_loop(f, k, p->pairs, dir);
     else
         cblas_dscal((int)D, 1 / fmax(1, cblas_dnrm2((int)D, dir, 1)), dir, 1);
-    shape(f)->colour(D, 0, f->path_frame, 1, dir, f->work);
+    wv_modes_family(f)->colour(D, 0, f->path_frame, 1, dir, f->work);
     p->slope = cblas_ddot((int)D, dir, 1, g, 1);
     p->step = 1;
     p->low = 0;
@@ -393,8 +211,8 @@ static void accept(wvgd_fit *f, size_t k, double log_p, const double *x, const d
         s[i] = p->step * f->path_p[k * D + i];
         y[i] = f->path_g[k * D + i] - g[i];
     }
-    shape(f)->whiten(D, 0, f->path_frame, 1, s, f->work);
-    shape(f)->pull(D, 0, f->path_frame, 1, y, f->work);
+    wv_modes_family(f)->whiten(D, 0, f->path_frame, 1, s, f->work);
+    wv_modes_family(f)->pull(D, 0, f->path_frame, 1, y, f->work);
     if (cblas_ddot((int)D, s, 1, y, 1) > 1e-12 * cblas_dnrm2((int)D, s, 1) * cblas_dnrm2((int)D, y, 1))
         p->pairs++;
     p->stalls = log_p - p->log_p < 1e-3 ? p->stalls + 1 : 0;
@@ -405,7 +223,7 @@ static void accept(wvgd_fit *f, size_t k, double log_p, const double *x, const d
     for (size_t i = 0; i + 1 < wv_explore_stations(f); i++)
         if (p->accepted == stations[i])
             leave(f, k, i);
-    p->hit = known(f, x, log_p);
+    p->hit = wv_modes_known(f, x, log_p);
     if (p->hit >= 0 || p->stalls >= 3)
         end_path(f, k, true);
     else
@@ -421,7 +239,7 @@ static void advance(wvgd_fit *f, size_t k, double log_p, const double *x, const 
     f->s.climbed++;
     if (p->fresh) {
         bool nothing = log_p == -INFINITY, far = p->start >= USER + (f->given ? f->N : 0);
-        if (nothing || (f->s.modes && far && p->tries < WALLS && walled(f, x, log_p))) { /* closer, in larger steps from a wall */
+        if (nothing || (f->s.modes && far && p->tries < WALLS && wv_modes_walled(f, x, log_p))) { /* closer, in larger steps from a wall */
             p->tries += nothing ? 1 : 3;
             if (p->tries >= 40)
                 end_path(f, k, false);
@@ -432,7 +250,7 @@ static void advance(wvgd_fit *f, size_t k, double log_p, const double *x, const 
         p->fresh = 0;
         p->log_p = log_p;
         memcpy(f->path_g + k * D, g, D * sizeof *g);
-        p->hit = foretold(f, x, log_p);
+        p->hit = wv_modes_foretell(f, x, log_p);
         if (p->hit >= 0)
             end_path(f, k, true);
         else
@@ -453,7 +271,7 @@ static void advance(wvgd_fit *f, size_t k, double log_p, const double *x, const 
             p->high = p->step;
         p->step = p->high == INFINITY ? 2 * p->step : (p->low + p->high) / 2;
     }
-    bool runaway = f->s.modes && p->log_p > highest(f) + (double)D;
+    bool runaway = f->s.modes && p->log_p > wv_modes_top(f) + (double)D;
     if (p->active && (p->evaluations >= (runaway ? 60 + D : f->s.modes ? 90 + 2 * D : 100 + 4 * D) || out_of_range(f, k))) /* with a known mode's frame, ascents that end are short */
         end_path(f, k, false);
 }
@@ -463,7 +281,7 @@ static void advance(wvgd_fit *f, size_t k, double log_p, const double *x, const 
 static size_t find_end(wvgd_fit *f, size_t k)
 {
     const wv_path *p = &f->s.path[k];
-    wv_gauss here = {shape(f), f->D, 0, f->path_x + k * f->D, f->mode_frame, 0};
+    wv_gauss here = {wv_modes_family(f), f->D, 0, f->path_x + k * f->D, f->mode_frame, 0};
     size_t e = 0;
     for (; e < f->s.ends; e++) {
         wv_component_whiten(&here, 1, f->end_x + e * f->D, f->vector[0], f->work);
@@ -497,7 +315,7 @@ static void remember_end(wvgd_fit *f, size_t k, size_t mode)
 /* Has the path ended so low that a mode there would have to be wider by e^20 in every direction than the heaviest that is known? */
 static bool far_below(const wvgd_fit *f, size_t k)
 {
-    return f->s.modes && f->s.path[k].log_p < highest(f) - 20 * (double)(f->D + 1);
+    return f->s.modes && f->s.path[k].log_p < wv_modes_top(f) - 20 * (double)(f->D + 1);
 }
 
 /* Is the end of path k explained by what is known? Then it is a hit. */
@@ -509,7 +327,7 @@ static bool explained(wvgd_fit *f, size_t k)
     double distance = INFINITY;
     if (f->s.modes && p->hit < 0)
         p->hit = fitted_before(f, k);
-    if (f->s.modes && (p->hit >= 0 || (p->log_p - predict(f, x, &m, &distance) < 2 && distance < bulk(f)))) {
+    if (f->s.modes && (p->hit >= 0 || (p->log_p - wv_modes_predict(f, x, &m, &distance) < 2 && distance < wv_modes_bulk(f)))) {
         f->s.mode[p->hit >= 0 ? (size_t)p->hit : m].hits++;
         return true;
     }
@@ -527,7 +345,7 @@ static bool satisfied(const wvgd_fit *f)
         return false;
     if (n < (W == 1 ? 160 : 16 * enough(f)) && f->s.climbed < n + n / 4 + (W == 1 ? 24 : 4 * enough(f))) /* the more so where the known modes foretell the density at most starts */
         return false;
-    return W && ((n >= enough(f) && !f->s.hit_once) || n >= 2 * enough(f) || n >= 512 || W == wv_explore_modes(f));
+    return W && ((n >= enough(f) && !f->s.hit_once) || n >= 2 * enough(f) || n >= 512 || W == wv_modes_most(f));
 }
 
 static void next_wave(wvgd_fit *f)
@@ -547,7 +365,7 @@ static void next_end(wvgd_fit *f)
             continue;
         p->judged = 1;
         if (explained(f, k)) {
-            judge(f);
+            wv_modes_judge(f);
             continue;
         }
         if ((!p->settled && !p->pairs) || far_below(f, k)) /* got nowhere */
@@ -558,8 +376,8 @@ static void next_end(wvgd_fit *f)
         make_roots(f, k);
         if (!f->dense) {
             wv_gauss g = station(f, k, 0);
-            add_mode(f, &g, p->log_p + g.family->log_det(f->D, 0, g.root) + (double)f->D * half_log_2pi, 0.5);
-            rescale(f);
+            wv_modes_add(f, &g, p->log_p + g.family->log_det(f->D, 0, g.root) + (double)f->D * half_log_2pi, 0.5);
+            wv_modes_rescale(f);
             continue;
         }
         f->s.exploring = WV_JUDGE;
@@ -576,8 +394,8 @@ static bool spike(wvgd_fit *f)
     wv_path *p = &f->s.path[f->s.judged];
     const double *x = f->path_x + f->s.judged * f->D;
     size_t m = 0, D = f->D;
-    double distance = INFINITY, above = p->log_p - predict(f, x, &m, &distance);
-    if (p->spike || !p->settled || !(above > 3 && distance < bulk(f)))
+    double distance = INFINITY, above = p->log_p - wv_modes_predict(f, x, &m, &distance);
+    if (p->spike || !p->settled || !(above > 3 && distance < wv_modes_bulk(f)))
         return false;
     p->spike = 1;
     memcpy(f->mix.mu, x, D * sizeof(double));
@@ -599,18 +417,18 @@ static void take(wvgd_fit *f, double elbo, double sd, bool fitted)
     double distance = INFINITY;
     if (isfinite(elbo) && isfinite(g.family->log_det(f->D, 0, g.root))) {
         if (f->s.modes && fitted)
-            predict(f, g.mu, &m, &distance);
-        wv_gauss other = mode_gauss(f, m);
+            wv_modes_predict(f, g.mu, &m, &distance);
+        wv_gauss other = wv_modes_gauss(f, m);
         bool alike = fabs(g.family->log_det(f->D, 0, g.root) - other.family->log_det(f->D, 0, other.root)) < 1.5 * (double)f->D;
         if (distance < 2 * (double)f->D + 6 && alike) {
             f->s.mode[m].hits++;
             if (fitted)
                 remember_end(f, f->s.judged, m);
             if (elbo > f->s.mode[m].elbo)
-                set_mode(f, m, &g, elbo, sd, f->s.mode[m].hits);
+                wv_modes_set(f, m, &g, elbo, sd, f->s.mode[m].hits);
         } else
-            add_mode(f, &g, elbo, sd);
-        rescale(f);
+            wv_modes_add(f, &g, elbo, sd);
+        wv_modes_rescale(f);
         if (fitted && spike(f))
             return;
     }
@@ -624,7 +442,7 @@ static double divergence(wvgd_fit *f, const wv_gauss *g, size_t m, double distan
 {
     size_t D = f->D;
     double *A = f->square[1];
-    wv_gauss mode = mode_gauss(f, m);
+    wv_gauss mode = wv_modes_gauss(f, m);
     memcpy(A, g->root, D * D * sizeof *A);
     cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, 1.0, mode.root, (int)D, A, (int)D);
     return (cblas_ddot((int)(D * D), A, 1, A, 1) + distance - (double)D) / 2 + mode.family->log_det(D, 0, mode.root) - g->family->log_det(D, 0, g->root);
@@ -638,14 +456,14 @@ static bool arrived(wvgd_fit *f)
     double distance = INFINITY;
     if (!f->s.modes || f->s.mix.iteration < 3)
         return false;
-    predict(f, g.mu, &m, &distance);
+    wv_modes_predict(f, g.mu, &m, &distance);
     return f->s.mix.elbo < f->s.mode[m].elbo + 0.1 && divergence(f, &g, m, distance) < 1 + 0.05 * (double)f->D;
 }
 
 /* After some iterations a candidate still has no weight beside what is known: its fit has no need of more. */
 static bool hopeless(const wvgd_fit *f)
 {
-    return f->s.modes && f->s.mix.iteration >= PATIENCE && f->s.mix.best + left_out(f->s.mix.best_sd) < f->s.mode[heaviest_mode(f)].elbo - heavy;
+    return f->s.modes && f->s.mix.iteration >= PATIENCE && wv_modes_too_light(f, f->s.mix.best, f->s.mix.best_sd);
 }
 
 /* ELBO of each station of the path from a few draws; if the best may matter, it is fitted, if it is the last; else from the first on: later ones of an ascent without end lie in the neck of a funnel, and fits that begin there stay there. */
@@ -687,10 +505,10 @@ static void judge_stations(wvgd_fit *f)
         pick = first;
     wv_gauss g = station(f, f->s.judged, pick);
     if (!p->settled && f->s.modes) { /* its best station lies in a known bulk, and promises no more */
-        predict(f, g.mu, &m, &distance);
-        if (distance < bulk(f) && best < f->s.mode[m].elbo + 1) {
+        wv_modes_predict(f, g.mu, &m, &distance);
+        if (distance < wv_modes_bulk(f) && best < f->s.mode[m].elbo + 1) {
             f->s.mode[m].hits++;
-            judge(f);
+            wv_modes_judge(f);
             next_end(f);
             return;
         }
@@ -812,7 +630,7 @@ static void allot(wvgd_fit *f, size_t *count)
 static void settle(wvgd_fit *f, size_t j, size_t m, bool alone)
 {
     size_t D = f->D;
-    wv_gauss g = mode_gauss(f, m);
+    wv_gauss g = wv_modes_gauss(f, m);
     wv_stream stream = {f->opt.seed, WV_RNG_START, 1, j};
     double *sd = f->vector[1], *z = f->now.z + j * D;
     if (alone)
@@ -850,12 +668,12 @@ void wv_explore_settle(wvgd_fit *f)
         for (size_t c = 0; c < count[m]; c++)
             settle(f, j++, m, count[m] == 1);
     }
-    wv_gauss g = mode_gauss(f, best);
+    wv_gauss g = wv_modes_gauss(f, best);
     if (f->pilot) {
         memcpy(f->pilot_mu, g.mu, f->D * sizeof(double));
         memcpy(f->pilot_root, g.root, f->D * f->D * sizeof(double));
     }
     if (!(f->opt.metric && f->opt.cost == WVGD_MAHALANOBIS))
-        memcpy(f->now.metric, g.root, wv_explore_root_size(f) * sizeof(double));
+        memcpy(f->now.metric, g.root, wv_modes_root_size(f) * sizeof(double));
     wv_joint_begin(f);
 }

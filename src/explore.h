@@ -3,10 +3,6 @@
 #define WV_EXPLORE_H
 #include "fit.h"
 
-/* Doubles that a mode's root takes, and how many modes are kept. */
-size_t wv_explore_root_size(const wvgd_fit *f);
-size_t wv_explore_modes(const wvgd_fit *f);
-
 /* Gaussians that a path leaves behind. */
 size_t wv_explore_stations(const wvgd_fit *f);
 

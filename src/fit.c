@@ -11,6 +11,7 @@
 #include "group.h"
 #include "joint.h"
 #include "large.h"
+#include "modes.h"
 #include "moments.h"
 #include "options.h"
 #include "pilot.h"
@@ -106,17 +107,17 @@ static bool carve_saved(wvgd_fit *f)
     size_t N = f->N, D = f->D, ND = wv_times(N, D), root = wv_times(N, f->family->size(D, f->R));
     size_t spread = wv_times(N, f->cell_family->size(D, 0)), metric = f->metric_family->size(D, 0);
     size_t adam = f->opt.estimator == WVGD_REPARAM ? wv_times(2, ND + root) : 0, pilot = f->pilot ? D * D : 0;
-    size_t modes = f->exploring ? wv_explore_modes(f) : 0, paths = f->exploring ? wv_times(WV_PATHS, D) : 0, one = f->exploring ? D : 0;
-    size_t frame = f->exploring ? wv_explore_root_size(f) : 0, stops = f->exploring ? WV_PATHS * wv_explore_stations(f) : 0;
+    size_t modes = f->exploring ? wv_modes_most(f) : 0, paths = f->exploring ? wv_times(WV_PATHS, D) : 0, one = f->exploring ? D : 0;
+    size_t frame = f->exploring ? wv_modes_root_size(f) : 0, stops = f->exploring ? WV_PATHS * wv_explore_stations(f) : 0;
     bool fits = f->exploring && f->dense;
     size_t K = fits ? wv_pool_components(f) : 0, pool = fits ? wv_pool_points(f) : 0, made = fits ? wv_pool_proposals(f) : 0, KD = wv_times(K, D), DD = fits ? D * D : 0;
     const slot slots[] = {
         {&f->now.z, ND}, {&f->now.mu, ND}, {&f->now.root, root}, {&f->now.spread, spread}, {&f->now.metric, metric}, {&f->now.centre, D}, {&f->now.elbo, N}, {&f->now.losses, N}, {&f->now.beta, N}, {&f->now.beta2, N},
         {&f->best.z, ND}, {&f->best.mu, ND}, {&f->best.root, root}, {&f->best.spread, spread}, {&f->best.metric, metric}, {&f->best.centre, D}, {&f->best.elbo, N}, {&f->best.losses, N}, {&f->best.beta, N}, {&f->best.beta2, N},
         {&f->pilot_mu, f->pilot ? D : 0}, {&f->pilot_root, pilot}, {&f->pilot_best, f->pilot ? D + pilot : 0}, {&f->adam, adam}, {&f->z_mark, ND},
-        {&f->mode_x, wv_times(modes, D)}, {&f->mode_root, wv_times(modes, wv_explore_root_size(f))}, {&f->mode_frame, frame},
+        {&f->mode_x, wv_times(modes, D)}, {&f->mode_root, wv_times(modes, wv_modes_root_size(f))}, {&f->mode_frame, frame},
         {&f->scatter_centre, one}, {&f->end_x, WV_ENDS * one}, {&f->path_frame, frame}, {&f->path_x, paths}, {&f->path_g, paths}, {&f->path_p, paths}, {&f->path_s, WV_PAIRS * paths}, {&f->path_y, WV_PAIRS * paths},
-        {&f->station_x, wv_times(stops, D)}, {&f->station_root, wv_times(stops, wv_explore_root_size(f))},
+        {&f->station_x, wv_times(stops, D)}, {&f->station_root, wv_times(stops, wv_modes_root_size(f))},
         {&f->mix.mu, KD}, {&f->mix.root, wv_times(K, DD)}, {&f->mix.w, K}, {&f->mix_best.mu, KD}, {&f->mix_best.root, wv_times(K, DD)}, {&f->mix_best.w, K}, {&f->mix_tried.mu, KD}, {&f->mix_tried.root, wv_times(K, DD)}, {&f->mix_tried.w, K},
         {&f->pool.x, wv_times(pool, D)}, {&f->pool.grad, wv_times(pool, D)}, {&f->pool.log_p, pool}, {&f->pool.log_sum, pool},
         {&f->pool.mu, wv_times(made, D)}, {&f->pool.inverse, wv_times(made, DD)}, {&f->pool.log_det, made}, {&f->pool.share, made}, {&f->pool.nu, made}, {&f->pool.tails, made},

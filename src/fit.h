@@ -284,11 +284,11 @@ struct wvgd_fit {
     double *mix_q, *mix_log, *mix_u; /* [K + 1][pool], [pool], [pool]: densities of components and mixture, weights that stand for it */
     double *mix_grad;      /* [blocks][D][WV_COLUMNS] gradients of log p~ less those of the log mixture */
     double *mix_y;         /* [K][blocks][D][WV_COLUMNS] points in the coordinates of each component, if there is room */
-    double *mix_inverse, *mix_det, *mix_made; /* [K + 1][D][D], [K + 1], [K + 1][2]: inverse roots, log determinants of roots; staged.c: draws as Gaussians and Student-t's */
-    size_t measured;       /* staged.c: stored draws whose squares are in mix_q */
+    double *mix_inverse, *mix_det, *mix_made; /* [K + 1][D][D], [K + 1], [K + 1][2]: inverse roots, log determinants of roots; store.c: draws as Gaussians and Student-t's */
+    size_t measured;       /* store.c: stored draws whose squares are in mix_q */
     double *columns;       /* pool.c: a block of points */
     double *mix_mu, *mix_root, *mix_e; /* the next mixture; [3 made_room] */
-    double *control;       /* staged.c: control variates */
+    double *control;       /* store.c: control variates */
     double *cell_mean, *cell_root; /* partition.c: moments of the posterior in a cell, */
     double *correction;    /* and the quadratic that corrects the mixture there */
     bool correction_cross;

@@ -9,18 +9,16 @@
  *     bound   one fresh batch for the PELBO (bound.c) */
 #include "staged.h"
 #include "close.h"
-#include "columns.h"
 #include "crawl.h"
-#include "dense.h"
 #include "explore.h"
 #include "mix.h"
 #include "moments.h"
 #include "partition.h"
 #include "pool.h"
+#include "store.h"
 #include "trace.h"
 #include "weight.h"
 #include <cblas.h>
-#include <lapacke.h>
 #include <math.h>
 #include <string.h>
 
@@ -45,11 +43,11 @@ static const double crawl_gain = 0.03;
 /* Loss by growth, in nats of the ELBO, that undoes it. */
 static const double harmful = 0.1;
 
-/* A trial whose share of effective draws is less than this, relative to the final batch's, is not used. */
-static const double spoilt = 0.25;
-
-/* Shares of the proposal: Student-t copies of the components, and one wide t around everything. */
-static const double share_tails = 0.2, share_wide = 0.1, degrees_tails = 3, degrees_wide = 4, widening = 2;
+/* Whether the trial's draws are of use beside a final batch of which this share is effective: not if it was worse by far, by a draw or two of huge weight. */
+static bool useful(const wvgd_fit *f, size_t trial, double share)
+{
+    return f->s.trial_ess > 0.25 * share * (double)trial;
+}
 
 static size_t trial_draws(const wvgd_fit *f)
 {
@@ -82,239 +80,6 @@ static double growth_price(const wvgd_fit *f)
 static bool dear(const wvgd_fit *f)
 {
     return f->s.wanted > 10 * round_price(f);
-}
-
-/* ---- the proposal ---------------------------------------------------------------------------------------------------------------- */
-/* m = 0.9 sum_k (w_k/2 + 1/2K) [0.8 N(mu_k, C_k) + 0.2 t_3(mu_k, C_k)] + 0.1 t_4(moments of the mixture, twice as wide): about n draws, an even number of each. */
-static void propose(wvgd_fit *f, size_t n)
-{
-    size_t K = f->s.mix.K, total = 0;
-    f->proposals = 2 * K + 1;
-    for (size_t k = 0; k < K; k++) {
-        double share = (double)n * (1 - share_wide) * (0.5 * f->mix.w[k] + 0.5 / (double)K);
-        f->proposal[2 * k].q = f->proposal[2 * k + 1].q = wv_mix_component(f, k);
-        f->proposal[2 * k + 1].q.nu = degrees_tails;
-        f->share[2 * k] = 2 * (size_t)fmax(1, round((1 - share_tails) * share / 2));
-        f->share[2 * k + 1] = 2 * (size_t)fmax(1, round(share_tails * share / 2));
-    }
-    bool wide = wv_mix_moments(f, f->tail_mu, f->tail_root);
-    cblas_dscal((int)(f->D * f->D), widening, f->tail_root, 1);
-    f->proposal[2 * K].q = (wv_gauss){wv_family_get(WVGD_FULL), f->D, 0, f->tail_mu, f->tail_root, degrees_wide};
-    f->share[2 * K] = wide ? 2 * (size_t)fmax(2, round(share_wide * (double)n / 2)) : 0;
-    for (size_t c = 0; c < f->proposals; c++)
-        total += f->share[c];
-    f->b.n = total;
-}
-
-static void draw(wvgd_fit *f, wv_rng_use use)
-{
-    for (size_t c = 0, at = 0; c < f->proposals; at += f->share[c++])
-        wv_fit_draw(f, f->s.batch, c, use, 0, f->share[c], true, at);
-}
-
-/* Proposal k of K + 1 as a place: a component with its Student-t copy, or the wide t. */
-static wv_place place(const wvgd_fit *f, size_t k)
-{
-    bool wide = 2 * k + 1 == f->proposals;
-    const double *made = f->mix_made + 2 * k;
-    return (wv_place){f->proposal[2 * k].q.mu, f->mix_inverse + k * f->D * f->D, f->mix_det[k], wide ? 0 : made[0], wide ? degrees_wide : degrees_tails, made[!wide]};
-}
-
-/* What `place` needs, for made[c] draws of each proposal; returns how many places there are. */
-static size_t prepare(wvgd_fit *f, const double *made)
-{
-    size_t D = f->D, places = (f->proposals + 1) / 2;
-    for (size_t k = 0; k < places; k++) {
-        const wv_gauss *q = &f->proposal[2 * k].q;
-        wv_dense_invert(D, q->root, f->mix_inverse + k * D * D);
-        f->mix_det[k] = q->family->log_det(D, 0, q->root);
-    }
-    memcpy(f->mix_made, made, f->proposals * sizeof *made);
-    return places;
-}
-
-/* Adds log of the sum over proposals of draws x density to log_sum[n]: not divided by the number of draws. */
-static void add_density(wvgd_fit *f, const double *made, size_t n, const double *x, double *log_sum)
-{
-    wv_pool_add(f, place, 0, prepare(f, made), n, x, log_sum);
-}
-
-/* ---- the store of closing draws -------------------------------------------------------------------------------------------------- */
-/* Stored draws from `first` on. */
-static wv_batch stored(const wvgd_fit *f, size_t first)
-{
-    size_t D = f->D;
-    return (wv_batch){.n = f->s.closed - first, .x = f->close.x + first * D, .log_p = f->close.log_p + first, .grad = f->close.grad + first * D, .stratum = f->close.stratum + first};
-}
-
-/* The batch has the points, answers and strata of another place. */
-static void place_batch(wvgd_fit *f, const wv_batch *at)
-{
-    f->b.x = at->x;
-    f->b.log_p = at->log_p;
-    f->b.grad = at->grad;
-    f->b.stratum = at->stratum;
-}
-
-/* Closing draws are made, and answers told, where they are stored. */
-static void draw_in_store(wvgd_fit *f, size_t n, wv_rng_use use)
-{
-    wv_batch end = stored(f, f->s.closed);
-    place_batch(f, &end);
-    propose(f, n);
-    draw(f, use);
-}
-
-static bool room(const wvgd_fit *f)
-{
-    return f->s.closed + WV_CHUNK + 4 * f->made_room < f->close_max;
-}
-
-static void store(wvgd_fit *f)
-{
-    place_batch(f, &f->own);
-    f->s.closed = f->close.n = f->s.closed + f->b.n;
-    for (size_t c = 0; c < f->proposals; c++)
-        f->made[c] += (double)f->share[c];
-}
-
-/* ---- evidence ----------------------------------------------------------------------------------------------------------------------- */
-/* The integrals of the proposals are known: E_m[q_c/m] = 1 for each of them. As control variates they remove from the evidence all noise that comes of what the proposal and the
- * posterior have in common; with p~ a mixture of the q_c nothing is left (Owen and Zhou). Equivalently, the draws get weights omega_i, near 1, under which the integrals are
- * right in the sample. */
-
-/* |y|^2 of all stored draws in the coordinates of the proposals' places, if they are few enough to be kept; otherwise `controls` works them out block by block. */
-static void measure(wvgd_fit *f)
-{
-    size_t n = f->s.closed, places = prepare(f, f->made);
-    if (n > wv_pool_points(f)) {
-        f->measured = 0;
-        return;
-    }
-    wv_pool_measure(f, place, 0, places, f->measured, n, f->close.x, false);
-    f->measured = n;
-}
-
-/* log_sum[i] <- log(exp log_sum[i] + sum over the first places) at the stored draws from `first` on, after `measure`. */
-static void add_measured(wvgd_fit *f, wv_pool_place *which, size_t places, size_t first, double *log_sum)
-{
-    size_t n = f->s.closed - first;
-    if (f->measured)
-        wv_pool_sum(f, which, 0, places, first, n, log_sum);
-    else
-        wv_pool_add(f, which, 0, places, n, f->close.x + first * f->D, log_sum);
-}
-
-/* C, the number of controls: Gaussian proposals (the posterior has little in common with the others). */
-static size_t controls_made(const wvgd_fit *f)
-{
-    size_t C = 0;
-    for (size_t k = 0; 2 * k + 1 < f->proposals; k++)
-        C += f->made[2 * k] > 0;
-    return C;
-}
-
-/* h[n][C] = q_c/m - 1 at stored draws first .. first + n, n <= WV_BLOCK, after `measure`. */
-static void controls(wvgd_fit *f, size_t first, size_t n, size_t C, double *h)
-{
-    double *log_q = f->block, *r = f->mix_q + (f->measured ? first : 0);
-    size_t c = 0, row = wv_pool_points(f);
-    if (!f->measured)
-        wv_pool_measure(f, place, 0, (f->proposals + 1) / 2, 0, n, f->close.x + first * f->D, false);
-    for (size_t k = 0; 2 * k + 1 < f->proposals; k++)
-        if (f->made[2 * k] > 0) {
-            wv_columns_density(f->D, n, f->mix_det[k], 0, r + k * row, log_q);
-            for (size_t i = 0; i < n; i++)
-                log_q[i] -= f->close.log_m[first + i];
-            wv_weight_exp(n, log_q);
-            for (size_t i = 0; i < n; i++)
-                h[i * C + c] = log_q[i] - 1;
-            c++;
-        }
-}
-
-/* Mean and (ridged, factorised) covariance S[C][C] of the controls over stored draws from `first` on, which have been measured, and tilt = S^-1 mean. */
-static void calibrate(wvgd_fit *f, size_t first, size_t C, double *mean, double *tilt, double *S, double *h)
-{
-    size_t n = f->s.closed - first;
-    memset(mean, 0, C * sizeof *mean);
-    memset(S, 0, C * C * sizeof *S);
-    for (size_t at = 0; at < n; at += WV_BLOCK) {
-        size_t here = n - at < WV_BLOCK ? n - at : WV_BLOCK;
-        controls(f, first + at, here, C, h);
-        for (size_t i = 0; i < here; i++)
-            cblas_daxpy((int)C, 1 / (double)n, h + i * C, 1, mean, 1);
-        cblas_dsyrk(CblasRowMajor, CblasLower, CblasTrans, (int)C, (int)here, 1 / (double)n, h, (int)C, 1.0, S, (int)C);
-    }
-    cblas_dsyr(CblasRowMajor, CblasLower, (int)C, -1.0, mean, 1, S, (int)C);
-    for (size_t c = 0; c < C; c++)
-        S[c * C + c] = S[c * C + c] * (1 + 1e-6) + 1e-9;
-    memcpy(tilt, mean, C * sizeof *tilt);
-    if (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', (lapack_int)C, S, (lapack_int)C) != 0 ||
-        LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', (lapack_int)C, 1, S, (lapack_int)C, tilt, (lapack_int)C) != 0)
-        memset(tilt, 0, C * sizeof *tilt);
-}
-
-/* log mean p~/m over the stored draws from `first` on, with controls, and its standard error: of the residuals within strata, draws 2i and 2i+1 taken as one, since they mirror
- * each other. Fills close.log_m and the weights close_v. */
-static wvgd_estimate weigh(wvgd_fit *f, size_t first)
-{
-    size_t n = f->s.closed - first, strata = f->proposals, C = controls_made(f);
-    double *log_m = f->close.log_m + first, *v = f->close_v + first, top = -INFINITY, mean = 0, variance = 0;
-    double *h_bar = f->control, *tilt = h_bar + C, *beta = tilt + C, *S = beta + C, *h = S + C * C;
-    for (size_t i = 0; i < n; i++)
-        log_m[i] = -INFINITY;
-    measure(f);
-    add_measured(f, place, (f->proposals + 1) / 2, first, log_m);
-    for (size_t i = 0; i < n; i++) {
-        log_m[i] -= log((double)n);
-        top = fmax(top, f->close.log_p[first + i] - log_m[i]);
-    }
-    if (!isfinite(top))
-        return (wvgd_estimate){-INFINITY, INFINITY};
-    for (size_t i = 0; i < n; i++) {
-        v[i] = exp(f->close.log_p[first + i] - log_m[i] - top);
-        mean += v[i] / (double)n;
-    }
-    f->s.ess = wv_weight_ess(n, v);
-    calibrate(f, first, C, h_bar, tilt, S, h);
-    memset(beta, 0, C * sizeof *beta);
-    for (size_t at = 0; at < n; at += WV_BLOCK) { /* beta = S^-1 Cov(h, v) */
-        size_t here = n - at < WV_BLOCK ? n - at : WV_BLOCK;
-        controls(f, first + at, here, C, h);
-        for (size_t i = 0; i < here; i++)
-            cblas_daxpy((int)C, (v[at + i] - mean) / (double)n, h + i * C, 1, beta, 1);
-    }
-    LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', (lapack_int)C, 1, S, (lapack_int)C, beta, (lapack_int)C);
-    double level = mean - cblas_ddot((int)C, beta, 1, h_bar, 1);
-    if (!(level > mean / 4 && level < 4 * mean)) { /* no small correction: leave it */
-        memset(beta, 0, C * sizeof *beta);
-        level = mean;
-    }
-    memset(f->mix_e, 0, 3 * strata * sizeof(double)); /* number, sum and sum of squares of the pairs of each stratum */
-    for (size_t at = 0; at < n; at += WV_BLOCK) {
-        size_t here = n - at < WV_BLOCK ? n - at : WV_BLOCK;
-        controls(f, first + at, here, C, h);
-        for (size_t i = 0; i + 1 < here; i += 2) {
-            double pair = 0, *e = f->mix_e + 3 * f->close.stratum[first + at + i];
-            for (size_t k = i; k <= i + 1; k++)
-                pair += (v[at + k] - cblas_ddot((int)C, beta, 1, h + k * C, 1)) / level / 2;
-            e[0] += 1;
-            e[1] += pair;
-            e[2] += pair * pair;
-        }
-    }
-    for (size_t c = 0; c < strata; c++) {
-        const double *e = f->mix_e + 3 * c;
-        if (e[0] > 1)
-            variance += 4 * e[0] * fmax(e[2] - e[1] * e[1] / e[0], 0) / (e[0] - 1);
-        else if (e[0] > 0)
-            variance += 4 * (e[1] - 1) * (e[1] - 1);
-    }
-    variance *= (double)n / fmax((double)n - 2 * (double)C, 1); /* what the regression has fitted away */
-    /* what the draws cannot show: the ridge and rounding; and where some points have no density, a share of such points that n draws may well miss */
-    double hidden = hypot(1e-4, f->s.bad_points + f->s.zero_points ? 1 / (double)n : 0);
-    return (wvgd_estimate){top + log(level), hypot(sqrt(variance) / (double)n, hidden)};
 }
 
 /* The standard error that draws aim at: less than what was asked for, since it is known from these draws only. */
@@ -366,9 +131,7 @@ static wvgd_status note(wvgd_fit *f, wvgd_error *error)
 static void begin_trial(wvgd_fit *f)
 {
     f->s.stage = WV_TRY;
-    f->s.closed = f->close.n = f->s.trial = 0;
-    f->measured = 0;
-    memset(f->made, 0, f->made_room * sizeof(double));
+    wv_store_begin(f, 0);
 }
 
 /* Nothing more can be tried. */
@@ -387,9 +150,7 @@ static void begin_final(wvgd_fit *f, size_t n)
 {
     f->s.stage = WV_CLOSE;
     f->s.planned = n;
-    f->s.trial = f->s.closed;
-    f->measured = 0;
-    memset(f->made, 0, f->made_room * sizeof(double));
+    wv_store_begin(f, f->s.closed);
 }
 
 /* Forward-KL step of the proposal on everything in the pool. */
@@ -452,7 +213,7 @@ static double least(const wvgd_fit *f)
 /* Of the final batch alone: less the trial's draws, unless these will not be used beside a batch of which this share is effective. */
 static double least_final(const wvgd_fit *f, size_t trial, double share)
 {
-    return fmax(LEAST_FINAL, least(f) - (f->s.trial_ess > spoilt * share * (double)trial ? (double)trial : 0));
+    return fmax(LEAST_FINAL, least(f) - (useful(f, trial, share) ? (double)trial : 0));
 }
 
 /* The proposal is settled, and the size of the final batch fixed. */
@@ -475,9 +236,9 @@ static void go_back(wvgd_fit *f)
 /* The trial has been weighed: grow, or settle the proposal and fix the size of the final batch. */
 static void judge_trial(wvgd_fit *f)
 {
-    wvgd_estimate e = weigh(f, 0);
+    wvgd_estimate e = wv_store_weigh(f, 0);
     double cost = 1.3 * price(f, e, f->s.closed);
-    wv_batch drawn = stored(f, 0);
+    wv_batch drawn = wv_store_draws(f, 0);
     wv_pool_take(f, &drawn);
     f->s.wanted = cost;
     f->s.trial_z = e.value;
@@ -523,12 +284,12 @@ static void judge_crawl(wvgd_fit *f)
 {
     size_t n = f->s.crawl.seen;
     double *log_w = f->close_spare, most = -INFINITY, made = 0;
-    propose(f, trial_draws(f)); /* for the density of the trial's proposals */
+    wv_store_propose(f, trial_draws(f)); /* for the density of the trial's proposals */
     for (size_t c = 0; c < f->proposals; c++)
         made += f->made[c];
     for (size_t i = 0; i < n; i++)
         log_w[i] = -INFINITY;
-    add_density(f, f->made, n, f->crawl_seen, log_w);
+    wv_store_add_density(f, n, f->crawl_seen, log_w);
     for (size_t i = 0; i < n; i++) {
         log_w[i] = f->crawl_log_p[i] - (log_w[i] - log(made)) - f->s.trial_z;
         if (log_w[i] > most && exp(log_w[i]) * below(f, f->crawl_log_p[i]) > matters)
@@ -553,13 +314,13 @@ static void judge_final(wvgd_fit *f)
 {
     size_t n = f->s.closed - f->s.trial;
     bool first = n == f->b.n;
-    wvgd_estimate e = weigh(f, f->s.trial);
+    wvgd_estimate e = wv_store_weigh(f, f->s.trial);
     double left = 1.2 * (price(f, e, n) - (double)n);
     f->s.evidence = (wvgd_estimate){e.value, hypot(e.se, tails(f))};
     f->s.final_ess = f->s.ess;
     f->s.wanted = left;
     if (first && !exhausted(f) && left > growth_price(f) && (!tired(f) || dear(f)) && f->s.returns < RETURNS) {
-        wv_batch drawn = stored(f, f->s.trial);
+        wv_batch drawn = wv_store_draws(f, f->s.trial);
         f->s.returns++;
         wv_pool_take(f, &drawn);
         if (grow(f, f->s.trial, e))
@@ -567,92 +328,16 @@ static void judge_final(wvgd_fit *f)
         f->s.fails = 2;
     }
     size_t budget = e.se < 0.05 ? f->close_budget / 2 : f->close_budget;
-    if (e.se > wanted_se(f) && f->s.spent < budget && room(f) && (f->s.stop == WVGD_RUNNING || e.se > 0.05) && isfinite(e.value)) {
+    if (e.se > wanted_se(f) && f->s.spent < budget && wv_store_has_room(f) && (f->s.stop == WVGD_RUNNING || e.se > 0.05) && isfinite(e.value)) {
         f->s.planned = (size_t)fmin(fmax(left, EXTENSION), WV_CHUNK);
         return;
     }
     double few_draws = least_final(f, f->s.trial, f->s.final_ess / (double)n);
-    if ((double)n < few_draws && room(f) && f->s.stop == WVGD_RUNNING && isfinite(e.value)) {
+    if ((double)n < few_draws && wv_store_has_room(f) && f->s.stop == WVGD_RUNNING && isfinite(e.value)) {
         f->s.planned = (size_t)fmin(few_draws - (double)n, WV_CHUNK);
         return;
     }
     conclude(f);
-}
-
-/* A trial that was worse by far than the final batch, by a draw or two of huge weight, would rule what both say of the posterior: it goes. */
-static void forget_trial(wvgd_fit *f)
-{
-    size_t trial = f->s.trial, n = f->s.closed - trial, D = f->D;
-    if (f->s.trial_ess > spoilt * f->s.final_ess / (double)n * (double)trial)
-        return;
-    memmove(f->close.x, f->close.x + trial * D, n * D * sizeof(double));
-    memmove(f->close.grad, f->close.grad + trial * D, n * D * sizeof(double));
-    memmove(f->close.log_p, f->close.log_p + trial, n * sizeof(double));
-    memmove(f->close.stratum, f->close.stratum + trial, n * sizeof(uint32_t));
-    f->s.closed = f->close.n = n;
-    f->s.trial = f->measured = 0;
-    measure(f);
-}
-
-/* Component k of the mixture, whose proposal is the place of that number. */
-static wv_place component(const wvgd_fit *f, size_t k)
-{
-    wv_place p = place(f, k);
-    p.share = f->mix.w[k];
-    p.tails = 0;
-    return p;
-}
-
-static void mixture_density(wvgd_fit *f)
-{
-    for (size_t i = 0; i < f->s.closed; i++)
-        f->close.log_mix[0][i] = -INFINITY;
-    add_measured(f, component, f->s.mix.K, 0, f->close.log_mix[0]);
-}
-
-/* Whether a batch of the pool has the proposals of the final one, as it does unless they were refined in between: its draws are then theirs, too, for `place`. */
-static bool join(wvgd_fit *f, const wv_pool_batch *batch)
-{
-    size_t D = f->D, places = (f->proposals + 1) / 2;
-    bool same = batch->proposals == places;
-    for (size_t k = 0; k < places && same; k++)
-        same = !memcmp(f->pool.mu + (batch->proposal + k) * D, f->proposal[2 * k].q.mu, D * sizeof(double)) &&
-               !memcmp(f->pool.inverse + (batch->proposal + k) * D * D, f->mix_inverse + k * D * D, D * D * sizeof(double));
-    for (size_t k = 0; k < places && same; k++) {
-        f->mix_made[2 * k] += k + 1 < places ? f->pool.share[batch->proposal + k] : f->pool.tails[batch->proposal + k];
-        if (k + 1 < places)
-            f->mix_made[2 * k + 1] += f->pool.tails[batch->proposal + k];
-    }
-    return same;
-}
-
-/* Both batches, which have been measured, under the mixture of both proposals, with the weights omega that the controls give them in log_m. */
-static void pool_batches(wvgd_fit *f)
-{
-    size_t n = f->s.closed, trial = f->s.trial, b = f->s.batches;
-    for (size_t i = 0; i < n; i++)
-        f->close.log_m[i] = -INFINITY;
-    while (b > 0 && f->s.pooled[b - 1].n != trial) /* the batch of the pool that holds the trial's proposals */
-        b--;
-    bool joined = b && join(f, &f->s.pooled[b - 1]);
-    add_measured(f, place, (f->proposals + 1) / 2, 0, f->close.log_m);
-    if (b && !joined)
-        wv_pool_add_density(f, b - 1, n, f->close.x, f->close.log_m);
-    for (size_t i = 0; i < n; i++)
-        f->close.log_m[i] -= log((double)n);
-    size_t C = controls_made(f);
-    double *h_bar = f->control, *tilt = h_bar + C, *S = tilt + C, *h = S + C * C;
-    calibrate(f, 0, C, h_bar, tilt, S, h);
-    for (size_t at = 0; at < n; at += WV_BLOCK) {
-        size_t here = n - at < WV_BLOCK ? n - at : WV_BLOCK;
-        controls(f, at, here, C, h);
-        for (size_t i = 0; i < here; i++) {
-            double omega = 1;
-            for (size_t c = 0; c < C; c++)
-                omega -= (h[i * C + c] - h_bar[c]) * tilt[c];
-            f->close.log_m[at + i] -= log(fmin(fmax(omega, 0.2), 5));
-        }
-    }
 }
 
 /* Has a mode that exploration found been lost on the way? Its place and Gaussian then join the mixture once more. */
@@ -664,7 +349,7 @@ static bool recover(wvgd_fit *f)
         const wv_mode *mode = &f->s.mode[m];
         const double *x = f->mode_x + m * D, *root = f->mode_root + m * D * D;
         double log_m = -INFINITY, sum = 0;
-        add_density(f, f->made, 1, x, &log_m);
+        wv_store_add_density(f, 1, x, &log_m);
         for (size_t c = 0; c < f->proposals; c++)
             sum += f->made[c];
         double top = mode->elbo - wv_family_get(WVGD_FULL)->log_det(D, 0, root) - (double)D * half_log_2pi;
@@ -698,9 +383,9 @@ static void conclude(wvgd_fit *f)
     for (size_t i = f->s.trial; i < f->s.closed; i++)
         f->psi[i - f->s.trial] = f->close.log_p[i] - f->close.log_m[i];
     f->s.pareto_k = wv_weight_pareto_k(f->s.closed - f->s.trial, f->psi, NULL, f->order);
-    if (f->s.trial)
-        forget_trial(f);
-    pool_batches(f);
+    if (f->s.trial && !useful(f, f->s.trial, f->s.final_ess / (double)(f->s.closed - f->s.trial))) /* it would rule what both say of the posterior */
+        wv_store_forget_trial(f);
+    wv_store_pool(f);
     if (f->s.stop == WVGD_RUNNING)
         f->s.stop = f->s.evidence.se <= fmax(1.05 * f->opt.evidence_se, 0.05) ? WVGD_CONVERGED : WVGD_MAX_ITER;
     if (!wv_close_weights(f)) {
@@ -708,7 +393,7 @@ static void conclude(wvgd_fit *f)
         f->s.closed = f->close.n = 0;
         return;
     }
-    mixture_density(f);
+    wv_store_mixture_density(f);
     wv_moments_estimate(f);
     wv_partition_begin(f);
 }
@@ -776,11 +461,11 @@ wvgd_status wv_staged_ask(wvgd_fit *f, wvgd_error *error)
     switch (f->s.stage) {
     case WV_MIX: wv_mix_ask(f); break;
     case WV_TRY:
-        draw_in_store(f, trial_draws(f), WV_RNG_TRIAL);
+        wv_store_draw(f, trial_draws(f), WV_RNG_TRIAL);
         break;
     case WV_CRAWL: wv_crawl_ask(f); break;
     case WV_CLOSE:
-        draw_in_store(f, f->s.planned, WV_RNG_CLOSE);
+        wv_store_draw(f, f->s.planned, WV_RNG_CLOSE);
         break;
     default: break;
     }
@@ -801,7 +486,7 @@ wvgd_status wv_staged_tell(wvgd_fit *f, wvgd_error *error)
             judge_crawl(f);
         return WVGD_OK;
     }
-    store(f);
+    wv_store_take(f);
     f->s.spent += f->b.n;
     f->s.iteration++;
     if (f->s.stage == WV_TRY)

@@ -1,8 +1,8 @@
 /* state.c - save and restore: a header, the scalars, what is in use of the block of saved arrays, the trace, the closing draws so far, and a checksum. Draws are keyed by batch, so
  * nothing of a generator needs keeping, and a batch that was asked for but not told is simply asked for again. */
 #include "close.h"
-#include "explore.h"
 #include "fit.h"
+#include "modes.h"
 #include "pool.h"
 #include "trace.h"
 #include <string.h>
@@ -165,7 +165,7 @@ static bool sane(const wvgd_fit *f, const wv_scalars *s)
     if (!sane_pool(f, s) || s->trial > s->closed)
         return false;
     if (s->closed > f->close_max || s->planned > f->close_max || s->block > f->close_max || s->trials > 4 || s->trace_rows > s->iteration || s->phase_start > s->trace_rows ||
-        s->marked > s->trace_rows || s->modes > (f->exploring ? wv_explore_modes(f) : 0))
+        s->marked > s->trace_rows || s->modes > (f->exploring ? wv_modes_most(f) : 0))
         return false;
     if ((staged && s->planned > WV_CHUNK) || (s->stage != WV_BOUND && closing && !(f->staged && s->stage == WV_DONE) && (!s->planned || s->closed > (s->block + 1) * s->planned || s->closed < s->block * s->planned)))
         return false;
