@@ -74,7 +74,7 @@ typedef struct wvgd_options {
     size_t starts;            /* ascents; 0: until they find nothing new */
     double init_scale;        /* rough scale of the parameters */
     size_t max_iter;
-    double max_seconds;       /* 0: no limit */
+    double max_seconds;       /* of wvgd_step and wvgd_run; 0: no limit. With ask and tell, which do not see the model's time, the caller decides: wvgd_stop_now */
     double tol;               /* nats of PELBO that noise and drift may still cost when a run counts as converged */
     double evidence_se;       /* standard error of the log evidence that the closing draws aim at */
     uint64_t seed;
@@ -135,7 +135,7 @@ typedef int wvgd_progress_callback(void *self, const wvgd_progress *progress);
 /* Steps until the fit has ended. callback may be NULL. */
 wvgd_status wvgd_run(wvgd_fit *fit, wvgd_progress_callback *callback, void *self, wvgd_error *error);
 
-/* Ends the iterations as if a progress callback had asked for it: the closing pass remains to be run by step or run. */
+/* Ends the iterations as if a progress callback had asked for it, between ask and tell after the tell: the closing pass remains to be run by step, run, or ask and tell. */
 void wvgd_stop_now(wvgd_fit *fit);
 
 void wvgd_get_progress(const wvgd_fit *fit, wvgd_progress *progress);

@@ -16,7 +16,8 @@ extern "C" {
 /* The one call. Fills log_p[i] with the log density at z[i][0..dim) for i < n and, unless grad is NULL, grad[i][0..dim) with its
  * gradient there. z, log_p and grad are row-major and do not overlap; self is the model's own. A point outside the support, or one that
  * cannot be evaluated, gets log_p = -INFINITY (NaN is counted and treated likewise) and any gradient: that is an answer for one
- * point. Return 0; any other value means that the model itself has failed and ends the fit with WVGD_E_MODEL. */
+ * point. Return 0; any other value means that the model itself has failed: wvgd_step and wvgd_run return WVGD_E_MODEL, and would ask for the same
+ * points again if they were called once more. */
 typedef int wvgd_log_density(void *self, size_t n, const double *z, double *log_p, double *grad);
 
 typedef struct wvgd_model {

@@ -411,17 +411,28 @@ static double spread_of(const wv_batch *batch, size_t first, size_t n, const dou
     return squares / sum;
 }
 
-/* ELBO_j and its standard error from the draws first .. end of the batch, whose weights stand in b->log_m. The mixture is a control: what of log p~ - log q_j it explains is known. */
+/* Cell j has no bound, and no part in the ensemble. */
+static void leave_out(wvgd_fit *f, size_t j)
+{
+    f->elbo[j] = -INFINITY;
+    f->weight[j] = 0;
+}
+
+/* ELBO_j and its standard error from the draws first .. end of the batch, whose weights stand in b->log_m. The mixture is a control: what of log p~ - log q_j it explains is known, unless the
+ * density is zero in a part of the cell that only these draws know of. */
 static void estimate(wvgd_fit *f, size_t j, size_t first, size_t end)
 {
     const wv_batch *b = &f->b;
     wv_gauss q = wv_fit_component(f, j);
     double mean = 0, squares = 0, n = 0, sum = 0, all = 0, *log_m = f->moving;
     wvgd_estimate known = {0, 0};
+    bool cut = false;
+    for (size_t i = first; i < end; i++)
+        cut |= !(b->log_p[i] > -INFINITY);
     wv_free_target(f, end - first, b->x + first * f->D, log_m, NULL);
     wv_component_log_density(&q, end - first, b->x + first * f->D, f->psi, f->y, f->work);
     double left = spread_of(b, first, end - first, log_m);
-    if (end - first > 2 && left < spread_of(b, first, end - first, f->psi)) {
+    if (end - first > 2 && !cut && left < spread_of(b, first, end - first, f->psi)) {
         double wanted = fmax(0.3 * sqrt(left / (double)(end - first)), fine_enough(f) / 2);
         known = f->start[j] < f->N ? (wvgd_estimate){f->cell_spare[j], f->sum_z[j]} : free_part(f, j, wanted);
         if (isfinite(known.se))
@@ -438,8 +449,7 @@ static void estimate(wvgd_fit *f, size_t j, size_t first, size_t end)
         }
     }
     if (n < 2 || !(sum > 0)) {
-        f->elbo[j] = -INFINITY;
-        f->weight[j] = 0;
+        leave_out(f, j);
         return;
     }
     mean /= sum;
@@ -452,6 +462,24 @@ static void estimate(wvgd_fit *f, size_t j, size_t first, size_t end)
     f->log_Z[j] += log(sum / all); /* where the density is zero the cell ends too */
     f->elbo[j] = known.value + mean + f->log_Z[j];
     f->elbo_se[j] = sqrt(squares + known.se * known.se + f->elbo_se[j] * f->elbo_se[j] + (1 - sum / all) / n);
+}
+
+/* Whether ELBO_j lies above the log mass of its cell, by more than the noise of both: then the draws have not told the mass of the component there. */
+static bool incredible(const wvgd_fit *f, size_t j)
+{
+    double most = f->s.evidence.value + 3 * f->s.evidence.se + log(fmin(f->beta[j] + 3 * f->beta_se[j], 1));
+    return f->elbo[j] - 3 * f->elbo_se[j] > most;
+}
+
+/* Leaves out what cannot be, where the evidence is known well enough to tell and something else is left. */
+static void disbelieve(wvgd_fit *f)
+{
+    double others = 0;
+    for (size_t j = 0; j < f->N; j++)
+        others += f->elbo[j] > -INFINITY && !incredible(f, j) ? f->weight[j] : 0;
+    for (size_t j = 0; j < f->N && others > 0 && f->s.evidence.se < 0.05; j++)
+        if (incredible(f, j))
+            leave_out(f, j);
 }
 
 /* Takes other weights, if they are better by more than the noise of the difference. */
@@ -499,6 +527,8 @@ wvgd_status wv_bound_tell(wvgd_fit *f, wvgd_error *error)
         if (f->N > 1 || !estimate_alone(f))
             estimate(f, j, first, end);
     }
+    if (f->N > 1)
+        disbelieve(f);
     double kept = cblas_dasum((int)f->N, f->weight, 1);
     if (kept > 0)
         cblas_dscal((int)f->N, 1 / kept, f->weight, 1);

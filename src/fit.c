@@ -378,6 +378,26 @@ static void clean(wvgd_fit *f, const double *log_p, const double *grad)
     f->s.evaluations += b->n;
 }
 
+/* Ends the iterations: from here on only the closing pass. */
+static void end_now(wvgd_fit *f, wvgd_stop stop)
+{
+    if (f->asked) {
+        f->s.pending = stop;
+        return;
+    }
+    if (f->s.stage >= WV_TRIAL)
+        return;
+    if (f->staged && f->s.stage <= WV_BOUND) {
+        wv_staged_hurry(f, stop);
+        return;
+    }
+    if (f->s.stage == WV_EXPLORE)
+        wv_explore_settle(f);
+    if (f->s.stage == WV_PILOT)
+        wv_pilot_leave(f);
+    wv_schedule_end(f, stop);
+}
+
 wvgd_status wvgd_tell(wvgd_fit *f, const double *log_p, const double *grad, wvgd_error *error)
 {
     const stage *now = &stages[f->s.stage];
@@ -389,7 +409,12 @@ wvgd_status wvgd_tell(wvgd_fit *f, const double *log_p, const double *grad, wvgd
     clean(f, log_p, gradient ? grad : NULL);
     f->asked = false;
     f->s.batch++;
-    return now->tell(f, error);
+    wvgd_status status = now->tell(f, error);
+    wvgd_stop stop = f->s.pending;
+    f->s.pending = WVGD_RUNNING;
+    if (stop != WVGD_RUNNING && status == WVGD_OK)
+        end_now(f, stop);
+    return status;
 }
 
 static double clock_seconds(void)
@@ -397,23 +422,6 @@ static double clock_seconds(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/* Ends the iterations: from here on only the closing pass. */
-static void end_now(wvgd_fit *f, wvgd_stop stop)
-{
-    if (f->s.stage >= WV_TRIAL)
-        return;
-    f->asked = false;
-    if (f->staged && f->s.stage <= WV_BOUND) {
-        wv_staged_hurry(f, stop);
-        return;
-    }
-    if (f->s.stage == WV_EXPLORE)
-        wv_explore_settle(f);
-    if (f->s.stage == WV_PILOT)
-        wv_pilot_leave(f);
-    wv_schedule_end(f, stop);
 }
 
 void wvgd_stop_now(wvgd_fit *f)

@@ -88,6 +88,7 @@ typedef struct {
 typedef struct {
     wv_stage stage;
     wvgd_stop stop;
+    wvgd_stop pending;        /* asked for between ask and tell: takes effect after the tell */
     size_t iteration;         /* of the joint solver, pilot included */
     size_t batch;             /* all batches: keys the draws */
     size_t evaluations, bad_points, zero_points;

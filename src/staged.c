@@ -219,10 +219,10 @@ static double least_final(const wvgd_fit *f, size_t trial, double share)
 /* The proposal is settled, and the size of the final batch fixed. */
 static void settle(wvgd_fit *f)
 {
-    double few_draws = least_final(f, f->s.closed, 1);
+    double few_draws = least_final(f, f->s.closed, 1), wanted = f->s.stop == WVGD_RUNNING ? f->s.wanted : 0;
     if (dear(f))
         refine(f);
-    begin_final(f, (size_t)fmin(fmin(fmax(f->s.wanted, few_draws), fmax(WV_CHUNK / 3, few_draws)), WV_CHUNK));
+    begin_final(f, (size_t)fmin(fmin(fmax(wanted, few_draws), fmax(WV_CHUNK / 3, few_draws)), WV_CHUNK));
 }
 
 /* The mixture of the last trial that had density, once more. */
@@ -328,7 +328,7 @@ static void judge_final(wvgd_fit *f)
         f->s.fails = 2;
     }
     size_t budget = e.se < 0.05 ? f->close_budget / 2 : f->close_budget;
-    if (e.se > wanted_se(f) && f->s.spent < budget && wv_store_has_room(f) && (f->s.stop == WVGD_RUNNING || e.se > 0.05) && isfinite(e.value)) {
+    if (e.se > wanted_se(f) && f->s.spent < budget && wv_store_has_room(f) && f->s.stop == WVGD_RUNNING && isfinite(e.value)) {
         f->s.planned = (size_t)fmin(fmax(left, EXTENSION), WV_CHUNK);
         return;
     }

@@ -160,7 +160,7 @@ static bool sane(const wvgd_fit *f, const wv_scalars *s)
 {
     bool closing = s->stage == WV_TRIAL || s->stage == WV_FINAL || s->stage == WV_DONE;
     bool staged = s->stage >= WV_MIX && s->stage <= WV_BOUND;
-    if (s->stage > WV_DONE || s->stop > WVGD_STOPPED || (s->stage == WV_EXPLORE && !f->exploring) || (s->stage == WV_PILOT && !f->pilot) || (staged && (!f->staged || !s->mix.K)))
+    if (s->stage > WV_DONE || s->stop > WVGD_STOPPED || s->pending > WVGD_STOPPED || (s->stage == WV_EXPLORE && !f->exploring) || (s->stage == WV_PILOT && !f->pilot) || (staged && (!f->staged || !s->mix.K)))
         return false;
     if (!sane_pool(f, s) || s->trial > s->closed)
         return false;

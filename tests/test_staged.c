@@ -339,6 +339,53 @@ static void cheap_evaluations(void **state) {
     assert_true(sqrt(squares[1] / SEEDS) < 1 + 4 / sqrt(2 * SEEDS));
 }
 
+/* ---- bounds ------------------------------------------------------------------------------------------------------------------------------------ */
+/* Of hundreds of cells some hold next to nothing, and a component may hardly reach into one: its ELBO, which nobody can tell, must not give it a weight. */
+static void weights_of_empty_cells(void **state) {
+    (void)state;
+    wvgd_model model;
+    wvgd_results r;
+    wvgd_options o = options_of(513, 1);
+    double worst = 0;
+    assert_int_equal(target_log_gamma(&model, 2, (const double[]){2, 2}), 0);
+    wvgd_fit *fit = fitted(&model, &o, &r);
+    for (size_t j = 0; j < r.N; j++) worst = fmax(worst, r.weight[j] - r.beta[j] - 5 * r.beta_se[j]);
+    print_message("513 cells: no weight above the mass by more than %.4f; bound %.3f +- %.3f, evidence %.3f\n", worst, r.pelbo.value, r.pelbo.se, r.evidence.value);
+    assert_true(worst < 0.01);
+    assert_true(r.pelbo.value < target_truth_of(&model).log_evidence + 3 * r.pelbo.se);
+    wvgd_free(fit);
+    wvgd_model_close(&model);
+}
+
+/* The density of a log gamma variable of shape 2 in each of three dimensions, cut off where the first is above 0.7. */
+static double cut(void *self, const double *z, double *grad) {
+    (void)self;
+    double sum = 0;
+    for (size_t i = 0; i < 3; i++) {
+        sum += 2 * z[i] - exp(z[i]);
+        if (grad) grad[i] = 2 - exp(z[i]);
+    }
+    return z[0] > 0.7 ? -INFINITY : sum;
+}
+
+/* Where the support ends inside a cell, draws that are not evaluated do not know it; a bound that believed them would lie above the evidence. */
+static void bounds_of_cut_supports(void **state) {
+    (void)state;
+    double truth = log(1 - (1 + exp(0.7)) * exp(-exp(0.7))), highest = -INFINITY;
+    for (uint64_t seed = 11; seed <= 22; seed++) {
+        wvgd_model model;
+        wvgd_results r;
+        wvgd_options o = options_of(5, seed);
+        assert_int_equal(wvgd_model_pointwise(&model, 3, cut, NULL, true), 0);
+        wvgd_fit *fit = fitted(&model, &o, &r);
+        highest = fmax(highest, (r.pelbo.value - truth) / r.pelbo.se);
+        wvgd_free(fit);
+        wvgd_model_close(&model);
+    }
+    print_message("bounds on a support that is cut off: at most %.1f standard errors above the truth\n", highest);
+    assert_true(highest < 4);
+}
+
 /* ---- tails ------------------------------------------------------------------------------------------------------------------------------------ */
 static double rosenbrock(void *self, const double *z, double *grad) {
     (void)self;
@@ -377,7 +424,7 @@ static void tails(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gaussians), cmocka_unit_test(mixtures), cmocka_unit_test(units), cmocka_unit_test(evidence_and_bound), cmocka_unit_test(moments), cmocka_unit_test(fresh_draws), cmocka_unit_test(cheap_evaluations), cmocka_unit_test(tails),
+        cmocka_unit_test(gaussians), cmocka_unit_test(mixtures), cmocka_unit_test(units), cmocka_unit_test(evidence_and_bound), cmocka_unit_test(moments), cmocka_unit_test(fresh_draws), cmocka_unit_test(cheap_evaluations), cmocka_unit_test(weights_of_empty_cells), cmocka_unit_test(bounds_of_cut_supports), cmocka_unit_test(tails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
