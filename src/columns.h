@@ -31,6 +31,20 @@ typedef struct {
     void (*nearest)(size_t D, size_t n, size_t N, const double *x, const double *z, double *near, double *next, double *which);
     /* A mixture of densities with the shares alpha[C]: log_m[] its log; log_q[C][], rows ld apart, become q / m. exp(600) at most; NaN counts as nothing. */
     void (*shares)(size_t C, size_t n, size_t ld, const double *alpha, double *log_q, double *log_m);
+
+    /* Passes over rows x[n][D], whose coordinates are the lanes; z = (x - m) s, coordinate by coordinate. */
+    /* |(x - m) s|^2 of one row */
+    double (*row_apart)(size_t D, const double *x, const double *m, const double *s);
+    /* Under the weights u[n]: out[D] the mean of x */
+    void (*row_means)(size_t n, size_t D, const double *u, const double *x, double *out);
+    /* variance[D] of x about m[D] and, unless g is NULL, cross[D], the covariance with x of g[n][D], whose means are gm[D] */
+    void (*row_slopes)(size_t n, size_t D, const double *u, const double *x, const double *m, const double *g, const double *gm, double *variance, double *cross);
+    /* r[n] -= sum over D of a1 z + a2 z^2/2 */
+    void (*row_quadratic)(size_t n, size_t D, const double *x, const double *m, const double *s, const double *a1, const double *a2, double *r);
+    /* Under the weights, t = z^2/2 - half: out[4][D] the means of z t, t^2, z r and t r */
+    void (*row_products)(size_t n, size_t D, const double *u, const double *r, const double *x, const double *m, const double *s, const double *half, double *out);
+    /* T[n][2 D]: the roots of the weights times z and t */
+    void (*row_statistics)(size_t n, size_t D, const double *u, const double *x, const double *m, const double *s, const double *half, double *T);
 } wv_columns;
 
 const wv_columns *wv_columns_best(void);

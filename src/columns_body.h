@@ -241,4 +241,141 @@ WV_TARGET static void shares(size_t C, size_t n, size_t ld, const double *alpha,
     }
 }
 
-const wv_columns WV_SET = {subtract, squares, scale, centre, mean, add_logs, exponentials, tails, apart, nearest, shares};
+/* ---- rows -------------------------------------------------------------------------------------------------------------------------- */
+/* Coordinates are taken by whole vectors, for all rows at once, so that sums stay in registers; what is left of them, one by one. */
+
+WV_TARGET static double row_apart(size_t D, const double *x, const double *m, const double *s)
+{
+    lanes sum = {0};
+    double total = 0;
+    size_t d = 0;
+    for (; d + WV_LANES <= D; d += WV_LANES) {
+        lanes z = (load(x + d) - load(m + d)) * load(s + d);
+        sum += z * z;
+    }
+    for (; d < D; d++)
+        total += (x[d] - m[d]) * s[d] * ((x[d] - m[d]) * s[d]);
+    for (size_t k = 0; k < WV_LANES; k++)
+        total += sum[k];
+    return total;
+}
+
+WV_TARGET static void row_means(size_t n, size_t D, const double *u, const double *x, double *out)
+{
+    size_t d = 0;
+    for (; d + WV_LANES <= D; d += WV_LANES) {
+        lanes sum = {0};
+        for (size_t p = 0; p < n; p++)
+            sum += u[p] * load(x + p * D + d);
+        put(out + d, sum);
+    }
+    for (; d < D; d++) {
+        double sum = 0;
+        for (size_t p = 0; p < n; p++)
+            sum += u[p] * x[p * D + d];
+        out[d] = sum;
+    }
+}
+
+WV_TARGET static void row_slopes(size_t n, size_t D, const double *u, const double *x, const double *m, const double *g, const double *gm, double *variance, double *cross)
+{
+    size_t d = 0;
+    for (; d + WV_LANES <= D; d += WV_LANES) {
+        lanes square = {0}, both = {0}, middle = load(m + d), level = g ? load(gm + d) : middle;
+        for (size_t p = 0; p < n; p++) {
+            lanes y = load(x + p * D + d) - middle, uy = u[p] * y;
+            square += uy * y;
+            if (g)
+                both += uy * (load(g + p * D + d) - level);
+        }
+        put(variance + d, square);
+        if (g)
+            put(cross + d, both);
+    }
+    for (; d < D; d++) {
+        double square = 0, both = 0;
+        for (size_t p = 0; p < n; p++) {
+            double y = x[p * D + d] - m[d], uy = u[p] * y;
+            square += uy * y;
+            if (g)
+                both += uy * (g[p * D + d] - gm[d]);
+        }
+        variance[d] = square;
+        if (g)
+            cross[d] = both;
+    }
+}
+
+WV_TARGET static void row_quadratic(size_t n, size_t D, const double *x, const double *m, const double *s, const double *a1, const double *a2, double *r)
+{
+    for (size_t p = 0; p < n; p++) {
+        const double *row = x + p * D;
+        lanes sum = {0};
+        double total = 0;
+        size_t d = 0;
+        for (; d + WV_LANES <= D; d += WV_LANES) {
+            lanes z = (load(row + d) - load(m + d)) * load(s + d);
+            sum += z * (load(a1 + d) + load(a2 + d) * (0.5 * z));
+        }
+        for (; d < D; d++) {
+            double z = (row[d] - m[d]) * s[d];
+            total += z * (a1[d] + a2[d] * (0.5 * z));
+        }
+        for (size_t k = 0; k < WV_LANES; k++)
+            total += sum[k];
+        r[p] -= total;
+    }
+}
+
+WV_TARGET static void row_products(size_t n, size_t D, const double *u, const double *r, const double *x, const double *m, const double *s, const double *half, double *out)
+{
+    size_t d = 0;
+    for (; d + WV_LANES <= D; d += WV_LANES) {
+        lanes zt = {0}, tt = {0}, zr = {0}, tr = {0}, middle = load(m + d), unit = load(s + d), level = load(half + d);
+        for (size_t p = 0; p < n; p++) {
+            lanes z = (load(x + p * D + d) - middle) * unit, t = 0.5 * z * z - level, ut = u[p] * t;
+            zt += ut * z;
+            tt += ut * t;
+            zr += u[p] * r[p] * z;
+            tr += ut * r[p];
+        }
+        put(out + d, zt);
+        put(out + D + d, tt);
+        put(out + 2 * D + d, zr);
+        put(out + 3 * D + d, tr);
+    }
+    for (; d < D; d++) {
+        double sum[4] = {0};
+        for (size_t p = 0; p < n; p++) {
+            double z = (x[p * D + d] - m[d]) * s[d], t = 0.5 * z * z - half[d], ut = u[p] * t;
+            sum[0] += ut * z;
+            sum[1] += ut * t;
+            sum[2] += u[p] * r[p] * z;
+            sum[3] += ut * r[p];
+        }
+        for (size_t k = 0; k < 4; k++)
+            out[k * D + d] = sum[k];
+    }
+}
+
+WV_TARGET static void row_statistics(size_t n, size_t D, const double *u, const double *x, const double *m, const double *s, const double *half, double *T)
+{
+    for (size_t p = 0; p < n; p++, T += 2 * D) {
+        const double *row = x + p * D;
+        double root = sqrt(u[p]);
+        size_t d = 0;
+        for (; d + WV_LANES <= D; d += WV_LANES) {
+            lanes z = (load(row + d) - load(m + d)) * load(s + d);
+            put(T + d, root * z);
+            put(T + D + d, root * (0.5 * z * z - load(half + d)));
+        }
+        for (; d < D; d++) {
+            double z = (row[d] - m[d]) * s[d];
+            T[d] = root * z;
+            T[D + d] = root * (0.5 * z * z - half[d]);
+        }
+    }
+}
+
+const wv_columns WV_SET = {subtract, squares, scale, centre, mean, add_logs, exponentials, tails, apart, nearest, shares,
+                           row_apart, row_means, row_slopes, row_quadratic, row_products, row_statistics};

@@ -1,0 +1,11 @@
+/* diagonal.h - the natural step of diagonal components, coordinate by coordinate. */
+#ifndef WV_DIAGONAL_H
+#define WV_DIAGONAL_H
+#include "update.h"
+
+/* The step of a component that its cell truncates, with more points than dimensions. slope: [D] that of the gradient, less that of log q_j, on y, or NULL: coordinate by coordinate. */
+wv_update_result wv_diagonal_truncated(wvgd_fit *f, const wv_update *c, const double *slope);
+
+/* The step of any diagonal component in many dimensions, or with few points. */
+wv_update_result wv_diagonal_large(wvgd_fit *f, const wv_update *c);
+#endif
