@@ -68,6 +68,10 @@ void wv_columns_push(size_t D, size_t n, const double *inverse, const double *y,
 /* out[D][ld] += a b', lower: only what lies on and below the diagonal need be right. */
 void wv_columns_product(size_t D, size_t n, const double *a, const double *b, bool lower, double *out);
 
+/* The log density is constant - r/2, r = |y|^2, or with nu > 0 constant - (nu + D)/2 log(1 + r/nu); log_det: as below. */
+double wv_columns_constant(size_t D, double log_det, double nu);
+void wv_columns_log(size_t D, size_t n, double constant, double nu, const double *r, double *log_q);
+
 /* log density from r = |y|^2: of a Gaussian whose root has the log determinant log_det, or with nu > 0 of the Student-t. */
 void wv_columns_density(size_t D, size_t n, double log_det, double nu, const double *r, double *log_q);
 #endif

@@ -236,8 +236,9 @@ WV_TARGET static void shares(size_t C, size_t n, size_t ld, const double *alpha,
             sum += alpha[c] * e;
         }
         put(log_m + i, choose(some, base + log_of(sum), nothing));
+        lanes each = 1.0 / sum;
         for (size_t c = 0; c < C; c++)
-            put(log_q + c * ld + i, (lanes)(some & (words)(load(log_q + c * ld + i) / sum)));
+            put(log_q + c * ld + i, (lanes)(some & (words)(load(log_q + c * ld + i) * each)));
     }
 }
 
