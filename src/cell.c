@@ -7,6 +7,7 @@
 #include "cell.h"
 #include "columns.h"
 #include <cblas.h>
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -77,21 +78,84 @@ static inline void compare(size_t k, uint32_t j, double cost, uint32_t *cell, do
         next[k] = cost;
 }
 
+size_t wv_cell_narrow_size(size_t N, size_t D)
+{
+    return wv_times(N + WV_COLUMNS, D) / 2 + D + 1;
+}
+
+/* Particles in single precision, relative to their mean, and what is needed to tell how wrong distances from them may be. */
+typedef struct {
+    float *z, *x;         /* [N][D], [D][WV_COLUMNS] of a block of points */
+    const double *wide;   /* [N][D] the particles themselves */
+    double *middle;       /* [D] */
+    double radius;        /* the largest distance of a particle from the middle */
+} sieve;
+
+static sieve make_sieve(const wvgd_fit *f, const double *z)
+{
+    size_t N = f->N, D = f->D;
+    sieve s = {.middle = f->narrow, .z = (float *)(void *)(f->narrow + D), .wide = z};
+    s.x = s.z + N * D;
+    memset(s.middle, 0, D * sizeof *s.middle);
+    for (size_t j = 0; j < N; j++)
+        cblas_daxpy((int)D, 1 / (double)N, z + j * D, 1, s.middle, 1);
+    for (size_t j = 0; j < N; j++) {
+        s.radius = fmax(s.radius, wv_columns_best()->row_distance(D, z + j * D, s.middle));
+        for (size_t i = 0; i < D; i++)
+            s.z[j * D + i] = (float)(z[j * D + i] - s.middle[i]);
+    }
+    s.radius = sqrt(s.radius);
+    return s;
+}
+
+/* Nearest and second nearest particle of a block of points, given as rows and in columns. Single precision tells the two; it is as good as double if the third is further away than
+ * the second by more than what rounding can change: coordinates by the share `unit` of themselves, and sums of squares by (D + 4) units. False: for some point it is not. */
+static bool sift(const wvgd_fit *f, const sieve *s, size_t n, const double *rows, const double *columns, double *near, double *next, double *which)
+{
+    const wv_columns *pass = wv_columns_best();
+    const double unit = FLT_EPSILON;
+    int32_t first[WV_COLUMNS], second[WV_COLUMNS];
+    float third[WV_COLUMNS];
+    size_t D = f->D;
+    if (!(s->radius < 1e18))
+        return false;
+    pass->shorten(D, columns, s->middle, s->x);
+    pass->nearby(D, n, f->N, s->x, s->z, first, second, third);
+    for (size_t k = 0; k < n; k++) {
+        double a = pass->row_distance(D, rows + k * D, s->wide + (size_t)first[k] * D), b = pass->row_distance(D, rows + k * D, s->wide + (size_t)second[k] * D);
+        bool swap = b < a || (b == a && second[k] < first[k]);
+        near[k] = swap ? b : a;
+        next[k] = swap ? a : b;
+        which[k] = swap ? second[k] : first[k];
+        double rest = sqrt((double)third[k] / (1 + (double)(D + 4) * unit)) - unit * (2 * s->radius + sqrt(near[k]));
+        if (!(rest > 0 && rest * rest > next[k] && third[k] > 1e-30F && near[k] < 1e36))
+            return false;
+    }
+    return true;
+}
+
 /* One metric for all cells: squared distances of points to particles, both whitened relative to the first particle where the metric is not the identity. */
 static void assign_flat(const wvgd_fit *f, size_t n, const double *x, uint32_t *cell, double *near, double *next)
 {
+    enum { MANY = 16 }; /* particles from which on it pays to sift them */
     size_t D = f->D;
-    bool plain = f->opt.cost == WVGD_SQEUCLID;
+    bool plain = f->opt.cost == WVGD_SQEUCLID, many = f->N >= MANY && n >= WV_COLUMNS;
     double *columns = f->block, *rows = columns + WV_COLUMNS * D, *centre = rows + WV_COLUMNS * D, which[WV_COLUMNS], least[WV_COLUMNS], other[WV_COLUMNS]; /* [D][WV_COLUMNS], [WV_COLUMNS][D], [N][D] */
+    const double *z = plain ? f->now.z : centre;
     wv_gauss metric = {f->metric_family, D, 0, f->now.z, f->now.metric, 0};
     if (!plain)
         wv_component_whiten(&metric, f->N, f->now.z, centre, NULL);
+    sieve s = {0};
+    if (many)
+        s = make_sieve(f, z);
     for (size_t first = 0; first < n; first += WV_COLUMNS) {
         size_t here = n - first < WV_COLUMNS ? n - first : WV_COLUMNS;
+        const double *points = plain ? x + first * D : rows;
         if (!plain)
             wv_component_whiten(&metric, here, x + first * D, rows, NULL);
-        wv_columns_turn(D, here, plain ? x + first * D : rows, columns);
-        wv_columns_best()->nearest(D, wv_columns_round(here), f->N, columns, plain ? f->now.z : centre, least, other, which);
+        wv_columns_turn(D, here, points, columns);
+        if (!many || !sift(f, &s, here, points, columns, least, other, which))
+            wv_columns_best()->nearest(D, wv_columns_round(here), f->N, columns, z, least, other, which);
         for (size_t k = 0; k < here; k++) {
             cell[first + k] = (uint32_t)which[k];
             near[first + k] = least[k];

@@ -218,6 +218,78 @@ WV_TARGET static void nearest(size_t D, size_t n, size_t N, const double *x, con
     }
 }
 
+typedef float narrow __attribute__((vector_size(2 * WV_LANES * sizeof(float))));
+typedef int32_t flags __attribute__((vector_size(2 * WV_LANES * sizeof(int32_t))));
+enum { NARROW = 2 * WV_LANES };
+
+WV_TARGET static void shorten(size_t D, const double *x, const double *mu, float *out)
+{
+    typedef float shorter __attribute__((vector_size(WV_LANES * sizeof(float))));
+    for (size_t d = 0; d < D; d++)
+        for (size_t i = 0; i < WV_COLUMNS; i += WV_LANES) {
+            shorter v = __builtin_convertvector(load(x + d * WV_COLUMNS + i) - mu[d], shorter);
+            memcpy(out + d * WV_COLUMNS + i, &v, sizeof v);
+        }
+}
+
+INLINE narrow either(flags mask, narrow yes, narrow no)
+{
+    return (narrow)((mask & (flags)yes) | (~mask & (flags)no));
+}
+
+/* The three least squared distances of a vector of columns, and which rows are at the first two. */
+typedef struct {
+    narrow least[3];
+    flags which[2];
+} trio;
+
+INLINE void insert(narrow cost, int32_t j, trio *t)
+{
+    flags first = cost < t->least[0], second = cost < t->least[1], third = cost < t->least[2], at = j - (flags){0};
+    t->least[2] = either(second, t->least[1], either(third, cost, t->least[2]));
+    t->least[1] = either(first, t->least[0], either(second, cost, t->least[1]));
+    t->least[0] = either(first, cost, t->least[0]);
+    t->which[1] = (first & t->which[0]) | (~first & ((second & at) | (~second & t->which[1])));
+    t->which[0] = (first & at) | (~first & t->which[0]);
+}
+
+WV_TARGET static void nearby(size_t D, size_t n, size_t N, const float *x, const float *z, int32_t *first, int32_t *second, float *third)
+{
+    const narrow far = (float)INFINITY - (narrow){0};
+    for (size_t i = 0; i < n; i += 2 * NARROW) {
+        trio low = {{far, far, far}, {{0}, {0}}}, high = low;
+        for (size_t j = 0; j < N; j += 4) { /* the last four may overlap the others: what is seen again is left out */
+            size_t from = j + 4 <= N ? j : N - 4;
+            const float *z0 = z + from * D, *z1 = z0 + D, *z2 = z1 + D, *z3 = z2 + D;
+            narrow a0 = {0}, a1 = {0}, a2 = {0}, a3 = {0}, b0 = {0}, b1 = {0}, b2 = {0}, b3 = {0};
+            for (size_t d = 0; d < D; d++) {
+                narrow v, w, y;
+                memcpy(&v, x + d * WV_COLUMNS + i, sizeof v);
+                memcpy(&w, x + d * WV_COLUMNS + i + NARROW, sizeof w);
+                y = v - z0[d], a0 += y * y, y = w - z0[d], b0 += y * y;
+                y = v - z1[d], a1 += y * y, y = w - z1[d], b1 += y * y;
+                y = v - z2[d], a2 += y * y, y = w - z2[d], b2 += y * y;
+                y = v - z3[d], a3 += y * y, y = w - z3[d], b3 += y * y;
+            }
+            int32_t at = (int32_t)from;
+            if (from == j)
+                insert(a0, at, &low), insert(b0, at, &high);
+            if (from + 1 >= j)
+                insert(a1, at + 1, &low), insert(b1, at + 1, &high);
+            if (from + 2 >= j)
+                insert(a2, at + 2, &low), insert(b2, at + 2, &high);
+            insert(a3, at + 3, &low);
+            insert(b3, at + 3, &high);
+        }
+        memcpy(first + i, &low.which[0], sizeof low.which[0]);
+        memcpy(second + i, &low.which[1], sizeof low.which[1]);
+        memcpy(third + i, &low.least[2], sizeof low.least[2]);
+        memcpy(first + i + NARROW, &high.which[0], sizeof high.which[0]);
+        memcpy(second + i + NARROW, &high.which[1], sizeof high.which[1]);
+        memcpy(third + i + NARROW, &high.least[2], sizeof high.least[2]);
+    }
+}
+
 WV_TARGET static void shares(size_t C, size_t n, size_t ld, const double *alpha, double *log_q, double *log_m)
 {
     const lanes nothing = all(-INFINITY);
@@ -244,6 +316,22 @@ WV_TARGET static void shares(size_t C, size_t n, size_t ld, const double *alpha,
 
 /* ---- rows -------------------------------------------------------------------------------------------------------------------------- */
 /* Coordinates are taken by whole vectors, for all rows at once, so that sums stay in registers; what is left of them, one by one. */
+
+WV_TARGET static double row_distance(size_t D, const double *x, const double *m)
+{
+    lanes sum = {0};
+    double total = 0;
+    size_t d = 0;
+    for (; d + WV_LANES <= D; d += WV_LANES) {
+        lanes y = load(x + d) - load(m + d);
+        sum += y * y;
+    }
+    for (; d < D; d++)
+        total += (x[d] - m[d]) * (x[d] - m[d]);
+    for (size_t k = 0; k < WV_LANES; k++)
+        total += sum[k];
+    return total;
+}
 
 WV_TARGET static double row_apart(size_t D, const double *x, const double *m, const double *s)
 {
@@ -378,5 +466,5 @@ WV_TARGET static void row_statistics(size_t n, size_t D, const double *u, const 
     }
 }
 
-const wv_columns WV_SET = {subtract, squares, scale, centre, mean, add_logs, exponentials, tails, apart, nearest, shares,
-                           row_apart, row_means, row_slopes, row_quadratic, row_products, row_statistics};
+const wv_columns WV_SET = {subtract, squares, scale, centre, mean, add_logs, exponentials, tails, apart, nearest, shorten, nearby, shares,
+                           row_distance, row_apart, row_means, row_slopes, row_quadratic, row_products, row_statistics};

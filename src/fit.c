@@ -148,7 +148,7 @@ static bool carve_scratch(wvgd_fit *f)
         {&f->mix_inverse, wv_times(K + 1, fits ? D * D : 0)}, {&f->mix_det, K + 1}, {&f->mix_made, 2 * (K + 1)}, {&f->pool.part, wv_times(WV_BATCHES, pool)}, {&f->columns, fits ? wv_pool_work(D) : 0},
         {&f->mix_mu, wv_times(K, D)}, {&f->mix_root, wv_times(K, fits ? D * D : 0)}, {&f->mix_e, 3 * (f->made_room + 3 * N + 3)}, {&f->cell_mean, D}, {&f->cell_root, f->staged ? D * D : 0}, {&f->correction, f->staged ? 1 + 2 * D + D * (D - 1) / 2 : 0}, {&f->facet, f->staged ? wv_times(N, D + 1) : 0}, {&f->free_inverse, f->staged ? wv_times(K, D * D + D + 1) : 0}, {&f->control, wv_times(f->made_room, f->made_room + 3 + WV_BLOCK)}, {&f->stein, f->staged ? wv_moments_work(D) : 0},
         {&f->tail_mu, D}, {&f->tail_root, f->metric_family->size(D, 0)}, {&f->block, wv_times(WV_BLOCK, (f->staged ? N : wv_times(3, N) + 1) + D + 2)},
-        {&f->gathered, joint ? wv_times(2 * WV_BLOCK, D) : 0}, {&f->scale, joint ? wv_times(proposals, D + 1) : 0}, {&f->alpha, joint ? proposals : 0}, {&f->group, joint ? wv_group_size(f) : 0},
+        {&f->narrow, wv_cell_narrow_size(N, D)}, {&f->gathered, joint ? wv_times(2 * WV_BLOCK, D) : 0}, {&f->scale, joint ? wv_times(proposals, D + 1) : 0}, {&f->alpha, joint ? proposals : 0}, {&f->group, joint ? wv_group_size(f) : 0},
         {&f->gx, nD}, {&f->gg, nD}, {&f->glp, n}, {&f->glu, n}, {&f->glv, n}, {&f->gu, n}, {&f->ga, n}, {&f->gr, n},
         {&f->y, nD}, {&f->gy, nD}, {&f->uy, nD}, {&f->soft_grad, soft ? nD : 0},
         {&f->square[0], square}, {&f->square[1], square}, {&f->square[2], square}, {&f->square[3], square}, {&f->square[4], square}, {&f->square[5], square},
@@ -158,7 +158,7 @@ static bool carve_scratch(wvgd_fit *f)
         {&f->T, wv_times(WV_BLOCK, p)}, {&f->F, wv_times(p, p)}, {&f->Fc, p}, {&f->Fm, p},
         {&f->syev, wv_dense_eigh_work(f->dense ? D : 1)}, {&f->work, work > absorb ? work : absorb},
         {&f->sd_view, wv_times(N, D)}, {&f->spread_view, wv_times(N, f->cell_family->size(D, 0))},
-        {&f->undo, D + (f->pilot || fits ? D * D : f->family->size(D, f->R))}, {&f->large, f->dense ? 0 : wv_large_work(D, f->R, n)}, {&f->told_log_p, n}, {&f->told_grad, f->model.has_gradient ? nD : 0}, {&f->psi, any}, {&f->pooled, n}, {&f->moving, n}, {&f->cell_spare, N}, {&f->step_kl, N}, {&f->free_cost, 2 * WV_FREE}, {&f->try_z, wv_times(3, wv_times(N, D))}, {&f->sum_z, wv_times(N, D)},
+        {&f->undo, D + (f->pilot || fits ? D * D : f->family->size(D, f->R))}, {&f->large, f->dense ? 0 : wv_large_work(D, f->R, n)}, {&f->psi, any}, {&f->pooled, n}, {&f->moving, n}, {&f->cell_spare, N}, {&f->step_kl, N}, {&f->free_cost, 2 * WV_FREE}, {&f->try_z, wv_times(3, wv_times(N, D))}, {&f->sum_z, wv_times(N, D)},
     };
     f->scratch = carve(slots, sizeof slots / sizeof *slots, &unused);
     f->scratch_index = calloc(wv_times(2, n) + wv_times(2, C) + any + WV_FREE + N, sizeof(uint32_t));
@@ -356,7 +356,7 @@ wvgd_status wvgd_ask(wvgd_fit *f, size_t *n, const double **z, bool *gradient, w
     return WVGD_OK;
 }
 
-/* Copies the answers; a NaN or +INF density, or a NaN in the gradient, makes a point bad: density and gradient zero. */
+/* Copies the answers, unless they were written where they belong; a NaN or +INF density, or a NaN in the gradient, makes a point bad: density and gradient zero. */
 static void clean(wvgd_fit *f, const double *log_p, const double *grad)
 {
     wv_batch *b = &f->b;
@@ -367,7 +367,7 @@ static void clean(wvgd_fit *f, const double *log_p, const double *grad)
         b->log_p[i] = bad ? -INFINITY : log_p[i];
         if (grad && (bad || zero))
             memset(b->grad + i * f->D, 0, f->D * sizeof(double));
-        else if (grad)
+        else if (grad && grad != b->grad)
             memcpy(b->grad + i * f->D, grad + i * f->D, f->D * sizeof(double));
         f->s.bad_points += bad;
         f->s.zero_points += zero;
@@ -430,11 +430,11 @@ wvgd_status wvgd_step(wvgd_fit *f, wvgd_error *error)
     if (status != WVGD_OK || n == 0)
         return status;
     double asked = clock_seconds();
-    int failure = f->model.log_density(f->model.self, n, z, f->told_log_p, gradient ? f->told_grad : NULL);
+    int failure = f->model.log_density(f->model.self, n, z, f->b.log_p, gradient ? f->b.grad : NULL);
     f->s.model_seconds += clock_seconds() - asked;
     if (failure)
         return wv_fail(error, WVGD_E_MODEL, "%s failed with code %d in batch %zu", f->model.name ? f->model.name : "the model", failure, f->s.batch + 1);
-    status = wvgd_tell(f, f->told_log_p, f->told_grad, error);
+    status = wvgd_tell(f, f->b.log_p, f->b.grad, error);
     f->s.seconds += clock_seconds() - begin;
     if (f->opt.max_seconds > 0 && f->s.seconds >= f->opt.max_seconds)
         end_now(f, WVGD_TIME_UP);

@@ -253,6 +253,7 @@ struct wvgd_fit {
     size_t *start;         /* [N + 1] first point of each cell in `order` */
     double *tail_mu, *tail_root;   /* the wide Student-t of the closing proposal */
     double *block;         /* [WV_BLOCK][N + D + 2] densities or costs of a block (joint: [WV_BLOCK][3N + D + 3]) */
+    double *narrow;        /* cell.c: particles and points in single precision */
     double *gathered;      /* weight.c: [2][WV_BLOCK][D] points of a block, */
     double *scale;         /* [3N + 3][D + 1] inverse scales of diagonal proposals and the constants in their log densities, */
     double *alpha;         /* [3N + 3] and shares of all */
@@ -269,7 +270,6 @@ struct wvgd_fit {
     double *undo;          /* [D + root size] a component before its step */
     double *large;         /* low-rank components without D x D matrices */
     double *sd_view, *spread_view; /* results in the shape that users see */
-    double *told_log_p, *told_grad; /* [n], [n][D] answers of the model */
     uint32_t *order;       /* [n_max or close_max] points sorted by cell, or by weight */
     uint32_t *free_cell;   /* [WV_FREE] */
     double *free_cost;     /* [2][WV_FREE] */
