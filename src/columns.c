@@ -32,6 +32,8 @@ void wv_columns_turn(size_t D, size_t n, const double *x, double *block)
         const double *row[WV_COLUMNS_WIDTH];
         for (size_t k = 0; k < WV_COLUMNS_WIDTH; k++)
             row[k] = x + (i + k < n ? i + k : n - 1) * D;
+        for (size_t at = i * D; at < (i + WV_COLUMNS_WIDTH) * D && at + WV_COLUMNS_WIDTH * D < n * D; at += 64 / sizeof *x)
+            __builtin_prefetch(x + at + WV_COLUMNS_WIDTH * D); /* the next few: eight rows at once are more than the processor sees coming */
         for (size_t d = 0; d < D; d++)
             for (size_t k = 0; k < WV_COLUMNS_WIDTH; k++)
                 block[d * WV_COLUMNS + i + k] = row[k][d];

@@ -14,12 +14,17 @@ static const double varied = 0.02; /* relative range of the distortions of start
 static const double same = 1e-3, near = 0.05; /* relative differences of settled distortions: that mean the same minimum; of minima among which few points cannot choose */
 static const double clearly = 0.995; /* distortion relative to the current, on the same points */
 
-void wv_quantise_pool(wvgd_fit *f)
+/* Points that are kept. */
+static size_t room(const wvgd_fit *f)
 {
-    size_t D = f->D, n = f->b.n, room = f->n_max < f->close_max ? f->n_max : f->close_max, have = f->s.closed;
-    n = n < room ? n : room;
-    if (have + n > room) {
-        size_t drop = have + n - room;
+    return f->n_max < f->close_max ? f->n_max : f->close_max;
+}
+
+static void keep(wvgd_fit *f)
+{
+    size_t D = f->D, n = f->b.n < room(f) ? f->b.n : room(f), have = f->s.closed;
+    if (have + n > room(f)) {
+        size_t drop = have + n - room(f);
         have -= drop;
         memmove(f->close.x, f->close.x + drop * D, have * D * sizeof(double));
         memmove(f->close.log_p, f->close.log_p + drop, have * sizeof(double));
@@ -29,6 +34,14 @@ void wv_quantise_pool(wvgd_fit *f)
     memcpy(f->close.log_p + have, f->b.log_p, n * sizeof(double));
     memcpy(f->close.log_m + have, f->b.log_m, n * sizeof(double));
     f->s.closed = f->close.n = have + n;
+}
+
+void wv_quantise_pool(wvgd_fit *f)
+{
+    if (f->b.n < room(f))
+        keep(f);
+    else
+        f->s.closed = f->close.n = 0; /* there is room for no other batch: it is taken when it is looked at */
 }
 
 /* |y_k|^2 into f->glu. */
@@ -247,10 +260,13 @@ static bool search(wvgd_fit *f, size_t n, size_t few, const double *y, const dou
 
 bool wv_quantise_improve(wvgd_fit *f)
 {
-    size_t n = f->close.n, D = f->D, ND = f->N * D;
+    size_t D = f->D, ND = f->N * D;
     double *y = f->y, *w = f->gu, *current = f->try_z, *best = current + ND, *trial = best + ND, *origin = f->vector[1];
     if (f->N == 1 || (f->opt.cost != WVGD_SQEUCLID && f->opt.cost != WVGD_MAHALANOBIS))
         return false;
+    if (!f->close.n)
+        keep(f);
+    size_t n = f->close.n;
     for (size_t k = 0; k < n; k++)
         f->psi[k] = f->close.log_p[k] - f->close.log_m[k];
     if (!wv_weight_normalise(n, f->psi, w) || wv_weight_ess(n, w) < 50 * (double)f->N)
