@@ -18,7 +18,7 @@
 /* Do groups of particles share proposals? */
 static bool grouped(const wvgd_fit *f)
 {
-    return f->N > WV_FEW && f->opt.sampler == WVGD_MIXTURE && f->opt.cells != WVGD_SOFT;
+    return wv_group_many(f) && f->opt.sampler == WVGD_MIXTURE && f->opt.cells != WVGD_SOFT;
 }
 
 /* Each cell's M draws come from its component and from a Student-t around its particle: half and half while the component lies in its cell, fewer from a component that does not
