@@ -148,8 +148,9 @@ WV_TARGET static void exponentials(size_t n, double top, const double *x, double
 
 WV_TARGET static void tails(size_t n, double nu, double power, double constant, const double *r, double *out)
 {
+    double inverse = 1.0 / nu;
     for (size_t i = 0; i < n; i += WV_LANES)
-        put(out + i, constant - power * log_of(1.0 + load(r + i) / nu));
+        put(out + i, constant - power * log_of(1.0 + load(r + i) * inverse));
 }
 
 enum { ABREAST = 4 }; /* vectors that are summed at once */

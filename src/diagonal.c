@@ -104,8 +104,7 @@ static void regress_together(wvgd_fit *f, const wv_update *c, local *l)
     cblas_daxpy((int)D, keep, f->Fc + D, 1, l->a2, 1);
 }
 
-/* Steps of the mean along a full covariance, as in update.c: step = B B' d0 with B = diag(1/s) L0; returns |B' d0|^2. */
-static double precondition(const wv_update *c, size_t dim, const double *d0, double *step)
+double wv_diagonal_precondition(const wv_update *c, size_t dim, const double *d0, double *step)
 {
     int D = (int)dim;
     for (size_t i = 0; i < dim; i++)
@@ -163,7 +162,7 @@ static wv_update_result take(wvgd_fit *f, const wv_update *c, local *l)
         size /= far * far;
     }
     if (c->precondition)
-        size = precondition(c, D, d0, step);
+        size = wv_diagonal_precondition(c, D, d0, step);
     result.kl += size / 2;
     if (!isfinite(result.kl))
         return result;

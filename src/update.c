@@ -56,6 +56,16 @@ static local names(wvgd_fit *f)
 
 static void multiply(size_t D, CBLAS_TRANSPOSE ta, const double *a, CBLAS_TRANSPOSE tb, const double *b, double *out)
 {
+    enum { TINY = 4 }; /* takes less time than a call */
+    for (size_t i = 0; D <= TINY && i < D; i++)
+        for (size_t k = 0; k < D; k++) {
+            double sum = 0;
+            for (size_t m = 0; m < D; m++)
+                sum += a[ta == CblasTrans ? m * D + i : i * D + m] * b[tb == CblasTrans ? k * D + m : m * D + k];
+            out[i * D + k] = sum;
+        }
+    if (D <= TINY)
+        return;
     cblas_dgemm(ROW, ta, tb, (int)D, (int)D, (int)D, 1.0, a, (int)D, b, (int)D, 0.0, out, (int)D);
 }
 
@@ -318,7 +328,8 @@ static bool regress_by_series(local *l, const double *cov, const double *C, doub
         if (round == DOUBLINGS || !isfinite(left))
             return false;
         multiply(D, CblasNoTrans, U, CblasNoTrans, l->X, l->S);
-        cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)D, (int)D, (int)D, 1.0, l->S, (int)D, U, (int)D, 1.0, l->X, (int)D);
+        multiply(D, CblasNoTrans, l->S, CblasNoTrans, U, l->S2);
+        cblas_daxpy((int)(D * D), 1.0, l->S2, 1, l->X, 1);
         multiply(D, CblasNoTrans, U, CblasNoTrans, U, l->S);
         memcpy(U, l->S, D * D * sizeof *U);
     }
@@ -511,20 +522,6 @@ static bool aim(wvgd_fit *f, const wv_update *c, local *l)
 }
 
 /* ---- the step ------------------------------------------------------------------------------------------------------------------------ */
-/* Steps of a diagonal component's mean along a full covariance: step = B B' d0 with B = diag(1/s) L0; returns |B' d0|^2. */
-static double precondition(const wv_update *c, const local *l, const double *d0, double *step)
-{
-    int D = (int)l->D;
-    for (size_t i = 0; i < l->D; i++)
-        step[i] = d0[i] / c->root[i];
-    cblas_dtrmv(ROW, CblasLower, CblasTrans, CblasNonUnit, D, c->precondition, D, step, 1);
-    double size = cblas_ddot(D, step, 1, step, 1);
-    cblas_dtrmv(ROW, CblasLower, CblasNoTrans, CblasNonUnit, D, c->precondition, D, step, 1);
-    for (size_t i = 0; i < l->D; i++)
-        step[i] /= c->root[i];
-    return size;
-}
-
 /* Eigenvalues of the symmetric matrix P brought into [low, high]. */
 static bool limit(wvgd_fit *f, local *l, double low, double high, double *P)
 {
@@ -652,7 +649,7 @@ static wv_update_result take(wvgd_fit *f, const wv_update *c, local *l)
         size /= far * far;
     }
     if (c->precondition)
-        size = precondition(c, l, d0, step);
+        size = wv_diagonal_precondition(c, D, d0, step);
     multiply(D, CblasNoTrans, l->X, CblasNoTrans, l->M, l->S);
     result.kl = trace(D, l->S, l->S) / 4 + size / 2;
     if (!isfinite(result.kl))
