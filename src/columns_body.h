@@ -254,40 +254,78 @@ INLINE void insert(narrow cost, int32_t j, trio *t)
     t->which[0] = (first & at) | (~first & t->which[0]);
 }
 
+INLINE void put_trio(const trio *t, int32_t *first, int32_t *second, float *third)
+{
+    memcpy(first, &t->which[0], sizeof t->which[0]);
+    memcpy(second, &t->which[1], sizeof t->which[1]);
+    memcpy(third, &t->least[2], sizeof t->least[2]);
+}
+
+INLINE narrow load_narrow(const float *x)
+{
+    narrow v;
+    memcpy(&v, x, sizeof v);
+    return v;
+}
+
+/* Two vectors of columns and four rows at once; the last four rows may overlap those before: what is seen again is left out. */
 WV_TARGET static void nearby(size_t D, size_t n, size_t N, const float *x, const float *z, int32_t *first, int32_t *second, float *third)
 {
     const narrow far = (float)INFINITY - (narrow){0};
     for (size_t i = 0; i < n; i += 2 * NARROW) {
         trio low = {{far, far, far}, {{0}, {0}}}, high = low;
-        for (size_t j = 0; j < N; j += 4) { /* the last four may overlap the others: what is seen again is left out */
+        for (size_t j = 0; j < N; j += 4) {
             size_t from = j + 4 <= N ? j : N - 4;
             const float *z0 = z + from * D, *z1 = z0 + D, *z2 = z1 + D, *z3 = z2 + D;
             narrow a0 = {0}, a1 = {0}, a2 = {0}, a3 = {0}, b0 = {0}, b1 = {0}, b2 = {0}, b3 = {0};
             for (size_t d = 0; d < D; d++) {
-                narrow v, w, y;
-                memcpy(&v, x + d * WV_COLUMNS + i, sizeof v);
-                memcpy(&w, x + d * WV_COLUMNS + i + NARROW, sizeof w);
+                narrow v = load_narrow(x + d * WV_COLUMNS + i), w = load_narrow(x + d * WV_COLUMNS + i + NARROW), y;
                 y = v - z0[d], a0 += y * y, y = w - z0[d], b0 += y * y;
                 y = v - z1[d], a1 += y * y, y = w - z1[d], b1 += y * y;
                 y = v - z2[d], a2 += y * y, y = w - z2[d], b2 += y * y;
                 y = v - z3[d], a3 += y * y, y = w - z3[d], b3 += y * y;
             }
-            int32_t at = (int32_t)from;
-            if (from == j)
-                insert(a0, at, &low), insert(b0, at, &high);
-            if (from + 1 >= j)
-                insert(a1, at + 1, &low), insert(b1, at + 1, &high);
-            if (from + 2 >= j)
-                insert(a2, at + 2, &low), insert(b2, at + 2, &high);
-            insert(a3, at + 3, &low);
-            insert(b3, at + 3, &high);
+            narrow a[4] = {a0, a1, a2, a3}, b[4] = {b0, b1, b2, b3};
+            for (size_t k = j - from; k < 4; k++) {
+                insert(a[k], (int32_t)(from + k), &low);
+                insert(b[k], (int32_t)(from + k), &high);
+            }
         }
-        memcpy(first + i, &low.which[0], sizeof low.which[0]);
-        memcpy(second + i, &low.which[1], sizeof low.which[1]);
-        memcpy(third + i, &low.least[2], sizeof low.least[2]);
-        memcpy(first + i + NARROW, &high.which[0], sizeof high.which[0]);
-        memcpy(second + i + NARROW, &high.which[1], sizeof high.which[1]);
-        memcpy(third + i + NARROW, &high.least[2], sizeof high.least[2]);
+        put_trio(&low, first + i, second + i, third + i);
+        put_trio(&high, first + i + NARROW, second + i + NARROW, third + i + NARROW);
+    }
+}
+
+WV_TARGET static void nearby_mirrored(size_t D, size_t n, size_t N, const float *x, const float *z, const float *square, int32_t *first, int32_t *second, float *third)
+{
+    const narrow far = (float)INFINITY - (narrow){0};
+    for (size_t i = 0; i < n; i += 2 * NARROW) {
+        trio low = {{far, far, far}, {{0}, {0}}}, high = low, low_image = low, high_image = low;
+        for (size_t j = 0; j < N; j += 4) {
+            size_t from = j + 4 <= N ? j : N - 4;
+            const float *z0 = z + from * D, *z1 = z0 + D, *z2 = z1 + D, *z3 = z2 + D;
+            narrow a0 = {0}, a1 = {0}, a2 = {0}, a3 = {0}, b0 = {0}, b1 = {0}, b2 = {0}, b3 = {0};
+            for (size_t d = 0; d < D; d++) {
+                narrow v = load_narrow(x + d * WV_COLUMNS + i), w = load_narrow(x + d * WV_COLUMNS + i + NARROW);
+                a0 += v * z0[d], b0 += w * z0[d];
+                a1 += v * z1[d], b1 += w * z1[d];
+                a2 += v * z2[d], b2 += w * z2[d];
+                a3 += v * z3[d], b3 += w * z3[d];
+            }
+            narrow a[4] = {a0, a1, a2, a3}, b[4] = {b0, b1, b2, b3};
+            for (size_t k = j - from; k < 4; k++) {
+                int32_t at = (int32_t)(from + k);
+                insert(square[at] - 2.0F * a[k], at, &low);
+                insert(square[at] + 2.0F * a[k], at, &low_image);
+                insert(square[at] - 2.0F * b[k], at, &high);
+                insert(square[at] + 2.0F * b[k], at, &high_image);
+            }
+        }
+        size_t image = WV_COLUMNS + i;
+        put_trio(&low, first + i, second + i, third + i);
+        put_trio(&high, first + i + NARROW, second + i + NARROW, third + i + NARROW);
+        put_trio(&low_image, first + image, second + image, third + image);
+        put_trio(&high_image, first + image + NARROW, second + image + NARROW, third + image + NARROW);
     }
 }
 
@@ -467,5 +505,5 @@ WV_TARGET static void row_statistics(size_t n, size_t D, const double *u, const 
     }
 }
 
-const wv_columns WV_SET = {subtract, squares, scale, centre, mean, add_logs, exponentials, tails, apart, nearest, shorten, nearby, shares,
+const wv_columns WV_SET = {subtract, squares, scale, centre, mean, add_logs, exponentials, tails, apart, nearest, shorten, nearby, nearby_mirrored, shares,
                            row_distance, row_apart, row_means, row_slopes, row_quadratic, row_products, row_statistics};

@@ -88,6 +88,21 @@ static void sort_by_cell(wvgd_fit *f)
     f->start[0] = 0;
 }
 
+/* Cells of the points. Draws of a proposal are pairs of mirror images; those of proposals with few draws are taken together. */
+static void assign(wvgd_fit *f)
+{
+    enum { MANY = 128 };
+    wv_batch *b = &f->b;
+    size_t D = f->D, from = 0, at = 0;
+    for (size_t c = 0; c < f->proposals; at += f->share[c++])
+        if (grouped(f) && f->share[c] >= MANY) {
+            wv_cell_assign(f, at - from, b->x + from * D, b->cell + from, b->near + from, b->next + from);
+            wv_cell_assign_mirrored(f, f->proposal[c].q.mu, f->share[c], b->x + at * D, b->cell + at, b->near + at, b->next + at);
+            from = at + f->share[c];
+        }
+    wv_cell_assign(f, at - from, b->x + from * D, b->cell + from, b->near + from, b->next + from);
+}
+
 /* Cells and densities. A rejected batch has only own draws: u = 1, and Z_j is the share kept. */
 static void weigh(wvgd_fit *f)
 {
@@ -95,7 +110,7 @@ static void weigh(wvgd_fit *f)
     const double *const w[2] = {f->weight, NULL};
     memset(b->sum_u, 0, f->N * sizeof *b->sum_u);
     if (f->opt.sampler == WVGD_MIXTURE) {
-        wv_cell_assign(f, b->n, b->x, b->cell, b->near, b->next);
+        assign(f);
         sort_by_cell(f);
         if (grouped(f))
             wv_weight_cells(f, b);

@@ -109,9 +109,34 @@ static void passes_over_rows(void **state) {
 }
 
 /* ---- the nearest of many particles ----------------------------------------------------------------------------------------------------- */
+enum { NARROW_D = 7, NARROW_N = 30 };
+
+/* Mirror images have the candidates that they would have by themselves. */
+static void check_images(const wv_columns *pass, size_t n, const float *x, const float *z) {
+    static float all[NARROW_D * WV_COLUMNS];
+    int32_t first[2 * WV_COLUMNS], second[2 * WV_COLUMNS], one[WV_COLUMNS], two[WV_COLUMNS];
+    float third[2 * WV_COLUMNS], three[WV_COLUMNS], square[NARROW_N];
+    for (size_t j = 0; j < n; j++) {
+        square[j] = 0;
+        for (size_t d = 0; d < NARROW_D; d++) square[j] += z[j * NARROW_D + d] * z[j * NARROW_D + d];
+    }
+    pass->nearby_mirrored(NARROW_D, n + 20, n, x, z, square, first, second, third);
+    for (int image = 0; image < 2; image++) {
+        for (size_t i = 0; i < NARROW_D * WV_COLUMNS; i++) all[i] = image ? -x[i] : x[i];
+        pass->nearby(NARROW_D, n + 20, n, all, z, one, two, three);
+        for (size_t i = 0; i < n + 20; i++) {
+            size_t at = i + (image ? WV_COLUMNS : 0);
+            float own = 0;
+            for (size_t d = 0; d < NARROW_D; d++) own += x[d * WV_COLUMNS + i] * x[d * WV_COLUMNS + i];
+            assert_true((first[at] == one[i] && second[at] == two[i]) || (first[at] == two[i] && second[at] == one[i]));
+            assert_true(fabsf(third[at] + own - three[i]) <= 1e-4F);
+        }
+    }
+}
+
 /* Two candidates and the third distance, in single precision, for any number of rows and columns. */
 static void check_nearby(const wv_columns *pass) {
-    enum { D = 7, N = 30 };
+    enum { D = NARROW_D, N = NARROW_N };
     static float x[D * WV_COLUMNS], z[N * D];
     static double wide[D * WV_COLUMNS];
     double mu[D];
@@ -143,6 +168,7 @@ static void check_nearby(const wv_columns *pass) {
             assert_true(((size_t)first[i] == at[0] && (size_t)second[i] == at[1]) || least[1] - least[0] < 1e-5);
             assert_true(fabs(third[i] - least[2]) <= 1e-5 * least[2]);
         }
+        check_images(pass, n, x, z);
     }
 }
 
@@ -173,10 +199,31 @@ static wvgd_fit *new_fit(size_t *D, size_t N, wvgd_family family) {
     return f;
 }
 
-/* The same cells and costs as by comparing all, whatever the scale and wherever the origin: also where single precision cannot tell, and with particles that lie upon each other. */
+/* Cells and costs are those that comparing all particles gives. */
+static void check_cells(const wvgd_fit *f, size_t n, const double *x, const uint32_t *cell, const double *near, const double *next) {
+    size_t D = f->D;
+    for (size_t i = 0; i < n; i++) {
+        double least = INFINITY, second = INFINITY;
+        size_t at = 0;
+        for (size_t j = 0; j < f->N; j++) {
+            double cost = 0;
+            for (size_t d = 0; d < D; d++) cost += (x[i * D + d] - f->now.z[j * D + d]) * (x[i * D + d] - f->now.z[j * D + d]);
+            if (cost < least) {
+                second = least;
+                least = cost;
+                at = j;
+            } else if (cost < second)
+                second = cost;
+        }
+        assert_true(cell[i] == at || second <= least * (1 + 1e-14));
+        assert_true(fabs(near[i] - least) <= 1e-13 * least && fabs(next[i] - second) <= 1e-13 * second);
+    }
+}
+
+/* Whatever the scale and wherever the origin: also where single precision cannot tell, with particles that lie upon each other, and for pairs of mirror images. */
 static void nearest_particles(void **state) {
     (void)state;
-    enum { N = 40, n = 300 };
+    enum { N = 41, n = 300 };
     static const size_t dims[] = {1, 2, 17, MOST};
     static const double scales[] = {1, 1e-3, 1e-25, 1e25, 1e150}, origins[] = {0, 1, 1e9};
     test_random r = test_random_seed(8);
@@ -184,34 +231,33 @@ static void nearest_particles(void **state) {
         size_t D = dims[k % 4];
         double scale = scales[k / 4 % 5], origin = origins[k / 20] * scale;
         wvgd_fit *f = new_fit(&D, N, WVGD_DIAG);
-        double *x = malloc(n * D * sizeof *x), near[n], next[n];
+        double *x = malloc(n * D * sizeof *x), middle[MOST], near[n], next[n];
         uint32_t cell[n];
-        for (size_t i = 0; i < N * D; i++) f->now.z[i] = origin + scale * test_random_normal(&r);
-        for (size_t i = 0; i < n * D; i++) x[i] = origin + scale * test_random_normal(&r);
-        memcpy(f->now.z + 30 * D, f->now.z + 7 * D, D * sizeof *x); /* twins, */
-        memcpy(x + 11 * D, f->now.z + 7 * D, D * sizeof *x);       /* with a point upon them; */
-        for (size_t d = 0; d < D; d++) {                             /* and triplets that are nearly the same */
-            f->now.z[20 * D + d] = f->now.z[21 * D + d] * (1 + 1e-9);
-            f->now.z[22 * D + d] = f->now.z[21 * D + d] * (1 - 1e-9);
-        }
-        wv_cell_assign(f, n, x, cell, near, next);
-        for (size_t i = 0; i < n; i++) {
-            double least = INFINITY, second = INFINITY;
-            size_t at = 0;
-            for (size_t j = 0; j < N; j++) {
-                double cost = 0;
-                for (size_t d = 0; d < D; d++) cost += (x[i * D + d] - f->now.z[j * D + d]) * (x[i * D + d] - f->now.z[j * D + d]);
-                if (cost < least) {
-                    second = least;
-                    least = cost;
-                    at = j;
-                } else if (cost < second)
-                    second = cost;
+        for (int twins = 0; twins < 2; twins++) {
+            for (size_t i = 0; i < N * D; i++) f->now.z[i] = origin + scale * test_random_normal(&r);
+            for (size_t i = 0; i < n * D; i++) x[i] = origin + scale * test_random_normal(&r);
+            if (twins) {
+                memcpy(f->now.z + 30 * D, f->now.z + 7 * D, D * sizeof *x); /* with a point upon them, */
+                memcpy(x + 11 * D, f->now.z + 7 * D, D * sizeof *x);
+                for (size_t d = 0; d < D; d++) { /* and triplets that are nearly the same */
+                    f->now.z[20 * D + d] = f->now.z[21 * D + d] * (1 + 1e-9);
+                    f->now.z[22 * D + d] = f->now.z[21 * D + d] * (1 - 1e-9);
+                }
             }
-            assert_true(cell[i] == at || second <= least * (1 + 1e-14));
-            assert_true(fabs(near[i] - least) <= 1e-13 * least && fabs(next[i] - second) <= 1e-13 * second);
+            wv_cell_assign(f, n, x, cell, near, next);
+            check_cells(f, n, x, cell, near, next);
+            if (twins) assert_int_equal(cell[11], 7);
+            for (size_t d = 0; d < D; d++) middle[d] = origin + scale * test_random_normal(&r);
+            for (size_t i = 0; i < n * D; i++) {
+                double e = scale * test_random_normal(&r);
+                if (i / D % 2 == 0) {
+                    x[i] = middle[i % D] + e;
+                    x[i + D] = middle[i % D] - e;
+                }
+            }
+            wv_cell_assign_mirrored(f, middle, n, x, cell, near, next);
+            check_cells(f, n, x, cell, near, next);
         }
-        assert_int_equal(cell[11], 7);
         free(x);
         wvgd_free(f);
     }
