@@ -76,7 +76,7 @@ static double time_iteration(const wvgd_model *model, size_t N, size_t M, double
         begun += strcmp(before.stage, "pilot") != 0; /* which is the same for all N */
         if (N > 1 && strcmp(before.stage, "pilot") != 0 && strcmp(before.stage, "fit") != 0) /* particles that are at rest take less time */
             break;
-        if (begun <= (N > 32 ? 12 : 3) || after.evaluations != before.evaluations + N * M) /* not in its stride yet (particles that still lie apart have proposals of their own), or not an iteration */
+        if (begun <= (N > 1 ? 12 : 3) || after.evaluations != before.evaluations + N * M) /* not in its stride yet (particles that still lie apart have proposals of their own), or not an iteration */
             continue;
         timed++;
         best = fmin(best, t);

@@ -174,22 +174,28 @@ void wv_weight_mixture(wvgd_fit *f, wv_batch *b, size_t first, size_t n, const d
         weigh_block(f, b, at, first + n - at < at_once ? first + n - at : at_once, at_once, w);
 }
 
-/* log q_j of the points of cell j, all components diagonal. */
-static void own_densities(wvgd_fit *f, wv_batch *b)
+/* Inverse scales and constants of diagonal components, after those of the proposals. */
+static double *prepare_own(wvgd_fit *f)
 {
-    size_t D = f->D;
-    double *scale = f->scale + f->proposals * (D + 1);
+    double *scale = f->scale + f->proposals * (f->D + 1);
     for (size_t j = 0; j < f->N; j++) {
         wv_gauss q = wv_fit_component(f, j);
-        prepare_one(&q, scale + j * (D + 1));
+        prepare_one(&q, scale + j * (f->D + 1));
     }
-    for (size_t i = 0; i < b->n; i++) {
+    return scale;
+}
+
+/* log q_j of points of cell j, all components diagonal. */
+static void own_densities(wvgd_fit *f, wv_batch *b, size_t first, size_t n, const double *scale)
+{
+    size_t D = f->D;
+    for (size_t i = first; i < first + n; i++) {
         const double *own = scale + b->cell[i] * (D + 1);
         b->log_q[i] = own[D] - wv_columns_best()->row_apart(D, b->x + i * D, f->now.mu + b->cell[i] * D, own) / 2;
     }
 }
 
-/* The same for any components. */
+/* The same for all points and any components. */
 static void own_densities_gathered(wvgd_fit *f, wv_batch *b)
 {
     size_t D = f->D;
@@ -209,6 +215,8 @@ static void own_densities_gathered(wvgd_fit *f, wv_batch *b)
 
 void wv_weight_cells(wvgd_fit *f, wv_batch *b)
 {
+    bool diag = f->family == wv_family_get(WVGD_DIAG);
+    const double *own = diag ? prepare_own(f) : NULL;
     size_t at_once = prepare(f);
     for (size_t first = 0; first < b->n; first += at_once) {
         double log_m[WV_BLOCK];
@@ -217,10 +225,10 @@ void wv_weight_cells(wvgd_fit *f, wv_batch *b)
         densities(f, &p, at_once);
         divide(f, n, at_once, log_m);
         memcpy(b->log_m + first, log_m, n * sizeof *log_m);
+        if (diag)
+            own_densities(f, b, first, n, own);
     }
-    if (f->family == wv_family_get(WVGD_DIAG))
-        own_densities(f, b);
-    else
+    if (!diag)
         own_densities_gathered(f, b);
     for (size_t j = 0; j < f->N; j++)
         b->sum_u[j] = (double)b->n;
