@@ -72,10 +72,12 @@ static double time_iteration(const wvgd_model *model, size_t N, size_t M, double
             die(error.text);
         t = now() - t;
         wvgd_get_progress(fit, &after);
-        spent += t;
-        begun += strcmp(before.stage, "pilot") != 0; /* which is the same for all N */
-        if (N > 1 && strcmp(before.stage, "pilot") != 0 && strcmp(before.stage, "fit") != 0) /* particles that are at rest take less time */
+        if (strcmp(before.stage, "pilot") == 0) /* the same for all N */
+            continue;
+        if (N > 1 && strcmp(before.stage, "fit") != 0) /* particles that are at rest take less time */
             break;
+        spent += t;
+        begun++;
         if (begun <= (N > 1 ? 12 : 3) || after.evaluations != before.evaluations + N * M) /* not in its stride yet (particles that still lie apart have proposals of their own), or not an iteration */
             continue;
         timed++;
