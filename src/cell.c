@@ -7,6 +7,7 @@
 #include "cell.h"
 #include "columns.h"
 #include <cblas.h>
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -77,26 +78,146 @@ static inline void compare(size_t k, uint32_t j, double cost, uint32_t *cell, do
         next[k] = cost;
 }
 
+enum { MANY = 16, DOUBTS = 4 }; /* particles from which on it pays to sift them; points of a block that may be compared with all of them one by one */
+
+size_t wv_cell_narrow_size(size_t N, size_t D)
+{
+    return wv_times(N + WV_COLUMNS, D + 1) / 2 + D + 1;
+}
+
+/* Particles in single precision, relative to a point in their middle, and what is needed to tell how wrong distances from them may be. */
+typedef struct {
+    float *z, *x, *square; /* [N][D], [D][WV_COLUMNS] of a block of points, [N] |z|^2 */
+    const double *wide;    /* [N][D] the particles themselves */
+    double *middle;        /* [D] */
+    double radius;         /* the largest distance of a particle from the middle */
+} sieve;
+
+/* middle: NULL for their mean. */
+static sieve make_sieve(const wvgd_fit *f, const double *z, const double *middle)
+{
+    size_t N = f->N, D = f->D;
+    sieve s = {.middle = f->narrow, .z = (float *)(void *)(f->narrow + D), .wide = z};
+    s.x = s.z + N * D;
+    s.square = s.x + WV_COLUMNS * D;
+    memset(s.middle, 0, D * sizeof *s.middle);
+    for (size_t j = 0; j < N && !middle; j++)
+        cblas_daxpy((int)D, 1 / (double)N, z + j * D, 1, s.middle, 1);
+    if (middle)
+        memcpy(s.middle, middle, D * sizeof *middle);
+    for (size_t j = 0; j < N; j++) {
+        double square = wv_columns_best()->row_distance(D, z + j * D, s.middle);
+        s.square[j] = (float)square;
+        s.radius = fmax(s.radius, sqrt(square));
+        for (size_t i = 0; i < D; i++)
+            s.z[j * D + i] = (float)(z[j * D + i] - s.middle[i]);
+    }
+    return s;
+}
+
+/* The nearer of two candidates of a point, and what it costs, in double. */
+static void choose(const wvgd_fit *f, const sieve *s, const double *x, int32_t first, int32_t second, uint32_t *cell, double *near, double *next)
+{
+    double a = wv_columns_best()->row_distance(f->D, x, s->wide + (size_t)first * f->D), b = wv_columns_best()->row_distance(f->D, x, s->wide + (size_t)second * f->D);
+    bool swap = b < a || (b == a && second < first);
+    *near = swap ? b : a;
+    *next = swap ? a : b;
+    *cell = (uint32_t)(swap ? second : first);
+}
+
+/* Compares a point with all particles. */
+static void scan(const wvgd_fit *f, const double *z, const double *x, uint32_t *cell, double *near, double *next)
+{
+    *near = *next = INFINITY;
+    *cell = 0;
+    for (size_t j = 0; j < f->N; j++)
+        compare(0, (uint32_t)j, wv_columns_best()->row_distance(f->D, x, z + j * f->D), cell, near, next);
+}
+
+/* Nearest and second nearest particle of a block of points, given as rows and in columns. Single precision tells the two; it is as good as double if the third is further away than
+ * the second by more than what rounding can change: coordinates by the share `unit` of themselves, and sums of squares by (D + 4) units. Else all are compared. False: that would be for too many points. */
+static bool sift(const wvgd_fit *f, const sieve *s, size_t n, const double *rows, const double *columns, uint32_t *cell, double *near, double *next)
+{
+    const double unit = FLT_EPSILON;
+    int32_t first[WV_COLUMNS], second[WV_COLUMNS];
+    float third[WV_COLUMNS];
+    size_t D = f->D, doubts = 0;
+    if (!(s->radius < 1e18))
+        return false;
+    wv_columns_best()->shorten(D, columns, s->middle, s->x);
+    wv_columns_best()->nearby(D, n, f->N, s->x, s->z, first, second, third);
+    for (size_t k = 0; k < n; k++) {
+        choose(f, s, rows + k * D, first[k], second[k], &cell[k], &near[k], &next[k]);
+        double rest = sqrt((double)third[k] / (1 + (double)(D + 4) * unit)) - unit * (2 * s->radius + sqrt(near[k]));
+        if (rest > 0 && rest * rest > next[k] && third[k] > 1e-30F && near[k] < 1e36)
+            continue;
+        if (++doubts > DOUBTS)
+            return false;
+        scan(f, s->wide, rows + k * D, &cell[k], &near[k], &next[k]);
+    }
+    return true;
+}
+
+/* The same for rows in pairs, middle + e and middle - e, up to rounding in double: products with e serve both. Of squared distances less |e|^2, 2 e.z may be wrong by (D + 4) units of |e||z| and the sum by one of itself. */
+static bool sift_mirrored(const wvgd_fit *f, const sieve *s, size_t pairs, const double *rows, uint32_t *cell, double *near, double *next)
+{
+    const double unit = FLT_EPSILON, R = s->radius, origin = cblas_dnrm2((int)f->D, s->middle, 1);
+    int32_t first[2 * WV_COLUMNS], second[2 * WV_COLUMNS];
+    float third[2 * WV_COLUMNS];
+    size_t D = f->D, doubts = 0;
+    if (!(R < 1e18))
+        return false;
+    for (size_t k = 0; k < pairs; k++)
+        for (size_t i = 0; i < D; i++)
+            s->x[i * WV_COLUMNS + k] = (float)((rows[2 * k * D + i] - rows[(2 * k + 1) * D + i]) / 2);
+    wv_columns_best()->nearby_mirrored(D, pairs, f->N, s->x, s->z, s->square, first, second, third);
+    for (size_t k = 0; k < 2 * pairs; k++) {
+        size_t from = k / 2 + (k % 2 ? WV_COLUMNS : 0);
+        choose(f, s, rows + k * D, first[from], second[from], &cell[k], &near[k], &next[k]);
+        double square = wv_columns_best()->row_distance(D, rows + k * D, s->middle), e = sqrt(square), off = 4 * DBL_EPSILON * (origin + e);
+        double wrong = unit * ((double)(D + 6) * R * (e + off) + 2 * R * R) + 4 * off * (e + R + off);
+        if (square + (double)third[from] - wrong > next[k] && square > 1e-30 && square < 1e36 && R > 1e-15)
+            continue;
+        if (++doubts > DOUBTS)
+            return false;
+        scan(f, s->wide, rows + k * D, &cell[k], &near[k], &next[k]);
+    }
+    return true;
+}
+
+/* Compares a block of points, which stand in columns, with all particles. */
+static void compare_block(const wvgd_fit *f, const double *z, size_t n, const double *columns, uint32_t *cell, double *near, double *next)
+{
+    double which[WV_COLUMNS], least[WV_COLUMNS], other[WV_COLUMNS];
+    wv_columns_best()->nearest(f->D, wv_columns_round(n), f->N, columns, z, least, other, which);
+    for (size_t k = 0; k < n; k++) {
+        cell[k] = (uint32_t)which[k];
+        near[k] = least[k];
+        next[k] = other[k];
+    }
+}
+
 /* One metric for all cells: squared distances of points to particles, both whitened relative to the first particle where the metric is not the identity. */
 static void assign_flat(const wvgd_fit *f, size_t n, const double *x, uint32_t *cell, double *near, double *next)
 {
     size_t D = f->D;
-    bool plain = f->opt.cost == WVGD_SQEUCLID;
-    double *columns = f->block, *rows = columns + WV_COLUMNS * D, *centre = rows + WV_COLUMNS * D, which[WV_COLUMNS], least[WV_COLUMNS], other[WV_COLUMNS]; /* [D][WV_COLUMNS], [WV_COLUMNS][D], [N][D] */
+    bool plain = f->opt.cost == WVGD_SQEUCLID, many = f->N >= MANY && n >= WV_COLUMNS;
+    double *columns = f->block, *rows = columns + WV_COLUMNS * D, *centre = rows + WV_COLUMNS * D; /* [D][WV_COLUMNS], [WV_COLUMNS][D], [N][D] */
+    const double *z = plain ? f->now.z : centre;
     wv_gauss metric = {f->metric_family, D, 0, f->now.z, f->now.metric, 0};
     if (!plain)
         wv_component_whiten(&metric, f->N, f->now.z, centre, NULL);
+    sieve s = {0};
+    if (many)
+        s = make_sieve(f, z, NULL);
     for (size_t first = 0; first < n; first += WV_COLUMNS) {
         size_t here = n - first < WV_COLUMNS ? n - first : WV_COLUMNS;
+        const double *points = plain ? x + first * D : rows;
         if (!plain)
             wv_component_whiten(&metric, here, x + first * D, rows, NULL);
-        wv_columns_turn(D, here, plain ? x + first * D : rows, columns);
-        wv_columns_best()->nearest(D, wv_columns_round(here), f->N, columns, plain ? f->now.z : centre, least, other, which);
-        for (size_t k = 0; k < here; k++) {
-            cell[first + k] = (uint32_t)which[k];
-            near[first + k] = least[k];
-            next[first + k] = other[k];
-        }
+        wv_columns_turn(D, here, points, columns);
+        if (!many || !sift(f, &s, here, points, columns, cell + first, near + first, next + first))
+            compare_block(f, z, here, columns, cell + first, near + first, next + first);
     }
 }
 
@@ -104,6 +225,8 @@ void wv_cell_assign(const wvgd_fit *f, size_t n, const double *x, uint32_t *cell
 {
     size_t D = f->D;
     double *cost = f->block, *y = cost + WV_BLOCK; /* [WV_BLOCK], [WV_BLOCK][D] */
+    if (!n)
+        return;
     if (f->opt.cost == WVGD_SQEUCLID || (f->opt.cost == WVGD_MAHALANOBIS && D <= WV_BLOCK / 2)) {
         assign_flat(f, n, x, cell, near, next);
         return;
@@ -118,6 +241,26 @@ void wv_cell_assign(const wvgd_fit *f, size_t n, const double *x, uint32_t *cell
             wv_cell_cost(f, j, f->now.z + j * D, here, x + first * D, cost, y);
             for (size_t k = 0; k < here; k++)
                 compare(first + k, (uint32_t)j, cost[k], cell, near, next);
+        }
+    }
+}
+
+void wv_cell_assign_mirrored(const wvgd_fit *f, const double *middle, size_t n, const double *x, uint32_t *cell, double *near, double *next)
+{
+    size_t D = f->D;
+    if (f->opt.cost != WVGD_SQEUCLID || f->N < MANY || n < 2 * WV_COLUMNS || n % 2) {
+        wv_cell_assign(f, n, x, cell, near, next);
+        return;
+    }
+    sieve s = make_sieve(f, f->now.z, middle);
+    for (size_t first = 0, here; first < n; first += here) {
+        here = n - first < 2 * WV_COLUMNS ? n - first : 2 * WV_COLUMNS;
+        if (sift_mirrored(f, &s, here / 2, x + first * D, cell + first, near + first, next + first))
+            continue;
+        for (size_t at = first, some; at < first + here; at += some) {
+            some = first + here - at < WV_COLUMNS ? first + here - at : WV_COLUMNS;
+            wv_columns_turn(D, some, x + at * D, f->block);
+            compare_block(f, f->now.z, some, f->block, cell + at, near + at, next + at);
         }
     }
 }

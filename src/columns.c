@@ -28,11 +28,15 @@ size_t wv_columns_round(size_t n)
 
 void wv_columns_turn(size_t D, size_t n, const double *x, double *block)
 {
-    size_t wide = wv_columns_round(n);
-    for (size_t i = 0; i < wide; i++) {
-        const double *row = x + (i < n ? i : n - 1) * D;
+    for (size_t i = 0; i < n; i += WV_COLUMNS_WIDTH) {
+        const double *row[WV_COLUMNS_WIDTH];
+        for (size_t k = 0; k < WV_COLUMNS_WIDTH; k++)
+            row[k] = x + (i + k < n ? i + k : n - 1) * D;
+        for (size_t at = i * D; at < (i + WV_COLUMNS_WIDTH) * D && at + WV_COLUMNS_WIDTH * D < n * D; at += 64 / sizeof *x)
+            __builtin_prefetch(x + at + WV_COLUMNS_WIDTH * D); /* the next few: eight rows at once are more than the processor sees coming */
         for (size_t d = 0; d < D; d++)
-            block[d * WV_COLUMNS + i] = row[d];
+            for (size_t k = 0; k < WV_COLUMNS_WIDTH; k++)
+                block[d * WV_COLUMNS + i + k] = row[k][d];
     }
 }
 
@@ -64,14 +68,23 @@ void wv_columns_product(size_t D, size_t n, const double *a, const double *b, bo
     }
 }
 
-void wv_columns_density(size_t D, size_t n, double log_det, double nu, const double *r, double *log_q)
+double wv_columns_constant(size_t D, double log_det, double nu)
 {
-    double d = (double)D, constant = -log_det;
+    double d = (double)D;
+    return -log_det + (nu > 0 ? lgamma((nu + d) / 2) - lgamma(nu / 2) - d / 2 * log(nu * pi) : -d * half_log_2pi);
+}
+
+void wv_columns_log(size_t D, size_t n, double constant, double nu, const double *r, double *log_q)
+{
     if (nu > 0) {
-        wv_columns_best()->tails(n, nu, (nu + d) / 2, constant + lgamma((nu + d) / 2) - lgamma(nu / 2) - d / 2 * log(nu * pi), r, log_q);
+        wv_columns_best()->tails(n, nu, (nu + (double)D) / 2, constant, r, log_q);
         return;
     }
-    constant -= d * half_log_2pi;
     for (size_t i = 0; i < n; i++)
         log_q[i] = constant - r[i] / 2;
+}
+
+void wv_columns_density(size_t D, size_t n, double log_det, double nu, const double *r, double *log_q)
+{
+    wv_columns_log(D, n, wv_columns_constant(D, log_det, nu), nu, r, log_q);
 }

@@ -4,6 +4,7 @@
 #define WV_COLUMNS_H
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum { WV_COLUMNS = 64, WV_COLUMNS_WIDTH = 8 };
 
@@ -29,8 +30,29 @@ typedef struct {
     void (*apart)(size_t D, size_t n, const double *x, const double *mu, const double *scale, double *out);
     /* Of the rows z[N][D] the one at the least squared distance from each column of x (the first, if there are several): that distance, the least to any other row, and its number, from 0. */
     void (*nearest)(size_t D, size_t n, size_t N, const double *x, const double *z, double *near, double *next, double *which);
+    /* out[D][] = x[D][] - mu[D], in single precision, all columns of the block */
+    void (*shorten)(size_t D, const double *x, const double *mu, float *out);
+    /* As `nearest` in single precision, N > 3: the numbers of the two nearest rows, in either order, and the least squared distance to any third. Columns up to the next multiple of 32 are done. */
+    void (*nearby)(size_t D, size_t n, size_t N, const float *x, const float *z, int32_t *first, int32_t *second, float *third);
+    /* The same for columns x and for their mirror images -x, but of squared distances less |x|^2, square[N] being the |z|^2: results for x, then, WV_COLUMNS further on, for -x. */
+    void (*nearby_mirrored)(size_t D, size_t n, size_t N, const float *x, const float *z, const float *square, int32_t *first, int32_t *second, float *third);
     /* A mixture of densities with the shares alpha[C]: log_m[] its log; log_q[C][], rows ld apart, become q / m. exp(600) at most; NaN counts as nothing. */
     void (*shares)(size_t C, size_t n, size_t ld, const double *alpha, double *log_q, double *log_m);
+
+    /* Passes over rows x[n][D], whose coordinates are the lanes; z = (x - m) s, coordinate by coordinate. */
+    /* |x - m|^2 and |(x - m) s|^2 of one row */
+    double (*row_distance)(size_t D, const double *x, const double *m);
+    double (*row_apart)(size_t D, const double *x, const double *m, const double *s);
+    /* Under the weights u[n]: out[D] the mean of x */
+    void (*row_means)(size_t n, size_t D, const double *u, const double *x, double *out);
+    /* variance[D] of x about m[D] and, unless g is NULL, cross[D], the covariance with x of g[n][D], whose means are gm[D] */
+    void (*row_slopes)(size_t n, size_t D, const double *u, const double *x, const double *m, const double *g, const double *gm, double *variance, double *cross);
+    /* r[n] -= sum over D of a1 z + a2 z^2/2 */
+    void (*row_quadratic)(size_t n, size_t D, const double *x, const double *m, const double *s, const double *a1, const double *a2, double *r);
+    /* Under the weights, t = z^2/2 - half: out[4][D] the means of z t, t^2, z r and t r */
+    void (*row_products)(size_t n, size_t D, const double *u, const double *r, const double *x, const double *m, const double *s, const double *half, double *out);
+    /* T[n][2 D]: the roots of the weights times z and t */
+    void (*row_statistics)(size_t n, size_t D, const double *u, const double *x, const double *m, const double *s, const double *half, double *T);
 } wv_columns;
 
 const wv_columns *wv_columns_best(void);
@@ -53,6 +75,10 @@ void wv_columns_push(size_t D, size_t n, const double *inverse, const double *y,
 
 /* out[D][ld] += a b', lower: only what lies on and below the diagonal need be right. */
 void wv_columns_product(size_t D, size_t n, const double *a, const double *b, bool lower, double *out);
+
+/* The log density is constant - r/2, r = |y|^2, or with nu > 0 constant - (nu + D)/2 log(1 + r/nu); log_det: as below. */
+double wv_columns_constant(size_t D, double log_det, double nu);
+void wv_columns_log(size_t D, size_t n, double constant, double nu, const double *r, double *log_q);
 
 /* log density from r = |y|^2: of a Gaussian whose root has the log determinant log_det, or with nu > 0 of the Student-t. */
 void wv_columns_density(size_t D, size_t n, double log_det, double nu, const double *r, double *log_q);

@@ -148,8 +148,9 @@ WV_TARGET static void exponentials(size_t n, double top, const double *x, double
 
 WV_TARGET static void tails(size_t n, double nu, double power, double constant, const double *r, double *out)
 {
+    double inverse = 1.0 / nu;
     for (size_t i = 0; i < n; i += WV_LANES)
-        put(out + i, constant - power * log_of(1.0 + load(r + i) / nu));
+        put(out + i, constant - power * log_of(1.0 + load(r + i) * inverse));
 }
 
 enum { ABREAST = 4 }; /* vectors that are summed at once */
@@ -218,6 +219,116 @@ WV_TARGET static void nearest(size_t D, size_t n, size_t N, const double *x, con
     }
 }
 
+typedef float narrow __attribute__((vector_size(2 * WV_LANES * sizeof(float))));
+typedef int32_t flags __attribute__((vector_size(2 * WV_LANES * sizeof(int32_t))));
+enum { NARROW = 2 * WV_LANES };
+
+WV_TARGET static void shorten(size_t D, const double *x, const double *mu, float *out)
+{
+    typedef float shorter __attribute__((vector_size(WV_LANES * sizeof(float))));
+    for (size_t d = 0; d < D; d++)
+        for (size_t i = 0; i < WV_COLUMNS; i += WV_LANES) {
+            shorter v = __builtin_convertvector(load(x + d * WV_COLUMNS + i) - mu[d], shorter);
+            memcpy(out + d * WV_COLUMNS + i, &v, sizeof v);
+        }
+}
+
+INLINE narrow either(flags mask, narrow yes, narrow no)
+{
+    return (narrow)((mask & (flags)yes) | (~mask & (flags)no));
+}
+
+/* The three least squared distances of a vector of columns, and which rows are at the first two. */
+typedef struct {
+    narrow least[3];
+    flags which[2];
+} trio;
+
+INLINE void insert(narrow cost, int32_t j, trio *t)
+{
+    flags first = cost < t->least[0], second = cost < t->least[1], third = cost < t->least[2], at = j - (flags){0};
+    t->least[2] = either(second, t->least[1], either(third, cost, t->least[2]));
+    t->least[1] = either(first, t->least[0], either(second, cost, t->least[1]));
+    t->least[0] = either(first, cost, t->least[0]);
+    t->which[1] = (first & t->which[0]) | (~first & ((second & at) | (~second & t->which[1])));
+    t->which[0] = (first & at) | (~first & t->which[0]);
+}
+
+INLINE void put_trio(const trio *t, int32_t *first, int32_t *second, float *third)
+{
+    memcpy(first, &t->which[0], sizeof t->which[0]);
+    memcpy(second, &t->which[1], sizeof t->which[1]);
+    memcpy(third, &t->least[2], sizeof t->least[2]);
+}
+
+INLINE narrow load_narrow(const float *x)
+{
+    narrow v;
+    memcpy(&v, x, sizeof v);
+    return v;
+}
+
+/* Two vectors of columns and four rows at once; the last four rows may overlap those before: what is seen again is left out. */
+WV_TARGET static void nearby(size_t D, size_t n, size_t N, const float *x, const float *z, int32_t *first, int32_t *second, float *third)
+{
+    const narrow far = (float)INFINITY - (narrow){0};
+    for (size_t i = 0; i < n; i += 2 * NARROW) {
+        trio low = {{far, far, far}, {{0}, {0}}}, high = low;
+        for (size_t j = 0; j < N; j += 4) {
+            size_t from = j + 4 <= N ? j : N - 4;
+            const float *z0 = z + from * D, *z1 = z0 + D, *z2 = z1 + D, *z3 = z2 + D;
+            narrow a0 = {0}, a1 = {0}, a2 = {0}, a3 = {0}, b0 = {0}, b1 = {0}, b2 = {0}, b3 = {0};
+            for (size_t d = 0; d < D; d++) {
+                narrow v = load_narrow(x + d * WV_COLUMNS + i), w = load_narrow(x + d * WV_COLUMNS + i + NARROW), y;
+                y = v - z0[d], a0 += y * y, y = w - z0[d], b0 += y * y;
+                y = v - z1[d], a1 += y * y, y = w - z1[d], b1 += y * y;
+                y = v - z2[d], a2 += y * y, y = w - z2[d], b2 += y * y;
+                y = v - z3[d], a3 += y * y, y = w - z3[d], b3 += y * y;
+            }
+            narrow a[4] = {a0, a1, a2, a3}, b[4] = {b0, b1, b2, b3};
+            for (size_t k = j - from; k < 4; k++) {
+                insert(a[k], (int32_t)(from + k), &low);
+                insert(b[k], (int32_t)(from + k), &high);
+            }
+        }
+        put_trio(&low, first + i, second + i, third + i);
+        put_trio(&high, first + i + NARROW, second + i + NARROW, third + i + NARROW);
+    }
+}
+
+WV_TARGET static void nearby_mirrored(size_t D, size_t n, size_t N, const float *x, const float *z, const float *square, int32_t *first, int32_t *second, float *third)
+{
+    const narrow far = (float)INFINITY - (narrow){0};
+    for (size_t i = 0; i < n; i += 2 * NARROW) {
+        trio low = {{far, far, far}, {{0}, {0}}}, high = low, low_image = low, high_image = low;
+        for (size_t j = 0; j < N; j += 4) {
+            size_t from = j + 4 <= N ? j : N - 4;
+            const float *z0 = z + from * D, *z1 = z0 + D, *z2 = z1 + D, *z3 = z2 + D;
+            narrow a0 = {0}, a1 = {0}, a2 = {0}, a3 = {0}, b0 = {0}, b1 = {0}, b2 = {0}, b3 = {0};
+            for (size_t d = 0; d < D; d++) {
+                narrow v = load_narrow(x + d * WV_COLUMNS + i), w = load_narrow(x + d * WV_COLUMNS + i + NARROW);
+                a0 += v * z0[d], b0 += w * z0[d];
+                a1 += v * z1[d], b1 += w * z1[d];
+                a2 += v * z2[d], b2 += w * z2[d];
+                a3 += v * z3[d], b3 += w * z3[d];
+            }
+            narrow a[4] = {a0, a1, a2, a3}, b[4] = {b0, b1, b2, b3};
+            for (size_t k = j - from; k < 4; k++) {
+                int32_t at = (int32_t)(from + k);
+                insert(square[at] - 2.0F * a[k], at, &low);
+                insert(square[at] + 2.0F * a[k], at, &low_image);
+                insert(square[at] - 2.0F * b[k], at, &high);
+                insert(square[at] + 2.0F * b[k], at, &high_image);
+            }
+        }
+        size_t image = WV_COLUMNS + i;
+        put_trio(&low, first + i, second + i, third + i);
+        put_trio(&high, first + i + NARROW, second + i + NARROW, third + i + NARROW);
+        put_trio(&low_image, first + image, second + image, third + image);
+        put_trio(&high_image, first + image + NARROW, second + image + NARROW, third + image + NARROW);
+    }
+}
+
 WV_TARGET static void shares(size_t C, size_t n, size_t ld, const double *alpha, double *log_q, double *log_m)
 {
     const lanes nothing = all(-INFINITY);
@@ -236,9 +347,163 @@ WV_TARGET static void shares(size_t C, size_t n, size_t ld, const double *alpha,
             sum += alpha[c] * e;
         }
         put(log_m + i, choose(some, base + log_of(sum), nothing));
+        lanes each = 1.0 / sum;
         for (size_t c = 0; c < C; c++)
-            put(log_q + c * ld + i, (lanes)(some & (words)(load(log_q + c * ld + i) / sum)));
+            put(log_q + c * ld + i, (lanes)(some & (words)(load(log_q + c * ld + i) * each)));
     }
 }
 
-const wv_columns WV_SET = {subtract, squares, scale, centre, mean, add_logs, exponentials, tails, apart, nearest, shares};
+/* ---- rows -------------------------------------------------------------------------------------------------------------------------- */
+/* Coordinates are taken by whole vectors, for all rows at once, so that sums stay in registers; what is left of them, one by one. */
+
+WV_TARGET static double row_distance(size_t D, const double *x, const double *m)
+{
+    lanes sum = {0};
+    double total = 0;
+    size_t d = 0;
+    for (; d + WV_LANES <= D; d += WV_LANES) {
+        lanes y = load(x + d) - load(m + d);
+        sum += y * y;
+    }
+    for (; d < D; d++)
+        total += (x[d] - m[d]) * (x[d] - m[d]);
+    for (size_t k = 0; k < WV_LANES; k++)
+        total += sum[k];
+    return total;
+}
+
+WV_TARGET static double row_apart(size_t D, const double *x, const double *m, const double *s)
+{
+    lanes sum = {0};
+    double total = 0;
+    size_t d = 0;
+    for (; d + WV_LANES <= D; d += WV_LANES) {
+        lanes z = (load(x + d) - load(m + d)) * load(s + d);
+        sum += z * z;
+    }
+    for (; d < D; d++)
+        total += (x[d] - m[d]) * s[d] * ((x[d] - m[d]) * s[d]);
+    for (size_t k = 0; k < WV_LANES; k++)
+        total += sum[k];
+    return total;
+}
+
+WV_TARGET static void row_means(size_t n, size_t D, const double *u, const double *x, double *out)
+{
+    size_t d = 0;
+    for (; d + WV_LANES <= D; d += WV_LANES) {
+        lanes sum = {0};
+        for (size_t p = 0; p < n; p++)
+            sum += u[p] * load(x + p * D + d);
+        put(out + d, sum);
+    }
+    for (; d < D; d++) {
+        double sum = 0;
+        for (size_t p = 0; p < n; p++)
+            sum += u[p] * x[p * D + d];
+        out[d] = sum;
+    }
+}
+
+WV_TARGET static void row_slopes(size_t n, size_t D, const double *u, const double *x, const double *m, const double *g, const double *gm, double *variance, double *cross)
+{
+    size_t d = 0;
+    for (; d + WV_LANES <= D; d += WV_LANES) {
+        lanes square = {0}, both = {0}, middle = load(m + d), level = g ? load(gm + d) : middle;
+        for (size_t p = 0; p < n; p++) {
+            lanes y = load(x + p * D + d) - middle, uy = u[p] * y;
+            square += uy * y;
+            if (g)
+                both += uy * (load(g + p * D + d) - level);
+        }
+        put(variance + d, square);
+        if (g)
+            put(cross + d, both);
+    }
+    for (; d < D; d++) {
+        double square = 0, both = 0;
+        for (size_t p = 0; p < n; p++) {
+            double y = x[p * D + d] - m[d], uy = u[p] * y;
+            square += uy * y;
+            if (g)
+                both += uy * (g[p * D + d] - gm[d]);
+        }
+        variance[d] = square;
+        if (g)
+            cross[d] = both;
+    }
+}
+
+WV_TARGET static void row_quadratic(size_t n, size_t D, const double *x, const double *m, const double *s, const double *a1, const double *a2, double *r)
+{
+    for (size_t p = 0; p < n; p++) {
+        const double *row = x + p * D;
+        lanes sum = {0};
+        double total = 0;
+        size_t d = 0;
+        for (; d + WV_LANES <= D; d += WV_LANES) {
+            lanes z = (load(row + d) - load(m + d)) * load(s + d);
+            sum += z * (load(a1 + d) + load(a2 + d) * (0.5 * z));
+        }
+        for (; d < D; d++) {
+            double z = (row[d] - m[d]) * s[d];
+            total += z * (a1[d] + a2[d] * (0.5 * z));
+        }
+        for (size_t k = 0; k < WV_LANES; k++)
+            total += sum[k];
+        r[p] -= total;
+    }
+}
+
+WV_TARGET static void row_products(size_t n, size_t D, const double *u, const double *r, const double *x, const double *m, const double *s, const double *half, double *out)
+{
+    size_t d = 0;
+    for (; d + WV_LANES <= D; d += WV_LANES) {
+        lanes zt = {0}, tt = {0}, zr = {0}, tr = {0}, middle = load(m + d), unit = load(s + d), level = load(half + d);
+        for (size_t p = 0; p < n; p++) {
+            lanes z = (load(x + p * D + d) - middle) * unit, t = 0.5 * z * z - level, ut = u[p] * t;
+            zt += ut * z;
+            tt += ut * t;
+            zr += u[p] * r[p] * z;
+            tr += ut * r[p];
+        }
+        put(out + d, zt);
+        put(out + D + d, tt);
+        put(out + 2 * D + d, zr);
+        put(out + 3 * D + d, tr);
+    }
+    for (; d < D; d++) {
+        double sum[4] = {0};
+        for (size_t p = 0; p < n; p++) {
+            double z = (x[p * D + d] - m[d]) * s[d], t = 0.5 * z * z - half[d], ut = u[p] * t;
+            sum[0] += ut * z;
+            sum[1] += ut * t;
+            sum[2] += u[p] * r[p] * z;
+            sum[3] += ut * r[p];
+        }
+        for (size_t k = 0; k < 4; k++)
+            out[k * D + d] = sum[k];
+    }
+}
+
+WV_TARGET static void row_statistics(size_t n, size_t D, const double *u, const double *x, const double *m, const double *s, const double *half, double *T)
+{
+    for (size_t p = 0; p < n; p++, T += 2 * D) {
+        const double *row = x + p * D;
+        double root = sqrt(u[p]);
+        size_t d = 0;
+        for (; d + WV_LANES <= D; d += WV_LANES) {
+            lanes z = (load(row + d) - load(m + d)) * load(s + d);
+            put(T + d, root * z);
+            put(T + D + d, root * (0.5 * z * z - load(half + d)));
+        }
+        for (; d < D; d++) {
+            double z = (row[d] - m[d]) * s[d];
+            T[d] = root * z;
+            T[D + d] = root * (0.5 * z * z - half[d]);
+        }
+    }
+}
+
+const wv_columns WV_SET = {subtract, squares, scale, centre, mean, add_logs, exponentials, tails, apart, nearest, shorten, nearby, nearby_mirrored, shares,
+                           row_distance, row_apart, row_means, row_slopes, row_quadratic, row_products, row_statistics};

@@ -1,5 +1,6 @@
 /* component.c - the families, each a table of functions on its root. See component.h for what a root is. */
 #include "component.h"
+#include "columns.h"
 #include "dense.h"
 #include <cblas.h>
 #include <math.h>
@@ -363,8 +364,9 @@ void wv_component_draw(const wv_gauss *q, const wv_stream *stream, uint64_t firs
                 double c = cos(2 * pi * u[halves + 1]);
                 chi = -2 * log(u[halves]) * c * c;
             }
-            for (size_t i = 0; i < halves; i++)
-                chi -= 2 * log(u[i]);
+            for (size_t i = 1; i < halves; i++)
+                u[0] *= u[i]; /* eight at most: far from the end of the range */
+            chi -= halves ? 2 * log(u[0]) : 0;
             cblas_dscal((int)D, sqrt(q->nu / chi), x + k * D, 1);
         }
     }
@@ -390,17 +392,18 @@ void wv_component_follow(const wv_family *family, size_t D, double *root, const 
     for (size_t i = 0, step = family == &families[WVGD_FULL] ? D + 1 : 1; i < D; i++)
         if (!(root[i * step] > 1e-120 && root[i * step] < 1e120))
             return; /* squares would leave the range of numbers */
+    if (family != &families[WVGD_FULL]) {
+        wv_columns_best()->row_slopes(n, D, w, x, centre, NULL, NULL, y, NULL);
+        for (size_t i = 0; i < D; i++)
+            root[i] *= sqrt(1 - keep + 1e-12 + keep * y[i] / (root[i] * root[i]));
+        return;
+    }
     wv_component_whiten(&g, n, x, y, work);
     for (size_t k = 0; k < n; k++)
         cblas_dscal((int)D, sqrt(keep * w[k]), y + k * D, 1);
-    if (family == &families[WVGD_FULL]) {
-        memset(C, 0, D * D * sizeof *C);
-        wv_dense_cross(n, D, y, D, y, true, C);
-        for (size_t i = 0; i < D; i++)
-            C[i * D + i] += 1 - keep + 1e-12;
-        full_absorb(D, 0, root, C, work);
-        return;
-    }
+    memset(C, 0, D * D * sizeof *C);
+    wv_dense_cross(n, D, y, D, y, true, C);
     for (size_t i = 0; i < D; i++)
-        root[i] *= sqrt(1 - keep + 1e-12 + cblas_ddot((int)n, y + i, (int)D, y + i, (int)D));
+        C[i * D + i] += 1 - keep + 1e-12;
+    full_absorb(D, 0, root, C, work);
 }

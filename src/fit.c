@@ -149,7 +149,7 @@ static bool carve_scratch(wvgd_fit *f)
         {&f->mix_inverse, wv_times(K + 1, fits ? D * D : 0)}, {&f->mix_det, K + 1}, {&f->mix_made, 2 * (K + 1)}, {&f->pool.part, wv_times(WV_BATCHES, pool)}, {&f->columns, fits ? wv_pool_work(D) : 0},
         {&f->mix_mu, wv_times(K, D)}, {&f->mix_root, wv_times(K, fits ? D * D : 0)}, {&f->mix_e, 3 * (f->made_room + 3 * N + 3)}, {&f->cell_mean, D}, {&f->cell_root, f->staged ? D * D : 0}, {&f->correction, f->staged ? 1 + 2 * D + D * (D - 1) / 2 : 0}, {&f->facet, f->staged ? wv_times(N, D + 1) : 0}, {&f->free_inverse, f->staged ? wv_times(K, D * D + D + 1) : 0}, {&f->control, wv_times(f->made_room, f->made_room + 3 + WV_BLOCK)}, {&f->stein, f->staged ? wv_moments_work(D) : 0},
         {&f->tail_mu, D}, {&f->tail_root, f->metric_family->size(D, 0)}, {&f->block, wv_times(WV_BLOCK, (f->staged ? N : wv_times(3, N) + 1) + D + 2)},
-        {&f->gathered, joint ? wv_times(3 * WV_BLOCK, D) : 0}, {&f->scale, joint ? wv_times(proposals, D + 1) : 0}, {&f->alpha, joint ? proposals : 0}, {&f->group, joint ? wv_group_size(f) : 0},
+        {&f->narrow, wv_cell_narrow_size(N, D)}, {&f->gathered, joint ? wv_times(2 * WV_BLOCK, D) : 0}, {&f->scale, joint ? wv_times(proposals, D + 1) : 0}, {&f->alpha, joint ? proposals : 0}, {&f->group, joint ? wv_group_size(f) : 0},
         {&f->gx, nD}, {&f->gg, nD}, {&f->glp, n}, {&f->glu, n}, {&f->glv, n}, {&f->gu, n}, {&f->ga, n}, {&f->gr, n},
         {&f->y, nD}, {&f->gy, nD}, {&f->uy, nD}, {&f->soft_grad, soft ? nD : 0},
         {&f->square[0], square}, {&f->square[1], square}, {&f->square[2], square}, {&f->square[3], square}, {&f->square[4], square}, {&f->square[5], square},

@@ -255,8 +255,9 @@ struct wvgd_fit {
     size_t *start;         /* [N + 1] first point of each cell in `order` */
     double *tail_mu, *tail_root;   /* the wide Student-t of the closing proposal */
     double *block;         /* [WV_BLOCK][N + D + 2] densities or costs of a block (joint: [WV_BLOCK][3N + D + 3]) */
-    double *gathered;      /* weight.c: [3][WV_BLOCK][D] points of a block, */
-    double *scale;         /* [3N + 3][D + 1] inverse scales and log determinants of diagonal proposals, */
+    double *narrow;        /* cell.c: particles and points in single precision */
+    double *gathered;      /* weight.c: [2][WV_BLOCK][D] points of a block, */
+    double *scale;         /* [3N + 3][D + 1] inverse scales of diagonal proposals and the constants in their log densities, */
     double *alpha;         /* [3N + 3] and shares of all */
     double *group;         /* group.c: [2N][D + cell_family->size] proposals of groups of particles, */
     uint32_t *member;      /* [N] and particles in the order of groups */

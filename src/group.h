@@ -3,8 +3,8 @@
 #define WV_GROUP_H
 #include "fit.h"
 
-/* Particles up to which each has proposals of its own. */
-enum { WV_FEW = 32 };
+/* Are there more particles than each can have proposals of its own? */
+bool wv_group_many(const wvgd_fit *f);
 
 /* Doubles of the proposals' means and roots. */
 size_t wv_group_size(const wvgd_fit *f);

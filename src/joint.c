@@ -18,7 +18,7 @@
 /* Do groups of particles share proposals? */
 static bool grouped(const wvgd_fit *f)
 {
-    return f->N > WV_FEW && f->opt.sampler == WVGD_MIXTURE && f->opt.cells != WVGD_SOFT;
+    return wv_group_many(f) && f->opt.sampler == WVGD_MIXTURE && f->opt.cells != WVGD_SOFT;
 }
 
 /* Each cell's M draws come from its component and from a Student-t around its particle: half and half while the component lies in its cell, fewer from a component that does not
@@ -88,6 +88,21 @@ static void sort_by_cell(wvgd_fit *f)
     f->start[0] = 0;
 }
 
+/* Cells of the points. Draws of a proposal are pairs of mirror images; those of proposals with few draws are taken together. */
+static void assign(wvgd_fit *f)
+{
+    enum { MANY = 128 };
+    wv_batch *b = &f->b;
+    size_t D = f->D, from = 0, at = 0;
+    for (size_t c = 0; c < f->proposals; at += f->share[c++])
+        if (grouped(f) && f->share[c] >= MANY) {
+            wv_cell_assign(f, at - from, b->x + from * D, b->cell + from, b->near + from, b->next + from);
+            wv_cell_assign_mirrored(f, f->proposal[c].q.mu, f->share[c], b->x + at * D, b->cell + at, b->near + at, b->next + at);
+            from = at + f->share[c];
+        }
+    wv_cell_assign(f, at - from, b->x + from * D, b->cell + from, b->near + from, b->next + from);
+}
+
 /* Cells and densities. A rejected batch has only own draws: u = 1, and Z_j is the share kept. */
 static void weigh(wvgd_fit *f)
 {
@@ -95,7 +110,7 @@ static void weigh(wvgd_fit *f)
     const double *const w[2] = {f->weight, NULL};
     memset(b->sum_u, 0, f->N * sizeof *b->sum_u);
     if (f->opt.sampler == WVGD_MIXTURE) {
-        wv_cell_assign(f, b->n, b->x, b->cell, b->near, b->next);
+        assign(f);
         sort_by_cell(f);
         if (grouped(f))
             wv_weight_cells(f, b);
@@ -159,12 +174,24 @@ static bool estimate(wvgd_fit *f)
 }
 
 /* ---- one cell ---------------------------------------------------------------------------------------------------------------- */
+enum { AHEAD = 4 }; /* rows that are fetched before they are copied */
+
+static void fetch(const double *row, size_t D)
+{
+    for (size_t i = 0; i < D; i += 64 / sizeof *row)
+        __builtin_prefetch(row + i);
+}
+
 static void gather(wvgd_fit *f, size_t j)
 {
     const wv_batch *b = &f->b;
     size_t D = f->D;
     for (size_t k = f->start[j], to = 0; k < f->start[j + 1]; k++, to++) {
         size_t i = f->order[k];
+        if (k + AHEAD < b->n)
+            fetch(b->x + f->order[k + AHEAD] * D, D);
+        if (k + AHEAD < b->n && f->model.has_gradient)
+            fetch(b->grad + f->order[k + AHEAD] * D, D);
         memcpy(f->gx + to * D, b->x + i * D, D * sizeof(double));
         if (f->model.has_gradient)
             memcpy(f->gg + to * D, b->grad + i * D, D * sizeof(double));

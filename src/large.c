@@ -1,7 +1,6 @@
-/* large.c - the natural step for diagonal and low-rank components in many dimensions (method, section 4).
+/* large.c - the natural step for low-rank components in many dimensions (method, section 4).
  *
- * diag: the regression of update.c coordinate by coordinate: log p~ on (y_i, y_i^2/2), with the gradient as control variate.
- * lowrank: the slope of the residual gradient, what the current component leaves of it, on the point: first coordinate by coordinate, then, on what that leaves, in the space of
+ * The slope of the residual gradient, what the current component leaves of it, on the point: first coordinate by coordinate, then, on what that leaves, in the space of
  * the component's own directions and of those in which most of it lies, where the regression has few coefficients; then coordinates once more. All of these are exact where the posterior
  * is a Gaussian of the family, though there are fewer points than dimensions. The R directions that gain most are kept. */
 #include "large.h"
@@ -11,135 +10,13 @@
 #include <string.h>
 
 #define ROW CblasRowMajor
-static const double flattest = 0.02, most_change = 4;
-
-/* y0 and gradient in the component's whitened coordinates; the cell's mean there in vector[0]. */
-static void whiten(wvgd_fit *f, const wv_update *c)
-{
-    size_t D = f->D;
-    wv_gauss q = {c->family, D, c->R, c->mu, c->root, 0};
-    wv_component_whiten(&q, c->n, c->x, f->y, f->work);
-    cblas_dgemv(ROW, CblasTrans, (int)c->n, (int)D, 1.0, f->y, (int)D, c->u, 1, 0.0, f->vector[0], 1);
-    memcpy(f->gy, c->grad, c->n * D * sizeof *f->gy);
-    c->family->pull(D, c->R, c->root, c->n, f->gy, f->work);
-}
-
-/* Under the weights: variance[D] of the coordinates about their means m[D], and the covariance cross[D] with them of the gradient, whose means are g[D]. */
-static void measure(const wvgd_fit *f, const wv_update *c, const double *m, bool gradient, double *variance, double *g, double *cross)
-{
-    size_t D = f->D;
-    memset(variance, 0, D * sizeof *variance);
-    memset(cross, 0, D * sizeof *cross);
-    if (gradient)
-        cblas_dgemv(ROW, CblasTrans, (int)c->n, (int)D, 1.0, f->gy, (int)D, c->u, 1, 0.0, g, 1);
-    for (size_t p = 0; p < c->n; p++) {
-        const double *row = f->y + p * D, *slope = f->gy + p * D;
-        for (size_t i = 0; i < D; i++)
-            variance[i] += c->u[p] * (row[i] - m[i]) * (row[i] - m[i]);
-        for (size_t i = 0; i < D && gradient; i++)
-            cross[i] += c->u[p] * (row[i] - m[i]) * (slope[i] - g[i]);
-    }
-}
-
-/* f->y becomes y in units of the cell, (y - m)/W, and f->gr what the separable quadratic A1 y + A2 y^2/2 leaves of log p~, centred; half[D]: means of y^2/2. */
-static void leftover(const wvgd_fit *f, const wv_update *c, const double *m, const double *W, const double *A1, const double *A2, double *half)
-{
-    size_t D = f->D;
-    double mean = 0;
-    memset(half, 0, D * sizeof *half);
-    for (size_t p = 0; p < c->n; p++) {
-        double *y = f->y + p * D, *square = f->uy + p * D;
-        for (size_t i = 0; i < D; i++) {
-            y[i] = (y[i] - m[i]) / W[i];
-            square[i] = y[i] * y[i] / 2;
-            half[i] += c->u[p] * square[i];
-        }
-        f->gr[p] = c->log_p[p] - cblas_ddot((int)D, y, 1, A1, 1) - cblas_ddot((int)D, square, 1, A2, 1);
-        mean += c->u[p] * f->gr[p];
-    }
-    for (size_t p = 0; p < c->n; p++)
-        f->gr[p] -= mean;
-}
-
-/* Boundary term of each coordinate: least squares of the residual f->gr on (y, y^2/2), shrunk: by the number of coefficients, or in many dimensions, where these are so many that noise is
- * all there is to most of them, by how much more they explain than noise would (James and Stein). */
-static void boundary(wvgd_fit *f, const wv_update *c, const double *half, double *A1, double *A2)
-{
-    size_t D = f->D;
-    double *f12 = f->vector[5], *f22 = f->vector[6], *c1 = f->vector[7], *c2 = f->vector[8], coefficients = 2 * (double)D, shrink = c->ess / (c->ess + coefficients), explained = 0, noise = 0;
-    for (size_t k = 5; k <= 8; k++)
-        memset(f->vector[k], 0, D * sizeof(double));
-    for (size_t p = 0; p < c->n; p++) {
-        const double *y = f->y + p * D, *square = f->uy + p * D;
-        double u = c->u[p], r = f->gr[p];
-        for (size_t i = 0; i < D; i++) {
-            double t = square[i] - half[i];
-            f12[i] += u * y[i] * t;
-            f22[i] += u * t * t;
-            c1[i] += u * y[i] * r;
-            c2[i] += u * t * r;
-        }
-    }
-    for (size_t i = 0; i < D; i++) {
-        double f11 = 2 * half[i] + 1e-9, last = f22[i] + 1e-9, det = fmax(f11 * last - f12[i] * f12[i], 1e-6 * f11 * last);
-        double a1 = (last * c1[i] - f12[i] * c2[i]) / det, a2 = (f11 * c2[i] - f12[i] * c1[i]) / det;
-        explained += a1 * c1[i] + a2 * c2[i];
-        c1[i] = a1;
-        c2[i] = a2;
-    }
-    for (size_t p = 0; p < c->n && !f->dense; p++)
-        noise += c->u[p] * f->gr[p] * f->gr[p] * coefficients / c->ess;
-    if (!f->dense)
-        shrink = explained > noise ? 1 - noise / explained : 0;
-    cblas_daxpy((int)D, shrink, c1, 1, A1, 1);
-    cblas_daxpy((int)D, shrink, c2, 1, A2, 1);
-}
+static const double most_change = 4; /* the factor by which a precision may change */
 
 static double clamp(double x, double low, double high)
 {
     return fmin(fmax(x, low), high);
 }
 
-static wv_update_result diagonal(wvgd_fit *f, const wv_update *c)
-{
-    size_t D = f->D;
-    double *m0 = f->vector[0], *W = f->vector[1], *A1 = f->vector[2], *A2 = f->vector[3], *half = f->vector[4], lambda = 1 / c->ess;
-    bool score = c->estimator == WVGD_SCORE;
-    wv_update_result result = {true, 0};
-    if (score) {
-        wv_gauss q = {c->family, D, c->R, c->mu, c->root, 0};
-        wv_component_whiten(&q, c->n, c->x, f->y, f->work);
-        cblas_dgemv(ROW, CblasTrans, (int)c->n, (int)D, 1.0, f->y, (int)D, c->u, 1, 0.0, m0, 1);
-    } else
-        whiten(f, c);
-    measure(f, c, m0, !score, W, A1, A2);
-    for (size_t i = 0; i < D; i++) {
-        double variance = W[i], w = sqrt(fmax(variance, 1e-8));
-        W[i] = w;
-        A1[i] = score ? -w * m0[i] : w * A1[i];
-        A2[i] = score ? -w * w : (w * w * A2[i] - lambda * w * w * w * w) / (variance + lambda * w * w);
-    }
-    if (score || c->truncated) {
-        leftover(f, c, m0, W, A1, A2, half);
-        boundary(f, c, half, A1, A2);
-    }
-    for (size_t i = 0; i < D; i++) {
-        double w = W[i], P0 = w * w, h1 = -w * m0[i];
-        result.kl += (A1[i] - h1) * (A1[i] - h1) / 2 + (A2[i] + P0) * (A2[i] + P0) / 4;
-        double wanted = P0 - c->rho * (A2[i] + P0), P = clamp(wanted, P0 / most_change, INFINITY);
-        P = c->truncated ? fmax(P, flattest) : P;
-        double location = (h1 + c->rho * (A1[i] - h1)) / P;
-        P = fmin(P, P0 * most_change);
-        double moved = clamp(m0[i] + w * location, -most_change, most_change);
-        if (!isfinite(moved) || !isfinite(P))
-            return (wv_update_result){false, 0};
-        c->mu[i] += c->root[i] * moved;
-        c->root[i] *= w / sqrt(P);
-    }
-    return result;
-}
-
-/* ---- lowrank ----------------------------------------------------------------------------------------------------------------------- */
 /* Gram-Schmidt, twice; a row that vanishes is left zero. Returns rows in place. */
 static void orthonormalise(size_t D, size_t k, double *v)
 {
@@ -355,7 +232,7 @@ static bool take_root(wvgd_fit *f, const wv_update *c, low *l)
     return true;
 }
 
-static wv_update_result low_rank(wvgd_fit *f, const wv_update *c)
+wv_update_result wv_large_update(wvgd_fit *f, const wv_update *c)
 {
     size_t D = f->D;
     low l = names(f, c);
@@ -386,9 +263,4 @@ static wv_update_result low_rank(wvgd_fit *f, const wv_update *c)
     cblas_daxpy((int)D, 1.0, l.slope, 1, c->mu, 1);
     result.ok = true;
     return result;
-}
-
-wv_update_result wv_large_update(wvgd_fit *f, const wv_update *c)
-{
-    return c->family == wv_family_get(WVGD_DIAG) ? diagonal(f, c) : low_rank(f, c);
 }

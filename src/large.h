@@ -1,4 +1,4 @@
-/* large.h - the component update where no D x D matrix is formed. */
+/* large.h - the update of low-rank components where no D x D matrix is formed. */
 #ifndef WV_LARGE_H
 #define WV_LARGE_H
 #include "update.h"

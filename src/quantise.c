@@ -14,21 +14,41 @@ static const double varied = 0.02; /* relative range of the distortions of start
 static const double same = 1e-3, near = 0.05; /* relative differences of settled distortions: that mean the same minimum; of minima among which few points cannot choose */
 static const double clearly = 0.995; /* distortion relative to the current, on the same points */
 
+/* Points that are kept; a quarter more may stand there until older ones are dropped, so that not every batch moves all of them. */
+static size_t room(const wvgd_fit *f)
+{
+    return f->n_max < f->close_max ? f->n_max : f->close_max;
+}
+
+/* Drops all but the last n of the points kept. */
+static void drop(wvgd_fit *f, size_t n)
+{
+    size_t D = f->D, first = f->s.closed > n ? f->s.closed - n : 0;
+    f->s.closed = f->close.n = f->s.closed - first;
+    if (!first)
+        return;
+    memmove(f->close.x, f->close.x + first * D, f->close.n * D * sizeof(double));
+    memmove(f->close.log_p, f->close.log_p + first, f->close.n * sizeof(double));
+    memmove(f->close.log_m, f->close.log_m + first, f->close.n * sizeof(double));
+}
+
+static void keep(wvgd_fit *f)
+{
+    size_t D = f->D, n = f->b.n < room(f) ? f->b.n : room(f), most = room(f) + room(f) / 4;
+    if (f->s.closed + n > (most < f->close_max ? most : f->close_max))
+        drop(f, room(f) - n);
+    memcpy(f->close.x + f->s.closed * D, f->b.x, n * D * sizeof(double));
+    memcpy(f->close.log_p + f->s.closed, f->b.log_p, n * sizeof(double));
+    memcpy(f->close.log_m + f->s.closed, f->b.log_m, n * sizeof(double));
+    f->s.closed = f->close.n = f->s.closed + n;
+}
+
 void wv_quantise_pool(wvgd_fit *f)
 {
-    size_t D = f->D, n = f->b.n, room = f->n_max < f->close_max ? f->n_max : f->close_max, have = f->s.closed;
-    n = n < room ? n : room;
-    if (have + n > room) {
-        size_t drop = have + n - room;
-        have -= drop;
-        memmove(f->close.x, f->close.x + drop * D, have * D * sizeof(double));
-        memmove(f->close.log_p, f->close.log_p + drop, have * sizeof(double));
-        memmove(f->close.log_m, f->close.log_m + drop, have * sizeof(double));
-    }
-    memcpy(f->close.x + have * D, f->b.x, n * D * sizeof(double));
-    memcpy(f->close.log_p + have, f->b.log_p, n * sizeof(double));
-    memcpy(f->close.log_m + have, f->b.log_m, n * sizeof(double));
-    f->s.closed = f->close.n = have + n;
+    if (f->b.n < room(f))
+        keep(f);
+    else
+        f->s.closed = f->close.n = 0; /* there is room for no other batch: it is taken when it is looked at */
 }
 
 /* |y_k|^2 into f->glu. */
@@ -247,10 +267,14 @@ static bool search(wvgd_fit *f, size_t n, size_t few, const double *y, const dou
 
 bool wv_quantise_improve(wvgd_fit *f)
 {
-    size_t n = f->close.n, D = f->D, ND = f->N * D;
+    size_t D = f->D, ND = f->N * D;
     double *y = f->y, *w = f->gu, *current = f->try_z, *best = current + ND, *trial = best + ND, *origin = f->vector[1];
     if (f->N == 1 || (f->opt.cost != WVGD_SQEUCLID && f->opt.cost != WVGD_MAHALANOBIS))
         return false;
+    if (!f->close.n)
+        keep(f);
+    drop(f, room(f));
+    size_t n = f->close.n;
     for (size_t k = 0; k < n; k++)
         f->psi[k] = f->close.log_p[k] - f->close.log_m[k];
     if (!wv_weight_normalise(n, f->psi, w) || wv_weight_ess(n, w) < 50 * (double)f->N)

@@ -10,6 +10,7 @@
  * reparam: the paper's estimator E_qj[(grad log p~ - grad log q) dz/dtheta], with Adam. It lacks the boundary term; exact for one particle. */
 #include "update.h"
 #include "dense.h"
+#include "diagonal.h"
 #include "large.h"
 #include <cblas.h>
 #include <lapacke.h>
@@ -23,6 +24,9 @@ static const double flattest = 0.02;
 
 /* Limits of a trust region: the factor by which a precision may change. */
 static const double narrowest = 4, widest = 1e4;
+
+/* Dimensions from which on slopes of a truncated diagonal component are taken coordinate by coordinate (diagonal.c). */
+static const size_t many = 16;
 
 /* Names for the scratch of one update. */
 typedef struct {
@@ -52,6 +56,16 @@ static local names(wvgd_fit *f)
 
 static void multiply(size_t D, CBLAS_TRANSPOSE ta, const double *a, CBLAS_TRANSPOSE tb, const double *b, double *out)
 {
+    enum { TINY = 4 }; /* takes less time than a call */
+    for (size_t i = 0; D <= TINY && i < D; i++)
+        for (size_t k = 0; k < D; k++) {
+            double sum = 0;
+            for (size_t m = 0; m < D; m++)
+                sum += a[ta == CblasTrans ? m * D + i : i * D + m] * b[tb == CblasTrans ? k * D + m : m * D + k];
+            out[i * D + k] = sum;
+        }
+    if (D <= TINY)
+        return;
     cblas_dgemm(ROW, ta, tb, (int)D, (int)D, (int)D, 1.0, a, (int)D, b, (int)D, 0.0, out, (int)D);
 }
 
@@ -279,27 +293,26 @@ static bool regress_by_eigenvectors(wvgd_fit *f, const wv_update *c, local *l)
     return true;
 }
 
-/* The same with the least ridge, without eigenvectors. In z the equation is S X + X S = T, S = Cov(z) + lambda I; its solution is a series in U = (S + p)^-1 (S - p), whose
+/* The same with the least ridge, without eigenvectors, for M = keep cov + own I. In z the equation is S X + X S = T, S = Cov(z) + lambda I; its solution is a series in U = (S + p)^-1 (S - p), whose
  * terms are summed in doubling numbers (Smith): X <- X + U X U, U <- U^2, from X = 2 p (S + p)^-1 T (S + p)^-1. In y everything is a function of F = Cov(y) + (p + lambda) M, since
  * M = a F + b I; U becomes (1 - 2 p a) I - 2 p b F^-1. False: the series converges too slowly. */
-static bool regress_by_series(const wv_update *c, local *l)
+static bool regress_by_series(local *l, const double *cov, const double *C, double keep, double own)
 {
     enum { DOUBLINGS = 7 };
     size_t D = l->D;
     double sum = 0, *K = l->E, *U = l->A;
-    if (diagonal(c))
-        return false;
     for (size_t i = 0; i < D; i++)
-        sum += l->m.cov[i * D + i] / (double)D;
-    double p = sum / (l->keep * sum + l->own), shift = p + ridges[0], a = l->keep / (1 + shift * l->keep), b = l->own / (1 + shift * l->keep);
+        sum += cov[i * D + i] / (double)D;
+    double p = sum / (keep * sum + own), shift = p + ridges[0], a = keep / (1 + shift * keep), b = own / (1 + shift * keep);
     if (!(p > 0))
         return false;
-    for (size_t i = 0; i < D * D; i++)
-        K[i] = l->m.cov[i] + shift * l->M[i];
+    for (size_t i = 0; i < D; i++)
+        for (size_t k = 0; k < D; k++)
+            K[i * D + k] = (1 + shift * keep) * cov[i * D + k] + (i == k ? shift * own : 0);
     if (!wv_dense_inverse_root(D, K, l->S, l->S2))
         return false;
     multiply(D, CblasNoTrans, l->S, CblasTrans, l->S, K); /* F^-1 */
-    multiply(D, CblasNoTrans, l->C, CblasNoTrans, K, l->S);
+    multiply(D, CblasNoTrans, C, CblasNoTrans, K, l->S);
     multiply(D, CblasNoTrans, K, CblasNoTrans, l->S, l->S2);
     for (size_t i = 0; i < D * D; i++)
         l->S2[i] = 2 * p * (a * l->S[i] + b * l->S2[i]);
@@ -315,7 +328,8 @@ static bool regress_by_series(const wv_update *c, local *l)
         if (round == DOUBLINGS || !isfinite(left))
             return false;
         multiply(D, CblasNoTrans, U, CblasNoTrans, l->X, l->S);
-        cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)D, (int)D, (int)D, 1.0, l->S, (int)D, U, (int)D, 1.0, l->X, (int)D);
+        multiply(D, CblasNoTrans, l->S, CblasNoTrans, U, l->S2);
+        cblas_daxpy((int)(D * D), 1.0, l->S2, 1, l->X, 1);
         multiply(D, CblasNoTrans, U, CblasNoTrans, U, l->S);
         memcpy(U, l->S, D * D * sizeof *U);
     }
@@ -325,7 +339,29 @@ static bool regress_by_series(const wv_update *c, local *l)
 static bool gradient_regression(wvgd_fit *f, const wv_update *c, local *l)
 {
     pull(f, c, l);
-    return (enough(c, l) && regress_by_series(c, l)) || regress_by_eigenvectors(f, c, l);
+    return (!diagonal(c) && enough(c, l) && regress_by_series(l, l->m.cov, l->C, l->keep, l->own)) || regress_by_eigenvectors(f, c, l);
+}
+
+/* The same for a diagonal component that is truncated: only what the slope is on the diagonal, and r2, for which eigenvectors would be needed, does not matter. */
+static bool diagonal_slopes(wvgd_fit *f, const wv_update *c, local *l, double *slope)
+{
+    size_t D = l->D;
+    double *root = f->vector[6], *cov = l->W, *C = l->V; /* in z, where M = I */
+    measure(f, c, l);
+    shrink(c, l);
+    pull(f, c, l);
+    for (size_t i = 0; i < D; i++)
+        root[i] = sqrt(l->M[i * D + i]);
+    memcpy(cov, l->m.cov, D * D * sizeof *cov);
+    memcpy(C, l->C, D * D * sizeof *C);
+    scale_both(D, root, -1, root, -1, cov);
+    scale_both(D, root, 1, root, -1, C);
+    bool summed = enough(c, l) && regress_by_series(l, cov, C, 0, 1);
+    if (!summed && !regress_by_eigenvectors(f, c, l))
+        return false;
+    for (size_t i = 0; i < D; i++)
+        slope[i] = l->X[i * D + i] / (summed ? l->M[i * D + i] : 1);
+    return true;
 }
 
 /* r2 where it has not been worked out with the ridge, which was next to nothing: the quadratic explains <X, T>/2 in z. */
@@ -486,20 +522,6 @@ static bool aim(wvgd_fit *f, const wv_update *c, local *l)
 }
 
 /* ---- the step ------------------------------------------------------------------------------------------------------------------------ */
-/* Steps of a diagonal component's mean along a full covariance: step = B B' d0 with B = diag(1/s) L0; returns |B' d0|^2. */
-static double precondition(const wv_update *c, const local *l, const double *d0, double *step)
-{
-    int D = (int)l->D;
-    for (size_t i = 0; i < l->D; i++)
-        step[i] = d0[i] / c->root[i];
-    cblas_dtrmv(ROW, CblasLower, CblasTrans, CblasNonUnit, D, c->precondition, D, step, 1);
-    double size = cblas_ddot(D, step, 1, step, 1);
-    cblas_dtrmv(ROW, CblasLower, CblasNoTrans, CblasNonUnit, D, c->precondition, D, step, 1);
-    for (size_t i = 0; i < l->D; i++)
-        step[i] /= c->root[i];
-    return size;
-}
-
 /* Eigenvalues of the symmetric matrix P brought into [low, high]. */
 static bool limit(wvgd_fit *f, local *l, double low, double high, double *P)
 {
@@ -627,7 +649,7 @@ static wv_update_result take(wvgd_fit *f, const wv_update *c, local *l)
         size /= far * far;
     }
     if (c->precondition)
-        size = precondition(c, l, d0, step);
+        size = wv_diagonal_precondition(c, D, d0, step);
     multiply(D, CblasNoTrans, l->X, CblasNoTrans, l->M, l->S);
     result.kl = trace(D, l->S, l->S) / 4 + size / 2;
     if (!isfinite(result.kl))
@@ -712,12 +734,29 @@ static wv_update_result reparam(wvgd_fit *f, const wv_update *c)
     return result;
 }
 
+/* A diagonal component that its cell truncates. In few dimensions the slopes of the gradient come from a regression on all coordinates. */
+static wv_update_result truncated(wvgd_fit *f, const wv_update *c)
+{
+    local l = names(f);
+    double *slope = NULL;
+    if (c->estimator == WVGD_NATURAL && f->D > 1 && f->D < many) {
+        slope = f->vector[9];
+        if (!diagonal_slopes(f, c, &l, slope))
+            return (wv_update_result){false, 0};
+    }
+    return wv_diagonal_truncated(f, c, slope);
+}
+
 static wv_update_result step(wvgd_fit *f, const wv_update *c)
 {
     if (c->estimator == WVGD_REPARAM)
         return reparam(f, c);
-    if (!f->dense || (c->family == wv_family_get(WVGD_DIAG) && c->ess < 1.5 * (double)f->D))
+    if (diagonal(c) && (!f->dense || c->ess < 1.5 * (double)f->D))
+        return wv_diagonal_large(f, c);
+    if (!f->dense)
         return wv_large_update(f, c);
+    if (diagonal(c) && c->truncated)
+        return truncated(f, c);
     local l = names(f);
     if (!aim(f, c, &l))
         return (wv_update_result){false, 0};

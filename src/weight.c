@@ -82,89 +82,86 @@ static bool diagonal(const wv_gauss *q)
     return q->family == wv_family_get(WVGD_DIAG);
 }
 
-/* Of each diagonal proposal the inverse scales and the log determinant. */
-static void prepare(wvgd_fit *f)
+/* Inverse scales and the constant in the log density of a diagonal Gaussian or Student-t, into scale[D + 1]. */
+static void prepare_one(const wv_gauss *q, double *scale)
 {
-    size_t D = f->D;
-    for (size_t c = 0; c < f->proposals; c++) {
-        const wv_gauss *q = &f->proposal[c].q;
-        double *scale = f->scale + c * (D + 1);
-        if (!diagonal(q))
-            continue;
-        for (size_t i = 0; i < D; i++)
-            scale[i] = 1 / q->root[i];
-        scale[D] = q->family->log_det(D, 0, q->root);
-    }
+    for (size_t i = 0; i < q->D; i++)
+        scale[i] = 1 / q->root[i];
+    scale[q->D] = wv_columns_constant(q->D, q->family->log_det(q->D, 0, q->root), q->nu);
 }
 
-/* Points of a batch as rows [WV_BLOCK][D] and in columns, WV_COLUMNS to a block. */
+/* The same for all proposals that are diagonal, and the shares of all. Returns how many points are weighed at once: few, which stay near, unless matrices have to be inverted for them. */
+static size_t prepare(wvgd_fit *f)
+{
+    size_t at_once = WV_COLUMNS;
+    for (size_t c = 0; c < f->proposals; c++) {
+        const wv_gauss *q = &f->proposal[c].q;
+        f->alpha[c] = exp(f->proposal[c].log_alpha);
+        if (diagonal(q))
+            prepare_one(q, f->scale + c * (f->D + 1));
+        else
+            at_once = WV_BLOCK;
+    }
+    return at_once;
+}
+
+/* Points of a batch as rows [n][D] and in columns, WV_COLUMNS to a block. */
 typedef struct {
     size_t n;
-    double *x, *columns, *y; /* y: scratch, [WV_BLOCK][D] */
+    const double *x;
+    double *columns, *y; /* y: scratch, [WV_BLOCK][D] */
 } points;
 
-static points gather(wvgd_fit *f, const wv_batch *b, size_t n, const uint32_t *at)
+static points turn(wvgd_fit *f, const wv_batch *b, size_t first, size_t n)
 {
     size_t D = f->D;
-    points p = {n, f->gathered, f->gathered + WV_BLOCK * D, f->gathered + 2 * WV_BLOCK * D};
-    for (size_t k = 0; k < n; k++)
-        memcpy(p.x + k * D, b->x + at[k] * D, D * sizeof(double));
+    points p = {n, b->x + first * D, f->gathered, f->gathered + WV_BLOCK * D};
     for (size_t k = 0; k < n; k += WV_COLUMNS)
         wv_columns_turn(D, n - k < WV_COLUMNS ? n - k : WV_COLUMNS, p.x + k * D, p.columns + k * D);
     return p;
-}
-
-/* Log density of the diagonal Gaussian or Student-t. */
-static void diagonal_density(size_t D, const points *p, const double *mu, const double *scale, double log_det, double nu, double *log_q)
-{
-    for (size_t k = 0; k < p->n; k += WV_COLUMNS) {
-        size_t here = wv_columns_round(p->n - k < WV_COLUMNS ? p->n - k : WV_COLUMNS);
-        wv_columns_best()->apart(D, here, p->columns + k * D, mu, scale, log_q + k);
-        wv_columns_density(D, here, log_det, nu, log_q + k, log_q + k);
-    }
 }
 
 static void density(const wvgd_fit *f, const points *p, size_t c, double *log_q)
 {
     const wv_gauss *q = &f->proposal[c].q;
     const double *scale = f->scale + c * (f->D + 1);
-    if (diagonal(q))
-        diagonal_density(f->D, p, q->mu, scale, scale[f->D], q->nu, log_q);
-    else
+    if (!diagonal(q)) {
         wv_component_log_density(q, p->n, p->x, log_q, p->y, f->work);
+        return;
+    }
+    for (size_t k = 0; k < p->n; k += WV_COLUMNS) {
+        size_t here = wv_columns_round(p->n - k < WV_COLUMNS ? p->n - k : WV_COLUMNS);
+        wv_columns_best()->apart(f->D, here, p->columns + k * f->D, q->mu, scale, log_q + k);
+        wv_columns_log(f->D, here, scale[f->D], q->nu, log_q + k, log_q + k);
+    }
 }
 
-/* Log densities of all proposals at a block of points, into f->block[proposals][WV_BLOCK]. */
-static void densities(wvgd_fit *f, const points *p)
+/* Log densities of all proposals at some points, into f->block[proposals][ld]. */
+static void densities(wvgd_fit *f, const points *p, size_t ld)
 {
     for (size_t c = 0; c < f->proposals; c++)
-        density(f, p, c, f->block + c * WV_BLOCK);
+        density(f, p, c, f->block + c * ld);
 }
 
 /* log_m[n], and f->block becomes u = q / m. */
-static void divide(wvgd_fit *f, size_t n, double *log_m)
+static void divide(wvgd_fit *f, size_t n, size_t ld, double *log_m)
 {
-    for (size_t c = 0; c < f->proposals; c++)
-        f->alpha[c] = exp(f->proposal[c].log_alpha);
-    wv_columns_best()->shares(f->proposals, wv_columns_round(n), WV_BLOCK, f->alpha, f->block, log_m);
+    wv_columns_best()->shares(f->proposals, wv_columns_round(n), ld, f->alpha, f->block, log_m);
 }
 
-static void weigh_block(wvgd_fit *f, wv_batch *b, size_t first, size_t n, const double *const w[2])
+static void weigh_block(wvgd_fit *f, wv_batch *b, size_t first, size_t n, size_t ld, const double *const w[2])
 {
     double *u = f->block, log_m[WV_BLOCK], mix[WV_BLOCK];
-    uint32_t at[WV_BLOCK];
+    points p = turn(f, b, first, n);
+    densities(f, &p, ld);
     for (size_t k = 0; k < n; k++)
-        at[k] = (uint32_t)(first + k);
-    points p = gather(f, b, n, at);
-    densities(f, &p);
-    for (size_t k = 0; k < n; k++)
-        b->log_q[first + k] = u[b->cell[first + k] * WV_BLOCK + k];
-    divide(f, n, log_m);
+        b->log_q[first + k] = u[b->cell[first + k] * ld + k];
+    divide(f, n, ld, log_m);
     memcpy(b->log_m + first, log_m, n * sizeof *log_m);
     for (size_t j = 0; j < f->N; j++)
-        b->sum_u[j] += cblas_dasum((int)n, u + j * WV_BLOCK, 1);
+        b->sum_u[j] += cblas_dasum((int)n, u + j * ld, 1);
     for (int i = 0; i < 2 && w[i]; i++) {
-        cblas_dgemv(CblasRowMajor, CblasTrans, (int)f->N, (int)n, 1.0, u, WV_BLOCK, w[i], 1, 0.0, mix, 1);
+        cblas_dgemv(CblasRowMajor, CblasTrans, (int)f->N, (int)n, 1.0, u, (int)ld, w[i], 1, 0.0, mix, 1);
         for (size_t k = 0; k < n; k++)
             b->log_mix[i][first + k] = log_m[k] + log(mix[k]);
     }
@@ -172,44 +169,71 @@ static void weigh_block(wvgd_fit *f, wv_batch *b, size_t first, size_t n, const 
 
 void wv_weight_mixture(wvgd_fit *f, wv_batch *b, size_t first, size_t n, const double *const w[2])
 {
-    prepare(f);
-    for (size_t at = first; at < first + n; at += WV_BLOCK)
-        weigh_block(f, b, at, first + n - at < WV_BLOCK ? first + n - at : WV_BLOCK, w);
+    size_t at_once = prepare(f);
+    for (size_t at = first; at < first + n; at += at_once)
+        weigh_block(f, b, at, first + n - at < at_once ? first + n - at : at_once, at_once, w);
 }
 
-/* log q_j of points of cell j. */
-static void own_density(const wvgd_fit *f, wv_batch *b, const points *p, size_t j, const uint32_t *at)
+/* Inverse scales and constants of diagonal components, after those of the proposals. */
+static double *prepare_own(wvgd_fit *f)
 {
-    wv_gauss q = wv_fit_component(f, j);
-    double log_q[WV_BLOCK], *scale = f->vector[0];
-    if (diagonal(&q)) {
-        for (size_t i = 0; i < f->D; i++)
-            scale[i] = 1 / q.root[i];
-        diagonal_density(f->D, p, q.mu, scale, q.family->log_det(f->D, 0, q.root), 0, log_q);
-    } else
-        wv_component_log_density(&q, p->n, p->x, log_q, p->y, f->work);
-    for (size_t k = 0; k < p->n; k++)
-        b->log_q[at[k]] = log_q[k];
+    double *scale = f->scale + f->proposals * (f->D + 1);
+    for (size_t j = 0; j < f->N; j++) {
+        wv_gauss q = wv_fit_component(f, j);
+        prepare_one(&q, scale + j * (f->D + 1));
+    }
+    return scale;
+}
+
+/* log q_j of points of cell j, all components diagonal. */
+static void own_densities(wvgd_fit *f, wv_batch *b, size_t first, size_t n, const double *scale)
+{
+    size_t D = f->D;
+    for (size_t i = first; i < first + n; i++) {
+        const double *own = scale + b->cell[i] * (D + 1);
+        b->log_q[i] = own[D] - wv_columns_best()->row_apart(D, b->x + i * D, f->now.mu + b->cell[i] * D, own) / 2;
+    }
+}
+
+/* The same for all points and any components. */
+static void own_densities_gathered(wvgd_fit *f, wv_batch *b)
+{
+    size_t D = f->D;
+    double log_q[WV_BLOCK], *x = f->gathered, *y = x + WV_BLOCK * D;
+    for (size_t j = 0; j < f->N; j++) {
+        wv_gauss q = wv_fit_component(f, j);
+        for (size_t first = f->start[j]; first < f->start[j + 1]; first += WV_BLOCK) {
+            size_t n = f->start[j + 1] - first < WV_BLOCK ? f->start[j + 1] - first : WV_BLOCK;
+            for (size_t k = 0; k < n; k++)
+                memcpy(x + k * D, b->x + f->order[first + k] * D, D * sizeof *x);
+            wv_component_log_density(&q, n, x, log_q, y, f->work);
+            for (size_t k = 0; k < n; k++)
+                b->log_q[f->order[first + k]] = log_q[k];
+        }
+    }
 }
 
 void wv_weight_cells(wvgd_fit *f, wv_batch *b)
 {
-    double log_m[WV_BLOCK];
-    prepare(f);
-    for (size_t j = 0; j < f->N; j++) {
-        b->sum_u[j] = (double)b->n;
-        for (size_t k = f->start[j]; k < f->start[j + 1]; k += WV_BLOCK) {
-            const uint32_t *at = f->order + k;
-            points p = gather(f, b, f->start[j + 1] - k < WV_BLOCK ? f->start[j + 1] - k : WV_BLOCK, at);
-            own_density(f, b, &p, j, at);
-            densities(f, &p);
-            divide(f, p.n, log_m);
-            for (size_t i = 0; i < p.n; i++) {
-                b->log_m[at[i]] = log_m[i];
-                b->log_mix[0][at[i]] = -INFINITY;
-            }
-        }
+    bool diag = f->family == wv_family_get(WVGD_DIAG);
+    const double *own = diag ? prepare_own(f) : NULL;
+    size_t at_once = prepare(f);
+    for (size_t first = 0; first < b->n; first += at_once) {
+        double log_m[WV_BLOCK];
+        size_t n = b->n - first < at_once ? b->n - first : at_once;
+        points p = turn(f, b, first, n);
+        densities(f, &p, at_once);
+        divide(f, n, at_once, log_m);
+        memcpy(b->log_m + first, log_m, n * sizeof *log_m);
+        if (diag)
+            own_densities(f, b, first, n, own);
     }
+    if (!diag)
+        own_densities_gathered(f, b);
+    for (size_t j = 0; j < f->N; j++)
+        b->sum_u[j] = (double)b->n;
+    for (size_t i = 0; i < b->n; i++)
+        b->log_mix[0][i] = -INFINITY;
 }
 
 /* ---- Pareto k-hat ------------------------------------------------------------------------------------------------------------ */

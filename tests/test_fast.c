@@ -1,0 +1,357 @@
+/* test_fast.c - what is done fast against the plain way: passes over rows, the nearest of many particles, steps of diagonal components. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cell.h"
+#include "columns.h"
+#include "fit.h"
+#include "support/near.h"
+#include "support/test_random.h"
+#include "update.h"
+#include "wvgd.h"
+
+enum { MOST = 50, POINTS = 70 };
+
+static double between(test_random *r, double lo, double hi) { return lo + (hi - lo) * test_random_uniform(r); }
+
+/* Runs check with every instruction set that is there. */
+static void with_each(void (*check)(const wv_columns *)) {
+    check(&wv_columns_any);
+    check(wv_columns_best());
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) check(&wv_columns_avx2);
+#endif
+}
+
+/* ---- passes over rows --------------------------------------------------------------------------------------------------------------- */
+typedef struct {
+    double x[POINTS * MOST], g[POINTS * MOST], u[POINTS], r[POINTS], m[MOST], gm[MOST], s[MOST], a1[MOST], a2[MOST], half[MOST];
+} rows;
+
+static rows random_rows(size_t D, uint64_t seed) {
+    test_random r = test_random_seed(seed);
+    rows k;
+    for (size_t i = 0; i < POINTS * D; i++) {
+        k.x[i] = test_random_normal(&r);
+        k.g[i] = test_random_normal(&r);
+    }
+    for (size_t p = 0; p < POINTS; p++) {
+        k.u[p] = test_random_uniform(&r);
+        k.r[p] = test_random_normal(&r);
+    }
+    for (size_t d = 0; d < D; d++) {
+        k.m[d] = test_random_normal(&r);
+        k.gm[d] = test_random_normal(&r);
+        k.s[d] = between(&r, 0.5, 2.0);
+        k.a1[d] = test_random_normal(&r);
+        k.a2[d] = test_random_normal(&r);
+        k.half[d] = between(&r, 0.3, 0.7);
+    }
+    return k;
+}
+
+static void same(double got, long double wanted, long double size) { assert_true(fabsl(got - wanted) <= 1e-14L * (1 + size)); }
+
+static void check_rows(const wv_columns *pass) {
+    for (size_t D = 1; D <= MOST; D += D < 20 ? 1 : 15)
+        for (size_t n = 1; n <= POINTS; n += 23) {
+            rows k = random_rows(D, 100 * D + n);
+            double mean[MOST], variance[MOST], alone[MOST], cross[MOST], left[POINTS], products[4 * MOST];
+            static double T[POINTS * 2 * MOST];
+            memcpy(left, k.r, sizeof left);
+            pass->row_means(n, D, k.u, k.x, mean);
+            pass->row_slopes(n, D, k.u, k.x, k.m, k.g, k.gm, variance, cross);
+            pass->row_slopes(n, D, k.u, k.x, k.m, NULL, NULL, alone, NULL);
+            pass->row_quadratic(n, D, k.x, k.m, k.s, k.a1, k.a2, left);
+            pass->row_products(n, D, k.u, k.r, k.x, k.m, k.s, k.half, products);
+            pass->row_statistics(n, D, k.u, k.x, k.m, k.s, k.half, T);
+            for (size_t d = 0; d < D; d++) {
+                long double sum[7] = {0};
+                for (size_t p = 0; p < n; p++) {
+                    long double u = k.u[p], x = k.x[p * D + d], y = x - k.m[d], z = y * k.s[d], t = z * z / 2 - k.half[d];
+                    long double term[7] = {u * x, u * y * y, u * y * (k.g[p * D + d] - (long double)k.gm[d]), u * z * t, u * t * t, u * z * k.r[p], u * t * k.r[p]};
+                    for (size_t i = 0; i < 7; i++) sum[i] += term[i];
+                    same(T[p * 2 * D + d], sqrtl(u) * z, 10);
+                    same(T[p * 2 * D + D + d], sqrtl(u) * t, 30);
+                }
+                same(mean[d], sum[0], POINTS);
+                same(variance[d], sum[1], 10 * POINTS);
+                same(alone[d], sum[1], 10 * POINTS);
+                same(cross[d], sum[2], 10 * POINTS);
+                for (size_t i = 0; i < 4; i++) same(products[i * D + d], sum[3 + i], 100 * POINTS);
+            }
+            for (size_t p = 0; p < n; p++) {
+                long double r = k.r[p], apart = 0, distance = 0;
+                for (size_t d = 0; d < D; d++) {
+                    long double y = k.x[p * D + d] - (long double)k.m[d], z = y * k.s[d];
+                    r -= k.a1[d] * z + k.a2[d] * z * z / 2;
+                    apart += z * z;
+                    distance += y * y;
+                }
+                same(left[p], r, 20 * MOST);
+                same(pass->row_apart(D, k.x + p * D, k.m, k.s), apart, apart);
+                same(pass->row_distance(D, k.x + p * D, k.m), distance, distance);
+            }
+        }
+}
+
+static void passes_over_rows(void **state) {
+    (void)state;
+    with_each(check_rows);
+}
+
+/* ---- the nearest of many particles ----------------------------------------------------------------------------------------------------- */
+enum { NARROW_D = 7, NARROW_N = 30 };
+
+/* Mirror images have the candidates that they would have by themselves. */
+static void check_images(const wv_columns *pass, size_t n, const float *x, const float *z) {
+    static float all[NARROW_D * WV_COLUMNS];
+    int32_t first[2 * WV_COLUMNS], second[2 * WV_COLUMNS], one[WV_COLUMNS], two[WV_COLUMNS];
+    float third[2 * WV_COLUMNS], three[WV_COLUMNS], square[NARROW_N];
+    for (size_t j = 0; j < n; j++) {
+        square[j] = 0;
+        for (size_t d = 0; d < NARROW_D; d++) square[j] += z[j * NARROW_D + d] * z[j * NARROW_D + d];
+    }
+    pass->nearby_mirrored(NARROW_D, n + 20, n, x, z, square, first, second, third);
+    for (int image = 0; image < 2; image++) {
+        for (size_t i = 0; i < NARROW_D * WV_COLUMNS; i++) all[i] = image ? -x[i] : x[i];
+        pass->nearby(NARROW_D, n + 20, n, all, z, one, two, three);
+        for (size_t i = 0; i < n + 20; i++) {
+            size_t at = i + (image ? WV_COLUMNS : 0);
+            float own = 0;
+            for (size_t d = 0; d < NARROW_D; d++) own += x[d * WV_COLUMNS + i] * x[d * WV_COLUMNS + i];
+            assert_true((first[at] == one[i] && second[at] == two[i]) || (first[at] == two[i] && second[at] == one[i]));
+            assert_true(fabsf(third[at] + own - three[i]) <= 1e-4F);
+        }
+    }
+}
+
+/* Two candidates and the third distance, in single precision, for any number of rows and columns. */
+static void check_nearby(const wv_columns *pass) {
+    enum { D = NARROW_D, N = NARROW_N };
+    static float x[D * WV_COLUMNS], z[N * D];
+    static double wide[D * WV_COLUMNS];
+    double mu[D];
+    int32_t first[WV_COLUMNS], second[WV_COLUMNS];
+    float third[WV_COLUMNS];
+    test_random r = test_random_seed(5);
+    for (size_t d = 0; d < D; d++) mu[d] = 1e6 * test_random_normal(&r);
+    for (size_t i = 0; i < D * WV_COLUMNS; i++) wide[i] = mu[i / WV_COLUMNS] + test_random_normal(&r);
+    for (size_t i = 0; i < N * D; i++) z[i] = (float)test_random_normal(&r);
+    pass->shorten(D, wide, mu, x);
+    for (size_t i = 0; i < D * WV_COLUMNS; i++) assert_true(fabs(x[i] - (wide[i] - mu[i / WV_COLUMNS])) <= FLT_EPSILON * fabs(x[i]));
+    for (size_t n = 4; n <= N; n++) {
+        pass->nearby(D, n + 20, n, x, z, first, second, third);
+        for (size_t i = 0; i < n + 20; i++) {
+            double least[3] = {INFINITY, INFINITY, INFINITY};
+            size_t at[3] = {0};
+            for (size_t j = 0; j < n; j++) {
+                double cost = 0;
+                for (size_t d = 0; d < D; d++) cost += pow((double)x[d * WV_COLUMNS + i] - (double)z[j * D + d], 2);
+                for (size_t k = 0; k < 3; k++)
+                    if (cost < least[k]) {
+                        memmove(least + k + 1, least + k, (2 - k) * sizeof *least);
+                        memmove(at + k + 1, at + k, (2 - k) * sizeof *at);
+                        least[k] = cost;
+                        at[k] = j;
+                        break;
+                    }
+            }
+            assert_true(((size_t)first[i] == at[0] && (size_t)second[i] == at[1]) || least[1] - least[0] < 1e-5);
+            assert_true(fabs(third[i] - least[2]) <= 1e-5 * least[2]);
+        }
+        check_images(pass, n, x, z);
+    }
+}
+
+static void candidates(void **state) {
+    (void)state;
+    with_each(check_nearby);
+}
+
+static int flat(void *self, size_t n, const double *z, double *log_p, double *grad) {
+    size_t D = *(size_t *)self;
+    memset(log_p, 0, n * sizeof *log_p);
+    for (size_t i = 0; grad && i < n * D; i++) grad[i] = -z[i];
+    return 0;
+}
+
+static wvgd_fit *new_fit(size_t *D, size_t N, wvgd_family family) {
+    wvgd_options o;
+    wvgd_error error;
+    wvgd_model model = {.name = "flat", .dim = *D, .log_density = flat, .self = D, .has_gradient = true};
+    wvgd_options_init(&o);
+    o.solver = WVGD_JOINT;
+    o.family = family;
+    o.cost = WVGD_SQEUCLID;
+    o.init = WVGD_INIT_NORMAL;
+    o.particles = N;
+    wvgd_fit *f = wvgd_new(&model, &o, NULL, &error);
+    if (!f) fail_msg("%s", error.text);
+    return f;
+}
+
+/* Cells and costs are those that comparing all particles gives. */
+static void check_cells(const wvgd_fit *f, size_t n, const double *x, const uint32_t *cell, const double *near, const double *next) {
+    size_t D = f->D;
+    for (size_t i = 0; i < n; i++) {
+        double least = INFINITY, second = INFINITY;
+        size_t at = 0;
+        for (size_t j = 0; j < f->N; j++) {
+            double cost = 0;
+            for (size_t d = 0; d < D; d++) cost += (x[i * D + d] - f->now.z[j * D + d]) * (x[i * D + d] - f->now.z[j * D + d]);
+            if (cost < least) {
+                second = least;
+                least = cost;
+                at = j;
+            } else if (cost < second)
+                second = cost;
+        }
+        assert_true(cell[i] == at || second <= least * (1 + 1e-14));
+        assert_true(fabs(near[i] - least) <= 1e-13 * least && fabs(next[i] - second) <= 1e-13 * second);
+    }
+}
+
+/* Whatever the scale and wherever the origin: also where single precision cannot tell, with particles that lie upon each other, and for pairs of mirror images. */
+static void nearest_particles(void **state) {
+    (void)state;
+    enum { N = 41, n = 300 };
+    static const size_t dims[] = {1, 2, 17, MOST};
+    static const double scales[] = {1, 1e-3, 1e-25, 1e25, 1e150}, origins[] = {0, 1, 1e9};
+    test_random r = test_random_seed(8);
+    for (size_t k = 0; k < 4 * 5 * 3; k++) {
+        size_t D = dims[k % 4];
+        double scale = scales[k / 4 % 5], origin = origins[k / 20] * scale;
+        wvgd_fit *f = new_fit(&D, N, WVGD_DIAG);
+        double *x = malloc(n * D * sizeof *x), middle[MOST], near[n], next[n];
+        uint32_t cell[n];
+        for (int twins = 0; twins < 2; twins++) {
+            for (size_t i = 0; i < N * D; i++) f->now.z[i] = origin + scale * test_random_normal(&r);
+            for (size_t i = 0; i < n * D; i++) x[i] = origin + scale * test_random_normal(&r);
+            if (twins) {
+                memcpy(f->now.z + 30 * D, f->now.z + 7 * D, D * sizeof *x); /* with a point upon them, */
+                memcpy(x + 11 * D, f->now.z + 7 * D, D * sizeof *x);
+                for (size_t d = 0; d < D; d++) { /* and triplets that are nearly the same */
+                    f->now.z[20 * D + d] = f->now.z[21 * D + d] * (1 + 1e-9);
+                    f->now.z[22 * D + d] = f->now.z[21 * D + d] * (1 - 1e-9);
+                }
+            }
+            wv_cell_assign(f, n, x, cell, near, next);
+            check_cells(f, n, x, cell, near, next);
+            if (twins) assert_int_equal(cell[11], 7);
+            for (size_t d = 0; d < D; d++) middle[d] = origin + scale * test_random_normal(&r);
+            for (size_t i = 0; i < n * D; i++) {
+                double e = scale * test_random_normal(&r);
+                if (i / D % 2 == 0) {
+                    x[i] = middle[i % D] + e;
+                    x[i + D] = middle[i % D] - e;
+                }
+            }
+            wv_cell_assign_mirrored(f, middle, n, x, cell, near, next);
+            check_cells(f, n, x, cell, near, next);
+        }
+        free(x);
+        wvgd_free(f);
+    }
+}
+
+/* ---- steps of diagonal components ---------------------------------------------------------------------------------------------------- */
+/* In one dimension a diagonal component and a full one are the same, and so are their steps, limits included. */
+static void one_dimension(void **state) {
+    (void)state;
+    enum { n = 60 };
+    size_t D = 1, limited = 0;
+    wvgd_fit *f[2] = {new_fit(&D, 2, WVGD_DIAG), new_fit(&D, 2, WVGD_FULL)};
+    test_random r = test_random_seed(9);
+    for (int trial = 0; trial < 400; trial++) {
+        double x[n], g[n], log_p[n], u[n], mu[2], root[2], kl[2], total = 0, squares = 0, curve = between(&r, -3, 30), third = test_random_normal(&r);
+        for (size_t p = 0; p < n; p++) {
+            x[p] = between(&r, 0.3, 2);
+            u[p] = exp(-x[p] * x[p] / 2);
+            log_p[p] = -curve * x[p] * x[p] / 2 + third * x[p] * x[p] * x[p] / 6 + (trial % 2 ? 0.3 * sin(5 * x[p]) : 0);
+            g[p] = -curve * x[p] + third * x[p] * x[p] / 2 + (trial % 2 ? 1.5 * cos(5 * x[p]) : 0);
+            total += u[p];
+        }
+        for (size_t p = 0; p < n; p++) {
+            u[p] /= total;
+            squares += u[p] * u[p];
+        }
+        for (int k = 0; k < 2; k++) {
+            mu[k] = 0;
+            root[k] = 1;
+            wv_update c = {.estimator = trial % 3 ? WVGD_NATURAL : WVGD_SCORE, .family = f[k]->family, .mu = &mu[k], .root = &root[k], .n = n, .x = x, .log_p = log_p, .grad = g, .u = u,
+                           .ess = 1 / squares, .truncated = true, .rho = trial % 5 ? 0.5 : 1};
+            wv_update_result result = wv_update_component(f[k], &c);
+            assert_true(result.ok);
+            kl[k] = result.kl;
+        }
+        limited += root[0] > 1.999 || root[0] < 0.501;
+        assert_near(mu[0], mu[1], 1e-6 * (1 + fabs(mu[1])));
+        assert_near(root[0], root[1], 1e-6 * root[1]);
+        assert_near(kl[0], kl[1], 1e-6 * (1 + kl[1]));
+    }
+    assert_true(limited > 20 && limited < 380);
+    wvgd_free(f[0]);
+    wvgd_free(f[1]);
+}
+
+/* A full step on a normal posterior whose coordinates are independent ends there, however the cell cuts the component: with few points and many, in few dimensions and many. */
+static void normal_posteriors(void **state) {
+    (void)state;
+    enum { MAX_D = 40, MAX_n = 400 };
+    static double x[MAX_n * MAX_D], g[MAX_n * MAX_D], log_p[MAX_n], u[MAX_n];
+    for (size_t D = 2; D <= MAX_D; D *= 2)
+        for (size_t n = D; n <= MAX_n; n *= 2) {
+            if (D > 4 && n < 2 * D) continue;
+            wvgd_fit *f = new_fit(&D, 2, WVGD_DIAG);
+            test_random r = test_random_seed(D + n);
+            double mu[MAX_D], root[MAX_D], mean[MAX_D], sd[MAX_D], total = 0, squares = 0;
+            for (size_t d = 0; d < D; d++) {
+                mu[d] = test_random_normal(&r);
+                root[d] = between(&r, 0.1, 10);
+                mean[d] = mu[d] + 0.1 * root[d] * test_random_normal(&r);
+                sd[d] = root[d] * between(&r, 0.9, 1.1);
+            }
+            for (size_t p = 0; p < n; p++) {
+                double size = 0;
+                log_p[p] = 3;
+                for (size_t d = 0; d < D; d++) {
+                    double y = between(&r, d ? -1 : 0, 1.5), v;
+                    size += y * y;
+                    x[p * D + d] = mu[d] + root[d] * y;
+                    v = (x[p * D + d] - mean[d]) / sd[d];
+                    log_p[p] -= v * v / 2;
+                    g[p * D + d] = -v / sd[d];
+                }
+                total += u[p] = exp(-size / 2 / (double)D);
+            }
+            for (size_t p = 0; p < n; p++) {
+                u[p] /= total;
+                squares += u[p] * u[p];
+            }
+            wv_update c = {.estimator = WVGD_NATURAL, .family = f->family, .mu = mu, .root = root, .n = n, .x = x, .log_p = log_p, .grad = g, .u = u, .ess = 1 / squares, .truncated = true, .rho = 1};
+            bool few = c.ess < 1.5 * (double)D; /* a ridge of 1/ESS holds the step back */
+            assert_true(wv_update_component(f, &c).ok);
+            for (size_t d = 0; d < D; d++) {
+                assert_near(mu[d], mean[d], (few ? 0.2 : 1e-4) * sd[d]);
+                assert_near(root[d], sd[d], (few ? 0.2 : 1e-4) * sd[d]);
+            }
+            wvgd_free(f);
+        }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(passes_over_rows), cmocka_unit_test(candidates),        cmocka_unit_test(nearest_particles),
+        cmocka_unit_test(one_dimension),    cmocka_unit_test(normal_posteriors),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
