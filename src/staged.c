@@ -3,7 +3,7 @@
  *     fit     the mixture of the modes, with soft cells (mix.c)
  *     trial   draws from the mixture with heavier tails say what the evidence would cost: variance of the weights / wanted standard error^2
  *     grow    where a round of growth is cheaper than that: split what fits worst, add components where p~/m is largest, fit again
- *     crawl   once growth was needed, short Hamiltonian walks look for what the trial cannot see (crawl.c); what they find is where the mixture grows
+ *     crawl   once growth was needed, or would have been but for its price, short Hamiltonian walks look for what the trial cannot see (crawl.c); what they find is where the mixture grows
  *     final   the proposal is refined on the draws at hand, then a batch whose size was fixed before it was drawn gives the evidence; its draws never saw the proposal
  *     cells   the transport problem on the weighted draws (partition.c), without the model
  *     bound   one fresh batch for the PELBO (bound.c) */
@@ -203,11 +203,17 @@ static bool grow(wvgd_fit *f, size_t first, wvgd_estimate e)
 
 static void conclude(wvgd_fit *f);
 
-/* Final draws at least: some for every cell; for standard deviations of many parameters; and, in few dimensions, where draws are what limits them, for the truncated components of the cells. */
+/* Draws that cost little beside the fit's own work, where an evaluation is known to be cheap: in many draws tails show of which few say nothing. */
+static double cheap_draws(const wvgd_fit *f)
+{
+    return f->model.work > 0 ? fmin(3e7 / f->model.work, WV_CHUNK / 2) : 0;
+}
+
+/* Final draws at least: some for every cell; for standard deviations of many parameters; in few dimensions, where draws are what limits them, for the truncated components of the cells; and as many as are cheap. */
 static double least(const wvgd_fit *f)
 {
-    double D = (double)f->D;
-    return fmax(fmax(LEAST, 8 * (double)f->N), fmax(32 * D, 600 * (double)f->N / (D * D)));
+    double D = (double)f->D, cells = fmax(8 * (double)f->N, 600 * (double)f->N / (D * D));
+    return fmax(fmax(LEAST, cells), fmax(32 * D, cheap_draws(f)));
 }
 
 /* Of the final batch alone: less the trial's draws, unless these will not be used beside a batch of which this share is effective. */
@@ -259,7 +265,7 @@ static void judge_trial(wvgd_fit *f)
             return;
         f->s.fails = 2;
     }
-    if (f->s.rounds && !exhausted(f) && !tired(f) && f->s.crawls < CRAWLS && (!f->s.crawls || (f->s.mix.elbo > f->s.crawl_elbo + crawl_gain && f->s.mix.K > f->s.crawl_K))) {
+    if ((f->s.rounds || cost > round_price(f)) && !exhausted(f) && !tired(f) && f->s.crawls < CRAWLS && (!f->s.crawls || (f->s.mix.elbo > f->s.crawl_elbo + crawl_gain && f->s.mix.K > f->s.crawl_K))) {
         f->s.crawls++;
         f->s.crawl_elbo = f->s.mix.elbo;
         f->s.crawl_K = f->s.mix.K;
