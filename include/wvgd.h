@@ -160,7 +160,7 @@ typedef struct wvgd_results {
     const double *beta_se;     /* [N] */
     const double *weight;      /* [N] optimal ensemble weights, softmax of elbo on an independent batch */
     const double *log_Z;       /* [N] log of the mass that the untruncated component has in its cell */
-    const double *elbo;        /* [N] ELBO_j <= log(beta_j p(x)) */
+    const double *elbo;        /* [N] ELBO_j <= log(beta_j p(x)); -INFINITY: not to be had, and the cell has no weight */
     const double *elbo_se;     /* [N] */
     const double *cell_ess;    /* [N] effective number of closing draws in the cell */
     const double *cell_pareto_k; /* [N] NAN: too few draws to tell */

@@ -27,6 +27,7 @@ static double k_limit(size_t n)
 static void warn_cells(wvgd_fit *f)
 {
     size_t worst = 0, bad = 0, dead = 0, last = 0;
+    double missing = 0; /* mass of cells without a bound */
     for (size_t j = 0; j < f->N; j++) {
         if (f->cell_k[j] > k_limit(f->close.n) && f->beta[j] > 0.01) {
             bad++;
@@ -36,7 +37,8 @@ static void warn_cells(wvgd_fit *f)
         if (!(f->beta[j] > 0)) {
             dead++;
             last = j;
-        }
+        } else if (f->elbo[j] == -INFINITY)
+            missing += f->beta[j];
     }
     const char *advice = f->opt.family != WVGD_FULL ? "try family full" : "try more particles";
     if (bad)
@@ -44,6 +46,8 @@ static void warn_cells(wvgd_fit *f)
              bad > 1 ? "s" : "", k_limit(f->close.n), advice);
     if (dead)
         warn(f, "%zu of %zu cells got no mass (cell %zu is one): use fewer particles", dead, f->N, last + 1);
+    if (missing > 0.01)
+        warn(f, "cells with %.2g of the mass have no bound, and no part in the ensemble and the PELBO (means, masses and evidence are not touched): use fewer particles", missing);
 }
 
 /* What a user should know besides the verdict; each with what to do about it. */

@@ -357,6 +357,9 @@ static void impossible_bounds_have_no_weight(void **state) {
     wvgd_get_results(fit, &r);
     print_message("a mass that is 8 nats too large: weight %.3f, bound %.3f +- %.3f, evidence %.3f\n", r.weight[ODD], r.pelbo.value, r.pelbo.se, r.evidence.value);
     assert_true(r.weight[ODD] == 0);
+    bool said = false;
+    for (size_t i = 0; i < r.warnings; i++) said |= strstr(r.warning[i], "have no bound") != NULL;
+    assert_true(said);
     assert_true(r.pelbo.value < target_truth_of(&model).log_evidence + 3 * r.pelbo.se);
     wvgd_free(fit);
     wvgd_model_close(&model);
