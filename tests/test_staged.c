@@ -311,12 +311,17 @@ static void fresh_draws(void **state) {
     assert_true(sqrt(squares / SEEDS) < 1 + 4 / sqrt(2 * SEEDS));
 }
 
-/* Where a model says that its evaluations are cheap, more of them are drawn instead of components grown, and the evidence is right. */
+static int note_walks(void *self, const wvgd_progress *p) {
+    *(bool *)self |= !strcmp(p->stage, "crawl");
+    return 0;
+}
+
+/* Where a model says that its evaluations are cheap, more of them are drawn instead of components grown, walks look at the tails all the same, and the evidence is right. */
 static void cheap_evaluations(void **state) {
     (void)state;
     enum { SEEDS = 10, D = 12 };
     double shape[D], squares[2] = {0, 0};
-    size_t components[2] = {0, 0}, evaluations[2] = {0, 0};
+    size_t components[2] = {0, 0}, evaluations[2] = {0, 0}, fewest[2] = {SIZE_MAX, SIZE_MAX}, walks = 0;
     for (size_t i = 0; i < D; i++) shape[i] = 5;
     for (uint64_t seed = 1; seed <= SEEDS; seed++)
         for (int cheap = 0; cheap < 2; cheap++) {
@@ -325,7 +330,12 @@ static void cheap_evaluations(void **state) {
             wvgd_options o = options_of(2, seed);
             assert_int_equal(target_log_gamma(&model, D, shape), 0);
             model.work = cheap ? 200 : 0;
-            wvgd_fit *fit = fitted(&model, &o, &r);
+            wvgd_fit *fit = wvgd_new(&model, &o, NULL, NULL);
+            bool walked = false;
+            assert_int_equal(wvgd_run(fit, note_walks, &walked, NULL), WVGD_OK);
+            wvgd_get_results(fit, &r);
+            walks += cheap && walked;
+            fewest[cheap] = r.closing_draws < fewest[cheap] ? r.closing_draws : fewest[cheap];
             double z = (r.evidence.value - target_truth_of(&model).log_evidence) / r.evidence.se;
             squares[cheap] += z * z;
             components[cheap] += r.components;
@@ -337,6 +347,8 @@ static void cheap_evaluations(void **state) {
                   components[1] / SEEDS, evaluations[1] / SEEDS, sqrt(squares[1] / SEEDS));
     assert_true(components[0] > 2 * SEEDS);
     assert_true(components[1] < components[0] / 2);
+    assert_true(walks > SEEDS / 2);
+    assert_true(fewest[0] < 1500 && fewest[1] > 2000);
     assert_true(sqrt(squares[1] / SEEDS) < 1 + 4 / sqrt(2 * SEEDS));
 }
 
