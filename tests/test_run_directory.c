@@ -425,6 +425,40 @@ static void numbers_come_back_bit_for_bit(void **state)
     json_decref(back);
 }
 
+/* Quantiles of hundreds of draws, half of which repeat others, with uneven weights, some zero: at least the level lies at or below each, and less than it below. */
+static void quantiles_are_where_the_weight_is(void **state)
+{
+    (void)state;
+    enum { MANY = 500, COLUMNS = 3 };
+    static const char *const keys[] = {"q5", "q50", "q95"};
+    static const double levels[] = {0.05, 0.5, 0.95};
+    const char *names[COLUMNS] = {"a", "b", "c"};
+    double value[MANY * COLUMNS], weight[MANY], total = 0;
+    for (size_t i = 0; i < MANY; i++) {
+        weight[i] = i % 11 ? pow(sin(1.3 * (double)i), 4) : 0;
+        total += weight[i];
+        value[i * COLUMNS] = sin(2.7 * (double)i);
+        value[i * COLUMNS + 1] = floor(10 * sin(0.9 * (double)i));
+        value[i * COLUMNS + 2] = (double)i;
+    }
+    for (size_t i = 0; i < MANY; i++)
+        weight[i] /= total;
+    shown_draws draws = {.n = MANY, .columns = COLUMNS, .names = names, .value = value, .weight = weight, .calibrated = weight};
+    wvgd_results r = example();
+    json_t *asked = json_object(), *run = run_json(asked, &r, &draws);
+    for (size_t k = 0; k < 3; k++)
+        for (size_t c = 0; c < COLUMNS; c++) {
+            double q = at(json_object_get(json_object_get(run, "posterior"), keys[k]), c), below = 0, up_to = 0;
+            for (size_t i = 0; i < MANY; i++) {
+                below += value[i * COLUMNS + c] < q ? weight[i] : 0;
+                up_to += value[i * COLUMNS + c] <= q ? weight[i] : 0;
+            }
+            assert_true(below < levels[k] + 1e-12 && up_to >= levels[k] - 1e-12);
+        }
+    json_decref(asked);
+    json_decref(run);
+}
+
 /* By hand: mean 3, variance 0.1*4 + 0.2*1 + 0 + 0.2 + 0.4 = 1.2, mcse^2 = 2*(0.1*2)^2 + 2*(0.2*1)^2 = 0.16, ESS 1.2/0.16 = 7.5;
  * quantiles: the first value at which the running weight reaches 0.05, 0.5, 0.95. */
 static void moments_and_quantiles_of_weighted_draws(void **state)
@@ -546,6 +580,7 @@ int main(void)
         TEST(damaged_checkpoints_are_refused),
         TEST(numbers_come_back_bit_for_bit),
         TEST(moments_and_quantiles_of_weighted_draws),
+        TEST(quantiles_are_where_the_weight_is),
         TEST(verdict_is_that_of_the_results),
         TEST(modes_that_may_be_missing),
         TEST(texts_that_are_not_utf8),
