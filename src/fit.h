@@ -110,7 +110,8 @@ typedef struct {
     size_t planned;           /* closing draws in a block of the present stage, fixed before the first */
     size_t block;             /* blocks complete */
     size_t trials;            /* trials before the present one */
-    size_t closed;            /* closing draws in the store */
+    size_t closed;            /* closing draws in the store; before, points kept there by quantise.c */
+    size_t kept;              /* where the next of these goes */
     wvgd_estimate bound, bound_beta, evidence;
     double pareto_k, final_ess;
     size_t trace_rows;

@@ -14,33 +14,26 @@ static const double varied = 0.02; /* relative range of the distortions of start
 static const double same = 1e-3, near = 0.05; /* relative differences of settled distortions: that mean the same minimum; of minima among which few points cannot choose */
 static const double clearly = 0.995; /* distortion relative to the current, on the same points */
 
-/* Points that are kept; a quarter more may stand there until older ones are dropped, so that not every batch moves all of them. */
+/* Points that are kept at most. */
 static size_t room(const wvgd_fit *f)
 {
     return f->n_max < f->close_max ? f->n_max : f->close_max;
 }
 
-/* Drops all but the last n of the points kept. */
-static void drop(wvgd_fit *f, size_t n)
-{
-    size_t D = f->D, first = f->s.closed > n ? f->s.closed - n : 0;
-    f->s.closed = f->close.n = f->s.closed - first;
-    if (!first)
-        return;
-    memmove(f->close.x, f->close.x + first * D, f->close.n * D * sizeof(double));
-    memmove(f->close.log_p, f->close.log_p + first, f->close.n * sizeof(double));
-    memmove(f->close.log_m, f->close.log_m + first, f->close.n * sizeof(double));
-}
-
+/* Keeps the batch, in the place of the oldest points if there is no other. */
 static void keep(wvgd_fit *f)
 {
-    size_t D = f->D, n = f->b.n < room(f) ? f->b.n : room(f), most = room(f) + room(f) / 4;
-    if (f->s.closed + n > (most < f->close_max ? most : f->close_max))
-        drop(f, room(f) - n);
-    memcpy(f->close.x + f->s.closed * D, f->b.x, n * D * sizeof(double));
-    memcpy(f->close.log_p + f->s.closed, f->b.log_p, n * sizeof(double));
-    memcpy(f->close.log_m + f->s.closed, f->b.log_m, n * sizeof(double));
-    f->s.closed = f->close.n = f->s.closed + n;
+    size_t D = f->D, most = room(f), n = f->b.n < most ? f->b.n : most;
+    f->s.kept = f->s.closed ? f->s.kept % most : 0;
+    for (size_t from = 0, here; from < n; from += here) {
+        size_t at = f->s.kept % most;
+        here = n - from < most - at ? n - from : most - at;
+        memcpy(f->close.x + at * D, f->b.x + from * D, here * D * sizeof(double));
+        memcpy(f->close.log_p + at, f->b.log_p + from, here * sizeof(double));
+        memcpy(f->close.log_m + at, f->b.log_m + from, here * sizeof(double));
+        f->s.kept += here;
+    }
+    f->s.closed = f->close.n = f->s.closed + n < most ? f->s.closed + n : most;
 }
 
 void wv_quantise_pool(wvgd_fit *f)
@@ -273,7 +266,6 @@ bool wv_quantise_improve(wvgd_fit *f)
         return false;
     if (!f->close.n)
         keep(f);
-    drop(f, room(f));
     size_t n = f->close.n;
     for (size_t k = 0; k < n; k++)
         f->psi[k] = f->close.log_p[k] - f->close.log_m[k];

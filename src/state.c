@@ -13,7 +13,7 @@ typedef struct {
 } header;
 
 static const char magic[8] = "wvgdfit";
-enum { VERSION = 7 };
+enum { VERSION = 8 };
 
 static uint64_t hash(uint64_t h, const void *data, size_t size)
 {
@@ -171,7 +171,7 @@ static bool sane(const wvgd_fit *f, const wv_scalars *s)
         return false;
     if (s->stage == WV_DONE && !s->closed)
         return false;
-    if (!closing && !staged && s->closed > f->n_max + f->n_max / 4)
+    if (!closing && !staged && s->closed > f->n_max)
         return false;
     for (size_t k = 0; k < WV_PATHS; k++)
         if ((s->path[k].active & ~1) || (s->path[k].fresh & ~1) || s->path[k].tries > 40)
