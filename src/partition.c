@@ -253,13 +253,13 @@ static void sharpen_particles(wvgd_fit *f)
     size_t D = f->D, rounds = D <= 4 ? 12 : 3;
     double c = mixture_weights(f);
     for (size_t round = 1; round <= rounds; round++) {
+        find_cells(f);
         sharpen(f, c);
         for (size_t j = 0; j < f->N; j++)
             for (size_t i = 0; i < D && f->beta[j] > 0; i++) {
                 double *z = &f->now.z[j * D + i];
                 *z += (D <= 4 && round < rounds ? 1.6 : 1) * (f->try_z[j * D + i] / f->beta[j] - *z);
             }
-        find_cells(f);
     }
 }
 
@@ -330,10 +330,8 @@ void wv_partition_begin(wvgd_fit *f)
     if (!wv_free_flat(f) || !controlled(f))
         settle_particles(f, !wv_free_flat(f) ? 30 : f->D > 4 ? 1 : 2);
     size_t points = controlled(f) ? control_points(f) : 0;
-    if (points && wv_free_flat(f)) {
-        find_cells(f);
+    if (points && wv_free_flat(f))
         sharpen_particles(f);
-    }
     assign_all(f);
     wv_close_describe(f);
     if (points)

@@ -45,6 +45,13 @@ void wv_rng_normal(const wv_stream *stream, uint64_t draw, size_t n, double *out
     }
 }
 
+/* What is left of u >= 0 without its whole part, away from 0 and 1. */
+static double inside(double u)
+{
+    double rest = u - (double)(int64_t)u;
+    return rest < 1e-15 ? 1e-15 : rest > 1 - 1e-15 ? 1 - 1e-15 : rest;
+}
+
 void wv_rng_lattice(const wv_stream *stream, size_t n, size_t dims, double *e)
 {
     size_t pairs = (dims + 1) / 2;
@@ -58,8 +65,8 @@ void wv_rng_lattice(const wv_stream *stream, size_t n, size_t dims, double *e)
         for (size_t p = 0; p < pairs; p++) {
             for (size_t i = 0; i < WV_NORMAL_WIDTH; i++) {
                 double u = shift[2 * p] + (double)(first + i) * step[2 * p], v = shift[2 * p + 1] + (double)(first + i) * step[2 * p + 1];
-                a[i] = fmin(fmax(u - floor(u), 1e-15), 1 - 1e-15);
-                b[i] = fmin(fmax(v - floor(v), 1e-15), 1 - 1e-15);
+                a[i] = inside(u);
+                b[i] = inside(v);
             }
             wv_normal_best()(WV_NORMAL_WIDTH, a, b);
             for (size_t i = 0; i < WV_NORMAL_WIDTH && first + i < n; i++) {

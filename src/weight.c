@@ -269,12 +269,21 @@ static void sort_by(size_t n, uint32_t *order, const double *log_w, size_t last)
     }
 }
 
-/* Mean of log(1 - theta x) over the exceedances. */
+/* Mean of log(1 - theta x) over the exceedances: logarithms of products of a few factors, where these are numbers. */
 static double shape_at(double theta, size_t m, const double *x)
 {
+    enum { FACTORS = 8 };
     double sum = 0;
-    for (size_t i = 0; i < m; i++)
-        sum += log1p(-theta * x[i]);
+    for (size_t i = 0, end; i < m; i = end) {
+        double product = 1;
+        for (end = i; end < m && end < i + FACTORS; end++)
+            product *= 1 - theta * x[end];
+        if (product > 1e-300 && product < INFINITY)
+            sum += log(product);
+        else
+            for (size_t k = i; k < end; k++)
+                sum += log1p(-theta * x[k]);
+    }
     return sum / (double)m;
 }
 
@@ -284,17 +293,17 @@ static double pareto_fit(size_t m, const double *x, double *scale)
 {
     size_t grid = 30 + (size_t)sqrt((double)m);
     double quartile = x[(size_t)((double)m / 4 + 0.5) - 1], top = -INFINITY, theta = 0, total = 0;
-    for (int pass = 0; pass < 2; pass++) /* find the largest profile likelihood, then average */
-        for (size_t i = 1; i <= grid; i++) {
-            double t = 1 / x[m - 1] + (1 - sqrt((double)grid / ((double)i - 0.5))) / (3 * quartile);
-            double k = shape_at(t, m, x), likelihood = (double)m * (log(-t / k) - k - 1);
-            if (pass == 0)
-                top = fmax(top, likelihood);
-            else {
-                theta += t * exp(likelihood - top);
-                total += exp(likelihood - top);
-            }
+    for (size_t i = 1; i <= grid; i++) {
+        double t = 1 / x[m - 1] + (1 - sqrt((double)grid / ((double)i - 0.5))) / (3 * quartile);
+        double k = shape_at(t, m, x), likelihood = (double)m * (log(-t / k) - k - 1);
+        if (likelihood > top) {
+            theta *= exp(top - likelihood);
+            total *= exp(top - likelihood);
+            top = likelihood;
         }
+        theta += t * exp(likelihood - top);
+        total += exp(likelihood - top);
+    }
     theta /= total;
     double k = shape_at(theta, m, x);
     *scale = -k / theta;
