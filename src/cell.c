@@ -197,27 +197,40 @@ static void compare_block(const wvgd_fit *f, const double *z, size_t n, const do
     }
 }
 
-/* One metric for all cells: squared distances of points to particles, both whitened relative to the first particle where the metric is not the identity. */
-static void assign_flat(const wvgd_fit *f, size_t n, const double *x, uint32_t *cell, double *near, double *next)
+/* Nearest and second nearest of the particles z[N][D], by squared distance, of a block of points. s: NULL for few particles. */
+static void find(const wvgd_fit *f, const sieve *s, const double *z, size_t n, const double *rows, uint32_t *cell, double *near, double *next)
+{
+    double *columns = f->block; /* [D][WV_COLUMNS] */
+    wv_columns_turn(f->D, n, rows, columns);
+    if (!s || !sift(f, s, n, rows, columns, cell, near, next))
+        compare_block(f, z, n, columns, cell, near, next);
+}
+
+void wv_cell_nearest(const wvgd_fit *f, const double *z, size_t n, const double *x, uint32_t *cell, double *near, double *next)
+{
+    bool many = f->N >= MANY && n >= WV_COLUMNS;
+    sieve s = {0};
+    if (many)
+        s = make_sieve(f, z, NULL);
+    for (size_t first = 0; first < n; first += WV_COLUMNS)
+        find(f, many ? &s : NULL, z, n - first < WV_COLUMNS ? n - first : WV_COLUMNS, x + first * f->D, cell + first, near + first, next + first);
+}
+
+/* The same where one metric holds for all cells: points and particles are whitened, relative to the first particle. */
+static void assign_whitened(const wvgd_fit *f, size_t n, const double *x, uint32_t *cell, double *near, double *next)
 {
     size_t D = f->D;
-    bool plain = f->opt.cost == WVGD_SQEUCLID, many = f->N >= MANY && n >= WV_COLUMNS;
-    double *columns = f->block, *rows = columns + WV_COLUMNS * D, *centre = rows + WV_COLUMNS * D; /* [D][WV_COLUMNS], [WV_COLUMNS][D], [N][D] */
-    const double *z = plain ? f->now.z : centre;
+    double *rows = f->block + WV_COLUMNS * D, *z = rows + WV_COLUMNS * D; /* [WV_COLUMNS][D], [N][D] */
+    bool many = f->N >= MANY && n >= WV_COLUMNS;
     wv_gauss metric = {f->metric_family, D, 0, f->now.z, f->now.metric, 0};
-    if (!plain)
-        wv_component_whiten(&metric, f->N, f->now.z, centre, NULL);
     sieve s = {0};
+    wv_component_whiten(&metric, f->N, f->now.z, z, NULL);
     if (many)
         s = make_sieve(f, z, NULL);
     for (size_t first = 0; first < n; first += WV_COLUMNS) {
         size_t here = n - first < WV_COLUMNS ? n - first : WV_COLUMNS;
-        const double *points = plain ? x + first * D : rows;
-        if (!plain)
-            wv_component_whiten(&metric, here, x + first * D, rows, NULL);
-        wv_columns_turn(D, here, points, columns);
-        if (!many || !sift(f, &s, here, points, columns, cell + first, near + first, next + first))
-            compare_block(f, z, here, columns, cell + first, near + first, next + first);
+        wv_component_whiten(&metric, here, x + first * D, rows, NULL);
+        find(f, many ? &s : NULL, z, here, rows, cell + first, near + first, next + first);
     }
 }
 
@@ -227,8 +240,12 @@ void wv_cell_assign(const wvgd_fit *f, size_t n, const double *x, uint32_t *cell
     double *cost = f->block, *y = cost + WV_BLOCK; /* [WV_BLOCK], [WV_BLOCK][D] */
     if (!n)
         return;
-    if (f->opt.cost == WVGD_SQEUCLID || (f->opt.cost == WVGD_MAHALANOBIS && D <= WV_BLOCK / 2)) {
-        assign_flat(f, n, x, cell, near, next);
+    if (f->opt.cost == WVGD_SQEUCLID) {
+        wv_cell_nearest(f, f->now.z, n, x, cell, near, next);
+        return;
+    }
+    if (f->opt.cost == WVGD_MAHALANOBIS && D <= WV_BLOCK / 2) {
+        assign_whitened(f, n, x, cell, near, next);
         return;
     }
     for (size_t k = 0; k < n; k++) {

@@ -9,7 +9,10 @@ void wv_cell_cost(const wvgd_fit *f, size_t j, const double *z, size_t n, const 
 /* Nearest particle of each point (lowest index on ties), the cost to it and to the second nearest (INFINITY when N = 1). */
 void wv_cell_assign(const wvgd_fit *f, size_t n, const double *x, uint32_t *cell, double *near, double *next);
 
-/* The same for rows of which each two are mirror images about `middle`, middle + e and middle - e: with many particles that takes half the time. */
+/* The same for particles z[N][D] under the squared distance. */
+void wv_cell_nearest(const wvgd_fit *f, const double *z, size_t n, const double *x, uint32_t *cell, double *near, double *next);
+
+/* Cells of rows of which each two are mirror images about `middle`, middle + e and middle - e: with many particles that takes half the time. */
 void wv_cell_assign_mirrored(const wvgd_fit *f, const double *middle, size_t n, const double *x, uint32_t *cell, double *near, double *next);
 
 /* Doubles of scratch for these, f->narrow. */

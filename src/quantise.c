@@ -1,6 +1,8 @@
 /* quantise.c - quantizers have local minima that single moves do not leave. With weighted posterior points in hand the transport problem is ordinary weighted
  * k-means, and restarts cost no model evaluations (method, section 6, quantise). */
 #include "quantise.h"
+#include "cell.h"
+#include "columns.h"
 #include "free.h"
 #include "mix.h"
 #include "weight.h"
@@ -44,43 +46,21 @@ void wv_quantise_pool(wvgd_fit *f)
         f->s.closed = f->close.n = 0; /* there is room for no other batch: it is taken when it is looked at */
 }
 
-/* |y_k|^2 into f->glu. */
-static void measure(wvgd_fit *f, size_t n, const double *y)
+/* Nearest centre of each point into f->b.cell; returns the distortion. */
+static double assign(wvgd_fit *f, size_t n, const double *y, const double *w, const double *centre)
 {
+    double total = 0, *cost = f->b.near;
+    wv_cell_nearest(f, centre, n, y, f->b.cell, cost, f->b.next);
     for (size_t k = 0; k < n; k++)
-        f->glu[k] = cblas_ddot((int)f->D, y + k * f->D, 1, y + k * f->D, 1);
-}
-
-/* Nearest centre of each point into f->b.cell, by the largest y.c - |c|^2/2; returns the distortion. square: |y_k|^2. */
-static double assign(wvgd_fit *f, size_t n, const double *y, const double *square, const double *w, const double *centre)
-{
-    size_t D = f->D, N = f->N;
-    double total = 0, *score = f->block, *half = f->cell_spare;
-    for (size_t j = 0; j < N; j++)
-        half[j] = cblas_ddot((int)D, centre + j * D, 1, centre + j * D, 1) / 2;
-    for (size_t first = 0; first < n; first += WV_BLOCK) {
-        size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
-        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)here, (int)N, (int)D, 1.0, y + first * D, (int)D, centre, (int)D, 0.0, score, (int)N);
-        for (size_t k = 0; k < here; k++) {
-            size_t best = 0;
-            double most = score[k * N] - half[0];
-            for (size_t j = 1; j < N; j++)
-                if (score[k * N + j] - half[j] > most) {
-                    most = score[k * N + j] - half[j];
-                    best = j;
-                }
-            f->b.cell[first + k] = (uint32_t)best;
-            total += w[first + k] * (square[first + k] - 2 * most);
-        }
-    }
+        total += w[k] * cost[k];
     return total;
 }
 
 /* Lloyd's iteration until the distortion settles. An empty cell keeps its centre. */
-static double lloyd(wvgd_fit *f, size_t n, const double *y, const double *square, const double *w, double settled_at, size_t rounds, double *centre)
+static double lloyd(wvgd_fit *f, size_t n, const double *y, const double *w, double settled_at, size_t rounds, double *centre)
 {
     size_t D = f->D;
-    double distortion = assign(f, n, y, square, w, centre);
+    double distortion = assign(f, n, y, w, centre);
     for (size_t round = 0; round < rounds; round++) {
         memset(f->cell_spare, 0, f->N * sizeof(double));
         memset(f->sum_z, 0, f->N * D * sizeof(double));
@@ -93,7 +73,7 @@ static double lloyd(wvgd_fit *f, size_t n, const double *y, const double *square
         for (size_t j = 0; j < f->N; j++)
             for (size_t i = 0; f->cell_spare[j] > 0 && i < D; i++)
                 centre[j * D + i] = f->sum_z[j * D + i] / f->cell_spare[j];
-        double next = assign(f, n, y, square, w, centre);
+        double next = assign(f, n, y, w, centre);
         bool settled = next > (1 - settled_at) * distortion;
         distortion = next;
         if (settled)
@@ -102,20 +82,16 @@ static double lloyd(wvgd_fit *f, size_t n, const double *y, const double *square
     return distortion;
 }
 
-/* Lowers cost[n] to the distances to centres from .. to. */
-static void approach(wvgd_fit *f, size_t n, const double *y, const double *square, const double *centre, size_t from, size_t to, double *cost)
+/* Lowers cost[n] to the distances to m centres. */
+static void approach(wvgd_fit *f, size_t n, const double *y, size_t m, const double *centre, double *cost)
 {
-    size_t D = f->D, m = to - from;
-    double *product = f->block;
-    for (size_t first = 0; first < n && m; first += WV_BLOCK) {
-        size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
-        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)here, (int)m, (int)D, -2.0, y + first * D, (int)D, centre + from * D, (int)D, 0.0, product, (int)m);
-        for (size_t j = 0; j < m; j++) {
-            const double *c = centre + (from + j) * D;
-            double own = cblas_ddot((int)D, c, 1, c, 1);
-            for (size_t k = 0; k < here; k++)
-                cost[first + k] = fmin(cost[first + k], fmax(square[first + k] + product[k * m + j] + own, 0));
-        }
+    double *columns = f->block, least[WV_COLUMNS], other[WV_COLUMNS], which[WV_COLUMNS];
+    for (size_t first = 0; first < n; first += WV_COLUMNS) {
+        size_t here = n - first < WV_COLUMNS ? n - first : WV_COLUMNS;
+        wv_columns_turn(f->D, here, y + first * f->D, columns);
+        wv_columns_best()->nearest(f->D, wv_columns_round(here), m, columns, centre, least, other, which);
+        for (size_t k = 0; k < here; k++)
+            cost[first + k] = fmin(cost[first + k], least[k]);
     }
 }
 
@@ -127,7 +103,7 @@ static bool thorough(const wvgd_fit *f)
 
 /* k-means++: each centre a point drawn in proportion to its weight times its cost so far; of many centres, SEEDS at a time. In few dimensions
  * that leaves out minima with many centres where the weight is, so every other start draws in proportion to the weight alone. */
-static void seed(wvgd_fit *f, size_t n, const double *y, const double *square, const double *w, uint64_t restart, double *centre)
+static void seed(wvgd_fit *f, size_t n, const double *y, const double *w, uint64_t restart, double *centre)
 {
     size_t D = f->D, step = f->N / SEEDS + 1;
     bool plain = thorough(f) && restart % 2;
@@ -152,7 +128,7 @@ static void seed(wvgd_fit *f, size_t n, const double *y, const double *square, c
             }
             memcpy(centre + i * D, y + low * D, D * sizeof *centre);
         }
-        approach(f, n, y, square, centre, j, next, cost);
+        approach(f, n, y, next - j, centre + j * D, cost);
     }
 }
 
@@ -207,17 +183,16 @@ static size_t affordable(const wvgd_fit *f, size_t n)
  * ones when they have settled. With few particles in few dimensions those that settle in different minima go on with all points, else the best does; in many, a few starts tell whether it matters where one begins. False: it does, and `probe` asked no more. */
 static bool search(wvgd_fit *f, size_t n, size_t few, const double *y, const double *w, const double *w_few, bool probe, double *best, double *trial, double *distortion)
 {
-    double least = INFINITY, after[RESTARTS] = {0}, settled[MINIMA], low = INFINITY, high = 0, *square = f->glu;
+    double least = INFINITY, after[RESTARTS] = {0}, settled[MINIMA], low = INFINITY, high = 0;
     size_t skip = n - few, restarts = RESTARTS, finals = FINALS, tried = 0;
-    const double *y_few = y + skip * f->D, *square_few = square + skip;
-    measure(f, n, y);
+    const double *y_few = y + skip * f->D;
     if ((double)few * (double)(f->N * f->D) > 1e8)
         restarts = finals = 1;
     else if (thorough(f))
         finals = RESTARTS;
     for (uint64_t r = 0; r < restarts && restarts > 1; r++) {
-        seed(f, few, y_few, square_few, w_few, r, trial);
-        after[r] = lloyd(f, few, y_few, square_few, w_few, roughly, 2, trial);
+        seed(f, few, y_few, w_few, r, trial);
+        after[r] = lloyd(f, few, y_few, w_few, roughly, 2, trial);
         if (after[r] < low)
             memcpy(best, trial, f->N * f->D * sizeof *best);
         low = fmin(low, after[r]);
@@ -236,10 +211,10 @@ static bool search(wvgd_fit *f, size_t n, size_t few, const double *y, const dou
             r = after[i] < after[r] ? i : r;
         after[r] = INFINITY;
         if (k || restarts == 1)
-            seed(f, few, y_few, square_few, w_few, r, trial);
+            seed(f, few, y_few, w_few, r, trial);
         else
             memcpy(trial, best, f->N * f->D * sizeof *trial); /* as it was after two rounds */
-        double d = lloyd(f, few, y_few, square_few, w_few, roughly, affordable(f, few), trial);
+        double d = lloyd(f, few, y_few, w_few, roughly, affordable(f, few), trial);
         if (thorough(f)) {
             low = fmin(low, d);
             for (size_t i = 0; i < tried; i++)
@@ -247,14 +222,14 @@ static bool search(wvgd_fit *f, size_t n, size_t few, const double *y, const dou
             if (d > (1 + near) * low || tried == MINIMA)
                 continue;
             settled[tried++] = d;
-            d = lloyd(f, n, y, square, w, exactly, affordable(f, n), trial);
+            d = lloyd(f, n, y, w, exactly, affordable(f, n), trial);
         }
         if (d < least) {
             least = d;
             memcpy(best, trial, f->N * f->D * sizeof *best);
         }
     }
-    *distortion = thorough(f) || (few == n && f->D > 4) ? least : lloyd(f, n, y, square, w, f->D > 4 ? roughly : exactly, affordable(f, n), best);
+    *distortion = thorough(f) || (few == n && f->D > 4) ? least : lloyd(f, n, y, w, f->D > 4 ? roughly : exactly, affordable(f, n), best);
     return true;
 }
 
@@ -276,12 +251,11 @@ bool wv_quantise_improve(wvgd_fit *f)
     memcpy(current, f->now.z, ND * sizeof *current);
     flatten(f, n, y, origin);
     flatten(f, f->N, current, origin);
-    measure(f, n, y);
-    double now = lloyd(f, n, y, f->glu, w, exactly, ROUNDS, current), least;
+    double now = lloyd(f, n, y, w, exactly, ROUNDS, current), least;
     search(f, n, n, y, w, w, false, best, trial, &least);
     if (!(least < clearly * now))
         return false;
-    assign(f, n, y, f->glu, w, best);
+    assign(f, n, y, w, best);
     unflatten(f, f->N, best, origin);
     memcpy(f->now.z, best, ND * sizeof *best);
     spreads(f, n, w);
