@@ -30,6 +30,8 @@ typedef struct {
     void (*apart)(size_t D, size_t n, const double *x, const double *mu, const double *scale, double *out);
     /* Of the rows z[N][D] the one at the least squared distance from each column of x (the first, if there are several): that distance, the least to any other row, and its number, from 0. */
     void (*nearest)(size_t D, size_t n, size_t N, const double *x, const double *z, double *near, double *next, double *which);
+    /* Of the rows g[N][D] the one with the highest score g.x - offset for each column of x (the first, if there are several): its number, from 0. */
+    void (*highest)(size_t D, size_t n, size_t N, const double *x, const double *g, const double *offset, double *which);
     /* out[D][] = x[D][] - mu[D], in single precision, all columns of the block */
     void (*shorten)(size_t D, const double *x, const double *mu, float *out);
     /* As `nearest` in single precision, N > 3: the numbers of the two nearest rows, in either order, and the least squared distance to any third. Columns up to the next multiple of 32 are done. */

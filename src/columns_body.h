@@ -153,7 +153,7 @@ WV_TARGET static void tails(size_t n, double nu, double power, double constant, 
         put(out + i, constant - power * log_of(1.0 + load(r + i) * inverse));
 }
 
-enum { ABREAST = 4 }; /* vectors that are summed at once */
+enum { ABREAST = 4, VECTORS = WV_LANES == 8 ? 4 : 2 }; /* rows, or vectors, that are summed at once; vectors of columns that share a row */
 
 WV_TARGET static void apart(size_t D, size_t n, const double *x, const double *mu, const double *scaled, double *out)
 {
@@ -217,6 +217,56 @@ WV_TARGET static void nearest(size_t D, size_t n, size_t N, const double *x, con
         put(next + i, other);
         put(which + i, at);
     }
+}
+
+INLINE void climb(lanes score, double j, lanes *most, lanes *which)
+{
+    words higher = score > *most;
+    *most = choose(higher, score, *most);
+    *which = choose(higher, all(j), *which);
+}
+
+/* Some rows at once, for some vectors of columns. */
+INLINE void climb_rows(size_t D, size_t rows, size_t vectors, const double *x, const double *g, const double *offset, double j, lanes *most, lanes *at)
+{
+    lanes sum[ABREAST][VECTORS];
+    for (size_t k = 0; k < rows; k++)
+        for (size_t v = 0; v < vectors; v++)
+            sum[k][v] = all(-offset[k]);
+    for (size_t d = 0; d < D; d++)
+        for (size_t v = 0; v < vectors; v++) {
+            lanes y = load(x + d * WV_COLUMNS + v * WV_LANES);
+            for (size_t k = 0; k < rows; k++)
+                sum[k][v] += g[k * D + d] * y;
+        }
+    for (size_t k = 0; k < rows; k++)
+        for (size_t v = 0; v < vectors; v++)
+            climb(sum[k][v], j + (double)k, &most[v], &at[v]);
+}
+
+INLINE void climb_all(size_t D, size_t N, size_t vectors, const double *x, const double *g, const double *offset, double *which)
+{
+    lanes most[VECTORS], at[VECTORS];
+    size_t j = 0;
+    for (size_t v = 0; v < vectors; v++) {
+        most[v] = all(-INFINITY);
+        at[v] = all(0);
+    }
+    for (; j + ABREAST <= N; j += ABREAST)
+        climb_rows(D, ABREAST, vectors, x, g + j * D, offset + j, (double)j, most, at);
+    for (; j < N; j++)
+        climb_rows(D, 1, vectors, x, g + j * D, offset + j, (double)j, most, at);
+    for (size_t v = 0; v < vectors; v++)
+        put(which + v * WV_LANES, at[v]);
+}
+
+WV_TARGET static void highest(size_t D, size_t n, size_t N, const double *x, const double *g, const double *offset, double *which)
+{
+    size_t i = 0;
+    for (; i + VECTORS * WV_LANES <= n; i += VECTORS * WV_LANES)
+        climb_all(D, N, VECTORS, x + i, g, offset, which + i);
+    for (; i < n; i += WV_LANES)
+        climb_all(D, N, 1, x + i, g, offset, which + i);
 }
 
 typedef float narrow __attribute__((vector_size(2 * WV_LANES * sizeof(float))));
@@ -505,5 +555,5 @@ WV_TARGET static void row_statistics(size_t n, size_t D, const double *u, const 
     }
 }
 
-const wv_columns WV_SET = {subtract, squares, scale, centre, mean, add_logs, exponentials, tails, apart, nearest, shorten, nearby, nearby_mirrored, shares,
+const wv_columns WV_SET = {subtract, squares, scale, centre, mean, add_logs, exponentials, tails, apart, nearest, highest, shorten, nearby, nearby_mirrored, shares,
                            row_distance, row_apart, row_means, row_slopes, row_quadratic, row_products, row_statistics};

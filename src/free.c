@@ -1,8 +1,9 @@
 /* free.c - points that cost no evaluation. Under a squared cost with metric M the particle nearest to x is that of the largest score
  *     s_k(x) = (x - z_0)' M (z_k - z_0) - |z_k - z_0|^2_M / 2,
- * linear in x: one matrix product for all points and particles. Densities of the mixture and their gradients are two products with the stacked inverse roots of its components. */
+ * linear in x. Densities of the mixture and their gradients are two products with the stacked inverse roots of its components. */
 #include "free.h"
 #include "cell.h"
+#include "columns.h"
 #include "dense.h"
 #include "mix.h"
 #include "pool.h"
@@ -39,28 +40,20 @@ void wv_free_cells(wvgd_fit *f)
 void wv_free_assign(wvgd_fit *f, size_t n, const double *x, uint32_t *cell)
 {
     size_t D = f->D, N = f->N;
-    double *d = f->block, *score = d + WV_BLOCK * D; /* [WV_BLOCK][D], [WV_BLOCK][N] */
+    double *columns = f->block, which[WV_COLUMNS];
     const double *G = f->facet, *offset = G + N * D;
+    const wv_columns *pass = wv_columns_best();
     if (!wv_free_flat(f)) {
         wv_cell_assign(f, n, x, cell, f->free_cost, f->free_cost + WV_FREE);
         return;
     }
-    for (size_t first = 0; first < n; first += WV_BLOCK) {
-        size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
+    for (size_t first = 0; first < n; first += WV_COLUMNS) {
+        size_t here = n - first < WV_COLUMNS ? n - first : WV_COLUMNS, whole = wv_columns_round(here);
+        wv_columns_turn(D, here, x + first * D, columns);
+        pass->subtract(D, whole, columns, f->now.z, columns);
+        pass->highest(D, whole, N, columns, G, offset, which);
         for (size_t i = 0; i < here; i++)
-            for (size_t k = 0; k < D; k++)
-                d[i * D + k] = x[(first + i) * D + k] - f->now.z[k];
-        cblas_dgemm(ROW, CblasNoTrans, CblasTrans, (int)here, (int)N, (int)D, 1.0, d, (int)D, G, (int)D, 0.0, score, (int)N);
-        for (size_t i = 0; i < here; i++) {
-            size_t best = 0;
-            double most = score[i * N] - offset[0];
-            for (size_t k = 1; k < N; k++)
-                if (score[i * N + k] - offset[k] > most) {
-                    most = score[i * N + k] - offset[k];
-                    best = k;
-                }
-            cell[first + i] = (uint32_t)best;
-        }
+            cell[first + i] = (uint32_t)which[i];
     }
 }
 

@@ -4,6 +4,7 @@
 #include "bound.h"
 #include "cell.h"
 #include "close.h"
+#include "columns.h"
 #include "dense.h"
 #include "evidence.h"
 #include "free.h"
@@ -115,9 +116,9 @@ static size_t control_points(wvgd_fit *f)
     return n;
 }
 
-/* Scores of the particles at the points of a component q, squared costs: level[N] + e W'. W[N][dims] in f->sum_z; with fewer walls than dimensions W holds the Cholesky factor of A A', A[N][D] the
+/* Scores of the particles at the points of a component q, squared costs: e W' - low[N]. W[N][dims] in f->sum_z; with fewer walls than dimensions W holds the Cholesky factor of A A', A[N][D] the
  * directions of the walls as q sees them. */
-static void see_walls(wvgd_fit *f, const wv_gauss *q, double *A, double *level)
+static void see_walls(wvgd_fit *f, const wv_gauss *q, double *A, double *low)
 {
     size_t D = f->D, N = f->N, dims = control_dims(f);
     const double *G = f->facet, *offset = G + N * D;
@@ -125,7 +126,7 @@ static void see_walls(wvgd_fit *f, const wv_gauss *q, double *A, double *level)
     for (size_t i = 0; i < D; i++)
         f->vector[0][i] = q->mu[i] - f->now.z[i];
     for (size_t j = 0; j < N; j++)
-        level[j] = cblas_ddot((int)D, G + j * D, 1, f->vector[0], 1) - offset[j];
+        low[j] = offset[j] - cblas_ddot((int)D, G + j * D, 1, f->vector[0], 1);
     memcpy(A, G, N * D * sizeof *A);
     q->family->pull(D, 0, q->root, N, A, f->work);
     if (dims == D) {
@@ -146,17 +147,16 @@ static void see_walls(wvgd_fit *f, const wv_gauss *q, double *A, double *level)
 static void count_points(wvgd_fit *f, const wv_gauss *q, size_t n, const double *e, double w, double *mass, double *sum)
 {
     size_t D = f->D, N = f->N, dims = control_dims(f);
-    double *A = f->try_z + N * D, *T = A + N * D, *level = f->cell_spare, *W = f->sum_z, *score = f->block, *own = f->step_kl;
-    see_walls(f, q, A, level);
+    double *A = f->try_z + N * D, *T = A + N * D, *low = f->cell_spare, *W = f->sum_z, *columns = f->block, *own = f->step_kl, which[WV_COLUMNS];
+    see_walls(f, q, A, low);
     memset(T, 0, N * D * sizeof *T);
     memset(own, 0, N * sizeof *own);
-    for (size_t first = 0; first < n; first += WV_BLOCK) {
-        size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
-        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)here, (int)N, (int)dims, 1.0, e + first * dims, (int)dims, W, (int)dims, 0.0, score, (int)N);
+    for (size_t first = 0; first < n; first += WV_COLUMNS) {
+        size_t here = n - first < WV_COLUMNS ? n - first : WV_COLUMNS;
+        wv_columns_turn(dims, here, e + first * dims, columns);
+        wv_columns_best()->highest(dims, wv_columns_round(here), N, columns, W, low, which);
         for (size_t i = 0; i < here; i++) {
-            size_t best = 0;
-            for (size_t j = 1; j < N; j++)
-                best = score[i * N + j] + level[j] > score[i * N + best] + level[best] ? j : best;
+            size_t best = (size_t)which[i];
             own[best] += w;
             for (size_t k = 0; k < dims; k++)
                 T[best * dims + k] += w * e[(first + i) * dims + k];

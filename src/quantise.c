@@ -91,7 +91,7 @@ static void approach(wvgd_fit *f, size_t n, const double *y, size_t m, const dou
         wv_columns_turn(f->D, here, y + first * f->D, columns);
         wv_columns_best()->nearest(f->D, wv_columns_round(here), m, columns, centre, least, other, which);
         for (size_t k = 0; k < here; k++)
-            cost[first + k] = fmin(cost[first + k], least[k]);
+            cost[first + k] = least[k] < cost[first + k] ? least[k] : cost[first + k];
     }
 }
 
@@ -113,15 +113,16 @@ static void seed(wvgd_fit *f, size_t n, const double *y, const double *w, uint64
         cost[k] = INFINITY;
     for (size_t j = 0, next; j < f->N; j = next) {
         next = j ? (j + step < f->N ? j + step : f->N) : 1;
+        double total = 0;
         for (size_t k = 0; k < n; k++)
-            sum[k] = (k ? sum[k - 1] : 0) + fmax(w[k], 0) * (j && !plain ? cost[k] : 1);
+            sum[k] = total += (w[k] > 0 ? w[k] : 0) * (j && !plain ? cost[k] : 1);
         for (size_t i = j; i < next; i++) {
             double u;
             size_t low = 0, high = n - 1;
             wv_rng_uniform(&stream, i, 1, &u);
             while (low < high) {
                 size_t middle = (low + high) / 2;
-                if (sum[middle] < u * sum[n - 1])
+                if (sum[middle] < u * total)
                     low = middle + 1;
                 else
                     high = middle;

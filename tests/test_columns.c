@@ -134,6 +134,31 @@ static void distances(void **state) {
     with_each(check_distances);
 }
 
+/* Scores of a few directions, of which two are the same: the highest (the first of the two), for any number of them; half of the squared lengths as offsets, so that it is the nearest place. */
+static void check_scores(const wv_columns *pass) {
+    enum { PLACES = 11 };
+    static double x[ROWS * WV_COLUMNS], z[PLACES * ROWS];
+    double half[PLACES], near[WV_COLUMNS], next[WV_COLUMNS], nearest[WV_COLUMNS], which[WV_COLUMNS];
+    test_random r = test_random_seed(14);
+    for (size_t i = 0; i < ROWS * WV_COLUMNS; i++) x[i] = test_random_uniform(&r);
+    for (size_t i = 0; i < PLACES * ROWS; i++) z[i] = test_random_uniform(&r);
+    memcpy(z + 3 * ROWS, z + ROWS, ROWS * sizeof *z);
+    for (size_t j = 0; j < PLACES; j++) {
+        half[j] = 0;
+        for (size_t d = 0; d < ROWS; d++) half[j] += z[j * ROWS + d] * z[j * ROWS + d] / 2;
+    }
+    for (size_t N = 1; N <= PLACES; N++) {
+        pass->highest(ROWS, WV_COLUMNS, N, x, z, half, which);
+        pass->nearest(ROWS, WV_COLUMNS, N, x, z, near, next, nearest);
+        for (size_t i = 0; i < WV_COLUMNS; i++) assert_true((size_t)which[i] == (size_t)nearest[i] && which[i] != 3);
+    }
+}
+
+static void scores(void **state) {
+    (void)state;
+    with_each(check_scores);
+}
+
 /* Densities relative to their mixture, however small or large: one without a share counts as nothing in the mixture, as do NaN and zero; where there is no density the mixture has none. */
 static void check_shares(const wv_columns *pass) {
     enum { LD = WV_COLUMNS + 8 };
@@ -289,7 +314,7 @@ static void triangles(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exponentials), cmocka_unit_test(add_logs), cmocka_unit_test(tails), cmocka_unit_test(distances), cmocka_unit_test(shares), cmocka_unit_test(weighted), cmocka_unit_test(densities), cmocka_unit_test(triangles),
+        cmocka_unit_test(exponentials), cmocka_unit_test(add_logs), cmocka_unit_test(tails), cmocka_unit_test(distances), cmocka_unit_test(scores), cmocka_unit_test(shares), cmocka_unit_test(weighted), cmocka_unit_test(densities), cmocka_unit_test(triangles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
