@@ -354,6 +354,7 @@ static bool move_particles(wvgd_fit *f)
         f->now.losses[moved[i]] = 0;
     }
     f->s.moves++;
+    f->s.best = -INFINITY; /* judged anew: components that begin again are worse at first, and that is no reason for shorter steps */
     return true;
 }
 
