@@ -127,9 +127,9 @@ static bool drifting(wvgd_fit *f)
  * thousandth, or than noise. */
 static bool turning(const wvgd_fit *f)
 {
-    enum { WINDOW = 2 * DRIFT };
+    enum { WINDOW = 2 * DRIFT, FEW = 16 };
     double mean[2] = {0, 0}, squares = 0;
-    if (f->dense || f->s.trace_rows < f->s.phase_start + 2 * WINDOW)
+    if (f->D <= FEW || f->s.trace_rows < f->s.phase_start + 2 * WINDOW)
         return false;
     const wvgd_trace_row *row = f->trace + f->s.trace_rows - 2 * WINDOW;
     for (size_t i = 0; i < 2 * WINDOW; i++)

@@ -243,7 +243,45 @@ static void resumed(void **state) {
     model.close(model.self);
 }
 
+/* A posterior that is equally wide in all directions, and nearly normal: where its cells lie is all the same, and particles drift without end. They come to rest when the distortion does, long before
+ * iterations run out; evidence against quadrature. */
+static int round_density(void *self, size_t n, const double *z, double *log_p, double *grad) {
+    size_t D = *(size_t *)self;
+    for (size_t i = 0; i < n; i++) {
+        log_p[i] = 0;
+        for (size_t d = 0; d < D; d++) {
+            double x = z[i * D + d];
+            log_p[i] -= x * x / 2 + 0.02 * x * x * x * x;
+            if (grad) grad[i * D + d] = -x - 0.08 * x * x * x;
+        }
+    }
+    return 0;
+}
+
+static void turning_particles_come_to_rest(void **state) {
+    (void)state;
+    size_t D = 20;
+    double one = 0, width = 0.01;
+    wvgd_model model = {.name = "round", .dim = D, .log_density = round_density, .self = &D, .has_gradient = true, .thread_safe = true};
+    wvgd_options o;
+    wvgd_error error;
+    wvgd_results r;
+    wvgd_options_init(&o);
+    o.solver = WVGD_JOINT;
+    o.family = WVGD_DIAG;
+    o.particles = 20;
+    o.max_iter = 1000;
+    for (int i = -1000; i <= 1000; i++) one += width * exp(-pow(i * width, 2) / 2 - 0.02 * pow(i * width, 4));
+    wvgd_fit *f = open(&model, &o, NULL);
+    assert_int_equal(wvgd_run(f, NULL, NULL, &error), WVGD_OK);
+    wvgd_get_results(f, &r);
+    assert_int_equal(r.stop, WVGD_CONVERGED);
+    assert_near(r.evidence.value, (double)D * log(one), 4 * r.evidence.se);
+    assert_true(r.pelbo.value < (double)D * log(one) + 4 * r.pelbo.se);
+    wvgd_free(f);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(masses), cmocka_unit_test(bounds), cmocka_unit_test(groups_keep_to_their_modes), cmocka_unit_test(resumed)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(masses), cmocka_unit_test(bounds), cmocka_unit_test(groups_keep_to_their_modes), cmocka_unit_test(resumed), cmocka_unit_test(turning_particles_come_to_rest)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
