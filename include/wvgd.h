@@ -78,6 +78,7 @@ typedef struct wvgd_options {
     double tol;               /* nats of PELBO that noise and drift may still cost when a run counts as converged */
     double evidence_se;       /* standard error of the log evidence that the closing draws aim at */
     uint64_t seed;
+    size_t threads;           /* over cells, components and blocks of points; wvgd_model_threads shares the model's work. Results do not depend on it */
     /* not settable by name */
     const double *metric;           /* mahalanobis: [D][D] positive definite, c = (a-b)' metric (a-b); NULL: follows the posterior */
     wvgd_cost_function *cost_function; /* callback cost; called by one thread at a time */
