@@ -250,10 +250,9 @@ static int do_task(void *self, size_t index, unsigned worker)
 
 void wv_fit_share(wvgd_fit *f, size_t count, double work, wv_fit_task *task, void *context)
 {
-    const double enough = 5e5; /* takes as long as several threads take to wake */
     wv_crew *crew = f->crew;
     size_t restarts = f->s.restarts, lost = f->s.lost, limits = f->s.limits;
-    if (!crew || count < 2 || work < enough || !f->views) { /* views have no crew: what is shared already is not shared again */
+    if (!crew || count < 2 || work < f->worth_sharing || !f->views) { /* views have no crew: what is shared already is not shared again */
         for (size_t i = 0; i < count; i++)
             task(f, context, i);
         return;
@@ -394,6 +393,7 @@ wvgd_fit *wvgd_new(const wvgd_model *model, const wvgd_options *options, const d
         f->dense = f->D <= WV_DENSE || options->family == WVGD_FULL;
         f->staged = options->solver == WVGD_STAGED && model->has_gradient && f->dense && options->estimator == WVGD_NATURAL && options->sampler == WVGD_MIXTURE;
         f->given = z0 != NULL;
+        f->worth_sharing = 5e5;
         f->exploring = f->staged || (!z0 && options->init == WVGD_INIT_EXPLORE && model->has_gradient);
         sizes(f);
     }

@@ -220,6 +220,7 @@ struct wvgd_fit {
     bool dense;            /* D x D matrices are formed */
     size_t ensemble_size;  /* doubles in a wv_ensemble */
     bool asked;            /* a batch is waiting to be told */
+    double worth_sharing;  /* multiplications that take as long as it takes to wake some threads, several times over */
 
     wv_scalars s;
     /* ---- saved ---- */

@@ -684,6 +684,7 @@ static void scratch_does_not_matter(void **state) {
             for (int full = 0; full < 2; full++) {
                 fit[full] = wvgd_new(cases[c].model, &o, NULL, NULL);
                 assert_non_null(fit[full]);
+                fit[full]->worth_sharing = 0;
                 if (full) {
                     spoil(fit[full]->scratch_size, fit[full]->scratch);
                     spoil(fit[full]->desk_size, fit[full]->desk);
