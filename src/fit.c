@@ -271,10 +271,15 @@ void wv_fit_share(wvgd_fit *f, size_t count, double work, wv_fit_task *task, voi
 
 size_t wv_fit_piece(size_t n)
 {
-    enum { LEAST = 1024 };
+    enum { LEAST = 2 * WV_BLOCK };
     size_t piece = (n + WV_PIECES - 1) / WV_PIECES;
     piece = (piece + WV_BLOCK - 1) / WV_BLOCK * WV_BLOCK;
     return piece > LEAST ? piece : LEAST;
+}
+
+size_t wv_fit_pieces(size_t n)
+{
+    return (n + wv_fit_piece(n) - 1) / wv_fit_piece(n);
 }
 
 /* ---- new ------------------------------------------------------------------------------------------------------------------------ */

@@ -347,5 +347,6 @@ void wv_fit_share(wvgd_fit *f, size_t count, double work, wv_fit_task *task, voi
 
 /* Points in one of the pieces, WV_PIECES at most, into which n points are cut to be shared: it does not depend on the number of workers. */
 size_t wv_fit_piece(size_t n);
+size_t wv_fit_pieces(size_t n);
 
 #endif

@@ -320,8 +320,7 @@ static void mixture_gradient(wvgd_fit *f, void *context, size_t piece)
 /* piece by piece. */
 static void mixture_gradients(wvgd_fit *f)
 {
-    size_t n = f->b.n, piece = wv_fit_piece(n);
-    wv_fit_share(f, (n + piece - 1) / piece, (double)(n * f->N * f->D), mixture_gradient, &f->b);
+    wv_fit_share(f, wv_fit_pieces(f->b.n), (double)(f->b.n * f->N * f->D), mixture_gradient, &f->b);
 }
 
 /* How often a component may run away from its cell (in a tail whose best fit is an exponential or flatter, say) before it is no longer fitted but given the moments of

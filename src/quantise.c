@@ -58,28 +58,47 @@ static void measure(wvgd_fit *f, size_t n, const double *y)
         f->glu[k] = cblas_ddot((int)f->D, y + k * f->D, 1, y + k * f->D, 1);
 }
 
-/* Nearest centre of each point into f->b.cell, by the largest y.c - |c|^2/2; returns the distortion. square: |y_k|^2. */
-static double assign(wvgd_fit *f, size_t n, const double *y, const double *square, const double *w, const double *centre)
+/* Points in flat coordinates, and centres. */
+typedef struct {
+    size_t n;
+    const double *y, *square, *w;   /* [n][D], [n] |y_k|^2, [n] weights */
+    const double *centre, *half;    /* [N][D], [N] |c_j|^2/2 */
+    double total[WV_PIECES];        /* distortion of a piece of the points */
+} assigning;
+
+static void assign_piece(wvgd_fit *f, void *context, size_t piece)
 {
-    size_t D = f->D, N = f->N;
-    double total = 0, *score = f->block, *half = f->cell_spare;
-    for (size_t j = 0; j < N; j++)
-        half[j] = cblas_ddot((int)D, centre + j * D, 1, centre + j * D, 1) / 2;
-    for (size_t first = 0; first < n; first += WV_BLOCK) {
-        size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
-        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)here, (int)N, (int)D, 1.0, y + first * D, (int)D, centre, (int)D, 0.0, score, (int)N);
+    assigning *a = context;
+    size_t D = f->D, N = f->N, begin = piece * wv_fit_piece(a->n), end = begin + wv_fit_piece(a->n) < a->n ? begin + wv_fit_piece(a->n) : a->n;
+    double *score = f->block;
+    a->total[piece] = 0;
+    for (size_t first = begin; first < end; first += WV_BLOCK) {
+        size_t here = end - first < WV_BLOCK ? end - first : WV_BLOCK;
+        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)here, (int)N, (int)D, 1.0, a->y + first * D, (int)D, a->centre, (int)D, 0.0, score, (int)N);
         for (size_t k = 0; k < here; k++) {
             size_t best = 0;
-            double most = score[k * N] - half[0];
+            double most = score[k * N] - a->half[0];
             for (size_t j = 1; j < N; j++)
-                if (score[k * N + j] - half[j] > most) {
-                    most = score[k * N + j] - half[j];
+                if (score[k * N + j] - a->half[j] > most) {
+                    most = score[k * N + j] - a->half[j];
                     best = j;
                 }
             f->b.cell[first + k] = (uint32_t)best;
-            total += w[first + k] * (square[first + k] - 2 * most);
+            a->total[piece] += a->w[first + k] * (a->square[first + k] - 2 * most);
         }
     }
+}
+
+/* Nearest centre of each point into f->b.cell, by the largest y.c - |c|^2/2; returns the distortion. square: |y_k|^2. */
+static double assign(wvgd_fit *f, size_t n, const double *y, const double *square, const double *w, const double *centre)
+{
+    double total = 0, *half = f->cell_spare;
+    assigning a = {.n = n, .y = y, .square = square, .w = w, .centre = centre, .half = half};
+    for (size_t j = 0; j < f->N; j++)
+        half[j] = cblas_ddot((int)f->D, centre + j * f->D, 1, centre + j * f->D, 1) / 2;
+    wv_fit_share(f, wv_fit_pieces(n), (double)(n * f->N * f->D), assign_piece, &a);
+    for (size_t piece = 0; piece < wv_fit_pieces(n); piece++)
+        total += a.total[piece];
     return total;
 }
 
@@ -109,19 +128,27 @@ static double lloyd(wvgd_fit *f, size_t n, const double *y, const double *square
     return distortion;
 }
 
-/* Lowers cost[n] to the distances to centres from .. to. */
-static void approach(wvgd_fit *f, size_t n, const double *y, const double *square, const double *centre, size_t from, size_t to, double *cost)
+/* Centres from .. to, and what points cost without them. */
+typedef struct {
+    size_t n, from, to;
+    const double *y, *square, *centre;
+    double *cost; /* [n] */
+} approaching;
+
+/* Lowers the costs to the distances to these centres. */
+static void approach(wvgd_fit *f, void *context, size_t piece)
 {
-    size_t D = f->D, m = to - from;
+    const approaching *a = context;
+    size_t D = f->D, m = a->to - a->from, begin = piece * wv_fit_piece(a->n), end = begin + wv_fit_piece(a->n) < a->n ? begin + wv_fit_piece(a->n) : a->n;
     double *product = f->block;
-    for (size_t first = 0; first < n && m; first += WV_BLOCK) {
-        size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
-        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)here, (int)m, (int)D, -2.0, y + first * D, (int)D, centre + from * D, (int)D, 0.0, product, (int)m);
+    for (size_t first = begin; first < end && m; first += WV_BLOCK) {
+        size_t here = end - first < WV_BLOCK ? end - first : WV_BLOCK;
+        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)here, (int)m, (int)D, -2.0, a->y + first * D, (int)D, a->centre + a->from * D, (int)D, 0.0, product, (int)m);
         for (size_t j = 0; j < m; j++) {
-            const double *c = centre + (from + j) * D;
+            const double *c = a->centre + (a->from + j) * D;
             double own = cblas_ddot((int)D, c, 1, c, 1);
-            for (size_t k = 0; k < here; k++)
-                cost[first + k] = fmin(cost[first + k], fmax(square[first + k] + product[k * m + j] + own, 0));
+            for (size_t k = first; k < first + here; k++)
+                a->cost[k] = fmin(a->cost[k], fmax(a->square[k] + product[(k - first) * m + j] + own, 0));
         }
     }
 }
@@ -159,7 +186,8 @@ static void seed(wvgd_fit *f, size_t n, const double *y, const double *square, c
             }
             memcpy(centre + i * D, y + low * D, D * sizeof *centre);
         }
-        approach(f, n, y, square, centre, j, next, cost);
+        approaching a = {n, j, next, y, square, centre, cost};
+        wv_fit_share(f, wv_fit_pieces(n), (double)(n * (next - j) * D), approach, &a);
     }
 }
 

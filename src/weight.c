@@ -160,10 +160,9 @@ typedef struct {
 /* Shares the pieces; returns how many there are. */
 static size_t share_pieces(wvgd_fit *f, weighing *g, wv_fit_task *task)
 {
-    size_t n = g->b->n, pieces;
+    size_t n = g->b->n, pieces = wv_fit_pieces(n);
     g->piece = wv_fit_piece(n);
     g->at_once = prepare(f);
-    pieces = (n + g->piece - 1) / g->piece;
     wv_fit_share(f, pieces, (double)n * (double)f->proposals * (double)f->D * (g->at_once == WV_BLOCK ? (double)f->D : 1), task, g);
     return pieces;
 }
