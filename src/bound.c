@@ -161,10 +161,10 @@ static void mass_of(wvgd_fit *f, void *context, size_t j)
     }
 }
 
-/* Multiplications for a few free draws in every cell. */
-static double work_of(const wvgd_fit *f)
+/* Multiplications for so many free draws in every cell: to make them takes as long as to compare them with some twenty particles. */
+static double work_of(const wvgd_fit *f, double draws)
 {
-    return (double)FEW * (double)(f->N * f->N) * (double)f->D;
+    return draws * (double)(f->N * f->D) * (double)(f->N + 20);
 }
 
 void wv_bound_masses(wvgd_fit *f)
@@ -173,7 +173,7 @@ void wv_bound_masses(wvgd_fit *f)
     for (size_t j = 0; j < f->N; j++)
         if (f->start[j] == j)
             share_masses(f, j);
-    wv_fit_share(f, f->N, work_of(f), mass_of, NULL);
+    wv_fit_share(f, f->N, work_of(f, fmin((double)mass_most(f), 1 / (fine_enough(f) * fine_enough(f)))), mass_of, NULL);
 }
 
 /* ---- draws -------------------------------------------------------------------------------------------------------------------------------- */
@@ -265,7 +265,7 @@ wvgd_status wv_bound_ask(wvgd_fit *f, wvgd_error *error)
     for (size_t j = 0; j < N; j++)
         if (f->start[j] == j)
             draw_all(f, j, &p);
-    wv_fit_share(f, N, work_of(f), draw_own, &p);
+    wv_fit_share(f, N, work_of(f, 4 * bound_cell), draw_own, &p);
     at = 0;
     for (size_t j = 0; j < N; j++) { /* close the gaps */
         memmove(f->b.x + at * D, f->b.x + place[j] * D, have[j] * D * sizeof(double));
@@ -569,7 +569,7 @@ wvgd_status wv_bound_tell(wvgd_fit *f, wvgd_error *error)
         for (begin[j + 1] = begin[j]; begin[j + 1] < f->b.n && f->b.cell[begin[j + 1]] == j;)
             begin[j + 1]++;
     if (f->N > 1 || !estimate_alone(f))
-        wv_fit_share(f, f->N, work_of(f), estimate, begin);
+        wv_fit_share(f, f->N, work_of(f, FEW), estimate, begin);
     if (f->N > 1)
         disbelieve(f);
     double kept = cblas_dasum((int)f->N, f->weight, 1);
