@@ -16,6 +16,7 @@
 #include "options.h"
 #include "pilot.h"
 #include "pool.h"
+#include "quantise.h"
 #include "refine.h"
 #include "schedule.h"
 #include "staged.h"
@@ -150,7 +151,7 @@ static bool carve_scratch(wvgd_fit *f)
         {&f->tail_mu, D}, {&f->tail_root, f->metric_family->size(D, 0)},
         {&f->scale, joint ? wv_times(proposals, D + 1) : 0}, {&f->alpha, joint ? proposals : 0}, {&f->piece_u, joint ? wv_times(WV_PIECES, N) : 0}, {&f->group, joint ? wv_group_size(f) : 0},
         {&f->soft_grad, soft ? nD : 0}, {&f->sd_view, wv_times(N, D)}, {&f->spread_view, wv_times(N, f->cell_family->size(D, 0))},
-        {&f->pooled, n}, {&f->cell_spare, N}, {&f->step_kl, N}, {&f->try_z, wv_times(3, wv_times(N, D))}, {&f->sum_z, wv_times(N, D)},
+        {&f->pooled, n}, {&f->cell_spare, N}, {&f->step_kl, N}, {&f->try_z, wv_times(3, wv_times(N, D))}, {&f->sum_z, wv_times(N, D)}, {&f->starts, wv_quantise_size(f)},
     };
     f->scratch = carve(slots, sizeof slots / sizeof *slots, &f->scratch_size);
     f->scratch_index = calloc(wv_times(2, n) + wv_times(2, C) + any + N, sizeof(uint32_t));
@@ -189,7 +190,7 @@ static bool carve_desk(wvgd_fit *f)
         {&f->T, wv_times(WV_BLOCK, p)}, {&f->F, wv_times(p, p)}, {&f->Fc, p}, {&f->Fm, p},
         {&f->syev, wv_dense_eigh_work(f->dense ? D : 1)}, {&f->work, work > absorb ? work : absorb},
         {&f->undo, D + (f->pilot || fits ? D * D : f->family->size(D, f->R))}, {&f->large, f->dense ? 0 : wv_large_work(D, f->R, n)},
-        {&free_cell, WV_FREE / 2}, {&f->free_cost, 2 * WV_FREE}, {&f->free_y, wv_times(WV_BLOCK * K, D)}, {&f->free_log, K}, {&f->wall, f->staged ? wv_times(N, D + 1) : 0},
+        {&free_cell, WV_FREE / 2}, {&f->free_cost, 2 * WV_FREE}, {&f->free_y, wv_times(WV_BLOCK * K, D)}, {&f->free_log, K}, {&f->wall, wv_times(N, D + 1)},
         {&f->psi, any}, {&f->moving, n}, {&f->columns, fits ? wv_pool_work(D) : 0}, {&f->mix_e, 3 * (f->made_room + 3 * N + 3)},
         {&f->cell_mean, D}, {&f->cell_root, f->staged ? D * D : 0}, {&f->correction, f->staged ? 1 + 2 * D + D * (D - 1) / 2 : 0},
     };

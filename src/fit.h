@@ -279,6 +279,7 @@ struct wvgd_fit {
     double *cell_spare;    /* [N] */
     double *step_kl;       /* [N] */
     double *try_z, *sum_z; /* [3][N][D], [N][D] candidate particles */
+    double *starts;        /* quantise.c: [starts][N][D] others */
 
     double *mix_q, *mix_log, *mix_u; /* [K + 1][pool], [pool], [pool]: densities of components and mixture, weights that stand for it */
     double *mix_grad;      /* [blocks][D][WV_COLUMNS] gradients of log p~ less those of the log mixture */
@@ -314,7 +315,7 @@ struct wvgd_fit {
     double *free_cost;     /* [2][WV_FREE] */
     double *free_y;        /* free.c: [WV_BLOCK][K][D] points in the coordinates of the mixture's components, */
     double *free_log;      /* [K] log densities of one of them, */
-    double *wall;          /* [N][D + 1] and the walls of one cell */
+    double *wall;          /* [N][D + 1] and the walls of one cell; quantise.c: sums over cells */
     double *psi;           /* [n_max or close_max] */
     double *moving;        /* [n] posterior weights of the points, for moves */
     double *columns;       /* pool.c: a block of points */
