@@ -24,7 +24,6 @@ static const option_line program_options[] = {
      "file with options: a JSON object whose keys are long names (and model), or the run.json of another run; the command line wins. With a "
      "shared object as MODEL, what is no file that can be read is configuration text for it",
      program_group},
-    {"threads", 0, "N", "1..4096", "all cores", "threads that evaluate the model; results do not depend on it", program_group},
     {"output-draws", 0, "K", "1..1000000", "1000", "posterior draws in draws.csv", program_group},
     {"checkpoint-every", 0, "SECONDS", "0..1e9", "30", "seconds between checkpoints", program_group},
     {"check-gradient", 0, NULL, NULL, NULL, "compare the model's gradient with differences before the fit", program_group},
@@ -68,11 +67,18 @@ static int set_option(wvgd_options *o, const wvgd_option_info *info, const char 
     return fail(f, EX_USAGE, "option %s is '%.60s': expected %s", info->name, value, choices(info));
 }
 
+/* A library starts no threads unasked; the program does, and shares the model's work among them, too. */
+static bool is_threads(const wvgd_option_info *info)
+{
+    return !strcmp(info->name, "threads");
+}
+
 /* Choices are what follows the option; numbers have a range, whole ones are called N. */
 static option_line library_line(const wvgd_option_info *info)
 {
     bool choice = strstr(info->values, "..") == NULL, real = strchr(info->values, 'e') || strchr(info->initial, '.');
-    return (option_line){info->name, 0, choice ? choices(info) : real ? "X" : "N", choice ? NULL : info->values, info->initial, info->help, library_group};
+    const char *initial = is_threads(info) ? "all cores" : info->initial;
+    return (option_line){info->name, 0, choice ? choices(info) : real ? "X" : "N", choice ? NULL : info->values, initial, info->help, library_group};
 }
 
 bool fit_option(size_t i, option_line *line)
@@ -228,6 +234,8 @@ static int fill_library(json_t *options, json_t *reopen, const json_t *texts, fa
     wvgd_options o;
     option_line line;
     wvgd_options_init(&o);
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    o.threads = cores < 1 ? 1 : cores < 4096 ? (size_t)cores : 4096;
     for (size_t i = 0; wvgd_options_describe(i); i++) {
         const wvgd_option_info *info = wvgd_options_describe(i);
         const char *value = text_at(texts, info->name);
@@ -270,9 +278,7 @@ static int check_number(const json_t *texts, const char *name, double low, doubl
 
 static int check_numbers(const json_t *texts, failure *f)
 {
-    int code = check_number(texts, "threads", 1, 4096, true, f);
-    if (!code)
-        code = check_number(texts, "output-draws", 1, 1e6, true, f);
+    int code = check_number(texts, "output-draws", 1, 1e6, true, f);
     return code ? code : check_number(texts, "checkpoint-every", 0, 1e9, false, f);
 }
 
@@ -307,9 +313,7 @@ int new_record(const arguments *a, json_t **asked, failure *f)
     if (!code)
         code = fill_library(options, reopen, texts, f);
     if (!code) {
-        long cores = sysconf(_SC_NPROCESSORS_ONLN);
         fill_others(options, texts);
-        set_default(options, "threads", cores > 0 ? (size_t)cores : 1);
         set_default(options, "output-draws", 1000);
         set_default(options, "checkpoint-every", 30);
         json_object_set_new(record, "version", json_string(WVGD_VERSION));

@@ -63,6 +63,7 @@ static int restore_fit(saved_fit *s, const char *dir, failure *f)
         return code;
     if (record_reopen_flag(s->asked, "start") && !(s->start = calloc(options.particles, s->model.model.dim * sizeof *s->start)))
         return fail(f, EX_SOFTWARE, "no memory for %zu particles", options.particles);
+    options.threads = 1; /* there is nothing left to share */
     s->fit = wvgd_new(&s->model.model, &options, s->start, &error);
     if (!s->fit || wvgd_restore(s->fit, s->state, s->size, &error) != WVGD_OK)
         return fail(f, EX_DATAERR, "cannot restore the fit in %s: %s", dir, error.text);

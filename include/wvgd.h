@@ -11,7 +11,8 @@
  *     wvgd_free(fit);
  *
  * Conventions: arrays are row-major; N particles, D dimensions; logs are natural. The library never prints, exits, reads the
- * environment, opens files or keeps global state. A fit is used by one thread at a time; different fits are independent.
+ * environment, opens files or keeps global state. A fit is used by one thread at a time, and starts threads of its own only if
+ * the option `threads` says so; different fits are independent.
  * Every call that can fail returns a wvgd_status and fills *error (which may be NULL) with a sentence for the user.
  * The same seed gives the same bits as long as the BLAS does; a threaded BLAS should be told to use one thread. */
 #ifndef WVGD_H
@@ -78,9 +79,10 @@ typedef struct wvgd_options {
     double tol;               /* nats of PELBO that noise and drift may still cost when a run counts as converged */
     double evidence_se;       /* standard error of the log evidence that the closing draws aim at */
     uint64_t seed;
+    size_t threads;           /* over cells, components and blocks of points; wvgd_model_threads shares the model's work. Results do not depend on it */
     /* not settable by name */
     const double *metric;           /* mahalanobis: [D][D] positive definite, c = (a-b)' metric (a-b); NULL: follows the posterior */
-    wvgd_cost_function *cost_function; /* callback cost; called by one thread at a time */
+    wvgd_cost_function *cost_function; /* callback cost; called by the thread that runs the fit only, which then starts no others */
     void *cost_self;
 } wvgd_options;
 

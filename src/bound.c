@@ -87,13 +87,36 @@ static void find_shared(wvgd_fit *f)
     }
 }
 
-/* Draws number first .. first + WV_FREE of the component of cell j into f->gy, their cells into f->free_cell. */
-static void draw_shared(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t first)
+/* Draws number first .. first + WV_FREE of the component of cell j, and what is known of them. */
+typedef struct {
+    size_t j;
+    wv_rng_use use;
+    uint64_t first;
+    double *x;             /* [WV_FREE][D] */
+    uint32_t *cell;        /* [WV_FREE] */
+    double *log_m, *log_q; /* [WV_FREE] log densities of mixture and component, or NULL */
+} drawn;
+
+static void draw_piece(wvgd_fit *f, void *context, size_t piece)
 {
-    wv_gauss q = wv_fit_component(f, j);
-    wv_stream stream = {f->opt.seed, use, f->s.batch, j};
-    wv_component_draw(&q, &stream, first, WV_FREE, false, f->gy, f->work);
-    wv_free_assign(f, WV_FREE, f->gy, f->free_cell);
+    const drawn *d = context;
+    size_t n = wv_fit_piece(WV_FREE), at = piece * n;
+    wv_gauss q = wv_fit_component(f, d->j);
+    wv_stream stream = {f->opt.seed, d->use, f->s.batch, d->j};
+    double *x = d->x + at * f->D;
+    wv_component_draw(&q, &stream, d->first + at, n, false, x, f->work);
+    wv_free_assign(f, n, x, d->cell + at);
+    if (!d->log_m)
+        return;
+    wv_free_target(f, n, x, d->log_m + at, NULL);
+    wv_component_log_density(&q, n, x, d->log_q + at, f->y, f->work);
+}
+
+/* Into f->gy, their cells into f->free_cell, with `densities` those of the mixture into f->glp and those of the component into f->gr. */
+static void draw_shared(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t first, bool densities)
+{
+    drawn d = {j, use, first, f->gy, f->free_cell, densities ? f->glp : NULL, densities ? f->gr : NULL};
+    wv_fit_share(f, wv_fit_pieces(WV_FREE), (double)WV_FREE * (double)f->D * (double)(f->N + f->D), draw_piece, &d);
 }
 
 /* Shared draws at most. */
@@ -108,7 +131,7 @@ static void share_masses(wvgd_fit *f, size_t j)
     double n = 0, worst = INFINITY, *count = f->try_z;
     memset(count, 0, f->N * sizeof *count);
     for (uint64_t first = 0; first < shared_most(f) && worst > fine_enough(f); first += WV_FREE) {
-        draw_shared(f, j, WV_RNG_FREE, first);
+        draw_shared(f, j, WV_RNG_FREE, first, false);
         for (size_t i = 0; i < WV_FREE; i++)
             count[f->free_cell[i]]++;
         n += WV_FREE;
@@ -126,19 +149,31 @@ static void share_masses(wvgd_fit *f, size_t j)
 }
 
 /* A component whose share cannot be told gives way to the one before it was polished. */
+static void mass_of(wvgd_fit *f, void *context, size_t j)
+{
+    (void)context;
+    if (f->start[j] < f->N)
+        return;
+    f->elbo_se[j] = mass(f, j);
+    if (!(f->elbo_se[j] < 0.1)) {
+        wv_truncate_recall(f, j);
+        f->elbo_se[j] = mass(f, j);
+    }
+}
+
+/* Multiplications for so many free draws in every cell: to make them takes as long as to compare them with some twenty particles. */
+static double work_of(const wvgd_fit *f, double draws)
+{
+    return draws * (double)(f->N * f->D) * (double)(f->N + 20);
+}
+
 void wv_bound_masses(wvgd_fit *f)
 {
     find_shared(f);
     for (size_t j = 0; j < f->N; j++)
         if (f->start[j] == j)
             share_masses(f, j);
-        else if (f->start[j] == f->N) {
-            f->elbo_se[j] = mass(f, j);
-            if (!(f->elbo_se[j] < 0.1)) {
-                wv_truncate_recall(f, j);
-                f->elbo_se[j] = mass(f, j);
-            }
-        }
+    wv_fit_share(f, f->N, work_of(f, fmin((double)mass_most(f), 1 / (fine_enough(f) * fine_enough(f)))), mass_of, NULL);
 }
 
 /* ---- draws -------------------------------------------------------------------------------------------------------------------------------- */
@@ -170,10 +205,18 @@ static size_t bound_wanted(wvgd_fit *f, size_t j)
     return f->weight[j] > 0 ? (size_t)fmax(bound_cell, round(all * f->weight[j])) : 0;
 }
 
-/* Draws of component j that lie in its cell, into the batch at `at`; returns how many there are, `wanted` if possible. */
-static size_t draw_own(wvgd_fit *f, size_t j, size_t at, size_t wanted)
+/* Draws that cells want, from which place of the batch on, and how many they have, [N] each. */
+typedef struct {
+    size_t *wanted, *place, *have;
+} places;
+
+/* Draws of component j that lie in its cell, if it is not shared. */
+static void draw_own(wvgd_fit *f, void *context, size_t j)
 {
-    size_t D = f->D, have = 0;
+    const places *p = context;
+    size_t D = f->D, at = p->place[j], wanted = p->wanted[j], have = 0;
+    if (f->start[j] < f->N)
+        return;
     double share = f->around[j] > 0 ? 0.5 : fmax(exp(f->log_Z[j]), 0.01), all;
     size_t batch = f->N == 1 ? wanted : 2 * (size_t)(fmin(0.7 * (double)wanted / share + 8, WV_FREE / 2)); /* alone, in mirrored pairs */
     for (uint64_t b = 0; b < TRIES && have < wanted; b++) {
@@ -183,17 +226,17 @@ static size_t draw_own(wvgd_fit *f, size_t j, size_t at, size_t wanted)
         memcpy(f->b.log_m + at + have, f->gu, kept * sizeof(double));
         have += kept;
     }
-    return have;
+    p->have[j] = have;
 }
 
-/* The same for all cells that share the component of cell j: cell k gets have[k] of wanted[k], from place[k] on. */
-static void draw_all(wvgd_fit *f, size_t j, const size_t *wanted, const size_t *place, size_t *have)
+/* The same for all cells that share the component of cell j. */
+static void draw_all(wvgd_fit *f, size_t j, const places *p)
 {
-    size_t D = f->D, missing = 0;
+    size_t D = f->D, missing = 0, *wanted = p->wanted, *place = p->place, *have = p->have;
     for (size_t k = j; k < f->N; k++)
         missing += f->start[k] == j ? wanted[k] : 0;
     for (uint64_t first = 0; first < shared_most(f) && missing; first += WV_FREE) {
-        draw_shared(f, j, WV_RNG_BOUND, first);
+        draw_shared(f, j, WV_RNG_BOUND, first, false);
         for (size_t i = 0; i < WV_FREE; i++) {
             size_t k = f->free_cell[i];
             if (f->start[k] != j || have[k] == wanted[k])
@@ -209,6 +252,7 @@ static void draw_all(wvgd_fit *f, size_t j, const size_t *wanted, const size_t *
 wvgd_status wv_bound_ask(wvgd_fit *f, wvgd_error *error)
 {
     size_t at = 0, D = f->D, N = f->N, *wanted = f->share, *place = wanted + N, *have = place + N;
+    places p = {wanted, place, have};
     wv_free_cells(f);
     find_shared(f);
     for (size_t j = 0; j < N; j++) {
@@ -220,9 +264,8 @@ wvgd_status wv_bound_ask(wvgd_fit *f, wvgd_error *error)
     }
     for (size_t j = 0; j < N; j++)
         if (f->start[j] == j)
-            draw_all(f, j, wanted, place, have);
-        else if (f->start[j] == N)
-            have[j] = draw_own(f, j, place[j], wanted[j]);
+            draw_all(f, j, &p);
+    wv_fit_share(f, N, work_of(f, 4 * bound_cell), draw_own, &p);
     at = 0;
     for (size_t j = 0; j < N; j++) { /* close the gaps */
         memmove(f->b.x + at * D, f->b.x + place[j] * D, have[j] * D * sizeof(double));
@@ -286,12 +329,9 @@ static void share_free_part(wvgd_fit *f, size_t j)
 {
     size_t N = f->N;
     double worst = INFINITY, *value = f->cell_spare, *se = f->sum_z, *n = f->try_z, *sum = n + N, *squares = sum + N;
-    wv_gauss q = wv_fit_component(f, j);
     memset(n, 0, 3 * N * sizeof *n);
     for (uint64_t first = 0; first < shared_most(f) / 2 && worst > fine_enough(f) / 2; first += WV_FREE) {
-        draw_shared(f, j, WV_RNG_FREE, BATCHES * WV_FREE + first);
-        wv_free_target(f, WV_FREE, f->gy, f->glp, NULL);
-        wv_component_log_density(&q, WV_FREE, f->gy, f->gr, f->y, f->work);
+        draw_shared(f, j, WV_RNG_FREE, BATCHES * WV_FREE + first, true);
         for (size_t i = 0; i < WV_FREE; i++) {
             size_t k = f->free_cell[i];
             double d = f->glp[i] - f->gr[i];
@@ -418,11 +458,13 @@ static void leave_out(wvgd_fit *f, size_t j)
     f->weight[j] = 0;
 }
 
-/* ELBO_j and its standard error from the draws first .. end of the batch, whose weights stand in b->log_m. The mixture is a control: what of log p~ - log q_j it explains is known, unless the
+/* ELBO_j and its standard error from the draws of cell j in the batch (context: [N + 1] the first of each cell), whose weights stand in b->log_m. The mixture is a control: what of log p~ - log q_j it explains is known, unless the
  * density is zero in a part of the cell that only these draws know of. */
-static void estimate(wvgd_fit *f, size_t j, size_t first, size_t end)
+static void estimate(wvgd_fit *f, void *context, size_t j)
 {
     const wv_batch *b = &f->b;
+    const size_t *begin = context;
+    size_t first = begin[j], end = begin[j + 1];
     wv_gauss q = wv_fit_component(f, j);
     double mean = 0, squares = 0, n = 0, sum = 0, all = 0, *log_m = f->moving;
     wvgd_estimate known = {0, 0};
@@ -521,12 +563,13 @@ wvgd_status wv_bound_tell(wvgd_fit *f, wvgd_error *error)
     for (size_t j = 0; j < f->N; j++)
         if (f->start[j] == j)
             share_free_part(f, j);
-    for (size_t j = 0, first = 0, end; j < f->N; j++, first = end) {
-        for (end = first; end < f->b.n && f->b.cell[end] == j; end++)
-            ;
-        if (f->N > 1 || !estimate_alone(f))
-            estimate(f, j, first, end);
-    }
+    size_t *begin = f->share; /* [N + 1] first draw of each cell */
+    begin[0] = 0;
+    for (size_t j = 0; j < f->N; j++)
+        for (begin[j + 1] = begin[j]; begin[j + 1] < f->b.n && f->b.cell[begin[j + 1]] == j;)
+            begin[j + 1]++;
+    if (f->N > 1 || !estimate_alone(f))
+        wv_fit_share(f, f->N, work_of(f, FEW), estimate, begin);
     if (f->N > 1)
         disbelieve(f);
     double kept = cblas_dasum((int)f->N, f->weight, 1);

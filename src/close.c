@@ -390,7 +390,7 @@ wvgd_status wv_close_tell(wvgd_fit *f, wvgd_error *error)
     const double *const w[2] = {f->weight, f->weight_beta};
     memset(f->b.sum_u, 0, f->N * sizeof(double));
     wv_cell_assign(f, f->b.n, f->b.x, f->b.cell, f->b.near, f->b.next);
-    wv_weight_mixture(f, &f->b, 0, f->b.n, w);
+    wv_weight_mixture(f, &f->b, w);
     for (size_t j = 0; j < f->N; j++)
         f->close.sum_u[j] += f->b.sum_u[j];
     keep(f);

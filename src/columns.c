@@ -68,10 +68,19 @@ void wv_columns_product(size_t D, size_t n, const double *a, const double *b, bo
     }
 }
 
+/* lgamma writes to a global variable; this one, which C libraries have beside it, does not. */
+double lgamma_r(double x, int *sign);
+
+static double log_gamma(double x)
+{
+    int sign;
+    return lgamma_r(x, &sign);
+}
+
 double wv_columns_constant(size_t D, double log_det, double nu)
 {
     double d = (double)D;
-    return -log_det + (nu > 0 ? lgamma((nu + d) / 2) - lgamma(nu / 2) - d / 2 * log(nu * pi) : -d * half_log_2pi);
+    return -log_det + (nu > 0 ? log_gamma((nu + d) / 2) - log_gamma(nu / 2) - d / 2 * log(nu * pi) : -d * half_log_2pi);
 }
 
 void wv_columns_log(size_t D, size_t n, double constant, double nu, const double *r, double *log_q)

@@ -8,7 +8,7 @@
 
 enum { MOST = 128, FEW = 16, ROWS = 64, STRIP = 8 }; /* dimensions up to which inverses are formed; rows from which on; rows and columns of a product */
 
-static const double half_log_2pi = 0.918938533204672741780, pi = 3.141592653589793238463;
+static const double pi = 3.141592653589793238463;
 
 /* ---- diag ---------------------------------------------------------------------------------------------------------------- */
 static size_t diag_size(size_t D, size_t R)
@@ -329,11 +329,7 @@ void wv_component_whiten(const wv_gauss *q, size_t n, const double *x, double *y
 
 void wv_component_log_density(const wv_gauss *q, size_t n, const double *x, double *log_q, double *y, double *work)
 {
-    double D = (double)q->D, nu = q->nu, constant = -q->family->log_det(q->D, q->R, q->root);
-    if (nu > 0)
-        constant += lgamma((nu + D) / 2) - lgamma(nu / 2) - D / 2 * log(nu * pi);
-    else
-        constant -= D * half_log_2pi;
+    double D = (double)q->D, nu = q->nu, constant = wv_columns_constant(q->D, q->family->log_det(q->D, q->R, q->root), nu);
     wv_component_whiten(q, n, x, y, work);
     for (size_t k = 0; k < n; k++) {
         double r = cblas_ddot((int)q->D, y + k * q->D, 1, y + k * q->D, 1);

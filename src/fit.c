@@ -16,12 +16,14 @@
 #include "options.h"
 #include "pilot.h"
 #include "pool.h"
+#include "quantise.h"
 #include "refine.h"
 #include "schedule.h"
 #include "staged.h"
 #include <cblas.h>
 #include <math.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,9 +137,7 @@ static bool carve_saved(wvgd_fit *f)
 
 static bool carve_scratch(wvgd_fit *f)
 {
-    size_t N = f->N, D = f->D, n = f->n_max, nD = wv_times(n, D), C = f->close_max, any = n > C ? n : C, unused;
-    size_t square = f->dense ? D * D : 0, p = f->p_max, rows = n > D ? n : D;
-    size_t work = wv_component_row_work(f->R > 1 ? f->R : 1, rows), absorb = wv_component_absorb_work(f->dense ? D : 1);
+    size_t N = f->N, D = f->D, n = f->n_max, nD = wv_times(n, D), C = f->close_max, any = n > C ? n : C;
     bool soft = f->opt.cells == WVGD_SOFT && N > 1, fits = f->exploring && f->dense, joint = !f->staged;
     size_t proposals = wv_times(3, N) + 3, K = fits ? wv_pool_components(f) : 0, pool = fits ? wv_pool_points(f) : 0;
     const slot slots[] = {
@@ -146,27 +146,20 @@ static bool carve_scratch(wvgd_fit *f)
         {&f->close.x, wv_times(C, D)}, {&f->close.log_p, C}, {&f->close.log_m, C}, {&f->close.log_q, C}, {&f->close.log_mix[0], C}, {&f->close.log_mix[1], C},
         {&f->close.near, C}, {&f->close_v, C}, {&f->close_log_w, C}, {&f->close_smooth, C}, {&f->close_spare, C}, {&f->close_cal, C},
         {&f->close.grad, f->staged ? wv_times(C, D) : 0}, {&f->mix_q, wv_times(K + 1, pool)}, {&f->mix_log, pool}, {&f->mix_u, pool}, {&f->mix_grad, wv_times(pool, D)}, {&f->mix_y, fits ? wv_pool_kept(f) : 0},
-        {&f->mix_inverse, wv_times(K + 1, fits ? D * D : 0)}, {&f->mix_det, K + 1}, {&f->mix_made, 2 * (K + 1)}, {&f->pool.part, wv_times(WV_BATCHES, pool)}, {&f->columns, fits ? wv_pool_work(D) : 0},
-        {&f->mix_mu, wv_times(K, D)}, {&f->mix_root, wv_times(K, fits ? D * D : 0)}, {&f->mix_e, 3 * (f->made_room + 3 * N + 3)}, {&f->cell_mean, D}, {&f->cell_root, f->staged ? D * D : 0}, {&f->correction, f->staged ? 1 + 2 * D + D * (D - 1) / 2 : 0}, {&f->facet, f->staged ? wv_times(N, D + 1) : 0}, {&f->free_inverse, f->staged ? wv_times(K, D * D + D + 1) : 0}, {&f->control, wv_times(f->made_room, f->made_room + 3 + WV_BLOCK)}, {&f->stein, f->staged ? wv_moments_work(D) : 0},
-        {&f->tail_mu, D}, {&f->tail_root, f->metric_family->size(D, 0)}, {&f->block, wv_times(WV_BLOCK, (f->staged ? N : wv_times(3, N) + 1) + D + 2)},
-        {&f->narrow, wv_cell_narrow_size(N, D)}, {&f->gathered, joint ? wv_times(2 * WV_BLOCK, D) : 0}, {&f->scale, joint ? wv_times(proposals, D + 1) : 0}, {&f->alpha, joint ? proposals : 0}, {&f->group, joint ? wv_group_size(f) : 0},
-        {&f->gx, nD}, {&f->gg, nD}, {&f->glp, n}, {&f->glu, n}, {&f->glv, n}, {&f->gu, n}, {&f->ga, n}, {&f->gr, n},
-        {&f->y, nD}, {&f->gy, nD}, {&f->uy, nD}, {&f->soft_grad, soft ? nD : 0},
-        {&f->square[0], square}, {&f->square[1], square}, {&f->square[2], square}, {&f->square[3], square}, {&f->square[4], square}, {&f->square[5], square},
-        {&f->square[6], square}, {&f->square[7], square}, {&f->square[8], square}, {&f->square[9], square}, {&f->square[10], square},
-        {&f->vector[0], D}, {&f->vector[1], D}, {&f->vector[2], D}, {&f->vector[3], D}, {&f->vector[4], D}, {&f->vector[5], D}, {&f->vector[6], D},
-        {&f->vector[7], D}, {&f->vector[8], D}, {&f->vector[9], D},
-        {&f->T, wv_times(WV_BLOCK, p)}, {&f->F, wv_times(p, p)}, {&f->Fc, p}, {&f->Fm, p},
-        {&f->syev, wv_dense_eigh_work(f->dense ? D : 1)}, {&f->work, work > absorb ? work : absorb},
-        {&f->sd_view, wv_times(N, D)}, {&f->spread_view, wv_times(N, f->cell_family->size(D, 0))},
-        {&f->undo, D + (f->pilot || fits ? D * D : f->family->size(D, f->R))}, {&f->large, f->dense ? 0 : wv_large_work(D, f->R, n)}, {&f->psi, any}, {&f->pooled, n}, {&f->moving, n}, {&f->cell_spare, N}, {&f->step_kl, N}, {&f->free_cost, 2 * WV_FREE}, {&f->try_z, wv_times(3, wv_times(N, D))}, {&f->sum_z, wv_times(N, D)},
+        {&f->mix_inverse, wv_times(K + 1, fits ? D * D : 0)}, {&f->mix_det, K + 1}, {&f->mix_made, 2 * (K + 1)}, {&f->pool.part, wv_times(WV_BATCHES, pool)},
+        {&f->mix_mu, wv_times(K, D)}, {&f->mix_root, wv_times(K, fits ? D * D : 0)}, {&f->facet, f->staged ? wv_times(N, D + 1) : 0}, {&f->free_inverse, f->staged ? wv_times(K, D * D + D + 1) : 0}, {&f->control, wv_times(f->made_room, f->made_room + 3 + WV_BLOCK)}, {&f->stein, f->staged ? wv_moments_work(D) : 0},
+        {&f->tail_mu, D}, {&f->tail_root, f->metric_family->size(D, 0)},
+        {&f->scale, joint ? wv_times(proposals, D + 1) : 0}, {&f->alpha, joint ? proposals : 0}, {&f->piece_u, joint ? wv_times(WV_PIECES, N) : 0}, {&f->group, joint ? wv_group_size(f) : 0},
+        {&f->soft_grad, soft ? nD : 0}, {&f->sd_view, wv_times(N, D)}, {&f->spread_view, wv_times(N, f->cell_family->size(D, 0))},
+        {&f->pooled, n}, {&f->cell_spare, N}, {&f->step_kl, N}, {&f->try_z, wv_times(3, wv_times(N, D))}, {&f->sum_z, wv_times(N, D)}, {&f->starts, wv_quantise_size(f)},
     };
-    f->scratch = carve(slots, sizeof slots / sizeof *slots, &unused);
-    f->scratch_index = calloc(wv_times(2, n) + wv_times(2, C) + any + WV_FREE + N, sizeof(uint32_t));
+    f->scratch = carve(slots, sizeof slots / sizeof *slots, &f->scratch_size);
+    f->scratch_index = calloc(wv_times(2, n) + wv_times(2, C) + any + N, sizeof(uint32_t));
     f->proposal = calloc(proposals + f->made_room, sizeof *f->proposal);
     f->share = calloc(proposals + f->made_room, sizeof *f->share);
+    f->stretch = calloc(2 * proposals + 1 + WV_PIECES, sizeof *f->stretch);
     f->start = calloc(N + 1, sizeof *f->start);
-    if (!f->scratch || !f->scratch_index || !f->proposal || !f->share || !f->start)
+    if (!f->scratch || !f->scratch_index || !f->proposal || !f->share || !f->stretch || !f->start)
         return false;
     f->b.cell = f->scratch_index;
     f->b.stratum = f->b.cell + n;
@@ -174,24 +167,120 @@ static bool carve_scratch(wvgd_fit *f)
     f->close.cell = f->b.stratum + n;
     f->close.stratum = f->close.cell + C;
     f->order = f->close.stratum + C;
-    f->free_cell = f->order + any;
-    f->member = f->free_cell + WV_FREE;
+    f->member = f->order + any;
     return true;
+}
+
+/* The scratch of one worker. As large as a batch, for a cell may have all of its points; memory that is never touched costs nothing. */
+static bool carve_desk(wvgd_fit *f)
+{
+    size_t N = f->N, D = f->D, n = f->n_max, nD = wv_times(n, D), any = n > f->close_max ? n : f->close_max;
+    size_t square = f->dense ? D * D : 0, p = f->p_max, rows = n > D ? n : D;
+    size_t work = wv_component_row_work(f->R > 1 ? f->R : 1, rows), absorb = wv_component_absorb_work(f->dense ? D : 1);
+    bool fits = f->exploring && f->dense, joint = !f->staged;
+    size_t K = f->staged ? wv_pool_components(f) : 0;
+    double *free_cell;
+    const slot slots[] = {
+        {&f->block, wv_times(WV_BLOCK, (f->staged ? N : wv_times(3, N) + 1) + D + 2)}, {&f->narrow, wv_cell_narrow_size(N, D)}, {&f->gathered, joint ? wv_times(2 * WV_BLOCK, D) : 0},
+        {&f->gx, nD}, {&f->gg, nD}, {&f->glp, n}, {&f->glu, n}, {&f->glv, n}, {&f->gu, n}, {&f->ga, n}, {&f->gr, n}, {&f->y, nD}, {&f->gy, nD}, {&f->uy, nD},
+        {&f->square[0], square}, {&f->square[1], square}, {&f->square[2], square}, {&f->square[3], square}, {&f->square[4], square}, {&f->square[5], square},
+        {&f->square[6], square}, {&f->square[7], square}, {&f->square[8], square}, {&f->square[9], square}, {&f->square[10], square},
+        {&f->vector[0], D}, {&f->vector[1], D}, {&f->vector[2], D}, {&f->vector[3], D}, {&f->vector[4], D}, {&f->vector[5], D}, {&f->vector[6], D},
+        {&f->vector[7], D}, {&f->vector[8], D}, {&f->vector[9], D},
+        {&f->T, wv_times(WV_BLOCK, p)}, {&f->F, wv_times(p, p)}, {&f->Fc, p}, {&f->Fm, p},
+        {&f->syev, wv_dense_eigh_work(f->dense ? D : 1)}, {&f->work, work > absorb ? work : absorb},
+        {&f->undo, D + (f->pilot || fits ? D * D : f->family->size(D, f->R))}, {&f->large, f->dense ? 0 : wv_large_work(D, f->R, n)},
+        {&free_cell, WV_FREE / 2}, {&f->free_cost, 2 * WV_FREE}, {&f->free_y, wv_times(WV_BLOCK * K, D)}, {&f->free_log, K}, {&f->wall, wv_times(N, D + 1)},
+        {&f->psi, any}, {&f->moving, n}, {&f->columns, fits ? wv_pool_work(D) : 0}, {&f->mix_e, 3 * (f->made_room + 3 * N + 3)},
+        {&f->cell_mean, D}, {&f->cell_root, f->staged ? D * D : 0}, {&f->correction, f->staged ? 1 + 2 * D + D * (D - 1) / 2 : 0},
+    };
+    f->desk = carve(slots, sizeof slots / sizeof *slots, &f->desk_size);
+    f->free_cell = f->desk ? (uint32_t *)(void *)free_cell : NULL;
+    return f->desk != NULL;
+}
+
+/* The other workers; fewer than asked for, if there is no memory for them. A cost function of the caller's is called by one thread at a time. */
+static bool hire(wvgd_fit *f)
+{
+    size_t wanted = f->opt.cost == WVGD_CALLBACK ? 1 : f->opt.threads < WV_WORKERS ? f->opt.threads : WV_WORKERS;
+    f->view = calloc(wanted, sizeof *f->view);
+    for (size_t v = 0; f->view && v + 1 < wanted; v++) {
+        memcpy(&f->view[v], f, offsetof(wvgd_fit, crew));
+        if (!carve_desk(&f->view[v]))
+            break;
+        f->views++;
+    }
+    f->crew = f->view ? wv_crew_new((unsigned)f->views + 1) : NULL;
+    return f->crew != NULL;
 }
 
 void wvgd_free(wvgd_fit *f)
 {
     if (!f)
         return;
+    wv_crew_free(f->crew);
+    for (size_t v = 0; v < f->views; v++)
+        free(f->view[v].desk);
+    free(f->view);
+    free(f->desk);
     free(f->saved);
     free(f->scratch);
     free(f->scratch_index);
     free(f->proposal);
     free(f->share);
+    free(f->stretch);
     free(f->start);
     free(f->trace);
     free(f->trace_beta);
     free(f);
+}
+
+/* ---- work that is shared -------------------------------------------------------------------------------------------------------- */
+typedef struct {
+    wvgd_fit *f;
+    wv_fit_task *task;
+    void *context;
+} shared;
+
+static int do_task(void *self, size_t index, unsigned worker)
+{
+    const shared *s = self;
+    s->task(worker ? &s->f->view[worker - 1] : s->f, s->context, index);
+    return 0;
+}
+
+void wv_fit_share(wvgd_fit *f, size_t count, double work, wv_fit_task *task, void *context)
+{
+    wv_crew *crew = f->crew;
+    size_t restarts = f->s.restarts, lost = f->s.lost, limits = f->s.limits;
+    if (!crew || count < 2 || work < f->worth_sharing || !f->views) { /* views have no crew: what is shared already is not shared again */
+        for (size_t i = 0; i < count; i++)
+            task(f, context, i);
+        return;
+    }
+    for (size_t v = 0; v < f->views; v++)
+        memcpy(&f->view[v], f, offsetof(wvgd_fit, crew));
+    f->crew = NULL;
+    wv_crew_run(crew, count, do_task, &(shared){f, task, context});
+    f->crew = crew;
+    for (size_t v = 0; v < f->views; v++) {
+        f->s.restarts += f->view[v].s.restarts - restarts;
+        f->s.lost += f->view[v].s.lost - lost;
+        f->s.limits += f->view[v].s.limits - limits;
+    }
+}
+
+size_t wv_fit_piece(size_t n)
+{
+    enum { LEAST = 2 * WV_BLOCK };
+    size_t piece = (n + WV_PIECES - 1) / WV_PIECES;
+    piece = (piece + WV_BLOCK - 1) / WV_BLOCK * WV_BLOCK;
+    return piece > LEAST ? piece : LEAST;
+}
+
+size_t wv_fit_pieces(size_t n)
+{
+    return (n + wv_fit_piece(n) - 1) / wv_fit_piece(n);
 }
 
 /* ---- new ------------------------------------------------------------------------------------------------------------------------ */
@@ -310,10 +399,11 @@ wvgd_fit *wvgd_new(const wvgd_model *model, const wvgd_options *options, const d
         f->dense = f->D <= WV_DENSE || options->family == WVGD_FULL;
         f->staged = options->solver == WVGD_STAGED && model->has_gradient && f->dense && options->estimator == WVGD_NATURAL && options->sampler == WVGD_MIXTURE;
         f->given = z0 != NULL;
+        f->worth_sharing = 5e5;
         f->exploring = f->staged || (!z0 && options->init == WVGD_INIT_EXPLORE && model->has_gradient);
         sizes(f);
     }
-    if (!f || !carve_saved(f) || !carve_scratch(f)) {
+    if (!f || !carve_saved(f) || !carve_scratch(f) || !carve_desk(f) || !hire(f)) {
         wv_fail(error, WVGD_E_MEMORY, "no memory for %zu particles in %zu dimensions", options->particles, model->dim);
         wvgd_free(f);
         return NULL;

@@ -2,6 +2,7 @@
 #ifndef WV_FIT_H
 #define WV_FIT_H
 #include "component.h"
+#include "crew.h"
 #include "error.h"
 #include "wvgd.h"
 
@@ -19,6 +20,8 @@ enum {
     WV_BATCHES = 24,      /* batches in a pool */
     WV_WALKS = 12,        /* Hamiltonian walks at once, */
     WV_WALK = 24,         /* and steps of each */
+    WV_WORKERS = 32,      /* threads of a fit at most */
+    WV_PIECES = 64,       /* pieces at most into which a batch is cut for them */
     WV_WARNINGS = 16,
     WV_REASONS = 12
 };
@@ -169,6 +172,11 @@ typedef struct {
     double *sum_u;        /* [N] sum over all points of q_j / m */
 } wv_batch;
 
+/* Points of a batch that lie one after the other: draws of one proposal from number `number` on, or of several (proposal: f->proposals). */
+typedef struct {
+    size_t first, n, proposal, number;
+} wv_stretch;
+
 /* What is adapted; one contiguous block, so that the best state can be kept by one copy. */
 typedef struct {
     double *z;        /* [N][D] particles */
@@ -213,6 +221,7 @@ struct wvgd_fit {
     bool dense;            /* D x D matrices are formed */
     size_t ensemble_size;  /* doubles in a wv_ensemble */
     bool asked;            /* a batch is waiting to be told */
+    double worth_sharing;  /* multiplications that take as long as it takes to wake some threads, several times over */
 
     wv_scalars s;
     /* ---- saved ---- */
@@ -247,56 +256,74 @@ struct wvgd_fit {
 
     /* ---- scratch ---- */
     double *scratch;       /* the block behind what follows, */
+    size_t scratch_size;
     uint32_t *scratch_index; /* and behind its indices */
     wv_batch b;
     wv_batch own;          /* b as it was made: closing draws of the staged solver are made where they are stored */
     wv_proposal *proposal; /* [3N + 3] */
     size_t *share;         /* [3N + 3] draws of each */
     size_t proposals;
+    wv_stretch *stretch;   /* [2 (3N + 3) + 1 + WV_PIECES] */
     size_t *start;         /* [N + 1] first point of each cell in `order` */
     double *tail_mu, *tail_root;   /* the wide Student-t of the closing proposal */
-    double *block;         /* [WV_BLOCK][N + D + 2] densities or costs of a block (joint: [WV_BLOCK][3N + D + 3]) */
-    double *narrow;        /* cell.c: particles and points in single precision */
-    double *gathered;      /* weight.c: [2][WV_BLOCK][D] points of a block, */
-    double *scale;         /* [3N + 3][D + 1] inverse scales of diagonal proposals and the constants in their log densities, */
-    double *alpha;         /* [3N + 3] and shares of all */
+    double *scale;         /* weight.c: [3N + 3][D + 1] inverse scales of diagonal proposals and the constants in their log densities, */
+    double *alpha;         /* [3N + 3] shares of all, */
+    double *piece_u;       /* [WV_PIECES][N] and sums over the points of a piece */
     double *group;         /* group.c: [2N][D + cell_family->size] proposals of groups of particles, */
     uint32_t *member;      /* [N] and particles in the order of groups */
-    double *gx, *gg;       /* [n][D] points and gradients of one cell */
-    double *glp, *glu, *glv, *gu, *ga, *gr; /* [n] log p, log u, log v, normalised u, normalised tempered weights, residuals of one cell */
-    double *y, *gy, *uy;   /* [n][D] whitened points, gradients, weighted points */
-    double *square[11];    /* [D][D] (D <= WV_DENSE), else unused */
-    double *vector[10];    /* [D] */
-    double *T, *F, *Fc, *Fm; /* residual regression: [WV_BLOCK][p], [p][p], [p], [p] */
     size_t p_max;
-    double *syev, *work;
-    double *undo;          /* [D + root size] a component before its step */
-    double *large;         /* low-rank components without D x D matrices */
     double *sd_view, *spread_view; /* results in the shape that users see */
     uint32_t *order;       /* [n_max or close_max] points sorted by cell, or by weight */
-    uint32_t *free_cell;   /* [WV_FREE] */
-    double *free_cost;     /* [2][WV_FREE] */
-    double *psi, *close_spare; /* [n_max or close_max] */
+    double *close_spare;   /* [close_max] */
     double *pooled;        /* [n] weights that stand for the posterior */
-    double *moving;        /* [n] posterior weights of the points, for moves */
     double *soft_grad;     /* soft cells: [n][D] gradient of the log mixture */
     double *cell_spare;    /* [N] */
     double *step_kl;       /* [N] */
     double *try_z, *sum_z; /* [3][N][D], [N][D] candidate particles */
+    double *starts;        /* quantise.c: [starts][N][D] others */
 
     double *mix_q, *mix_log, *mix_u; /* [K + 1][pool], [pool], [pool]: densities of components and mixture, weights that stand for it */
     double *mix_grad;      /* [blocks][D][WV_COLUMNS] gradients of log p~ less those of the log mixture */
     double *mix_y;         /* [K][blocks][D][WV_COLUMNS] points in the coordinates of each component, if there is room */
     double *mix_inverse, *mix_det, *mix_made; /* [K + 1][D][D], [K + 1], [K + 1][2]: inverse roots, log determinants of roots; store.c: draws as Gaussians and Student-t's */
     size_t measured;       /* store.c: stored draws whose squares are in mix_q */
-    double *columns;       /* pool.c: a block of points */
-    double *mix_mu, *mix_root, *mix_e; /* the next mixture; [3 made_room] */
+    double *mix_mu, *mix_root; /* the next mixture */
     double *control;       /* store.c: control variates */
-    double *cell_mean, *cell_root; /* partition.c: moments of the posterior in a cell, */
-    double *correction;    /* and the quadratic that corrects the mixture there */
-    bool correction_cross;
     double *facet, *free_inverse; /* free.c: walls of the cells; the mixture's inverse roots */
     double *stein;         /* moments.c */
+
+    /* ---- workers: threads that share the work see the fit through views, which are the same but for what follows ---- */
+    wv_crew *crew;
+    size_t views;          /* workers beside the caller, */
+    wvgd_fit *view;        /* [views] */
+
+    /* ---- scratch of one worker ---- */
+    double *desk;          /* the block behind what follows */
+    size_t desk_size;
+    double *block;         /* [WV_BLOCK][N + D + 2] densities or costs of a block (joint: [WV_BLOCK][3N + D + 3]) */
+    double *narrow;        /* cell.c: particles and points in single precision */
+    double *gathered;      /* weight.c: [2][WV_BLOCK][D] points of a block */
+    double *gx, *gg;       /* [n][D] points and gradients of one cell */
+    double *glp, *glu, *glv, *gu, *ga, *gr; /* [n] log p, log u, log v, normalised u, normalised tempered weights, residuals of one cell */
+    double *y, *gy, *uy;   /* [n][D] whitened points, gradients, weighted points */
+    double *square[11];    /* [D][D] (D <= WV_DENSE), else unused */
+    double *vector[10];    /* [D] */
+    double *T, *F, *Fc, *Fm; /* residual regression: [WV_BLOCK][p], [p][p], [p], [p] */
+    double *syev, *work;
+    double *undo;          /* [D + root size] a component before its step */
+    double *large;         /* low-rank components without D x D matrices */
+    uint32_t *free_cell;   /* [WV_FREE] */
+    double *free_cost;     /* [2][WV_FREE] */
+    double *free_y;        /* free.c: [WV_BLOCK][K][D] points in the coordinates of the mixture's components, */
+    double *free_log;      /* [K] log densities of one of them, */
+    double *wall;          /* [N][D + 1] and the walls of one cell; quantise.c: sums over cells */
+    double *psi;           /* [n_max or close_max] */
+    double *moving;        /* [n] posterior weights of the points, for moves */
+    double *columns;       /* pool.c: a block of points */
+    double *mix_e;         /* [3 made_room] */
+    double *cell_mean, *cell_root; /* truncate.c: moments of the posterior in a cell, */
+    double *correction;    /* and the quadratic that corrects the mixture there */
+    bool correction_cross;
 
     size_t warnings;
     char warning_text[WV_WARNINGS][200];
@@ -315,5 +342,13 @@ wv_gauss wv_fit_around(const wvgd_fit *f, size_t j); /* the same as a proposal: 
 /* n draws of f->proposal[k], from number `first` on of stream `number`, into f->b at `at`. Draws of another batch need another stream, or other numbers of it. */
 void wv_fit_draw(wvgd_fit *f, uint64_t number, size_t k, wv_rng_use use, uint64_t first, size_t n, bool antithetic, size_t at);
 
+/* Tasks 0 .. count-1 in this order, shared among the workers, each with a view of the fit. A task writes to the scratch of its worker and to what belongs to its index alone; of the scalars it may
+ * count restarts, lost and limits. work: multiplications of all tasks together, about; with few of them nobody is woken. */
+typedef void wv_fit_task(wvgd_fit *f, void *context, size_t index);
+void wv_fit_share(wvgd_fit *f, size_t count, double work, wv_fit_task *task, void *context);
+
+/* Points in one of the pieces, WV_PIECES at most, into which n points are cut to be shared: it does not depend on the number of workers. */
+size_t wv_fit_piece(size_t n);
+size_t wv_fit_pieces(size_t n);
 
 #endif

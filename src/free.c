@@ -6,7 +6,6 @@
 #include "columns.h"
 #include "dense.h"
 #include "mix.h"
-#include "pool.h"
 #include <cblas.h>
 #include <lapacke.h>
 #include <math.h>
@@ -102,18 +101,17 @@ static double blend(size_t K, size_t D, const double *mean, const double *consta
 
 void wv_free_target(wvgd_fit *f, size_t n, const double *x, double *log_m, double *grad)
 {
-    size_t D = f->D, K = f->s.mix.K, rows = wv_pool_points(f) / D;
+    size_t D = f->D, K = f->s.mix.K;
     const double *inverse = f->free_inverse, *mean = inverse + K * D * D, *constant = mean + K * D;
-    double *d = f->block, *y = f->mix_q; /* [rows][D], [rows][K][D] */
-    rows = rows < WV_BLOCK ? rows : WV_BLOCK;
-    for (size_t first = 0; first < n; first += rows) {
-        size_t here = n - first < rows ? n - first : rows;
+    double *d = f->block, *y = f->free_y; /* [WV_BLOCK][D], [WV_BLOCK][K][D] */
+    for (size_t first = 0; first < n; first += WV_BLOCK) {
+        size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
         for (size_t i = 0; i < here; i++)
             for (size_t k = 0; k < D; k++)
                 d[i * D + k] = x[(first + i) * D + k] - f->mean[k];
         cblas_dgemm(ROW, CblasNoTrans, CblasTrans, (int)here, (int)(K * D), (int)D, 1.0, d, (int)D, inverse, (int)D, 0.0, y, (int)(K * D));
         for (size_t i = 0; i < here; i++)
-            log_m[first + i] = blend(K, D, mean, constant, y + i * K * D, f->mix_u);
+            log_m[first + i] = blend(K, D, mean, constant, y + i * K * D, f->free_log);
         if (grad)
             cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)here, (int)D, (int)(K * D), -1.0, y, (int)(K * D), inverse, (int)D, 0.0, grad + first * D, (int)D);
     }
@@ -152,13 +150,13 @@ size_t wv_free_inside(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t first, siz
 }
 
 /* ---- the mass of a component in its cell ------------------------------------------------------------------------------------------------- */
-/* In coordinates e in which q_j is standard normal its cell is { e : B e < h }: B [N - 1][D] into f->sum_z, rows of length 1, h into f->cell_spare. Where walls are fewer than dimensions only
+/* In coordinates e in which q_j is standard normal its cell is { e : B e < h }: B [N - 1][D], rows of length 1, and h into f->wall. Where walls are fewer than dimensions only
  * the space that they span matters, and B becomes the Cholesky factor of B B'. Returns its number of columns. */
 size_t wv_free_walls(wvgd_fit *f, size_t j)
 {
     size_t D = f->D, walls = 0, N = f->N;
     const double *G = f->facet, *offset = G + N * D;
-    double *B = f->sum_z, *h = f->cell_spare, *C = f->square[0], *away = f->vector[0];
+    double *B = f->wall, *h = B + N * D, *C = f->square[0], *away = f->vector[0];
     wv_gauss q = wv_fit_component(f, j);
     for (size_t i = 0; i < D; i++)
         away[i] = q.mu[i] - f->now.z[i];
@@ -191,7 +189,7 @@ double wv_free_count(wvgd_fit *f, size_t j, size_t dims, uint64_t first, size_t 
 {
     size_t walls = f->N - 1, inside = 0, both = 0;
     double *e = f->gy, *v = f->block;
-    const double *B = f->sum_z, *h = f->cell_spare;
+    const double *B = f->wall, *h = B + f->N * f->D;
     wv_stream stream = {f->opt.seed, WV_RNG_FREE, f->s.batch, j};
     for (size_t at = 0; at < pairs; at += WV_BLOCK) {
         size_t here = pairs - at < WV_BLOCK ? pairs - at : WV_BLOCK;

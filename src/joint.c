@@ -60,16 +60,43 @@ static size_t reject(wvgd_fit *f, size_t j, size_t at)
     return kept - at;
 }
 
+/* Lists n points from `first` on as stretches, none of them too long; returns how many are listed now. */
+static size_t list(wvgd_fit *f, size_t listed, size_t first, size_t n, size_t proposal)
+{
+    size_t piece = wv_fit_piece(f->b.n);
+    for (size_t at = 0; at < n; at += piece)
+        f->stretch[listed++] = (wv_stretch){first + at, n - at < piece ? n - at : piece, proposal, at};
+    return listed;
+}
+
+static void draw_stretch(wvgd_fit *f, void *context, size_t k)
+{
+    const wv_stretch *s = (const wv_stretch *)context + k;
+    wv_fit_draw(f, f->s.batch, s->proposal, WV_RNG_FIT, s->number, s->n, true, s->first);
+}
+
+static void draw(wvgd_fit *f)
+{
+    size_t listed = 0;
+    f->b.n = f->N * f->M;
+    for (size_t c = 0, at = 0; c < f->proposals; at += f->share[c++])
+        listed = list(f, listed, at, f->share[c], c);
+    wv_fit_share(f, listed, 10 * (double)(f->b.n * f->D), draw_stretch, f->stretch);
+}
+
 wvgd_status wv_joint_ask(wvgd_fit *f, wvgd_error *error)
 {
     propose(f);
-    size_t at = 0;
-    for (size_t c = 0; c < f->proposals; c++) {
-        wv_fit_draw(f, f->s.batch, c, WV_RNG_FIT, 0, f->share[c], true, at);
-        at += f->opt.sampler == WVGD_REJECT ? reject(f, c, at) : f->share[c];
+    if (f->opt.sampler == WVGD_MIXTURE) {
+        draw(f);
+        return WVGD_OK;
     }
-    f->b.n = at;
-    return at ? WVGD_OK : wv_fail(error, WVGD_E_NO_DRAWS, "no component has a draw in its own cell: use the mixture sampler");
+    f->b.n = 0;
+    for (size_t c = 0; c < f->proposals; c++) {
+        wv_fit_draw(f, f->s.batch, c, WV_RNG_FIT, 0, f->share[c], true, f->b.n);
+        f->b.n += reject(f, c, f->b.n);
+    }
+    return f->b.n ? WVGD_OK : wv_fail(error, WVGD_E_NO_DRAWS, "no component has a draw in its own cell: use the mixture sampler");
 }
 
 /* ---- what the batch says --------------------------------------------------------------------------------------------------- */
@@ -88,19 +115,31 @@ static void sort_by_cell(wvgd_fit *f)
     f->start[0] = 0;
 }
 
+static void assign_stretch(wvgd_fit *f, void *context, size_t k)
+{
+    const wv_stretch *s = (const wv_stretch *)context + k;
+    const wv_batch *b = &f->b;
+    const double *x = b->x + s->first * f->D;
+    double *near = b->near + s->first, *next = b->next + s->first;
+    if (s->proposal < f->proposals)
+        wv_cell_assign_mirrored(f, f->proposal[s->proposal].q.mu, s->n, x, b->cell + s->first, near, next);
+    else
+        wv_cell_assign(f, s->n, x, b->cell + s->first, near, next);
+}
+
 /* Cells of the points. Draws of a proposal are pairs of mirror images; those of proposals with few draws are taken together. */
 static void assign(wvgd_fit *f)
 {
     enum { MANY = 128 };
-    wv_batch *b = &f->b;
-    size_t D = f->D, from = 0, at = 0;
+    size_t from = 0, at = 0, listed = 0;
     for (size_t c = 0; c < f->proposals; at += f->share[c++])
         if (grouped(f) && f->share[c] >= MANY) {
-            wv_cell_assign(f, at - from, b->x + from * D, b->cell + from, b->near + from, b->next + from);
-            wv_cell_assign_mirrored(f, f->proposal[c].q.mu, f->share[c], b->x + at * D, b->cell + at, b->near + at, b->next + at);
+            listed = list(f, listed, from, at - from, f->proposals);
+            listed = list(f, listed, at, f->share[c], c);
             from = at + f->share[c];
         }
-    wv_cell_assign(f, at - from, b->x + from * D, b->cell + from, b->near + from, b->next + from);
+    listed = list(f, listed, from, at - from, f->proposals);
+    wv_fit_share(f, listed, (double)(at * f->N * f->D), assign_stretch, f->stretch);
 }
 
 /* Cells and densities. A rejected batch has only own draws: u = 1, and Z_j is the share kept. */
@@ -115,7 +154,7 @@ static void weigh(wvgd_fit *f)
         if (grouped(f))
             wv_weight_cells(f, b);
         else
-            wv_weight_mixture(f, b, 0, b->n, w);
+            wv_weight_mixture(f, b, w);
         return;
     }
     sort_by_cell(f);
@@ -260,21 +299,28 @@ static size_t soften(wvgd_fit *f, size_t j)
     return n;
 }
 
-/* soft_grad = grad log sum_k w_k q_k at every point. */
-static void mixture_gradient(wvgd_fit *f)
+/* soft_grad = grad log sum_k w_k q_k at every point, */
+static void mixture_gradient(wvgd_fit *f, void *context, size_t piece)
 {
-    const wv_batch *b = &f->b;
-    size_t D = f->D;
-    memset(f->soft_grad, 0, b->n * D * sizeof *f->soft_grad);
+    const wv_batch *b = context;
+    size_t D = f->D, first = piece * wv_fit_piece(b->n), n = b->n - first < wv_fit_piece(b->n) ? b->n - first : wv_fit_piece(b->n);
+    double *out = f->soft_grad + first * D;
+    memset(out, 0, n * D * sizeof *out);
     for (size_t j = 0; j < f->N; j++) {
         if (!(f->weight[j] > 0))
             continue;
         const wv_gauss *q = &f->proposal[j].q;
-        wv_component_log_density(q, b->n, b->x, f->psi, f->y, f->work);
-        q->family->push(D, q->R, q->root, b->n, f->y, f->work);
-        for (size_t i = 0; i < b->n; i++)
-            cblas_daxpy((int)D, -exp(log(f->weight[j]) + f->psi[i] - b->log_mix[0][i]), f->y + i * D, 1, f->soft_grad + i * D, 1);
+        wv_component_log_density(q, n, b->x + first * D, f->psi, f->y, f->work);
+        q->family->push(D, q->R, q->root, n, f->y, f->work);
+        for (size_t i = 0; i < n; i++)
+            cblas_daxpy((int)D, -exp(log(f->weight[j]) + f->psi[i] - b->log_mix[0][first + i]), f->y + i * D, 1, out + i * D, 1);
     }
+}
+
+/* piece by piece. */
+static void mixture_gradients(wvgd_fit *f)
+{
+    wv_fit_share(f, wv_fit_pieces(f->b.n), (double)(f->b.n * f->N * f->D), mixture_gradient, &f->b);
 }
 
 /* How often a component may run away from its cell (in a tail whose best fit is an exponential or flatter, say) before it is no longer fitted but given the moments of
@@ -308,25 +354,40 @@ static void move_component(wvgd_fit *f, size_t j, size_t n, double rho, bool sof
     }
 }
 
-/* Cell j: the particle towards its posterior mean, the component towards p_j. Returns whether the cell had any points. */
-static bool move_cell(wvgd_fit *f, size_t j, double rho, double lambda, bool soft)
+typedef struct {
+    double rho, lambda; /* steps of components and of particles, as shares of full ones */
+    bool soft;
+} steps;
+
+/* Cell j: the particle towards its posterior mean, the component towards p_j. f->cell_spare: what the particle has walked. */
+static void move_cell(wvgd_fit *f, void *context, size_t j)
 {
+    const steps *by = context;
     size_t n = f->start[j + 1] - f->start[j];
     gather(f, j);
     n = drop_zero(f, n);
-    f->step_kl[j] = 0;
+    f->step_kl[j] = f->cell_spare[j] = 0;
     if (n < 3)
-        return false;
-    double moved = lambda > 0 ? wv_particle_step(f, j, n, lambda, f->vector[9]) : -1;
+        return;
+    double moved = by->lambda > 0 ? wv_particle_step(f, j, n, by->lambda, f->vector[9]) : -1;
     if (moved >= 0) {
-        f->s.walked += f->beta[j] * lambda * lambda * moved;
+        f->cell_spare[j] = f->beta[j] * by->lambda * by->lambda * moved;
         for (size_t k = 0, to = f->start[j]; to < f->start[j + 1]; to++)
             f->pooled[f->order[to]] = f->b.log_p[f->order[to]] > -INFINITY ? f->beta[j] * f->ga[k++] : 0;
     }
-    if (soft)
+    if (by->soft)
         n = soften(f, j);
-    move_component(f, j, n, rho, soft);
-    return true;
+    move_component(f, j, n, by->rho, by->soft);
+}
+
+static void move_cells(wvgd_fit *f, steps by)
+{
+    double work = (double)(f->b.n * f->D) * (f->family == wv_family_get(WVGD_DIAG) ? 8 : (double)f->D);
+    wv_fit_share(f, f->N, wv_particle_ordered(f) ? 0 : work, move_cell, &by);
+    for (size_t j = 0; j < f->N; j++) {
+        f->s.walked += f->cell_spare[j];
+        f->s.step += f->weight[j] * f->step_kl[j];
+    }
 }
 
 /* ---- the metric -------------------------------------------------------------------------------------------------------------- */
@@ -393,11 +454,8 @@ wvgd_status wv_joint_tell(wvgd_fit *f, wvgd_error *error)
     if (!back) {
         memcpy(f->moving, f->pooled, f->b.n * sizeof *f->moving);
         if (soft)
-            mixture_gradient(f);
-        for (size_t j = 0; j < f->N; j++)
-            move_cell(f, j, rho, lambda, soft);
-        for (size_t j = 0; j < f->N; j++)
-            f->s.step += f->weight[j] * f->step_kl[j];
+            mixture_gradients(f);
+        move_cells(f, (steps){rho, lambda, soft});
         if (lambda > 0)
             follow_posterior(f, lambda);
         remember(f);

@@ -92,13 +92,23 @@ static wv_place place(const wvgd_fit *f, size_t k)
     return (wv_place){f->mix.mu + k * f->D, f->mix_inverse + k * f->D * f->D, f->mix_det[k], f->mix.w[k], 0, 0};
 }
 
-static void invert(wvgd_fit *f)
+static void invert_one(wvgd_fit *f, void *context, size_t k)
 {
     size_t D = f->D;
-    for (size_t k = 0; k < f->s.mix.K; k++) {
-        wv_dense_invert(D, f->mix.root + k * D * D, f->mix_inverse + k * D * D);
-        f->mix_det[k] = wv_family_get(WVGD_FULL)->log_det(D, 0, f->mix.root + k * D * D);
-    }
+    (void)context;
+    wv_dense_invert(D, f->mix.root + k * D * D, f->mix_inverse + k * D * D);
+    f->mix_det[k] = wv_family_get(WVGD_FULL)->log_det(D, 0, f->mix.root + k * D * D);
+}
+
+static void invert(wvgd_fit *f)
+{
+    wv_fit_share(f, f->s.mix.K, (double)(f->s.mix.K * f->D * f->D * f->D) / 6, invert_one, NULL);
+}
+
+/* Multiplications that take the points of the pool to the coordinates of all components, or moments in these. */
+static double work_of(const wvgd_fit *f)
+{
+    return (double)(wv_pool_size(f) * f->s.mix.K * f->D * f->D);
 }
 
 /* Densities of all components (f->mix_q[k][n_pool]) and of the mixture (f->mix_log) at the pooled points; ELBO, sd and ESS of the mixture. Points in the coordinates of each component are
@@ -164,26 +174,23 @@ static const double *whitened(wvgd_fit *f, size_t k, size_t at)
     return y;
 }
 
-/* f->mix_grad: gradients at the pooled points of log p~, and with several components of log p~ - log m, grad log m = - sum_k r_k A_k'^-1 y_k. */
-static void gradients(wvgd_fit *f)
+/* f->mix_grad: gradients at the pooled points of block `at` of log p~, and with several components of log p~ - log m, grad log m = - sum_k r_k A_k'^-1 y_k. */
+static void gradients(wvgd_fit *f, void *context, size_t at)
 {
-    size_t D = f->D, K = f->s.mix.K, room = wv_pool_points(f);
+    size_t D = f->D, K = f->s.mix.K, room = wv_pool_points(f), points = points_in(f, at), n = columns_in(f, at), first = at * WV_COLUMNS;
     const wv_columns *pass = wv_columns_best();
-    double *r = f->glu, *ry = f->gg; /* [WV_COLUMNS], [D][WV_COLUMNS] */
-    for (size_t at = 0; at < blocks(f); at++) {
-        size_t points = points_in(f, at), n = columns_in(f, at), first = at * WV_COLUMNS;
-        double *out = f->mix_grad + first * D;
-        wv_columns_turn(D, points, f->pool.grad + first * D, out);
-        for (size_t k = 0; k < K && K > 1; k++) {
-            double log_w = log(f->mix.w[k]);
-            for (size_t i = 0; i < n; i++) /* no part beyond the last point, where nothing is known */
-                r[i] = i < points ? log_w + f->mix_q[k * room + first + i] - f->mix_log[first + i] : -INFINITY;
-            pass->exponentials(n, 0, r, r);
-            if (!(wv_weight_largest(n, r) > 1e-17))
-                continue;
-            pass->scale(D, n, r, whitened(f, k, at), ry);
-            wv_columns_push(D, n, f->mix_inverse + k * D * D, ry, out);
-        }
+    double *r = f->glu, *ry = f->gg, *out = f->mix_grad + first * D; /* [WV_COLUMNS], [D][WV_COLUMNS] */
+    (void)context;
+    wv_columns_turn(D, points, f->pool.grad + first * D, out);
+    for (size_t k = 0; k < K && K > 1; k++) {
+        double log_w = log(f->mix.w[k]);
+        for (size_t i = 0; i < n; i++) /* no part beyond the last point, where nothing is known */
+            r[i] = i < points ? log_w + f->mix_q[k * room + first + i] - f->mix_log[first + i] : -INFINITY;
+        pass->exponentials(n, 0, r, r);
+        if (!(wv_weight_largest(n, r) > 1e-17))
+            continue;
+        pass->scale(D, n, r, whitened(f, k, at), ry);
+        wv_columns_push(D, n, f->mix_inverse + k * D * D, ry, out);
     }
 }
 
@@ -330,28 +337,43 @@ static void drop_marked(wvgd_fit *f)
     normalise_weights(f);
 }
 
-/* Natural gradient step of every component and of the weights; returns the nats of a full step. */
+/* What a step makes of each component: its own part of the ELBO, and the nats of a full step. */
+typedef struct {
+    double *elbo, *kl; /* [K] */
+} gains;
+
+/* Natural gradient step of component k, into f->mix_mu and f->mix_root. */
+static void step_one(wvgd_fit *f, void *context, size_t k)
+{
+    const gains *g = context;
+    size_t D = f->D, n = wv_pool_size(f);
+    wv_update_moments m = {.mean = f->vector[0], .cov = f->square[9], .grad = f->vector[9], .cross = f->square[10], .relative = f->s.mix.K > 1, .spread = spread};
+    double ess = stand_for(f, k, 1e-12) ? wv_weight_ess(n, f->gu) : 0, *root = f->mix_root + k * D * D, *mu = f->mix_mu + k * D;
+    memcpy(mu, f->mix.mu + k * D, D * sizeof *mu);
+    memcpy(root, f->mix.root + k * D * D, D * D * sizeof *root);
+    g->elbo[k] = NAN;
+    wv_update_result r = {false, 0};
+    if (ess >= 4) {
+        g->elbo[k] = own_elbo(f);
+        measure(f, k, f->gu, &m);
+        wv_update c = {.estimator = WVGD_NATURAL, .family = wv_family_get(WVGD_FULL), .mu = mu, .root = root, .moments = &m, .u = f->gu, .ess = ess, .rho = f->s.mix.rho};
+        r = wv_update_component(f, &c);
+    }
+    if (!r.ok)
+        cblas_dscal((int)(D * D), 0.8, root, 1);
+    g->kl[k] = r.ok ? r.kl : INFINITY;
+}
+
+/* The same for every component, and for the weights; returns the nats of a full step. */
 static double step(wvgd_fit *f)
 {
-    size_t K = f->s.mix.K, D = f->D, n = wv_pool_size(f);
+    size_t K = f->s.mix.K, D = f->D;
     double total = 0, top = -INFINITY, bottom = INFINITY, *E = f->mix_e;
-    wv_update_moments m = {.mean = f->vector[0], .cov = f->square[9], .grad = f->vector[9], .cross = f->square[10], .relative = K > 1, .spread = spread};
-    gradients(f);
+    gains g = {E, E + K};
+    wv_fit_share(f, blocks(f), work_of(f), gradients, NULL);
+    wv_fit_share(f, K, 2 * work_of(f), step_one, &g);
     for (size_t k = 0; k < K; k++) {
-        double ess = stand_for(f, k, 1e-12) ? wv_weight_ess(n, f->gu) : 0, *root = f->mix_root + k * D * D, *mu = f->mix_mu + k * D;
-        memcpy(mu, f->mix.mu + k * D, D * sizeof *mu);
-        memcpy(root, f->mix.root + k * D * D, D * D * sizeof *root);
-        E[k] = NAN;
-        wv_update_result r = {false, 0};
-        if (ess >= 4) {
-            E[k] = own_elbo(f);
-            measure(f, k, f->gu, &m);
-            wv_update c = {.estimator = WVGD_NATURAL, .family = wv_family_get(WVGD_FULL), .mu = mu, .root = root, .moments = &m, .u = f->gu, .ess = ess, .rho = f->s.mix.rho};
-            r = wv_update_component(f, &c);
-        }
-        if (!r.ok)
-            cblas_dscal((int)(D * D), 0.8, root, 1);
-        total += f->mix.w[k] * (r.ok ? r.kl : INFINITY);
+        total += f->mix.w[k] * g.kl[k];
         if (isfinite(E[k])) {
             top = fmax(top, E[k]);
             bottom = fmin(bottom, E[k]);
@@ -644,31 +666,41 @@ void wv_mix_add(wvgd_fit *f, size_t n, const double *x, double *log_w, double sh
 }
 
 /* ---- refinement -------------------------------------------------------------------------------------------------------------------- */
+typedef struct {
+    const double *v; /* [pool] weights of the points */
+    double *w;       /* [K] weights of the components, not normalised */
+} masses;
+
+static void refine_one(wvgd_fit *f, void *context, size_t k)
+{
+    const masses *to = context;
+    size_t n = wv_pool_size(f), D = f->D, room = wv_pool_points(f);
+    double sum = 0, d = (double)D, *mu = f->mix.mu + k * D, *root = f->mix.root + k * D * D, *mean = f->vector[0];
+    for (size_t i = 0; i < n; i++) {
+        double r = to->v[i] > 0 ? to->v[i] * f->mix.w[k] * exp(f->mix_q[k * room + i] - f->mix_log[i]) : 0;
+        sum += f->gu[i] = isfinite(r) ? r : 0;
+    }
+    to->w[k] = 0.2 * f->mix.w[k];
+    if (sum < 1e-8)
+        return;
+    cblas_dscal((int)n, 1 / sum, f->gu, 1);
+    double size = wv_weight_ess(n, f->gu), keep = size / (size + 2 * d);
+    cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->pool.x, (int)D, f->gu, 1, 0.0, mean, 1);
+    for (size_t i = 0; i < D; i++)
+        mean[i] = mu[i] + keep * (mean[i] - mu[i]);
+    wv_component_follow(wv_family_get(WVGD_FULL), D, root, mean, n, f->pool.x, f->gu, size / (size + 1 + d * d), f->y, f->square[0], f->work);
+    memcpy(mu, mean, D * sizeof *mu);
+    to->w[k] = size < 10 ? 0.5 * (f->mix.w[k] + sum) : 0.2 * f->mix.w[k] + 0.8 * sum;
+}
+
 void wv_mix_refine(wvgd_fit *f, const double *v)
 {
-    size_t n = wv_pool_size(f), D = f->D, K = f->s.mix.K, room = wv_pool_points(f);
-    double elbo, sd, ess, *mean = f->vector[0], *C = f->square[0];
+    double elbo, sd, ess;
+    masses to = {v, f->mix_e};
     if (!assess(f, false, &elbo, &sd, &ess))
         return;
-    for (size_t k = 0; k < K; k++) {
-        double sum = 0, d = (double)D, *mu = f->mix.mu + k * D, *root = f->mix.root + k * D * D;
-        for (size_t i = 0; i < n; i++) {
-            double r = v[i] > 0 ? v[i] * f->mix.w[k] * exp(f->mix_q[k * room + i] - f->mix_log[i]) : 0;
-            sum += f->gu[i] = isfinite(r) ? r : 0;
-        }
-        f->mix_e[k] = 0.2 * f->mix.w[k];
-        if (sum < 1e-8)
-            continue;
-        cblas_dscal((int)n, 1 / sum, f->gu, 1);
-        double size = wv_weight_ess(n, f->gu), keep = size / (size + 2 * d);
-        cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->pool.x, (int)D, f->gu, 1, 0.0, mean, 1);
-        for (size_t i = 0; i < D; i++)
-            mean[i] = mu[i] + keep * (mean[i] - mu[i]);
-        wv_component_follow(wv_family_get(WVGD_FULL), D, root, mean, n, f->pool.x, f->gu, size / (size + 1 + d * d), f->y, C, f->work);
-        memcpy(mu, mean, D * sizeof *mu);
-        f->mix_e[k] = size < 10 ? 0.5 * (f->mix.w[k] + sum) : 0.2 * f->mix.w[k] + 0.8 * sum;
-    }
-    memcpy(f->mix.w, f->mix_e, K * sizeof(double));
+    wv_fit_share(f, f->s.mix.K, work_of(f), refine_one, &to);
+    memcpy(f->mix.w, to.w, f->s.mix.K * sizeof(double));
     normalise_weights(f);
 }
 

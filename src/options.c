@@ -39,6 +39,7 @@ static const row table[] = {
     {{"tol", "1e-8..10", "0.005", "nats of PELBO that noise and drift may still cost at convergence"}, REAL, FIELD(tol), 1e-8, 10},
     {{"evidence-se", "0.001..1", "0.02", "standard error of the log evidence; draws aim at 3/4 of it"}, REAL, FIELD(evidence_se), 0.001, 1},
     {{"seed", "0..2^64-1", "1", "same seed, same bits"}, SEED, FIELD(seed), 0, 0},
+    {{"threads", "1..4096", "1", "threads that share the work; results do not depend on it"}, COUNT, FIELD(threads), 1, 4096},
 };
 enum { ROWS = sizeof table / sizeof table[0] };
 

@@ -115,8 +115,15 @@ static void attract(const wvgd_fit *f, size_t n, const double *x, const double *
 /* Draws that cost no evaluation: how many batches of WV_FREE of component j are worth the time it takes to find their cells. */
 static size_t free_batches(const wvgd_fit *f)
 {
+    if (f->s.stage != WV_SETTLE || f->s.zero_points || f->s.bad_points) /* where the density is zero the component ends too, which free draws cannot tell */
+        return 0;
     double work = (double)(f->N * f->N) * (double)f->D * (f->opt.cost == WVGD_SQEUCLID ? 1 : (double)f->D) * WV_FREE;
     return f->opt.cost == WVGD_CALLBACK ? 0 : (size_t)fmin(2, 2.4e5 / work);
+}
+
+bool wv_particle_ordered(const wvgd_fit *f)
+{
+    return free_batches(f) > 0;
 }
 
 /* Adds a batch of draws of q_j and around the particle, half each, weighted to stand for q_j, to sum[D]; returns their weight in the cell. */
@@ -161,8 +168,7 @@ static void sharpen(wvgd_fit *f, size_t j, size_t n, double *mean)
 {
     size_t D = f->D, batches = free_batches(f);
     double *own = f->vector[5], *exact = f->vector[6];
-    /* where the density is zero the component ends too, which free draws cannot tell */
-    if (!batches || f->s.zero_points || f->s.bad_points || !wv_weight_normalise(n, f->glu, f->gu))
+    if (!batches || !wv_weight_normalise(n, f->glu, f->gu))
         return;
     cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->gx, (int)D, f->gu, 1, 0.0, own, 1);
     if (!component_mean(f, j, batches, exact))
@@ -188,8 +194,7 @@ double wv_particle_step(wvgd_fit *f, size_t j, size_t n, double lambda, double *
         return -1;
     wv_gauss spread = wv_fit_spread(f, j);
     cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->gx, (int)D, f->ga, 1, 0.0, mean, 1);
-    if (f->s.stage == WV_SETTLE)
-        sharpen(f, j, n, mean);
+    sharpen(f, j, n, mean);
     f->cell_family->sd(D, 0, spread.root, sd);
     attract(f, n, f->gx, f->ga, z, mean, sd, target);
     if (f->opt.cost == WVGD_LP && f->opt.power > 2)

@@ -8,6 +8,9 @@
  * cell's spread; negative: no point had weight. */
 double wv_particle_step(wvgd_fit *f, size_t j, size_t n, double lambda, double *mean);
 
+/* Whether particles have to step one after the other: those that settle look at the cells of all. */
+bool wv_particle_ordered(const wvgd_fit *f);
+
 /* The spread of cell j from n points as above, taken in full. */
 void wv_particle_refit(wvgd_fit *f, size_t j, size_t n);
 

@@ -20,37 +20,51 @@
 #include <string.h>
 
 /* ---- particles ------------------------------------------------------------------------------------------------------------------- */
+/* Cells of a piece of the stored draws, which has no more than WV_FREE of them (close_max is 100000 at most), and with `context` also costs to the nearest particle. */
+static void find_piece(wvgd_fit *f, void *context, size_t piece)
+{
+    size_t most = wv_fit_piece(f->close.n), first = piece * most, here = f->close.n - first < most ? f->close.n - first : most;
+    if (context)
+        wv_cell_assign(f, here, f->close.x + first * f->D, f->close.cell + first, f->close.near + first, f->free_cost);
+    else
+        wv_free_assign(f, here, f->close.x + first * f->D, f->close.cell + first);
+}
+
 /* Cells of the stored draws, */
 static void find_cells(wvgd_fit *f)
 {
     wv_free_cells(f);
-    for (size_t first = 0; first < f->close.n; first += WV_FREE) {
-        size_t here = f->close.n - first < WV_FREE ? f->close.n - first : WV_FREE;
-        wv_free_assign(f, here, f->close.x + first * f->D, f->close.cell + first);
-    }
+    wv_fit_share(f, wv_fit_pieces(f->close.n), (double)(f->close.n * f->N * f->D), find_piece, NULL);
 }
 
 /* and costs to the nearest particle. */
 static void assign_all(wvgd_fit *f)
 {
-    for (size_t first = 0; first < f->close.n; first += f->n_max) {
-        size_t here = f->close.n - first < f->n_max ? f->close.n - first : f->n_max;
-        wv_cell_assign(f, here, f->close.x + first * f->D, f->close.cell + first, f->close.near + first, f->b.next);
-    }
+    wv_fit_share(f, wv_fit_pieces(f->close.n), (double)(f->close.n * f->N * f->D), find_piece, f->close.near);
     wv_free_cells(f);
 }
 
+/* Multiplications for what is done with the stored draws of all cells, each of which looks for its own. */
+static double work_of(const wvgd_fit *f)
+{
+    return (double)f->close.n * (double)(f->N + f->D * f->D);
+}
+
 /* Particles to where the cost pulls them, spreads to the covariances of the cells. */
+static void settle_particle(wvgd_fit *f, void *context, size_t j)
+{
+    size_t n = wv_truncate_gather(f, j, false);
+    (void)context;
+    memcpy(f->glu, f->glv, n * sizeof(double));
+    if (n > 1)
+        wv_particle_step(f, j, n, 1, f->vector[9]);
+}
+
 static void settle_particles(wvgd_fit *f, size_t rounds)
 {
     for (size_t round = 0; round < rounds; round++) {
         find_cells(f);
-        for (size_t j = 0; j < f->N; j++) {
-            size_t n = wv_truncate_gather(f, j, false);
-            memcpy(f->glu, f->glv, n * sizeof(double));
-            if (n > 1)
-                wv_particle_step(f, j, n, 1, f->vector[9]);
-        }
+        wv_fit_share(f, f->N, work_of(f), settle_particle, NULL);
     }
     find_cells(f);
 }
@@ -301,24 +315,34 @@ static void place_particles(wvgd_fit *f)
 
 /* ---- weights of the components --------------------------------------------------------------------------------------------------------- */
 /* ELBO_j from the stored draws of the cell, for the weights only. */
+static void weigh_component(wvgd_fit *f, void *context, size_t j)
+{
+    wv_gauss q = wv_fit_component(f, j);
+    size_t n = wv_truncate_gather(f, j, false);
+    double sum = 0, mean = 0;
+    (void)context;
+    wv_component_log_density(&q, n, f->gx, f->gr, f->y, f->work);
+    for (size_t i = 0; i < n; i++) {
+        double u = exp(f->gr[i] - f->psi[i]);
+        sum += u;
+        mean += u > 0 ? u * (f->glp[i] - f->gr[i]) : 0;
+    }
+    for (size_t i = 0, k = 0; i < f->close.n; i++)
+        if (f->close.cell[i] == j)
+            f->close.log_q[i] = f->close.log_p[i] > -INFINITY && k < n ? f->gr[k++] : -INFINITY;
+    f->elbo[j] = sum > 0 && f->log_Z[j] > -INFINITY ? mean / sum + f->log_Z[j] : -INFINITY;
+}
+
 static void weigh_components(wvgd_fit *f)
 {
-    for (size_t j = 0; j < f->N; j++) {
-        wv_gauss q = wv_fit_component(f, j);
-        size_t n = wv_truncate_gather(f, j, false);
-        double sum = 0, mean = 0;
-        wv_component_log_density(&q, n, f->gx, f->gr, f->y, f->work);
-        for (size_t i = 0; i < n; i++) {
-            double u = exp(f->gr[i] - f->psi[i]);
-            sum += u;
-            mean += u > 0 ? u * (f->glp[i] - f->gr[i]) : 0;
-        }
-        for (size_t i = 0, k = 0; i < f->close.n; i++)
-            if (f->close.cell[i] == j)
-                f->close.log_q[i] = f->close.log_p[i] > -INFINITY && k < n ? f->gr[k++] : -INFINITY;
-        f->elbo[j] = sum > 0 && f->log_Z[j] > -INFINITY ? mean / sum + f->log_Z[j] : -INFINITY;
-    }
+    wv_fit_share(f, f->N, work_of(f), weigh_component, NULL);
     wv_evidence_weights(f->N, f->elbo, f->weight);
+}
+
+static void fit_component(wvgd_fit *f, void *context, size_t j)
+{
+    (void)context;
+    wv_truncate_fit(f, j);
 }
 
 void wv_partition_begin(wvgd_fit *f)
@@ -341,8 +365,7 @@ void wv_partition_begin(wvgd_fit *f)
         memcpy(f->pilot_mu, f->mean, f->D * sizeof(double));
         wv_close_posterior_root(f, wv_family_get(WVGD_FULL), f->pilot_root);
     }
-    for (size_t j = 0; j < f->N; j++)
-        wv_truncate_fit(f, j);
+    wv_fit_share(f, f->N, 1e6 * (double)f->N, fit_component, NULL); /* a millisecond each, or several */
     wv_partition_weigh(f);
     if (wv_refine_wanted(f))
         wv_refine_begin(f);

@@ -109,45 +109,72 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
+/* Densities of places from .. to at points, block by block of WV_COLUMNS. */
+typedef struct {
+    wv_pool_place *place;
+    size_t from, to, n;
+    const double *x;     /* [n][D] */
+    double *log_sum;     /* [n] */
+    const double *r;     /* squares, or NULL */
+    bool keep;           /* points in the coordinates of the places, too */
+    size_t known;        /* blocks that are left out */
+} densities;
+
+static size_t blocks_of(size_t n)
+{
+    return (n + WV_COLUMNS - 1) / WV_COLUMNS;
+}
+
+static double work_of(const wvgd_fit *f, const densities *d)
+{
+    return (double)((d->to - d->from) * d->n * f->D) * (d->r ? 1 : (double)f->D);
+}
+
+static void add_at(wvgd_fit *f, void *context, size_t at)
+{
+    const densities *d = context;
+    size_t first = at * WV_COLUMNS, here = least(d->n - first, WV_COLUMNS);
+    block b = names(f);
+    if (!d->r)
+        wv_columns_turn(f->D, here, d->x + first * f->D, b.x);
+    for (size_t i = 0; i < WV_COLUMNS; i++)
+        b.sum[i] = i < here ? d->log_sum[first + i] : 0;
+    add_block(f, &b, d->place, d->from, d->to, wv_columns_round(here), d->r ? d->r + first : NULL, wv_pool_points(f));
+    memcpy(d->log_sum + first, b.sum, here * sizeof *d->log_sum);
+}
+
 void wv_pool_add(wvgd_fit *f, wv_pool_place *place, size_t from, size_t to, size_t n, const double *x, double *log_sum)
 {
+    densities d = {.place = place, .from = from, .to = to, .n = n, .x = x, .log_sum = log_sum};
+    wv_fit_share(f, blocks_of(n), work_of(f, &d), add_at, &d);
+}
+
+void wv_pool_sum(wvgd_fit *f, wv_pool_place *place, size_t from, size_t to, size_t first, size_t n, double *log_sum)
+{
+    densities d = {.place = place, .from = from, .to = to, .n = n, .r = f->mix_q + first, .log_sum = log_sum};
+    wv_fit_share(f, blocks_of(n), work_of(f, &d), add_at, &d);
+}
+
+static void measure_at(wvgd_fit *f, void *context, size_t index)
+{
+    const densities *d = context;
     block b = names(f);
-    for (size_t first = 0; first < n; first += WV_COLUMNS) {
-        size_t here = least(n - first, WV_COLUMNS);
-        wv_columns_turn(f->D, here, x + first * f->D, b.x);
-        for (size_t i = 0; i < WV_COLUMNS; i++)
-            b.sum[i] = i < here ? log_sum[first + i] : 0;
-        add_block(f, &b, place, from, to, wv_columns_round(here), NULL, 0);
-        memcpy(log_sum + first, b.sum, here * sizeof *log_sum);
+    size_t D = f->D, size = D * WV_COLUMNS, at = d->known + index, first = at * WV_COLUMNS, here = least(d->n - first, WV_COLUMNS);
+    wv_columns_turn(D, here, d->x + first * D, b.x);
+    for (size_t c = 0; c < d->to - d->from; c++) {
+        wv_place p = d->place(f, d->from + c);
+        double *y = d->keep ? f->mix_y + (c * blocks_of(d->n) + at) * size : b.y;
+        wv_columns_whiten(D, wv_columns_round(here), p.inverse, p.mu, b.x, b.spare, y, f->mix_q + c * wv_pool_points(f) + first);
     }
 }
 
 bool wv_pool_measure(wvgd_fit *f, wv_pool_place *place, size_t from, size_t to, size_t known, size_t n, const double *x, bool keep)
 {
-    block b = names(f);
-    size_t D = f->D, room = wv_pool_points(f), size = D * WV_COLUMNS, blocks = (n + WV_COLUMNS - 1) / WV_COLUMNS;
-    keep = keep && (to - from) * blocks * size <= wv_pool_kept(f);
-    for (size_t at = known / WV_COLUMNS; at < blocks; at++) {
-        size_t first = at * WV_COLUMNS, here = least(n - first, WV_COLUMNS);
-        wv_columns_turn(D, here, x + first * D, b.x);
-        for (size_t c = from; c < to; c++) {
-            wv_place p = place(f, c);
-            wv_columns_whiten(D, wv_columns_round(here), p.inverse, p.mu, b.x, b.spare, keep ? f->mix_y + ((c - from) * blocks + at) * size : b.y, f->mix_q + (c - from) * room + first);
-        }
-    }
-    return keep;
-}
-
-void wv_pool_sum(wvgd_fit *f, wv_pool_place *place, size_t from, size_t to, size_t first, size_t n, double *log_sum)
-{
-    block b = names(f);
-    for (size_t at = 0; at < n; at += WV_COLUMNS) {
-        size_t here = least(n - at, WV_COLUMNS);
-        for (size_t i = 0; i < WV_COLUMNS; i++)
-            b.sum[i] = i < here ? log_sum[at + i] : 0;
-        add_block(f, &b, place, from, to, wv_columns_round(here), f->mix_q + first + at, wv_pool_points(f));
-        memcpy(log_sum + at, b.sum, here * sizeof *log_sum);
-    }
+    densities d = {.place = place, .from = from, .to = to, .n = n, .x = x, .known = known / WV_COLUMNS};
+    d.keep = keep && (to - from) * blocks_of(n) * f->D * WV_COLUMNS <= wv_pool_kept(f);
+    if (d.known < blocks_of(n))
+        wv_fit_share(f, blocks_of(n) - d.known, work_of(f, &d), measure_at, &d);
+    return d.keep;
 }
 
 void wv_pool_add_density(wvgd_fit *f, size_t b, size_t n, const double *x, double *log_sum)

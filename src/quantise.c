@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { RESTARTS = 24, ENOUGH = 4, FINALS = 6, FEW = 8, MINIMA = 4, ROUNDS = 40, SEEDS = 32, MIXTURE = 8192, COMPARED = 2048, FEWEST = 512 }; /* FEW: particles, in few dimensions, of which all starts are settled; MINIMA: of these at most with all points; MIXTURE: draws of the mixture, at most; COMPARED: those of them on which starts are compared; FEWEST: with one mode in many dimensions, where starts end alike */
+enum { RESTARTS = 24, ENOUGH = 4, FINALS = 6, FEW = 8, MINIMA = 4, ROUNDS = 40, SEEDS = 32, MIXTURE = 8192, COMPARED = 2048, FEWEST = 512, MOST = 200000 }; /* FEW: particles, in few dimensions, of which all starts are settled; MINIMA: of these at most with all points; MIXTURE: draws of the mixture, at most; COMPARED: those of them on which starts are compared; FEWEST: with one mode in many dimensions, where starts end alike; MOST: coordinates of all particles, for several starts */
 static const double roughly = 1e-3, exactly = 1e-5; /* gain of a round, relative, at which Lloyd's iteration has settled: to compare starts, and of the best */
 static const double varied = 0.02; /* relative range of the distortions of starts that are not much alike */
 static const double same = 1e-3, near = 0.05; /* relative differences of settled distortions: that mean the same minimum; of minima among which few points cannot choose */
@@ -46,34 +46,68 @@ void wv_quantise_pool(wvgd_fit *f)
         f->s.closed = f->close.n = 0; /* there is room for no other batch: it is taken when it is looked at */
 }
 
-/* Nearest centre of each point into f->b.cell; returns the distortion. */
-static double assign(wvgd_fit *f, size_t n, const double *y, const double *w, const double *centre)
+/* Weighted points in flat coordinates. */
+typedef struct {
+    size_t n;
+    const double *y, *w; /* [n][D], [n] */
+} points;
+
+static size_t end_of(size_t n, size_t piece)
 {
-    double total = 0, *cost = f->b.near;
-    wv_cell_nearest(f, centre, n, y, f->b.cell, cost, f->b.next);
-    for (size_t k = 0; k < n; k++)
-        total += w[k] * cost[k];
+    return (piece + 1) * wv_fit_piece(n) < n ? (piece + 1) * wv_fit_piece(n) : n;
+}
+
+typedef struct {
+    const points *p;
+    const double *centre;    /* [N][D] */
+    uint32_t *cell;          /* [n] */
+    double total[WV_PIECES]; /* distortion of each piece of the points */
+} assigning;
+
+static void assign_piece(wvgd_fit *f, void *context, size_t piece)
+{
+    assigning *a = context;
+    const points *p = a->p;
+    size_t end = end_of(p->n, piece);
+    double *cost = f->free_cost;
+    a->total[piece] = 0;
+    for (size_t first = piece * wv_fit_piece(p->n); first < end; first += WV_FREE) {
+        size_t here = end - first < WV_FREE ? end - first : WV_FREE;
+        wv_cell_nearest(f, a->centre, here, p->y + first * f->D, a->cell + first, cost, cost + WV_FREE);
+        for (size_t k = 0; k < here; k++)
+            a->total[piece] += p->w[first + k] * cost[k];
+    }
+}
+
+/* Nearest centre of each point; returns the distortion. */
+static double assign(wvgd_fit *f, const points *p, const double *centre, uint32_t *cell)
+{
+    double total = 0;
+    assigning a = {.p = p, .centre = centre, .cell = cell};
+    wv_fit_share(f, wv_fit_pieces(p->n), (double)(p->n * f->N * f->D), assign_piece, &a);
+    for (size_t piece = 0; piece < wv_fit_pieces(p->n); piece++)
+        total += a.total[piece];
     return total;
 }
 
 /* Lloyd's iteration until the distortion settles. An empty cell keeps its centre. */
-static double lloyd(wvgd_fit *f, size_t n, const double *y, const double *w, double settled_at, size_t rounds, double *centre)
+static double lloyd(wvgd_fit *f, const points *p, double settled_at, size_t rounds, double *centre)
 {
     size_t D = f->D;
-    double distortion = assign(f, n, y, w, centre);
+    uint32_t *cell = (uint32_t *)(void *)f->psi;
+    double *mass = f->wall, *sum = mass + f->N; /* [N], [N][D] */
+    double distortion = assign(f, p, centre, cell);
     for (size_t round = 0; round < rounds; round++) {
-        memset(f->cell_spare, 0, f->N * sizeof(double));
-        memset(f->sum_z, 0, f->N * D * sizeof(double));
-        for (size_t k = 0; k < n; k++) {
-            f->cell_spare[f->b.cell[k]] += w[k];
-            double *sum = f->sum_z + f->b.cell[k] * D;
+        memset(mass, 0, f->N * (D + 1) * sizeof *mass);
+        for (size_t k = 0; k < p->n; k++) {
+            mass[cell[k]] += p->w[k];
             for (size_t i = 0; i < D; i++)
-                sum[i] += w[k] * y[k * D + i];
+                sum[cell[k] * D + i] += p->w[k] * p->y[k * D + i];
         }
         for (size_t j = 0; j < f->N; j++)
-            for (size_t i = 0; f->cell_spare[j] > 0 && i < D; i++)
-                centre[j * D + i] = f->sum_z[j * D + i] / f->cell_spare[j];
-        double next = assign(f, n, y, w, centre);
+            for (size_t i = 0; mass[j] > 0 && i < D; i++)
+                centre[j * D + i] = sum[j * D + i] / mass[j];
+        double next = assign(f, p, centre, cell);
         bool settled = next > (1 - settled_at) * distortion;
         distortion = next;
         if (settled)
@@ -82,16 +116,27 @@ static double lloyd(wvgd_fit *f, size_t n, const double *y, const double *w, dou
     return distortion;
 }
 
-/* Lowers cost[n] to the distances to m centres. */
-static void approach(wvgd_fit *f, size_t n, const double *y, size_t m, const double *centre, double *cost)
+typedef struct {
+    const points *p;
+    const double *centre;
+    size_t from, to;
+    double *cost; /* [n] */
+} approaching;
+
+/* Lowers the costs of a piece of the points to the distances to centres from .. to. */
+static void approach(wvgd_fit *f, void *context, size_t piece)
 {
+    const approaching *a = context;
+    const points *p = a->p;
+    size_t D = f->D, end = end_of(p->n, piece);
     double *columns = f->block, least[WV_COLUMNS], other[WV_COLUMNS], which[WV_COLUMNS];
-    for (size_t first = 0; first < n; first += WV_COLUMNS) {
-        size_t here = n - first < WV_COLUMNS ? n - first : WV_COLUMNS;
-        wv_columns_turn(f->D, here, y + first * f->D, columns);
-        wv_columns_best()->nearest(f->D, wv_columns_round(here), m, columns, centre, least, other, which);
+    for (size_t first = piece * wv_fit_piece(p->n); first < end; first += WV_COLUMNS) {
+        size_t here = end - first < WV_COLUMNS ? end - first : WV_COLUMNS;
+        double *cost = a->cost + first;
+        wv_columns_turn(D, here, p->y + first * D, columns);
+        wv_columns_best()->nearest(D, wv_columns_round(here), a->to - a->from, columns, a->centre + a->from * D, least, other, which);
         for (size_t k = 0; k < here; k++)
-            cost[first + k] = least[k] < cost[first + k] ? least[k] : cost[first + k];
+            cost[k] = least[k] < cost[k] ? least[k] : cost[k];
     }
 }
 
@@ -103,9 +148,9 @@ static bool thorough(const wvgd_fit *f)
 
 /* k-means++: each centre a point drawn in proportion to its weight times its cost so far; of many centres, SEEDS at a time. In few dimensions
  * that leaves out minima with many centres where the weight is, so every other start draws in proportion to the weight alone. */
-static void seed(wvgd_fit *f, size_t n, const double *y, const double *w, uint64_t restart, double *centre)
+static void seed(wvgd_fit *f, const points *p, uint64_t restart, double *centre)
 {
-    size_t D = f->D, step = f->N / SEEDS + 1;
+    size_t D = f->D, n = p->n, step = f->N / SEEDS + 1;
     bool plain = thorough(f) && restart % 2;
     double *cost = f->gr, *sum = f->ga;
     wv_stream stream = {f->opt.seed, WV_RNG_RESTART, f->s.batch, restart};
@@ -115,7 +160,7 @@ static void seed(wvgd_fit *f, size_t n, const double *y, const double *w, uint64
         next = j ? (j + step < f->N ? j + step : f->N) : 1;
         double total = 0;
         for (size_t k = 0; k < n; k++)
-            sum[k] = total += (w[k] > 0 ? w[k] : 0) * (j && !plain ? cost[k] : 1);
+            sum[k] = total += (p->w[k] > 0 ? p->w[k] : 0) * (j && !plain ? cost[k] : 1);
         for (size_t i = j; i < next; i++) {
             double u;
             size_t low = 0, high = n - 1;
@@ -127,9 +172,10 @@ static void seed(wvgd_fit *f, size_t n, const double *y, const double *w, uint64
                 else
                     high = middle;
             }
-            memcpy(centre + i * D, y + low * D, D * sizeof *centre);
+            memcpy(centre + i * D, p->y + low * D, D * sizeof *centre);
         }
-        approach(f, n, y, next - j, centre + j * D, cost);
+        approaching a = {p, centre, j, next, cost};
+        wv_fit_share(f, wv_fit_pieces(n), (double)(n * (next - j) * D), approach, &a);
     }
 }
 
@@ -180,64 +226,99 @@ static size_t affordable(const wvgd_fit *f, size_t n)
     return (size_t)fmin(fmax(4e9 / ((double)n * (double)(f->N * f->D)), 3), ROUNDS);
 }
 
+size_t wv_quantise_size(const wvgd_fit *f)
+{
+    size_t one = wv_times(f->N, f->D);
+    return one < MOST ? RESTARTS * one : one;
+}
+
+/* Starts, and how far they have come. */
+typedef struct {
+    const points *p;
+    double *centre;            /* [RESTARTS][N][D] */
+    double after[RESTARTS];    /* distortion of each after two rounds, */
+    double settled[RESTARTS];  /* and when it has settled, */
+    size_t rounds, first;      /* after so many rounds at most; the first to be tried */
+    size_t order[RESTARTS];    /* the better ones first */
+} starts;
+
+static void try_start(wvgd_fit *f, void *context, size_t k)
+{
+    starts *s = context;
+    size_t r = s->first + k;
+    double *centre = s->centre + r * f->N * f->D;
+    seed(f, s->p, r, centre);
+    s->after[r] = lloyd(f, s->p, roughly, 2, centre);
+}
+
+static void settle_start(wvgd_fit *f, void *context, size_t k)
+{
+    starts *s = context;
+    size_t r = s->order[k];
+    s->settled[r] = lloyd(f, s->p, roughly, s->rounds, s->centre + r * f->N * f->D);
+}
+
+/* Tries starts from .. to, and adds them to those in order. */
+static void try_starts(wvgd_fit *f, starts *s, size_t from, size_t to)
+{
+    s->first = from;
+    wv_fit_share(f, to - from, (double)(to - from) * 4 * (double)(s->p->n * f->N * f->D), try_start, s);
+    for (size_t r = from; r < to; r++) {
+        size_t at = r;
+        for (; at && s->after[r] < s->after[s->order[at - 1]]; at--)
+            s->order[at] = s->order[at - 1];
+        s->order[at] = r;
+    }
+}
+
 /* The best of many starts, in flat coordinates, into best[N][D], with its distortion. The starts are compared on the last `few` of the points: first all after two rounds, then the better
  * ones when they have settled. With few particles in few dimensions those that settle in different minima go on with all points, else the best does; in many, a few starts tell whether it matters where one begins. False: it does, and `probe` asked no more. */
-static bool search(wvgd_fit *f, size_t n, size_t few, const double *y, const double *w, const double *w_few, bool probe, double *best, double *trial, double *distortion)
+static bool search(wvgd_fit *f, size_t n, size_t few, const double *y, const double *w, const double *w_few, bool probe, double *best, double *distortion)
 {
-    double least = INFINITY, after[RESTARTS] = {0}, settled[MINIMA], low = INFINITY, high = 0;
-    size_t skip = n - few, restarts = RESTARTS, finals = FINALS, tried = 0;
-    const double *y_few = y + skip * f->D;
-    if ((double)few * (double)(f->N * f->D) > 1e8)
+    size_t ND = f->N * f->D, restarts = RESTARTS, finals = FINALS, tried = 0;
+    points all = {n, y, w}, some = {few, y + (n - few) * f->D, w_few};
+    starts s = {.p = &some, .centre = f->starts, .rounds = affordable(f, few)};
+    double least = INFINITY, low = INFINITY, kept[MINIMA];
+    if ((double)few * (double)ND > 1e8 || ND >= MOST) {
         restarts = finals = 1;
-    else if (thorough(f))
+        s.rounds -= 2; /* those of the trial are dear, too */
+    } else if (thorough(f))
         finals = RESTARTS;
-    for (uint64_t r = 0; r < restarts && restarts > 1; r++) {
-        seed(f, few, y_few, w_few, r, trial);
-        after[r] = lloyd(f, few, y_few, w_few, roughly, 2, trial);
-        if (after[r] < low)
-            memcpy(best, trial, f->N * f->D * sizeof *best);
-        low = fmin(low, after[r]);
-        high = fmax(high, after[r]);
-        if (r + 1 < ENOUGH || r >= ENOUGH || f->D <= 4)
-            continue;
-        if (high < (1 + varied) * low) {
+    if (restarts > 1 && f->D > 4) {
+        try_starts(f, &s, 0, ENOUGH);
+        if (s.after[s.order[ENOUGH - 1]] < (1 + varied) * s.after[s.order[0]]) {
             restarts = ENOUGH;
             finals = 1;
         } else if (probe)
             return false;
     }
+    if (restarts != ENOUGH)
+        try_starts(f, &s, restarts > 1 && f->D > 4 ? ENOUGH : 0, restarts);
+    wv_fit_share(f, finals, (double)(finals * s.rounds) * (double)(few * ND), settle_start, &s);
     for (size_t k = 0; k < finals; k++) {
-        uint64_t r = 0;
-        for (uint64_t i = 1; i < restarts; i++)
-            r = after[i] < after[r] ? i : r;
-        after[r] = INFINITY;
-        if (k || restarts == 1)
-            seed(f, few, y_few, w_few, r, trial);
-        else
-            memcpy(trial, best, f->N * f->D * sizeof *trial); /* as it was after two rounds */
-        double d = lloyd(f, few, y_few, w_few, roughly, affordable(f, few), trial);
+        double *centre = f->starts + s.order[k] * ND, d = s.settled[s.order[k]];
         if (thorough(f)) {
-            low = fmin(low, d);
+            low = fmin(low, fmin(d, s.after[s.order[0]]));
             for (size_t i = 0; i < tried; i++)
-                d = fabs(d - settled[i]) < same * d ? INFINITY : d;
+                d = fabs(d - kept[i]) < same * d ? INFINITY : d;
             if (d > (1 + near) * low || tried == MINIMA)
                 continue;
-            settled[tried++] = d;
-            d = lloyd(f, n, y, w, exactly, affordable(f, n), trial);
+            kept[tried++] = d;
+            d = lloyd(f, &all, exactly, affordable(f, n), centre);
         }
         if (d < least) {
             least = d;
-            memcpy(best, trial, f->N * f->D * sizeof *best);
+            memcpy(best, centre, ND * sizeof *best);
         }
     }
-    *distortion = thorough(f) || (few == n && f->D > 4) ? least : lloyd(f, n, y, w, f->D > 4 ? roughly : exactly, affordable(f, n), best);
+    *distortion = thorough(f) || (few == n && f->D > 4) ? least : lloyd(f, &all, f->D > 4 ? roughly : exactly, affordable(f, n), best);
     return true;
 }
 
 bool wv_quantise_improve(wvgd_fit *f)
 {
     size_t D = f->D, ND = f->N * D;
-    double *y = f->y, *w = f->gu, *current = f->try_z, *best = current + ND, *trial = best + ND, *origin = f->vector[1];
+    double *y = f->y, *w = f->gu, *current = f->try_z, *best = current + ND, *origin = f->vector[1];
     if (f->N == 1 || (f->opt.cost != WVGD_SQEUCLID && f->opt.cost != WVGD_MAHALANOBIS))
         return false;
     if (!f->close.n)
@@ -252,11 +333,12 @@ bool wv_quantise_improve(wvgd_fit *f)
     memcpy(current, f->now.z, ND * sizeof *current);
     flatten(f, n, y, origin);
     flatten(f, f->N, current, origin);
-    double now = lloyd(f, n, y, w, exactly, ROUNDS, current), least;
-    search(f, n, n, y, w, w, false, best, trial, &least);
+    points p = {n, y, w};
+    double now = lloyd(f, &p, exactly, ROUNDS, current), least;
+    search(f, n, n, y, w, w, false, best, &least);
     if (!(least < clearly * now))
         return false;
-    assign(f, n, y, w, best);
+    assign(f, &p, best, f->b.cell);
     unflatten(f, f->N, best, origin);
     memcpy(f->now.z, best, ND * sizeof *best);
     spreads(f, n, w);
@@ -293,7 +375,7 @@ static bool place_alone(wvgd_fit *f, size_t n, bool probe)
     double distortion;
     mixture_points(f, 2, n, 1, f->y, f->gu);
     flatten(f, n, f->y, f->mean);
-    if (!search(f, n, n, f->y, f->gu, f->gu, probe, f->try_z, f->try_z + ND, &distortion))
+    if (!search(f, n, n, f->y, f->gu, f->gu, probe, f->try_z, &distortion))
         return false;
     unflatten(f, f->N, f->try_z, f->mean);
     memcpy(f->now.z, f->try_z, ND * sizeof(double));
@@ -303,7 +385,7 @@ static bool place_alone(wvgd_fit *f, size_t n, bool probe)
 void wv_quantise_place(wvgd_fit *f, double c)
 {
     size_t D = f->D, ND = f->N * D, n = f->close.n < f->n_max / 2 ? f->close.n : f->n_max / 2, extra = c > 0 ? f->n_max - n : 0;
-    double *y = f->y, *w = f->gu, *w_few = f->glv, *best = f->try_z, *trial = best + ND, total = 0, distortion;
+    double *y = f->y, *w = f->gu, *w_few = f->glv, *best = f->try_z, total = 0, distortion;
     size_t few = 50 * f->N > FEWEST ? 50 * f->N : FEWEST, compared = 20 * f->N > COMPARED ? 20 * f->N : COMPARED, most = D > 4 ? compared : compared + MIXTURE;
     bool many = D > 4 && wv_free_flat(f), alike = c > (many ? 0.5 : 0.9) && !f->s.zero_points; /* the mixture's draws alone will do, unless they do not know where the density ends */
     extra = extra < most ? extra : most;
@@ -330,7 +412,7 @@ void wv_quantise_place(wvgd_fit *f, double c)
         cblas_dscal((int)compared, (double)extra / (double)compared, w_few + n, 1);
     flatten(f, all, y, f->mean);
     size_t own = thorough(f) ? n : 0;
-    search(f, all, extra && alike ? own + compared : all, y, w, extra && alike ? w_few + n - own : w, false, best, trial, &distortion);
+    search(f, all, extra && alike ? own + compared : all, y, w, extra && alike ? w_few + n - own : w, false, best, &distortion);
     unflatten(f, f->N, best, f->mean);
     memcpy(f->now.z, best, ND * sizeof *best);
 }

@@ -3,6 +3,9 @@
 #define WV_QUANTISE_H
 #include "fit.h"
 
+/* Doubles in f->starts. */
+size_t wv_quantise_size(const wvgd_fit *f);
+
 /* Keeps the points of the last iterations with their posterior weights, as many as one batch can hold, in f->close. */
 void wv_quantise_pool(wvgd_fit *f);
 

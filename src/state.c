@@ -39,14 +39,20 @@ static uint64_t checksum(const unsigned char *data, size_t size)
     return hash(hash(14695981039346656037u, lane, sizeof lane), data + whole, size - whole);
 }
 
-/* Of everything that the numbers of a fit depend on, but for limits that may be raised when it goes on. */
+/* What a fit may go on with other values of: limits, and what its numbers do not depend on. */
+static bool may_change(const char *name)
+{
+    return !strcmp(name, "max-iter") || !strcmp(name, "max-seconds") || !strcmp(name, "threads");
+}
+
+/* Of everything else that was asked for. */
 static uint64_t options_hash(const wvgd_fit *f)
 {
     uint64_t h = 14695981039346656037u;
     char text[64];
     for (size_t i = 0; wvgd_options_describe(i); i++) {
         const char *name = wvgd_options_describe(i)->name;
-        if (strcmp(name, "max-iter") && strcmp(name, "max-seconds") && wvgd_options_get(&f->opt, name, text, sizeof text, NULL) == WVGD_OK)
+        if (!may_change(name) && wvgd_options_get(&f->opt, name, text, sizeof text, NULL) == WVGD_OK)
             h = hash(h, text, strlen(text) + 1);
     }
     return f->opt.metric ? hash(h, f->opt.metric, f->D * f->D * sizeof(double)) : h;

@@ -149,7 +149,31 @@ static void divide(wvgd_fit *f, size_t n, size_t ld, double *log_m)
     wv_columns_best()->shares(f->proposals, wv_columns_round(n), ld, f->alpha, f->block, log_m);
 }
 
-static void weigh_block(wvgd_fit *f, wv_batch *b, size_t first, size_t n, size_t ld, const double *const w[2])
+/* A batch is weighed in pieces, which workers share. */
+typedef struct {
+    wv_batch *b;
+    size_t piece, at_once;  /* points in a piece, and those whose densities are held at once */
+    const double *const *w; /* [2] weights of the components, */
+    const double *own;      /* or scales of diagonal ones */
+} weighing;
+
+/* Shares the pieces; returns how many there are. */
+static size_t share_pieces(wvgd_fit *f, weighing *g, wv_fit_task *task)
+{
+    size_t n = g->b->n, pieces = wv_fit_pieces(n);
+    g->piece = wv_fit_piece(n);
+    g->at_once = prepare(f);
+    wv_fit_share(f, pieces, (double)n * (double)f->proposals * (double)f->D * (g->at_once == WV_BLOCK ? (double)f->D : 1), task, g);
+    return pieces;
+}
+
+static size_t end_of(const weighing *g, size_t k)
+{
+    return (k + 1) * g->piece < g->b->n ? (k + 1) * g->piece : g->b->n;
+}
+
+/* Weighs n points; adds to sum_u[N]. */
+static void weigh_block(wvgd_fit *f, wv_batch *b, size_t first, size_t n, size_t ld, const double *const w[2], double *sum_u)
 {
     double *u = f->block, log_m[WV_BLOCK], mix[WV_BLOCK];
     points p = turn(f, b, first, n);
@@ -159,7 +183,7 @@ static void weigh_block(wvgd_fit *f, wv_batch *b, size_t first, size_t n, size_t
     divide(f, n, ld, log_m);
     memcpy(b->log_m + first, log_m, n * sizeof *log_m);
     for (size_t j = 0; j < f->N; j++)
-        b->sum_u[j] += cblas_dasum((int)n, u + j * ld, 1);
+        sum_u[j] += cblas_dasum((int)n, u + j * ld, 1);
     for (int i = 0; i < 2 && w[i]; i++) {
         cblas_dgemv(CblasRowMajor, CblasTrans, (int)f->N, (int)n, 1.0, u, (int)ld, w[i], 1, 0.0, mix, 1);
         for (size_t k = 0; k < n; k++)
@@ -167,11 +191,21 @@ static void weigh_block(wvgd_fit *f, wv_batch *b, size_t first, size_t n, size_t
     }
 }
 
-void wv_weight_mixture(wvgd_fit *f, wv_batch *b, size_t first, size_t n, const double *const w[2])
+static void weigh_piece(wvgd_fit *f, void *context, size_t k)
 {
-    size_t at_once = prepare(f);
-    for (size_t at = first; at < first + n; at += at_once)
-        weigh_block(f, b, at, first + n - at < at_once ? first + n - at : at_once, at_once, w);
+    const weighing *g = context;
+    double *sum_u = f->piece_u + k * f->N;
+    memset(sum_u, 0, f->N * sizeof *sum_u);
+    for (size_t at = k * g->piece, end = end_of(g, k); at < end; at += g->at_once)
+        weigh_block(f, g->b, at, end - at < g->at_once ? end - at : g->at_once, g->at_once, g->w, sum_u);
+}
+
+void wv_weight_mixture(wvgd_fit *f, wv_batch *b, const double *const w[2])
+{
+    weighing g = {.b = b, .w = w};
+    size_t pieces = share_pieces(f, &g, weigh_piece);
+    for (size_t k = 0; k < pieces; k++)
+        cblas_daxpy((int)f->N, 1.0, f->piece_u + k * f->N, 1, b->sum_u, 1);
 }
 
 /* Inverse scales and constants of diagonal components, after those of the proposals. */
@@ -195,41 +229,46 @@ static void own_densities(wvgd_fit *f, wv_batch *b, size_t first, size_t n, cons
     }
 }
 
-/* The same for all points and any components. */
-static void own_densities_gathered(wvgd_fit *f, wv_batch *b)
+/* The same for all points of cell j and any component. */
+static void own_densities_gathered(wvgd_fit *f, void *context, size_t j)
 {
+    wv_batch *b = context;
     size_t D = f->D;
     double log_q[WV_BLOCK], *x = f->gathered, *y = x + WV_BLOCK * D;
-    for (size_t j = 0; j < f->N; j++) {
-        wv_gauss q = wv_fit_component(f, j);
-        for (size_t first = f->start[j]; first < f->start[j + 1]; first += WV_BLOCK) {
-            size_t n = f->start[j + 1] - first < WV_BLOCK ? f->start[j + 1] - first : WV_BLOCK;
-            for (size_t k = 0; k < n; k++)
-                memcpy(x + k * D, b->x + f->order[first + k] * D, D * sizeof *x);
-            wv_component_log_density(&q, n, x, log_q, y, f->work);
-            for (size_t k = 0; k < n; k++)
-                b->log_q[f->order[first + k]] = log_q[k];
-        }
+    wv_gauss q = wv_fit_component(f, j);
+    for (size_t first = f->start[j]; first < f->start[j + 1]; first += WV_BLOCK) {
+        size_t n = f->start[j + 1] - first < WV_BLOCK ? f->start[j + 1] - first : WV_BLOCK;
+        for (size_t k = 0; k < n; k++)
+            memcpy(x + k * D, b->x + f->order[first + k] * D, D * sizeof *x);
+        wv_component_log_density(&q, n, x, log_q, y, f->work);
+        for (size_t k = 0; k < n; k++)
+            b->log_q[f->order[first + k]] = log_q[k];
+    }
+}
+
+static void weigh_cells_piece(wvgd_fit *f, void *context, size_t k)
+{
+    const weighing *g = context;
+    wv_batch *b = g->b;
+    for (size_t first = k * g->piece, end = end_of(g, k); first < end; first += g->at_once) {
+        double log_m[WV_BLOCK];
+        size_t n = end - first < g->at_once ? end - first : g->at_once;
+        points p = turn(f, b, first, n);
+        densities(f, &p, g->at_once);
+        divide(f, n, g->at_once, log_m);
+        memcpy(b->log_m + first, log_m, n * sizeof *log_m);
+        if (g->own)
+            own_densities(f, b, first, n, g->own);
     }
 }
 
 void wv_weight_cells(wvgd_fit *f, wv_batch *b)
 {
     bool diag = f->family == wv_family_get(WVGD_DIAG);
-    const double *own = diag ? prepare_own(f) : NULL;
-    size_t at_once = prepare(f);
-    for (size_t first = 0; first < b->n; first += at_once) {
-        double log_m[WV_BLOCK];
-        size_t n = b->n - first < at_once ? b->n - first : at_once;
-        points p = turn(f, b, first, n);
-        densities(f, &p, at_once);
-        divide(f, n, at_once, log_m);
-        memcpy(b->log_m + first, log_m, n * sizeof *log_m);
-        if (diag)
-            own_densities(f, b, first, n, own);
-    }
+    weighing g = {.b = b, .own = diag ? prepare_own(f) : NULL};
+    share_pieces(f, &g, weigh_cells_piece);
     if (!diag)
-        own_densities_gathered(f, b);
+        wv_fit_share(f, f->N, (double)(b->n * f->D * f->D), own_densities_gathered, b);
     for (size_t j = 0; j < f->N; j++)
         b->sum_u[j] = (double)b->n;
     for (size_t i = 0; i < b->n; i++)

@@ -21,9 +21,9 @@ void wv_weight_add_log(size_t n, double *out, double log_w, const double *log_q)
 /* Effective sample size (sum w)^2 / sum w^2. */
 double wv_weight_ess(size_t n, const double *w);
 
-/* Densities of the points first .. first + n of a batch under the proposals that made it: fills log_m, log_q (needs b->cell), log_mix for the two
+/* Densities of the points of a batch under the proposals that made it: fills log_m, log_q (needs b->cell), log_mix for the two
  * sets of weights w[2][N] (either may be NULL), and adds to sum_u. */
-void wv_weight_mixture(wvgd_fit *f, wv_batch *b, size_t first, size_t n, const double *const w[2]);
+void wv_weight_mixture(wvgd_fit *f, wv_batch *b, const double *const w[2]);
 
 /* The same where the proposals are not the components (group.h): points are listed by cell, and only the component of a point's own cell is evaluated, so sum_u is its expectation, the number of
  * points, and log_mix, which tells of its noise, is -INFINITY. */

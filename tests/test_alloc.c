@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fit.h"
 #include "wvgd.h"
 
 /* ---- allocations, counted and refused --------------------------------------------------------------------------------------------------------- */
@@ -210,6 +211,34 @@ static void more_than_there_is(void **state) {
     }
 }
 
+/* Threads for which there is no memory are done without; all else is needed. */
+static void memory_of_threads(void **state) {
+    (void)state;
+    for (wvgd_solver solver = WVGD_STAGED; solver <= WVGD_JOINT; solver++) {
+        bool fewer = false;
+        for (size_t k = 1, total = 1; k <= total; k++) {
+            wvgd_options o;
+            wvgd_model model = {.dim = 2, .has_gradient = true};
+            wvgd_error error = {WVGD_OK, ""};
+            wvgd_options_init(&o);
+            o.solver = solver;
+            o.threads = 4;
+            watching = true;
+            calls = 0;
+            live = 0;
+            refuse_at = k;
+            wvgd_fit *fit = wvgd_new(&model, &o, NULL, &error);
+            fewer = fewer || (fit && fit->views < 3);
+            total = fit ? calls : k + 1;
+            wvgd_free(fit);
+            watching = false;
+            assert_int_equal(error.code, fit ? WVGD_OK : WVGD_E_MEMORY);
+            assert_int_equal(live, 0);
+        }
+        assert_true(fewer);
+    }
+}
+
 /* ---- none inside iterations -------------------------------------------------------------------------------------------------------------------------- */
 static void no_step_allocates(const wvgd_options *o, wvgd_point_density *density, size_t D) {
     wvgd_model model;
@@ -220,6 +249,7 @@ static void no_step_allocates(const wvgd_options *o, wvgd_point_density *density
     assert_int_equal(wvgd_model_pointwise(&model, D, density, &D, true), 0);
     wvgd_fit *fit = wvgd_new(&model, o, NULL, NULL);
     assert_non_null(fit);
+    fit->worth_sharing = 0; /* among threads, whatever can be */
     watching = true;
     refuse_at = 0;
     do {
@@ -259,6 +289,7 @@ static void iterations_do_not_allocate(void **state) {
             o.family = family;
             o.rank = 2;
             o.max_iter = way < 2 ? 70 : 30;
+            o.threads = 2;
             o.cost_function = square;
             o.cost = (wvgd_cost)way;
             if (way == 1) o.estimator = WVGD_SCORE;
@@ -276,6 +307,7 @@ static void staged_iterations_do_not_allocate(void **state) {
         for (int way = 0; way < 6; way++) {
             wvgd_options o;
             wvgd_options_init(&o);
+            o.threads = 2;
             o.particles = way == 5 ? 1 : 3;
             o.family = family;
             o.rank = 2;
@@ -289,6 +321,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whichever_allocation_fails),
         cmocka_unit_test(more_than_there_is),
+        cmocka_unit_test(memory_of_threads),
         cmocka_unit_test(iterations_do_not_allocate),
         cmocka_unit_test(staged_iterations_do_not_allocate),
     };

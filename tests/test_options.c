@@ -13,7 +13,7 @@
 #include "wvgd.h"
 
 static const char *const NAMES[] = {"solver", "particles", "components", "family", "rank", "cells", "cost", "power", "estimator", "sampler", "draws", "init",
-                                    "starts", "init-scale", "max-iter", "max-seconds", "tol", "evidence-se", "seed"};
+                                    "starts", "init-scale", "max-iter", "max-seconds", "tol", "evidence-se", "seed", "threads"};
 enum { OPTIONS = sizeof NAMES / sizeof *NAMES };
 
 static wvgd_options fresh(void) {
@@ -87,6 +87,7 @@ static void defaults_are_those_of_the_table(void **state) {
     assert_true(o.tol == 0.005);
     assert_true(o.evidence_se == 0.02);
     assert_int_equal(o.seed, 1);
+    assert_int_equal(o.threads, 1); /* a library starts no threads unasked */
     assert_null(o.metric);
     assert_null(o.cost_function);
     assert_null(o.cost_self);
@@ -258,7 +259,7 @@ static void ranges_are_as_shown(void **state) {
         assert_refused(NAMES[i], beyond);
         ranges++;
     }
-    assert_int_equal(ranges, 11);
+    assert_int_equal(ranges, 12);
 }
 
 /* ---- structs filled by hand --------------------------------------------------------------------------------------------------------- */
@@ -293,6 +294,8 @@ static void bad_structs_are_refused(void **state) {
     REFUSE(particles, 0, "particles", "0");
     REFUSE(particles, 100001, "particles", "100001");
     REFUSE(particles, SIZE_MAX, "particles", "18446744073709551615");
+    REFUSE(threads, 0, "threads", "0");
+    REFUSE(threads, 4097, "threads", "4097");
     REFUSE(rank, 0, "rank", "0");
     REFUSE(rank, SIZE_MAX, "rank", "18446744073709551615");
     REFUSE(power, 0.5, "power", "0.5");

@@ -657,7 +657,11 @@ static void forged_states_do_no_harm(void **state) {
 }
 
 /* ---- memory ----------------------------------------------------------------------------------------------------------------------------- */
-/* What a state does not hold must not matter: a fit whose scratch is full of NaN when it begins comes to the same bits as one that finds zeros there. */
+static void spoil(size_t n, double *x) {
+    for (size_t i = 0; i < n; i++) x[i] = NAN;
+}
+
+/* What a state does not hold must not matter: a fit whose scratch, and that of its workers, is full of NaN when it begins comes to the same bits as one that finds zeros there. */
 static void scratch_does_not_matter(void **state) {
     (void)state;
     enum { SEEDS = 3 };
@@ -674,12 +678,18 @@ static void scratch_does_not_matter(void **state) {
             wvgd_options o = options_of(cases[c].particles, cases[c].family);
             wvgd_fit *fit[2];
             o.seed = seed;
+            o.threads = seed;
             o.evidence_se = 0.02;
             o.max_iter = SOLVER == WVGD_STAGED ? 2000 : 30;
             for (int full = 0; full < 2; full++) {
                 fit[full] = wvgd_new(cases[c].model, &o, NULL, NULL);
                 assert_non_null(fit[full]);
-                for (double *x = fit[full]->scratch; full && x < fit[full]->sum_z + fit[full]->N * fit[full]->D; x++) *x = NAN;
+                fit[full]->worth_sharing = 0;
+                if (full) {
+                    spoil(fit[full]->scratch_size, fit[full]->scratch);
+                    spoil(fit[full]->desk_size, fit[full]->desk);
+                    for (size_t v = 0; v < fit[full]->views; v++) spoil(fit[full]->view[v].desk_size, fit[full]->view[v].desk);
+                }
                 finish(fit[full]);
             }
             assert_same_results(fit[0], fit[1], cases[c].family);

@@ -1,0 +1,133 @@
+/* crew.c - threads that wait for numbered tasks and take them one by one, under a lock. Which of them does a task is left to chance, so tasks must not depend on it. */
+#include "crew.h"
+#include <pthread.h>
+#include <stdlib.h>
+
+typedef struct {
+    pthread_t thread;
+    wv_crew *crew;
+    unsigned number;
+} worker;
+
+struct wv_crew {
+    pthread_mutex_t lock;
+    pthread_cond_t work, done;
+    worker *worker;       /* [extra] */
+    unsigned extra;       /* threads beside the caller's */
+    /* under the lock */
+    size_t count, next, busy; /* tasks, the first not handed out, those being done */
+    wv_crew_task *task;
+    void *context;
+    int failure;          /* of the first task that failed */
+    size_t failed_at;
+    int quit;
+};
+
+/* Takes tasks until none is left. Called and returns with the lock held. */
+static void serve(wv_crew *c, unsigned number)
+{
+    while (c->next < c->count) {
+        size_t at = c->next++;
+        wv_crew_task *task = c->task;
+        void *context = c->context;
+        c->busy++;
+        pthread_mutex_unlock(&c->lock);
+        int failure = task(context, at, number);
+        pthread_mutex_lock(&c->lock);
+        c->busy--;
+        if (failure && (!c->failure || at < c->failed_at)) {
+            c->failure = failure;
+            c->failed_at = at;
+        }
+    }
+    if (!c->busy)
+        pthread_cond_signal(&c->done);
+}
+
+static void *work(void *self)
+{
+    worker *w = self;
+    wv_crew *c = w->crew;
+    pthread_mutex_lock(&c->lock);
+    while (!c->quit) {
+        serve(c, w->number);
+        if (!c->quit && c->next >= c->count)
+            pthread_cond_wait(&c->work, &c->lock);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return NULL;
+}
+
+/* The same without waking anybody. */
+static int run_alone(size_t count, wv_crew_task *task, void *context)
+{
+    int failure = 0;
+    for (size_t i = 0; i < count; i++) {
+        int code = task(context, i, 0);
+        failure = failure ? failure : code;
+    }
+    return failure;
+}
+
+int wv_crew_run(wv_crew *c, size_t count, wv_crew_task *task, void *context)
+{
+    if (count < 2 || !c->extra)
+        return run_alone(count, task, context);
+    pthread_mutex_lock(&c->lock);
+    c->count = count;
+    c->next = 0;
+    c->task = task;
+    c->context = context;
+    c->failure = 0;
+    for (size_t i = 1; i < count && i <= c->extra; i++)
+        pthread_cond_signal(&c->work);
+    serve(c, 0);
+    while (c->busy)
+        pthread_cond_wait(&c->done, &c->lock);
+    int failure = c->failure;
+    c->count = c->next = 0;
+    pthread_mutex_unlock(&c->lock);
+    return failure;
+}
+
+wv_crew *wv_crew_new(unsigned workers)
+{
+    unsigned extra = workers > 1 ? workers - 1 : 0;
+    wv_crew *c = calloc(1, sizeof *c);
+    if (!c || !(c->worker = calloc(extra ? extra : 1, sizeof *c->worker))) {
+        free(c);
+        return NULL;
+    }
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_cond_init(&c->work, NULL);
+    pthread_cond_init(&c->done, NULL);
+    for (; c->extra < extra; c->extra++) {
+        worker *w = &c->worker[c->extra];
+        *w = (worker){.crew = c, .number = c->extra + 1};
+        if (pthread_create(&w->thread, NULL, work, w) != 0)
+            break; /* fewer threads than asked for only take longer */
+    }
+    return c;
+}
+
+void wv_crew_free(wv_crew *c)
+{
+    if (!c)
+        return;
+    pthread_mutex_lock(&c->lock);
+    c->quit = 1;
+    pthread_cond_broadcast(&c->work);
+    pthread_mutex_unlock(&c->lock);
+    for (unsigned i = 0; i < c->extra; i++)
+        pthread_join(c->worker[i].thread, NULL);
+    pthread_cond_destroy(&c->done);
+    pthread_cond_destroy(&c->work);
+    pthread_mutex_destroy(&c->lock);
+    free(c->worker);
+    free(c);
+}
+
+unsigned wv_crew_workers(const wv_crew *c)
+{
+    return c->extra + 1;
+}

@@ -1,0 +1,296 @@
+/* test_crew.c - the threads of the library: every task is done once, whoever does it; a fit has the same bits for any number of threads, in its trace, its results and its saved states, and goes on
+ * from a state with another number; threads that cannot be started, or for which there is no memory, are done without. The linker sends pthread_create here (--wrap). */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "crew.h"
+#include "fit.h"
+#include "support/targets.h"
+#include "wvgd.h"
+
+/* ---- threads that do not start ------------------------------------------------------------------------------------------------------------------------ */
+static int startable = 1 << 20; /* threads that may still be started */
+
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *self);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *self);
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *self) {
+    return startable-- > 0 ? __real_pthread_create(thread, attributes, run, self) : 11; /* EAGAIN */
+}
+
+/* ---- the crew ------------------------------------------------------------------------------------------------------------------------------------------- */
+enum { TASKS = 3000 };
+
+typedef struct {
+    int done[TASKS];
+    unsigned workers; /* of the crew */
+    int fail;         /* tasks divisible by this fail, with their number and 1 */
+    bool wrong;       /* a worker of a number that there is not */
+} counts;
+
+static int count(void *context, size_t index, unsigned worker) {
+    counts *c = context;
+    c->done[index]++; /* nobody else has this index */
+    if (worker >= c->workers) c->wrong = true;
+    return c->fail && index && index % (size_t)c->fail == 0 ? (int)index + 1 : 0;
+}
+
+static void every_task_once(void **state) {
+    (void)state;
+    static counts c;
+    for (unsigned workers = 0; workers <= 9; workers++) {
+        wv_crew *crew = wv_crew_new(workers);
+        assert_non_null(crew);
+        assert_int_equal(wv_crew_workers(crew), workers ? workers : 1);
+        for (size_t n = 0; n <= TASKS; n = n < 12 ? n + 1 : n * 3) {
+            c = (counts){.workers = wv_crew_workers(crew)};
+            assert_int_equal(wv_crew_run(crew, n, count, &c), 0);
+            for (size_t i = 0; i < TASKS; i++) assert_int_equal(c.done[i], i < n);
+            assert_false(c.wrong);
+        }
+        c = (counts){.workers = wv_crew_workers(crew), .fail = 7};
+        assert_int_equal(wv_crew_run(crew, TASKS, count, &c), 8); /* the first by number, and all others are done */
+        for (size_t i = 0; i < TASKS; i++) assert_int_equal(c.done[i], 1);
+        wv_crew_free(crew);
+    }
+    wv_crew_free(NULL);
+}
+
+static void threads_that_do_not_start(void **state) {
+    (void)state;
+    static counts c;
+    for (int most = 0; most < 5; most++) {
+        startable = most;
+        wv_crew *crew = wv_crew_new(5);
+        startable = 1 << 20;
+        assert_non_null(crew);
+        assert_int_equal(wv_crew_workers(crew), most < 4 ? most + 1 : 5);
+        c = (counts){.workers = wv_crew_workers(crew)};
+        assert_int_equal(wv_crew_run(crew, TASKS, count, &c), 0);
+        for (size_t i = 0; i < TASKS; i++) assert_int_equal(c.done[i], 1);
+        wv_crew_free(crew);
+    }
+}
+
+/* ---- fits ------------------------------------------------------------------------------------------------------------------------------------------------ */
+typedef struct {
+    const char *name;
+    const wvgd_model *model;
+    wvgd_solver solver;
+    size_t particles, draws;
+    wvgd_family family;
+    wvgd_cells cells;
+    wvgd_cost cost;
+    wvgd_estimator estimator;
+    wvgd_sampler sampler;
+} way;
+
+static wvgd_fit *make(const way *w, size_t threads) {
+    wvgd_options o;
+    wvgd_error error;
+    wvgd_options_init(&o);
+    o.solver = w->solver;
+    o.particles = w->particles;
+    o.draws = w->draws;
+    o.family = w->family;
+    o.cells = w->cells;
+    o.cost = w->cost;
+    o.estimator = w->estimator;
+    o.sampler = w->sampler;
+    o.rank = 2;
+    o.max_iter = 14;
+    o.tol = 1e-6;
+    o.threads = threads;
+    wvgd_fit *fit = wvgd_new(w->model, &o, NULL, &error);
+    if (!fit) fail_msg("%s: %s", w->name, error.text);
+    assert_int_equal(fit->views + 1, w->cost == WVGD_CALLBACK ? 1 : threads);
+    fit->worth_sharing = 0; /* whatever can be shared is */
+    return fit;
+}
+
+/* One batch, by hand, so that no times are recorded; false: there is none left. */
+static bool batch(const way *w, wvgd_fit *fit) {
+    static double log_p[1 << 17], grad[1 << 19];
+    size_t n;
+    const double *z;
+    bool gradient;
+    wvgd_error error;
+    if (wvgd_ask(fit, &n, &z, &gradient, &error) != WVGD_OK) fail_msg("%s: %s", w->name, error.text);
+    if (!n) return false;
+    assert_true(n <= 1 << 17 && n * w->model->dim <= 1 << 19);
+    assert_int_equal(w->model->log_density(w->model->self, n, z, log_p, gradient ? grad : NULL), 0);
+    if (wvgd_tell(fit, log_p, grad, &error) != WVGD_OK) fail_msg("%s: %s", w->name, error.text);
+    return true;
+}
+
+typedef struct {
+    size_t size;
+    unsigned char *bytes;
+} saved;
+
+static saved save(const wvgd_fit *fit) {
+    saved s = {wvgd_save_size(fit), NULL};
+    s.bytes = malloc(s.size);
+    assert_non_null(s.bytes);
+    assert_int_equal(wvgd_save(fit, s.bytes, s.size, NULL), WVGD_OK);
+    return s;
+}
+
+/* A saved state holds trace and results. */
+static void assert_same(const way *w, size_t threads, size_t after, const saved *a, const saved *b) {
+    if (a->size != b->size || memcmp(a->bytes, b->bytes, a->size)) fail_msg("%s: other bits with %zu threads after %zu batches", w->name, threads, after);
+}
+
+/* Batches in all, with states after the third, the middle one and the last. */
+enum { LOOKS = 3 };
+
+static size_t run(const way *w, size_t threads, const size_t look[LOOKS], saved out[LOOKS]) {
+    wvgd_fit *fit = make(w, threads);
+    size_t n = 0;
+    for (; batch(w, fit); n++)
+        for (size_t k = 0; look && k < LOOKS; k++)
+            if (n + 1 == look[k]) out[k] = save(fit);
+    wvgd_free(fit);
+    return n;
+}
+
+static void same_bits(const way *w) {
+    static const size_t threads[] = {2, 3, 7};
+    size_t batches = run(w, 1, NULL, NULL), look[LOOKS] = {3, batches / 2, batches};
+    assert_true(batches > 6);
+    saved one[LOOKS], other[LOOKS], last;
+    assert_int_equal(run(w, 1, look, one), batches);
+    for (size_t t = 0; t < 3; t++) {
+        assert_int_equal(run(w, threads[t], look, other), batches);
+        for (size_t k = 0; k < LOOKS; k++) {
+            assert_same(w, threads[t], look[k], &one[k], &other[k]);
+            free(other[k].bytes);
+        }
+        wvgd_fit *fit = make(w, threads[t]); /* goes on with another number of threads */
+        assert_int_equal(wvgd_restore(fit, one[1].bytes, one[1].size, NULL), WVGD_OK);
+        while (batch(w, fit)) {}
+        last = save(fit);
+        assert_same(w, threads[t], batches, &one[LOOKS - 1], &last);
+        free(last.bytes);
+        wvgd_free(fit);
+    }
+    for (size_t k = 0; k < LOOKS; k++) free(one[k].bytes);
+}
+
+static wvgd_model mixture, banana, wide, bimodal;
+
+static int set_up(void **state) {
+    (void)state;
+    static const double weight[] = {0.4, 0.6}, mean[] = {-6, 0, 0, 6, 1, 0}, cov[] = {1, 0.3, 0, 0.3, 1, 0, 0, 0, 2, 2, 0, 0, 0, 1, 0.5, 0, 0.5, 1};
+    return target_mixture_random(&mixture, 3, 3, 3.0, 4) || target_banana(&banana, 4, 1, 0.5) || target_gaussian_random(&wide, 40, 10, 3, false) ||
+           target_mixture(&bimodal, 3, 2, weight, mean, cov);
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    wvgd_model_close(&mixture);
+    wvgd_model_close(&banana);
+    wvgd_model_close(&wide);
+    wvgd_model_close(&bimodal);
+    return 0;
+}
+
+static void joint_fits(void **state) {
+    (void)state;
+    const way ways[] = {
+        {"full", &mixture, WVGD_JOINT, 6, 0, WVGD_FULL, WVGD_HARD, WVGD_MAHALANOBIS, WVGD_NATURAL, WVGD_MIXTURE},
+        {"diagonal", &mixture, WVGD_JOINT, 20, 0, WVGD_DIAG, WVGD_HARD, WVGD_SQEUCLID, WVGD_NATURAL, WVGD_MIXTURE},
+        {"many", &mixture, WVGD_JOINT, 60, 64, WVGD_DIAG, WVGD_HARD, WVGD_SQEUCLID, WVGD_NATURAL, WVGD_MIXTURE},
+        {"many, full", &mixture, WVGD_JOINT, 60, 64, WVGD_FULL, WVGD_HARD, WVGD_SQEUCLID, WVGD_NATURAL, WVGD_MIXTURE},
+        {"many dimensions", &wide, WVGD_JOINT, 12, 0, WVGD_DIAG, WVGD_HARD, WVGD_SQEUCLID, WVGD_NATURAL, WVGD_MIXTURE},
+        {"low rank", &wide, WVGD_JOINT, 4, 0, WVGD_LOWRANK, WVGD_HARD, WVGD_SQEUCLID, WVGD_NATURAL, WVGD_MIXTURE},
+        {"soft", &banana, WVGD_JOINT, 5, 0, WVGD_FULL, WVGD_SOFT, WVGD_MAHALANOBIS, WVGD_NATURAL, WVGD_MIXTURE},
+        {"reject", &banana, WVGD_JOINT, 5, 0, WVGD_FULL, WVGD_HARD, WVGD_SQEUCLID, WVGD_NATURAL, WVGD_REJECT},
+        {"score", &banana, WVGD_JOINT, 3, 0, WVGD_DIAG, WVGD_HARD, WVGD_L1, WVGD_SCORE, WVGD_MIXTURE},
+        {"reparam", &banana, WVGD_JOINT, 3, 0, WVGD_FULL, WVGD_HARD, WVGD_LP, WVGD_REPARAM, WVGD_MIXTURE},
+        {"own cost", &banana, WVGD_JOINT, 5, 0, WVGD_FULL, WVGD_HARD, WVGD_OWN, WVGD_NATURAL, WVGD_MIXTURE},
+    };
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) same_bits(&ways[i]);
+}
+
+static void staged_fits(void **state) {
+    (void)state;
+    const way ways[] = {
+        {"one", &banana, WVGD_STAGED, 1, 0, WVGD_FULL, WVGD_HARD, WVGD_MAHALANOBIS, WVGD_NATURAL, WVGD_MIXTURE},
+        {"bimodal", &bimodal, WVGD_STAGED, 5, 0, WVGD_FULL, WVGD_HARD, WVGD_MAHALANOBIS, WVGD_NATURAL, WVGD_MIXTURE},
+        {"diagonal", &banana, WVGD_STAGED, 6, 0, WVGD_DIAG, WVGD_HARD, WVGD_SQEUCLID, WVGD_NATURAL, WVGD_MIXTURE},
+        {"many", &mixture, WVGD_STAGED, 40, 0, WVGD_FULL, WVGD_HARD, WVGD_MAHALANOBIS, WVGD_NATURAL, WVGD_MIXTURE},
+        {"low rank", &banana, WVGD_STAGED, 4, 0, WVGD_LOWRANK, WVGD_HARD, WVGD_L1, WVGD_NATURAL, WVGD_MIXTURE},
+        {"own cost", &banana, WVGD_STAGED, 4, 0, WVGD_FULL, WVGD_HARD, WVGD_OWN, WVGD_NATURAL, WVGD_MIXTURE},
+    };
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) same_bits(&ways[i]);
+}
+
+static double square(void *self, size_t dim, const double *a, const double *b, double *grad_a) {
+    const pthread_t *caller = self;
+    double sum = 0;
+    assert_true(pthread_equal(*caller, pthread_self()));
+    for (size_t i = 0; i < dim; i++) {
+        sum += (a[i] - b[i]) * (a[i] - b[i]);
+        if (grad_a) grad_a[i] = 2 * (a[i] - b[i]);
+    }
+    return sum;
+}
+
+/* A cost function of the caller's is called by one thread. */
+static void callback_costs(void **state) {
+    (void)state;
+    pthread_t caller = pthread_self();
+    for (wvgd_solver solver = WVGD_STAGED; solver <= WVGD_JOINT; solver++) {
+        wvgd_options o;
+        wvgd_options_init(&o);
+        o.solver = solver;
+        o.particles = 3;
+        o.max_iter = 5;
+        o.threads = 3;
+        o.cost = WVGD_CALLBACK;
+        o.cost_function = square;
+        o.cost_self = &caller;
+        wvgd_fit *fit = wvgd_new(&banana, &o, NULL, NULL);
+        assert_non_null(fit);
+        fit->worth_sharing = 0;
+        assert_int_equal(wvgd_run(fit, NULL, NULL, NULL), WVGD_OK);
+        wvgd_free(fit);
+    }
+}
+
+/* The same bits from fewer threads than asked for; and a fit that is thrown away before it has begun. */
+static void fits_without_threads(void **state) {
+    (void)state;
+    const way w = {"no threads", &mixture, WVGD_JOINT, 6, 0, WVGD_FULL, WVGD_HARD, WVGD_MAHALANOBIS, WVGD_NATURAL, WVGD_MIXTURE};
+    const size_t look[LOOKS] = {3, 5, 7};
+    saved one[LOOKS], other[LOOKS];
+    run(&w, 1, look, one);
+    for (int most = 0; most < 3; most++) {
+        startable = most;
+        run(&w, 4, look, other);
+        startable = 1 << 20;
+        for (size_t k = 0; k < LOOKS; k++) {
+            assert_same(&w, (size_t)most, look[k], &one[k], &other[k]);
+            free(other[k].bytes);
+        }
+        wvgd_free(make(&w, 4));
+    }
+    for (size_t k = 0; k < LOOKS; k++) free(one[k].bytes);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_task_once), cmocka_unit_test(threads_that_do_not_start), cmocka_unit_test(joint_fits),
+        cmocka_unit_test(staged_fits),     cmocka_unit_test(callback_costs),            cmocka_unit_test(fits_without_threads),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
