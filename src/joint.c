@@ -71,7 +71,8 @@ static size_t list(wvgd_fit *f, size_t listed, size_t first, size_t n, size_t pr
 
 static void draw_stretch(wvgd_fit *f, void *context, size_t k)
 {
-    const wv_stretch *s = (const wv_stretch *)context + k;
+    const wv_stretch *s = &f->stretch[k];
+    (void)context;
     wv_fit_draw(f, f->s.batch, s->proposal, WV_RNG_FIT, s->number, s->n, true, s->first);
 }
 
@@ -81,7 +82,7 @@ static void draw(wvgd_fit *f)
     f->b.n = f->N * f->M;
     for (size_t c = 0, at = 0; c < f->proposals; at += f->share[c++])
         listed = list(f, listed, at, f->share[c], c);
-    wv_fit_share(f, listed, 10 * (double)(f->b.n * f->D), draw_stretch, f->stretch);
+    wv_fit_share(f, listed, 10 * (double)(f->b.n * f->D), draw_stretch, NULL);
 }
 
 wvgd_status wv_joint_ask(wvgd_fit *f, wvgd_error *error)
@@ -117,10 +118,11 @@ static void sort_by_cell(wvgd_fit *f)
 
 static void assign_stretch(wvgd_fit *f, void *context, size_t k)
 {
-    const wv_stretch *s = (const wv_stretch *)context + k;
+    const wv_stretch *s = &f->stretch[k];
     const wv_batch *b = &f->b;
     const double *x = b->x + s->first * f->D;
     double *near = b->near + s->first, *next = b->next + s->first;
+    (void)context;
     if (s->proposal < f->proposals)
         wv_cell_assign_mirrored(f, f->proposal[s->proposal].q.mu, s->n, x, b->cell + s->first, near, next);
     else
@@ -139,7 +141,7 @@ static void assign(wvgd_fit *f)
             from = at + f->share[c];
         }
     listed = list(f, listed, from, at - from, f->proposals);
-    wv_fit_share(f, listed, (double)(at * f->N * f->D), assign_stretch, f->stretch);
+    wv_fit_share(f, listed, (double)(at * f->N * f->D), assign_stretch, NULL);
 }
 
 /* Cells and densities. A rejected batch has only own draws: u = 1, and Z_j is the share kept. */
@@ -383,8 +385,12 @@ static void move_cell(wvgd_fit *f, void *context, size_t j)
 static void move_cells(wvgd_fit *f, steps by)
 {
     double work = (double)(f->b.n * f->D) * (f->family == wv_family_get(WVGD_DIAG) ? 8 : (double)f->D);
-    wv_fit_share(f, f->N, wv_particle_ordered(f) ? 0 : work, move_cell, &by);
+    bool ordered = wv_particle_ordered(f);
+    if (!ordered)
+        wv_fit_share(f, f->N, work, move_cell, &by);
     for (size_t j = 0; j < f->N; j++) {
+        if (ordered)
+            move_cell(f, &by, j);
         f->s.walked += f->cell_spare[j];
         f->s.step += f->weight[j] * f->step_kl[j];
     }
