@@ -661,7 +661,8 @@ static void spoil(size_t n, double *x) {
     for (size_t i = 0; i < n; i++) x[i] = NAN;
 }
 
-/* What a state does not hold must not matter: a fit whose scratch, and that of its workers, is full of NaN when it begins comes to the same bits as one that finds zeros there. */
+/* What a state does not hold must not matter: a fit whose scratch, and that of its workers, is full of NaN when it begins, and so are its mixtures and its pool, comes to the same bits as one that finds
+ * zeros there. */
 static void scratch_does_not_matter(void **state) {
     (void)state;
     enum { SEEDS = 3 };
@@ -687,6 +688,7 @@ static void scratch_does_not_matter(void **state) {
                 fit[full]->worth_sharing = 0;
                 if (full) {
                     spoil(fit[full]->scratch_size, fit[full]->scratch);
+                    if (fit[full]->mix.mu) spoil((size_t)(fit[full]->crawl_x - fit[full]->mix.mu), fit[full]->mix.mu);
                     spoil(fit[full]->desk_size, fit[full]->desk);
                     for (size_t v = 0; v < fit[full]->views; v++) spoil(fit[full]->view[v].desk_size, fit[full]->view[v].desk);
                 }
