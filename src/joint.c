@@ -410,6 +410,10 @@ static void follow_posterior(wvgd_fit *f, double lambda)
 }
 
 /* ---- the iteration ------------------------------------------------------------------------------------------------------------ */
+/* Masses of moved cells, together, below which everything goes on as before. */
+static const double light = 0.05;
+
+/* A particle to where it is worth more. Returns whether that matters to what the last iterations have shown. */
 static bool move_particles(wvgd_fit *f)
 {
     bool due = f->N > 1 && f->s.stage == WV_SEARCH && f->s.iteration % 4 == 3 && f->s.moves < 20 + 2 * f->N;
@@ -421,6 +425,8 @@ static bool move_particles(wvgd_fit *f)
         f->now.losses[moved[i]] = 0;
     }
     f->s.moves++;
+    if (f->beta[moved[0]] + f->beta[moved[1]] < light)
+        return false;
     f->s.best = -INFINITY; /* judged anew: components that begin again are worse at first, and that is no reason for shorter steps */
     return true;
 }

@@ -127,7 +127,7 @@ static bool drifting(wvgd_fit *f)
  * thousandth, or than noise. */
 static bool turning(const wvgd_fit *f)
 {
-    enum { WINDOW = 2 * DRIFT, FEW = 16 };
+    enum { WINDOW = 2 * DRIFT, FEW = 4 };
     double mean[2] = {0, 0}, squares = 0;
     if (f->D <= FEW || f->s.trace_rows < f->s.phase_start + 2 * WINDOW)
         return false;
