@@ -187,22 +187,17 @@ size_t wv_free_walls(wvgd_fit *f, size_t j)
 
 double wv_free_count(wvgd_fit *f, size_t j, size_t dims, uint64_t first, size_t pairs, double *squares)
 {
-    size_t walls = f->N - 1, inside = 0, both = 0;
-    double *e = f->gy, *v = f->block;
+    size_t inside = 0, both = 0;
+    double *columns = f->block, in[WV_COLUMNS]; /* [dims][WV_COLUMNS] */
     const double *B = f->wall, *h = B + f->N * f->D;
     wv_stream stream = {f->opt.seed, WV_RNG_FREE, f->s.batch, j};
-    for (size_t at = 0; at < pairs; at += WV_BLOCK) {
-        size_t here = pairs - at < WV_BLOCK ? pairs - at : WV_BLOCK;
-        wv_rng_normal(&stream, first + at, here * dims, e);
-        cblas_dgemm(ROW, CblasNoTrans, CblasTrans, (int)here, (int)walls, (int)dims, 1.0, e, (int)dims, B, (int)dims, 0.0, v, (int)walls);
+    for (size_t at = 0; at < pairs; at += WV_COLUMNS) {
+        size_t here = pairs - at < WV_COLUMNS ? pairs - at : WV_COLUMNS;
+        wv_rng_normal(&stream, first + at, dims * WV_COLUMNS, columns);
+        wv_columns_best()->within(dims, WV_COLUMNS, f->N - 1, columns, B, h, in);
         for (size_t i = 0; i < here; i++) {
-            size_t k = 0, l = 0;
-            while (k < walls && v[i * walls + k] < h[k])
-                k++;
-            while (l < walls && -v[i * walls + l] < h[l])
-                l++;
-            inside += (size_t)(k == walls) + (l == walls);
-            both += k == walls && l == walls;
+            inside += in[i] == 3 ? 2 : in[i] > 0;
+            both += in[i] == 3;
         }
     }
     *squares += (double)(inside + 2 * both) / 4;
