@@ -123,13 +123,14 @@ static bool drifting(wvgd_fit *f)
     return drifts;
 }
 
-/* In many dimensions particles turn without end if the posterior is about equally wide in several directions. There it is enough that the distortion has stopped falling: by less than a
- * thousandth, or than noise. */
+/* In many dimensions particles turn without end if the posterior is about equally wide in several directions, and if they are many, they drift without end in more than four. There it is enough that the
+ * distortion has stopped falling: by less than a thousandth, or than noise. */
 static bool turning(const wvgd_fit *f)
 {
-    enum { WINDOW = 2 * DRIFT, FEW = 4 };
+    enum { WINDOW = 2 * DRIFT, PLANE = 4, FEW = 8 };
+    size_t least = f->dense && f->N <= FEW ? 8 * WINDOW : 2 * WINDOW; /* few particles may have far to go, and need not settle for less */
     double mean[2] = {0, 0}, squares = 0;
-    if (f->D <= FEW || f->s.trace_rows < f->s.phase_start + 2 * WINDOW)
+    if (f->D <= PLANE || f->s.trace_rows < f->s.phase_start + least)
         return false;
     const wvgd_trace_row *row = f->trace + f->s.trace_rows - 2 * WINDOW;
     for (size_t i = 0; i < 2 * WINDOW; i++)
