@@ -12,7 +12,7 @@
  *
  * Conventions: arrays are row-major; N particles, D dimensions; logs are natural. The library never prints, exits, reads the
  * environment, opens files or keeps global state. A fit is used by one thread at a time, and starts threads of its own only if
- * the option `threads` says so; different fits are independent.
+ * the option `threads` says so; different fits are independent. A child of fork has the fit, but goes on with it in one thread.
  * Every call that can fail returns a wvgd_status and fills *error (which may be NULL) with a sentence for the user.
  * The same seed gives the same bits as long as the BLAS does; a threaded BLAS should be told to use one thread. */
 #ifndef WVGD_H
@@ -137,7 +137,8 @@ typedef int wvgd_progress_callback(void *self, const wvgd_progress *progress);
 /* Steps until the fit has ended. callback may be NULL. */
 wvgd_status wvgd_run(wvgd_fit *fit, wvgd_progress_callback *callback, void *self, wvgd_error *error);
 
-/* Ends the iterations as if a progress callback had asked for it, between ask and tell after the tell: the closing pass remains to be run by step, run, or ask and tell. */
+/* Ends the iterations as if a progress callback had asked for it, between ask and tell after the tell: the closing pass remains to be run by step, run, or ask and tell.
+ * Like all of this not from a signal handler or another thread: there, set a flag that the callback looks at. */
 void wvgd_stop_now(wvgd_fit *fit);
 
 void wvgd_get_progress(const wvgd_fit *fit, wvgd_progress *progress);

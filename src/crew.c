@@ -2,6 +2,7 @@
 #include "crew.h"
 #include <pthread.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 typedef struct {
     pthread_t thread;
@@ -14,6 +15,7 @@ struct wv_crew {
     pthread_cond_t work, done;
     worker *worker;       /* [extra] */
     unsigned extra;       /* threads beside the caller's */
+    pid_t owner;          /* the process that they run in: its children have none of them */
     /* under the lock */
     size_t count, next, busy; /* tasks, the first not handed out, those being done */
     wv_crew_task *task;
@@ -71,7 +73,7 @@ static int run_alone(size_t count, wv_crew_task *task, void *context)
 
 int wv_crew_run(wv_crew *c, size_t count, wv_crew_task *task, void *context)
 {
-    if (count < 2 || !c->extra)
+    if (count < 2 || !c->extra || c->owner != getpid())
         return run_alone(count, task, context);
     pthread_mutex_lock(&c->lock);
     c->count = count;
@@ -98,6 +100,7 @@ wv_crew *wv_crew_new(unsigned workers)
         free(c);
         return NULL;
     }
+    c->owner = getpid();
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->work, NULL);
     pthread_cond_init(&c->done, NULL);
@@ -110,10 +113,8 @@ wv_crew *wv_crew_new(unsigned workers)
     return c;
 }
 
-void wv_crew_free(wv_crew *c)
+static void dismiss(wv_crew *c)
 {
-    if (!c)
-        return;
     pthread_mutex_lock(&c->lock);
     c->quit = 1;
     pthread_cond_broadcast(&c->work);
@@ -123,6 +124,14 @@ void wv_crew_free(wv_crew *c)
     pthread_cond_destroy(&c->done);
     pthread_cond_destroy(&c->work);
     pthread_mutex_destroy(&c->lock);
+}
+
+void wv_crew_free(wv_crew *c)
+{
+    if (!c)
+        return;
+    if (c->owner == getpid())
+        dismiss(c);
     free(c->worker);
     free(c);
 }

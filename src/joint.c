@@ -11,6 +11,7 @@
 #include "update.h"
 #include "weight.h"
 #include <cblas.h>
+#include <lapacke.h>
 #include <math.h>
 #include <string.h>
 
@@ -260,13 +261,27 @@ static size_t drop_zero(wvgd_fit *f, size_t n)
     return kept;
 }
 
+/* Lowers sds to those that each coordinate has when the others are given, as the pilot has them: a diagonal Gaussian that is fitted to a correlated one has these. */
+static void condition(wvgd_fit *f, double *sd)
+{
+    size_t D = f->D;
+    double *P = f->square[0];
+    memcpy(P, f->pilot_root, D * D * sizeof *P);
+    if (LAPACKE_dpotri_work(LAPACK_COL_MAJOR, 'U', (lapack_int)D, P, (lapack_int)D) != 0)
+        return;
+    for (size_t i = 0; i < D; i++)
+        sd[i] = fmin(sd[i], 1 / sqrt(P[i * D + i]));
+}
+
 void wv_joint_restart(wvgd_fit *f, size_t j)
 {
     size_t D = f->D, size = f->family->size(D, f->R), cell = f->cell_family->size(D, 0);
     memcpy(f->now.mu + j * D, f->now.z + j * D, D * sizeof(double));
-    if (f->family == f->cell_family)
+    if (f->family == f->cell_family) {
         memcpy(f->now.root + j * size, f->now.spread + j * cell, size * sizeof(double));
-    else {
+        if (f->pilot && f->family == wv_family_get(WVGD_DIAG))
+            condition(f, f->now.root + j * size);
+    } else {
         f->cell_family->sd(D, 0, f->now.spread + j * cell, f->vector[9]);
         f->family->set_sd(D, f->R, f->now.root + j * size, f->vector[9]);
     }

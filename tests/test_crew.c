@@ -10,6 +10,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "crew.h"
 #include "fit.h"
@@ -275,6 +277,32 @@ static void callback_costs(void **state) {
     }
 }
 
+/* A child of the process has none of its threads: it does all tasks itself, and has none to wait for. */
+static void children_work_alone(void **state) {
+    (void)state;
+    static counts c;
+    wv_crew *crew = wv_crew_new(4);
+    for (int used = 0; used < 2; used++) {
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            bool all = true;
+            alarm(20);
+            c = (counts){.workers = 1};
+            all = wv_crew_run(crew, TASKS, count, &c) == 0 && !c.wrong;
+            for (size_t i = 0; i < TASKS; i++) all = all && c.done[i] == 1;
+            wv_crew_free(crew);
+            _exit(all ? 0 : 1);
+        }
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        c = (counts){.workers = 4};
+        assert_int_equal(wv_crew_run(crew, TASKS, count, &c), 0);
+    }
+    wv_crew_free(crew);
+}
+
 /* The same bits from fewer threads than asked for; and a fit that is thrown away before it has begun. */
 static void fits_without_threads(void **state) {
     (void)state;
@@ -299,6 +327,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_task_once), cmocka_unit_test(threads_that_do_not_start), cmocka_unit_test(joint_fits),
         cmocka_unit_test(staged_fits),     cmocka_unit_test(callback_costs),            cmocka_unit_test(fits_without_threads),
+        cmocka_unit_test(children_work_alone),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

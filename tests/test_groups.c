@@ -12,6 +12,7 @@
 
 #include "fit.h"
 #include "group.h"
+#include "joint.h"
 #include "support/near.h"
 #include "support/targets.h"
 #include "support/test_random.h"
@@ -281,7 +282,29 @@ static void turning_particles_come_to_rest(void **state) {
     wvgd_free(f);
 }
 
+/* A diagonal component that begins again takes the sds of its cell, but none larger than those that coordinates have, given the others, where the pilot has them correlated: for a correlation r
+ * sqrt(1 - r^2) times the sd. */
+static void components_begin_again(void **state) {
+    (void)state;
+    size_t D = 2;
+    const double r = 0.8, root[4] = {3, 0, r * 2, sqrt(1 - r * r) * 2};
+    wvgd_model model = {.name = "round", .dim = D, .log_density = round_density, .self = &D, .has_gradient = true, .thread_safe = true};
+    wvgd_options o = options(2, 100);
+    wvgd_fit *f = open(&model, &o, NULL);
+    assert_true(f->pilot);
+    memcpy(f->pilot_root, root, sizeof root);
+    for (size_t i = 0; i < 2 * D; i++) f->now.spread[i] = i == 1 ? 0.5 : 4;
+    wv_joint_restart(f, 0);
+    wv_joint_restart(f, 1);
+    assert_near(f->now.root[0], 3 * sqrt(1 - r * r), 1e-12);
+    assert_near(f->now.root[1], 0.5, 1e-12);
+    assert_near(f->now.root[2], 3 * sqrt(1 - r * r), 1e-12);
+    assert_near(f->now.root[3], 2 * sqrt(1 - r * r), 1e-12);
+    for (size_t i = 0; i < 2 * D; i++) assert_true(f->now.mu[i] == f->now.z[i]);
+    wvgd_free(f);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(masses), cmocka_unit_test(bounds), cmocka_unit_test(groups_keep_to_their_modes), cmocka_unit_test(resumed), cmocka_unit_test(turning_particles_come_to_rest)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(masses), cmocka_unit_test(bounds), cmocka_unit_test(groups_keep_to_their_modes), cmocka_unit_test(resumed), cmocka_unit_test(turning_particles_come_to_rest), cmocka_unit_test(components_begin_again)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
