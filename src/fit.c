@@ -199,7 +199,7 @@ static bool carve_desk(wvgd_fit *f)
         {&f->psi, any}, {&f->moving, n}, {&f->columns, fits ? wv_pool_work(D) : 0}, {&f->mix_e, 3 * (f->made_room + 3 * N + 3)},
         {&f->cell_mean, D}, {&f->cell_root, f->staged ? D * D : 0}, {&f->correction, f->staged ? 1 + 2 * D + D * (D - 1) / 2 : 0},
     };
-    f->desk = carve(slots, sizeof slots / sizeof *slots, true, &f->desk_size);
+    f->desk = carve(slots, sizeof slots / sizeof *slots, false, &f->desk_size);
     f->free_cell = f->desk ? (uint32_t *)(void *)free_cell : NULL;
     return f->desk != NULL;
 }
