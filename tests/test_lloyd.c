@@ -13,6 +13,7 @@
 #include "cell.h"
 #include "fit.h"
 #include "particle.h"
+#include "quantise.h"
 #include "support/near.h"
 #include "support/oracle1d.h"
 #include "support/targets.h"
@@ -258,8 +259,47 @@ static void force(void **state) {
     model.close(model.self);
 }
 
+/* Of the points of many batches the last are kept for the quantiser, as many as there is room for, each with its density. */
+static void the_last_points_are_kept(void **state) {
+    (void)state;
+    enum { BATCH = 1000, BATCHES = 23 };
+    wvgd_model model;
+    wvgd_options o;
+    assert_int_equal(target_rosenbrock(&model, 2), 0);
+    wvgd_options_init(&o);
+    o.solver = WVGD_JOINT;
+    o.particles = 2;
+    wvgd_fit *f = wvgd_new(&model, &o, NULL, NULL);
+    assert_non_null(f);
+    assert_true(f->n_max > 2 * BATCH && f->n_max < (BATCHES - 2) * BATCH && f->n_max % BATCH);
+    bool *seen = malloc(BATCH * BATCHES * sizeof *seen);
+    for (size_t b = 0; b < BATCHES; b++) {
+        f->b.n = BATCH;
+        for (size_t i = 0; i < BATCH; i++) {
+            double number = (double)(b * BATCH + i);
+            f->b.x[2 * i] = number;
+            f->b.x[2 * i + 1] = f->b.log_p[i] = -number;
+            f->b.log_m[i] = 2 * number;
+        }
+        wv_quantise_pool(f);
+        size_t made = (b + 1) * BATCH, kept = made < f->n_max ? made : f->n_max;
+        assert_int_equal(f->close.n, kept);
+        memset(seen, 0, BATCH * BATCHES * sizeof *seen);
+        for (size_t i = 0; i < kept; i++) {
+            double number = f->close.x[2 * i];
+            assert_true(number >= (double)(made - kept) && number < (double)made && !seen[(size_t)number]);
+            assert_true(f->close.x[2 * i + 1] == -number && f->close.log_p[i] == -number && f->close.log_m[i] == 2 * number);
+            seen[(size_t)number] = true;
+        }
+    }
+    free(seen);
+    wvgd_free(f);
+    wvgd_model_close(&model);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_last_points_are_kept),
         cmocka_unit_test(lloyd_max),
         cmocka_unit_test(one_particle),
         cmocka_unit_test(callback_is_squared),
