@@ -340,24 +340,35 @@ static void mixture_gradients(wvgd_fit *f)
     wv_fit_share(f, wv_fit_pieces(f->b.n), (double)(f->b.n * f->N * f->D), mixture_gradient, &f->b);
 }
 
-/* How often a component may run away from its cell (in a tail whose best fit is an exponential or flatter, say) before it is no longer fitted but given the moments of
- * the posterior in the cell. */
-static const double patience = 3;
+/* A component that runs away from its cell begins again, with steps half as long; so often (in a tail whose best fit is an exponential or flatter, say), and it is no longer fitted but given the moments
+ * of the posterior in the cell. */
+static const double patience = 6;
+
+bool wv_joint_gave_up(const wvgd_fit *f, size_t j)
+{
+    return f->N > 1 && f->now.losses[j] >= patience;
+}
 
 /* Components cut by their cell (less than this mass inside) need the boundary term. */
 static const double hardly_cut = 0.98;
+
+/* The step of component j where that of the others is rho: as if its phase had begun with a shorter one. */
+static double own_step(const wvgd_fit *f, size_t j, double rho)
+{
+    return 1 / (1 / rho + (exp2(f->now.losses[j]) - 1) / f->s.rho);
+}
 
 static void move_component(wvgd_fit *f, size_t j, size_t n, double rho, bool soft)
 {
     size_t D = f->D, size = f->family->size(D, f->R);
     double enough = D == 1 ? 4 : 6;
     wv_update c = {.estimator = f->opt.estimator, .family = f->family, .R = f->R, .mu = f->now.mu + j * D, .root = f->now.root + j * size, .n = n, .x = f->gx, .log_p = f->glp,
-                   .grad = f->model.has_gradient ? f->gg : NULL, .u = f->gu, .rho = rho,
+                   .grad = f->model.has_gradient ? f->gg : NULL, .u = f->gu, .rho = own_step(f, j, rho),
                    .truncated = !soft && f->N > 1 && f->log_Z[j] < log(hardly_cut),
                    .precondition = f->pilot ? f->pilot_root : NULL, .adam = f->adam ? f->adam + j * 2 * (D + size) : NULL, .time = f->s.iteration + 1};
     bool some = wv_weight_normalise(n, f->glu, f->gu);
     c.ess = wv_weight_ess(n, f->gu);
-    if (f->N > 1 && f->now.losses[j] >= patience) { /* the Gaussian of the cell's moments will do */
+    if (wv_joint_gave_up(f, j)) { /* the Gaussian of the cell's moments will do */
         wv_joint_restart(f, j);
         return;
     }

@@ -1,5 +1,6 @@
 /* results.c - what a fit has found, as views, with warnings in words. */
 #include "fit.h"
+#include "joint.h"
 #include "verdict.h"
 #include <cblas.h>
 #include <math.h>
@@ -27,13 +28,14 @@ static double k_limit(size_t n)
 static void warn_cells(wvgd_fit *f)
 {
     size_t worst = 0, bad = 0, dead = 0, last = 0;
-    double missing = 0; /* mass of cells without a bound */
+    double missing = 0, given_up = 0; /* mass of cells without a bound, and of those whose component is not fitted */
     for (size_t j = 0; j < f->N; j++) {
         if (f->cell_k[j] > k_limit(f->close.n) && f->beta[j] > 0.01) {
             bad++;
             if (!(f->cell_k[worst] > f->cell_k[j]))
                 worst = j;
         }
+        given_up += f->beta[j] > 0 && wv_joint_gave_up(f, j) ? f->beta[j] : 0;
         if (!(f->beta[j] > 0)) {
             dead++;
             last = j;
@@ -48,6 +50,9 @@ static void warn_cells(wvgd_fit *f)
         warn(f, "%zu of %zu cells got no mass (cell %zu is one): use fewer particles", dead, f->N, last + 1);
     if (missing > 0.01)
         warn(f, "cells with %.2g of the mass have no bound, and no part in the ensemble and the PELBO (means, masses and evidence are not touched): use fewer particles", missing);
+    if (given_up > 0.01)
+        warn(f, "components of cells with %.2g of the mass kept leaving them, and have the cells' moments: the PELBO is lower than need be (means, masses and evidence are not touched); %s", given_up,
+             f->opt.family != WVGD_FULL ? "try family full" : "use the staged solver");
 }
 
 /* What a user should know besides the verdict; each with what to do about it. */

@@ -277,29 +277,39 @@ static void callback_costs(void **state) {
     }
 }
 
-/* A child of the process has none of its threads: it does all tasks itself, and has none to wait for. */
+/* A child of the process has none of its threads: it does all tasks itself, and has none to wait for. Returns how it ended. */
+static int work_in_child(wv_crew *crew) {
+    static counts c;
+    int status = -1;
+    pid_t child = fork();
+    if (child == 0) {
+        bool all = true;
+        alarm(20);
+        c = (counts){.workers = 1};
+        all = wv_crew_run(crew, TASKS, count, &c) == 0 && !c.wrong;
+        for (size_t i = 0; i < TASKS; i++) all = all && c.done[i] == 1;
+        wv_crew_free(crew);
+        _exit(all ? 0 : 1);
+    }
+    return child > 0 && waitpid(child, &status, 0) == child ? status : -1;
+}
+
+/* A task in the middle of which the process has a child. */
+static int fork_once(void *context, size_t index, unsigned worker) {
+    (void)worker;
+    return index == 1 ? work_in_child(context) : 0;
+}
+
 static void children_work_alone(void **state) {
     (void)state;
     static counts c;
     wv_crew *crew = wv_crew_new(4);
     for (int used = 0; used < 2; used++) {
-        pid_t child = fork();
-        assert_true(child >= 0);
-        if (child == 0) {
-            bool all = true;
-            alarm(20);
-            c = (counts){.workers = 1};
-            all = wv_crew_run(crew, TASKS, count, &c) == 0 && !c.wrong;
-            for (size_t i = 0; i < TASKS; i++) all = all && c.done[i] == 1;
-            wv_crew_free(crew);
-            _exit(all ? 0 : 1);
-        }
-        int status;
-        assert_int_equal(waitpid(child, &status, 0), child);
-        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        assert_int_equal(work_in_child(crew), 0);
         c = (counts){.workers = 4};
         assert_int_equal(wv_crew_run(crew, TASKS, count, &c), 0);
     }
+    assert_int_equal(wv_crew_run(crew, 4, fork_once, crew), 0);
     wv_crew_free(crew);
 }
 

@@ -1,5 +1,5 @@
 /* test_groups.c - many particles, whose groups share proposals: what is estimated is the same. Masses of cells and of components in them against closed forms, bounds and evidence against known constants;
- * who shares a proposal with whom. The joint solver. */
+ * who shares a proposal with whom; components that lose their cells. The joint solver. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -304,7 +304,62 @@ static void components_begin_again(void **state) {
     wvgd_free(f);
 }
 
+/* Heavy tails (two degrees of freedom, in five dimensions): components that run away from their cells take shorter steps until they keep to them. Cells can only help: a bound below that of one component
+ * is no fit. */
+static void runaways_are_slowed_down(void **state) {
+    (void)state;
+    enum { D = 5 };
+    const double weight = 1, mean[D] = {0};
+    double scale[D * D] = {0}, bound[2];
+    wvgd_model model;
+    for (size_t i = 0; i < D; i++) scale[i * D + i] = 1;
+    assert_int_equal(target_student_mixture(&model, D, 1, 2, &weight, mean, scale), 0);
+    for (int several = 0; several < 2; several++) {
+        wvgd_options o;
+        wvgd_results r;
+        wvgd_error error;
+        wvgd_options_init(&o);
+        o.solver = WVGD_JOINT;
+        o.particles = several ? 4 : 1;
+        o.max_iter = 400;
+        wvgd_fit *f = open(&model, &o, NULL);
+        assert_int_equal(wvgd_run(f, NULL, NULL, &error), WVGD_OK);
+        wvgd_get_results(f, &r);
+        bound[several] = r.pelbo.value + 3 * r.pelbo.se;
+        wvgd_free(f);
+    }
+    if (!(bound[1] > bound[0] - 0.05)) fail_msg("bounds %g with one component, %g with four", bound[0], bound[1]);
+    wvgd_model_close(&model);
+}
+
+static bool says_so(const wvgd_fit *f) {
+    wvgd_results r;
+    bool said = false;
+    wvgd_get_results(f, &r);
+    for (size_t i = 0; i < r.warnings; i++) said |= strstr(r.warning[i], "kept leaving") != NULL;
+    return said;
+}
+
+/* A component of weight that is no longer fitted is reported; one of next to no mass is not. */
+static void giving_up_is_reported(void **state) {
+    (void)state;
+    size_t D = 2;
+    wvgd_error error;
+    wvgd_model model = {.name = "round", .dim = D, .log_density = round_density, .self = &D, .has_gradient = true, .thread_safe = true};
+    wvgd_options o = options(2, 100);
+    o.max_iter = 40;
+    wvgd_fit *f = open(&model, &o, NULL);
+    assert_int_equal(wvgd_run(f, NULL, NULL, &error), WVGD_OK);
+    assert_false(wv_joint_gave_up(f, 0) || wv_joint_gave_up(f, 1) || says_so(f));
+    f->now.losses[1] = 20;
+    assert_true(wv_joint_gave_up(f, 1) && says_so(f));
+    f->beta[1] = 1e-3;
+    assert_false(says_so(f));
+    wvgd_free(f);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(masses), cmocka_unit_test(bounds), cmocka_unit_test(groups_keep_to_their_modes), cmocka_unit_test(resumed), cmocka_unit_test(turning_particles_come_to_rest), cmocka_unit_test(components_begin_again)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(masses), cmocka_unit_test(bounds), cmocka_unit_test(groups_keep_to_their_modes), cmocka_unit_test(resumed), cmocka_unit_test(turning_particles_come_to_rest), cmocka_unit_test(components_begin_again),
+                                       cmocka_unit_test(runaways_are_slowed_down), cmocka_unit_test(giving_up_is_reported)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
