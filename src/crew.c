@@ -1,7 +1,11 @@
 /* crew.c - threads that wait for numbered tasks and take them one by one, under a lock. Which of them does a task is left to chance, so tasks must not depend on it. */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS, MAP_NORESERVE */
 #include "crew.h"
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 typedef struct {
@@ -13,8 +17,8 @@ typedef struct {
 struct wv_crew {
     pthread_mutex_t lock;
     pthread_cond_t work, done;
-    worker *worker;       /* [extra] */
-    unsigned extra;       /* threads beside the caller's */
+    worker *worker;       /* [wanted] */
+    unsigned wanted, extra; /* threads beside the caller's: those asked for, and those that run; none before there is work */
     pid_t owner;          /* the process that they run in: its children have none of them */
     /* under the lock */
     size_t count, next, busy; /* tasks, the first not handed out, those being done */
@@ -71,10 +75,44 @@ static int run_alone(size_t count, wv_crew_task *task, void *context)
     return failure;
 }
 
+/* OpenBLAS takes a buffer for each thread that is inside it, and where there is no room for one (ulimit -v) asks again without end: a thread too many would never come back. Whether so many have room for
+ * theirs, and leave as much for all else. */
+static bool have_room(unsigned threads)
+{
+    enum { BUFFER = 1 << 27 };
+    size_t bytes = ((size_t)threads + 1) * BUFFER;
+    void *probe = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return probe != MAP_FAILED && munmap(probe, bytes) == 0;
+}
+
+/* Threads beside the caller's, of those wanted. Where other crews have had room for as many, their buffers serve again. */
+static unsigned affordable(unsigned wanted)
+{
+    static _Atomic unsigned known;
+    while (wanted > known && !have_room(wanted))
+        wanted--;
+    if (wanted > known)
+        known = wanted;
+    return wanted;
+}
+
+static void start(wv_crew *c)
+{
+    for (c->wanted = affordable(c->wanted); c->extra < c->wanted; c->extra++) {
+        worker *w = &c->worker[c->extra];
+        *w = (worker){.crew = c, .number = c->extra + 1};
+        if (pthread_create(&w->thread, NULL, work, w) != 0)
+            break; /* fewer threads than asked for only take longer */
+    }
+    c->wanted = c->extra;
+}
+
 int wv_crew_run(wv_crew *c, size_t count, wv_crew_task *task, void *context)
 {
-    if (count < 2 || !c->extra || c->owner != getpid())
+    if (count < 2 || !c->wanted || c->owner != getpid())
         return run_alone(count, task, context);
+    if (c->extra < c->wanted)
+        start(c);
     pthread_mutex_lock(&c->lock);
     c->count = count;
     c->next = 0;
@@ -94,22 +132,17 @@ int wv_crew_run(wv_crew *c, size_t count, wv_crew_task *task, void *context)
 
 wv_crew *wv_crew_new(unsigned workers)
 {
-    unsigned extra = workers > 1 ? workers - 1 : 0;
+    unsigned wanted = workers > 1 ? workers - 1 : 0;
     wv_crew *c = calloc(1, sizeof *c);
-    if (!c || !(c->worker = calloc(extra ? extra : 1, sizeof *c->worker))) {
+    if (!c || !(c->worker = calloc(wanted ? wanted : 1, sizeof *c->worker))) {
         free(c);
         return NULL;
     }
     c->owner = getpid();
+    c->wanted = wanted;
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->work, NULL);
     pthread_cond_init(&c->done, NULL);
-    for (; c->extra < extra; c->extra++) {
-        worker *w = &c->worker[c->extra];
-        *w = (worker){.crew = c, .number = c->extra + 1};
-        if (pthread_create(&w->thread, NULL, work, w) != 0)
-            break; /* fewer threads than asked for only take longer */
-    }
     return c;
 }
 

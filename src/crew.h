@@ -1,4 +1,4 @@
-/* crew.h - threads that share tasks which are numbered. They are started once and wait in between. */
+/* crew.h - threads that share tasks which are numbered. They are started once, when there is work, and wait in between. */
 #ifndef WV_CREW_H
 #define WV_CREW_H
 #include <stddef.h>
@@ -8,9 +8,9 @@ typedef struct wv_crew wv_crew;
 /* Task number `index`, done by a worker: 0 for the thread that called wv_crew_run, others for those of the crew. Returns 0, or why it failed. */
 typedef int wv_crew_task(void *context, size_t index, unsigned worker);
 
-wv_crew *wv_crew_new(unsigned workers); /* the caller's thread is one of them; fewer, if no more can be started. NULL: no memory */
+wv_crew *wv_crew_new(unsigned workers); /* the caller's thread is one of them; fewer, if no more can be started, or there is no memory for what they do. NULL: no memory */
 void wv_crew_free(wv_crew *crew);       /* NULL is none */
-unsigned wv_crew_workers(const wv_crew *crew);
+unsigned wv_crew_workers(const wv_crew *crew); /* that there are: the caller's alone, before there is work */
 
 /* Tasks 0 .. count-1, handed out in this order; returns when all are done: 0, or what the first of them (by number) that failed has returned. One task wakes nobody. */
 int wv_crew_run(wv_crew *crew, size_t count, wv_crew_task *task, void *context);

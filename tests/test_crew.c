@@ -1,5 +1,5 @@
 /* test_crew.c - the threads of the library: every task is done once, whoever does it; a fit has the same bits for any number of threads, in its trace, its results and its saved states, and goes on
- * from a state with another number; threads that cannot be started, or for which there is no memory, are done without. The linker sends pthread_create here (--wrap). */
+ * from a state with another number; threads that cannot be started, or for which there is no memory, are done without. The linker sends pthread_create and mmap here (--wrap). */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,6 +27,16 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
 
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *self) {
     return startable-- > 0 ? __real_pthread_create(thread, attributes, run, self) : 11; /* EAGAIN */
+}
+
+/* ---- addresses that there are not -------------------------------------------------------------------------------------------------------------------------- */
+static size_t mappable = SIZE_MAX; /* bytes that may be mapped at once */
+
+void *__real_mmap(void *at, size_t size, int protection, int flags, int file, off_t offset);
+void *__wrap_mmap(void *at, size_t size, int protection, int flags, int file, off_t offset);
+
+void *__wrap_mmap(void *at, size_t size, int protection, int flags, int file, off_t offset) {
+    return size <= mappable ? __real_mmap(at, size, protection, flags, file, offset) : MAP_FAILED;
 }
 
 /* ---- the crew ------------------------------------------------------------------------------------------------------------------------------------------- */
@@ -51,14 +62,15 @@ static void every_task_once(void **state) {
     for (unsigned workers = 0; workers <= 9; workers++) {
         wv_crew *crew = wv_crew_new(workers);
         assert_non_null(crew);
-        assert_int_equal(wv_crew_workers(crew), workers ? workers : 1);
+        assert_int_equal(wv_crew_workers(crew), 1);
         for (size_t n = 0; n <= TASKS; n = n < 12 ? n + 1 : n * 3) {
-            c = (counts){.workers = wv_crew_workers(crew)};
+            c = (counts){.workers = workers ? workers : 1};
             assert_int_equal(wv_crew_run(crew, n, count, &c), 0);
             for (size_t i = 0; i < TASKS; i++) assert_int_equal(c.done[i], i < n);
             assert_false(c.wrong);
+            assert_int_equal(wv_crew_workers(crew), n > 1 && workers ? workers : 1);
         }
-        c = (counts){.workers = wv_crew_workers(crew), .fail = 7};
+        c = (counts){.workers = workers ? workers : 1, .fail = 7};
         assert_int_equal(wv_crew_run(crew, TASKS, count, &c), 8); /* the first by number, and all others are done */
         for (size_t i = 0; i < TASKS; i++) assert_int_equal(c.done[i], 1);
         wv_crew_free(crew);
@@ -66,19 +78,39 @@ static void every_task_once(void **state) {
     wv_crew_free(NULL);
 }
 
+/* So many workers of the five that are asked for. */
+static void expect_workers(unsigned workers) {
+    static counts c;
+    wv_crew *crew = wv_crew_new(5);
+    assert_non_null(crew);
+    c = (counts){.workers = workers};
+    assert_int_equal(wv_crew_run(crew, TASKS, count, &c), 0);
+    assert_int_equal(wv_crew_workers(crew), workers);
+    assert_false(c.wrong);
+    for (size_t i = 0; i < TASKS; i++) assert_int_equal(c.done[i], 1);
+    assert_int_equal(wv_crew_run(crew, TASKS, count, &c), 0);
+    assert_int_equal(wv_crew_workers(crew), workers);
+    wv_crew_free(crew);
+}
+
+/* Each needs 128 MB of addresses, and so much is left over; what has been there once need not be there again. This test is the first. */
+static void threads_without_room(void **state) {
+    (void)state;
+    for (unsigned more = 0; more <= 5; more++) {
+        mappable = (size_t)(more ? more : 1) << 27;
+        expect_workers(more > 1 ? more : 1);
+    }
+    mappable = 0;
+    expect_workers(5);
+    mappable = SIZE_MAX;
+}
+
 static void threads_that_do_not_start(void **state) {
     (void)state;
-    static counts c;
     for (int most = 0; most < 5; most++) {
         startable = most;
-        wv_crew *crew = wv_crew_new(5);
+        expect_workers(most < 4 ? (unsigned)most + 1 : 5);
         startable = 1 << 20;
-        assert_non_null(crew);
-        assert_int_equal(wv_crew_workers(crew), most < 4 ? most + 1 : 5);
-        c = (counts){.workers = wv_crew_workers(crew)};
-        assert_int_equal(wv_crew_run(crew, TASKS, count, &c), 0);
-        for (size_t i = 0; i < TASKS; i++) assert_int_equal(c.done[i], 1);
-        wv_crew_free(crew);
     }
 }
 
@@ -335,7 +367,7 @@ static void fits_without_threads(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_task_once), cmocka_unit_test(threads_that_do_not_start), cmocka_unit_test(joint_fits),
+        cmocka_unit_test(threads_without_room), cmocka_unit_test(every_task_once), cmocka_unit_test(threads_that_do_not_start), cmocka_unit_test(joint_fits),
         cmocka_unit_test(staged_fits),     cmocka_unit_test(callback_costs),            cmocka_unit_test(fits_without_threads),
         cmocka_unit_test(children_work_alone),
     };
