@@ -107,7 +107,9 @@ static void full_colour(size_t D, size_t R, const double *L, size_t n, double *y
     if (D <= MOST && n >= FEW) {
         transpose(D, L, T);
         times(D, T, true, n, y);
-    } else
+    } else if (n == 1)
+        cblas_dtrmv(CblasRowMajor, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, L, (int)D, y, 1);
+    else
         cblas_dtrmm(CblasRowMajor, CblasRight, CblasLower, CblasTrans, CblasNonUnit, (int)n, (int)D, 1.0, L, (int)D, y, (int)D);
 }
 
@@ -120,7 +122,9 @@ static void full_whiten(size_t D, size_t R, const double *L, size_t n, double *x
         wv_dense_invert(D, L, inverse);
         transpose(D, inverse, T);
         times(D, T, true, n, x);
-    } else
+    } else if (n == 1)
+        cblas_dtrsv(CblasRowMajor, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, L, (int)D, x, 1);
+    else
         cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, CblasTrans, CblasNonUnit, (int)n, (int)D, 1.0, L, (int)D, x, (int)D);
 }
 
@@ -129,6 +133,8 @@ static void full_pull(size_t D, size_t R, const double *L, size_t n, double *g, 
     (void)R, (void)work;
     if (D <= MOST && n >= FEW)
         times(D, L, false, n, g);
+    else if (n == 1)
+        cblas_dtrmv(CblasRowMajor, CblasLower, CblasTrans, CblasNonUnit, (int)D, L, (int)D, g, 1);
     else
         cblas_dtrmm(CblasRowMajor, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, (int)n, (int)D, 1.0, L, (int)D, g, (int)D);
 }
@@ -140,7 +146,9 @@ static void full_push(size_t D, size_t R, const double *L, size_t n, double *y, 
     if (D <= MOST && n >= FEW) {
         wv_dense_invert(D, L, inverse);
         times(D, inverse, false, n, y);
-    } else
+    } else if (n == 1)
+        cblas_dtrsv(CblasRowMajor, CblasLower, CblasTrans, CblasNonUnit, (int)D, L, (int)D, y, 1);
+    else
         cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, (int)n, (int)D, 1.0, L, (int)D, y, (int)D);
 }
 

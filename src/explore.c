@@ -105,44 +105,78 @@ static bool out_of_range(const wvgd_fit *f, size_t k)
 }
 
 /* ---- one path ------------------------------------------------------------------------------------------------------------------- */
+/* Curvature pair `q` of path k, counted back from the last of `last`. */
+static const double *pair(const wvgd_fit *f, const double *pairs, size_t k, size_t last, size_t q)
+{
+    return pairs + (k * MEMORY + (last - q) % MEMORY) * f->D;
+}
+
 /* H v for the path's L-BFGS inverse Hessian (in the frame) after `last` pairs, in place. */
 static void two_loop(const wvgd_fit *f, size_t k, size_t last, double *v)
 {
-    size_t D = f->D, pairs = last < MEMORY ? last : MEMORY;
-    const double *S = f->path_s + k * MEMORY * D, *Y = f->path_y + k * MEMORY * D;
-    double a[MEMORY], gamma = 1;
+    int D = (int)f->D;
+    size_t pairs = last < MEMORY ? last : MEMORY;
+    double a[MEMORY], sy[MEMORY];
     for (size_t q = 1; q <= pairs; q++) {
-        const double *s = S + (last - q) % MEMORY * D, *y = Y + (last - q) % MEMORY * D;
-        double sy = cblas_ddot((int)D, s, 1, y, 1);
-        a[q - 1] = cblas_ddot((int)D, s, 1, v, 1) / sy;
-        cblas_daxpy((int)D, -a[q - 1], y, 1, v, 1);
-        if (q == 1)
-            gamma = sy / cblas_ddot((int)D, y, 1, y, 1);
+        const double *s = pair(f, f->path_s, k, last, q), *y = pair(f, f->path_y, k, last, q);
+        sy[q - 1] = cblas_ddot(D, s, 1, y, 1);
+        a[q - 1] = cblas_ddot(D, s, 1, v, 1) / sy[q - 1];
+        cblas_daxpy(D, -a[q - 1], y, 1, v, 1);
     }
-    cblas_dscal((int)D, gamma, v, 1);
+    if (pairs) {
+        const double *y = pair(f, f->path_y, k, last, 1);
+        cblas_dscal(D, sy[0] / cblas_ddot(D, y, 1, y, 1), v, 1);
+    }
     for (size_t q = pairs; q >= 1; q--) {
-        const double *s = S + (last - q) % MEMORY * D, *y = Y + (last - q) % MEMORY * D;
-        double b = cblas_ddot((int)D, y, 1, v, 1) / cblas_ddot((int)D, s, 1, y, 1);
-        cblas_daxpy((int)D, a[q - 1] - b, s, 1, v, 1);
+        double b = cblas_ddot(D, pair(f, f->path_y, k, last, q), 1, v, 1) / sy[q - 1];
+        cblas_daxpy(D, a[q - 1] - b, pair(f, f->path_s, k, last, q), 1, v, 1);
     }
 }
 
-/* Root of the path's inverse Hessian after `last` pairs in the original coordinates. */
+/* H itself, [D][D]: the same for the rows of I, all at once. */
+static void inverse_hessian(wvgd_fit *f, size_t k, size_t last, double *H)
+{
+    int D = (int)f->D;
+    size_t pairs = last < MEMORY ? last : MEMORY;
+    double *A = f->uy, sy[MEMORY], gamma = 1; /* A: [MEMORY][D] */
+    memset(H, 0, f->D * f->D * sizeof *H);
+    for (size_t q = 1; q <= pairs; q++)
+        sy[q - 1] = cblas_ddot(D, pair(f, f->path_s, k, last, q), 1, pair(f, f->path_y, k, last, q), 1);
+    if (pairs) {
+        const double *y = pair(f, f->path_y, k, last, 1);
+        gamma = sy[0] / cblas_ddot(D, y, 1, y, 1);
+    }
+    for (size_t i = 0; i < f->D; i++)
+        H[i * f->D + i] = 1;
+    for (size_t q = 1; q <= pairs; q++) {
+        double *a = A + (q - 1) * f->D;
+        cblas_dgemv(CblasRowMajor, CblasNoTrans, D, D, 1 / sy[q - 1], H, D, pair(f, f->path_s, k, last, q), 1, 0.0, a, 1);
+        cblas_dger(CblasRowMajor, D, D, -1.0, a, 1, pair(f, f->path_y, k, last, q), 1, H, D);
+    }
+    cblas_dscal(D * D, gamma, H, 1);
+    for (size_t q = pairs; q >= 1; q--) {
+        double *a = A + (q - 1) * f->D;
+        cblas_dgemv(CblasRowMajor, CblasNoTrans, D, D, -1 / sy[q - 1], H, D, pair(f, f->path_y, k, last, q), 1, 1.0, a, 1);
+        cblas_dger(CblasRowMajor, D, D, 1.0, a, 1, pair(f, f->path_s, k, last, q), 1, H, D);
+    }
+}
+
+/* Root of the path's inverse Hessian, in the model's coordinates. */
 static bool path_root(wvgd_fit *f, size_t k, size_t last, double *root)
 {
     size_t D = f->D;
     double *H = f->square[1], *v = f->vector[0];
     memcpy(root, f->path_frame, wv_modes_root_size(f) * sizeof *root);
-    for (size_t i = 0; i < D; i++) { /* one unit vector at a time */
-        double *h = f->dense ? H + i * D : v;
-        memset(h, 0, D * sizeof *h);
-        h[i] = 1;
-        two_loop(f, k, last, h);
-        if (!f->dense)
-            root[i] *= sqrt(fmax(h[i], 1e-300));
-    }
-    if (!f->dense)
+    if (!f->dense) { /* of its diagonal, one unit vector at a time */
+        for (size_t i = 0; i < D; i++) {
+            memset(v, 0, D * sizeof *v);
+            v[i] = 1;
+            two_loop(f, k, last, v);
+            root[i] *= sqrt(fmax(v[i], 1e-300));
+        }
         return true;
+    }
+    inverse_hessian(f, k, last, H);
     for (size_t i = 0; i < D; i++)
         for (size_t c = 0; c < i; c++)
             H[i * D + c] = H[c * D + i] = (H[i * D + c] + H[c * D + i]) / 2;
