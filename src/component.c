@@ -146,9 +146,7 @@ static void full_push(size_t D, size_t R, const double *L, size_t n, double *y, 
     if (D <= MOST && n >= FEW) {
         wv_dense_invert(D, L, inverse);
         times(D, inverse, false, n, y);
-    } else if (n == 1)
-        cblas_dtrsv(CblasRowMajor, CblasLower, CblasTrans, CblasNonUnit, (int)D, L, (int)D, y, 1);
-    else
+    } else
         cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, (int)n, (int)D, 1.0, L, (int)D, y, (int)D);
 }
 

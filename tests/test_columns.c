@@ -344,9 +344,34 @@ static void triangles(void **state) {
     }
 }
 
+/* Rows through the root of a component are the same alone, in threes and all at once; and there is a way back. */
+static void any_number_of_rows(void **state) {
+    (void)state;
+    enum { MANY = 24 };
+    static double L[MOST * MOST], x[MANY * MOST], all[MANY * MOST], some[MANY * MOST];
+    const wv_family *full = wv_family_get(WVGD_FULL);
+    void (*const turn[])(size_t, size_t, const double *, size_t, double *, double *) = {full->colour, full->whiten, full->pull, full->push};
+    test_random random = test_random_seed(9);
+    for (size_t D = 1; D <= MOST; D += 1 + D / 4) {
+        fill_root(D, &random, L);
+        for (size_t i = 0; i < MANY * D; i++) x[i] = test_random_normal(&random);
+        for (size_t t = 0; t < 4; t++) {
+            memcpy(all, x, MANY * D * sizeof *x);
+            turn[t](D, 0, L, MANY, all, NULL);
+            for (size_t rows = 1; rows <= 3; rows += 2) {
+                memcpy(some, x, MANY * D * sizeof *x);
+                for (size_t at = 0; at < MANY; at += rows) turn[t](D, 0, L, rows, some + at * D, NULL);
+                for (size_t i = 0; i < MANY * D; i++) assert_true(fabs(some[i] - all[i]) < 1e-9 * (1 + fabs(all[i])));
+            }
+            turn[t ^ 1](D, 0, L, MANY, all, NULL);
+            for (size_t i = 0; i < MANY * D; i++) assert_true(fabs(all[i] - x[i]) < 1e-9 * (1 + fabs(x[i])));
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exponentials), cmocka_unit_test(add_logs), cmocka_unit_test(tails), cmocka_unit_test(distances), cmocka_unit_test(scores), cmocka_unit_test(inside_walls), cmocka_unit_test(shares), cmocka_unit_test(weighted), cmocka_unit_test(densities), cmocka_unit_test(triangles),
+        cmocka_unit_test(exponentials), cmocka_unit_test(add_logs), cmocka_unit_test(tails), cmocka_unit_test(distances), cmocka_unit_test(scores), cmocka_unit_test(inside_walls), cmocka_unit_test(shares), cmocka_unit_test(weighted), cmocka_unit_test(densities), cmocka_unit_test(triangles), cmocka_unit_test(any_number_of_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

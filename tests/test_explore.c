@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "explore.h"
+#include "fit.h"
 #include "support/near.h"
 #include "support/targets.h"
 #include "support/test_random.h"
@@ -328,11 +330,81 @@ static void exploring_is_optional(void **state) {
     wvgd_model_close(&model);
 }
 
+/* The inverse Hessian of BFGS after `last` pairs of path k, of which all that count are there: H <- (I - s y'/sy) H (I - y s'/sy) + s s'/sy, from the oldest to the newest. */
+static void bfgs(const wvgd_fit *f, size_t k, size_t last, double H[3][3]) {
+    enum { D = 3 };
+    const double *S = f->path_s + k * WV_PAIRS * D, *Y = f->path_y + k * WV_PAIRS * D, *s = S + (last - 1) % WV_PAIRS * D, *y = Y + (last - 1) % WV_PAIRS * D;
+    double gamma = (s[0] * y[0] + s[1] * y[1] + s[2] * y[2]) / (y[0] * y[0] + y[1] * y[1] + y[2] * y[2]);
+    for (size_t i = 0; i < D; i++)
+        for (size_t j = 0; j < D; j++) H[i][j] = i == j ? gamma : 0;
+    for (size_t q = last < WV_PAIRS ? 0 : last - WV_PAIRS; q < last; q++) {
+        double sy = 0, yHy = 0, Hy[D] = {0};
+        s = S + q % WV_PAIRS * D;
+        y = Y + q % WV_PAIRS * D;
+        for (size_t i = 0; i < D; i++) {
+            sy += s[i] * y[i];
+            for (size_t j = 0; j < D; j++) Hy[i] += H[i][j] * y[j];
+        }
+        for (size_t i = 0; i < D; i++) yHy += y[i] * Hy[i];
+        for (size_t i = 0; i < D; i++)
+            for (size_t j = 0; j < D; j++) H[i][j] += (1 + yHy / sy) * s[i] * s[j] / sy - (s[i] * Hy[j] + Hy[i] * s[j]) / sy;
+    }
+}
+
+/* Stations of path k whose roots are there, and whose curvature pairs still are: the Gaussian left behind has covariance L L' = F H F', F the frame. Returns how many. */
+static size_t check_stations(const wvgd_fit *f, size_t k) {
+    enum { D = 3 };
+    const wv_path *p = &f->s.path[k];
+    const double *F = f->path_frame;
+    size_t seen = 0;
+    for (size_t i = 0; i < wv_explore_stations(f); i++) {
+        const double *L = f->station_root + (k * wv_explore_stations(f) + i) * D * D;
+        double H[D][D], size = 0;
+        if (!(p->made & 1u << i) || !p->left[i] || (p->pairs > WV_PAIRS && p->pairs != p->left[i])) continue;
+        bfgs(f, k, p->left[i], H);
+        for (size_t r = 0; r < D * D; r++) size += L[r] * L[r];
+        for (size_t r = 0; r < D; r++)
+            for (size_t c = 0; c < D; c++) {
+                double left = 0, right = 0;
+                for (size_t m = 0; m < D; m++) {
+                    left += L[r * D + m] * L[c * D + m];
+                    for (size_t n = 0; n < D; n++) right += F[r * D + m] * H[m][n] * F[c * D + n];
+                }
+                assert_near(left, right, 1e-9 * size);
+            }
+        seen++;
+    }
+    return seen;
+}
+
+/* Gaussians on the way have the curvature that was met. */
+static void stations(void **state) {
+    (void)state;
+    size_t seen = 0;
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        wvgd_model model;
+        wvgd_options o;
+        wvgd_error error;
+        assert_int_equal(target_mixture_random(&model, 3, 3, 5, seed), 0);
+        wvgd_options_init(&o);
+        wvgd_fit *f = wvgd_new(&model, &o, NULL, &error);
+        assert_non_null(f);
+        while (f->s.stage == WV_EXPLORE) {
+            assert_int_equal(wvgd_step(f, &error), WVGD_OK);
+            for (size_t k = 0; k < WV_PATHS; k++) seen += check_stations(f, k);
+        }
+        wvgd_free(f);
+        wvgd_model_close(&model);
+    }
+    assert_true(seen >= 10);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_modes_and_no_others), cmocka_unit_test(one_mode_badly_scaled),  cmocka_unit_test(axes_of_any_length),
         cmocka_unit_test(starts_of_another_scale), cmocka_unit_test(particles_are_shared_out), cmocka_unit_test(no_density_is_an_error),
         cmocka_unit_test(given_starts_are_explored), cmocka_unit_test(as_many_starts_as_wanted), cmocka_unit_test(exploring_is_optional),
+        cmocka_unit_test(stations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
