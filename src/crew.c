@@ -15,6 +15,7 @@ typedef struct {
 } worker;
 
 struct wv_crew {
+    pthread_mutex_t taken; /* by a caller: others do without the crew */
     pthread_mutex_t lock;
     pthread_cond_t work, done;
     worker *worker;       /* [wanted] */
@@ -75,44 +76,34 @@ static int run_alone(size_t count, wv_crew_task *task, void *context)
     return failure;
 }
 
-/* OpenBLAS takes a buffer for each thread that is inside it, and where there is no room for one (ulimit -v) asks again without end: a thread too many would never come back. Whether so many have room for
- * theirs, and leave as much for all else. */
-static bool have_room(unsigned threads)
+bool wv_crew_room(size_t threads)
 {
     enum { BUFFER = 1 << 27 };
-    size_t bytes = ((size_t)threads + 1) * BUFFER;
+    size_t bytes = (threads + 1) * BUFFER;
     void *probe = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return probe != MAP_FAILED && munmap(probe, bytes) == 0;
 }
 
-/* Threads beside the caller's, of those wanted. Where other crews have had room for as many, their buffers serve again. */
-static unsigned affordable(unsigned wanted)
-{
-    static _Atomic unsigned known;
-    while (wanted > known && !have_room(wanted))
-        wanted--;
-    if (wanted > known)
-        known = wanted;
-    return wanted;
-}
+/* Threads of all crews that are at work, their callers' included, each of which may still want its buffer. */
+static _Atomic unsigned alive;
 
 static void start(wv_crew *c)
 {
-    for (c->wanted = affordable(c->wanted); c->extra < c->wanted; c->extra++) {
+    unsigned others = atomic_fetch_add(&alive, c->wanted + 1), wanted = c->wanted;
+    while (wanted && !wv_crew_room(others + wanted))
+        wanted--;
+    for (; c->extra < wanted; c->extra++) {
         worker *w = &c->worker[c->extra];
         *w = (worker){.crew = c, .number = c->extra + 1};
         if (pthread_create(&w->thread, NULL, work, w) != 0)
             break; /* fewer threads than asked for only take longer */
     }
+    atomic_fetch_sub(&alive, c->extra ? c->wanted - c->extra : c->wanted + 1);
     c->wanted = c->extra;
 }
 
-int wv_crew_run(wv_crew *c, size_t count, wv_crew_task *task, void *context)
+static int run_together(wv_crew *c, size_t count, wv_crew_task *task, void *context)
 {
-    if (count < 2 || !c->wanted || c->owner != getpid())
-        return run_alone(count, task, context);
-    if (c->extra < c->wanted)
-        start(c);
     pthread_mutex_lock(&c->lock);
     c->count = count;
     c->next = 0;
@@ -130,6 +121,17 @@ int wv_crew_run(wv_crew *c, size_t count, wv_crew_task *task, void *context)
     return failure;
 }
 
+int wv_crew_run(wv_crew *c, size_t count, wv_crew_task *task, void *context)
+{
+    if (count < 2 || c->owner != getpid() || pthread_mutex_trylock(&c->taken) != 0)
+        return run_alone(count, task, context);
+    if (c->extra < c->wanted)
+        start(c);
+    int failure = c->extra ? run_together(c, count, task, context) : run_alone(count, task, context);
+    pthread_mutex_unlock(&c->taken);
+    return failure;
+}
+
 wv_crew *wv_crew_new(unsigned workers)
 {
     unsigned wanted = workers > 1 ? workers - 1 : 0;
@@ -140,6 +142,7 @@ wv_crew *wv_crew_new(unsigned workers)
     }
     c->owner = getpid();
     c->wanted = wanted;
+    pthread_mutex_init(&c->taken, NULL);
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->work, NULL);
     pthread_cond_init(&c->done, NULL);
@@ -157,6 +160,9 @@ static void dismiss(wv_crew *c)
     pthread_cond_destroy(&c->done);
     pthread_cond_destroy(&c->work);
     pthread_mutex_destroy(&c->lock);
+    pthread_mutex_destroy(&c->taken);
+    if (c->extra)
+        atomic_fetch_sub(&alive, c->extra + 1);
 }
 
 void wv_crew_free(wv_crew *c)

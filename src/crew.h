@@ -1,6 +1,7 @@
 /* crew.h - threads that share tasks which are numbered. They are started once, when there is work, and wait in between. */
 #ifndef WV_CREW_H
 #define WV_CREW_H
+#include <stdbool.h>
 #include <stddef.h>
 
 typedef struct wv_crew wv_crew;
@@ -12,7 +13,12 @@ wv_crew *wv_crew_new(unsigned workers); /* the caller's thread is one of them; f
 void wv_crew_free(wv_crew *crew);       /* NULL is none */
 unsigned wv_crew_workers(const wv_crew *crew); /* that there are: the caller's alone, before there is work */
 
-/* Tasks 0 .. count-1, handed out in this order; returns when all are done: 0, or what the first of them (by number) that failed has returned. One task wakes nobody. */
+/* OpenBLAS takes a buffer for each thread that is inside it, and where there is no room for one (ulimit -v) asks again without end: a thread too many would never come back. Whether so many threads, beside
+ * the caller's, have room for theirs, and leave as much for all else. */
+bool wv_crew_room(size_t threads);
+
+/* Tasks 0 .. count-1, handed out in this order; returns when all are done: 0, or what the first of them (by number) that failed has returned. One task wakes nobody; who calls while the crew is at work (from one
+ * of its tasks, say) does his tasks himself. */
 int wv_crew_run(wv_crew *crew, size_t count, wv_crew_task *task, void *context);
 
 #endif

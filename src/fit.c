@@ -215,6 +215,8 @@ static bool hire(wvgd_fit *f)
             break;
         f->views++;
     }
+    while (f->views && !wv_crew_room(f->views))
+        free(f->view[--f->views].desk);
     f->crew = f->view ? wv_crew_new((unsigned)f->views + 1) : NULL;
     return f->crew != NULL;
 }

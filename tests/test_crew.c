@@ -93,14 +93,20 @@ static void expect_workers(unsigned workers) {
     wv_crew_free(crew);
 }
 
-/* Each needs 128 MB of addresses, and so much is left over; what has been there once need not be there again. This test is the first. */
+/* Each needs 128 MB of addresses, and so much is left over; threads of other crews may still want theirs. */
 static void threads_without_room(void **state) {
     (void)state;
     for (unsigned more = 0; more <= 5; more++) {
-        mappable = (size_t)(more ? more : 1) << 27;
+        mappable = (size_t)more << 27;
         expect_workers(more > 1 ? more : 1);
     }
-    mappable = 0;
+    wv_crew *other = wv_crew_new(3);
+    static counts c;
+    c = (counts){.workers = 3};
+    assert_int_equal(wv_crew_run(other, TASKS, count, &c), 0);
+    assert_int_equal(wv_crew_workers(other), 3);
+    expect_workers(2);
+    wv_crew_free(other);
     expect_workers(5);
     mappable = SIZE_MAX;
 }
@@ -309,6 +315,47 @@ static void callback_costs(void **state) {
     }
 }
 
+typedef struct {
+    wv_crew *crew;
+    counts own[4];
+} callers;
+
+/* Who calls a crew that is at work, from another thread or from one of its tasks, does his tasks himself. */
+static int call_again(void *context, size_t index, unsigned worker) {
+    callers *c = context;
+    (void)worker;
+    c->own[index] = (counts){.workers = 3};
+    return wv_crew_run(c->crew, TASKS, count, &c->own[index]);
+}
+
+static void *call_often(void *context) {
+    static _Thread_local counts c;
+    for (int again = 0; again < 300; again++) {
+        c = (counts){.workers = 3};
+        if (wv_crew_run(context, TASKS, count, &c) != 0 || c.wrong) return context;
+        for (size_t i = 0; i < TASKS; i++)
+            if (c.done[i] != 1) return context;
+    }
+    return NULL;
+}
+
+static void several_callers(void **state) {
+    (void)state;
+    static callers c;
+    pthread_t thread[3];
+    void *wrong;
+    c.crew = wv_crew_new(3);
+    for (size_t t = 0; t < 3; t++) assert_int_equal(pthread_create(&thread[t], NULL, call_often, c.crew), 0);
+    for (size_t t = 0; t < 3; t++) {
+        assert_int_equal(pthread_join(thread[t], &wrong), 0);
+        assert_null(wrong);
+    }
+    assert_int_equal(wv_crew_run(c.crew, 4, call_again, &c), 0);
+    for (size_t k = 0; k < 4; k++)
+        for (size_t i = 0; i < TASKS; i++) assert_int_equal(c.own[k].done[i], 1);
+    wv_crew_free(c.crew);
+}
+
 /* A child of the process has none of its threads: it does all tasks itself, and has none to wait for. Returns how it ended. */
 static int work_in_child(wv_crew *crew) {
     static counts c;
@@ -369,7 +416,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_without_room), cmocka_unit_test(every_task_once), cmocka_unit_test(threads_that_do_not_start), cmocka_unit_test(joint_fits),
         cmocka_unit_test(staged_fits),     cmocka_unit_test(callback_costs),            cmocka_unit_test(fits_without_threads),
-        cmocka_unit_test(children_work_alone),
+        cmocka_unit_test(several_callers),         cmocka_unit_test(children_work_alone),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
