@@ -235,6 +235,10 @@ wvgd_status wvgd_draws(const wvgd_fit *fit, size_t *n, const double **z, const d
  * may be slightly negative. NULL before the fit has ended. */
 const double *wvgd_draw_weights(const wvgd_fit *fit);
 
+/* Posterior means, variances and standard errors of the means of m functions of the parameters, from their values value[n][m] at the closing draws (wvgd_draws). With the staged solver errors are those of draws in
+ * mirrored pairs, so many from each proposal, and means are sharpened by what is known of the mixture and by Stein's identities. Values at draws without weight are not looked at. */
+wvgd_status wvgd_expect(const wvgd_fit *fit, size_t m, const double *value, double *mean, double *var, double *mcse, wvgd_error *error);
+
 /* Another partition from the draws of a staged fit that has ended: options are those of the fit, with other particles, cost, power, metric, family or rank. Nothing is fitted again; the
  * new fit has only the batch for its bound left to evaluate (step or run). NULL and *error on failure. */
 wvgd_fit *wvgd_quantize(const wvgd_fit *fit, const wvgd_options *options, wvgd_error *error);

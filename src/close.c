@@ -272,19 +272,16 @@ static void pool_masses(wvgd_fit *f)
         f->beta[j] /= total;
 }
 
-static void moments(wvgd_fit *f)
+void wv_close_moments(const wvgd_fit *f, size_t m, const double *value, double *mean, double *var, double *mcse)
 {
     const double *v = f->close_cal;
-    for (size_t i = 0; i < f->D; i++) {
-        wvgd_estimate mean = wv_evidence_mean(f->close.n, v, f->close.x + i, f->D);
-        f->mean[i] = mean.value;
-        f->mcse[i] = mean.se;
-        double variance = 0;
-        for (size_t k = 0; k < f->close.n; k++) {
-            double d = f->close.x[k * f->D + i] - mean.value;
-            variance += v[k] * d * d;
-        }
-        f->var[i] = variance;
+    for (size_t i = 0; i < m; i++) {
+        wvgd_estimate e = wv_evidence_mean(f->close.n, v, value + i, m);
+        mean[i] = e.value;
+        mcse[i] = e.se;
+        var[i] = 0;
+        for (size_t k = 0; k < f->close.n; k++)
+            var[i] += v[k] > 0 ? v[k] * (value[k * m + i] - e.value) * (value[k * m + i] - e.value) : 0;
     }
 }
 
@@ -379,7 +376,7 @@ static void finish(wvgd_fit *f)
         stand_for_ensemble(f);
         wv_weight_normalise(f->close.n, f->close_log_w, f->close_cal);
     }
-    moments(f);
+    wv_close_moments(f, f->D, f->close.x, f->mean, f->var, f->mcse);
     wv_close_describe(f);
     if (wv_close_uncorrected(f))
         memcpy(f->close_smooth, f->close_log_w, f->close.n * sizeof(double));

@@ -1,6 +1,8 @@
 /* ensemble.c - the result as a distribution: q_ens(z) = sum_j w_j q(z; theta_j) 1[z in L_j] / Z_j, and the closing draws as weighted posterior draws. */
 #include "cell.h"
+#include "close.h"
 #include "fit.h"
+#include "moments.h"
 #include "weight.h"
 #include <math.h>
 #include <string.h>
@@ -130,6 +132,19 @@ wvgd_status wvgd_resample(const wvgd_fit *f, uint64_t stream, size_t n, double *
 const double *wvgd_draw_weights(const wvgd_fit *f)
 {
     return f->s.stage == WV_DONE ? f->close_cal : NULL;
+}
+
+wvgd_status wvgd_expect(const wvgd_fit *fit, size_t m, const double *value, double *mean, double *var, double *mcse, wvgd_error *error)
+{
+    wvgd_fit *f = (wvgd_fit *)(uintptr_t)fit; /* scratch of its own is written to */
+    wvgd_status status = ended(f, error);
+    if (status != WVGD_OK)
+        return status;
+    if (f->staged)
+        wv_moments_of(f, m, value, mean, var, mcse);
+    else
+        wv_close_moments(f, m, value, mean, var, mcse);
+    return WVGD_OK;
 }
 
 wvgd_status wvgd_draws(const wvgd_fit *f, size_t *n, const double **z, const double **log_p, const double **log_w, const uint32_t **cell, wvgd_error *error)

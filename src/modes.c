@@ -179,3 +179,18 @@ void wv_modes_add(wvgd_fit *f, const wv_gauss *g, double elbo, double sd)
         f->s.modes++;
     wv_modes_set(f, m, g, elbo, sd, 1);
 }
+
+size_t wv_modes_nearest(wvgd_fit *f, const double *x)
+{
+    size_t best = 0, D = f->D;
+    double most = -INFINITY, log_q;
+    for (size_t m = 0; m < f->s.modes; m++) {
+        wv_gauss q = {wv_family_get(WVGD_FULL), D, 0, f->mode_x + m * D, f->mode_root + m * D * D, 0};
+        wv_component_log_density(&q, 1, x, &log_q, f->y, f->work);
+        if (f->s.mode[m].elbo + log_q > most) {
+            most = f->s.mode[m].elbo + log_q;
+            best = m;
+        }
+    }
+    return best;
+}

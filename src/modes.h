@@ -40,4 +40,7 @@ void wv_modes_rescale(wvgd_fit *f);
 /* Mode m becomes, or one more is, the Gaussian g; if there is no room, in the place of the lightest. */
 void wv_modes_set(wvgd_fit *f, size_t m, const wv_gauss *g, double elbo, double sd, size_t hits);
 void wv_modes_add(wvgd_fit *f, const wv_gauss *g, double elbo, double sd);
+
+/* The mode that is most of the posterior at x, of those whose Gaussians were fitted to the posterior itself; 0 where there is none. */
+size_t wv_modes_nearest(wvgd_fit *f, const double *x);
 #endif

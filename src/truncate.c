@@ -6,6 +6,7 @@
 #include "free.h"
 #include "joint.h"
 #include "mix.h"
+#include "modes.h"
 #include "update.h"
 #include "weight.h"
 #include <cblas.h>
@@ -254,22 +255,6 @@ static void swap(wvgd_fit *f, size_t j)
     cblas_dswap((int)size, f->best.root + j * size, 1, f->now.root + j * size, 1);
 }
 
-/* The mode that is most of the posterior at x, of those whose Gaussians were fitted to the posterior itself. */
-static size_t nearest_mode(wvgd_fit *f, const double *x)
-{
-    size_t best = 0, D = f->D;
-    double most = -INFINITY, log_q;
-    for (size_t m = 0; m < f->s.modes; m++) {
-        wv_gauss q = {wv_family_get(WVGD_FULL), D, 0, f->mode_x + m * D, f->mode_root + m * D * D, 0};
-        wv_component_log_density(&q, 1, x, &log_q, f->y, f->work);
-        if (f->s.mode[m].elbo + log_q > most) {
-            most = f->s.mode[m].elbo + log_q;
-            best = m;
-        }
-    }
-    return best;
-}
-
 /* Whether the Gaussian of the mode at the particle, which becomes component j, leaves nothing to gain: its ELBO is half the variance of log p~ - log q below the log mass of the cell, near enough
  * (gathered draws, weights f->ga), and that is half of what matters at most. */
 static bool suffices(wvgd_fit *f, size_t j, size_t n)
@@ -277,7 +262,7 @@ static bool suffices(wvgd_fit *f, size_t j, size_t n)
     double mean = 0, squares = 0;
     if (!f->s.modes)
         return false;
-    size_t m = nearest_mode(f, f->now.z + j * f->D);
+    size_t m = wv_modes_nearest(f, f->now.z + j * f->D);
     set_component(f, j, f->mode_x + m * f->D, f->mode_root + m * f->D * f->D);
     wv_gauss q = wv_fit_component(f, j);
     wv_component_log_density(&q, n, f->gx, f->gr, f->y, f->work);
@@ -525,7 +510,7 @@ static bool begin(wvgd_fit *f, size_t j, size_t number, double ess, double *most
         return thorough(f) || !f->s.modes || ess > (double)(D * (D + 3) / 2);
     }
     if (number == 1) {
-        size_t m = f->s.modes ? nearest_mode(f, f->now.z + j * D) : 0;
+        size_t m = f->s.modes ? wv_modes_nearest(f, f->now.z + j * D) : 0;
         if (f->s.modes)
             set_component(f, j, f->mode_x + m * D, f->mode_root + m * D * D);
         return f->s.modes > 0;
@@ -538,7 +523,7 @@ static bool begin(wvgd_fit *f, size_t j, size_t number, double ess, double *most
         return false;
     *most = fmax(*most, mass);
     wv_gauss q = wv_mix_component(f, k);
-    size_t m = f->s.modes ? nearest_mode(f, f->now.z + j * D) : 0;
+    size_t m = f->s.modes ? wv_modes_nearest(f, f->now.z + j * D) : 0;
     if (f->s.modes && !memcmp(q.mu, f->mode_x + m * D, D * sizeof *q.mu) && !memcmp(q.root, f->mode_root + m * D * D, D * D * sizeof *q.root))
         return false; /* the mode's, which has been tried */
     set_component(f, j, q.mu, q.root);

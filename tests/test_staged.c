@@ -442,9 +442,58 @@ static void tails(void **state) {
     assert_true(error < 0.02);
 }
 
+/* Moments of modes that lie apart: the mixture is the posterior, and what it knows, and what mirrored pairs have settled, is not disturbed. Standard errors say so, and cover: those of independent draws would be
+ * sd / sqrt(n). Functions of the parameters have the same: linear ones to rounding, squares as good as the variances. */
+static void moments_of_modes(void **state) {
+    (void)state;
+    enum { D = 6, K = 3 };
+    static double weight[K], mean[K * D], cov[K * D * D];
+    double worst = 0, worst_z = 0, largest = 0;
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        wvgd_model model;
+        wvgd_results r;
+        wvgd_options o = options_of(3, seed);
+        target_separated(D, K, 10, 8, seed, weight, mean, cov);
+        assert_int_equal(target_mixture(&model, D, K, weight, mean, cov), 0);
+        target_truth truth = target_truth_of(&model);
+        wvgd_fit *fit = fitted(&model, &o, &r);
+        size_t n;
+        const double *x, *w = wvgd_draw_weights(fit);
+        assert_int_equal(wvgd_draws(fit, &n, &x, NULL, NULL, NULL, NULL), WVGD_OK);
+        double *value = malloc(n * 2 * D * sizeof *value), m[2 * D], var[2 * D], mcse[2 * D], sum = 0;
+        assert_non_null(value);
+        for (size_t i = 0; i < n * D; i++) {
+            value[i / D * 2 * D + i % D] = 3 - 2 * x[i];
+            value[i / D * 2 * D + D + i % D] = x[i] * x[i];
+        }
+        assert_int_equal(wvgd_expect(fit, 2 * D, value, m, var, mcse, NULL), WVGD_OK);
+        for (size_t i = 0; i < n; i++) sum += w[i];
+        assert_near(sum, 1, 1e-9);
+        for (size_t i = 0; r.modes == K && i < D; i++) { /* a mode that was missed is another matter */
+            double sd = sqrt(truth.cov[i * (D + 1)]), square = truth.cov[i * (D + 1)] + truth.mean[i] * truth.mean[i], by_weights = 0;
+            worst = fmax(worst, fabs(r.mean[i] - truth.mean[i]) / sd);
+            worst_z = fmax(worst_z, fabs(r.mean[i] - truth.mean[i]) / r.mcse[i]);
+            largest = fmax(largest, r.mcse[i] / sd * sqrt((double)n));
+            assert_near(m[i], 3 - 2 * r.mean[i], 1e-9 * (1 + fabs(m[i])));
+            assert_near(var[i], 4 * r.var[i], 1e-6 * var[i]);
+            assert_near(mcse[i], 2 * r.mcse[i], 1e-3 * mcse[i]);
+            assert_near(m[D + i], square, 6 * mcse[D + i]);
+            for (size_t k = 0; k < n; k++) by_weights += w[k] * x[k * D + i];
+            assert_near(by_weights, r.mean[i], 1e-9 * (1 + fabs(r.mean[i])));
+        }
+        free(value);
+        wvgd_free(fit);
+        wvgd_model_close(&model);
+    }
+    print_message("modes apart: means within %.2g sd and %.1f standard errors, which are at most %.2g of those of independent draws\n", worst, worst_z, largest);
+    assert_true(worst < 0.005);
+    assert_true(worst_z < 6);
+    assert_true(largest < 0.2);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gaussians), cmocka_unit_test(mixtures), cmocka_unit_test(units), cmocka_unit_test(evidence_and_bound), cmocka_unit_test(moments), cmocka_unit_test(fresh_draws), cmocka_unit_test(cheap_evaluations), cmocka_unit_test(impossible_bounds_have_no_weight), cmocka_unit_test(bounds_of_cut_supports), cmocka_unit_test(tails),
+        cmocka_unit_test(gaussians), cmocka_unit_test(mixtures), cmocka_unit_test(units), cmocka_unit_test(evidence_and_bound), cmocka_unit_test(moments), cmocka_unit_test(moments_of_modes), cmocka_unit_test(fresh_draws), cmocka_unit_test(cheap_evaluations), cmocka_unit_test(impossible_bounds_have_no_weight), cmocka_unit_test(bounds_of_cut_supports), cmocka_unit_test(tails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
