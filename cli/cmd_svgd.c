@@ -1,6 +1,5 @@
 /* cmd_svgd.c - wvgd svgd: the SVGD baseline on any model, with the inputs and outputs of wvgd fit as far as they make sense for it. */
 #include "commands.h"
-#include "csv_file.h"
 #include "help.h"
 #include "kde.h"
 #include "progress.h"
@@ -8,6 +7,7 @@
 #include "run_directory.h"
 #include "run_json.h"
 #include "signals.h"
+#include "start_file.h"
 #include "svgd_record.h"
 #include "text.h"
 #include <math.h>
@@ -206,31 +206,6 @@ static int open_asked(svgd_run *r, failure *f)
 
 /* ---- where it starts
  * --------------------------------------------------------------------------------------------------------------------- */
-static int read_start(svgd_run *r, const char *path, failure *f)
-{
-    csv_file csv;
-    size_t D = r->model.model.dim;
-    int code = open_csv(path, &csv, f);
-    if (code)
-        return code;
-    if (!given(r->a, "particles"))
-        r->o.particles = csv.rows;
-    if (csv.columns != D || csv.rows != r->o.particles)
-        code = fail(f, EX_DATAERR,
-                    "%s: %zu rows of %zu columns: expected a row for each of %zu particles, a column for each of %zu coordinates", path,
-                    csv.rows, csv.columns, r->o.particles, D);
-    r->start = code ? NULL : calloc(csv.rows, D * sizeof *r->start);
-    if (!code && !r->start)
-        code = fail(f, EX_SOFTWARE, "no memory for %zu particles", csv.rows);
-    for (size_t j = 0; j < csv.rows && !code; j++) {
-        const char *field = first_field(&csv, j);
-        for (size_t d = 0; d < D && !code; d++, field = next_field(field))
-            code = read_field(&csv, j, d, field, r->start + j * D + d, f);
-    }
-    close_csv(&csv);
-    return code;
-}
-
 static int draw_start(svgd_run *r, bool prior, failure *f)
 {
     const wvgd_model *m = &r->model.model;
@@ -256,7 +231,7 @@ static int make_start(svgd_run *r, failure *f)
     const char *init = given(r->a, "init") ? given(r->a, "init") : "prior";
     size_t length = strlen(init);
     if (length > 4 && !strcmp(init + length - 4, ".csv"))
-        return read_start(r, init, f);
+        return read_start(init, r->model.model.dim, given(r->a, "particles") != NULL, given(r->a, "quiet") != NULL, &r->o.particles, &r->start, f);
     if (strcmp(init, "prior") && strcmp(init, "normal"))
         return fail(f, EX_USAGE, "option init is '%.60s': expected prior|normal|FILE.csv", init);
     return draw_start(r, !strcmp(init, "prior"), f);

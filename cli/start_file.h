@@ -1,0 +1,10 @@
+/* start_file.h - particles of --init FILE.csv: after a line of names, which do not matter, a row for each particle and in it a number for each coordinate, in the order of the model. */
+#ifndef WV_START_FILE_H
+#define WV_START_FILE_H
+#include "failure.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+/* start[*particles][D], to be freed. fixed: the file must have *particles rows; else they become as many as it has, and a line on stderr says so if that is another number and it is not to be quiet. */
+int read_start(const char *path, size_t D, bool fixed, bool quiet, size_t *particles, double **start, failure *f);
+#endif
