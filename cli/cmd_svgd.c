@@ -6,6 +6,7 @@
 #include "random.h"
 #include "run_directory.h"
 #include "run_json.h"
+#include "run_record.h"
 #include "signals.h"
 #include "start_file.h"
 #include "svgd_record.h"
@@ -168,22 +169,17 @@ static json_t *options_json(const svgd_run *r)
 
 static int make_record(svgd_run *r, failure *f)
 {
-    const wvgd_model *m = &r->model.model;
     char *text = command_text(r->a);
-    json_t *names = json_array(), *model = json_object();
-    for (size_t d = 0; d < m->dim; d++)
-        json_array_append_new(names, json_text(m->names[d]));
+    json_t *model = json_object();
     json_object_set_new(model, "name", json_text(r->a->word[0]));
-    json_object_set_new(model, "kind", json_string(r->model.kind));
-    json_object_set_new(model, "dim", json_integer((json_int_t)m->dim));
-    json_object_set_new(model, "names", names);
+    int failed = describe_opened(model, &r->model);
     r->asked = json_object();
     json_object_set_new(r->asked, "version", json_string(WVGD_VERSION));
     json_object_set_new(r->asked, "command", text ? json_text(text) : NULL);
     json_object_set_new(r->asked, "model", model);
     json_object_set_new(r->asked, "options", options_json(r));
     free(text);
-    return json_object_get(r->asked, "options") && text ? 0 : fail(f, EX_SOFTWARE, "no memory for the record of the run");
+    return !failed && json_object_get(r->asked, "options") && text ? 0 : fail(f, EX_SOFTWARE, "no memory for the record of the run");
 }
 
 static int open_asked(svgd_run *r, failure *f)

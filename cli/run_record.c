@@ -549,6 +549,35 @@ static json_t *names_json(size_t n, const char *const *names)
     return list;
 }
 
+static json_t *numbers_json(size_t n, const double *x)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(list, json_number(x[i]));
+    return list;
+}
+
+/* Which column was explained, which of two labels is 1, and what the features were standardised by. */
+static int add_facts(json_t *model, const regression_facts *facts)
+{
+    int failed = json_object_set_new(model, "target", json_text(facts->target));
+    if (facts->label[0])
+        failed |= json_object_set_new(model, "labels", names_json(2, facts->label));
+    if (!facts->mean)
+        return failed;
+    json_t *s = json_object();
+    failed |= json_object_set_new(s, "columns", names_json(facts->columns, facts->names)) |
+              json_object_set_new(s, "mean", numbers_json(facts->columns, facts->mean)) | json_object_set_new(s, "sd", numbers_json(facts->columns, facts->sd));
+    return failed | json_object_set_new(model, "standardized", s);
+}
+
+int describe_opened(json_t *m, const opened_model *model)
+{
+    int failed = json_object_set_new(m, "kind", json_text(model->kind)) | json_object_set_new(m, "dim", json_integer((json_int_t)model->model.dim)) |
+                 json_object_set_new(m, "names", names_json(model->model.dim, model->model.names));
+    return model->facts ? failed | add_facts(m, model->facts) : failed;
+}
+
 /* A hash of all that the numbers of a run depend on: whatever cannot change when it goes on. */
 static json_t *identity(const json_t *asked)
 {
@@ -589,9 +618,7 @@ bool same_run(const json_t *asked, const char *dir)
 int complete_record(json_t *asked, const opened_model *model, failure *f)
 {
     json_t *m = json_object_get(asked, "model"), *reopen = json_object_get(asked, "reopen");
-    int failed = json_object_set_new(m, "kind", json_text(model->kind)) | json_object_set_new(m, "dim", json_integer((json_int_t)model->model.dim)) |
-                 json_object_set_new(m, "names", names_json(model->model.dim, model->model.names)) |
-                 json_object_set_new(reopen, "gradient", json_boolean(model->model.has_gradient)) |
+    int failed = describe_opened(m, model) | json_object_set_new(reopen, "gradient", json_boolean(model->model.has_gradient)) |
                  json_object_set_new(reopen, "constrained", json_boolean(model->show != NULL));
     failed |= json_object_set_new(asked, "id", identity(asked));
     return failed ? fail(f, EX_SOFTWARE, "no memory for the names of the parameters") : 0;

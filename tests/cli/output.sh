@@ -35,6 +35,19 @@ expect 0 anything "$wvgd" fit logistic --data wide.csv --particles 1 --family di
 ! grep -q ' more: wvgd summary' stdout || complain "one row alone is left out"
 grep -q '^intercept ' stdout || complain "the last parameter is missing"
 
+# Which label is 1, and what features were standardised by.
+printf 'dose,state\n1,well\n2,ill\n3,ill\n6,well\n' >state.csv
+expect 0 anything "$wvgd" fit logistic --data state.csv --standardize --particles 1 --quiet --out state
+cp stdout printed
+sed -n 3p printed | grep -qx 'target state: "ill" counts as 0, "well" as 1' || complain "the summary does not say which label is 1: $(head -3 printed)"
+expect 0 silence "$wvgd" summary state
+cmp -s stdout printed || complain "fit and summary print different things of labels"
+tr -d ' \n' <state/run.json >packed
+grep -q '"target":"state","labels":\["ill","well"\],"standardized":{"columns":\["dose"\],"mean":\[3.0*\],"sd":\[2.16024' packed || complain "run.json does not tell labels, means and sds"
+expect 0 anything "$wvgd" svgd logistic --data state.csv --max-iter 5 --particles 2 --quiet --out state.svgd
+sed -n 3p stdout | grep -q '^target state: "ill"' || complain "the summary of svgd does not say which label is 1"
+! sed 's/ill/0/; s/well/1/' state.csv | "$wvgd" fit logistic --data /dev/stdin --particles 1 --quiet --out plain 2>/dev/null | grep '^target' || complain "0 and 1 need no words"
+
 # ---- sample ----------------------------------------------------------------------------------------------------------------
 lines() { grep -vc '^#' "$1"; }
 [ "$(lines run/draws.csv)" = 501 ] || complain "draws.csv has $(lines run/draws.csv) lines"
