@@ -40,7 +40,7 @@ static const option_line options[] = {
      "quadrature of the model, else by leave-one-out likelihood",
      svgd_group},
     {"init", 0, "prior|normal|FILE.csv", NULL, "prior",
-     "where particles start: the model's prior if it has one, or N(0, init-scale^2), or a row for each particle", svgd_group},
+     "where particles start: the model's prior if it has one, or N(0, init-scale^2); " START_FILE_HELP, svgd_group},
     {"init-scale", 0, "X", "1e-12..1e12", "1", "rough scale of the parameters", svgd_group},
     {"max-iter", 0, "N", "1..100000000", "20000", "steps at most", svgd_group},
     {"max-seconds", 0, "X", "0..1e9", "0", "seconds at most; 0: no limit", svgd_group},

@@ -3,6 +3,7 @@
 #include "config_file.h"
 #include "run_directory.h"
 #include "run_json.h"
+#include "start_file.h"
 #include "text.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -26,7 +27,8 @@ static const option_line program_options[] = {
      program_group},
     {"output-draws", 0, "K", "1..1000000", "1000", "posterior draws in draws.csv", program_group},
     {"checkpoint-every", 0, "SECONDS", "0..1e9", "30", "seconds between checkpoints", program_group},
-    {"check-gradient", 0, NULL, NULL, NULL, "compare the model's gradient with differences before the fit", program_group},
+    {"check-gradient", 0, NULL, NULL, NULL, 
+     "before the fit, compare the model's gradient with differences at 20 points (beyond 100 dimensions fewer) like those that fits start from", program_group},
     {"quiet", 'q', NULL, NULL, NULL, "no progress on stderr", program_group},
 };
 enum { PROGRAM_OPTIONS = sizeof program_options / sizeof *program_options };
@@ -50,6 +52,16 @@ static const char *choices(const wvgd_option_info *info)
     snprintf(text[cost], sizeof text[cost], "%.*s%s", own ? (int)(own - info->values) : (int)strlen(info->values), info->values,
              own ? "functional" : "|FILE.csv");
     return text[cost];
+}
+
+/* What such a file holds. */
+static const char *start_help(const wvgd_option_info *info)
+{
+    static char text[500];
+    if (strcmp(info->name, "init"))
+        return info->help;
+    snprintf(text, sizeof text, "%s; " START_FILE_HELP, info->help);
+    return text;
 }
 
 /* A cost is spelled otherwise here than in the library: functional is the callback. Other names are the same. */
@@ -78,7 +90,7 @@ static option_line library_line(const wvgd_option_info *info)
 {
     bool choice = strstr(info->values, "..") == NULL, real = strchr(info->values, 'e') || strchr(info->initial, '.');
     const char *initial = is_threads(info) ? "all cores" : info->initial;
-    return (option_line){info->name, 0, choice ? choices(info) : real ? "X" : "N", choice ? NULL : info->values, initial, info->help, library_group};
+    return (option_line){info->name, 0, choice ? choices(info) : real ? "X" : "N", choice ? NULL : info->values, initial, start_help(info), library_group};
 }
 
 bool fit_option(size_t i, option_line *line)

@@ -5,6 +5,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* For the help of --init. */
+#define START_FILE_HELP "FILE.csv: a line of names, then a row for each particle with a number for each coordinate, in the order of the model; --particles follows from it"
+
 /* start[*particles][D], to be freed. fixed: the file must have *particles rows; else they become as many as it has, and a line on stderr says so if that is another number and it is not to be quiet. */
 int read_start(const char *path, size_t D, bool fixed, bool quiet, size_t *particles, double **start, failure *f);
 #endif
