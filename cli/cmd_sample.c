@@ -30,7 +30,8 @@ static bool sample_option(size_t i, option_line *line)
 {
     static const option_line table[] = {
         {"draws", 'n', "K", "1..100000000", "1000; all with --weighted", "number of draws", NULL},
-        {"resample", 0, NULL, NULL, NULL, "draws of the posterior instead: the closing draws of the fit, resampled by their importance weights, as in draws.csv; they may repeat", NULL},
+        {"resample", 0, NULL, NULL, NULL,
+         "draws of the posterior instead: the closing draws of the fit, resampled by their importance weights, as in draws.csv; they may repeat", NULL},
         {"weighted", 0, NULL, NULL, NULL, 
          "the closing draws themselves, with log_weight__; with -n K only K of them, evenly spaced, whose weights are made to sum to 1: for estimates take all", NULL},
         {"out", 'o', "FILE", NULL, NULL, "write there instead of stdout", NULL},
