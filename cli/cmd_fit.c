@@ -2,16 +2,16 @@
  *
  * `checkpoint` is always a state to go on from. A run that a limit or a signal ends leaves there the state from before it was told to, so that
  * --resume goes on as if nothing had happened, and its closed state in `result`. */
+#include "check_gradient.h"
 #include "commands.h"
-#include "csv_file.h"
 #include "help.h"
 #include "history.h"
-#include "models.h"
 #include "progress.h"
 #include "run_directory.h"
 #include "run_record.h"
 #include "shown.h"
 #include "signals.h"
+#include "start_file.h"
 #include "write.h"
 #include <limits.h>
 #include <stdlib.h>
@@ -289,32 +289,18 @@ static int finish(fit_run *r, failure *f)
 }
 
 /* ---- beginning ----------------------------------------------------------------------------------------------------------------------- */
-/* Particles of --init FILE.csv: a column for each coordinate, a row for each particle. */
-static int read_start(fit_run *r, const char *path, failure *f)
+/* Particles of --init FILE.csv: as many as it has rows, unless --particles says otherwise. */
+static int place_particles(fit_run *r, failure *f)
 {
-    csv_file csv;
-    size_t D = r->model.model.dim;
-    int code = open_csv(path, &csv, f);
-    if (code)
-        return code;
-    if (!record_given(r->asked, "particles")) {
-        char text[32];
-        snprintf(text, sizeof text, "%zu", csv.rows);
+    const char *path = json_string_value(json_object_get(json_object_get(r->asked, "options"), "init"));
+    char text[32];
+    int code = record_options(r->asked, &r->options, f);
+    if (!code)
+        code = read_start(path, r->model.model.dim, record_given(r->asked, "particles"), record_given(r->asked, "quiet"), &r->options.particles, &r->start, f);
+    if (!code) {
+        snprintf(text, sizeof text, "%zu", r->options.particles);
         record_set(r->asked, "particles", text);
     }
-    code = record_options(r->asked, &r->options, f);
-    if (!code && (csv.columns != D || csv.rows != r->options.particles))
-        code = fail(f, EX_DATAERR, "%s: %zu rows of %zu columns: expected a row for each of %zu particles, a column for each of %zu coordinates",
-                    path, csv.rows, csv.columns, r->options.particles, D);
-    r->start = code ? NULL : malloc(csv.rows * D * sizeof *r->start);
-    if (!code && !r->start)
-        code = fail(f, EX_SOFTWARE, "no memory for %zu particles", csv.rows);
-    for (size_t j = 0; j < csv.rows && !code; j++) {
-        const char *field = first_field(&csv, j);
-        for (size_t i = 0; i < D && !code; i++, field = next_field(field))
-            code = read_field(&csv, j, i, field, r->start + j * D + i, f);
-    }
-    close_csv(&csv);
     return code;
 }
 
@@ -332,7 +318,6 @@ static void say_solver(const fit_run *r)
     fprintf(stderr, "wvgd: the staged solver does not work %s: this is the joint solver\n", why);
 }
 
-
 static int make_fit(fit_run *r, failure *f)
 {
     wvgd_error error;
@@ -346,40 +331,14 @@ static int make_fit(fit_run *r, failure *f)
     return fail(f, error.code == WVGD_E_ARGUMENT ? EX_USAGE : EX_SOFTWARE, "%s", error.text);
 }
 
-/* The model's gradient against differences, at the first points that the fit is about to ask for. */
-static int check_gradient(fit_run *r, failure *f)
+/* --check-gradient */
+static int check_start(const fit_run *r, failure *f)
 {
-    enum { POINTS = 4 };
-    static const double tolerance = 1e-4;
     const wvgd_model *m = &r->model.model;
-    wvgd_model checking;
-    wvgd_error error;
-    size_t n;
-    const double *z;
-    bool wanted;
+    const wvgd_options *o = &r->options;
     if (!m->has_gradient)
         return fail(f, EX_USAGE, "--check-gradient: the model has no gradient to check");
-    if (wvgd_ask(r->fit, &n, &z, &wanted, &error) != WVGD_OK)
-        return fail(f, EX_SOFTWARE, "%s", error.text);
-    double *log_p = calloc(n, sizeof *log_p), *grad = calloc(n, m->dim * sizeof *grad);
-    bool memory = log_p && grad && !wv_model_check(&checking, m, POINTS);
-    int failed = memory ? checking.log_density(checking.self, n, z, log_p, grad) : 0;
-    wv_check found = memory ? wv_model_checked(&checking) : (wv_check){0};
-    if (memory)
-        wvgd_model_close(&checking);
-    free(log_p);
-    free(grad);
-    if (!memory)
-        return fail(f, EX_SOFTWARE, "no memory to check the gradient");
-    if (failed)
-        return fail(f, EX_SOFTWARE, "the model failed with code %d while its gradient was checked", failed);
-    if (!found.compared)
-        return fail(f, EX_SOFTWARE, "the gradient cannot be checked: none of the first %zu points has a finite density", n);
-    if (!(found.error < tolerance))
-        return fail(f, EX_SOFTWARE, "the gradient is wrong: d log p / d %s is %.9g by the model, %.9g by differences", m->names[found.coordinate],
-                    found.gradient, found.difference);
-    fprintf(stderr, "wvgd: the gradient agrees with differences: %zu derivatives, worst relative error %.1e\n", found.compared, found.error);
-    return 0;
+    return check_gradient(m, &(gradient_points){o->particles, r->start, m->start && o->init != WVGD_INIT_NORMAL, o->init_scale, o->seed}, f);
 }
 
 /* A run that is new. Nothing is created before everything is known to be in order. */
@@ -395,10 +354,8 @@ static int begin_new(fit_run *r, const arguments *a, failure *f)
         code = open_recorded(r->asked, true, &r->model, f);
     if (!code && !r->model.model.has_gradient && !record_given(r->asked, "estimator"))
         record_set(r->asked, "estimator", "score");
-    if (!code)
-        code = record_reopen_flag(r->asked, "start")
-                   ? read_start(r, json_string_value(json_object_get(json_object_get(r->asked, "options"), "init")), f)
-                   : 0;
+    if (!code && record_reopen_flag(r->asked, "start"))
+        code = place_particles(r, f);
     if (!code)
         code = record_options(r->asked, &r->options, f);
     if (!code)
@@ -406,7 +363,7 @@ static int begin_new(fit_run *r, const arguments *a, failure *f)
     if (!code)
         code = make_fit(r, f);
     if (!code && record_given(r->asked, "check-gradient"))
-        code = check_gradient(r, f);
+        code = check_start(r, f);
     if (!code)
         code = make_run_directory(r->dir, overwrite, &r->lock, &r->made, f);
     if (!code) {

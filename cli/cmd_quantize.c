@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "run_directory.h"
 #include "run_record.h"
+#include "saved_fit.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
@@ -34,15 +35,7 @@ static void free_quantization(quantization *q)
 /* ---- the fit ------------------------------------------------------------------------------------------------------------------------- */
 static int load_state(quantization *q, const char *dir, failure *f)
 {
-    const char *file = has_run_file(dir, RESULT_FILE) ? RESULT_FILE : CHECKPOINT_FILE;
-    if (!access(dir, F_OK) && !is_run_directory(dir))
-        return fail(f, EX_NOINPUT, "%s is no run directory: it has neither " RUN_FILE " nor " CHECKPOINT_FILE, dir);
-    int code = read_checkpoint(dir, file, &q->asked, &q->state, &q->size, f);
-    if (code)
-        return f->code = code == EX_TEMPFAIL ? EX_DATAERR : code; /* damaged: nothing goes on here */
-    if (!same_run(q->asked, dir))
-        return fail(f, EX_DATAERR, "%s/%s belongs to another run than %s/" RUN_FILE, dir, file, dir);
-    if (record_options(q->asked, &q->options, f))
+    if (read_saved(dir, &q->asked, &q->state, &q->size, f) || record_options(q->asked, &q->options, f))
         return f->code;
     if (q->options.solver != WVGD_STAGED)
         return fail(f, EX_DATAERR, "the run in %s was made by the joint solver: other cells need a fit with --solver staged", dir);

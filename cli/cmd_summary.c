@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sysexits.h>
 
-enum { WIDTH = 100, NAME_WIDTH = 26 };
+enum { WIDTH = 100, NAME_WIDTH = 26, LABEL_WIDTH = 22 };
 
 /* ---- values that may be missing ------------------------------------------------------------------------------------------------------ */
 static double number(const json_t *object, const char *key)
@@ -77,6 +77,28 @@ static bool is_svgd(const json_t *run)
 }
 
 /* ---- parts --------------------------------------------------------------------------------------------------------------------------- */
+/* A label that is the number its class stands for needs no words. */
+static bool is_plain(const json_t *labels, size_t i)
+{
+    double value;
+    return !read_number(text(json_array_get(labels, i)), &value) && value == (double)i;
+}
+
+/* Which of two labels of the target is 1. */
+static void put_labels(FILE *s, const json_t *model)
+{
+    const json_t *labels = json_object_get(model, "labels");
+    if (json_array_size(labels) != 2 || (is_plain(labels, 0) && is_plain(labels, 1)))
+        return;
+    fputs("target ", s);
+    put_cut(s, text(json_object_get(model, "target")), LABEL_WIDTH);
+    fputs(": \"", s);
+    put_cut(s, text(json_array_get(labels, 0)), LABEL_WIDTH);
+    fputs("\" counts as 0, \"", s);
+    put_cut(s, text(json_array_get(labels, 1)), LABEL_WIDTH);
+    fputs("\" as 1\n", s);
+}
+
 static void put_head(FILE *s, const json_t *run)
 {
     const json_t *model = json_object_get(run, "model");
@@ -84,9 +106,11 @@ static void put_head(FILE *s, const json_t *run)
     double dim = number(model, "dim");
     size_t cells = json_array_size(json_object_get(run, "particles"));
     fprintf(s, ": %.0f parameter%s, %zu %s%s\n", dim, dim > 1 ? "s" : "", cells, is_svgd(run) ? "particle" : "cell", cells == 1 ? "" : "s");
-    fprintf(s, "%.20s after %.0f iterations, %.0f evaluations, %.3g s (%.3g s in the model)\n\n", text(json_object_get(run, "stop")),
+    fprintf(s, "%.20s after %.0f iterations, %.0f evaluations, %.3g s (%.3g s in the model)\n", text(json_object_get(run, "stop")),
             number(run, "iterations"), number(run, "evaluations"), number(json_object_get(run, "seconds"), "total"),
             number(json_object_get(run, "seconds"), "model"));
+    put_labels(s, model);
+    putc('\n', s);
 }
 
 static void put_estimate(FILE *s, const char *name, const json_t *estimate)

@@ -1,13 +1,14 @@
 /* cmd_svgd.c - wvgd svgd: the SVGD baseline on any model, with the inputs and outputs of wvgd fit as far as they make sense for it. */
 #include "commands.h"
-#include "csv_file.h"
 #include "help.h"
 #include "kde.h"
 #include "progress.h"
 #include "random.h"
 #include "run_directory.h"
 #include "run_json.h"
+#include "run_record.h"
 #include "signals.h"
+#include "start_file.h"
 #include "svgd_record.h"
 #include "text.h"
 #include <math.h>
@@ -39,7 +40,7 @@ static const option_line options[] = {
      "quadrature of the model, else by leave-one-out likelihood",
      svgd_group},
     {"init", 0, "prior|normal|FILE.csv", NULL, "prior",
-     "where particles start: the model's prior if it has one, or N(0, init-scale^2), or a row for each particle", svgd_group},
+     "where particles start: the model's prior if it has one, or N(0, init-scale^2); " START_FILE_HELP, svgd_group},
     {"init-scale", 0, "X", "1e-12..1e12", "1", "rough scale of the parameters", svgd_group},
     {"max-iter", 0, "N", "1..100000000", "20000", "steps at most", svgd_group},
     {"max-seconds", 0, "X", "0..1e9", "0", "seconds at most; 0: no limit", svgd_group},
@@ -168,22 +169,17 @@ static json_t *options_json(const svgd_run *r)
 
 static int make_record(svgd_run *r, failure *f)
 {
-    const wvgd_model *m = &r->model.model;
     char *text = command_text(r->a);
-    json_t *names = json_array(), *model = json_object();
-    for (size_t d = 0; d < m->dim; d++)
-        json_array_append_new(names, json_text(m->names[d]));
+    json_t *model = json_object();
     json_object_set_new(model, "name", json_text(r->a->word[0]));
-    json_object_set_new(model, "kind", json_string(r->model.kind));
-    json_object_set_new(model, "dim", json_integer((json_int_t)m->dim));
-    json_object_set_new(model, "names", names);
+    int failed = describe_opened(model, &r->model);
     r->asked = json_object();
     json_object_set_new(r->asked, "version", json_string(WVGD_VERSION));
     json_object_set_new(r->asked, "command", text ? json_text(text) : NULL);
     json_object_set_new(r->asked, "model", model);
     json_object_set_new(r->asked, "options", options_json(r));
     free(text);
-    return json_object_get(r->asked, "options") && text ? 0 : fail(f, EX_SOFTWARE, "no memory for the record of the run");
+    return !failed && json_object_get(r->asked, "options") && text ? 0 : fail(f, EX_SOFTWARE, "no memory for the record of the run");
 }
 
 static int open_asked(svgd_run *r, failure *f)
@@ -206,31 +202,6 @@ static int open_asked(svgd_run *r, failure *f)
 
 /* ---- where it starts
  * --------------------------------------------------------------------------------------------------------------------- */
-static int read_start(svgd_run *r, const char *path, failure *f)
-{
-    csv_file csv;
-    size_t D = r->model.model.dim;
-    int code = open_csv(path, &csv, f);
-    if (code)
-        return code;
-    if (!given(r->a, "particles"))
-        r->o.particles = csv.rows;
-    if (csv.columns != D || csv.rows != r->o.particles)
-        code = fail(f, EX_DATAERR,
-                    "%s: %zu rows of %zu columns: expected a row for each of %zu particles, a column for each of %zu coordinates", path,
-                    csv.rows, csv.columns, r->o.particles, D);
-    r->start = code ? NULL : calloc(csv.rows, D * sizeof *r->start);
-    if (!code && !r->start)
-        code = fail(f, EX_SOFTWARE, "no memory for %zu particles", csv.rows);
-    for (size_t j = 0; j < csv.rows && !code; j++) {
-        const char *field = first_field(&csv, j);
-        for (size_t d = 0; d < D && !code; d++, field = next_field(field))
-            code = read_field(&csv, j, d, field, r->start + j * D + d, f);
-    }
-    close_csv(&csv);
-    return code;
-}
-
 static int draw_start(svgd_run *r, bool prior, failure *f)
 {
     const wvgd_model *m = &r->model.model;
@@ -256,7 +227,7 @@ static int make_start(svgd_run *r, failure *f)
     const char *init = given(r->a, "init") ? given(r->a, "init") : "prior";
     size_t length = strlen(init);
     if (length > 4 && !strcmp(init + length - 4, ".csv"))
-        return read_start(r, init, f);
+        return read_start(init, r->model.model.dim, given(r->a, "particles") != NULL, given(r->a, "quiet") != NULL, &r->o.particles, &r->start, f);
     if (strcmp(init, "prior") && strcmp(init, "normal"))
         return fail(f, EX_USAGE, "option init is '%.60s': expected prior|normal|FILE.csv", init);
     return draw_start(r, !strcmp(init, "prior"), f);

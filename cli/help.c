@@ -110,7 +110,7 @@ static const char first_steps[] = "wvgd models                                  
                                   "wvgd fit logistic --data heart.csv --out heart     # fit, print a summary, leave files in heart/\n"
                                   "wvgd summary heart                                 # the summary once more\n"
                                   "wvgd report heart                                  # a page to look at: heart/report.html\n"
-                                  "wvgd sample heart -n 4000 --out draws.csv          # draws, as Stan CSV\n"
+                                  "wvgd sample heart -n 4000 --resample --out d.csv   # draws of the posterior, as Stan CSV\n"
                                   "wvgd stan schools.stan --data schools.json --out s # compile and fit a Stan program\n";
 
 static const struct {
@@ -190,22 +190,67 @@ static const command *listed_before(const command *c, const option_line *line)
     return NULL;
 }
 
+static bool same_group(const char *a, const char *b)
+{
+    return a && b ? !strcmp(a, b) : a == b;
+}
+
+/* Options of one heading. */
+typedef struct {
+    const command *first; /* the command that some of them are listed with already, or NULL */
+    size_t shared, own;   /* how many are, and how many are not */
+    bool all;             /* the shared ones are all that `first` has under this heading */
+} option_group;
+
+/* The group that begins in row k. */
+static option_group look_at_group(const command *c, size_t k)
+{
+    option_group g = {0};
+    option_line line, other;
+    c->option(k, &line);
+    const char *group = line.group;
+    for (; c->option(k, &line) && same_group(line.group, group); k++) {
+        const command *shared = listed_before(c, &line);
+        g.first = shared ? shared : g.first;
+        g.shared += shared != NULL;
+        g.own += shared == NULL;
+    }
+    size_t there = 0;
+    for (k = 0; g.first && g.first->option(k, &other); k++)
+        there += same_group(other.group, group);
+    g.all = g.shared == there;
+    return g;
+}
+
+/* "those", or the names of the shared options from row k on, each between two marks. */
+static void put_shared(FILE *s, const command *c, size_t k, const option_group *g, const char *open, const char *close)
+{
+    option_line line;
+    if (g->all)
+        fputs("those", s);
+    for (size_t left = g->shared; !g->all && left && c->option(k, &line); k++)
+        if (listed_before(c, &line))
+            fprintf(s, "%s%s%s%s", open, line.name, close, --left ? ", " : "");
+}
+
 static void put_roff_options(FILE *s, const command *c)
 {
     option_line line;
     const char *group = NULL;
     for (size_t i = 0; c->option && c->option(i, &line); i++) {
         char text[600];
-        const command *shared = listed_before(c, &line);
-        if (line.group && (!group || strcmp(group, line.group))) {
+        if (line.group && !same_group(group, line.group)) {
+            option_group g = look_at_group(c, i);
             fputs(".PP\n.I ", s);
             put_roff_text(s, line.group);
             putc('\n', s);
-            if (shared)
-                fprintf(s, "those of\n.BR \"wvgd %s\" .\n", shared->name);
+            if (g.first) {
+                put_shared(s, c, i, &g, "\\-\\-", "");
+                fprintf(s, " of\n.BR \"wvgd %s\"%s\n", g.first->name, g.own ? " ,\nand:" : " .");
+            }
         }
         group = line.group;
-        if (shared)
+        if (listed_before(c, &line))
             continue;
         fputs(".TP\n", s);
         if (line.letter)
@@ -443,6 +488,22 @@ static void put_cell(FILE *s, const char *text)
     putc(' ', s);
 }
 
+/* The heading of a group, which options of another command belong to it, and the head of a table for its own. */
+static void put_page_group(FILE *s, const command *c, size_t k, const char *group)
+{
+    option_group g = look_at_group(c, k);
+    fprintf(s, "\n%s", group ? group : "");
+    if (g.first) {
+        putc(' ', s);
+        put_shared(s, c, k, &g, "`--", "`");
+        fprintf(s, " of `wvgd %s`%s", g.first->name, g.own ? ", and:" : ".");
+    }
+    if (group)
+        fputs(g.own ? "\n\n" : "\n", s);
+    if (g.own)
+        fputs("| option | value | default | meaning |\n| --- | --- | --- | --- |\n", s);
+}
+
 static void generate_page(FILE *s)
 {
     option_line line;
@@ -457,17 +518,11 @@ static void generate_page(FILE *s)
             continue;
         fprintf(s, "\n## wvgd %s\n\n%s\n", c->name, c->text);
         for (size_t k = 0; c->option(k, &line); k++) {
-            const command *shared = listed_before(c, &line);
-            if (shared) {
-                if (!group || strcmp(group, line.group))
-                    fprintf(s, "\n%s those of `wvgd %s`.\n", line.group, shared->name);
-                group = line.group;
-                continue;
-            }
-            if (!k || (line.group && (!group || strcmp(group, line.group))))
-                fprintf(s, "\n%s%s| option | value | default | meaning |\n| --- | --- | --- | --- |\n", line.group ? line.group : "",
-                        line.group ? "\n\n" : "");
+            if (!k || !same_group(group, line.group))
+                put_page_group(s, c, k, line.group);
             group = line.group;
+            if (listed_before(c, &line))
+                continue;
             fprintf(s, "| `--%s`%s%c%s ", line.name, line.letter ? ", `-" : "", line.letter ? line.letter : ' ', line.letter ? "`" : "");
             put_cell(s, line.range ? line.range : line.argument ? line.argument : "");
             put_cell(s, line.initial ? line.initial : "");

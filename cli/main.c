@@ -62,12 +62,22 @@ static int run_command(int argc, char **argv, failure *f)
     return code;
 }
 
+/* wvgd help COMMAND: what wvgd COMMAND --help prints. */
+static int help_with(char *name, failure *f)
+{
+    char help[] = "--help", *argv[] = {name, help, NULL};
+    return run_command(2, argv, f);
+}
+
 static int start(int argc, char **argv, failure *f)
 {
     const char *first = argc > 1 ? argv[1] : NULL;
     if (!first)
         return fail(f, EX_USAGE, "a command is missing: see wvgd --help");
-    if (!strcmp(first, "--help") || !strcmp(first, "-h") || !strcmp(first, "help"))
+    bool help = !strcmp(first, "--help") || !strcmp(first, "-h") || !strcmp(first, "help");
+    if (help && argc > 2)
+        return help_with(argv[2], f);
+    if (help)
         print_help(stdout);
     else if (!strcmp(first, "--version") || !strcmp(first, "-V"))
         puts(argp_program_version);

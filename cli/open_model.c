@@ -123,26 +123,54 @@ static int read_four(const model_request *request, unsigned i, double value[4], 
     return good ? 0 : refuse_option(i, text, "four numbers with commas between them", f);
 }
 
+/* ---- everything behind an opened model ------------------------------------------------------------------------------------------------------- */
+typedef struct {
+    wvgd_model inner, pooled;
+    regression_data data;   /* of a regression: names and labels */
+    regression_facts facts; /* pointing into it */
+    wv_bridgestan *stan;
+    wv_bnn_angle *angle; /* between predictions of a bnn */
+    char *name_text;    /* of names made here */
+    const char **names; /* [dim] into name_text */
+    opened_model *out;  /* told about failures */
+} session;
+
 /* ---- built-in models ----------------------------------------------------------------------------------------------------------------------- */
 static int no_memory(const model_request *request, failure *f)
 {
     return fail(f, EX_SOFTWARE, "%s: no memory for the model, or it is too large for BLAS", request->name);
 }
 
-static int open_mixture(const model_request *request, wvgd_model *model, failure *f)
+static int open_mixture(const model_request *request, session *s, failure *f)
 {
     mixture_data data;
     if (read_mixture(request->data, &data, f))
         return f->code;
-    int failed = wv_model_mixture(model, data.D, data.K, data.weight, data.mean, data.cov);
+    int failed = wv_model_mixture(&s->inner, data.D, data.K, data.weight, data.mean, data.cov);
     free_mixture(&data);
     return failed ? no_memory(request, f) : 0;
 }
 
+/* What is known of the columns once they have been read. */
+static int note_facts(const model_request *request, session *s, failure *f)
+{
+    const regression_data *d = &s->data;
+    s->facts = (regression_facts){d->target, {d->label[0], d->label[1]}, d->columns, d->names, NULL, NULL};
+    s->out->facts = &s->facts;
+    if (!given_option(request, STANDARDIZE))
+        return 0;
+    if (!(s->facts.mean = calloc(d->columns, 2 * sizeof *s->facts.mean)))
+        return no_memory(request, f);
+    s->facts.sd = s->facts.mean + d->columns;
+    measure_features(d, s->facts.mean, s->facts.sd);
+    return 0;
+}
+
 /* What the models of a regression share. */
-static int open_regression(const model_request *request, target_kind kind, regression_data *data, wv_regression *regression, failure *f)
+static int open_regression(const model_request *request, target_kind kind, session *s, wv_regression *regression, failure *f)
 {
     double prior_sd;
+    regression_data *data = &s->data;
     if (read_prior_sd(request, &prior_sd, f) || read_regression(request->data, option_text(request, TARGET), option_text(request, IGNORE), kind, data, f))
         return f->code;
     *regression = (wv_regression){
@@ -155,45 +183,43 @@ static int open_regression(const model_request *request, target_kind kind, regre
         .intercept = given_option(request, NO_INTERCEPT) == NULL,
         .prior_sd = prior_sd,
     };
-    return 0;
+    return note_facts(request, s, f);
 }
 
-static int open_logistic(const model_request *request, wvgd_model *model, failure *f)
+/* The model has copied what it needs. */
+static int close_regression(const model_request *request, session *s, int failed, failure *f)
 {
-    regression_data data;
-    wv_regression regression;
-    if (open_regression(request, TARGET_LABELS, &data, &regression, f))
-        return f->code;
-    int failed = wv_model_logistic(model, &regression);
-    free_regression(&data);
+    forget_numbers(&s->data);
     return failed ? no_memory(request, f) : 0;
 }
 
-static int open_linear(const model_request *request, wvgd_model *model, failure *f)
+static int open_logistic(const model_request *request, session *s, failure *f)
 {
-    regression_data data;
     wv_regression regression;
-    if (open_regression(request, TARGET_REAL, &data, &regression, f))
+    if (open_regression(request, TARGET_LABELS, s, &regression, f))
         return f->code;
-    int failed = wv_model_linear(model, &regression);
-    free_regression(&data);
-    return failed ? no_memory(request, f) : 0;
+    return close_regression(request, s, wv_model_logistic(&s->inner, &regression), f);
 }
 
-static int open_bnn(const model_request *request, wvgd_model *model, failure *f)
+static int open_linear(const model_request *request, session *s, failure *f)
 {
-    regression_data data;
+    wv_regression regression;
+    if (open_regression(request, TARGET_REAL, s, &regression, f))
+        return f->code;
+    return close_regression(request, s, wv_model_linear(&s->inner, &regression), f);
+}
+
+static int open_bnn(const model_request *request, session *s, failure *f)
+{
     wv_regression regression;
     target_kind kind = TARGET_EITHER;
     size_t hidden = 0;
-    if (read_hidden(request, &hidden, f) || read_likelihood(request, &kind, f) || open_regression(request, kind, &data, &regression, f))
+    if (read_hidden(request, &hidden, f) || read_likelihood(request, &kind, f) || open_regression(request, kind, s, &regression, f))
         return f->code;
-    int failed = wv_model_bnn(model, &regression, hidden, data.labels);
-    free_regression(&data);
-    return failed ? no_memory(request, f) : 0;
+    return close_regression(request, s, wv_model_bnn(&s->inner, &regression, hidden, s->data.labels), f);
 }
 
-static int open_gp(const model_request *request, wvgd_model *model, failure *f)
+static int open_gp(const model_request *request, session *s, failure *f)
 {
     series_data data;
     wv_gp_prior prior;
@@ -204,14 +230,14 @@ static int open_gp(const model_request *request, wvgd_model *model, failure *f)
             return f->code;
     if (read_series(request->data, option_text(request, IGNORE), &data, f))
         return f->code;
-    int failed = wv_model_gp(model, data.n, data.t, data.y, &prior);
+    int failed = wv_model_gp(&s->inner, data.n, data.t, data.y, &prior);
     free_series(&data);
     return failed ? no_memory(request, f) : 0;
 }
 
 static const struct {
     model_info info;
-    int (*open)(const model_request *request, wvgd_model *model, failure *f); /* NULL: a shared object */
+    int (*open)(const model_request *request, session *s, failure *f); /* NULL: a shared object */
 } models[] = {
     {{"mixture", "JSON {\"weights\":[K], \"means\":[[D]..], \"sds\":[[D]..]} or \"covs\":[[[D][D]]..]",
       "mixture of Gaussians; the log evidence is the log of the sum of the weights"},
@@ -235,16 +261,7 @@ const model_info *describe_model(unsigned i)
     return i < MODELS ? &models[i].info : NULL;
 }
 
-/* ---- everything behind an opened model ------------------------------------------------------------------------------------------------------- */
-typedef struct {
-    wvgd_model inner, pooled;
-    wv_bridgestan *stan;
-    wv_bnn_angle *angle; /* between predictions of a bnn */
-    char *name_text;    /* of names made here */
-    const char **names; /* [dim] into name_text */
-    opened_model *out;  /* told about failures */
-} session;
-
+/* ---- batches, and how draws are shown ------------------------------------------------------------------------------------------------------- */
 /* Passes a batch on, and the failures in it to the user of the model. */
 static int log_density(void *self, size_t n, const double *z, double *log_p, double *grad)
 {
@@ -399,7 +416,7 @@ static int open_builtin(const model_request *request, session *s, opened_model *
     if (!request->data)
         return fail(f, EX_USAGE, "%s: found no --data FILE, expected %s", request->name, models[i].info.data);
     out->kind = models[i].info.name;
-    return models[i].open(request, &s->inner, f);
+    return models[i].open(request, s, f);
 }
 
 /* Names z.1, z.2, ... for a model without. */
@@ -504,6 +521,8 @@ void close_model(opened_model *model)
         wvgd_model_close(&s->inner);
         wv_bridgestan_close(s->stan);
         wv_bnn_angle_free(s->angle);
+        free_regression(&s->data);
+        free(s->facts.mean);
         free(s->name_text);
         free(s->names);
         free(s);

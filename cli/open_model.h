@@ -32,6 +32,15 @@ typedef struct {
     const char *program;            /* Stan program that the shared object was compiled from, for messages, or NULL */
 } model_request;
 
+/* What a built-in regression made of its file, for whoever reads the results. */
+typedef struct {
+    const char *target;         /* the column that is explained */
+    const char *label[2];       /* what stands there for 0 and for 1; NULL: it has numbers */
+    size_t columns;             /* features */
+    const char *const *names;   /* [columns] */
+    double *mean, *sd;          /* [columns] what was taken away from them, and what they were divided by (0: constant, and 0 in the model); NULL: not standardised */
+} regression_facts;
+
 /* A model ready to be fitted, threads and counting included, and how its draws are shown. It must stay where it is: the model keeps its address. */
 typedef struct {
     wvgd_model model;               /* names are always set */
@@ -42,6 +51,7 @@ typedef struct {
     int (*restart)(void *self, unsigned long long seed);      /* what follows from show has random numbers from this seed on; 0 on success; NULL if show is */
     void *show_self;                                          /* first argument of both */
     unsigned long long seed;                                  /* of the request */
+    const regression_facts *facts;                            /* NULL: the model is no regression */
     wvgd_cost_function *cost;       /* between predictions, for --cost functional; NULL: the model makes none */
     void *cost_self;                /* its first argument */
     size_t failed_points;           /* points at which a Stan model could not be evaluated (density zero) or shown (values NAN); kept up to date */

@@ -3,6 +3,7 @@
 #include "config_file.h"
 #include "run_directory.h"
 #include "run_json.h"
+#include "start_file.h"
 #include "text.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -26,7 +27,8 @@ static const option_line program_options[] = {
      program_group},
     {"output-draws", 0, "K", "1..1000000", "1000", "posterior draws in draws.csv", program_group},
     {"checkpoint-every", 0, "SECONDS", "0..1e9", "30", "seconds between checkpoints", program_group},
-    {"check-gradient", 0, NULL, NULL, NULL, "compare the model's gradient with differences before the fit", program_group},
+    {"check-gradient", 0, NULL, NULL, NULL, 
+     "before the fit, compare the model's gradient with differences at 20 points (beyond 100 dimensions fewer) like those that fits start from", program_group},
     {"quiet", 'q', NULL, NULL, NULL, "no progress on stderr", program_group},
 };
 enum { PROGRAM_OPTIONS = sizeof program_options / sizeof *program_options };
@@ -50,6 +52,16 @@ static const char *choices(const wvgd_option_info *info)
     snprintf(text[cost], sizeof text[cost], "%.*s%s", own ? (int)(own - info->values) : (int)strlen(info->values), info->values,
              own ? "functional" : "|FILE.csv");
     return text[cost];
+}
+
+/* What such a file holds. */
+static const char *start_help(const wvgd_option_info *info)
+{
+    static char text[500];
+    if (strcmp(info->name, "init"))
+        return info->help;
+    snprintf(text, sizeof text, "%s; " START_FILE_HELP, info->help);
+    return text;
 }
 
 /* A cost is spelled otherwise here than in the library: functional is the callback. Other names are the same. */
@@ -78,7 +90,7 @@ static option_line library_line(const wvgd_option_info *info)
 {
     bool choice = strstr(info->values, "..") == NULL, real = strchr(info->values, 'e') || strchr(info->initial, '.');
     const char *initial = is_threads(info) ? "all cores" : info->initial;
-    return (option_line){info->name, 0, choice ? choices(info) : real ? "X" : "N", choice ? NULL : info->values, initial, info->help, library_group};
+    return (option_line){info->name, 0, choice ? choices(info) : real ? "X" : "N", choice ? NULL : info->values, initial, start_help(info), library_group};
 }
 
 bool fit_option(size_t i, option_line *line)
@@ -549,6 +561,35 @@ static json_t *names_json(size_t n, const char *const *names)
     return list;
 }
 
+static json_t *numbers_json(size_t n, const double *x)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(list, json_number(x[i]));
+    return list;
+}
+
+/* Which column was explained, which of two labels is 1, and what the features were standardised by. */
+static int add_facts(json_t *model, const regression_facts *facts)
+{
+    int failed = json_object_set_new(model, "target", json_text(facts->target));
+    if (facts->label[0])
+        failed |= json_object_set_new(model, "labels", names_json(2, facts->label));
+    if (!facts->mean)
+        return failed;
+    json_t *s = json_object();
+    failed |= json_object_set_new(s, "columns", names_json(facts->columns, facts->names)) |
+              json_object_set_new(s, "mean", numbers_json(facts->columns, facts->mean)) | json_object_set_new(s, "sd", numbers_json(facts->columns, facts->sd));
+    return failed | json_object_set_new(model, "standardized", s);
+}
+
+int describe_opened(json_t *m, const opened_model *model)
+{
+    int failed = json_object_set_new(m, "kind", json_text(model->kind)) | json_object_set_new(m, "dim", json_integer((json_int_t)model->model.dim)) |
+                 json_object_set_new(m, "names", names_json(model->model.dim, model->model.names));
+    return model->facts ? failed | add_facts(m, model->facts) : failed;
+}
+
 /* A hash of all that the numbers of a run depend on: whatever cannot change when it goes on. */
 static json_t *identity(const json_t *asked)
 {
@@ -589,9 +630,7 @@ bool same_run(const json_t *asked, const char *dir)
 int complete_record(json_t *asked, const opened_model *model, failure *f)
 {
     json_t *m = json_object_get(asked, "model"), *reopen = json_object_get(asked, "reopen");
-    int failed = json_object_set_new(m, "kind", json_text(model->kind)) | json_object_set_new(m, "dim", json_integer((json_int_t)model->model.dim)) |
-                 json_object_set_new(m, "names", names_json(model->model.dim, model->model.names)) |
-                 json_object_set_new(reopen, "gradient", json_boolean(model->model.has_gradient)) |
+    int failed = describe_opened(m, model) | json_object_set_new(reopen, "gradient", json_boolean(model->model.has_gradient)) |
                  json_object_set_new(reopen, "constrained", json_boolean(model->show != NULL));
     failed |= json_object_set_new(asked, "id", identity(asked));
     return failed ? fail(f, EX_SOFTWARE, "no memory for the names of the parameters") : 0;

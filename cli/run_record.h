@@ -1,5 +1,5 @@
 /* run_record.h - what was asked of a run: command line and --config, as one JSON object that the checkpoint keeps and a later process can start from.
- *     version, command, model{name, kind, dim, names}, options{long name: value}, id    as in run.json
+ *     version, command, model{name, kind, dim, names, target, labels, standardized}, options{long name: value}, id    as in run.json
  *     reopen{model, data, text, model_hash, data_hash, gradient, start, constrained, shown}    what only going on and sampling need
  *     reopen{program, program_hash}    of a Stan program: the file that the shared object `model` was compiled from
  *     reopen{message}                  the first message of a model that could not be evaluated somewhere */
@@ -21,6 +21,9 @@ bool is_model_option(const option_line *line);
 
 /* A new record from a command line; --config is read here. Values are checked. */
 int new_record(const arguments *a, json_t **asked, failure *f);
+
+/* What run.json says of an opened model, but for its name; not 0: no memory. */
+int describe_opened(json_t *m, const opened_model *model);
 
 /* Adds what is known once the model is open. */
 int complete_record(json_t *asked, const opened_model *model, failure *f);

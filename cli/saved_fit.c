@@ -74,18 +74,24 @@ static int restore_fit(saved_fit *s, const char *dir, failure *f)
     return 0;
 }
 
-int load_saved(saved_fit *s, const char *dir, failure *f)
+int read_saved(const char *dir, json_t **asked, void **state, size_t *size, failure *f)
 {
-    const char *file = has_run_file(dir, RESULT_FILE) ? RESULT_FILE : CHECKPOINT_FILE;
-    if (!access(dir, F_OK) && !is_run_directory(dir))
+    bool there = !access(dir, F_OK), closed = has_run_file(dir, RESULT_FILE);
+    const char *file = closed ? RESULT_FILE : CHECKPOINT_FILE;
+    if (there && !is_run_directory(dir))
         return fail(f, EX_NOINPUT, "%s is no run directory: it has neither " RUN_FILE " nor " CHECKPOINT_FILE, dir);
-    if (!access(dir, F_OK) && !has_run_file(dir, RESULT_FILE) && !has_run_file(dir, CHECKPOINT_FILE))
+    if (there && !closed && !has_run_file(dir, CHECKPOINT_FILE))
         return fail(f, EX_NOINPUT, "%s has no " CHECKPOINT_FILE ": runs of wvgd svgd have none, and all there is of them in particles.csv and draws.csv", dir);
-    int code = read_checkpoint(dir, file, &s->asked, &s->state, &s->size, f);
+    int code = read_checkpoint(dir, file, asked, state, size, f);
     if (code)
         return f->code = code == EX_TEMPFAIL ? EX_DATAERR : code; /* damaged: nothing goes on here */
-    if (!same_run(s->asked, dir))
-        return fail(f, EX_DATAERR, "%s/%s belongs to another run than %s/" RUN_FILE, dir, file, dir);
-    code = needs_model(s->asked) ? reopen_model(s, f) : shape_model(s, dir, f);
+    return same_run(*asked, dir) ? 0 : fail(f, EX_DATAERR, "%s/%s belongs to another run than %s/" RUN_FILE, dir, file, dir);
+}
+
+int load_saved(saved_fit *s, const char *dir, failure *f)
+{
+    int code = read_saved(dir, &s->asked, &s->state, &s->size, f);
+    if (!code)
+        code = needs_model(s->asked) ? reopen_model(s, f) : shape_model(s, dir, f);
     return code ? code : restore_fit(s, dir, f);
 }

@@ -14,6 +14,9 @@ typedef struct {
     wvgd_fit *fit;
 } saved_fit;
 
+/* The record and the state of the run in dir, that of its end if it has one; both to be freed, even after a failure. */
+int read_saved(const char *dir, json_t **asked, void **state, size_t *size, failure *f);
+
 /* 0, or an exit code with *f filled; free_saved in either case. *s is all zero before, and stays where it is. */
 int load_saved(saved_fit *s, const char *dir, failure *f);
 void free_saved(saved_fit *s);

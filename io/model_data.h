@@ -24,11 +24,17 @@ typedef struct {
     double *y;          /* [rows] */
     const char **names; /* [columns] pointing into csv */
     bool labels;        /* y is 0/1 */
+    const char *target; /* name of the column, pointing into csv */
+    char *label[2];     /* what stands there for 0 and for 1; NULL without labels */
     csv_file csv;
 } regression_data;
 /* ignore: names of columns to be left out, with commas between them, or NULL. target NULL: the last column that is not. */
 int read_regression(const char *path, const char *target, const char *ignore, target_kind kind, regression_data *out, failure *f);
+void forget_numbers(regression_data *data); /* X and y: names and labels stay */
 void free_regression(regression_data *data);
+
+/* mean[columns] and sample sd[columns] of the features, which standardising takes away and divides by; the sd of a constant one is 0. */
+void measure_features(const regression_data *data, double *mean, double *sd);
 
 /* A CSV file with two columns that are not to be ignored, time and value: named t and y, in any order, or else in this one. */
 typedef struct {

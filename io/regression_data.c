@@ -1,6 +1,7 @@
 /* regression_data.c - features and a target, or a time series, from CSV. */
 #include "model_data.h"
 #include "text.h"
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -148,12 +149,16 @@ static int refuse_third(const csv_file *csv, size_t column, const label_set *set
     return refuse_field(csv, set->third_row, column, find_field(csv, set->third_row, column), expected, f);
 }
 
-/* y[rows]: 0 for the smaller label, 1 for the greater one. */
-static void convert_labels(const csv_file *csv, size_t column, const label_set *set, double *y)
+/* y[rows]: 0 for the smaller label, 1 for the greater one; both are kept. */
+static int convert_labels(regression_data *out, size_t column, const label_set *set, failure *f)
 {
-    const char *one = compare_labels(set, set->first, set->second) < 0 ? set->second : set->first;
-    for (size_t row = 0; row < csv->rows; row++)
-        y[row] = compare_labels(set, find_field(csv, row, column), one) == 0;
+    bool rising = compare_labels(set, set->first, set->second) < 0;
+    const char *zero = rising ? set->first : set->second, *one = rising ? set->second : set->first;
+    for (size_t row = 0; row < out->csv.rows; row++)
+        out->y[row] = compare_labels(set, find_field(&out->csv, row, column), one) == 0;
+    out->label[0] = strdup(zero);
+    out->label[1] = strdup(one);
+    return out->label[0] && out->label[1] ? 0 : fail(f, EX_SOFTWARE, "%s: no memory for two labels", out->csv.path);
 }
 
 static int read_numbers(const csv_file *csv, size_t column, double *out, failure *f)
@@ -176,9 +181,7 @@ static int read_target(regression_data *out, size_t column, target_kind kind, fa
         return refuse_constant(&out->csv, column, set.first, f);
     if (out->labels && set.different > 2)
         return refuse_third(&out->csv, column, &set, f);
-    if (out->labels)
-        convert_labels(&out->csv, column, &set, out->y);
-    return 0;
+    return out->labels ? convert_labels(out, column, &set, f) : 0;
 }
 
 /* ---- the features ---------------------------------------------------------------------------------------------------------------- */
@@ -211,9 +214,10 @@ static int allocate_features(regression_data *out, const bool *ignored, failure 
 }
 
 /* Of the file only names are needed once its numbers have been read. */
-static void keep_names(regression_data *out, const bool *ignored)
+static void keep_names(regression_data *out, const bool *ignored, size_t target)
 {
     forget_rows(&out->csv);
+    out->target = out->csv.name[target];
     for (size_t c = 0, i = 0; c < out->csv.columns; c++)
         if (!ignored[c])
             out->names[i++] = out->csv.name[c];
@@ -250,7 +254,7 @@ static int read_table(regression_data *out, const char *target_name, bool *ignor
     ignored[target] = true;
     if (allocate_features(out, ignored, f) || read_features(out, ignored, f) || read_target(out, target, kind, f))
         return f->code;
-    keep_names(out, ignored);
+    keep_names(out, ignored, target);
     return 0;
 }
 
@@ -267,13 +271,40 @@ int read_regression(const char *path, const char *target, const char *ignore, ta
     return code;
 }
 
-void free_regression(regression_data *data)
+void forget_numbers(regression_data *data)
 {
     free(data->X);
     free(data->y);
+    data->X = data->y = NULL;
+}
+
+void free_regression(regression_data *data)
+{
+    forget_numbers(data);
     free(data->names);
+    free(data->label[0]);
+    free(data->label[1]);
     close_csv(&data->csv);
     *data = (regression_data){0};
+}
+
+void measure_features(const regression_data *data, double *mean, double *sd)
+{
+    double n = (double)data->rows;
+    for (size_t c = 0; c < data->columns; c++) {
+        const double *x = data->X + c; /* x[i * columns] */
+        bool constant = true;
+        double square = 0;
+        mean[c] = 0;
+        for (size_t i = 0; i < data->rows; i++) {
+            mean[c] += x[i * data->columns] / n;
+            constant = constant && x[i * data->columns] == x[0];
+        }
+        for (size_t i = 0; i < data->rows; i++)
+            square += (x[i * data->columns] - mean[c]) * (x[i * data->columns] - mean[c]);
+        sd[c] = constant ? 0 : sqrt(square / (n - 1));
+        mean[c] = constant ? x[0] : mean[c];
+    }
 }
 
 /* ---- series -------------------------------------------------------------------------------------------------------------------- */

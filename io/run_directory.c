@@ -97,6 +97,12 @@ bool is_run_directory(const char *dir)
     return has_run_file(dir, CHECKPOINT_FILE) || has_run_file(dir, RUN_FILE);
 }
 
+/* Was it stopped by a limit, a signal or a crash? A run that has converged has nothing left to do, and one of SVGD no checkpoint. */
+static bool can_go_on(const char *dir)
+{
+    return has_run_file(dir, CHECKPOINT_FILE) && (has_run_file(dir, RESULT_FILE) || !has_run_file(dir, RUN_FILE));
+}
+
 int check_run_directory(const char *dir, bool overwrite, failure *f)
 {
     DIR *d = opendir(dir);
@@ -114,7 +120,8 @@ int check_run_directory(const char *dir, bool overwrite, failure *f)
     if (used && !run)
         return fail(f, EX_CANTCREAT, "%s is not empty and not the directory of a run: choose another --out", dir);
     if (used && !overwrite)
-        return fail(f, EX_CANTCREAT, "%s holds a run already: --resume %s goes on with it, --overwrite replaces it", dir, dir);
+        return fail(f, EX_CANTCREAT, "%s holds a run already: --overwrite replaces it%s%s%s", dir, can_go_on(dir) ? ", wvgd fit --resume " : "",
+                    can_go_on(dir) ? dir : "", can_go_on(dir) ? " goes on with it" : "");
     if (access(dir, W_OK | X_OK))
         return fail(f, EX_CANTCREAT, "cannot write to %s: %s", dir, strerror(errno));
     return check_files(dir, f);

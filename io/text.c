@@ -252,34 +252,35 @@ size_t find_repeated(size_t n, const char *const *names)
     return found;
 }
 
-/* Insertions, deletions and replacements that turn a into b (Levenshtein), for words of fewer than 64 letters. */
+static size_t least_of(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Insertions, deletions, replacements and exchanges of neighbours that turn a into b (optimal string alignment), for words of fewer than 64 letters. */
 static size_t count_edits(const char *a, const char *b)
 {
-    size_t row[64], m = strlen(a), n = strlen(b);
+    size_t row[3][64], m = strlen(a), n = strlen(b); /* rows i - 2, i - 1 and i, each i % 3 */
     if (m >= 64 || n >= 64)
         return SIZE_MAX;
-    for (size_t j = 0; j <= n; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= m; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= n; j++) {
-            size_t edits = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            if (row[j] + 1 < edits)
-                edits = row[j] + 1;
-            if (row[j - 1] + 1 < edits)
-                edits = row[j - 1] + 1;
-            row[j] = edits;
+    for (size_t i = 0; i <= m; i++)
+        for (size_t j = 0; j <= n; j++) {
+            size_t *now = row[i % 3], *before = row[(i + 2) % 3];
+            if (!i || !j) {
+                now[j] = i + j;
+                continue;
+            }
+            now[j] = least_of(before[j - 1] + (a[i - 1] != b[j - 1]), 1 + least_of(before[j], now[j - 1]));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                now[j] = least_of(now[j], row[(i + 1) % 3][j - 2] + 1);
         }
-    }
-    return row[n];
+    return row[m % 3][n];
 }
 
 const char *find_nearest(const char *s, const char *const *words)
 {
     const char *nearest = NULL;
-    size_t least = strlen(s) / 2 + 1;
+    size_t least = (strlen(s) + 2) / 3; /* one letter of three may be wrong */
     for (; *words; words++) {
         size_t edits = count_edits(s, *words);
         if (edits <= least && edits < strlen(*words) && (!nearest || edits < least)) {

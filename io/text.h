@@ -31,6 +31,7 @@ const char *name_problem(const char *name);
 /* Index of a name that an earlier one equals, or n. Without memory: n + 1. */
 size_t find_repeated(size_t n, const char *const *names);
 
-/* The word of a NULL-terminated list that differs from s in the fewest letters, or NULL if none is near. */
+/* The word of a NULL-terminated list that differs from s in the fewest letters (two that have changed places count as one), or NULL if none differs
+ * in at most a third of them. */
 const char *find_nearest(const char *s, const char *const *words);
 #endif

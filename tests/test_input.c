@@ -457,6 +457,55 @@ static void opens_mixtures(void **state)
     }
 }
 
+/* Log likelihood: log density less the prior N(0, 1) of each weight. */
+static double log_likelihood(const opened_model *model, const double *w)
+{
+    double value = evaluate(model, w, NULL);
+    for (size_t d = 0; d < model->model.dim; d++)
+        value -= normal_log_density(w[d], 0, 1);
+    return value;
+}
+
+/* Target, labels, and what weights of standardised features are worth on the raw ones (docs/formats.md). */
+static void tells_what_it_read(void **state)
+{
+    (void)state;
+    opened_model model, raw;
+    failure f;
+    write_data(TEXT("a,state,c,b\n1,well,7,200\n2,ill,7,-100\n4,well,7,0\n9,ill,7,50\n"));
+    assert_int_equal(open_with("logistic", data_path, NULL, "standardize", "target=state", 1, &model, &f), 0);
+    const regression_facts *facts = model.facts;
+    assert_string_equal(facts->target, "state");
+    assert_string_equal(facts->label[0], "ill");
+    assert_string_equal(facts->label[1], "well");
+    assert_int_equal(facts->columns, 3);
+    assert_string_equal(facts->names[2], "b");
+    assert_near(facts->mean[0], 4, 1e-15);
+    assert_near(facts->sd[0], sqrt(38.0 / 3), 1e-15);
+    assert_near(facts->mean[1], 7, 0);
+    assert_near(facts->sd[1], 0, 0);
+    assert_int_equal(open_with("logistic", data_path, NULL, "target=state", NULL, 1, &raw, &f), 0);
+    assert_null(raw.facts->mean);
+    const double w[4] = {0.5, 3, -0.25, 1.5};
+    double v[4] = {0, 0, 0, w[3]};
+    for (size_t c = 0; c < 3; c++)
+        if (facts->sd[c] > 0) {
+            v[c] = w[c] / facts->sd[c];
+            v[3] -= v[c] * facts->mean[c];
+        }
+    assert_near(log_likelihood(&model, w), log_likelihood(&raw, v), 1e-12);
+    close_model(&raw);
+    close_model(&model);
+    assert_int_equal(open_with("linear", data_path, NULL, "ignore=state", NULL, 1, &model, &f), 0);
+    assert_string_equal(model.facts->target, "b");
+    assert_null(model.facts->label[0]);
+    close_model(&model);
+    write_data(TEXT("t,y\n0,1\n1,2\n2,5\n"));
+    assert_int_equal(open_with("gp", data_path, NULL, NULL, NULL, 1, &model, &f), 0);
+    assert_null(model.facts);
+    close_model(&model);
+}
+
 static void opens_the_others(void **state)
 {
     (void)state;
@@ -837,6 +886,7 @@ int main(void)
         cmocka_unit_test(reads_numbers),
         cmocka_unit_test(opens_logistic),
         cmocka_unit_test(opens_mixtures),
+        cmocka_unit_test(tells_what_it_read),
         cmocka_unit_test(opens_the_others),
         cmocka_unit_test(leaves_columns_out),
         cmocka_unit_test(reads_the_data_of_the_project),

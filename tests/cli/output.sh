@@ -35,6 +35,19 @@ expect 0 anything "$wvgd" fit logistic --data wide.csv --particles 1 --family di
 ! grep -q ' more: wvgd summary' stdout || complain "one row alone is left out"
 grep -q '^intercept ' stdout || complain "the last parameter is missing"
 
+# Which label is 1, and what features were standardised by.
+printf 'dose,state\n1,well\n2,ill\n3,ill\n6,well\n' >state.csv
+expect 0 anything "$wvgd" fit logistic --data state.csv --standardize --particles 1 --quiet --out state
+cp stdout printed
+sed -n 3p printed | grep -qx 'target state: "ill" counts as 0, "well" as 1' || complain "the summary does not say which label is 1: $(head -3 printed)"
+expect 0 silence "$wvgd" summary state
+cmp -s stdout printed || complain "fit and summary print different things of labels"
+tr -d ' \n' <state/run.json >packed
+grep -q '"target":"state","labels":\["ill","well"\],"standardized":{"columns":\["dose"\],"mean":\[3.0*\],"sd":\[2.16024' packed || complain "run.json does not tell labels, means and sds"
+expect 0 anything "$wvgd" svgd logistic --data state.csv --max-iter 5 --particles 2 --quiet --out state.svgd
+sed -n 3p stdout | grep -q '^target state: "ill"' || complain "the summary of svgd does not say which label is 1"
+! sed 's/ill/0/; s/well/1/' state.csv | "$wvgd" fit logistic --data /dev/stdin --particles 1 --quiet --out plain 2>/dev/null | grep '^target' || complain "0 and 1 need no words"
+
 # ---- sample ----------------------------------------------------------------------------------------------------------------
 lines() { grep -vc '^#' "$1"; }
 [ "$(lines run/draws.csv)" = 501 ] || complain "draws.csv has $(lines run/draws.csv) lines"
@@ -54,9 +67,11 @@ cmp -s stdout run/draws.csv || complain "sample --resample with the run's seed i
 
 # ---- particles of a file, gradients, a name that is too long -----------------------------------------------------------------
 printf 'a,b\n0,0\n4,1\n-3,5\n' >start.csv
-expect 0 'gradient agrees' "$wvgd" fit mixture --data mixture.json --init start.csv --check-gradient --quiet --out placed
+expect 0 'gradient agrees with differences at 20 points: 40 derivatives' "$wvgd" fit mixture --data mixture.json --init start.csv --check-gradient --out placed
+grep -q 'start.csv has 3 rows: the number of particles is 3, not 5' stderr || complain "nothing says that there are fewer particles: $(cat stderr)"
 grep -q '"particles": 3,' placed/run.json || complain "the number of particles is not that of the file"
 expect 0 silence "$wvgd" sample placed -n 5
+expect 65 'start.csv: 3 rows of 2 columns: expected a row for each of 4 particles' "$wvgd" fit mixture --data mixture.json --init start.csv --particles 4 --out wrong
 printf 'a,b,c\n0,0,0\n' >start.csv
 expect 65 'start.csv: 1 rows of 3 columns' "$wvgd" fit mixture --data mixture.json --init start.csv --out wrong
 printf 'a_name_that_goes_on_and_on_and_never_seems_to_end,\033[31mred,y\n1,2,0\n2,1,1\n3,5,1\n1,4,0\n2,2,1\n' >long.csv
@@ -141,7 +156,16 @@ if [ -e "$objects/failing.so" ]; then
     expect 70 'density' "$wvgd" fit ./failing.so --config zero --quiet --out failed
     expect 70 'failed with code 7' "$wvgd" fit ./failing.so --config third --quiet --out failed
     expect 70 'gradient is wrong: d log p / d z.2' "$wvgd" fit ./failing.so --config gradient --check-gradient --quiet --out failed
+    for seed in 1 2 3; do
+        expect 70 'gradient is wrong: d log p / d z.2 .* at z.1 = [1-9].*; wrong at [1-9] of 20 points' "$wvgd" fit ./failing.so --config beyond --seed $seed --check-gradient --quiet --out failed
+    done
+    expect 70 'none of 20 points has a finite density' "$wvgd" fit ./failing.so --config zero --check-gradient --quiet --out failed
     [ ! -e failed ] || complain "a run that failed at once has left a directory"
+    for config in hole edge; do # which are said, but no reason to stop
+        expect 0 'gradient agrees with differences at 1[0-9] points' "$wvgd" fit ./failing.so --config $config --check-gradient --quiet --max-iter 3 --out a.$config
+    done
+    grep -q 'density is zero at [1-9] of 20 points, first at z.1 = [1-9]' stderr || complain "nothing says where the density is zero: $(cat stderr)"
+    expect 0 'log density is not a number, or infinite, at [1-9] of 20 points, first at z.1 = [1-9]' "$wvgd" fit ./failing.so --config hole --check-gradient --quiet --overwrite --max-iter 3 --out a.hole
     expect 70 'failed with code 7' "$wvgd" fit ./failing.so --config third --checkpoint-every 0 --quiet --out failed
     [ -s failed/checkpoint ] || complain "a run that failed after a checkpoint cannot go on"
     expect 70 'in batch 5' "$wvgd" fit --resume failed --quiet # goes on after batch 2, and the model fails in its third call again

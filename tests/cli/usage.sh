@@ -14,6 +14,15 @@ for command in fit summary models; do
     expect 0 silence "$wvgd" $command -h
     grep -q "Usage: wvgd $command" stdout || complain "no usage in $command -h"
 done
+expect 0 silence "$wvgd" fit --help
+cp stdout help.txt
+for word in help --help; do
+    expect 0 silence "$wvgd" $word fit
+    cmp -s stdout help.txt || complain "wvgd $word fit does not print the help of fit"
+done
+expect 0 silence "$wvgd" help
+grep -q '^Commands' stdout || complain "wvgd help does not list the commands"
+expect 64 "no command 'fti': did you mean fit" "$wvgd" help fti
 expect 0 silence "$wvgd" models
 grep -q '^mixture ' stdout || complain "models does not list mixture"
 expect 0 silence "$wvgd" options
@@ -28,6 +37,7 @@ expect 64 "no command 'fti': did you mean fit" "$wvgd" fti
 expect 64 "no command 'frobnicate'" "$wvgd" frobnicate
 expect 64 'no option --frob before' "$wvgd" --frob
 expect 64 'no option --particels: did you mean --particles' "$wvgd" fit mixture --particels 3 --out run
+expect 64 'no option --resume: see wvgd svgd --help' "$wvgd" svgd --resume run # nothing it has is near to that
 expect 64 'no option --frobnicate' "$wvgd" fit mixture --frobnicate --out run
 expect 64 'no option -z' "$wvgd" fit mixture -z --out run
 expect 64 '--max may mean several' "$wvgd" fit mixture --max 3 --out run
@@ -115,7 +125,7 @@ echo '{"overwrite": true}' >config.json
 expect 0 'not converged' "$wvgd" fit mixture --data mixture.json --config config.json --solver joint --max-iter 3 --quiet --out again # a flag in a file counts
 
 # ---- places for output -----------------------------------------------------------------------------------------------------
-expect 73 'holds a run already' "$wvgd" fit mixture --data mixture.json --out run
+expect 73 'run holds a run already: --overwrite replaces it, wvgd fit --resume run goes on with it' "$wvgd" fit mixture --data mixture.json --out run
 mkdir full && touch full/letter
 expect 73 'not empty and not the directory of a run' "$wvgd" fit mixture --data mixture.json --overwrite --out full
 touch file

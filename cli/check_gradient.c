@@ -1,0 +1,133 @@
+/* check_gradient.c - compares the gradient with differences at 20 points, at fewer beyond 100 dimensions: each takes 4 evaluations a dimension. */
+#include "check_gradient.h"
+#include "models.h"
+#include "random.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+enum { LEAST = 4, MOST = 20, DERIVATIVES = 2000 };
+static const double tolerance = 1e-4;
+
+/* What was seen at a number of points: how often, and where first. */
+typedef struct {
+    size_t count;
+    char where[320];
+} sightings;
+
+typedef struct {
+    const wvgd_model *model;
+    double *z, *grad;  /* [dim] the point, and what the model says there */
+    double log_p;
+    wv_check found;
+    wv_check worst;    /* at the first point where the gradient is wrong */
+    size_t compared;   /* derivatives */
+    double error;      /* the greatest */
+    sightings wrong, zero, bad; /* gradients; densities that are 0; log densities that are NaN or +infinite */
+} gradient_check;
+
+/* "z.1 = 0.5, z.2 = -1, ...": as many coordinates as there is room for. */
+static void show_point(const wvgd_model *m, const double *z, char *text, size_t size)
+{
+    size_t at = 0;
+    for (size_t d = 0; d < m->dim; d++) {
+        char one[400];
+        size_t length = (size_t)snprintf(one, sizeof one, "%s%s = %.9g", d ? ", " : "", m->names[d], z[d]);
+        if (at + length + sizeof ", ..." > size) {
+            snprintf(text + at, size - at, "%s...", d ? ", " : "");
+            return;
+        }
+        memcpy(text + at, one, length + 1);
+        at += length;
+    }
+}
+
+static void note(gradient_check *c, sightings *s)
+{
+    if (s->count++ == 0)
+        show_point(c->model, c->z, s->where, sizeof s->where);
+}
+
+/* The gradient at c->z. */
+static int look(gradient_check *c, failure *f)
+{
+    wvgd_model checking;
+    if (wv_model_check(&checking, c->model, 1))
+        return fail(f, EX_SOFTWARE, "no memory to check the gradient");
+    int failed = checking.log_density(checking.self, 1, c->z, &c->log_p, c->grad);
+    c->found = wv_model_checked(&checking);
+    wvgd_model_close(&checking);
+    if (failed) {
+        char where[320];
+        show_point(c->model, c->z, where, sizeof where);
+        return fail(f, EX_SOFTWARE, "the model failed with code %d while its gradient was checked at %s", failed, where);
+    }
+    return 0;
+}
+
+static void judge(gradient_check *c)
+{
+    if (!isfinite(c->log_p)) {
+        note(c, c->log_p < 0 ? &c->zero : &c->bad);
+        return;
+    }
+    c->compared += c->found.compared;
+    c->error = fmax(c->error, c->found.error);
+    if (c->found.compared && !(c->found.error < tolerance)) {
+        c->worst = c->wrong.count ? c->worst : c->found;
+        note(c, &c->wrong);
+    }
+}
+
+static int tell(const gradient_check *c, size_t points, failure *f)
+{
+    const wv_check *w = &c->worst;
+    if (c->wrong.count)
+        return fail(f, EX_SOFTWARE, "the gradient is wrong: d log p / d %s is %.9g by the model, %.9g by differences at %s; wrong at %zu of %zu points",
+                    c->model->names[w->coordinate], w->gradient, w->difference, c->wrong.where, c->wrong.count, points);
+    if (!c->compared)
+        return fail(f, EX_SOFTWARE, "the gradient cannot be checked: none of %zu points has a finite density, %s at %s", points,
+                    c->bad.count ? "which is no number" : "which is zero", c->bad.count ? c->bad.where : c->zero.where);
+    if (c->bad.count)
+        fprintf(stderr, "wvgd: warning: the log density is not a number, or infinite, at %zu of %zu points, first at %s\n", c->bad.count, points, c->bad.where);
+    if (c->zero.count)
+        fprintf(stderr, "wvgd: the density is zero at %zu of %zu points, first at %s\n", c->zero.count, points, c->zero.where);
+    fprintf(stderr, "wvgd: the gradient agrees with differences at %zu points: %zu derivatives, worst relative error %.1e\n",
+            points - c->zero.count - c->bad.count, c->compared, c->error);
+    return 0;
+}
+
+/* A point like those that a fit starts from. */
+static void draw_point(gradient_check *c, const gradient_points *p, size_t i, double *normal)
+{
+    const wvgd_model *m = c->model;
+    svgd_random_normal(p->seed, i, m->dim, normal);
+    if (p->prior && !p->start) {
+        m->start(m->start_self, normal, c->z);
+        return;
+    }
+    for (size_t d = 0; d < m->dim; d++)
+        c->z[d] = p->scale * normal[d] + (p->start ? p->start[i % p->n * m->dim + d] : 0);
+}
+
+int check_gradient(const wvgd_model *model, const gradient_points *p, failure *f)
+{
+    size_t D = model->dim, enough = DERIVATIVES / D, points = enough < LEAST ? LEAST : enough < MOST ? enough : MOST;
+    gradient_check c = {.model = model, .z = calloc(D, sizeof *c.z), .grad = calloc(D, sizeof *c.grad)};
+    double *normal = calloc(D, sizeof *normal);
+    int code = c.z && c.grad && normal ? 0 : fail(f, EX_SOFTWARE, "no memory to check the gradient");
+    for (size_t i = 0; i < points && !code; i++) {
+        draw_point(&c, p, i, normal);
+        code = look(&c, f);
+        if (!code)
+            judge(&c);
+    }
+    if (!code)
+        code = tell(&c, points, f);
+    free(c.z);
+    free(c.grad);
+    free(normal);
+    return code;
+}

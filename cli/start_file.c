@@ -1,0 +1,39 @@
+/* start_file.c - reads the particles of --init FILE.csv. */
+#include "start_file.h"
+#include "csv_file.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <sysexits.h>
+
+static int read_rows(const csv_file *csv, double *start, failure *f)
+{
+    for (size_t j = 0; j < csv->rows; j++) {
+        const char *field = first_field(csv, j);
+        for (size_t i = 0; i < csv->columns; i++, field = next_field(field))
+            if (read_field(csv, j, i, field, start++, f))
+                return f->code;
+    }
+    return 0;
+}
+
+int read_start(const char *path, size_t D, bool fixed, bool quiet, size_t *particles, double **start, failure *f)
+{
+    csv_file csv;
+    int code = open_csv(path, &csv, f);
+    if (code)
+        return code;
+    size_t wanted = fixed ? *particles : csv.rows;
+    if (csv.columns != D || csv.rows != wanted)
+        code = fail(f, EX_DATAERR, "%s: %zu rows of %zu columns: expected a row for each of %zu particles, a column for each of %zu coordinates", path,
+                    csv.rows, csv.columns, wanted, D);
+    *start = code ? NULL : calloc(csv.rows, D * sizeof **start);
+    if (!code && !*start)
+        code = fail(f, EX_SOFTWARE, "no memory for %zu particles", csv.rows);
+    if (!code)
+        code = read_rows(&csv, *start, f);
+    if (!code && !quiet && csv.rows != *particles)
+        fprintf(stderr, "wvgd: %s has %zu row%s: the number of particles is %zu, not %zu\n", path, csv.rows, csv.rows == 1 ? "" : "s", csv.rows, *particles);
+    *particles = wanted;
+    close_csv(&csv);
+    return code;
+}
