@@ -22,37 +22,42 @@ static double *table(size_t rows, size_t columns)
 /* ---- in memory ----------------------------------------------------------------------------------------------------------------------- */
 int show_closing_draws(const wvgd_fit *fit, const opened_model *m, shown_draws *out, size_t *refused, failure *f)
 {
-    size_t n = 0, kept = 0;
+    size_t n = 0;
     const double *z, *log_w;
     wvgd_error error;
     *refused = 0;
     if (wvgd_draws(fit, &n, &z, NULL, &log_w, NULL, &error) != WVGD_OK)
         return fail(f, EX_SOFTWARE, "%s", error.text);
-    double *weight = table(n, 2), *value = m->show ? table(n, m->shown) : NULL, sum = 0, calibrated = 0;
+    double *weight = table(n, 2), *value = m->show ? table(n, m->shown) : NULL, *known = table(3, m->shown), sum = 0, calibrated = 0;
     const double *sharper = wvgd_draw_weights(fit);
-    if (!weight || (m->show && !value)) {
+    if (!weight || (m->show && !value) || !known) {
         free(weight);
         free(value);
+        free(known);
         return fail(f, EX_SOFTWARE, "no memory for %zu draws of %zu quantities", n, m->shown);
     }
     if (m->restart)
         m->restart(m->show_self, m->seed);
-    for (size_t i = 0; i < n; i++) {
-        double w = exp(log_w[i]);
-        bool bad = m->show && w > 0 && m->show(m->show_self, z + i * m->model.dim, value + kept * m->shown);
-        *refused += bad;
-        if (m->show && (bad || !(w > 0)))
-            continue;
-        weight[n + kept] = sharper[i];
-        calibrated += sharper[i];
-        weight[kept++] = w;
-        sum += w;
+    for (size_t i = 0; i < n; i++) { /* those without weight, or that are refused, keep their place */
+        double w = exp(log_w[i]), *row = value ? value + i * m->shown : NULL;
+        bool shown = w > 0 && !(m->show && m->show(m->show_self, z + i * m->model.dim, row));
+        if (m->show && !shown)
+            memset(row, 0, m->shown * sizeof *row);
+        *refused += w > 0 && !shown;
+        weight[i] = shown ? w : 0;
+        weight[n + i] = shown ? sharper[i] : 0;
+        sum += weight[i];
+        calibrated += weight[n + i];
     }
-    for (size_t i = 0; i < kept; i++) {
+    for (size_t i = 0; i < n; i++) {
         weight[i] /= sum;
         weight[n + i] /= calibrated;
     }
-    *out = (shown_draws){kept, m->shown, m->shown_names, value ? value : z, weight, weight + n};
+    *out = (shown_draws){n, m->shown, m->shown_names, value ? value : z, weight, weight + n, known};
+    if (*refused || wvgd_expect(fit, m->shown, out->value, known, known + m->shown, known + 2 * m->shown, NULL) != WVGD_OK) {
+        free(known); /* the fit knows only of all draws together */
+        out->known = NULL;
+    }
     return 0;
 }
 
@@ -65,6 +70,7 @@ void free_shown(shown_draws *d, const wvgd_fit *fit)
     if (d->value != z)
         free((void *)(uintptr_t)d->value);
     free((void *)(uintptr_t)d->weight);
+    free((void *)(uintptr_t)d->known);
     *d = (shown_draws){0};
 }
 

@@ -1,7 +1,7 @@
 /* run_json.c - results as JSON, with what follows from them: the verdict, the number of modes that may have been missed, and the moments and
  * quantiles of each shown quantity from weighted draws.
  *     expected unseen modes  W (n - 1) / (n - W - 2) - W   for W modes found by n starts
- *     ESS of a mean          variance / mcse^2 */
+ *     ESS of a mean          variance / (standard error that independent weighted draws would have)^2 */
 #include "run_json.h"
 #include <math.h>
 #include <stdarg.h>
@@ -261,6 +261,11 @@ static json_t *posterior(const shown_draws *d)
             if (d->weight[i] > 0)
                 x[n++] = (weighted){d->value[i * d->columns + c], d->weight[i], d->calibrated[i]};
         column_summary s = summarise(n, x);
+        if (d->known) {
+            s.mean = d->known[c];
+            s.sd = sqrt(d->known[d->columns + c]);
+            s.mcse = d->known[2 * d->columns + c];
+        }
         const double values[KEYS] = {s.mean, s.sd, s.mcse, s.ess, s.quantile[0], s.quantile[1], s.quantile[2]};
         for (size_t k = 0; k < KEYS; k++)
             json_array_append_new(list[k], json_number(values[k]));

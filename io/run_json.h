@@ -11,6 +11,7 @@ typedef struct {
     const double *value;      /* [n][columns] */
     const double *weight;     /* [n] sum to 1 */
     const double *calibrated; /* [n] likewise, for means and sds; some may be slightly negative */
+    const double *known;      /* [3][columns] means, variances and standard errors of the means, where the fit has told them; or NULL */
 } shown_draws;
 
 /* A number; null where JSON has none (NaN, infinities). */

@@ -384,7 +384,7 @@ static json_t *run_of(const wvgd_results *r)
 {
     static const char *const names[D] = {"up", "down"};
     static const double value[DRAWS * D] = {1, -1, 2, -2, 3, -3, 4, -4, 5, -5}, weight[DRAWS] = {0.1, 0.2, 0.4, 0.2, 0.1};
-    shown_draws draws = {DRAWS, D, names, value, weight, weight};
+    shown_draws draws = {DRAWS, D, names, value, weight, weight, NULL};
     json_t *asked = json_pack("{s:s, s:s, s:s, s:{s:s, s:i}, s:{}}", "version", "0", "id", "0123456789abcdef", "command", "wvgd fit", "model", "name", "m", "dim", D,
                               "options");
     json_t *run = run_json(asked, r, &draws);
@@ -478,6 +478,27 @@ static void moments_and_quantiles_of_weighted_draws(void **state)
         assert_float_equal(at(json_object_get(p, expected[k].key), 0), expected[k].up, 1e-12);
         assert_float_equal(at(json_object_get(p, expected[k].key), 1), expected[k].down, 1e-12);
     }
+    json_decref(run);
+}
+
+/* What the fit knows better than its weighted draws is taken; quantiles and effective sizes stay theirs. */
+static void known_moments_are_taken(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"a", "b"};
+    const double value[] = {1, 10, 2, 20, 3, 30}, weight[] = {0.25, 0.5, 0.25}, known[] = {2.125, 20.5, 4, 9, 0.01, 0.02};
+    shown_draws draws = {3, 2, names, value, weight, weight, known};
+    wvgd_results r = example();
+    json_t *asked = json_object(), *run = run_json(asked, &r, &draws);
+    const json_t *p = json_object_get(run, "posterior");
+    for (size_t c = 0; c < 2; c++) {
+        assert_float_equal(at(json_object_get(p, "mean"), c), known[c], 0);
+        assert_float_equal(at(json_object_get(p, "sd"), c), sqrt(known[2 + c]), 0);
+        assert_float_equal(at(json_object_get(p, "mcse"), c), known[4 + c], 0);
+        assert_float_equal(at(json_object_get(p, "q50"), c), c ? 20 : 2, 0);
+        assert_float_equal(at(json_object_get(p, "ess"), c), 4, 1e-9); /* variance 1/2, and 1/8 = 2 (1/4)^2 */
+    }
+    json_decref(asked);
     json_decref(run);
 }
 
