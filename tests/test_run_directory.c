@@ -602,7 +602,7 @@ int main(void)
         TEST(numbers_come_back_bit_for_bit),
         TEST(moments_and_quantiles_of_weighted_draws),
         TEST(quantiles_are_where_the_weight_is),
-        TEST(verdict_is_that_of_the_results),
+        TEST(known_moments_are_taken), TEST(verdict_is_that_of_the_results),
         TEST(modes_that_may_be_missing),
         TEST(texts_that_are_not_utf8),
         TEST(broken_run_json),
