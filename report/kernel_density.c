@@ -19,8 +19,8 @@ static double fill_bins(const weighted_values *v, size_t grid, double lo, double
             continue;
         sum += w;
         squares += w * w;
-        if (at >= 0 && at < (double)grid)
-            bins[(size_t)at] += w;
+        if (at >= 0 && at <= (double)grid)
+            bins[at < (double)grid ? (size_t)at : grid - 1] += w;
     }
     for (size_t g = 0; g < grid && sum > 0; g++)
         bins[g] /= sum;
@@ -132,26 +132,62 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-bool find_shown_range(size_t n, const double *x, size_t stride, double *lo, double *hi)
+/* The finite ones of n values, in order: how many goes to *k. NULL: no memory. */
+static double *sort_values(size_t n, const double *x, size_t stride, size_t *k)
 {
     double *sorted = malloc((n + 1) * sizeof *sorted);
-    size_t k = 0;
+    *k = 0;
+    for (size_t i = 0; sorted && i < n; i++)
+        if (isfinite(x[i * stride]))
+            sorted[(*k)++] = x[i * stride];
+    if (*k)
+        qsort(sorted, *k, sizeof *sorted, compare);
+    return sorted;
+}
+
+static void show_most(size_t k, const double *sorted, double *lo, double *hi)
+{
+    size_t cut = k / 500;
     *lo = -1;
     *hi = 1;
-    if (!sorted)
-        return false;
-    for (size_t i = 0; i < n; i++)
-        if (isfinite(x[i * stride]))
-            sorted[k++] = x[i * stride];
     if (k) {
-        qsort(sorted, k, sizeof *sorted, compare);
-        size_t cut = k / 500;
         *lo = sorted[cut];
         *hi = sorted[k - 1 - cut];
         double pad = *hi > *lo ? 0.1 * (*hi - *lo) : fmax(fabs(*lo), 1) * 0.1;
         *lo -= pad;
         *hi += pad;
     }
+}
+
+bool find_shown_range(size_t n, const double *x, size_t stride, double *lo, double *hi)
+{
+    size_t k;
+    double *sorted = sort_values(n, x, stride, &k);
+    show_most(k, sorted, lo, hi);
     free(sorted);
-    return true;
+    return sorted != NULL;
+}
+
+bool find_curve_range(size_t n, const double *x, size_t stride, double *lo, double *hi)
+{
+    size_t k, low = 0, high = 0;
+    double *sorted = sort_values(n, x, stride, &k);
+    show_most(k, sorted, lo, hi);
+    if (k && sorted[0] < sorted[k - 1]) {
+        double least = sorted[0], greatest = sorted[k - 1], near = (*hi - *lo) / 20;
+        while (low < k && sorted[low] < least + near)
+            low++;
+        while (high < k && sorted[k - 1 - high] > greatest - near)
+            high++;
+        if (low > k / 50 + 5)
+            *lo = fmax(*lo, least);
+        if (high > k / 50 + 5)
+            *hi = fmin(*hi, greatest);
+        if (least >= 0 && *lo < near)
+            *lo = 0;
+        if (greatest <= 0 && *hi > -near)
+            *hi = 0;
+    }
+    free(sorted);
+    return sorted != NULL;
 }

@@ -12,7 +12,7 @@
 
 enum {
     DRAW_VALUES = 1600000,
-    FRAME_VALUES = 500000,
+    FRAME_VALUES = 300000,
     TRACE_VALUES = 150000,
     CORRELATIONS = 2000000,
     METRIC_DIM = 256,
@@ -112,9 +112,9 @@ static json_t *describe_particles(run_view *v, size_t *budget)
 /* The mixture of the staged solver; components of the joint solver are those of its particles. */
 static json_t *describe_components(run_view *v, size_t *budget)
 {
-    const json_t *list = json_object_get(v->run, "components"), *used = json_object_get(v->run, "solver"), *solver = used ? used : json_object_get(json_object_get(v->run, "options"), "solver");
+    const json_t *list = is_staged(v) ? json_object_get(v->run, "components") : NULL;
     json_t *o = json_object();
-    if (!json_is_array(list) || !json_is_string(solver) || strcmp(json_string_value(solver), "staged"))
+    if (!json_is_array(list))
         list = NULL;
     json_object_set_new(o, "weight", list ? column(list, "weight") : json_array());
     if (list)
@@ -185,7 +185,7 @@ static json_t *describe_densities(const run_view *v)
         weighted_values p = posterior, q = ensemble;
         p.x += c;
         q.x = q.n ? q.x + c : NULL;
-        find_shown_range(v->n ? v->n : p.n, v->n ? v->draw + c : p.x, v->n ? v->P : p.stride, &from, &to);
+        find_curve_range(v->n ? v->n : p.n, v->n ? v->draw + c : p.x, v->n ? v->P : p.stride, &from, &to);
         json_array_append_new(lo, json_real(from));
         json_array_append_new(hi, json_real(to));
         if (estimate_density(&p, grid, from, to, density))
@@ -486,7 +486,7 @@ static json_t *describe_history(const run_view *v)
     }
     json_object_set_new(o, "frames", frames);
     if (z && weight) {
-        json_object_set_new(o, "z", pack_table(rows, v->D, z));
+        json_object_set_new(o, "z", pack_floats(rows * v->D, z)); /* no levels: an ascent may go a thousand times as far as the result is wide */
         json_object_set_new(o, "weight", pack_floats(rows, weight));
     }
     free(z);

@@ -40,6 +40,9 @@ __attribute__((format(printf, 2, 3))) void note(run_view *v, const char *format,
 double run_number(const json_t *object, const char *key);
 double run_item(const json_t *list, size_t i);
 
+/* Was it the staged solver? Its trace and history then tell of the ELBO of a mixture, which is cut into cells last. */
+bool is_staged(const run_view *v);
+
 /* The draws that stand for the posterior: importance-weighted closing draws, or those of draws.csv. */
 weighted_values posterior_values(const run_view *v);
 

@@ -32,6 +32,12 @@ void note(run_view *v, const char *format, ...)
     json_array_append_new(v->notes, json ? json : json_string("a file name that is no UTF-8"));
 }
 
+bool is_staged(const run_view *v)
+{
+    const json_t *used = json_object_get(v->run, "solver"), *solver = used ? used : json_object_get(json_object_get(v->run, "options"), "solver");
+    return json_is_string(solver) && !strcmp(json_string_value(solver), "staged");
+}
+
 weighted_values posterior_values(const run_view *v)
 {
     return v->closing.n && !v->transformed ? v->closing : (weighted_values){v->n, v->P, v->draw, NULL, v->cell, v->N};

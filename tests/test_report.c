@@ -49,6 +49,17 @@ static void packs_tables(void **state)
 
 enum { DRAWS = 4000, GRID = 160 };
 
+/* Inverse of the standard normal distribution function at u, by halving. */
+static double normal_quantile(double u)
+{
+    double below = -6, above = 6;
+    for (int step = 0; step < 50; step++) {
+        double z = (below + above) / 2;
+        *(0.5 * erfc(-z / sqrt(2)) < u ? &below : &above) = z;
+    }
+    return (below + above) / 2;
+}
+
 /* Quantiles of two normals, sd 1 and 0.1, ten apart, 3 : 1: no smearing, and the heights of the wide one within 15 % (the bias of the kernel and of bins as wide as the sd of the narrow one). */
 static void finds_densities(void **state)
 {
@@ -56,15 +67,7 @@ static void finds_densities(void **state)
     size_t cell[DRAWS];
     double x[DRAWS], density[GRID], lo = -5, hi = 12, sum, middle, wide;
     for (size_t i = 0; i < DRAWS; i++) {
-        double u = ((double)(i % (DRAWS / 4)) + 0.5) / (DRAWS / 4), z = 0; /* inverse of the normal distribution function by halving */
-        double below = -6, above = 6;
-        for (int step = 0; step < 50; step++) {
-            z = (below + above) / 2;
-            if (0.5 * erfc(-z / sqrt(2)) < u)
-                below = z;
-            else
-                above = z;
-        }
+        double z = normal_quantile(((double)(i % (DRAWS / 4)) + 0.5) / (DRAWS / 4));
         x[i] = i < 3 * DRAWS / 4 ? z : 10 + 0.1 * z;
         cell[i] = i >= 3 * DRAWS / 4;
     }
@@ -84,6 +87,41 @@ static void finds_densities(void **state)
     }
 }
 
+/* Curves end at bounds: at 0 for what is positive or negative, at the last value where many are next to it; a density has its full height there, and all of its mass inside. */
+static void stops_at_bounds(void **state)
+{
+    (void)state;
+    double x[DRAWS], density[GRID], lo, hi, shown_lo, shown_hi;
+    for (int sign = 1; sign >= -1; sign -= 2)
+        for (double bound = 0; bound < 6; bound += 5) {
+            for (size_t i = 0; i < DRAWS; i++)
+                x[i] = sign * (bound - log(((double)i + 0.5) / DRAWS)); /* an exponential distribution, moved and mirrored */
+            assert_true(find_curve_range(DRAWS, x, 1, &lo, &hi));
+            assert_true(fabs((sign > 0 ? lo : hi) - sign * bound) < 0.001);
+            assert_true(sign > 0 ? hi > bound + 5 : lo < -bound - 5);
+            assert_true(estimate_density(&(weighted_values){DRAWS, 1, x, NULL, NULL, 0}, GRID, lo, hi, density));
+            double sum = 0, step = (hi - lo) / GRID;
+            for (size_t g = 0; g < GRID; g++)
+                sum += density[g] * step;
+            assert_true(fabs(sum - 1) < 0.01);
+            assert_true(fabs(density[sign > 0 ? 0 : GRID - 1] - 1) < 0.15);
+        }
+    for (size_t i = 0; i < DRAWS; i++)
+        x[i] = 3 + normal_quantile(((double)i + 0.5) / DRAWS);
+    assert_true(find_curve_range(DRAWS, x, 1, &lo, &hi));
+    assert_true(find_shown_range(DRAWS, x, 1, &shown_lo, &shown_hi));
+    assert_true(lo == shown_lo && hi == shown_hi); /* tails have room */
+    assert_true(find_curve_range(DRAWS / 40, x, 40, &lo, &hi));
+    assert_true(find_shown_range(DRAWS / 40, x, 40, &shown_lo, &shown_hi));
+    assert_true(lo == shown_lo && hi == shown_hi); /* so have those of a hundred values */
+    for (size_t i = 0; i < DRAWS; i++)
+        x[i] = i % 4 == 0;
+    assert_true(find_curve_range(DRAWS, x, 1, &lo, &hi));
+    assert_true(lo == 0 && hi == 1);
+    assert_true(estimate_density(&(weighted_values){DRAWS, 1, x, NULL, NULL, 0}, GRID, lo, hi, density));
+    assert_true(density[0] > density[GRID / 2] && density[GRID - 1] > density[GRID / 2]); /* the greatest value is not lost */
+}
+
 static void survives_odd_values(void **state)
 {
     (void)state;
@@ -94,7 +132,11 @@ static void survives_odd_values(void **state)
     assert_true(estimate_density(&(weighted_values){5, 1, odd, weight, NULL, 0}, GRID, -1.7e308, 1.7e308, density));
     assert_true(find_shown_range(5, odd, 1, &lo, &hi));
     assert_true(lo < 3 && hi > 3);
+    assert_true(find_curve_range(5, odd, 1, &lo, &hi));
+    assert_true(lo < 3 && hi > 3);
     assert_true(find_shown_range(0, NULL, 1, &lo, &hi));
+    assert_true(lo < hi);
+    assert_true(find_curve_range(0, NULL, 1, &lo, &hi));
     assert_true(lo < hi);
 }
 
@@ -135,7 +177,7 @@ static void reads_tables(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(packs), cmocka_unit_test(packs_tables), cmocka_unit_test(finds_densities),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(packs), cmocka_unit_test(packs_tables), cmocka_unit_test(finds_densities), cmocka_unit_test(stops_at_bounds),
                                        cmocka_unit_test(survives_odd_values), cmocka_unit_test(reads_tables)};
     return cmocka_run_group_tests_name("report", tests, NULL, NULL);
 }

@@ -45,7 +45,8 @@ export const staged = list(raw.components?.weight).length > 0;
 export const evidence = estimate(run.evidence?.importance),
     pelbo = estimate(run.evidence?.pelbo),
     pelboBeta = estimate(run.evidence?.pelbo_beta),
-    distortion = estimate(run.distortion);
+    distortion = estimate(run.distortion),
+    gap = evidence.value - pelbo.value;
 export const diagnostics = {
     ess: number(run.diagnostics?.ess),
     draws: number(run.diagnostics?.closing_draws),
@@ -138,7 +139,7 @@ const columns = Object.fromEntries(list(raw.trace?.names).map((name, i) => [name
 export const traceColumn = (name) => (Object.hasOwn(columns, name) ? floats(columns[name]) : null);
 
 const weights = floats(raw.history?.weight),
-    points = raw.history?.z ? table(raw.history.z, weights.length) : null;
+    points = floats(raw.history?.z); // [rows][D]
 let first = 0;
 export const frames = list(raw.history?.frames).map((frame) => {
     const from = first;
@@ -148,8 +149,8 @@ export const frames = list(raw.history?.frames).map((frame) => {
         weight: weights.subarray(from, first),
         pelbo: number(frame.pelbo),
         ess: number(frame.ess),
-        column: (i) => points(i).subarray(from, from + frame.n),
-        point: (k) => Float32Array.from({ length: D }, (_, i) => points(i)[from + k]),
+        column: (i) => Float32Array.from({ length: frame.n }, (_, k) => points[(from + k) * D + i]),
+        point: (k) => points.subarray((from + k) * D, (from + k + 1) * D),
     };
 });
 

@@ -11,6 +11,16 @@ const downwards = {
         context.closePath();
     },
 };
+// An arrow's head that points upwards, for points beyond a frame.
+export const arrow = {
+    draw: (context, size) => {
+        const s = Math.sqrt(size);
+        context.moveTo(0, -0.8 * s);
+        context.lineTo(0.45 * s, 0.6 * s);
+        context.lineTo(-0.45 * s, 0.6 * s);
+        context.closePath();
+    },
+};
 const symbols = [symbolCircle, symbolSquare2, symbolTriangle2, symbolDiamond2, symbolStar, symbolCross, symbolWye, downwards];
 export const colour = (j) => `var(--c${j % COLOURS})`;
 export const symbol = (j) => symbols[(j + Math.floor(j / COLOURS)) % symbols.length]; // other pairs of colour and shape after the first eight

@@ -5,7 +5,7 @@ import { count, empty, figure, fixed, h, title } from "./dom.js";
 import { distances } from "./geometry.js";
 import { colour, symbol, tagged } from "./look.js";
 import { plot } from "./marks.js";
-import { symbol as makeSymbol } from "d3";
+import { interpolateBlues, rgb, symbol as makeSymbol } from "d3";
 
 const finite = (key) => particles.filter((p) => Number.isFinite(p[key]));
 const ticks = () => {
@@ -70,6 +70,7 @@ function chart({ key, se, label, bars, limit, none }) {
                     marginLeft: 56,
                     marginTop: 12,
                     marginBottom: 42,
+                    insetTop: limit === undefined ? 0 : 14, // room for its label
                     ariaLabel: label,
                     x: { ...across, type: "band", padding: 0.35, ticks: ticks() },
                     y: { label: null, grid: true, zero: Boolean(bars), nice: true, ticks: 5 },
@@ -100,6 +101,13 @@ function chart({ key, se, label, bars, limit, none }) {
     );
 }
 
+// Black or white, whichever can be read on the colour: where luminance (WCAG 2) is 0.18 both have the same contrast.
+function readable(background) {
+    const { r, g, b } = rgb(background),
+        [x, y, z] = [r, g, b].map((c) => (c <= 10 ? c / 3294.6 : ((c / 255 + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * x + 0.7152 * y + 0.0722 * z > 0.18 ? "#000" : "#fff";
+}
+
 function distanceMap() {
     const between = distances(particles.map((p) => p.z)),
         shown = [];
@@ -114,42 +122,59 @@ function distanceMap() {
         l1: "sum of absolute differences",
         lp: "under the lp cost",
     };
-    return figure(`Distances between particles, ${names[cells.cost] ?? "Euclidean, in the coordinates of the fit"}.`, (width) => {
-        if (N < 2 || !shown.length) return empty("One particle: no distances.");
-        const size = Math.min(width, 420);
-        return plot({
-            width: size,
-            height: size,
-            marginLeft: 44,
-            marginTop: 30,
-            marginRight: 10,
-            marginBottom: 10,
-            padding: N > 30 ? 0 : 0.04,
-            ariaLabel: "Distances between particles",
-            x: { ...across, label: null, axis: "top", ticks: ticks(), tickSize: 0 },
-            y: { ...across, label: null, ticks: ticks(), tickSize: 0 },
-            color: { scheme: "blues", reverse: true },
-            marks: [
-                Plot.cell(shown, {
-                    x: "p",
-                    y: "q",
-                    fill: "d",
-                    title: N <= 40 ? (c) => `${c.p} \u2013 ${c.q}: ${fixed(c.d, 2)}` : undefined,
-                    render: tagged(shown, (c) => c.p - 1),
-                }),
-                N <= 12 &&
-                    Plot.text(shown, {
+    return figure(
+        `Distances between particles, ${names[cells.cost] ?? "Euclidean, in the coordinates of the fit"}.`,
+        (width) => {
+            if (N < 2 || !shown.length) return empty("One particle: no distances.");
+            const size = Math.min(width, 420),
+                all = shown.map((c) => c.d),
+                most = Math.max(...all),
+                least = Math.min(...all) < most ? Math.min(...all) : 0,
+                decimals = most - least < 1 ? 2 : most < 10 ? 1 : 0,
+                near = (d) => interpolateBlues(1 - (most > 0 ? (d - least) / (most - least) : 0)); // the nearest are the darkest
+            const key = Plot.legend({
+                color: { domain: [least, most], interpolate: (t) => interpolateBlues(1 - t) },
+                label: "distance: dark is near",
+                width: Math.min(size, 280),
+                marginLeft: 16,
+                marginRight: 16,
+                ticks: [least, (least + most) / 2, most],
+                tickFormat: (d) => fixed(d, decimals),
+            });
+            key.setAttribute("class", "distance-key");
+            const map = plot({
+                width: size,
+                height: size,
+                marginLeft: 44,
+                marginTop: 30,
+                marginRight: 10,
+                marginBottom: 10,
+                padding: N > 30 ? 0 : 0.04,
+                ariaLabel: "Distances between particles",
+                x: { ...across, label: null, axis: "top", ticks: ticks(), tickSize: 0 },
+                y: { ...across, label: null, ticks: ticks(), tickSize: 0 },
+                marks: [
+                    Plot.cell(shown, {
                         x: "p",
                         y: "q",
-                        text: (c) => fixed(c.d, c.d < 10 ? 1 : 0),
-                        fill: "#111",
-                        stroke: "#fff",
-                        strokeWidth: 2.5,
-                        fontSize: 11,
+                        fill: (c) => near(c.d),
+                        title: N <= 40 ? (c) => `${c.p} \u2013 ${c.q}: ${fixed(c.d, 2)}` : undefined,
+                        render: tagged(shown, (c) => c.p - 1),
                     }),
-            ],
-        });
-    });
+                    N <= 12 &&
+                        Plot.text(shown, {
+                            x: "p",
+                            y: "q",
+                            text: (c) => fixed(c.d, decimals),
+                            fill: (c) => readable(near(c.d)),
+                            fontSize: 12,
+                        }),
+                ],
+            });
+            return [key, map];
+        },
+        { id: "distances" },
+    );
 }
 
 export function drawParticles(section) {

@@ -138,7 +138,7 @@ function table(onFilter) {
 }
 
 // ---- densities --------------------------------------------------------------------------------------------------------------------------------
-const legend = (items) =>
+export const legend = (items) =>
     h(
         "p",
         { class: "legend" },
@@ -152,8 +152,8 @@ function marginal(q) {
         null,
         (width) => {
             if (!posterior) return empty("no draws");
-            const x0 = posterior[0].x,
-                x1 = posterior[posterior.length - 1].x,
+            const [first, last] = [posterior[0].x, posterior[posterior.length - 1].x], // the curves end where the draws do
+                [x0, x1] = [first - 0.05 * (last - first), last + 0.05 * (last - first)],
                 inside = particles.filter((p) => place(p, q) >= x0 && place(p, q) <= x1);
             return [
                 title(q.name),

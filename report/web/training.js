@@ -1,11 +1,11 @@
 // training.js - the course of the fit, and its replay: where particles, components, ascents were, frame after frame.
 import * as Plot from "@observablehq/plot";
-import { axes, cells, coordinates, D, density, draws, evidence, frames, N, particles, staged, traceColumn } from "./data.js";
-import { count, empty, figure, fixed, h, plural, title } from "./dom.js";
+import { axes, cells, coordinates, D, density, draws, evidence, frames, gap, N, particles, pelbo, staged, traceColumn } from "./data.js";
+import { count, empty, figure, fixed, format, h, plural, title, withError } from "./dom.js";
 import { findCells } from "./geometry.js";
-import { colour, symbol, tagged } from "./look.js";
+import { arrow, colour, symbol, tagged } from "./look.js";
 import { drawsMark, plot, ringsMark } from "./marks.js";
-import { chooser, chosen, domainOf, massScale, onChoose } from "./posterior.js";
+import { chooser, chosen, domainOf, legend, massScale, onChoose } from "./posterior.js";
 
 // ---- curves -----------------------------------------------------------------------------------------------------------------------------------
 const iteration = traceColumn("iteration");
@@ -16,18 +16,11 @@ const column = (name) => {
 const whole = (x) => (Number.isInteger(x) ? count(x) : "");
 const finite = (rows) => rows.filter((d) => Number.isFinite(d.y));
 
-function curve(name, rows, { band, extra, none, unit }) {
+function curve(name, rows, none) {
     return figure(
         null,
         (width) => {
             if (rows.length < 2) return [title(name), empty(none)];
-            // early values can be far off: the scale follows the later ones
-            const sorted = rows.map((d) => d.y).sort((a, b) => a - b),
-                low = sorted[Math.floor(0.1 * sorted.length)],
-                high = sorted[sorted.length - 1],
-                lo = unit === "nats" ? Math.max(sorted[0], low - 1.5 * (high - low) - 0.5) : sorted[0];
-            const pad = 0.08 * (high - lo) || Math.max(Math.abs(high) * 0.01, 0.01),
-                domain = unit === "nats" ? [lo - pad, Math.max(high, extra ?? -Infinity) + pad] : undefined;
             return [
                 title(name),
                 plot({
@@ -38,36 +31,111 @@ function curve(name, rows, { band, extra, none, unit }) {
                     marginBottom: 42,
                     ariaLabel: name,
                     x: { label: "iteration", labelAnchor: "center", ticks: Math.min(8, rows.length), tickFormat: whole },
-                    y: { label: null, grid: true, ticks: 5, domain, zero: !domain, nice: !domain },
-                    marks: [
-                        band && Plot.areaY(band, { x: "x", y1: "lo", y2: "hi", fill: colour(0), fillOpacity: 0.2, clip: true }),
-                        Plot.lineY(rows, { x: "x", y: "y", stroke: colour(0), strokeWidth: 1.6, clip: true }),
-                        rows.length <= 60 &&
-                            Plot.dot(rows, {
-                                x: "x",
-                                y: "y",
-                                fill: colour(0),
-                                r: 2.5,
-                                clip: true,
-                                title: (d) => `iteration ${d.x}: ${fixed(d.y, 4)}`,
-                            }),
-                        Number.isFinite(extra) && [
-                            Plot.ruleY([extra], { stroke: colour(1), strokeDasharray: "5,3" }),
-                            Plot.text([`log evidence ${fixed(extra, 2)}`], {
-                                y: extra,
-                                frameAnchor: "right",
-                                textAnchor: "end",
-                                dy: -7,
-                                fill: colour(1),
-                                stroke: "var(--paper)",
-                                strokeWidth: 4,
-                            }),
-                        ],
-                    ],
+                    y: { label: null, grid: true, ticks: 5, zero: true, nice: true },
+                    marks: curveMarks(rows),
                 }),
             ];
         },
         { class: "medium" },
+    );
+}
+
+const curveMarks = (rows) => [
+    Plot.lineY(rows, { x: "x", y: "y", stroke: colour(0), strokeWidth: 1.6, clip: true }),
+    rows.length <= 60 && Plot.dot(rows, { x: "x", y: "y", fill: colour(0), r: 2.5, clip: true, title: (d) => `iteration ${d.x}: ${fixed(d.y, 4)}` }),
+];
+
+// The values between which the bound is drawn (report/figures.c has the same rule). The gap between the final PELBO and the evidence, or two standard errors of the PELBO if these
+// are more, is about a fifteenth of the range at least: values that are further away, as early ones can be, lie outside.
+function boundDomain(values) {
+    const sorted = [...values].sort((a, b) => a - b),
+        [least, most] = [sorted[0], sorted[sorted.length - 1]],
+        early = sorted[Math.floor(0.1 * sorted.length)];
+    let lo = Math.max(least, early - 1.5 * (most - early) - 0.5),
+        hi = most;
+    if (Number.isFinite(gap)) {
+        const error = 2 * (pelbo.se || 0),
+            unit = Math.max(gap, error, 1e-3),
+            top = Math.max(evidence.value, pelbo.value + error);
+        lo = Math.min(Math.max(lo, top - 12 * unit), pelbo.value - unit / 2 - error / 2);
+        hi = Math.max(top, Math.min(most, top + unit));
+    } else {
+        const known = [pelbo.value, evidence.value].filter(Number.isFinite);
+        [lo, hi] = [Math.min(lo, ...known), Math.max(hi, ...known)];
+    }
+    const pad = 0.08 * (hi - lo) || Math.max(Math.abs(hi) * 0.01, 0.01);
+    return [lo - pad, hi + pad];
+}
+
+// What the fit saw of its bound, and where that has ended: the PELBO of the result, below the evidence.
+function boundCurve() {
+    const rows = finite(column("pelbo")),
+        se = traceColumn("pelbo_se"),
+        what = staged ? "ELBO of the mixture, before it is cut into cells" : "PELBO as each iteration estimates it",
+        name = "Bound on the log evidence, nats";
+    const band = se ? rows.filter((d) => Number.isFinite(se[d.i])).map((d) => ({ x: d.x, lo: d.y - 2 * se[d.i], hi: d.y + 2 * se[d.i] })) : [];
+    return figure(
+        null,
+        (width) => {
+            if (!rows.length) return [title(name), empty("Nothing was recorded on the way.")];
+            const [x0, x1] = [rows[0].x, rows[rows.length - 1].x],
+                room = Math.max(0.05 * (x1 - x0), 0.1),
+                end = [{ x: x1 + room, y: pelbo.value, lo: pelbo.value - 2 * pelbo.se, hi: pelbo.value + 2 * pelbo.se }].filter((d) =>
+                    Number.isFinite(d.y),
+                ),
+                domain = boundDomain(rows.map((d) => d.y)),
+                below = rows.filter((d) => d.y < domain[0]);
+            return [
+                title(name),
+                legend(
+                    [
+                        [
+                            "line",
+                            colour(0),
+                            `${what} (band: two standard errors)${below.length ? `; ${plural(below.length, "value")} below the frame: arrows` : ""}`,
+                        ],
+                        end.length && ["diamond", colour(2), `PELBO of the result: ${withError(pelbo)}`],
+                        Number.isFinite(evidence.value) && ["dash", colour(1), `log evidence: ${withError(evidence)}`],
+                        Number.isFinite(gap) && ["gap", colour(2), `gap: ${format(Math.max(gap, 0), 2)} nats`],
+                    ].filter(Boolean),
+                ),
+                plot({
+                    width,
+                    height: 226,
+                    marginLeft: 62,
+                    marginTop: 14,
+                    marginBottom: 42,
+                    ariaLabel: `${name}: PELBO of the result ${withError(pelbo)}, log evidence ${withError(evidence)}`,
+                    className: "bound-plot",
+                    x: { label: "iteration", labelAnchor: "center", domain: [x0, x1 + 2 * room], ticks: Math.min(8, rows.length), tickFormat: whole },
+                    y: { label: null, grid: true, ticks: 5, domain },
+                    marks: [
+                        gap > 0 &&
+                            Plot.rectY(end, { x1: x0, x2: x1 + 2 * room, y1: pelbo.value, y2: evidence.value, fill: colour(2), fillOpacity: 0.16 }),
+                        Plot.areaY(band, { x: "x", y1: "lo", y2: "hi", fill: colour(0), fillOpacity: 0.2, clip: true }),
+                        curveMarks(rows),
+                        Plot.dot(below, {
+                            x: "x",
+                            y: domain[0],
+                            symbol: arrow,
+                            rotate: 180,
+                            r: 4,
+                            dy: -5,
+                            fill: colour(0),
+                            title: (d) => `iteration ${d.x}: ${format(d.y, 5)}`,
+                        }),
+                        Number.isFinite(evidence.value) &&
+                            Plot.ruleY([evidence.value], { stroke: colour(1), strokeWidth: 1.6, strokeDasharray: "5,3" }),
+                        Plot.ruleX(
+                            end.filter((d) => Number.isFinite(d.lo)),
+                            { x: "x", y1: "lo", y2: "hi", strokeWidth: 1.6, marker: "tick", clip: true },
+                        ),
+                        Plot.dot(end, { x: "x", y: "y", symbol: "diamond", r: 5, fill: colour(2), stroke: "var(--paper)" }),
+                    ],
+                }),
+            ];
+        },
+        { class: "medium", id: "bound" },
     );
 }
 
@@ -136,18 +204,17 @@ function masses() {
 }
 
 function curves() {
-    const pelbo = finite(column("pelbo")),
-        se = traceColumn("pelbo_se"),
-        none = "Nothing was recorded on the way.";
-    const band = se ? pelbo.filter((d) => Number.isFinite(se[d.i])).map((d) => ({ x: d.x, lo: d.y - 2 * se[d.i], hi: d.y + 2 * se[d.i] })) : null;
+    const none = "Nothing was recorded on the way.";
     return h(
         "div",
         { class: "panels two" },
-        curve("PELBO, nats (band: two standard errors)", pelbo, { band, extra: evidence.value, none, unit: "nats" }),
-        curve("Effective draws (ESS) of a batch", finite(column("ess")), { none }),
-        curve("Distortion", finite(column("distortion")), {
-            none: staged ? "Known at the end only: the staged solver fits a mixture first and cuts it into cells last." : none,
-        }),
+        boundCurve(),
+        curve("Effective draws (ESS) of a batch", finite(column("ess")), none),
+        curve(
+            "Distortion",
+            finite(column("distortion")),
+            staged ? "Known at the end only: the staged solver fits a mixture first and cuts it into cells last." : none,
+        ),
         masses(),
     );
 }
@@ -159,6 +226,7 @@ const stages = {
     try: "trial of the mixture",
     crawl: "walks into the tails",
     close: "closing draws",
+    refine: "components refined",
     bound: "bound",
     pilot: "pilot",
     settle: "settling",
@@ -166,6 +234,15 @@ const stages = {
     done: "the result",
 };
 const kinds = { ascent: "ascent", walk: "walk", component: "component", particle: "particle" };
+
+// The bound that a frame knows: that of the result, or what was being fitted by then.
+function boundText(frame) {
+    if (frame.stage === "done") return `PELBO ${withError(pelbo)}${Number.isFinite(gap) ? `, log evidence ${withError(evidence)}` : ""}`;
+    if (!Number.isFinite(frame.pelbo)) return "";
+    const of =
+        frame.stage === "explore" || frame.stage === "pilot" ? "ELBO of one Gaussian" : staged ? "ELBO of the mixture" : "PELBO by this iteration";
+    return `${of} ${fixed(frame.pelbo, 3)}`;
+}
 
 const at = () => ({ x: axes[chosen.x]?.coordinate, y: axes[chosen.y]?.coordinate });
 const plane = () => {
@@ -221,8 +298,13 @@ function drawFrame(f, width, domains) {
     const mass = (d) => (Number.isFinite(d.w) ? Math.max(d.w, 0) : massScale.domain[1] / 12);
     const target = flat && own >= 0 ? density(own, "posterior") : null,
         peak = target ? Math.max(...target.map((d) => d.y)) : 1;
-    const inFrame = (d) => d.x >= xs[0] && d.x <= xs[1] && (flat || (d.y >= ys[0] && d.y <= ys[1])),
-        shown = points.filter(inFrame);
+    const side = (x, [lo, hi]) => (x < lo ? -1 : x > hi ? 1 : 0),
+        inFrame = (d) => !side(d.x, xs) && (flat || !side(d.y, ys)),
+        shown = points.filter(inFrame),
+        height = (d) => (Number.isFinite(d.w) ? d.w : 0.06), // on a line
+        outside = points
+            .filter((d) => !inFrame(d))
+            .map((d) => ({ ...atEdge(d, side(d.x, xs), flat ? 0 : side(d.y, ys), domains), ...(flat ? { y: height(d) } : {}) }));
     return plot({
         width,
         height: flat ? 240 : Math.min(480, Math.max(320, width * 0.6)),
@@ -263,13 +345,13 @@ function drawFrame(f, width, domains) {
                 ? [
                       Plot.ruleX(shown, {
                           x: "x",
-                          y: (d) => (Number.isFinite(d.w) ? d.w : 0.06),
+                          y: height,
                           stroke: (d) => (moving ? colour(d.j) : "currentColor"),
                           strokeWidth: 2,
                       }),
                       Plot.dot(shown, {
                           x: "x",
-                          y: (d) => (Number.isFinite(d.w) ? d.w : 0.06),
+                          y: height,
                           fill: (d) => (moving ? colour(d.j) : "currentColor"),
                           r: 4,
                       }),
@@ -284,6 +366,15 @@ function drawFrame(f, width, domains) {
                       strokeWidth: 1,
                       ...(frame.kind === "particle" ? { render: tagged(shown, (d) => d.j) } : {}),
                   }),
+            Plot.dot(outside, {
+                x: "x",
+                y: "y",
+                rotate: "angle",
+                symbol: arrow,
+                r: 5,
+                fill: (d) => (moving ? colour(d.j) : flat ? "currentColor" : colour(6)),
+                title: "where",
+            }),
             moving &&
                 !flat &&
                 frame.n <= 40 &&
@@ -301,18 +392,26 @@ function drawFrame(f, width, domains) {
     });
 }
 
-// The rectangle that all frames are shown in: where draws and particles are, and most of the way there.
-function domains() {
+// A point beyond the frame: the place on its edge, and the angle of an arrow that points out of it there.
+function atEdge(d, right, up, [xs, ys]) {
+    const inside = (x, [lo, hi]) => Math.min(Math.max(x, lo + 0.012 * (hi - lo)), hi - 0.012 * (hi - lo));
+    return {
+        j: d.j,
+        x: inside(d.x, xs),
+        y: inside(d.y, ys),
+        angle: (Math.atan2(right, up) * 180) / Math.PI,
+        where: `beyond the frame: ${[d.x, ...(D < 2 ? [] : [d.y])].map((x) => format(x)).join(", ")}`,
+    };
+}
+
+// The rectangle that frames are shown in: where draws and particles of the result are, or, if asked for, where anything ever was.
+function domains(everything) {
     const [a, b] = plane(),
         range = (i) => {
-            const axis = axes.findIndex((q) => q.coordinate === i),
-                way = frames
-                    .filter((f) => f.kind === "particle" || f.kind === "component")
-                    .flatMap((f) => [...f.column(i)])
-                    .filter(Number.isFinite)
-                    .sort((p, q) => p - q);
-            const near = way.length ? [way[Math.floor(0.02 * way.length)], way[Math.floor(0.98 * (way.length - 1))]] : [];
-            return domainOf(axis >= 0 ? axes[axis].values() : [], [...near, ...particles.map((p) => p.z[i])]);
+            const axis = axes.find((q) => q.coordinate === i),
+                way = everything ? frames.flatMap((f) => [...f.column(i)]).filter(Number.isFinite) : [],
+                ends = way.length ? [way.reduce((p, q) => Math.min(p, q)), way.reduce((p, q) => Math.max(p, q))] : [];
+            return domainOf(axis ? axis.values() : [], [...ends, ...particles.map((p) => p.z[i])]);
         };
     return b === undefined ? [range(a), [0, 1]] : [range(a), range(b)];
 }
@@ -331,19 +430,27 @@ function replay() {
         "aria-label": "Frame",
         oninput: () => show(),
     });
+    const everything = h("input", {
+        type: "checkbox",
+        id: "everything",
+        onchange: () => {
+            box = null;
+            drawing.redraw();
+        },
+    });
     const text = h("p", { class: "frame-text", role: "status" });
     const drawing = figure(
         D < 2
-            ? "Height: weight or mass of a component or particle; dashed: boundaries between their cells; shaded: the posterior density. Grey marks of equal height are ascents in search of modes."
-            : `Faint dots: posterior draws. ${cells.metric ? `Cells ${D > 2 ? "in a slice through the posterior mean, " : ""}under the final metric; while the staged solver fits its mixture, cells are those of its components.` : ""} ${frames.some((f) => f.kind === "ascent") ? "Crosses: ascents in search of modes, and walks into the tails; circles behind them: the components so far." : ""}`,
-        (width) => drawFrame(Number(slider.value) - 1, width, (box ??= domains())),
+            ? "Height: weight or mass of a component or particle; dashed: boundaries between their cells; shaded: the posterior density. Grey marks of equal height are ascents in search of modes. The axis fits the result, unless zoomed out; arrows at its ends are points beyond it."
+            : `Faint dots: posterior draws. ${cells.metric ? `Cells ${D > 2 ? "in a slice through the posterior mean, " : ""}under the final metric${staged ? "; while the mixture is fitted, cells are those of its components" : ""}.` : ""} ${frames.some((f) => f.kind === "ascent") ? "Crosses: ascents in search of modes, and walks into the tails; circles behind them: the components so far." : ""} The axes fit the result, unless zoomed out; arrows at the edge are points beyond it.`,
+        (width) => drawFrame(Number(slider.value) - 1, width, (box ??= domains(everything.checked))),
         { id: "replay" },
     );
     const describe = (f) => {
         const frame = frames[f];
         text.textContent =
             `Frame ${f + 1} of ${frames.length}: ${stages[frame.stage] ?? frame.stage}, ${frame.iteration ? `iteration ${frame.iteration}, ` : ""}${count(frame.evaluations)} evaluations; ${plural(frame.n, kinds[frame.kind] ?? "point")}` +
-            (Number.isFinite(frame.pelbo) ? `; PELBO ${fixed(frame.pelbo, 3)}` : "");
+            (boundText(frame) && `; ${boundText(frame)}`);
         slider.setAttribute("aria-valuetext", text.textContent);
     };
     const show = () => {
@@ -395,6 +502,12 @@ function replay() {
             slider,
             h("button", { type: "button", "aria-label": "One frame on", onclick: () => go(1) }, "\u203a"),
             D > 1 && axes.length > 1 ? chooser() : null,
+            h(
+                "label",
+                { class: "toggle", title: "Axes that hold every point of every frame, not only the result" },
+                everything,
+                " zoom out to all points",
+            ),
         ),
         text,
         drawing,

@@ -29,8 +29,7 @@ const tile = (name, value, text) =>
     h("div", { class: "tile" }, h("dt", {}, name), h("dd", {}, h("strong", {}, value), text ? h("span", {}, text) : null));
 
 function tiles() {
-    const { run, evidence, pelbo, diagnostics: d, distortion } = data,
-        gap = evidence.value - pelbo.value,
+    const { run, evidence, pelbo, gap, diagnostics: d, distortion } = data,
         s = run.seconds ?? {},
         modes = run.modes ?? {};
     const kGood = d.k < d.limit;
@@ -41,7 +40,9 @@ function tiles() {
         tile(
             "PELBO",
             withError(pelbo),
-            Number.isFinite(gap) ? `lower bound, \u00b1 standard error; ${fixed(gap, 2)} nats below the evidence` : "lower bound of the log evidence",
+            Number.isFinite(gap)
+                ? `lower bound, \u00b1 standard error; ${format(Math.max(gap, 0), 2)} nats below the evidence`
+                : "lower bound of the log evidence",
         ),
         tile(
             "Pareto k\u0302",

@@ -95,10 +95,20 @@ if command -v gnuplot >/dev/null; then
         grep -q '</svg>' figures/$name.svg || complain "figures/$name.svg is not whole"
         [ "$(head -c 4 figures/$name.png | tail -c 3)" = PNG ] || complain "figures/$name.png is no picture"
     done
+    grep -q 'cell 3' figures/pair.svg || complain "the pair has no key of its cells"
+    pelbo=$(sed -n '/"pelbo": {/,/}/s/.*"value": \(-*[0-9]*\.[0-9][0-9]\).*/\1/p' odd/run.json)
+    grep -qF -- "PELBO of the result: $pelbo" figures/training.svg || complain "training.svg does not have the final PELBO, $pelbo"
+    grep -q 'ELBO of the mixture' figures/training.svg || complain "training.svg does not say whose ELBO it shows"
     [ "$(ls figures | wc -l)" = 8 ] || complain "something else lies among the figures: $(ls figures)"
     [ ! -e odd/report.html ] || complain "--figures alone has written the page"
     [ -z "$(find . -name hurt)" ] || complain "a name of a column was run"
     expect 73 'cannot create' "$wvgd" report odd --figures nowhere/figures
+    expect 0 anything "$wvgd" svgd mixture --data mixture.json --quiet --out svgd # has no masses and no bound
+    expect 0 silence "$wvgd" report svgd --figures fewer
+    [ "$(ls fewer)" = 'marginals.png
+marginals.svg
+pair.png
+pair.svg' ] || complain "figures of a run without cells: $(ls fewer)"
 else
     expect 69 'no gnuplot' "$wvgd" report run --figures figures
     echo "skipped: there is no gnuplot to draw figures"

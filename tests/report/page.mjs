@@ -119,6 +119,84 @@ async function lookAtReplay(page, run) {
     check((await page.$$("#replay .cells path")).length > 1, `${run}: the replay has no cells`);
 }
 
+// The result as the last frame and the curve have it is that of the card; before that the fit names what its bound is of.
+async function lookAtBound(page, run, early) {
+    const card = await page.$$eval(
+            ".tile",
+            (all) => all.find((e) => e.querySelector("dt").textContent === "PELBO").querySelector("strong").textContent,
+        ),
+        last = await page.innerText(".frame-text"),
+        key = await page.innerText("#bound .legend");
+    check(last.includes("the result") && last.includes(`PELBO ${card}`), `${run}: the last frame has another PELBO than ${card}: ${last}`);
+    check(key.includes(`PELBO of the result: ${card}`) && key.includes("log evidence"), `${run}: the curve has another PELBO than ${card}: ${key}`);
+    const [mark, evidence, frame] = await page.$eval("#bound svg.bound-plot", (svg) => {
+        const middle = (e) => e.getBoundingClientRect().y + e.getBoundingClientRect().height / 2;
+        return [
+            middle([...svg.querySelectorAll('g[aria-label="dot"]')].pop().firstElementChild),
+            middle(svg.querySelector('g[aria-label="rule"] line')),
+            svg.getBoundingClientRect().height,
+        ];
+    });
+    check(mark - evidence > 5 && mark - evidence < frame, `${run}: the gap between PELBO and evidence has ${mark - evidence} pixels`);
+    const texts = [];
+    for (let value = 1; value <= 60; value++) {
+        await setSlider(page, value);
+        texts.push(await page.innerText(".frame-text"));
+    }
+    check(
+        texts.some((text) => text.includes(early)),
+        `${run}: no frame tells of the ${early}`,
+    );
+    check(!texts.some((text) => text.includes("search for modes") && text.includes("PELBO")), `${run}: a search for modes has a PELBO`);
+    await setSlider(page, 1e9);
+}
+
+// The axes of the replay fit the result, and points beyond them are arrows; zoomed out everything is inside.
+async function lookAtZoom(page, run) {
+    const look = () =>
+        page.$eval("#replay svg", (svg) => ({
+            draws: svg.querySelector(".draws path").getBBox().width / svg.clientWidth,
+            arrows: [...svg.querySelectorAll("title")].filter((title) => title.textContent.startsWith("beyond the frame")).length,
+            points: svg.querySelectorAll('g[aria-label="dot"] path').length,
+        }));
+    let near = { arrows: 0 };
+    for (let value = 1; value < 30 && !near.arrows; value++) {
+        await setSlider(page, value);
+        near = await look();
+    }
+    await page.focus("#everything");
+    await page.keyboard.press("Space");
+    const far = await look();
+    check(near.draws > 0.6, `${run}: the draws take ${near.draws} of the width of the replay`);
+    check(near.arrows > 0 && far.arrows === 0, `${run}: ${near.arrows} arrows, ${far.arrows} zoomed out`);
+    check(
+        far.draws < 0.5 && far.points === near.points,
+        `${run}: zoomed out, ${far.points} of ${near.points} points, and draws on ${far.draws} of the width`,
+    );
+    await page.keyboard.press("Space");
+    await setSlider(page, 1e9);
+}
+
+// Numbers on the map of distances can be read (WCAG 2: a contrast of 4.5), and there is a key.
+async function lookAtDistances(page, run) {
+    const [least, numbers, key] = await page.$eval("#distances", (figure) => {
+        const luminance = (colour) => {
+                const [r, g, b] = colour.match(/[\d.]+/g).map((c) => (c / 255 <= 0.03928 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4));
+                return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+            },
+            fill = (e) => luminance(getComputedStyle(e).fill),
+            cells = [...figure.querySelectorAll('g[aria-label="cell"] rect')],
+            texts = [...figure.querySelectorAll('g[aria-label="text"] text')];
+        const contrasts = texts.map((text, i) => {
+            const [a, b] = [fill(text), fill(cells[i])].sort((p, q) => q - p);
+            return (a + 0.05) / (b + 0.05);
+        });
+        return [Math.min(...contrasts), texts.length, figure.querySelector(".distance-key").textContent];
+    });
+    check(numbers > 2 && least >= 4.5, `${run}: a contrast of ${least} among ${numbers} numbers on the map of distances`);
+    check(key.includes("dark is near"), `${run}: the map of distances has no key: ${key}`);
+}
+
 async function lookAtChoice(page, run) {
     const look = () =>
         page.evaluate(() =>
@@ -153,6 +231,7 @@ async function lookAtTheme(page, run) {
     await lookAtSections(page, "joint");
     await lookAtCells(page, "joint");
     await lookAtHighlight(page, "joint");
+    await lookAtBound(page, "joint", "PELBO by this iteration");
     await lookAtReplay(page, "joint");
     await lookAtChoice(page, "joint");
     await lookAtTheme(page, "joint");
@@ -162,6 +241,9 @@ for (const run of ["staged", "own"]) {
     const { page } = await open(run, { colorScheme: "dark" });
     await lookAtSections(page, run);
     await lookAtCells(page, run);
+    await lookAtBound(page, run, "ELBO of the mixture");
+    await lookAtZoom(page, run);
+    await lookAtDistances(page, run);
     await page.close();
 }
 
