@@ -106,7 +106,8 @@ static void put_head(FILE *s, const json_t *run)
     double dim = number(model, "dim");
     size_t cells = json_array_size(json_object_get(run, "particles"));
     fprintf(s, ": %.0f parameter%s, %zu %s%s\n", dim, dim > 1 ? "s" : "", cells, is_svgd(run) ? "particle" : "cell", cells == 1 ? "" : "s");
-    fprintf(s, "%.20s after %.0f iterations, %.0f evaluations, %.3g s (%.3g s in the model)\n", text(json_object_get(run, "stop")),
+    const char *stop = text(json_object_get(run, "stop"));
+    fprintf(s, "%.20s after %.0f iterations, %.0f evaluations, %.3g s (%.3g s in the model)\n", strcmp(stop, "max_iter") ? stop : "not converged",
             number(run, "iterations"), number(run, "evaluations"), number(json_object_get(run, "seconds"), "total"),
             number(json_object_get(run, "seconds"), "model"));
     put_labels(s, model);

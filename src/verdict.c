@@ -43,8 +43,10 @@ static void against(wvgd_fit *f)
     double limit = fmin(1 - 1 / log10((double)f->close.n), 0.7);
     if (f->s.stop == WVGD_TIME_UP || f->s.stop == WVGD_STOPPED)
         say(f, "stopped before it had converged: resume it, with more max-seconds if they ended it");
+    else if (f->s.stop != WVGD_CONVERGED && (!f->staged || f->s.iteration >= f->opt.max_iter))
+        say(f, "it has not converged within %zu iterations: raise max-iter", f->opt.max_iter);
     else if (f->s.stop != WVGD_CONVERGED)
-        say(f, "it has not converged within its limits: %s", f->staged ? more : "raise max-iter");
+        say(f, "it has not converged with the draws that it may make: %s", more);
     if (wv_close_uncorrected(f))
         say(f, "the weights of the closing draws rest on %.0f of them: means and sds are those of the fitted components, which they cannot correct", f->s.final_ess);
     if (!(f->s.evidence.se < 0.05))
@@ -74,7 +76,7 @@ static void against(wvgd_fit *f)
 static void in_favour(wvgd_fit *f)
 {
     say(f, "converged, and the log evidence has a standard error of %.2g (below 0.05)", f->s.evidence.se);
-    say(f, "%zu ascents found %zu mode%s, none of them only once; %.2g more expected unseen, if modes draw ascents about equally (narrow ones beside wide ones draw fewer)",
+    say(f, "from %zu starts ascents led to %zu mode%s, none of them only once; %.2g more expected unseen, if modes draw them about equally (narrow ones beside wide ones draw fewer)",
         f->s.starts, f->s.relevant, f->s.relevant > 1 ? "s" : "", wv_verdict_unseen(f));
 }
 
