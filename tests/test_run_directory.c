@@ -492,10 +492,10 @@ static void known_moments_are_taken(void **state)
     json_t *asked = json_object(), *run = run_json(asked, &r, &draws);
     const json_t *p = json_object_get(run, "posterior");
     for (size_t c = 0; c < 2; c++) {
-        assert_float_equal(at(json_object_get(p, "mean"), c), known[c], 0);
-        assert_float_equal(at(json_object_get(p, "sd"), c), sqrt(known[2 + c]), 0);
-        assert_float_equal(at(json_object_get(p, "mcse"), c), known[4 + c], 0);
-        assert_float_equal(at(json_object_get(p, "q50"), c), c ? 20 : 2, 0);
+        assert_float_equal(at(json_object_get(p, "mean"), c), known[c], 0.0);
+        assert_float_equal(at(json_object_get(p, "sd"), c), sqrt(known[2 + c]), 0.0);
+        assert_float_equal(at(json_object_get(p, "mcse"), c), known[4 + c], 0.0);
+        assert_float_equal(at(json_object_get(p, "q50"), c), (c ? 20.0 : 2.0), 0.0);
         assert_float_equal(at(json_object_get(p, "ess"), c), 4, 1e-9); /* variance 1/2, and 1/8 = 2 (1/4)^2 */
     }
     json_decref(asked);

@@ -103,10 +103,10 @@ limits() {
     whole=$1
     shift
     rm -rf limited timed
-    expect 0 'has not converged within its limits' "$@" --max-iter 20 --out limited
+    expect 0 'has not converged within 20 iterations' "$@" --max-iter 20 --out limited
     grep -q '"stop": "max_iter"' limited/run.json || complain "$whole: run.json does not say max_iter"
     cp -r limited before
-    expect 0 'has not converged within its limits' "$wvgd" fit --resume limited --quiet # the same limit: the same end
+    expect 0 'has not converged within 20 iterations' "$wvgd" fit --resume limited --quiet # the same limit: the same end
     same_but_times before limited
     expect 0 anything "$wvgd" fit --resume limited --quiet --max-iter 2000
     same_but_times "$whole" limited
