@@ -16,6 +16,8 @@ const column = (name) => {
 const whole = (x) => (Number.isInteger(x) ? count(x) : "");
 const finite = (rows) => rows.filter((d) => Number.isFinite(d.y));
 
+const frame = { height: 226, marginLeft: 62, marginTop: 14, marginBottom: 42 };
+
 function curve(name, rows, none) {
     return figure(
         null,
@@ -25,10 +27,7 @@ function curve(name, rows, none) {
                 title(name),
                 plot({
                     width,
-                    height: 226,
-                    marginLeft: 62,
-                    marginTop: 14,
-                    marginBottom: 42,
+                    ...frame,
                     ariaLabel: name,
                     x: { label: "iteration", labelAnchor: "center", ticks: Math.min(8, rows.length), tickFormat: whole },
                     y: { label: null, grid: true, ticks: 5, zero: true, nice: true },
@@ -101,10 +100,7 @@ function boundCurve() {
                 ),
                 plot({
                     width,
-                    height: 226,
-                    marginLeft: 62,
-                    marginTop: 14,
-                    marginBottom: 42,
+                    ...frame,
                     ariaLabel: `${name}: PELBO of the result ${withError(pelbo)}, log evidence ${withError(evidence)}`,
                     className: "bound-plot",
                     x: { label: "iteration", labelAnchor: "center", domain: [x0, x1 + 2 * room], ticks: Math.min(8, rows.length), tickFormat: whole },
@@ -171,10 +167,7 @@ function masses() {
                 title(name),
                 plot({
                     width,
-                    height: 226,
-                    marginLeft: 62,
-                    marginTop: 14,
-                    marginBottom: 42,
+                    ...frame,
                     ariaLabel: name,
                     x: { label: x, labelAnchor: "center", ticks: Math.min(6, xs.length), tickFormat: whole },
                     y: { label: null, domain: [0, 1], ticks: 5 },
