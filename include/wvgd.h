@@ -11,7 +11,7 @@
  *     wvgd_free(fit);
  *
  * Conventions: arrays are row-major; N particles, D dimensions; logs are natural. The library never prints, exits, reads the
- * environment, opens files or keeps global state. A fit is used by one thread at a time, and starts threads of its own only if
+ * environment, opens files or keeps global state (but for a count of its threads). A fit is used by one thread at a time, and starts threads of its own only if
  * the option `threads` says so; different fits are independent. A child of fork has the fit, but goes on with it in one thread.
  * Every call that can fail returns a wvgd_status and fills *error (which may be NULL) with a sentence for the user.
  * The same seed gives the same bits as long as the BLAS does; a threaded BLAS should be told to use one thread. */
