@@ -92,7 +92,7 @@ static void weighted(wvgd_fit *f, const wanted *w, const stein *s)
             s->least[i] += v * v * d * d;
         }
     for (size_t i = 0; i < m; i++) {
-        s->scale[i] = sqrt(s->scale[i]) > 1e-14 * fabs(s->centre[i]) ? sqrt(s->scale[i]) : 0; /* 0: it does not vary */
+        s->scale[i] = s->scale[i] > 0 ? sqrt(s->scale[i]) : 1;
         s->least[i] = sqrt(s->least[i]);
     }
 }
@@ -107,7 +107,7 @@ static void pair_values(const wvgd_fit *f, const wanted *w, const stein *s, size
         const double *value = w->value + (first + i) * w->ld;
         double v = f->close_v[first + i], *a = s->A + i / 2 * m, *q = s->Q + i / 2 * m;
         for (size_t k = 0; k < m && v > 0; k++) {
-            double d = s->scale[k] > 0 ? (value[k] - s->centre[k]) / s->scale[k] - from[k] : 0;
+            double d = (value[k] - s->centre[k]) / s->scale[k] - from[k];
             a[k] += v * d;
             q[k] += v * d * d;
         }
@@ -373,9 +373,8 @@ static double tilt(wvgd_fit *f, const wanted *w, const stein *s, bool tilted, do
 /* Standard error, in sds, that pairs do not show: that of the ridge, and of rounding. */
 static const double unseen = 1e-6;
 
-/* Means, variances and standard errors of the wanted functions, and the weights under which they are means. Where a tilt is not safe there is none; nor where it is
- * no small correction to one of the functions: false. */
-static bool estimate(wvgd_fit *f, const wanted *w, double *mean, double *var, double *mcse, double *weight)
+/* Means, variances and standard errors of the wanted functions, and the weights under which they are means. Where a tilt is not safe, or no small correction, there is none. */
+static void estimate(wvgd_fit *f, const wanted *w, double *mean, double *var, double *mcse, double *weight)
 {
     size_t m = w->m, n = f->close.n;
     stein s = names(f);
@@ -387,10 +386,9 @@ static bool estimate(wvgd_fit *f, const wanted *w, double *mean, double *var, do
         tilted = solve(f, w, &s);
     }
     double sum = tilted ? tilt(f, w, &s, true, weight) : 1;
-    bool small = true;
     for (size_t k = 0; k < m && tilted; k++)
-        small = small && (s.scale[k] == 0 || (s.var[k] > 0.25 * sum && s.var[k] < 4 * sum && fabs(s.mean[k]) * s.scale[k] < 6 * s.least[k]));
-    if (!tilted || !small) {
+        tilted = s.var[k] > 0.25 * sum && s.var[k] < 4 * sum && fabs(s.mean[k]) * s.scale[k] < 6 * s.least[k];
+    if (!tilted) {
         memset(s.mean, 0, m * sizeof(double));
         sum = tilt(f, w, &s, false, weight);
     }
@@ -399,7 +397,6 @@ static bool estimate(wvgd_fit *f, const wanted *w, double *mean, double *var, do
         var[k] = s.scale[k] * s.scale[k] * s.var[k] / sum;
         mcse[k] = hypot(s.scale[k] * hypot(sqrt(s.error[k]) / sum, unseen), 0x1p-52 * fabs(mean[k]));
     }
-    return small;
 }
 
 void wv_moments_estimate(wvgd_fit *f)
@@ -411,9 +408,6 @@ void wv_moments_of(wvgd_fit *f, size_t m, const double *value, double *mean, dou
 {
     for (size_t at = 0; at < m; at += f->D) {
         size_t here = m - at < f->D ? m - at : f->D;
-        if (estimate(f, &(wanted){here, m, value + at}, mean + at, var + at, mcse + at, f->close_spare))
-            continue;
-        for (size_t k = at; k < at + here; k++) /* what does not suit one of them (it is no number at some draw, say) is no matter for the others */
-            estimate(f, &(wanted){1, m, value + k}, mean + k, var + k, mcse + k, f->close_spare);
+        estimate(f, &(wanted){here, m, value + at}, mean + at, var + at, mcse + at, f->close_spare);
     }
 }
