@@ -356,20 +356,22 @@ static int choose_bandwidth(svgd_run *r, failure *f)
     const svgd_view *v = &r->results.view;
     if (r->results.kde_by)
         return 0;
-    double low = INFINITY, high = -INFINITY, *work = calloc(v->n, sizeof *work);
+    double low = INFINITY, high = -INFINITY;
     for (size_t i = 0; i < v->n && v->D == 1; i++) {
         low = fmin(low, v->z[i]);
         high = fmax(high, v->z[i]);
     }
-    int code = work ? 0 : fail(f, EX_SOFTWARE, "no memory for %zu particles", v->n);
-    if (!code && high > low)
-        code = choose_by_quadrature(r, low, high, f);
-    else if (!code && v->n <= MOST) {
-        r->results.kde = svgd_kde_leave_one_out(v->n, v->D, v->z, work);
-        r->results.kde_by = isfinite(r->results.kde) ? "leave-one-out" : NULL;
-    }
+    if (high > low)
+        return choose_by_quadrature(r, low, high, f);
+    if (v->n > MOST)
+        return 0;
+    double *work = calloc(v->n + 1, v->n * sizeof *work);
+    if (!work)
+        return fail(f, EX_SOFTWARE, "no memory for the distances of %zu particles", v->n);
+    r->results.kde = svgd_kde_leave_one_out(v->n, v->D, v->z, work);
+    r->results.kde_by = isfinite(r->results.kde) ? "leave-one-out" : NULL;
     free(work);
-    return code;
+    return 0;
 }
 
 /* ---- results ---------------------------------------------------------------------------------------------------------------------------

@@ -300,7 +300,7 @@ static int write_draw_table(const char *dir, const svgd_results *r, failure *f)
         for (size_t i = 0; i < v->n; i++)
             log_q[i] = NAN;
         if (isfinite(r->kde))
-            svgd_kde_log_density(v->n, v->D, v->z, r->kde, v->n, v->z, false, log_q);
+            svgd_kde_log_density(v->n, v->D, v->z, r->kde, v->n, v->z, log_q);
         if (r->model->restart)
             r->model->restart(r->model->show_self, r->seed);
         put_stan_head(w.stream, &(stan_csv_head){name ? name : "model", "svgd: the particles, each once", r->seed, v->n, v->n,

@@ -1,30 +1,35 @@
 /* kde.c - kernel density estimates. Bandwidths are searched on a grid in log b, whose best point and its neighbours bracket a golden
  * section: the criteria have several minima. */
 #include "kde.h"
+#include "kernel.h"
 #include <math.h>
+#include <stdbool.h>
+#include <string.h>
 
 static const double log_2_pi = 1.8378770664093454836;
 
-void svgd_kde_log_density(size_t n, size_t D, const double *z, double b, size_t m, const double *x, bool skip, double *log_q)
+static double squared_distance(size_t D, const double *x, const double *y)
 {
-    double constant = -0.5 * (double)D * log_2_pi - (double)D * log(b);
+    double square = 0;
+    for (size_t d = 0; d < D; d++)
+        square += (x[d] - y[d]) * (x[d] - y[d]);
+    return square;
+}
+
+void svgd_kde_log_density(size_t n, size_t D, const double *z, double b, size_t m, const double *x, double *log_q)
+{
+    double constant = -0.5 * (double)D * log_2_pi - (double)D * log(b) - log((double)n);
     for (size_t i = 0; i < m; i++) {
         double top = -INFINITY, sum = 0;
-        size_t count = skip && i < n ? n - 1 : n;
         for (size_t k = 0; k < n; k++) {
-            double square = 0;
-            for (size_t d = 0; d < D; d++) {
-                double u = (x[i * D + d] - z[k * D + d]) / b;
-                square += u * u;
-            }
-            double l = skip && k == i ? -INFINITY : -0.5 * square;
+            double l = -0.5 * squared_distance(D, x + i * D, z + k * D) / (b * b);
             if (l > top) {
                 sum = sum * exp(top - l) + 1;
                 top = l;
             } else if (l > -INFINITY)
                 sum += exp(l - top);
         }
-        log_q[i] = constant + top + log(sum) - log((double)count);
+        log_q[i] = constant + top + log(sum);
     }
 }
 
@@ -33,7 +38,9 @@ typedef struct {
     size_t n, D;
     const double *z;
     const svgd_quadrature *q;
-    double *work;
+    const double *least; /* [n] squared distance of each particle to the nearest other */
+    const double *more;  /* [n][n-1] what those to the others have more */
+    double *row;         /* [n-1] */
 } search;
 
 typedef double criterion(const search *s, double log_b);
@@ -100,20 +107,42 @@ static double ise_at(const search *s, double log_b)
 
 double svgd_kde_oracle(size_t n, const double *z, double least, double most, const svgd_quadrature *q, double *ise)
 {
-    search s = {n, 1, z, q, NULL};
+    search s = {.n = n, .D = 1, .z = z, .q = q};
     double b = exp(minimise(ise_at, &s, log(least), log(most)));
     if (ise)
         *ise = svgd_kde_ise(n, z, b, q);
     return b;
 }
 
+/* Less what does not depend on b. */
 static double unlikelihood_at(const search *s, double log_b)
 {
-    double sum = 0;
-    svgd_kde_log_density(s->n, s->D, s->z, exp(log_b), s->n, s->z, true, s->work);
-    for (size_t i = 0; i < s->n; i++)
-        sum -= s->work[i];
+    size_t n = s->n;
+    double scale = 0.5 * exp(-2 * log_b), sum = (double)(n * s->D) * log_b;
+    for (size_t i = 0; i < n; i++) {
+        double all = 0;
+        memcpy(s->row, s->more + i * (n - 1), (n - 1) * sizeof *s->row);
+        svgd_kernel_exponentials(n - 1, s->row, scale);
+        for (size_t k = 0; k < n - 1; k++)
+            all += s->row[k];
+        sum += scale * s->least[i] - log(all);
+    }
     return sum == sum ? sum : INFINITY;
+}
+
+/* Distances between particles, for all bandwidths. */
+static void measure(size_t n, size_t D, const double *z, double *least, double *more)
+{
+    for (size_t i = 0; i < n; i++) {
+        double *row = more + i * (n - 1);
+        least[i] = INFINITY;
+        for (size_t k = 0; k < n - 1; k++) {
+            row[k] = squared_distance(D, z + i * D, z + (k < i ? k : k + 1) * D);
+            least[i] = fmin(least[i], row[k]);
+        }
+        for (size_t k = 0; k < n - 1; k++)
+            row[k] -= least[i];
+    }
 }
 
 /* Root mean square over coordinates of the particles' sd. */
@@ -132,7 +161,10 @@ static double spread(size_t n, size_t D, const double *z)
 
 double svgd_kde_leave_one_out(size_t n, size_t D, const double *z, double *work)
 {
-    double sd = n > 1 ? spread(n, D, z) : 0;
-    search s = {n, D, z, NULL, work};
-    return sd > 0 && isfinite(sd) ? exp(minimise(unlikelihood_at, &s, log(1e-4 * sd), log(4 * sd))) : NAN;
+    double sd = n > 1 ? spread(n, D, z) : 0, *least = work, *row = work + n, *more = row + n;
+    if (!(sd > 0 && isfinite(sd)))
+        return NAN;
+    measure(n, D, z, least, more);
+    search s = {n, D, z, NULL, least, more, row};
+    return exp(minimise(unlikelihood_at, &s, log(1e-4 * sd), log(4 * sd)));
 }

@@ -2,12 +2,10 @@
  * given or best. */
 #ifndef SVGD_KDE_H
 #define SVGD_KDE_H
-#include <stdbool.h>
 #include <stddef.h>
 
-/* log q[m] at the points x[m][D]: q(x) = 1/n sum_i N(x; z_i, b^2 I). skip: the particle that does not count at x (leave one out) is that of
- * the same number. */
-void svgd_kde_log_density(size_t n, size_t D, const double *z, double b, size_t m, const double *x, bool skip, double *log_q);
+/* log q[m] at the points x[m][D]: q(x) = 1/n sum_i N(x; z_i, b^2 I). */
+void svgd_kde_log_density(size_t n, size_t D, const double *z, double b, size_t m, const double *x, double *log_q);
 
 /* Points and weights of a quadrature rule in one dimension with the density p there: sum_i weight_i f(x_i) is the integral of f. */
 typedef struct {
@@ -22,6 +20,6 @@ double svgd_kde_ise(size_t n, const double *z, double b, const svgd_quadrature *
 double svgd_kde_oracle(size_t n, const double *z, double least, double most, const svgd_quadrature *q, double *ise);
 
 /* The b with the greatest likelihood of each particle under the density of the others, for any D: what can be done without knowing p. work:
- * [n]. NAN: n < 2, or all particles are one. */
+ * [n (n + 1)]. NAN: n < 2, or all particles are one. */
 double svgd_kde_leave_one_out(size_t n, size_t D, const double *z, double *work);
 #endif

@@ -57,11 +57,11 @@ svgd_kernel *svgd_kernel_new(size_t n, size_t D)
 static void centre(svgd_kernel *k, const double *z)
 {
     size_t n = k->n, D = k->D;
-    double *mean = k->sum; /* [D] */
+    double *mean = k->sum, share = 1 / (double)n; /* [D] */
     memset(mean, 0, D * sizeof *mean);
     for (size_t i = 0; i < n; i++)
         for (size_t d = 0; d < D; d++)
-            mean[d] += z[i * D + d] / (double)n;
+            mean[d] += share * z[i * D + d];
     for (size_t i = 0; i < n; i++) {
         double square = 0;
         for (size_t d = 0; d < D; d++) {
@@ -187,8 +187,7 @@ static inline lanes exp_minus(lanes a)
     return p * (lanes)(((whole)shifted + 1023) << 52);
 }
 
-/* x[i] = exp(-scale x[i]) */
-static void exponentials(size_t n, double *x, double scale)
+void svgd_kernel_exponentials(size_t n, double *x, double scale)
 {
     size_t i = 0;
     lanes v;
@@ -208,7 +207,7 @@ void svgd_kernel_direction(svgd_kernel *k, const double *grad, double h, double 
     size_t n = k->n, D = k->D, columns = D + 1;
     double pull = 2 / h, share = 1 / (double)n;
     for (size_t i = 0; i < n; i++) {
-        exponentials(i, k->matrix + i * n, 1 / h);
+        svgd_kernel_exponentials(i, k->matrix + i * n, 1 / h);
         k->matrix[i * n + i] = 1;
         for (size_t d = 0; d < D; d++)
             k->factor[i * columns + d] = grad[i * D + d] - pull * k->centred[i * D + d];

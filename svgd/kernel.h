@@ -23,4 +23,7 @@ double svgd_kernel_median(svgd_kernel *kernel);
 
 /* phi[n][D] at the points of the last svgd_kernel_distances, from grad[n][D] with bandwidth h > 0. The distances are used up. */
 void svgd_kernel_direction(svgd_kernel *kernel, const double *grad, double h, double *phi);
+
+/* x[n] = exp(-scale x), for scale x >= 0; what is beyond 700 counts as 700. */
+void svgd_kernel_exponentials(size_t n, double *x, double scale);
 #endif

@@ -345,7 +345,7 @@ static double closed_ise(const mixture_target *t, size_t n, const double *z, dou
 
 static void test_density(void **state) {
     enum { n = 12 };
-    double weight[2] = {0.3, 0.7}, mean[2] = {-1, 2}, sd[2] = {0.5, 1.2}, z[n], log_q[n], low, high, ise;
+    double weight[2] = {0.3, 0.7}, mean[2] = {-1, 2}, sd[2] = {0.5, 1.2}, z[n], work[n * (n + 1)], low, high, ise;
     mixture_target t = {2, weight, mean, sd};
     quadrature q;
     failure f;
@@ -361,25 +361,29 @@ static void test_density(void **state) {
     double best = svgd_kde_oracle(n, z, 0.02, 5, &rule, &ise);
     assert_near(ise, closed_ise(&t, n, z, best), 1e-9);
     for (double b = 0.02; b < 5; b *= 1.02) assert_true(closed_ise(&t, n, z, b) >= ise - 1e-9);
-    svgd_kde_log_density(n, 1, z, best, q.m, q.x, false, all);
+    svgd_kde_log_density(n, 1, z, best, q.m, q.x, all);
     for (size_t i = 0; i < q.m; i++) sum += q.weight[i] * exp(all[i]);
     assert_near(sum, 1, 1e-9);
-    best = svgd_kde_leave_one_out(n, 1, z, log_q);
-    double most = -INFINITY, here = 0;
-    for (double b = 0.01; b < 4; b *= 1.02) {
-        double likelihood = 0;
-        for (size_t i = 0; i < n; i++) {
-            double others = 0;
-            for (size_t j = 0; j < n; j++) others += j == i ? 0 : normal_density(z[i] - z[j], b * b) / (n - 1);
-            likelihood += log(others);
+    for (size_t dim = 1; dim <= 2; dim++) {
+        size_t points = n / dim;
+        best = svgd_kde_leave_one_out(points, dim, z, work);
+        double most = -INFINITY, here = 0;
+        for (double b = 0.01; b < 4; b *= 1.02) {
+            double likelihood = 0;
+            for (size_t i = 0; i < points; i++) {
+                double others = 0;
+                for (size_t j = 0; j < points; j++)
+                    others += j == i ? 0 : normal_density(z[i * dim] - z[j * dim], b * b) * (dim > 1 ? normal_density(z[i * dim + 1] - z[j * dim + 1], b * b) : 1);
+                likelihood += log(others);
+            }
+            if (likelihood > most) {
+                most = likelihood;
+                here = b;
+            }
         }
-        if (likelihood > most) {
-            most = likelihood;
-            here = b;
-        }
+        assert_near(log(best), log(here), 0.021); /* a step of the test's grid */
     }
-    assert_near(log(best), log(here), 0.021); /* a step of the test's grid */
-    assert_true(isnan(svgd_kde_leave_one_out(1, 1, z, log_q)));
+    assert_true(isnan(svgd_kde_leave_one_out(1, 1, z, work)));
     free(p);
     free_quadrature(&q);
 }
