@@ -206,6 +206,77 @@ static void put_particles(FILE *s, const json_t *run, size_t most, const char *d
     put_more(s, n, most, dir);
 }
 
+/* By how many of their sds the means of quantity c differ among the modes, at most. */
+static double separation(const json_t *each, size_t c)
+{
+    double least = INFINITY, most = -INFINITY, sd = 0;
+    const json_t *m;
+    size_t k;
+    json_array_foreach(each, k, m)
+    {
+        least = fmin(least, item(m, "mean", c));
+        most = fmax(most, item(m, "mean", c));
+        sd = fmax(sd, item(m, "sd", c));
+    }
+    return sd > 0 ? (most - least) / sd : 0;
+}
+
+/* The quantities that tell modes apart best: chosen[] of n; returns how many. */
+static size_t choose_telling(const json_t *each, size_t n, size_t most, size_t *chosen)
+{
+    size_t count = 0;
+    for (size_t c = 0; c < n; c++) {
+        size_t at = count < most ? count++ : most;
+        for (; at > 0 && separation(each, chosen[at - 1]) < separation(each, c); at--)
+            if (at < most)
+                chosen[at] = chosen[at - 1];
+        if (at < most)
+            chosen[at] = c;
+    }
+    return count;
+}
+
+/* Modes, if there are several: masses, particles, and the means in each of what tells them apart. */
+static void put_modes(FILE *s, const json_t *run, size_t most, const char *dir)
+{
+    enum { TELLING = 4, LIST = 20 }; /* lines of 100 columns */
+    const json_t *each = json_object_get(json_object_get(run, "modes"), "each"), *names = json_object_get(json_object_get(run, "posterior"), "names");
+    size_t n = json_array_size(each), chosen[TELLING], columns = n < 2 ? 0 : choose_telling(each, json_array_size(names), TELLING, chosen);
+    if (n < 2)
+        return;
+    fprintf(s, "%-9s %9s %9s   %-*s", "mode", "mass", "+-", LIST, "particles");
+    for (size_t k = 0; k < columns; k++) {
+        const char *name = text(json_array_get(names, chosen[k]));
+        size_t length = strlen(name);
+        fprintf(s, " %*s", length < 11 ? (int)(11 - length) : 0, "");
+        put_cut(s, name, 11);
+    }
+    putc('\n', s);
+    most = rows_shown(n, most);
+    for (size_t m = 0; m < n && m < most; m++) {
+        const json_t *mode = json_array_get(each, m), *particles = json_object_get(mode, "particles");
+        char list[LIST + 1] = "-";
+        size_t used = 0;
+        fprintf(s, "%-9zu", m + 1);
+        put_fixed(s, 9, 5, number(mode, "mass"));
+        put_fixed(s, 9, 5, number(mode, "mass_se"));
+        for (size_t j = 0; j < json_array_size(particles) && used < LIST; j++) {
+            bool last = j + 1 == json_array_size(particles);
+            int here = snprintf(list + used, sizeof list - used, "%s%lld", j ? ", " : "", (long long)json_integer_value(json_array_get(particles, j)));
+            if (used + (size_t)here + (last ? 0 : 5) > LIST) { /* no room for ", ..." behind it */
+                snprintf(list + used, sizeof list - used, "%s", j ? ", ..." : "...");
+                break;
+            }
+            used += (size_t)here;
+        }
+        fprintf(s, "   %-*s", LIST, list);
+        for (size_t k = 0; k < columns; k++)
+            put_value(s, 11, 4, item(mode, "mean", chosen[k]));
+        putc('\n', s);
+    }
+    put_more(s, n, most, dir);
+}
+
 static void put_items(FILE *s, const json_t *list)
 {
     for (size_t i = 0; i < json_array_size(list); i++)
@@ -236,8 +307,10 @@ void print_summary(FILE *stream, const json_t *run, size_t most, const char *dir
     else
         put_evidence(stream, run);
     put_parameters(stream, run, most, dir);
-    if (!is_svgd(run))
+    if (!is_svgd(run)) {
+        put_modes(stream, run, most, dir);
         put_particles(stream, run, most, dir);
+    }
     put_verdict(stream, run);
 }
 
@@ -304,7 +377,7 @@ const command summary_command = {
     "what a run has found: parameters, particles, evidence, verdict",
     "Prints, from the run directory DIR: the log evidence and its lower bound; mean, sd, quantiles, effective sample size (ESS) and Monte "
     "Carlo standard error "
-    "(MCSE) of each parameter; mass, weight, ELBO and Pareto k-hat of each particle; and a verdict with what to do about it.",
+    "(MCSE) of each parameter; if there are several modes, the mass of each, with its particles and the means there of the parameters that tell modes apart best; mass, weight, ELBO and Pareto k-hat of each particle; and a verdict with what to do about it.",
     "wvgd summary heart\n"
     "wvgd summary heart --json | jq .evidence.importance.value\n"
     "# in a script: only go on with a result that nothing speaks against\n"

@@ -20,6 +20,37 @@ static double *table(size_t rows, size_t columns)
 }
 
 /* ---- in memory ----------------------------------------------------------------------------------------------------------------------- */
+/* Which mode draws and particles belong to, and the masses of modes. */
+static int show_modes(const wvgd_fit *fit, shown_draws *out, failure *f)
+{
+    size_t n = out->n;
+    const double *z;
+    wvgd_error error;
+    wvgd_results r;
+    wvgd_get_results(fit, &r);
+    if (!r.modes)
+        return 0;
+    size_t *mode = calloc(n + r.N, sizeof *mode);
+    double *in = table(n, r.modes), *mass = table(3, r.modes);
+    out->mode = mode;
+    out->mass = mass;
+    if (!mode || !in || !mass) {
+        free(in);
+        return fail(f, EX_SOFTWARE, "no memory for %zu modes of %zu draws", r.modes, n);
+    }
+    wvgd_status status = wvgd_draws(fit, NULL, &z, NULL, NULL, NULL, &error);
+    if (status == WVGD_OK)
+        status = wvgd_mode(fit, n, z, mode, &error);
+    if (status == WVGD_OK)
+        status = wvgd_mode(fit, r.N, r.z, mode + n, &error);
+    for (size_t i = 0; i < n * r.modes; i++)
+        in[i] = mode[i / r.modes] == i % r.modes ? 1 : 0;
+    if (status == WVGD_OK)
+        status = wvgd_expect(fit, r.modes, in, mass, mass + 2 * r.modes, mass + r.modes, &error);
+    free(in);
+    return status == WVGD_OK ? 0 : fail(f, EX_SOFTWARE, "%s", error.text);
+}
+
 int show_closing_draws(const wvgd_fit *fit, const opened_model *m, shown_draws *out, size_t *refused, failure *f)
 {
     size_t n = 0;
@@ -53,12 +84,15 @@ int show_closing_draws(const wvgd_fit *fit, const opened_model *m, shown_draws *
         weight[i] /= sum;
         weight[n + i] /= calibrated;
     }
-    *out = (shown_draws){n, m->shown, m->shown_names, value ? value : z, weight, weight + n, known};
+    *out = (shown_draws){n, m->shown, m->shown_names, value ? value : z, weight, weight + n, known, NULL, NULL};
     if (*refused || wvgd_expect(fit, m->shown, out->value, known, known + m->shown, known + 2 * m->shown, NULL) != WVGD_OK) {
         free(known); /* the fit knows only of all draws together */
         out->known = NULL;
     }
-    return 0;
+    int code = show_modes(fit, out, f);
+    if (code)
+        free_shown(out, fit);
+    return code;
 }
 
 void free_shown(shown_draws *d, const wvgd_fit *fit)
@@ -71,6 +105,8 @@ void free_shown(shown_draws *d, const wvgd_fit *fit)
         free((void *)(uintptr_t)d->value);
     free((void *)(uintptr_t)d->weight);
     free((void *)(uintptr_t)d->known);
+    free((void *)(uintptr_t)d->mode);
+    free((void *)(uintptr_t)d->mass);
     *d = (shown_draws){0};
 }
 

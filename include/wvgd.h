@@ -183,6 +183,7 @@ typedef struct wvgd_results {
     double meanfield_gap;      /* diag: nats that a diagonal Gaussian must lose, predicted; NAN: unknown */
 
     size_t starts, modes, hit_once; /* exploration: ascents begun, modes of weight they ended in, those of them found only once; 0 without */
+    const double *mode;        /* [modes][D] about where each of them has its mean */
     double expected_unseen;    /* modes that are expected to have been missed, if all draw ascents about equally; NAN: cannot be said */
 
     size_t components;         /* staged: the mixture of full Gaussians that the draws come from, before it was cut into cells; 0 with the joint solver */
@@ -218,6 +219,10 @@ const double *wvgd_trace_beta(const wvgd_fit *fit); /* [rows][N] */
 /* Cell of each of n points. */
 wvgd_status wvgd_cell(const wvgd_fit *fit, size_t n, const double *z, size_t *cell, wvgd_error *error);
 
+/* To which of the modes found (results.modes of them) each of n points belongs: the one whose part of the mixture is greatest there. Their masses are the expectations of being there: wvgd_expect, of values that are 1 at
+ * the draws of a mode and else 0. All 0 where modes were not searched for. */
+wvgd_status wvgd_mode(const wvgd_fit *fit, size_t n, const double *z, size_t *mode, wvgd_error *error);
+
 /* Log density of the ensemble sum_j weight_j q_j at n points: exact but for the Monte Carlo error of log_Z and weight. */
 wvgd_status wvgd_log_q(const wvgd_fit *fit, size_t n, const double *z, double *log_q, wvgd_error *error);
 
@@ -236,7 +241,8 @@ wvgd_status wvgd_draws(const wvgd_fit *fit, size_t *n, const double **z, const d
 const double *wvgd_draw_weights(const wvgd_fit *fit);
 
 /* Posterior means, variances and standard errors of the means of m functions of the parameters, from their values value[n][m] at the closing draws (wvgd_draws). With the staged solver errors are those of draws in
- * mirrored pairs, so many from each proposal, and means are sharpened by what is known of the mixture and by Stein's identities. Values at draws without weight are not looked at. */
+ * mirrored pairs, so many from each proposal, and means are sharpened by what is known of the mixture and by Stein's identities. Values at draws without weight are not looked at.
+ * A function that is the same at all others has no error; of one that is not finite at some of them all is NAN. */
 wvgd_status wvgd_expect(const wvgd_fit *fit, size_t m, const double *value, double *mean, double *var, double *mcse, wvgd_error *error);
 
 /* Another partition from the draws of a staged fit that has ended: options are those of the fit, with other particles, cost, power, metric, family or rank. Nothing is fitted again; the

@@ -111,13 +111,50 @@ static json_t *diagnostics(const wvgd_results *r)
     return o;
 }
 
-static json_t *modes(const wvgd_results *r)
+/* Mode m: its mass, its particles, and means and sds of what is shown, from the draws that belong to it. */
+static json_t *mode(const wvgd_results *r, const shown_draws *d, size_t m)
 {
-    json_t *o = json_object();
+    json_t *o = json_object(), *particles = json_array(), *mean = json_array(), *sd = json_array();
+    for (size_t j = 0; j < r->N; j++)
+        if (d->mode[d->n + j] == m)
+            json_array_append_new(particles, json_integer((json_int_t)j + 1));
+    for (size_t c = 0; c < d->columns; c++) {
+        double weight = 0, first = 0, second = 0;
+        for (size_t i = 0; i < d->n; i++)
+            if (d->mode[i] == m && d->weight[i] > 0) {
+                weight += d->weight[i];
+                first += d->weight[i] * d->value[i * d->columns + c];
+            }
+        for (size_t i = 0; i < d->n; i++)
+            if (d->mode[i] == m && d->weight[i] > 0) {
+                double off = d->value[i * d->columns + c] - first / weight;
+                second += d->weight[i] * off * off;
+            }
+        json_array_append_new(mean, json_number(first / weight));
+        json_array_append_new(sd, json_number(sqrt(second / weight)));
+    }
+    json_object_set_new(o, "mass", json_number(d->mass[m]));
+    json_object_set_new(o, "mass_se", json_number(d->mass[r->modes + m]));
+    json_object_set_new(o, "particles", particles);
+    json_object_set_new(o, "mean", mean);
+    json_object_set_new(o, "sd", sd);
+    return o;
+}
+
+static json_t *modes(const wvgd_results *r, const shown_draws *d)
+{
+    json_t *o = json_object(), *list = json_array();
     set_count(o, "starts", r->starts);
     set_count(o, "found", r->modes);
     set_count(o, "hit_once", r->hit_once);
     json_object_set_new(o, "expected_unseen", json_number(r->expected_unseen));
+    for (size_t m = 0; m < r->modes && d->mode; m++) { /* heaviest first */
+        size_t at = 0;
+        while (at < json_array_size(list) && !(d->mass[m] > json_number_value(json_object_get(json_array_get(list, at), "mass"))))
+            at++;
+        json_array_insert_new(list, at, mode(r, d, m));
+    }
+    json_object_set_new(o, "each", list);
     return o;
 }
 
@@ -300,7 +337,7 @@ json_t *run_json(const json_t *asked, const wvgd_results *r, const shown_draws *
     json_object_set_new(o, "distortion", estimate(r->distortion));
     json_object_set_new(o, "diagnostics", diagnostics(r));
     json_object_set_new(o, "verdict", verdict(r));
-    json_object_set_new(o, "modes", modes(r));
+    json_object_set_new(o, "modes", modes(r, draws));
     json_object_set_new(o, "components", each(r, r->components ? r->components : r->N, component));
     json_object_set_new(o, "particles", each(r, r->N, particle));
     json_object_set_new(o, "posterior", shown);

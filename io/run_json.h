@@ -12,6 +12,8 @@ typedef struct {
     const double *weight;     /* [n] sum to 1 */
     const double *calibrated; /* [n] likewise, for means and sds; some may be slightly negative */
     const double *known;      /* [3][columns] means, variances and standard errors of the means, where the fit has told them; or NULL */
+    const size_t *mode;       /* [n + N] the mode of each draw, then of each particle; or NULL, where modes were not searched for */
+    const double *mass;       /* [2][modes] masses of the modes and their standard errors */
 } shown_draws;
 
 /* A number; null where JSON has none (NaN, infinities). */

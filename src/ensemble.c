@@ -2,6 +2,7 @@
 #include "cell.h"
 #include "close.h"
 #include "fit.h"
+#include "modes.h"
 #include "moments.h"
 #include "weight.h"
 #include <math.h>
@@ -24,6 +25,16 @@ wvgd_status wvgd_cell(const wvgd_fit *f, size_t n, const double *z, size_t *cell
             cell[first + i] = f->b.cell[i];
     }
     return status;
+}
+
+wvgd_status wvgd_mode(const wvgd_fit *fit, size_t n, const double *z, size_t *mode, wvgd_error *error)
+{
+    wvgd_fit *f = (wvgd_fit *)(uintptr_t)fit; /* scratch of its own is written to */
+    wvgd_status status = ended(f, error);
+    if (status != WVGD_OK)
+        return status;
+    wv_modes_assign(f, n, z, mode);
+    return WVGD_OK;
 }
 
 wvgd_status wvgd_log_q(const wvgd_fit *f, size_t n, const double *z, double *log_q, wvgd_error *error)

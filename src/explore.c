@@ -687,6 +687,7 @@ static void settle(wvgd_fit *f, size_t j, size_t m, bool alone)
 void wv_explore_settle(wvgd_fit *f)
 {
     size_t count[WV_MODES], j = 0, best = 0;
+    wv_modes_order(f);
     if (f->staged) {
         wv_staged_begin(f);
         return;

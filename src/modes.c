@@ -1,6 +1,7 @@
 /* modes.c - the modes that ascents have found, each a Gaussian with a log mass: what they predict, which of them matter, and the frame in which later ascents run. */
 #include "modes.h"
 #include "dense.h"
+#include "mix.h"
 #include "weight.h"
 #include <cblas.h>
 #include <math.h>
@@ -180,12 +181,30 @@ void wv_modes_add(wvgd_fit *f, const wv_gauss *g, double elbo, double sd)
     wv_modes_set(f, m, g, elbo, sd, 1);
 }
 
-size_t wv_modes_nearest(wvgd_fit *f, const double *x)
+static void exchange(wvgd_fit *f, size_t a, size_t b)
 {
-    size_t best = 0, D = f->D;
+    size_t size = wv_modes_root_size(f);
+    wv_mode mode = f->s.mode[a];
+    f->s.mode[a] = f->s.mode[b];
+    f->s.mode[b] = mode;
+    cblas_dswap((int)f->D, f->mode_x + a * f->D, 1, f->mode_x + b * f->D, 1);
+    cblas_dswap((int)size, f->mode_root + a * size, 1, f->mode_root + b * size, 1);
+}
+
+void wv_modes_order(wvgd_fit *f)
+{
+    size_t first = 0;
+    for (size_t m = 0; m < f->s.modes; m++)
+        if (f->s.mode[m].relevant)
+            exchange(f, first++, m); /* all between the two do not matter */
+}
+
+size_t wv_modes_nearest(wvgd_fit *f, size_t among, const double *x)
+{
+    size_t best = 0;
     double most = -INFINITY, log_q;
-    for (size_t m = 0; m < f->s.modes; m++) {
-        wv_gauss q = {wv_family_get(WVGD_FULL), D, 0, f->mode_x + m * D, f->mode_root + m * D * D, 0};
+    for (size_t m = 0; m < among; m++) {
+        wv_gauss q = wv_modes_gauss(f, m);
         wv_component_log_density(&q, 1, x, &log_q, f->y, f->work);
         if (f->s.mode[m].elbo + log_q > most) {
             most = f->s.mode[m].elbo + log_q;
@@ -193,4 +212,29 @@ size_t wv_modes_nearest(wvgd_fit *f, const double *x)
         }
     }
     return best;
+}
+
+void wv_modes_assign(wvgd_fit *f, size_t n, const double *x, size_t *mode)
+{
+    size_t D = f->D, modes = f->s.relevant, K = modes < 2 ? 0 : f->staged ? f->s.mix.K : modes;
+    double log_q[WV_BLOCK], most[WV_BLOCK];
+    for (size_t k = 0; k < K && f->staged; k++)
+        f->mix_e[k] = (double)wv_modes_nearest(f, modes, f->mix.mu + k * D);
+    for (size_t first = 0; first < n; first += WV_BLOCK) {
+        size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
+        for (size_t i = 0; i < here; i++) {
+            mode[first + i] = 0;
+            most[i] = -INFINITY;
+        }
+        for (size_t k = 0; k < K; k++) {
+            wv_gauss q = f->staged ? wv_mix_component(f, k) : wv_modes_gauss(f, k);
+            double log_weight = f->staged ? log(f->mix.w[k]) : f->s.mode[k].elbo;
+            wv_component_log_density(&q, here, x + first * D, log_q, f->y, f->work);
+            for (size_t i = 0; i < here; i++)
+                if (log_weight + log_q[i] > most[i]) {
+                    most[i] = log_weight + log_q[i];
+                    mode[first + i] = f->staged ? (size_t)f->mix_e[k] : k;
+                }
+        }
+    }
 }

@@ -41,6 +41,12 @@ void wv_modes_rescale(wvgd_fit *f);
 void wv_modes_set(wvgd_fit *f, size_t m, const wv_gauss *g, double elbo, double sd, size_t hits);
 void wv_modes_add(wvgd_fit *f, const wv_gauss *g, double elbo, double sd);
 
-/* The mode that is most of the posterior at x, of those whose Gaussians were fitted to the posterior itself; 0 where there is none. */
-size_t wv_modes_nearest(wvgd_fit *f, const double *x);
+/* Puts those that matter first, in the order in which they were found. */
+void wv_modes_order(wvgd_fit *f);
+
+/* Which of the first `among` modes is most of the posterior at x; 0 where there is none. */
+size_t wv_modes_nearest(wvgd_fit *f, size_t among, const double *x);
+
+/* The mode of each of n points, of those that matter: the one nearest to the component of the mixture (joint solver: the mode) that is densest there. */
+void wv_modes_assign(wvgd_fit *f, size_t n, const double *x, size_t *mode);
 #endif

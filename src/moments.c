@@ -129,7 +129,7 @@ static void correlate(const stein *s, size_t D)
 /* The group of the mixture's component k. */
 static size_t group_of(wvgd_fit *f, size_t k)
 {
-    size_t m = f->s.modes > 1 ? wv_modes_nearest(f, f->mix.mu + k * f->D) : 0;
+    size_t m = f->s.modes > 1 ? wv_modes_nearest(f, f->s.modes, f->mix.mu + k * f->D) : 0;
     return m < GROUPS ? m : GROUPS - 1;
 }
 
@@ -404,10 +404,34 @@ void wv_moments_estimate(wvgd_fit *f)
     estimate(f, &(wanted){f->D, f->D, f->close.x}, f->mean, f->var, f->mcse, f->close_cal);
 }
 
+/* Whether there is nothing to estimate of a function, whose values are m apart: it is the same at all draws of weight, two at least, or no finite number at one. *mean is then its mean, or NAN. */
+static bool is_plain(const wvgd_fit *f, size_t m, const double *value, double *mean)
+{
+    size_t counted = 0, same = 0;
+    for (size_t i = 0; i < f->close.n; i++) {
+        double here = value[i * m];
+        if (!(f->close_v[i] > 0))
+            continue;
+        if (!isfinite(here)) {
+            *mean = NAN;
+            return true;
+        }
+        *mean = counted++ ? *mean : here;
+        same += here == *mean;
+    }
+    return counted > 1 && same == counted;
+}
+
+/* In runs of at most D functions, between those that have to be left out: they would deprive others of the tilt. */
 void wv_moments_of(wvgd_fit *f, size_t m, const double *value, double *mean, double *var, double *mcse)
 {
-    for (size_t at = 0; at < m; at += f->D) {
-        size_t here = m - at < f->D ? m - at : f->D;
-        estimate(f, &(wanted){here, m, value + at}, mean + at, var + at, mcse + at, f->close_spare);
+    for (size_t at = 0, run; at < m;) {
+        for (run = 0; run < f->D && at + run < m && !is_plain(f, m, value + at + run, &mean[at + run]);)
+            run++;
+        if (run)
+            estimate(f, &(wanted){run, m, value + at}, mean + at, var + at, mcse + at, f->close_spare);
+        else
+            var[at] = mcse[at] = 0 * mean[at];
+        at += run ? run : 1;
     }
 }

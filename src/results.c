@@ -25,12 +25,20 @@ static double k_limit(size_t n)
     return fmin(1 - 1 / log10((double)n), 0.7);
 }
 
+/* Is k-hat of a cell above its limit by more than a standard error (about (1 + k) / sqrt(m) for a tail of m draws, before it is shrunk as if there were ten more)? Of many cells some are always above it,
+ * and tails of less than ten draws tell nothing. */
+static bool uncovered(const wvgd_fit *f, size_t j)
+{
+    double ess = f->cell_ess[j], m = fmin(0.2 * ess, 3 * sqrt(ess)), k = f->cell_k[j];
+    return m >= 10 && k - (1 + k) * sqrt(m) / (m + 10) > k_limit(f->close.n) && f->beta[j] > 0.01;
+}
+
 static void warn_cells(wvgd_fit *f)
 {
     size_t worst = 0, bad = 0, dead = 0, last = 0;
     double missing = 0, given_up = 0; /* mass of cells without a bound, and of those whose component is not fitted */
     for (size_t j = 0; j < f->N; j++) {
-        if (f->cell_k[j] > k_limit(f->close.n) && f->beta[j] > 0.01) {
+        if (uncovered(f, j)) {
             bad++;
             if (!(f->cell_k[worst] > f->cell_k[j]))
                 worst = j;
@@ -95,7 +103,7 @@ void wvgd_get_results(const wvgd_fit *fit, wvgd_results *r)
                         .pelbo = done ? f->s.bound : (wvgd_estimate){f->s.pelbo, f->s.pelbo_se}, .pelbo_beta = f->s.bound_beta, .evidence = f->s.evidence,
                         .distortion = {f->s.distortion, f->s.distortion_se}, .ess = done ? f->s.final_ess : f->s.ess, .closing_draws = done ? f->close.n : 0,
                         .pareto_k = f->s.pareto_k, .pareto_k_limit = done ? k_limit(f->close.n) : NAN, .meanfield_gap = f->s.meanfield_gap,
-                        .starts = f->s.starts, .modes = f->s.relevant, .hit_once = f->s.hit_once, .expected_unseen = wv_verdict_unseen(f),
+                        .starts = f->s.starts, .modes = f->s.relevant, .hit_once = f->s.hit_once, .mode = f->s.relevant ? f->mode_x : NULL, .expected_unseen = wv_verdict_unseen(f),
                         .components = mixture ? f->s.mix.K : 0, .component_weight = f->mix.w, .component_mu = f->mix.mu, .component_chol = f->mix.root,
                         .reliable = f->reliable, .reasons = f->reasons, .reason = f->reason,
                         .mean = f->mean, .var = f->var, .mcse = f->mcse, .warnings = f->warnings, .warning = f->warning};

@@ -262,7 +262,7 @@ static bool suffices(wvgd_fit *f, size_t j, size_t n)
     double mean = 0, squares = 0;
     if (!f->s.modes)
         return false;
-    size_t m = wv_modes_nearest(f, f->now.z + j * f->D);
+    size_t m = wv_modes_nearest(f, f->s.modes, f->now.z + j * f->D);
     set_component(f, j, f->mode_x + m * f->D, f->mode_root + m * f->D * f->D);
     wv_gauss q = wv_fit_component(f, j);
     wv_component_log_density(&q, n, f->gx, f->gr, f->y, f->work);
@@ -510,7 +510,7 @@ static bool begin(wvgd_fit *f, size_t j, size_t number, double ess, double *most
         return thorough(f) || !f->s.modes || ess > (double)(D * (D + 3) / 2);
     }
     if (number == 1) {
-        size_t m = f->s.modes ? wv_modes_nearest(f, f->now.z + j * D) : 0;
+        size_t m = f->s.modes ? wv_modes_nearest(f, f->s.modes, f->now.z + j * D) : 0;
         if (f->s.modes)
             set_component(f, j, f->mode_x + m * D, f->mode_root + m * D * D);
         return f->s.modes > 0;
@@ -523,7 +523,7 @@ static bool begin(wvgd_fit *f, size_t j, size_t number, double ess, double *most
         return false;
     *most = fmax(*most, mass);
     wv_gauss q = wv_mix_component(f, k);
-    size_t m = f->s.modes ? wv_modes_nearest(f, f->now.z + j * D) : 0;
+    size_t m = f->s.modes ? wv_modes_nearest(f, f->s.modes, f->now.z + j * D) : 0;
     if (f->s.modes && !memcmp(q.mu, f->mode_x + m * D, D * sizeof *q.mu) && !memcmp(q.root, f->mode_root + m * D * D, D * D * sizeof *q.root))
         return false; /* the mode's, which has been tried */
     set_component(f, j, q.mu, q.root);

@@ -384,7 +384,7 @@ static json_t *run_of(const wvgd_results *r)
 {
     static const char *const names[D] = {"up", "down"};
     static const double value[DRAWS * D] = {1, -1, 2, -2, 3, -3, 4, -4, 5, -5}, weight[DRAWS] = {0.1, 0.2, 0.4, 0.2, 0.1};
-    shown_draws draws = {DRAWS, D, names, value, weight, weight, NULL};
+    shown_draws draws = {.n = DRAWS, .columns = D, .names = names, .value = value, .weight = weight, .calibrated = weight};
     json_t *asked = json_pack("{s:s, s:s, s:s, s:{s:s, s:i}, s:{}}", "version", "0", "id", "0123456789abcdef", "command", "wvgd fit", "model", "name", "m", "dim", D,
                               "options");
     json_t *run = run_json(asked, r, &draws);
@@ -481,13 +481,39 @@ static void moments_and_quantiles_of_weighted_draws(void **state)
     json_decref(run);
 }
 
+/* Modes, the heaviest first, with the particles and the moments that belong to them. */
+static void modes_are_listed(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"same", "x", "y", "far", "z"};
+    static const double value[] = {1, 1, 5, 100, 0, 3, 3, 6, 100, 0, 1, 7, 9, -100, 0, 3, 9, 9, -102, 0}, weight[] = {0.1, 0.1, 0.6, 0.2}, mass[] = {0.2, 0.8, 0, 0.01, 0.02, 0};
+    static const size_t mode[] = {0, 0, 1, 1, 1, 0}; /* of four draws, then of the particles */
+    shown_draws draws = {.n = 4, .columns = 5, .names = names, .value = value, .weight = weight, .calibrated = weight, .mode = mode, .mass = mass};
+    wvgd_results r = example();
+    r.modes = 3;
+    json_t *asked = json_object(), *run = run_json(asked, &r, &draws);
+    const json_t *each = json_object_get(json_object_get(run, "modes"), "each"), *first = json_array_get(each, 0), *second = json_array_get(each, 1);
+    assert_int_equal(json_array_size(each), 3);
+    assert_true(json_number_value(json_object_get(first, "mass")) == 0.8 && json_number_value(json_object_get(first, "mass_se")) == 0.02);
+    assert_true(json_number_value(json_object_get(second, "mass")) == 0.2 && json_number_value(json_object_get(second, "mass_se")) == 0.01);
+    assert_int_equal(json_array_size(json_object_get(first, "particles")), 1);
+    assert_int_equal(json_integer_value(json_array_get(json_object_get(first, "particles"), 0)), 1);
+    assert_int_equal(json_integer_value(json_array_get(json_object_get(second, "particles"), 0)), 2);
+    assert_true(fabs(json_number_value(json_array_get(json_object_get(first, "mean"), 1)) - 7.5) < 1e-12);
+    assert_true(fabs(json_number_value(json_array_get(json_object_get(first, "sd"), 1)) - sqrt(0.75)) < 1e-12);
+    assert_true(fabs(json_number_value(json_array_get(json_object_get(second, "mean"), 2)) - 5.5) < 1e-12);
+    assert_true(json_is_null(json_array_get(json_object_get(json_array_get(each, 2), "mean"), 0)));
+    json_decref(run);
+    json_decref(asked);
+}
+
 /* What the fit knows better than its weighted draws is taken; quantiles and effective sizes stay theirs. */
 static void known_moments_are_taken(void **state)
 {
     (void)state;
     static const char *const names[] = {"a", "b"};
     const double value[] = {1, 10, 2, 20, 3, 30}, weight[] = {0.25, 0.5, 0.25}, known[] = {2.125, 20.5, 4, 9, 0.01, 0.02};
-    shown_draws draws = {3, 2, names, value, weight, weight, known};
+    shown_draws draws = {.n = 3, .columns = 2, .names = names, .value = value, .weight = weight, .calibrated = weight, .known = known};
     wvgd_results r = example();
     json_t *asked = json_object(), *run = run_json(asked, &r, &draws);
     const json_t *p = json_object_get(run, "posterior");
@@ -602,7 +628,9 @@ int main(void)
         TEST(numbers_come_back_bit_for_bit),
         TEST(moments_and_quantiles_of_weighted_draws),
         TEST(quantiles_are_where_the_weight_is),
-        TEST(known_moments_are_taken), TEST(verdict_is_that_of_the_results),
+        TEST(known_moments_are_taken),
+        TEST(modes_are_listed),
+        TEST(verdict_is_that_of_the_results),
         TEST(modes_that_may_be_missing),
         TEST(texts_that_are_not_utf8),
         TEST(broken_run_json),

@@ -442,6 +442,60 @@ static void tails(void **state) {
     assert_true(error < 0.02);
 }
 
+/* Functions that do not vary, or are no number at a draw of weight, have the moments that they must have, and do not touch those of others beside them. */
+static void odd_functions(const wvgd_fit *fit, size_t n, size_t D, const double *x) {
+    enum { M = 5 };
+    const double *log_w;
+    double *value = malloc(n * (M + 2) * sizeof *value), *alone = value + n * M, m[M], var[M], mcse[M], m2[2], var2[2], mcse2[2];
+    assert_non_null(value);
+    assert_int_equal(wvgd_draws(fit, NULL, NULL, NULL, &log_w, NULL, NULL), WVGD_OK);
+    size_t heaviest = 0;
+    for (size_t i = 1; i < n; i++) heaviest = log_w[i] > log_w[heaviest] ? i : heaviest;
+    for (size_t i = 0; i < n; i++) {
+        const double *here = x + i * D;
+        double row[M] = {here[0], 7.25, here[0] * here[1], i == heaviest ? NAN : here[1], -3};
+        memcpy(value + i * M, row, sizeof row);
+        alone[2 * i] = row[0];
+        alone[2 * i + 1] = row[2];
+    }
+    assert_int_equal(wvgd_expect(fit, M, value, m, var, mcse, NULL), WVGD_OK);
+    assert_int_equal(wvgd_expect(fit, 2, alone, m2, var2, mcse2, NULL), WVGD_OK);
+    for (size_t k = 0; k < 2; k++) {
+        assert_near(m[2 * k], m2[k], 1e-9 * mcse2[k]);
+        assert_near(var[2 * k], var2[k], 1e-9 * var2[k]);
+        assert_near(mcse[2 * k], mcse2[k], 1e-9 * mcse2[k]);
+    }
+    assert_true(m[1] == 7.25 && m[4] == -3 && var[1] == 0 && var[4] == 0 && mcse[1] == 0 && mcse[4] == 0);
+    assert_true(isnan(m[3]) && isnan(var[3]) && isnan(mcse[3]));
+    free(value);
+}
+
+/* Masses of modes that lie apart are the weights of the mixture, and points belong to the mode that they are near to. */
+static void check_masses(const wvgd_fit *fit, const wvgd_results *r, const double *weight, const double *mean, size_t n, const double *x) {
+    size_t K = r->modes, D = r->D, *mode = malloc((n + K) * sizeof *mode);
+    double *value = calloc(n * K + 3 * K, sizeof *value), *mass = value + n * K, *var = mass + K, *se = var + K;
+    assert_true(mode && value);
+    assert_int_equal(wvgd_mode(fit, n, x, mode, NULL), WVGD_OK);
+    assert_int_equal(wvgd_mode(fit, K, r->mode, mode + n, NULL), WVGD_OK);
+    for (size_t i = 0; i < n; i++) value[i * K + mode[i]] = 1;
+    assert_int_equal(wvgd_expect(fit, K, value, mass, var, se, NULL), WVGD_OK);
+    for (size_t m = 0; m < K && K == 3; m++) {
+        size_t best = 0;
+        double least = INFINITY;
+        for (size_t k = 0; k < K; k++) {
+            double d = 0;
+            for (size_t i = 0; i < D; i++) d += (mean[k * D + i] - r->mode[m * D + i]) * (mean[k * D + i] - r->mode[m * D + i]);
+            best = d < least ? k : best;
+            least = fmin(least, d);
+        }
+        assert_int_equal(mode[n + m], m);
+        assert_near(mass[m], weight[best], 6 * se[m] + 1e-6);
+        assert_true(se[m] < 0.02);
+    }
+    free(mode);
+    free(value);
+}
+
 /* Moments of modes that lie apart: the mixture is the posterior, and what it knows, and what mirrored pairs have settled, is not disturbed. Standard errors say so, and cover: those of independent draws would be
  * sd / sqrt(n). Functions of the parameters have the same: linear ones to rounding, squares as good as the variances. */
 static void moments_of_modes(void **state) {
@@ -482,6 +536,9 @@ static void moments_of_modes(void **state) {
             assert_near(by_weights, r.mean[i], 1e-9 * (1 + fabs(r.mean[i])));
         }
         free(value);
+        if (r.modes == K)
+            odd_functions(fit, n, D, x);
+        check_masses(fit, &r, weight, mean, n, x);
         wvgd_free(fit);
         wvgd_model_close(&model);
     }

@@ -11,6 +11,7 @@
 
 #include "support/near.h"
 #include "support/targets.h"
+#include "fit.h"
 #include "wvgd.h"
 
 static bool says(const wvgd_results *r, const char *words) {
@@ -232,10 +233,37 @@ static void bad_points(void **state) {
     wvgd_model_close(&model);
 }
 
+/* A k-hat of a cell that is too high is said, unless it may well be chance: by less than its standard error, with few draws, or with next to no mass. */
+static void uncovered_cells(void **state) {
+    (void)state;
+    static const struct {
+        double k, ess, beta;
+        bool said;
+    } cases[] = {{0.9, 500, 0.5, true}, {0.8, 60, 0.5, false}, {1.2, 60, 0.5, true}, {3, 40, 0.5, false}, {0.9, 500, 0.005, false}, {0.5, 5000, 0.5, false}, {NAN, 20, 0.5, false}};
+    const double weight = 1, mean[2] = {0, 0}, cov[4] = {1, 0, 0, 1};
+    wvgd_model model;
+    wvgd_results r;
+    wvgd_options o = options_of(WVGD_STAGED, 2, 1);
+    assert_int_equal(target_mixture(&model, 2, 1, &weight, mean, cov), 0);
+    wvgd_fit *fit = fitted(&model, &o, &r);
+    assert_true(r.pareto_k_limit > 0.6);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fit->cell_k[1] = cases[i].k;
+        fit->cell_ess[1] = cases[i].ess;
+        fit->beta[1] = cases[i].beta;
+        wvgd_get_results(fit, &r);
+        bool said = false;
+        for (size_t w = 0; w < r.warnings; w++) said |= strstr(r.warning[w], "in cell 2 (1 cell") != NULL;
+        if (said != cases[i].said) fail_msg("k-hat %g of %g draws, mass %g: %s", cases[i].k, cases[i].ess, cases[i].beta, said ? "said" : "not said");
+    }
+    wvgd_free(fit);
+    wvgd_model_close(&model);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(easy_ones),    cmocka_unit_test(hard_ones),       cmocka_unit_test(rounded_away), cmocka_unit_test(improper),
-        cmocka_unit_test(not_searched), cmocka_unit_test(found_only_once), cmocka_unit_test(bad_points),
+        cmocka_unit_test(not_searched), cmocka_unit_test(found_only_once), cmocka_unit_test(bad_points),      cmocka_unit_test(uncovered_cells),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,7 @@ grep -q 'Verdict: no evidence against' fit.txt || complain "no verdict: $(cat fi
 expect 0 silence "$wvgd" summary run
 cmp -s stdout fit.txt || complain "fit and summary print different things"
 [ "$(awk 'length > 100' stdout | wc -l)" = 0 ] || complain "summary has lines beyond 100 columns"
-[ "$(grep -cE '^[1-4] ' stdout)" = 4 ] || complain "summary has not a line for each particle"
+[ "$(sed '1,/^particle /d' stdout | grep -cE '^[1-4] ')" = 4 ] || complain "summary has not a line for each particle"
 for name in mean sd 5% 50% 95% ESS MCSE beta ELBO k-hat PELBO 'log evidence'; do
     grep -q -- "$name" stdout || complain "summary lacks '$name'"
 done
@@ -34,6 +34,15 @@ done
 expect 0 anything "$wvgd" fit logistic --data wide.csv --particles 1 --family diag --quiet --out wide
 ! grep -q ' more: wvgd summary' stdout || complain "one row alone is left out"
 grep -q '^intercept ' stdout || complain "the last parameter is missing"
+
+# Modes: masses, particles, and first what tells them apart. One mode needs no table.
+! grep -q '^mode ' stdout || complain "a table of one mode"
+echo '{"weights": [0.25, 0.75], "means": [[0,0,0,0,-5,0], [0,4,0,0,5,0]], "sds": [[1,1,1,1,1,1], [1,1,1,1,1,1]]}' >six.json
+expect 0 silence "$wvgd" fit mixture --data six.json --particles 24 --quiet --out six
+grep -qE '^mode +mass +\+- +particles +z\.5 +z\.2 +z\.[1346] +z\.[1346]$' stdout || complain "the head of the modes: $(grep '^mode' stdout)"
+grep -qE '^1 +0\.(749|750)[0-9]* +0\.00[0-9]+ +[0-9, ]+\.\.\. +(5|4\.9|5\.0)[0-9]* +(4|3\.9|4\.0)[0-9]* ' stdout || complain "the heavier mode: $(grep -A1 '^mode' stdout)"
+grep -qE '^2 +0\.2[45][0-9]* +0\.00[0-9]+ +[0-9, .]+ +-(5|4\.9|5\.0)[0-9]* ' stdout || complain "the lighter mode: $(grep -A2 '^mode' stdout)"
+[ "$(awk 'length > 100' stdout | wc -l)" = 0 ] || complain "the modes have lines beyond 100 columns"
 
 # Which label is 1, and what features were standardised by.
 printf 'dose,state\n1,well\n2,ill\n3,ill\n6,well\n' >state.csv
@@ -200,7 +209,11 @@ for key in "version command model options stop iterations evaluations bad_points
     assert key in run, key
 assert run["stop"] == "converged" and len(run["particles"]) == 4 and len(run["components"]) >= 3
 assert set(run["evidence"]) == {"pelbo", "pelbo_beta", "importance"} and set(run["verdict"]) == {"reliable", "reasons"}
-assert set(run["modes"]) == {"starts", "found", "hit_once", "expected_unseen"} and run["modes"]["found"] == 3
+assert set(run["modes"]) == {"starts", "found", "hit_once", "expected_unseen", "each"} and run["modes"]["found"] == 3
+each = run["modes"]["each"]
+assert set(each[0]) == {"mass", "mass_se", "particles", "mean", "sd"} and sorted(sum((m["particles"] for m in each), [])) == [1, 2, 3, 4]
+assert len(each) == 3 and each[0]["mass"] >= each[1]["mass"] >= each[2]["mass"] and abs(sum(m["mass"] for m in each) - 1) < 1e-6
+assert np.allclose(sum(m["mass"] * np.array(m["mean"]) for m in each), run["posterior"]["mean"], atol=0.2)
 for key in "z beta beta_se weight log_Z elbo ess pareto_k mu chol".split():
     assert key in run["particles"][0], key
 assert summary["posterior"] == run["posterior"]
