@@ -221,11 +221,13 @@ static double separation(const json_t *each, size_t c)
     return sd > 0 ? (most - least) / sd : 0;
 }
 
-/* The quantities that tell modes apart best: chosen[] of n; returns how many. */
+/* The quantities that tell modes apart, those with means more than half an sd apart, the clearest first: chosen[most] of n; returns how many. */
 static size_t choose_telling(const json_t *each, size_t n, size_t most, size_t *chosen)
 {
     size_t count = 0;
     for (size_t c = 0; c < n; c++) {
+        if (!(separation(each, c) > 0.5))
+            continue;
         size_t at = count < most ? count++ : most;
         for (; at > 0 && separation(each, chosen[at - 1]) < separation(each, c); at--)
             if (at < most)

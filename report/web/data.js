@@ -54,6 +54,15 @@ export const diagnostics = {
     limit: number(run.diagnostics?.pareto_k_limit),
     warnings: list(run.diagnostics?.warnings).map(String),
 };
+const names = list(run.posterior?.names).map(String);
+export const modes = list(run.modes?.each).map((m) => ({
+    mass: number(m?.mass),
+    mass_se: number(m?.mass_se),
+    particles: list(m?.particles)
+        .map((j) => number(j) - 1)
+        .filter((j) => j >= 0 && j < N),
+    quantities: names.map((name, i) => ({ name, mean: number(list(m?.mean)[i]), sd: number(list(m?.sd)[i]) })),
+}));
 export const verdict = { reliable: run.verdict?.reliable === true, reasons: list(run.verdict?.reasons).map(String) };
 
 // Quantities that are shown, and, where a model transforms its parameters, the coordinates of the fit behind them. `coordinate`: where particles have it.

@@ -1,7 +1,7 @@
 // particles.js - masses, bounds and diagnostics of the cells, and how far particles are from each other.
 import * as Plot from "@observablehq/plot";
-import { cells, diagnostics, N, particles } from "./data.js";
-import { count, empty, figure, fixed, h, title } from "./dom.js";
+import { cells, diagnostics, modes, N, particles } from "./data.js";
+import { count, empty, figure, fixed, format, h, title } from "./dom.js";
 import { distances } from "./geometry.js";
 import { colour, symbol, tagged } from "./look.js";
 import { plot } from "./marks.js";
@@ -25,6 +25,50 @@ const swatch = (j) => {
     svg.append(path);
     return svg;
 };
+
+// Quantities that tell modes apart, whose means there differ by more than half an sd: the clearest first.
+function telling(most) {
+    const seen = modes.filter((m) => m.quantities.some((q) => Number.isFinite(q.mean))),
+        apart = (i) => {
+            const means = seen.map((m) => m.quantities[i].mean),
+                sd = Math.max(...seen.map((m) => m.quantities[i].sd));
+            return sd > 0 ? (Math.max(...means) - Math.min(...means)) / sd : 0;
+        };
+    return (seen[0]?.quantities ?? [])
+        .map((q, i) => ({ name: q.name, i, apart: apart(i) }))
+        .filter((q) => q.apart > 0.5)
+        .sort((a, b) => b.apart - a.apart)
+        .slice(0, most);
+}
+
+function modeTable() {
+    const shown = telling(5);
+    const rows = modes.map((m, k) =>
+        h(
+            "tr",
+            {},
+            h("th", { scope: "row" }, `${k + 1}`),
+            h("td", {}, fixed(m.mass, 4)),
+            h("td", {}, fixed(m.mass_se, 4)),
+            h("td", { class: "marks" }, m.particles.length ? m.particles.flatMap((j) => [h("span", { "data-particle": j }, swatch(j), ` ${j + 1}`), " "]) : "\u2013"),
+            shown.map(({ i }) => h("td", {}, `${format(m.quantities[i].mean, 3)} (${format(m.quantities[i].sd, 2)})`)),
+        ),
+    );
+    const head = ["Mode", "Mass", "\u00b1", "Particles", ...shown.map((q) => q.name)].map((title, i) => h("th", { scope: "col", class: i === 3 && "marks" }, title));
+    return [
+        h(
+            "p",
+            { class: "quiet" },
+            "Each mode is one way to explain the data; its mass is the posterior probability of it, with its standard error. Mean (and standard deviation) there of the quantities that tell modes apart best.",
+        ),
+        h(
+            "div",
+            { class: "scroll", tabindex: "0", role: "region", "aria-label": "Modes" },
+            h("table", { class: "numbers", id: "mode-table" }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)),
+        ),
+        h("h3", {}, "Cells"),
+    ];
+}
 
 function table() {
     const bad = (k) => k > diagnostics.limit;
@@ -182,6 +226,7 @@ export function drawParticles(section) {
         section.append(empty("This run has no particles."));
         return;
     }
+    if (modes.length > 1) section.append(...modeTable());
     section.append(
         h(
             "p",

@@ -39,8 +39,8 @@ grep -q '^intercept ' stdout || complain "the last parameter is missing"
 ! grep -q '^mode ' stdout || complain "a table of one mode"
 echo '{"weights": [0.25, 0.75], "means": [[0,0,0,0,-5,0], [0,4,0,0,5,0]], "sds": [[1,1,1,1,1,1], [1,1,1,1,1,1]]}' >six.json
 expect 0 silence "$wvgd" fit mixture --data six.json --particles 24 --quiet --out six
-grep -qE '^mode +mass +\+- +particles +z\.5 +z\.2 +z\.[1346] +z\.[1346]$' stdout || complain "the head of the modes: $(grep '^mode' stdout)"
-grep -qE '^1 +0\.(749|750)[0-9]* +0\.00[0-9]+ +[0-9, ]+\.\.\. +(5|4\.9|5\.0)[0-9]* +(4|3\.9|4\.0)[0-9]* ' stdout || complain "the heavier mode: $(grep -A1 '^mode' stdout)"
+grep -qE '^mode +mass +\+- +particles +z\.5 +z\.2$' stdout || complain "the head of the modes: $(grep '^mode' stdout)"
+grep -qE '^1 +0\.(749|750)[0-9]* +0\.00[0-9]+ +[0-9, ]+\.\.\. +(5|4\.9|5\.0)[0-9]* +(4|3\.9|4\.0)[0-9]*$' stdout || complain "the heavier mode: $(grep -A1 '^mode' stdout)"
 grep -qE '^2 +0\.2[45][0-9]* +0\.00[0-9]+ +[0-9, .]+ +-(5|4\.9|5\.0)[0-9]* ' stdout || complain "the lighter mode: $(grep -A2 '^mode' stdout)"
 [ "$(awk 'length > 100' stdout | wc -l)" = 0 ] || complain "the modes have lines beyond 100 columns"
 

@@ -67,7 +67,7 @@ spoiled() {
 }
 spoiled 65 'run.json' run.json '5,$d'
 spoiled 65 'run.json' run.json 's/"mean": \[/"mean": [NaN,/'
-spoiled 65 'particles: found .*, expected an array' run.json '0,/"particles": \[/s/"particles": \[/"particles": 5, "others": [/;/"options"/,/\}/s/"others": \[/"particles": [/'
+spoiled 65 'particles: found .*, expected an array' run.json 's|^ "particles": \[| "particles": 5, "others": [|'
 spoiled 65 'posterior.names\[0\] is no text' run.json '/"posterior"/,$s/"z\.1"/1/'
 spoiled 65 'draws.csv:[0-9]+: found 5 fields' draws.csv '$s/,[^,]*$//'
 spoiled 65 'draws.csv: found 5 columns.*expected lp__' draws.csv 's/,[^,]*$//'
