@@ -4,6 +4,7 @@
 #include "crawl.h"
 #include "dense.h"
 #include "mix.h"
+#include "modes.h"
 #include "weight.h"
 #include <cblas.h>
 #include <math.h>
@@ -130,28 +131,38 @@ static double lonely(wvgd_fit *f, size_t k, const double *v)
     return log(f->mix.w[k]) + log_q - log_m;
 }
 
-/* Walks outwards from the ends of the mixture: f->mix_e holds how lonely each end is. */
+/* Walks outwards from the ends of the mixture: how lonely each end is goes to f->mix_e, and behind it of which mode each component is. Lengths of axes are seen in the metric of the components of the same
+ * mode: in that of all of them what lies along the way from one mode to another would look short. */
 static void extend(wvgd_fit *f, size_t first)
 {
-    size_t K = f->s.mix.K, D = f->D;
-    double *end = f->mix_e, *v = f->vector[3];
-    bool measured = wv_mix_moments(f, f->tail_mu, f->tail_root);
+    size_t K = f->s.mix.K, D = f->D, modes = f->s.modes > 1 ? f->s.modes : 1;
+    double *end = f->mix_e, *mode = end + 2 * K, *v = f->vector[3], *root = f->tail_root;
     for (size_t k = 0; k < K; k++) {
-        bool has = measured && axis(f, k, f->tail_root, v);
-        end[2 * k] = has ? lonely(f, k, v) : -INFINITY;
-        cblas_dscal((int)D, -1, v, 1);
-        end[2 * k + 1] = has ? lonely(f, k, v) : -INFINITY;
+        mode[k] = modes > 1 ? (double)wv_modes_nearest(f, modes, f->mix.mu + k * D) : 0;
+        end[2 * k] = end[2 * k + 1] = -INFINITY;
+    }
+    for (size_t m = 0; m < modes; m++) {
+        bool measured = false;
+        for (size_t k = 0; k < K; k++) {
+            if (mode[k] != (double)m)
+                continue;
+            measured = measured || wv_mix_moments_of(f, mode, (double)m, f->tail_mu, root);
+            if (!measured || !axis(f, k, root, v))
+                continue;
+            end[2 * k] = lonely(f, k, v);
+            cblas_dscal((int)D, -1, v, 1);
+            end[2 * k + 1] = lonely(f, k, v);
+        }
     }
     for (size_t c = first; c < WV_WALKS; c++) {
         size_t e = 0;
         for (size_t i = 1; i < 2 * K; i++)
             e = end[i] > end[e] ? i : e;
-        if (!(end[e] > -INFINITY)) {
-            f->s.crawl.alive[c] = 0;
-            continue;
-        }
+        bool has = end[e] > -INFINITY && wv_mix_moments_of(f, mode, mode[e / 2], f->tail_mu, root) && axis(f, e / 2, root, v);
         end[e] = -INFINITY;
-        axis(f, e / 2, f->tail_root, v);
+        f->s.crawl.alive[c] = 0;
+        if (!has)
+            continue;
         cblas_dscal((int)D, e % 2 ? -push : push, v, 1);
         memcpy(f->crawl_p + (WV_WALKS + c) * D, v, D * sizeof *v);
         set_out(f, c, nearest(f, e / 2), e / 2);

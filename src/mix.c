@@ -1,6 +1,7 @@
 /* mix.c - natural gradient of a mixture's ELBO with soft cells: component k is fitted to log p~ + log r_k, r_k = w_k q_k / m its responsibility, by the regression of
  * update.c, on points pooled over the last batches with deterministic-mixture weights. A component alone has r = 1, and the same loop fits one mode. (Method, section 6.) */
 #include "mix.h"
+#include "modes.h"
 #include "columns.h"
 #include "dense.h"
 #include "pool.h"
@@ -501,10 +502,20 @@ void wv_mix_log_density(wvgd_fit *f, size_t n, const double *x, double *log_m)
 }
 
 /* ---- growth ---------------------------------------------------------------------------------------------------------------------- */
+/* Is component k the heaviest of those of a mode that matters? */
+static bool stands_for_mode(wvgd_fit *f, size_t k)
+{
+    size_t modes = f->s.relevant, m = wv_modes_nearest(f, modes, f->mix.mu + k * f->D);
+    for (size_t i = 0; i < f->s.mix.K; i++)
+        if (f->mix.w[i] > f->mix.w[k] && wv_modes_nearest(f, modes, f->mix.mu + i * f->D) == m)
+            return false;
+    return true;
+}
+
 void wv_mix_drop(wvgd_fit *f)
 {
     for (size_t k = 0; k < f->s.mix.K; k++)
-        f->mix_e[k] = !(f->mix.w[k] > 0.03 / (double)f->s.mix.K);
+        f->mix_e[k] = !(f->mix.w[k] > 0.03 / (double)f->s.mix.K) && !(f->mix.w[k] > 0.002 && stands_for_mode(f, k));
     drop_marked(f);
 }
 
@@ -704,20 +715,32 @@ void wv_mix_refine(wvgd_fit *f, const double *v)
     normalise_weights(f);
 }
 
-bool wv_mix_moments(wvgd_fit *f, double *mean, double *root)
+bool wv_mix_moments_of(wvgd_fit *f, const double *group, double g, double *mean, double *root)
 {
-    size_t D = f->D;
+    size_t D = f->D, K = f->s.mix.K;
+    double sum = 0;
     memset(mean, 0, D * sizeof *mean);
     memset(root, 0, D * D * sizeof *root);
-    for (size_t k = 0; k < f->s.mix.K; k++)
-        cblas_daxpy((int)D, f->mix.w[k], f->mix.mu + k * D, 1, mean, 1);
-    for (size_t k = 0; k < f->s.mix.K; k++) {
+    for (size_t k = 0; k < K; k++)
+        if (!group || group[k] == g) {
+            sum += f->mix.w[k];
+            cblas_daxpy((int)D, f->mix.w[k], f->mix.mu + k * D, 1, mean, 1);
+        }
+    cblas_dscal((int)D, 1 / sum, mean, 1);
+    for (size_t k = 0; k < K; k++) {
+        if (group && group[k] != g)
+            continue;
         wv_gauss q = wv_mix_component(f, k);
         wv_component_cov(&q, f->square[0], f->work);
-        cblas_daxpy((int)(D * D), f->mix.w[k], f->square[0], 1, root, 1);
+        cblas_daxpy((int)(D * D), f->mix.w[k] / sum, f->square[0], 1, root, 1);
         for (size_t i = 0; i < D; i++)
             f->vector[0][i] = q.mu[i] - mean[i];
-        cblas_dger(CblasRowMajor, (int)D, (int)D, f->mix.w[k], f->vector[0], 1, f->vector[0], 1, root, (int)D);
+        cblas_dger(CblasRowMajor, (int)D, (int)D, f->mix.w[k] / sum, f->vector[0], 1, f->vector[0], 1, root, (int)D);
     }
     return wv_dense_chol(D, root, f->square[0]);
+}
+
+bool wv_mix_moments(wvgd_fit *f, double *mean, double *root)
+{
+    return wv_mix_moments_of(f, NULL, 0, mean, root);
 }

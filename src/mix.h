@@ -41,4 +41,7 @@ void wv_mix_refine(wvgd_fit *f, const double *v);
 
 /* Mean [D] and Cholesky factor [D][D] of the mixture's covariance; false: none. */
 bool wv_mix_moments(wvgd_fit *f, double *mean, double *root);
+
+/* The same of those of its components whose group[k] is g. */
+bool wv_mix_moments_of(wvgd_fit *f, const double *group, double g, double *mean, double *root);
 #endif

@@ -359,7 +359,7 @@ static bool recover(wvgd_fit *f)
         for (size_t c = 0; c < f->proposals; c++)
             sum += f->made[c];
         double top = mode->elbo - wv_family_get(WVGD_FULL)->log_det(D, 0, root) - (double)D * half_log_2pi;
-        if (!mode->relevant || mode->elbo < f->s.evidence.value - 4)
+        if (!mode->relevant || mode->elbo < f->s.evidence.value - 5.5)
             continue; /* too light to be missed */
         f->s.unseen = fmax(f->s.unseen, top - (log_m - log(sum)) - f->s.evidence.value);
         if (!(top - (log_m - log(sum)) - f->s.evidence.value > 4) || f->s.recovered >= 2 || K == wv_pool_components(f))

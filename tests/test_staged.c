@@ -442,6 +442,53 @@ static void tails(void **state) {
     assert_true(error < 0.02);
 }
 
+/* A bent heavy mode and a round one of mass *self, both normalised: in four dimensions, at (0, 0, 0, 0) and (0, -8, 0, 4). */
+static double bent_and_round(void *self, const double *z, double *grad) {
+    const double P = *(double *)self, c[4] = {0, -8, 0, 4}, variance = 0.49, log_2pi = log(2 * acos(-1));
+    double u = z[1] - 0.5 * (z[0] * z[0] - 1), a = log(1 - P) - 2 * log_2pi - 0.5 * z[0] * z[0] - 2 * u * u - log(0.5), b = log(P) - 2 * log_2pi - 2 * log(variance);
+    a -= 0.5 * (z[2] * z[2] + z[3] * z[3]);
+    for (size_t i = 0; i < 4; i++) b -= 0.5 * (z[i] - c[i]) * (z[i] - c[i]) / variance;
+    double top = fmax(a, b), total = top + log(exp(a - top) + exp(b - top)), in_a = exp(a - total), in_b = exp(b - total);
+    const double slope[4] = {-z[0] + 4 * u * z[0], -4 * u, -z[2], -z[3]};
+    for (size_t i = 0; grad && i < 4; i++) grad[i] = in_a * slope[i] - in_b * (z[i] - c[i]) / variance;
+    return total;
+}
+
+/* A mode of one percent of the mass, once found, is not lost while the mixture grows for the other, nor do tails stay unseen because there are two modes: log evidences are not low on average. */
+static void light_modes(void **state) {
+    (void)state;
+    static const struct {
+        double mass;
+        uint64_t seeds;
+    } cases[] = {{0.006, 15}, {0.012, 15}, {0.3, 60}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        double mass = cases[c].mass, sum = 0, squares = 0, n = (double)cases[c].seeds, worst = 0;
+        for (uint64_t seed = 1; seed <= cases[c].seeds; seed++) {
+            wvgd_model model;
+            wvgd_results r;
+            wvgd_options o = options_of(5, seed);
+            assert_int_equal(wvgd_model_pointwise(&model, 4, bent_and_round, &mass, true), 0);
+            wvgd_fit *fit = fitted(&model, &o, &r);
+            size_t draws;
+            const double *x;
+            assert_int_equal(wvgd_draws(fit, &draws, &x, NULL, NULL, NULL, NULL), WVGD_OK);
+            double *in = malloc(draws * sizeof *in), here, var, se, z = r.evidence.value / r.evidence.se;
+            assert_non_null(in);
+            for (size_t i = 0; i < draws; i++) in[i] = x[4 * i + 1] < -4 && x[4 * i + 3] > 1.5 ? 1 : 0;
+            assert_int_equal(wvgd_expect(fit, 1, in, &here, &var, &se, NULL), WVGD_OK);
+            if (fabs(here - mass) > fmin(0.5 * mass, 6 * se + 0.01 * mass)) fail_msg("seed %d: %g +- %g instead of %g", (int)seed, here, se, mass);
+            worst = fmax(worst, fabs(here / mass - 1));
+            sum += z;
+            squares += z * z;
+            free(in);
+            wvgd_free(fit);
+            wvgd_model_close(&model);
+        }
+        print_message("a mode of mass %g: within %.2g of it; z-scores of the evidence have mean %.2f, root mean square %.2f\n", mass, worst, sum / n, sqrt(squares / n));
+        assert_true(fabs(sum / n) < 4 / sqrt(n));
+    }
+}
+
 /* Functions that do not vary, or are no number at a draw of weight, have the moments that they must have, and do not touch those of others beside them. */
 static void odd_functions(const wvgd_fit *fit, size_t n, size_t D, const double *x) {
     enum { M = 5 };
@@ -550,7 +597,7 @@ static void moments_of_modes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gaussians), cmocka_unit_test(mixtures), cmocka_unit_test(units), cmocka_unit_test(evidence_and_bound), cmocka_unit_test(moments), cmocka_unit_test(moments_of_modes), cmocka_unit_test(fresh_draws), cmocka_unit_test(cheap_evaluations), cmocka_unit_test(impossible_bounds_have_no_weight), cmocka_unit_test(bounds_of_cut_supports), cmocka_unit_test(tails),
+        cmocka_unit_test(gaussians), cmocka_unit_test(mixtures), cmocka_unit_test(units), cmocka_unit_test(evidence_and_bound), cmocka_unit_test(moments), cmocka_unit_test(moments_of_modes), cmocka_unit_test(light_modes), cmocka_unit_test(fresh_draws), cmocka_unit_test(cheap_evaluations), cmocka_unit_test(impossible_bounds_have_no_weight), cmocka_unit_test(bounds_of_cut_supports), cmocka_unit_test(tails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
