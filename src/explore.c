@@ -63,6 +63,8 @@ static void scatter(wvgd_fit *f, wv_path *p, double *x)
         wide = f->s.relevant > 1 && p->start > enough(f) && p->start % 2 ? exp2(-1.5 + u) /* among the modes, for narrow ones */ : f->s.relevant > 1 ? exp2(-1 + 3 * u) : p->start % 3 == 0 ? exp2(-1 + 2 * u) : exp2(1 + (p->start < given + 2 * USER ? 3 : 5) * u);
     wide *= pow(0.8, (double)p->tries);
     bool around = f->s.modes && !first && f->opt.init != WVGD_INIT_NORMAL;
+    if (around && f->s.relevant == 1 && p->start > 48 && p->start % 2)
+        wide = exp2(1.6 + 2.4 * u) / (f->s.scatter * cblas_dnrm2((int)D, x, 1)) * pow(0.8, (double)p->tries);
     cblas_dscal((int)D, wide * (around ? f->s.scatter : f->opt.init_scale), x, 1);
     if (around) {
         wv_modes_family(f)->colour(D, 0, f->mode_frame, 1, x, f->work);
@@ -377,7 +379,7 @@ static bool satisfied(const wvgd_fit *f)
         return true;
     if (W == 1 && n < 48 && f->s.climbed < 160) /* ascents that cost so little that more of them are cheap insurance */
         return false;
-    if (n < (W == 1 ? 160 : 16 * enough(f)) && f->s.climbed < n + n / 4 + (W == 1 ? 24 : 4 * enough(f))) /* the more so where the known modes foretell the density at most starts */
+    if (n < (W == 1 ? 320 : 16 * enough(f)) && f->s.climbed < n + n / 4 + (W == 1 ? 24 : 4 * enough(f))) /* the more so where the known modes foretell the density at most starts */
         return false;
     return W && ((n >= enough(f) && !f->s.hit_once) || n >= 2 * enough(f) || n >= 512 || W == wv_modes_most(f));
 }
@@ -443,6 +445,20 @@ static bool spike(wvgd_fit *f)
     return true;
 }
 
+/* The fit of a candidate may wander off to a heavier mode that is known, through what lies between the two. If its top is then still not explained, it is a mode as its ascent found it: the Gaussian of the curvature there. */
+static bool keep_top(wvgd_fit *f)
+{
+    const wv_path *p = &f->s.path[f->s.judged];
+    const double *x = f->path_x + f->s.judged * f->D;
+    wv_gauss g = station(f, f->s.judged, WV_STATIONS - 1);
+    size_t m = 0;
+    double distance = INFINITY, above = p->log_p - wv_modes_predict(f, x, &m, &distance), elbo = p->log_p + g.family->log_det(f->D, 0, g.root) + (double)f->D * half_log_2pi;
+    if (!p->settled || !(above > 2 && distance > wv_modes_bulk(f)) || wv_modes_too_light(f, elbo, 0))
+        return false;
+    wv_modes_add(f, &g, elbo, 0.5);
+    return true;
+}
+
 /* The Gaussian in f->mix, fitted or (without any hope of weight) as it was found: a mode that is known, or a new one. */
 static void take(wvgd_fit *f, double elbo, double sd, bool fitted)
 {
@@ -456,10 +472,10 @@ static void take(wvgd_fit *f, double elbo, double sd, bool fitted)
         bool alike = fabs(g.family->log_det(f->D, 0, g.root) - other.family->log_det(f->D, 0, other.root)) < 1.5 * (double)f->D;
         if (distance < 2 * (double)f->D + 6 && alike) {
             f->s.mode[m].hits++;
-            if (fitted)
-                remember_end(f, f->s.judged, m);
             if (elbo > f->s.mode[m].elbo)
                 wv_modes_set(f, m, &g, elbo, sd, f->s.mode[m].hits);
+            if (fitted && !keep_top(f))
+                remember_end(f, f->s.judged, m);
         } else
             wv_modes_add(f, &g, elbo, sd);
         wv_modes_rescale(f);

@@ -399,12 +399,46 @@ static void stations(void **state) {
     assert_true(seen >= 10);
 }
 
+/* A second mode with half the sds of the first, or a third, six sds away in a random direction: where the density at most starts is foretold, many start close by. */
+static void narrower_modes(void **state) {
+    (void)state;
+    static const struct {
+        size_t D;
+        double sd;
+        int least; /* of 24; some 24 and 19 are found */
+    } cases[] = {{2, 0.3, 22}, {5, 0.5, 17}};
+    enum { SEEDS = 24, MAX = 5 };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        size_t D = cases[c].D;
+        int found = 0;
+        for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+            double weight[2] = {0.5, 0.5}, mean[2 * MAX] = {0}, cov[2 * MAX * MAX] = {0}, square = 0;
+            test_random random = test_random_seed(100 + seed);
+            for (size_t i = 0; i < D; i++) {
+                mean[D + i] = test_random_normal(&random);
+                square += mean[D + i] * mean[D + i];
+                cov[i * (D + 1)] = 1;
+                cov[D * D + i * (D + 1)] = cases[c].sd * cases[c].sd;
+            }
+            for (size_t i = 0; i < D; i++) mean[D + i] *= 6 / sqrt(square);
+            wvgd_model model;
+            assert_int_equal(target_mixture(&model, D, 2, weight, mean, cov), 0);
+            wvgd_fit *fit = explored(&model, WVGD_STAGED, 2, seed, 1);
+            found += fit->s.relevant == 2;
+            wvgd_free(fit);
+            wvgd_model_close(&model);
+        }
+        print_message("%zu dimensions, sds times %g: both modes in %d of %d runs\n", D, cases[c].sd, found, SEEDS);
+        assert_true(found >= cases[c].least);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_modes_and_no_others), cmocka_unit_test(one_mode_badly_scaled),  cmocka_unit_test(axes_of_any_length),
         cmocka_unit_test(starts_of_another_scale), cmocka_unit_test(particles_are_shared_out), cmocka_unit_test(no_density_is_an_error),
         cmocka_unit_test(given_starts_are_explored), cmocka_unit_test(as_many_starts_as_wanted), cmocka_unit_test(exploring_is_optional),
-        cmocka_unit_test(stations),
+        cmocka_unit_test(stations), cmocka_unit_test(narrower_modes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

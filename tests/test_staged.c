@@ -489,6 +489,40 @@ static void light_modes(void **state) {
     }
 }
 
+/* Modes that are too light to count are no modes of the results, whatever was found first; points belong to the one that is most of the posterior there. */
+static void points_belong_to_modes(void **state) {
+    (void)state;
+    enum { K = 3, POINTS = 400 };
+    static const double weight[K] = {0.05, 0.949, 0.001}, mean[K * 2] = {-4, 0, 4, 0, 0, 12}, cov[K * 4] = {2.25, 0, 0, 2.25, 4, 0, 0, 4, 1, 0, 0, 1};
+    for (uint64_t seed = 1; seed <= 8; seed++) {
+        wvgd_model model;
+        wvgd_results r;
+        wvgd_options o = options_of(4, seed);
+        size_t mode[POINTS], light = SIZE_MAX;
+        double x[POINTS * 2];
+        assert_int_equal(target_mixture(&model, 2, K, weight, mean, cov), 0);
+        wvgd_fit *fit = fitted(&model, &o, &r);
+        assert_int_equal(r.modes, 2);
+        for (size_t m = 0; m < 2; m++) {
+            assert_near(fabs(r.mode[2 * m]), 4, 1);
+            assert_near(r.mode[2 * m + 1], 0, 1);
+            light = r.mode[2 * m] < 0 ? m : light;
+        }
+        assert_true(light < 2 && r.mode[2 * light] * r.mode[2 * (1 - light)] < 0);
+        for (size_t i = 0; i < POINTS; i++) {
+            x[2 * i] = -9 + 0.04 * (double)i;
+            x[2 * i + 1] = (double)(i % 7) - 3;
+        }
+        assert_int_equal(wvgd_mode(fit, POINTS, x, mode, NULL), WVGD_OK);
+        for (size_t i = 0; i < POINTS; i++) {
+            double u = x[2 * i], v = x[2 * i + 1], left = log(0.05 / 2.25) - 0.5 / 2.25 * ((u + 4) * (u + 4) + v * v), right = log(0.949 / 4) - 0.125 * ((u - 4) * (u - 4) + v * v);
+            if (fabs(left - right) > 1.5 && (mode[i] == light) != (left > right)) fail_msg("seed %d: (%g, %g) is in the mode at %g", (int)seed, u, v, r.mode[2 * mode[i]]);
+        }
+        wvgd_free(fit);
+        wvgd_model_close(&model);
+    }
+}
+
 /* Functions that do not vary, or are no number at a draw of weight, have the moments that they must have, and do not touch those of others beside them. */
 static void odd_functions(const wvgd_fit *fit, size_t n, size_t D, const double *x) {
     enum { M = 5 };
@@ -597,7 +631,7 @@ static void moments_of_modes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gaussians), cmocka_unit_test(mixtures), cmocka_unit_test(units), cmocka_unit_test(evidence_and_bound), cmocka_unit_test(moments), cmocka_unit_test(moments_of_modes), cmocka_unit_test(light_modes), cmocka_unit_test(fresh_draws), cmocka_unit_test(cheap_evaluations), cmocka_unit_test(impossible_bounds_have_no_weight), cmocka_unit_test(bounds_of_cut_supports), cmocka_unit_test(tails),
+        cmocka_unit_test(gaussians), cmocka_unit_test(mixtures), cmocka_unit_test(units), cmocka_unit_test(evidence_and_bound), cmocka_unit_test(moments), cmocka_unit_test(moments_of_modes), cmocka_unit_test(light_modes), cmocka_unit_test(points_belong_to_modes), cmocka_unit_test(fresh_draws), cmocka_unit_test(cheap_evaluations), cmocka_unit_test(impossible_bounds_have_no_weight), cmocka_unit_test(bounds_of_cut_supports), cmocka_unit_test(tails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
