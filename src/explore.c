@@ -19,7 +19,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MEMORY = WV_PAIRS, LOOK = 25, USER = 8, JUDGES = 8, PATIENCE = 8, FITS = 8, MOST = 20000, WALLS = 27, IDLE = 1 }; /* curvature pairs kept; trials of a line search; starts of the given scale; draws that judge a candidate; iterations in which it must gain weight; fits of one end; evaluations after which no wave begins; tries of a start against walls; fits of ascents without end that have led to nothing new, after which others are not fitted */
+enum { MEMORY = WV_PAIRS, LOOK = 25, JUDGES = 8, PATIENCE = 8, FITS = 8, MOST = 20000, WALLS = 27, IDLE = 1 }; /* curvature pairs kept; trials of a line search; draws that judge a candidate; iterations in which it must gain weight; fits of one end; evaluations after which no wave begins; tries of a start against walls; fits of ascents without end that have led to nothing new, after which others are not fitted */
 static const double armijo = 1e-4, curvature = 0.9, relevant = 12, near_end = 0.01, half_log_2pi = 0.918938533204672741780;
 static const size_t stations[WV_STATIONS - 1] = {2, 5, 10, 20, 40, 80, 160}; /* accepted steps at which a path leaves its Gaussian behind; the last is its end */
 
@@ -35,10 +35,16 @@ size_t wv_explore_stations(const wvgd_fit *f)
 }
 
 /* ---- starts --------------------------------------------------------------------------------------------------------------------- */
+/* Starts of the given scale: in few dimensions, where ascents are short, more of them are worth their while. */
+static size_t user(const wvgd_fit *f)
+{
+    return f->D < 10 ? 16 : 8;
+}
+
 /* Starts that are enough for as many modes as have been found. */
 static size_t enough(const wvgd_fit *f)
 {
-    return f->s.relevant <= 1 ? (f->D < 10 ? 16 : 40) : 25 * (f->s.relevant + 1); /* in many dimensions the far field of several modes leads to one of them */
+    return f->s.relevant <= 1 ? (f->D < 10 ? 24 : 40) : 25 * (f->s.relevant + 1); /* in many dimensions the far field of several modes leads to one of them */
 }
 
 /* A start: given ones first, then the model's own or the user's scale, then scattered around the known modes; closer after every start without density. */
@@ -46,7 +52,7 @@ static void scatter(wvgd_fit *f, wv_path *p, double *x)
 {
     size_t D = f->D, given = f->given ? f->N : 0;
     double u, wide = 1;
-    bool first = p->start < given + USER, prior = f->opt.init == WVGD_INIT_PRIOR;
+    bool first = p->start < given + user(f), prior = f->opt.init == WVGD_INIT_PRIOR;
     wv_stream stream = {f->opt.seed, WV_RNG_EXPLORE, p->start, p->tries};
     if (p->start < given && !p->tries) {
         memcpy(x, f->now.z + p->start * D, D * sizeof *x);
@@ -60,11 +66,16 @@ static void scatter(wvgd_fit *f, wv_path *p, double *x)
         return;
     }
     if (!first)
-        wide = f->s.relevant > 1 && p->start > enough(f) && p->start % 2 ? exp2(-1.5 + u) /* among the modes, for narrow ones */ : f->s.relevant > 1 ? exp2(-1 + 3 * u) : p->start % 3 == 0 ? exp2(-1 + 2 * u) : exp2(1 + (p->start < given + 2 * USER ? 3 : 5) * u);
+        wide = f->s.relevant > 1 && p->start > enough(f) && p->start % 2 ? exp2(-1.5 + u) /* among the modes, for narrow ones */ : f->s.relevant > 1 ? exp2(-1 + 3 * u) : p->start % 3 == 0 ? exp2(-1 + 2 * u) : exp2(1 + (p->start < given + 2 * user(f) ? 3 : 5) * u);
     wide *= pow(0.8, (double)p->tries);
     bool around = f->s.modes && !first && f->opt.init != WVGD_INIT_NORMAL;
     if (around && f->s.relevant == 1 && p->start > 48 && p->start % 2)
         wide = exp2(1.6 + 2.4 * u) / (f->s.scatter * cblas_dnrm2((int)D, x, 1)) * pow(0.8, (double)p->tries);
+    if (around && p->start == given + user(f) && !p->tries) { /* signs that may all be changed, in products and networks: the mirror image of a mode */
+        memcpy(x, f->mode_x + wv_modes_heaviest(f) * D, D * sizeof *x);
+        cblas_dscal((int)D, -1, x, 1);
+        return;
+    }
     cblas_dscal((int)D, wide * (around ? f->s.scatter : f->opt.init_scale), x, 1);
     if (around) {
         wv_modes_family(f)->colour(D, 0, f->mode_frame, 1, x, f->work);
@@ -274,7 +285,7 @@ static void advance(wvgd_fit *f, size_t k, double log_p, const double *x, const 
     p->evaluations++;
     f->s.climbed++;
     if (p->fresh) {
-        bool nothing = log_p == -INFINITY, far = p->start >= USER + (f->given ? f->N : 0);
+        bool nothing = log_p == -INFINITY, far = p->start >= user(f) + (f->given ? f->N : 0);
         if (nothing || (f->s.modes && far && p->tries < WALLS && wv_modes_walled(f, x, log_p))) { /* closer, in larger steps from a wall */
             p->tries += nothing ? 1 : 3;
             if (p->tries >= 40)
@@ -573,7 +584,8 @@ static void judge_stations(wvgd_fit *f)
     memcpy(f->mix.root, g.root, D * D * sizeof(double));
     f->mix.w[0] = 1;
     f->s.mix.K = 1;
-    if (best > top - relevant - (double)D) {
+    bool high = p->settled && f->s.modes && p->log_p > wv_modes_top(f) - 3; /* on a bent ridge the Gaussian of the curvature may be hopeless, and yet its top as high as a mode's */
+    if (best > top - relevant - (double)D || high) {
         f->s.exploring = WV_ALONE;
         wv_pool_clear(f);
         wv_mix_begin(f, false);

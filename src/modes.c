@@ -57,7 +57,7 @@ int wv_modes_known(wvgd_fit *f, const double *x, double log_p)
 {
     size_t m = 0;
     double distance = INFINITY, expected = wv_modes_predict(f, x, &m, &distance);
-    return distance < wv_modes_bulk(f) && fabs(log_p - expected) < 0.2 + 0.02 * distance + 2 * f->s.mode[m].sd ? (int)m : -1;
+    return f->s.modes && f->s.mode[m].relevant && distance < wv_modes_bulk(f) && fabs(log_p - expected) < 0.2 + 0.02 * distance + 2 * f->s.mode[m].sd ? (int)m : -1;
 }
 
 int wv_modes_foretell(wvgd_fit *f, const double *x, double log_p)

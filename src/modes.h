@@ -17,7 +17,7 @@ double wv_modes_predict(wvgd_fit *f, const double *x, size_t *mode, double *dist
 /* Squared Mahalanobis distance within which the bulk of a mode lies. */
 double wv_modes_bulk(const wvgd_fit *f);
 
-/* The mode in whose bulk x lies with the density that is predicted, or -1. */
+/* The mode in whose bulk x lies with the density that is predicted, or -1. One that does not matter is none: it may be a plateau on the way to another. */
 int wv_modes_known(wvgd_fit *f, const double *x, double log_p);
 
 /* The same for a start, which may lie anywhere: far out, where densities differ by hundreds of nats, one that is what the modes say it is tells that nothing else is near. */

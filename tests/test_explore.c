@@ -433,12 +433,106 @@ static void narrower_modes(void **state) {
     }
 }
 
+/* y = a b with noise: a and b may both change signs. The tops lie on bent ridges, where the Gaussian of the curvature says nothing of the mass. */
+static double product(void *self, const double *z, double *grad) {
+    (void)self;
+    double off = (z[0] * z[1] - 2) / 0.09;
+    for (size_t i = 0; grad && i < 2; i++) grad[i] = -z[i] / 9 - off * z[1 - i];
+    return -0.5 * ((z[0] * z[0] + z[1] * z[1]) / 9 + off * (z[0] * z[1] - 2));
+}
+
+/* Normal mixture of three components whose names may be exchanged: means, log sd, two log odds. Twenty observations around each of -5, 0 and 5. */
+static double three_clusters(void *self, const double *z, double *grad) {
+    const double *y = self;
+    enum { K = 3, n = 60 };
+    double odds[K] = {z[4], z[5], 0}, top = fmax(fmax(z[4], z[5]), 0), total = 0, log_w[K], log_p = -0.5 * z[3] * z[3], g[6] = {0, 0, 0, -z[3], 0, 0}, var = exp(2 * z[3]);
+    for (size_t k = 0; k < K; k++) total += exp(odds[k] - top);
+    for (size_t k = 0; k < K; k++) {
+        log_w[k] = odds[k] - top - log(total);
+        log_p += 1.5 * log_w[k] - z[k] * z[k] / 50;
+        g[k] = -z[k] / 25;
+        for (size_t j = 0; j < 2; j++) g[4 + j] += 1.5 * ((j == k) - exp(odds[j] - top) / total);
+    }
+    for (size_t i = 0; i < n; i++) {
+        double l[K], most = -INFINITY, sum = 0;
+        for (size_t k = 0; k < K; k++) {
+            l[k] = log_w[k] - z[3] - 0.5 * (y[i] - z[k]) * (y[i] - z[k]) / var;
+            most = fmax(most, l[k]);
+        }
+        for (size_t k = 0; k < K; k++) sum += exp(l[k] - most);
+        log_p += most + log(sum);
+        for (size_t k = 0; k < K; k++) {
+            double r = exp(l[k] - most) / sum, d = y[i] - z[k];
+            g[k] += r * d / var;
+            g[3] += r * (d * d / var - 1);
+            if (k < 2) g[4 + k] += r - exp(odds[k] - top) / total;
+        }
+    }
+    if (grad) memcpy(grad, g, sizeof g);
+    return log_p;
+}
+
+/* Modes that are images of each other are found in every run: from a plateau that is no mode ascents go on, tops as high as a mode's are fitted, and starts lie on both sides. */
+static void mirrored_modes(void **state) {
+    (void)state;
+    double y[60];
+    test_random random = test_random_seed(13);
+    for (size_t i = 0; i < 60; i++) y[i] = 5 * ((double)(i % 3) - 1) + (i % 3 == 1 ? 0.5 : 1) * test_random_normal(&random);
+    struct {
+        const char *name;
+        size_t D, modes;
+        wvgd_point_density *density;
+        uint64_t seeds;
+    } cases[] = {{"product", 2, 2, product, 120}, {"three clusters", 6, 6, three_clusters, 40}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        wvgd_model model;
+        size_t found = 0;
+        assert_int_equal(wvgd_model_pointwise(&model, cases[c].D, cases[c].density, y, true), 0);
+        for (uint64_t seed = 1; seed <= cases[c].seeds; seed++) {
+            wvgd_fit *fit = explored(&model, WVGD_STAGED, 2, seed, 1);
+            found += fit->s.relevant >= cases[c].modes;
+            wvgd_free(fit);
+        }
+        print_message("%s: all modes in %zu of %d runs\n", cases[c].name, found, (int)cases[c].seeds);
+        assert_int_equal(found, cases[c].seeds);
+        wvgd_model_close(&model);
+    }
+}
+
+/* The first start after those of the given scale is the mirror image of the mode. */
+static void mirror_image_of_the_mode(void **state) {
+    (void)state;
+    wvgd_model model;
+    wvgd_options o;
+    wvgd_error error;
+    size_t n, seen = 0;
+    const double *z;
+    bool gradient;
+    double log_p[400], grad[800];
+    assert_int_equal(wvgd_model_pointwise(&model, 2, product, NULL, true), 0);
+    wvgd_options_init(&o);
+    wvgd_fit *fit = wvgd_new(&model, &o, NULL, &error);
+    assert_non_null(fit);
+    while (!strcmp(stage_of(fit), "explore")) {
+        size_t best = 0;
+        assert_int_equal(wvgd_ask(fit, &n, &z, &gradient, &error), WVGD_OK);
+        assert_true(n <= 400);
+        for (size_t m = 1; m < fit->s.modes; m++) best = fit->s.mode[m].elbo > fit->s.mode[best].elbo ? m : best;
+        for (size_t i = 0; i < n; i++) seen += fit->s.modes && z[2 * i] == -fit->mode_x[2 * best] && z[2 * i + 1] == -fit->mode_x[2 * best + 1];
+        model.log_density(model.self, n, z, log_p, grad);
+        assert_int_equal(wvgd_tell(fit, log_p, grad, &error), WVGD_OK);
+    }
+    assert_int_equal(seen, 1);
+    wvgd_free(fit);
+    wvgd_model_close(&model);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_modes_and_no_others), cmocka_unit_test(one_mode_badly_scaled),  cmocka_unit_test(axes_of_any_length),
         cmocka_unit_test(starts_of_another_scale), cmocka_unit_test(particles_are_shared_out), cmocka_unit_test(no_density_is_an_error),
         cmocka_unit_test(given_starts_are_explored), cmocka_unit_test(as_many_starts_as_wanted), cmocka_unit_test(exploring_is_optional),
-        cmocka_unit_test(stations), cmocka_unit_test(narrower_modes),
+        cmocka_unit_test(stations), cmocka_unit_test(narrower_modes), cmocka_unit_test(mirrored_modes), cmocka_unit_test(mirror_image_of_the_mode),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
