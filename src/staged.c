@@ -314,6 +314,21 @@ static void judge_crawl(wvgd_fit *f)
     settle(f);
 }
 
+/* Pareto k-hat of the weights of the final draws. */
+static double final_k(wvgd_fit *f)
+{
+    size_t n = f->s.closed - f->s.trial;
+    for (size_t i = 0; i < n; i++)
+        f->psi[i] = f->close.log_p[f->s.trial + i] - f->close.log_m[f->s.trial + i];
+    return wv_weight_pareto_k(n, f->psi, NULL, f->order);
+}
+
+static bool uncovered_tails(wvgd_fit *f)
+{
+    double n = (double)(f->s.closed - f->s.trial);
+    return final_k(f) > fmin(1 - 1 / log10(n), 0.7);
+}
+
 /* A piece of the final batch has been weighed. Extended from the same proposal until the standard error is what was asked for; a first piece that shows the trial
  * to have been lucky sends the fit back to growth. */
 static void judge_final(wvgd_fit *f)
@@ -325,7 +340,7 @@ static void judge_final(wvgd_fit *f)
     f->s.evidence = (wvgd_estimate){e.value, hypot(e.se, tails(f))};
     f->s.final_ess = f->s.ess;
     f->s.wanted = left;
-    if (first && !exhausted(f) && left > growth_price(f) && (!tired(f) || dear(f)) && f->s.returns < RETURNS) {
+    if (first && !exhausted(f) && f->s.returns < RETURNS && ((left > growth_price(f) && (!tired(f) || dear(f))) || (!tired(f) && uncovered_tails(f)))) {
         wv_batch drawn = wv_store_draws(f, f->s.trial);
         f->s.returns++;
         wv_pool_take(f, &drawn);
@@ -386,9 +401,7 @@ static void conclude(wvgd_fit *f)
     f->s.unseen = -INFINITY;
     if (recover(f))
         return;
-    for (size_t i = f->s.trial; i < f->s.closed; i++)
-        f->psi[i - f->s.trial] = f->close.log_p[i] - f->close.log_m[i];
-    f->s.pareto_k = wv_weight_pareto_k(f->s.closed - f->s.trial, f->psi, NULL, f->order);
+    f->s.pareto_k = final_k(f);
     if (f->s.trial && !useful(f, f->s.trial, f->s.final_ess / (double)(f->s.closed - f->s.trial))) /* it would rule what both say of the posterior */
         wv_store_forget_trial(f);
     wv_store_pool(f);
