@@ -659,7 +659,7 @@ wvgd_status wv_explore_tell(wvgd_fit *f, wvgd_error *error)
         break;
     }
     if (f->s.stage == WV_EXPLORE && !f->s.modes && f->s.starts > 40 && f->s.exploring == WV_CLIMB && f->s.path[0].fresh && !f->s.path[0].tries)
-        return wv_fail(error, WVGD_E_NO_DRAWS, "none of %zu starting points of scale %g, tried 40 times each, has a finite log density that can be climbed to a top: give starting points or init-scale; or is the gradient wrong, or the top an edge?",
+        return wv_fail(error, WVGD_E_NO_DRAWS, "none of %zu starting points of scale %g, tried 40 times each, has a finite log density that can be climbed to a top: give starting points or init-scale; or is the gradient wrong, or the top an edge (then transform the parameter that ends there)?",
                        f->s.starts - 1, f->opt.init_scale);
     return WVGD_OK;
 }

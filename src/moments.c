@@ -19,12 +19,12 @@
 
 #define ROW CblasRowMajor
 
-enum { PAIRS = WV_BLOCK / 2, GROUPS = 16 }; /* of a block; of components */
+enum { PAIRS = WV_BLOCK / 2, GROUPS = 16, PROPOSALS = 256 }; /* of a block; of components; whose means are kept */
 
 size_t wv_moments_work(size_t D)
 {
     size_t p = 2 * D + GROUPS;
-    return 5 * p + 3 * p * p + 2 * p * D + PAIRS * (2 * p + 2 * D) + WV_BLOCK * (2 * D + GROUPS) + 14 * D + 2 * D * D;
+    return 5 * p + 3 * p * p + 2 * p * D + PAIRS * (2 * p + 2 * D) + WV_BLOCK * (2 * D + GROUPS) + 14 * D + 2 * D * D + PROPOSALS * (p + D + 2) + PAIRS;
 }
 
 /* Functions of the parameters by their values at the stored draws: [n][m], m <= D, rows `ld` apart. */
@@ -48,6 +48,8 @@ typedef struct {
     double *mean, *all;         /* [m] mean, in units of scale, from centre; sum of values */
     double *e, *ee, *q, *tq;    /* [m] sums over a proposal: of what the statistics leave, its squares, squared values, these times the tilt */
     double *var, *error;        /* [m] sums of these over proposals */
+    double *bar;                /* [PROPOSALS][p + m + 2] means over the pairs of each proposal, in the order of the draws: of b, of values (from centre), of weights; and 1 over their number */
+    double *own;                /* [PAIRS] that number for the pairs of a block: the leverage that each has on its proposal's mean */
 } stein;
 
 static stein names(wvgd_fit *f)
@@ -71,6 +73,8 @@ static stein names(wvgd_fit *f)
     s.R = s.root + D * D;
     for (size_t i = 0; i < sizeof next / sizeof *next; i++)
         *next[i] = s.R + D * D + i * D;
+    s.bar = s.R + D * D + sizeof next / sizeof *next * D;
+    s.own = s.bar + PROPOSALS * (p + D + 2);
     return s;
 }
 
@@ -216,10 +220,24 @@ static void centre_products(const stein *s, size_t m, double pairs, double weigh
     cblas_daxpy((int)s->p, -weight / pairs, s->sum, 1, s->cross, 1);
 }
 
+/* Means over the pairs of a proposal that has ended. */
+static void keep_means(const stein *s, size_t m, size_t proposal, double pairs, double weight)
+{
+    double *bar = s->bar + proposal * (s->p + m + 2);
+    if (proposal >= PROPOSALS)
+        return;
+    for (size_t k = 0; k < s->p; k++)
+        bar[k] = s->sum[k] / pairs;
+    for (size_t k = 0; k < m; k++)
+        bar[s->p + k] = s->e[k] / pairs;
+    bar[s->p + m] = weight / pairs;
+    bar[s->p + m + 1] = 1 / pairs;
+}
+
 /* Sums and scatter of the statistics, and that with values and weights; squares of single draws into s->inverse. */
 static void scatter(wvgd_fit *f, const wanted *w, stein *s)
 {
-    size_t p = s->p, m = w->m, n = f->close.n;
+    size_t p = s->p, m = w->m, n = f->close.n, proposal = 0;
     double pairs = 0, weight = 0, *zero = s->mean;
     double *const sums[] = {s->total, s->cross, s->sum, s->inverse};
     for (size_t i = 0; i < 4; i++)
@@ -246,6 +264,7 @@ static void scatter(wvgd_fit *f, const wanted *w, stein *s)
             centre_products(s, m, pairs, weight, s->e);
             cblas_daxpy((int)p, 1.0, s->sum, 1, s->total, 1);
             s->freedom += pairs - 1;
+            keep_means(s, m, proposal++, pairs, weight / (double)n);
             pairs = weight = 0;
             memset(s->sum, 0, p * sizeof(double));
             memset(s->e, 0, m * sizeof(double));
@@ -326,15 +345,31 @@ static void leave_out(const stein *s, size_t m, size_t pairs)
     wv_dense_product(pairs, p, s->H, m, s->turned, -1, 1, s->A);
     wv_dense_product(pairs, p, s->H, p, s->V, 1, 0, s->Z);
     for (size_t i = 0; i < pairs; i++) {
-        double leverage = cblas_ddot((int)p, s->Z + i * p, 1, s->Z + i * p, 1);
+        double leverage = s->own[i] + cblas_ddot((int)p, s->Z + i * p, 1, s->Z + i * p, 1);
         cblas_dscal((int)m, 1 / (1 - fmin(leverage, 0.9)), s->A + i * m, 1);
+    }
+}
+
+/* Statistics and values of a block's pairs less the means of their proposals, the first of which is *proposal: what varies. (Those beyond PROPOSALS are left as they are: their leverages, and so the errors, are too large.) */
+static void centre_pairs(const wvgd_fit *f, const stein *s, size_t m, size_t first, size_t n, size_t *proposal)
+{
+    for (size_t i = 0; i < n; i += 2) {
+        const double *bar = s->bar + *proposal * (s->p + m + 2);
+        double *a = s->A + i / 2 * m;
+        s->own[i / 2] = *proposal < PROPOSALS ? bar[s->p + m + 1] : 0;
+        if (*proposal < PROPOSALS) {
+            cblas_daxpy((int)s->p, -1.0, bar, 1, s->H + i / 2 * s->p, 1);
+            for (size_t k = 0; k < m; k++)
+                a[k] -= bar[s->p + k] - s->mean[k] * bar[s->p + m];
+        }
+        *proposal += last_of_proposal(f, first + i) ? 1 : 0;
     }
 }
 
 /* Weights, into weight[n], variances and squared errors, with the tilt (or without: the mean is then s->mean = 0). Returns the sum of the weights. */
 static double tilt(wvgd_fit *f, const wanted *w, const stein *s, bool tilted, double *weight)
 {
-    size_t p = s->p, m = w->m, n = f->close.n, pairs = 0;
+    size_t p = s->p, m = w->m, n = f->close.n, pairs = 0, proposal = 0;
     double *const sums[] = {s->e, s->ee, s->q, s->tq, s->var, s->error}, *t = f->block;
     for (size_t i = 0; i < 6; i++)
         memset(sums[i], 0, m * sizeof(double));
@@ -344,6 +379,7 @@ static double tilt(wvgd_fit *f, const wanted *w, const stein *s, bool tilted, do
         pair_values(f, w, s, first, here, s->mean);
         if (tilted) {
             pair_statistics(f, s, first, here, NULL);
+            centre_pairs(f, s, m, first, here, &proposal);
             cblas_dgemv(ROW, CblasNoTrans, (int)here / 2, (int)p, 1.0, s->H, (int)p, s->c, 1, 0.0, t, 1);
             leave_out(s, m, here / 2);
         }

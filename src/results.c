@@ -50,7 +50,7 @@ static void warn_cells(wvgd_fit *f)
         } else if (f->elbo[j] == -INFINITY)
             missing += f->beta[j];
     }
-    const char *advice = f->opt.family != WVGD_FULL ? "try family full" : "try more particles";
+    const char *advice = f->opt.family != WVGD_FULL ? "try family full" : f->staged ? "a smaller evidence-se takes more draws" : "try more particles";
     if (bad)
         warn(f, "Pareto k-hat %.2f in cell %zu (%zu cell%s above %.2f): the posterior there is not covered well; %s", f->cell_k[worst], worst + 1, bad,
              bad > 1 ? "s" : "", k_limit(f->close.n), advice);

@@ -462,7 +462,7 @@ static void light_modes(void **state) {
         uint64_t seeds;
     } cases[] = {{0.006, 15}, {0.012, 15}, {0.3, 60}};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        double mass = cases[c].mass, sum = 0, squares = 0, n = (double)cases[c].seeds, worst = 0;
+        double mass = cases[c].mass, sum = 0, squares = 0, of_mass = 0, n = (double)cases[c].seeds, worst = 0;
         for (uint64_t seed = 1; seed <= cases[c].seeds; seed++) {
             wvgd_model model;
             wvgd_results r;
@@ -478,14 +478,16 @@ static void light_modes(void **state) {
             assert_int_equal(wvgd_expect(fit, 1, in, &here, &var, &se, NULL), WVGD_OK);
             if (here < mass / 3 || fabs(here - mass) > 6 * se + 0.01 * mass) fail_msg("seed %d: %g +- %g instead of %g", (int)seed, here, se, mass);
             worst = fmax(worst, fabs(here / mass - 1));
+            of_mass += (here - mass) * (here - mass) / (se * se);
             sum += z;
             squares += z * z;
             free(in);
             wvgd_free(fit);
             wvgd_model_close(&model);
         }
-        print_message("a mode of mass %g: within %.2g of it; z-scores of the evidence have mean %.2f, root mean square %.2f\n", mass, worst, sum / n, sqrt(squares / n));
+        print_message("a mode of mass %g: within %.2g of it, z-scores with root mean square %.2f; z-scores of the evidence have mean %.2f, root mean square %.2f\n", mass, worst, sqrt(of_mass / n), sum / n, sqrt(squares / n));
         assert_true(fabs(sum / n) < 4 / sqrt(n));
+        assert_true(mass < 0.01 || (sqrt(of_mass / n) > 0.5 && sqrt(of_mass / n) < 1.7)); /* standard errors are those of the masses */
     }
 }
 
