@@ -260,10 +260,35 @@ static void uncovered_cells(void **state) {
     wvgd_model_close(&model);
 }
 
+/* Student-t's with four degrees of freedom along both axes: the result is right, and where one component leaves tails uncovered the mixture grows, so that most runs are called reliable (without: half of them). */
+static double tails_along_axes(void *self, const double *z, double *grad) {
+    (void)self;
+    for (size_t i = 0; grad && i < 2; i++) grad[i] = -5 * z[i] / (4 + z[i] * z[i]);
+    return -2.5 * (log1p(z[0] * z[0] / 4) + log1p(z[1] * z[1] / 4)) + 2 * log(0.375);
+}
+
+static void tails_that_can_be_covered(void **state) {
+    (void)state;
+    size_t reliable = 0, right = 0;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        wvgd_model model;
+        wvgd_results r;
+        wvgd_options o = options_of(WVGD_STAGED, 5, seed);
+        assert_int_equal(wvgd_model_pointwise(&model, 2, tails_along_axes, NULL, true), 0);
+        wvgd_fit *fit = fitted(&model, &o, &r);
+        reliable += r.reliable;
+        right += fabs(r.evidence.value) < 0.05;
+        wvgd_free(fit);
+        wvgd_model_close(&model);
+    }
+    print_message("tails along axes: %zu of 40 right, %zu called reliable\n", right, reliable);
+    assert_true(right >= 39 && reliable >= 28);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(easy_ones),    cmocka_unit_test(hard_ones),       cmocka_unit_test(rounded_away), cmocka_unit_test(improper),
-        cmocka_unit_test(not_searched), cmocka_unit_test(found_only_once), cmocka_unit_test(bad_points),      cmocka_unit_test(uncovered_cells),
+        cmocka_unit_test(not_searched), cmocka_unit_test(found_only_once), cmocka_unit_test(bad_points),      cmocka_unit_test(uncovered_cells),  cmocka_unit_test(tails_that_can_be_covered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
