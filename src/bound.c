@@ -157,6 +157,7 @@ static void mass_of(wvgd_fit *f, void *context, size_t j)
     f->elbo_se[j] = mass(f, j);
     if (!(f->elbo_se[j] < 0.1)) {
         wv_truncate_recall(f, j);
+        wv_truncate_measure(f, j);
         f->elbo_se[j] = mass(f, j);
     }
 }

@@ -26,18 +26,23 @@ size_t wv_columns_round(size_t n)
     return (n + WV_COLUMNS_WIDTH - 1) / WV_COLUMNS_WIDTH * WV_COLUMNS_WIDTH;
 }
 
-void wv_columns_turn(size_t D, size_t n, const double *x, double *block)
+void wv_columns_turn_rows(size_t D, size_t n, const double *x, size_t apart, double *block)
 {
+    const wv_columns *pass = wv_columns_best();
     for (size_t i = 0; i < n; i += WV_COLUMNS_WIDTH) {
         const double *row[WV_COLUMNS_WIDTH];
-        for (size_t k = 0; k < WV_COLUMNS_WIDTH; k++)
-            row[k] = x + (i + k < n ? i + k : n - 1) * D;
-        for (size_t at = i * D; at < (i + WV_COLUMNS_WIDTH) * D && at + WV_COLUMNS_WIDTH * D < n * D; at += 64 / sizeof *x)
-            __builtin_prefetch(x + at + WV_COLUMNS_WIDTH * D); /* the next few: eight rows at once are more than the processor sees coming */
-        for (size_t d = 0; d < D; d++)
-            for (size_t k = 0; k < WV_COLUMNS_WIDTH; k++)
-                block[d * WV_COLUMNS + i + k] = row[k][d];
+        for (size_t k = 0; k < WV_COLUMNS_WIDTH; k++) {
+            row[k] = x + (i + k < n ? i + k : n - 1) * apart;
+            for (size_t d = 0; i + k + WV_COLUMNS_WIDTH < n && d < D; d += 64 / sizeof *x)
+                __builtin_prefetch(row[k] + WV_COLUMNS_WIDTH * apart + d); /* the next few: eight rows at once are more than the processor sees coming */
+        }
+        pass->turn(D, row, block + i);
     }
+}
+
+void wv_columns_turn(size_t D, size_t n, const double *x, double *block)
+{
+    wv_columns_turn_rows(D, n, x, D, block);
 }
 
 void wv_columns_whiten(size_t D, size_t n, const double *inverse, const double *mu, const double *x, double *spare, double *y, double *r)

@@ -10,6 +10,8 @@ enum { WV_COLUMNS = 64, WV_COLUMNS_WIDTH = 8 };
 
 /* Passes over the first n columns of blocks, n a multiple of WV_COLUMNS_WIDTH. */
 typedef struct {
+    /* out[D][] of WV_COLUMNS_WIDTH rows of D numbers, which become its first columns */
+    void (*turn)(size_t D, const double *const *row, double *out);
     /* out[D][] = x[D][] - mu[D] */
     void (*subtract)(size_t D, size_t n, const double *x, const double *mu, double *out);
     /* out[] = sum over D of y[D][]^2 */
@@ -43,6 +45,16 @@ typedef struct {
     /* A mixture of densities with the shares alpha[C]: log_m[] its log; log_q[C][], rows ld apart, become q / m. exp(600) at most; NaN counts as nothing. */
     void (*shares)(size_t C, size_t n, size_t ld, const double *alpha, double *log_q, double *log_m);
 
+    /* Moments (moments.c). x = y[D][] - from[D] where w is positive, else 0; out[4][D] += sums over columns of w x, w x^2, w^2 x, (w x)^2 */
+    void (*powers)(size_t D, size_t n, const double *w, const double *y, const double *from, double *out);
+    /* Two draws of each pair, with weights v and w, gradients g and h, points x and y, z = (x - mu) unit: out[2 D][] = v g + w h, then v (g z + 1) + w (h z + 1); square[2 D] += sums over columns of the squares of these
+     * for single draws, unless it is NULL */
+    void (*pair_scores)(size_t D, size_t n, const double *v, const double *w, const double *g, const double *h, const double *x, const double *y, const double *mu, const double *unit, double *out, double *square);
+    /* z = (x - middle) units - from where the weight is positive, else 0: out[D][] = (v z + w z') share, squared[D][] = (v z^2 + w z'^2) share */
+    void (*pair_values)(size_t D, size_t n, double share, const double *v, const double *w, const double *x, const double *y, const double *middle, const double *units, const double *from, double *out, double *squared);
+    /* e = keep a: out[4][D] += sums over columns of e, e^2, q, t q */
+    void (*pair_sums)(size_t D, size_t n, const double *keep, const double *t, const double *a, const double *q, double *out);
+
     /* Passes over rows x[n][D], whose coordinates are the lanes; z = (x - m) s, coordinate by coordinate. */
     /* |x - m|^2 and |(x - m) s|^2 of one row */
     double (*row_distance)(size_t D, const double *x, const double *m);
@@ -70,6 +82,9 @@ size_t wv_columns_round(size_t n);
 
 /* block[D][WV_COLUMNS] of the rows x[n][D], n <= WV_COLUMNS; columns up to the rounded n repeat the last. */
 void wv_columns_turn(size_t D, size_t n, const double *x, double *block);
+
+/* The same of rows that are `apart` numbers apart. */
+void wv_columns_turn_rows(size_t D, size_t n, const double *x, size_t apart, double *block);
 
 /* y = inverse (x - mu) for the first n columns of a block, r[n] = |y|^2; inverse: [D][D] lower triangle; spare: [D][WV_COLUMNS]. */
 void wv_columns_whiten(size_t D, size_t n, const double *inverse, const double *mu, const double *x, double *spare, double *y, double *r);

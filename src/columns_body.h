@@ -66,6 +66,58 @@ INLINE lanes log_of(lanes s)
     return choose(s <= DBL_MAX, value, s);
 }
 
+/* Rows of a square become its columns, in place. */
+INLINE void transpose(lanes *r)
+{
+#if WV_LANES == 8
+    lanes s[8], t[8];
+    for (int k = 0; k < 8; k += 2) {
+        s[k] = __builtin_shufflevector(r[k], r[k + 1], 0, 8, 2, 10, 4, 12, 6, 14);
+        s[k + 1] = __builtin_shufflevector(r[k], r[k + 1], 1, 9, 3, 11, 5, 13, 7, 15);
+    }
+    for (int k = 0; k < 8; k += 4)
+        for (int i = k; i < k + 2; i++) {
+            t[i] = __builtin_shufflevector(s[i], s[i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+            t[i + 2] = __builtin_shufflevector(s[i], s[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+        }
+    for (int k = 0; k < 4; k++) {
+        r[k] = __builtin_shufflevector(t[k], t[k + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        r[k + 4] = __builtin_shufflevector(t[k], t[k + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+#elif WV_LANES == 4
+    lanes s[4];
+    for (int k = 0; k < 4; k += 2) {
+        s[k] = __builtin_shufflevector(r[k], r[k + 1], 0, 4, 2, 6);
+        s[k + 1] = __builtin_shufflevector(r[k], r[k + 1], 1, 5, 3, 7);
+    }
+    for (int k = 0; k < 2; k++) {
+        r[k] = __builtin_shufflevector(s[k], s[k + 2], 0, 1, 4, 5);
+        r[k + 2] = __builtin_shufflevector(s[k], s[k + 2], 2, 3, 6, 7);
+    }
+#else
+    lanes first = r[0];
+    r[0] = __builtin_shufflevector(first, r[1], 0, 2);
+    r[1] = __builtin_shufflevector(first, r[1], 1, 3);
+#endif
+}
+
+WV_TARGET static void turn(size_t D, const double *const *row, double *out)
+{
+    for (size_t d = 0; D < WV_LANES && d < D; d++)
+        for (size_t k = 0; k < WV_COLUMNS_WIDTH; k++)
+            out[d * WV_COLUMNS + k] = row[k][d];
+    for (size_t k = 0; k < WV_COLUMNS_WIDTH; k += WV_LANES)
+        for (size_t next = 0; D >= WV_LANES && next < D; next += WV_LANES) {
+            size_t d = next + WV_LANES < D ? next : D - WV_LANES; /* the last square overlaps the one before */
+            lanes square[WV_LANES];
+            for (size_t i = 0; i < WV_LANES; i++)
+                square[i] = load(row[k + i] + d);
+            transpose(square);
+            for (size_t i = 0; i < WV_LANES; i++)
+                put(out + (d + i) * WV_COLUMNS + k, square[i]);
+        }
+}
+
 WV_TARGET static void subtract(size_t D, size_t n, const double *x, const double *mu, double *out)
 {
     for (size_t d = 0; d < D; d++)
@@ -579,5 +631,84 @@ WV_TARGET static void row_statistics(size_t n, size_t D, const double *u, const 
     }
 }
 
-const wv_columns WV_SET = {subtract, squares, scale, centre, mean, add_logs, exponentials, tails, apart, nearest, highest, within, shorten, nearby, nearby_mirrored, shares,
+INLINE double sum_of(lanes v)
+{
+    double total = 0;
+    for (size_t k = 0; k < WV_LANES; k++)
+        total += v[k];
+    return total;
+}
+
+WV_TARGET static void powers(size_t D, size_t n, const double *w, const double *y, const double *from, double *out)
+{
+    for (size_t d = 0; d < D; d++) {
+        lanes s1 = {0}, s2 = {0}, t1 = {0}, t2 = {0};
+        for (size_t i = 0; i < n; i += WV_LANES) {
+            lanes u = load(w + i), x = (lanes)((u > 0.0) & (words)(load(y + d * WV_COLUMNS + i) - from[d])), ux = u * x;
+            s1 += ux;
+            s2 += ux * x;
+            t1 += u * ux;
+            t2 += ux * ux;
+        }
+        out[d] += sum_of(s1);
+        out[D + d] += sum_of(s2);
+        out[2 * D + d] += sum_of(t1);
+        out[3 * D + d] += sum_of(t2);
+    }
+}
+
+WV_TARGET static void pair_scores(size_t D, size_t n, const double *v, const double *w, const double *g, const double *h, const double *x, const double *y, const double *mu, const double *unit, double *out, double *square)
+{
+    for (size_t d = 0; d < D; d++) {
+        lanes s = {0}, t = {0};
+        for (size_t i = 0; i < n; i += WV_LANES) {
+            size_t at = d * WV_COLUMNS + i;
+            lanes a = load(v + i), b = load(w + i), ga = load(g + at), gb = load(h + at);
+            lanes ea = a * (ga * ((load(x + at) - mu[d]) * unit[d]) + 1.0), eb = b * (gb * ((load(y + at) - mu[d]) * unit[d]) + 1.0);
+            ga *= a;
+            gb *= b;
+            put(out + at, ga + gb);
+            put(out + D * WV_COLUMNS + at, ea + eb);
+            s += ga * ga + gb * gb;
+            t += ea * ea + eb * eb;
+        }
+        if (square) {
+            square[d] += sum_of(s);
+            square[D + d] += sum_of(t);
+        }
+    }
+}
+
+WV_TARGET static void pair_values(size_t D, size_t n, double share, const double *v, const double *w, const double *x, const double *y, const double *middle, const double *units, const double *from, double *out, double *squared)
+{
+    for (size_t d = 0; d < D; d++)
+        for (size_t i = 0; i < n; i += WV_LANES) {
+            size_t at = d * WV_COLUMNS + i;
+            lanes a = load(v + i) * share, b = load(w + i) * share;
+            lanes p = (lanes)((a > 0.0) & (words)((load(x + at) - middle[d]) * units[d] - from[d])), q = (lanes)((b > 0.0) & (words)((load(y + at) - middle[d]) * units[d] - from[d]));
+            put(out + at, a * p + b * q);
+            put(squared + at, a * p * p + b * q * q);
+        }
+}
+
+WV_TARGET static void pair_sums(size_t D, size_t n, const double *keep, const double *t, const double *a, const double *q, double *out)
+{
+    for (size_t d = 0; d < D; d++) {
+        lanes e1 = {0}, e2 = {0}, q1 = {0}, qt = {0};
+        for (size_t i = 0; i < n; i += WV_LANES) {
+            size_t at = d * WV_COLUMNS + i;
+            lanes e = load(a + at) * load(keep + i), s = load(q + at);
+            e1 += e;
+            e2 += e * e;
+            q1 += s;
+            qt += s * load(t + i);
+        }
+        out[d] += sum_of(e1);
+        out[D + d] += sum_of(e2);
+        out[2 * D + d] += sum_of(q1);
+        out[3 * D + d] += sum_of(qt);
+    }
+}
+
+const wv_columns WV_SET = {turn, subtract, squares, scale, centre, mean, add_logs, exponentials, tails, apart, nearest, highest, within, shorten, nearby, nearby_mirrored, shares, powers, pair_scores, pair_values, pair_sums,
                            row_distance, row_apart, row_means, row_slopes, row_quadratic, row_products, row_statistics};

@@ -6,6 +6,7 @@
 #include "bound.h"
 #include "cell.h"
 #include "close.h"
+#include "columns.h"
 #include "dense.h"
 #include "explore.h"
 #include "group.h"
@@ -187,7 +188,7 @@ static bool carve_desk(wvgd_fit *f)
     double *free_cell;
     const slot slots[] = {
         {&f->block, wv_times(WV_BLOCK, (f->staged ? N : wv_times(3, N) + 1) + D + 2)}, {&f->narrow, wv_cell_narrow_size(N, D)}, {&f->gathered, joint ? wv_times(2 * WV_BLOCK, D) : 0},
-        {&f->gx, nD}, {&f->gg, nD}, {&f->glp, n}, {&f->glu, n}, {&f->glv, n}, {&f->gu, n}, {&f->ga, n}, {&f->gr, n}, {&f->y, nD}, {&f->gy, nD}, {&f->uy, nD},
+        {&f->gx, nD}, {&f->gg, nD}, {&f->glp, n}, {&f->glu, n}, {&f->glv, n}, {&f->gu, n}, {&f->ga, n}, {&f->gr, n}, {&f->y, nD}, {&f->gy, wv_times(n + WV_COLUMNS, D)}, {&f->uy, nD},
         {&f->square[0], square}, {&f->square[1], square}, {&f->square[2], square}, {&f->square[3], square}, {&f->square[4], square}, {&f->square[5], square},
         {&f->square[6], square}, {&f->square[7], square}, {&f->square[8], square}, {&f->square[9], square}, {&f->square[10], square},
         {&f->vector[0], D}, {&f->vector[1], D}, {&f->vector[2], D}, {&f->vector[3], D}, {&f->vector[4], D}, {&f->vector[5], D}, {&f->vector[6], D},

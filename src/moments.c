@@ -8,6 +8,7 @@
  * What mirrored pairs, or the number of draws of each proposal, have settled already does not vary, so that it is left as it is: the masses of modes that lie apart, for one. */
 #include "moments.h"
 #include "close.h"
+#include "columns.h"
 #include "dense.h"
 #include "mix.h"
 #include "modes.h"
@@ -19,12 +20,18 @@
 
 #define ROW CblasRowMajor
 
-enum { PAIRS = WV_BLOCK / 2, GROUPS = 16, PROPOSALS = 256 }; /* of a block; of components; whose means are kept */
+enum { PAIRS = WV_COLUMNS, GROUPS = 16, PROPOSALS = 256 }; /* of a block, which has those of one proposal only; of components; whose means are kept */
+
+/* Rows of a block that hold draws, or, when these are no longer needed, statistics. */
+static size_t spare_rows(size_t D)
+{
+    return 7 * D > 2 * (2 * D + GROUPS) ? 7 * D : 2 * (2 * D + GROUPS);
+}
 
 size_t wv_moments_work(size_t D)
 {
-    size_t p = 2 * D + GROUPS;
-    return 5 * p + 3 * p * p + 2 * p * D + PAIRS * (2 * p + 2 * D) + WV_BLOCK * (2 * D + GROUPS) + 14 * D + 2 * D * D + PROPOSALS * (p + D + 2) + PAIRS;
+    size_t p = 2 * D + GROUPS, q = p + D;
+    return 4 * p + q + q * q + 2 * p * p + D * p + PAIRS * (q + D + spare_rows(D)) + 15 * D + 3 * D * D + PROPOSALS * (q + 2);
 }
 
 /* Functions of the parameters by their values at the stored draws: [n][m], m <= D, rows `ld` apart. */
@@ -34,87 +41,72 @@ typedef struct {
 } wanted;
 
 typedef struct {
-    size_t p, groups;           /* statistics; the last are of groups of the mixture's components, one for each mode, */
+    size_t p, q, groups;        /* statistics, these and functions; the last statistics are of groups of the mixture's components, one for each mode, */
     double share[GROUPS];       /* whose weights are these */
     double freedom;             /* pairs, less one for each proposal */
-    double *inverse, *total, *c, *cross, *sum; /* [p] inverse scales of the statistics, their sum, tilt, scatter of b with the pairs' weights, sum over a proposal */
-    double *S, *V, *spare;      /* [p][p] scatter, V V' = S^-1 */
-    double *B, *turned;         /* [m][p] scatter with the values, then slopes, [p][m] the same */
-    double *H, *Z, *A, *Q;      /* [PAIRS][p] statistics, with V, [PAIRS][m] values and their squares of a block's pairs, with weights */
-    double *Y, *G, *U;          /* [WV_BLOCK][D] y and g of a block, [WV_BLOCK][groups] densities of the mixture's groups over that of the draws */
+    double *inverse, *total, *c, *cross; /* [p] inverse scales of the statistics, their sum, tilt, scatter of b with the pairs' weights */
+    double *sum;                /* [q] sum over a proposal, of values, too */
+    double *S;                  /* [q][q] scatter of statistics and values */
+    double *V, *L;              /* [p][p] V' V = S^-1; root of S */
+    double *B;                  /* [m][p] slopes */
+    double *H, *A, *Q;          /* [p], [m], [m][PAIRS] statistics, values and their squares of a block's pairs, with weights; A follows H */
+    double *draws;              /* [7][D][PAIRS] coordinates, gradients, values of the first and second draws, and gradients as they came */
+    double *spare, *Z;          /* in the place of these, [p][PAIRS] statistics less their means, and with V */
     double *sd, *unit;          /* [D] units of the coordinates, and their inverses */
-    double *mu, *root, *R;      /* [D], [D][D] of the mixture; its correlations */
-    double *centre, *scale, *least; /* [m] mean of the values without a tilt, sd, and standard error if draws were independent */
-    double *mean, *all;         /* [m] mean, in units of scale, from centre; sum of values */
-    double *e, *ee, *q, *tq;    /* [m] sums over a proposal: of what the statistics leave, its squares, squared values, these times the tilt */
+    double *mu, *root, *R;      /* [D], [D][D] of the mixture; its correlations times sd */
+    double *centre, *scale, *least; /* [m] mean of the values without a tilt, 1 over their sd, and standard error if draws were independent */
+    double *mean;               /* [m] mean, in sds, from centre */
+    double *sums;               /* [4][m] over a proposal: of what the statistics leave, its squares, squared values, these times the tilt */
     double *var, *error;        /* [m] sums of these over proposals */
-    double *bar;                /* [PROPOSALS][p + m + 2] means over the pairs of each proposal, in the order of the draws: of b, of values (from centre), of weights; and 1 over their number */
-    double *own;                /* [PAIRS] that number for the pairs of a block: the leverage that each has on its proposal's mean */
+    double *bar;                /* [PROPOSALS][q + 2] means over the pairs of each proposal, in the order of the draws: of b, of values (from centre), of weights; and 1 over their number */
 } stein;
 
-static stein names(wvgd_fit *f)
+static stein names(wvgd_fit *f, size_t m)
 {
-    size_t D = f->D, p = 2 * D + GROUPS;
+    size_t D = f->D, p = 2 * D + GROUPS, q = p + D;
     double *at = f->stein;
-    stein s = {.inverse = at, .total = at + p, .c = at + 2 * p, .cross = at + 3 * p, .sum = at + 4 * p, .S = at + 5 * p};
-    double **const next[] = {&s.centre, &s.scale, &s.least, &s.mean, &s.all, &s.e, &s.ee, &s.q, &s.tq, &s.var, &s.error, &s.sd, &s.unit, &s.mu};
-    s.V = s.S + p * p;
-    s.spare = s.V + p * p;
-    s.B = s.spare + p * p;
-    s.turned = s.B + p * D;
-    s.H = s.turned + p * D;
-    s.Z = s.H + PAIRS * p;
-    s.A = s.Z + PAIRS * p;
-    s.Q = s.A + PAIRS * D;
-    s.Y = s.Q + PAIRS * D;
-    s.G = s.Y + WV_BLOCK * D;
-    s.U = s.G + WV_BLOCK * D;
-    s.root = s.U + WV_BLOCK * GROUPS;
+    stein s = {.inverse = at, .total = at + p, .c = at + 2 * p, .cross = at + 3 * p, .sum = at + 4 * p, .S = at + 4 * p + q};
+    s.V = s.S + q * q;
+    s.L = s.V + p * p;
+    s.B = s.L + p * p;
+    s.H = s.B + D * p;
+    s.Q = s.H + PAIRS * q;
+    s.draws = s.Q + PAIRS * D;
+    s.root = s.draws + PAIRS * spare_rows(D);
     s.R = s.root + D * D;
+    double **const next[] = {&s.sd, &s.unit, &s.mu, &s.centre, &s.scale, &s.least, &s.mean, &s.var, &s.error, &s.sums}; /* sums: 4 m */
     for (size_t i = 0; i < sizeof next / sizeof *next; i++)
-        *next[i] = s.R + D * D + i * D;
-    s.bar = s.R + D * D + sizeof next / sizeof *next * D;
-    s.own = s.bar + PROPOSALS * (p + D + 2);
+        *next[i] = s.R + 2 * D * D + i * D;
+    s.bar = s.sums + 4 * D;
+    s.p = 2 * D;
+    s.q = s.p + m;
     return s;
 }
 
 /* ---- values ---------------------------------------------------------------------------------------------------------------------- */
-/* Means, sds and standard errors under the weights as they are, as if draws were independent. */
+/* Means, sds and standard errors under the weights as they are, as if draws were independent: from sums of what values differ by from those of the first draw of weight. */
 static void weighted(wvgd_fit *f, const wanted *w, const stein *s)
 {
-    size_t m = w->m, n = f->close.n;
-    double *const sums[] = {s->centre, s->scale, s->least};
-    for (size_t i = 0; i < 3; i++)
-        memset(sums[i], 0, m * sizeof(double));
-    for (size_t k = 0; k < n; k++)
-        for (size_t i = 0; i < m && f->close_v[k] > 0; i++)
-            s->centre[i] += f->close_v[k] * w->value[k * w->ld + i];
-    for (size_t k = 0; k < n; k++)
-        for (size_t i = 0; i < m && f->close_v[k] > 0; i++) {
-            double d = w->value[k * w->ld + i] - s->centre[i], v = f->close_v[k];
-            s->scale[i] += v * d * d;
-            s->least[i] += v * v * d * d;
+    size_t m = w->m, n = f->close.n, one = 0;
+    double *sums = s->S, *from = s->centre, v[WV_COLUMNS], squares = 0; /* [4][m], [m] */
+    while (one + 1 < n && !(f->close_v[one] > 0))
+        one++;
+    memcpy(from, w->value + one * w->ld, m * sizeof *from);
+    memset(sums, 0, 4 * m * sizeof *sums);
+    for (size_t first = 0; first < n; first += WV_COLUMNS) {
+        size_t here = n - first < WV_COLUMNS ? n - first : WV_COLUMNS, whole = wv_columns_round(here);
+        for (size_t i = 0; i < whole; i++) {
+            v[i] = i < here ? f->close_v[first + i] : 0;
+            squares += v[i] * v[i];
         }
-    for (size_t i = 0; i < m; i++) {
-        s->scale[i] = s->scale[i] > 0 ? sqrt(s->scale[i]) : 1;
-        s->least[i] = sqrt(s->least[i]);
+        wv_columns_turn_rows(m, here, w->value + first * w->ld, w->ld, s->draws);
+        wv_columns_best()->powers(m, whole, v, s->draws, from, sums);
     }
-}
-
-/* Sums over the pairs of a block of the values, from `from` in their units, with weights: s->A; and of their squares: s->Q. */
-static void pair_values(const wvgd_fit *f, const wanted *w, const stein *s, size_t first, size_t n, const double *from)
-{
-    size_t m = w->m;
-    memset(s->A, 0, n / 2 * m * sizeof(double));
-    memset(s->Q, 0, n / 2 * m * sizeof(double));
-    for (size_t i = 0; i < n; i++) {
-        const double *value = w->value + (first + i) * w->ld;
-        double v = f->close_v[first + i], *a = s->A + i / 2 * m, *q = s->Q + i / 2 * m;
-        for (size_t k = 0; k < m && v > 0; k++) {
-            double d = (value[k] - s->centre[k]) / s->scale[k] - from[k];
-            a[k] += v * d;
-            q[k] += v * d * d;
-        }
+    for (size_t k = 0; k < m; k++) {
+        double mean = sums[k], var = sums[m + k] - mean * mean, least = sums[3 * m + k] - 2 * mean * sums[2 * m + k] + mean * mean * squares;
+        s->centre[k] += mean;
+        s->scale[k] = var > 0 ? 1 / sqrt(var) : 1;
+        s->least[k] = sqrt(fmax(least, 0));
     }
 }
 
@@ -128,6 +120,8 @@ static void correlate(const stein *s, size_t D)
         cblas_dscal((int)D, s->unit[i], s->root + i * D, 1);
     }
     cblas_dgemm(ROW, CblasNoTrans, CblasTrans, (int)D, (int)D, (int)D, 1.0, s->root, (int)D, s->root, (int)D, 0.0, s->R, (int)D);
+    for (size_t i = 0; i < D * D; i++)
+        s->R[i] *= s->sd[i % D];
 }
 
 /* The group of the mixture's component k. */
@@ -138,9 +132,8 @@ static size_t group_of(wvgd_fit *f, size_t k)
 }
 
 /* Which groups there are. */
-static void form_groups(wvgd_fit *f, stein *s)
+static void form_groups(wvgd_fit *f, stein *s, size_t m)
 {
-    size_t D = f->D;
     memset(s->share, 0, sizeof s->share);
     for (size_t k = 0; k < f->s.mix.K; k++) {
         f->mix_e[k] = (double)group_of(f, k);
@@ -148,175 +141,186 @@ static void form_groups(wvgd_fit *f, stein *s)
     }
     s->groups = f->s.modes > 1 ? f->s.modes : 1;
     s->groups = s->groups < GROUPS ? s->groups : GROUPS;
-    s->p = 2 * D + s->groups;
+    s->p = 2 * f->D + s->groups;
+    s->q = s->p + m;
 }
 
-/* Densities of the groups over that of the draws, less their weights, which are the means, at the draws first .. first + n: s->U. */
-static void see_groups(wvgd_fit *f, const stein *s, size_t first, size_t n)
+/* Pairs of one proposal, `pairs` from draw `first` on: columns of a block. */
+typedef struct {
+    size_t first, pairs, whole;
+    double v[2][PAIRS]; /* n times the weights of first and second draws; 0 beyond the pairs */
+} stretch;
+
+static stretch next_stretch(const wvgd_fit *f, size_t first)
 {
-    double *log_q = f->glu;
-    for (size_t i = 0; i < n; i++)
-        for (size_t g = 0; g < s->groups; g++)
-            s->U[i * s->groups + g] = -s->share[g];
-    for (size_t k = 0; k < f->s.mix.K && s->groups > 1; k++) {
-        wv_gauss q = wv_mix_component(f, k);
-        wv_component_log_density(&q, n, f->close.x + first * f->D, log_q, f->y, f->work);
+    const uint32_t *stratum = f->close.stratum;
+    stretch r = {.first = first, .pairs = 1};
+    while (r.pairs < PAIRS && first + 2 * r.pairs < f->close.n && stratum[first + 2 * r.pairs] == stratum[first])
+        r.pairs++;
+    r.whole = wv_columns_round(r.pairs);
+    for (size_t i = 0; i < 2 * PAIRS; i++)
+        r.v[i % 2][i / 2] = i < 2 * r.pairs ? (double)f->close.n * f->close_v[first + i] : 0;
+    return r;
+}
+
+/* Whether the proposal (of its batch) ends with the stretch. */
+static bool last_of_proposal(const wvgd_fit *f, const stretch *r)
+{
+    size_t next = r->first + 2 * r->pairs;
+    return next >= f->close.n || f->close.stratum[next] != f->close.stratum[r->first];
+}
+
+/* Densities of the groups over that of the draws, less their weights, which are the means: sums over pairs into the last rows of s->H. Adds squares over single draws to square, if that is not NULL. */
+static void see_groups(wvgd_fit *f, const stein *s, const stretch *r, double *square)
+{
+    size_t n = 2 * r->pairs;
+    double u[2 * PAIRS], *log_q = f->glu;
+    const double *log_m = f->close.log_m + r->first;
+    for (size_t g = 0; g < s->groups; g++) {
+        double *h = s->H + (2 * f->D + g) * PAIRS;
         for (size_t i = 0; i < n; i++)
-            s->U[i * s->groups + (size_t)f->mix_e[k]] += f->mix.w[k] * exp(log_q[i] - f->close.log_m[first + i]);
-    }
-    for (size_t i = 0; i < n && s->groups == 1; i++)
-        s->U[i] += exp(f->close.log_mix[0][first + i] - f->close.log_m[first + i]);
-}
-
-/* Sums over the pairs of a block of the statistics, with n times the weights: s->H. Adds squares over single draws to square[p], if that is not NULL. */
-static void pair_statistics(wvgd_fit *f, const stein *s, size_t first, size_t n, double *square)
-{
-    size_t D = f->D, p = s->p;
-    const double *x = f->close.x + first * D, *grad = f->close.grad + first * D;
-    for (size_t i = 0; i < n; i++)
-        for (size_t k = 0; k < D; k++)
-            s->Y[i * D + k] = grad[i * D + k] * s->sd[k];
-    wv_dense_product(n, D, s->Y, D, s->R, 1, 0, s->G);
-    see_groups(f, s, first, n);
-    memset(s->H, 0, n / 2 * p * sizeof(double));
-    for (size_t i = 0; i < n; i++) {
-        double v = (double)f->close.n * f->close_v[first + i], *h = s->H + i / 2 * p;
-        const double *g = s->G + i * D;
-        for (size_t k = 0; k < D && v > 0; k++) {
-            double odd = v * g[k], even = v * (g[k] * ((x[i * D + k] - s->mu[k]) * s->unit[k]) + 1);
-            h[k] += odd;
-            h[D + k] += even;
-            if (square) {
-                square[k] += odd * odd;
-                square[D + k] += even * even;
-            }
+            u[i] = f->close.log_mix[0][r->first + i] - log_m[i];
+        if (s->groups == 1)
+            wv_weight_exp(n, u);
+        else
+            memset(u, 0, n * sizeof *u);
+        for (size_t k = 0; k < f->s.mix.K && s->groups > 1; k++) {
+            if ((size_t)f->mix_e[k] != g)
+                continue;
+            wv_gauss q = wv_mix_component(f, k);
+            wv_component_log_density(&q, n, f->close.x + r->first * f->D, log_q, f->y, f->work);
+            for (size_t i = 0; i < n; i++)
+                u[i] += f->mix.w[k] * exp(log_q[i] - log_m[i]);
         }
-        for (size_t k = 2 * D; k < p; k++) {
-            double u = s->U[i * s->groups + k - 2 * D];
-            h[k] += u;
-            if (square)
-                square[k] += u * u;
-        }
+        for (size_t i = 0; i < PAIRS; i++)
+            h[i] = i < r->pairs ? (u[2 * i] - s->share[g]) + (u[2 * i + 1] - s->share[g]) : 0;
+        for (size_t i = 0; square && i < n; i++)
+            square[2 * f->D + g] += (u[i] - s->share[g]) * (u[i] - s->share[g]);
     }
 }
 
-/* Weight of a pair, n times. */
-static double pair_weight(const wvgd_fit *f, size_t first)
+/* Sums over the pairs of a stretch of the statistics, with n times the weights: s->H; and squares over single draws. */
+static void pair_statistics(wvgd_fit *f, const stein *s, const stretch *r, double *square)
 {
-    return (double)f->close.n * (f->close_v[first] + f->close_v[first + 1]);
+    size_t D = f->D, size = D * PAIRS;
+    double *x = s->draws, *g = x + 2 * size, *raw = x + 6 * size;
+    for (size_t e = 0; e < 2; e++) {
+        wv_columns_turn_rows(D, r->pairs, f->close.x + (r->first + e) * D, 2 * D, x + e * size);
+        wv_columns_turn_rows(D, r->pairs, f->close.grad + (r->first + e) * D, 2 * D, raw);
+        cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)D, (int)r->whole, (int)D, 1.0, s->R, (int)D, raw, PAIRS, 0.0, g + e * size, PAIRS);
+    }
+    wv_columns_best()->pair_scores(D, r->whole, r->v[0], r->v[1], g, g + size, x, x + size, s->mu, s->unit, s->H, square);
+    see_groups(f, s, r, square);
 }
 
-/* Whether the pair that begins with draw i is the last of its proposal (in its batch). */
-static bool last_of_proposal(const wvgd_fit *f, size_t i)
+/* The same of the values, from `from`, in sds: s->A, with the weights themselves; and of their squares: s->Q. turned: the statistics have the coordinates in columns already. */
+static void pair_values(const wvgd_fit *f, const wanted *w, const stein *s, const stretch *r, const double *from, bool turned)
 {
-    return i + 2 >= f->close.n || f->close.stratum[i + 2] != f->close.stratum[i];
-}
-
-/* Takes from the sums of products over all pairs those of the sums over one proposal, divided by its pairs: what is left is scatter. */
-static void centre_products(const stein *s, size_t m, double pairs, double weight, const double *values)
-{
-    cblas_dsyr(ROW, CblasLower, (int)s->p, -1 / pairs, s->sum, 1, s->S, (int)s->p);
-    cblas_dger(ROW, (int)m, (int)s->p, -1 / pairs, values, 1, s->sum, 1, s->B, (int)s->p);
-    cblas_daxpy((int)s->p, -weight / pairs, s->sum, 1, s->cross, 1);
+    size_t size = f->D * PAIRS;
+    double *y = s->draws;
+    if (w->value != f->close.x || !turned) {
+        y += 4 * size;
+        for (size_t e = 0; e < 2; e++)
+            wv_columns_turn_rows(w->m, r->pairs, w->value + (r->first + e) * w->ld, 2 * w->ld, y + e * size);
+    }
+    wv_columns_best()->pair_values(w->m, r->whole, 1 / (double)f->close.n, r->v[0], r->v[1], y, y + size, s->centre, s->scale, from, s->A, s->Q);
 }
 
 /* Means over the pairs of a proposal that has ended. */
-static void keep_means(const stein *s, size_t m, size_t proposal, double pairs, double weight)
+static void keep_means(const stein *s, size_t proposal, double pairs, double weight)
 {
-    double *bar = s->bar + proposal * (s->p + m + 2);
+    double *bar = s->bar + proposal * (s->q + 2);
     if (proposal >= PROPOSALS)
         return;
-    for (size_t k = 0; k < s->p; k++)
+    for (size_t k = 0; k < s->q; k++)
         bar[k] = s->sum[k] / pairs;
-    for (size_t k = 0; k < m; k++)
-        bar[s->p + k] = s->e[k] / pairs;
-    bar[s->p + m] = weight / pairs;
-    bar[s->p + m + 1] = 1 / pairs;
+    bar[s->q] = weight / pairs;
+    bar[s->q + 1] = 1 / pairs;
 }
 
 /* Sums and scatter of the statistics, and that with values and weights; squares of single draws into s->inverse. */
 static void scatter(wvgd_fit *f, const wanted *w, stein *s)
 {
-    size_t p = s->p, m = w->m, n = f->close.n, proposal = 0;
-    double pairs = 0, weight = 0, *zero = s->mean;
-    double *const sums[] = {s->total, s->cross, s->sum, s->inverse};
+    size_t p = s->p, q = s->q, n = f->close.n, proposal = 0;
+    double pairs = 0, weight = 0, ones[PAIRS], both[PAIRS];
+    const wv_columns *pass = wv_columns_best();
+    double *const sums[] = {s->total, s->cross, s->inverse, s->sum};
     for (size_t i = 0; i < 4; i++)
-        memset(sums[i], 0, p * sizeof(double));
-    memset(s->S, 0, p * p * sizeof(double));
-    memset(s->B, 0, p * m * sizeof(double));
-    memset(s->e, 0, m * sizeof(double));
-    memset(zero, 0, m * sizeof(double));
-    for (size_t first = 0; first < n; first += WV_BLOCK) {
-        size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
-        pair_statistics(f, s, first, here, s->inverse);
-        pair_values(f, w, s, first, here, zero);
-        wv_dense_cross(here / 2, p, s->H, p, s->H, true, s->S);
-        wv_dense_cross(here / 2, m, s->A, p, s->H, false, s->B);
-        for (size_t i = 0; i < here; i += 2) {
-            double c = pair_weight(f, first + i);
-            cblas_daxpy((int)p, 1.0, s->H + i / 2 * p, 1, s->sum, 1);
-            cblas_daxpy((int)p, c, s->H + i / 2 * p, 1, s->cross, 1);
-            cblas_daxpy((int)m, 1.0, s->A + i / 2 * m, 1, s->e, 1);
-            weight += c;
-            pairs++;
-            if (!last_of_proposal(f, first + i))
-                continue;
-            centre_products(s, m, pairs, weight, s->e);
-            cblas_daxpy((int)p, 1.0, s->sum, 1, s->total, 1);
-            s->freedom += pairs - 1;
-            keep_means(s, m, proposal++, pairs, weight / (double)n);
-            pairs = weight = 0;
-            memset(s->sum, 0, p * sizeof(double));
-            memset(s->e, 0, m * sizeof(double));
+        memset(sums[i], 0, (i < 3 ? p : q) * sizeof(double));
+    memset(s->S, 0, q * q * sizeof(double));
+    memset(s->mean, 0, w->m * sizeof(double));
+    stretch r;
+    for (size_t first = 0; first < n; first += 2 * r.pairs) {
+        r = next_stretch(f, first);
+        for (size_t i = 0; i < PAIRS; i++) {
+            ones[i] = i < r.pairs;
+            weight += both[i] = r.v[0][i] + r.v[1][i];
         }
+        pair_statistics(f, s, &r, s->inverse);
+        pair_values(f, w, s, &r, s->sums, true);
+        wv_columns_product(q, r.whole, s->H, s->H, true, s->S);
+        pass->mean(q, r.whole, ones, s->H, s->sum);
+        pass->mean(p, r.whole, both, s->H, s->cross);
+        pairs += (double)r.pairs;
+        if (!last_of_proposal(f, &r))
+            continue;
+        cblas_dsyr(ROW, CblasLower, (int)q, -1 / pairs, s->sum, 1, s->S, (int)q); /* what is left is scatter */
+        cblas_daxpy((int)p, -weight / pairs, s->sum, 1, s->cross, 1);
+        cblas_daxpy((int)p, 1.0, s->sum, 1, s->total, 1);
+        s->freedom += pairs - 1;
+        keep_means(s, proposal++, pairs, weight / (double)n);
+        pairs = weight = 0;
+        memset(s->sum, 0, q * sizeof(double));
     }
 }
 
 /* Of the scatter of a statistic, as a share of what it would be if draws did not come in pairs: less than this is rounding. */
 static const double ridge = 1e-8;
 
-/* The tilt c, the mean under it, and slopes B = S^-1 scatter of b with (value - mean). B is made transposed, [m][p]: what LAPACK takes for p x m. False: there is no tilt. */
+/* The tilt c, the mean under it, and slopes B = S^-1 scatter of b with (value - mean). False: there is no tilt. */
 static bool solve(wvgd_fit *f, const wanted *w, stein *s)
 {
-    size_t p = s->p, m = w->m;
-    lapack_int size = (lapack_int)p;
-    double n = (double)f->close.n;
+    size_t p = s->p, q = s->q, m = w->m;
+    lapack_int size = (lapack_int)p, rows = (lapack_int)q;
+    double n = (double)f->close.n, *B = s->S + p * q; /* [m][q], of which the first p: what LAPACK takes for p x m */
+    memset(s->sums, 0, m * sizeof(double));
     scatter(f, w, s);
     if (!(s->freedom > 2 * (double)p))
         return false;
     for (size_t k = 0; k < p; k++) {
         s->inverse[k] = 1 / (sqrt(s->inverse[k]) + 1e-150);
-        if (!isfinite(s->S[k * p + k]) || !isfinite(s->total[k]) || !(s->inverse[k] > 0))
+        if (!isfinite(s->S[k * q + k]) || !isfinite(s->total[k]) || !(s->inverse[k] > 0))
             return false;
     }
+    for (size_t k = 0; k < q; k++)
+        for (size_t l = 0; l <= k && l < p; l++)
+            s->S[k * q + l] *= (k < p ? s->inverse[k] : 1) * s->inverse[l];
     for (size_t k = 0; k < p; k++) {
-        for (size_t l = 0; l <= k; l++)
-            s->S[k * p + l] *= s->inverse[k] * s->inverse[l];
-        s->S[k * p + k] += ridge;
+        s->S[k * q + k] += ridge;
         s->c[k] = s->total[k] * s->inverse[k];
         s->cross[k] *= s->inverse[k];
     }
-    if (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', size, s->S, size) != 0 || LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', size, 1, s->S, size, s->c, size) != 0)
+    if (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', size, s->S, rows) != 0 || LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', size, 1, s->S, rows, s->c, size) != 0)
         return false;
     double kept = 1 - cblas_ddot((int)p, s->cross, 1, s->c, 1) / n; /* sum of the tilted weights */
     if (!(kept > 0.5 && kept < 2))
         return false;
     for (size_t k = 0; k < m; k++) {
-        for (size_t l = 0; l < p; l++)
-            s->B[k * p + l] *= s->inverse[l];
-        s->mean[k] = -cblas_ddot((int)p, s->B + k * p, 1, s->c, 1) / kept; /* the values have mean 0 without the tilt */
-        cblas_daxpy((int)p, -s->mean[k] / n, s->cross, 1, s->B + k * p, 1);
+        s->mean[k] = -cblas_ddot((int)p, B + k * q, 1, s->c, 1) / kept; /* the values have mean 0 without the tilt */
+        cblas_daxpy((int)p, -s->mean[k] / n, s->cross, 1, B + k * q, 1);
     }
-    if (LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', size, (lapack_int)m, s->S, size, s->B, size) != 0)
+    if (LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', size, (lapack_int)m, s->S, rows, B, rows) != 0)
         return false;
-    for (size_t k = 0; k < p; k++)
-        memset(s->S + k * p + k + 1, 0, (p - k - 1) * sizeof(double));
-    wv_dense_invert(p, s->S, s->spare);
+    for (size_t k = 0; k < p; k++) {
+        memcpy(s->L + k * p, s->S + k * q, (k + 1) * sizeof(double));
+        memset(s->L + k * p + k + 1, 0, (p - k - 1) * sizeof(double));
+    }
+    wv_dense_invert(p, s->L, s->V);
     for (size_t l = 0; l < p; l++) {
         for (size_t k = 0; k < m; k++)
-            s->turned[l * m + k] = s->B[k * p + l] * s->inverse[l];
-        for (size_t k = 0; k < p; k++)
-            s->V[l * p + k] = s->spare[k * p + l] * s->inverse[l];
+            s->B[k * p + l] = B[k * q + l] * s->inverse[l];
+        for (size_t k = l; k < p; k++)
+            s->V[k * p + l] *= s->inverse[l];
         s->c[l] *= s->inverse[l];
     }
     return true;
@@ -327,76 +331,62 @@ static bool solve(wvgd_fit *f, const wanted *w, stein *s)
 static void end_proposal(const wvgd_fit *f, const stein *s, size_t m, size_t end, size_t pairs, double *weight)
 {
     double tilt = 0, n = (double)pairs;
+    const double *e = s->sums, *ee = e + m, *square = ee + m, *tilted = square + m;
     for (size_t i = end - 2 * pairs; i < end; i += 2)
         tilt += weight[i] / n;
     for (size_t i = end - 2 * pairs; i < end; i++)
         weight[i] = f->close_v[i] * (1 - (weight[i] - tilt));
     for (size_t k = 0; k < m; k++) {
-        s->var[k] += s->q[k] - s->tq[k] + tilt * s->q[k];
-        s->error[k] += pairs > 1 ? n / (n - 1) * fmax(s->ee[k] - s->e[k] * s->e[k] / n, 0) : s->ee[k];
-        s->e[k] = s->ee[k] = s->q[k] = s->tq[k] = 0;
+        s->var[k] += square[k] - tilted[k] + tilt * square[k];
+        s->error[k] += pairs > 1 ? n / (n - 1) * fmax(ee[k] - e[k] * e[k] / n, 0) : ee[k];
     }
+    memset(s->sums, 0, 4 * m * sizeof(double));
 }
 
-/* What the statistics leave of the values of a block's pairs, as if each had not been there when the slopes were fitted: a pair that pulls them its way leaves more than it seems (its leverage is |b' V|^2). */
-static void leave_out(const stein *s, size_t m, size_t pairs)
+/* Tilts t of a stretch's pairs, and what the statistics leave of their values, s->A, as if each had not been there when the slopes were fitted: times `keep`, for a pair that pulls them its way leaves more than
+ * it seems (its leverage is |V b|^2). All of it less the means of the proposal: what varies. (Those beyond PROPOSALS are left as they are: their leverages, and so the errors, are too large.) */
+static void leave_out(const stein *s, const stretch *r, size_t m, size_t proposal, double *t, double *keep)
 {
     size_t p = s->p;
-    wv_dense_product(pairs, p, s->H, m, s->turned, -1, 1, s->A);
-    wv_dense_product(pairs, p, s->H, p, s->V, 1, 0, s->Z);
-    for (size_t i = 0; i < pairs; i++) {
-        double leverage = s->own[i] + cblas_ddot((int)p, s->Z + i * p, 1, s->Z + i * p, 1);
-        cblas_dscal((int)m, 1 / (1 - fmin(leverage, 0.9)), s->A + i * m, 1);
-    }
-}
-
-/* Statistics and values of a block's pairs less the means of their proposals, the first of which is *proposal: what varies. (Those beyond PROPOSALS are left as they are: their leverages, and so the errors, are too large.) */
-static void centre_pairs(const wvgd_fit *f, const stein *s, size_t m, size_t first, size_t n, size_t *proposal)
-{
-    for (size_t i = 0; i < n; i += 2) {
-        const double *bar = s->bar + *proposal * (s->p + m + 2);
-        double *a = s->A + i / 2 * m;
-        s->own[i / 2] = *proposal < PROPOSALS ? bar[s->p + m + 1] : 0;
-        if (*proposal < PROPOSALS) {
-            cblas_daxpy((int)s->p, -1.0, bar, 1, s->H + i / 2 * s->p, 1);
-            for (size_t k = 0; k < m; k++)
-                a[k] -= bar[s->p + k] - s->mean[k] * bar[s->p + m];
-        }
-        *proposal += last_of_proposal(f, first + i) ? 1 : 0;
-    }
+    const double *bar = proposal < PROPOSALS ? s->bar + proposal * (s->q + 2) : NULL;
+    double *zero = s->total, *level = s->cross; /* no longer needed: [p], [m] */
+    memset(zero, 0, p * sizeof *zero);
+    for (size_t k = 0; k < m; k++)
+        level[k] = bar ? bar[p + k] - s->mean[k] * bar[p + m] : 0;
+    wv_columns_best()->subtract(m, r->whole, s->A, level, s->A);
+    wv_columns_whiten(p, r->whole, s->V, bar ? bar : zero, s->H, s->spare, s->Z, keep);
+    cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)m, (int)r->whole, (int)p, -1.0, s->B, (int)p, s->spare, PAIRS, 1.0, s->A, PAIRS);
+    cblas_dgemv(ROW, CblasTrans, (int)p, (int)r->whole, 1.0, s->spare, PAIRS, s->c, 1, 0.0, t, 1);
+    for (size_t i = 0; i < r->whole; i++)
+        keep[i] = i < r->pairs ? 1 / (1 - fmin(keep[i] + (bar ? bar[p + m + 1] : 0), 0.9)) : 0;
 }
 
 /* Weights, into weight[n], variances and squared errors, with the tilt (or without: the mean is then s->mean = 0). Returns the sum of the weights. */
 static double tilt(wvgd_fit *f, const wanted *w, const stein *s, bool tilted, double *weight)
 {
-    size_t p = s->p, m = w->m, n = f->close.n, pairs = 0, proposal = 0;
-    double *const sums[] = {s->e, s->ee, s->q, s->tq, s->var, s->error}, *t = f->block;
-    for (size_t i = 0; i < 6; i++)
-        memset(sums[i], 0, m * sizeof(double));
-    memset(t, 0, PAIRS * sizeof *t);
-    for (size_t first = 0; first < n; first += WV_BLOCK) {
-        size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
-        pair_values(f, w, s, first, here, s->mean);
-        if (tilted) {
-            pair_statistics(f, s, first, here, NULL);
-            centre_pairs(f, s, m, first, here, &proposal);
-            cblas_dgemv(ROW, CblasNoTrans, (int)here / 2, (int)p, 1.0, s->H, (int)p, s->c, 1, 0.0, t, 1);
-            leave_out(s, m, here / 2);
-        }
-        for (size_t i = 0; i < here; i += 2) {
-            const double *e = s->A + i / 2 * m, *q = s->Q + i / 2 * m;
-            weight[first + i] = weight[first + i + 1] = t[i / 2];
-            for (size_t k = 0; k < m; k++) {
-                s->e[k] += e[k];
-                s->ee[k] += e[k] * e[k];
-                s->q[k] += q[k];
-                s->tq[k] += t[i / 2] * q[k];
-            }
-            pairs++;
-            if (last_of_proposal(f, first + i)) {
-                end_proposal(f, s, m, first + i + 2, pairs, weight);
-                pairs = 0;
-            }
+    size_t m = w->m, n = f->close.n, pairs = 0, proposal = 0;
+    double t[PAIRS] = {0}, keep[PAIRS];
+    memset(s->var, 0, m * sizeof(double));
+    memset(s->error, 0, m * sizeof(double));
+    memset(s->sums, 0, 4 * m * sizeof(double));
+    stretch r;
+    for (size_t first = 0; first < n; first += 2 * r.pairs) {
+        r = next_stretch(f, first);
+        for (size_t i = 0; i < PAIRS; i++)
+            keep[i] = i < r.pairs;
+        if (tilted)
+            pair_statistics(f, s, &r, NULL);
+        pair_values(f, w, s, &r, s->mean, tilted);
+        if (tilted)
+            leave_out(s, &r, m, proposal, t, keep);
+        wv_columns_best()->pair_sums(m, r.whole, keep, t, s->A, s->Q, s->sums);
+        for (size_t i = 0; i < r.pairs; i++)
+            weight[first + 2 * i] = weight[first + 2 * i + 1] = t[i];
+        pairs += r.pairs;
+        if (last_of_proposal(f, &r)) {
+            end_proposal(f, s, m, first + 2 * r.pairs, pairs, weight);
+            pairs = 0;
+            proposal++;
         }
     }
     double sum = 0;
@@ -413,25 +403,29 @@ static const double unseen = 1e-6;
 static void estimate(wvgd_fit *f, const wanted *w, double *mean, double *var, double *mcse, double *weight)
 {
     size_t m = w->m, n = f->close.n;
-    stein s = names(f);
+    stein s = names(f, m);
     weighted(f, w, &s);
     bool tilted = wv_weight_ess(n, f->close_v) > 10 * (double)f->D && f->s.pareto_k < 0.7 && wv_mix_moments(f, s.mu, s.root);
     if (tilted) {
         correlate(&s, f->D);
-        form_groups(f, &s);
-        tilted = solve(f, w, &s);
+        form_groups(f, &s, m);
     }
+    s.A = s.H + s.p * PAIRS;
+    s.spare = s.draws;
+    s.Z = s.spare + s.p * PAIRS;
+    tilted = tilted && solve(f, w, &s);
     double sum = tilted ? tilt(f, w, &s, true, weight) : 1;
     for (size_t k = 0; k < m && tilted; k++)
-        tilted = s.var[k] > 0.25 * sum && s.var[k] < 4 * sum && fabs(s.mean[k]) * s.scale[k] < 6 * s.least[k];
+        tilted = s.var[k] > 0.25 * sum && s.var[k] < 4 * sum && fabs(s.mean[k]) / s.scale[k] < 6 * s.least[k];
     if (!tilted) {
         memset(s.mean, 0, m * sizeof(double));
         sum = tilt(f, w, &s, false, weight);
     }
     for (size_t k = 0; k < m; k++) {
-        mean[k] = s.centre[k] + s.scale[k] * s.mean[k];
-        var[k] = s.scale[k] * s.scale[k] * s.var[k] / sum;
-        mcse[k] = hypot(s.scale[k] * hypot(sqrt(s.error[k]) / sum, unseen), 0x1p-52 * fabs(mean[k]));
+        double sd = 1 / s.scale[k];
+        mean[k] = s.centre[k] + sd * s.mean[k];
+        var[k] = sd * sd * s.var[k] / sum;
+        mcse[k] = hypot(sd * hypot(sqrt(s.error[k]) / sum, unseen), 0x1p-52 * fabs(mean[k]));
     }
 }
 

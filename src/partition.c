@@ -317,19 +317,20 @@ static void place_particles(wvgd_fit *f)
 /* ELBO_j from the stored draws of the cell, for the weights only. */
 static void weigh_component(wvgd_fit *f, void *context, size_t j)
 {
-    wv_gauss q = wv_fit_component(f, j);
-    size_t n = wv_truncate_gather(f, j, false);
-    double sum = 0, mean = 0;
+    const wv_batch *b = &f->close;
+    size_t n = 0;
+    double *u = f->psi, *d = f->moving, sum = 0, mean = 0;
     (void)context;
-    wv_component_log_density(&q, n, f->gx, f->gr, f->y, f->work);
+    for (size_t i = 0; i < b->n && n < f->n_max; i++)
+        if (b->cell[i] == j && b->log_q[i] > -INFINITY) {
+            u[n] = b->log_q[i] - b->log_m[i];
+            d[n++] = b->log_p[i] - b->log_q[i];
+        }
+    wv_weight_exp(n, u);
     for (size_t i = 0; i < n; i++) {
-        double u = exp(f->gr[i] - f->psi[i]);
-        sum += u;
-        mean += u > 0 ? u * (f->glp[i] - f->gr[i]) : 0;
+        sum += u[i];
+        mean += u[i] * d[i];
     }
-    for (size_t i = 0, k = 0; i < f->close.n; i++)
-        if (f->close.cell[i] == j)
-            f->close.log_q[i] = f->close.log_p[i] > -INFINITY && k < n ? f->gr[k++] : -INFINITY;
     f->elbo[j] = sum > 0 && f->log_Z[j] > -INFINITY ? mean / sum + f->log_Z[j] : -INFINITY;
 }
 

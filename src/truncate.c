@@ -2,6 +2,7 @@
  * the stored draws there. That costs no evaluation, so draws of the component itself are as many as it takes: the regression of update.c runs on a few sets of them, several steps on
  * each, for as long as the component still is like the one that made the set (method, section 6, quantise). */
 #include "truncate.h"
+#include "columns.h"
 #include "dense.h"
 #include "free.h"
 #include "joint.h"
@@ -26,8 +27,8 @@ static const double smallest_share = 0.005, little = 0.1;
  * near; nats that the noise of the last steps may cost. */
 static const double alike = 0.01, blind = 3, settled = 1e-3, nearly = 0.1, noise = 0.02;
 
-/* Nats by which an ELBO must be better to matter. */
-static const double margin = 0.01;
+/* Nats by which an ELBO must be better to matter. Effective draws, or as many as there are dimensions, if these are more, that can tell one. */
+static const double margin = 0.01, enough_draws = 50;
 
 /* Multiplications for all cells together. */
 static const double budget = 4e9;
@@ -49,31 +50,54 @@ size_t wv_truncate_gather(wvgd_fit *f, size_t j, bool gradients)
     return n;
 }
 
-/* Mean and root of the posterior in the cell, from the gathered draws with weights f->ga. */
+/* Scratch of a block of draws in columns. */
+typedef struct {
+    double *centred, *weighted; /* [D][WV_COLUMNS] */
+} block;
+
+static block names(const wvgd_fit *f)
+{
+    return (block){f->columns, f->columns + f->D * WV_COLUMNS};
+}
+
+static size_t block_of(size_t n, size_t first)
+{
+    return n - first < WV_COLUMNS ? n - first : WV_COLUMNS;
+}
+
+/* The gathered draws in columns, block by block, into f->gy: in the order of the draws, a block has WV_COLUMNS of them. */
+static void turn(wvgd_fit *f, size_t n)
+{
+    for (size_t first = 0; first < n; first += WV_COLUMNS)
+        wv_columns_turn(f->D, block_of(n, first), f->gx + first * f->D, f->gy + first * f->D);
+}
+
+/* Mean and root of the posterior in the cell, from the draws in columns with weights f->ga. Covariances are those of correlations, shrunk towards none where draws are few. */
 static bool cell_moments(wvgd_fit *f, size_t n, double *mean, double *root)
 {
     size_t D = f->D;
-    double *sd = f->vector[0], *unit = f->vector[1];
-    cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->gx, (int)D, f->ga, 1, 0.0, mean, 1);
-    memset(sd, 0, D * sizeof *sd);
-    for (size_t i = 0; i < n; i++)
-        for (size_t k = 0; k < D; k++)
-            sd[k] += f->ga[i] * (f->gx[i * D + k] - mean[k]) * (f->gx[i * D + k] - mean[k]);
-    double ess = wv_weight_ess(n, f->ga), keep = ess / (ess + (double)D);
-    for (size_t k = 0; k < D; k++)
-        if ((sd[k] = sqrt(sd[k])) > 1e-150)
-            unit[k] = 1 / sd[k];
-        else
-            return false;
-    for (size_t i = 0; i < n; i++) {
-        double w = sqrt(keep * f->ga[i]);
-        for (size_t k = 0; k < D; k++)
-            f->y[i * D + k] = w * (f->gx[i * D + k] - mean[k]) * unit[k];
-    }
+    double *sd = f->vector[0], w[WV_COLUMNS], ess = wv_weight_ess(n, f->ga), keep = ess / (ess + (double)D);
+    const wv_columns *pass = wv_columns_best();
+    block b = names(f);
+    memset(mean, 0, D * sizeof *mean);
     memset(root, 0, D * D * sizeof *root);
-    wv_dense_cross(n, D, f->y, D, f->y, true, root);
+    for (int round = 0; round < 2; round++)
+        for (size_t first = 0; first < n; first += WV_COLUMNS) {
+            size_t here = block_of(n, first), whole = wv_columns_round(here);
+            for (size_t i = 0; i < whole; i++)
+                w[i] = i < here ? f->ga[first + i] : 0;
+            if (round) {
+                pass->centre(D, whole, w, f->gy + first * D, mean, b.centred, b.weighted);
+                wv_columns_product(D, whole, b.weighted, b.centred, true, root);
+            } else
+                pass->mean(D, whole, w, f->gy + first * D, mean);
+        }
     for (size_t k = 0; k < D; k++)
-        root[k * D + k] += 1 - keep;
+        if (!((sd[k] = sqrt(root[k * D + k])) > 1e-150))
+            return false;
+    for (size_t k = 0; k < D; k++)
+        for (size_t i = 0; i <= k; i++)
+            root[k * D + i] = i < k ? keep * (root[k * D + i] / sd[k] / sd[i]) : 1;
     if (!wv_dense_chol(D, root, f->square[0]))
         return false;
     for (size_t k = 0; k < D; k++)
@@ -253,24 +277,6 @@ static void swap(wvgd_fit *f, size_t j)
     size_t size = f->family->size(f->D, f->R);
     cblas_dswap((int)f->D, f->best.mu + j * f->D, 1, f->now.mu + j * f->D, 1);
     cblas_dswap((int)size, f->best.root + j * size, 1, f->now.root + j * size, 1);
-}
-
-/* Whether the Gaussian of the mode at the particle, which becomes component j, leaves nothing to gain: its ELBO is half the variance of log p~ - log q below the log mass of the cell, near enough
- * (gathered draws, weights f->ga), and that is half of what matters at most. */
-static bool suffices(wvgd_fit *f, size_t j, size_t n)
-{
-    double mean = 0, squares = 0;
-    if (!f->s.modes)
-        return false;
-    size_t m = wv_modes_nearest(f, f->s.modes, f->now.z + j * f->D);
-    set_component(f, j, f->mode_x + m * f->D, f->mode_root + m * f->D * f->D);
-    wv_gauss q = wv_fit_component(f, j);
-    wv_component_log_density(&q, n, f->gx, f->gr, f->y, f->work);
-    for (size_t i = 0; i < n; i++)
-        mean += f->ga[i] * (f->glp[i] - f->gr[i]);
-    for (size_t i = 0; i < n; i++)
-        squares += f->ga[i] * (f->glp[i] - f->gr[i] - mean) * (f->glp[i] - f->gr[i] - mean);
-    return squares < margin;
 }
 
 /* The posterior's covariance in the cell, as its moments have it. */
@@ -493,6 +499,123 @@ static void polish(wvgd_fit *f, size_t j, size_t n)
     }
 }
 
+/* ---- what the stored draws tell ---------------------------------------------------------------------------------------------------------------- */
+/* Log density of a full Gaussian at the draws in columns. */
+static void density(wvgd_fit *f, const wv_gauss *q, size_t n, double *log_q)
+{
+    size_t D = f->D;
+    double *inverse = f->square[1], constant = wv_columns_constant(D, q->family->log_det(D, 0, q->root), 0), r[WV_COLUMNS];
+    block b = names(f);
+    wv_dense_invert(D, q->root, inverse);
+    for (size_t first = 0; first < n; first += WV_COLUMNS) {
+        size_t here = block_of(n, first);
+        wv_columns_whiten(D, wv_columns_round(here), inverse, q->mu, f->gy + first * D, b.weighted, b.centred, r);
+        wv_columns_log(D, here, constant, 0, r, log_q + first);
+    }
+}
+
+/* What the gathered draws tell of a Gaussian whose log densities there are log_q: normalised weights that stand for it in f->gu; */
+typedef struct {
+    double ess;
+    double elbo, spread; /* as in a set, of log p~ - log q */
+} judgement;
+
+static judgement judge(wvgd_fit *f, size_t n, const double *log_q)
+{
+    judgement a = {0, -INFINITY, INFINITY};
+    double *u = f->gu, top = -INFINITY, sum = 0, squares = 0, mean = 0, spread = 0;
+    for (size_t i = 0; i < n; i++) {
+        u[i] = log_q[i] - f->psi[i];
+        top = u[i] > top ? u[i] : top;
+    }
+    if (!(top > -INFINITY))
+        return a;
+    for (size_t i = 0; i < n; i++)
+        u[i] -= top;
+    wv_weight_exp(n, u);
+    for (size_t i = 0; i < n; i++) {
+        sum += u[i];
+        squares += u[i] * u[i];
+        mean += u[i] * (f->glp[i] - log_q[i]);
+    }
+    mean /= sum;
+    for (size_t i = 0; i < n; i++) {
+        double d = f->glp[i] - log_q[i] - mean;
+        u[i] /= sum;
+        spread += u[i] * d * d;
+    }
+    return (judgement){sum * sum / squares, mean + top + log(sum / (double)f->close.n), spread};
+}
+
+/* Whether steps could gain: whether mixture and correction are so much closer to the posterior than q is that they can tell a better one (as below). From some of the draws, with their weights for q
+ * in f->gu, by the regression of log p~ - log m on 1, y and y^2/2, y in the coordinates of q. Too few draws cannot say no. */
+static bool may_gain(wvgd_fit *f, const wv_gauss *q, size_t n, const double *log_q, double enough)
+{
+    size_t D = f->D, p = 1 + 2 * D, blocks = (n + WV_COLUMNS - 1) / WV_COLUMNS, step = blocks / (6 * p / WV_COLUMNS + 1) + 1;
+    double *S = f->F, *c = f->Fc, *T = f->T, r[WV_COLUMNS], rest[WV_COLUMNS], root[WV_COLUMNS], sum = 0, squares = 0, mean[2] = {0, 0}, square[2] = {0, 0}; /* T: [p][WV_COLUMNS] */
+    block b = names(f);
+    memset(S, 0, p * p * sizeof *S);
+    memset(c, 0, p * sizeof *c);
+    for (int round = 0; round < 2; round++) { /* first the regression, then what it leaves and what it explains */
+        for (size_t first = 0; first < n; first += step * WV_COLUMNS) {
+            size_t here = block_of(n, first), whole = wv_columns_round(here);
+            wv_columns_whiten(D, whole, f->square[1], q->mu, f->gy + first * D, b.weighted, b.centred, r);
+            for (size_t i = 0; i < whole; i++) {
+                double u = i < here ? f->gu[first + i] : 0;
+                root[i] = sqrt(u);
+                rest[i] = i < here ? root[i] * (f->glp[first + i] - f->moving[first + i]) : 0;
+                sum += round ? 0 : u;
+                squares += round ? 0 : u * u;
+                T[i] = root[i];
+            }
+            for (size_t k = 0; k < D; k++)
+                for (size_t i = 0; i < whole; i++) {
+                    double y = b.centred[k * WV_COLUMNS + i];
+                    T[(1 + k) * WV_COLUMNS + i] = root[i] * y;
+                    T[(1 + D + k) * WV_COLUMNS + i] = root[i] * (y * y / 2);
+                }
+            if (!round) {
+                wv_columns_product(p, whole, T, T, true, S);
+                cblas_dgemv(CblasRowMajor, CblasNoTrans, (int)p, (int)whole, 1.0, T, WV_COLUMNS, rest, 1, 1.0, c, 1);
+                continue;
+            }
+            cblas_dgemv(CblasRowMajor, CblasTrans, (int)p, (int)whole, -1.0, T, WV_COLUMNS, c, 1, 1.0, rest, 1);
+            for (size_t i = 0; i < here; i++) {
+                double left = rest[i], gained = root[i] * (f->glp[first + i] - log_q[first + i]) - left;
+                mean[0] += root[i] * left / sum;
+                mean[1] += root[i] * gained / sum;
+                square[0] += left * left / sum;
+                square[1] += gained * gained / sum;
+            }
+        }
+        if (!round && sum * sum < 1.5 * (double)p * squares)
+            return true;
+        for (size_t k = 0; k < p && !round; k++)
+            S[k * p + k] *= 1 + 1e-10;
+        if (!round && LAPACKE_dposv_work(LAPACK_COL_MAJOR, 'U', (lapack_int)p, 1, S, (lapack_int)p, c, (lapack_int)p) != 0)
+            return true;
+    }
+    double share = (double)p * squares / (sum * sum); /* of what is left that has been fitted away, and seems to be explained */
+    double left = (square[0] - mean[0] * mean[0]) / (1 - share), gained = square[1] - mean[1] * mean[1] - share * left;
+    return gained > 0.5 * fmax(alike, enough * left);
+}
+
+/* Log densities of component j at the stored draws of its cell, as gathered in log_q, into f->close.log_q. */
+static void keep_density(wvgd_fit *f, size_t j, size_t n, const double *log_q)
+{
+    for (size_t i = 0, k = 0; i < f->close.n; i++)
+        if (f->close.cell[i] == j)
+            f->close.log_q[i] = f->close.log_p[i] > -INFINITY && k < n ? log_q[k++] : -INFINITY;
+}
+
+void wv_truncate_measure(wvgd_fit *f, size_t j)
+{
+    size_t n = wv_truncate_gather(f, j, false);
+    wv_gauss q = wv_fit_component(f, j);
+    wv_component_log_density(&q, n, f->gx, f->gr, f->y, f->work);
+    keep_density(f, j, n, f->gr);
+}
+
 /* ---- the component of a cell ------------------------------------------------------------------------------------------------------------------ */
 /* Every beginning is worth following in few dimensions, where that is cheap, and for components that are not full: none of their beginnings is good. */
 static bool thorough(const wvgd_fit *f)
@@ -536,13 +659,13 @@ static void share_cell(wvgd_fit *f, size_t n)
     size_t D = f->D, step = n / SHARED + 1, some = 0;
     double total = 0;
     for (size_t i = 0; i < n; i += step, some++) {
-        memcpy(f->gy + some * D, f->gx + i * D, D * sizeof(double));
+        memcpy(f->uy + some * D, f->gx + i * D, D * sizeof(double));
         total += f->ga[i];
     }
     for (size_t k = 0; k < f->s.mix.K; k++) {
         wv_gauss q = wv_mix_component(f, k);
         f->mix_e[k] = 0;
-        wv_component_log_density(&q, some, f->gy, f->gr, f->y, f->work);
+        wv_component_log_density(&q, some, f->uy, f->gr, f->y, f->work);
         for (size_t i = 0; i < some; i++)
             f->mix_e[k] += f->ga[i * step] / total * f->mix.w[k] * exp(f->gr[i] - f->moving[i * step]);
     }
@@ -576,45 +699,97 @@ static set choose(wvgd_fit *f, size_t j, sizes size, double ess)
     return chosen;
 }
 
-void wv_truncate_fit(wvgd_fit *f, size_t j)
+/* Full components in many dimensions: the best of all beginnings, where the stored draws of the cell can tell it, and that no steps would gain. False: they cannot, or steps may. */
+static bool choose_stored(wvgd_fit *f, size_t j, size_t n, double ess)
+{
+    size_t chosen = 2 + COMPONENTS;
+    double best = -INFINITY, spread = INFINITY, most = 0, *log_q = f->gr, *best_q = f->glu;
+    for (size_t b = 0; b < 2 + COMPONENTS && spread > margin; b++) {
+        if (b == 2)
+            share_cell(f, n);
+        if (!begin(f, j, (b + 1) % 2 + b / 2 * 2, ess, &most)) /* the mode's first: it may leave nothing to gain */
+            continue;
+        wv_gauss q = wv_fit_component(f, j);
+        density(f, &q, n, log_q);
+        judgement a = judge(f, n, log_q);
+        if (a.ess < fmax(enough_draws, (double)f->D))
+            return false;
+        if (a.elbo > best + margin) {
+            best = a.elbo;
+            spread = a.spread;
+            chosen = b;
+            memcpy(best_q, log_q, n * sizeof *log_q);
+            remember(f, j);
+        }
+    }
+    if (chosen == 2 + COMPONENTS)
+        return false;
+    wv_truncate_recall(f, j);
+    if (spread > margin) {
+        wv_gauss q = wv_fit_component(f, j);
+        wv_dense_invert(f->D, q.root, f->square[1]);
+        judge(f, n, best_q);
+        if (may_gain(f, &q, n, best_q, fmax(blind, (double)f->D / 5)))
+            return false;
+    }
+    keep_density(f, j, n, best_q);
+    return true;
+}
+
+/* The same from draws of its own, or by steps. */
+static void choose_drawn(wvgd_fit *f, size_t j, size_t n, sizes size, double ess)
+{
+    fit_correction(f, n);
+    double left = keep_residuals(f, j, n);
+    share_cell(f, n);
+    set s = choose(f, j, size, ess);
+    if (!(s.spread > (thorough(f) ? alike : fmax(alike, fmax(blind, (double)f->D / 5) * left))))
+        return;
+    s = draw(f, j, 0, size.few, s);
+    if (!(thorough(f) || descend(f, j, size, &s)) || !average(f, j, size, s) || !improved(f, j, SETS + AVERAGED + 1, size.many, s.share))
+        wv_truncate_recall(f, j);
+}
+
+/* The Gaussian of the heaviest mode, which was fitted to the posterior itself, by its ELBO. */
+static void take_heaviest(wvgd_fit *f, size_t j)
+{
+    size_t best = wv_modes_heaviest(f);
+    set_component(f, j, f->mode_x + best * f->D, f->mode_root + best * f->D * f->D);
+}
+
+/* False: its log densities at the stored draws are not known yet. */
+static bool fit(wvgd_fit *f, size_t j)
 {
     size_t n = wv_truncate_gather(f, j, false), D = f->D;
-    bool full = f->family == wv_family_get(WVGD_FULL);
     sizes size = affordable(f);
     wv_joint_restart(f, j);
     remember(f, j);
+    turn(f, n);
     bool mass = n >= 3 && wv_weight_normalise(n, f->glv, f->ga) && cell_moments(f, n, f->cell_mean, f->cell_root);
-    if (!size.few && (!mass || wv_weight_ess(n, f->ga) < 4 * (double)D)) { /* too few draws for a shape of its own: that of the mixture where the particle is */
+    double ess = mass ? wv_weight_ess(n, f->ga) : 0;
+    if (!size.few && ess < 4 * (double)D) { /* too few draws for a shape of its own: that of the mixture where the particle is */
         wv_gauss q = wv_mix_component(f, wv_mix_owner(f, f->now.z + j * D));
         set_component(f, j, q.mu, q.root);
         remember(f, j);
-        return;
+        return false;
     }
     if (!mass)
-        return;
-    double ess = wv_weight_ess(n, f->ga);
+        return false;
     set_spread(f, j);
-    if (f->N > 1 && !thorough(f) && suffices(f, j, n)) {
-        remember(f, j);
-        return;
-    }
+    if (f->N > 1 && !thorough(f) && choose_stored(f, j, n, ess))
+        return true;
     set_component(f, j, f->cell_mean, f->cell_root);
-    if (f->N == 1 && f->s.modes && full) { /* the heaviest mode's Gaussian was fitted to the posterior itself, by its ELBO */
-        size_t best = 0;
-        for (size_t m = 1; m < f->s.modes; m++)
-            best = f->s.mode[m].elbo > f->s.mode[best].elbo ? m : best;
-        set_component(f, j, f->mode_x + best * D, f->mode_root + best * D * D);
-    } else if (size.few) {
-        fit_correction(f, n);
-        double left = keep_residuals(f, j, n);
-        share_cell(f, n);
-        set s = choose(f, j, size, ess);
-        if (s.spread > (thorough(f) ? alike : fmax(alike, fmax(blind, (double)D / 5) * left))) {
-            s = draw(f, j, 0, size.few, s);
-            if (!(thorough(f) || descend(f, j, size, &s)) || !average(f, j, size, s) || !improved(f, j, SETS + AVERAGED + 1, size.many, s.share))
-                wv_truncate_recall(f, j);
-        }
-    }
+    if (f->N == 1 && f->s.modes && f->family == wv_family_get(WVGD_FULL))
+        take_heaviest(f, j);
+    else if (size.few)
+        choose_drawn(f, j, n, size, ess);
     remember(f, j);
     polish(f, j, n);
+    return false;
+}
+
+void wv_truncate_fit(wvgd_fit *f, size_t j)
+{
+    if (!fit(f, j))
+        wv_truncate_measure(f, j);
 }

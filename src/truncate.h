@@ -7,8 +7,11 @@
  * f->moving. */
 size_t wv_truncate_gather(wvgd_fit *f, size_t j, bool gradients);
 
-/* Component j, from the best of several beginnings. */
+/* Component j, from the best of several beginnings; its log densities at the stored draws of its cell into f->close.log_q. */
 void wv_truncate_fit(wvgd_fit *f, size_t j);
+
+/* These log densities, for component j as it is now. */
+void wv_truncate_measure(wvgd_fit *f, size_t j);
 
 /* Back to component j as it was before its last steps, on stored draws. */
 void wv_truncate_recall(wvgd_fit *f, size_t j);
