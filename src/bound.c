@@ -33,14 +33,27 @@ static double fine_enough(const wvgd_fit *f)
     return f->D > 4 ? 0.01 * sqrt(N) : 0.005 * fmax(1, sqrt(N / 10));
 }
 
+/* Whether so few directions tell a cell that a lattice of points in them tells masses. */
+static bool few_walls(const wvgd_fit *f)
+{
+    return f->N > 1 && f->N <= WV_LATTICE + 1 && f->D > WV_LATTICE && wv_free_flat(f);
+}
+
 /* log Z_j, or as far as the draws go; returns its standard error. Of a component that hardly reaches into its cell, as the best one for a tail may, draws from around the particle tell the
  * rest (f->around). */
 static double mass(wvgd_fit *f, size_t j)
 {
     double inside = 0, squares = 0, n = 0, error = 0, fine = fine_enough(f), little = f->D > 4 ? 0.02 : 0.1;
     size_t most = mass_most(f), batch = most < FEW ? most : FEW, dims = f->N > 1 && wv_free_flat(f) ? wv_free_walls(f, j) : 0;
-    bool around = false;
-    for (uint64_t first = 0; first < most && f->N > 1; first += batch) {
+    bool around = false, known = false;
+    if (few_walls(f) && dims <= WV_LATTICE) {
+        inside = wv_free_lattice_mass(f, dims);
+        error = inside > 0 ? wv_free_lattice_error(dims, 2 * WV_LATTICE_POINTS, inside) / inside : INFINITY;
+        known = inside > little && error < fine;
+        inside = known ? inside : 0;
+        n = known;
+    }
+    for (uint64_t first = 0; first < most && f->N > 1 && !known; first += batch) {
         double all = (double)batch;
         if (dims && !around)
             inside += wv_free_count(f, j, dims, first, batch, &squares);
@@ -171,6 +184,8 @@ static double work_of(const wvgd_fit *f, double draws)
 void wv_bound_masses(wvgd_fit *f)
 {
     find_shared(f);
+    if (few_walls(f))
+        wv_free_lattice(f, f->N - 1);
     for (size_t j = 0; j < f->N; j++)
         if (f->start[j] == j)
             share_masses(f, j);

@@ -6,6 +6,7 @@
  *     callback      the user's                                                     (method, sections 1 and 2) */
 #include "cell.h"
 #include "columns.h"
+#include "dense.h"
 #include <cblas.h>
 #include <float.h>
 #include <math.h>
@@ -216,7 +217,23 @@ void wv_cell_nearest(const wvgd_fit *f, const double *z, size_t n, const double 
         find(f, many ? &s : NULL, z, n - first < WV_COLUMNS ? n - first : WV_COLUMNS, x + first * f->D, cell + first, near + first, next + first);
 }
 
-/* The same where one metric holds for all cells: points and particles are whitened, relative to the first particle. */
+/* The same for few particles where one metric holds for all cells, a full one: points and particles are whitened, relative to the first particle. */
+static void assign_few(const wvgd_fit *f, size_t n, const double *x, uint32_t *cell, double *near, double *next)
+{
+    size_t D = f->D, size = D * WV_COLUMNS;
+    double inverse[WV_DENSE * WV_DENSE], r[WV_COLUMNS], *columns = f->block, *spare = columns + size, *y = spare + size, *z = y + size; /* [D][D], .., [D][WV_COLUMNS], [N][D] */
+    wv_gauss metric = {f->metric_family, D, 0, f->now.z, f->now.metric, 0};
+    wv_component_whiten(&metric, f->N, f->now.z, z, NULL);
+    wv_dense_invert(D, f->now.metric, inverse);
+    for (size_t first = 0; first < n; first += WV_COLUMNS) {
+        size_t here = n - first < WV_COLUMNS ? n - first : WV_COLUMNS;
+        wv_columns_turn(D, here, x + first * D, columns);
+        wv_columns_whiten(D, wv_columns_round(here), inverse, f->now.z, columns, spare, y, r);
+        compare_block(f, z, here, y, cell + first, near + first, next + first);
+    }
+}
+
+/* The same for any number of particles and any metric. */
 static void assign_whitened(const wvgd_fit *f, size_t n, const double *x, uint32_t *cell, double *near, double *next)
 {
     size_t D = f->D;
@@ -245,7 +262,8 @@ void wv_cell_assign(const wvgd_fit *f, size_t n, const double *x, uint32_t *cell
         return;
     }
     if (f->opt.cost == WVGD_MAHALANOBIS && D <= WV_BLOCK / 2) {
-        assign_whitened(f, n, x, cell, near, next);
+        bool few = f->N < MANY && n >= WV_COLUMNS && D <= WV_DENSE && f->metric_family == wv_family_get(WVGD_FULL);
+        (few ? assign_few : assign_whitened)(f, n, x, cell, near, next);
         return;
     }
     for (size_t k = 0; k < n; k++) {

@@ -289,7 +289,8 @@ struct wvgd_fit {
     size_t measured;       /* store.c: stored draws whose squares are in mix_q */
     double *mix_mu, *mix_root; /* the next mixture */
     double *control;       /* store.c: control variates */
-    double *facet, *free_inverse; /* free.c: walls of the cells; the mixture's inverse roots */
+    double *facet, *free_inverse; /* free.c: walls of the cells; the mixture's inverse roots; */
+    double *lattice;       /* points for cells that few directions tell, in columns, and once more in rows */
     double *stein;         /* moments.c */
 
     /* ---- workers: threads that share the work see the fit through views, which are the same but for what follows ---- */

@@ -203,3 +203,31 @@ double wv_free_count(wvgd_fit *f, size_t j, size_t dims, uint64_t first, size_t 
     *squares += (double)(inside + 2 * both) / 4;
     return (double)inside / 2;
 }
+
+/* ---- a lattice ------------------------------------------------------------------------------------------------------------------------------ */
+void wv_free_lattice(wvgd_fit *f, size_t dims)
+{
+    wv_stream stream = {f->opt.seed, WV_RNG_SETTLE, 0, 0};
+    double *rows = f->lattice + WV_LATTICE * WV_LATTICE_POINTS; /* [WV_LATTICE_POINTS][dims] */
+    wv_rng_lattice(&stream, WV_LATTICE_POINTS, dims, rows);
+    for (size_t first = 0; first < WV_LATTICE_POINTS; first += WV_COLUMNS)
+        wv_columns_turn(dims, WV_COLUMNS, rows + first * dims, f->lattice + first * dims);
+}
+
+double wv_free_lattice_error(size_t dims, double n, double mass)
+{
+    double d = (double)(dims + dims % 2);
+    return 0.5 * pow(n, -(d + 1) / (2 * d)) * sqrt(fmax(4 * mass * (1 - mass), 0.6));
+}
+
+double wv_free_lattice_mass(wvgd_fit *f, size_t dims)
+{
+    double inside = 0, in[WV_COLUMNS];
+    const double *B = f->wall, *h = B + f->N * f->D;
+    for (size_t first = 0; first < WV_LATTICE_POINTS; first += WV_COLUMNS) {
+        wv_columns_best()->within(dims, WV_COLUMNS, f->N - 1, f->lattice + first * dims, B, h, in);
+        for (size_t i = 0; i < WV_COLUMNS; i++)
+            inside += in[i] == 3 ? 1 : in[i] > 0 ? 0.5 : 0;
+    }
+    return inside / WV_LATTICE_POINTS;
+}

@@ -24,4 +24,14 @@ size_t wv_free_inside(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t first, siz
  * within, and the sum of the squares of these shares, added to *squares. */
 size_t wv_free_walls(wvgd_fit *f, size_t j);
 double wv_free_count(wvgd_fit *f, size_t j, size_t dims, uint64_t first, size_t pairs, double *squares);
+
+/* Points for cells that depend on few directions only: WV_LATTICE_POINTS standard normal ones in dims <= WV_LATTICE dimensions into f->lattice, in columns: blocks [dims][WV_COLUMNS]. */
+enum { WV_LATTICE_POINTS = 4096 };
+void wv_free_lattice(wvgd_fit *f, size_t dims);
+
+/* Share of these points, and of their mirror images, that lie within the walls of a cell (wv_free_walls). */
+double wv_free_lattice_mass(wvgd_fit *f, size_t dims);
+
+/* Error that n of them leave in a mass, more or less. */
+double wv_free_lattice_error(size_t dims, double n, double mass);
 #endif

@@ -79,11 +79,22 @@ static size_t control_dims(const wvgd_fit *f)
     return wv_free_flat(f) && f->D > 4 && f->N - 1 < f->D ? f->N - 1 : f->D;
 }
 
+static bool lattice(const wvgd_fit *f)
+{
+    return control_dims(f) <= WV_LATTICE;
+}
+
+/* Whether the points are those of wv_free_lattice, for all components the same. */
+static bool shared(const wvgd_fit *f)
+{
+    return lattice(f) && control_dims(f) < f->D;
+}
+
 /* Points for masses and means of the cells; fewer where they cost more. */
 static double control_draws(const wvgd_fit *f)
 {
     double d = (double)control_dims(f);
-    return fmin(fmax(1e7 / (d * d), 4000), 10000);
+    return shared(f) ? WV_LATTICE_POINTS : fmin(fmax(1e7 / (d * d), 4000), 10000);
 }
 
 /* Whether the points are affordable. */
@@ -91,11 +102,6 @@ static bool controlled(const wvgd_fit *f)
 {
     double d = (double)control_dims(f);
     return f->N > 1 && control_draws(f) * (double)f->N * (wv_free_flat(f) ? d : d * d) < 3e9 && f->opt.cost != WVGD_CALLBACK;
-}
-
-static bool lattice(const wvgd_fit *f)
-{
-    return control_dims(f) <= WV_LATTICE;
 }
 
 /* n standard normal points e[n][dims] for component k of the mixture: a lattice, or mirrored draws. */
@@ -119,10 +125,14 @@ static size_t control_share(const wvgd_fit *f, size_t k)
     return 2 * (size_t)((least + (most - least * K) * f->mix.w[k]) / 2);
 }
 
-/* Points of all components into f->gx; returns how many. */
+/* Points of all components into f->gx, unless they share f->lattice; returns how many. */
 static size_t control_points(wvgd_fit *f)
 {
     size_t n = 0, dims = control_dims(f);
+    if (shared(f)) {
+        wv_free_lattice(f, dims);
+        return WV_LATTICE_POINTS;
+    }
     for (size_t k = 0; k < f->s.mix.K; k++) {
         spread_points(f, k, control_share(f, k), f->gx + n * dims);
         n += control_share(f, k);
@@ -157,23 +167,25 @@ static void see_walls(wvgd_fit *f, const wv_gauss *q, double *A, double *low)
     memcpy(W + dims, C, dims * dims * sizeof *W);
 }
 
-/* Adds mass and sums of x in the cells of n points e of component q, each of weight w. */
+/* Adds mass and sums of x in the cells of n points e of component q, each of weight w; they are in columns if they are shared. */
 static void count_points(wvgd_fit *f, const wv_gauss *q, size_t n, const double *e, double w, double *mass, double *sum)
 {
     size_t D = f->D, N = f->N, dims = control_dims(f);
-    double *A = f->try_z + N * D, *T = A + N * D, *low = f->cell_spare, *W = f->sum_z, *columns = f->block, *own = f->step_kl, which[WV_COLUMNS];
+    double *A = f->try_z + N * D, *T = A + N * D, *low = f->cell_spare, *W = f->sum_z, *own = f->step_kl, which[WV_COLUMNS];
     see_walls(f, q, A, low);
     memset(T, 0, N * D * sizeof *T);
     memset(own, 0, N * sizeof *own);
     for (size_t first = 0; first < n; first += WV_COLUMNS) {
         size_t here = n - first < WV_COLUMNS ? n - first : WV_COLUMNS;
-        wv_columns_turn(dims, here, e + first * dims, columns);
+        const double *columns = shared(f) ? e + first * dims : f->block;
+        if (!shared(f))
+            wv_columns_turn(dims, here, e + first * dims, f->block);
         wv_columns_best()->highest(dims, wv_columns_round(here), N, columns, W, low, which);
         for (size_t i = 0; i < here; i++) {
             size_t best = (size_t)which[i];
             own[best] += w;
             for (size_t k = 0; k < dims; k++)
-                T[best * dims + k] += w * e[(first + i) * dims + k];
+                T[best * dims + k] += w * columns[k * WV_COLUMNS + i];
         }
     }
     if (dims < D) { /* from coordinates along the walls to those of q */
@@ -216,7 +228,7 @@ static void mixture_cells(wvgd_fit *f, double *mass, double *sum)
     for (size_t k = 0; k < f->s.mix.K; k++) {
         wv_gauss q = wv_mix_component(f, k);
         size_t n = control_share(f, k);
-        (wv_free_flat(f) ? count_points : place_points)(f, &q, n, f->gx + at * dims, f->mix.w[k] / (double)n, mass, sum);
+        (wv_free_flat(f) ? count_points : place_points)(f, &q, n, shared(f) ? f->lattice : f->gx + at * dims, f->mix.w[k] / (double)n, mass, sum);
         at += n;
     }
 }
@@ -237,20 +249,20 @@ static double mixture_weights(wvgd_fit *f)
     return square > 0 ? fmin(fmax(cross / square, 0), 1) : 0;
 }
 
-/* Error of a mass of 1/2 that the control points leave. */
-static double control_error(const wvgd_fit *f, size_t n)
+/* Error that the control points leave in a mass. */
+static double control_error(const wvgd_fit *f, size_t n, double mass)
 {
-    size_t dims = control_dims(f);
-    double d = (double)(dims + dims % 2); /* of the lattice */
-    return 0.5 * pow((double)n, lattice(f) ? -(d + 1) / (2 * d) : -0.5);
+    return lattice(f) ? wv_free_lattice_error(control_dims(f), (double)n, mass) : sqrt(mass * (1 - mass) / (double)n);
 }
 
-/* Masses, sharpened, into f->beta, and sums of x in the cells, sharpened, into f->try_z; c: the coefficient of the control. */
-static void sharpen(wvgd_fit *f, double c)
+/* Masses of the mixture into f->beta, and its sums of x in the cells into f->try_z; with `draws` those of the posterior, by what the stored draws tell of the difference; c: the coefficient of the control. */
+static void sharpen(wvgd_fit *f, double c, bool draws)
 {
     size_t D = f->D, N = f->N;
     double *sum = f->try_z;
     mixture_cells(f, f->beta, sum);
+    if (!draws)
+        return;
     cblas_dscal((int)N, c, f->beta, 1);
     cblas_dscal((int)(N * D), c, sum, 1);
     for (size_t i = 0; i < f->close.n; i++) {
@@ -261,14 +273,18 @@ static void sharpen(wvgd_fit *f, double c)
 }
 
 /* Lloyd's steps with sharpened means, for squared costs. In few dimensions they are slow to settle, so over-relaxed; in many, where particles lean towards the draws that placed them, that
- * would throw them out of their cells, and a hundredth more or less does not matter. */
+ * would throw them out of their cells, and a hundredth more or less does not matter: there the steps but for the last are those of the mixture alone, if it is like the posterior. */
 static void sharpen_particles(wvgd_fit *f)
 {
-    size_t D = f->D, rounds = D <= 4 ? 12 : 3;
+    size_t D = f->D, rounds = D <= 4 ? 12 : shared(f) ? 4 : 3;
     double c = mixture_weights(f);
     for (size_t round = 1; round <= rounds; round++) {
-        find_cells(f);
-        sharpen(f, c);
+        bool draws = !shared(f) || c < 0.5 || round == rounds;
+        if (draws)
+            find_cells(f);
+        else
+            wv_free_cells(f);
+        sharpen(f, c, draws);
         for (size_t j = 0; j < f->N; j++)
             for (size_t i = 0; i < D && f->beta[j] > 0; i++) {
                 double *z = &f->now.z[j * D + i];
@@ -280,8 +296,8 @@ static void sharpen_particles(wvgd_fit *f)
 /* Sharpened masses and their standard errors. */
 static void sharpen_masses(wvgd_fit *f, size_t n)
 {
-    double c = mixture_weights(f), total = 0, known = control_error(f, n), squares = 0, *own = f->cell_spare;
-    sharpen(f, c);
+    double c = mixture_weights(f), total = 0, squares = 0, *own = f->cell_spare;
+    sharpen(f, c, true);
     memset(own, 0, f->N * sizeof *own);
     for (size_t j = 0; j < f->N; j++)
         total += f->beta[j] = fmax(f->beta[j], 0);
@@ -292,8 +308,8 @@ static void sharpen_masses(wvgd_fit *f, size_t n)
         squares += w * w;
     }
     for (size_t j = 0; j < f->N; j++) {
-        double b = f->beta[j];
-        f->beta_se[j] = sqrt(own[j] * (1 - b) * (1 - b) + (squares - own[j]) * b * b + fmax(4 * b * (1 - b), lattice(f) ? 0.6 : 0) * c * c * known * known);
+        double b = f->beta[j], known = c * control_error(f, n, b);
+        f->beta_se[j] = sqrt(own[j] * (1 - b) * (1 - b) + (squares - own[j]) * b * b + known * known);
     }
 }
 

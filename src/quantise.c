@@ -382,6 +382,29 @@ static bool place_alone(wvgd_fit *f, size_t n, bool probe)
     return true;
 }
 
+/* Whether there is nothing to search: for a Gaussian, under the cost that divides by its covariance, particles that are no more than the corners of a simplex are best at those of a regular one, which may lie as it
+ * likes. (With as many as that the posterior of one that is not quite Gaussian has its preferences.) */
+static bool regular(const wvgd_fit *f)
+{
+    return f->s.mix.K == 1 && f->opt.cost == WVGD_MAHALANOBIS && !f->opt.metric && f->N > 1 && 2 * f->N < f->D;
+}
+
+/* Particles at the corners of a regular simplex around the mixture's mean, in the space of the first N - 1 coordinates: corner j has, of coordinates k < j, the height below the centre of the corners k, k + 1, .. in the
+ * space that they span, and of coordinate j its own height above it. */
+static void place_regular(wvgd_fit *f)
+{
+    size_t D = f->D, N = f->N;
+    double *z = f->now.z;
+    memset(z, 0, N * D * sizeof *z);
+    for (size_t k = 0; k + 1 < N; k++) {
+        double left = (double)(N - k), height = sqrt((left - 1) / left * (double)N / (double)(N - 1));
+        z[k * D + k] = height;
+        for (size_t j = k + 1; j < N; j++)
+            z[j * D + k] = -height / (left - 1);
+    }
+    unflatten(f, N, z, f->mix.mu);
+}
+
 void wv_quantise_place(wvgd_fit *f, double c)
 {
     size_t D = f->D, ND = f->N * D, n = f->close.n < f->n_max / 2 ? f->close.n : f->n_max / 2, extra = c > 0 ? f->n_max - n : 0;
@@ -390,6 +413,10 @@ void wv_quantise_place(wvgd_fit *f, double c)
     bool many = D > 4 && wv_free_flat(f), alike = c > (many ? 0.5 : 0.9) && !f->s.zero_points; /* the mixture's draws alone will do, unless they do not know where the density ends */
     extra = extra < most ? extra : most;
     compared = compared + 4 * f->s.mix.K < extra ? compared : extra; /* all of them, rather than a remainder that does not stand for the mixture */
+    if (many && alike && extra && regular(f)) {
+        place_regular(f);
+        return;
+    }
     if (many && alike && extra) { /* particles will be sharpened, and a hundredth of the distortion does not matter */
         if (f->s.relevant > 1 || few >= compared || !place_alone(f, few, true))
             place_alone(f, compared, false);

@@ -55,21 +55,21 @@ static double inside(double u)
 void wv_rng_lattice(const wv_stream *stream, size_t n, size_t dims, double *e)
 {
     size_t pairs = (dims + 1) / 2;
-    double phi = 2, shift[WV_LATTICE], step[WV_LATTICE], a[WV_NORMAL_WIDTH], b[WV_NORMAL_WIDTH];
+    double phi = 2, shift[WV_LATTICE], step[WV_LATTICE], a[PAIRS], b[PAIRS];
     for (int i = 0; i < 40; i++)
         phi = pow(1 + phi, 1 / (2 * (double)pairs + 1));
     for (int i = 0; i < WV_LATTICE; i++)
         step[i] = pow(phi, -(double)(i + 1));
     wv_rng_uniform(stream, 0, WV_LATTICE, shift);
-    for (size_t first = 0; first < n; first += WV_NORMAL_WIDTH)
+    for (size_t first = 0; first < n; first += PAIRS)
         for (size_t p = 0; p < pairs; p++) {
-            for (size_t i = 0; i < WV_NORMAL_WIDTH; i++) {
+            for (size_t i = 0; i < PAIRS; i++) {
                 double u = shift[2 * p] + (double)(first + i) * step[2 * p], v = shift[2 * p + 1] + (double)(first + i) * step[2 * p + 1];
                 a[i] = inside(u);
                 b[i] = inside(v);
             }
-            wv_normal_best()(WV_NORMAL_WIDTH, a, b);
-            for (size_t i = 0; i < WV_NORMAL_WIDTH && first + i < n; i++) {
+            wv_normal_best()(PAIRS, a, b);
+            for (size_t i = 0; i < PAIRS && first + i < n; i++) {
                 e[(first + i) * dims + 2 * p] = a[i];
                 if (2 * p + 1 < dims)
                     e[(first + i) * dims + 2 * p + 1] = b[i];

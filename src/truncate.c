@@ -155,13 +155,20 @@ static void normal_equations(wvgd_fit *f, size_t n, const double *r, double *b)
     }
 }
 
+/* Whether a cell's draws are enough for a correction with all products of coordinates. */
+static bool crossed(const wvgd_fit *f, double ess)
+{
+    size_t full = 1 + 2 * f->D + f->D * (f->D - 1) / 2;
+    return f->D > 1 && ess > 4 * (double)full && full <= f->p_max;
+}
+
 /* Fits the correction of the cell to the gathered draws (log p~ in f->glp, weights f->ga), by least squares, shrunk by ESS / (ESS + coefficients). Coordinates: the cell's moments. */
 static void fit_correction(wvgd_fit *f, size_t n)
 {
     size_t D = f->D, full = 1 + 2 * D + D * (D - 1) / 2, p;
     double ess = wv_weight_ess(n, f->ga), level = 0, *b = f->correction, *r = f->glu;
     wv_gauss cell = cell_gauss(f);
-    f->correction_cross = D > 1 && ess > 4 * (double)full && full <= f->p_max;
+    f->correction_cross = crossed(f, ess);
     p = coefficients(f);
     memset(b, 0, full * sizeof *b);
     if (ess < 2 * (double)p)
@@ -699,15 +706,16 @@ static set choose(wvgd_fit *f, size_t j, sizes size, double ess)
     return chosen;
 }
 
-/* Full components in many dimensions: the best of all beginnings, where the stored draws of the cell can tell it, and that no steps would gain. False: they cannot, or steps may. */
+/* Full components in many dimensions: the best of all beginnings, where the stored draws of the cell can tell it, and that no steps would gain. (Not its moments: they would be judged by the draws that they were fitted
+ * to.) False: they cannot, or steps may. */
 static bool choose_stored(wvgd_fit *f, size_t j, size_t n, double ess)
 {
     size_t chosen = 2 + COMPONENTS;
     double best = -INFINITY, spread = INFINITY, most = 0, *log_q = f->gr, *best_q = f->glu;
-    for (size_t b = 0; b < 2 + COMPONENTS && spread > margin; b++) {
+    for (size_t b = 1; b < 2 + COMPONENTS && spread > margin; b++) {
         if (b == 2)
             share_cell(f, n);
-        if (!begin(f, j, (b + 1) % 2 + b / 2 * 2, ess, &most)) /* the mode's first: it may leave nothing to gain */
+        if (!begin(f, j, b, ess, &most))
             continue;
         wv_gauss q = wv_fit_component(f, j);
         density(f, &q, n, log_q);
@@ -729,7 +737,7 @@ static bool choose_stored(wvgd_fit *f, size_t j, size_t n, double ess)
         wv_gauss q = wv_fit_component(f, j);
         wv_dense_invert(f->D, q.root, f->square[1]);
         judge(f, n, best_q);
-        if (may_gain(f, &q, n, best_q, fmax(blind, (double)f->D / 5)))
+        if (crossed(f, ess) || may_gain(f, &q, n, best_q, fmax(blind, (double)f->D / 5)))
             return false;
     }
     keep_density(f, j, n, best_q);
