@@ -56,6 +56,10 @@ typedef struct {
     void (*pair_sums)(size_t D, size_t n, const double *keep, const double *t, const double *a, const double *q, double *out);
 
     /* Passes over rows x[n][D], whose coordinates are the lanes; z = (x - m) s, coordinate by coordinate. */
+    /* One row times a matrix: out[D] = sum over k of x[k] M[k][D]; out is not x */
+    void (*row_times)(size_t D, const double *x, const double *M, double *out);
+    /* v <- H v for the inverse Hessian of limited memory that `pairs` pairs s[], y[] of rows, the newest first, with the products sy[] = s.y and the first step gamma say; rows are D long, a multiple of WV_COLUMNS_WIDTH */
+    void (*row_secants)(size_t D, size_t pairs, const double *const *s, const double *const *y, const double *sy, double gamma, double *v);
     /* |x - m|^2 and |(x - m) s|^2 of one row */
     double (*row_distance)(size_t D, const double *x, const double *m);
     double (*row_apart)(size_t D, const double *x, const double *m, const double *s);

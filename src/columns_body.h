@@ -633,10 +633,13 @@ WV_TARGET static void row_statistics(size_t n, size_t D, const double *u, const 
 
 INLINE double sum_of(lanes v)
 {
-    double total = 0;
-    for (size_t k = 0; k < WV_LANES; k++)
-        total += v[k];
-    return total;
+#if WV_LANES == 8
+    v += __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3);
+    v += __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5);
+#elif WV_LANES == 4
+    v += __builtin_shufflevector(v, v, 2, 3, 0, 1);
+#endif
+    return v[0] + v[1];
 }
 
 WV_TARGET static void powers(size_t D, size_t n, const double *w, const double *y, const double *from, double *out)
@@ -710,5 +713,68 @@ WV_TARGET static void pair_sums(size_t D, size_t n, const double *keep, const do
     }
 }
 
+WV_TARGET static void row_times(size_t D, const double *x, const double *M, double *out)
+{
+    size_t at = 0;
+    for (; at + ABREAST * WV_LANES <= D; at += ABREAST * WV_LANES) {
+        lanes s[ABREAST] = {{0}};
+        for (size_t k = 0; k < D; k++)
+            for (size_t i = 0; i < ABREAST; i++)
+                s[i] += x[k] * load(M + k * D + at + i * WV_LANES);
+        for (size_t i = 0; i < ABREAST; i++)
+            put(out + at + i * WV_LANES, s[i]);
+    }
+    for (; at < D && D >= WV_LANES; at += WV_LANES) {
+        size_t from = at + WV_LANES < D ? at : D - WV_LANES; /* the last vector overlaps the one before */
+        lanes even = {0}, odd = {0};
+        size_t k = 0;
+        for (; k + 1 < D; k += 2) {
+            even += x[k] * load(M + k * D + from);
+            odd += x[k + 1] * load(M + (k + 1) * D + from);
+        }
+        if (k < D)
+            even += x[k] * load(M + k * D + from);
+        put(out + from, even + odd);
+    }
+    for (; at < D; at++) {
+        double s = 0;
+        for (size_t k = 0; k < D; k++)
+            s += x[k] * M[k * D + at];
+        out[at] = s;
+    }
+}
+
+INLINE double product(size_t D, const double *a, const double *b)
+{
+    lanes even = {0}, odd = {0};
+    size_t i = 0;
+    for (; i + WV_LANES < D; i += 2 * WV_LANES) {
+        even += load(a + i) * load(b + i);
+        odd += load(a + i + WV_LANES) * load(b + i + WV_LANES);
+    }
+    if (i < D)
+        even += load(a + i) * load(b + i);
+    return sum_of(even + odd);
+}
+
+INLINE void add_times(size_t D, double w, const double *a, double *out)
+{
+    for (size_t i = 0; i < D; i += WV_LANES)
+        put(out + i, load(out + i) + w * load(a + i));
+}
+
+WV_TARGET static void row_secants(size_t D, size_t pairs, const double *const *s, const double *const *y, const double *sy, double gamma, double *v)
+{
+    double a[64]; /* more than there are pairs */
+    for (size_t q = 0; q < pairs; q++) {
+        a[q] = product(D, s[q], v) / sy[q];
+        add_times(D, -a[q], y[q], v);
+    }
+    for (size_t i = 0; i < D; i += WV_LANES)
+        put(v + i, gamma * load(v + i));
+    for (size_t q = pairs; q-- > 0;)
+        add_times(D, a[q] - product(D, y[q], v) / sy[q], s[q], v);
+}
+
 const wv_columns WV_SET = {turn, subtract, squares, scale, centre, mean, add_logs, exponentials, tails, apart, nearest, highest, within, shorten, nearby, nearby_mirrored, shares, powers, pair_scores, pair_values, pair_sums,
-                           row_distance, row_apart, row_means, row_slopes, row_quadratic, row_products, row_statistics};
+                           row_times, row_secants, row_distance, row_apart, row_means, row_slopes, row_quadratic, row_products, row_statistics};

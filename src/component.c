@@ -73,8 +73,12 @@ static double full_log_det(size_t D, size_t R, const double *L)
 {
     double sum = 0;
     (void)R;
-    for (size_t i = 0; i < D; i++)
-        sum += log(L[i * D + i]);
+    for (size_t i = 0; i < D;) { /* a logarithm for several, as far as their product stays in the range of numbers */
+        double product = L[i * D + i];
+        for (i++; i < D && product > 1e-150 && product < 1e150 && L[i * D + i] > 1e-150 && L[i * D + i] < 1e150; i++)
+            product *= L[i * D + i];
+        sum += log(product);
+    }
     return sum;
 }
 
@@ -133,9 +137,11 @@ static void full_pull(size_t D, size_t R, const double *L, size_t n, double *g, 
     (void)R, (void)work;
     if (D <= MOST && n >= FEW)
         times(D, L, false, n, g);
-    else if (n == 1)
-        cblas_dtrmv(CblasRowMajor, CblasLower, CblasTrans, CblasNonUnit, (int)D, L, (int)D, g, 1);
-    else
+    else if (n == 1 && D <= MOST) {
+        double row[MOST];
+        memcpy(row, g, D * sizeof *g);
+        wv_columns_best()->row_times(D, row, L, g);
+    } else
         cblas_dtrmm(CblasRowMajor, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, (int)n, (int)D, 1.0, L, (int)D, g, (int)D);
 }
 

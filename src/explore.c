@@ -8,6 +8,7 @@
  * Later waves start from wider scatter around the modes found, in units of their own sds, until many starts have found nothing new and every mode of weight has been
  * hit twice. In more than WV_DENSE dimensions ends are taken as they are, with diagonal Gaussians. */
 #include "explore.h"
+#include "columns.h"
 #include "dense.h"
 #include "joint.h"
 #include "mix.h"
@@ -87,6 +88,7 @@ static void begin_wave(wvgd_fit *f)
 {
     size_t paths = f->s.modes ? WV_PATHS : 1;
     memcpy(f->path_frame, f->mode_frame, wv_modes_root_size(f) * sizeof(double));
+    f->framed = false;
     f->s.exploring = WV_CLIMB;
     for (size_t k = 0; k < WV_PATHS; k++) {
         f->s.path[k] = (wv_path){.active = k < paths, .fresh = 1};
@@ -118,59 +120,82 @@ static bool out_of_range(const wvgd_fit *f, size_t k)
 }
 
 /* ---- one path ------------------------------------------------------------------------------------------------------------------- */
-/* Curvature pair `q` of path k, counted back from the last of `last`. */
-static const double *pair(const wvgd_fit *f, const double *pairs, size_t k, size_t last, size_t q)
+/* A gradient as the frame sees it, out <- F' g, */
+static void to_frame(const wvgd_fit *f, const double *g, double *out)
 {
-    return pairs + (k * MEMORY + (last - q) % MEMORY) * f->D;
+    if (f->dense)
+        wv_columns_best()->row_times(f->D, g, f->path_frame, out);
+    for (size_t i = 0; i < f->D && !f->dense; i++)
+        out[i] = f->path_frame[i] * g[i];
 }
 
-/* H v for the path's L-BFGS inverse Hessian (in the frame) after `last` pairs, in place. */
+/* and a direction of the frame in the model's coordinates, out <- F v. */
+static void from_frame(wvgd_fit *f, const double *v, double *out)
+{
+    size_t D = f->D;
+    for (size_t i = 0; i < D * D && f->dense && !f->framed; i++)
+        f->frame_turned[i % D * D + i / D] = f->path_frame[i];
+    f->framed = true;
+    if (f->dense)
+        wv_columns_best()->row_times(D, v, f->frame_turned, out);
+    for (size_t i = 0; i < D && !f->dense; i++)
+        out[i] = f->path_frame[i] * v[i];
+}
+
+/* Path k in the frame: rows of this length, of which what is beyond D is 0. */
+static size_t padded(const wvgd_fit *f)
+{
+    return wv_columns_round(f->D);
+}
+
+/* Curvature pairs of a path, the newest of `last` first. */
+typedef struct {
+    size_t n;
+    const double *s[MEMORY], *y[MEMORY];
+    double sy[MEMORY];
+    double gamma; /* length of the first step */
+} pairs;
+
+static pairs pairs_of(const wvgd_fit *f, size_t k, size_t last)
+{
+    pairs p = {.n = last < MEMORY ? last : MEMORY, .gamma = 1};
+    for (size_t q = 0; q < p.n; q++) {
+        size_t at = (last - 1 - q) % MEMORY;
+        p.s[q] = f->path_s + (k * MEMORY + at) * padded(f);
+        p.y[q] = f->path_y + (k * MEMORY + at) * padded(f);
+        p.sy[q] = f->s.path[k].sy[at];
+    }
+    if (p.n)
+        p.gamma = p.sy[0] / cblas_ddot((int)f->D, p.y[0], 1, p.y[0], 1);
+    return p;
+}
+
+/* H v for the path's L-BFGS inverse Hessian (in the frame) after `last` pairs, in place; v is padded. */
 static void two_loop(const wvgd_fit *f, size_t k, size_t last, double *v)
 {
-    int D = (int)f->D;
-    size_t pairs = last < MEMORY ? last : MEMORY;
-    double a[MEMORY], sy[MEMORY];
-    for (size_t q = 1; q <= pairs; q++) {
-        const double *s = pair(f, f->path_s, k, last, q), *y = pair(f, f->path_y, k, last, q);
-        sy[q - 1] = cblas_ddot(D, s, 1, y, 1);
-        a[q - 1] = cblas_ddot(D, s, 1, v, 1) / sy[q - 1];
-        cblas_daxpy(D, -a[q - 1], y, 1, v, 1);
-    }
-    if (pairs) {
-        const double *y = pair(f, f->path_y, k, last, 1);
-        cblas_dscal(D, sy[0] / cblas_ddot(D, y, 1, y, 1), v, 1);
-    }
-    for (size_t q = pairs; q >= 1; q--) {
-        double b = cblas_ddot(D, pair(f, f->path_y, k, last, q), 1, v, 1) / sy[q - 1];
-        cblas_daxpy(D, a[q - 1] - b, pair(f, f->path_s, k, last, q), 1, v, 1);
-    }
+    pairs p = pairs_of(f, k, last);
+    wv_columns_best()->row_secants(padded(f), p.n, p.s, p.y, p.sy, p.gamma, v);
 }
 
 /* H itself, [D][D]: the same for the rows of I, all at once. */
 static void inverse_hessian(wvgd_fit *f, size_t k, size_t last, double *H)
 {
     int D = (int)f->D;
-    size_t pairs = last < MEMORY ? last : MEMORY;
-    double *A = f->uy, sy[MEMORY], gamma = 1; /* A: [MEMORY][D] */
+    pairs p = pairs_of(f, k, last);
+    double *A = f->uy; /* [MEMORY][D] */
     memset(H, 0, f->D * f->D * sizeof *H);
-    for (size_t q = 1; q <= pairs; q++)
-        sy[q - 1] = cblas_ddot(D, pair(f, f->path_s, k, last, q), 1, pair(f, f->path_y, k, last, q), 1);
-    if (pairs) {
-        const double *y = pair(f, f->path_y, k, last, 1);
-        gamma = sy[0] / cblas_ddot(D, y, 1, y, 1);
-    }
     for (size_t i = 0; i < f->D; i++)
         H[i * f->D + i] = 1;
-    for (size_t q = 1; q <= pairs; q++) {
-        double *a = A + (q - 1) * f->D;
-        cblas_dgemv(CblasRowMajor, CblasNoTrans, D, D, 1 / sy[q - 1], H, D, pair(f, f->path_s, k, last, q), 1, 0.0, a, 1);
-        cblas_dger(CblasRowMajor, D, D, -1.0, a, 1, pair(f, f->path_y, k, last, q), 1, H, D);
+    for (size_t q = 0; q < p.n; q++) {
+        double *a = A + q * f->D;
+        cblas_dgemv(CblasRowMajor, CblasNoTrans, D, D, 1 / p.sy[q], H, D, p.s[q], 1, 0.0, a, 1);
+        cblas_dger(CblasRowMajor, D, D, -1.0, a, 1, p.y[q], 1, H, D);
     }
-    cblas_dscal(D * D, gamma, H, 1);
-    for (size_t q = pairs; q >= 1; q--) {
-        double *a = A + (q - 1) * f->D;
-        cblas_dgemv(CblasRowMajor, CblasNoTrans, D, D, -1 / sy[q - 1], H, D, pair(f, f->path_y, k, last, q), 1, 1.0, a, 1);
-        cblas_dger(CblasRowMajor, D, D, 1.0, a, 1, pair(f, f->path_s, k, last, q), 1, H, D);
+    cblas_dscal(D * D, p.gamma, H, 1);
+    for (size_t q = p.n; q-- > 0;) {
+        double *a = A + q * f->D;
+        cblas_dgemv(CblasRowMajor, CblasNoTrans, D, D, -1 / p.sy[q], H, D, p.y[q], 1, 1.0, a, 1);
+        cblas_dger(CblasRowMajor, D, D, 1.0, a, 1, p.s[q], 1, H, D);
     }
 }
 
@@ -178,11 +203,11 @@ static void inverse_hessian(wvgd_fit *f, size_t k, size_t last, double *H)
 static bool path_root(wvgd_fit *f, size_t k, size_t last, double *root)
 {
     size_t D = f->D;
-    double *H = f->square[1], *v = f->vector[0];
+    double *H = f->square[1], *v = f->path_q + k * padded(f); /* the direction is no longer needed */
     memcpy(root, f->path_frame, wv_modes_root_size(f) * sizeof *root);
     if (!f->dense) { /* of its diagonal, one unit vector at a time */
         for (size_t i = 0; i < D; i++) {
-            memset(v, 0, D * sizeof *v);
+            memset(v, 0, padded(f) * sizeof *v);
             v[i] = 1;
             two_loop(f, k, last, v);
             root[i] *= sqrt(fmax(v[i], 1e-300));
@@ -230,14 +255,13 @@ static void aim(wvgd_fit *f, size_t k)
 {
     size_t D = f->D;
     wv_path *p = &f->s.path[k];
-    double *dir = f->path_p + k * D, *g = f->path_g + k * D;
-    memcpy(dir, g, D * sizeof *dir);
-    wv_modes_family(f)->pull(D, 0, f->path_frame, 1, dir, f->work);
+    double *dir = f->path_q + k * padded(f), *g = f->path_g + k * padded(f);
+    memcpy(dir, g, padded(f) * sizeof *dir);
     if (p->pairs)
         two_loop(f, k, p->pairs, dir);
     else
         cblas_dscal((int)D, 1 / fmax(1, cblas_dnrm2((int)D, dir, 1)), dir, 1);
-    wv_modes_family(f)->colour(D, 0, f->path_frame, 1, dir, f->work);
+    from_frame(f, dir, f->path_p + k * D);
     p->slope = cblas_ddot((int)D, dir, 1, g, 1);
     p->step = 1;
     p->low = 0;
@@ -249,24 +273,27 @@ static void aim(wvgd_fit *f, size_t k)
 
 static void accept(wvgd_fit *f, size_t k, double log_p, const double *x, const double *g)
 {
-    size_t D = f->D;
     wv_path *p = &f->s.path[k];
-    double *s = f->path_s + (k * MEMORY + p->pairs % MEMORY) * D, *y = f->path_y + (k * MEMORY + p->pairs % MEMORY) * D;
+    size_t D = f->D, P = padded(f), newest = p->pairs % MEMORY;
+    double *s = f->path_s + (k * MEMORY + newest) * P, *y = f->path_y + (k * MEMORY + newest) * P, *last = f->path_g + k * P, *now = f->vector[0], ss = 0, yy = 0, sy = 0;
     if (p->pairs >= MEMORY)
         make_roots(f, k);
+    to_frame(f, g, now);
     for (size_t i = 0; i < D; i++) {
-        s[i] = p->step * f->path_p[k * D + i];
-        y[i] = f->path_g[k * D + i] - g[i];
+        s[i] = p->step * f->path_q[k * P + i];
+        y[i] = last[i] - now[i];
+        last[i] = now[i];
+        ss += s[i] * s[i];
+        yy += y[i] * y[i];
+        sy += s[i] * y[i];
     }
-    wv_modes_family(f)->whiten(D, 0, f->path_frame, 1, s, f->work);
-    wv_modes_family(f)->pull(D, 0, f->path_frame, 1, y, f->work);
-    if (cblas_ddot((int)D, s, 1, y, 1) > 1e-12 * cblas_dnrm2((int)D, s, 1) * cblas_dnrm2((int)D, y, 1))
+    p->sy[newest] = sy;
+    if (sy > 1e-12 * sqrt(ss) * sqrt(yy))
         p->pairs++;
     p->stalls = log_p - p->log_p < 1e-3 ? p->stalls + 1 : 0;
     p->log_p = log_p;
     p->accepted++;
     memcpy(f->path_x + k * D, x, D * sizeof *x);
-    memcpy(f->path_g + k * D, g, D * sizeof *g);
     for (size_t i = 0; i + 1 < wv_explore_stations(f); i++)
         if (p->accepted == stations[i])
             leave(f, k, i);
@@ -296,7 +323,7 @@ static void advance(wvgd_fit *f, size_t k, double log_p, const double *x, const 
         }
         p->fresh = 0;
         p->log_p = log_p;
-        memcpy(f->path_g + k * D, g, D * sizeof *g);
+        to_frame(f, g, f->path_g + k * padded(f));
         p->hit = wv_modes_foretell(f, x, log_p);
         if (p->hit >= 0)
             end_path(f, k, true);

@@ -111,7 +111,7 @@ static bool carve_saved(wvgd_fit *f)
     size_t N = f->N, D = f->D, ND = wv_times(N, D), root = wv_times(N, f->family->size(D, f->R));
     size_t spread = wv_times(N, f->cell_family->size(D, 0)), metric = f->metric_family->size(D, 0);
     size_t adam = f->opt.estimator == WVGD_REPARAM ? wv_times(2, ND + root) : 0, pilot = f->pilot ? D * D : 0;
-    size_t modes = f->exploring ? wv_modes_most(f) : 0, paths = f->exploring ? wv_times(WV_PATHS, D) : 0, one = f->exploring ? D : 0;
+    size_t modes = f->exploring ? wv_modes_most(f) : 0, paths = f->exploring ? wv_times(WV_PATHS, D) : 0, padded = f->exploring ? wv_times(WV_PATHS, wv_columns_round(D)) : 0, one = f->exploring ? D : 0;
     size_t frame = f->exploring ? wv_modes_root_size(f) : 0, stops = f->exploring ? WV_PATHS * wv_explore_stations(f) : 0;
     bool fits = f->exploring && f->dense;
     size_t K = fits ? wv_pool_components(f) : 0, pool = fits ? wv_pool_points(f) : 0, made = fits ? wv_pool_proposals(f) : 0, KD = wv_times(K, D), DD = fits ? D * D : 0;
@@ -120,7 +120,7 @@ static bool carve_saved(wvgd_fit *f)
         {&f->best.z, ND}, {&f->best.mu, ND}, {&f->best.root, root}, {&f->best.spread, spread}, {&f->best.metric, metric}, {&f->best.centre, D}, {&f->best.elbo, N}, {&f->best.losses, N}, {&f->best.beta, N}, {&f->best.beta2, N},
         {&f->pilot_mu, f->pilot ? D : 0}, {&f->pilot_root, pilot}, {&f->pilot_best, f->pilot ? D + pilot : 0}, {&f->adam, adam}, {&f->z_mark, ND},
         {&f->mode_x, wv_times(modes, D)}, {&f->mode_root, wv_times(modes, wv_modes_root_size(f))}, {&f->mode_frame, frame},
-        {&f->scatter_centre, one}, {&f->end_x, WV_ENDS * one}, {&f->path_frame, frame}, {&f->path_x, paths}, {&f->path_g, paths}, {&f->path_p, paths}, {&f->path_s, WV_PAIRS * paths}, {&f->path_y, WV_PAIRS * paths},
+        {&f->scatter_centre, one}, {&f->end_x, WV_ENDS * one}, {&f->path_frame, frame}, {&f->path_x, paths}, {&f->path_p, paths}, {&f->path_g, padded}, {&f->path_q, padded}, {&f->path_s, WV_PAIRS * padded}, {&f->path_y, WV_PAIRS * padded},
         {&f->station_x, wv_times(stops, D)}, {&f->station_root, wv_times(stops, wv_modes_root_size(f))},
         {&f->mix.mu, KD}, {&f->mix.root, wv_times(K, DD)}, {&f->mix.w, K}, {&f->mix_best.mu, KD}, {&f->mix_best.root, wv_times(K, DD)}, {&f->mix_best.w, K}, {&f->mix_tried.mu, KD}, {&f->mix_tried.root, wv_times(K, DD)}, {&f->mix_tried.w, K},
         {&f->pool.x, wv_times(pool, D)}, {&f->pool.grad, wv_times(pool, D)}, {&f->pool.log_p, pool}, {&f->pool.log_sum, pool},
@@ -154,7 +154,7 @@ static bool carve_scratch(wvgd_fit *f)
         {&f->close.near, C}, {&f->close_v, C}, {&f->close_log_w, C}, {&f->close_smooth, C}, {&f->close_spare, C}, {&f->close_cal, C},
         {&f->close.grad, f->staged ? wv_times(C, D) : 0}, {&f->mix_q, wv_times(K + 1, pool)}, {&f->mix_log, pool}, {&f->mix_u, pool}, {&f->mix_grad, wv_times(pool, D)}, {&f->mix_y, fits ? wv_pool_kept(f) : 0},
         {&f->mix_inverse, wv_times(K + 1, fits ? D * D : 0)}, {&f->mix_det, K + 1}, {&f->mix_made, 2 * (K + 1)}, {&f->pool.part, wv_times(WV_BATCHES, pool)},
-        {&f->mix_mu, wv_times(K, D)}, {&f->mix_root, wv_times(K, fits ? D * D : 0)}, {&f->facet, f->staged ? wv_times(N, D + 1) : 0}, {&f->free_inverse, f->staged ? wv_times(K, D * D + D + 1) : 0}, {&f->lattice, f->staged ? 2 * WV_LATTICE * WV_LATTICE_POINTS : 0}, {&f->control, wv_times(f->made_room, f->made_room + 3 + WV_BLOCK)}, {&f->stein, f->staged ? wv_moments_work(D) : 0},
+        {&f->mix_mu, wv_times(K, D)}, {&f->mix_root, wv_times(K, fits ? D * D : 0)}, {&f->facet, f->staged ? wv_times(N, D + 1) : 0}, {&f->free_inverse, f->staged ? wv_times(K, D * D + D + 1) : 0}, {&f->frame_turned, fits ? D * D : 0}, {&f->lattice, f->staged ? 2 * WV_LATTICE * WV_LATTICE_POINTS : 0}, {&f->control, wv_times(f->made_room, f->made_room + 3 + WV_BLOCK)}, {&f->stein, f->staged ? wv_moments_work(D) : 0},
         {&f->tail_mu, D}, {&f->tail_root, f->metric_family->size(D, 0)},
         {&f->scale, joint ? wv_times(proposals, D + 1) : 0}, {&f->alpha, joint ? proposals : 0}, {&f->piece_u, joint ? wv_times(WV_PIECES, N) : 0}, {&f->group, joint ? wv_group_size(f) : 0},
         {&f->soft_grad, soft ? nD : 0}, {&f->sd_view, wv_times(N, D)}, {&f->spread_view, wv_times(N, f->cell_family->size(D, 0))},

@@ -47,6 +47,7 @@ typedef struct {
     size_t start, tries;    /* which start, after how many without density */
     size_t evaluations, accepted, pairs, stalls, looks;
     double log_p, slope;    /* at the last accepted point */
+    double sy[WV_PAIRS];    /* products of its curvature pairs */
     double step, low, high; /* of the line search */
 } wv_path;
 
@@ -233,8 +234,9 @@ struct wvgd_fit {
     double *mode_frame, *path_frame; /* [D][D] (or [D]) roots of the metrics of the next ascents and of those under way */
     double *scatter_centre;        /* [D] */
     double *end_x;                 /* [ends][D] */
-    double *path_x, *path_g, *path_p; /* [paths][D] point, gradient, direction of each ascent */
-    double *path_s, *path_y;          /* [paths][WV_PAIRS][D] its curvature pairs */
+    double *path_x, *path_p;       /* [paths][D] point and direction of each ascent */
+    double *path_g, *path_q;       /* [paths][D, padded] gradient and direction in the frame, */
+    double *path_s, *path_y;       /* [paths][WV_PAIRS][D, padded] and its curvature pairs */
     double *station_x, *station_root; /* [paths][stations][D], ..[D][D] Gaussians left behind */
     wv_mixture mix, mix_best, mix_tried;
     wv_pool pool;
@@ -289,6 +291,8 @@ struct wvgd_fit {
     size_t measured;       /* store.c: stored draws whose squares are in mix_q */
     double *mix_mu, *mix_root; /* the next mixture */
     double *control;       /* store.c: control variates */
+    double *frame_turned;  /* explore.c: [D][D] path_frame', */
+    bool framed;           /* if it is there */
     double *facet, *free_inverse; /* free.c: walls of the cells; the mixture's inverse roots; */
     double *lattice;       /* points for cells that few directions tell, in columns, and once more in rows */
     double *stein;         /* moments.c */

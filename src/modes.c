@@ -31,6 +31,13 @@ wv_gauss wv_modes_gauss(const wvgd_fit *f, size_t m)
     return (wv_gauss){wv_modes_family(f), f->D, 0, f->mode_x + m * f->D, f->mode_root + m * wv_modes_root_size(f), 0};
 }
 
+/* Log density that mode m predicts at its mean. */
+static double top_of(const wvgd_fit *f, size_t m)
+{
+    wv_gauss g = wv_modes_gauss(f, m);
+    return f->s.mode[m].elbo - g.family->log_det(f->D, 0, g.root) - (double)f->D * half_log_2pi;
+}
+
 double wv_modes_predict(wvgd_fit *f, const double *x, size_t *mode, double *distance)
 {
     double total = -INFINITY, best = -INFINITY, log_q;
@@ -53,11 +60,29 @@ double wv_modes_bulk(const wvgd_fit *f)
     return (double)f->D + 3 * sqrt(2 * (double)f->D);
 }
 
+/* Nats by which a prediction at this squared distance from mode m may be off. */
+static double doubt(const wvgd_fit *f, size_t m, double distance)
+{
+    return 0.2 + 0.02 * distance + 2 * f->s.mode[m].sd;
+}
+
+/* Whether the density is less than any mode predicts in its bulk. */
+static bool too_low(const wvgd_fit *f, double log_p)
+{
+    double bulk = wv_modes_bulk(f);
+    for (size_t m = 0; m < f->s.modes; m++)
+        if (log_p >= top_of(f, m) - bulk / 2 - doubt(f, m, bulk))
+            return false;
+    return true;
+}
+
 int wv_modes_known(wvgd_fit *f, const double *x, double log_p)
 {
     size_t m = 0;
+    if (too_low(f, log_p))
+        return -1;
     double distance = INFINITY, expected = wv_modes_predict(f, x, &m, &distance);
-    return f->s.modes && f->s.mode[m].relevant && distance < wv_modes_bulk(f) && fabs(log_p - expected) < 0.2 + 0.02 * distance + 2 * f->s.mode[m].sd ? (int)m : -1;
+    return f->s.mode[m].relevant && distance < wv_modes_bulk(f) && fabs(log_p - expected) < doubt(f, m, distance) ? (int)m : -1;
 }
 
 int wv_modes_foretell(wvgd_fit *f, const double *x, double log_p)
@@ -77,9 +102,7 @@ size_t wv_modes_heaviest(const wvgd_fit *f)
 
 double wv_modes_top(const wvgd_fit *f)
 {
-    size_t best = wv_modes_heaviest(f);
-    wv_gauss g = wv_modes_gauss(f, best);
-    return f->s.mode[best].elbo - g.family->log_det(f->D, 0, g.root) - (double)f->D * half_log_2pi;
+    return top_of(f, wv_modes_heaviest(f));
 }
 
 bool wv_modes_walled(wvgd_fit *f, const double *x, double log_p)

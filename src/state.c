@@ -13,7 +13,7 @@ typedef struct {
 } header;
 
 static const char magic[8] = "wvgdfit";
-enum { VERSION = 8 };
+enum { VERSION = 9 };
 
 static uint64_t hash(uint64_t h, const void *data, size_t size)
 {
@@ -255,7 +255,7 @@ wvgd_status wvgd_restore(wvgd_fit *f, const void *buffer, size_t size, wvgd_erro
             memcpy(p[i].data, from, p[i].size);
     f->s = s;
     f->close.n = s.closed;
-    f->asked = false;
+    f->asked = f->framed = false;
     wv_close_weights(f);
     return WVGD_OK;
 }
