@@ -22,7 +22,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { ROUNDS = 12, CRAWLS = 3, RETURNS = 2, LEAST = 240, LEAST_FINAL = 160, EXTENSION = 200, RECENT = 4, PATIENCE = 2500, MANY = 40 }; /* of growth at most; times that walks are sent out; times that a final batch sends the fit back; draws of trial and final batch together at least; of the final batch; of an extension of it; batches of the fit that growth looks back on; draws of trials after which growth must pay; components beyond which only the price of the evidence calls for more */
+enum { ROUNDS = 12, CRAWLS = 3, RETURNS = 2, LEAST = 240, LEAST_FINAL = 160, EXTENSION = 200, RECENT = 4, PATIENCE = 2500, MANY = 40, TRIAL = 512 }; /* of growth at most; times that walks are sent out; times that a final batch sends the fit back; draws of trial and final batch together at least; of the final batch; of an extension of it; batches of the fit that growth looks back on; draws of trials after which growth must pay; components beyond which only the price of the evidence calls for more; draws of a trial at most because they are cheap */
 
 /* log p~ / (m Z) of a place that the proposal does not cover: this, and more than all but a few of its own draws have; and such that what may be missing there, with all that has
  * less density, matters. */
@@ -49,10 +49,17 @@ static bool useful(const wvgd_fit *f, size_t trial, double share)
     return f->s.trial_ess > 0.25 * share * (double)trial;
 }
 
+/* Draws that cost little beside the fit's own work, where an evaluation is known to be cheap: in many draws tails show of which few say nothing. */
+static double cheap_draws(const wvgd_fit *f)
+{
+    return f->model.work > 0 ? fmin(3e7 / f->model.work, WV_CHUNK / 2) : 0;
+}
+
+/* Few draws say little of what the evidence would cost, and growth for nothing costs more than cheap draws. */
 static size_t trial_draws(const wvgd_fit *f)
 {
-    size_t K = f->s.mix.K;
-    return K < 10 ? 140 + 20 * K : 240 + 10 * K;
+    size_t K = f->s.mix.K, least = K < 10 ? 140 + 20 * K : 240 + 10 * K, cheap = (size_t)fmin(cheap_draws(f), TRIAL);
+    return cheap > least ? cheap : least;
 }
 
 /* What a round of growth costs, in evaluations, more or less: a trial, and eight iterations with four more components. */
@@ -202,12 +209,6 @@ static bool grow(wvgd_fit *f, size_t first, wvgd_estimate e)
 }
 
 static void conclude(wvgd_fit *f);
-
-/* Draws that cost little beside the fit's own work, where an evaluation is known to be cheap: in many draws tails show of which few say nothing. */
-static double cheap_draws(const wvgd_fit *f)
-{
-    return f->model.work > 0 ? fmin(3e7 / f->model.work, WV_CHUNK / 2) : 0;
-}
 
 /* Final draws at least: some for every cell; for standard deviations of many parameters; in few dimensions, where draws are what limits them, for the truncated components of the cells; and as many as are cheap. */
 static double least(const wvgd_fit *f)
