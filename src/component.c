@@ -349,25 +349,18 @@ void wv_component_log_density(const wv_gauss *q, size_t n, const double *x, doub
     }
 }
 
-void wv_component_draw(const wv_gauss *q, const wv_stream *stream, uint64_t first, size_t n, bool antithetic, double *x, double *work)
+/* n draws from number `first` on, relative to the mean. */
+static void draw(const wv_gauss *q, const wv_stream *stream, uint64_t first, size_t n, double *x, double *work)
 {
     size_t D = q->D;
     for (size_t k = 0; k < n; k++) {
-        uint64_t draw = first + k;
-        if (antithetic && draw % 2 && k) { /* the mirror image of the row before */
-            for (size_t i = 0; i < D; i++)
-                x[k * D + i] = -x[(k - 1) * D + i];
-            continue;
-        }
-        wv_rng_normal(stream, antithetic ? draw / 2 : draw, D, x + k * D);
-        if (antithetic && draw % 2)
-            cblas_dscal((int)D, -1.0, x + k * D, 1);
+        wv_rng_normal(stream, first + k, D, x + k * D);
         if (q->nu > 0) { /* t: normal over the root of chi^2_nu / nu, nu a whole number: a sum of exponentials, and of a squared normal where it is odd */
             wv_stream tail = *stream;
             double u[10], chi = 0;
             size_t halves = (size_t)(q->nu / 2);
             tail.use = WV_RNG_TAIL;
-            wv_rng_uniform(&tail, antithetic ? draw / 2 : draw, halves + 2, u);
+            wv_rng_uniform(&tail, first + k, halves + 2, u);
             if ((size_t)q->nu % 2) {
                 double c = cos(2 * pi * u[halves + 1]);
                 chi = -2 * log(u[halves]) * c * c;
@@ -379,8 +372,21 @@ void wv_component_draw(const wv_gauss *q, const wv_stream *stream, uint64_t firs
         }
     }
     q->family->colour(D, q->R, q->root, n, x, work);
-    for (size_t k = 0; k < n; k++)
-        cblas_daxpy((int)D, 1.0, q->mu, 1, x + k * D, 1);
+}
+
+void wv_component_draw(const wv_gauss *q, const wv_stream *stream, uint64_t first, size_t n, bool antithetic, double *x, double *work)
+{
+    size_t D = q->D, before = antithetic ? first % 2 : 0, pairs = antithetic ? (n + before + 1) / 2 : 0; /* the first draw may be the second of its pair, and the last the first */
+    if (!antithetic)
+        draw(q, stream, first, n, x, work);
+    else if (n)
+        draw(q, stream, first / 2, pairs, x + (n - pairs) * D, work); /* in the last rows, which are overwritten as they are used */
+    for (size_t k = 0; k < n; k++) {
+        const double *from = antithetic ? x + (n - pairs + (k + before) / 2) * D : x + k * D;
+        double sign = antithetic && (k + before) % 2 ? -1 : 1, *to = x + k * D;
+        for (size_t i = 0; i < D; i++)
+            to[i] = q->mu[i] + sign * from[i];
+    }
 }
 
 void wv_component_cov(const wv_gauss *q, double *cov, double *work)

@@ -294,7 +294,8 @@ struct wvgd_fit {
     double *frame_turned;  /* explore.c: [D][D] path_frame', */
     bool framed;           /* if it is there */
     double *facet, *free_inverse; /* free.c: walls of the cells; the mixture's inverse roots; */
-    double *lattice;       /* points for cells that few directions tell, in columns, and once more in rows */
+    double *lattice;       /* points for cells that few directions tell, in columns, */
+    size_t lattice_dims;   /* if they have so many dimensions */
     double *stein;         /* moments.c */
 
     /* ---- workers: threads that share the work see the fit through views, which are the same but for what follows ---- */

@@ -208,10 +208,9 @@ double wv_free_count(wvgd_fit *f, size_t j, size_t dims, uint64_t first, size_t 
 void wv_free_lattice(wvgd_fit *f, size_t dims)
 {
     wv_stream stream = {f->opt.seed, WV_RNG_SETTLE, 0, 0};
-    double *rows = f->lattice + WV_LATTICE * WV_LATTICE_POINTS; /* [WV_LATTICE_POINTS][dims] */
-    wv_rng_lattice(&stream, WV_LATTICE_POINTS, dims, rows);
-    for (size_t first = 0; first < WV_LATTICE_POINTS; first += WV_COLUMNS)
-        wv_columns_turn(dims, WV_COLUMNS, rows + first * dims, f->lattice + first * dims);
+    if (f->lattice_dims != dims)
+        wv_rng_lattice_columns(&stream, WV_LATTICE_POINTS, dims, f->lattice);
+    f->lattice_dims = dims;
 }
 
 double wv_free_lattice_error(size_t dims, double n, double mass)

@@ -22,16 +22,10 @@
 
 enum { PAIRS = WV_COLUMNS, GROUPS = 16, PROPOSALS = 256 }; /* of a block, which has those of one proposal only; of components; whose means are kept */
 
-/* Rows of a block that hold draws, or, when these are no longer needed, statistics. */
-static size_t spare_rows(size_t D)
-{
-    return 7 * D > 2 * (2 * D + GROUPS) ? 7 * D : 2 * (2 * D + GROUPS);
-}
-
 size_t wv_moments_work(size_t D)
 {
     size_t p = 2 * D + GROUPS, q = p + D;
-    return 4 * p + q + q * q + 2 * p * p + D * p + PAIRS * (q + D + spare_rows(D)) + 15 * D + 3 * D * D + PROPOSALS * (q + 2);
+    return 4 * p + q + q * q + 2 * p * p + D * p + 15 * D + 2 * D * D + PROPOSALS * (q + 2);
 }
 
 /* Functions of the parameters by their values at the stored draws: [n][m], m <= D, rows `ld` apart. */
@@ -69,14 +63,14 @@ static stein names(wvgd_fit *f, size_t m)
     s.V = s.S + q * q;
     s.L = s.V + p * p;
     s.B = s.L + p * p;
-    s.H = s.B + D * p;
+    s.root = s.B + D * p;
+    s.R = s.root + D * D;
+    s.H = f->gy; /* [n_max][D] is more than 64 (11 D + 16), or for D < 6 64 (8 D + 48) */
     s.Q = s.H + PAIRS * q;
     s.draws = s.Q + PAIRS * D;
-    s.root = s.draws + PAIRS * spare_rows(D);
-    s.R = s.root + D * D;
     double **const next[] = {&s.sd, &s.unit, &s.mu, &s.centre, &s.scale, &s.least, &s.mean, &s.var, &s.error, &s.sums}; /* sums: 4 m */
     for (size_t i = 0; i < sizeof next / sizeof *next; i++)
-        *next[i] = s.R + 2 * D * D + i * D;
+        *next[i] = s.R + D * D + i * D;
     s.bar = s.sums + 4 * D;
     s.p = 2 * D;
     s.q = s.p + m;

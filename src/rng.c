@@ -52,27 +52,39 @@ static double inside(double u)
     return rest < 1e-15 ? 1e-15 : rest > 1 - 1e-15 ? 1 - 1e-15 : rest;
 }
 
-void wv_rng_lattice(const wv_stream *stream, size_t n, size_t dims, double *e)
+/* Points of a block are `point` numbers apart, their coordinates `coordinate`. */
+static void lattice(const wv_stream *stream, size_t n, size_t dims, size_t point, size_t coordinate, double *e)
 {
     size_t pairs = (dims + 1) / 2;
-    double phi = 2, shift[WV_LATTICE], step[WV_LATTICE], a[PAIRS], b[PAIRS];
+    double phi = 2, shift[WV_LATTICE], step[WV_LATTICE], a[WV_LATTICE_BLOCK], b[WV_LATTICE_BLOCK];
     for (int i = 0; i < 40; i++)
         phi = pow(1 + phi, 1 / (2 * (double)pairs + 1));
     for (int i = 0; i < WV_LATTICE; i++)
         step[i] = pow(phi, -(double)(i + 1));
     wv_rng_uniform(stream, 0, WV_LATTICE, shift);
-    for (size_t first = 0; first < n; first += PAIRS)
+    for (size_t first = 0; first < n; first += WV_LATTICE_BLOCK)
         for (size_t p = 0; p < pairs; p++) {
-            for (size_t i = 0; i < PAIRS; i++) {
+            double *to = e + first * dims + 2 * p * coordinate;
+            for (size_t i = 0; i < WV_LATTICE_BLOCK; i++) {
                 double u = shift[2 * p] + (double)(first + i) * step[2 * p], v = shift[2 * p + 1] + (double)(first + i) * step[2 * p + 1];
                 a[i] = inside(u);
                 b[i] = inside(v);
             }
-            wv_normal_best()(PAIRS, a, b);
-            for (size_t i = 0; i < PAIRS && first + i < n; i++) {
-                e[(first + i) * dims + 2 * p] = a[i];
+            wv_normal_best()(WV_LATTICE_BLOCK, a, b);
+            for (size_t i = 0; i < WV_LATTICE_BLOCK && first + i < n; i++) {
+                to[i * point] = a[i];
                 if (2 * p + 1 < dims)
-                    e[(first + i) * dims + 2 * p + 1] = b[i];
+                    to[i * point + coordinate] = b[i];
             }
         }
+}
+
+void wv_rng_lattice(const wv_stream *stream, size_t n, size_t dims, double *e)
+{
+    lattice(stream, n, dims, dims, 1, e);
+}
+
+void wv_rng_lattice_columns(const wv_stream *stream, size_t n, size_t dims, double *e)
+{
+    lattice(stream, n, dims, 1, WV_LATTICE_BLOCK, e);
 }

@@ -22,6 +22,9 @@ void wv_rng_uniform(const wv_stream *stream, uint64_t draw, size_t n, double *ou
 
 /* n standard normal points e[n][dims], dims <= WV_LATTICE, that fill the space more evenly than draws do: multiples of the powers of 1/phi, phi^(d+1) = phi + 1, moved by a random vector and made
  * normal, a pair of coordinates for each pair of normals. */
-enum { WV_LATTICE = 4 };
+enum { WV_LATTICE = 4, WV_LATTICE_BLOCK = 64 };
 void wv_rng_lattice(const wv_stream *stream, size_t n, size_t dims, double *e);
+
+/* The same in columns, blocks [dims][WV_LATTICE_BLOCK] of points; n is a multiple of WV_LATTICE_BLOCK. */
+void wv_rng_lattice_columns(const wv_stream *stream, size_t n, size_t dims, double *e);
 #endif

@@ -34,6 +34,21 @@ static const double margin = 0.01, enough_draws = 50;
 static const double budget = 4e9;
 
 /* ---- stored draws -------------------------------------------------------------------------------------------------------------------- */
+/* What is known of stored draw i, as number n of a cell's. */
+static void gather_values(wvgd_fit *f, size_t i, size_t n)
+{
+    f->glp[n] = f->close.log_p[i];
+    f->glv[n] = f->close_log_w[i];
+    f->moving[n] = f->close.log_mix[0][i];
+    f->psi[n] = f->close.log_m[i];
+}
+
+/* Rows become columns from number n on. */
+static void turn(wvgd_fit *f, size_t n, const double *const *row)
+{
+    wv_columns_best()->turn(f->D, row, f->gy + n / WV_COLUMNS * WV_COLUMNS * f->D + n % WV_COLUMNS);
+}
+
 size_t wv_truncate_gather(wvgd_fit *f, size_t j, bool gradients)
 {
     size_t n = 0, D = f->D;
@@ -42,10 +57,7 @@ size_t wv_truncate_gather(wvgd_fit *f, size_t j, bool gradients)
             memcpy(f->gx + n * D, f->close.x + i * D, D * sizeof(double));
             if (gradients)
                 memcpy(f->gg + n * D, f->close.grad + i * D, D * sizeof(double));
-            f->glp[n] = f->close.log_p[i];
-            f->glv[n] = f->close_log_w[i];
-            f->moving[n] = f->close.log_mix[0][i];
-            f->psi[n++] = f->close.log_m[i];
+            gather_values(f, i, n++);
         }
     return n;
 }
@@ -65,11 +77,23 @@ static size_t block_of(size_t n, size_t first)
     return n - first < WV_COLUMNS ? n - first : WV_COLUMNS;
 }
 
-/* The gathered draws in columns, block by block, into f->gy: in the order of the draws, a block has WV_COLUMNS of them. */
-static void turn(wvgd_fit *f, size_t n)
+/* As wv_truncate_gather, but with the points in columns, in f->gy: in the order of the draws, a block has WV_COLUMNS of them. */
+static size_t gather_columns(wvgd_fit *f, size_t j)
 {
-    for (size_t first = 0; first < n; first += WV_COLUMNS)
-        wv_columns_turn(f->D, block_of(n, first), f->gx + first * f->D, f->gy + first * f->D);
+    const double *row[WV_COLUMNS_WIDTH];
+    size_t n = 0, D = f->D;
+    for (size_t i = 0; i < f->close.n && n < f->n_max; i++)
+        if (f->close.cell[i] == j && f->close.log_p[i] > -INFINITY) {
+            row[n % WV_COLUMNS_WIDTH] = f->close.x + i * D;
+            gather_values(f, i, n++);
+            if (n % WV_COLUMNS_WIDTH == 0)
+                turn(f, n - WV_COLUMNS_WIDTH, row);
+        }
+    for (size_t k = n % WV_COLUMNS_WIDTH; k && k < WV_COLUMNS_WIDTH; k++)
+        row[k] = row[k - 1]; /* columns beyond the last repeat it */
+    if (n % WV_COLUMNS_WIDTH)
+        turn(f, n - n % WV_COLUMNS_WIDTH, row);
+    return n;
 }
 
 /* Mean and root of the posterior in the cell, from the draws in columns with weights f->ga. Covariances are those of correlations, shrunk towards none where draws are few. */
@@ -554,56 +578,50 @@ static judgement judge(wvgd_fit *f, size_t n, const double *log_q)
     return (judgement){sum * sum / squares, mean + top + log(sum / (double)f->close.n), spread};
 }
 
-/* Whether steps could gain: whether mixture and correction are so much closer to the posterior than q is that they can tell a better one (as below). From some of the draws, with their weights for q
- * in f->gu, by the regression of log p~ - log m on 1, y and y^2/2, y in the coordinates of q. Too few draws cannot say no. */
+/* Whether steps could gain: whether mixture and correction are so much closer to the posterior than q is that they can tell a better one (as below). From some of the draws, with their weights u for q
+ * in f->gu, by the regression of r = log p~ - log m on T = (1, y, y^2/2), y in the coordinates of q: S b = T'ur leaves r'ur - b'T'ur, and with d = log m - log q what it explains is d + T b.
+ * Too few draws cannot say no. */
 static bool may_gain(wvgd_fit *f, const wv_gauss *q, size_t n, const double *log_q, double enough)
 {
-    size_t D = f->D, p = 1 + 2 * D, blocks = (n + WV_COLUMNS - 1) / WV_COLUMNS, step = blocks / (6 * p / WV_COLUMNS + 1) + 1;
-    double *S = f->F, *c = f->Fc, *T = f->T, r[WV_COLUMNS], rest[WV_COLUMNS], root[WV_COLUMNS], sum = 0, squares = 0, mean[2] = {0, 0}, square[2] = {0, 0}; /* T: [p][WV_COLUMNS] */
-    block b = names(f);
+    size_t D = f->D, p = 1 + 2 * D, blocks = (n + WV_COLUMNS - 1) / WV_COLUMNS, step = blocks / (5 * p / WV_COLUMNS + 1) + 1;
+    double *S = f->F, *b = f->Fc, *with_r = f->Fm, *with_d = f->gr, *sums = with_d + p, *T = f->T, root[WV_COLUMNS], r[WV_COLUMNS], d[WV_COLUMNS], square[WV_COLUMNS]; /* T: [p][WV_COLUMNS] */
+    double squares = 0, rr = 0, dd = 0, level = f->glp[0] - f->moving[0];
+    block c = names(f);
     memset(S, 0, p * p * sizeof *S);
-    memset(c, 0, p * sizeof *c);
-    for (int round = 0; round < 2; round++) { /* first the regression, then what it leaves and what it explains */
-        for (size_t first = 0; first < n; first += step * WV_COLUMNS) {
-            size_t here = block_of(n, first), whole = wv_columns_round(here);
-            wv_columns_whiten(D, whole, f->square[1], q->mu, f->gy + first * D, b.weighted, b.centred, r);
-            for (size_t i = 0; i < whole; i++) {
-                double u = i < here ? f->gu[first + i] : 0;
-                root[i] = sqrt(u);
-                rest[i] = i < here ? root[i] * (f->glp[first + i] - f->moving[first + i]) : 0;
-                sum += round ? 0 : u;
-                squares += round ? 0 : u * u;
-                T[i] = root[i];
-            }
-            for (size_t k = 0; k < D; k++)
-                for (size_t i = 0; i < whole; i++) {
-                    double y = b.centred[k * WV_COLUMNS + i];
-                    T[(1 + k) * WV_COLUMNS + i] = root[i] * y;
-                    T[(1 + D + k) * WV_COLUMNS + i] = root[i] * (y * y / 2);
-                }
-            if (!round) {
-                wv_columns_product(p, whole, T, T, true, S);
-                cblas_dgemv(CblasRowMajor, CblasNoTrans, (int)p, (int)whole, 1.0, T, WV_COLUMNS, rest, 1, 1.0, c, 1);
-                continue;
-            }
-            cblas_dgemv(CblasRowMajor, CblasTrans, (int)p, (int)whole, -1.0, T, WV_COLUMNS, c, 1, 1.0, rest, 1);
-            for (size_t i = 0; i < here; i++) {
-                double left = rest[i], gained = root[i] * (f->glp[first + i] - log_q[first + i]) - left;
-                mean[0] += root[i] * left / sum;
-                mean[1] += root[i] * gained / sum;
-                square[0] += left * left / sum;
-                square[1] += gained * gained / sum;
-            }
+    memset(with_r, 0, p * sizeof *with_r);
+    memset(with_d, 0, p * sizeof *with_d);
+    for (size_t first = 0; first < n; first += step * WV_COLUMNS) {
+        size_t here = block_of(n, first), whole = wv_columns_round(here);
+        wv_columns_whiten(D, whole, f->square[1], q->mu, f->gy + first * D, c.weighted, c.centred, square);
+        for (size_t i = 0; i < whole; i++) {
+            double u = i < here ? f->gu[first + i] : 0;
+            root[i] = T[i] = sqrt(u);
+            r[i] = i < here ? root[i] * (f->glp[first + i] - f->moving[first + i] - level) : 0;
+            d[i] = i < here ? root[i] * (f->moving[first + i] - log_q[first + i]) : 0;
+            squares += u * u;
+            rr += r[i] * r[i];
+            dd += d[i] * d[i];
         }
-        if (!round && sum * sum < 1.5 * (double)p * squares)
-            return true;
-        for (size_t k = 0; k < p && !round; k++)
-            S[k * p + k] *= 1 + 1e-10;
-        if (!round && LAPACKE_dposv_work(LAPACK_COL_MAJOR, 'U', (lapack_int)p, 1, S, (lapack_int)p, c, (lapack_int)p) != 0)
-            return true;
+        for (size_t k = 0; k < D; k++)
+            for (size_t i = 0; i < whole; i++) {
+                double y = c.centred[k * WV_COLUMNS + i];
+                T[(1 + k) * WV_COLUMNS + i] = root[i] * y;
+                T[(1 + D + k) * WV_COLUMNS + i] = root[i] * (y * y / 2);
+            }
+        wv_columns_product(p, whole, T, T, true, S);
+        cblas_dgemv(CblasRowMajor, CblasNoTrans, (int)p, (int)whole, 1.0, T, WV_COLUMNS, r, 1, 1.0, with_r, 1);
+        cblas_dgemv(CblasRowMajor, CblasNoTrans, (int)p, (int)whole, 1.0, T, WV_COLUMNS, d, 1, 1.0, with_d, 1);
     }
-    double share = (double)p * squares / (sum * sum); /* of what is left that has been fitted away, and seems to be explained */
-    double left = (square[0] - mean[0] * mean[0]) / (1 - share), gained = square[1] - mean[1] * mean[1] - share * left;
+    double sum = S[0], share = (double)p * squares / (sum * sum); /* of what is left that is fitted away, and seems to be explained */
+    for (size_t k = 0; k < p; k++) {
+        sums[k] = S[k * p];
+        S[k * p + k] *= 1 + 1e-10;
+    }
+    memcpy(b, with_r, p * sizeof *b);
+    if (!(share < 0.67) || LAPACKE_dposv_work(LAPACK_COL_MAJOR, 'U', (lapack_int)p, 1, S, (lapack_int)p, b, (lapack_int)p) != 0)
+        return true;
+    double fitted = cblas_ddot((int)p, b, 1, with_r, 1), mean = (with_d[0] + cblas_ddot((int)p, b, 1, sums, 1)) / sum;
+    double left = (rr - fitted) / sum / (1 - share), gained = (dd + 2 * cblas_ddot((int)p, b, 1, with_d, 1) + fitted) / sum - mean * mean - share * left;
     return gained > 0.5 * fmax(alike, enough * left);
 }
 
@@ -666,7 +684,8 @@ static void share_cell(wvgd_fit *f, size_t n)
     size_t D = f->D, step = n / SHARED + 1, some = 0;
     double total = 0;
     for (size_t i = 0; i < n; i += step, some++) {
-        memcpy(f->uy + some * D, f->gx + i * D, D * sizeof(double));
+        for (size_t k = 0; k < D; k++)
+            f->uy[some * D + k] = f->gy[i / WV_COLUMNS * WV_COLUMNS * D + k * WV_COLUMNS + i % WV_COLUMNS];
         total += f->ga[i];
     }
     for (size_t k = 0; k < f->s.mix.K; k++) {
@@ -747,9 +766,10 @@ static bool choose_stored(wvgd_fit *f, size_t j, size_t n, double ess)
 /* The same from draws of its own, or by steps. */
 static void choose_drawn(wvgd_fit *f, size_t j, size_t n, sizes size, double ess)
 {
+    share_cell(f, n);
+    wv_truncate_gather(f, j, false);
     fit_correction(f, n);
     double left = keep_residuals(f, j, n);
-    share_cell(f, n);
     set s = choose(f, j, size, ess);
     if (!(s.spread > (thorough(f) ? alike : fmax(alike, fmax(blind, (double)f->D / 5) * left))))
         return;
@@ -768,11 +788,10 @@ static void take_heaviest(wvgd_fit *f, size_t j)
 /* False: its log densities at the stored draws are not known yet. */
 static bool fit(wvgd_fit *f, size_t j)
 {
-    size_t n = wv_truncate_gather(f, j, false), D = f->D;
+    size_t n = gather_columns(f, j), D = f->D;
     sizes size = affordable(f);
     wv_joint_restart(f, j);
     remember(f, j);
-    turn(f, n);
     bool mass = n >= 3 && wv_weight_normalise(n, f->glv, f->ga) && cell_moments(f, n, f->cell_mean, f->cell_root);
     double ess = mass ? wv_weight_ess(n, f->ga) : 0;
     if (!size.few && ess < 4 * (double)D) { /* too few draws for a shape of its own: that of the mixture where the particle is */
