@@ -44,7 +44,7 @@ static bool few_walls(const wvgd_fit *f)
 static double mass(wvgd_fit *f, size_t j)
 {
     double inside = 0, squares = 0, n = 0, error = 0, fine = fine_enough(f), little = f->D > 4 ? 0.02 : 0.1;
-    size_t most = mass_most(f), batch = most < FEW ? most : FEW, dims = f->N > 1 && wv_free_flat(f) ? wv_free_walls(f, j) : 0;
+    size_t most = mass_most(f), batch = most < FEW ? most : FEW, dims = f->N > 1 && wv_free_flat(f) ? wv_free_walls(f, j, NULL) : 0;
     bool around = false, known = false;
     if (few_walls(f) && dims <= WV_LATTICE) {
         inside = wv_free_lattice_mass(f, dims);

@@ -159,10 +159,11 @@ typedef struct {
 static pairs pairs_of(const wvgd_fit *f, size_t k, size_t last)
 {
     pairs p = {.n = last < MEMORY ? last : MEMORY, .gamma = 1};
+    size_t P = padded(f);
     for (size_t q = 0; q < p.n; q++) {
-        size_t at = (last - 1 - q) % MEMORY;
-        p.s[q] = f->path_s + (k * MEMORY + at) * padded(f);
-        p.y[q] = f->path_y + (k * MEMORY + at) * padded(f);
+        size_t at = (last - 1 - q) % WV_KEPT;
+        p.s[q] = f->path_s + (k * WV_KEPT + at) * P;
+        p.y[q] = f->path_y + (k * WV_KEPT + at) * P;
         p.sy[q] = f->s.path[k].sy[at];
     }
     if (p.n)
@@ -274,9 +275,9 @@ static void aim(wvgd_fit *f, size_t k)
 static void accept(wvgd_fit *f, size_t k, double log_p, const double *x, const double *g)
 {
     wv_path *p = &f->s.path[k];
-    size_t D = f->D, P = padded(f), newest = p->pairs % MEMORY;
-    double *s = f->path_s + (k * MEMORY + newest) * P, *y = f->path_y + (k * MEMORY + newest) * P, *last = f->path_g + k * P, *now = f->vector[0], ss = 0, yy = 0, sy = 0;
-    if (p->pairs >= MEMORY)
+    size_t D = f->D, P = padded(f), newest = p->pairs % WV_KEPT;
+    double *s = f->path_s + (k * WV_KEPT + newest) * P, *y = f->path_y + (k * WV_KEPT + newest) * P, *last = f->path_g + k * P, *now = f->vector[0], ss = 0, yy = 0, sy = 0;
+    if (p->pairs >= WV_KEPT)
         make_roots(f, k);
     to_frame(f, g, now);
     for (size_t i = 0; i < D; i++) {

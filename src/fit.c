@@ -120,7 +120,7 @@ static bool carve_saved(wvgd_fit *f)
         {&f->best.z, ND}, {&f->best.mu, ND}, {&f->best.root, root}, {&f->best.spread, spread}, {&f->best.metric, metric}, {&f->best.centre, D}, {&f->best.elbo, N}, {&f->best.losses, N}, {&f->best.beta, N}, {&f->best.beta2, N},
         {&f->pilot_mu, f->pilot ? D : 0}, {&f->pilot_root, pilot}, {&f->pilot_best, f->pilot ? D + pilot : 0}, {&f->adam, adam}, {&f->z_mark, ND},
         {&f->mode_x, wv_times(modes, D)}, {&f->mode_root, wv_times(modes, wv_modes_root_size(f))}, {&f->mode_frame, frame},
-        {&f->scatter_centre, one}, {&f->end_x, WV_ENDS * one}, {&f->path_frame, frame}, {&f->path_x, paths}, {&f->path_p, paths}, {&f->path_g, padded}, {&f->path_q, padded}, {&f->path_s, WV_PAIRS * padded}, {&f->path_y, WV_PAIRS * padded},
+        {&f->scatter_centre, one}, {&f->end_x, WV_ENDS * one}, {&f->path_frame, frame}, {&f->path_x, paths}, {&f->path_p, paths}, {&f->path_g, padded}, {&f->path_q, padded}, {&f->path_s, WV_KEPT * padded}, {&f->path_y, WV_KEPT * padded},
         {&f->station_x, wv_times(stops, D)}, {&f->station_root, wv_times(stops, wv_modes_root_size(f))},
         {&f->mix.mu, KD}, {&f->mix.root, wv_times(K, DD)}, {&f->mix.w, K}, {&f->mix_best.mu, KD}, {&f->mix_best.root, wv_times(K, DD)}, {&f->mix_best.w, K}, {&f->mix_tried.mu, KD}, {&f->mix_tried.root, wv_times(K, DD)}, {&f->mix_tried.w, K},
         {&f->pool.x, wv_times(pool, D)}, {&f->pool.grad, wv_times(pool, D)}, {&f->pool.log_p, pool}, {&f->pool.log_sum, pool},

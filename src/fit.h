@@ -14,7 +14,8 @@ enum {
     WV_EFFORT = 2,        /* times that a fit's draws for each component may be doubled */
     WV_PATHS = 8,         /* ascents in one wave */
     WV_MODES = 40,        /* modes kept */
-    WV_PAIRS = 30,        /* curvature pairs of an ascent */
+    WV_PAIRS = 30,        /* curvature pairs that an ascent looks back on, */
+    WV_KEPT = 64,         /* and that are kept, for the Gaussians that it leaves behind */
     WV_STATIONS = 8,      /* Gaussians that an ascent leaves behind */
     WV_ENDS = 16,         /* ends of ascents remembered that were no modes */
     WV_BATCHES = 24,      /* batches in a pool */
@@ -47,7 +48,7 @@ typedef struct {
     size_t start, tries;    /* which start, after how many without density */
     size_t evaluations, accepted, pairs, stalls, looks;
     double log_p, slope;    /* at the last accepted point */
-    double sy[WV_PAIRS];    /* products of its curvature pairs */
+    double sy[WV_KEPT];     /* products of its curvature pairs */
     double step, low, high; /* of the line search */
 } wv_path;
 
@@ -236,7 +237,7 @@ struct wvgd_fit {
     double *end_x;                 /* [ends][D] */
     double *path_x, *path_p;       /* [paths][D] point and direction of each ascent */
     double *path_g, *path_q;       /* [paths][D, padded] gradient and direction in the frame, */
-    double *path_s, *path_y;       /* [paths][WV_PAIRS][D, padded] and its curvature pairs */
+    double *path_s, *path_y;       /* [paths][WV_KEPT][D, padded] and its curvature pairs */
     double *station_x, *station_root; /* [paths][stations][D], ..[D][D] Gaussians left behind */
     wv_mixture mix, mix_best, mix_tried;
     wv_pool pool;

@@ -117,42 +117,10 @@ void wv_free_target(wvgd_fit *f, size_t n, const double *x, double *log_m, doubl
     }
 }
 
-/* ---- draws inside a cell ---------------------------------------------------------------------------------------------------------------- */
-size_t wv_free_inside(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t first, size_t n, bool around, double *all)
-{
-    size_t D = f->D, half = around ? n / 2 : n, kept = 0;
-    double *u = f->glu, *log_r = f->free_cost;
-    wv_gauss q = wv_fit_component(f, j), r = wv_fit_around(f, j);
-    wv_stream stream = {f->opt.seed, use, f->s.batch, j};
-    bool mirrored = use == WV_RNG_FIT || f->N == 1; /* elsewhere standard errors are taken as if draws were independent */
-    wv_component_draw(&q, &stream, first, half, mirrored, f->gy, f->work);
-    for (size_t i = 0; i < n; i++)
-        u[i] = 1;
-    *all = (double)n;
-    if (around) {
-        wv_component_draw(&r, &stream, first + half, n - half, mirrored, f->gy + half * D, f->work);
-        wv_component_log_density(&q, n, f->gy, u, f->y, f->work);
-        wv_component_log_density(&r, n, f->gy, log_r, f->y, f->work);
-        *all = 0;
-        for (size_t i = 0; i < n; i++)
-            *all += u[i] = 2 / (1 + exp(log_r[i] - u[i]));
-    }
-    if (f->N > 1)
-        wv_free_assign(f, n, f->gy, f->free_cell);
-    for (size_t i = 0; i < n; i++) {
-        size_t k = around ? i / 2 + (i % 2) * half : i; /* from both halves in turn, so that the first few stand for all */
-        if (f->N > 1 && f->free_cell[k] != j)
-            continue;
-        memcpy(f->gx + kept * D, f->gy + k * D, D * sizeof(double));
-        f->gu[kept++] = u[k];
-    }
-    return kept;
-}
-
 /* ---- the mass of a component in its cell ------------------------------------------------------------------------------------------------- */
 /* In coordinates e in which q_j is standard normal its cell is { e : B e < h }: B [N - 1][D], rows of length 1, and h into f->wall. Where walls are fewer than dimensions only
- * the space that they span matters, and B becomes the Cholesky factor of B B'. Returns its number of columns. */
-size_t wv_free_walls(wvgd_fit *f, size_t j)
+ * the space that they span matters, and B becomes the Cholesky factor of B B'; basis [N - 1][D], if it is not NULL, has orthonormal rows that span it. Returns the number of columns of B. */
+size_t wv_free_walls(wvgd_fit *f, size_t j, double *basis)
 {
     size_t D = f->D, walls = 0, N = f->N;
     const double *G = f->facet, *offset = G + N * D;
@@ -179,6 +147,10 @@ size_t wv_free_walls(wvgd_fit *f, size_t j)
     cblas_dsyrk(ROW, CblasLower, CblasNoTrans, (int)walls, (int)D, 1.0, B, (int)D, 0.0, C, (int)walls);
     if (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', (lapack_int)walls, C, (lapack_int)walls) != 0)
         return D;
+    if (basis) {
+        memcpy(basis, B, walls * D * sizeof *B);
+        cblas_dtrsm(ROW, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, (int)walls, (int)D, 1.0, C, (int)walls, basis, (int)D);
+    }
     memset(B, 0, walls * walls * sizeof *B);
     for (size_t k = 0; k < walls; k++)
         memcpy(B + k * walls, C + k * walls, (k + 1) * sizeof *B);
@@ -202,6 +174,74 @@ double wv_free_count(wvgd_fit *f, size_t j, size_t dims, uint64_t first, size_t 
     }
     *squares += (double)(inside + 2 * both) / 4;
     return (double)inside / 2;
+}
+
+/* ---- draws inside a cell ---------------------------------------------------------------------------------------------------------------- */
+/* Where walls are fewer than dimensions: of n draws e of the standard normal only the coordinates a in the space that the walls span are made, and the others, e = g + Q' (a - Q g) with a normal g, for those inside. Returns
+ * how many these are, or n + 1 if this is no way. */
+static size_t inside_walls(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t first, size_t n)
+{
+    size_t D = f->D, kept = 0;
+    double *Q = f->square[2], *a = f->block, in[WV_COLUMNS];
+    wv_gauss q = wv_fit_component(f, j);
+    size_t dims = f->N <= D && wv_free_flat(f) ? wv_free_walls(f, j, Q) : D;
+    wv_stream walls = {f->opt.seed, use, f->s.batch, 2 * j}, rest = {f->opt.seed, use, f->s.batch, 2 * j + 1};
+    if (dims >= D)
+        return n + 1;
+    for (size_t at = 0; at < n; at += WV_COLUMNS) {
+        wv_rng_normal(&walls, first + at, dims * WV_COLUMNS, a);
+        wv_columns_best()->within(dims, WV_COLUMNS, f->N - 1, a, f->wall, f->wall + f->N * D, in);
+        for (size_t i = 0; i < WV_COLUMNS && at + i < n; i++) {
+            double *e = f->gx + kept * D;
+            if (!((int)in[i] & 1))
+                continue;
+            wv_rng_normal(&rest, first + at + i, D, e);
+            cblas_dgemv(ROW, CblasNoTrans, (int)dims, (int)D, 1.0, Q, (int)D, e, 1, 0.0, f->vector[0], 1);
+            for (size_t k = 0; k < dims; k++)
+                cblas_daxpy((int)D, a[k * WV_COLUMNS + i] - f->vector[0][k], Q + k * D, 1, e, 1);
+            f->gu[kept++] = 1;
+        }
+    }
+    q.family->colour(D, q.R, q.root, kept, f->gx, f->work);
+    for (size_t i = 0; i < kept; i++)
+        cblas_daxpy((int)D, 1.0, q.mu, 1, f->gx + i * D, 1);
+    return kept;
+}
+
+size_t wv_free_inside(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t first, size_t n, bool around, double *all)
+{
+    size_t D = f->D, half = around ? n / 2 : n, kept = 0;
+    double *u = f->glu, *log_r = f->free_cost;
+    wv_gauss q = wv_fit_component(f, j), r = wv_fit_around(f, j);
+    wv_stream stream = {f->opt.seed, use, f->s.batch, j};
+    bool mirrored = use == WV_RNG_FIT || f->N == 1; /* elsewhere standard errors are taken as if draws were independent */
+    if (!mirrored && !around && f->D > WV_LATTICE && (kept = inside_walls(f, j, use, first, n)) <= n) {
+        *all = (double)n;
+        return kept;
+    }
+    kept = 0;
+    wv_component_draw(&q, &stream, first, half, mirrored, f->gy, f->work);
+    for (size_t i = 0; i < n; i++)
+        u[i] = 1;
+    *all = (double)n;
+    if (around) {
+        wv_component_draw(&r, &stream, first + half, n - half, mirrored, f->gy + half * D, f->work);
+        wv_component_log_density(&q, n, f->gy, u, f->y, f->work);
+        wv_component_log_density(&r, n, f->gy, log_r, f->y, f->work);
+        *all = 0;
+        for (size_t i = 0; i < n; i++)
+            *all += u[i] = 2 / (1 + exp(log_r[i] - u[i]));
+    }
+    if (f->N > 1)
+        wv_free_assign(f, n, f->gy, f->free_cell);
+    for (size_t i = 0; i < n; i++) {
+        size_t k = around ? i / 2 + (i % 2) * half : i; /* from both halves in turn, so that the first few stand for all */
+        if (f->N > 1 && f->free_cell[k] != j)
+            continue;
+        memcpy(f->gx + kept * D, f->gy + k * D, D * sizeof(double));
+        f->gu[kept++] = u[k];
+    }
+    return kept;
 }
 
 /* ---- a lattice ------------------------------------------------------------------------------------------------------------------------------ */

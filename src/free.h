@@ -22,7 +22,7 @@ size_t wv_free_inside(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t first, siz
 
 /* Squared costs: the walls of the cell of j as q_j sees them, in as few dimensions as they span (returned); then the sum over mirrored pairs of draws of q_j of the share of the pair that lies
  * within, and the sum of the squares of these shares, added to *squares. */
-size_t wv_free_walls(wvgd_fit *f, size_t j);
+size_t wv_free_walls(wvgd_fit *f, size_t j, double *basis);
 double wv_free_count(wvgd_fit *f, size_t j, size_t dims, uint64_t first, size_t pairs, double *squares);
 
 /* Points for cells that depend on few directions only: WV_LATTICE_POINTS standard normal ones in dims <= WV_LATTICE dimensions into f->lattice, in columns: blocks [dims][WV_COLUMNS]. */

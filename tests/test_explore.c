@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "columns.h"
 #include "explore.h"
 #include "fit.h"
 #include "support/near.h"
@@ -333,14 +334,15 @@ static void exploring_is_optional(void **state) {
 /* The inverse Hessian of BFGS after `last` pairs of path k, of which all that count are there: H <- (I - s y'/sy) H (I - y s'/sy) + s s'/sy, from the oldest to the newest. */
 static void bfgs(const wvgd_fit *f, size_t k, size_t last, double H[3][3]) {
     enum { D = 3 };
-    const double *S = f->path_s + k * WV_PAIRS * D, *Y = f->path_y + k * WV_PAIRS * D, *s = S + (last - 1) % WV_PAIRS * D, *y = Y + (last - 1) % WV_PAIRS * D;
+    const size_t P = wv_columns_round(D);
+    const double *S = f->path_s + k * WV_KEPT * P, *Y = f->path_y + k * WV_KEPT * P, *s = S + (last - 1) % WV_KEPT * P, *y = Y + (last - 1) % WV_KEPT * P;
     double gamma = (s[0] * y[0] + s[1] * y[1] + s[2] * y[2]) / (y[0] * y[0] + y[1] * y[1] + y[2] * y[2]);
     for (size_t i = 0; i < D; i++)
         for (size_t j = 0; j < D; j++) H[i][j] = i == j ? gamma : 0;
     for (size_t q = last < WV_PAIRS ? 0 : last - WV_PAIRS; q < last; q++) {
         double sy = 0, yHy = 0, Hy[D] = {0};
-        s = S + q % WV_PAIRS * D;
-        y = Y + q % WV_PAIRS * D;
+        s = S + q % WV_KEPT * P;
+        y = Y + q % WV_KEPT * P;
         for (size_t i = 0; i < D; i++) {
             sy += s[i] * y[i];
             for (size_t j = 0; j < D; j++) Hy[i] += H[i][j] * y[j];
@@ -360,7 +362,7 @@ static size_t check_stations(const wvgd_fit *f, size_t k) {
     for (size_t i = 0; i < wv_explore_stations(f); i++) {
         const double *L = f->station_root + (k * wv_explore_stations(f) + i) * D * D;
         double H[D][D], size = 0;
-        if (!(p->made & 1u << i) || !p->left[i] || (p->pairs > WV_PAIRS && p->pairs != p->left[i])) continue;
+        if (!(p->made & 1u << i) || !p->left[i] || p->pairs >= p->left[i] + WV_KEPT - WV_PAIRS) continue;
         bfgs(f, k, p->left[i], H);
         for (size_t r = 0; r < D * D; r++) size += L[r] * L[r];
         for (size_t r = 0; r < D; r++)
