@@ -12,9 +12,11 @@ void wv_cell_assign(const wvgd_fit *f, size_t n, const double *x, uint32_t *cell
 /* The same for particles z[N][D] under the squared distance. */
 void wv_cell_nearest(const wvgd_fit *f, const double *z, size_t n, const double *x, uint32_t *cell, double *near, double *next);
 
-/* Cells of rows of which each two are mirror images about `middle`, middle + e and middle - e: with many particles that takes half the time. */
-void wv_cell_assign_mirrored(const wvgd_fit *f, const double *middle, size_t n, const double *x, uint32_t *cell, double *near, double *next);
+/* Cells of rows of which each two are mirror images about `middle`, middle + e and middle - e: with many particles that takes half the time. wv_cell_prepare has seen the particles. second: `next` is wanted. */
+void wv_cell_prepare(const wvgd_fit *f);
+void wv_cell_assign_mirrored(const wvgd_fit *f, const double *middle, size_t n, const double *x, uint32_t *cell, double *near, double *next, bool second);
 
-/* Doubles of scratch for these, f->narrow. */
+/* Doubles of scratch for these: of a worker, f->narrow, and that all share, f->rounded (none: it is not used). */
 size_t wv_cell_narrow_size(size_t N, size_t D);
+size_t wv_cell_rounded_size(size_t N, size_t D);
 #endif

@@ -430,7 +430,7 @@ WV_TARGET static void shares(size_t C, size_t n, size_t ld, const double *alpha,
 /* ---- rows -------------------------------------------------------------------------------------------------------------------------- */
 /* Coordinates are taken by whole vectors, for all rows at once, so that sums stay in registers; what is left of them, one by one. */
 
-WV_TARGET static double row_distance(size_t D, const double *x, const double *m)
+INLINE double distance_of(size_t D, const double *x, const double *m)
 {
     lanes sum = {0};
     double total = 0;
@@ -441,9 +441,20 @@ WV_TARGET static double row_distance(size_t D, const double *x, const double *m)
     }
     for (; d < D; d++)
         total += (x[d] - m[d]) * (x[d] - m[d]);
-    for (size_t k = 0; k < WV_LANES; k++)
+    for (size_t k = 0; k < WV_LANES && D >= WV_LANES; k++)
         total += sum[k];
     return total;
+}
+
+WV_TARGET static double row_distance(size_t D, const double *x, const double *m)
+{
+    return distance_of(D, x, m);
+}
+
+WV_TARGET static void row_distances(size_t D, size_t n, const double *x, const double *m, const uint32_t *pair, double *out)
+{
+    for (size_t k = 0; k < n; k++)
+        out[k] = distance_of(D, x + pair[2 * k] * D, m + pair[2 * k + 1] * D);
 }
 
 WV_TARGET static double row_apart(size_t D, const double *x, const double *m, const double *s)
@@ -580,4 +591,4 @@ WV_TARGET static void row_statistics(size_t n, size_t D, const double *u, const 
 }
 
 const wv_columns WV_SET = {subtract, squares, scale, centre, mean, add_logs, exponentials, tails, apart, nearest, highest, within, shorten, nearby, nearby_mirrored, shares,
-                           row_distance, row_apart, row_means, row_slopes, row_quadratic, row_products, row_statistics};
+                           row_distance, row_distances, row_apart, row_means, row_slopes, row_quadratic, row_products, row_statistics};

@@ -117,6 +117,12 @@ static void sort_by_cell(wvgd_fit *f)
     f->start[0] = 0;
 }
 
+/* Are particles looked at that might be worth more elsewhere, after so many iterations? Then costs to the second nearest count, too. */
+static bool moves_due(const wvgd_fit *f, size_t iterations)
+{
+    return f->N > 1 && f->s.stage == WV_SEARCH && iterations % 4 == 3 && f->s.moves < 20 + 2 * f->N;
+}
+
 static void assign_stretch(wvgd_fit *f, void *context, size_t k)
 {
     const wv_stretch *s = &f->stretch[k];
@@ -125,7 +131,7 @@ static void assign_stretch(wvgd_fit *f, void *context, size_t k)
     double *near = b->near + s->first, *next = b->next + s->first;
     (void)context;
     if (s->proposal < f->proposals)
-        wv_cell_assign_mirrored(f, f->proposal[s->proposal].q.mu, s->n, x, b->cell + s->first, near, next);
+        wv_cell_assign_mirrored(f, f->proposal[s->proposal].q.mu, s->n, x, b->cell + s->first, near, next, moves_due(f, f->s.iteration + 1));
     else
         wv_cell_assign(f, s->n, x, b->cell + s->first, near, next);
 }
@@ -142,6 +148,7 @@ static void assign(wvgd_fit *f)
             from = at + f->share[c];
         }
     listed = list(f, listed, from, at - from, f->proposals);
+    wv_cell_prepare(f);
     wv_fit_share(f, listed, (double)(at * f->N * f->D), assign_stretch, NULL);
 }
 
@@ -442,9 +449,8 @@ static const double light = 0.05;
 /* A particle to where it is worth more. Returns whether that matters to what the last iterations have shown. */
 static bool move_particles(wvgd_fit *f)
 {
-    bool due = f->N > 1 && f->s.stage == WV_SEARCH && f->s.iteration % 4 == 3 && f->s.moves < 20 + 2 * f->N;
     size_t moved[2];
-    if (!due || f->s.ess < 10 * (double)f->N || !wv_particle_move(f, &f->b, f->moving, f->order, f->start, moved))
+    if (!moves_due(f, f->s.iteration) || f->s.ess < 10 * (double)f->N || !wv_particle_move(f, &f->b, f->moving, f->order, f->start, moved))
         return false;
     for (int i = 0; i < 2; i++) {
         wv_joint_restart(f, moved[i]);
