@@ -84,16 +84,6 @@ enum { MANY = 16, DOUBTS = 4 }; /* particles from which on it pays to sift them;
 /* ---- whole numbers ------------------------------------------------------------------------------------------------------------- */
 enum { CROWD = 48, SHORT = 8, LONG = 4096, ROOM = 4096 }; /* particles from which on they are used; dimensions up to which they have 16 bits, and at most; candidates of a block */
 
-/* Particles as whole numbers. */
-struct wv_cell_rounded {
-    wv_coarse_words w;   /* particles less their mean, times `scale`; the columns are those of who looks at them */
-    const double *z;     /* [N][D] the particles themselves */
-    double *middle;      /* [D] their mean, */
-    double radius;       /* the largest distance of one from it, */
-    double scale, rest;  /* and of one from what it was rounded to */
-    bool fit;            /* they are neither too large nor too small */
-};
-
 static size_t words(size_t D)
 {
     return D <= SHORT ? (D + 1) / 2 : (D + 3) / 4;
@@ -123,7 +113,7 @@ static double largest(const wv_coarse_words *w)
 
 size_t wv_cell_rounded_size(size_t N, size_t D)
 {
-    return crowd(N, D) ? sizeof(struct wv_cell_rounded) / sizeof(double) + 1 + D + wv_times(WV_COARSE_GROUP * groups(N), words(D) + 1) / 2 : 0;
+    return crowd(N, D) ? sizeof(wv_cell_rounded) / sizeof(double) + 1 + D + wv_times(WV_COARSE_GROUP * groups(N), words(D) + 1) / 2 : 0;
 }
 
 /* What else a worker needs, in 32-bit words: points as floats, candidates, points as whole numbers, and what belongs to each group. */
@@ -133,15 +123,15 @@ static size_t coarse_room(size_t N, size_t D)
 }
 
 /* Rounds the particles z[N][D]; f->narrow is scratch. room: as wv_cell_rounded_size has it. NULL: they are few, or this processor cannot use it. */
-static struct wv_cell_rounded *round_particles(const wvgd_fit *f, const double *z, double *room)
+static wv_cell_rounded *round_particles(const wvgd_fit *f, const double *z, double *room)
 {
     size_t N = f->N, D = f->D, n = WV_COARSE_GROUP * groups(N);
     const wv_coarse *pass = wv_coarse_best();
-    struct wv_cell_rounded *r = (struct wv_cell_rounded *)(void *)room;
+    wv_cell_rounded *r = (wv_cell_rounded *)(void *)room;
     float *e = (float *)(void *)f->narrow, most = 0, size[WV_COARSE_GROUP], rest[WV_COARSE_GROUP];
     if (!crowd(N, D))
         return NULL;
-    *r = (struct wv_cell_rounded){.w = {.bytes = D > SHORT, .words = words(D), .groups = groups(N)}, .z = z, .middle = room + sizeof *r / sizeof *room + 1};
+    *r = (wv_cell_rounded){.w = {.bytes = D > SHORT, .words = words(D), .groups = groups(N)}, .z = z, .middle = room + sizeof *r / sizeof *room + 1};
     r->w.z = (int32_t *)(void *)(r->middle + D);
     r->w.base = r->w.z + n * r->w.words;
     memset(r->middle, 0, D * sizeof *r->middle);
@@ -180,22 +170,8 @@ size_t wv_cell_narrow_size(size_t N, size_t D)
     return (wv_times(N + WV_COLUMNS, D + 1) + coarse_room(N, D)) / 2 + D + 2 + wv_cell_rounded_size(N, D);
 }
 
-/* Particles in single precision, relative to a point in their middle, and what is needed to tell how wrong distances from them may be. */
-typedef struct {
-    float *z, *x, *square; /* [N][D], [D][WV_COLUMNS] of a block of points, [N] |z|^2 */
-    const double *wide;    /* [N][D] the particles themselves */
-    double *middle;        /* [D] */
-    double radius;         /* the largest distance of a particle from the middle */
-    bool made;             /* z and square are there */
-    const struct wv_cell_rounded *rounded; /* NULL: whole numbers are of no use */
-    wv_coarse_words w;     /* these, with columns and the rest */
-    double apart;          /* the distance between both middles */
-    wv_coarse_pair *list;  /* [ROOM] */
-    float *e;              /* [WV_COLUMNS][whole_row(D)] points of a block */
-} sieve;
-
 /* The coarse part of a sieve: scores of the middle, and scratch. */
-static void lay_out(const wvgd_fit *f, sieve *s, const struct wv_cell_rounded *r, bool mirrored)
+static void lay_out(const wvgd_fit *f, wv_cell_sieve *s, const wv_cell_rounded *r, bool mirrored)
 {
     size_t N = f->N, D = f->D, n = WV_COARSE_GROUP * groups(N);
     const wv_columns *pass = wv_columns_best();
@@ -217,10 +193,10 @@ static void lay_out(const wvgd_fit *f, sieve *s, const struct wv_cell_rounded *r
 }
 
 /* middle: NULL for their mean. rounded: the particles as whole numbers; NULL: there are none. */
-static sieve make_sieve(const wvgd_fit *f, const double *z, const double *middle, const struct wv_cell_rounded *rounded)
+static wv_cell_sieve make_sieve(const wvgd_fit *f, const double *z, const double *middle, const wv_cell_rounded *rounded)
 {
     size_t N = f->N, D = f->D;
-    sieve s = {.middle = f->narrow, .z = (float *)(void *)(f->narrow + D), .wide = z};
+    wv_cell_sieve s = {.middle = f->narrow, .z = (float *)(void *)(f->narrow + D), .wide = z};
     s.x = s.z + N * D;
     s.square = s.x + WV_COLUMNS * D;
     memset(s.middle, 0, D * sizeof *s.middle);
@@ -234,7 +210,7 @@ static sieve make_sieve(const wvgd_fit *f, const double *z, const double *middle
 }
 
 /* Particles in single precision, when they are wanted. */
-static void shorten(const wvgd_fit *f, sieve *s)
+static void shorten(const wvgd_fit *f, wv_cell_sieve *s)
 {
     size_t D = f->D;
     for (size_t j = 0; j < f->N && !s->made; j++) {
@@ -248,7 +224,7 @@ static void shorten(const wvgd_fit *f, sieve *s)
 }
 
 /* The nearer of two candidates of a point, and what it costs, in double. */
-static void choose(const wvgd_fit *f, const sieve *s, const double *x, int32_t first, int32_t second, uint32_t *cell, double *near, double *next)
+static void choose(const wvgd_fit *f, const wv_cell_sieve *s, const double *x, int32_t first, int32_t second, uint32_t *cell, double *near, double *next)
 {
     double a = wv_columns_best()->row_distance(f->D, x, s->wide + (size_t)first * f->D), b = wv_columns_best()->row_distance(f->D, x, s->wide + (size_t)second * f->D);
     bool swap = b < a || (b == a && second < first);
@@ -269,7 +245,7 @@ static void scan(const wvgd_fit *f, const double *z, const double *x, uint32_t *
 /* Nearest and second nearest particle of a block of points, by whole numbers: n rows, or n pairs of mirror images, middle + e and middle - e, up to rounding in double. Scores, squares - 2 e.z in units of twice the
  * product of the units of e and z, tell all particles that can be one of the two; these are compared in double. If e is off by `left` and z by `rest`, e.z is off by left |z| + |e| rest at most, both being measured.
  * next: NULL if it is not wanted. False: there are too many of them, or the numbers are too large or too small. */
-static bool sift_coarse(const wvgd_fit *f, const sieve *s, size_t n, const double *rows, uint32_t *cell, double *near, double *next)
+static bool sift_coarse(const wvgd_fit *f, const wv_cell_sieve *s, size_t n, const double *rows, uint32_t *cell, double *near, double *next)
 {
     const double unit = FLT_EPSILON, R = s->rounded->radius, rounded = s->rounded->rest, reach = R * (R + 2 * s->apart), origin = cblas_dnrm2((int)f->D, s->middle, 1);
     const wv_coarse *pass = wv_coarse_best();
@@ -306,7 +282,7 @@ static bool sift_coarse(const wvgd_fit *f, const sieve *s, size_t n, const doubl
 
 /* The same in single precision, points given as rows and in columns. Single precision tells the two; it is as good as double if the third is further away than
  * the second by more than what rounding can change: coordinates by the share `unit` of themselves, and sums of squares by (D + 4) units. Else all are compared. False: that would be for too many points. */
-static bool sift(const wvgd_fit *f, sieve *s, size_t n, const double *rows, const double *columns, uint32_t *cell, double *near, double *next)
+static bool sift(const wvgd_fit *f, wv_cell_sieve *s, size_t n, const double *rows, const double *columns, uint32_t *cell, double *near, double *next)
 {
     const double unit = FLT_EPSILON;
     int32_t first[WV_COLUMNS], second[WV_COLUMNS];
@@ -330,7 +306,7 @@ static bool sift(const wvgd_fit *f, sieve *s, size_t n, const double *rows, cons
 }
 
 /* The same for rows in pairs, middle + e and middle - e, up to rounding in double: products with e serve both. Of squared distances less |e|^2, 2 e.z may be wrong by (D + 4) units of |e||z| and the sum by one of itself. */
-static bool sift_mirrored(const wvgd_fit *f, sieve *s, size_t pairs, const double *rows, uint32_t *cell, double *near, double *next)
+static bool sift_mirrored(const wvgd_fit *f, wv_cell_sieve *s, size_t pairs, const double *rows, uint32_t *cell, double *near, double *next)
 {
     shorten(f, s);
     const double unit = FLT_EPSILON, R = s->radius, origin = cblas_dnrm2((int)f->D, s->middle, 1);
@@ -370,7 +346,7 @@ static void compare_block(const wvgd_fit *f, const double *z, size_t n, const do
 }
 
 /* Tries whole numbers; where they fail once they are not tried again. */
-static bool try_coarse(const wvgd_fit *f, sieve *s, size_t n, const double *rows, uint32_t *cell, double *near, double *next)
+static bool try_coarse(const wvgd_fit *f, wv_cell_sieve *s, size_t n, const double *rows, uint32_t *cell, double *near, double *next)
 {
     if (s && s->rounded && !sift_coarse(f, s, n, rows, cell, near, next))
         s->rounded = NULL;
@@ -378,7 +354,7 @@ static bool try_coarse(const wvgd_fit *f, sieve *s, size_t n, const double *rows
 }
 
 /* Nearest and second nearest of the particles z[N][D], by squared distance, of a block of points. s: NULL for few particles. */
-static void find(const wvgd_fit *f, sieve *s, const double *z, size_t n, const double *rows, uint32_t *cell, double *near, double *next)
+static void find(const wvgd_fit *f, wv_cell_sieve *s, const double *z, size_t n, const double *rows, uint32_t *cell, double *near, double *next)
 {
     double *columns = f->block; /* [D][WV_COLUMNS] */
     if (try_coarse(f, s, n, rows, cell, near, next))
@@ -397,7 +373,7 @@ static double *own_room(const wvgd_fit *f)
 void wv_cell_nearest(const wvgd_fit *f, const double *z, size_t n, const double *x, uint32_t *cell, double *near, double *next)
 {
     bool many = f->N >= MANY && n >= WV_COLUMNS;
-    sieve s = {0};
+    wv_cell_sieve s = {0};
     if (many)
         s = make_sieve(f, z, NULL, round_particles(f, z, own_room(f)));
     for (size_t first = 0; first < n; first += WV_COLUMNS)
@@ -411,7 +387,7 @@ static void assign_whitened(const wvgd_fit *f, size_t n, const double *x, uint32
     double *rows = f->block + WV_COLUMNS * D, *z = rows + WV_COLUMNS * D; /* [WV_COLUMNS][D], [N][D] */
     bool many = f->N >= MANY && n >= WV_COLUMNS;
     wv_gauss metric = {f->metric_family, D, 0, f->now.z, f->now.metric, 0};
-    sieve s = {0};
+    wv_cell_sieve s = {0};
     wv_component_whiten(&metric, f->N, f->now.z, z, NULL);
     if (many)
         s = make_sieve(f, z, NULL, round_particles(f, z, own_room(f)));
@@ -450,23 +426,21 @@ void wv_cell_assign(const wvgd_fit *f, size_t n, const double *x, uint32_t *cell
     }
 }
 
-void wv_cell_assign_mirrored(const wvgd_fit *f, const double *middle, size_t n, const double *x, uint32_t *cell, double *near, double *next, bool second)
+bool wv_cell_mirrored(const wvgd_fit *f, const double *middle, wv_cell_sieve *s)
 {
-    size_t D = f->D;
-    if (f->opt.cost != WVGD_SQEUCLID || f->N < MANY || n < 2 * WV_COLUMNS || n % 2) {
-        wv_cell_assign(f, n, x, cell, near, next);
+    if (f->opt.cost != WVGD_SQEUCLID || f->N < MANY)
+        return false;
+    *s = make_sieve(f, f->now.z, middle, (const wv_cell_rounded *)(const void *)f->rounded);
+    return true;
+}
+
+void wv_cell_assign_mirrored(const wvgd_fit *f, wv_cell_sieve *s, size_t n, const double *x, uint32_t *cell, double *near, double *next, bool second)
+{
+    if (try_coarse(f, s, n / 2, x, cell, near, second ? next : NULL) || sift_mirrored(f, s, n / 2, x, cell, near, next))
         return;
-    }
-    sieve s = make_sieve(f, f->now.z, middle, f->rounded ? (const struct wv_cell_rounded *)(const void *)f->rounded : NULL);
-    for (size_t first = 0, here; first < n; first += here) {
-        here = n - first < 2 * WV_COLUMNS ? n - first : 2 * WV_COLUMNS;
-        if (try_coarse(f, &s, here / 2, x + first * D, cell + first, near + first, second ? next + first : NULL) ||
-            sift_mirrored(f, &s, here / 2, x + first * D, cell + first, near + first, next + first))
-            continue;
-        for (size_t at = first, some; at < first + here; at += some) {
-            some = first + here - at < WV_COLUMNS ? first + here - at : WV_COLUMNS;
-            wv_columns_turn(D, some, x + at * D, f->block);
-            compare_block(f, f->now.z, some, f->block, cell + at, near + at, next + at);
-        }
+    for (size_t at = 0, here; at < n; at += here) {
+        here = n - at < WV_COLUMNS ? n - at : WV_COLUMNS;
+        wv_columns_turn(f->D, here, x + at * f->D, f->block);
+        compare_block(f, f->now.z, here, f->block, cell + at, near + at, next + at);
     }
 }

@@ -123,33 +123,39 @@ static bool moves_due(const wvgd_fit *f, size_t iterations)
     return f->N > 1 && f->s.stage == WV_SEARCH && iterations % 4 == 3 && f->s.moves < 20 + 2 * f->N;
 }
 
+/* Cells of a stretch of points and, where proposals are shared (plan), their densities, as long as they are at hand. */
 static void assign_stretch(wvgd_fit *f, void *context, size_t k)
 {
     const wv_stretch *s = &f->stretch[k];
-    const wv_batch *b = &f->b;
-    const double *x = b->x + s->first * f->D;
-    double *near = b->near + s->first, *next = b->next + s->first;
-    (void)context;
-    if (s->proposal < f->proposals)
-        wv_cell_assign_mirrored(f, f->proposal[s->proposal].q.mu, s->n, x, b->cell + s->first, near, next, moves_due(f, f->s.iteration + 1));
-    else
-        wv_cell_assign(f, s->n, x, b->cell + s->first, near, next);
+    const wv_weight_plan *plan = context;
+    wv_batch *b = &f->b;
+    wv_cell_sieve sieve;
+    bool second = moves_due(f, f->s.iteration + 1), pairs = s->proposal < f->proposals && wv_cell_mirrored(f, f->proposal[s->proposal].q.mu, &sieve);
+    for (size_t at = s->first, end = at + s->n, here; at < end; at += here) {
+        here = pairs && end - at > 2 * WV_COLUMNS ? 2 * WV_COLUMNS : end - at;
+        if (pairs)
+            wv_cell_assign_mirrored(f, &sieve, here, b->x + at * f->D, b->cell + at, b->near + at, b->next + at, second);
+        else
+            wv_cell_assign(f, here, b->x + at * f->D, b->cell + at, b->near + at, b->next + at);
+        if (plan)
+            wv_weight_some(f, b, plan, at, here);
+    }
 }
 
 /* Cells of the points. Draws of a proposal are pairs of mirror images; those of proposals with few draws are taken together. */
-static void assign(wvgd_fit *f)
+static void assign(wvgd_fit *f, wv_weight_plan *plan)
 {
     enum { MANY = 128 };
     size_t from = 0, at = 0, listed = 0;
     for (size_t c = 0; c < f->proposals; at += f->share[c++])
-        if (grouped(f) && f->share[c] >= MANY) {
+        if (plan && f->share[c] >= MANY) {
             listed = list(f, listed, from, at - from, f->proposals);
             listed = list(f, listed, at, f->share[c], c);
             from = at + f->share[c];
         }
     listed = list(f, listed, from, at - from, f->proposals);
     wv_cell_prepare(f);
-    wv_fit_share(f, listed, (double)(at * f->N * f->D), assign_stretch, NULL);
+    wv_fit_share(f, listed, (double)(at * f->D) * (double)(f->N + (plan ? f->proposals : 0)), assign_stretch, plan);
 }
 
 /* Cells and densities. A rejected batch has only own draws: u = 1, and Z_j is the share kept. */
@@ -159,10 +165,13 @@ static void weigh(wvgd_fit *f)
     const double *const w[2] = {f->weight, NULL};
     memset(b->sum_u, 0, f->N * sizeof *b->sum_u);
     if (f->opt.sampler == WVGD_MIXTURE) {
-        assign(f);
+        wv_weight_plan plan;
+        if (grouped(f))
+            plan = wv_weight_begin(f);
+        assign(f, grouped(f) ? &plan : NULL);
         sort_by_cell(f);
         if (grouped(f))
-            wv_weight_cells(f, b);
+            wv_weight_end(f, b, &plan);
         else
             wv_weight_mixture(f, b, w);
         return;

@@ -257,7 +257,10 @@ static void nearest_particles(void **state) {
             }
             wv_cell_prepare(f);
             for (int second = 0; second < 2; second++) {
-                wv_cell_assign_mirrored(f, middle, n, x, cell, near, next, second);
+                wv_cell_sieve s;
+                assert_true(wv_cell_mirrored(f, middle, &s));
+                for (size_t i = 0; i < n; i += 2 * WV_COLUMNS)
+                    wv_cell_assign_mirrored(f, &s, n - i < 2 * WV_COLUMNS ? n - i : 2 * WV_COLUMNS, x + i * D, cell + i, near + i, next + i, second);
                 check_cells(f, n, x, cell, near, second ? next : NULL);
             }
         }
