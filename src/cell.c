@@ -71,12 +71,12 @@ void wv_cell_cost(const wvgd_fit *f, size_t j, const double *z, size_t n, const 
 /* Takes particle j, at `cost` from point k, into account. */
 static inline void compare(size_t k, uint32_t j, double cost, uint32_t *cell, double *near, double *next)
 {
-    if (cost < near[k]) {
-        next[k] = near[k];
-        near[k] = cost;
-        cell[k] = j;
-    } else if (cost < next[k])
-        next[k] = cost;
+    double old = near[k], after = next[k];
+    bool nearer = cost < old;
+    double further = nearer ? old : cost; /* no branches: they would often be guessed wrong */
+    near[k] = nearer ? cost : old;
+    cell[k] = nearer ? j : cell[k];
+    next[k] = further < after ? further : after;
 }
 
 enum { MANY = 16, DOUBTS = 4 }; /* particles from which on it pays to sift them; points of a block that may be compared with all of them one by one */
@@ -119,7 +119,7 @@ size_t wv_cell_rounded_size(size_t N, size_t D)
 /* What else a worker needs, in 32-bit words: points as floats, candidates, points as whole numbers, and what belongs to each group. */
 static size_t coarse_room(size_t N, size_t D)
 {
-    return crowd(N, D) ? WV_COLUMNS * (whole_row(D) + words(D)) + 2 * ROOM + groups(N) * (3 * WV_COARSE_GROUP + WV_COARSE_IMAGES) : 0;
+    return crowd(N, D) ? WV_COLUMNS * (whole_row(D) + words(D)) + 3 * (ROOM + WV_COARSE_GROUP) + groups(N) * (3 * WV_COARSE_GROUP + WV_COARSE_IMAGES) : 0;
 }
 
 /* Rounds the particles z[N][D]; f->narrow is scratch. room: as wv_cell_rounded_size has it. NULL: they are few, or this processor cannot use it. */
@@ -181,8 +181,10 @@ static void lay_out(const wvgd_fit *f, wv_cell_sieve *s, const wv_cell_rounded *
     s->w.mirrored = mirrored;
     s->apart = sqrt(square);
     s->e = s->square + N;
-    s->list = (wv_coarse_pair *)(void *)(s->e + WV_COLUMNS * whole_row(D));
-    s->w.x = (int32_t *)(void *)(s->list + ROOM);
+    s->list.row = (uint32_t *)(void *)(s->e + WV_COLUMNS * whole_row(D));
+    s->list.particle = s->list.row + ROOM + WV_COARSE_GROUP;
+    s->list.hit = s->list.particle + ROOM + WV_COARSE_GROUP;
+    s->w.x = (int32_t *)(void *)(s->list.hit + ROOM + WV_COARSE_GROUP);
     s->w.square = (float *)(void *)(s->w.x + WV_COLUMNS * s->w.words);
     s->w.plus = s->w.x + WV_COLUMNS * s->w.words + n;
     s->w.minus = s->w.plus + n;
@@ -268,15 +270,15 @@ static bool sift_coarse(const wvgd_fit *f, const wv_cell_sieve *s, size_t n, con
         limit[k] = k < n ? limit[k] + (int32_t)margin : INT32_MIN;
         limit[WV_COLUMNS + k] = k < n && s->w.mirrored ? limit[WV_COLUMNS + k] + (int32_t)margin : INT32_MIN;
     }
-    size_t listed = pass->pick(&s->w, limit, room, s->list);
+    size_t listed = pass->pick(&s->w, limit, room, &s->list);
     if (listed == room)
         return false;
     next = next ? next : spare;
     for (size_t k = 0; k < points; k++)
-        near[k] = next[k] = INFINITY;
-    wv_columns_best()->row_distances(D, listed, rows, s->wide, &s->list->row, distance);
+        near[k] = next[k] = INFINITY, cell[k] = 0;
+    wv_columns_best()->row_distances(D, listed, rows, s->list.row, s->wide, s->list.particle, distance);
     for (size_t i = 0; i < listed; i++)
-        compare(s->list[i].row, s->list[i].particle, distance[i], cell, near, next);
+        compare(s->list.row[i], s->list.particle[i], distance[i], cell, near, next);
     return true;
 }
 

@@ -33,7 +33,7 @@ typedef struct {
     const wv_cell_rounded *rounded; /* NULL: whole numbers are of no use */
     wv_coarse_words w;     /* these, with columns and the rest */
     double apart;          /* the distance between both middles */
-    wv_coarse_pair *list;  /* candidates, */
+    wv_coarse_list list;   /* candidates, */
     float *e;              /* and points of a block, in rows of whole vectors */
 } wv_cell_sieve;
 

@@ -146,7 +146,7 @@ TARGET static void sweep(const wv_coarse_words *w, bool second, int32_t *out)
 }
 
 /* Which particles of a group have scores for an image that are not above the limit: bits. */
-INLINE uint32_t examine(bool bytes, const wv_coarse_words *w, size_t g, size_t image, int32_t limit)
+INLINE __mmask16 examine(bool bytes, const wv_coarse_words *w, size_t g, size_t image, int32_t limit)
 {
     const int32_t *x = w->x + image % WV_COLUMNS, *z = w->z + g * w->words * WV_COARSE_GROUP;
     ints even = _mm512_setzero_si512(), odd = even;
@@ -157,28 +157,37 @@ INLINE uint32_t examine(bool bytes, const wv_coarse_words *w, size_t g, size_t i
     }
     if (i < w->words)
         even = multiply(bytes, even, all(x[i * WV_COLUMNS]), load(z + i * WV_COARSE_GROUP));
-    ints product = _mm512_add_epi32(even, odd);
-    ints score = image < WV_COLUMNS ? _mm512_sub_epi32(load(w->plus + g * WV_COARSE_GROUP), product) : _mm512_add_epi32(load(w->minus + g * WV_COARSE_GROUP), product);
-    return _mm512_cmple_epi32_mask(score, all(limit));
+    ints sign = all(image < WV_COLUMNS ? -1 : 0), product = _mm512_add_epi32(even, odd); /* -p = ~p + 1 */
+    ints score = _mm512_sub_epi32(_mm512_xor_si512(product, sign), sign);
+    return _mm512_cmple_epi32_mask(_mm512_add_epi32(load((image < WV_COLUMNS ? w->plus : w->minus) + g * WV_COARSE_GROUP), score), all(limit));
 }
 
-INLINE size_t pick_as(bool bytes, const wv_coarse_words *w, const int32_t *limit, size_t room, wv_coarse_pair *list)
+/* First images with groups, then, of these, rows with particles. Which of the lanes go on the lists is not foreseeable, so nothing depends on it but how far these have grown. */
+INLINE size_t pick_as(bool bytes, const wv_coarse_words *w, const int32_t *limit, size_t room, const wv_coarse_list *list)
 {
-    size_t n = 0, images = w->mirrored ? WV_COARSE_IMAGES : WV_COLUMNS;
+    const ints lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    size_t n = 0, hits = 0, images = w->mirrored ? WV_COARSE_IMAGES : WV_COLUMNS;
     for (size_t g = 0; g < w->groups; g++)
-        for (size_t v = 0; v < images; v += LANES)
-            for (uint32_t hits = _mm512_cmple_epi32_mask(load(w->low + g * WV_COARSE_IMAGES + v), load(limit + v)); hits; hits &= hits - 1) {
-                uint32_t image = (uint32_t)v + (uint32_t)__builtin_ctz(hits), row = w->mirrored ? 2 * (image % WV_COLUMNS) + image / WV_COLUMNS : image;
-                for (uint32_t near = examine(bytes, w, g, image, limit[image]); near; near &= near - 1) {
-                    if (n + 1 >= room)
-                        return room;
-                    list[n++] = (wv_coarse_pair){row, (uint32_t)(g * WV_COARSE_GROUP) + (uint32_t)__builtin_ctz(near)};
-                }
-            }
+        for (size_t v = 0; v < images; v += LANES) {
+            __mmask16 low = _mm512_cmple_epi32_mask(load(w->low + g * WV_COARSE_IMAGES + v), load(limit + v));
+            _mm512_storeu_si512(list->hit + hits, _mm512_maskz_compress_epi32(low, _mm512_add_epi32(lanes, all((int32_t)(g * WV_COARSE_IMAGES + v)))));
+            hits += (size_t)__builtin_popcount(low);
+            if (hits >= room)
+                return room;
+        }
+    for (size_t k = 0; k < hits; k++) {
+        uint32_t g = list->hit[k] / WV_COARSE_IMAGES, image = list->hit[k] % WV_COARSE_IMAGES, row = w->mirrored ? 2 * (image % WV_COLUMNS) + image / WV_COLUMNS : image;
+        __mmask16 near = examine(bytes, w, g, image, limit[image]);
+        _mm512_storeu_si512(list->row + n, all((int32_t)row));
+        _mm512_storeu_si512(list->particle + n, _mm512_maskz_compress_epi32(near, _mm512_add_epi32(lanes, all((int32_t)(g * WV_COARSE_GROUP)))));
+        n += (size_t)__builtin_popcount(near);
+        if (n >= room)
+            return room;
+    }
     return n;
 }
 
-TARGET static size_t pick(const wv_coarse_words *w, const int32_t *limit, size_t room, wv_coarse_pair *list)
+TARGET static size_t pick(const wv_coarse_words *w, const int32_t *limit, size_t room, const wv_coarse_list *list)
 {
     return w->bytes ? pick_as(true, w, limit, room, list) : pick_as(false, w, limit, room, list);
 }

@@ -22,10 +22,11 @@ typedef struct {
     int32_t *low;          /* [groups][WV_COARSE_IMAGES] the lowest score in each group */
 } wv_coarse_words;
 
-/* A row of points with a particle. */
+/* Rows of points with particles. */
 typedef struct {
-    uint32_t row, particle;
-} wv_coarse_pair;
+    uint32_t *row, *particle; /* [room + WV_COARSE_GROUP] each */
+    uint32_t *hit;            /* scratch, the same */
+} wv_coarse_list;
 
 typedef struct {
     /* Rows [n][D] less `middle` as floats e[n][ld], ld the next multiple of 16 from D on, zeros after D; mirrored: halves of the differences of rows 2k and 2k + 1. Returns the largest of them, NaN if there is one. */
@@ -38,7 +39,7 @@ typedef struct {
     /* Fills w->low; out[WV_COARSE_IMAGES]: the lowest of these, or the second lowest, of each image. */
     void (*sweep)(const wv_coarse_words *w, bool second, int32_t *out);
     /* Lists rows with particles whose scores are not above limit[WV_COARSE_IMAGES], those of a row in the order of particles; mirror images are rows 2k and 2k + 1. Returns how many there are, `room` if they do not fit into less. */
-    size_t (*pick)(const wv_coarse_words *w, const int32_t *limit, size_t room, wv_coarse_pair *list);
+    size_t (*pick)(const wv_coarse_words *w, const int32_t *limit, size_t room, const wv_coarse_list *list);
 } wv_coarse;
 
 /* NULL: this processor has no such instructions. */

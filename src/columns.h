@@ -44,9 +44,9 @@ typedef struct {
     void (*shares)(size_t C, size_t n, size_t ld, const double *alpha, double *log_q, double *log_m);
 
     /* Passes over rows x[n][D], whose coordinates are the lanes; z = (x - m) s, coordinate by coordinate. */
-    /* |x - m|^2 and |(x - m) s|^2 of one row, and the former of n pairs of rows of x and m, pair[n][2] */
+    /* |x - m|^2 and |(x - m) s|^2 of one row, and the former of n pairs of rows, xi[n] of x and mi[n] of m */
     double (*row_distance)(size_t D, const double *x, const double *m);
-    void (*row_distances)(size_t D, size_t n, const double *x, const double *m, const uint32_t *pair, double *out);
+    void (*row_distances)(size_t D, size_t n, const double *x, const uint32_t *xi, const double *m, const uint32_t *mi, double *out);
     double (*row_apart)(size_t D, const double *x, const double *m, const double *s);
     /* Under the weights u[n]: out[D] the mean of x */
     void (*row_means)(size_t n, size_t D, const double *u, const double *x, double *out);

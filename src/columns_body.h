@@ -451,10 +451,10 @@ WV_TARGET static double row_distance(size_t D, const double *x, const double *m)
     return distance_of(D, x, m);
 }
 
-WV_TARGET static void row_distances(size_t D, size_t n, const double *x, const double *m, const uint32_t *pair, double *out)
+WV_TARGET static void row_distances(size_t D, size_t n, const double *x, const uint32_t *xi, const double *m, const uint32_t *mi, double *out)
 {
     for (size_t k = 0; k < n; k++)
-        out[k] = distance_of(D, x + pair[2 * k] * D, m + pair[2 * k + 1] * D);
+        out[k] = distance_of(D, x + xi[k] * D, m + mi[k] * D);
 }
 
 WV_TARGET static double row_apart(size_t D, const double *x, const double *m, const double *s)

@@ -232,8 +232,6 @@ static bool estimate(wvgd_fit *f)
 }
 
 /* ---- one cell ---------------------------------------------------------------------------------------------------------------- */
-enum { AHEAD = 4 }; /* rows that are fetched before they are copied */
-
 static void fetch(const double *row, size_t D)
 {
     for (size_t i = 0; i < D; i += 64 / sizeof *row)
@@ -243,13 +241,13 @@ static void fetch(const double *row, size_t D)
 static void gather(wvgd_fit *f, size_t j)
 {
     const wv_batch *b = &f->b;
-    size_t D = f->D;
+    size_t D = f->D, ahead = D < 16 ? 16 : 4; /* rows that are fetched before they are copied */
     for (size_t k = f->start[j], to = 0; k < f->start[j + 1]; k++, to++) {
         size_t i = f->order[k];
-        if (k + AHEAD < b->n)
-            fetch(b->x + f->order[k + AHEAD] * D, D);
-        if (k + AHEAD < b->n && f->model.has_gradient)
-            fetch(b->grad + f->order[k + AHEAD] * D, D);
+        if (k + ahead < b->n)
+            fetch(b->x + f->order[k + ahead] * D, D);
+        if (k + ahead < b->n && f->model.has_gradient)
+            fetch(b->grad + f->order[k + ahead] * D, D);
         memcpy(f->gx + to * D, b->x + i * D, D * sizeof(double));
         if (f->model.has_gradient)
             memcpy(f->gg + to * D, b->grad + i * D, D * sizeof(double));
