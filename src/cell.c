@@ -82,7 +82,7 @@ static inline void compare(size_t k, uint32_t j, double cost, uint32_t *cell, do
 enum { MANY = 16, DOUBTS = 4 }; /* particles from which on it pays to sift them; points of a block that may be compared with all of them one by one */
 
 /* ---- whole numbers ------------------------------------------------------------------------------------------------------------- */
-enum { CROWD = 48, SHORT = 8, LONG = 4096, ROOM = 4096 }; /* particles from which on they are used; dimensions up to which they have 16 bits, and at most; candidates of a block */
+enum { CROWD = 48, SHORT = 12, LONG = 4096, ROOM = 4096 }; /* particles from which on they are used; dimensions up to which they have 16 bits, and at most; candidates of a block */
 
 static size_t words(size_t D)
 {

@@ -396,6 +396,12 @@ static void move_component(wvgd_fit *f, size_t j, size_t n, double rho, bool sof
     }
 }
 
+/* Does the cost follow the posterior? */
+static bool followed(const wvgd_fit *f)
+{
+    return f->opt.cost == WVGD_MAHALANOBIS && !f->opt.metric && f->N > 1;
+}
+
 typedef struct {
     double rho, lambda; /* steps of components and of particles, as shares of full ones */
     bool soft;
@@ -414,7 +420,7 @@ static void move_cell(wvgd_fit *f, void *context, size_t j)
     double moved = by->lambda > 0 ? wv_particle_step(f, j, n, by->lambda, f->vector[9]) : -1;
     if (moved >= 0) {
         f->cell_spare[j] = f->beta[j] * by->lambda * by->lambda * moved;
-        for (size_t k = 0, to = f->start[j]; to < f->start[j + 1]; to++)
+        for (size_t k = 0, to = f->start[j]; to < f->start[j + 1] && followed(f); to++)
             f->pooled[f->order[to]] = f->b.log_p[f->order[to]] > -INFINITY ? f->beta[j] * f->ga[k++] : 0;
     }
     if (by->soft)
@@ -442,7 +448,7 @@ static void follow_posterior(wvgd_fit *f, double lambda)
 {
     size_t D = f->D, n = f->b.n;
     double ess = wv_weight_ess(n, f->pooled), keep = lambda * ess / (ess + (double)D), total = cblas_dasum((int)n, f->pooled, 1);
-    if (f->opt.cost != WVGD_MAHALANOBIS || f->opt.metric || f->N == 1 || !(total > 0))
+    if (!(total > 0))
         return;
     cblas_dscal((int)n, 1 / total, f->pooled, 1);
     cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->b.x, (int)D, f->pooled, 1, 0.0, f->now.centre, 1);
@@ -503,11 +509,12 @@ wvgd_status wv_joint_tell(wvgd_fit *f, wvgd_error *error)
     bool back = wv_schedule_fell(f);
     f->s.step = 0;
     if (!back) {
-        memcpy(f->moving, f->pooled, f->b.n * sizeof *f->moving);
+        if (moves_due(f, f->s.iteration + 1))
+            memcpy(f->moving, f->pooled, f->b.n * sizeof *f->moving);
         if (soft)
             mixture_gradients(f);
         move_cells(f, (steps){rho, lambda, soft});
-        if (lambda > 0)
+        if (lambda > 0 && followed(f))
             follow_posterior(f, lambda);
         remember(f);
     }
