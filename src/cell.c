@@ -131,7 +131,7 @@ static wv_cell_rounded *round_particles(const wvgd_fit *f, const double *z, doub
     float *e = (float *)(void *)f->narrow, most = 0, size[WV_COARSE_GROUP], rest[WV_COARSE_GROUP];
     if (!crowd(N, D))
         return NULL;
-    *r = (wv_cell_rounded){.w = {.bytes = D > SHORT, .words = words(D), .groups = groups(N)}, .z = z, .middle = room + sizeof *r / sizeof *room + 1};
+    *r = (wv_cell_rounded){.w = {.bytes = D > SHORT, .words = words(D), .groups = groups(N)}, .middle = room + sizeof *r / sizeof *room + 1};
     r->w.z = (int32_t *)(void *)(r->middle + D);
     r->w.base = r->w.z + n * r->w.words;
     memset(r->middle, 0, D * sizeof *r->middle);

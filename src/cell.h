@@ -16,7 +16,6 @@ void wv_cell_nearest(const wvgd_fit *f, const double *z, size_t n, const double 
 /* Particles as whole numbers. */
 typedef struct {
     wv_coarse_words w;   /* particles less their mean, times `scale`; the columns are those of who looks at them */
-    const double *z;     /* [N][D] the particles themselves */
     double *middle;      /* [D] their mean, */
     double radius;       /* the largest distance of one from it, */
     double scale, rest;  /* and of one from what it was rounded to */
