@@ -5,6 +5,7 @@
  *     l1, lp        sum |a_i-b_i|^p
  *     callback      the user's                                                     (method, sections 1 and 2) */
 #include "cell.h"
+#include "coarse.h"
 #include "columns.h"
 #include "dense.h"
 #include <cblas.h>
@@ -71,34 +72,134 @@ void wv_cell_cost(const wvgd_fit *f, size_t j, const double *z, size_t n, const 
 /* Takes particle j, at `cost` from point k, into account. */
 static inline void compare(size_t k, uint32_t j, double cost, uint32_t *cell, double *near, double *next)
 {
-    if (cost < near[k]) {
-        next[k] = near[k];
-        near[k] = cost;
-        cell[k] = j;
-    } else if (cost < next[k])
-        next[k] = cost;
+    double old = near[k], after = next[k];
+    bool nearer = cost < old;
+    double further = nearer ? old : cost; /* no branches: they would often be guessed wrong */
+    near[k] = nearer ? cost : old;
+    cell[k] = nearer ? j : cell[k];
+    next[k] = further < after ? further : after;
 }
 
 enum { MANY = 16, DOUBTS = 4 }; /* particles from which on it pays to sift them; points of a block that may be compared with all of them one by one */
 
-size_t wv_cell_narrow_size(size_t N, size_t D)
+/* ---- whole numbers ------------------------------------------------------------------------------------------------------------- */
+enum { CROWD = 48, SHORT = 12, LONG = 4096, ROOM = 4096 }; /* particles from which on they are used; dimensions up to which they have 16 bits, and at most; candidates of a block */
+
+static size_t words(size_t D)
 {
-    return wv_times(N + WV_COLUMNS, D + 1) / 2 + D + 1;
+    return D <= SHORT ? (D + 1) / 2 : (D + 3) / 4;
 }
 
-/* Particles in single precision, relative to a point in their middle, and what is needed to tell how wrong distances from them may be. */
-typedef struct {
-    float *z, *x, *square; /* [N][D], [D][WV_COLUMNS] of a block of points, [N] |z|^2 */
-    const double *wide;    /* [N][D] the particles themselves */
-    double *middle;        /* [D] */
-    double radius;         /* the largest distance of a particle from the middle */
-} sieve;
+static size_t groups(size_t N)
+{
+    return (N + WV_COARSE_GROUP - 1) / WV_COARSE_GROUP;
+}
 
-/* middle: NULL for their mean. */
-static sieve make_sieve(const wvgd_fit *f, const double *z, const double *middle)
+/* Floats in a row of D, by whole vectors. */
+static size_t whole_row(size_t D)
+{
+    return (D + 15) / 16 * 16;
+}
+
+static bool crowd(size_t N, size_t D)
+{
+    return N >= CROWD && D <= LONG && wv_coarse_best();
+}
+
+/* The largest whole number: products of points and particles stay below 2^28. */
+static double largest(const wv_coarse_words *w)
+{
+    return w->bytes ? 127 : floor(sqrt(0x1p28 / (2 * (double)w->words)));
+}
+
+size_t wv_cell_rounded_size(size_t N, size_t D)
+{
+    return crowd(N, D) ? sizeof(wv_cell_rounded) / sizeof(double) + 1 + D + wv_times(WV_COARSE_GROUP * groups(N), words(D) + 1) / 2 : 0;
+}
+
+/* What else a worker needs, in 32-bit words: points as floats, candidates, points as whole numbers, and what belongs to each group. */
+static size_t coarse_room(size_t N, size_t D)
+{
+    return crowd(N, D) ? WV_COLUMNS * (whole_row(D) + words(D)) + 3 * (ROOM + WV_COARSE_GROUP) + groups(N) * (3 * WV_COARSE_GROUP + WV_COARSE_IMAGES) : 0;
+}
+
+/* Rounds the particles z[N][D]; f->narrow is scratch. room: as wv_cell_rounded_size has it. NULL: they are few, or this processor cannot use it. */
+static wv_cell_rounded *round_particles(const wvgd_fit *f, const double *z, double *room)
+{
+    size_t N = f->N, D = f->D, n = WV_COARSE_GROUP * groups(N);
+    const wv_coarse *pass = wv_coarse_best();
+    wv_cell_rounded *r = (wv_cell_rounded *)(void *)room;
+    float *e = (float *)(void *)f->narrow, most = 0, size[WV_COARSE_GROUP], rest[WV_COARSE_GROUP];
+    if (!crowd(N, D))
+        return NULL;
+    *r = (wv_cell_rounded){.w = {.bytes = D > SHORT, .words = words(D), .groups = groups(N)}, .middle = room + sizeof *r / sizeof *room + 1};
+    r->w.z = (int32_t *)(void *)(r->middle + D);
+    r->w.base = r->w.z + n * r->w.words;
+    memset(r->middle, 0, D * sizeof *r->middle);
+    for (size_t j = 0; j < N; j++)
+        cblas_daxpy((int)D, 1 / (double)N, z + j * D, 1, r->middle, 1);
+    for (size_t j = 0; j < N; j++) {
+        float here = pass->narrow(false, 1, D, z + j * D, r->middle, e);
+        most = here <= most ? most : here; /* NaN stays, for it is not less than anything */
+    }
+    r->scale = largest(&r->w) / (double)most * (1 - 4 * (double)FLT_EPSILON);
+    r->fit = most > 1e-15F && most < 1e15F;
+    memset(r->w.z, 0, n * (r->w.words + 1) * sizeof *r->w.z);
+    for (size_t j = 0; j < N && r->fit; j += WV_COARSE_GROUP) {
+        size_t here = N - j < WV_COARSE_GROUP ? N - j : WV_COARSE_GROUP;
+        pass->narrow(false, here, D, z + j * D, r->middle, e);
+        pass->round(&r->w, here, whole_row(D), e, (float)r->scale, 0, WV_COARSE_GROUP, r->w.z + j * r->w.words, size, rest, r->w.base + j);
+        for (size_t k = 0; k < here; k++) {
+            double norm = sqrt((double)size[k]) / r->scale * (1 + (double)D * (double)FLT_EPSILON);
+            r->radius = fmax(r->radius, norm);
+            r->rest = fmax(r->rest, sqrt((double)rest[k]) / r->scale * (1 + (double)D * (double)FLT_EPSILON) + 2 * (double)FLT_EPSILON * norm);
+            r->w.base[j + k] *= r->w.bytes ? 128 : 0;
+        }
+    }
+    return r;
+}
+
+void wv_cell_prepare(const wvgd_fit *f)
+{
+    if (f->rounded)
+        round_particles(f, f->now.z, f->rounded);
+}
+
+/* ---- single precision ---------------------------------------------------------------------------------------------------------- */
+size_t wv_cell_narrow_size(size_t N, size_t D)
+{
+    return (wv_times(N + WV_COLUMNS, D + 1) + coarse_room(N, D)) / 2 + D + 2 + wv_cell_rounded_size(N, D);
+}
+
+/* The coarse part of a sieve: scores of the middle, and scratch. */
+static void lay_out(const wvgd_fit *f, wv_cell_sieve *s, const wv_cell_rounded *r, bool mirrored)
+{
+    size_t N = f->N, D = f->D, n = WV_COARSE_GROUP * groups(N);
+    const wv_columns *pass = wv_columns_best();
+    double square = pass->row_distance(D, s->middle, r->middle);
+    s->rounded = r;
+    s->w = r->w;
+    s->w.mirrored = mirrored;
+    s->apart = sqrt(square);
+    s->e = s->square + N;
+    s->list.row = (uint32_t *)(void *)(s->e + WV_COLUMNS * whole_row(D));
+    s->list.particle = s->list.row + ROOM + WV_COARSE_GROUP;
+    s->list.hit = s->list.particle + ROOM + WV_COARSE_GROUP;
+    s->w.x = (int32_t *)(void *)(s->list.hit + ROOM + WV_COARSE_GROUP);
+    s->w.square = (float *)(void *)(s->w.x + WV_COLUMNS * s->w.words);
+    s->w.plus = s->w.x + WV_COLUMNS * s->w.words + n;
+    s->w.minus = s->w.plus + n;
+    s->w.low = s->w.minus + n;
+    memset(s->w.x, 0, WV_COLUMNS * s->w.words * sizeof *s->w.x);
+    for (size_t j = 0; j < n; j++)
+        s->w.square[j] = j < N ? (float)(pass->row_distance(D, s->wide + j * D, s->middle) - square) : (float)INFINITY;
+}
+
+/* middle: NULL for their mean. rounded: the particles as whole numbers; NULL: there are none. */
+static wv_cell_sieve make_sieve(const wvgd_fit *f, const double *z, const double *middle, const wv_cell_rounded *rounded)
 {
     size_t N = f->N, D = f->D;
-    sieve s = {.middle = f->narrow, .z = (float *)(void *)(f->narrow + D), .wide = z};
+    wv_cell_sieve s = {.middle = f->narrow, .z = (float *)(void *)(f->narrow + D), .wide = z};
     s.x = s.z + N * D;
     s.square = s.x + WV_COLUMNS * D;
     memset(s.middle, 0, D * sizeof *s.middle);
@@ -106,18 +207,27 @@ static sieve make_sieve(const wvgd_fit *f, const double *z, const double *middle
         cblas_daxpy((int)D, 1 / (double)N, z + j * D, 1, s.middle, 1);
     if (middle)
         memcpy(s.middle, middle, D * sizeof *middle);
-    for (size_t j = 0; j < N; j++) {
-        double square = wv_columns_best()->row_distance(D, z + j * D, s.middle);
-        s.square[j] = (float)square;
-        s.radius = fmax(s.radius, sqrt(square));
-        for (size_t i = 0; i < D; i++)
-            s.z[j * D + i] = (float)(z[j * D + i] - s.middle[i]);
-    }
+    if (rounded && rounded->fit)
+        lay_out(f, &s, rounded, middle != NULL);
     return s;
 }
 
+/* Particles in single precision, when they are wanted. */
+static void shorten(const wvgd_fit *f, wv_cell_sieve *s)
+{
+    size_t D = f->D;
+    for (size_t j = 0; j < f->N && !s->made; j++) {
+        double square = wv_columns_best()->row_distance(D, s->wide + j * D, s->middle);
+        s->square[j] = (float)square;
+        s->radius = fmax(s->radius, sqrt(square));
+        for (size_t i = 0; i < D; i++)
+            s->z[j * D + i] = (float)(s->wide[j * D + i] - s->middle[i]);
+    }
+    s->made = true;
+}
+
 /* The nearer of two candidates of a point, and what it costs, in double. */
-static void choose(const wvgd_fit *f, const sieve *s, const double *x, int32_t first, int32_t second, uint32_t *cell, double *near, double *next)
+static void choose(const wvgd_fit *f, const wv_cell_sieve *s, const double *x, int32_t first, int32_t second, uint32_t *cell, double *near, double *next)
 {
     double a = wv_columns_best()->row_distance(f->D, x, s->wide + (size_t)first * f->D), b = wv_columns_best()->row_distance(f->D, x, s->wide + (size_t)second * f->D);
     bool swap = b < a || (b == a && second < first);
@@ -135,14 +245,53 @@ static void scan(const wvgd_fit *f, const double *z, const double *x, uint32_t *
         compare(0, (uint32_t)j, wv_columns_best()->row_distance(f->D, x, z + j * f->D), cell, near, next);
 }
 
-/* Nearest and second nearest particle of a block of points, given as rows and in columns. Single precision tells the two; it is as good as double if the third is further away than
+/* Nearest and second nearest particle of a block of points, by whole numbers: n rows, or n pairs of mirror images, middle + e and middle - e, up to rounding in double. Scores, squares - 2 e.z in units of twice the
+ * product of the units of e and z, tell all particles that can be one of the two; these are compared in double. If e is off by `left` and z by `rest`, e.z is off by left |z| + |e| rest at most, both being measured.
+ * next: NULL if it is not wanted. False: there are too many of them, or the numbers are too large or too small. */
+static bool sift_coarse(const wvgd_fit *f, const wv_cell_sieve *s, size_t n, const double *rows, uint32_t *cell, double *near, double *next)
+{
+    const double unit = FLT_EPSILON, R = s->rounded->radius, rounded = s->rounded->rest, reach = R * (R + 2 * s->apart), origin = cblas_dnrm2((int)f->D, s->middle, 1);
+    const wv_coarse *pass = wv_coarse_best();
+    int32_t limit[WV_COARSE_IMAGES], sum[WV_COLUMNS];
+    float size[WV_COLUMNS], rest[WV_COLUMNS];
+    double spare[2 * WV_COLUMNS], distance[ROOM];
+    size_t D = f->D, points = s->w.mirrored ? 2 * n : n, room = points * f->N / 8 < ROOM ? points * f->N / 8 : ROOM;
+    double most = (double)pass->narrow(s->w.mirrored, n, D, rows, s->middle, s->e), scale = (double)(float)(largest(&s->w) / most * (1 - 4 * unit)), whole = scale * s->rounded->scale / 2;
+    if (!(most > 1e-15 && most < 1e15) || !(reach * whole < 0x1p28))
+        return false;
+    pass->round(&s->w, n, whole_row(D), s->e, (float)scale, 128, WV_COLUMNS, s->w.x, size, rest, sum);
+    pass->level(&s->w, (float)whole);
+    pass->sweep(&s->w, next != NULL, limit);
+    for (size_t k = 0; k < WV_COLUMNS; k++) {
+        double e = sqrt((double)size[k < n ? k : 0]) / scale * (1 + (double)D * unit), left = sqrt((double)rest[k < n ? k : 0]) / scale * (1 + (double)D * unit) + 2 * unit * e, all = e + R + s->apart;
+        double wrong = 2 * (left * R + (e + left) * rounded) * (1 + 1e-9) + 16 * DBL_EPSILON * (origin + all) * all + (double)(D + 8) * DBL_EPSILON * all * all;
+        double margin = 2 * (wrong * whole + 2 + 2 * unit * reach * whole);
+        if (!(margin < 0x1p28))
+            return false;
+        limit[k] = k < n ? limit[k] + (int32_t)margin : INT32_MIN;
+        limit[WV_COLUMNS + k] = k < n && s->w.mirrored ? limit[WV_COLUMNS + k] + (int32_t)margin : INT32_MIN;
+    }
+    size_t listed = pass->pick(&s->w, limit, room, &s->list);
+    if (listed == room)
+        return false;
+    next = next ? next : spare;
+    for (size_t k = 0; k < points; k++)
+        near[k] = next[k] = INFINITY, cell[k] = 0;
+    wv_columns_best()->row_distances(D, listed, rows, s->list.row, s->wide, s->list.particle, distance);
+    for (size_t i = 0; i < listed; i++)
+        compare(s->list.row[i], s->list.particle[i], distance[i], cell, near, next);
+    return true;
+}
+
+/* The same in single precision, points given as rows and in columns. Single precision tells the two; it is as good as double if the third is further away than
  * the second by more than what rounding can change: coordinates by the share `unit` of themselves, and sums of squares by (D + 4) units. Else all are compared. False: that would be for too many points. */
-static bool sift(const wvgd_fit *f, const sieve *s, size_t n, const double *rows, const double *columns, uint32_t *cell, double *near, double *next)
+static bool sift(const wvgd_fit *f, wv_cell_sieve *s, size_t n, const double *rows, const double *columns, uint32_t *cell, double *near, double *next)
 {
     const double unit = FLT_EPSILON;
     int32_t first[WV_COLUMNS], second[WV_COLUMNS];
     float third[WV_COLUMNS];
     size_t D = f->D, doubts = 0;
+    shorten(f, s);
     if (!(s->radius < 1e18))
         return false;
     wv_columns_best()->shorten(D, columns, s->middle, s->x);
@@ -160,8 +309,9 @@ static bool sift(const wvgd_fit *f, const sieve *s, size_t n, const double *rows
 }
 
 /* The same for rows in pairs, middle + e and middle - e, up to rounding in double: products with e serve both. Of squared distances less |e|^2, 2 e.z may be wrong by (D + 4) units of |e||z| and the sum by one of itself. */
-static bool sift_mirrored(const wvgd_fit *f, const sieve *s, size_t pairs, const double *rows, uint32_t *cell, double *near, double *next)
+static bool sift_mirrored(const wvgd_fit *f, wv_cell_sieve *s, size_t pairs, const double *rows, uint32_t *cell, double *near, double *next)
 {
+    shorten(f, s);
     const double unit = FLT_EPSILON, R = s->radius, origin = cblas_dnrm2((int)f->D, s->middle, 1);
     int32_t first[2 * WV_COLUMNS], second[2 * WV_COLUMNS];
     float third[2 * WV_COLUMNS];
@@ -198,21 +348,37 @@ static void compare_block(const wvgd_fit *f, const double *z, size_t n, const do
     }
 }
 
+/* Tries whole numbers; where they fail once they are not tried again. */
+static bool try_coarse(const wvgd_fit *f, wv_cell_sieve *s, size_t n, const double *rows, uint32_t *cell, double *near, double *next)
+{
+    if (s && s->rounded && !sift_coarse(f, s, n, rows, cell, near, next))
+        s->rounded = NULL;
+    return s && s->rounded;
+}
+
 /* Nearest and second nearest of the particles z[N][D], by squared distance, of a block of points. s: NULL for few particles. */
-static void find(const wvgd_fit *f, const sieve *s, const double *z, size_t n, const double *rows, uint32_t *cell, double *near, double *next)
+static void find(const wvgd_fit *f, wv_cell_sieve *s, const double *z, size_t n, const double *rows, uint32_t *cell, double *near, double *next)
 {
     double *columns = f->block; /* [D][WV_COLUMNS] */
+    if (try_coarse(f, s, n, rows, cell, near, next))
+        return;
     wv_columns_turn(f->D, n, rows, columns);
     if (!s || !sift(f, s, n, rows, columns, cell, near, next))
         compare_block(f, z, n, columns, cell, near, next);
 }
 
+/* Room for particles as whole numbers at the end of the scratch. */
+static double *own_room(const wvgd_fit *f)
+{
+    return f->narrow + wv_cell_narrow_size(f->N, f->D) - wv_cell_rounded_size(f->N, f->D);
+}
+
 void wv_cell_nearest(const wvgd_fit *f, const double *z, size_t n, const double *x, uint32_t *cell, double *near, double *next)
 {
     bool many = f->N >= MANY && n >= WV_COLUMNS;
-    sieve s = {0};
+    wv_cell_sieve s = {0};
     if (many)
-        s = make_sieve(f, z, NULL);
+        s = make_sieve(f, z, NULL, round_particles(f, z, own_room(f)));
     for (size_t first = 0; first < n; first += WV_COLUMNS)
         find(f, many ? &s : NULL, z, n - first < WV_COLUMNS ? n - first : WV_COLUMNS, x + first * f->D, cell + first, near + first, next + first);
 }
@@ -240,10 +406,10 @@ static void assign_whitened(const wvgd_fit *f, size_t n, const double *x, uint32
     double *rows = f->block + WV_COLUMNS * D, *z = rows + WV_COLUMNS * D; /* [WV_COLUMNS][D], [N][D] */
     bool many = f->N >= MANY && n >= WV_COLUMNS;
     wv_gauss metric = {f->metric_family, D, 0, f->now.z, f->now.metric, 0};
-    sieve s = {0};
+    wv_cell_sieve s = {0};
     wv_component_whiten(&metric, f->N, f->now.z, z, NULL);
     if (many)
-        s = make_sieve(f, z, NULL);
+        s = make_sieve(f, z, NULL, round_particles(f, z, own_room(f)));
     for (size_t first = 0; first < n; first += WV_COLUMNS) {
         size_t here = n - first < WV_COLUMNS ? n - first : WV_COLUMNS;
         wv_component_whiten(&metric, here, x + first * D, rows, NULL);
@@ -280,22 +446,21 @@ void wv_cell_assign(const wvgd_fit *f, size_t n, const double *x, uint32_t *cell
     }
 }
 
-void wv_cell_assign_mirrored(const wvgd_fit *f, const double *middle, size_t n, const double *x, uint32_t *cell, double *near, double *next)
+bool wv_cell_mirrored(const wvgd_fit *f, const double *middle, wv_cell_sieve *s)
 {
-    size_t D = f->D;
-    if (f->opt.cost != WVGD_SQEUCLID || f->N < MANY || n < 2 * WV_COLUMNS || n % 2) {
-        wv_cell_assign(f, n, x, cell, near, next);
+    if (f->opt.cost != WVGD_SQEUCLID || f->N < MANY)
+        return false;
+    *s = make_sieve(f, f->now.z, middle, (const wv_cell_rounded *)(const void *)f->rounded);
+    return true;
+}
+
+void wv_cell_assign_mirrored(const wvgd_fit *f, wv_cell_sieve *s, size_t n, const double *x, uint32_t *cell, double *near, double *next, bool second)
+{
+    if (try_coarse(f, s, n / 2, x, cell, near, second ? next : NULL) || sift_mirrored(f, s, n / 2, x, cell, near, next))
         return;
-    }
-    sieve s = make_sieve(f, f->now.z, middle);
-    for (size_t first = 0, here; first < n; first += here) {
-        here = n - first < 2 * WV_COLUMNS ? n - first : 2 * WV_COLUMNS;
-        if (sift_mirrored(f, &s, here / 2, x + first * D, cell + first, near + first, next + first))
-            continue;
-        for (size_t at = first, some; at < first + here; at += some) {
-            some = first + here - at < WV_COLUMNS ? first + here - at : WV_COLUMNS;
-            wv_columns_turn(D, some, x + at * D, f->block);
-            compare_block(f, f->now.z, some, f->block, cell + at, near + at, next + at);
-        }
+    for (size_t at = 0, here; at < n; at += here) {
+        here = n - at < WV_COLUMNS ? n - at : WV_COLUMNS;
+        wv_columns_turn(f->D, here, x + at * f->D, f->block);
+        compare_block(f, f->now.z, here, f->block, cell + at, near + at, next + at);
     }
 }

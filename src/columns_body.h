@@ -36,6 +36,17 @@ INLINE lanes choose(words mask, lanes yes, lanes no)
     return (lanes)((mask & (words)yes) | (~mask & (words)no));
 }
 
+INLINE double sum_of(lanes v)
+{
+#if WV_LANES == 8
+    v += __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3);
+    v += __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5);
+#elif WV_LANES == 4
+    v += __builtin_shufflevector(v, v, 2, 3, 0, 1);
+#endif
+    return v[0] + v[1];
+}
+
 /* exp(-a), a >= -700 */
 INLINE lanes exp_minus(lanes a)
 {
@@ -168,10 +179,7 @@ WV_TARGET static void mean(size_t D, size_t n, const double *w, const double *y,
             lanes u = load(w + i);
             s += (lanes)((u > 0.0) & (words)(u * load(y + d * WV_COLUMNS + i)));
         }
-        double total = 0;
-        for (size_t k = 0; k < WV_LANES; k++)
-            total += s[k];
-        sum[d] += total;
+        sum[d] += sum_of(s);
     }
 }
 
@@ -482,7 +490,7 @@ WV_TARGET static void shares(size_t C, size_t n, size_t ld, const double *alpha,
 /* ---- rows -------------------------------------------------------------------------------------------------------------------------- */
 /* Coordinates are taken by whole vectors, for all rows at once, so that sums stay in registers; what is left of them, one by one. */
 
-WV_TARGET static double row_distance(size_t D, const double *x, const double *m)
+INLINE double distance_of(size_t D, const double *x, const double *m)
 {
     lanes sum = {0};
     double total = 0;
@@ -493,9 +501,20 @@ WV_TARGET static double row_distance(size_t D, const double *x, const double *m)
     }
     for (; d < D; d++)
         total += (x[d] - m[d]) * (x[d] - m[d]);
-    for (size_t k = 0; k < WV_LANES; k++)
+    for (size_t k = 0; k < WV_LANES && D >= WV_LANES; k++)
         total += sum[k];
     return total;
+}
+
+WV_TARGET static double row_distance(size_t D, const double *x, const double *m)
+{
+    return distance_of(D, x, m);
+}
+
+WV_TARGET static void row_distances(size_t D, size_t n, const double *x, const uint32_t *xi, const double *m, const uint32_t *mi, double *out)
+{
+    for (size_t k = 0; k < n; k++)
+        out[k] = distance_of(D, x + xi[k] * D, m + mi[k] * D);
 }
 
 WV_TARGET static double row_apart(size_t D, const double *x, const double *m, const double *s)
@@ -509,8 +528,7 @@ WV_TARGET static double row_apart(size_t D, const double *x, const double *m, co
     }
     for (; d < D; d++)
         total += (x[d] - m[d]) * s[d] * ((x[d] - m[d]) * s[d]);
-    for (size_t k = 0; k < WV_LANES; k++)
-        total += sum[k];
+    total += sum_of(sum);
     return total;
 }
 
@@ -575,8 +593,7 @@ WV_TARGET static void row_quadratic(size_t n, size_t D, const double *x, const d
             double z = (row[d] - m[d]) * s[d];
             total += z * (a1[d] + a2[d] * (0.5 * z));
         }
-        for (size_t k = 0; k < WV_LANES; k++)
-            total += sum[k];
+        total += sum_of(sum);
         r[p] -= total;
     }
 }
@@ -629,17 +646,6 @@ WV_TARGET static void row_statistics(size_t n, size_t D, const double *u, const 
             T[D + d] = root * (0.5 * z * z - half[d]);
         }
     }
-}
-
-INLINE double sum_of(lanes v)
-{
-#if WV_LANES == 8
-    v += __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3);
-    v += __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5);
-#elif WV_LANES == 4
-    v += __builtin_shufflevector(v, v, 2, 3, 0, 1);
-#endif
-    return v[0] + v[1];
 }
 
 WV_TARGET static void powers(size_t D, size_t n, const double *w, const double *y, const double *from, double *out)
@@ -777,4 +783,4 @@ WV_TARGET static void row_secants(size_t D, size_t pairs, const double *const *s
 }
 
 const wv_columns WV_SET = {turn, subtract, squares, scale, centre, mean, add_logs, exponentials, tails, apart, nearest, highest, within, shorten, nearby, nearby_mirrored, shares, powers, pair_scores, pair_values, pair_sums,
-                           row_times, row_secants, row_distance, row_apart, row_means, row_slopes, row_quadratic, row_products, row_statistics};
+                           row_times, row_secants, row_distance, row_distances, row_apart, row_means, row_slopes, row_quadratic, row_products, row_statistics};

@@ -156,7 +156,7 @@ static bool carve_scratch(wvgd_fit *f)
         {&f->mix_inverse, wv_times(K + 1, fits ? D * D : 0)}, {&f->mix_det, K + 1}, {&f->mix_made, 2 * (K + 1)}, {&f->pool.part, wv_times(WV_BATCHES, pool)},
         {&f->mix_mu, wv_times(K, D)}, {&f->mix_root, wv_times(K, fits ? D * D : 0)}, {&f->facet, f->staged ? wv_times(N, D + 1) : 0}, {&f->free_inverse, f->staged ? wv_times(K, D * D + D + 1) : 0}, {&f->frame_turned, fits ? D * D : 0}, {&f->lattice, f->staged ? WV_LATTICE * WV_LATTICE_POINTS : 0}, {&f->control, wv_times(f->made_room, f->made_room + 3 + WV_BLOCK)}, {&f->stein, f->staged ? wv_moments_work(D) : 0},
         {&f->tail_mu, D}, {&f->tail_root, f->metric_family->size(D, 0)},
-        {&f->scale, joint ? wv_times(proposals, D + 1) : 0}, {&f->alpha, joint ? proposals : 0}, {&f->piece_u, joint ? wv_times(WV_PIECES, N) : 0}, {&f->group, joint ? wv_group_size(f) : 0},
+        {&f->scale, joint ? wv_times(proposals, D + 1) : 0}, {&f->alpha, joint ? proposals : 0}, {&f->piece_u, joint ? wv_times(WV_PIECES, N) : 0}, {&f->group, joint ? wv_group_size(f) : 0}, {&f->rounded, joint ? wv_cell_rounded_size(N, D) : 0},
         {&f->soft_grad, soft ? nD : 0}, {&f->sd_view, wv_times(N, D)}, {&f->spread_view, wv_times(N, f->cell_family->size(D, 0))},
         {&f->pooled, n}, {&f->cell_spare, N}, {&f->step_kl, N}, {&f->try_z, wv_times(3, wv_times(N, D))}, {&f->sum_z, wv_times(N, D)}, {&f->starts, wv_quantise_size(f)},
     };

@@ -272,6 +272,7 @@ struct wvgd_fit {
     double *scale;         /* weight.c: [3N + 3][D + 1] inverse scales of diagonal proposals and the constants in their log densities, */
     double *alpha;         /* [3N + 3] shares of all, */
     double *piece_u;       /* [WV_PIECES][N] and sums over the points of a piece */
+    double *rounded;       /* cell.c: particles as whole numbers */
     double *group;         /* group.c: [2N][D + cell_family->size] proposals of groups of particles, */
     uint32_t *member;      /* [N] and particles in the order of groups */
     size_t p_max;

@@ -117,32 +117,45 @@ static void sort_by_cell(wvgd_fit *f)
     f->start[0] = 0;
 }
 
+/* Are particles looked at that might be worth more elsewhere, after so many iterations? Then costs to the second nearest count, too. */
+static bool moves_due(const wvgd_fit *f, size_t iterations)
+{
+    return f->N > 1 && f->s.stage == WV_SEARCH && iterations % 4 == 3 && f->s.moves < 20 + 2 * f->N;
+}
+
+/* Cells of a stretch of points and, where proposals are shared (plan), their densities, as long as they are at hand. */
 static void assign_stretch(wvgd_fit *f, void *context, size_t k)
 {
     const wv_stretch *s = &f->stretch[k];
-    const wv_batch *b = &f->b;
-    const double *x = b->x + s->first * f->D;
-    double *near = b->near + s->first, *next = b->next + s->first;
-    (void)context;
-    if (s->proposal < f->proposals)
-        wv_cell_assign_mirrored(f, f->proposal[s->proposal].q.mu, s->n, x, b->cell + s->first, near, next);
-    else
-        wv_cell_assign(f, s->n, x, b->cell + s->first, near, next);
+    const wv_weight_plan *plan = context;
+    wv_batch *b = &f->b;
+    wv_cell_sieve sieve;
+    bool second = moves_due(f, f->s.iteration + 1), pairs = s->proposal < f->proposals && wv_cell_mirrored(f, f->proposal[s->proposal].q.mu, &sieve);
+    for (size_t at = s->first, end = at + s->n, here; at < end; at += here) {
+        here = pairs && end - at > 2 * WV_COLUMNS ? 2 * WV_COLUMNS : end - at;
+        if (pairs)
+            wv_cell_assign_mirrored(f, &sieve, here, b->x + at * f->D, b->cell + at, b->near + at, b->next + at, second);
+        else
+            wv_cell_assign(f, here, b->x + at * f->D, b->cell + at, b->near + at, b->next + at);
+        if (plan)
+            wv_weight_some(f, b, plan, at, here);
+    }
 }
 
 /* Cells of the points. Draws of a proposal are pairs of mirror images; those of proposals with few draws are taken together. */
-static void assign(wvgd_fit *f)
+static void assign(wvgd_fit *f, wv_weight_plan *plan)
 {
     enum { MANY = 128 };
     size_t from = 0, at = 0, listed = 0;
     for (size_t c = 0; c < f->proposals; at += f->share[c++])
-        if (grouped(f) && f->share[c] >= MANY) {
+        if (plan && f->share[c] >= MANY) {
             listed = list(f, listed, from, at - from, f->proposals);
             listed = list(f, listed, at, f->share[c], c);
             from = at + f->share[c];
         }
     listed = list(f, listed, from, at - from, f->proposals);
-    wv_fit_share(f, listed, (double)(at * f->N * f->D), assign_stretch, NULL);
+    wv_cell_prepare(f);
+    wv_fit_share(f, listed, (double)(at * f->D) * (double)(f->N + (plan ? f->proposals : 0)), assign_stretch, plan);
 }
 
 /* Cells and densities. A rejected batch has only own draws: u = 1, and Z_j is the share kept. */
@@ -152,10 +165,13 @@ static void weigh(wvgd_fit *f)
     const double *const w[2] = {f->weight, NULL};
     memset(b->sum_u, 0, f->N * sizeof *b->sum_u);
     if (f->opt.sampler == WVGD_MIXTURE) {
-        assign(f);
+        wv_weight_plan plan;
+        if (grouped(f))
+            plan = wv_weight_begin(f);
+        assign(f, grouped(f) ? &plan : NULL);
         sort_by_cell(f);
         if (grouped(f))
-            wv_weight_cells(f, b);
+            wv_weight_end(f, b, &plan);
         else
             wv_weight_mixture(f, b, w);
         return;
@@ -216,8 +232,6 @@ static bool estimate(wvgd_fit *f)
 }
 
 /* ---- one cell ---------------------------------------------------------------------------------------------------------------- */
-enum { AHEAD = 4 }; /* rows that are fetched before they are copied */
-
 static void fetch(const double *row, size_t D)
 {
     for (size_t i = 0; i < D; i += 64 / sizeof *row)
@@ -227,13 +241,13 @@ static void fetch(const double *row, size_t D)
 static void gather(wvgd_fit *f, size_t j)
 {
     const wv_batch *b = &f->b;
-    size_t D = f->D;
+    size_t D = f->D, ahead = D < 16 ? 16 : 4; /* rows that are fetched before they are copied */
     for (size_t k = f->start[j], to = 0; k < f->start[j + 1]; k++, to++) {
         size_t i = f->order[k];
-        if (k + AHEAD < b->n)
-            fetch(b->x + f->order[k + AHEAD] * D, D);
-        if (k + AHEAD < b->n && f->model.has_gradient)
-            fetch(b->grad + f->order[k + AHEAD] * D, D);
+        if (k + ahead < b->n)
+            fetch(b->x + f->order[k + ahead] * D, D);
+        if (k + ahead < b->n && f->model.has_gradient)
+            fetch(b->grad + f->order[k + ahead] * D, D);
         memcpy(f->gx + to * D, b->x + i * D, D * sizeof(double));
         if (f->model.has_gradient)
             memcpy(f->gg + to * D, b->grad + i * D, D * sizeof(double));
@@ -382,6 +396,12 @@ static void move_component(wvgd_fit *f, size_t j, size_t n, double rho, bool sof
     }
 }
 
+/* Does the cost follow the posterior? */
+static bool followed(const wvgd_fit *f)
+{
+    return f->opt.cost == WVGD_MAHALANOBIS && !f->opt.metric && f->N > 1;
+}
+
 typedef struct {
     double rho, lambda; /* steps of components and of particles, as shares of full ones */
     bool soft;
@@ -400,7 +420,7 @@ static void move_cell(wvgd_fit *f, void *context, size_t j)
     double moved = by->lambda > 0 ? wv_particle_step(f, j, n, by->lambda, f->vector[9]) : -1;
     if (moved >= 0) {
         f->cell_spare[j] = f->beta[j] * by->lambda * by->lambda * moved;
-        for (size_t k = 0, to = f->start[j]; to < f->start[j + 1]; to++)
+        for (size_t k = 0, to = f->start[j]; to < f->start[j + 1] && followed(f); to++)
             f->pooled[f->order[to]] = f->b.log_p[f->order[to]] > -INFINITY ? f->beta[j] * f->ga[k++] : 0;
     }
     if (by->soft)
@@ -428,7 +448,7 @@ static void follow_posterior(wvgd_fit *f, double lambda)
 {
     size_t D = f->D, n = f->b.n;
     double ess = wv_weight_ess(n, f->pooled), keep = lambda * ess / (ess + (double)D), total = cblas_dasum((int)n, f->pooled, 1);
-    if (f->opt.cost != WVGD_MAHALANOBIS || f->opt.metric || f->N == 1 || !(total > 0))
+    if (!(total > 0))
         return;
     cblas_dscal((int)n, 1 / total, f->pooled, 1);
     cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->b.x, (int)D, f->pooled, 1, 0.0, f->now.centre, 1);
@@ -442,9 +462,8 @@ static const double light = 0.05;
 /* A particle to where it is worth more. Returns whether that matters to what the last iterations have shown. */
 static bool move_particles(wvgd_fit *f)
 {
-    bool due = f->N > 1 && f->s.stage == WV_SEARCH && f->s.iteration % 4 == 3 && f->s.moves < 20 + 2 * f->N;
     size_t moved[2];
-    if (!due || f->s.ess < 10 * (double)f->N || !wv_particle_move(f, &f->b, f->moving, f->order, f->start, moved))
+    if (!moves_due(f, f->s.iteration) || f->s.ess < 10 * (double)f->N || !wv_particle_move(f, &f->b, f->moving, f->order, f->start, moved))
         return false;
     for (int i = 0; i < 2; i++) {
         wv_joint_restart(f, moved[i]);
@@ -490,11 +509,12 @@ wvgd_status wv_joint_tell(wvgd_fit *f, wvgd_error *error)
     bool back = wv_schedule_fell(f);
     f->s.step = 0;
     if (!back) {
-        memcpy(f->moving, f->pooled, f->b.n * sizeof *f->moving);
+        if (moves_due(f, f->s.iteration + 1))
+            memcpy(f->moving, f->pooled, f->b.n * sizeof *f->moving);
         if (soft)
             mixture_gradients(f);
         move_cells(f, (steps){rho, lambda, soft});
-        if (lambda > 0)
+        if (lambda > 0 && followed(f))
             follow_posterior(f, lambda);
         remember(f);
     }

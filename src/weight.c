@@ -153,8 +153,7 @@ static void divide(wvgd_fit *f, size_t n, size_t ld, double *log_m)
 typedef struct {
     wv_batch *b;
     size_t piece, at_once;  /* points in a piece, and those whose densities are held at once */
-    const double *const *w; /* [2] weights of the components, */
-    const double *own;      /* or scales of diagonal ones */
+    const double *const *w; /* [2] weights of the components */
 } weighing;
 
 /* Shares the pieces; returns how many there are. */
@@ -246,28 +245,28 @@ static void own_densities_gathered(wvgd_fit *f, void *context, size_t j)
     }
 }
 
-static void weigh_cells_piece(wvgd_fit *f, void *context, size_t k)
+wv_weight_plan wv_weight_begin(wvgd_fit *f)
 {
-    const weighing *g = context;
-    wv_batch *b = g->b;
-    for (size_t first = k * g->piece, end = end_of(g, k); first < end; first += g->at_once) {
+    return (wv_weight_plan){.at_once = prepare(f), .own = f->family == wv_family_get(WVGD_DIAG) ? prepare_own(f) : NULL};
+}
+
+void wv_weight_some(wvgd_fit *f, wv_batch *b, const wv_weight_plan *plan, size_t first, size_t n)
+{
+    for (size_t end = first + n, here; first < end; first += here) {
         double log_m[WV_BLOCK];
-        size_t n = end - first < g->at_once ? end - first : g->at_once;
-        points p = turn(f, b, first, n);
-        densities(f, &p, g->at_once);
-        divide(f, n, g->at_once, log_m);
-        memcpy(b->log_m + first, log_m, n * sizeof *log_m);
-        if (g->own)
-            own_densities(f, b, first, n, g->own);
+        here = end - first < plan->at_once ? end - first : plan->at_once;
+        points p = turn(f, b, first, here);
+        densities(f, &p, plan->at_once);
+        divide(f, here, plan->at_once, log_m);
+        memcpy(b->log_m + first, log_m, here * sizeof *log_m);
+        if (plan->own)
+            own_densities(f, b, first, here, plan->own);
     }
 }
 
-void wv_weight_cells(wvgd_fit *f, wv_batch *b)
+void wv_weight_end(wvgd_fit *f, wv_batch *b, const wv_weight_plan *plan)
 {
-    bool diag = f->family == wv_family_get(WVGD_DIAG);
-    weighing g = {.b = b, .own = diag ? prepare_own(f) : NULL};
-    share_pieces(f, &g, weigh_cells_piece);
-    if (!diag)
+    if (!plan->own)
         wv_fit_share(f, f->N, (double)(b->n * f->D * f->D), own_densities_gathered, b);
     for (size_t j = 0; j < f->N; j++)
         b->sum_u[j] = (double)b->n;

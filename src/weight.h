@@ -26,8 +26,15 @@ double wv_weight_ess(size_t n, const double *w);
 void wv_weight_mixture(wvgd_fit *f, wv_batch *b, const double *const w[2]);
 
 /* The same where the proposals are not the components (group.h): points are listed by cell, and only the component of a point's own cell is evaluated, so sum_u is its expectation, the number of
- * points, and log_mix, which tells of its noise, is -INFINITY. */
-void wv_weight_cells(wvgd_fit *f, wv_batch *b);
+ * points, and log_mix, which tells of its noise, is -INFINITY. First what the proposals have in common for all points, then points from `first` on, whose cells are known, by whoever has them at hand,
+ * and then the rest, when all are listed by cell. */
+typedef struct {
+    size_t at_once;    /* points whose densities are held at once */
+    const double *own; /* scales of diagonal components, or NULL */
+} wv_weight_plan;
+wv_weight_plan wv_weight_begin(wvgd_fit *f);
+void wv_weight_some(wvgd_fit *f, wv_batch *b, const wv_weight_plan *plan, size_t first, size_t n);
+void wv_weight_end(wvgd_fit *f, wv_batch *b, const wv_weight_plan *plan);
 
 /* Pareto k-hat of the weights (Zhang and Stephens's estimate with the usual weak prior). NAN: too few distinct weights in the tail. When smoothed is not NULL it
  * gets the Pareto-smoothed log weights. order: [n] scratch. */
