@@ -276,7 +276,7 @@ static void accept(wvgd_fit *f, size_t k, double log_p, const double *x, const d
 {
     wv_path *p = &f->s.path[k];
     size_t D = f->D, P = padded(f), newest = p->pairs % WV_KEPT;
-    double *s = f->path_s + (k * WV_KEPT + newest) * P, *y = f->path_y + (k * WV_KEPT + newest) * P, *last = f->path_g + k * P, *now = f->vector[0], ss = 0, yy = 0, sy = 0;
+    double *s = f->path_s + (k * WV_KEPT + newest) * P, *y = f->path_y + (k * WV_KEPT + newest) * P, *last = f->path_g + k * P, *now = f->vector[0], sy = 0;
     if (p->pairs >= WV_KEPT)
         make_roots(f, k);
     to_frame(f, g, now);
@@ -284,12 +284,10 @@ static void accept(wvgd_fit *f, size_t k, double log_p, const double *x, const d
         s[i] = p->step * f->path_q[k * P + i];
         y[i] = last[i] - now[i];
         last[i] = now[i];
-        ss += s[i] * s[i];
-        yy += y[i] * y[i];
         sy += s[i] * y[i];
     }
     p->sy[newest] = sy;
-    if (sy > 1e-12 * sqrt(ss) * sqrt(yy))
+    if (sy > 1e-12 * cblas_dnrm2((int)D, s, 1) * cblas_dnrm2((int)D, y, 1))
         p->pairs++;
     p->stalls = log_p - p->log_p < 1e-3 ? p->stalls + 1 : 0;
     p->log_p = log_p;
