@@ -298,6 +298,7 @@ struct wvgd_fit {
     double *facet, *free_inverse; /* free.c: walls of the cells; the mixture's inverse roots; */
     double *lattice;       /* points for cells that few directions tell, in columns, */
     size_t lattice_dims;   /* if they have so many dimensions */
+    size_t surveyed;       /* truncate.c: the mode whose Gaussian steps would not make better, or WV_MODES */
     double *stein;         /* moments.c */
 
     /* ---- workers: threads that share the work see the fit through views, which are the same but for what follows ---- */

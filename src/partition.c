@@ -382,6 +382,7 @@ void wv_partition_begin(wvgd_fit *f)
         memcpy(f->pilot_mu, f->mean, f->D * sizeof(double));
         wv_close_posterior_root(f, wv_family_get(WVGD_FULL), f->pilot_root);
     }
+    wv_truncate_survey(f);
     wv_fit_share(f, f->N, 1e6 * (double)f->N, fit_component, NULL); /* a millisecond each, or several */
     wv_partition_weigh(f);
     if (wv_refine_wanted(f))

@@ -15,8 +15,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { SETS = 5, STEPS = 4, AVERAGED = 12, POLISH = 60, COMPONENTS = 2, SHARED = 100 }; /* sets of draws at most, steps on one; sets at the end; steps on stored draws; components of the mixture tried, and draws that
- * tell which */
+enum { SETS = 5, STEPS = 4, AVERAGED = 12, POLISH = 60, COMPONENTS = 2, SHARED = 100, FOR_EACH = 5 }; /* sets of draws at most, steps on one; sets at the end; steps on stored draws; components of the mixture tried, and draws that
+ * tell which; draws for each coefficient that tell whether steps may gain */
 
 /* A component of which less lies in its cell is none for it (with many particles: a tenth of the usual); where less than `little` does, half of the draws come from around the particle, or, in
  * many dimensions, where those would have next to no weight, there are as many as there may be. */
@@ -77,13 +77,13 @@ static size_t block_of(size_t n, size_t first)
     return n - first < WV_COLUMNS ? n - first : WV_COLUMNS;
 }
 
-/* As wv_truncate_gather, but with the points in columns, in f->gy: in the order of the draws, a block has WV_COLUMNS of them. */
-static size_t gather_columns(wvgd_fit *f, size_t j)
+/* As wv_truncate_gather, but with the points in columns, in f->gy: in the order of the draws, a block has WV_COLUMNS of them. j = N: one out of `every` of all stored draws. */
+static size_t gather_columns(wvgd_fit *f, size_t j, size_t every)
 {
     const double *row[WV_COLUMNS_WIDTH];
     size_t n = 0, D = f->D;
     for (size_t i = 0; i < f->close.n && n < f->n_max; i++)
-        if (f->close.cell[i] == j && f->close.log_p[i] > -INFINITY) {
+        if ((j < f->N ? f->close.cell[i] == j : i % every == 0) && f->close.log_p[i] > -INFINITY) {
             row[n % WV_COLUMNS_WIDTH] = f->close.x + i * D;
             gather_values(f, i, n++);
             if (n % WV_COLUMNS_WIDTH == 0)
@@ -530,6 +530,12 @@ static void polish(wvgd_fit *f, size_t j, size_t n)
     }
 }
 
+/* Every beginning is worth following in few dimensions, where that is cheap, and for components that are not full: none of their beginnings is good. */
+static bool thorough(const wvgd_fit *f)
+{
+    return f->D <= 4 || f->family != wv_family_get(WVGD_FULL);
+}
+
 /* ---- what the stored draws tell ---------------------------------------------------------------------------------------------------------------- */
 /* Log density of a full Gaussian at the draws in columns. */
 static void density(wvgd_fit *f, const wv_gauss *q, size_t n, double *log_q)
@@ -578,12 +584,18 @@ static judgement judge(wvgd_fit *f, size_t n, const double *log_q)
     return (judgement){sum * sum / squares, mean + top + log(sum / (double)f->close.n), spread};
 }
 
+/* How many times closer to the posterior than a component is the target must be. */
+static double needed(const wvgd_fit *f)
+{
+    return fmax(blind, (double)f->D / 5);
+}
+
 /* Whether steps could gain: whether mixture and correction are so much closer to the posterior than q is that they can tell a better one (as below). From some of the draws, with their weights u for q
  * in f->gu, by the regression of r = log p~ - log m on T = (1, y, y^2/2), y in the coordinates of q: S b = T'ur leaves r'ur - b'T'ur, and with d = log m - log q what it explains is d + T b.
  * Too few draws cannot say no. */
 static bool may_gain(wvgd_fit *f, const wv_gauss *q, size_t n, const double *log_q, double enough)
 {
-    size_t D = f->D, p = 1 + 2 * D, blocks = (n + WV_COLUMNS - 1) / WV_COLUMNS, step = blocks / (5 * p / WV_COLUMNS + 1) + 1;
+    size_t D = f->D, p = 1 + 2 * D, blocks = (n + WV_COLUMNS - 1) / WV_COLUMNS, step = blocks / (FOR_EACH * p / WV_COLUMNS + 1) + 1;
     double *S = f->F, *b = f->Fc, *with_r = f->Fm, *with_d = f->gr, *sums = with_d + p, *T = f->T, root[WV_COLUMNS], r[WV_COLUMNS], d[WV_COLUMNS], square[WV_COLUMNS]; /* T: [p][WV_COLUMNS] */
     double squares = 0, rr = 0, dd = 0, level = f->glp[0] - f->moving[0];
     block c = names(f);
@@ -625,6 +637,27 @@ static bool may_gain(wvgd_fit *f, const wv_gauss *q, size_t n, const double *log
     return gained > 0.5 * fmax(alike, enough * left);
 }
 
+/* Nothing that is said of a mode's Gaussian everywhere is quite true of cells, where a quadratic may follow more; but where it follows next to nothing everywhere, cells need not be asked one by one. */
+void wv_truncate_survey(wvgd_fit *f)
+{
+    size_t D = f->D, m = f->s.modes ? wv_modes_heaviest(f) : 0, every = f->close.n / (FOR_EACH * (1 + 2 * D)) + 1;
+    f->surveyed = WV_MODES;
+    if (f->N == 1 || thorough(f) || !f->s.modes)
+        return;
+    wv_gauss q = wv_modes_gauss(f, m);
+    size_t n = gather_columns(f, f->N, every);
+    density(f, &q, n, f->glu);
+    if (n && judge(f, n, f->glu).ess > 0 && !may_gain(f, &q, n, f->glu, needed(f) / 2))
+        f->surveyed = m;
+}
+
+/* Whether component j is the Gaussian that was surveyed, and would not gain. */
+static bool surveyed(const wvgd_fit *f, size_t j)
+{
+    size_t D = f->D, m = f->surveyed;
+    return m < WV_MODES && !memcmp(f->now.mu + j * D, f->mode_x + m * D, D * sizeof(double)) && !memcmp(f->now.root + j * D * D, f->mode_root + m * D * D, D * D * sizeof(double));
+}
+
 /* Log densities of component j at the stored draws of its cell, as gathered in log_q, into f->close.log_q. */
 static void keep_density(wvgd_fit *f, size_t j, size_t n, const double *log_q)
 {
@@ -642,12 +675,6 @@ void wv_truncate_measure(wvgd_fit *f, size_t j)
 }
 
 /* ---- the component of a cell ------------------------------------------------------------------------------------------------------------------ */
-/* Every beginning is worth following in few dimensions, where that is cheap, and for components that are not full: none of their beginnings is good. */
-static bool thorough(const wvgd_fit *f)
-{
-    return f->D <= 4 || f->family != wv_family_get(WVGD_FULL);
-}
-
 /* Where component j may begin: with the moments of its cell, with the mode that is there, or with one of the components of the mixture that have most of its mass there (a cell may hold two
  * modes, of which one is the better answer). False: there is no beginning of this number. ess: of the cell's draws. */
 static bool begin(wvgd_fit *f, size_t j, size_t number, double ess, double *most)
@@ -752,11 +779,13 @@ static bool choose_stored(wvgd_fit *f, size_t j, size_t n, double ess)
     if (chosen == 2 + COMPONENTS)
         return false;
     wv_truncate_recall(f, j);
-    if (spread > margin) {
+    if (spread > margin && crossed(f, ess))
+        return false;
+    if (spread > margin && !surveyed(f, j)) {
         wv_gauss q = wv_fit_component(f, j);
         wv_dense_invert(f->D, q.root, f->square[1]);
         judge(f, n, best_q);
-        if (crossed(f, ess) || may_gain(f, &q, n, best_q, fmax(blind, (double)f->D / 5)))
+        if (may_gain(f, &q, n, best_q, needed(f)))
             return false;
     }
     keep_density(f, j, n, best_q);
@@ -771,7 +800,7 @@ static void choose_drawn(wvgd_fit *f, size_t j, size_t n, sizes size, double ess
     fit_correction(f, n);
     double left = keep_residuals(f, j, n);
     set s = choose(f, j, size, ess);
-    if (!(s.spread > (thorough(f) ? alike : fmax(alike, fmax(blind, (double)f->D / 5) * left))))
+    if (!(s.spread > (thorough(f) ? alike : fmax(alike, needed(f) * left))))
         return;
     s = draw(f, j, 0, size.few, s);
     if (!(thorough(f) || descend(f, j, size, &s)) || !average(f, j, size, s) || !improved(f, j, SETS + AVERAGED + 1, size.many, s.share))
@@ -788,7 +817,7 @@ static void take_heaviest(wvgd_fit *f, size_t j)
 /* False: its log densities at the stored draws are not known yet. */
 static bool fit(wvgd_fit *f, size_t j)
 {
-    size_t n = gather_columns(f, j), D = f->D;
+    size_t n = gather_columns(f, j, 1), D = f->D;
     sizes size = affordable(f);
     wv_joint_restart(f, j);
     remember(f, j);

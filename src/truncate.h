@@ -10,6 +10,9 @@ size_t wv_truncate_gather(wvgd_fit *f, size_t j, bool gradients);
 /* Component j, from the best of several beginnings; its log densities at the stored draws of its cell into f->close.log_q. */
 void wv_truncate_fit(wvgd_fit *f, size_t j);
 
+/* What can be said for all cells at once, before components are fitted. */
+void wv_truncate_survey(wvgd_fit *f);
+
 /* These log densities, for component j as it is now. */
 void wv_truncate_measure(wvgd_fit *f, size_t j);
 
