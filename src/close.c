@@ -3,6 +3,7 @@
  * choices, gives the bound, the evidence, masses and moments. So the bound is a bound, and no lucky batch stops the draws (method, section 5). */
 #include "close.h"
 #include "cell.h"
+#include "columns.h"
 #include "dense.h"
 #include "evidence.h"
 #include "particle.h"
@@ -288,25 +289,24 @@ void wv_close_moments(const wvgd_fit *f, size_t m, const double *value, double *
 void wv_close_posterior_root(wvgd_fit *f, const wv_family *family, double *root)
 {
     size_t D = f->D;
-    double *sd = f->vector[0], *unit = f->vector[1], *C = f->square[0];
+    double *sd = f->vector[0], *C = f->square[0], *x = f->block, *centred = x + D * WV_COLUMNS, *weighted = centred + D * WV_COLUMNS, v[WV_COLUMNS]; /* [D][WV_COLUMNS] */
     for (size_t i = 0; i < D; i++)
         sd[i] = fmax(sqrt(f->var[i]), 1e-150);
     family->set_sd(D, 0, root, sd);
     if (family != wv_family_get(WVGD_FULL))
         return;
     memset(C, 0, D * D * sizeof *C);
-    for (size_t i = 0; i < D; i++)
-        unit[i] = 1 / sd[i];
-    for (size_t first = 0; first < f->close.n; first += WV_BLOCK) {
-        size_t here = f->close.n - first < WV_BLOCK ? f->close.n - first : WV_BLOCK;
-        for (size_t k = 0; k < here; k++) {
-            const double *x = f->close.x + (first + k) * D;
-            double root_v = sqrt(f->close_v[first + k]);
-            for (size_t i = 0; i < D; i++)
-                f->y[k * D + i] = root_v * (x[i] - f->mean[i]) * unit[i];
-        }
-        wv_dense_cross(here, D, f->y, D, f->y, true, C);
+    for (size_t first = 0; first < f->close.n; first += WV_COLUMNS) {
+        size_t here = f->close.n - first < WV_COLUMNS ? f->close.n - first : WV_COLUMNS, whole = wv_columns_round(here);
+        for (size_t k = 0; k < whole; k++)
+            v[k] = k < here ? f->close_v[first + k] : 0;
+        wv_columns_turn(D, here, f->close.x + first * D, x);
+        wv_columns_best()->centre(D, whole, v, x, f->mean, centred, weighted);
+        wv_columns_product(D, whole, weighted, centred, true, C);
     }
+    for (size_t i = 0; i < D; i++)
+        for (size_t k = 0; k <= i; k++)
+            C[i * D + k] /= sd[i] * sd[k];
     if (wv_dense_chol(D, C, f->square[1]))
         for (size_t i = 0; i < D; i++)
             for (size_t k = 0; k <= i; k++)
