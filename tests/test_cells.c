@@ -363,10 +363,28 @@ static double product(const double *a, const double *b) {
     return sum;
 }
 
+/* Mass of the first of two cells under N(mean, L L'), with the root of a metric: the wall is where a.x = a.(z_0 + z_1)/2, a = metric'^-1 metric^-1 (z_1 - z_0). */
+static double first_of_two(const double *L, const double *mean, const double *metric, const double *z) {
+    double a[WIDE], h = 0, square = 0;
+    whiten(1, metric, z, z + WIDE, a);
+    for (size_t i = WIDE; i-- > 0;) {
+        for (size_t k = i + 1; k < WIDE; k++) a[i] -= metric[k * WIDE + i] * a[k];
+        a[i] /= metric[i * WIDE + i];
+    }
+    for (size_t i = 0; i < WIDE; i++) {
+        double along = 0;
+        for (size_t k = i; k < WIDE; k++) along += L[k * WIDE + i] * a[k];
+        square += along * along;
+        h += a[i] * ((z[i] + z[WIDE + i]) / 2 - mean[i]);
+    }
+    return erfc(-h / sqrt(2 * square)) / 2;
+}
+
 /* Of a normal posterior in many dimensions few particles are best, under the posterior's own metric, at the corners of a regular simplex around the mean: in coordinates in which the posterior is standard normal cell j is
  * where u_j.x is the largest of N numbers with correlations -1/(N-1), so that the mean of a cell is r u_j with r^2 = N/(N-1) E[max of N standard normals]^2, and the distortion is D - r^2, the least there is. Search begins at
  * such a simplex, in the coordinates of the metric, exactly. The metric is estimated, from some 400 draws: its eigenvalues are within (1 +- sqrt(12/400))^2, a third, of the true ones, for which particles then settle; that
- * changes their distortion by the square of this, weighted: a few hundredths of r^2 at most. Masses are those of the cells that there are, by exact draws. */
+ * changes their distortion by the square of this, weighted: a few hundredths of r^2 at most. Masses are those of the cells that there are, by exact draws, and of
+ * two cells by a closed form. */
 static void particles_form_a_simplex(void **state) {
     (void)state;
     enum { D = WIDE, SEEDS = 4, DRAWS = 100000 };
@@ -374,7 +392,7 @@ static void particles_form_a_simplex(void **state) {
     static double x[DRAWS * D], e[DRAWS * D];
     static size_t cell[DRAWS];
     wvgd_model model;
-    double L[D * D], excess = 0, beyond = 0, told = 0, mass = 0, uneven = 0;
+    double L[D * D], excess = 0, beyond = 0, told = 0, mass = 0, exact = 0, uneven = 0;
     assert_int_equal(target_gaussian_random(&model, D, 100, 3, true), 0);
     target_truth truth = target_truth_of(&model);
     for (size_t i = 0; i < D; i++) /* Cholesky */
@@ -406,11 +424,12 @@ static void particles_form_a_simplex(void **state) {
                 sum += least / DRAWS;
                 squares += least * least / DRAWS;
             }
-            double se = sqrt((squares - sum * sum) / DRAWS);
+            double se = sqrt((squares - sum * sum) / DRAWS), first = N == 2 ? first_of_two(L, truth.mean, fit->now.metric, r.z) : NAN;
             excess = fmax(excess, (sum + square) / square);
             beyond = fmax(beyond, -(sum + square) / se);
             for (size_t j = 0; j < N; j++) {
                 total += r.beta[j];
+                if (N == 2) exact = fmax(exact, fabs(r.beta[j] - (j ? 1 - first : first)) / r.beta_se[j]);
                 mass = fmax(mass, fabs(r.beta[j] - share[j]) / hypot(r.beta_se[j], sqrt(share[j] * (1 - share[j]) / DRAWS)));
                 uneven = fmax(uneven, fabs(n * share[j] - 1));
             }
@@ -423,9 +442,9 @@ static void particles_form_a_simplex(void **state) {
             wvgd_free(fit);
         }
     wvgd_model_close(&model);
-    print_message("simplices: distortions %.3f of r^2 above the least (%.2f standard errors below), as told within %.2f standard errors; masses within %.2f, %.2f from equal\n", excess, beyond, told, mass, uneven);
+    print_message("simplices: distortions %.3f of r^2 above the least (%.2f standard errors below), as told within %.2f standard errors; masses within %.2f (of two %.2f), %.2f from equal\n", excess, beyond, told, mass, exact, uneven);
     assert_true(excess < 0.03 && beyond < 4 && told < 4);
-    assert_true(mass < 5 && uneven < 0.4);
+    assert_true(mass < 5 && exact < 4 && uneven < 0.4);
 }
 
 /* ---- densities at the stored draws ------------------------------------------------------------------------------------------------------------- */
