@@ -7,6 +7,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "columns.h"
@@ -269,6 +270,313 @@ static void weighted(void **state) {
     with_each(check_weighted);
 }
 
+/* ---- moments and secants ---------------------------------------------------------------------------------------------------------------- */
+/* Sums of 64 terms, each a product of a few numbers, in any order: size is the sum of what is added, without signs. */
+static void sums_to(double got, long double wanted, long double size) { assert_true(fabsl(got - wanted) <= 64 * DBL_EPSILON * size); }
+
+static void fill(size_t n, test_random *r, double *x) {
+    for (size_t i = 0; i < n; i++) x[i] = test_random_normal(r);
+}
+
+/* Rows anywhere in memory, not aligned, that end where they end, become columns; nothing else is touched. */
+static void check_turn(const wv_columns *pass) {
+    enum { LONGEST = 70, SENTINEL = -7 };
+    static double out[(LONGEST + 1) * WV_COLUMNS];
+    for (size_t D = 1; D <= LONGEST; D++) {
+        double *held[WV_COLUMNS_WIDTH];
+        const double *row[WV_COLUMNS_WIDTH];
+        for (size_t k = 0; k < WV_COLUMNS_WIDTH; k++) {
+            held[k] = malloc((D + k % 3) * sizeof **held);
+            assert_non_null(held[k]);
+            row[k] = held[k] + k % 3;
+            for (size_t d = 0; d < D; d++) held[k][k % 3 + d] = (double)(100 * d + k);
+        }
+        for (size_t i = 0; i < (LONGEST + 1) * WV_COLUMNS; i++) out[i] = SENTINEL;
+        pass->turn(D, row, out + WV_COLUMNS_WIDTH);
+        for (size_t d = 0; d <= LONGEST; d++)
+            for (size_t i = 0; i < WV_COLUMNS; i++) {
+                bool turned = d < D && i / WV_COLUMNS_WIDTH == 1;
+                assert_true(out[d * WV_COLUMNS + i] == (turned ? (double)(100 * d + i - WV_COLUMNS_WIDTH) : SENTINEL));
+            }
+        for (size_t k = 0; k < WV_COLUMNS_WIDTH; k++) free(held[k]);
+    }
+}
+
+static void turned(void **state) {
+    (void)state;
+    with_each(check_turn);
+}
+
+/* Rows that are apart, that follow each other, or overlap; columns up to the next multiple of eight repeat the last row. */
+static void turned_rows(void **state) {
+    (void)state;
+    enum { LONGEST = 20, GAP = 3, SENTINEL = -7 };
+    static double x[WV_COLUMNS * (LONGEST + GAP)], out[LONGEST * WV_COLUMNS], plain[LONGEST * WV_COLUMNS];
+    for (size_t i = 0; i < WV_COLUMNS * (LONGEST + GAP); i++) x[i] = (double)i;
+    for (size_t D = 1; D <= LONGEST; D++)
+        for (size_t n = 1; n <= WV_COLUMNS; n++) {
+            const size_t aparts[] = {D + GAP, D, 1};
+            for (size_t a = 0; a < 3; a++) {
+                for (size_t i = 0; i < LONGEST * WV_COLUMNS; i++) out[i] = plain[i] = SENTINEL;
+                wv_columns_turn_rows(D, n, x, aparts[a], out);
+                for (size_t i = 0; i < LONGEST * WV_COLUMNS; i++) {
+                    size_t d = i / WV_COLUMNS, k = i % WV_COLUMNS, from = k < n ? k : n - 1;
+                    assert_true(out[i] == (d < D && k < wv_columns_round(n) ? x[from * aparts[a] + d] : SENTINEL));
+                }
+                wv_columns_turn(D, n, x, plain);
+                assert_true(aparts[a] != D || !memcmp(out, plain, sizeof out));
+            }
+        }
+}
+
+/* What is added to earlier sums: moments of weighted points. Points without weight may be anything, and columns beyond n are not looked at. */
+static void check_powers(const wv_columns *pass) {
+    static double y[ROWS * WV_COLUMNS];
+    double w[WV_COLUMNS], from[ROWS], out[4 * ROWS];
+    test_random r = test_random_seed(19);
+    for (size_t n = WV_COLUMNS_WIDTH; n <= WV_COLUMNS; n += WV_COLUMNS_WIDTH) {
+        fill(ROWS * WV_COLUMNS, &r, y);
+        fill(ROWS, &r, from);
+        for (size_t i = 0; i < WV_COLUMNS; i++) w[i] = i >= n ? NAN : i % 4 ? test_random_uniform(&r) : 0.0;
+        for (size_t d = 0; d < ROWS; d++) {
+            y[d * WV_COLUMNS] = INFINITY;
+            y[d * WV_COLUMNS + 4] = NAN;
+        }
+        for (size_t i = 0; i < 4 * ROWS; i++) out[i] = 10.0 + (double)i;
+        pass->powers(ROWS, n, w, y, from, out);
+        for (size_t d = 0; d < ROWS; d++) {
+            long double sum[4], size[4];
+            for (size_t k = 0; k < 4; k++) sum[k] = size[k] = 10.0L + (long double)(k * ROWS + d);
+            for (size_t i = 0; i < n; i++) {
+                if (!(i % 4)) continue;
+                long double u = w[i], x = (long double)y[d * WV_COLUMNS + i] - from[d], term[4] = {u * x, u * x * x, u * u * x, u * u * x * x};
+                for (size_t k = 0; k < 4; k++) {
+                    sum[k] += term[k];
+                    size[k] += fabsl(term[k]);
+                }
+            }
+            for (size_t k = 0; k < 4; k++) sums_to(out[k * ROWS + d], sum[k], size[k]);
+        }
+    }
+}
+
+static void powers(void **state) {
+    (void)state;
+    with_each(check_powers);
+}
+
+typedef struct {
+    double x[2][ROWS * WV_COLUMNS], g[2][ROWS * WV_COLUMNS], v[2][WV_COLUMNS], mu[ROWS], unit[ROWS], from[ROWS];
+} pairs;
+
+static void fill_pairs(pairs *p, test_random *r) {
+    for (size_t k = 0; k < 2; k++) {
+        fill(ROWS * WV_COLUMNS, r, p->x[k]);
+        fill(ROWS * WV_COLUMNS, r, p->g[k]);
+        for (size_t i = 0; i < WV_COLUMNS; i++) p->v[k][i] = (i + k) % 4 ? test_random_uniform(r) : 0.0;
+    }
+    fill(ROWS, r, p->mu);
+    fill(ROWS, r, p->from);
+    for (size_t d = 0; d < ROWS; d++) p->unit[d] = 0.5 + test_random_uniform(r);
+}
+
+/* Scores of both draws of a pair, weighted, and the sums of squares of single draws, where these are wanted. */
+static void check_pair_scores(const wv_columns *pass) {
+    static double out[2 * ROWS * WV_COLUMNS], again[2 * ROWS * WV_COLUMNS];
+    double square[2 * ROWS];
+    test_random r = test_random_seed(23);
+    for (size_t n = WV_COLUMNS_WIDTH; n <= WV_COLUMNS; n += WV_COLUMNS_WIDTH) {
+        pairs p;
+        fill_pairs(&p, &r);
+        for (size_t i = 0; i < 2 * ROWS; i++) square[i] = 10.0 + (double)i;
+        for (size_t i = 0; i < 2 * ROWS * WV_COLUMNS; i++) out[i] = again[i] = NAN;
+        pass->pair_scores(ROWS, n, p.v[0], p.v[1], p.g[0], p.g[1], p.x[0], p.x[1], p.mu, p.unit, out, square);
+        pass->pair_scores(ROWS, n, p.v[0], p.v[1], p.g[0], p.g[1], p.x[0], p.x[1], p.mu, p.unit, again, NULL);
+        for (size_t d = 0; d < ROWS; d++) {
+            long double sum[2] = {10.0L + (long double)d, 10.0L + (long double)(ROWS + d)};
+            for (size_t i = 0; i < WV_COLUMNS; i++) {
+                size_t at = d * WV_COLUMNS + i, below = at + ROWS * WV_COLUMNS;
+                long double score[2] = {0}, size[2] = {0};
+                for (size_t k = 0; k < 2 && i < n; k++) {
+                    long double v = p.v[k][i], g = p.g[k][at], z = ((long double)p.x[k][at] - p.mu[d]) * p.unit[d], term[2] = {v * g, v * (g * z + 1)};
+                    for (size_t m = 0; m < 2; m++) {
+                        score[m] += term[m];
+                        sum[m] += term[m] * term[m];
+                        size[m] += v * (fabsl(g) * (m ? 2 + fabsl(z) : 1) + 1);
+                    }
+                }
+                if (i < n) {
+                    sums_to(out[at], score[0], size[0]);
+                    sums_to(out[below], score[1], size[1]);
+                    assert_true(out[at] == again[at] && out[below] == again[below]);
+                } else
+                    assert_true(isnan(out[at]) && isnan(out[below]));
+            }
+            sums_to(square[d], sum[0], sum[0]);
+            sums_to(square[ROWS + d], sum[1], sum[1]);
+        }
+    }
+}
+
+static void pair_scores(void **state) {
+    (void)state;
+    with_each(check_pair_scores);
+}
+
+/* Points of pairs and their squares, weighted; a draw without weight may be anything, the other of its pair counts. */
+static void check_pair_values(const wv_columns *pass) {
+    static double out[ROWS * WV_COLUMNS], squared[ROWS * WV_COLUMNS];
+    const double share = 0.37;
+    test_random r = test_random_seed(29);
+    for (size_t n = WV_COLUMNS_WIDTH; n <= WV_COLUMNS; n += WV_COLUMNS_WIDTH) {
+        pairs p;
+        fill_pairs(&p, &r);
+        p.v[1][8 % n] = 0.0; /* with the eighth of the first draws: a pair without weight */
+        for (size_t d = 0; d < ROWS; d++)
+            for (size_t k = 0; k < 2; k++)
+                for (size_t i = 0; i < WV_COLUMNS; i++)
+                    if (!(p.v[k][i] > 0)) p.x[k][d * WV_COLUMNS + i] = i % 3 == 0 ? NAN : i % 3 == 1 ? INFINITY : -INFINITY;
+        for (size_t i = 0; i < ROWS * WV_COLUMNS; i++) out[i] = squared[i] = -7.0;
+        pass->pair_values(ROWS, n, share, p.v[0], p.v[1], p.x[0], p.x[1], p.mu, p.unit, p.from, out, squared);
+        for (size_t i = 0; i < ROWS * WV_COLUMNS; i++) {
+            size_t d = i / WV_COLUMNS, c = i % WV_COLUMNS;
+            long double sum = 0, squares = 0, size = 0, size_squares = 0;
+            if (c >= n) {
+                assert_true(out[i] == -7.0 && squared[i] == -7.0);
+                continue;
+            }
+            for (size_t k = 0; k < 2; k++)
+                if (p.v[k][c] > 0) {
+                    long double v = (long double)share * p.v[k][c], y = ((long double)p.x[k][i] - p.mu[d]) * p.unit[d], z = y - p.from[d], most = fabsl(y) + fabsl((long double)p.from[d]);
+                    sum += v * z;
+                    squares += v * z * z;
+                    size += v * most;
+                    size_squares += v * most * most;
+                }
+            sums_to(out[i], sum, size);
+            sums_to(squared[i], squares, size_squares);
+        }
+    }
+}
+
+static void pair_values(void **state) {
+    (void)state;
+    with_each(check_pair_values);
+}
+
+static void check_pair_sums(const wv_columns *pass) {
+    static double a[ROWS * WV_COLUMNS], q[ROWS * WV_COLUMNS];
+    double keep[WV_COLUMNS], t[WV_COLUMNS], out[4 * ROWS];
+    test_random r = test_random_seed(31);
+    for (size_t n = WV_COLUMNS_WIDTH; n <= WV_COLUMNS; n += WV_COLUMNS_WIDTH) {
+        fill(ROWS * WV_COLUMNS, &r, a);
+        fill(ROWS * WV_COLUMNS, &r, q);
+        fill(WV_COLUMNS, &r, keep);
+        fill(WV_COLUMNS, &r, t);
+        for (size_t i = n; i < WV_COLUMNS; i++) keep[i] = t[i] = NAN;
+        for (size_t i = 0; i < 4 * ROWS; i++) out[i] = 10.0 + (double)i;
+        pass->pair_sums(ROWS, n, keep, t, a, q, out);
+        for (size_t d = 0; d < ROWS; d++) {
+            long double sum[4], size[4];
+            for (size_t k = 0; k < 4; k++) sum[k] = size[k] = 10.0L + (long double)(k * ROWS + d);
+            for (size_t i = 0; i < n; i++) {
+                long double e = (long double)keep[i] * a[d * WV_COLUMNS + i], s = q[d * WV_COLUMNS + i], term[4] = {e, e * e, s, t[i] * s};
+                for (size_t k = 0; k < 4; k++) {
+                    sum[k] += term[k];
+                    size[k] += fabsl(term[k]);
+                }
+            }
+            for (size_t k = 0; k < 4; k++) sums_to(out[k * ROWS + d], sum[k], size[k]);
+        }
+    }
+}
+
+static void pair_sums(void **state) {
+    (void)state;
+    with_each(check_pair_sums);
+}
+
+static void check_row_times(const wv_columns *pass) {
+    enum { LONGEST = 64 };
+    static double x[LONGEST], M[LONGEST * LONGEST], out[LONGEST + 1];
+    test_random r = test_random_seed(37);
+    for (size_t D = 1; D <= LONGEST; D++) {
+        fill(D, &r, x);
+        fill(D * D, &r, M);
+        out[D] = -7.0;
+        pass->row_times(D, x, M, out);
+        for (size_t i = 0; i < D; i++) {
+            long double sum = 0, size = 0;
+            for (size_t k = 0; k < D; k++) {
+                sum += (long double)x[k] * M[k * D + i];
+                size += fabsl((long double)x[k] * M[k * D + i]);
+            }
+            sums_to(out[i], sum, size);
+        }
+        assert_true(out[D] == -7.0);
+    }
+}
+
+static void row_times(void **state) {
+    (void)state;
+    with_each(check_row_times);
+}
+
+/* The inverse Hessian as a matrix, H <- (I - s y'/sy) H (I - y s'/sy) + s s'/sy from the oldest pair to the newest. Curvatures lie between 1/2 and 2, so that rounding grows by a small factor with each pair; rows that are
+ * shorter than whole vectors end with zeros and keep these. */
+static void check_row_secants(const wv_columns *pass) {
+    enum { PAIRS = 7, LONGEST = 40 };
+    static double s[PAIRS * LONGEST], y[PAIRS * LONGEST];
+    static long double H[LONGEST * LONGEST];
+    double v[LONGEST], sy[PAIRS];
+    const double *s_row[PAIRS], *y_row[PAIRS];
+    test_random r = test_random_seed(41);
+    for (size_t D = 1; D <= LONGEST; D += 3)
+        for (size_t n = 0; n <= PAIRS; n++) {
+            size_t whole = wv_columns_round(D);
+            double gamma = 0.5 + test_random_uniform(&r), start[LONGEST] = {0};
+            fill(D, &r, start);
+            memcpy(v, start, sizeof v);
+            memset(s, 0, sizeof s);
+            memset(y, 0, sizeof y);
+            for (size_t i = 0; i < D * D; i++) H[i] = i % (D + 1) ? 0 : gamma;
+            for (size_t k = n; k-- > 0;) { /* the newest is the first, and stands anywhere */
+                double *to = s + 3 * k % PAIRS * LONGEST, *yo = y + 5 * k % PAIRS * LONGEST;
+                s_row[k] = to;
+                y_row[k] = yo;
+                sy[k] = 0;
+                for (size_t i = 0; i < D; i++) {
+                    to[i] = test_random_normal(&r);
+                    yo[i] = to[i] * (0.5 + 1.5 * test_random_uniform(&r));
+                    sy[k] += to[i] * yo[i];
+                }
+                long double left[LONGEST], both = 0; /* H y, y'H y */
+                for (size_t i = 0; i < D; i++) {
+                    left[i] = 0;
+                    for (size_t j = 0; j < D; j++) left[i] += H[i * D + j] * yo[j];
+                    both += left[i] * yo[i];
+                }
+                for (size_t i = 0; i < D; i++)
+                    for (size_t j = 0; j < D; j++)
+                        H[i * D + j] += ((1 + both / sy[k]) * to[i] * to[j] - to[i] * left[j] - left[i] * to[j]) / sy[k];
+            }
+            pass->row_secants(whole, n, s_row, y_row, sy, gamma, v);
+            for (size_t i = 0; i < whole; i++) {
+                long double value = 0, size = 0;
+                for (size_t j = 0; i < D && j < D; j++) {
+                    value += H[i * D + j] * start[j];
+                    size += fabsl(H[i * D + j] * start[j]);
+                }
+                assert_true(i < D ? fabsl(v[i] - value) <= 1e-12L * (1 + size) : v[i] == 0.0);
+            }
+        }
+}
+
+static void row_secants(void **state) {
+    (void)state;
+    with_each(check_row_secants);
+}
+
 /* Densities of a block are those of its points one by one; pushing back is the gradient; products are sums over columns. */
 static void densities(void **state) {
     (void)state;
@@ -371,7 +679,7 @@ static void any_number_of_rows(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exponentials), cmocka_unit_test(add_logs), cmocka_unit_test(tails), cmocka_unit_test(distances), cmocka_unit_test(scores), cmocka_unit_test(inside_walls), cmocka_unit_test(shares), cmocka_unit_test(weighted), cmocka_unit_test(densities), cmocka_unit_test(triangles), cmocka_unit_test(any_number_of_rows),
+        cmocka_unit_test(exponentials), cmocka_unit_test(add_logs), cmocka_unit_test(tails), cmocka_unit_test(distances), cmocka_unit_test(scores), cmocka_unit_test(inside_walls), cmocka_unit_test(shares), cmocka_unit_test(weighted), cmocka_unit_test(turned), cmocka_unit_test(turned_rows), cmocka_unit_test(powers), cmocka_unit_test(pair_scores), cmocka_unit_test(pair_values), cmocka_unit_test(pair_sums), cmocka_unit_test(row_times), cmocka_unit_test(row_secants), cmocka_unit_test(densities), cmocka_unit_test(triangles), cmocka_unit_test(any_number_of_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* test_fast.c - what is done fast against the plain way: passes over rows, the nearest of many particles, steps of diagonal components. */
+/* test_fast.c - what is done fast against the plain way: passes over rows, the nearest of many particles, steps of diagonal components, draws in pairs and in columns. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,7 +12,9 @@
 
 #include "cell.h"
 #include "columns.h"
+#include "component.h"
 #include "fit.h"
+#include "rng.h"
 #include "support/near.h"
 #include "support/test_random.h"
 #include "update.h"
@@ -466,10 +468,121 @@ static void normal_posteriors(void **state) {
         }
 }
 
+/* ---- draws -------------------------------------------------------------------------------------------------------------------------------- */
+/* Points of a lattice in rows and in columns: multiples of the powers of 1/phi, phi^(d+1) = phi + 1 in d dimensions, d even, moved and made normal, in long double. Multiples up to 300 leave an error of a few hundred
+ * roundings in u, which grows by 1 / (u radius) in a radius. */
+static void lattices(void **state) {
+    (void)state;
+    enum { N = 5 * WV_LATTICE_BLOCK, ODD = 3 * WV_LATTICE_BLOCK - 5 };
+    static double plain[N * WV_LATTICE], some[N * WV_LATTICE], columns[N * WV_LATTICE];
+    const long double turn = 2 * acosl(-1.0L);
+    for (size_t dims = 1; dims <= WV_LATTICE; dims++) {
+        wv_stream stream = {5 + dims, WV_RNG_SETTLE, 2, 3};
+        size_t even = (dims + 1) / 2 * 2;
+        long double phi = 2;
+        double shift[WV_LATTICE];
+        for (int i = 0; i < 200; i++) phi = powl(1 + phi, 1 / (long double)(even + 1));
+        wv_rng_uniform(&stream, 0, WV_LATTICE, shift);
+        for (size_t i = 0; i < N * WV_LATTICE; i++) some[i] = -7;
+        wv_rng_lattice(&stream, N, dims, plain);
+        wv_rng_lattice(&stream, ODD, dims, some);
+        wv_rng_lattice_columns(&stream, N, dims, columns);
+        for (size_t i = 0; i < N; i++)
+            for (size_t d = 0; d < dims; d++) {
+                size_t pair = d / 2 * 2, at = i * dims + d;
+                long double u = shift[pair] + (long double)i * powl(phi, -(long double)(pair + 1)), v = shift[pair + 1] + (long double)i * powl(phi, -(long double)(pair + 2));
+                u -= floorl(u);
+                long double radius = sqrtl(-2 * logl(u)), value = radius * (d % 2 ? sinl(turn * v) : cosl(turn * v));
+                assert_true(fabsl(plain[at] - value) <= 1e-12L * (1 + 1 / (u * radius) + radius));
+                assert_true(some[at] == (i < ODD ? plain[at] : -7));
+                assert_true(columns[(i / WV_LATTICE_BLOCK * dims + d) * WV_LATTICE_BLOCK + i % WV_LATTICE_BLOCK] == plain[at]);
+            }
+    }
+}
+
+/* A root of any family, with widths from 1/2 to 2. */
+static void fill_family(wvgd_family family, size_t D, size_t R, test_random *r, double *root) {
+    double *Q = root + D + R;
+    for (size_t i = 0; i < D; i++) {
+        if (family == WVGD_FULL)
+            for (size_t k = 0; k < D; k++) root[i * D + k] = k < i ? between(r, -0.3, 0.3) : k == i ? between(r, 0.5, 2) : 0;
+        else
+            root[i] = between(r, 0.5, 2);
+    }
+    for (size_t k = 0; family == WVGD_LOWRANK && k < R; k++) { /* rows that are orthonormal: one after the other without what is along those before */
+        double square = 0;
+        root[D + k] = k % 2 ? 0.3 : 4;
+        for (size_t i = 0; i < D; i++) Q[k * D + i] = test_random_normal(r);
+        for (size_t m = 0; m < k; m++) {
+            double along = 0;
+            for (size_t i = 0; i < D; i++) along += Q[k * D + i] * Q[m * D + i];
+            for (size_t i = 0; i < D; i++) Q[k * D + i] -= along * Q[m * D + i];
+        }
+        for (size_t i = 0; i < D; i++) square += Q[k * D + i] * Q[k * D + i];
+        for (size_t i = 0; i < D; i++) Q[k * D + i] /= sqrt(square);
+    }
+}
+
+/* Mirrored draws 2k and 2k + 1 are draw k as it is made alone and its mirror image, wherever a call begins and ends; nothing else is written. Coordinates are sums of D products in one order or another. */
+static void mirrored_draws(void **state) {
+    (void)state;
+    enum { WIDEST = 37, R = 2, PAIRS = 23, SENTINEL = -7 };
+    static const wvgd_family families[] = {WVGD_DIAG, WVGD_FULL, WVGD_LOWRANK};
+    static double root[WIDEST * WIDEST + R * WIDEST], mu[WIDEST], alone[PAIRS * WIDEST], x[(2 * PAIRS + 1) * WIDEST], work[2 * PAIRS * (WIDEST + R)];
+    test_random r = test_random_seed(43);
+    for (size_t c = 0; c < 3 * 2 * 3; c++) {
+        size_t D = (const size_t[]){2, 9, WIDEST}[c % 3];
+        wv_gauss q = {wv_family_get(families[c / 3 % 3]), D, R, mu, root, c / 9 ? 3 : 0};
+        wv_stream stream = {c, WV_RNG_FIT, 4, 1};
+        fill_family(families[c / 3 % 3], D, R, &r, root);
+        for (size_t i = 0; i < D; i++) mu[i] = 3 * test_random_normal(&r);
+        for (size_t k = 0; k < PAIRS; k++) wv_component_draw(&q, &stream, k, 1, false, alone + k * D, work);
+        if (q.nu == 0) { /* and that is the standard normal draw of its number */
+            double e[WIDEST], y[WIDEST];
+            wv_rng_normal(&stream, PAIRS - 1, D, e);
+            wv_component_whiten(&q, 1, alone + (PAIRS - 1) * D, y, work);
+            for (size_t i = 0; i < D; i++) assert_near(y[i], e[i], 1e-9);
+        }
+        for (size_t first = 0; first < 2 * PAIRS; first++)
+            for (size_t n = 0; first + n <= 2 * PAIRS; n++) {
+                for (size_t i = 0; i < (n + 1) * D; i++) x[i] = SENTINEL;
+                wv_component_draw(&q, &stream, first, n, true, x, work);
+                for (size_t i = 0; i < n * D; i++) {
+                    size_t number = first + i / D;
+                    double away = alone[number / 2 * D + i % D] - mu[i % D];
+                    assert_near(x[i], mu[i % D] + (number % 2 ? -away : away), 1e-13 * (double)D * (1 + fabs(mu[i % D]) + fabs(away)));
+                }
+                for (size_t i = 0; i < D; i++) assert_true(x[n * D + i] == SENTINEL);
+            }
+    }
+}
+
+/* Determinants of triangles whose diagonals, or products of some of them, are near the ends of the range of numbers, against sums of logs. */
+static void determinants(void **state) {
+    (void)state;
+    enum { WIDEST = 40, KINDS = 6 };
+    static double L[WIDEST * WIDEST];
+    const wv_family *full = wv_family_get(WVGD_FULL);
+    test_random r = test_random_seed(47);
+    for (size_t D = 1; D <= WIDEST; D++)
+        for (size_t kind = 0; kind < KINDS; kind++) {
+            long double sum = 0, size = 0;
+            for (size_t i = 0; i < D * D; i++) L[i] = NAN; /* nothing but the diagonal counts */
+            for (size_t i = 0; i < D; i++) {
+                double power = kind == 0 ? between(&r, -1, 1) : kind == 1 ? between(&r, -200, 200) : kind == 2 ? between(&r, 140, 160) : kind == 3 ? between(&r, -160, -140) : kind == 4 ? between(&r, 40, 60) * (i % 5 ? 1 : -1) : i % 2 ? 300 : -300;
+                L[i * D + i] = pow(10, power);
+                sum += logl(L[i * D + i]);
+                size += fabsl(logl(L[i * D + i]));
+            }
+            assert_near(full->log_det(D, 0, L), (double)sum, 2 * DBL_EPSILON * (double)(D + size * (long double)D));
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(passes_over_rows), cmocka_unit_test(candidates),        cmocka_unit_test(nearest_particles),
         cmocka_unit_test(one_dimension),    cmocka_unit_test(normal_posteriors), cmocka_unit_test(whole_numbers),
+        cmocka_unit_test(lattices),         cmocka_unit_test(mirrored_draws),    cmocka_unit_test(determinants),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

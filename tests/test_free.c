@@ -1,0 +1,250 @@
+/* test_free.c - points that cost no evaluation: draws of a component inside its cell are those that rejection gives, and masses by a lattice those of closed forms. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cell.h"
+#include "component.h"
+#include "fit.h"
+#include "free.h"
+#include "support/near.h"
+#include "support/test_random.h"
+#include "wvgd.h"
+
+static int flat(void *self, size_t n, const double *z, double *log_density, double *gradient) {
+    size_t D = *(size_t *)self;
+    (void)z;
+    memset(log_density, 0, n * sizeof *log_density);
+    if (gradient) memset(gradient, 0, n * D * sizeof *gradient);
+    return 0;
+}
+
+/* A fit that has not begun: particles, components and metric are for the tests to set. */
+static wvgd_fit *new_fit(size_t *D, size_t N, wvgd_family family, wvgd_cost cost) {
+    wvgd_options o;
+    wvgd_error error;
+    wvgd_model model = {.name = "flat", .dim = *D, .log_density = flat, .self = D, .has_gradient = true};
+    wvgd_options_init(&o);
+    assert_int_equal(o.solver, WVGD_STAGED);
+    o.particles = N;
+    o.family = family;
+    o.cost = cost;
+    wvgd_fit *f = wvgd_new(&model, &o, NULL, &error);
+    if (!f) fail_msg("%s", error.text);
+    return f;
+}
+
+static void fill_root(wvgd_family family, size_t D, test_random *r, double *root) {
+    for (size_t i = 0; i < D; i++)
+        for (size_t k = 0; k < D; k++) {
+            double v = k == i ? 0.6 + test_random_uniform(r) : k < i ? 0.6 * test_random_uniform(r) - 0.3 : 0;
+            if (family == WVGD_FULL) root[i * D + k] = v;
+            if (family == WVGD_DIAG && k == i) root[i] = v;
+        }
+}
+
+/* out[D] = root e */
+static void colour(wvgd_family family, size_t D, const double *root, const double *e, double *out) {
+    for (size_t i = 0; i < D; i++) {
+        out[i] = family == WVGD_DIAG ? root[i] * e[i] : 0;
+        for (size_t k = 0; family == WVGD_FULL && k <= i; k++) out[i] += root[i * D + k] * e[k];
+    }
+}
+
+/* The particle nearest to x, by |L^-1 (x - z)|^2 one by one, with L the metric's root or I. */
+static size_t nearest(const wvgd_fit *f, const double *x) {
+    size_t D = f->D, at = 0;
+    double least = INFINITY;
+    for (size_t j = 0; j < f->N; j++) {
+        double y[32], cost = 0;
+        for (size_t i = 0; i < D; i++) {
+            y[i] = x[i] - f->now.z[j * D + i];
+            for (size_t k = 0; f->opt.cost == WVGD_MAHALANOBIS && k < i; k++) y[i] -= f->now.metric[i * D + k] * y[k];
+            if (f->opt.cost == WVGD_MAHALANOBIS) y[i] /= f->now.metric[i * D + i];
+            cost += y[i] * y[i];
+        }
+        if (cost < least) {
+            least = cost;
+            at = j;
+        }
+    }
+    return at;
+}
+
+/* ---- draws inside a cell ------------------------------------------------------------------------------------------------------------------- */
+enum { MAX_D = 12, MOMENTS = 1 + MAX_D + MAX_D * (MAX_D + 1) / 2 };
+
+/* Sums over draws of the share inside, of coordinates and of their products (about mu), and of the squares of these. */
+typedef struct {
+    double n, sum[MOMENTS], squares[MOMENTS];
+} tally;
+
+static void add(tally *t, size_t D, const double *mu, const double *x) { /* x: NULL if the draw is not inside */
+    size_t m = 0;
+    if (!x) return;
+    for (size_t i = 0; i <= D; i++)
+        for (size_t k = 0; k <= i; k++, m++) { /* the last coordinate is 1 */
+            double v = (i < D ? x[i] - mu[i] : 1) * (k < D ? x[k] - mu[k] : 1);
+            t->sum[m] += v;
+            t->squares[m] += v * v;
+        }
+}
+
+/* Largest difference between two tallies, in standard errors; sums are of draws inside, relative to all. */
+static double apart(const tally *a, const tally *b, size_t D) {
+    double worst = 0;
+    for (size_t m = 0; m < (D + 1) * (D + 2) / 2; m++) {
+        double x = a->sum[m] / a->n, y = b->sum[m] / b->n;
+        double se = sqrt((a->squares[m] / a->n - x * x) / a->n + (b->squares[m] / b->n - y * y) / b->n);
+        worst = fmax(worst, fabs(x - y) / se);
+    }
+    return worst;
+}
+
+/* Shares, means and second moments of some 80,000 draws against as many by rejection from other random numbers: within 5 standard errors, which one of 2,400 differences exceeds by chance in one of 700 such tests. Every draw is in its cell, and
+ * a short call gives the first draws of a long one; draws that are made one by one are as good as others. Particles of the last case are on a line, so that walls are parallel. */
+static void draws_inside(void **state) {
+    (void)state;
+    enum { BATCHES = 20, CASES = 7, ALONE = 20000 };
+    static const struct {
+        size_t D, N;
+        wvgd_family family;
+        wvgd_cost cost;
+    } cases[CASES] = {{5, 2, WVGD_FULL, WVGD_MAHALANOBIS}, {6, 6, WVGD_FULL, WVGD_MAHALANOBIS}, {12, 4, WVGD_FULL, WVGD_MAHALANOBIS}, {7, 3, WVGD_FULL, WVGD_SQEUCLID}, {9, 5, WVGD_DIAG, WVGD_SQEUCLID}, {8, 4, WVGD_DIAG, WVGD_MAHALANOBIS}, {6, 3, WVGD_FULL, WVGD_SQEUCLID}};
+    static double kept[WV_FREE * MAX_D], near[WV_FREE], next[WV_FREE];
+    static uint32_t cell[WV_FREE];
+    test_random r = test_random_seed(3);
+    double worst = 0;
+    for (size_t c = 0; c < CASES; c++) {
+        size_t D = cases[c].D, N = cases[c].N, size, walls;
+        wvgd_fit *f = new_fit(&D, N, cases[c].family, cases[c].cost);
+        double line[MAX_D], basis[MAX_D * MAX_D];
+        size = f->family->size(D, 0);
+        fill_root(WVGD_FULL, D, &r, f->now.metric);
+        for (size_t i = 0; i < D; i++) line[i] = test_random_normal(&r);
+        for (size_t i = 0; i < N * D; i++) {
+            f->now.z[i] = c + 1 == CASES ? 0.3 + (double)(i / D) * 0.4 * line[i % D] : 0.8 * test_random_normal(&r);
+            f->now.mu[i] = f->now.z[i] + 0.3 * test_random_normal(&r);
+        }
+        for (size_t j = 0; j < N; j++) fill_root(cases[c].family, D, &r, f->now.root + j * size);
+        wv_free_cells(f);
+        for (size_t j = 0; j < N; j++) {
+            tally got = {.n = BATCHES * WV_FREE}, wanted = {.n = BATCHES * WV_FREE}, alone = {.n = ALONE};
+            const double *mu = f->now.mu + j * D;
+            double all, e[MAX_D], x[MAX_D];
+            for (uint64_t b = 0; b < BATCHES; b++) {
+                size_t n = wv_free_inside(f, j, WV_RNG_BOUND, b * WV_FREE, WV_FREE, false, &all);
+                assert_true(all == WV_FREE && n <= WV_FREE);
+                memcpy(kept, f->gx, n * D * sizeof *kept);
+                wv_cell_assign(f, n, kept, cell, near, next);
+                for (size_t i = 0; i < n; i++) {
+                    assert_true(f->gu[i] == 1 && (cell[i] == j || next[i] - near[i] < 1e-9 * next[i]));
+                    add(&got, D, mu, kept + i * D);
+                }
+                size_t few = wv_free_inside(f, j, WV_RNG_BOUND, b * WV_FREE, 100, false, &all);
+                assert_true(all == 100 && few <= n && few <= 100);
+                for (size_t i = 0; i < few * D; i++) assert_near(f->gx[i], kept[i], 1e-12 * (1 + fabs(kept[i])));
+            }
+            for (size_t i = 0; i < BATCHES * WV_FREE; i++) {
+                test_random_normals(&r, D, e);
+                colour(cases[c].family, D, f->now.root + j * size, e, x);
+                for (size_t k = 0; k < D; k++) x[k] += mu[k];
+                add(&wanted, D, mu, nearest(f, x) == j ? x : NULL);
+            }
+            for (uint64_t i = 0; i < ALONE; i++)
+                add(&alone, D, mu, wv_free_inside(f, j, WV_RNG_BOUND, BATCHES * WV_FREE + i, 1, false, &all) ? f->gx : NULL);
+            double z = fmax(apart(&got, &wanted, D), apart(&alone, &wanted, D));
+            worst = fmax(worst, z);
+            if (!(z < 5)) fail_msg("case %zu, cell %zu: %g standard errors", c, j, z);
+            walls = wv_free_walls(f, j, basis);
+            assert_true(c + 1 == CASES ? walls == N - 1 || walls == D : walls == N - 1);
+        }
+        wvgd_free(f);
+    }
+    print_message("draws inside cells: moments within %.2f standard errors of those by rejection\n", worst);
+}
+
+/* ---- a lattice -------------------------------------------------------------------------------------------------------------------------------- */
+static double below(double h) { return erfc(-h / sqrt(2)) / 2; }
+
+/* Cell 0 of particles whose differences from particle 0 are at right angles in the coordinates in which component 0 is standard normal: its mass is a product of normal integrals. Up to four walls, anywhere in eight dimensions;
+ * the lattice of another seed each time. With two particles the other cell has a closed form, too. Errors are as large as they are said to be. */
+static void lattice_masses(void **state) {
+    (void)state;
+    enum { DIM = 8, TRIALS = 60 };
+    test_random r = test_random_seed(8);
+    for (size_t dims = 1; dims <= WV_LATTICE; dims++) {
+        double squares = 0, worst = 0;
+        size_t D = DIM, N = dims + 1, n = 0;
+        wvgd_fit *f = new_fit(&D, N, WVGD_FULL, WVGD_MAHALANOBIS);
+        for (uint64_t trial = 0; trial < TRIALS; trial++) {
+            double h[WV_LATTICE], Q[WV_LATTICE * DIM], truth = 1;
+            fill_root(WVGD_FULL, D, &r, f->now.metric);
+            for (size_t j = 0; j < N; j++) memcpy(f->now.root + j * D * D, f->now.metric, D * D * sizeof(double));
+            for (size_t i = 0; i < D; i++) f->now.mu[i] = 5 * test_random_normal(&r);
+            for (size_t j = 1; j < N; j++) memcpy(f->now.mu + j * D, f->now.mu, D * sizeof(double));
+            double e[DIM], away[DIM]; /* particle 0 anywhere: at a distance from the mean that the walls make up for */
+            for (size_t k = 0; k < dims; k++) { /* directions at right angles */
+                double *q = Q + k * D, square = 0;
+                test_random_normals(&r, D, q);
+                for (size_t m = 0; m < k; m++) {
+                    double along = 0;
+                    for (size_t i = 0; i < D; i++) along += q[i] * Q[m * D + i];
+                    for (size_t i = 0; i < D; i++) q[i] -= along * Q[m * D + i];
+                }
+                for (size_t i = 0; i < D; i++) square += q[i] * q[i];
+                for (size_t i = 0; i < D; i++) q[i] /= sqrt(square);
+            }
+            test_random_normals(&r, D, e);
+            for (size_t i = 0; i < D; i++) e[i] *= 0.3;
+            colour(WVGD_FULL, D, f->now.metric, e, away);
+            for (size_t i = 0; i < D; i++) f->now.z[i] = f->now.mu[i] + away[i];
+            for (size_t k = 0; k < dims; k++) { /* the wall of a particle that is 2 a away from e along q is at q.e + a */
+                double a = 0.2 + 1.3 * test_random_uniform(&r), step[DIM];
+                h[k] = a;
+                for (size_t i = 0; i < D; i++) {
+                    h[k] += Q[k * D + i] * e[i];
+                    step[i] = 2 * a * Q[k * D + i];
+                }
+                colour(WVGD_FULL, D, f->now.metric, step, away);
+                for (size_t i = 0; i < D; i++) f->now.z[(k + 1) * D + i] = f->now.z[i] + away[i];
+                truth *= below(h[k]);
+            }
+            f->opt.seed = 100 + trial;
+            f->lattice_dims = 0;
+            wv_free_cells(f);
+            wv_free_lattice(f, dims);
+            double total = 0, errors = 0;
+            for (size_t j = 0; j < N; j++) { /* all components are one: masses sum to 1 */
+                assert_int_equal(wv_free_walls(f, j, NULL), dims);
+                double mass = wv_free_lattice_mass(f, dims), error = wv_free_lattice_error(dims, 2 * WV_LATTICE_POINTS, mass);
+                total += mass;
+                errors += error;
+                if (j && N > 2) continue;
+                double z = (mass - (j ? 1 - truth : truth)) / error;
+                squares += z * z;
+                worst = fmax(worst, fabs(z));
+                n++;
+            }
+            assert_near(total, 1, 4 * errors);
+        }
+        double size = sqrt(squares / (double)n);
+        print_message("lattice in %zu dimensions: errors of masses %.2f of what is said (root mean square), at most %.2f\n", dims, size, worst);
+        assert_true(size < 1.5 && size > 0.1 && worst < 5);
+        wvgd_free(f);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(draws_inside),
+        cmocka_unit_test(lattice_masses),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
