@@ -147,6 +147,9 @@ size_t wv_free_walls(wvgd_fit *f, size_t j, double *basis)
     cblas_dsyrk(ROW, CblasLower, CblasNoTrans, (int)walls, (int)D, 1.0, B, (int)D, 0.0, C, (int)walls);
     if (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', (lapack_int)walls, C, (lapack_int)walls) != 0)
         return D;
+    for (size_t k = 0; basis && k < walls; k++)
+        if (!(C[k * walls + k] > 1e-4))
+            return D; /* walls so nearly parallel that rounding would tell their basis */
     if (basis) {
         memcpy(basis, B, walls * D * sizeof *B);
         cblas_dtrsm(ROW, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, (int)walls, (int)D, 1.0, C, (int)walls, basis, (int)D);
@@ -185,7 +188,7 @@ static size_t inside_walls(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t first
     double *Q = f->square[2], *a = f->block, in[WV_COLUMNS];
     wv_gauss q = wv_fit_component(f, j);
     size_t dims = f->N <= D && wv_free_flat(f) ? wv_free_walls(f, j, Q) : D;
-    wv_stream walls = {f->opt.seed, use, f->s.batch, 2 * j}, rest = {f->opt.seed, use, f->s.batch, 2 * j + 1};
+    wv_stream walls = {f->opt.seed, use, f->s.batch, f->N + 2 * j}, rest = {f->opt.seed, use, f->s.batch, f->N + 2 * j + 1}; /* not those of other draws in a cell, which are numbered by it */
     if (dims >= D)
         return n + 1;
     for (size_t at = 0; at < n; at += WV_COLUMNS) {

@@ -108,15 +108,15 @@ static double apart(const tally *a, const tally *b, size_t D) {
 }
 
 /* Shares, means and second moments of some 80,000 draws against as many by rejection from other random numbers: within 5 standard errors, which one of 2,400 differences exceeds by chance in one of 700 such tests. Every draw is in its cell, and
- * a short call gives the first draws of a long one; draws that are made one by one are as good as others. Particles of the last case are on a line, so that walls are parallel. */
+ * a short call gives the first draws of a long one; draws that are made one by one are as good as others. Particles of the last cases are on a line, or nearly so: walls are parallel, up to rounding. */
 static void draws_inside(void **state) {
     (void)state;
-    enum { BATCHES = 20, CASES = 7, ALONE = 20000 };
+    enum { BATCHES = 20, CASES = 8, ALONE = 20000 };
     static const struct {
         size_t D, N;
         wvgd_family family;
         wvgd_cost cost;
-    } cases[CASES] = {{5, 2, WVGD_FULL, WVGD_MAHALANOBIS}, {6, 6, WVGD_FULL, WVGD_MAHALANOBIS}, {12, 4, WVGD_FULL, WVGD_MAHALANOBIS}, {7, 3, WVGD_FULL, WVGD_SQEUCLID}, {9, 5, WVGD_DIAG, WVGD_SQEUCLID}, {8, 4, WVGD_DIAG, WVGD_MAHALANOBIS}, {6, 3, WVGD_FULL, WVGD_SQEUCLID}};
+    } cases[CASES] = {{5, 2, WVGD_FULL, WVGD_MAHALANOBIS}, {6, 6, WVGD_FULL, WVGD_MAHALANOBIS}, {12, 4, WVGD_FULL, WVGD_MAHALANOBIS}, {7, 3, WVGD_FULL, WVGD_SQEUCLID}, {9, 5, WVGD_DIAG, WVGD_SQEUCLID}, {8, 4, WVGD_DIAG, WVGD_MAHALANOBIS}, {6, 3, WVGD_FULL, WVGD_SQEUCLID}, {6, 3, WVGD_FULL, WVGD_SQEUCLID}};
     static double kept[WV_FREE * MAX_D], near[WV_FREE], next[WV_FREE];
     static uint32_t cell[WV_FREE];
     test_random r = test_random_seed(3);
@@ -129,7 +129,8 @@ static void draws_inside(void **state) {
         fill_root(WVGD_FULL, D, &r, f->now.metric);
         for (size_t i = 0; i < D; i++) line[i] = test_random_normal(&r);
         for (size_t i = 0; i < N * D; i++) {
-            f->now.z[i] = c + 1 == CASES ? 0.3 + (double)(i / D) * 0.4 * line[i % D] : 0.8 * test_random_normal(&r);
+            f->now.z[i] = c + 2 >= CASES ? 0.3 + (double)(i / D) * 0.4 * line[i % D] : 0.8 * test_random_normal(&r);
+            f->now.z[i] += c + 1 == CASES ? 3e-9 * test_random_normal(&r) : 0;
             f->now.mu[i] = f->now.z[i] + 0.3 * test_random_normal(&r);
         }
         for (size_t j = 0; j < N; j++) fill_root(cases[c].family, D, &r, f->now.root + j * size);
@@ -163,7 +164,7 @@ static void draws_inside(void **state) {
             worst = fmax(worst, z);
             if (!(z < 5)) fail_msg("case %zu, cell %zu: %g standard errors", c, j, z);
             walls = wv_free_walls(f, j, basis);
-            assert_true(c + 1 == CASES ? walls == N - 1 || walls == D : walls == N - 1);
+            assert_true(c + 2 >= CASES ? walls == N - 1 || walls == D : walls == N - 1);
         }
         wvgd_free(f);
     }
