@@ -551,12 +551,13 @@ static void density(wvgd_fit *f, const wv_gauss *q, size_t n, double *log_q)
     }
 }
 
-/* What the gathered draws tell of a Gaussian whose log densities there are log_q: normalised weights that stand for it in f->gu; */
+/* What the gathered draws tell of a Gaussian. */
 typedef struct {
     double ess;
     double elbo, spread; /* as in a set, of log p~ - log q */
 } judgement;
 
+/* log_q: its log densities there. Normalised weights that stand for it into f->gu. */
 static judgement judge(wvgd_fit *f, size_t n, const double *log_q)
 {
     judgement a = {0, -INFINITY, INFINITY};
@@ -766,7 +767,7 @@ static bool choose_stored(wvgd_fit *f, size_t j, size_t n, double ess)
         wv_gauss q = wv_fit_component(f, j);
         density(f, &q, n, log_q);
         judgement a = judge(f, n, log_q);
-        if (a.ess < fmax(enough_draws, (double)f->D))
+        if (a.spread > margin && a.ess < fmax(enough_draws, (double)f->D)) /* a few draws are enough to see that nothing is left to gain */
             return false;
         if (a.elbo > best + margin) {
             best = a.elbo;
