@@ -502,11 +502,52 @@ static void densities_at_stored_draws(void **state) {
     assert_true(worst < 1e-12);
 }
 
+/* Components of cells that are neither a mode's Gaussian nor one of the mixture's: those that took steps. */
+static size_t own_components(const wvgd_fit *f) {
+    size_t D = f->D, own = 0;
+    for (size_t j = 0; j < f->N; j++) {
+        const double *root = f->now.root + j * D * D;
+        bool found = false;
+        for (size_t m = 0; m < f->s.modes; m++) found |= !memcmp(root, f->mode_root + m * D * D, D * D * sizeof *root);
+        for (size_t k = 0; k < f->s.mix.K; k++) found |= !memcmp(root, f->mix.root + k * D * D, D * D * sizeof *root);
+        own += !found;
+    }
+    return own;
+}
+
+/* On a bent ridge no Gaussian of the mixture is the best one for a cell, and the stored draws say so, whatever was found for all cells at once; a normal posterior needs no other than its own. */
+static void components_step_where_that_gains(void **state) {
+    (void)state;
+    enum { SEEDS = 6, N = 5, D = 12 };
+    for (int bent = 0; bent < 2; bent++) {
+        size_t own = 0;
+        for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+            wvgd_model model;
+            wvgd_options o;
+            wvgd_error error;
+            assert_int_equal(target_banana(&model, D, 6, bent ? 0.05 : 0), 0);
+            wvgd_options_init(&o);
+            o.particles = N;
+            o.cost = WVGD_SQEUCLID;
+            o.seed = seed;
+            wvgd_fit *f = wvgd_new(&model, &o, NULL, &error);
+            assert_non_null(f);
+            assert_int_equal(wvgd_run(f, NULL, NULL, &error), WVGD_OK);
+            own += own_components(f);
+            wvgd_free(f);
+            wvgd_model_close(&model);
+        }
+        print_message("components of their own, %s: %zu of %d\n", bent ? "banana" : "normal", own, SEEDS * N);
+        assert_true(bent ? own >= SEEDS * N / 3 : own == 0);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lloyd_max), cmocka_unit_test(masses_of_all_costs), cmocka_unit_test(more_cells_are_better), cmocka_unit_test(one_particle_in_heavy_tails),
         cmocka_unit_test(one_particle_of_logistic_regressions), cmocka_unit_test(one_diagonal_particle), cmocka_unit_test(many_cells_of_a_normal), cmocka_unit_test(weights_are_no_worse_than_masses),
         cmocka_unit_test(masses_in_one_dimension), cmocka_unit_test(the_better_of_two_minima), cmocka_unit_test(particles_form_a_simplex), cmocka_unit_test(densities_at_stored_draws),
+        cmocka_unit_test(components_step_where_that_gains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
