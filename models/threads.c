@@ -16,11 +16,12 @@ typedef struct {
     double *log_p, *grad;
 } batch;
 
-/* Small batches make small chunks, so that there are some eight of them to share; chunks of fewer than eight points would waste vectors. */
+/* Small batches make small chunks, eight of them if that is possible: as many for each of two or four threads. Chunks of fewer than eight points would waste vectors, and those of sixteen take less time for each
+ * point than those of eight. */
 static size_t chunk_of(size_t n)
 {
-    enum { SHARES = 8, LEAST = 8 };
-    size_t chunk = (n / SHARES + LEAST) / LEAST * LEAST;
+    enum { SHARES = 8, VECTOR = 8 };
+    size_t share = (n + SHARES * VECTOR - 1) / (SHARES * VECTOR) * VECTOR, least = n < SHARES * VECTOR ? VECTOR : 2 * VECTOR, chunk = share > least ? share : least;
     return chunk < WVGD_CHUNK ? chunk : WVGD_CHUNK;
 }
 
