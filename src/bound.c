@@ -15,7 +15,7 @@
 enum { BATCHES = 24, TRIES = 60, FEW = 1024, SHARED = 10 }; /* batches of WV_FREE free draws for the mass of a cell, of draws for the bound; free draws after which to look again; cells that are
  * many for one component */
 
-/* Draws for the bound, in all and for a cell; standard error wanted of the ELBO of a component that is alone, and its draws at most. */
+/* Draws for the bound, in all and for a cell, at least; standard error wanted of the ELBO of a component that is alone, and its draws at most. */
 static const double bound_draws = 100, bound_cell = 16, alone_se = 0.006, alone_draws = 2000;
 
 /* ---- masses ------------------------------------------------------------------------------------------------------------------------------ */
@@ -217,7 +217,7 @@ static size_t bound_wanted(wvgd_fit *f, size_t j)
         wv_gauss control = best_control(f);
         return 2 * (size_t)(fmin(fmax(wv_refine_price(f, &control, alone_se), bound_draws), alone_draws) / 2);
     }
-    double all = f->s.refined ? 3 * bound_draws : bound_draws;
+    double all = fmax(f->s.refined ? 3 * bound_draws : bound_draws, wv_fit_cheap(f));
     return f->weight[j] > 0 ? (size_t)fmax(bound_cell, round(all * f->weight[j])) : 0;
 }
 
@@ -234,7 +234,7 @@ static void draw_own(wvgd_fit *f, void *context, size_t j)
     if (f->start[j] < f->N)
         return;
     double share = f->around[j] > 0 ? 0.5 : fmax(exp(f->log_Z[j]), 0.01), all;
-    size_t batch = f->N == 1 ? wanted : 2 * (size_t)(fmin(0.7 * (double)wanted / share + 8, WV_FREE / 2)); /* alone, in mirrored pairs */
+    size_t batch = f->N == 1 ? wanted : 2 * (size_t)(fmin(0.55 * (double)wanted / share + 8, WV_FREE / 2)); /* alone, in mirrored pairs */
     for (uint64_t b = 0; b < TRIES && have < wanted; b++) {
         size_t kept = wv_free_inside(f, j, WV_RNG_BOUND, b * WV_FREE, batch, f->around[j] > 0, &all);
         kept = kept < wanted - have ? kept : wanted - have;
@@ -491,7 +491,8 @@ static void estimate(wvgd_fit *f, void *context, size_t j)
     wv_component_log_density(&q, end - first, b->x + first * f->D, f->psi, f->y, f->work);
     double left = spread_of(b, first, end - first, log_m);
     if (end - first > 2 && !cut && left < spread_of(b, first, end - first, f->psi)) {
-        double wanted = fmax(0.3 * sqrt(left / (double)(end - first)), fine_enough(f) / 2);
+        double share = wv_fit_cheap(f) > 0 ? 1 : 0.3; /* of the error: draws of the mixture are free, but where evaluations are cheap they take as long */
+        double wanted = fmax(share * sqrt(left / (double)(end - first)), fine_enough(f) / 2);
         known = f->start[j] < f->N ? (wvgd_estimate){f->cell_spare[j], f->sum_z[j]} : free_part(f, j, wanted);
         if (isfinite(known.se))
             memcpy(f->psi, log_m, (end - first) * sizeof(double));

@@ -279,6 +279,11 @@ void wv_fit_share(wvgd_fit *f, size_t count, double work, wv_fit_task *task, voi
     }
 }
 
+double wv_fit_cheap(const wvgd_fit *f)
+{
+    return f->model.work > 0 ? fmin(3e7 / f->model.work, WV_CHUNK / 2) : 0;
+}
+
 size_t wv_fit_piece(size_t n)
 {
     enum { LEAST = 2 * WV_BLOCK };

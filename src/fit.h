@@ -356,6 +356,9 @@ void wv_fit_draw(wvgd_fit *f, uint64_t number, size_t k, wv_rng_use use, uint64_
 typedef void wv_fit_task(wvgd_fit *f, void *context, size_t index);
 void wv_fit_share(wvgd_fit *f, size_t count, double work, wv_fit_task *task, void *context);
 
+/* Draws that cost little beside the fit's own work, where an evaluation is known to be cheap; 0 where nothing is known. */
+double wv_fit_cheap(const wvgd_fit *f);
+
 /* Points in one of the pieces, WV_PIECES at most, into which n points are cut to be shared: it does not depend on the number of workers. */
 size_t wv_fit_piece(size_t n);
 size_t wv_fit_pieces(size_t n);

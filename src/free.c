@@ -185,7 +185,7 @@ double wv_free_count(wvgd_fit *f, size_t j, size_t dims, uint64_t first, size_t 
 static size_t inside_walls(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t first, size_t n)
 {
     size_t D = f->D, kept = 0;
-    double *Q = f->square[2], *a = f->block, in[WV_COLUMNS];
+    double *Q = f->square[2], *a = f->block, *seen = f->gy, in[WV_COLUMNS]; /* [dims][D], [dims][WV_COLUMNS], [kept][dims] */
     wv_gauss q = wv_fit_component(f, j);
     size_t dims = f->N <= D && wv_free_flat(f) ? wv_free_walls(f, j, Q) : D;
     wv_stream walls = {f->opt.seed, use, f->s.batch, f->N + 2 * j}, rest = {f->opt.seed, use, f->s.batch, f->N + 2 * j + 1}; /* not those of other draws in a cell, which are numbered by it */
@@ -195,19 +195,22 @@ static size_t inside_walls(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t first
         wv_rng_normal(&walls, first + at, dims * WV_COLUMNS, a);
         wv_columns_best()->within(dims, WV_COLUMNS, f->N - 1, a, f->wall, f->wall + f->N * D, in);
         for (size_t i = 0; i < WV_COLUMNS && at + i < n; i++) {
-            double *e = f->gx + kept * D;
             if (!((int)in[i] & 1))
                 continue;
-            wv_rng_normal(&rest, first + at + i, D, e);
-            cblas_dgemv(ROW, CblasNoTrans, (int)dims, (int)D, 1.0, Q, (int)D, e, 1, 0.0, f->vector[0], 1);
+            wv_rng_normal(&rest, first + at + i, D, f->gx + kept * D);
             for (size_t k = 0; k < dims; k++)
-                cblas_daxpy((int)D, a[k * WV_COLUMNS + i] - f->vector[0][k], Q + k * D, 1, e, 1);
+                seen[kept * dims + k] = a[k * WV_COLUMNS + i];
             f->gu[kept++] = 1;
         }
     }
+    if (!kept)
+        return 0;
+    cblas_dgemm(ROW, CblasNoTrans, CblasTrans, (int)kept, (int)dims, (int)D, -1.0, f->gx, (int)D, Q, (int)D, 1.0, seen, (int)dims);
+    cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)kept, (int)D, (int)dims, 1.0, seen, (int)dims, Q, (int)D, 1.0, f->gx, (int)D);
     q.family->colour(D, q.R, q.root, kept, f->gx, f->work);
     for (size_t i = 0; i < kept; i++)
-        cblas_daxpy((int)D, 1.0, q.mu, 1, f->gx + i * D, 1);
+        for (size_t k = 0; k < D; k++)
+            f->gx[i * D + k] += q.mu[k];
     return kept;
 }
 

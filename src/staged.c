@@ -49,16 +49,10 @@ static bool useful(const wvgd_fit *f, size_t trial, double share)
     return f->s.trial_ess > 0.25 * share * (double)trial;
 }
 
-/* Draws that cost little beside the fit's own work, where an evaluation is known to be cheap: in many draws tails show of which few say nothing. */
-static double cheap_draws(const wvgd_fit *f)
-{
-    return f->model.work > 0 ? fmin(3e7 / f->model.work, WV_CHUNK / 2) : 0;
-}
-
 /* Few draws say little of what the evidence would cost, and growth for nothing costs more than cheap draws. */
 static size_t trial_draws(const wvgd_fit *f)
 {
-    size_t K = f->s.mix.K, least = K < 10 ? 140 + 20 * K : 240 + 10 * K, cheap = (size_t)fmin(cheap_draws(f), TRIAL);
+    size_t K = f->s.mix.K, least = K < 10 ? 140 + 20 * K : 240 + 10 * K, cheap = (size_t)fmin(wv_fit_cheap(f), TRIAL);
     return cheap > least ? cheap : least;
 }
 
@@ -214,7 +208,7 @@ static void conclude(wvgd_fit *f);
 static double least(const wvgd_fit *f)
 {
     double D = (double)f->D, cells = fmax(8 * (double)f->N, 600 * (double)f->N / (D * D));
-    return fmax(fmax(LEAST, cells), fmax(32 * D, cheap_draws(f)));
+    return fmax(fmax(LEAST, cells), fmax(32 * D, wv_fit_cheap(f)));
 }
 
 /* Of the final batch alone: less the trial's draws, unless these will not be used beside a batch of which this share is effective. */

@@ -316,11 +316,27 @@ static int note_walks(void *self, const wvgd_progress *p) {
     return 0;
 }
 
-/* Where a model says that its evaluations are cheap, more of them are drawn instead of components grown, walks look at the tails all the same, and the evidence is right. */
+/* The bound of a fit from so many draws of its ensemble, and its standard error. */
+static wvgd_estimate independent_bound(const wvgd_fit *fit, const wvgd_model *model, size_t n) {
+    double *x = malloc(n * model->dim * sizeof *x), *log_p = malloc(n * sizeof *log_p), *log_q = malloc(n * sizeof *log_q), mean = 0, squares = 0;
+    assert_int_equal(wvgd_sample(fit, 99, n, x, NULL, NULL), WVGD_OK);
+    assert_int_equal(wvgd_log_q(fit, n, x, log_q, NULL), WVGD_OK);
+    assert_int_equal(model->log_density(model->self, n, x, log_p, NULL), 0);
+    for (size_t i = 0; i < n; i++) {
+        mean += (log_p[i] - log_q[i]) / (double)n;
+        squares += (log_p[i] - log_q[i]) * (log_p[i] - log_q[i]) / (double)n;
+    }
+    free(x);
+    free(log_p);
+    free(log_q);
+    return (wvgd_estimate){mean, sqrt((squares - mean * mean) / (double)n)};
+}
+
+/* Where a model says that its evaluations are cheap, more of them are drawn instead of components grown, walks look at the tails all the same, the evidence is right, and the bound is told more precisely. */
 static void cheap_evaluations(void **state) {
     (void)state;
     enum { SEEDS = 10, D = 12 };
-    double shape[D], squares[2] = {0, 0};
+    double shape[D], squares[2] = {0, 0}, bounds[2] = {0, 0}, errors[2] = {0, 0};
     size_t components[2] = {0, 0}, evaluations[2] = {0, 0}, fewest[2] = {SIZE_MAX, SIZE_MAX}, walks = 0;
     for (size_t i = 0; i < D; i++) shape[i] = 5;
     for (uint64_t seed = 1; seed <= SEEDS; seed++)
@@ -338,6 +354,10 @@ static void cheap_evaluations(void **state) {
             fewest[cheap] = r.closing_draws < fewest[cheap] ? r.closing_draws : fewest[cheap];
             double z = (r.evidence.value - target_truth_of(&model).log_evidence) / r.evidence.se;
             squares[cheap] += z * z;
+            wvgd_estimate bound = independent_bound(fit, &model, 4000);
+            z = (r.pelbo.value - bound.value) / hypot(r.pelbo.se, bound.se);
+            bounds[cheap] += z * z;
+            errors[cheap] += r.pelbo.se / SEEDS;
             components[cheap] += r.components;
             evaluations[cheap] += r.evaluations;
             wvgd_free(fit);
@@ -345,11 +365,14 @@ static void cheap_evaluations(void **state) {
         }
     print_message("components, evaluations, rms z: %zu, %zu, %.2f; where evaluations are cheap %zu, %zu, %.2f\n", components[0] / SEEDS, evaluations[0] / SEEDS, sqrt(squares[0] / SEEDS),
                   components[1] / SEEDS, evaluations[1] / SEEDS, sqrt(squares[1] / SEEDS));
+    print_message("error of the bound, rms z: %.4f, %.2f; where evaluations are cheap %.4f, %.2f\n", errors[0], sqrt(bounds[0] / SEEDS), errors[1], sqrt(bounds[1] / SEEDS));
     assert_true(components[0] > 2 * SEEDS);
     assert_true(components[1] < components[0] / 2);
     assert_true(walks > SEEDS / 2);
     assert_true(fewest[0] < 1500 && fewest[1] > 2000);
     assert_true(sqrt(squares[1] / SEEDS) < 1 + 4 / sqrt(2 * SEEDS));
+    assert_true(errors[1] < errors[0] / 2);
+    for (int cheap = 0; cheap < 2; cheap++) assert_true(sqrt(bounds[cheap] / SEEDS) < 1 + 4 / sqrt(2 * SEEDS));
 }
 
 /* ---- bounds ------------------------------------------------------------------------------------------------------------------------------------ */
