@@ -1,6 +1,7 @@
 /* bound.c - what the components of the cells are worth: their masses in the cells, from draws that cost nothing, and the PELBO, from one fresh batch of draws inside the cells with the mixture as
  * a control (method, section 5). */
 #include "bound.h"
+#include "columns.h"
 #include "evidence.h"
 #include "free.h"
 #include "mix.h"
@@ -12,8 +13,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { BATCHES = 24, TRIES = 60, FEW = 1024, SHARED = 10 }; /* batches of WV_FREE free draws for the mass of a cell, of draws for the bound; free draws after which to look again; cells that are
- * many for one component */
+enum { BATCHES = 24, TRIES = 60, FEW = 1024, SHARED = 16, RARE = 30 }; /* batches of WV_FREE free draws for the mass of a cell, of draws for the bound; free draws after which to look again; cells that are
+ * many for one component to draw in; draws in a cell that are too few to tell its mass */
 
 /* Draws for the bound, in all and for a cell, at least; standard error wanted of the ELBO of a component that is alone, and its draws at most. */
 static const double bound_draws = 100, bound_cell = 16, alone_se = 0.006, alone_draws = 2000;
@@ -86,7 +87,7 @@ static bool same(const wvgd_fit *f, size_t i, size_t j)
     return !memcmp(f->now.mu + i * D, f->now.mu + j * D, D * sizeof(double)) && !memcmp(f->now.root + i * size, f->now.root + j * size, size * sizeof(double));
 }
 
-static void find_shared(wvgd_fit *f)
+static void find_shared(wvgd_fit *f, size_t many)
 {
     for (size_t j = 0; j < f->N; j++)
         f->start[j] = f->N;
@@ -94,7 +95,7 @@ static void find_shared(wvgd_fit *f)
         size_t cells = 0;
         for (size_t k = j; k < f->N && f->start[j] == f->N; k++)
             cells += f->start[k] == f->N && same(f, j, k);
-        for (size_t k = f->N; k-- > j && cells >= SHARED;)
+        for (size_t k = f->N; k-- > j && cells >= many;)
             if (f->start[k] == f->N && same(f, j, k))
                 f->start[k] = j;
     }
@@ -138,22 +139,68 @@ static size_t shared_most(const wvgd_fit *f)
     return (size_t)fmax(fmin(4e9 / (double)(f->N * f->D), WV_FREE * BATCHES), 2 * WV_FREE);
 }
 
+/* Draws of the component of cell j, number first .. first + WV_FREE, that lie in each cell. */
+typedef struct {
+    size_t j, dims;
+    uint64_t first;
+    const double *W, *low; /* wv_free_scores */
+    double *count;         /* [pieces][N] */
+} counted;
+
+/* Squared costs: of the draws only the coordinates that tell their cell are made, and their mirror images. */
+static void count_piece(wvgd_fit *f, void *context, size_t piece)
+{
+    const counted *c = context;
+    size_t half = wv_fit_piece(WV_FREE) / 2, dims = c->dims;
+    double *e = f->gy, *count = c->count + piece * f->N, which[WV_COLUMNS]; /* [dims][WV_COLUMNS] */
+    wv_stream stream = {f->opt.seed, WV_RNG_FREE, f->s.batch, c->j};
+    memset(count, 0, f->N * sizeof *count);
+    for (size_t at = 0; at < half; at += WV_COLUMNS) {
+        wv_rng_normal(&stream, c->first / 2 + piece * half + at, dims * WV_COLUMNS, e);
+        for (int mirrored = 0; mirrored < 2; mirrored++) {
+            for (size_t i = 0; i < dims * WV_COLUMNS; i++)
+                e[i] = -e[i];
+            wv_columns_best()->highest(dims, WV_COLUMNS, f->N, e, c->W, c->low, which);
+            for (size_t i = 0; i < WV_COLUMNS; i++)
+                count[(size_t)which[i]]++;
+        }
+    }
+}
+
+/* Under any cost the draws themselves are made. */
+static void count_shared(wvgd_fit *f, counted *c, double *count)
+{
+    size_t pieces = wv_fit_pieces(WV_FREE), N = f->N;
+    if (!wv_free_flat(f)) {
+        draw_shared(f, c->j, WV_RNG_FREE, c->first, false);
+        for (size_t i = 0; i < WV_FREE; i++)
+            count[f->free_cell[i]]++;
+        return;
+    }
+    wv_fit_share(f, pieces, (double)WV_FREE * (double)c->dims * (double)(N + 20), count_piece, c);
+    for (size_t i = 0; i < pieces * N; i++)
+        count[i % N] += c->count[i];
+}
+
 /* Masses of the component of cell j in all of its cells. */
 static void share_masses(wvgd_fit *f, size_t j)
 {
-    double n = 0, worst = INFINITY, *count = f->try_z;
-    memset(count, 0, f->N * sizeof *count);
-    for (uint64_t first = 0; first < shared_most(f) && worst > fine_enough(f); first += WV_FREE) {
-        draw_shared(f, j, WV_RNG_FREE, first, false);
-        for (size_t i = 0; i < WV_FREE; i++)
-            count[f->free_cell[i]]++;
+    size_t N = f->N;
+    double n = 0, error = INFINITY, *count = f->cell_spare, *W = f->sum_z, *low = f->step_kl;
+    counted c = {.j = j, .dims = wv_free_dims(f), .W = W, .low = low, .count = f->gx};
+    wv_gauss q = wv_fit_component(f, j);
+    if (wv_free_flat(f))
+        wv_free_scores(f, &q, c.dims, f->try_z, W, low);
+    memset(count, 0, N * sizeof *count);
+    for (; c.first < shared_most(f) && error > fine_enough(f) / sqrt((double)N); c.first += WV_FREE) {
+        count_shared(f, &c, count);
         n += WV_FREE;
-        worst = 0;
-        for (size_t k = j; k < f->N; k++)
+        error = 0; /* of the sum of their logarithms, weighted by themselves */
+        for (size_t k = j; k < N; k++)
             if (f->start[k] == j)
-                worst = fmax(worst, sqrt(1 / count[k] - 1 / n));
+                error = count[k] < RARE ? INFINITY : hypot(error, count[k] / n * sqrt(1 / count[k] - 1 / n));
     }
-    for (size_t k = j; k < f->N; k++)
+    for (size_t k = j; k < N; k++)
         if (f->start[k] == j) {
             f->around[k] = 0;
             f->log_Z[k] = log(count[k] / n);
@@ -183,7 +230,7 @@ static double work_of(const wvgd_fit *f, double draws)
 
 void wv_bound_masses(wvgd_fit *f)
 {
-    find_shared(f);
+    find_shared(f, WV_LATTICE + 2); /* where the lattice does not tell */
     if (few_walls(f))
         wv_free_lattice(f, f->N - 1);
     for (size_t j = 0; j < f->N; j++)
@@ -270,7 +317,7 @@ wvgd_status wv_bound_ask(wvgd_fit *f, wvgd_error *error)
     size_t at = 0, D = f->D, N = f->N, *wanted = f->share, *place = wanted + N, *have = place + N;
     places p = {wanted, place, have};
     wv_free_cells(f);
-    find_shared(f);
+    find_shared(f, SHARED);
     for (size_t j = 0; j < N; j++) {
         wanted[j] = bound_wanted(f, j);
         wanted[j] = wanted[j] < f->n_max - at ? wanted[j] : f->n_max - at;
@@ -313,6 +360,14 @@ static wvgd_estimate bound(const wvgd_fit *f, const double *w)
         }
     e.se = sqrt(e.se);
     return e;
+}
+
+/* Whether component j is all of the mixture. */
+static bool is_mixture(const wvgd_fit *f, size_t j)
+{
+    size_t D = f->D;
+    return f->s.mix.K == 1 && f->family == wv_family_get(WVGD_FULL) && !memcmp(f->now.mu + j * D, f->mix.mu, D * sizeof(double)) &&
+           !memcmp(f->now.root + j * D * D, f->mix.root, D * D * sizeof(double));
 }
 
 /* E_qj[log m - log q_j] over the cell, m the mixture, from draws that cost nothing, to the wanted standard error or as far as they go. */
@@ -487,10 +542,12 @@ static void estimate(wvgd_fit *f, void *context, size_t j)
     bool cut = false;
     for (size_t i = first; i < end; i++)
         cut |= !(b->log_p[i] > -INFINITY);
-    wv_free_target(f, end - first, b->x + first * f->D, log_m, NULL);
     wv_component_log_density(&q, end - first, b->x + first * f->D, f->psi, f->y, f->work);
-    double left = spread_of(b, first, end - first, log_m);
-    if (end - first > 2 && !cut && left < spread_of(b, first, end - first, f->psi)) {
+    bool controlled = end - first > 2 && !cut && !is_mixture(f, j);
+    if (controlled)
+        wv_free_target(f, end - first, b->x + first * f->D, log_m, NULL);
+    double left = controlled ? spread_of(b, first, end - first, log_m) : 0;
+    if (controlled && left < spread_of(b, first, end - first, f->psi)) {
         double share = wv_fit_cheap(f) > 0 ? 1 : 0.3; /* of the error: draws of the mixture are free, but where evaluations are cheap they take as long */
         double wanted = fmax(share * sqrt(left / (double)(end - first)), fine_enough(f) / 2);
         known = f->start[j] < f->N ? (wvgd_estimate){f->cell_spare[j], f->sum_z[j]} : free_part(f, j, wanted);
@@ -576,9 +633,9 @@ wvgd_status wv_bound_tell(wvgd_fit *f, wvgd_error *error)
     (void)error;
     wv_free_mixture(f);
     wv_free_cells(f);
-    find_shared(f);
+    find_shared(f, SHARED);
     for (size_t j = 0; j < f->N; j++)
-        if (f->start[j] == j)
+        if (f->start[j] == j && !is_mixture(f, j))
             share_free_part(f, j);
     size_t *begin = f->share; /* [N + 1] first draw of each cell */
     begin[0] = 0;

@@ -56,6 +56,36 @@ void wv_free_assign(wvgd_fit *f, size_t n, const double *x, uint32_t *cell)
     }
 }
 
+size_t wv_free_dims(const wvgd_fit *f)
+{
+    return wv_free_flat(f) && f->N - 1 < f->D ? f->N - 1 : f->D;
+}
+
+void wv_free_scores(wvgd_fit *f, const wv_gauss *q, size_t dims, double *A, double *W, double *low)
+{
+    size_t D = f->D, N = f->N;
+    const double *G = f->facet, *offset = G + N * D;
+    double *C = f->square[0], trace = 0;
+    for (size_t i = 0; i < D; i++)
+        f->vector[0][i] = q->mu[i] - f->now.z[i];
+    for (size_t j = 0; j < N; j++)
+        low[j] = offset[j] - cblas_ddot((int)D, G + j * D, 1, f->vector[0], 1);
+    memcpy(A, G, N * D * sizeof *A);
+    q->family->pull(D, q->R, q->root, N, A, f->work);
+    if (dims == D) {
+        memcpy(W, A, N * D * sizeof *W);
+        return;
+    }
+    cblas_dsyrk(ROW, CblasLower, CblasNoTrans, (int)dims, (int)D, 1.0, A + D, (int)D, 0.0, C, (int)dims);
+    for (size_t j = 0; j < dims; j++)
+        trace += C[j * dims + j];
+    for (size_t j = 0; j < dims; j++) /* particles may lie on a line, or on each other */
+        C[j * dims + j] += 1e-14 * trace + 1e-300;
+    wv_dense_chol(dims, C, f->square[1]);
+    memset(W, 0, dims * sizeof *W);
+    memcpy(W + dims, C, dims * dims * sizeof *W);
+}
+
 /* ---- the mixture --------------------------------------------------------------------------------------------------------------------- */
 /* f->free_inverse: inverse roots [K][D][D], whitened means relative to f->mean [K][D], log weights and constants [K]. */
 void wv_free_mixture(wvgd_fit *f)

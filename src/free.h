@@ -13,6 +13,13 @@ void wv_free_cells(wvgd_fit *f);
 /* Nearest particle of each of the points x[n][D]; n is at most WV_FREE. */
 void wv_free_assign(wvgd_fit *f, size_t n, const double *x, uint32_t *cell);
 
+/* Squared costs: the cell of a point of a Gaussian depends on so many of its coordinates only, in a basis that the walls span: at most N - 1. */
+size_t wv_free_dims(const wvgd_fit *f);
+
+/* Squared costs: the particle nearest to a point of q is that of the largest W e - low, e[dims] standard normal, W[N][dims]; dims is wv_free_dims(f), or D. A[N][D]: the walls as q sees them, of which W (but for its first row,
+ * which is 0) is the Cholesky factor of the products if dims is not D, and a copy if it is. */
+void wv_free_scores(wvgd_fit *f, const wv_gauss *q, size_t dims, double *A, double *W, double *low);
+
 /* Log density of the mixture at x[n][D], and its gradient where grad is not NULL. */
 void wv_free_target(wvgd_fit *f, size_t n, const double *x, double *log_m, double *grad);
 

@@ -76,7 +76,7 @@ static void settle_particles(wvgd_fit *f, size_t rounds)
 
 static size_t control_dims(const wvgd_fit *f)
 {
-    return wv_free_flat(f) && f->D > 4 && f->N - 1 < f->D ? f->N - 1 : f->D;
+    return f->D > 4 ? wv_free_dims(f) : f->D;
 }
 
 static bool lattice(const wvgd_fit *f)
@@ -140,39 +140,12 @@ static size_t control_points(wvgd_fit *f)
     return n;
 }
 
-/* Scores of the particles at the points of a component q, squared costs: e W' - low[N]. W[N][dims] in f->sum_z; with fewer walls than dimensions W holds the Cholesky factor of A A', A[N][D] the
- * directions of the walls as q sees them. */
-static void see_walls(wvgd_fit *f, const wv_gauss *q, double *A, double *low)
-{
-    size_t D = f->D, N = f->N, dims = control_dims(f);
-    const double *G = f->facet, *offset = G + N * D;
-    double *W = f->sum_z, *C = f->square[0], trace = 0;
-    for (size_t i = 0; i < D; i++)
-        f->vector[0][i] = q->mu[i] - f->now.z[i];
-    for (size_t j = 0; j < N; j++)
-        low[j] = offset[j] - cblas_ddot((int)D, G + j * D, 1, f->vector[0], 1);
-    memcpy(A, G, N * D * sizeof *A);
-    q->family->pull(D, 0, q->root, N, A, f->work);
-    if (dims == D) {
-        memcpy(W, A, N * D * sizeof *W);
-        return;
-    }
-    cblas_dsyrk(CblasRowMajor, CblasLower, CblasNoTrans, (int)dims, (int)D, 1.0, A + D, (int)D, 0.0, C, (int)dims);
-    for (size_t j = 0; j < dims; j++)
-        trace += C[j * dims + j];
-    for (size_t j = 0; j < dims; j++) /* particles may lie on a line, or on each other */
-        C[j * dims + j] += 1e-14 * trace + 1e-300;
-    wv_dense_chol(dims, C, f->square[1]);
-    memset(W, 0, dims * sizeof *W);
-    memcpy(W + dims, C, dims * dims * sizeof *W);
-}
-
 /* Adds mass and sums of x in the cells of n points e of component q, each of weight w; they are in columns if they are shared. */
 static void count_points(wvgd_fit *f, const wv_gauss *q, size_t n, const double *e, double w, double *mass, double *sum)
 {
     size_t D = f->D, N = f->N, dims = control_dims(f);
     double *A = f->try_z + N * D, *T = A + N * D, *low = f->cell_spare, *W = f->sum_z, *own = f->step_kl, which[WV_COLUMNS];
-    see_walls(f, q, A, low);
+    wv_free_scores(f, q, dims, A, W, low);
     memset(T, 0, N * D * sizeof *T);
     memset(own, 0, N * sizeof *own);
     for (size_t first = 0; first < n; first += WV_COLUMNS) {
@@ -325,7 +298,10 @@ static void place_particles(wvgd_fit *f)
     }
     for (size_t j = 1; j < f->N; j++)
         memcpy(f->now.spread + j * size, f->now.spread, size * sizeof(double));
-    wv_quantise_place(f, controlled(f) ? mixture_weights(f) : 0);
+    if (f->N > 1)
+        wv_quantise_place(f, controlled(f) ? mixture_weights(f) : 0);
+    else
+        memcpy(f->now.z, f->mean, f->D * sizeof(double)); /* where wv_close_describe finds its place from */
     wv_free_cells(f);
 }
 
@@ -368,7 +344,7 @@ void wv_partition_begin(wvgd_fit *f)
     f->s.meanfield_gap = NAN;
     wv_free_mixture(f);
     place_particles(f);
-    if (!wv_free_flat(f) || !controlled(f))
+    if (f->N > 1 && (!wv_free_flat(f) || !controlled(f)))
         settle_particles(f, !wv_free_flat(f) ? 30 : f->D > 4 ? 1 : 2);
     size_t points = controlled(f) ? control_points(f) : 0;
     if (points && wv_free_flat(f))
