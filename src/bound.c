@@ -445,13 +445,13 @@ static void products(size_t D, size_t p, bool all, const double *t, double *T)
             T[at++] = t[k] * t[l] - (k == l);
 }
 
-/* Mean of d[n] under q, whose whitened draws are y (rows 2i: one of each pair), given that E y_i y_k = delta_ik: the intercept of the regression of d on these products, and its standard
- * error. With too few pairs for all products the squares must do. */
+/* Mean of d[n] under q, whose whitened draws are y (rows 2i: one of each pair), given that E y_i y_k = delta_ik: of d less what the regression on these products makes of them, for each pair the one fitted to the others, so that the
+ * products' means do not have to be 0 in the sample; and its standard error. With too few pairs for all products the squares must do. */
 static wvgd_estimate adjusted_mean(wvgd_fit *f, size_t n, const double *d, const double *y)
 {
     size_t D = f->D, p = 1 + D * (D + 1) / 2;
     bool all = p <= f->p_max && 2 * p < n;
-    double *F = f->F, *T = f->T, *b = f->Fc, *e = f->Fm, rss = 0;
+    double *F = f->F, *T = f->T, *b = f->Fc, *e = f->Fm, sum = 0, squares = 0;
     p = all ? p : 1 + D;
     if (p > f->p_max || 3 * p >= n)
         p = 1;
@@ -467,18 +467,23 @@ static wvgd_estimate adjusted_mean(wvgd_fit *f, size_t n, const double *d, const
             if (pass == 0) {
                 cblas_dsyrk(CblasRowMajor, CblasLower, CblasTrans, (int)p, (int)here, 1.0, T, (int)p, 1.0, F, (int)p);
                 cblas_dgemv(CblasRowMajor, CblasTrans, (int)here, (int)p, 1.0, T, (int)p, d + first, 1, 1.0, b, 1);
-            } else
-                for (size_t i = 0; i < here; i++) {
-                    double r = d[first + i] - cblas_ddot((int)p, b, 1, T + i * p, 1);
-                    rss += r * r;
-                }
+                continue;
+            }
+            for (size_t i = 0; i < here; i++) { /* what the others leave of d: more, by the leverage, and by what the pair has done to the intercept */
+                double left = d[first + i] - cblas_ddot((int)p, b, 1, T + i * p, 1), pull = cblas_ddot((int)p, e, 1, T + i * p, 1);
+                cblas_dtrsv(CblasRowMajor, CblasLower, CblasNoTrans, CblasNonUnit, (int)p, F, (int)p, T + i * p, 1);
+                left *= (1 - pull) / (1 - fmin(cblas_ddot((int)p, T + i * p, 1, T + i * p, 1), 0.99));
+                sum += left;
+                squares += left * left;
+            }
         }
         if (pass == 0 && (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', (lapack_int)p, F, (lapack_int)p) != 0 ||
                           LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', (lapack_int)p, 1, F, (lapack_int)p, b, (lapack_int)p) != 0 ||
                           LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', (lapack_int)p, 1, F, (lapack_int)p, e, (lapack_int)p) != 0))
             return (wvgd_estimate){NAN, INFINITY};
     }
-    return (wvgd_estimate){b[0], sqrt(rss / (double)(n - p) * e[0])};
+    double mean = sum / (double)n;
+    return (wvgd_estimate){b[0] + mean, sqrt(fmax(squares / (double)n - mean * mean, 0) / (double)(n - 1))};
 }
 
 /* ELBO of a component that is alone, from mirrored pairs of draws: a Gaussian near it is the control, and what that has to say is known exactly. False: not to be had like this, where the
@@ -598,11 +603,12 @@ static void disbelieve(wvgd_fit *f)
             leave_out(f, j);
 }
 
-/* Takes other weights, if they are better by more than the noise of the difference. */
-static void consider(wvgd_fit *f, const double *w)
+/* Takes other weights, if they are better by more than the noise of the difference; luck: what that noise has added to their bound on average, because they come of the same draws. */
+static void consider(wvgd_fit *f, const double *w, double luck)
 {
     double noise = 0;
     wvgd_estimate other = bound(f, w);
+    other.value -= luck;
     for (size_t j = 0; j < f->N; j++)
         if (f->elbo[j] > -INFINITY)
             noise += (f->weight[j] - w[j]) * (f->weight[j] - w[j]) * f->elbo_se[j] * f->elbo_se[j];
@@ -615,17 +621,19 @@ static void consider(wvgd_fit *f, const double *w)
 }
 
 /* The weights come of earlier estimates of the ELBOs. Where those were noisier than components differ, the masses can be better weights, or those of ELBOs that are two standard errors lower than
- * estimated: low enough for their own noise not to raise the bound. */
+ * estimated. An ELBO that came out e too high has a weight that is w (1 - w) e too high, and adds e times that to the bound. */
 static void choose_weights(wvgd_fit *f)
 {
-    double *w = f->cell_spare, *low = f->sum_z;
+    double *w = f->cell_spare, *low = f->sum_z, luck = 0;
     f->s.bound = bound(f, f->weight);
     f->s.bound_beta = bound(f, f->weight_beta);
-    consider(f, f->weight_beta);
+    consider(f, f->weight_beta, 0);
     for (size_t j = 0; j < f->N; j++)
         low[j] = f->elbo[j] > -INFINITY ? f->elbo[j] - 2 * f->elbo_se[j] : -INFINITY;
     wv_evidence_weights(f->N, low, w);
-    consider(f, w);
+    for (size_t j = 0; j < f->N; j++)
+        luck += w[j] > 0 ? w[j] * (1 - w[j]) * f->elbo_se[j] * f->elbo_se[j] : 0;
+    consider(f, w, luck);
 }
 
 wvgd_status wv_bound_tell(wvgd_fit *f, wvgd_error *error)

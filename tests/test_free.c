@@ -1,4 +1,4 @@
-/* test_free.c - points that cost no evaluation: draws of a component inside its cell are those that rejection gives, and masses by a lattice those of closed forms. */
+/* test_free.c - points that cost no evaluation: draws of a component inside its cell are those that rejection gives, masses by a lattice those of closed forms, and those of a component in all cells what counting gives. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bound.h"
 #include "cell.h"
 #include "component.h"
 #include "fit.h"
@@ -57,7 +58,7 @@ static void colour(wvgd_family family, size_t D, const double *root, const doubl
     }
 }
 
-/* The particle nearest to x, by |L^-1 (x - z)|^2 one by one, with L the metric's root or I. */
+/* The particle nearest to x, by |L^-1 (x - z)|^2, with L the metric's root or I, or by sum |x - z|, one by one. */
 static size_t nearest(const wvgd_fit *f, const double *x) {
     size_t D = f->D, at = 0;
     double least = INFINITY;
@@ -65,6 +66,7 @@ static size_t nearest(const wvgd_fit *f, const double *x) {
         double y[32], cost = 0;
         for (size_t i = 0; i < D; i++) {
             y[i] = x[i] - f->now.z[j * D + i];
+            if (f->opt.cost == WVGD_L1) y[i] = sqrt(fabs(y[i]));
             for (size_t k = 0; f->opt.cost == WVGD_MAHALANOBIS && k < i; k++) y[i] -= f->now.metric[i * D + k] * y[k];
             if (f->opt.cost == WVGD_MAHALANOBIS) y[i] /= f->now.metric[i * D + i];
             cost += y[i] * y[i];
@@ -242,10 +244,64 @@ static void lattice_masses(void **state) {
     }
 }
 
+/* One component in all cells: masses against counts of draws, made and compared with all particles one by one, within their errors; fewer walls than dimensions, more, particles on a line, costs without walls. */
+static void shared_masses(void **state) {
+    (void)state;
+    enum { CASES = 7, DRAWS = 100000, MOST = 20 };
+    static const struct {
+        size_t D, N;
+        wvgd_family family;
+        wvgd_cost cost;
+        bool line;
+    } cases[CASES] = {{8, 7, WVGD_FULL, WVGD_MAHALANOBIS, false}, {12, 12, WVGD_FULL, WVGD_SQEUCLID, false}, {5, MOST, WVGD_FULL, WVGD_MAHALANOBIS, false}, {3, 8, WVGD_DIAG, WVGD_SQEUCLID, false}, {1, 6, WVGD_FULL, WVGD_SQEUCLID, false}, {9, 6, WVGD_FULL, WVGD_SQEUCLID, true}, {4, 7, WVGD_FULL, WVGD_L1, false}};
+    test_random r = test_random_seed(21);
+    double squares = 0, worst = 0, all = 0;
+    for (size_t c = 0; c < CASES; c++) {
+        size_t D = cases[c].D, N = cases[c].N, count[MOST] = {0};
+        wvgd_fit *f = new_fit(&D, N, cases[c].family, cases[c].cost);
+        double line[MAX_D], e[MAX_D], x[MAX_D], total = 0;
+        size_t size = f->family->size(D, 0);
+        fill_root(WVGD_FULL, D, &r, f->now.metric);
+        fill_root(cases[c].family, D, &r, f->now.root);
+        for (size_t i = 0; i < D; i++) {
+            line[i] = 0.5 * test_random_normal(&r);
+            f->now.mu[i] = test_random_normal(&r);
+        }
+        for (size_t i = 0; i < N * D; i++) f->now.z[i] = f->now.mu[i % D] + (cases[c].line ? ((double)(i / D) - 2.2) * line[i % D] : 0.8 * test_random_normal(&r));
+        for (size_t j = 1; j < N; j++) {
+            memcpy(f->now.mu + j * D, f->now.mu, D * sizeof(double));
+            memcpy(f->now.root + j * size, f->now.root, size * sizeof(double));
+        }
+        wv_free_cells(f);
+        wv_bound_masses(f);
+        for (size_t i = 0; i < DRAWS; i++) {
+            test_random_normals(&r, D, e);
+            colour(cases[c].family, D, f->now.root, e, x);
+            for (size_t k = 0; k < D; k++) x[k] += f->now.mu[k];
+            count[nearest(f, x)]++;
+        }
+        for (size_t j = 0; j < N; j++) {
+            double n = (double)count[j], se = hypot(f->elbo_se[j], sqrt(1 / n - 1.0 / DRAWS)), z = (f->log_Z[j] - log(n / DRAWS)) / se;
+            total += exp(f->log_Z[j]);
+            if (n < 200) continue; /* next to nothing: neither is normal */
+            squares += z * z;
+            worst = fmax(worst, fabs(z));
+            all++;
+            assert_true(f->elbo_se[j] < 0.2);
+        }
+        assert_near(total, 1, 1e-12);
+        wvgd_free(f);
+    }
+    print_message("masses of a shared component: z-scores of %.0f have root mean square %.2f, the largest is %.2f\n", all, sqrt(squares / all), worst);
+    assert_true(all > 50);
+    assert_true(sqrt(squares / all) < 1 + 4 / sqrt(2 * all) && worst < 5);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(draws_inside),
         cmocka_unit_test(lattice_masses),
+        cmocka_unit_test(shared_masses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -376,6 +376,68 @@ static void cheap_evaluations(void **state) {
 }
 
 /* ---- bounds ------------------------------------------------------------------------------------------------------------------------------------ */
+/* ELBO of a Gaussian for independent log-gamma variables: E[a z - exp z] is a mu - exp(mu + C_ii/2). */
+static double log_gamma_elbo(size_t D, const double *shape, const double *mu, const double *root) {
+    double elbo = 0;
+    for (size_t i = 0; i < D; i++) {
+        double variance = 0;
+        for (size_t k = 0; k <= i; k++) variance += root[i * D + k] * root[i * D + k];
+        elbo += shape[i] * mu[i] - exp(mu[i] + variance / 2) - lgamma(shape[i]) + log(root[i * D + i]) + 0.5 * log(2 * M_PI * M_E);
+    }
+    return elbo;
+}
+
+/* The bound of one component is its ELBO, which is known exactly here, on average and within its errors: controls that are fitted to the draws they are used on would raise it. */
+static void bound_of_one(void **state) {
+    (void)state;
+    enum { SEEDS = 200, D = 12 };
+    double shape[D], sum = 0, variance = 0, squares = 0;
+    for (size_t i = 0; i < D; i++) shape[i] = 1;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        wvgd_model model;
+        wvgd_results r;
+        wvgd_options o = options_of(1, seed);
+        o.evidence_se = 0.5; /* what it takes to know the evidence does not matter here */
+        assert_int_equal(target_log_gamma(&model, D, shape), 0);
+        wvgd_fit *fit = wvgd_new(&model, &o, NULL, NULL);
+        assert_int_equal(wvgd_run(fit, NULL, NULL, NULL), WVGD_OK);
+        wvgd_get_results(fit, &r);
+        double off = r.pelbo.value - log_gamma_elbo(D, shape, fit->now.mu, fit->now.root);
+        sum += off;
+        variance += r.pelbo.se * r.pelbo.se;
+        squares += off * off / (r.pelbo.se * r.pelbo.se);
+        wvgd_free(fit);
+        wvgd_model_close(&model);
+    }
+    print_message("bound of one component: off by %.5f (%.5f) on average, rms z %.2f\n", sum / SEEDS, sqrt(variance) / SEEDS, sqrt(squares / SEEDS));
+    assert_true(fabs(sum) < 3 * sqrt(variance));
+    assert_true(sqrt(squares / SEEDS) < 1 + 4 / sqrt(2 * SEEDS));
+}
+
+/* The bound of many components is that of fresh draws of the ensemble, on average: weights that come of the draws that judge them would raise it. */
+static void bound_of_many(void **state) {
+    (void)state;
+    enum { SEEDS = 10, D = 8, N = 60 };
+    double shape[D], sum = 0, variance = 0;
+    for (size_t i = 0; i < D; i++) shape[i] = 2;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        wvgd_model model;
+        wvgd_results r;
+        wvgd_options o = options_of(N, seed);
+        assert_int_equal(target_log_gamma(&model, D, shape), 0);
+        wvgd_fit *fit = wvgd_new(&model, &o, NULL, NULL);
+        assert_int_equal(wvgd_run(fit, NULL, NULL, NULL), WVGD_OK);
+        wvgd_get_results(fit, &r);
+        wvgd_estimate bound = independent_bound(fit, &model, 2000);
+        sum += r.pelbo.value - bound.value;
+        variance += r.pelbo.se * r.pelbo.se + bound.se * bound.se;
+        wvgd_free(fit);
+        wvgd_model_close(&model);
+    }
+    print_message("bound of %d components: off by %.4f (%.4f) on average\n", N, sum / SEEDS, sqrt(variance) / SEEDS);
+    assert_true(fabs(sum) < 3 * sqrt(variance));
+}
+
 /* A component that hardly reaches into its cell has a mass there that few draws tell, and an ELBO that may be anything. One above the log mass of the cell cannot be, and gets no weight. */
 static void impossible_bounds_have_no_weight(void **state) {
     (void)state;
@@ -656,7 +718,7 @@ static void moments_of_modes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gaussians), cmocka_unit_test(mixtures), cmocka_unit_test(units), cmocka_unit_test(evidence_and_bound), cmocka_unit_test(moments), cmocka_unit_test(moments_of_modes), cmocka_unit_test(light_modes), cmocka_unit_test(points_belong_to_modes), cmocka_unit_test(fresh_draws), cmocka_unit_test(cheap_evaluations), cmocka_unit_test(impossible_bounds_have_no_weight), cmocka_unit_test(bounds_of_cut_supports), cmocka_unit_test(tails),
+        cmocka_unit_test(gaussians), cmocka_unit_test(mixtures), cmocka_unit_test(units), cmocka_unit_test(evidence_and_bound), cmocka_unit_test(moments), cmocka_unit_test(moments_of_modes), cmocka_unit_test(light_modes), cmocka_unit_test(points_belong_to_modes), cmocka_unit_test(fresh_draws), cmocka_unit_test(cheap_evaluations), cmocka_unit_test(bound_of_one), cmocka_unit_test(bound_of_many), cmocka_unit_test(impossible_bounds_have_no_weight), cmocka_unit_test(bounds_of_cut_supports), cmocka_unit_test(tails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
