@@ -6,6 +6,7 @@
 #include "free.h"
 #include "mix.h"
 #include "refine.h"
+#include "stored.h"
 #include "truncate.h"
 #include "weight.h"
 #include <cblas.h>
@@ -217,7 +218,7 @@ static void mass_of(wvgd_fit *f, void *context, size_t j)
     f->elbo_se[j] = mass(f, j);
     if (!(f->elbo_se[j] < 0.1)) {
         wv_truncate_recall(f, j);
-        wv_truncate_measure(f, j);
+        wv_stored_measure(f, j);
         f->elbo_se[j] = mass(f, j);
     }
 }

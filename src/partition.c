@@ -13,6 +13,7 @@
 #include "particle.h"
 #include "quantise.h"
 #include "refine.h"
+#include "stored.h"
 #include "truncate.h"
 #include "weight.h"
 #include <cblas.h>
@@ -53,7 +54,7 @@ static double work_of(const wvgd_fit *f)
 /* Particles to where the cost pulls them, spreads to the covariances of the cells. */
 static void settle_particle(wvgd_fit *f, void *context, size_t j)
 {
-    size_t n = wv_truncate_gather(f, j, false);
+    size_t n = wv_stored_gather(f, j, false);
     (void)context;
     memcpy(f->glu, f->glv, n * sizeof(double));
     if (n > 1)

@@ -8,6 +8,7 @@
 #include "joint.h"
 #include "mix.h"
 #include "modes.h"
+#include "stored.h"
 #include "update.h"
 #include "weight.h"
 #include <cblas.h>
@@ -15,8 +16,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { SETS = 5, STEPS = 4, AVERAGED = 12, POLISH = 60, COMPONENTS = 2, SHARED = 100, FOR_EACH = 5 }; /* sets of draws at most, steps on one; sets at the end; steps on stored draws; components of the mixture tried, and draws that
- * tell which; draws for each coefficient that tell whether steps may gain */
+enum { SETS = 5, STEPS = 4, AVERAGED = 12, POLISH = 60, COMPONENTS = 2, SHARED = 100 }; /* sets of draws at most, steps on one; sets at the end; steps on stored draws; components of the mixture tried, and draws that
+ * tell which */
 
 /* A component of which less lies in its cell is none for it (with many particles: a tenth of the usual); where less than `little` does, half of the draws come from around the particle, or, in
  * many dimensions, where those would have next to no weight, there are as many as there may be. */
@@ -32,102 +33,6 @@ static const double margin = 0.01, enough_draws = 50;
 
 /* Multiplications for all cells together. */
 static const double budget = 4e9;
-
-/* ---- stored draws -------------------------------------------------------------------------------------------------------------------- */
-/* What is known of stored draw i, as number n of a cell's. */
-static void gather_values(wvgd_fit *f, size_t i, size_t n)
-{
-    f->glp[n] = f->close.log_p[i];
-    f->glv[n] = f->close_log_w[i];
-    f->moving[n] = f->close.log_mix[0][i];
-    f->psi[n] = f->close.log_m[i];
-}
-
-/* Rows become columns from number n on. */
-static void turn(wvgd_fit *f, size_t n, const double *const *row)
-{
-    wv_columns_best()->turn(f->D, row, f->gy + n / WV_COLUMNS * WV_COLUMNS * f->D + n % WV_COLUMNS);
-}
-
-size_t wv_truncate_gather(wvgd_fit *f, size_t j, bool gradients)
-{
-    size_t n = 0, D = f->D;
-    for (size_t i = 0; i < f->close.n && n < f->n_max; i++)
-        if (f->close.cell[i] == j && f->close.log_p[i] > -INFINITY) {
-            memcpy(f->gx + n * D, f->close.x + i * D, D * sizeof(double));
-            if (gradients)
-                memcpy(f->gg + n * D, f->close.grad + i * D, D * sizeof(double));
-            gather_values(f, i, n++);
-        }
-    return n;
-}
-
-/* Scratch of a block of draws in columns. */
-typedef struct {
-    double *centred, *weighted; /* [D][WV_COLUMNS] */
-} block;
-
-static block names(const wvgd_fit *f)
-{
-    return (block){f->columns, f->columns + f->D * WV_COLUMNS};
-}
-
-static size_t block_of(size_t n, size_t first)
-{
-    return n - first < WV_COLUMNS ? n - first : WV_COLUMNS;
-}
-
-/* As wv_truncate_gather, but with the points in columns, in f->gy: in the order of the draws, a block has WV_COLUMNS of them. j = N: one out of `every` of all stored draws. */
-static size_t gather_columns(wvgd_fit *f, size_t j, size_t every)
-{
-    const double *row[WV_COLUMNS_WIDTH];
-    size_t n = 0, D = f->D;
-    for (size_t i = 0; i < f->close.n && n < f->n_max; i++)
-        if ((j < f->N ? f->close.cell[i] == j : i % every == 0) && f->close.log_p[i] > -INFINITY) {
-            row[n % WV_COLUMNS_WIDTH] = f->close.x + i * D;
-            gather_values(f, i, n++);
-            if (n % WV_COLUMNS_WIDTH == 0)
-                turn(f, n - WV_COLUMNS_WIDTH, row);
-        }
-    for (size_t k = n % WV_COLUMNS_WIDTH; k && k < WV_COLUMNS_WIDTH; k++)
-        row[k] = row[k - 1]; /* columns beyond the last repeat it */
-    if (n % WV_COLUMNS_WIDTH)
-        turn(f, n - n % WV_COLUMNS_WIDTH, row);
-    return n;
-}
-
-/* Mean and root of the posterior in the cell, from the draws in columns with weights f->ga. Covariances are those of correlations, shrunk towards none where draws are few. */
-static bool cell_moments(wvgd_fit *f, size_t n, double *mean, double *root)
-{
-    size_t D = f->D;
-    double *sd = f->vector[0], w[WV_COLUMNS], ess = wv_weight_ess(n, f->ga), keep = ess / (ess + (double)D);
-    const wv_columns *pass = wv_columns_best();
-    block b = names(f);
-    memset(mean, 0, D * sizeof *mean);
-    memset(root, 0, D * D * sizeof *root);
-    for (int round = 0; round < 2; round++)
-        for (size_t first = 0; first < n; first += WV_COLUMNS) {
-            size_t here = block_of(n, first), whole = wv_columns_round(here);
-            for (size_t i = 0; i < whole; i++)
-                w[i] = i < here ? f->ga[first + i] : 0;
-            if (round) {
-                pass->centre(D, whole, w, f->gy + first * D, mean, b.centred, b.weighted);
-                wv_columns_product(D, whole, b.weighted, b.centred, true, root);
-            } else
-                pass->mean(D, whole, w, f->gy + first * D, mean);
-        }
-    for (size_t k = 0; k < D; k++)
-        if (!((sd[k] = sqrt(root[k * D + k])) > 1e-150))
-            return false;
-    for (size_t k = 0; k < D; k++)
-        for (size_t i = 0; i <= k; i++)
-            root[k * D + i] = i < k ? keep * (root[k * D + i] / sd[k] / sd[i]) : 1;
-    if (!wv_dense_chol(D, root, f->square[0]))
-        return false;
-    for (size_t k = 0; k < D; k++)
-        cblas_dscal((int)k + 1, sd[k], root + k * D, 1);
-    return true;
-}
 
 /* ---- the correction ------------------------------------------------------------------------------------------------------------------- */
 static size_t coefficients(const wvgd_fit *f)
@@ -510,7 +415,7 @@ static void polish(wvgd_fit *f, size_t j, size_t n)
     double parameters = 2 * (double)D + (f->family == wv_family_get(WVGD_DIAG) ? 0 : (double)D * ((double)D - 1) / 2), *log_m = f->moving;
     if (!((double)n > 25 * parameters))
         return;
-    wv_truncate_gather(f, j, true);
+    wv_stored_gather(f, j, true);
     memcpy(log_m, f->psi, n * sizeof(double));
     for (int k = 0; k < POLISH; k++) {
         wv_gauss q = wv_fit_component(f, j);
@@ -536,119 +441,24 @@ static bool thorough(const wvgd_fit *f)
     return f->D <= 4 || f->family != wv_family_get(WVGD_FULL);
 }
 
-/* ---- what the stored draws tell ---------------------------------------------------------------------------------------------------------------- */
-/* Log density of a full Gaussian at the draws in columns. */
-static void density(wvgd_fit *f, const wv_gauss *q, size_t n, double *log_q)
-{
-    size_t D = f->D;
-    double *inverse = f->square[1], constant = wv_columns_constant(D, q->family->log_det(D, 0, q->root), 0), r[WV_COLUMNS];
-    block b = names(f);
-    wv_dense_invert(D, q->root, inverse);
-    for (size_t first = 0; first < n; first += WV_COLUMNS) {
-        size_t here = block_of(n, first);
-        wv_columns_whiten(D, wv_columns_round(here), inverse, q->mu, f->gy + first * D, b.weighted, b.centred, r);
-        wv_columns_log(D, here, constant, 0, r, log_q + first);
-    }
-}
-
-/* What the gathered draws tell of a Gaussian. */
-typedef struct {
-    double ess;
-    double elbo, spread; /* as in a set, of log p~ - log q */
-} judgement;
-
-/* log_q: its log densities there. Normalised weights that stand for it into f->gu. */
-static judgement judge(wvgd_fit *f, size_t n, const double *log_q)
-{
-    judgement a = {0, -INFINITY, INFINITY};
-    double *u = f->gu, top = -INFINITY, sum = 0, squares = 0, mean = 0, spread = 0;
-    for (size_t i = 0; i < n; i++) {
-        u[i] = log_q[i] - f->psi[i];
-        top = u[i] > top ? u[i] : top;
-    }
-    if (!(top > -INFINITY))
-        return a;
-    for (size_t i = 0; i < n; i++)
-        u[i] -= top;
-    wv_weight_exp(n, u);
-    for (size_t i = 0; i < n; i++) {
-        sum += u[i];
-        squares += u[i] * u[i];
-        mean += u[i] * (f->glp[i] - log_q[i]);
-    }
-    mean /= sum;
-    for (size_t i = 0; i < n; i++) {
-        double d = f->glp[i] - log_q[i] - mean;
-        u[i] /= sum;
-        spread += u[i] * d * d;
-    }
-    return (judgement){sum * sum / squares, mean + top + log(sum / (double)f->close.n), spread};
-}
-
+/* ---- the survey -------------------------------------------------------------------------------------------------------------------------- */
 /* How many times closer to the posterior than a component is the target must be. */
 static double needed(const wvgd_fit *f)
 {
     return fmax(blind, (double)f->D / 5);
 }
 
-/* Whether steps could gain: whether mixture and correction are so much closer to the posterior than q is that they can tell a better one (as below). From some of the draws, with their weights u for q
- * in f->gu, by the regression of r = log p~ - log m on T = (1, y, y^2/2), y in the coordinates of q: S b = T'ur leaves r'ur - b'T'ur, and with d = log m - log q what it explains is d + T b.
- * Too few draws cannot say no. */
-static bool may_gain(wvgd_fit *f, const wv_gauss *q, size_t n, const double *log_q, double enough)
-{
-    size_t D = f->D, p = 1 + 2 * D, blocks = (n + WV_COLUMNS - 1) / WV_COLUMNS, step = blocks / (FOR_EACH * p / WV_COLUMNS + 1) + 1;
-    double *S = f->F, *b = f->Fc, *with_r = f->Fm, *with_d = f->gr, *sums = with_d + p, *T = f->T, root[WV_COLUMNS], r[WV_COLUMNS], d[WV_COLUMNS], square[WV_COLUMNS]; /* T: [p][WV_COLUMNS] */
-    double squares = 0, rr = 0, dd = 0, level = f->glp[0] - f->moving[0];
-    block c = names(f);
-    memset(S, 0, p * p * sizeof *S);
-    memset(with_r, 0, p * sizeof *with_r);
-    memset(with_d, 0, p * sizeof *with_d);
-    for (size_t first = 0; first < n; first += step * WV_COLUMNS) {
-        size_t here = block_of(n, first), whole = wv_columns_round(here);
-        wv_columns_whiten(D, whole, f->square[1], q->mu, f->gy + first * D, c.weighted, c.centred, square);
-        for (size_t i = 0; i < whole; i++) {
-            double u = i < here ? f->gu[first + i] : 0;
-            root[i] = T[i] = sqrt(u);
-            r[i] = i < here ? root[i] * (f->glp[first + i] - f->moving[first + i] - level) : 0;
-            d[i] = i < here ? root[i] * (f->moving[first + i] - log_q[first + i]) : 0;
-            squares += u * u;
-            rr += r[i] * r[i];
-            dd += d[i] * d[i];
-        }
-        for (size_t k = 0; k < D; k++)
-            for (size_t i = 0; i < whole; i++) {
-                double y = c.centred[k * WV_COLUMNS + i];
-                T[(1 + k) * WV_COLUMNS + i] = root[i] * y;
-                T[(1 + D + k) * WV_COLUMNS + i] = root[i] * (y * y / 2);
-            }
-        wv_columns_product(p, whole, T, T, true, S);
-        cblas_dgemv(CblasRowMajor, CblasNoTrans, (int)p, (int)whole, 1.0, T, WV_COLUMNS, r, 1, 1.0, with_r, 1);
-        cblas_dgemv(CblasRowMajor, CblasNoTrans, (int)p, (int)whole, 1.0, T, WV_COLUMNS, d, 1, 1.0, with_d, 1);
-    }
-    double sum = S[0], share = (double)p * squares / (sum * sum); /* of what is left that is fitted away, and seems to be explained */
-    for (size_t k = 0; k < p; k++) {
-        sums[k] = S[k * p];
-        S[k * p + k] *= 1 + 1e-10;
-    }
-    memcpy(b, with_r, p * sizeof *b);
-    if (!(share < 0.67) || LAPACKE_dposv_work(LAPACK_COL_MAJOR, 'U', (lapack_int)p, 1, S, (lapack_int)p, b, (lapack_int)p) != 0)
-        return true;
-    double fitted = cblas_ddot((int)p, b, 1, with_r, 1), mean = (with_d[0] + cblas_ddot((int)p, b, 1, sums, 1)) / sum;
-    double left = (rr - fitted) / sum / (1 - share), gained = (dd + 2 * cblas_ddot((int)p, b, 1, with_d, 1) + fitted) / sum - mean * mean - share * left;
-    return gained > 0.5 * fmax(alike, enough * left);
-}
-
 /* Nothing that is said of a mode's Gaussian everywhere is quite true of cells, where a quadratic may follow more; but where it follows next to nothing everywhere, cells need not be asked one by one. */
 void wv_truncate_survey(wvgd_fit *f)
 {
-    size_t D = f->D, m = f->s.modes ? wv_modes_heaviest(f) : 0, every = f->close.n / (FOR_EACH * (1 + 2 * D)) + 1;
+    size_t D = f->D, m = f->s.modes ? wv_modes_heaviest(f) : 0, every = f->close.n / wv_stored_asked(D) + 1;
     f->surveyed = WV_MODES;
     if (f->N == 1 || thorough(f) || !f->s.modes)
         return;
     wv_gauss q = wv_modes_gauss(f, m);
-    size_t n = gather_columns(f, f->N, every);
-    density(f, &q, n, f->glu);
-    if (n && judge(f, n, f->glu).ess > 0 && !may_gain(f, &q, n, f->glu, needed(f) / 2))
+    size_t n = wv_stored_columns(f, f->N, every);
+    wv_stored_density(f, &q, n, f->glu);
+    if (n && wv_stored_judge(f, n, f->glu).ess > 0 && !wv_stored_may_gain(f, &q, n, f->glu, alike, needed(f) / 2))
         f->surveyed = m;
 }
 
@@ -657,22 +467,6 @@ static bool surveyed(const wvgd_fit *f, size_t j)
 {
     size_t D = f->D, m = f->surveyed;
     return m < WV_MODES && !memcmp(f->now.mu + j * D, f->mode_x + m * D, D * sizeof(double)) && !memcmp(f->now.root + j * D * D, f->mode_root + m * D * D, D * D * sizeof(double));
-}
-
-/* Log densities of component j at the stored draws of its cell, as gathered in log_q, into f->close.log_q. */
-static void keep_density(wvgd_fit *f, size_t j, size_t n, const double *log_q)
-{
-    for (size_t i = 0, k = 0; i < f->close.n; i++)
-        if (f->close.cell[i] == j)
-            f->close.log_q[i] = f->close.log_p[i] > -INFINITY && k < n ? log_q[k++] : -INFINITY;
-}
-
-void wv_truncate_measure(wvgd_fit *f, size_t j)
-{
-    size_t n = wv_truncate_gather(f, j, false);
-    wv_gauss q = wv_fit_component(f, j);
-    wv_component_log_density(&q, n, f->gx, f->gr, f->y, f->work);
-    keep_density(f, j, n, f->gr);
 }
 
 /* ---- the component of a cell ------------------------------------------------------------------------------------------------------------------ */
@@ -765,8 +559,8 @@ static bool choose_stored(wvgd_fit *f, size_t j, size_t n, double ess)
         if (!begin(f, j, b, ess, &most))
             continue;
         wv_gauss q = wv_fit_component(f, j);
-        density(f, &q, n, log_q);
-        judgement a = judge(f, n, log_q);
+        wv_stored_density(f, &q, n, log_q);
+        wv_judgement a = wv_stored_judge(f, n, log_q);
         if (a.spread > margin && a.ess < fmax(enough_draws, (double)f->D)) /* a few draws are enough to see that nothing is left to gain */
             return false;
         if (a.elbo > best + margin) {
@@ -785,11 +579,11 @@ static bool choose_stored(wvgd_fit *f, size_t j, size_t n, double ess)
     if (spread > margin && !surveyed(f, j)) {
         wv_gauss q = wv_fit_component(f, j);
         wv_dense_invert(f->D, q.root, f->square[1]);
-        judge(f, n, best_q);
-        if (may_gain(f, &q, n, best_q, needed(f)))
+        wv_stored_judge(f, n, best_q);
+        if (wv_stored_may_gain(f, &q, n, best_q, alike, needed(f)))
             return false;
     }
-    keep_density(f, j, n, best_q);
+    wv_stored_keep(f, j, n, best_q);
     return true;
 }
 
@@ -797,7 +591,7 @@ static bool choose_stored(wvgd_fit *f, size_t j, size_t n, double ess)
 static void choose_drawn(wvgd_fit *f, size_t j, size_t n, sizes size, double ess)
 {
     share_cell(f, n);
-    wv_truncate_gather(f, j, false);
+    wv_stored_gather(f, j, false);
     fit_correction(f, n);
     double left = keep_residuals(f, j, n);
     set s = choose(f, j, size, ess);
@@ -818,11 +612,11 @@ static void take_heaviest(wvgd_fit *f, size_t j)
 /* False: its log densities at the stored draws are not known yet. */
 static bool fit(wvgd_fit *f, size_t j)
 {
-    size_t n = gather_columns(f, j, 1), D = f->D;
+    size_t n = wv_stored_columns(f, j, 1), D = f->D;
     sizes size = affordable(f);
     wv_joint_restart(f, j);
     remember(f, j);
-    bool mass = n >= 3 && wv_weight_normalise(n, f->glv, f->ga) && cell_moments(f, n, f->cell_mean, f->cell_root);
+    bool mass = n >= 3 && wv_weight_normalise(n, f->glv, f->ga) && wv_stored_moments(f, n, f->cell_mean, f->cell_root);
     double ess = mass ? wv_weight_ess(n, f->ga) : 0;
     if (!size.few && ess < 4 * (double)D) { /* too few draws for a shape of its own: that of the mixture where the particle is */
         wv_gauss q = wv_mix_component(f, wv_mix_owner(f, f->now.z + j * D));
@@ -848,5 +642,5 @@ static bool fit(wvgd_fit *f, size_t j)
 void wv_truncate_fit(wvgd_fit *f, size_t j)
 {
     if (!fit(f, j))
-        wv_truncate_measure(f, j);
+        wv_stored_measure(f, j);
 }

@@ -3,18 +3,11 @@
 #define WV_TRUNCATE_H
 #include "fit.h"
 
-/* Stored draws of cell j into the arrays of a cell (f->gx, f->glp, with `gradients` f->gg), as many as these hold; log weights of the posterior in f->glv, log densities of their proposal in f->psi, of the mixture in
- * f->moving. */
-size_t wv_truncate_gather(wvgd_fit *f, size_t j, bool gradients);
-
 /* Component j, from the best of several beginnings; its log densities at the stored draws of its cell into f->close.log_q. */
 void wv_truncate_fit(wvgd_fit *f, size_t j);
 
 /* What can be said for all cells at once, before components are fitted. */
 void wv_truncate_survey(wvgd_fit *f);
-
-/* These log densities, for component j as it is now. */
-void wv_truncate_measure(wvgd_fit *f, size_t j);
 
 /* Back to component j as it was before its last steps, on stored draws. */
 void wv_truncate_recall(wvgd_fit *f, size_t j);
