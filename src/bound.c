@@ -183,6 +183,24 @@ static void count_shared(wvgd_fit *f, counted *c, double *count)
         count[i % N] += c->count[i];
 }
 
+/* Whether component j is all of the mixture. */
+static bool is_mixture(const wvgd_fit *f, size_t j)
+{
+    size_t D = f->D;
+    return f->s.mix.K == 1 && f->family == wv_family_get(WVGD_FULL) && !memcmp(f->now.mu + j * D, f->mix.mu, D * sizeof(double)) &&
+           !memcmp(f->now.root + j * D * D, f->mix.root, D * D * sizeof(double));
+}
+
+/* Error of the sum of the logarithms of its masses, weighted by themselves, where so many of n draws are in each cell. */
+static double error_of(const wvgd_fit *f, size_t j, double n, const double *count)
+{
+    double error = 0;
+    for (size_t k = j; k < f->N; k++)
+        if (f->start[k] == j)
+            error = count[k] < RARE ? INFINITY : hypot(error, count[k] / n * sqrt(1 / count[k] - 1 / n));
+    return error;
+}
+
 /* Masses of the component of cell j in all of its cells. */
 static void share_masses(wvgd_fit *f, size_t j)
 {
@@ -193,13 +211,15 @@ static void share_masses(wvgd_fit *f, size_t j)
     if (wv_free_flat(f))
         wv_free_scores(f, &q, c.dims, f->try_z, W, low);
     memset(count, 0, N * sizeof *count);
+    if (is_mixture(f, j)) { /* the points that told its masses are as good as draws */
+        n = f->mix_points;
+        cblas_daxpy((int)N, n, f->mix_mass, 1, count, 1);
+        error = error_of(f, j, n, count);
+    }
     for (; c.first < shared_most(f) && error > fine_enough(f) / sqrt((double)N); c.first += WV_FREE) {
         count_shared(f, &c, count);
         n += WV_FREE;
-        error = 0; /* of the sum of their logarithms, weighted by themselves */
-        for (size_t k = j; k < N; k++)
-            if (f->start[k] == j)
-                error = count[k] < RARE ? INFINITY : hypot(error, count[k] / n * sqrt(1 / count[k] - 1 / n));
+        error = error_of(f, j, n, count);
     }
     for (size_t k = j; k < N; k++)
         if (f->start[k] == j) {
@@ -361,14 +381,6 @@ static wvgd_estimate bound(const wvgd_fit *f, const double *w)
         }
     e.se = sqrt(e.se);
     return e;
-}
-
-/* Whether component j is all of the mixture. */
-static bool is_mixture(const wvgd_fit *f, size_t j)
-{
-    size_t D = f->D;
-    return f->s.mix.K == 1 && f->family == wv_family_get(WVGD_FULL) && !memcmp(f->now.mu + j * D, f->mix.mu, D * sizeof(double)) &&
-           !memcmp(f->now.root + j * D * D, f->mix.root, D * D * sizeof(double));
 }
 
 /* E_qj[log m - log q_j] over the cell, m the mixture, from draws that cost nothing, to the wanted standard error or as far as they go. */

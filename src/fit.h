@@ -298,6 +298,8 @@ struct wvgd_fit {
     double *facet, *free_inverse; /* free.c: walls of the cells; the mixture's inverse roots; */
     double *lattice;       /* points for cells that few directions tell, in columns, */
     size_t lattice_dims;   /* if they have so many dimensions */
+    double *mix_mass;      /* [N] masses of the mixture in the cells, */
+    double mix_points;     /* from so many points; 0: not known */
     size_t surveyed;       /* truncate.c: the mode whose Gaussian steps would not make better, or WV_MODES */
     double *stein;         /* moments.c */
 

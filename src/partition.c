@@ -237,6 +237,7 @@ static void sharpen(wvgd_fit *f, double c, bool draws)
     mixture_cells(f, f->beta, sum);
     if (!draws)
         return;
+    memcpy(f->mix_mass, f->beta, N * sizeof(double));
     cblas_dscal((int)N, c, f->beta, 1);
     cblas_dscal((int)(N * D), c, sum, 1);
     for (size_t i = 0; i < f->close.n; i++) {
@@ -354,6 +355,7 @@ void wv_partition_begin(wvgd_fit *f)
     wv_close_describe(f);
     if (points)
         sharpen_masses(f, points);
+    f->mix_points = (double)points;
     memcpy(f->weight_beta, f->beta, f->N * sizeof(double));
     if (f->pilot) {
         memcpy(f->pilot_mu, f->mean, f->D * sizeof(double));
@@ -362,6 +364,7 @@ void wv_partition_begin(wvgd_fit *f)
     wv_truncate_survey(f);
     wv_fit_share(f, f->N, 1e6 * (double)f->N, fit_component, NULL); /* a millisecond each, or several */
     wv_partition_weigh(f);
+    f->mix_points = 0; /* particles may move */
     if (wv_refine_wanted(f))
         wv_refine_begin(f);
 }
