@@ -238,22 +238,27 @@ static void fetch(const double *row, size_t D)
         __builtin_prefetch(row + i);
 }
 
+/* Numbers first and rows after them: with many cells none of them is in the cache, and those of several points are waited for at once. */
 static void gather(wvgd_fit *f, size_t j)
 {
     const wv_batch *b = &f->b;
-    size_t D = f->D, ahead = D < 16 ? 16 : 4; /* rows that are fetched before they are copied */
-    for (size_t k = f->start[j], to = 0; k < f->start[j + 1]; k++, to++) {
-        size_t i = f->order[k];
-        if (k + ahead < b->n)
-            fetch(b->x + f->order[k + ahead] * D, D);
-        if (k + ahead < b->n && f->model.has_gradient)
-            fetch(b->grad + f->order[k + ahead] * D, D);
-        memcpy(f->gx + to * D, b->x + i * D, D * sizeof(double));
+    const uint32_t *order = f->order + f->start[j];
+    size_t D = f->D, n = f->start[j + 1] - f->start[j], ahead = D < 16 ? 16 : 4; /* rows that are fetched before they are copied */
+    for (size_t k = 0; k < n; k++) {
+        size_t i = order[k];
+        double log_p = b->log_p[i], log_m = b->log_m[i];
+        f->glp[k] = log_p;
+        f->glu[k] = log_p > -INFINITY ? b->log_q[i] - log_m : -INFINITY;
+        f->glv[k] = log_p - log_m;
+    }
+    for (size_t k = 0; k < n; k++) {
+        size_t i = order[k], next = f->start[j] + k + ahead < b->n ? order[k + ahead] : i;
+        fetch(b->x + next * D, D);
         if (f->model.has_gradient)
-            memcpy(f->gg + to * D, b->grad + i * D, D * sizeof(double));
-        f->glp[to] = b->log_p[i];
-        f->glu[to] = b->log_p[i] > -INFINITY ? b->log_q[i] - b->log_m[i] : -INFINITY;
-        f->glv[to] = b->log_p[i] - b->log_m[i];
+            fetch(b->grad + next * D, D);
+        memcpy(f->gx + k * D, b->x + i * D, D * sizeof(double));
+        if (f->model.has_gradient)
+            memcpy(f->gg + k * D, b->grad + i * D, D * sizeof(double));
     }
 }
 
