@@ -17,8 +17,8 @@
 enum { BATCHES = 24, TRIES = 60, FEW = 1024, SHARED = 16, RARE = 30 }; /* batches of WV_FREE free draws for the mass of a cell, of draws for the bound; free draws after which to look again; cells that are
  * many for one component to draw in; draws in a cell that are too few to tell its mass */
 
-/* Draws for the bound, in all and for a cell, at least; standard error wanted of the ELBO of a component that is alone, and its draws at most. */
-static const double bound_draws = 100, bound_cell = 16, alone_se = 0.006, alone_draws = 2000;
+/* Draws for the bound, in all and for a cell, at least, and in all because they are cheap, at most; standard error wanted of the ELBO of a component that is alone, and its draws at most. */
+static const double bound_draws = 100, bound_cell = 16, cheap_draws = 512, alone_se = 0.006, alone_draws = 2000;
 
 /* ---- masses ------------------------------------------------------------------------------------------------------------------------------ */
 /* Free draws of one cell at most, such that all cells together stay affordable. */
@@ -285,7 +285,7 @@ static size_t bound_wanted(wvgd_fit *f, size_t j)
         wv_gauss control = best_control(f);
         return 2 * (size_t)(fmin(fmax(wv_refine_price(f, &control, alone_se), bound_draws), alone_draws) / 2);
     }
-    double all = fmax(f->s.refined ? 3 * bound_draws : bound_draws, wv_fit_cheap(f));
+    double all = fmax(f->s.refined ? 3 * bound_draws : bound_draws, fmin(wv_fit_cheap(f), cheap_draws));
     return f->weight[j] > 0 ? (size_t)fmax(bound_cell, round(all * f->weight[j])) : 0;
 }
 
