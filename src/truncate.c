@@ -561,7 +561,7 @@ static bool choose_stored(wvgd_fit *f, size_t j, size_t n, double ess)
         wv_gauss q = wv_fit_component(f, j);
         wv_stored_density(f, &q, n, log_q);
         wv_judgement a = wv_stored_judge(f, n, log_q);
-        if (a.spread > margin && a.ess < fmax(enough_draws, (double)f->D)) /* a few draws are enough to see that nothing is left to gain */
+        if (a.spread > margin && a.ess < fmax(enough_draws, (double)f->D) && !surveyed(f, j)) /* a few draws are enough to see that nothing is left to gain, and none where that is known */
             return false;
         if (a.elbo > best + margin) {
             best = a.elbo;
