@@ -229,18 +229,23 @@ static void share_masses(wvgd_fit *f, size_t j)
         }
 }
 
-/* A component whose share cannot be told gives way to the one before it was polished. */
+/* A component whose share cannot be told gives way to the one before it was polished; and one of which next to nothing lies in the cell to that of the mixture. */
 static void mass_of(wvgd_fit *f, void *context, size_t j)
 {
+    static const struct {
+        double error; /* standard error of the log mass that is too large */
+        void (*give_way)(wvgd_fit *, size_t);
+    } way[] = {{0.1, wv_truncate_recall}, {0.3, wv_truncate_plain}};
     (void)context;
     if (f->start[j] < f->N)
         return;
     f->elbo_se[j] = mass(f, j);
-    if (!(f->elbo_se[j] < 0.1)) {
-        wv_truncate_recall(f, j);
-        wv_stored_measure(f, j);
-        f->elbo_se[j] = mass(f, j);
-    }
+    for (size_t i = 0; i < sizeof way / sizeof *way; i++)
+        if (!(f->elbo_se[j] < way[i].error)) {
+            way[i].give_way(f, j);
+            wv_stored_measure(f, j);
+            f->elbo_se[j] = mass(f, j);
+        }
 }
 
 /* Multiplications for so many free draws in every cell: to make them takes as long as to compare them with some twenty particles. */
@@ -598,11 +603,15 @@ static void estimate(wvgd_fit *f, void *context, size_t j)
     f->elbo_se[j] = sqrt(squares + known.se * known.se + f->elbo_se[j] * f->elbo_se[j] + (1 - sum / all) / n);
 }
 
+double wv_bound_most(const wvgd_fit *f, size_t j)
+{
+    return f->s.evidence.value + 3 * f->s.evidence.se + log(fmin(f->beta[j] + 3 * f->beta_se[j], 1));
+}
+
 /* Whether ELBO_j lies above the log mass of its cell, by more than the noise of both: then the draws have not told the mass of the component there. */
 static bool incredible(const wvgd_fit *f, size_t j)
 {
-    double most = f->s.evidence.value + 3 * f->s.evidence.se + log(fmin(f->beta[j] + 3 * f->beta_se[j], 1));
-    return f->elbo[j] - 3 * f->elbo_se[j] > most;
+    return f->elbo[j] - 3 * f->elbo_se[j] > wv_bound_most(f, j);
 }
 
 /* Leaves out what cannot be, where the evidence is known well enough to tell and something else is left. */

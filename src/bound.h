@@ -6,6 +6,9 @@
 /* log Z_j of every component, with standard errors in f->elbo_se. Needs wv_free_cells. */
 void wv_bound_masses(wvgd_fit *f);
 
+/* The log mass of cell j, which no ELBO_j can be above, and three standard errors. */
+double wv_bound_most(const wvgd_fit *f, size_t j);
+
 wvgd_status wv_bound_ask(wvgd_fit *f, wvgd_error *error);
 wvgd_status wv_bound_tell(wvgd_fit *f, wvgd_error *error);
 #endif

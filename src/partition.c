@@ -328,9 +328,15 @@ static void weigh_component(wvgd_fit *f, void *context, size_t j)
     f->elbo[j] = sum > 0 && f->log_Z[j] > -INFINITY ? mean / sum + f->log_Z[j] : -INFINITY;
 }
 
+/* Nats above the log mass of its cell at which an ELBO, which cannot be above it, is not believed: of a component that hardly reaches into its cell the stored draws tell nothing. */
+static const double incredible = 1;
+
 static void weigh_components(wvgd_fit *f)
 {
     wv_fit_share(f, f->N, work_of(f), weigh_component, NULL);
+    for (size_t j = 0; j < f->N; j++)
+        if (f->elbo[j] > wv_bound_most(f, j) + incredible)
+            f->elbo[j] = -INFINITY;
     wv_evidence_weights(f->N, f->elbo, f->weight);
 }
 

@@ -610,6 +610,13 @@ static void take_heaviest(wvgd_fit *f, size_t j)
 }
 
 /* False: its log densities at the stored draws are not known yet. */
+void wv_truncate_plain(wvgd_fit *f, size_t j)
+{
+    wv_gauss q = wv_mix_component(f, wv_mix_owner(f, f->now.z + j * f->D));
+    set_component(f, j, q.mu, q.root);
+    remember(f, j);
+}
+
 static bool fit(wvgd_fit *f, size_t j)
 {
     size_t n = wv_stored_columns(f, j, 1), D = f->D;
@@ -618,10 +625,8 @@ static bool fit(wvgd_fit *f, size_t j)
     remember(f, j);
     bool mass = n >= 3 && wv_weight_normalise(n, f->glv, f->ga) && wv_stored_moments(f, n, f->cell_mean, f->cell_root);
     double ess = mass ? wv_weight_ess(n, f->ga) : 0;
-    if (!size.few && ess < 4 * (double)D) { /* too few draws for a shape of its own: that of the mixture where the particle is */
-        wv_gauss q = wv_mix_component(f, wv_mix_owner(f, f->now.z + j * D));
-        set_component(f, j, q.mu, q.root);
-        remember(f, j);
+    if (!size.few && ess < 4 * (double)D) { /* too few draws for a shape of its own */
+        wv_truncate_plain(f, j);
         return false;
     }
     if (!mass)

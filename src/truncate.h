@@ -11,4 +11,7 @@ void wv_truncate_survey(wvgd_fit *f);
 
 /* Back to component j as it was before its last steps, on stored draws. */
 void wv_truncate_recall(wvgd_fit *f, size_t j);
+
+/* Component j becomes that of the mixture where its particle is. */
+void wv_truncate_plain(wvgd_fit *f, size_t j);
 #endif

@@ -438,6 +438,33 @@ static void bound_of_many(void **state) {
     assert_true(fabs(sum) < 3 * sqrt(variance));
 }
 
+/* On a sharply bent ridge steps may lead a component out of its cell: there is a better one, and what the stored draws tell of it must not weigh. Bounds stay below the evidence, and near it. */
+static void bounds_of_bent_ridges(void **state) {
+    (void)state;
+    enum { SEEDS = 12, SIZES = 2 };
+    static const size_t D[SIZES] = {5, 8}, N[SIZES] = {60, 30};
+    for (size_t c = 0; c < SIZES; c++) {
+        double lowest = INFINITY, highest = -INFINITY;
+        for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+            wvgd_model model;
+            wvgd_results r;
+            wvgd_options o = options_of(N[c], seed);
+            o.cost = WVGD_SQEUCLID;
+            assert_int_equal(target_banana(&model, D[c], 3, 0.6), 0);
+            wvgd_fit *fit = wvgd_new(&model, &o, NULL, NULL);
+            assert_int_equal(wvgd_run(fit, NULL, NULL, NULL), WVGD_OK);
+            wvgd_get_results(fit, &r);
+            double below = r.pelbo.value - target_truth_of(&model).log_evidence;
+            lowest = fmin(lowest, below);
+            highest = fmax(highest, below - 3 * r.pelbo.se);
+            wvgd_free(fit);
+            wvgd_model_close(&model);
+        }
+        print_message("bent ridge in %zu dimensions, %zu particles: bounds from %.3f, at most %.3f less 3 standard errors\n", D[c], N[c], lowest, highest);
+        assert_true(lowest > -1 && highest < 0);
+    }
+}
+
 /* A component that hardly reaches into its cell has a mass there that few draws tell, and an ELBO that may be anything. One above the log mass of the cell cannot be, and gets no weight. */
 static void impossible_bounds_have_no_weight(void **state) {
     (void)state;
@@ -718,7 +745,7 @@ static void moments_of_modes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gaussians), cmocka_unit_test(mixtures), cmocka_unit_test(units), cmocka_unit_test(evidence_and_bound), cmocka_unit_test(moments), cmocka_unit_test(moments_of_modes), cmocka_unit_test(light_modes), cmocka_unit_test(points_belong_to_modes), cmocka_unit_test(fresh_draws), cmocka_unit_test(cheap_evaluations), cmocka_unit_test(bound_of_one), cmocka_unit_test(bound_of_many), cmocka_unit_test(impossible_bounds_have_no_weight), cmocka_unit_test(bounds_of_cut_supports), cmocka_unit_test(tails),
+        cmocka_unit_test(gaussians), cmocka_unit_test(mixtures), cmocka_unit_test(units), cmocka_unit_test(evidence_and_bound), cmocka_unit_test(moments), cmocka_unit_test(moments_of_modes), cmocka_unit_test(light_modes), cmocka_unit_test(points_belong_to_modes), cmocka_unit_test(fresh_draws), cmocka_unit_test(cheap_evaluations), cmocka_unit_test(bound_of_one), cmocka_unit_test(bound_of_many), cmocka_unit_test(bounds_of_bent_ridges), cmocka_unit_test(impossible_bounds_have_no_weight), cmocka_unit_test(bounds_of_cut_supports), cmocka_unit_test(tails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
