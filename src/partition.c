@@ -328,14 +328,21 @@ static void weigh_component(wvgd_fit *f, void *context, size_t j)
     f->elbo[j] = sum > 0 && f->log_Z[j] > -INFINITY ? mean / sum + f->log_Z[j] : -INFINITY;
 }
 
-/* Nats above the log mass of its cell at which an ELBO, which cannot be above it, is not believed: of a component that hardly reaches into its cell the stored draws tell nothing. */
-static const double incredible = 1;
+/* Whether ELBO_j lies a nat above the log mass of its cell, which it cannot: of a component that hardly reaches into its cell the stored draws tell nothing. */
+static bool incredible(const wvgd_fit *f, size_t j)
+{
+    return f->elbo[j] > wv_bound_most(f, j) + 1;
+}
 
+/* What cannot be has no weight, where the evidence is known well enough to tell and most is left. */
 static void weigh_components(wvgd_fit *f)
 {
+    double left = 0;
     wv_fit_share(f, f->N, work_of(f), weigh_component, NULL);
     for (size_t j = 0; j < f->N; j++)
-        if (f->elbo[j] > wv_bound_most(f, j) + incredible)
+        left += incredible(f, j) ? 0 : f->beta[j];
+    for (size_t j = 0; j < f->N && left > 0.5 && f->s.evidence.se < 0.05; j++)
+        if (incredible(f, j))
             f->elbo[j] = -INFINITY;
     wv_evidence_weights(f->N, f->elbo, f->weight);
 }
