@@ -297,11 +297,44 @@ static void shared_masses(void **state) {
     assert_true(sqrt(squares / all) < 1 + 4 / sqrt(2 * all) && worst < 5);
 }
 
+/* A component that is nowhere near its cell, so that nothing tells its mass there, gives way to that of the mixture; the others stay. */
+static void lost_component(void **state) {
+    (void)state;
+    enum { LOST = 1 };
+    size_t D = 6, N = 3;
+    wvgd_fit *f = new_fit(&D, N, WVGD_FULL, WVGD_SQEUCLID);
+    test_random r = test_random_seed(5);
+    double mu[18], root[36];
+    for (size_t i = 0; i < D * D; i++) {
+        f->mix.root[i] = root[i] = i % (D + 1) ? 0 : 1.5;
+        for (size_t j = 0; j < N; j++) f->now.spread[j * D * D + i] = f->now.root[j * D * D + i] = root[i];
+    }
+    memset(f->mix.mu, 0, D * sizeof(double));
+    f->mix.w[0] = 1;
+    f->s.mix.K = 1;
+    for (size_t i = 0; i < N * D; i++) {
+        f->now.z[i] = test_random_normal(&r);
+        f->now.mu[i] = mu[i] = f->now.z[i] + 0.1 * test_random_normal(&r) + (i / D == LOST ? (i % D ? 0 : 200) : 0);
+    }
+    for (size_t i = 0; i < D; i++) f->now.root[LOST * D * D + i * (D + 1)] = 0.1;
+    memcpy(f->best.mu, f->now.mu, N * D * sizeof(double));
+    memcpy(f->best.root, f->now.root, N * D * D * sizeof(double));
+    wv_free_cells(f);
+    wv_bound_masses(f);
+    for (size_t j = 0; j < N; j++) {
+        assert_true(f->elbo_se[j] < 0.3 && f->log_Z[j] > -20);
+        for (size_t i = 0; i < D; i++) assert_true(f->now.mu[j * D + i] == (j == LOST ? f->mix.mu[i] : mu[j * D + i]));
+    }
+    assert_memory_equal(f->now.root + LOST * D * D, root, sizeof root);
+    wvgd_free(f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(draws_inside),
         cmocka_unit_test(lattice_masses),
         cmocka_unit_test(shared_masses),
+        cmocka_unit_test(lost_component),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,294 @@
+/* test_staged_bound.c - bounds of the staged solver, masses of its components and what cheap evaluations are used for, against exact ELBOs, fresh draws of the ensemble and the evidence. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/near.h"
+#include "fit.h"
+#include "support/targets.h"
+#include "support/test_random.h"
+#include "wvgd.h"
+
+static wvgd_fit *fitted(const wvgd_model *model, const wvgd_options *o, wvgd_results *r) {
+    wvgd_error error;
+    wvgd_fit *fit = wvgd_new(model, o, NULL, &error);
+    if (!fit || wvgd_run(fit, NULL, NULL, &error) != WVGD_OK) fail_msg("%s", error.text);
+    wvgd_get_results(fit, r);
+    return fit;
+}
+
+static wvgd_options options_of(size_t N, uint64_t seed) {
+    wvgd_options o;
+    wvgd_options_init(&o);
+    assert_int_equal(o.solver, WVGD_STAGED);
+    o.particles = N;
+    o.seed = seed;
+    return o;
+}
+
+static int note_walks(void *self, const wvgd_progress *p) {
+    *(bool *)self |= !strcmp(p->stage, "crawl");
+    return 0;
+}
+
+/* The bound of a fit from so many draws of its ensemble, and its standard error. */
+static wvgd_estimate independent_bound(const wvgd_fit *fit, const wvgd_model *model, size_t n) {
+    double *x = malloc(n * model->dim * sizeof *x), *log_p = malloc(n * sizeof *log_p), *log_q = malloc(n * sizeof *log_q), mean = 0, squares = 0;
+    assert_int_equal(wvgd_sample(fit, 99, n, x, NULL, NULL), WVGD_OK);
+    assert_int_equal(wvgd_log_q(fit, n, x, log_q, NULL), WVGD_OK);
+    assert_int_equal(model->log_density(model->self, n, x, log_p, NULL), 0);
+    for (size_t i = 0; i < n; i++) {
+        mean += (log_p[i] - log_q[i]) / (double)n;
+        squares += (log_p[i] - log_q[i]) * (log_p[i] - log_q[i]) / (double)n;
+    }
+    free(x);
+    free(log_p);
+    free(log_q);
+    return (wvgd_estimate){mean, sqrt((squares - mean * mean) / (double)n)};
+}
+
+/* Where a model says that its evaluations are cheap, more of them are drawn instead of components grown, walks look at the tails all the same, the evidence is right, and the bound is told more precisely. */
+static void cheap_evaluations(void **state) {
+    (void)state;
+    enum { SEEDS = 10, D = 12 };
+    double shape[D], squares[2] = {0, 0}, bounds[2] = {0, 0}, errors[2] = {0, 0};
+    size_t components[2] = {0, 0}, evaluations[2] = {0, 0}, fewest[2] = {SIZE_MAX, SIZE_MAX}, walks = 0;
+    for (size_t i = 0; i < D; i++) shape[i] = 5;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++)
+        for (int cheap = 0; cheap < 2; cheap++) {
+            wvgd_model model;
+            wvgd_results r;
+            wvgd_options o = options_of(2, seed);
+            assert_int_equal(target_log_gamma(&model, D, shape), 0);
+            model.work = cheap ? 200 : 0;
+            wvgd_fit *fit = wvgd_new(&model, &o, NULL, NULL);
+            bool walked = false;
+            assert_int_equal(wvgd_run(fit, note_walks, &walked, NULL), WVGD_OK);
+            wvgd_get_results(fit, &r);
+            walks += cheap && walked;
+            fewest[cheap] = r.closing_draws < fewest[cheap] ? r.closing_draws : fewest[cheap];
+            double z = (r.evidence.value - target_truth_of(&model).log_evidence) / r.evidence.se;
+            squares[cheap] += z * z;
+            wvgd_estimate bound = independent_bound(fit, &model, 4000);
+            z = (r.pelbo.value - bound.value) / hypot(r.pelbo.se, bound.se);
+            bounds[cheap] += z * z;
+            errors[cheap] += r.pelbo.se / SEEDS;
+            components[cheap] += r.components;
+            evaluations[cheap] += r.evaluations;
+            wvgd_free(fit);
+            wvgd_model_close(&model);
+        }
+    print_message("components, evaluations, rms z: %zu, %zu, %.2f; where evaluations are cheap %zu, %zu, %.2f\n", components[0] / SEEDS, evaluations[0] / SEEDS, sqrt(squares[0] / SEEDS),
+                  components[1] / SEEDS, evaluations[1] / SEEDS, sqrt(squares[1] / SEEDS));
+    print_message("error of the bound, rms z: %.4f, %.2f; where evaluations are cheap %.4f, %.2f\n", errors[0], sqrt(bounds[0] / SEEDS), errors[1], sqrt(bounds[1] / SEEDS));
+    assert_true(components[0] > 2 * SEEDS);
+    assert_true(components[1] < components[0] / 2);
+    assert_true(walks > SEEDS / 2);
+    assert_true(fewest[0] < 1500 && fewest[1] > 2000);
+    assert_true(sqrt(squares[1] / SEEDS) < 1 + 4 / sqrt(2 * SEEDS));
+    assert_true(errors[1] < 0.6 * errors[0]); /* five times as many draws */
+    for (int cheap = 0; cheap < 2; cheap++) assert_true(sqrt(bounds[cheap] / SEEDS) < 1 + 4 / sqrt(2 * SEEDS));
+}
+
+/* ELBO of a Gaussian for independent log-gamma variables: E[a z - exp z] is a mu - exp(mu + C_ii/2). */
+static double log_gamma_elbo(size_t D, const double *shape, const double *mu, const double *root) {
+    double elbo = 0;
+    for (size_t i = 0; i < D; i++) {
+        double variance = 0;
+        for (size_t k = 0; k <= i; k++) variance += root[i * D + k] * root[i * D + k];
+        elbo += shape[i] * mu[i] - exp(mu[i] + variance / 2) - lgamma(shape[i]) + log(root[i * D + i]) + 0.5 * log(2 * M_PI * M_E);
+    }
+    return elbo;
+}
+
+/* The bound of one component is its ELBO, which is known exactly here, on average and within its errors: controls that are fitted to the draws they are used on would raise it. */
+static void bound_of_one(void **state) {
+    (void)state;
+    enum { SEEDS = 200, D = 12 };
+    double shape[D], sum = 0, variance = 0, squares = 0;
+    for (size_t i = 0; i < D; i++) shape[i] = 1;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        wvgd_model model;
+        wvgd_results r;
+        wvgd_options o = options_of(1, seed);
+        o.evidence_se = 0.5; /* what it takes to know the evidence does not matter here */
+        assert_int_equal(target_log_gamma(&model, D, shape), 0);
+        wvgd_fit *fit = wvgd_new(&model, &o, NULL, NULL);
+        assert_int_equal(wvgd_run(fit, NULL, NULL, NULL), WVGD_OK);
+        wvgd_get_results(fit, &r);
+        double off = r.pelbo.value - log_gamma_elbo(D, shape, fit->now.mu, fit->now.root);
+        sum += off;
+        variance += r.pelbo.se * r.pelbo.se;
+        squares += off * off / (r.pelbo.se * r.pelbo.se);
+        wvgd_free(fit);
+        wvgd_model_close(&model);
+    }
+    print_message("bound of one component: off by %.5f (%.5f) on average, rms z %.2f\n", sum / SEEDS, sqrt(variance) / SEEDS, sqrt(squares / SEEDS));
+    assert_true(fabs(sum) < 3 * sqrt(variance));
+    assert_true(sqrt(squares / SEEDS) < 1 + 4 / sqrt(2 * SEEDS));
+}
+
+/* The bound of many components is that of fresh draws of the ensemble, on average: weights that come of the draws that judge them would raise it. */
+static void bound_of_many(void **state) {
+    (void)state;
+    enum { SEEDS = 10, D = 8, N = 60 };
+    double shape[D], sum = 0, variance = 0;
+    for (size_t i = 0; i < D; i++) shape[i] = 2;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        wvgd_model model;
+        wvgd_results r;
+        wvgd_options o = options_of(N, seed);
+        assert_int_equal(target_log_gamma(&model, D, shape), 0);
+        wvgd_fit *fit = wvgd_new(&model, &o, NULL, NULL);
+        assert_int_equal(wvgd_run(fit, NULL, NULL, NULL), WVGD_OK);
+        wvgd_get_results(fit, &r);
+        wvgd_estimate bound = independent_bound(fit, &model, 2000);
+        sum += r.pelbo.value - bound.value;
+        variance += r.pelbo.se * r.pelbo.se + bound.se * bound.se;
+        wvgd_free(fit);
+        wvgd_model_close(&model);
+    }
+    print_message("bound of %d components: off by %.4f (%.4f) on average\n", N, sum / SEEDS, sqrt(variance) / SEEDS);
+    assert_true(fabs(sum) < 3 * sqrt(variance));
+}
+
+/* On a sharply bent ridge steps may lead a component out of its cell, and what the stored draws tell of it must not weigh. Bounds stay below the evidence, and near it. */
+static void bounds_of_bent_ridges(void **state) {
+    (void)state;
+    enum { SEEDS = 12, CASES = 2 };
+    static const struct {
+        size_t D, N;
+        double bend;
+    } cases[CASES] = {{8, 30, 0.6}, {5, 30, 1}};
+    for (size_t c = 0; c < CASES; c++) {
+        double lowest = INFINITY, highest = -INFINITY, mean = 0;
+        for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+            wvgd_model model;
+            wvgd_results r;
+            wvgd_options o = options_of(cases[c].N, seed);
+            o.cost = WVGD_SQEUCLID;
+            assert_int_equal(target_banana(&model, cases[c].D, 3, cases[c].bend), 0);
+            wvgd_fit *fit = wvgd_new(&model, &o, NULL, NULL);
+            assert_int_equal(wvgd_run(fit, NULL, NULL, NULL), WVGD_OK);
+            wvgd_get_results(fit, &r);
+            double off = r.pelbo.value - target_truth_of(&model).log_evidence;
+            lowest = fmin(lowest, off);
+            highest = fmax(highest, off - 3 * r.pelbo.se);
+            mean += off / SEEDS;
+            wvgd_free(fit);
+            wvgd_model_close(&model);
+        }
+        print_message("bent ridge in %zu dimensions, %zu particles: bounds %.4f on average, from %.3f, at most %.3f less 3 standard errors\n", cases[c].D, cases[c].N, mean, lowest, highest);
+        assert_true(lowest > -1 && highest < 0);
+    }
+}
+
+/* All cells of a normal posterior have one component, the mixture, whose masses there are those of the points that placed the particles: they sum to 1, and are what other draws say. */
+static void masses_of_the_mixture(void **state) {
+    (void)state;
+    enum { D = 8, N = 12, DRAWS = 100000 };
+    wvgd_model model;
+    wvgd_results r;
+    wvgd_options o = options_of(N, 3);
+    test_random random = test_random_seed(4);
+    double mean[D] = {0}, sd[D], cov[D * D] = {0}, x[D], total = 0, squares = 0;
+    size_t count[N] = {0};
+    for (size_t i = 0; i < D; i++) {
+        sd[i] = 1 + 0.1 * (double)i;
+        cov[i * (D + 1)] = sd[i] * sd[i];
+    }
+    o.cost = WVGD_SQEUCLID;
+    assert_int_equal(target_gaussian_cov(&model, D, mean, cov, true), 0);
+    wvgd_fit *fit = wvgd_new(&model, &o, NULL, NULL);
+    assert_int_equal(wvgd_run(fit, NULL, NULL, NULL), WVGD_OK);
+    wvgd_get_results(fit, &r);
+    assert_int_equal(r.components, 1);
+    for (size_t i = 0; i < DRAWS; i++) {
+        double least = INFINITY;
+        size_t at = 0;
+        test_random_normals(&random, D, x);
+        for (size_t j = 0; j < N; j++) {
+            double cost = 0;
+            for (size_t k = 0; k < D; k++) cost += (sd[k] * x[k] - r.z[j * D + k]) * (sd[k] * x[k] - r.z[j * D + k]);
+            at = cost < least ? j : at;
+            least = fmin(least, cost);
+        }
+        count[at]++;
+    }
+    for (size_t j = 0; j < N; j++) {
+        double n = (double)count[j], z = (r.log_Z[j] - log(n / DRAWS)) / sqrt(1 / n + 1 / (1e4 * n / DRAWS)); /* some ten thousand points */
+        total += exp(r.log_Z[j]);
+        squares += z * z;
+    }
+    print_message("masses of the mixture: sum %.15g, rms z %.2f\n", total, sqrt(squares / N));
+    assert_near(total, 1, 1e-12);
+    assert_true(sqrt(squares / N) < 1 + 4 / sqrt(2 * N));
+    wvgd_free(fit);
+    wvgd_model_close(&model);
+}
+
+/* A component that hardly reaches into its cell has a mass there that few draws tell, and an ELBO that may be anything. One above the log mass of the cell cannot be, and gets no weight. */
+static void impossible_bounds_have_no_weight(void **state) {
+    (void)state;
+    enum { ODD = 2 };
+    wvgd_model model;
+    wvgd_results r;
+    wvgd_progress p;
+    wvgd_options o = options_of(5, 1);
+    assert_int_equal(target_log_gamma(&model, 4, (const double[]){2, 2, 2, 2}), 0);
+    wvgd_fit *fit = wvgd_new(&model, &o, NULL, NULL);
+    for (wvgd_get_progress(fit, &p); strcmp(p.stage, "bound"); wvgd_get_progress(fit, &p)) assert_int_equal(wvgd_step(fit, NULL), WVGD_OK);
+    fit->log_Z[ODD] += 8;
+    assert_int_equal(wvgd_run(fit, NULL, NULL, NULL), WVGD_OK);
+    wvgd_get_results(fit, &r);
+    print_message("a mass that is 8 nats too large: weight %.3f, bound %.3f +- %.3f, evidence %.3f\n", r.weight[ODD], r.pelbo.value, r.pelbo.se, r.evidence.value);
+    assert_true(r.weight[ODD] == 0);
+    bool said = false;
+    for (size_t i = 0; i < r.warnings; i++) said |= strstr(r.warning[i], "have no bound") != NULL;
+    assert_true(said);
+    assert_true(r.pelbo.value < target_truth_of(&model).log_evidence + 3 * r.pelbo.se);
+    wvgd_free(fit);
+    wvgd_model_close(&model);
+}
+
+/* The density of a log gamma variable of shape 2 in each of three dimensions, cut off where the first is above 0.7. */
+static double cut(void *self, const double *z, double *grad) {
+    (void)self;
+    double sum = 0;
+    for (size_t i = 0; i < 3; i++) {
+        sum += 2 * z[i] - exp(z[i]);
+        if (grad) grad[i] = 2 - exp(z[i]);
+    }
+    return z[0] > 0.7 ? -INFINITY : sum;
+}
+
+/* Where the support ends inside a cell, draws that are not evaluated do not know it; a bound that believed them would lie above the evidence. */
+static void bounds_of_cut_supports(void **state) {
+    (void)state;
+    double truth = log(1 - (1 + exp(0.7)) * exp(-exp(0.7))), highest = -INFINITY;
+    for (uint64_t seed = 11; seed <= 22; seed++) {
+        wvgd_model model;
+        wvgd_results r;
+        wvgd_options o = options_of(5, seed);
+        assert_int_equal(wvgd_model_pointwise(&model, 3, cut, NULL, true), 0);
+        wvgd_fit *fit = fitted(&model, &o, &r);
+        highest = fmax(highest, (r.pelbo.value - truth) / r.pelbo.se);
+        wvgd_free(fit);
+        wvgd_model_close(&model);
+    }
+    print_message("bounds on a support that is cut off: at most %.1f standard errors above the truth\n", highest);
+    assert_true(highest < 4);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cheap_evaluations), cmocka_unit_test(bound_of_one), cmocka_unit_test(bound_of_many), cmocka_unit_test(bounds_of_bent_ridges), cmocka_unit_test(masses_of_the_mixture), cmocka_unit_test(impossible_bounds_have_no_weight), cmocka_unit_test(bounds_of_cut_supports),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
