@@ -477,7 +477,7 @@ static int complete(const model_request *request, session *s, opened_model *out,
     if (strcmp(out->kind, "bnn") == 0) {
         if (!(s->angle = wv_bnn_angle_new(&s->inner)))
             return no_memory(request, f);
-        out->cost = wv_bnn_angle_cost;
+        out->cost = wv_bnn_angle_costs;
         out->cost_self = s->angle;
     }
     if (!out->show) {

@@ -52,7 +52,7 @@ typedef struct {
     void *show_self;                                          /* first argument of both */
     unsigned long long seed;                                  /* of the request */
     const regression_facts *facts;                            /* NULL: the model is no regression */
-    wvgd_cost_function *cost;       /* between predictions, for --cost functional; NULL: the model makes none */
+    wvgd_cost_batch *cost;          /* between predictions, for --cost functional; NULL: the model makes none */
     void *cost_self;                /* its first argument */
     size_t failed_points;           /* points at which a Stan model could not be evaluated (density zero) or shown (values NAN); kept up to date */
     const char *first_message;      /* why the first of them could not, or NULL; kept up to date */

@@ -405,7 +405,7 @@ int take_cost(wvgd_options *options, const opened_model *model, failure *f)
         return 0;
     if (!model->cost)
         return fail(f, EX_USAGE, "cost functional needs a model with predictions: bnn");
-    options->cost_function = model->cost;
+    options->cost_batch = model->cost;
     options->cost_self = model->cost_self;
     return 0;
 }

@@ -336,9 +336,8 @@ static int fit_models(bnn_study *study, bnn_split *s, size_t split, wvgd_error *
     if (fit_logistic(study, s, split, &data, &o, error) || wv_model_bnn(&model, &data, s->H, true))
         return -1;
     wv_bnn_angle *angle_cost = wv_bnn_angle_new(&model);
-    o.evidence_se = 0.1; /* some thousand draws: the functional cost of many is slow */
     o.family = WVGD_DIAG;
-    o.cost_function = wv_bnn_angle_cost;
+    o.cost_batch = wv_bnn_angle_costs;
     o.cost_self = angle_cost;
     int failed = !angle_cost || fit_network(study, s, split, &model, &o, error);
     wv_bnn_angle_free(angle_cost);

@@ -57,6 +57,9 @@ typedef enum { WVGD_INIT_EXPLORE, WVGD_INIT_PRIOR, WVGD_INIT_NORMAL } wvgd_init;
 /* c(a, b); fills grad_a[dim] with its gradient in a unless grad_a is NULL. */
 typedef double wvgd_cost_function(void *self, size_t dim, const double *a, const double *b, double *grad_a);
 
+/* The same for n points b[n][dim] at once: fills cost[n], unless it is NULL, with c(a, b_k), and grad_a[dim], unless that is NULL, with the sum over k of weight[k] times the gradient in a of c(a, b_k). */
+typedef void wvgd_cost_batch(void *self, size_t dim, const double *a, size_t n, const double *b, double *cost, const double *weight, double *grad_a);
+
 /* Fill with wvgd_options_init, then change fields, or set them by name. Ranges and one line of help each: wvgd_options_describe. */
 typedef struct wvgd_options {
     size_t size;              /* sizeof(wvgd_options); set by wvgd_options_init */
@@ -84,6 +87,7 @@ typedef struct wvgd_options {
     const double *metric;           /* mahalanobis: [D][D] positive definite, c = (a-b)' metric (a-b); NULL: follows the posterior */
     wvgd_cost_function *cost_function; /* callback cost; called by the thread that runs the fit only, which then starts no others */
     void *cost_self;
+    wvgd_cost_batch *cost_batch;    /* the same cost for many points at once, called instead of cost_function, which may then be NULL; NULL: there is none */
 } wvgd_options;
 
 void wvgd_options_init(wvgd_options *options);

@@ -17,7 +17,7 @@
 
 enum { GROUP = WVGD_CHUNK, UNITS = 512, NAME = 32 }; /* most points and units of a group, length of a name */
 enum { SMALL = 1000000, FEW = 48, ROWS = 256 };     /* multiplications of a product that is done without copying its operands; least and most rows of a block */
-enum { MOST = 1 << 22, SLOTS = 1 << 14 };                         /* numbers that are kept of predictions made, and predictions */
+enum { MOST = 1 << 23, SLOTS = 1 << 16, FIRST = 1 << 10 };         /* numbers that are kept of predictions made, and predictions: of second arguments, and of first ones */
 static const double RIGHT_ANGLE = 1.5707963267948966;
 
 typedef struct {
@@ -266,60 +266,81 @@ int wv_model_bnn(wvgd_model *model, const wv_regression *data, size_t hidden, bo
 /* ---- the angle between the predictions of two points ------------------------------------------------------------------------------ */
 /* Predictions that were made are kept, those of first and of second arguments apart: particles are compared with the same points again and again. */
 typedef struct {
+    size_t slots;
     double *z;    /* [slots][D] */
     double *f;    /* [slots][rows] predictions over their norm */
     double *norm; /* [slots]; negative: the slot is free */
+    double *turn; /* [slots] the last group of points that has used it */
 } memory;
 
 struct wv_bnn_angle {
     const bnn *n;
-    size_t slots;
+    double turn; /* groups so far */
     memory side[2];
     scratch s;
     double *direction; /* [rows] gradient by the predictions */
     double store[];
 };
 
-static size_t find_slot(const wv_bnn_angle *c, const double *z)
+static size_t find_slot(const memory *m, size_t D, const double *z)
 {
     uint64_t h = 14695981039346656037u; /* FNV-1a, by words */
-    for (size_t d = 0; d < c->n->D; d++) {
+    for (size_t d = 0; d < D; d++) {
         uint64_t word;
         memcpy(&word, z + d, sizeof word);
         h = (h ^ word) * 1099511628211u;
         h ^= h >> 29;
     }
-    return (size_t)(h % c->slots);
+    return (size_t)(h % m->slots);
 }
 
-/* The predictions at z as a slot of m. */
-static size_t predict(wv_bnn_angle *c, memory *m, const double *z)
+/* Fills slots with the predictions at the points z_i that stand there, a group of them at most. */
+static void fill_slots(wv_bnn_angle *c, const memory *m, size_t count, const size_t *slot)
 {
     const bnn *n = c->n;
-    size_t k = find_slot(c, z);
-    double *f = m->f + k * n->rows;
-    if (m->norm[k] >= 0 && !memcmp(m->z + k * n->D, z, n->D * sizeof *z))
-        return k;
-    memcpy(m->z + k * n->D, z, n->D * sizeof *z);
-    stack_units(n, z, c->s.W);
-    for (size_t at = 0; at < n->rows; at += n->block) {
+    for (size_t i = 0; i < count; i++)
+        stack_units(n, m->z + slot[i] * n->D, c->s.W + i * n->H * (n->P + 1));
+    for (size_t at = 0; count && at < n->rows; at += n->block) {
         size_t r = n->padded - at < n->block ? n->padded - at : n->block, real = n->rows - at < r ? n->rows - at : r;
-        fill_units(n, at, r, 1, &c->s);
-        fill_outputs(n, r, z, c->s.T, c->s.f);
-        memcpy(f + at, c->s.f, real * sizeof *f);
+        fill_units(n, at, r, count, &c->s);
+        for (size_t i = 0; i < count; i++) {
+            fill_outputs(n, r, m->z + slot[i] * n->D, c->s.T + i * n->H * r, c->s.f);
+            memcpy(m->f + slot[i] * n->rows + at, c->s.f, real * sizeof *m->f);
+        }
     }
-    double norm = cblas_dnrm2((int)n->rows, f, 1);
-    m->norm[k] = isfinite(norm) ? norm : INFINITY;
-    for (size_t i = 0; i < n->rows && norm > 0; i++)
-        f[i] /= norm;
-    return k;
+    for (size_t i = 0; i < count; i++) {
+        double *f = m->f + slot[i] * n->rows, norm = cblas_dnrm2((int)n->rows, f, 1);
+        m->norm[slot[i]] = isfinite(norm) ? norm : INFINITY;
+        for (size_t k = 0; k < n->rows && norm > 0; k++)
+            f[k] /= norm;
+    }
+}
+
+/* Slots of m with the predictions at the first of `count` points z; those that were not kept are made together. Returns how many points these are: a group, or fewer where two ask for one slot. */
+static size_t predict(wv_bnn_angle *c, memory *m, size_t count, const double *z, size_t *slot)
+{
+    size_t D = c->n->D, most = count < c->n->group ? count : c->n->group, missing = 0, some = 0, make[GROUP];
+    c->turn++;
+    for (; some < most; some++, z += D) {
+        size_t k = slot[some] = find_slot(m, D, z);
+        bool kept = m->norm[k] >= 0 && !memcmp(m->z + k * D, z, D * sizeof *z);
+        if (!kept && m->turn[k] == c->turn)
+            break;
+        m->turn[k] = c->turn;
+        if (kept)
+            continue;
+        memcpy(m->z + k * D, z, D * sizeof *z);
+        m->norm[k] = 0; /* the same point may come again before it is filled */
+        make[missing++] = k;
+    }
+    fill_slots(c, m, missing, make);
+    return some;
 }
 
 /* The gradient by the weights z, from that by the predictions in c->direction. */
 static void pull_back(wv_bnn_angle *c, const double *z, double *grad)
 {
     const bnn *n = c->n;
-    memset(grad, 0, n->D * sizeof *grad);
     memset(c->s.dW, 0, n->H * (n->P + 1) * sizeof *c->s.dW);
     stack_units(n, z, c->s.W);
     for (size_t at = 0; at < n->rows; at += n->block) {
@@ -333,52 +354,91 @@ static void pull_back(wv_bnn_angle *c, const double *z, double *grad)
     unstack_units(n, c->s.dW, grad);
 }
 
-/* With unit vectors u, v: the angle is 2 atan2(|u - v|, |u + v|), exact for small ones too, and its gradient by u is -e / |e| with e = v - (u.v) u. */
-double wv_bnn_angle_cost(void *self, size_t dim, const double *a, const double *b, double *grad_a)
+/* The angle between unit vectors with this cosine, and its sine. Where they are nearly parallel the cosine does not tell: there the angle is 2 atan2(|u - v|, |u + v|). */
+static double angle_between(size_t rows, const double *u, const double *v, double cosine, double *sine)
 {
-    wv_bnn_angle *c = self;
-    size_t rows = c->n->rows, i = predict(c, &c->side[0], a), j = predict(c, &c->side[1], b);
-    const double *u = c->side[0].f + i * rows, *v = c->side[1].f + j * rows, norm = c->side[0].norm[i], other = c->side[1].norm[j];
-    double apart = 0.0, together = 0.0, cosine = 0.0, sine = 0.0;
-    if (grad_a)
-        memset(grad_a, 0, dim * sizeof *grad_a);
-    if (!(norm > 0) || !(other > 0)) /* no direction: at right angles to all others */
-        return norm > 0 || other > 0 ? RIGHT_ANGLE : 0.0;
-    if (!isfinite(norm) || !isfinite(other))
-        return 2.0 * RIGHT_ANGLE;
+    double apart = 0.0, together = 0.0;
+    if (fabs(cosine) < 1 - 1e-6) {
+        *sine = sqrt(1.0 - cosine * cosine);
+        return acos(cosine);
+    }
     for (size_t k = 0; k < rows; k++) {
         apart += (u[k] - v[k]) * (u[k] - v[k]);
         together += (u[k] + v[k]) * (u[k] + v[k]);
-        cosine += u[k] * v[k];
     }
-    for (size_t k = 0; grad_a && k < rows; k++) {
-        c->direction[k] = v[k] - cosine * u[k];
-        sine += c->direction[k] * c->direction[k];
+    *sine = sqrt(apart) * sqrt(together) / 2;
+    return 2.0 * atan2(sqrt(apart), sqrt(together));
+}
+
+/* With unit vectors u of a and v of b the gradient of their angle by u is (cosine u - v) / sine: sums of it over points b need one way back through the network. */
+void wv_bnn_angle_costs(void *self, size_t dim, const double *a, size_t count, const double *b, double *cost, const double *weight, double *grad_a)
+{
+    wv_bnn_angle *c = self;
+    size_t rows = c->n->rows, first, slot[GROUP], some;
+    predict(c, &c->side[0], 1, a, &first);
+    double norm = c->side[0].norm[first], along = 0.0, angle, sine;
+    const double *u = c->side[0].f + first * rows;
+    bool turns = false;
+    memset(c->direction, 0, rows * sizeof *c->direction);
+    for (size_t at = 0; at < count; at += some) {
+        some = predict(c, &c->side[1], count - at, b + at * dim, slot);
+        for (size_t i = 0; i < some; i++) {
+            const double *v = c->side[1].f + slot[i] * rows, other = c->side[1].norm[slot[i]];
+            sine = 0.0;
+            if (!(norm > 0) || !(other > 0)) /* no direction: at right angles to all others */
+                angle = norm > 0 || other > 0 ? RIGHT_ANGLE : 0.0;
+            else if (!isfinite(norm) || !isfinite(other))
+                angle = 2.0 * RIGHT_ANGLE;
+            else {
+                double cosine = cblas_ddot((int)rows, u, 1, v, 1);
+                angle = angle_between(rows, u, v, cosine, &sine);
+                if (grad_a && weight[at + i] != 0 && sine > 1e-12) { /* else the same direction, up to rounding: a cusp, whose gradient is taken for 0 */
+                    cblas_daxpy((int)rows, -weight[at + i] / sine, v, 1, c->direction, 1);
+                    along += weight[at + i] * cosine / sine;
+                    turns = true;
+                }
+            }
+            if (cost)
+                cost[at + i] = angle;
+        }
     }
-    if (sine > 1e-24) { /* else the same direction, up to rounding: a cusp, whose gradient is taken for 0 */
-        cblas_dscal((int)rows, -1.0 / (sqrt(sine) * norm), c->direction, 1);
+    if (!grad_a)
+        return;
+    memset(grad_a, 0, dim * sizeof *grad_a);
+    if (turns) {
+        cblas_daxpy((int)rows, along, u, 1, c->direction, 1);
+        cblas_dscal((int)rows, 1.0 / norm, c->direction, 1);
         pull_back(c, a, grad_a);
     }
-    return 2.0 * atan2(sqrt(apart), sqrt(together));
+}
+
+double wv_bnn_angle_cost(void *self, size_t dim, const double *a, const double *b, double *grad_a)
+{
+    double cost, one = 1.0;
+    wv_bnn_angle_costs(self, dim, a, 1, b, &cost, &one, grad_a);
+    return cost;
 }
 
 wv_bnn_angle *wv_bnn_angle_new(const wvgd_model *model)
 {
     const bnn *n = model->self;
-    size_t each = n->D + n->rows + 1, slots = MOST / each, work = scratch_size(n, 1);
-    slots = slots > SLOTS ? SLOTS : slots < 1 ? 1 : slots;
-    wv_bnn_angle *c = malloc(sizeof *c + (2 * slots * each + work + n->rows) * sizeof(double));
+    size_t each = n->D + n->rows + 2, most = MOST / each < 1 ? 1 : MOST / each, work = scratch_size(n, n->group);
+    size_t slots[2] = {most < FIRST ? most : FIRST, most < SLOTS ? most : SLOTS};
+    wv_bnn_angle *c = malloc(sizeof *c + ((slots[0] + slots[1]) * each + work + n->rows) * sizeof(double));
     if (!c)
         return NULL;
     double *at = c->store;
     c->n = n;
-    c->slots = slots;
-    for (int side = 0; side < 2; side++, at += slots * each) {
-        c->side[side] = (memory){at, at + slots * n->D, at + slots * (n->D + n->rows)};
-        for (size_t k = 0; k < slots; k++)
-            c->side[side].norm[k] = -1.0;
+    c->turn = 0;
+    for (int side = 0; side < 2; at += slots[side++] * each) {
+        double *norm = at + slots[side] * (n->D + n->rows);
+        c->side[side] = (memory){slots[side], at, at + slots[side] * n->D, norm, norm + slots[side]};
+        for (size_t k = 0; k < slots[side]; k++) {
+            norm[k] = -1.0;
+            norm[slots[side] + k] = 0.0;
+        }
     }
-    place_scratch(n, 1, at, &c->s);
+    place_scratch(n, n->group, at, &c->s);
     c->direction = at + work;
     return c;
 }

@@ -46,6 +46,28 @@ static void whitened(const wv_family *family, const double *root, size_t D, cons
         out[k] = cblas_ddot((int)D, y + k * D, 1, y + k * D, 1);
 }
 
+void wv_cell_callback(const wvgd_fit *f, const double *a, size_t n, const double *x, double *cost, const double *weight, double *grad)
+{
+    const wvgd_options *o = &f->opt;
+    size_t D = f->D;
+    if (o->cost_batch) {
+        o->cost_batch(o->cost_self, D, a, n, x, cost, weight, grad);
+        return;
+    }
+    if (grad)
+        memset(grad, 0, D * sizeof *grad);
+    for (size_t k = 0; k < n; k++) {
+        bool pulls = grad && weight[k] != 0;
+        if (!cost && !pulls)
+            continue;
+        double here = o->cost_function(o->cost_self, D, a, x + k * D, pulls ? f->vector[7] : NULL);
+        if (cost)
+            cost[k] = here;
+        if (pulls)
+            cblas_daxpy((int)D, weight[k], f->vector[7], 1, grad, 1);
+    }
+}
+
 void wv_cell_cost(const wvgd_fit *f, size_t j, const double *z, size_t n, const double *x, double *out, double *y)
 {
     size_t D = f->D;
@@ -62,10 +84,7 @@ void wv_cell_cost(const wvgd_fit *f, size_t j, const double *z, size_t n, const 
     }
     case WVGD_L1: powered(D, 1, z, n, x, out); break;
     case WVGD_LP: powered(D, f->opt.power, z, n, x, out); break;
-    case WVGD_CALLBACK:
-        for (size_t k = 0; k < n; k++)
-            out[k] = f->opt.cost_function(f->opt.cost_self, D, z, x + k * D, NULL);
-        break;
+    case WVGD_CALLBACK: wv_cell_callback(f, z, n, x, out, NULL, NULL); break;
     }
 }
 

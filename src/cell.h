@@ -7,6 +7,9 @@
 /* Costs of n points x from a particle at z that measures as particle j does: out[i] = c(z, x_i). y: [n][D] scratch. */
 void wv_cell_cost(const wvgd_fit *f, size_t j, const double *z, size_t n, const double *x, double *out, double *y);
 
+/* Costs of n points from a under the callback into cost[n], unless it is NULL; and the sum of their gradients in a, times weight[n], into grad[D], unless that is NULL. f->vector[7] is scratch. */
+void wv_cell_callback(const wvgd_fit *f, const double *a, size_t n, const double *x, double *cost, const double *weight, double *grad);
+
 /* Nearest particle of each point (lowest index on ties), the cost to it and to the second nearest (INFINITY when N = 1). */
 void wv_cell_assign(const wvgd_fit *f, size_t n, const double *x, uint32_t *cell, double *near, double *next);
 

@@ -210,7 +210,7 @@ wvgd_status wv_options_check(const wvgd_options *options, wvgd_error *error)
             wvgd_options_get(options, table[i].info.name, text, sizeof text, NULL);
             return bad_value(&table[i], text, error);
         }
-    if (options->cost == WVGD_CALLBACK && !options->cost_function)
-        return wv_fail(error, WVGD_E_ARGUMENT, "cost is callback, but cost_function is NULL");
+    if (options->cost == WVGD_CALLBACK && !options->cost_function && !options->cost_batch)
+        return wv_fail(error, WVGD_E_ARGUMENT, "cost is callback, but cost_function and cost_batch are NULL");
     return WVGD_OK;
 }

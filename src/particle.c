@@ -4,6 +4,7 @@
  * sum) is the preconditioner that lets light cells move. */
 #include "particle.h"
 #include "cell.h"
+#include "dense.h"
 #include "weight.h"
 #include <cblas.h>
 #include <math.h>
@@ -41,39 +42,85 @@ static void weiszfeld(size_t D, double p, size_t n, const double *x, const doubl
     }
 }
 
-/* Mean gradient of a callback cost at z, in g[D]; one[D] is scratch. */
-static void mean_gradient(const wvgd_fit *f, size_t n, const double *x, const double *w, const double *z, double *g, double *one)
+enum { SAMPLE = 256 };                 /* points that are enough for curvatures, */
+static const double difference = 0.05; /* which are differences of gradients so many sds apart */
+
+/* Draws SAMPLE of n points evenly by their weights, which sum to 1, into some[SAMPLE][D]. */
+static void sample(size_t D, size_t n, const double *x, const double *w, double *some)
 {
-    memset(g, 0, f->D * sizeof *g);
-    for (size_t k = 0; k < n; k++)
-        if (w[k] > 0) {
-            f->opt.cost_function(f->opt.cost_self, f->D, z, x + k * f->D, one);
-            cblas_daxpy((int)f->D, w[k], one, 1, g, 1);
-        }
+    double sum = 0;
+    size_t made = 0;
+    for (size_t k = 0; k < n && made < SAMPLE; k++)
+        for (sum += w[k] * SAMPLE; made < SAMPLE && (sum > (double)made + 0.5 || k + 1 == n); made++)
+            memcpy(some + made * D, x + k * D, D * sizeof *x);
 }
 
-/* Newton with a diagonal Hessian by finite differences, clipped to two sds of the cell. */
+/* -g over the curvature, in sds, at most two; where it is not positive all of these. */
+static double clipped(double g, double curvature)
+{
+    double step = curvature > 0 ? -g / curvature : -copysign(2, g);
+    return isfinite(step) && g != 0 ? fmin(fmax(step, -2), 2) : 0;
+}
+
+/* The Newton step in sds, along each axis of the Hessian as far as its curvature (or its opposite, where that is negative) says. Row i of H[D][D], which is overwritten: what the gradient changes by if coordinate i does by 1/20 sd. */
+static void newton_step(const wvgd_fit *f, const double *g, const double *sd, double *H, double *step)
+{
+    size_t D = f->D;
+    double *e = f->vector[5], *pull = f->vector[6];
+    memset(step, 0, D * sizeof *step);
+    for (size_t i = 0; i < D; i++) {
+        pull[i] = sd[i] * g[i];
+        for (size_t k = 0; k <= i; k++)
+            H[i * D + k] = (H[i * D + k] * sd[k] + H[k * D + i] * sd[i]) / 2 / difference;
+    }
+    if (!wv_dense_eigh(D, H, e, f->syev))
+        return;
+    double least = 1e-6 * fmax(fabs(e[0]), fabs(e[D - 1]));
+    for (size_t k = 0; k < D; k++)
+        cblas_daxpy((int)D, clipped(cblas_ddot((int)D, H + k * D, 1, pull, 1), fmax(fabs(e[k]), least)), H + k * D, 1, step, 1);
+}
+
+/* Newton with a Hessian by finite differences, clipped to two sds of the cell; in very many dimensions its diagonal only. */
 static void newton(const wvgd_fit *f, size_t n, const double *x, const double *w, const double *z, const double *sd, double *target)
 {
-    double *g = f->vector[4], *moved = f->vector[5], *at = f->vector[6], *one = f->vector[7];
-    memcpy(at, z, f->D * sizeof *at);
-    mean_gradient(f, n, x, w, at, g, one);
-    for (size_t i = 0; i < f->D; i++) {
-        double h = 0.05 * sd[i];
-        at[i] = z[i] + h;
-        mean_gradient(f, n, x, w, at, moved, one);
-        at[i] = z[i];
-        double curvature = (moved[i] - g[i]) / h, step = curvature > 0 ? -g[i] / curvature : -copysign(2 * sd[i], g[i]);
-        target[i] = z[i] + (isfinite(step) && g[i] != 0 ? fmin(fmax(step, -2 * sd[i]), 2 * sd[i]) : 0);
+    size_t D = f->D;
+    double *g = f->vector[4], *row = f->vector[5], *at = f->vector[6], *here = f->vector[8], *H = f->dense ? f->square[1] : NULL, equal[SAMPLE];
+    wv_cell_callback(f, z, n, x, NULL, w, g);
+    memcpy(here, g, D * sizeof *g);
+    if (n > SAMPLE) {
+        sample(D, n, x, w, f->gy);
+        for (size_t k = 0; k < SAMPLE; k++)
+            equal[k] = 1.0 / SAMPLE;
+        n = SAMPLE;
+        x = f->gy;
+        w = equal;
+        wv_cell_callback(f, z, n, x, NULL, w, here);
     }
+    memcpy(at, z, D * sizeof *at);
+    for (size_t i = 0; i < D; i++) {
+        row = H ? H + i * D : row;
+        at[i] = z[i] + difference * sd[i];
+        wv_cell_callback(f, at, n, x, NULL, w, row);
+        at[i] = z[i];
+        cblas_daxpy((int)D, -1.0, here, 1, row, 1);
+        target[i] = clipped(sd[i] * g[i], sd[i] * row[i] / difference);
+    }
+    if (H)
+        newton_step(f, g, sd, H, target);
+    for (size_t i = 0; i < D; i++)
+        target[i] = z[i] + (isfinite(target[i]) ? sd[i] * fmin(fmax(target[i], -2), 2) : 0);
 }
 
 static double mean_cost(const wvgd_fit *f, size_t n, const double *x, const double *w, const double *z)
 {
-    double sum = 0;
-    for (size_t k = 0; k < n; k++)
-        if (w[k] > 0)
-            sum += w[k] * f->opt.cost_function(f->opt.cost_self, f->D, z, x + k * f->D, NULL);
+    double sum = 0, cost[WV_BLOCK];
+    for (size_t first = 0; first < n; first += WV_BLOCK) {
+        size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
+        wv_cell_callback(f, z, here, x + first * f->D, cost, NULL, NULL);
+        for (size_t k = 0; k < here; k++)
+            if (w[first + k] > 0)
+                sum += w[first + k] * cost[k];
+    }
     return sum;
 }
 

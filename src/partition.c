@@ -61,10 +61,20 @@ static void settle_particle(wvgd_fit *f, void *context, size_t j)
         wv_particle_step(f, j, n, 1, f->vector[9]);
 }
 
+static const double settled = 3e-4; /* gain of a round, relative, at which particles have settled under a cost that is dear */
+
 static void settle_particles(wvgd_fit *f, size_t rounds)
 {
+    double before = INFINITY, distortion;
     for (size_t round = 0; round < rounds; round++) {
-        find_cells(f);
+        if (f->opt.cost == WVGD_CALLBACK) {
+            assign_all(f);
+            distortion = cblas_ddot((int)f->close.n, f->close_v, 1, f->close.near, 1);
+            if (distortion > (1 - settled) * before)
+                return;
+            before = distortion;
+        } else
+            find_cells(f);
         wv_fit_share(f, f->N, work_of(f), settle_particle, NULL);
     }
     find_cells(f);

@@ -682,6 +682,41 @@ static void mirror_images_predict_the_same(void **state) {
     wvgd_model_close(&model);
 }
 
+/* Many points at once, more than are kept apart (some of them ask for the place of another, or come twice): the costs of pairs, to rounding, and gradients that sum theirs. */
+static void angles_of_many_points(void **state) {
+    (void)state;
+    enum { H = 1, N = 40000, SOME = 50 };
+    wv_regression data = regression(false, 7, false, true, 1.0);
+    wvgd_model model;
+    assert_int_equal(wv_model_bnn(&model, &data, H, false), 0);
+    wv_bnn_angle *angle = wv_bnn_angle_new(&model), *other = wv_bnn_angle_new(&model);
+    assert_non_null(angle);
+    assert_non_null(other);
+    size_t D = model.dim;
+    double *z = random_points(9, N, D, 1.0), *cost = calloc(2 * N, sizeof *cost), *weight = cost + N, sum[MAX_D], one[MAX_D], grad[MAX_D];
+    for (size_t i = 0; i < N; i++) {
+        weight[i] = i % 5 ? 0.0 : cos((double)i);
+        if (i % 97 == 1) memcpy(z + i * D, z + (i - 1) * D, D * sizeof *z);
+    }
+    for (int round = 0; round < 2; round++) { /* new, and kept in part */
+        for (size_t d = 0; d < D; d++) sum[d] = 0.0;
+        wv_bnn_angle_costs(angle, D, z, N, z, cost, weight, grad);
+        for (size_t i = 0; i < N; i++) {
+            assert_near(cost[i], wv_bnn_angle_cost(other, D, z, z + i * D, one), 1e-14);
+            for (size_t d = 0; d < D; d++) sum[d] += weight[i] * one[d];
+        }
+        for (size_t d = 0; d < D; d++) assert_near(grad[d], sum[d], 1e-9);
+    }
+    wv_bnn_angle_costs(angle, D, z, SOME, z, NULL, weight, sum); /* costs that nobody asks for */
+    wv_bnn_angle_costs(angle, D, z, SOME, z, cost, weight, grad);
+    for (size_t d = 0; d < D; d++) assert_near(sum[d], grad[d], 0.0);
+    free(z);
+    free(cost);
+    wv_bnn_angle_free(angle);
+    wv_bnn_angle_free(other);
+    wvgd_model_close(&model);
+}
+
 /* A number between 0 and pi whatever the weights. */
 static void angles_of_hostile_points(void **state) {
     (void)state;
@@ -841,7 +876,7 @@ int main(void) {
         cmocka_unit_test(bnn_agrees_with_rows),
         cmocka_unit_test(angles_are_those_of_predictions),
         cmocka_unit_test(mirror_images_predict_the_same),
-        cmocka_unit_test(angles_of_hostile_points),
+        cmocka_unit_test(angles_of_many_points), cmocka_unit_test(angles_of_hostile_points),
         cmocka_unit_test(impossible_sizes_are_refused),
         cmocka_unit_test(lack_of_memory_is_reported),
         cmocka_unit_test(check_passes_what_is_right),

@@ -90,6 +90,7 @@ static void defaults_are_those_of_the_table(void **state) {
     assert_int_equal(o.threads, 1); /* a library starts no threads unasked */
     assert_null(o.metric);
     assert_null(o.cost_function);
+    assert_null(o.cost_batch);
     assert_null(o.cost_self);
     for (size_t i = 0; i < OPTIONS; i++) { /* and the text in the table is that default */
         wvgd_options again = fresh();
