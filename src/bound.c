@@ -82,12 +82,6 @@ static double mass(wvgd_fit *f, size_t j)
 /* ---- cells with the same component ------------------------------------------------------------------------------------------------------------ */
 /* Where one Gaussian is the best for many cells, as it is where the posterior is like one, its draws serve all of them: f->start[j] is the first cell with the component of cell j, N for one
  * that is not shared by many. */
-static bool same(const wvgd_fit *f, size_t i, size_t j)
-{
-    size_t D = f->D, size = f->family->size(D, f->R);
-    return !memcmp(f->now.mu + i * D, f->now.mu + j * D, D * sizeof(double)) && !memcmp(f->now.root + i * size, f->now.root + j * size, size * sizeof(double));
-}
-
 static void find_shared(wvgd_fit *f, size_t many)
 {
     for (size_t j = 0; j < f->N; j++)
@@ -95,9 +89,9 @@ static void find_shared(wvgd_fit *f, size_t many)
     for (size_t j = 0; j < f->N; j++) {
         size_t cells = 0;
         for (size_t k = j; k < f->N && f->start[j] == f->N; k++)
-            cells += f->start[k] == f->N && same(f, j, k);
+            cells += f->start[k] == f->N && wv_fit_same(f, j, k);
         for (size_t k = f->N; k-- > j && cells >= many;)
-            if (f->start[k] == f->N && same(f, j, k))
+            if (f->start[k] == f->N && wv_fit_same(f, j, k))
                 f->start[k] = j;
     }
 }

@@ -37,28 +37,65 @@ wvgd_status wvgd_mode(const wvgd_fit *fit, size_t n, const double *z, size_t *mo
     return WVGD_OK;
 }
 
+/* ---- components and their cells -------------------------------------------------------------------------------------------------- */
+enum { NONE = UINT32_MAX };
+
+/* Points that are looked at together. */
+static size_t piece(const wvgd_fit *f)
+{
+    size_t most = (1 << 19) / f->D;
+    return most < 1 ? 1 : most < WV_FREE ? most : WV_FREE;
+}
+
+/* f->start[j]: the first cell with the component of cell j. What is drawn or worked out for one serves all of them. */
+static void find_first(const wvgd_fit *f)
+{
+    for (size_t j = 0; j < f->N; j++)
+        for (f->start[j] = 0; !wv_fit_same(f, f->start[j], j);)
+            f->start[j]++;
+}
+
+/* Chains of the points whose cells are in f->b.cell, in their order: f->member[j] is the first of cell j, or of all that have the component of that one, f->order[i] the next after point i. */
+static void chain(const wvgd_fit *f, size_t n, bool components)
+{
+    for (size_t j = 0; j < f->N; j++)
+        f->member[j] = NONE;
+    for (size_t i = n; i-- > 0;) {
+        size_t j = components ? f->start[f->b.cell[i]] : f->b.cell[i];
+        f->order[i] = f->member[j];
+        f->member[j] = (uint32_t)i;
+    }
+}
+
 wvgd_status wvgd_log_q(const wvgd_fit *f, size_t n, const double *z, double *log_q, wvgd_error *error)
 {
     wvgd_status status = ended(f, error);
-    for (size_t first = 0; status == WVGD_OK && first < n; first += WV_BLOCK) {
-        size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
-        const double *x = z + first * f->D;
+    if (status == WVGD_OK)
+        find_first(f);
+    for (size_t first = 0, most = piece(f); status == WVGD_OK && first < n; first += most) {
+        size_t here = n - first < most ? n - first : most, D = f->D;
+        const double *x = z + first * D;
         wv_cell_assign(f, here, x, f->b.cell, f->b.near, f->b.next);
-        for (size_t i = 0; i < here; i++)
-            log_q[first + i] = -INFINITY;
+        chain(f, here, true);
         for (size_t j = 0; j < f->N; j++) {
-            if (!(f->weight[j] > 0) || !(f->log_Z[j] > -INFINITY))
-                continue;
+            size_t k = 0;
             wv_gauss q = wv_fit_component(f, j);
-            wv_component_log_density(&q, here, x, f->psi, f->y, f->work);
-            for (size_t i = 0; i < here; i++)
-                if (f->b.cell[i] == j)
-                    log_q[first + i] = log(f->weight[j]) + f->psi[i] - f->log_Z[j];
+            for (uint32_t i = f->member[j]; i != NONE; i = f->order[i])
+                memcpy(f->gx + k++ * D, x + i * D, D * sizeof *x);
+            if (k)
+                wv_component_log_density(&q, k, f->gx, f->psi, f->y, f->work);
+            k = 0;
+            for (uint32_t i = f->member[j]; i != NONE; i = f->order[i], k++) {
+                size_t cell = f->b.cell[i];
+                bool lives = f->weight[cell] > 0 && f->log_Z[cell] > -INFINITY;
+                log_q[first + i] = lives ? log(f->weight[cell]) + f->psi[k] - f->log_Z[cell] : -INFINITY;
+            }
         }
     }
     return status;
 }
 
+/* ---- draws ---------------------------------------------------------------------------------------------------------------------- */
 /* Index at which the running sum of w[n] (total 1) passes u. */
 static size_t pick(size_t n, const double *w, double u)
 {
@@ -70,26 +107,15 @@ static size_t pick(size_t n, const double *w, double u)
     return k;
 }
 
-/* One draw of component j that lies in its cell; after many misses the closing draw of that cell with the largest q_j weight times a random number. */
-static void draw_in_cell(const wvgd_fit *f, size_t j, const wv_stream *stream, uint64_t draw, double *z)
+/* A cell that its component does not find: the closing draw in it with the largest q_j weight times a random number. */
+static void draw_stored(const wvgd_fit *f, size_t j, const wv_stream *stream, double *z)
 {
-    enum { TRIES = 20000 };
-    wv_gauss q = wv_fit_component(f, j);
-    wv_stream tries = *stream;
     double best = -INFINITY;
-    tries.component = draw + 1;
-    for (uint64_t t = 0; t < TRIES; t++) {
-        uint32_t cell;
-        double near, next;
-        wv_component_draw(&q, &tries, t, 1, false, z, f->work);
-        wv_cell_assign(f, 1, z, &cell, &near, &next);
-        if (cell == j)
-            return;
-    }
+    memcpy(z, f->now.z + j * f->D, f->D * sizeof *z);
     for (size_t i = 0; i < f->close.n; i++)
         if (f->close.cell[i] == j) { /* Gumbel trick: a categorical draw in one pass */
             double u, key;
-            wv_rng_uniform(&tries, TRIES + i, 1, &u);
+            wv_rng_uniform(stream, i, 1, &u);
             key = f->close.log_q[i] - f->close.log_m[i] - log(-log(u));
             if (key > best) {
                 best = key;
@@ -98,17 +124,89 @@ static void draw_in_cell(const wvgd_fit *f, size_t j, const wv_stream *stream, u
         }
 }
 
+/* Draws of one component for the cells that have it, tried one after the other until each of the `wanted` draws in the chains of these has one. */
+typedef struct {
+    const wvgd_fit *f;
+    wv_stream stream;
+    uint64_t first; /* number of the first draw z */
+    size_t wanted;
+    double *z;
+} trying;
+
+/* Whether the next draw of cell j has seen so many tries miss that it is taken from the closing draws; `tried`: tries so far. */
+static bool give_up(trying *t, size_t j, double tried)
+{
+    enum { TRIES = 20000 };
+    const wvgd_fit *f = t->f;
+    double *since = f->cell_spare; /* [N] the try after which the last draw was found */
+    uint32_t i = f->member[j];
+    if (i == NONE || tried < since[j] + TRIES)
+        return false;
+    wv_stream own = t->stream;
+    own.component = ~(t->first + i); /* which no component has */
+    draw_stored(f, j, &own, t->z + i * f->D);
+    f->member[j] = f->order[i];
+    since[j] += TRIES;
+    t->wanted--;
+    return true;
+}
+
+static void try_component(trying *t, size_t j)
+{
+    const wvgd_fit *f = t->f;
+    size_t D = f->D, most = piece(f), n;
+    wv_gauss q = wv_fit_component(f, j);
+    for (uint64_t tried = 0; t->wanted; tried += n) {
+        n = 2 * t->wanted < 64 ? 64 : 2 * t->wanted;
+        n = n < most ? n : most;
+        wv_component_draw(&q, &t->stream, tried, n, false, f->gy, f->work);
+        wv_cell_assign(f, n, f->gy, f->free_cell, f->free_cost, f->free_cost + WV_FREE);
+        for (size_t k = 0; k < n; k++) {
+            size_t cell = f->free_cell[k];
+            if (f->start[cell] != j)
+                continue;
+            while (give_up(t, cell, (double)(tried + k)))
+                ;
+            uint32_t i = f->member[cell];
+            if (i == NONE)
+                continue;
+            memcpy(t->z + i * D, f->gy + k * D, D * sizeof *t->z);
+            f->member[cell] = f->order[i];
+            f->cell_spare[cell] = (double)(tried + k + 1);
+            t->wanted--;
+        }
+        for (size_t cell = j; cell < f->N; cell++)
+            while (f->start[cell] == j && give_up(t, cell, (double)(tried + n)))
+                ;
+    }
+}
+
+/* By pieces of 4096, in each of which the k-th draw in a cell is the k-th try that was found there: the draws before it are the same however many are asked for. */
 wvgd_status wvgd_sample(const wvgd_fit *f, uint64_t stream, size_t n, double *z, size_t *cell, wvgd_error *error)
 {
     wvgd_status status = ended(f, error);
     wv_stream s = {f->opt.seed, WV_RNG_SAMPLE, stream, 0};
-    for (size_t i = 0; status == WVGD_OK && i < n; i++) {
-        double u;
-        wv_rng_uniform(&s, i, 1, &u);
-        size_t j = pick(f->N, f->weight, u);
-        draw_in_cell(f, j, &s, i, z + i * f->D);
-        if (cell)
-            cell[i] = j;
+    double u, *wanted = f->step_kl; /* [N] draws of each component */
+    if (status == WVGD_OK)
+        find_first(f);
+    for (size_t first = 0; status == WVGD_OK && first < n; first += WV_FREE) {
+        size_t here = n - first < WV_FREE ? n - first : WV_FREE;
+        memset(wanted, 0, f->N * sizeof *wanted);
+        memset(f->cell_spare, 0, f->N * sizeof(double));
+        for (size_t i = 0; i < here; i++) {
+            wv_rng_uniform(&s, first + i, 1, &u);
+            size_t j = pick(f->N, f->weight, u);
+            f->b.cell[i] = (uint32_t)j;
+            wanted[f->start[j]]++;
+            if (cell)
+                cell[first + i] = j;
+        }
+        chain(f, here, false);
+        for (size_t j = 0; j < f->N; j++) {
+            trying t = {f, s, first, (size_t)wanted[j], z + first * f->D};
+            t.stream.component = first / WV_FREE * f->N + j + 1;
+            try_component(&t, j);
+        }
     }
     return status;
 }

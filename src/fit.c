@@ -67,6 +67,12 @@ wv_gauss wv_fit_spread(const wvgd_fit *f, size_t j)
     return (wv_gauss){f->cell_family, f->D, 0, f->now.z + j * f->D, f->now.spread + j * f->cell_family->size(f->D, 0), 0};
 }
 
+bool wv_fit_same(const wvgd_fit *f, size_t i, size_t j)
+{
+    size_t D = f->D, size = f->family->size(D, f->R);
+    return !memcmp(f->now.mu + i * D, f->now.mu + j * D, D * sizeof(double)) && !memcmp(f->now.root + i * size, f->now.root + j * size, size * sizeof(double));
+}
+
 wv_gauss wv_fit_around(const wvgd_fit *f, size_t j)
 {
     wv_gauss around = wv_fit_spread(f, j);

@@ -347,6 +347,7 @@ struct wvgd_fit {
 
 /* views */
 wv_gauss wv_fit_component(const wvgd_fit *f, size_t j);
+bool wv_fit_same(const wvgd_fit *f, size_t i, size_t j); /* whether two cells have the same component */
 wv_gauss wv_fit_spread(const wvgd_fit *f, size_t j); /* N(z_j, covariance of the cell) */
 wv_gauss wv_fit_around(const wvgd_fit *f, size_t j); /* the same as a proposal: a Student-t with that root */
 

@@ -305,6 +305,56 @@ static void streams_repeat(void **state) {
     wvgd_model_close(&model);
 }
 
+/* Many cells in many dimensions: draws lie in the cells that are told, which have their weights, and are the same however many are asked for, in pieces of 4096; densities are those of the points one by one.
+ * Staged, of a normal posterior: one component serves all cells, and the ensemble is the posterior but for the errors of masses, up to 0.01 sqrt(N) each, which no mean over draws can exceed. */
+static void draws_of_many_cells(void **state) {
+    (void)state;
+    enum { D = 8, N = 12, n = 20000, FEWER = 9000 };
+    wvgd_model model;
+    wvgd_options o = options_of(N);
+    wvgd_results r;
+    double *z = malloc(2 * n * D * sizeof *z), *again = z + n * D, *log_q = malloc(2 * n * sizeof *log_q), *log_p = log_q + n;
+    size_t *cell = malloc(2 * n * sizeof *cell), *where = cell + n, in_cell[N] = {0};
+    assert_true(z && log_q && cell);
+    assert_int_equal(target_gaussian_random(&model, D, 100, 5, true), 0);
+    target_truth truth = target_truth_of(&model);
+    wvgd_fit *fit = fitted(&model, &o);
+    wvgd_get_results(fit, &r);
+    assert_int_equal(wvgd_sample(fit, 3, n, z, cell, NULL), WVGD_OK);
+    assert_int_equal(wvgd_cell(fit, n, z, where, NULL), WVGD_OK);
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal(cell[i], where[i]);
+        in_cell[cell[i]]++;
+    }
+    for (size_t j = 0; j < N; j++) assert_near((double)in_cell[j] / n, r.weight[j], 5 * sqrt(r.weight[j] * (1 - r.weight[j]) / n));
+    assert_int_equal(wvgd_sample(fit, 3, FEWER, again, NULL, NULL), WVGD_OK);
+    assert_memory_equal(again, z, FEWER * D * sizeof *z);
+    assert_int_equal(wvgd_log_q(fit, n, z, log_q, NULL), WVGD_OK);
+    for (size_t i = 0; i < n; i += 501) {
+        double alone;
+        assert_int_equal(wvgd_log_q(fit, 1, z + i * D, &alone, NULL), WVGD_OK);
+        assert_near(log_q[i], alone, 1e-9);
+    }
+    if (SOLVER == WVGD_STAGED) {
+        double error = 0.01 * sqrt(N), apart = 0;
+        assert_int_equal(model.log_density(model.self, n, z, log_p, NULL), 0);
+        for (size_t i = 0; i < n; i++) apart += (log_q[i] - log_p[i]) / n;
+        assert_near(apart, 0, error);
+        for (size_t d = 0; d < D; d++) {
+            double mean = 0, var = 0, exact = truth.cov[d * (D + 1)];
+            for (size_t i = 0; i < n; i++) mean += z[i * D + d] / n;
+            for (size_t i = 0; i < n; i++) var += (z[i * D + d] - mean) * (z[i * D + d] - mean) / n;
+            assert_near(mean, truth.mean[d], (error + 5 / sqrt(n)) * sqrt(exact));
+            assert_near(var, exact, (2 * error + 5 * sqrt(2.0 / n)) * exact);
+        }
+    }
+    free(z);
+    free(log_q);
+    free(cell);
+    wvgd_free(fit);
+    wvgd_model_close(&model);
+}
+
 /* ---- closing draws ----------------------------------------------------------------------------------------------------------------------------------- */
 static void closing_draws_are_the_posterior(void **state) {
     (void)state;
@@ -431,7 +481,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cells_by_brute_force),       cmocka_unit_test(particles_are_in_their_cells),   cmocka_unit_test(integrates_to_one_in_1d),
         cmocka_unit_test(integrates_to_one_in_2d),    cmocka_unit_test(density_of_one_component),       cmocka_unit_test(sample_follows_the_density),
-        cmocka_unit_test(streams_repeat),             cmocka_unit_test(closing_draws_are_the_posterior), cmocka_unit_test(resampling_keeps_the_moments),
+        cmocka_unit_test(streams_repeat), cmocka_unit_test(draws_of_many_cells),             cmocka_unit_test(closing_draws_are_the_posterior), cmocka_unit_test(resampling_keeps_the_moments),
         cmocka_unit_test(views_of_draws),             cmocka_unit_test(even_the_number_may_be_left_out),
     };
     int failed = 0;

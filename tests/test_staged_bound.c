@@ -268,6 +268,42 @@ static double cut(void *self, const double *z, double *grad) {
     return z[0] > 0.7 ? -INFINITY : sum;
 }
 
+/* A component that does not find its cell, moved away by hand: its draws are closing draws of the cell, those of other cells are as before, and a prefix is the same. */
+static void draws_of_lost_components(void **state) {
+    (void)state;
+    enum { D = 2, N = 3, n = 200, FEWER = 90, LOST = 1 };
+    double z[3][n * D];
+    size_t cell[n], found = 0, lost = 0;
+    wvgd_model model;
+    wvgd_options o = options_of(N, 1);
+    wvgd_error error;
+    assert_int_equal(target_banana(&model, D, 1, 0.5), 0);
+    wvgd_fit *f = wvgd_new(&model, &o, NULL, &error);
+    assert_int_equal(wvgd_run(f, NULL, NULL, &error), WVGD_OK);
+    assert_int_equal(wvgd_sample(f, 1, n, z[0], cell, NULL), WVGD_OK);
+    for (size_t d = 0; d < D; d++) f->now.mu[LOST * D + d] += 1e6;
+    assert_int_equal(wvgd_sample(f, 1, n, z[1], cell, NULL), WVGD_OK);
+    assert_int_equal(wvgd_sample(f, 1, FEWER, z[2], NULL, NULL), WVGD_OK);
+    assert_memory_equal(z[1], z[2], FEWER * D * sizeof(double));
+    for (size_t i = 0; i < n; i++) {
+        if (cell[i] != LOST) {
+            assert_memory_equal(z[0] + i * D, z[1] + i * D, D * sizeof(double));
+            continue;
+        }
+        lost++;
+        for (size_t k = 0; k < f->close.n; k++)
+            if (!memcmp(z[1] + i * D, f->close.x + k * D, D * sizeof(double))) {
+                assert_int_equal(f->close.cell[k], LOST);
+                found++;
+                break;
+            }
+    }
+    assert_true(lost > 10);
+    assert_int_equal(found, lost);
+    wvgd_free(f);
+    wvgd_model_close(&model);
+}
+
 /* Where the support ends inside a cell, draws that are not evaluated do not know it; a bound that believed them would lie above the evidence. */
 static void bounds_of_cut_supports(void **state) {
     (void)state;
@@ -288,7 +324,7 @@ static void bounds_of_cut_supports(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cheap_evaluations), cmocka_unit_test(bound_of_one), cmocka_unit_test(bound_of_many), cmocka_unit_test(bounds_of_bent_ridges), cmocka_unit_test(masses_of_the_mixture), cmocka_unit_test(impossible_bounds_have_no_weight), cmocka_unit_test(bounds_of_cut_supports),
+        cmocka_unit_test(cheap_evaluations), cmocka_unit_test(bound_of_one), cmocka_unit_test(bound_of_many), cmocka_unit_test(bounds_of_bent_ridges), cmocka_unit_test(masses_of_the_mixture), cmocka_unit_test(impossible_bounds_have_no_weight), cmocka_unit_test(bounds_of_cut_supports), cmocka_unit_test(draws_of_lost_components),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
