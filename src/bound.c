@@ -180,9 +180,8 @@ static void count_shared(wvgd_fit *f, counted *c, double *count)
 /* Whether component j is all of the mixture. */
 static bool is_mixture(const wvgd_fit *f, size_t j)
 {
-    size_t D = f->D;
-    return f->s.mix.K == 1 && f->family == wv_family_get(WVGD_FULL) && !memcmp(f->now.mu + j * D, f->mix.mu, D * sizeof(double)) &&
-           !memcmp(f->now.root + j * D * D, f->mix.root, D * D * sizeof(double));
+    wv_gauss q = wv_fit_component(f, j);
+    return wv_mix_is(f, &q);
 }
 
 /* Error of the sum of the logarithms of its masses, weighted by themselves, where so many of n draws are in each cell. */

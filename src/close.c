@@ -239,21 +239,28 @@ static void plan(wvgd_fit *f)
 
 static void cell_diagnostics(wvgd_fit *f)
 {
-    for (size_t j = 0; j < f->N; j++) {
-        size_t n = 0;
-        double sum = 0, squares = 0, error = 0;
-        for (size_t i = 0; i < f->close.n; i++) {
-            double v = f->close_v[i], d = v * ((f->close.cell[i] == j) - f->beta[j]);
-            error += d * d;
-            if (f->close.cell[i] != j)
-                continue;
-            sum += v;
-            squares += v * v;
-            f->close_spare[n++] = f->close.log_p[i] - f->close.log_m[i];
-        }
-        f->beta_se[j] = sqrt(error);
-        f->cell_ess[j] = squares > 0 ? sum * sum / squares : 0;
-        f->cell_k[j] = wv_weight_pareto_k(n, f->close_spare, NULL, f->order);
+    size_t *end = f->start; /* [N + 1] draws of the cells before, which become those of the cell itself, too */
+    double all = 0, *sum = f->cell_spare, *squares = f->cell_ess, *log_w = f->psi;
+    memset(end, 0, (f->N + 1) * sizeof *end);
+    memset(sum, 0, f->N * sizeof *sum);
+    memset(squares, 0, f->N * sizeof *squares);
+    for (size_t i = 0; i < f->close.n; i++) {
+        size_t j = f->close.cell[i];
+        double v = f->close_v[i];
+        end[j + 1]++;
+        sum[j] += v;
+        squares[j] += v * v;
+        all += v * v;
+    }
+    for (size_t j = 0; j < f->N; j++)
+        end[j + 1] += end[j];
+    for (size_t i = 0; i < f->close.n; i++)
+        log_w[end[f->close.cell[i]]++] = f->close.log_p[i] - f->close.log_m[i];
+    for (size_t j = 0, first = 0; j < f->N; first = end[j++]) {
+        double b = f->beta[j];
+        f->beta_se[j] = sqrt(squares[j] * (1 - b) * (1 - b) + (all - squares[j]) * b * b);
+        f->cell_ess[j] = squares[j] > 0 ? sum[j] * sum[j] / squares[j] : 0;
+        f->cell_k[j] = wv_weight_pareto_k(end[j] - first, log_w + first, NULL, f->order);
     }
 }
 

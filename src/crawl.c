@@ -154,18 +154,25 @@ static void extend(wvgd_fit *f, size_t first)
             end[2 * k + 1] = lonely(f, k, v);
         }
     }
+    size_t known = K, from = 0; /* the component whose axis is in v, and the draw in its middle */
     for (size_t c = first; c < WV_WALKS; c++) {
         size_t e = 0;
         for (size_t i = 1; i < 2 * K; i++)
             e = end[i] > end[e] ? i : e;
-        bool has = end[e] > -INFINITY && wv_mix_moments_of(f, mode, mode[e / 2], f->tail_mu, root) && axis(f, e / 2, root, v);
-        end[e] = -INFINITY;
         f->s.crawl.alive[c] = 0;
-        if (!has)
+        if (!(end[e] > -INFINITY))
             continue;
-        cblas_dscal((int)D, e % 2 ? -push : push, v, 1);
-        memcpy(f->crawl_p + (WV_WALKS + c) * D, v, D * sizeof *v);
-        set_out(f, c, nearest(f, e / 2), e / 2);
+        end[e] = -INFINITY;
+        if (known != e / 2) {
+            known = wv_mix_moments_of(f, mode, mode[e / 2], f->tail_mu, root) && axis(f, e / 2, root, v) ? e / 2 : K;
+            from = known < K ? nearest(f, known) : 0;
+        }
+        if (known == K)
+            continue;
+        double *p = f->crawl_p + (WV_WALKS + c) * D;
+        memset(p, 0, D * sizeof *p);
+        cblas_daxpy((int)D, e % 2 ? -push : push, v, 1, p, 1);
+        set_out(f, c, from, known);
     }
 }
 

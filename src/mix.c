@@ -19,6 +19,12 @@ wv_gauss wv_mix_component(const wvgd_fit *f, size_t k)
     return (wv_gauss){wv_family_get(WVGD_FULL), f->D, 0, f->mix.mu + k * f->D, f->mix.root + k * f->D * f->D, 0};
 }
 
+bool wv_mix_is(const wvgd_fit *f, const wv_gauss *q)
+{
+    size_t D = f->D;
+    return f->s.mix.K == 1 && q->family == wv_family_get(WVGD_FULL) && !memcmp(q->mu, f->mix.mu, D * sizeof(double)) && !memcmp(q->root, f->mix.root, D * D * sizeof(double));
+}
+
 size_t wv_mix_owner(wvgd_fit *f, const double *x)
 {
     size_t best = 0;
@@ -90,7 +96,7 @@ void wv_mix_ask(wvgd_fit *f)
 /* Components as places: each with its weight in the mixture. */
 static wv_place place(const wvgd_fit *f, size_t k)
 {
-    return (wv_place){f->mix.mu + k * f->D, f->mix_inverse + k * f->D * f->D, f->mix_det[k], f->mix.w[k], 0, 0};
+    return (wv_place){f->mix.mu + k * f->D, f->mix_inverse + k * f->D * f->D, f->mix_det[k], f->mix.w[k], 0, 0, 0};
 }
 
 static void invert_one(wvgd_fit *f, void *context, size_t k)
@@ -719,6 +725,11 @@ bool wv_mix_moments_of(wvgd_fit *f, const double *group, double g, double *mean,
 {
     size_t D = f->D, K = f->s.mix.K;
     double sum = 0;
+    if (K == 1) {
+        memcpy(mean, f->mix.mu, D * sizeof *mean);
+        memcpy(root, f->mix.root, D * D * sizeof *root);
+        return true;
+    }
     memset(mean, 0, D * sizeof *mean);
     memset(root, 0, D * D * sizeof *root);
     for (size_t k = 0; k < K; k++)

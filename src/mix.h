@@ -5,6 +5,9 @@
 
 wv_gauss wv_mix_component(const wvgd_fit *f, size_t k);
 
+/* Whether q is all of the mixture. */
+bool wv_mix_is(const wvgd_fit *f, const wv_gauss *q);
+
 /* The first K components of a mixture to another. */
 void wv_mix_copy(const wvgd_fit *f, size_t K, const wv_mixture *from, wv_mixture *to);
 

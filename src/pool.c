@@ -3,6 +3,7 @@
 #include "pool.h"
 #include "columns.h"
 #include "dense.h"
+#include <cblas.h>
 #include <math.h>
 #include <string.h>
 
@@ -60,7 +61,7 @@ static size_t proposals(const wvgd_fit *f)
 
 static wv_place proposal(const wvgd_fit *f, size_t c)
 {
-    return (wv_place){f->pool.mu + c * f->D, f->pool.inverse + c * f->D * f->D, f->pool.log_det[c], f->pool.share[c], f->pool.nu[c], f->pool.tails[c]};
+    return (wv_place){f->pool.mu + c * f->D, f->pool.inverse + c * f->D * f->D, f->pool.log_det[c], f->pool.share[c], f->pool.nu[c], f->pool.tails[c], 0};
 }
 
 /* ---- densities --------------------------------------------------------------------------------------------------------------------- */
@@ -94,7 +95,9 @@ static void add_block(wvgd_fit *f, const block *b, wv_pool_place *place, size_t 
     size_t waiting = 0;
     for (size_t c = from; c < to; c++) {
         wv_place p = place(f, c);
-        if (!r)
+        if (!r && p.like > 0)
+            cblas_dscal((int)n, p.like, b->r, 1);
+        else if (!r)
             wv_columns_whiten(f->D, n, p.inverse, p.mu, b->x, b->spare, b->y, b->r);
         waiting += weigh(&p, f->D, n, r ? r + (c - from) * room : b->r, b->log_q + waiting * WV_COLUMNS);
         if (waiting >= GROUP || c + 1 == to) {
@@ -163,8 +166,12 @@ static void measure_at(wvgd_fit *f, void *context, size_t index)
     wv_columns_turn(D, here, d->x + first * D, b.x);
     for (size_t c = 0; c < d->to - d->from; c++) {
         wv_place p = d->place(f, d->from + c);
-        double *y = d->keep ? f->mix_y + (c * blocks_of(d->n) + at) * size : b.y;
-        wv_columns_whiten(D, wv_columns_round(here), p.inverse, p.mu, b.x, b.spare, y, f->mix_q + c * wv_pool_points(f) + first);
+        double *y = d->keep ? f->mix_y + (c * blocks_of(d->n) + at) * size : b.y, *r = f->mix_q + c * wv_pool_points(f) + first;
+        if (p.like > 0)
+            for (size_t i = 0; i < here; i++)
+                r[i] = p.like * (r - wv_pool_points(f))[i];
+        else
+            wv_columns_whiten(D, wv_columns_round(here), p.inverse, p.mu, b.x, b.spare, y, r);
     }
 }
 

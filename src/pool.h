@@ -8,6 +8,7 @@ typedef struct {
     const double *mu, *inverse; /* [D]; [D][D] inverse of the root */
     double log_det;             /* of the root */
     double share, nu, tails;    /* draws of the Gaussian; degrees of freedom and draws of the Student-t */
+    double like;                /* if not 0: the squares |y|^2 here are those of the place before, times this */
 } wv_place;
 
 typedef wv_place wv_pool_place(const wvgd_fit *f, size_t c);

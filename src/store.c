@@ -47,7 +47,8 @@ static wv_place place(const wvgd_fit *f, size_t k)
 {
     bool wide = 2 * k + 1 == f->proposals;
     const double *made = f->mix_made + 2 * k;
-    return (wv_place){f->proposal[2 * k].q.mu, f->mix_inverse + k * f->D * f->D, f->mix_det[k], wide ? 0 : made[0], wide ? degrees_wide : degrees_tails, made[!wide]};
+    return (wv_place){f->proposal[2 * k].q.mu, f->mix_inverse + k * f->D * f->D, f->mix_det[k], wide ? 0 : made[0], wide ? degrees_wide : degrees_tails, made[!wide],
+                      wide && f->s.mix.K == 1 ? 1 / (widening * widening) : 0};
 }
 
 /* What `place` needs, for the draws made of each proposal; returns how many places there are. */

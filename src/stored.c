@@ -2,6 +2,7 @@
 #include "stored.h"
 #include "columns.h"
 #include "dense.h"
+#include "mix.h"
 #include "weight.h"
 #include <cblas.h>
 #include <lapacke.h>
@@ -110,6 +111,10 @@ void wv_stored_density(wvgd_fit *f, const wv_gauss *q, size_t n, double *log_q)
     double *inverse = f->square[1], constant = wv_columns_constant(D, q->family->log_det(D, 0, q->root), 0), r[WV_COLUMNS];
     block b = names(f);
     wv_dense_invert(D, q->root, inverse);
+    if (wv_mix_is(f, q)) {
+        memcpy(log_q, f->moving, n * sizeof *log_q);
+        return;
+    }
     for (size_t first = 0; first < n; first += WV_COLUMNS) {
         size_t here = block_of(n, first);
         wv_columns_whiten(D, wv_columns_round(here), inverse, q->mu, f->gy + first * D, b.weighted, b.centred, r);

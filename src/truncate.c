@@ -505,6 +505,9 @@ static void share_cell(wvgd_fit *f, size_t n)
 {
     size_t D = f->D, step = n / SHARED + 1, some = 0;
     double total = 0;
+    f->mix_e[0] = 1;
+    if (f->s.mix.K == 1)
+        return;
     for (size_t i = 0; i < n; i += step, some++) {
         for (size_t k = 0; k < D; k++)
             f->uy[some * D + k] = f->gy[i / WV_COLUMNS * WV_COLUMNS * D + k * WV_COLUMNS + i % WV_COLUMNS];
