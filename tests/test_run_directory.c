@@ -34,6 +34,46 @@ static int leave(void **state)
     return access(dir, F_OK) ? 0 : -1; /* nothing else was left in it */
 }
 
+/* ---- numbers ---------------------------------------------------------------------------------------------------------------------------- */
+static void assert_spelled(double value)
+{
+    char text[64] = "", expected[64];
+    FILE *s = fmemopen(text, sizeof text, "w");
+    assert_non_null(s);
+    put_number(s, value);
+    fclose(s);
+    snprintf(expected, sizeof expected, "%.17g", value);
+    assert_string_equal(text, expected);
+}
+
+/* As printf does, to the last digit: sizes of all kinds, powers of ten and their neighbours, short decimals, whole numbers, and binary fractions whose 17 digits end in a half. */
+static void numbers_are_spelled_as_printf_does(void **state)
+{
+    enum { N = 20000 };
+    uint64_t bits = 1;
+    (void)state;
+    for (int k = -6; k < 18; k++)
+        for (int sign = -1; sign <= 1; sign += 2) {
+            double power = strtod((const char *[]){"1e-6", "1e-5", "1e-4", "1e-3", "1e-2", "1e-1", "1", "1e1", "1e2", "1e3", "1e4", "1e5", "1e6", "1e7", "1e8", "1e9", "1e10", "1e11", "1e12", "1e13", "1e14", "1e15", "1e16", "1e17"}[k + 6], NULL);
+            assert_spelled(sign * power);
+            assert_spelled(sign * nextafter(power, 0));
+            assert_spelled(sign * nextafter(power, INFINITY));
+        }
+    for (int i = 0; i < N; i++) {
+        bits = bits * 6364136223846793005u + 1442695040888963407u;
+        double whole = (double)(bits >> 11), part = (double)(bits >> 40);
+        assert_spelled(exp(whole / 0x1p53 * 50 - 12));
+        assert_spelled(-part / 1000);
+        assert_spelled(floor(whole / 1024));
+        assert_spelled(ldexp(whole, -(int)(bits % 66)));
+        assert_spelled(ldexp(2 * floor(whole / 512) + 1, -1 - (int)(bits % 12)));
+    }
+    assert_spelled(0.0);
+    assert_spelled(-0.0);
+    assert_spelled(DBL_MIN / 3);
+    assert_spelled(DBL_MAX);
+}
+
 static void put(const char *file, const char *text)
 {
     char *path = run_path(dir, file);
@@ -613,7 +653,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, enter, leave)
     const struct CMUnitTest tests[] = {
-        TEST(old_file_stays_until_the_new_one_is_whole),
+        cmocka_unit_test(numbers_are_spelled_as_printf_does), TEST(old_file_stays_until_the_new_one_is_whole),
         TEST(devices_are_written_not_replaced),
         TEST(links_stay_links),
         TEST(impossible_places),
