@@ -259,10 +259,9 @@ static void sharpen(wvgd_fit *f, double c, bool draws)
 
 /* Lloyd's steps with sharpened means, for squared costs. In few dimensions they are slow to settle, so over-relaxed; in many, where particles lean towards the draws that placed them, that
  * would throw them out of their cells, and a hundredth more or less does not matter: there the steps but for the last are those of the mixture alone, if it is like the posterior. */
-static void sharpen_particles(wvgd_fit *f)
+static void sharpen_particles(wvgd_fit *f, double c)
 {
     size_t D = f->D, rounds = D <= 4 ? 12 : shared(f) ? 4 : 3;
-    double c = mixture_weights(f);
     for (size_t round = 1; round <= rounds; round++) {
         bool draws = !shared(f) || c < 0.5 || round == rounds;
         if (draws)
@@ -279,9 +278,9 @@ static void sharpen_particles(wvgd_fit *f)
 }
 
 /* Sharpened masses and their standard errors. */
-static void sharpen_masses(wvgd_fit *f, size_t n)
+static void sharpen_masses(wvgd_fit *f, size_t n, double c)
 {
-    double c = mixture_weights(f), total = 0, squares = 0, *own = f->cell_spare;
+    double total = 0, squares = 0, *own = f->cell_spare;
     sharpen(f, c, true);
     memset(own, 0, f->N * sizeof *own);
     for (size_t j = 0; j < f->N; j++)
@@ -298,7 +297,7 @@ static void sharpen_masses(wvgd_fit *f, size_t n)
     }
 }
 
-static void place_particles(wvgd_fit *f)
+static void place_particles(wvgd_fit *f, double c)
 {
     size_t size = f->cell_family->size(f->D, 0);
     wv_close_posterior_root(f, f->cell_family, f->now.spread);
@@ -311,7 +310,7 @@ static void place_particles(wvgd_fit *f)
     for (size_t j = 1; j < f->N; j++)
         memcpy(f->now.spread + j * size, f->now.spread, size * sizeof(double));
     if (f->N > 1)
-        wv_quantise_place(f, controlled(f) ? mixture_weights(f) : 0);
+        wv_quantise_place(f, c);
     else
         memcpy(f->now.z, f->mean, f->D * sizeof(double)); /* where wv_close_describe finds its place from */
     wv_free_cells(f);
@@ -367,17 +366,18 @@ void wv_partition_begin(wvgd_fit *f)
 {
     f->s.refined = 0;
     f->s.meanfield_gap = NAN;
+    double c = controlled(f) ? mixture_weights(f) : 0;
     wv_free_mixture(f);
-    place_particles(f);
+    place_particles(f, c);
     if (f->N > 1 && (!wv_free_flat(f) || !controlled(f)))
         settle_particles(f, !wv_free_flat(f) ? 30 : f->D > 4 ? 1 : 2);
     size_t points = controlled(f) ? control_points(f) : 0;
     if (points && wv_free_flat(f))
-        sharpen_particles(f);
+        sharpen_particles(f, c);
     assign_all(f);
     wv_close_describe(f);
     if (points)
-        sharpen_masses(f, points);
+        sharpen_masses(f, points, c);
     f->mix_points = (double)points;
     memcpy(f->weight_beta, f->beta, f->N * sizeof(double));
     if (f->pilot) {
