@@ -8,6 +8,7 @@
 #include "pass.h"
 #include "scratch.h"
 #include <cblas.h>
+#include <float.h>
 #include <limits.h>
 #include <math.h>
 #include <stdint.h>
@@ -385,8 +386,8 @@ void wv_bnn_angle_costs(void *self, size_t dim, const double *a, size_t count, c
         for (size_t i = 0; i < some; i++) {
             const double *v = c->side[1].f + slot[i] * rows, other = c->side[1].norm[slot[i]];
             sine = 0.0;
-            if (!(norm > 0) || !(other > 0)) /* no direction: at right angles to all others */
-                angle = norm > 0 || other > 0 ? RIGHT_ANGLE : 0.0;
+            if (!(norm >= DBL_MIN) || !(other >= DBL_MIN)) /* no direction: at right angles to all others */
+                angle = norm >= DBL_MIN || other >= DBL_MIN ? RIGHT_ANGLE : 0.0;
             else if (!isfinite(norm) || !isfinite(other))
                 angle = 2.0 * RIGHT_ANGLE;
             else {

@@ -35,7 +35,7 @@ TARGET static float narrow(bool mirrored, size_t n, size_t D, const double *rows
     for (size_t k = 0; k < n; k++, e += ld) {
         const double *row = rows + (mirrored ? 2 * k : k) * D, *other = mirrored ? row + D : middle;
         for (size_t i = 0; i < ld; i += WIDE) {
-            __mmask8 there = i + WIDE <= D ? 0xff : i < D ? (__mmask8)((1U << (D - i)) - 1) : 0;
+            __mmask8 there = (__mmask8)(i + WIDE <= D ? 0xffU : i < D ? (1U << (D - i)) - 1 : 0U);
             __m512d apart = _mm512_sub_pd(_mm512_maskz_loadu_pd(there, row + i), _mm512_maskz_loadu_pd(there, other + i));
             __m256 v = _mm512_cvtpd_ps(_mm512_mul_pd(apart, _mm512_set1_pd(mirrored ? 0.5 : 1)));
             _mm256_storeu_ps(e + i, v);

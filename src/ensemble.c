@@ -124,6 +124,38 @@ static void draw_stored(const wvgd_fit *f, size_t j, const wv_stream *stream, do
         }
 }
 
+/* A cell that its component hardly reaches into, far out in its tail, would take thousands of tries for a draw. */
+static bool remote(const wvgd_fit *f, size_t j)
+{
+    return f->log_Z[j] < -7;
+}
+
+/* There points around the particle are candidates: one of those in the cell, by their weights q_j over the density that they were drawn from. */
+static void draw_remote(const wvgd_fit *f, size_t j, const wv_stream *stream, double *z)
+{
+    enum { CANDIDATES = 256 };
+    size_t D = f->D, n = piece(f) < CANDIDATES ? piece(f) : CANDIDATES, chosen = n;
+    wv_gauss q = wv_fit_component(f, j), r = wv_fit_around(f, j);
+    double best = -INFINITY, *log_q = f->psi, *log_r = f->moving;
+    wv_component_draw(&r, stream, 0, n, false, f->gy, f->work);
+    wv_cell_assign(f, n, f->gy, f->free_cell, f->free_cost, f->free_cost + WV_FREE);
+    wv_component_log_density(&q, n, f->gy, log_q, f->y, f->work);
+    wv_component_log_density(&r, n, f->gy, log_r, f->y, f->work);
+    for (size_t i = 0; i < n; i++) {
+        double u, key;
+        wv_rng_uniform(stream, n + i, 1, &u);
+        key = log_q[i] - log_r[i] - log(-log(u));
+        if (f->free_cell[i] == j && key > best) {
+            best = key;
+            chosen = i;
+        }
+    }
+    if (chosen < n)
+        memcpy(z, f->gy + chosen * D, D * sizeof *z);
+    else
+        draw_stored(f, j, stream, z);
+}
+
 /* Draws of one component for the cells that have it, tried one after the other until each of the `wanted` draws in the chains of these has one. */
 typedef struct {
     const wvgd_fit *f;
@@ -143,7 +175,7 @@ static bool give_up(trying *t, size_t j, double tried)
     if (i == NONE || tried < since[j] + TRIES)
         return false;
     wv_stream own = t->stream;
-    own.component = ~(t->first + i); /* which no component has */
+    own.component = ~(t->first + i);
     draw_stored(f, j, &own, t->z + i * f->D);
     f->member[j] = f->order[i];
     since[j] += TRIES;
@@ -197,11 +229,17 @@ wvgd_status wvgd_sample(const wvgd_fit *f, uint64_t stream, size_t n, double *z,
             wv_rng_uniform(&s, first + i, 1, &u);
             size_t j = pick(f->N, f->weight, u);
             f->b.cell[i] = (uint32_t)j;
-            wanted[f->start[j]]++;
+            wanted[f->start[j]] += !remote(f, j);
             if (cell)
                 cell[first + i] = j;
         }
         chain(f, here, false);
+        for (size_t j = 0; j < f->N; j++)
+            for (; remote(f, j) && f->member[j] != NONE; f->member[j] = f->order[f->member[j]]) {
+                wv_stream own = s;
+                own.component = ~(uint64_t)(first + f->member[j]); /* which no component has */
+                draw_remote(f, j, &own, z + (first + f->member[j]) * f->D);
+            }
         for (size_t j = 0; j < f->N; j++) {
             trying t = {f, s, first, (size_t)wanted[j], z + first * f->D};
             t.stream.component = first / WV_FREE * f->N + j + 1;

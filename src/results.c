@@ -72,6 +72,8 @@ static void warnings(wvgd_fit *f)
     warn_cells(f);
     if (f->s.meanfield_gap > 5 && f->opt.family == WVGD_DIAG)
         warn(f, "a diagonal Gaussian loses about %.1f nats on this posterior, whose parameters are strongly correlated: use family full", f->s.meanfield_gap);
+    if (!isfinite(f->s.distortion))
+        warn(f, "the distortion is %g: the cost between a particle and a draw is infinite or no number; check the cost function, or the power of lp", f->s.distortion);
     if (f->s.bad_points)
         warn(f, "%zu of %zu points had a NaN or infinite density or gradient and were given weight zero: check the model there", f->s.bad_points,
              f->s.evaluations);

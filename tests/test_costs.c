@@ -214,6 +214,31 @@ static void batches_are_pairs(void **state) {
     }
 }
 
+static double half_cost(void *self, size_t dim, const double *a, const double *b, double *grad_a) {
+    double cost = smooth_cost(self, dim, a, b, grad_a);
+    return b[0] > 0 ? NAN : cost;
+}
+
+/* A cost that is no number in half of the space: said, with either solver. */
+static void costs_that_are_not_numbers(void **state) {
+    (void)state;
+    for (wvgd_solver solver = WVGD_STAGED; solver <= WVGD_JOINT; solver++) {
+        wvgd_options o = options_of(&ROWS[5], N, 1);
+        wvgd_error error;
+        wvgd_results r;
+        bool said = false;
+        o.solver = solver;
+        o.max_iter = 50;
+        o.cost_function = half_cost;
+        wvgd_fit *fit = wvgd_new(&MODEL, &o, NULL, &error);
+        if (!fit || wvgd_run(fit, NULL, NULL, &error) != WVGD_OK) fail_msg("%s", error.text);
+        wvgd_get_results(fit, &r);
+        for (size_t i = 0; i < r.warnings; i++) said |= strstr(r.warning[i], "the cost between a particle and a draw") != NULL;
+        assert_true(said);
+        wvgd_free(fit);
+    }
+}
+
 /* (a - b)' A (a - b) of a long thin A, unlike the posterior: eigenvalues 1.98 and 0.02. */
 static double slanted_cost(void *self, size_t dim, const double *a, const double *b, double *grad_a) {
     double d[D] = {a[0] - b[0], a[1] - b[1]}, lean = *(const double *)self, pull[D] = {d[0] + lean * d[1], lean * d[0] + d[1]};
@@ -318,7 +343,7 @@ static void the_metric_follows_the_posterior(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(particles_are_at_rest), cmocka_unit_test(batches_are_pairs), cmocka_unit_test(slanted_costs_settle),
+        cmocka_unit_test(particles_are_at_rest), cmocka_unit_test(batches_are_pairs), cmocka_unit_test(costs_that_are_not_numbers), cmocka_unit_test(slanted_costs_settle),
         cmocka_unit_test(one_particle_is_the_centre), cmocka_unit_test(the_metric_follows_the_posterior),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -304,6 +304,48 @@ static void draws_of_lost_components(void **state) {
     wvgd_model_close(&model);
 }
 
+/* A component whose cell lies eight sds out in its tail, set by hand: draws follow the normal density that is left there, by ten bins of equal mass, and none comes twice. */
+static void draws_of_remote_cells(void **state) {
+    (void)state;
+    enum { N = 3, n = 30000, BINS = 10 };
+    const double mu = -12.0, sd = 1.5, one = 1, zero = 0;
+    static double z[n];
+    static size_t cell[n];
+    wvgd_model model;
+    wvgd_options o = options_of(N, 1);
+    wvgd_error error;
+    size_t last = 0, count[BINS] = {0}, drawn = 0, again = 0;
+    o.cost = WVGD_SQEUCLID;
+    assert_int_equal(target_mixture_1d(&model, 1, &one, &zero, &one), 0);
+    wvgd_fit *f = wvgd_new(&model, &o, NULL, &error);
+    assert_int_equal(wvgd_run(f, NULL, NULL, &error), WVGD_OK);
+    for (size_t j = 1; j < N; j++) last = f->now.z[j] > f->now.z[last] ? j : last;
+    double next = -INFINITY;
+    for (size_t j = 0; j < N; j++) next = j != last && f->now.z[j] > next ? f->now.z[j] : next;
+    double wall = (next + f->now.z[last]) / 2, all = erfc((wall - mu) / sd / sqrt(2));
+    f->now.mu[last] = mu;
+    f->now.root[last] = sd;
+    f->log_Z[last] = log(all / 2);
+    assert_true(f->log_Z[last] < -25);
+    assert_int_equal(wvgd_sample(f, 1, n, z, cell, NULL), WVGD_OK);
+    for (size_t i = 0; i < n; i++) {
+        if (cell[i] != last) continue;
+        double beyond = erfc((z[i] - mu) / sd / sqrt(2)) / all; /* uniform */
+        assert_true(z[i] >= wall && beyond >= 0 && beyond <= 1);
+        count[beyond < 1 ? (size_t)(BINS * beyond) : BINS - 1]++;
+        for (size_t k = i + 1; k < n && drawn < 200; k++) again += z[k] == z[i];
+        drawn++;
+    }
+    double chi = 0, expected = (double)drawn / BINS;
+    for (size_t b = 0; b < BINS; b++) chi += ((double)count[b] - expected) * ((double)count[b] - expected) / expected;
+    print_message("a remote cell: chi-square %.1f with %d degrees of freedom, %zu draws\n", chi, BINS - 1, drawn);
+    assert_true(drawn > n / 5);
+    assert_true(chi < BINS - 1 + 5 * sqrt(2.0 * (BINS - 1)));
+    assert_int_equal(again, 0);
+    wvgd_free(f);
+    wvgd_model_close(&model);
+}
+
 /* Where the support ends inside a cell, draws that are not evaluated do not know it; a bound that believed them would lie above the evidence. */
 static void bounds_of_cut_supports(void **state) {
     (void)state;
@@ -324,7 +366,7 @@ static void bounds_of_cut_supports(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cheap_evaluations), cmocka_unit_test(bound_of_one), cmocka_unit_test(bound_of_many), cmocka_unit_test(bounds_of_bent_ridges), cmocka_unit_test(masses_of_the_mixture), cmocka_unit_test(impossible_bounds_have_no_weight), cmocka_unit_test(bounds_of_cut_supports), cmocka_unit_test(draws_of_lost_components),
+        cmocka_unit_test(cheap_evaluations), cmocka_unit_test(bound_of_one), cmocka_unit_test(bound_of_many), cmocka_unit_test(bounds_of_bent_ridges), cmocka_unit_test(masses_of_the_mixture), cmocka_unit_test(impossible_bounds_have_no_weight), cmocka_unit_test(bounds_of_cut_supports), cmocka_unit_test(draws_of_lost_components), cmocka_unit_test(draws_of_remote_cells),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
