@@ -245,13 +245,13 @@ static void low_set_sd(size_t D, size_t R, double *root, const double *sd)
 }
 
 /* The member of the family closest in reverse KL to a Gaussian of precision P (in coordinates scaled by the old s): at the optimum e_k = 1/t_k
- * with t_k, q_k eigenpairs of S P S, those that gain most, (t - 1 - log t)/2, and diag(P C) = 1. Alternates the two. */
+ * with t_k, q_k eigenpairs of S P S, those that gain most, (t - 1 - log t)/2, and diag(P C) = 1. Alternates the two from the old s on, which is near where steps are short, until the latter holds to 0.002. */
 static bool low_project(size_t D, size_t R, double *root, const double *P, double *work)
 {
-    double *e = root + D, *Q = e + R, *s = work, *T = s + D, *t = T + D * D, *syev = t + D;
+    double *e = root + D, *Q = e + R, *s = work, *T = s + D, *t = T + D * D, *syev = t + D, off = INFINITY;
     for (size_t i = 0; i < D; i++)
-        s[i] = 1.0 / sqrt(P[i * D + i]);
-    for (int round = 0; round < 12; round++) {
+        s[i] = 1.0;
+    for (int round = 0; round < 12 && off > 0.002; round++) {
         for (size_t i = 0; i < D; i++)
             for (size_t k = 0; k < D; k++)
                 T[i * D + k] = s[i] * P[i * D + k] * s[k];
@@ -263,11 +263,13 @@ static bool low_project(size_t D, size_t R, double *root, const double *P, doubl
             e[r] = 1.0 / t[k];
             memcpy(Q + r * D, T + k * D, D * sizeof *Q);
         }
+        off = 0;
         /* diag(P C), C = S (I + Q'(e-1)Q) S, with S P S q_r = q_r / e_r */
         for (size_t i = 0; i < D; i++) {
             double d = s[i] * s[i] * P[i * D + i];
             for (size_t r = 0; r < R; r++)
                 d += (e[r] - 1.0) / e[r] * Q[r * D + i] * Q[r * D + i];
+            off = fmax(off, fabs(d - 1.0));
             s[i] /= sqrt(fmin(fmax(d, 0.25), 4.0));
         }
     }
