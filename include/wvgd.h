@@ -230,7 +230,8 @@ wvgd_status wvgd_mode(const wvgd_fit *fit, size_t n, const double *z, size_t *mo
 /* Log density of the ensemble sum_j weight_j q_j at n points: exact but for the Monte Carlo error of log_Z and weight. */
 wvgd_status wvgd_log_q(const wvgd_fit *fit, size_t n, const double *z, double *log_q, wvgd_error *error);
 
-/* n draws z[n][D] from the ensemble; cell[n] may be NULL. The same stream gives the same draws. */
+/* n draws z[n][D] from the ensemble; cell[n] may be NULL. The same stream gives the same draws, however many are asked for. Where a component hardly reaches into its cell (log_Z below -7) a draw is one of 256 points around the
+ * particle, chosen by their weights. */
 wvgd_status wvgd_sample(const wvgd_fit *fit, uint64_t stream, size_t n, double *z, size_t *cell, wvgd_error *error);
 
 /* n draws from the posterior by resampling the closing draws with their (Pareto-smoothed) importance weights; index[n] (may be NULL) says which. */

@@ -214,6 +214,50 @@ static void batches_are_pairs(void **state) {
     }
 }
 
+/* One particle under a callback is placed on the closing draws, to rounding: the mean gradient there is 0, which it is not at their mean, where it begins (log-gamma variables are skewed). With all of the Hessian, from
+ * some of the draws, and beyond 128 dimensions with its diagonal. */
+static void callbacks_in_many_dimensions(void **state) {
+    (void)state;
+    enum { MANY = 130 };
+    for (size_t dim = 3; dim <= MANY; dim += MANY - 3) {
+        double shape[MANY], g[MANY], g0[MANY], largest = 0, least = INFINITY;
+        wvgd_options o = options_of(&ROWS[5], 1, 1);
+        wvgd_model model;
+        wvgd_error error;
+        wvgd_results r;
+        size_t n;
+        const double *x, *log_w;
+        for (size_t d = 0; d < dim; d++) shape[d] = dim == MANY ? 60 : 1.5;
+        assert_int_equal(target_log_gamma(&model, dim, shape), 0);
+        o.family = WVGD_DIAG;
+        wvgd_fit *fit = wvgd_new(&model, &o, NULL, &error);
+        if (!fit || wvgd_run(fit, NULL, NULL, &error) != WVGD_OK) fail_msg("%s", error.text);
+        wvgd_get_results(fit, &r);
+        assert_int_equal(wvgd_draws(fit, &n, &x, NULL, &log_w, NULL, NULL), WVGD_OK);
+        assert_true(n > 2000);
+        double *w = malloc(n * sizeof *w);
+        for (size_t i = 0; i < n; i++) w[i] = exp(log_w[i]);
+        for (int at = 0; at < 2; at++) {
+            double *sum = at ? g0 : g, one[MANY];
+            for (size_t d = 0; d < dim; d++) sum[d] = 0;
+            for (size_t i = 0; i < n; i++) {
+                smooth_cost(&HEAVY, dim, at ? r.mean : r.z, x + i * dim, one);
+                for (size_t d = 0; d < dim; d++) sum[d] += w[i] * one[d];
+            }
+        }
+        for (size_t d = 0; d < dim; d++) {
+            largest = fmax(largest, fabs(g[d]));
+            least = fmin(least, fabs(g0[d]));
+        }
+        print_message("%zu dimensions: gradients up to %.2g at the particle, %.2g or more at the mean\n", dim, largest, least);
+        assert_true(largest < 1e-9);
+        assert_true(least > 1e-6);
+        free(w);
+        wvgd_free(fit);
+        wvgd_model_close(&model);
+    }
+}
+
 static double half_cost(void *self, size_t dim, const double *a, const double *b, double *grad_a) {
     double cost = smooth_cost(self, dim, a, b, grad_a);
     return b[0] > 0 ? NAN : cost;
@@ -343,7 +387,7 @@ static void the_metric_follows_the_posterior(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(particles_are_at_rest), cmocka_unit_test(batches_are_pairs), cmocka_unit_test(costs_that_are_not_numbers), cmocka_unit_test(slanted_costs_settle),
+        cmocka_unit_test(particles_are_at_rest), cmocka_unit_test(batches_are_pairs), cmocka_unit_test(callbacks_in_many_dimensions), cmocka_unit_test(costs_that_are_not_numbers), cmocka_unit_test(slanted_costs_settle),
         cmocka_unit_test(one_particle_is_the_centre), cmocka_unit_test(the_metric_follows_the_posterior),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

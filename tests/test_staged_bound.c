@@ -13,6 +13,7 @@
 #include "fit.h"
 #include "support/targets.h"
 #include "support/test_random.h"
+#include "weight.h"
 #include "wvgd.h"
 
 static wvgd_fit *fitted(const wvgd_model *model, const wvgd_options *o, wvgd_results *r) {
@@ -268,6 +269,73 @@ static double cut(void *self, const double *z, double *grad) {
     return z[0] > 0.7 ? -INFINITY : sum;
 }
 
+static double quadratic(void *self, size_t dim, const double *a, const double *b, double *grad_a) {
+    double sum = 0;
+    (void)self;
+    for (size_t i = 0; i < dim; i++) {
+        sum += (a[i] - b[i]) * (a[i] - b[i]);
+        if (grad_a) grad_a[i] = 2 * (a[i] - b[i]);
+    }
+    return sum;
+}
+
+/* What is said of cells against sums over the closing draws: masses (a callback has no control), their standard errors, effective sizes, and k-hat of the draws of each alone. */
+static void diagnostics_of_cells(void **state) {
+    (void)state;
+    enum { D = 3, N = 4 };
+    wvgd_model model;
+    wvgd_options o = options_of(N, 1);
+    wvgd_results r;
+    o.cost = WVGD_CALLBACK;
+    o.cost_function = quadratic;
+    assert_int_equal(target_banana(&model, D, 1, 0.5), 0);
+    wvgd_fit *f = fitted(&model, &o, &r);
+    size_t n = f->close.n;
+    double *log_w = malloc(n * sizeof *log_w);
+    uint32_t *order = malloc(n * sizeof *order);
+    assert_true(log_w && order);
+    for (size_t j = 0; j < N; j++) {
+        double mass = 0, squares = 0, error = 0;
+        size_t own = 0;
+        for (size_t i = 0; i < n; i++)
+            if (f->close.cell[i] == j) {
+                mass += f->close_v[i];
+                squares += f->close_v[i] * f->close_v[i];
+                log_w[own++] = f->close_log_w[i];
+            }
+        for (size_t i = 0; i < n; i++) error += pow(f->close_v[i] * ((f->close.cell[i] == j) - mass), 2);
+        assert_near(r.beta[j], mass, 1e-12);
+        assert_near(r.beta_se[j], sqrt(error), 1e-12);
+        assert_near(r.cell_ess[j], mass * mass / squares, 1e-6);
+        assert_near(r.cell_pareto_k[j], wv_weight_pareto_k(own, log_w, NULL, order), 1e-9);
+    }
+    free(log_w);
+    free(order);
+    wvgd_free(f);
+    wvgd_model_close(&model);
+}
+
+/* The log densities that stored draws have under the components of their cells, however they were come by: of a posterior that is nearly normal they are the mixture's own. */
+static void stored_densities(void **state) {
+    (void)state;
+    enum { D = 8, N = 4 };
+    const double shape[D] = {40, 50, 60, 70, 80, 90, 100, 110};
+    wvgd_model model;
+    wvgd_options o = options_of(N, 1);
+    wvgd_results r;
+    assert_int_equal(target_log_gamma(&model, D, shape), 0);
+    wvgd_fit *f = fitted(&model, &o, &r);
+    assert_int_equal(f->s.mix.K, 1);
+    for (size_t i = 0; i < f->close.n; i += 7) {
+        wv_gauss q = wv_fit_component(f, f->close.cell[i]);
+        double log_q;
+        wv_component_log_density(&q, 1, f->close.x + i * D, &log_q, f->y, f->work);
+        assert_near(f->close.log_q[i], log_q, 1e-9);
+    }
+    wvgd_free(f);
+    wvgd_model_close(&model);
+}
+
 /* A component that does not find its cell, moved away by hand: its draws are closing draws of the cell, those of other cells are as before, and a prefix is the same. */
 static void draws_of_lost_components(void **state) {
     (void)state;
@@ -366,7 +434,7 @@ static void bounds_of_cut_supports(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cheap_evaluations), cmocka_unit_test(bound_of_one), cmocka_unit_test(bound_of_many), cmocka_unit_test(bounds_of_bent_ridges), cmocka_unit_test(masses_of_the_mixture), cmocka_unit_test(impossible_bounds_have_no_weight), cmocka_unit_test(bounds_of_cut_supports), cmocka_unit_test(draws_of_lost_components), cmocka_unit_test(draws_of_remote_cells),
+        cmocka_unit_test(cheap_evaluations), cmocka_unit_test(bound_of_one), cmocka_unit_test(bound_of_many), cmocka_unit_test(bounds_of_bent_ridges), cmocka_unit_test(masses_of_the_mixture), cmocka_unit_test(impossible_bounds_have_no_weight), cmocka_unit_test(bounds_of_cut_supports), cmocka_unit_test(draws_of_lost_components), cmocka_unit_test(draws_of_remote_cells), cmocka_unit_test(diagnostics_of_cells), cmocka_unit_test(stored_densities),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
