@@ -15,6 +15,7 @@
 #include "fit.h"
 #include "quantise.h"
 #include "support/logistic_truth.h"
+#include "support/fitted.h"
 #include "support/near.h"
 #include "support/oracle1d.h"
 #include "support/targets.h"
@@ -29,14 +30,6 @@ static wvgd_options options_of(size_t N, wvgd_family family, uint64_t seed) {
     o.family = family;
     o.seed = seed;
     return o;
-}
-
-static wvgd_fit *fitted(const wvgd_model *model, const wvgd_options *o, wvgd_results *r) {
-    wvgd_error error;
-    wvgd_fit *fit = wvgd_new(model, o, NULL, &error);
-    if (!fit || wvgd_run(fit, NULL, NULL, &error) != WVGD_OK) fail_msg("%s", error.text);
-    wvgd_get_results(fit, r);
-    return fit;
 }
 
 static int ascending(const void *a, const void *b) {

@@ -10,28 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/fitted.h"
 #include "support/near.h"
 #include "fit.h"
 #include "support/targets.h"
 #include "support/test_random.h"
 #include "wvgd.h"
-
-static wvgd_fit *fitted(const wvgd_model *model, const wvgd_options *o, wvgd_results *r) {
-    wvgd_error error;
-    wvgd_fit *fit = wvgd_new(model, o, NULL, &error);
-    if (!fit || wvgd_run(fit, NULL, NULL, &error) != WVGD_OK) fail_msg("%s", error.text);
-    wvgd_get_results(fit, r);
-    return fit;
-}
-
-static wvgd_options options_of(size_t N, uint64_t seed) {
-    wvgd_options o;
-    wvgd_options_init(&o);
-    assert_int_equal(o.solver, WVGD_STAGED);
-    o.particles = N;
-    o.seed = seed;
-    return o;
-}
 
 /* ---- Gaussians ------------------------------------------------------------------------------------------------------------------------ */
 /* Condition 1e6, up to a thousand sds away from where the ascents start. The proposal contains the target, so that control variates leave no noise of the evidence but their
@@ -49,7 +33,7 @@ static void gaussians(void **state) {
             double mean[MAX_D], cov[MAX_D * MAX_D];
             wvgd_model model;
             wvgd_results r;
-            wvgd_options o = options_of(1, seed);
+            wvgd_options o = staged_options(1, seed);
             test_random random = test_random_seed(seed);
             assert_int_equal(target_gaussian_random(&model, D, 1e6, 10 * D + seed, true), 0);
             memcpy(cov, target_truth_of(&model).cov, D * D * sizeof *cov);
@@ -122,7 +106,7 @@ static void mixtures(void **state) {
                 size_t D = dims[d], K = counts[k];
                 wvgd_model model;
                 wvgd_results r;
-                wvgd_options o = options_of(2, b + 1);
+                wvgd_options o = staged_options(2, b + 1);
                 target_separated(D, K, boxes[b], D == 2 && b == 0 ? 5 : 6, 100 * D + K, weight, mean, cov);
                 assert_int_equal(target_mixture(&model, D, K, weight, mean, cov), 0);
                 wvgd_fit *fit = fitted(&model, &o, &r);
@@ -156,7 +140,7 @@ static void units(void **state) {
             test_random random = test_random_seed(40 + seed);
             wvgd_model model;
             wvgd_results r;
-            wvgd_options o = options_of(3, seed);
+            wvgd_options o = staged_options(3, seed);
             target_separated(D, K, 10, 8, seed, weight, mean, cov);
             for (size_t i = 0; i < D; i++) A[i * D + i] = way == 1 ? pow(10, 12 * test_random_uniform(&random) - 6) : 1;
             if (way == 2) {
@@ -205,7 +189,7 @@ static void evidence_and_bound(void **state) {
     for (size_t i = 0; i < FITS; i++) {
         wvgd_model model;
         wvgd_results r;
-        wvgd_options o = options_of(1 + i / 2 % 3, i + 1);
+        wvgd_options o = staged_options(1 + i / 2 % 3, i + 1);
         make(&model, i);
         double truth = target_truth_of(&model).log_evidence;
         wvgd_fit *fit = fitted(&model, &o, &r);
@@ -245,7 +229,7 @@ static void moments(void **state) {
             enum { D = 3 };
             wvgd_model model;
             wvgd_results r;
-            wvgd_options o = options_of(1, seed);
+            wvgd_options o = staged_options(1, seed);
             assert_int_equal(target_log_gamma(&model, D, (const double[]){shapes[k], shapes[k], shapes[k]}), 0);
             target_truth truth = target_truth_of(&model);
             wvgd_fit *fit = fitted(&model, &o, &r);
@@ -285,7 +269,7 @@ static void fresh_draws(void **state) {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         wvgd_model model;
         wvgd_results r;
-        wvgd_options o = options_of(1, seed);
+        wvgd_options o = staged_options(1, seed);
         o.evidence_se = 0.006;
         o.components = 1;
         assert_int_equal(target_log_gamma(&model, D, (const double[]){1, 1, 1}), 0);
@@ -331,7 +315,7 @@ static void tails(void **state) {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         wvgd_model model;
         wvgd_results r;
-        wvgd_options o = options_of(5, seed);
+        wvgd_options o = staged_options(5, seed);
         assert_int_equal(wvgd_model_pointwise(&model, 2, rosenbrock, NULL, true), 0);
         wvgd_fit *fit = fitted(&model, &o, &r);
         double off = r.evidence.value - log(2 * acos(-1) / 10);
@@ -371,7 +355,7 @@ static void light_modes(void **state) {
         for (uint64_t seed = 1; seed <= cases[c].seeds; seed++) {
             wvgd_model model;
             wvgd_results r;
-            wvgd_options o = options_of(5, seed);
+            wvgd_options o = staged_options(5, seed);
             assert_int_equal(wvgd_model_pointwise(&model, 4, bent_and_round, &mass, true), 0);
             wvgd_fit *fit = fitted(&model, &o, &r);
             size_t draws;
@@ -404,7 +388,7 @@ static void points_belong_to_modes(void **state) {
     for (uint64_t seed = 1; seed <= 8; seed++) {
         wvgd_model model;
         wvgd_results r;
-        wvgd_options o = options_of(4, seed);
+        wvgd_options o = staged_options(4, seed);
         size_t mode[POINTS], light = SIZE_MAX;
         double x[POINTS * 2];
         assert_int_equal(target_mixture(&model, 2, K, weight, mean, cov), 0);
@@ -494,7 +478,7 @@ static void moments_of_modes(void **state) {
     for (uint64_t seed = 1; seed <= 6; seed++) {
         wvgd_model model;
         wvgd_results r;
-        wvgd_options o = options_of(3, seed);
+        wvgd_options o = staged_options(3, seed);
         target_separated(D, K, 10, 8, seed, weight, mean, cov);
         assert_int_equal(target_mixture(&model, D, K, weight, mean, cov), 0);
         target_truth truth = target_truth_of(&model);

@@ -9,29 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/fitted.h"
 #include "support/near.h"
 #include "fit.h"
 #include "support/targets.h"
 #include "support/test_random.h"
 #include "weight.h"
 #include "wvgd.h"
-
-static wvgd_fit *fitted(const wvgd_model *model, const wvgd_options *o, wvgd_results *r) {
-    wvgd_error error;
-    wvgd_fit *fit = wvgd_new(model, o, NULL, &error);
-    if (!fit || wvgd_run(fit, NULL, NULL, &error) != WVGD_OK) fail_msg("%s", error.text);
-    wvgd_get_results(fit, r);
-    return fit;
-}
-
-static wvgd_options options_of(size_t N, uint64_t seed) {
-    wvgd_options o;
-    wvgd_options_init(&o);
-    assert_int_equal(o.solver, WVGD_STAGED);
-    o.particles = N;
-    o.seed = seed;
-    return o;
-}
 
 static int note_walks(void *self, const wvgd_progress *p) {
     *(bool *)self |= !strcmp(p->stage, "crawl");
@@ -65,7 +49,7 @@ static void cheap_evaluations(void **state) {
         for (int cheap = 0; cheap < 2; cheap++) {
             wvgd_model model;
             wvgd_results r;
-            wvgd_options o = options_of(2, seed);
+            wvgd_options o = staged_options(2, seed);
             assert_int_equal(target_log_gamma(&model, D, shape), 0);
             model.work = cheap ? 200 : 0;
             wvgd_fit *fit = wvgd_new(&model, &o, NULL, NULL);
@@ -117,7 +101,7 @@ static void bound_of_one(void **state) {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         wvgd_model model;
         wvgd_results r;
-        wvgd_options o = options_of(1, seed);
+        wvgd_options o = staged_options(1, seed);
         o.evidence_se = 0.5; /* what it takes to know the evidence does not matter here */
         assert_int_equal(target_log_gamma(&model, D, shape), 0);
         wvgd_fit *fit = wvgd_new(&model, &o, NULL, NULL);
@@ -144,7 +128,7 @@ static void bound_of_many(void **state) {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         wvgd_model model;
         wvgd_results r;
-        wvgd_options o = options_of(N, seed);
+        wvgd_options o = staged_options(N, seed);
         assert_int_equal(target_log_gamma(&model, D, shape), 0);
         wvgd_fit *fit = wvgd_new(&model, &o, NULL, NULL);
         assert_int_equal(wvgd_run(fit, NULL, NULL, NULL), WVGD_OK);
@@ -172,7 +156,7 @@ static void bounds_of_bent_ridges(void **state) {
         for (uint64_t seed = 1; seed <= SEEDS; seed++) {
             wvgd_model model;
             wvgd_results r;
-            wvgd_options o = options_of(cases[c].N, seed);
+            wvgd_options o = staged_options(cases[c].N, seed);
             o.cost = WVGD_SQEUCLID;
             assert_int_equal(target_banana(&model, cases[c].D, 3, cases[c].bend), 0);
             wvgd_fit *fit = wvgd_new(&model, &o, NULL, NULL);
@@ -196,7 +180,7 @@ static void masses_of_the_mixture(void **state) {
     enum { D = 8, N = 12, DRAWS = 100000 };
     wvgd_model model;
     wvgd_results r;
-    wvgd_options o = options_of(N, 3);
+    wvgd_options o = staged_options(N, 3);
     test_random random = test_random_seed(4);
     double mean[D] = {0}, sd[D], cov[D * D] = {0}, x[D], total = 0, squares = 0;
     size_t count[N] = {0};
@@ -241,7 +225,7 @@ static void impossible_bounds_have_no_weight(void **state) {
     wvgd_model model;
     wvgd_results r;
     wvgd_progress p;
-    wvgd_options o = options_of(5, 1);
+    wvgd_options o = staged_options(5, 1);
     assert_int_equal(target_log_gamma(&model, 4, (const double[]){2, 2, 2, 2}), 0);
     wvgd_fit *fit = wvgd_new(&model, &o, NULL, NULL);
     for (wvgd_get_progress(fit, &p); strcmp(p.stage, "bound"); wvgd_get_progress(fit, &p)) assert_int_equal(wvgd_step(fit, NULL), WVGD_OK);
@@ -284,7 +268,7 @@ static void diagnostics_of_cells(void **state) {
     (void)state;
     enum { D = 3, N = 4 };
     wvgd_model model;
-    wvgd_options o = options_of(N, 1);
+    wvgd_options o = staged_options(N, 1);
     wvgd_results r;
     o.cost = WVGD_CALLBACK;
     o.cost_function = quadratic;
@@ -321,7 +305,7 @@ static void stored_densities(void **state) {
     enum { D = 8, N = 4 };
     const double shape[D] = {40, 50, 60, 70, 80, 90, 100, 110};
     wvgd_model model;
-    wvgd_options o = options_of(N, 1);
+    wvgd_options o = staged_options(N, 1);
     wvgd_results r;
     assert_int_equal(target_log_gamma(&model, D, shape), 0);
     wvgd_fit *f = fitted(&model, &o, &r);
@@ -343,7 +327,7 @@ static void draws_of_lost_components(void **state) {
     double z[3][n * D];
     size_t cell[n], found = 0, lost = 0;
     wvgd_model model;
-    wvgd_options o = options_of(N, 1);
+    wvgd_options o = staged_options(N, 1);
     wvgd_error error;
     assert_int_equal(target_banana(&model, D, 1, 0.5), 0);
     wvgd_fit *f = wvgd_new(&model, &o, NULL, &error);
@@ -380,7 +364,7 @@ static void draws_of_remote_cells(void **state) {
     static double z[n];
     static size_t cell[n];
     wvgd_model model;
-    wvgd_options o = options_of(N, 1);
+    wvgd_options o = staged_options(N, 1);
     wvgd_error error;
     size_t last = 0, count[BINS] = {0}, drawn = 0, again = 0;
     o.cost = WVGD_SQEUCLID;
@@ -421,7 +405,7 @@ static void bounds_of_cut_supports(void **state) {
     for (uint64_t seed = 11; seed <= 22; seed++) {
         wvgd_model model;
         wvgd_results r;
-        wvgd_options o = options_of(5, seed);
+        wvgd_options o = staged_options(5, seed);
         assert_int_equal(wvgd_model_pointwise(&model, 3, cut, NULL, true), 0);
         wvgd_fit *fit = fitted(&model, &o, &r);
         highest = fmax(highest, (r.pelbo.value - truth) / r.pelbo.se);
