@@ -204,8 +204,8 @@ static void share_masses(wvgd_fit *f, size_t j)
     if (wv_free_flat(f))
         wv_free_scores(f, &q, c.dims, f->try_z, W, low);
     memset(count, 0, N * sizeof *count);
-    if (f->mix_points > 0 && is_mixture(f, j)) { /* the points that told its masses are as good as draws */
-        n = f->mix_points;
+    if (f->known.mass_points > 0 && is_mixture(f, j)) { /* the points that told its masses are as good as draws */
+        n = f->known.mass_points;
         cblas_daxpy((int)N, n, f->mix_mass, 1, count, 1);
         error = error_of(f, j, n, count);
     }

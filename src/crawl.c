@@ -179,7 +179,10 @@ static void extend(wvgd_fit *f, size_t first)
 bool wv_crawl_begin(wvgd_fit *f)
 {
     bool alive = false;
-    f->s.crawl.seen = f->s.crawl.steps = 0;
+    double *const rows[] = {f->crawl_x, f->crawl_g, f->crawl_p};
+    f->s.crawl = (wv_crawling){0};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) /* walks that do not set out have rows too, and these are saved */
+        memset(rows[i], 0, 2 * WV_WALKS * f->D * sizeof(double));
     sample(f, WV_WALKS / 2);
     extend(f, WV_WALKS / 2);
     for (size_t c = 0; c < WV_WALKS; c++)

@@ -88,7 +88,7 @@ static void begin_wave(wvgd_fit *f)
 {
     size_t paths = f->s.modes ? WV_PATHS : 1;
     memcpy(f->path_frame, f->mode_frame, wv_modes_root_size(f) * sizeof(double));
-    f->framed = false;
+    f->known.frame = false;
     f->s.exploring = WV_CLIMB;
     for (size_t k = 0; k < WV_PATHS; k++) {
         f->s.path[k] = (wv_path){.active = k < paths, .fresh = 1};
@@ -133,9 +133,9 @@ static void to_frame(const wvgd_fit *f, const double *g, double *out)
 static void from_frame(wvgd_fit *f, const double *v, double *out)
 {
     size_t D = f->D;
-    for (size_t i = 0; i < D * D && f->dense && !f->framed; i++)
+    for (size_t i = 0; i < D * D && f->dense && !f->known.frame; i++)
         f->frame_turned[i % D * D + i / D] = f->path_frame[i];
-    f->framed = true;
+    f->known.frame = true;
     if (f->dense)
         wv_columns_best()->row_times(D, v, f->frame_turned, out);
     for (size_t i = 0; i < D && !f->dense; i++)

@@ -428,6 +428,7 @@ wvgd_fit *wvgd_new(const wvgd_model *model, const wvgd_options *options, const d
         wvgd_free(f);
         return NULL;
     }
+    f->known = WV_KNOWN_NOTHING;
     place(f, z0);
     if (f->opt.metric && f->opt.cost == WVGD_MAHALANOBIS && (!f->dense || !given_metric(f))) {
         wv_fail(error, WVGD_E_ARGUMENT, "the metric is not positive definite, or has more than %d dimensions", WV_DENSE);

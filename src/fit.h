@@ -205,6 +205,17 @@ typedef struct {
     double *mu, *inverse, *log_det, *share, *nu, *tails; /* proposals: location, inverse root, log determinant of the root; draws as a Gaussian, degrees of freedom and draws as a Student-t */
 } wv_pool;
 
+/* Which scratch arrays hold what they are meant to hold from one batch to the next. It is never saved: a new or restored fit
+ * knows nothing (WV_KNOWN_NOTHING), and whoever overwrites an array forgets it here. */
+typedef struct {
+    size_t squares;      /* store.c: stored draws whose squares are in mix_q */
+    bool frame;          /* explore.c: frame_turned is the transpose of path_frame */
+    size_t lattice_dims; /* free.c: dimensions of the points in lattice */
+    double mass_points;  /* partition.c: points that the masses in mix_mass come from; 0: unknown */
+    size_t surveyed;     /* truncate.c: the mode whose Gaussian cannot be improved by steps, or WV_MODES */
+} wv_known;
+#define WV_KNOWN_NOTHING ((wv_known){.surveyed = WV_MODES})
+
 struct wvgd_fit {
     wvgd_model model;
     wvgd_options opt;
@@ -290,17 +301,13 @@ struct wvgd_fit {
     double *mix_grad;      /* [blocks][D][WV_COLUMNS] gradients of log p~ less those of the log mixture */
     double *mix_y;         /* [K][blocks][D][WV_COLUMNS] points in the coordinates of each component, if there is room */
     double *mix_inverse, *mix_det, *mix_made; /* [K + 1][D][D], [K + 1], [K + 1][2]: inverse roots, log determinants of roots; store.c: draws as Gaussians and Student-t's */
-    size_t measured;       /* store.c: stored draws whose squares are in mix_q */
     double *mix_mu, *mix_root; /* the next mixture */
     double *control;       /* store.c: control variates */
-    double *frame_turned;  /* explore.c: [D][D] path_frame', */
-    bool framed;           /* if it is there */
+    double *frame_turned;  /* explore.c: [D][D] path_frame' */
     double *facet, *free_inverse; /* free.c: walls of the cells; the mixture's inverse roots; */
-    double *lattice;       /* points for cells that few directions tell, in columns, */
-    size_t lattice_dims;   /* if they have so many dimensions */
-    double *mix_mass;      /* [N] masses of the mixture in the cells, */
-    double mix_points;     /* from so many points; 0: not known */
-    size_t surveyed;       /* truncate.c: the mode whose Gaussian steps would not make better, or WV_MODES */
+    double *lattice;       /* points for cells that few directions tell, in columns */
+    double *mix_mass;      /* [N] masses of the mixture in the cells */
+    wv_known known;        /* what of this scratch is valid */
     double *stein;         /* moments.c */
 
     /* ---- workers: threads that share the work see the fit through views, which are the same but for what follows ---- */

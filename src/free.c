@@ -284,9 +284,9 @@ size_t wv_free_inside(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t first, siz
 void wv_free_lattice(wvgd_fit *f, size_t dims)
 {
     wv_stream stream = {f->opt.seed, WV_RNG_SETTLE, 0, 0};
-    if (f->lattice_dims != dims)
+    if (f->known.lattice_dims != dims)
         wv_rng_lattice_columns(&stream, WV_LATTICE_POINTS, dims, f->lattice);
-    f->lattice_dims = dims;
+    f->known.lattice_dims = dims;
 }
 
 double wv_free_lattice_error(size_t dims, double n, double mass)

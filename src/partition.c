@@ -378,7 +378,7 @@ void wv_partition_begin(wvgd_fit *f)
     wv_close_describe(f);
     if (points)
         sharpen_masses(f, points, c);
-    f->mix_points = (double)points;
+    f->known.mass_points = (double)points;
     memcpy(f->weight_beta, f->beta, f->N * sizeof(double));
     if (f->pilot) {
         memcpy(f->pilot_mu, f->mean, f->D * sizeof(double));
@@ -387,7 +387,7 @@ void wv_partition_begin(wvgd_fit *f)
     wv_truncate_survey(f);
     wv_fit_share(f, f->N, 1e6 * (double)f->N, fit_component, NULL); /* a millisecond each, or several */
     wv_partition_weigh(f);
-    f->mix_points = 0; /* particles may move */
+    f->known.mass_points = 0; /* particles may move */
     if (wv_refine_wanted(f))
         wv_refine_begin(f);
 }

@@ -13,7 +13,7 @@ typedef struct {
 } header;
 
 static const char magic[8] = "wvgdfit";
-enum { VERSION = 9 };
+enum { VERSION = 10 };
 
 static uint64_t hash(uint64_t h, const void *data, size_t size)
 {
@@ -64,7 +64,13 @@ typedef struct {
     size_t size;
 } piece;
 
-enum { ARRAYS = 38, PIECES = ARRAYS + WV_BATCHES, RESULTS = 22, CELLS = 33 }; /* the piece that begins with f->around; the one that holds cells */
+enum { ARRAYS = 42, PIECES = ARRAYS + WV_BATCHES, RESULTS = 22, CELLS = 37 }; /* the piece that begins with f->around; the one that holds cells */
+
+/* Whether the stored draws are those of the result, with cells. */
+static bool closing(const wv_scalars *s)
+{
+    return s->stage == WV_REFINE || s->stage == WV_BOUND || s->stage == WV_TRIAL || s->stage == WV_FINAL || s->stage == WV_DONE;
+}
 
 /* Where an array begins in the block of saved ones; one that this fit does not have begins where the next does. */
 static size_t begin(const wvgd_fit *f, const double *array, size_t next)
@@ -78,6 +84,8 @@ static void pieces(wvgd_fit *f, wv_scalars *s, piece out[PIECES])
     bool draws = f->staged || s->stage == WV_EXPLORE, pool = draws && s->stage <= WV_BOUND && s->batches;
     const wv_pool_batch *last = &s->pooled[pool ? s->batches - 1 : 0];
     size_t n = s->closed, D = f->D, K = s->mix.K, d = sizeof(double), pooled = pool ? last->first + last->n : 0, made = pool ? last->proposal + last->proposals : 0;
+    size_t cells = closing(s) ? n : 0, weights = f->staged || s->stage == WV_DONE ? cells : 0; /* draws that have a cell, and weights for the posterior */
+    size_t walks = s->stage == WV_CRAWL ? 2 * WV_WALKS : 0, seen = s->stage == WV_CRAWL ? s->crawl.seen : 0;
     size_t results = begin(f, f->around, 0), crawl = begin(f, f->crawl_x, results), store = begin(f, f->pool.x, crawl), mix = begin(f, f->mix.mu, store), paths = begin(f, f->path_x, mix);
     const piece list[ARRAYS] = {
         {s, sizeof *s}, {f->saved, paths * d}, {f->saved + paths, s->stage == WV_EXPLORE ? (mix - paths) * d : 0},
@@ -85,12 +93,12 @@ static void pieces(wvgd_fit *f, wv_scalars *s, piece out[PIECES])
         {f->mix_tried.mu, s->tried * D * d}, {f->mix_tried.root, s->tried * D * D * d}, {f->mix_tried.w, s->tried * d},
         {f->pool.x, pooled * D * d}, {f->pool.grad, pooled * D * d}, {f->pool.log_p, pooled * d}, {f->pool.log_sum, pooled * d},
         {f->pool.mu, made * D * d}, {f->pool.inverse, made * D * D * d}, {f->pool.log_det, made * d}, {f->pool.share, made * d}, {f->pool.nu, made * d}, {f->pool.tails, made * d},
-        {f->saved + results, (f->saved_size - results) * d}, {f->saved + crawl, s->stage == WV_CRAWL ? (results - crawl) * d : 0},
+        {f->saved + results, (f->saved_size - results) * d}, {f->crawl_x, walks * D * d}, {f->crawl_g, walks * D * d}, {f->crawl_p, walks * D * d}, {f->crawl_seen, seen * D * d}, {f->crawl_log_p, seen * d},
         {f->trace, s->trace_rows * sizeof *f->trace}, {f->trace_beta, s->trace_rows * f->N * d}, {f->close.x, n * D * d}, {f->close.log_p, n * d},
-        {f->close.log_m, n * d}, {f->close.log_q, n * d}, {f->close.log_mix[0], n * d},
-        {f->close.log_mix[1], n * d}, {f->close.near, n * d}, {f->close.cell, n * sizeof(uint32_t)},
-        {f->close.stratum, n * sizeof(uint32_t)}, {f->close_smooth, n * d},
-        {f->close_cal, n * d}, {f->close.grad, f->staged ? n * D * d : 0},
+        {f->close.log_m, n * d}, {f->close.log_q, cells * d}, {f->close.log_mix[0], cells * d},
+        {f->close.log_mix[1], f->staged ? 0 : cells * d}, {f->close.near, cells * d}, {f->close.cell, cells * sizeof(uint32_t)},
+        {f->close.stratum, f->staged ? n * sizeof(uint32_t) : cells * sizeof(uint32_t)}, {f->close_smooth, weights * d},
+        {f->close_cal, weights * d}, {f->close.grad, f->staged ? n * D * d : 0},
     };
     memcpy(out, list, sizeof list);
     for (size_t b = 0; b < WV_BATCHES; b++) /* of the pool, what each batch adds to its points */
@@ -164,7 +172,7 @@ static bool sane_pool(const wvgd_fit *f, const wv_scalars *s)
 
 static bool sane(const wvgd_fit *f, const wv_scalars *s)
 {
-    bool closing = s->stage == WV_TRIAL || s->stage == WV_FINAL || s->stage == WV_DONE;
+    bool last = s->stage == WV_TRIAL || s->stage == WV_FINAL || s->stage == WV_DONE;
     bool staged = s->stage >= WV_MIX && s->stage <= WV_BOUND;
     if (s->stage > WV_DONE || s->stop > WVGD_STOPPED || s->pending > WVGD_STOPPED || (s->stage == WV_EXPLORE && !f->exploring) || (s->stage == WV_PILOT && !f->pilot) || (staged && (!f->staged || !s->mix.K)))
         return false;
@@ -173,11 +181,11 @@ static bool sane(const wvgd_fit *f, const wv_scalars *s)
     if (s->closed > f->close_max || s->planned > f->close_max || s->block > f->close_max || s->trials > 4 || s->trace_rows > s->iteration || s->phase_start > s->trace_rows ||
         s->marked > s->trace_rows || s->modes > (f->exploring ? wv_modes_most(f) : 0))
         return false;
-    if ((staged && s->planned > WV_CHUNK) || (s->stage != WV_BOUND && closing && !(f->staged && s->stage == WV_DONE) && (!s->planned || s->closed > (s->block + 1) * s->planned || s->closed < s->block * s->planned)))
+    if ((staged && s->planned > WV_CHUNK) || (last && !(f->staged && s->stage == WV_DONE) && (!s->planned || s->closed > (s->block + 1) * s->planned || s->closed < s->block * s->planned)))
         return false;
     if (s->stage == WV_DONE && !s->closed)
         return false;
-    if (!closing && !staged && s->closed > f->n_max)
+    if (!last && !staged && s->closed > f->n_max)
         return false;
     for (size_t k = 0; k < WV_PATHS; k++)
         if ((s->path[k].active & ~1) || (s->path[k].fresh & ~1) || s->path[k].tries > 40)
@@ -192,7 +200,7 @@ static bool sane(const wvgd_fit *f, const wv_scalars *s)
 }
 
 /* Weights, which decide how many draws a proposal makes, and cells of the closing draws, in a buffer about to be read. */
-static bool sane_buffer(const wvgd_fit *f, const piece p[PIECES], const unsigned char *from, bool closing)
+static bool sane_buffer(const wvgd_fit *f, const piece p[PIECES], const unsigned char *from)
 {
     const unsigned char *results = from, *cells = from;
     for (size_t i = 0; i < RESULTS; i++)
@@ -205,7 +213,7 @@ static bool sane_buffer(const wvgd_fit *f, const piece p[PIECES], const unsigned
         if (!(w >= 0 && w <= 1))
             return false;
     }
-    for (size_t i = 0; closing && i < p[CELLS].size / sizeof(uint32_t); i++) {
+    for (size_t i = 0; i < p[CELLS].size / sizeof(uint32_t); i++) {
         uint32_t cell;
         memcpy(&cell, cells + i * sizeof cell, sizeof cell);
         if (cell >= f->N)
@@ -244,7 +252,7 @@ wvgd_status wvgd_restore(wvgd_fit *f, const void *buffer, size_t size, wvgd_erro
     pieces(f, &s, p);
     if (total(p) != size)
         return wv_fail(error, WVGD_E_STATE, "the state is damaged: %zu bytes, expected %zu", size, total(p));
-    if (!sane_buffer(f, p, from + sizeof h, s.stage == WV_REFINE || s.stage == WV_BOUND || s.stage >= WV_TRIAL))
+    if (!sane_buffer(f, p, from + sizeof h))
         return wv_fail(error, WVGD_E_STATE, "the state is damaged: weights or cells out of range");
     if (!wv_trace_reserve(f, s.trace_rows))
         return wv_fail(error, WVGD_E_MEMORY, "no memory for %zu rows of trace", s.trace_rows);
@@ -255,7 +263,9 @@ wvgd_status wvgd_restore(wvgd_fit *f, const void *buffer, size_t size, wvgd_erro
             memcpy(p[i].data, from, p[i].size);
     f->s = s;
     f->close.n = s.closed;
-    f->asked = f->framed = false;
+    f->asked = false;
+    f->b = f->own; /* a batch that was asked for may stand in the store */
+    f->known = WV_KNOWN_NOTHING;
     wv_close_weights(f);
     return WVGD_OK;
 }

@@ -73,7 +73,7 @@ void wv_store_add_density(wvgd_fit *f, size_t n, const double *x, double *log_su
 void wv_store_begin(wvgd_fit *f, size_t trial)
 {
     f->s.closed = f->close.n = f->s.trial = trial;
-    f->measured = 0;
+    f->known.squares = 0;
     memset(f->made, 0, f->made_room * sizeof(double));
 }
 
@@ -124,18 +124,18 @@ static void measure(wvgd_fit *f)
 {
     size_t n = f->s.closed, places = prepare(f);
     if (n > wv_pool_points(f)) {
-        f->measured = 0;
+        f->known.squares = 0;
         return;
     }
-    wv_pool_measure(f, place, 0, places, f->measured, n, f->close.x, false);
-    f->measured = n;
+    wv_pool_measure(f, place, 0, places, f->known.squares, n, f->close.x, false);
+    f->known.squares = n;
 }
 
 /* log_sum[i] <- log(exp log_sum[i] + sum over the first places) at the stored draws from `first` on, after `measure`. */
 static void add_measured(wvgd_fit *f, wv_pool_place *which, size_t places, size_t first, double *log_sum)
 {
     size_t n = f->s.closed - first;
-    if (f->measured)
+    if (f->known.squares)
         wv_pool_sum(f, which, 0, places, first, n, log_sum);
     else
         wv_pool_add(f, which, 0, places, n, f->close.x + first * f->D, log_sum);
@@ -153,9 +153,9 @@ static size_t controls_made(const wvgd_fit *f)
 /* h[n][C] = q_c/m - 1 at stored draws first .. first + n, n <= WV_BLOCK, after `measure`. */
 static void controls(wvgd_fit *f, size_t first, size_t n, size_t C, double *h)
 {
-    double *log_q = f->block, *r = f->mix_q + (f->measured ? first : 0);
+    double *log_q = f->block, *r = f->mix_q + (f->known.squares ? first : 0);
     size_t c = 0, row = wv_pool_points(f);
-    if (!f->measured)
+    if (!f->known.squares)
         wv_pool_measure(f, place, 0, (f->proposals + 1) / 2, 0, n, f->close.x + first * f->D, false);
     for (size_t k = 0; 2 * k + 1 < f->proposals; k++)
         if (f->made[2 * k] > 0) {
@@ -260,7 +260,7 @@ void wv_store_forget_trial(wvgd_fit *f)
     memmove(f->close.log_p, f->close.log_p + trial, n * sizeof(double));
     memmove(f->close.stratum, f->close.stratum + trial, n * sizeof(uint32_t));
     f->s.closed = f->close.n = n;
-    f->s.trial = f->measured = 0;
+    f->s.trial = f->known.squares = 0;
     measure(f);
 }
 

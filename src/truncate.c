@@ -452,20 +452,20 @@ static double needed(const wvgd_fit *f)
 void wv_truncate_survey(wvgd_fit *f)
 {
     size_t D = f->D, m = f->s.modes ? wv_modes_heaviest(f) : 0, every = f->close.n / wv_stored_asked(D) + 1;
-    f->surveyed = WV_MODES;
+    f->known.surveyed = WV_MODES;
     if (f->N == 1 || thorough(f) || !f->s.modes)
         return;
     wv_gauss q = wv_modes_gauss(f, m);
     size_t n = wv_stored_columns(f, f->N, every);
     wv_stored_density(f, &q, n, f->glu);
     if (n && wv_stored_judge(f, n, f->glu).ess > 0 && !wv_stored_may_gain(f, &q, n, f->glu, alike, needed(f) / 2))
-        f->surveyed = m;
+        f->known.surveyed = m;
 }
 
 /* Whether component j is the Gaussian that was surveyed, and would not gain. */
 static bool surveyed(const wvgd_fit *f, size_t j)
 {
-    size_t D = f->D, m = f->surveyed;
+    size_t D = f->D, m = f->known.surveyed;
     return m < WV_MODES && !memcmp(f->now.mu + j * D, f->mode_x + m * D, D * sizeof(double)) && !memcmp(f->now.root + j * D * D, f->mode_root + m * D * D, D * D * sizeof(double));
 }
 

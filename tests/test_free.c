@@ -220,7 +220,7 @@ static void lattice_masses(void **state) {
                 truth *= below(h[k]);
             }
             f->opt.seed = 100 + trial;
-            f->lattice_dims = 0;
+            f->known.lattice_dims = 0;
             wv_free_cells(f);
             wv_free_lattice(f, dims);
             double total = 0, errors = 0;
