@@ -208,7 +208,7 @@ typedef struct {
 /* Which scratch arrays hold what they are meant to hold from one batch to the next. It is never saved: a new or restored fit
  * knows nothing (WV_KNOWN_NOTHING), and whoever overwrites an array forgets it here. */
 typedef struct {
-    size_t squares;      /* store.c: stored draws whose squares are in mix_q */
+    size_t squares;      /* store.c: stored draws whose squares are in mix_q; wv_pool_measure, which writes there, forgets them */
     bool frame;          /* explore.c: frame_turned is the transpose of path_frame */
     size_t lattice_dims; /* free.c: dimensions of the points in lattice */
     double mass_points;  /* partition.c: points that the masses in mix_mass come from; 0: unknown */

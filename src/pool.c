@@ -178,6 +178,7 @@ static void measure_at(wvgd_fit *f, void *context, size_t index)
 bool wv_pool_measure(wvgd_fit *f, wv_pool_place *place, size_t from, size_t to, size_t known, size_t n, const double *x, bool keep)
 {
     densities d = {.place = place, .from = from, .to = to, .n = n, .x = x, .known = known / WV_COLUMNS};
+    f->known.squares = 0; /* f->mix_q is about to hold others */
     d.keep = keep && (to - from) * blocks_of(n) * f->D * WV_COLUMNS <= wv_pool_kept(f);
     if (d.known < blocks_of(n))
         wv_fit_share(f, blocks_of(n) - d.known, work_of(f, &d), measure_at, &d);
@@ -256,6 +257,12 @@ static size_t take_places(wvgd_fit *f, size_t c0)
         *(q->nu > 0 ? &f->pool.tails[at - 1] : &f->pool.share[at - 1]) = (double)f->share[c];
     }
     return at - c0;
+}
+
+void wv_pool_drop_last(wvgd_fit *f)
+{
+    f->s.batches--;
+    combine(f, 0);
 }
 
 bool wv_pool_take(wvgd_fit *f, const wv_batch *b)

@@ -29,6 +29,9 @@ size_t wv_pool_size(const wvgd_fit *f);
  * of each of these proposals (one row for a Gaussian and its Student-t), as wv_pool_measure leaves them. */
 bool wv_pool_take(wvgd_fit *f, const wv_batch *b);
 
+/* Forgets the last batch. */
+void wv_pool_drop_last(wvgd_fit *f);
+
 /* Forgets all batches but the last `keep`. */
 void wv_pool_forget(wvgd_fit *f, size_t keep);
 

@@ -341,6 +341,7 @@ static void judge_final(wvgd_fit *f)
         wv_pool_take(f, &drawn);
         if (grow(f, f->s.trial, e))
             return;
+        wv_pool_drop_last(f); /* so that the last batch there is the trial's */
         f->s.fails = 2;
     }
     size_t budget = e.se < 0.05 ? f->close_budget / 2 : f->close_budget;

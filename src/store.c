@@ -261,7 +261,6 @@ void wv_store_forget_trial(wvgd_fit *f)
     memmove(f->close.stratum, f->close.stratum + trial, n * sizeof(uint32_t));
     f->s.closed = f->close.n = n;
     f->s.trial = f->known.squares = 0;
-    measure(f);
 }
 
 /* Component k of the mixture, whose proposal is the place of that number. */
@@ -303,6 +302,7 @@ void wv_store_pool(wvgd_fit *f)
         f->close.log_m[i] = -INFINITY;
     while (b > 0 && f->s.pooled[b - 1].n != trial) /* the batch of the pool that holds the trial's proposals */
         b--;
+    measure(f);
     bool joined = b && join(f, &f->s.pooled[b - 1]);
     add_measured(f, place, (f->proposals + 1) / 2, 0, f->close.log_m);
     if (b && !joined)
