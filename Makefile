@@ -6,6 +6,7 @@
 # make stan-tools installs what `wvgd stan` compiles Stan programs with (Debian's rstan: large)
 # make figures    all experiments of the paper: tables and figures in figures/ (half an hour)
 # make bench      speed against peers and limits as one table, also in bench/results.md (20 minutes; bench-quick: one); bench-peers installs the peers
+# make fingerprints  writes the hashes of results that test_fingerprint compares with (CONTRIBUTING.md); tools/compare-fingerprints says what changed
 # make check-clang, format, packages, clean
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
@@ -16,7 +17,7 @@ build = cmake -S . -B $(1) $(CMAKE_OPTIONS) $(2) && cmake --build $(1) --paralle
 ctest = ctest --test-dir $(1) --output-on-failure -j $(JOBS) $(2)
 
 .NOTPARALLEL:
-.PHONY: all cmake packages build-packages stan-tools test demo install sanitize check-clang bench bench-quick bench-peers figures format clean
+.PHONY: all cmake packages build-packages stan-tools test demo install sanitize check-clang bench bench-quick bench-peers figures fingerprints format clean
 
 all: cmake
 	$(call build,build)
@@ -69,6 +70,10 @@ bench-peers:
 figures: packages cmake
 	$(call build,build,,--target wvgd_main)
 	build/wvgd reproduce all --out figures
+
+fingerprints: cmake
+	$(call build,build,-DWVGD_TESTS=ON,--target test_fingerprint)
+	build/tests/test_fingerprint --write
 
 format:
 	clang-format -i $(wildcard include/*.h src/*.[ch] models/*.[ch] io/*.[ch] cli/*.[ch] report/*.[ch] svgd/*.[ch] experiments/*.[ch] examples/*.[ch] bench/*.[ch] tests/*.[ch] tests/support/*.[ch] \

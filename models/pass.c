@@ -17,7 +17,7 @@ const wv_pass *wv_pass_number(size_t which)
 const wv_pass *wv_pass_best(void)
 {
     size_t which = 0;
-    while (!SETS[which]->there())
+    while (SETS[which]->needs > wv_instructions_best())
         which++;
     return SETS[which];
 }

@@ -2,6 +2,7 @@
  * differ in the last bits only: sums are taken in the same order, but where there are fused multiplications and additions these are used (CMakeLists.txt). Sizes called width and n are multiples of WV_PASS_WIDTH. */
 #ifndef WV_PASS_H
 #define WV_PASS_H
+#include "instructions.h"
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -18,7 +19,7 @@ typedef struct {
 
 typedef struct {
     const char *name;
-    bool (*there)(void); /* this processor has the instructions */
+    wv_instructions needs; /* of the processor */
 
     /* s [rows][width]: sum[i] += sum_r log(1 + exp(s[r][i])), and s becomes the derivative, sigmoid(s). Exact to rounding for any s; infinite where s is, NaN where s is NaN. */
     void (*softplus)(size_t rows, size_t width, double *s, double *sum);

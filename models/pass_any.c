@@ -4,5 +4,5 @@
 #define WV_TARGET
 #define WV_PASS wv_pass_any
 #define WV_NAME "any"
-#define WV_THERE true
+#define WV_NEEDS WV_ANY
 #include "pass_bodies.h"

@@ -5,6 +5,6 @@
 #define WV_TARGET __attribute__((target("avx2,fma")))
 #define WV_PASS wv_pass_avx2
 #define WV_NAME "AVX2"
-#define WV_THERE __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")
+#define WV_NEEDS WV_AVX2
 #include "pass_bodies.h"
 #endif

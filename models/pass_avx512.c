@@ -5,6 +5,6 @@
 #define WV_TARGET __attribute__((target("avx512f,avx512dq,avx512vl")))
 #define WV_PASS wv_pass_avx512
 #define WV_NAME "AVX-512"
-#define WV_THERE __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")
+#define WV_NEEDS WV_AVX512
 #include "pass_bodies.h"
 #endif

@@ -1,5 +1,6 @@
 /* coarse.c - products of whole numbers with AVX-512's VNNI. */
 #include "coarse.h"
+#include "instructions.h"
 #ifdef __x86_64__
 #include <immintrin.h>
 #include <math.h>
@@ -195,8 +196,7 @@ TARGET static size_t pick(const wv_coarse_words *w, const int32_t *limit, size_t
 const wv_coarse *wv_coarse_best(void)
 {
     static const wv_coarse vnni = {narrow, round_rows, level, sweep, pick};
-    bool has = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
-    return has ? &vnni : NULL;
+    return wv_instructions_best() >= WV_AVX512_VNNI ? &vnni : NULL;
 }
 #else
 const wv_coarse *wv_coarse_best(void)

@@ -1,5 +1,6 @@
 /* columns.c - which instruction set the passes use, and the products between them: triangles are multiplied in strips, so that most of their zeros are left out. */
 #include "columns.h"
+#include "instructions.h"
 #include <cblas.h>
 #include <math.h>
 #include <string.h>
@@ -13,9 +14,10 @@ static const double half_log_2pi = 0.918938533204672741780, pi = 3.1415926535897
 const wv_columns *wv_columns_best(void)
 {
 #ifdef __x86_64__
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+    wv_instructions best = wv_instructions_best();
+    if (best >= WV_AVX512)
         return &wv_columns_avx512;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    if (best >= WV_AVX2)
         return &wv_columns_avx2;
 #endif
     return &wv_columns_any;

@@ -1,12 +1,14 @@
 /* normal.c - which instruction set Box-Muller uses. */
 #include "normal.h"
+#include "instructions.h"
 
 wv_normal_function *wv_normal_best(void)
 {
 #ifdef __x86_64__
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+    wv_instructions best = wv_instructions_best();
+    if (best >= WV_AVX512)
         return wv_normal_avx512;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    if (best >= WV_AVX2)
         return wv_normal_avx2;
 #endif
     return wv_normal_any;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # layering.sh SOURCE: the rules between directories that a compiler does not check.
 #   The library (src/, models/) and the baseline (svgd/) do not print, exit, abort, read the environment or open files.
-#   src/ sees its own headers and the public ones; models/ and svgd/ see wvgd_model.h and headers of their own, models/ also crew.h, the threads of the library.
+#   src/ sees its own headers and the public ones; models/ and svgd/ see wvgd_model.h and headers of their own, models/ also crew.h, the threads of the library, and instructions.h, its choice of an instruction set.
 #   No file has a name that describes nothing.
 set -eu
 cd "$1"
@@ -49,8 +49,8 @@ includes() {
 }
 found=$(includes src wvgd.h wvgd_model.h)
 [ -z "$found" ] || complain "src/ may include its own headers, wvgd.h and wvgd_model.h only" "$found"
-found=$(includes models wvgd_model.h crew.h)
-[ -z "$found" ] || complain "models/ may include its own headers, wvgd_model.h and crew.h only" "$found"
+found=$(includes models wvgd_model.h crew.h instructions.h)
+[ -z "$found" ] || complain "models/ may include its own headers, wvgd_model.h, crew.h and instructions.h only" "$found"
 
 found=$(includes svgd wvgd_model.h)
 [ -z "$found" ] || complain "svgd/ may include its own headers and wvgd_model.h only" "$found"

@@ -13,6 +13,7 @@
 #include "columns.h"
 #include "component.h"
 #include "dense.h"
+#include "instructions.h"
 #include "support/test_random.h"
 
 enum { MOST = 40, ROWS = 5 };
@@ -22,7 +23,7 @@ static void with_each(void (*check)(const wv_columns *)) {
     check(&wv_columns_any);
     check(wv_columns_best());
 #ifdef __x86_64__
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) check(&wv_columns_avx2);
+    if (wv_instructions_best() >= WV_AVX2) check(&wv_columns_avx2);
 #endif
 }
 

@@ -15,6 +15,7 @@
 #include "component.h"
 #include "dense.h"
 #include "fit.h"
+#include "instructions.h"
 #include "rng.h"
 #include "support/near.h"
 #include "support/test_random.h"
@@ -30,7 +31,7 @@ static void with_each(void (*check)(const wv_columns *)) {
     check(&wv_columns_any);
     check(wv_columns_best());
 #ifdef __x86_64__
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) check(&wv_columns_avx2);
+    if (wv_instructions_best() >= WV_AVX2) check(&wv_columns_avx2);
 #endif
 }
 
