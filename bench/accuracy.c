@@ -1,6 +1,8 @@
-/* accuracy.c - how right the staged solver is, and whether it knows: tables of random mixtures, shapes with known evidence, other units, hard cases, and of the verdict.
+/* accuracy.c - how right the staged solver is, and whether it knows: tables of random mixtures, shapes with known
+ * evidence, other units, hard cases, and of the verdict.
  *     accuracy [modes|shapes|units|hard|verdict ...] [--seeds N] [--first SEED]
- * Seeds are the caller's to choose; nothing in the library was fitted to any of them. Evidence errors are absolute, in nats. */
+ * Seeds are the caller's to choose; nothing in the library was fitted to any of them. Evidence
+ * errors are absolute, in nats. */
 #include "accuracy/targets.h"
 #include "wvgd.h"
 #include <math.h>
@@ -22,13 +24,15 @@ typedef struct {
 
 static unsigned long seeds = 20, first_seed = 1;
 
-/* How many components of the mixture have at least half of the mass that they should: the mean of their responsibilities, which are known, over the weighted draws. */
+/* How many components of the mixture have at least half of the mass that they should: the mean of their
+ * responsibilities, which are known, over the weighted draws. */
 static size_t covered(const bench_target *outer, const wvgd_fit *fit)
 {
     const bench_target *t = outer->inner ? outer->inner : outer;
     size_t n, D = t->dim, found = 0;
     const double *z, *log_w;
-    double *mass = calloc(t->K, sizeof *mass), *part = calloc(t->K, sizeof *part), *y = calloc(2 * D, sizeof *y), *x = y + D;
+    double *mass = calloc(t->K, sizeof *mass), *part = calloc(t->K, sizeof *part), *y = calloc(2 * D, sizeof *y),
+           *x = y + D;
     if (!mass || !part || !y || wvgd_draws(fit, &n, &z, NULL, &log_w, NULL, NULL) != WVGD_OK)
         abort();
     for (size_t i = 0; i < n; i++) {
@@ -75,7 +79,11 @@ static outcome fit_target(bench_target *t, unsigned long seed, double init_scale
     wvgd_fit *fit = wvgd_new(&model, &o, NULL, &error);
     if (fit && wvgd_run(fit, NULL, NULL, &error) == WVGD_OK) {
         wvgd_get_results(fit, &r);
-        out = (outcome){.error = r.evidence.value - t->log_z, .se = r.evidence.se, .evaluations = (double)r.evaluations, .seconds = r.seconds, .reliable = r.reliable};
+        out = (outcome){.error = r.evidence.value - t->log_z,
+                        .se = r.evidence.se,
+                        .evaluations = (double)r.evaluations,
+                        .seconds = r.seconds,
+                        .reliable = r.reliable};
         for (size_t i = 0; i < 2 && i < t->dim; i++) {
             out.mean[i] = r.mean[i];
             out.sd[i] = sqrt(r.var[i]);
@@ -113,14 +121,16 @@ static void add(totals *s, const bench_target *t, const outcome *o)
 
 static void head(const char *what)
 {
-    printf("\n%s\n%-34s %5s %6s %9s %9s %6s %8s %8s %8s %7s\n", what, "target", "runs", "all", "mean err", "mean |.|", "rms z", "> 3 se", "reliable", "evals", "s");
+    printf("\n%s\n%-34s %5s %6s %9s %9s %6s %8s %8s %8s %7s\n", what, "target", "runs", "all", "mean err", "mean |.|",
+           "rms z", "> 3 se", "reliable", "evals", "s");
 }
 
 static void row(const char *name, const totals *s)
 {
     double complete = (double)(s->all ? s->all : 1), n = (double)s->n;
-    printf("%-34s %5zu %6.3f %9.4f %9.4f %6.2f %8.3f %8.2f %8.0f %7.2f%s\n", name, s->n, (double)s->all / n, s->error / complete, s->absolute / complete, sqrt(s->squares / complete),
-           (double)s->beyond / complete, (double)s->reliable / n, s->evaluations / n, s->seconds / n, s->failed ? "  (some failed)" : "");
+    printf("%-34s %5zu %6.3f %9.4f %9.4f %6.2f %8.3f %8.2f %8.0f %7.2f%s\n", name, s->n, (double)s->all / n,
+           s->error / complete, s->absolute / complete, sqrt(s->squares / complete), (double)s->beyond / complete,
+           (double)s->reliable / n, s->evaluations / n, s->seconds / n, s->failed ? "  (some failed)" : "");
     fflush(stdout);
 }
 
@@ -136,13 +146,14 @@ static void merge(totals *to, const totals *s)
     to->good_reliable += s->good_reliable;
 }
 
-/* ---- tables -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- tables ------------------------------------------------------------------------------------------------------ */
 static void modes(void)
 {
     static const size_t D[] = {2, 5, 10, 20}, K[] = {5, 10};
     static const double box[] = {10, 50};
     totals sum = {0};
-    head("Random Gaussian mixtures, full covariances, means uniform in a box; start scale not given (1) and given (half the box). err: of the log evidence, where all modes were found");
+    head("Random Gaussian mixtures, full covariances, means uniform in a box; start scale not given (1) and given "
+         "(half the box). err: of the log evidence, where all modes were found");
     for (size_t b = 0; b < 2; b++)
         for (size_t k = 0; k < 2; k++)
             for (size_t d = 0; d < 4; d++)
@@ -155,7 +166,8 @@ static void modes(void)
                         add(&s, t, &o);
                         bench_free(t);
                     }
-                    snprintf(name, sizeof name, "D = %zu, K = %zu, box %g, scale %s", D[d], K[k], box[b], given ? "given" : "1");
+                    snprintf(name, sizeof name, "D = %zu, K = %zu, box %g, scale %s", D[d], K[k], box[b],
+                             given ? "given" : "1");
                     row(name, &s);
                     merge(&sum, &s);
                     merge(&total, &s);
@@ -209,8 +221,9 @@ typedef struct {
 
 static void units(void)
 {
-    static const unit table[] = {{"D = 5, K = 5", 0, 0}, {"axes times 10^U(-3, 3)", 3, 0}, {"axes times 10^U(-6, 6)", 6, 0}, {"rotated", 0, 1}, {"sheared, condition 1e3", 0, 1e3},
-                                 {"sheared, condition 1e6", 0, 1e6}};
+    static const unit table[] = {
+        {"D = 5, K = 5", 0, 0}, {"axes times 10^U(-3, 3)", 3, 0},   {"axes times 10^U(-6, 6)", 6, 0},
+        {"rotated", 0, 1},      {"sheared, condition 1e3", 0, 1e3}, {"sheared, condition 1e6", 0, 1e6}};
     head("Units: the first row's mixtures in other coordinates, not given");
     for (size_t u = 0; u < sizeof table / sizeof *table; u++) {
         totals s = {0};
@@ -251,13 +264,18 @@ static void hard(void)
 
 static void verdict(void)
 {
-    printf("\nVerdict, over the %zu fits above: of %zu called reliable %.3f have |evidence error| < 0.1; of %zu good ones %.3f are called reliable\n", total.n, total.reliable,
-           total.reliable ? 1 - (double)total.wrong / (double)total.reliable : NAN, total.good, total.good ? (double)total.good_reliable / (double)total.good : NAN);
+    printf("\nVerdict, over the %zu fits above: of %zu called reliable %.3f have |evidence error| < 0.1; of %zu good "
+           "ones %.3f are called reliable\n",
+           total.n, total.reliable, total.reliable ? 1 - (double)total.wrong / (double)total.reliable : NAN, total.good,
+           total.good ? (double)total.good_reliable / (double)total.good : NAN);
 }
 
 int main(int argc, char **argv)
 {
-    static const struct { const char *name; void (*run)(void); } tables[] = {{"modes", modes}, {"shapes", shapes}, {"units", units}, {"hard", hard}};
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } tables[] = {{"modes", modes}, {"shapes", shapes}, {"units", units}, {"hard", hard}};
     enum { TABLES = sizeof tables / sizeof *tables };
     bool some = false;
     for (int i = 1; i + 1 < argc; i++) {

@@ -1,9 +1,11 @@
-/* growth.c - how the time of an iteration grows: with the number of particles N, of draws M of each, of dimensions D (diagonal components, the paper's dynamics, a target that costs
- * next to nothing), and with the rows of a logistic regression; and how much less of it two threads take.
+/* growth.c - how the time of an iteration grows: with the number of particles N, of draws M of each, of dimensions D
+ * (diagonal components, the paper's dynamics, a target that costs next to nothing), and with the rows of a logistic
+ * regression; and how much less of it two threads take.
  *     growth [--quick]
  *     growth DRAWS DIMENSIONS       only with N, for so many draws of each particle and so many dimensions
- * prints lines "name<TAB>value". Times are of the thread's own clock, but for those of threads; of several iterations the shortest counts. The excess of a series is the largest factor by which time grew more than size did,
- * from any one of its sizes to any larger: 1 or less is linear or better. */
+ * prints lines "name<TAB>value". Times are of the thread's own clock, but for those of threads; of several
+ * iterations the shortest counts. The excess of a series is the largest factor by which time grew more than size
+ * did, from any one of its sizes to any larger: 1 or less is linear or better. */
 #include "../models/models.h"
 #include "wvgd.h"
 #include <math.h>
@@ -32,7 +34,8 @@ static void die(const char *why)
     exit(70);
 }
 
-/* Nearly normal, with sds between 1 and 2; not quite, for with a normal one particle would be done after two iterations, both of which take longer than those that follow. */
+/* Nearly normal, with sds between 1 and 2; not quite, for with a normal one particle would be done after two
+ * iterations, both of which take longer than those that follow. */
 static int target(void *self, size_t n, const double *z, double *log_p, double *grad)
 {
     size_t D = *(size_t *)self;
@@ -68,7 +71,9 @@ static double time_iteration(const wvgd_model *model, size_t N, size_t M, double
     wvgd_fit *fit = wvgd_new(model, &o, NULL, &error);
     if (!fit)
         die(error.text);
-    for (int i = 0, timed = 0, begun = 0; (timed < (quick ? 3 : 9) || spent < (quick ? 0.05 : 0.3)) && i < 400 && (timed == 0 || spent < (quick ? 2.0 : 20.0)); i++) {
+    for (int i = 0, timed = 0, begun = 0; (timed < (quick ? 3 : 9) || spent < (quick ? 0.05 : 0.3)) && i < 400 &&
+                                          (timed == 0 || spent < (quick ? 2.0 : 20.0));
+         i++) {
         wvgd_get_progress(fit, &before);
         double t = now();
         if (wvgd_step(fit, &error) != WVGD_OK)
@@ -81,7 +86,8 @@ static double time_iteration(const wvgd_model *model, size_t N, size_t M, double
             break;
         spent += t;
         begun++;
-        if (begun <= (N > 1 ? 12 : 3) || after.evaluations != before.evaluations + N * M) /* not in its stride yet (particles that still lie apart have proposals of their own), or not an iteration */
+        /* not in its stride yet (particles that still lie apart have proposals of their own), or not an iteration */
+        if (begun <= (N > 1 ? 12 : 3) || after.evaluations != before.evaluations + N * M)
             continue;
         timed++;
         best = fmin(best, t);
@@ -102,7 +108,8 @@ static void add(series *s, const char *name, const char *what, size_t value, dou
 {
     s->size[s->n] = size;
     s->seconds[s->n++] = seconds;
-    printf("%s %s=%zu ms/iteration\t%.6g\n%s %s=%zu points\t%.0f\n", name, what, value, 1e3 * seconds, name, what, value, points);
+    printf("%s %s=%zu ms/iteration\t%.6g\n%s %s=%zu points\t%.0f\n", name, what, value, 1e3 * seconds, name, what,
+           value, points);
     fflush(stdout);
 }
 
@@ -113,7 +120,8 @@ static void finish(const series *s, const char *name)
         for (size_t j = i + 1; j < s->n; j++)
             excess = fmax(excess, (s->seconds[j] / s->seconds[i]) / (s->size[j] / s->size[i]));
     size_t last = s->n - 1;
-    printf("%s factor of size\t%.6g\n%s factor of time\t%.6g\n%s excess\t%.4g\n", name, s->size[last] / s->size[0], name, s->seconds[last] / s->seconds[0], name, excess);
+    printf("%s factor of size\t%.6g\n%s factor of time\t%.6g\n%s excess\t%.4g\n", name, s->size[last] / s->size[0],
+           name, s->seconds[last] / s->seconds[0], name, excess);
 }
 
 /* One of N, M and D takes the values, the others are as given. */
@@ -125,7 +133,8 @@ static void grow(const char *name, char which, size_t n, const size_t *value, si
         double points = 0;
         size_t *one = which == 'N' ? &N : which == 'M' ? &M : &D;
         *one = value[i];
-        wvgd_model model = {.name = "target", .dim = D, .log_density = target, .self = &D, .has_gradient = true, .thread_safe = true};
+        wvgd_model model = {
+            .name = "target", .dim = D, .log_density = target, .self = &D, .has_gradient = true, .thread_safe = true};
         double seconds = time_iteration(&model, N, M, &points);
         add(&s, name, what, value[i], points * (double)D, seconds, points);
     }
@@ -135,7 +144,8 @@ static void grow(const char *name, char which, size_t n, const size_t *value, si
 /* Two threads over one, by the clock on the wall. */
 static void speed_up(size_t N, size_t M, size_t D)
 {
-    wvgd_model model = {.name = "target", .dim = D, .log_density = target, .self = &D, .has_gradient = true, .thread_safe = true};
+    wvgd_model model = {
+        .name = "target", .dim = D, .log_density = target, .self = &D, .has_gradient = true, .thread_safe = true};
     double points, seconds[2];
     watch = CLOCK_MONOTONIC;
     for (threads = 1; threads <= 2; threads++)
@@ -189,7 +199,8 @@ static void grow_rows(const char *name, size_t n, const size_t *rows, size_t col
 
 int main(int argc, char **argv)
 {
-    static const size_t N[] = {1, 3, 10, 30, 100, 300, 1000}, M[] = {64, 640, 6400}, D[] = {1, 3, 10, 30, 100, 300, 1000}, rows[] = {50, 500, 5000, 50000, 1000000};
+    static const size_t N[] = {1, 3, 10, 30, 100, 300, 1000}, M[] = {64, 640, 6400},
+                        D[] = {1, 3, 10, 30, 100, 300, 1000}, rows[] = {50, 500, 5000, 50000, 1000000};
     size_t draws = argc == 3 ? strtoul(argv[1], NULL, 10) : 0, dimensions = argc == 3 ? strtoul(argv[2], NULL, 10) : 0;
     quick = argc == 2 && !strcmp(argv[1], "--quick");
     if (draws && dimensions) {

@@ -1,7 +1,9 @@
-/* kernels.c - points a second of the built-in models, one thread and two, and of logistic regression also against the limit (kernels/limit.h), measured by turns in one process.
+/* kernels.c - points a second of the built-in models, one thread and two, and of logistic regression also against
+ * the limit (kernels/limit.h), measured by turns in one process.
  *     kernels [--quick]
- * prints lines "name<TAB>value". One-thread figures are by the thread's own clock, so that other processes disturb them little; those with two threads by the wall's. Of the repeats the best
- * counts, and of ratios the median over repeats. */
+ * prints lines "name<TAB>value". One-thread figures are by the thread's own clock, so that other
+ * processes disturb them little; those with two threads by the wall's. Of the repeats the best counts,
+ * and of ratios the median over repeats. */
 #include "../models/models.h"
 #include "../models/pass.h"
 #include "kernels/limit.h"
@@ -87,8 +89,8 @@ typedef struct {
     void *self;
     clockid_t clock;
     size_t points;
-    int calls;                    /* of one measurement */
-    double rate[MOST_REPEATS];    /* points a second */
+    int calls;                 /* of one measurement */
+    double rate[MOST_REPEATS]; /* points a second */
 } contest;
 
 /* All of them by turns, `repeats` times. */
@@ -145,7 +147,13 @@ static void measure_model(const char *name, const char *size, wvgd_model *model,
 {
     wvgd_model threaded;
     size_t D = model->dim;
-    batch b = {model, n, noises(n * D, spread), allocate(n, sizeof(double)), allocate(n * D, sizeof(double)), CLOCK_THREAD_CPUTIME_ID}, wall = b, two = b;
+    batch b = {model,
+               n,
+               noises(n * D, spread),
+               allocate(n, sizeof(double)),
+               allocate(n * D, sizeof(double)),
+               CLOCK_THREAD_CPUTIME_ID},
+          wall = b, two = b;
     if (wvgd_model_threads(&threaded, model, 2)) {
         fprintf(stderr, "kernels: no memory\n");
         exit(70);
@@ -223,7 +231,12 @@ static void measure_logistic(size_t rows, size_t D, size_t n)
     fail_if(wv_model_logistic(&model, &data), "logistic");
     free_rows(&data);
     size_t block = rows_of_block(D);
-    bound limit = {.rows = rows, .D = D, .block = block, .X = noises(rows * D, 1.0), .w = noises(D * LIMIT_POINTS, 0.3), .passes = true};
+    bound limit = {.rows = rows,
+                   .D = D,
+                   .block = block,
+                   .X = noises(rows * D, 1.0),
+                   .w = noises(D * LIMIT_POINTS, 0.3),
+                   .passes = true};
     limit.log_p = allocate(LIMIT_POINTS, sizeof(double));
     limit.grad = allocate(D * LIMIT_POINTS, sizeof(double));
     limit.S = allocate(block * LIMIT_POINTS, sizeof(double));

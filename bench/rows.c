@@ -1,4 +1,5 @@
-/* rows.c - writes a CSV file for logistic regression to standard output: COLUMNS features that are N(0, 1), weights that get smaller the more there are, and labels y.
+/* rows.c - writes a CSV file for logistic regression to standard output: COLUMNS features that are N(0, 1), weights
+ * that get smaller the more there are, and labels y.
  *     rows ROWS COLUMNS
  * The same numbers everywhere. */
 #include <math.h>

@@ -1,8 +1,11 @@
-/* stages.c - where the time of a fit goes: evaluations, time in the model and time outside it, for each stage of the staged solver.
+/* stages.c - where the time of a fit goes: evaluations, time in the model and time outside it, for
+ * each stage of the staged solver.
  *     stages [--raw] [DATA.csv [PARTICLES]]
- * fits a logistic regression (the last column is the label, features are standardised unless --raw) with defaults and one thread; prints a Markdown table. Of five runs each cell is the least.
+ * fits a logistic regression (the last column is the label, features are standardised unless --raw) with defaults
+ * and one thread; prints a Markdown table. Of five runs each cell is the least.
  *     stages --until MEAN_ERROR SD_ERROR REFERENCE.json DATA.csv [PARTICLES [SEED]]
- * prints seconds and evaluations after which what the fit has found until then (the heaviest mode's Gaussian; then the mixture, the last one of which there was a trial while it grows; at the end the weighted draws) has all means
+ * prints seconds and evaluations after which what the fit has found until then (the heaviest mode's Gaussian; then
+ * the mixture, the last one of which there was a trial while it grows; at the end the weighted draws) has all means
  * right to MEAN_ERROR sds and all log sds to SD_ERROR, and keeps them so to the end; "never" if it does not. */
 #include "../models/models.h"
 #include "../src/fit.h"
@@ -76,12 +79,12 @@ static stage *find(stage *all, const char *name)
     return &all[i];
 }
 
-/* ---- how soon a fit is right --------------------------------------------------------------------------------------------------------- */
+/* ---- how soon a fit is right ------------------------------------------------------------------------------------- */
 typedef struct {
     double mean[MOST_COLUMNS], sd[MOST_COLUMNS]; /* the truth */
     double mean_error, sd_error;                 /* what is still right */
     bool right;
-    double seconds;                              /* since when */
+    double seconds; /* since when */
     size_t evaluations;
 } watch;
 
@@ -162,7 +165,7 @@ static void look(watch *w, wvgd_fit *fit, double seconds, size_t evaluations)
     w->right = right;
 }
 
-/* ---- a fit ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- a fit ------------------------------------------------------------------------------------------------------- */
 /* One fit, batch by batch. A batch belongs to the stage that asked for it, with the answers to it. */
 static void run(const wvgd_model *model, size_t particles, uint64_t seed, stage *all, watch *w)
 {
@@ -275,7 +278,8 @@ int main(int argc, char **argv)
     for (size_t i = 0; i <= STAGES; i++) {
         const stage *s = i < STAGES ? &best[i] : &total;
         if (s->name)
-            printf("| %s | %zu | %zu | %.2f | %.2f |\n", s->name, s->batches, s->evaluations, 1e3 * s->model, 1e3 * s->outside);
+            printf("| %s | %zu | %zu | %.2f | %.2f |\n", s->name, s->batches, s->evaluations, 1e3 * s->model,
+                   1e3 * s->outside);
     }
     wvgd_model_close(&model);
     return 0;

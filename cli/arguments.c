@@ -1,4 +1,5 @@
-/* arguments.c - checks a command line against the command's options, with messages that name the nearest option, then lets argp take it apart. */
+/* arguments.c - checks a command line against the command's options, with messages that name the nearest
+ * option, then lets argp take it apart. */
 #include "arguments.h"
 #include "help.h"
 #include "text.h"
@@ -18,7 +19,7 @@ static size_t count_options(const command *c)
     return n;
 }
 
-/* ---- messages that argp does not give ----------------------------------------------------------------------------------------------- */
+/* ---- messages that argp does not give ---------------------------------------------------------------------------- */
 static const char *const everywhere[] = {"help", "usage", "version", NULL}; /* argp's own */
 
 /* The option of that name or of a name that only begins so; *n: how many begin so. */
@@ -51,7 +52,9 @@ static int unknown_option(const command *c, const arguments *a, const char *word
         memcpy(names + a->options, everywhere, 3 * sizeof *names);
         near = find_nearest(name, names);
     }
-    int code = fail(f, EX_USAGE, near ? "%s: there is no option --%.*s: did you mean --%s?" : "%s: there is no option --%.*s: see wvgd %s --help",
+    int code = fail(f, EX_USAGE,
+                    near ? "%s: there is no option --%.*s: did you mean --%s?"
+                         : "%s: there is no option --%.*s: see wvgd %s --help",
                     c->name, (int)length, word, near ? near : c->name);
     free(names);
     free(name);
@@ -68,11 +71,13 @@ static int check_long(const command *c, const arguments *a, int argc, char **arg
     if (!n)
         return unknown_option(c, a, word, length, f);
     if (n > 1)
-        return fail(f, EX_USAGE, "%s: --%.*s may mean several options, one of them --%s: write more of it", c->name, (int)length, word, name);
+        return fail(f, EX_USAGE, "%s: --%.*s may mean several options, one of them --%s: write more of it", c->name,
+                    (int)length, word, name);
     if (which < a->options)
         c->option(which, &line);
     if (!line.argument && word[length])
-        return fail(f, EX_USAGE, "%s: --%s is a flag and takes no value, but has '%s'", c->name, name, word + length + 1);
+        return fail(f, EX_USAGE, "%s: --%s is a flag and takes no value, but has '%s'", c->name, name,
+                    word + length + 1);
     if (line.argument && !word[length] && ++*i == argc)
         return fail(f, EX_USAGE, "%s: --%s needs a value: %s", c->name, name, line.argument);
     return 0;
@@ -107,7 +112,7 @@ static int check_words(const command *c, const arguments *a, int argc, char **ar
     return code;
 }
 
-/* ---- argp --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- argp -------------------------------------------------------------------------------------------------------- */
 static error_t take(int key, char *text, struct argp_state *state)
 {
     arguments *a = state->input;
@@ -158,7 +163,8 @@ int parse_arguments(const command *c, int argc, char **argv, arguments *a, failu
     if (error)
         return fail(f, EX_USAGE, "%s: %s: see wvgd %s --help", c->name, strerror(error), c->name);
     if (a->words > (c->word != NULL))
-        return fail(f, EX_USAGE, "%s: '%s' is one word too many: expected %s", c->name, a->word[c->word != NULL], c->word ? c->word : "options only");
+        return fail(f, EX_USAGE, "%s: '%s' is one word too many: expected %s", c->name, a->word[c->word != NULL],
+                    c->word ? c->word : "options only");
     return 0;
 }
 
@@ -229,7 +235,8 @@ char *command_text(const arguments *a)
     fprintf(s, "wvgd %s", a->command->name);
     for (int i = 1; i < a->argc; i++) {
         const char *w = a->argv[i];
-        bool plain = *w && strspn(w, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%") == strlen(w);
+        bool plain = *w &&
+                     strspn(w, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%") == strlen(w);
         fputs(plain ? " " : " '", s);
         for (; *w; w++)
             if (*w == '\'')

@@ -1,4 +1,5 @@
-/* arguments.h - the command line of a command, parsed by argp from a table of options that help, man page and completion read too. */
+/* arguments.h - the command line of a command, parsed by argp from a table of options that help,
+ * man page and completion read too. */
 #ifndef WV_ARGUMENTS_H
 #define WV_ARGUMENTS_H
 #include "failure.h"

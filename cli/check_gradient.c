@@ -1,4 +1,5 @@
-/* check_gradient.c - compares the gradient with differences at 20 points, at fewer beyond 100 dimensions: each takes 4 evaluations a dimension. */
+/* check_gradient.c - compares the gradient with differences at 20 points, at fewer beyond 100 dimensions:
+ * each takes 4 evaluations a dimension. */
 #include "check_gradient.h"
 #include "models.h"
 #include "random.h"
@@ -19,12 +20,12 @@ typedef struct {
 
 typedef struct {
     const wvgd_model *model;
-    double *z, *grad;  /* [dim] the point, and what the model says there */
+    double *z, *grad; /* [dim] the point, and what the model says there */
     double log_p;
     wv_check found;
-    wv_check worst;    /* at the first point where the gradient is wrong */
-    size_t compared;   /* derivatives */
-    double error;      /* the greatest */
+    wv_check worst;             /* at the first point where the gradient is wrong */
+    size_t compared;            /* derivatives */
+    double error;               /* the greatest */
     sightings wrong, zero, bad; /* gradients; densities that are 0; log densities that are NaN or +infinite */
 } gradient_check;
 
@@ -62,7 +63,8 @@ static int look(gradient_check *c, failure *f)
     if (failed) {
         char where[320];
         show_point(c->model, c->z, where, sizeof where);
-        return fail(f, EX_SOFTWARE, "the model failed with code %d while its gradient was checked at %s", failed, where);
+        return fail(f, EX_SOFTWARE, "the model failed with code %d while its gradient was checked at %s", failed,
+                    where);
     }
     return 0;
 }
@@ -85,16 +87,23 @@ static int tell(const gradient_check *c, size_t points, failure *f)
 {
     const wv_check *w = &c->worst;
     if (c->wrong.count)
-        return fail(f, EX_SOFTWARE, "the gradient is wrong: d log p / d %s is %.9g by the model, %.9g by differences at %s; wrong at %zu of %zu points",
+        return fail(f, EX_SOFTWARE,
+                    "the gradient is wrong: d log p / d %s is %.9g by the model, %.9g by differences at %s; wrong at "
+                    "%zu of %zu points",
                     c->model->names[w->coordinate], w->gradient, w->difference, c->wrong.where, c->wrong.count, points);
     if (!c->compared)
-        return fail(f, EX_SOFTWARE, "the gradient cannot be checked: none of %zu points has a finite density, %s at %s", points,
-                    c->bad.count ? "which is no number" : "which is zero", c->bad.count ? c->bad.where : c->zero.where);
+        return fail(f, EX_SOFTWARE, "the gradient cannot be checked: none of %zu points has a finite density, %s at %s",
+                    points, c->bad.count ? "which is no number" : "which is zero",
+                    c->bad.count ? c->bad.where : c->zero.where);
     if (c->bad.count)
-        fprintf(stderr, "wvgd: warning: the log density is not a number, or infinite, at %zu of %zu points, first at %s\n", c->bad.count, points, c->bad.where);
+        fprintf(stderr,
+                "wvgd: warning: the log density is not a number, or infinite, at %zu of %zu points, first at %s\n",
+                c->bad.count, points, c->bad.where);
     if (c->zero.count)
-        fprintf(stderr, "wvgd: the density is zero at %zu of %zu points, first at %s\n", c->zero.count, points, c->zero.where);
-    fprintf(stderr, "wvgd: the gradient agrees with differences at %zu points: %zu derivatives, worst relative error %.1e\n",
+        fprintf(stderr, "wvgd: the density is zero at %zu of %zu points, first at %s\n", c->zero.count, points,
+                c->zero.where);
+    fprintf(stderr,
+            "wvgd: the gradient agrees with differences at %zu points: %zu derivatives, worst relative error %.1e\n",
             points - c->zero.count - c->bad.count, c->compared, c->error);
     return 0;
 }

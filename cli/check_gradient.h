@@ -1,11 +1,13 @@
-/* check_gradient.h - --check-gradient: the model's gradient against differences of its log density, at points like those that a fit starts from. */
+/* check_gradient.h - --check-gradient: the model's gradient against differences of its log density, at
+ * points like those that a fit starts from. */
 #ifndef WV_CHECK_GRADIENT_H
 #define WV_CHECK_GRADIENT_H
 #include "failure.h"
 #include "wvgd_model.h"
 #include <stdint.h>
 
-/* Where to look: normal points around each of some given ones in turn; without any, draws from the model's prior, or normal points around 0. */
+/* Where to look: normal points around each of some given ones in turn; without any, draws from the
+ * model's prior, or normal points around 0. */
 typedef struct {
     size_t n;
     const double *start; /* [n][dim], or NULL */
@@ -14,6 +16,7 @@ typedef struct {
     uint64_t seed;
 } gradient_points;
 
-/* What it finds goes to stderr, points without a density too. EX_SOFTWARE with *f filled: the gradient is wrong somewhere, or cannot be checked. */
+/* What it finds goes to stderr, points without a density too. EX_SOFTWARE with *f filled: the gradient is
+ * wrong somewhere, or cannot be checked. */
 int check_gradient(const wvgd_model *model, const gradient_points *points, failure *f);
 #endif

@@ -1,7 +1,8 @@
-/* cmd_fit.c - wvgd fit: opens the model, runs the fit with progress, checkpoints and signals, writes the run directory, prints the summary.
+/* cmd_fit.c - wvgd fit: opens the model, runs the fit with progress, checkpoints and signals, writes
+ * the run directory, prints the summary.
  *
- * `checkpoint` is always a state to go on from. A run that a limit or a signal ends leaves there the state from before it was told to, so that
- * --resume goes on as if nothing had happened, and its closed state in `result`. */
+ * `checkpoint` is always a state to go on from. A run that a limit or a signal ends leaves there the state from
+ * before it was told to, so that --resume goes on as if nothing had happened, and its closed state in `result`. */
 #include "check_gradient.h"
 #include "commands.h"
 #include "help.h"
@@ -36,12 +37,13 @@ typedef struct {
     void *kept;         /* state before the last step that may end the iterations, or NULL */
     size_t kept_size;
     json_t *kept_asked; /* the record then */
-    bool early; /* a limit or a signal has told the fit to end */
+    bool early;         /* a limit or a signal has told the fit to end */
     progress_display display;
 } fit_run;
 
-/* ---- checkpoints --------------------------------------------------------------------------------------------------------------------- */
-/* The first message of a model that cannot be evaluated somewhere stays with the run, for a process that goes on with it. */
+/* ---- checkpoints ------------------------------------------------------------------------------------------------- */
+/* The first message of a model that cannot be evaluated somewhere stays with the run, for a
+ * process that goes on with it. */
 static void note_message(fit_run *r)
 {
     if (r->model.first_message && !record_reopen(r->asked, "message"))
@@ -95,11 +97,12 @@ static void save_on_the_way(fit_run *r)
     fprintf(stderr, "wvgd: warning: no checkpoint: %s\n", f.text);
 }
 
-/* ---- iterations ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- iterations -------------------------------------------------------------------------------------------------- */
 /* The next step may reach a limit: its state is what a later --resume goes on from. */
 static bool may_end(const fit_run *r, const wvgd_progress *p, double last_step)
 {
-    return p->iteration + 1 >= r->options.max_iter || (r->options.max_seconds > 0 && p->seconds + 2 * last_step >= r->options.max_seconds);
+    return p->iteration + 1 >= r->options.max_iter ||
+           (r->options.max_seconds > 0 && p->seconds + 2 * last_step >= r->options.max_seconds);
 }
 
 static bool has_reached_limit(const fit_run *r, const wvgd_progress *p)
@@ -163,7 +166,7 @@ static int iterate(fit_run *r, failure *f)
     return 0;
 }
 
-/* ---- results ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- results ----------------------------------------------------------------------------------------------------- */
 static int write_draws(const fit_run *r, failure *f)
 {
     whole_file w;
@@ -182,7 +185,8 @@ static int write_draws(const fit_run *r, failure *f)
     return code;
 }
 
-/* The state, then tables, then run.json: whoever sees run.json of a run that has ended finds everything else in place. */
+/* The state, then tables, then run.json: whoever sees run.json of a run that has ended finds
+ * everything else in place. */
 static int write_files(fit_run *r, const wvgd_results *results, const json_t *run, failure *f)
 {
     size_t rows;
@@ -243,8 +247,9 @@ static json_t *describe_run(fit_run *r, const wvgd_results *results, failure *f)
     if (run && refused) {
         char text[200];
         snprintf(text, sizeof text,
-                 "%zu of %zu draws could not be transformed by the model and are left out of the moments: check its generated quantities", refused,
-                 results->closing_draws);
+                 "%zu of %zu draws could not be transformed by the model and are left out of the moments: check its "
+                 "generated quantities",
+                 refused, results->closing_draws);
         add_message(run, text, message ? NULL : r->model.first_message);
     }
     if (!run)
@@ -288,7 +293,7 @@ static int finish(fit_run *r, failure *f)
     return code;
 }
 
-/* ---- beginning ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- beginning --------------------------------------------------------------------------------------------------- */
 /* Particles of --init FILE.csv: as many as it has rows, unless --particles says otherwise. */
 static int place_particles(fit_run *r, failure *f)
 {
@@ -296,7 +301,8 @@ static int place_particles(fit_run *r, failure *f)
     char text[32];
     int code = record_options(r->asked, &r->options, f);
     if (!code)
-        code = read_start(path, r->model.model.dim, record_given(r->asked, "particles"), record_given(r->asked, "quiet"), &r->options.particles, &r->start, f);
+        code = read_start(path, r->model.model.dim, record_given(r->asked, "particles"),
+                          record_given(r->asked, "quiet"), &r->options.particles, &r->start, f);
     if (!code) {
         snprintf(text, sizeof text, "%zu", r->options.particles);
         record_set(r->asked, "particles", text);
@@ -311,10 +317,11 @@ static void say_solver(const fit_run *r)
     wvgd_get_results(r->fit, &found);
     if (found.solver == r->options.solver)
         return;
-    const char *why = !r->model.model.has_gradient                ? "without gradients"
-                      : r->options.estimator != WVGD_NATURAL      ? "with another estimator than natural"
-                      : r->options.sampler != WVGD_MIXTURE        ? "with another sampler than mixture"
-                                                                  : "with components that are not full in more than 128 dimensions";
+    const char *why = !r->model.model.has_gradient           ? "without gradients"
+                      : r->options.estimator != WVGD_NATURAL ? "with another estimator than natural"
+                      : r->options.sampler != WVGD_MIXTURE
+                          ? "with another sampler than mixture"
+                          : "with components that are not full in more than 128 dimensions";
     fprintf(stderr, "wvgd: the staged solver does not work %s: this is the joint solver\n", why);
 }
 
@@ -338,7 +345,10 @@ static int check_start(const fit_run *r, failure *f)
     const wvgd_options *o = &r->options;
     if (!m->has_gradient)
         return fail(f, EX_USAGE, "--check-gradient: the model has no gradient to check");
-    return check_gradient(m, &(gradient_points){o->particles, r->start, m->start && o->init != WVGD_INIT_NORMAL, o->init_scale, o->seed}, f);
+    return check_gradient(m,
+                          &(gradient_points){o->particles, r->start, m->start && o->init != WVGD_INIT_NORMAL,
+                                             o->init_scale, o->seed},
+                          f);
 }
 
 /* A run that is new. Nothing is created before everything is known to be in order. */
@@ -387,14 +397,16 @@ static int begin_again(fit_run *r, const arguments *a, failure *f)
     if (!code)
         code = read_checkpoint(r->dir, CHECKPOINT_FILE, &r->asked, &state, &size, f);
     if (!code && !same_run(r->asked, r->dir))
-        code = fail(f, EX_TEMPFAIL, "cannot resume: %s/" CHECKPOINT_FILE " belongs to another run than %s/" RUN_FILE, r->dir, r->dir);
+        code = fail(f, EX_TEMPFAIL, "cannot resume: %s/" CHECKPOINT_FILE " belongs to another run than %s/" RUN_FILE,
+                    r->dir, r->dir);
     if (!code)
         code = change_record(r->asked, a, f);
     if (!code)
         code = record_options(r->asked, &r->options, f);
     if (!code)
         code = open_recorded(r->asked, false, &r->model, f);
-    if (!code && record_reopen_flag(r->asked, "start")) { /* where it started does not matter any more, only that it was given */
+    if (!code && record_reopen_flag(r->asked, "start")) {
+        /* where it started does not matter any more, only that it was given */
         r->start = calloc(r->options.particles, r->model.model.dim * sizeof *r->start);
         code = r->start ? 0 : fail(f, EX_SOFTWARE, "no memory for %zu particles", r->options.particles);
     }
@@ -418,7 +430,8 @@ static void end_run(fit_run *r)
         close(r->lock);
 }
 
-/* Nothing was reached that anybody could go on from, or a checkpoint was: then the run that it was to replace is not lost either. */
+/* Nothing was reached that anybody could go on from, or a checkpoint was: then the run that it was
+ * to replace is not lost either. */
 static void give_up(fit_run *r, failure *f)
 {
     char why[sizeof f->text];
@@ -449,7 +462,9 @@ static int run_fit(arguments *a, failure *f)
             code = finish(&r, f);
         if (!code && was_interrupted())
             code = fail(f, EXIT_INTERRUPTED,
-                        r.early ? "interrupted; wvgd fit --resume %s goes on" : "interrupted, but the run in %s had ended already", r.dir);
+                        r.early ? "interrupted; wvgd fit --resume %s goes on"
+                                : "interrupted, but the run in %s had ended already",
+                        r.dir);
     }
     end_run(&r);
     return code;
@@ -459,10 +474,9 @@ const command fit_command = {
     "fit",
     "MODEL [--data FILE] --out DIR\n--resume DIR",
     "fit a model, print a summary, leave the results in a directory",
-    "Fits MODEL: a built-in one (wvgd models lists them) or a shared object. It stops by itself, prints a summary on stdout and leaves "
-    "run.json, "
-    "particles.csv, trace.csv, history.csv, draws.csv (Stan CSV) and a checkpoint in DIR. Ctrl-C stops early with the results so far; --resume DIR goes "
-    "on.",
+    "Fits MODEL: a built-in one (wvgd models lists them) or a shared object. It stops by itself, prints a summary on "
+    "stdout and leaves run.json, particles.csv, trace.csv, history.csv, draws.csv (Stan CSV) and a checkpoint in DIR. "
+    "Ctrl-C stops early with the results so far; --resume DIR goes on.",
     "# logistic regression; the last column of the file is the target\n"
     "wvgd fit logistic --data heart.csv --standardize --out heart\n"
     "# another target, ten cells, options kept in a file\n"

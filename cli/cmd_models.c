@@ -13,7 +13,8 @@ static int run_models(arguments *a, failure *f)
     puts("\nOptions of models:");
     for (unsigned i = 0; describe_model_option(i); i++) {
         const model_option *o = describe_model_option(i);
-        printf("  --%s%s%s (%s)\n           %s", o->name, o->argument ? " " : "", o->argument ? o->argument : "", o->models, o->help);
+        printf("  --%s%s%s (%s)\n           %s", o->name, o->argument ? " " : "", o->argument ? o->argument : "",
+               o->models, o->help);
         if (o->initial)
             printf("; default %s", o->initial);
         putchar('\n');
@@ -25,8 +26,8 @@ const command models_command = {
     "models",
     "",
     "models that can be fitted, and their options",
-    "Lists the models that can be fitted: those built in, and shared objects; with the data that each takes and the options that only it "
-    "has.",
+    "Lists the models that can be fitted: those built in, and shared objects; with the data that each takes and the "
+    "options that only it has.",
     "wvgd models\n",
     NULL,
     NULL,

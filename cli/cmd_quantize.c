@@ -1,5 +1,6 @@
-/* cmd_quantize.c - wvgd quantize: other cells from the draws of a staged fit that has ended. Nothing is fitted again: the new partition is written as the
- * checkpoint of a run of its own, which lacks only the batch for its bound, and wvgd fit goes on with that one. */
+/* cmd_quantize.c - wvgd quantize: other cells from the draws of a staged fit that has ended. Nothing is fitted
+ * again: the new partition is written as the checkpoint of a run of its own, which lacks only the batch for its
+ * bound, and wvgd fit goes on with that one. */
 #include "commands.h"
 #include "run_directory.h"
 #include "run_record.h"
@@ -32,13 +33,14 @@ static void free_quantization(quantization *q)
     free(q->start);
 }
 
-/* ---- the fit ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the fit ----------------------------------------------------------------------------------------------------- */
 static int load_state(quantization *q, const char *dir, failure *f)
 {
     if (read_saved(dir, &q->asked, &q->state, &q->size, f) || record_options(q->asked, &q->options, f))
         return f->code;
     if (q->options.solver != WVGD_STAGED)
-        return fail(f, EX_DATAERR, "the run in %s was made by the joint solver: other cells need a fit with --solver staged", dir);
+        return fail(f, EX_DATAERR,
+                    "the run in %s was made by the joint solver: other cells need a fit with --solver staged", dir);
     return 0;
 }
 
@@ -52,7 +54,8 @@ static int restore_fit(quantization *q, const char *dir, failure *f)
         return fail(f, code, "other cells need the model itself, and its data, for their bound: %s", why.text);
     if (take_cost(&q->options, &q->model, f))
         return f->code;
-    if (record_reopen_flag(q->asked, "start") && !(q->start = calloc(q->options.particles, q->model.model.dim * sizeof *q->start)))
+    if (record_reopen_flag(q->asked, "start") &&
+        !(q->start = calloc(q->options.particles, q->model.model.dim * sizeof *q->start)))
         return fail(f, EX_SOFTWARE, "no memory for %zu particles", q->options.particles);
     q->fit = wvgd_new(&q->model.model, &q->options, q->start, &error);
     if (!q->fit || wvgd_restore(q->fit, q->state, q->size, &error) != WVGD_OK)
@@ -63,7 +66,7 @@ static int restore_fit(quantization *q, const char *dir, failure *f)
     return 0;
 }
 
-/* ---- its new cells ------------------------------------------------------------------------------------------------------------------- */
+/* ---- its new cells ----------------------------------------------------------------------------------------------- */
 /* DIR/cells-N, or DIR/cells-N-COST. To be freed. */
 static char *default_directory(const arguments *a)
 {
@@ -103,7 +106,7 @@ static int change_asked(quantization *q, const arguments *a, const json_t *chang
     for (size_t i = 0; i < CHANGEABLE; i++)
         if (given(a, changeable[i]))
             failed |= json_object_set(options, changeable[i], json_object_get(new_options, changeable[i]));
-    json_object_del(reopen, "start"); /* new particles start nowhere, */
+    json_object_del(reopen, "start");     /* new particles start nowhere, */
     json_object_del(q->asked, "history"); /* and have come from nowhere */
     if (failed)
         return fail(f, EX_SOFTWARE, "no memory for the record of the run");
@@ -122,7 +125,8 @@ static int make_cells(quantization *q, failure *f)
         return code;
     wvgd_get_results(q->fit, &r);
     if (options.particles > r.closing_draws)
-        return fail(f, EX_USAGE, "option particles is '%zu': expected at most %zu, the draws that the run has", options.particles, r.closing_draws);
+        return fail(f, EX_USAGE, "option particles is '%zu': expected at most %zu, the draws that the run has",
+                    options.particles, r.closing_draws);
     q->cells = wvgd_quantize(q->fit, &options, &error);
     return q->cells ? 0 : fail(f, error.code == WVGD_E_ARGUMENT ? EX_USAGE : EX_SOFTWARE, "%s", error.text);
 }
@@ -213,7 +217,8 @@ static int run_quantize(arguments *a, failure *f)
 static bool quantize_option(size_t i, option_line *line)
 {
     static const option_line table[] = {
-        {"out", 'o', "OTHER", NULL, "DIR/cells-N, or DIR/cells-N-COST", "directory for the results; made if it is not there", NULL},
+        {"out", 'o', "OTHER", NULL, "DIR/cells-N, or DIR/cells-N-COST",
+         "directory for the results; made if it is not there", NULL},
         {"overwrite", 0, NULL, NULL, NULL, "replace a run that is there", NULL},
         {"quiet", 'q', NULL, NULL, NULL, "no progress on stderr", NULL},
     };
@@ -233,9 +238,10 @@ const command quantize_command = {
     "quantize",
     "DIR --particles N [--cost C] [--out OTHER]",
     "other cells from the draws of a fit that has ended",
-    "Cuts the posterior of the run in DIR into N other cells, without fitting again: the weighted draws of the fit are kept, and the model is evaluated only "
-    "for the bound of the new cells. OTHER is a run directory like any other, for summary and sample. DIR must have ended and be of --solver staged; the model "
-    "and its data must be where they were.",
+    "Cuts the posterior of the run in DIR into N other cells, without fitting again: the weighted draws of the fit "
+    "are kept, and the model is evaluated only for the bound of the new cells. OTHER is a run directory like any "
+    "other, for summary and sample. DIR must have ended and be of --solver staged; the model and its data must be "
+    "where they were.",
     "# five cells first, then ten and twenty of the same posterior\n"
     "wvgd fit logistic --data heart.csv --particles 5 --out heart\n"
     "wvgd quantize heart --particles 10                  # in heart/cells-10\n"

@@ -1,5 +1,6 @@
-/* cmd_report.c - wvgd report: a run directory as one HTML page, or as figures. What is in the files is always shown; the fit itself, brought back from its saved state, adds
- * draws of the ensemble and weighted draws, and the data file what the model has to show. Where either is gone the page says so. */
+/* cmd_report.c - wvgd report: a run directory as one HTML page, or as figures. What is in the files is always shown;
+ * the fit itself, brought back from its saved state, adds draws of the ensemble and weighted draws, and the data
+ * file what the model has to show. Where either is gone the page says so. */
 #include "commands.h"
 #include "figures.h"
 #include "page.h"
@@ -33,7 +34,7 @@ static void free_sources(sources *s)
     free(s->closing_cell);
 }
 
-/* ---- what the fit adds ----------------------------------------------------------------------------------------------------------------- */
+/* ---- what the fit adds ------------------------------------------------------------------------------------------- */
 static int no_memory(failure *f)
 {
     return fail(f, EX_SOFTWARE, "no memory for the draws of the report");
@@ -115,7 +116,8 @@ static int take_particles(run_view *v, sources *s, failure *f)
 static int take_coordinates(run_view *v, sources *s, failure *f)
 {
     wvgd_options options;
-    if (!v->n || v->n != record_count(s->saved.asked, "output-draws", 1000) || record_options(s->saved.asked, &options, f))
+    if (!v->n || v->n != record_count(s->saved.asked, "output-draws", 1000) ||
+        record_options(s->saved.asked, &options, f))
         return 0;
     v->coordinate = malloc(v->n * v->D * sizeof *v->coordinate);
     if (!v->coordinate)
@@ -151,11 +153,12 @@ static int take_fit(run_view *v, sources *s, failure *f)
     return code;
 }
 
-/* ---- what the data add ----------------------------------------------------------------------------------------------------------------- */
+/* ---- what the data add ------------------------------------------------------------------------------------------- */
 static void take_data(run_view *v, sources *s)
 {
     const json_t *asked = s->saved.asked;
-    const char *path = asked ? record_reopen(asked, "data") : json_string_value(json_object_get(json_object_get(v->run, "options"), "data"));
+    const char *path = asked ? record_reopen(asked, "data")
+                             : json_string_value(json_object_get(json_object_get(v->run, "options"), "data"));
     const char *wanted = asked ? record_reopen(asked, "data_hash") : NULL;
     char found[20];
     uint64_t hash;
@@ -174,12 +177,13 @@ static void take_data(run_view *v, sources *s)
         v->data = path;
 }
 
-/* ---- the command ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- the command ------------------------------------------------------------------------------------------------- */
 static bool report_option(size_t i, option_line *line)
 {
     static const option_line table[] = {
         {"out", 'o', "FILE", NULL, "DIR/report.html", "where to write the page", NULL},
-        {"figures", 0, "FIGURES", NULL, NULL, "write the main plots as SVG and PNG into that directory (by gnuplot), and the page only with --out", NULL},
+        {"figures", 0, "FIGURES", NULL, NULL,
+         "write the main plots as SVG and PNG into that directory (by gnuplot), and the page only with --out", NULL},
     };
     if (i >= sizeof table / sizeof *table)
         return false;
@@ -231,10 +235,9 @@ const command report_command = {
     "report",
     "DIR [-o FILE]\nDIR --figures FIGURES",
     "a run as one self-contained HTML page, or as figures",
-    "Writes an HTML page about the run in DIR that needs nothing else, not even a network: the verdict with its reasons, parameters, "
-    "densities, pairs of parameters with cells and "
-    "particles, a replay of the training, and for some models what they have fitted. With --figures the main plots become SVG and PNG "
-    "files instead.",
+    "Writes an HTML page about the run in DIR that needs nothing else, not even a network: the verdict with its "
+    "reasons, parameters, densities, pairs of parameters with cells and particles, a replay of the training, and for "
+    "some models what they have fitted. With --figures the main plots become SVG and PNG files instead.",
     "wvgd report heart                       # heart/report.html\n"
     "wvgd report heart -o /tmp/heart.html\n"
     "wvgd report heart --figures figures     # marginals, pair, masses, training: .svg and .png\n",

@@ -13,14 +13,16 @@
 
 static const option_line reproduce_options[] = {
     {"out", 'o', "DIR", NULL, "reproduction",
-     "directory for tables and figures (all: a directory for each experiment in it); files of the same name are replaced", NULL},
+     "directory for tables and figures (all: a directory for each experiment in it); files of the same name are "
+     "replaced",
+     NULL},
     {"seed", 0, "N", "0..18446744073709551615", "1", "of all random numbers", NULL},
     {"quick", 0, NULL, NULL, NULL, "the same on much less, to see whether it works", NULL},
     {"threads", 0, "N", "1..4096", "all cores", "fits that run at the same time; results do not depend on it", NULL},
     {"targets", 0, "FILE", NULL, NULL,
      "mixture: other targets, as JSON: {\"targets\": [{\"weights\": [..], \"means\": [..], \"sds\": [..]}, ..]}", NULL},
-    {"random-targets", 0, "K", "1..1000", NULL, "mixture: K random targets by the paper's rule, from the seed, instead of the fixed ones",
-     NULL},
+    {"random-targets", 0, "K", "1..1000", NULL,
+     "mixture: K random targets by the paper's rule, from the seed, instead of the fixed ones", NULL},
     {"quiet", 'q', NULL, NULL, NULL, "no progress on stderr", NULL},
 };
 
@@ -89,7 +91,10 @@ static int run_reproduce(arguments *a, failure *f)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     size_t threads = cores > 0 ? (size_t)cores : 1;
-    reproduction r = {.seed = 1, .quick = given(a, "quick"), .quiet = given(a, "quiet"), .targets = given(a, "targets")};
+    reproduction r = {.seed = 1,
+                      .quick = given(a, "quick"),
+                      .quiet = given(a, "quiet"),
+                      .targets = given(a, "targets")};
     const char *out = given(a, "out") ? given(a, "out") : "reproduction", *name = a->words ? a->word[0] : NULL;
     if (!name)
         return fail(f, EX_USAGE, "reproduce: which experiment? see wvgd reproduce --help");
@@ -120,9 +125,9 @@ const command reproduce_command = {
     "reproduce",
     "NAME|all [--quick] [--out DIR]",
     "run the paper's experiments: tables and figures beside the paper's numbers",
-    "Runs an experiment (mixture, logistic, gp, bnn, theory), or all of them, and leaves in DIR results.csv (a row a run), results.md "
-    "(tables, with the paper's numbers "
-    "beside ours) and figures (SVG and PNG, where gnuplot is installed).",
+    "Runs an experiment (mixture, logistic, gp, bnn, theory), or all of them, and leaves in DIR results.csv (a row a "
+    "run), results.md (tables, with the paper's numbers beside ours) and figures (SVG and PNG, where gnuplot is "
+    "installed).",
     "wvgd reproduce mixture --out mixture\n"
     "# does everything work? two minutes at most\n"
     "wvgd reproduce all --quick --out quick\n",

@@ -1,5 +1,5 @@
-/* cmd_sample.c - wvgd sample: draws from a fit that has ended, as Stan CSV. The fit comes back from its saved state, so that the data are not needed; only
- * models that transform their parameters must be opened again. */
+/* cmd_sample.c - wvgd sample: draws from a fit that has ended, as Stan CSV. The fit comes back from its saved state,
+ * so that the data are not needed; only models that transform their parameters must be opened again. */
 #include "commands.h"
 #include "run_directory.h"
 #include "saved_fit.h"
@@ -31,9 +31,13 @@ static bool sample_option(size_t i, option_line *line)
     static const option_line table[] = {
         {"draws", 'n', "K", "1..100000000", "1000; all with --weighted", "number of draws", NULL},
         {"resample", 0, NULL, NULL, NULL,
-         "draws of the posterior instead: the closing draws of the fit, resampled by their importance weights, as in draws.csv; they may repeat", NULL},
-        {"weighted", 0, NULL, NULL, NULL, 
-         "the closing draws themselves, with log_weight__; with -n K only K of them, evenly spaced, whose weights are made to sum to 1: for estimates take all", NULL},
+         "draws of the posterior instead: the closing draws of the fit, resampled by their importance weights, as in "
+         "draws.csv; they may repeat",
+         NULL},
+        {"weighted", 0, NULL, NULL, NULL,
+         "the closing draws themselves, with log_weight__; with -n K only K of them, evenly spaced, whose weights are "
+         "made to sum to 1: for estimates take all",
+         NULL},
         {"out", 'o', "FILE", NULL, NULL, "write there instead of stdout", NULL},
         {"seed", 0, "S", "0..2^64-1", "1", "another seed, other draws", NULL},
     };
@@ -58,7 +62,11 @@ static int run_sample(arguments *a, failure *f)
     if (!code)
         code = load_saved(&s, a->word[0], f);
     if (!code)
-        code = write_sample(&s, given(a, "out"), resample ? RESAMPLED_DRAWS : weighted ? WEIGHTED_DRAWS : ENSEMBLE_DRAWS, seed, n, f);
+        code = write_sample(&s, given(a, "out"),
+                            resample   ? RESAMPLED_DRAWS
+                            : weighted ? WEIGHTED_DRAWS
+                                       : ENSEMBLE_DRAWS,
+                            seed, n, f);
     free_saved(&s);
     return code;
 }
@@ -67,9 +75,10 @@ const command sample_command = {
     "sample",
     "DIR",
     "draws from a fit that has ended, as Stan CSV; --resample: of the posterior itself",
-    "Writes draws from the run in DIR as Stan CSV. By default they come from the fitted approximation (the ensemble), which is near the posterior but not the "
-    "posterior, and the model is not evaluated: lp__ is NaN. --resample gives draws of the posterior, by importance resampling; --weighted gives the points that "
-    "these are taken from, with their weights. The data are not needed, except by shared objects that transform their parameters.",
+    "Writes draws from the run in DIR as Stan CSV. By default they come from the fitted approximation (the ensemble), "
+    "which is near the posterior but not the posterior, and the model is not evaluated: lp__ is NaN. --resample gives "
+    "draws of the posterior, by importance resampling; --weighted gives the points that these are taken from, with "
+    "their weights. The data are not needed, except by shared objects that transform their parameters.",
     "# draws of the posterior\n"
     "wvgd sample heart -n 4000 --resample --out draws.csv\n"
     "# draws from the approximation, from another seed\n"

@@ -1,4 +1,5 @@
-/* cmd_stan.c - wvgd stan: compiles a Stan program, and fits it as wvgd fit does a shared object. wvgd stan-compile: the first half. */
+/* cmd_stan.c - wvgd stan: compiles a Stan program, and fits it as wvgd fit does a shared object.
+ * wvgd stan-compile: the first half. */
 #include "commands.h"
 #include "run_directory.h"
 #include "run_record.h"
@@ -14,18 +15,20 @@
 static const char stan_group[] = "Options of Stan programs:";
 
 static const option_line compile_options[] = {
-    {"bridgestan", 0, "DIR", NULL, "$BRIDGESTAN", "directory of a BridgeStan, 2.0 or later, to compile with", stan_group},
+    {"bridgestan", 0, "DIR", NULL, "$BRIDGESTAN", "directory of a BridgeStan, 2.0 or later, to compile with",
+     stan_group},
     {"toolchain", 0, "auto|bridgestan|rstan", NULL, "auto",
      "what to compile with; auto: BridgeStan if its directory is given, else Debian's rstan", stan_group},
-    {"no-rewrite", 0, NULL, NULL, NULL, "refuse syntax that is newer than the toolchain, rather than rewrite a copy of the program",
-     stan_group},
+    {"no-rewrite", 0, NULL, NULL, NULL,
+     "refuse syntax that is newer than the toolchain, rather than rewrite a copy of the program", stan_group},
 };
 enum { COMPILE_OPTIONS = sizeof compile_options / sizeof *compile_options };
 
 /* Those of the compilation, then those of a fit but for what belongs to built-in models, which come last there. */
 static bool stan_option(size_t i, option_line *line)
 {
-    static const option_line doctor = {"doctor",  0, NULL, NULL, NULL, "tell which toolchains are there and what is missing, and end",
+    static const option_line doctor = {"doctor",  0,    NULL,
+                                       NULL,      NULL, "tell which toolchains are there and what is missing, and end",
                                        stan_group};
     if (i <= COMPILE_OPTIONS) {
         *line = i ? compile_options[i - 1] : doctor;
@@ -37,7 +40,8 @@ static bool stan_option(size_t i, option_line *line)
 static bool stan_compile_option(size_t i, option_line *line)
 {
     static const option_line table[] = {
-        {"out", 'o', "FILE", NULL, NULL, "copy the object there; without it, its path in the cache is printed", stan_group},
+        {"out", 'o', "FILE", NULL, NULL, "copy the object there; without it, its path in the cache is printed",
+         stan_group},
         {"quiet", 'q', NULL, NULL, NULL, "no progress on stderr", stan_group},
     };
     size_t own = sizeof table / sizeof *table;
@@ -111,7 +115,7 @@ static int run_stan(arguments *a, failure *f)
     return code;
 }
 
-/* ---- wvgd stan-compile --------------------------------------------------------------------------------------------------------------- */
+/* ---- wvgd stan-compile ------------------------------------------------------------------------------------------- */
 static int copy_object(const char *from, const char *to, failure *f)
 {
     whole_file w;
@@ -155,10 +159,10 @@ const command stan_command = {
     "stan",
     "PROGRAM.stan [--data FILE.json] --out DIR\n--resume DIR\n--doctor",
     "compile and fit a Stan program",
-    "Compiles a Stan program, once: the object is kept in $XDG_CACHE_HOME/wvgd (or ~/.cache/wvgd), named after the content of the program "
-    "and of what compiles it. Then fits it as wvgd fit does, with all its options. draws.csv and the summary have the program's own names: "
-    "parameters, transformed parameters and generated quantities. Data are JSON, as CmdStan reads it. It compiles with BridgeStan, or with "
-    "Debian's r-cran-rstan.",
+    "Compiles a Stan program, once: the object is kept in $XDG_CACHE_HOME/wvgd (or ~/.cache/wvgd), named after the "
+    "content of the program and of what compiles it. Then fits it as wvgd fit does, with all its options. draws.csv "
+    "and the summary have the program's own names: parameters, transformed parameters and generated quantities. Data "
+    "are JSON, as CmdStan reads it. It compiles with BridgeStan, or with Debian's r-cran-rstan.",
     "# is there something to compile with?\n"
     "wvgd stan --doctor\n"
     "# compile (about 40 s the first time) and fit\n"
@@ -177,8 +181,8 @@ const command stan_compile_command = {
     "stan-compile",
     "PROGRAM.stan [-o MODEL.so]",
     "compile a Stan program to a shared object",
-    "Compiles a Stan program to a shared object with BridgeStan's interface, which wvgd fit takes. Without -o it stays in the cache, and "
-    "its path is printed.",
+    "Compiles a Stan program to a shared object with BridgeStan's interface, which wvgd fit takes. Without -o it "
+    "stays in the cache, and its path is printed.",
     "wvgd stan-compile schools.stan -o schools.so\n"
     "wvgd fit ./schools.so --data schools.json --out schools\n",
     stan_compile_option,

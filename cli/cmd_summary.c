@@ -1,4 +1,5 @@
-/* cmd_summary.c - wvgd summary: a run.json, for people (100 columns) or as less JSON. Whatever the file lacks is shown as '-'. */
+/* cmd_summary.c - wvgd summary: a run.json, for people (100 columns) or as less JSON. Whatever the
+ * file lacks is shown as '-'. */
 #include "commands.h"
 #include "help.h"
 #include "run_directory.h"
@@ -10,7 +11,7 @@
 
 enum { WIDTH = 100, NAME_WIDTH = 26, LABEL_WIDTH = 22 };
 
-/* ---- values that may be missing ------------------------------------------------------------------------------------------------------ */
+/* ---- values that may be missing ---------------------------------------------------------------------------------- */
 static double number(const json_t *object, const char *key)
 {
     const json_t *v = json_object_get(object, key);
@@ -76,7 +77,7 @@ static bool is_svgd(const json_t *run)
     return !strcmp(text(json_object_get(run, "method")), "svgd");
 }
 
-/* ---- parts --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- parts ------------------------------------------------------------------------------------------------------- */
 /* A label that is the number its class stands for needs no words. */
 static bool is_plain(const json_t *labels, size_t i)
 {
@@ -105,11 +106,12 @@ static void put_head(FILE *s, const json_t *run)
     put_cut(s, text(json_object_get(model, "name")), NAME_WIDTH);
     double dim = number(model, "dim");
     size_t cells = json_array_size(json_object_get(run, "particles"));
-    fprintf(s, ": %.0f parameter%s, %zu %s%s\n", dim, dim > 1 ? "s" : "", cells, is_svgd(run) ? "particle" : "cell", cells == 1 ? "" : "s");
+    fprintf(s, ": %.0f parameter%s, %zu %s%s\n", dim, dim > 1 ? "s" : "", cells, is_svgd(run) ? "particle" : "cell",
+            cells == 1 ? "" : "s");
     const char *stop = text(json_object_get(run, "stop"));
-    fprintf(s, "%.20s after %.0f iterations, %.0f evaluations, %.3g s (%.3g s in the model)\n", strcmp(stop, "max_iter") ? stop : "not converged",
-            number(run, "iterations"), number(run, "evaluations"), number(json_object_get(run, "seconds"), "total"),
-            number(json_object_get(run, "seconds"), "model"));
+    fprintf(s, "%.20s after %.0f iterations, %.0f evaluations, %.3g s (%.3g s in the model)\n",
+            strcmp(stop, "max_iter") ? stop : "not converged", number(run, "iterations"), number(run, "evaluations"),
+            number(json_object_get(run, "seconds"), "total"), number(json_object_get(run, "seconds"), "model"));
     put_labels(s, model);
     putc('\n', s);
 }
@@ -189,7 +191,8 @@ static void put_particles(FILE *s, const json_t *run, size_t most, const char *d
 {
     const json_t *particles = json_object_get(run, "particles");
     size_t n = json_array_size(particles);
-    fprintf(s, "%-9s %9s %9s %9s %13s %9s %8s %8s\n", "particle", "beta", "+-", "weight", "ELBO", "log Z", "ESS", "k-hat");
+    fprintf(s, "%-9s %9s %9s %9s %13s %9s %8s %8s\n", "particle", "beta", "+-", "weight", "ELBO", "log Z", "ESS",
+            "k-hat");
     most = rows_shown(n, most);
     for (size_t j = 0; j < n && j < most; j++) {
         const json_t *p = json_array_get(particles, j);
@@ -212,8 +215,7 @@ static double separation(const json_t *each, size_t c)
     double least = INFINITY, most = -INFINITY, sd = 0;
     const json_t *m;
     size_t k;
-    json_array_foreach(each, k, m)
-    {
+    json_array_foreach(each, k, m) {
         least = fmin(least, item(m, "mean", c));
         most = fmax(most, item(m, "mean", c));
         sd = fmax(sd, item(m, "sd", c));
@@ -221,7 +223,8 @@ static double separation(const json_t *each, size_t c)
     return sd > 0 ? (most - least) / sd : 0;
 }
 
-/* The quantities that tell modes apart, those with means more than half an sd apart, the clearest first: chosen[most] of n; returns how many. */
+/* The quantities that tell modes apart, those with means more than half an sd apart, the clearest first:
+ * chosen[most] of n; returns how many. */
 static size_t choose_telling(const json_t *each, size_t n, size_t most, size_t *chosen)
 {
     size_t count = 0;
@@ -242,8 +245,10 @@ static size_t choose_telling(const json_t *each, size_t n, size_t most, size_t *
 static void put_modes(FILE *s, const json_t *run, size_t most, const char *dir)
 {
     enum { TELLING = 4, LIST = 20 }; /* lines of 100 columns */
-    const json_t *each = json_object_get(json_object_get(run, "modes"), "each"), *names = json_object_get(json_object_get(run, "posterior"), "names");
-    size_t n = json_array_size(each), chosen[TELLING], columns = n < 2 ? 0 : choose_telling(each, json_array_size(names), TELLING, chosen);
+    const json_t *each = json_object_get(json_object_get(run, "modes"), "each"),
+                 *names = json_object_get(json_object_get(run, "posterior"), "names");
+    size_t n = json_array_size(each), chosen[TELLING],
+           columns = n < 2 ? 0 : choose_telling(each, json_array_size(names), TELLING, chosen);
     if (n < 2)
         return;
     fprintf(s, "%-9s %9s %9s   %-*s", "mode", "mass", "+-", LIST, "particles");
@@ -264,7 +269,8 @@ static void put_modes(FILE *s, const json_t *run, size_t most, const char *dir)
         put_fixed(s, 9, 5, number(mode, "mass_se"));
         for (size_t j = 0; j < json_array_size(particles) && used < LIST; j++) {
             bool last = j + 1 == json_array_size(particles);
-            int here = snprintf(list + used, sizeof list - used, "%s%lld", j ? ", " : "", (long long)json_integer_value(json_array_get(particles, j)));
+            int here = snprintf(list + used, sizeof list - used, "%s%lld", j ? ", " : "",
+                                (long long)json_integer_value(json_array_get(particles, j)));
             if (used + (size_t)here + (last ? 0 : 5) > LIST) { /* no room for ", ..." behind it */
                 snprintf(list + used, sizeof list - used, "%s", j ? ", ..." : "...");
                 break;
@@ -292,7 +298,8 @@ static bool is_reliable(const json_t *run)
 
 static void put_verdict(FILE *s, const json_t *run)
 {
-    const json_t *v = json_object_get(run, "verdict"), *warnings = json_object_get(json_object_get(run, "diagnostics"), "warnings");
+    const json_t *v = json_object_get(run, "verdict"),
+                 *warnings = json_object_get(json_object_get(run, "diagnostics"), "warnings");
     fputs(is_reliable(run) ? "Verdict: no evidence against this result\n" : "Verdict: not to be relied on\n", s);
     put_items(s, json_object_get(v, "reasons"));
     if (json_array_size(warnings)) {
@@ -316,7 +323,7 @@ void print_summary(FILE *stream, const json_t *run, size_t most, const char *dir
     put_verdict(stream, run);
 }
 
-/* ---- JSON ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- JSON -------------------------------------------------------------------------------------------------------- */
 static int print_json(const json_t *run, failure *f)
 {
     static const char *const keys[] = {"model",      "stop",        "iterations", "evaluations", "seconds",  "evidence",
@@ -327,8 +334,7 @@ static int print_json(const json_t *run, failure *f)
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
         if (json_object_get(run, keys[k]))
             json_object_set(out, keys[k], json_object_get(run, keys[k]));
-    json_array_foreach(json_object_get(run, "particles"), j, p)
-    {
+    json_array_foreach(json_object_get(run, "particles"), j, p) {
         json_t *row = json_object();
         for (size_t k = 0; k < sizeof columns / sizeof *columns; k++)
             if (json_object_get(p, columns[k]))
@@ -377,9 +383,10 @@ const command summary_command = {
     "summary",
     "DIR",
     "what a run has found: parameters, particles, evidence, verdict",
-    "Prints, from the run directory DIR: the log evidence and its lower bound; mean, sd, quantiles, effective sample size (ESS) and Monte "
-    "Carlo standard error "
-    "(MCSE) of each parameter; if there are several modes, the mass of each, with its particles and the means there of the parameters that tell modes apart best; mass, weight, ELBO and Pareto k-hat of each particle; and a verdict with what to do about it.",
+    "Prints, from the run directory DIR: the log evidence and its lower bound; mean, sd, quantiles, effective sample "
+    "size (ESS) and Monte Carlo standard error (MCSE) of each parameter; if there are several modes, the mass of "
+    "each, with its particles and the means there of the parameters that tell modes apart best; mass, weight, ELBO "
+    "and Pareto k-hat of each particle; and a verdict with what to do about it.",
     "wvgd summary heart\n"
     "wvgd summary heart --json | jq .evidence.importance.value\n"
     "# in a script: only go on with a result that nothing speaks against\n"

@@ -1,4 +1,5 @@
-/* cmd_svgd.c - wvgd svgd: the SVGD baseline on any model, with the inputs and outputs of wvgd fit as far as they make sense for it. */
+/* cmd_svgd.c - wvgd svgd: the SVGD baseline on any model, with the inputs and outputs of wvgd fit
+ * as far as they make sense for it. */
 #include "commands.h"
 #include "help.h"
 #include "kde.h"
@@ -19,25 +20,27 @@
 
 enum { SHOWN_ROWS = 30, TRACE_ROWS = 2000 };
 
-/* ---- options ---------------------------------------------------------------------------------------------------------------------------
- */
-static const char run_group[] = "Options of the run:", svgd_group[] = "Options of SVGD:", model_group[] = "Options of models:";
+/* ---- options ----------------------------------------------------------------------------------------------------- */
+static const char run_group[] = "Options of the run:", svgd_group[] = "Options of SVGD:",
+                  model_group[] = "Options of models:";
 
 static const option_line options[] = {
     {"data", 0, "FILE", NULL, NULL, "data of the model: CSV or JSON, see wvgd models", run_group},
     {"config", 0, "TEXT", NULL, NULL, "configuration text of a shared object", run_group},
     {"out", 'o', "DIR", NULL, NULL, "directory for the results; made if it is not there", run_group},
     {"overwrite", 0, NULL, NULL, NULL, "replace a run that is in the --out directory", run_group},
-    {"threads", 0, "N", "1..4096", "all cores", "threads that evaluate the model; results do not depend on it", run_group},
+    {"threads", 0, "N", "1..4096", "all cores", "threads that evaluate the model; results do not depend on it",
+     run_group},
     {"quiet", 'q', NULL, NULL, NULL, "no progress on stderr", run_group},
     {"particles", 0, "N", "1..100000", "100", "number of particles", svgd_group},
     {"optimizer", 0, "adam|adagrad", NULL, "adagrad", "how the particles follow the direction of SVGD", svgd_group},
-    {"step", 0, "X", "1e-12..1e6", "0.5", "length of the first steps, in units of the parameters; later ones are shorter", svgd_group},
+    {"step", 0, "X", "1e-12..1e6", "0.5",
+     "length of the first steps, in units of the parameters; later ones are shorter", svgd_group},
     {"bandwidth", 0, "median|H", NULL, "median",
      "h of the kernel exp(-|a-b|^2/h); median: med^2/log N in every step, med the median distance", svgd_group},
     {"kde-bandwidth", 0, "best|B", NULL, "best",
-     "sd of the Gaussians of the kernel density estimate; best: in one dimension that with the least integrated squared error by "
-     "quadrature of the model, else by leave-one-out likelihood",
+     "sd of the Gaussians of the kernel density estimate; best: in one dimension that with the least integrated "
+     "squared error by quadrature of the model, else by leave-one-out likelihood",
      svgd_group},
     {"init", 0, "prior|normal|FILE.csv", NULL, "prior",
      "where particles start: the model's prior if it has one, or N(0, init-scale^2); " START_FILE_HELP, svgd_group},
@@ -45,7 +48,8 @@ static const option_line options[] = {
     {"max-iter", 0, "N", "1..100000000", "20000", "steps at most", svgd_group},
     {"max-seconds", 0, "X", "0..1e9", "0", "seconds at most; 0: no limit", svgd_group},
     {"tol", 0, "X", "0..1e6", "0.0001",
-     "converged when the force on the particles, in nats per sd of theirs, is below this in ten steps on end", svgd_group},
+     "converged when the force on the particles, in nats per sd of theirs, is below this in ten steps on end",
+     svgd_group},
     {"seed", 0, "N", "0..18446744073709551615", "1", "of the start", svgd_group},
 };
 enum { OPTIONS = sizeof options / sizeof *options };
@@ -60,8 +64,7 @@ static bool svgd_option(size_t i, option_line *line)
     return i < OPTIONS || o;
 }
 
-/* ---- a run -----------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- a run ------------------------------------------------------------------------------------------------------- */
 typedef struct {
     const arguments *a;
     json_t *asked;
@@ -80,16 +83,17 @@ typedef struct {
     svgd_results results;
 } svgd_run;
 
-/* ---- what was asked --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- what was asked ---------------------------------------------------------------------------------------------- */
 /* A word that stands for a number which is not given. */
-static int given_or(const arguments *a, const char *name, const char *word, double least, double most, double *value, failure *f)
+static int given_or(const arguments *a, const char *name, const char *word, double least, double most, double *value,
+                    failure *f)
 {
     const char *text = given(a, name);
     if (!text || !strcmp(text, word))
         return 0;
     if (given_number(a, name, least, most, value, f))
-        return fail(f, EX_USAGE, "option %s is '%.60s': expected %s or a number from %g to %g", name, text, word, least, most);
+        return fail(f, EX_USAGE, "option %s is '%.60s': expected %s or a number from %g to %g", name, text, word, least,
+                    most);
     return 0;
 }
 
@@ -179,7 +183,9 @@ static int make_record(svgd_run *r, failure *f)
     json_object_set_new(r->asked, "model", model);
     json_object_set_new(r->asked, "options", options_json(r));
     free(text);
-    return !failed && json_object_get(r->asked, "options") && text ? 0 : fail(f, EX_SOFTWARE, "no memory for the record of the run");
+    return !failed && json_object_get(r->asked, "options") && text
+               ? 0
+               : fail(f, EX_SOFTWARE, "no memory for the record of the run");
 }
 
 static int open_asked(svgd_run *r, failure *f)
@@ -192,7 +198,9 @@ static int open_asked(svgd_run *r, failure *f)
         return fail(f, EX_SOFTWARE, "no memory for the options of the model");
     for (unsigned i = 0; i < n; i++)
         value[i] = given(r->a, describe_model_option(i)->name);
-    model_request request = {r->a->word[0], given(r->a, "data"), given(r->a, "config"), value, (unsigned)r->threads, r->seed, NULL};
+    model_request request = {r->a->word[0], given(r->a, "data"),  given(r->a, "config"),
+                             value,         (unsigned)r->threads, r->seed,
+                             NULL};
     int code = open_model(&request, &r->model, f);
     free(value);
     if (!code && !r->model.model.has_gradient)
@@ -200,8 +208,7 @@ static int open_asked(svgd_run *r, failure *f)
     return code;
 }
 
-/* ---- where it starts
- * --------------------------------------------------------------------------------------------------------------------- */
+/* ---- where it starts --------------------------------------------------------------------------------------------- */
 static int draw_start(svgd_run *r, bool prior, failure *f)
 {
     const wvgd_model *m = &r->model.model;
@@ -227,7 +234,8 @@ static int make_start(svgd_run *r, failure *f)
     const char *init = given(r->a, "init") ? given(r->a, "init") : "prior";
     size_t length = strlen(init);
     if (length > 4 && !strcmp(init + length - 4, ".csv"))
-        return read_start(init, r->model.model.dim, given(r->a, "particles") != NULL, given(r->a, "quiet") != NULL, &r->o.particles, &r->start, f);
+        return read_start(init, r->model.model.dim, given(r->a, "particles") != NULL, given(r->a, "quiet") != NULL,
+                          &r->o.particles, &r->start, f);
     if (strcmp(init, "prior") && strcmp(init, "normal"))
         return fail(f, EX_USAGE, "option init is '%.60s': expected prior|normal|FILE.csv", init);
     return draw_start(r, !strcmp(init, "prior"), f);
@@ -253,14 +261,14 @@ static int begin(svgd_run *r, failure *f)
     r->row = calloc(TRACE_ROWS + 1, sizeof *r->row);
     r->svgd = code || !r->row ? NULL : svgd_new(&r->model.model, &r->o, r->start);
     if (!code && !r->svgd)
-        code = fail(f, EX_SOFTWARE, "no memory for %zu particles of %zu coordinates", r->o.particles, r->model.model.dim);
+        code = fail(f, EX_SOFTWARE, "no memory for %zu particles of %zu coordinates", r->o.particles,
+                    r->model.model.dim);
     if (!code)
         code = make_run_directory(r->dir, overwrite, &r->lock, &r->made, f);
     return code;
 }
 
-/* ---- steps -----------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
 static const char *reason_to_stop(const svgd_run *r, const svgd_view *v, double seconds)
 {
     if (v->converged)
@@ -298,34 +306,44 @@ static int iterate(svgd_run *r, failure *f)
             return explain_failure(r, status, f);
         svgd_get(r->svgd, &v);
         if (!isfinite(v.force))
-            return fail(f, EX_SOFTWARE, "the particles have run away after %zu steps: try a smaller --step than %g", v.iteration,
-                        r->o.step);
+            return fail(f, EX_SOFTWARE, "the particles have run away after %zu steps: try a smaller --step than %g",
+                        v.iteration, r->o.step);
         seconds = clock_now() - begun;
         stop = reason_to_stop(r, &v, seconds);
         note_row(r, &v, seconds, stop != NULL);
-        show_progress(&display, &(wvgd_progress){"svgd", v.iteration, r->max_iter, v.evaluations, seconds, NAN, NAN, NAN});
+        show_progress(&display,
+                      &(wvgd_progress){"svgd", v.iteration, r->max_iter, v.evaluations, seconds, NAN, NAN, NAN});
     }
     int status = svgd_evaluate(r->svgd); /* where they are now */
     hide_progress(&display);
     if (status)
         return explain_failure(r, status, f);
     svgd_get(r->svgd, &v);
-    r->results = (svgd_results){
-        &r->model, r->asked, v,       stop,   clock_now() - begun, r->o.tol, r->kde > 0 ? r->kde : NAN, r->kde > 0 ? "given" : NULL,
-        NAN,       r->row,   r->rows, r->seed};
+    r->results = (svgd_results){&r->model,
+                                r->asked,
+                                v,
+                                stop,
+                                clock_now() - begun,
+                                r->o.tol,
+                                r->kde > 0 ? r->kde : NAN,
+                                r->kde > 0 ? "given" : NULL,
+                                NAN,
+                                r->row,
+                                r->rows,
+                                r->seed};
     return 0;
 }
 
-/* ---- density ---------------------------------------------------------------------------------------------------------------------------
- */
-/* In one dimension the model can be normalised on a grid, which spans the particles and as much again on both sides: the bandwidth is the
- * one with the smallest error. */
+/* ---- density ----------------------------------------------------------------------------------------------------- */
+/* In one dimension the model can be normalised on a grid, which spans the particles and as much again on both sides:
+ * the bandwidth is the one with the smallest error. */
 static int choose_by_quadrature(svgd_run *r, double low, double high, failure *f)
 {
     enum { POINTS = 4001 };
     const wvgd_model *m = &r->model.model;
     const svgd_view *v = &r->results.view;
-    double *x = calloc(3 * POINTS, sizeof *x), *weight = x + POINTS, *p = weight + POINTS, width = high - low, top = -INFINITY, sum = 0;
+    double *x = calloc(3 * POINTS, sizeof *x), *weight = x + POINTS, *p = weight + POINTS, width = high - low,
+           top = -INFINITY, sum = 0;
     if (!x)
         return fail(f, EX_SOFTWARE, "no memory for a grid");
     for (size_t i = 0; i < POINTS; i++) {
@@ -342,8 +360,8 @@ static int choose_by_quadrature(svgd_run *r, double low, double high, failure *f
     for (size_t i = 0; i < POINTS; i++)
         p[i] /= sum;
     if (!status && isfinite(sum) && sum > 0) {
-        r->results.kde =
-            svgd_kde_oracle(v->n, v->z, 1e-3 * width, 2 * width, &(svgd_quadrature){POINTS, x, weight, p}, &r->results.kde_ise);
+        r->results.kde = svgd_kde_oracle(v->n, v->z, 1e-3 * width, 2 * width, &(svgd_quadrature){POINTS, x, weight, p},
+                                         &r->results.kde_ise);
         r->results.kde_by = "quadrature";
     }
     free(x);
@@ -374,8 +392,7 @@ static int choose_bandwidth(svgd_run *r, failure *f)
     return 0;
 }
 
-/* ---- results ---------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- results ----------------------------------------------------------------------------------------------------- */
 static void print_warnings(const json_t *run)
 {
     const json_t *list = json_object_get(json_object_get(run, "diagnostics"), "warnings");
@@ -435,10 +452,9 @@ const command svgd_command = {
     "svgd",
     "MODEL [--data FILE] --out DIR",
     "Stein variational gradient descent on the same models, for comparison",
-    "Moves particles of equal weight by SVGD (Liu and Wang, 2016) with the RBF kernel, prints a summary on stdout and leaves run.json, "
-    "particles.csv, trace.csv and draws.csv (the "
-    "particles) in DIR. SVGD gives no evidence and no standard errors; a kernel density estimate stands for its density. wvgd fit is what "
-    "to use for inference.",
+    "Moves particles of equal weight by SVGD (Liu and Wang, 2016) with the RBF kernel, prints a summary on stdout and "
+    "leaves run.json, particles.csv, trace.csv and draws.csv (the particles) in DIR. SVGD gives no evidence and no "
+    "standard errors; a kernel density estimate stands for its density. wvgd fit is what to use for inference.",
     "wvgd svgd logistic --data heart.csv --standardize --particles 200 --out heart-svgd\n"
     "wvgd svgd mixture --data mixture.json --optimizer adam --step 0.1 --out mixture-svgd\n",
     svgd_option,

@@ -1,4 +1,5 @@
-/* config_file.c - {"particles": 7, "max_iter": 100, ...} as texts, which the tables of options check as they check a command line. */
+/* config_file.c - {"particles": 7, "max_iter": 100, ...} as texts, which the tables of options
+ * check as they check a command line. */
 #include "config_file.h"
 #include "json_file.h"
 #include "run_json.h"
@@ -8,7 +9,8 @@
 #include <string.h>
 #include <sysexits.h>
 
-/* The text with integers of 19 digits and more in quotes: Jansson refuses those beyond 2^63, and seeds may be that large. To be freed. */
+/* The text with integers of 19 digits and more in quotes: Jansson refuses those beyond 2^63, and
+ * seeds may be that large. To be freed. */
 static char *quote_long_integers(const char *text, size_t size)
 {
     char *out = malloc(size + size / 9 + 3), *to = out;
@@ -49,8 +51,8 @@ static int unknown_key(const char *path, const char *key, failure *f)
     for (size_t i = 0; i < 198 && fit_option(i, &line); i++)
         names[i + 1] = line.name;
     const char *near = find_nearest(key, names);
-    return fail(f, EX_DATAERR, "%s: there is no option %s%s%s%s", path, quote(key, shown), near ? ": did you mean " : "",
-                near ? near : ": wvgd options lists them", near ? "?" : "");
+    return fail(f, EX_DATAERR, "%s: there is no option %s%s%s%s", path, quote(key, shown),
+                near ? ": did you mean " : "", near ? near : ": wvgd options lists them", near ? "?" : "");
 }
 
 /* What a value of this option may be; NULL if it is one. line NULL: the model. */
@@ -109,11 +111,13 @@ int read_config(const char *path, json_t *texts, failure *f)
         return code;
     char *quoted = quote_long_integers(bytes, size);
     free(bytes);
-    code = quoted ? parse_json(path, quoted, strlen(quoted), 0, &config, f) : fail(f, EX_SOFTWARE, "%s: no memory for so large a file", path);
+    code = quoted ? parse_json(path, quoted, strlen(quoted), 0, &config, f)
+                  : fail(f, EX_SOFTWARE, "%s: no memory for so large a file", path);
     free(quoted);
     if (code)
         return code;
-    const json_t *options = json_object_get(config, "options"), *name = json_object_get(json_object_get(config, "model"), "name");
+    const json_t *options = json_object_get(config, "options"),
+                 *name = json_object_get(json_object_get(config, "model"), "name");
     bool run = json_is_object(options) && json_is_string(name);
     if (run)
         json_object_set(texts, "model", (json_t *)(uintptr_t)name);

@@ -4,7 +4,7 @@
 #include "failure.h"
 #include <jansson.h>
 
-/* Sets in texts (an object: long name -> text) every option that the file gives, and model. The file holds an object whose keys are long names, or is a run.json, whose model and options count.
- * 0, or an exit code with *f filled. */
+/* Sets in texts (an object: long name -> text) every option that the file gives, and model. The file holds an object
+ * whose keys are long names, or is a run.json, whose model and options count. 0, or an exit code with *f filled. */
 int read_config(const char *path, json_t *texts, failure *f);
 #endif

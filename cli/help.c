@@ -1,4 +1,5 @@
-/* help.c - everything that tells users which commands, options and models there are. Nothing is spelled here that a table has. */
+/* help.c - everything that tells users which commands, options and models there are. Nothing is
+ * spelled here that a table has. */
 #include "help.h"
 #include "open_model.h"
 #include "text.h"
@@ -24,7 +25,7 @@ void describe_option(const option_line *line, char *text, size_t size)
         snprintf(text + at, size - at, range ? " (%s)" : " (default %s)", range ? range : initial);
 }
 
-/* ---- argp --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- argp -------------------------------------------------------------------------------------------------------- */
 void free_argp(argp_table *t)
 {
     for (size_t i = 0; t->text && i < t->texts; i++)
@@ -92,8 +93,13 @@ bool make_argp(const command *c, argp_parser_t take, argp_table *t)
     size_t n = 0;
     while (c->option && c->option(n, &line))
         n++;
-    *t = (argp_table){
-        {0}, calloc(2 * n + 2, sizeof *t->options), make_title(c->name), help_text(c), strdup(c->synopsis), calloc(n + 1, sizeof *t->text), n};
+    *t = (argp_table){{0},
+                      calloc(2 * n + 2, sizeof *t->options),
+                      make_title(c->name),
+                      help_text(c),
+                      strdup(c->synopsis),
+                      calloc(n + 1, sizeof *t->text),
+                      n};
     if (!t->options || !t->title || !t->doc || !t->synopsis || !t->text || !fill_options(c, t)) {
         free_argp(t);
         return false;
@@ -102,35 +108,40 @@ bool make_argp(const command *c, argp_parser_t take, argp_table *t)
     return true;
 }
 
-/* ---- wvgd --help -------------------------------------------------------------------------------------------------------------------- */
-static const char about[] =
-    "Bayesian inference by Wasserstein variational gradient descent: particles, their cells and masses, a bound on the log evidence and an "
-    "estimate of it, and draws from the posterior.";
-static const char first_steps[] = "wvgd models                                        # what can be fitted\n"
-                                  "wvgd fit logistic --data heart.csv --out heart     # fit, print a summary, leave files in heart/\n"
-                                  "wvgd summary heart                                 # the summary once more\n"
-                                  "wvgd report heart                                  # a page to look at: heart/report.html\n"
-                                  "wvgd sample heart -n 4000 --resample --out d.csv   # draws of the posterior, as Stan CSV\n"
-                                  "wvgd stan schools.stan --data schools.json --out s # compile and fit a Stan program\n";
+/* ---- wvgd --help ------------------------------------------------------------------------------------------------- */
+static const char about[] = "Bayesian inference by Wasserstein variational gradient descent: particles, their cells "
+                            "and masses, a bound on the log evidence and an estimate of it, and draws from the "
+                            "posterior.";
+static const char first_steps[] =
+    "wvgd models                                        # what can be fitted\n"
+    "wvgd fit logistic --data heart.csv --out heart     # fit, print a summary, leave files in heart/\n"
+    "wvgd summary heart                                 # the summary once more\n"
+    "wvgd report heart                                  # a page to look at: heart/report.html\n"
+    "wvgd sample heart -n 4000 --resample --out d.csv   # draws of the posterior, as Stan CSV\n"
+    "wvgd stan schools.stan --data schools.json --out s # compile and fit a Stan program\n";
 
 static const struct {
     int code;
     const char *meaning;
 } exit_codes[] = {
-    {0, "done; see `verdict` and `warnings` in run.json"},     {1, "summary --check: not to be relied on"},
+    {0, "done; see `verdict` and `warnings` in run.json"},
+    {1, "summary --check: not to be relied on"},
     {64, "wrong usage: a command, option or value"},
-    {65, "bad data: file, line and column are named"},         {66, "no such input"},
+    {65, "bad data: file, line and column are named"},
+    {66, "no such input"},
     {69, "a tool is missing: for Stan programs (wvgd stan --doctor), reports or figures"},
-    {70, "the model failed, or no draw had a finite weight"},  {73, "cannot create output"},
-    {74, "input or output error, such as a full disk"},        {75, "cannot go on with that run"},
+    {70, "the model failed, or no draw had a finite weight"},
+    {73, "cannot create output"},
+    {74, "input or output error, such as a full disk"},
+    {75, "cannot go on with that run"},
     {130, "interrupted; checkpoint and run.json are written"},
 };
 enum { EXIT_CODES = sizeof exit_codes / sizeof *exit_codes };
 
 void print_help(FILE *stream)
 {
-    fputs("Usage: wvgd COMMAND ...\nBayesian inference by Wasserstein variational gradient descent.\n\nCommands (wvgd COMMAND --help tells "
-          "more):\n",
+    fputs("Usage: wvgd COMMAND ...\nBayesian inference by Wasserstein variational gradient descent.\n\n"
+          "Commands (wvgd COMMAND --help tells more):\n",
           stream);
     for (size_t i = 0; describe_command(i); i++)
         fprintf(stream, "  %-12s %s\n", describe_command(i)->name, describe_command(i)->line);
@@ -142,7 +153,7 @@ void print_help(FILE *stream)
         fprintf(stream, "  %3d  %s\n", exit_codes[i].code, exit_codes[i].meaning);
 }
 
-/* ---- man page ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- man page ---------------------------------------------------------------------------------------------------- */
 /* Text with what troff would take for its own escaped. */
 static void put_roff(FILE *s, const char *text, size_t length)
 {
@@ -179,13 +190,15 @@ static void put_examples(FILE *s, const char *lines)
     fputs(".EE\n", s);
 }
 
-/* The first command, if it is another one than c and has this very option: `wvgd stan` has the options of `wvgd fit`, which need not be listed twice. */
+/* The first command, if it is another one than c and has this very option: `wvgd stan` has the options of
+ * `wvgd fit`, which need not be listed twice. */
 static const command *listed_before(const command *c, const option_line *line)
 {
     const command *first = describe_command(0);
     option_line other;
     for (size_t k = 0; c != first && line->group && first->option(k, &other); k++)
-        if (other.group && !strcmp(other.group, line->group) && !strcmp(other.name, line->name) && !strcmp(other.help, line->help))
+        if (other.group && !strcmp(other.group, line->group) && !strcmp(other.name, line->name) &&
+            !strcmp(other.help, line->help))
             return first;
     return NULL;
 }
@@ -288,8 +301,8 @@ static void put_roff_command(FILE *s, const command *c)
 static void generate_man(FILE *s)
 {
     fprintf(s,
-            ".TH WVGD 1 \"\" \"wvgd %s\" \"User Commands\"\n.SH NAME\nwvgd \\- Bayesian inference by Wasserstein variational gradient "
-            "descent\n",
+            ".TH WVGD 1 \"\" \"wvgd %s\" \"User Commands\"\n.SH NAME\nwvgd \\- Bayesian inference by Wasserstein "
+            "variational gradient descent\n",
             WVGD_VERSION);
     fputs(".SH SYNOPSIS\n.B wvgd\n.I COMMAND\n\\&...\n.SH DESCRIPTION\n", s);
     put_roff_text(s, about);
@@ -309,8 +322,8 @@ static void generate_man(FILE *s)
         put_roff_text(s, m->data ? m->data : "none");
         putc('\n', s);
     }
-    fputs(".SH FILES\nA run directory holds\n.IR run.json ,\n.IR particles.csv ,\n.IR trace.csv ,\n.IR history.csv ,\n.I draws.csv\n(Stan CSV) and\n.IR "
-          "checkpoint .\n"
+    fputs(".SH FILES\nA run directory holds\n.IR run.json ,\n.IR particles.csv ,\n.IR trace.csv ,\n.IR history.csv ,\n"
+          ".I draws.csv\n(Stan CSV) and\n.IR checkpoint .\n"
           "Each is replaced as a whole: a crash leaves the old file or the new one.\n.SH EXIT STATUS\n",
           s);
     for (size_t i = 0; i < EXIT_CODES; i++) {
@@ -320,7 +333,7 @@ static void generate_man(FILE *s)
     }
 }
 
-/* ---- completion --------------------------------------------------------------------------------------------------------------------- */
+/* ---- completion -------------------------------------------------------------------------------------------------- */
 static bool is_choice(const char *argument)
 {
     return argument && strchr(argument, '|') != NULL;
@@ -372,9 +385,10 @@ static void generate_bash(FILE *s)
 {
     option_line line;
     fputs("# bash completion for wvgd; written by wvgd --generate bash\n_wvgd() {\n"
-          "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]} words=\"--help\"\n"
-          "    COMPREPLY=()\n    compopt -o filenames 2>/dev/null\n    if ((COMP_CWORD == 1)); then\n        mapfile -t COMPREPLY < "
-          "<(compgen -W \"",
+          "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]} "
+          "words=\"--help\"\n"
+          "    COMPREPLY=()\n    compopt -o filenames 2>/dev/null\n    if ((COMP_CWORD == 1)); then\n"
+          "        mapfile -t COMPREPLY < <(compgen -W \"",
           s);
     for (size_t i = 0; describe_command(i); i++)
         fprintf(s, "%s ", describe_command(i)->name);
@@ -389,14 +403,16 @@ static void generate_bash(FILE *s)
             fprintf(s, "--%s ", line.name);
         fputs("--help\" ;;\n", s);
     }
-    fputs("    esac\n    if [[ $word == -* ]]; then\n        mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$word\")\n"
+    fputs("    esac\n    if [[ $word == -* ]]; then\n        mapfile -t COMPREPLY < <(compgen -W \"$words\" -- "
+          "\"$word\")\n"
           "    elif [[ $command == fit || $command == svgd ]]; then\n        mapfile -t COMPREPLY < <(compgen -W \"",
           s);
     put_models(s);
     fputs("\" -- \"$word\"; compgen -f -- \"$word\")\n", s);
     for (size_t i = 0; describe_command(i); i++)
         if (is_choice(describe_command(i)->word)) {
-            fprintf(s, "    elif [[ $command == %s ]]; then\n        mapfile -t COMPREPLY < <(compgen -W \"", describe_command(i)->name);
+            fprintf(s, "    elif [[ $command == %s ]]; then\n        mapfile -t COMPREPLY < <(compgen -W \"",
+                    describe_command(i)->name);
             put_words(s, describe_command(i)->word, " ");
             fputs("\" -- \"$word\")\n", s);
         }
@@ -446,13 +462,16 @@ static void put_zsh_option(FILE *s, const option_line *line)
 static void generate_zsh(FILE *s)
 {
     option_line line;
-    fputs("#compdef wvgd\n# zsh completion for wvgd; written by wvgd --generate zsh\n_wvgd() {\n    local -a commands\n    commands=(\n", s);
+    fputs("#compdef wvgd\n# zsh completion for wvgd; written by wvgd --generate zsh\n_wvgd() {\n    local -a "
+          "commands\n    commands=(\n",
+          s);
     for (size_t i = 0; describe_command(i); i++) {
         fprintf(s, "        '%s:", describe_command(i)->name);
         put_zsh(s, describe_command(i)->line);
         fputs("'\n", s);
     }
-    fputs("    )\n    if ((CURRENT == 2)); then\n        _describe command commands\n        return\n    fi\n    local command=$words[2]\n"
+    fputs("    )\n    if ((CURRENT == 2)); then\n        _describe command commands\n        return\n    fi\n    local "
+          "command=$words[2]\n"
           "    shift words\n    ((CURRENT--))\n    case $command in\n",
           s);
     for (size_t i = 0; describe_command(i); i++) {
@@ -476,7 +495,7 @@ static void generate_zsh(FILE *s)
     fputs("    esac\n}\n_wvgd \"$@\"\n", s);
 }
 
-/* ---- docs/options.md ---------------------------------------------------------------------------------------------------------------- */
+/* ---- docs/options.md --------------------------------------------------------------------------------------------- */
 static void put_cell(FILE *s, const char *text)
 {
     fputs("| ", s);
@@ -507,9 +526,8 @@ static void put_page_group(FILE *s, const command *c, size_t k, const char *grou
 static void generate_page(FILE *s)
 {
     option_line line;
-    fputs("# Options\n\nWritten by `wvgd --generate options.md` from the tables that the program itself reads. Long names are also the "
-          "keys of `--config FILE.json` and of "
-          "`options` in `run.json`.\n",
+    fputs("# Options\n\nWritten by `wvgd --generate options.md` from the tables that the program itself reads. Long "
+          "names are also the keys of `--config FILE.json` and of `options` in `run.json`.\n",
           s);
     for (size_t i = 0; describe_command(i); i++) {
         const command *c = describe_command(i);
@@ -523,7 +541,8 @@ static void generate_page(FILE *s)
             group = line.group;
             if (listed_before(c, &line))
                 continue;
-            fprintf(s, "| `--%s`%s%c%s ", line.name, line.letter ? ", `-" : "", line.letter ? line.letter : ' ', line.letter ? "`" : "");
+            fprintf(s, "| `--%s`%s%c%s ", line.name, line.letter ? ", `-" : "", line.letter ? line.letter : ' ',
+                    line.letter ? "`" : "");
             put_cell(s, line.range ? line.range : line.argument ? line.argument : "");
             put_cell(s, line.initial ? line.initial : "");
             put_cell(s, line.help);
@@ -546,7 +565,7 @@ int generate(const char *what, FILE *stream, failure *f)
     return fail(f, EX_USAGE, "--generate is '%s': expected man, bash, zsh or options.md", what);
 }
 
-/* ---- text in a terminal ------------------------------------------------------------------------------------------------------------- */
+/* ---- text in a terminal ------------------------------------------------------------------------------------------ */
 /* Columns of UTF-8 text, taking each character for one. */
 static int columns(const char *text)
 {

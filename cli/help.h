@@ -1,4 +1,5 @@
-/* help.h - help, man page, shell completion and the page of options, all from the tables of commands, options and models. */
+/* help.h - help, man page, shell completion and the page of options, all from the tables of
+ * commands, options and models. */
 #ifndef WV_HELP_H
 #define WV_HELP_H
 #include "arguments.h"

@@ -1,4 +1,5 @@
-/* history.c - frames of a run: chosen, kept as JSON in the record of the run, written as a table with a row for each point. */
+/* history.c - frames of a run: chosen, kept as JSON in the record of the run, written as a table
+ * with a row for each point. */
 #include "history.h"
 #include "run_directory.h"
 #include "write.h"
@@ -7,12 +8,8 @@
 #include <string.h>
 #include <sysexits.h>
 
-enum {
-    LARGEST_STAGE = 60,
-    SMALLEST_STAGE = 5,
-    LARGEST_FRAME = 48,
-    VALUES = 100000
-}; /* frames of a stage; points of a frame that are no components or particles; coordinates of a stage, about */
+/* frames of a stage; points of a frame that are no components or particles; coordinates of a stage, about */
+enum { LARGEST_STAGE = 60, SMALLEST_STAGE = 5, LARGEST_FRAME = 48, VALUES = 100000 };
 
 /* A point and its weight, of any kind. */
 typedef struct {
@@ -101,7 +98,8 @@ static void add_points(json_t *frame, const cloud *c)
 
 static void add_frame(json_t *asked, const char *stage, const wvgd_fit *fit, const cloud *c, size_t room)
 {
-    json_t *history = member(asked, "history", json_object), *frames = member(history, "frames", json_array), *frame = json_object();
+    json_t *history = member(asked, "history", json_object), *frames = member(history, "frames", json_array),
+           *frame = json_object();
     json_t *counts = json_object_get(json_object_get(history, "stages"), stage);
     wvgd_progress p;
     wvgd_get_progress(fit, &p);
@@ -169,7 +167,7 @@ void note_end(json_t *asked, const wvgd_fit *fit)
         add_frame(asked, "done", fit, &c, SIZE_MAX);
 }
 
-/* ---- history.csv --------------------------------------------------------------------------------------------------------------------- */
+/* ---- history.csv ------------------------------------------------------------------------------------------------- */
 static double number(const json_t *value)
 {
     return json_is_number(value) ? json_number_value(value) : NAN;

@@ -1,7 +1,9 @@
-/* history.h - where a fit was on its way: frames of points with weights, for a replay (history.csv, docs/formats.md).
+/* history.h - where a fit was on its way: frames of points with weights, for a replay
+ * (history.csv, docs/formats.md).
  *
- * Frames live in the record of the run, under `history`, so that a checkpoint has those up to its own state and a run that goes on ends with the same ones. Which batches
- * become frames depends on their number within their stage only: all at first, then every second, every fourth ..., so that no stage has more than a few dozen. */
+ * Frames live in the record of the run, under `history`, so that a checkpoint has those up to its own state and a
+ * run that goes on ends with the same ones. Which batches become frames depends on their number within their stage
+ * only: all at first, then every second, every fourth ..., so that no stage has more than a few dozen. */
 #ifndef WV_HISTORY_H
 #define WV_HISTORY_H
 #include "failure.h"

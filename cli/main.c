@@ -10,13 +10,16 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-/* OpenBLAS, if it is the BLAS: chunks of our own share the work, and matrices are small. Its threads, which it starts before main, would keep a processor busy for the first 30 ms. */
+/* OpenBLAS, if it is the BLAS: chunks of our own share the work, and matrices are small. Its threads, which it
+ * starts before main, would keep a processor busy for the first 30 ms. */
 void openblas_set_num_threads(int threads) __attribute__((weak));
 int blas_thread_shutdown_(void) __attribute__((weak));
 
 const char *argp_program_version = "wvgd " WVGD_VERSION;
 
-static const command *const commands[] = {&fit_command, &svgd_command, &summary_command, &sample_command, &quantize_command, &report_command, &models_command, &options_command, &stan_command, &stan_compile_command, &reproduce_command};
+static const command *const commands[] = {&fit_command,      &svgd_command,         &summary_command,  &sample_command,
+                                          &quantize_command, &report_command,       &models_command,   &options_command,
+                                          &stan_command,     &stan_compile_command, &reproduce_command};
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 const command *describe_command(size_t i)
@@ -33,18 +36,22 @@ static const command *find_command(const char *name, failure *f)
             return commands[i];
     }
     const char *near = find_nearest(name, names);
-    fail(f, EX_USAGE, near ? "there is no command '%.60s': did you mean %s?" : "there is no command '%.60s': see wvgd --help", name, near);
+    fail(f, EX_USAGE,
+         near ? "there is no command '%.60s': did you mean %s?" : "there is no command '%.60s': see wvgd --help", name,
+         near);
     return NULL;
 }
 
-/* Commands return. If the process ends while one runs, a model in a shared object has called exit, perhaps with a code that means success. */
+/* Commands return. If the process ends while one runs, a model in a shared object has called exit,
+ * perhaps with a code that means success. */
 static bool running;
 
 static void refuse_exit(void)
 {
     if (!running)
         return;
-    fputs("wvgd: the model has ended the program: exit was called from its shared object, which it must not do\n", stderr);
+    fputs("wvgd: the model has ended the program: exit was called from its shared object, which it must not do\n",
+          stderr);
     _exit(EX_SOFTWARE);
 }
 

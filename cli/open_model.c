@@ -1,4 +1,5 @@
-/* open_model.c - the table of models and of their options, and how each model is made from its data. To add a model: a row, and a function that opens it. */
+/* open_model.c - the table of models and of their options, and how each model is made from its data. To add a
+ * model: a row, and a function that opens it. */
 #include "open_model.h"
 #include "external.h"
 #include "model_data.h"
@@ -11,20 +12,28 @@
 #include <string.h>
 #include <sysexits.h>
 
-/* ---- options ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- options ----------------------------------------------------------------------------------------------------- */
 enum { TARGET, IGNORE, STANDARDIZE, NO_INTERCEPT, PRIOR_SD, HIDDEN, LIKELIHOOD, PRIOR_MEANS, PRIOR_SDS, OPTIONS };
 
 static const model_option options[OPTIONS] = {
-    [TARGET] = {"target", "COL", NULL, "logistic, linear, bnn", "column that is to be explained (default: the last one); all others are features"},
-    [IGNORE] = {"ignore", "COL[,COL]", NULL, "logistic, linear, bnn, gp", "columns to be left out: identifiers, text, a second target"},
-    [STANDARDIZE] = {"standardize", NULL, NULL, "logistic, linear, bnn", "centre each feature and divide it by its sample sd; constant features become 0"},
-    [NO_INTERCEPT] = {"no-intercept", NULL, NULL, "logistic, linear", "do not append a column of ones as the last feature"},
-    [PRIOR_SD] = {"prior-sd", "S", "1", "logistic, linear, bnn",
-                  "prior of every weight: normal with mean 0 and sd S; of the noise sd: half-Cauchy of scale S; above 0"},
+    [TARGET] = {"target", "COL", NULL, "logistic, linear, bnn",
+                "column that is to be explained (default: the last one); all others are features"},
+    [IGNORE] = {"ignore", "COL[,COL]", NULL, "logistic, linear, bnn, gp",
+                "columns to be left out: identifiers, text, a second target"},
+    [STANDARDIZE] = {"standardize", NULL, NULL, "logistic, linear, bnn",
+                     "centre each feature and divide it by its sample sd; constant features become 0"},
+    [NO_INTERCEPT] = {"no-intercept", NULL, NULL, "logistic, linear",
+                      "do not append a column of ones as the last feature"},
+    [PRIOR_SD] =
+        {"prior-sd", "S", "1", "logistic, linear, bnn",
+         "prior of every weight: normal with mean 0 and sd S; of the noise sd: half-Cauchy of scale S; above 0"},
     [HIDDEN] = {"hidden", "H", "5", "bnn", "hidden units, 1 to 10000"},
-    [LIKELIHOOD] = {"likelihood", "auto|binary|normal", "auto", "bnn", "auto: binary if the target has exactly two different values, else normal"},
-    [PRIOR_MEANS] = {"prior-means", "A,F,S,B", "0,0,0,0", "gp", "means of the normal priors of log A, log f, log s, log B; do not depend on the data"},
-    [PRIOR_SDS] = {"prior-sds", "A,F,S,B", "2,2,2,2", "gp", "sds of the normal priors of log A, log f, log s, log B; above 0"},
+    [LIKELIHOOD] = {"likelihood", "auto|binary|normal", "auto", "bnn",
+                    "auto: binary if the target has exactly two different values, else normal"},
+    [PRIOR_MEANS] = {"prior-means", "A,F,S,B", "0,0,0,0", "gp",
+                     "means of the normal priors of log A, log f, log s, log B; do not depend on the data"},
+    [PRIOR_SDS] = {"prior-sds", "A,F,S,B", "2,2,2,2", "gp",
+                   "sds of the normal priors of log A, log f, log s, log B; above 0"},
 };
 
 const model_option *describe_model_option(unsigned i)
@@ -59,7 +68,8 @@ static int check_options(const model_request *request, const char *name, failure
 {
     for (unsigned i = 0; i < OPTIONS; i++)
         if (given_option(request, i) && !in_list(options[i].models, name))
-            return fail(f, EX_USAGE, "--%s: found with the model %s, expected only with %s", options[i].name, request->name, options[i].models);
+            return fail(f, EX_USAGE, "--%s: found with the model %s, expected only with %s", options[i].name,
+                        request->name, options[i].models);
     return 0;
 }
 
@@ -72,7 +82,8 @@ static int refuse_option(unsigned i, const char *value, const char *expected, fa
 /* A positive number whose square is one too. */
 static int check_sd(unsigned i, const char *text, double value, failure *f)
 {
-    return value >= 1e-150 && value <= 1e150 ? 0 : refuse_option(i, text, "a number above 0, between 1e-150 and 1e150", f);
+    return value >= 1e-150 && value <= 1e150 ? 0
+                                             : refuse_option(i, text, "a number above 0, between 1e-150 and 1e150", f);
 }
 
 static int read_prior_sd(const model_request *request, double *value, failure *f)
@@ -123,19 +134,19 @@ static int read_four(const model_request *request, unsigned i, double value[4], 
     return good ? 0 : refuse_option(i, text, "four numbers with commas between them", f);
 }
 
-/* ---- everything behind an opened model ------------------------------------------------------------------------------------------------------- */
+/* ---- everything behind an opened model --------------------------------------------------------------------------- */
 typedef struct {
     wvgd_model inner, pooled;
     regression_data data;   /* of a regression: names and labels */
     regression_facts facts; /* pointing into it */
     wv_bridgestan *stan;
     wv_bnn_angle *angle; /* between predictions of a bnn */
-    char *name_text;    /* of names made here */
-    const char **names; /* [dim] into name_text */
-    opened_model *out;  /* told about failures */
+    char *name_text;     /* of names made here */
+    const char **names;  /* [dim] into name_text */
+    opened_model *out;   /* told about failures */
 } session;
 
-/* ---- built-in models ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- built-in models --------------------------------------------------------------------------------------------- */
 static int no_memory(const model_request *request, failure *f)
 {
     return fail(f, EX_SOFTWARE, "%s: no memory for the model, or it is too large for BLAS", request->name);
@@ -167,11 +178,13 @@ static int note_facts(const model_request *request, session *s, failure *f)
 }
 
 /* What the models of a regression share. */
-static int open_regression(const model_request *request, target_kind kind, session *s, wv_regression *regression, failure *f)
+static int open_regression(const model_request *request, target_kind kind, session *s, wv_regression *regression,
+                           failure *f)
 {
     double prior_sd;
     regression_data *data = &s->data;
-    if (read_prior_sd(request, &prior_sd, f) || read_regression(request->data, option_text(request, TARGET), option_text(request, IGNORE), kind, data, f))
+    if (read_prior_sd(request, &prior_sd, f) ||
+        read_regression(request->data, option_text(request, TARGET), option_text(request, IGNORE), kind, data, f))
         return f->code;
     *regression = (wv_regression){
         .rows = data->rows,
@@ -214,7 +227,8 @@ static int open_bnn(const model_request *request, session *s, failure *f)
     wv_regression regression;
     target_kind kind = TARGET_EITHER;
     size_t hidden = 0;
-    if (read_hidden(request, &hidden, f) || read_likelihood(request, &kind, f) || open_regression(request, kind, s, &regression, f))
+    if (read_hidden(request, &hidden, f) || read_likelihood(request, &kind, f) ||
+        open_regression(request, kind, s, &regression, f))
         return f->code;
     return close_regression(request, s, wv_model_bnn(&s->inner, &regression, hidden, s->data.labels), f);
 }
@@ -242,12 +256,16 @@ static const struct {
     {{"mixture", "JSON {\"weights\":[K], \"means\":[[D]..], \"sds\":[[D]..]} or \"covs\":[[[D][D]]..]",
       "mixture of Gaussians; the log evidence is the log of the sum of the weights"},
      open_mixture},
-    {{"logistic", "CSV: features and a target of 0/1 or two labels", "logistic regression; the greater label counts as 1"}, open_logistic},
+    {{"logistic", "CSV: features and a target of 0/1 or two labels",
+      "logistic regression; the greater label counts as 1"},
+     open_logistic},
     {{"linear", "CSV: features and a real target", "linear regression with unknown noise sd (log_sigma)"}, open_linear},
-    {{"gp", "CSV with two columns, time and value", "Gaussian process, A exp(-(t-t')^2/(2 s^2)) cos(2 pi f (t-t')) + B [t = t']; log A, log f, log s, log B"},
+    {{"gp", "CSV with two columns, time and value",
+      "Gaussian process, A exp(-(t-t')^2/(2 s^2)) cos(2 pi f (t-t')) + B [t = t']; log A, log f, log s, log B"},
      open_gp},
     {{"bnn", "CSV as for linear or logistic",
-      "neural network with one hidden layer of H tanh units; its H! 2^H mirror images make means of single weights meaningless"},
+      "neural network with one hidden layer of H tanh units; its H! 2^H mirror images make means of single weights "
+      "meaningless"},
      open_bnn},
     {{"PATH.so", "JSON for a Stan model, any text for others; or that text itself: --config TEXT",
       "shared object that exports wvgd_model_open, or a Stan model compiled by BridgeStan 2.x"},
@@ -261,7 +279,7 @@ const model_info *describe_model(unsigned i)
     return i < MODELS ? &models[i].info : NULL;
 }
 
-/* ---- batches, and how draws are shown ------------------------------------------------------------------------------------------------------- */
+/* ---- batches, and how draws are shown ---------------------------------------------------------------------------- */
 /* Passes a batch on, and the failures in it to the user of the model. */
 static int log_density(void *self, size_t n, const double *z, double *log_p, double *grad)
 {
@@ -291,7 +309,7 @@ static int restart(void *self, unsigned long long seed)
     return wv_bridgestan_restart(s->stan, fold_seed(seed));
 }
 
-/* ---- shared objects -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- shared objects ---------------------------------------------------------------------------------------------- */
 static bool is_path(const char *name)
 {
     size_t length = strlen(name);
@@ -319,8 +337,8 @@ static int check_stan_data(const model_request *request, const char *text, failu
     const char *first = text ? text + strspn(text, " \t\r\n") : "{";
     if (*first == '{' || (!*first && !request->data))
         return 0;
-    return fail(f, EX_DATAERR, "%s: found %s, expected a JSON object {...} with the data of the Stan program", request->data ? request->data : "--config",
-                quote(first, shown));
+    return fail(f, EX_DATAERR, "%s: found %s, expected a JSON object {...} with the data of the Stan program",
+                request->data ? request->data : "--config", quote(first, shown));
 }
 
 /* What a model is called in messages. */
@@ -336,12 +354,14 @@ static int fail_external(const model_request *request, wv_external_status status
     return fail(f, status == WV_EXTERNAL_REFUSED ? EX_DATAERR : EX_SOFTWARE, "%s: %s", known_as(request), error);
 }
 
-static int open_stan(const model_request *request, void *object, const char *text, session *s, opened_model *out, failure *f)
+static int open_stan(const model_request *request, void *object, const char *text, session *s, opened_model *out,
+                     failure *f)
 {
     char error[900];
     if (check_stan_data(request, text, f))
         return f->code;
-    wv_external_status status = wv_bridgestan_open(&s->stan, &s->inner, object, text, fold_seed(request->seed), error, sizeof error);
+    wv_external_status status = wv_bridgestan_open(&s->stan, &s->inner, object, text, fold_seed(request->seed), error,
+                                                   sizeof error);
     if (status == WV_EXTERNAL_REFUSED && !text)
         strncat(error, " (no --data FILE was given)", sizeof error - strlen(error) - 1);
     if (fail_external(request, status, error, f))
@@ -354,7 +374,8 @@ static int open_stan(const model_request *request, void *object, const char *tex
     return 0;
 }
 
-static int open_object(const model_request *request, const char *path, const char *text, session *s, opened_model *out, failure *f)
+static int open_object(const model_request *request, const char *path, const char *text, session *s, opened_model *out,
+                       failure *f)
 {
     char error[512];
     wv_object_kind kind;
@@ -364,7 +385,9 @@ static int open_object(const model_request *request, const char *path, const cha
     if (kind == WV_OBJECT_BRIDGESTAN)
         return open_stan(request, object, text, s, out, f);
     if (kind == WV_OBJECT_UNKNOWN)
-        return fail(f, EX_DATAERR, "%s: found neither wvgd_model_open nor bs_model_construct among its symbols, expected one of them", request->name);
+        return fail(f, EX_DATAERR,
+                    "%s: found neither wvgd_model_open nor bs_model_construct among its symbols, expected one of them",
+                    request->name);
     out->kind = "plugin";
     return fail_external(request, wv_model_plugin(&s->inner, object, text, error, sizeof error), error, f);
 }
@@ -376,7 +399,8 @@ static int open_external(const model_request *request, session *s, opened_model 
     char *text = NULL, *path = malloc(strlen(request->name) + 3);
     if (!path)
         return fail(f, EX_SOFTWARE, "%s: no memory", request->name);
-    sprintf(path, "%s%s", strchr(request->name, '/') ? "" : "./", request->name); /* without a '/' the loader looks elsewhere */
+    /* without a '/' the loader looks elsewhere */
+    sprintf(path, "%s%s", strchr(request->name, '/') ? "" : "./", request->name);
     int code = check_object(path, f);
     if (!code)
         code = read_configuration(request, &text, f);
@@ -387,7 +411,7 @@ static int open_external(const model_request *request, session *s, opened_model 
     return code;
 }
 
-/* ---- opening ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
 static int refuse_name(const char *name, failure *f)
 {
     const char *names[MODELS] = {NULL}; /* built-in ones, and NULL */
@@ -398,8 +422,9 @@ static int refuse_name(const char *name, failure *f)
     }
     const char *nearest = find_nearest(name, names);
     quote(name, shown);
-    return nearest ? fail(f, EX_USAGE, "found the unknown model %s, did you mean %s?", shown, nearest)
-                   : fail(f, EX_USAGE, "found the unknown model %s, expected %sor a path to a shared object", shown, list);
+    return nearest
+               ? fail(f, EX_USAGE, "found the unknown model %s, did you mean %s?", shown, nearest)
+               : fail(f, EX_USAGE, "found the unknown model %s, expected %sor a path to a shared object", shown, list);
 }
 
 static int open_builtin(const model_request *request, session *s, opened_model *out, failure *f)
@@ -412,7 +437,8 @@ static int open_builtin(const model_request *request, session *s, opened_model *
     if (check_options(request, request->name, f))
         return f->code;
     if (request->text)
-        return fail(f, EX_USAGE, "--config: found a text for the model %s, expected one only for a shared object", request->name);
+        return fail(f, EX_USAGE, "--config: found a text for the model %s, expected one only for a shared object",
+                    request->name);
     if (!request->data)
         return fail(f, EX_USAGE, "%s: found no --data FILE, expected %s", request->name, models[i].info.data);
     out->kind = models[i].info.name;
@@ -452,15 +478,20 @@ static int check_names(const model_request *request, int code, size_t n, const c
     for (size_t i = 0; i < n; i++) {
         const char *rule = name_problem(names[i]);
         if (rule)
-            return fail(f, code, "%s: name of coordinate %zu: found %s, expected %s", request->name, i + 1, quote(names[i], shown), rule);
+            return fail(f, code, "%s: name of coordinate %zu: found %s, expected %s", request->name, i + 1,
+                        quote(names[i], shown), rule);
         if (is_taken(names[i]))
-            return fail(f, code, "%s: found a parameter named %s, expected another name: draws.csv has a column of its own called so", request->name,
-                        quote(names[i], shown));
+            return fail(
+                f, code,
+                "%s: found a parameter named %s, expected another name: draws.csv has a column of its own called so",
+                request->name, quote(names[i], shown));
     }
     size_t repeated = find_repeated(n, names);
     if (repeated < n)
-        return fail(f, code, "%s: found two parameters named %s, expected names that differ (intercept and log_sigma are the model's own)", request->name,
-                    quote(names[repeated], shown));
+        return fail(f, code,
+                    "%s: found two parameters named %s, expected names that differ (intercept and log_sigma are the "
+                    "model's own)",
+                    request->name, quote(names[repeated], shown));
     return repeated > n ? no_memory(request, f) : 0;
 }
 
@@ -471,7 +502,8 @@ static int complete(const model_request *request, session *s, opened_model *out,
 {
     bool external = strcmp(out->kind, "plugin") == 0 || s->stan;
     if (s->inner.dim > largest_dim)
-        return fail(f, EX_DATAERR, "%s: found a model of %zu parameters, expected at most %zu", known_as(request), s->inner.dim, largest_dim);
+        return fail(f, EX_DATAERR, "%s: found a model of %zu parameters, expected at most %zu", known_as(request),
+                    s->inner.dim, largest_dim);
     if (!s->inner.names && make_names(s))
         return no_memory(request, f);
     if (strcmp(out->kind, "bnn") == 0) {
@@ -485,7 +517,8 @@ static int complete(const model_request *request, session *s, opened_model *out,
         out->shown_names = s->inner.names;
     }
     int code = external ? EX_SOFTWARE : EX_DATAERR;
-    if (check_names(request, code, s->inner.dim, s->inner.names, f) || check_names(request, code, out->shown, out->shown_names, f))
+    if (check_names(request, code, s->inner.dim, s->inner.names, f) ||
+        check_names(request, code, out->shown, out->shown_names, f))
         return f->code;
     if (wvgd_model_threads(&s->pooled, &s->inner, request->threads))
         return no_memory(request, f);

@@ -1,4 +1,5 @@
-/* progress.c - the progress bar and its plain form. The time left is that to the last iteration allowed (or to --max-seconds): most runs converge before. */
+/* progress.c - the progress bar and its plain form. The time left is that to the last iteration allowed (or to
+ * --max-seconds): most runs converge before. */
 #include "progress.h"
 #include <math.h>
 #include <stdio.h>
@@ -35,7 +36,9 @@ static void put_time(char *text, size_t size, double seconds)
 /* Share of the iterations done, and seconds left at most. */
 static double share_done(const wvgd_progress *p)
 {
-    return !strcmp(p->stage, "close") || !strcmp(p->stage, "bound") || !strcmp(p->stage, "done") ? 1 : (double)p->iteration / (double)p->max_iter;
+    return !strcmp(p->stage, "close") || !strcmp(p->stage, "bound") || !strcmp(p->stage, "done")
+               ? 1
+               : (double)p->iteration / (double)p->max_iter;
 }
 
 static double seconds_left(const progress_display *d, const wvgd_progress *p)
@@ -56,14 +59,16 @@ static void describe(const progress_display *d, const wvgd_progress *p, char *te
     }
     if (isfinite(p->pelbo))
         snprintf(estimate, sizeof estimate, "  PELBO %.3f +- %.3f  ESS %.0f", p->pelbo, p->pelbo_se, p->ess);
-    snprintf(text, size, "%-7s iteration %zu, %zu points%s  %s%s", p->stage, p->iteration, p->evaluations, estimate, elapsed, left);
+    snprintf(text, size, "%-7s iteration %zu, %zu points%s  %s%s", p->stage, p->iteration, p->evaluations, estimate,
+             elapsed, left);
 }
 
 static void put_bar(progress_display *d, const wvgd_progress *p, const char *text)
 {
     enum { WIDTH = 20 };
     struct winsize size;
-    int room = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) || !size.ws_col ? 80 : size.ws_col, full = (int)(WIDTH * share_done(p));
+    int room = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) || !size.ws_col ? 80 : size.ws_col,
+        full = (int)(WIDTH * share_done(p));
     char bar[WIDTH + 4] = "";
     if (room > 100) {
         memset(bar, '.', sizeof bar - 1);

@@ -1,4 +1,5 @@
-/* run_record.c - the record of what was asked. Options travel as text, which the table of their owner checks; JSON types are for readers. */
+/* run_record.c - the record of what was asked. Options travel as text, which the table of their owner
+ * checks; JSON types are for readers. */
 #include "run_record.h"
 #include "config_file.h"
 #include "run_directory.h"
@@ -13,22 +14,25 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-static const char library_group[] = "Options of the fit:", program_group[] = "Options of the run:", model_group[] = "Options of models:";
+static const char library_group[] = "Options of the fit:", program_group[] = "Options of the run:",
+                  model_group[] = "Options of models:";
 
-/* ---- the table ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- the table --------------------------------------------------------------------------------------------------- */
 static const option_line program_options[] = {
     {"data", 0, "FILE", NULL, NULL, "data of the model: CSV or JSON, see wvgd models", program_group},
     {"out", 'o', "DIR", NULL, NULL, "directory for the results; made if it is not there", program_group},
     {"resume", 0, "DIR", NULL, NULL, "go on with the run in DIR from its last checkpoint", program_group},
     {"overwrite", 0, NULL, NULL, NULL, "replace a run that is in the --out directory", program_group},
     {"config", 0, "FILE", NULL, NULL,
-     "file with options: a JSON object whose keys are long names (and model), or the run.json of another run; the command line wins. With a "
-     "shared object as MODEL, what is no file that can be read is configuration text for it",
+     "file with options: a JSON object whose keys are long names (and model), or the run.json of another run; the "
+     "command line wins. With a shared object as MODEL, what is no file that can be read is configuration text for it",
      program_group},
     {"output-draws", 0, "K", "1..1000000", "1000", "posterior draws in draws.csv", program_group},
     {"checkpoint-every", 0, "SECONDS", "0..1e9", "30", "seconds between checkpoints", program_group},
-    {"check-gradient", 0, NULL, NULL, NULL, 
-     "before the fit, compare the model's gradient with differences at 20 points (beyond 100 dimensions fewer) like those that fits start from", program_group},
+    {"check-gradient", 0, NULL, NULL, NULL,
+     "before the fit, compare the model's gradient with differences at 20 points (beyond 100 dimensions fewer) like "
+     "those that fits start from",
+     program_group},
     {"quiet", 'q', NULL, NULL, NULL, "no progress on stderr", program_group},
 };
 enum { PROGRAM_OPTIONS = sizeof program_options / sizeof *program_options };
@@ -41,7 +45,8 @@ static size_t library_options(void)
     return n;
 }
 
-/* The choices that a command line has: starts may also come from a file, and the cost that is a function of the caller's is here one of the model's. */
+/* The choices that a command line has: starts may also come from a file, and the cost that is a function of
+ * the caller's is here one of the model's. */
 static const char *choices(const wvgd_option_info *info)
 {
     static char text[2][120];
@@ -49,8 +54,8 @@ static const char *choices(const wvgd_option_info *info)
     const char *own = cost ? strstr(info->values, "callback") : NULL;
     if (!init && !cost)
         return info->values;
-    snprintf(text[cost], sizeof text[cost], "%.*s%s", own ? (int)(own - info->values) : (int)strlen(info->values), info->values,
-             own ? "functional" : "|FILE.csv");
+    snprintf(text[cost], sizeof text[cost], "%.*s%s", own ? (int)(own - info->values) : (int)strlen(info->values),
+             info->values, own ? "functional" : "|FILE.csv");
     return text[cost];
 }
 
@@ -74,7 +79,8 @@ static const char *translate(const char *name, const char *value, const char *fr
 static int set_option(wvgd_options *o, const wvgd_option_info *info, const char *value, failure *f)
 {
     bool hidden = !strcmp(info->name, "cost") && !strcmp(value, "callback");
-    if (!hidden && wvgd_options_set(o, info->name, translate(info->name, value, "functional", "callback"), NULL) == WVGD_OK)
+    if (!hidden &&
+        wvgd_options_set(o, info->name, translate(info->name, value, "functional", "callback"), NULL) == WVGD_OK)
         return 0;
     return fail(f, EX_USAGE, "option %s is '%.60s': expected %s", info->name, value, choices(info));
 }
@@ -90,7 +96,13 @@ static option_line library_line(const wvgd_option_info *info)
 {
     bool choice = strstr(info->values, "..") == NULL, real = strchr(info->values, 'e') || strchr(info->initial, '.');
     const char *initial = is_threads(info) ? "all cores" : info->initial;
-    return (option_line){info->name, 0, choice ? choices(info) : real ? "X" : "N", choice ? NULL : info->values, initial, start_help(info), library_group};
+    return (option_line){info->name,
+                         0,
+                         choice ? choices(info) : real ? "X" : "N",
+                         choice ? NULL : info->values,
+                         initial,
+                         start_help(info),
+                         library_group};
 }
 
 bool fit_option(size_t i, option_line *line)
@@ -125,7 +137,7 @@ bool is_model_option(const option_line *line)
     return line->group == model_group;
 }
 
-/* ---- text and JSON ------------------------------------------------------------------------------------------------------------------- */
+/* ---- text and JSON ----------------------------------------------------------------------------------------------- */
 /* A number, or text if it is none, or one whose digits would be lost. */
 static json_t *number_from_text(const char *text)
 {
@@ -174,7 +186,7 @@ const char *option_text_of(const json_t *v, char buffer[40])
     return buffer;
 }
 
-/* ---- --config ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- --config ---------------------------------------------------------------------------------------------------- */
 static bool is_shared_object(const char *model)
 {
     size_t n = model ? strlen(model) : 0;
@@ -203,15 +215,17 @@ static int check_path(const arguments *a, const char *config, const json_t *text
 {
     const char *path = text_at(texts, name);
     char *here = NULL;
-    if (given(a, name) || !path || *path == '/' || (strcmp(name, "data") && !is_start_file(name, path)) || !access(path, F_OK))
+    if (given(a, name) || !path || *path == '/' || (strcmp(name, "data") && !is_start_file(name, path)) ||
+        !access(path, F_OK))
         return 0;
-    fail(f, EX_NOINPUT, "%s: option %s is '%s', which is not there: paths begin in the working directory, %s", config, name, path,
-         (here = getcwd(NULL, 0)) ? here : "which is gone");
+    fail(f, EX_NOINPUT, "%s: option %s is '%s', which is not there: paths begin in the working directory, %s", config,
+         name, path, (here = getcwd(NULL, 0)) ? here : "which is gone");
     free(here);
     return f->code;
 }
 
-/* All options that were given, as text: those of --config, then those of the command line. `text`: configuration of a shared object. */
+/* All options that were given, as text: those of --config, then those of the command line. `text`:
+ * configuration of a shared object. */
 static int collect(const arguments *a, json_t *texts, failure *f)
 {
     const char *config = given(a, "config"), *model = a->words ? a->word[0] : NULL;
@@ -231,7 +245,7 @@ static int collect(const arguments *a, json_t *texts, failure *f)
     return code;
 }
 
-/* ---- a new record -------------------------------------------------------------------------------------------------------------------- */
+/* ---- a new record ------------------------------------------------------------------------------------------------ */
 static json_t *command_line(const arguments *a)
 {
     char *text = command_text(a);
@@ -259,7 +273,8 @@ static int fill_library(json_t *options, json_t *reopen, const json_t *texts, fa
             return f->code;
         wvgd_options_get(&o, info->name, text, sizeof text, NULL);
         line = library_line(info);
-        json_object_set_new(options, info->name, typed(&line, start ? value : translate(info->name, text, "callback", "functional")));
+        json_object_set_new(options, info->name,
+                            typed(&line, start ? value : translate(info->name, text, "callback", "functional")));
     }
     return 0;
 }
@@ -283,8 +298,10 @@ static int check_number(const json_t *texts, const char *name, double low, doubl
 {
     const char *text = text_at(texts, name);
     double value;
-    if (text && (read_plain_number(text, &value) || value < low || value > high || (whole && value != (double)(long long)value)))
-        return fail(f, EX_USAGE, "option %s is '%.60s': expected %s%g..%g", name, text, whole ? "a whole number " : "", low, high);
+    if (text && (read_plain_number(text, &value) || value < low || value > high ||
+                 (whole && value != (double)(long long)value)))
+        return fail(f, EX_USAGE, "option %s is '%.60s': expected %s%g..%g", name, text, whole ? "a whole number " : "",
+                    low, high);
     return 0;
 }
 
@@ -311,13 +328,15 @@ static void set_default(json_t *options, const char *name, size_t value)
 
 int new_record(const arguments *a, json_t **asked, failure *f)
 {
-    json_t *texts = json_object(), *record = json_object(), *options = json_object(), *reopen = json_object(), *model = json_object();
+    json_t *texts = json_object(), *record = json_object(), *options = json_object(), *reopen = json_object(),
+           *model = json_object();
     int code = collect(a, texts, f);
     const char *name = text_at(texts, "model");
     if (!code && !name)
         code = fail(f, EX_USAGE, "%s: MODEL is missing: wvgd models lists what there is", a->command->name);
     if (!code && !a->object && is_stan_program(name))
-        code = fail(f, EX_USAGE, "%s is a Stan program: wvgd stan %s compiles and fits it, with the same options", name, name);
+        code = fail(f, EX_USAGE, "%s is a Stan program: wvgd stan %s compiles and fits it, with the same options", name,
+                    name);
     if (!code && !text_at(texts, "out"))
         code = fail(f, EX_USAGE, "%s: --out DIR is missing: where should the results go?", a->command->name);
     if (!code)
@@ -331,7 +350,10 @@ int new_record(const arguments *a, json_t **asked, failure *f)
         json_object_set_new(record, "version", json_string(WVGD_VERSION));
         json_object_set_new(record, "command", command_line(a));
         json_object_set_new(model, "name", json_text(name));
-        json_object_set_new(reopen, "model", a->object ? absolute(a->object) : is_shared_object(name) ? absolute(name) : json_text(name));
+        json_object_set_new(reopen, "model",
+                            a->object                ? absolute(a->object)
+                            : is_shared_object(name) ? absolute(name)
+                                                     : json_text(name));
         if (a->object)
             json_object_set_new(reopen, "program", absolute(name));
         json_object_set_new(reopen, "data", absolute(text_at(texts, "data")));
@@ -347,7 +369,7 @@ int new_record(const arguments *a, json_t **asked, failure *f)
     return code;
 }
 
-/* ---- reading it ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- reading it -------------------------------------------------------------------------------------------------- */
 const char *record_reopen(const json_t *asked, const char *key)
 {
     return json_string_value(json_object_get(json_object_get(asked, "reopen"), key));
@@ -435,7 +457,9 @@ int change_record(json_t *asked, const arguments *a, failure *f)
     for (size_t i = 0; i < a->options && !code; i++) {
         bool aside = !strcmp(a->name[i], "quiet") || !strcmp(a->name[i], "resume");
         if (a->value[i] && !aside && !may_change(a->name[i]))
-            code = fail(f, EX_USAGE, "fit: --%s cannot change when a run goes on: with --resume only limits, threads and output can", a->name[i]);
+            code = fail(f, EX_USAGE,
+                        "fit: --%s cannot change when a run goes on: with --resume only limits, threads and output can",
+                        a->name[i]);
         else if (a->value[i])
             json_object_set_new(texts, a->name[i], json_text(a->value[i]));
     }
@@ -455,7 +479,7 @@ int change_record(json_t *asked, const arguments *a, failure *f)
     return code;
 }
 
-/* ---- opening the model --------------------------------------------------------------------------------------------------------------- */
+/* ---- opening the model ------------------------------------------------------------------------------------------- */
 /* A pipe can be read once only: by the model. */
 static bool is_pipe(const char *path)
 {
@@ -489,9 +513,14 @@ static int check_compiled(json_t *reopen, const char *program, const char *objec
     if (!access(object, F_OK))
         return 0;
     if (check_file(reopen, program, "program_hash", false, &changed) == EX_TEMPFAIL)
-        return fail(f, EX_TEMPFAIL, "%s has changed since the run began, and what was compiled from it then, %s, is gone: the cache was cleaned", program, object);
-    return fail(f, EX_NOINPUT, "the compiled form of %s is gone, the cache was cleaned: there is no %s; wvgd stan-compile %s makes it again", program, object,
-                program);
+        return fail(f, EX_TEMPFAIL,
+                    "%s has changed since the run began, and what was compiled from it then, %s, is gone: the cache "
+                    "was cleaned",
+                    program, object);
+    return fail(
+        f, EX_NOINPUT,
+        "the compiled form of %s is gone, the cache was cleaned: there is no %s; wvgd stan-compile %s makes it again",
+        program, object, program);
 }
 
 /* Texts of the model's options as given, in the order of their table; the numbers among them in buffers. */
@@ -519,7 +548,8 @@ static bool model_texts(const json_t *asked, option_texts *t)
 int open_recorded(json_t *asked, bool fresh, opened_model *model, failure *f)
 {
     json_t *reopen = json_object_get(asked, "reopen");
-    const char *name = record_reopen(asked, "model"), *data = record_reopen(asked, "data"), *program = record_reopen(asked, "program");
+    const char *name = record_reopen(asked, "model"), *data = record_reopen(asked, "data"),
+               *program = record_reopen(asked, "program");
     option_texts texts = {0};
     if (fresh) { /* as users have written it, for messages */
         const json_t *as_given = json_object_get(reopen, "given");
@@ -544,8 +574,13 @@ int open_recorded(json_t *asked, bool fresh, opened_model *model, failure *f)
         char seed[40];
         const char *text = option_text_of(json_object_get(json_object_get(asked, "options"), "seed"), seed);
         size_t threads = record_count(asked, "threads", 1);
-        model_request request = {name, data, record_reopen(asked, "text"), texts.value, threads < 4096 ? (unsigned)threads : 4096,
-                                 text ? strtoull(text, NULL, 10) : 1, program};
+        model_request request = {name,
+                                 data,
+                                 record_reopen(asked, "text"),
+                                 texts.value,
+                                 threads < 4096 ? (unsigned)threads : 4096,
+                                 text ? strtoull(text, NULL, 10) : 1,
+                                 program};
         code = open_model(&request, model, f);
     }
     free(texts.value);
@@ -579,13 +614,15 @@ static int add_facts(json_t *model, const regression_facts *facts)
         return failed;
     json_t *s = json_object();
     failed |= json_object_set_new(s, "columns", names_json(facts->columns, facts->names)) |
-              json_object_set_new(s, "mean", numbers_json(facts->columns, facts->mean)) | json_object_set_new(s, "sd", numbers_json(facts->columns, facts->sd));
+              json_object_set_new(s, "mean", numbers_json(facts->columns, facts->mean)) |
+              json_object_set_new(s, "sd", numbers_json(facts->columns, facts->sd));
     return failed | json_object_set_new(model, "standardized", s);
 }
 
 int describe_opened(json_t *m, const opened_model *model)
 {
-    int failed = json_object_set_new(m, "kind", json_text(model->kind)) | json_object_set_new(m, "dim", json_integer((json_int_t)model->model.dim)) |
+    int failed = json_object_set_new(m, "kind", json_text(model->kind)) |
+                 json_object_set_new(m, "dim", json_integer((json_int_t)model->model.dim)) |
                  json_object_set_new(m, "names", names_json(model->model.dim, model->model.names));
     return model->facts ? failed | add_facts(m, model->facts) : failed;
 }
@@ -621,7 +658,8 @@ bool same_run(const json_t *asked, const char *dir)
     json_t *run = NULL;
     if (read_run(dir, &run, &f)) /* none yet, or one that cannot be read: nothing to contradict */
         return true;
-    const char *id = json_string_value(json_object_get(asked, "id")), *other = json_string_value(json_object_get(run, "id"));
+    const char *id = json_string_value(json_object_get(asked, "id")),
+               *other = json_string_value(json_object_get(run, "id"));
     bool same = id && other ? !strcmp(id, other) : id == other;
     json_decref(run);
     return same;
@@ -630,7 +668,8 @@ bool same_run(const json_t *asked, const char *dir)
 int complete_record(json_t *asked, const opened_model *model, failure *f)
 {
     json_t *m = json_object_get(asked, "model"), *reopen = json_object_get(asked, "reopen");
-    int failed = describe_opened(m, model) | json_object_set_new(reopen, "gradient", json_boolean(model->model.has_gradient)) |
+    int failed = describe_opened(m, model) |
+                 json_object_set_new(reopen, "gradient", json_boolean(model->model.has_gradient)) |
                  json_object_set_new(reopen, "constrained", json_boolean(model->show != NULL));
     failed |= json_object_set_new(asked, "id", identity(asked));
     return failed ? fail(f, EX_SOFTWARE, "no memory for the names of the parameters") : 0;

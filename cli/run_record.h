@@ -1,6 +1,9 @@
-/* run_record.h - what was asked of a run: command line and --config, as one JSON object that the checkpoint keeps and a later process can start from.
- *     version, command, model{name, kind, dim, names, target, labels, standardized}, options{long name: value}, id    as in run.json
- *     reopen{model, data, text, model_hash, data_hash, gradient, start, constrained, shown}    what only going on and sampling need
+/* run_record.h - what was asked of a run: command line and --config, as one JSON object that the checkpoint
+ * keeps and a later process can start from.
+ *     version, command, model{name, kind, dim, names, target, labels, standardized}, options{long name: value}, id
+ *                                      as in run.json
+ *     reopen{model, data, text, model_hash, data_hash, gradient, start, constrained, shown}
+ *                                      what only going on and sampling need
  *     reopen{program, program_hash}    of a Stan program: the file that the shared object `model` was compiled from
  *     reopen{message}                  the first message of a model that could not be evaluated somewhere */
 #ifndef WV_RUN_RECORD_H
@@ -52,7 +55,8 @@ double record_number(const json_t *asked, const char *name, double otherwise);
 bool record_given(const json_t *asked, const char *name);
 void record_set(json_t *asked, const char *name, const char *value);
 
-/* Opens the model, after checking that its files are those of the record (EX_TEMPFAIL if they have changed; `fresh`: notes what they are now). */
+/* Opens the model, after checking that its files are those of the record (EX_TEMPFAIL if they have
+ * changed; `fresh`: notes what they are now). */
 int open_recorded(json_t *asked, bool fresh, opened_model *model, failure *f);
 
 /* A string of reopen, or NULL. */

@@ -38,7 +38,11 @@ static int shape_model(saved_fit *s, const char *dir, failure *f)
     for (size_t i = 0; i < D; i++)
         if (!(s->names[i] = json_string_value(json_array_get(names, i))))
             return fail(f, EX_DATAERR, "%s: the checkpoint does not name parameter %zu", dir, i + 1);
-    s->model.model = (wvgd_model){.dim = D, .has_gradient = record_reopen_flag(s->asked, "gradient"), .names = s->names, .start = start, .start_self = s};
+    s->model.model = (wvgd_model){.dim = D,
+                                  .has_gradient = record_reopen_flag(s->asked, "gradient"),
+                                  .names = s->names,
+                                  .start = start,
+                                  .start_self = s};
     s->model.shown = D;
     s->model.shown_names = s->names;
     return 0;
@@ -61,7 +65,8 @@ static int restore_fit(saved_fit *s, const char *dir, failure *f)
         code = take_cost(&options, &s->model, f);
     if (code)
         return code;
-    if (record_reopen_flag(s->asked, "start") && !(s->start = calloc(options.particles, s->model.model.dim * sizeof *s->start)))
+    if (record_reopen_flag(s->asked, "start") &&
+        !(s->start = calloc(options.particles, s->model.model.dim * sizeof *s->start)))
         return fail(f, EX_SOFTWARE, "no memory for %zu particles", options.particles);
     options.threads = 1; /* there is nothing left to share */
     s->fit = wvgd_new(&s->model.model, &options, s->start, &error);
@@ -81,11 +86,16 @@ int read_saved(const char *dir, json_t **asked, void **state, size_t *size, fail
     if (there && !is_run_directory(dir))
         return fail(f, EX_NOINPUT, "%s is no run directory: it has neither " RUN_FILE " nor " CHECKPOINT_FILE, dir);
     if (there && !closed && !has_run_file(dir, CHECKPOINT_FILE))
-        return fail(f, EX_NOINPUT, "%s has no " CHECKPOINT_FILE ": runs of wvgd svgd have none, and all there is of them in particles.csv and draws.csv", dir);
+        return fail(f, EX_NOINPUT,
+                    "%s has no " CHECKPOINT_FILE
+                    ": runs of wvgd svgd have none, and all there is of them in particles.csv and draws.csv",
+                    dir);
     int code = read_checkpoint(dir, file, asked, state, size, f);
     if (code)
         return f->code = code == EX_TEMPFAIL ? EX_DATAERR : code; /* damaged: nothing goes on here */
-    return same_run(*asked, dir) ? 0 : fail(f, EX_DATAERR, "%s/%s belongs to another run than %s/" RUN_FILE, dir, file, dir);
+    return same_run(*asked, dir)
+               ? 0
+               : fail(f, EX_DATAERR, "%s/%s belongs to another run than %s/" RUN_FILE, dir, file, dir);
 }
 
 int load_saved(saved_fit *s, const char *dir, failure *f)

@@ -1,4 +1,5 @@
-/* saved_fit.h - a fit that has ended, back from the state that its run directory keeps. Models are opened again only where draws cannot be shown, or cells not told, without them. */
+/* saved_fit.h - a fit that has ended, back from the state that its run directory keeps. Models are opened again only
+ * where draws cannot be shown, or cells not told, without them. */
 #ifndef WV_SAVED_FIT_H
 #define WV_SAVED_FIT_H
 #include "open_model.h"

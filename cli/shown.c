@@ -16,10 +16,11 @@ static int show(const opened_model *m, const double *z, double *values)
 
 static double *table(size_t rows, size_t columns)
 {
-    return columns && rows >= PTRDIFF_MAX / sizeof(double) / columns ? NULL : malloc((rows * columns + 1) * sizeof(double));
+    return columns && rows >= PTRDIFF_MAX / sizeof(double) / columns ? NULL
+                                                                     : malloc((rows * columns + 1) * sizeof(double));
 }
 
-/* ---- in memory ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- in memory --------------------------------------------------------------------------------------------------- */
 /* Which mode draws and particles belong to, and the masses of modes. */
 static int show_modes(const wvgd_fit *fit, shown_draws *out, failure *f)
 {
@@ -59,7 +60,8 @@ int show_closing_draws(const wvgd_fit *fit, const opened_model *m, shown_draws *
     *refused = 0;
     if (wvgd_draws(fit, &n, &z, NULL, &log_w, NULL, &error) != WVGD_OK)
         return fail(f, EX_SOFTWARE, "%s", error.text);
-    double *weight = table(n, 2), *value = m->show ? table(n, m->shown) : NULL, *known = table(3, m->shown), sum = 0, calibrated = 0;
+    double *weight = table(n, 2), *value = m->show ? table(n, m->shown) : NULL, *known = table(3, m->shown), sum = 0,
+           calibrated = 0;
     const double *sharper = wvgd_draw_weights(fit);
     if (!weight || (m->show && !value) || !known) {
         free(weight);
@@ -85,7 +87,8 @@ int show_closing_draws(const wvgd_fit *fit, const opened_model *m, shown_draws *
         weight[n + i] /= calibrated;
     }
     *out = (shown_draws){n, m->shown, m->shown_names, value ? value : z, weight, weight + n, known, NULL, NULL};
-    if (*refused || wvgd_expect(fit, m->shown, out->value, known, known + m->shown, known + 2 * m->shown, NULL) != WVGD_OK) {
+    if (*refused ||
+        wvgd_expect(fit, m->shown, out->value, known, known + m->shown, known + 2 * m->shown, NULL) != WVGD_OK) {
         free(known); /* the fit knows only of all draws together */
         out->known = NULL;
     }
@@ -110,7 +113,7 @@ void free_shown(shown_draws *d, const wvgd_fit *fit)
     *d = (shown_draws){0};
 }
 
-/* ---- as Stan CSV --------------------------------------------------------------------------------------------------------------------- */
+/* ---- as Stan CSV ------------------------------------------------------------------------------------------------- */
 typedef struct {
     size_t n;
     double *z;                     /* [n][D] */
@@ -201,8 +204,8 @@ static int put_table(FILE *stream, const opened_model *m, const stan_csv_head *h
     return 0;
 }
 
-int put_draws(FILE *stream, const wvgd_fit *fit, const opened_model *m, const char *name, draws_kind kind, uint64_t stream_number, size_t n,
-              failure *f)
+int put_draws(FILE *stream, const wvgd_fit *fit, const opened_model *m, const char *name, draws_kind kind,
+              uint64_t stream_number, size_t n, failure *f)
 {
     static const char *const kinds[] = {"ensemble: draws from the fitted approximation, lp__ not evaluated",
                                         "resampled: closing draws resampled by their importance weights",

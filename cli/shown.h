@@ -16,6 +16,6 @@ void free_shown(shown_draws *draws, const wvgd_fit *fit);
 typedef enum { ENSEMBLE_DRAWS, RESAMPLED_DRAWS, WEIGHTED_DRAWS } draws_kind;
 
 /* Writes n draws (0: all, for weighted ones) as Stan CSV. */
-int put_draws(FILE *stream, const wvgd_fit *fit, const opened_model *model, const char *name, draws_kind kind, uint64_t stream_number, size_t n,
-              failure *f);
+int put_draws(FILE *stream, const wvgd_fit *fit, const opened_model *model, const char *name, draws_kind kind,
+              uint64_t stream_number, size_t n, failure *f);
 #endif

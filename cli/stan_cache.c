@@ -38,7 +38,7 @@ static int no_memory(failure *f)
     return fail(f, EX_SOFTWARE, "no memory");
 }
 
-/* ---- keys ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- keys -------------------------------------------------------------------------------------------------------- */
 content_key begin_key(void)
 {
     return (content_key){14695981039346656037u, 0x9e3779b97f4a7c15u};
@@ -74,7 +74,7 @@ void show_key(const content_key *key, char text[KEY_TEXT])
     snprintf(text, KEY_TEXT, "%016" PRIx64 "%016" PRIx64, key->one, key->two);
 }
 
-/* ---- the directory ------------------------------------------------------------------------------------------------------------------- */
+/* ---- the directory ----------------------------------------------------------------------------------------------- */
 /* Makes a directory and those above it, for nobody but us. */
 static int make_directories(char *path)
 {
@@ -113,14 +113,17 @@ int open_cache(char **dir, failure *f)
                                         : NULL;
     *dir = NULL;
     if (!path)
-        return fail(f, EX_CANTCREAT,
-                    "there is no place for compiled Stan programs: neither XDG_CACHE_HOME nor HOME is the path of a directory");
+        return fail(
+            f, EX_CANTCREAT,
+            "there is no place for compiled Stan programs: neither XDG_CACHE_HOME nor HOME is the path of a directory");
     int code = 0;
     if (make_directories(path) || stat(path, &about))
         code = fail(f, errno == ENOSPC || errno == EDQUOT ? EX_IOERR : EX_CANTCREAT,
-                    "cannot make the cache directory %s: %s (XDG_CACHE_HOME names another place)", path, strerror(errno));
+                    "cannot make the cache directory %s: %s (XDG_CACHE_HOME names another place)", path,
+                    strerror(errno));
     else if (!S_ISDIR(about.st_mode) || about.st_uid != geteuid() || (about.st_mode & (S_IWGRP | S_IWOTH)))
-        code = fail(f, EX_CANTCREAT, "the cache directory %s is not ours alone to write to: XDG_CACHE_HOME names another place", path);
+        code = fail(f, EX_CANTCREAT,
+                    "the cache directory %s is not ours alone to write to: XDG_CACHE_HOME names another place", path);
     if (code)
         free(path);
     else {
@@ -130,7 +133,7 @@ int open_cache(char **dir, failure *f)
     return code;
 }
 
-/* ---- files --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 static bool write_all(int fd, const char *bytes, size_t size)
 {
     while (size) {
@@ -203,7 +206,7 @@ int keep_file(const char *from, const char *dir, const char *name, failure *f)
     return code;
 }
 
-/* ---- the workplace ------------------------------------------------------------------------------------------------------------------- */
+/* ---- the workplace ----------------------------------------------------------------------------------------------- */
 static int remove_one(const char *path, const struct stat *about, int kind, struct FTW *place)
 {
     (void)about;
@@ -227,7 +230,8 @@ static void remove_old_workplaces(const char *top)
     for (const struct dirent *e; d && (e = readdir(d));) {
         struct stat about;
         char *path = strncmp(e->d_name, workplace, strlen(workplace)) ? NULL : make_text("%s/%s", top, e->d_name);
-        if (path && !lstat(path, &about) && S_ISDIR(about.st_mode) && about.st_uid == geteuid() && now - about.st_mtime > 86400)
+        if (path && !lstat(path, &about) && S_ISDIR(about.st_mode) && about.st_uid == geteuid() &&
+            now - about.st_mtime > 86400)
             remove_workplace(path);
         free(path);
     }

@@ -1,5 +1,6 @@
-/* stan_cache.h - where compiled Stan programs are kept: $XDG_CACHE_HOME/wvgd/stan or ~/.cache/wvgd/stan. A file there is named after all
- * that it was made from, and appears whole or not at all; what is in the making lies in a temporary directory. */
+/* stan_cache.h - where compiled Stan programs are kept: $XDG_CACHE_HOME/wvgd/stan or ~/.cache/wvgd/stan. A
+ * file there is named after all that it was made from, and appears whole or not at all; what is in the
+ * making lies in a temporary directory. */
 #ifndef WV_STAN_CACHE_H
 #define WV_STAN_CACHE_H
 #include "failure.h"
@@ -19,7 +20,8 @@ void add_to_key(content_key *key, const char *text); /* and the NUL, so that "ab
 int add_file_to_key(content_key *key, const char *path, failure *f);
 void show_key(const content_key *key, char text[KEY_TEXT]);
 
-/* The directory, made if it is not there; free() it. Refused if others could write to it: what lies there is loaded into the process. */
+/* The directory, made if it is not there; free() it. Refused if others could write to it: what
+ * lies there is loaded into the process. */
 int open_cache(char **dir, failure *f);
 
 /* Copies a file into the cache under this name. */

@@ -1,5 +1,5 @@
-/* stan_compile.c - the steps of a compilation, in a temporary directory that goes away whatever happens, and what compilers say in words
- * of ours. */
+/* stan_compile.c - the steps of a compilation, in a temporary directory that goes away whatever happens,
+ * and what compilers say in words of ours. */
 #include "stan_compile.h"
 #include "object_file.h"
 #include "stan_cache.h"
@@ -17,7 +17,10 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-enum { SHOWN_LINES = 20, STAN_REFUSES = 2 }; /* of a compiler's last words; exit status of stanc.R */
+enum {
+    SHOWN_LINES = 20, /* of a compiler's last words */
+    STAN_REFUSES = 2  /* exit status of stanc.R */
+};
 
 typedef struct {
     const stan_request *request;
@@ -33,7 +36,7 @@ static int no_memory(failure *f)
     return fail(f, EX_SOFTWARE, "no memory to compile the Stan program");
 }
 
-/* ---- names --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------------------------------------- */
 /* The name of the file without .stan, as a name that C++ and make take. */
 static void make_stem(const char *path, char stem[48])
 {
@@ -62,8 +65,12 @@ static const char *const compile_flags[] = {"-std=c++14",
                                             "-DBOOST_DISABLE_ASSERTS",
                                             "-DBOOST_PHOENIX_NO_VARIADIC_EXPRESSION",
                                             "-DEIGEN_NO_DEBUG"};
-static const char *const link_flags[] = {"-shared", "-pthread", "-Wl,--no-undefined", "-Wl,-Bsymbolic", "-Wl,--exclude-libs,ALL"};
-enum { COMPILE_FLAGS = sizeof compile_flags / sizeof *compile_flags, LINK_FLAGS = sizeof link_flags / sizeof *link_flags };
+static const char *const link_flags[] = {"-shared", "-pthread", "-Wl,--no-undefined", "-Wl,-Bsymbolic",
+                                         "-Wl,--exclude-libs,ALL"};
+enum {
+    COMPILE_FLAGS = sizeof compile_flags / sizeof *compile_flags,
+    LINK_FLAGS = sizeof link_flags / sizeof *link_flags
+};
 
 static int add_files(const job *j, content_key *key, size_t n, const char *const *files, failure *f)
 {
@@ -97,7 +104,7 @@ static int make_key(job *j, failure *f)
     return j->key ? 0 : no_memory(f);
 }
 
-/* ---- what compilers say -------------------------------------------------------------------------------------------------------------- */
+/* ---- what compilers say ------------------------------------------------------------------------------------------ */
 /* Indented; control characters that a terminal would obey as '?'. */
 static void put_lines(const char *text)
 {
@@ -125,7 +132,8 @@ static const char *last_lines(const char *text, size_t lines)
 static int refuse_step(const job *j, const char *what, const process_end *end, failure *f)
 {
     put_lines(last_lines(end->output, SHOWN_LINES));
-    return fail(f, EX_SOFTWARE, "%s: %s has failed with status %d; its last lines are above", j->request->path, what, end->status);
+    return fail(f, EX_SOFTWARE, "%s: %s has failed with status %d; its last lines are above", j->request->path, what,
+                end->status);
 }
 
 /* "line 3, column 5" in Stan's text; column 0: it names only the line, where it stopped to understand anything. */
@@ -139,7 +147,8 @@ static bool find_place(const char *output, size_t *line, size_t *column)
     return stopped && sscanf(stopped, "STOPPED AT LINE %zu", line) == 1;
 }
 
-/* What Stan has to say, in one line: its text without headings, and without the part of the program between two rules of dashes. */
+/* What Stan has to say, in one line: its text without headings, and without the part of the
+ * program between two rules of dashes. */
 static void condense(const char *output, char *text, size_t size)
 {
     static const char *const headings[] = {"SYNTAX ERROR", "error in '", "Syntax error in",  "Semantic error in",
@@ -158,7 +167,8 @@ static void condense(const char *output, char *text, size_t size)
         if (place && place < words + length)
             length = (size_t)(place - words);
         if (!program && !heading && at < size)
-            at += (size_t)snprintf(text + at, size - at, "%s%.*s", at ? " " : "", (int)(length < 300 ? length : 300), words);
+            at += (size_t)snprintf(text + at, size - at, "%s%.*s", at ? " " : "", (int)(length < 300 ? length : 300),
+                                   words);
     }
     for (size_t end = strlen(text); end && strchr(" .", text[end - 1]);)
         text[--end] = '\0';
@@ -170,18 +180,18 @@ static void advise(const job *j, const stan_rewriting *r, char *text, size_t siz
     *text = '\0';
     if (j->tools.bridgestan && r->old_arrays)
         snprintf(text, size,
-                 ". This looks like older Stan syntax: newer Stan wants array[N] real x, not real x[N] as in line %zu; --toolchain rstan "
-                 "takes it",
+                 ". This looks like older Stan syntax: newer Stan wants array[N] real x, not real x[N] as in line "
+                 "%zu; --toolchain rstan takes it",
                  r->old_arrays);
     else if (!j->tools.bridgestan && *r->newer)
         snprintf(text, size,
-                 ". This looks like newer Stan syntax: Stan 2.21 does not know %s (line %zu); BridgeStan compiles newer programs: wvgd "
-                 "stan --doctor",
+                 ". This looks like newer Stan syntax: Stan 2.21 does not know %s (line %zu); BridgeStan compiles "
+                 "newer programs: wvgd stan --doctor",
                  r->newer, r->newer_line);
     else if (!j->tools.bridgestan && *r->changes && j->request->keep_syntax)
         snprintf(text, size,
-                 ". This looks like newer Stan syntax (%s), and here is Stan 2.21, which wants real x[N], not array[N] real x: without "
-                 "--no-rewrite it is rewritten",
+                 ". This looks like newer Stan syntax (%s), and here is Stan 2.21, which wants real x[N], not "
+                 "array[N] real x: without --no-rewrite it is rewritten",
                  r->changes);
 }
 
@@ -208,7 +218,7 @@ static void say_begin(const job *j)
         fprintf(stderr, "compiling %s, about 40 s the first time\n", j->request->path);
 }
 
-/* ---- Debian's Stan ------------------------------------------------------------------------------------------------------------------- */
+/* ---- Debian's Stan ----------------------------------------------------------------------------------------------- */
 /* Translates a text to STEM.cpp. *refused: Stan's message, to be freed, if it does not take the text; else NULL. */
 static int translate(const job *j, const char *text, char **refused, failure *f)
 {
@@ -258,7 +268,8 @@ static int translate_any(const job *j, failure *f)
         code = name ? keep_text(r.text, j->cache, name, f) : no_memory(f);
     }
     if (!code && !j->request->quiet)
-        fprintf(stderr, "%s has newer Stan syntax (%s): rewritten for Stan 2.21 as %s/%s\n", j->request->path, r.changes, j->cache, name);
+        fprintf(stderr, "%s has newer Stan syntax (%s): rewritten for Stan 2.21 as %s/%s\n", j->request->path,
+                r.changes, j->cache, name);
     free(name);
     free(r.text);
     free(refused);
@@ -267,7 +278,8 @@ static int translate_any(const job *j, failure *f)
 }
 
 /* Runs g++ with the arguments first[firsts], and then those of `more` up to a NULL. */
-static int run_compiler(const job *j, const char *const *first, size_t firsts, const char *const *more, const char *what, failure *f)
+static int run_compiler(const job *j, const char *const *first, size_t firsts, const char *const *more,
+                        const char *what, failure *f)
 {
     enum { MOST = 64 };
     const char *argv[MOST] = {j->tools.compiler};
@@ -285,14 +297,18 @@ static int run_compiler(const job *j, const char *const *first, size_t firsts, c
 }
 
 /* Compiles `from` to `to`, with a header included first unless it is NULL. */
-static int compile_file(const job *j, const char *from, const char *to, const char *header, const char *what, failure *f)
+static int compile_file(const job *j, const char *from, const char *to, const char *header, const char *what,
+                        failure *f)
 {
     char *stan = make_text("%s/include/src", j->tools.headers), *math = make_text("%s/include", j->tools.headers);
-    char *eigen = make_text("%s/include", j->tools.eigen), *bh = make_text("%s/include", j->tools.bh ? j->tools.bh : j->tools.headers);
-    const char *more[] = {
-        "-isystem", stan, "-isystem", math, "-isystem", eigen, "-isystem", bh, "-c", from, "-o", to, header ? "-include" : NULL,
-        header,     NULL};
-    int code = stan && math && eigen && bh ? run_compiler(j, compile_flags, COMPILE_FLAGS, more, what, f) : no_memory(f);
+    char *eigen = make_text("%s/include", j->tools.eigen),
+         *bh = make_text("%s/include", j->tools.bh ? j->tools.bh : j->tools.headers);
+    /* clang-format off */
+    const char *more[] = {"-isystem", stan, "-isystem", math, "-isystem", eigen, "-isystem", bh,
+                          "-c", from, "-o", to, header ? "-include" : NULL, header, NULL};
+    /* clang-format on */
+    int code = stan && math && eigen && bh ? run_compiler(j, compile_flags, COMPILE_FLAGS, more, what, f)
+                                           : no_memory(f);
     free(stan);
     free(math);
     free(eigen);
@@ -310,7 +326,8 @@ static int make_shim(const job *j, char **path, failure *f)
     if (add_files(j, &key, sizeof shim_files / sizeof *shim_files, shim_files, f))
         return f->code;
     show_key(&key, text);
-    char *name = make_text("shim-%s.o", text), *from = make_text("%s/shim.cpp", j->tools.support), *to = make_text("%s/shim.o", j->place);
+    char *name = make_text("shim-%s.o", text), *from = make_text("%s/shim.cpp", j->tools.support),
+         *to = make_text("%s/shim.o", j->place);
     char *kept = name ? make_text("%s/%s", j->cache, name) : NULL;
     int code = from && to && kept ? 0 : no_memory(f);
     if (!code && access(kept, R_OK)) {
@@ -351,7 +368,7 @@ static int build_with_debian(const job *j, failure *f)
     return code;
 }
 
-/* ---- BridgeStan ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- BridgeStan -------------------------------------------------------------------------------------------------- */
 static int run_make(const job *j, const char *target, failure *f)
 {
     const char *argv[] = {j->tools.make, "-C", j->tools.root, target, "STAN_THREADS=true", NULL};
@@ -384,7 +401,8 @@ static int build_with_bridgestan(const job *j, failure *f)
     if (!code)
         code = run_make(j, target, f);
     if (!code && rename(target, result))
-        code = fail(f, EX_SOFTWARE, "%s: make in BridgeStan has ended well, but has not made %s_model.so", j->request->path, j->stem);
+        code = fail(f, EX_SOFTWARE, "%s: make in BridgeStan has ended well, but has not made %s_model.so",
+                    j->request->path, j->stem);
     if (lock >= 0)
         close(lock);
     free(program);
@@ -394,7 +412,7 @@ static int build_with_bridgestan(const job *j, failure *f)
     return code;
 }
 
-/* ---- all of it ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
 /* Compiles in a place of its own, and keeps the result as `name`. */
 static int build(job *j, const char *name, failure *f)
 {

@@ -12,8 +12,8 @@ typedef struct {
     bool quiet;       /* no progress on stderr */
 } stan_request;
 
-/* Compiles the program unless the cache has it. *object: the path of the object, to be freed. 0, or an exit code with *f filled:
- * EX_DATAERR if Stan refuses the program (its own text goes to stderr), EX_UNAVAILABLE without a toolchain, EX_SOFTWARE if a compiler
- * fails (its last lines go to stderr). */
+/* Compiles the program unless the cache has it. *object: the path of the object, to be freed. 0, or an exit code
+ * with *f filled: EX_DATAERR if Stan refuses the program (its own text goes to stderr), EX_UNAVAILABLE without a
+ * toolchain, EX_SOFTWARE if a compiler fails (its last lines go to stderr). */
 int compile_stan(const stan_request *request, char **object, failure *f);
 #endif

@@ -1,5 +1,5 @@
-/* stan_process.c - posix_spawn, a pipe for the output, and signals: each program runs in a process group of its own, which is stopped as
- * a whole when SIGINT, SIGTERM or SIGHUP reach us. */
+/* stan_process.c - posix_spawn, a pipe for the output, and signals: each program runs in a process group of its own,
+ * which is stopped as a whole when SIGINT, SIGTERM or SIGHUP reach us. */
 #define _GNU_SOURCE /* posix_spawn_file_actions_addchdir_np */
 #include "stan_process.h"
 #include "signals.h"
@@ -23,7 +23,7 @@ extern char **environ;
 
 enum { KEPT = 1 << 20 }; /* bytes of output kept at least */
 
-/* ---- signals ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- signals ----------------------------------------------------------------------------------------------------- */
 static volatile sig_atomic_t stop_asked;
 
 static void note(int number)
@@ -52,7 +52,7 @@ static void leave_stops(const struct sigaction before[STOPPING])
         sigaction(stopping[i], &before[i], NULL);
 }
 
-/* ---- environment --------------------------------------------------------------------------------------------------------------------- */
+/* ---- environment ------------------------------------------------------------------------------------------------- */
 static bool is_variable(const char *entry, const char *name)
 {
     size_t n = strlen(name);
@@ -83,7 +83,7 @@ static char **make_environment(const char *temporary)
     return list;
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 char *find_program(const char *name)
 {
     const char *path = getenv("PATH");

@@ -1,5 +1,6 @@
-/* stan_rewrite.c - tokens of a Stan program, each with what is to be written before it, instead of it and after it. No grammar beyond
- * what is needed to tell declarations from statements; text that does not fit is left as it is, for Stan to complain about. */
+/* stan_rewrite.c - tokens of a Stan program, each with what is to be written before it, instead of it and
+ * after it. No grammar beyond what is needed to tell declarations from statements; text that does not fit is
+ * left as it is, for Stan to complain about. */
 #include "stan_rewrite.h"
 #include <ctype.h>
 #include <stdarg.h>
@@ -37,7 +38,7 @@ typedef struct {
 
 enum { NESTING = 200 }; /* statements within statements that are looked into */
 
-/* ---- tokens -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- tokens ------------------------------------------------------------------------------------------------------ */
 /* Past blanks and comments. */
 static const char *skip_space(const char *s, size_t *line)
 {
@@ -64,8 +65,8 @@ static bool is_letter(char c)
 
 static size_t token_length(const char *s)
 {
-    static const char *const operators[] = {
-        "%/%", ".*=", "./=", "+=", "-=", "*=", "/=", "==", "!=", "<=", ">=", "&&", "||", ".*", "./", ".^"};
+    static const char *const operators[] = {"%/%", ".*=", "./=", "+=", "-=", "*=", "/=", "==",
+                                            "!=",  "<=",  ">=",  "&&", "||", ".*", "./", ".^"};
     size_t n = 0;
     if (*s == '"') {
         n = 1 + strcspn(s + 1, "\"\n");
@@ -168,7 +169,7 @@ static size_t array_type(const program *p, size_t i)
     return is_type(p, type) ? type : 0;
 }
 
-/* ---- changes ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- changes ----------------------------------------------------------------------------------------------------- */
 /* Appends to a text of a token. */
 __attribute__((format(printf, 3, 4))) static void add(program *p, char **text, const char *format, ...)
 {
@@ -215,7 +216,7 @@ static char *render(program *p, size_t first, size_t end)
     return text;
 }
 
-/* ---- names and operators ------------------------------------------------------------------------------------------------------------- */
+/* ---- names and operators ----------------------------------------------------------------------------------------- */
 /* The program has a function of its own with this name. */
 static bool defines(const program *p, const char *name)
 {
@@ -330,7 +331,7 @@ static void change_words(program *p)
     }
 }
 
-/* ---- declarations -------------------------------------------------------------------------------------------------------------------- */
+/* ---- declarations ------------------------------------------------------------------------------------------------ */
 /* The first token at or after i, outside brackets, that is one of two; or `end`. */
 static size_t find(const program *p, size_t i, size_t end, const char *one, const char *other)
 {
@@ -383,13 +384,14 @@ static void make_real(program *p, size_t i, size_t end)
 {
     if (is(p, i, "rep_array") && is(p, i + 1, "(") && is(p, i + 3, ",") && is_whole(p, i + 2))
         add(p, &p->t[i + 2].after, ".0");
-    for (bool literal = is(p, i, "{"); literal && i < end; i += is(p, i, "(") || is(p, i, "[") ? p->t[i].match - i + 1 : 1)
+    for (bool literal = is(p, i, "{"); literal && i < end;
+         i += is(p, i, "(") || is(p, i, "[") ? p->t[i].match - i + 1 : 1)
         if (is_whole(p, i) && (is(p, i + 1, ",") || is(p, i + 1, "}")))
             add(p, &p->t[i].after, ".0");
 }
 
-/* One name of a declaration, with its sizes and its value; `end`: the comma or semicolon after it. hoist NULL: the name stays here; else
- * its declaration is added there and only the assignment stays. */
+/* One name of a declaration, with its sizes and its value; `end`: the comma or semicolon after it. hoist NULL: the
+ * name stays here; else its declaration is added there and only the assignment stays. */
 static void change_name(program *p, const declaration *d, size_t name, size_t end, bool first, char **hoist)
 {
     bool sized = is(p, name + 1, "[") && p->t[name + 1].match < end;
@@ -440,7 +442,7 @@ static void change_declaration(program *p, const declaration *d, char **hoist)
     }
 }
 
-/* ---- blocks -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- blocks ------------------------------------------------------------------------------------------------------ */
 static void change_block(program *p, size_t open, bool outer, size_t depth);
 
 /* A statement at i, of a block that ends at `close`; the index after it. */
@@ -524,7 +526,7 @@ static void change_blocks(program *p)
     }
 }
 
-/* ---- names that cannot be rewritten -------------------------------------------------------------------------------------------------- */
+/* ---- names that cannot be rewritten ------------------------------------------------------------------------------ */
 /* Takes note of a token, if it is the first. */
 static void note_newer(const program *p, size_t i, stan_rewriting *r)
 {
@@ -580,11 +582,12 @@ static void find_newer(const program *p, stan_rewriting *r)
     }
     for (size_t k = 0; k < sizeof words / sizeof *words; k++)
         for (size_t i = 0; i < p->n; i++)
-            if (is(p, i, words[k]) && (!is_letter(*words[k]) || is_name(p, i + 1) || is(p, i + 1, "[") || is(p, i + 1, "+=")))
+            if (is(p, i, words[k]) &&
+                (!is_letter(*words[k]) || is_name(p, i + 1) || is(p, i + 1, "[") || is(p, i + 1, "+=")))
                 note_newer(p, i, r);
 }
 
-/* ---- all of it ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
 static char *write_program(const program *p)
 {
     char *text = NULL;

@@ -1,9 +1,10 @@
-/* stan_rewrite.h - Stan programs of today in the syntax of Stan 2.21, as far as that is mechanical. Lines stay where they are, so
- * that messages about the new text fit the old one.
+/* stan_rewrite.h - Stan programs of today in the syntax of Stan 2.21, as far as that is mechanical. Lines stay where
+ * they are, so that messages about the new text fit the old one.
  *     array[N, M] vector[K] x          vector[K] x[N, M]
  *     array[] int f(array[,] real x)   int[] f(real[,] x)
  *     real a = 1, b;                   real a = 1; real b;
- *     a declaration after statements   moved up (transformed data, transformed parameters, generated quantities) or in a { } of its own
+ *     a declaration after statements   moved up (transformed data, transformed parameters, generated
+ *                                      quantities) or in a { } of its own
  *     foo_lupdf, foo_lupmf             foo_lpdf, foo_lpmf: densities are evaluated with all constants anyway
  *     foo_cdf(x | a)                   foo_cdf(x, a)
  *     a %/% b                          a / b

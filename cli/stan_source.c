@@ -1,5 +1,5 @@
-/* stan_source.c - #include of Stan, done here so that the text says all that a compiled program depends on. A line that begins with
- * #include FILE, "FILE" or <FILE>, outside comments, is replaced by the lines of the file. */
+/* stan_source.c - #include of Stan, done here so that the text says all that a compiled program depends on. A line
+ * that begins with #include FILE, "FILE" or <FILE>, outside comments, is replaced by the lines of the file. */
 #include "stan_source.h"
 #include "text.h"
 #include <stdbool.h>
@@ -9,7 +9,11 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-enum { DEPTH = 20, FILES = 1000, LARGEST = 16 << 20 }; /* of includes within includes; included files; bytes of the whole text */
+enum {
+    DEPTH = 20,        /* of includes within includes */
+    FILES = 1000,      /* included files */
+    LARGEST = 16 << 20 /* bytes of the whole text */
+};
 
 typedef struct {
     stan_source *source;
@@ -20,7 +24,8 @@ typedef struct {
 
 static int no_memory(const reader *r)
 {
-    return fail(r->f, EX_SOFTWARE, "%s: no memory for the program", r->source->files ? r->source->file[0] : "a Stan program");
+    return fail(r->f, EX_SOFTWARE, "%s: no memory for the program",
+                r->source->files ? r->source->file[0] : "a Stan program");
 }
 
 /* Whether a comment of several lines is open at the end of a line, given whether it is at its beginning. */
@@ -53,7 +58,8 @@ static char *included_name(const char *line, size_t length)
     const char *end = line + length;
     while (line < end && strchr(" \t", *line))
         line++;
-    if ((size_t)(end - line) <= sizeof word - 1 || strncmp(line, word, sizeof word - 1) || !strchr(" \t\"<", line[sizeof word - 1]))
+    if ((size_t)(end - line) <= sizeof word - 1 || strncmp(line, word, sizeof word - 1) ||
+        !strchr(" \t\"<", line[sizeof word - 1]))
         return NULL;
     line += sizeof word - 1;
     while (line < end && strchr(" \t", *line))
@@ -100,9 +106,10 @@ static int include(reader *r, const char *name, size_t file, size_t number, size
 {
     const char *from = r->source->file[file];
     if (depth == DEPTH || r->source->files == FILES)
-        return fail(r->f, EX_DATAERR,
-                    "%s:%zu: found too many files #included (%zu, %zu of them within each other): does one include itself?", from, number,
-                    r->source->files, depth);
+        return fail(
+            r->f, EX_DATAERR,
+            "%s:%zu: found too many files #included (%zu, %zu of them within each other): does one include itself?",
+            from, number, r->source->files, depth);
     char *path = beside(from, name);
     if (path && access(path, F_OK)) {
         free(path);
@@ -112,7 +119,8 @@ static int include(reader *r, const char *name, size_t file, size_t number, size
         return no_memory(r);
     if (access(path, F_OK)) {
         free(path);
-        return fail(r->f, EX_NOINPUT, "%s:%zu: there is no file %s to #include, neither beside it nor beside the program", from, number,
+        return fail(r->f, EX_NOINPUT,
+                    "%s:%zu: there is no file %s to #include, neither beside it nor beside the program", from, number,
                     name);
     }
     return add_file(r, path, depth + 1);

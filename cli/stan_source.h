@@ -1,4 +1,5 @@
-/* stan_source.h - a Stan program as one text: the file with what it #includes in place, and where each line comes from. */
+/* stan_source.h - a Stan program as one text: the file with what it #includes in place, and where
+ * each line comes from. */
 #ifndef WV_STAN_SOURCE_H
 #define WV_STAN_SOURCE_H
 #include "failure.h"
@@ -15,7 +16,8 @@ typedef struct {
     char **file;         /* [files] paths; the first is the program */
 } stan_source;
 
-/* 0, or an exit code with *f filled. An included file is looked for beside the file that includes it, then beside the program. */
+/* 0, or an exit code with *f filled. An included file is looked for beside the file that includes
+ * it, then beside the program. */
 int read_stan(const char *path, stan_source *source, failure *f);
 void free_stan(stan_source *source);
 

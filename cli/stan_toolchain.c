@@ -39,7 +39,8 @@ static char *copy(const char *text)
 
 void free_toolchain(stan_toolchain *t)
 {
-    char *texts[] = {t->version, t->identity, t->make, t->root, t->rscript, t->compiler, t->headers, t->eigen, t->bh, t->support};
+    char *texts[] = {t->version,  t->identity, t->make,  t->root, t->rscript,
+                     t->compiler, t->headers,  t->eigen, t->bh,   t->support};
     for (size_t i = 0; i < t->parts; i++)
         free(t->part[i].found);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
@@ -47,7 +48,7 @@ void free_toolchain(stan_toolchain *t)
     *t = (stan_toolchain){0};
 }
 
-/* ---- lines of output ----------------------------------------------------------------------------------------------------------------- */
+/* ---- lines of output --------------------------------------------------------------------------------------------- */
 /* What follows "KEY" and a blank or tab in a line of its own, without quotes; free() it. NULL: there is none. */
 static char *value_of(const char *output, const char *key)
 {
@@ -75,7 +76,7 @@ static char *output_of(const char *const *argv, failure *f)
     return end.output;
 }
 
-/* ---- our own files ------------------------------------------------------------------------------------------------------------------- */
+/* ---- our own files ----------------------------------------------------------------------------------------------- */
 static char *find_support(void)
 {
     const char *given = getenv("WVGD_STAN_DIR");
@@ -90,7 +91,8 @@ static char *find_support(void)
     *slash = '\0';
     static const char *const places[] = {WVGD_DATA_FROM_BIN, "share"}; /* installed; in the build tree */
     for (size_t i = 0; i < sizeof places / sizeof *places && !found; i++) {
-        char *path = make_text("%s/%s/wvgd/stan", program, places[i]), *shim = path ? make_text("%s/shim.cpp", path) : NULL;
+        char *path = make_text("%s/%s/wvgd/stan", program, places[i]),
+             *shim = path ? make_text("%s/shim.cpp", path) : NULL;
         if (is_file(shim))
             found = realpath(path, NULL);
         free(path);
@@ -108,7 +110,7 @@ static char *support_file(const stan_toolchain *t, const char *name)
     return NULL;
 }
 
-/* ---- Debian's Stan ------------------------------------------------------------------------------------------------------------------- */
+/* ---- Debian's Stan ----------------------------------------------------------------------------------------------- */
 static const char packages[] = "Debian package r-cran-rstan, with all it depends on";
 
 static void find_r(stan_toolchain *t, failure *f)
@@ -125,7 +127,8 @@ static void find_r(stan_toolchain *t, failure *f)
     add_part(t, "rstan", packages, copy(rstan));
     if (headers && !right)
         fprintf(stderr, "wvgd: warning: StanHeaders %s is not of use: the shim is written for 2.21\n", headers);
-    add_part(t, "StanHeaders 2.21", "Debian package r-cran-stanheaders", right && is_file(library) ? copy(headers) : NULL);
+    add_part(t, "StanHeaders 2.21", "Debian package r-cran-stanheaders",
+             right && is_file(library) ? copy(headers) : NULL);
     free(library);
     free(rstan);
     free(headers);
@@ -140,10 +143,13 @@ static char *with_suffix(const char *path, const char *suffix)
 
 static void find_headers(stan_toolchain *t, failure *f)
 {
-    char *probe = support_file(t, "probe.hpp"), *eigen = with_suffix(t->eigen, "/include"), *bh = with_suffix(t->bh, "/include");
-    const char *argv[] = {t->compiler, "-E", "-P", "-isystem", eigen ? eigen : ".", "-isystem", bh ? bh : ".", probe, NULL};
+    char *probe = support_file(t, "probe.hpp"), *eigen = with_suffix(t->eigen, "/include"),
+         *bh = with_suffix(t->bh, "/include");
+    const char *argv[] = {t->compiler, "-E",          "-P",  "-isystem", eigen ? eigen : ".",
+                          "-isystem",  bh ? bh : ".", probe, NULL};
     char *output = t->compiler && probe ? output_of(argv, f) : NULL;
-    char *version = value_of(output, "found compiler"), *jansson = value_of(output, "found jansson"), *tbb = value_of(output, "found tbb");
+    char *version = value_of(output, "found compiler"), *jansson = value_of(output, "found jansson"),
+         *tbb = value_of(output, "found tbb");
     add_part(t, "g++", "Debian package g++", version ? make_text("%s  %s", version, t->compiler) : NULL);
     add_part(t, "Boost", "Debian package r-cran-bh", value_of(output, "found boost"));
     char *has_eigen = value_of(output, "found eigen");
@@ -195,10 +201,11 @@ static void find_debian(stan_toolchain *t, failure *f)
     if (!f->code)
         find_headers(t, f);
     describe_debian(t); /* not where the shim lies: its content is what counts */
-    add_part(t, "shim of wvgd", "installed with wvgd as share/wvgd/stan; WVGD_STAN_DIR names another place", all ? copy(t->support) : NULL);
+    add_part(t, "shim of wvgd", "installed with wvgd as share/wvgd/stan; WVGD_STAN_DIR names another place",
+             all ? copy(t->support) : NULL);
 }
 
-/* ---- BridgeStan ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- BridgeStan -------------------------------------------------------------------------------------------------- */
 /* "2.5.0" from src/version.hpp, or NULL. */
 static char *bridgestan_version(const char *root)
 {
@@ -253,7 +260,7 @@ static void find_bridgestan(stan_toolchain *t, const char *path, failure *f)
     free(version);
 }
 
-/* ---- choosing ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- choosing ---------------------------------------------------------------------------------------------------- */
 static const char *bridgestan_path(const stan_wish *wish)
 {
     return wish->bridgestan ? wish->bridgestan : getenv("BRIDGESTAN");
@@ -274,7 +281,8 @@ static int refuse_toolchain(const stan_toolchain *t, const char *path, failure *
     char missing[200];
     list_missing(t, missing, sizeof missing);
     if (t->bridgestan && path && !t->part[0].found)
-        return fail(f, EX_UNAVAILABLE, "%s is not BridgeStan: there is no Makefile in it (wvgd stan --doctor tells more)", path);
+        return fail(f, EX_UNAVAILABLE,
+                    "%s is not BridgeStan: there is no Makefile in it (wvgd stan --doctor tells more)", path);
     return fail(f, EX_UNAVAILABLE, "%s is not complete; missing: %s (wvgd stan --doctor tells more)", t->name, missing);
 }
 
@@ -328,8 +336,8 @@ int examine_toolchains(const stan_wish *wish, FILE *stream, failure *f)
     if (works)
         fprintf(stream, "Stan programs are compiled with %s.\n", bridgestan.complete ? bridgestan.name : debian.name);
     else
-        fputs("On Debian: apt-get install --no-install-recommends r-cran-rstan r-cran-stanheaders r-cran-bh r-cran-rcppeigen g++ "
-              "libjansson-dev\n",
+        fputs("On Debian: apt-get install --no-install-recommends r-cran-rstan r-cran-stanheaders r-cran-bh "
+              "r-cran-rcppeigen g++ libjansson-dev\n",
               stream);
     free(cache);
     free_toolchain(&bridgestan);

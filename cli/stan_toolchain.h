@@ -1,5 +1,5 @@
-/* stan_toolchain.h - what Stan programs can be compiled with, found at run time: a BridgeStan of the user's, or Debian's own Stan
- * (rstan, StanHeaders) with the shim in contrib/stan. */
+/* stan_toolchain.h - what Stan programs can be compiled with, found at run time: a BridgeStan of the user's, or
+ * Debian's own Stan (rstan, StanHeaders) with the shim in contrib/stan. */
 #ifndef WV_STAN_TOOLCHAIN_H
 #define WV_STAN_TOOLCHAIN_H
 #include "failure.h"
@@ -35,11 +35,12 @@ typedef struct {
     const char *bridgestan; /* directory; NULL: $BRIDGESTAN */
 } stan_wish;
 
-/* The toolchain to use. 0; EX_UNAVAILABLE with the reason if there is none; or another exit code. A warning goes to stderr if
- * $BRIDGESTAN is of no use. */
+/* The toolchain to use. 0; EX_UNAVAILABLE with the reason if there is none; or another exit code. A warning
+ * goes to stderr if $BRIDGESTAN is of no use. */
 int find_toolchain(const stan_wish *wish, stan_toolchain *t, failure *f);
 void free_toolchain(stan_toolchain *t);
 
-/* wvgd stan --doctor: all that was found and what is missing. 0 if one toolchain works, else EX_UNAVAILABLE with *f filled. */
+/* wvgd stan --doctor: all that was found and what is missing. 0 if one toolchain works, else
+ * EX_UNAVAILABLE with *f filled. */
 int examine_toolchains(const stan_wish *wish, FILE *stream, failure *f);
 #endif

@@ -24,15 +24,18 @@ int read_start(const char *path, size_t D, bool fixed, bool quiet, size_t *parti
         return code;
     size_t wanted = fixed ? *particles : csv.rows;
     if (csv.columns != D || csv.rows != wanted)
-        code = fail(f, EX_DATAERR, "%s: %zu rows of %zu columns: expected a row for each of %zu particles, a column for each of %zu coordinates", path,
-                    csv.rows, csv.columns, wanted, D);
+        code = fail(f, EX_DATAERR,
+                    "%s: %zu rows of %zu columns: expected a row for each of %zu particles, a column for each of %zu "
+                    "coordinates",
+                    path, csv.rows, csv.columns, wanted, D);
     *start = code ? NULL : calloc(csv.rows, D * sizeof **start);
     if (!code && !*start)
         code = fail(f, EX_SOFTWARE, "no memory for %zu particles", csv.rows);
     if (!code)
         code = read_rows(&csv, *start, f);
     if (!code && !quiet && csv.rows != *particles)
-        fprintf(stderr, "wvgd: %s has %zu row%s: the number of particles is %zu, not %zu\n", path, csv.rows, csv.rows == 1 ? "" : "s", csv.rows, *particles);
+        fprintf(stderr, "wvgd: %s has %zu row%s: the number of particles is %zu, not %zu\n", path, csv.rows,
+                csv.rows == 1 ? "" : "s", csv.rows, *particles);
     *particles = wanted;
     close_csv(&csv);
     return code;

@@ -1,5 +1,5 @@
-/* svgd_record.c - results of SVGD as JSON and as tables. Particles have equal weights and are not independent: their means have no standard
- * error, and SVGD has no evidence, so that these are null. */
+/* svgd_record.c - results of SVGD as JSON and as tables. Particles have equal weights and are not independent: their
+ * means have no standard error, and SVGD has no evidence, so that these are null. */
 #include "svgd_record.h"
 #include "kde.h"
 #include "run_directory.h"
@@ -21,8 +21,7 @@ static void set_number(json_t *o, const char *key, double value)
     json_object_set_new(o, key, json_number(value));
 }
 
-/* ---- what is shown of the particles ----------------------------------------------------------------------------------------------------
- */
+/* ---- what is shown of the particles ------------------------------------------------------------------------------ */
 /* values[shown] of particle i; NAN where the model refuses. */
 static void show_particle(const svgd_results *r, size_t i, double *values)
 {
@@ -69,7 +68,8 @@ static json_t *posterior(const svgd_results *r)
     static const char *const keys[] = {"mean", "sd", "mcse", "ess", "q5", "q50", "q95"};
     size_t n = r->view.n, columns = r->model->shown;
     json_t *o = json_object(), *names = json_array();
-    double *all = columns && n > PTRDIFF_MAX / sizeof(double) / columns ? NULL : malloc((n * columns + 1) * sizeof *all),
+    double *all = columns && n > PTRDIFF_MAX / sizeof(double) / columns ? NULL
+                                                                        : malloc((n * columns + 1) * sizeof *all),
            *x = calloc(n + 1, sizeof *x);
     if (!all || !x) {
         free(all);
@@ -98,8 +98,7 @@ static json_t *posterior(const svgd_results *r)
     return o;
 }
 
-/* ---- run.json --------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- run.json ---------------------------------------------------------------------------------------------------- */
 static json_t *no_estimate(void)
 {
     json_t *o = json_object();
@@ -161,21 +160,24 @@ static json_t *warnings(const svgd_results *r)
     char text[300];
     const svgd_view *v = &r->view;
     if (strcmp(r->stop, "converged")) {
-        snprintf(text, sizeof text,
-                 "the particles were still moving: force %.2g, above --tol %.2g; raise --max-iter, or try another --step",
-                 v->force, r->force_limit);
+        snprintf(
+            text, sizeof text,
+            "the particles were still moving: force %.2g, above --tol %.2g; raise --max-iter, or try another --step",
+            v->force, r->force_limit);
         add_text(list, text);
     }
     if (v->D > 1 && v->n < 10 * v->D) {
         snprintf(text, sizeof text,
-                 "%zu particles in %zu dimensions: SVGD makes standard deviations too small unless there are many more particles than "
-                 "dimensions; raise --particles",
+                 "%zu particles in %zu dimensions: SVGD makes standard deviations too small unless there are many "
+                 "more particles than dimensions; raise --particles",
                  v->n, v->D);
         add_text(list, text);
     }
     if (v->bad_points) {
-        snprintf(text, sizeof text,
-                 "%zu evaluations had no finite density or gradient; a particle moves by the others' repulsion alone then", v->bad_points);
+        snprintf(
+            text, sizeof text,
+            "%zu evaluations had no finite density or gradient; a particle moves by the others' repulsion alone then",
+            v->bad_points);
         add_text(list, text);
     }
     return list;
@@ -195,9 +197,9 @@ static json_t *diagnostics(const svgd_results *r)
 static json_t *verdict(void)
 {
     json_t *o = json_object(), *reasons = json_array();
-    add_text(reasons, "SVGD gives no log evidence, no bound and no standard errors: nothing in this run can tell how near its particles "
-                      "are to the posterior, or whether they miss a mode; "
-                      "wvgd fit on the same model can");
+    add_text(reasons, "SVGD gives no log evidence, no bound and no standard errors: nothing in this run can tell how "
+                      "near its particles are to the posterior, or whether they miss a mode; wvgd fit on the same "
+                      "model can");
     json_object_set_new(o, "reliable", json_false());
     json_object_set_new(o, "reasons", reasons);
     return o;
@@ -230,8 +232,7 @@ json_t *svgd_json(const svgd_results *r)
     return o;
 }
 
-/* ---- tables ----------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- tables ------------------------------------------------------------------------------------------------------ */
 static int begin_table(const char *dir, const char *file, whole_file *w, failure *f)
 {
     char *path = run_path(dir, file);
@@ -295,7 +296,8 @@ static int write_draw_table(const char *dir, const svgd_results *r, failure *f)
     const svgd_view *v = &r->view;
     const char *name = json_string_value(json_object_get(json_object_get(r->asked, "model"), "name"));
     double *log_q = calloc(v->n, sizeof *log_q), *values = calloc(r->model->shown + v->D, sizeof *values);
-    int code = log_q && values ? begin_table(dir, DRAWS_FILE, &w, f) : fail(f, EX_SOFTWARE, "no memory for %zu particles", v->n);
+    int code = log_q && values ? begin_table(dir, DRAWS_FILE, &w, f)
+                               : fail(f, EX_SOFTWARE, "no memory for %zu particles", v->n);
     if (!code) {
         for (size_t i = 0; i < v->n; i++)
             log_q[i] = NAN;
@@ -303,8 +305,8 @@ static int write_draw_table(const char *dir, const svgd_results *r, failure *f)
             svgd_kde_log_density(v->n, v->D, v->z, r->kde, v->n, v->z, log_q);
         if (r->model->restart)
             r->model->restart(r->model->show_self, r->seed);
-        put_stan_head(w.stream, &(stan_csv_head){name ? name : "model", "svgd: the particles, each once", r->seed, v->n, v->n,
-                                                 r->model->shown, r->model->shown_names});
+        put_stan_head(w.stream, &(stan_csv_head){name ? name : "model", "svgd: the particles, each once", r->seed, v->n,
+                                                 v->n, r->model->shown, r->model->shown_names});
         for (size_t i = 0; i < v->n; i++) {
             show_particle(r, i, values);
             put_stan_draw(w.stream, &(stan_csv_draw){v->log_p[i], log_q[i], i, 0}, r->model->shown, values);

@@ -1,4 +1,5 @@
-/* svgd_record.h - what a run of SVGD leaves: the files of a run directory (docs/formats.md), as far as SVGD has something to put there. */
+/* svgd_record.h - what a run of SVGD leaves: the files of a run directory (docs/formats.md), as far
+ * as SVGD has something to put there. */
 #ifndef WV_SVGD_RECORD_H
 #define WV_SVGD_RECORD_H
 #include "failure.h"

@@ -1,7 +1,8 @@
 /* ask_tell.c - you evaluate the points; the fit only asks and is told.
  *
- * For densities that live where a callback cannot go: on another machine, behind a queue, in another language. The model has no log_density at all. Each round the fit
- * asks for a batch of points, you find their log densities (and gradients, if it wants them) in whatever way and order you like, and tell them. */
+ * For densities that live where a callback cannot go: on another machine, behind a queue, in another language. The
+ * model has no log_density at all. Each round the fit asks for a batch of points, you find their log densities (and
+ * gradients, if it wants them) in whatever way and order you like, and tell them. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,8 @@
 
 enum { D = 3 };
 
-/* Stands for the expensive thing: three independent logistic distributions, e^-z / (1 + e^-z)^2 each. The evidence is 1, the variance pi^2/3. */
+/* Stands for the expensive thing: three independent logistic distributions, e^-z / (1 + e^-z)^2 each.
+ * The evidence is 1, the variance pi^2/3. */
 static void evaluate_elsewhere(size_t n, const double *z, double *log_p, double *grad)
 {
     for (size_t i = 0; i < n; i++) {
@@ -67,7 +69,8 @@ int main(void)
     }
     wvgd_results r;
     wvgd_get_results(fit, &r);
-    printf("\nlog evidence %.3f +- %.3f (exactly 0), after %zu evaluations\n", r.evidence.value, r.evidence.se, r.evaluations);
+    printf("\nlog evidence %.3f +- %.3f (exactly 0), after %zu evaluations\n", r.evidence.value, r.evidence.se,
+           r.evaluations);
     for (size_t d = 0; d < D; d++)
         printf("z[%zu]: mean %6.3f +- %.3f (0), sd %.3f (1.814)\n", d, r.mean[d], r.mcse[d], sqrt(r.var[d]));
     wvgd_free(fit);

@@ -2,7 +2,8 @@
  *
  *     load_banana [OBJECT.so [CONFIG]]
  *
- * A bent posterior is hard for one Gaussian. Watch the lower bound rise as more particles, each with its own Gaussian in its own cell, share the work. */
+ * A bent posterior is hard for one Gaussian. Watch the lower bound rise as more particles, each with its own
+ * Gaussian in its own cell, share the work. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,7 +51,8 @@ static int fit_with(const wvgd_model *model, size_t particles)
         return -1;
     }
     wvgd_get_results(fit, &r);
-    printf("%9zu   %8.3f   %8.3f +- %.3f   %11zu\n", r.N, r.pelbo.value, r.evidence.value, r.evidence.se, r.evaluations);
+    printf("%9zu   %8.3f   %8.3f +- %.3f   %11zu\n", r.N, r.pelbo.value, r.evidence.value, r.evidence.se,
+           r.evaluations);
     wvgd_free(fit);
     return 0;
 }
@@ -62,7 +64,8 @@ int main(int argc, char **argv)
     beside(argv[0], path, sizeof path);
     if (load(&model, argc > 1 ? argv[1] : path, argc > 2 ? argv[2] : NULL) != 0)
         return EXIT_FAILURE;
-    printf("%s, %zu dimensions\n\nparticles   bound      log evidence         evaluations\n", model.name ? model.name : "model", model.dim);
+    printf("%s, %zu dimensions\n\nparticles   bound      log evidence         evaluations\n",
+           model.name ? model.name : "model", model.dim);
     int failed = 0;
     for (size_t particles = 1; particles <= 9 && !failed; particles = 2 * particles + 1)
         failed = fit_with(&model, particles);

@@ -1,10 +1,12 @@
 /* bnn.c - an ensemble of neural networks: particles that differ as functions, or as weights?
  *
- * The paper's commented-out idea: the cost between two sets of weights is the angle between their predictions. Hidden units in another order or with other
- * signs are the same function, so that a Euclidean cost spends particles on mirror images, and its particles, means over cells, may be no network of the
- * posterior at all. Boston house prices (above or below the median), networks of a few tanh units; random splits into training and held-out rows. One staged
- * fit a split; its draws are cut into cells under each cost. Since a particle under the functional cost is found by steps that know a gradient only, medoids
- * are shown as well, under both costs: the best N of 500 draws from the posterior, which need no steps. */
+ * The paper's commented-out idea: the cost between two sets of weights is the angle between their predictions.
+ * Hidden units in another order or with other signs are the same function, so that a Euclidean cost spends particles
+ * on mirror images, and its particles, means over cells, may be no network of the posterior at all. Boston house
+ * prices (above or below the median), networks of a few tanh units; random splits into training and held-out rows.
+ * One staged fit a split; its draws are cut into cells under each cost. Since a particle under the functional cost
+ * is found by steps that know a gradient only, medoids are shown as well, under both costs: the best N of 500 draws
+ * from the posterior, which need no steps. */
 #include "medoids.h"
 #include "model_data.h"
 #include "models.h"
@@ -22,12 +24,24 @@ enum { SPLITS = 3, PARTICLES = 8, DRAWS = 500, RESTARTS = 50 };
 static const double alive = 0.01; /* least mass of a particle that counts */
 
 /* Ways to stand for the posterior. */
-enum { FUNCTIONAL, EUCLIDEAN, MAHALANOBIS, CELLS, FUNCTIONAL_MEDOIDS = CELLS, EUCLIDEAN_MEDOIDS, WHOLE, LOGISTIC, WAYS };
-static const char *const way_names[WAYS] = {"functional",        "euclidean",       "mahalanobis",        "functional_medoids",
-                                            "euclidean_medoids", "posterior_draws", "logistic_regression"};
-static const char *const way_texts[WAYS] = {"cells, functional cost (angle)", "cells, squared Euclidean cost", "cells, Mahalanobis cost (the default)",
-                                            "medoids, functional cost",       "medoids, Euclidean cost",       "500 draws from the posterior",
-                                            "logistic regression, 500 draws"};
+enum {
+    FUNCTIONAL,
+    EUCLIDEAN,
+    MAHALANOBIS,
+    CELLS,
+    FUNCTIONAL_MEDOIDS = CELLS,
+    EUCLIDEAN_MEDOIDS,
+    WHOLE,
+    LOGISTIC,
+    WAYS
+};
+static const char *const way_names[WAYS] = {"functional",         "euclidean",         "mahalanobis",
+                                            "functional_medoids", "euclidean_medoids", "posterior_draws",
+                                            "logistic_regression"};
+static const char *const way_texts[WAYS] = {
+    "cells, functional cost (angle)", "cells, squared Euclidean cost", "cells, Mahalanobis cost (the default)",
+    "medoids, functional cost",       "medoids, Euclidean cost",       "500 draws from the posterior",
+    "logistic regression, 500 draws"};
 static const wvgd_cost cell_costs[CELLS] = {WVGD_CALLBACK, WVGD_SQEUCLID, WVGD_MAHALANOBIS};
 
 typedef struct {
@@ -58,7 +72,7 @@ typedef struct {
     double *value; /* [rows] or [DRAWS], scratch */
 } bnn_split;
 
-/* ---- data ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- data -------------------------------------------------------------------------------------------------------- */
 typedef struct {
     double key;
     size_t row;
@@ -119,7 +133,7 @@ static int make_split(const bnn_study *study, size_t split, bnn_split *s)
     return 0;
 }
 
-/* ---- functions ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- functions --------------------------------------------------------------------------------------------------- */
 /* f(x; z) of models/bnn.c, before the sigmoid. */
 static double network(const bnn_split *s, const double *z, const double *x)
 {
@@ -179,7 +193,8 @@ static void fill_costs(bnn_split *s, bool functional)
 {
     for (size_t i = 0; i < DRAWS; i++)
         for (size_t k = 0; k <= i; k++)
-            s->cost[i * DRAWS + k] = s->cost[k * DRAWS + i] = functional ? angle(s, s->out + i * s->train, s->out + k * s->train) : distance(s, i, k);
+            s->cost[i * DRAWS + k] = s->cost[k * DRAWS + i] =
+                functional ? angle(s, s->out + i * s->train, s->out + k * s->train) : distance(s, i, k);
 }
 
 static int upwards(const void *a, const void *b)
@@ -197,7 +212,7 @@ static double median_angle(bnn_split *s)
     return s->value[DRAWS / 2];
 }
 
-/* ---- results of one set of particles ------------------------------------------------------------------------------------------------------ */
+/* ---- results of one set of particles ----------------------------------------------------------------------------- */
 /* What the living particles, their directions in out [N][train], have to do with each other. */
 static void compare(const bnn_split *s, size_t N, const double *w, const double *out, double apart, bnn_result *r)
 {
@@ -240,9 +255,10 @@ static int measure(const bnn_split *s, size_t N, const double *z, const double *
     return 0;
 }
 
-/* ---- fits --------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- fits -------------------------------------------------------------------------------------------------------- */
 /* Particles and masses of other cells are there before the batch for their bound, which is not needed here. */
-static int measure_cells(const bnn_split *s, const wvgd_fit *base, wvgd_options *o, size_t way, double apart, bnn_result *out, wvgd_error *error)
+static int measure_cells(const bnn_split *s, const wvgd_fit *base, wvgd_options *o, size_t way, double apart,
+                         bnn_result *out, wvgd_error *error)
 {
     double begun = now_seconds();
     wvgd_results r;
@@ -286,14 +302,16 @@ static int measure_draws(bnn_split *s, predictor *f, const wvgd_fit *fit, size_t
     return 0;
 }
 
-static int fit_network(bnn_study *study, bnn_split *s, size_t split, const wvgd_model *model, wvgd_options *o, wvgd_error *error)
+static int fit_network(bnn_study *study, bnn_split *s, size_t split, const wvgd_model *model, wvgd_options *o,
+                       wvgd_error *error)
 {
     bnn_result *result = study->result[split];
     wvgd_results r;
     double begun = now_seconds();
     o->cost = WVGD_SQEUCLID;
     wvgd_fit *base = wvgd_new(model, o, NULL, error);
-    int failed = !base || wvgd_run(base, NULL, NULL, error) != WVGD_OK || measure_draws(s, network, base, s->D, &result[WHOLE], error);
+    int failed = !base || wvgd_run(base, NULL, NULL, error) != WVGD_OK ||
+                 measure_draws(s, network, base, s->D, &result[WHOLE], error);
     if (!failed) {
         wvgd_get_results(base, &r);
         result[WHOLE].seconds = now_seconds() - begun;
@@ -311,14 +329,16 @@ static int fit_network(bnn_study *study, bnn_split *s, size_t split, const wvgd_
     return failed;
 }
 
-static int fit_logistic(bnn_study *study, bnn_split *s, size_t split, const wv_regression *data, wvgd_options *o, wvgd_error *error)
+static int fit_logistic(bnn_study *study, bnn_split *s, size_t split, const wv_regression *data, wvgd_options *o,
+                        wvgd_error *error)
 {
     wvgd_model model;
     double begun = now_seconds();
     if (wv_model_logistic(&model, data))
         return -1;
     wvgd_fit *fit = wvgd_new(&model, o, NULL, error);
-    int failed = !fit || wvgd_run(fit, NULL, NULL, error) != WVGD_OK || measure_draws(s, linear, fit, s->P + 1, &study->result[split][LOGISTIC], error);
+    int failed = !fit || wvgd_run(fit, NULL, NULL, error) != WVGD_OK ||
+                 measure_draws(s, linear, fit, s->P + 1, &study->result[split][LOGISTIC], error);
     study->result[split][LOGISTIC].seconds = now_seconds() - begun;
     wvgd_free(fit);
     wvgd_model_close(&model);
@@ -329,7 +349,13 @@ static int fit_models(bnn_study *study, bnn_split *s, size_t split, wvgd_error *
 {
     wvgd_model model;
     wvgd_options o;
-    wv_regression data = {.rows = s->train, .columns = s->P, .X = s->X, .y = s->y, .names = study->all.names, .intercept = true, .prior_sd = 1.0};
+    wv_regression data = {.rows = s->train,
+                          .columns = s->P,
+                          .X = s->X,
+                          .y = s->y,
+                          .names = study->all.names,
+                          .intercept = true,
+                          .prior_sd = 1.0};
     wvgd_options_init(&o);
     o.particles = study->particles;
     o.seed = study->r->seed;
@@ -357,13 +383,14 @@ static int fit_split(void *self, size_t split, failure *f)
     return failed ? fail(f, EX_SOFTWARE, "split %zu: %s", split, error.text) : 0;
 }
 
-/* ---- results.csv, results.md ----------------------------------------------------------------------------------------------------------------- */
+/* ---- results.csv, results.md ------------------------------------------------------------------------------------- */
 static int write_rows(const bnn_study *study, failure *f)
 {
     whole_file w;
     if (begin_result(study->r, "results.csv", &w, f))
         return f->code;
-    fputs("split,method,particles,living,distinct,mean_pair_angle,mean_angle_to_nearest,predictive,seconds\n", w.stream);
+    fputs("split,method,particles,living,distinct,mean_pair_angle,mean_angle_to_nearest,predictive,seconds\n",
+          w.stream);
     for (size_t split = 0; split < study->splits; split++)
         for (size_t way = 0; way < WAYS; way++) {
             const bnn_result *r = &study->result[split][way];
@@ -425,8 +452,8 @@ static sample_summary loss_of(const bnn_study *study, size_t way)
 
 static void put_table(const bnn_study *study, FILE *out)
 {
-    fputs("\n| stand-in for the posterior | living particles | distinct functions | angle between particles | angle to the nearest | held-out log likelihood a "
-          "row | less than posterior draws |\n"
+    fputs("\n| stand-in for the posterior | living particles | distinct functions | angle between particles | angle to "
+          "the nearest | held-out log likelihood a row | less than posterior draws |\n"
           "|---|---|---|---|---|---|---|\n",
           out);
     for (size_t way = 0; way < WAYS; way++) {
@@ -434,7 +461,8 @@ static void put_table(const bnn_study *study, FILE *out)
         fprintf(out, "| %s |", way_texts[way]);
         if (way < WHOLE) {
             double between = mean_of(study, way, pair_angle_of);
-            fprintf(out, " %.1f of %zu | %.1f |", mean_of(study, way, living_of), study->particles, mean_of(study, way, distinct_of));
+            fprintf(out, " %.1f of %zu | %.1f |", mean_of(study, way, living_of), study->particles,
+                    mean_of(study, way, distinct_of));
             if (isnan(between))
                 fputs(" |", out);
             else
@@ -464,19 +492,20 @@ static int write_tables(const bnn_study *study, failure *f)
         k = fmax(k, study->pareto_k[split]);
     }
     fprintf(w.stream,
-            "Boston house prices, above or below the median: %zu training rows, %zu held out, %zu random splits; features standardised by the training rows. "
-            "One hidden layer of %zu tanh units, all weights\n"
-            "N(0, 1): %zu weights. Means over the splits. Angles in radians, between predictions on the training rows; two draws from the posterior are %.2f "
-            "apart (median). Living: of mass %g and more.\n"
-            "Distinct: of the living, further from each other than half of that. The fits themselves: standard error of the log evidence up to %.2f, Pareto "
-            "k-hat up to %.2f.\n",
-            study->train, study->all.rows - study->train, study->splits, study->hidden, study->hidden * (study->all.columns + 2) + 1, median, alive, se, k);
+            "Boston house prices, above or below the median: %zu training rows, %zu held out, %zu random splits; "
+            "features standardised by the training rows. One hidden layer of %zu tanh units, all weights\n"
+            "N(0, 1): %zu weights. Means over the splits. Angles in radians, between predictions on the training rows; "
+            "two draws from the posterior are %.2f apart (median). Living: of mass %g and more.\n"
+            "Distinct: of the living, further from each other than half of that. The fits themselves: standard error "
+            "of the log evidence up to %.2f, Pareto k-hat up to %.2f.\n",
+            study->train, study->all.rows - study->train, study->splits, study->hidden,
+            study->hidden * (study->all.columns + 2) + 1, median, alive, se, k);
     put_table(study, w.stream);
     fputs("\nEvery run: results.csv.\n", w.stream);
     return finish_file(&w, f);
 }
 
-/* ---- all ---------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- all --------------------------------------------------------------------------------------------------------- */
 static int run_study(bnn_study *study, failure *f)
 {
     char *path = find_shared("data/boston.csv", f);

@@ -1,8 +1,11 @@
-/* gp.c - hyperparameters of a Gaussian process whose posterior allows two readings of the series: particles, their cells and masses against quadrature.
+/* gp.c - hyperparameters of a Gaussian process whose posterior allows two readings of the series: particles,
+ * their cells and masses against quadrature.
  *
- * Series: one that was simulated and has both readings, each with much mass (gp_reference.py says how it was chosen and integrates its posterior), and the lynx
- * of data/. Each is fitted with several seeds; the draws of a fit are cut into 2 to 5 cells. A particle is of the reading that the rule of gp.h gives its
- * hyperparameters; beta and the means of a reading are those of its particles together. The same from the weighted draws, each by the rule, needs no cells. */
+ * Series: one that was simulated and has both readings, each with much mass (gp_reference.py says how it was
+ * chosen and integrates its posterior), and the lynx of data/. Each is fitted with several seeds; the draws of
+ * a fit are cut into 2 to 5 cells. A particle is of the reading that the rule of gp.h gives its
+ * hyperparameters; beta and the means of a reading are those of its particles together. The same from the
+ * weighted draws, each by the rule, needs no cells. */
 #include "gp.h"
 #include "json_file.h"
 #include "shared_file.h"
@@ -33,9 +36,17 @@ static const gp_case cases[] = {
      {{24, -2.2, -0.2}, {90, -3.5, -2.0}, {24, 0.5, 1.8}, {60, -5.2, -3.5}},
      3},
 };
-enum { CASES = sizeof cases / sizeof *cases, SEEDS = 5, LEAST_CELLS = 2, MOST_CELLS = 5, CUTS = MOST_CELLS - LEAST_CELLS + 1, MANY_STARTS = 400 };
+enum {
+    CASES = sizeof cases / sizeof *cases,
+    SEEDS = 5,
+    LEAST_CELLS = 2,
+    MOST_CELLS = 5,
+    CUTS = MOST_CELLS - LEAST_CELLS + 1,
+    MANY_STARTS = 400
+};
 
-/* Cells by each particle's own covariance, which is what keeps readings apart, and by one metric for all; the draws, without cells. */
+/* Cells by each particle's own covariance, which is what keeps readings apart, and by one metric
+ * for all; the draws, without cells. */
 enum { OWN, ONE_METRIC, COSTS };
 static const wvgd_cost costs[COSTS] = {WVGD_OWN, WVGD_MAHALANOBIS};
 static const char *const cost_names[COSTS] = {"own", "mahalanobis"};
@@ -63,7 +74,7 @@ typedef struct {
     wvgd_model model[CASES];
 } gp_study;
 
-/* ---- input --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- input ------------------------------------------------------------------------------------------------------- */
 static int read_numbers(const char *path, json_t *list, const char *where, size_t n, double *value, failure *f)
 {
     if (json_array_size(list) != n)
@@ -87,9 +98,11 @@ static int read_summary(const char *path, json_t *root, gp_summary *out, failure
     out->error_mean = json_number_value(json_object_get(error, "mean_in_sd"));
     int code = read_numbers(path, json_object_get(root, "mass"), "mass", READINGS, out->mass, f);
     for (size_t k = 0; k < READINGS && !code; k++) {
-        code = read_numbers(path, json_array_get(json_object_get(root, "mean"), k), "mean[]", GP_PARAMETERS, out->mean[k], f);
+        code = read_numbers(path, json_array_get(json_object_get(root, "mean"), k), "mean[]", GP_PARAMETERS,
+                            out->mean[k], f);
         if (!code)
-            code = read_numbers(path, json_array_get(json_object_get(root, "sd"), k), "sd[]", GP_PARAMETERS, out->sd[k], f);
+            code = read_numbers(path, json_array_get(json_object_get(root, "sd"), k), "sd[]", GP_PARAMETERS, out->sd[k],
+                                f);
     }
     return code;
 }
@@ -111,12 +124,13 @@ static int read_case(gp_study *study, size_t c, failure *f)
     char *path = find_shared(cases[c].data, f);
     int code = path ? read_series(path, NULL, &study->series[c], f) : f->code;
     free(path);
-    if (!code && wv_model_gp(&study->model[c], study->series[c].n, study->series[c].t, study->series[c].y, &cases[c].prior))
+    if (!code &&
+        wv_model_gp(&study->model[c], study->series[c].n, study->series[c].t, study->series[c].y, &cases[c].prior))
         code = fail(f, EX_SOFTWARE, "no memory for the series %s", cases[c].name);
     return code ? code : read_reference(cases[c].reference, &study->reference[c], f);
 }
 
-/* ---- summaries of a fit -------------------------------------------------------------------------------------------------------------- */
+/* ---- summaries of a fit ------------------------------------------------------------------------------------------ */
 /* Adds a point of weight w; sums become means at the end. */
 static void add_point(gp_summary *s, const double *theta, double w)
 {
@@ -162,11 +176,12 @@ static double mean_error(const gp_summary *s, const gp_summary *reference, size_
 {
     double worst = 0;
     for (size_t d = 0; d < GP_PARAMETERS; d++)
-        worst = isnan(s->mean[k][d]) ? (double)NAN : fmax(worst, fabs(s->mean[k][d] - reference->mean[k][d]) / reference->sd[k][d]);
+        worst = isnan(s->mean[k][d]) ? (double)NAN
+                                     : fmax(worst, fabs(s->mean[k][d] - reference->mean[k][d]) / reference->sd[k][d]);
     return worst;
 }
 
-/* ---- fits ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- fits -------------------------------------------------------------------------------------------------------- */
 /* With few starts: two cells only, to see whether both readings are there. */
 static size_t costs_cut(size_t effort)
 {
@@ -178,7 +193,8 @@ static size_t numbers_cut(const gp_study *study, size_t effort)
     return effort == MANY ? study->cuts : 1;
 }
 
-static int cut(gp_study *study, size_t c, size_t effort, bool keep, const wvgd_fit *base, wvgd_options *o, gp_run *out, wvgd_error *error)
+static int cut(gp_study *study, size_t c, size_t effort, bool keep, const wvgd_fit *base, wvgd_options *o, gp_run *out,
+               wvgd_error *error)
 {
     for (size_t k = 0; k < costs_cut(effort); k++)
         for (size_t i = 0; i < numbers_cut(study, effort); i++) {
@@ -229,25 +245,28 @@ static int fit_case(gp_study *study, size_t c, size_t effort, size_t seed, gp_ru
 static int fit_job(void *self, size_t i, failure *f)
 {
     gp_study *study = self;
-    size_t each = EFFORTS - study->least_effort, effort = study->least_effort + i % each, c = i / each % study->cases, seed = i / each / study->cases;
+    size_t each = EFFORTS - study->least_effort, effort = study->least_effort + i % each, c = i / each % study->cases,
+           seed = i / each / study->cases;
     wvgd_error error;
     if (fit_case(study, c, effort, seed, &study->run[c][effort][seed], &error))
         return fail(f, EX_SOFTWARE, "%s, seed %zu: %s", cases[c].name, seed, error.text);
     return 0;
 }
 
-/* ---- results.csv, particles.csv ---------------------------------------------------------------------------------------------------------- */
-static void put_rows(FILE *out, const gp_study *study, size_t c, size_t effort, size_t seed, const char *from, size_t particles, const gp_summary *s)
+/* ---- results.csv, particles.csv ---------------------------------------------------------------------------------- */
+static void put_rows(FILE *out, const gp_study *study, size_t c, size_t effort, size_t seed, const char *from,
+                     size_t particles, const gp_summary *s)
 {
     const gp_run *run = &study->run[c][effort][seed];
     const gp_summary *reference = &study->reference[c];
     for (size_t k = 0; k < READINGS; k++) {
-        fprintf(out, "%s,%llu,%s,%s,%zu,%s,%.6f,%.6f,%.6f", cases[c].name, (unsigned long long)(study->r->seed + seed), effort_names[effort], from, particles,
-                reading_names[k], s->mass[k], reference->mass[k], mean_error(s, reference, k));
+        fprintf(out, "%s,%llu,%s,%s,%zu,%s,%.6f,%.6f,%.6f", cases[c].name, (unsigned long long)(study->r->seed + seed),
+                effort_names[effort], from, particles, reading_names[k], s->mass[k], reference->mass[k],
+                mean_error(s, reference, k));
         for (size_t d = 0; d < GP_PARAMETERS; d++)
             fprintf(out, ",%.6f,%.6f,%.6f", s->mean[k][d], reference->mean[k][d], reference->sd[k][d]);
-        fprintf(out, ",%.5f,%.5f,%.5f,%zu,%zu,%.3f,%d\n", run->evidence.value, run->evidence.se, reference->log_evidence, run->starts, run->evaluations,
-                run->seconds, run->reliable);
+        fprintf(out, ",%.5f,%.5f,%.5f,%zu,%zu,%.3f,%d\n", run->evidence.value, run->evidence.se,
+                reference->log_evidence, run->starts, run->evaluations, run->seconds, run->reliable);
     }
 }
 
@@ -258,7 +277,8 @@ static int write_rows(const gp_study *study, failure *f)
         return f->code;
     fputs("series,seed,starts_asked,from,particles,interpretation,mass,reference_mass,worst_mean_error_sd", w.stream);
     for (size_t d = 0; d < GP_PARAMETERS; d++)
-        fprintf(w.stream, ",%s,reference_%s,reference_sd_%s", parameter_names[d], parameter_names[d], parameter_names[d]);
+        fprintf(w.stream, ",%s,reference_%s,reference_sd_%s", parameter_names[d], parameter_names[d],
+                parameter_names[d]);
     fputs(",evidence,evidence_se,reference_log_evidence,starts,evaluations,seconds,reliable\n", w.stream);
     for (size_t c = 0; c < study->cases; c++)
         for (size_t effort = study->least_effort; effort < EFFORTS; effort++)
@@ -283,23 +303,24 @@ static int write_particles(const gp_study *study, failure *f)
         wvgd_get_results(study->picture[c], &r);
         for (size_t j = 0; j < r.N; j++) {
             const double *z = r.z + j * GP_PARAMETERS;
-            fprintf(w.stream, "%s,%zu,%s,%.6f,%.6f,%.6f,%.6f,%.6f,%.6f\n", cases[c].name, j + 1, reading_names[reading_of(z)], r.beta[j], r.beta_se[j], z[0],
-                    z[1], z[2], z[3]);
+            fprintf(w.stream, "%s,%zu,%s,%.6f,%.6f,%.6f,%.6f,%.6f,%.6f\n", cases[c].name, j + 1,
+                    reading_names[reading_of(z)], r.beta[j], r.beta_se[j], z[0], z[1], z[2], z[3]);
         }
     }
     return finish_file(&w, f);
 }
 
-/* ---- results.md ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- results.md -------------------------------------------------------------------------------------------------- */
 static void put_reference(FILE *out, const gp_study *study, size_t c)
 {
     const gp_summary *ref = &study->reference[c];
     fprintf(out,
-            "\n## %s\n%zu observations; priors: log A ~ N(%g, %g²), log f ~ N(%g, %g²), log s ~ N(%g, %g²), log B ~ N(%g, %g²). Reference: log evidence %.4f; "
-            "masses to %.4f, means to %.3f sd.\n\n"
+            "\n## %s\n%zu observations; priors: log A ~ N(%g, %g²), log f ~ N(%g, %g²), log s ~ N(%g, %g²), log B ~ "
+            "N(%g, %g²). Reference: log evidence %.4f; masses to %.4f, means to %.3f sd.\n\n"
             "| interpretation | mass | log A | log f | log s | log B |\n|---|---|---|---|---|---|\n",
-            cases[c].name, study->series[c].n, cases[c].prior.mean[0], cases[c].prior.sd[0], cases[c].prior.mean[1], cases[c].prior.sd[1],
-            cases[c].prior.mean[2], cases[c].prior.sd[2], cases[c].prior.mean[3], cases[c].prior.sd[3], ref->log_evidence, ref->error_mass, ref->error_mean);
+            cases[c].name, study->series[c].n, cases[c].prior.mean[0], cases[c].prior.sd[0], cases[c].prior.mean[1],
+            cases[c].prior.sd[1], cases[c].prior.mean[2], cases[c].prior.sd[2], cases[c].prior.mean[3],
+            cases[c].prior.sd[3], ref->log_evidence, ref->error_mass, ref->error_mean);
     for (size_t k = 0; k < READINGS; k++) {
         fprintf(out, "| %s | %.4f |", reading_names[k], ref->mass[k]);
         for (size_t d = 0; d < GP_PARAMETERS; d++)
@@ -309,8 +330,9 @@ static void put_reference(FILE *out, const gp_study *study, size_t c)
 }
 
 /* Worst of the seeds: errors of mass and of means of readings that the reference gives some mass. */
-static void worst_of(const gp_study *study, size_t c, size_t effort, const gp_summary *(*pick)(const gp_run *run, size_t k, size_t i), size_t k, size_t i,
-                     double *mass, double *mean)
+static void worst_of(const gp_study *study, size_t c, size_t effort,
+                     const gp_summary *(*pick)(const gp_run *run, size_t k, size_t i), size_t k, size_t i, double *mass,
+                     double *mean)
 {
     *mass = *mean = 0;
     for (size_t seed = 0; seed < study->seeds; seed++) {
@@ -364,8 +386,8 @@ static void put_effort(FILE *out, const gp_study *study, size_t c, size_t effort
         both += found && run->reliable;
     }
     fprintf(out,
-            "\nStarts %s: masses within 0.1 in %zu of %zu fits; called reliable: %zu, of which right: %zu. %.0f evaluations a fit; log evidence off by at most "
-            "%.4f.\n",
+            "\nStarts %s: masses within 0.1 in %zu of %zu fits; called reliable: %zu, of which right: %zu. %.0f "
+            "evaluations a fit; log evidence off by at most %.4f.\n",
             effort_names[effort], right, study->seeds, reliable, both, evaluations, error);
 }
 
@@ -373,8 +395,8 @@ static void put_errors(FILE *out, const gp_study *study, size_t c)
 {
     double mass, mean;
     fprintf(out,
-            "\nThe worst of %zu seeds: error of the mass of an interpretation, and of a mean within one, in its sds.\n\n| starts | from | particles | mass | "
-            "mean |\n|---|---|---|---|---|\n",
+            "\nThe worst of %zu seeds: error of the mass of an interpretation, and of a mean within one, in its sds.\n"
+            "\n| starts | from | particles | mass | mean |\n|---|---|---|---|---|\n",
             study->seeds);
     for (size_t effort = EFFORTS; effort-- > study->least_effort;) {
         worst_of(study, c, effort, pick_draws, 0, 0, &mass, &mean);
@@ -393,14 +415,14 @@ static void put_particles(FILE *out, const gp_study *study, size_t c)
 {
     wvgd_results r;
     wvgd_get_results(study->picture[c], &r);
-    fprintf(
-        out,
-        "\nParticles of the figure (gp_%s.svg), cost own:\n\n| particle | beta | A | f | s | B | f s | interpretation |\n|---|---|---|---|---|---|---|---|\n",
-        cases[c].name);
+    fprintf(out,
+            "\nParticles of the figure (gp_%s.svg), cost own:\n\n| particle | beta | A | f | s | B | f s | "
+            "interpretation |\n|---|---|---|---|---|---|---|---|\n",
+            cases[c].name);
     for (size_t j = 0; j < r.N; j++) {
         const double *z = r.z + j * GP_PARAMETERS;
-        fprintf(out, "| %zu | %.3f ± %.3f | %.3f | %.4f | %.2f | %.4f | %.2f | %s |\n", j + 1, r.beta[j], r.beta_se[j], exp(z[0]), exp(z[1]), exp(z[2]),
-                exp(z[3]), exp(z[1] + z[2]), reading_names[reading_of(z)]);
+        fprintf(out, "| %zu | %.3f ± %.3f | %.3f | %.4f | %.2f | %.4f | %.2f | %s |\n", j + 1, r.beta[j], r.beta_se[j],
+                exp(z[0]), exp(z[1]), exp(z[2]), exp(z[3]), exp(z[1] + z[2]), reading_names[reading_of(z)]);
     }
 }
 
@@ -409,10 +431,10 @@ static int write_tables(const gp_study *study, failure *f)
     whole_file w;
     if (begin_markdown(study->r, "results.md", "Gaussian process", &w, f))
         return f->code;
-    fputs("Covariance A exp(-(t - t')²/(2 s²)) cos(2 pi f (t - t')) + B [t = t']. Oscillation: f s > 1 and A > B; else smooth or noise. A particle has the "
-          "interpretation of its own hyperparameters; beta and\n"
-          "means of an interpretation are sums over its particles. Reference: quadrature on a grid in all four parameters by `gp_reference.py`, which shares "
-          "no code with the program.\n",
+    fputs("Covariance A exp(-(t - t')²/(2 s²)) cos(2 pi f (t - t')) + B [t = t']. Oscillation: f s > 1 and A > B; else "
+          "smooth or noise. A particle has the interpretation of its own hyperparameters; beta and\n"
+          "means of an interpretation are sums over its particles. Reference: quadrature on a grid in all four "
+          "parameters by `gp_reference.py`, which shares no code with the program.\n",
           w.stream);
     for (size_t c = 0; c < study->cases; c++) {
         put_reference(w.stream, study, c);
@@ -423,7 +445,7 @@ static int write_tables(const gp_study *study, failure *f)
     return finish_file(&w, f);
 }
 
-/* ---- pictures -------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- pictures ---------------------------------------------------------------------------------------------------- */
 static int draw_case(const gp_study *study, size_t c, failure *f)
 {
     gp_axis axis[GP_PARAMETERS];
@@ -454,14 +476,15 @@ static int draw_case(const gp_study *study, size_t c, failure *f)
     return code;
 }
 
-/* ---- all -------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- all --------------------------------------------------------------------------------------------------------- */
 static int run_study(gp_study *study, failure *f)
 {
     int code = 0;
     for (size_t c = 0; c < study->cases && !code; c++)
         code = read_case(study, c, f);
     if (!code)
-        code = run_jobs(study->r, "fits", study->cases * (EFFORTS - study->least_effort) * study->seeds, fit_job, study, f);
+        code = run_jobs(study->r, "fits", study->cases * (EFFORTS - study->least_effort) * study->seeds, fit_job, study,
+                        f);
     if (!code)
         code = write_rows(study, f);
     if (!code)

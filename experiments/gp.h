@@ -5,8 +5,8 @@
 #include "reproduce.h"
 #include "wvgd.h"
 
-/* Two readings of a series. The rule: oscillation where f s > 1 (more than a period within the length scale of the envelope) and A > B (more signal than
- * noise). */
+/* Two readings of a series. The rule: oscillation where f s > 1 (more than a period within the length scale of the
+ * envelope) and A > B (more signal than noise). */
 enum { OSCILLATION, SMOOTH, READINGS };
 extern const char *const reading_names[READINGS]; /* "oscillation", "smooth or noise" */
 int reading_of(const double *theta);              /* of log A, log f, log s, log B */
@@ -35,6 +35,7 @@ typedef struct {
     const double *beta; /* [N] */
 } gp_picture;
 
-/* Draws NAME.svg and NAME.png: the partition over the contours of the posterior, and the process that each particle stands for. */
+/* Draws NAME.svg and NAME.png: the partition over the contours of the posterior, and the process
+ * that each particle stands for. */
 int draw_gp(const reproduction *r, const char *name, const gp_picture *p, failure *f);
 #endif

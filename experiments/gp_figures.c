@@ -1,5 +1,6 @@
-/* gp_figures.c - one figure of the experiment gp: left, the plane of frequency and noise, coloured by the cell of the most probable point there, under contours
- * of the posterior's marginal; right, for each particle, the data and the process with its hyperparameters. */
+/* gp_figures.c - one figure of the experiment gp: left, the plane of frequency and noise, coloured by the cell of
+ * the most probable point there, under contours of the posterior's marginal; right, for each particle, the data
+ * and the process with its hyperparameters. */
 #include "gp.h"
 #include "gnuplot.h"
 #include <math.h>
@@ -52,12 +53,14 @@ static void put_grid(FILE *s, const gp_picture *p, double highest)
     for (size_t i = 0; i < F; i++)
         for (size_t j = 0; j < B; j++) {
             size_t c = p->cell[i * B + j];
-            fprintf(s, "%.5f %.5f %u %u %u\n", gp_axis_at(&m->axis[1], i), gp_axis_at(&m->axis[3], j), pale(c, 16), pale(c, 8), pale(c, 0));
+            fprintf(s, "%.5f %.5f %u %u %u\n", gp_axis_at(&m->axis[1], i), gp_axis_at(&m->axis[3], j), pale(c, 16),
+                    pale(c, 8), pale(c, 0));
         }
     fputs("EOD\n$grid << EOD\n", s);
     for (size_t i = 0; i < F; i++) {
         for (size_t j = 0; j < B; j++)
-            fprintf(s, "%.5f %.5f %.6g\n", gp_axis_at(&m->axis[1], i), gp_axis_at(&m->axis[3], j), exp(m->log_density[i * B + j] - highest));
+            fprintf(s, "%.5f %.5f %.6g\n", gp_axis_at(&m->axis[1], i), gp_axis_at(&m->axis[3], j),
+                    exp(m->log_density[i * B + j] - highest));
         fputs("\n", s);
     }
     fputs("EOD\n", s);
@@ -85,18 +88,21 @@ static void put_map(FILE *s, const gp_picture *p, const double level[SHARES])
     fputs("set contour base\nunset surface\nset cntrparam levels discrete ", s);
     for (size_t k = 0; k < SHARES; k++)
         fprintf(s, "%s%.8g", k ? "," : "", level[k]);
-    fputs("\nset table $contour\nsplot $grid using 1:2:3 with lines\nunset table\nunset contour\nset surface\n$particles << EOD\n", s);
+    fputs("\nset table $contour\nsplot $grid using 1:2:3 with lines\nunset table\nunset contour\nset "
+          "surface\n$particles << EOD\n",
+          s);
     for (size_t j = 0; j < p->N; j++)
         fprintf(s, "%.5f %.5f %zu\n", p->z[j * GP_PARAMETERS + 1], p->z[j * GP_PARAMETERS + 3], j + 1);
-    fputs("EOD\nset multiplot\nset origin 0,0\nset size 0.5,1\nset title 'cells over the posterior (contours: 50, 80, 95, 99 %)'\nset xlabel 'frequency "
-          "f'\nset ylabel 'noise variance B'\nunset grid\n",
+    fputs("EOD\nset multiplot\nset origin 0,0\nset size 0.5,1\nset title 'cells over the posterior (contours: 50, 80, "
+          "95, 99 %)'\nset xlabel 'frequency f'\nset ylabel 'noise variance B'\nunset grid\n",
           s);
     put_ticks(s, 'x', f);
     put_ticks(s, 'y', b);
     fprintf(s, "set xrange [%.5f:%.5f]\nset yrange [%.5f:%.5f]\n", f->low, f->high, b->low, b->high);
-    fputs("plot $cells using 1:2:3:4:5 with rgbimage notitle, $contour using 1:2 with lines lc rgb '#202020' lw 1.2 notitle, "
-          "$particles using 1:2 with points pt 7 ps 2.6 lc rgb 'white' notitle, $particles using 1:2:3 with points pt 7 ps 2.1 lc variable notitle, "
-          "$particles using 1:2:3 with labels tc rgb 'white' font ',10' notitle\n",
+    fputs("plot $cells using 1:2:3:4:5 with rgbimage notitle, $contour using 1:2 with lines lc rgb '#202020' lw 1.2 "
+          "notitle, $particles using 1:2 with points pt 7 ps 2.6 lc rgb 'white' notitle, $particles using 1:2:3 with "
+          "points pt 7 ps 2.1 lc variable notitle, $particles using 1:2:3 with labels tc rgb 'white' font ',10' "
+          "notitle\n",
           s);
 }
 
@@ -117,14 +123,14 @@ static int put_fit(FILE *s, const gp_picture *p, size_t j)
     for (size_t i = 0; i < TIMES; i++)
         fprintf(s, "%.6g %.6g %.6g\n", times[i], mean[i], sd[i]);
     fprintf(s,
-            "EOD\nset size 0.5,%.5f\nset origin 0.5,%.5f\nset xrange [%.6g:%.6g]\nset title '%zu: {/Symbol b} = %.2f, %s (f = %.3g, s = %.2g, A = %.2g, B = "
-            "%.2g)' font ',11'\n",
-            1.0 / (double)p->N, 1.0 - (double)(j + 1) / (double)p->N, first, last, j + 1, p->beta[j], reading_names[reading_of(z)], exp(z[1]), exp(z[2]),
-            exp(z[0]), exp(z[3]));
+            "EOD\nset size 0.5,%.5f\nset origin 0.5,%.5f\nset xrange [%.6g:%.6g]\n"
+            "set title '%zu: {/Symbol b} = %.2f, %s (f = %.3g, s = %.2g, A = %.2g, B = %.2g)' font ',11'\n",
+            1.0 / (double)p->N, 1.0 - (double)(j + 1) / (double)p->N, first, last, j + 1, p->beta[j],
+            reading_names[reading_of(z)], exp(z[1]), exp(z[2]), exp(z[0]), exp(z[3]));
     fprintf(s,
-            "set xlabel '%s'\nplot $fit%zu using 1:($2-2*$3):($2+2*$3) with filledcurves lc rgb '%s' fs transparent solid 0.25 notitle, $fit%zu using 1:2 with "
-            "lines lt %zu lw 2 notitle, "
-            "$data using 1:2 with points pt 7 ps 0.6 lc rgb '#202020' notitle\n",
+            "set xlabel '%s'\nplot $fit%zu using 1:($2-2*$3):($2+2*$3) with filledcurves lc rgb '%s' fs transparent "
+            "solid 0.25 notitle, $fit%zu using 1:2 with lines lt %zu lw 2 notitle, $data using 1:2 with points pt 7 "
+            "ps 0.6 lc rgb '#202020' notitle\n",
             j + 1 == p->N ? "t" : "", j, figure_colour(j), j, j + 1);
     return 0;
 }
@@ -157,7 +163,8 @@ int draw_gp(const reproduction *r, const char *name, const gp_picture *p, failur
     int failed = !s || put_script(s, p);
     if (s && fclose(s))
         failed = 1;
-    int code = failed ? fail(f, EX_SOFTWARE, "%s: no memory for a figure", name) : draw_result(r, name, 1300, 820, script, f);
+    int code = failed ? fail(f, EX_SOFTWARE, "%s: no memory for a figure", name)
+                      : draw_result(r, name, 1300, 820, script, f);
     free(script);
     return code;
 }

@@ -1,4 +1,5 @@
-/* gp_quadrature.c - the hyper-posterior of a Gaussian process on a grid, and what a process with given hyperparameters predicts. */
+/* gp_quadrature.c - the hyper-posterior of a Gaussian process on a grid, and what a process with
+ * given hyperparameters predicts. */
 #include "gp_quadrature.h"
 #include <cblas.h>
 #include <lapacke.h>
@@ -6,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { A, F, S, B };                                                                             /* coordinates */
-static const double two_pi = 6.283185307179586, log_two_pi = 1.8378770664093453, jitter = 1e-10; /* jitter: as in models/gp.c */
+enum { A, F, S, B }; /* coordinates */
+/* jitter: as in models/gp.c */
+static const double two_pi = 6.283185307179586, log_two_pi = 1.8378770664093453, jitter = 1e-10;
 
 double gp_axis_step(const gp_axis *axis)
 {
@@ -39,8 +41,8 @@ static int find_spectrum(const series_data *series, double f, double s, spectrum
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j <= i; j++)
             out->R[i * n + j] = correlation(f, s, series->t[i] - series->t[j]);
-    if (LAPACKE_dsyev(LAPACK_COL_MAJOR, 'V', 'U', (lapack_int)n, out->R, (lapack_int)n, out->value) !=
-        0) /* column-major: the lower half is the upper one; eigenvectors are rows */
+    /* column-major: the lower half is the upper one; eigenvectors are rows */
+    if (LAPACKE_dsyev(LAPACK_COL_MAJOR, 'V', 'U', (lapack_int)n, out->R, (lapack_int)n, out->value) != 0)
         return -1;
     for (size_t k = 0; k < n; k++) {
         double c = cblas_ddot((int)n, out->R + k * n, 1, series->y, 1);
@@ -79,27 +81,30 @@ static void add_log(double *sum, double x)
 }
 
 /* The best density at (f, B) so far is kept in highest[f][B]. */
-static void add_plane(const wv_gp_prior *prior, const spectrum *s, size_t f, double log_s, gp_marginal *out, double *highest)
+static void add_plane(const wv_gp_prior *prior, const spectrum *s, size_t f, double log_s, gp_marginal *out,
+                      double *highest)
 {
     const gp_axis *axis = out->axis;
-    double log_f = gp_axis_at(&axis[F], f),
-           fixed = log_prior(prior, F, log_f) + log_prior(prior, S, log_s) + log(gp_axis_step(&axis[A]) * gp_axis_step(&axis[S]));
+    double log_f = gp_axis_at(&axis[F], f), fixed = log_prior(prior, F, log_f) + log_prior(prior, S, log_s) +
+                                                    log(gp_axis_step(&axis[A]) * gp_axis_step(&axis[S]));
     for (size_t b = 0; b < axis[B].n; b++) {
         size_t cell = f * axis[B].n + b;
         double log_b = gp_axis_at(&axis[B], b);
         for (size_t a = 0; a < axis[A].n; a++) {
-            double log_a = gp_axis_at(&axis[A], a),
-                   x = log_likelihood(s, exp(log_a), exp(log_b)) + log_prior(prior, A, log_a) + log_prior(prior, B, log_b) + fixed;
+            double log_a = gp_axis_at(&axis[A], a), x = log_likelihood(s, exp(log_a), exp(log_b)) +
+                                                        log_prior(prior, A, log_a) + log_prior(prior, B, log_b) + fixed;
             add_log(&out->log_density[cell], x);
             if (x > highest[cell]) {
                 highest[cell] = x;
-                memcpy(out->best + GP_PARAMETERS * cell, (double[]){log_a, log_f, log_s, log_b}, GP_PARAMETERS * sizeof(double));
+                memcpy(out->best + GP_PARAMETERS * cell, (double[]){log_a, log_f, log_s, log_b},
+                       GP_PARAMETERS * sizeof(double));
             }
         }
     }
 }
 
-static int fill_marginal(const series_data *series, const wv_gp_prior *prior, spectrum *s, gp_marginal *out, double *highest)
+static int fill_marginal(const series_data *series, const wv_gp_prior *prior, spectrum *s, gp_marginal *out,
+                         double *highest)
 {
     for (size_t i = 0; i < out->axis[F].n * out->axis[B].n; i++)
         out->log_density[i] = highest[i] = -INFINITY;
@@ -113,11 +118,13 @@ static int fill_marginal(const series_data *series, const wv_gp_prior *prior, sp
     return 0;
 }
 
-int make_gp_marginal(const series_data *series, const wv_gp_prior *prior, const gp_axis axis[GP_PARAMETERS], gp_marginal *out)
+int make_gp_marginal(const series_data *series, const wv_gp_prior *prior, const gp_axis axis[GP_PARAMETERS],
+                     gp_marginal *out)
 {
     size_t n = series->n, cells = axis[F].n * axis[B].n;
     double *work = calloc(n * (n + 2) + cells, sizeof *work);
-    *out = (gp_marginal){.log_density = calloc(cells, sizeof(double)), .best = calloc(cells, GP_PARAMETERS * sizeof(double))};
+    *out = (gp_marginal){.log_density = calloc(cells, sizeof(double)),
+                         .best = calloc(cells, GP_PARAMETERS * sizeof(double))};
     memcpy(out->axis, axis, sizeof out->axis);
     spectrum s = {n, work, work + n * n, work + n * (n + 1)};
     int failed = !work || !out->log_density || !out->best || fill_marginal(series, prior, &s, out, work + n * (n + 2));
@@ -143,7 +150,8 @@ double gp_marginal_total(const gp_marginal *m)
 }
 
 /* With K = L L' and k the covariances with the observations: mean k' K^-1 y, variance A - |L^-1 k|^2. */
-static int predict(const series_data *series, const double *theta, size_t m, const double *times, double *mean, double *sd, double *K, double *alpha, double *k)
+static int predict(const series_data *series, const double *theta, size_t m, const double *times, double *mean,
+                   double *sd, double *K, double *alpha, double *k)
 {
     int n = (int)series->n;
     double a = exp(theta[A]), f = exp(theta[F]), s = exp(theta[S]), b = exp(theta[B]);

@@ -1,11 +1,13 @@
-/* logistic.c - the paper's table: PELBO of Bayesian logistic regression by number of particles, on twenty subsets of 50 rows of four data sets, with features
- * standardised and as they are.
+/* logistic.c - the paper's table: PELBO of Bayesian logistic regression by number of particles, on twenty subsets of
+ * 50 rows of four data sets, with features standardised and as they are.
  *
- * The table is about how good the bound of N truncated Gaussians can be, so it has the joint solver, which fits them to the posterior itself: a fit for each
- * subset, family and number of particles. The staged solver (the default) spends a hundredth of the evaluations and fits them to its own mixture; one fit a
- * subset (family full, one particle), whose draws are cut into 1 to 5 cells (wvgd_quantize), more than one on the first subsets only. A fit estimates its bound
- * from some hundred or thousand draws; for the tables it is evaluated once more, from many (sharp_bound.h) or, with one particle, by quadrature. Beside them
- * the best Gaussian of the family, exactly (logistic_bound.h). */
+ * The table is about how good the bound of N truncated Gaussians can be, so it has the joint solver, which fits
+ * them to the posterior itself: a fit for each subset, family and number of particles. The staged solver
+ * (the default) spends a hundredth of the evaluations and fits them to its own mixture; one fit a subset
+ * (family full, one particle), whose draws are cut into 1 to 5 cells (wvgd_quantize), more than one on the
+ * first subsets only. A fit estimates its bound from some hundred or thousand draws; for the tables it is
+ * evaluated once more, from many (sharp_bound.h) or, with one particle, by quadrature. Beside them the best
+ * Gaussian of the family, exactly (logistic_bound.h). */
 #include "logistic.h"
 #include "sharp_bound.h"
 #include <math.h>
@@ -29,7 +31,8 @@ static size_t set_of(const logistic_study *study, size_t k)
     return study->r->quick ? quick_sets[k] : k;
 }
 
-static int run_fit(wvgd_fit *fit, const logistic_data *rows, const wvgd_options *o, logistic_run *out, wvgd_error *error)
+static int run_fit(wvgd_fit *fit, const logistic_data *rows, const wvgd_options *o, logistic_run *out,
+                   wvgd_error *error)
 {
     wvgd_results r;
     double begun = now_seconds();
@@ -43,12 +46,14 @@ static int run_fit(wvgd_fit *fit, const logistic_data *rows, const wvgd_options 
                           .seconds = now_seconds() - begun,
                           .reliable = r.reliable};
     if (o->particles == 1)
-        out->bound.value = o->family == WVGD_FULL ? logistic_elbo_full(rows, r.mu, r.chol) : logistic_elbo_diag(rows, r.mu, r.sd);
+        out->bound.value = o->family == WVGD_FULL ? logistic_elbo_full(rows, r.mu, r.chol)
+                                                  : logistic_elbo_diag(rows, r.mu, r.sd);
     return 0;
 }
 
 /* One fit of the joint solver, or cells from the draws of `base`. */
-static int fit_cells(const wvgd_model *model, const wvgd_fit *base, const logistic_data *rows, const wvgd_options *o, logistic_run *out, wvgd_error *error)
+static int fit_cells(const wvgd_model *model, const wvgd_fit *base, const logistic_data *rows, const wvgd_options *o,
+                     logistic_run *out, wvgd_error *error)
 {
     wvgd_fit *fit = base ? wvgd_quantize(base, o, error) : wvgd_new(model, o, NULL, error);
     int failed = run_fit(fit, rows, o, out, error);
@@ -59,22 +64,24 @@ static int fit_cells(const wvgd_model *model, const wvgd_fit *base, const logist
 }
 
 /* Both families, 1 to `most` particles. */
-static int fit_all(const wvgd_model *model, const wvgd_fit *base, const logistic_data *rows, size_t most, wvgd_options *o,
-                   logistic_run out[FAMILIES][MOST_PARTICLES], wvgd_error *error)
+static int fit_all(const wvgd_model *model, const wvgd_fit *base, const logistic_data *rows, size_t most,
+                   wvgd_options *o, logistic_run out[FAMILIES][MOST_PARTICLES], wvgd_error *error)
 {
     for (size_t k = 0; k < FAMILIES; k++)
         for (size_t N = 1; N <= most; N++) {
             o->particles = N;
             o->family = families[k];
-            o->tol = N == 1 ? 0.005
-                            : 0.02; /* of the joint solver: to settle several particles to the default takes twice as long and changes nothing in the table */
+            /* of the joint solver: to settle several particles to the default takes twice as long
+             * and changes nothing in the table */
+            o->tol = N == 1 ? 0.005 : 0.02;
             if (fit_cells(model, base, rows, o, &out[k][N - 1], error))
                 return -1;
         }
     return 0;
 }
 
-static int fit_rows(const logistic_study *study, size_t s, const wvgd_model *model, const logistic_data *rows, logistic_subset *out, wvgd_error *error)
+static int fit_rows(const logistic_study *study, size_t s, const wvgd_model *model, const logistic_data *rows,
+                    logistic_subset *out, wvgd_error *error)
 {
     wvgd_options o;
     logistic_run first;
@@ -88,8 +95,9 @@ static int fit_rows(const logistic_study *study, size_t s, const wvgd_model *mod
     o.particles = 1;
     o.family = WVGD_FULL;
     wvgd_fit *base = wvgd_new(model, &o, NULL, error);
-    int failed =
-        run_fit(base, rows, &o, &first, error) || fit_all(model, base, rows, s < study->staged_subsets ? study->particles : 1, &o, out->run[STAGED], error);
+    int failed = run_fit(base, rows, &o, &first, error) ||
+                 fit_all(model, base, rows, s < study->staged_subsets ? study->particles : 1, &o, out->run[STAGED],
+                         error);
     wvgd_free(base);
     return failed;
 }
@@ -117,7 +125,8 @@ static int fit_subset(void *self, size_t i, failure *f)
     if (code)
         return code;
     if (find_optima(&rows, out))
-        code = fail(f, EX_SOFTWARE, "%s, subset %zu, %s: the exact optimum was not found", study->set[k].name, s, scaling_names[how]);
+        code = fail(f, EX_SOFTWARE, "%s, subset %zu, %s: the exact optimum was not found", study->set[k].name, s,
+                    scaling_names[how]);
     else if (fit_rows(study, s, &model, &rows, out, &error))
         code = fail(f, EX_SOFTWARE, "%s, subset %zu, %s: %s", study->set[k].name, s, scaling_names[how], error.text);
     wvgd_model_close(&model);
@@ -148,4 +157,5 @@ static int run_logistic(const reproduction *r, failure *f)
     return code;
 }
 
-const experiment logistic_experiment = {"logistic", "logistic regression on 20 subsets of four data sets: PELBO by number of particles", run_logistic};
+const experiment logistic_experiment = {
+    "logistic", "logistic regression on 20 subsets of four data sets: PELBO by number of particles", run_logistic};

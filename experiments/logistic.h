@@ -1,4 +1,5 @@
-/* logistic.h - what the experiment logistic measures: shared by logistic.c, which fits, and logistic_tables.c, which writes. */
+/* logistic.h - what the experiment logistic measures: shared by logistic.c, which fits, and
+ * logistic_tables.c, which writes. */
 #ifndef WV_LOGISTIC_H
 #define WV_LOGISTIC_H
 #include "logistic_subsets.h"
@@ -12,7 +13,8 @@ extern const char *const solver_names[SOLVERS]; /* "joint", "staged" */
 
 /* One fit. */
 typedef struct {
-    wvgd_estimate bound;                       /* PELBO of what was fitted, with the best weights: one particle by quadrature, more from 20,000 fresh draws */
+    wvgd_estimate bound;                       /* PELBO of what was fitted, with the best weights: one particle by
+                                                * quadrature, more from 20,000 fresh draws */
     wvgd_estimate pelbo, pelbo_beta, evidence; /* as the fit reports them */
     size_t evaluations;
     double seconds;
@@ -21,7 +23,7 @@ typedef struct {
 
 typedef struct {
     logistic_run run[SOLVERS][FAMILIES][MOST_PARTICLES]; /* evaluations 0: not run */
-    double optimum[FAMILIES];                            /* ELBO of the best Gaussian of the family, by Newton's method */
+    double optimum[FAMILIES]; /* ELBO of the best Gaussian of the family, by Newton's method */
 } logistic_subset;
 
 typedef struct {

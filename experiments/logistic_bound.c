@@ -1,8 +1,9 @@
 /* logistic_bound.c - exact variational bounds of Bayesian logistic regression and their optima.
  *
- * softplus(f) = max(f, 0) + log1p(exp(-|f|)). The first part has the closed expectation m Phi(m/s) + s phi(m/s) under N(m, s^2); the
- * second is smooth on either side of 0 and gone beyond |f| = 40, so it is integrated there by a composite Gauss-Legendre rule with
- * panels no wider than min(1, s) in f. The same split serves sigmoid(f) = 1[f > 0] - sign(f) sigmoid(-|f|).
+ * softplus(f) = max(f, 0) + log1p(exp(-|f|)). The first part has the closed expectation m Phi(m/s) + s phi(m/s)
+ * under N(m, s^2); the second is smooth on either side of 0 and gone beyond |f| = 40, so it is integrated there by a
+ * composite Gauss-Legendre rule with panels no wider than min(1, s) in f. The same split serves
+ * sigmoid(f) = 1[f > 0] - sign(f) sigmoid(-|f|).
  *
  * With E_k = E softplus^(k)(f_i) and var_i = |L' x_i|^2: d E_k / d mean = E_{k+1}, d E_k / d var = E_{k+2} / 2.
  * Best full Gaussian: precision = I + X' diag(E_2) X and X'(y - E_1) = mu. Best diagonal one: the root of
@@ -18,13 +19,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- expectations over one normal variable ------------------------------------------------------------------------------------ */
+/* ---- expectations over one normal variable ----------------------------------------------------------------------- */
 /* Half of the Gauss-Legendre rule with 16 nodes on [-1, 1]. */
 enum { HALF = 8 };
-static const double node[HALF] = {0.0950125098376374402, 0.2816035507792589132, 0.4580167776572273863, 0.6178762444026437484,
-                                  0.7554044083550030339, 0.8656312023878317439, 0.9445750230732325761, 0.9894009349916499326};
-static const double node_weight[HALF] = {0.1894506104550684963, 0.1826034150449235889, 0.1691565193950025382, 0.1495959888165767321,
-                                         0.1246289712555338721, 0.0951585116824927848, 0.0622535239386478929, 0.0271524594117540949};
+static const double node[HALF] = {0.0950125098376374402, 0.2816035507792589132, 0.4580167776572273863,
+                                  0.6178762444026437484, 0.7554044083550030339, 0.8656312023878317439,
+                                  0.9445750230732325761, 0.9894009349916499326};
+static const double node_weight[HALF] = {0.1894506104550684963, 0.1826034150449235889, 0.1691565193950025382,
+                                         0.1495959888165767321, 0.1246289712555338721, 0.0951585116824927848,
+                                         0.0622535239386478929, 0.0271524594117540949};
 
 static double normal_pdf(double x)
 {
@@ -71,9 +74,10 @@ logistic_expectation logistic_expect(double mean, double sd)
     return e;
 }
 
-/* ---- bounds ------------------------------------------------------------------------------------------------------------------ */
+/* ---- bounds ------------------------------------------------------------------------------------------------------ */
 /* f_i under a diagonal Gaussian. */
-static logistic_expectation expect_diag(const logistic_data *data, size_t i, const double *mu, const double *sd, double *mean)
+static logistic_expectation expect_diag(const logistic_data *data, size_t i, const double *mu, const double *sd,
+                                        double *mean)
 {
     const double *x = data->X + i * data->D;
     double var = 0.0;
@@ -127,7 +131,7 @@ double logistic_elbo_full(const logistic_data *data, const double *mu, const dou
     return elbo;
 }
 
-/* ---- the best diagonal Gaussian ------------------------------------------------------------------------------------------------- */
+/* ---- the best diagonal Gaussian ---------------------------------------------------------------------------------- */
 /* gradient[2D] of the bound at z = (mu, sd), and lower half of minus its Hessian, curvature[2D][2D]. u: [D] work. */
 static void diag_terms(const logistic_data *data, const double *z, double *gradient, double *curvature, double *u)
 {
@@ -209,18 +213,21 @@ double logistic_meanfield(const logistic_data *data, double *mu, double *sd)
     return elbo;
 }
 
-/* ---- the best full Gaussian ----------------------------------------------------------------------------------------------------- */
+/* ---- the best full Gaussian -------------------------------------------------------------------------------------- */
 /* chol of the inverse of precision, both [D][D] */
 static bool factor_inverse(size_t D, const double *precision, double *chol)
 {
     lapack_int n = (lapack_int)D;
     memcpy(chol, precision, D * D * sizeof *chol);
-    return LAPACKE_dpotrf(LAPACK_ROW_MAJOR, 'L', n, chol, n) == 0 && LAPACKE_dpotri(LAPACK_ROW_MAJOR, 'L', n, chol, n) == 0 &&
+    return LAPACKE_dpotrf(LAPACK_ROW_MAJOR, 'L', n, chol, n) == 0 &&
+           LAPACKE_dpotri(LAPACK_ROW_MAJOR, 'L', n, chol, n) == 0 &&
            LAPACKE_dpotrf(LAPACK_ROW_MAJOR, 'L', n, chol, n) == 0;
 }
 
-/* What Newton's step needs at N(mu, chol chol'): gradient[D] = X'(y - E sigmoid) - mu, curvature[D][D] = I + X' diag(E sigmoid') X. */
-static void newton_terms(const logistic_data *data, const double *mu, const double *chol, double *gradient, double *curvature)
+/* What Newton's step needs at N(mu, chol chol'): gradient[D] = X'(y - E sigmoid) - mu,
+ * curvature[D][D] = I + X' diag(E sigmoid') X. */
+static void newton_terms(const logistic_data *data, const double *mu, const double *chol, double *gradient,
+                         double *curvature)
 {
     size_t D = data->D;
     memset(curvature, 0, D * D * sizeof *curvature);
@@ -245,7 +252,8 @@ typedef struct {
 } gaussian;
 
 /* next = now moved by a share rho towards the fixed point: precision mixed with the curvature, mu by rho C gradient. */
-static bool move_full(const logistic_data *data, double rho, const gaussian *now, const double *gradient, const double *curvature, gaussian *next)
+static bool move_full(const logistic_data *data, double rho, const gaussian *now, const double *gradient,
+                      const double *curvature, gaussian *next)
 {
     size_t D = data->D;
     for (size_t i = 0; i < D * D; i++)
@@ -261,7 +269,8 @@ static bool move_full(const logistic_data *data, double rho, const gaussian *now
     return true;
 }
 
-/* Climbs from *now with *next as its other half; rho halves when the bound falls and doubles again. True when it has settled. */
+/* Climbs from *now with *next as its other half; rho halves when the bound falls and doubles
+ * again. True when it has settled. */
 static bool climb_full(const logistic_data *data, gaussian *now, gaussian *next, double *gradient, double *curvature)
 {
     double rho = 1.0;

@@ -36,13 +36,15 @@ static int read_rows(const char *path, logistic_set *set, failure *f)
     for (size_t s = 0; s < SUBSETS && !code; s++)
         for (size_t i = 0; i < SUBSET_ROWS && !code; i++)
             if (!take_index(&at, i + 1 < SUBSET_ROWS ? ',' : '\n', set->all.rows, &set->row[s][i]))
-                code = fail(f, EX_DATAERR, "%s:%zu: field %zu: expected %d row numbers below %zu, with commas between them", path, s + 1, i + 1, SUBSET_ROWS,
-                            set->all.rows);
+                code = fail(f, EX_DATAERR,
+                            "%s:%zu: field %zu: expected %d row numbers below %zu, with commas between them", path,
+                            s + 1, i + 1, SUBSET_ROWS, set->all.rows);
     free(text);
     return code;
 }
 
-/* {"truth": {NAME: {"standardized": [{"log_evidence": .., "log_evidence_se": ..}, ..], "raw": [..]}}}: of the first subsets. */
+/* {"truth": {NAME: {"standardized": [{"log_evidence": .., "log_evidence_se": ..}, ..], "raw":
+ * [..]}}}: of the first subsets. */
 static int read_truth(const char *path, logistic_set *set, failure *f)
 {
     json_t *root;
@@ -64,7 +66,8 @@ static int read_truth(const char *path, logistic_set *set, failure *f)
 }
 
 /* Reads a file that comes with the program: format with the name in it. */
-static int read_shared(const char *format, logistic_set *set, int (*read)(const char *path, logistic_set *set, failure *f), failure *f)
+static int read_shared(const char *format, logistic_set *set,
+                       int (*read)(const char *path, logistic_set *set, failure *f), failure *f)
 {
     char name[128];
     snprintf(name, sizeof name, format, set->name);
@@ -77,7 +80,8 @@ static int read_shared(const char *format, logistic_set *set, int (*read)(const 
 static int read_features(const char *path, logistic_set *set, failure *f)
 {
     set->path = strdup(path);
-    return set->path ? read_regression(set->path, NULL, NULL, TARGET_LABELS, &set->all, f) : fail(f, EX_SOFTWARE, "no memory for %s", path);
+    return set->path ? read_regression(set->path, NULL, NULL, TARGET_LABELS, &set->all, f)
+                     : fail(f, EX_SOFTWARE, "no memory for %s", path);
 }
 
 int read_logistic_set(const char *name, logistic_set *out, failure *f)
@@ -101,7 +105,8 @@ void free_logistic_set(logistic_set *set)
     *set = (logistic_set){0};
 }
 
-int open_logistic_subset(const logistic_set *set, size_t subset, scaling how, wvgd_model *model, logistic_data *rows, failure *f)
+int open_logistic_subset(const logistic_set *set, size_t subset, scaling how, wvgd_model *model, logistic_data *rows,
+                         failure *f)
 {
     size_t P = set->all.columns, n = SUBSET_ROWS, D = P + 1;
     double *store = calloc(n * (D + P + 1), sizeof *store), *X = store + n * D, *y = X + n * P;
@@ -111,8 +116,14 @@ int open_logistic_subset(const logistic_set *set, size_t subset, scaling how, wv
         memcpy(X + i * P, set->all.X + set->row[subset][i] * P, P * sizeof *X);
         y[i] = set->all.y[set->row[subset][i]];
     }
-    wv_regression data = {
-        .rows = n, .columns = P, .X = X, .y = y, .names = set->all.names, .standardize = how == STANDARDIZED, .intercept = true, .prior_sd = 1.0};
+    wv_regression data = {.rows = n,
+                          .columns = P,
+                          .X = X,
+                          .y = y,
+                          .names = set->all.names,
+                          .standardize = how == STANDARDIZED,
+                          .intercept = true,
+                          .prior_sd = 1.0};
     wv_design_fill(&data, true, D, store);
     *rows = (logistic_data){.n = n, .D = D, .X = store, .y = y};
     if (wv_model_logistic(model, &data) == 0)

@@ -1,5 +1,5 @@
-/* logistic_subsets.h - the data of the experiment logistic: four data sets, twenty fixed subsets of 50 rows of each, and the true log evidence where it is
- * known. */
+/* logistic_subsets.h - the data of the experiment logistic: four data sets, twenty fixed subsets of 50 rows of each,
+ * and the true log evidence where it is known. */
 #ifndef WV_LOGISTIC_SUBSETS_H
 #define WV_LOGISTIC_SUBSETS_H
 #include "logistic_bound.h"
@@ -22,6 +22,8 @@ typedef struct {
 int read_logistic_set(const char *name, logistic_set *out, failure *f);
 void free_logistic_set(logistic_set *set); /* accepts an all-zero struct */
 
-/* A subset as a model (wvgd_model_close) and as the rows that logistic_bound.h takes (free its X). Weights N(0, 1), an intercept. */
-int open_logistic_subset(const logistic_set *set, size_t subset, scaling how, wvgd_model *model, logistic_data *rows, failure *f);
+/* A subset as a model (wvgd_model_close) and as the rows that logistic_bound.h takes (free its X).
+ * Weights N(0, 1), an intercept. */
+int open_logistic_subset(const logistic_set *set, size_t subset, scaling how, wvgd_model *model, logistic_data *rows,
+                         failure *f);
 #endif

@@ -16,7 +16,7 @@ static const struct {
     {"cancer", {-535, -255, -252, -217, -205}, {78, 22, 21, 14, 15}},
 };
 
-/* ---- numbers over subsets -------------------------------------------------------------------------------------------------------- */
+/* ---- numbers over subsets ---------------------------------------------------------------------------------------- */
 /* Which fits: data set, features, solver, family, particles. */
 typedef struct {
     size_t k, how, solver, family, N;
@@ -71,7 +71,8 @@ static double gain_of(const logistic_study *study, place at, size_t s)
     return pelbo_of(study, at, s) - pelbo_of(study, one, s);
 }
 
-/* Below the evidence: the mean of the joint solver's estimates with full Gaussians, one for each number of particles. */
+/* Below the evidence: the mean of the joint solver's estimates with full Gaussians, one for each
+ * number of particles. */
 static double gap_of(const logistic_study *study, place at, size_t s)
 {
     double evidence = 0;
@@ -102,8 +103,8 @@ static sample_summary over_subsets(const logistic_study *study, subset_value *va
     return summarise_sample(n, x);
 }
 
-/* The largest over the subsets whose evidence is given, all sets: of optimum - bound of what was fitted or, `reported`, of |optimum - PELBO| as the fit reports
- * it. */
+/* The largest over the subsets whose evidence is given, all sets: of optimum - bound of what was fitted or,
+ * `reported`, of |optimum - PELBO| as the fit reports it. */
 static double worst_shortfall(const logistic_study *study, place at, bool reported)
 {
     double worst = 0;
@@ -111,12 +112,13 @@ static double worst_shortfall(const logistic_study *study, place at, bool report
         for (size_t s = 0; was_run(study, at.k) && s < study->subsets; s++) {
             double best = optimum_of(study, at, s);
             if (!isnan(truth_of(study, at, s)))
-                worst = fmax(worst, reported ? fabs(best - run_at(study, at, s)->pelbo.value) : best - pelbo_of(study, at, s));
+                worst = fmax(worst,
+                             reported ? fabs(best - run_at(study, at, s)->pelbo.value) : best - pelbo_of(study, at, s));
         }
     return worst;
 }
 
-/* ---- results.csv ------------------------------------------------------------------------------------------------------------------- */
+/* ---- results.csv ------------------------------------------------------------------------------------------------- */
 static void put_row(const logistic_study *study, FILE *out, place at, size_t s)
 {
     const logistic_subset *subset = &study->subset[at.k][at.how][s];
@@ -133,7 +135,8 @@ static void put_row(const logistic_study *study, FILE *out, place at, size_t s)
                               run->evidence.se,
                               study->set[at.k].log_evidence[at.how][s],
                               study->set[at.k].log_evidence_se[at.how][s]};
-    fprintf(out, "%s,%zu,%s,%s,%s,%zu", study->set[at.k].name, s, scaling_names[at.how], solver_names[at.solver], family_names[at.family], at.N);
+    fprintf(out, "%s,%zu,%s,%s,%s,%zu", study->set[at.k].name, s, scaling_names[at.how], solver_names[at.solver],
+            family_names[at.family], at.N);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         fputc(',', out);
         put_number(out, numbers[i]);
@@ -147,7 +150,8 @@ static int write_rows(const logistic_study *study, failure *f)
     place at;
     if (begin_result(study->r, "results.csv", &w, f))
         return f->code;
-    fputs("dataset,subset,features,solver,family,particles,pelbo,pelbo_se,reported_pelbo,reported_pelbo_se,reported_pelbo_beta,reported_pelbo_beta_se,optimum_"
+    fputs("dataset,subset,features,solver,family,particles,pelbo,pelbo_se,reported_pelbo,reported_pelbo_se,reported_"
+          "pelbo_beta,reported_pelbo_beta_se,optimum_"
           "one_gaussian,optimum_fullrank,evidence,"
           "evidence_se,true_log_evidence,true_log_evidence_se,evaluations,seconds,reliable\n",
           w.stream);
@@ -162,7 +166,7 @@ static int write_rows(const logistic_study *study, failure *f)
     return finish_file(&w, f);
 }
 
-/* ---- results.md ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- results.md -------------------------------------------------------------------------------------------------- */
 static void put_summary(FILE *out, sample_summary s)
 {
     if (s.n > 1)
@@ -183,7 +187,8 @@ static void put_set(const logistic_study *study, FILE *out, size_t k)
                 put_summary(out, at.N <= study->particles ? over_subsets(study, pelbo_of, at) : (sample_summary){0});
             at.N = 1;
             fprintf(out, " %.2f | %.2f | %.2f |\n", over_subsets(study, optimum_of, at).mean,
-                    over_subsets(study, evidence_of, (place){k, how, JOINT, 1, 1}).mean, over_subsets(study, truth_of, at).mean);
+                    over_subsets(study, evidence_of, (place){k, how, JOINT, 1, 1}).mean,
+                    over_subsets(study, truth_of, at).mean);
         }
     fprintf(out, "| %s | *paper* | *diag* |", paper[k].name);
     for (size_t N = 0; N < MOST_PARTICLES; N++)
@@ -194,13 +199,13 @@ static void put_set(const logistic_study *study, FILE *out, size_t k)
 static void put_table(const logistic_study *study, FILE *out)
 {
     fprintf(out,
-            "Mean over %zu subsets of %d rows and its standard error, in nats. Solver joint. PELBO of the fitted ensemble with the best weights, from 20,000 "
-            "fresh draws (one particle: by\n"
-            "quadrature); \"one Gaussian\": the exact optimum of one Gaussian of the family, by deterministic quadrature; \"evidence\": our importance-sampled "
-            "log evidence (family full, one\n"
+            "Mean over %zu subsets of %d rows and its standard error, in nats. Solver joint. PELBO of the fitted "
+            "ensemble with the best weights, from 20,000 fresh draws (one particle: by\n"
+            "quadrature); \"one Gaussian\": the exact optimum of one Gaussian of the family, by deterministic "
+            "quadrature; \"evidence\": our importance-sampled log evidence (family full, one\n"
             "particle); \"true\": the log evidence of the ten subsets for which it is given.\n\n"
-            "| data | features | family | 1 particle | 2 | 3 | 4 | 5 | one Gaussian | evidence | true (first 10) "
-            "|\n|---|---|---|---|---|---|---|---|---|---|---|\n",
+            "| data | features | family | 1 particle | 2 | 3 | 4 | 5 | one Gaussian | evidence | true (first 10) |\n"
+            "|---|---|---|---|---|---|---|---|---|---|---|\n",
             study->subsets, SUBSET_ROWS);
     for (size_t k = 0; k < SETS; k++)
         if (was_run(study, k))
@@ -223,10 +228,10 @@ static double largest_fall(const logistic_study *study, place at)
 static void put_gains(const logistic_study *study, FILE *out)
 {
     fprintf(out,
-            "\n## More particles\nSolver joint. Gain of %zu particles on one (mean over subsets of the difference, its standard error; on how many subsets it "
-            "is positive), and the largest fall of the\n"
-            "mean between N and N + 1 particles in standard errors of the mean (1 and less: none to speak of).\n\n| data | features | family | gain | subsets "
-            "| largest fall |\n|---|---|---|---|---|---|\n",
+            "\n## More particles\nSolver joint. Gain of %zu particles on one (mean over subsets of the difference, its "
+            "standard error; on how many subsets it is positive), and the largest fall of the\n"
+            "mean between N and N + 1 particles in standard errors of the mean (1 and less: none to speak of).\n\n"
+            "| data | features | family | gain | subsets | largest fall |\n|---|---|---|---|---|---|\n",
             study->particles);
     for (size_t k = 0; k < SETS; k++)
         for (size_t how = 0; was_run(study, k) && how < SCALINGS; how++)
@@ -236,24 +241,25 @@ static void put_gains(const logistic_study *study, FILE *out)
                 size_t positive = 0;
                 for (size_t s = 0; s < study->subsets; s++)
                     positive += gain_of(study, at, s) > 0;
-                fprintf(out, "| %s | %s | %s | %.3f ± %.3f | %zu of %zu | %.2f |\n", study->set[k].name, scaling_names[how], family_names[family], gain.mean,
-                        gain.se, positive, study->subsets, largest_fall(study, at));
+                fprintf(out, "| %s | %s | %s | %.3f ± %.3f | %zu of %zu | %.2f |\n", study->set[k].name,
+                        scaling_names[how], family_names[family], gain.mean, gain.se, positive, study->subsets,
+                        largest_fall(study, at));
             }
 }
 
 static void put_shortfalls(const logistic_study *study, FILE *out)
 {
-    fputs("\n## One particle against the exact optimum\nThe worst subset of those whose truth is given, in nats: what the Gaussian that was found lacks (its "
-          "own ELBO by quadrature), and how far the\n"
-          "PELBO that the fit reports, a Monte Carlo estimate, is from the optimum.\n\n| solver | features | family | the fit lacks | its report is off by "
-          "|\n|---|---|---|---|---|\n",
+    fputs("\n## One particle against the exact optimum\nThe worst subset of those whose truth is given, in nats: what "
+          "the Gaussian that was found lacks (its own ELBO by quadrature), and how far the\n"
+          "PELBO that the fit reports, a Monte Carlo estimate, is from the optimum.\n\n"
+          "| solver | features | family | the fit lacks | its report is off by |\n|---|---|---|---|---|\n",
           out);
     for (size_t solver = 0; solver < SOLVERS; solver++)
         for (size_t how = 0; how < SCALINGS; how++)
             for (size_t family = 0; family < FAMILIES; family++) {
                 place at = {0, how, solver, family, 1};
-                fprintf(out, "| %s | %s | %s | %.4f | %.4f |\n", solver_names[solver], scaling_names[how], family_names[family],
-                        worst_shortfall(study, at, false), worst_shortfall(study, at, true));
+                fprintf(out, "| %s | %s | %s | %.4f | %.4f |\n", solver_names[solver], scaling_names[how],
+                        family_names[family], worst_shortfall(study, at, false), worst_shortfall(study, at, true));
             }
 }
 
@@ -269,7 +275,8 @@ static evidence_errors compare_evidence(const logistic_study *study, place at)
     for (at.k = 0; at.k < SETS; at.k++)
         for (size_t s = 0; was_run(study, at.k) && s < study->subsets; s++) {
             wvgd_estimate ours = run_at(study, at, s)->evidence;
-            double error = ours.value - truth_of(study, at, s), z = error / hypot(ours.se, study->set[at.k].log_evidence_se[at.how][s]);
+            double error = ours.value - truth_of(study, at, s),
+                   z = error / hypot(ours.se, study->set[at.k].log_evidence_se[at.how][s]);
             if (isnan(error))
                 continue;
             e.n++;
@@ -286,15 +293,16 @@ static evidence_errors compare_evidence(const logistic_study *study, place at)
 
 static void put_evidence(const logistic_study *study, FILE *out)
 {
-    fputs("\n## Importance-sampled log evidence against the truth\nFamily full, one particle; error of the estimate on the subsets for which the truth is "
-          "given. z: errors over the standard errors of both.\n\n"
-          "| solver | features | subsets | within 0.05 | largest error | its standard error | rms z | largest z |\n|---|---|---|---|---|---|---|---|\n",
+    fputs("\n## Importance-sampled log evidence against the truth\nFamily full, one particle; error of the estimate on "
+          "the subsets for which the truth is given. z: errors over the standard errors of both.\n\n"
+          "| solver | features | subsets | within 0.05 | largest error | its standard error | rms z | largest z |\n"
+          "|---|---|---|---|---|---|---|---|\n",
           out);
     for (size_t solver = 0; solver < SOLVERS; solver++)
         for (size_t how = 0; how < SCALINGS; how++) {
             evidence_errors e = compare_evidence(study, (place){0, how, solver, 1, 1});
-            fprintf(out, "| %s | %s | %zu | %zu | %.4f | %.4f | %.2f | %.2f |\n", solver_names[solver], scaling_names[how], e.n, e.within, e.worst, e.worst_se,
-                    sqrt(e.squares / (double)e.n), e.largest);
+            fprintf(out, "| %s | %s | %zu | %zu | %.4f | %.4f | %.2f | %.2f |\n", solver_names[solver],
+                    scaling_names[how], e.n, e.within, e.worst, e.worst_se, sqrt(e.squares / (double)e.n), e.largest);
         }
 }
 
@@ -302,10 +310,10 @@ static void put_evidence(const logistic_study *study, FILE *out)
 static void put_staged(const logistic_study *study, FILE *out)
 {
     fprintf(out,
-            "\n## The default solver\nNats by which the bound of the staged solver is below that of the joint one (mean over subsets and its standard error; "
-            "one particle: %zu subsets, more: the first %zu),\n"
-            "and evaluations of the posterior a fit. The staged solver's cells of one subset come from one fit.\n\n| data | features | family | 1 particle | "
-            "%zu particles | evaluations: joint, 1 | joint, %zu | staged |\n"
+            "\n## The default solver\nNats by which the bound of the staged solver is below that of the joint one "
+            "(mean over subsets and its standard error; one particle: %zu subsets, more: the first %zu),\n"
+            "and evaluations of the posterior a fit. The staged solver's cells of one subset come from one fit.\n\n"
+            "| data | features | family | 1 particle | %zu particles | evaluations: joint, 1 | joint, %zu | staged |\n"
             "|---|---|---|---|---|---|---|---|\n",
             study->subsets, study->staged_subsets, study->particles, study->particles);
     for (size_t k = 0; k < SETS; k++)
@@ -315,12 +323,14 @@ static void put_staged(const logistic_study *study, FILE *out)
                 fprintf(out, "| %s | %s | %s |", study->set[k].name, scaling_names[how], family_names[family]);
                 put_summary(out, over_subsets(study, staged_loss_of, at));
                 put_summary(out, over_subsets(study, staged_loss_of, more));
-                fprintf(out, " %.0f | %.0f | %.0f |\n", over_subsets(study, evaluations_of, at).mean, over_subsets(study, evaluations_of, more).mean,
+                fprintf(out, " %.0f | %.0f | %.0f |\n", over_subsets(study, evaluations_of, at).mean,
+                        over_subsets(study, evaluations_of, more).mean,
                         over_subsets(study, evaluations_of, (place){k, how, STAGED, family, 1}).mean);
             }
 }
 
-/* What the paper's number of N particles can be: below the best single Gaussian, above the evidence, or neither, under either treatment of the features. */
+/* What the paper's number of N particles can be: below the best single Gaussian, above the evidence, or neither,
+ * under either treatment of the features. */
 static const char *judge_paper(const logistic_study *study, size_t k, size_t N)
 {
     double optimum[SCALINGS], evidence[SCALINGS], mean = paper[k].mean[N], far = 3 * paper[k].se[N];
@@ -335,14 +345,14 @@ static const char *judge_paper(const logistic_study *study, size_t k, size_t N)
 
 static void put_judgement(const logistic_study *study, FILE *out)
 {
-    fputs("\n## The paper's numbers\n\"Not converged\": more than three of its standard errors below what one diagonal Gaussian reaches exactly, with features "
-          "standardised or raw. With the best single Gaussian in\n"
-          "every cell and Z_j as weights the ensemble is that Gaussian, so that on any partition more particles cannot have a lower optimum: such a number can "
-          "only come from an optimiser that had not\n"
-          "converged. \"No bound of this model\": more than three standard errors above the log evidence under either treatment, which no lower bound can be, "
-          "converged or not: another model, other\n"
-          "subsets, or a bound that is estimated with a bias.\n\n| data | 1 particle | 2 | 3 | 4 | 5 | one diagonal Gaussian (standardized, raw) | log "
-          "evidence (standardized, raw) |\n|---|---|---|---|---|---|---|---|\n",
+    fputs("\n## The paper's numbers\n\"Not converged\": more than three of its standard errors below what one diagonal "
+          "Gaussian reaches exactly, with features standardised or raw. With the best single Gaussian in\n"
+          "every cell and Z_j as weights the ensemble is that Gaussian, so that on any partition more particles cannot "
+          "have a lower optimum: such a number can only come from an optimiser that had not\n"
+          "converged. \"No bound of this model\": more than three standard errors above the log evidence under either "
+          "treatment, which no lower bound can be, converged or not: another model, other\n"
+          "subsets, or a bound that is estimated with a bias.\n\n| data | 1 particle | 2 | 3 | 4 | 5 | one diagonal "
+          "Gaussian (standardized, raw) | log evidence (standardized, raw) |\n|---|---|---|---|---|---|---|---|\n",
           out);
     for (size_t k = 0; k < SETS; k++) {
         if (!was_run(study, k))
@@ -354,7 +364,8 @@ static void put_judgement(const logistic_study *study, FILE *out)
             fprintf(out, "%s %.2f", how ? "," : "", over_subsets(study, optimum_of, (place){k, how, JOINT, 0, 1}).mean);
         fputs(" |", out);
         for (size_t how = 0; how < SCALINGS; how++)
-            fprintf(out, "%s %.2f", how ? "," : "", over_subsets(study, evidence_of, (place){k, how, JOINT, 1, 1}).mean);
+            fprintf(out, "%s %.2f", how ? "," : "",
+                    over_subsets(study, evidence_of, (place){k, how, JOINT, 1, 1}).mean);
         fputs(" |\n", out);
     }
 }
@@ -374,7 +385,7 @@ static int write_tables(const logistic_study *study, failure *f)
     return finish_file(&w, f);
 }
 
-/* ---- figure ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- figure ------------------------------------------------------------------------------------------------------ */
 static void put_curves(const logistic_study *study, FILE *s, size_t k)
 {
     for (size_t how = 0; how < SCALINGS; how++)
@@ -389,8 +400,9 @@ static void put_curves(const logistic_study *study, FILE *s, size_t k)
     fprintf(s, "set title '%s'\nplot", study->set[k].name);
     for (size_t how = 0; how < SCALINGS; how++)
         for (size_t family = 0; family < FAMILIES; family++)
-            fprintf(s, "%s $g%zu%zu%zu using 1:2:3 with yerrorlines lt %zu dt %d pt %d lw 1.5 title '%s, %s'", how + family ? "," : "", k, how, family,
-                    family + 1, how == RAW ? 2 : 1, how == RAW ? 6 : 7, family_names[family], scaling_names[how]);
+            fprintf(s, "%s $g%zu%zu%zu using 1:2:3 with yerrorlines lt %zu dt %d pt %d lw 1.5 title '%s, %s'",
+                    how + family ? "," : "", k, how, family, family + 1, how == RAW ? 2 : 1, how == RAW ? 6 : 7,
+                    family_names[family], scaling_names[how]);
     fputs("\nunset key\n", s); /* one for all */
 }
 
@@ -401,15 +413,17 @@ static int draw_gaps(const logistic_study *study, failure *f)
     FILE *s = open_memstream(&script, &size);
     if (!s)
         return fail(f, EX_SOFTWARE, "no memory for a figure");
-    fputs("set multiplot layout 2,2 margins 0.08,0.98,0.08,0.89 spacing 0.09,0.14\nset logscale y\nset format y '%g'\nset xrange [0.7:5.3]\nset yrange "
-          "[0.004:40]\nset xtics 1\n"
-          "set xlabel 'particles'\nset ylabel 'log evidence - PELBO (nats)'\nset key at screen 0.5,0.98 center top vertical maxrows 2 samplen 3\n",
+    fputs("set multiplot layout 2,2 margins 0.08,0.98,0.08,0.89 spacing 0.09,0.14\nset logscale y\nset format y '%g'\n"
+          "set xrange [0.7:5.3]\nset yrange [0.004:40]\nset xtics 1\n"
+          "set xlabel 'particles'\nset ylabel 'log evidence - PELBO (nats)'\n"
+          "set key at screen 0.5,0.98 center top vertical maxrows 2 samplen 3\n",
           s);
     for (size_t k = 0; k < SETS; k++)
         if (was_run(study, k))
             put_curves(study, s, k);
     fputs("unset multiplot\n", s);
-    int code = fclose(s) ? fail(f, EX_SOFTWARE, "no memory for a figure") : draw_result(study->r, "logistic", 1000, 760, script, f);
+    int code = fclose(s) ? fail(f, EX_SOFTWARE, "no memory for a figure")
+                         : draw_result(study->r, "logistic", 1000, 760, script, f);
     free(script);
     return code;
 }

@@ -1,8 +1,9 @@
-/* mixture.c - random mixtures of five Gaussians in one dimension (section "Mixture of Gaussians" of the paper): the density of WVGD with N
- * particles, N = 3..7, against that of SVGD with 3N particles under the kernel bandwidth that is best for each result. Measured by the
- * integrated squared error, integral of (q - p)^2, by quadrature. Beside the default solver: the joint solver, which is the paper's
- * dynamics with exact gradients; the same with the paper's biased gradient; and the paper's own choice of gradient and sampler. Densities
- * are sum_j beta_j q_j, with the masses of the cells as weights, as in the paper. */
+/* mixture.c - random mixtures of five Gaussians in one dimension (section "Mixture of Gaussians" of the paper): the
+ * density of WVGD with N particles, N = 3..7, against that of SVGD with 3N particles under the kernel bandwidth that
+ * is best for each result. Measured by the integrated squared error, integral of (q - p)^2, by quadrature. Beside
+ * the default solver: the joint solver, which is the paper's dynamics with exact gradients; the same with the
+ * paper's biased gradient; and the paper's own choice of gradient and sampler. Densities are sum_j beta_j q_j, with
+ * the masses of the cells as weights, as in the paper. */
 #include "mixture.h"
 #include "kde.h"
 #include "random.h"
@@ -23,7 +24,7 @@ static const struct {
     [WITH_PAPER] = {"paper", "the paper's: `--solver joint --estimator reparam --sampler reject`"},
 };
 
-/* ---- WVGD ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- WVGD -------------------------------------------------------------------------------------------------------- */
 void mixture_options(mixture_method method, size_t N, uint64_t seed, wvgd_options *o)
 {
     wvgd_options_init(o);
@@ -79,7 +80,8 @@ static int measure_fit(const mixture_target *t, const wvgd_fit *fit, double *ise
     wvgd_get_results(fit, &r);
     find_borders(r.N, r.z, border);
     target_range(t, &low, &high);
-    for (size_t j = 0; j < r.N; j++) { /* so far may the ensemble's outer cells reach; particles of its inner ones, too, are in between */
+    for (size_t j = 0; j < r.N; j++) {
+        /* so far may the ensemble's outer cells reach; particles of its inner ones, too, are in between */
         double reach = 10 * r.sd[j];
         low = r.z[j] < low + 1 || reach < 100 ? fmin(low, fmax(r.mu[j] - reach, low - 100)) : low;
         high = r.z[j] > high - 1 || reach < 100 ? fmax(high, fmin(r.mu[j] + reach, high + 100)) : high;
@@ -121,14 +123,15 @@ static int run_wvgd(const mixture_target *t, uint64_t seed, mixture_run *run, fa
         run->converged = r.stop == WVGD_CONVERGED;
         code = measure_fit(t, fit, &run->ise, f);
         if (!code && !isfinite(run->ise))
-            code = fail(f, EX_SOFTWARE, "target %zu, N = %zu: the density of the fit is no number", run->target, run->N);
+            code = fail(f, EX_SOFTWARE, "target %zu, N = %zu: the density of the fit is no number", run->target,
+                        run->N);
     }
     wvgd_free(fit);
     wvgd_model_close(&model);
     return code;
 }
 
-/* ---- SVGD ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- SVGD -------------------------------------------------------------------------------------------------------- */
 enum { SVGD_STEPS = 20000, QUICK_STEPS = 2000, SVGD_STARTS = 10 };
 
 static int measure_particles(const mixture_target *t, size_t n, const double *z, double *ise, failure *f)
@@ -197,7 +200,7 @@ static int run_svgd(const mixture_target *t, const reproduction *r, mixture_run 
     return code;
 }
 
-/* ---- runs ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- runs -------------------------------------------------------------------------------------------------------- */
 typedef struct {
     mixture_runs *all;
     mixture_method method;
@@ -244,7 +247,7 @@ static int load_targets(const reproduction *r, target_list *list, failure *f)
     return code;
 }
 
-/* ---- results.csv --------------------------------------------------------------------------------------------------------------------- */
+/* ---- results.csv ------------------------------------------------------------------------------------------------- */
 static int write_rows(const mixture_runs *all, failure *f)
 {
     whole_file w;
@@ -264,7 +267,7 @@ static int write_rows(const mixture_runs *all, failure *f)
     return finish_file(&w, f);
 }
 
-/* ---- results.md ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- results.md -------------------------------------------------------------------------------------------------- */
 /* Means over runs with N particles. */
 typedef struct {
     size_t n, converged;
@@ -304,7 +307,8 @@ double mixture_error(const mixture_runs *all, mixture_method m, size_t target, s
     return sum / n;
 }
 
-/* Mean error of the best possible, or of the known runs of SVGD, the first `starts` of them; NAN if nothing is known. */
+/* Mean error of the best possible, or of the known runs of SVGD, the first `starts` of them; NAN
+ * if nothing is known. */
 static double mean_optimum(const target_list *list, size_t N, size_t starts)
 {
     double sum = 0;
@@ -340,7 +344,8 @@ static size_t count_better(const mixture_runs *all, size_t N, size_t *pairs)
     return better;
 }
 
-/* Standard error of the mean over targets and starts that comes from the starts alone: the targets are the same for both methods. */
+/* Standard error of the mean over targets and starts that comes from the starts alone: the targets
+ * are the same for both methods. */
 static double error_of_starts(const mixture_runs *all, size_t N)
 {
     double sum = 0, targets = 0;
@@ -391,10 +396,9 @@ static void put_main_row(FILE *s, const mixture_runs *all, size_t N, size_t wins
 static void put_main_table(FILE *s, const mixture_runs *all)
 {
     size_t better = 0, pairs = 0, here;
-    fputs("| N | optimum | WVGD | WVGD / optimum | SVGD, 3N | +- | SVGD as known | WVGD / SVGD | +- | WVGD / SVGD as known | of these the "
-          "first runs | wanted | "
-          "optimum / SVGD as known | WVGD better on |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- "
-          "|\n",
+    fputs("| N | optimum | WVGD | WVGD / optimum | SVGD, 3N | +- | SVGD as known | WVGD / SVGD | +- | WVGD / SVGD as "
+          "known | of these the first runs | wanted | optimum / SVGD as known | WVGD better on |\n"
+          "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
           s);
     for (size_t N = LEAST_N; N <= MOST_N; N++) {
         size_t wins = count_better(all, N, &here);
@@ -404,16 +408,16 @@ static void put_main_table(FILE *s, const mixture_runs *all)
         pairs += here;
         put_main_row(s, all, N, wins, here);
     }
-    fprintf(
-        s,
-        "\nWVGD is better than SVGD on %zu of %zu pairs of target and N (%.1f %%; wanted: at least 95 %%). Wanted of WVGD / optimum: at "
-        "most 1.2; of WVGD / SVGD: at most what the column says. `+-` is what the mean over SVGD's starts is uncertain by.%s\n\n",
-        better, pairs, 100 * (double)better / (double)pairs,
-        all->list.optimum ? " `SVGD as known`: the five runs for each target and N that come with the targets; the wanted ratios are near "
-                            "those to the first of them. Over all "
-                            "starts, ours or the known ones, a ratio cannot be below that of the best possible approximation, which the "
-                            "last column but one has."
-                          : "");
+    fprintf(s,
+            "\nWVGD is better than SVGD on %zu of %zu pairs of target and N (%.1f %%; wanted: at least 95 %%). Wanted "
+            "of WVGD / optimum: at most 1.2; of WVGD / SVGD: at most what the column says. `+-` is what the mean over "
+            "SVGD's starts is uncertain by.%s\n\n",
+            better, pairs, 100 * (double)better / (double)pairs,
+            all->list.optimum ? " `SVGD as known`: the five runs for each target and N that come with the targets; the "
+                                "wanted ratios are near those to the first of them. Over all starts, ours or the known "
+                                "ones, a ratio cannot be below that of the best possible approximation, which the last "
+                                "column but one has."
+                              : "");
 }
 
 /* Which targets take part in an error above the optimum's most. */
@@ -445,7 +449,8 @@ static void put_agreement(FILE *s, const mixture_runs *all)
     size_t near = 0, runs = all->count[WITH_SVGD], converged = 0, still = 0;
     for (size_t i = 0; i < runs; i++) {
         const mixture_run *run = &all->run[WITH_SVGD][i];
-        const mixture_optimum *o = all->list.optimum ? &all->list.optimum[run->target * NUMBERS_N + run->N - LEAST_N] : NULL;
+        const mixture_optimum *o = all->list.optimum ? &all->list.optimum[run->target * NUMBERS_N + run->N - LEAST_N]
+                                                     : NULL;
         bool found = false;
         for (size_t k = 0; o && k < GIVEN_STARTS; k++)
             found = found || fabs(run->ise / o->svgd_ise[k] - 1) < 0.02;
@@ -454,22 +459,23 @@ static void put_agreement(FILE *s, const mixture_runs *all)
         still += run->drift < 0.02;
     }
     fprintf(s,
-            "SVGD: AdaGrad, at most %d steps, %d starts from N(0, 1.5^2) for each target and N, bandwidth h = med^2/log n in every step; "
-            "the density is a kernel estimate with the bandwidth that is best for each result. %zu of %zu runs have settled (force below "
-            "1e-6), and the errors of %zu have changed by less than 2 %% in the second half of the steps. ",
+            "SVGD: AdaGrad, at most %d steps, %d starts from N(0, 1.5^2) for each target and N, bandwidth h = "
+            "med^2/log n in every step; the density is a kernel estimate with the bandwidth that is best for each "
+            "result. %zu of %zu runs have settled (force below 1e-6), and the errors of %zu have changed by less than "
+            "2 %% in the second half of the steps. ",
             all->r->quick ? QUICK_STEPS : SVGD_STEPS, all->r->quick ? 1 : SVGD_STARTS, converged, runs, still);
     if (all->list.optimum)
-        fprintf(
-            s,
-            "Where it ends depends on the start; %zu of the %zu errors are within 2 %% of one of the five known for their target and N.",
-            near, runs);
+        fprintf(s,
+                "Where it ends depends on the start; %zu of the %zu errors are within 2 %% of one of the five known "
+                "for their target and N.",
+                near, runs);
     fputs("\n\n", s);
 }
 
 static void put_solvers(FILE *s, const mixture_runs *all)
 {
-    fputs("| method | N | mean ISE | / optimum | mean PELBO | evaluations | seconds | converged |\n| --- | --- | --- | --- | --- | --- | "
-          "--- | --- |\n",
+    fputs("| method | N | mean ISE | / optimum | mean PELBO | evaluations | seconds | converged |\n"
+          "| --- | --- | --- | --- | --- | --- | --- | --- |\n",
           s);
     for (size_t m = 0; m < METHODS; m++)
         for (size_t N = LEAST_N; N <= MOST_N; N++) {
@@ -502,24 +508,25 @@ static int write_table(const mixture_runs *all, failure *f)
     if (code)
         return code;
     fprintf(w.stream,
-            "%zu targets in one dimension, %s. Integrated squared error (ISE) of the density, by quadrature; means over targets.\n\n",
+            "%zu targets in one dimension, %s. Integrated squared error (ISE) of the density, by quadrature; means "
+            "over targets.\n\n",
             all->list.n,
             all->r->targets          ? "from `--targets`"
             : all->r->random_targets ? "random by the paper's rule"
                                      : "those of `experiments/data/mixtures.json`, random by the paper's rule");
     put_main_table(w.stream, all);
-    fputs("The paper shows histograms of these errors but prints no numbers; it says that WVGD \"has consistently higher performance than "
-          "SVGD\". `optimum` is the error of the best truncated Gaussians on "
-          "the cells of the optimal quantizer, computed deterministically.\n\n",
+    fputs("The paper shows histograms of these errors but prints no numbers; it says that WVGD \"has consistently "
+          "higher performance than SVGD\". `optimum` is the error of the best truncated Gaussians on the cells of the "
+          "optimal quantizer, computed deterministically.\n\n",
           w.stream);
     put_worst(w.stream, all);
     put_agreement(w.stream, all);
     fputs("## Solvers\n\n", w.stream);
     put_solvers(w.stream, all);
     fprintf(w.stream,
-            "What the bias of the paper's gradient costs: over all N, its error is %.2f times that of the exact gradient with the same "
-            "solver and sampler, and %.2f times with the paper's sampler "
-            "as well; `wvgd fit` as it comes has %.2f times the error of the joint solver.\n",
+            "What the bias of the paper's gradient costs: over all N, its error is %.2f times that of the exact "
+            "gradient with the same solver and sampler, and %.2f times with the paper's sampler as well; `wvgd fit` "
+            "as it comes has %.2f times the error of the joint solver.\n",
             overall(all, WITH_REPARAM) / overall(all, WITH_JOINT), overall(all, WITH_PAPER) / overall(all, WITH_JOINT),
             overall(all, WITH_WVGD) / overall(all, WITH_JOINT));
     return finish_file(&w, f);

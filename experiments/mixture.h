@@ -30,8 +30,8 @@ void mixture_options(mixture_method method, size_t N, uint64_t seed, wvgd_option
 /* Mean error over the runs of a method on one target; NAN: there is none. */
 double mixture_error(const mixture_runs *all, mixture_method method, size_t target, size_t N);
 
-/* Figure A: the distribution of errors for each N; figure B: particles, cells and transport densities while the joint solver runs on the
- * first target. */
+/* Figure A: the distribution of errors for each N; figure B: particles, cells and transport densities while
+ * the joint solver runs on the first target. */
 int draw_errors(const mixture_runs *all, failure *f);
 int draw_training(const mixture_runs *all, failure *f);
 #endif

@@ -1,6 +1,7 @@
 /* mixture_figures.c - the figures of the mixture experiment (the paper's figure 2).
  *     figure_a   errors of WVGD and SVGD for each N: each target a point, with quartiles
- *     figure_b   the joint solver at work on the first target: transport densities at some iterations, paths of particles, borders of cells */
+ *     figure_b   the joint solver at work on the first target: transport densities at some iterations,
+ *                paths of particles, borders of cells */
 #include "mixture.h"
 #include "gnuplot.h"
 #include <math.h>
@@ -21,21 +22,24 @@ static int begin_script(script *s, failure *f)
     return s->stream ? 0 : fail(f, EX_SOFTWARE, "no memory for a figure");
 }
 
-static int draw_script(const mixture_runs *all, script *s, const char *name, unsigned width, unsigned height, failure *f)
+static int draw_script(const mixture_runs *all, script *s, const char *name, unsigned width, unsigned height,
+                       failure *f)
 {
-    int code = fclose(s->stream) ? fail(f, EX_SOFTWARE, "no memory for a figure") : draw_result(all->r, name, width, height, s->text, f);
+    int code = fclose(s->stream) ? fail(f, EX_SOFTWARE, "no memory for a figure")
+                                 : draw_result(all->r, name, width, height, s->text, f);
     free(s->text);
     return code;
 }
 
-/* ---- figure A ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- figure A ---------------------------------------------------------------------------------------------------- */
 /* A block of numbers for each N: x beside which a target is drawn, and its error. */
 static void put_errors(FILE *s, const mixture_runs *all, mixture_method m, const char *name, double offset)
 {
     fprintf(s, "$%s << EOD\n", name);
     for (size_t N = LEAST_N; N <= MOST_N; N++) {
         for (size_t t = 0; t < all->list.n; t++)
-            fprintf(s, "%.4f %.8g\n", (double)N + offset + 0.2 * ((double)(t * 7 % 15) / 14 - 0.5), mixture_error(all, m, t, N));
+            fprintf(s, "%.4f %.8g\n", (double)N + offset + 0.2 * ((double)(t * 7 % 15) / 14 - 0.5),
+                    mixture_error(all, m, t, N));
         fputs("\n\n", s);
     }
     fputs("EOD\n", s);
@@ -72,22 +76,25 @@ int draw_errors(const mixture_runs *all, failure *f)
     put_errors(s.stream, all, WITH_SVGD, "svgd", 0.19);
     if (all->list.optimum)
         put_optima(s.stream, all);
-    fputs(
-        "set logscale y\nset format y '10^{%T}'\nset xrange [2.5:7.5]\nset xtics ('3 (9)' 3, '4 (12)' 4, '5 (15)' 5, '6 (18)' 6, '7 (21)' "
-        "7)\n"
-        "set xlabel 'particles of WVGD (of SVGD)'\nset ylabel 'integrated squared error'\nset key bottom left\nset style boxplot range 100 "
-        "nooutliers\n"
-        "plot for [i=0:4] $wvgd index i using (i+2.81):2:(0.32) with boxplot lt 1 lw 1.5 title (i == 0 ? 'WVGD' : ''), \\\n"
-        "     for [i=0:4] $svgd index i using (i+3.19):2:(0.32) with boxplot lt 2 lw 1.5 title (i == 0 ? 'SVGD, best bandwidth' : ''), \\\n"
-        "     $wvgd using 1:2 with points lt 1 ps 0.4 notitle, $svgd using 1:2 with points lt 2 ps 0.4 notitle",
-        s.stream);
+    fputs("set logscale y\nset format y '10^{%T}'\nset xrange [2.5:7.5]\nset xtics ('3 (9)' 3, '4 (12)' 4, '5 (15)' 5, "
+          "'6 (18)' 6, '7 (21)' 7)\n"
+          "set xlabel 'particles of WVGD (of SVGD)'\nset ylabel 'integrated squared error'\nset key bottom left\n"
+          "set style boxplot range 100 nooutliers\n"
+          "plot for [i=0:4] $wvgd index i using (i+2.81):2:(0.32) with boxplot lt 1 lw 1.5 title (i == 0 ? 'WVGD' : "
+          "''), \\\n"
+          "     for [i=0:4] $svgd index i using (i+3.19):2:(0.32) with boxplot lt 2 lw 1.5 title (i == 0 ? 'SVGD, best "
+          "bandwidth' : ''), \\\n"
+          "     $wvgd using 1:2 with points lt 1 ps 0.4 notitle, $svgd using 1:2 with points lt 2 ps 0.4 notitle",
+          s.stream);
     if (all->list.optimum)
-        fputs(", \\\n     $optimum using ($1-0.38):2:(0.38):(0) with vectors nohead lt 8 lw 2.5 title 'best possible (median)'", s.stream);
+        fputs(", \\\n     $optimum using ($1-0.38):2:(0.38):(0) with vectors nohead lt 8 lw 2.5 title 'best possible "
+              "(median)'",
+              s.stream);
     fputs("\n", s.stream);
     return draw_script(all, &s, "figure_a", 820, 520, f);
 }
 
-/* ---- figure B ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- figure B ---------------------------------------------------------------------------------------------------- */
 enum { SHOWN_N = 5, SNAPSHOTS = 4, PATH_STEPS = 60, CURVE = 150 };
 
 /* Iterations after which densities are shown; the last one: at the end. */
@@ -223,32 +230,37 @@ static void put_training(FILE *s, const mixture_runs *all, const training *t, do
 
 static void put_panels(FILE *s, const training *t, double low, double high)
 {
-    static const char *const left[SNAPSHOTS] = {"0.07", "0.31", "0.55", "0.79"}, *const right[SNAPSHOTS] = {"0.28", "0.52", "0.76", "0.99"};
+    /* clang-format off */
+    static const char *const left[SNAPSHOTS] = {"0.07", "0.31", "0.55", "0.79"},
+                      *const right[SNAPSHOTS] = {"0.28", "0.52", "0.76", "0.99"};
+    /* clang-format on */
     fprintf(s,
-            "set multiplot\nset xrange [%.3g:%.3g]\nset yrange [0:0.75]\nset ytics 0.2\nset tmargin at screen 0.92\nset bmargin at screen "
-            "0.60\nset xlabel 'z' offset 0,0.5\nunset key\n",
+            "set multiplot\nset xrange [%.3g:%.3g]\nset yrange [0:0.75]\nset ytics 0.2\nset tmargin at screen 0.92\n"
+            "set bmargin at screen 0.60\nset xlabel 'z' offset 0,0.5\nunset key\n",
             low, high);
     for (size_t k = 0; k < SNAPSHOTS; k++) {
-        fprintf(s, "set lmargin at screen %s\nset rmargin at screen %s\nset title '%s' offset 0,-0.5\n%s", left[k], right[k],
+        fprintf(s, "set lmargin at screen %s\nset rmargin at screen %s\nset title '%s' offset 0,-0.5\n%s", left[k],
+                right[k],
                 k + 1 < SNAPSHOTS ? (char[][16]){"iteration 1", "iteration 2", "iteration 5"}[k] : "at the end",
                 k ? "set format y ''\nunset ylabel\n" : "set ylabel 'density' offset 1\n");
         fprintf(s,
-                "plot $target with filledcurves y1=0 fillcolor rgb '#909090' title 'target', for [i=0:%d] $density%zu index i with lines "
-                "lt int(word(colour%zu, i+1)) lw 2, \\\n"
-                "     $border%zu using 1:(0):(0):(0.75) with vectors nohead lc rgb '#888888' lw 1 dt 3, "
-                "$particle%zu using 1:(0.02):2 with points pt 7 ps 1 lc variable\n",
+                "plot $target with filledcurves y1=0 fillcolor rgb '#909090' title 'target', for [i=0:%d] $density%zu "
+                "index i with lines lt int(word(colour%zu, i+1)) lw 2, \\\n"
+                "     $border%zu using 1:(0):(0):(0.75) with vectors nohead lc rgb '#888888' lw 1 dt 3, $particle%zu "
+                "using 1:(0.02):2 with points pt 7 ps 1 lc variable\n",
                 SHOWN_N - 1, k, k, k, k);
     }
     fprintf(s,
-            "set lmargin at screen 0.07\nset rmargin at screen 0.99\nset tmargin at screen 0.46\nset bmargin at screen 0.10\nset title "
-            "'particles and their transport densities (colours), borders of cells (dotted), target (grey)'\n"
-            "set format y '%%g'\nset yrange [%.3g:%.3g]\nset ytics 1\nset logscale x\nset xrange [1:%zu]\nset xtics ('start' 1, '1' 2, '2' "
-            "3, '3' 4, '5' 6, '10' 11, '20' 21, '40' 41, '60' 61)\n"
+            "set lmargin at screen 0.07\nset rmargin at screen 0.99\nset tmargin at screen 0.46\n"
+            "set bmargin at screen 0.10\nset title 'particles and their transport densities (colours), borders of "
+            "cells (dotted), target (grey)'\n"
+            "set format y '%%g'\nset yrange [%.3g:%.3g]\nset ytics 1\nset logscale x\nset xrange [1:%zu]\n"
+            "set xtics ('start' 1, '1' 2, '2' 3, '3' 4, '5' 6, '10' 11, '20' 21, '40' 41, '60' 61)\n"
             "set xlabel 'iteration'\nset ylabel 'z'\n",
             low, high, t->moments);
     fprintf(s,
-            "plot for [i=%d:%d] $path using 1:i with lines lc rgb '#888888' lw 1 dt 3, for [i=2:%d] $path using 1:i with lines lt "
-            "(i-1)\nunset multiplot\n",
+            "plot for [i=%d:%d] $path using 1:i with lines lc rgb '#888888' lw 1 dt 3, for [i=2:%d] $path using 1:i "
+            "with lines lt (i-1)\nunset multiplot\n",
             SHOWN_N + 2, 2 * SHOWN_N, SHOWN_N + 1);
 }
 

@@ -11,7 +11,7 @@
 
 static const double tau = 6.283185307179586476925;
 
-/* ---- reading ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 enum { MOST_TARGETS = 10000, MOST_COMPONENTS = 1000 };
 
 static int make_target(size_t K, mixture_target *t, failure *f)
@@ -41,7 +41,8 @@ static int make_list(size_t n, target_list *out, failure *f)
 }
 
 /* values[K] of one key; K is 0 as long as it is not known. */
-static int read_row(const char *path, size_t i, const json_t *object, const char *key, double least, size_t K, double *values, failure *f)
+static int read_row(const char *path, size_t i, const json_t *object, const char *key, double least, size_t K,
+                    double *values, failure *f)
 {
     char where[80];
     const json_t *list = json_object_get(object, key);
@@ -53,7 +54,8 @@ static int read_row(const char *path, size_t i, const json_t *object, const char
         values[k] = json_number_value(v);
         if (!json_is_number(v) || !(fabs(values[k]) <= 1e6) || !(values[k] >= least)) {
             snprintf(where, sizeof where, "targets[%zu].%s[%zu]", i, key, k);
-            return refuse_json(path, where, v, least > 0 ? "a number from 1e-6 to 1e6" : "a number from -1e6 to 1e6", f);
+            return refuse_json(path, where, v, least > 0 ? "a number from 1e-6 to 1e6" : "a number from -1e6 to 1e6",
+                               f);
         }
     }
     return 0;
@@ -88,7 +90,8 @@ int read_targets(const char *path, target_list *out, failure *f)
         return code;
     const json_t *list = json_object_get(root, "targets");
     size_t n = json_array_size(list);
-    code = n && n <= MOST_TARGETS ? make_list(n, out, f) : refuse_json(path, "targets", list, "an array of 1 to 10000 targets", f);
+    code = n && n <= MOST_TARGETS ? make_list(n, out, f)
+                                  : refuse_json(path, "targets", list, "an array of 1 to 10000 targets", f);
     for (size_t i = 0; i < n && !code; i++)
         code = read_target(path, i, json_array_get(list, i), &out->target[i], f);
     json_decref(root);
@@ -136,7 +139,8 @@ int read_optima(const char *path, target_list *list, failure *f)
         char key[8];
         mixture_optimum *o = &list->optimum[i];
         snprintf(key, sizeof key, "%zu", i % NUMBERS_N + LEAST_N);
-        const json_t *row = json_object_get(json_array_get(targets, i / NUMBERS_N), key), *runs = json_object_get(row, "svgd_3N_ise");
+        const json_t *row = json_object_get(json_array_get(targets, i / NUMBERS_N), key),
+                     *runs = json_object_get(row, "svgd_3N_ise");
         if (!json_is_object(row) || json_array_size(runs) != GIVEN_STARTS)
             code = refuse_json(path, key, row, "an object with ise, pelbo and svgd_3N_ise", f);
         o->ise = json_number_value(json_object_get(row, "ise"));
@@ -157,7 +161,7 @@ void free_targets(target_list *list)
     *list = (target_list){0};
 }
 
-/* ---- density ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- density ----------------------------------------------------------------------------------------------------- */
 int open_target(const mixture_target *t, wvgd_model *model)
 {
     double *variance = malloc(t->K * sizeof *variance);
@@ -190,7 +194,7 @@ void target_range(const mixture_target *t, double *low, double *high)
     }
 }
 
-/* ---- quadrature ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- quadrature -------------------------------------------------------------------------------------------------- */
 static int by_value(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
@@ -200,7 +204,8 @@ static int by_value(const void *a, const void *b)
 int make_quadrature(double low, double high, size_t borders, const double *border, quadrature *q, failure *f)
 {
     enum { PANELS = 400, POINTS = 5 };
-    static const double at[POINTS] = {-0.9061798459386640, -0.5384693101056831, 0, 0.5384693101056831, 0.9061798459386640};
+    static const double at[POINTS] = {-0.9061798459386640, -0.5384693101056831, 0, 0.5384693101056831,
+                                      0.9061798459386640};
     static const double share[POINTS] = {0.2369268850561891, 0.4786286704993665, 0.5688888888888889, 0.4786286704993665,
                                          0.2369268850561891};
     size_t ends = PANELS + 1 + borders, n = 0;

@@ -1,5 +1,5 @@
-/* mixture_targets.h - the targets of the mixture experiment: mixtures of Gaussians in one dimension, from a file or by the paper's rule;
- * what is known of them; and a quadrature rule for densities that jump at the borders of cells. */
+/* mixture_targets.h - the targets of the mixture experiment: mixtures of Gaussians in one dimension, from a file or
+ * by the paper's rule; what is known of them; and a quadrature rule for densities that jump at the borders of cells. */
 #ifndef WV_MIXTURE_TARGETS_H
 #define WV_MIXTURE_TARGETS_H
 #include "failure.h"
@@ -16,8 +16,8 @@ typedef struct {
 
 /* The best that N particles can do, by a deterministic computation, and SVGD with 3N particles. */
 typedef struct {
-    double ise, pelbo; /* of the best truncated Gaussians on the cells of the optimal quantizer, with the cells' masses as weights; bound
-                          with the best weights */
+    double ise, pelbo;             /* of the best truncated Gaussians on the cells of the optimal quantizer, with the
+                                    * cells' masses as weights; bound with the best weights */
     double svgd_ise[GIVEN_STARTS]; /* integrated squared errors of five runs */
 } mixture_optimum;
 
@@ -44,7 +44,8 @@ int open_target(const mixture_target *target, wvgd_model *model);
 /* Density of the target. */
 double target_density(const mixture_target *target, double x);
 
-/* x[m], weight[m]: Gauss-Legendre rules on panels that end at each of border[borders] (in any order), from low to high. */
+/* x[m], weight[m]: Gauss-Legendre rules on panels that end at each of border[borders] (in any
+ * order), from low to high. */
 typedef struct {
     size_t m;
     double *x, *weight; /* [m] */

@@ -28,7 +28,7 @@ double now_seconds(void)
     return clock_now();
 }
 
-/* ---- files --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 int begin_result(const reproduction *r, const char *file, whole_file *w, failure *f)
 {
     char *path = run_path(r->out, file);
@@ -41,8 +41,8 @@ int begin_markdown(const reproduction *r, const char *file, const char *title, w
 {
     int code = begin_result(r, file, w, f);
     if (!code)
-        fprintf(w->stream, "# %s\n\nMade by `%s` (wvgd %s, seed %" PRIu64 "%s).\n\n", title, r->command, WVGD_VERSION, r->seed,
-                r->quick ? "; a quick run, on less: the numbers are for testing only" : "");
+        fprintf(w->stream, "# %s\n\nMade by `%s` (wvgd %s, seed %" PRIu64 "%s).\n\n", title, r->command, WVGD_VERSION,
+                r->seed, r->quick ? "; a quick run, on less: the numbers are for testing only" : "");
     return code;
 }
 
@@ -60,7 +60,8 @@ int print_result(const reproduction *r, const char *file, failure *f)
     return code;
 }
 
-int draw_result(const reproduction *r, const char *name, unsigned width, unsigned height, const char *script, failure *f)
+int draw_result(const reproduction *r, const char *name, unsigned width, unsigned height, const char *script,
+                failure *f)
 {
     if (has_gnuplot())
         return draw_figure(r->out, name, width, height, script, f);
@@ -96,7 +97,7 @@ sample_summary summarise_sample(size_t n, const double *x)
     return s;
 }
 
-/* ---- jobs ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- jobs -------------------------------------------------------------------------------------------------------- */
 typedef struct {
     const reproduction *r;
     const char *what;
@@ -119,8 +120,8 @@ static void show_jobs(job_list *l)
         return;
     l->shown = now;
     l->bar = terminal;
-    fprintf(stderr, "%s%s, %s: %zu of %zu, %.0f s%s", terminal ? "\r\033[K" : "", l->r->name, l->what, l->done, l->n, now - l->begun,
-            terminal ? "" : "\n");
+    fprintf(stderr, "%s%s, %s: %zu of %zu, %.0f s%s", terminal ? "\r\033[K" : "", l->r->name, l->what, l->done, l->n,
+            now - l->begun, terminal ? "" : "\n");
     fflush(stderr);
 }
 
@@ -166,6 +167,7 @@ int run_jobs(const reproduction *r, const char *what, size_t n, experiment_job *
         *f = l.why;
         return f->code;
     }
-    return was_interrupted() ? fail(f, EXIT_INTERRUPTED, "interrupted in %s: files of experiments that had ended are in place", r->name)
+    return was_interrupted() ? fail(f, EXIT_INTERRUPTED,
+                                    "interrupted in %s: files of experiments that had ended are in place", r->name)
                              : 0;
 }

@@ -49,9 +49,10 @@ static size_t keep_cell(size_t j, bench *b)
     return kept;
 }
 
-/* ELBO_j and its standard error: the influence of a draw is 1_j (h - mean h + 1) / Z_j - 1. Too few in the cell: what the fit says. */
-static int bound_cell(const wvgd_model *model, const wvgd_fit *fit, const wvgd_results *r, size_t j, uint64_t seed, bench *b, wvgd_estimate *elbo,
-                      wvgd_error *error)
+/* ELBO_j and its standard error: the influence of a draw is 1_j (h - mean h + 1) / Z_j - 1. Too
+ * few in the cell: what the fit says. */
+static int bound_cell(const wvgd_model *model, const wvgd_fit *fit, const wvgd_results *r, size_t j, uint64_t seed,
+                      bench *b, wvgd_estimate *elbo, wvgd_error *error)
 {
     double mean = 0, square = 0, n = (double)b->n;
     draw_component(r, j, seed, b);
@@ -82,7 +83,8 @@ static int make_bench(size_t n, size_t D, bench *b)
     return b->z && b->cell ? 0 : -1;
 }
 
-int sharpen_bound(const wvgd_model *model, const wvgd_fit *fit, size_t draws, uint64_t seed, wvgd_estimate *out, wvgd_error *error)
+int sharpen_bound(const wvgd_model *model, const wvgd_fit *fit, size_t draws, uint64_t seed, wvgd_estimate *out,
+                  wvgd_error *error)
 {
     wvgd_results r;
     bench b;

@@ -1,5 +1,5 @@
-/* theory.c - special cases that the paper's theory makes statements about, with numbers: `wvgd reproduce theory` writes theory.md, of which
- * experiments/theory.md is a copy with other links.
+/* theory.c - special cases that the paper's theory makes statements about, with numbers: `wvgd reproduce theory`
+ * writes theory.md, of which experiments/theory.md is a copy with other links.
  *     1  one particle: mean for the squared cost, median for L1; SVGD: a mode
  *     2  two particles: the force on one is the global pull less what the other screens
  *     3  explaining away against kernel repulsion: variance of the particles in 2 to 50 dimensions
@@ -42,8 +42,7 @@ static double unsigned_zero(double x)
     return fabs(x) < 5e-5 ? 0 : x;
 }
 
-/* ---- 1: one particle -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- 1: one particle --------------------------------------------------------------------------------------------- */
 static double target_mean(const mixture_target *t)
 {
     double mean = 0;
@@ -159,7 +158,8 @@ static int run_lone(void *self, size_t i, failure *f)
         code = fit_one(jobs->t, &model, WVGD_L1, &row->absolute, &se, f);
     if (!code)
         code = svgd_one(&model, row->mean, &row->stein, f);
-    row->absolute_se = se / target_sd(target) / (2 * target_density(target, row->median)); /* of the median of as many independent draws */
+    /* of the median of as many independent draws */
+    row->absolute_se = se / target_sd(target) / (2 * target_density(target, row->median));
     wvgd_model_close(&model);
     return code;
 }
@@ -172,20 +172,21 @@ static int show_one_particle(theory *t, failure *f)
     int code = run_jobs(t->r, "one particle", n < t->list.n ? n : t->list.n, run_lone, &(lone_jobs){t, row}, f);
     if (code)
         return code;
-    fputs("## 1. One particle\n\nThe loss of one particle is E c(z_1, z): its minimum is the mean of the posterior for the squared "
-          "Euclidean cost and the (coordinate-wise) median for the L1 cost. "
-          "SVGD with one particle has no kernel sum left and goes uphill to a mode. The first targets of `experiments/data/mixtures.json`; "
-          "true values by quadrature, `+-` are standard errors from the number of the fit's draws, of which there are more than by default "
-          "(`--evidence-se 0.003`), and SVGD starts at the mean. The L1 loss is flat near its minimum, so that the solver is content about a "
-          "hundredth of the posterior's sd away from it.\n\n"
-          "| target | mean | WVGD, squared cost | +- | median | WVGD, L1 cost | +- | mode uphill from the mean | SVGD |\n"
-          "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
-          t->text.stream);
+    fputs(
+        "## 1. One particle\n\nThe loss of one particle is E c(z_1, z): its minimum is the mean of the posterior for "
+        "the squared Euclidean cost and the (coordinate-wise) median for the L1 cost. SVGD with one particle has no "
+        "kernel sum left and goes uphill to a mode. The first targets of `experiments/data/mixtures.json`; true values "
+        "by quadrature, `+-` are standard errors from the number of the fit's draws, of which there are more than by "
+        "default (`--evidence-se 0.003`), and SVGD starts at the mean. The L1 loss is flat near its minimum, so that "
+        "the solver is content about a hundredth of the posterior's sd away from it.\n\n"
+        "| target | mean | WVGD, squared cost | +- | median | WVGD, L1 cost | +- | mode uphill from the mean | SVGD |\n"
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
+        t->text.stream);
     for (size_t i = 0; i < n && i < t->list.n; i++) {
         const lone_particle *p = &row[i];
         char name[32];
-        fprintf(t->text.stream, "| %zu | %.4f | %.4f | %.4f | %.4f | %.4f | %.4f | %.4f | %.4f |\n", i, p->mean, p->squared, p->se, p->median,
-                p->absolute, p->absolute_se, p->mode, p->stein);
+        fprintf(t->text.stream, "| %zu | %.4f | %.4f | %.4f | %.4f | %.4f | %.4f | %.4f | %.4f |\n", i, p->mean,
+                p->squared, p->se, p->median, p->absolute, p->absolute_se, p->mode, p->stein);
         snprintf(name, sizeof name, "target %zu", i);
         note(t, "one particle", name, "mean", p->mean);
         note(t, "one particle", name, "wvgd squared", p->squared);
@@ -198,10 +199,10 @@ static int show_one_particle(theory *t, failure *f)
     return 0;
 }
 
-/* ---- 2: the screening force
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- 2: the screening force -------------------------------------------------------------------------------------- */
 /* Integral of g(z) p(z) from a to b. */
-static double integrate(const mixture_target *t, double a, double b, double (*g)(double z, const double *at), const double *at, failure *f)
+static double integrate(const mixture_target *t, double a, double b, double (*g)(double z, const double *at),
+                        const double *at, failure *f)
 {
     quadrature q;
     double sum = 0;
@@ -246,7 +247,9 @@ static void show_force(theory *t, const char *name, const mixture_target *target
     target_range(target, &low, &high);
     double all = integrate(target, low, high, pull, &z1, f), screened = integrate(target, middle, high, pull, &z1, f),
            mass = integrate(target, middle, high, one, NULL, f);
-    double slope = (distortion_of_two(target, low, high, z1 + d, z2, f) - distortion_of_two(target, low, high, z1 - d, z2, f)) / (2 * d);
+    double slope =
+        (distortion_of_two(target, low, high, z1 + d, z2, f) - distortion_of_two(target, low, high, z1 - d, z2, f)) /
+        (2 * d);
     double repulsion = log(2.0) / (2 * (z1 - z2)); /* 1/2 d/dz_2 exp(-(z_1-z_2)^2/h), h = (z_1-z_2)^2/log 2 */
     fprintf(t->text.stream, "| %s | %.1f | %.4f | %.4f | %.4f | %.4f | %.4f | %.4f |\n", name, z2, mass, all, screened,
             unsigned_zero(all - screened), unsigned_zero(-slope), repulsion);
@@ -262,15 +265,14 @@ static int show_screening(theory *t, failure *f)
     static double weight[2][2] = {{0.5, 0.5}, {0.95, 0.05}}, mean[2] = {-1, 3}, sd[2] = {0.5, 0.5};
     static const double z2[] = {1, 3, 6};
     f->code = 0;
-    fputs("## 2. Two particles: the screening force\n\nIn one dimension with z_1 < z_2 and the squared cost, the force on particle 1, "
-          "`-dD/dz_1`, is the pull of the whole posterior, `2 E(z - z_1)`, less the pull of what "
-          "lies beyond the middle (z_1 + z_2)/2, which particle 2 explains away. (The paper writes c for its derivative, and its velocity "
-          "is this force divided by the mass of the cell.) "
-          "So the apparent repulsion depends on the mass behind particle 2: two targets w N(-1, 0.5^2) + (1 - w) N(3, 0.5^2), z_1 = -1. "
-          "SVGD's repulsion, with the median heuristic, is the same for both. "
-          "All by quadrature; `-dD/dz_1` by differences of D.\n\n"
-          "| target | z_2 | mass beyond the middle | pull of all | of these screened | force on z_1 | -dD/dz_1 | SVGD's repulsion |\n| --- "
-          "| --- | --- | --- | --- | --- | --- | --- |\n",
+    fputs("## 2. Two particles: the screening force\n\nIn one dimension with z_1 < z_2 and the squared cost, the force "
+          "on particle 1, `-dD/dz_1`, is the pull of the whole posterior, `2 E(z - z_1)`, less the pull of what lies "
+          "beyond the middle (z_1 + z_2)/2, which particle 2 explains away. (The paper writes c for its derivative, "
+          "and its velocity is this force divided by the mass of the cell.) So the apparent repulsion depends on the "
+          "mass behind particle 2: two targets w N(-1, 0.5^2) + (1 - w) N(3, 0.5^2), z_1 = -1. SVGD's repulsion, with "
+          "the median heuristic, is the same for both. All by quadrature; `-dD/dz_1` by differences of D.\n\n"
+          "| target | z_2 | mass beyond the middle | pull of all | of these screened | force on z_1 | -dD/dz_1 | "
+          "SVGD's repulsion |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n",
           t->text.stream);
     for (size_t k = 0; k < 2; k++)
         for (size_t i = 0; i < sizeof z2 / sizeof *z2; i++)
@@ -279,8 +281,7 @@ static int show_screening(theory *t, failure *f)
     return f->code;
 }
 
-/* ---- 3: dimensions
- * ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- 3: dimensions ----------------------------------------------------------------------------------------------- */
 enum { PARTICLES = 20, STEIN_MANY = 100, ENSEMBLE_DRAWS = 20000 };
 
 /* Mean over coordinates of the variance of weighted points; weight NULL: equal. */
@@ -366,8 +367,8 @@ static int spread_of_wvgd(const theory *t, const wvgd_model *model, spreads *out
     o.seed = t->r->seed;
     wvgd_fit *fit = draws && cell ? wvgd_new(model, &o, NULL, &error) : NULL;
     int code = draws && cell ? 0 : fail(f, EX_SOFTWARE, "no memory for draws");
-    if (!code &&
-        (!fit || wvgd_run(fit, NULL, NULL, &error) != WVGD_OK || wvgd_sample(fit, 1, ENSEMBLE_DRAWS, draws, cell, &error) != WVGD_OK))
+    if (!code && (!fit || wvgd_run(fit, NULL, NULL, &error) != WVGD_OK ||
+                  wvgd_sample(fit, 1, ENSEMBLE_DRAWS, draws, cell, &error) != WVGD_OK))
         code = fail(f, EX_SOFTWARE, "%s", error.text);
     if (!code) {
         wvgd_get_results(fit, &r);
@@ -417,15 +418,16 @@ static int draw_spreads(const theory *t, size_t n, const spreads *s, failure *f)
     fputs("$v << EOD\n", g);
     for (size_t i = 0; i < n; i++)
         fprintf(g, "%zu %.5g %.5g %.5g %.5g\n", dimension[i], s[i].stein, s[i].stein_many, s[i].particles, s[i].draws);
-    fprintf(
-        g,
-        "EOD\nset logscale x\nset xrange [1.8:56]\nset yrange [0:1.15]\nset xtics (2, 5, 10, 20, 50)\nset xlabel 'dimensions'\nset ylabel "
-        "'variance / true variance'\nset key at graph 0.98, 0.86\n"
-        "plot 1 with lines lc rgb '#999999' lw 1 dt 2 notitle, $v using 1:5 with linespoints lt 1 title 'WVGD, ensemble of %d particles', "
-        "$v using 1:4 with linespoints lt 5 title 'WVGD, the particles', "
-        "$v using 1:3 with linespoints lt 4 title 'SVGD, %d particles', $v using 1:2 with linespoints lt 2 title 'SVGD, %d particles'\n",
-        PARTICLES, STEIN_MANY, PARTICLES);
-    int code = fclose(g) ? fail(f, EX_SOFTWARE, "no memory for a figure") : draw_result(t->r, "figure_variance", 720, 440, script, f);
+    fprintf(g,
+            "EOD\nset logscale x\nset xrange [1.8:56]\nset yrange [0:1.15]\nset xtics (2, 5, 10, 20, 50)\n"
+            "set xlabel 'dimensions'\nset ylabel 'variance / true variance'\nset key at graph 0.98, 0.86\n"
+            "plot 1 with lines lc rgb '#999999' lw 1 dt 2 notitle, $v using 1:5 with linespoints lt 1 title 'WVGD, "
+            "ensemble of %d particles', $v using 1:4 with linespoints lt 5 title 'WVGD, the particles', $v using 1:3 "
+            "with linespoints lt 4 title 'SVGD, %d particles', $v using 1:2 with linespoints lt 2 title 'SVGD, %d "
+            "particles'\n",
+            PARTICLES, STEIN_MANY, PARTICLES);
+    int code = fclose(g) ? fail(f, EX_SOFTWARE, "no memory for a figure")
+                         : draw_result(t->r, "figure_variance", 720, 440, script, f);
     free(script);
     return code;
 }
@@ -437,21 +439,21 @@ static int show_dimensions(theory *t, failure *f)
     int code = run_jobs(t->r, "dimensions", n, measure_spreads, &(spread_jobs){t, s}, f);
     if (code)
         return code;
-    fprintf(
-        t->text.stream,
-        "## 3. Explaining away against kernel repulsion\n\nA standard normal in D dimensions: the variance of what each method puts in its "
-        "place, relative to the truth, which is 1, as a mean over coordinates. SVGD's "
-        "repulsion comes from a kernel in which, in many dimensions, all particles are about equally far from each other: its particles "
-        "collapse towards the mode. WVGD's particles are means of cells, so "
-        "that as a bare point set they have the variance of the posterior less the distortion, always: what a quantizer with few points in "
-        "many dimensions cannot hold is in its transport densities, and the ensemble has "
-        "all of it. %d particles (SVGD also %d); distortion and variance of the ensemble from %d of its draws.\n\n"
-        "| D | SVGD, %d | SVGD, %d | WVGD, particles alone | + distortion / D | WVGD, ensemble |\n| --- | --- | --- | --- | --- | --- |\n",
-        PARTICLES, STEIN_MANY, ENSEMBLE_DRAWS, PARTICLES, STEIN_MANY);
+    fprintf(t->text.stream,
+            "## 3. Explaining away against kernel repulsion\n\nA standard normal in D dimensions: the variance of what "
+            "each method puts in its place, relative to the truth, which is 1, as a mean over coordinates. SVGD's "
+            "repulsion comes from a kernel in which, in many dimensions, all particles are about equally far from each "
+            "other: its particles collapse towards the mode. WVGD's particles are means of cells, so that as a bare "
+            "point set they have the variance of the posterior less the distortion, always: what a quantizer with few "
+            "points in many dimensions cannot hold is in its transport densities, and the ensemble has all of it. %d "
+            "particles (SVGD also %d); distortion and variance of the ensemble from %d of its draws.\n\n"
+            "| D | SVGD, %d | SVGD, %d | WVGD, particles alone | + distortion / D | WVGD, ensemble |\n"
+            "| --- | --- | --- | --- | --- | --- |\n",
+            PARTICLES, STEIN_MANY, ENSEMBLE_DRAWS, PARTICLES, STEIN_MANY);
     for (size_t i = 0; i < n; i++) {
         char what[32];
-        fprintf(t->text.stream, "| %zu | %.3f | %.3f | %.3f | %.3f | %.3f |\n", dimension[i], s[i].stein, s[i].stein_many, s[i].particles,
-                s[i].both, s[i].draws);
+        fprintf(t->text.stream, "| %zu | %.3f | %.3f | %.3f | %.3f | %.3f |\n", dimension[i], s[i].stein,
+                s[i].stein_many, s[i].particles, s[i].both, s[i].draws);
         snprintf(what, sizeof what, "D=%zu", dimension[i]);
         note(t, "dimensions", what, "svgd 20", s[i].stein);
         note(t, "dimensions", what, "svgd 100", s[i].stein_many);
@@ -463,12 +465,13 @@ static int show_dimensions(theory *t, failure *f)
     return draw_spreads(t, n, s, f);
 }
 
-/* ---- 4: bias
- * ----------------------------------------------------------------------------------------------------------------------------- */
-/* q = N(0,1) on the cell (-inf, c), target N(1,1), so that log p - log q = z - 1/2: gradients in (mu, log sigma) of the ELBO on the cell.
+/* ---- 4: bias ----------------------------------------------------------------------------------------------------- */
+/* q = N(0,1) on the cell (-inf, c), target N(1,1), so that log p - log q = z - 1/2: gradients in (mu,
+ * log sigma) of the ELBO on the cell.
  *     exact     Cov_qj( d log q / d theta, log p - log q ) = Cov(z, z), Cov(z^2, z)
  *     paper's   E_qj[ dz/dtheta (log p - log q)'(z) ] = 1, E z
- * The paper's is the reparametrised gradient with rejected draws left out, which forgets that theta decides on what is rejected. */
+ * The paper's is the reparametrised gradient with rejected draws left out, which forgets that
+ * theta decides on what is rejected. */
 typedef struct {
     double mass, exact[2], paper[2], sampled[2];
 } gradients;
@@ -539,22 +542,23 @@ static int show_bias(theory *t, failure *f)
     FILE *s = open_memstream(&script, &size);
     if (!s)
         return fail(f, EX_SOFTWARE, "no memory for a figure");
-    fputs("## 4. Bias of the paper's gradient\n\nThe paper reparametrises draws of the untruncated component, rejects those outside the "
-          "cell, and calls the mean of the rest an unbiased gradient. It is not: whether a draw is "
-          "rejected depends on the parameters too. Component N(0, 1) on the cell (-inf, c), target N(1, 1): the gradient of the cell's "
-          "ELBO in (mu, log sigma) in closed form, the limit of the paper's estimator, "
-          "and its mean over random draws, against the mass Z that the component has in the cell. The bias vanishes as Z goes to 1 (one "
-          "particle has none); at Z = 0.618, c = 0.3, it is two thirds of the gradient, and below Z = 0.3 larger than it. What it costs "
-          "on fitted mixtures is in [the results of the mixture experiment](../mixture/results.md).\n\n"
-          "| Z | exact: mu | log sigma | paper's: mu | log sigma | by draws: mu | log sigma | bias / gradient |\n| --- | --- | --- | --- | "
-          "--- | --- | --- | --- |\n",
+    fputs("## 4. Bias of the paper's gradient\n\nThe paper reparametrises draws of the untruncated component, rejects "
+          "those outside the cell, and calls the mean of the rest an unbiased gradient. It is not: whether a draw is "
+          "rejected depends on the parameters too. Component N(0, 1) on the cell (-inf, c), target N(1, 1): the "
+          "gradient of the cell's ELBO in (mu, log sigma) in closed form, the limit of the paper's estimator, and its "
+          "mean over random draws, against the mass Z that the component has in the cell. The bias vanishes as Z goes "
+          "to 1 (one particle has none); at Z = 0.618, c = 0.3, it is two thirds of the gradient, and below Z = 0.3 "
+          "larger than it. What it costs on fitted mixtures is in [the results of the mixture "
+          "experiment](../mixture/results.md).\n\n"
+          "| Z | exact: mu | log sigma | paper's: mu | log sigma | by draws: mu | log sigma | bias / gradient |\n"
+          "| --- | --- | --- | --- | --- | --- | --- | --- |\n",
           t->text.stream);
     fputs("$bias << EOD\n", s);
     for (size_t i = 0; i < sizeof mass / sizeof *mass; i++) {
         gradients g = find_gradients(t, mass[i]);
         char what[32];
-        fprintf(t->text.stream, "| %.3f | %.4f | %.4f | %.4f | %.4f | %.4f | %.4f | %.3f |\n", g.mass, g.exact[0], g.exact[1], g.paper[0],
-                g.paper[1], g.sampled[0], g.sampled[1], relative_bias(&g));
+        fprintf(t->text.stream, "| %.3f | %.4f | %.4f | %.4f | %.4f | %.4f | %.4f | %.3f |\n", g.mass, g.exact[0],
+                g.exact[1], g.paper[0], g.paper[1], g.sampled[0], g.sampled[1], relative_bias(&g));
         fprintf(s, "%.6g %.6g %.6g %.6g %.6g\n", g.mass, g.exact[0], g.paper[0], g.exact[1], g.paper[1]);
         snprintf(what, sizeof what, "Z=%.3f", g.mass);
         note(t, "bias", what, "exact mu", g.exact[0]);
@@ -563,18 +567,19 @@ static int show_bias(theory *t, failure *f)
         note(t, "bias", what, "paper log sigma", g.paper[1]);
     }
     fputs("\n![gradients against the mass of the cell](figure_bias.svg)\n", t->text.stream);
-    fputs("EOD\nset xlabel 'mass of the component in its cell'\nset ylabel 'gradient of the ELBO'\nset xrange [0:1]\nset key bottom left\n"
-          "plot $bias using 1:2 with linespoints lt 1 title 'mu, exact', $bias using 1:3 with linespoints lt 2 title 'mu, paper', $bias "
-          "using 1:4 with linespoints lt 1 dt 2 pt 6 title 'log sigma, exact', "
-          "$bias using 1:5 with linespoints lt 2 dt 2 pt 6 title 'log sigma, paper'\n",
+    fputs("EOD\nset xlabel 'mass of the component in its cell'\nset ylabel 'gradient of the ELBO'\nset xrange [0:1]\n"
+          "set key bottom left\n"
+          "plot $bias using 1:2 with linespoints lt 1 title 'mu, exact', $bias using 1:3 with linespoints lt 2 title "
+          "'mu, paper', $bias using 1:4 with linespoints lt 1 dt 2 pt 6 title 'log sigma, exact', $bias using 1:5 "
+          "with linespoints lt 2 dt 2 pt 6 title 'log sigma, paper'\n",
           s);
-    int code = fclose(s) ? fail(f, EX_SOFTWARE, "no memory for a figure") : draw_result(t->r, "figure_bias", 720, 440, script, f);
+    int code = fclose(s) ? fail(f, EX_SOFTWARE, "no memory for a figure")
+                         : draw_result(t->r, "figure_bias", 720, 440, script, f);
     free(script);
     return code;
 }
 
-/* ---- all of it
- * --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
 static int load_targets(theory *t, failure *f)
 {
     char *path = find_shared("experiments/mixtures.json", f);
@@ -619,4 +624,5 @@ static int run_theory(const reproduction *r, failure *f)
 }
 
 const experiment theory_experiment = {
-    "theory", "special cases of the theory: one and two particles, dimensions, bias of the paper's gradient", run_theory};
+    "theory", "special cases of the theory: one and two particles, dimensions, bias of the paper's gradient",
+    run_theory};

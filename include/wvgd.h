@@ -1,8 +1,9 @@
 /* wvgd.h - Bayesian inference by Wasserstein variational gradient descent.
  *
- * A fit approximates the density p(z) of a model by N particles z_j. Each owns the cell of points nearest to it under a cost, the mass
- * beta_j of that cell, and a Gaussian q(z; theta_j) truncated to it. Together: a weighted particle set, a continuous density
- * (the ensemble), a lower bound on the log evidence (PELBO), an importance-sampled log evidence, and draws.
+ * A fit approximates the density p(z) of a model by N particles z_j. Each owns the cell of points nearest to it
+ * under a cost, the mass beta_j of that cell, and a Gaussian q(z; theta_j) truncated to it. Together: a weighted
+ * particle set, a continuous density (the ensemble), a lower bound on the log evidence (PELBO), an
+ * importance-sampled log evidence, and draws.
  *
  *     wvgd_options o;  wvgd_options_init(&o);
  *     wvgd_fit *fit = wvgd_new(&model, &o, NULL, &error);
@@ -10,9 +11,10 @@
  *     wvgd_results r;  wvgd_get_results(fit, &r);
  *     wvgd_free(fit);
  *
- * Conventions: arrays are row-major; N particles, D dimensions; logs are natural. The library never prints, exits, reads the
- * environment, opens files or keeps global state (but for a count of its threads). A fit is used by one thread at a time, and starts threads of its own only if
- * the option `threads` says so; different fits are independent. A child of fork has the fit, but goes on with it in one thread.
+ * Conventions: arrays are row-major; N particles, D dimensions; logs are natural. The library never prints, exits,
+ * reads the environment, opens files or keeps global state (but for a count of its threads). A fit is used by one
+ * thread at a time, and starts threads of its own only if the option `threads` says so; different fits are
+ * independent. A child of fork has the fit, but goes on with it in one thread.
  * Every call that can fail returns a wvgd_status and fills *error (which may be NULL) with a sentence for the user.
  * The same seed gives the same bits as long as the BLAS does; a threaded BLAS should be told to use one thread. */
 #ifndef WVGD_H
@@ -30,7 +32,7 @@ extern "C" {
 /* The version of the library that was loaded; WVGD_VERSION is that of the header. */
 const char *wvgd_version(void);
 
-/* ---- did the call work? ------------------------------------------------------------------------------------------------ */
+/* ---- did the call work? ------------------------------------------------------------------------------------------ */
 typedef enum {
     WVGD_OK = 0,
     WVGD_E_ARGUMENT, /* an argument or option is out of range, or a call out of order */
@@ -45,7 +47,7 @@ typedef struct {
     char text[256];
 } wvgd_error;
 
-/* ---- options ----------------------------------------------------------------------------------------------------------- */
+/* ---- options ----------------------------------------------------------------------------------------------------- */
 typedef enum { WVGD_STAGED, WVGD_JOINT } wvgd_solver;
 typedef enum { WVGD_DIAG, WVGD_FULL, WVGD_LOWRANK } wvgd_family;
 typedef enum { WVGD_HARD, WVGD_SOFT } wvgd_cells;
@@ -57,12 +59,15 @@ typedef enum { WVGD_INIT_EXPLORE, WVGD_INIT_PRIOR, WVGD_INIT_NORMAL } wvgd_init;
 /* c(a, b); fills grad_a[dim] with its gradient in a unless grad_a is NULL. */
 typedef double wvgd_cost_function(void *self, size_t dim, const double *a, const double *b, double *grad_a);
 
-/* The same for n points b[n][dim] at once: fills cost[n], unless it is NULL, with c(a, b_k), and grad_a[dim], unless that is NULL, with the sum over k of weight[k] times the gradient in a of c(a, b_k). */
-typedef void wvgd_cost_batch(void *self, size_t dim, const double *a, size_t n, const double *b, double *cost, const double *weight, double *grad_a);
+/* The same for n points b[n][dim] at once: fills cost[n], unless it is NULL, with c(a, b_k), and grad_a[dim], unless
+ * that is NULL, with the sum over k of weight[k] times the gradient in a of c(a, b_k). */
+typedef void wvgd_cost_batch(void *self, size_t dim, const double *a, size_t n, const double *b, double *cost,
+                             const double *weight, double *grad_a);
 
-/* Fill with wvgd_options_init, then change fields, or set them by name. Ranges and one line of help each: wvgd_options_describe. */
+/* Fill with wvgd_options_init, then change fields, or set them by name. Ranges and one line of
+ * help each: wvgd_options_describe. */
 typedef struct wvgd_options {
-    size_t size;              /* sizeof(wvgd_options); set by wvgd_options_init */
+    size_t size; /* sizeof(wvgd_options); set by wvgd_options_init */
     wvgd_solver solver;
     size_t particles;         /* N */
     size_t components;        /* staged: mixture components that it may grow to */
@@ -78,16 +83,21 @@ typedef struct wvgd_options {
     size_t starts;            /* ascents; 0: until they find nothing new */
     double init_scale;        /* rough scale of the parameters */
     size_t max_iter;
-    double max_seconds;       /* of wvgd_step and wvgd_run; 0: no limit. With ask and tell, which do not see the model's time, the caller decides: wvgd_stop_now */
-    double tol;               /* nats of PELBO that noise and drift may still cost when a run counts as converged */
-    double evidence_se;       /* standard error of the log evidence that the closing draws aim at */
+    double max_seconds; /* of wvgd_step and wvgd_run; 0: no limit. With ask and tell, which do not see the model's
+                         * time, the caller decides: wvgd_stop_now */
+    double tol;         /* nats of PELBO that noise and drift may still cost when a run counts as converged */
+    double evidence_se; /* standard error of the log evidence that the closing draws aim at */
     uint64_t seed;
-    size_t threads;           /* over cells, components and blocks of points; wvgd_model_threads shares the model's work. Results do not depend on it */
+    size_t threads; /* over cells, components and blocks of points; wvgd_model_threads shares the model's
+                     * work. Results do not depend on it */
     /* not settable by name */
-    const double *metric;           /* mahalanobis: [D][D] positive definite, c = (a-b)' metric (a-b); NULL: follows the posterior */
-    wvgd_cost_function *cost_function; /* callback cost; called by the thread that runs the fit only, which then starts no others */
+    const double *metric;              /* mahalanobis: [D][D] positive definite, c = (a-b)' metric (a-b);
+                                        * NULL: follows the posterior */
+    wvgd_cost_function *cost_function; /* callback cost; called by the thread that runs the fit only,
+                                        * which then starts no others */
     void *cost_self;
-    wvgd_cost_batch *cost_batch;    /* the same cost for many points at once, called instead of cost_function, which may then be NULL; NULL: there is none */
+    wvgd_cost_batch *cost_batch; /* the same cost for many points at once, called instead of cost_function, which may
+                                  * then be NULL; NULL: there is none */
 } wvgd_options;
 
 void wvgd_options_init(wvgd_options *options);
@@ -100,18 +110,19 @@ wvgd_status wvgd_options_get(const wvgd_options *options, const char *name, char
 
 /* Row i of the option table, or NULL past its end. */
 typedef struct {
-    const char *name;     /* long name, with '-' */
-    const char *values;   /* "diag|full|lowrank", or the range of a number */
-    const char *initial;  /* default, as text */
-    const char *help;     /* one line */
+    const char *name;    /* long name, with '-' */
+    const char *values;  /* "diag|full|lowrank", or the range of a number */
+    const char *initial; /* default, as text */
+    const char *help;    /* one line */
 } wvgd_option_info;
 const wvgd_option_info *wvgd_options_describe(size_t i);
 
-/* ---- a fit ------------------------------------------------------------------------------------------------------------- */
+/* ---- a fit ------------------------------------------------------------------------------------------------------- */
 typedef struct wvgd_fit wvgd_fit;
 
-/* A new fit of *model. z0: [N][D] starting particles, copied, or NULL to start as options->init says. The model is copied; what it
- * points to must outlive the fit. Returns NULL and fills *error on failure. All memory of the iterations is allocated here. */
+/* A new fit of *model. z0: [N][D] starting particles, copied, or NULL to start as options->init says. The
+ * model is copied; what it points to must outlive the fit. Returns NULL and fills *error on failure. All
+ * memory of the iterations is allocated here. */
 wvgd_fit *wvgd_new(const wvgd_model *model, const wvgd_options *options, const double *z0, wvgd_error *error);
 void wvgd_free(wvgd_fit *fit); /* accepts NULL */
 
@@ -119,8 +130,9 @@ void wvgd_free(wvgd_fit *fit); /* accepts NULL */
 typedef enum { WVGD_RUNNING, WVGD_CONVERGED, WVGD_MAX_ITER, WVGD_TIME_UP, WVGD_STOPPED } wvgd_stop;
 const char *wvgd_stop_name(wvgd_stop stop); /* "running", "converged", "max_iter", "time_up", "stopped" */
 
-/* One batch in two halves. wvgd_ask gives n points z[n][D], valid until wvgd_tell; with *gradient set, tell wants their gradients too (else its
- * grad may be NULL). Asking again without telling gives the same points. When the fit has ended, n is 0. */
+/* One batch in two halves. wvgd_ask gives n points z[n][D], valid until wvgd_tell; with *gradient set, tell
+ * wants their gradients too (else its grad may be NULL). Asking again without telling gives the same
+ * points. When the fit has ended, n is 0. */
 wvgd_status wvgd_ask(wvgd_fit *fit, size_t *n, const double **z, bool *gradient, wvgd_error *error);
 wvgd_status wvgd_tell(wvgd_fit *fit, const double *log_p, const double *grad, wvgd_error *error);
 
@@ -129,7 +141,8 @@ wvgd_status wvgd_step(wvgd_fit *fit, wvgd_error *error);
 
 /* What a run is doing, for a progress bar. */
 typedef struct {
-    const char *stage;   /* "explore", "fit", "try", "crawl", "close", "bound", "done"; joint: also "pilot", "settle", "average" */
+    const char *stage; /* "explore", "fit", "try", "crawl", "close", "bound", "done"; joint: also
+                        * "pilot", "settle", "average" */
     size_t iteration, max_iter, evaluations;
     double seconds;
     double pelbo, pelbo_se, ess; /* of the last batch; NAN before the first */
@@ -141,69 +154,76 @@ typedef int wvgd_progress_callback(void *self, const wvgd_progress *progress);
 /* Steps until the fit has ended. callback may be NULL. */
 wvgd_status wvgd_run(wvgd_fit *fit, wvgd_progress_callback *callback, void *self, wvgd_error *error);
 
-/* Ends the iterations as if a progress callback had asked for it, between ask and tell after the tell: the closing pass remains to be run by step, run, or ask and tell.
- * Like all of this not from a signal handler or another thread: there, set a flag that the callback looks at. */
+/* Ends the iterations as if a progress callback had asked for it, between ask and tell after the tell: the closing
+ * pass remains to be run by step, run, or ask and tell. Like all of this not from a signal handler or another
+ * thread: there, set a flag that the callback looks at. */
 void wvgd_stop_now(wvgd_fit *fit);
 
 void wvgd_get_progress(const wvgd_fit *fit, wvgd_progress *progress);
 
-/* ---- results ----------------------------------------------------------------------------------------------------------- */
-typedef struct { double value, se; } wvgd_estimate;
+/* ---- results ----------------------------------------------------------------------------------------------------- */
+typedef struct {
+    double value, se;
+} wvgd_estimate;
 
-/* Views into the fit, valid until the next tell, step, run or free. While iterations go on they describe the last batch (NAN where only the
- * closing pass can tell); afterwards all of them describe one partition, estimated from fresh draws. */
+/* Views into the fit, valid until the next tell, step, run or free. While iterations go on they describe
+ * the last batch (NAN where only the closing pass can tell); afterwards all of them describe one
+ * partition, estimated from fresh draws. */
 typedef struct wvgd_results {
     size_t N, D, rank;
-    wvgd_solver solver;        /* that is used: joint, where the staged one cannot do what the options say (docs/staged.md) */
+    wvgd_solver solver; /* that is used: joint, where the staged one cannot do what the options say (docs/staged.md) */
     wvgd_stop stop;
     size_t iterations, evaluations;
-    size_t bad_points;         /* points with a NaN or +INF density, or with a NaN gradient: weight zero */
-    size_t zero_points;        /* points with density zero (-INFINITY) */
-    double seconds;            /* spent in step and run */
-    double model_seconds;      /* of these, inside log_density */
+    size_t bad_points;    /* points with a NaN or +INF density, or with a NaN gradient: weight zero */
+    size_t zero_points;   /* points with density zero (-INFINITY) */
+    double seconds;       /* spent in step and run */
+    double model_seconds; /* of these, inside log_density */
 
-    const double *z;           /* [N][D] particles */
-    const double *beta;        /* [N] posterior mass of each cell */
-    const double *beta_se;     /* [N] */
-    const double *weight;      /* [N] optimal ensemble weights, softmax of elbo on an independent batch */
-    const double *log_Z;       /* [N] log of the mass that the untruncated component has in its cell */
-    const double *elbo;        /* [N] ELBO_j <= log(beta_j p(x)); -INFINITY: not to be had, and the cell has no weight */
-    const double *elbo_se;     /* [N] */
-    const double *cell_ess;    /* [N] effective number of closing draws in the cell */
+    const double *z;        /* [N][D] particles */
+    const double *beta;     /* [N] posterior mass of each cell */
+    const double *beta_se;  /* [N] */
+    const double *weight;   /* [N] optimal ensemble weights, softmax of elbo on an independent batch */
+    const double *log_Z;    /* [N] log of the mass that the untruncated component has in its cell */
+    const double *elbo;     /* [N] ELBO_j <= log(beta_j p(x)); -INFINITY: not to be had, and the cell has no weight */
+    const double *elbo_se;  /* [N] */
+    const double *cell_ess; /* [N] effective number of closing draws in the cell */
     const double *cell_pareto_k; /* [N] NAN: too few draws to tell */
-    const double *mu;          /* [N][D] location of the component */
-    const double *sd;          /* [N][D] its marginal standard deviations (before truncation) */
-    const double *chol;        /* [N][D][D] lower Cholesky factor of its covariance; NULL unless the family is full */
-    const double *cell_cov;    /* [N][D][D] covariance of the posterior in the cell (full family), else [N][D] variances */
+    const double *mu;            /* [N][D] location of the component */
+    const double *sd;            /* [N][D] its marginal standard deviations (before truncation) */
+    const double *chol;          /* [N][D][D] lower Cholesky factor of its covariance; NULL unless the family is full */
+    const double *cell_cov; /* [N][D][D] covariance of the posterior in the cell (full family), else [N][D] variances */
 
-    wvgd_estimate pelbo;       /* lower bound with the optimal weights */
-    wvgd_estimate pelbo_beta;  /* lower bound with weight beta, as in the paper */
-    wvgd_estimate evidence;    /* importance-sampled log evidence */
-    wvgd_estimate distortion;  /* D = E min_j c(z_j, z) */
-    double ess;                /* effective closing draws, */
-    size_t closing_draws;      /* out of so many */
-    double pareto_k;           /* of their weights; NAN: too few to tell */
-    double pareto_k_limit;     /* reliable below this: min(1 - 1/log10 n, 0.7) */
-    double meanfield_gap;      /* diag: nats that a diagonal Gaussian must lose, predicted; NAN: unknown */
+    wvgd_estimate pelbo;      /* lower bound with the optimal weights */
+    wvgd_estimate pelbo_beta; /* lower bound with weight beta, as in the paper */
+    wvgd_estimate evidence;   /* importance-sampled log evidence */
+    wvgd_estimate distortion; /* D = E min_j c(z_j, z) */
+    double ess;               /* effective closing draws, */
+    size_t closing_draws;     /* out of so many */
+    double pareto_k;          /* of their weights; NAN: too few to tell */
+    double pareto_k_limit;    /* reliable below this: min(1 - 1/log10 n, 0.7) */
+    double meanfield_gap;     /* diag: nats that a diagonal Gaussian must lose, predicted; NAN: unknown */
 
-    size_t starts, modes, hit_once; /* exploration: ascents begun, modes of weight they ended in, those of them found only once; 0 without */
-    const double *mode;        /* [modes][D] about where each of them has its mean */
-    double expected_unseen;    /* modes that are expected to have been missed, if all draw ascents about equally; NAN: cannot be said */
+    size_t starts, modes, hit_once; /* exploration: ascents begun, modes of weight they ended in, those of them
+                                     * found only once; 0 without */
+    const double *mode;             /* [modes][D] about where each of them has its mean */
+    double expected_unseen;         /* modes that are expected to have been missed, if all draw ascents about
+                                     * equally; NAN: cannot be said */
 
-    size_t components;         /* staged: the mixture of full Gaussians that the draws come from, before it was cut into cells; 0 with the joint solver */
+    size_t components;              /* staged: the mixture of full Gaussians that the draws come from, before it was
+                                     * cut into cells; 0 with the joint solver */
     const double *component_weight; /* [components] */
     const double *component_mu;     /* [components][D] */
     const double *component_chol;   /* [components][D][D] lower Cholesky factors */
 
-    const double *mean;        /* [D] posterior mean, */
-    const double *var;         /* [D] variance, */
-    const double *mcse;        /* [D] and standard error of the mean, from the weighted closing draws */
+    const double *mean; /* [D] posterior mean, */
+    const double *var;  /* [D] variance, */
+    const double *mcse; /* [D] and standard error of the mean, from the weighted closing draws */
 
-    bool reliable;             /* the verdict, once the fit has ended: nothing speaks against the result, */
-    size_t reasons;            /* or what does, each with a remedy */
-    const char *const *reason; /* [reasons] */
-    size_t warnings;           /* what else a user should know; each with a remedy */
-    const char *const *warning;/* [warnings] */
+    bool reliable;              /* the verdict, once the fit has ended: nothing speaks against the result, */
+    size_t reasons;             /* or what does, each with a remedy */
+    const char *const *reason;  /* [reasons] */
+    size_t warnings;            /* what else a user should know; each with a remedy */
+    const char *const *warning; /* [warnings] */
 } wvgd_results;
 
 void wvgd_get_results(const wvgd_fit *fit, wvgd_results *results);
@@ -214,51 +234,63 @@ wvgd_status wvgd_component_cov(const wvgd_fit *fit, size_t j, double *cov, wvgd_
 /* One row a iteration. */
 typedef struct {
     size_t iteration, evaluations;
-    double seconds, pelbo, pelbo_se, distortion, ess, step; /* step: nats of KL between this and the next proposal, if taken in full */
+    /* step: nats of KL between this and the next proposal, if taken in full */
+    double seconds, pelbo, pelbo_se, distortion, ess, step;
 } wvgd_trace_row;
 const wvgd_trace_row *wvgd_trace(const wvgd_fit *fit, size_t *rows);
 const double *wvgd_trace_beta(const wvgd_fit *fit); /* [rows][N] */
 
-/* ---- the fit as a distribution (after it has ended) ------------------------------------------------------------------------ */
+/* ---- the fit as a distribution (after it has ended) -------------------------------------------------------------- */
 /* Cell of each of n points. */
 wvgd_status wvgd_cell(const wvgd_fit *fit, size_t n, const double *z, size_t *cell, wvgd_error *error);
 
-/* To which of the modes found (results.modes of them) each of n points belongs: the one whose part of the mixture is greatest there. Their masses are the expectations of being there: wvgd_expect, of values that are 1 at
- * the draws of a mode and else 0. All 0 where modes were not searched for. */
+/* To which of the modes found (results.modes of them) each of n points belongs: the one whose part of the mixture is
+ * greatest there. Their masses are the expectations of being there: wvgd_expect, of values that are 1 at the draws
+ * of a mode and else 0. All 0 where modes were not searched for. */
 wvgd_status wvgd_mode(const wvgd_fit *fit, size_t n, const double *z, size_t *mode, wvgd_error *error);
 
-/* Log density of the ensemble sum_j weight_j q_j at n points: exact but for the Monte Carlo error of log_Z and weight. */
+/* Log density of the ensemble sum_j weight_j q_j at n points: exact but for the Monte Carlo error
+ * of log_Z and weight. */
 wvgd_status wvgd_log_q(const wvgd_fit *fit, size_t n, const double *z, double *log_q, wvgd_error *error);
 
-/* n draws z[n][D] from the ensemble; cell[n] may be NULL. The same stream gives the same draws, however many are asked for. Where a component hardly reaches into its cell (log_Z below -7) a draw is one of 256 points around the
- * particle, chosen by their weights. */
+/* n draws z[n][D] from the ensemble; cell[n] may be NULL. The same stream gives the same draws, however many
+ * are asked for. Where a component hardly reaches into its cell (log_Z below -7) a draw is one of 256 points
+ * around the particle, chosen by their weights. */
 wvgd_status wvgd_sample(const wvgd_fit *fit, uint64_t stream, size_t n, double *z, size_t *cell, wvgd_error *error);
 
-/* n draws from the posterior by resampling the closing draws with their (Pareto-smoothed) importance weights; index[n] (may be NULL) says which. */
+/* n draws from the posterior by resampling the closing draws with their (Pareto-smoothed) importance
+ * weights; index[n] (may be NULL) says which. */
 wvgd_status wvgd_resample(const wvgd_fit *fit, uint64_t stream, size_t n, double *z, size_t *index, wvgd_error *error);
 
-/* The closing draws themselves: *n points z[n][D] with log density log_p[n], normalised log weights log_w[n] and cells. Outputs may be NULL. */
-wvgd_status wvgd_draws(const wvgd_fit *fit, size_t *n, const double **z, const double **log_p, const double **log_w, const uint32_t **cell,
-                       wvgd_error *error);
+/* The closing draws themselves: *n points z[n][D] with log density log_p[n], normalised log weights
+ * log_w[n] and cells. Outputs may be NULL. */
+wvgd_status wvgd_draws(const wvgd_fit *fit, size_t *n, const double **z, const double **log_p, const double **log_w,
+                       const uint32_t **cell, wvgd_error *error);
 
-/* Weights of the same draws for expectations: they sum to 1 and, with the staged solver, are calibrated by Stein's identities, so that means and variances have less noise; some
- * may be slightly negative. NULL before the fit has ended. */
+/* Weights of the same draws for expectations: they sum to 1 and, with the staged solver, are
+ * calibrated by Stein's identities, so that means and variances have less noise; some may be slightly
+ * negative. NULL before the fit has ended. */
 const double *wvgd_draw_weights(const wvgd_fit *fit);
 
-/* Posterior means, variances and standard errors of the means of m functions of the parameters, from their values value[n][m] at the closing draws (wvgd_draws). With the staged solver errors are those of draws in
- * mirrored pairs, so many from each proposal, and means are sharpened by what is known of the mixture and by Stein's identities. Values at draws without weight are not looked at.
+/* Posterior means, variances and standard errors of the means of m functions of the parameters, from their values
+ * value[n][m] at the closing draws (wvgd_draws). With the staged solver errors are those of draws in mirrored pairs,
+ * so many from each proposal, and means are sharpened by what is known of the mixture and by Stein's identities.
+ * Values at draws without weight are not looked at.
  * A function that is the same at all others has no error; of one that is not finite at some of them all is NAN. */
-wvgd_status wvgd_expect(const wvgd_fit *fit, size_t m, const double *value, double *mean, double *var, double *mcse, wvgd_error *error);
+wvgd_status wvgd_expect(const wvgd_fit *fit, size_t m, const double *value, double *mean, double *var, double *mcse,
+                        wvgd_error *error);
 
-/* Another partition from the draws of a staged fit that has ended: options are those of the fit, with other particles, cost, power, metric, family or rank. Nothing is fitted again; the
- * new fit has only the batch for its bound left to evaluate (step or run). NULL and *error on failure. */
+/* Another partition from the draws of a staged fit that has ended: options are those of the fit, with other
+ * particles, cost, power, metric, family or rank. Nothing is fitted again; the new fit has only the batch for its
+ * bound left to evaluate (step or run). NULL and *error on failure. */
 wvgd_fit *wvgd_quantize(const wvgd_fit *fit, const wvgd_options *options, wvgd_error *error);
 
-/* ---- save and go on ---------------------------------------------------------------------------------------------------- */
+/* ---- save and go on ---------------------------------------------------------------------------------------------- */
 /* Bytes that wvgd_save writes now. */
 size_t wvgd_save_size(const wvgd_fit *fit);
-/* The state after the last tell. A fit made by wvgd_new with the same model, options and starting points that restores it continues bit
- * for bit (but for times) and asks for the same points. For one kind of machine: not portable between byte orders. */
+/* The state after the last tell. A fit made by wvgd_new with the same model, options and starting points
+ * that restores it continues bit for bit (but for times) and asks for the same points. For one kind of
+ * machine: not portable between byte orders. */
 wvgd_status wvgd_save(const wvgd_fit *fit, void *buffer, size_t size, wvgd_error *error);
 wvgd_status wvgd_restore(wvgd_fit *fit, const void *buffer, size_t size, wvgd_error *error);
 

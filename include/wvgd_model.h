@@ -13,10 +13,11 @@
 extern "C" {
 #endif
 
-/* The one call. Fills log_p[i] with the log density at z[i][0..dim) for i < n and, unless grad is NULL, grad[i][0..dim) with its
- * gradient there. z, log_p and grad are row-major and do not overlap; self is the model's own. A point outside the support, or one that
- * cannot be evaluated, gets log_p = -INFINITY (NaN is counted and treated likewise) and any gradient: that is an answer for one
- * point. Return 0; any other value means that the model itself has failed: wvgd_step and wvgd_run return WVGD_E_MODEL, and would ask for the same
+/* The one call. Fills log_p[i] with the log density at z[i][0..dim) for i < n and, unless grad is NULL,
+ * grad[i][0..dim) with its gradient there. z, log_p and grad are row-major and do not overlap; self is the
+ * model's own. A point outside the support, or one that cannot be evaluated, gets log_p = -INFINITY (NaN is
+ * counted and treated likewise) and any gradient: that is an answer for one point. Return 0; any other value
+ * means that the model itself has failed: wvgd_step and wvgd_run return WVGD_E_MODEL, and would ask for the same
  * points again if they were called once more. */
 typedef int wvgd_log_density(void *self, size_t n, const double *z, double *log_p, double *grad);
 
@@ -29,11 +30,13 @@ typedef struct wvgd_model {
     bool thread_safe;              /* log_density may run in several threads at once */
     const char *const *names;      /* [dim] names of the coordinates, or NULL */
     void (*close)(void *self);     /* frees self; NULL: nothing to free */
-    /* Turns dim independent standard normals into a point from where to start: a draw from the prior, say. NULL: any point of scale init_scale will do. */
+    /* Turns dim independent standard normals into a point from where to start: a draw from the prior, say. NULL:
+     * any point of scale init_scale will do. */
     void (*start)(void *self, const double *normal, double *z);
-    void *start_self;              /* first argument of start */
-    /* Floating-point operations of one evaluation with its gradient, roughly. The fit weighs them against its own: where evaluations are cheap it draws more of them instead of fitting more
-     * components. 0: not known, and evaluations are what has to be saved. */
+    void *start_self; /* first argument of start */
+    /* Floating-point operations of one evaluation with its gradient, roughly. The fit weighs them against its
+     * own: where evaluations are cheap it draws more of them instead of fitting more components. 0: not known,
+     * and evaluations are what has to be saved. */
     double work;
 } wvgd_model;
 
@@ -43,18 +46,21 @@ void wvgd_model_close(wvgd_model *model);
 /* The log density of one point; fills grad[dim] unless it is NULL. NaN or -INFINITY: no density there. */
 typedef double wvgd_point_density(void *self, const double *z, double *grad);
 
-/* Makes *model out of a function of one point. self is passed on and must outlive the model. Returns 0, or -1 without memory. */
+/* Makes *model out of a function of one point. self is passed on and must outlive the model.
+ * Returns 0, or -1 without memory. */
 int wvgd_model_pointwise(wvgd_model *model, size_t dim, wvgd_point_density *density, void *self, bool has_gradient);
 
-/* Makes *model out of *inner, with each batch cut into chunks of WVGD_CHUNK points (fewer if the batch is small) that `threads` threads share; results are the
- * same bits for every number of threads. *inner is copied; what it points to must outlive the model, and closing the model
- * does not close it. A model that is not thread_safe is served by one thread. Returns 0, or -1 if there is no memory. */
+/* Makes *model out of *inner, with each batch cut into chunks of WVGD_CHUNK points (fewer if the batch is small)
+ * that `threads` threads share; results are the same bits for every number of threads. *inner is copied; what it
+ * points to must outlive the model, and closing the model does not close it. A model that is not thread_safe is
+ * served by one thread. Returns 0, or -1 if there is no memory. */
 enum { WVGD_CHUNK = 64 };
 int wvgd_model_threads(wvgd_model *model, const wvgd_model *inner, unsigned threads);
 
-/* A shared object that exports a function of this type under the name wvgd_model_open is a model that the program can fit: `wvgd fit ./my_model.so`. It fills *model and
- * returns 0, or writes a message to error[error_size] and returns another value. config is text from the user (a data file's content, or the text of
- * --config), valid during the call, or NULL. See examples/banana.c. */
+/* A shared object that exports a function of this type under the name wvgd_model_open is a model that the program
+ * can fit: `wvgd fit ./my_model.so`. It fills *model and returns 0, or writes a message to error[error_size] and
+ * returns another value. config is text from the user (a data file's content, or the text of --config), valid during
+ * the call, or NULL. See examples/banana.c. */
 typedef int wvgd_model_open_function(wvgd_model *model, const char *config, char *error, size_t error_size);
 
 #ifdef __cplusplus

@@ -1,5 +1,7 @@
-/* csv_file.c - CSV through libcsv in strict mode. libcsv does not know about lines: it is fed one line at a time, so that what it reports can be placed.
- * Fields replace the file in memory: a field and its NUL never take more bytes than the file had for it and what ended it, so they are written behind what is being read. */
+/* csv_file.c - CSV through libcsv in strict mode. libcsv does not know about lines: it is fed one line at a
+ * time, so that what it reports can be placed.
+ * Fields replace the file in memory: a field and its NUL never take more bytes than the file had for it and what
+ * ended it, so they are written behind what is being read. */
 #include "csv_file.h"
 #include "text.h"
 #include <csv.h>
@@ -13,15 +15,15 @@
 typedef struct {
     csv_file *csv;
     failure *f;
-    int code;           /* nonzero: it has failed */
-    size_t line;        /* the line being fed */
-    size_t row_line;    /* where the row being read began */
-    bool row_ended;     /* in the line being fed */
-    bool header;        /* has been read */
-    size_t fields;      /* of the row being read */
-    size_t row_start;   /* in text */
-    size_t size;        /* of text */
-    size_t row_room;    /* of start and line */
+    int code;         /* nonzero: it has failed */
+    size_t line;      /* the line being fed */
+    size_t row_line;  /* where the row being read began */
+    bool row_ended;   /* in the line being fed */
+    bool header;      /* has been read */
+    size_t fields;    /* of the row being read */
+    size_t row_start; /* in text */
+    size_t size;      /* of text */
+    size_t row_room;  /* of start and line */
 } reader;
 
 static void no_memory(reader *r)
@@ -59,8 +61,8 @@ static void add_row(reader *r)
 {
     csv_file *csv = r->csv;
     if (r->fields != csv->columns) {
-        r->code = fail(r->f, EX_DATAERR, "%s:%zu: found %zu field%s, expected %zu as in the header", csv->path, r->row_line, r->fields,
-                       r->fields == 1 ? "" : "s", csv->columns);
+        r->code = fail(r->f, EX_DATAERR, "%s:%zu: found %zu field%s, expected %zu as in the header", csv->path,
+                       r->row_line, r->fields, r->fields == 1 ? "" : "s", csv->columns);
         return;
     }
     if (csv->rows == r->row_room && add_row_room(r)) {
@@ -101,10 +103,13 @@ static void refuse_syntax(reader *r, struct csv_parser *parser, bool at_end)
     if (csv_error(parser) != CSV_EPARSE)
         no_memory(r);
     else if (at_end)
-        r->code = fail(r->f, EX_DATAERR, "%s:%zu: found a quoted field that never ends, expected a closing quote", r->csv->path, r->row_line);
+        r->code = fail(r->f, EX_DATAERR, "%s:%zu: found a quoted field that never ends, expected a closing quote",
+                       r->csv->path, r->row_line);
     else
-        r->code = fail(r->f, EX_DATAERR, "%s:%zu: field %zu: found a quote inside a field, expected the field in quotes and its quotes doubled",
-                       r->csv->path, r->line, r->fields + 1);
+        r->code =
+            fail(r->f, EX_DATAERR,
+                 "%s:%zu: field %zu: found a quote inside a field, expected the field in quotes and its quotes doubled",
+                 r->csv->path, r->line, r->fields + 1);
 }
 
 /* text: the file, size bytes and a NUL. */
@@ -140,27 +145,31 @@ static int check_header(const csv_file *csv, failure *f)
     char shown[QUOTED];
     size_t numbers = 0;
     if (csv->columns == 1 && strpbrk(csv->name[0], ";\t|"))
-        return fail(f, EX_DATAERR, "%s:1: column 1: found %s, expected names separated by commas", csv->path, quote(csv->name[0], shown));
+        return fail(f, EX_DATAERR, "%s:1: column 1: found %s, expected names separated by commas", csv->path,
+                    quote(csv->name[0], shown));
     for (size_t c = 0; c < csv->columns; c++) {
         const char *rule = name_problem(csv->name[c]);
         if (rule)
-            return fail(f, EX_DATAERR, "%s:1: column %zu: found %s, expected %s", csv->path, c + 1, quote(csv->name[c], shown), rule);
+            return fail(f, EX_DATAERR, "%s:1: column %zu: found %s, expected %s", csv->path, c + 1,
+                        quote(csv->name[c], shown), rule);
         numbers += read_number(csv->name[c], &number) == NULL;
     }
     if (numbers == csv->columns)
-        return fail(f, EX_DATAERR, "%s:1: column 1: found the number %s, expected a header with the names of the columns", csv->path,
+        return fail(f, EX_DATAERR,
+                    "%s:1: column 1: found the number %s, expected a header with the names of the columns", csv->path,
                     csv->name[0]);
     size_t repeated = find_repeated(csv->columns, csv->name);
     if (repeated < csv->columns)
-        return fail(f, EX_DATAERR, "%s:1: column %zu: found %s a second time, expected names that differ", csv->path, repeated + 1,
-                    quote(csv->name[repeated], shown));
+        return fail(f, EX_DATAERR, "%s:1: column %zu: found %s a second time, expected names that differ", csv->path,
+                    repeated + 1, quote(csv->name[repeated], shown));
     return repeated > csv->columns ? fail(f, EX_SOFTWARE, "%s: no memory for %zu columns", csv->path, csv->columns) : 0;
 }
 
 static int finish(csv_file *csv, failure *f)
 {
     if (csv->columns == 0)
-        return fail(f, EX_DATAERR, "%s:1: found an empty file, expected a header with the names of the columns", csv->path);
+        return fail(f, EX_DATAERR, "%s:1: found an empty file, expected a header with the names of the columns",
+                    csv->path);
     csv->name = calloc(csv->columns, sizeof *csv->name);
     if (!csv->name)
         return fail(f, EX_SOFTWARE, "%s: no memory for %zu columns", csv->path, csv->columns);
@@ -242,7 +251,8 @@ int refuse_field(const csv_file *csv, size_t row, size_t column, const char *fie
 {
     char shown[QUOTED];
     const char *found = *field ? quote(field, shown) : "an empty field";
-    return fail(f, EX_DATAERR, "%s:%zu: column %s: found %s, expected %s", csv->path, csv->line[row], csv->name[column], found, expected);
+    return fail(f, EX_DATAERR, "%s:%zu: column %s: found %s, expected %s", csv->path, csv->line[row], csv->name[column],
+                found, expected);
 }
 
 int read_field(const csv_file *csv, size_t row, size_t column, const char *field, double *value, failure *f)

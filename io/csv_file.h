@@ -1,5 +1,6 @@
-/* csv_file.h - a CSV file with a header, read whole (through libcsv). Fields are separated by commas and may be quoted; blanks around unquoted fields
- * and empty lines do not count; lines end in LF, CRLF or CR. Every row has as many fields as the header has names; names are not empty and differ. */
+/* csv_file.h - a CSV file with a header, read whole (through libcsv). Fields are separated by commas and may be
+ * quoted; blanks around unquoted fields and empty lines do not count; lines end in LF, CRLF or CR. Every row has as
+ * many fields as the header has names; names are not empty and differ. */
 #ifndef WV_CSV_FILE_H
 #define WV_CSV_FILE_H
 #include "failure.h"

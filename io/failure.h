@@ -3,7 +3,8 @@
 #define WV_FAILURE_H
 
 typedef struct {
-    int code;        /* EX_USAGE 64, EX_DATAERR 65, EX_NOINPUT 66, EX_SOFTWARE 70, EX_CANTCREAT 73, EX_IOERR 74, EX_TEMPFAIL 75 */
+    int code;        /* EX_USAGE 64, EX_DATAERR 65, EX_NOINPUT 66, EX_SOFTWARE 70, EX_CANTCREAT 73,
+                      * EX_IOERR 74, EX_TEMPFAIL 75 */
     char text[1024]; /* names the thing, the value and the rule */
 } failure;
 

@@ -21,8 +21,8 @@ static int refuse_syntax(const char *path, const json_error_t *error, failure *f
         text[length - tail] = '\0';
         return fail(f, EX_DATAERR, "%s:%d:%d: found %s, expected %s", path, error->line, error->column, found, text);
     }
-    return fail(f, EX_DATAERR, "%s:%d:%d: found %s (%s), expected JSON with finite numbers and keys that differ", path, error->line, error->column,
-                found, text);
+    return fail(f, EX_DATAERR, "%s:%d:%d: found %s (%s), expected JSON with finite numbers and keys that differ", path,
+                error->line, error->column, found, text);
 }
 
 int load_json(const char *path, size_t flags, json_t **root, failure *f)
@@ -42,8 +42,9 @@ int parse_json(const char *path, const char *text, size_t size, size_t flags, js
     json_error_t error;
     *root = json_loadb(text, size, JSON_REJECT_DUPLICATES | flags, &error);
     if (!*root)
-        return json_error_code(&error) == json_error_out_of_memory ? fail(f, EX_SOFTWARE, "%s: no memory for so large a file", path)
-                                                                  : refuse_syntax(path, &error, f);
+        return json_error_code(&error) == json_error_out_of_memory
+                   ? fail(f, EX_SOFTWARE, "%s: no memory for so large a file", path)
+                   : refuse_syntax(path, &error, f);
     if (!json_is_object(*root)) {
         refuse_json(path, "the whole", *root, "an object {...}", f);
         json_decref(*root);
@@ -80,7 +81,7 @@ int check_keys(const char *path, json_t *object, const char *const *keys, failur
     const char *key;
     json_t *value;
     char shown[QUOTED];
-    json_object_foreach (object, key, value) {
+    json_object_foreach(object, key, value) {
         const char *const *known = keys;
         while (*known && strcmp(*known, key) != 0)
             known++;
@@ -89,7 +90,8 @@ int check_keys(const char *path, json_t *object, const char *const *keys, failur
         const char *nearest = find_nearest(key, keys);
         quote(key, shown);
         return nearest ? fail(f, EX_DATAERR, "%s: found the unknown key %s, did you mean \"%s\"?", path, shown, nearest)
-                       : fail(f, EX_DATAERR, "%s: found the unknown key %s, expected one like \"%s\"", path, shown, keys[0]);
+                       : fail(f, EX_DATAERR, "%s: found the unknown key %s, expected one like \"%s\"", path, shown,
+                              keys[0]);
     }
     return 0;
 }

@@ -64,7 +64,8 @@ static int read_weights(const char *path, const json_t *array, mixture_data *out
             return refuse_json(path, place, value, "a number above 0", f);
         total += out->weight[k];
     }
-    return isfinite(total) ? 0 : fail(f, EX_DATAERR, "%s: weights: found a sum above 1.8e308, expected a finite one", path);
+    return isfinite(total) ? 0
+                           : fail(f, EX_DATAERR, "%s: weights: found a sum above 1.8e308, expected a finite one", path);
 }
 
 static int read_means(const char *path, const json_t *array, mixture_data *out, failure *f)
@@ -90,7 +91,9 @@ static int read_sds(const char *path, const json_t *array, mixture_data *out, fa
             return f->code;
         for (size_t i = 0; i < D; i++)
             if (!(cov[i] >= 1e-150 && cov[i] <= 1e150))
-                return fail(f, EX_DATAERR, "%s: sds[%zu][%zu]: found %.17g, expected a number above 0, between 1e-150 and 1e150", path, k, i, cov[i]);
+                return fail(f, EX_DATAERR,
+                            "%s: sds[%zu][%zu]: found %.17g, expected a number above 0, between 1e-150 and 1e150", path,
+                            k, i, cov[i]);
         for (size_t i = D; i-- > 0;) {
             double sd = cov[i];
             cov[i] = 0;
@@ -104,12 +107,15 @@ static int check_symmetry(const char *path, size_t k, size_t D, double *cov, fai
 {
     for (size_t i = 0; i < D; i++) {
         if (!(cov[i * D + i] > 0))
-            return fail(f, EX_DATAERR, "%s: covs[%zu][%zu][%zu]: found %.17g, expected a variance above 0", path, k, i, i, cov[i * D + i]);
+            return fail(f, EX_DATAERR, "%s: covs[%zu][%zu][%zu]: found %.17g, expected a variance above 0", path, k, i,
+                        i, cov[i * D + i]);
         for (size_t j = 0; j < i; j++) {
             double below = cov[i * D + j], above = cov[j * D + i];
             if (fabs(below - above) > 1e-9 * sqrt(cov[i * D + i]) * sqrt(cov[j * D + j]))
-                return fail(f, EX_DATAERR, "%s: covs[%zu][%zu][%zu]: found %.17g and %.17g across the diagonal, expected a symmetric matrix", path, k,
-                            i, j, below, above);
+                return fail(
+                    f, EX_DATAERR,
+                    "%s: covs[%zu][%zu][%zu]: found %.17g and %.17g across the diagonal, expected a symmetric matrix",
+                    path, k, i, j, below, above);
             cov[i * D + j] = cov[j * D + i] = below + (above - below) / 2;
         }
     }
@@ -122,7 +128,9 @@ static int check_definite(const char *path, size_t k, size_t D, const double *co
     lapack_int info = LAPACKE_dpotrf_work(LAPACK_ROW_MAJOR, 'L', (lapack_int)D, work, (lapack_int)D);
     if (info < 0)
         return fail(f, EX_SOFTWARE, "%s: no memory to check covs[%zu]", path, k);
-    return info ? fail(f, EX_DATAERR, "%s: covs[%zu]: found a matrix whose leading minor of order %d is not positive, expected a positive definite one",
+    return info ? fail(f, EX_DATAERR,
+                       "%s: covs[%zu]: found a matrix whose leading minor of order %d is not positive, expected a "
+                       "positive definite one",
                        path, k, (int)info)
                 : 0;
 }
@@ -169,8 +177,9 @@ static int allocate(const char *path, const json_t *means, mixture_data *out, fa
     if (out->D == 0)
         return refuse_json(path, "means[0]", first, "at least one number", f);
     if (out->D > largest_covs / out->D || out->K > largest_covs / (out->D * out->D))
-        return fail(f, EX_DATAERR, "%s: found %zu components in %zu dimensions, expected at most %zu numbers in their covariances", path, out->K, out->D,
-                    largest_covs);
+        return fail(f, EX_DATAERR,
+                    "%s: found %zu components in %zu dimensions, expected at most %zu numbers in their covariances",
+                    path, out->K, out->D, largest_covs);
     out->weight = calloc(out->K, sizeof *out->weight);
     out->mean = calloc(out->K * out->D, sizeof *out->mean);
     out->cov = calloc(out->K * out->D * out->D, sizeof *out->cov);
@@ -187,12 +196,14 @@ static int convert(const char *path, json_t *root, mixture_data *out, failure *f
         return f->code;
     bool sds = json_object_get(root, "sds") != NULL;
     if (sds == (json_object_get(root, "covs") != NULL))
-        return fail(f, EX_DATAERR, "%s: found %s, expected either \"sds\" or \"covs\"", path, sds ? "\"sds\" and \"covs\"" : "neither");
+        return fail(f, EX_DATAERR, "%s: found %s, expected either \"sds\" or \"covs\"", path,
+                    sds ? "\"sds\" and \"covs\"" : "neither");
     if (find_array(path, root, "weights", 0, &weights, f))
         return f->code;
     out->K = json_array_size(weights);
-    if (find_array(path, root, "means", out->K, &means, f) || find_array(path, root, sds ? "sds" : "covs", out->K, &shapes, f) ||
-        allocate(path, means, out, f) || read_weights(path, weights, out, f) || read_means(path, means, out, f))
+    if (find_array(path, root, "means", out->K, &means, f) ||
+        find_array(path, root, sds ? "sds" : "covs", out->K, &shapes, f) || allocate(path, means, out, f) ||
+        read_weights(path, weights, out, f) || read_means(path, means, out, f))
         return f->code;
     return sds ? read_sds(path, shapes, out, f) : read_covs(path, shapes, out, f);
 }

@@ -44,7 +44,8 @@ static void add_field(void *data, size_t length, void *self)
     void *fields = r->t->field, *text = r->t->text;
     if (r->code)
         return;
-    bool made = make_room(&fields, &r->field_room, r->fields + 1, sizeof *r->t->field) && make_room(&text, &r->room, r->size + length + 1, 1);
+    bool made = make_room(&fields, &r->field_room, r->fields + 1, sizeof *r->t->field) &&
+                make_room(&text, &r->room, r->size + length + 1, 1);
     r->t->field = fields;
     r->t->text = text;
     if (!made) {
@@ -67,7 +68,8 @@ static void end_row(int character, void *self)
     if (!r->t->columns)
         r->t->columns = r->in_row;
     else if (r->in_row != r->t->columns)
-        r->code = fail(r->f, EX_DATAERR, "%s:%zu: found %zu fields, expected %zu, as many as there are names", r->path, r->line, r->in_row, r->t->columns);
+        r->code = fail(r->f, EX_DATAERR, "%s:%zu: found %zu fields, expected %zu, as many as there are names", r->path,
+                       r->line, r->in_row, r->t->columns);
     else
         r->t->rows++;
     r->in_row = 0;
@@ -84,12 +86,15 @@ static void parse(reader *r, const char *text, size_t size)
         const char *end = memchr(text + at, '\n', size - at);
         size_t length = end ? (size_t)(end - (text + at)) + 1 : size - at;
         r->line++;
-        if (!(text[at] == '#' && !r->in_row) && csv_parse(&parser, text + at, length, add_field, end_row, r) != length && !r->code)
-            r->code = fail(r->f, EX_DATAERR, "%s:%zu: this is no CSV: %s", r->path, r->line, csv_strerror(csv_error(&parser)));
+        if (!(text[at] == '#' && !r->in_row) &&
+            csv_parse(&parser, text + at, length, add_field, end_row, r) != length && !r->code)
+            r->code = fail(r->f, EX_DATAERR, "%s:%zu: this is no CSV: %s", r->path, r->line,
+                           csv_strerror(csv_error(&parser)));
         at += length;
     }
     if (!r->code && csv_fini(&parser, add_field, end_row, r) && !r->code)
-        r->code = fail(r->f, EX_DATAERR, "%s:%zu: found a quoted field that never ends, expected a closing quote", r->path, r->line);
+        r->code = fail(r->f, EX_DATAERR, "%s:%zu: found a quoted field that never ends, expected a closing quote",
+                       r->path, r->line);
     csv_free(&parser);
     if (!r->code && !r->t->columns)
         r->code = fail(r->f, EX_DATAERR, "%s: found no line of names, expected one", r->path);

@@ -1,5 +1,6 @@
-/* number_table.h - the tables of a run directory (trace.csv, history.csv, draws.csv), read whole: lines that begin with '#' are comments, names may repeat, fields may be
- * NaN, Inf or words. Every row has as many fields as there are names. */
+/* number_table.h - the tables of a run directory (trace.csv, history.csv, draws.csv), read whole:
+ * lines that begin with '#' are comments, names may repeat, fields may be NaN, Inf or words. Every row
+ * has as many fields as there are names. */
 #ifndef WV_NUMBER_TABLE_H
 #define WV_NUMBER_TABLE_H
 #include "failure.h"

@@ -42,7 +42,8 @@ static int check_file(int fd, const char *path, failure *f)
     if (!read_at(fd, magic, sizeof magic, 0) || memcmp(magic, ELFMAG, SELFMAG) != 0)
         return fail(f, EX_DATAERR, "%s: found a file that is not a shared object, expected one (ELF)", path);
     if (!is_whole(fd, (unsigned long long)about.st_size))
-        return fail(f, EX_DATAERR, "%s: found a shared object that has been cut short or damaged, expected all of it", path);
+        return fail(f, EX_DATAERR, "%s: found a shared object that has been cut short or damaged, expected all of it",
+                    path);
     return 0;
 }
 

@@ -33,7 +33,7 @@ static int refuse_column(const csv_file *csv, const char *name, failure *f)
     return f->code;
 }
 
-/* ---- columns that are left out ------------------------------------------------------------------------------------------------------ */
+/* ---- columns that are left out ----------------------------------------------------------------------------------- */
 /* ignored[columns]: those that the list names. One name that has commas in it is a list too. */
 static int ignore_columns(const csv_file *csv, const char *list, bool *ignored, failure *f)
 {
@@ -86,11 +86,11 @@ static int read_optional(const csv_file *csv, size_t row, size_t column, const c
     return refuse_field(csv, row, column, field, text, f);
 }
 
-/* ---- the target ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the target -------------------------------------------------------------------------------------------------- */
 /* What the values of a column are. */
 typedef struct {
-    bool numbers;            /* all of them are numbers, and compared as such */
-    size_t different;        /* 1, 2, or 3 for more */
+    bool numbers;               /* all of them are numbers, and compared as such */
+    size_t different;           /* 1, 2, or 3 for more */
     const char *first, *second; /* in the order of the file */
     size_t third_row;
 } label_set;
@@ -138,14 +138,16 @@ static int collect_labels(const csv_file *csv, size_t column, label_set *set, fa
 static int refuse_constant(const csv_file *csv, size_t column, const char *value, failure *f)
 {
     char shown[QUOTED];
-    return fail(f, EX_DATAERR, "%s:%zu: column %s: found the same value %s in every row, expected at least two different ones", csv->path,
-                csv->line[csv->rows - 1], csv->name[column], quote(value, shown));
+    return fail(f, EX_DATAERR,
+                "%s:%zu: column %s: found the same value %s in every row, expected at least two different ones",
+                csv->path, csv->line[csv->rows - 1], csv->name[column], quote(value, shown));
 }
 
 static int refuse_third(const csv_file *csv, size_t column, const label_set *set, failure *f)
 {
     char first[QUOTED], second[QUOTED], expected[3 * QUOTED];
-    snprintf(expected, sizeof expected, "two different values, here %s and %s", quote(set->first, first), quote(set->second, second));
+    snprintf(expected, sizeof expected, "two different values, here %s and %s", quote(set->first, first),
+             quote(set->second, second));
     return refuse_field(csv, set->third_row, column, find_field(csv, set->third_row, column), expected, f);
 }
 
@@ -184,7 +186,7 @@ static int read_target(regression_data *out, size_t column, target_kind kind, fa
     return out->labels ? convert_labels(out, column, &set, f) : 0;
 }
 
-/* ---- the features ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the features ------------------------------------------------------------------------------------------------ */
 /* All columns that are not ignored: the target's flag is set too by now. */
 static int read_features(regression_data *out, const bool *ignored, failure *f)
 {
@@ -238,8 +240,10 @@ static size_t find_target(const csv_file *csv, const char *name, const bool *ign
             target = c;
     if (others < 2 || (name && ignored[target])) {
         const char *shown = csv->name[target < csv->columns ? target : 0];
-        fail(f, EX_DATAERR, name && ignored[target] ? "%s:1: column %s: found among those to be ignored, expected the target to stay"
-                                                    : "%s:1: column %s: found no other column, expected a target and at least one feature",
+        fail(f, EX_DATAERR,
+             name && ignored[target]
+                 ? "%s:1: column %s: found among those to be ignored, expected the target to stay"
+                 : "%s:1: column %s: found no other column, expected a target and at least one feature",
              csv->path, shown);
         return csv->columns;
     }
@@ -258,7 +262,8 @@ static int read_table(regression_data *out, const char *target_name, bool *ignor
     return 0;
 }
 
-int read_regression(const char *path, const char *target, const char *ignore, target_kind kind, regression_data *out, failure *f)
+int read_regression(const char *path, const char *target, const char *ignore, target_kind kind, regression_data *out,
+                    failure *f)
 {
     *out = (regression_data){0};
     if (open_csv(path, &out->csv, f))
@@ -307,7 +312,7 @@ void measure_features(const regression_data *data, double *mean, double *sd)
     }
 }
 
-/* ---- series -------------------------------------------------------------------------------------------------------------------- */
+/* ---- series ------------------------------------------------------------------------------------------------------ */
 /* The columns of time and value: those named t and y, or else the first and the second of two. */
 static int find_pair(const csv_file *csv, const bool *ignored, size_t *t, size_t *y, failure *f)
 {
@@ -316,8 +321,8 @@ static int find_pair(const csv_file *csv, const bool *ignored, size_t *t, size_t
         if (!ignored[c] && n++ < 2)
             left[n - 1] = c;
     if (n != 2)
-        return fail(f, EX_DATAERR, "%s:1: found %zu column%s, expected two, time and value%s", csv->path, n, n == 1 ? "" : "s",
-                    n > 2 ? " (--ignore leaves others out)" : "");
+        return fail(f, EX_DATAERR, "%s:1: found %zu column%s, expected two, time and value%s", csv->path, n,
+                    n == 1 ? "" : "s", n > 2 ? " (--ignore leaves others out)" : "");
     bool swapped = !strcmp(csv->name[left[0]], "y") || !strcmp(csv->name[left[1]], "t");
     *t = left[swapped];
     *y = left[!swapped];
@@ -330,7 +335,8 @@ static int read_pair(const csv_file *csv, const bool *ignored, series_data *out,
     if (find_pair(csv, ignored, &t, &y, f))
         return f->code;
     if (csv->rows > longest_series)
-        return fail(f, EX_DATAERR, "%s:%zu: found %zu rows, expected at most %zu", csv->path, csv->line[longest_series], csv->rows, longest_series);
+        return fail(f, EX_DATAERR, "%s:%zu: found %zu rows, expected at most %zu", csv->path, csv->line[longest_series],
+                    csv->rows, longest_series);
     out->n = csv->rows;
     if (!(out->t = allocate(csv, 1, f)) || !(out->y = allocate(csv, 1, f)))
         return f->code;

@@ -14,7 +14,8 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-static const char *const run_files[] = {RUN_FILE, DRAWS_FILE, PARTICLES_FILE, TRACE_FILE, HISTORY_FILE, RESULT_FILE, CHECKPOINT_FILE};
+static const char *const run_files[] = {RUN_FILE,     DRAWS_FILE,  PARTICLES_FILE, TRACE_FILE,
+                                        HISTORY_FILE, RESULT_FILE, CHECKPOINT_FILE};
 enum { RUN_FILES = sizeof run_files / sizeof *run_files };
 
 char *run_path(const char *dir, const char *file)
@@ -39,7 +40,7 @@ bool has_run_file(const char *dir, const char *file)
     return there;
 }
 
-/* ---- the directory ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the directory ----------------------------------------------------------------------------------------------- */
 /* What a file of a run is called while it is being written, and while another run is about to take its place. */
 static const char *const endings[] = {"", ".partial", ".old"};
 enum { WHOLE, PARTIAL, OLD, ENDINGS };
@@ -61,7 +62,8 @@ static bool is_used(DIR *d)
 {
     size_t ending;
     for (const struct dirent *e; (e = readdir(d));)
-        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && (find_run_file(e->d_name, &ending) == RUN_FILES || ending != PARTIAL))
+        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") &&
+            (find_run_file(e->d_name, &ending) == RUN_FILES || ending != PARTIAL))
             return true;
     return false;
 }
@@ -84,7 +86,8 @@ static int check_files(const char *dir, failure *f)
             return no_memory(f);
         bool other = !lstat(path, &s) && !S_ISREG(s.st_mode) && !S_ISLNK(s.st_mode);
         if (other)
-            fail(f, EX_CANTCREAT, "%s is %s: expected a file of a run, or nothing", path, S_ISDIR(s.st_mode) ? "a directory" : "no plain file");
+            fail(f, EX_CANTCREAT, "%s is %s: expected a file of a run, or nothing", path,
+                 S_ISDIR(s.st_mode) ? "a directory" : "no plain file");
         free(path);
         if (other)
             return f->code;
@@ -97,7 +100,8 @@ bool is_run_directory(const char *dir)
     return has_run_file(dir, CHECKPOINT_FILE) || has_run_file(dir, RUN_FILE);
 }
 
-/* Was it stopped by a limit, a signal or a crash? A run that has converged has nothing left to do, and one of SVGD no checkpoint. */
+/* Was it stopped by a limit, a signal or a crash? A run that has converged has nothing left to do,
+ * and one of SVGD no checkpoint. */
 static bool can_go_on(const char *dir)
 {
     return has_run_file(dir, CHECKPOINT_FILE) && (has_run_file(dir, RESULT_FILE) || !has_run_file(dir, RUN_FILE));
@@ -110,7 +114,8 @@ int check_run_directory(const char *dir, bool overwrite, failure *f)
     if (!d && errno == ENOENT && !*dir)
         return fail(f, EX_CANTCREAT, "--out is empty: expected the name of a directory");
     if (!d && errno == ENOENT && !lstat(dir, &s) && S_ISLNK(s.st_mode))
-        return fail(f, EX_CANTCREAT, "%s is a link to something that is not there: expected a directory, or nothing", dir);
+        return fail(f, EX_CANTCREAT, "%s is a link to something that is not there: expected a directory, or nothing",
+                    dir);
     if (!d && errno == ENOENT)
         return 0;
     if (!d)
@@ -120,8 +125,9 @@ int check_run_directory(const char *dir, bool overwrite, failure *f)
     if (used && !run)
         return fail(f, EX_CANTCREAT, "%s is not empty and not the directory of a run: choose another --out", dir);
     if (used && !overwrite)
-        return fail(f, EX_CANTCREAT, "%s holds a run already: --overwrite replaces it%s%s%s", dir, can_go_on(dir) ? ", wvgd fit --resume " : "",
-                    can_go_on(dir) ? dir : "", can_go_on(dir) ? " goes on with it" : "");
+        return fail(f, EX_CANTCREAT, "%s holds a run already: --overwrite replaces it%s%s%s", dir,
+                    can_go_on(dir) ? ", wvgd fit --resume " : "", can_go_on(dir) ? dir : "",
+                    can_go_on(dir) ? " goes on with it" : "");
     if (access(dir, W_OK | X_OK))
         return fail(f, EX_CANTCREAT, "cannot write to %s: %s", dir, strerror(errno));
     return check_files(dir, f);
@@ -142,7 +148,7 @@ static void rename_files(const char *dir, size_t from, size_t to)
 {
     for (size_t k = 0; k < RUN_FILES; k++) {
         char *old = ended_path(dir, k, from), *new = ended_path(dir, k, to);
-        if (old && new && access(new, F_OK))
+        if (old && new &&access(new, F_OK))
             rename(old, new);
         free(old);
         free(new);
@@ -181,12 +187,14 @@ int lock_run_directory(const char *dir, int *lock, failure *f)
 {
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
-        return fail(f, errno == ENOENT || errno == ENOTDIR ? EX_NOINPUT : EX_CANTCREAT, "cannot open %s: %s", dir, strerror(errno));
+        return fail(f, errno == ENOENT || errno == ENOTDIR ? EX_NOINPUT : EX_CANTCREAT, "cannot open %s: %s", dir,
+                    strerror(errno));
     if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) { /* other errors: a file system without locks */
         close(fd);
         return fail(f, EX_CANTCREAT, "another process is writing to %s", dir);
     }
-    if (!has_run_file(dir, CHECKPOINT_FILE) && has_old_run(dir)) /* killed just after it was set aside: there is nothing newer */
+    /* killed just after it was set aside: there is nothing newer */
+    if (!has_run_file(dir, CHECKPOINT_FILE) && has_old_run(dir))
         rename_files(dir, OLD, WHOLE);
     *lock = fd;
     return 0;
@@ -196,7 +204,8 @@ int make_run_directory(const char *dir, bool overwrite, int *lock, bool *made, f
 {
     *made = !mkdir(dir, 0777);
     if (!*made && errno != EEXIST)
-        return fail(f, errno == ENOSPC || errno == EDQUOT ? EX_IOERR : EX_CANTCREAT, "cannot create %s: %s", dir, strerror(errno));
+        return fail(f, errno == ENOSPC || errno == EDQUOT ? EX_IOERR : EX_CANTCREAT, "cannot create %s: %s", dir,
+                    strerror(errno));
     if (lock_run_directory(dir, lock, f))
         return f->code = EX_CANTCREAT;
     int code = *made ? 0 : check_run_directory(dir, overwrite, f); /* once more, now that nobody else can write to it */
@@ -220,7 +229,7 @@ bool belongs_to_run(const char *path)
     return belongs;
 }
 
-/* ---- checkpoint --------------------------------------------------------------------------------------------------------------------- */
+/* ---- checkpoint -------------------------------------------------------------------------------------------------- */
 typedef struct {
     char magic[8];
     uint64_t version, text_size, state_size;
@@ -302,7 +311,8 @@ static int read_all(const char *path, char **bytes, size_t *size, failure *f)
 }
 
 /* Takes a checkpoint apart. */
-static int parse_checkpoint(const char *path, const char *bytes, size_t size, json_t **asked, void **state, size_t *state_size, failure *f)
+static int parse_checkpoint(const char *path, const char *bytes, size_t size, json_t **asked, void **state,
+                            size_t *state_size, failure *f)
 {
     header h;
     uint64_t sum;
@@ -315,7 +325,8 @@ static int parse_checkpoint(const char *path, const char *bytes, size_t size, js
         return fail(f, EX_TEMPFAIL, "%s is not a checkpoint of this version of wvgd", path);
     if (h.text_size > room || h.state_size != room - h.text_size)
         return fail(f, EX_TEMPFAIL, "%s is damaged: %zu bytes, which is not what its beginning says", path, size);
-    if (sum != hash_words(hash_bytes(hash_start, bytes, sizeof h + (size_t)h.text_size), bytes + sizeof h + h.text_size, (size_t)h.state_size))
+    if (sum != hash_words(hash_bytes(hash_start, bytes, sizeof h + (size_t)h.text_size), bytes + sizeof h + h.text_size,
+                          (size_t)h.state_size))
         return fail(f, EX_TEMPFAIL, "%s is damaged: its checksum does not match", path);
     json_t *json = json_loadb(bytes + sizeof h, (size_t)h.text_size, JSON_REJECT_DUPLICATES, NULL);
     void *copy = malloc((size_t)h.state_size + 1);
@@ -363,7 +374,7 @@ int hash_file(const char *path, uint64_t *hash, failure *f)
     return bad ? fail(f, EX_NOINPUT, "cannot read %s: %s", path, strerror(error)) : 0;
 }
 
-/* ---- run.json ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- run.json ---------------------------------------------------------------------------------------------------- */
 int write_run(const char *dir, const json_t *run, failure *f)
 {
     char *path = run_path(dir, RUN_FILE), *text = json_dumps(run, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
@@ -387,10 +398,17 @@ static int check_run(const char *path, const json_t *run, failure *f)
         json_type type;
         const char *expected;
     } needed[] = {
-        {"version", NULL, JSON_STRING, "a text"},     {"model", "name", JSON_STRING, "a text"},         {"model", "dim", JSON_INTEGER, "a whole number"},
-        {"options", NULL, JSON_OBJECT, "an object"},  {"stop", NULL, JSON_STRING, "a text"},            {"evidence", "pelbo", JSON_OBJECT, "an object"},
-        {"particles", NULL, JSON_ARRAY, "an array"},  {"evidence", "importance", JSON_OBJECT, "an object"}, {"posterior", "names", JSON_ARRAY, "an array"},
-        {"diagnostics", "warnings", JSON_ARRAY, "an array"}, {"verdict", "reasons", JSON_ARRAY, "an array"},
+        {"version", NULL, JSON_STRING, "a text"},
+        {"model", "name", JSON_STRING, "a text"},
+        {"model", "dim", JSON_INTEGER, "a whole number"},
+        {"options", NULL, JSON_OBJECT, "an object"},
+        {"stop", NULL, JSON_STRING, "a text"},
+        {"evidence", "pelbo", JSON_OBJECT, "an object"},
+        {"particles", NULL, JSON_ARRAY, "an array"},
+        {"evidence", "importance", JSON_OBJECT, "an object"},
+        {"posterior", "names", JSON_ARRAY, "an array"},
+        {"diagnostics", "warnings", JSON_ARRAY, "an array"},
+        {"verdict", "reasons", JSON_ARRAY, "an array"},
     };
     if (!json_is_object(run))
         return refuse_json(path, "the whole", run, "the object of a run", f);
@@ -399,7 +417,8 @@ static int check_run(const char *path, const json_t *run, failure *f)
         if (needed[i].inside)
             value = json_object_get(value, needed[i].inside);
         char where[64];
-        snprintf(where, sizeof where, "%s%s%s", needed[i].key, needed[i].inside ? "." : "", needed[i].inside ? needed[i].inside : "");
+        snprintf(where, sizeof where, "%s%s%s", needed[i].key, needed[i].inside ? "." : "",
+                 needed[i].inside ? needed[i].inside : "");
         if (!value || json_typeof(value) != needed[i].type)
             return refuse_json(path, where, value, needed[i].expected, f);
     }
@@ -410,7 +429,8 @@ static int parse_run(const char *path, const char *bytes, size_t size, json_t **
 {
     json_error_t error;
     json_t *json = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, &error);
-    int code = json ? check_run(path, json, f) : fail(f, EX_DATAERR, "%s, line %d, column %d: %s", path, error.line, error.column, error.text);
+    int code = json ? check_run(path, json, f)
+                    : fail(f, EX_DATAERR, "%s, line %d, column %d: %s", path, error.line, error.column, error.text);
     if (code)
         json_decref(json);
     else
@@ -435,7 +455,7 @@ int read_run(const char *dir, json_t **run, failure *f)
     return code;
 }
 
-/* ---- tables ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- tables ------------------------------------------------------------------------------------------------------ */
 /* Opens DIR/FILE. */
 static int begin_table(whole_file *w, const char *dir, const char *file, failure *f)
 {
@@ -487,7 +507,8 @@ int write_trace(const char *dir, size_t rows, size_t N, const wvgd_trace_row *ro
     fputs(",pelbo_se,step\n", w.stream);
     for (size_t k = 0; k < rows; k++) {
         fprintf(w.stream, "%zu,%zu", row[k].iteration, row[k].evaluations);
-        const double middle[] = {row[k].seconds, row[k].pelbo, row[k].distortion, row[k].ess}, last[] = {row[k].pelbo_se, row[k].step};
+        const double middle[] = {row[k].seconds, row[k].pelbo, row[k].distortion, row[k].ess},
+                     last[] = {row[k].pelbo_se, row[k].step};
         put_fields(w.stream, 4, middle);
         put_fields(w.stream, N, beta + k * N);
         put_fields(w.stream, 2, last);

@@ -1,5 +1,6 @@
-/* run_directory.h - the directory that a run lives in (docs/formats.md): its files, when it may be used, and the checkpoint.
- * Functions return 0, or an exit code with *f filled. Everything that is read may have been written by anybody. */
+/* run_directory.h - the directory that a run lives in (docs/formats.md): its files, when it may be
+ * used, and the checkpoint. Functions return 0, or an exit code with *f filled. Everything that is
+ * read may have been written by anybody. */
 #ifndef WV_RUN_DIRECTORY_H
 #define WV_RUN_DIRECTORY_H
 #include "failure.h"
@@ -15,7 +16,8 @@
 #define TRACE_FILE "trace.csv"
 #define HISTORY_FILE "history.csv"
 #define CHECKPOINT_FILE "checkpoint" /* the state to go on from */
-#define RESULT_FILE "result"         /* the closed state, where it is another one: of a run that ended before it had converged */
+/* the closed state, where it is another one: of a run that ended before it had converged */
+#define RESULT_FILE "result"
 
 /* DIR/FILE, to be freed; NULL without memory. */
 char *run_path(const char *dir, const char *file);
@@ -23,8 +25,9 @@ char *run_path(const char *dir, const char *file);
 /* May a new run be written here? EX_CANTCREAT if not: something else is there, or a run and not `overwrite`. */
 int check_run_directory(const char *dir, bool overwrite, failure *f);
 
-/* Makes the directory, or takes an existing one, and locks it against other processes as long as *lock (a descriptor) is open.
- * `made` says whether it is new. With `overwrite` the files of an old run are set aside: NAME.old, until forget_old_run or remove_run. */
+/* Makes the directory, or takes an existing one, and locks it against other processes as long as *lock (a
+ * descriptor) is open. `made` says whether it is new. With `overwrite` the files of an old run are set aside:
+ * NAME.old, until forget_old_run or remove_run. */
 int make_run_directory(const char *dir, bool overwrite, int *lock, bool *made, failure *f);
 int lock_run_directory(const char *dir, int *lock, failure *f);
 
@@ -42,7 +45,8 @@ bool is_run_directory(const char *dir);
 bool belongs_to_run(const char *path);
 
 /* A checkpoint: what was asked, as JSON, and the bytes of wvgd_save. */
-int write_checkpoint(const char *dir, const char *file, const json_t *asked, const void *state, size_t size, failure *f);
+int write_checkpoint(const char *dir, const char *file, const json_t *asked, const void *state, size_t size,
+                     failure *f);
 int read_checkpoint(const char *dir, const char *file, json_t **asked, void **state, size_t *size, failure *f);
 bool has_run_file(const char *dir, const char *file);
 

@@ -1,5 +1,5 @@
-/* run_json.c - results as JSON, with what follows from them: the verdict, the number of modes that may have been missed, and the moments and
- * quantiles of each shown quantity from weighted draws.
+/* run_json.c - results as JSON, with what follows from them: the verdict, the number of modes that may have been
+ * missed, and the moments and quantiles of each shown quantity from weighted draws.
  *     expected unseen modes  W (n - 1) / (n - W - 2) - W   for W modes found by n starts
  *     ESS of a mean          variance / (standard error that independent weighted draws would have)^2 */
 #include "run_json.h"
@@ -71,7 +71,7 @@ static void set_count(json_t *o, const char *key, size_t count)
     json_object_set_new(o, key, json_integer((json_int_t)count));
 }
 
-/* ---- verdict ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- verdict ----------------------------------------------------------------------------------------------------- */
 static json_t *verdict(const wvgd_results *r)
 {
     json_t *o = json_object();
@@ -80,7 +80,7 @@ static json_t *verdict(const wvgd_results *r)
     return o;
 }
 
-/* ---- parts -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- parts ------------------------------------------------------------------------------------------------------- */
 static json_t *seconds(const wvgd_results *r)
 {
     json_t *o = json_object();
@@ -150,7 +150,8 @@ static json_t *modes(const wvgd_results *r, const shown_draws *d)
     json_object_set_new(o, "expected_unseen", json_number(r->expected_unseen));
     for (size_t m = 0; m < r->modes && d->mode; m++) { /* heaviest first */
         size_t at = 0;
-        while (at < json_array_size(list) && !(d->mass[m] > json_number_value(json_object_get(json_array_get(list, at), "mass"))))
+        while (at < json_array_size(list) &&
+               !(d->mass[m] > json_number_value(json_object_get(json_array_get(list, at), "mass"))))
             at++;
         json_array_insert_new(list, at, mode(r, d, m));
     }
@@ -210,7 +211,7 @@ static json_t *each(const wvgd_results *r, size_t n, json_t *(*make)(const wvgd_
     return a;
 }
 
-/* ---- posterior of shown quantities -------------------------------------------------------------------------------------------------- */
+/* ---- posterior of shown quantities ------------------------------------------------------------------------------- */
 typedef struct {
     double value, weight, calibrated;
 } weighted;
@@ -222,7 +223,8 @@ static void swap(weighted *a, weighted *b)
     *b = c;
 }
 
-/* The value at which the weights of all values up to it reach `level`: that part of the list in which it must be is divided again and again (Hoare). The values are rearranged. */
+/* The value at which the weights of all values up to it reach `level`: that part of the list in which it must be is
+ * divided again and again (Hoare). The values are rearranged. */
 static double quantile(size_t n, weighted *x, double level)
 {
     size_t low = 0, high = n;

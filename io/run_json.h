@@ -11,8 +11,10 @@ typedef struct {
     const double *value;      /* [n][columns] */
     const double *weight;     /* [n] sum to 1 */
     const double *calibrated; /* [n] likewise, for means and sds; some may be slightly negative */
-    const double *known;      /* [3][columns] means, variances and standard errors of the means, where the fit has told them; or NULL */
-    const size_t *mode;       /* [n + N] the mode of each draw, then of each particle; or NULL, where modes were not searched for */
+    const double *known;      /* [3][columns] means, variances and standard errors of the means, where the
+                               * fit has told them; or NULL */
+    const size_t *mode;       /* [n + N] the mode of each draw, then of each particle; or NULL, where
+                               * modes were not searched for */
     const double *mass;       /* [2][modes] masses of the modes and their standard errors */
 } shown_draws;
 
@@ -22,6 +24,7 @@ json_t *json_number(double value);
 /* A string from text in UTF-8, or else in Latin 1. */
 json_t *json_text(const char *text);
 
-/* The object of run.json, but for `version, id, command, model, options`, which come from *asked: they are put first. NULL without memory. */
+/* The object of run.json, but for `version, id, command, model, options`, which come from *asked: they
+ * are put first. NULL without memory. */
 json_t *run_json(const json_t *asked, const wvgd_results *r, const shown_draws *draws);
 #endif

@@ -1,4 +1,5 @@
-/* shared_file.c - looks for a file of the program's where an installed program has it, then where the build tree does. */
+/* shared_file.c - looks for a file of the program's where an installed program has it, then where
+ * the build tree does. */
 #include "shared_file.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +32,7 @@ char *find_shared(const char *name, failure *f)
             return path;
         free(path);
     }
-    fail(f, EX_UNAVAILABLE, "%s, which belongs to the program, is missing: expected it in %s/%s/wvgd", name, slash ? program : "?",
-         places[0]);
+    fail(f, EX_UNAVAILABLE, "%s, which belongs to the program, is missing: expected it in %s/%s/wvgd", name,
+         slash ? program : "?", places[0]);
     return NULL;
 }

@@ -17,12 +17,15 @@ static void put_comment(FILE *stream, const char *key, const char *text)
 
 void put_stan_head(FILE *stream, const stan_csv_head *head)
 {
-    fputs("# stan_version_major = 2\n# stan_version_minor = 33\n# stan_version_patch = 0\n", stream); /* whose layout this is */
+    /* whose layout this is */
+    fputs("# stan_version_major = 2\n# stan_version_minor = 33\n# stan_version_patch = 0\n", stream);
     put_comment(stream, "model", head->model);
     fputs("# method = pathfinder\n#   pathfinder\n", stream);
-    fprintf(stream, "#     num_psis_draws = %zu\n#     num_paths = %zu\n#     save_single_paths = 0\n#     num_draws = %zu\n", head->draws,
-            head->cells, head->draws);
-    fprintf(stream, "#     num_samples = %zu\n#     num_warmup = 0\n#     save_warmup = 0\n#     thin = 1\n", head->draws); /* rstan wants these of any method */
+    fprintf(stream,
+            "#     num_psis_draws = %zu\n#     num_paths = %zu\n#     save_single_paths = 0\n#     num_draws = %zu\n",
+            head->draws, head->cells, head->draws);
+    fprintf(stream, "#     num_samples = %zu\n#     num_warmup = 0\n#     save_warmup = 0\n#     thin = 1\n",
+            head->draws); /* rstan wants these of any method */
     fprintf(stream, "# id = 1\n# random\n#   seed = %llu\n", (unsigned long long)head->seed);
     put_comment(stream, "written_by", "wvgd " WVGD_VERSION);
     put_comment(stream, "kind", head->kind);

@@ -1,4 +1,5 @@
-/* stan_csv.h - draws as CmdStan writes those of its pathfinder method, so that its readers take them: comment lines, a line of names
+/* stan_csv.h - draws as CmdStan writes those of its pathfinder method, so that its readers take
+ * them: comment lines, a line of names
  *     lp__,lp_approx__,path__,log_weight__,PARAMETERS
  * and a line for each draw. path__ is the cell, counted from 1; log_weight__ is 0 for draws of equal weight. */
 #ifndef WV_STAN_CSV_H
@@ -23,5 +24,6 @@ typedef struct {
 } stan_csv_draw;
 
 void put_stan_head(FILE *stream, const stan_csv_head *head);
-void put_stan_draw(FILE *stream, const stan_csv_draw *draw, size_t columns, const double *values); /* values: [columns] */
+/* values: [columns] */
+void put_stan_draw(FILE *stream, const stan_csv_draw *draw, size_t columns, const double *values);
 #endif

@@ -14,7 +14,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-/* ---- files --------------------------------------------------------------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 static const size_t largest_file = (size_t)1 << 32;
 
 static size_t line_of(const char *text, const char *at)
@@ -56,8 +56,8 @@ static int read_all(int fd, const char *path, char **text, size_t *size, failure
             break;
         const char *nul = memchr(*text + *size, 0, (size_t)got);
         if (nul)
-            return fail(f, EX_DATAERR, "%s:%zu: found a NUL byte, expected UTF-8 text (not UTF-16, not a binary file)", path,
-                        line_of(*text, nul));
+            return fail(f, EX_DATAERR, "%s:%zu: found a NUL byte, expected UTF-8 text (not UTF-16, not a binary file)",
+                        path, line_of(*text, nul));
         *size += (size_t)got;
     }
     (*text)[*size] = '\0';
@@ -87,7 +87,7 @@ int read_text(const char *path, char **text, size_t *size, failure *f)
     return code;
 }
 
-/* ---- numbers ------------------------------------------------------------------------------------------------------------------- */
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
 bool is_missing(const char *s)
 {
     static const char *const marks[] = {"", "NA", "N/A", "#N/A", "NaN", "null", "nil", "none", "missing", "?", "."};
@@ -168,7 +168,7 @@ const char *read_plain_number(const char *s, double *value)
     return strpbrk(s, " \t") ? "a number without blanks" : read_number(s, value);
 }
 
-/* ---- names --------------------------------------------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------------------------------------- */
 static bool is_utf8(const char *s, size_t length)
 {
     json_t *checked = json_stringn(s, length);
@@ -257,7 +257,8 @@ static size_t least_of(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Insertions, deletions, replacements and exchanges of neighbours that turn a into b (optimal string alignment), for words of fewer than 64 letters. */
+/* Insertions, deletions, replacements and exchanges of neighbours that turn a into b (optimal string
+ * alignment), for words of fewer than 64 letters. */
 static size_t count_edits(const char *a, const char *b)
 {
     size_t row[3][64], m = strlen(a), n = strlen(b); /* rows i - 2, i - 1 and i, each i % 3 */

@@ -5,11 +5,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Reads a file whole: text[size] and a NUL after it; free() it. A byte order mark at the start is dropped; a NUL byte is refused. Returns 0 or an exit code. */
+/* Reads a file whole: text[size] and a NUL after it; free() it. A byte order mark at the start is dropped; a NUL
+ * byte is refused. Returns 0 or an exit code. */
 int read_text(const char *path, char **text, size_t *size, failure *f);
 
-/* The decimal number in s, blanks around it allowed; the locale does not matter. Returns NULL, or what was expected: "a finite number" ... Hexadecimal
- * numbers, nan, inf and numbers too large for a double are refused; one too small is 0. */
+/* The decimal number in s, blanks around it allowed; the locale does not matter. Returns NULL, or
+ * what was expected: "a finite number" ... Hexadecimal numbers, nan, inf and numbers too large for a
+ * double are refused; one too small is 0. */
 const char *read_number(const char *s, double *value);
 
 /* The same for options, which have no blanks around them. */
@@ -18,20 +20,22 @@ const char *read_plain_number(const char *s, double *value);
 /* The field is empty, or a usual mark of a missing value: NA, NaN, null, ? ... */
 bool is_missing(const char *s);
 
-/* Bytes of the control character that s begins with, in UTF-8: 1 below U+0020 and for U+007F, 2 for U+0080 to U+009F, which terminals obey too; 0: it is none. */
+/* Bytes of the control character that s begins with, in UTF-8: 1 below U+0020 and for U+007F, 2 for U+0080 to
+ * U+009F, which terminals obey too; 0: it is none. */
 size_t control_length(const char *s);
 
 /* s in quotes for a message: control characters and bytes that are not UTF-8 as \xNN, cut when long. Returns out. */
 enum { QUOTED = 64 };
 const char *quote(const char *s, char out[QUOTED]);
 
-/* A name of a column or parameter must not be empty, must be UTF-8 without control characters, and at most 255 bytes. Returns NULL or the rule it breaks. */
+/* A name of a column or parameter must not be empty, must be UTF-8 without control characters, and at most 255
+ * bytes. Returns NULL or the rule it breaks. */
 const char *name_problem(const char *name);
 
 /* Index of a name that an earlier one equals, or n. Without memory: n + 1. */
 size_t find_repeated(size_t n, const char *const *names);
 
-/* The word of a NULL-terminated list that differs from s in the fewest letters (two that have changed places count as one), or NULL if none differs
- * in at most a third of them. */
+/* The word of a NULL-terminated list that differs from s in the fewest letters (two that have changed places count
+ * as one), or NULL if none differs in at most a third of them. */
 const char *find_nearest(const char *s, const char *const *words);
 #endif

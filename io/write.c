@@ -53,7 +53,8 @@ int begin_file(whole_file *w, const char *path, failure *f)
         snprintf(w->temporary, size, "%s.partial", w->target);
     int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY | (plain ? O_NOFOLLOW : 0);
     struct stat s;
-    int fd = !stat(w->target, &s) && S_ISDIR(s.st_mode) ? (errno = EISDIR, -1) : open(plain ? w->temporary : w->target, flags, 0666);
+    int fd = !stat(w->target, &s) && S_ISDIR(s.st_mode) ? (errno = EISDIR, -1)
+                                                        : open(plain ? w->temporary : w->target, flags, 0666);
     w->stream = fd >= 0 ? fdopen(fd, "w") : NULL;
     if (!w->stream) {
         int error = errno;
@@ -110,11 +111,15 @@ void abandon_file(whole_file *w)
 #ifdef __SIZEOF_INT128__
 __extension__ typedef unsigned __int128 wide;
 
-/* What "%.17g" prints of a value between 1e-4 and 1e15 in size, in a fourth of its time: value = m 2^-shift, and 17 digits of m 10^k are exact in 128 bits, their rounding too. Returns the length. */
+/* What "%.17g" prints of a value between 1e-4 and 1e15 in size, in a fourth of its time: value = m 2^-shift, and 17
+ * digits of m 10^k are exact in 128 bits, their rounding too. Returns the length. */
 static size_t spell(double value, char *out)
 {
-    static const double power[] = {1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14};
-    static const uint64_t tens[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000, 1000000000, 10000000000}, least = 10000000000000000; /* the first number of 17 digits */
+    static const double power[] = {1e-3, 1e-2, 1e-1, 1e0, 1e1,  1e2,  1e3,  1e4,  1e5,
+                                   1e6,  1e7,  1e8,  1e9, 1e10, 1e11, 1e12, 1e13, 1e14};
+    static const uint64_t tens[] = {1,       10,       100,       1000,       10000,      100000,
+                                    1000000, 10000000, 100000000, 1000000000, 10000000000},
+                          least = 10000000000000000; /* the first number of 17 digits */
     char digit[17], *to = out;
     int binary, above = -4; /* decimal exponent */
     uint64_t m = (uint64_t)ldexp(frexp(fabs(value), &binary), 53), d = 0;
@@ -122,7 +127,8 @@ static size_t spell(double value, char *out)
         above++;
     unsigned shift = (unsigned)(53 - binary);
     wide scaled = 0, half = (wide)1 << (shift - 1), rest;
-    for (above++; d < least;) { /* a power of ten that was rounded down may be more than the value that reaches it: then once more */
+    for (above++; d < least;) {
+        /* a power of ten that was rounded down may be more than the value that reaches it: then once more */
         unsigned k = (unsigned)(16 - --above);
         scaled = (wide)m * tens[k / 2] * tens[k - k / 2];
         d = (uint64_t)(scaled >> shift);

@@ -14,7 +14,8 @@ typedef struct {
 /* Opens. 0, or an exit code with *f filled: EX_CANTCREAT (EX_IOERR when the disk is full). */
 int begin_file(whole_file *w, const char *path, failure *f);
 
-/* Checks all that was written, gives the file its name and frees *w. 0, or EX_IOERR: then the old file, if any, is untouched. */
+/* Checks all that was written, gives the file its name and frees *w. 0, or EX_IOERR: then the old
+ * file, if any, is untouched. */
 int finish_file(whole_file *w, failure *f);
 
 /* Removes what was written and frees *w. */

@@ -1,8 +1,10 @@
-/* bnn.c - Bayesian neural network with one hidden layer: f(x) = b2 + sum_h w2_h tanh(b1_h + w1_h . x), all weights and biases N(0, prior_sd^2).
+/* bnn.c - Bayesian neural network with one hidden layer: f(x) = b2 + sum_h w2_h tanh(b1_h + w1_h . x),
+ * all weights and biases N(0, prior_sd^2).
  * Outputs: y ~ Bernoulli(sigmoid(f)), or y ~ N(f, sigma^2) with sigma ~ half-Cauchy(prior_sd) as in linear.c.
  * Coordinates: w1 [H][P], b1 [H], w2 [H], b2 and, unless binary, log_sigma.
- * The units of a group of points are stacked, w1 and b1 as W [points H][P + 1], so that their sums over the features, for a block of rows, are one
- * product T = W X', X with a column of ones; so is the way back to the gradient. Rows are padded with zeros to whole vectors; what is computed of these is not used. */
+ * The units of a group of points are stacked, w1 and b1 as W [points H][P + 1], so that their sums over the
+ * features, for a block of rows, are one product T = W X', X with a column of ones; so is the way back to the
+ * gradient. Rows are padded with zeros to whole vectors; what is computed of these is not used. */
 #include "density.h"
 #include "design.h"
 #include "pass.h"
@@ -16,31 +18,43 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GROUP = WVGD_CHUNK, UNITS = 512, NAME = 32 }; /* most points and units of a group, length of a name */
-enum { SMALL = 1000000, FEW = 48, ROWS = 256 };     /* multiplications of a product that is done without copying its operands; least and most rows of a block */
-enum { MOST = 1 << 23, SLOTS = 1 << 16, FIRST = 1 << 10 };         /* numbers that are kept of predictions made, and predictions: of second arguments, and of first ones */
+enum {
+    GROUP = WVGD_CHUNK, /* most points */
+    UNITS = 512,        /* and units of a group, */
+    NAME = 32           /* length of a name */
+};
+enum {
+    SMALL = 1000000, /* multiplications of a product that is done without copying its operands */
+    FEW = 48,        /* least */
+    ROWS = 256       /* and most rows of a block */
+};
+enum {
+    MOST = 1 << 23,  /* numbers that are kept of predictions made, */
+    SLOTS = 1 << 16, /* and predictions: of second arguments, */
+    FIRST = 1 << 10  /* and of first ones */
+};
 static const double RIGHT_ANGLE = 1.5707963267948966;
 
 typedef struct {
     size_t rows, P, H, D;
-    size_t padded;       /* rows, up to a multiple of WV_PASS_WIDTH */
+    size_t padded; /* rows, up to a multiple of WV_PASS_WIDTH */
     bool binary;
     double prior_sd;
-    size_t group;        /* points that are evaluated together, a divisor of GROUP: group H <= UNITS or group = 1 */
-    size_t block;        /* rows that are: a multiple of WV_PASS_WIDTH */
-    double *X;           /* [padded][P + 1] with a column of ones */
-    double *y;           /* [padded], if binary 1 - 2 y */
+    size_t group; /* points that are evaluated together, a divisor of GROUP: group H <= UNITS or group = 1 */
+    size_t block; /* rows that are: a multiple of WV_PASS_WIDTH */
+    double *X;    /* [padded][P + 1] with a column of ones */
+    double *y;    /* [padded], if binary 1 - 2 y */
     const wv_pass *pass;
-    wv_scratch work;     /* pieces that hold a scratch */
-    char (*text)[NAME];  /* [D] */
-    const char **names;  /* [D] into text */
+    wv_scratch work;    /* pieces that hold a scratch */
+    char (*text)[NAME]; /* [D] */
+    const char **names; /* [D] into text */
 } bnn;
 
 /* Work for a group of b points and a block of r rows. */
 typedef struct {
-    double *W, *dW;     /* [b H][P + 1] first layer, and the gradient by it */
-    double *T;          /* [b H][r] hidden units, then the gradient by their sums */
-    double *f;          /* [b][r] outputs, then the gradient by them */
+    double *W, *dW;        /* [b H][P + 1] first layer, and the gradient by it */
+    double *T;             /* [b H][r] hidden units, then the gradient by their sums */
+    double *f;             /* [b][r] outputs, then the gradient by them */
     double squares[GROUP]; /* of the residuals */
 } scratch;
 
@@ -53,7 +67,8 @@ static void fill_outputs(const bnn *n, size_t r, const double *z, const double *
     cblas_dgemv(CblasRowMajor, CblasTrans, (int)n->H, (int)r, 1.0, T, (int)r, w2, 1, 1.0, f, 1);
 }
 
-/* sum_k log Bernoulli of `real` rows, and f becomes the gradient by it: with s = (1 - 2 y) f that is -log(1 + exp s), and -(1 - 2 y) sigmoid(s). */
+/* sum_k log Bernoulli of `real` rows, and f becomes the gradient by it: with s = (1 - 2 y) f that is
+ * -log(1 + exp s), and -(1 - 2 y) sigmoid(s). */
 static double add_labels(const bnn *n, size_t real, size_t r, const double *sign, double *f)
 {
     double sum[WV_PASS_WIDTH] = {0}, total = 0.0;
@@ -114,7 +129,8 @@ static void unstack_units(const bnn *n, const double *dW, double *grad)
 static void fill_units(const bnn *n, size_t at, size_t r, size_t b, scratch *s)
 {
     int width = (int)(n->P + 1), rows = (int)r;
-    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)(b * n->H), rows, width, 1.0, s->W, width, n->X + at * (n->P + 1), width, 0.0, s->T, rows);
+    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)(b * n->H), rows, width, 1.0, s->W, width,
+                n->X + at * (n->P + 1), width, 0.0, s->T, rows);
     n->pass->tanh(b * n->H * r, s->T);
 }
 
@@ -122,11 +138,13 @@ static void fill_units(const bnn *n, size_t at, size_t r, size_t b, scratch *s)
 static void add_first_layer(const bnn *n, size_t at, size_t r, size_t b, scratch *s)
 {
     int width = (int)(n->P + 1), rows = (int)r;
-    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)(b * n->H), width, rows, 1.0, s->T, rows, n->X + at * (n->P + 1), width, 1.0, s->dW, width);
+    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)(b * n->H), width, rows, 1.0, s->T, rows,
+                n->X + at * (n->P + 1), width, 1.0, s->dW, width);
 }
 
 /* r rows from row `at`, of which those past the last are padding. */
-static void evaluate_rows(const bnn *n, size_t at, size_t r, size_t b, const double *z, double *log_p, double *grad, scratch *s)
+static void evaluate_rows(const bnn *n, size_t at, size_t r, size_t b, const double *z, double *log_p, double *grad,
+                          scratch *s)
 {
     size_t D = n->D, real = n->rows - at < r ? n->rows - at : r;
     fill_units(n, at, r, b, s);
@@ -244,9 +262,19 @@ int wv_model_bnn(wvgd_model *model, const wv_regression *data, size_t hidden, bo
         return -1;
     D = hidden * (P + 2) + (binary ? 1 : 2);
     size_t padded = wv_pass_width(rows);
-    *n = (bnn){.rows = rows, .P = P, .H = hidden, .D = D, .padded = padded, .binary = binary, .prior_sd = data->prior_sd, .group = GROUP,
-               .X = calloc(padded + 1, (P + 1) * sizeof(double)), .y = calloc(padded + 1, sizeof(double)), .pass = wv_pass_best(),
-               .text = calloc(D, NAME), .names = calloc(D, sizeof(char *))};
+    *n = (bnn){.rows = rows,
+               .P = P,
+               .H = hidden,
+               .D = D,
+               .padded = padded,
+               .binary = binary,
+               .prior_sd = data->prior_sd,
+               .group = GROUP,
+               .X = calloc(padded + 1, (P + 1) * sizeof(double)),
+               .y = calloc(padded + 1, sizeof(double)),
+               .pass = wv_pass_best(),
+               .text = calloc(D, NAME),
+               .names = calloc(D, sizeof(char *))};
     while (n->group > 1 && n->group * hidden > UNITS)
         n->group /= 2;
     n->block = SMALL / (P + 1) / (n->group * hidden) / WV_PASS_WIDTH * WV_PASS_WIDTH;
@@ -259,13 +287,23 @@ int wv_model_bnn(wvgd_model *model, const wv_regression *data, size_t hidden, bo
     for (size_t i = 0; i < rows; i++)
         n->y[i] = binary ? 1.0 - 2.0 * data->y[i] : data->y[i];
     fill_names(n);
-    *model = (wvgd_model){.name = "bnn", .dim = D, .log_density = log_density, .self = n, .has_gradient = true, .thread_safe = true,
-                          .names = n->names, .close = close_bnn, .start = start, .start_self = n, .work = (double)rows * (double)hidden * (4 * (double)P + 40)};
+    *model = (wvgd_model){.name = "bnn",
+                          .dim = D,
+                          .log_density = log_density,
+                          .self = n,
+                          .has_gradient = true,
+                          .thread_safe = true,
+                          .names = n->names,
+                          .close = close_bnn,
+                          .start = start,
+                          .start_self = n,
+                          .work = (double)rows * (double)hidden * (4 * (double)P + 40)};
     return 0;
 }
 
-/* ---- the angle between the predictions of two points ------------------------------------------------------------------------------ */
-/* Predictions that were made are kept, those of first and of second arguments apart: particles are compared with the same points again and again. */
+/* ---- the angle between the predictions of two points ------------------------------------------------------------- */
+/* Predictions that were made are kept, those of first and of second arguments apart: particles are compared
+ * with the same points again and again. */
 typedef struct {
     size_t slots;
     double *z;    /* [slots][D] */
@@ -317,7 +355,8 @@ static void fill_slots(wv_bnn_angle *c, const memory *m, size_t count, const siz
     }
 }
 
-/* Slots of m with the predictions at the first of `count` points z; those that were not kept are made together. Returns how many points these are: a group, or fewer where two ask for one slot. */
+/* Slots of m with the predictions at the first of `count` points z; those that were not kept are made together.
+ * Returns how many points these are: a group, or fewer where two ask for one slot. */
 static size_t predict(wv_bnn_angle *c, memory *m, size_t count, const double *z, size_t *slot)
 {
     size_t D = c->n->D, most = count < c->n->group ? count : c->n->group, missing = 0, some = 0, make[GROUP];
@@ -355,7 +394,8 @@ static void pull_back(wv_bnn_angle *c, const double *z, double *grad)
     unstack_units(n, c->s.dW, grad);
 }
 
-/* The angle between unit vectors with this cosine, and its sine. Where they are nearly parallel the cosine does not tell: there the angle is 2 atan2(|u - v|, |u + v|). */
+/* The angle between unit vectors with this cosine, and its sine. Where they are nearly parallel the cosine does not
+ * tell: there the angle is 2 atan2(|u - v|, |u + v|). */
 static double angle_between(size_t rows, const double *u, const double *v, double cosine, double *sine)
 {
     double apart = 0.0, together = 0.0;
@@ -371,8 +411,10 @@ static double angle_between(size_t rows, const double *u, const double *v, doubl
     return 2.0 * atan2(sqrt(apart), sqrt(together));
 }
 
-/* With unit vectors u of a and v of b the gradient of their angle by u is (cosine u - v) / sine: sums of it over points b need one way back through the network. */
-void wv_bnn_angle_costs(void *self, size_t dim, const double *a, size_t count, const double *b, double *cost, const double *weight, double *grad_a)
+/* With unit vectors u of a and v of b the gradient of their angle by u is (cosine u - v) / sine: sums of it over
+ * points b need one way back through the network. */
+void wv_bnn_angle_costs(void *self, size_t dim, const double *a, size_t count, const double *b, double *cost,
+                        const double *weight, double *grad_a)
 {
     wv_bnn_angle *c = self;
     size_t rows = c->n->rows, first, slot[GROUP], some;
@@ -393,7 +435,8 @@ void wv_bnn_angle_costs(void *self, size_t dim, const double *a, size_t count, c
             else {
                 double cosine = cblas_ddot((int)rows, u, 1, v, 1);
                 angle = angle_between(rows, u, v, cosine, &sine);
-                if (grad_a && weight[at + i] != 0 && sine > 1e-12) { /* else the same direction, up to rounding: a cusp, whose gradient is taken for 0 */
+                if (grad_a && weight[at + i] != 0 && sine > 1e-12) {
+                    /* else the same direction, up to rounding: a cusp, whose gradient is taken for 0 */
                     cblas_daxpy((int)rows, -weight[at + i] / sine, v, 1, c->direction, 1);
                     along += weight[at + i] * cosine / sine;
                     turns = true;

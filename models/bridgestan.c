@@ -1,6 +1,6 @@
-/* bridgestan.c - Stan models compiled by BridgeStan 2.x, through its C interface. Log densities with Jacobian and without dropping
- * constants (jacobian = true, propto = false), so that evidences are those of the Stan program. What a Stan program prints is discarded:
- * it would go to the standard output, where results are. */
+/* bridgestan.c - Stan models compiled by BridgeStan 2.x, through its C interface. Log densities with Jacobian and
+ * without dropping constants (jacobian = true, propto = false), so that evidences are those of the Stan program.
+ * What a Stan program prints is discarded: it would go to the standard output, where results are. */
 #include "external.h"
 #include <dlfcn.h>
 #include <math.h>
@@ -23,9 +23,11 @@ typedef struct {
     const char *(*param_unc_names)(const bs_model *);
     int (*param_num)(const bs_model *, bool transformed, bool generated);
     int (*param_unc_num)(const bs_model *);
-    int (*param_constrain)(const bs_model *, bool transformed, bool generated, const double *z, double *values, bs_rng *, char **message);
+    int (*param_constrain)(const bs_model *, bool transformed, bool generated, const double *z, double *values,
+                           bs_rng *, char **message);
     int (*log_density)(const bs_model *, bool propto, bool jacobian, const double *z, double *log_p, char **message);
-    int (*log_density_gradient)(const bs_model *, bool propto, bool jacobian, const double *z, double *log_p, double *grad, char **message);
+    int (*log_density_gradient)(const bs_model *, bool propto, bool jacobian, const double *z, double *log_p,
+                                double *grad, char **message);
     bs_rng *(*rng_construct)(unsigned seed, char **message);
     void (*rng_destruct)(bs_rng *);
     int (*set_print_callback)(void (*print)(const char *text, size_t size), char **message);
@@ -67,12 +69,12 @@ struct wv_bridgestan {
     name_list coordinates, quantities;
     pthread_mutex_t lock; /* of what follows */
     size_t failures;
-    bool settled;           /* a batch with failures has ended: the message is that of its first point */
-    const double *first;    /* where that point lies in the batch */
+    bool settled;        /* a batch with failures has ended: the message is that of its first point */
+    const double *first; /* where that point lies in the batch */
     char message[512];
 };
 
-/* ---- evaluation -------------------------------------------------------------------------------------------------------------------- */
+/* ---- evaluation -------------------------------------------------------------------------------------------------- */
 static void discard(const char *text, size_t size)
 {
     (void)text;
@@ -106,12 +108,14 @@ static double evaluate(wv_bridgestan *s, const double *z, double *grad)
     char *message = NULL;
     int code = grad ? s->bs.log_density_gradient(s->model, false, true, z, &log_p, grad, &message)
                     : s->bs.log_density(s->model, false, true, z, &log_p, &message);
-    bool zero = code == 0 && log_p == -INFINITY, good = code == 0 && isfinite(log_p) && (!grad || all_finite(s->dim, grad));
+    bool zero = code == 0 && log_p == -INFINITY,
+         good = code == 0 && isfinite(log_p) && (!grad || all_finite(s->dim, grad));
     if (!good && !zero)
-        note_failure(s, z, message, code      ? "the Stan program has failed without a message"
-                                 : isnan(log_p) ? "the log density is not a number"
-                                 : isinf(log_p) ? "the log density is infinite"
-                                                : "the gradient of the log density is not finite");
+        note_failure(s, z, message,
+                     code           ? "the Stan program has failed without a message"
+                     : isnan(log_p) ? "the log density is not a number"
+                     : isinf(log_p) ? "the log density is infinite"
+                                    : "the gradient of the log density is not finite");
     if (message)
         s->bs.free_error_msg(message);
     if (good)
@@ -178,7 +182,7 @@ size_t wv_bridgestan_failures(wv_bridgestan *s, const char **message)
     return s->failures;
 }
 
-/* ---- opening ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
 /* Splits text at its commas; -1 without memory, or if there are not `count` names. */
 static int split_names(name_list *list, const char *text, size_t count)
 {
@@ -206,13 +210,15 @@ static wv_external_status load_symbols(interface *bs, void *object, char *error,
 {
     const int *major = dlsym(object, "bs_major_version"); /* not there before 2.0 */
     if (!major || *major != 2) {
-        snprintf(error, error_size, "found a model of BridgeStan %d.x, expected 2.x: build it with a newer BridgeStan", major ? *major : 1);
+        snprintf(error, error_size, "found a model of BridgeStan %d.x, expected 2.x: build it with a newer BridgeStan",
+                 major ? *major : 1);
         return WV_EXTERNAL_REFUSED;
     }
     for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
         void *symbol = dlsym(object, symbols[i].name);
         if (!symbol) {
-            snprintf(error, error_size, "found a BridgeStan model without the function %s, expected it to be exported", symbols[i].name);
+            snprintf(error, error_size, "found a BridgeStan model without the function %s, expected it to be exported",
+                     symbols[i].name);
             return WV_EXTERNAL_REFUSED;
         }
         memcpy((char *)bs + symbols[i].offset, &symbol, sizeof symbol);
@@ -260,14 +266,16 @@ static wv_external_status describe(wv_bridgestan *s, char *error, size_t error_s
     s->dim = (size_t)dim;
     if (shown < 0 || split_names(&s->coordinates, s->bs.param_unc_names(s->model), s->dim) ||
         split_names(&s->quantities, s->bs.param_names(s->model, true, true), (size_t)shown)) {
-        snprintf(error, error_size, "found names that do not fit %d unconstrained and %d constrained parameters, or no memory", dim, shown);
+        snprintf(error, error_size,
+                 "found names that do not fit %d unconstrained and %d constrained parameters, or no memory", dim,
+                 shown);
         return WV_EXTERNAL_BROKEN;
     }
     return WV_EXTERNAL_OK;
 }
 
-wv_external_status wv_bridgestan_open(wv_bridgestan **stan, wvgd_model *model, void *object, const char *data, unsigned seed, char *error,
-                                      size_t error_size)
+wv_external_status wv_bridgestan_open(wv_bridgestan **stan, wvgd_model *model, void *object, const char *data,
+                                      unsigned seed, char *error, size_t error_size)
 {
     wv_bridgestan *s = calloc(1, sizeof *s);
     *stan = NULL;
@@ -286,8 +294,15 @@ wv_external_status wv_bridgestan_open(wv_bridgestan **stan, wvgd_model *model, v
         return status;
     }
     const char *name = s->bs.name(s->model), *info = s->bs.model_info(s->model);
-    *model = (wvgd_model){.name = name, .dim = s->dim, .log_density = log_density, .self = s, .has_gradient = true, .names = s->coordinates.name,
-                          .thread_safe = info && strstr(info, "STAN_THREADS=true"), .start = start, .start_self = s};
+    *model = (wvgd_model){.name = name,
+                          .dim = s->dim,
+                          .log_density = log_density,
+                          .self = s,
+                          .has_gradient = true,
+                          .names = s->coordinates.name,
+                          .thread_safe = info && strstr(info, "STAN_THREADS=true"),
+                          .start = start,
+                          .start_self = s};
     *stan = s;
     return WV_EXTERNAL_OK;
 }

@@ -1,6 +1,7 @@
-/* check.c - a model that passes batches through, counts and times them, and on the first batch with a gradient compares it with differences.
- * With c(h) = (log p(z + h e_d) - log p(z - h e_d)) / (2 h), the derivative is taken as d = (4 c(h/2) - c(h)) / 3, and its own uncertainty as
- * |c(h/2) - c(h)| + 16 epsilon max(1, |log p|) / h: curvature within the step, and rounding. Only what the gradient is off beyond that counts. */
+/* check.c - a model that passes batches through, counts and times them, and on the first batch with a gradient
+ * compares it with differences. With c(h) = (log p(z + h e_d) - log p(z - h e_d)) / (2 h), the derivative is taken
+ * as d = (4 c(h/2) - c(h)) / 3, and its own uncertainty as |c(h/2) - c(h)| + 16 epsilon max(1, |log p|) / h:
+ * curvature within the step, and rounding. Only what the gradient is off beyond that counts. */
 #include "models.h"
 #include <float.h>
 #include <math.h>
@@ -8,14 +9,17 @@
 #include <string.h>
 #include <time.h>
 
-enum { STENCIL = 4, COORDINATES = WVGD_CHUNK / STENCIL }; /* points a coordinate, coordinates a batch */
+enum {
+    STENCIL = 4,                       /* points a coordinate, */
+    COORDINATES = WVGD_CHUNK / STENCIL /* coordinates a batch */
+};
 static const double STEP = 1e-5, OFFSET[STENCIL] = {-1.0, -0.5, 0.5, 1.0};
 
 typedef struct {
     wvgd_model inner;
-    size_t points;    /* to be compared */
+    size_t points; /* to be compared */
     wv_check result;
-    double *z;        /* [WVGD_CHUNK][dim] */
+    double *z; /* [WVGD_CHUNK][dim] */
 } check;
 
 static double now(void)
@@ -25,7 +29,8 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Takes note of coordinate d, whose gradient is g, of a point with log density log_p; around: [STENCIL] log densities. */
+/* Takes note of coordinate d, whose gradient is g, of a point with log density log_p; around:
+ * [STENCIL] log densities. */
 static void compare(wv_check *result, size_t d, double g, double log_p, double step, const double *around)
 {
     double wide = (around[3] - around[0]) / (2.0 * step), narrow = (around[2] - around[1]) / step;
@@ -33,7 +38,8 @@ static void compare(wv_check *result, size_t d, double g, double log_p, double s
     double uncertainty = fabs(narrow - wide) + 16.0 * DBL_EPSILON * fmax(1.0, fabs(log_p)) / step;
     if (!isfinite(difference))
         return; /* at the edge of the support */
-    double beyond = fabs(g - difference) - uncertainty, error = beyond > 0.0 ? beyond / fmax(fabs(g), fabs(difference)) : 0.0;
+    double beyond = fabs(g - difference) - uncertainty,
+           error = beyond > 0.0 ? beyond / fmax(fabs(g), fabs(difference)) : 0.0;
     if (isnan(beyond) || isinf(beyond))
         error = INFINITY;
     if (result->compared++ == 0 || error > result->error) {

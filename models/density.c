@@ -29,7 +29,8 @@ void wv_density_start_weights(size_t n, double sd, const double *normal, double 
         z[i] = sd * normal[i];
 }
 
-/* A half-Cauchy variable is scale tan(pi P / 2) for uniform P, here P(normal); the tail is taken on the side where it is small, for log tan(x) = -log tan(pi/2 - x). */
+/* A half-Cauchy variable is scale tan(pi P / 2) for uniform P, here P(normal); the tail is taken on the side where
+ * it is small, for log tan(x) = -log tan(pi/2 - x). */
 double wv_density_start_noise(double scale, double normal)
 {
     const double half_pi = 1.5707963267948966, tail = 0.5 * erfc(fabs(normal) * 0.70710678118654752);

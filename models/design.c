@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Centres each of the first P columns of X [rows][stride] and divides it by its sample sd; a constant column becomes 0. Row by row, as X lies: mean and square [P]. */
+/* Centres each of the first P columns of X [rows][stride] and divides it by its sample sd; a constant column becomes
+ * 0. Row by row, as X lies: mean and square [P]. */
 static void standardize(size_t rows, size_t P, size_t stride, double *X, double *mean, double *square)
 {
     double n = (double)rows;

@@ -3,9 +3,11 @@
 #define WV_DESIGN_H
 #include "models.h"
 
-/* Fills the first columns of X [rows][stride] with the features and, with `ones`, the next with 1. Returns 0, or -1 without memory. */
+/* Fills the first columns of X [rows][stride] with the features and, with `ones`, the next with 1.
+ * Returns 0, or -1 without memory. */
 int wv_design_fill(const wv_regression *data, bool ones, size_t stride, double *X);
 
-/* The names of the features, then "intercept" if data->intercept, then "log_sigma" if asked: one allocation. NULL: no memory. */
+/* The names of the features, then "intercept" if data->intercept, then "log_sigma" if asked: one
+ * allocation. NULL: no memory. */
 const char **wv_design_names(const wv_regression *data, bool log_sigma);
 #endif

@@ -1,10 +1,13 @@
 /* gp.c - hyperparameters theta = (log A, log f, log s, log B) of a Gaussian process: y ~ N(0, K),
  *     K_ij = k_ij + B [i = j],   k_ij = A exp(-(t_i - t_j)^2 / (2 s^2)) cos(2 pi f (t_i - t_j)) (1 + 1e-10 [i = j]),
- * with independent normal priors of theta. The 1e-10 keeps K positive definite to working precision when B is tiny and times are close; it is part of
- * the model, so the gradient is exact. With K = L L' and alpha = K^-1 y,
- *     log p(y) = -|L^-1 y|^2 / 2 - sum log L_ii - n log(2 pi) / 2,    d log p(y) / d theta = tr((alpha alpha' - K^-1) dK / d theta) / 2,
- *     dk / d log A = k,   dk / d log f = -A exp(...) sin(2 pi f dt) 2 pi f dt,   dk / d log s = k dt^2 / s^2,   dK / d log B = B I.
- * Where K cannot be formed or is not positive definite the log density is -INFINITY. Covariances below 1e-100 A are taken for 0. */
+ * with independent normal priors of theta. The 1e-10 keeps K positive definite to working precision when B is tiny
+ * and times are close; it is part of the model, so the gradient is exact. With K = L L' and alpha = K^-1 y,
+ *     log p(y) = -|L^-1 y|^2 / 2 - sum log L_ii - n log(2 pi) / 2,
+ *     d log p(y) / d theta = tr((alpha alpha' - K^-1) dK / d theta) / 2,
+ *     dk / d log A = k,   dk / d log f = -A exp(...) sin(2 pi f dt) 2 pi f dt,
+ *     dk / d log s = k dt^2 / s^2,   dK / d log B = B I.
+ * Where K cannot be formed or is not positive definite the log density is -INFINITY. Covariances
+ * below 1e-100 A are taken for 0. */
 #include "density.h"
 #include "models.h"
 #include "pass.h"
@@ -23,7 +26,7 @@ static const char *const NAMES[PARAMETERS] = {"log_A", "log_f", "log_s", "log_B"
 typedef struct {
     size_t n, padded; /* n, up to a multiple of WV_PASS_WIDTH */
     wv_gp_prior prior;
-    double *t, *y;    /* [padded] times from the middle of their range, values; then 0 */
+    double *t, *y; /* [padded] times from the middle of their range, values; then 0 */
     const wv_pass *pass;
     wv_scratch scratch;
     double store[];
@@ -32,10 +35,10 @@ typedef struct {
 /* One point and its work. */
 typedef struct {
     double A, omega, B, inverse_s2; /* omega = 2 pi f */
-    double *K;     /* [n][padded] lower half: covariance, then its factor, then its inverse */
-    double *decay; /* [n][padded] below the diagonal: A exp(-dt^2 / (2 s^2)), else 0 */
-    double *cosine, *sine; /* [padded] of omega t_i: cos and sin of differences follow from them */
-    double *alpha; /* [padded] L^-1 y, then K^-1 y */
+    double *K;                      /* [n][padded] lower half: covariance, then its factor, then its inverse */
+    double *decay;                  /* [n][padded] below the diagonal: A exp(-dt^2 / (2 s^2)), else 0 */
+    double *cosine, *sine;          /* [padded] of omega t_i: cos and sin of differences follow from them */
+    double *alpha;                  /* [padded] L^-1 y, then K^-1 y */
 } point;
 
 static double prior(const gp *g, const double *z, double *grad)
@@ -93,20 +96,23 @@ static void add_gradient(const gp *g, const point *p, double *grad)
     grad[3] += 0.5 * trace * p->B;
 }
 
-/* Inverts the lower triangular L [n][ld] in place, by halves: of [A 0; B C] that is [A^-1 0; -C^-1 B A^-1 C^-1]. (LAPACK's dtrtri inverts blocks of 64 with vector operations: three times slower
- * for 100 rows.) */
+/* Inverts the lower triangular L [n][ld] in place, by halves: of [A 0; B C] that is [A^-1 0; -C^-1 B A^-1 C^-1].
+ * (LAPACK's dtrtri inverts blocks of 64 with vector operations: three times slower for 100 rows.) */
 static void invert_triangle(size_t n, size_t ld, double *L)
 {
     if (n <= SMALL) {
-        LAPACKE_dtrtri_work(LAPACK_COL_MAJOR, 'U', 'N', (lapack_int)n, L, (lapack_int)ld); /* row-major: the lower half */
+        /* row-major: the lower half */
+        LAPACKE_dtrtri_work(LAPACK_COL_MAJOR, 'U', 'N', (lapack_int)n, L, (lapack_int)ld);
         return;
     }
     size_t half = wv_pass_width(n / 2), rest = n - half;
     double *B = L + half * ld, *C = B + half;
     invert_triangle(half, ld, L);
     invert_triangle(rest, ld, C);
-    cblas_dtrmm(CblasRowMajor, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, (int)rest, (int)half, -1.0, L, (int)ld, B, (int)ld);
-    cblas_dtrmm(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, (int)rest, (int)half, 1.0, C, (int)ld, B, (int)ld);
+    cblas_dtrmm(CblasRowMajor, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, (int)rest, (int)half, -1.0, L,
+                (int)ld, B, (int)ld);
+    cblas_dtrmm(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, (int)rest, (int)half, 1.0, C, (int)ld,
+                B, (int)ld);
 }
 
 static double evaluate(const gp *g, const double *z, double *grad, point *p)
@@ -176,7 +182,12 @@ int wv_model_gp(wvgd_model *model, size_t n, const double *t, const double *y, c
     size_t padded = wv_pass_width(n);
     if (n == 0 || n > INT_MAX || !(g = calloc(1, sizeof *g + 2 * padded * sizeof(double))))
         return -1;
-    *g = (gp){.n = n, .padded = padded, .prior = *prior_of_theta, .t = g->store, .y = g->store + padded, .pass = wv_pass_best()};
+    *g = (gp){.n = n,
+              .padded = padded,
+              .prior = *prior_of_theta,
+              .t = g->store,
+              .y = g->store + padded,
+              .pass = wv_pass_best()};
     wv_scratch_open(&g->scratch, (2 * n + 3) * padded);
     double lowest = t[0], highest = t[0];
     for (size_t i = 0; i < n; i++) {
@@ -186,7 +197,16 @@ int wv_model_gp(wvgd_model *model, size_t n, const double *t, const double *y, c
     for (size_t i = 0; i < n; i++)
         g->t[i] = t[i] - (0.5 * lowest + 0.5 * highest);
     memcpy(g->y, y, n * sizeof *y);
-    *model = (wvgd_model){.name = "gp", .dim = PARAMETERS, .log_density = log_density, .self = g, .has_gradient = true, .thread_safe = true,
-                          .names = NAMES, .close = close_gp, .start = start, .start_self = g, .work = (double)n * (double)n * ((double)n + 60)};
+    *model = (wvgd_model){.name = "gp",
+                          .dim = PARAMETERS,
+                          .log_density = log_density,
+                          .self = g,
+                          .has_gradient = true,
+                          .thread_safe = true,
+                          .names = NAMES,
+                          .close = close_gp,
+                          .start = start,
+                          .start_self = g,
+                          .work = (double)n * (double)n * ((double)n + 60)};
     return 0;
 }

@@ -1,9 +1,12 @@
-/* linear.c - Bayesian linear regression with unknown noise: y_i ~ N(x_i . w, sigma^2), w ~ N(0, prior_sd^2 I), sigma ~ half-Cauchy(prior_sd).
- * The coordinates are w and log_sigma, whose density is that of sigma times sigma. Weights and noise have the one prior scale: on features of size 1
- * both are in units of y, so prior_sd says how large, roughly, effects and noise may be. The prior does not look at the data; it is proper, and falls
- * only like 1/sigma^2, so noise far above the scale is not held down.
+/* linear.c - Bayesian linear regression with unknown noise: y_i ~ N(x_i . w, sigma^2),
+ * w ~ N(0, prior_sd^2 I), sigma ~ half-Cauchy(prior_sd).
+ * The coordinates are w and log_sigma, whose density is that of sigma times sigma. Weights and noise have the
+ * one prior scale: on features of size 1 both are in units of y, so prior_sd says how large, roughly, effects
+ * and noise may be. The prior does not look at the data; it is proper, and falls only like 1/sigma^2, so
+ * noise far above the scale is not held down.
  *
- * Of the data only R of [X y] = Q R enters: |X w - y|^2 = |R (w, -1)|^2. A point costs D^2 however many rows there are, and nothing cancels. */
+ * Of the data only R of [X y] = Q R enters: |X w - y|^2 = |R (w, -1)|^2. A point costs D^2 however many
+ * rows there are, and nothing cancels. */
 #include "density.h"
 #include "design.h"
 #include <cblas.h>
@@ -15,10 +18,10 @@
 enum { BLOCK = WVGD_CHUNK };
 
 typedef struct {
-    size_t rows, D;  /* D - 1 weights and log_sigma: as many as [X y] has columns */
-    size_t M;        /* rows of R: min(rows, D), at least 1 */
+    size_t rows, D; /* D - 1 weights and log_sigma: as many as [X y] has columns */
+    size_t M;       /* rows of R: min(rows, D), at least 1 */
     double prior_sd;
-    double *R;       /* [M][D] upper triangular; the last column belongs to y */
+    double *R; /* [M][D] upper triangular; the last column belongs to y */
     const char **names;
 } linear;
 
@@ -78,7 +81,8 @@ static void close_linear(void *self)
 static bool reduce(linear *l, const wv_regression *data)
 {
     size_t rows = l->rows, D = l->D, lwork = 64 * D;
-    double *A = calloc(rows + 1, D * sizeof *A), *work = calloc(D + lwork, sizeof *work); /* work: reflectors [D], then LAPACK's */
+    /* work: reflectors [D], then LAPACK's */
+    double *A = calloc(rows + 1, D * sizeof *A), *work = calloc(D + lwork, sizeof *work);
     bool good = A && work && !wv_design_fill(data, data->intercept, D, A);
     if (good) {
         for (size_t i = 0; i < rows; i++)
@@ -106,7 +110,16 @@ int wv_model_linear(wvgd_model *model, const wv_regression *data)
         close_linear(l);
         return -1;
     }
-    *model = (wvgd_model){.name = "linear", .dim = D, .log_density = log_density, .self = l, .has_gradient = true, .thread_safe = true,
-                          .names = l->names, .close = close_linear, .start = start, .start_self = l, .work = 4 * (double)M * (double)D};
+    *model = (wvgd_model){.name = "linear",
+                          .dim = D,
+                          .log_density = log_density,
+                          .self = l,
+                          .has_gradient = true,
+                          .thread_safe = true,
+                          .names = l->names,
+                          .close = close_linear,
+                          .start = start,
+                          .start_self = l,
+                          .work = 4 * (double)M * (double)D};
     return 0;
 }

@@ -1,8 +1,11 @@
-/* logistic.c - Bayesian logistic regression: log p(w) = sum_i log Bernoulli(y_i; sigmoid(x_i . w)) + log N(w; 0, prior_sd^2 I).
+/* logistic.c - Bayesian logistic regression:
+ * log p(w) = sum_i log Bernoulli(y_i; sigmoid(x_i . w)) + log N(w; 0, prior_sd^2 I).
  * With x_i' = (1 - 2 y_i) x_i, which is what is stored, and s = X' w,
- *     log p = -sum_i log(1 + exp s_i) - |w|^2 / (2 prior_sd^2) - ...,    its gradient  -X'^T sigmoid(s) - w / prior_sd^2:
- * two matrix products and one pass over s in between. Rows and points go in blocks, so that S [rows][points] stays in the cache; several blocks of points share a
- * block of rows, so that data that do not fit into the cache are fetched less often. Points are columns, so that both products read X' as it lies. */
+ *     log p = -sum_i log(1 + exp s_i) - |w|^2 / (2 prior_sd^2) - ...,
+ *     its gradient  -X'^T sigmoid(s) - w / prior_sd^2:
+ * two matrix products and one pass over s in between. Rows and points go in blocks, so that S [rows][points] stays
+ * in the cache; several blocks of points share a block of rows, so that data that do not fit into the cache are
+ * fetched less often. Points are columns, so that both products read X' as it lies. */
 #include "density.h"
 #include "design.h"
 #include "pass.h"
@@ -12,7 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Products of up to so many multiplications are done without copying their operands (by OpenBLAS: 1.2 times as fast); and rows a block has at least. */
+/* Products of up to so many multiplications are done without copying their operands (by OpenBLAS: 1.2 times
+ * as fast); and rows a block has at least. */
 enum { SMALL = 1000000, FEW = 48 };
 
 /* Blocks of points that share a block of rows, at most, and numbers that their weights, or gradients, may be. */
@@ -23,7 +27,7 @@ typedef struct {
     size_t points, block; /* of a block: points, and rows, multiples of WV_PASS_WIDTH */
     size_t blocks;        /* of points that share one of rows */
     double prior_sd;
-    double *X;            /* [rows][D] times 1 - 2 y */
+    double *X; /* [rows][D] times 1 - 2 y */
     const char **names;
     const wv_pass *pass;
     wv_scratch scratch;
@@ -121,7 +125,8 @@ static void evaluate(const logistic *l, size_t n, const double *z, double *log_p
     else
         evaluate_rows(l, blocks, grad, k);
     for (size_t i = 0; i < n; i += l->points)
-        finish(l, n - i < l->points ? n - i : l->points, z + i * l->D, log_p + i, grad ? grad + i * l->D : NULL, &k[i / l->points]);
+        finish(l, n - i < l->points ? n - i : l->points, z + i * l->D, log_p + i, grad ? grad + i * l->D : NULL,
+               &k[i / l->points]);
 }
 
 static int log_density(void *self, size_t n, const double *z, double *log_p, double *grad)
@@ -172,7 +177,11 @@ int wv_model_logistic(wvgd_model *model, const wv_regression *data)
     logistic *l;
     if (D == 0 || D > INT_MAX / WVGD_CHUNK || !(l = malloc(sizeof *l)))
         return -1;
-    *l = (logistic){.rows = rows, .D = D, .prior_sd = data->prior_sd, .X = calloc(rows + 1, D * sizeof(double)), .names = wv_design_names(data, false),
+    *l = (logistic){.rows = rows,
+                    .D = D,
+                    .prior_sd = data->prior_sd,
+                    .X = calloc(rows + 1, D * sizeof(double)),
+                    .names = wv_design_names(data, false),
                     .pass = wv_pass_best()};
     choose_blocks(l);
     wv_scratch_open(&l->scratch, l->points * (l->blocks * (2 * D + 1) + l->block));
@@ -183,7 +192,16 @@ int wv_model_logistic(wvgd_model *model, const wv_regression *data)
     for (size_t i = 0; i < rows; i++)
         for (size_t d = 0; data->y[i] > 0.5 && d < D; d++)
             l->X[i * D + d] = -l->X[i * D + d];
-    *model = (wvgd_model){.name = "logistic", .dim = D, .log_density = log_density, .self = l, .has_gradient = true, .thread_safe = true,
-                          .names = l->names, .close = close_logistic, .start = start, .start_self = l, .work = (double)rows * (4 * (double)D + 30)};
+    *model = (wvgd_model){.name = "logistic",
+                          .dim = D,
+                          .log_density = log_density,
+                          .self = l,
+                          .has_gradient = true,
+                          .thread_safe = true,
+                          .names = l->names,
+                          .close = close_logistic,
+                          .start = start,
+                          .start_self = l,
+                          .work = (double)rows * (4 * (double)D + 30)};
     return 0;
 }

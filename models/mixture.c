@@ -1,6 +1,7 @@
 /* mixture.c - sum_k weight_k N(z; mean_k, cov_k). With cov_k = L L', W = L^-1 and v = W (z - mean_k),
  *     log g_k = log weight_k - sum log L_ii - D log(2 pi)/2 - |v|^2/2,    d log g_k / dz = -W' v,
- * and log p is their log-sum-exp. Points are columns; components are added one after the other, relative to the largest so far, so the work is [D][points]. */
+ * and log p is their log-sum-exp. Points are columns; components are added one after the other, relative to the
+ * largest so far, so the work is [D][points]. */
 #include "density.h"
 #include "models.h"
 #include "pass.h"
@@ -85,12 +86,14 @@ static void close_mixture(void *self)
     free(m);
 }
 
-/* Factors component k and inverts the factor. Fails if the covariance is not positive definite or the weight not positive. */
+/* Factors component k and inverts the factor. Fails if the covariance is not positive definite or
+ * the weight not positive. */
 static bool factor(mixture *m, size_t k, double weight)
 {
     size_t D = m->D;
     double *L = m->inverse + k * D * D, log_det = 0.0;
-    if (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', (lapack_int)D, L, (lapack_int)D) != 0) /* row-major: the lower half */
+    /* row-major: the lower half */
+    if (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', (lapack_int)D, L, (lapack_int)D) != 0)
         return false;
     for (size_t i = 0; i < D; i++) {
         log_det += log(L[i * D + i]);
@@ -110,7 +113,12 @@ int wv_model_mixture(wvgd_model *model, size_t D, size_t K, const double *weight
     mixture *m = malloc(sizeof *m + (K + K * D + K * D * D) * sizeof(double));
     if (!m)
         return -1;
-    *m = (mixture){.D = D, .K = K, .log_weight = m->store, .mean = m->store + K, .inverse = m->store + K + K * D, .pass = wv_pass_best()};
+    *m = (mixture){.D = D,
+                   .K = K,
+                   .log_weight = m->store,
+                   .mean = m->store + K,
+                   .inverse = m->store + K + K * D,
+                   .pass = wv_pass_best()};
     memcpy(m->mean, mean, K * D * sizeof *mean);
     memcpy(m->inverse, cov, K * D * D * sizeof *cov);
     for (size_t k = 0; k < K; k++)
@@ -119,7 +127,12 @@ int wv_model_mixture(wvgd_model *model, size_t D, size_t K, const double *weight
             return -1;
         }
     wv_scratch_open(&m->scratch, (4 * D + 2) * BLOCK);
-    *model = (wvgd_model){
-        .name = "mixture", .dim = D, .log_density = log_density, .self = m, .has_gradient = true, .thread_safe = true, .close = close_mixture};
+    *model = (wvgd_model){.name = "mixture",
+                          .dim = D,
+                          .log_density = log_density,
+                          .self = m,
+                          .has_gradient = true,
+                          .thread_safe = true,
+                          .close = close_mixture};
     return 0;
 }

@@ -1,12 +1,17 @@
-/* pass.h - what models do to each element of an array, as vector code, compiled for several instruction sets; which of them runs is decided by the processor. They
- * differ in the last bits only: sums are taken in the same order, but where there are fused multiplications and additions these are used (CMakeLists.txt). Sizes called width and n are multiples of WV_PASS_WIDTH. */
+/* pass.h - what models do to each element of an array, as vector code, compiled for several instruction sets;
+ * which of them runs is decided by the processor. They differ in the last bits only: sums are taken in the same
+ * order, but where there are fused multiplications and additions these are used (CMakeLists.txt). Sizes called
+ * width and n are multiples of WV_PASS_WIDTH. */
 #ifndef WV_PASS_H
 #define WV_PASS_H
 #include "instructions.h"
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { WV_PASS_WIDTH = 8, WV_PASS_ROWS = 512 }; /* what is padded is padded to; rows of softplus at most */
+enum {
+    WV_PASS_WIDTH = 8, /* what is padded is padded to */
+    WV_PASS_ROWS = 512 /* rows of softplus at most */
+};
 
 /* A Gaussian process, and its times, one or many. */
 typedef struct {
@@ -21,7 +26,8 @@ typedef struct {
     const char *name;
     wv_instructions needs; /* of the processor */
 
-    /* s [rows][width]: sum[i] += sum_r log(1 + exp(s[r][i])), and s becomes the derivative, sigmoid(s). Exact to rounding for any s; infinite where s is, NaN where s is NaN. */
+    /* s [rows][width]: sum[i] += sum_r log(1 + exp(s[r][i])), and s becomes the derivative, sigmoid(s). Exact to
+     * rounding for any s; infinite where s is, NaN where s is NaN. */
     void (*softplus)(size_t rows, size_t width, double *s, double *sum);
 
     /* x[n] becomes its hyperbolic tangent. */
@@ -33,15 +39,22 @@ typedef struct {
     /* v[d][i] = z[d][i] - mean[d], for D rows of `width`. */
     void (*centre)(size_t D, size_t width, const double *z, const double *mean, double *v);
 
-    /* Adds a Gaussian to a mixture of which log p[i] = top[i] + log(total[i]) and its gradient is grad[d][i] / total[i]: log g[i] = log_weight - |v[.][i]|^2 / 2 is the new one's
-     * density, slope[d][i] minus the gradient of that. Where log g is NaN (from overflow: too far away to count) nothing is added. grad and slope: NULL for none. */
-    void (*add_gaussian)(size_t D, size_t width, double log_weight, const double *v, const double *slope, double *top, double *total, double *grad);
+    /* Adds a Gaussian to a mixture of which log p[i] = top[i] + log(total[i]) and its gradient is
+     * grad[d][i] / total[i]: log g[i] = log_weight - |v[.][i]|^2 / 2 is the new one's density, slope[d][i]
+     * minus the gradient of that. Where log g is NaN (from overflow: too far away to count) nothing is
+     * added. grad and slope: NULL for none. */
+    void (*add_gaussian)(size_t D, size_t width, double log_weight, const double *v, const double *slope, double *top,
+                         double *total, double *grad);
 
-    /* A row of a covariance: with dt = at->t - times->t[i], decay[i] = A exp(-dt^2 / (2 s^2)) and K[i] = decay[i] cos(omega dt), where cosine and sine are those of omega t. decay is taken for 0 where it is below 1e-100 A. */
-    void (*covariance)(size_t n, const wv_pass_process *p, const wv_pass_time *at, const wv_pass_time *times, double *decay, double *K);
+    /* A row of a covariance: with dt = at->t - times->t[i], decay[i] = A exp(-dt^2 / (2 s^2)) and K[i] = decay[i]
+     * cos(omega dt), where cosine and sine are those of omega t. decay is taken for 0 where it is below 1e-100 A. */
+    void (*covariance)(size_t n, const wv_pass_process *p, const wv_pass_time *at, const wv_pass_time *times,
+                       double *decay, double *K);
 
-    /* What the row adds to a gradient, with weight[i] = (at->alpha times->alpha[i] - inverse[i]) decay[i]: sums of weight cos(omega dt), of it times dt^2, and of weight sin(omega dt) dt. */
-    void (*covariance_back)(size_t n, const wv_pass_time *at, const wv_pass_time *times, const double *decay, const double *inverse, double sums[3]);
+    /* What the row adds to a gradient, with weight[i] = (at->alpha times->alpha[i] - inverse[i]) decay[i]: sums of
+     * weight cos(omega dt), of it times dt^2, and of weight sin(omega dt) dt. */
+    void (*covariance_back)(size_t n, const wv_pass_time *at, const wv_pass_time *times, const double *decay,
+                            const double *inverse, double sums[3]);
 } wv_pass;
 
 /* The best that the processor has; and number `which` of all, NULL past the last. */

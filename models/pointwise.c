@@ -23,6 +23,11 @@ int wvgd_model_pointwise(wvgd_model *model, size_t dim, wvgd_point_density *dens
     if (!p)
         return -1;
     *p = (pointwise){dim, density, self};
-    *model = (wvgd_model){.name = "pointwise", .dim = dim, .log_density = log_density, .self = p, .has_gradient = has_gradient, .close = free};
+    *model = (wvgd_model){.name = "pointwise",
+                          .dim = dim,
+                          .log_density = log_density,
+                          .self = p,
+                          .has_gradient = has_gradient,
+                          .close = free};
     return 0;
 }

@@ -1,4 +1,5 @@
-/* scratch.h - work memory of a model that several threads evaluate at once: pieces of one size, made when needed and used again. */
+/* scratch.h - work memory of a model that several threads evaluate at once: pieces of one size,
+ * made when needed and used again. */
 #ifndef WV_SCRATCH_H
 #define WV_SCRATCH_H
 #include <pthread.h>
@@ -6,8 +7,8 @@
 
 typedef struct {
     pthread_mutex_t lock;
-    size_t size;   /* doubles of a piece */
-    void *free;    /* a list of those not in use */
+    size_t size; /* doubles of a piece */
+    void *free;  /* a list of those not in use */
 } wv_scratch;
 
 void wv_scratch_open(wv_scratch *s, size_t size);

@@ -1,5 +1,5 @@
-/* threads.c - a model that shares each batch among threads. The size of chunks depends on the batch alone and they are handed out by index, so what a chunk computes does not
- * depend on how many threads there are. */
+/* threads.c - a model that shares each batch among threads. The size of chunks depends on the batch alone and they
+ * are handed out by index, so what a chunk computes does not depend on how many threads there are. */
 #include "crew.h"
 #include "wvgd_model.h"
 #include <stdlib.h>
@@ -16,12 +16,14 @@ typedef struct {
     double *log_p, *grad;
 } batch;
 
-/* Small batches make small chunks, eight of them if that is possible: as many for each of two or four threads. Chunks of fewer than eight points would waste vectors, and those of sixteen take less time for each
- * point than those of eight. */
+/* Small batches make small chunks, eight of them if that is possible: as many for each of two or four
+ * threads. Chunks of fewer than eight points would waste vectors, and those of sixteen take less time
+ * for each point than those of eight. */
 static size_t chunk_of(size_t n)
 {
     enum { SHARES = 8, VECTOR = 8 };
-    size_t share = (n + SHARES * VECTOR - 1) / (SHARES * VECTOR) * VECTOR, least = n < SHARES * VECTOR ? VECTOR : 2 * VECTOR, chunk = share > least ? share : least;
+    size_t share = (n + SHARES * VECTOR - 1) / (SHARES * VECTOR) * VECTOR,
+           least = n < SHARES * VECTOR ? VECTOR : 2 * VECTOR, chunk = share > least ? share : least;
     return chunk < WVGD_CHUNK ? chunk : WVGD_CHUNK;
 }
 
@@ -30,7 +32,8 @@ static int evaluate(void *context, size_t index, unsigned worker)
     const batch *b = context;
     size_t at = index * b->chunk, n = b->n - at < b->chunk ? b->n - at : b->chunk, dim = b->inner->dim;
     (void)worker;
-    return b->inner->log_density(b->inner->self, n, b->z + at * dim, b->log_p + at, b->grad ? b->grad + at * dim : NULL);
+    return b->inner->log_density(b->inner->self, n, b->z + at * dim, b->log_p + at,
+                                 b->grad ? b->grad + at * dim : NULL);
 }
 
 static int log_density(void *self, size_t n, const double *z, double *log_p, double *grad)

@@ -27,7 +27,8 @@ static void put_quoted(FILE *s, const char *text)
 
 static const char *name_of(const run_view *v, size_t c)
 {
-    const char *name = json_string_value(json_array_get(json_object_get(json_object_get(v->run, "posterior"), "names"), c));
+    const char *name =
+        json_string_value(json_array_get(json_object_get(json_object_get(v->run, "posterior"), "names"), c));
     return name ? name : "";
 }
 
@@ -65,7 +66,7 @@ static int digits_of(double difference)
     return difference < 0.1 ? 4 : difference < 10 ? 3 : 2; /* NAN: 2 */
 }
 
-/* ---- scripts: false if there is nothing to draw ------------------------------------------------------------------------------------------- */
+/* ---- scripts: false if there is nothing to draw ------------------------------------------------------------------ */
 static bool put_marginals(FILE *s, const run_view *v)
 {
     weighted_values posterior = posterior_values(v);
@@ -83,20 +84,21 @@ static bool put_marginals(FILE *s, const run_view *v)
             return false;
         fprintf(s, "$m%zu << EOD\n", c);
         for (size_t g = 0; g < GRID; g++)
-            put_row(s, 3, (double[]){lo + ((double)g + 0.5) * (hi - lo) / GRID, density[0][g], q.n ? density[1][g] : NAN});
+            put_row(s, 3,
+                    (double[]){lo + ((double)g + 0.5) * (hi - lo) / GRID, density[0][g], q.n ? density[1][g] : NAN});
         fputs("EOD\n", s);
         from[c] = lo - 0.05 * (hi - lo);
         to[c] = hi + 0.05 * (hi - lo);
     }
     fprintf(s,
-            "set multiplot layout %zu,%zu margins 0.03,0.98,0.07,0.87 spacing 0.03,0.13\nunset ytics\nunset grid\nset border 1\nset yrange "
-            "[0:*]\n",
+            "set multiplot layout %zu,%zu margins 0.03,0.98,0.07,0.87 spacing 0.03,0.13\nunset ytics\nunset grid\n"
+            "set border 1\nset yrange [0:*]\n",
             (panels + columns - 1) / columns, columns);
     for (size_t c = 0; c < panels; c++) {
         fputs("set title ", s);
         put_quoted(s, name_of(v, c));
-        fprintf(s, " noenhanced offset 0,-0.6\nset xrange [%.9g:%.9g]\nset xtics %.3g\nset key %s\n", from[c], to[c], tick_step(to[c] - from[c]),
-                c ? "off" : "on at screen 0.98,0.99 right top horizontal");
+        fprintf(s, " noenhanced offset 0,-0.6\nset xrange [%.9g:%.9g]\nset xtics %.3g\nset key %s\n", from[c], to[c],
+                tick_step(to[c] - from[c]), c ? "off" : "on at screen 0.98,0.99 right top horizontal");
         fprintf(s, "plot $m%zu using 1:2 with filledcurves y1=0 lt 1 fillstyle solid 0.25 title 'posterior'%s\n", c,
                 v->ensemble.n ? ", '' using 1:3 with lines lt 2 title 'ensemble'" : "");
     }
@@ -127,7 +129,9 @@ static bool put_pair(FILE *s, const run_view *v)
         return false;
     fputs("$draws << EOD\n", s);
     for (size_t i = 0; i < v->n; i += step) {
-        put_row(s, 3, (double[]){v->draw[i * v->P], v->draw[i * v->P + 1], v->cell[i] < v->N ? (double)(v->cell[i] % FIGURE_COLOURS + 1) : NO_CELL});
+        put_row(s, 3,
+                (double[]){v->draw[i * v->P], v->draw[i * v->P + 1],
+                           v->cell[i] < v->N ? (double)(v->cell[i] % FIGURE_COLOURS + 1) : NO_CELL});
         lost = lost || v->cell[i] >= v->N;
     }
     fputs("EOD\n", s);
@@ -140,7 +144,10 @@ static bool put_pair(FILE *s, const run_view *v)
         }
         fputs("EOD\n", s);
     }
-    fprintf(s, "set linetype %d linecolor rgb '#bbbbbb'\nset grid xtics ytics\nset key outside right top samplen 0.5 spacing 1.2\nset xlabel ", NO_CELL);
+    fprintf(s,
+            "set linetype %d linecolor rgb '#bbbbbb'\nset grid xtics ytics\nset key outside right top samplen 0.5 "
+            "spacing 1.2\nset xlabel ",
+            NO_CELL);
     put_quoted(s, name_of(v, 0));
     fputs(" noenhanced\nset ylabel ", s);
     put_quoted(s, name_of(v, 1));
@@ -149,8 +156,9 @@ static bool put_pair(FILE *s, const run_view *v)
     if (lost)
         fprintf(s, ", NaN with points pt 7 ps 1 lt %d title 'no cell'", NO_CELL);
     if (placed)
-        fputs(", $particles using 1:2:3 with points pt 7 ps variable lc rgb '#222222' notitle, NaN with points pt 7 ps 1.5 lc rgb '#222222' title 'particle', "
-              "$particles using 1:2:(sprintf('%d',int($4))) with labels offset 1.7,1 font ',11' notitle",
+        fputs(", $particles using 1:2:3 with points pt 7 ps variable lc rgb '#222222' notitle, NaN with points pt 7 "
+              "ps 1.5 lc rgb '#222222' title 'particle', $particles using 1:2:(sprintf('%d',int($4))) with labels "
+              "offset 1.7,1 font ',11' notitle",
               s);
     putc('\n', s);
     return true;
@@ -166,15 +174,19 @@ static bool put_masses(FILE *s, const run_view *v)
         put_row(s, 3, (double[]){(double)(j + 1), run_number(p, "beta"), 2 * run_number(p, "beta_se")});
     }
     fprintf(s,
-            "EOD\nset boxwidth 0.6\nset yrange [0:*]\nset xrange [0.3:%g]\nset xtics %d\nset key off\nset xlabel 'particle'\nset ylabel "
-            "'mass of its cell (bars: 2 standard errors)'\n",
+            "EOD\nset boxwidth 0.6\nset yrange [0:*]\nset xrange [0.3:%g]\nset xtics %d\nset key off\n"
+            "set xlabel 'particle'\nset ylabel 'mass of its cell (bars: 2 standard errors)'\n",
             (double)v->N + 0.7, v->N > 20 ? 10 : 1);
-    fputs("plot $masses using 1:2 with boxes lt 1, '' using 1:2:3 with yerrorbars lc rgb '#222222' pt 7 ps 0.3 lw 1.5\n", s);
+    fputs(
+        "plot $masses using 1:2 with boxes lt 1, '' using 1:2:3 with yerrorbars lc rgb '#222222' pt 7 ps 0.3 lw 1.5\n",
+        s);
     return some > 0;
 }
 
-/* The values between which the bound is drawn (report/web/training.js has the same rule). The gap between the final PELBO and the evidence, or two standard errors of the PELBO if
- * these are more, is about a fifteenth of the range at least: values that are further away, as early ones can be, lie outside. y[n] is finite, and in order when this returns. */
+/* The values between which the bound is drawn (report/web/training.js has the same rule). The gap between
+ * the final PELBO and the evidence, or two standard errors of the PELBO if these are more, is about a
+ * fifteenth of the range at least: values that are further away, as early ones can be, lie outside. y[n] is
+ * finite, and in order when this returns. */
 static void find_bound_range(size_t n, double *y, double pelbo, double se, double evidence, double *lo, double *hi)
 {
     qsort(y, n, sizeof *y, compare);
@@ -182,7 +194,8 @@ static void find_bound_range(size_t n, double *y, double pelbo, double se, doubl
     *lo = fmax(y[0], early - 1.5 * (most - early) - 0.5);
     *hi = most;
     if (isfinite(gap)) {
-        double error = isfinite(se) ? 2 * se : 0, unit = fmax(fmax(gap, error), 1e-3), top = fmax(evidence, pelbo + error);
+        double error = isfinite(se) ? 2 * se : 0, unit = fmax(fmax(gap, error), 1e-3),
+               top = fmax(evidence, pelbo + error);
         *lo = fmin(fmax(*lo, top - 12 * unit), pelbo - unit / 2 - error / 2);
         *hi = fmax(top, fmin(most, top + unit));
     } else {
@@ -199,8 +212,10 @@ static bool put_training(FILE *s, const run_view *v)
 {
     const number_table *t = &v->trace;
     const json_t *bounds = json_object_get(v->run, "evidence"), *final = json_object_get(bounds, "pelbo");
-    double pelbo = run_number(final, "value"), pelbo_se = run_number(final, "se"), evidence = run_number(json_object_get(bounds, "importance"), "value");
-    size_t iteration = table_column(t, "iteration"), bound = table_column(t, "pelbo"), se = table_column(t, "pelbo_se"), n = 0;
+    double pelbo = run_number(final, "value"), pelbo_se = run_number(final, "se"),
+           evidence = run_number(json_object_get(bounds, "importance"), "value");
+    size_t iteration = table_column(t, "iteration"), bound = table_column(t, "pelbo"), se = table_column(t, "pelbo_se"),
+           n = 0;
     if (!t->columns || iteration == t->columns || bound == t->columns || se == t->columns)
         return false;
     double *y = malloc((t->rows + 1) * sizeof *y), lo, hi, first = 0, last = 0;
@@ -217,25 +232,37 @@ static bool put_training(FILE *s, const run_view *v)
         return false;
     fputs("$trace << EOD\n", s);
     for (size_t i = 0; i < t->rows; i++) {
-        double y0 = table_number(t, i, bound), e = 2 * table_number(t, i, se), low = lo - 50 * (hi - lo), high = hi + 50 * (hi - lo); /* gnuplot cannot clip what is much further away */
-        put_row(s, 5, (double[]){table_number(t, i, iteration), keep_between(y0, low, high), keep_between(y0 - e, low, high), keep_between(y0 + e, low, high),
-                                 y0 < lo ? lo + 0.02 * (hi - lo) : NAN});
+        double y0 = table_number(t, i, bound), e = 2 * table_number(t, i, se), low = lo - 50 * (hi - lo),
+               high = hi + 50 * (hi - lo); /* gnuplot cannot clip what is much further away */
+        put_row(s, 5,
+                (double[]){table_number(t, i, iteration), keep_between(y0, low, high), keep_between(y0 - e, low, high),
+                           keep_between(y0 + e, low, high), y0 < lo ? lo + 0.02 * (hi - lo) : NAN});
     }
     double room = fmax(0.05 * (last - first), 0.1);
-    fprintf(s, "EOD\nset xlabel 'iteration'\nset ylabel 'nats'\nset key tmargin left Left reverse maxcols 1\nset xrange [%.9g:%.9g]\nset xtics %g\nset yrange [%.9g:%.9g]\n", first,
-            last + 2 * room, fmax(1, tick_step(last - first)), lo, hi);
-    if (evidence > pelbo)
-        fprintf(s, "set object 1 rectangle from graph 0, first %.9g to graph 1, first %.9g behind fillcolor rgb '%s' fillstyle solid 0.16 noborder\n", pelbo, evidence,
-                figure_colour(2));
     fprintf(s,
-            "plot $trace using 1:3:4 with filledcurves lt 1 fillstyle solid 0.2 notitle, '' using 1:2 with linespoints lt 1 ps 0.4 title '%s (band: 2 standard errors)', "
-            "'' using 1:5 with points pt 11 ps 0.9 lc rgb '%s' notitle",
-            is_staged(v) ? "ELBO of the mixture, before it is cut into cells" : "PELBO as each iteration estimates it", figure_colour(0));
+            "EOD\nset xlabel 'iteration'\nset ylabel 'nats'\nset key tmargin left Left reverse maxcols 1\nset xrange "
+            "[%.9g:%.9g]\nset xtics %g\nset yrange [%.9g:%.9g]\n",
+            first, last + 2 * room, fmax(1, tick_step(last - first)), lo, hi);
+    if (evidence > pelbo)
+        fprintf(s,
+                "set object 1 rectangle from graph 0, first %.9g to graph 1, first %.9g behind fillcolor rgb '%s' "
+                "fillstyle solid 0.16 noborder\n",
+                pelbo, evidence, figure_colour(2));
+    fprintf(s,
+            "plot $trace using 1:3:4 with filledcurves lt 1 fillstyle solid 0.2 notitle, '' using 1:2 with "
+            "linespoints lt 1 ps 0.4 title '%s (band: 2 standard errors)', '' using 1:5 with points pt 11 ps 0.9 lc "
+            "rgb '%s' notitle",
+            is_staged(v) ? "ELBO of the mixture, before it is cut into cells" : "PELBO as each iteration estimates it",
+            figure_colour(0));
     if (isfinite(evidence))
-        fprintf(s, ", %.9g with lines lt 2 dashtype 2 title 'log evidence (importance sampling): %.*f'", evidence, digits_of(evidence - pelbo), evidence);
+        fprintf(s, ", %.9g with lines lt 2 dashtype 2 title 'log evidence (importance sampling): %.*f'", evidence,
+                digits_of(evidence - pelbo), evidence);
     if (isfinite(pelbo))
-        fprintf(s, ", '+' using (%.9g):(%.9g):(%.9g) every ::::0 with yerrorbars lt 3 pt 13 ps 1.4 title 'PELBO of the result: %.*f%s'", last + room, pelbo,
-                isfinite(pelbo_se) ? 2 * pelbo_se : 0, digits_of(evidence - pelbo), pelbo, evidence > pelbo ? " (shaded: its gap to the evidence)" : "");
+        fprintf(s,
+                ", '+' using (%.9g):(%.9g):(%.9g) every ::::0 with yerrorbars lt 3 pt 13 ps 1.4 title 'PELBO of the "
+                "result: %.*f%s'",
+                last + room, pelbo, isfinite(pelbo_se) ? 2 * pelbo_se : 0, digits_of(evidence - pelbo), pelbo,
+                evidence > pelbo ? " (shaded: its gap to the evidence)" : "");
     putc('\n', s);
     return true;
 }
@@ -246,8 +273,10 @@ int write_figures(const run_view *v, const char *dir, failure *f)
         const char *name;
         unsigned width, height;
         bool (*put)(FILE *s, const run_view *v);
-    } figures[] = {
-        {"marginals", 900, 640, put_marginals}, {"pair", 720, 560, put_pair}, {"masses", 640, 420, put_masses}, {"training", 720, 460, put_training}};
+    } figures[] = {{"marginals", 900, 640, put_marginals},
+                   {"pair", 720, 560, put_pair},
+                   {"masses", 640, 420, put_masses},
+                   {"training", 720, 460, put_training}};
     if (!has_gnuplot())
         return fail(f, EX_UNAVAILABLE, "there is no gnuplot, which draws the figures: Debian package gnuplot-nox");
     if (mkdir(dir, 0777) && errno != EEXIST)

@@ -1,5 +1,6 @@
-/* gnuplot.c - runs gnuplot on a script in the directory of the figure, under temporary names; what it has drawn is flushed to the disk and
- * renamed. The palette is that of Okabe and Ito, with grey instead of its yellow, which cannot be seen as a line on white. */
+/* gnuplot.c - runs gnuplot on a script in the directory of the figure, under temporary names; what it has drawn
+ * is flushed to the disk and renamed. The palette is that of Okabe and Ito, with grey instead of its yellow,
+ * which cannot be seen as a line on white. */
 #include "gnuplot.h"
 #include "stan_process.h"
 #include "write.h"
@@ -11,7 +12,8 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-static const char *const colours[FIGURE_COLOURS] = {"#0072b2", "#d55e00", "#009e73", "#e69f00", "#56b4e9", "#cc79a7", "#777777", "#000000"};
+static const char *const colours[FIGURE_COLOURS] = {"#0072b2", "#d55e00", "#009e73", "#e69f00",
+                                                    "#56b4e9", "#cc79a7", "#777777", "#000000"};
 
 /* One figure as two files. */
 static const struct {
@@ -40,21 +42,23 @@ static char *join(const char *dir, const char *name, const char *ending)
     return path;
 }
 
-/* ---- the script ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- the script -------------------------------------------------------------------------------------------------- */
 static void put_style(FILE *s, const char *name, size_t format, unsigned width, unsigned height)
 {
-    fprintf(s, "set terminal %s size %u,%u enhanced font '%s' background '#ffffff'\n", formats[format].terminal, width, height,
-            formats[format].font);
-    fprintf(s, "set output '%s.%s.partial'\nset encoding utf8\nset datafile missing 'NaN'\n", name, formats[format].ending);
+    fprintf(s, "set terminal %s size %u,%u enhanced font '%s' background '#ffffff'\n", formats[format].terminal, width,
+            height, formats[format].font);
+    fprintf(s, "set output '%s.%s.partial'\nset encoding utf8\nset datafile missing 'NaN'\n", name,
+            formats[format].ending);
     for (size_t i = 0; i < FIGURE_COLOURS; i++)
         fprintf(s, "set linetype %zu linecolor rgb '%s' linewidth 2 pointtype 7 pointsize 0.6\n", i + 1, colours[i]);
     fputs("set border 3 linecolor rgb '#444444'\nset tics nomirror out scale 0.6 textcolor rgb '#222222'\n"
-          "set grid ytics linecolor rgb '#dddddd' linewidth 1 dashtype 1\nset style fill solid 0.35 noborder\nset key top right samplen 2 "
-          "spacing 1.1\n",
+          "set grid ytics linecolor rgb '#dddddd' linewidth 1 dashtype 1\nset style fill solid 0.35 noborder\n"
+          "set key top right samplen 2 spacing 1.1\n",
           s);
 }
 
-static int write_script(const char *dir, const char *name, size_t format, unsigned width, unsigned height, const char *script, failure *f)
+static int write_script(const char *dir, const char *name, size_t format, unsigned width, unsigned height,
+                        const char *script, failure *f)
 {
     whole_file w;
     char *path = join(dir, name, "gnuplot");
@@ -98,7 +102,7 @@ static int run_script(const char *dir, const char *name, failure *f)
     return code;
 }
 
-/* ---- what it has drawn --------------------------------------------------------------------------------------------------------------- */
+/* ---- what it has drawn ------------------------------------------------------------------------------------------- */
 /* Flushes a file that gnuplot has written and gives it its name. */
 static int keep_drawing(const char *partial, const char *path, failure *f)
 {
@@ -115,11 +119,13 @@ static int keep_drawing(const char *partial, const char *path, failure *f)
     return rename(partial, path) ? fail(f, EX_IOERR, "%s: %s", path, strerror(errno)) : 0;
 }
 
-static int draw_one(const char *dir, const char *name, size_t format, unsigned width, unsigned height, const char *script, failure *f)
+static int draw_one(const char *dir, const char *name, size_t format, unsigned width, unsigned height,
+                    const char *script, failure *f)
 {
     char ending[16];
     snprintf(ending, sizeof ending, "%s.partial", formats[format].ending);
-    char *path = join(dir, name, formats[format].ending), *partial = join(dir, name, ending), *text = join(dir, name, "gnuplot");
+    char *path = join(dir, name, formats[format].ending), *partial = join(dir, name, ending),
+         *text = join(dir, name, "gnuplot");
     int code = path && partial && text ? write_script(dir, name, format, width, height, script, f)
                                        : fail(f, EX_SOFTWARE, "no memory for a figure");
     if (!code)

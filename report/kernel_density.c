@@ -1,6 +1,8 @@
-/* kernel_density.c - kernel density estimates by diffusion (Botev, Grotowski and Kroese, 2010): values are binned, the cosine transform of the bins is damped by exp(-k^2 pi^2 t / 2), where t,
- * the squared bandwidth in units of the range, solves the fixed point equation of section 5 there. Unlike a rule of thumb it does not smear separate modes. In small samples the
- * equation may have a zero that is far too small: the bandwidth is at least 0.8 sd n^(-1/5), sd that of the values around the means of their cells, where there are several. */
+/* kernel_density.c - kernel density estimates by diffusion (Botev, Grotowski and Kroese, 2010): values are binned,
+ * the cosine transform of the bins is damped by exp(-k^2 pi^2 t / 2), where t, the squared bandwidth in units of the
+ * range, solves the fixed point equation of section 5 there. Unlike a rule of thumb it does not smear separate
+ * modes. In small samples the equation may have a zero that is far too small: the bandwidth is at least 0.8 sd
+ * n^(-1/5), sd that of the values around the means of their cells, where there are several. */
 #include "kernel_density.h"
 #include <math.h>
 #include <stdlib.h>
@@ -83,7 +85,8 @@ static double find_bandwidth(size_t grid, const double *a, double n)
 /* The variance of the values around the means of their cells. */
 static double variance_within(const weighted_values *v)
 {
-    double *sum = calloc(2 * (v->cells + 1), sizeof *sum), *weight = sum ? sum + v->cells + 1 : NULL, total = 0, squares = 0;
+    double *sum = calloc(2 * (v->cells + 1), sizeof *sum), *weight = sum ? sum + v->cells + 1 : NULL, total = 0,
+           squares = 0;
     for (int pass = 0; sum && pass < 2; pass++)
         for (size_t i = 0; i < v->n; i++) {
             double w = v->weight ? v->weight[i] : 1, x = v->x[i * v->stride];
@@ -111,7 +114,8 @@ bool estimate_density(const weighted_values *v, size_t grid, double lo, double h
         for (size_t m = 0; m < 4 * grid; m++)
             table[m] = cos(PI * (double)m / (2 * (double)grid));
         transform(grid, bins, table, a);
-        double t = find_bandwidth(grid, a, n > 2 ? n : 2), least = v->cells > 1 ? 0.64 * variance_within(v) / pow(hi - lo, 2) * pow(n, -0.4) : 0;
+        double t = find_bandwidth(grid, a, n > 2 ? n : 2),
+               least = v->cells > 1 ? 0.64 * variance_within(v) / pow(hi - lo, 2) * pow(n, -0.4) : 0;
         t = t > least ? t : least;
         for (size_t k = 0; k < grid; k++)
             a[k] *= exp(-(double)k * (double)k * PI * PI * t / 2);

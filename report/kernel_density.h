@@ -19,7 +19,8 @@ bool estimate_density(const weighted_values *v, size_t grid, double lo, double h
 /* A range that holds nearly all of n values, with some room at both ends. */
 bool find_shown_range(size_t n, const double *x, size_t stride, double *lo, double *hi);
 
-/* The same for a density, which is reflected at the ends of its range: without room where the values seem to be bounded, that is, at 0 if none is on its other side, and at the least or
- * greatest value if more than a fiftieth of them, and some, is next to it (within a twentieth of the range). Elsewhere the tails of the kernel have room. */
+/* The same for a density, which is reflected at the ends of its range: without room where the values seem to be
+ * bounded, that is, at 0 if none is on its other side, and at the least or greatest value if more than a fiftieth of
+ * them, and some, is next to it (within a twentieth of the range). Elsewhere the tails of the kernel have room. */
 bool find_curve_range(size_t n, const double *x, size_t stride, double *lo, double *hi);
 #endif

@@ -1,5 +1,6 @@
 /* model_page.c - what only some models have to show, from their data file.
- *     gp        the mean and sd of the process at the times of a grid, given the data, for the hyperparameters of each particle:
+ *     gp        the mean and sd of the process at the times of a grid, given the data, for the
+ *               hyperparameters of each particle:
  *               k' K^-1 y  and  A - k' K^-1 k,   K = k + B I,   k(d) = A exp(-d^2 / (2 s^2)) cos(2 pi f d)
  *     logistic  the posterior probability of each row, mean of sigmoid(x . w) over draws, and the outcome
  *     mixture   in one dimension, the density itself */
@@ -12,7 +13,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FINE_GRID = 1200, COARSE_GRID = 240, FINE_SERIES = 400, LARGEST_SERIES = 1500, LARGEST_FITS = 24, AVERAGED_DRAWS = 400, SHOWN_ROWS = 20000 };
+enum {
+    FINE_GRID = 1200,
+    COARSE_GRID = 240,
+    FINE_SERIES = 400,
+    LARGEST_SERIES = 1500,
+    LARGEST_FITS = 24,
+    AVERAGED_DRAWS = 400,
+    SHOWN_ROWS = 20000
+};
 
 static json_t *missing(const char *why)
 {
@@ -31,7 +40,7 @@ static bool flag(const run_view *v, const char *name)
     return json_is_true(json_object_get(json_object_get(v->run, "options"), name));
 }
 
-/* ---- gp ---------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- gp ---------------------------------------------------------------------------------------------------------- */
 typedef struct {
     double A, omega, s, B;
 } kernel;
@@ -41,8 +50,10 @@ static double covariance(const kernel *k, double d)
     return k->A * exp(-d * d / (2 * k->s * k->s)) * cos(k->omega * d);
 }
 
-/* mean[grid] and sd[grid] of the process given the data; work: [n][n + grid + 1]. false: these hyperparameters allow none. */
-static bool fit_process(const kernel *k, const series_data *data, size_t grid, const double *at, double *mean, double *sd, double *work)
+/* mean[grid] and sd[grid] of the process given the data; work: [n][n + grid + 1]. false: these
+ * hyperparameters allow none. */
+static bool fit_process(const kernel *k, const series_data *data, size_t grid, const double *at, double *mean,
+                        double *sd, double *work)
 {
     size_t n = data->n;
     double *K = work, *right = work + n * n; /* [n][grid + 1]: covariances with the grid, and the data */
@@ -54,7 +65,8 @@ static bool fit_process(const kernel *k, const series_data *data, size_t grid, c
         right[i * (grid + 1) + grid] = data->y[i];
     }
     if (LAPACKE_dpotrf(LAPACK_ROW_MAJOR, 'L', (lapack_int)n, K, (lapack_int)n) ||
-        LAPACKE_dtrtrs(LAPACK_ROW_MAJOR, 'L', 'N', 'N', (lapack_int)n, (lapack_int)grid + 1, K, (lapack_int)n, right, (lapack_int)grid + 1))
+        LAPACKE_dtrtrs(LAPACK_ROW_MAJOR, 'L', 'N', 'N', (lapack_int)n, (lapack_int)grid + 1, K, (lapack_int)n, right,
+                       (lapack_int)grid + 1))
         return false;
     for (size_t g = 0; g < grid; g++) {
         double square = 0;
@@ -100,10 +112,12 @@ static void add_fits(json_t *o, const run_view *v, const series_data *data, size
     ranked *order = rank_particles(v);
     for (size_t c = 0; order && c < v->N && c < LARGEST_FITS; c++) {
         const json_t *z = json_object_get(json_array_get(json_object_get(v->run, "particles"), order[c].j), "z");
-        kernel k = {exp(run_item(z, 0)), 6.283185307179586 * exp(run_item(z, 1)), exp(run_item(z, 2)), exp(run_item(z, 3))};
+        kernel k = {exp(run_item(z, 0)), 6.283185307179586 * exp(run_item(z, 1)), exp(run_item(z, 2)),
+                    exp(run_item(z, 3))};
         if (fit_process(&k, data, grid, at, mean, sd, work))
-            json_array_append_new(fits, json_pack("{s:I, s:o, s:o, s:f}", "particle", (json_int_t)order[c].j, "mean", pack_floats(grid, mean), "sd",
-                                                  pack_floats(grid, sd), "noise", sqrt(k.B)));
+            json_array_append_new(fits,
+                                  json_pack("{s:I, s:o, s:o, s:f}", "particle", (json_int_t)order[c].j, "mean",
+                                            pack_floats(grid, mean), "sd", pack_floats(grid, sd), "noise", sqrt(k.B)));
     }
     free(order);
     json_object_set_new(o, "fits", fits);
@@ -118,16 +132,20 @@ static json_t *describe_gp(const run_view *v)
     if (read_series(v->data, option(v, "ignore"), &data, &why))
         return missing(why.text);
     json_t *o = NULL;
-    size_t grid = data.n <= FINE_SERIES ? FINE_GRID : COARSE_GRID; /* fine: processes of high frequency are drawn as they are */
-    double *work = data.n <= LARGEST_SERIES ? malloc(data.n * (data.n + grid + 1) * sizeof *work) : NULL, at[FINE_GRID], lo = INFINITY, hi = -INFINITY;
+    /* fine: processes of high frequency are drawn as they are */
+    size_t grid = data.n <= FINE_SERIES ? FINE_GRID : COARSE_GRID;
+    double *work = data.n <= LARGEST_SERIES ? malloc(data.n * (data.n + grid + 1) * sizeof *work) : NULL, at[FINE_GRID],
+           lo = INFINITY, hi = -INFINITY;
     if (work) {
         for (size_t i = 0; i < data.n; i++) {
             lo = fmin(lo, data.t[i]);
             hi = fmax(hi, data.t[i]);
         }
         for (size_t g = 0; g < grid; g++)
-            at[g] = lo + (hi - lo) * (-0.02 + 1.12 * (double)g / (double)(grid - 1)); /* a little beyond the data, to see it forget them */
-        o = json_pack("{s:s, s:o, s:o, s:o}", "kind", "gp", "t", pack_floats(data.n, data.t), "y", pack_floats(data.n, data.y), "at", pack_floats(grid, at));
+            /* a little beyond the data, to see it forget them */
+            at[g] = lo + (hi - lo) * (-0.02 + 1.12 * (double)g / (double)(grid - 1));
+        o = json_pack("{s:s, s:o, s:o, s:o}", "kind", "gp", "t", pack_floats(data.n, data.t), "y",
+                      pack_floats(data.n, data.y), "at", pack_floats(grid, at));
         add_fits(o, v, &data, grid, at, work);
     }
     free(work);
@@ -135,7 +153,7 @@ static json_t *describe_gp(const run_view *v)
     return o ? o : missing("the series is too long for its fits to be drawn: they are for at most 1500 times");
 }
 
-/* ---- logistic ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- logistic ---------------------------------------------------------------------------------------------------- */
 /* As the model does: centred, divided by the sample sd; constant columns become 0. */
 static void standardize(size_t rows, size_t columns, double *X)
 {
@@ -187,15 +205,16 @@ static json_t *describe_logistic(const run_view *v)
             standardize(data.rows, data.columns, data.X);
         find_probabilities(v, &data, p);
         size_t shown = data.rows < SHOWN_ROWS ? data.rows : SHOWN_ROWS;
-        o = json_pack("{s:s, s:b, s:b, s:I, s:o, s:o}", "kind", "logistic", "standardized", flag(v, "standardize"), "intercept", intercept, "rows",
-                      (json_int_t)data.rows, "p", pack_floats(shown, p), "y", pack_floats(shown, data.y));
+        o = json_pack("{s:s, s:b, s:b, s:I, s:o, s:o}", "kind", "logistic", "standardized", flag(v, "standardize"),
+                      "intercept", intercept, "rows", (json_int_t)data.rows, "p", pack_floats(shown, p), "y",
+                      pack_floats(shown, data.y));
     }
     free(p);
     free_regression(&data);
     return o;
 }
 
-/* ---- mixture ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- mixture ----------------------------------------------------------------------------------------------------- */
 static json_t *describe_mixture(const run_view *v)
 {
     failure why;
@@ -223,8 +242,9 @@ json_t *describe_model_page(const run_view *v)
     const char *kind = json_string_value(json_object_get(json_object_get(v->run, "model"), "kind"));
     for (size_t i = 0; kind && i < sizeof pages / sizeof *pages; i++)
         if (!strcmp(kind, pages[i].kind)) {
-            json_t *o =
-                v->data || (!strcmp(kind, "mixture") && v->D != 1) ? pages[i].describe(v) : missing(v->no_data ? v->no_data : "the data file is not known");
+            json_t *o = v->data || (!strcmp(kind, "mixture") && v->D != 1)
+                            ? pages[i].describe(v)
+                            : missing(v->no_data ? v->no_data : "the data file is not known");
             if (o && !json_object_get(o, "kind"))
                 json_object_set_new(o, "kind", json_string(kind));
             return o;

@@ -9,7 +9,8 @@ static const double HALF_PI = 1.5707963267948966;
 enum { LEVELS = 65534, NO_LEVEL = 65535 };
 
 /* n items of `size` bytes that `put` writes, as a JSON string; NULL without memory. */
-static json_t *encode(size_t n, size_t size, void (*put)(const void *self, size_t i, unsigned char *out), const void *self)
+static json_t *encode(size_t n, size_t size, void (*put)(const void *self, size_t i, unsigned char *out),
+                      const void *self)
 {
     static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     size_t bytes = n * size, room = (bytes + 2) / 3 * 4;

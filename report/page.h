@@ -1,4 +1,5 @@
-/* page.h - the HTML page: a frame that was bundled when wvgd was built and is part of the program, and the data of a run put into it. */
+/* page.h - the HTML page: a frame that was bundled when wvgd was built and is part of the program,
+ * and the data of a run put into it. */
 #ifndef WV_PAGE_H
 #define WV_PAGE_H
 #include "failure.h"

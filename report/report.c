@@ -1,5 +1,6 @@
-/* report.c - what the page shows, as JSON: run.json without its matrices, and those, draws, densities, trace and history packed (pack.h). Budgets keep the page below 10 MB:
- * where there is more, draws and frames are thinned and the lightest components go without ellipses, and a note says so. */
+/* report.c - what the page shows, as JSON: run.json without its matrices, and those, draws, densities, trace and
+ * history packed (pack.h). Budgets keep the page below 10 MB: where there is more, draws and frames are thinned and
+ * the lightest components go without ellipses, and a note says so. */
 #include "report.h"
 #include "pack.h"
 #include "run_json.h"
@@ -26,8 +27,9 @@ static double *numbers(size_t n)
     return malloc((n + 1) * sizeof(double));
 }
 
-/* ---- particles and components ---------------------------------------------------------------------------------------------------------- */
-/* sd[D] and, unless NULL, correlations r[D(D-1)/2] (row by row below the diagonal) from the chol or sd of a component. */
+/* ---- particles and components ------------------------------------------------------------------------------------ */
+/* sd[D] and, unless NULL, correlations r[D(D-1)/2] (row by row below the diagonal) from the chol
+ * or sd of a component. */
 static void read_shape(const json_t *o, size_t D, double *sd, double *r)
 {
     const json_t *chol = json_object_get(o, "chol"), *sds = json_object_get(o, "sd");
@@ -104,8 +106,10 @@ static json_t *describe_particles(run_view *v, size_t *budget)
         json_object_set_new(o, "shown", pack_floats(v->N * v->P, v->particle));
     add_shapes(o, list, v->D, budget);
     if (run_number(o, "correlated") < (double)v->N)
-        note(v, "the page has the correlations of %.0f of %zu particles' components only: ellipses of the others are left out", run_number(o, "correlated"),
-             v->N);
+        note(v,
+             "the page has the correlations of %.0f of %zu particles' components only: ellipses of the others are left "
+             "out",
+             run_number(o, "correlated"), v->N);
     return o;
 }
 
@@ -120,12 +124,14 @@ static json_t *describe_components(run_view *v, size_t *budget)
     if (list)
         add_shapes(o, list, v->D, budget);
     if (list && run_number(o, "correlated") < (double)json_array_size(list))
-        note(v, "the page has the correlations of %.0f of %zu mixture components only: ellipses of the others are left out", run_number(o, "correlated"),
-             json_array_size(list));
+        note(
+            v,
+            "the page has the correlations of %.0f of %zu mixture components only: ellipses of the others are left out",
+            run_number(o, "correlated"), json_array_size(list));
     return o;
 }
 
-/* ---- draws and densities --------------------------------------------------------------------------------------------------------------- */
+/* ---- draws and densities ----------------------------------------------------------------------------------------- */
 /* Every step-th row. */
 static double *thin_rows(size_t rows, size_t step, size_t columns, const double *x)
 {
@@ -140,7 +146,8 @@ static json_t *describe_draws(run_view *v)
     size_t columns = v->P + (v->coordinate ? v->D : 0), step = (v->n * columns + DRAW_VALUES - 1) / DRAW_VALUES;
     size_t n = step ? v->n / step : 0;
     json_t *o = json_object();
-    double *kept = n ? thin_rows(n, step, v->P, v->draw) : NULL, *z = n && v->coordinate ? thin_rows(n, step, v->D, v->coordinate) : NULL;
+    double *kept = n ? thin_rows(n, step, v->P, v->draw) : NULL,
+           *z = n && v->coordinate ? thin_rows(n, step, v->D, v->coordinate) : NULL;
     size_t *cell = calloc(n + 1, sizeof *cell);
     for (size_t i = 0; cell && i < n; i++)
         cell[i] = v->cell[i * step];
@@ -202,7 +209,7 @@ static json_t *describe_densities(const run_view *v)
     return o;
 }
 
-/* ---- cells ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- cells ------------------------------------------------------------------------------------------------------- */
 /* Draws in the coordinates of the fit with weights. */
 static weighted_values coordinate_values(const run_view *v)
 {
@@ -252,9 +259,10 @@ static bool invert(size_t D, double *C)
     return true;
 }
 
-/* Share of draws whose nearest particle under (a-b)' P (a-b) is that of their cell. Around the mean m, with y = x - m and g_j = P (z_j - m), the cost of particle j is
- * (z_j - m)' g_j - 2 y' g_j and what all have in common. */
-static double agreement(const run_view *v, const weighted_values *x, const double *z, const double *mean, const double *P)
+/* Share of draws whose nearest particle under (a-b)' P (a-b) is that of their cell. Around the mean m, with
+ * y = x - m and g_j = P (z_j - m), the cost of particle j is (z_j - m)' g_j - 2 y' g_j and what all have in common. */
+static double agreement(const run_view *v, const weighted_values *x, const double *z, const double *mean,
+                        const double *P)
 {
     size_t D = v->D, right = 0, asked = 0, step = 1 + x->n / CHECKED;
     double *g = calloc(v->N * (D + 1) + 1, sizeof *g), *own = g ? g + v->N * D : NULL;
@@ -292,8 +300,9 @@ static size_t cell_at(const run_view *v, const double *x)
     return wvgd_cell(v->fit, 1, x, &cell, NULL) == WVGD_OK ? cell : 0;
 }
 
-/* In two dimensions: the metric of a solver that has followed the posterior in its own way, from the boundaries that the fit has. A point x between the cells of a and b satisfies
- * (x - (a + b)/2)' P (a - b) = 0, which is linear in P; such points are found by halving the way between draws. P up to a factor. */
+/* In two dimensions: the metric of a solver that has followed the posterior in its own way, from the boundaries that
+ * the fit has. A point x between the cells of a and b satisfies (x - (a + b)/2)' P (a - b) = 0, which is linear in
+ * P; such points are found by halving the way between draws. P up to a factor. */
 static bool recover_metric(const run_view *v, const weighted_values *x, const double *z, double *P)
 {
     enum { EQUATIONS = 100, HALVINGS = 45 };
@@ -312,7 +321,8 @@ static bool recover_metric(const run_view *v, const weighted_values *x, const do
         }
         double d[2] = {z[2 * a] - z[2 * b], z[2 * a + 1] - z[2 * b + 1]},
                u[2] = {from[0] - (z[2 * a] + z[2 * b]) / 2, from[1] - (z[2 * a + 1] + z[2 * b + 1]) / 2};
-        double row[3] = {u[0] * d[0], u[0] * d[1] + u[1] * d[0], u[1] * d[1]}, size = sqrt(row[0] * row[0] + row[1] * row[1] + row[2] * row[2]);
+        double row[3] = {u[0] * d[0], u[0] * d[1] + u[1] * d[0], u[1] * d[1]},
+               size = sqrt(row[0] * row[0] + row[1] * row[1] + row[2] * row[2]);
         for (size_t i = 0; i < 9 && size > 0; i++)
             M[i] += row[i / 3] * row[i % 3] / (size * size);
         found += size > 0;
@@ -347,7 +357,8 @@ static void add_metric(json_t *o, const run_view *v, const char *cost)
         if (made && (scaled || !strcmp(cost, "sqeuclid"))) {
             double right = agreement(v, &x, z, C + D * D, C), P[4];
             if (right < 1 && D == 2 && recover_metric(v, &x, z, P)) {
-                double factor = sqrt((C[0] * C[3] - C[1] * C[2]) / (P[0] * P[3] - P[1] * P[2])); /* the size of the metric is that of the posterior */
+                /* the size of the metric is that of the posterior */
+                double factor = sqrt((C[0] * C[3] - C[1] * C[2]) / (P[0] * P[3] - P[1] * P[2]));
                 for (size_t i = 0; i < 4; i++)
                     C[i] = factor * P[i];
                 right = agreement(v, &x, z, C + D * D, C);
@@ -396,7 +407,8 @@ static void add_raster(json_t *o, const run_view *v)
 {
     double lo[2], hi[2], *z = numbers(2 * RASTER * RASTER);
     size_t *cell = calloc(RASTER * RASTER, sizeof *cell);
-    weighted_values x = coordinate_values(v), shown = v->n && !v->transformed ? (weighted_values){v->n, v->P, v->draw, NULL, NULL, 0} : x;
+    weighted_values x = coordinate_values(v),
+                    shown = v->n && !v->transformed ? (weighted_values){v->n, v->P, v->draw, NULL, NULL, 0} : x;
     if (v->D == 2 && v->fit && shown.n && z && cell) {
         for (size_t i = 0; i < 2; i++)
             find_shown_range(shown.n, shown.x + i, 2, &lo[i], &hi[i]);
@@ -405,9 +417,9 @@ static void add_raster(json_t *o, const run_view *v)
             z[2 * k + 1] = lo[1] + ((double)(k / RASTER) + 0.5) / RASTER * (hi[1] - lo[1]);
         }
         if (wvgd_cell(v->fit, RASTER * RASTER, z, cell, NULL) == WVGD_OK)
-            json_object_set_new(
-                o, "raster",
-                json_pack("{s:i, s:[f,f], s:[f,f], s:o}", "size", RASTER, "lo", lo[0], lo[1], "hi", hi[0], hi[1], "cell", pack_counts(RASTER * RASTER, cell)));
+            json_object_set_new(o, "raster",
+                                json_pack("{s:i, s:[f,f], s:[f,f], s:o}", "size", RASTER, "lo", lo[0], lo[1], "hi",
+                                          hi[0], hi[1], "cell", pack_counts(RASTER * RASTER, cell)));
     }
     free(z);
     free(cell);
@@ -428,7 +440,7 @@ static json_t *describe_cells(const run_view *v)
     return o;
 }
 
-/* ---- trace and history ------------------------------------------------------------------------------------------------------------------- */
+/* ---- trace and history ------------------------------------------------------------------------------------------- */
 static json_t *describe_trace(const run_view *v)
 {
     const number_table *t = &v->trace;
@@ -460,7 +472,8 @@ static json_t *describe_history(const run_view *v)
 {
     enum { OWN = 9 };
     const number_table *t = &v->history;
-    static const char *const own[OWN] = {"frame", "iteration", "evaluations", "stage", "pelbo", "ess", "kind", "point", "weight"};
+    static const char *const own[OWN] = {"frame", "iteration", "evaluations", "stage", "pelbo",
+                                         "ess",   "kind",      "point",       "weight"};
     bool known = t->columns == v->D + OWN;
     for (size_t c = 0; known && c < OWN; c++)
         known = !strcmp(table_name(t, c), own[c]);
@@ -474,10 +487,13 @@ static json_t *describe_history(const run_view *v)
         n = count_points(t, row);
         if (index % step && index + 1 < frames_n)
             continue;
-        json_array_append_new(frames, json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "iteration", json_number(table_number(t, row, 1)), "evaluations",
-                                                json_number(table_number(t, row, 2)), "stage", json_text(table_text(t, row, 3)), "pelbo",
-                                                json_number(table_number(t, row, 4)), "ess", json_number(table_number(t, row, 5)), "kind",
-                                                json_text(table_text(t, row, 6)), "n", json_integer((json_int_t)n)));
+        json_array_append_new(frames,
+                              json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "iteration",
+                                        json_number(table_number(t, row, 1)), "evaluations",
+                                        json_number(table_number(t, row, 2)), "stage", json_text(table_text(t, row, 3)),
+                                        "pelbo", json_number(table_number(t, row, 4)), "ess",
+                                        json_number(table_number(t, row, 5)), "kind", json_text(table_text(t, row, 6)),
+                                        "n", json_integer((json_int_t)n)));
         for (size_t k = 0; k < n; k++, rows++) {
             weight[rows] = table_number(t, row + k, 8);
             for (size_t i = 0; i < v->D; i++)
@@ -486,7 +502,8 @@ static json_t *describe_history(const run_view *v)
     }
     json_object_set_new(o, "frames", frames);
     if (z && weight) {
-        json_object_set_new(o, "z", pack_floats(rows * v->D, z)); /* no levels: an ascent may go a thousand times as far as the result is wide */
+        /* no levels: an ascent may go a thousand times as far as the result is wide */
+        json_object_set_new(o, "z", pack_floats(rows * v->D, z));
         json_object_set_new(o, "weight", pack_floats(rows, weight));
     }
     free(z);
@@ -494,11 +511,12 @@ static json_t *describe_history(const run_view *v)
     return o;
 }
 
-/* ---- all of it --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
 static json_t *describe_run(const run_view *v)
 {
-    static const char *const keys[] = {"version",     "command", "model",    "options",    "stop",        "iterations", "evaluations", "bad_points",
-                                       "zero_points", "seconds", "evidence", "distortion", "diagnostics", "verdict",    "modes",       "posterior"};
+    static const char *const keys[] = {"version",     "command",    "model",       "options",  "stop",     "iterations",
+                                       "evaluations", "bad_points", "zero_points", "seconds",  "evidence", "distortion",
+                                       "diagnostics", "verdict",    "modes",       "posterior"};
     json_t *o = json_object();
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
         if (json_object_get(v->run, keys[k]))
@@ -511,10 +529,14 @@ json_t *describe_report(run_view *v, failure *f)
     size_t budget = CORRELATIONS;
     json_t *o = json_object(), *page = describe_model_page(v);
     int failed = json_object_set_new(o, "dir", json_text(v->dir)) | json_object_set_new(o, "run", describe_run(v)) |
-                 json_object_set_new(o, "transformed", json_boolean(v->transformed)) | json_object_set_new(o, "particles", describe_particles(v, &budget)) |
-                 json_object_set_new(o, "components", describe_components(v, &budget)) | json_object_set_new(o, "draws", describe_draws(v)) |
-                 json_object_set_new(o, "densities", describe_densities(v)) | json_object_set_new(o, "cells", describe_cells(v)) |
-                 json_object_set_new(o, "trace", describe_trace(v)) | json_object_set_new(o, "history", describe_history(v)) |
+                 json_object_set_new(o, "transformed", json_boolean(v->transformed)) |
+                 json_object_set_new(o, "particles", describe_particles(v, &budget)) |
+                 json_object_set_new(o, "components", describe_components(v, &budget)) |
+                 json_object_set_new(o, "draws", describe_draws(v)) |
+                 json_object_set_new(o, "densities", describe_densities(v)) |
+                 json_object_set_new(o, "cells", describe_cells(v)) |
+                 json_object_set_new(o, "trace", describe_trace(v)) |
+                 json_object_set_new(o, "history", describe_history(v)) |
                  json_object_set_new(o, "page", page ? page : json_null()) | json_object_set(o, "notes", v->notes);
     if (!failed)
         return o;

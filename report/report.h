@@ -1,4 +1,5 @@
-/* report.h - what a page or a figure shows of a run: its files, and what follows from the fit behind them where it can still be had. */
+/* report.h - what a page or a figure shows of a run: its files, and what follows from the fit
+ * behind them where it can still be had. */
 #ifndef WV_REPORT_H
 #define WV_REPORT_H
 #include "kernel_density.h"
@@ -23,13 +24,15 @@ typedef struct {
     const wvgd_fit *fit;      /* the fit itself, or NULL */
     double *particle;         /* [N][P] particles as quantities, where those are transformed, or NULL */
     double *coordinate;       /* [n][D] draws in the coordinates of the fit where they are transformed, or NULL */
-    weighted_values closing;  /* x[n][D], the importance-weighted closing draws in the coordinates of the fit; n = 0: not there */
+    weighted_values closing;  /* x[n][D], the importance-weighted closing draws in the coordinates of
+                               * the fit; n = 0: not there */
     weighted_values ensemble; /* x[n][P], draws of the ensemble; n = 0: not there */
     const char *data;         /* path of the data file, or NULL */
     const char *no_data;      /* why not */
 } run_view;
 
-/* Reads what is in the directory. 0, or an exit code with *f filled; free_view in either case. Files but for run.json may be missing. */
+/* Reads what is in the directory. 0, or an exit code with *f filled; free_view in either case.
+ * Files but for run.json may be missing. */
 int read_view(const char *dir, run_view *v, failure *f);
 void free_view(run_view *v);
 
@@ -49,6 +52,7 @@ weighted_values posterior_values(const run_view *v);
 /* What the page shows, as JSON. NULL with *f filled on failure. */
 json_t *describe_report(run_view *v, failure *f);
 
-/* The part of it that only some models have (model_page.c): the object of the page, or {"missing": why}. NULL: this model has none. */
+/* The part of it that only some models have (model_page.c): the object of the page, or {"missing":
+ * why}. NULL: this model has none. */
 json_t *describe_model_page(const run_view *v);
 #endif

@@ -34,7 +34,8 @@ void note(run_view *v, const char *format, ...)
 
 bool is_staged(const run_view *v)
 {
-    const json_t *used = json_object_get(v->run, "solver"), *solver = used ? used : json_object_get(json_object_get(v->run, "options"), "solver");
+    const json_t *used = json_object_get(v->run, "solver"),
+                 *solver = used ? used : json_object_get(json_object_get(v->run, "options"), "solver");
     return json_is_string(solver) && !strcmp(json_string_value(solver), "staged");
 }
 
@@ -63,8 +64,9 @@ static int take_draws(run_view *v, const number_table *t, failure *f)
     size_t path = table_column(t, "path__");
     if (t->columns != v->P + OWN || path >= OWN)
         return fail(f, EX_DATAERR,
-                    "%s/" DRAWS_FILE ": found %zu columns%s, expected lp__, lp_approx__, path__, log_weight__ and the %zu quantities of " RUN_FILE, v->dir,
-                    t->columns, path < OWN ? "" : " without path__ in front", v->P);
+                    "%s/" DRAWS_FILE ": found %zu columns%s, expected lp__, lp_approx__, path__, log_weight__ and the "
+                    "%zu quantities of " RUN_FILE,
+                    v->dir, t->columns, path < OWN ? "" : " without path__ in front", v->P);
     v->draw = malloc((t->rows * v->P + 1) * sizeof *v->draw);
     v->cell = malloc((t->rows + 1) * sizeof *v->cell);
     if (!v->draw || !v->cell)
@@ -91,15 +93,21 @@ static int read_draws(run_view *v, failure *f)
 
 static int check_names(const run_view *v, failure *f)
 {
-    const json_t *model = json_object_get(v->run, "model"), *shown = json_object_get(json_object_get(v->run, "posterior"), "names"),
+    const json_t *model = json_object_get(v->run, "model"),
+                 *shown = json_object_get(json_object_get(v->run, "posterior"), "names"),
                  *names = json_object_get(model, "names");
     for (size_t i = 0; i < v->P; i++)
         if (!json_is_string(json_array_get(shown, i)))
-            return fail(f, EX_DATAERR, "%s/" RUN_FILE ": posterior.names[%zu] is no text, expected the name of a quantity", v->dir, i);
+            return fail(f, EX_DATAERR,
+                        "%s/" RUN_FILE ": posterior.names[%zu] is no text, expected the name of a quantity", v->dir, i);
     for (size_t i = 0; i < v->D; i++)
         if (!json_is_string(json_array_get(names, i)))
-            return fail(f, EX_DATAERR, "%s/" RUN_FILE ": model.names[%zu] is no text, expected the name of one of %zu coordinates", v->dir, i, v->D);
-    return v->D ? 0 : fail(f, EX_DATAERR, "%s/" RUN_FILE ": model.names is no list of names, expected the coordinates of the fit", v->dir);
+            return fail(f, EX_DATAERR,
+                        "%s/" RUN_FILE ": model.names[%zu] is no text, expected the name of one of %zu coordinates",
+                        v->dir, i, v->D);
+    return v->D ? 0
+                : fail(f, EX_DATAERR,
+                       "%s/" RUN_FILE ": model.names is no list of names, expected the coordinates of the fit", v->dir);
 }
 
 int read_view(const char *dir, run_view *v, failure *f)
@@ -108,7 +116,8 @@ int read_view(const char *dir, run_view *v, failure *f)
     int code = v->notes ? read_run(dir, &v->run, f) : fail(f, EX_SOFTWARE, "no memory");
     if (code)
         return code;
-    const json_t *names = json_object_get(json_object_get(v->run, "model"), "names"), *shown = json_object_get(json_object_get(v->run, "posterior"), "names");
+    const json_t *names = json_object_get(json_object_get(v->run, "model"), "names"),
+                 *shown = json_object_get(json_object_get(v->run, "posterior"), "names");
     v->N = json_array_size(json_object_get(v->run, "particles"));
     v->D = json_array_size(names);
     v->P = json_array_size(shown);

@@ -1,5 +1,5 @@
-/* bound.c - what the components of the cells are worth: their masses in the cells, from draws that cost nothing, and the PELBO, from one fresh batch of draws inside the cells with the mixture as
- * a control (method, section 5). */
+/* bound.c - what the components of the cells are worth: their masses in the cells, from draws that cost nothing, and
+ * the PELBO, from one fresh batch of draws inside the cells with the mixture as a control (method, section 5). */
 #include "bound.h"
 #include "columns.h"
 #include "evidence.h"
@@ -14,13 +14,19 @@
 #include <math.h>
 #include <string.h>
 
-enum { BATCHES = 24, TRIES = 60, FEW = 1024, SHARED = 16, RARE = 30 }; /* batches of WV_FREE free draws for the mass of a cell, of draws for the bound; free draws after which to look again; cells that are
- * many for one component to draw in; draws in a cell that are too few to tell its mass */
+enum {
+    BATCHES = 24, /* batches of WV_FREE free draws for the mass of a cell, */
+    TRIES = 60,   /* of draws for the bound */
+    FEW = 1024,   /* free draws after which to look again */
+    SHARED = 16,  /* cells that are many for one component to draw in */
+    RARE = 30     /* draws in a cell that are too few to tell its mass */
+};
 
-/* Draws for the bound, in all and for a cell, at least, and in all because they are cheap, at most; standard error wanted of the ELBO of a component that is alone, and its draws at most. */
+/* Draws for the bound, in all and for a cell, at least, and in all because they are cheap, at most; standard error
+ * wanted of the ELBO of a component that is alone, and its draws at most. */
 static const double bound_draws = 100, bound_cell = 16, cheap_draws = 512, alone_se = 0.006, alone_draws = 2000;
 
-/* ---- masses ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- masses ------------------------------------------------------------------------------------------------------ */
 /* Free draws of one cell at most, such that all cells together stay affordable. */
 static size_t mass_most(const wvgd_fit *f)
 {
@@ -41,12 +47,13 @@ static bool few_walls(const wvgd_fit *f)
     return f->N > 1 && f->N <= WV_LATTICE + 1 && f->D > WV_LATTICE && wv_free_flat(f);
 }
 
-/* log Z_j, or as far as the draws go; returns its standard error. Of a component that hardly reaches into its cell, as the best one for a tail may, draws from around the particle tell the
- * rest (f->around). */
+/* log Z_j, or as far as the draws go; returns its standard error. Of a component that hardly reaches into its cell,
+ * as the best one for a tail may, draws from around the particle tell the rest (f->around). */
 static double mass(wvgd_fit *f, size_t j)
 {
     double inside = 0, squares = 0, n = 0, error = 0, fine = fine_enough(f), little = f->D > 4 ? 0.02 : 0.1;
-    size_t most = mass_most(f), batch = most < FEW ? most : FEW, dims = f->N > 1 && wv_free_flat(f) ? wv_free_walls(f, j, NULL) : 0;
+    size_t most = mass_most(f), batch = most < FEW ? most : FEW,
+           dims = f->N > 1 && wv_free_flat(f) ? wv_free_walls(f, j, NULL) : 0;
     bool around = false, known = false;
     if (few_walls(f) && dims <= WV_LATTICE) {
         inside = wv_free_lattice_mass(f, dims);
@@ -79,9 +86,9 @@ static double mass(wvgd_fit *f, size_t j)
     return error;
 }
 
-/* ---- cells with the same component ------------------------------------------------------------------------------------------------------------ */
-/* Where one Gaussian is the best for many cells, as it is where the posterior is like one, its draws serve all of them: f->start[j] is the first cell with the component of cell j, N for one
- * that is not shared by many. */
+/* ---- cells with the same component ------------------------------------------------------------------------------- */
+/* Where one Gaussian is the best for many cells, as it is where the posterior is like one, its draws serve all of
+ * them: f->start[j] is the first cell with the component of cell j, N for one that is not shared by many. */
 static void find_shared(wvgd_fit *f, size_t many)
 {
     for (size_t j = 0; j < f->N; j++)
@@ -121,7 +128,8 @@ static void draw_piece(wvgd_fit *f, void *context, size_t piece)
     wv_component_log_density(&q, n, x, d->log_q + at, f->y, f->work);
 }
 
-/* Into f->gy, their cells into f->free_cell, with `densities` those of the mixture into f->glp and those of the component into f->gr. */
+/* Into f->gy, their cells into f->free_cell, with `densities` those of the mixture into f->glp and
+ * those of the component into f->gr. */
 static void draw_shared(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t first, bool densities)
 {
     drawn d = {j, use, first, f->gy, f->free_cell, densities ? f->glp : NULL, densities ? f->gr : NULL};
@@ -184,7 +192,8 @@ static bool is_mixture(const wvgd_fit *f, size_t j)
     return wv_mix_is(f, &q);
 }
 
-/* Error of the sum of the logarithms of its masses, weighted by themselves, where so many of n draws are in each cell. */
+/* Error of the sum of the logarithms of its masses, weighted by themselves, where so many of n
+ * draws are in each cell. */
 static double error_of(const wvgd_fit *f, size_t j, double n, const double *count)
 {
     double error = 0;
@@ -222,7 +231,8 @@ static void share_masses(wvgd_fit *f, size_t j)
         }
 }
 
-/* A component whose share cannot be told gives way to the one before it was polished; and one of which next to nothing lies in the cell to that of the mixture. */
+/* A component whose share cannot be told gives way to the one before it was polished; and one of which next to
+ * nothing lies in the cell to that of the mixture. */
 static void mass_of(wvgd_fit *f, void *context, size_t j)
 {
     static const struct {
@@ -241,7 +251,8 @@ static void mass_of(wvgd_fit *f, void *context, size_t j)
         }
 }
 
-/* Multiplications for so many free draws in every cell: to make them takes as long as to compare them with some twenty particles. */
+/* Multiplications for so many free draws in every cell: to make them takes as long as to compare
+ * them with some twenty particles. */
 static double work_of(const wvgd_fit *f, double draws)
 {
     return draws * (double)(f->N * f->D) * (double)(f->N + 20);
@@ -258,15 +269,18 @@ void wv_bound_masses(wvgd_fit *f)
     wv_fit_share(f, f->N, work_of(f, fmin((double)mass_most(f), 1 / (fine_enough(f) * fine_enough(f)))), mass_of, NULL);
 }
 
-/* ---- draws -------------------------------------------------------------------------------------------------------------------------------- */
-/* Of the Gaussians at hand (components of the mixture, of modes, the component itself) the one that leaves least to estimate of the ELBO of a component that is alone. */
+/* ---- draws ------------------------------------------------------------------------------------------------------- */
+/* Of the Gaussians at hand (components of the mixture, of modes, the component itself) the one that leaves least to
+ * estimate of the ELBO of a component that is alone. */
 static wv_gauss best_control(wvgd_fit *f)
 {
     size_t D = f->D, K = f->s.mix.K;
     wv_gauss best = wv_fit_component(f, 0);
     double least = wv_refine_price(f, &best, alone_se);
     for (size_t k = 0; k < K + f->s.modes; k++) {
-        wv_gauss g = k < K ? wv_mix_component(f, k) : (wv_gauss){wv_family_get(WVGD_FULL), D, 0, f->mode_x + (k - K) * D, f->mode_root + (k - K) * D * D, 0};
+        wv_gauss g = k < K ? wv_mix_component(f, k)
+                           : (wv_gauss){wv_family_get(WVGD_FULL),       D, 0, f->mode_x + (k - K) * D,
+                                        f->mode_root + (k - K) * D * D, 0};
         double price = wv_refine_price(f, &g, alone_se);
         if (price < least) {
             least = price;
@@ -300,7 +314,8 @@ static void draw_own(wvgd_fit *f, void *context, size_t j)
     if (f->start[j] < f->N)
         return;
     double share = f->around[j] > 0 ? 0.5 : fmax(exp(f->log_Z[j]), 0.01), all;
-    size_t batch = f->N == 1 ? wanted : 2 * (size_t)(fmin(0.55 * (double)wanted / share + 8, WV_FREE / 2)); /* alone, in mirrored pairs */
+    /* alone, in mirrored pairs */
+    size_t batch = f->N == 1 ? wanted : 2 * (size_t)(fmin(0.55 * (double)wanted / share + 8, WV_FREE / 2));
     for (uint64_t b = 0; b < TRIES && have < wanted; b++) {
         size_t kept = wv_free_inside(f, j, WV_RNG_BOUND, b * WV_FREE, batch, f->around[j] > 0, &all);
         kept = kept < wanted - have ? kept : wanted - have;
@@ -330,7 +345,8 @@ static void draw_all(wvgd_fit *f, size_t j, const places *p)
     }
 }
 
-/* Fresh draws of every component of weight that lie in its cell: those that do not are thrown away before they cost anything. */
+/* Fresh draws of every component of weight that lie in its cell: those that do not are thrown away
+ * before they cost anything. */
 wvgd_status wv_bound_ask(wvgd_fit *f, wvgd_error *error)
 {
     size_t at = 0, D = f->D, N = f->N, *wanted = f->share, *place = wanted + N, *have = place + N;
@@ -356,12 +372,13 @@ wvgd_status wv_bound_ask(wvgd_fit *f, wvgd_error *error)
             f->b.cell[at++] = (uint32_t)j;
     }
     if (!at)
-        return wv_fail(error, WVGD_E_NO_DRAWS, "none of %zu components reaches into its cell, so there is no bound: is the density proper?", N);
+        return wv_fail(error, WVGD_E_NO_DRAWS,
+                       "none of %zu components reaches into its cell, so there is no bound: is the density proper?", N);
     f->b.n = at;
     return WVGD_OK;
 }
 
-/* ---- estimates ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- estimates --------------------------------------------------------------------------------------------------- */
 /* PELBO(w) of the cells that have an ELBO. */
 static wvgd_estimate bound(const wvgd_fit *f, const double *w)
 {
@@ -381,11 +398,13 @@ static wvgd_estimate bound(const wvgd_fit *f, const double *w)
     return e;
 }
 
-/* E_qj[log m - log q_j] over the cell, m the mixture, from draws that cost nothing, to the wanted standard error or as far as they go. */
+/* E_qj[log m - log q_j] over the cell, m the mixture, from draws that cost nothing, to the wanted
+ * standard error or as far as they go. */
 static wvgd_estimate free_part(wvgd_fit *f, size_t j, double wanted)
 {
     double sum = 0, mean = 0, squares = 0, weights = 0, all, se = INFINITY;
-    size_t most = f->s.refined ? BATCHES * WV_FREE : 2 * WV_FREE, batch = mass_most(f) < FEW / 4 ? mass_most(f) : FEW / 4, kept = 0;
+    size_t most = f->s.refined ? BATCHES * WV_FREE : 2 * WV_FREE,
+           batch = mass_most(f) < FEW / 4 ? mass_most(f) : FEW / 4, kept = 0;
     most = most < mass_most(f) ? most : mass_most(f);
     wv_gauss q = wv_fit_component(f, j);
     for (uint64_t first = 0; first < most && se > wanted; first += batch) {
@@ -406,7 +425,8 @@ static wvgd_estimate free_part(wvgd_fit *f, size_t j, double wanted)
     return (wvgd_estimate){mean / sum, se};
 }
 
-/* The same for all cells that share the component of cell j: values into f->cell_spare, standard errors into f->sum_z. */
+/* The same for all cells that share the component of cell j: values into f->cell_spare, standard
+ * errors into f->sum_z. */
 static void share_free_part(wvgd_fit *f, size_t j)
 {
     size_t N = f->N;
@@ -456,8 +476,10 @@ static void products(size_t D, size_t p, bool all, const double *t, double *T)
             T[at++] = t[k] * t[l] - (k == l);
 }
 
-/* Mean of d[n] under q, whose whitened draws are y (rows 2i: one of each pair), given that E y_i y_k = delta_ik: of d less what the regression on these products makes of them, for each pair the one fitted to the others, so that the
- * products' means do not have to be 0 in the sample; and its standard error. With too few pairs for all products the squares must do. */
+/* Mean of d[n] under q, whose whitened draws are y (rows 2i: one of each pair), given that
+ * E y_i y_k = delta_ik: of d less what the regression on these products makes of them, for each pair the one fitted
+ * to the others, so that the products' means do not have to be 0 in the sample; and its standard error. With
+ * too few pairs for all products the squares must do. */
 static wvgd_estimate adjusted_mean(wvgd_fit *f, size_t n, const double *d, const double *y)
 {
     size_t D = f->D, p = 1 + D * (D + 1) / 2;
@@ -480,25 +502,29 @@ static wvgd_estimate adjusted_mean(wvgd_fit *f, size_t n, const double *d, const
                 cblas_dgemv(CblasRowMajor, CblasTrans, (int)here, (int)p, 1.0, T, (int)p, d + first, 1, 1.0, b, 1);
                 continue;
             }
-            for (size_t i = 0; i < here; i++) { /* what the others leave of d: more, by the leverage, and by what the pair has done to the intercept */
-                double left = d[first + i] - cblas_ddot((int)p, b, 1, T + i * p, 1), pull = cblas_ddot((int)p, e, 1, T + i * p, 1);
+            for (size_t i = 0; i < here; i++) {
+                /* what the others leave of d: more, by the leverage, and by what the pair has done to the intercept */
+                double left = d[first + i] - cblas_ddot((int)p, b, 1, T + i * p, 1),
+                       pull = cblas_ddot((int)p, e, 1, T + i * p, 1);
                 cblas_dtrsv(CblasRowMajor, CblasLower, CblasNoTrans, CblasNonUnit, (int)p, F, (int)p, T + i * p, 1);
                 left *= (1 - pull) / (1 - fmin(cblas_ddot((int)p, T + i * p, 1, T + i * p, 1), 0.99));
                 sum += left;
                 squares += left * left;
             }
         }
-        if (pass == 0 && (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', (lapack_int)p, F, (lapack_int)p) != 0 ||
-                          LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', (lapack_int)p, 1, F, (lapack_int)p, b, (lapack_int)p) != 0 ||
-                          LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', (lapack_int)p, 1, F, (lapack_int)p, e, (lapack_int)p) != 0))
+        if (pass == 0 &&
+            (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', (lapack_int)p, F, (lapack_int)p) != 0 ||
+             LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', (lapack_int)p, 1, F, (lapack_int)p, b, (lapack_int)p) != 0 ||
+             LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', (lapack_int)p, 1, F, (lapack_int)p, e, (lapack_int)p) != 0))
             return (wvgd_estimate){NAN, INFINITY};
     }
     double mean = sum / (double)n;
     return (wvgd_estimate){b[0] + mean, sqrt(fmax(squares / (double)n - mean * mean, 0) / (double)(n - 1))};
 }
 
-/* ELBO of a component that is alone, from mirrored pairs of draws: a Gaussian near it is the control, and what that has to say is known exactly. False: not to be had like this, where the
- * density is zero somewhere, or beyond the range of numbers. */
+/* ELBO of a component that is alone, from mirrored pairs of draws: a Gaussian near it is the control, and
+ * what that has to say is known exactly. False: not to be had like this, where the density is zero
+ * somewhere, or beyond the range of numbers. */
 static bool estimate_alone(wvgd_fit *f)
 {
     const wv_batch *b = &f->b;
@@ -545,8 +571,9 @@ static void leave_out(wvgd_fit *f, size_t j)
     f->weight[j] = 0;
 }
 
-/* ELBO_j and its standard error from the draws of cell j in the batch (context: [N + 1] the first of each cell), whose weights stand in b->log_m. The mixture is a control: what of log p~ - log q_j it explains is known, unless the
- * density is zero in a part of the cell that only these draws know of. */
+/* ELBO_j and its standard error from the draws of cell j in the batch (context: [N + 1] the first of each cell),
+ * whose weights stand in b->log_m. The mixture is a control: what of log p~ - log q_j it explains is known, unless
+ * the density is zero in a part of the cell that only these draws know of. */
 static void estimate(wvgd_fit *f, void *context, size_t j)
 {
     const wv_batch *b = &f->b;
@@ -564,7 +591,8 @@ static void estimate(wvgd_fit *f, void *context, size_t j)
         wv_free_target(f, end - first, b->x + first * f->D, log_m, NULL);
     double left = controlled ? spread_of(b, first, end - first, log_m) : 0;
     if (controlled && left < spread_of(b, first, end - first, f->psi)) {
-        double share = wv_fit_cheap(f) > 0 ? 1 : 0.3; /* of the error: draws of the mixture are free, but where evaluations are cheap they take as long */
+        /* of the error: draws of the mixture are free, but where evaluations are cheap they take as long */
+        double share = wv_fit_cheap(f) > 0 ? 1 : 0.3;
         double wanted = fmax(share * sqrt(left / (double)(end - first)), fine_enough(f) / 2);
         known = f->start[j] < f->N ? (wvgd_estimate){f->cell_spare[j], f->sum_z[j]} : free_part(f, j, wanted);
         if (isfinite(known.se))
@@ -601,7 +629,8 @@ double wv_bound_most(const wvgd_fit *f, size_t j)
     return f->s.evidence.value + 3 * f->s.evidence.se + log(fmin(f->beta[j] + 3 * f->beta_se[j], 1));
 }
 
-/* Whether ELBO_j lies above the log mass of its cell, by more than the noise of both: then the draws have not told the mass of the component there. */
+/* Whether ELBO_j lies above the log mass of its cell, by more than the noise of both: then the draws have
+ * not told the mass of the component there. */
 static bool incredible(const wvgd_fit *f, size_t j)
 {
     return f->elbo[j] - 3 * f->elbo_se[j] > wv_bound_most(f, j);
@@ -618,7 +647,8 @@ static void disbelieve(wvgd_fit *f)
             leave_out(f, j);
 }
 
-/* Takes other weights, if they are better by more than the noise of the difference; luck: what that noise has added to their bound on average, because they come of the same draws. */
+/* Takes other weights, if they are better by more than the noise of the difference; luck: what that noise has added
+ * to their bound on average, because they come of the same draws. */
 static void consider(wvgd_fit *f, const double *w, double luck)
 {
     double noise = 0;
@@ -635,8 +665,9 @@ static void consider(wvgd_fit *f, const double *w, double luck)
     f->s.bound = other;
 }
 
-/* The weights come of earlier estimates of the ELBOs. Where those were noisier than components differ, the masses can be better weights, or those of ELBOs that are two standard errors lower than
- * estimated. An ELBO that came out e too high has a weight that is w (1 - w) e too high, and adds e times that to the bound. */
+/* The weights come of earlier estimates of the ELBOs. Where those were noisier than components differ, the masses
+ * can be better weights, or those of ELBOs that are two standard errors lower than estimated. An ELBO that came out
+ * e too high has a weight that is w (1 - w) e too high, and adds e times that to the bound. */
 static void choose_weights(wvgd_fit *f)
 {
     double *w = f->cell_spare, *low = f->sum_z, luck = 0;

@@ -38,7 +38,8 @@ static void powered(size_t D, double p, const double *z, size_t n, const double 
 }
 
 /* |A^-1 (x - z)|^2 */
-static void whitened(const wv_family *family, const double *root, size_t D, const double *z, size_t n, const double *x, double *out, double *y)
+static void whitened(const wv_family *family, const double *root, size_t D, const double *z, size_t n, const double *x,
+                     double *out, double *y)
 {
     wv_gauss g = {family, D, 0, z, root, 0};
     wv_component_whiten(&g, n, x, y, NULL);
@@ -46,7 +47,8 @@ static void whitened(const wv_family *family, const double *root, size_t D, cons
         out[k] = cblas_ddot((int)D, y + k * D, 1, y + k * D, 1);
 }
 
-void wv_cell_callback(const wvgd_fit *f, const double *a, size_t n, const double *x, double *cost, const double *weight, double *grad)
+void wv_cell_callback(const wvgd_fit *f, const double *a, size_t n, const double *x, double *cost, const double *weight,
+                      double *grad)
 {
     const wvgd_options *o = &f->opt;
     size_t D = f->D;
@@ -99,10 +101,18 @@ static inline void compare(size_t k, uint32_t j, double cost, uint32_t *cell, do
     next[k] = further < after ? further : after;
 }
 
-enum { MANY = 16, DOUBTS = 4 }; /* particles from which on it pays to sift them; points of a block that may be compared with all of them one by one */
+enum {
+    MANY = 16, /* particles from which on it pays to sift them */
+    DOUBTS = 4 /* points of a block that may be compared with all of them one by one */
+};
 
-/* ---- whole numbers ------------------------------------------------------------------------------------------------------------- */
-enum { CROWD = 48, SHORT = 12, LONG = 4096, ROOM = 4096 }; /* particles from which on they are used; dimensions up to which they have 16 bits, and at most; candidates of a block */
+/* ---- whole numbers ----------------------------------------------------------------------------------------------- */
+enum {
+    CROWD = 48,  /* particles from which on they are used */
+    SHORT = 12,  /* dimensions up to which they have 16 bits, */
+    LONG = 4096, /* and at most */
+    ROOM = 4096  /* candidates of a block */
+};
 
 static size_t words(size_t D)
 {
@@ -133,16 +143,22 @@ static double largest(const wv_coarse_words *w)
 
 size_t wv_cell_rounded_size(size_t N, size_t D)
 {
-    return crowd(N, D) ? sizeof(wv_cell_rounded) / sizeof(double) + 1 + D + wv_times(WV_COARSE_GROUP * groups(N), words(D) + 1) / 2 : 0;
+    return crowd(N, D) ? sizeof(wv_cell_rounded) / sizeof(double) + 1 + D +
+                             wv_times(WV_COARSE_GROUP * groups(N), words(D) + 1) / 2
+                       : 0;
 }
 
-/* What else a worker needs, in 32-bit words: points as floats, candidates, points as whole numbers, and what belongs to each group. */
+/* What else a worker needs, in 32-bit words: points as floats, candidates, points as whole
+ * numbers, and what belongs to each group. */
 static size_t coarse_room(size_t N, size_t D)
 {
-    return crowd(N, D) ? WV_COLUMNS * (whole_row(D) + words(D)) + 3 * (ROOM + WV_COARSE_GROUP) + groups(N) * (3 * WV_COARSE_GROUP + WV_COARSE_IMAGES) : 0;
+    return crowd(N, D) ? WV_COLUMNS * (whole_row(D) + words(D)) + 3 * (ROOM + WV_COARSE_GROUP) +
+                             groups(N) * (3 * WV_COARSE_GROUP + WV_COARSE_IMAGES)
+                       : 0;
 }
 
-/* Rounds the particles z[N][D]; f->narrow is scratch. room: as wv_cell_rounded_size has it. NULL: they are few, or this processor cannot use it. */
+/* Rounds the particles z[N][D]; f->narrow is scratch. room: as wv_cell_rounded_size has it. NULL: they are
+ * few, or this processor cannot use it. */
 static wv_cell_rounded *round_particles(const wvgd_fit *f, const double *z, double *room)
 {
     size_t N = f->N, D = f->D, n = WV_COARSE_GROUP * groups(N);
@@ -151,7 +167,8 @@ static wv_cell_rounded *round_particles(const wvgd_fit *f, const double *z, doub
     float *e = (float *)(void *)f->narrow, most = 0, size[WV_COARSE_GROUP], rest[WV_COARSE_GROUP];
     if (!crowd(N, D))
         return NULL;
-    *r = (wv_cell_rounded){.w = {.bytes = D > SHORT, .words = words(D), .groups = groups(N)}, .middle = room + sizeof *r / sizeof *room + 1};
+    *r = (wv_cell_rounded){.w = {.bytes = D > SHORT, .words = words(D), .groups = groups(N)},
+                           .middle = room + sizeof *r / sizeof *room + 1};
     r->w.z = (int32_t *)(void *)(r->middle + D);
     r->w.base = r->w.z + n * r->w.words;
     memset(r->middle, 0, D * sizeof *r->middle);
@@ -167,11 +184,13 @@ static wv_cell_rounded *round_particles(const wvgd_fit *f, const double *z, doub
     for (size_t j = 0; j < N && r->fit; j += WV_COARSE_GROUP) {
         size_t here = N - j < WV_COARSE_GROUP ? N - j : WV_COARSE_GROUP;
         pass->narrow(false, here, D, z + j * D, r->middle, e);
-        pass->round(&r->w, here, whole_row(D), e, (float)r->scale, 0, WV_COARSE_GROUP, r->w.z + j * r->w.words, size, rest, r->w.base + j);
+        pass->round(&r->w, here, whole_row(D), e, (float)r->scale, 0, WV_COARSE_GROUP, r->w.z + j * r->w.words, size,
+                    rest, r->w.base + j);
         for (size_t k = 0; k < here; k++) {
             double norm = sqrt((double)size[k]) / r->scale * (1 + (double)D * (double)FLT_EPSILON);
             r->radius = fmax(r->radius, norm);
-            r->rest = fmax(r->rest, sqrt((double)rest[k]) / r->scale * (1 + (double)D * (double)FLT_EPSILON) + 2 * (double)FLT_EPSILON * norm);
+            r->rest = fmax(r->rest, sqrt((double)rest[k]) / r->scale * (1 + (double)D * (double)FLT_EPSILON) +
+                                        2 * (double)FLT_EPSILON * norm);
             r->w.base[j + k] *= r->w.bytes ? 128 : 0;
         }
     }
@@ -184,7 +203,7 @@ void wv_cell_prepare(const wvgd_fit *f)
         round_particles(f, f->now.z, f->rounded);
 }
 
-/* ---- single precision ---------------------------------------------------------------------------------------------------------- */
+/* ---- single precision -------------------------------------------------------------------------------------------- */
 size_t wv_cell_narrow_size(size_t N, size_t D)
 {
     return (wv_times(N + WV_COLUMNS, D + 1) + coarse_room(N, D)) / 2 + D + 2 + wv_cell_rounded_size(N, D);
@@ -215,7 +234,8 @@ static void lay_out(const wvgd_fit *f, wv_cell_sieve *s, const wv_cell_rounded *
 }
 
 /* middle: NULL for their mean. rounded: the particles as whole numbers; NULL: there are none. */
-static wv_cell_sieve make_sieve(const wvgd_fit *f, const double *z, const double *middle, const wv_cell_rounded *rounded)
+static wv_cell_sieve make_sieve(const wvgd_fit *f, const double *z, const double *middle,
+                                const wv_cell_rounded *rounded)
 {
     size_t N = f->N, D = f->D;
     wv_cell_sieve s = {.middle = f->narrow, .z = (float *)(void *)(f->narrow + D), .wide = z};
@@ -246,9 +266,11 @@ static void shorten(const wvgd_fit *f, wv_cell_sieve *s)
 }
 
 /* The nearer of two candidates of a point, and what it costs, in double. */
-static void choose(const wvgd_fit *f, const wv_cell_sieve *s, const double *x, int32_t first, int32_t second, uint32_t *cell, double *near, double *next)
+static void choose(const wvgd_fit *f, const wv_cell_sieve *s, const double *x, int32_t first, int32_t second,
+                   uint32_t *cell, double *near, double *next)
 {
-    double a = wv_columns_best()->row_distance(f->D, x, s->wide + (size_t)first * f->D), b = wv_columns_best()->row_distance(f->D, x, s->wide + (size_t)second * f->D);
+    double a = wv_columns_best()->row_distance(f->D, x, s->wide + (size_t)first * f->D),
+           b = wv_columns_best()->row_distance(f->D, x, s->wide + (size_t)second * f->D);
     bool swap = b < a || (b == a && second < first);
     *near = swap ? b : a;
     *next = swap ? a : b;
@@ -264,26 +286,34 @@ static void scan(const wvgd_fit *f, const double *z, const double *x, uint32_t *
         compare(0, (uint32_t)j, wv_columns_best()->row_distance(f->D, x, z + j * f->D), cell, near, next);
 }
 
-/* Nearest and second nearest particle of a block of points, by whole numbers: n rows, or n pairs of mirror images, middle + e and middle - e, up to rounding in double. Scores, squares - 2 e.z in units of twice the
- * product of the units of e and z, tell all particles that can be one of the two; these are compared in double. If e is off by `left` and z by `rest`, e.z is off by left |z| + |e| rest at most, both being measured.
+/* Nearest and second nearest particle of a block of points, by whole numbers: n rows, or n pairs of mirror images,
+ * middle + e and middle - e, up to rounding in double. Scores, squares - 2 e.z in units of twice the product of the
+ * units of e and z, tell all particles that can be one of the two; these are compared in double. If e is off by
+ * `left` and z by `rest`, e.z is off by left |z| + |e| rest at most, both being measured.
  * next: NULL if it is not wanted. False: there are too many of them, or the numbers are too large or too small. */
-static bool sift_coarse(const wvgd_fit *f, const wv_cell_sieve *s, size_t n, const double *rows, uint32_t *cell, double *near, double *next)
+static bool sift_coarse(const wvgd_fit *f, const wv_cell_sieve *s, size_t n, const double *rows, uint32_t *cell,
+                        double *near, double *next)
 {
-    const double unit = FLT_EPSILON, R = s->rounded->radius, rounded = s->rounded->rest, reach = R * (R + 2 * s->apart), origin = cblas_dnrm2((int)f->D, s->middle, 1);
+    const double unit = FLT_EPSILON, R = s->rounded->radius, rounded = s->rounded->rest, reach = R * (R + 2 * s->apart),
+                 origin = cblas_dnrm2((int)f->D, s->middle, 1);
     const wv_coarse *pass = wv_coarse_best();
     int32_t limit[WV_COARSE_IMAGES], sum[WV_COLUMNS];
     float size[WV_COLUMNS], rest[WV_COLUMNS];
     double spare[2 * WV_COLUMNS], distance[ROOM];
     size_t D = f->D, points = s->w.mirrored ? 2 * n : n, room = points * f->N / 8 < ROOM ? points * f->N / 8 : ROOM;
-    double most = (double)pass->narrow(s->w.mirrored, n, D, rows, s->middle, s->e), scale = (double)(float)(largest(&s->w) / most * (1 - 4 * unit)), whole = scale * s->rounded->scale / 2;
+    double most = (double)pass->narrow(s->w.mirrored, n, D, rows, s->middle, s->e),
+           scale = (double)(float)(largest(&s->w) / most * (1 - 4 * unit)), whole = scale * s->rounded->scale / 2;
     if (!(most > 1e-15 && most < 1e15) || !(reach * whole < 0x1p28))
         return false;
     pass->round(&s->w, n, whole_row(D), s->e, (float)scale, 128, WV_COLUMNS, s->w.x, size, rest, sum);
     pass->level(&s->w, (float)whole);
     pass->sweep(&s->w, next != NULL, limit);
     for (size_t k = 0; k < WV_COLUMNS; k++) {
-        double e = sqrt((double)size[k < n ? k : 0]) / scale * (1 + (double)D * unit), left = sqrt((double)rest[k < n ? k : 0]) / scale * (1 + (double)D * unit) + 2 * unit * e, all = e + R + s->apart;
-        double wrong = 2 * (left * R + (e + left) * rounded) * (1 + 1e-9) + 16 * DBL_EPSILON * (origin + all) * all + (double)(D + 8) * DBL_EPSILON * all * all;
+        double e = sqrt((double)size[k < n ? k : 0]) / scale * (1 + (double)D * unit),
+               left = sqrt((double)rest[k < n ? k : 0]) / scale * (1 + (double)D * unit) + 2 * unit * e,
+               all = e + R + s->apart;
+        double wrong = 2 * (left * R + (e + left) * rounded) * (1 + 1e-9) + 16 * DBL_EPSILON * (origin + all) * all +
+                       (double)(D + 8) * DBL_EPSILON * all * all;
         double margin = 2 * (wrong * whole + 2 + 2 * unit * reach * whole);
         if (!(margin < 0x1p28))
             return false;
@@ -302,9 +332,12 @@ static bool sift_coarse(const wvgd_fit *f, const wv_cell_sieve *s, size_t n, con
     return true;
 }
 
-/* The same in single precision, points given as rows and in columns. Single precision tells the two; it is as good as double if the third is further away than
- * the second by more than what rounding can change: coordinates by the share `unit` of themselves, and sums of squares by (D + 4) units. Else all are compared. False: that would be for too many points. */
-static bool sift(const wvgd_fit *f, wv_cell_sieve *s, size_t n, const double *rows, const double *columns, uint32_t *cell, double *near, double *next)
+/* The same in single precision, points given as rows and in columns. Single precision tells the two; it is as
+ * good as double if the third is further away than the second by more than what rounding can change:
+ * coordinates by the share `unit` of themselves, and sums of squares by (D + 4) units. Else all are compared.
+ * False: that would be for too many points. */
+static bool sift(const wvgd_fit *f, wv_cell_sieve *s, size_t n, const double *rows, const double *columns,
+                 uint32_t *cell, double *near, double *next)
 {
     const double unit = FLT_EPSILON;
     int32_t first[WV_COLUMNS], second[WV_COLUMNS];
@@ -327,8 +360,10 @@ static bool sift(const wvgd_fit *f, wv_cell_sieve *s, size_t n, const double *ro
     return true;
 }
 
-/* The same for rows in pairs, middle + e and middle - e, up to rounding in double: products with e serve both. Of squared distances less |e|^2, 2 e.z may be wrong by (D + 4) units of |e||z| and the sum by one of itself. */
-static bool sift_mirrored(const wvgd_fit *f, wv_cell_sieve *s, size_t pairs, const double *rows, uint32_t *cell, double *near, double *next)
+/* The same for rows in pairs, middle + e and middle - e, up to rounding in double: products with e serve both. Of
+ * squared distances less |e|^2, 2 e.z may be wrong by (D + 4) units of |e||z| and the sum by one of itself. */
+static bool sift_mirrored(const wvgd_fit *f, wv_cell_sieve *s, size_t pairs, const double *rows, uint32_t *cell,
+                          double *near, double *next)
 {
     shorten(f, s);
     const double unit = FLT_EPSILON, R = s->radius, origin = cblas_dnrm2((int)f->D, s->middle, 1);
@@ -344,7 +379,8 @@ static bool sift_mirrored(const wvgd_fit *f, wv_cell_sieve *s, size_t pairs, con
     for (size_t k = 0; k < 2 * pairs; k++) {
         size_t from = k / 2 + (k % 2 ? WV_COLUMNS : 0);
         choose(f, s, rows + k * D, first[from], second[from], &cell[k], &near[k], &next[k]);
-        double square = wv_columns_best()->row_distance(D, rows + k * D, s->middle), e = sqrt(square), off = 4 * DBL_EPSILON * (origin + e);
+        double square = wv_columns_best()->row_distance(D, rows + k * D, s->middle), e = sqrt(square),
+               off = 4 * DBL_EPSILON * (origin + e);
         double wrong = unit * ((double)(D + 6) * R * (e + off) + 2 * R * R) + 4 * off * (e + R + off);
         if (square + (double)third[from] - wrong > next[k] && square > 1e-30 && square < 1e36 && R > 1e-15)
             continue;
@@ -356,7 +392,8 @@ static bool sift_mirrored(const wvgd_fit *f, wv_cell_sieve *s, size_t pairs, con
 }
 
 /* Compares a block of points, which stand in columns, with all particles. */
-static void compare_block(const wvgd_fit *f, const double *z, size_t n, const double *columns, uint32_t *cell, double *near, double *next)
+static void compare_block(const wvgd_fit *f, const double *z, size_t n, const double *columns, uint32_t *cell,
+                          double *near, double *next)
 {
     double which[WV_COLUMNS], least[WV_COLUMNS], other[WV_COLUMNS];
     wv_columns_best()->nearest(f->D, wv_columns_round(n), f->N, columns, z, least, other, which);
@@ -368,15 +405,18 @@ static void compare_block(const wvgd_fit *f, const double *z, size_t n, const do
 }
 
 /* Tries whole numbers; where they fail once they are not tried again. */
-static bool try_coarse(const wvgd_fit *f, wv_cell_sieve *s, size_t n, const double *rows, uint32_t *cell, double *near, double *next)
+static bool try_coarse(const wvgd_fit *f, wv_cell_sieve *s, size_t n, const double *rows, uint32_t *cell, double *near,
+                       double *next)
 {
     if (s && s->rounded && !sift_coarse(f, s, n, rows, cell, near, next))
         s->rounded = NULL;
     return s && s->rounded;
 }
 
-/* Nearest and second nearest of the particles z[N][D], by squared distance, of a block of points. s: NULL for few particles. */
-static void find(const wvgd_fit *f, wv_cell_sieve *s, const double *z, size_t n, const double *rows, uint32_t *cell, double *near, double *next)
+/* Nearest and second nearest of the particles z[N][D], by squared distance, of a block of points.
+ * s: NULL for few particles. */
+static void find(const wvgd_fit *f, wv_cell_sieve *s, const double *z, size_t n, const double *rows, uint32_t *cell,
+                 double *near, double *next)
 {
     double *columns = f->block; /* [D][WV_COLUMNS] */
     if (try_coarse(f, s, n, rows, cell, near, next))
@@ -392,21 +432,25 @@ static double *own_room(const wvgd_fit *f)
     return f->narrow + wv_cell_narrow_size(f->N, f->D) - wv_cell_rounded_size(f->N, f->D);
 }
 
-void wv_cell_nearest(const wvgd_fit *f, const double *z, size_t n, const double *x, uint32_t *cell, double *near, double *next)
+void wv_cell_nearest(const wvgd_fit *f, const double *z, size_t n, const double *x, uint32_t *cell, double *near,
+                     double *next)
 {
     bool many = f->N >= MANY && n >= WV_COLUMNS;
     wv_cell_sieve s = {0};
     if (many)
         s = make_sieve(f, z, NULL, round_particles(f, z, own_room(f)));
     for (size_t first = 0; first < n; first += WV_COLUMNS)
-        find(f, many ? &s : NULL, z, n - first < WV_COLUMNS ? n - first : WV_COLUMNS, x + first * f->D, cell + first, near + first, next + first);
+        find(f, many ? &s : NULL, z, n - first < WV_COLUMNS ? n - first : WV_COLUMNS, x + first * f->D, cell + first,
+             near + first, next + first);
 }
 
-/* The same for few particles where one metric holds for all cells, a full one: points and particles are whitened, relative to the first particle. */
+/* The same for few particles where one metric holds for all cells, a full one: points and particles are
+ * whitened, relative to the first particle. */
 static void assign_few(const wvgd_fit *f, size_t n, const double *x, uint32_t *cell, double *near, double *next)
 {
     size_t D = f->D, size = D * WV_COLUMNS;
-    double inverse[WV_DENSE * WV_DENSE], r[WV_COLUMNS], *columns = f->block, *spare = columns + size, *y = spare + size, *z = y + size; /* [D][D], .., [D][WV_COLUMNS], [N][D] */
+    double inverse[WV_DENSE * WV_DENSE], r[WV_COLUMNS], *columns = f->block, *spare = columns + size, *y = spare + size,
+                                                        *z = y + size; /* [D][D], .., [D][WV_COLUMNS], [N][D] */
     wv_gauss metric = {f->metric_family, D, 0, f->now.z, f->now.metric, 0};
     wv_component_whiten(&metric, f->N, f->now.z, z, NULL);
     wv_dense_invert(D, f->now.metric, inverse);
@@ -473,7 +517,8 @@ bool wv_cell_mirrored(const wvgd_fit *f, const double *middle, wv_cell_sieve *s)
     return true;
 }
 
-void wv_cell_assign_mirrored(const wvgd_fit *f, wv_cell_sieve *s, size_t n, const double *x, uint32_t *cell, double *near, double *next, bool second)
+void wv_cell_assign_mirrored(const wvgd_fit *f, wv_cell_sieve *s, size_t n, const double *x, uint32_t *cell,
+                             double *near, double *next, bool second)
 {
     if (try_coarse(f, s, n / 2, x, cell, near, second ? next : NULL) || sift_mirrored(f, s, n / 2, x, cell, near, next))
         return;

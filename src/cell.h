@@ -7,43 +7,51 @@
 /* Costs of n points x from a particle at z that measures as particle j does: out[i] = c(z, x_i). y: [n][D] scratch. */
 void wv_cell_cost(const wvgd_fit *f, size_t j, const double *z, size_t n, const double *x, double *out, double *y);
 
-/* Costs of n points from a under the callback into cost[n], unless it is NULL; and the sum of their gradients in a, times weight[n], into grad[D], unless that is NULL. f->vector[7] is scratch. */
-void wv_cell_callback(const wvgd_fit *f, const double *a, size_t n, const double *x, double *cost, const double *weight, double *grad);
+/* Costs of n points from a under the callback into cost[n], unless it is NULL; and the sum of their gradients in a,
+ * times weight[n], into grad[D], unless that is NULL. f->vector[7] is scratch. */
+void wv_cell_callback(const wvgd_fit *f, const double *a, size_t n, const double *x, double *cost, const double *weight,
+                      double *grad);
 
-/* Nearest particle of each point (lowest index on ties), the cost to it and to the second nearest (INFINITY when N = 1). */
+/* Nearest particle of each point (lowest index on ties), the cost to it and to the second nearest
+ * (INFINITY when N = 1). */
 void wv_cell_assign(const wvgd_fit *f, size_t n, const double *x, uint32_t *cell, double *near, double *next);
 
 /* The same for particles z[N][D] under the squared distance. */
-void wv_cell_nearest(const wvgd_fit *f, const double *z, size_t n, const double *x, uint32_t *cell, double *near, double *next);
+void wv_cell_nearest(const wvgd_fit *f, const double *z, size_t n, const double *x, uint32_t *cell, double *near,
+                     double *next);
 
 /* Particles as whole numbers. */
 typedef struct {
-    wv_coarse_words w;   /* particles less their mean, times `scale`; the columns are those of who looks at them */
-    double *middle;      /* [D] their mean, */
-    double radius;       /* the largest distance of one from it, */
-    double scale, rest;  /* and of one from what it was rounded to */
-    bool fit;            /* they are neither too large nor too small */
+    wv_coarse_words w;  /* particles less their mean, times `scale`; the columns are those of who looks at them */
+    double *middle;     /* [D] their mean, */
+    double radius;      /* the largest distance of one from it, */
+    double scale, rest; /* and of one from what it was rounded to */
+    bool fit;           /* they are neither too large nor too small */
 } wv_cell_rounded;
 
-/* Particles in single precision, relative to a point in their middle, and what is needed to tell how wrong distances from them may be. */
+/* Particles in single precision, relative to a point in their middle, and what is needed to tell
+ * how wrong distances from them may be. */
 typedef struct {
-    float *z, *x, *square; /* [N][D], [D][WV_COLUMNS] of a block of points, [N] |z|^2 */
-    const double *wide;    /* [N][D] the particles themselves */
-    double *middle;        /* [D] */
-    double radius;         /* the largest distance of a particle from the middle */
-    bool made;             /* z and square are there */
+    float *z, *x, *square;          /* [N][D], [D][WV_COLUMNS] of a block of points, [N] |z|^2 */
+    const double *wide;             /* [N][D] the particles themselves */
+    double *middle;                 /* [D] */
+    double radius;                  /* the largest distance of a particle from the middle */
+    bool made;                      /* z and square are there */
     const wv_cell_rounded *rounded; /* NULL: whole numbers are of no use */
-    wv_coarse_words w;     /* these, with columns and the rest */
-    double apart;          /* the distance between both middles */
-    wv_coarse_list list;   /* candidates, */
-    float *e;              /* and points of a block, in rows of whole vectors */
+    wv_coarse_words w;              /* these, with columns and the rest */
+    double apart;                   /* the distance between both middles */
+    wv_coarse_list list;            /* candidates, */
+    float *e;                       /* and points of a block, in rows of whole vectors */
 } wv_cell_sieve;
 
-/* Cells of rows of which each two are mirror images about `middle`, middle + e and middle - e: with many particles that takes half the time. First the particles are seen, once for all workers; then each
- * makes a sieve for a middle in its own scratch (false: that is of no use), which finds the cells of up to 2 WV_COLUMNS rows at a time. second: `next` is wanted. */
+/* Cells of rows of which each two are mirror images about `middle`, middle + e and middle - e: with many
+ * particles that takes half the time. First the particles are seen, once for all workers; then each makes a
+ * sieve for a middle in its own scratch (false: that is of no use), which finds the cells of up to 2 WV_COLUMNS
+ * rows at a time. second: `next` is wanted. */
 void wv_cell_prepare(const wvgd_fit *f);
 bool wv_cell_mirrored(const wvgd_fit *f, const double *middle, wv_cell_sieve *s);
-void wv_cell_assign_mirrored(const wvgd_fit *f, wv_cell_sieve *s, size_t n, const double *x, uint32_t *cell, double *near, double *next, bool second);
+void wv_cell_assign_mirrored(const wvgd_fit *f, wv_cell_sieve *s, size_t n, const double *x, uint32_t *cell,
+                             double *near, double *next, bool second);
 
 /* Doubles of scratch for these: of a worker, f->narrow, and that all share, f->rounded (none: it is not used). */
 size_t wv_cell_narrow_size(size_t N, size_t D);

@@ -1,6 +1,7 @@
-/* close.c - batches of fresh draws from the untruncated components and from Gaussians around the particles, with a share of heavier tails.
- * The trial chooses the ensemble weights, the proposal's weights and the size of the final batch; the final batch, independent of all
- * choices, gives the bound, the evidence, masses and moments. So the bound is a bound, and no lucky batch stops the draws (method, section 5). */
+/* close.c - batches of fresh draws from the untruncated components and from Gaussians around the particles, with a
+ * share of heavier tails. The trial chooses the ensemble weights, the proposal's weights and the size of the final
+ * batch; the final batch, independent of all choices, gives the bound, the evidence, masses and moments. So the
+ * bound is a bound, and no lucky batch stops the draws (method, section 5). */
 #include "close.h"
 #include "cell.h"
 #include "columns.h"
@@ -21,7 +22,8 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* A t around the whole ensemble: its mean and `widening` times a root of its covariance. Diagonal where no D x D matrix is formed. */
+/* A t around the whole ensemble: its mean and `widening` times a root of its covariance. Diagonal
+ * where no D x D matrix is formed. */
 static void wide_tail(wvgd_fit *f, const double *w)
 {
     size_t D = f->D;
@@ -103,7 +105,8 @@ static void begin_stage(wvgd_fit *f, wv_stage stage, size_t planned)
 
 void wv_close_begin(wvgd_fit *f)
 {
-    size_t most = f->n_max < f->close_max ? f->n_max : f->close_max, least = larger(2000, larger(100 * f->N, 100 * f->D));
+    size_t most = f->n_max < f->close_max ? f->n_max : f->close_max,
+           least = larger(2000, larger(100 * f->N, 100 * f->D));
     begin_stage(f, WV_TRIAL, least < most ? least : most);
     f->s.trials = 0;
     wv_evidence_weights(f->N, f->now.elbo, f->weight);
@@ -119,10 +122,12 @@ wvgd_status wv_close_ask(wvgd_fit *f, wvgd_error *error)
     n = n < WV_CHUNK ? n : WV_CHUNK;
     propose(f, f->weight);
     for (size_t c = 0; c < f->proposals && at < n; c++) {
-        size_t from = begun + at > done ? begun + at - done : 0; /* first draw of this share that belongs to the chunk */
+        /* first draw of this share that belongs to the chunk */
+        size_t from = begun + at > done ? begun + at - done : 0;
         if (from < f->share[c]) {
             size_t count = f->share[c] - from < n - at ? f->share[c] - from : n - at;
-            wv_fit_draw(f, f->s.trials, c, f->s.stage == WV_TRIAL ? WV_RNG_TRIAL : WV_RNG_CLOSE, f->s.block * f->share[c] + from, count, false, at);
+            wv_fit_draw(f, f->s.trials, c, f->s.stage == WV_TRIAL ? WV_RNG_TRIAL : WV_RNG_CLOSE,
+                        f->s.block * f->share[c] + from, count, false, at);
             at += count;
         }
         done += f->share[c];
@@ -160,7 +165,9 @@ static void stand_for_ensemble(wvgd_fit *f)
 {
     for (size_t i = 0; i < f->close.n; i++) {
         size_t j = f->close.cell[i];
-        f->psi[i] = f->weight[j] > 0 && f->close.log_p[i] > -INFINITY ? log(f->weight[j]) + f->close.log_q[i] - f->log_Z[j] - f->close.log_m[i] : -INFINITY;
+        f->psi[i] = f->weight[j] > 0 && f->close.log_p[i] > -INFINITY
+                        ? log(f->weight[j]) + f->close.log_q[i] - f->log_Z[j] - f->close.log_m[i]
+                        : -INFINITY;
     }
     double total = wv_weight_lse(f->close.n, f->psi);
     for (size_t i = 0; i < f->close.n; i++)
@@ -187,7 +194,8 @@ static void masses(wvgd_fit *f, double *beta)
         beta[f->close.cell[i]] += f->close_v[i];
 }
 
-/* The spreads once more, from the trial's draws: with few iterations they rest on few points. They are only proposals here, unless they define the cells. */
+/* The spreads once more, from the trial's draws: with few iterations they rest on few points. They are only
+ * proposals here, unless they define the cells. */
 static void refit_spreads(wvgd_fit *f)
 {
     const wv_batch *b = &f->close;
@@ -204,7 +212,8 @@ static void refit_spreads(wvgd_fit *f)
     }
 }
 
-/* Weights for the bound: from the smoothed ELBO_j of the iterations, which have less noise, but from the trial where the two do not agree. */
+/* Weights for the bound: from the smoothed ELBO_j of the iterations, which have less noise, but from
+ * the trial where the two do not agree. */
 static void choose_weights(wvgd_fit *f)
 {
     wv_evidence_elbo(f, &f->close, f->elbo, f->log_Z, f->cell_spare);
@@ -215,8 +224,9 @@ static void choose_weights(wvgd_fit *f)
     wv_evidence_weights(f->N, f->now.elbo, f->weight);
 }
 
-/* The trial has chosen: weights for the bound, and how many final draws bring the evidence to the wanted standard error (a third more, as the share is itself an estimate)
- * and posterior means to a standard error of about 1/70 of a sd. */
+/* The trial has chosen: weights for the bound, and how many final draws bring the evidence to the
+ * wanted standard error (a third more, as the share is itself an estimate) and posterior means to a
+ * standard error of about 1/70 of a sd. */
 static const double enough_ess = 5000;
 
 static void plan(wvgd_fit *f)
@@ -233,7 +243,8 @@ static void plan(wvgd_fit *f)
         begin_stage(f, WV_TRIAL, f->s.planned);
         return;
     }
-    double wanted = 1.3 * (1 / rel - 1) / (f->opt.evidence_se * f->opt.evidence_se), least = fmax((double)larger(4000, 200 * f->N), enough_ess / rel);
+    double wanted = 1.3 * (1 / rel - 1) / (f->opt.evidence_se * f->opt.evidence_se),
+           least = fmax((double)larger(4000, 200 * f->N), enough_ess / rel);
     begin_stage(f, WV_FINAL, (size_t)fmin(fmax(wanted, least), (double)f->close_max));
 }
 
@@ -264,12 +275,14 @@ static void cell_diagnostics(wvgd_fit *f)
     }
 }
 
-/* The iterations since the cells came to rest have estimated the same masses: both estimates, weighted by their precision. */
+/* The iterations since the cells came to rest have estimated the same masses: both estimates,
+ * weighted by their precision. */
 static void pool_masses(wvgd_fit *f)
 {
     double total = 0, k = (double)f->s.averaged;
     for (size_t j = 0; j < f->N; j++) {
-        double other = fmax(f->now.beta2[j] - f->now.beta[j] * f->now.beta[j], 0) / fmax(k - 1, 1), own = f->beta_se[j] * f->beta_se[j];
+        double other = fmax(f->now.beta2[j] - f->now.beta[j] * f->now.beta[j], 0) / fmax(k - 1, 1),
+               own = f->beta_se[j] * f->beta_se[j];
         if (f->s.averaged && own > 0 && other > 0) {
             f->beta[j] = (f->beta[j] / own + f->now.beta[j] / other) / (1 / own + 1 / other);
             f->beta_se[j] = sqrt(1 / (1 / own + 1 / other));
@@ -296,7 +309,8 @@ void wv_close_moments(const wvgd_fit *f, size_t m, const double *value, double *
 void wv_close_posterior_root(wvgd_fit *f, const wv_family *family, double *root)
 {
     size_t D = f->D;
-    double *sd = f->vector[0], *C = f->square[0], *x = f->block, *centred = x + D * WV_COLUMNS, *weighted = centred + D * WV_COLUMNS, v[WV_COLUMNS]; /* [D][WV_COLUMNS] */
+    double *sd = f->vector[0], *C = f->square[0], *x = f->block, *centred = x + D * WV_COLUMNS,
+           *weighted = centred + D * WV_COLUMNS, v[WV_COLUMNS]; /* [D][WV_COLUMNS] */
     for (size_t i = 0; i < D; i++)
         sd[i] = fmax(sqrt(f->var[i]), 1e-150);
     family->set_sd(D, 0, root, sd);
@@ -320,7 +334,8 @@ void wv_close_posterior_root(wvgd_fit *f, const wv_family *family, double *root)
                 root[i * D + k] = sd[i] * C[i * D + k];
 }
 
-/* One particle bounds no cell: it is placed only now. With several, the iterations since the cells came to rest have estimated the same distortion. */
+/* One particle bounds no cell: it is placed only now. With several, the iterations since the cells came to
+ * rest have estimated the same distortion. */
 static void distortion(wvgd_fit *f)
 {
     if (f->N == 1) {
@@ -334,7 +349,8 @@ static void distortion(wvgd_fit *f)
         }
     }
     wvgd_estimate d = wv_evidence_mean(f->close.n, f->close_v, f->close.near, 1);
-    double k = (double)f->s.averaged, own = d.se * d.se, other = fmax(f->s.distortion2 - f->s.distortion1 * f->s.distortion1, 0) / fmax(k - 1, 1);
+    double k = (double)f->s.averaged, own = d.se * d.se,
+           other = fmax(f->s.distortion2 - f->s.distortion1 * f->s.distortion1, 0) / fmax(k - 1, 1);
     if (f->N > 1 && f->s.averaged && own > 0 && other > 0 && isfinite(own) && isfinite(other)) {
         d.value = (d.value / own + f->s.distortion1 / other) / (1 / own + 1 / other);
         d.se = sqrt(1 / (1 / own + 1 / other));
@@ -403,7 +419,8 @@ wvgd_status wv_close_tell(wvgd_fit *f, wvgd_error *error)
     if (!wv_close_weights(f)) {
         size_t n = f->close.n;
         begin_stage(f, f->s.stage, f->s.planned); /* whoever goes on begins this stage again */
-        return wv_fail(error, WVGD_E_NO_DRAWS, "none of %zu closing draws has a finite log density: there is nothing to estimate from", n);
+        return wv_fail(error, WVGD_E_NO_DRAWS,
+                       "none of %zu closing draws has a finite log density: there is nothing to estimate from", n);
     }
     if (f->s.stage == WV_TRIAL)
         plan(f);

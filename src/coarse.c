@@ -37,7 +37,8 @@ TARGET static float narrow(bool mirrored, size_t n, size_t D, const double *rows
         const double *row = rows + (mirrored ? 2 * k : k) * D, *other = mirrored ? row + D : middle;
         for (size_t i = 0; i < ld; i += WIDE) {
             __mmask8 there = (__mmask8)(i + WIDE <= D ? 0xffU : i < D ? (1U << (D - i)) - 1 : 0U);
-            __m512d apart = _mm512_sub_pd(_mm512_maskz_loadu_pd(there, row + i), _mm512_maskz_loadu_pd(there, other + i));
+            __m512d apart = _mm512_sub_pd(_mm512_maskz_loadu_pd(there, row + i),
+                                          _mm512_maskz_loadu_pd(there, other + i));
             __m256 v = _mm512_cvtpd_ps(_mm512_mul_pd(apart, _mm512_set1_pd(mirrored ? 0.5 : 1)));
             _mm256_storeu_ps(e + i, v);
             wrong = _mm256_or_ps(wrong, _mm256_cmp_ps(v, v, _CMP_UNORD_Q));
@@ -47,7 +48,8 @@ TARGET static float narrow(bool mirrored, size_t n, size_t D, const double *rows
     return _mm256_movemask_ps(wrong) ? (float)NAN : _mm512_reduce_max_ps(_mm512_zextps256_ps512(most));
 }
 
-TARGET static void round_rows(const wv_coarse_words *w, size_t n, size_t ld, const float *e, float scale, int lift, size_t stride, int32_t *out, float *size, float *rest, int32_t *sum)
+TARGET static void round_rows(const wv_coarse_words *w, size_t n, size_t ld, const float *e, float scale, int lift,
+                              size_t stride, int32_t *out, float *size, float *rest, int32_t *sum)
 {
     size_t per = w->bytes ? 4 : 2;
     for (size_t k = 0; k < n; k++) {
@@ -78,7 +80,10 @@ TARGET static void round_rows(const wv_coarse_words *w, size_t n, size_t ld, con
 TARGET static void level(const wv_coarse_words *w, float scale)
 {
     for (size_t j = 0; j < w->groups * WV_COARSE_GROUP; j += LANES) {
-        ints whole = _mm512_cvtps_epi32(_mm512_min_ps(_mm512_mul_ps(_mm512_loadu_ps(w->square + j), _mm512_set1_ps(scale)), _mm512_set1_ps(0x1p30F))), base = load(w->base + j);
+        ints whole =
+                 _mm512_cvtps_epi32(_mm512_min_ps(_mm512_mul_ps(_mm512_loadu_ps(w->square + j), _mm512_set1_ps(scale)),
+                                                  _mm512_set1_ps(0x1p30F))),
+             base = load(w->base + j);
         _mm512_storeu_si512(w->plus + j, _mm512_add_epi32(whole, base));
         _mm512_storeu_si512(w->minus + j, _mm512_sub_epi32(whole, base));
     }
@@ -103,7 +108,8 @@ INLINE void sweep_as(bool bytes, bool mirrored, const wv_coarse_words *w, bool s
         for (size_t g = 0; g < w->groups; g++) {
             ints low[4] = {most, most, most, most};
             for (size_t k = 0; k < WV_COARSE_GROUP; k += ABREAST) {
-                const int32_t *z = w->z + g * w->words * WV_COARSE_GROUP + k, *plus = w->plus + g * WV_COARSE_GROUP + k, *minus = w->minus + g * WV_COARSE_GROUP + k;
+                const int32_t *z = w->z + g * w->words * WV_COARSE_GROUP + k, *plus = w->plus + g * WV_COARSE_GROUP + k,
+                              *minus = w->minus + g * WV_COARSE_GROUP + k;
                 ints a[ABREAST], b[ABREAST];
                 for (size_t q = 0; q < ABREAST; q++)
                     a[q] = b[q] = _mm512_setzero_si512();
@@ -130,7 +136,8 @@ INLINE void sweep_as(bool bytes, bool mirrored, const wv_coarse_words *w, bool s
             }
         }
         for (size_t v = 0; v < (mirrored ? 4 : 2); v++)
-            _mm512_storeu_si512(out + v / 2 * WV_COLUMNS + c + v % 2 * LANES, second ? lowest[v].second : lowest[v].first);
+            _mm512_storeu_si512(out + v / 2 * WV_COLUMNS + c + v % 2 * LANES,
+                                second ? lowest[v].second : lowest[v].first);
     }
 }
 
@@ -160,27 +167,35 @@ INLINE __mmask16 examine(bool bytes, const wv_coarse_words *w, size_t g, size_t 
         even = multiply(bytes, even, all(x[i * WV_COLUMNS]), load(z + i * WV_COARSE_GROUP));
     ints sign = all(image < WV_COLUMNS ? -1 : 0), product = _mm512_add_epi32(even, odd); /* -p = ~p + 1 */
     ints score = _mm512_sub_epi32(_mm512_xor_si512(product, sign), sign);
-    return _mm512_cmple_epi32_mask(_mm512_add_epi32(load((image < WV_COLUMNS ? w->plus : w->minus) + g * WV_COARSE_GROUP), score), all(limit));
+    return _mm512_cmple_epi32_mask(
+        _mm512_add_epi32(load((image < WV_COLUMNS ? w->plus : w->minus) + g * WV_COARSE_GROUP), score), all(limit));
 }
 
-/* First images with groups, then, of these, rows with particles. Which of the lanes go on the lists is not foreseeable, so nothing depends on it but how far these have grown. */
-INLINE size_t pick_as(bool bytes, const wv_coarse_words *w, const int32_t *limit, size_t room, const wv_coarse_list *list)
+/* First images with groups, then, of these, rows with particles. Which of the lanes go on the lists is not
+ * foreseeable, so nothing depends on it but how far these have grown. */
+INLINE size_t pick_as(bool bytes, const wv_coarse_words *w, const int32_t *limit, size_t room,
+                      const wv_coarse_list *list)
 {
     const ints lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     size_t n = 0, hits = 0, images = w->mirrored ? WV_COARSE_IMAGES : WV_COLUMNS;
     for (size_t g = 0; g < w->groups; g++)
         for (size_t v = 0; v < images; v += LANES) {
             __mmask16 low = _mm512_cmple_epi32_mask(load(w->low + g * WV_COARSE_IMAGES + v), load(limit + v));
-            _mm512_storeu_si512(list->hit + hits, _mm512_maskz_compress_epi32(low, _mm512_add_epi32(lanes, all((int32_t)(g * WV_COARSE_IMAGES + v)))));
+            _mm512_storeu_si512(
+                list->hit + hits,
+                _mm512_maskz_compress_epi32(low, _mm512_add_epi32(lanes, all((int32_t)(g * WV_COARSE_IMAGES + v)))));
             hits += (size_t)__builtin_popcount(low);
             if (hits >= room)
                 return room;
         }
     for (size_t k = 0; k < hits; k++) {
-        uint32_t g = list->hit[k] / WV_COARSE_IMAGES, image = list->hit[k] % WV_COARSE_IMAGES, row = w->mirrored ? 2 * (image % WV_COLUMNS) + image / WV_COLUMNS : image;
+        uint32_t g = list->hit[k] / WV_COARSE_IMAGES, image = list->hit[k] % WV_COARSE_IMAGES,
+                 row = w->mirrored ? 2 * (image % WV_COLUMNS) + image / WV_COLUMNS : image;
         __mmask16 near = examine(bytes, w, g, image, limit[image]);
         _mm512_storeu_si512(list->row + n, all((int32_t)row));
-        _mm512_storeu_si512(list->particle + n, _mm512_maskz_compress_epi32(near, _mm512_add_epi32(lanes, all((int32_t)(g * WV_COARSE_GROUP)))));
+        _mm512_storeu_si512(list->particle + n,
+                            _mm512_maskz_compress_epi32(near,
+                                                        _mm512_add_epi32(lanes, all((int32_t)(g * WV_COARSE_GROUP)))));
         n += (size_t)__builtin_popcount(near);
         if (n >= room)
             return room;

@@ -1,5 +1,7 @@
-/* coarse.h - which particles may be the nearest ones of a point, from products of whole numbers: processors that sum four products of bytes, or two of 16-bit numbers, in each lane at once find them in a quarter of the time
- * that single precision takes. Columns and particles are rounded to whole numbers, particles stand in groups of WV_COARSE_GROUP. Who rounds has to know how wrong scores may be (cell.c). */
+/* coarse.h - which particles may be the nearest ones of a point, from products of whole numbers: processors that sum
+ * four products of bytes, or two of 16-bit numbers, in each lane at once find them in a quarter of the time that
+ * single precision takes. Columns and particles are rounded to whole numbers, particles stand in groups of
+ * WV_COARSE_GROUP. Who rounds has to know how wrong scores may be (cell.c). */
 #ifndef WV_COARSE_H
 #define WV_COARSE_H
 #include "columns.h"
@@ -9,8 +11,10 @@
 
 enum { WV_COARSE_GROUP = 16, WV_COARSE_IMAGES = 2 * WV_COLUMNS };
 
-/* The score of particle j is plus[j] - I for a column and minus[j] + I for its mirror image, I the product of the column with the particle; low scores are near. A word has four bytes, those of columns
- * without sign (128 is added) and those of particles with one, or two 16-bit numbers with signs. Images: columns, then, WV_COLUMNS further on, their mirror images, if there are any. */
+/* The score of particle j is plus[j] - I for a column and minus[j] + I for its mirror image, I the product of the
+ * column with the particle; low scores are near. A word has four bytes, those of columns without sign
+ * (128 is added) and those of particles with one, or two 16-bit numbers with signs. Images: columns, then,
+ * WV_COLUMNS further on, their mirror images, if there are any. */
 typedef struct {
     bool bytes, mirrored;
     size_t words, groups;
@@ -29,16 +33,22 @@ typedef struct {
 } wv_coarse_list;
 
 typedef struct {
-    /* Rows [n][D] less `middle` as floats e[n][ld], ld the next multiple of 16 from D on, zeros after D; mirrored: halves of the differences of rows 2k and 2k + 1. Returns the largest of them, NaN if there is one. */
+    /* Rows [n][D] less `middle` as floats e[n][ld], ld the next multiple of 16 from D on, zeros after D; mirrored:
+     * halves of the differences of rows 2k and 2k + 1. Returns the largest of them, NaN if there is one. */
     float (*narrow)(bool mirrored, size_t n, size_t D, const double *rows, const double *middle, float *e);
-    /* Rounds e times `scale` to whole numbers: word i of row k becomes out[i * stride + k]. size[n], rest[n]: squared norms of scaled rows, and of what rounding took from them, in single precision; sum[n]: sums of the numbers.
+    /* Rounds e times `scale` to whole numbers: word i of row k becomes out[i * stride + k]. size[n],
+     * rest[n]: squared norms of scaled rows, and of what rounding took from them, in single
+     * precision; sum[n]: sums of the numbers.
      * lift: what is added to bytes. */
-    void (*round)(const wv_coarse_words *w, size_t n, size_t ld, const float *e, float scale, int lift, size_t stride, int32_t *out, float *size, float *rest, int32_t *sum);
+    void (*round)(const wv_coarse_words *w, size_t n, size_t ld, const float *e, float scale, int lift, size_t stride,
+                  int32_t *out, float *size, float *rest, int32_t *sum);
     /* plus = square times `scale`, 2^30 at most, + base, and minus = the same - base */
     void (*level)(const wv_coarse_words *w, float scale);
     /* Fills w->low; out[WV_COARSE_IMAGES]: the lowest of these, or the second lowest, of each image. */
     void (*sweep)(const wv_coarse_words *w, bool second, int32_t *out);
-    /* Lists rows with particles whose scores are not above limit[WV_COARSE_IMAGES], those of a row in the order of particles; mirror images are rows 2k and 2k + 1. Returns how many there are, `room` if they do not fit into less. */
+    /* Lists rows with particles whose scores are not above limit[WV_COARSE_IMAGES], those of a row in
+     * the order of particles; mirror images are rows 2k and 2k + 1. Returns how many there are,
+     * `room` if they do not fit into less. */
     size_t (*pick)(const wv_coarse_words *w, const int32_t *limit, size_t room, const wv_coarse_list *list);
 } wv_coarse;
 

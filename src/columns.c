@@ -1,4 +1,5 @@
-/* columns.c - which instruction set the passes use, and the products between them: triangles are multiplied in strips, so that most of their zeros are left out. */
+/* columns.c - which instruction set the passes use, and the products between them: triangles are multiplied in
+ * strips, so that most of their zeros are left out. */
 #include "columns.h"
 #include "instructions.h"
 #include <cblas.h>
@@ -36,7 +37,8 @@ void wv_columns_turn_rows(size_t D, size_t n, const double *x, size_t apart, dou
         for (size_t k = 0; k < WV_COLUMNS_WIDTH; k++) {
             row[k] = x + (i + k < n ? i + k : n - 1) * apart;
             for (size_t d = 0; i + k + WV_COLUMNS_WIDTH < n && d < D; d += 64 / sizeof *x)
-                __builtin_prefetch(row[k] + WV_COLUMNS_WIDTH * apart + d); /* the next few: eight rows at once are more than the processor sees coming */
+                /* the next few: eight rows at once are more than the processor sees coming */
+                __builtin_prefetch(row[k] + WV_COLUMNS_WIDTH * apart + d);
         }
         pass->turn(D, row, block + i);
     }
@@ -47,13 +49,15 @@ void wv_columns_turn(size_t D, size_t n, const double *x, double *block)
     wv_columns_turn_rows(D, n, x, D, block);
 }
 
-void wv_columns_whiten(size_t D, size_t n, const double *inverse, const double *mu, const double *x, double *spare, double *y, double *r)
+void wv_columns_whiten(size_t D, size_t n, const double *inverse, const double *mu, const double *x, double *spare,
+                       double *y, double *r)
 {
     const wv_columns *pass = wv_columns_best();
     pass->subtract(D, n, x, mu, spare);
     for (size_t a = 0; a < D; a += STRIP) {
         size_t rows = D - a < STRIP ? D - a : STRIP;
-        cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)rows, (int)n, (int)(a + rows), 1.0, inverse + a * D, (int)D, spare, WV_COLUMNS, 0.0, y + a * WV_COLUMNS, WV_COLUMNS);
+        cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)rows, (int)n, (int)(a + rows), 1.0, inverse + a * D, (int)D,
+                    spare, WV_COLUMNS, 0.0, y + a * WV_COLUMNS, WV_COLUMNS);
     }
     pass->squares(D, n, y, r);
 }
@@ -62,7 +66,8 @@ void wv_columns_push(size_t D, size_t n, const double *inverse, const double *y,
 {
     for (size_t a = 0; a < D; a += STRIP) {
         size_t rows = D - a < STRIP ? D - a : STRIP;
-        cblas_dgemm(ROW, CblasTrans, CblasNoTrans, (int)rows, (int)n, (int)(D - a), 1.0, inverse + a * D + a, (int)D, y + a * WV_COLUMNS, WV_COLUMNS, 1.0, out + a * WV_COLUMNS, WV_COLUMNS);
+        cblas_dgemm(ROW, CblasTrans, CblasNoTrans, (int)rows, (int)n, (int)(D - a), 1.0, inverse + a * D + a, (int)D,
+                    y + a * WV_COLUMNS, WV_COLUMNS, 1.0, out + a * WV_COLUMNS, WV_COLUMNS);
     }
 }
 
@@ -71,7 +76,8 @@ void wv_columns_product(size_t D, size_t n, const double *a, const double *b, bo
     size_t strip = lower ? STRIP : D;
     for (size_t at = 0; at < D; at += strip) {
         size_t rows = D - at < strip ? D - at : strip, columns = lower ? at + rows : D;
-        cblas_dgemm(ROW, CblasNoTrans, CblasTrans, (int)rows, (int)columns, (int)n, 1.0, a + at * WV_COLUMNS, WV_COLUMNS, b, WV_COLUMNS, 1.0, out + at * D, (int)D);
+        cblas_dgemm(ROW, CblasNoTrans, CblasTrans, (int)rows, (int)columns, (int)n, 1.0, a + at * WV_COLUMNS,
+                    WV_COLUMNS, b, WV_COLUMNS, 1.0, out + at * D, (int)D);
     }
 }
 

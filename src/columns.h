@@ -1,5 +1,6 @@
-/* columns.h - Gaussians at many points. Points stand in the columns of blocks [D][WV_COLUMNS], so that they are the lanes of vectors: whitening is one product with the
- * inverse root, and the passes before and after it are vector code for several instruction sets (columns_body.h), which differ in the last bits only. */
+/* columns.h - Gaussians at many points. Points stand in the columns of blocks [D][WV_COLUMNS], so that they are the
+ * lanes of vectors: whitening is one product with the inverse root, and the passes before and after it are vector
+ * code for several instruction sets (columns_body.h), which differ in the last bits only. */
 #ifndef WV_COLUMNS_H
 #define WV_COLUMNS_H
 #include <stdbool.h>
@@ -19,7 +20,8 @@ typedef struct {
     /* out[D][] = w[] y[D][] where w is positive, else 0 */
     void (*scale)(size_t D, size_t n, const double *w, const double *y, double *out);
     /* out[D][] = y[D][] - mean[D] where w is positive, else 0, and that times w */
-    void (*centre)(size_t D, size_t n, const double *w, const double *y, const double *mean, double *out, double *weighted);
+    void (*centre)(size_t D, size_t n, const double *w, const double *y, const double *mean, double *out,
+                   double *weighted);
     /* sum[D] += sum over columns with positive w of w[] y[D][] */
     void (*mean)(size_t D, size_t n, const double *w, const double *y, double *sum);
     /* out[] = log(exp(out[]) + sum over C of exp(log_q[C][])); NaN counts as nothing */
@@ -30,50 +32,75 @@ typedef struct {
     void (*tails)(size_t n, double nu, double power, double constant, const double *r, double *out);
     /* out[] = sum over D of ((x[D][] - mu[D]) scale[D])^2 */
     void (*apart)(size_t D, size_t n, const double *x, const double *mu, const double *scale, double *out);
-    /* Of the rows z[N][D] the one at the least squared distance from each column of x (the first, if there are several): that distance, the least to any other row, and its number, from 0. */
-    void (*nearest)(size_t D, size_t n, size_t N, const double *x, const double *z, double *near, double *next, double *which);
-    /* Of the rows g[N][D] the one with the highest score g.x - offset for each column of x (the first, if there are several): its number, from 0. */
-    void (*highest)(size_t D, size_t n, size_t N, const double *x, const double *g, const double *offset, double *which);
+    /* Of the rows z[N][D] the one at the least squared distance from each column of x (the first, if there are
+     * several): that distance, the least to any other row, and its number, from 0. */
+    void (*nearest)(size_t D, size_t n, size_t N, const double *x, const double *z, double *near, double *next,
+                    double *which);
+    /* Of the rows g[N][D] the one with the highest score g.x - offset for each column of x (the first, if
+     * there are several): its number, from 0. */
+    void (*highest)(size_t D, size_t n, size_t N, const double *x, const double *g, const double *offset,
+                    double *which);
     /* out[]: 1 where g.x < bound for all of the rows g[N][D], and 2 more where -g.x < bound for all of them */
     void (*within)(size_t D, size_t n, size_t N, const double *x, const double *g, const double *bound, double *out);
     /* out[D][] = x[D][] - mu[D], in single precision, all columns of the block */
     void (*shorten)(size_t D, const double *x, const double *mu, float *out);
-    /* As `nearest` in single precision, N > 3: the numbers of the two nearest rows, in either order, and the least squared distance to any third. Columns up to the next multiple of 32 are done. */
-    void (*nearby)(size_t D, size_t n, size_t N, const float *x, const float *z, int32_t *first, int32_t *second, float *third);
-    /* The same for columns x and for their mirror images -x, but of squared distances less |x|^2, square[N] being the |z|^2: results for x, then, WV_COLUMNS further on, for -x. */
-    void (*nearby_mirrored)(size_t D, size_t n, size_t N, const float *x, const float *z, const float *square, int32_t *first, int32_t *second, float *third);
-    /* A mixture of densities with the shares alpha[C]: log_m[] its log; log_q[C][], rows ld apart, become q / m. exp(600) at most; NaN counts as nothing. */
+    /* As `nearest` in single precision, N > 3: the numbers of the two nearest rows, in either order, and the least
+     * squared distance to any third. Columns up to the next multiple of 32 are done. */
+    void (*nearby)(size_t D, size_t n, size_t N, const float *x, const float *z, int32_t *first, int32_t *second,
+                   float *third);
+    /* The same for columns x and for their mirror images -x, but of squared distances less |x|^2, square[N] being
+     * the |z|^2: results for x, then, WV_COLUMNS further on, for -x. */
+    void (*nearby_mirrored)(size_t D, size_t n, size_t N, const float *x, const float *z, const float *square,
+                            int32_t *first, int32_t *second, float *third);
+    /* A mixture of densities with the shares alpha[C]: log_m[] its log; log_q[C][], rows ld apart, become q / m.
+     * exp(600) at most; NaN counts as nothing. */
     void (*shares)(size_t C, size_t n, size_t ld, const double *alpha, double *log_q, double *log_m);
 
-    /* Moments (moments.c). x = y[D][] - from[D] where w is positive, else 0; out[4][D] += sums over columns of w x, w x^2, w^2 x, (w x)^2 */
+    /* Moments (moments.c). x = y[D][] - from[D] where w is positive, else 0; out[4][D] += sums over
+     * columns of w x, w x^2, w^2 x, (w x)^2 */
     void (*powers)(size_t D, size_t n, const double *w, const double *y, const double *from, double *out);
-    /* Two draws of each pair, with weights v and w, gradients g and h, points x and y, z = (x - mu) unit: out[2 D][] = v g + w h, then v (g z + 1) + w (h z + 1); square[2 D] += sums over columns of the squares of these
-     * for single draws, unless it is NULL */
-    void (*pair_scores)(size_t D, size_t n, const double *v, const double *w, const double *g, const double *h, const double *x, const double *y, const double *mu, const double *unit, double *out, double *square);
-    /* z = (x - middle) units - from where the weight is positive, else 0: out[D][] = (v z + w z') share, squared[D][] = (v z^2 + w z'^2) share */
-    void (*pair_values)(size_t D, size_t n, double share, const double *v, const double *w, const double *x, const double *y, const double *middle, const double *units, const double *from, double *out, double *squared);
+    /* Two draws of each pair, with weights v and w, gradients g and h, points x and y, z = (x - mu) unit:
+     * out[2 D][] = v g + w h, then v (g z + 1) + w (h z + 1); square[2 D] += sums over columns of the squares of
+     * these for single draws, unless it is NULL */
+    void (*pair_scores)(size_t D, size_t n, const double *v, const double *w, const double *g, const double *h,
+                        const double *x, const double *y, const double *mu, const double *unit, double *out,
+                        double *square);
+    /* z = (x - middle) units - from where the weight is positive, else 0: out[D][] = (v z + w z') share,
+     * squared[D][] = (v z^2 + w z'^2) share */
+    void (*pair_values)(size_t D, size_t n, double share, const double *v, const double *w, const double *x,
+                        const double *y, const double *middle, const double *units, const double *from, double *out,
+                        double *squared);
     /* e = keep a: out[4][D] += sums over columns of e, e^2, q, t q */
-    void (*pair_sums)(size_t D, size_t n, const double *keep, const double *t, const double *a, const double *q, double *out);
+    void (*pair_sums)(size_t D, size_t n, const double *keep, const double *t, const double *a, const double *q,
+                      double *out);
 
     /* Passes over rows x[n][D], whose coordinates are the lanes; z = (x - m) s, coordinate by coordinate. */
     /* One row times a matrix: out[D] = sum over k of x[k] M[k][D]; out is not x */
     void (*row_times)(size_t D, const double *x, const double *M, double *out);
-    /* v <- H v for the inverse Hessian of limited memory that `pairs` pairs s[], y[] of rows, the newest first, with the products sy[] = s.y and the first step gamma say; rows are D long, a multiple of WV_COLUMNS_WIDTH */
-    void (*row_secants)(size_t D, size_t pairs, const double *const *s, const double *const *y, const double *sy, double gamma, double *v);
+    /* v <- H v for the inverse Hessian of limited memory that `pairs` pairs s[], y[] of rows, the newest first, with
+     * the products sy[] = s.y and the first step gamma say; rows are D long, a multiple of WV_COLUMNS_WIDTH */
+    void (*row_secants)(size_t D, size_t pairs, const double *const *s, const double *const *y, const double *sy,
+                        double gamma, double *v);
     /* |x - m|^2 and |(x - m) s|^2 of one row, and the former of n pairs of rows, xi[n] of x and mi[n] of m */
     double (*row_distance)(size_t D, const double *x, const double *m);
-    void (*row_distances)(size_t D, size_t n, const double *x, const uint32_t *xi, const double *m, const uint32_t *mi, double *out);
+    void (*row_distances)(size_t D, size_t n, const double *x, const uint32_t *xi, const double *m, const uint32_t *mi,
+                          double *out);
     double (*row_apart)(size_t D, const double *x, const double *m, const double *s);
     /* Under the weights u[n]: out[D] the mean of x */
     void (*row_means)(size_t n, size_t D, const double *u, const double *x, double *out);
-    /* variance[D] of x about m[D] and, unless g is NULL, cross[D], the covariance with x of g[n][D], whose means are gm[D] */
-    void (*row_slopes)(size_t n, size_t D, const double *u, const double *x, const double *m, const double *g, const double *gm, double *variance, double *cross);
+    /* variance[D] of x about m[D] and, unless g is NULL, cross[D], the covariance with x of
+     * g[n][D], whose means are gm[D] */
+    void (*row_slopes)(size_t n, size_t D, const double *u, const double *x, const double *m, const double *g,
+                       const double *gm, double *variance, double *cross);
     /* r[n] -= sum over D of a1 z + a2 z^2/2 */
-    void (*row_quadratic)(size_t n, size_t D, const double *x, const double *m, const double *s, const double *a1, const double *a2, double *r);
+    void (*row_quadratic)(size_t n, size_t D, const double *x, const double *m, const double *s, const double *a1,
+                          const double *a2, double *r);
     /* Under the weights, t = z^2/2 - half: out[4][D] the means of z t, t^2, z r and t r */
-    void (*row_products)(size_t n, size_t D, const double *u, const double *r, const double *x, const double *m, const double *s, const double *half, double *out);
+    void (*row_products)(size_t n, size_t D, const double *u, const double *r, const double *x, const double *m,
+                         const double *s, const double *half, double *out);
     /* T[n][2 D]: the roots of the weights times z and t */
-    void (*row_statistics)(size_t n, size_t D, const double *u, const double *x, const double *m, const double *s, const double *half, double *T);
+    void (*row_statistics)(size_t n, size_t D, const double *u, const double *x, const double *m, const double *s,
+                           const double *half, double *T);
 } wv_columns;
 
 const wv_columns *wv_columns_best(void);
@@ -91,8 +118,10 @@ void wv_columns_turn(size_t D, size_t n, const double *x, double *block);
 /* The same of rows that are `apart` numbers apart. */
 void wv_columns_turn_rows(size_t D, size_t n, const double *x, size_t apart, double *block);
 
-/* y = inverse (x - mu) for the first n columns of a block, r[n] = |y|^2; inverse: [D][D] lower triangle; spare: [D][WV_COLUMNS]. */
-void wv_columns_whiten(size_t D, size_t n, const double *inverse, const double *mu, const double *x, double *spare, double *y, double *r);
+/* y = inverse (x - mu) for the first n columns of a block, r[n] = |y|^2; inverse: [D][D] lower
+ * triangle; spare: [D][WV_COLUMNS]. */
+void wv_columns_whiten(size_t D, size_t n, const double *inverse, const double *mu, const double *x, double *spare,
+                       double *y, double *r);
 
 /* out += inverse' y: rows of A'^-1 y. */
 void wv_columns_push(size_t D, size_t n, const double *inverse, const double *y, double *out);
@@ -100,10 +129,12 @@ void wv_columns_push(size_t D, size_t n, const double *inverse, const double *y,
 /* out[D][ld] += a b', lower: only what lies on and below the diagonal need be right. */
 void wv_columns_product(size_t D, size_t n, const double *a, const double *b, bool lower, double *out);
 
-/* The log density is constant - r/2, r = |y|^2, or with nu > 0 constant - (nu + D)/2 log(1 + r/nu); log_det: as below. */
+/* The log density is constant - r/2, r = |y|^2, or with nu > 0
+ * constant - (nu + D)/2 log(1 + r/nu); log_det: as below. */
 double wv_columns_constant(size_t D, double log_det, double nu);
 void wv_columns_log(size_t D, size_t n, double constant, double nu, const double *r, double *log_q);
 
-/* log density from r = |y|^2: of a Gaussian whose root has the log determinant log_det, or with nu > 0 of the Student-t. */
+/* log density from r = |y|^2: of a Gaussian whose root has the log determinant log_det, or with
+ * nu > 0 of the Student-t. */
 void wv_columns_density(size_t D, size_t n, double log_det, double nu, const double *r, double *log_q);
 #endif

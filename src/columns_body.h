@@ -1,7 +1,9 @@
-/* columns_body.h - passes over blocks of points for one instruction set. Included with WV_LANES, its doubles in a register, WV_TARGET, the attribute of functions that use it, and
- * WV_SET, the name of the table.
- * exp(-a) = 2^k (1 + r + r^2 q(r)), |r| <= log(2)/2, q of degree 9 interpolating at Chebyshev's points, right to 4e-17; beyond 708 it is taken for 0.
- * log s = e log 2 + 2 atanh(t), t = (m - 1)/(m + 1), s = m 2^e with sqrt(1/2) <= m < sqrt(2): atanh(t)/t is a series in t^2 <= 0.0295, to t^22 right to 1e-18. */
+/* columns_body.h - passes over blocks of points for one instruction set. Included with WV_LANES, its doubles in a
+ * register, WV_TARGET, the attribute of functions that use it, and WV_SET, the name of the table.
+ * exp(-a) = 2^k (1 + r + r^2 q(r)), |r| <= log(2)/2, q of degree 9 interpolating at Chebyshev's points, right
+ * to 4e-17; beyond 708 it is taken for 0.
+ * log s = e log 2 + 2 atanh(t), t = (m - 1)/(m + 1), s = m 2^e with sqrt(1/2) <= m < sqrt(2): atanh(t)/t is a series
+ * in t^2 <= 0.0295, to t^22 right to 1e-18. */
 #include "columns.h"
 #include <float.h>
 #include <math.h>
@@ -54,7 +56,8 @@ INLINE lanes exp_minus(lanes a)
     lanes x = -(lanes)(near & (words)a), shifted = x * 1.4426950408889634 + shift, k = shifted - shift;
     lanes r = (x - k * 6.93147180369123816490e-01) - k * 1.90821492927058770002e-10, r2 = r * r, r4 = r2 * r2;
     lanes c2 = 0.5000000000000001 + r * 0.16666666666666669, c4 = 0.041666666666624164 + r * 0.008333333333330065;
-    lanes c6 = 0.0013888888917196719 + r * 0.00019841269863040545, c8 = 2.4801521322368692e-05 + r * 2.7557268480310024e-06;
+    lanes c6 = 0.0013888888917196719 + r * 0.00019841269863040545,
+          c8 = 2.4801521322368692e-05 + r * 2.7557268480310024e-06;
     lanes c10 = 2.7620075879983367e-07 + r * 2.5100375832561234e-08;
     lanes p = r + r2 * ((c2 + r2 * c4) + r4 * ((c6 + r2 * c8) + r4 * c10));
     lanes scale = (lanes)((((words)shifted + 1023) << 52) & near);
@@ -161,7 +164,8 @@ WV_TARGET static void scale(size_t D, size_t n, const double *w, const double *y
         }
 }
 
-WV_TARGET static void centre(size_t D, size_t n, const double *w, const double *y, const double *mean, double *out, double *weighted)
+WV_TARGET static void centre(size_t D, size_t n, const double *w, const double *y, const double *mean, double *out,
+                             double *weighted)
 {
     for (size_t d = 0; d < D; d++)
         for (size_t i = 0; i < n; i += WV_LANES) {
@@ -213,7 +217,10 @@ WV_TARGET static void tails(size_t n, double nu, double power, double constant, 
         put(out + i, constant - power * log_of(1.0 + load(r + i) * inverse));
 }
 
-enum { ABREAST = 4, VECTORS = WV_LANES == 8 ? 4 : 2 }; /* rows, or vectors, that are summed at once; vectors of columns that share a row */
+enum {
+    ABREAST = 4,                    /* rows, or vectors, that are summed at once */
+    VECTORS = WV_LANES == 8 ? 4 : 2 /* vectors of columns that share a row */
+};
 
 WV_TARGET static void apart(size_t D, size_t n, const double *x, const double *mu, const double *scaled, double *out)
 {
@@ -247,7 +254,8 @@ INLINE void compare(lanes cost, double j, lanes *near, lanes *next, lanes *which
     *which = choose(closer, all(j), *which);
 }
 
-WV_TARGET static void nearest(size_t D, size_t n, size_t N, const double *x, const double *z, double *near, double *next, double *which)
+WV_TARGET static void nearest(size_t D, size_t n, size_t N, const double *x, const double *z, double *near,
+                              double *next, double *which)
 {
     for (size_t i = 0; i < n; i += WV_LANES) {
         lanes least = all(INFINITY), other = least, at = {0};
@@ -287,7 +295,8 @@ INLINE void climb(lanes score, double j, lanes *most, lanes *which)
 }
 
 /* Some rows at once, for some vectors of columns. */
-INLINE void climb_rows(size_t D, size_t rows, size_t vectors, const double *x, const double *g, const double *offset, double j, lanes *most, lanes *at)
+INLINE void climb_rows(size_t D, size_t rows, size_t vectors, const double *x, const double *g, const double *offset,
+                       double j, lanes *most, lanes *at)
 {
     lanes sum[ABREAST][VECTORS];
     for (size_t k = 0; k < rows; k++)
@@ -304,7 +313,8 @@ INLINE void climb_rows(size_t D, size_t rows, size_t vectors, const double *x, c
             climb(sum[k][v], j + (double)k, &most[v], &at[v]);
 }
 
-INLINE void climb_all(size_t D, size_t N, size_t vectors, const double *x, const double *g, const double *offset, double *which)
+INLINE void climb_all(size_t D, size_t N, size_t vectors, const double *x, const double *g, const double *offset,
+                      double *which)
 {
     lanes most[VECTORS], at[VECTORS];
     size_t j = 0;
@@ -320,7 +330,8 @@ INLINE void climb_all(size_t D, size_t N, size_t vectors, const double *x, const
         put(which + v * WV_LANES, at[v]);
 }
 
-WV_TARGET static void highest(size_t D, size_t n, size_t N, const double *x, const double *g, const double *offset, double *which)
+WV_TARGET static void highest(size_t D, size_t n, size_t N, const double *x, const double *g, const double *offset,
+                              double *which)
 {
     size_t i = 0;
     for (; i + VECTORS * WV_LANES <= n; i += VECTORS * WV_LANES)
@@ -337,7 +348,8 @@ INLINE bool any(words mask)
     return bits != 0;
 }
 
-WV_TARGET static void within(size_t D, size_t n, size_t N, const double *x, const double *g, const double *bound, double *out)
+WV_TARGET static void within(size_t D, size_t n, size_t N, const double *x, const double *g, const double *bound,
+                             double *out)
 {
     enum { OFTEN = 8 }; /* rows after which to see whether there are columns left */
     for (size_t i = 0; i < n; i += WV_LANES) {
@@ -402,8 +414,10 @@ INLINE narrow load_narrow(const float *x)
     return v;
 }
 
-/* Two vectors of columns and four rows at once; the last four rows may overlap those before: what is seen again is left out. */
-WV_TARGET static void nearby(size_t D, size_t n, size_t N, const float *x, const float *z, int32_t *first, int32_t *second, float *third)
+/* Two vectors of columns and four rows at once; the last four rows may overlap those before: what
+ * is seen again is left out. */
+WV_TARGET static void nearby(size_t D, size_t n, size_t N, const float *x, const float *z, int32_t *first,
+                             int32_t *second, float *third)
 {
     const narrow far = (float)INFINITY - (narrow){0};
     for (size_t i = 0; i < n; i += 2 * NARROW) {
@@ -430,7 +444,8 @@ WV_TARGET static void nearby(size_t D, size_t n, size_t N, const float *x, const
     }
 }
 
-WV_TARGET static void nearby_mirrored(size_t D, size_t n, size_t N, const float *x, const float *z, const float *square, int32_t *first, int32_t *second, float *third)
+WV_TARGET static void nearby_mirrored(size_t D, size_t n, size_t N, const float *x, const float *z, const float *square,
+                                      int32_t *first, int32_t *second, float *third)
 {
     const narrow far = (float)INFINITY - (narrow){0};
     for (size_t i = 0; i < n; i += 2 * NARROW) {
@@ -476,7 +491,8 @@ WV_TARGET static void shares(size_t C, size_t n, size_t ld, const double *alpha,
         words some = top > nothing;
         lanes base = (lanes)(some & (words)top);
         for (size_t c = 0; c < C; c++) {
-            lanes below = base - load(log_q + c * ld + i), e = exp_minus(choose(below < -600.0, all(-600.0), below)); /* NaN is not <= 708: 0 */
+            lanes below = base - load(log_q + c * ld + i),
+                  e = exp_minus(choose(below < -600.0, all(-600.0), below)); /* NaN is not <= 708: 0 */
             put(log_q + c * ld + i, e);
             sum += alpha[c] * e;
         }
@@ -487,8 +503,9 @@ WV_TARGET static void shares(size_t C, size_t n, size_t ld, const double *alpha,
     }
 }
 
-/* ---- rows -------------------------------------------------------------------------------------------------------------------------- */
-/* Coordinates are taken by whole vectors, for all rows at once, so that sums stay in registers; what is left of them, one by one. */
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
+/* Coordinates are taken by whole vectors, for all rows at once, so that sums stay in registers;
+ * what is left of them, one by one. */
 
 INLINE double distance_of(size_t D, const double *x, const double *m)
 {
@@ -511,7 +528,8 @@ WV_TARGET static double row_distance(size_t D, const double *x, const double *m)
     return distance_of(D, x, m);
 }
 
-WV_TARGET static void row_distances(size_t D, size_t n, const double *x, const uint32_t *xi, const double *m, const uint32_t *mi, double *out)
+WV_TARGET static void row_distances(size_t D, size_t n, const double *x, const uint32_t *xi, const double *m,
+                                    const uint32_t *mi, double *out)
 {
     for (size_t k = 0; k < n; k++)
         out[k] = distance_of(D, x + xi[k] * D, m + mi[k] * D);
@@ -549,7 +567,8 @@ WV_TARGET static void row_means(size_t n, size_t D, const double *u, const doubl
     }
 }
 
-WV_TARGET static void row_slopes(size_t n, size_t D, const double *u, const double *x, const double *m, const double *g, const double *gm, double *variance, double *cross)
+WV_TARGET static void row_slopes(size_t n, size_t D, const double *u, const double *x, const double *m, const double *g,
+                                 const double *gm, double *variance, double *cross)
 {
     size_t d = 0;
     for (; d + WV_LANES <= D; d += WV_LANES) {
@@ -578,7 +597,8 @@ WV_TARGET static void row_slopes(size_t n, size_t D, const double *u, const doub
     }
 }
 
-WV_TARGET static void row_quadratic(size_t n, size_t D, const double *x, const double *m, const double *s, const double *a1, const double *a2, double *r)
+WV_TARGET static void row_quadratic(size_t n, size_t D, const double *x, const double *m, const double *s,
+                                    const double *a1, const double *a2, double *r)
 {
     for (size_t p = 0; p < n; p++) {
         const double *row = x + p * D;
@@ -598,7 +618,8 @@ WV_TARGET static void row_quadratic(size_t n, size_t D, const double *x, const d
     }
 }
 
-WV_TARGET static void row_products(size_t n, size_t D, const double *u, const double *r, const double *x, const double *m, const double *s, const double *half, double *out)
+WV_TARGET static void row_products(size_t n, size_t D, const double *u, const double *r, const double *x,
+                                   const double *m, const double *s, const double *half, double *out)
 {
     size_t d = 0;
     for (; d + WV_LANES <= D; d += WV_LANES) {
@@ -629,7 +650,8 @@ WV_TARGET static void row_products(size_t n, size_t D, const double *u, const do
     }
 }
 
-WV_TARGET static void row_statistics(size_t n, size_t D, const double *u, const double *x, const double *m, const double *s, const double *half, double *T)
+WV_TARGET static void row_statistics(size_t n, size_t D, const double *u, const double *x, const double *m,
+                                     const double *s, const double *half, double *T)
 {
     for (size_t p = 0; p < n; p++, T += 2 * D) {
         const double *row = x + p * D;
@@ -666,14 +688,17 @@ WV_TARGET static void powers(size_t D, size_t n, const double *w, const double *
     }
 }
 
-WV_TARGET static void pair_scores(size_t D, size_t n, const double *v, const double *w, const double *g, const double *h, const double *x, const double *y, const double *mu, const double *unit, double *out, double *square)
+WV_TARGET static void pair_scores(size_t D, size_t n, const double *v, const double *w, const double *g,
+                                  const double *h, const double *x, const double *y, const double *mu,
+                                  const double *unit, double *out, double *square)
 {
     for (size_t d = 0; d < D; d++) {
         lanes s = {0}, t = {0};
         for (size_t i = 0; i < n; i += WV_LANES) {
             size_t at = d * WV_COLUMNS + i;
             lanes a = load(v + i), b = load(w + i), ga = load(g + at), gb = load(h + at);
-            lanes ea = a * (ga * ((load(x + at) - mu[d]) * unit[d]) + 1.0), eb = b * (gb * ((load(y + at) - mu[d]) * unit[d]) + 1.0);
+            lanes ea = a * (ga * ((load(x + at) - mu[d]) * unit[d]) + 1.0),
+                  eb = b * (gb * ((load(y + at) - mu[d]) * unit[d]) + 1.0);
             ga *= a;
             gb *= b;
             put(out + at, ga + gb);
@@ -688,19 +713,23 @@ WV_TARGET static void pair_scores(size_t D, size_t n, const double *v, const dou
     }
 }
 
-WV_TARGET static void pair_values(size_t D, size_t n, double share, const double *v, const double *w, const double *x, const double *y, const double *middle, const double *units, const double *from, double *out, double *squared)
+WV_TARGET static void pair_values(size_t D, size_t n, double share, const double *v, const double *w, const double *x,
+                                  const double *y, const double *middle, const double *units, const double *from,
+                                  double *out, double *squared)
 {
     for (size_t d = 0; d < D; d++)
         for (size_t i = 0; i < n; i += WV_LANES) {
             size_t at = d * WV_COLUMNS + i;
             lanes a = load(v + i) * share, b = load(w + i) * share;
-            lanes p = (lanes)((a > 0.0) & (words)((load(x + at) - middle[d]) * units[d] - from[d])), q = (lanes)((b > 0.0) & (words)((load(y + at) - middle[d]) * units[d] - from[d]));
+            lanes p = (lanes)((a > 0.0) & (words)((load(x + at) - middle[d]) * units[d] - from[d])),
+                  q = (lanes)((b > 0.0) & (words)((load(y + at) - middle[d]) * units[d] - from[d]));
             put(out + at, a * p + b * q);
             put(squared + at, a * p * p + b * q * q);
         }
 }
 
-WV_TARGET static void pair_sums(size_t D, size_t n, const double *keep, const double *t, const double *a, const double *q, double *out)
+WV_TARGET static void pair_sums(size_t D, size_t n, const double *keep, const double *t, const double *a,
+                                const double *q, double *out)
 {
     for (size_t d = 0; d < D; d++) {
         lanes e1 = {0}, e2 = {0}, q1 = {0}, qt = {0};
@@ -769,7 +798,8 @@ INLINE void add_times(size_t D, double w, const double *a, double *out)
         put(out + i, load(out + i) + w * load(a + i));
 }
 
-WV_TARGET static void row_secants(size_t D, size_t pairs, const double *const *s, const double *const *y, const double *sy, double gamma, double *v)
+WV_TARGET static void row_secants(size_t D, size_t pairs, const double *const *s, const double *const *y,
+                                  const double *sy, double gamma, double *v)
 {
     double a[64]; /* more than there are pairs */
     for (size_t q = 0; q < pairs; q++) {
@@ -782,5 +812,9 @@ WV_TARGET static void row_secants(size_t D, size_t pairs, const double *const *s
         add_times(D, a[q] - product(D, y[q], v) / sy[q], s[q], v);
 }
 
-const wv_columns WV_SET = {turn, subtract, squares, scale, centre, mean, add_logs, exponentials, tails, apart, nearest, highest, within, shorten, nearby, nearby_mirrored, shares, powers, pair_scores, pair_values, pair_sums,
-                           row_times, row_secants, row_distance, row_distances, row_apart, row_means, row_slopes, row_quadratic, row_products, row_statistics};
+const wv_columns WV_SET = {turn,          subtract,     squares,   scale,           centre,        mean,
+                           add_logs,      exponentials, tails,     apart,           nearest,       highest,
+                           within,        shorten,      nearby,    nearby_mirrored, shares,        powers,
+                           pair_scores,   pair_values,  pair_sums, row_times,       row_secants,   row_distance,
+                           row_distances, row_apart,    row_means, row_slopes,      row_quadratic, row_products,
+                           row_statistics};

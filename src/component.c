@@ -6,11 +6,16 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST = 128, FEW = 16, ROWS = 64, STRIP = 8 }; /* dimensions up to which inverses are formed; rows from which on; rows and columns of a product */
+enum {
+    MOST = 128, /* dimensions up to which inverses are formed */
+    FEW = 16,   /* rows from which on */
+    ROWS = 64,  /* rows */
+    STRIP = 8   /* and columns of a product */
+};
 
 static const double pi = 3.141592653589793238463;
 
-/* ---- diag ---------------------------------------------------------------------------------------------------------------- */
+/* ---- diag -------------------------------------------------------------------------------------------------------- */
 static size_t diag_size(size_t D, size_t R)
 {
     (void)R;
@@ -62,7 +67,7 @@ static bool diag_absorb(size_t D, size_t R, double *s, double *C, double *work)
     return true;
 }
 
-/* ---- full ---------------------------------------------------------------------------------------------------------------- */
+/* ---- full -------------------------------------------------------------------------------------------------------- */
 static size_t full_size(size_t D, size_t R)
 {
     (void)R;
@@ -89,7 +94,8 @@ static void transpose(size_t D, const double *a, double *out)
             out[k * D + i] = a[i * D + k];
 }
 
-/* x <- x T, T a triangle with zeros in its other half, D <= MOST: products of a few rows with a strip of T are made without copies, and most of the zeros are left out. */
+/* x <- x T, T a triangle with zeros in its other half, D <= MOST: products of a few rows with a strip of T are made
+ * without copies, and most of the zeros are left out. */
 static void times(size_t D, const double *T, bool upper, size_t n, double *x)
 {
     double rows[ROWS * MOST];
@@ -99,7 +105,8 @@ static void times(size_t D, const double *T, bool upper, size_t n, double *x)
         memcpy(rows, to, here * D * sizeof *x);
         for (size_t at = 0; at < D; at += STRIP) {
             size_t wide = D - at < STRIP ? D - at : STRIP, from = upper ? 0 : at, depth = upper ? at + wide : D - at;
-            cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)here, (int)wide, (int)depth, 1.0, rows + from, (int)D, T + from * D + at, (int)D, 0.0, to + at, (int)D);
+            cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)here, (int)wide, (int)depth, 1.0, rows + from,
+                        (int)D, T + from * D + at, (int)D, 0.0, to + at, (int)D);
         }
     }
 }
@@ -114,7 +121,8 @@ static void full_colour(size_t D, size_t R, const double *L, size_t n, double *y
     } else if (n == 1)
         cblas_dtrmv(CblasRowMajor, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, L, (int)D, y, 1);
     else
-        cblas_dtrmm(CblasRowMajor, CblasRight, CblasLower, CblasTrans, CblasNonUnit, (int)n, (int)D, 1.0, L, (int)D, y, (int)D);
+        cblas_dtrmm(CblasRowMajor, CblasRight, CblasLower, CblasTrans, CblasNonUnit, (int)n, (int)D, 1.0, L, (int)D, y,
+                    (int)D);
 }
 
 /* With many rows the product with the inverse is several times faster than solving. */
@@ -129,7 +137,8 @@ static void full_whiten(size_t D, size_t R, const double *L, size_t n, double *x
     } else if (n == 1)
         cblas_dtrsv(CblasRowMajor, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, L, (int)D, x, 1);
     else
-        cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, CblasTrans, CblasNonUnit, (int)n, (int)D, 1.0, L, (int)D, x, (int)D);
+        cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, CblasTrans, CblasNonUnit, (int)n, (int)D, 1.0, L, (int)D, x,
+                    (int)D);
 }
 
 static void full_pull(size_t D, size_t R, const double *L, size_t n, double *g, double *work)
@@ -142,7 +151,8 @@ static void full_pull(size_t D, size_t R, const double *L, size_t n, double *g, 
         memcpy(row, g, D * sizeof *g);
         wv_columns_best()->row_times(D, row, L, g);
     } else
-        cblas_dtrmm(CblasRowMajor, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, (int)n, (int)D, 1.0, L, (int)D, g, (int)D);
+        cblas_dtrmm(CblasRowMajor, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, (int)n, (int)D, 1.0, L, (int)D,
+                    g, (int)D);
 }
 
 static void full_push(size_t D, size_t R, const double *L, size_t n, double *y, double *work)
@@ -153,7 +163,8 @@ static void full_push(size_t D, size_t R, const double *L, size_t n, double *y, 
         wv_dense_invert(D, L, inverse);
         times(D, inverse, false, n, y);
     } else
-        cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, (int)n, (int)D, 1.0, L, (int)D, y, (int)D);
+        cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, (int)n, (int)D, 1.0, L, (int)D,
+                    y, (int)D);
 }
 
 static void full_set_sd(size_t D, size_t R, double *L, const double *sd)
@@ -177,13 +188,14 @@ static bool full_absorb(size_t D, size_t R, double *L, double *C, double *work)
     (void)R;
     if (!wv_dense_chol(D, C, work))
         return false;
-    cblas_dtrmm(CblasRowMajor, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, 1.0, C, (int)D, L, (int)D);
+    cblas_dtrmm(CblasRowMajor, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, 1.0, C, (int)D, L,
+                (int)D);
     for (size_t i = 0; i < D; i++)
         memset(L + i * D + i + 1, 0, (D - i - 1) * sizeof *L);
     return true;
 }
 
-/* ---- lowrank --------------------------------------------------------------------------------------------------------------- */
+/* ---- lowrank ----------------------------------------------------------------------------------------------------- */
 static size_t low_size(size_t D, size_t R)
 {
     return D + R + R * D;
@@ -203,11 +215,13 @@ static void spikes(size_t D, size_t R, const double *root, double power, size_t 
     const double *e = root + D, *Q = e + R;
     if (!n)
         return;
-    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)n, (int)R, (int)D, 1.0, x, (int)D, Q, (int)D, 0.0, work, (int)R);
+    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)n, (int)R, (int)D, 1.0, x, (int)D, Q, (int)D, 0.0, work,
+                (int)R);
     for (size_t k = 0; k < n; k++)
         for (size_t r = 0; r < R; r++)
             work[k * R + r] *= pow(e[r], power) - 1.0;
-    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)n, (int)D, (int)R, 1.0, work, (int)R, Q, (int)D, 1.0, x, (int)D);
+    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)n, (int)D, (int)R, 1.0, work, (int)R, Q, (int)D, 1.0, x,
+                (int)D);
 }
 
 static void low_colour(size_t D, size_t R, const double *root, size_t n, double *y, double *work)
@@ -244,8 +258,10 @@ static void low_set_sd(size_t D, size_t R, double *root, const double *sd)
     }
 }
 
-/* The member of the family closest in reverse KL to a Gaussian of precision P (in coordinates scaled by the old s): at the optimum e_k = 1/t_k
- * with t_k, q_k eigenpairs of S P S, those that gain most, (t - 1 - log t)/2, and diag(P C) = 1. Alternates the two from the old s on, which is near where steps are short, until the latter holds to 0.002. */
+/* The member of the family closest in reverse KL to a Gaussian of precision P (in coordinates scaled by
+ * the old s): at the optimum e_k = 1/t_k with t_k, q_k eigenpairs of S P S, those that gain most,
+ * (t - 1 - log t)/2, and diag(P C) = 1. Alternates the two from the old s on, which is near where steps
+ * are short, until the latter holds to 0.002. */
 static bool low_project(size_t D, size_t R, double *root, const double *P, double *work)
 {
     double *e = root + D, *Q = e + R, *s = work, *T = s + D, *t = T + D * D, *syev = t + D, off = INFINITY;
@@ -312,9 +328,12 @@ static bool low_absorb(size_t D, size_t R, double *root, double *C, double *work
 }
 
 static const wv_family families[] = {
-    [WVGD_DIAG] = {"diag", diag_size, diag_log_det, diag_colour, diag_whiten, diag_colour, diag_whiten, diag_set_sd, diag_sd, diag_absorb},
-    [WVGD_FULL] = {"full", full_size, full_log_det, full_colour, full_whiten, full_pull, full_push, full_set_sd, full_sd, full_absorb},
-    [WVGD_LOWRANK] = {"lowrank", low_size, low_log_det, low_colour, low_whiten, low_pull, low_push, low_set_sd, low_sd, low_absorb},
+    [WVGD_DIAG] = {"diag", diag_size, diag_log_det, diag_colour, diag_whiten, diag_colour, diag_whiten, diag_set_sd,
+                   diag_sd, diag_absorb},
+    [WVGD_FULL] = {"full", full_size, full_log_det, full_colour, full_whiten, full_pull, full_push, full_set_sd,
+                   full_sd, full_absorb},
+    [WVGD_LOWRANK] = {"lowrank", low_size, low_log_det, low_colour, low_whiten, low_pull, low_push, low_set_sd, low_sd,
+                      low_absorb},
 };
 
 const wv_family *wv_family_get(wvgd_family family)
@@ -332,7 +351,7 @@ size_t wv_component_absorb_work(size_t D)
     return 2 * D + 2 * D * D + wv_dense_eigh_work(D);
 }
 
-/* ---- on any family ----------------------------------------------------------------------------------------------------------- */
+/* ---- on any family ----------------------------------------------------------------------------------------------- */
 void wv_component_whiten(const wv_gauss *q, size_t n, const double *x, double *y, double *work)
 {
     for (size_t k = 0; k < n; k++)
@@ -343,7 +362,8 @@ void wv_component_whiten(const wv_gauss *q, size_t n, const double *x, double *y
 
 void wv_component_log_density(const wv_gauss *q, size_t n, const double *x, double *log_q, double *y, double *work)
 {
-    double D = (double)q->D, nu = q->nu, constant = wv_columns_constant(q->D, q->family->log_det(q->D, q->R, q->root), nu);
+    double D = (double)q->D, nu = q->nu,
+           constant = wv_columns_constant(q->D, q->family->log_det(q->D, q->R, q->root), nu);
     wv_component_whiten(q, n, x, y, work);
     for (size_t k = 0; k < n; k++) {
         double r = cblas_ddot((int)q->D, y + k * q->D, 1, y + k * q->D, 1);
@@ -357,7 +377,9 @@ static void draw(const wv_gauss *q, const wv_stream *stream, uint64_t first, siz
     size_t D = q->D;
     for (size_t k = 0; k < n; k++) {
         wv_rng_normal(stream, first + k, D, x + k * D);
-        if (q->nu > 0) { /* t: normal over the root of chi^2_nu / nu, nu a whole number: a sum of exponentials, and of a squared normal where it is odd */
+        if (q->nu > 0) {
+            /* t: normal over the root of chi^2_nu / nu, nu a whole number: a sum of exponentials, and of
+             * a squared normal where it is odd */
             wv_stream tail = *stream;
             double u[10], chi = 0;
             size_t halves = (size_t)(q->nu / 2);
@@ -376,13 +398,16 @@ static void draw(const wv_gauss *q, const wv_stream *stream, uint64_t first, siz
     q->family->colour(D, q->R, q->root, n, x, work);
 }
 
-void wv_component_draw(const wv_gauss *q, const wv_stream *stream, uint64_t first, size_t n, bool antithetic, double *x, double *work)
+void wv_component_draw(const wv_gauss *q, const wv_stream *stream, uint64_t first, size_t n, bool antithetic, double *x,
+                       double *work)
 {
-    size_t D = q->D, before = antithetic ? first % 2 : 0, pairs = antithetic ? (n + before + 1) / 2 : 0; /* the first draw may be the second of its pair, and the last the first */
+    /* the first draw may be the second of its pair, and the last the first */
+    size_t D = q->D, before = antithetic ? first % 2 : 0, pairs = antithetic ? (n + before + 1) / 2 : 0;
     if (!antithetic)
         draw(q, stream, first, n, x, work);
     else if (n)
-        draw(q, stream, first / 2, pairs, x + (n - pairs) * D, work); /* in the last rows, which are overwritten as they are used */
+        /* in the last rows, which are overwritten as they are used */
+        draw(q, stream, first / 2, pairs, x + (n - pairs) * D, work);
     for (size_t k = 0; k < n; k++) {
         const double *from = antithetic ? x + (n - pairs + (k + before) / 2) * D : x + k * D;
         double sign = antithetic && (k + before) % 2 ? -1 : 1, *to = x + k * D;
@@ -397,12 +422,12 @@ void wv_component_cov(const wv_gauss *q, double *cov, double *work)
     memset(cov, 0, D * D * sizeof *cov); /* rows of A' first: pull of the unit vectors gives A' */
     for (size_t i = 0; i < D; i++)
         cov[i * D + i] = 1.0;
-    q->family->pull(D, q->R, q->root, D, cov, work); /* row i = A' e_i = row i of A */
+    q->family->pull(D, q->R, q->root, D, cov, work);   /* row i = A' e_i = row i of A */
     q->family->colour(D, q->R, q->root, D, cov, work); /* row i = A (row i of A)' = row i of A A' */
 }
 
-void wv_component_follow(const wv_family *family, size_t D, double *root, const double *centre, size_t n, const double *x, const double *w, double keep,
-                         double *y, double *C, double *work)
+void wv_component_follow(const wv_family *family, size_t D, double *root, const double *centre, size_t n,
+                         const double *x, const double *w, double keep, double *y, double *C, double *work)
 {
     wv_gauss g = {family, D, 0, centre, root, 0};
     for (size_t i = 0, step = family == &families[WVGD_FULL] ? D + 1 : 1; i < D; i++)

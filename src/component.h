@@ -1,6 +1,7 @@
 /* component.h - Gaussians q(z; theta) of three families, seen through a square root of their covariance.
  *
- * A Gaussian is a mean mu[D] and a root: a linear map A with covariance A A'. Whitened coordinates y = A^-1 (z - mu) are standard normal.
+ * A Gaussian is a mean mu[D] and a root: a linear map A with covariance A A'. Whitened coordinates
+ * y = A^-1 (z - mu) are standard normal.
  *     diag      A = diag(s)                                   root: s[D]
  *     full      A = L, lower Cholesky factor                  root: L[D][D]
  *     lowrank   A = diag(s) (I + Q'(e^1/2 - 1) Q)             root: s[D], e[R], Q[R][D] with orthonormal rows
@@ -12,15 +13,18 @@
 
 typedef struct wv_family {
     const char *name;
-    size_t (*size)(size_t D, size_t R);                                                   /* doubles in a root */
-    double (*log_det)(size_t D, size_t R, const double *root);                            /* log |det A| */
-    void (*colour)(size_t D, size_t R, const double *root, size_t n, double *y, double *work); /* rows y -> A y, in place */
+    size_t (*size)(size_t D, size_t R);                        /* doubles in a root */
+    double (*log_det)(size_t D, size_t R, const double *root); /* log |det A| */
+    /* rows y -> A y, in place */
+    void (*colour)(size_t D, size_t R, const double *root, size_t n, double *y, double *work);
     void (*whiten)(size_t D, size_t R, const double *root, size_t n, double *x, double *work); /* rows x -> A^-1 x */
     void (*pull)(size_t D, size_t R, const double *root, size_t n, double *g, double *work);   /* rows g -> A' g */
-    void (*push)(size_t D, size_t R, const double *root, size_t n, double *y, double *work);   /* rows y -> A'^-1 y; -A'^-1 y = grad log q */
-    void (*set_sd)(size_t D, size_t R, double *root, const double *sd);                   /* diagonal covariance sd^2 */
-    void (*sd)(size_t D, size_t R, const double *root, double *sd);                       /* marginal standard deviations */
-    /* Takes the covariance C[D][D] in the current whitened coordinates (the current one is I there); C and work are destroyed. */
+    /* rows y -> A'^-1 y; -A'^-1 y = grad log q */
+    void (*push)(size_t D, size_t R, const double *root, size_t n, double *y, double *work);
+    void (*set_sd)(size_t D, size_t R, double *root, const double *sd); /* diagonal covariance sd^2 */
+    void (*sd)(size_t D, size_t R, const double *root, double *sd);     /* marginal standard deviations */
+    /* Takes the covariance C[D][D] in the current whitened coordinates (the current one is I
+     * there); C and work are destroyed. */
     bool (*absorb)(size_t D, size_t R, double *root, double *C, double *work);
 } wv_family;
 
@@ -30,12 +34,13 @@ const wv_family *wv_family_get(wvgd_family family);
 typedef struct {
     const wv_family *family;
     size_t D, R;
-    const double *mu;   /* [D] */
+    const double *mu; /* [D] */
     const double *root;
     double nu;
 } wv_gauss;
 
-/* Doubles of workspace for n rows: colour, whiten and pull need wv_component_row_work, absorb needs wv_component_absorb_work. */
+/* Doubles of workspace for n rows: colour, whiten and pull need wv_component_row_work, absorb
+ * needs wv_component_absorb_work. */
 size_t wv_component_row_work(size_t R, size_t n);
 size_t wv_component_absorb_work(size_t D);
 
@@ -46,12 +51,14 @@ void wv_component_whiten(const wv_gauss *q, size_t n, const double *x, double *y
 void wv_component_log_density(const wv_gauss *q, size_t n, const double *x, double *log_q, double *y, double *work);
 
 /* x[n][D]: draws first .. first + n of a stream; antithetic: draws 2i and 2i+1 mirror each other. */
-void wv_component_draw(const wv_gauss *q, const wv_stream *stream, uint64_t first, size_t n, bool antithetic, double *x, double *work);
+void wv_component_draw(const wv_gauss *q, const wv_stream *stream, uint64_t first, size_t n, bool antithetic, double *x,
+                       double *work);
 
 /* Covariance [D][D] of the untruncated Gaussian; work: row work for D rows. */
 void wv_component_cov(const wv_gauss *q, double *cov, double *work);
 
-/* Moves the covariance behind root (diag or full) by the share `keep` towards that of the points x[n][D] with weights w (summing to 1) about centre. y: [n][D]; C: [D][D] (full). */
-void wv_component_follow(const wv_family *family, size_t D, double *root, const double *centre, size_t n, const double *x, const double *w, double keep,
-                         double *y, double *C, double *work);
+/* Moves the covariance behind root (diag or full) by the share `keep` towards that of the points x[n][D] with
+ * weights w (summing to 1) about centre. y: [n][D]; C: [D][D] (full). */
+void wv_component_follow(const wv_family *family, size_t D, double *root, const double *centre, size_t n,
+                         const double *x, const double *w, double keep, double *y, double *C, double *work);
 #endif

@@ -1,6 +1,7 @@
-/* crawl.c - importance sampling cannot see a tail in which its proposal has no draws: its weights look fine. Hamiltonian walks can: they begin at draws that the
- * weights vouch for and follow the density, in the metric of the component that they begin in, out of what the mixture covers. Where p~ is then many times what m says, the
- * mixture is missing something, and that is where it grows next. */
+/* crawl.c - importance sampling cannot see a tail in which its proposal has no draws: its weights look fine.
+ * Hamiltonian walks can: they begin at draws that the weights vouch for and follow the density, in the metric of the
+ * component that they begin in, out of what the mixture covers. Where p~ is then many times what m says, the mixture
+ * is missing something, and that is where it grows next. */
 #include "crawl.h"
 #include "dense.h"
 #include "mix.h"
@@ -10,9 +11,12 @@
 #include <math.h>
 #include <string.h>
 
-/* Half of the walks begin at draws that the weights vouch for and follow the posterior. The others set out from the middle of a component along its longest axis, where no other
- * component continues it, and follow a flatter density, the posterior's power `flat`, which goes further out. */
-static const double flat = 0.3, push = 2.2, reach = 3; /* momentum; and how far along, in sds, it is asked whether others are there */
+/* Half of the walks begin at draws that the weights vouch for and follow the posterior. The others set out from the
+ * middle of a component along its longest axis, where no other component continues it, and follow a flatter density,
+ * the posterior's power `flat`, which goes further out. */
+
+/* momentum; and how far along, in sds, it is asked whether others are there */
+static const double flat = 0.3, push = 2.2, reach = 3;
 
 static double power(size_t c)
 {
@@ -85,15 +89,18 @@ static void sample(wvgd_fit *f, size_t walks)
     }
 }
 
-/* Longest axis of component k, seen in the metric of the whole mixture (root): a unit vector in the component's own coordinates, v = argmax |root^-1 L v|. */
+/* Longest axis of component k, seen in the metric of the whole mixture (root): a unit vector in the component's
+ * own coordinates, v = argmax |root^-1 L v|. */
 static bool axis(wvgd_fit *f, size_t k, const double *root, double *v)
 {
     size_t D = f->D;
     double *A = f->square[0], *G = f->square[1];
     wv_gauss q = wv_mix_component(f, k);
     memcpy(A, q.root, D * D * sizeof *A);
-    cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, 1.0, root, (int)D, A, (int)D);
-    cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)D, (int)D, (int)D, 1.0, A, (int)D, A, (int)D, 0.0, G, (int)D);
+    cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, 1.0, root, (int)D, A,
+                (int)D);
+    cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)D, (int)D, (int)D, 1.0, A, (int)D, A, (int)D, 0.0, G,
+                (int)D);
     return wv_dense_longest(D, G, v, A);
 }
 
@@ -131,8 +138,9 @@ static double lonely(wvgd_fit *f, size_t k, const double *v)
     return log(f->mix.w[k]) + log_q - log_m;
 }
 
-/* Walks outwards from the ends of the mixture: how lonely each end is goes to f->mix_e, and behind it of which mode each component is. Lengths of axes are seen in the metric of the components of the same
- * mode: in that of all of them what lies along the way from one mode to another would look short. */
+/* Walks outwards from the ends of the mixture: how lonely each end is goes to f->mix_e, and behind it of which mode
+ * each component is. Lengths of axes are seen in the metric of the components of the same mode: in that of all of
+ * them what lies along the way from one mode to another would look short. */
 static void extend(wvgd_fit *f, size_t first)
 {
     size_t K = f->s.mix.K, D = f->D, modes = f->s.modes > 1 ? f->s.modes : 1;
@@ -181,7 +189,8 @@ bool wv_crawl_begin(wvgd_fit *f)
     bool alive = false;
     double *const rows[] = {f->crawl_x, f->crawl_g, f->crawl_p};
     f->s.crawl = (wv_crawling){0};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) /* walks that do not set out have rows too, and these are saved */
+    /* walks that do not set out have rows too, and these are saved */
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         memset(rows[i], 0, 2 * WV_WALKS * f->D * sizeof(double));
     sample(f, WV_WALKS / 2);
     extend(f, WV_WALKS / 2);
@@ -208,7 +217,8 @@ bool wv_crawl_tell(wvgd_fit *f)
             continue;
         memcpy(f->crawl_g + c * D, f->b.grad + n * D, D * sizeof(double));
         kick(f, c, f->s.crawl.step[c] / 2);
-        if (power(c) * f->b.log_p[n] - cblas_ddot((int)D, f->crawl_p + c * D, 1, f->crawl_p + c * D, 1) / 2 > f->s.crawl.energy[c] - 2) {
+        if (power(c) * f->b.log_p[n] - cblas_ddot((int)D, f->crawl_p + c * D, 1, f->crawl_p + c * D, 1) / 2 >
+            f->s.crawl.energy[c] - 2) {
             memcpy(f->crawl_seen + f->s.crawl.seen * D, f->b.x + n * D, D * sizeof(double));
             f->crawl_log_p[f->s.crawl.seen++] = f->b.log_p[n];
             kick(f, c, f->s.crawl.step[c] / 2);

@@ -8,6 +8,7 @@ bool wv_crawl_begin(wvgd_fit *f); /* false: there is no draw from which to set o
 
 void wv_crawl_ask(wvgd_fit *f);
 
-/* Takes a step of every walk. True: all have ended; f->crawl_seen holds where they have been (f->s.crawl.seen points) and f->crawl_log_p the log densities there. */
+/* Takes a step of every walk. True: all have ended; f->crawl_seen holds where they have been (f->s.crawl.seen
+ * points) and f->crawl_log_p the log densities there. */
 bool wv_crawl_tell(wvgd_fit *f);
 #endif

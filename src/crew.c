@@ -1,4 +1,5 @@
-/* crew.c - threads that wait for numbered tasks and take them one by one, under a lock. Which of them does a task is left to chance, so tasks must not depend on it. */
+/* crew.c - threads that wait for numbered tasks and take them one by one, under a lock. Which of them does a task is
+ * left to chance, so tasks must not depend on it. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS, MAP_NORESERVE */
 #include "crew.h"
 #include <pthread.h>
@@ -18,14 +19,15 @@ struct wv_crew {
     pthread_mutex_t taken; /* by a caller: others do without the crew */
     pthread_mutex_t lock;
     pthread_cond_t work, done;
-    worker *worker;       /* [wanted] */
-    unsigned wanted, extra; /* threads beside the caller's: those asked for, and those that run; none before there is work */
-    pid_t owner;          /* the process that they run in: its children have none of them */
+    worker *worker;         /* [wanted] */
+    unsigned wanted, extra; /* threads beside the caller's: those asked for, and those that run; none
+                             * before there is work */
+    pid_t owner;            /* the process that they run in: its children have none of them */
     /* under the lock */
     size_t count, next, busy; /* tasks, the first not handed out, those being done */
     wv_crew_task *task;
     void *context;
-    int failure;          /* of the first task that failed */
+    int failure; /* of the first task that failed */
     size_t failed_at;
     int quit;
 };

@@ -1,4 +1,5 @@
-/* crew.h - threads that share tasks which are numbered. They are started once, when there is work, and wait in between. */
+/* crew.h - threads that share tasks which are numbered. They are started once, when there is work,
+ * and wait in between. */
 #ifndef WV_CREW_H
 #define WV_CREW_H
 #include <stdbool.h>
@@ -6,19 +7,24 @@
 
 typedef struct wv_crew wv_crew;
 
-/* Task number `index`, done by a worker: 0 for the thread that called wv_crew_run, others for those of the crew. Returns 0, or why it failed. */
+/* Task number `index`, done by a worker: 0 for the thread that called wv_crew_run, others for those of
+ * the crew. Returns 0, or why it failed. */
 typedef int wv_crew_task(void *context, size_t index, unsigned worker);
 
-wv_crew *wv_crew_new(unsigned workers); /* the caller's thread is one of them; fewer, if no more can be started, or there is no memory for what they do. NULL: no memory */
-void wv_crew_free(wv_crew *crew);       /* NULL is none */
+/* the caller's thread is one of them; fewer, if no more can be started, or there is no memory for
+ * what they do. NULL: no memory */
+wv_crew *wv_crew_new(unsigned workers);
+void wv_crew_free(wv_crew *crew);              /* NULL is none */
 unsigned wv_crew_workers(const wv_crew *crew); /* that there are: the caller's alone, before there is work */
 
-/* OpenBLAS takes a buffer for each thread that is inside it, and where there is no room for one (ulimit -v) asks again without end: a thread too many would never come back. Whether so many threads, beside
- * the caller's, have room for theirs, and leave as much for all else. */
+/* OpenBLAS takes a buffer for each thread that is inside it, and where there is no room for one (ulimit -v) asks
+ * again without end: a thread too many would never come back. Whether so many threads, beside the caller's, have
+ * room for theirs, and leave as much for all else. */
 bool wv_crew_room(size_t threads);
 
-/* Tasks 0 .. count-1, handed out in this order; returns when all are done: 0, or what the first of them (by number) that failed has returned. One task wakes nobody; who calls while the crew is at work (from one
- * of its tasks, say) does his tasks himself. */
+/* Tasks 0 .. count-1, handed out in this order; returns when all are done: 0, or what the first of them
+ * (by number) that failed has returned. One task wakes nobody; who calls while the crew is at work (from one of
+ * its tasks, say) does his tasks himself. */
 int wv_crew_run(wv_crew *crew, size_t count, wv_crew_task *task, void *context);
 
 #endif

@@ -1,12 +1,15 @@
-/* dense.c - eigenvalues, Cholesky factors and inverses of small matrices. LAPACK's column-major "upper" is our row-major "lower", so nothing
- * is transposed, and the _work entries take our workspace, so nothing is allocated. */
+/* dense.c - eigenvalues, Cholesky factors and inverses of small matrices. LAPACK's column-major "upper" is our
+ * row-major "lower", so nothing is transposed, and the _work entries take our workspace, so nothing is allocated. */
 #include "dense.h"
 #include <cblas.h>
 #include <lapacke.h>
 #include <math.h>
 #include <string.h>
 
-enum { SMALL = 16, STRIP = 8 }; /* triangles up to this size are inverted row by row; rows of a product that are made at once */
+enum {
+    SMALL = 16, /* triangles up to this size are inverted row by row */
+    STRIP = 8   /* rows of a product that are made at once */
+};
 
 /* Doubles, then whole numbers in the place of doubles. */
 size_t wv_dense_eigh_work(size_t D)
@@ -25,7 +28,8 @@ bool wv_dense_eigh(size_t D, double *a, double *e, double *work)
         return true;
     }
     lapack_int n = (lapack_int)D, doubles = (lapack_int)(2 * D * D + 34 * D + 2);
-    return LAPACKE_dsyevd_work(LAPACK_COL_MAJOR, 'V', 'U', n, a, n, e, work, doubles, (lapack_int *)(void *)(work + doubles), 3 + 5 * n) == 0;
+    return LAPACKE_dsyevd_work(LAPACK_COL_MAJOR, 'V', 'U', n, a, n, e, work, doubles,
+                               (lapack_int *)(void *)(work + doubles), 3 + 5 * n) == 0;
 }
 
 /* Rows below the diagonal by substitution: row_i = (e_i - sum_k L_ik row_k) / L_ii. */
@@ -43,7 +47,8 @@ static void invert_small(size_t D, size_t ld, const double *L, double *inverse)
     }
 }
 
-/* By halves: (A 0; B C)^-1 = (A^-1 0; -C^-1 B A^-1  C^-1), in matrix products; what is above the diagonal holds (B A^-1)' in between, then zeros. */
+/* By halves: (A 0; B C)^-1 = (A^-1 0; -C^-1 B A^-1  C^-1), in matrix products; what is above the diagonal
+ * holds (B A^-1)' in between, then zeros. */
 static void invert(size_t D, size_t ld, const double *L, double *inverse)
 {
     if (D <= SMALL) {
@@ -55,8 +60,10 @@ static void invert(size_t D, size_t ld, const double *L, double *inverse)
     double *A1 = inverse, *B1 = inverse + h * ld, *C1 = inverse + h * ld + h, *between = inverse + h;
     invert(h, ld, L, A1);
     invert(rest, ld, L + h * ld + h, C1);
-    cblas_dgemm(CblasRowMajor, CblasTrans, CblasTrans, (int)h, (int)rest, (int)h, 1.0, A1, (int)ld, B, (int)ld, 0.0, between, (int)ld);
-    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)rest, (int)h, (int)rest, -1.0, C1, (int)ld, between, (int)ld, 0.0, B1, (int)ld);
+    cblas_dgemm(CblasRowMajor, CblasTrans, CblasTrans, (int)h, (int)rest, (int)h, 1.0, A1, (int)ld, B, (int)ld, 0.0,
+                between, (int)ld);
+    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)rest, (int)h, (int)rest, -1.0, C1, (int)ld, between,
+                (int)ld, 0.0, B1, (int)ld);
     for (size_t i = 0; i < h; i++)
         memset(between + i * ld, 0, rest * sizeof *between);
 }
@@ -95,7 +102,7 @@ bool wv_dense_chol(size_t D, double *a, double *spare)
 {
     lapack_int n = (lapack_int)D;
     memcpy(spare, a, D * D * sizeof *a);
-    for (double jitter = 0; jitter < 1e-3; jitter = jitter > 0 ? 10 * jitter : 1e-14) {
+    for (double jitter = 0; jitter<1e-3; jitter = jitter> 0 ? 10 * jitter : 1e-14) {
         memcpy(a, spare, D * D * sizeof *a);
         for (size_t i = 0; i < D; i++)
             a[i * D + i] *= 1.0 + jitter;
@@ -108,7 +115,8 @@ bool wv_dense_chol(size_t D, double *a, double *spare)
     return false;
 }
 
-/* Rows of a product [rows][p][q] that is made at once: OpenBLAS makes those of up to 1e6 multiplications without copies. */
+/* Rows of a product [rows][p][q] that is made at once: OpenBLAS makes those of up to 1e6
+ * multiplications without copies. */
 static size_t at_once(size_t n, size_t p, size_t q)
 {
     size_t rows = 1000000 / (p * q);
@@ -116,11 +124,13 @@ static size_t at_once(size_t n, size_t p, size_t q)
     return rows < n ? rows : n;
 }
 
-void wv_dense_product(size_t n, size_t p, const double *A, size_t q, const double *B, double alpha, double beta, double *C)
+void wv_dense_product(size_t n, size_t p, const double *A, size_t q, const double *B, double alpha, double beta,
+                      double *C)
 {
     for (size_t first = 0, here; first < n; first += here) {
         here = at_once(n - first, p, q);
-        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)here, (int)q, (int)p, alpha, A + first * p, (int)p, B, (int)q, beta, C + first * q, (int)q);
+        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)here, (int)q, (int)p, alpha, A + first * p, (int)p,
+                    B, (int)q, beta, C + first * q, (int)q);
     }
 }
 
@@ -131,7 +141,8 @@ void wv_dense_cross(size_t n, size_t p, const double *A, size_t q, const double 
         here = at_once(n - first < 256 ? n - first : 256, STRIP, q);
         for (size_t at = 0; at < p; at += STRIP) {
             size_t rows = p - at < STRIP ? p - at : STRIP, columns = lower ? at + rows : q;
-            cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)rows, (int)columns, (int)here, 1.0, A + first * p + at, (int)p, B + first * q, (int)q, 1.0, S + at * q, (int)q);
+            cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)rows, (int)columns, (int)here, 1.0,
+                        A + first * p + at, (int)p, B + first * q, (int)q, 1.0, S + at * q, (int)q);
         }
     }
 }

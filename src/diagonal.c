@@ -1,9 +1,12 @@
-/* diagonal.c - the natural step of diagonal components (method, section 4): the regressions of update.c with matrices that are diagonal, so that all but one of them take time in proportion to
- * points and dimensions.
+/* diagonal.c - the natural step of diagonal components (method, section 4): the regressions of update.c with
+ * matrices that are diagonal, so that all but one of them take time in proportion to points and dimensions.
  *
- * Coordinates are y = (x - mu)/root, whitened by the component, and z = (y - mean)/W, in units of the cell. First the slopes of the gradient on y, coordinate by coordinate, then, where the cell
- * truncates, what the quadratic a1 z + a2 z^2/2 leaves of log p~ on (z, z^2/2): the boundary term. With points enough that is one regression for all coordinates, else one for each.
- * What a regression on the other coordinates as well would take out of the noise of a slope, sum_k X_ik^2 / ESS, is small beside that of the boundary term, 2 sum_i<k X_ik^2 / ESS, if there are many. */
+ * Coordinates are y = (x - mu)/root, whitened by the component, and z = (y - mean)/W, in units of the cell. First
+ * the slopes of the gradient on y, coordinate by coordinate, then, where the cell truncates, what the quadratic
+ * a1 z + a2 z^2/2 leaves of log p~ on (z, z^2/2): the boundary term. With points enough that is one regression
+ * for all coordinates, else one for each.
+ * What a regression on the other coordinates as well would take out of the noise of a slope, sum_k X_ik^2 / ESS, is
+ * small beside that of the boundary term, 2 sum_i<k X_ik^2 / ESS, if there are many. */
 #include "diagonal.h"
 #include "columns.h"
 #include "dense.h"
@@ -26,7 +29,14 @@ typedef struct {
 
 static local names(wvgd_fit *f)
 {
-    return (local){.mean = f->vector[0], .at = f->vector[1], .variance = f->vector[2], .W = f->vector[3], .unit = f->vector[4], .a1 = f->vector[5], .a2 = f->vector[6], .half = f->vector[7]};
+    return (local){.mean = f->vector[0],
+                   .at = f->vector[1],
+                   .variance = f->vector[2],
+                   .W = f->vector[3],
+                   .unit = f->vector[4],
+                   .a1 = f->vector[5],
+                   .a2 = f->vector[6],
+                   .half = f->vector[7]};
 }
 
 static double clamp(double x, double low, double high)
@@ -34,7 +44,8 @@ static double clamp(double x, double low, double high)
     return fmin(fmax(x, low), high);
 }
 
-/* Means and variances of the points; a1: mean of the gradient in y, a2: its covariance with y. Without gradients that of log q_j, -y, stands for it. */
+/* Means and variances of the points; a1: mean of the gradient in y, a2: its covariance with y. Without
+ * gradients that of log q_j, -y, stands for it. */
 static void measure(wvgd_fit *f, const wv_update *c, local *l)
 {
     const wv_columns *pass = wv_columns_best();
@@ -69,7 +80,7 @@ static void leftover(wvgd_fit *f, const wv_update *c, local *l)
         f->gr[p] -= mean;
 }
 
-/* ---- truncated, with points enough --------------------------------------------------------------------------------------------------- */
+/* ---- truncated, with points enough ------------------------------------------------------------------------------- */
 /* W: of the covariance on the cell; with few points shrunk towards the component's own shape. */
 static void shrink(size_t D, const wv_update *c, local *l)
 {
@@ -80,12 +91,14 @@ static void shrink(size_t D, const wv_update *c, local *l)
         l->W[i] = sqrt(keep * l->variance[i] + (1 - keep) * fmin(1.0, sum / (double)D) + 1e-12);
 }
 
-/* The boundary term: regression of what is left of log p~ on T = (z, z^2/2), all coordinates at once, shrunk by ESS/(ESS + coefficients); added to a1 and a2. */
+/* The boundary term: regression of what is left of log p~ on T = (z, z^2/2), all coordinates at once, shrunk by
+ * ESS/(ESS + coefficients); added to a1 and a2. */
 static void regress_together(wvgd_fit *f, const wv_update *c, local *l)
 {
     size_t D = f->D, p = 2 * D;
     bool plain = c->estimator == WVGD_SCORE && c->ess > 2 * (double)p; /* as in update.c */
-    double keep = plain ? 1 : c->ess / (c->ess + (double)p), ridge = plain ? 1e-9 : (double)p / c->ess, weighted[WV_BLOCK];
+    double keep = plain ? 1 : c->ess / (c->ess + (double)p), ridge = plain ? 1e-9 : (double)p / c->ess,
+           weighted[WV_BLOCK];
     memset(f->F, 0, p * p * sizeof *f->F);
     memset(f->Fc, 0, p * sizeof *f->Fc);
     for (size_t first = 0; first < c->n; first += WV_BLOCK) {
@@ -117,7 +130,8 @@ double wv_diagonal_precondition(const wv_update *c, size_t dim, const double *d0
     return size;
 }
 
-/* The precision in y after the step, X less than log q_j's: its change limited to [1/most_change, high], with a floor in z. */
+/* The precision in y after the step, X less than log q_j's: its change limited to
+ * [1/most_change, high], with a floor in z. */
 static double new_precision(const wv_update *c, double X, double W, double high)
 {
     return fmax(clamp(1 - c->rho * X, 1 / most_change, high), flattest / (W * W));
@@ -141,11 +155,13 @@ static void give_back(wvgd_fit *f, const wv_update *c, local *l, const double *X
         n0[i] += (mean[i] - total * l->mean[i]) * l->unit[i] / l->W[i];
 }
 
-/* The step towards the quadratic by rho, within the trust region (update.c's `take`, for matrices that are diagonal). */
+/* The step towards the quadratic by rho, within the trust region (update.c's `take`, for matrices
+ * that are diagonal). */
 static wv_update_result take(wvgd_fit *f, const wv_update *c, local *l)
 {
     size_t D = f->D;
-    double *X = l->a2, *d0 = l->a1, *n0 = l->half, *step = f->vector[8], size = 0, moved = 0, most = sqrt((double)D) / 4 * most_change;
+    double *X = l->a2, *d0 = l->a1, *n0 = l->half, *step = f->vector[8], size = 0, moved = 0,
+           most = sqrt((double)D) / 4 * most_change;
     bool limited = false;
     wv_update_result result = {false, 0};
     for (size_t i = 0; i < D; i++) {
@@ -201,13 +217,15 @@ wv_update_result wv_diagonal_truncated(wvgd_fit *f, const wv_update *c, const do
     return take(f, c, &l);
 }
 
-/* ---- in many dimensions, or with few points ------------------------------------------------------------------------------------------- */
-/* Boundary term of each coordinate: least squares of the residual on (z, z^2/2), shrunk: by the number of coefficients, or in many dimensions, where these are so many that noise is
- * all there is to most of them, by how much more they explain than noise would (James and Stein). */
+/* ---- in many dimensions, or with few points ---------------------------------------------------------------------- */
+/* Boundary term of each coordinate: least squares of the residual on (z, z^2/2), shrunk: by the number of
+ * coefficients, or in many dimensions, where these are so many that noise is all there is to most of them, by how
+ * much more they explain than noise would (James and Stein). */
 static void regress_apart(wvgd_fit *f, const wv_update *c, local *l)
 {
     size_t D = f->D;
-    double *zt = f->uy, *tt = zt + D, *c1 = tt + D, *c2 = c1 + D, coefficients = 2 * (double)D, keep = c->ess / (c->ess + coefficients), explained = 0, noise = 0;
+    double *zt = f->uy, *tt = zt + D, *c1 = tt + D, *c2 = c1 + D, coefficients = 2 * (double)D,
+           keep = c->ess / (c->ess + coefficients), explained = 0, noise = 0;
     wv_columns_best()->row_products(c->n, D, c->u, f->gr, c->x, l->mean, l->unit, l->half, zt);
     for (size_t i = 0; i < D; i++) {
         double zz = 2 * l->half[i] + 1e-9, last = tt[i] + 1e-9, det = fmax(zz * last - zt[i] * zt[i], 1e-6 * zz * last);

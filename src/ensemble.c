@@ -1,4 +1,5 @@
-/* ensemble.c - the result as a distribution: q_ens(z) = sum_j w_j q(z; theta_j) 1[z in L_j] / Z_j, and the closing draws as weighted posterior draws. */
+/* ensemble.c - the result as a distribution: q_ens(z) = sum_j w_j q(z; theta_j) 1[z in L_j] / Z_j, and the
+ * closing draws as weighted posterior draws. */
 #include "cell.h"
 #include "close.h"
 #include "fit.h"
@@ -37,7 +38,7 @@ wvgd_status wvgd_mode(const wvgd_fit *fit, size_t n, const double *z, size_t *mo
     return WVGD_OK;
 }
 
-/* ---- components and their cells -------------------------------------------------------------------------------------------------- */
+/* ---- components and their cells ---------------------------------------------------------------------------------- */
 enum { NONE = UINT32_MAX };
 
 /* Points that are looked at together. */
@@ -55,7 +56,8 @@ static void find_first(const wvgd_fit *f)
             f->start[j]++;
 }
 
-/* Chains of the points whose cells are in f->b.cell, in their order: f->member[j] is the first of cell j, or of all that have the component of that one, f->order[i] the next after point i. */
+/* Chains of the points whose cells are in f->b.cell, in their order: f->member[j] is the first of cell j, or of all
+ * that have the component of that one, f->order[i] the next after point i. */
 static void chain(const wvgd_fit *f, size_t n, bool components)
 {
     for (size_t j = 0; j < f->N; j++)
@@ -95,7 +97,7 @@ wvgd_status wvgd_log_q(const wvgd_fit *f, size_t n, const double *z, double *log
     return status;
 }
 
-/* ---- draws ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- draws ------------------------------------------------------------------------------------------------------- */
 /* Index at which the running sum of w[n] (total 1) passes u. */
 static size_t pick(size_t n, const double *w, double u)
 {
@@ -130,7 +132,8 @@ static bool remote(const wvgd_fit *f, size_t j)
     return f->log_Z[j] < -7;
 }
 
-/* There points around the particle are candidates: one of those in the cell, by their weights q_j over the density that they were drawn from. */
+/* There points around the particle are candidates: one of those in the cell, by their weights q_j over
+ * the density that they were drawn from. */
 static void draw_remote(const wvgd_fit *f, size_t j, const wv_stream *stream, double *z)
 {
     enum { CANDIDATES = 256 };
@@ -156,7 +159,8 @@ static void draw_remote(const wvgd_fit *f, size_t j, const wv_stream *stream, do
         draw_stored(f, j, stream, z);
 }
 
-/* Draws of one component for the cells that have it, tried one after the other until each of the `wanted` draws in the chains of these has one. */
+/* Draws of one component for the cells that have it, tried one after the other until each of the `wanted`
+ * draws in the chains of these has one. */
 typedef struct {
     const wvgd_fit *f;
     wv_stream stream;
@@ -165,7 +169,8 @@ typedef struct {
     double *z;
 } trying;
 
-/* Whether the next draw of cell j has seen so many tries miss that it is taken from the closing draws; `tried`: tries so far. */
+/* Whether the next draw of cell j has seen so many tries miss that it is taken from the closing
+ * draws; `tried`: tries so far. */
 static bool give_up(trying *t, size_t j, double tried)
 {
     enum { TRIES = 20000 };
@@ -213,7 +218,8 @@ static void try_component(trying *t, size_t j)
     }
 }
 
-/* By pieces of 4096, in each of which the k-th draw in a cell is the k-th try that was found there: the draws before it are the same however many are asked for. */
+/* By pieces of 4096, in each of which the k-th draw in a cell is the k-th try that was found there: the draws before
+ * it are the same however many are asked for. */
 wvgd_status wvgd_sample(const wvgd_fit *f, uint64_t stream, size_t n, double *z, size_t *cell, wvgd_error *error)
 {
     wvgd_status status = ended(f, error);
@@ -258,11 +264,13 @@ wvgd_status wvgd_resample(const wvgd_fit *f, uint64_t stream, size_t n, double *
     wv_stream s = {f->opt.seed, WV_RNG_RESAMPLE, stream, 0};
     double u, u_order, sum = f->close_spare[0];
     wv_rng_uniform(&s, 0, 1, &u);
-    for (size_t i = 0, k = 0; i < n; i++) { /* systematic: one random number, every point used as often as its weight says */
+    for (size_t i = 0, k = 0; i < n; i++) {
+        /* systematic: one random number, every point used as often as its weight says */
         double at = ((double)i + u) / (double)n;
         while (sum < at && k + 1 < f->close.n)
             sum += f->close_spare[++k];
-        /* in random order (each new draw changes places with a random earlier one), so that readers who expect a chain see independent draws */
+        /* in random order (each new draw changes places with a random earlier one), so that readers who
+         * expect a chain see independent draws */
         wv_rng_uniform(&s, i + 1, 1, &u_order);
         size_t j = (size_t)(u_order * (double)(i + 1));
         j = j < i ? j : i;
@@ -281,7 +289,8 @@ const double *wvgd_draw_weights(const wvgd_fit *f)
     return f->s.stage == WV_DONE ? f->close_cal : NULL;
 }
 
-wvgd_status wvgd_expect(const wvgd_fit *fit, size_t m, const double *value, double *mean, double *var, double *mcse, wvgd_error *error)
+wvgd_status wvgd_expect(const wvgd_fit *fit, size_t m, const double *value, double *mean, double *var, double *mcse,
+                        wvgd_error *error)
 {
     wvgd_fit *f = (wvgd_fit *)(uintptr_t)fit; /* scratch of its own is written to */
     wvgd_status status = ended(f, error);
@@ -294,7 +303,8 @@ wvgd_status wvgd_expect(const wvgd_fit *fit, size_t m, const double *value, doub
     return WVGD_OK;
 }
 
-wvgd_status wvgd_draws(const wvgd_fit *f, size_t *n, const double **z, const double **log_p, const double **log_w, const uint32_t **cell, wvgd_error *error)
+wvgd_status wvgd_draws(const wvgd_fit *f, size_t *n, const double **z, const double **log_p, const double **log_w,
+                       const uint32_t **cell, wvgd_error *error)
 {
     wvgd_status status = ended(f, error);
     if (status != WVGD_OK)

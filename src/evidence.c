@@ -1,9 +1,11 @@
-/* evidence.c - bounds and evidence from points z_i drawn from a mixture m, u_j = q_j/m, v = p~/m (method, section 5).
- *     Z_j    = sum_{i in cell j} u_j / sum_i u_j                 E_m[u_j] = 1 is known, so dividing by it removes noise: all of it when Z_j = 1
+/* evidence.c - bounds and evidence from points z_i drawn from a mixture m, u_j = q_j/m, v = p~/m (method,
+ * section 5).
+ *     Z_j    = sum_{i in cell j} u_j / sum_i u_j                  E_m[u_j] = 1 is known, so dividing by it removes
+ *                                                                 noise: all of it when Z_j = 1
  *     ELBO_j = E_qj[h] + log Z_j,  h = log p~ - log q_j           E_qj by u_j over the points in cell j
  *     PELBO  = sum_j w_j (ELBO_j - log w_j)
- * The influence of a point on PELBO is sum_j w_j [ u_j 1_j (h - h_bar_j + 1)/Z_j - u_j ]; its variance within strata gives the standard error.
- * A point of density zero belongs to no cell: components are cut to the support as well. */
+ * The influence of a point on PELBO is sum_j w_j [ u_j 1_j (h - h_bar_j + 1)/Z_j - u_j ]; its variance within strata
+ * gives the standard error. A point of density zero belongs to no cell: components are cut to the support as well. */
 #include "evidence.h"
 #include "weight.h"
 #include <math.h>
@@ -28,7 +30,8 @@ void wv_evidence_elbo(const wvgd_fit *f, const wv_batch *b, double *elbo, double
     }
 }
 
-/* Stratified standard error of the mean of psi: its square is the sum over strata of n_s Var_s / n^2. Points of a stratum are consecutive. In units of the largest psi. */
+/* Stratified standard error of the mean of psi: its square is the sum over strata of n_s Var_s / n^2. Points of a
+ * stratum are consecutive. In units of the largest psi. */
 static double stratified(size_t n, const uint32_t *stratum, double *psi)
 {
     double total = 0, largest = 0;
@@ -49,8 +52,8 @@ static double stratified(size_t n, const uint32_t *stratum, double *psi)
     return largest * sqrt(total) / (double)n;
 }
 
-wvgd_estimate wv_evidence_bound(const wvgd_fit *f, const wv_batch *b, const double *w, int which, const double *elbo, const double *log_Z,
-                                const double *h_bar)
+wvgd_estimate wv_evidence_bound(const wvgd_fit *f, const wv_batch *b, const double *w, int which, const double *elbo,
+                                const double *log_Z, const double *h_bar)
 {
     wvgd_estimate bound = {0, NAN};
     double kept = 0;
@@ -73,7 +76,8 @@ wvgd_estimate wv_evidence_bound(const wvgd_fit *f, const wv_batch *b, const doub
     return bound;
 }
 
-void wv_evidence_elbo_se(const wvgd_fit *f, const wv_batch *b, const double *elbo, const double *log_Z, const double *h_bar, double *se)
+void wv_evidence_elbo_se(const wvgd_fit *f, const wv_batch *b, const double *elbo, const double *log_Z,
+                         const double *h_bar, double *se)
 {
     for (size_t j = 0; j < f->N; j++) {
         double largest = 0, squares = 0;
@@ -81,14 +85,17 @@ void wv_evidence_elbo_se(const wvgd_fit *f, const wv_batch *b, const double *elb
             for (size_t i = 0; i < b->n; i++) {
                 if (b->cell[i] != j || b->log_p[i] == -INFINITY || elbo[j] == -INFINITY)
                     continue;
-                double d = exp(b->log_q[i] - b->log_m[i] - log_Z[j]) * (b->log_p[i] - b->log_q[i] - h_bar[j] + 1 - exp(log_Z[j]));
+                double d = exp(b->log_q[i] - b->log_m[i] - log_Z[j]) *
+                           (b->log_p[i] - b->log_q[i] - h_bar[j] + 1 - exp(log_Z[j]));
                 if (pass == 0)
                     largest = fmax(largest, fabs(d));
                 else if (largest > 0)
                     squares += d / largest * (d / largest);
             }
         /* points outside the cell: u_j of about 1 */
-        se[j] = elbo[j] > -INFINITY ? hypot(largest * sqrt(squares / (double)b->n), sqrt(1 - exp(log_Z[j]))) / sqrt((double)b->n) : NAN;
+        se[j] = elbo[j] > -INFINITY
+                    ? hypot(largest * sqrt(squares / (double)b->n), sqrt(1 - exp(log_Z[j]))) / sqrt((double)b->n)
+                    : NAN;
     }
 }
 
@@ -129,7 +136,8 @@ wvgd_estimate wv_evidence_mean(size_t n, const double *v, const double *values, 
         if (v[i] > 0)
             largest = fmax(largest, fabs(values[i * stride] - e.value));
     for (size_t i = 0; i < n && largest > 0; i++)
-        if (v[i] > 0) { /* in units of the largest: costs may be near the end of the range of numbers, their squares beyond */
+        if (v[i] > 0) {
+            /* in units of the largest: costs may be near the end of the range of numbers, their squares beyond */
             double d = v[i] * ((values[i * stride] - e.value) / largest);
             e.se += d * d;
         }

@@ -1,12 +1,16 @@
-/* explore.c - waves of L-BFGS ascents in lock step: every batch holds one trial point of each path, so a model that likes batches gets them.
+/* explore.c - waves of L-BFGS ascents in lock step: every batch holds one trial point of each path, so
+ * a model that likes batches gets them.
  *
- * Paths run in coordinates of a frame: the user's scale at first, then the mean covariance of the modes found, so that after the first mode neither units nor shears matter. The
- * first ascent goes alone, so that the others can be cut short where they come into the bulk of a mode that is known, with the density that it predicts, or begin where the known
- * modes predict the density exactly. An end that nothing known explains is a candidate: the Gaussian
- * of the path's curvature pairs, at its end, or, where the ascent did not settle, at that of its stations whose ELBO is best (a funnel's density rises
- * without end, its ELBO does not). Candidates that are not hopelessly light are fitted at once (mix.c with one component): the fit says what mass the mode has and whether it is new.
- * Later waves start from wider scatter around the modes found, in units of their own sds, until many starts have found nothing new and every mode of weight has been
- * hit twice. In more than WV_DENSE dimensions ends are taken as they are, with diagonal Gaussians. */
+ * Paths run in coordinates of a frame: the user's scale at first, then the mean covariance of the modes found, so
+ * that after the first mode neither units nor shears matter. The first ascent goes alone, so that the others can
+ * be cut short where they come into the bulk of a mode that is known, with the density that it predicts, or begin
+ * where the known modes predict the density exactly. An end that nothing known explains is a candidate: the
+ * Gaussian of the path's curvature pairs, at its end, or, where the ascent did not settle, at that of its
+ * stations whose ELBO is best (a funnel's density rises without end, its ELBO does not). Candidates that are not
+ * hopelessly light are fitted at once (mix.c with one component): the fit says what mass the mode has and whether
+ * it is new. Later waves start from wider scatter around the modes found, in units of their own sds, until many
+ * starts have found nothing new and every mode of weight has been hit twice. In more than WV_DENSE dimensions
+ * ends are taken as they are, with diagonal Gaussians. */
 #include "explore.h"
 #include "columns.h"
 #include "dense.h"
@@ -20,14 +24,26 @@
 #include <math.h>
 #include <string.h>
 
-enum { MEMORY = WV_PAIRS, LOOK = 25, JUDGES = 8, PATIENCE = 8, FITS = 8, MOST = 20000, WALLS = 27, IDLE = 1 }; /* curvature pairs kept; trials of a line search; draws that judge a candidate; iterations in which it must gain weight; fits of one end; evaluations after which no wave begins; tries of a start against walls; fits of ascents without end that have led to nothing new, after which others are not fitted */
-static const double armijo = 1e-4, curvature = 0.9, relevant = 12, near_end = 0.01, half_log_2pi = 0.918938533204672741780;
-static const size_t stations[WV_STATIONS - 1] = {2, 5, 10, 20, 40, 80, 160}; /* accepted steps at which a path leaves its Gaussian behind; the last is its end */
+enum {
+    MEMORY = WV_PAIRS, /* curvature pairs kept */
+    LOOK = 25,         /* trials of a line search */
+    JUDGES = 8,        /* draws that judge a candidate */
+    PATIENCE = 8,      /* iterations in which it must gain weight */
+    FITS = 8,          /* fits of one end */
+    MOST = 20000,      /* evaluations after which no wave begins */
+    WALLS = 27,        /* tries of a start against walls */
+    IDLE = 1           /* fits of ascents without end that have led to nothing new, after which others are not fitted */
+};
+static const double armijo = 1e-4, curvature = 0.9, relevant = 12, near_end = 0.01,
+                    half_log_2pi = 0.918938533204672741780;
+/* accepted steps at which a path leaves its Gaussian behind; the last is its end */
+static const size_t stations[WV_STATIONS - 1] = {2, 5, 10, 20, 40, 80, 160};
 
 static wv_gauss station(const wvgd_fit *f, size_t k, size_t i)
 {
     size_t at = k * wv_explore_stations(f) + i;
-    return (wv_gauss){wv_modes_family(f), f->D, 0, f->station_x + at * f->D, f->station_root + at * wv_modes_root_size(f), 0};
+    return (wv_gauss){
+        wv_modes_family(f), f->D, 0, f->station_x + at * f->D, f->station_root + at * wv_modes_root_size(f), 0};
 }
 
 size_t wv_explore_stations(const wvgd_fit *f)
@@ -35,7 +51,7 @@ size_t wv_explore_stations(const wvgd_fit *f)
     return f->dense ? WV_STATIONS : 1;
 }
 
-/* ---- starts --------------------------------------------------------------------------------------------------------------------- */
+/* ---- starts ------------------------------------------------------------------------------------------------------ */
 /* Starts of the given scale: in few dimensions, where ascents are short, more of them are worth their while. */
 static size_t user(const wvgd_fit *f)
 {
@@ -45,10 +61,12 @@ static size_t user(const wvgd_fit *f)
 /* Starts that are enough for as many modes as have been found. */
 static size_t enough(const wvgd_fit *f)
 {
-    return f->s.relevant <= 1 ? (f->D < 10 ? 24 : 40) : 25 * (f->s.relevant + 1); /* in many dimensions the far field of several modes leads to one of them */
+    /* in many dimensions the far field of several modes leads to one of them */
+    return f->s.relevant <= 1 ? (f->D < 10 ? 24 : 40) : 25 * (f->s.relevant + 1);
 }
 
-/* A start: given ones first, then the model's own or the user's scale, then scattered around the known modes; closer after every start without density. */
+/* A start: given ones first, then the model's own or the user's scale, then scattered around the known modes;
+ * closer after every start without density. */
 static void scatter(wvgd_fit *f, wv_path *p, double *x)
 {
     size_t D = f->D, given = f->given ? f->N : 0;
@@ -67,12 +85,17 @@ static void scatter(wvgd_fit *f, wv_path *p, double *x)
         return;
     }
     if (!first)
-        wide = f->s.relevant > 1 && p->start > enough(f) && p->start % 2 ? exp2(-1.5 + u) /* among the modes, for narrow ones */ : f->s.relevant > 1 ? exp2(-1 + 3 * u) : p->start % 3 == 0 ? exp2(-1 + 2 * u) : exp2(1 + (p->start < given + 2 * user(f) ? 3 : 5) * u);
+        wide = f->s.relevant > 1 && p->start > enough(f) && p->start % 2
+                   ? exp2(-1.5 + u) /* among the modes, for narrow ones */
+               : f->s.relevant > 1 ? exp2(-1 + 3 * u)
+               : p->start % 3 == 0 ? exp2(-1 + 2 * u)
+                                   : exp2(1 + (p->start < given + 2 * user(f) ? 3 : 5) * u);
     wide *= pow(0.8, (double)p->tries);
     bool around = f->s.modes && !first && f->opt.init != WVGD_INIT_NORMAL;
     if (around && f->s.relevant == 1 && p->start > 48 && p->start % 2)
         wide = exp2(1.6 + 2.4 * u) / (f->s.scatter * cblas_dnrm2((int)D, x, 1)) * pow(0.8, (double)p->tries);
-    if (around && p->start == given + user(f) && !p->tries) { /* signs that may all be changed, in products and networks: the mirror image of a mode */
+    if (around && p->start == given + user(f) && !p->tries) {
+        /* signs that may all be changed, in products and networks: the mirror image of a mode */
         memcpy(x, f->mode_x + wv_modes_heaviest(f) * D, D * sizeof *x);
         cblas_dscal((int)D, -1, x, 1);
         return;
@@ -119,7 +142,7 @@ static bool out_of_range(const wvgd_fit *f, size_t k)
     return false;
 }
 
-/* ---- one path ------------------------------------------------------------------------------------------------------------------- */
+/* ---- one path ---------------------------------------------------------------------------------------------------- */
 /* A gradient as the frame sees it, out <- F' g, */
 static void to_frame(const wvgd_fit *f, const double *g, double *out)
 {
@@ -222,7 +245,8 @@ static bool path_root(wvgd_fit *f, size_t k, size_t last, double *root)
     return wv_modes_family(f)->absorb(D, 0, root, H, f->work);
 }
 
-/* Leaves the path's Gaussian behind as station i; its root is worked out when it is wanted, or the pairs are about to be overwritten: a path that settles needs none but the last. */
+/* Leaves the path's Gaussian behind as station i; its root is worked out when it is wanted, or the pairs are about
+ * to be overwritten: a path that settles needs none but the last. */
 static void leave(wvgd_fit *f, size_t k, size_t i)
 {
     wv_path *p = &f->s.path[k];
@@ -276,7 +300,8 @@ static void accept(wvgd_fit *f, size_t k, double log_p, const double *x, const d
 {
     wv_path *p = &f->s.path[k];
     size_t D = f->D, P = padded(f), newest = p->pairs % WV_KEPT;
-    double *s = f->path_s + (k * WV_KEPT + newest) * P, *y = f->path_y + (k * WV_KEPT + newest) * P, *last = f->path_g + k * P, *now = f->vector[0], sy = 0;
+    double *s = f->path_s + (k * WV_KEPT + newest) * P, *y = f->path_y + (k * WV_KEPT + newest) * P,
+           *last = f->path_g + k * P, *now = f->vector[0], sy = 0;
     if (p->pairs >= WV_KEPT)
         make_roots(f, k);
     to_frame(f, g, now);
@@ -312,7 +337,8 @@ static void advance(wvgd_fit *f, size_t k, double log_p, const double *x, const 
     f->s.climbed++;
     if (p->fresh) {
         bool nothing = log_p == -INFINITY, far = p->start >= user(f) + (f->given ? f->N : 0);
-        if (nothing || (f->s.modes && far && p->tries < WALLS && wv_modes_walled(f, x, log_p))) { /* closer, in larger steps from a wall */
+        if (nothing || (f->s.modes && far && p->tries < WALLS && wv_modes_walled(f, x, log_p))) {
+            /* closer, in larger steps from a wall */
             p->tries += nothing ? 1 : 3;
             if (p->tries >= 40)
                 end_path(f, k, false);
@@ -345,12 +371,17 @@ static void advance(wvgd_fit *f, size_t k, double log_p, const double *x, const 
         p->step = p->high == INFINITY ? 2 * p->step : (p->low + p->high) / 2;
     }
     bool runaway = f->s.modes && p->log_p > wv_modes_top(f) + (double)D;
-    if (p->active && (p->evaluations >= (runaway ? 60 + D : f->s.modes ? 90 + 2 * D : 100 + 4 * D) || out_of_range(f, k))) /* with a known mode's frame, ascents that end are short */
+    /* with a known mode's frame, ascents that end are short */
+    if (p->active && (p->evaluations >= (runaway      ? 60 + D
+                                         : f->s.modes ? 90 + 2 * D
+                                                      : 100 + 4 * D) ||
+                      out_of_range(f, k)))
         end_path(f, k, false);
 }
 
-/* ---- ends ------------------------------------------------------------------------------------------------------------------------ */
-/* Small tops beside a mode, whose Gaussian when fitted becomes the mode's: ends that have been fitted are remembered, and the mode that they led to. The end of path k among these, or s.ends. */
+/* ---- ends -------------------------------------------------------------------------------------------------------- */
+/* Small tops beside a mode, whose Gaussian when fitted becomes the mode's: ends that have been fitted are
+ * remembered, and the mode that they led to. The end of path k among these, or s.ends. */
 static size_t find_end(wvgd_fit *f, size_t k)
 {
     const wv_path *p = &f->s.path[k];
@@ -358,7 +389,8 @@ static size_t find_end(wvgd_fit *f, size_t k)
     size_t e = 0;
     for (; e < f->s.ends; e++) {
         wv_component_whiten(&here, 1, f->end_x + e * f->D, f->vector[0], f->work);
-        if (fabs(f->s.end[e].log_p - p->log_p) < 0.1 && cblas_ddot((int)f->D, f->vector[0], 1, f->vector[0], 1) < near_end * (double)f->D)
+        if (fabs(f->s.end[e].log_p - p->log_p) < 0.1 &&
+            cblas_ddot((int)f->D, f->vector[0], 1, f->vector[0], 1) < near_end * (double)f->D)
             break;
     }
     return e;
@@ -385,7 +417,8 @@ static void remember_end(wvgd_fit *f, size_t k, size_t mode)
     f->s.end[e].fits++;
 }
 
-/* Has the path ended so low that a mode there would have to be wider by e^20 in every direction than the heaviest that is known? */
+/* Has the path ended so low that a mode there would have to be wider by e^20 in every direction
+ * than the heaviest that is known? */
 static bool far_below(const wvgd_fit *f, size_t k)
 {
     return f->s.modes && f->s.path[k].log_p < wv_modes_top(f) - 20 * (double)(f->D + 1);
@@ -400,7 +433,8 @@ static bool explained(wvgd_fit *f, size_t k)
     double distance = INFINITY;
     if (f->s.modes && p->hit < 0)
         p->hit = fitted_before(f, k);
-    if (f->s.modes && (p->hit >= 0 || (p->log_p - wv_modes_predict(f, x, &m, &distance) < 2 && distance < wv_modes_bulk(f)))) {
+    if (f->s.modes &&
+        (p->hit >= 0 || (p->log_p - wv_modes_predict(f, x, &m, &distance) < 2 && distance < wv_modes_bulk(f)))) {
         f->s.mode[p->hit >= 0 ? (size_t)p->hit : m].hits++;
         return true;
     }
@@ -416,7 +450,8 @@ static bool satisfied(const wvgd_fit *f)
         return true;
     if (W == 1 && n < 48 && f->s.climbed < 160) /* ascents that cost so little that more of them are cheap insurance */
         return false;
-    if (n < (W == 1 ? 320 : 16 * enough(f)) && f->s.climbed < n + n / 4 + (W == 1 ? 24 : 4 * enough(f))) /* the more so where the known modes foretell the density at most starts */
+    /* the more so where the known modes foretell the density at most starts */
+    if (n < (W == 1 ? 320 : 16 * enough(f)) && f->s.climbed < n + n / 4 + (W == 1 ? 24 : 4 * enough(f)))
         return false;
     return W && ((n >= enough(f) && !f->s.hit_once) || n >= 2 * enough(f) || n >= 512 || W == wv_modes_most(f));
 }
@@ -460,8 +495,9 @@ static void next_end(wvgd_fit *f)
     next_wave(f);
 }
 
-/* Where the path that has just been fitted ended much higher than all modes together predict, something narrow stands there. With the mass of a mode its volume is smaller by what the
- * density is higher: that is where its fit begins. */
+/* Where the path that has just been fitted ended much higher than all modes together predict,
+ * something narrow stands there. With the mass of a mode its volume is smaller by what the density is
+ * higher: that is where its fit begins. */
 static bool spike(wvgd_fit *f)
 {
     wv_path *p = &f->s.path[f->s.judged];
@@ -482,21 +518,24 @@ static bool spike(wvgd_fit *f)
     return true;
 }
 
-/* The fit of a candidate may wander off to a heavier mode that is known, through what lies between the two. If its top is then still not explained, it is a mode as its ascent found it: the Gaussian of the curvature there. */
+/* The fit of a candidate may wander off to a heavier mode that is known, through what lies between the two. If its
+ * top is then still not explained, it is a mode as its ascent found it: the Gaussian of the curvature there. */
 static bool keep_top(wvgd_fit *f)
 {
     const wv_path *p = &f->s.path[f->s.judged];
     const double *x = f->path_x + f->s.judged * f->D;
     wv_gauss g = station(f, f->s.judged, WV_STATIONS - 1);
     size_t m = 0;
-    double distance = INFINITY, above = p->log_p - wv_modes_predict(f, x, &m, &distance), elbo = p->log_p + g.family->log_det(f->D, 0, g.root) + (double)f->D * half_log_2pi;
+    double distance = INFINITY, above = p->log_p - wv_modes_predict(f, x, &m, &distance),
+           elbo = p->log_p + g.family->log_det(f->D, 0, g.root) + (double)f->D * half_log_2pi;
     if (!p->settled || !(above > 2 && distance > wv_modes_bulk(f)) || wv_modes_too_light(f, elbo, 0))
         return false;
     wv_modes_add(f, &g, elbo, 0.5);
     return true;
 }
 
-/* The Gaussian in f->mix, fitted or (without any hope of weight) as it was found: a mode that is known, or a new one. */
+/* The Gaussian in f->mix, fitted or (without any hope of weight) as it was found: a mode that is
+ * known, or a new one. */
 static void take(wvgd_fit *f, double elbo, double sd, bool fitted)
 {
     wv_gauss g = wv_mix_component(f, 0);
@@ -506,7 +545,8 @@ static void take(wvgd_fit *f, double elbo, double sd, bool fitted)
         if (f->s.modes && fitted)
             wv_modes_predict(f, g.mu, &m, &distance);
         wv_gauss other = wv_modes_gauss(f, m);
-        bool alike = fabs(g.family->log_det(f->D, 0, g.root) - other.family->log_det(f->D, 0, other.root)) < 1.5 * (double)f->D;
+        bool alike = fabs(g.family->log_det(f->D, 0, g.root) - other.family->log_det(f->D, 0, other.root)) <
+                     1.5 * (double)f->D;
         if (distance < 2 * (double)f->D + 6 && alike) {
             f->s.mode[m].hits++;
             if (elbo > f->s.mode[m].elbo)
@@ -531,8 +571,10 @@ static double divergence(wvgd_fit *f, const wv_gauss *g, size_t m, double distan
     double *A = f->square[1];
     wv_gauss mode = wv_modes_gauss(f, m);
     memcpy(A, g->root, D * D * sizeof *A);
-    cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, 1.0, mode.root, (int)D, A, (int)D);
-    return (cblas_ddot((int)(D * D), A, 1, A, 1) + distance - (double)D) / 2 + mode.family->log_det(D, 0, mode.root) - g->family->log_det(D, 0, g->root);
+    cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, 1.0, mode.root,
+                (int)D, A, (int)D);
+    return (cblas_ddot((int)(D * D), A, 1, A, 1) + distance - (double)D) / 2 + mode.family->log_det(D, 0, mode.root) -
+           g->family->log_det(D, 0, g->root);
 }
 
 /* Has the candidate become a mode that is known, and no better than that? */
@@ -553,7 +595,9 @@ static bool hopeless(const wvgd_fit *f)
     return f->s.modes && f->s.mix.iteration >= PATIENCE && wv_modes_too_light(f, f->s.mix.best, f->s.mix.best_sd);
 }
 
-/* ELBO of each station of the path from a few draws; if the best may matter, it is fitted, if it is the last; else from the first on: later ones of an ascent without end lie in the neck of a funnel, and fits that begin there stay there. */
+/* ELBO of each station of the path from a few draws; if the best may matter, it is fitted, if it is
+ * the last; else from the first on: later ones of an ascent without end lie in the neck of a funnel,
+ * and fits that begin there stay there. */
 static void judge_stations(wvgd_fit *f)
 {
     wv_path *p = &f->s.path[f->s.judged];
@@ -580,7 +624,8 @@ static void judge_stations(wvgd_fit *f)
         first = first == WV_STATIONS ? i : first;
         last = i;
     }
-    if (pick == WV_STATIONS && p->settled && !f->s.modes) { /* a top near an edge, or in a small support: the fit contracts where draws have no density */
+    if (pick == WV_STATIONS && p->settled && !f->s.modes) {
+        /* a top near an edge, or in a small support: the fit contracts where draws have no density */
         pick = last = WV_STATIONS - 1;
         best = p->log_p;
     }
@@ -610,7 +655,8 @@ static void judge_stations(wvgd_fit *f)
     memcpy(f->mix.root, g.root, D * D * sizeof(double));
     f->mix.w[0] = 1;
     f->s.mix.K = 1;
-    bool high = p->settled && f->s.modes && p->log_p > wv_modes_top(f) - 3; /* on a bent ridge the Gaussian of the curvature may be hopeless, and yet its top as high as a mode's */
+    /* on a bent ridge the Gaussian of the curvature may be hopeless, and yet its top as high as a mode's */
+    bool high = p->settled && f->s.modes && p->log_p > wv_modes_top(f) - 3;
     if (best > top - relevant - (double)D || high) {
         f->s.exploring = WV_ALONE;
         wv_pool_clear(f);
@@ -621,7 +667,7 @@ static void judge_stations(wvgd_fit *f)
         next_end(f);
 }
 
-/* ---- ask and tell ------------------------------------------------------------------------------------------------------------------ */
+/* ---- ask and tell ------------------------------------------------------------------------------------------------ */
 static void ask_climb(wvgd_fit *f)
 {
     size_t n = 0, D = f->D;
@@ -684,14 +730,19 @@ wvgd_status wv_explore_tell(wvgd_fit *f, wvgd_error *error)
             take(f, f->s.mix.elbo, f->s.mix.sd, true);
         break;
     }
-    if (f->s.stage == WV_EXPLORE && !f->s.modes && f->s.starts > 40 && f->s.exploring == WV_CLIMB && f->s.path[0].fresh && !f->s.path[0].tries)
-        return wv_fail(error, WVGD_E_NO_DRAWS, "none of %zu starting points of scale %g, tried 40 times each, has a finite log density that can be climbed to a top: give starting points or init-scale; or is the gradient wrong, or the top an edge (then transform the parameter that ends there)?",
+    if (f->s.stage == WV_EXPLORE && !f->s.modes && f->s.starts > 40 && f->s.exploring == WV_CLIMB &&
+        f->s.path[0].fresh && !f->s.path[0].tries)
+        return wv_fail(error, WVGD_E_NO_DRAWS,
+                       "none of %zu starting points of scale %g, tried 40 times each, has a finite log density that "
+                       "can be climbed to a top: give starting points or init-scale; or is the gradient wrong, or the "
+                       "top an edge (then transform the parameter that ends there)?",
                        f->s.starts - 1, f->opt.init_scale);
     return WVGD_OK;
 }
 
-/* ---- the answer ------------------------------------------------------------------------------------------------------------------ */
-/* How many of N particles each mode gets: one each for the heaviest N, the rest in proportion to mass (largest remainders by repeated best quotient). */
+/* ---- the answer -------------------------------------------------------------------------------------------------- */
+/* How many of N particles each mode gets: one each for the heaviest N, the rest in proportion to mass (largest
+ * remainders by repeated best quotient). */
 static void allot(wvgd_fit *f, size_t *count)
 {
     size_t left = f->N;

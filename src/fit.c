@@ -1,7 +1,8 @@
-/* fit.c - new, free, ask, tell, step, run. A fit goes through stages; each stage makes a batch of points (ask) and takes their log densities
- * (tell), and tell decides which stage comes next:
- *     staged   explore -> (mix -> try -> [crawl])* -> close -> bound -> done                             (staged.c)
- *     joint    [explore ->] [pilot ->] search -> settle -> average -> trial -> final -> done             (joint.c, schedule.c, close.c) */
+/* fit.c - new, free, ask, tell, step, run. A fit goes through stages; each stage makes a batch of points (ask) and
+ * takes their log densities (tell), and tell decides which stage comes next:
+ *     staged   explore -> (mix -> try -> [crawl])* -> close -> bound -> done                 (staged.c)
+ *     joint    [explore ->] [pilot ->] search -> settle -> average -> trial -> final -> done (joint.c, schedule.c,
+ *                                                                                             close.c) */
 #include "fit.h"
 #include "bound.h"
 #include "cell.h"
@@ -31,7 +32,7 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- stages --------------------------------------------------------------------------------------------------------------------- */
+/* ---- stages ------------------------------------------------------------------------------------------------------ */
 typedef struct {
     const char *name;
     wvgd_status (*ask)(wvgd_fit *, wvgd_error *);
@@ -56,7 +57,7 @@ static const stage stages[] = {
     [WV_DONE] = {"done", NULL, NULL, false},
 };
 
-/* ---- views ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- views ------------------------------------------------------------------------------------------------------- */
 wv_gauss wv_fit_component(const wvgd_fit *f, size_t j)
 {
     return (wv_gauss){f->family, f->D, f->R, f->now.mu + j * f->D, f->now.root + j * f->family->size(f->D, f->R), 0};
@@ -64,24 +65,28 @@ wv_gauss wv_fit_component(const wvgd_fit *f, size_t j)
 
 wv_gauss wv_fit_spread(const wvgd_fit *f, size_t j)
 {
-    return (wv_gauss){f->cell_family, f->D, 0, f->now.z + j * f->D, f->now.spread + j * f->cell_family->size(f->D, 0), 0};
+    return (
+        wv_gauss){f->cell_family, f->D, 0, f->now.z + j * f->D, f->now.spread + j * f->cell_family->size(f->D, 0), 0};
 }
 
 bool wv_fit_same(const wvgd_fit *f, size_t i, size_t j)
 {
     size_t D = f->D, size = f->family->size(D, f->R);
-    return !memcmp(f->now.mu + i * D, f->now.mu + j * D, D * sizeof(double)) && !memcmp(f->now.root + i * size, f->now.root + j * size, size * sizeof(double));
+    return !memcmp(f->now.mu + i * D, f->now.mu + j * D, D * sizeof(double)) &&
+           !memcmp(f->now.root + i * size, f->now.root + j * size, size * sizeof(double));
 }
 
 wv_gauss wv_fit_around(const wvgd_fit *f, size_t j)
 {
     wv_gauss around = wv_fit_spread(f, j);
-    /* cells may be unbounded and components in them decay like exponentials: no Gaussian covers that; in many dimensions a t would waste its draws */
+    /* cells may be unbounded and components in them decay like exponentials: no Gaussian covers that; in
+     * many dimensions a t would waste its draws */
     around.nu = f->D <= 4 ? 6 : f->D <= 12 ? 16 : 0;
     return around;
 }
 
-void wv_fit_draw(wvgd_fit *f, uint64_t number, size_t k, wv_rng_use use, uint64_t first, size_t n, bool antithetic, size_t at)
+void wv_fit_draw(wvgd_fit *f, uint64_t number, size_t k, wv_rng_use use, uint64_t first, size_t n, bool antithetic,
+                 size_t at)
 {
     wv_stream stream = {f->opt.seed, use, number, k};
     wv_component_draw(&f->proposal[k].q, &stream, first, n, antithetic, f->b.x + at * f->D, f->work);
@@ -89,13 +94,14 @@ void wv_fit_draw(wvgd_fit *f, uint64_t number, size_t k, wv_rng_use use, uint64_
         f->b.stratum[i] = (uint32_t)k;
 }
 
-/* ---- memory --------------------------------------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 typedef struct {
     double **where;
     size_t count;
 } slot;
 
-/* One block for all slots, zeroed or as it comes, or NULL. With `lines` each begins a cache line: vectors that lie across two take twice as long to load. */
+/* One block for all slots, zeroed or as it comes, or NULL. With `lines` each begins a cache line: vectors that
+ * lie across two take twice as long to load. */
 static double *carve(const slot *slots, size_t n, bool zeroed, bool lines, size_t *total)
 {
     size_t line = lines ? 64 / sizeof(double) : 1, sum = line - 1;
@@ -117,30 +123,99 @@ static bool carve_saved(wvgd_fit *f)
     size_t N = f->N, D = f->D, ND = wv_times(N, D), root = wv_times(N, f->family->size(D, f->R));
     size_t spread = wv_times(N, f->cell_family->size(D, 0)), metric = f->metric_family->size(D, 0);
     size_t adam = f->opt.estimator == WVGD_REPARAM ? wv_times(2, ND + root) : 0, pilot = f->pilot ? D * D : 0;
-    size_t modes = f->exploring ? wv_modes_most(f) : 0, paths = f->exploring ? wv_times(WV_PATHS, D) : 0, padded = f->exploring ? wv_times(WV_PATHS, wv_columns_round(D)) : 0, one = f->exploring ? D : 0;
-    size_t frame = f->exploring ? wv_modes_root_size(f) : 0, stops = f->exploring ? WV_PATHS * wv_explore_stations(f) : 0;
+    size_t modes = f->exploring ? wv_modes_most(f) : 0, paths = f->exploring ? wv_times(WV_PATHS, D) : 0,
+           padded = f->exploring ? wv_times(WV_PATHS, wv_columns_round(D)) : 0, one = f->exploring ? D : 0;
+    size_t frame = f->exploring ? wv_modes_root_size(f) : 0,
+           stops = f->exploring ? WV_PATHS * wv_explore_stations(f) : 0;
     bool fits = f->exploring && f->dense;
-    size_t K = fits ? wv_pool_components(f) : 0, pool = fits ? wv_pool_points(f) : 0, made = fits ? wv_pool_proposals(f) : 0, KD = wv_times(K, D), DD = fits ? D * D : 0;
+    size_t K = fits ? wv_pool_components(f) : 0, pool = fits ? wv_pool_points(f) : 0,
+           made = fits ? wv_pool_proposals(f) : 0, KD = wv_times(K, D), DD = fits ? D * D : 0;
     const slot slots[] = {
-        {&f->now.z, ND}, {&f->now.mu, ND}, {&f->now.root, root}, {&f->now.spread, spread}, {&f->now.metric, metric}, {&f->now.centre, D}, {&f->now.elbo, N}, {&f->now.losses, N}, {&f->now.beta, N}, {&f->now.beta2, N},
-        {&f->best.z, ND}, {&f->best.mu, ND}, {&f->best.root, root}, {&f->best.spread, spread}, {&f->best.metric, metric}, {&f->best.centre, D}, {&f->best.elbo, N}, {&f->best.losses, N}, {&f->best.beta, N}, {&f->best.beta2, N},
-        {&f->pilot_mu, f->pilot ? D : 0}, {&f->pilot_root, pilot}, {&f->pilot_best, f->pilot ? D + pilot : 0}, {&f->adam, adam}, {&f->z_mark, ND},
-        {&f->mode_x, wv_times(modes, D)}, {&f->mode_root, wv_times(modes, wv_modes_root_size(f))}, {&f->mode_frame, frame},
-        {&f->scatter_centre, one}, {&f->end_x, WV_ENDS * one}, {&f->path_frame, frame}, {&f->path_x, paths}, {&f->path_p, paths}, {&f->path_g, padded}, {&f->path_q, padded}, {&f->path_s, WV_KEPT * padded}, {&f->path_y, WV_KEPT * padded},
-        {&f->station_x, wv_times(stops, D)}, {&f->station_root, wv_times(stops, wv_modes_root_size(f))},
-        {&f->mix.mu, KD}, {&f->mix.root, wv_times(K, DD)}, {&f->mix.w, K}, {&f->mix_best.mu, KD}, {&f->mix_best.root, wv_times(K, DD)}, {&f->mix_best.w, K}, {&f->mix_tried.mu, KD}, {&f->mix_tried.root, wv_times(K, DD)}, {&f->mix_tried.w, K},
-        {&f->pool.x, wv_times(pool, D)}, {&f->pool.grad, wv_times(pool, D)}, {&f->pool.log_p, pool}, {&f->pool.log_sum, pool},
-        {&f->pool.mu, wv_times(made, D)}, {&f->pool.inverse, wv_times(made, DD)}, {&f->pool.log_det, made}, {&f->pool.share, made}, {&f->pool.nu, made}, {&f->pool.tails, made},
-        {&f->crawl_x, fits ? 2 * WV_WALKS * D : 0}, {&f->crawl_g, fits ? 2 * WV_WALKS * D : 0}, {&f->crawl_p, fits ? 2 * WV_WALKS * D : 0},
-        {&f->crawl_seen, fits ? WV_WALKS * WV_WALK * D : 0}, {&f->crawl_log_p, fits ? WV_WALKS * WV_WALK : 0},
-        {&f->around, N}, {&f->made, f->made_room}, /* from here on all of it is part of a saved state (state.c) */
-        {&f->beta, N}, {&f->beta_se, N}, {&f->weight, N}, {&f->weight_beta, N}, {&f->log_Z, N}, {&f->elbo, N}, {&f->elbo_se, N}, {&f->cell_ess, N}, {&f->cell_k, N},
-        {&f->close.sum_u, N}, {&f->mean, D}, {&f->var, D}, {&f->mcse, D},
+        {&f->now.z, ND},
+        {&f->now.mu, ND},
+        {&f->now.root, root},
+        {&f->now.spread, spread},
+        {&f->now.metric, metric},
+        {&f->now.centre, D},
+        {&f->now.elbo, N},
+        {&f->now.losses, N},
+        {&f->now.beta, N},
+        {&f->now.beta2, N},
+        {&f->best.z, ND},
+        {&f->best.mu, ND},
+        {&f->best.root, root},
+        {&f->best.spread, spread},
+        {&f->best.metric, metric},
+        {&f->best.centre, D},
+        {&f->best.elbo, N},
+        {&f->best.losses, N},
+        {&f->best.beta, N},
+        {&f->best.beta2, N},
+        {&f->pilot_mu, f->pilot ? D : 0},
+        {&f->pilot_root, pilot},
+        {&f->pilot_best, f->pilot ? D + pilot : 0},
+        {&f->adam, adam},
+        {&f->z_mark, ND},
+        {&f->mode_x, wv_times(modes, D)},
+        {&f->mode_root, wv_times(modes, wv_modes_root_size(f))},
+        {&f->mode_frame, frame},
+        {&f->scatter_centre, one},
+        {&f->end_x, WV_ENDS * one},
+        {&f->path_frame, frame},
+        {&f->path_x, paths},
+        {&f->path_p, paths},
+        {&f->path_g, padded},
+        {&f->path_q, padded},
+        {&f->path_s, WV_KEPT * padded},
+        {&f->path_y, WV_KEPT * padded},
+        {&f->station_x, wv_times(stops, D)},
+        {&f->station_root, wv_times(stops, wv_modes_root_size(f))},
+        {&f->mix.mu, KD},
+        {&f->mix.root, wv_times(K, DD)},
+        {&f->mix.w, K},
+        {&f->mix_best.mu, KD},
+        {&f->mix_best.root, wv_times(K, DD)},
+        {&f->mix_best.w, K},
+        {&f->mix_tried.mu, KD},
+        {&f->mix_tried.root, wv_times(K, DD)},
+        {&f->mix_tried.w, K},
+        {&f->pool.x, wv_times(pool, D)},
+        {&f->pool.grad, wv_times(pool, D)},
+        {&f->pool.log_p, pool},
+        {&f->pool.log_sum, pool},
+        {&f->pool.mu, wv_times(made, D)},
+        {&f->pool.inverse, wv_times(made, DD)},
+        {&f->pool.log_det, made},
+        {&f->pool.share, made},
+        {&f->pool.nu, made},
+        {&f->pool.tails, made},
+        {&f->crawl_x, fits ? 2 * WV_WALKS * D : 0},
+        {&f->crawl_g, fits ? 2 * WV_WALKS * D : 0},
+        {&f->crawl_p, fits ? 2 * WV_WALKS * D : 0},
+        {&f->crawl_seen, fits ? WV_WALKS * WV_WALK * D : 0},
+        {&f->crawl_log_p, fits ? WV_WALKS * WV_WALK : 0},
+        /* from here on all of it is part of a saved state (state.c) */
+        {&f->around, N},
+        {&f->made, f->made_room},
+        {&f->beta, N},
+        {&f->beta_se, N},
+        {&f->weight, N},
+        {&f->weight_beta, N},
+        {&f->log_Z, N},
+        {&f->elbo, N},
+        {&f->elbo_se, N},
+        {&f->cell_ess, N},
+        {&f->cell_k, N},
+        {&f->close.sum_u, N},
+        {&f->mean, D},
+        {&f->var, D},
+        {&f->mcse, D},
     };
     f->saved = carve(slots, sizeof slots / sizeof *slots, false, false, &f->saved_size);
     if (!f->saved)
         return false;
-    double *end = f->saved + f->saved_size, *rest = fits ? f->crawl_x : end, *mixtures = fits ? f->mix.mu : end; /* with the pool between these two, most of it and mostly unused: not zeroed */
+    /* with the pool between these two, most of it and mostly unused: not zeroed */
+    double *end = f->saved + f->saved_size, *rest = fits ? f->crawl_x : end, *mixtures = fits ? f->mix.mu : end;
     memset(f->saved, 0, (size_t)(mixtures - f->saved) * sizeof *end);
     memset(rest, 0, (size_t)(end - rest) * sizeof *end);
     f->ensemble_size = (size_t)(f->best.z - f->now.z);
@@ -154,17 +229,63 @@ static bool carve_scratch(wvgd_fit *f)
     bool soft = f->opt.cells == WVGD_SOFT && N > 1, fits = f->exploring && f->dense, joint = !f->staged;
     size_t proposals = wv_times(3, N) + 3, K = fits ? wv_pool_components(f) : 0, pool = fits ? wv_pool_points(f) : 0;
     const slot slots[] = {
-        {&f->b.x, nD}, {&f->b.log_p, n}, {&f->b.grad, f->model.has_gradient ? nD : 0}, {&f->b.log_m, n}, {&f->b.log_q, n}, {&f->b.log_mix[0], n},
-        {&f->b.log_mix[1], n}, {&f->b.near, n}, {&f->b.next, n}, {&f->b.sum_u, N},
-        {&f->close.x, wv_times(C, D)}, {&f->close.log_p, C}, {&f->close.log_m, C}, {&f->close.log_q, C}, {&f->close.log_mix[0], C}, {&f->close.log_mix[1], C},
-        {&f->close.near, C}, {&f->close_v, C}, {&f->close_log_w, C}, {&f->close_smooth, C}, {&f->close_spare, C}, {&f->close_cal, C},
-        {&f->close.grad, f->staged ? wv_times(C, D) : 0}, {&f->mix_q, wv_times(K + 1, pool)}, {&f->mix_log, pool}, {&f->mix_u, pool}, {&f->mix_grad, wv_times(pool, D)}, {&f->mix_y, fits ? wv_pool_kept(f) : 0},
-        {&f->mix_inverse, wv_times(K + 1, fits ? D * D : 0)}, {&f->mix_det, K + 1}, {&f->mix_made, 2 * (K + 1)}, {&f->pool.part, wv_times(WV_BATCHES, pool)},
-        {&f->mix_mu, wv_times(K, D)}, {&f->mix_root, wv_times(K, fits ? D * D : 0)}, {&f->facet, f->staged ? wv_times(N, D + 1) : 0}, {&f->free_inverse, f->staged ? wv_times(K, D * D + D + 1) : 0}, {&f->frame_turned, fits ? D * D : 0}, {&f->lattice, f->staged ? WV_LATTICE * WV_LATTICE_POINTS : 0}, {&f->mix_mass, f->staged ? N : 0}, {&f->control, wv_times(f->made_room, f->made_room + 3 + WV_BLOCK)}, {&f->stein, f->staged ? wv_moments_work(D) : 0},
-        {&f->tail_mu, D}, {&f->tail_root, f->metric_family->size(D, 0)},
-        {&f->scale, joint ? wv_times(proposals, D + 1) : 0}, {&f->alpha, joint ? proposals : 0}, {&f->piece_u, joint ? wv_times(WV_PIECES, N) : 0}, {&f->group, joint ? wv_group_size(f) : 0}, {&f->rounded, joint ? wv_cell_rounded_size(N, D) : 0},
-        {&f->soft_grad, soft ? nD : 0}, {&f->sd_view, wv_times(N, D)}, {&f->spread_view, wv_times(N, f->cell_family->size(D, 0))},
-        {&f->pooled, n}, {&f->cell_spare, N}, {&f->step_kl, N}, {&f->try_z, wv_times(3, wv_times(N, D))}, {&f->sum_z, wv_times(N, D)}, {&f->starts, wv_quantise_size(f)},
+        {&f->b.x, nD},
+        {&f->b.log_p, n},
+        {&f->b.grad, f->model.has_gradient ? nD : 0},
+        {&f->b.log_m, n},
+        {&f->b.log_q, n},
+        {&f->b.log_mix[0], n},
+        {&f->b.log_mix[1], n},
+        {&f->b.near, n},
+        {&f->b.next, n},
+        {&f->b.sum_u, N},
+        {&f->close.x, wv_times(C, D)},
+        {&f->close.log_p, C},
+        {&f->close.log_m, C},
+        {&f->close.log_q, C},
+        {&f->close.log_mix[0], C},
+        {&f->close.log_mix[1], C},
+        {&f->close.near, C},
+        {&f->close_v, C},
+        {&f->close_log_w, C},
+        {&f->close_smooth, C},
+        {&f->close_spare, C},
+        {&f->close_cal, C},
+        {&f->close.grad, f->staged ? wv_times(C, D) : 0},
+        {&f->mix_q, wv_times(K + 1, pool)},
+        {&f->mix_log, pool},
+        {&f->mix_u, pool},
+        {&f->mix_grad, wv_times(pool, D)},
+        {&f->mix_y, fits ? wv_pool_kept(f) : 0},
+        {&f->mix_inverse, wv_times(K + 1, fits ? D * D : 0)},
+        {&f->mix_det, K + 1},
+        {&f->mix_made, 2 * (K + 1)},
+        {&f->pool.part, wv_times(WV_BATCHES, pool)},
+        {&f->mix_mu, wv_times(K, D)},
+        {&f->mix_root, wv_times(K, fits ? D * D : 0)},
+        {&f->facet, f->staged ? wv_times(N, D + 1) : 0},
+        {&f->free_inverse, f->staged ? wv_times(K, D * D + D + 1) : 0},
+        {&f->frame_turned, fits ? D * D : 0},
+        {&f->lattice, f->staged ? WV_LATTICE * WV_LATTICE_POINTS : 0},
+        {&f->mix_mass, f->staged ? N : 0},
+        {&f->control, wv_times(f->made_room, f->made_room + 3 + WV_BLOCK)},
+        {&f->stein, f->staged ? wv_moments_work(D) : 0},
+        {&f->tail_mu, D},
+        {&f->tail_root, f->metric_family->size(D, 0)},
+        {&f->scale, joint ? wv_times(proposals, D + 1) : 0},
+        {&f->alpha, joint ? proposals : 0},
+        {&f->piece_u, joint ? wv_times(WV_PIECES, N) : 0},
+        {&f->group, joint ? wv_group_size(f) : 0},
+        {&f->rounded, joint ? wv_cell_rounded_size(N, D) : 0},
+        {&f->soft_grad, soft ? nD : 0},
+        {&f->sd_view, wv_times(N, D)},
+        {&f->spread_view, wv_times(N, f->cell_family->size(D, 0))},
+        {&f->pooled, n},
+        {&f->cell_spare, N},
+        {&f->step_kl, N},
+        {&f->try_z, wv_times(3, wv_times(N, D))},
+        {&f->sum_z, wv_times(N, D)},
+        {&f->starts, wv_quantise_size(f)},
     };
     f->scratch = carve(slots, sizeof slots / sizeof *slots, true, true, &f->scratch_size);
     f->scratch_index = calloc(wv_times(2, n) + wv_times(2, C) + any + N, sizeof(uint32_t));
@@ -184,7 +305,8 @@ static bool carve_scratch(wvgd_fit *f)
     return true;
 }
 
-/* The scratch of one worker. As large as a batch, for a cell may have all of its points; memory that is never touched costs nothing. */
+/* The scratch of one worker. As large as a batch, for a cell may have all of its points; memory
+ * that is never touched costs nothing. */
 static bool carve_desk(wvgd_fit *f)
 {
     size_t N = f->N, D = f->D, n = f->n_max, nD = wv_times(n, D), any = n > f->close_max ? n : f->close_max;
@@ -194,25 +316,69 @@ static bool carve_desk(wvgd_fit *f)
     size_t K = f->staged ? wv_pool_components(f) : 0;
     double *free_cell;
     const slot slots[] = {
-        {&f->block, wv_times(WV_BLOCK, (f->staged ? N : wv_times(3, N) + 1) + D + 2)}, {&f->narrow, wv_cell_narrow_size(N, D)}, {&f->gathered, joint ? wv_times(2 * WV_BLOCK, D) : 0},
-        {&f->gx, nD}, {&f->gg, nD}, {&f->glp, n}, {&f->glu, n}, {&f->glv, n}, {&f->gu, n}, {&f->ga, n}, {&f->gr, n}, {&f->y, nD}, {&f->gy, wv_times(n + WV_COLUMNS, D)}, {&f->uy, nD},
-        {&f->square[0], square}, {&f->square[1], square}, {&f->square[2], square}, {&f->square[3], square}, {&f->square[4], square}, {&f->square[5], square},
-        {&f->square[6], square}, {&f->square[7], square}, {&f->square[8], square}, {&f->square[9], square}, {&f->square[10], square},
-        {&f->vector[0], D}, {&f->vector[1], D}, {&f->vector[2], D}, {&f->vector[3], D}, {&f->vector[4], D}, {&f->vector[5], D}, {&f->vector[6], D},
-        {&f->vector[7], D}, {&f->vector[8], D}, {&f->vector[9], D},
-        {&f->T, wv_times(WV_BLOCK, p)}, {&f->F, wv_times(p, p)}, {&f->Fc, p}, {&f->Fm, p},
-        {&f->syev, wv_dense_eigh_work(f->dense ? D : 1)}, {&f->work, work > absorb ? work : absorb},
-        {&f->undo, D + (f->pilot || fits ? D * D : f->family->size(D, f->R))}, {&f->large, f->dense ? 0 : wv_large_work(D, f->R, n)},
-        {&free_cell, WV_FREE / 2}, {&f->free_cost, 2 * WV_FREE}, {&f->free_y, wv_times(WV_BLOCK * K, D)}, {&f->free_log, K}, {&f->wall, wv_times(N, D + 1)},
-        {&f->psi, any}, {&f->moving, n}, {&f->columns, fits ? wv_pool_work(D) : 0}, {&f->mix_e, 3 * (f->made_room + 3 * N + 3)},
-        {&f->cell_mean, D}, {&f->cell_root, f->staged ? D * D : 0}, {&f->correction, f->staged ? 1 + 2 * D + D * (D - 1) / 2 : 0},
+        {&f->block, wv_times(WV_BLOCK, (f->staged ? N : wv_times(3, N) + 1) + D + 2)},
+        {&f->narrow, wv_cell_narrow_size(N, D)},
+        {&f->gathered, joint ? wv_times(2 * WV_BLOCK, D) : 0},
+        {&f->gx, nD},
+        {&f->gg, nD},
+        {&f->glp, n},
+        {&f->glu, n},
+        {&f->glv, n},
+        {&f->gu, n},
+        {&f->ga, n},
+        {&f->gr, n},
+        {&f->y, nD},
+        {&f->gy, wv_times(n + WV_COLUMNS, D)},
+        {&f->uy, nD},
+        {&f->square[0], square},
+        {&f->square[1], square},
+        {&f->square[2], square},
+        {&f->square[3], square},
+        {&f->square[4], square},
+        {&f->square[5], square},
+        {&f->square[6], square},
+        {&f->square[7], square},
+        {&f->square[8], square},
+        {&f->square[9], square},
+        {&f->square[10], square},
+        {&f->vector[0], D},
+        {&f->vector[1], D},
+        {&f->vector[2], D},
+        {&f->vector[3], D},
+        {&f->vector[4], D},
+        {&f->vector[5], D},
+        {&f->vector[6], D},
+        {&f->vector[7], D},
+        {&f->vector[8], D},
+        {&f->vector[9], D},
+        {&f->T, wv_times(WV_BLOCK, p)},
+        {&f->F, wv_times(p, p)},
+        {&f->Fc, p},
+        {&f->Fm, p},
+        {&f->syev, wv_dense_eigh_work(f->dense ? D : 1)},
+        {&f->work, work > absorb ? work : absorb},
+        {&f->undo, D + (f->pilot || fits ? D * D : f->family->size(D, f->R))},
+        {&f->large, f->dense ? 0 : wv_large_work(D, f->R, n)},
+        {&free_cell, WV_FREE / 2},
+        {&f->free_cost, 2 * WV_FREE},
+        {&f->free_y, wv_times(WV_BLOCK * K, D)},
+        {&f->free_log, K},
+        {&f->wall, wv_times(N, D + 1)},
+        {&f->psi, any},
+        {&f->moving, n},
+        {&f->columns, fits ? wv_pool_work(D) : 0},
+        {&f->mix_e, 3 * (f->made_room + 3 * N + 3)},
+        {&f->cell_mean, D},
+        {&f->cell_root, f->staged ? D * D : 0},
+        {&f->correction, f->staged ? 1 + 2 * D + D * (D - 1) / 2 : 0},
     };
     f->desk = carve(slots, sizeof slots / sizeof *slots, false, true, &f->desk_size);
     f->free_cell = f->desk ? (uint32_t *)(void *)free_cell : NULL;
     return f->desk != NULL;
 }
 
-/* The other workers; fewer than asked for, if there is no memory for them. A cost function of the caller's is called by one thread at a time. */
+/* The other workers; fewer than asked for, if there is no memory for them. A cost function of the
+ * caller's is called by one thread at a time. */
 static bool hire(wvgd_fit *f)
 {
     size_t wanted = f->opt.cost == WVGD_CALLBACK ? 1 : f->opt.threads < WV_WORKERS ? f->opt.threads : WV_WORKERS;
@@ -250,7 +416,7 @@ void wvgd_free(wvgd_fit *f)
     free(f);
 }
 
-/* ---- work that is shared -------------------------------------------------------------------------------------------------------- */
+/* ---- work that is shared ----------------------------------------------------------------------------------------- */
 typedef struct {
     wvgd_fit *f;
     wv_fit_task *task;
@@ -268,7 +434,8 @@ void wv_fit_share(wvgd_fit *f, size_t count, double work, wv_fit_task *task, voi
 {
     wv_crew *crew = f->crew;
     size_t restarts = f->s.restarts, lost = f->s.lost, limits = f->s.limits;
-    if (!crew || count < 2 || work < f->worth_sharing || !f->views) { /* views have no crew: what is shared already is not shared again */
+    if (!crew || count < 2 || work < f->worth_sharing || !f->views) {
+        /* views have no crew: what is shared already is not shared again */
         for (size_t i = 0; i < count; i++)
             task(f, context, i);
         return;
@@ -303,7 +470,7 @@ size_t wv_fit_pieces(size_t n)
     return (n + wv_fit_piece(n) - 1) / wv_fit_piece(n);
 }
 
-/* ---- new ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- new --------------------------------------------------------------------------------------------------------- */
 static wvgd_status check(const wvgd_model *model, const wvgd_options *o, const double *z0, wvgd_error *error)
 {
     wvgd_status status = wv_options_check(o, error);
@@ -312,29 +479,37 @@ static wvgd_status check(const wvgd_model *model, const wvgd_options *o, const d
     if (model->dim < 1 || model->dim > 1000000)
         return wv_fail(error, WVGD_E_ARGUMENT, "the model has %zu dimensions: expected 1..1000000", model->dim);
     if (o->init == WVGD_INIT_PRIOR && !model->start)
-        return wv_fail(error, WVGD_E_ARGUMENT, "init is prior, but %s names no prior to start from: use explore or normal", model->name ? model->name : "the model");
+        return wv_fail(error, WVGD_E_ARGUMENT,
+                       "init is prior, but %s names no prior to start from: use explore or normal",
+                       model->name ? model->name : "the model");
     if (!model->has_gradient && o->estimator != WVGD_SCORE)
         return wv_fail(error, WVGD_E_ARGUMENT, "the model has no gradient: use estimator score");
     if (o->family == WVGD_FULL && model->dim > 10 * WV_DENSE)
-        return wv_fail(error, WVGD_E_ARGUMENT, "family full in %zu dimensions: use diag or lowrank above %d", model->dim, 10 * WV_DENSE);
+        return wv_fail(error, WVGD_E_ARGUMENT, "family full in %zu dimensions: use diag or lowrank above %d",
+                       model->dim, 10 * WV_DENSE);
     if (o->estimator == WVGD_SCORE && o->family == WVGD_LOWRANK && model->dim > WV_DENSE)
-        return wv_fail(error, WVGD_E_ARGUMENT, "family lowrank without gradients in %zu dimensions: use diag above %d", model->dim, WV_DENSE);
+        return wv_fail(error, WVGD_E_ARGUMENT, "family lowrank without gradients in %zu dimensions: use diag above %d",
+                       model->dim, WV_DENSE);
     if (o->estimator == WVGD_REPARAM && o->family == WVGD_LOWRANK)
         return wv_fail(error, WVGD_E_ARGUMENT, "estimator reparam works with family diag or full, not lowrank");
     for (size_t i = 0; z0 && i < wv_times(o->particles, model->dim); i++)
         if (!isfinite(z0[i]))
-            return wv_fail(error, WVGD_E_ARGUMENT, "starting particle %zu has coordinate %zu = %g: expected a finite number", i / model->dim + 1,
-                           i % model->dim + 1, z0[i]);
+            return wv_fail(error, WVGD_E_ARGUMENT,
+                           "starting particle %zu has coordinate %zu = %g: expected a finite number",
+                           i / model->dim + 1, i % model->dim + 1, z0[i]);
     return WVGD_OK;
 }
 
-/* Draws a component and iteration, where the user leaves it to us: enough for the regressions of D gradients (natural), or of one log density on all statistics (score). */
+/* Draws a component and iteration, where the user leaves it to us: enough for the regressions of D gradients
+ * (natural), or of one log density on all statistics (score). */
 static size_t default_draws(const wvgd_options *o, size_t D)
 {
-    size_t statistics = 2 * D + (o->family == WVGD_DIAG ? 0 : D * (D - 1) / 2), wanted = o->estimator == WVGD_SCORE ? 2 * statistics : 4 * D;
+    size_t statistics = 2 * D + (o->family == WVGD_DIAG ? 0 : D * (D - 1) / 2),
+           wanted = o->estimator == WVGD_SCORE ? 2 * statistics : 4 * D;
     size_t most = D <= WV_DENSE ? 4096 : 512;
     wanted = wanted < most ? wanted : most;
-    size_t least = o->particles > 1 ? 128 : 64; /* truncated components: fewer are biased, and more iterations do not repair it */
+    /* truncated components: fewer are biased, and more iterations do not repair it */
+    size_t least = o->particles > 1 ? 128 : 64;
     return wanted > least ? wanted + wanted % 2 : least;
 }
 
@@ -360,7 +535,10 @@ static void sizes(wvgd_fit *f)
     while (f->close_max > 10000 && f->close_max * D > 30000000)
         f->close_max /= 2;
     size_t full = 2 * D + wv_times(D, D - 1) / 2;
-    f->p_max = 1 + (f->dense && ((o->family != WVGD_DIAG && (double)full * 1.5 < (double)batch) || (f->N == 1 && full < 600)) ? full : 2 * D);
+    f->p_max =
+        1 + (f->dense && ((o->family != WVGD_DIAG && (double)full * 1.5 < (double)batch) || (f->N == 1 && full < 600))
+                 ? full
+                 : 2 * D);
 }
 
 /* The covariance root of a given metric: c = (a-b)' metric (a-b) = |A^-1 (a-b)|^2 with A A' = metric^-1. */
@@ -417,7 +595,8 @@ wvgd_fit *wvgd_new(const wvgd_model *model, const wvgd_options *options, const d
         f->N = options->particles;
         f->D = model->dim;
         f->dense = f->D <= WV_DENSE || options->family == WVGD_FULL;
-        f->staged = options->solver == WVGD_STAGED && model->has_gradient && f->dense && options->estimator == WVGD_NATURAL && options->sampler == WVGD_MIXTURE;
+        f->staged = options->solver == WVGD_STAGED && model->has_gradient && f->dense &&
+                    options->estimator == WVGD_NATURAL && options->sampler == WVGD_MIXTURE;
         f->given = z0 != NULL;
         f->worth_sharing = 5e5;
         f->exploring = f->staged || (!z0 && options->init == WVGD_INIT_EXPLORE && model->has_gradient);
@@ -431,7 +610,8 @@ wvgd_fit *wvgd_new(const wvgd_model *model, const wvgd_options *options, const d
     f->known = WV_KNOWN_NOTHING;
     place(f, z0);
     if (f->opt.metric && f->opt.cost == WVGD_MAHALANOBIS && (!f->dense || !given_metric(f))) {
-        wv_fail(error, WVGD_E_ARGUMENT, "the metric is not positive definite, or has more than %d dimensions", WV_DENSE);
+        wv_fail(error, WVGD_E_ARGUMENT, "the metric is not positive definite, or has more than %d dimensions",
+                WV_DENSE);
         wvgd_free(f);
         return NULL;
     }
@@ -439,7 +619,8 @@ wvgd_fit *wvgd_new(const wvgd_model *model, const wvgd_options *options, const d
         f->beta[j] = f->beta_se[j] = f->log_Z[j] = f->elbo[j] = f->elbo_se[j] = f->cell_ess[j] = f->cell_k[j] = NAN;
     for (size_t i = 0; i < f->D; i++)
         f->mean[i] = f->var[i] = f->mcse[i] = NAN;
-    f->s.pelbo = f->s.pelbo_se = f->s.ess = f->s.distortion = f->s.distortion_se = f->s.meanfield_gap = f->s.pareto_k = NAN;
+    f->s.pelbo = f->s.pelbo_se = f->s.ess = f->s.distortion = f->s.distortion_se = f->s.meanfield_gap = f->s.pareto_k =
+        NAN;
     f->s.bound = f->s.bound_beta = f->s.evidence = (wvgd_estimate){NAN, NAN};
     if (f->exploring)
         wv_explore_begin(f);
@@ -448,7 +629,7 @@ wvgd_fit *wvgd_new(const wvgd_model *model, const wvgd_options *options, const d
     return f;
 }
 
-/* ---- ask and tell --------------------------------------------------------------------------------------------------------------- */
+/* ---- ask and tell ------------------------------------------------------------------------------------------------ */
 wvgd_status wvgd_ask(wvgd_fit *f, size_t *n, const double **z, bool *gradient, wvgd_error *error)
 {
     const stage *now = &stages[f->s.stage];
@@ -460,7 +641,8 @@ wvgd_status wvgd_ask(wvgd_fit *f, size_t *n, const double **z, bool *gradient, w
     if (!f->asked) {
         wvgd_status status = now->ask(f, error);
         if (status == WVGD_OK && !f->b.n)
-            status = wv_fail(error, WVGD_E_STATE, "stage %s has no points to ask for: the state that was restored is damaged", now->name);
+            status = wv_fail(error, WVGD_E_STATE,
+                             "stage %s has no points to ask for: the state that was restored is damaged", now->name);
         if (status != WVGD_OK)
             return status;
         f->asked = true;
@@ -470,7 +652,8 @@ wvgd_status wvgd_ask(wvgd_fit *f, size_t *n, const double **z, bool *gradient, w
     return WVGD_OK;
 }
 
-/* Takes the answers, which may stand in the batch already; a NaN or +INF density, or a NaN in the gradient, makes a point bad: density and gradient zero. */
+/* Takes the answers, which may stand in the batch already; a NaN or +INF density, or a NaN in the gradient, makes
+ * a point bad: density and gradient zero. */
 static void clean(wvgd_fit *f, const double *log_p, const double *grad)
 {
     wv_batch *b = &f->b;
@@ -516,7 +699,8 @@ wvgd_status wvgd_tell(wvgd_fit *f, const double *log_p, const double *grad, wvgd
     if (!f->asked)
         return wv_fail(error, WVGD_E_ARGUMENT, "wvgd_tell without wvgd_ask: there are no points to tell about");
     if (!log_p || (gradient && !grad))
-        return wv_fail(error, WVGD_E_ARGUMENT, "wvgd_tell needs %s", log_p ? "gradients in this stage" : "log densities");
+        return wv_fail(error, WVGD_E_ARGUMENT, "wvgd_tell needs %s",
+                       log_p ? "gradients in this stage" : "log densities");
     clean(f, log_p, gradient ? grad : NULL);
     f->asked = false;
     f->s.batch++;
@@ -555,7 +739,8 @@ wvgd_status wvgd_step(wvgd_fit *f, wvgd_error *error)
     int failure = f->model.log_density(f->model.self, n, z, f->b.log_p, gradient ? f->b.grad : NULL);
     f->s.model_seconds += clock_seconds() - asked;
     if (failure)
-        return wv_fail(error, WVGD_E_MODEL, "%s failed with code %d in batch %zu", f->model.name ? f->model.name : "the model", failure, f->s.batch + 1);
+        return wv_fail(error, WVGD_E_MODEL, "%s failed with code %d in batch %zu",
+                       f->model.name ? f->model.name : "the model", failure, f->s.batch + 1);
     status = wvgd_tell(f, f->b.log_p, f->b.grad, error);
     f->s.seconds += clock_seconds() - begin;
     if (f->opt.max_seconds > 0 && f->s.seconds >= f->opt.max_seconds)
@@ -579,7 +764,9 @@ wvgd_status wvgd_run(wvgd_fit *f, wvgd_progress_callback *callback, void *self, 
 
 void wvgd_get_progress(const wvgd_fit *f, wvgd_progress *p)
 {
-    *p = (wvgd_progress){stages[f->s.stage].name, f->s.iteration, f->opt.max_iter, f->s.evaluations, f->s.seconds, f->s.pelbo, f->s.pelbo_se, f->s.ess};
+    *p = (wvgd_progress){stages[f->s.stage].name, f->s.iteration, f->opt.max_iter,
+                         f->s.evaluations,        f->s.seconds,   f->s.pelbo,
+                         f->s.pelbo_se,           f->s.ess};
 }
 
 const char *wvgd_stop_name(wvgd_stop stop)

@@ -1,6 +1,8 @@
-/* free.c - points that cost no evaluation. Under a squared cost with metric M the particle nearest to x is that of the largest score
+/* free.c - points that cost no evaluation. Under a squared cost with metric M the particle nearest
+ * to x is that of the largest score
  *     s_k(x) = (x - z_0)' M (z_k - z_0) - |z_k - z_0|^2_M / 2,
- * linear in x. Densities of the mixture and their gradients are two products with the stacked inverse roots of its components. */
+ * linear in x. Densities of the mixture and their gradients are two products with the stacked
+ * inverse roots of its components. */
 #include "free.h"
 #include "cell.h"
 #include "columns.h"
@@ -18,7 +20,7 @@ bool wv_free_flat(const wvgd_fit *f)
     return f->opt.cost == WVGD_SQEUCLID || f->opt.cost == WVGD_MAHALANOBIS;
 }
 
-/* ---- cells ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- cells ------------------------------------------------------------------------------------------------------- */
 /* f->facet: M (z_k - z_0) [N][D], then the offsets [N]. */
 void wv_free_cells(wvgd_fit *f)
 {
@@ -86,8 +88,9 @@ void wv_free_scores(wvgd_fit *f, const wv_gauss *q, size_t dims, double *A, doub
     memcpy(W + dims, C, dims * dims * sizeof *W);
 }
 
-/* ---- the mixture --------------------------------------------------------------------------------------------------------------------- */
-/* f->free_inverse: inverse roots [K][D][D], whitened means relative to f->mean [K][D], log weights and constants [K]. */
+/* ---- the mixture ------------------------------------------------------------------------------------------------- */
+/* f->free_inverse: inverse roots [K][D][D], whitened means relative to f->mean [K][D], log weights
+ * and constants [K]. */
 void wv_free_mixture(wvgd_fit *f)
 {
     size_t D = f->D, K = f->s.mix.K;
@@ -106,7 +109,8 @@ void wv_free_mixture(wvgd_fit *f)
     }
 }
 
-/* Densities of the components from whitened points y[K][D] of one point, which become minus its gradients, weighted; returns the log density of the mixture. */
+/* Densities of the components from whitened points y[K][D] of one point, which become minus its gradients,
+ * weighted; returns the log density of the mixture. */
 static double blend(size_t K, size_t D, const double *mean, const double *constant, double *y, double *log_q)
 {
     double top = -INFINITY, sum = 0;
@@ -139,17 +143,21 @@ void wv_free_target(wvgd_fit *f, size_t n, const double *x, double *log_m, doubl
         for (size_t i = 0; i < here; i++)
             for (size_t k = 0; k < D; k++)
                 d[i * D + k] = x[(first + i) * D + k] - f->mean[k];
-        cblas_dgemm(ROW, CblasNoTrans, CblasTrans, (int)here, (int)(K * D), (int)D, 1.0, d, (int)D, inverse, (int)D, 0.0, y, (int)(K * D));
+        cblas_dgemm(ROW, CblasNoTrans, CblasTrans, (int)here, (int)(K * D), (int)D, 1.0, d, (int)D, inverse, (int)D,
+                    0.0, y, (int)(K * D));
         for (size_t i = 0; i < here; i++)
             log_m[first + i] = blend(K, D, mean, constant, y + i * K * D, f->free_log);
         if (grad)
-            cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)here, (int)D, (int)(K * D), -1.0, y, (int)(K * D), inverse, (int)D, 0.0, grad + first * D, (int)D);
+            cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)here, (int)D, (int)(K * D), -1.0, y, (int)(K * D),
+                        inverse, (int)D, 0.0, grad + first * D, (int)D);
     }
 }
 
-/* ---- the mass of a component in its cell ------------------------------------------------------------------------------------------------- */
-/* In coordinates e in which q_j is standard normal its cell is { e : B e < h }: B [N - 1][D], rows of length 1, and h into f->wall. Where walls are fewer than dimensions only
- * the space that they span matters, and B becomes the Cholesky factor of B B'; basis [N - 1][D], if it is not NULL, has orthonormal rows that span it. Returns the number of columns of B. */
+/* ---- the mass of a component in its cell ------------------------------------------------------------------------- */
+/* In coordinates e in which q_j is standard normal its cell is { e : B e < h }: B [N - 1][D], rows of length
+ * 1, and h into f->wall. Where walls are fewer than dimensions only the space that they span matters, and B
+ * becomes the Cholesky factor of B B'; basis [N - 1][D], if it is not NULL, has orthonormal rows that span
+ * it. Returns the number of columns of B. */
 size_t wv_free_walls(wvgd_fit *f, size_t j, double *basis)
 {
     size_t D = f->D, walls = 0, N = f->N;
@@ -182,7 +190,8 @@ size_t wv_free_walls(wvgd_fit *f, size_t j, double *basis)
             return D; /* walls so nearly parallel that rounding would tell their basis */
     if (basis) {
         memcpy(basis, B, walls * D * sizeof *B);
-        cblas_dtrsm(ROW, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, (int)walls, (int)D, 1.0, C, (int)walls, basis, (int)D);
+        cblas_dtrsm(ROW, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, (int)walls, (int)D, 1.0, C, (int)walls,
+                    basis, (int)D);
     }
     memset(B, 0, walls * walls * sizeof *B);
     for (size_t k = 0; k < walls; k++)
@@ -209,16 +218,20 @@ double wv_free_count(wvgd_fit *f, size_t j, size_t dims, uint64_t first, size_t 
     return (double)inside / 2;
 }
 
-/* ---- draws inside a cell ---------------------------------------------------------------------------------------------------------------- */
-/* Where walls are fewer than dimensions: of n draws e of the standard normal only the coordinates a in the space that the walls span are made, and the others, e = g + Q' (a - Q g) with a normal g, for those inside. Returns
- * how many these are, or n + 1 if this is no way. */
+/* ---- draws inside a cell ----------------------------------------------------------------------------------------- */
+/* Where walls are fewer than dimensions: of n draws e of the standard normal only the coordinates a in the space
+ * that the walls span are made, and the others, e = g + Q' (a - Q g) with a normal g, for those inside. Returns how
+ * many these are, or n + 1 if this is no way. */
 static size_t inside_walls(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t first, size_t n)
 {
     size_t D = f->D, kept = 0;
-    double *Q = f->square[2], *a = f->block, *seen = f->gy, in[WV_COLUMNS]; /* [dims][D], [dims][WV_COLUMNS], [kept][dims] */
+    /* [dims][D], [dims][WV_COLUMNS], [kept][dims] */
+    double *Q = f->square[2], *a = f->block, *seen = f->gy, in[WV_COLUMNS];
     wv_gauss q = wv_fit_component(f, j);
     size_t dims = f->N <= D && wv_free_flat(f) ? wv_free_walls(f, j, Q) : D;
-    wv_stream walls = {f->opt.seed, use, f->s.batch, f->N + 2 * j}, rest = {f->opt.seed, use, f->s.batch, f->N + 2 * j + 1}; /* not those of other draws in a cell, which are numbered by it */
+    /* not those of other draws in a cell, which are numbered by it */
+    wv_stream walls = {f->opt.seed, use, f->s.batch, f->N + 2 * j},
+              rest = {f->opt.seed, use, f->s.batch, f->N + 2 * j + 1};
     if (dims >= D)
         return n + 1;
     for (size_t at = 0; at < n; at += WV_COLUMNS) {
@@ -235,8 +248,10 @@ static size_t inside_walls(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t first
     }
     if (!kept)
         return 0;
-    cblas_dgemm(ROW, CblasNoTrans, CblasTrans, (int)kept, (int)dims, (int)D, -1.0, f->gx, (int)D, Q, (int)D, 1.0, seen, (int)dims);
-    cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)kept, (int)D, (int)dims, 1.0, seen, (int)dims, Q, (int)D, 1.0, f->gx, (int)D);
+    cblas_dgemm(ROW, CblasNoTrans, CblasTrans, (int)kept, (int)dims, (int)D, -1.0, f->gx, (int)D, Q, (int)D, 1.0, seen,
+                (int)dims);
+    cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)kept, (int)D, (int)dims, 1.0, seen, (int)dims, Q, (int)D, 1.0,
+                f->gx, (int)D);
     q.family->colour(D, q.R, q.root, kept, f->gx, f->work);
     for (size_t i = 0; i < kept; i++)
         for (size_t k = 0; k < D; k++)
@@ -250,7 +265,8 @@ size_t wv_free_inside(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t first, siz
     double *u = f->glu, *log_r = f->free_cost;
     wv_gauss q = wv_fit_component(f, j), r = wv_fit_around(f, j);
     wv_stream stream = {f->opt.seed, use, f->s.batch, j};
-    bool mirrored = use == WV_RNG_FIT || f->N == 1; /* elsewhere standard errors are taken as if draws were independent */
+    /* elsewhere standard errors are taken as if draws were independent */
+    bool mirrored = use == WV_RNG_FIT || f->N == 1;
     if (!mirrored && !around && f->D > WV_LATTICE && (kept = inside_walls(f, j, use, first, n)) <= n) {
         *all = (double)n;
         return kept;
@@ -271,7 +287,8 @@ size_t wv_free_inside(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t first, siz
     if (f->N > 1)
         wv_free_assign(f, n, f->gy, f->free_cell);
     for (size_t i = 0; i < n; i++) {
-        size_t k = around ? i / 2 + (i % 2) * half : i; /* from both halves in turn, so that the first few stand for all */
+        /* from both halves in turn, so that the first few stand for all */
+        size_t k = around ? i / 2 + (i % 2) * half : i;
         if (f->N > 1 && f->free_cell[k] != j)
             continue;
         memcpy(f->gx + kept * D, f->gy + k * D, D * sizeof(double));
@@ -280,7 +297,7 @@ size_t wv_free_inside(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t first, siz
     return kept;
 }
 
-/* ---- a lattice ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- a lattice --------------------------------------------------------------------------------------------------- */
 void wv_free_lattice(wvgd_fit *f, size_t dims)
 {
     wv_stream stream = {f->opt.seed, WV_RNG_SETTLE, 0, 0};

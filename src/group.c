@@ -1,9 +1,12 @@
-/* group.c - weighing every draw by the components of all particles would take time that grows with the square of their number. Many particles are split into groups of neighbours instead, and
- * the draws of a group come from two Gaussians: one with the moments of its cells together, one with those of its components together. Any proposal that covers the posterior
- * leaves the estimates what they are (method, section 3).
- * Particles are bisected at the median along the axis on which they lie furthest apart, in units of their cells, down to single ones. The log volume of a group for each of its particles is that of the Gaussian of its
- * cells less the log of their number; a branch of the tree becomes one group unless those below it do better. So cells that overlap, in many dimensions say, or lie side by side share a proposal, and
- * modes, between which there is nothing, do not. */
+/* group.c - weighing every draw by the components of all particles would take time that grows with the square of
+ * their number. Many particles are split into groups of neighbours instead, and the draws of a group come from two
+ * Gaussians: one with the moments of its cells together, one with those of its components together. Any proposal
+ * that covers the posterior leaves the estimates what they are (method, section 3).
+ * Particles are bisected at the median along the axis on which they lie furthest apart, in units of their
+ * cells, down to single ones. The log volume of a group for each of its particles is that of the Gaussian of
+ * its cells less the log of their number; a branch of the tree becomes one group unless those below it do
+ * better. So cells that overlap, in many dimensions say, or lie side by side share a proposal, and modes,
+ * between which there is nothing, do not. */
 #include "group.h"
 #include "dense.h"
 #include "weight.h"
@@ -13,7 +16,8 @@
 
 static const double spare = 0.05; /* nats that a group may lose to those it could be split into */
 
-/* In many dimensions cells, seen as diagonal Gaussians, overlap so much that proposals of their own are no better than shared ones. With ten dimensions that are correlated they still are, by tenths of a nat. */
+/* In many dimensions cells, seen as diagonal Gaussians, overlap so much that proposals of their own are no better
+ * than shared ones. With ten dimensions that are correlated they still are, by tenths of a nat. */
 bool wv_group_many(const wvgd_fit *f)
 {
     return f->N > (f->family == wv_family_get(WVGD_DIAG) && f->D >= 32 ? 8 : 32);
@@ -29,13 +33,15 @@ static wv_gauss merge(wvgd_fit *f, size_t n, const uint32_t *member, bool cells)
 {
     size_t D = f->D, size = D + f->cell_family->size(D, 0);
     bool full = f->cell_family == wv_family_get(WVGD_FULL);
-    double *mu = f->group + f->proposals * size, *root = mu + D, *sd = f->vector[0], *apart = f->vector[1], *C = full ? f->square[0] : root, total = 0;
+    double *mu = f->group + f->proposals * size, *root = mu + D, *sd = f->vector[0], *apart = f->vector[1],
+           *C = full ? f->square[0] : root, total = 0;
     memset(mu, 0, D * sizeof *mu);
     memset(C, 0, f->cell_family->size(D, 0) * sizeof *C);
     for (size_t k = 0; k < n; k++)
         total += cells ? 1 : f->cell_spare[member[k]];
     for (size_t k = 0; k < n; k++)
-        cblas_daxpy((int)D, (cells ? 1 : f->cell_spare[member[k]]) / total, (cells ? f->now.z : f->now.mu) + member[k] * D, 1, mu, 1);
+        cblas_daxpy((int)D, (cells ? 1 : f->cell_spare[member[k]]) / total,
+                    (cells ? f->now.z : f->now.mu) + member[k] * D, 1, mu, 1);
     for (size_t k = 0; k < n; k++) {
         wv_gauss q = cells ? wv_fit_spread(f, member[k]) : wv_fit_component(f, member[k]);
         double w = (cells ? 1 : f->cell_spare[member[k]]) / total;
@@ -89,7 +95,8 @@ static void divide(const wvgd_fit *f, size_t axis, size_t n, uint32_t *member, s
     }
 }
 
-/* The axis on which particles lie furthest apart, in units of their cells: the one with the least share of cells in the variance of all. */
+/* The axis on which particles lie furthest apart, in units of their cells: the one with the least
+ * share of cells in the variance of all. */
 static size_t longest(const wvgd_fit *f, size_t n, const uint32_t *member, const wv_gauss *all)
 {
     size_t D = f->D, axis = 0;
@@ -110,7 +117,8 @@ static size_t longest(const wvgd_fit *f, size_t n, const uint32_t *member, const
     return axis;
 }
 
-/* Makes a group of n particles: a proposal with the moments of their cells. Returns the log of its volume for each particle. */
+/* Makes a group of n particles: a proposal with the moments of their cells. Returns the log of its
+ * volume for each particle. */
 static double unite(wvgd_fit *f, size_t n, const uint32_t *member)
 {
     wv_gauss all = merge(f, n, member, true);
@@ -119,7 +127,8 @@ static double unite(wvgd_fit *f, size_t n, const uint32_t *member)
     return all.family->log_det(f->D, 0, all.root) - log((double)n);
 }
 
-/* Makes groups of n particles: one, unless groups of halves of them can have less volume by more than `spare`. Returns the least volume. */
+/* Makes groups of n particles: one, unless groups of halves of them can have less volume by more
+ * than `spare`. Returns the least volume. */
 static double split(wvgd_fit *f, size_t n, uint32_t *member)
 {
     size_t at = f->proposals, half = n / 2;

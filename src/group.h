@@ -9,7 +9,8 @@ bool wv_group_many(const wvgd_fit *f);
 /* Doubles of the proposals' means and roots. */
 size_t wv_group_size(const wvgd_fit *f);
 
-/* f->share[j] draws of component j and f->share[N + j] around particle j are to be made, the latter with nu degrees of freedom (0: of a Gaussian): puts proposals for groups of particles in the place of
+/* f->share[j] draws of component j and f->share[N + j] around particle j are to be made, the latter with
+ * nu degrees of freedom (0: of a Gaussian): puts proposals for groups of particles in the place of
  * these, with the sums of their draws. */
 void wv_group_propose(wvgd_fit *f, double nu);
 #endif

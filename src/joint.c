@@ -1,5 +1,6 @@
-/* joint.c - the paper's dynamics, with exact estimators: an iteration draws a batch, weighs it, and moves every particle and every component. Read it from
- * wv_joint_tell at the end upwards (method, sections 2-4, 6; when steps change and when to stop: schedule.c). */
+/* joint.c - the paper's dynamics, with exact estimators: an iteration draws a batch, weighs it, and moves every
+ * particle and every component. Read it from wv_joint_tell at the end upwards (method, sections 2-4, 6; when
+ * steps change and when to stop: schedule.c). */
 #include "joint.h"
 #include "cell.h"
 #include "evidence.h"
@@ -15,15 +16,16 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- the proposal ------------------------------------------------------------------------------------------------------------ */
+/* ---- the proposal ------------------------------------------------------------------------------------------------ */
 /* Do groups of particles share proposals? */
 static bool grouped(const wvgd_fit *f)
 {
     return wv_group_many(f) && f->opt.sampler == WVGD_MIXTURE && f->opt.cells != WVGD_SOFT;
 }
 
-/* Each cell's M draws come from its component and from a Student-t around its particle: half and half while the component lies in its cell, fewer from a component that does not
- * (a nearly flat one, whose own draws fall elsewhere). One component needs only itself; many share proposals. */
+/* Each cell's M draws come from its component and from a Student-t around its particle: half and half while the
+ * component lies in its cell, fewer from a component that does not (a nearly flat one, whose own draws fall
+ * elsewhere). One component needs only itself; many share proposals. */
 static void propose(wvgd_fit *f)
 {
     size_t N = f->N;
@@ -31,7 +33,8 @@ static void propose(wvgd_fit *f)
     f->proposals = spread ? 2 * N : N;
     for (size_t j = 0; j < N; j++) {
         double inside = f->s.iteration ? fmin(exp(f->log_Z[j]), 1) : 1;
-        size_t own = inside >= 0 ? 2 * (size_t)ceil((double)f->M / 2 * fmax(inside / (1 + inside), 0.125)) : f->M / 2; /* an eighth at least: u_j <= 8 N */
+        size_t own = inside >= 0 ? 2 * (size_t)ceil((double)f->M / 2 * fmax(inside / (1 + inside), 0.125))
+                                 : f->M / 2; /* an eighth at least: u_j <= 8 N */
         f->share[j] = spread && own < f->M ? own : f->M;
         f->proposal[j].q = wv_fit_component(f, j);
         if (spread) {
@@ -98,10 +101,11 @@ wvgd_status wv_joint_ask(wvgd_fit *f, wvgd_error *error)
         wv_fit_draw(f, f->s.batch, c, WV_RNG_FIT, 0, f->share[c], true, f->b.n);
         f->b.n += reject(f, c, f->b.n);
     }
-    return f->b.n ? WVGD_OK : wv_fail(error, WVGD_E_NO_DRAWS, "no component has a draw in its own cell: use the mixture sampler");
+    return f->b.n ? WVGD_OK
+                  : wv_fail(error, WVGD_E_NO_DRAWS, "no component has a draw in its own cell: use the mixture sampler");
 }
 
-/* ---- what the batch says --------------------------------------------------------------------------------------------------- */
+/* ---- what the batch says ----------------------------------------------------------------------------------------- */
 /* Points listed by cell: order[start[j] .. start[j+1]). */
 static void sort_by_cell(wvgd_fit *f)
 {
@@ -117,7 +121,8 @@ static void sort_by_cell(wvgd_fit *f)
     f->start[0] = 0;
 }
 
-/* Are particles looked at that might be worth more elsewhere, after so many iterations? Then costs to the second nearest count, too. */
+/* Are particles looked at that might be worth more elsewhere, after so many iterations? Then costs
+ * to the second nearest count, too. */
 static bool moves_due(const wvgd_fit *f, size_t iterations)
 {
     return f->N > 1 && f->s.stage == WV_SEARCH && iterations % 4 == 3 && f->s.moves < 20 + 2 * f->N;
@@ -130,11 +135,13 @@ static void assign_stretch(wvgd_fit *f, void *context, size_t k)
     const wv_weight_plan *plan = context;
     wv_batch *b = &f->b;
     wv_cell_sieve sieve;
-    bool second = moves_due(f, f->s.iteration + 1), pairs = s->proposal < f->proposals && wv_cell_mirrored(f, f->proposal[s->proposal].q.mu, &sieve);
+    bool second = moves_due(f, f->s.iteration + 1),
+         pairs = s->proposal < f->proposals && wv_cell_mirrored(f, f->proposal[s->proposal].q.mu, &sieve);
     for (size_t at = s->first, end = at + s->n, here; at < end; at += here) {
         here = pairs && end - at > 2 * WV_COLUMNS ? 2 * WV_COLUMNS : end - at;
         if (pairs)
-            wv_cell_assign_mirrored(f, &sieve, here, b->x + at * f->D, b->cell + at, b->near + at, b->next + at, second);
+            wv_cell_assign_mirrored(f, &sieve, here, b->x + at * f->D, b->cell + at, b->near + at, b->next + at,
+                                    second);
         else
             wv_cell_assign(f, here, b->x + at * f->D, b->cell + at, b->near + at, b->next + at);
         if (plan)
@@ -142,7 +149,8 @@ static void assign_stretch(wvgd_fit *f, void *context, size_t k)
     }
 }
 
-/* Cells of the points. Draws of a proposal are pairs of mirror images; those of proposals with few draws are taken together. */
+/* Cells of the points. Draws of a proposal are pairs of mirror images; those of proposals with few
+ * draws are taken together. */
 static void assign(wvgd_fit *f, wv_weight_plan *plan)
 {
     enum { MANY = 128 };
@@ -190,7 +198,8 @@ static void weigh(wvgd_fit *f)
     }
 }
 
-/* Standard error of the bound from kept draws alone: of the mean of h = log p~ - log q, and of log Z_j, a share of the draws. */
+/* Standard error of the bound from kept draws alone: of the mean of h = log p~ - log q, and of log
+ * Z_j, a share of the draws. */
 static double reject_se(const wvgd_fit *f)
 {
     const wv_batch *b = &f->b;
@@ -209,7 +218,8 @@ static double reject_se(const wvgd_fit *f)
     return sqrt(variance);
 }
 
-/* Masses, bound, distortion of the state that made the batch. The bound is judged with weights from earlier batches, so it is one. */
+/* Masses, bound, distortion of the state that made the batch. The bound is judged with weights
+ * from earlier batches, so it is one. */
 static bool estimate(wvgd_fit *f)
 {
     wv_batch *b = &f->b;
@@ -231,19 +241,21 @@ static bool estimate(wvgd_fit *f)
     return true;
 }
 
-/* ---- one cell ---------------------------------------------------------------------------------------------------------------- */
+/* ---- one cell ---------------------------------------------------------------------------------------------------- */
 static void fetch(const double *row, size_t D)
 {
     for (size_t i = 0; i < D; i += 64 / sizeof *row)
         __builtin_prefetch(row + i);
 }
 
-/* Numbers first and rows after them: with many cells none of them is in the cache, and those of several points are waited for at once. */
+/* Numbers first and rows after them: with many cells none of them is in the cache, and those of
+ * several points are waited for at once. */
 static void gather(wvgd_fit *f, size_t j)
 {
     const wv_batch *b = &f->b;
     const uint32_t *order = f->order + f->start[j];
-    size_t D = f->D, n = f->start[j + 1] - f->start[j], ahead = D < 16 ? 16 : 4; /* rows that are fetched before they are copied */
+    /* rows that are fetched before they are copied */
+    size_t D = f->D, n = f->start[j + 1] - f->start[j], ahead = D < 16 ? 16 : 4;
     for (size_t k = 0; k < n; k++) {
         size_t i = order[k];
         double log_p = b->log_p[i], log_m = b->log_m[i];
@@ -262,7 +274,8 @@ static void gather(wvgd_fit *f, size_t j)
     }
 }
 
-/* Points of density zero drop out of the regressions (their weight is zero, their log density is not a number to multiply by it). */
+/* Points of density zero drop out of the regressions (their weight is zero, their log density is
+ * not a number to multiply by it). */
 static size_t drop_zero(wvgd_fit *f, size_t n)
 {
     size_t kept = 0, D = f->D;
@@ -280,7 +293,8 @@ static size_t drop_zero(wvgd_fit *f, size_t n)
     return kept;
 }
 
-/* Lowers sds to those that each coordinate has when the others are given, as the pilot has them: a diagonal Gaussian that is fitted to a correlated one has these. */
+/* Lowers sds to those that each coordinate has when the others are given, as the pilot has them: a diagonal Gaussian
+ * that is fitted to a correlated one has these. */
 static void condition(wvgd_fit *f, double *sd)
 {
     size_t D = f->D;
@@ -309,7 +323,8 @@ void wv_joint_restart(wvgd_fit *f, size_t j)
     f->s.restarts++;
 }
 
-/* What component j is fitted to with soft cells: log p~ + log r_j, r_j = w_j q_j / sum_k w_k q_k, at every point of the batch. */
+/* What component j is fitted to with soft cells: log p~ + log r_j, r_j = w_j q_j / sum_k w_k q_k,
+ * at every point of the batch. */
 static size_t soften(wvgd_fit *f, size_t j)
 {
     const wv_batch *b = &f->b;
@@ -339,7 +354,8 @@ static size_t soften(wvgd_fit *f, size_t j)
 static void mixture_gradient(wvgd_fit *f, void *context, size_t piece)
 {
     const wv_batch *b = context;
-    size_t D = f->D, first = piece * wv_fit_piece(b->n), n = b->n - first < wv_fit_piece(b->n) ? b->n - first : wv_fit_piece(b->n);
+    size_t D = f->D, first = piece * wv_fit_piece(b->n),
+           n = b->n - first < wv_fit_piece(b->n) ? b->n - first : wv_fit_piece(b->n);
     double *out = f->soft_grad + first * D;
     memset(out, 0, n * D * sizeof *out);
     for (size_t j = 0; j < f->N; j++) {
@@ -349,7 +365,8 @@ static void mixture_gradient(wvgd_fit *f, void *context, size_t piece)
         wv_component_log_density(q, n, b->x + first * D, f->psi, f->y, f->work);
         q->family->push(D, q->R, q->root, n, f->y, f->work);
         for (size_t i = 0; i < n; i++)
-            cblas_daxpy((int)D, -exp(log(f->weight[j]) + f->psi[i] - b->log_mix[0][first + i]), f->y + i * D, 1, out + i * D, 1);
+            cblas_daxpy((int)D, -exp(log(f->weight[j]) + f->psi[i] - b->log_mix[0][first + i]), f->y + i * D, 1,
+                        out + i * D, 1);
     }
 }
 
@@ -359,8 +376,8 @@ static void mixture_gradients(wvgd_fit *f)
     wv_fit_share(f, wv_fit_pieces(f->b.n), (double)(f->b.n * f->N * f->D), mixture_gradient, &f->b);
 }
 
-/* A component that runs away from its cell begins again, with steps half as long; so often (in a tail whose best fit is an exponential or flatter, say), and it is no longer fitted but given the moments
- * of the posterior in the cell. */
+/* A component that runs away from its cell begins again, with steps half as long; so often (in a tail whose best fit
+ * is an exponential or flatter, say), and it is no longer fitted but given the moments of the posterior in the cell. */
 static const double patience = 6;
 
 bool wv_joint_gave_up(const wvgd_fit *f, size_t j)
@@ -381,10 +398,21 @@ static void move_component(wvgd_fit *f, size_t j, size_t n, double rho, bool sof
 {
     size_t D = f->D, size = f->family->size(D, f->R);
     double enough = D == 1 ? 4 : 6;
-    wv_update c = {.estimator = f->opt.estimator, .family = f->family, .R = f->R, .mu = f->now.mu + j * D, .root = f->now.root + j * size, .n = n, .x = f->gx, .log_p = f->glp,
-                   .grad = f->model.has_gradient ? f->gg : NULL, .u = f->gu, .rho = own_step(f, j, rho),
+    wv_update c = {.estimator = f->opt.estimator,
+                   .family = f->family,
+                   .R = f->R,
+                   .mu = f->now.mu + j * D,
+                   .root = f->now.root + j * size,
+                   .n = n,
+                   .x = f->gx,
+                   .log_p = f->glp,
+                   .grad = f->model.has_gradient ? f->gg : NULL,
+                   .u = f->gu,
+                   .rho = own_step(f, j, rho),
                    .truncated = !soft && f->N > 1 && f->log_Z[j] < log(hardly_cut),
-                   .precondition = f->pilot ? f->pilot_root : NULL, .adam = f->adam ? f->adam + j * 2 * (D + size) : NULL, .time = f->s.iteration + 1};
+                   .precondition = f->pilot ? f->pilot_root : NULL,
+                   .adam = f->adam ? f->adam + j * 2 * (D + size) : NULL,
+                   .time = f->s.iteration + 1};
     bool some = wv_weight_normalise(n, f->glu, f->gu);
     c.ess = wv_weight_ess(n, f->gu);
     if (wv_joint_gave_up(f, j)) { /* the Gaussian of the cell's moments will do */
@@ -412,7 +440,8 @@ typedef struct {
     bool soft;
 } steps;
 
-/* Cell j: the particle towards its posterior mean, the component towards p_j. f->cell_spare: what the particle has walked. */
+/* Cell j: the particle towards its posterior mean, the component towards p_j. f->cell_spare: what
+ * the particle has walked. */
 static void move_cell(wvgd_fit *f, void *context, size_t j)
 {
     const steps *by = context;
@@ -447,20 +476,22 @@ static void move_cells(wvgd_fit *f, steps by)
     }
 }
 
-/* ---- the metric -------------------------------------------------------------------------------------------------------------- */
+/* ---- the metric -------------------------------------------------------------------------------------------------- */
 /* The posterior's mean and covariance, from the pooled weights, smoothed: the mahalanobis cost follows them. */
 static void follow_posterior(wvgd_fit *f, double lambda)
 {
     size_t D = f->D, n = f->b.n;
-    double ess = wv_weight_ess(n, f->pooled), keep = lambda * ess / (ess + (double)D), total = cblas_dasum((int)n, f->pooled, 1);
+    double ess = wv_weight_ess(n, f->pooled), keep = lambda * ess / (ess + (double)D),
+           total = cblas_dasum((int)n, f->pooled, 1);
     if (!(total > 0))
         return;
     cblas_dscal((int)n, 1 / total, f->pooled, 1);
     cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->b.x, (int)D, f->pooled, 1, 0.0, f->now.centre, 1);
-    wv_component_follow(f->metric_family, D, f->now.metric, f->now.centre, n, f->b.x, f->pooled, keep, f->y, f->square[0], f->work);
+    wv_component_follow(f->metric_family, D, f->now.metric, f->now.centre, n, f->b.x, f->pooled, keep, f->y,
+                        f->square[0], f->work);
 }
 
-/* ---- the iteration ------------------------------------------------------------------------------------------------------------ */
+/* ---- the iteration ----------------------------------------------------------------------------------------------- */
 /* Masses of moved cells, together, below which everything goes on as before. */
 static const double light = 0.05;
 
@@ -468,7 +499,8 @@ static const double light = 0.05;
 static bool move_particles(wvgd_fit *f)
 {
     size_t moved[2];
-    if (!moves_due(f, f->s.iteration) || f->s.ess < 10 * (double)f->N || !wv_particle_move(f, &f->b, f->moving, f->order, f->start, moved))
+    if (!moves_due(f, f->s.iteration) || f->s.ess < 10 * (double)f->N ||
+        !wv_particle_move(f, &f->b, f->moving, f->order, f->start, moved))
         return false;
     for (int i = 0; i < 2; i++) {
         wv_joint_restart(f, moved[i]);
@@ -477,21 +509,25 @@ static bool move_particles(wvgd_fit *f)
     f->s.moves++;
     if (f->beta[moved[0]] + f->beta[moved[1]] < light)
         return false;
-    f->s.best = -INFINITY; /* judged anew: components that begin again are worse at first, and that is no reason for shorter steps */
+    /* judged anew: components that begin again are worse at first, and that is no reason for shorter steps */
+    f->s.best = -INFINITY;
     return true;
 }
 
-/* Smoothed ELBO_j, whose softmax judges the next batch; with the cells at rest, plain averages of them and of the masses. */
+/* Smoothed ELBO_j, whose softmax judges the next batch; with the cells at rest, plain averages of
+ * them and of the masses. */
 static void remember(wvgd_fit *f)
 {
-    double k = f->s.stage == WV_AVERAGE ? (double)f->s.averaged : 0, share = f->s.stage == WV_AVERAGE ? 1 / (k + 1) : 0.2;
+    double k = f->s.stage == WV_AVERAGE ? (double)f->s.averaged : 0,
+           share = f->s.stage == WV_AVERAGE ? 1 / (k + 1) : 0.2;
     for (size_t j = 0; j < f->N; j++) {
         if (f->elbo[j] > -INFINITY) {
             bool known = f->now.elbo[j] > -INFINITY && (f->s.stage != WV_AVERAGE || k > 0);
             f->now.elbo[j] = known ? f->now.elbo[j] + share * (f->elbo[j] - f->now.elbo[j]) : f->elbo[j];
         }
         f->now.beta[j] += k > 0 ? share * (f->beta[j] - f->now.beta[j]) : f->beta[j] - f->now.beta[j];
-        f->now.beta2[j] += k > 0 ? share * (f->beta[j] * f->beta[j] - f->now.beta2[j]) : f->beta[j] * f->beta[j] - f->now.beta2[j];
+        f->now.beta2[j] += k > 0 ? share * (f->beta[j] * f->beta[j] - f->now.beta2[j])
+                                 : f->beta[j] * f->beta[j] - f->now.beta2[j];
     }
     double d = f->s.distortion, rate = k > 0 ? share : 1;
     f->s.distortion1 += rate * (d - f->s.distortion1);
@@ -502,13 +538,17 @@ static void remember(wvgd_fit *f)
 wvgd_status wv_joint_tell(wvgd_fit *f, wvgd_error *error)
 {
     bool soft = f->opt.cells == WVGD_SOFT && f->s.stage == WV_SEARCH && f->N > 1;
-    /* 1/k averages; preconditioned means may be pulled too weakly in some directions, and 2/k forgives that for a third more noise */
-    double k = (double)f->s.averaged, rho = f->s.stage == WV_AVERAGE ? 1 / (1 / f->s.rho + (f->pilot ? k / 2 : k)) : f->s.rho;
+    /* 1/k averages; preconditioned means may be pulled too weakly in some directions, and 2/k
+     * forgives that for a third more noise */
+    double k = (double)f->s.averaged,
+           rho = f->s.stage == WV_AVERAGE ? 1 / (1 / f->s.rho + (f->pilot ? k / 2 : k)) : f->s.rho;
     double lambda = wv_schedule_lambda(f, rho);
     weigh(f);
     if (!estimate(f))
-        return wv_fail(error, WVGD_E_NO_DRAWS, "none of the %zu points of iteration %zu has a finite log density: check the model, or start elsewhere",
-                       f->b.n, f->s.iteration + 1);
+        return wv_fail(
+            error, WVGD_E_NO_DRAWS,
+            "none of the %zu points of iteration %zu has a finite log density: check the model, or start elsewhere",
+            f->b.n, f->s.iteration + 1);
     if (f->s.stage == WV_SEARCH && f->N > 1)
         wv_quantise_pool(f);
     bool back = wv_schedule_fell(f);

@@ -1,8 +1,10 @@
 /* large.c - the natural step for low-rank components in many dimensions (method, section 4).
  *
- * The slope of the residual gradient, what the current component leaves of it, on the point: first coordinate by coordinate, then, on what that leaves, in the space of
- * the component's own directions and of those in which most of it lies, where the regression has few coefficients; then coordinates once more. All of these are exact where the posterior
- * is a Gaussian of the family, though there are fewer points than dimensions. The R directions that gain most are kept. */
+ * The slope of the residual gradient, what the current component leaves of it, on the point: first coordinate
+ * by coordinate, then, on what that leaves, in the space of the component's own directions and of those in
+ * which most of it lies, where the regression has few coefficients; then coordinates once more. All of these
+ * are exact where the posterior is a Gaussian of the family, though there are fewer points than dimensions.
+ * The R directions that gain most are kept. */
 #include "large.h"
 #include "dense.h"
 #include <cblas.h>
@@ -29,19 +31,21 @@ static void orthonormalise(size_t D, size_t k, double *v)
     }
 }
 
-/* What a low-rank step is made of, in the coordinates t = (x - mu)/s, in which the component has the precision I + Q'(1/e - 1)Q. K = 2R rows are considered: those of Q and R more. */
+/* What a low-rank step is made of, in the coordinates t = (x - mu)/s, in which the component has the precision
+ * I + Q'(1/e - 1)Q. K = 2R rows are considered: those of Q and R more. */
 typedef struct {
     size_t K;
-    double *t, *r;          /* [n][D] points and what the component leaves of the gradient there, less their means: for a Gaussian posterior r is linear in t */
-    double *mean, *slope;   /* [D] means of t and of the gradient */
-    double *square, *b;     /* [D] mean squares of t; slopes of r, coordinate by coordinate */
-    double *U;              /* [K][D] orthonormal rows */
-    double *image;          /* [K][D] */
-    double *H;              /* [K][K] slope of r on t in the space of U */
-    double *small[4];       /* [K][K] */
-    double *value, *old;    /* [K] */
+    double *t, *r;        /* [n][D] points and what the component leaves of the gradient there, less their means: for
+                           * a Gaussian posterior r is linear in t */
+    double *mean, *slope; /* [D] means of t and of the gradient */
+    double *square, *b;   /* [D] mean squares of t; slopes of r, coordinate by coordinate */
+    double *U;            /* [K][D] orthonormal rows */
+    double *image;        /* [K][D] */
+    double *H;            /* [K][K] slope of r on t in the space of U */
+    double *small[4];     /* [K][K] */
+    double *value, *old;  /* [K] */
     double *syev;
-    double *at, *from;      /* [n][K] */
+    double *at, *from; /* [n][K] */
 } low;
 
 size_t wv_large_work(size_t D, size_t R, size_t n)
@@ -53,7 +57,14 @@ size_t wv_large_work(size_t D, size_t R, size_t n)
 static low names(wvgd_fit *f, const wv_update *c)
 {
     size_t D = f->D, K = 2 * c->R;
-    low l = {.K = K, .t = f->y, .r = f->gy, .mean = f->vector[0], .slope = f->vector[1], .square = f->vector[2], .b = f->vector[3], .U = f->large};
+    low l = {.K = K,
+             .t = f->y,
+             .r = f->gy,
+             .mean = f->vector[0],
+             .slope = f->vector[1],
+             .square = f->vector[2],
+             .b = f->vector[3],
+             .U = f->large};
     l.image = l.U + K * D;
     l.H = l.image + K * D;
     for (size_t i = 0; i < 4; i++)
@@ -83,11 +94,13 @@ static void measure_low(wvgd_fit *f, const wv_update *c, low *l)
             l->t[p * D + i] -= l->mean[i];
             l->r[p * D + i] += l->t[p * D + i] - l->slope[i];
         }
-    cblas_dgemm(ROW, CblasNoTrans, CblasTrans, (int)n, (int)R, (int)D, 1.0, l->t, (int)D, Q, (int)D, 0.0, l->at, (int)R);
+    cblas_dgemm(ROW, CblasNoTrans, CblasTrans, (int)n, (int)R, (int)D, 1.0, l->t, (int)D, Q, (int)D, 0.0, l->at,
+                (int)R);
     for (size_t p = 0; p < n; p++)
         for (size_t k = 0; k < R; k++)
             l->at[p * R + k] *= 1 / e[k] - 1;
-    cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)n, (int)D, (int)R, 1.0, l->at, (int)R, Q, (int)D, 1.0, l->r, (int)D);
+    cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)n, (int)D, (int)R, 1.0, l->at, (int)R, Q, (int)D, 1.0, l->r,
+                (int)D);
 }
 
 /* Slopes of what is left, coordinate by coordinate, are added to b and taken out of r. */
@@ -112,7 +125,8 @@ static void regress_coordinates(wvgd_fit *f, const wv_update *c, low *l)
             l->r[p * D + i] -= cross[i] * l->t[p * D + i];
 }
 
-/* U: the rows of Q, and the R directions in which most of r lies, by subspace iteration. Where r is linear in few directions of t it lies in these, however few the points are. */
+/* U: the rows of Q, and the R directions in which most of r lies, by subspace iteration. Where r is linear in few
+ * directions of t it lies in these, however few the points are. */
 static void find_directions(wvgd_fit *f, const wv_update *c, low *l)
 {
     size_t D = f->D, R = c->R, n = c->n;
@@ -124,8 +138,10 @@ static void find_directions(wvgd_fit *f, const wv_update *c, low *l)
         memcpy(V + k * D, weighted + (k * n / R) * D, D * sizeof *V);
     orthonormalise(D, R, V);
     for (int round = 0; round < 4; round++) {
-        cblas_dgemm(ROW, CblasNoTrans, CblasTrans, (int)R, (int)n, (int)D, 1.0, V, (int)D, weighted, (int)D, 0.0, l->at, (int)n);
-        cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)R, (int)D, (int)n, 1.0, l->at, (int)n, weighted, (int)D, 0.0, V, (int)D);
+        cblas_dgemm(ROW, CblasNoTrans, CblasTrans, (int)R, (int)n, (int)D, 1.0, V, (int)D, weighted, (int)D, 0.0, l->at,
+                    (int)n);
+        cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)R, (int)D, (int)n, 1.0, l->at, (int)n, weighted, (int)D, 0.0,
+                    V, (int)D);
         orthonormalise(D, R, V);
     }
     memcpy(l->U, c->root + D + R, R * D * sizeof *l->U);
@@ -135,8 +151,10 @@ static void find_directions(wvgd_fit *f, const wv_update *c, low *l)
 /* a <- E a E', or with `back` E' a E; E: rows; spare: [K][K]. */
 static void turn(size_t K, const double *E, bool back, double *a, double *spare)
 {
-    cblas_dgemm(ROW, back ? CblasTrans : CblasNoTrans, CblasNoTrans, (int)K, (int)K, (int)K, 1.0, E, (int)K, a, (int)K, 0.0, spare, (int)K);
-    cblas_dgemm(ROW, CblasNoTrans, back ? CblasNoTrans : CblasTrans, (int)K, (int)K, (int)K, 1.0, spare, (int)K, E, (int)K, 0.0, a, (int)K);
+    cblas_dgemm(ROW, back ? CblasTrans : CblasNoTrans, CblasNoTrans, (int)K, (int)K, (int)K, 1.0, E, (int)K, a, (int)K,
+                0.0, spare, (int)K);
+    cblas_dgemm(ROW, CblasNoTrans, back ? CblasNoTrans : CblasTrans, (int)K, (int)K, (int)K, 1.0, spare, (int)K, E,
+                (int)K, 0.0, a, (int)K);
 }
 
 /* H: the symmetric slope of U r on U t, H C + C H = M + M', which is taken out of r. */
@@ -144,8 +162,10 @@ static bool regress_directions(wvgd_fit *f, const wv_update *c, low *l)
 {
     size_t D = f->D, K = l->K, n = c->n;
     double *C = l->small[0], ridge = 1 / c->ess, shrink = c->ess / (c->ess + (double)K);
-    cblas_dgemm(ROW, CblasNoTrans, CblasTrans, (int)n, (int)K, (int)D, 1.0, l->t, (int)D, l->U, (int)D, 0.0, l->at, (int)K);
-    cblas_dgemm(ROW, CblasNoTrans, CblasTrans, (int)n, (int)K, (int)D, 1.0, l->r, (int)D, l->U, (int)D, 0.0, l->from, (int)K);
+    cblas_dgemm(ROW, CblasNoTrans, CblasTrans, (int)n, (int)K, (int)D, 1.0, l->t, (int)D, l->U, (int)D, 0.0, l->at,
+                (int)K);
+    cblas_dgemm(ROW, CblasNoTrans, CblasTrans, (int)n, (int)K, (int)D, 1.0, l->r, (int)D, l->U, (int)D, 0.0, l->from,
+                (int)K);
     memset(C, 0, K * K * sizeof *C);
     memset(l->H, 0, K * K * sizeof *C);
     for (size_t p = 0; p < n; p++) {
@@ -157,15 +177,19 @@ static bool regress_directions(wvgd_fit *f, const wv_update *c, low *l)
     turn(K, C, false, l->H, l->small[1]);
     for (size_t i = 0; i < K; i++)
         for (size_t k = 0; k <= i; k++)
-            l->H[i * K + k] = shrink * (l->H[i * K + k] + l->H[k * K + i]) / (fmax(l->value[i], 0) + fmax(l->value[k], 0) + 2 * ridge);
+            l->H[i * K + k] = shrink * (l->H[i * K + k] + l->H[k * K + i]) /
+                              (fmax(l->value[i], 0) + fmax(l->value[k], 0) + 2 * ridge);
     wv_dense_mirror(K, l->H);
     turn(K, C, true, l->H, l->small[1]);
-    cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)n, (int)K, (int)K, 1.0, l->at, (int)K, l->H, (int)K, 0.0, l->from, (int)K);
-    cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)n, (int)D, (int)K, -1.0, l->from, (int)K, l->U, (int)D, 1.0, l->r, (int)D);
+    cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)n, (int)K, (int)K, 1.0, l->at, (int)K, l->H, (int)K, 0.0, l->from,
+                (int)K);
+    cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)n, (int)D, (int)K, -1.0, l->from, (int)K, l->U, (int)D, 1.0, l->r,
+                (int)D);
     return true;
 }
 
-/* slope <- what the mean gradient would be if the points' mean were the component's: plus (precision aimed at) times the points' mean. */
+/* slope <- what the mean gradient would be if the points' mean were the component's: plus
+ * (precision aimed at) times the points' mean. */
 static void aim_mean(wvgd_fit *f, const wv_update *c, low *l)
 {
     size_t D = f->D, R = c->R, K = l->K;
@@ -179,11 +203,13 @@ static void aim_mean(wvgd_fit *f, const wv_update *c, low *l)
     cblas_dgemv(ROW, CblasTrans, (int)K, (int)D, -1.0, l->U, (int)D, l->value, 1, 1.0, l->slope, 1);
 }
 
-/* The precision aimed at, diag(d) + U'NU, as scales and the R directions that gain most; what the others add to the diagonal goes into the scales. */
+/* The precision aimed at, diag(d) + U'NU, as scales and the R directions that gain most; what the others
+ * add to the diagonal goes into the scales. */
 static bool take_root(wvgd_fit *f, const wv_update *c, low *l)
 {
     size_t D = f->D, R = c->R, K = l->K;
-    double *s = c->root, *e = s + D, *Q = e + R, *d = f->vector[4], *more = f->vector[5], *T = l->small[0], *N = l->small[1], *N0 = l->small[2], *spare = l->small[3];
+    double *s = c->root, *e = s + D, *Q = e + R, *d = f->vector[4], *more = f->vector[5], *T = l->small[0],
+           *N = l->small[1], *N0 = l->small[2], *spare = l->small[3];
     for (size_t i = 0; i < D; i++)
         d[i] = clamp(1 - c->rho * l->b[i], 1 / most_change, most_change);
     for (size_t k = 0; k < K; k++)
@@ -191,7 +217,8 @@ static bool take_root(wvgd_fit *f, const wv_update *c, low *l)
             l->image[k * D + i] = l->U[k * D + i] / sqrt(d[i]);
     memcpy(f->uy, l->image, K * D * sizeof *l->image);
     orthonormalise(D, K, l->image);
-    cblas_dgemm(ROW, CblasNoTrans, CblasTrans, (int)K, (int)K, (int)D, 1.0, l->image, (int)D, f->uy, (int)D, 0.0, T, (int)K);
+    cblas_dgemm(ROW, CblasNoTrans, CblasTrans, (int)K, (int)K, (int)D, 1.0, l->image, (int)D, f->uy, (int)D, 0.0, T,
+                (int)K);
     memset(N0, 0, K * K * sizeof *N0);
     for (size_t k = 0; k < R; k++)
         N0[k * K + k] = 1 / e[k] - 1;

@@ -1,5 +1,6 @@
-/* mix.c - natural gradient of a mixture's ELBO with soft cells: component k is fitted to log p~ + log r_k, r_k = w_k q_k / m its responsibility, by the regression of
- * update.c, on points pooled over the last batches with deterministic-mixture weights. A component alone has r = 1, and the same loop fits one mode. (Method, section 6.) */
+/* mix.c - natural gradient of a mixture's ELBO with soft cells: component k is fitted to log p~ + log r_k,
+ * r_k = w_k q_k / m its responsibility, by the regression of update.c, on points pooled over the last batches with
+ * deterministic-mixture weights. A component alone has r = 1, and the same loop fits one mode. (Method, section 6.) */
 #include "mix.h"
 #include "modes.h"
 #include "columns.h"
@@ -22,7 +23,8 @@ wv_gauss wv_mix_component(const wvgd_fit *f, size_t k)
 bool wv_mix_is(const wvgd_fit *f, const wv_gauss *q)
 {
     size_t D = f->D;
-    return f->s.mix.K == 1 && q->family == wv_family_get(WVGD_FULL) && !memcmp(q->mu, f->mix.mu, D * sizeof(double)) && !memcmp(q->root, f->mix.root, D * D * sizeof(double));
+    return f->s.mix.K == 1 && q->family == wv_family_get(WVGD_FULL) && !memcmp(q->mu, f->mix.mu, D * sizeof(double)) &&
+           !memcmp(q->root, f->mix.root, D * D * sizeof(double));
 }
 
 size_t wv_mix_owner(wvgd_fit *f, const double *x)
@@ -40,7 +42,7 @@ size_t wv_mix_owner(wvgd_fit *f, const double *x)
     return best;
 }
 
-/* ---- draws ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- draws ------------------------------------------------------------------------------------------------------- */
 /* n standard normals in antithetic orthogonal blocks: 2 D of them span every direction twice. */
 static void orthogonal(wvgd_fit *f, const wv_stream *stream, size_t n, double *x)
 {
@@ -48,11 +50,13 @@ static void orthogonal(wvgd_fit *f, const wv_stream *stream, size_t n, double *x
     double *Q = f->square[0], *R = f->square[1], *tau = f->vector[0];
     lapack_int d = (lapack_int)D, room = (lapack_int)wv_dense_eigh_work(D);
     for (uint64_t block = 0; made < n; block++) {
-        size_t some = (n - made + 1) / 2 < D ? (n - made + 1) / 2 : D; /* directions of the block that are used: the first */
+        /* directions of the block that are used: the first */
+        size_t some = (n - made + 1) / 2 < D ? (n - made + 1) / 2 : D;
         wv_rng_normal(stream, 2 * block, some * D, Q);
         wv_rng_normal(stream, 2 * block + 1, some * D, R);
-        bool apart = D > 1 && LAPACKE_dgeqrf_work(LAPACK_COL_MAJOR, d, (lapack_int)some, Q, d, tau, f->syev, room) == 0 &&
-                     LAPACKE_dorgqr_work(LAPACK_COL_MAJOR, d, (lapack_int)some, (lapack_int)some, Q, d, tau, f->syev, room) == 0;
+        bool apart =
+            D > 1 && LAPACKE_dgeqrf_work(LAPACK_COL_MAJOR, d, (lapack_int)some, Q, d, tau, f->syev, room) == 0 &&
+            LAPACKE_dorgqr_work(LAPACK_COL_MAJOR, d, (lapack_int)some, (lapack_int)some, Q, d, tau, f->syev, room) == 0;
         for (size_t i = 0; i < some; i++) {
             if (apart) /* a direction of the block, as long as an independent normal vector */
                 cblas_dscal(d, cblas_dnrm2(d, R + i * D, 1), Q + i * D, 1);
@@ -92,7 +96,7 @@ void wv_mix_ask(wvgd_fit *f)
     }
 }
 
-/* ---- what the pool says ------------------------------------------------------------------------------------------------------------ */
+/* ---- what the pool says ------------------------------------------------------------------------------------------ */
 /* Components as places: each with its weight in the mixture. */
 static wv_place place(const wvgd_fit *f, size_t k)
 {
@@ -118,8 +122,9 @@ static double work_of(const wvgd_fit *f)
     return (double)(wv_pool_size(f) * f->s.mix.K * f->D * f->D);
 }
 
-/* Densities of all components (f->mix_q[k][n_pool]) and of the mixture (f->mix_log) at the pooled points; ELBO, sd and ESS of the mixture. Points in the coordinates of each component are
- * left in f->mix_y, if there is room; measured: f->mix_q and f->mix_y have the squares and the points already. False: no point has density. */
+/* Densities of all components (f->mix_q[k][n_pool]) and of the mixture (f->mix_log) at the pooled points; ELBO, sd
+ * and ESS of the mixture. Points in the coordinates of each component are left in f->mix_y, if there is room;
+ * measured: f->mix_q and f->mix_y have the squares and the points already. False: no point has density. */
 static bool assess(wvgd_fit *f, bool measured, double *elbo, double *sd, double *ess)
 {
     size_t n = wv_pool_size(f), K = f->s.mix.K, room = wv_pool_points(f);
@@ -133,7 +138,8 @@ static bool assess(wvgd_fit *f, bool measured, double *elbo, double *sd, double 
         wv_columns_density(f->D, n, f->mix_det[k], 0, f->mix_q + k * room, f->mix_q + k * room);
     for (size_t i = 0; i < n; i++)
         f->psi[i] = f->mix_log[i] - f->pool.log_sum[i];
-    double inside = -wv_weight_lse(n, f->psi), mean = 0, squares = 0; /* log of the mixture's share where there is density, outside of which it is cut off */
+    /* log of the mixture's share where there is density, outside of which it is cut off */
+    double inside = -wv_weight_lse(n, f->psi), mean = 0, squares = 0;
     for (size_t i = 0; i < n; i++)
         f->psi[i] = f->pool.log_p[i] > -INFINITY ? f->psi[i] : -INFINITY;
     inside += wv_weight_lse(n, f->psi);
@@ -144,14 +150,15 @@ static bool assess(wvgd_fit *f, bool measured, double *elbo, double *sd, double 
             mean += f->mix_u[i] * (f->pool.log_p[i] - f->mix_log[i]);
     for (size_t i = 0; i < n; i++)
         if (f->mix_u[i] > 0)
-            squares += f->mix_u[i] * (f->pool.log_p[i] - f->mix_log[i] - mean) * (f->pool.log_p[i] - f->mix_log[i] - mean);
+            squares += f->mix_u[i] * (f->pool.log_p[i] - f->mix_log[i] - mean) *
+                       (f->pool.log_p[i] - f->mix_log[i] - mean);
     *elbo = mean + inside;
     *sd = sqrt(squares);
     *ess = wv_weight_ess(n, f->mix_u);
     return isfinite(*elbo);
 }
 
-/* ---- blocks of points, after `assess` --------------------------------------------------------------------------------------------- */
+/* ---- blocks of points, after `assess` ---------------------------------------------------------------------------- */
 static size_t blocks(const wvgd_fit *f)
 {
     return (wv_pool_size(f) + WV_COLUMNS - 1) / WV_COLUMNS;
@@ -181,10 +188,12 @@ static const double *whitened(wvgd_fit *f, size_t k, size_t at)
     return y;
 }
 
-/* f->mix_grad: gradients at the pooled points of block `at` of log p~, and with several components of log p~ - log m, grad log m = - sum_k r_k A_k'^-1 y_k. */
+/* f->mix_grad: gradients at the pooled points of block `at` of log p~, and with several components of log p~ - log
+ * m, grad log m = - sum_k r_k A_k'^-1 y_k. */
 static void gradients(wvgd_fit *f, void *context, size_t at)
 {
-    size_t D = f->D, K = f->s.mix.K, room = wv_pool_points(f), points = points_in(f, at), n = columns_in(f, at), first = at * WV_COLUMNS;
+    size_t D = f->D, K = f->s.mix.K, room = wv_pool_points(f), points = points_in(f, at), n = columns_in(f, at),
+           first = at * WV_COLUMNS;
     const wv_columns *pass = wv_columns_best();
     double *r = f->glu, *ry = f->gg, *out = f->mix_grad + first * D; /* [WV_COLUMNS], [D][WV_COLUMNS] */
     (void)context;
@@ -216,8 +225,8 @@ static void spread(wvgd_fit *f, const wv_update *c, const wv_update_moments *m, 
     }
 }
 
-/* Moments of points and gradients in the coordinates of component k under the weights u, which stand for it, so that the mean of the points is next to 0 and may be subtracted last. u is
- * zero beyond the last point. */
+/* Moments of points and gradients in the coordinates of component k under the weights u, which stand for it, so that
+ * the mean of the points is next to 0 and may be subtracted last. u is zero beyond the last point. */
 static void measure(wvgd_fit *f, size_t k, const double *u, wv_update_moments *m)
 {
     size_t D = f->D;
@@ -245,8 +254,9 @@ static void measure(wvgd_fit *f, size_t k, const double *u, wv_update_moments *m
     wv_dense_mirror(D, m->cov);
 }
 
-/* ---- points of one component ------------------------------------------------------------------------------------------------------- */
-/* Weights of the pooled points that stand for component k, those of at most `least` left out, into f->gu, zero up to the end of the last block; false: no point has density. */
+/* ---- points of one component ------------------------------------------------------------------------------------- */
+/* Weights of the pooled points that stand for component k, those of at most `least` left out, into f->gu, zero up to
+ * the end of the last block; false: no point has density. */
 static bool stand_for(wvgd_fit *f, size_t k, double least)
 {
     size_t n = wv_pool_size(f);
@@ -287,7 +297,7 @@ static size_t gather(wvgd_fit *f, size_t k, double least)
     return kept;
 }
 
-/* ---- one step -------------------------------------------------------------------------------------------------------------------- */
+/* ---- one step ---------------------------------------------------------------------------------------------------- */
 void wv_mix_copy(const wvgd_fit *f, size_t K, const wv_mixture *from, wv_mixture *to)
 {
     memcpy(to->mu, from->mu, K * f->D * sizeof(double));
@@ -354,8 +364,14 @@ static void step_one(wvgd_fit *f, void *context, size_t k)
 {
     const gains *g = context;
     size_t D = f->D, n = wv_pool_size(f);
-    wv_update_moments m = {.mean = f->vector[0], .cov = f->square[9], .grad = f->vector[9], .cross = f->square[10], .relative = f->s.mix.K > 1, .spread = spread};
-    double ess = stand_for(f, k, 1e-12) ? wv_weight_ess(n, f->gu) : 0, *root = f->mix_root + k * D * D, *mu = f->mix_mu + k * D;
+    wv_update_moments m = {.mean = f->vector[0],
+                           .cov = f->square[9],
+                           .grad = f->vector[9],
+                           .cross = f->square[10],
+                           .relative = f->s.mix.K > 1,
+                           .spread = spread};
+    double ess = stand_for(f, k, 1e-12) ? wv_weight_ess(n, f->gu) : 0, *root = f->mix_root + k * D * D,
+           *mu = f->mix_mu + k * D;
     memcpy(mu, f->mix.mu + k * D, D * sizeof *mu);
     memcpy(root, f->mix.root + k * D * D, D * D * sizeof *root);
     g->elbo[k] = NAN;
@@ -363,7 +379,14 @@ static void step_one(wvgd_fit *f, void *context, size_t k)
     if (ess >= 4) {
         g->elbo[k] = own_elbo(f);
         measure(f, k, f->gu, &m);
-        wv_update c = {.estimator = WVGD_NATURAL, .family = wv_family_get(WVGD_FULL), .mu = mu, .root = root, .moments = &m, .u = f->gu, .ess = ess, .rho = f->s.mix.rho};
+        wv_update c = {.estimator = WVGD_NATURAL,
+                       .family = wv_family_get(WVGD_FULL),
+                       .mu = mu,
+                       .root = root,
+                       .moments = &m,
+                       .u = f->gu,
+                       .ess = ess,
+                       .rho = f->s.mix.rho};
         r = wv_update_component(f, &c);
     }
     if (!r.ok)
@@ -401,7 +424,8 @@ static double step(wvgd_fit *f)
     return total;
 }
 
-/* Judges the current state on the pool, goes back if it has become worse, and steps. measured: as wv_pool_take has left it. True: the fit has ended. */
+/* Judges the current state on the pool, goes back if it has become worse, and steps. measured: as
+ * wv_pool_take has left it. True: the fit has ended. */
 static bool iterate(wvgd_fit *f, bool judged, bool measured)
 {
     wv_mixing *m = &f->s.mix;
@@ -419,10 +443,12 @@ static bool iterate(wvgd_fit *f, bool judged, bool measured)
     f->s.pelbo_se = noise;
     f->s.ess = ess;
     if (judged) {
-        back = elbo < m->best - fmax(1, 3 * fmin(noise, m->best_sd)); /* of a state that has gone astray the noise is as large as the fall */
+        /* of a state that has gone astray the noise is as large as the fall */
+        back = elbo < m->best - fmax(1, 3 * fmin(noise, m->best_sd));
         m->stalls = elbo > m->best + 0.02 + 0.1 * noise ? 0 : m->stalls + 1;
         if (back) {
-            mark_lost(f, m->best); /* one that has lost itself in the neck of a funnel, say, goes, and the others need not suffer for it */
+            /* one that has lost itself in the neck of a funnel, say, goes, and the others need not suffer for it */
+            mark_lost(f, m->best);
             go_back(f);
             drop_marked(f);
             keep_best(f);
@@ -507,7 +533,7 @@ void wv_mix_log_density(wvgd_fit *f, size_t n, const double *x, double *log_m)
     wv_pool_add(f, place, 0, f->s.mix.K, n, x, log_m);
 }
 
-/* ---- growth ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- growth ------------------------------------------------------------------------------------------------------ */
 /* Is component k the heaviest of those of a mode that matters? */
 static bool stands_for_mode(wvgd_fit *f, size_t k)
 {
@@ -525,14 +551,17 @@ void wv_mix_drop(wvgd_fit *f)
     drop_marked(f);
 }
 
-/* S[D][D][D]: the mean third derivative of log p~ in whitened coordinates, E[r_a y_b y_c] by Stein's identity (r has mean 0), symmetrised. uy: [n][D]. */
-static void third_derivative(size_t D, size_t n, const double *u, const double *y, const double *r, double *uy, double *S)
+/* S[D][D][D]: the mean third derivative of log p~ in whitened coordinates, E[r_a y_b y_c] by Stein's identity
+ * (r has mean 0), symmetrised. uy: [n][D]. */
+static void third_derivative(size_t D, size_t n, const double *u, const double *y, const double *r, double *uy,
+                             double *S)
 {
     for (size_t b = 0; b < D; b++) { /* S[b][a][c] = E[r_a y_b y_c] for c <= b */
         for (size_t i = 0; i < n; i++)
             for (size_t c = 0; c <= b; c++)
                 uy[i * D + c] = u[i] * y[i * D + b] * y[i * D + c];
-        cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)D, (int)b + 1, (int)n, 1.0, r, (int)D, uy, (int)D, 0.0, S + b * D * D, (int)D);
+        cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)D, (int)b + 1, (int)n, 1.0, r, (int)D, uy, (int)D,
+                    0.0, S + b * D * D, (int)D);
     }
     for (size_t p = 0; p < D; p++)
         for (size_t q = 0; q <= p; q++)
@@ -543,7 +572,8 @@ static void third_derivative(size_t D, size_t n, const double *u, const double *
             }
 }
 
-/* One step of a power iteration: T = S(v, ., .), and v becomes the unit vector along S(T, .). Returns the Frobenius norm of T. */
+/* One step of a power iteration: T = S(v, ., .), and v becomes the unit vector along S(T, .).
+ * Returns the Frobenius norm of T. */
 static double contract(size_t D, const double *S, double *v, double *T)
 {
     int d = (int)D;
@@ -682,7 +712,7 @@ void wv_mix_add(wvgd_fit *f, size_t n, const double *x, double *log_w, double sh
     f->s.mix.K = K + added;
 }
 
-/* ---- refinement -------------------------------------------------------------------------------------------------------------------- */
+/* ---- refinement -------------------------------------------------------------------------------------------------- */
 typedef struct {
     const double *v; /* [pool] weights of the points */
     double *w;       /* [K] weights of the components, not normalised */
@@ -705,7 +735,8 @@ static void refine_one(wvgd_fit *f, void *context, size_t k)
     cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->pool.x, (int)D, f->gu, 1, 0.0, mean, 1);
     for (size_t i = 0; i < D; i++)
         mean[i] = mu[i] + keep * (mean[i] - mu[i]);
-    wv_component_follow(wv_family_get(WVGD_FULL), D, root, mean, n, f->pool.x, f->gu, size / (size + 1 + d * d), f->y, f->square[0], f->work);
+    wv_component_follow(wv_family_get(WVGD_FULL), D, root, mean, n, f->pool.x, f->gu, size / (size + 1 + d * d), f->y,
+                        f->square[0], f->work);
     memcpy(mu, mean, D * sizeof *mu);
     to->w[k] = size < 10 ? 0.5 * (f->mix.w[k] + sum) : 0.2 * f->mix.w[k] + 0.8 * sum;
 }

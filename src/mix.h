@@ -1,4 +1,5 @@
-/* mix.h - the mixture of K full Gaussians that a staged fit (and the fit of one mode) adapts: natural gradient of its ELBO, growth, refinement. */
+/* mix.h - the mixture of K full Gaussians that a staged fit (and the fit of one mode) adapts: natural
+ * gradient of its ELBO, growth, refinement. */
 #ifndef WV_MIX_H
 #define WV_MIX_H
 #include "fit.h"
@@ -14,10 +15,12 @@ void wv_mix_copy(const wvgd_fit *f, size_t K, const wv_mixture *from, wv_mixture
 /* The component with the largest share of the mixture's density at x. */
 size_t wv_mix_owner(wvgd_fit *f, const double *x);
 
-/* Begins to fit the components in f->mix with their weights. What is in the pool is used; with `step` a first step is taken from it alone. */
+/* Begins to fit the components in f->mix with their weights. What is in the pool is used; with `step`
+ * a first step is taken from it alone. */
 void wv_mix_begin(wvgd_fit *f, bool step);
 
-/* A batch of draws of every component; its answers make one step. True: the fit has ended, f->mix holds the best of it, with f->s.mix.elbo and f->s.mix.sd. */
+/* A batch of draws of every component; its answers make one step. True: the fit has ended, f->mix holds the best
+ * of it, with f->s.mix.elbo and f->s.mix.sd. */
 void wv_mix_ask(wvgd_fit *f);
 bool wv_mix_tell(wvgd_fit *f);
 
@@ -30,10 +33,12 @@ void wv_mix_end(wvgd_fit *f);
 /* log sum_k w_k q_k at n points x. */
 void wv_mix_log_density(wvgd_fit *f, size_t n, const double *x, double *log_m);
 
-/* Splits the components that explain log p~ worst, along the direction in which its curvature changes fastest; from the points in the pool. */
+/* Splits the components that explain log p~ worst, along the direction in which its curvature changes
+ * fastest; from the points in the pool. */
 void wv_mix_split(wvgd_fit *f);
 
-/* Adds components at the points x[n][D] whose weight p~/m is largest; log_w: [n] their log weights relative to the mean, destroyed. */
+/* Adds components at the points x[n][D] whose weight p~/m is largest; log_w: [n] their log weights
+ * relative to the mean, destroyed. */
 void wv_mix_add(wvgd_fit *f, size_t n, const double *x, double *log_w, double share);
 
 /* Drops components that have hardly any weight. */

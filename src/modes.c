@@ -1,4 +1,5 @@
-/* modes.c - the modes that ascents have found, each a Gaussian with a log mass: what they predict, which of them matter, and the frame in which later ascents run. */
+/* modes.c - the modes that ascents have found, each a Gaussian with a log mass: what they predict, which of them
+ * matter, and the frame in which later ascents run. */
 #include "modes.h"
 #include "dense.h"
 #include "mix.h"
@@ -7,7 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Nats below the heaviest mode at which one no longer matters, and that a Gaussian may leave out of its mass at most; nats by which an exact prediction may be off. */
+/* Nats below the heaviest mode at which one no longer matters, and that a Gaussian may leave out of its mass at
+ * most; nats by which an exact prediction may be off. */
 static const double heavy = 5, exact = 0.3, half_log_2pi = 0.918938533204672741780;
 
 size_t wv_modes_root_size(const wvgd_fit *f)
@@ -82,14 +84,17 @@ int wv_modes_known(wvgd_fit *f, const double *x, double log_p)
     if (too_low(f, log_p))
         return -1;
     double distance = INFINITY, expected = wv_modes_predict(f, x, &m, &distance);
-    return f->s.mode[m].relevant && distance < wv_modes_bulk(f) && fabs(log_p - expected) < doubt(f, m, distance) ? (int)m : -1;
+    return f->s.mode[m].relevant && distance < wv_modes_bulk(f) && fabs(log_p - expected) < doubt(f, m, distance)
+               ? (int)m
+               : -1;
 }
 
 int wv_modes_foretell(wvgd_fit *f, const double *x, double log_p)
 {
     size_t m = 0;
     double distance = INFINITY;
-    return f->s.modes && fabs(log_p - wv_modes_predict(f, x, &m, &distance)) < exact ? (int)m : wv_modes_known(f, x, log_p);
+    return f->s.modes && fabs(log_p - wv_modes_predict(f, x, &m, &distance)) < exact ? (int)m
+                                                                                     : wv_modes_known(f, x, log_p);
 }
 
 size_t wv_modes_heaviest(const wvgd_fit *f)
@@ -128,8 +133,9 @@ void wv_modes_judge(wvgd_fit *f)
     }
 }
 
-/* Mean covariance of the relevant modes, each divided by its volume, times their mean volume (geometric): its root, the frame of later ascents. All of it relative to the heaviest
- * mode, so that what the modes have in common, be it units or a shear, is not seen by the sum. */
+/* Mean covariance of the relevant modes, each divided by its volume, times their mean volume (geometric): its root,
+ * the frame of later ascents. All of it relative to the heaviest mode, so that what the modes have in common, be it
+ * units or a shear, is not seen by the sum. */
 static bool mean_frame(wvgd_fit *f, double *frame)
 {
     size_t D = f->D, size = wv_modes_root_size(f);
@@ -146,7 +152,8 @@ static bool mean_frame(wvgd_fit *f, double *frame)
         wv_gauss g = wv_modes_gauss(f, m);
         double larger = (g.family->log_det(D, 0, g.root) - log_det) / (double)D;
         memcpy(A, g.root, D * D * sizeof *A);
-        cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, exp(-larger), frame, (int)D, A, (int)D);
+        cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, exp(-larger),
+                    frame, (int)D, A, (int)D);
         cblas_dsyrk(CblasRowMajor, CblasLower, CblasNoTrans, (int)D, (int)D, 1 / count, A, (int)D, 1.0, C, (int)D);
         volume += larger / count;
     }
@@ -158,7 +165,8 @@ static bool mean_frame(wvgd_fit *f, double *frame)
 void wv_modes_rescale(wvgd_fit *f)
 {
     size_t D = f->D;
-    double *sd = f->vector[0], *centre = f->vector[2], *frame = f->dense ? f->square[3] : f->vector[3], *d = f->vector[1], spread = 0;
+    double *sd = f->vector[0], *centre = f->vector[2], *frame = f->dense ? f->square[3] : f->vector[3],
+           *d = f->vector[1], spread = 0;
     wv_modes_judge(f);
     if (!mean_frame(f, frame))
         return;
@@ -174,7 +182,8 @@ void wv_modes_rescale(wvgd_fit *f)
         }
     double scatter = 2 * fmax(2, sqrt(spread));
     middle.family->sd(D, 0, frame, sd);
-    for (size_t i = 0; i < D; i++) /* where ascents run away, nothing sensible follows from their ends: go on as before */
+    /* where ascents run away, nothing sensible follows from their ends: go on as before */
+    for (size_t i = 0; i < D; i++)
         if (!(sd[i] > 1e-110 && scatter * sd[i] < 1e110 && fabs(centre[i]) < 1e110))
             return;
     memcpy(f->mode_frame, frame, wv_modes_root_size(f) * sizeof *frame);

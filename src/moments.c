@@ -1,11 +1,16 @@
-/* moments.c - moments from the weighted draws of the staged solver, and their standard errors as the draws were made: in pairs that mirror each other, so many from each proposal. The mean of a function
- * is a sum over pairs; pairs of one proposal are independent, and only what varies among them is error.
+/* moments.c - moments from the weighted draws of the staged solver, and their standard errors as the draws were
+ * made: in pairs that mirror each other, so many from each proposal. The mean of a function is a sum over pairs;
+ * pairs of one proposal are independent, and only what varies among them is error.
  *
- * Stein calibration: for the posterior, with any m and C, y_i = (x_i - m_i) / sqrt(C_ii) and g_i = (C grad log p~)_i / sqrt(C_ii), E[g_i] = 0 and E[y_i g_i] = -1; with m and C those of a
- * mixture that is like it g is nearly -y, and exactly so for a Gaussian. The weights v of the draws are tilted (by least squares) until both hold in the sample: a control variate from gradients
- * that have been paid for, which removes all noise from the variances of a Gaussian (method, section 5).
- * With h = (g, y g + 1) and b = n sum v h for each pair, S the sum over proposals of the scatter of b among their pairs: weights v (1 - (b - b_bar) . S^-1 sum b), b_bar the mean of the proposal.
- * What mirrored pairs, or the number of draws of each proposal, have settled already does not vary, so that it is left as it is: the masses of modes that lie apart, for one. */
+ * Stein calibration: for the posterior, with any m and C, y_i = (x_i - m_i) / sqrt(C_ii) and
+ * g_i = (C grad log p~)_i / sqrt(C_ii), E[g_i] = 0 and E[y_i g_i] = -1; with m and C those of a mixture that is like
+ * it g is nearly -y, and exactly so for a Gaussian. The weights v of the draws are tilted (by least squares) until
+ * both hold in the sample: a control variate from gradients that have been paid for, which removes all noise from the
+ * variances of a Gaussian (method, section 5).
+ * With h = (g, y g + 1) and b = n sum v h for each pair, S the sum over proposals of the scatter of b among their
+ * pairs: weights v (1 - (b - b_bar) . S^-1 sum b), b_bar the mean of the proposal.
+ * What mirrored pairs, or the number of draws of each proposal, have settled already does not vary, so that it is
+ * left as it is: the masses of modes that lie apart, for one. */
 #include "moments.h"
 #include "close.h"
 #include "columns.h"
@@ -20,7 +25,11 @@
 
 #define ROW CblasRowMajor
 
-enum { PAIRS = WV_COLUMNS, GROUPS = 16, PROPOSALS = 256 }; /* of a block, which has those of one proposal only; of components; whose means are kept */
+enum {
+    PAIRS = WV_COLUMNS, /* of a block, which has those of one proposal only */
+    GROUPS = 16,        /* of components */
+    PROPOSALS = 256     /* whose means are kept */
+};
 
 size_t wv_moments_work(size_t D)
 {
@@ -35,31 +44,40 @@ typedef struct {
 } wanted;
 
 typedef struct {
-    size_t p, q, groups;        /* statistics, these and functions; the last statistics are of groups of the mixture's components, one for each mode, */
-    double share[GROUPS];       /* whose weights are these */
-    double freedom;             /* pairs, less one for each proposal */
-    double *inverse, *total, *c, *cross; /* [p] inverse scales of the statistics, their sum, tilt, scatter of b with the pairs' weights */
-    double *sum;                /* [q] sum over a proposal, of values, too */
-    double *S;                  /* [q][q] scatter of statistics and values */
-    double *V, *L;              /* [p][p] V' V = S^-1; root of S */
-    double *B;                  /* [m][p] slopes */
-    double *H, *A, *Q;          /* [p], [m], [m][PAIRS] statistics, values and their squares of a block's pairs, with weights; A follows H */
-    double *draws;              /* [7][D][PAIRS] coordinates, gradients, values of the first and second draws, and gradients as they came */
-    double *spare, *Z;          /* in the place of these, [p][PAIRS] statistics less their means, and with V */
-    double *sd, *unit;          /* [D] units of the coordinates, and their inverses */
-    double *mu, *root, *R;      /* [D], [D][D] of the mixture; its correlations times sd */
-    double *centre, *scale, *least; /* [m] mean of the values without a tilt, 1 over their sd, and standard error if draws were independent */
-    double *mean;               /* [m] mean, in sds, from centre */
-    double *sums;               /* [4][m] over a proposal: of what the statistics leave, its squares, squared values, these times the tilt */
-    double *var, *error;        /* [m] sums of these over proposals */
-    double *bar;                /* [PROPOSALS][q + 2] means over the pairs of each proposal, in the order of the draws: of b, of values (from centre), of weights; and 1 over their number */
+    size_t p, q, groups;                 /* statistics, these and functions; the last statistics are of groups of the
+                                          * mixture's components, one for each mode, */
+    double share[GROUPS];                /* whose weights are these */
+    double freedom;                      /* pairs, less one for each proposal */
+    double *inverse, *total, *c, *cross; /* [p] inverse scales of the statistics, their sum, tilt, scatter of
+                                          * b with the pairs' weights */
+    double *sum;                         /* [q] sum over a proposal, of values, too */
+    double *S;                           /* [q][q] scatter of statistics and values */
+    double *V, *L;                       /* [p][p] V' V = S^-1; root of S */
+    double *B;                           /* [m][p] slopes */
+    double *H, *A, *Q;                   /* [p], [m], [m][PAIRS] statistics, values and their squares of a block's
+                                          * pairs, with weights; A follows H */
+    double *draws;                       /* [7][D][PAIRS] coordinates, gradients, values of the first and second
+                                          * draws, and gradients as they came */
+    double *spare, *Z;                   /* in the place of these, [p][PAIRS] statistics less their means, and with V */
+    double *sd, *unit;                   /* [D] units of the coordinates, and their inverses */
+    double *mu, *root, *R;               /* [D], [D][D] of the mixture; its correlations times sd */
+    double *centre, *scale, *least;      /* [m] mean of the values without a tilt, 1 over their sd, and standard
+                                          * error if draws were independent */
+    double *mean;                        /* [m] mean, in sds, from centre */
+    double *sums;                        /* [4][m] over a proposal: of what the statistics leave, its squares,
+                                          * squared values, these times the tilt */
+    double *var, *error;                 /* [m] sums of these over proposals */
+    double *bar;                         /* [PROPOSALS][q + 2] means over the pairs of each proposal, in the
+                                          * order of the draws: of b, of values (from centre), of weights;
+                                          * and 1 over their number */
 } stein;
 
 static stein names(wvgd_fit *f, size_t m)
 {
     size_t D = f->D, p = 2 * D + GROUPS, q = p + D;
     double *at = f->stein;
-    stein s = {.inverse = at, .total = at + p, .c = at + 2 * p, .cross = at + 3 * p, .sum = at + 4 * p, .S = at + 4 * p + q};
+    stein s = {
+        .inverse = at, .total = at + p, .c = at + 2 * p, .cross = at + 3 * p, .sum = at + 4 * p, .S = at + 4 * p + q};
     s.V = s.S + q * q;
     s.L = s.V + p * p;
     s.B = s.L + p * p;
@@ -68,7 +86,8 @@ static stein names(wvgd_fit *f, size_t m)
     s.H = f->gy; /* [n_max][D] is more than 64 (11 D + 16), or for D < 6 64 (8 D + 48) */
     s.Q = s.H + PAIRS * q;
     s.draws = s.Q + PAIRS * D;
-    double **const next[] = {&s.sd, &s.unit, &s.mu, &s.centre, &s.scale, &s.least, &s.mean, &s.var, &s.error, &s.sums}; /* sums: 4 m */
+    double **const next[] = {&s.sd,    &s.unit, &s.mu,  &s.centre, &s.scale,
+                             &s.least, &s.mean, &s.var, &s.error,  &s.sums}; /* sums: 4 m */
     for (size_t i = 0; i < sizeof next / sizeof *next; i++)
         *next[i] = s.R + D * D + i * D;
     s.bar = s.sums + 4 * D;
@@ -77,8 +96,9 @@ static stein names(wvgd_fit *f, size_t m)
     return s;
 }
 
-/* ---- values ---------------------------------------------------------------------------------------------------------------------- */
-/* Means, sds and standard errors under the weights as they are, as if draws were independent: from sums of what values differ by from those of the first draw of weight. */
+/* ---- values ------------------------------------------------------------------------------------------------------ */
+/* Means, sds and standard errors under the weights as they are, as if draws were independent: from sums of what
+ * values differ by from those of the first draw of weight. */
 static void weighted(wvgd_fit *f, const wanted *w, const stein *s)
 {
     size_t m = w->m, n = f->close.n, one = 0;
@@ -97,14 +117,15 @@ static void weighted(wvgd_fit *f, const wanted *w, const stein *s)
         wv_columns_best()->powers(m, whole, v, s->draws, from, sums);
     }
     for (size_t k = 0; k < m; k++) {
-        double mean = sums[k], var = sums[m + k] - mean * mean, least = sums[3 * m + k] - 2 * mean * sums[2 * m + k] + mean * mean * squares;
+        double mean = sums[k], var = sums[m + k] - mean * mean,
+               least = sums[3 * m + k] - 2 * mean * sums[2 * m + k] + mean * mean * squares;
         s->centre[k] += mean;
         s->scale[k] = var > 0 ? 1 / sqrt(var) : 1;
         s->least[k] = sqrt(fmax(least, 0));
     }
 }
 
-/* ---- statistics ------------------------------------------------------------------------------------------------------------------ */
+/* ---- statistics -------------------------------------------------------------------------------------------------- */
 /* Units and correlations of the mixture, whose mean and root are in place. */
 static void correlate(const stein *s, size_t D)
 {
@@ -113,7 +134,8 @@ static void correlate(const stein *s, size_t D)
         s->unit[i] = 1 / s->sd[i];
         cblas_dscal((int)D, s->unit[i], s->root + i * D, 1);
     }
-    cblas_dgemm(ROW, CblasNoTrans, CblasTrans, (int)D, (int)D, (int)D, 1.0, s->root, (int)D, s->root, (int)D, 0.0, s->R, (int)D);
+    cblas_dgemm(ROW, CblasNoTrans, CblasTrans, (int)D, (int)D, (int)D, 1.0, s->root, (int)D, s->root, (int)D, 0.0, s->R,
+                (int)D);
     for (size_t i = 0; i < D * D; i++)
         s->R[i] *= s->sd[i % D];
 }
@@ -164,7 +186,8 @@ static bool last_of_proposal(const wvgd_fit *f, const stretch *r)
     return next >= f->close.n || f->close.stratum[next] != f->close.stratum[r->first];
 }
 
-/* Densities of the groups over that of the draws, less their weights, which are the means: sums over pairs into the last rows of s->H. Adds squares over single draws to square, if that is not NULL. */
+/* Densities of the groups over that of the draws, less their weights, which are the means: sums over pairs into the
+ * last rows of s->H. Adds squares over single draws to square, if that is not NULL. */
 static void see_groups(wvgd_fit *f, const stein *s, const stretch *r, double *square)
 {
     size_t n = 2 * r->pairs;
@@ -201,14 +224,18 @@ static void pair_statistics(wvgd_fit *f, const stein *s, const stretch *r, doubl
     for (size_t e = 0; e < 2; e++) {
         wv_columns_turn_rows(D, r->pairs, f->close.x + (r->first + e) * D, 2 * D, x + e * size);
         wv_columns_turn_rows(D, r->pairs, f->close.grad + (r->first + e) * D, 2 * D, raw);
-        cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)D, (int)r->whole, (int)D, 1.0, s->R, (int)D, raw, PAIRS, 0.0, g + e * size, PAIRS);
+        cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)D, (int)r->whole, (int)D, 1.0, s->R, (int)D, raw, PAIRS, 0.0,
+                    g + e * size, PAIRS);
     }
-    wv_columns_best()->pair_scores(D, r->whole, r->v[0], r->v[1], g, g + size, x, x + size, s->mu, s->unit, s->H, square);
+    wv_columns_best()->pair_scores(D, r->whole, r->v[0], r->v[1], g, g + size, x, x + size, s->mu, s->unit, s->H,
+                                   square);
     see_groups(f, s, r, square);
 }
 
-/* The same of the values, from `from`, in sds: s->A, with the weights themselves; and of their squares: s->Q. turned: the statistics have the coordinates in columns already. */
-static void pair_values(const wvgd_fit *f, const wanted *w, const stein *s, const stretch *r, const double *from, bool turned)
+/* The same of the values, from `from`, in sds: s->A, with the weights themselves; and of their squares: s->Q.
+ * turned: the statistics have the coordinates in columns already. */
+static void pair_values(const wvgd_fit *f, const wanted *w, const stein *s, const stretch *r, const double *from,
+                        bool turned)
 {
     size_t size = f->D * PAIRS;
     double *y = s->draws;
@@ -217,7 +244,8 @@ static void pair_values(const wvgd_fit *f, const wanted *w, const stein *s, cons
         for (size_t e = 0; e < 2; e++)
             wv_columns_turn_rows(w->m, r->pairs, w->value + (r->first + e) * w->ld, 2 * w->ld, y + e * size);
     }
-    wv_columns_best()->pair_values(w->m, r->whole, 1 / (double)f->close.n, r->v[0], r->v[1], y, y + size, s->centre, s->scale, from, s->A, s->Q);
+    wv_columns_best()->pair_values(w->m, r->whole, 1 / (double)f->close.n, r->v[0], r->v[1], y, y + size, s->centre,
+                                   s->scale, from, s->A, s->Q);
 }
 
 /* Means over the pairs of a proposal that has ended. */
@@ -268,7 +296,8 @@ static void scatter(wvgd_fit *f, const wanted *w, stein *s)
     }
 }
 
-/* Of the scatter of a statistic, as a share of what it would be if draws did not come in pairs: less than this is rounding. */
+/* Of the scatter of a statistic, as a share of what it would be if draws did not come in pairs:
+ * less than this is rounding. */
 static const double ridge = 1e-8;
 
 /* The tilt c, the mean under it, and slopes B = S^-1 scatter of b with (value - mean). False: there is no tilt. */
@@ -294,7 +323,8 @@ static bool solve(wvgd_fit *f, const wanted *w, stein *s)
         s->c[k] = s->total[k] * s->inverse[k];
         s->cross[k] *= s->inverse[k];
     }
-    if (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', size, s->S, rows) != 0 || LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', size, 1, s->S, rows, s->c, size) != 0)
+    if (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', size, s->S, rows) != 0 ||
+        LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', size, 1, s->S, rows, s->c, size) != 0)
         return false;
     double kept = 1 - cblas_ddot((int)p, s->cross, 1, s->c, 1) / n; /* sum of the tilted weights */
     if (!(kept > 0.5 && kept < 2))
@@ -320,8 +350,9 @@ static bool solve(wvgd_fit *f, const wanted *w, stein *s)
     return true;
 }
 
-/* ---- moments --------------------------------------------------------------------------------------------------------------------- */
-/* A proposal has ended with the pair before draw `end`: its part of the variances, of the squared errors and of the weights, weight[n] (of which the pairs' tilts are in place). */
+/* ---- moments ----------------------------------------------------------------------------------------------------- */
+/* A proposal has ended with the pair before draw `end`: its part of the variances, of the squared errors and of the
+ * weights, weight[n] (of which the pairs' tilts are in place). */
 static void end_proposal(const wvgd_fit *f, const stein *s, size_t m, size_t end, size_t pairs, double *weight)
 {
     double tilt = 0, n = (double)pairs;
@@ -337,8 +368,10 @@ static void end_proposal(const wvgd_fit *f, const stein *s, size_t m, size_t end
     memset(s->sums, 0, 4 * m * sizeof(double));
 }
 
-/* Tilts t of a stretch's pairs, and what the statistics leave of their values, s->A, as if each had not been there when the slopes were fitted: times `keep`, for a pair that pulls them its way leaves more than
- * it seems (its leverage is |V b|^2). All of it less the means of the proposal: what varies. (Those beyond PROPOSALS are left as they are: their leverages, and so the errors, are too large.) */
+/* Tilts t of a stretch's pairs, and what the statistics leave of their values, s->A, as if each had not been there
+ * when the slopes were fitted: times `keep`, for a pair that pulls them its way leaves more than it seems (its
+ * leverage is |V b|^2). All of it less the means of the proposal: what varies. (Those beyond PROPOSALS are left as
+ * they are: their leverages, and so the errors, are too large.) */
 static void leave_out(const stein *s, const stretch *r, size_t m, size_t proposal, double *t, double *keep)
 {
     size_t p = s->p;
@@ -349,13 +382,15 @@ static void leave_out(const stein *s, const stretch *r, size_t m, size_t proposa
         level[k] = bar ? bar[p + k] - s->mean[k] * bar[p + m] : 0;
     wv_columns_best()->subtract(m, r->whole, s->A, level, s->A);
     wv_columns_whiten(p, r->whole, s->V, bar ? bar : zero, s->H, s->spare, s->Z, keep);
-    cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)m, (int)r->whole, (int)p, -1.0, s->B, (int)p, s->spare, PAIRS, 1.0, s->A, PAIRS);
+    cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)m, (int)r->whole, (int)p, -1.0, s->B, (int)p, s->spare, PAIRS,
+                1.0, s->A, PAIRS);
     cblas_dgemv(ROW, CblasTrans, (int)p, (int)r->whole, 1.0, s->spare, PAIRS, s->c, 1, 0.0, t, 1);
     for (size_t i = 0; i < r->whole; i++)
         keep[i] = i < r->pairs ? 1 / (1 - fmin(keep[i] + (bar ? bar[p + m + 1] : 0), 0.9)) : 0;
 }
 
-/* Weights, into weight[n], variances and squared errors, with the tilt (or without: the mean is then s->mean = 0). Returns the sum of the weights. */
+/* Weights, into weight[n], variances and squared errors, with the tilt (or without: the mean is then
+ * s->mean = 0). Returns the sum of the weights. */
 static double tilt(wvgd_fit *f, const wanted *w, const stein *s, bool tilted, double *weight)
 {
     size_t m = w->m, n = f->close.n, pairs = 0, proposal = 0;
@@ -393,13 +428,15 @@ static double tilt(wvgd_fit *f, const wanted *w, const stein *s, bool tilted, do
 /* Standard error, in sds, that pairs do not show: that of the ridge, and of rounding. */
 static const double unseen = 1e-6;
 
-/* Means, variances and standard errors of the wanted functions, and the weights under which they are means. Where a tilt is not safe, or no small correction, there is none. */
+/* Means, variances and standard errors of the wanted functions, and the weights under which they are means. Where a
+ * tilt is not safe, or no small correction, there is none. */
 static void estimate(wvgd_fit *f, const wanted *w, double *mean, double *var, double *mcse, double *weight)
 {
     size_t m = w->m, n = f->close.n;
     stein s = names(f, m);
     weighted(f, w, &s);
-    bool tilted = wv_weight_ess(n, f->close_v) > 10 * (double)f->D && f->s.pareto_k < 0.7 && wv_mix_moments(f, s.mu, s.root);
+    bool tilted = wv_weight_ess(n, f->close_v) > 10 * (double)f->D && f->s.pareto_k < 0.7 &&
+                  wv_mix_moments(f, s.mu, s.root);
     if (tilted) {
         correlate(&s, f->D);
         form_groups(f, &s, m);
@@ -428,7 +465,8 @@ void wv_moments_estimate(wvgd_fit *f)
     estimate(f, &(wanted){f->D, f->D, f->close.x}, f->mean, f->var, f->mcse, f->close_cal);
 }
 
-/* Whether there is nothing to estimate of a function, whose values are m apart: it is the same at all draws of weight, two at least, or no finite number at one. *mean is then its mean, or NAN. */
+/* Whether there is nothing to estimate of a function, whose values are m apart: it is the same at all draws of
+ * weight, two at least, or no finite number at one. *mean is then its mean, or NAN. */
 static bool is_plain(const wvgd_fit *f, size_t m, const double *value, double *mean)
 {
     size_t counted = 0, same = 0;

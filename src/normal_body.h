@@ -1,6 +1,9 @@
-/* normal_body.h - Box-Muller for one instruction set. Included with WV_LANES, its doubles in a register, WV_TARGET, the attribute of functions that use it, and WV_NORMAL, the name of the function.
- * log u = e log 2 + 2 atanh(s), s = (m - 1)/(m + 1), u = m 2^e with sqrt(1/2) <= m < sqrt(2): atanh(s)/s is a series in s^2 <= 0.0295, to s^22 right to 1e-18.
- * 2 pi v = (pi/2) (q + r), |r| <= 1/2, q an integer: sine and cosine of r pi/2 by their Taylor polynomials of degrees 17 and 18 (errors below 1e-18), exchanged and with signs by q. */
+/* normal_body.h - Box-Muller for one instruction set. Included with WV_LANES, its doubles in a register,
+ * WV_TARGET, the attribute of functions that use it, and WV_NORMAL, the name of the function.
+ * log u = e log 2 + 2 atanh(s), s = (m - 1)/(m + 1), u = m 2^e with sqrt(1/2) <= m < sqrt(2): atanh(s)/s is a
+ * series in s^2 <= 0.0295, to s^22 right to 1e-18.
+ * 2 pi v = (pi/2) (q + r), |r| <= 1/2, q an integer: sine and cosine of r pi/2 by their Taylor polynomials of
+ * degrees 17 and 18 (errors below 1e-18), exchanged and with signs by q. */
 #include "normal.h"
 #include <math.h>
 #include <stdint.h>
@@ -41,16 +44,20 @@ WV_TARGET void WV_NORMAL(size_t n, double *x, double *y)
         lanes l = minus_two_log(u);
         for (size_t k = 0; k < WV_LANES; k++)
             radius[k] = sqrt(l[k]);
-        lanes v4 = 4.0 * v, shifted = v4 + shift, r = v4 - (shifted - shift), t = r * 1.5707963267948966, t2 = t * t, t4 = t2 * t2, t8 = t4 * t4;
+        lanes v4 = 4.0 * v, shifted = v4 + shift, r = v4 - (shifted - shift), t = r * 1.5707963267948966, t2 = t * t,
+              t4 = t2 * t2, t8 = t4 * t4;
         words q = (words)shifted;
         lanes s = (-1.0 / 6.0 + t2 * (1.0 / 120.0)) + t4 * (-1.0 / 5040.0 + t2 * (1.0 / 362880.0));
-        s += t8 * ((-1.0 / 39916800.0 + t2 * (1.0 / 6227020800.0)) + t4 * (-1.0 / 1307674368000.0 + t2 * (1.0 / 355687428096000.0)));
+        s += t8 * ((-1.0 / 39916800.0 + t2 * (1.0 / 6227020800.0)) +
+                   t4 * (-1.0 / 1307674368000.0 + t2 * (1.0 / 355687428096000.0)));
         lanes sine = t + t * t2 * s;
         lanes c = (1.0 / 24.0 + t2 * (-1.0 / 720.0)) + t4 * (1.0 / 40320.0 + t2 * (-1.0 / 3628800.0));
-        c += t8 * ((1.0 / 479001600.0 + t2 * (-1.0 / 87178291200.0)) + t4 * (1.0 / 20922789888000.0 + t2 * (-1.0 / 6402373705728000.0)));
+        c += t8 * ((1.0 / 479001600.0 + t2 * (-1.0 / 87178291200.0)) +
+                   t4 * (1.0 / 20922789888000.0 + t2 * (-1.0 / 6402373705728000.0)));
         lanes cosine = 1.0 + t2 * (-0.5 + t2 * c);
         words odd = -(q & 1);
-        lanes first = choose(odd, sine, cosine), second = choose(odd, cosine, sine); /* of the angle: cosine, sine, up to signs */
+        /* of the angle: cosine, sine, up to signs */
+        lanes first = choose(odd, sine, cosine), second = choose(odd, cosine, sine);
         first = (lanes)((words)first ^ (((q + 1) & 2) << 62));
         second = (lanes)((words)second ^ ((q & 2) << 62));
         first *= radius;

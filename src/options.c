@@ -1,4 +1,5 @@
-/* options.c - one table of options: field, default, range, help. Setting by name, text, help pages and JSON keys all read it. */
+/* options.c - one table of options: field, default, range, help. Setting by name, text, help pages
+ * and JSON keys all read it. */
 #include "options.h"
 #include "error.h"
 #include <errno.h>
@@ -13,34 +14,58 @@ typedef enum { COUNT, REAL, NAME, SEED } kind;
 typedef struct {
     wvgd_option_info info;
     kind kind;
-    size_t offset;     /* of the field in wvgd_options */
-    double low, high;  /* range of a number, ends included */
+    size_t offset;    /* of the field in wvgd_options */
+    double low, high; /* range of a number, ends included */
 } row;
 
 #define FIELD(f) offsetof(wvgd_options, f)
+/* clang-format off */
 static const row table[] = {
-    {{"solver", "staged|joint", "staged", "staged: fit a mixture, grow it, then cut it into cells; joint: particles and components move together, as in the paper"}, NAME, FIELD(solver), 0, 0},
+    {{"solver", "staged|joint", "staged",
+      "staged: fit a mixture, grow it, then cut it into cells; joint: particles and components move together, as in "
+      "the paper"},
+     NAME, FIELD(solver), 0, 0},
     {{"particles", "1..100000", "5", "number of particles N: cells in the answer"}, COUNT, FIELD(particles), 1, 100000},
-    {{"components", "1..200", "80", "staged solver: components that its mixture may grow to"}, COUNT, FIELD(components), 1, 200},
+    {{"components", "1..200", "80", "staged solver: components that its mixture may grow to"},
+     COUNT, FIELD(components), 1, 200},
     {{"family", "diag|full|lowrank", "full", "shape of each component's covariance"}, NAME, FIELD(family), 0, 0},
     {{"rank", "1..1000", "5", "lowrank family: directions beside the diagonal"}, COUNT, FIELD(rank), 1, 1000},
-    {{"cells", "hard|soft", "hard", "what a component is fitted to: its cell, or its responsibility (the answer has hard cells)"}, NAME, FIELD(cells), 0, 0},
-    {{"cost", "sqeuclid|mahalanobis|own|l1|lp|callback", "mahalanobis", "what nearest means; mahalanobis follows the posterior's covariance, own each cell's"},
+    {{"cells", "hard|soft", "hard",
+      "what a component is fitted to: its cell, or its responsibility (the answer has hard cells)"},
+     NAME, FIELD(cells), 0, 0},
+    {{"cost", "sqeuclid|mahalanobis|own|l1|lp|callback", "mahalanobis",
+      "what nearest means; mahalanobis follows the posterior's covariance, own each cell's"},
      NAME, FIELD(cost), 0, 0},
     {{"power", "1..8", "1.5", "lp cost: sum |a-b|^power"}, REAL, FIELD(power), 1, 8},
-    {{"estimator", "natural|score|reparam", "natural", "component update: exact with gradients, exact without, or the paper's biased one"}, NAME, FIELD(estimator), 0, 0},
-    {{"sampler", "mixture|reject", "mixture", "share draws among cells, or reject those outside the own cell (the paper's)"}, NAME, FIELD(sampler), 0, 0},
-    {{"draws", "0..1000000", "0", "points a component and iteration; 0: chosen from the dimension"}, COUNT, FIELD(draws), 0, 1000000},
-    {{"init", "explore|prior|normal", "explore", "starts: adapted to the modes that ascents find, drawn from the model's prior, or normal draws of init-scale"}, NAME, FIELD(init), 0, 0},
-    {{"starts", "0..100000", "0", "ascents from different starts; 0: until they find nothing new"}, COUNT, FIELD(starts), 0, 100000},
-    {{"init-scale", "1e-100..1e100", "1", "rough scale of the parameters; need not be right"}, REAL, FIELD(init_scale), 1e-100, 1e100},
-    {{"max-iter", "1..1000000", "2000", "iterations at most; those in which single modes are fitted while exploring count, but are not cut short, and the fit closes with a trial and a final batch"}, COUNT, FIELD(max_iter), 1, 1000000},
+    {{"estimator", "natural|score|reparam", "natural",
+      "component update: exact with gradients, exact without, or the paper's biased one"},
+     NAME, FIELD(estimator), 0, 0},
+    {{"sampler", "mixture|reject", "mixture",
+      "share draws among cells, or reject those outside the own cell (the paper's)"},
+     NAME, FIELD(sampler), 0, 0},
+    {{"draws", "0..1000000", "0", "points a component and iteration; 0: chosen from the dimension"},
+     COUNT, FIELD(draws), 0, 1000000},
+    {{"init", "explore|prior|normal", "explore",
+      "starts: adapted to the modes that ascents find, drawn from the model's prior, or normal draws of init-scale"},
+     NAME, FIELD(init), 0, 0},
+    {{"starts", "0..100000", "0", "ascents from different starts; 0: until they find nothing new"},
+     COUNT, FIELD(starts), 0, 100000},
+    {{"init-scale", "1e-100..1e100", "1", "rough scale of the parameters; need not be right"},
+     REAL, FIELD(init_scale), 1e-100, 1e100},
+    {{"max-iter", "1..1000000", "2000",
+      "iterations at most; those in which single modes are fitted while exploring count, but are not cut short, and "
+      "the fit closes with a trial and a final batch"},
+     COUNT, FIELD(max_iter), 1, 1000000},
     {{"max-seconds", "0..1e9", "0", "seconds at most; 0: no limit"}, REAL, FIELD(max_seconds), 0, 1e9},
-    {{"tol", "1e-8..10", "0.005", "nats of PELBO that noise and drift may still cost at convergence"}, REAL, FIELD(tol), 1e-8, 10},
-    {{"evidence-se", "0.001..1", "0.02", "standard error of the log evidence; draws aim at 3/4 of it"}, REAL, FIELD(evidence_se), 0.001, 1},
+    {{"tol", "1e-8..10", "0.005", "nats of PELBO that noise and drift may still cost at convergence"},
+     REAL, FIELD(tol), 1e-8, 10},
+    {{"evidence-se", "0.001..1", "0.02", "standard error of the log evidence; draws aim at 3/4 of it"},
+     REAL, FIELD(evidence_se), 0.001, 1},
     {{"seed", "0..2^64-1", "1", "same seed, same bits"}, SEED, FIELD(seed), 0, 0},
-    {{"threads", "1..4096", "1", "threads that share the work; results do not depend on it"}, COUNT, FIELD(threads), 1, 4096},
+    {{"threads", "1..4096", "1", "threads that share the work; results do not depend on it"},
+     COUNT, FIELD(threads), 1, 4096},
 };
+/* clang-format on */
 enum { ROWS = sizeof table / sizeof table[0] };
 
 const wvgd_option_info *wvgd_options_describe(size_t i)
@@ -101,7 +126,8 @@ static wvgd_status bad_value(const row *r, const char *value, wvgd_error *error)
     return wv_fail(error, WVGD_E_ARGUMENT, "option %s is '%.60s': expected %s", r->info.name, value, r->info.values);
 }
 
-/* Decimal: [+-] digits [. digits] [e [+-] digits]. What else strtod takes is no number here: blanks, hexadecimal, nan, inf. */
+/* Decimal: [+-] digits [. digits] [e [+-] digits]. What else strtod takes is no number here:
+ * blanks, hexadecimal, nan, inf. */
 static bool is_decimal(const char *s)
 {
     static const char digits[] = "0123456789";
@@ -202,8 +228,10 @@ static bool in_range(const row *r, const void *field)
 wvgd_status wv_options_check(const wvgd_options *options, wvgd_error *error)
 {
     if (options->size != sizeof *options)
-        return wv_fail(error, WVGD_E_ARGUMENT, "options have size %zu, expected %zu: call wvgd_options_init, and use the header of this library version",
-                       options->size, sizeof *options);
+        return wv_fail(
+            error, WVGD_E_ARGUMENT,
+            "options have size %zu, expected %zu: call wvgd_options_init, and use the header of this library version",
+            options->size, sizeof *options);
     for (size_t i = 0; i < ROWS; i++)
         if (!in_range(&table[i], (const char *)options + table[i].offset)) {
             char text[64] = "out of range";

@@ -1,7 +1,7 @@
 /* particle.c - z_j goes down the transport cost D = E min_j c(z_j, z) (method, section 2).
- * With grad_1 c = a(z,x)(z-x) the damped Weiszfeld step z += lambda (sum w a x / sum w a - z) needs no step size; for squared costs a is constant and the
- * step is Lloyd's. A callback cost has only its gradient: clipped diagonal Newton. Dividing by beta_j (a mean over the cell, not a
- * sum) is the preconditioner that lets light cells move. */
+ * With grad_1 c = a(z,x)(z-x) the damped Weiszfeld step z += lambda (sum w a x / sum w a - z) needs no step size;
+ * for squared costs a is constant and the step is Lloyd's. A callback cost has only its gradient: clipped diagonal
+ * Newton. Dividing by beta_j (a mean over the cell, not a sum) is the preconditioner that lets light cells move. */
 #include "particle.h"
 #include "cell.h"
 #include "dense.h"
@@ -10,8 +10,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Weights of the posterior in a cell, p~/m; where they are too uneven to trust, tempered towards q_j/m: the largest tau of the list that leaves a decent effective
- * size. Returns it; 0: no weight at all. */
+/* Weights of the posterior in a cell, p~/m; where they are too uneven to trust, tempered towards q_j/m: the largest
+ * tau of the list that leaves a decent effective size. Returns it; 0: no weight at all. */
 static double temper(wvgd_fit *f, size_t n)
 {
     static const double tau[] = {1, 0.7, 0.5, 0.3, 0.2, 0.1, 0.05, 0};
@@ -28,8 +28,10 @@ static double temper(wvgd_fit *f, size_t n)
     return ess;
 }
 
-/* Weiszfeld target for sum |a_i - b_i|^p, coordinate by coordinate; smoothed at zero by a twentieth of the cell's sd. */
-static void weiszfeld(size_t D, double p, size_t n, const double *x, const double *w, const double *z, const double *sd, double *target)
+/* Weiszfeld target for sum |a_i - b_i|^p, coordinate by coordinate; smoothed at zero by a
+ * twentieth of the cell's sd. */
+static void weiszfeld(size_t D, double p, size_t n, const double *x, const double *w, const double *z, const double *sd,
+                      double *target)
 {
     for (size_t i = 0; i < D; i++) {
         double e = 0.05 * sd[i], sum = 0, weighted = 0;
@@ -62,7 +64,9 @@ static double clipped(double g, double curvature)
     return isfinite(step) && g != 0 ? fmin(fmax(step, -2), 2) : 0;
 }
 
-/* The Newton step in sds, along each axis of the Hessian as far as its curvature (or its opposite, where that is negative) says. Row i of H[D][D], which is overwritten: what the gradient changes by if coordinate i does by 1/20 sd. */
+/* The Newton step in sds, along each axis of the Hessian as far as its curvature (or its opposite,
+ * where that is negative) says. Row i of H[D][D], which is overwritten: what the gradient changes
+ * by if coordinate i does by 1/20 sd. */
 static void newton_step(const wvgd_fit *f, const double *g, const double *sd, double *H, double *step)
 {
     size_t D = f->D;
@@ -77,14 +81,18 @@ static void newton_step(const wvgd_fit *f, const double *g, const double *sd, do
         return;
     double least = 1e-6 * fmax(fabs(e[0]), fabs(e[D - 1]));
     for (size_t k = 0; k < D; k++)
-        cblas_daxpy((int)D, clipped(cblas_ddot((int)D, H + k * D, 1, pull, 1), fmax(fabs(e[k]), least)), H + k * D, 1, step, 1);
+        cblas_daxpy((int)D, clipped(cblas_ddot((int)D, H + k * D, 1, pull, 1), fmax(fabs(e[k]), least)), H + k * D, 1,
+                    step, 1);
 }
 
-/* Newton with a Hessian by finite differences, clipped to two sds of the cell; in very many dimensions its diagonal only. */
-static void newton(const wvgd_fit *f, size_t n, const double *x, const double *w, const double *z, const double *sd, double *target)
+/* Newton with a Hessian by finite differences, clipped to two sds of the cell; in very many
+ * dimensions its diagonal only. */
+static void newton(const wvgd_fit *f, size_t n, const double *x, const double *w, const double *z, const double *sd,
+                   double *target)
 {
     size_t D = f->D;
-    double *g = f->vector[4], *row = f->vector[5], *at = f->vector[6], *here = f->vector[8], *H = f->dense ? f->square[1] : NULL, equal[SAMPLE];
+    double *g = f->vector[4], *row = f->vector[5], *at = f->vector[6], *here = f->vector[8],
+           *H = f->dense ? f->square[1] : NULL, equal[SAMPLE];
     wv_cell_callback(f, z, n, x, NULL, w, g);
     memcpy(here, g, D * sizeof *g);
     if (n > SAMPLE) {
@@ -146,7 +154,8 @@ static void step_spread(wvgd_fit *f, double *root, size_t n, double ess, double 
 }
 
 /* Where the cost pulls z_j: the weighted mean for squared costs. */
-static void attract(const wvgd_fit *f, size_t n, const double *x, const double *w, const double *z, const double *mean, const double *sd, double *target)
+static void attract(const wvgd_fit *f, size_t n, const double *x, const double *w, const double *z, const double *mean,
+                    const double *sd, double *target)
 {
     switch (f->opt.cost) {
     case WVGD_L1: weiszfeld(f->D, 1, n, x, w, z, sd, target); break;
@@ -159,10 +168,12 @@ static void attract(const wvgd_fit *f, size_t n, const double *x, const double *
     }
 }
 
-/* Draws that cost no evaluation: how many batches of WV_FREE of component j are worth the time it takes to find their cells. */
+/* Draws that cost no evaluation: how many batches of WV_FREE of component j are worth the time it
+ * takes to find their cells. */
 static size_t free_batches(const wvgd_fit *f)
 {
-    if (f->s.stage != WV_SETTLE || f->s.zero_points || f->s.bad_points) /* where the density is zero the component ends too, which free draws cannot tell */
+    /* where the density is zero the component ends too, which free draws cannot tell */
+    if (f->s.stage != WV_SETTLE || f->s.zero_points || f->s.bad_points)
         return 0;
     double work = (double)(f->N * f->N) * (double)f->D * (f->opt.cost == WVGD_SQEUCLID ? 1 : (double)f->D) * WV_FREE;
     return f->opt.cost == WVGD_CALLBACK ? 0 : (size_t)fmin(2, 2.4e5 / work);
@@ -173,7 +184,8 @@ bool wv_particle_ordered(const wvgd_fit *f)
     return free_batches(f) > 0;
 }
 
-/* Adds a batch of draws of q_j and around the particle, half each, weighted to stand for q_j, to sum[D]; returns their weight in the cell. */
+/* Adds a batch of draws of q_j and around the particle, half each, weighted to stand for q_j, to
+ * sum[D]; returns their weight in the cell. */
 static double add_free(wvgd_fit *f, size_t j, uint64_t batch, double *sum)
 {
     enum { HALF = WV_FREE / 2 };
@@ -209,8 +221,9 @@ static bool component_mean(wvgd_fit *f, size_t j, size_t batches, double *mean)
     return true;
 }
 
-/* Control variate for the mean of the posterior in cell j: where q_j is close to p_j, the error of the same points' estimate of the mean of q_j, which free
- * draws tell much better, is nearly the same error. Coefficients by coordinate, between 0 and 1. */
+/* Control variate for the mean of the posterior in cell j: where q_j is close to p_j, the error of the same
+ * points' estimate of the mean of q_j, which free draws tell much better, is nearly the same error.
+ * Coefficients by coordinate, between 0 and 1. */
 static void sharpen(wvgd_fit *f, size_t j, size_t n, double *mean)
 {
     size_t D = f->D, batches = free_batches(f);
@@ -272,7 +285,8 @@ void wv_particle_refit(wvgd_fit *f, size_t j, size_t n)
 
 void wv_particle_place_one(wvgd_fit *f, size_t n, const double *x, const double *w, const double *mean)
 {
-    double *z = f->now.z, *target = f->vector[3], *sd = f->vector[2], damp = f->opt.cost == WVGD_LP && f->opt.power > 2 ? 1 / (f->opt.power - 1) : 1;
+    double *z = f->now.z, *target = f->vector[3], *sd = f->vector[2],
+           damp = f->opt.cost == WVGD_LP && f->opt.power > 2 ? 1 / (f->opt.power - 1) : 1;
     f->cell_family->sd(f->D, 0, f->now.spread, sd);
     for (int round = 0; round < 100; round++) {
         attract(f, n, x, w, z, mean, sd, target);
@@ -281,9 +295,10 @@ void wv_particle_place_one(wvgd_fit *f, size_t n, const double *x, const double 
     }
 }
 
-/* ---- moves ------------------------------------------------------------------------------------------------------------------- */
-/* Splits cell j (its points gathered in f->gx, weights f->ga, mean m): two positions a, b along the principal axis, refined by two rounds of Lloyd. Returns what the cell's
- * cost falls by, less what two means fitted to the noise of so many points would gain, which in many dimensions is most of it. */
+/* ---- moves ------------------------------------------------------------------------------------------------------- */
+/* Splits cell j (its points gathered in f->gx, weights f->ga, mean m): two positions a, b along the principal axis,
+ * refined by two rounds of Lloyd. Returns what the cell's cost falls by, less what two means fitted to the noise of
+ * so many points would gain, which in many dimensions is most of it. */
 static double split_gain(wvgd_fit *f, size_t j, size_t n, const double *m, double *a, double *b)
 {
     size_t D = f->D;
@@ -345,10 +360,12 @@ static double gather(wvgd_fit *f, const wv_batch *b, const double *w, const uint
     return mass;
 }
 
-bool wv_particle_move(wvgd_fit *f, const wv_batch *b, const double *w, const uint32_t *order, const size_t *start, size_t moved[2])
+bool wv_particle_move(wvgd_fit *f, const wv_batch *b, const double *w, const uint32_t *order, const size_t *start,
+                      size_t moved[2])
 {
     size_t D = f->D, least = 0, most = f->N;
-    double smallest = INFINITY, largest = 0, *a = f->vector[2], *c = f->vector[3], *best_a = f->vector[4], *best_c = f->vector[5];
+    double smallest = INFINITY, largest = 0, *a = f->vector[2], *c = f->vector[3], *best_a = f->vector[4],
+           *best_c = f->vector[5];
     for (size_t j = 0; j < f->N; j++) { /* cost of removal: every point goes to its second nearest */
         double utility = 0;
         for (size_t k = start[j]; k < start[j + 1]; k++)

@@ -1,11 +1,12 @@
-/* particle.h - the particles: their step down the transport cost, the shape of their cells, moves out of local minima. */
+/* particle.h - the particles: their step down the transport cost, the shape of their cells, moves
+ * out of local minima. */
 #ifndef WV_PARTICLE_H
 #define WV_PARTICLE_H
 #include "fit.h"
 
-/* Points of the cell are in f->gx, with log q_j/m in f->glu and log p~/m in f->glv. Steps z_j and the spread of cell j by lambda; fills f->ga with the weights
- * that stand for the posterior in the cell and mean[D] with its mean. Returns how far the full step would go: |step|^2 in units of the
- * cell's spread; negative: no point had weight. */
+/* Points of the cell are in f->gx, with log q_j/m in f->glu and log p~/m in f->glv. Steps z_j and the spread of cell
+ * j by lambda; fills f->ga with the weights that stand for the posterior in the cell and mean[D] with its mean.
+ * Returns how far the full step would go: |step|^2 in units of the cell's spread; negative: no point had weight. */
 double wv_particle_step(wvgd_fit *f, size_t j, size_t n, double lambda, double *mean);
 
 /* Whether particles have to step one after the other: those that settle look at the cells of all. */
@@ -14,11 +15,13 @@ bool wv_particle_ordered(const wvgd_fit *f);
 /* The spread of cell j from n points as above, taken in full. */
 void wv_particle_refit(wvgd_fit *f, size_t j, size_t n);
 
-/* A single particle goes all the way to where the cost pulls it, on points x[n][D] with weights w[n] (summing to 1) and mean[D]. */
+/* A single particle goes all the way to where the cost pulls it, on points x[n][D] with weights
+ * w[n] (summing to 1) and mean[D]. */
 void wv_particle_place_one(wvgd_fit *f, size_t n, const double *x, const double *w, const double *mean);
 
-/* Utility move (LBG-U): takes the particle whose removal costs least to the cell that gains most from a second one. b has cells, costs and
- * posterior weights w[n]; order and start list its points by cell. True: one moved; its number and that
- * of the one it now neighbours are in moved, both with new spreads. */
-bool wv_particle_move(wvgd_fit *f, const wv_batch *b, const double *w, const uint32_t *order, const size_t *start, size_t moved[2]);
+/* Utility move (LBG-U): takes the particle whose removal costs least to the cell that gains most from a second one.
+ * b has cells, costs and posterior weights w[n]; order and start list its points by cell. True: one moved; its
+ * number and that of the one it now neighbours are in moved, both with new spreads. */
+bool wv_particle_move(wvgd_fit *f, const wv_batch *b, const double *w, const uint32_t *order, const size_t *start,
+                      size_t moved[2]);
 #endif

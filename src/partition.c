@@ -1,5 +1,5 @@
-/* partition.c - with weighted draws in hand the transport problem is weighted k-means; particles, masses of the cells, then their components (truncate.c): none of it asks the model
- * (method, sections 5 and 6, quantise). */
+/* partition.c - with weighted draws in hand the transport problem is weighted k-means; particles, masses of the
+ * cells, then their components (truncate.c): none of it asks the model (method, sections 5 and 6, quantise). */
 #include "partition.h"
 #include "bound.h"
 #include "cell.h"
@@ -20,11 +20,13 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- particles ------------------------------------------------------------------------------------------------------------------- */
-/* Cells of a piece of the stored draws, which has no more than WV_FREE of them (close_max is 100000 at most), and with `context` also costs to the nearest particle. */
+/* ---- particles --------------------------------------------------------------------------------------------------- */
+/* Cells of a piece of the stored draws, which has no more than WV_FREE of them (close_max is 100000 at most), and
+ * with `context` also costs to the nearest particle. */
 static void find_piece(wvgd_fit *f, void *context, size_t piece)
 {
-    size_t most = wv_fit_piece(f->close.n), first = piece * most, here = f->close.n - first < most ? f->close.n - first : most;
+    size_t most = wv_fit_piece(f->close.n), first = piece * most,
+           here = f->close.n - first < most ? f->close.n - first : most;
     if (context)
         wv_cell_assign(f, here, f->close.x + first * f->D, f->close.cell + first, f->close.near + first, f->free_cost);
     else
@@ -61,7 +63,8 @@ static void settle_particle(wvgd_fit *f, void *context, size_t j)
         wv_particle_step(f, j, n, 1, f->vector[9]);
 }
 
-static const double settled = 3e-4; /* gain of a round, relative, at which particles have settled under a cost that is dear */
+/* gain of a round, relative, at which particles have settled under a cost that is dear */
+static const double settled = 3e-4;
 
 static void settle_particles(wvgd_fit *f, size_t rounds)
 {
@@ -80,10 +83,12 @@ static void settle_particles(wvgd_fit *f, size_t rounds)
     find_cells(f);
 }
 
-/* ---- the mixture as a control ---------------------------------------------------------------------------------------------------------- */
-/* The stored draws estimate masses and means of the mixture in the cells too, with nearly the same errors as those of the posterior; and the mixture's own are known as well as one
- * likes, from points that cost nothing. Under a squared cost the cell of a point x = mu_k + L_k e depends on e only where the N - 1 walls between the first particle and the others
- * look, so in more than four dimensions the points have only as many coordinates as these directions, if they are fewer; elsewhere e has mean 0. */
+/* ---- the mixture as a control ------------------------------------------------------------------------------------ */
+/* The stored draws estimate masses and means of the mixture in the cells too, with nearly the same errors as those
+ * of the posterior; and the mixture's own are known as well as one likes, from points that cost nothing. Under a
+ * squared cost the cell of a point x = mu_k + L_k e depends on e only where the N - 1 walls between the first
+ * particle and the others look, so in more than four dimensions the points have only as many coordinates as these
+ * directions, if they are fewer; elsewhere e has mean 0. */
 
 static size_t control_dims(const wvgd_fit *f)
 {
@@ -112,7 +117,8 @@ static double control_draws(const wvgd_fit *f)
 static bool controlled(const wvgd_fit *f)
 {
     double d = (double)control_dims(f);
-    return f->N > 1 && control_draws(f) * (double)f->N * (wv_free_flat(f) ? d : d * d) < 3e9 && f->opt.cost != WVGD_CALLBACK;
+    return f->N > 1 && control_draws(f) * (double)f->N * (wv_free_flat(f) ? d : d * d) < 3e9 &&
+           f->opt.cost != WVGD_CALLBACK;
 }
 
 /* n standard normal points e[n][dims] for component k of the mixture: a lattice, or mirrored draws. */
@@ -151,11 +157,13 @@ static size_t control_points(wvgd_fit *f)
     return n;
 }
 
-/* Adds mass and sums of x in the cells of n points e of component q, each of weight w; they are in columns if they are shared. */
+/* Adds mass and sums of x in the cells of n points e of component q, each of weight w; they are in
+ * columns if they are shared. */
 static void count_points(wvgd_fit *f, const wv_gauss *q, size_t n, const double *e, double w, double *mass, double *sum)
 {
     size_t D = f->D, N = f->N, dims = control_dims(f);
-    double *A = f->try_z + N * D, *T = A + N * D, *low = f->cell_spare, *W = f->sum_z, *own = f->step_kl, which[WV_COLUMNS];
+    double *A = f->try_z + N * D, *T = A + N * D, *low = f->cell_spare, *W = f->sum_z, *own = f->step_kl,
+           which[WV_COLUMNS];
     wv_free_scores(f, q, dims, A, W, low);
     memset(T, 0, N * D * sizeof *T);
     memset(own, 0, N * sizeof *own);
@@ -173,9 +181,11 @@ static void count_points(wvgd_fit *f, const wv_gauss *q, size_t n, const double 
         }
     }
     if (dims < D) { /* from coordinates along the walls to those of q */
-        cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, (int)N, (int)dims, 1.0, W + dims, (int)dims, T, (int)dims);
+        cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, (int)N, (int)dims, 1.0, W + dims,
+                    (int)dims, T, (int)dims);
         memcpy(W, T, N * dims * sizeof *W);
-        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)N, (int)D, (int)dims, 1.0, W, (int)dims, A + D, (int)D, 0.0, T, (int)D);
+        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)N, (int)D, (int)dims, 1.0, W, (int)dims, A + D,
+                    (int)D, 0.0, T, (int)D);
     }
     q->family->colour(D, 0, q->root, N, T, f->work);
     cblas_daxpy((int)(N * D), 1.0, T, 1, sum, 1);
@@ -212,12 +222,14 @@ static void mixture_cells(wvgd_fit *f, double *mass, double *sum)
     for (size_t k = 0; k < f->s.mix.K; k++) {
         wv_gauss q = wv_mix_component(f, k);
         size_t n = control_share(f, k);
-        (wv_free_flat(f) ? count_points : place_points)(f, &q, n, shared(f) ? f->lattice : f->gx + at * dims, f->mix.w[k] / (double)n, mass, sum);
+        (wv_free_flat(f) ? count_points : place_points)(f, &q, n, shared(f) ? f->lattice : f->gx + at * dims,
+                                                        f->mix.w[k] / (double)n, mass, sum);
         at += n;
     }
 }
 
-/* Weights of the stored draws that stand for the mixture (log density in f->close.log_mix[0]), into f->close_spare; returns how far the posterior's follow them, as a coefficient between 0 and 1. */
+/* Weights of the stored draws that stand for the mixture (log density in f->close.log_mix[0]), into f->close_spare;
+ * returns how far the posterior's follow them, as a coefficient between 0 and 1. */
 static double mixture_weights(wvgd_fit *f)
 {
     size_t n = f->close.n;
@@ -239,7 +251,8 @@ static double control_error(const wvgd_fit *f, size_t n, double mass)
     return lattice(f) ? wv_free_lattice_error(control_dims(f), (double)n, mass) : sqrt(mass * (1 - mass) / (double)n);
 }
 
-/* Masses of the mixture into f->beta, and its sums of x in the cells into f->try_z; with `draws` those of the posterior, by what the stored draws tell of the difference; c: the coefficient of the control. */
+/* Masses of the mixture into f->beta, and its sums of x in the cells into f->try_z; with `draws` those of the
+ * posterior, by what the stored draws tell of the difference; c: the coefficient of the control. */
 static void sharpen(wvgd_fit *f, double c, bool draws)
 {
     size_t D = f->D, N = f->N;
@@ -257,8 +270,10 @@ static void sharpen(wvgd_fit *f, double c, bool draws)
     }
 }
 
-/* Lloyd's steps with sharpened means, for squared costs. In few dimensions they are slow to settle, so over-relaxed; in many, where particles lean towards the draws that placed them, that
- * would throw them out of their cells, and a hundredth more or less does not matter: there the steps but for the last are those of the mixture alone, if it is like the posterior. */
+/* Lloyd's steps with sharpened means, for squared costs. In few dimensions they are slow to settle, so
+ * over-relaxed; in many, where particles lean towards the draws that placed them, that would throw them out of
+ * their cells, and a hundredth more or less does not matter: there the steps but for the last are those of the
+ * mixture alone, if it is like the posterior. */
 static void sharpen_particles(wvgd_fit *f, double c)
 {
     size_t D = f->D, rounds = D <= 4 ? 12 : shared(f) ? 4 : 3;
@@ -316,7 +331,7 @@ static void place_particles(wvgd_fit *f, double c)
     wv_free_cells(f);
 }
 
-/* ---- weights of the components --------------------------------------------------------------------------------------------------------- */
+/* ---- weights of the components ----------------------------------------------------------------------------------- */
 /* ELBO_j from the stored draws of the cell, for the weights only. */
 static void weigh_component(wvgd_fit *f, void *context, size_t j)
 {
@@ -337,7 +352,8 @@ static void weigh_component(wvgd_fit *f, void *context, size_t j)
     f->elbo[j] = sum > 0 && f->log_Z[j] > -INFINITY ? mean / sum + f->log_Z[j] : -INFINITY;
 }
 
-/* Whether ELBO_j lies a nat above the log mass of its cell, which it cannot: of a component that hardly reaches into its cell the stored draws tell nothing. */
+/* Whether ELBO_j lies a nat above the log mass of its cell, which it cannot: of a component that hardly reaches
+ * into its cell the stored draws tell nothing. */
 static bool incredible(const wvgd_fit *f, size_t j)
 {
     return f->elbo[j] > wv_bound_most(f, j) + 1;
@@ -405,11 +421,12 @@ void wv_partition_weigh(wvgd_fit *f)
     f->s.stage = WV_BOUND;
 }
 
-/* ---- other cells from the same draws ----------------------------------------------------------------------------------------------------- */
+/* ---- other cells from the same draws ----------------------------------------------------------------------------- */
 wvgd_fit *wvgd_quantize(const wvgd_fit *from, const wvgd_options *options, wvgd_error *error)
 {
     if (from->s.stage != WV_DONE || !from->staged) {
-        wv_fail(error, WVGD_E_ARGUMENT, "other cells can be had from a staged fit that has ended: this one is %s", from->staged ? "not at its end" : "of the joint solver");
+        wv_fail(error, WVGD_E_ARGUMENT, "other cells can be had from a staged fit that has ended: this one is %s",
+                from->staged ? "not at its end" : "of the joint solver");
         return NULL;
     }
     wvgd_fit *f = wvgd_new(&from->model, options, NULL, error);
@@ -417,12 +434,14 @@ wvgd_fit *wvgd_quantize(const wvgd_fit *from, const wvgd_options *options, wvgd_
         return NULL;
     size_t n = from->close.n, D = f->D;
     if (!f->staged || f->mix_size != from->mix_size || f->close_max != from->close_max) {
-        wv_fail(error, WVGD_E_ARGUMENT, "other cells need the options of the fit, but for particles, cost, family and the like");
+        wv_fail(error, WVGD_E_ARGUMENT,
+                "other cells need the options of the fit, but for particles, cost, family and the like");
         wvgd_free(f);
         return NULL;
     }
     if (f->N > n) {
-        wv_fail(error, WVGD_E_ARGUMENT, "%zu particles from %zu closing draws: expected no more particles than draws", f->N, n);
+        wv_fail(error, WVGD_E_ARGUMENT, "%zu particles from %zu closing draws: expected no more particles than draws",
+                f->N, n);
         wvgd_free(f);
         return NULL;
     }

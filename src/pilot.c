@@ -1,5 +1,6 @@
-/* pilot.c - a single full Gaussian fitted before diagonal components (method, section 4, families). Its covariance preconditions the steps of their means, which
- * diagonal scales alone cannot do on correlated posteriors; it predicts what a diagonal family must lose; and it joins the closing proposal. */
+/* pilot.c - a single full Gaussian fitted before diagonal components (method, section 4, families). Its covariance
+ * preconditions the steps of their means, which diagonal scales alone cannot do on correlated posteriors; it
+ * predicts what a diagonal family must lose; and it joins the closing proposal. */
 #include "pilot.h"
 #include "schedule.h"
 #include "trace.h"
@@ -27,12 +28,14 @@ wvgd_status wv_pilot_ask(wvgd_fit *f, wvgd_error *error)
 void wv_pilot_leave(wvgd_fit *f)
 {
     size_t D = f->D;
-    /* nats that a diagonal Gaussian must lose: sum log Lambda_ii / 2 - log det Lambda / 2, Lambda the pilot's precision */
+    /* nats that a diagonal Gaussian must lose: sum log Lambda_ii / 2 - log det Lambda / 2, Lambda
+     * the pilot's precision */
     double *inverse = f->square[0], gap = wv_family_get(WVGD_FULL)->log_det(D, 0, f->pilot_root);
     memset(inverse, 0, D * D * sizeof *inverse);
     for (size_t i = 0; i < D; i++)
         inverse[i * D + i] = 1;
-    cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, 1.0, f->pilot_root, (int)D, inverse, (int)D);
+    cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, 1.0, f->pilot_root,
+                (int)D, inverse, (int)D);
     for (size_t i = 0; i < D; i++) {
         double precision = cblas_ddot((int)D, inverse + i, (int)D, inverse + i, (int)D);
         gap += log(precision) / 2;
@@ -70,8 +73,10 @@ wvgd_status wv_pilot_tell(wvgd_fit *f, wvgd_error *error)
             f->gr[kept++] = f->b.log_p[i] - f->b.log_q[i];
         }
     if (!kept)
-        return wv_fail(error, WVGD_E_NO_DRAWS, "none of the %zu points of iteration %zu has a finite log density: check the model, or start elsewhere",
-                       n, f->s.iteration + 1);
+        return wv_fail(
+            error, WVGD_E_NO_DRAWS,
+            "none of the %zu points of iteration %zu has a finite log density: check the model, or start elsewhere", n,
+            f->s.iteration + 1);
     for (size_t i = 0; i < kept; i++)
         mean += f->gr[i] / (double)kept;
     for (size_t i = 0; i < kept; i++) {
@@ -81,8 +86,17 @@ wvgd_status wv_pilot_tell(wvgd_fit *f, wvgd_error *error)
     f->s.pelbo = mean;
     f->s.pelbo_se = sqrt(squares) / (double)kept;
     bool averaging = f->s.averaged > 0;
-    wv_update c = {.estimator = WVGD_NATURAL, .family = q.family, .mu = f->pilot_mu, .root = f->pilot_root, .n = kept, .x = f->gx, .log_p = f->glp, .grad = f->gg, .u = f->gu,
-                   .ess = (double)kept, .rho = averaging ? 1 / (1 / f->s.rho + (double)f->s.averaged) : f->s.rho};
+    wv_update c = {.estimator = WVGD_NATURAL,
+                   .family = q.family,
+                   .mu = f->pilot_mu,
+                   .root = f->pilot_root,
+                   .n = kept,
+                   .x = f->gx,
+                   .log_p = f->glp,
+                   .grad = f->gg,
+                   .u = f->gu,
+                   .ess = (double)kept,
+                   .rho = averaging ? 1 / (1 / f->s.rho + (double)f->s.averaged) : f->s.rho};
     if (2 * kept < n)
         cblas_dscal((int)(D * D), 0.5, f->pilot_root, 1); /* half of it outside the support: draw nearer */
     bool back = wv_schedule_fell(f);

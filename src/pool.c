@@ -1,5 +1,7 @@
-/* pool.c - batches of a staged fit. Each point's log_sum is the log of the sum over all proposals of (draws made) x (density at the point), so that p~ / (exp log_sum / n)
- * is its deterministic-mixture weight, whoever drew it (method, section 3). What the proposals of each batch add is kept for every point, so that batches can be forgotten. */
+/* pool.c - batches of a staged fit. Each point's log_sum is the log of the sum over all proposals of
+ * (draws made) x (density at the point), so that p~ / (exp log_sum / n) is its deterministic-mixture
+ * weight, whoever drew it (method, section 3). What the proposals of each batch add is kept for every
+ * point, so that batches can be forgotten. */
 #include "pool.h"
 #include "columns.h"
 #include "dense.h"
@@ -32,7 +34,8 @@ size_t wv_pool_proposals(const wvgd_fit *f)
 
 size_t wv_pool_kept(const wvgd_fit *f)
 {
-    size_t all = wv_times(wv_times(wv_pool_components(f), wv_pool_points(f)), f->D), most = (size_t)1 << 20, cube = f->D * f->D * f->D; /* splits need a cube */
+    size_t all = wv_times(wv_times(wv_pool_components(f), wv_pool_points(f)), f->D), most = (size_t)1 << 20,
+           cube = f->D * f->D * f->D; /* splits need a cube */
     most = all < most ? all : most;
     return most > cube ? most : cube;
 }
@@ -61,10 +64,16 @@ static size_t proposals(const wvgd_fit *f)
 
 static wv_place proposal(const wvgd_fit *f, size_t c)
 {
-    return (wv_place){f->pool.mu + c * f->D, f->pool.inverse + c * f->D * f->D, f->pool.log_det[c], f->pool.share[c], f->pool.nu[c], f->pool.tails[c], 0};
+    return (wv_place){f->pool.mu + c * f->D,
+                      f->pool.inverse + c * f->D * f->D,
+                      f->pool.log_det[c],
+                      f->pool.share[c],
+                      f->pool.nu[c],
+                      f->pool.tails[c],
+                      0};
 }
 
-/* ---- densities --------------------------------------------------------------------------------------------------------------------- */
+/* ---- densities --------------------------------------------------------------------------------------------------- */
 /* Scratch of a block of points. */
 typedef struct {
     double *x, *spare, *y;   /* [D][WV_COLUMNS] */
@@ -75,10 +84,12 @@ static block names(const wvgd_fit *f)
 {
     double *at = f->columns;
     size_t size = f->D * WV_COLUMNS;
-    return (block){at, at + size, at + 2 * size, at + 3 * size, at + 3 * size + WV_COLUMNS, at + 3 * size + 2 * WV_COLUMNS};
+    return (
+        block){at, at + size, at + 2 * size, at + 3 * size, at + 3 * size + WV_COLUMNS, at + 3 * size + 2 * WV_COLUMNS};
 }
 
-/* log (draws x density) of a place's Gaussian and of its Student-t, from r = |y|^2, into log_q; returns how many of the two it has. */
+/* log (draws x density) of a place's Gaussian and of its Student-t, from r = |y|^2, into log_q;
+ * returns how many of the two it has. */
 static size_t weigh(const wv_place *p, size_t D, size_t n, const double *r, double *log_q)
 {
     size_t made = 0;
@@ -89,8 +100,10 @@ static size_t weigh(const wv_place *p, size_t D, size_t n, const double *r, doub
     return made;
 }
 
-/* b->sum <- log(exp b->sum + sum over places) at the n points in b->x, or with `r` from the squares in its rows, a place each, `room` apart. */
-static void add_block(wvgd_fit *f, const block *b, wv_pool_place *place, size_t from, size_t to, size_t n, const double *r, size_t room)
+/* b->sum <- log(exp b->sum + sum over places) at the n points in b->x, or with `r` from the squares in
+ * its rows, a place each, `room` apart. */
+static void add_block(wvgd_fit *f, const block *b, wv_pool_place *place, size_t from, size_t to, size_t n,
+                      const double *r, size_t room)
 {
     size_t waiting = 0;
     for (size_t c = from; c < to; c++) {
@@ -116,11 +129,11 @@ static size_t least(size_t a, size_t b)
 typedef struct {
     wv_pool_place *place;
     size_t from, to, n;
-    const double *x;     /* [n][D] */
-    double *log_sum;     /* [n] */
-    const double *r;     /* squares, or NULL */
-    bool keep;           /* points in the coordinates of the places, too */
-    size_t known;        /* blocks that are left out */
+    const double *x; /* [n][D] */
+    double *log_sum; /* [n] */
+    const double *r; /* squares, or NULL */
+    bool keep;       /* points in the coordinates of the places, too */
+    size_t known;    /* blocks that are left out */
 } densities;
 
 static size_t blocks_of(size_t n)
@@ -162,11 +175,13 @@ static void measure_at(wvgd_fit *f, void *context, size_t index)
 {
     const densities *d = context;
     block b = names(f);
-    size_t D = f->D, size = D * WV_COLUMNS, at = d->known + index, first = at * WV_COLUMNS, here = least(d->n - first, WV_COLUMNS);
+    size_t D = f->D, size = D * WV_COLUMNS, at = d->known + index, first = at * WV_COLUMNS,
+           here = least(d->n - first, WV_COLUMNS);
     wv_columns_turn(D, here, d->x + first * D, b.x);
     for (size_t c = 0; c < d->to - d->from; c++) {
         wv_place p = d->place(f, d->from + c);
-        double *y = d->keep ? f->mix_y + (c * blocks_of(d->n) + at) * size : b.y, *r = f->mix_q + c * wv_pool_points(f) + first;
+        double *y = d->keep ? f->mix_y + (c * blocks_of(d->n) + at) * size : b.y,
+               *r = f->mix_q + c * wv_pool_points(f) + first;
         if (p.like > 0)
             for (size_t i = 0; i < here; i++)
                 r[i] = p.like * (r - wv_pool_points(f))[i];
@@ -175,7 +190,8 @@ static void measure_at(wvgd_fit *f, void *context, size_t index)
     }
 }
 
-bool wv_pool_measure(wvgd_fit *f, wv_pool_place *place, size_t from, size_t to, size_t known, size_t n, const double *x, bool keep)
+bool wv_pool_measure(wvgd_fit *f, wv_pool_place *place, size_t from, size_t to, size_t known, size_t n, const double *x,
+                     bool keep)
 {
     densities d = {.place = place, .from = from, .to = to, .n = n, .x = x, .known = known / WV_COLUMNS};
     f->known.squares = 0; /* f->mix_q is about to hold others */
@@ -191,7 +207,7 @@ void wv_pool_add_density(wvgd_fit *f, size_t b, size_t n, const double *x, doubl
     wv_pool_add(f, proposal, batch->proposal, batch->proposal + batch->proposals, n, x, log_sum);
 }
 
-/* ---- batches ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- batches ----------------------------------------------------------------------------------------------------- */
 static double *part(const wvgd_fit *f, size_t b)
 {
     return f->pool.part + b * wv_pool_points(f);
@@ -236,7 +252,8 @@ void wv_pool_forget(wvgd_fit *f, size_t keep)
     combine(f, 0);
 }
 
-/* Proposals of f->proposal as places from c0 on; a Gaussian and a Student-t with the same location and root, one after the other, are one place. Returns how many. */
+/* Proposals of f->proposal as places from c0 on; a Gaussian and a Student-t with the same location and root, one
+ * after the other, are one place. Returns how many. */
 static size_t take_places(wvgd_fit *f, size_t c0)
 {
     size_t D = f->D, at = c0;

@@ -1,4 +1,5 @@
-/* pool.h - points with the proposals that made them, and their weights under the mixture of all these (deterministic-mixture weights). */
+/* pool.h - points with the proposals that made them, and their weights under the mixture of all
+ * these (deterministic-mixture weights). */
 #ifndef WV_POOL_H
 #define WV_POOL_H
 #include "fit.h"
@@ -13,7 +14,8 @@ typedef struct {
 
 typedef wv_place wv_pool_place(const wvgd_fit *f, size_t c);
 
-/* Room for components, points and proposals of a staged fit in D dimensions; doubles of whitened points that are kept; doubles for a block of points. */
+/* Room for components, points and proposals of a staged fit in D dimensions; doubles of whitened points that
+ * are kept; doubles for a block of points. */
 size_t wv_pool_components(const wvgd_fit *f);
 size_t wv_pool_points(const wvgd_fit *f);
 size_t wv_pool_proposals(const wvgd_fit *f);
@@ -25,8 +27,9 @@ void wv_pool_clear(wvgd_fit *f);
 /* Points in the pool. */
 size_t wv_pool_size(const wvgd_fit *f);
 
-/* Takes a batch, made by f->proposal with f->share draws each, into the pool and weighs all points anew. True: f->mix_q has the squares |y|^2 of all points in the coordinates
- * of each of these proposals (one row for a Gaussian and its Student-t), as wv_pool_measure leaves them. */
+/* Takes a batch, made by f->proposal with f->share draws each, into the pool and weighs all points anew. True:
+ * f->mix_q has the squares |y|^2 of all points in the coordinates of each of these proposals (one row for a Gaussian
+ * and its Student-t), as wv_pool_measure leaves them. */
 bool wv_pool_take(wvgd_fit *f, const wv_batch *b);
 
 /* Forgets the last batch. */
@@ -38,9 +41,12 @@ void wv_pool_forget(wvgd_fit *f, size_t keep);
 /* Adds log of the sum over places [from, to) of draws x density to log_sum[n] at the points x[n][D]. */
 void wv_pool_add(wvgd_fit *f, wv_pool_place *place, size_t from, size_t to, size_t n, const double *x, double *log_sum);
 
-/* The same in two steps, for n <= wv_pool_points(f) points and at most one place more than components: f->mix_q[place][wv_pool_points(f)] = |y|^2, and, if `keep` and there is room (then
- * true), f->mix_y[place][block][D][WV_COLUMNS] = y, where `known` of them are there already; then the sum from f->mix_q, for n of the points, from `first` on. */
-bool wv_pool_measure(wvgd_fit *f, wv_pool_place *place, size_t from, size_t to, size_t known, size_t n, const double *x, bool keep);
+/* The same in two steps, for n <= wv_pool_points(f) points and at most one place more than components:
+ * f->mix_q[place][wv_pool_points(f)] = |y|^2, and, if `keep` and there is room (then true),
+ * f->mix_y[place][block][D][WV_COLUMNS] = y, where `known` of them are there already; then the sum from
+ * f->mix_q, for n of the points, from `first` on. */
+bool wv_pool_measure(wvgd_fit *f, wv_pool_place *place, size_t from, size_t to, size_t known, size_t n, const double *x,
+                     bool keep);
 void wv_pool_sum(wvgd_fit *f, wv_pool_place *place, size_t from, size_t to, size_t first, size_t n, double *log_sum);
 
 /* The proposals of batch b as a mixture: adds log sum_c share_c q_c to log_sum[n] at the points x[n][D]. */

@@ -1,5 +1,6 @@
-/* quantise.c - quantizers have local minima that single moves do not leave. With weighted posterior points in hand the transport problem is ordinary weighted
- * k-means, and restarts cost no model evaluations (method, section 6, quantise). */
+/* quantise.c - quantizers have local minima that single moves do not leave. With weighted posterior
+ * points in hand the transport problem is ordinary weighted k-means, and restarts cost no model
+ * evaluations (method, section 6, quantise). */
 #include "quantise.h"
 #include "cell.h"
 #include "columns.h"
@@ -10,10 +11,25 @@
 #include <math.h>
 #include <string.h>
 
-enum { RESTARTS = 24, ENOUGH = 4, FINALS = 6, FEW = 8, MINIMA = 4, ROUNDS = 40, SEEDS = 32, MIXTURE = 8192, COMPARED = 2048, FEWEST = 512, MOST = 200000 }; /* FEW: particles, in few dimensions, of which all starts are settled; MINIMA: of these at most with all points; MIXTURE: draws of the mixture, at most; COMPARED: those of them on which starts are compared; FEWEST: with one mode in many dimensions, where starts end alike; MOST: coordinates of all particles, for several starts */
-static const double roughly = 1e-3, exactly = 1e-5; /* gain of a round, relative, at which Lloyd's iteration has settled: to compare starts, and of the best */
+enum {
+    RESTARTS = 24,
+    ENOUGH = 4,
+    FINALS = 6,
+    FEW = 8,    /* particles, in few dimensions, of which all starts are settled */
+    MINIMA = 4, /* of these at most with all points */
+    ROUNDS = 40,
+    SEEDS = 32,
+    MIXTURE = 8192,  /* draws of the mixture, at most */
+    COMPARED = 2048, /* those of them on which starts are compared */
+    FEWEST = 512,    /* with one mode in many dimensions, where starts end alike */
+    MOST = 200000    /* coordinates of all particles, for several starts */
+};
+/* gain of a round, relative, at which Lloyd's iteration has settled: to compare starts, and of the best */
+static const double roughly = 1e-3, exactly = 1e-5;
 static const double varied = 0.02; /* relative range of the distortions of starts that are not much alike */
-static const double same = 1e-3, near = 0.05; /* relative differences of settled distortions: that mean the same minimum; of minima among which few points cannot choose */
+/* relative differences of settled distortions: that mean the same minimum; of minima among which
+ * few points cannot choose */
+static const double same = 1e-3, near = 0.05;
 static const double clearly = 0.995; /* distortion relative to the current, on the same points */
 
 /* Points that are kept at most. */
@@ -134,7 +150,8 @@ static void approach(wvgd_fit *f, void *context, size_t piece)
         size_t here = end - first < WV_COLUMNS ? end - first : WV_COLUMNS;
         double *cost = a->cost + first;
         wv_columns_turn(D, here, p->y + first * D, columns);
-        wv_columns_best()->nearest(D, wv_columns_round(here), a->to - a->from, columns, a->centre + a->from * D, least, other, which);
+        wv_columns_best()->nearest(D, wv_columns_round(here), a->to - a->from, columns, a->centre + a->from * D, least,
+                                   other, which);
         for (size_t k = 0; k < here; k++)
             cost[k] = least[k] < cost[k] ? least[k] : cost[k];
     }
@@ -146,8 +163,9 @@ static bool thorough(const wvgd_fit *f)
     return f->D <= 4 && f->N <= FEW;
 }
 
-/* k-means++: each centre a point drawn in proportion to its weight times its cost so far; of many centres, SEEDS at a time. In few dimensions
- * that leaves out minima with many centres where the weight is, so every other start draws in proportion to the weight alone. */
+/* k-means++: each centre a point drawn in proportion to its weight times its cost so far; of many centres, SEEDS at
+ * a time. In few dimensions that leaves out minima with many centres where the weight is, so every other start
+ * draws in proportion to the weight alone. */
 static void seed(wvgd_fit *f, const points *p, uint64_t restart, double *centre)
 {
     size_t D = f->D, n = p->n, step = f->N / SEEDS + 1;
@@ -235,11 +253,11 @@ size_t wv_quantise_size(const wvgd_fit *f)
 /* Starts, and how far they have come. */
 typedef struct {
     const points *p;
-    double *centre;            /* [RESTARTS][N][D] */
-    double after[RESTARTS];    /* distortion of each after two rounds, */
-    double settled[RESTARTS];  /* and when it has settled, */
-    size_t rounds, first;      /* after so many rounds at most; the first to be tried */
-    size_t order[RESTARTS];    /* the better ones first */
+    double *centre;           /* [RESTARTS][N][D] */
+    double after[RESTARTS];   /* distortion of each after two rounds, */
+    double settled[RESTARTS]; /* and when it has settled, */
+    size_t rounds, first;     /* after so many rounds at most; the first to be tried */
+    size_t order[RESTARTS];   /* the better ones first */
 } starts;
 
 static void try_start(wvgd_fit *f, void *context, size_t k)
@@ -271,9 +289,12 @@ static void try_starts(wvgd_fit *f, starts *s, size_t from, size_t to)
     }
 }
 
-/* The best of many starts, in flat coordinates, into best[N][D], with its distortion. The starts are compared on the last `few` of the points: first all after two rounds, then the better
- * ones when they have settled. With few particles in few dimensions those that settle in different minima go on with all points, else the best does; in many, a few starts tell whether it matters where one begins. False: it does, and `probe` asked no more. */
-static bool search(wvgd_fit *f, size_t n, size_t few, const double *y, const double *w, const double *w_few, bool probe, double *best, double *distortion)
+/* The best of many starts, in flat coordinates, into best[N][D], with its distortion. The starts are compared on the
+ * last `few` of the points: first all after two rounds, then the better ones when they have settled. With few
+ * particles in few dimensions those that settle in different minima go on with all points, else the best does; in
+ * many, a few starts tell whether it matters where one begins. False: it does, and `probe` asked no more. */
+static bool search(wvgd_fit *f, size_t n, size_t few, const double *y, const double *w, const double *w_few, bool probe,
+                   double *best, double *distortion)
 {
     size_t ND = f->N * f->D, restarts = RESTARTS, finals = FINALS, tried = 0;
     points all = {n, y, w}, some = {few, y + (n - few) * f->D, w_few};
@@ -311,7 +332,9 @@ static bool search(wvgd_fit *f, size_t n, size_t few, const double *y, const dou
             memcpy(best, centre, ND * sizeof *best);
         }
     }
-    *distortion = thorough(f) || (few == n && f->D > 4) ? least : lloyd(f, &all, f->D > 4 ? roughly : exactly, affordable(f, n), best);
+    *distortion = thorough(f) || (few == n && f->D > 4)
+                      ? least
+                      : lloyd(f, &all, f->D > 4 ? roughly : exactly, affordable(f, n), best);
     return true;
 }
 
@@ -382,14 +405,16 @@ static bool place_alone(wvgd_fit *f, size_t n, bool probe)
     return true;
 }
 
-/* Whether there is nothing to search: for a Gaussian, under the cost that divides by its covariance, particles that are no more than the corners of a simplex are best at those of a regular one, which may lie as it
- * likes. (With as many as that the posterior of one that is not quite Gaussian has its preferences.) */
+/* Whether there is nothing to search: for a Gaussian, under the cost that divides by its covariance, particles that
+ * are no more than the corners of a simplex are best at those of a regular one, which may lie as it likes. (With as
+ * many as that the posterior of one that is not quite Gaussian has its preferences.) */
 static bool regular(const wvgd_fit *f)
 {
     return f->s.mix.K == 1 && f->opt.cost == WVGD_MAHALANOBIS && !f->opt.metric && f->N > 1 && 2 * f->N < f->D;
 }
 
-/* Particles at the corners of a regular simplex around the mixture's mean, in the space of the first N - 1 coordinates: corner j has, of coordinates k < j, the height below the centre of the corners k, k + 1, .. in the
+/* Particles at the corners of a regular simplex around the mixture's mean, in the space of the first N - 1
+ * coordinates: corner j has, of coordinates k < j, the height below the centre of the corners k, k + 1, .. in the
  * space that they span, and of coordinate j its own height above it. */
 static void place_regular(wvgd_fit *f)
 {
@@ -407,12 +432,16 @@ static void place_regular(wvgd_fit *f)
 
 void wv_quantise_place(wvgd_fit *f, double c)
 {
-    size_t D = f->D, ND = f->N * D, n = f->close.n < f->n_max / 2 ? f->close.n : f->n_max / 2, extra = c > 0 ? f->n_max - n : 0;
+    size_t D = f->D, ND = f->N * D, n = f->close.n < f->n_max / 2 ? f->close.n : f->n_max / 2,
+           extra = c > 0 ? f->n_max - n : 0;
     double *y = f->y, *w = f->gu, *w_few = f->glv, *best = f->try_z, total = 0, distortion;
-    size_t few = 50 * f->N > FEWEST ? 50 * f->N : FEWEST, compared = 20 * f->N > COMPARED ? 20 * f->N : COMPARED, most = D > 4 ? compared : compared + MIXTURE;
-    bool many = D > 4 && wv_free_flat(f), alike = c > (many ? 0.5 : 0.9) && !f->s.zero_points; /* the mixture's draws alone will do, unless they do not know where the density ends */
+    size_t few = 50 * f->N > FEWEST ? 50 * f->N : FEWEST, compared = 20 * f->N > COMPARED ? 20 * f->N : COMPARED,
+           most = D > 4 ? compared : compared + MIXTURE;
+    /* the mixture's draws alone will do, unless they do not know where the density ends */
+    bool many = D > 4 && wv_free_flat(f), alike = c > (many ? 0.5 : 0.9) && !f->s.zero_points;
     extra = extra < most ? extra : most;
-    compared = compared + 4 * f->s.mix.K < extra ? compared : extra; /* all of them, rather than a remainder that does not stand for the mixture */
+    /* all of them, rather than a remainder that does not stand for the mixture */
+    compared = compared + 4 * f->s.mix.K < extra ? compared : extra;
     if (many && alike && extra && regular(f)) {
         place_regular(f);
         return;
@@ -434,12 +463,14 @@ void wv_quantise_place(wvgd_fit *f, double c)
         mixture_points(f, 2, compared, c * (double)compared / (double)extra, y + (rest + n) * D, w + rest + n);
     total += extra ? c : 0;
     cblas_dscal((int)all, 1 / total, w, 1);
-    memcpy(w_few, w + rest, (n + compared) * sizeof *w); /* draws and the mixture's last points, which stand for all of them */
+    /* draws and the mixture's last points, which stand for all of them */
+    memcpy(w_few, w + rest, (n + compared) * sizeof *w);
     if (extra)
         cblas_dscal((int)compared, (double)extra / (double)compared, w_few + n, 1);
     flatten(f, all, y, f->mean);
     size_t own = thorough(f) ? n : 0;
-    search(f, all, extra && alike ? own + compared : all, y, w, extra && alike ? w_few + n - own : w, false, best, &distortion);
+    search(f, all, extra && alike ? own + compared : all, y, w, extra && alike ? w_few + n - own : w, false, best,
+           &distortion);
     unflatten(f, f->N, best, f->mean);
     memcpy(f->now.z, best, ND * sizeof *best);
 }

@@ -9,11 +9,13 @@ size_t wv_quantise_size(const wvgd_fit *f);
 /* Keeps the points of the last iterations with their posterior weights, as many as one batch can hold, in f->close. */
 void wv_quantise_pool(wvgd_fit *f);
 
-/* Looks for better particles on the pooled points: Lloyd from many starts against Lloyd from the current ones. Squared costs only. True: clearly better ones were
- * found and taken; spreads are those of the new cells, components are left to the caller. */
+/* Looks for better particles on the pooled points: Lloyd from many starts against Lloyd from the current
+ * ones. Squared costs only. True: clearly better ones were found and taken; spreads are those of the new
+ * cells, components are left to the caller. */
 bool wv_quantise_improve(wvgd_fit *f);
 
-/* Particles from the stored closing draws with weights f->close_v: the best of many starts of Lloyd's iteration, for squared costs; others begin with that of the
- * mahalanobis cost. With c > 0 the mixture of a staged fit serves as a control: draws of it stand for the share c of what the stored draws say of it (weights f->close_spare). */
+/* Particles from the stored closing draws with weights f->close_v: the best of many starts of Lloyd's iteration, for
+ * squared costs; others begin with that of the mahalanobis cost. With c > 0 the mixture of a staged fit serves as a
+ * control: draws of it stand for the share c of what the stored draws say of it (weights f->close_spare). */
 void wv_quantise_place(wvgd_fit *f, double c);
 #endif

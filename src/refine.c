@@ -1,6 +1,7 @@
-/* refine.c - partition.c fits the components of the cells to the mixture, corrected by what the closing draws say: as good as these. A single component is all that there is of the
- * posterior, and a diagonal one looks at places where the closing draws are few, so those are fitted to the posterior itself: rounds of draws of every component, natural gradient
- * steps on all of them, with deterministic-mixture weights (pool.c). */
+/* refine.c - partition.c fits the components of the cells to the mixture, corrected by what the closing draws say:
+ * as good as these. A single component is all that there is of the posterior, and a diagonal one looks at places
+ * where the closing draws are few, so those are fitted to the posterior itself: rounds of draws of every component,
+ * natural gradient steps on all of them, with deterministic-mixture weights (pool.c). */
 #include "refine.h"
 #include "cell.h"
 #include "dense.h"
@@ -15,16 +16,22 @@
 #include <math.h>
 #include <string.h>
 
-enum { ROUNDS = 12, ALONE = 8 }; /* rounds; of these, with several diagonal components, on one for the whole space, from which any of them may begin */
+enum {
+    ROUNDS = 12, /* rounds */
+    /* of these, with several diagonal components, on one for the whole space, from which any of them may begin */
+    ALONE = 8
+};
 
 static const double settled = 1e-4; /* nats of a full step, for each parameter, that are none */
 
 bool wv_refine_wanted(const wvgd_fit *f)
 {
-    return (f->N == 1 || (f->family != wv_family_get(WVGD_FULL) && f->D > 2)) && 2 * f->N + 1 <= wv_pool_components(f) && f->s.stop == WVGD_CONVERGED;
+    return (f->N == 1 || (f->family != wv_family_get(WVGD_FULL) && f->D > 2)) &&
+           2 * f->N + 1 <= wv_pool_components(f) && f->s.stop == WVGD_CONVERGED;
 }
 
-/* The diagonal Gaussian that is best for the whole space: with its restriction to every cell the cells are no worse than one component. Kept where the joint solver has its pilot's best. */
+/* The diagonal Gaussian that is best for the whole space: with its restriction to every cell the cells are no worse
+ * than one component. Kept where the joint solver has its pilot's best. */
 static bool has_whole(const wvgd_fit *f)
 {
     return f->N > 1 && f->pilot;
@@ -43,7 +50,11 @@ static bool on_whole(const wvgd_fit *f)
 /* Draws of a component in a round. */
 static size_t draws(const wvgd_fit *f)
 {
-    size_t D = f->D, n = f->N > 1 ? (on_whole(f) ? 4 : 2) * D : f->family == wv_family_get(WVGD_DIAG) ? 8 * D : 10 * D, least = f->N == 1 ? 40 : 20;
+    size_t D = f->D,
+           n = f->N > 1                                ? (on_whole(f) ? 4 : 2) * D
+               : f->family == wv_family_get(WVGD_DIAG) ? 8 * D
+                                                       : 10 * D,
+           least = f->N == 1 ? 40 : 20;
     return n > least ? n + n % 2 : least;
 }
 
@@ -124,7 +135,8 @@ static void assign(wvgd_fit *f)
     }
 }
 
-/* Points of the pool that lie in cell j (N: anywhere), gathered, with weights f->gu that stand for q there; *elbo: the ELBO of q on the cell. Returns how many. */
+/* Points of the pool that lie in cell j (N: anywhere), gathered, with weights f->gu that stand for q there; *elbo:
+ * the ELBO of q on the cell. Returns how many. */
 static size_t gather(wvgd_fit *f, const wv_gauss *q, size_t j, double *elbo)
 {
     size_t n = wv_pool_size(f), D = f->D, kept = 0;
@@ -150,16 +162,29 @@ static size_t gather(wvgd_fit *f, const wv_gauss *q, size_t j, double *elbo)
     return kept;
 }
 
-/* One step of the component with location mu and the given root, fitted on cell j (N: everywhere); returns the nats of a full step, NAN: it could not be taken. */
+/* One step of the component with location mu and the given root, fitted on cell j (N: everywhere); returns the nats
+ * of a full step, NAN: it could not be taken. */
 static double step(wvgd_fit *f, size_t j, double *mu, double *root, double rho)
 {
     double elbo;
     wv_gauss q = {f->family, f->D, f->R, mu, root, 0};
     size_t n = gather(f, &q, j, &elbo);
-    wv_update c = {.estimator = WVGD_NATURAL, .family = f->family, .R = f->R, .mu = mu, .root = root, .n = n, .x = f->gx,
-                   .log_p = f->glp, .grad = f->gg, .u = f->gu, .ess = n ? wv_weight_ess(n, f->gu) : 0, .precondition = f->pilot ? f->pilot_root : NULL, .rho = rho,
+    wv_update c = {.estimator = WVGD_NATURAL,
+                   .family = f->family,
+                   .R = f->R,
+                   .mu = mu,
+                   .root = root,
+                   .n = n,
+                   .x = f->gx,
+                   .log_p = f->glp,
+                   .grad = f->gg,
+                   .u = f->gu,
+                   .ess = n ? wv_weight_ess(n, f->gu) : 0,
+                   .precondition = f->pilot ? f->pilot_root : NULL,
+                   .rho = rho,
                    .truncated = f->N > 1 && j < f->N};
-    wv_update_result r = c.ess >= 4 && c.ess > (double)draws(f) / 3 ? wv_update_component(f, &c) : (wv_update_result){false, 0};
+    wv_update_result r = c.ess >= 4 && c.ess > (double)draws(f) / 3 ? wv_update_component(f, &c)
+                                                                    : (wv_update_result){false, 0};
     return r.ok ? r.kl : NAN;
 }
 
@@ -170,7 +195,8 @@ static void put(wvgd_fit *f, size_t j, const double *mu, const double *root)
     memcpy(f->now.root + j * size, root, size * sizeof *root);
 }
 
-/* Components that are worse on their cells than the one for the whole space begin with that; what they begin with is kept. */
+/* Components that are worse on their cells than the one for the whole space begin with that; what
+ * they begin with is kept. */
 static void choose_starts(wvgd_fit *f)
 {
     size_t D = f->D, size = f->family->size(D, f->R);
@@ -215,7 +241,8 @@ wvgd_status wv_refine_tell(wvgd_fit *f, wvgd_error *error)
     size_t size = f->family->size(f->D, f->R), at = on_whole(f) || !has_whole(f) ? f->s.refined : f->s.refined - ALONE;
     double rho = diagonal && (f->N == 1 || on_whole(f)) ? 1 / (double)(at + 1) : 0.5 / fmax(1, (double)at);
     (void)error;
-    wv_pool_clear(f); /* draws of the component itself, in mirrored pairs, tell more than these and older ones with unequal weights */
+    /* draws of the component itself, in mirrored pairs, tell more than these and older ones with unequal weights */
+    wv_pool_clear(f);
     wv_pool_take(f, &f->b);
     assign(f);
     if (on_whole(f))
@@ -229,7 +256,8 @@ wvgd_status wv_refine_tell(wvgd_fit *f, wvgd_error *error)
             kl += f->weight[j] * step(f, j, f->now.mu + j * f->D, f->now.root + j * size, rho);
     }
     f->s.refined++;
-    if ((f->N == 1 && kl < (f->s.refined > 2 ? 1 : 0.01) * settled * parameters) || f->s.refined == ROUNDS || f->s.stop != WVGD_CONVERGED) {
+    if ((f->N == 1 && kl < (f->s.refined > 2 ? 1 : 0.01) * settled * parameters) || f->s.refined == ROUNDS ||
+        f->s.stop != WVGD_CONVERGED) {
         catch_runaway(f);
         wv_partition_weigh(f);
     }

@@ -13,6 +13,7 @@ wvgd_status wv_refine_tell(wvgd_fit *f, wvgd_error *error);
 /* Weights of the components from their own draws of the last round. */
 void wv_refine_weigh(wvgd_fit *f);
 
-/* Draws that bring the standard error of one component's ELBO, with the Gaussian `control` as control and in mirrored pairs, to `se`, as the last round says. */
+/* Draws that bring the standard error of one component's ELBO, with the Gaussian `control` as control and in
+ * mirrored pairs, to `se`, as the last round says. */
 double wv_refine_price(wvgd_fit *f, const wv_gauss *control, double se);
 #endif

@@ -25,8 +25,9 @@ static double k_limit(size_t n)
     return fmin(1 - 1 / log10((double)n), 0.7);
 }
 
-/* Is k-hat of a cell above its limit by more than a standard error (about (1 + k) / sqrt(m) for a tail of m draws, before it is shrunk as if there were ten more)? Of many cells some are always above it,
- * and tails of less than ten draws tell nothing. */
+/* Is k-hat of a cell above its limit by more than a standard error (about (1 + k) / sqrt(m) for a tail of
+ * m draws, before it is shrunk as if there were ten more)? Of many cells some are always above it, and
+ * tails of less than ten draws tell nothing. */
 static bool uncovered(const wvgd_fit *f, size_t j)
 {
     double ess = f->cell_ess[j], m = fmin(0.2 * ess, 3 * sqrt(ess)), k = f->cell_k[j];
@@ -50,17 +51,24 @@ static void warn_cells(wvgd_fit *f)
         } else if (f->elbo[j] == -INFINITY)
             missing += f->beta[j];
     }
-    const char *advice = f->opt.family != WVGD_FULL ? "try family full" : f->staged ? "a smaller evidence-se takes more draws" : "try more particles";
+    const char *advice = f->opt.family != WVGD_FULL ? "try family full"
+                         : f->staged                ? "a smaller evidence-se takes more draws"
+                                                    : "try more particles";
     if (bad)
-        warn(f, "Pareto k-hat %.2f in cell %zu (%zu cell%s above %.2f): the posterior there is not covered well; %s", f->cell_k[worst], worst + 1, bad,
-             bad > 1 ? "s" : "", k_limit(f->close.n), advice);
+        warn(f, "Pareto k-hat %.2f in cell %zu (%zu cell%s above %.2f): the posterior there is not covered well; %s",
+             f->cell_k[worst], worst + 1, bad, bad > 1 ? "s" : "", k_limit(f->close.n), advice);
     if (dead)
         warn(f, "%zu of %zu cells got no mass (cell %zu is one): use fewer particles", dead, f->N, last + 1);
     if (missing > 0.01)
-        warn(f, "cells with %.2g of the mass have no bound, and no part in the ensemble and the PELBO (means, masses and evidence are not touched): use fewer particles", missing);
+        warn(f,
+             "cells with %.2g of the mass have no bound, and no part in the ensemble and the PELBO (means, masses and "
+             "evidence are not touched): use fewer particles",
+             missing);
     if (given_up > 0.01)
-        warn(f, "components of cells with %.2g of the mass kept leaving them, and have the cells' moments: the PELBO is lower than need be (means, masses and evidence are not touched); %s", given_up,
-             f->opt.family != WVGD_FULL ? "try family full" : "use the staged solver");
+        warn(f,
+             "components of cells with %.2g of the mass kept leaving them, and have the cells' moments: the PELBO is "
+             "lower than need be (means, masses and evidence are not touched); %s",
+             given_up, f->opt.family != WVGD_FULL ? "try family full" : "use the staged solver");
 }
 
 /* What a user should know besides the verdict; each with what to do about it. */
@@ -71,14 +79,23 @@ static void warnings(wvgd_fit *f)
         return;
     warn_cells(f);
     if (f->s.meanfield_gap > 5 && f->opt.family == WVGD_DIAG)
-        warn(f, "a diagonal Gaussian loses about %.1f nats on this posterior, whose parameters are strongly correlated: use family full", f->s.meanfield_gap);
+        warn(f,
+             "a diagonal Gaussian loses about %.1f nats on this posterior, whose parameters are strongly correlated: "
+             "use family full",
+             f->s.meanfield_gap);
     if (!isfinite(f->s.distortion))
-        warn(f, "the distortion is %g: the cost between a particle and a draw is infinite or no number; check the cost function, or the power of lp", f->s.distortion);
+        warn(f,
+             "the distortion is %g: the cost between a particle and a draw is infinite or no number; check the cost "
+             "function, or the power of lp",
+             f->s.distortion);
     if (f->s.bad_points)
-        warn(f, "%zu of %zu points had a NaN or infinite density or gradient and were given weight zero: check the model there", f->s.bad_points,
-             f->s.evaluations);
+        warn(f,
+             "%zu of %zu points had a NaN or infinite density or gradient and were given weight zero: check the model "
+             "there",
+             f->s.bad_points, f->s.evaluations);
     if (4 * f->s.zero_points > f->s.evaluations)
-        warn(f, "%zu of %zu points had density zero: a bounded parameter may need a transformation", f->s.zero_points, f->s.evaluations);
+        warn(f, "%zu of %zu points had density zero: a bounded parameter may need a transformation", f->s.zero_points,
+             f->s.evaluations);
 }
 
 void wvgd_get_results(const wvgd_fit *fit, wvgd_results *r)
@@ -97,18 +114,56 @@ void wvgd_get_results(const wvgd_fit *fit, wvgd_results *r)
     warnings(f);
     wv_verdict(f);
     bool done = f->s.stage == WV_DONE, mixture = f->staged && f->close_v && f->s.mix.K;
-    *r = (wvgd_results){.N = N, .D = D, .rank = f->R, .solver = f->staged ? WVGD_STAGED : WVGD_JOINT, .stop = done ? f->s.stop : WVGD_RUNNING, .iterations = f->s.iteration, .evaluations = f->s.evaluations,
-                        .bad_points = f->s.bad_points, .zero_points = f->s.zero_points, .seconds = f->s.seconds, .model_seconds = f->s.model_seconds,
-                        .z = f->now.z, .beta = f->beta, .beta_se = f->beta_se, .weight = f->weight, .log_Z = f->log_Z, .elbo = f->elbo, .elbo_se = f->elbo_se,
-                        .cell_ess = f->cell_ess, .cell_pareto_k = f->cell_k, .mu = f->now.mu, .sd = f->sd_view,
-                        .chol = f->opt.family == WVGD_FULL ? f->now.root : NULL, .cell_cov = f->spread_view,
-                        .pelbo = done ? f->s.bound : (wvgd_estimate){f->s.pelbo, f->s.pelbo_se}, .pelbo_beta = f->s.bound_beta, .evidence = f->s.evidence,
-                        .distortion = {f->s.distortion, f->s.distortion_se}, .ess = done ? f->s.final_ess : f->s.ess, .closing_draws = done ? f->close.n : 0,
-                        .pareto_k = f->s.pareto_k, .pareto_k_limit = done ? k_limit(f->close.n) : NAN, .meanfield_gap = f->s.meanfield_gap,
-                        .starts = f->s.starts, .modes = f->s.relevant, .hit_once = f->s.hit_once, .mode = f->s.relevant ? f->mode_x : NULL, .expected_unseen = wv_verdict_unseen(f),
-                        .components = mixture ? f->s.mix.K : 0, .component_weight = f->mix.w, .component_mu = f->mix.mu, .component_chol = f->mix.root,
-                        .reliable = f->reliable, .reasons = f->reasons, .reason = f->reason,
-                        .mean = f->mean, .var = f->var, .mcse = f->mcse, .warnings = f->warnings, .warning = f->warning};
+    *r = (wvgd_results){.N = N,
+                        .D = D,
+                        .rank = f->R,
+                        .solver = f->staged ? WVGD_STAGED : WVGD_JOINT,
+                        .stop = done ? f->s.stop : WVGD_RUNNING,
+                        .iterations = f->s.iteration,
+                        .evaluations = f->s.evaluations,
+                        .bad_points = f->s.bad_points,
+                        .zero_points = f->s.zero_points,
+                        .seconds = f->s.seconds,
+                        .model_seconds = f->s.model_seconds,
+                        .z = f->now.z,
+                        .beta = f->beta,
+                        .beta_se = f->beta_se,
+                        .weight = f->weight,
+                        .log_Z = f->log_Z,
+                        .elbo = f->elbo,
+                        .elbo_se = f->elbo_se,
+                        .cell_ess = f->cell_ess,
+                        .cell_pareto_k = f->cell_k,
+                        .mu = f->now.mu,
+                        .sd = f->sd_view,
+                        .chol = f->opt.family == WVGD_FULL ? f->now.root : NULL,
+                        .cell_cov = f->spread_view,
+                        .pelbo = done ? f->s.bound : (wvgd_estimate){f->s.pelbo, f->s.pelbo_se},
+                        .pelbo_beta = f->s.bound_beta,
+                        .evidence = f->s.evidence,
+                        .distortion = {f->s.distortion, f->s.distortion_se},
+                        .ess = done ? f->s.final_ess : f->s.ess,
+                        .closing_draws = done ? f->close.n : 0,
+                        .pareto_k = f->s.pareto_k,
+                        .pareto_k_limit = done ? k_limit(f->close.n) : NAN,
+                        .meanfield_gap = f->s.meanfield_gap,
+                        .starts = f->s.starts,
+                        .modes = f->s.relevant,
+                        .hit_once = f->s.hit_once,
+                        .mode = f->s.relevant ? f->mode_x : NULL,
+                        .expected_unseen = wv_verdict_unseen(f),
+                        .components = mixture ? f->s.mix.K : 0,
+                        .component_weight = f->mix.w,
+                        .component_mu = f->mix.mu,
+                        .component_chol = f->mix.root,
+                        .reliable = f->reliable,
+                        .reasons = f->reasons,
+                        .reason = f->reason,
+                        .mean = f->mean,
+                        .var = f->var,
+                        .mcse = f->mcse,
+                        .warnings = f->warnings,
+                        .warning = f->warning};
 }
 
 wvgd_status wvgd_component_cov(const wvgd_fit *f, size_t j, double *cov, wvgd_error *error)

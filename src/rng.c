@@ -1,5 +1,6 @@
-/* rng.c - draws keyed by (seed, use; iteration, component, draw), normals by Box-Muller. The same index gives the same number
- * on any number of threads, and a batch can be made again after a restart without saving the state of a generator. */
+/* rng.c - draws keyed by (seed, use; iteration, component, draw), normals by Box-Muller. The same
+ * index gives the same number on any number of threads, and a batch can be made again after a restart
+ * without saving the state of a generator. */
 #include "rng.h"
 #include "normal.h"
 #include <math.h>
@@ -66,7 +67,8 @@ static void lattice(const wv_stream *stream, size_t n, size_t dims, size_t point
         for (size_t p = 0; p < pairs; p++) {
             double *to = e + first * dims + 2 * p * coordinate;
             for (size_t i = 0; i < WV_LATTICE_BLOCK; i++) {
-                double u = shift[2 * p] + (double)(first + i) * step[2 * p], v = shift[2 * p + 1] + (double)(first + i) * step[2 * p + 1];
+                double u = shift[2 * p] + (double)(first + i) * step[2 * p],
+                       v = shift[2 * p + 1] + (double)(first + i) * step[2 * p + 1];
                 a[i] = inside(u);
                 b[i] = inside(v);
             }

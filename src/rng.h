@@ -5,7 +5,22 @@
 #include <stdint.h>
 
 /* What a stream of numbers is for: streams never overlap. */
-typedef enum { WV_RNG_FIT, WV_RNG_PILOT, WV_RNG_EXPLORE, WV_RNG_START, WV_RNG_RESTART, WV_RNG_FREE, WV_RNG_TRIAL, WV_RNG_CLOSE, WV_RNG_BOUND, WV_RNG_CRAWL, WV_RNG_SETTLE, WV_RNG_TAIL, WV_RNG_SAMPLE, WV_RNG_RESAMPLE } wv_rng_use;
+typedef enum {
+    WV_RNG_FIT,
+    WV_RNG_PILOT,
+    WV_RNG_EXPLORE,
+    WV_RNG_START,
+    WV_RNG_RESTART,
+    WV_RNG_FREE,
+    WV_RNG_TRIAL,
+    WV_RNG_CLOSE,
+    WV_RNG_BOUND,
+    WV_RNG_CRAWL,
+    WV_RNG_SETTLE,
+    WV_RNG_TAIL,
+    WV_RNG_SAMPLE,
+    WV_RNG_RESAMPLE
+} wv_rng_use;
 
 typedef struct {
     uint64_t seed;
@@ -20,8 +35,9 @@ void wv_rng_normal(const wv_stream *stream, uint64_t draw, size_t n, double *out
 /* out[i] ~ U(0,1), ends excluded. */
 void wv_rng_uniform(const wv_stream *stream, uint64_t draw, size_t n, double *out);
 
-/* n standard normal points e[n][dims], dims <= WV_LATTICE, that fill the space more evenly than draws do: multiples of the powers of 1/phi, phi^(d+1) = phi + 1, moved by a random vector and made
- * normal, a pair of coordinates for each pair of normals. */
+/* n standard normal points e[n][dims], dims <= WV_LATTICE, that fill the space more evenly than draws do:
+ * multiples of the powers of 1/phi, phi^(d+1) = phi + 1, moved by a random vector and made normal, a pair
+ * of coordinates for each pair of normals. */
 enum { WV_LATTICE = 4, WV_LATTICE_BLOCK = 64 };
 void wv_rng_lattice(const wv_stream *stream, size_t n, size_t dims, double *e);
 

@@ -1,11 +1,12 @@
 /* schedule.c - which stage comes next, and when a run has converged.
  *
- * search: constant steps until the bound has stopped rising, judged against its own noise, and the particles drift no more than noise would move them; a bound that
- * falls beyond noise sends the fit back to its best state with half the step. settle: the particles go on with a sharper estimate of where they
- * are pulled to, then their steps fall, theirs alone. average: the
- * particles, and so the cells, stay; the components' steps fall like 1/k, which averages the regressions of all iterations from then on.
- * Converged: what noise still costs (the nats of a full step over k) is below the tolerance, the bound has not risen meanwhile, and components of weight have hardly ever
- * been without points. */
+ * search: constant steps until the bound has stopped rising, judged against its own noise, and the particles drift no
+ * more than noise would move them; a bound that falls beyond noise sends the fit back to its best state with half the
+ * step. settle: the particles go on with a sharper estimate of where they are pulled to, then their steps fall, theirs
+ * alone. average: the particles, and so the cells, stay; the components' steps fall like 1/k, which averages the
+ * regressions of all iterations from then on.
+ * Converged: what noise still costs (the nats of a full step over k) is below the tolerance, the bound has not risen
+ * meanwhile, and components of weight have hardly ever been without points. */
 #include "schedule.h"
 #include "close.h"
 #include "joint.h"
@@ -15,7 +16,10 @@
 #include <math.h>
 #include <string.h>
 
-enum { DRIFT = 16, SETTLE = 140 }; /* iterations over which drift is judged; iterations in which particles settle */
+enum {
+    DRIFT = 16,  /* iterations over which drift is judged */
+    SETTLE = 140 /* iterations in which particles settle */
+};
 
 static void mark(wvgd_fit *f)
 {
@@ -59,7 +63,8 @@ bool wv_schedule_level(const wvgd_fit *f, size_t w)
 {
     if (f->s.trace_rows < f->s.phase_start + 2 * w)
         return false;
-    wvgd_estimate late = wv_trace_pelbo(f, f->s.trace_rows - w, w), early = wv_trace_pelbo(f, f->s.trace_rows - 2 * w, w);
+    wvgd_estimate late = wv_trace_pelbo(f, f->s.trace_rows - w, w),
+                  early = wv_trace_pelbo(f, f->s.trace_rows - 2 * w, w);
     double noise = sqrt(late.se * late.se + early.se * early.se);
     return late.value - early.value < fmax(f->opt.tol, 2 * noise);
 }
@@ -101,8 +106,8 @@ void wv_schedule_end(wvgd_fit *f, wvgd_stop stop)
     wv_close_begin(f);
 }
 
-/* Over the last DRIFT iterations, did the particles go further together than independent steps of that size would? For noise around a fixed point the ratio below
- * is about 2, for steady motion about DRIFT^2. */
+/* Over the last DRIFT iterations, did the particles go further together than independent steps of that size would?
+ * For noise around a fixed point the ratio below is about 2, for steady motion about DRIFT^2. */
 static bool drifting(wvgd_fit *f)
 {
     size_t D = f->D;
@@ -123,12 +128,14 @@ static bool drifting(wvgd_fit *f)
     return drifts;
 }
 
-/* In many dimensions particles turn without end if the posterior is about equally wide in several directions, and if they are many, they drift without end in more than four. There it is enough that the
- * distortion has stopped falling: by less than a thousandth, or than noise. */
+/* In many dimensions particles turn without end if the posterior is about equally wide in several directions, and if
+ * they are many, they drift without end in more than four. There it is enough that the distortion has stopped
+ * falling: by less than a thousandth, or than noise. */
 static bool turning(const wvgd_fit *f)
 {
     enum { WINDOW = 2 * DRIFT, PLANE = 4, FEW = 8 };
-    size_t least = f->dense && f->N <= FEW ? 8 * WINDOW : 2 * WINDOW; /* few particles may have far to go, and need not settle for less */
+    /* few particles may have far to go, and need not settle for less */
+    size_t least = f->dense && f->N <= FEW ? 8 * WINDOW : 2 * WINDOW;
     double mean[2] = {0, 0}, squares = 0;
     if (f->D <= PLANE || f->s.trace_rows < f->s.phase_start + least)
         return false;

@@ -1,10 +1,15 @@
-/* staged.c - explore -> fit -> (trial -> grow -> fit)* -> final -> cells -> bound (method, section 6). Read it from wv_staged_tell at the end upwards.
+/* staged.c - explore -> fit -> (trial -> grow -> fit)* -> final -> cells -> bound (method, section 6). Read it
+ * from wv_staged_tell at the end upwards.
  *
  *     fit     the mixture of the modes, with soft cells (mix.c)
- *     trial   draws from the mixture with heavier tails say what the evidence would cost: variance of the weights / wanted standard error^2
- *     grow    where a round of growth is cheaper than that: split what fits worst, add components where p~/m is largest, fit again
- *     crawl   once growth was needed, or would have been but for its price, short Hamiltonian walks look for what the trial cannot see (crawl.c); what they find is where the mixture grows
- *     final   the proposal is refined on the draws at hand, then a batch whose size was fixed before it was drawn gives the evidence; its draws never saw the proposal
+ *     trial   draws from the mixture with heavier tails say what the evidence would cost: variance of the
+ *             weights / wanted standard error^2
+ *     grow    where a round of growth is cheaper than that: split what fits worst, add components
+ *             where p~/m is largest, fit again
+ *     crawl   once growth was needed, or would have been but for its price, short Hamiltonian walks look for what
+ *             the trial cannot see (crawl.c); what they find is where the mixture grows
+ *     final   the proposal is refined on the draws at hand, then a batch whose size was fixed before it was drawn
+ *             gives the evidence; its draws never saw the proposal
  *     cells   the transport problem on the weighted draws (partition.c), without the model
  *     bound   one fresh batch for the PELBO (bound.c) */
 #include "staged.h"
@@ -22,19 +27,32 @@
 #include <math.h>
 #include <string.h>
 
-enum { ROUNDS = 12, CRAWLS = 3, RETURNS = 2, LEAST = 240, LEAST_FINAL = 160, EXTENSION = 200, RECENT = 4, PATIENCE = 2500, MANY = 40, TRIAL = 512 }; /* of growth at most; times that walks are sent out; times that a final batch sends the fit back; draws of trial and final batch together at least; of the final batch; of an extension of it; batches of the fit that growth looks back on; draws of trials after which growth must pay; components beyond which only the price of the evidence calls for more; draws of a trial at most because they are cheap */
+enum {
+    ROUNDS = 12,       /* of growth at most */
+    CRAWLS = 3,        /* times that walks are sent out */
+    RETURNS = 2,       /* times that a final batch sends the fit back */
+    LEAST = 240,       /* draws of trial and final batch together at least */
+    LEAST_FINAL = 160, /* of the final batch */
+    EXTENSION = 200,   /* of an extension of it */
+    RECENT = 4,        /* batches of the fit that growth looks back on */
+    PATIENCE = 2500,   /* draws of trials after which growth must pay */
+    MANY = 40,         /* components beyond which only the price of the evidence calls for more */
+    TRIAL = 512        /* draws of a trial at most because they are cheap */
+};
 
-/* log p~ / (m Z) of a place that the proposal does not cover: this, and more than all but a few of its own draws have; and such that what may be missing there, with all that has
- * less density, matters. */
+/* log p~ / (m Z) of a place that the proposal does not cover: this, and more than all but a few of its own draws
+ * have; and such that what may be missing there, with all that has less density, matters. */
 static const double uncovered = 2, few = 0.005, matters = 0.03;
 
-/* Standard error allowed for tails that a mixture which had to grow has not reached: the more rounds it took, the longer they are. More draws do not lessen it. */
+/* Standard error allowed for tails that a mixture which had to grow has not reached: the more rounds it took, the
+ * longer they are. More draws do not lessen it. */
 static double tails(const wvgd_fit *f)
 {
     return fmin(0.003 * (double)f->s.rounds, 0.02);
 }
 
-/* How much more than even weights would have calls for more growth, once it has begun, if the last round has gained so much in the ELBO. */
+/* How much more than even weights would have calls for more growth, once it has begun, if the last
+ * round has gained so much in the ELBO. */
 static const double thin = 0.3, worthwhile = 0.05;
 
 /* Gain in the ELBO since the last walks that makes it worth while to send out others. */
@@ -43,7 +61,8 @@ static const double crawl_gain = 0.03;
 /* Loss by growth, in nats of the ELBO, that undoes it. */
 static const double harmful = 0.1;
 
-/* Whether the trial's draws are of use beside a final batch of which this share is effective: not if it was worse by far, by a draw or two of huge weight. */
+/* Whether the trial's draws are of use beside a final batch of which this share is effective: not if it was worse
+ * by far, by a draw or two of huge weight. */
 static bool useful(const wvgd_fit *f, size_t trial, double share)
 {
     return f->s.trial_ess > 0.25 * share * (double)trial;
@@ -56,21 +75,24 @@ static size_t trial_draws(const wvgd_fit *f)
     return cheap > least ? cheap : least;
 }
 
-/* What a round of growth costs, in evaluations, more or less: a trial, and eight iterations with four more components. */
+/* What a round of growth costs, in evaluations, more or less: a trial, and eight iterations with
+ * four more components. */
 static double round_price(const wvgd_fit *f)
 {
     double K = (double)f->s.mix.K + 4;
     return 240 + 10 * K + 8 * K * fmax(5, (double)f->D / 2);
 }
 
-/* What the fit's own work in a round of growth costs, in evaluations: eight iterations, in which all points meet all components, and matrices of these are factorised. */
+/* What the fit's own work in a round of growth costs, in evaluations: eight iterations, in which all points meet all
+ * components, and matrices of these are factorised. */
 static double own_price(const wvgd_fit *f)
 {
     double D = (double)f->D, K = (double)f->s.mix.K + 4, points = 240 + 4 * K * fmax(5, D / 2);
     return f->model.work > 0 ? 8 * K * D * D * (8 * points + 30 * D) / f->model.work : 0;
 }
 
-/* What more draws may cost before growth is the better choice. In evaluations alone the first round gains most; where these are cheap, work is what counts, and growth, once begun, takes about three rounds. */
+/* What more draws may cost before growth is the better choice. In evaluations alone the first round gains most;
+ * where these are cheap, work is what counts, and growth, once begun, takes about three rounds. */
 static double growth_price(const wvgd_fit *f)
 {
     double evaluations = (f->s.rounds ? 2 : 1) * round_price(f);
@@ -110,14 +132,15 @@ static double usual(wvgd_fit *f, size_t first, double log_z)
     return high;
 }
 
-/* What `usual` would be for weights that are lognormal, as they are where a good fit is blurred in many directions, with the effective size that n draws have had. */
+/* What `usual` would be for weights that are lognormal, as they are where a good fit is blurred in many directions,
+ * with the effective size that n draws have had. */
 static double even(const wvgd_fit *f, size_t n)
 {
     double variance = log((double)n / fmax(f->s.ess, 1));
     return variance / 2 + 2.576 * sqrt(variance); /* the quantile 1 - few of a normal */
 }
 
-/* ---- trace ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- trace ------------------------------------------------------------------------------------------------------- */
 static wvgd_status note(wvgd_fit *f, wvgd_error *error)
 {
     if (f->s.stage < WV_REFINE) {
@@ -128,7 +151,7 @@ static wvgd_status note(wvgd_fit *f, wvgd_error *error)
     return wv_trace_append(f, error);
 }
 
-/* ---- stages ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- stages ------------------------------------------------------------------------------------------------------ */
 static void begin_trial(wvgd_fit *f)
 {
     f->s.stage = WV_TRY;
@@ -138,7 +161,8 @@ static void begin_trial(wvgd_fit *f)
 /* Nothing more can be tried. */
 static bool exhausted(const wvgd_fit *f)
 {
-    return f->s.stop != WVGD_RUNNING || f->s.rounds >= ROUNDS || f->s.fails >= 2 || f->s.mix.K >= wv_pool_components(f) || f->s.spent >= f->close_budget;
+    return f->s.stop != WVGD_RUNNING || f->s.rounds >= ROUNDS || f->s.fails >= 2 ||
+           f->s.mix.K >= wv_pool_components(f) || f->s.spent >= f->close_budget;
 }
 
 /* Growth has gone on for long and no longer helps. */
@@ -166,7 +190,8 @@ static void refine(wvgd_fit *f)
     }
 }
 
-/* Growth has not helped: with more draws for each component it may, where these cost little beside what growth is to save. */
+/* Growth has not helped: with more draws for each component it may, where these cost little beside
+ * what growth is to save. */
 static void fail(wvgd_fit *f)
 {
     if (f->s.effort < WV_EFFORT && dear(f))
@@ -181,7 +206,8 @@ static bool grow(wvgd_fit *f, size_t first, wvgd_estimate e)
     size_t before = f->s.mix.K, n = f->s.closed - first;
     double *log_w = f->glv, rel = f->s.ess / (double)n;
     bool better = f->s.mix.elbo > f->s.last_elbo + 0.02 || (!f->s.undone && rel > 1.2 * f->s.last_rel);
-    bool split = !f->s.rounds || f->s.mix.elbo > f->s.last_elbo + worthwhile; /* where that has stopped to pay, only what the draws show is added */
+    /* where that has stopped to pay, only what the draws show is added */
+    bool split = !f->s.rounds || f->s.mix.elbo > f->s.last_elbo + worthwhile;
     if (f->s.rounds && !better)
         fail(f);
     else
@@ -204,14 +230,16 @@ static bool grow(wvgd_fit *f, size_t first, wvgd_estimate e)
 
 static void conclude(wvgd_fit *f);
 
-/* Final draws at least: some for every cell; for standard deviations of many parameters; in few dimensions, where draws are what limits them, for the truncated components of the cells; and as many as are cheap. */
+/* Final draws at least: some for every cell; for standard deviations of many parameters; in few dimensions, where
+ * draws are what limits them, for the truncated components of the cells; and as many as are cheap. */
 static double least(const wvgd_fit *f)
 {
     double D = (double)f->D, cells = fmax(8 * (double)f->N, 600 * (double)f->N / (D * D));
     return fmax(fmax(LEAST, cells), fmax(32 * D, wv_fit_cheap(f)));
 }
 
-/* Of the final batch alone: less the trial's draws, unless these will not be used beside a batch of which this share is effective. */
+/* Of the final batch alone: less the trial's draws, unless these will not be used beside a batch
+ * of which this share is effective. */
 static double least_final(const wvgd_fit *f, size_t trial, double share)
 {
     return fmax(LEAST_FINAL, least(f) - (useful(f, trial, share) ? (double)trial : 0));
@@ -249,18 +277,22 @@ static void judge_trial(wvgd_fit *f)
         wv_mix_copy(f, f->s.mix.K, &f->mix, &f->mix_tried);
         f->s.tried = f->s.mix.K;
         f->s.tried_elbo = f->s.mix.elbo;
-    } else if (f->s.tried && f->s.fails < 2) { /* growth has led out of the support: back to the mixture before it, and no more of it */
+    } else if (f->s.tried && f->s.fails < 2) {
+        /* growth has led out of the support: back to the mixture before it, and no more of it */
         go_back(f);
         f->s.fails = 2;
         begin_trial(f);
         return;
     }
-    if (isfinite(e.value) && !exhausted(f) && !tired(f) && (cost > growth_price(f) || (f->s.rounds && f->s.mix.K < MANY && f->s.usual > even(f, f->s.closed) + thin && f->s.mix.elbo > f->s.last_elbo + worthwhile))) {
+    if (isfinite(e.value) && !exhausted(f) && !tired(f) &&
+        (cost > growth_price(f) || (f->s.rounds && f->s.mix.K < MANY && f->s.usual > even(f, f->s.closed) + thin &&
+                                    f->s.mix.elbo > f->s.last_elbo + worthwhile))) {
         if (grow(f, 0, e))
             return;
         f->s.fails = 2;
     }
-    if ((f->s.rounds || cost > round_price(f)) && !exhausted(f) && !tired(f) && f->s.crawls < CRAWLS && (!f->s.crawls || (f->s.mix.elbo > f->s.crawl_elbo + crawl_gain && f->s.mix.K > f->s.crawl_K))) {
+    if ((f->s.rounds || cost > round_price(f)) && !exhausted(f) && !tired(f) && f->s.crawls < CRAWLS &&
+        (!f->s.crawls || (f->s.mix.elbo > f->s.crawl_elbo + crawl_gain && f->s.mix.K > f->s.crawl_K))) {
         f->s.crawls++;
         f->s.crawl_elbo = f->s.mix.elbo;
         f->s.crawl_K = f->s.mix.K;
@@ -271,7 +303,8 @@ static void judge_trial(wvgd_fit *f)
     settle(f);
 }
 
-/* Share of the posterior, as the stored draws have it, whose density is less than this; at least what one draw stands for. */
+/* Share of the posterior, as the stored draws have it, whose density is less than this; at least
+ * what one draw stands for. */
 static double below(const wvgd_fit *f, double log_p)
 {
     double share = 0, total = cblas_dasum((int)f->s.closed, f->close_v, 1);
@@ -280,7 +313,8 @@ static double below(const wvgd_fit *f, double log_p)
     return fmax(share, 1 / (double)f->s.closed);
 }
 
-/* The walks have ended: components where they have found much more density than the proposal has, or on to the final batch. */
+/* The walks have ended: components where they have found much more density than the proposal has,
+ * or on to the final batch. */
 static void judge_crawl(wvgd_fit *f)
 {
     size_t n = f->s.crawl.seen;
@@ -324,8 +358,8 @@ static bool uncovered_tails(wvgd_fit *f)
     return final_k(f) > fmin(1 - 1 / log10(n), 0.7);
 }
 
-/* A piece of the final batch has been weighed. Extended from the same proposal until the standard error is what was asked for; a first piece that shows the trial
- * to have been lucky sends the fit back to growth. */
+/* A piece of the final batch has been weighed. Extended from the same proposal until the standard error is what was
+ * asked for; a first piece that shows the trial to have been lucky sends the fit back to growth. */
 static void judge_final(wvgd_fit *f)
 {
     size_t n = f->s.closed - f->s.trial;
@@ -335,7 +369,8 @@ static void judge_final(wvgd_fit *f)
     f->s.evidence = (wvgd_estimate){e.value, hypot(e.se, tails(f))};
     f->s.final_ess = f->s.ess;
     f->s.wanted = left;
-    if (first && !exhausted(f) && f->s.returns < RETURNS && ((left > growth_price(f) && (!tired(f) || dear(f))) || (!tired(f) && uncovered_tails(f)))) {
+    if (first && !exhausted(f) && f->s.returns < RETURNS &&
+        ((left > growth_price(f) && (!tired(f) || dear(f))) || (!tired(f) && uncovered_tails(f)))) {
         wv_batch drawn = wv_store_draws(f, f->s.trial);
         f->s.returns++;
         wv_pool_take(f, &drawn);
@@ -345,7 +380,8 @@ static void judge_final(wvgd_fit *f)
         f->s.fails = 2;
     }
     size_t budget = e.se < 0.05 ? f->close_budget / 2 : f->close_budget;
-    if (e.se > wanted_se(f) && f->s.spent < budget && wv_store_has_room(f) && f->s.stop == WVGD_RUNNING && isfinite(e.value)) {
+    if (e.se > wanted_se(f) && f->s.spent < budget && wv_store_has_room(f) && f->s.stop == WVGD_RUNNING &&
+        isfinite(e.value)) {
         f->s.planned = (size_t)fmin(fmax(left, EXTENSION), WV_CHUNK);
         return;
     }
@@ -398,7 +434,8 @@ static void conclude(wvgd_fit *f)
     if (recover(f))
         return;
     f->s.pareto_k = final_k(f);
-    if (f->s.trial && !useful(f, f->s.trial, f->s.final_ess / (double)(f->s.closed - f->s.trial))) /* it would rule what both say of the posterior */
+    /* it would rule what both say of the posterior */
+    if (f->s.trial && !useful(f, f->s.trial, f->s.final_ess / (double)(f->s.closed - f->s.trial)))
         wv_store_forget_trial(f);
     wv_store_pool(f);
     if (f->s.stop == WVGD_RUNNING)
@@ -475,13 +512,9 @@ wvgd_status wv_staged_ask(wvgd_fit *f, wvgd_error *error)
     (void)error;
     switch (f->s.stage) {
     case WV_MIX: wv_mix_ask(f); break;
-    case WV_TRY:
-        wv_store_draw(f, trial_draws(f), WV_RNG_TRIAL);
-        break;
+    case WV_TRY: wv_store_draw(f, trial_draws(f), WV_RNG_TRIAL); break;
     case WV_CRAWL: wv_crawl_ask(f); break;
-    case WV_CLOSE:
-        wv_store_draw(f, f->s.planned, WV_RNG_CLOSE);
-        break;
+    case WV_CLOSE: wv_store_draw(f, f->s.planned, WV_RNG_CLOSE); break;
     default: break;
     }
     return WVGD_OK;
@@ -509,6 +542,7 @@ wvgd_status wv_staged_tell(wvgd_fit *f, wvgd_error *error)
     else
         judge_final(f);
     if (!f->s.closed && f->s.stage == WV_CLOSE)
-        return wv_fail(error, WVGD_E_NO_DRAWS, "none of the closing draws has a finite log density: check the model, or start elsewhere");
+        return wv_fail(error, WVGD_E_NO_DRAWS,
+                       "none of the closing draws has a finite log density: check the model, or start elsewhere");
     return note(f, error);
 }

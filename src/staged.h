@@ -1,4 +1,5 @@
-/* staged.h - the default solver: a mixture is fitted to the modes, grown until its draws weigh the posterior well, and only then cut into cells. */
+/* staged.h - the default solver: a mixture is fitted to the modes, grown until its draws weigh the
+ * posterior well, and only then cut into cells. */
 #ifndef WV_STAGED_H
 #define WV_STAGED_H
 #include "fit.h"

@@ -1,5 +1,6 @@
-/* state.c - save and restore: a header, the scalars, what is in use of the block of saved arrays, the trace, the closing draws so far, and a checksum. Draws are keyed by batch, so
- * nothing of a generator needs keeping, and a batch that was asked for but not told is simply asked for again. */
+/* state.c - save and restore: a header, the scalars, what is in use of the block of saved arrays, the trace, the
+ * closing draws so far, and a checksum. Draws are keyed by batch, so nothing of a generator needs keeping, and a
+ * batch that was asked for but not told is simply asked for again. */
 #include "close.h"
 #include "fit.h"
 #include "modes.h"
@@ -64,12 +65,18 @@ typedef struct {
     size_t size;
 } piece;
 
-enum { ARRAYS = 42, PIECES = ARRAYS + WV_BATCHES, RESULTS = 22, CELLS = 37 }; /* the piece that begins with f->around; the one that holds cells */
+enum {
+    ARRAYS = 42,
+    PIECES = ARRAYS + WV_BATCHES,
+    RESULTS = 22, /* the piece that begins with f->around */
+    CELLS = 37    /* the one that holds cells */
+};
 
 /* Whether the stored draws are those of the result, with cells. */
 static bool closing(const wv_scalars *s)
 {
-    return s->stage == WV_REFINE || s->stage == WV_BOUND || s->stage == WV_TRIAL || s->stage == WV_FINAL || s->stage == WV_DONE;
+    return s->stage == WV_REFINE || s->stage == WV_BOUND || s->stage == WV_TRIAL || s->stage == WV_FINAL ||
+           s->stage == WV_DONE;
 }
 
 /* Where an array begins in the block of saved ones; one that this fit does not have begins where the next does. */
@@ -78,31 +85,67 @@ static size_t begin(const wvgd_fit *f, const double *array, size_t next)
     return array ? (size_t)(array - f->saved) : next;
 }
 
-/* Pieces for the counts in s; those of the fit itself, or of a state about to be read. Of the saved arrays only what the stage has a use for. */
+/* Pieces for the counts in s; those of the fit itself, or of a state about to be read. Of the saved
+ * arrays only what the stage has a use for. */
 static void pieces(wvgd_fit *f, wv_scalars *s, piece out[PIECES])
 {
     bool draws = f->staged || s->stage == WV_EXPLORE, pool = draws && s->stage <= WV_BOUND && s->batches;
     const wv_pool_batch *last = &s->pooled[pool ? s->batches - 1 : 0];
-    size_t n = s->closed, D = f->D, K = s->mix.K, d = sizeof(double), pooled = pool ? last->first + last->n : 0, made = pool ? last->proposal + last->proposals : 0;
-    size_t cells = closing(s) ? n : 0, weights = f->staged || s->stage == WV_DONE ? cells : 0; /* draws that have a cell, and weights for the posterior */
+    size_t n = s->closed, D = f->D, K = s->mix.K, d = sizeof(double), pooled = pool ? last->first + last->n : 0,
+           made = pool ? last->proposal + last->proposals : 0;
+    /* draws that have a cell, and weights for the posterior */
+    size_t cells = closing(s) ? n : 0, weights = f->staged || s->stage == WV_DONE ? cells : 0;
     size_t walks = s->stage == WV_CRAWL ? 2 * WV_WALKS : 0, seen = s->stage == WV_CRAWL ? s->crawl.seen : 0;
-    size_t results = begin(f, f->around, 0), crawl = begin(f, f->crawl_x, results), store = begin(f, f->pool.x, crawl), mix = begin(f, f->mix.mu, store), paths = begin(f, f->path_x, mix);
+    size_t results = begin(f, f->around, 0), crawl = begin(f, f->crawl_x, results), store = begin(f, f->pool.x, crawl),
+           mix = begin(f, f->mix.mu, store), paths = begin(f, f->path_x, mix);
     const piece list[ARRAYS] = {
-        {s, sizeof *s}, {f->saved, paths * d}, {f->saved + paths, s->stage == WV_EXPLORE ? (mix - paths) * d : 0},
-        {f->mix.mu, K * D * d}, {f->mix.root, K * D * D * d}, {f->mix.w, K * d}, {f->mix_best.mu, K * D * d}, {f->mix_best.root, K * D * D * d}, {f->mix_best.w, K * d},
-        {f->mix_tried.mu, s->tried * D * d}, {f->mix_tried.root, s->tried * D * D * d}, {f->mix_tried.w, s->tried * d},
-        {f->pool.x, pooled * D * d}, {f->pool.grad, pooled * D * d}, {f->pool.log_p, pooled * d}, {f->pool.log_sum, pooled * d},
-        {f->pool.mu, made * D * d}, {f->pool.inverse, made * D * D * d}, {f->pool.log_det, made * d}, {f->pool.share, made * d}, {f->pool.nu, made * d}, {f->pool.tails, made * d},
-        {f->saved + results, (f->saved_size - results) * d}, {f->crawl_x, walks * D * d}, {f->crawl_g, walks * D * d}, {f->crawl_p, walks * D * d}, {f->crawl_seen, seen * D * d}, {f->crawl_log_p, seen * d},
-        {f->trace, s->trace_rows * sizeof *f->trace}, {f->trace_beta, s->trace_rows * f->N * d}, {f->close.x, n * D * d}, {f->close.log_p, n * d},
-        {f->close.log_m, n * d}, {f->close.log_q, cells * d}, {f->close.log_mix[0], cells * d},
-        {f->close.log_mix[1], f->staged ? 0 : cells * d}, {f->close.near, cells * d}, {f->close.cell, cells * sizeof(uint32_t)},
-        {f->close.stratum, f->staged ? n * sizeof(uint32_t) : cells * sizeof(uint32_t)}, {f->close_smooth, weights * d},
-        {f->close_cal, weights * d}, {f->close.grad, f->staged ? n * D * d : 0},
+        {s, sizeof *s},
+        {f->saved, paths * d},
+        {f->saved + paths, s->stage == WV_EXPLORE ? (mix - paths) * d : 0},
+        {f->mix.mu, K * D * d},
+        {f->mix.root, K * D * D * d},
+        {f->mix.w, K * d},
+        {f->mix_best.mu, K * D * d},
+        {f->mix_best.root, K * D * D * d},
+        {f->mix_best.w, K * d},
+        {f->mix_tried.mu, s->tried * D * d},
+        {f->mix_tried.root, s->tried * D * D * d},
+        {f->mix_tried.w, s->tried * d},
+        {f->pool.x, pooled * D * d},
+        {f->pool.grad, pooled * D * d},
+        {f->pool.log_p, pooled * d},
+        {f->pool.log_sum, pooled * d},
+        {f->pool.mu, made * D * d},
+        {f->pool.inverse, made * D * D * d},
+        {f->pool.log_det, made * d},
+        {f->pool.share, made * d},
+        {f->pool.nu, made * d},
+        {f->pool.tails, made * d},
+        {f->saved + results, (f->saved_size - results) * d},
+        {f->crawl_x, walks * D * d},
+        {f->crawl_g, walks * D * d},
+        {f->crawl_p, walks * D * d},
+        {f->crawl_seen, seen * D * d},
+        {f->crawl_log_p, seen * d},
+        {f->trace, s->trace_rows * sizeof *f->trace},
+        {f->trace_beta, s->trace_rows * f->N * d},
+        {f->close.x, n * D * d},
+        {f->close.log_p, n * d},
+        {f->close.log_m, n * d},
+        {f->close.log_q, cells * d},
+        {f->close.log_mix[0], cells * d},
+        {f->close.log_mix[1], f->staged ? 0 : cells * d},
+        {f->close.near, cells * d},
+        {f->close.cell, cells * sizeof(uint32_t)},
+        {f->close.stratum, f->staged ? n * sizeof(uint32_t) : cells * sizeof(uint32_t)},
+        {f->close_smooth, weights * d},
+        {f->close_cal, weights * d},
+        {f->close.grad, f->staged ? n * D * d : 0},
     };
     memcpy(out, list, sizeof list);
     for (size_t b = 0; b < WV_BATCHES; b++) /* of the pool, what each batch adds to its points */
-        out[ARRAYS + b] = pool && b < s->batches ? (piece){f->pool.part + b * wv_pool_points(f), pooled * d} : (piece){NULL, 0};
+        out[ARRAYS + b] = pool && b < s->batches ? (piece){f->pool.part + b * wv_pool_points(f), pooled * d}
+                                                 : (piece){NULL, 0};
 }
 
 static size_t total(const piece p[PIECES])
@@ -127,7 +170,8 @@ wvgd_status wvgd_save(const wvgd_fit *fit, void *buffer, size_t size, wvgd_error
     piece p[PIECES];
     pieces(f, &f->s, p);
     if (size != total(p))
-        return wv_fail(error, WVGD_E_ARGUMENT, "the buffer has %zu bytes: expected %zu, as wvgd_save_size says", size, total(p));
+        return wv_fail(error, WVGD_E_ARGUMENT, "the buffer has %zu bytes: expected %zu, as wvgd_save_size says", size,
+                       total(p));
     header h;
     memset(&h, 0, sizeof h);
     memcpy(h.magic, magic, sizeof magic);
@@ -147,7 +191,8 @@ wvgd_status wvgd_save(const wvgd_fit *fit, void *buffer, size_t size, wvgd_error
     return WVGD_OK;
 }
 
-/* A state may be forged with a right checksum: whatever is used as an index, a count or a flag is looked at. Other numbers can at worst give wrong results. */
+/* A state may be forged with a right checksum: whatever is used as an index, a count or a flag is looked at. Other
+ * numbers can at worst give wrong results. */
 static bool sane_pool(const wvgd_fit *f, const wv_scalars *s)
 {
     bool fits = f->exploring && f->dense;
@@ -155,17 +200,21 @@ static bool sane_pool(const wvgd_fit *f, const wv_scalars *s)
     for (size_t c = 0; c < WV_WALKS; c++)
         if ((s->crawl.alive[c] & ~1) || s->crawl.component[c] > WV_MODES + 200)
             return false;
-    if (s->crawl.steps > WV_WALK || s->crawl.seen > s->crawl.steps * WV_WALKS || s->batches > WV_BATCHES || s->mix.K > (fits ? wv_pool_components(f) : 0) || s->tried > (fits ? wv_pool_components(f) : 0) || s->effort > WV_EFFORT || s->exploring > WV_ALONE || s->judged >= WV_PATHS)
+    if (s->crawl.steps > WV_WALK || s->crawl.seen > s->crawl.steps * WV_WALKS || s->batches > WV_BATCHES ||
+        s->mix.K > (fits ? wv_pool_components(f) : 0) || s->tried > (fits ? wv_pool_components(f) : 0) ||
+        s->effort > WV_EFFORT || s->exploring > WV_ALONE || s->judged >= WV_PATHS)
         return false;
     for (size_t b = 0; b < s->batches; b++) {
         const wv_pool_batch *batch = &s->pooled[b];
-        if (batch->first != n || batch->proposal != made || batch->n > points - n || batch->proposals > proposals - made)
+        if (batch->first != n || batch->proposal != made || batch->n > points - n ||
+            batch->proposals > proposals - made)
             return false;
         n += batch->n;
         made += batch->proposals;
     }
     for (size_t k = 0; k < WV_PATHS; k++)
-        if ((s->path[k].settled & ~1) || (s->path[k].judged & ~1) || (s->path[k].spike & ~1) || s->path[k].hit < -1 || s->path[k].hit >= WV_MODES || (s->path[k].stations | s->path[k].made) >> WV_STATIONS)
+        if ((s->path[k].settled & ~1) || (s->path[k].judged & ~1) || (s->path[k].spike & ~1) || s->path[k].hit < -1 ||
+            s->path[k].hit >= WV_MODES || (s->path[k].stations | s->path[k].made) >> WV_STATIONS)
             return false;
     return true;
 }
@@ -174,14 +223,19 @@ static bool sane(const wvgd_fit *f, const wv_scalars *s)
 {
     bool last = s->stage == WV_TRIAL || s->stage == WV_FINAL || s->stage == WV_DONE;
     bool staged = s->stage >= WV_MIX && s->stage <= WV_BOUND;
-    if (s->stage > WV_DONE || s->stop > WVGD_STOPPED || s->pending > WVGD_STOPPED || (s->stage == WV_EXPLORE && !f->exploring) || (s->stage == WV_PILOT && !f->pilot) || (staged && (!f->staged || !s->mix.K)))
+    if (s->stage > WV_DONE || s->stop > WVGD_STOPPED || s->pending > WVGD_STOPPED ||
+        (s->stage == WV_EXPLORE && !f->exploring) || (s->stage == WV_PILOT && !f->pilot) ||
+        (staged && (!f->staged || !s->mix.K)))
         return false;
     if (!sane_pool(f, s) || s->trial > s->closed)
         return false;
-    if (s->closed > f->close_max || s->planned > f->close_max || s->block > f->close_max || s->trials > 4 || s->trace_rows > s->iteration || s->phase_start > s->trace_rows ||
-        s->marked > s->trace_rows || s->modes > (f->exploring ? wv_modes_most(f) : 0))
+    if (s->closed > f->close_max || s->planned > f->close_max || s->block > f->close_max || s->trials > 4 ||
+        s->trace_rows > s->iteration || s->phase_start > s->trace_rows || s->marked > s->trace_rows ||
+        s->modes > (f->exploring ? wv_modes_most(f) : 0))
         return false;
-    if ((staged && s->planned > WV_CHUNK) || (last && !(f->staged && s->stage == WV_DONE) && (!s->planned || s->closed > (s->block + 1) * s->planned || s->closed < s->block * s->planned)))
+    if ((staged && s->planned > WV_CHUNK) ||
+        (last && !(f->staged && s->stage == WV_DONE) &&
+         (!s->planned || s->closed > (s->block + 1) * s->planned || s->closed < s->block * s->planned)))
         return false;
     if (s->stage == WV_DONE && !s->closed)
         return false;
@@ -199,7 +253,8 @@ static bool sane(const wvgd_fit *f, const wv_scalars *s)
     return true;
 }
 
-/* Weights, which decide how many draws a proposal makes, and cells of the closing draws, in a buffer about to be read. */
+/* Weights, which decide how many draws a proposal makes, and cells of the closing draws, in a
+ * buffer about to be read. */
 static bool sane_buffer(const wvgd_fit *f, const piece p[PIECES], const unsigned char *from)
 {
     const unsigned char *results = from, *cells = from;
@@ -246,7 +301,9 @@ wvgd_status wvgd_restore(wvgd_fit *f, const void *buffer, size_t size, wvgd_erro
     if (sum != checksum(buffer, size - sizeof sum))
         return wv_fail(error, WVGD_E_STATE, "the state is damaged: its checksum does not match");
     if (h.N != f->N || h.D != f->D || h.options != options_hash(f))
-        return wv_fail(error, WVGD_E_STATE, "the state belongs to another fit: %zu particles in %zu dimensions, or other options", (size_t)h.N, (size_t)h.D);
+        return wv_fail(error, WVGD_E_STATE,
+                       "the state belongs to another fit: %zu particles in %zu dimensions, or other options",
+                       (size_t)h.N, (size_t)h.D);
     if (!sane(f, &s))
         return wv_fail(error, WVGD_E_STATE, "the state is damaged: its counts contradict each other");
     pieces(f, &s, p);

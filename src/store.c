@@ -1,5 +1,5 @@
-/* store.c - closing draws of the staged solver: the proposal they come from, where they are kept, and the evidence that they give (method, section 5). A trial, if there was one, stands before
- * the final batch. */
+/* store.c - closing draws of the staged solver: the proposal they come from, where they are kept, and the evidence
+ * that they give (method, section 5). A trial, if there was one, stands before the final batch. */
 #include "store.h"
 #include "columns.h"
 #include "dense.h"
@@ -14,8 +14,9 @@
 /* Shares of the proposal: Student-t copies of the components, and one wide t around everything. */
 static const double share_tails = 0.2, share_wide = 0.1, degrees_tails = 3, degrees_wide = 4, widening = 2;
 
-/* ---- the proposal ---------------------------------------------------------------------------------------------------------------- */
-/* m = 0.9 sum_k (w_k/2 + 1/2K) [0.8 N(mu_k, C_k) + 0.2 t_3(mu_k, C_k)] + 0.1 t_4(moments of the mixture, twice as wide): about n draws, an even number of each. */
+/* ---- the proposal ------------------------------------------------------------------------------------------------ */
+/* m = 0.9 sum_k (w_k/2 + 1/2K) [0.8 N(mu_k, C_k) + 0.2 t_3(mu_k, C_k)] + 0.1 t_4(moments of the mixture, twice as
+ * wide): about n draws, an even number of each. */
 void wv_store_propose(wvgd_fit *f, size_t n)
 {
     size_t K = f->s.mix.K, total = 0;
@@ -47,7 +48,12 @@ static wv_place place(const wvgd_fit *f, size_t k)
 {
     bool wide = 2 * k + 1 == f->proposals;
     const double *made = f->mix_made + 2 * k;
-    return (wv_place){f->proposal[2 * k].q.mu, f->mix_inverse + k * f->D * f->D, f->mix_det[k], wide ? 0 : made[0], wide ? degrees_wide : degrees_tails, made[!wide],
+    return (wv_place){f->proposal[2 * k].q.mu,
+                      f->mix_inverse + k * f->D * f->D,
+                      f->mix_det[k],
+                      wide ? 0 : made[0],
+                      wide ? degrees_wide : degrees_tails,
+                      made[!wide],
                       wide && f->s.mix.K == 1 ? 1 / (widening * widening) : 0};
 }
 
@@ -69,7 +75,7 @@ void wv_store_add_density(wvgd_fit *f, size_t n, const double *x, double *log_su
     wv_pool_add(f, place, 0, prepare(f), n, x, log_sum);
 }
 
-/* ---- the store ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- the store --------------------------------------------------------------------------------------------------- */
 void wv_store_begin(wvgd_fit *f, size_t trial)
 {
     f->s.closed = f->close.n = f->s.trial = trial;
@@ -80,7 +86,11 @@ void wv_store_begin(wvgd_fit *f, size_t trial)
 wv_batch wv_store_draws(const wvgd_fit *f, size_t first)
 {
     size_t D = f->D;
-    return (wv_batch){.n = f->s.closed - first, .x = f->close.x + first * D, .log_p = f->close.log_p + first, .grad = f->close.grad + first * D, .stratum = f->close.stratum + first};
+    return (wv_batch){.n = f->s.closed - first,
+                      .x = f->close.x + first * D,
+                      .log_p = f->close.log_p + first,
+                      .grad = f->close.grad + first * D,
+                      .stratum = f->close.stratum + first};
 }
 
 /* The batch has the points, answers and strata of another place. */
@@ -114,12 +124,14 @@ void wv_store_take(wvgd_fit *f)
         f->made[c] += (double)f->share[c];
 }
 
-/* ---- evidence ----------------------------------------------------------------------------------------------------------------------- */
-/* The integrals of the proposals are known: E_m[q_c/m] = 1 for each of them. As control variates they remove from the evidence all noise that comes of what the proposal and the
- * posterior have in common; with p~ a mixture of the q_c nothing is left (Owen and Zhou). Equivalently, the draws get weights omega_i, near 1, under which the integrals are
- * right in the sample. */
+/* ---- evidence ---------------------------------------------------------------------------------------------------- */
+/* The integrals of the proposals are known: E_m[q_c/m] = 1 for each of them. As control variates they remove
+ * from the evidence all noise that comes of what the proposal and the posterior have in common; with p~ a
+ * mixture of the q_c nothing is left (Owen and Zhou). Equivalently, the draws get weights omega_i, near 1, under
+ * which the integrals are right in the sample. */
 
-/* |y|^2 of all stored draws in the coordinates of the proposals' places, if they are few enough to be kept; otherwise `controls` works them out block by block. */
+/* |y|^2 of all stored draws in the coordinates of the proposals' places, if they are few enough to be kept;
+ * otherwise `controls` works them out block by block. */
 static void measure(wvgd_fit *f)
 {
     size_t n = f->s.closed, places = prepare(f);
@@ -131,7 +143,8 @@ static void measure(wvgd_fit *f)
     f->known.squares = n;
 }
 
-/* log_sum[i] <- log(exp log_sum[i] + sum over the first places) at the stored draws from `first` on, after `measure`. */
+/* log_sum[i] <- log(exp log_sum[i] + sum over the first places) at the stored draws from `first`
+ * on, after `measure`. */
 static void add_measured(wvgd_fit *f, wv_pool_place *which, size_t places, size_t first, double *log_sum)
 {
     size_t n = f->s.closed - first;
@@ -169,7 +182,8 @@ static void controls(wvgd_fit *f, size_t first, size_t n, size_t C, double *h)
         }
 }
 
-/* Mean and (ridged, factorised) covariance S[C][C] of the controls over stored draws from `first` on, which have been measured, and tilt = S^-1 mean. */
+/* Mean and (ridged, factorised) covariance S[C][C] of the controls over stored draws from `first` on, which
+ * have been measured, and tilt = S^-1 mean. */
 static void calibrate(wvgd_fit *f, size_t first, size_t C, double *mean, double *tilt, double *S, double *h)
 {
     size_t n = f->s.closed - first;
@@ -246,12 +260,13 @@ wvgd_estimate wv_store_weigh(wvgd_fit *f, size_t first)
             variance += 4 * (e[1] - 1) * (e[1] - 1);
     }
     variance *= (double)n / fmax((double)n - 2 * (double)C, 1); /* what the regression has fitted away */
-    /* what the draws cannot show: the ridge and rounding; and where some points have no density, a share of such points that n draws may well miss */
+    /* what the draws cannot show: the ridge and rounding; and where some points have no density, a share of
+     * such points that n draws may well miss */
     double hidden = hypot(1e-4, f->s.bad_points + f->s.zero_points ? 1 / (double)n : 0);
     return (wvgd_estimate){top + log(level), hypot(sqrt(variance) / (double)n, hidden)};
 }
 
-/* ---- trial and final batch together --------------------------------------------------------------------------------------------------- */
+/* ---- trial and final batch together ------------------------------------------------------------------------------ */
 void wv_store_forget_trial(wvgd_fit *f)
 {
     size_t trial = f->s.trial, n = f->s.closed - trial, D = f->D;
@@ -279,14 +294,16 @@ void wv_store_mixture_density(wvgd_fit *f)
     add_measured(f, component, f->s.mix.K, 0, f->close.log_mix[0]);
 }
 
-/* Whether a batch of the pool has the proposals of the final one, as it does unless they were refined in between: its draws are then theirs, too, for `place`. */
+/* Whether a batch of the pool has the proposals of the final one, as it does unless they were refined in between:
+ * its draws are then theirs, too, for `place`. */
 static bool join(wvgd_fit *f, const wv_pool_batch *batch)
 {
     size_t D = f->D, places = (f->proposals + 1) / 2;
     bool same = batch->proposals == places;
     for (size_t k = 0; k < places && same; k++)
         same = !memcmp(f->pool.mu + (batch->proposal + k) * D, f->proposal[2 * k].q.mu, D * sizeof(double)) &&
-               !memcmp(f->pool.inverse + (batch->proposal + k) * D * D, f->mix_inverse + k * D * D, D * D * sizeof(double));
+               !memcmp(f->pool.inverse + (batch->proposal + k) * D * D, f->mix_inverse + k * D * D,
+                       D * D * sizeof(double));
     for (size_t k = 0; k < places && same; k++) {
         f->mix_made[2 * k] += k + 1 < places ? f->pool.share[batch->proposal + k] : f->pool.tails[batch->proposal + k];
         if (k + 1 < places)

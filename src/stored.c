@@ -1,4 +1,5 @@
-/* stored.c - the stored draws of a cell: gathered, in rows or in columns, and what they tell of Gaussians by weights that stand for these, without any draws of their own. */
+/* stored.c - the stored draws of a cell: gathered, in rows or in columns, and what they tell of Gaussians by weights
+ * that stand for these, without any draws of their own. */
 #include "stored.h"
 #include "columns.h"
 #include "dense.h"
@@ -9,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- gathered ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- gathered ---------------------------------------------------------------------------------------------------- */
 /* What is known of stored draw i, as number n of a cell's. */
 static void gather_values(wvgd_fit *f, size_t i, size_t n)
 {
@@ -104,11 +105,12 @@ bool wv_stored_moments(wvgd_fit *f, size_t n, double *mean, double *root)
     return true;
 }
 
-/* ---- what they tell ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- what they tell ---------------------------------------------------------------------------------------------- */
 void wv_stored_density(wvgd_fit *f, const wv_gauss *q, size_t n, double *log_q)
 {
     size_t D = f->D;
-    double *inverse = f->square[1], constant = wv_columns_constant(D, q->family->log_det(D, 0, q->root), 0), r[WV_COLUMNS];
+    double *inverse = f->square[1], constant = wv_columns_constant(D, q->family->log_det(D, 0, q->root), 0),
+           r[WV_COLUMNS];
     block b = names(f);
     wv_dense_invert(D, q->root, inverse);
     if (wv_mix_is(f, q)) {
@@ -155,11 +157,14 @@ size_t wv_stored_asked(size_t D)
     return FOR_EACH * (1 + 2 * D);
 }
 
-/* By the regression of r = log p~ - log m on T = (1, y, y^2/2), y in the coordinates of q, with weights u for q: S b = T'ur leaves r'ur - b'T'ur, and with d = log m - log q what it explains is d + T b. */
+/* By the regression of r = log p~ - log m on T = (1, y, y^2/2), y in the coordinates of q, with weights u for q: S
+ * b = T'ur leaves r'ur - b'T'ur, and with d = log m - log q what it explains is d + T b. */
 bool wv_stored_may_gain(wvgd_fit *f, const wv_gauss *q, size_t n, const double *log_q, double alike, double times)
 {
-    size_t D = f->D, p = 1 + 2 * D, blocks = (n + WV_COLUMNS - 1) / WV_COLUMNS, step = blocks / (wv_stored_asked(D) / WV_COLUMNS + 1) + 1;
-    double *S = f->F, *b = f->Fc, *with_r = f->Fm, *with_d = f->gr, *sums = with_d + p, *T = f->T, root[WV_COLUMNS], r[WV_COLUMNS], d[WV_COLUMNS], square[WV_COLUMNS]; /* T: [p][WV_COLUMNS] */
+    size_t D = f->D, p = 1 + 2 * D, blocks = (n + WV_COLUMNS - 1) / WV_COLUMNS,
+           step = blocks / (wv_stored_asked(D) / WV_COLUMNS + 1) + 1;
+    double *S = f->F, *b = f->Fc, *with_r = f->Fm, *with_d = f->gr, *sums = with_d + p, *T = f->T, root[WV_COLUMNS],
+           r[WV_COLUMNS], d[WV_COLUMNS], square[WV_COLUMNS]; /* T: [p][WV_COLUMNS] */
     double squares = 0, rr = 0, dd = 0, level = f->glp[0] - f->moving[0];
     block c = names(f);
     memset(S, 0, p * p * sizeof *S);
@@ -187,16 +192,19 @@ bool wv_stored_may_gain(wvgd_fit *f, const wv_gauss *q, size_t n, const double *
         cblas_dgemv(CblasRowMajor, CblasNoTrans, (int)p, (int)whole, 1.0, T, WV_COLUMNS, r, 1, 1.0, with_r, 1);
         cblas_dgemv(CblasRowMajor, CblasNoTrans, (int)p, (int)whole, 1.0, T, WV_COLUMNS, d, 1, 1.0, with_d, 1);
     }
-    double sum = S[0], share = (double)p * squares / (sum * sum); /* of what is left that is fitted away, and seems to be explained */
+    /* of what is left that is fitted away, and seems to be explained */
+    double sum = S[0], share = (double)p * squares / (sum * sum);
     for (size_t k = 0; k < p; k++) {
         sums[k] = S[k * p];
         S[k * p + k] *= 1 + 1e-10;
     }
     memcpy(b, with_r, p * sizeof *b);
-    if (!(share < 0.67) || LAPACKE_dposv_work(LAPACK_COL_MAJOR, 'U', (lapack_int)p, 1, S, (lapack_int)p, b, (lapack_int)p) != 0)
+    if (!(share < 0.67) ||
+        LAPACKE_dposv_work(LAPACK_COL_MAJOR, 'U', (lapack_int)p, 1, S, (lapack_int)p, b, (lapack_int)p) != 0)
         return true;
     double fitted = cblas_ddot((int)p, b, 1, with_r, 1), mean = (with_d[0] + cblas_ddot((int)p, b, 1, sums, 1)) / sum;
-    double left = (rr - fitted) / sum / (1 - share), gained = (dd + 2 * cblas_ddot((int)p, b, 1, with_d, 1) + fitted) / sum - mean * mean - share * left;
+    double left = (rr - fitted) / sum / (1 - share),
+           gained = (dd + 2 * cblas_ddot((int)p, b, 1, with_d, 1) + fitted) / sum - mean * mean - share * left;
     return gained > 0.5 * fmax(alike, times * left);
 }
 

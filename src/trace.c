@@ -27,8 +27,8 @@ wvgd_status wv_trace_append(wvgd_fit *f, wvgd_error *error)
 {
     if (!wv_trace_reserve(f, f->s.trace_rows + 1))
         return wv_fail(error, WVGD_E_MEMORY, "no memory for the trace of iteration %zu", f->s.iteration);
-    f->trace[f->s.trace_rows] = (wvgd_trace_row){f->s.iteration, f->s.evaluations, f->s.seconds, f->s.pelbo, f->s.pelbo_se,
-                                                 f->s.distortion, f->s.ess, f->s.step};
+    f->trace[f->s.trace_rows] = (wvgd_trace_row){f->s.iteration, f->s.evaluations, f->s.seconds, f->s.pelbo,
+                                                 f->s.pelbo_se,  f->s.distortion,  f->s.ess,     f->s.step};
     memcpy(f->trace_beta + f->s.trace_rows * f->N, f->beta, f->N * sizeof *f->beta);
     f->s.trace_rows++;
     return WVGD_OK;

@@ -1,6 +1,8 @@
-/* truncate.c - the component of a cell is fitted to the mixture that made the stored draws, times the exponential of a quadratic that corrects it on the cell, fitted to log p~ - log m at
- * the stored draws there. That costs no evaluation, so draws of the component itself are as many as it takes: the regression of update.c runs on a few sets of them, several steps on
- * each, for as long as the component still is like the one that made the set (method, section 6, quantise). */
+/* truncate.c - the component of a cell is fitted to the mixture that made the stored draws, times the
+ * exponential of a quadratic that corrects it on the cell, fitted to log p~ - log m at the stored draws there.
+ * That costs no evaluation, so draws of the component itself are as many as it takes: the regression of update.c
+ * runs on a few sets of them, several steps on each, for as long as the component still is like the one that
+ * made the set (method, section 6, quantise). */
 #include "truncate.h"
 #include "columns.h"
 #include "dense.h"
@@ -16,32 +18,42 @@
 #include <math.h>
 #include <string.h>
 
-enum { SETS = 5, STEPS = 4, AVERAGED = 12, POLISH = 60, COMPONENTS = 2, SHARED = 100 }; /* sets of draws at most, steps on one; sets at the end; steps on stored draws; components of the mixture tried, and draws that
- * tell which */
+enum {
+    SETS = 5,       /* sets of draws at most, */
+    STEPS = 4,      /* steps on one */
+    AVERAGED = 12,  /* sets at the end */
+    POLISH = 60,    /* steps on stored draws */
+    COMPONENTS = 2, /* components of the mixture tried, */
+    SHARED = 100    /* and draws that tell which */
+};
 
-/* A component of which less lies in its cell is none for it (with many particles: a tenth of the usual); where less than `little` does, half of the draws come from around the particle, or, in
- * many dimensions, where those would have next to no weight, there are as many as there may be. */
+/* A component of which less lies in its cell is none for it (with many particles: a tenth of the usual); where less
+ * than `little` does, half of the draws come from around the particle, or, in many dimensions, where those would
+ * have next to no weight, there are as many as there may be. */
 static const double smallest_share = 0.005, little = 0.1;
 
-/* Variance of log target - log component that leaves nothing to gain, as such, and as a multiple of what mixture and correction leave of log p~ (of a fifth of the dimensions, if that is more):
- * one that is as far from the posterior as a component is from it can tell no better one. Nats of a full step after which a set has no more to say, and of a first step that shows the end to be
- * near; nats that the noise of the last steps may cost. */
+/* Variance of log target - log component that leaves nothing to gain, as such, and as a multiple of what mixture and
+ * correction leave of log p~ (of a fifth of the dimensions, if that is more): one that is as far from the posterior
+ * as a component is from it can tell no better one. Nats of a full step after which a set has no more to say, and of
+ * a first step that shows the end to be near; nats that the noise of the last steps may cost. */
 static const double alike = 0.01, blind = 3, settled = 1e-3, nearly = 0.1, noise = 0.02;
 
-/* Nats by which an ELBO must be better to matter. Effective draws, or as many as there are dimensions, if these are more, that can tell one. */
+/* Nats by which an ELBO must be better to matter. Effective draws, or as many as there are dimensions,
+ * if these are more, that can tell one. */
 static const double margin = 0.01, enough_draws = 50;
 
 /* Multiplications for all cells together. */
 static const double budget = 4e9;
 
-/* ---- the correction ------------------------------------------------------------------------------------------------------------------- */
+/* ---- the correction ---------------------------------------------------------------------------------------------- */
 static size_t coefficients(const wvgd_fit *f)
 {
     size_t D = f->D;
     return f->correction_cross ? 1 + 2 * D + D * (D - 1) / 2 : 1 + 2 * D;
 }
 
-/* How far a point t, in units of the cell, is pulled in to the edge of what the quadratic is believed; 1: not at all. */
+/* How far a point t, in units of the cell, is pulled in to the edge of what the quadratic is
+ * believed; 1: not at all. */
 static double pull(size_t D, const double *t)
 {
     double length = cblas_dnrm2((int)D, t, 1), edge = 3 * sqrt((double)D);
@@ -91,7 +103,8 @@ static bool crossed(const wvgd_fit *f, double ess)
     return f->D > 1 && ess > 4 * (double)full && full <= f->p_max;
 }
 
-/* Fits the correction of the cell to the gathered draws (log p~ in f->glp, weights f->ga), by least squares, shrunk by ESS / (ESS + coefficients). Coordinates: the cell's moments. */
+/* Fits the correction of the cell to the gathered draws (log p~ in f->glp, weights f->ga), by least squares, shrunk
+ * by ESS / (ESS + coefficients). Coordinates: the cell's moments. */
 static void fit_correction(wvgd_fit *f, size_t n)
 {
     size_t D = f->D, full = 1 + 2 * D + D * (D - 1) / 2, p;
@@ -116,7 +129,9 @@ static void fit_correction(wvgd_fit *f, size_t n)
         memset(b, 0, p * sizeof *b);
     cblas_dscal((int)p, ess / (ess + (double)p), b, 1);
     b[0] += level * (double)p / (ess + (double)p); /* only the level is not shrunk */
-    double widest = 0; /* a correction that bends upwards more than the cell's own precision allows (heavy tails) would make the target improper */
+    /* a correction that bends upwards more than the cell's own precision allows (heavy tails) would
+     * make the target improper */
+    double widest = 0;
     for (size_t i = 1 + D; i < p; i++)
         widest = fmax(widest, i <= 2 * D ? b[i] : 0);
     if (widest > 0.3)
@@ -146,7 +161,8 @@ static void correct(wvgd_fit *f, size_t n, const double *x, double *value, doubl
                 Qt[i * D + k] = b[1 + D + k] * t[i * D + k];
     for (size_t i = 0; i < n; i++) {
         double *g = Qt + i * D, p = pull(D, t + i * D);
-        value[i] += b[0] + p * cblas_ddot((int)D, b + 1, 1, t + i * D, 1) + p * p * cblas_ddot((int)D, g, 1, t + i * D, 1) / 2;
+        value[i] += b[0] + p * cblas_ddot((int)D, b + 1, 1, t + i * D, 1) +
+                    p * p * cblas_ddot((int)D, g, 1, t + i * D, 1) / 2;
         for (size_t k = 0; k < D; k++)
             g[k] = p == 1 ? g[k] + b[1 + k] : 0; /* beyond the edge it is level, near enough */
     }
@@ -156,7 +172,8 @@ static void correct(wvgd_fit *f, size_t n, const double *x, double *value, doubl
     cblas_daxpy((int)(n * D), 1.0, Qt, 1, grad, 1);
 }
 
-/* What mixture and correction leave of log p~ at the stored draws of the cell, into f->close_spare, with mean 0 over the gathered draws' weights f->ga; returns its variance. */
+/* What mixture and correction leave of log p~ at the stored draws of the cell, into f->close_spare, with mean 0 over
+ * the gathered draws' weights f->ga; returns its variance. */
 static double keep_residuals(wvgd_fit *f, size_t j, size_t n)
 {
     double *r = f->glu, mean = 0, squares = 0;
@@ -174,8 +191,9 @@ static double keep_residuals(wvgd_fit *f, size_t j, size_t n)
     return squares;
 }
 
-/* ---- beginnings ------------------------------------------------------------------------------------------------------------------------ */
-/* Gaussian of the given mean and full root as component j; a diagonal one gets the precisions, which is what a Gaussian cell would want. */
+/* ---- beginnings -------------------------------------------------------------------------------------------------- */
+/* Gaussian of the given mean and full root as component j; a diagonal one gets the precisions, which
+ * is what a Gaussian cell would want. */
 static void set_component(wvgd_fit *f, size_t j, const double *mean, const double *root)
 {
     size_t D = f->D;
@@ -229,12 +247,13 @@ static void set_spread(wvgd_fit *f, size_t j)
     f->cell_family->set_sd(f->D, 0, spread, f->vector[0]);
 }
 
-/* ---- draws of the component ---------------------------------------------------------------------------------------------------------------- */
-/* A set of draws of component j in its cell: points, target and its gradient in f->gx, f->glp, f->gg; log weights f->glv that are to be added to the log density of any component that
- * the set shall stand for; normalised weights f->gu. */
+/* ---- draws of the component -------------------------------------------------------------------------------------- */
+/* A set of draws of component j in its cell: points, target and its gradient in f->gx, f->glp, f->gg;
+ * log weights f->glv that are to be added to the log density of any component that the set shall
+ * stand for; normalised weights f->gu. */
 typedef struct {
     size_t n;
-    double share;        /* of the component that lies in the cell */
+    double share; /* of the component that lies in the cell */
     double ess;
     double elbo, spread; /* mean (and log share), and variance of log target - log component */
     bool around;         /* half of them come from around the particle */
@@ -247,7 +266,9 @@ static set draw(wvgd_fit *f, size_t j, uint64_t number, size_t wanted, set last)
     double sum = 0, mean = 0, squares = 0;
     for (int attempt = 0; attempt < 2; attempt++) {
         double all;
-        size_t n = attempt && !s.around ? WV_FREE / 2 : 2 * (size_t)(fmin((double)wanted / fmax(s.around ? 0.5 : s.share, 0.02), WV_FREE) / 2);
+        size_t n = attempt && !s.around
+                       ? WV_FREE / 2
+                       : 2 * (size_t)(fmin((double)wanted / fmax(s.around ? 0.5 : s.share, 0.02), WV_FREE) / 2);
         s.n = wv_free_inside(f, j, WV_RNG_FIT, number * WV_FREE, n, s.around, &all);
         sum = cblas_dasum((int)s.n, f->gu, 1);
         s.share = sum / all;
@@ -285,7 +306,8 @@ static double reweigh(wvgd_fit *f, size_t j, size_t n)
     return wv_weight_normalise(n, f->gr, f->gu) ? wv_weight_ess(n, f->gu) : 0;
 }
 
-/* What the stored draws of the cell add to the ELBO of component j: the mean over it of what mixture and correction leave, shrunk where few of them stand for it. */
+/* What the stored draws of the cell add to the ELBO of component j: the mean over it of what mixture and correction
+ * leave, shrunk where few of them stand for it. */
 static double stored_part(wvgd_fit *f, size_t j)
 {
     size_t n = 0, D = f->D;
@@ -308,12 +330,24 @@ static double stored_part(wvgd_fit *f, size_t j)
     return ess / (ess + 1 + 2 * (double)D) * mean;
 }
 
-/* ---- steps --------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
 static wv_update_result step(wvgd_fit *f, size_t j, set s, double ess, double rho)
 {
     size_t D = f->D;
-    wv_update c = {.estimator = WVGD_NATURAL, .family = f->family, .R = f->R, .mu = f->now.mu + j * D, .root = f->now.root + j * f->family->size(D, f->R), .n = s.n, .x = f->gx,
-                   .log_p = f->glp, .grad = f->gg, .u = f->gu, .ess = ess, .precondition = f->pilot ? f->cell_root : NULL, .rho = rho, .truncated = f->N > 1 && s.share < 0.98};
+    wv_update c = {.estimator = WVGD_NATURAL,
+                   .family = f->family,
+                   .R = f->R,
+                   .mu = f->now.mu + j * D,
+                   .root = f->now.root + j * f->family->size(D, f->R),
+                   .n = s.n,
+                   .x = f->gx,
+                   .log_p = f->glp,
+                   .grad = f->gg,
+                   .u = f->gu,
+                   .ess = ess,
+                   .precondition = f->pilot ? f->cell_root : NULL,
+                   .rho = rho,
+                   .truncated = f->N > 1 && s.share < 0.98};
     return wv_update_component(f, &c);
 }
 
@@ -324,8 +358,10 @@ typedef struct {
 
 static sizes affordable(const wvgd_fit *f)
 {
-    double D = (double)f->D, N = (double)f->N, each = 4 * (double)f->s.mix.K * D * D + 10 * D * D + fmin(N, 50) / 2 * (D * D + N * D);
-    double few = fmax(f->D > 4 ? 96 : 256, (f->family == wv_family_get(WVGD_FULL) ? 2 : 8) * D), many = fmax(512, 8 * D);
+    double D = (double)f->D, N = (double)f->N,
+           each = 4 * (double)f->s.mix.K * D * D + 10 * D * D + fmin(N, 50) / 2 * (D * D + N * D);
+    double few = fmax(f->D > 4 ? 96 : 256, (f->family == wv_family_get(WVGD_FULL) ? 2 : 8) * D),
+           many = fmax(512, 8 * D);
     double points = budget / (N * each), wanted = (SETS + COMPONENTS + 2) * few + many;
     if (points < wanted / 8)
         return (sizes){0, 0};
@@ -333,12 +369,16 @@ static sizes affordable(const wvgd_fit *f)
     return (sizes){(size_t)fmax(scale * few, 24), (size_t)fmax(scale * many, 48)};
 }
 
-/* Up to STEPS steps on a set, for as long as the component is like the one that made it; *kl: nats of the first, in full. False: it has lost its cell. */
+/* Up to STEPS steps on a set, for as long as the component is like the one that made it; *kl: nats of the
+ * first, in full. False: it has lost its cell. */
 static bool use_up(wvgd_fit *f, size_t j, set s, double *kl)
 {
     double ess = s.ess;
     for (int k = 0; k < STEPS && (!k || (ess = reweigh(f, j, s.n)) > s.ess / 2); k++) {
-        wv_update_result r = ess < (f->D == 1 ? 4 : 6) ? (wv_update_result){false, 0} : step(f, j, s, ess, f->family == wv_family_get(WVGD_FULL) ? 0.7 : 0.4); /* others have to project, and would overshoot */
+        /* others have to project, and would overshoot */
+        wv_update_result r = ess < (f->D == 1 ? 4 : 6)
+                                 ? (wv_update_result){false, 0}
+                                 : step(f, j, s, ess, f->family == wv_family_get(WVGD_FULL) ? 0.7 : 0.4);
         if (!r.ok)
             return false;
         *kl = k ? *kl : r.kl;
@@ -348,7 +388,8 @@ static bool use_up(wvgd_fit *f, size_t j, set s, double *kl)
     return true;
 }
 
-/* From where it stands component j goes down the regression, set by set, until a first step is short; *s: its draws, in and out. */
+/* From where it stands component j goes down the regression, set by set, until a first step is
+ * short; *s: its draws, in and out. */
 static bool descend(wvgd_fit *f, size_t j, sizes size, set *s)
 {
     double kl = INFINITY;
@@ -360,7 +401,8 @@ static bool descend(wvgd_fit *f, size_t j, sizes size, set *s)
     return s->n > 0;
 }
 
-/* The last steps: the noise of a set moves a component by about its dimensions times its spread, over its draws, in nats; where that is much, over several sets, with steps that fall like 1/k. */
+/* The last steps: the noise of a set moves a component by about its dimensions times its spread, over its draws, in
+ * nats; where that is much, over several sets, with steps that fall like 1/k. */
 static bool average(wvgd_fit *f, size_t j, sizes size, set s)
 {
     double kl, sets = fmin(ceil((double)f->D * s.spread / (noise * (double)size.many)), AVERAGED);
@@ -372,11 +414,13 @@ static bool average(wvgd_fit *f, size_t j, sizes size, set s)
     return true;
 }
 
-/* Whether component j as it is now is better on its cell than as it was remembered: ELBOs from draws of both, half each. */
+/* Whether component j as it is now is better on its cell than as it was remembered: ELBOs from
+ * draws of both, half each. */
 static bool improved(wvgd_fit *f, size_t j, uint64_t number, size_t wanted, double share)
 {
     size_t D = f->D, half = 2 * (size_t)(fmin((double)wanted / fmax(share, 0.05), WV_FREE) / 4), n = 2 * half, kept = 0;
-    wv_gauss q[2] = {wv_fit_component(f, j), {f->family, D, f->R, f->best.mu + j * D, f->best.root + j * f->family->size(D, f->R), 0}};
+    wv_gauss q[2] = {wv_fit_component(f, j),
+                     {f->family, D, f->R, f->best.mu + j * D, f->best.root + j * f->family->size(D, f->R), 0}};
     double *log_q[2] = {f->glu, f->glv}, elbo[2];
     for (uint64_t k = 0; k < 2; k++) {
         wv_stream stream = {f->opt.seed, WV_RNG_FIT, f->s.batch, j};
@@ -408,11 +452,13 @@ static bool improved(wvgd_fit *f, size_t j, uint64_t number, size_t wanted, doub
     return elbo[0] > elbo[1];
 }
 
-/* Where the stored draws of the cell are many for the coefficients of a component, the last steps are the posterior's own: the regression on these draws, to its fixed point. */
+/* Where the stored draws of the cell are many for the coefficients of a component, the last steps are the
+ * posterior's own: the regression on these draws, to its fixed point. */
 static void polish(wvgd_fit *f, size_t j, size_t n)
 {
     size_t D = f->D;
-    double parameters = 2 * (double)D + (f->family == wv_family_get(WVGD_DIAG) ? 0 : (double)D * ((double)D - 1) / 2), *log_m = f->moving;
+    double parameters = 2 * (double)D + (f->family == wv_family_get(WVGD_DIAG) ? 0 : (double)D * ((double)D - 1) / 2),
+           *log_m = f->moving;
     if (!((double)n > 25 * parameters))
         return;
     wv_stored_gather(f, j, true);
@@ -435,20 +481,22 @@ static void polish(wvgd_fit *f, size_t j, size_t n)
     }
 }
 
-/* Every beginning is worth following in few dimensions, where that is cheap, and for components that are not full: none of their beginnings is good. */
+/* Every beginning is worth following in few dimensions, where that is cheap, and for components that are not
+ * full: none of their beginnings is good. */
 static bool thorough(const wvgd_fit *f)
 {
     return f->D <= 4 || f->family != wv_family_get(WVGD_FULL);
 }
 
-/* ---- the survey -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the survey -------------------------------------------------------------------------------------------------- */
 /* How many times closer to the posterior than a component is the target must be. */
 static double needed(const wvgd_fit *f)
 {
     return fmax(blind, (double)f->D / 5);
 }
 
-/* Nothing that is said of a mode's Gaussian everywhere is quite true of cells, where a quadratic may follow more; but where it follows next to nothing everywhere, cells need not be asked one by one. */
+/* Nothing that is said of a mode's Gaussian everywhere is quite true of cells, where a quadratic may follow more;
+ * but where it follows next to nothing everywhere, cells need not be asked one by one. */
 void wv_truncate_survey(wvgd_fit *f)
 {
     size_t D = f->D, m = f->s.modes ? wv_modes_heaviest(f) : 0, every = f->close.n / wv_stored_asked(D) + 1;
@@ -466,12 +514,14 @@ void wv_truncate_survey(wvgd_fit *f)
 static bool surveyed(const wvgd_fit *f, size_t j)
 {
     size_t D = f->D, m = f->known.surveyed;
-    return m < WV_MODES && !memcmp(f->now.mu + j * D, f->mode_x + m * D, D * sizeof(double)) && !memcmp(f->now.root + j * D * D, f->mode_root + m * D * D, D * D * sizeof(double));
+    return m < WV_MODES && !memcmp(f->now.mu + j * D, f->mode_x + m * D, D * sizeof(double)) &&
+           !memcmp(f->now.root + j * D * D, f->mode_root + m * D * D, D * D * sizeof(double));
 }
 
-/* ---- the component of a cell ------------------------------------------------------------------------------------------------------------------ */
-/* Where component j may begin: with the moments of its cell, with the mode that is there, or with one of the components of the mixture that have most of its mass there (a cell may hold two
- * modes, of which one is the better answer). False: there is no beginning of this number. ess: of the cell's draws. */
+/* ---- the component of a cell ------------------------------------------------------------------------------------- */
+/* Where component j may begin: with the moments of its cell, with the mode that is there, or with one of the
+ * components of the mixture that have most of its mass there (a cell may hold two modes, of which one is the better
+ * answer). False: there is no beginning of this number. ess: of the cell's draws. */
 static bool begin(wvgd_fit *f, size_t j, size_t number, double ess, double *most)
 {
     size_t D = f->D, k = 0;
@@ -494,7 +544,8 @@ static bool begin(wvgd_fit *f, size_t j, size_t number, double ess, double *most
     *most = fmax(*most, mass);
     wv_gauss q = wv_mix_component(f, k);
     size_t m = f->s.modes ? wv_modes_nearest(f, f->s.modes, f->now.z + j * D) : 0;
-    if (f->s.modes && !memcmp(q.mu, f->mode_x + m * D, D * sizeof *q.mu) && !memcmp(q.root, f->mode_root + m * D * D, D * D * sizeof *q.root))
+    if (f->s.modes && !memcmp(q.mu, f->mode_x + m * D, D * sizeof *q.mu) &&
+        !memcmp(q.root, f->mode_root + m * D * D, D * D * sizeof *q.root))
         return false; /* the mode's, which has been tried */
     set_component(f, j, q.mu, q.root);
     return true;
@@ -522,7 +573,8 @@ static void share_cell(wvgd_fit *f, size_t n)
     }
 }
 
-/* Remembers component j as it is, with the set of its draws, if its ELBO is clearly better than *best: of equal ones all cells shall have the same. */
+/* Remembers component j as it is, with the set of its draws, if its ELBO is clearly better than *best: of
+ * equal ones all cells shall have the same. */
 static void consider(wvgd_fit *f, size_t j, set s, double *best, set *chosen)
 {
     double value = s.n ? s.elbo + stored_part(f, j) : -INFINITY;
@@ -550,7 +602,8 @@ static set choose(wvgd_fit *f, size_t j, sizes size, double ess)
     return chosen;
 }
 
-/* Full components in many dimensions: the best of all beginnings, where the stored draws of the cell can tell it, and that no steps would gain. (Not its moments: they would be judged by the draws that they were fitted
+/* Full components in many dimensions: the best of all beginnings, where the stored draws of the cell can tell
+ * it, and that no steps would gain. (Not its moments: they would be judged by the draws that they were fitted
  * to.) False: they cannot, or steps may. */
 static bool choose_stored(wvgd_fit *f, size_t j, size_t n, double ess)
 {
@@ -564,7 +617,8 @@ static bool choose_stored(wvgd_fit *f, size_t j, size_t n, double ess)
         wv_gauss q = wv_fit_component(f, j);
         wv_stored_density(f, &q, n, log_q);
         wv_judgement a = wv_stored_judge(f, n, log_q);
-        if (a.spread > margin && a.ess < fmax(enough_draws, (double)f->D) && !surveyed(f, j)) /* a few draws are enough to see that nothing is left to gain, and none where that is known */
+        /* a few draws are enough to see that nothing is left to gain, and none where that is known */
+        if (a.spread > margin && a.ess < fmax(enough_draws, (double)f->D) && !surveyed(f, j))
             return false;
         if (a.elbo > best + margin) {
             best = a.elbo;
@@ -601,7 +655,8 @@ static void choose_drawn(wvgd_fit *f, size_t j, size_t n, sizes size, double ess
     if (!(s.spread > (thorough(f) ? alike : fmax(alike, needed(f) * left))))
         return;
     s = draw(f, j, 0, size.few, s);
-    if (!(thorough(f) || descend(f, j, size, &s)) || !average(f, j, size, s) || !improved(f, j, SETS + AVERAGED + 1, size.many, s.share))
+    if (!(thorough(f) || descend(f, j, size, &s)) || !average(f, j, size, s) ||
+        !improved(f, j, SETS + AVERAGED + 1, size.many, s.share))
         wv_truncate_recall(f, j);
 }
 

@@ -3,7 +3,8 @@
 #define WV_TRUNCATE_H
 #include "fit.h"
 
-/* Component j, from the best of several beginnings; its log densities at the stored draws of its cell into f->close.log_q. */
+/* Component j, from the best of several beginnings; its log densities at the stored draws of its
+ * cell into f->close.log_q. */
 void wv_truncate_fit(wvgd_fit *f, size_t j);
 
 /* What can be said for all cells at once, before components are fitted. */

@@ -1,13 +1,16 @@
 /* update.c - one step of component j down KL(q_j || p_j) on its cell (method, section 4).
  *
- * natural, score: a truncated Gaussian is an exponential family with statistics T = (y, y y'/2), so the natural gradient step moves its parameters towards
- * the coefficients of the least-squares regression of log p~ on T under q_j. `natural` first regresses the gradient on y (D equations a point) and then, where
- * the cell truncates, what is left of log p~ on T: the boundary term. `score` takes the current q_j for the first part and needs no gradient.
- * All of it happens in coordinates y whitened by q_j, where its precision is I; least squares are those of coordinates whitened by q_j's own moments on the cell,
- * z = W^-1 (y - mean) with W W' = M, so units do not matter. The regression of the gradient and the step need the points' first and second moments only.
- * Eigenvalues are worked out where one of them meets a limit, or a ridge has to be chosen; otherwise Cholesky factors do.
+ * natural, score: a truncated Gaussian is an exponential family with statistics T = (y, y y'/2), so the natural
+ * gradient step moves its parameters towards the coefficients of the least-squares regression of log p~ on T under
+ * q_j. `natural` first regresses the gradient on y (D equations a point) and then, where the cell truncates, what is
+ * left of log p~ on T: the boundary term. `score` takes the current q_j for the first part and needs no gradient.
+ * All of it happens in coordinates y whitened by q_j, where its precision is I; least squares are those of
+ * coordinates whitened by q_j's own moments on the cell, z = W^-1 (y - mean) with W W' = M, so units do not matter.
+ * The regression of the gradient and the step need the points' first and second moments only. Eigenvalues are worked
+ * out where one of them meets a limit, or a ridge has to be chosen; otherwise Cholesky factors do.
  *
- * reparam: the paper's estimator E_qj[(grad log p~ - grad log q) dz/dtheta], with Adam. It lacks the boundary term; exact for one particle. */
+ * reparam: the paper's estimator E_qj[(grad log p~ - grad log q) dz/dtheta], with Adam. It lacks the
+ * boundary term; exact for one particle. */
 #include "update.h"
 #include "dense.h"
 #include "diagonal.h"
@@ -33,25 +36,42 @@ typedef struct {
     size_t D;
     wv_update_moments m; /* of y and of the gradients */
     double keep, own;    /* M = keep cov + own I */
-    double *M;      /* [D][D] covariance of the cell, shrunk, */
-    double *W, *V;  /* [D][D] its lower root and the inverse of that (truncated or score) */
-    double *C;      /* [D][D] Cov(gradient - that of log q_j, y), gradient in y, */
+    double *M;           /* [D][D] covariance of the cell, shrunk, */
+    double *W, *V;       /* [D][D] its lower root and the inverse of that (truncated or score) */
+    double *C;           /* [D][D] Cov(gradient - that of log q_j, y), gradient in y, */
     double *X;      /* [D][D] curvature of the fitted quadratic relative to log q_j: the precision aimed at is I - X, */
     double *A;      /* [D][D] curvature of the quadratic in z (truncated or score), */
     double *E;      /* [D][D] eigenvectors, */
     double *S, *S2; /* [D][D] spare */
-    double *a0, *a1;/* [D] gradient of the quadratic at the mean, in y and in z */
-    double *c;      /* [D] eigenvalues */
+    double *a0, *a1; /* [D] gradient of the quadratic at the mean, in y and in z */
+    double *c;       /* [D] eigenvalues */
     double *delta, *spare;
-    double r2;      /* share of the variance of the gradient (or of log p~) that the quadratic explains; NAN: not worked out */
+    double r2;           /* share of the variance of the gradient (or of log p~) that the quadratic
+                          * explains; NAN: not worked out */
     double *y, *gy, *uy; /* [n][D] points, gradients and weighted points */
 } local;
 
 static local names(wvgd_fit *f)
 {
-    return (local){.D = f->D, .M = f->square[0], .W = f->square[1], .V = f->square[2], .C = f->square[3], .X = f->square[4], .A = f->square[5], .E = f->square[6],
-                   .S = f->square[7], .S2 = f->square[8], .a0 = f->vector[1], .a1 = f->vector[2], .c = f->vector[3], .delta = f->vector[4], .spare = f->vector[5],
-                   .y = f->y, .gy = f->gy, .uy = f->uy, .r2 = NAN};
+    return (local){.D = f->D,
+                   .M = f->square[0],
+                   .W = f->square[1],
+                   .V = f->square[2],
+                   .C = f->square[3],
+                   .X = f->square[4],
+                   .A = f->square[5],
+                   .E = f->square[6],
+                   .S = f->square[7],
+                   .S2 = f->square[8],
+                   .a0 = f->vector[1],
+                   .a1 = f->vector[2],
+                   .c = f->vector[3],
+                   .delta = f->vector[4],
+                   .spare = f->vector[5],
+                   .y = f->y,
+                   .gy = f->gy,
+                   .uy = f->uy,
+                   .r2 = NAN};
 }
 
 static void multiply(size_t D, CBLAS_TRANSPOSE ta, const double *a, CBLAS_TRANSPOSE tb, const double *b, double *out)
@@ -117,7 +137,7 @@ static bool diagonal(const wv_update *c)
     return c->family == wv_family_get(WVGD_DIAG);
 }
 
-/* ---- moments --------------------------------------------------------------------------------------------------------------------- */
+/* ---- moments ----------------------------------------------------------------------------------------------------- */
 /* Covariance of the gradients, lower half. */
 static void spread(wvgd_fit *f, const wv_update *c, const wv_update_moments *m, double *cov)
 {
@@ -133,7 +153,8 @@ static void measure(wvgd_fit *f, const wv_update *c, local *l)
 {
     size_t D = l->D;
     wv_gauss q = {c->family, D, c->R, c->mu, c->root, 0};
-    l->m = (wv_update_moments){.mean = f->vector[0], .cov = f->square[9], .grad = f->vector[9], .cross = f->square[10], .spread = spread};
+    l->m = (wv_update_moments){
+        .mean = f->vector[0], .cov = f->square[9], .grad = f->vector[9], .cross = f->square[10], .spread = spread};
     wv_component_whiten(&q, c->n, c->x, l->y, f->work);
     weighted_mean(c->n, D, c->u, l->y, l->m.mean);
     subtract_row(c->n, D, l->m.mean, l->y);
@@ -165,7 +186,7 @@ static void shrink(const wv_update *c, local *l)
         keep_diagonal(D, l->M);
 }
 
-/* ---- regression of the gradient ---------------------------------------------------------------------------------------------------- */
+/* ---- regression of the gradient ---------------------------------------------------------------------------------- */
 /* a0 and C: gradients in y, relative to that of log q_j, which is -y. */
 static void pull(wvgd_fit *f, const wv_update *c, local *l)
 {
@@ -193,12 +214,13 @@ static void variances(wvgd_fit *f, const wv_update *c, local *l, double *total, 
             l->S2[i * D + k] = l->S[k * D + i];
     c->family->pull(D, c->R, c->root, D, l->S2, f->work);
     double given = inner(D, l->M, l->S2), both = 2 * inner(D, l->M, l->C), own = inner(D, l->M, l->m.cov);
-    *total = fmax(l->m.relative ? given - both + own : given, 0); /* gradient = relative - y; C is the covariance of the relative one with y */
+    /* gradient = relative - y; C is the covariance of the relative one with y */
+    *total = fmax(l->m.relative ? given - both + own : given, 0);
     *residual = fmax(l->m.relative ? given : given + both - own, 0);
 }
 
-/* The symmetric slope of the residual gradient on z for ridge strength lambda, in the eigenbasis of Cov(z): S_ik/(c_i + c_k + 2 lambda).
- * Returns the residual sum of squares and the degrees of freedom spent. */
+/* The symmetric slope of the residual gradient on z for ridge strength lambda, in the eigenbasis of Cov(z):
+ * S_ik/(c_i + c_k + 2 lambda). Returns the residual sum of squares and the degrees of freedom spent. */
 static double ridge_rss(const local *l, const double *S, double total, double lambda, double *freedom)
 {
     double rss = total, df = (double)l->D;
@@ -237,7 +259,8 @@ static double choose_ridge(const local *l, const double *S, double total, double
 }
 
 /* rows of `a` and of its columns scaled: a_ik *= left_i right_k */
-static void scale_both(size_t D, const double *left, double sign_left, const double *right, double sign_right, double *a)
+static void scale_both(size_t D, const double *left, double sign_left, const double *right, double sign_right,
+                       double *a)
 {
     for (size_t i = 0; i < D; i++)
         for (size_t k = 0; k < D; k++)
@@ -249,7 +272,8 @@ static bool regress_by_eigenvectors(wvgd_fit *f, const wv_update *c, local *l)
 {
     size_t D = l->D;
     bool diag = diagonal(c), few = !enough(c, l), measured = few || diag;
-    double *root = f->vector[6], total = 0, residual = 0, rss = 0, lambda = ridges[0]; /* root: [D] of M, in the eigenbasis */
+    /* root: [D] of M, in the eigenbasis */
+    double *root = f->vector[6], total = 0, residual = 0, rss = 0, lambda = ridges[0];
     if (measured)
         variances(f, c, l, &total, &residual);
     memcpy(l->E, l->m.cov, D * D * sizeof *l->E);
@@ -293,9 +317,11 @@ static bool regress_by_eigenvectors(wvgd_fit *f, const wv_update *c, local *l)
     return true;
 }
 
-/* The same with the least ridge, without eigenvectors, for M = keep cov + own I. In z the equation is S X + X S = T, S = Cov(z) + lambda I; its solution is a series in U = (S + p)^-1 (S - p), whose
- * terms are summed in doubling numbers (Smith): X <- X + U X U, U <- U^2, from X = 2 p (S + p)^-1 T (S + p)^-1. In y everything is a function of F = Cov(y) + (p + lambda) M, since
- * M = a F + b I; U becomes (1 - 2 p a) I - 2 p b F^-1. False: the series converges too slowly. */
+/* The same with the least ridge, without eigenvectors, for M = keep cov + own I. In z the equation is S X + X
+ * S = T, S = Cov(z) + lambda I; its solution is a series in U = (S + p)^-1 (S - p), whose terms are summed in
+ * doubling numbers (Smith): X <- X + U X U, U <- U^2, from X = 2 p (S + p)^-1 T (S + p)^-1. In y everything
+ * is a function of F = Cov(y) + (p + lambda) M, since M = a F + b I; U becomes (1 - 2 p a) I - 2 p b F^-1.
+ * False: the series converges too slowly. */
 static bool regress_by_series(local *l, const double *cov, const double *C, double keep, double own)
 {
     enum { DOUBLINGS = 7 };
@@ -303,7 +329,8 @@ static bool regress_by_series(local *l, const double *cov, const double *C, doub
     double sum = 0, *K = l->E, *U = l->A;
     for (size_t i = 0; i < D; i++)
         sum += cov[i * D + i] / (double)D;
-    double p = sum / (keep * sum + own), shift = p + ridges[0], a = keep / (1 + shift * keep), b = own / (1 + shift * keep);
+    double p = sum / (keep * sum + own), shift = p + ridges[0], a = keep / (1 + shift * keep),
+           b = own / (1 + shift * keep);
     if (!(p > 0))
         return false;
     for (size_t i = 0; i < D; i++)
@@ -335,14 +362,17 @@ static bool regress_by_series(local *l, const double *cov, const double *C, doub
     }
 }
 
-/* First part of `natural`: the gradient is a0 + (X - I)(y - mean) under q_j, X symmetric, with a ridge towards 0, the current precision. */
+/* First part of `natural`: the gradient is a0 + (X - I)(y - mean) under q_j, X symmetric, with a
+ * ridge towards 0, the current precision. */
 static bool gradient_regression(wvgd_fit *f, const wv_update *c, local *l)
 {
     pull(f, c, l);
-    return (!diagonal(c) && enough(c, l) && regress_by_series(l, l->m.cov, l->C, l->keep, l->own)) || regress_by_eigenvectors(f, c, l);
+    return (!diagonal(c) && enough(c, l) && regress_by_series(l, l->m.cov, l->C, l->keep, l->own)) ||
+           regress_by_eigenvectors(f, c, l);
 }
 
-/* The same for a diagonal component that is truncated: only what the slope is on the diagonal, and r2, for which eigenvectors would be needed, does not matter. */
+/* The same for a diagonal component that is truncated: only what the slope is on the diagonal, and r2, for which
+ * eigenvectors would be needed, does not matter. */
 static bool diagonal_slopes(wvgd_fit *f, const wv_update *c, local *l, double *slope)
 {
     size_t D = l->D;
@@ -364,7 +394,8 @@ static bool diagonal_slopes(wvgd_fit *f, const wv_update *c, local *l, double *s
     return true;
 }
 
-/* r2 where it has not been worked out with the ridge, which was next to nothing: the quadratic explains <X, T>/2 in z. */
+/* r2 where it has not been worked out with the ridge, which was next to nothing: the quadratic
+ * explains <X, T>/2 in z. */
 static void explain(wvgd_fit *f, const wv_update *c, local *l)
 {
     double total, residual;
@@ -376,7 +407,7 @@ static void explain(wvgd_fit *f, const wv_update *c, local *l)
     l->r2 = total > 0 ? 1 - rss / total : 1;
 }
 
-/* ---- regression of the residual ------------------------------------------------------------------------------------------------------ */
+/* ---- regression of the residual ---------------------------------------------------------------------------------- */
 /* z = W^-1 (y - mean) for all points, and the quadratic in z. */
 static bool to_cell(const wv_update *c, local *l)
 {
@@ -388,7 +419,8 @@ static bool to_cell(const wv_update *c, local *l)
     for (size_t i = 0; i < D; i++)
         for (size_t k = 0; k < D; k++)
             l->S[i * D + k] = l->V[k * D + i];
-    cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)c->n, (int)D, (int)D, 1.0, l->y, (int)D, l->S, (int)D, 0.0, l->uy, (int)D);
+    cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)c->n, (int)D, (int)D, 1.0, l->y, (int)D, l->S, (int)D, 0.0, l->uy,
+                (int)D);
     double *swap = l->y;
     l->y = l->uy;
     l->uy = swap;
@@ -443,7 +475,8 @@ static void statistics(size_t D, const double *y, bool cross, double *T)
 }
 
 /* F = Cov(T, T), b = Cov(T, r) under the weights, accumulated in blocks. */
-static void normal_equations(wvgd_fit *f, const wv_update *c, const local *l, const double *r, bool cross, size_t p, double *mean)
+static void normal_equations(wvgd_fit *f, const wv_update *c, const local *l, const double *r, bool cross, size_t p,
+                             double *mean)
 {
     memset(f->F, 0, p * p * sizeof *f->F);
     memset(f->Fc, 0, p * sizeof *f->Fc);
@@ -468,9 +501,11 @@ static void residual_regression(wvgd_fit *f, const wv_update *c, local *l)
     size_t D = l->D, full = 2 * D + D * (D - 1) / 2;
     bool cross = c->family != wv_family_get(WVGD_DIAG) && full <= f->p_max && c->ess > 1.5 * (double)full;
     size_t p = cross ? full : 2 * D;
-    /* without gradients this is all there is: where points suffice, plain least squares, since shrinking would cripple the trust region */
+    /* without gradients this is all there is: where points suffice, plain least squares, since
+     * shrinking would cripple the trust region */
     bool plain = c->estimator == WVGD_SCORE && c->ess > 2 * (double)p;
-    double *r = f->gr, variance = residuals(c, l, r), shrink = plain ? 1 : c->ess / (c->ess + (double)p), ridge = plain ? 1e-9 : (double)p / c->ess, explained = 0;
+    double *r = f->gr, variance = residuals(c, l, r), shrink = plain ? 1 : c->ess / (c->ess + (double)p),
+           ridge = plain ? 1e-9 : (double)p / c->ess, explained = 0;
     normal_equations(f, c, l, r, cross, p, f->Fm);
     memcpy(f->Fm, f->Fc, p * sizeof *f->Fm);
     for (size_t i = 0; i < p; i++)
@@ -521,7 +556,7 @@ static bool aim(wvgd_fit *f, const wv_update *c, local *l)
     return true;
 }
 
-/* ---- the step ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- the step ---------------------------------------------------------------------------------------------------- */
 /* Eigenvalues of the symmetric matrix P brought into [low, high]. */
 static bool limit(wvgd_fit *f, local *l, double low, double high, double *P)
 {
@@ -546,7 +581,8 @@ static void want(const wv_update *c, local *l)
 /* Are the eigenvalues of l->S = I - rho X between 1/clip and clip? They are if the change is small. */
 static bool inside(const wv_update *c, local *l, double clip)
 {
-    return c->rho * sqrt(inner(l->D, l->X, l->X)) < 1 - 1 / clip || (wv_dense_above(l->D, l->S, 1, 1 / clip, l->S2) && wv_dense_above(l->D, l->S, -1, -clip, l->S2));
+    return c->rho * sqrt(inner(l->D, l->X, l->X)) < 1 - 1 / clip ||
+           (wv_dense_above(l->D, l->S, 1, 1 / clip, l->S2) && wv_dense_above(l->D, l->S, -1, -clip, l->S2));
 }
 
 /* The trust region opens as the quadratic explains more of the gradient. */
@@ -558,7 +594,8 @@ static double region(wvgd_fit *f, const wv_update *c, local *l)
     return fmin(fmax(1 / fmax(1 - l->r2, 1e-300), narrowest), widest);
 }
 
-/* The precision after the step into l->S: that which is wanted, its change limited to [low, high], and with a floor, in z, for truncated components. False: no numbers. *limited: a limit was met. */
+/* The precision after the step into l->S: that which is wanted, its change limited to [low, high], and with a floor,
+ * in z, for truncated components. False: no numbers. *limited: a limit was met. */
 static bool new_precision(wvgd_fit *f, const wv_update *c, local *l, bool free, double low, double high, bool *limited)
 {
     size_t D = l->D;
@@ -592,16 +629,19 @@ static void give_back(const wv_update *c, local *l, double *n0)
             l->S2[i * D + k] = l->S[i * D + k] - (i == k) + c->rho * l->X[i * D + k];
     multiply(D, CblasTrans, l->W, CblasNoTrans, l->S2, l->E);
     multiply(D, CblasNoTrans, l->E, CblasNoTrans, l->W, l->S2);
-    cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)c->n, (int)D, (int)D, 1.0, l->y, (int)D, l->S2, (int)D, 0.0, l->gy, (int)D);
+    cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)c->n, (int)D, (int)D, 1.0, l->y, (int)D, l->S2, (int)D, 0.0,
+                l->gy, (int)D);
     memset(n1, 0, D * sizeof *n1);
     for (size_t k = 0; k < c->n; k++)
-        cblas_daxpy((int)D, c->u[k] * cblas_ddot((int)D, l->gy + k * D, 1, l->y + k * D, 1) / 2, l->y + k * D, 1, n1, 1);
+        cblas_daxpy((int)D, c->u[k] * cblas_ddot((int)D, l->gy + k * D, 1, l->y + k * D, 1) / 2, l->y + k * D, 1, n1,
+                    1);
     cblas_dgemv(ROW, CblasTrans, (int)D, (int)D, 1.0, l->V, (int)D, n1, 1, 1.0, n0, 1);
 }
 
-/* Location after the step, relative to the current one in y, into l->delta, and the root of the covariance, E E' = S^-1, into l->E. It solves with a precision that has no upper limit,
- * which would make it overshoot. */
-static bool new_location(wvgd_fit *f, const wv_update *c, local *l, const double *d0, const double *step, double size, bool limited)
+/* Location after the step, relative to the current one in y, into l->delta, and the root of the covariance, E
+ * E' = S^-1, into l->E. It solves with a precision that has no upper limit, which would make it overshoot. */
+static bool new_location(wvgd_fit *f, const wv_update *c, local *l, const double *d0, const double *step, double size,
+                         bool limited)
 {
     size_t D = l->D;
     int d = (int)D;
@@ -626,7 +666,8 @@ static bool absorb(wvgd_fit *f, const wv_update *c, local *l)
 {
     size_t D = l->D;
     if (c->family == wv_family_get(WVGD_FULL)) { /* a product of lower triangles is one */
-        cblas_dtrmm(ROW, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, 1.0, l->E, (int)D, c->root, (int)D);
+        cblas_dtrmm(ROW, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, 1.0, l->E, (int)D, c->root,
+                    (int)D);
         return true;
     }
     multiply(D, CblasNoTrans, l->E, CblasTrans, l->E, l->S);
@@ -644,7 +685,8 @@ static wv_update_result take(wvgd_fit *f, const wv_update *c, local *l)
         d0[i] = l->a0[i] + l->m.mean[i];
     cblas_dgemv(ROW, CblasNoTrans, d, d, 1.0, l->M, d, d0, 1, 0.0, Md, 1);
     double size = cblas_ddot(d, d0, 1, Md, 1), far = c->rho * sqrt(size);
-    if (c->truncated && far > 1) { /* a cell is about 2 units wide: no estimate from its points justifies a larger change of slope */
+    if (c->truncated && far > 1) {
+        /* a cell is about 2 units wide: no estimate from its points justifies a larger change of slope */
         cblas_dscal(d, 1 / far, d0, 1);
         size /= far * far;
     }
@@ -655,10 +697,12 @@ static wv_update_result take(wvgd_fit *f, const wv_update *c, local *l)
     if (!isfinite(result.kl))
         return result;
     want(c, l);
-    bool free = inside(c, l, narrowest), limited; /* no trust region is narrower: where it is not left, r2 need not be known */
+    /* no trust region is narrower: where it is not left, r2 need not be known */
+    bool free = inside(c, l, narrowest), limited;
     double clip = free ? narrowest : region(f, c, l);
     want(c, l);
-    bool low = free || wv_dense_above(D, l->S, 1, 1 / clip, l->S2), high = free || wv_dense_above(D, l->S, -1, -clip, l->S2);
+    bool low = free || wv_dense_above(D, l->S, 1, 1 / clip, l->S2),
+         high = free || wv_dense_above(D, l->S, -1, -clip, l->S2);
     if (!new_precision(f, c, l, low, 1 / clip, INFINITY, &limited) || !new_location(f, c, l, d0, step, size, limited))
         return result;
     double moved = cblas_dnrm2(d, l->delta, 1), most = sqrt((double)D) / 4;
@@ -668,7 +712,8 @@ static wv_update_result take(wvgd_fit *f, const wv_update *c, local *l)
         clip = region(f, c, l);
         cblas_dscal(d, fmin(1, clip * most / moved), l->delta, 1);
     }
-    if (!high && !(new_precision(f, c, l, false, 1 / clip, clip, &limited) && wv_dense_inverse_root(D, l->S, l->E, l->S2)))
+    if (!high &&
+        !(new_precision(f, c, l, false, 1 / clip, clip, &limited) && wv_dense_inverse_root(D, l->S, l->E, l->S2)))
         return result;
     c->family->colour(D, c->R, c->root, 1, l->delta, f->work);
     cblas_daxpy(d, 1.0, l->delta, 1, c->mu, 1);
@@ -676,9 +721,9 @@ static wv_update_result take(wvgd_fit *f, const wv_update *c, local *l)
     return result;
 }
 
-/* ---- reparam ----------------------------------------------------------------------------------------------------------------- */
-/* E_qj[(grad log p~ + y) (1, y')] in the component's whitened coordinates: gradients of ELBO_j (but for the boundary term) in its mean and
- * in a lower-triangular (or diagonal) change of its root. */
+/* ---- reparam ----------------------------------------------------------------------------------------------------- */
+/* E_qj[(grad log p~ + y) (1, y')] in the component's whitened coordinates: gradients of ELBO_j (but for the boundary
+ * term) in its mean and in a lower-triangular (or diagonal) change of its root. */
 static void path_gradient(wvgd_fit *f, const wv_update *c, double *g_mu, double *g_root)
 {
     size_t D = f->D;
@@ -690,7 +735,8 @@ static void path_gradient(wvgd_fit *f, const wv_update *c, double *g_mu, double 
     weighted_mean(c->n, D, c->u, f->gy, g_mu);
     weighted_rows(c->n, D, c->u, f->y, f->uy);
     if (c->family == wv_family_get(WVGD_FULL))
-        cblas_dgemm(ROW, CblasTrans, CblasNoTrans, (int)D, (int)D, (int)c->n, 1.0, f->gy, (int)D, f->uy, (int)D, 0.0, g_root, (int)D);
+        cblas_dgemm(ROW, CblasTrans, CblasNoTrans, (int)D, (int)D, (int)c->n, 1.0, f->gy, (int)D, f->uy, (int)D, 0.0,
+                    g_root, (int)D);
     else
         for (size_t i = 0; i < D; i++)
             g_root[i] = cblas_ddot((int)c->n, f->gy + i, (int)D, f->uy + i, (int)D);
@@ -730,11 +776,13 @@ static wv_update_result reparam(wvgd_fit *f, const wv_update *c)
     for (size_t i = 0; i < D; i++) /* L <- L (I + tril(step)), its diagonal through exp */
         for (size_t k = 0; k < D; k++)
             g_root[i * D + k] = k > i ? 0 : k == i ? exp(rate * g_root[i * D + k]) : rate * g_root[i * D + k];
-    cblas_dtrmm(ROW, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, 1.0, g_root, (int)D, c->root, (int)D);
+    cblas_dtrmm(ROW, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, 1.0, g_root, (int)D, c->root,
+                (int)D);
     return result;
 }
 
-/* A diagonal component that its cell truncates. In few dimensions the slopes of the gradient come from a regression on all coordinates. */
+/* A diagonal component that its cell truncates. In few dimensions the slopes of the gradient come
+ * from a regression on all coordinates. */
 static wv_update_result truncated(wvgd_fit *f, const wv_update *c)
 {
     local l = names(f);
@@ -806,7 +854,8 @@ void wv_update_target_1d(wvgd_fit *f, const wv_update *c, double gradient[2], do
     double s = c->root[0], m = c->mu[0] + s * l.m.mean[0], s2 = s * s;
     natural[1] = (l.X[0] - 1) / (2 * s2);
     natural[0] = l.a0[0] / s - m * (l.X[0] - 1) / s2;
-    /* gradient of ELBO_j = Cov_qj(T, log p~ - log q) = F (natural target - current), then the chain rule to (mu, log sigma) */
+    /* gradient of ELBO_j = Cov_qj(T, log p~ - log q) = F (natural target - current), then the chain
+     * rule to (mu, log sigma) */
     double d0 = natural[0] - c->mu[0] / s2, d1 = natural[1] + 1 / (2 * s2), F[3] = {0, 0, 0}, e1 = 0, e2 = 0;
     for (size_t k = 0; k < c->n; k++) {
         e1 += c->u[k] * c->x[k];

@@ -1,5 +1,6 @@
-/* verdict.c - what speaks against a result, each with a remedy; or, where nothing does, what has been looked at. "No evidence against" is all that can be said: a mode that no ascent came
- * near leaves no trace in the weights (method, section 5). */
+/* verdict.c - what speaks against a result, each with a remedy; or, where nothing does, what has been
+ * looked at. "No evidence against" is all that can be said: a mode that no ascent came near leaves no
+ * trace in the weights (method, section 5). */
 #include "verdict.h"
 #include "close.h"
 #include <math.h>
@@ -36,10 +37,12 @@ static double rounding(const wvgd_fit *f)
 
 static void against(wvgd_fit *f)
 {
-    const char *more = f->staged                        ? "give it more components, or transform the parameters so that the posterior is rounder"
-                       : f->dense                       ? "try the staged solver, or more particles"
-                       : f->opt.family == WVGD_LOWRANK  ? "raise rank, or use family full"
-                                                        : "parameters are correlated, or the posterior is not Gaussian: try family lowrank, or full";
+    const char *more = f->staged
+                           ? "give it more components, or transform the parameters so that the posterior is rounder"
+                       : f->dense ? "try the staged solver, or more particles"
+                       : f->opt.family == WVGD_LOWRANK
+                           ? "raise rank, or use family full"
+                           : "parameters are correlated, or the posterior is not Gaussian: try family lowrank, or full";
     double limit = fmin(1 - 1 / log10((double)f->close.n), 0.7);
     if (f->s.stop == WVGD_TIME_UP || f->s.stop == WVGD_STOPPED)
         say(f, "stopped before it had converged: resume it, with more max-seconds if they ended it");
@@ -48,35 +51,51 @@ static void against(wvgd_fit *f)
     else if (f->s.stop != WVGD_CONVERGED)
         say(f, "it has not converged with the draws that it may make: %s", more);
     if (wv_close_uncorrected(f))
-        say(f, "the weights of the closing draws rest on %.0f of them: means and sds are those of the fitted components, which they cannot correct", f->s.final_ess);
+        say(f,
+            "the weights of the closing draws rest on %.0f of them: means and sds are those of the fitted components, "
+            "which they cannot correct",
+            f->s.final_ess);
     if (!(f->s.evidence.se < 0.05))
-        say(f, "the standard error %.3g of the log evidence is not below 0.05, the weights are uneven: %s", f->s.evidence.se, more);
+        say(f, "the standard error %.3g of the log evidence is not below 0.05, the weights are uneven: %s",
+            f->s.evidence.se, more);
     if (f->s.pareto_k > limit)
         say(f, "Pareto k-hat %.2f is above %.2f, tails are not covered: %s", f->s.pareto_k, limit, more);
     if (f->s.unseen > 4)
         say(f, "a mode that an ascent had found is not covered by the draws: try another seed, or more components");
     if (f->s.hit_once)
-        say(f, "%zu of %zu modes %s found by one ascent only, so others may have been missed: raise starts, or set init-scale to the size of the region", f->s.hit_once,
-            f->s.relevant, f->s.hit_once > 1 ? "were" : "was");
+        say(f,
+            "%zu of %zu modes %s found by one ascent only, so others may have been missed: raise starts, or set "
+            "init-scale to the size of the region",
+            f->s.hit_once, f->s.relevant, f->s.hit_once > 1 ? "were" : "was");
     if (!f->s.starts)
-        say(f, "modes were not searched for, and one that no particle came near would leave no trace: use init explore, which needs gradients");
+        say(f, "modes were not searched for, and one that no particle came near would leave no trace: use init "
+               "explore, which needs gradients");
     if (f->s.limits)
-        say(f, "%zu steps would have taken a component beyond 1e120 or below 1e-120: is the density proper, and bounded?", f->s.limits);
+        say(f,
+            "%zu steps would have taken a component beyond 1e120 or below 1e-120: is the density proper, and bounded?",
+            f->s.limits);
     if (20 * f->s.bad_points > f->s.evaluations)
-        say(f, "%zu of %zu points had a NaN or infinite density or gradient: check the model there", f->s.bad_points, f->s.evaluations);
+        say(f, "%zu of %zu points had a NaN or infinite density or gradient: check the model there", f->s.bad_points,
+            f->s.evaluations);
     for (size_t i = 0; i < f->D; i++)
         if (sqrt(f->var[i]) < 64 * 0x1p-52 * fabs(f->mean[i])) {
-            say(f, "parameter %zu varies by %.2g around %.6g, which is hardly more than a double resolves: shift it in the model", i + 1, sqrt(f->var[i]), f->mean[i]);
+            say(f,
+                "parameter %zu varies by %.2g around %.6g, which is hardly more than a double resolves: shift it in "
+                "the model",
+                i + 1, sqrt(f->var[i]), f->mean[i]);
             break;
         }
     if (rounding(f) > 0.01)
-        say(f, "log densities are so large that a double resolves only %.2g of them: subtract a constant in the model", rounding(f));
+        say(f, "log densities are so large that a double resolves only %.2g of them: subtract a constant in the model",
+            rounding(f));
 }
 
 static void in_favour(wvgd_fit *f)
 {
     say(f, "converged, and the log evidence has a standard error of %.2g (below 0.05)", f->s.evidence.se);
-    say(f, "from %zu starts ascents led to %zu mode%s, none of them only once; %.2g more expected unseen, if modes draw them about equally (narrow ones beside wide ones draw fewer)",
+    say(f,
+        "from %zu starts ascents led to %zu mode%s, none of them only once; %.2g more expected unseen, if modes draw "
+        "them about equally (narrow ones beside wide ones draw fewer)",
         f->s.starts, f->s.relevant, f->s.relevant > 1 ? "s" : "", wv_verdict_unseen(f));
 }
 

@@ -6,6 +6,7 @@
 /* Fills f->reason, f->reasons and f->reliable, once the fit has ended. */
 void wv_verdict(wvgd_fit *f);
 
-/* Modes that are expected to be missing, W of them having been found by n starts: W (n-1) / (n-W-2) - W. NAN: cannot be said. */
+/* Modes that are expected to be missing, W of them having been found by n starts:
+ * W (n-1) / (n-W-2) - W. NAN: cannot be said. */
 double wv_verdict_unseen(const wvgd_fit *f);
 #endif

@@ -1,4 +1,5 @@
-/* weight.c - log-sum-exp, deterministic-mixture weights p~/m and q_j/m, effective sample size, Pareto k-hat (method, sections 3 and 5). */
+/* weight.c - log-sum-exp, deterministic-mixture weights p~/m and q_j/m, effective sample size,
+ * Pareto k-hat (method, sections 3 and 5). */
 #include "weight.h"
 #include "columns.h"
 #include <cblas.h>
@@ -76,7 +77,7 @@ void wv_weight_add_log(size_t n, double *out, double log_w, const double *log_q)
     }
 }
 
-/* ---- mixtures ------------------------------------------------------------------------------------------------------------------ */
+/* ---- mixtures ---------------------------------------------------------------------------------------------------- */
 static bool diagonal(const wv_gauss *q)
 {
     return q->family == wv_family_get(WVGD_DIAG);
@@ -90,7 +91,8 @@ static void prepare_one(const wv_gauss *q, double *scale)
     scale[q->D] = wv_columns_constant(q->D, q->family->log_det(q->D, 0, q->root), q->nu);
 }
 
-/* The same for all proposals that are diagonal, and the shares of all. Returns how many points are weighed at once: few, which stay near, unless matrices have to be inverted for them. */
+/* The same for all proposals that are diagonal, and the shares of all. Returns how many points are weighed at once:
+ * few, which stay near, unless matrices have to be inverted for them. */
 static size_t prepare(wvgd_fit *f)
 {
     size_t at_once = WV_COLUMNS;
@@ -162,7 +164,9 @@ static size_t share_pieces(wvgd_fit *f, weighing *g, wv_fit_task *task)
     size_t n = g->b->n, pieces = wv_fit_pieces(n);
     g->piece = wv_fit_piece(n);
     g->at_once = prepare(f);
-    wv_fit_share(f, pieces, (double)n * (double)f->proposals * (double)f->D * (g->at_once == WV_BLOCK ? (double)f->D : 1), task, g);
+    wv_fit_share(f, pieces,
+                 (double)n * (double)f->proposals * (double)f->D * (g->at_once == WV_BLOCK ? (double)f->D : 1), task,
+                 g);
     return pieces;
 }
 
@@ -172,7 +176,8 @@ static size_t end_of(const weighing *g, size_t k)
 }
 
 /* Weighs n points; adds to sum_u[N]. */
-static void weigh_block(wvgd_fit *f, wv_batch *b, size_t first, size_t n, size_t ld, const double *const w[2], double *sum_u)
+static void weigh_block(wvgd_fit *f, wv_batch *b, size_t first, size_t n, size_t ld, const double *const w[2],
+                        double *sum_u)
 {
     double *u = f->block, log_m[WV_BLOCK], mix[WV_BLOCK];
     points p = turn(f, b, first, n);
@@ -247,7 +252,8 @@ static void own_densities_gathered(wvgd_fit *f, void *context, size_t j)
 
 wv_weight_plan wv_weight_begin(wvgd_fit *f)
 {
-    return (wv_weight_plan){.at_once = prepare(f), .own = f->family == wv_family_get(WVGD_DIAG) ? prepare_own(f) : NULL};
+    return (wv_weight_plan){.at_once = prepare(f),
+                            .own = f->family == wv_family_get(WVGD_DIAG) ? prepare_own(f) : NULL};
 }
 
 void wv_weight_some(wvgd_fit *f, wv_batch *b, const wv_weight_plan *plan, size_t first, size_t n)
@@ -274,7 +280,7 @@ void wv_weight_end(wvgd_fit *f, wv_batch *b, const wv_weight_plan *plan)
         b->log_mix[0][i] = -INFINITY;
 }
 
-/* ---- Pareto k-hat ------------------------------------------------------------------------------------------------------------ */
+/* ---- Pareto k-hat ------------------------------------------------------------------------------------------------ */
 static int ascending(const void *a, const void *b, void *key)
 {
     const double *w = key;
@@ -282,7 +288,8 @@ static int ascending(const void *a, const void *b, void *key)
     return w[i] != w[k] ? (w[i] < w[k] ? -1 : 1) : (i < k ? -1 : i > k);
 }
 
-/* The `last` largest of log_w[n] at the end of order[n], sorted, without allocation (heap sort): qsort_r may allocate. */
+/* The `last` largest of log_w[n] at the end of order[n], sorted, without allocation (heap sort):
+ * qsort_r may allocate. */
 static void sort_by(size_t n, uint32_t *order, const double *log_w, size_t last)
 {
     for (size_t i = 0; i < n; i++)
@@ -325,8 +332,8 @@ static double shape_at(double theta, size_t m, const double *x)
     return sum / (double)m;
 }
 
-/* Generalised Pareto fit of sorted exceedances x[m]: the posterior mean of theta on Zhang and Stephens's grid, then shape and scale; shape shrunk
- * towards 1/2 as if by ten more observations. */
+/* Generalised Pareto fit of sorted exceedances x[m]: the posterior mean of theta on Zhang and Stephens's grid, then
+ * shape and scale; shape shrunk towards 1/2 as if by ten more observations. */
 static double pareto_fit(size_t m, const double *x, double *scale)
 {
     size_t grid = 30 + (size_t)sqrt((double)m);

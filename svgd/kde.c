@@ -1,5 +1,5 @@
-/* kde.c - kernel density estimates. Bandwidths are searched on a grid in log b, whose best point and its neighbours bracket a golden
- * section: the criteria have several minima. */
+/* kde.c - kernel density estimates. Bandwidths are searched on a grid in log b, whose best point and its neighbours
+ * bracket a golden section: the criteria have several minima. */
 #include "kde.h"
 #include "kernel.h"
 #include <math.h>
@@ -33,7 +33,7 @@ void svgd_kde_log_density(size_t n, size_t D, const double *z, double b, size_t 
     }
 }
 
-/* ---- search -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- search ------------------------------------------------------------------------------------------------------ */
 typedef struct {
     size_t n, D;
     const double *z;
@@ -84,7 +84,7 @@ static double minimise(criterion *f, const search *s, double low, double high)
     return golden(f, s, low + (at > 0 ? at - 1 : 0) * step, low + (at < GRID ? at + 1 : GRID) * step);
 }
 
-/* ---- criteria ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- criteria ---------------------------------------------------------------------------------------------------- */
 double svgd_kde_ise(size_t n, const double *z, double b, const svgd_quadrature *q)
 {
     double ise = 0, scale = 1 / (b * (double)n * sqrt(exp(log_2_pi)));

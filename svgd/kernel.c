@@ -1,8 +1,8 @@
-/* kernel.c - distances, median and kernel sums. Only the lower triangle of the symmetric n x n matrix is computed: distances and their
- * exponentials are half the work, and BLAS multiplies by symmetric matrices. The median is exact: it is looked for in narrow windows around
- * the last one, and among all distances only if it is not there.
- * exp(-x), x >= 0, two numbers at a time: -x = k log 2 + r, |r| <= log(2)/2, Taylor polynomial of degree 13 in r; relative error below
- * 1e-15. */
+/* kernel.c - distances, median and kernel sums. Only the lower triangle of the symmetric n x n matrix is computed:
+ * distances and their exponentials are half the work, and BLAS multiplies by symmetric matrices. The median is
+ * exact: it is looked for in narrow windows around the last one, and among all distances only if it is not there.
+ * exp(-x), x >= 0, two numbers at a time: -x = k log 2 + r, |r| <= log(2)/2, Taylor polynomial of degree
+ * 13 in r; relative error below 1e-15. */
 #include "kernel.h"
 #include <cblas.h>
 #include <limits.h>
@@ -46,14 +46,16 @@ svgd_kernel *svgd_kernel_new(size_t n, size_t D)
     svgd_kernel *k = n && D && n <= INT_MAX / 2 && D < INT_MAX / 2 ? calloc(1, sizeof *k) : NULL;
     if (!k)
         return NULL;
-    *k = (svgd_kernel){n, D, numbers(n, D), numbers(n, 1), numbers(n, n), numbers(n, D + 1), numbers(n, D + 1), numbers(n, n / 2 + 1), 0};
+    *k = (svgd_kernel){
+        n, D, numbers(n, D), numbers(n, 1), numbers(n, n), numbers(n, D + 1), numbers(n, D + 1), numbers(n, n / 2 + 1),
+        0};
     if (k->centred && k->square && k->matrix && k->factor && k->sum && k->chosen)
         return k;
     svgd_kernel_free(k);
     return NULL;
 }
 
-/* ---- distances ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- distances --------------------------------------------------------------------------------------------------- */
 static void centre(svgd_kernel *k, const double *z)
 {
     size_t n = k->n, D = k->D;
@@ -77,7 +79,8 @@ void svgd_kernel_distances(svgd_kernel *k, const double *z)
 {
     size_t n = k->n;
     centre(k, z);
-    cblas_dsyrk(CblasRowMajor, CblasLower, CblasNoTrans, (int)n, (int)k->D, -2, k->centred, (int)k->D, 0, k->matrix, (int)n);
+    cblas_dsyrk(CblasRowMajor, CblasLower, CblasNoTrans, (int)n, (int)k->D, -2, k->centred, (int)k->D, 0, k->matrix,
+                (int)n);
     for (size_t i = 0; i < n; i++) {
         double *row = k->matrix + i * n, own = k->square[i];
         for (size_t j = 0; j < i; j++) {
@@ -88,7 +91,7 @@ void svgd_kernel_distances(svgd_kernel *k, const double *z)
     }
 }
 
-/* ---- median -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- median ------------------------------------------------------------------------------------------------------ */
 /* Squared distances in [low, high] go to chosen; returns how many, and in *below how many are less. */
 static size_t choose(svgd_kernel *k, double low, double high, size_t *below)
 {
@@ -112,7 +115,8 @@ static void swap(double *a, double *b)
     *b = c;
 }
 
-/* The number of rank `rank`, counted from 0, among x[n]; puts it there, with none greater before it and none less behind it. */
+/* The number of rank `rank`, counted from 0, among x[n]; puts it there, with none greater before
+ * it and none less behind it. */
 static double select_rank(size_t n, double *x, size_t rank)
 {
     size_t low = 0, high = n - 1;
@@ -141,15 +145,18 @@ static bool is_number(double x)
     return x == x;
 }
 
-/* Median of the squared distances. Of an even number of distances it is the mean of the two in the middle, as distances. */
+/* Median of the squared distances. Of an even number of distances it is the mean of the two in the
+ * middle, as distances. */
 static double median_distance(svgd_kernel *k)
 {
     size_t pairs = k->n * (k->n - 1) / 2, first = (pairs - 1) / 2, second = pairs / 2, below = 0;
     static const double width[] = {0.005, 0.05};
     enum { WINDOWS = sizeof width / sizeof *width };
     size_t count = 0;
-    for (size_t w = k->last > 0 ? 0 : WINDOWS; w <= WINDOWS && (!count || first < below || second >= below + count); w++)
-        count = w < WINDOWS ? choose(k, (1 - width[w]) * k->last, (1 + width[w]) * k->last, &below) : choose(k, 0, INFINITY, &below);
+    for (size_t w = k->last > 0 ? 0 : WINDOWS; w <= WINDOWS && (!count || first < below || second >= below + count);
+         w++)
+        count = w < WINDOWS ? choose(k, (1 - width[w]) * k->last, (1 + width[w]) * k->last, &below)
+                            : choose(k, 0, INFINITY, &below);
     if (first < below || second >= below + count) /* distances that are no numbers */
         return NAN;
     double b = select_rank(count, k->chosen, second - below), a = b;
@@ -167,20 +174,23 @@ double svgd_kernel_median(svgd_kernel *k)
     return median > 0 && is_number(median) ? median * median / log((double)k->n) : 1;
 }
 
-/* ---- kernel -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- kernel ------------------------------------------------------------------------------------------------------ */
 enum { LANES = 2 };
 typedef double lanes __attribute__((vector_size(LANES * sizeof(double))));
 typedef int64_t whole __attribute__((vector_size(LANES * sizeof(int64_t))));
 
 static inline lanes exp_minus(lanes a)
 {
-    const double log2_e = 1.4426950408889634, log_2_high = 6.93147180369123816490e-01, log_2_low = 1.90821492927058770002e-10;
-    const double shift = 6755399441055744.0; /* 1.5 2^52: adding it rounds to an integer, which the low bits then hold */
+    const double log2_e = 1.4426950408889634, log_2_high = 6.93147180369123816490e-01,
+                 log_2_low = 1.90821492927058770002e-10;
+    /* 1.5 2^52: adding it rounds to an integer, which the low bits then hold */
+    const double shift = 6755399441055744.0;
     const lanes most = {700, 700};
     whole small = a < most;
     lanes x = -(lanes)((small & (whole)a) | (~small & (whole)most)), shifted = x * log2_e + shift, k = shifted - shift;
     lanes r = (x - k * log_2_high) - k * log_2_low, r2 = r * r, r4 = r2 * r2;
-    lanes c0 = 1.0 + r, c2 = 0.5 + r * (1.0 / 6.0), c4 = 1.0 / 24.0 + r * (1.0 / 120.0), c6 = 1.0 / 720.0 + r * (1.0 / 5040.0);
+    lanes c0 = 1.0 + r, c2 = 0.5 + r * (1.0 / 6.0), c4 = 1.0 / 24.0 + r * (1.0 / 120.0),
+          c6 = 1.0 / 720.0 + r * (1.0 / 5040.0);
     lanes c8 = 1.0 / 40320.0 + r * (1.0 / 362880.0), c10 = 1.0 / 3628800.0 + r * (1.0 / 39916800.0);
     lanes c12 = 1.0 / 479001600.0 + r * (1.0 / 6227020800.0);
     lanes p = c0 + r2 * ((c2 + r2 * c4) + r4 * ((c6 + r2 * c8) + r4 * (c10 + r2 * c12)));
@@ -213,8 +223,8 @@ void svgd_kernel_direction(svgd_kernel *k, const double *grad, double h, double 
             k->factor[i * columns + d] = grad[i * D + d] - pull * k->centred[i * D + d];
         k->factor[i * columns + D] = 1;
     }
-    cblas_dsymm(CblasRowMajor, CblasLeft, CblasLower, (int)n, (int)columns, 1, k->matrix, (int)n, k->factor, (int)columns, 0, k->sum,
-                (int)columns);
+    cblas_dsymm(CblasRowMajor, CblasLeft, CblasLower, (int)n, (int)columns, 1, k->matrix, (int)n, k->factor,
+                (int)columns, 0, k->sum, (int)columns);
     for (size_t i = 0; i < n; i++) {
         double all = k->sum[i * columns + D];
         for (size_t d = 0; d < D; d++)

@@ -1,8 +1,8 @@
 /* svgd.c - the loop of SVGD: evaluate, direction, step.
  *     adagrad   s += phi^2;                                 z += step phi / (sqrt(s) + tiny)
  *     adam      m = .9 m + .1 phi, v = .99 v + .01 phi^2;   z += step_t m^ / (sqrt(v^) + tiny)
- * where ^ is the usual correction for the start. Directions have no noise, so what keeps Adam from settling is its constant step alone:
- * step_t = step / sqrt(1 + t/100). AdaGrad's shrinks by itself. */
+ * where ^ is the usual correction for the start. Directions have no noise, so what keeps Adam from settling is its
+ * constant step alone: step_t = step / sqrt(1 + t/100). AdaGrad's shrinks by itself. */
 #include "svgd.h"
 #include "kernel.h"
 #include <math.h>
@@ -37,7 +37,8 @@ static double *numbers(size_t rows, size_t columns)
 
 static bool in_range(const wvgd_model *m, const svgd_options *o)
 {
-    return m->log_density && m->has_gradient && m->dim && o->particles && o->step > 0 && o->bandwidth >= 0 && o->tol >= 0 && o->scale > 0;
+    return m->log_density && m->has_gradient && m->dim && o->particles && o->step > 0 && o->bandwidth >= 0 &&
+           o->tol >= 0 && o->scale > 0;
 }
 
 svgd *svgd_new(const wvgd_model *model, const svgd_options *options, const double *z0)
@@ -84,7 +85,7 @@ void svgd_free(svgd *s)
     free(s);
 }
 
-/* ---- the model ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- the model --------------------------------------------------------------------------------------------------- */
 static double clock_seconds(void)
 {
     struct timespec t;
@@ -125,7 +126,7 @@ int svgd_evaluate(svgd *s)
     return 0;
 }
 
-/* ---- steps --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
 static const double tiny = 1e-12; /* beside the size of phi */
 
 static void step_adagrad(svgd *s)
@@ -138,7 +139,8 @@ static void step_adagrad(svgd *s)
 
 static void step_adam(svgd *s)
 {
-    double t = (double)s->iteration, step = s->o.step / sqrt(1 + t / 100), early1 = 1 - pow(0.9, t), early2 = 1 - pow(0.99, t);
+    double t = (double)s->iteration, step = s->o.step / sqrt(1 + t / 100), early1 = 1 - pow(0.9, t),
+           early2 = 1 - pow(0.99, t);
     for (size_t i = 0; i < s->n * s->D; i++) {
         double phi = s->phi[i], m = 0.9 * s->first[i] + 0.1 * phi, v = 0.99 * s->second[i] + 0.01 * phi * phi;
         s->first[i] = m;
@@ -192,6 +194,18 @@ int svgd_step(svgd *s)
 
 void svgd_get(const svgd *s, svgd_view *v)
 {
-    *v = (svgd_view){s->n,         s->D,          s->iteration, s->evaluations,   s->bad_points,          s->z, s->log_p, s->grad, s->phi,
-                     s->bandwidth, s->mean_log_p, s->force,     s->model_seconds, s->quiet >= QUIET_STEPS};
+    *v = (svgd_view){s->n,
+                     s->D,
+                     s->iteration,
+                     s->evaluations,
+                     s->bad_points,
+                     s->z,
+                     s->log_p,
+                     s->grad,
+                     s->phi,
+                     s->bandwidth,
+                     s->mean_log_p,
+                     s->force,
+                     s->model_seconds,
+                     s->quiet >= QUIET_STEPS};
 }

@@ -1,5 +1,6 @@
-/* test_alloc.c - memory: whichever allocation of a whole life fails, nothing leaks, nothing crashes, and WVGD_E_MEMORY is reported; and nothing is allocated
- * inside iterations, but for the trace. With either solver. The linker sends malloc and its kin here (--wrap). */
+/* test_alloc.c - memory: whichever allocation of a whole life fails, nothing leaks, nothing crashes, and
+ * WVGD_E_MEMORY is reported; and nothing is allocated inside iterations, but for the trace. With either solver. The
+ * linker sends malloc and its kin here (--wrap). */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,7 +14,7 @@
 #include "fit.h"
 #include "wvgd.h"
 
-/* ---- allocations, counted and refused --------------------------------------------------------------------------------------------------------- */
+/* ---- allocations, counted and refused ---------------------------------------------------------------------------- */
 static bool watching;
 static size_t calls, refuse_at; /* refuse_at 0: never */
 static long live;
@@ -31,38 +32,56 @@ void *__wrap_aligned_alloc(size_t alignment, size_t size);
 int __wrap_posix_memalign(void **p, size_t alignment, size_t size);
 void __wrap_free(void *p);
 
-static bool refused(void) { return watching && ++calls == refuse_at; }
+static bool refused(void)
+{
+    return watching && ++calls == refuse_at;
+}
 
-static void *noted(void *p) {
+static void *noted(void *p)
+{
     live += watching && p;
     return p;
 }
 
-void *__wrap_malloc(size_t size) { return refused() ? NULL : noted(__real_malloc(size)); }
-void *__wrap_calloc(size_t n, size_t size) { return refused() ? NULL : noted(__real_calloc(n, size)); }
-void *__wrap_aligned_alloc(size_t alignment, size_t size) { return refused() ? NULL : noted(__real_aligned_alloc(alignment, size)); }
+void *__wrap_malloc(size_t size)
+{
+    return refused() ? NULL : noted(__real_malloc(size));
+}
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return refused() ? NULL : noted(__real_calloc(n, size));
+}
+void *__wrap_aligned_alloc(size_t alignment, size_t size)
+{
+    return refused() ? NULL : noted(__real_aligned_alloc(alignment, size));
+}
 
-void *__wrap_realloc(void *p, size_t size) {
-    if (refused()) return NULL;
+void *__wrap_realloc(void *p, size_t size)
+{
+    if (refused())
+        return NULL;
     void *q = __real_realloc(p, size);
     live += watching && q && !p;
     return q;
 }
 
-int __wrap_posix_memalign(void **p, size_t alignment, size_t size) {
+int __wrap_posix_memalign(void **p, size_t alignment, size_t size)
+{
     int failure = refused() ? 12 : __real_posix_memalign(p, alignment, size);
     live += watching && !failure;
     return failure;
 }
 
-void __wrap_free(void *p) {
+void __wrap_free(void *p)
+{
     live -= watching && p;
     __real_free(p);
 }
 
-/* ---- a small life -------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- a small life ------------------------------------------------------------------------------------------------ */
 /* Two bumps; needs no memory. */
-static double bumps(void *self, const double *z, double *grad) {
+static double bumps(void *self, const double *z, double *grad)
+{
     size_t D = *(const size_t *)self;
     double a = 0, b = 0;
     for (size_t i = 0; i < D; i++) {
@@ -70,37 +89,46 @@ static double bumps(void *self, const double *z, double *grad) {
         b -= 0.5 * (z[i] + 2) * (z[i] + 2);
     }
     double top = fmax(a, b), sum = exp(a - top) + exp(b - top);
-    for (size_t i = 0; grad && i < D; i++) grad[i] = -(exp(a - top) * (z[i] - 2) + exp(b - top) * (z[i] + 2)) / sum;
+    for (size_t i = 0; grad && i < D; i++)
+        grad[i] = -(exp(a - top) * (z[i] - 2) + exp(b - top) * (z[i] + 2)) / sum;
     return top + log(sum);
 }
 
 /* A banana: the second coordinate follows the square of the first. */
-static double bent(void *self, const double *z, double *grad) {
+static double bent(void *self, const double *z, double *grad)
+{
     size_t D = *(const size_t *)self;
     double off = z[1] + z[0] * z[0], sum = -0.5 * z[0] * z[0] - 2 * off * off;
-    for (size_t i = 2; i < D; i++) sum -= 0.5 * z[i] * z[i];
-    if (!grad) return sum;
+    for (size_t i = 2; i < D; i++)
+        sum -= 0.5 * z[i] * z[i];
+    if (!grad)
+        return sum;
     grad[0] = -z[0] - 8 * off * z[0];
     grad[1] = -4 * off;
-    for (size_t i = 2; i < D; i++) grad[i] = -z[i];
+    for (size_t i = 2; i < D; i++)
+        grad[i] = -z[i];
     return sum;
 }
 
-static double square(void *self, size_t dim, const double *a, const double *b, double *grad_a) {
+static double square(void *self, size_t dim, const double *a, const double *b, double *grad_a)
+{
     double sum = 0;
     (void)self;
     for (size_t i = 0; i < dim; i++) {
         sum += (a[i] - b[i]) * (a[i] - b[i]);
-        if (grad_a) grad_a[i] = 2 * (a[i] - b[i]);
+        if (grad_a)
+            grad_a[i] = 2 * (a[i] - b[i]);
     }
     return sum;
 }
 
 static unsigned char state_buffer[1 << 24];
 
-/* new, run (long enough for the trace to grow twice), results, draws, save, another fit that restores; all through two wrapping models. Any failure of memory shows as
- * WVGD_E_MEMORY here, after which all is freed. `went_on` counts runs that could go on after theirs. */
-static wvgd_status live_once(const wvgd_options *o, size_t D, size_t *went_on) {
+/* new, run (long enough for the trace to grow twice), results, draws, save, another fit that restores; all through
+ * two wrapping models. Any failure of memory shows as WVGD_E_MEMORY here, after which all is freed. `went_on`
+ * counts runs that could go on after theirs. */
+static wvgd_status live_once(const wvgd_options *o, size_t D, size_t *went_on)
+{
     wvgd_model points = {0}, shared = {0};
     wvgd_fit *fit = NULL, *other = NULL;
     wvgd_error error = {WVGD_OK, ""};
@@ -108,11 +136,14 @@ static wvgd_status live_once(const wvgd_options *o, size_t D, size_t *went_on) {
     double z[8 * 10];
     size_t cell[10], size;
     wvgd_results r;
-    if (wvgd_model_pointwise(&points, D, bumps, &D, true) != 0) goto out;
-    if (wvgd_model_threads(&shared, &points, 2) != 0) goto out;
+    if (wvgd_model_pointwise(&points, D, bumps, &D, true) != 0)
+        goto out;
+    if (wvgd_model_threads(&shared, &points, 2) != 0)
+        goto out;
     fit = wvgd_new(&shared, o, NULL, &error);
     status = error.code;
-    if (!fit) goto out;
+    if (!fit)
+        goto out;
     status = wvgd_run(fit, NULL, NULL, &error);
     if (status != WVGD_OK) {
         assert_int_equal(error.code, status);
@@ -125,14 +156,18 @@ static wvgd_status live_once(const wvgd_options *o, size_t D, size_t *went_on) {
     }
     wvgd_get_results(fit, &r);
     status = wvgd_sample(fit, 1, 10, z, cell, &error);
-    if (status == WVGD_OK) status = wvgd_resample(fit, 1, 10, z, cell, &error);
+    if (status == WVGD_OK)
+        status = wvgd_resample(fit, 1, 10, z, cell, &error);
     size = wvgd_save_size(fit);
     assert_true(size <= sizeof state_buffer);
-    if (status == WVGD_OK) status = wvgd_save(fit, state_buffer, size, &error);
-    if (status != WVGD_OK) goto out;
+    if (status == WVGD_OK)
+        status = wvgd_save(fit, state_buffer, size, &error);
+    if (status != WVGD_OK)
+        goto out;
     other = wvgd_new(&shared, o, NULL, &error);
     status = other ? WVGD_OK : error.code;
-    if (other) status = wvgd_restore(other, state_buffer, size, &error);
+    if (other)
+        status = wvgd_restore(other, state_buffer, size, &error);
     if (other && status == WVGD_E_MEMORY) { /* a restore that failed has changed nothing, and can be tried again */
         wvgd_get_results(other, &r);
         assert_int_equal(r.iterations, 0);
@@ -146,7 +181,8 @@ out:
     return status;
 }
 
-static void whichever_allocation_fails(void **state) {
+static void whichever_allocation_fails(void **state)
+{
     (void)state;
     size_t went_on = 0, failed_runs = 0;
     static const struct {
@@ -178,8 +214,10 @@ static void whichever_allocation_fails(void **state) {
             refuse_at = k;
             wvgd_status status = live_once(&o, 2, &went_on);
             watching = false;
-            if (status != WVGD_E_MEMORY) fail_msg("allocation %zu of %zu refused: status %d", k, total, (int)status);
-            if (live != 0) fail_msg("allocation %zu of %zu refused: %ld blocks left", k, total, live);
+            if (status != WVGD_E_MEMORY)
+                fail_msg("allocation %zu of %zu refused: status %d", k, total, (int)status);
+            if (live != 0)
+                fail_msg("allocation %zu of %zu refused: %ld blocks left", k, total, live);
         }
         failed_runs++;
     }
@@ -187,7 +225,8 @@ static void whichever_allocation_fails(void **state) {
 }
 
 /* Sizes that cannot be had, with the real allocator. */
-static void more_than_there_is(void **state) {
+static void more_than_there_is(void **state)
+{
     (void)state;
     static const struct {
         size_t particles, draws, dim;
@@ -212,7 +251,8 @@ static void more_than_there_is(void **state) {
 }
 
 /* Threads for which there is no memory are done without; all else is needed. */
-static void memory_of_threads(void **state) {
+static void memory_of_threads(void **state)
+{
     (void)state;
     for (wvgd_solver solver = WVGD_STAGED; solver <= WVGD_JOINT; solver++) {
         bool fewer = false;
@@ -239,8 +279,9 @@ static void memory_of_threads(void **state) {
     }
 }
 
-/* ---- none inside iterations -------------------------------------------------------------------------------------------------------------------------- */
-static void no_step_allocates(const wvgd_options *o, wvgd_point_density *density, size_t D) {
+/* ---- none inside iterations -------------------------------------------------------------------------------------- */
+static void no_step_allocates(const wvgd_options *o, wvgd_point_density *density, size_t D)
+{
     wvgd_model model;
     wvgd_progress p;
     wvgd_results r;
@@ -255,22 +296,28 @@ static void no_step_allocates(const wvgd_options *o, wvgd_point_density *density
     do {
         calls = 0;
         before = rows;
-        if (wvgd_step(fit, NULL) != WVGD_OK) break;
+        if (wvgd_step(fit, NULL) != WVGD_OK)
+            break;
         wvgd_trace(fit, &rows);
         wvgd_get_progress(fit, &p);
         wvgd_get_results(fit, &r);
-        if (calls) growths++;
-        if (calls > 2 || (calls && rows == before)) break;
+        if (calls)
+            growths++;
+        if (calls > 2 || (calls && rows == before))
+            break;
     } while (strcmp(p.stage, "done"));
     size_t in_steps = calls;
     calls = 0;
     bool read = wvgd_sample(fit, 1, 10, z, cell, NULL) == WVGD_OK && wvgd_log_q(fit, 10, z, log_q, NULL) == WVGD_OK &&
                 wvgd_cell(fit, 10, z, cell, NULL) == WVGD_OK && wvgd_resample(fit, 1, 10, z, cell, NULL) == WVGD_OK &&
-                wvgd_draws(fit, &n, NULL, NULL, NULL, NULL, NULL) == WVGD_OK && wvgd_component_cov(fit, 0, cov, NULL) == WVGD_OK &&
-                wvgd_save_size(fit) <= sizeof state_buffer && wvgd_save(fit, state_buffer, wvgd_save_size(fit), NULL) == WVGD_OK;
+                wvgd_draws(fit, &n, NULL, NULL, NULL, NULL, NULL) == WVGD_OK &&
+                wvgd_component_cov(fit, 0, cov, NULL) == WVGD_OK && wvgd_save_size(fit) <= sizeof state_buffer &&
+                wvgd_save(fit, state_buffer, wvgd_save_size(fit), NULL) == WVGD_OK;
     watching = false;
-    if (strcmp(p.stage, "done")) fail_msg("stage %s, iteration %zu: %zu allocations in a step", p.stage, p.iteration, in_steps);
-    if (density == bent && o->solver == WVGD_STAGED) assert_true(r.components > 2); /* it has grown */
+    if (strcmp(p.stage, "done"))
+        fail_msg("stage %s, iteration %zu: %zu allocations in a step", p.stage, p.iteration, in_steps);
+    if (density == bent && o->solver == WVGD_STAGED)
+        assert_true(r.components > 2); /* it has grown */
     assert_true(read);
     assert_int_equal(calls, 0);
     assert_true(growths <= 3); /* the trace, which doubles */
@@ -278,7 +325,8 @@ static void no_step_allocates(const wvgd_options *o, wvgd_point_density *density
     wvgd_model_close(&model);
 }
 
-static void iterations_do_not_allocate(void **state) {
+static void iterations_do_not_allocate(void **state)
+{
     (void)state;
     for (wvgd_family family = WVGD_DIAG; family <= WVGD_LOWRANK; family++)
         for (int way = 0; way < 6; way++) {
@@ -292,16 +340,22 @@ static void iterations_do_not_allocate(void **state) {
             o.threads = 2;
             o.cost_function = square;
             o.cost = (wvgd_cost)way;
-            if (way == 1) o.estimator = WVGD_SCORE;
-            if (way == 2 && family != WVGD_LOWRANK) o.estimator = WVGD_REPARAM;
-            if (way == 3) o.cells = WVGD_SOFT;
-            if (way == 4) o.sampler = WVGD_REJECT;
+            if (way == 1)
+                o.estimator = WVGD_SCORE;
+            if (way == 2 && family != WVGD_LOWRANK)
+                o.estimator = WVGD_REPARAM;
+            if (way == 3)
+                o.cells = WVGD_SOFT;
+            if (way == 4)
+                o.sampler = WVGD_REJECT;
             no_step_allocates(&o, bumps, 4);
         }
 }
 
-/* Every family and cost, on a density that one Gaussian a mode fits and on one for which the mixture grows and walks are sent out. */
-static void staged_iterations_do_not_allocate(void **state) {
+/* Every family and cost, on a density that one Gaussian a mode fits and on one for which the
+ * mixture grows and walks are sent out. */
+static void staged_iterations_do_not_allocate(void **state)
+{
     (void)state;
     for (wvgd_family family = WVGD_DIAG; family <= WVGD_LOWRANK; family++)
         for (int way = 0; way < 6; way++) {
@@ -317,7 +371,8 @@ static void staged_iterations_do_not_allocate(void **state) {
         }
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whichever_allocation_fails),
         cmocka_unit_test(more_than_there_is),

@@ -1,5 +1,5 @@
-/* test_api.c - the calls in order and out of order: ask and tell, step, run, stopping, limits, failures, results while running, views, trace.
- * All of it with either solver. */
+/* test_api.c - the calls in order and out of order: ask and tell, step, run, stopping, limits, failures, results
+ * while running, views, trace. All of it with either solver. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,19 +18,22 @@
 static wvgd_model MODEL;   /* two Gaussians in two dimensions */
 static wvgd_solver SOLVER; /* the one that is being tested */
 
-static int set_up(void **state) {
+static int set_up(void **state)
+{
     (void)state;
     const double weight[] = {0.4, 0.6}, mean[] = {-2, 0, 2, 1}, cov[] = {1, 0.3, 0.3, 0.5, 0.4, -0.2, -0.2, 0.8};
     return target_mixture(&MODEL, 2, 2, weight, mean, cov);
 }
 
-static int tear_down(void **state) {
+static int tear_down(void **state)
+{
     (void)state;
     wvgd_model_close(&MODEL);
     return 0;
 }
 
-static wvgd_options options_of(size_t N, wvgd_family family) {
+static wvgd_options options_of(size_t N, wvgd_family family)
+{
     wvgd_options o;
     wvgd_options_init(&o);
     o.solver = SOLVER;
@@ -40,28 +43,34 @@ static wvgd_options options_of(size_t N, wvgd_family family) {
     return o;
 }
 
-static const char *stage_of(const wvgd_fit *fit) {
+static const char *stage_of(const wvgd_fit *fit)
+{
     wvgd_progress p;
     wvgd_get_progress(fit, &p);
     return p.stage;
 }
 
 /* The verdict is against the result, and a reason says so in these words. */
-static bool doubted(const wvgd_results *r, const char *words) {
+static bool doubted(const wvgd_results *r, const char *words)
+{
     for (size_t i = 0; !r->reliable && i < r->reasons; i++)
-        if (strstr(r->reason[i], words)) return true;
+        if (strstr(r->reason[i], words))
+            return true;
     return false;
 }
 
-/* ---- ask and tell ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- ask and tell ------------------------------------------------------------------------------------------------ */
 /* One batch by hand; false when the fit has ended. */
-static bool by_hand(wvgd_fit *fit, const wvgd_model *model) {
+static bool by_hand(wvgd_fit *fit, const wvgd_model *model)
+{
     size_t n, again;
     const double *z, *same;
     bool gradient, wanted;
     assert_int_equal(wvgd_ask(fit, &n, &z, &gradient, NULL), WVGD_OK);
-    if (n == 0) return false;
-    double *log_p = malloc(n * sizeof *log_p), *grad = malloc(n * model->dim * sizeof *grad), *copy = malloc(n * model->dim * sizeof *copy);
+    if (n == 0)
+        return false;
+    double *log_p = malloc(n * sizeof *log_p), *grad = malloc(n * model->dim * sizeof *grad),
+           *copy = malloc(n * model->dim * sizeof *copy);
     assert_true(log_p && grad && copy);
     memcpy(copy, z, n * model->dim * sizeof *z);
     assert_int_equal(wvgd_ask(fit, &again, &same, &wanted, NULL), WVGD_OK); /* the same points again */
@@ -76,7 +85,8 @@ static bool by_hand(wvgd_fit *fit, const wvgd_model *model) {
     return true;
 }
 
-static void assert_same_end(const wvgd_fit *one, const wvgd_fit *two) {
+static void assert_same_end(const wvgd_fit *one, const wvgd_fit *two)
+{
     wvgd_results a, b;
     size_t rows, other;
     wvgd_get_results(one, &a);
@@ -103,17 +113,21 @@ static void assert_same_end(const wvgd_fit *one, const wvgd_fit *two) {
     }
 }
 
-static void by_hand_by_step_and_by_run(void **state) {
+static void by_hand_by_step_and_by_run(void **state)
+{
     (void)state;
     for (wvgd_family family = WVGD_DIAG; family <= WVGD_LOWRANK; family++) {
         wvgd_options o = options_of(2, family);
         wvgd_model silent = MODEL; /* without log_density all must be done by hand */
         silent.log_density = NULL;
-        wvgd_fit *run = wvgd_new(&MODEL, &o, NULL, NULL), *step = wvgd_new(&MODEL, &o, NULL, NULL), *hand = wvgd_new(&silent, &o, NULL, NULL);
+        wvgd_fit *run = wvgd_new(&MODEL, &o, NULL, NULL), *step = wvgd_new(&MODEL, &o, NULL, NULL),
+                 *hand = wvgd_new(&silent, &o, NULL, NULL);
         assert_true(run && step && hand);
         assert_int_equal(wvgd_run(run, NULL, NULL, NULL), WVGD_OK);
-        while (strcmp(stage_of(step), "done")) assert_int_equal(wvgd_step(step, NULL), WVGD_OK);
-        while (by_hand(hand, &MODEL)) {}
+        while (strcmp(stage_of(step), "done"))
+            assert_int_equal(wvgd_step(step, NULL), WVGD_OK);
+        while (by_hand(hand, &MODEL)) {
+        }
         assert_string_equal(stage_of(hand), "done");
         assert_same_end(run, step);
         assert_same_end(run, hand);
@@ -123,7 +137,8 @@ static void by_hand_by_step_and_by_run(void **state) {
     }
 }
 
-static void without_a_gradient(void **state) {
+static void without_a_gradient(void **state)
+{
     (void)state;
     wvgd_model blind = MODEL;
     blind.has_gradient = false;
@@ -140,14 +155,16 @@ static void without_a_gradient(void **state) {
     bool gradient = true;
     assert_int_equal(wvgd_ask(fit, &n, &z, &gradient, NULL), WVGD_OK);
     assert_false(gradient);
-    while (by_hand(fit, &blind)) {}
+    while (by_hand(fit, &blind)) {
+    }
     wvgd_results r;
     wvgd_get_results(fit, &r);
     assert_near(r.evidence.value, 0, 6 * r.evidence.se);
     wvgd_free(fit);
 }
 
-static void calls_out_of_order(void **state) {
+static void calls_out_of_order(void **state)
+{
     (void)state;
     wvgd_options o = options_of(2, WVGD_FULL);
     wvgd_fit *fit = wvgd_new(&MODEL, &o, NULL, NULL);
@@ -193,7 +210,8 @@ static void calls_out_of_order(void **state) {
     wvgd_free(NULL);
 }
 
-static void step_needs_a_log_density(void **state) {
+static void step_needs_a_log_density(void **state)
+{
     (void)state;
     wvgd_model silent = MODEL;
     silent.log_density = NULL;
@@ -207,20 +225,23 @@ static void step_needs_a_log_density(void **state) {
     wvgd_free(fit);
 }
 
-/* ---- a model that fails ------------------------------------------------------------------------------------------------------------------ */
+/* ---- a model that fails ------------------------------------------------------------------------------------------ */
 typedef struct {
     const wvgd_model *inner;
     size_t calls, fail_at;
     int code;
 } failing;
 
-static int fail_once(void *self, size_t n, const double *z, double *log_p, double *grad) {
+static int fail_once(void *self, size_t n, const double *z, double *log_p, double *grad)
+{
     failing *f = self;
-    if (f->calls++ == f->fail_at) return f->code;
+    if (f->calls++ == f->fail_at)
+        return f->code;
     return f->inner->log_density(f->inner->self, n, z, log_p, grad);
 }
 
-static void a_failing_model_is_reported(void **state) {
+static void a_failing_model_is_reported(void **state)
+{
     (void)state;
     wvgd_options o = options_of(2, WVGD_FULL);
     failing never = {&MODEL, 0, SIZE_MAX, 1};
@@ -255,7 +276,7 @@ static void a_failing_model_is_reported(void **state) {
     wvgd_free(well);
 }
 
-/* ---- progress, stopping, limits ------------------------------------------------------------------------------------------------------------ */
+/* ---- progress, stopping, limits ---------------------------------------------------------------------------------- */
 typedef struct {
     const char *stage; /* stop in this stage, */
     size_t after;      /* after so many batches of it */
@@ -264,7 +285,8 @@ typedef struct {
     double seconds;
 } watcher;
 
-static int watch(void *self, const wvgd_progress *p) {
+static int watch(void *self, const wvgd_progress *p)
+{
     watcher *w = self;
     w->calls++;
     assert_non_null(p->stage);
@@ -273,17 +295,23 @@ static int watch(void *self, const wvgd_progress *p) {
     w->evaluations = p->evaluations;
     w->iteration = p->iteration;
     w->seconds = p->seconds;
-    if (!p->iteration) assert_true(isnan(p->pelbo) && isnan(p->ess) && isnan(p->pelbo_se));
-    if (!strcmp(p->stage, "fit")) w->fitted++;
-    if (!strcmp(p->stage, "done") && w->fitted > 1) assert_true(isfinite(p->pelbo));
-    if (w->stage && !strcmp(p->stage, w->stage)) return w->in_stage++ >= w->after ? 7 : 0;
+    if (!p->iteration)
+        assert_true(isnan(p->pelbo) && isnan(p->ess) && isnan(p->pelbo_se));
+    if (!strcmp(p->stage, "fit"))
+        w->fitted++;
+    if (!strcmp(p->stage, "done") && w->fitted > 1)
+        assert_true(isfinite(p->pelbo));
+    if (w->stage && !strcmp(p->stage, w->stage))
+        return w->in_stage++ >= w->after ? 7 : 0;
     return 0;
 }
 
-static void assert_complete(const wvgd_fit *fit) {
+static void assert_complete(const wvgd_fit *fit)
+{
     wvgd_results r;
     wvgd_get_results(fit, &r);
-    assert_true(isfinite(r.pelbo.value) && isfinite(r.pelbo.se) && isfinite(r.pelbo_beta.value) && isfinite(r.evidence.value));
+    assert_true(isfinite(r.pelbo.value) && isfinite(r.pelbo.se) && isfinite(r.pelbo_beta.value) &&
+                isfinite(r.evidence.value));
     assert_true(isfinite(r.distortion.value) && r.ess > 0 && r.closing_draws > 0);
     double beta = 0, weight = 0;
     for (size_t j = 0; j < r.N; j++) {
@@ -292,17 +320,21 @@ static void assert_complete(const wvgd_fit *fit) {
     }
     assert_near(beta, 1, 1e-9);
     assert_near(weight, 1, 1e-9);
-    for (size_t i = 0; i < r.D; i++) assert_true(isfinite(r.mean[i]) && r.var[i] > 0 && r.mcse[i] > 0);
+    for (size_t i = 0; i < r.D; i++)
+        assert_true(isfinite(r.mean[i]) && r.var[i] > 0 && r.mcse[i] > 0);
 }
 
-/* Stopped in each stage: the closing pass still runs, results are complete, and the verdict tells. What is left is short: the staged solver needs a
- * trial and a final batch, the joint one a trial and a final batch of several thousand draws. */
-static void stopping_in_every_stage(void **state) {
+/* Stopped in each stage: the closing pass still runs, results are complete, and the verdict tells. What
+ * is left is short: the staged solver needs a trial and a final batch, the joint one a trial and a
+ * final batch of several thousand draws. */
+static void stopping_in_every_stage(void **state)
+{
     (void)state;
     static const struct {
         const char *stage;
         size_t after;
-    } rows[] = {{"explore", 0}, {"explore", 12}, {"pilot", 0}, {"pilot", 2}, {"fit", 0}, {"fit", 3}, {"fit", 20}, {"settle", 3}, {"try", 0}, {"close", 0}, {"bound", 0}};
+    } rows[] = {{"explore", 0}, {"explore", 12}, {"pilot", 0}, {"pilot", 2}, {"fit", 0},  {"fit", 3},
+                {"fit", 20},    {"settle", 3},   {"try", 0},   {"close", 0}, {"bound", 0}};
     size_t stopped = 0;
     for (wvgd_family family = WVGD_DIAG; family <= WVGD_FULL; family++) /* diag has a pilot */
         for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
@@ -310,11 +342,13 @@ static void stopping_in_every_stage(void **state) {
             watcher w = {.stage = rows[k].stage, .after = rows[k].after};
             wvgd_fit *fit = wvgd_new(&MODEL, &o, NULL, NULL);
             wvgd_error error;
-            if (wvgd_run(fit, watch, &w, &error) != WVGD_OK) fail_msg("%s", error.text);
+            if (wvgd_run(fit, watch, &w, &error) != WVGD_OK)
+                fail_msg("%s", error.text);
             wvgd_results r;
             wvgd_get_results(fit, &r);
-            bool late = !strcmp(rows[k].stage, "bound") || (SOLVER == WVGD_JOINT && !strcmp(rows[k].stage, "close")); /* nothing is left to stop */
-            if (w.in_stage <= rows[k].after || late) /* never got that far */
+            bool late = !strcmp(rows[k].stage, "bound") ||
+                        (SOLVER == WVGD_JOINT && !strcmp(rows[k].stage, "close")); /* nothing is left to stop */
+            if (w.in_stage <= rows[k].after || late)                               /* never got that far */
                 assert_int_not_equal(r.stop, WVGD_STOPPED);
             else {
                 assert_int_equal(r.stop, WVGD_STOPPED);
@@ -328,7 +362,8 @@ static void stopping_in_every_stage(void **state) {
 }
 
 /* Stopped while exploring, with modes found far from where it started: the particles are there, not at the start. */
-static void stopping_keeps_what_was_found(void **state) {
+static void stopping_keeps_what_was_found(void **state)
+{
     (void)state;
     const double mean[] = {300, -200}, cov[] = {1, 0, 0, 4};
     wvgd_model far;
@@ -346,14 +381,16 @@ static void stopping_keeps_what_was_found(void **state) {
     wvgd_model_close(&far);
 }
 
-static void stop_now_between_ask_and_tell(void **state) {
+static void stop_now_between_ask_and_tell(void **state)
+{
     (void)state;
     wvgd_options o = options_of(2, WVGD_FULL);
     wvgd_fit *fit = wvgd_new(&MODEL, &o, NULL, NULL);
     size_t n;
     const double *z;
     bool gradient;
-    for (int i = 0; i < 40; i++) assert_int_equal(wvgd_step(fit, NULL), WVGD_OK);
+    for (int i = 0; i < 40; i++)
+        assert_int_equal(wvgd_step(fit, NULL), WVGD_OK);
     assert_int_equal(wvgd_ask(fit, &n, &z, &gradient, NULL), WVGD_OK);
     wvgd_stop_now(fit); /* the question stands: it is answered, and then the closing pass begins */
     double *log_p = malloc(n * sizeof *log_p), *grad = malloc(2 * n * sizeof *grad);
@@ -370,9 +407,10 @@ static void stop_now_between_ask_and_tell(void **state) {
     wvgd_free(fit);
 }
 
-/* Iterations in stages that fit; exploration, which fits single modes, counts too but has limits of its own, as have the closing batches of the staged
- * solver. */
-static void max_iter_is_kept(void **state) {
+/* Iterations in stages that fit; exploration, which fits single modes, counts too but has limits of its own, as have
+ * the closing batches of the staged solver. */
+static void max_iter_is_kept(void **state)
+{
     (void)state;
     static const size_t limits[] = {1, 2, 5, 30};
     for (wvgd_family family = WVGD_DIAG; family <= WVGD_LOWRANK; family++)
@@ -386,21 +424,26 @@ static void max_iter_is_kept(void **state) {
                 const char *stage = p.stage;
                 assert_int_equal(wvgd_step(fit, NULL), WVGD_OK);
                 wvgd_get_progress(fit, &p);
-                if (!strcmp(stage, "explore")) explored = p.iteration;
-                fitting += strcmp(stage, "explore") && strcmp(stage, "try") && strcmp(stage, "close") && strcmp(stage, "refine") && strcmp(stage, "bound");
+                if (!strcmp(stage, "explore"))
+                    explored = p.iteration;
+                fitting += strcmp(stage, "explore") && strcmp(stage, "try") && strcmp(stage, "close") &&
+                           strcmp(stage, "refine") && strcmp(stage, "bound");
             }
             if (fitting > 1 && explored + fitting > limits[k])
-                fail_msg("%zu iterations after %zu of exploration, where %zu are allowed (family %d)", fitting, explored, limits[k], (int)family);
+                fail_msg("%zu iterations after %zu of exploration, where %zu are allowed (family %d)", fitting,
+                         explored, limits[k], (int)family);
             wvgd_results r;
             wvgd_get_results(fit, &r);
             assert_int_equal(r.stop, explored + fitting >= limits[k] ? WVGD_MAX_ITER : WVGD_CONVERGED);
-            if (r.stop == WVGD_MAX_ITER) assert_true(doubted(&r, "not converged"));
+            if (r.stop == WVGD_MAX_ITER)
+                assert_true(doubted(&r, "not converged"));
             assert_complete(fit);
             wvgd_free(fit);
         }
 }
 
-static void max_seconds_is_kept(void **state) {
+static void max_seconds_is_kept(void **state)
+{
     (void)state;
     for (int given = 0; given < 2; given++)
         for (wvgd_family family = WVGD_DIAG; family <= WVGD_FULL; family++) {
@@ -421,7 +464,8 @@ static void max_seconds_is_kept(void **state) {
         }
 }
 
-static void stop_names(void **state) {
+static void stop_names(void **state)
+{
     (void)state;
     assert_string_equal(wvgd_stop_name(WVGD_RUNNING), "running");
     assert_string_equal(wvgd_stop_name(WVGD_CONVERGED), "converged");
@@ -431,8 +475,9 @@ static void stop_names(void **state) {
     assert_string_equal(wvgd_version(), WVGD_VERSION);
 }
 
-/* ---- results ---------------------------------------------------------------------------------------------------------------------------------- */
-static void results_while_running(void **state) {
+/* ---- results ----------------------------------------------------------------------------------------------------- */
+static void results_while_running(void **state)
+{
     (void)state;
     wvgd_options o = options_of(2, WVGD_FULL);
     wvgd_fit *fit = wvgd_new(&MODEL, &o, NULL, NULL);
@@ -446,26 +491,31 @@ static void results_while_running(void **state) {
     assert_int_equal(r.warnings + r.reasons, 0);
     assert_false(r.reliable);
     assert_null(wvgd_draw_weights(fit));
-    for (size_t i = 0; i < 4; i++) assert_true(isfinite(r.z[i]) && r.sd[i] > 0);
+    for (size_t i = 0; i < 4; i++)
+        assert_true(isfinite(r.z[i]) && r.sd[i] > 0);
     while (strcmp(stage_of(fit), "done")) {
         assert_int_equal(wvgd_step(fit, NULL), WVGD_OK);
         wvgd_get_results(fit, &r);
         bool done = !strcmp(stage_of(fit), "done"), closing = !strcmp(stage_of(fit), "close");
         assert_int_equal(r.stop == WVGD_RUNNING, !done);
-        bool told = done || !strcmp(stage_of(fit), "bound"); /* before the bound, the staged solver has its draws and cells */
+        /* before the bound, the staged solver has its draws and cells */
+        bool told = done || !strcmp(stage_of(fit), "bound");
         assert_int_equal(isnan(r.evidence.value), !told); /* only the closing pass can tell */
         assert_int_equal(isnan(r.pelbo_beta.value), !done);
         assert_int_equal(r.closing_draws > 0, done);
         assert_int_equal(r.reasons > 0, done);
         assert_int_equal(wvgd_draw_weights(fit) != NULL, done);
-        if (told || (isfinite(r.beta[0]) && !closing)) assert_near(r.beta[0] + r.beta[1], 1, 1e-9);
+        if (told || (isfinite(r.beta[0]) && !closing))
+            assert_near(r.beta[0] + r.beta[1], 1, 1e-9);
         for (size_t i = 0; i < 2; i++)
-            if (!told && isfinite(r.mean[i])) fail_msg("mean[%zu] is %g before the closing pass can tell: NAN is documented", i, r.mean[i]);
+            if (!told && isfinite(r.mean[i]))
+                fail_msg("mean[%zu] is %g before the closing pass can tell: NAN is documented", i, r.mean[i]);
     }
     wvgd_free(fit);
 }
 
-static void shapes_of_views(void **state) {
+static void shapes_of_views(void **state)
+{
     (void)state;
     for (wvgd_family family = WVGD_DIAG; family <= WVGD_LOWRANK; family++) {
         wvgd_options o = options_of(3, family);
@@ -477,30 +527,38 @@ static void shapes_of_views(void **state) {
         wvgd_get_results(fit, &r);
         assert_int_equal(r.N, N);
         assert_int_equal(r.D, D);
-        if (family == WVGD_LOWRANK) assert_int_equal(r.rank, 1);
+        if (family == WVGD_LOWRANK)
+            assert_int_equal(r.rank, 1);
         assert_complete(fit);
         assert_int_equal(r.chol != NULL, family == WVGD_FULL);
         assert_near(r.pareto_k_limit, fmin(1 - 1 / log10((double)r.closing_draws), 0.7), 1e-12);
         assert_true(r.ess <= (double)r.closing_draws);
-        if (SOLVER == WVGD_JOINT || family != WVGD_DIAG) assert_int_equal(isnan(r.meanfield_gap), family != WVGD_DIAG);
+        if (SOLVER == WVGD_JOINT || family != WVGD_DIAG)
+            assert_int_equal(isnan(r.meanfield_gap), family != WVGD_DIAG);
         assert_int_equal(r.components > 0, SOLVER == WVGD_STAGED);
         double weights = 0;
         for (size_t k = 0; k < r.components; k++) {
             const double *L = r.component_chol + k * D * D;
-            assert_true(L[0] > 0 && L[1] == 0 && L[3] > 0 && isfinite(r.component_mu[k * D] + r.component_mu[k * D + 1]));
+            assert_true(L[0] > 0 && L[1] == 0 && L[3] > 0 &&
+                        isfinite(r.component_mu[k * D] + r.component_mu[k * D + 1]));
             weights += r.component_weight[k];
         }
-        if (r.components) assert_near(weights, 1, 1e-9);
+        if (r.components)
+            assert_near(weights, 1, 1e-9);
         double mass = 0, total_ess = 0;
         for (size_t j = 0; j < N; j++) {
-            assert_true(r.log_Z[j] <= 0 && r.elbo[j] <= r.evidence.value + log(r.beta[j]) + 6 * (r.elbo_se[j] + r.evidence.se + r.beta_se[j] / r.beta[j]));
+            assert_true(r.log_Z[j] <= 0 &&
+                        r.elbo[j] <= r.evidence.value + log(r.beta[j]) +
+                                         6 * (r.elbo_se[j] + r.evidence.se + r.beta_se[j] / r.beta[j]));
             mass += exp(r.elbo[j]);
             total_ess += r.cell_ess[j];
             double cov[4];
             assert_int_equal(wvgd_component_cov(fit, j, cov, NULL), WVGD_OK);
             assert_near(cov[1], cov[2], 1e-14 * (fabs(cov[1]) + 1e-300));
-            for (size_t i = 0; i < D; i++) assert_near(cov[i * D + i], r.sd[j * D + i] * r.sd[j * D + i], 1e-12 * cov[i * D + i]);
-            if (family == WVGD_DIAG) assert_true(cov[1] == 0);
+            for (size_t i = 0; i < D; i++)
+                assert_near(cov[i * D + i], r.sd[j * D + i] * r.sd[j * D + i], 1e-12 * cov[i * D + i]);
+            if (family == WVGD_DIAG)
+                assert_true(cov[1] == 0);
             if (family == WVGD_FULL) {
                 const double *L = r.chol + j * D * D;
                 assert_true(L[1] == 0 && L[0] > 0 && L[3] > 0);
@@ -514,7 +572,8 @@ static void shapes_of_views(void **state) {
                 assert_true(r.cell_cov[j * D] > 0 && r.cell_cov[j * D + 1] > 0);
         }
         assert_true(total_ess > 0);
-        assert_near(r.pelbo.value, log(mass), 0.05 + 6 * r.pelbo.se); /* the best weights give the log of the sum, but for their own noise */
+        /* the best weights give the log of the sum, but for their own noise */
+        assert_near(r.pelbo.value, log(mass), 0.05 + 6 * r.pelbo.se);
         assert_true(r.pelbo.value <= r.evidence.value + 6 * (r.pelbo.se + r.evidence.se));
         assert_true(r.pelbo_beta.value <= r.pelbo.value + 6 * (r.pelbo.se + r.pelbo_beta.se));
         double cov[4];
@@ -526,7 +585,8 @@ static void shapes_of_views(void **state) {
     }
 }
 
-static void trace_has_a_row_an_iteration(void **state) {
+static void trace_has_a_row_an_iteration(void **state)
+{
     (void)state;
     wvgd_options o = options_of(3, WVGD_DIAG); /* with the pilot, whose iterations count too */
     wvgd_fit *fit = wvgd_new(&MODEL, &o, NULL, NULL);
@@ -540,16 +600,20 @@ static void trace_has_a_row_an_iteration(void **state) {
         const wvgd_trace_row *row = wvgd_trace(fit, &rows);
         wvgd_progress p;
         wvgd_get_progress(fit, &p);
-        bool iterates = strcmp(stage, "explore") && strcmp(stage, "crawl") && strcmp(stage, "refine") && strcmp(stage, "bound") && (SOLVER == WVGD_STAGED || strcmp(stage, "close"));
+        bool iterates = strcmp(stage, "explore") && strcmp(stage, "crawl") && strcmp(stage, "refine") &&
+                        strcmp(stage, "bound") && (SOLVER == WVGD_STAGED || strcmp(stage, "close"));
         assert_int_equal(rows, before + iterates);
-        if (!iterates) continue;
+        if (!iterates)
+            continue;
         const wvgd_trace_row *last = &row[rows - 1];
         assert_int_equal(last->iteration, p.iteration);
-        if (before) assert_int_equal(last->iteration, row[before - 1].iteration + 1);
+        if (before)
+            assert_int_equal(last->iteration, row[before - 1].iteration + 1);
         assert_int_equal(last->evaluations, p.evaluations);
         assert_true(last->seconds >= 0 && last->pelbo_se >= 0 && isfinite(last->pelbo));
         assert_near(last->pelbo, p.pelbo, 0);
-        if (!strcmp(stage, "pilot") || SOLVER == WVGD_STAGED) continue; /* no cells yet */
+        if (!strcmp(stage, "pilot") || SOLVER == WVGD_STAGED)
+            continue; /* no cells yet */
         assert_true(last->ess > 0 && last->distortion >= 0 && last->step >= 0);
         const double *beta = wvgd_trace_beta(fit) + (rows - 1) * 3;
         assert_near(beta[0] + beta[1] + beta[2], 1, 1e-9);
@@ -558,7 +622,8 @@ static void trace_has_a_row_an_iteration(void **state) {
 }
 
 /* Names, counts and times of a model that is used as it comes. */
-static void the_model_is_copied(void **state) {
+static void the_model_is_copied(void **state)
+{
     (void)state;
     wvgd_model model = MODEL;
     wvgd_options o = options_of(1, WVGD_FULL);
@@ -570,14 +635,24 @@ static void the_model_is_copied(void **state) {
     wvgd_free(fit);
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(by_hand_by_step_and_by_run), cmocka_unit_test(without_a_gradient),     cmocka_unit_test(calls_out_of_order),
-        cmocka_unit_test(step_needs_a_log_density),   cmocka_unit_test(a_failing_model_is_reported),
-        cmocka_unit_test(stopping_in_every_stage),    cmocka_unit_test(stopping_keeps_what_was_found),
-        cmocka_unit_test(stop_now_between_ask_and_tell), cmocka_unit_test(max_iter_is_kept), cmocka_unit_test(max_seconds_is_kept),
-        cmocka_unit_test(stop_names),                 cmocka_unit_test(results_while_running),  cmocka_unit_test(shapes_of_views),
-        cmocka_unit_test(trace_has_a_row_an_iteration), cmocka_unit_test(the_model_is_copied),
+        cmocka_unit_test(by_hand_by_step_and_by_run),
+        cmocka_unit_test(without_a_gradient),
+        cmocka_unit_test(calls_out_of_order),
+        cmocka_unit_test(step_needs_a_log_density),
+        cmocka_unit_test(a_failing_model_is_reported),
+        cmocka_unit_test(stopping_in_every_stage),
+        cmocka_unit_test(stopping_keeps_what_was_found),
+        cmocka_unit_test(stop_now_between_ask_and_tell),
+        cmocka_unit_test(max_iter_is_kept),
+        cmocka_unit_test(max_seconds_is_kept),
+        cmocka_unit_test(stop_names),
+        cmocka_unit_test(results_while_running),
+        cmocka_unit_test(shapes_of_views),
+        cmocka_unit_test(trace_has_a_row_an_iteration),
+        cmocka_unit_test(the_model_is_copied),
     };
     int failed = 0;
     for (SOLVER = WVGD_STAGED; SOLVER <= WVGD_JOINT; SOLVER++)

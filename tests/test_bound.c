@@ -1,8 +1,10 @@
-/* test_bound.c - the bounds are bounds, and the standard errors that come with bounds, evidence and masses are those errors.
+/* test_bound.c - the bounds are bounds, and the standard errors that come with bounds, evidence
+ * and masses are those errors.
  *
- * 120 random Gaussian mixtures with known evidence, the joint solver with every family, sampler, kind of cell, cost and estimator in turn, stopped after few
- * iterations: nothing here needs a good fit. The state just before the final draws is saved; finishing it with two seeds gives two
- * independent sets of results for the same components, cells and weights. */
+ * 120 random Gaussian mixtures with known evidence, the joint solver with every family, sampler, kind of
+ * cell, cost and estimator in turn, stopped after few iterations: nothing here needs a good fit. The state
+ * just before the final draws is saved; finishing it with two seeds gives two independent sets of results for
+ * the same components, cells and weights. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,16 +23,18 @@
 
 enum { PROBLEMS = 120, MAX_D = 10, MAX_N = 10, MAX_K = 5 };
 
-/* ---- targets that can be drawn from ------------------------------------------------------------------------------------------------ */
+/* ---- targets that can be drawn from ------------------------------------------------------------------------------ */
 typedef struct {
     size_t D, K;
     double log_evidence;
-    double weight[MAX_K], mean[MAX_K * MAX_D], root[MAX_K * MAX_D * MAX_D]; /* [K], [K][D], [K][D][D] covariance = root root' */
+    /* [K], [K][D], [K][D][D] covariance = root root' */
+    double weight[MAX_K], mean[MAX_K * MAX_D], root[MAX_K * MAX_D * MAX_D];
     wvgd_model model;
 } mixture;
 
 /* K components with means of N(0, 4) and correlated covariances; the weights sum to something else than 1. */
-static void make_mixture(mixture *m, size_t D, size_t K, uint64_t seed) {
+static void make_mixture(mixture *m, size_t D, size_t K, uint64_t seed)
+{
     test_random r = test_random_seed(seed);
     double cov[MAX_K * MAX_D * MAX_D], total = 0;
     m->D = D;
@@ -38,12 +42,15 @@ static void make_mixture(mixture *m, size_t D, size_t K, uint64_t seed) {
     for (size_t k = 0; k < K; k++) {
         double *A = m->root + k * D * D, *C = cov + k * D * D;
         total += m->weight[k] = 0.5 + 4 * test_random_uniform(&r);
-        for (size_t i = 0; i < D; i++) m->mean[k * D + i] = 2 * test_random_normal(&r);
-        for (size_t i = 0; i < D * D; i++) A[i] = 0.5 * test_random_normal(&r) / sqrt((double)D) + (i % (D + 1) == 0 ? 0.7 : 0);
+        for (size_t i = 0; i < D; i++)
+            m->mean[k * D + i] = 2 * test_random_normal(&r);
+        for (size_t i = 0; i < D * D; i++)
+            A[i] = 0.5 * test_random_normal(&r) / sqrt((double)D) + (i % (D + 1) == 0 ? 0.7 : 0);
         for (size_t i = 0; i < D; i++)
             for (size_t l = 0; l < D; l++) {
                 C[i * D + l] = i == l ? 0.01 : 0; /* so that no direction is too narrow for the others' scale */
-                for (size_t s = 0; s < D; s++) C[i * D + l] += A[i * D + s] * A[l * D + s];
+                for (size_t s = 0; s < D; s++)
+                    C[i * D + l] += A[i * D + s] * A[l * D + s];
             }
     }
     m->log_evidence = log(total);
@@ -51,29 +58,34 @@ static void make_mixture(mixture *m, size_t D, size_t K, uint64_t seed) {
 }
 
 /* x[D]: a draw from the normalised mixture. */
-static void draw(const mixture *m, test_random *r, double *x) {
+static void draw(const mixture *m, test_random *r, double *x)
+{
     double u = test_random_uniform(r) * exp(m->log_evidence), y[MAX_D];
     size_t k = 0, D = m->D;
-    for (; k + 1 < m->K && u > m->weight[k]; k++) u -= m->weight[k];
+    for (; k + 1 < m->K && u > m->weight[k]; k++)
+        u -= m->weight[k];
     test_random_normals(r, D, y);
     for (size_t i = 0; i < D; i++) {
         x[i] = m->mean[k * D + i] + 0.1 * test_random_normal(r);
-        for (size_t l = 0; l < D; l++) x[i] += m->root[(k * D + i) * D + l] * y[l];
+        for (size_t l = 0; l < D; l++)
+            x[i] += m->root[(k * D + i) * D + l] * y[l];
     }
 }
 
-/* ---- two closings of one state ------------------------------------------------------------------------------------------------------ */
+/* ---- two closings of one state ----------------------------------------------------------------------------------- */
 typedef struct {
     size_t N;
     wvgd_estimate pelbo, pelbo_beta, evidence;
     double beta[MAX_N], beta_se[MAX_N];
 } closing;
 
-static closing finish(wvgd_fit *fit) {
+static closing finish(wvgd_fit *fit)
+{
     closing c;
     wvgd_results r;
     wvgd_error error;
-    if (wvgd_run(fit, NULL, NULL, &error) != WVGD_OK) fail_msg("%s", error.text);
+    if (wvgd_run(fit, NULL, NULL, &error) != WVGD_OK)
+        fail_msg("%s", error.text);
     wvgd_get_results(fit, &r);
     c = (closing){.N = r.N, .pelbo = r.pelbo, .pelbo_beta = r.pelbo_beta, .evidence = r.evidence};
     memcpy(c.beta, r.beta, r.N * sizeof *c.beta);
@@ -81,11 +93,14 @@ static closing finish(wvgd_fit *fit) {
     return c;
 }
 
-/* Both closings draw from the same state: the trial is over, so components, cells, ensemble weights and proposal are fixed. */
-static void finish_twice(wvgd_fit *fit, closing out[2]) {
+/* Both closings draw from the same state: the trial is over, so components, cells, ensemble
+ * weights and proposal are fixed. */
+static void finish_twice(wvgd_fit *fit, closing out[2])
+{
     wvgd_error error;
     while (fit->s.stage != WV_FINAL)
-        if (wvgd_step(fit, &error) != WVGD_OK) fail_msg("%s", error.text);
+        if (wvgd_step(fit, &error) != WVGD_OK)
+            fail_msg("%s", error.text);
     size_t size = wvgd_save_size(fit);
     void *state = malloc(size);
     assert_non_null(state);
@@ -97,9 +112,10 @@ static void finish_twice(wvgd_fit *fit, closing out[2]) {
     free(state);
 }
 
-/* Does the closing proposal m cover the target? Largest p/m among 2,000 exact draws from the target p; the proposal is still in the fit.
- * A missed mode or a tail shows here. */
-static double largest_ratio(const mixture *m, wvgd_fit *fit, uint64_t seed) {
+/* Does the closing proposal m cover the target? Largest p/m among 2,000 exact draws from the target p; the proposal
+ * is still in the fit. A missed mode or a tail shows here. */
+static double largest_ratio(const mixture *m, wvgd_fit *fit, uint64_t seed)
+{
     enum { CHECKS = 2000 };
     test_random r = test_random_seed(seed);
     double largest = 0, x[MAX_D], y[MAX_D], work[4 * MAX_D], log_q, log_p;
@@ -116,24 +132,35 @@ static double largest_ratio(const mixture *m, wvgd_fit *fit, uint64_t seed) {
     return largest;
 }
 
-/* ---- moments of what was seen -------------------------------------------------------------------------------------------------------- */
+/* ---- moments of what was seen ------------------------------------------------------------------------------------ */
 typedef struct {
     size_t n;
     double sum, squares;
 } tally;
 
-static void add(tally *t, double x) {
+static void add(tally *t, double x)
+{
     t->n++;
     t->sum += x;
     t->squares += x * x;
 }
 
-static double mean(const tally *t) { return t->sum / (double)t->n; }
-static double sd(const tally *t) { return sqrt((t->squares - t->sum * mean(t)) / (double)(t->n - 1)); }
-static double root_mean_square(const tally *t) { return sqrt(t->squares / (double)t->n); }
+static double mean(const tally *t)
+{
+    return t->sum / (double)t->n;
+}
+static double sd(const tally *t)
+{
+    return sqrt((t->squares - t->sum * mean(t)) / (double)(t->n - 1));
+}
+static double root_mean_square(const tally *t)
+{
+    return sqrt(t->squares / (double)t->n);
+}
 
-/* ---- random mixtures ------------------------------------------------------------------------------------------------------------------ */
-static wvgd_options options_of(size_t i) {
+/* ---- random mixtures --------------------------------------------------------------------------------------------- */
+static wvgd_options options_of(size_t i)
+{
     static const wvgd_cost costs[] = {WVGD_SQEUCLID, WVGD_MAHALANOBIS, WVGD_OWN, WVGD_L1};
     wvgd_options o;
     wvgd_options_init(&o);
@@ -145,7 +172,8 @@ static wvgd_options options_of(size_t i) {
     o.cells = (wvgd_cells)(i / 6 % 2);
     o.cost = costs[i / 2 % 4];
     o.estimator = (wvgd_estimator)(i / 4 % 3);
-    if (o.estimator == WVGD_REPARAM && o.family == WVGD_LOWRANK) o.estimator = WVGD_NATURAL; /* there is no such estimator */
+    if (o.estimator == WVGD_REPARAM && o.family == WVGD_LOWRANK)
+        o.estimator = WVGD_NATURAL; /* there is no such estimator */
     o.init_scale = 3;
     o.max_iter = 45;
     o.evidence_se = 0.05;
@@ -153,9 +181,10 @@ static wvgd_options options_of(size_t i) {
     return o;
 }
 
-/* Differences between two closings of one state, in their standard errors. A fit without noise has a standard error of rounding size:
- * both bounds agree then. */
-static void compare_bounds(const wvgd_estimate *a, const wvgd_estimate *b, tally *z) {
+/* Differences between two closings of one state, in their standard errors. A fit without noise has a standard error
+ * of rounding size: both bounds agree then. */
+static void compare_bounds(const wvgd_estimate *a, const wvgd_estimate *b, tally *z)
+{
     double noise = hypot(a->se, b->se);
     if (noise < 1e-9)
         assert_near(a->value, b->value, 1e-9);
@@ -164,31 +193,37 @@ static void compare_bounds(const wvgd_estimate *a, const wvgd_estimate *b, tally
 }
 
 static struct {
-    tally gap, gain;                         /* PELBO - log evidence, PELBO - PELBO(beta) */
-    double above, above_beta, below;         /* in standard errors: bounds above the evidence, PELBO below PELBO(beta) */
+    tally gap, gain;                 /* PELBO - log evidence, PELBO - PELBO(beta) */
+    double above, above_beta, below; /* in standard errors: bounds above the evidence, PELBO below PELBO(beta) */
     tally pelbo, pelbo_beta, evidence, beta; /* z-scores */
     size_t covered;
 } seen;
 
-static void see(const mixture *m, const wvgd_fit *fit, const closing c[2], bool covered) {
+static void see(const mixture *m, const wvgd_fit *fit, const closing c[2], bool covered)
+{
     for (int i = 0; i < 2; i++) {
         double noise = hypot(c[i].pelbo.se, c[i].pelbo_beta.se) + 1e-9;
         seen.above = fmax(seen.above, (c[i].pelbo.value - m->log_evidence) / (c[i].pelbo.se + 1e-9));
-        seen.above_beta = fmax(seen.above_beta, (c[i].pelbo_beta.value - m->log_evidence) / (c[i].pelbo_beta.se + 1e-9));
+        seen.above_beta = fmax(seen.above_beta,
+                               (c[i].pelbo_beta.value - m->log_evidence) / (c[i].pelbo_beta.se + 1e-9));
         seen.below = fmax(seen.below, (c[i].pelbo_beta.value - c[i].pelbo.value) / noise);
-        if (covered) add(&seen.evidence, (c[i].evidence.value - m->log_evidence) / c[i].evidence.se);
+        if (covered)
+            add(&seen.evidence, (c[i].evidence.value - m->log_evidence) / c[i].evidence.se);
     }
     add(&seen.gap, c[0].pelbo.value - m->log_evidence);
     add(&seen.gain, c[0].pelbo.value - c[0].pelbo_beta.value);
     compare_bounds(&c[0].pelbo, &c[1].pelbo, &seen.pelbo);
     compare_bounds(&c[0].pelbo_beta, &c[1].pelbo_beta, &seen.pelbo_beta);
     seen.covered += covered;
-    /* masses that the iterations have estimated too are in both closings: left out, as are cells too light for a normal approximation */
+    /* masses that the iterations have estimated too are in both closings: left out, as are cells
+     * too light for a normal approximation */
     for (size_t j = 0; covered && fit->s.averaged == 0 && c[0].N > 1 && j < c[0].N; j++)
-        if (c[0].beta[j] > 0.01) add(&seen.beta, (c[0].beta[j] - c[1].beta[j]) / hypot(c[0].beta_se[j], c[1].beta_se[j]));
+        if (c[0].beta[j] > 0.01)
+            add(&seen.beta, (c[0].beta[j] - c[1].beta[j]) / hypot(c[0].beta_se[j], c[1].beta_se[j]));
 }
 
-static int fit_all(void **state) {
+static int fit_all(void **state)
+{
     (void)state;
     for (size_t i = 0; i < PROBLEMS; i++) {
         mixture m;
@@ -197,7 +232,8 @@ static int fit_all(void **state) {
         wvgd_options o = options_of(i);
         make_mixture(&m, 1 + i % MAX_D, 1 + i % MAX_K, i + 1);
         wvgd_fit *fit = wvgd_new(&m.model, &o, NULL, &error);
-        if (!fit) fail_msg("%s", error.text);
+        if (!fit)
+            fail_msg("%s", error.text);
         finish_twice(fit, c);
         see(&m, fit, c, largest_ratio(&m, fit, i + 1) < 50);
         wvgd_free(fit);
@@ -206,35 +242,42 @@ static int fit_all(void **state) {
     return 0;
 }
 
-/* PELBO <= log evidence, on average within 3 standard errors of the average, and in each of 480 bounds within 4 of its own. */
-static void bound_is_a_bound(void **state) {
+/* PELBO <= log evidence, on average within 3 standard errors of the average, and in each of 480
+ * bounds within 4 of its own. */
+static void bound_is_a_bound(void **state)
+{
     (void)state;
     double se = sd(&seen.gap) / sqrt(PROBLEMS);
-    print_message("PELBO - log evidence: mean %.4f +- %.4f; at most %.2f standard errors above it (weights beta: %.2f)\n", mean(&seen.gap),
-                  se, seen.above, seen.above_beta);
+    print_message(
+        "PELBO - log evidence: mean %.4f +- %.4f; at most %.2f standard errors above it (weights beta: %.2f)\n",
+        mean(&seen.gap), se, seen.above, seen.above_beta);
     assert_true(mean(&seen.gap) <= 3 * se);
     assert_true(seen.above <= 4);
     assert_true(seen.above_beta <= 4);
 }
 
 /* The best weights, chosen on other draws, are hardly worse than weight beta even with the noise of that choice. */
-static void best_weights_are_best(void **state) {
+static void best_weights_are_best(void **state)
+{
     (void)state;
     print_message("PELBO - PELBO(beta): mean %.4f; at most %.2f standard errors below\n", mean(&seen.gain), seen.below);
     assert_true(mean(&seen.gain) >= 0);
     assert_true(seen.below <= 4);
 }
 
-/* 120 z-scores tell a standard deviation to 6.5 %, those of the evidence to 7 %, the masses (dependent within a fit) to about 6 %: bounds of
- * 0.75 and 1.3 are four times that. The standard errors of masses ignore that every component makes a fixed number of draws, which takes noise away
- * where components agree with cells: down to 0.6, but no more than 1.3 either. */
-static void errors_are_calibrated(void **state) {
+/* 120 z-scores tell a standard deviation to 6.5 %, those of the evidence to 7 %, the masses (dependent within
+ * a fit) to about 6 %: bounds of 0.75 and 1.3 are four times that. The standard errors of masses ignore that
+ * every component makes a fixed number of draws, which takes noise away where components agree with cells:
+ * down to 0.6, but no more than 1.3 either. */
+static void errors_are_calibrated(void **state)
+{
     (void)state;
     double pelbo = root_mean_square(&seen.pelbo), pelbo_beta = root_mean_square(&seen.pelbo_beta),
            evidence = root_mean_square(&seen.evidence), beta = root_mean_square(&seen.beta);
-    print_message("z-scores, root mean square: PELBO %.3f (%zu), PELBO(beta) %.3f, evidence %.3f (%zu of %d fits cover the target; mean "
-                  "%.3f), masses %.3f (%zu)\n",
-                  pelbo, seen.pelbo.n, pelbo_beta, evidence, seen.covered, PROBLEMS, mean(&seen.evidence), beta, seen.beta.n);
+    print_message("z-scores, root mean square: PELBO %.3f (%zu), PELBO(beta) %.3f, evidence %.3f (%zu of %d fits "
+                  "cover the target; mean %.3f), masses %.3f (%zu)\n",
+                  pelbo, seen.pelbo.n, pelbo_beta, evidence, seen.covered, PROBLEMS, mean(&seen.evidence), beta,
+                  seen.beta.n);
     assert_true(pelbo > 0.75 && pelbo < 1.3);
     assert_true(pelbo_beta > 0.75 && pelbo_beta < 1.3);
     assert_true(seen.covered > PROBLEMS / 3);
@@ -242,9 +285,11 @@ static void errors_are_calibrated(void **state) {
     assert_true(beta > 0.6 && beta < 1.3);
 }
 
-/* ---- more particles -------------------------------------------------------------------------------------------------------------------- */
-/* Diagonal components on a Gaussian with correlation 0.95: one loses log(1 - 0.95^2)/2 = -1.164 nats, more lose less. */
-static void more_particles_are_better(void **state) {
+/* ---- more particles ---------------------------------------------------------------------------------------------- */
+/* Diagonal components on a Gaussian with correlation 0.95: one loses log(1 - 0.95^2)/2 = -1.164
+ * nats, more lose less. */
+static void more_particles_are_better(void **state)
+{
     (void)state;
     static const size_t counts[] = {1, 2, 4, 8};
     const double zero[2] = {0, 0}, cov[4] = {1, 0.95, 0.95, 1}, alone = 0.5 * log(1 - 0.95 * 0.95);
@@ -259,16 +304,18 @@ static void more_particles_are_better(void **state) {
         o.particles = counts[i];
         o.family = WVGD_DIAG;
         wvgd_fit *fit = wvgd_new(&model, &o, NULL, &error);
-        if (!fit || wvgd_run(fit, NULL, NULL, &error) != WVGD_OK) fail_msg("%s", error.text);
+        if (!fit || wvgd_run(fit, NULL, NULL, &error) != WVGD_OK)
+            fail_msg("%s", error.text);
         wvgd_get_results(fit, &r);
-        print_message("correlation 0.95, diag, N = %zu: PELBO %.4f +- %.4f, with weight beta %.4f +- %.4f\n", counts[i], r.pelbo.value,
-                      r.pelbo.se, r.pelbo_beta.value, r.pelbo_beta.se);
+        print_message("correlation 0.95, diag, N = %zu: PELBO %.4f +- %.4f, with weight beta %.4f +- %.4f\n", counts[i],
+                      r.pelbo.value, r.pelbo.se, r.pelbo_beta.value, r.pelbo_beta.se);
         if (i == 0) {
             assert_near(r.pelbo.value, alone, 4 * r.pelbo.se + o.tol);
             assert_near(r.pelbo_beta.value, alone, 4 * r.pelbo_beta.se + o.tol);
         } else { /* by more than noise */
             assert_true(r.pelbo.value - before.pelbo.value > 4 * hypot(r.pelbo.se, before.pelbo.se));
-            assert_true(r.pelbo_beta.value - before.pelbo_beta.value > 4 * hypot(r.pelbo_beta.se, before.pelbo_beta.se));
+            assert_true(r.pelbo_beta.value - before.pelbo_beta.value >
+                        4 * hypot(r.pelbo_beta.se, before.pelbo_beta.se));
         }
         assert_true(r.pelbo.value < 4 * r.pelbo.se);
         before = r;
@@ -277,7 +324,8 @@ static void more_particles_are_better(void **state) {
     model.close(model.self);
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bound_is_a_bound),
         cmocka_unit_test(best_weights_are_best),

@@ -1,5 +1,6 @@
-/* test_cells.c - what the staged solver makes of its draws: cells that are optimal quantizers, masses that are those of the posterior, components that are as good as Gaussians
- * can be, and bounds that rise with the number of cells. All costs and families. */
+/* test_cells.c - what the staged solver makes of its draws: cells that are optimal quantizers, masses that are
+ * those of the posterior, components that are as good as Gaussians can be, and bounds that rise with the
+ * number of cells. All costs and families. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,7 +23,8 @@
 #include "support/test_random.h"
 #include "wvgd.h"
 
-static wvgd_options options_of(size_t N, wvgd_family family, uint64_t seed) {
+static wvgd_options options_of(size_t N, wvgd_family family, uint64_t seed)
+{
     wvgd_options o;
     wvgd_options_init(&o);
     assert_int_equal(o.solver, WVGD_STAGED);
@@ -32,20 +34,26 @@ static wvgd_options options_of(size_t N, wvgd_family family, uint64_t seed) {
     return o;
 }
 
-static int ascending(const void *a, const void *b) {
+static int ascending(const void *a, const void *b)
+{
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
-/* ---- two minima ----------------------------------------------------------------------------------------------------------------------------- */
-/* A mixture on which four particles have two resting places, with distortions of 0.16353 (two particles below zero) and 0.16646 (one). Means of the squared distance over 3000 draws with the mixture
- * as control tell them apart most of the time; starts by k-means++ alone end in the worse one, in 7 of 8 runs. */
-static void the_better_of_two_minima(void **state) {
+/* ---- two minima -------------------------------------------------------------------------------------------------- */
+/* A mixture on which four particles have two resting places, with distortions of 0.16353 (two particles below zero)
+ * and 0.16646 (one). Means of the squared distance over 3000 draws with the mixture as control tell them apart most
+ * of the time; starts by k-means++ alone end in the worse one, in 7 of 8 runs. */
+static void the_better_of_two_minima(void **state)
+{
     (void)state;
     enum { N = 4, SEEDS = 8 };
-    static const double weight[] = {0.15848614057926969, 0.0315942460720902, 0.29023516042777614, 0.33502764475977437, 0.1846568081610896};
-    static const double mean[] = {-0.9431845719506537, -0.4645223293504566, 0.20667141819381082, -0.07002243025525451, 2.6998378449694087};
-    static const double sd[] = {0.9542470494060727, 0.464577075467948, 0.10263252055039185, 0.6699258872440416, 0.7130979594892056};
+    static const double weight[] = {0.15848614057926969, 0.0315942460720902, 0.29023516042777614, 0.33502764475977437,
+                                    0.1846568081610896};
+    static const double mean[] = {-0.9431845719506537, -0.4645223293504566, 0.20667141819381082, -0.07002243025525451,
+                                  2.6998378449694087};
+    static const double sd[] = {0.9542470494060727, 0.464577075467948, 0.10263252055039185, 0.6699258872440416,
+                                0.7130979594892056};
     wvgd_model model;
     size_t better = 0;
     assert_int_equal(target_mixture_1d(&model, 5, weight, mean, sd), 0);
@@ -54,7 +62,8 @@ static void the_better_of_two_minima(void **state) {
         wvgd_options o = options_of(N, WVGD_FULL, seed);
         size_t below = 0;
         wvgd_fit *fit = fitted(&model, &o, &r);
-        for (size_t j = 0; j < N; j++) below += r.z[j] < 0;
+        for (size_t j = 0; j < N; j++)
+            below += r.z[j] < 0;
         better += below == 2;
         wvgd_free(fit);
     }
@@ -63,13 +72,17 @@ static void the_better_of_two_minima(void **state) {
     assert_true(better >= SEEDS / 2 + 1);
 }
 
-/* ---- Lloyd-Max ------------------------------------------------------------------------------------------------------------------------------ */
-/* The standard normal, whose optimal quantizers are known. A particle rests on the n/N draws of its cell: its standard error is the cell's sd, at most 0.6, times sqrt(N/n), and more as
- * cells follow particles (by a factor of less than 3). The distortion is level at the optimum: that of the particles is off by sum beta (error)^2 only. */
-static void lloyd_max(void **state) {
+/* ---- Lloyd-Max --------------------------------------------------------------------------------------------------- */
+/* The standard normal, whose optimal quantizers are known. A particle rests on the n/N draws of its cell: its
+ * standard error is the cell's sd, at most 0.6, times sqrt(N/n), and more as cells follow particles (by a factor of
+ * less than 3). The distortion is level at the optimum: that of the particles is off by sum beta (error)^2 only. */
+static void lloyd_max(void **state)
+{
     (void)state;
     enum { MAX_N = 4, SEEDS = 6 };
-    static const double optimum[3][MAX_N] = {{-0.7979, 0.7979}, {-1.2240, 0.0, 1.2240}, {-1.5104, -0.4528, 0.4528, 1.5104}};
+    static const double optimum[3][MAX_N] = {{-0.7979, 0.7979},
+                                             {-1.2240, 0.0, 1.2240},
+                                             {-1.5104, -0.4528, 0.4528, 1.5104}};
     static const double distortion[3] = {0.3634, 0.1902, 0.1175};
     const double one = 1.0, zero = 0.0;
     const oracle1d_target normal = {1, &one, &zero, &one};
@@ -98,18 +111,21 @@ static void lloyd_max(void **state) {
             assert_near(r.distortion.value, exact, 5 * r.distortion.se);
             wvgd_free(fit);
         }
-        print_message("N(0,1), N = %zu: particles within %.4f (standard error %.3f), exact distortion within %.2f %%, the reported one %.1f standard errors from it\n", N, worst, se,
-                      100 * worst_exact, worst_told);
+        print_message("N(0,1), N = %zu: particles within %.4f (standard error %.3f), exact distortion within %.2f %%, "
+                      "the reported one %.1f standard errors from it\n",
+                      N, worst, se, 100 * worst_exact, worst_told);
         assert_true(worst_exact < 0.03);
     }
     wvgd_model_close(&model);
 }
 
-/* ---- masses ------------------------------------------------------------------------------------------------------------------------------------ */
-static const double WEIGHT[] = {0.5, 0.3, 0.2}, MEAN[] = {-1, 0, 2, 1, 1, -2}, COV[] = {1, 0.4, 0.4, 0.6, 0.5, -0.1, -0.1, 0.3, 0.2, 0, 0, 0.9};
+/* ---- masses ------------------------------------------------------------------------------------------------------ */
+static const double WEIGHT[] = {0.5, 0.3, 0.2}, MEAN[] = {-1, 0, 2, 1, 1, -2},
+                    COV[] = {1, 0.4, 0.4, 0.6, 0.5, -0.1, -0.1, 0.3, 0.2, 0, 0, 0.9};
 
 /* x[2]: a draw from this mixture. */
-static void draw(test_random *r, double *x) {
+static void draw(test_random *r, double *x)
+{
     double u = test_random_uniform(r), a = test_random_normal(r), b = test_random_normal(r);
     size_t k = u < WEIGHT[0] ? 0 : u < WEIGHT[0] + WEIGHT[1] ? 1 : 2;
     const double *C = COV + 4 * k;
@@ -118,25 +134,30 @@ static void draw(test_random *r, double *x) {
     x[1] = MEAN[2 * k + 1] + cross * a + sqrt(C[3] - cross * cross) * b;
 }
 
-static double quartic(void *self, size_t dim, const double *a, const double *b, double *grad_a) {
+static double quartic(void *self, size_t dim, const double *a, const double *b, double *grad_a)
+{
     double sum = 0;
     (void)self;
     for (size_t i = 0; i < dim; i++) {
         double d = a[i] - b[i];
         sum += d * d + 0.1 * d * d * d * d;
-        if (grad_a) grad_a[i] = 2 * d + 0.4 * d * d * d;
+        if (grad_a)
+            grad_a[i] = 2 * d + 0.4 * d * d * d;
     }
     return sum;
 }
 
-/* Every cost and family: the cells' masses against exact draws from the target, within 5 of both standard errors; bounds below the evidence, which is right. */
-static void masses_of_all_costs(void **state) {
+/* Every cost and family: the cells' masses against exact draws from the target, within 5 of both standard errors;
+ * bounds below the evidence, which is right. */
+static void masses_of_all_costs(void **state)
+{
     (void)state;
     enum { N = 5, DRAWS = 20000 };
     static double x[2 * DRAWS];
     static size_t cell[DRAWS];
     test_random random = test_random_seed(3);
-    for (size_t i = 0; i < DRAWS; i++) draw(&random, x + 2 * i);
+    for (size_t i = 0; i < DRAWS; i++)
+        draw(&random, x + 2 * i);
     wvgd_model model;
     assert_int_equal(target_mixture(&model, 2, 3, WEIGHT, MEAN, COV), 0);
     for (wvgd_cost cost = WVGD_SQEUCLID; cost <= WVGD_CALLBACK; cost++)
@@ -149,11 +170,14 @@ static void masses_of_all_costs(void **state) {
             o.cost_function = quartic;
             wvgd_fit *fit = fitted(&model, &o, &r);
             assert_int_equal(wvgd_cell(fit, DRAWS, x, cell, NULL), WVGD_OK);
-            for (size_t i = 0; i < DRAWS; i++) share[cell[i]] += 1.0 / DRAWS;
+            for (size_t i = 0; i < DRAWS; i++)
+                share[cell[i]] += 1.0 / DRAWS;
             for (size_t j = 0; j < N; j++) {
                 total += r.beta[j];
                 double se = hypot(r.beta_se[j], sqrt(share[j] * (1 - share[j]) / DRAWS));
-                if (!(fabs(r.beta[j] - share[j]) < 5 * se)) fail_msg("cost %d, family %d: cell %zu has mass %.4f +- %.4f, and really %.4f", (int)cost, (int)family, j, r.beta[j], r.beta_se[j], share[j]);
+                if (!(fabs(r.beta[j] - share[j]) < 5 * se))
+                    fail_msg("cost %d, family %d: cell %zu has mass %.4f +- %.4f, and really %.4f", (int)cost,
+                             (int)family, j, r.beta[j], r.beta_se[j], share[j]);
             }
             assert_near(total, 1, 1e-9);
             assert_near(r.evidence.value, 0, 5 * r.evidence.se);
@@ -164,9 +188,11 @@ static void masses_of_all_costs(void **state) {
     wvgd_model_close(&model);
 }
 
-/* ---- bounds -------------------------------------------------------------------------------------------------------------------------------------- */
-/* Diagonal components on a Gaussian with correlation 0.95: one loses log(1 - 0.95^2)/2 = -1.164 nats, more lose less. */
-static void more_cells_are_better(void **state) {
+/* ---- bounds ------------------------------------------------------------------------------------------------------ */
+/* Diagonal components on a Gaussian with correlation 0.95: one loses log(1 - 0.95^2)/2 = -1.164
+ * nats, more lose less. */
+static void more_cells_are_better(void **state)
+{
     (void)state;
     static const size_t counts[] = {1, 2, 4, 8};
     const double zero[2] = {0, 0}, cov[4] = {1, 0.95, 0.95, 1}, alone = 0.5 * log(1 - 0.95 * 0.95);
@@ -176,10 +202,12 @@ static void more_cells_are_better(void **state) {
     for (size_t i = 0; i < 4; i++) {
         wvgd_results r;
         wvgd_options o = options_of(counts[i], WVGD_DIAG, 1);
-        o.cost = WVGD_SQEUCLID; /* cuts across the long axis; under the posterior's own metric all directions are alike */
+        /* cuts across the long axis; under the posterior's own metric all directions are alike */
+        o.cost = WVGD_SQEUCLID;
         wvgd_fit *fit = fitted(&model, &o, &r);
         print_message("correlation 0.95, diag, N = %zu: PELBO %.4f +- %.4f\n", counts[i], r.pelbo.value, r.pelbo.se);
-        if (i == 0) assert_near(r.pelbo.value, alone, 4 * r.pelbo.se + 0.01);
+        if (i == 0)
+            assert_near(r.pelbo.value, alone, 4 * r.pelbo.se + 0.01);
         assert_true(r.pelbo.value - before.value > 4 * hypot(r.pelbo.se, before.se));
         assert_true(r.pelbo.value < 4 * r.pelbo.se);
         before = r.pelbo;
@@ -188,8 +216,10 @@ static void more_cells_are_better(void **state) {
     wvgd_model_close(&model);
 }
 
-/* ELBO of N(0, s^2 I) on a t with nu degrees of freedom in D dimensions: E log t - E log q, over r^2/s^2 of chi^2_D, by the trapezoidal rule. */
-static double elbo_of_t(size_t D, double nu, double s) {
+/* ELBO of N(0, s^2 I) on a t with nu degrees of freedom in D dimensions: E log t - E log q, over r^2/s^2
+ * of chi^2_D, by the trapezoidal rule. */
+static double elbo_of_t(size_t D, double nu, double s)
+{
     const double pi = 3.14159265358979323846;
     double d = (double)D, sum = 0, h = 0.001, constant = lgamma((nu + d) / 2) - lgamma(nu / 2) - d / 2 * log(nu * pi);
     for (double y = h / 2; y < 12; y += h) { /* y = r/s of chi_D */
@@ -199,30 +229,38 @@ static double elbo_of_t(size_t D, double nu, double s) {
     return sum + d * log(s) + d / 2 * log(2 * pi);
 }
 
-/* One particle is the best Gaussian, and three are no worse. Heavy tails: t with 5 degrees of freedom in three dimensions, whose best Gaussian is round: within 0.1 nats and 4 standard errors. */
-static void one_particle_in_heavy_tails(void **state) {
+/* One particle is the best Gaussian, and three are no worse. Heavy tails: t with 5 degrees of freedom in three
+ * dimensions, whose best Gaussian is round: within 0.1 nats and 4 standard errors. */
+static void one_particle_in_heavy_tails(void **state)
+{
     (void)state;
     enum { D = 3 };
     const double one = 1, zero[D] = {0}, identity[D * D] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
     double best = -INFINITY;
     wvgd_model model;
-    for (double s = 0.8; s < 1.6; s += 0.01) best = fmax(best, elbo_of_t(D, 5, s));
+    for (double s = 0.8; s < 1.6; s += 0.01)
+        best = fmax(best, elbo_of_t(D, 5, s));
     assert_int_equal(target_student_mixture(&model, D, 1, 5, &one, zero, identity), 0);
     for (size_t N = 1; N <= 3; N += 2)
         for (uint64_t seed = 1; seed <= 3; seed++) {
             wvgd_results r;
             wvgd_options o = options_of(N, WVGD_FULL, seed);
             wvgd_fit *fit = fitted(&model, &o, &r);
-            print_message("t with 5 degrees of freedom, N = %zu: PELBO %.3f +- %.3f, best Gaussian %.3f\n", N, r.pelbo.value, r.pelbo.se, best);
-            if (!(r.pelbo.value > best - 0.1 - 4 * r.pelbo.se)) fail_msg("N = %zu, seed %d: PELBO %.3f +- %.3f, but a single Gaussian has %.3f", N, (int)seed, r.pelbo.value, r.pelbo.se, best);
+            print_message("t with 5 degrees of freedom, N = %zu: PELBO %.3f +- %.3f, best Gaussian %.3f\n", N,
+                          r.pelbo.value, r.pelbo.se, best);
+            if (!(r.pelbo.value > best - 0.1 - 4 * r.pelbo.se))
+                fail_msg("N = %zu, seed %d: PELBO %.3f +- %.3f, but a single Gaussian has %.3f", N, (int)seed,
+                         r.pelbo.value, r.pelbo.se, best);
             wvgd_free(fit);
         }
     wvgd_model_close(&model);
 }
 
-/* Logistic regressions whose best Gaussians are known exactly: the fitted one is within 0.25 nats of it (it is fitted to the mixture that made the draws, not to the posterior), its ELBO is what
- * is reported, and the evidence is right within 4 standard errors. */
-static void one_particle_of_logistic_regressions(void **state) {
+/* Logistic regressions whose best Gaussians are known exactly: the fitted one is within 0.25 nats of it (it is
+ * fitted to the mixture that made the draws, not to the posterior), its ELBO is what is reported, and the
+ * evidence is right within 4 standard errors. */
+static void one_particle_of_logistic_regressions(void **state)
+{
     (void)state;
     static const char *const names[] = {"iris", "boston", "diabetes"};
     for (int d = 0; d < 3; d++)
@@ -237,8 +275,11 @@ static void one_particle_of_logistic_regressions(void **state) {
             assert_int_equal(target_logistic(&model, data.n, data.D, data.X, data.y), 0);
             wvgd_fit *fit = fitted(&model, &o, &r);
             double elbo = logistic_elbo_full(&data, r.mu, r.chol);
-            print_message("%s %d: ELBO %.4f below the optimum, reported %.1f standard errors off, evidence %.1f, %zu evaluations\n", names[d], subset, truth.elbo_fullrank - elbo,
-                          (r.pelbo.value - elbo) / r.pelbo.se, (r.evidence.value - truth.log_evidence) / hypot(r.evidence.se, truth.log_evidence_se), r.evaluations);
+            print_message("%s %d: ELBO %.4f below the optimum, reported %.1f standard errors off, evidence %.1f, %zu "
+                          "evaluations\n",
+                          names[d], subset, truth.elbo_fullrank - elbo, (r.pelbo.value - elbo) / r.pelbo.se,
+                          (r.evidence.value - truth.log_evidence) / hypot(r.evidence.se, truth.log_evidence_se),
+                          r.evaluations);
             assert_near(elbo, truth.elbo_fullrank, 0.02);
             assert_near(r.pelbo.value, elbo, 4 * r.pelbo.se);
             assert_near(r.evidence.value, truth.log_evidence, 4 * hypot(r.evidence.se, truth.log_evidence_se));
@@ -248,8 +289,10 @@ static void one_particle_of_logistic_regressions(void **state) {
         }
 }
 
-/* Raw features of very different scales: a diagonal Gaussian is far narrower than the posterior, and only evaluations of its own place it. The optimum is exact; 0.05 of it is wanted. */
-static void one_diagonal_particle(void **state) {
+/* Raw features of very different scales: a diagonal Gaussian is far narrower than the posterior, and only
+ * evaluations of its own place it. The optimum is exact; 0.05 of it is wanted. */
+static void one_diagonal_particle(void **state)
+{
     (void)state;
     logistic_data data;
     logistic_truth truth;
@@ -266,8 +309,10 @@ static void one_diagonal_particle(void **state) {
     logistic_data_free(&data);
 }
 
-/* Of a normal posterior every truncated component is the posterior itself, whatever the cells are: in many dimensions, with many cells, each a small part of it, the bound is the evidence still. */
-static void many_cells_of_a_normal(void **state) {
+/* Of a normal posterior every truncated component is the posterior itself, whatever the cells are: in many
+ * dimensions, with many cells, each a small part of it, the bound is the evidence still. */
+static void many_cells_of_a_normal(void **state)
+{
     (void)state;
     static const size_t counts[] = {5, 100, 300};
     wvgd_model model;
@@ -284,10 +329,12 @@ static void many_cells_of_a_normal(void **state) {
     wvgd_model_close(&model);
 }
 
-/* ---- weights and masses ------------------------------------------------------------------------------------------------------------------------- */
-/* The weights are the best that is known of: the bound with them is not below that with the masses, but for the noise of both. Diagonal components of a correlated posterior (raw features) differ by tens
- * of nats, and a weight from a noisy ELBO once cost 30. */
-static void weights_are_no_worse_than_masses(void **state) {
+/* ---- weights and masses ------------------------------------------------------------------------------------------ */
+/* The weights are the best that is known of: the bound with them is not below that with the masses, but for
+ * the noise of both. Diagonal components of a correlated posterior (raw features) differ by tens of nats, and
+ * a weight from a noisy ELBO once cost 30. */
+static void weights_are_no_worse_than_masses(void **state)
+{
     (void)state;
     logistic_data data;
     assert_true(logistic_data_read(&data, "diabetes", 4, false));
@@ -298,16 +345,19 @@ static void weights_are_no_worse_than_masses(void **state) {
         assert_int_equal(target_logistic(&model, data.n, data.D, data.X, data.y), 0);
         wvgd_fit *fit = fitted(&model, &o, &r);
         if (!(r.pelbo.value > r.pelbo_beta.value - 3 * hypot(r.pelbo.se, r.pelbo_beta.se)))
-            fail_msg("seed %d: bound %g +- %g, with the masses as weights %g +- %g", (int)seed, r.pelbo.value, r.pelbo.se, r.pelbo_beta.value, r.pelbo_beta.se);
+            fail_msg("seed %d: bound %g +- %g, with the masses as weights %g +- %g", (int)seed, r.pelbo.value,
+                     r.pelbo.se, r.pelbo_beta.value, r.pelbo_beta.se);
         wvgd_free(fit);
         model.close(model.self);
     }
     logistic_data_free(&data);
 }
 
-/* Masses of many cells in one dimension against the normal distribution function: 10 fits of 20 cells; masses of one fit sum to one, so that about 190 of the 200 z are free: their root mean square lies
- * within 4 / sqrt(2 x 190) of 1 if the errors are right, and may be below. */
-static void masses_in_one_dimension(void **state) {
+/* Masses of many cells in one dimension against the normal distribution function: 10 fits of 20 cells; masses of one
+ * fit sum to one, so that about 190 of the 200 z are free: their root mean square lies within 4 / sqrt(2 x 190) of 1
+ * if the errors are right, and may be below. */
+static void masses_in_one_dimension(void **state)
+{
     (void)state;
     enum { N = 20, SEEDS = 10 };
     static const double weight[2] = {0.3, 0.7}, mean[2] = {-3, 3}, sd[2] = {1, 0.7}, cov[2] = {1, 0.49};
@@ -325,8 +375,11 @@ static void masses_in_one_dimension(void **state) {
         for (size_t i = 0; i < N; i++) {
             double above = 0;
             size_t j = 0;
-            while (r.z[j] != z[i]) j++;
-            for (int k = 0; k < 2; k++) above += i + 1 < N ? weight[k] * erfc(-((z[i] + z[i + 1]) / 2 - mean[k]) / sd[k] / sqrt(2)) / 2 : weight[k];
+            while (r.z[j] != z[i])
+                j++;
+            for (int k = 0; k < 2; k++)
+                above += i + 1 < N ? weight[k] * erfc(-((z[i] + z[i + 1]) / 2 - mean[k]) / sd[k] / sqrt(2)) / 2
+                                   : weight[k];
             squares += pow((r.beta[j] - (above - below)) / r.beta_se[j], 2);
             below = above;
         }
@@ -337,51 +390,64 @@ static void masses_in_one_dimension(void **state) {
     assert_true(sqrt(squares / (N * SEEDS)) < 1 + 4 / sqrt(2 * 190));
 }
 
-/* ---- a simplex ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- a simplex --------------------------------------------------------------------------------------------------- */
 enum { WIDE = 12, MAX_CORNERS = 5 };
 
 /* y[n][WIDE] = L^-1 (x - mean) */
-static void whiten(size_t n, const double *L, const double *mean, const double *x, double *y) {
+static void whiten(size_t n, const double *L, const double *mean, const double *x, double *y)
+{
     for (size_t j = 0; j < n; j++)
         for (size_t i = 0; i < WIDE; i++) {
             y[j * WIDE + i] = x[j * WIDE + i] - mean[i];
-            for (size_t k = 0; k < i; k++) y[j * WIDE + i] -= L[i * WIDE + k] * y[j * WIDE + k];
+            for (size_t k = 0; k < i; k++)
+                y[j * WIDE + i] -= L[i * WIDE + k] * y[j * WIDE + k];
             y[j * WIDE + i] /= L[i * WIDE + i];
         }
 }
 
-static double product(const double *a, const double *b) {
+static double product(const double *a, const double *b)
+{
     double sum = 0;
-    for (size_t i = 0; i < WIDE; i++) sum += a[i] * b[i];
+    for (size_t i = 0; i < WIDE; i++)
+        sum += a[i] * b[i];
     return sum;
 }
 
-/* Mass of the first of two cells under N(mean, L L'), with the root of a metric: the wall is where a.x = a.(z_0 + z_1)/2, a = metric'^-1 metric^-1 (z_1 - z_0). */
-static double first_of_two(const double *L, const double *mean, const double *metric, const double *z) {
+/* Mass of the first of two cells under N(mean, L L'), with the root of a metric: the wall is where
+ * a.x = a.(z_0 + z_1)/2, a = metric'^-1 metric^-1 (z_1 - z_0). */
+static double first_of_two(const double *L, const double *mean, const double *metric, const double *z)
+{
     double a[WIDE], h = 0, square = 0;
     whiten(1, metric, z, z + WIDE, a);
     for (size_t i = WIDE; i-- > 0;) {
-        for (size_t k = i + 1; k < WIDE; k++) a[i] -= metric[k * WIDE + i] * a[k];
+        for (size_t k = i + 1; k < WIDE; k++)
+            a[i] -= metric[k * WIDE + i] * a[k];
         a[i] /= metric[i * WIDE + i];
     }
     for (size_t i = 0; i < WIDE; i++) {
         double along = 0;
-        for (size_t k = i; k < WIDE; k++) along += L[k * WIDE + i] * a[k];
+        for (size_t k = i; k < WIDE; k++)
+            along += L[k * WIDE + i] * a[k];
         square += along * along;
         h += a[i] * ((z[i] + z[WIDE + i]) / 2 - mean[i]);
     }
     return erfc(-h / sqrt(2 * square)) / 2;
 }
 
-/* Of a normal posterior in many dimensions few particles are best, under the posterior's own metric, at the corners of a regular simplex around the mean: in coordinates in which the posterior is standard normal cell j is
- * where u_j.x is the largest of N numbers with correlations -1/(N-1), so that the mean of a cell is r u_j with r^2 = N/(N-1) E[max of N standard normals]^2, and the distortion is D - r^2, the least there is. Search begins at
- * such a simplex, in the coordinates of the metric, exactly. The metric is estimated, from some 400 draws: its eigenvalues are within (1 +- sqrt(12/400))^2, a third, of the true ones, for which particles then settle; that
- * changes their distortion by the square of this, weighted: a few hundredths of r^2 at most. Masses are those of the cells that there are, by exact draws, and of
- * two cells by a closed form. */
-static void particles_form_a_simplex(void **state) {
+/* Of a normal posterior in many dimensions few particles are best, under the posterior's own metric, at the corners
+ * of a regular simplex around the mean: in coordinates in which the posterior is standard normal cell j is where
+ * u_j.x is the largest of N numbers with correlations -1/(N-1), so that the mean of a cell is r u_j with
+ * r^2 = N/(N-1) E[max of N standard normals]^2, and the distortion is D - r^2, the least there is. Search begins at
+ * such a simplex, in the coordinates of the metric, exactly. The metric is estimated, from some 400 draws: its
+ * eigenvalues are within (1 +- sqrt(12/400))^2, a third, of the true ones, for which particles then settle; that
+ * changes their distortion by the square of this, weighted: a few hundredths of r^2 at most. Masses are those of the
+ * cells that there are, by exact draws, and of two cells by a closed form. */
+static void particles_form_a_simplex(void **state)
+{
     (void)state;
     enum { D = WIDE, SEEDS = 4, DRAWS = 100000 };
-    static const double highest[MAX_CORNERS + 1] = {0, 0, 0.5641895835, 0.8462843753, 1.0293753730, 1.1629644736}; /* E[max of N] */
+    static const double highest[MAX_CORNERS + 1] = {0,           0, 0.5641895835, 0.8462843753, 1.0293753730,
+                                                    1.1629644736}; /* E[max of N] */
     static double x[DRAWS * D], e[DRAWS * D];
     static size_t cell[DRAWS];
     wvgd_model model;
@@ -391,7 +457,8 @@ static void particles_form_a_simplex(void **state) {
     for (size_t i = 0; i < D; i++) /* Cholesky */
         for (size_t k = 0; k <= i; k++) {
             double s = truth.cov[i * D + k];
-            for (size_t m = 0; m < k; m++) s -= L[i * D + m] * L[k * D + m];
+            for (size_t m = 0; m < k; m++)
+                s -= L[i * D + m] * L[k * D + m];
             L[i * D + k] = k == i ? sqrt(s) : s / L[k * D + k];
         }
     test_random random = test_random_seed(5);
@@ -399,12 +466,14 @@ static void particles_form_a_simplex(void **state) {
     for (size_t i = 0; i < DRAWS; i++)
         for (size_t d = 0; d < D; d++) {
             x[i * D + d] = truth.mean[d];
-            for (size_t k = 0; k <= d; k++) x[i * D + d] += L[d * D + k] * e[i * D + k];
+            for (size_t k = 0; k <= d; k++)
+                x[i * D + d] += L[d * D + k] * e[i * D + k];
         }
     for (size_t N = 2; N <= MAX_CORNERS; N++)
         for (uint64_t seed = 1; seed <= SEEDS; seed++) {
             wvgd_results r;
-            double y[MAX_CORNERS * D], n = (double)N, square = n / (n - 1) * highest[N] * highest[N], total = 0, share[MAX_CORNERS] = {0}, sum = 0, squares = 0;
+            double y[MAX_CORNERS * D], n = (double)N, square = n / (n - 1) * highest[N] * highest[N], total = 0,
+                                       share[MAX_CORNERS] = {0}, sum = 0, squares = 0;
             wvgd_options o = options_of(N, WVGD_FULL, seed);
             wvgd_fit *fit = fitted(&model, &o, &r);
             assert_int_equal(r.components, 1);
@@ -412,18 +481,22 @@ static void particles_form_a_simplex(void **state) {
             whiten(N, L, truth.mean, r.z, y);
             for (size_t i = 0; i < DRAWS; i++) { /* |x - z|^2 less |x|^2, whose mean is D */
                 double least = INFINITY;
-                for (size_t j = 0; j < N; j++) least = fmin(least, product(y + j * D, y + j * D) - 2 * product(y + j * D, e + i * D));
+                for (size_t j = 0; j < N; j++)
+                    least = fmin(least, product(y + j * D, y + j * D) - 2 * product(y + j * D, e + i * D));
                 share[cell[i]] += 1.0 / DRAWS;
                 sum += least / DRAWS;
                 squares += least * least / DRAWS;
             }
-            double se = sqrt((squares - sum * sum) / DRAWS), first = N == 2 ? first_of_two(L, truth.mean, fit->now.metric, r.z) : NAN;
+            double se = sqrt((squares - sum * sum) / DRAWS),
+                   first = N == 2 ? first_of_two(L, truth.mean, fit->now.metric, r.z) : NAN;
             excess = fmax(excess, (sum + square) / square);
             beyond = fmax(beyond, -(sum + square) / se);
             for (size_t j = 0; j < N; j++) {
                 total += r.beta[j];
-                if (N == 2) exact = fmax(exact, fabs(r.beta[j] - (j ? 1 - first : first)) / r.beta_se[j]);
-                mass = fmax(mass, fabs(r.beta[j] - share[j]) / hypot(r.beta_se[j], sqrt(share[j] * (1 - share[j]) / DRAWS)));
+                if (N == 2)
+                    exact = fmax(exact, fabs(r.beta[j] - (j ? 1 - first : first)) / r.beta_se[j]);
+                mass = fmax(mass,
+                            fabs(r.beta[j] - share[j]) / hypot(r.beta_se[j], sqrt(share[j] * (1 - share[j]) / DRAWS)));
                 uneven = fmax(uneven, fabs(n * share[j] - 1));
             }
             assert_near(total, 1, 1e-9);
@@ -431,18 +504,23 @@ static void particles_form_a_simplex(void **state) {
             wv_quantise_place(fit, 1);
             whiten(N, fit->now.metric, fit->mix.mu, fit->now.z, y);
             for (size_t j = 0; j < N; j++)
-                for (size_t k = 0; k <= j; k++) assert_near(product(y + j * D, y + k * D), k == j ? 1 : -1 / (n - 1), 1e-9);
+                for (size_t k = 0; k <= j; k++)
+                    assert_near(product(y + j * D, y + k * D), k == j ? 1 : -1 / (n - 1), 1e-9);
             wvgd_free(fit);
         }
     wvgd_model_close(&model);
-    print_message("simplices: distortions %.3f of r^2 above the least (%.2f standard errors below), as told within %.2f standard errors; masses within %.2f (of two %.2f), %.2f from equal\n", excess, beyond, told, mass, exact, uneven);
+    print_message("simplices: distortions %.3f of r^2 above the least (%.2f standard errors below), as told within "
+                  "%.2f standard errors; masses within %.2f (of two %.2f), %.2f from equal\n",
+                  excess, beyond, told, mass, exact, uneven);
     assert_true(excess < 0.03 && beyond < 4 && told < 4);
     assert_true(mass < 5 && exact < 4 && uneven < 0.4);
 }
 
-/* ---- densities at the stored draws ------------------------------------------------------------------------------------------------------------- */
-/* Log densities that are stored with the draws are those of the component of the cell that a draw lies in, as it was left, whichever of several ways it was found in: by forward substitution in long double. */
-static void densities_at_stored_draws(void **state) {
+/* ---- densities at the stored draws ------------------------------------------------------------------------------- */
+/* Log densities that are stored with the draws are those of the component of the cell that a draw lies in, as it was
+ * left, whichever of several ways it was found in: by forward substitution in long double. */
+static void densities_at_stored_draws(void **state)
+{
     (void)state;
     static const char *const names[] = {"cancer", "diabetes", "iris"};
     static const size_t counts[] = {2, 5, 20};
@@ -475,7 +553,8 @@ static void densities_at_stored_draws(void **state) {
                 }
                 for (size_t k = 0; k < D; k++) {
                     long double v = (long double)x[k] - q.mu[k];
-                    for (size_t m = 0; m < k; m++) v -= (long double)q.root[k * D + m] * y[m];
+                    for (size_t m = 0; m < k; m++)
+                        v -= (long double)q.root[k * D + m] * y[m];
                     v /= q.root[k * D + k];
                     y[k] = (double)v;
                     log_q -= v * v / 2 + logl(q.root[k * D + k]);
@@ -496,20 +575,25 @@ static void densities_at_stored_draws(void **state) {
 }
 
 /* Components of cells that are neither a mode's Gaussian nor one of the mixture's: those that took steps. */
-static size_t own_components(const wvgd_fit *f) {
+static size_t own_components(const wvgd_fit *f)
+{
     size_t D = f->D, own = 0;
     for (size_t j = 0; j < f->N; j++) {
         const double *root = f->now.root + j * D * D;
         bool found = false;
-        for (size_t m = 0; m < f->s.modes; m++) found |= !memcmp(root, f->mode_root + m * D * D, D * D * sizeof *root);
-        for (size_t k = 0; k < f->s.mix.K; k++) found |= !memcmp(root, f->mix.root + k * D * D, D * D * sizeof *root);
+        for (size_t m = 0; m < f->s.modes; m++)
+            found |= !memcmp(root, f->mode_root + m * D * D, D * D * sizeof *root);
+        for (size_t k = 0; k < f->s.mix.K; k++)
+            found |= !memcmp(root, f->mix.root + k * D * D, D * D * sizeof *root);
         own += !found;
     }
     return own;
 }
 
-/* On a bent ridge no Gaussian of the mixture is the best one for a cell, and the stored draws say so, whatever was found for all cells at once; a normal posterior needs no other than its own. */
-static void components_step_where_that_gains(void **state) {
+/* On a bent ridge no Gaussian of the mixture is the best one for a cell, and the stored draws say so, whatever was
+ * found for all cells at once; a normal posterior needs no other than its own. */
+static void components_step_where_that_gains(void **state)
+{
     (void)state;
     enum { SEEDS = 6, N = 5, D = 12 };
     for (int bent = 0; bent < 2; bent++) {
@@ -535,11 +619,21 @@ static void components_step_where_that_gains(void **state) {
     }
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lloyd_max), cmocka_unit_test(masses_of_all_costs), cmocka_unit_test(more_cells_are_better), cmocka_unit_test(one_particle_in_heavy_tails),
-        cmocka_unit_test(one_particle_of_logistic_regressions), cmocka_unit_test(one_diagonal_particle), cmocka_unit_test(many_cells_of_a_normal), cmocka_unit_test(weights_are_no_worse_than_masses),
-        cmocka_unit_test(masses_in_one_dimension), cmocka_unit_test(the_better_of_two_minima), cmocka_unit_test(particles_form_a_simplex), cmocka_unit_test(densities_at_stored_draws),
+        cmocka_unit_test(lloyd_max),
+        cmocka_unit_test(masses_of_all_costs),
+        cmocka_unit_test(more_cells_are_better),
+        cmocka_unit_test(one_particle_in_heavy_tails),
+        cmocka_unit_test(one_particle_of_logistic_regressions),
+        cmocka_unit_test(one_diagonal_particle),
+        cmocka_unit_test(many_cells_of_a_normal),
+        cmocka_unit_test(weights_are_no_worse_than_masses),
+        cmocka_unit_test(masses_in_one_dimension),
+        cmocka_unit_test(the_better_of_two_minima),
+        cmocka_unit_test(particles_form_a_simplex),
+        cmocka_unit_test(densities_at_stored_draws),
         cmocka_unit_test(components_step_where_that_gains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,10 @@
 /* test_closing_weights.c - the proposal density behind the weights of the closing draws, checked from outside.
  *
- * With one mixture component N(mu, C) every part of the staged solver's proposal (the Gaussian, its Student-t copy, the wide t) has
- * the same centre, and scatter matrices that are multiples of C. Its density m, which the log weights reveal as
- * log m = log p~ - log w + constant, then depends on r^2 = (z - mu)' C^-1 (z - mu) alone: draws in order of r^2 have log m in order,
- * too. The targets are ones where the final draws send the fit back to growth, which finds no place for another component. */
+ * With one mixture component N(mu, C) every part of the staged solver's proposal (the Gaussian, its Student-t copy,
+ * the wide t) has the same centre, and scatter matrices that are multiples of C. Its density m, which the log
+ * weights reveal as log m = log p~ - log w + constant, then depends on r^2 = (z - mu)' C^-1 (z - mu) alone: draws in
+ * order of r^2 have log m in order, too. The targets are ones where the final draws send the fit back to growth,
+ * which finds no place for another component. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,5 @@
-/* test_columns.c - tests of Gaussians at many points: each instruction set's passes against long double, densities in blocks against those of one point, and the triangles behind them. */
+/* test_columns.c - tests of Gaussians at many points: each instruction set's passes against long double, densities
+ * in blocks against those of one point, and the triangles behind them. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,18 +20,22 @@
 enum { MOST = 40, ROWS = 5 };
 
 /* Runs check with every instruction set that is there. */
-static void with_each(void (*check)(const wv_columns *)) {
+static void with_each(void (*check)(const wv_columns *))
+{
     check(&wv_columns_any);
     check(wv_columns_best());
 #ifdef __x86_64__
-    if (wv_instructions_best() >= WV_AVX2) check(&wv_columns_avx2);
+    if (wv_instructions_best() >= WV_AVX2)
+        check(&wv_columns_avx2);
 #endif
 }
 
 /* exp has a relative error below 1e-15; what would be below 1e-307 is 0; NaN is nothing. */
-static void check_exponentials(const wv_columns *pass) {
+static void check_exponentials(const wv_columns *pass)
+{
     double x[WV_COLUMNS] = {3.0, 2.5, -705.0, -710.0, -1e300, -INFINITY, NAN, 3.0 - 1e-18}, out[WV_COLUMNS];
-    for (size_t i = 8; i < WV_COLUMNS; i++) x[i] = 3.0 - exp((double)i / 8.0 - 1.0);
+    for (size_t i = 8; i < WV_COLUMNS; i++)
+        x[i] = 3.0 - exp((double)i / 8.0 - 1.0);
     pass->exponentials(WV_COLUMNS, 3.0, x, out);
     for (size_t i = 0; i < WV_COLUMNS; i++) {
         long double a = 3.0L - (long double)x[i], value = a <= 708.0L ? expl(-a) : 0.0L;
@@ -39,18 +44,22 @@ static void check_exponentials(const wv_columns *pass) {
     assert_true(out[3] == 0.0 && out[4] == 0.0 && out[5] == 0.0 && out[6] == 0.0);
 }
 
-static void exponentials(void **state) {
+static void exponentials(void **state)
+{
     (void)state;
     with_each(check_exponentials);
 }
 
 /* Sums of exponentials of any size, of nothing, and of NaN. */
-static void check_add_logs(const wv_columns *pass) {
+static void check_add_logs(const wv_columns *pass)
+{
     static double log_q[ROWS * WV_COLUMNS];
     double out[WV_COLUMNS], first[WV_COLUMNS];
     test_random r = test_random_seed(7);
-    for (size_t i = 0; i < ROWS * WV_COLUMNS; i++) log_q[i] = 800.0 * (test_random_uniform(&r) - 0.5);
-    for (size_t i = 0; i < WV_COLUMNS; i++) first[i] = i % 3 ? -INFINITY : log_q[i] + 1.0;
+    for (size_t i = 0; i < ROWS * WV_COLUMNS; i++)
+        log_q[i] = 800.0 * (test_random_uniform(&r) - 0.5);
+    for (size_t i = 0; i < WV_COLUMNS; i++)
+        first[i] = i % 3 ? -INFINITY : log_q[i] + 1.0;
     for (size_t c = 0; c < ROWS; c++) {
         log_q[c * WV_COLUMNS + 1] = -INFINITY;
         log_q[c * WV_COLUMNS + 2] = c ? log_q[2] - 0.1 * (double)c : log_q[2];
@@ -61,26 +70,31 @@ static void check_add_logs(const wv_columns *pass) {
     for (size_t i = 0; i < WV_COLUMNS; i++) {
         long double top = first[i], sum = 0;
         for (size_t c = 0; c < ROWS; c++)
-            if (log_q[c * WV_COLUMNS + i] > (double)top) top = log_q[c * WV_COLUMNS + i];
+            if (log_q[c * WV_COLUMNS + i] > (double)top)
+                top = log_q[c * WV_COLUMNS + i];
         if (i == 1) {
             assert_true(out[i] == -INFINITY);
             continue;
         }
         sum = expl((long double)first[i] - top);
         for (size_t c = 0; c < ROWS; c++)
-            if (!isnan(log_q[c * WV_COLUMNS + i])) sum += expl((long double)log_q[c * WV_COLUMNS + i] - top);
+            if (!isnan(log_q[c * WV_COLUMNS + i]))
+                sum += expl((long double)log_q[c * WV_COLUMNS + i] - top);
         assert_true(fabsl(out[i] - (top + logl(sum))) <= 4 * DBL_EPSILON * (1 + fabsl(top)));
     }
 }
 
-static void add_logs(void **state) {
+static void add_logs(void **state)
+{
     (void)state;
     with_each(check_add_logs);
 }
 
-static void check_tails(const wv_columns *pass) {
+static void check_tails(const wv_columns *pass)
+{
     double r[WV_COLUMNS], out[WV_COLUMNS];
-    for (size_t i = 0; i < WV_COLUMNS; i++) r[i] = i ? pow(10.0, (double)i / 3.0 - 12.0) : 0.0;
+    for (size_t i = 0; i < WV_COLUMNS; i++)
+        r[i] = i ? pow(10.0, (double)i / 3.0 - 12.0) : 0.0;
     pass->tails(WV_COLUMNS, 3.0, 17.0, -2.0, r, out);
     for (size_t i = 0; i < WV_COLUMNS; i++) {
         long double value = -2.0L - 17.0L * log1pl((long double)r[i] / 3.0L);
@@ -91,19 +105,24 @@ static void check_tails(const wv_columns *pass) {
     assert_true(out[0] == -INFINITY);
 }
 
-static void tails(void **state) {
+static void tails(void **state)
+{
     (void)state;
     with_each(check_tails);
 }
 
-/* Distances from a few places, of which two are the same: the nearest (the first of the two), the second nearest, for any number of places. */
-static void check_distances(const wv_columns *pass) {
+/* Distances from a few places, of which two are the same: the nearest (the first of the two), the
+ * second nearest, for any number of places. */
+static void check_distances(const wv_columns *pass)
+{
     enum { PLACES = 11 };
     static double x[ROWS * WV_COLUMNS], z[PLACES * ROWS];
     double scale[ROWS], near[WV_COLUMNS], next[WV_COLUMNS], which[WV_COLUMNS], out[WV_COLUMNS];
     test_random r = test_random_seed(13);
-    for (size_t i = 0; i < ROWS * WV_COLUMNS; i++) x[i] = test_random_uniform(&r);
-    for (size_t i = 0; i < PLACES * ROWS; i++) z[i] = test_random_uniform(&r);
+    for (size_t i = 0; i < ROWS * WV_COLUMNS; i++)
+        x[i] = test_random_uniform(&r);
+    for (size_t i = 0; i < PLACES * ROWS; i++)
+        z[i] = test_random_uniform(&r);
     for (size_t d = 0; d < ROWS; d++) {
         scale[d] = 1.0 + (double)d;
         z[3 * ROWS + d] = z[ROWS + d];
@@ -116,7 +135,8 @@ static void check_distances(const wv_columns *pass) {
             size_t at = 0;
             for (size_t j = 0; j < N; j++) {
                 double square = 0;
-                for (size_t d = 0; d < ROWS; d++) square += (x[d * WV_COLUMNS + i] - z[j * ROWS + d]) * (x[d * WV_COLUMNS + i] - z[j * ROWS + d]);
+                for (size_t d = 0; d < ROWS; d++)
+                    square += (x[d * WV_COLUMNS + i] - z[j * ROWS + d]) * (x[d * WV_COLUMNS + i] - z[j * ROWS + d]);
                 if (square < least) {
                     second = least;
                     least = square;
@@ -124,60 +144,75 @@ static void check_distances(const wv_columns *pass) {
                 } else if (square < second)
                     second = square;
             }
-            for (size_t d = 0; d < ROWS; d++) scaled += pow((x[d * WV_COLUMNS + i] - z[(N - 1) * ROWS + d]) * scale[d], 2);
-            assert_true((size_t)which[i] == at && fabs(near[i] - least) < 1e-14 && (N == 1 ? isinf(next[i]) : fabs(next[i] - second) < 1e-14));
+            for (size_t d = 0; d < ROWS; d++)
+                scaled += pow((x[d * WV_COLUMNS + i] - z[(N - 1) * ROWS + d]) * scale[d], 2);
+            assert_true((size_t)which[i] == at && fabs(near[i] - least) < 1e-14 &&
+                        (N == 1 ? isinf(next[i]) : fabs(next[i] - second) < 1e-14));
             assert_true(fabs(out[i] - scaled) < 1e-13 * (1 + scaled));
         }
     }
 }
 
-static void distances(void **state) {
+static void distances(void **state)
+{
     (void)state;
     with_each(check_distances);
 }
 
-/* Scores of a few directions, of which two are the same: the highest (the first of the two), for any number of them; half of the squared lengths as offsets, so that it is the nearest place. */
-static void check_scores(const wv_columns *pass) {
+/* Scores of a few directions, of which two are the same: the highest (the first of the two), for any number of them;
+ * half of the squared lengths as offsets, so that it is the nearest place. */
+static void check_scores(const wv_columns *pass)
+{
     enum { PLACES = 11 };
     static double x[ROWS * WV_COLUMNS], z[PLACES * ROWS];
     double half[PLACES], near[WV_COLUMNS], next[WV_COLUMNS], nearest[WV_COLUMNS], which[WV_COLUMNS];
     test_random r = test_random_seed(14);
-    for (size_t i = 0; i < ROWS * WV_COLUMNS; i++) x[i] = test_random_uniform(&r);
-    for (size_t i = 0; i < PLACES * ROWS; i++) z[i] = test_random_uniform(&r);
+    for (size_t i = 0; i < ROWS * WV_COLUMNS; i++)
+        x[i] = test_random_uniform(&r);
+    for (size_t i = 0; i < PLACES * ROWS; i++)
+        z[i] = test_random_uniform(&r);
     memcpy(z + 3 * ROWS, z + ROWS, ROWS * sizeof *z);
     for (size_t j = 0; j < PLACES; j++) {
         half[j] = 0;
-        for (size_t d = 0; d < ROWS; d++) half[j] += z[j * ROWS + d] * z[j * ROWS + d] / 2;
+        for (size_t d = 0; d < ROWS; d++)
+            half[j] += z[j * ROWS + d] * z[j * ROWS + d] / 2;
     }
     for (size_t N = 1; N <= PLACES; N++) {
         pass->highest(ROWS, WV_COLUMNS, N, x, z, half, which);
         pass->nearest(ROWS, WV_COLUMNS, N, x, z, near, next, nearest);
-        for (size_t i = 0; i < WV_COLUMNS; i++) assert_true((size_t)which[i] == (size_t)nearest[i] && which[i] != 3);
+        for (size_t i = 0; i < WV_COLUMNS; i++)
+            assert_true((size_t)which[i] == (size_t)nearest[i] && which[i] != 3);
     }
 }
 
-static void scores(void **state) {
+static void scores(void **state)
+{
     (void)state;
     with_each(check_scores);
 }
 
 /* Which columns, and which of their mirror images, lie within walls: some of each kind, for any number of walls. */
-static void check_within(const wv_columns *pass) {
+static void check_within(const wv_columns *pass)
+{
     enum { WALLS = 37 };
     static double x[ROWS * WV_COLUMNS], g[WALLS * ROWS];
     double bound[WALLS], in[WV_COLUMNS];
     size_t seen[4] = {0};
     test_random r = test_random_seed(15);
-    for (size_t i = 0; i < ROWS * WV_COLUMNS; i++) x[i] = test_random_normal(&r);
-    for (size_t i = 0; i < WALLS * ROWS; i++) g[i] = test_random_normal(&r);
-    for (size_t j = 0; j < WALLS; j++) bound[j] = j % 5 ? 1.5 * sqrt((double)ROWS) : j ? INFINITY : 0.5;
+    for (size_t i = 0; i < ROWS * WV_COLUMNS; i++)
+        x[i] = test_random_normal(&r);
+    for (size_t i = 0; i < WALLS * ROWS; i++)
+        g[i] = test_random_normal(&r);
+    for (size_t j = 0; j < WALLS; j++)
+        bound[j] = j % 5 ? 1.5 * sqrt((double)ROWS) : j ? INFINITY : 0.5;
     for (size_t N = 0; N <= WALLS; N++) {
         pass->within(ROWS, WV_COLUMNS, N, x, g, bound, in);
         for (size_t i = 0; i < WV_COLUMNS; i++) {
             bool plus = true, minus = true;
             for (size_t j = 0; j < N; j++) {
                 double v = 0;
-                for (size_t d = 0; d < ROWS; d++) v += g[j * ROWS + d] * x[d * WV_COLUMNS + i];
+                for (size_t d = 0; d < ROWS; d++)
+                    v += g[j * ROWS + d] * x[d * WV_COLUMNS + i];
                 plus = plus && v < bound[j];
                 minus = minus && -v < bound[j];
             }
@@ -185,22 +220,28 @@ static void check_within(const wv_columns *pass) {
             seen[(size_t)in[i]]++;
         }
     }
-    for (size_t k = 0; k < 4; k++) assert_true(seen[k] > 0);
+    for (size_t k = 0; k < 4; k++)
+        assert_true(seen[k] > 0);
 }
 
-static void inside_walls(void **state) {
+static void inside_walls(void **state)
+{
     (void)state;
     with_each(check_within);
 }
 
-/* Densities relative to their mixture, however small or large: one without a share counts as nothing in the mixture, as do NaN and zero; where there is no density the mixture has none. */
-static void check_shares(const wv_columns *pass) {
+/* Densities relative to their mixture, however small or large: one without a share counts as nothing in the mixture,
+ * as do NaN and zero; where there is no density the mixture has none. */
+static void check_shares(const wv_columns *pass)
+{
     enum { LD = WV_COLUMNS + 8 };
     static double log_q[ROWS * LD], u[ROWS * LD];
     double alpha[ROWS] = {0.2, 0.0, 0.3, 1e-6, 0.5}, log_m[WV_COLUMNS];
     test_random r = test_random_seed(17);
-    for (size_t i = 0; i < ROWS * LD; i++) log_q[i] = (i % LD < 32 ? 20.0 : 2000.0) * (test_random_uniform(&r) - 0.5) - 5000.0;
-    for (size_t c = 0; c < ROWS; c++) log_q[c * LD] = -INFINITY;
+    for (size_t i = 0; i < ROWS * LD; i++)
+        log_q[i] = (i % LD < 32 ? 20.0 : 2000.0) * (test_random_uniform(&r) - 0.5) - 5000.0;
+    for (size_t c = 0; c < ROWS; c++)
+        log_q[c * LD] = -INFINITY;
     log_q[1] = NAN;
     log_q[2 * LD + 2] = -INFINITY;
     memcpy(u, log_q, sizeof u);
@@ -208,39 +249,50 @@ static void check_shares(const wv_columns *pass) {
     for (size_t i = 0; i < WV_COLUMNS; i++) {
         long double top = -INFINITY, sum = 0;
         for (size_t c = 0; c < ROWS; c++)
-            if (alpha[c] > 0 && log_q[c * LD + i] > (double)top) top = log_q[c * LD + i];
+            if (alpha[c] > 0 && log_q[c * LD + i] > (double)top)
+                top = log_q[c * LD + i];
         for (size_t c = 0; c < ROWS; c++)
-            if (i && alpha[c] > 0 && !isnan(log_q[c * LD + i])) sum += alpha[c] * expl(log_q[c * LD + i] - top);
+            if (i && alpha[c] > 0 && !isnan(log_q[c * LD + i]))
+                sum += alpha[c] * expl(log_q[c * LD + i] - top);
         if (i)
             assert_true(fabsl(log_m[i] - (top + logl(sum))) <= 4 * DBL_EPSILON * (1 + fabsl(top)));
         else
             assert_true(log_m[0] == -INFINITY);
         for (size_t c = 0; c < ROWS; c++) {
-            long double below = log_q[c * LD + i] - top, value = !i || isnan(log_q[c * LD + i]) || below < -708 ? 0 : expl(below < 600 ? below : 600) / sum;
+            long double below = log_q[c * LD + i] - top, value = !i || isnan(log_q[c * LD + i]) || below < -708
+                                                                     ? 0
+                                                                     : expl(below < 600 ? below : 600) / sum;
             assert_true(fabsl(u[c * LD + i] - value) <= 8 * DBL_EPSILON * value);
         }
     }
 }
 
-static void shares(void **state) {
+static void shares(void **state)
+{
     (void)state;
     with_each(check_shares);
 }
 
-static void fill_root(size_t D, test_random *r, double *L) {
+static void fill_root(size_t D, test_random *r, double *L)
+{
     memset(L, 0, D * D * sizeof *L);
     for (size_t i = 0; i < D; i++)
-        for (size_t k = 0; k <= i; k++) L[i * D + k] = i == k ? 0.5 + test_random_uniform(r) : test_random_uniform(r) - 0.5;
+        for (size_t k = 0; k <= i; k++)
+            L[i * D + k] = i == k ? 0.5 + test_random_uniform(r) : test_random_uniform(r) - 0.5;
 }
 
 /* Weighted passes leave out columns without weight, whatever stands there. */
-static void check_weighted(const wv_columns *pass) {
+static void check_weighted(const wv_columns *pass)
+{
     static double y[ROWS * WV_COLUMNS], out[ROWS * WV_COLUMNS], weighted[ROWS * WV_COLUMNS];
     double w[WV_COLUMNS], centre[ROWS], sum[ROWS] = {0}, squares[WV_COLUMNS];
     test_random r = test_random_seed(11);
-    for (size_t i = 0; i < ROWS * WV_COLUMNS; i++) y[i] = test_random_uniform(&r);
-    for (size_t i = 0; i < WV_COLUMNS; i++) w[i] = i % 4 ? test_random_uniform(&r) : 0.0;
-    for (size_t d = 0; d < ROWS; d++) centre[d] = test_random_uniform(&r);
+    for (size_t i = 0; i < ROWS * WV_COLUMNS; i++)
+        y[i] = test_random_uniform(&r);
+    for (size_t i = 0; i < WV_COLUMNS; i++)
+        w[i] = i % 4 ? test_random_uniform(&r) : 0.0;
+    for (size_t d = 0; d < ROWS; d++)
+        centre[d] = test_random_uniform(&r);
     y[0] = INFINITY;
     y[4] = NAN;
     pass->mean(ROWS, WV_COLUMNS, w, y, sum);
@@ -266,21 +318,28 @@ static void check_weighted(const wv_columns *pass) {
     }
 }
 
-static void weighted(void **state) {
+static void weighted(void **state)
+{
     (void)state;
     with_each(check_weighted);
 }
 
-/* ---- moments and secants ---------------------------------------------------------------------------------------------------------------- */
+/* ---- moments and secants ----------------------------------------------------------------------------------------- */
 /* Sums of 64 terms, each a product of a few numbers, in any order: size is the sum of what is added, without signs. */
-static void sums_to(double got, long double wanted, long double size) { assert_true(fabsl(got - wanted) <= 64 * DBL_EPSILON * size); }
+static void sums_to(double got, long double wanted, long double size)
+{
+    assert_true(fabsl(got - wanted) <= 64 * DBL_EPSILON * size);
+}
 
-static void fill(size_t n, test_random *r, double *x) {
-    for (size_t i = 0; i < n; i++) x[i] = test_random_normal(r);
+static void fill(size_t n, test_random *r, double *x)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = test_random_normal(r);
 }
 
 /* Rows anywhere in memory, not aligned, that end where they end, become columns; nothing else is touched. */
-static void check_turn(const wv_columns *pass) {
+static void check_turn(const wv_columns *pass)
+{
     enum { LONGEST = 70, SENTINEL = -7 };
     static double out[(LONGEST + 1) * WV_COLUMNS];
     for (size_t D = 1; D <= LONGEST; D++) {
@@ -290,35 +349,43 @@ static void check_turn(const wv_columns *pass) {
             held[k] = malloc((D + k % 3) * sizeof **held);
             assert_non_null(held[k]);
             row[k] = held[k] + k % 3;
-            for (size_t d = 0; d < D; d++) held[k][k % 3 + d] = (double)(100 * d + k);
+            for (size_t d = 0; d < D; d++)
+                held[k][k % 3 + d] = (double)(100 * d + k);
         }
-        for (size_t i = 0; i < (LONGEST + 1) * WV_COLUMNS; i++) out[i] = SENTINEL;
+        for (size_t i = 0; i < (LONGEST + 1) * WV_COLUMNS; i++)
+            out[i] = SENTINEL;
         pass->turn(D, row, out + WV_COLUMNS_WIDTH);
         for (size_t d = 0; d <= LONGEST; d++)
             for (size_t i = 0; i < WV_COLUMNS; i++) {
                 bool turned = d < D && i / WV_COLUMNS_WIDTH == 1;
                 assert_true(out[d * WV_COLUMNS + i] == (turned ? (double)(100 * d + i - WV_COLUMNS_WIDTH) : SENTINEL));
             }
-        for (size_t k = 0; k < WV_COLUMNS_WIDTH; k++) free(held[k]);
+        for (size_t k = 0; k < WV_COLUMNS_WIDTH; k++)
+            free(held[k]);
     }
 }
 
-static void turned(void **state) {
+static void turned(void **state)
+{
     (void)state;
     with_each(check_turn);
 }
 
-/* Rows that are apart, that follow each other, or overlap; columns up to the next multiple of eight repeat the last row. */
-static void turned_rows(void **state) {
+/* Rows that are apart, that follow each other, or overlap; columns up to the next multiple of
+ * eight repeat the last row. */
+static void turned_rows(void **state)
+{
     (void)state;
     enum { LONGEST = 20, GAP = 3, SENTINEL = -7 };
     static double x[WV_COLUMNS * (LONGEST + GAP)], out[LONGEST * WV_COLUMNS], plain[LONGEST * WV_COLUMNS];
-    for (size_t i = 0; i < WV_COLUMNS * (LONGEST + GAP); i++) x[i] = (double)i;
+    for (size_t i = 0; i < WV_COLUMNS * (LONGEST + GAP); i++)
+        x[i] = (double)i;
     for (size_t D = 1; D <= LONGEST; D++)
         for (size_t n = 1; n <= WV_COLUMNS; n++) {
             const size_t aparts[] = {D + GAP, D, 1};
             for (size_t a = 0; a < 3; a++) {
-                for (size_t i = 0; i < LONGEST * WV_COLUMNS; i++) out[i] = plain[i] = SENTINEL;
+                for (size_t i = 0; i < LONGEST * WV_COLUMNS; i++)
+                    out[i] = plain[i] = SENTINEL;
                 wv_columns_turn_rows(D, n, x, aparts[a], out);
                 for (size_t i = 0; i < LONGEST * WV_COLUMNS; i++) {
                     size_t d = i / WV_COLUMNS, k = i % WV_COLUMNS, from = k < n ? k : n - 1;
@@ -330,38 +397,47 @@ static void turned_rows(void **state) {
         }
 }
 
-/* What is added to earlier sums: moments of weighted points. Points without weight may be anything, and columns beyond n are not looked at. */
-static void check_powers(const wv_columns *pass) {
+/* What is added to earlier sums: moments of weighted points. Points without weight may be anything,
+ * and columns beyond n are not looked at. */
+static void check_powers(const wv_columns *pass)
+{
     static double y[ROWS * WV_COLUMNS];
     double w[WV_COLUMNS], from[ROWS], out[4 * ROWS];
     test_random r = test_random_seed(19);
     for (size_t n = WV_COLUMNS_WIDTH; n <= WV_COLUMNS; n += WV_COLUMNS_WIDTH) {
         fill(ROWS * WV_COLUMNS, &r, y);
         fill(ROWS, &r, from);
-        for (size_t i = 0; i < WV_COLUMNS; i++) w[i] = i >= n ? NAN : i % 4 ? test_random_uniform(&r) : 0.0;
+        for (size_t i = 0; i < WV_COLUMNS; i++)
+            w[i] = i >= n ? NAN : i % 4 ? test_random_uniform(&r) : 0.0;
         for (size_t d = 0; d < ROWS; d++) {
             y[d * WV_COLUMNS] = INFINITY;
             y[d * WV_COLUMNS + 4] = NAN;
         }
-        for (size_t i = 0; i < 4 * ROWS; i++) out[i] = 10.0 + (double)i;
+        for (size_t i = 0; i < 4 * ROWS; i++)
+            out[i] = 10.0 + (double)i;
         pass->powers(ROWS, n, w, y, from, out);
         for (size_t d = 0; d < ROWS; d++) {
             long double sum[4], size[4];
-            for (size_t k = 0; k < 4; k++) sum[k] = size[k] = 10.0L + (long double)(k * ROWS + d);
+            for (size_t k = 0; k < 4; k++)
+                sum[k] = size[k] = 10.0L + (long double)(k * ROWS + d);
             for (size_t i = 0; i < n; i++) {
-                if (!(i % 4)) continue;
-                long double u = w[i], x = (long double)y[d * WV_COLUMNS + i] - from[d], term[4] = {u * x, u * x * x, u * u * x, u * u * x * x};
+                if (!(i % 4))
+                    continue;
+                long double u = w[i], x = (long double)y[d * WV_COLUMNS + i] - from[d],
+                            term[4] = {u * x, u * x * x, u * u * x, u * u * x * x};
                 for (size_t k = 0; k < 4; k++) {
                     sum[k] += term[k];
                     size[k] += fabsl(term[k]);
                 }
             }
-            for (size_t k = 0; k < 4; k++) sums_to(out[k * ROWS + d], sum[k], size[k]);
+            for (size_t k = 0; k < 4; k++)
+                sums_to(out[k * ROWS + d], sum[k], size[k]);
         }
     }
 }
 
-static void powers(void **state) {
+static void powers(void **state)
+{
     (void)state;
     with_each(check_powers);
 }
@@ -370,27 +446,33 @@ typedef struct {
     double x[2][ROWS * WV_COLUMNS], g[2][ROWS * WV_COLUMNS], v[2][WV_COLUMNS], mu[ROWS], unit[ROWS], from[ROWS];
 } pairs;
 
-static void fill_pairs(pairs *p, test_random *r) {
+static void fill_pairs(pairs *p, test_random *r)
+{
     for (size_t k = 0; k < 2; k++) {
         fill(ROWS * WV_COLUMNS, r, p->x[k]);
         fill(ROWS * WV_COLUMNS, r, p->g[k]);
-        for (size_t i = 0; i < WV_COLUMNS; i++) p->v[k][i] = (i + k) % 4 ? test_random_uniform(r) : 0.0;
+        for (size_t i = 0; i < WV_COLUMNS; i++)
+            p->v[k][i] = (i + k) % 4 ? test_random_uniform(r) : 0.0;
     }
     fill(ROWS, r, p->mu);
     fill(ROWS, r, p->from);
-    for (size_t d = 0; d < ROWS; d++) p->unit[d] = 0.5 + test_random_uniform(r);
+    for (size_t d = 0; d < ROWS; d++)
+        p->unit[d] = 0.5 + test_random_uniform(r);
 }
 
 /* Scores of both draws of a pair, weighted, and the sums of squares of single draws, where these are wanted. */
-static void check_pair_scores(const wv_columns *pass) {
+static void check_pair_scores(const wv_columns *pass)
+{
     static double out[2 * ROWS * WV_COLUMNS], again[2 * ROWS * WV_COLUMNS];
     double square[2 * ROWS];
     test_random r = test_random_seed(23);
     for (size_t n = WV_COLUMNS_WIDTH; n <= WV_COLUMNS; n += WV_COLUMNS_WIDTH) {
         pairs p;
         fill_pairs(&p, &r);
-        for (size_t i = 0; i < 2 * ROWS; i++) square[i] = 10.0 + (double)i;
-        for (size_t i = 0; i < 2 * ROWS * WV_COLUMNS; i++) out[i] = again[i] = NAN;
+        for (size_t i = 0; i < 2 * ROWS; i++)
+            square[i] = 10.0 + (double)i;
+        for (size_t i = 0; i < 2 * ROWS * WV_COLUMNS; i++)
+            out[i] = again[i] = NAN;
         pass->pair_scores(ROWS, n, p.v[0], p.v[1], p.g[0], p.g[1], p.x[0], p.x[1], p.mu, p.unit, out, square);
         pass->pair_scores(ROWS, n, p.v[0], p.v[1], p.g[0], p.g[1], p.x[0], p.x[1], p.mu, p.unit, again, NULL);
         for (size_t d = 0; d < ROWS; d++) {
@@ -399,7 +481,8 @@ static void check_pair_scores(const wv_columns *pass) {
                 size_t at = d * WV_COLUMNS + i, below = at + ROWS * WV_COLUMNS;
                 long double score[2] = {0}, size[2] = {0};
                 for (size_t k = 0; k < 2 && i < n; k++) {
-                    long double v = p.v[k][i], g = p.g[k][at], z = ((long double)p.x[k][at] - p.mu[d]) * p.unit[d], term[2] = {v * g, v * (g * z + 1)};
+                    long double v = p.v[k][i], g = p.g[k][at], z = ((long double)p.x[k][at] - p.mu[d]) * p.unit[d],
+                                term[2] = {v * g, v * (g * z + 1)};
                     for (size_t m = 0; m < 2; m++) {
                         score[m] += term[m];
                         sum[m] += term[m] * term[m];
@@ -419,13 +502,15 @@ static void check_pair_scores(const wv_columns *pass) {
     }
 }
 
-static void pair_scores(void **state) {
+static void pair_scores(void **state)
+{
     (void)state;
     with_each(check_pair_scores);
 }
 
 /* Points of pairs and their squares, weighted; a draw without weight may be anything, the other of its pair counts. */
-static void check_pair_values(const wv_columns *pass) {
+static void check_pair_values(const wv_columns *pass)
+{
     static double out[ROWS * WV_COLUMNS], squared[ROWS * WV_COLUMNS];
     const double share = 0.37;
     test_random r = test_random_seed(29);
@@ -436,8 +521,10 @@ static void check_pair_values(const wv_columns *pass) {
         for (size_t d = 0; d < ROWS; d++)
             for (size_t k = 0; k < 2; k++)
                 for (size_t i = 0; i < WV_COLUMNS; i++)
-                    if (!(p.v[k][i] > 0)) p.x[k][d * WV_COLUMNS + i] = i % 3 == 0 ? NAN : i % 3 == 1 ? INFINITY : -INFINITY;
-        for (size_t i = 0; i < ROWS * WV_COLUMNS; i++) out[i] = squared[i] = -7.0;
+                    if (!(p.v[k][i] > 0))
+                        p.x[k][d * WV_COLUMNS + i] = i % 3 == 0 ? NAN : i % 3 == 1 ? INFINITY : -INFINITY;
+        for (size_t i = 0; i < ROWS * WV_COLUMNS; i++)
+            out[i] = squared[i] = -7.0;
         pass->pair_values(ROWS, n, share, p.v[0], p.v[1], p.x[0], p.x[1], p.mu, p.unit, p.from, out, squared);
         for (size_t i = 0; i < ROWS * WV_COLUMNS; i++) {
             size_t d = i / WV_COLUMNS, c = i % WV_COLUMNS;
@@ -448,7 +535,8 @@ static void check_pair_values(const wv_columns *pass) {
             }
             for (size_t k = 0; k < 2; k++)
                 if (p.v[k][c] > 0) {
-                    long double v = (long double)share * p.v[k][c], y = ((long double)p.x[k][i] - p.mu[d]) * p.unit[d], z = y - p.from[d], most = fabsl(y) + fabsl((long double)p.from[d]);
+                    long double v = (long double)share * p.v[k][c], y = ((long double)p.x[k][i] - p.mu[d]) * p.unit[d],
+                                z = y - p.from[d], most = fabsl(y) + fabsl((long double)p.from[d]);
                     sum += v * z;
                     squares += v * z * z;
                     size += v * most;
@@ -460,12 +548,14 @@ static void check_pair_values(const wv_columns *pass) {
     }
 }
 
-static void pair_values(void **state) {
+static void pair_values(void **state)
+{
     (void)state;
     with_each(check_pair_values);
 }
 
-static void check_pair_sums(const wv_columns *pass) {
+static void check_pair_sums(const wv_columns *pass)
+{
     static double a[ROWS * WV_COLUMNS], q[ROWS * WV_COLUMNS];
     double keep[WV_COLUMNS], t[WV_COLUMNS], out[4 * ROWS];
     test_random r = test_random_seed(31);
@@ -474,30 +564,37 @@ static void check_pair_sums(const wv_columns *pass) {
         fill(ROWS * WV_COLUMNS, &r, q);
         fill(WV_COLUMNS, &r, keep);
         fill(WV_COLUMNS, &r, t);
-        for (size_t i = n; i < WV_COLUMNS; i++) keep[i] = t[i] = NAN;
-        for (size_t i = 0; i < 4 * ROWS; i++) out[i] = 10.0 + (double)i;
+        for (size_t i = n; i < WV_COLUMNS; i++)
+            keep[i] = t[i] = NAN;
+        for (size_t i = 0; i < 4 * ROWS; i++)
+            out[i] = 10.0 + (double)i;
         pass->pair_sums(ROWS, n, keep, t, a, q, out);
         for (size_t d = 0; d < ROWS; d++) {
             long double sum[4], size[4];
-            for (size_t k = 0; k < 4; k++) sum[k] = size[k] = 10.0L + (long double)(k * ROWS + d);
+            for (size_t k = 0; k < 4; k++)
+                sum[k] = size[k] = 10.0L + (long double)(k * ROWS + d);
             for (size_t i = 0; i < n; i++) {
-                long double e = (long double)keep[i] * a[d * WV_COLUMNS + i], s = q[d * WV_COLUMNS + i], term[4] = {e, e * e, s, t[i] * s};
+                long double e = (long double)keep[i] * a[d * WV_COLUMNS + i], s = q[d * WV_COLUMNS + i],
+                            term[4] = {e, e * e, s, t[i] * s};
                 for (size_t k = 0; k < 4; k++) {
                     sum[k] += term[k];
                     size[k] += fabsl(term[k]);
                 }
             }
-            for (size_t k = 0; k < 4; k++) sums_to(out[k * ROWS + d], sum[k], size[k]);
+            for (size_t k = 0; k < 4; k++)
+                sums_to(out[k * ROWS + d], sum[k], size[k]);
         }
     }
 }
 
-static void pair_sums(void **state) {
+static void pair_sums(void **state)
+{
     (void)state;
     with_each(check_pair_sums);
 }
 
-static void check_row_times(const wv_columns *pass) {
+static void check_row_times(const wv_columns *pass)
+{
     enum { LONGEST = 64 };
     static double x[LONGEST], M[LONGEST * LONGEST], out[LONGEST + 1];
     test_random r = test_random_seed(37);
@@ -518,14 +615,17 @@ static void check_row_times(const wv_columns *pass) {
     }
 }
 
-static void row_times(void **state) {
+static void row_times(void **state)
+{
     (void)state;
     with_each(check_row_times);
 }
 
-/* The inverse Hessian as a matrix, H <- (I - s y'/sy) H (I - y s'/sy) + s s'/sy from the oldest pair to the newest. Curvatures lie between 1/2 and 2, so that rounding grows by a small factor with each pair; rows that are
- * shorter than whole vectors end with zeros and keep these. */
-static void check_row_secants(const wv_columns *pass) {
+/* The inverse Hessian as a matrix, H <- (I - s y'/sy) H (I - y s'/sy) + s s'/sy from the oldest pair to the newest.
+ * Curvatures lie between 1/2 and 2, so that rounding grows by a small factor with each pair; rows that are shorter
+ * than whole vectors end with zeros and keep these. */
+static void check_row_secants(const wv_columns *pass)
+{
     enum { PAIRS = 7, LONGEST = 40 };
     static double s[PAIRS * LONGEST], y[PAIRS * LONGEST];
     static long double H[LONGEST * LONGEST];
@@ -540,7 +640,8 @@ static void check_row_secants(const wv_columns *pass) {
             memcpy(v, start, sizeof v);
             memset(s, 0, sizeof s);
             memset(y, 0, sizeof y);
-            for (size_t i = 0; i < D * D; i++) H[i] = i % (D + 1) ? 0 : gamma;
+            for (size_t i = 0; i < D * D; i++)
+                H[i] = i % (D + 1) ? 0 : gamma;
             for (size_t k = n; k-- > 0;) { /* the newest is the first, and stands anywhere */
                 double *to = s + 3 * k % PAIRS * LONGEST, *yo = y + 5 * k % PAIRS * LONGEST;
                 s_row[k] = to;
@@ -554,12 +655,14 @@ static void check_row_secants(const wv_columns *pass) {
                 long double left[LONGEST], both = 0; /* H y, y'H y */
                 for (size_t i = 0; i < D; i++) {
                     left[i] = 0;
-                    for (size_t j = 0; j < D; j++) left[i] += H[i * D + j] * yo[j];
+                    for (size_t j = 0; j < D; j++)
+                        left[i] += H[i * D + j] * yo[j];
                     both += left[i] * yo[i];
                 }
                 for (size_t i = 0; i < D; i++)
                     for (size_t j = 0; j < D; j++)
-                        H[i * D + j] += ((1 + both / sy[k]) * to[i] * to[j] - to[i] * left[j] - left[i] * to[j]) / sy[k];
+                        H[i * D + j] += ((1 + both / sy[k]) * to[i] * to[j] - to[i] * left[j] - left[i] * to[j]) /
+                                        sy[k];
             }
             pass->row_secants(whole, n, s_row, y_row, sy, gamma, v);
             for (size_t i = 0; i < whole; i++) {
@@ -573,23 +676,29 @@ static void check_row_secants(const wv_columns *pass) {
         }
 }
 
-static void row_secants(void **state) {
+static void row_secants(void **state)
+{
     (void)state;
     with_each(check_row_secants);
 }
 
-/* Densities of a block are those of its points one by one; pushing back is the gradient; products are sums over columns. */
-static void densities(void **state) {
+/* Densities of a block are those of its points one by one; pushing back is the gradient; products
+ * are sums over columns. */
+static void densities(void **state)
+{
     (void)state;
-    static double x[WV_COLUMNS * MOST], block[MOST * WV_COLUMNS], spare[MOST * WV_COLUMNS], y[MOST * WV_COLUMNS], out[MOST * WV_COLUMNS], C[MOST * MOST];
+    static double x[WV_COLUMNS * MOST], block[MOST * WV_COLUMNS], spare[MOST * WV_COLUMNS], y[MOST * WV_COLUMNS],
+        out[MOST * WV_COLUMNS], C[MOST * MOST];
     double L[MOST * MOST], inverse[MOST * MOST], mu[MOST], one[MOST], r[WV_COLUMNS], log_q[WV_COLUMNS], value;
     test_random random = test_random_seed(3);
     for (size_t D = 1; D <= MOST; D += 3)
         for (size_t n = 1; n <= WV_COLUMNS; n += 21) {
             size_t wide = wv_columns_round(n);
             fill_root(D, &random, L);
-            for (size_t i = 0; i < D; i++) mu[i] = test_random_uniform(&random);
-            for (size_t i = 0; i < n * D; i++) x[i] = 4.0 * test_random_uniform(&random) - 2.0;
+            for (size_t i = 0; i < D; i++)
+                mu[i] = test_random_uniform(&random);
+            for (size_t i = 0; i < n * D; i++)
+                x[i] = 4.0 * test_random_uniform(&random) - 2.0;
             wv_dense_invert(D, L, inverse);
             wv_columns_turn(D, n, x, block);
             wv_columns_whiten(D, wide, inverse, mu, block, spare, y, r);
@@ -607,11 +716,13 @@ static void densities(void **state) {
             wv_columns_product(D, wide, y, out, false, C);
             for (size_t a = 0; a < D; a++) {
                 double sum = 0;
-                for (size_t b = 0; b < D; b++) sum += L[b * D + a] * out[b * WV_COLUMNS];
+                for (size_t b = 0; b < D; b++)
+                    sum += L[b * D + a] * out[b * WV_COLUMNS];
                 assert_true(fabs(sum - y[a * WV_COLUMNS]) < 1e-8 * (1 + fabs(sum))); /* L' L'^-1 y = y */
                 for (size_t b = 0; b < D; b++) {
                     double product = 0;
-                    for (size_t i = 0; i < wide; i++) product += y[a * WV_COLUMNS + i] * out[b * WV_COLUMNS + i];
+                    for (size_t i = 0; i < wide; i++)
+                        product += y[a * WV_COLUMNS + i] * out[b * WV_COLUMNS + i];
                     assert_true(fabs(product - C[a * D + b]) < 1e-9 * (1 + fabs(product)));
                 }
             }
@@ -619,7 +730,8 @@ static void densities(void **state) {
 }
 
 /* Inverses of triangles, and roots of inverses: V V' a = I. */
-static void triangles(void **state) {
+static void triangles(void **state)
+{
     (void)state;
     static double L[MOST * MOST], inverse[MOST * MOST], a[MOST * MOST], V[MOST * MOST], spare[MOST * MOST];
     test_random random = test_random_seed(4);
@@ -642,7 +754,8 @@ static void triangles(void **state) {
             for (size_t k = 0; k < D; k++) {
                 double unit = 0;
                 for (size_t j = 0; j < D; j++)
-                    for (size_t m = 0; m < D; m++) unit += a[i * D + j] * V[j * D + m] * V[k * D + m];
+                    for (size_t m = 0; m < D; m++)
+                        unit += a[i * D + j] * V[j * D + m] * V[k * D + m];
                 assert_true(fabs(unit - (i == k)) < 1e-12 * (double)(D * D));
                 assert_true(k <= i || V[i * D + k] == 0.0);
             }
@@ -654,33 +767,58 @@ static void triangles(void **state) {
 }
 
 /* Rows through the root of a component are the same alone, in threes and all at once; and there is a way back. */
-static void any_number_of_rows(void **state) {
+static void any_number_of_rows(void **state)
+{
     (void)state;
     enum { MANY = 24 };
     static double L[MOST * MOST], x[MANY * MOST], all[MANY * MOST], some[MANY * MOST];
     const wv_family *full = wv_family_get(WVGD_FULL);
-    void (*const turn[])(size_t, size_t, const double *, size_t, double *, double *) = {full->colour, full->whiten, full->pull, full->push};
+    void (*const turn[])(size_t, size_t, const double *, size_t, double *, double *) = {full->colour, full->whiten,
+                                                                                        full->pull, full->push};
     test_random random = test_random_seed(9);
     for (size_t D = 1; D <= MOST; D += 1 + D / 4) {
         fill_root(D, &random, L);
-        for (size_t i = 0; i < MANY * D; i++) x[i] = test_random_normal(&random);
+        for (size_t i = 0; i < MANY * D; i++)
+            x[i] = test_random_normal(&random);
         for (size_t t = 0; t < 4; t++) {
             memcpy(all, x, MANY * D * sizeof *x);
             turn[t](D, 0, L, MANY, all, NULL);
             for (size_t rows = 1; rows <= 3; rows += 2) {
                 memcpy(some, x, MANY * D * sizeof *x);
-                for (size_t at = 0; at < MANY; at += rows) turn[t](D, 0, L, rows, some + at * D, NULL);
-                for (size_t i = 0; i < MANY * D; i++) assert_true(fabs(some[i] - all[i]) < 1e-9 * (1 + fabs(all[i])));
+                for (size_t at = 0; at < MANY; at += rows)
+                    turn[t](D, 0, L, rows, some + at * D, NULL);
+                for (size_t i = 0; i < MANY * D; i++)
+                    assert_true(fabs(some[i] - all[i]) < 1e-9 * (1 + fabs(all[i])));
             }
             turn[t ^ 1](D, 0, L, MANY, all, NULL);
-            for (size_t i = 0; i < MANY * D; i++) assert_true(fabs(all[i] - x[i]) < 1e-9 * (1 + fabs(x[i])));
+            for (size_t i = 0; i < MANY * D; i++)
+                assert_true(fabs(all[i] - x[i]) < 1e-9 * (1 + fabs(x[i])));
         }
     }
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exponentials), cmocka_unit_test(add_logs), cmocka_unit_test(tails), cmocka_unit_test(distances), cmocka_unit_test(scores), cmocka_unit_test(inside_walls), cmocka_unit_test(shares), cmocka_unit_test(weighted), cmocka_unit_test(turned), cmocka_unit_test(turned_rows), cmocka_unit_test(powers), cmocka_unit_test(pair_scores), cmocka_unit_test(pair_values), cmocka_unit_test(pair_sums), cmocka_unit_test(row_times), cmocka_unit_test(row_secants), cmocka_unit_test(densities), cmocka_unit_test(triangles), cmocka_unit_test(any_number_of_rows),
+        cmocka_unit_test(exponentials),
+        cmocka_unit_test(add_logs),
+        cmocka_unit_test(tails),
+        cmocka_unit_test(distances),
+        cmocka_unit_test(scores),
+        cmocka_unit_test(inside_walls),
+        cmocka_unit_test(shares),
+        cmocka_unit_test(weighted),
+        cmocka_unit_test(turned),
+        cmocka_unit_test(turned_rows),
+        cmocka_unit_test(powers),
+        cmocka_unit_test(pair_scores),
+        cmocka_unit_test(pair_values),
+        cmocka_unit_test(pair_sums),
+        cmocka_unit_test(row_times),
+        cmocka_unit_test(row_secants),
+        cmocka_unit_test(densities),
+        cmocka_unit_test(triangles),
+        cmocka_unit_test(any_number_of_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

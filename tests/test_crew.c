@@ -1,5 +1,7 @@
-/* test_crew.c - the threads of the library: every task is done once, whoever does it; a fit has the same bits for any number of threads, in its trace, its results and its saved states, and goes on
- * from a state with another number; threads that cannot be started, or for which there is no memory, are done without. The linker sends pthread_create and mmap here (--wrap). */
+/* test_crew.c - the threads of the library: every task is done once, whoever does it; a fit has the same bits
+ * for any number of threads, in its trace, its results and its saved states, and goes on from a state with
+ * another number; threads that cannot be started, or for which there is no memory, are done without. The linker
+ * sends pthread_create and mmap here (--wrap). */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,27 +21,29 @@
 #include "support/targets.h"
 #include "wvgd.h"
 
-/* ---- threads that do not start ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- threads that do not start ----------------------------------------------------------------------------------- */
 static int startable = 1 << 20; /* threads that may still be started */
 
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *self);
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *self);
 
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *self) {
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *self)
+{
     return startable-- > 0 ? __real_pthread_create(thread, attributes, run, self) : 11; /* EAGAIN */
 }
 
-/* ---- addresses that there are not -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- addresses that there are not -------------------------------------------------------------------------------- */
 static size_t mappable = SIZE_MAX; /* bytes that may be mapped at once */
 
 void *__real_mmap(void *at, size_t size, int protection, int flags, int file, off_t offset);
 void *__wrap_mmap(void *at, size_t size, int protection, int flags, int file, off_t offset);
 
-void *__wrap_mmap(void *at, size_t size, int protection, int flags, int file, off_t offset) {
+void *__wrap_mmap(void *at, size_t size, int protection, int flags, int file, off_t offset)
+{
     return size <= mappable ? __real_mmap(at, size, protection, flags, file, offset) : MAP_FAILED;
 }
 
-/* ---- the crew ------------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the crew ---------------------------------------------------------------------------------------------------- */
 enum { TASKS = 3000 };
 
 typedef struct {
@@ -49,14 +53,17 @@ typedef struct {
     bool wrong;       /* a worker of a number that there is not */
 } counts;
 
-static int count(void *context, size_t index, unsigned worker) {
+static int count(void *context, size_t index, unsigned worker)
+{
     counts *c = context;
     c->done[index]++; /* nobody else has this index */
-    if (worker >= c->workers) c->wrong = true;
+    if (worker >= c->workers)
+        c->wrong = true;
     return c->fail && index && index % (size_t)c->fail == 0 ? (int)index + 1 : 0;
 }
 
-static void every_task_once(void **state) {
+static void every_task_once(void **state)
+{
     (void)state;
     static counts c;
     for (unsigned workers = 0; workers <= 9; workers++) {
@@ -66,20 +73,23 @@ static void every_task_once(void **state) {
         for (size_t n = 0; n <= TASKS; n = n < 12 ? n + 1 : n * 3) {
             c = (counts){.workers = workers ? workers : 1};
             assert_int_equal(wv_crew_run(crew, n, count, &c), 0);
-            for (size_t i = 0; i < TASKS; i++) assert_int_equal(c.done[i], i < n);
+            for (size_t i = 0; i < TASKS; i++)
+                assert_int_equal(c.done[i], i < n);
             assert_false(c.wrong);
             assert_int_equal(wv_crew_workers(crew), n > 1 && workers ? workers : 1);
         }
         c = (counts){.workers = workers ? workers : 1, .fail = 7};
         assert_int_equal(wv_crew_run(crew, TASKS, count, &c), 8); /* the first by number, and all others are done */
-        for (size_t i = 0; i < TASKS; i++) assert_int_equal(c.done[i], 1);
+        for (size_t i = 0; i < TASKS; i++)
+            assert_int_equal(c.done[i], 1);
         wv_crew_free(crew);
     }
     wv_crew_free(NULL);
 }
 
 /* So many workers of the five that are asked for. */
-static void expect_workers(unsigned workers) {
+static void expect_workers(unsigned workers)
+{
     static counts c;
     wv_crew *crew = wv_crew_new(5);
     assert_non_null(crew);
@@ -87,14 +97,16 @@ static void expect_workers(unsigned workers) {
     assert_int_equal(wv_crew_run(crew, TASKS, count, &c), 0);
     assert_int_equal(wv_crew_workers(crew), workers);
     assert_false(c.wrong);
-    for (size_t i = 0; i < TASKS; i++) assert_int_equal(c.done[i], 1);
+    for (size_t i = 0; i < TASKS; i++)
+        assert_int_equal(c.done[i], 1);
     assert_int_equal(wv_crew_run(crew, TASKS, count, &c), 0);
     assert_int_equal(wv_crew_workers(crew), workers);
     wv_crew_free(crew);
 }
 
 /* Each needs 128 MB of addresses, and so much is left over; threads of other crews may still want theirs. */
-static void threads_without_room(void **state) {
+static void threads_without_room(void **state)
+{
     (void)state;
     for (unsigned more = 0; more <= 5; more++) {
         mappable = (size_t)more << 27;
@@ -111,7 +123,8 @@ static void threads_without_room(void **state) {
     mappable = SIZE_MAX;
 }
 
-static void threads_that_do_not_start(void **state) {
+static void threads_that_do_not_start(void **state)
+{
     (void)state;
     for (int most = 0; most < 5; most++) {
         startable = most;
@@ -120,7 +133,7 @@ static void threads_that_do_not_start(void **state) {
     }
 }
 
-/* ---- fits ------------------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- fits -------------------------------------------------------------------------------------------------------- */
 typedef struct {
     const char *name;
     const wvgd_model *model;
@@ -134,7 +147,8 @@ typedef struct {
     bool settles; /* long enough for particles to settle */
 } way;
 
-static wvgd_fit *make(const way *w, size_t threads) {
+static wvgd_fit *make(const way *w, size_t threads)
+{
     wvgd_options o;
     wvgd_error error;
     wvgd_options_init(&o);
@@ -151,24 +165,29 @@ static wvgd_fit *make(const way *w, size_t threads) {
     o.tol = w->settles ? 0.05 : 1e-6;
     o.threads = threads;
     wvgd_fit *fit = wvgd_new(w->model, &o, NULL, &error);
-    if (!fit) fail_msg("%s: %s", w->name, error.text);
+    if (!fit)
+        fail_msg("%s: %s", w->name, error.text);
     assert_int_equal(fit->views + 1, w->cost == WVGD_CALLBACK ? 1 : threads);
     fit->worth_sharing = 0; /* whatever can be shared is */
     return fit;
 }
 
 /* One batch, by hand, so that no times are recorded; false: there is none left. */
-static bool batch(const way *w, wvgd_fit *fit) {
+static bool batch(const way *w, wvgd_fit *fit)
+{
     static double log_p[1 << 17], grad[1 << 20];
     size_t n;
     const double *z;
     bool gradient;
     wvgd_error error;
-    if (wvgd_ask(fit, &n, &z, &gradient, &error) != WVGD_OK) fail_msg("%s: %s", w->name, error.text);
-    if (!n) return false;
+    if (wvgd_ask(fit, &n, &z, &gradient, &error) != WVGD_OK)
+        fail_msg("%s: %s", w->name, error.text);
+    if (!n)
+        return false;
     assert_true(n <= 1 << 17 && n * w->model->dim <= 1 << 20);
     assert_int_equal(w->model->log_density(w->model->self, n, z, log_p, gradient ? grad : NULL), 0);
-    if (wvgd_tell(fit, log_p, grad, &error) != WVGD_OK) fail_msg("%s: %s", w->name, error.text);
+    if (wvgd_tell(fit, log_p, grad, &error) != WVGD_OK)
+        fail_msg("%s: %s", w->name, error.text);
     return true;
 }
 
@@ -177,7 +196,8 @@ typedef struct {
     unsigned char *bytes;
 } saved;
 
-static saved save(const wvgd_fit *fit) {
+static saved save(const wvgd_fit *fit)
+{
     saved s = {wvgd_save_size(fit), NULL};
     s.bytes = malloc(s.size);
     assert_non_null(s.bytes);
@@ -186,27 +206,33 @@ static saved save(const wvgd_fit *fit) {
 }
 
 /* A saved state holds trace and results. */
-static void assert_same(const way *w, size_t threads, size_t after, const saved *a, const saved *b) {
-    if (a->size != b->size || memcmp(a->bytes, b->bytes, a->size)) fail_msg("%s: other bits with %zu threads after %zu batches", w->name, threads, after);
+static void assert_same(const way *w, size_t threads, size_t after, const saved *a, const saved *b)
+{
+    if (a->size != b->size || memcmp(a->bytes, b->bytes, a->size))
+        fail_msg("%s: other bits with %zu threads after %zu batches", w->name, threads, after);
 }
 
 /* Batches in all, with states after the third, the middle one and the last. */
 enum { LOOKS = 3 };
 
-static size_t run(const way *w, size_t threads, const size_t look[LOOKS], saved out[LOOKS]) {
+static size_t run(const way *w, size_t threads, const size_t look[LOOKS], saved out[LOOKS])
+{
     wvgd_fit *fit = make(w, threads);
     size_t n = 0, settling = 0;
     for (; batch(w, fit); n++) {
         settling += fit->s.stage == WV_SETTLE;
         for (size_t k = 0; look && k < LOOKS; k++)
-            if (n + 1 == look[k]) out[k] = save(fit);
+            if (n + 1 == look[k])
+                out[k] = save(fit);
     }
-    if (w->settles) assert_true(settling > 0);
+    if (w->settles)
+        assert_true(settling > 0);
     wvgd_free(fit);
     return n;
 }
 
-static void same_bits(const way *w) {
+static void same_bits(const way *w)
+{
     static const size_t threads[] = {2, 3, 7};
     size_t batches = run(w, 1, NULL, NULL), look[LOOKS] = {3, batches / 2, batches};
     assert_true(batches > 6);
@@ -220,25 +246,31 @@ static void same_bits(const way *w) {
         }
         wvgd_fit *fit = make(w, threads[t]); /* goes on with another number of threads */
         assert_int_equal(wvgd_restore(fit, one[1].bytes, one[1].size, NULL), WVGD_OK);
-        while (batch(w, fit)) {}
+        while (batch(w, fit)) {
+        }
         last = save(fit);
         assert_same(w, threads[t], batches, &one[LOOKS - 1], &last);
         free(last.bytes);
         wvgd_free(fit);
     }
-    for (size_t k = 0; k < LOOKS; k++) free(one[k].bytes);
+    for (size_t k = 0; k < LOOKS; k++)
+        free(one[k].bytes);
 }
 
 static wvgd_model mixture, banana, wide, bimodal, line, large;
 
-static int set_up(void **state) {
+static int set_up(void **state)
+{
     (void)state;
-    static const double weight[] = {0.4, 0.6}, mean[] = {-6, 0, 0, 6, 1, 0}, cov[] = {1, 0.3, 0, 0.3, 1, 0, 0, 0, 2, 2, 0, 0, 0, 1, 0.5, 0, 0.5, 1};
-    return target_mixture_random(&mixture, 3, 3, 3.0, 4) || target_banana(&banana, 4, 1, 0.5) || target_gaussian_random(&wide, 40, 10, 3, false) ||
-           target_mixture(&bimodal, 3, 2, weight, mean, cov) || target_banana(&line, 2, 1, 0.3) || target_gaussian_random(&large, 140, 10, 3, false);
+    static const double weight[] = {0.4, 0.6}, mean[] = {-6, 0, 0, 6, 1, 0},
+                        cov[] = {1, 0.3, 0, 0.3, 1, 0, 0, 0, 2, 2, 0, 0, 0, 1, 0.5, 0, 0.5, 1};
+    return target_mixture_random(&mixture, 3, 3, 3.0, 4) || target_banana(&banana, 4, 1, 0.5) ||
+           target_gaussian_random(&wide, 40, 10, 3, false) || target_mixture(&bimodal, 3, 2, weight, mean, cov) ||
+           target_banana(&line, 2, 1, 0.3) || target_gaussian_random(&large, 140, 10, 3, false);
 }
 
-static int tear_down(void **state) {
+static int tear_down(void **state)
+{
     (void)state;
     wvgd_model_close(&mixture);
     wvgd_model_close(&banana);
@@ -249,16 +281,22 @@ static int tear_down(void **state) {
     return 0;
 }
 
-static void joint_fits(void **state) {
+static void joint_fits(void **state)
+{
     (void)state;
     const way ways[] = {
         {"full", &mixture, WVGD_JOINT, 6, 0, WVGD_FULL, WVGD_HARD, WVGD_MAHALANOBIS, WVGD_NATURAL, WVGD_MIXTURE, false},
-        {"diagonal", &mixture, WVGD_JOINT, 20, 0, WVGD_DIAG, WVGD_HARD, WVGD_SQEUCLID, WVGD_NATURAL, WVGD_MIXTURE, false},
+        {"diagonal", &mixture, WVGD_JOINT, 20, 0, WVGD_DIAG, WVGD_HARD, WVGD_SQEUCLID, WVGD_NATURAL, WVGD_MIXTURE,
+         false},
         {"many", &mixture, WVGD_JOINT, 60, 64, WVGD_DIAG, WVGD_HARD, WVGD_SQEUCLID, WVGD_NATURAL, WVGD_MIXTURE, false},
-        {"many, full", &mixture, WVGD_JOINT, 60, 64, WVGD_FULL, WVGD_HARD, WVGD_SQEUCLID, WVGD_NATURAL, WVGD_MIXTURE, false},
-        {"many dimensions", &wide, WVGD_JOINT, 12, 0, WVGD_DIAG, WVGD_HARD, WVGD_SQEUCLID, WVGD_NATURAL, WVGD_MIXTURE, false},
-        {"low rank", &wide, WVGD_JOINT, 4, 0, WVGD_LOWRANK, WVGD_HARD, WVGD_SQEUCLID, WVGD_NATURAL, WVGD_MIXTURE, false},
-        {"low rank, without matrices", &large, WVGD_JOINT, 3, 64, WVGD_LOWRANK, WVGD_HARD, WVGD_SQEUCLID, WVGD_NATURAL, WVGD_MIXTURE, false},
+        {"many, full", &mixture, WVGD_JOINT, 60, 64, WVGD_FULL, WVGD_HARD, WVGD_SQEUCLID, WVGD_NATURAL, WVGD_MIXTURE,
+         false},
+        {"many dimensions", &wide, WVGD_JOINT, 12, 0, WVGD_DIAG, WVGD_HARD, WVGD_SQEUCLID, WVGD_NATURAL, WVGD_MIXTURE,
+         false},
+        {"low rank", &wide, WVGD_JOINT, 4, 0, WVGD_LOWRANK, WVGD_HARD, WVGD_SQEUCLID, WVGD_NATURAL, WVGD_MIXTURE,
+         false},
+        {"low rank, without matrices", &large, WVGD_JOINT, 3, 64, WVGD_LOWRANK, WVGD_HARD, WVGD_SQEUCLID, WVGD_NATURAL,
+         WVGD_MIXTURE, false},
         {"soft", &banana, WVGD_JOINT, 5, 0, WVGD_FULL, WVGD_SOFT, WVGD_MAHALANOBIS, WVGD_NATURAL, WVGD_MIXTURE, false},
         {"reject", &banana, WVGD_JOINT, 5, 0, WVGD_FULL, WVGD_HARD, WVGD_SQEUCLID, WVGD_NATURAL, WVGD_REJECT, false},
         {"score", &banana, WVGD_JOINT, 3, 0, WVGD_DIAG, WVGD_HARD, WVGD_L1, WVGD_SCORE, WVGD_MIXTURE, false},
@@ -266,35 +304,44 @@ static void joint_fits(void **state) {
         {"own cost", &banana, WVGD_JOINT, 5, 0, WVGD_FULL, WVGD_HARD, WVGD_OWN, WVGD_NATURAL, WVGD_MIXTURE, false},
         {"settling", &line, WVGD_JOINT, 4, 0, WVGD_FULL, WVGD_HARD, WVGD_SQEUCLID, WVGD_NATURAL, WVGD_MIXTURE, true},
     };
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) same_bits(&ways[i]);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        same_bits(&ways[i]);
 }
 
-static void staged_fits(void **state) {
+static void staged_fits(void **state)
+{
     (void)state;
     const way ways[] = {
         {"one", &banana, WVGD_STAGED, 1, 0, WVGD_FULL, WVGD_HARD, WVGD_MAHALANOBIS, WVGD_NATURAL, WVGD_MIXTURE, false},
-        {"bimodal", &bimodal, WVGD_STAGED, 5, 0, WVGD_FULL, WVGD_HARD, WVGD_MAHALANOBIS, WVGD_NATURAL, WVGD_MIXTURE, false},
-        {"diagonal", &banana, WVGD_STAGED, 6, 0, WVGD_DIAG, WVGD_HARD, WVGD_SQEUCLID, WVGD_NATURAL, WVGD_MIXTURE, false},
-        {"many", &mixture, WVGD_STAGED, 40, 0, WVGD_FULL, WVGD_HARD, WVGD_MAHALANOBIS, WVGD_NATURAL, WVGD_MIXTURE, false},
+        {"bimodal", &bimodal, WVGD_STAGED, 5, 0, WVGD_FULL, WVGD_HARD, WVGD_MAHALANOBIS, WVGD_NATURAL, WVGD_MIXTURE,
+         false},
+        {"diagonal", &banana, WVGD_STAGED, 6, 0, WVGD_DIAG, WVGD_HARD, WVGD_SQEUCLID, WVGD_NATURAL, WVGD_MIXTURE,
+         false},
+        {"many", &mixture, WVGD_STAGED, 40, 0, WVGD_FULL, WVGD_HARD, WVGD_MAHALANOBIS, WVGD_NATURAL, WVGD_MIXTURE,
+         false},
         {"low rank", &banana, WVGD_STAGED, 4, 0, WVGD_LOWRANK, WVGD_HARD, WVGD_L1, WVGD_NATURAL, WVGD_MIXTURE, false},
         {"own cost", &banana, WVGD_STAGED, 4, 0, WVGD_FULL, WVGD_HARD, WVGD_OWN, WVGD_NATURAL, WVGD_MIXTURE, false},
     };
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) same_bits(&ways[i]);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        same_bits(&ways[i]);
 }
 
-static double square(void *self, size_t dim, const double *a, const double *b, double *grad_a) {
+static double square(void *self, size_t dim, const double *a, const double *b, double *grad_a)
+{
     const pthread_t *caller = self;
     double sum = 0;
     assert_true(pthread_equal(*caller, pthread_self()));
     for (size_t i = 0; i < dim; i++) {
         sum += (a[i] - b[i]) * (a[i] - b[i]);
-        if (grad_a) grad_a[i] = 2 * (a[i] - b[i]);
+        if (grad_a)
+            grad_a[i] = 2 * (a[i] - b[i]);
     }
     return sum;
 }
 
 /* A cost function of the caller's is called by one thread. */
-static void callback_costs(void **state) {
+static void callback_costs(void **state)
+{
     (void)state;
     pthread_t caller = pthread_self();
     for (wvgd_solver solver = WVGD_STAGED; solver <= WVGD_JOINT; solver++) {
@@ -321,43 +368,52 @@ typedef struct {
 } callers;
 
 /* Who calls a crew that is at work, from another thread or from one of its tasks, does his tasks himself. */
-static int call_again(void *context, size_t index, unsigned worker) {
+static int call_again(void *context, size_t index, unsigned worker)
+{
     callers *c = context;
     (void)worker;
     c->own[index] = (counts){.workers = 3};
     return wv_crew_run(c->crew, TASKS, count, &c->own[index]);
 }
 
-static void *call_often(void *context) {
+static void *call_often(void *context)
+{
     static _Thread_local counts c;
     for (int again = 0; again < 300; again++) {
         c = (counts){.workers = 3};
-        if (wv_crew_run(context, TASKS, count, &c) != 0 || c.wrong) return context;
+        if (wv_crew_run(context, TASKS, count, &c) != 0 || c.wrong)
+            return context;
         for (size_t i = 0; i < TASKS; i++)
-            if (c.done[i] != 1) return context;
+            if (c.done[i] != 1)
+                return context;
     }
     return NULL;
 }
 
-static void several_callers(void **state) {
+static void several_callers(void **state)
+{
     (void)state;
     static callers c;
     pthread_t thread[3];
     void *wrong;
     c.crew = wv_crew_new(3);
-    for (size_t t = 0; t < 3; t++) assert_int_equal(pthread_create(&thread[t], NULL, call_often, c.crew), 0);
+    for (size_t t = 0; t < 3; t++)
+        assert_int_equal(pthread_create(&thread[t], NULL, call_often, c.crew), 0);
     for (size_t t = 0; t < 3; t++) {
         assert_int_equal(pthread_join(thread[t], &wrong), 0);
         assert_null(wrong);
     }
     assert_int_equal(wv_crew_run(c.crew, 4, call_again, &c), 0);
     for (size_t k = 0; k < 4; k++)
-        for (size_t i = 0; i < TASKS; i++) assert_int_equal(c.own[k].done[i], 1);
+        for (size_t i = 0; i < TASKS; i++)
+            assert_int_equal(c.own[k].done[i], 1);
     wv_crew_free(c.crew);
 }
 
-/* A child of the process has none of its threads: it does all tasks itself, and has none to wait for. Returns how it ended. */
-static int work_in_child(wv_crew *crew) {
+/* A child of the process has none of its threads: it does all tasks itself, and has none to wait
+ * for. Returns how it ended. */
+static int work_in_child(wv_crew *crew)
+{
     static counts c;
     int status = -1;
     pid_t child = fork();
@@ -366,7 +422,8 @@ static int work_in_child(wv_crew *crew) {
         alarm(20);
         c = (counts){.workers = 1};
         all = wv_crew_run(crew, TASKS, count, &c) == 0 && !c.wrong;
-        for (size_t i = 0; i < TASKS; i++) all = all && c.done[i] == 1;
+        for (size_t i = 0; i < TASKS; i++)
+            all = all && c.done[i] == 1;
         wv_crew_free(crew);
         _exit(all ? 0 : 1);
     }
@@ -374,12 +431,14 @@ static int work_in_child(wv_crew *crew) {
 }
 
 /* A task in the middle of which the process has a child. */
-static int fork_once(void *context, size_t index, unsigned worker) {
+static int fork_once(void *context, size_t index, unsigned worker)
+{
     (void)worker;
     return index == 1 ? work_in_child(context) : 0;
 }
 
-static void children_work_alone(void **state) {
+static void children_work_alone(void **state)
+{
     (void)state;
     static counts c;
     wv_crew *crew = wv_crew_new(4);
@@ -393,9 +452,11 @@ static void children_work_alone(void **state) {
 }
 
 /* The same bits from fewer threads than asked for; and a fit that is thrown away before it has begun. */
-static void fits_without_threads(void **state) {
+static void fits_without_threads(void **state)
+{
     (void)state;
-    const way w = {"no threads", &mixture, WVGD_JOINT, 6, 0, WVGD_FULL, WVGD_HARD, WVGD_MAHALANOBIS, WVGD_NATURAL, WVGD_MIXTURE, false};
+    const way w = {"no threads",     &mixture,     WVGD_JOINT,   6,    0, WVGD_FULL, WVGD_HARD,
+                   WVGD_MAHALANOBIS, WVGD_NATURAL, WVGD_MIXTURE, false};
     const size_t look[LOOKS] = {3, 5, 7};
     saved one[LOOKS], other[LOOKS];
     run(&w, 1, look, one);
@@ -409,14 +470,22 @@ static void fits_without_threads(void **state) {
         }
         wvgd_free(make(&w, 4));
     }
-    for (size_t k = 0; k < LOOKS; k++) free(one[k].bytes);
+    for (size_t k = 0; k < LOOKS; k++)
+        free(one[k].bytes);
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(threads_without_room), cmocka_unit_test(every_task_once), cmocka_unit_test(threads_that_do_not_start), cmocka_unit_test(joint_fits),
-        cmocka_unit_test(staged_fits),     cmocka_unit_test(callback_costs),            cmocka_unit_test(fits_without_threads),
-        cmocka_unit_test(several_callers),         cmocka_unit_test(children_work_alone),
+        cmocka_unit_test(threads_without_room),
+        cmocka_unit_test(every_task_once),
+        cmocka_unit_test(threads_that_do_not_start),
+        cmocka_unit_test(joint_fits),
+        cmocka_unit_test(staged_fits),
+        cmocka_unit_test(callback_costs),
+        cmocka_unit_test(fits_without_threads),
+        cmocka_unit_test(several_callers),
+        cmocka_unit_test(children_work_alone),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,9 +1,10 @@
 /* test_estimators.c - every estimator of an iteration against quadrature, in one dimension.
  *
- * A fit is put into a state with known particles and components; batches with different random numbers are drawn from that same state,
- * and the mean over batches of each estimate is compared with its exact value, within 4 standard errors of that mean. Self-normalised
- * estimates, logs of means and shrunken regressions have a bias of the order of 1/n for n draws; batches are so large that it stays
- * below that error, or it is named where it is compared. The joint solver. */
+ * A fit is put into a state with known particles and components; batches with different random numbers are
+ * drawn from that same state, and the mean over batches of each estimate is compared with its exact value,
+ * within 4 standard errors of that mean. Self-normalised estimates, logs of means and shrunken regressions have
+ * a bias of the order of 1/n for n draws; batches are so large that it stays below that error, or it is named
+ * where it is compared. The joint solver. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,19 +26,27 @@
 
 enum { MAX_N = 5, MAX_K = 3 };
 
-/* ---- a state to estimate from ---------------------------------------------------------------------------------------------------- */
+/* ---- a state to estimate from ------------------------------------------------------------------------------------ */
 typedef struct {
     size_t N, K;
     double weight[MAX_K], mean[MAX_K], sd[MAX_K];      /* [K] target, not normalised */
     double z[MAX_N], mu[MAX_N], root[MAX_N], w[MAX_N]; /* [N] sorted particles, components, ensemble weights */
 } problem;
 
-static oracle1d_target target_of(const problem *p) { return (oracle1d_target){p->K, p->weight, p->mean, p->sd}; }
+static oracle1d_target target_of(const problem *p)
+{
+    return (oracle1d_target){p->K, p->weight, p->mean, p->sd};
+}
 
-static double between(test_random *r, double lo, double hi) { return lo + (hi - lo) * test_random_uniform(r); }
+static double between(test_random *r, double lo, double hi)
+{
+    return lo + (hi - lo) * test_random_uniform(r);
+}
 
-/* Components wide enough for what they cover, so that importance weights have finite variance: one alone has to cover everything. */
-static problem random_problem(size_t N, uint64_t seed) {
+/* Components wide enough for what they cover, so that importance weights have finite variance: one
+ * alone has to cover everything. */
+static problem random_problem(size_t N, uint64_t seed)
+{
     test_random r = test_random_seed(seed);
     problem p = {.N = N, .K = MAX_K};
     double total = 0;
@@ -52,7 +61,8 @@ static problem random_problem(size_t N, uint64_t seed) {
         p.root[j] = N > 1 ? between(&r, 0.8, 1.6) : between(&r, 2.0, 3.0);
         total += p.w[j] = between(&r, 0.2, 1.0);
     }
-    for (size_t j = 0; j < N; j++) p.w[j] /= total;
+    for (size_t j = 0; j < N; j++)
+        p.w[j] /= total;
     return p;
 }
 
@@ -65,19 +75,22 @@ typedef struct {
     double *x, *g, *log_p, *log_u, *u; /* [n_max] a cell's points */
 } rig;
 
-static void keep_state(rig *r) {
+static void keep_state(rig *r)
+{
     r->s = r->f->s;
     memcpy(r->saved, r->f->saved, r->f->saved_size * sizeof *r->saved);
 }
 
-static void restore_state(rig *r) {
+static void restore_state(rig *r)
+{
     r->f->s = r->s;
     memcpy(r->f->saved, r->saved, r->f->saved_size * sizeof *r->saved);
 }
 
-/* A fit in its second iteration (in the first, the bound's weights come from the batch itself) with the problem's particles, components
- * and weights. */
-static rig open_rig(const problem *p, wvgd_options o) {
+/* A fit in its second iteration (in the first, the bound's weights come from the batch itself) with the
+ * problem's particles, components and weights. */
+static rig open_rig(const problem *p, wvgd_options o)
+{
     rig r = {.p = p};
     wvgd_error error;
     oracle1d_target target = target_of(p);
@@ -86,7 +99,8 @@ static rig open_rig(const problem *p, wvgd_options o) {
     o.cost = WVGD_SQEUCLID;
     o.family = WVGD_DIAG;
     r.f = wvgd_new(&r.model, &o, p->z, &error);
-    if (!r.f) fail_msg("%s", error.text);
+    if (!r.f)
+        fail_msg("%s", error.text);
     for (size_t j = 0; j < p->N; j++) {
         oracle1d_interval cell = oracle1d_cell(p->N, p->z, j);
         r.f->now.mu[j] = p->mu[j];
@@ -108,17 +122,18 @@ static rig open_rig(const problem *p, wvgd_options o) {
     return r;
 }
 
-static void close_rig(rig *r) {
+static void close_rig(rig *r)
+{
     free(r->saved);
     wvgd_free(r->f);
     r->model.close(r->model.self);
 }
 
-/* ---- one batch -------------------------------------------------------------------------------------------------------------------- */
+/* ---- one batch --------------------------------------------------------------------------------------------------- */
 /* What is estimated. Of every cell: */
 enum { LOG_Z, BETA, ELBO, GRAD_MU, GRAD_LOG_SD, NATURAL_1, NATURAL_2, PER_CELL };
-static const char *const NAME[PER_CELL] = {"log Z",           "beta", "ELBO", "d ELBO/d mu", "d ELBO/d log sigma", "natural target 1",
-                                           "natural target 2"};
+static const char *const NAME[PER_CELL] = {
+    "log Z", "beta", "ELBO", "d ELBO/d mu", "d ELBO/d log sigma", "natural target 1", "natural target 2"};
 
 typedef struct {
     double cell[MAX_N][PER_CELL], pelbo, pelbo_se, distortion;
@@ -126,7 +141,8 @@ typedef struct {
 } values;
 
 /* The weighted points of cell j of the batch told last, as an iteration takes them. */
-static wv_update gather(rig *r, size_t j) {
+static wv_update gather(rig *r, size_t j)
+{
     wvgd_fit *f = r->f;
     size_t n = 0;
     for (size_t i = 0; i < f->b.n; i++)
@@ -151,13 +167,16 @@ static wv_update gather(rig *r, size_t j) {
                        .rho = 1};
 }
 
-/* Batch number `batch` of the state. Telling it moves the fit; its estimates are read off, and the state is put back. */
-static values estimate(rig *r, size_t batch) {
+/* Batch number `batch` of the state. Telling it moves the fit; its estimates are read off, and the
+ * state is put back. */
+static values estimate(rig *r, size_t batch)
+{
     values v = {.pelbo = NAN};
     wvgd_error error;
     wvgd_fit *f = r->f;
     f->s.batch = batch;
-    if (wvgd_step(f, &error) != WVGD_OK) fail_msg("%s", error.text);
+    if (wvgd_step(f, &error) != WVGD_OK)
+        fail_msg("%s", error.text);
     v.pelbo = f->s.pelbo;
     v.pelbo_se = f->s.pelbo_se;
     v.distortion = f->s.distortion;
@@ -175,14 +194,18 @@ static values estimate(rig *r, size_t batch) {
     return v;
 }
 
-static values exact(const problem *p) {
+static values exact(const problem *p)
+{
     values v = {.pelbo = 0};
     oracle1d_target target = target_of(p);
     double elbo[MAX_N];
     for (size_t j = 0; j < p->N; j++) {
         oracle1d_interval cell = oracle1d_cell(p->N, p->z, j);
         oracle1d_component c = oracle1d_component_in(&target, cell, p->mu[j], p->root[j]);
-        const double of_cell[PER_CELL] = {c.log_Z, oracle1d_posterior_in(&target, cell).beta, c.elbo, c.grad_mu, c.grad_log_sd, c.a1, c.a2};
+        const double of_cell[PER_CELL] = {c.log_Z,       oracle1d_posterior_in(&target, cell).beta,
+                                          c.elbo,        c.grad_mu,
+                                          c.grad_log_sd, c.a1,
+                                          c.a2};
         memcpy(v.cell[j], of_cell, sizeof of_cell);
         elbo[j] = c.elbo;
     }
@@ -191,31 +214,37 @@ static values exact(const problem *p) {
     return v;
 }
 
-/* ---- many batches ------------------------------------------------------------------------------------------------------------------ */
+/* ---- many batches ------------------------------------------------------------------------------------------------ */
 typedef struct {
     size_t n;
     double mean, squares; /* squares: sum of squared deviations */
 } tally;
 
-static void add(tally *t, double x) {
+static void add(tally *t, double x)
+{
     double d = x - t->mean;
     t->n++;
     t->mean += d / (double)t->n;
     t->squares += d * (x - t->mean);
 }
 
-static double se(const tally *t) { return sqrt(t->squares / (double)(t->n - 1) / (double)t->n); }
+static double se(const tally *t)
+{
+    return sqrt(t->squares / (double)(t->n - 1) / (double)t->n);
+}
 
 typedef struct {
     tally cell[MAX_N][PER_CELL], pelbo, pelbo_variance, distortion, ess[MAX_N];
 } tallies;
 
-static void average(rig *r, size_t batches, tallies *t) {
+static void average(rig *r, size_t batches, tallies *t)
+{
     memset(t, 0, sizeof *t);
     for (size_t b = 0; b < batches; b++) {
         values v = estimate(r, b);
         for (size_t j = 0; j < r->p->N; j++) {
-            for (int q = 0; q < PER_CELL; q++) add(&t->cell[j][q], v.cell[j][q]);
+            for (int q = 0; q < PER_CELL; q++)
+                add(&t->cell[j][q], v.cell[j][q]);
             add(&t->ess[j], v.ess[j]);
         }
         add(&t->pelbo, v.pelbo);
@@ -225,15 +254,17 @@ static void average(rig *r, size_t batches, tallies *t) {
 }
 
 /* Standard errors between estimate and truth, after allowing for a known bias. */
-static double score(const tally *t, double truth, double bias) {
+static double score(const tally *t, double truth, double bias)
+{
     double off = fabs(t->mean - truth);
     return off <= bias ? 0 : off > bias ? (off - bias) / se(t) : INFINITY;
 }
 
-/* ---- against quadrature ------------------------------------------------------------------------------------------------------------ */
+/* ---- against quadrature ------------------------------------------------------------------------------------------ */
 enum { DRAWS = 4000, BATCHES = 50 };
 
-static wvgd_options options_for(wvgd_estimator estimator, wvgd_sampler sampler) {
+static wvgd_options options_for(wvgd_estimator estimator, wvgd_sampler sampler)
+{
     wvgd_options o;
     wvgd_options_init(&o);
     o.solver = WVGD_JOINT;
@@ -243,10 +274,11 @@ static wvgd_options options_for(wvgd_estimator estimator, wvgd_sampler sampler) 
     return o;
 }
 
-/* Most standard errors by which anything in a problem is off. The regression on p = 2 statistics shrinks a step by ESS/(ESS + p) and has
- * a ridge of p/ESS, which the correlation of z and z^2 on a cell amplifies: together less than 10 p/ESS of the change, in which the two
- * coefficients mix. 1e-9: rounding. */
-static double compare(const problem *p, const tallies *t) {
+/* Most standard errors by which anything in a problem is off. The regression on p = 2 statistics shrinks a step by
+ * ESS/(ESS + p) and has a ridge of p/ESS, which the correlation of z and z^2 on a cell amplifies: together less than
+ * 10 p/ESS of the change, in which the two coefficients mix. 1e-9: rounding. */
+static double compare(const problem *p, const tallies *t)
+{
     values e = exact(p);
     oracle1d_target target = target_of(p);
     double worst = fmax(score(&t->pelbo, e.pelbo, 1e-9), score(&t->distortion, e.distortion, 1e-9));
@@ -255,21 +287,24 @@ static double compare(const problem *p, const tallies *t) {
         double s2 = p->root[j] * p->root[j], d1 = fabs(c.a1 - p->mu[j] / s2), d2 = fabs(c.a2 + 0.5 / s2),
                reach = 2 * (fabs(c.mean) + sqrt(c.var));
         double share = 20 / t->ess[j].mean;
-        const double bias[PER_CELL] = {[NATURAL_1] = share * (d1 + reach * d2), [NATURAL_2] = share * (d2 + d1 / reach)};
+        const double bias[PER_CELL] = {
+            [NATURAL_1] = share * (d1 + reach * d2), [NATURAL_2] = share * (d2 + d1 / reach)};
         for (int q = 0; q < PER_CELL; q++) {
             double off = score(&t->cell[j][q], e.cell[j][q], 1e-9 + bias[q]);
             if (!(off <= 4))
-                print_error("cell %zu of %zu, %s: %.6f +- %.6f, exact %.6f\n", j + 1, p->N, NAME[q], t->cell[j][q].mean, se(&t->cell[j][q]),
-                            e.cell[j][q]);
+                print_error("cell %zu of %zu, %s: %.6f +- %.6f, exact %.6f\n", j + 1, p->N, NAME[q], t->cell[j][q].mean,
+                            se(&t->cell[j][q]), e.cell[j][q]);
             worst = off <= worst ? worst : off;
         }
     }
     return worst;
 }
 
-/* Twenty random problems, N = 1..5, with both samplers and both exact estimators. Some 500 comparisons: the chance that 4 standard
- * errors, estimated from 50 batches, fail one of them by accident is about one in ten for a new set of seeds. */
-static void agree_with_quadrature(void **state) {
+/* Twenty random problems, N = 1..5, with both samplers and both exact estimators. Some 500
+ * comparisons: the chance that 4 standard errors, estimated from 50 batches, fail one of them by
+ * accident is about one in ten for a new set of seeds. */
+static void agree_with_quadrature(void **state)
+{
     (void)state;
     static const wvgd_estimator estimators[] = {WVGD_NATURAL, WVGD_SCORE};
     static const wvgd_sampler samplers[] = {WVGD_MIXTURE, WVGD_REJECT};
@@ -289,10 +324,11 @@ static void agree_with_quadrature(void **state) {
     }
 }
 
-/* The standard error that comes with the bound of a batch, against the spread of bounds over batches. Draws come in antithetic pairs,
- * which the standard error ignores: it may be too large, by up to two, but not too small. 50 batches tell a standard deviation to 10 %:
- * three times that. */
-static void bound_has_its_error(void **state) {
+/* The standard error that comes with the bound of a batch, against the spread of bounds over batches. Draws come in
+ * antithetic pairs, which the standard error ignores: it may be too large, by up to two, but not too small. 50
+ * batches tell a standard deviation to 10 %: three times that. */
+static void bound_has_its_error(void **state)
+{
     (void)state;
     for (size_t i = 0; i < 2; i++) {
         double largest = 0;
@@ -306,19 +342,27 @@ static void bound_has_its_error(void **state) {
             assert_true(ratio > 0.5 / 1.3);
             close_rig(&r);
         }
-        print_message("sampler %s: spread of the bound over batches at most %.2f times its standard error\n", i ? "reject" : "mixture",
-                      largest);
+        print_message("sampler %s: spread of the bound over batches at most %.2f times its standard error\n",
+                      i ? "reject" : "mixture", largest);
         assert_true(largest < 1.3);
     }
 }
 
-/* ---- the paper's estimator -------------------------------------------------------------------------------------------------------- */
-/* Cell (-inf, 0.3), q = N(0, 1), target N(1, 1): without its boundary term the gradient converges to (1, E_q1[z]) = (1.000, -0.617), not
- * to (0.434, -0.787). */
-static void reparam_is_biased(void **state) {
+/* ---- the paper's estimator --------------------------------------------------------------------------------------- */
+/* Cell (-inf, 0.3), q = N(0, 1), target N(1, 1): without its boundary term the gradient converges to
+ * (1, E_q1[z]) = (1.000, -0.617), not to (0.434, -0.787). */
+static void reparam_is_biased(void **state)
+{
     (void)state;
-    const problem p = {
-        .N = 2, .K = 1, .weight = {1}, .mean = {1}, .sd = {1}, .z = {-0.7, 1.3}, .mu = {0, 1}, .root = {1, 1}, .w = {0.5, 0.5}};
+    const problem p = {.N = 2,
+                       .K = 1,
+                       .weight = {1},
+                       .mean = {1},
+                       .sd = {1},
+                       .z = {-0.7, 1.3},
+                       .mu = {0, 1},
+                       .root = {1, 1},
+                       .w = {0.5, 0.5}};
     values e = exact(&p);
     assert_near(e.cell[0][GRAD_MU], 0.434, 5e-4);
     assert_near(e.cell[0][GRAD_LOG_SD], -0.787, 5e-4);
@@ -343,7 +387,8 @@ static void reparam_is_biased(void **state) {
 }
 
 /* One particle has no boundary: there the paper's estimator is exact. */
-static void reparam_of_one_is_not(void **state) {
+static void reparam_of_one_is_not(void **state)
+{
     (void)state;
     for (uint64_t seed = 1; seed <= 3; seed++) {
         problem p = random_problem(1, 200 + seed);
@@ -351,18 +396,20 @@ static void reparam_of_one_is_not(void **state) {
         tallies t;
         rig r = open_rig(&p, options_for(WVGD_REPARAM, WVGD_MIXTURE));
         average(&r, BATCHES, &t);
-        for (int q = GRAD_MU; q <= GRAD_LOG_SD; q++) assert_near(t.cell[0][q].mean, e.cell[0][q], 4 * se(&t.cell[0][q]));
+        for (int q = GRAD_MU; q <= GRAD_LOG_SD; q++)
+            assert_near(t.cell[0][q].mean, e.cell[0][q], 4 * se(&t.cell[0][q]));
         close_rig(&r);
     }
 }
 
-/* ---- soft cells ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- soft cells -------------------------------------------------------------------------------------------------- */
 /* Two overlapping Gaussians in the plane. */
 enum { PLANE = 2 };
 static const double SOFT_WEIGHT[2] = {0.35, 0.65}, SOFT_MEAN[2 * PLANE] = {-1.0, 0.2, 0.8, -0.5},
                     SOFT_COV[2 * PLANE * PLANE] = {0.8, 0.3, 0.3, 0.5, 0.6, -0.2, -0.2, 1.1};
 
-static wvgd_fit *soft_fit(const wvgd_model *model, wvgd_estimator estimator, const double *z0) {
+static wvgd_fit *soft_fit(const wvgd_model *model, wvgd_estimator estimator, const double *z0)
+{
     wvgd_options o;
     wvgd_options_init(&o);
     o.solver = WVGD_JOINT;
@@ -372,24 +419,29 @@ static wvgd_fit *soft_fit(const wvgd_model *model, wvgd_estimator estimator, con
     o.estimator = estimator;
     wvgd_error error;
     wvgd_fit *f = wvgd_new(model, &o, z0, &error);
-    if (!f) fail_msg("%s", error.text);
+    if (!f)
+        fail_msg("%s", error.text);
     return f;
 }
 
-static double component_error(const wvgd_fit *f, const double *mean, const double *cov) {
+static double component_error(const wvgd_fit *f, const double *mean, const double *cov)
+{
     double worst = 0, own[PLANE * PLANE];
     wvgd_error error;
     for (size_t j = 0; j < 2; j++) {
         assert_int_equal(wvgd_component_cov(f, j, own, &error), WVGD_OK);
-        for (size_t i = 0; i < PLANE; i++) worst = fmax(worst, fabs(f->now.mu[j * PLANE + i] - mean[j * PLANE + i]));
-        for (size_t i = 0; i < PLANE * PLANE; i++) worst = fmax(worst, fabs(own[i] - cov[j * PLANE * PLANE + i]));
+        for (size_t i = 0; i < PLANE; i++)
+            worst = fmax(worst, fabs(f->now.mu[j * PLANE + i] - mean[j * PLANE + i]));
+        for (size_t i = 0; i < PLANE * PLANE; i++)
+            worst = fmax(worst, fabs(own[i] - cov[j * PLANE * PLANE + i]));
     }
     return worst;
 }
 
-/* Components and weights at the truth of a mixture: log p~ + log r_j = log w_j q_j at every point, so a step from any batch stays there,
- * but for rounding. */
-static void soft_cells_stay_at_truth(void **state) {
+/* Components and weights at the truth of a mixture: log p~ + log r_j = log w_j q_j at every point, so a step from
+ * any batch stays there, but for rounding. */
+static void soft_cells_stay_at_truth(void **state)
+{
     (void)state;
     static const wvgd_estimator estimators[] = {WVGD_NATURAL, WVGD_SCORE};
     wvgd_model model;
@@ -418,9 +470,10 @@ static void soft_cells_stay_at_truth(void **state) {
     model.close(model.self);
 }
 
-/* From elsewhere, steps with the true weights lead to the truth, by a constant factor each (0.89 here: the components overlap), for the
- * noise of a step vanishes with the error. */
-static void soft_cells_go_to_truth(void **state) {
+/* From elsewhere, steps with the true weights lead to the truth, by a constant factor each (0.89 here: the
+ * components overlap), for the noise of a step vanishes with the error. */
+static void soft_cells_go_to_truth(void **state)
+{
     (void)state;
     const double start[2 * PLANE] = {-2.0, 1.0, 2.0, -1.0};
     wvgd_model model;
@@ -443,10 +496,12 @@ static void soft_cells_go_to_truth(void **state) {
     model.close(model.self);
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(agree_with_quadrature), cmocka_unit_test(bound_has_its_error),      cmocka_unit_test(reparam_is_biased),
-        cmocka_unit_test(reparam_of_one_is_not), cmocka_unit_test(soft_cells_stay_at_truth), cmocka_unit_test(soft_cells_go_to_truth),
+        cmocka_unit_test(agree_with_quadrature),    cmocka_unit_test(bound_has_its_error),
+        cmocka_unit_test(reparam_is_biased),        cmocka_unit_test(reparam_of_one_is_not),
+        cmocka_unit_test(soft_cells_stay_at_truth), cmocka_unit_test(soft_cells_go_to_truth),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

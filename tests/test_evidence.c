@@ -1,5 +1,6 @@
-/* test_evidence.c - the staged solver with its defaults on targets whose evidence, moments, modes and quantizers are known. Tolerances are multiples of the standard errors that a fit
- * reports, which the rms of the z-scores checks in turn; where the control variates leave no noise, of the ridge's 1e-4. */
+/* test_evidence.c - the staged solver with its defaults on targets whose evidence, moments, modes and quantizers are
+ * known. Tolerances are multiples of the standard errors that a fit reports, which the rms of the z-scores checks in
+ * turn; where the control variates leave no noise, of the ridge's 1e-4. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,7 +15,8 @@
 #include "support/targets.h"
 #include "wvgd.h"
 
-static wvgd_fit *fitted(const wvgd_model *model, size_t N, wvgd_cost cost, uint64_t seed, wvgd_results *r) {
+static wvgd_fit *fitted(const wvgd_model *model, size_t N, wvgd_cost cost, uint64_t seed, wvgd_results *r)
+{
     wvgd_options o;
     wvgd_error error = {WVGD_OK, ""};
     wvgd_options_init(&o);
@@ -23,13 +25,16 @@ static wvgd_fit *fitted(const wvgd_model *model, size_t N, wvgd_cost cost, uint6
     o.cost = cost;
     o.seed = seed;
     wvgd_fit *fit = wvgd_new(model, &o, NULL, &error);
-    if (!fit || wvgd_run(fit, NULL, NULL, &error) != WVGD_OK) fail_msg("%s", error.text);
+    if (!fit || wvgd_run(fit, NULL, NULL, &error) != WVGD_OK)
+        fail_msg("%s", error.text);
     wvgd_get_results(fit, r);
     return fit;
 }
 
-/* A Gaussian is fitted exactly: nothing is left for chance but the ridge, and the bound of one particle is the evidence. */
-static void gaussians_are_exact(void **state) {
+/* A Gaussian is fitted exactly: nothing is left for chance but the ridge, and the bound of one
+ * particle is the evidence. */
+static void gaussians_are_exact(void **state)
+{
     (void)state;
     static const size_t dims[] = {1, 5, 20};
     for (size_t d = 0; d < 3; d++) {
@@ -53,8 +58,10 @@ static void gaussians_are_exact(void **state) {
     }
 }
 
-/* Far and near mixtures with random axes: every mode, its mass by the cell that holds it, the evidence, a bound below it. */
-static void mixtures(void **state) {
+/* Far and near mixtures with random axes: every mode, its mass by the cell that holds it, the
+ * evidence, a bound below it. */
+static void mixtures(void **state)
+{
     (void)state;
     double squares = 0, above = -INFINITY;
     size_t runs = 0, missed = 0;
@@ -65,7 +72,8 @@ static void mixtures(void **state) {
         assert_int_equal(target_mixture_random(&model, dims[seed % 4], 2 + seed % 4, seed % 2 ? 3 : 12, seed), 0);
         wvgd_fit *fit = fitted(&model, 4, WVGD_MAHALANOBIS, seed, &r);
         double sum = 0;
-        for (size_t j = 0; j < r.N; j++) sum += r.beta[j];
+        for (size_t j = 0; j < r.N; j++)
+            sum += r.beta[j];
         assert_near(sum, 1, 1e-9);
         assert_true(r.evaluations < 10000);
         above = fmax(above, (r.pelbo.value) / fmax(r.pelbo.se, 1e-4));
@@ -78,16 +86,23 @@ static void mixtures(void **state) {
         wvgd_model_close(&model);
     }
     double rms = sqrt(squares / (double)(runs - missed));
-    print_message("%zu mixtures: %zu with a mode missed, rms z of the evidence %.2f, bound at most %.2f standard errors above it\n", runs, missed, rms, above);
+    print_message("%zu mixtures: %zu with a mode missed, rms z of the evidence %.2f, bound at most %.2f standard "
+                  "errors above it\n",
+                  runs, missed, rms, above);
     assert_true(missed <= 1);
-    assert_true(rms < 1.6);  /* 24 values of chi^2: above with a chance below 1e-4 */
+    assert_true(rms < 1.6); /* 24 values of chi^2: above with a chance below 1e-4 */
     assert_true(above < 4);
 }
 
-/* Lloyd-Max: the optimal quantizers of N(0, 1). With some 600 N draws, and the mixture as control, positions are known to a hundredth. */
-static void quantizers_of_the_normal(void **state) {
+/* Lloyd-Max: the optimal quantizers of N(0, 1). With some 600 N draws, and the mixture as control,
+ * positions are known to a hundredth. */
+static void quantizers_of_the_normal(void **state)
+{
     (void)state;
-    static const struct { size_t N; double largest, distortion; } truth[] = {{2, 0.7979, 0.3634}, {3, 1.2240, 0.1902}, {4, 1.5104, 0.1175}};
+    static const struct {
+        size_t N;
+        double largest, distortion;
+    } truth[] = {{2, 0.7979, 0.3634}, {3, 1.2240, 0.1902}, {4, 1.5104, 0.1175}};
     double mean = 0, cov = 1;
     wvgd_model model;
     assert_int_equal(target_gaussian_cov(&model, 1, &mean, &cov, true), 0);
@@ -123,20 +138,25 @@ static void quantizers_of_the_normal(void **state) {
 }
 
 /* What cannot be relied on is not vouched for, with reasons. */
-static double huge(void *self, const double *z, double *grad) {
+static double huge(void *self, const double *z, double *grad)
+{
     (void)self;
-    if (grad) grad[0] = -z[0];
+    if (grad)
+        grad[0] = -z[0];
     return 1e17 - z[0] * z[0] / 2;
 }
 
-static double level(void *self, const double *z, double *grad) {
+static double level(void *self, const double *z, double *grad)
+{
     (void)self;
     (void)z;
-    if (grad) grad[0] = grad[1] = 0;
+    if (grad)
+        grad[0] = grad[1] = 0;
     return 0;
 }
 
-static void unreliable_is_said(void **state) {
+static void unreliable_is_said(void **state)
+{
     (void)state;
     wvgd_model model;
     wvgd_results r;
@@ -149,7 +169,8 @@ static void unreliable_is_said(void **state) {
     wvgd_free(fit);
     wvgd_model_close(&model);
 
-    assert_int_equal(wvgd_model_pointwise(&model, 2, level, NULL, true), 0); /* improper: an error, or no verdict in favour */
+    /* improper: an error, or no verdict in favour */
+    assert_int_equal(wvgd_model_pointwise(&model, 2, level, NULL, true), 0);
     wvgd_options_init(&o);
     fit = wvgd_new(&model, &o, NULL, &error);
     assert_non_null(fit);
@@ -160,7 +181,8 @@ static void unreliable_is_said(void **state) {
     wvgd_free(fit);
     wvgd_model_close(&model);
 
-    assert_int_equal(target_gaussian_random(&model, 2, 10, 1, true), 0); /* without gradients modes are not searched for */
+    /* without gradients modes are not searched for */
+    assert_int_equal(target_gaussian_random(&model, 2, 10, 1, true), 0);
     model.has_gradient = false;
     wvgd_options_init(&o);
     o.estimator = WVGD_SCORE;
@@ -175,7 +197,8 @@ static void unreliable_is_said(void **state) {
 }
 
 /* Saved and restored after every batch, a run ends with the same bits. */
-static void goes_on_from_any_batch(void **state) {
+static void goes_on_from_any_batch(void **state)
+{
     (void)state;
     static unsigned char buffer[1 << 26];
     wvgd_model model;
@@ -191,8 +214,10 @@ static void goes_on_from_any_batch(void **state) {
     assert_non_null(fit);
     for (int batch = 0; batch < 100000; batch++) {
         wvgd_get_results(fit, &r);
-        if (r.stop != WVGD_RUNNING) break;
-        if (wvgd_step(fit, &error) != WVGD_OK) fail_msg("%s", error.text);
+        if (r.stop != WVGD_RUNNING)
+            break;
+        if (wvgd_step(fit, &error) != WVGD_OK)
+            fail_msg("%s", error.text);
         size_t size = wvgd_save_size(fit);
         assert_true(size <= sizeof buffer);
         assert_int_equal(wvgd_save(fit, buffer, size, &error), WVGD_OK);
@@ -201,7 +226,8 @@ static void goes_on_from_any_batch(void **state) {
             fit = wvgd_new(&model, &o, NULL, &error);
             assert_non_null(fit);
         }
-        if (wvgd_restore(fit, buffer, size, &error) != WVGD_OK) fail_msg("%s", error.text);
+        if (wvgd_restore(fit, buffer, size, &error) != WVGD_OK)
+            fail_msg("%s", error.text);
     }
     assert_int_equal(r.evaluations, whole.evaluations);
     assert_true(r.evidence.value == whole.evidence.value && r.pelbo.value == whole.pelbo.value);
@@ -212,10 +238,12 @@ static void goes_on_from_any_batch(void **state) {
     wvgd_model_close(&model);
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gaussians_are_exact), cmocka_unit_test(mixtures),          cmocka_unit_test(quantizers_of_the_normal),
-        cmocka_unit_test(unreliable_is_said),  cmocka_unit_test(goes_on_from_any_batch),
+        cmocka_unit_test(gaussians_are_exact),      cmocka_unit_test(mixtures),
+        cmocka_unit_test(quantizers_of_the_normal), cmocka_unit_test(unreliable_is_said),
+        cmocka_unit_test(goes_on_from_any_batch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,7 @@
-/* test_experiments.c - what the experiments are measured against, by a second computation each: the Gaussian process's reference (quadrature) by importance sampling with the program's own model, its
- * picture's grid by that model's density, the best diagonal Gaussian of a logistic regression by tables and by brute force, medoids by trying all. */
+/* test_experiments.c - what the experiments are measured against, by a second computation each: the
+ * Gaussian process's reference (quadrature) by importance sampling with the program's own model, its
+ * picture's grid by that model's density, the best diagonal Gaussian of a logistic regression by tables and
+ * by brute force, medoids by trying all. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,9 +27,11 @@
 
 static const double LOG_2PI = 1.8378770664093453;
 
-/* ---- Gaussian process ------------------------------------------------------------------------------------------------------------- */
-static void must(int code, const failure *f) {
-    if (code) print_error("%s\n", f->text);
+/* ---- Gaussian process -------------------------------------------------------------------------------------------- */
+static void must(int code, const failure *f)
+{
+    if (code)
+        print_error("%s\n", f->text);
     assert_int_equal(code, 0);
 }
 
@@ -41,12 +45,15 @@ typedef struct {
     normal4 reading[2];
 } reference;
 
-static void take(json_t *list, size_t n, double *value) {
+static void take(json_t *list, size_t n, double *value)
+{
     assert_int_equal(json_array_size(list), n);
-    for (size_t i = 0; i < n; i++) value[i] = json_number_value(json_array_get(list, i));
+    for (size_t i = 0; i < n; i++)
+        value[i] = json_number_value(json_array_get(list, i));
 }
 
-static reference read_reference(const char *path) {
+static reference read_reference(const char *path)
+{
     failure f;
     json_t *root;
     reference r;
@@ -64,7 +71,8 @@ static reference read_reference(const char *path) {
     return r;
 }
 
-static double log_normal4(const normal4 *g, const double *z) {
+static double log_normal4(const normal4 *g, const double *z)
+{
     double sum = 0.0;
     for (size_t d = 0; d < 4; d++) {
         double u = (z[d] - g->mean[d]) / g->sd[d];
@@ -73,15 +81,19 @@ static double log_normal4(const normal4 *g, const double *z) {
     return sum;
 }
 
-static void open_series(const char *path, const wv_gp_prior *prior, series_data *series, wvgd_model *model) {
+static void open_series(const char *path, const wv_gp_prior *prior, series_data *series, wvgd_model *model)
+{
     failure f;
     must(read_series(path, NULL, series, &f), &f);
     assert_int_equal(wv_model_gp(model, series->n, series->t, series->y, prior), 0);
 }
 
-/* Draws from three normals: the two readings, 1.4 times as wide as the reference says, and the prior. Averages of weights p~/m over n independent draws, so that their sds give the
- * errors; means of readings by the delta method. Every check allows 4 standard errors and what the reference itself is uncertain by; 0.1 sd would be seen at 10 standard errors. */
-static void reference_by_importance_sampling(void **state) {
+/* Draws from three normals: the two readings, 1.4 times as wide as the reference says, and the prior.
+ * Averages of weights p~/m over n independent draws, so that their sds give the errors; means of readings by
+ * the delta method. Every check allows 4 standard errors and what the reference itself is uncertain by; 0.1
+ * sd would be seen at 10 standard errors. */
+static void reference_by_importance_sampling(void **state)
+{
     (void)state;
     enum { n = 40000 };
     reference r = read_reference(WVGD_SOURCE_DIR "/experiments/data/gp_simulated_reference.json");
@@ -90,7 +102,8 @@ static void reference_by_importance_sampling(void **state) {
     memcpy(part[2].mean, r.prior.mean, sizeof part[2].mean);
     memcpy(part[2].sd, r.prior.sd, sizeof part[2].sd);
     for (size_t d = 0; d < 4; d++)
-        for (size_t k = 0; k < 2; k++) part[k].sd[d] *= 1.4;
+        for (size_t k = 0; k < 2; k++)
+            part[k].sd[d] *= 1.4;
     series_data series;
     wvgd_model model;
     open_series(WVGD_SOURCE_DIR "/experiments/data/gp_simulated.csv", &r.prior, &series, &model);
@@ -99,26 +112,32 @@ static void reference_by_importance_sampling(void **state) {
     for (size_t i = 0; i < n; i++) {
         double u = test_random_uniform(&random);
         const normal4 *from = &part[u < share[0] ? 0 : u < share[0] + share[1] ? 1 : 2];
-        for (size_t d = 0; d < 4; d++) z[i * 4 + d] = from->mean[d] + from->sd[d] * test_random_normal(&random);
+        for (size_t d = 0; d < 4; d++)
+            z[i * 4 + d] = from->mean[d] + from->sd[d] * test_random_normal(&random);
     }
     assert_int_equal(model.log_density(model.self, n, z, log_p, NULL), 0);
     double sum = 0.0, square = 0.0, mass[2] = {0}, mean[2][4] = {{0}}, error[2] = {0}, mean_error[2][4] = {{0}};
     for (size_t i = 0; i < n; i++) {
         double m = 0.0;
-        for (size_t k = 0; k < 3; k++) m += share[k] * exp(log_normal4(&part[k], z + i * 4));
+        for (size_t k = 0; k < 3; k++)
+            m += share[k] * exp(log_normal4(&part[k], z + i * 4));
         w[i] = exp(log_p[i] - r.log_evidence) / m;
         sum += w[i];
         square += w[i] * w[i];
         int k = reading_of(z + i * 4);
         mass[k] += w[i];
-        for (size_t d = 0; d < 4; d++) mean[k][d] += w[i] * z[i * 4 + d];
+        for (size_t d = 0; d < 4; d++)
+            mean[k][d] += w[i] * z[i * 4 + d];
     }
     for (size_t k = 0; k < 2; k++)
-        for (size_t d = 0; d < 4; d++) mean[k][d] /= mass[k];
+        for (size_t d = 0; d < 4; d++)
+            mean[k][d] /= mass[k];
     for (size_t i = 0; i < n; i++) {
         int k = reading_of(z + i * 4);
-        for (int j = 0; j < 2; j++) error[j] += pow(w[i] * ((k == j) - mass[j] / sum), 2.0);
-        for (size_t d = 0; d < 4; d++) mean_error[k][d] += pow(w[i] * (z[i * 4 + d] - mean[k][d]) / mass[k], 2.0);
+        for (int j = 0; j < 2; j++)
+            error[j] += pow(w[i] * ((k == j) - mass[j] / sum), 2.0);
+        for (size_t d = 0; d < 4; d++)
+            mean_error[k][d] += pow(w[i] * (z[i * 4 + d] - mean[k][d]) / mass[k], 2.0);
     }
     double se = sqrt(square / n - pow(sum / n, 2.0)) / sqrt((double)n);
     print_message("log evidence off by %.4f (se %.4f), mass of oscillation by %.4f (se %.4f)\n", log(sum / n), se,
@@ -140,8 +159,10 @@ static void reference_by_importance_sampling(void **state) {
     free_series(&series);
 }
 
-/* The grid of a picture is the sum of the model's density over the other two coordinates, point by point, and the best point is one with the highest. */
-static void grid_is_the_models_density(void **state) {
+/* The grid of a picture is the sum of the model's density over the other two coordinates, point by point, and
+ * the best point is one with the highest. */
+static void grid_is_the_models_density(void **state)
+{
     (void)state;
     const gp_axis axis[4] = {{5, -1.5, 1.0}, {4, -2.6, 0.3}, {3, 0.2, 1.2}, {6, -2.5, 0.5}};
     reference r = read_reference(WVGD_SOURCE_DIR "/experiments/data/gp_simulated_reference.json");
@@ -175,20 +196,23 @@ static void grid_is_the_models_density(void **state) {
 }
 
 /* Two observations: the formulas by hand. */
-static void prediction_by_hand(void **state) {
+static void prediction_by_hand(void **state)
+{
     (void)state;
     double t[2] = {0.0, 0.7}, y[2] = {1.0, -0.4}, at = 0.3, mean, sd;
     const double theta[4] = {log(1.5), log(0.4), log(0.9), log(0.2)};
     series_data series = {2, t, y};
     assert_int_equal(predict_gp(&series, theta, 1, &at, &mean, &sd), 0);
     double k[2], K = 1.7, c = 1.5 * exp(-0.5 * 0.49 / 0.81) * cos(2.0 * M_PI * 0.4 * 0.7), det = K * K - c * c;
-    for (int i = 0; i < 2; i++) k[i] = 1.5 * exp(-0.5 * pow(at - t[i], 2.0) / 0.81) * cos(2.0 * M_PI * 0.4 * (at - t[i]));
+    for (int i = 0; i < 2; i++)
+        k[i] = 1.5 * exp(-0.5 * pow(at - t[i], 2.0) / 0.81) * cos(2.0 * M_PI * 0.4 * (at - t[i]));
     double a0 = (K * y[0] - c * y[1]) / det, a1 = (K * y[1] - c * y[0]) / det;
     assert_near(mean, k[0] * a0 + k[1] * a1, 1e-8);
     assert_near(sd * sd, 1.5 - (K * (k[0] * k[0] + k[1] * k[1]) - 2.0 * c * k[0] * k[1]) / det, 1e-8);
 }
 
-static void rule_of_readings(void **state) {
+static void rule_of_readings(void **state)
+{
     (void)state;
     const double wave[4] = {0.0, 0.2, 0.9, -2.0}, slow[4] = {0.0, -2.0, 0.9, -2.0}, noise[4] = {-1.0, 0.2, 0.9, -0.5};
     assert_int_equal(reading_of(wave), OSCILLATION);
@@ -196,8 +220,9 @@ static void rule_of_readings(void **state) {
     assert_int_equal(reading_of(noise), SMOOTH);
 }
 
-/* ---- logistic regression ----------------------------------------------------------------------------------------------------------- */
-static void meanfield_of_tables(void **state) {
+/* ---- logistic regression ----------------------------------------------------------------------------------------- */
+static void meanfield_of_tables(void **state)
+{
     (void)state;
     static const char *const names[] = {"iris", "boston", "cancer", "diabetes"};
     for (size_t k = 0; k < 4; k++)
@@ -219,11 +244,14 @@ static void meanfield_of_tables(void **state) {
 }
 
 /* One weight and an intercept, six rows: pattern search from the best of a grid, down to steps of 1e-6. */
-static void meanfield_by_brute_force(void **state) {
+static void meanfield_by_brute_force(void **state)
+{
     (void)state;
-    double X[12] = {-1.5, 1.0, -0.4, 1.0, 0.1, 1.0, 0.8, 1.0, 1.1, 1.0, 2.5, 1.0}, y[6] = {0.0, 0.0, 1.0, 0.0, 1.0, 1.0}, mu[2], sd[2];
+    double X[12] = {-1.5, 1.0, -0.4, 1.0, 0.1, 1.0, 0.8, 1.0, 1.1, 1.0, 2.5, 1.0},
+           y[6] = {0.0, 0.0, 1.0, 0.0, 1.0, 1.0}, mu[2], sd[2];
     logistic_data data = {6, 2, X, y};
-    double found = logistic_meanfield(&data, mu, sd), z[4] = {0.0, 0.0, 1.0, 1.0}, best = logistic_elbo_diag(&data, z, z + 2);
+    double found = logistic_meanfield(&data, mu, sd), z[4] = {0.0, 0.0, 1.0, 1.0},
+           best = logistic_elbo_diag(&data, z, z + 2);
     for (double step = 0.5; step > 1e-6; step *= 0.5)
         for (bool moved = true; moved;) {
             moved = false;
@@ -231,7 +259,8 @@ static void meanfield_by_brute_force(void **state) {
                 double trial[4], value;
                 memcpy(trial, z, sizeof z);
                 trial[d / 2] += d % 2 ? step : -step;
-                if (trial[2] <= 0.0 || trial[3] <= 0.0 || (value = logistic_elbo_diag(&data, trial, trial + 2)) <= best) continue;
+                if (trial[2] <= 0.0 || trial[3] <= 0.0 || (value = logistic_elbo_diag(&data, trial, trial + 2)) <= best)
+                    continue;
                 memcpy(z, trial, sizeof z);
                 best = value;
                 moved = true;
@@ -244,9 +273,11 @@ static void meanfield_by_brute_force(void **state) {
     }
 }
 
-/* The bound of a fitted ensemble by two routes: component by component, and as the mean of log p~ - log q over draws of the ensemble. Both are Monte Carlo: 4 standard errors of the difference; the
- * second also has the fit's own log Z_j, known to half a hundredth each. With one particle the first is the ELBO, known exactly. */
-static void check_sharp_bound(const logistic_data *data, const wvgd_model *model, size_t N) {
+/* The bound of a fitted ensemble by two routes: component by component, and as the mean of log p~ - log q over draws
+ * of the ensemble. Both are Monte Carlo: 4 standard errors of the difference; the second also has the fit's own log
+ * Z_j, known to half a hundredth each. With one particle the first is the ELBO, known exactly. */
+static void check_sharp_bound(const logistic_data *data, const wvgd_model *model, size_t N)
+{
     enum { n = 100000 };
     wvgd_options o;
     wvgd_error error;
@@ -261,13 +292,15 @@ static void check_sharp_bound(const logistic_data *data, const wvgd_model *model
     wvgd_get_results(fit, &r);
     assert_int_equal(sharpen_bound(model, fit, n, 3, &bound, &error), 0);
     assert_true(bound.se > 0.0 && bound.se < 0.3); /* a component may have little in its cell */
-    double *z = calloc(n * data->D, sizeof *z), *log_p = calloc(n, sizeof *log_p), *log_q = calloc(n, sizeof *log_q), mean = 0.0,
-           square = 0.0;
+    double *z = calloc(n * data->D, sizeof *z), *log_p = calloc(n, sizeof *log_p), *log_q = calloc(n, sizeof *log_q),
+           mean = 0.0, square = 0.0;
     assert_int_equal(wvgd_sample(fit, 1, n, z, NULL, &error), WVGD_OK);
     assert_int_equal(wvgd_log_q(fit, n, z, log_q, &error), WVGD_OK);
     assert_int_equal(model->log_density(model->self, n, z, log_p, NULL), 0);
-    for (size_t i = 0; i < n; i++) mean += (log_p[i] - log_q[i]) / n;
-    for (size_t i = 0; i < n; i++) square += pow(log_p[i] - log_q[i] - mean, 2.0);
+    for (size_t i = 0; i < n; i++)
+        mean += (log_p[i] - log_q[i]) / n;
+    for (size_t i = 0; i < n; i++)
+        square += pow(log_p[i] - log_q[i] - mean, 2.0);
     assert_near(bound.value, N == 1 ? logistic_elbo_diag(data, r.mu, r.sd) : mean,
                 4.0 * hypot(bound.se, sqrt(square) / n) + (N == 1 ? 0.0 : 0.01));
     free(z);
@@ -276,7 +309,8 @@ static void check_sharp_bound(const logistic_data *data, const wvgd_model *model
     wvgd_free(fit);
 }
 
-static void bound_by_two_routes(void **state) {
+static void bound_by_two_routes(void **state)
+{
     (void)state;
     logistic_data data;
     wvgd_model model;
@@ -288,8 +322,9 @@ static void bound_by_two_routes(void **state) {
     logistic_data_free(&data);
 }
 
-/* ---- medoids ----------------------------------------------------------------------------------------------------------------------------- */
-static void medoids_by_trying_all(void **state) {
+/* ---- medoids ----------------------------------------------------------------------------------------------------- */
+static void medoids_by_trying_all(void **state)
+{
     (void)state;
     enum { M = 14 };
     double x[M][2], cost[M * M];
@@ -298,14 +333,17 @@ static void medoids_by_trying_all(void **state) {
         size_t medoid[3], size[3];
         double least = INFINITY, sum = 0.0;
         for (size_t i = 0; i < M; i++)
-            for (size_t d = 0; d < 2; d++) x[i][d] = test_random_normal(&random);
+            for (size_t d = 0; d < 2; d++)
+                x[i][d] = test_random_normal(&random);
         for (size_t i = 0; i < M; i++)
-            for (size_t k = 0; k < M; k++) cost[i * M + k] = hypot(x[i][0] - x[k][0], x[i][1] - x[k][1]);
+            for (size_t k = 0; k < M; k++)
+                cost[i * M + k] = hypot(x[i][0] - x[k][0], x[i][1] - x[k][1]);
         for (size_t a = 0; a < M; a++)
             for (size_t b = 0; b < a; b++)
                 for (size_t c = 0; c < b; c++) {
                     sum = 0.0;
-                    for (size_t i = 0; i < M; i++) sum += fmin(cost[i * M + a], fmin(cost[i * M + b], cost[i * M + c]));
+                    for (size_t i = 0; i < M; i++)
+                        sum += fmin(cost[i * M + a], fmin(cost[i * M + b], cost[i * M + c]));
                     least = fmin(least, sum / M);
                 }
         double found = find_medoids(M, cost, 3, 60, 1, medoid, size);
@@ -315,7 +353,8 @@ static void medoids_by_trying_all(void **state) {
 }
 
 /* Fewer different points than medoids. */
-static void medoids_of_equal_points(void **state) {
+static void medoids_of_equal_points(void **state)
+{
     (void)state;
     const double cost[9] = {0.0};
     size_t medoid[2], size[2];
@@ -323,7 +362,8 @@ static void medoids_of_equal_points(void **state) {
     assert_int_equal(size[0] + size[1], 3);
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reference_by_importance_sampling),
         cmocka_unit_test(grid_is_the_models_density),

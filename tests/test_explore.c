@@ -1,6 +1,7 @@
-/* test_explore.c - exploration by ascents, one alone, then in waves: all modes of well-separated mixtures and no others, with their masses; one mode however badly
- * scaled; an error where there is no density. Only the exploring stage is run: the particles of the joint solver, and the mixture of the staged one, begin at
- * the modes that it has found. */
+/* test_explore.c - exploration by ascents, one alone, then in waves: all modes of well-separated mixtures
+ * and no others, with their masses; one mode however badly scaled; an error where there is no density.
+ * Only the exploring stage is run: the particles of the joint solver, and the mixture of the staged one,
+ * begin at the modes that it has found. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,14 +23,16 @@
 
 enum { MAX_K = 5, MAX_D = 8 };
 
-static const char *stage_of(const wvgd_fit *fit) {
+static const char *stage_of(const wvgd_fit *fit)
+{
     wvgd_progress p;
     wvgd_get_progress(fit, &p);
     return p.stage;
 }
 
 /* A fit that has just explored. */
-static wvgd_fit *explored(const wvgd_model *model, wvgd_solver solver, size_t N, uint64_t seed, double init_scale) {
+static wvgd_fit *explored(const wvgd_model *model, wvgd_solver solver, size_t N, uint64_t seed, double init_scale)
+{
     wvgd_options o;
     wvgd_error error = {WVGD_OK, ""};
     wvgd_options_init(&o);
@@ -41,25 +44,33 @@ static wvgd_fit *explored(const wvgd_model *model, wvgd_solver solver, size_t N,
     assert_non_null(fit);
     assert_string_equal(stage_of(fit), "explore");
     while (!strcmp(stage_of(fit), "explore"))
-        if (wvgd_step(fit, &error) != WVGD_OK) fail_msg("%s", error.text);
+        if (wvgd_step(fit, &error) != WVGD_OK)
+            fail_msg("%s", error.text);
     return fit;
 }
 
-/* K Gaussians with random axes and sds in 0.3..1, weights in 0.2..1, means at least 8 apart (so 4 of the largest sds from any saddle). */
-static void separated(wvgd_model *model, size_t D, size_t K, uint64_t seed, double *mean, double *weight) {
+/* K Gaussians with random axes and sds in 0.3..1, weights in 0.2..1, means at least 8 apart (so 4
+ * of the largest sds from any saddle). */
+static void separated(wvgd_model *model, size_t D, size_t K, uint64_t seed, double *mean, double *weight)
+{
     test_random random = test_random_seed(seed);
     double cov[MAX_K * MAX_D * MAX_D];
     for (size_t k = 0; k < K;) {
         double *m = mean + k * D, nearest = INFINITY;
-        for (size_t i = 0; i < D; i++) m[i] = 6 * test_random_normal(&random);
+        for (size_t i = 0; i < D; i++)
+            m[i] = 6 * test_random_normal(&random);
         for (size_t other = 0; other < k; other++) {
             double d2 = 0;
-            for (size_t i = 0; i < D; i++) d2 += (m[i] - mean[other * D + i]) * (m[i] - mean[other * D + i]);
+            for (size_t i = 0; i < D; i++)
+                d2 += (m[i] - mean[other * D + i]) * (m[i] - mean[other * D + i]);
             nearest = fmin(nearest, sqrt(d2));
         }
-        if (nearest < 8) continue;
+        if (nearest < 8)
+            continue;
         wvgd_model axes; /* covariance of a Gaussian with random axes */
-        assert_int_equal(target_gaussian_random(&axes, D, 1 + 9 * test_random_uniform(&random), test_random_bits(&random), true), 0);
+        assert_int_equal(target_gaussian_random(&axes, D, 1 + 9 * test_random_uniform(&random),
+                                                test_random_bits(&random), true),
+                         0);
         memcpy(cov + k * D * D, target_truth_of(&axes).cov, D * D * sizeof *cov);
         wvgd_model_close(&axes);
         weight[k++] = 0.2 + 0.8 * test_random_uniform(&random);
@@ -67,15 +78,17 @@ static void separated(wvgd_model *model, size_t D, size_t K, uint64_t seed, doub
     assert_int_equal(target_mixture(model, D, K, weight, mean, cov), 0);
 }
 
-/* Every mean has a particle within half a unit (the top of a component so far from the others is its mean to 1e-6, and an ascent ends where it promises
- * less than 0.1 nat more: within sqrt(0.2) sds). */
-static size_t modes_missed(const wvgd_results *r, size_t K, const double *mean) {
+/* Every mean has a particle within half a unit (the top of a component so far from the others is its mean to 1e-6,
+ * and an ascent ends where it promises less than 0.1 nat more: within sqrt(0.2) sds). */
+static size_t modes_missed(const wvgd_results *r, size_t K, const double *mean)
+{
     size_t missed = 0;
     for (size_t k = 0; k < K; k++) {
         double nearest = INFINITY;
         for (size_t j = 0; j < r->N; j++) {
             double d2 = 0;
-            for (size_t i = 0; i < r->D; i++) d2 += (r->z[j * r->D + i] - mean[k * r->D + i]) * (r->z[j * r->D + i] - mean[k * r->D + i]);
+            for (size_t i = 0; i < r->D; i++)
+                d2 += (r->z[j * r->D + i] - mean[k * r->D + i]) * (r->z[j * r->D + i] - mean[k * r->D + i]);
             nearest = fmin(nearest, sqrt(d2));
         }
         missed += !(nearest < 0.5);
@@ -83,15 +96,20 @@ static size_t modes_missed(const wvgd_results *r, size_t K, const double *mean) 
     return missed;
 }
 
-/* Largest error of log weight of the mixture that the staged solver begins with, over components near a mean; INFINITY: one has none. */
-static double mixture_error(const wvgd_results *r, size_t K, const double *mean, const double *weight) {
+/* Largest error of log weight of the mixture that the staged solver begins with, over components
+ * near a mean; INFINITY: one has none. */
+static double mixture_error(const wvgd_results *r, size_t K, const double *mean, const double *weight)
+{
     double worst = 0, total = 0;
-    for (size_t k = 0; k < K; k++) total += weight[k];
+    for (size_t k = 0; k < K; k++)
+        total += weight[k];
     for (size_t k = 0; k < K; k++) {
         double share = 0;
         for (size_t c = 0; c < r->components; c++) {
             double d2 = 0;
-            for (size_t i = 0; i < r->D; i++) d2 += (r->component_mu[c * r->D + i] - mean[k * r->D + i]) * (r->component_mu[c * r->D + i] - mean[k * r->D + i]);
+            for (size_t i = 0; i < r->D; i++)
+                d2 += (r->component_mu[c * r->D + i] - mean[k * r->D + i]) *
+                      (r->component_mu[c * r->D + i] - mean[k * r->D + i]);
             share += d2 < 0.25 ? r->component_weight[c] : 0;
         }
         worst = fmax(worst, fabs(log(share) - log(weight[k] / total)));
@@ -99,7 +117,8 @@ static double mixture_error(const wvgd_results *r, size_t K, const double *mean,
     return worst;
 }
 
-static void all_modes_and_no_others(void **state) {
+static void all_modes_and_no_others(void **state)
+{
     (void)state;
     static const size_t dims[] = {2, 5};
     enum { SEEDS = 3 };
@@ -115,8 +134,9 @@ static void all_modes_and_no_others(void **state) {
                 wvgd_get_results(fit, &r);
                 size_t missed = modes_missed(&r, K, mean);
                 if (missed || r.modes != K)
-                    print_message("D = %zu, K = %zu, seed %d: %zu modes, %zu of them hit once, %zu missed, %zu starts, %zu evaluations\n", dims[d], K,
-                                  (int)seed, r.modes, r.hit_once, missed, r.starts, r.evaluations);
+                    print_message("D = %zu, K = %zu, seed %d: %zu modes, %zu of them hit once, %zu missed, %zu starts, "
+                                  "%zu evaluations\n",
+                                  dims[d], K, (int)seed, r.modes, r.hit_once, missed, r.starts, r.evaluations);
                 runs++;
                 complete += missed == 0;
                 exact += r.modes == K;
@@ -124,18 +144,27 @@ static void all_modes_and_no_others(void **state) {
                 wvgd_free(fit);
                 fit = explored(&model, WVGD_STAGED, K, seed, 1);
                 wvgd_get_results(fit, &r);
-                double off = mixture_error(&r, K, mean, weight); /* every mode is a Gaussian: its fit, and so its ELBO, is exact but for rounding and 1e-6 of the others */
-                if (!missed && !(off < 1e-5)) fail_msg("D = %zu, K = %zu, seed %d: log masses of the modes are off by %g", dims[d], K, (int)seed, off);
+                /* every mode is a Gaussian: its fit, and so its ELBO, is exact but for rounding and
+                 * 1e-6 of the others */
+                double off = mixture_error(&r, K, mean, weight);
+                if (!missed && !(off < 1e-5))
+                    fail_msg("D = %zu, K = %zu, seed %d: log masses of the modes are off by %g", dims[d], K, (int)seed,
+                             off);
                 wvgd_free(fit);
                 wvgd_model_close(&model);
             }
-    /* nothing random is left with fixed seeds; one miss is allowed for: no finite number of starts finds all modes always */
-    if (complete + 1 < runs) fail_msg("all modes found in %zu of %zu runs", complete, runs);
-    if (exact + 1 < runs) fail_msg("the number of modes is right in %zu of %zu runs", exact, runs);
+    /* nothing random is left with fixed seeds; one miss is allowed for: no finite number of starts
+     * finds all modes always */
+    if (complete + 1 < runs)
+        fail_msg("all modes found in %zu of %zu runs", complete, runs);
+    if (exact + 1 < runs)
+        fail_msg("the number of modes is right in %zu of %zu runs", exact, runs);
 }
 
-/* One mode, however its axes are scaled and wherever it is; the particle begins at its top, within sqrt(0.2) of its sds (and a little). */
-static void one_mode_badly_scaled(void **state) {
+/* One mode, however its axes are scaled and wherever it is; the particle begins at its top, within
+ * sqrt(0.2) of its sds (and a little). */
+static void one_mode_badly_scaled(void **state)
+{
     (void)state;
     for (size_t D = 2; D <= MAX_D; D += 3)
         for (uint64_t seed = 1; seed <= 3; seed++) {
@@ -144,18 +173,22 @@ static void one_mode_badly_scaled(void **state) {
             assert_int_equal(target_gaussian_random(&model, D, 1e6, seed, true), 0);
             wvgd_fit *fit = explored(&model, WVGD_JOINT, 1, seed, seed == 3 ? 100 : 1);
             wvgd_get_results(fit, &r);
-            if (r.modes != 1) fail_msg("D = %zu, seed %d: %zu modes", D, (int)seed, r.modes);
+            if (r.modes != 1)
+                fail_msg("D = %zu, seed %d: %zu modes", D, (int)seed, r.modes);
             double log_p[2], z[2 * MAX_D];
             memcpy(z, r.z, D * sizeof *z);
             memcpy(z + D, target_truth_of(&model).mean, D * sizeof *z);
             assert_int_equal(model.log_density(model.self, 2, z, log_p, NULL), 0);
-            if (!(log_p[1] - log_p[0] < 0.2)) fail_msg("D = %zu, seed %d: the particle begins %g nats below the top", D, (int)seed, log_p[1] - log_p[0]);
+            if (!(log_p[1] - log_p[0] < 0.2))
+                fail_msg("D = %zu, seed %d: the particle begins %g nats below the top", D, (int)seed,
+                         log_p[1] - log_p[0]);
             wvgd_free(fit);
             wvgd_model_close(&model);
         }
 }
 
-static void axes_of_any_length(void **state) {
+static void axes_of_any_length(void **state)
+{
     (void)state;
     enum { D = 6 };
     double mean[D], cov[D * D] = {0};
@@ -171,17 +204,20 @@ static void axes_of_any_length(void **state) {
         wvgd_fit *fit = explored(&model, solver, 1, 1, 1);
         wvgd_get_results(fit, &r);
         assert_int_equal(r.modes, 1);
-        assert_int_equal(wvgd_run(fit, NULL, NULL, NULL), WVGD_OK); /* such an ascent may end early: the fit gets there */
+        /* such an ascent may end early: the fit gets there */
+        assert_int_equal(wvgd_run(fit, NULL, NULL, NULL), WVGD_OK);
         wvgd_get_results(fit, &r);
         assert_near(r.evidence.value, 0, 6 * r.evidence.se);
-        for (size_t i = 0; i < D; i++) assert_near(r.mean[i], mean[i], 6 * r.mcse[i]);
+        for (size_t i = 0; i < D; i++)
+            assert_near(r.mean[i], mean[i], 6 * r.mcse[i]);
         wvgd_free(fit);
     }
     wvgd_model_close(&model);
 }
 
 /* The scale of the starts need not be right: modes 8 or more apart from starts of scale 0.01, and of 1000. */
-static void starts_of_another_scale(void **state) {
+static void starts_of_another_scale(void **state)
+{
     (void)state;
     static const double scales[] = {0.01, 1000};
     for (size_t k = 0; k < 2; k++)
@@ -192,14 +228,16 @@ static void starts_of_another_scale(void **state) {
             separated(&model, 2, 3, 7 + seed, mean, weight);
             wvgd_fit *fit = explored(&model, WVGD_JOINT, 3, seed, scales[k]);
             wvgd_get_results(fit, &r);
-            if (modes_missed(&r, 3, mean)) fail_msg("scale %g, seed %d: %zu modes missed", scales[k], (int)seed, modes_missed(&r, 3, mean));
+            if (modes_missed(&r, 3, mean))
+                fail_msg("scale %g, seed %d: %zu modes missed", scales[k], (int)seed, modes_missed(&r, 3, mean));
             wvgd_free(fit);
             wvgd_model_close(&model);
         }
 }
 
 /* More particles than modes: each mode has some; fewer: each particle is in a mode. */
-static void particles_are_shared_out(void **state) {
+static void particles_are_shared_out(void **state)
+{
     (void)state;
     double mean[MAX_K * MAX_D], weight[MAX_K];
     wvgd_model model;
@@ -210,25 +248,31 @@ static void particles_are_shared_out(void **state) {
         wvgd_fit *fit = explored(&model, WVGD_JOINT, N, 3, 1);
         wvgd_get_results(fit, &r);
         for (size_t j = 0; j < N; j++)
-            for (size_t k = 0; k < 3; k++) count[k] += hypot(r.z[2 * j] - mean[2 * k], r.z[2 * j + 1] - mean[2 * k + 1]) < 4;
+            for (size_t k = 0; k < 3; k++)
+                count[k] += hypot(r.z[2 * j] - mean[2 * k], r.z[2 * j + 1] - mean[2 * k + 1]) < 4;
         assert_int_equal(count[0] + count[1] + count[2], N);
-        for (size_t k = 0; k < 3; k++) assert_true(N < 3 ? count[k] <= 1 : count[k] >= 1);
+        for (size_t k = 0; k < 3; k++)
+            assert_true(N < 3 ? count[k] <= 1 : count[k] >= 1);
         wvgd_free(fit);
     }
     wvgd_model_close(&model);
 }
 
-/* ---- nothing to find --------------------------------------------------------------------------------------------------------------------------- */
-static int nowhere(void *self, size_t n, const double *z, double *log_p, double *grad) {
+/* ---- nothing to find --------------------------------------------------------------------------------------------- */
+static int nowhere(void *self, size_t n, const double *z, double *log_p, double *grad)
+{
     size_t *evaluations = self;
     (void)z;
-    for (size_t i = 0; i < n; i++) log_p[i] = -INFINITY;
-    for (size_t i = 0; grad && i < 2 * n; i++) grad[i] = 0;
+    for (size_t i = 0; i < n; i++)
+        log_p[i] = -INFINITY;
+    for (size_t i = 0; grad && i < 2 * n; i++)
+        grad[i] = 0;
     *evaluations += n;
     return 0;
 }
 
-static void no_density_is_an_error(void **state) {
+static void no_density_is_an_error(void **state)
+{
     (void)state;
     for (wvgd_solver solver = WVGD_STAGED; solver <= WVGD_JOINT; solver++) {
         size_t evaluations = 0;
@@ -250,8 +294,10 @@ static void no_density_is_an_error(void **state) {
     }
 }
 
-/* The staged solver always explores: its first ascents begin at the starts given, one after another until a mode is known. */
-static void given_starts_are_explored(void **state) {
+/* The staged solver always explores: its first ascents begin at the starts given, one after
+ * another until a mode is known. */
+static void given_starts_are_explored(void **state)
+{
     (void)state;
     const double z0[] = {0.5, -0.5, 3, 4};
     wvgd_model model;
@@ -268,7 +314,8 @@ static void given_starts_are_explored(void **state) {
     assert_int_equal(wvgd_ask(fit, &n, &z, &gradient, NULL), WVGD_OK);
     assert_true(n == 1 && gradient);
     assert_memory_equal(z, z0, 2 * sizeof *z0);
-    for (wvgd_get_results(fit, &r); r.starts < 2; wvgd_get_results(fit, &r)) assert_int_equal(wvgd_step(fit, NULL), WVGD_OK);
+    for (wvgd_get_results(fit, &r); r.starts < 2; wvgd_get_results(fit, &r))
+        assert_int_equal(wvgd_step(fit, NULL), WVGD_OK);
     assert_int_equal(wvgd_ask(fit, &n, &z, &gradient, NULL), WVGD_OK);
     assert_true(n == 8);
     assert_memory_equal(z, z0 + 2, 2 * sizeof *z0);
@@ -281,7 +328,8 @@ static void given_starts_are_explored(void **state) {
 }
 
 /* So many ascents as the user wants, rounded up to whole waves. */
-static void as_many_starts_as_wanted(void **state) {
+static void as_many_starts_as_wanted(void **state)
+{
     (void)state;
     static const size_t starts[] = {1, 5, 30, 100};
     wvgd_model model;
@@ -303,7 +351,8 @@ static void as_many_starts_as_wanted(void **state) {
 }
 
 /* The joint solver, with given starts, or init normal, or no gradient: nothing is explored. */
-static void exploring_is_optional(void **state) {
+static void exploring_is_optional(void **state)
+{
     (void)state;
     const double z0[] = {0.5, -0.5};
     wvgd_model model, blind;
@@ -316,13 +365,16 @@ static void exploring_is_optional(void **state) {
         wvgd_options_init(&o);
         o.solver = WVGD_JOINT;
         o.particles = 1;
-        if (way == 1) o.init = WVGD_INIT_NORMAL;
-        if (way == 2) o.estimator = WVGD_SCORE;
+        if (way == 1)
+            o.init = WVGD_INIT_NORMAL;
+        if (way == 2)
+            o.estimator = WVGD_SCORE;
         wvgd_fit *fit = wvgd_new(way == 2 ? &blind : &model, &o, way == 0 ? z0 : NULL, NULL);
         assert_non_null(fit);
         assert_string_equal(stage_of(fit), "fit");
         wvgd_get_results(fit, &r);
-        if (way == 0) assert_memory_equal(r.z, z0, sizeof z0);
+        if (way == 0)
+            assert_memory_equal(r.z, z0, sizeof z0);
         assert_int_equal(wvgd_run(fit, NULL, NULL, NULL), WVGD_OK);
         wvgd_get_results(fit, &r);
         assert_int_equal(r.starts + r.modes + r.hit_once, 0);
@@ -331,30 +383,39 @@ static void exploring_is_optional(void **state) {
     wvgd_model_close(&model);
 }
 
-/* The inverse Hessian of BFGS after `last` pairs of path k, of which all that count are there: H <- (I - s y'/sy) H (I - y s'/sy) + s s'/sy, from the oldest to the newest. */
-static void bfgs(const wvgd_fit *f, size_t k, size_t last, double H[3][3]) {
+/* The inverse Hessian of BFGS after `last` pairs of path k, of which all that count are there: H <- (I - s y'/sy) H
+ * (I - y s'/sy) + s s'/sy, from the oldest to the newest. */
+static void bfgs(const wvgd_fit *f, size_t k, size_t last, double H[3][3])
+{
     enum { D = 3 };
     const size_t P = wv_columns_round(D);
-    const double *S = f->path_s + k * WV_KEPT * P, *Y = f->path_y + k * WV_KEPT * P, *s = S + (last - 1) % WV_KEPT * P, *y = Y + (last - 1) % WV_KEPT * P;
+    const double *S = f->path_s + k * WV_KEPT * P, *Y = f->path_y + k * WV_KEPT * P, *s = S + (last - 1) % WV_KEPT * P,
+                 *y = Y + (last - 1) % WV_KEPT * P;
     double gamma = (s[0] * y[0] + s[1] * y[1] + s[2] * y[2]) / (y[0] * y[0] + y[1] * y[1] + y[2] * y[2]);
     for (size_t i = 0; i < D; i++)
-        for (size_t j = 0; j < D; j++) H[i][j] = i == j ? gamma : 0;
+        for (size_t j = 0; j < D; j++)
+            H[i][j] = i == j ? gamma : 0;
     for (size_t q = last < WV_PAIRS ? 0 : last - WV_PAIRS; q < last; q++) {
         double sy = 0, yHy = 0, Hy[D] = {0};
         s = S + q % WV_KEPT * P;
         y = Y + q % WV_KEPT * P;
         for (size_t i = 0; i < D; i++) {
             sy += s[i] * y[i];
-            for (size_t j = 0; j < D; j++) Hy[i] += H[i][j] * y[j];
+            for (size_t j = 0; j < D; j++)
+                Hy[i] += H[i][j] * y[j];
         }
-        for (size_t i = 0; i < D; i++) yHy += y[i] * Hy[i];
         for (size_t i = 0; i < D; i++)
-            for (size_t j = 0; j < D; j++) H[i][j] += (1 + yHy / sy) * s[i] * s[j] / sy - (s[i] * Hy[j] + Hy[i] * s[j]) / sy;
+            yHy += y[i] * Hy[i];
+        for (size_t i = 0; i < D; i++)
+            for (size_t j = 0; j < D; j++)
+                H[i][j] += (1 + yHy / sy) * s[i] * s[j] / sy - (s[i] * Hy[j] + Hy[i] * s[j]) / sy;
     }
 }
 
-/* Stations of path k whose roots are there, and whose curvature pairs still are: the Gaussian left behind has covariance L L' = F H F', F the frame. Returns how many. */
-static size_t check_stations(const wvgd_fit *f, size_t k) {
+/* Stations of path k whose roots are there, and whose curvature pairs still are: the Gaussian left behind has
+ * covariance L L' = F H F', F the frame. Returns how many. */
+static size_t check_stations(const wvgd_fit *f, size_t k)
+{
     enum { D = 3 };
     const wv_path *p = &f->s.path[k];
     const double *F = f->path_frame;
@@ -362,15 +423,18 @@ static size_t check_stations(const wvgd_fit *f, size_t k) {
     for (size_t i = 0; i < wv_explore_stations(f); i++) {
         const double *L = f->station_root + (k * wv_explore_stations(f) + i) * D * D;
         double H[D][D], size = 0;
-        if (!(p->made & 1u << i) || !p->left[i] || p->pairs >= p->left[i] + WV_KEPT - WV_PAIRS) continue;
+        if (!(p->made & 1u << i) || !p->left[i] || p->pairs >= p->left[i] + WV_KEPT - WV_PAIRS)
+            continue;
         bfgs(f, k, p->left[i], H);
-        for (size_t r = 0; r < D * D; r++) size += L[r] * L[r];
+        for (size_t r = 0; r < D * D; r++)
+            size += L[r] * L[r];
         for (size_t r = 0; r < D; r++)
             for (size_t c = 0; c < D; c++) {
                 double left = 0, right = 0;
                 for (size_t m = 0; m < D; m++) {
                     left += L[r * D + m] * L[c * D + m];
-                    for (size_t n = 0; n < D; n++) right += F[r * D + m] * H[m][n] * F[c * D + n];
+                    for (size_t n = 0; n < D; n++)
+                        right += F[r * D + m] * H[m][n] * F[c * D + n];
                 }
                 assert_near(left, right, 1e-9 * size);
             }
@@ -380,7 +444,8 @@ static size_t check_stations(const wvgd_fit *f, size_t k) {
 }
 
 /* Gaussians on the way have the curvature that was met. */
-static void stations(void **state) {
+static void stations(void **state)
+{
     (void)state;
     size_t seen = 0;
     for (uint64_t seed = 1; seed <= 5; seed++) {
@@ -393,7 +458,8 @@ static void stations(void **state) {
         assert_non_null(f);
         while (f->s.stage == WV_EXPLORE) {
             assert_int_equal(wvgd_step(f, &error), WVGD_OK);
-            for (size_t k = 0; k < WV_PATHS; k++) seen += check_stations(f, k);
+            for (size_t k = 0; k < WV_PATHS; k++)
+                seen += check_stations(f, k);
         }
         wvgd_free(f);
         wvgd_model_close(&model);
@@ -401,8 +467,10 @@ static void stations(void **state) {
     assert_true(seen >= 10);
 }
 
-/* A second mode with half the sds of the first, or a third, six sds away in a random direction: where the density at most starts is foretold, many start close by. */
-static void narrower_modes(void **state) {
+/* A second mode with half the sds of the first, or a third, six sds away in a random direction: where the density at
+ * most starts is foretold, many start close by. */
+static void narrower_modes(void **state)
+{
     (void)state;
     static const struct {
         size_t D;
@@ -422,7 +490,8 @@ static void narrower_modes(void **state) {
                 cov[i * (D + 1)] = 1;
                 cov[D * D + i * (D + 1)] = cases[c].sd * cases[c].sd;
             }
-            for (size_t i = 0; i < D; i++) mean[D + i] *= 6 / sqrt(square);
+            for (size_t i = 0; i < D; i++)
+                mean[D + i] *= 6 / sqrt(square);
             wvgd_model model;
             assert_int_equal(target_mixture(&model, D, 2, weight, mean, cov), 0);
             wvgd_fit *fit = explored(&model, WVGD_STAGED, 2, seed, 1);
@@ -435,25 +504,33 @@ static void narrower_modes(void **state) {
     }
 }
 
-/* y = a b with noise: a and b may both change signs. The tops lie on bent ridges, where the Gaussian of the curvature says nothing of the mass. */
-static double product(void *self, const double *z, double *grad) {
+/* y = a b with noise: a and b may both change signs. The tops lie on bent ridges, where the Gaussian of
+ * the curvature says nothing of the mass. */
+static double product(void *self, const double *z, double *grad)
+{
     (void)self;
     double off = (z[0] * z[1] - 2) / 0.09;
-    for (size_t i = 0; grad && i < 2; i++) grad[i] = -z[i] / 9 - off * z[1 - i];
+    for (size_t i = 0; grad && i < 2; i++)
+        grad[i] = -z[i] / 9 - off * z[1 - i];
     return -0.5 * ((z[0] * z[0] + z[1] * z[1]) / 9 + off * (z[0] * z[1] - 2));
 }
 
-/* Normal mixture of three components whose names may be exchanged: means, log sd, two log odds. Twenty observations around each of -5, 0 and 5. */
-static double three_clusters(void *self, const double *z, double *grad) {
+/* Normal mixture of three components whose names may be exchanged: means, log sd, two log odds. Twenty
+ * observations around each of -5, 0 and 5. */
+static double three_clusters(void *self, const double *z, double *grad)
+{
     const double *y = self;
     enum { K = 3, n = 60 };
-    double odds[K] = {z[4], z[5], 0}, top = fmax(fmax(z[4], z[5]), 0), total = 0, log_w[K], log_p = -0.5 * z[3] * z[3], g[6] = {0, 0, 0, -z[3], 0, 0}, var = exp(2 * z[3]);
-    for (size_t k = 0; k < K; k++) total += exp(odds[k] - top);
+    double odds[K] = {z[4], z[5], 0}, top = fmax(fmax(z[4], z[5]), 0), total = 0, log_w[K], log_p = -0.5 * z[3] * z[3],
+           g[6] = {0, 0, 0, -z[3], 0, 0}, var = exp(2 * z[3]);
+    for (size_t k = 0; k < K; k++)
+        total += exp(odds[k] - top);
     for (size_t k = 0; k < K; k++) {
         log_w[k] = odds[k] - top - log(total);
         log_p += 1.5 * log_w[k] - z[k] * z[k] / 50;
         g[k] = -z[k] / 25;
-        for (size_t j = 0; j < 2; j++) g[4 + j] += 1.5 * ((j == k) - exp(odds[j] - top) / total);
+        for (size_t j = 0; j < 2; j++)
+            g[4 + j] += 1.5 * ((j == k) - exp(odds[j] - top) / total);
     }
     for (size_t i = 0; i < n; i++) {
         double l[K], most = -INFINITY, sum = 0;
@@ -461,25 +538,31 @@ static double three_clusters(void *self, const double *z, double *grad) {
             l[k] = log_w[k] - z[3] - 0.5 * (y[i] - z[k]) * (y[i] - z[k]) / var;
             most = fmax(most, l[k]);
         }
-        for (size_t k = 0; k < K; k++) sum += exp(l[k] - most);
+        for (size_t k = 0; k < K; k++)
+            sum += exp(l[k] - most);
         log_p += most + log(sum);
         for (size_t k = 0; k < K; k++) {
             double r = exp(l[k] - most) / sum, d = y[i] - z[k];
             g[k] += r * d / var;
             g[3] += r * (d * d / var - 1);
-            if (k < 2) g[4 + k] += r - exp(odds[k] - top) / total;
+            if (k < 2)
+                g[4 + k] += r - exp(odds[k] - top) / total;
         }
     }
-    if (grad) memcpy(grad, g, sizeof g);
+    if (grad)
+        memcpy(grad, g, sizeof g);
     return log_p;
 }
 
-/* Modes that are images of each other are found in every run: from a plateau that is no mode ascents go on, tops as high as a mode's are fitted, and starts lie on both sides. */
-static void mirrored_modes(void **state) {
+/* Modes that are images of each other are found in every run: from a plateau that is no mode ascents go on, tops as
+ * high as a mode's are fitted, and starts lie on both sides. */
+static void mirrored_modes(void **state)
+{
     (void)state;
     double y[60];
     test_random random = test_random_seed(13);
-    for (size_t i = 0; i < 60; i++) y[i] = 5 * ((double)(i % 3) - 1) + (i % 3 == 1 ? 0.5 : 1) * test_random_normal(&random);
+    for (size_t i = 0; i < 60; i++)
+        y[i] = 5 * ((double)(i % 3) - 1) + (i % 3 == 1 ? 0.5 : 1) * test_random_normal(&random);
     struct {
         const char *name;
         size_t D, modes;
@@ -502,7 +585,8 @@ static void mirrored_modes(void **state) {
 }
 
 /* The first start after those of the given scale is the mirror image of the mode. */
-static void mirror_image_of_the_mode(void **state) {
+static void mirror_image_of_the_mode(void **state)
+{
     (void)state;
     wvgd_model model;
     wvgd_options o;
@@ -519,8 +603,10 @@ static void mirror_image_of_the_mode(void **state) {
         size_t best = 0;
         assert_int_equal(wvgd_ask(fit, &n, &z, &gradient, &error), WVGD_OK);
         assert_true(n <= 400);
-        for (size_t m = 1; m < fit->s.modes; m++) best = fit->s.mode[m].elbo > fit->s.mode[best].elbo ? m : best;
-        for (size_t i = 0; i < n; i++) seen += fit->s.modes && z[2 * i] == -fit->mode_x[2 * best] && z[2 * i + 1] == -fit->mode_x[2 * best + 1];
+        for (size_t m = 1; m < fit->s.modes; m++)
+            best = fit->s.mode[m].elbo > fit->s.mode[best].elbo ? m : best;
+        for (size_t i = 0; i < n; i++)
+            seen += fit->s.modes && z[2 * i] == -fit->mode_x[2 * best] && z[2 * i + 1] == -fit->mode_x[2 * best + 1];
         model.log_density(model.self, n, z, log_p, grad);
         assert_int_equal(wvgd_tell(fit, log_p, grad, &error), WVGD_OK);
     }
@@ -529,12 +615,22 @@ static void mirror_image_of_the_mode(void **state) {
     wvgd_model_close(&model);
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_modes_and_no_others), cmocka_unit_test(one_mode_badly_scaled),  cmocka_unit_test(axes_of_any_length),
-        cmocka_unit_test(starts_of_another_scale), cmocka_unit_test(particles_are_shared_out), cmocka_unit_test(no_density_is_an_error),
-        cmocka_unit_test(given_starts_are_explored), cmocka_unit_test(as_many_starts_as_wanted), cmocka_unit_test(exploring_is_optional),
-        cmocka_unit_test(stations), cmocka_unit_test(narrower_modes), cmocka_unit_test(mirrored_modes), cmocka_unit_test(mirror_image_of_the_mode),
+        cmocka_unit_test(all_modes_and_no_others),
+        cmocka_unit_test(one_mode_badly_scaled),
+        cmocka_unit_test(axes_of_any_length),
+        cmocka_unit_test(starts_of_another_scale),
+        cmocka_unit_test(particles_are_shared_out),
+        cmocka_unit_test(no_density_is_an_error),
+        cmocka_unit_test(given_starts_are_explored),
+        cmocka_unit_test(as_many_starts_as_wanted),
+        cmocka_unit_test(exploring_is_optional),
+        cmocka_unit_test(stations),
+        cmocka_unit_test(narrower_modes),
+        cmocka_unit_test(mirrored_modes),
+        cmocka_unit_test(mirror_image_of_the_mode),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* test_fast.c - what is done fast against the plain way: passes over rows, the nearest of many particles, steps of diagonal components, draws in pairs and in columns. */
+/* test_fast.c - what is done fast against the plain way: passes over rows, the nearest of many particles, steps of
+ * diagonal components, draws in pairs and in columns. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,23 +25,30 @@
 
 enum { MOST = 50, POINTS = 70 };
 
-static double between(test_random *r, double lo, double hi) { return lo + (hi - lo) * test_random_uniform(r); }
+static double between(test_random *r, double lo, double hi)
+{
+    return lo + (hi - lo) * test_random_uniform(r);
+}
 
 /* Runs check with every instruction set that is there. */
-static void with_each(void (*check)(const wv_columns *)) {
+static void with_each(void (*check)(const wv_columns *))
+{
     check(&wv_columns_any);
     check(wv_columns_best());
 #ifdef __x86_64__
-    if (wv_instructions_best() >= WV_AVX2) check(&wv_columns_avx2);
+    if (wv_instructions_best() >= WV_AVX2)
+        check(&wv_columns_avx2);
 #endif
 }
 
-/* ---- passes over rows --------------------------------------------------------------------------------------------------------------- */
+/* ---- passes over rows -------------------------------------------------------------------------------------------- */
 typedef struct {
-    double x[POINTS * MOST], g[POINTS * MOST], u[POINTS], r[POINTS], m[MOST], gm[MOST], s[MOST], a1[MOST], a2[MOST], half[MOST];
+    double x[POINTS * MOST], g[POINTS * MOST], u[POINTS], r[POINTS], m[MOST], gm[MOST], s[MOST], a1[MOST], a2[MOST],
+        half[MOST];
 } rows;
 
-static rows random_rows(size_t D, uint64_t seed) {
+static rows random_rows(size_t D, uint64_t seed)
+{
     test_random r = test_random_seed(seed);
     rows k;
     for (size_t i = 0; i < POINTS * D; i++) {
@@ -62,9 +70,13 @@ static rows random_rows(size_t D, uint64_t seed) {
     return k;
 }
 
-static void same(double got, long double wanted, long double size) { assert_true(fabsl(got - wanted) <= 1e-14L * (1 + size)); }
+static void same(double got, long double wanted, long double size)
+{
+    assert_true(fabsl(got - wanted) <= 1e-14L * (1 + size));
+}
 
-static void check_rows(const wv_columns *pass) {
+static void check_rows(const wv_columns *pass)
+{
     for (size_t D = 1; D <= MOST; D += D < 20 ? 1 : 15)
         for (size_t n = 1; n <= POINTS; n += 23) {
             rows k = random_rows(D, 100 * D + n);
@@ -80,9 +92,13 @@ static void check_rows(const wv_columns *pass) {
             for (size_t d = 0; d < D; d++) {
                 long double sum[7] = {0};
                 for (size_t p = 0; p < n; p++) {
-                    long double u = k.u[p], x = k.x[p * D + d], y = x - k.m[d], z = y * k.s[d], t = z * z / 2 - k.half[d];
-                    long double term[7] = {u * x, u * y * y, u * y * (k.g[p * D + d] - (long double)k.gm[d]), u * z * t, u * t * t, u * z * k.r[p], u * t * k.r[p]};
-                    for (size_t i = 0; i < 7; i++) sum[i] += term[i];
+                    long double u = k.u[p], x = k.x[p * D + d], y = x - k.m[d], z = y * k.s[d],
+                                t = z * z / 2 - k.half[d];
+                    long double term[7] = {u * x,         u * y * y, u * y * (k.g[p * D + d] - (long double)k.gm[d]),
+                                           u * z * t,     u * t * t, u * z * k.r[p],
+                                           u * t * k.r[p]};
+                    for (size_t i = 0; i < 7; i++)
+                        sum[i] += term[i];
                     same(T[p * 2 * D + d], sqrtl(u) * z, 10);
                     same(T[p * 2 * D + D + d], sqrtl(u) * t, 30);
                 }
@@ -90,7 +106,8 @@ static void check_rows(const wv_columns *pass) {
                 same(variance[d], sum[1], 10 * POINTS);
                 same(alone[d], sum[1], 10 * POINTS);
                 same(cross[d], sum[2], 10 * POINTS);
-                for (size_t i = 0; i < 4; i++) same(products[i * D + d], sum[3 + i], 100 * POINTS);
+                for (size_t i = 0; i < 4; i++)
+                    same(products[i * D + d], sum[3 + i], 100 * POINTS);
             }
             for (size_t p = 0; p < n; p++) {
                 long double r = k.r[p], apart = 0, distance = 0;
@@ -110,35 +127,41 @@ static void check_rows(const wv_columns *pass) {
                 mi[p] = (uint32_t)(p * 3 % n);
             }
             pass->row_distances(D, n, k.x, xi, k.g, mi, left);
-            for (size_t p = 0; p < n; p++) assert_true(left[p] == pass->row_distance(D, k.x + xi[p] * D, k.g + mi[p] * D));
+            for (size_t p = 0; p < n; p++)
+                assert_true(left[p] == pass->row_distance(D, k.x + xi[p] * D, k.g + mi[p] * D));
         }
 }
 
-static void passes_over_rows(void **state) {
+static void passes_over_rows(void **state)
+{
     (void)state;
     with_each(check_rows);
 }
 
-/* ---- the nearest of many particles ----------------------------------------------------------------------------------------------------- */
+/* ---- the nearest of many particles ------------------------------------------------------------------------------- */
 enum { NARROW_D = 7, NARROW_N = 30 };
 
 /* Mirror images have the candidates that they would have by themselves. */
-static void check_images(const wv_columns *pass, size_t n, const float *x, const float *z) {
+static void check_images(const wv_columns *pass, size_t n, const float *x, const float *z)
+{
     static float all[NARROW_D * WV_COLUMNS];
     int32_t first[2 * WV_COLUMNS], second[2 * WV_COLUMNS], one[WV_COLUMNS], two[WV_COLUMNS];
     float third[2 * WV_COLUMNS], three[WV_COLUMNS], square[NARROW_N];
     for (size_t j = 0; j < n; j++) {
         square[j] = 0;
-        for (size_t d = 0; d < NARROW_D; d++) square[j] += z[j * NARROW_D + d] * z[j * NARROW_D + d];
+        for (size_t d = 0; d < NARROW_D; d++)
+            square[j] += z[j * NARROW_D + d] * z[j * NARROW_D + d];
     }
     pass->nearby_mirrored(NARROW_D, n + 20, n, x, z, square, first, second, third);
     for (int image = 0; image < 2; image++) {
-        for (size_t i = 0; i < NARROW_D * WV_COLUMNS; i++) all[i] = image ? -x[i] : x[i];
+        for (size_t i = 0; i < NARROW_D * WV_COLUMNS; i++)
+            all[i] = image ? -x[i] : x[i];
         pass->nearby(NARROW_D, n + 20, n, all, z, one, two, three);
         for (size_t i = 0; i < n + 20; i++) {
             size_t at = i + (image ? WV_COLUMNS : 0);
             float own = 0;
-            for (size_t d = 0; d < NARROW_D; d++) own += x[d * WV_COLUMNS + i] * x[d * WV_COLUMNS + i];
+            for (size_t d = 0; d < NARROW_D; d++)
+                own += x[d * WV_COLUMNS + i] * x[d * WV_COLUMNS + i];
             assert_true((first[at] == one[i] && second[at] == two[i]) || (first[at] == two[i] && second[at] == one[i]));
             assert_true(fabsf(third[at] + own - three[i]) <= 1e-4F);
         }
@@ -146,7 +169,8 @@ static void check_images(const wv_columns *pass, size_t n, const float *x, const
 }
 
 /* Two candidates and the third distance, in single precision, for any number of rows and columns. */
-static void check_nearby(const wv_columns *pass) {
+static void check_nearby(const wv_columns *pass)
+{
     enum { D = NARROW_D, N = NARROW_N };
     static float x[D * WV_COLUMNS], z[N * D];
     static double wide[D * WV_COLUMNS];
@@ -154,11 +178,15 @@ static void check_nearby(const wv_columns *pass) {
     int32_t first[WV_COLUMNS], second[WV_COLUMNS];
     float third[WV_COLUMNS];
     test_random r = test_random_seed(5);
-    for (size_t d = 0; d < D; d++) mu[d] = 1e6 * test_random_normal(&r);
-    for (size_t i = 0; i < D * WV_COLUMNS; i++) wide[i] = mu[i / WV_COLUMNS] + test_random_normal(&r);
-    for (size_t i = 0; i < N * D; i++) z[i] = (float)test_random_normal(&r);
+    for (size_t d = 0; d < D; d++)
+        mu[d] = 1e6 * test_random_normal(&r);
+    for (size_t i = 0; i < D * WV_COLUMNS; i++)
+        wide[i] = mu[i / WV_COLUMNS] + test_random_normal(&r);
+    for (size_t i = 0; i < N * D; i++)
+        z[i] = (float)test_random_normal(&r);
     pass->shorten(D, wide, mu, x);
-    for (size_t i = 0; i < D * WV_COLUMNS; i++) assert_true(fabs(x[i] - (wide[i] - mu[i / WV_COLUMNS])) <= FLT_EPSILON * fabs(x[i]));
+    for (size_t i = 0; i < D * WV_COLUMNS; i++)
+        assert_true(fabs(x[i] - (wide[i] - mu[i / WV_COLUMNS])) <= FLT_EPSILON * fabs(x[i]));
     for (size_t n = 4; n <= N; n++) {
         pass->nearby(D, n + 20, n, x, z, first, second, third);
         for (size_t i = 0; i < n + 20; i++) {
@@ -166,7 +194,8 @@ static void check_nearby(const wv_columns *pass) {
             size_t at[3] = {0};
             for (size_t j = 0; j < n; j++) {
                 double cost = 0;
-                for (size_t d = 0; d < D; d++) cost += pow((double)x[d * WV_COLUMNS + i] - (double)z[j * D + d], 2);
+                for (size_t d = 0; d < D; d++)
+                    cost += pow((double)x[d * WV_COLUMNS + i] - (double)z[j * D + d], 2);
                 for (size_t k = 0; k < 3; k++)
                     if (cost < least[k]) {
                         memmove(least + k + 1, least + k, (2 - k) * sizeof *least);
@@ -183,27 +212,43 @@ static void check_nearby(const wv_columns *pass) {
     }
 }
 
-static void candidates(void **state) {
+static void candidates(void **state)
+{
     (void)state;
     with_each(check_nearby);
 }
 
 /* Parts of word i of row k, as numbers. */
-static int32_t part(const wv_coarse_words *w, const int32_t *words, size_t stride, size_t i, size_t k, bool sign) {
+static int32_t part(const wv_coarse_words *w, const int32_t *words, size_t stride, size_t i, size_t k, bool sign)
+{
     uint32_t word = (uint32_t)words[(w->bytes ? i / 4 : i / 2) * stride + k];
-    if (!w->bytes) return (int16_t)(word >> i % 2 * 16);
+    if (!w->bytes)
+        return (int16_t)(word >> i % 2 * 16);
     return sign ? (int8_t)(word >> i % 4 * 8) : (int32_t)(word >> i % 4 * 8 & 0xff) - 128;
 }
 
-/* Scores of whole numbers, the lowest in each group, the lowest and second lowest of these, and who is listed, against one by one. */
-static void check_whole(const wv_coarse *pass, bool bytes, bool mirrored, size_t D) {
+/* Scores of whole numbers, the lowest in each group, the lowest and second lowest of these, and
+ * who is listed, against one by one. */
+static void check_whole(const wv_coarse *pass, bool bytes, bool mirrored, size_t D)
+{
     enum { N = 75, GROUPS = 5, ROOM = 10000, LD = 48 };
-    static int32_t z[GROUPS * WV_COARSE_GROUP * LD], x[WV_COLUMNS * LD], base[GROUPS * WV_COARSE_GROUP], plus[GROUPS * WV_COARSE_GROUP], minus[GROUPS * WV_COARSE_GROUP], low[GROUPS * WV_COARSE_IMAGES];
+    static int32_t z[GROUPS * WV_COARSE_GROUP * LD], x[WV_COLUMNS * LD], base[GROUPS * WV_COARSE_GROUP],
+        plus[GROUPS * WV_COARSE_GROUP], minus[GROUPS * WV_COARSE_GROUP], low[GROUPS * WV_COARSE_IMAGES];
     static float e[WV_COLUMNS * LD], square[GROUPS * WV_COARSE_GROUP];
     static double wide[2 * WV_COLUMNS * LD], middle[LD];
     static uint32_t row[ROOM + WV_COARSE_GROUP], particle[ROOM + WV_COARSE_GROUP], hit[ROOM + WV_COARSE_GROUP];
     static int32_t score[WV_COARSE_IMAGES][N];
-    wv_coarse_words w = {.bytes = bytes, .mirrored = mirrored, .words = (D + (bytes ? 3 : 1)) / (bytes ? 4 : 2), .groups = GROUPS, .z = z, .base = base, .x = x, .square = square, .plus = plus, .minus = minus, .low = low};
+    wv_coarse_words w = {.bytes = bytes,
+                         .mirrored = mirrored,
+                         .words = (D + (bytes ? 3 : 1)) / (bytes ? 4 : 2),
+                         .groups = GROUPS,
+                         .z = z,
+                         .base = base,
+                         .x = x,
+                         .square = square,
+                         .plus = plus,
+                         .minus = minus,
+                         .low = low};
     wv_coarse_list list = {row, particle, hit};
     int32_t first[WV_COARSE_IMAGES], second[WV_COARSE_IMAGES], limit[WV_COARSE_IMAGES], sum[WV_COLUMNS];
     float size[WV_COLUMNS], rest[WV_COLUMNS], largest = bytes ? 127 : 3000;
@@ -211,37 +256,44 @@ static void check_whole(const wv_coarse *pass, bool bytes, bool mirrored, size_t
     test_random r = test_random_seed(D + 2 * bytes + mirrored);
     memset(z, 0, sizeof z);
     memset(base, 0, sizeof base);
-    for (size_t d = 0; d < D; d++) middle[d] = test_random_normal(&r);
+    for (size_t d = 0; d < D; d++)
+        middle[d] = test_random_normal(&r);
     for (size_t j = 0; j < N; j += WV_COARSE_GROUP) {
         size_t here = N - j < WV_COARSE_GROUP ? N - j : WV_COARSE_GROUP;
-        for (size_t i = 0; i < here * D; i++) wide[i] = middle[i % D] + test_random_uniform(&r) - 0.5;
+        for (size_t i = 0; i < here * D; i++)
+            wide[i] = middle[i % D] + test_random_uniform(&r) - 0.5;
         assert_true(pass->narrow(false, here, D, wide, middle, e) <= 0.51F);
         pass->round(&w, here, ld, e, largest, 0, WV_COARSE_GROUP, z + j * w.words, size, rest, sum);
         for (size_t k = 0; k < here; k++) {
             int32_t total = 0;
             for (size_t d = 0; d < D; d++) {
                 total += part(&w, z + j * w.words, WV_COARSE_GROUP, d, k, true);
-                assert_true(fabs(part(&w, z + j * w.words, WV_COARSE_GROUP, d, k, true) - (wide[k * D + d] - middle[d]) * (double)largest) <= 0.501);
+                assert_true(fabs(part(&w, z + j * w.words, WV_COARSE_GROUP, d, k, true) -
+                                 (wide[k * D + d] - middle[d]) * (double)largest) <= 0.501);
             }
             assert_int_equal(total, sum[k]);
             base[j + k] = bytes ? 128 * total : 0;
         }
     }
-    for (size_t j = 0; j < GROUPS * WV_COARSE_GROUP; j++) square[j] = j < N ? (float)(100 * test_random_uniform(&r) - 20) : (float)INFINITY;
-    for (size_t i = 0; i < images * D; i++) wide[i] = middle[i % D] + test_random_uniform(&r) - 0.5;
+    for (size_t j = 0; j < GROUPS * WV_COARSE_GROUP; j++)
+        square[j] = j < N ? (float)(100 * test_random_uniform(&r) - 20) : (float)INFINITY;
+    for (size_t i = 0; i < images * D; i++)
+        wide[i] = middle[i % D] + test_random_uniform(&r) - 0.5;
     float most = pass->narrow(mirrored, WV_COLUMNS, D, wide, middle, e), seen = 0;
     pass->round(&w, WV_COLUMNS, ld, e, largest / most, 128, WV_COLUMNS, x, size, rest, sum);
     for (size_t k = 0; k < WV_COLUMNS; k++) {
         double squares = 0, left = 0;
         for (size_t d = 0; d < D; d++) {
-            double v = (mirrored ? (wide[2 * k * D + d] - wide[(2 * k + 1) * D + d]) / 2 : wide[k * D + d] - middle[d]), whole = part(&w, x, WV_COLUMNS, d, k, false);
+            double v = (mirrored ? (wide[2 * k * D + d] - wide[(2 * k + 1) * D + d]) / 2 : wide[k * D + d] - middle[d]),
+                   whole = part(&w, x, WV_COLUMNS, d, k, false);
             seen = fmaxf(seen, (float)fabs(v));
             v *= (double)(largest / most);
             squares += v * v;
             left += (v - whole) * (v - whole);
             assert_true(fabs(v - whole) <= 0.501);
         }
-        assert_true(fabs((double)size[k] - squares) <= 1e-5 * squares && fabs((double)rest[k] - left) <= 1e-2 * (left + 1e-2));
+        assert_true(fabs((double)size[k] - squares) <= 1e-5 * squares &&
+                    fabs((double)rest[k] - left) <= 1e-2 * (left + 1e-2));
     }
     assert_true(seen == most);
     pass->level(&w, 7.0F);
@@ -249,12 +301,15 @@ static void check_whole(const wv_coarse *pass, bool bytes, bool mirrored, size_t
         for (size_t j = 0; j < N; j++) {
             int32_t product = 0;
             for (size_t d = 0; d < D; d++)
-                product += part(&w, x, WV_COLUMNS, d, i % WV_COLUMNS, false) * part(&w, z + j / WV_COARSE_GROUP * WV_COARSE_GROUP * w.words, WV_COARSE_GROUP, d, j % WV_COARSE_GROUP, true);
+                product += part(&w, x, WV_COLUMNS, d, i % WV_COLUMNS, false) *
+                           part(&w, z + j / WV_COARSE_GROUP * WV_COARSE_GROUP * w.words, WV_COARSE_GROUP, d,
+                                j % WV_COARSE_GROUP, true);
             score[i][j] = (int32_t)lrintf(7.0F * square[j]) + (i < WV_COLUMNS ? -product : product);
         }
     pass->sweep(&w, false, first);
     pass->sweep(&w, true, second);
-    for (size_t i = 0; i < WV_COARSE_IMAGES; i++) limit[i] = i < images ? second[i] + (int32_t)(i * 30) : INT32_MIN;
+    for (size_t i = 0; i < WV_COARSE_IMAGES; i++)
+        limit[i] = i < images ? second[i] + (int32_t)(i * 30) : INT32_MIN;
     for (size_t i = 0; i < images; i++) {
         int32_t lowest[GROUPS];
         for (size_t g = 0; g < GROUPS; g++) {
@@ -286,21 +341,27 @@ static void check_whole(const wv_coarse *pass, bool bytes, bool mirrored, size_t
     assert_true(isnan(pass->narrow(mirrored, WV_COLUMNS, D, wide, middle, e)));
 }
 
-static void whole_numbers(void **state) {
+static void whole_numbers(void **state)
+{
     (void)state;
     static const size_t dims[] = {1, 2, 7, 8, 15, 16, 17, 33, 47};
-    if (!wv_coarse_best()) skip();
-    for (size_t k = 0; k < 4 * 9; k++) check_whole(wv_coarse_best(), k % 2, k / 2 % 2, dims[k / 4]);
+    if (!wv_coarse_best())
+        skip();
+    for (size_t k = 0; k < 4 * 9; k++)
+        check_whole(wv_coarse_best(), k % 2, k / 2 % 2, dims[k / 4]);
 }
 
-static int flat(void *self, size_t n, const double *z, double *log_p, double *grad) {
+static int flat(void *self, size_t n, const double *z, double *log_p, double *grad)
+{
     size_t D = *(size_t *)self;
     memset(log_p, 0, n * sizeof *log_p);
-    for (size_t i = 0; grad && i < n * D; i++) grad[i] = -z[i];
+    for (size_t i = 0; grad && i < n * D; i++)
+        grad[i] = -z[i];
     return 0;
 }
 
-static wvgd_fit *new_fit(size_t *D, size_t N, wvgd_family family) {
+static wvgd_fit *new_fit(size_t *D, size_t N, wvgd_family family)
+{
     wvgd_options o;
     wvgd_error error;
     wvgd_model model = {.name = "flat", .dim = *D, .log_density = flat, .self = D, .has_gradient = true};
@@ -311,19 +372,23 @@ static wvgd_fit *new_fit(size_t *D, size_t N, wvgd_family family) {
     o.init = WVGD_INIT_NORMAL;
     o.particles = N;
     wvgd_fit *f = wvgd_new(&model, &o, NULL, &error);
-    if (!f) fail_msg("%s", error.text);
+    if (!f)
+        fail_msg("%s", error.text);
     return f;
 }
 
-/* Cells and costs are those that comparing all particles gives. */
-static void check_cells(const wvgd_fit *f, size_t n, const double *x, const uint32_t *cell, const double *near, const double *next) { /* next: NULL if it is not known */
+/* Cells and costs are those that comparing all particles gives. next: NULL if it is not known */
+static void check_cells(const wvgd_fit *f, size_t n, const double *x, const uint32_t *cell, const double *near,
+                        const double *next)
+{
     size_t D = f->D;
     for (size_t i = 0; i < n; i++) {
         double least = INFINITY, second = INFINITY;
         size_t at = 0;
         for (size_t j = 0; j < f->N; j++) {
             double cost = 0;
-            for (size_t d = 0; d < D; d++) cost += (x[i * D + d] - f->now.z[j * D + d]) * (x[i * D + d] - f->now.z[j * D + d]);
+            for (size_t d = 0; d < D; d++)
+                cost += (x[i * D + d] - f->now.z[j * D + d]) * (x[i * D + d] - f->now.z[j * D + d]);
             if (cost < least) {
                 second = least;
                 least = cost;
@@ -336,8 +401,10 @@ static void check_cells(const wvgd_fit *f, size_t n, const double *x, const uint
     }
 }
 
-/* Whatever the scale and wherever the origin: also where single precision cannot tell, with particles that lie upon each other, and for pairs of mirror images. */
-static void nearest_particles(void **state) {
+/* Whatever the scale and wherever the origin: also where single precision cannot tell, with particles that lie upon
+ * each other, and for pairs of mirror images. */
+static void nearest_particles(void **state)
+{
     (void)state;
     enum { n = 300 };
     static const size_t dims[] = {1, 2, 8, 9, 17, MOST}, numbers[] = {41, 167};
@@ -350,8 +417,10 @@ static void nearest_particles(void **state) {
         double *x = malloc(n * D * sizeof *x), middle[MOST], near[n], next[n];
         uint32_t cell[n];
         for (int twins = 0; twins < 2; twins++) {
-            for (size_t i = 0; i < N * D; i++) f->now.z[i] = origin + scale * test_random_normal(&r);
-            for (size_t i = 0; i < n * D; i++) x[i] = origin + scale * test_random_normal(&r);
+            for (size_t i = 0; i < N * D; i++)
+                f->now.z[i] = origin + scale * test_random_normal(&r);
+            for (size_t i = 0; i < n * D; i++)
+                x[i] = origin + scale * test_random_normal(&r);
             if (twins) {
                 memcpy(f->now.z + 30 * D, f->now.z + 7 * D, D * sizeof *x); /* with a point upon them, */
                 memcpy(x + 11 * D, f->now.z + 7 * D, D * sizeof *x);
@@ -362,8 +431,10 @@ static void nearest_particles(void **state) {
             }
             wv_cell_assign(f, n, x, cell, near, next);
             check_cells(f, n, x, cell, near, next);
-            if (twins) assert_int_equal(cell[11], 7);
-            for (size_t d = 0; d < D; d++) middle[d] = origin + scale * test_random_normal(&r);
+            if (twins)
+                assert_int_equal(cell[11], 7);
+            for (size_t d = 0; d < D; d++)
+                middle[d] = origin + scale * test_random_normal(&r);
             for (size_t i = 0; i < n * D; i++) {
                 double e = scale * test_random_normal(&r);
                 if (i / D % 2 == 0) {
@@ -376,7 +447,8 @@ static void nearest_particles(void **state) {
                 wv_cell_sieve s;
                 assert_true(wv_cell_mirrored(f, middle, &s));
                 for (size_t i = 0; i < n; i += 2 * WV_COLUMNS)
-                    wv_cell_assign_mirrored(f, &s, n - i < 2 * WV_COLUMNS ? n - i : 2 * WV_COLUMNS, x + i * D, cell + i, near + i, next + i, second);
+                    wv_cell_assign_mirrored(f, &s, n - i < 2 * WV_COLUMNS ? n - i : 2 * WV_COLUMNS, x + i * D, cell + i,
+                                            near + i, next + i, second);
                 check_cells(f, n, x, cell, near, second ? next : NULL);
             }
         }
@@ -385,20 +457,23 @@ static void nearest_particles(void **state) {
     }
 }
 
-/* ---- steps of diagonal components ---------------------------------------------------------------------------------------------------- */
+/* ---- steps of diagonal components -------------------------------------------------------------------------------- */
 /* In one dimension a diagonal component and a full one are the same, and so are their steps, limits included. */
-static void one_dimension(void **state) {
+static void one_dimension(void **state)
+{
     (void)state;
     enum { n = 60 };
     size_t D = 1, limited = 0;
     wvgd_fit *f[2] = {new_fit(&D, 2, WVGD_DIAG), new_fit(&D, 2, WVGD_FULL)};
     test_random r = test_random_seed(9);
     for (int trial = 0; trial < 400; trial++) {
-        double x[n], g[n], log_p[n], u[n], mu[2], root[2], kl[2], total = 0, squares = 0, curve = between(&r, -3, 30), third = test_random_normal(&r);
+        double x[n], g[n], log_p[n], u[n], mu[2], root[2], kl[2], total = 0, squares = 0, curve = between(&r, -3, 30),
+                                                                  third = test_random_normal(&r);
         for (size_t p = 0; p < n; p++) {
             x[p] = between(&r, 0.3, 2);
             u[p] = exp(-x[p] * x[p] / 2);
-            log_p[p] = -curve * x[p] * x[p] / 2 + third * x[p] * x[p] * x[p] / 6 + (trial % 2 ? 0.3 * sin(5 * x[p]) : 0);
+            log_p[p] = -curve * x[p] * x[p] / 2 + third * x[p] * x[p] * x[p] / 6 +
+                       (trial % 2 ? 0.3 * sin(5 * x[p]) : 0);
             g[p] = -curve * x[p] + third * x[p] * x[p] / 2 + (trial % 2 ? 1.5 * cos(5 * x[p]) : 0);
             total += u[p];
         }
@@ -409,8 +484,18 @@ static void one_dimension(void **state) {
         for (int k = 0; k < 2; k++) {
             mu[k] = 0;
             root[k] = 1;
-            wv_update c = {.estimator = trial % 3 ? WVGD_NATURAL : WVGD_SCORE, .family = f[k]->family, .mu = &mu[k], .root = &root[k], .n = n, .x = x, .log_p = log_p, .grad = g, .u = u,
-                           .ess = 1 / squares, .truncated = true, .rho = trial % 5 ? 0.5 : 1};
+            wv_update c = {.estimator = trial % 3 ? WVGD_NATURAL : WVGD_SCORE,
+                           .family = f[k]->family,
+                           .mu = &mu[k],
+                           .root = &root[k],
+                           .n = n,
+                           .x = x,
+                           .log_p = log_p,
+                           .grad = g,
+                           .u = u,
+                           .ess = 1 / squares,
+                           .truncated = true,
+                           .rho = trial % 5 ? 0.5 : 1};
             wv_update_result result = wv_update_component(f[k], &c);
             assert_true(result.ok);
             kl[k] = result.kl;
@@ -425,14 +510,17 @@ static void one_dimension(void **state) {
     wvgd_free(f[1]);
 }
 
-/* A full step on a normal posterior whose coordinates are independent ends there, however the cell cuts the component: with few points and many, in few dimensions and many. */
-static void normal_posteriors(void **state) {
+/* A full step on a normal posterior whose coordinates are independent ends there, however the cell cuts the
+ * component: with few points and many, in few dimensions and many. */
+static void normal_posteriors(void **state)
+{
     (void)state;
     enum { MAX_D = 40, MAX_n = 400 };
     static double x[MAX_n * MAX_D], g[MAX_n * MAX_D], log_p[MAX_n], u[MAX_n];
     for (size_t D = 2; D <= MAX_D; D *= 2)
         for (size_t n = D; n <= MAX_n; n *= 2) {
-            if (D > 4 && n < 2 * D) continue;
+            if (D > 4 && n < 2 * D)
+                continue;
             wvgd_fit *f = new_fit(&D, 2, WVGD_DIAG);
             test_random r = test_random_seed(D + n);
             double mu[MAX_D], root[MAX_D], mean[MAX_D], sd[MAX_D], total = 0, squares = 0;
@@ -459,7 +547,18 @@ static void normal_posteriors(void **state) {
                 u[p] /= total;
                 squares += u[p] * u[p];
             }
-            wv_update c = {.estimator = WVGD_NATURAL, .family = f->family, .mu = mu, .root = root, .n = n, .x = x, .log_p = log_p, .grad = g, .u = u, .ess = 1 / squares, .truncated = true, .rho = 1};
+            wv_update c = {.estimator = WVGD_NATURAL,
+                           .family = f->family,
+                           .mu = mu,
+                           .root = root,
+                           .n = n,
+                           .x = x,
+                           .log_p = log_p,
+                           .grad = g,
+                           .u = u,
+                           .ess = 1 / squares,
+                           .truncated = true,
+                           .rho = 1};
             bool few = c.ess < 1.5 * (double)D; /* a ridge of 1/ESS holds the step back */
             assert_true(wv_update_component(f, &c).ok);
             for (size_t d = 0; d < D; d++) {
@@ -470,10 +569,12 @@ static void normal_posteriors(void **state) {
         }
 }
 
-/* ---- draws -------------------------------------------------------------------------------------------------------------------------------- */
-/* Points of a lattice in rows and in columns: multiples of the powers of 1/phi, phi^(d+1) = phi + 1 in d dimensions, d even, moved and made normal, in long double. Multiples up to 300 leave an error of a few hundred
- * roundings in u, which grows by 1 / (u radius) in a radius. */
-static void lattices(void **state) {
+/* ---- draws ------------------------------------------------------------------------------------------------------- */
+/* Points of a lattice in rows and in columns: multiples of the powers of 1/phi, phi^(d+1) = phi + 1 in d dimensions,
+ * d even, moved and made normal, in long double. Multiples up to 300 leave an error of a few hundred roundings in u,
+ * which grows by 1 / (u radius) in a radius. */
+static void lattices(void **state)
+{
     (void)state;
     enum { N = 5 * WV_LATTICE_BLOCK, ODD = 3 * WV_LATTICE_BLOCK - 5 };
     static double plain[N * WV_LATTICE], some[N * WV_LATTICE], columns[N * WV_LATTICE];
@@ -483,87 +584,112 @@ static void lattices(void **state) {
         size_t even = (dims + 1) / 2 * 2;
         long double phi = 2;
         double shift[WV_LATTICE];
-        for (int i = 0; i < 200; i++) phi = powl(1 + phi, 1 / (long double)(even + 1));
+        for (int i = 0; i < 200; i++)
+            phi = powl(1 + phi, 1 / (long double)(even + 1));
         wv_rng_uniform(&stream, 0, WV_LATTICE, shift);
-        for (size_t i = 0; i < N * WV_LATTICE; i++) some[i] = -7;
+        for (size_t i = 0; i < N * WV_LATTICE; i++)
+            some[i] = -7;
         wv_rng_lattice(&stream, N, dims, plain);
         wv_rng_lattice(&stream, ODD, dims, some);
         wv_rng_lattice_columns(&stream, N, dims, columns);
         for (size_t i = 0; i < N; i++)
             for (size_t d = 0; d < dims; d++) {
                 size_t pair = d / 2 * 2, at = i * dims + d;
-                long double u = shift[pair] + (long double)i * powl(phi, -(long double)(pair + 1)), v = shift[pair + 1] + (long double)i * powl(phi, -(long double)(pair + 2));
+                long double u = shift[pair] + (long double)i * powl(phi, -(long double)(pair + 1)),
+                            v = shift[pair + 1] + (long double)i * powl(phi, -(long double)(pair + 2));
                 u -= floorl(u);
                 long double radius = sqrtl(-2 * logl(u)), value = radius * (d % 2 ? sinl(turn * v) : cosl(turn * v));
                 assert_true(fabsl(plain[at] - value) <= 1e-12L * (1 + 1 / (u * radius) + radius));
                 assert_true(some[at] == (i < ODD ? plain[at] : -7));
-                assert_true(columns[(i / WV_LATTICE_BLOCK * dims + d) * WV_LATTICE_BLOCK + i % WV_LATTICE_BLOCK] == plain[at]);
+                assert_true(columns[(i / WV_LATTICE_BLOCK * dims + d) * WV_LATTICE_BLOCK + i % WV_LATTICE_BLOCK] ==
+                            plain[at]);
             }
     }
 }
 
 /* A root of any family, with widths from 1/2 to 2. */
-static void fill_family(wvgd_family family, size_t D, size_t R, test_random *r, double *root) {
+static void fill_family(wvgd_family family, size_t D, size_t R, test_random *r, double *root)
+{
     double *Q = root + D + R;
     for (size_t i = 0; i < D; i++) {
         if (family == WVGD_FULL)
-            for (size_t k = 0; k < D; k++) root[i * D + k] = k < i ? between(r, -0.3, 0.3) : k == i ? between(r, 0.5, 2) : 0;
+            for (size_t k = 0; k < D; k++)
+                root[i * D + k] = k < i ? between(r, -0.3, 0.3) : k == i ? between(r, 0.5, 2) : 0;
         else
             root[i] = between(r, 0.5, 2);
     }
-    for (size_t k = 0; family == WVGD_LOWRANK && k < R; k++) { /* rows that are orthonormal: one after the other without what is along those before */
+    for (size_t k = 0; family == WVGD_LOWRANK && k < R; k++) {
+        /* rows that are orthonormal: one after the other without what is along those before */
         double square = 0;
         root[D + k] = k % 2 ? 0.3 : 4;
-        for (size_t i = 0; i < D; i++) Q[k * D + i] = test_random_normal(r);
+        for (size_t i = 0; i < D; i++)
+            Q[k * D + i] = test_random_normal(r);
         for (size_t m = 0; m < k; m++) {
             double along = 0;
-            for (size_t i = 0; i < D; i++) along += Q[k * D + i] * Q[m * D + i];
-            for (size_t i = 0; i < D; i++) Q[k * D + i] -= along * Q[m * D + i];
+            for (size_t i = 0; i < D; i++)
+                along += Q[k * D + i] * Q[m * D + i];
+            for (size_t i = 0; i < D; i++)
+                Q[k * D + i] -= along * Q[m * D + i];
         }
-        for (size_t i = 0; i < D; i++) square += Q[k * D + i] * Q[k * D + i];
-        for (size_t i = 0; i < D; i++) Q[k * D + i] /= sqrt(square);
+        for (size_t i = 0; i < D; i++)
+            square += Q[k * D + i] * Q[k * D + i];
+        for (size_t i = 0; i < D; i++)
+            Q[k * D + i] /= sqrt(square);
     }
 }
 
-/* Mirrored draws 2k and 2k + 1 are draw k as it is made alone and its mirror image, wherever a call begins and ends; nothing else is written. Coordinates are sums of D products in one order or another. */
-static void mirrored_draws(void **state) {
+/* Mirrored draws 2k and 2k + 1 are draw k as it is made alone and its mirror image, wherever a call begins and ends;
+ * nothing else is written. Coordinates are sums of D products in one order or another. */
+static void mirrored_draws(void **state)
+{
     (void)state;
     enum { WIDEST = 37, R = 2, PAIRS = 23, SENTINEL = -7 };
     static const wvgd_family families[] = {WVGD_DIAG, WVGD_FULL, WVGD_LOWRANK};
-    static double root[WIDEST * WIDEST + R * WIDEST], mu[WIDEST], alone[PAIRS * WIDEST], x[(2 * PAIRS + 1) * WIDEST], work[2 * PAIRS * (WIDEST + R)];
+    static double root[WIDEST * WIDEST + R * WIDEST], mu[WIDEST], alone[PAIRS * WIDEST], x[(2 * PAIRS + 1) * WIDEST],
+        work[2 * PAIRS * (WIDEST + R)];
     test_random r = test_random_seed(43);
     for (size_t c = 0; c < 3 * 2 * 3; c++) {
         size_t D = (const size_t[]){2, 9, WIDEST}[c % 3];
         wv_gauss q = {wv_family_get(families[c / 3 % 3]), D, R, mu, root, c / 9 ? 3 : 0};
         wv_stream stream = {c, WV_RNG_FIT, 4, 1};
         fill_family(families[c / 3 % 3], D, R, &r, root);
-        for (size_t i = 0; i < D; i++) mu[i] = 3 * test_random_normal(&r);
-        for (size_t k = 0; k < PAIRS; k++) wv_component_draw(&q, &stream, k, 1, false, alone + k * D, work);
+        for (size_t i = 0; i < D; i++)
+            mu[i] = 3 * test_random_normal(&r);
+        for (size_t k = 0; k < PAIRS; k++)
+            wv_component_draw(&q, &stream, k, 1, false, alone + k * D, work);
         if (q.nu == 0) { /* and that is the standard normal draw of its number */
             double e[WIDEST], y[WIDEST];
             wv_rng_normal(&stream, PAIRS - 1, D, e);
             wv_component_whiten(&q, 1, alone + (PAIRS - 1) * D, y, work);
-            for (size_t i = 0; i < D; i++) assert_near(y[i], e[i], 1e-9);
+            for (size_t i = 0; i < D; i++)
+                assert_near(y[i], e[i], 1e-9);
         }
         for (size_t first = 0; first < 2 * PAIRS; first++)
             for (size_t n = 0; first + n <= 2 * PAIRS; n++) {
-                for (size_t i = 0; i < (n + 1) * D; i++) x[i] = SENTINEL;
+                for (size_t i = 0; i < (n + 1) * D; i++)
+                    x[i] = SENTINEL;
                 wv_component_draw(&q, &stream, first, n, true, x, work);
                 for (size_t i = 0; i < n * D; i++) {
                     size_t number = first + i / D;
                     double away = alone[number / 2 * D + i % D] - mu[i % D];
-                    assert_near(x[i], mu[i % D] + (number % 2 ? -away : away), 1e-13 * (double)D * (1 + fabs(mu[i % D]) + fabs(away)));
+                    assert_near(x[i], mu[i % D] + (number % 2 ? -away : away),
+                                1e-13 * (double)D * (1 + fabs(mu[i % D]) + fabs(away)));
                 }
-                for (size_t i = 0; i < D; i++) assert_true(x[n * D + i] == SENTINEL);
+                for (size_t i = 0; i < D; i++)
+                    assert_true(x[n * D + i] == SENTINEL);
             }
     }
 }
 
-/* Steps of a low-rank component towards one and the same Gaussian S: each begins where the last has ended, so that they come to where no width can be better, diag(S^-1 C) = 1, to the 0.002 at which each stops. Beginning anew each time they ended 0.01 to 0.09 off. */
-static void low_rank_steps(void **state) {
+/* Steps of a low-rank component towards one and the same Gaussian S: each begins where the last has ended, so
+ * that they come to where no width can be better, diag(S^-1 C) = 1, to the 0.002 at which each stops. Beginning
+ * anew each time they ended 0.01 to 0.09 off. */
+static void low_rank_steps(void **state)
+{
     (void)state;
     enum { D = 20, R = 3, STEPS = 100 };
-    static double L[D * D], inverse[D * D], S[D * D], P[D * D], C[D * D], turned[D * D], cov[D * D], root[D + R + R * D], mu[D];
+    static double L[D * D], inverse[D * D], S[D * D], P[D * D], C[D * D], turned[D * D], cov[D * D],
+        root[D + R + R * D], mu[D];
     const wv_family *low = wv_family_get(WVGD_LOWRANK);
     double *work = calloc(wv_component_absorb_work(D) + wv_component_row_work(R, D), sizeof *work);
     test_random r = test_random_seed(53);
@@ -584,14 +710,16 @@ static void low_rank_steps(void **state) {
         for (int step = 0; step < STEPS; step++) {
             memcpy(turned, S, sizeof turned); /* S in the coordinates of the component, from both sides */
             low->whiten(D, R, root, D, turned, work);
-            for (size_t i = 0; i < D * D; i++) C[i] = turned[i % D * D + i / D];
+            for (size_t i = 0; i < D * D; i++)
+                C[i] = turned[i % D * D + i / D];
             low->whiten(D, R, root, D, C, work);
             assert_true(low->absorb(D, R, root, C, work));
         }
         wv_component_cov(&q, cov, work);
         for (size_t i = 0; i < D; i++) {
             double sum = 0;
-            for (size_t k = 0; k < D; k++) sum += P[i * D + k] * cov[k * D + i];
+            for (size_t k = 0; k < D; k++)
+                sum += P[i * D + k] * cov[k * D + i];
             off = fmax(off, fabs(sum - 1));
         }
         assert_true(off < 0.002);
@@ -599,8 +727,10 @@ static void low_rank_steps(void **state) {
     free(work);
 }
 
-/* Determinants of triangles whose diagonals, or products of some of them, are near the ends of the range of numbers, against sums of logs. */
-static void determinants(void **state) {
+/* Determinants of triangles whose diagonals, or products of some of them, are near the ends of the
+ * range of numbers, against sums of logs. */
+static void determinants(void **state)
+{
     (void)state;
     enum { WIDEST = 40, KINDS = 6 };
     static double L[WIDEST * WIDEST];
@@ -609,9 +739,16 @@ static void determinants(void **state) {
     for (size_t D = 1; D <= WIDEST; D++)
         for (size_t kind = 0; kind < KINDS; kind++) {
             long double sum = 0, size = 0;
-            for (size_t i = 0; i < D * D; i++) L[i] = NAN; /* nothing but the diagonal counts */
+            for (size_t i = 0; i < D * D; i++)
+                L[i] = NAN; /* nothing but the diagonal counts */
             for (size_t i = 0; i < D; i++) {
-                double power = kind == 0 ? between(&r, -1, 1) : kind == 1 ? between(&r, -200, 200) : kind == 2 ? between(&r, 140, 160) : kind == 3 ? between(&r, -160, -140) : kind == 4 ? between(&r, 40, 60) * (i % 5 ? 1 : -1) : i % 2 ? 300 : -300;
+                double power = kind == 0   ? between(&r, -1, 1)
+                               : kind == 1 ? between(&r, -200, 200)
+                               : kind == 2 ? between(&r, 140, 160)
+                               : kind == 3 ? between(&r, -160, -140)
+                               : kind == 4 ? between(&r, 40, 60) * (i % 5 ? 1 : -1)
+                               : i % 2     ? 300
+                                           : -300;
                 L[i * D + i] = pow(10, power);
                 sum += logl(L[i * D + i]);
                 size += fabsl(logl(L[i * D + i]));
@@ -620,7 +757,8 @@ static void determinants(void **state) {
         }
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(passes_over_rows), cmocka_unit_test(candidates),        cmocka_unit_test(nearest_particles),
         cmocka_unit_test(one_dimension),    cmocka_unit_test(normal_posteriors), cmocka_unit_test(whole_numbers),

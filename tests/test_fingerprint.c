@@ -1,16 +1,18 @@
-/* test_fingerprint.c - the bits of results: about a dozen models, both solvers, every stage, family, cost and estimator, other
- * cells from the same draws. A hash of each result (particles, masses, components, evidence, moments, draws, trace, ...) is
- * compared with tests/data/fingerprints.txt, so that no change of the code changes a result unseen. Each fit is also run
- * with two threads, and once more from a state saved in the middle: the same bits.
+/* test_fingerprint.c - the bits of results: about a dozen models, both solvers, every stage, family,
+ * cost and estimator, other cells from the same draws. A hash of each result (particles, masses,
+ * components, evidence, moments, draws, trace, ...) is compared with tests/data/fingerprints.txt, so
+ * that no change of the code changes a result unseen. Each fit is also run with two threads, and once
+ * more from a state saved in the middle: the same bits.
  *
- *     test_fingerprint            compares; exit 0: equal, 1: not, 77: cannot be compared here (the reason is printed)
+ *     test_fingerprint            compares; exit 0: equal, 1: not, 77: cannot be compared here (the
+ *                                 reason is printed)
  *     test_fingerprint --write    writes the file anew (make fingerprints)
  *     test_fingerprint --values   prints all values as well, for tools/compare-fingerprints
  *
- * Bits depend on the instruction set, the BLAS kernels, the compiler and the C library. The first two are forced: the linker
- * puts __wrap_wv_instructions_best in the place of the library's choice, and OpenBLAS gets the kernels of a Haswell, which
- * every processor with AVX2 can run. The others are named in the file: where they differ from those here, and the bits do, too,
- * nothing can be said. */
+ * Bits depend on the instruction set, the BLAS kernels, the compiler and the C library. The first two are forced:
+ * the linker puts __wrap_wv_instructions_best in the place of the library's choice, and OpenBLAS gets the kernels of
+ * a Haswell, which every processor with AVX2 can run. The others are named in the file: where they differ from those
+ * here, and the bits do, too, nothing can be said. */
 #include <gnu/libc-version.h>
 #include <math.h>
 #include <stdio.h>
@@ -51,7 +53,7 @@ static void *need(void *memory)
     return memory;
 }
 
-/* ---- models ----------------------------------------------------------------------------------------------------------- */
+/* ---- models ------------------------------------------------------------------------------------------------------ */
 static int make_banana(wvgd_model *model)
 {
     return target_banana(model, 2, 1, 1);
@@ -155,7 +157,7 @@ static double smooth_cost(void *self, size_t dim, const double *a, const double 
     return sum;
 }
 
-/* ---- the fits --------------------------------------------------------------------------------------------------------- */
+/* ---- the fits ---------------------------------------------------------------------------------------------------- */
 typedef struct {
     const char *name;
     int (*make)(wvgd_model *);
@@ -179,12 +181,15 @@ static const row ROWS[] = {
     {"stopped", make_banana, "particles=2 max-iter=3", NULL},
     {"joint", make_modes, "solver=joint particles=2 max-iter=400 tol=0.1 cost=own", NULL},
     {"joint-pilot", make_modes, "solver=joint particles=3 family=diag max-iter=40", NULL},
-    {"joint-soft", make_modes, "solver=joint particles=3 family=lowrank rank=1 cells=soft cost=sqeuclid max-iter=30", NULL},
-    {"joint-score", make_banana, "solver=joint particles=3 family=diag estimator=score cost=l1 init=normal max-iter=30", NULL},
+    {"joint-soft", make_modes, "solver=joint particles=3 family=lowrank rank=1 cells=soft cost=sqeuclid max-iter=30",
+     NULL},
+    {"joint-score", make_banana, "solver=joint particles=3 family=diag estimator=score cost=l1 init=normal max-iter=30",
+     NULL},
     {"joint-reject", make_modes, "solver=joint particles=3 estimator=reparam sampler=reject cost=lp max-iter=30", NULL},
     {"joint-callback", make_modes, "solver=joint particles=3 cost=callback max-iter=30", NULL},
     {"joint-cancer", make_cancer, "solver=joint particles=3 family=diag max-iter=20", NULL},
-    {"joint-many", make_mixture, "solver=joint particles=300 family=diag cost=sqeuclid init=normal max-iter=4 draws=64", NULL},
+    {"joint-many", make_mixture, "solver=joint particles=300 family=diag cost=sqeuclid init=normal max-iter=4 draws=64",
+     NULL},
     {"joint-wide", make_wide, "solver=joint particles=2 family=lowrank rank=3 max-iter=12", NULL},
 };
 enum { FITS = sizeof ROWS / sizeof *ROWS };
@@ -241,7 +246,7 @@ static size_t step(wvgd_fit *fit, size_t most)
     return steps;
 }
 
-/* ---- results ---------------------------------------------------------------------------------------------------------- */
+/* ---- results ----------------------------------------------------------------------------------------------------- */
 typedef struct {
     char name[64]; /* of the fit, a blank, of the result */
     size_t n;
@@ -374,7 +379,8 @@ static void add_draws(results *r, const char *name, const wvgd_fit *fit, size_t 
     for (size_t i = 0; i < n; i++)
         add_count(r, cells[i]);
     name_next(r, name, "samples");
-    if (wvgd_sample(fit, 1, SAMPLES, drawn, cell, &error) != WVGD_OK || wvgd_log_q(fit, SAMPLES, drawn, log_q, &error) != WVGD_OK)
+    if (wvgd_sample(fit, 1, SAMPLES, drawn, cell, &error) != WVGD_OK ||
+        wvgd_log_q(fit, SAMPLES, drawn, log_q, &error) != WVGD_OK)
         give_up(name, error.text);
     add(r, drawn, SAMPLES * D);
     add(r, log_q, SAMPLES);
@@ -452,7 +458,7 @@ static uint64_t hash(const result *r)
     return h;
 }
 
-/* ---- one row ---------------------------------------------------------------------------------------------------------- */
+/* ---- one row ----------------------------------------------------------------------------------------------------- */
 /* The results of a whole fit are those of r->list from `first` on. */
 static bool same(const results *r, size_t first, const char *name, const wvgd_fit *fit, const char *how)
 {
@@ -528,7 +534,7 @@ static bool take_row(results *r, const row *c)
     return equal;
 }
 
-/* ---- the file --------------------------------------------------------------------------------------------------------- */
+/* ---- the file ---------------------------------------------------------------------------------------------------- */
 /* What bits depend on beside the code. */
 static const char *tools(void)
 {
@@ -562,7 +568,9 @@ static int write_file(const results *r)
     FILE *file = fopen(FILE_NAME, "w");
     if (!file)
         give_up(FILE_NAME, "cannot be written");
-    fprintf(file, "# Hashes of results, written by `make fingerprints`: fit, result, count of numbers, FNV-1a of their bits.\n%s%s\n",
+    fprintf(file,
+            "# Hashes of results, written by `make fingerprints`: fit, result, count of numbers, FNV-1a of their "
+            "bits.\n%s%s\n",
             MADE_WITH, tools());
     for (size_t i = 0; i < r->n; i++) {
         print_row(file, &r->list[i]);
@@ -640,17 +648,18 @@ static int compare(const results *r)
         return EXIT_SUCCESS;
     }
     if (strcmp(made_with, tools())) {
-        printf("skipped: %zu of %zu fingerprints differ, but they were made with %s, and here is %s\n", changed, r->n, made_with, tools());
+        printf("skipped: %zu of %zu fingerprints differ, but they were made with %s, and here is %s\n", changed, r->n,
+               made_with, tools());
         return SKIPPED;
     }
     fprintf(stderr,
-            "test_fingerprint: %zu of %zu results have changed (%zu in the file). tools/compare-fingerprints says by how much. "
-            "If they were meant to, `make fingerprints` writes the new ones.\n",
+            "test_fingerprint: %zu of %zu results have changed (%zu in the file). tools/compare-fingerprints says by "
+            "how much. If they were meant to, `make fingerprints` writes the new ones.\n",
             changed, r->n, n);
     return EXIT_FAILURE;
 }
 
-/* ---- the processor ---------------------------------------------------------------------------------------------------- */
+/* ---- the processor ----------------------------------------------------------------------------------------------- */
 /* Why bits cannot be compared here, or NULL. */
 static const char *hindrance(void)
 {

@@ -1,4 +1,5 @@
-/* test_free.c - points that cost no evaluation: draws of a component inside its cell are those that rejection gives, masses by a lattice those of closed forms, and those of a component in all cells what counting gives. */
+/* test_free.c - points that cost no evaluation: draws of a component inside its cell are those that rejection gives,
+ * masses by a lattice those of closed forms, and those of a component in all cells what counting gives. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,16 +19,19 @@
 #include "support/test_random.h"
 #include "wvgd.h"
 
-static int flat(void *self, size_t n, const double *z, double *log_density, double *gradient) {
+static int flat(void *self, size_t n, const double *z, double *log_density, double *gradient)
+{
     size_t D = *(size_t *)self;
     (void)z;
     memset(log_density, 0, n * sizeof *log_density);
-    if (gradient) memset(gradient, 0, n * D * sizeof *gradient);
+    if (gradient)
+        memset(gradient, 0, n * D * sizeof *gradient);
     return 0;
 }
 
 /* A fit that has not begun: particles, components and metric are for the tests to set. */
-static wvgd_fit *new_fit(size_t *D, size_t N, wvgd_family family, wvgd_cost cost) {
+static wvgd_fit *new_fit(size_t *D, size_t N, wvgd_family family, wvgd_cost cost)
+{
     wvgd_options o;
     wvgd_error error;
     wvgd_model model = {.name = "flat", .dim = *D, .log_density = flat, .self = D, .has_gradient = true};
@@ -37,38 +41,48 @@ static wvgd_fit *new_fit(size_t *D, size_t N, wvgd_family family, wvgd_cost cost
     o.family = family;
     o.cost = cost;
     wvgd_fit *f = wvgd_new(&model, &o, NULL, &error);
-    if (!f) fail_msg("%s", error.text);
+    if (!f)
+        fail_msg("%s", error.text);
     return f;
 }
 
-static void fill_root(wvgd_family family, size_t D, test_random *r, double *root) {
+static void fill_root(wvgd_family family, size_t D, test_random *r, double *root)
+{
     for (size_t i = 0; i < D; i++)
         for (size_t k = 0; k < D; k++) {
             double v = k == i ? 0.6 + test_random_uniform(r) : k < i ? 0.6 * test_random_uniform(r) - 0.3 : 0;
-            if (family == WVGD_FULL) root[i * D + k] = v;
-            if (family == WVGD_DIAG && k == i) root[i] = v;
+            if (family == WVGD_FULL)
+                root[i * D + k] = v;
+            if (family == WVGD_DIAG && k == i)
+                root[i] = v;
         }
 }
 
 /* out[D] = root e */
-static void colour(wvgd_family family, size_t D, const double *root, const double *e, double *out) {
+static void colour(wvgd_family family, size_t D, const double *root, const double *e, double *out)
+{
     for (size_t i = 0; i < D; i++) {
         out[i] = family == WVGD_DIAG ? root[i] * e[i] : 0;
-        for (size_t k = 0; family == WVGD_FULL && k <= i; k++) out[i] += root[i * D + k] * e[k];
+        for (size_t k = 0; family == WVGD_FULL && k <= i; k++)
+            out[i] += root[i * D + k] * e[k];
     }
 }
 
 /* The particle nearest to x, by |L^-1 (x - z)|^2, with L the metric's root or I, or by sum |x - z|, one by one. */
-static size_t nearest(const wvgd_fit *f, const double *x) {
+static size_t nearest(const wvgd_fit *f, const double *x)
+{
     size_t D = f->D, at = 0;
     double least = INFINITY;
     for (size_t j = 0; j < f->N; j++) {
         double y[32], cost = 0;
         for (size_t i = 0; i < D; i++) {
             y[i] = x[i] - f->now.z[j * D + i];
-            if (f->opt.cost == WVGD_L1) y[i] = sqrt(fabs(y[i]));
-            for (size_t k = 0; f->opt.cost == WVGD_MAHALANOBIS && k < i; k++) y[i] -= f->now.metric[i * D + k] * y[k];
-            if (f->opt.cost == WVGD_MAHALANOBIS) y[i] /= f->now.metric[i * D + i];
+            if (f->opt.cost == WVGD_L1)
+                y[i] = sqrt(fabs(y[i]));
+            for (size_t k = 0; f->opt.cost == WVGD_MAHALANOBIS && k < i; k++)
+                y[i] -= f->now.metric[i * D + k] * y[k];
+            if (f->opt.cost == WVGD_MAHALANOBIS)
+                y[i] /= f->now.metric[i * D + i];
             cost += y[i] * y[i];
         }
         if (cost < least) {
@@ -79,7 +93,7 @@ static size_t nearest(const wvgd_fit *f, const double *x) {
     return at;
 }
 
-/* ---- draws inside a cell ------------------------------------------------------------------------------------------------------------------- */
+/* ---- draws inside a cell ----------------------------------------------------------------------------------------- */
 enum { MAX_D = 12, MOMENTS = 1 + MAX_D + MAX_D * (MAX_D + 1) / 2 };
 
 /* Sums over draws of the share inside, of coordinates and of their products (about mu), and of the squares of these. */
@@ -87,9 +101,12 @@ typedef struct {
     double n, sum[MOMENTS], squares[MOMENTS];
 } tally;
 
-static void add(tally *t, size_t D, const double *mu, const double *x) { /* x: NULL if the draw is not inside */
+/* x: NULL if the draw is not inside */
+static void add(tally *t, size_t D, const double *mu, const double *x)
+{
     size_t m = 0;
-    if (!x) return;
+    if (!x)
+        return;
     for (size_t i = 0; i <= D; i++)
         for (size_t k = 0; k <= i; k++, m++) { /* the last coordinate is 1 */
             double v = (i < D ? x[i] - mu[i] : 1) * (k < D ? x[k] - mu[k] : 1);
@@ -99,7 +116,8 @@ static void add(tally *t, size_t D, const double *mu, const double *x) { /* x: N
 }
 
 /* Largest difference between two tallies, in standard errors; sums are of draws inside, relative to all. */
-static double apart(const tally *a, const tally *b, size_t D) {
+static double apart(const tally *a, const tally *b, size_t D)
+{
     double worst = 0;
     for (size_t m = 0; m < (D + 1) * (D + 2) / 2; m++) {
         double x = a->sum[m] / a->n, y = b->sum[m] / b->n;
@@ -109,16 +127,22 @@ static double apart(const tally *a, const tally *b, size_t D) {
     return worst;
 }
 
-/* Shares, means and second moments of some 80,000 draws against as many by rejection from other random numbers: within 5 standard errors, which one of 2,400 differences exceeds by chance in one of 700 such tests. Every draw is in its cell, and
- * a short call gives the first draws of a long one; draws that are made one by one are as good as others. Particles of the last cases are on a line, or nearly so: walls are parallel, up to rounding. */
-static void draws_inside(void **state) {
+/* Shares, means and second moments of some 80,000 draws against as many by rejection from other random numbers:
+ * within 5 standard errors, which one of 2,400 differences exceeds by chance in one of 700 such tests. Every draw is
+ * in its cell, and a short call gives the first draws of a long one; draws that are made one by one are as good as
+ * others. Particles of the last cases are on a line, or nearly so: walls are parallel, up to rounding. */
+static void draws_inside(void **state)
+{
     (void)state;
     enum { BATCHES = 20, CASES = 8, ALONE = 20000 };
     static const struct {
         size_t D, N;
         wvgd_family family;
         wvgd_cost cost;
-    } cases[CASES] = {{5, 2, WVGD_FULL, WVGD_MAHALANOBIS}, {6, 6, WVGD_FULL, WVGD_MAHALANOBIS}, {12, 4, WVGD_FULL, WVGD_MAHALANOBIS}, {7, 3, WVGD_FULL, WVGD_SQEUCLID}, {9, 5, WVGD_DIAG, WVGD_SQEUCLID}, {8, 4, WVGD_DIAG, WVGD_MAHALANOBIS}, {6, 3, WVGD_FULL, WVGD_SQEUCLID}, {6, 3, WVGD_FULL, WVGD_SQEUCLID}};
+    } cases[CASES] = {{5, 2, WVGD_FULL, WVGD_MAHALANOBIS},  {6, 6, WVGD_FULL, WVGD_MAHALANOBIS},
+                      {12, 4, WVGD_FULL, WVGD_MAHALANOBIS}, {7, 3, WVGD_FULL, WVGD_SQEUCLID},
+                      {9, 5, WVGD_DIAG, WVGD_SQEUCLID},     {8, 4, WVGD_DIAG, WVGD_MAHALANOBIS},
+                      {6, 3, WVGD_FULL, WVGD_SQEUCLID},     {6, 3, WVGD_FULL, WVGD_SQEUCLID}};
     static double kept[WV_FREE * MAX_D], near[WV_FREE], next[WV_FREE];
     static uint32_t cell[WV_FREE];
     test_random r = test_random_seed(3);
@@ -129,13 +153,15 @@ static void draws_inside(void **state) {
         double line[MAX_D], basis[MAX_D * MAX_D];
         size = f->family->size(D, 0);
         fill_root(WVGD_FULL, D, &r, f->now.metric);
-        for (size_t i = 0; i < D; i++) line[i] = test_random_normal(&r);
+        for (size_t i = 0; i < D; i++)
+            line[i] = test_random_normal(&r);
         for (size_t i = 0; i < N * D; i++) {
             f->now.z[i] = c + 2 >= CASES ? 0.3 + (double)(i / D) * 0.4 * line[i % D] : 0.8 * test_random_normal(&r);
             f->now.z[i] += c + 1 == CASES ? 3e-9 * test_random_normal(&r) : 0;
             f->now.mu[i] = f->now.z[i] + 0.3 * test_random_normal(&r);
         }
-        for (size_t j = 0; j < N; j++) fill_root(cases[c].family, D, &r, f->now.root + j * size);
+        for (size_t j = 0; j < N; j++)
+            fill_root(cases[c].family, D, &r, f->now.root + j * size);
         wv_free_cells(f);
         for (size_t j = 0; j < N; j++) {
             tally got = {.n = BATCHES * WV_FREE}, wanted = {.n = BATCHES * WV_FREE}, alone = {.n = ALONE};
@@ -152,19 +178,23 @@ static void draws_inside(void **state) {
                 }
                 size_t few = wv_free_inside(f, j, WV_RNG_BOUND, b * WV_FREE, 100, false, &all);
                 assert_true(all == 100 && few <= n && few <= 100);
-                for (size_t i = 0; i < few * D; i++) assert_near(f->gx[i], kept[i], 1e-12 * (1 + fabs(kept[i])));
+                for (size_t i = 0; i < few * D; i++)
+                    assert_near(f->gx[i], kept[i], 1e-12 * (1 + fabs(kept[i])));
             }
             for (size_t i = 0; i < BATCHES * WV_FREE; i++) {
                 test_random_normals(&r, D, e);
                 colour(cases[c].family, D, f->now.root + j * size, e, x);
-                for (size_t k = 0; k < D; k++) x[k] += mu[k];
+                for (size_t k = 0; k < D; k++)
+                    x[k] += mu[k];
                 add(&wanted, D, mu, nearest(f, x) == j ? x : NULL);
             }
             for (uint64_t i = 0; i < ALONE; i++)
-                add(&alone, D, mu, wv_free_inside(f, j, WV_RNG_BOUND, BATCHES * WV_FREE + i, 1, false, &all) ? f->gx : NULL);
+                add(&alone, D, mu,
+                    wv_free_inside(f, j, WV_RNG_BOUND, BATCHES * WV_FREE + i, 1, false, &all) ? f->gx : NULL);
             double z = fmax(apart(&got, &wanted, D), apart(&alone, &wanted, D));
             worst = fmax(worst, z);
-            if (!(z < 5)) fail_msg("case %zu, cell %zu: %g standard errors", c, j, z);
+            if (!(z < 5))
+                fail_msg("case %zu, cell %zu: %g standard errors", c, j, z);
             walls = wv_free_walls(f, j, basis);
             assert_true(c + 2 >= CASES ? walls == N - 1 || walls == D : walls == N - 1);
         }
@@ -173,12 +203,18 @@ static void draws_inside(void **state) {
     print_message("draws inside cells: moments within %.2f standard errors of those by rejection\n", worst);
 }
 
-/* ---- a lattice -------------------------------------------------------------------------------------------------------------------------------- */
-static double below(double h) { return erfc(-h / sqrt(2)) / 2; }
+/* ---- a lattice --------------------------------------------------------------------------------------------------- */
+static double below(double h)
+{
+    return erfc(-h / sqrt(2)) / 2;
+}
 
-/* Cell 0 of particles whose differences from particle 0 are at right angles in the coordinates in which component 0 is standard normal: its mass is a product of normal integrals. Up to four walls, anywhere in eight dimensions;
- * the lattice of another seed each time. With two particles the other cell has a closed form, too. Errors are as large as they are said to be. */
-static void lattice_masses(void **state) {
+/* Cell 0 of particles whose differences from particle 0 are at right angles in the coordinates in which component
+ * 0 is standard normal: its mass is a product of normal integrals. Up to four walls, anywhere in eight
+ * dimensions; the lattice of another seed each time. With two particles the other cell has a closed form, too.
+ * Errors are as large as they are said to be. */
+static void lattice_masses(void **state)
+{
     (void)state;
     enum { DIM = 8, TRIALS = 60 };
     test_random r = test_random_seed(8);
@@ -189,26 +225,36 @@ static void lattice_masses(void **state) {
         for (uint64_t trial = 0; trial < TRIALS; trial++) {
             double h[WV_LATTICE], Q[WV_LATTICE * DIM], truth = 1;
             fill_root(WVGD_FULL, D, &r, f->now.metric);
-            for (size_t j = 0; j < N; j++) memcpy(f->now.root + j * D * D, f->now.metric, D * D * sizeof(double));
-            for (size_t i = 0; i < D; i++) f->now.mu[i] = 5 * test_random_normal(&r);
-            for (size_t j = 1; j < N; j++) memcpy(f->now.mu + j * D, f->now.mu, D * sizeof(double));
+            for (size_t j = 0; j < N; j++)
+                memcpy(f->now.root + j * D * D, f->now.metric, D * D * sizeof(double));
+            for (size_t i = 0; i < D; i++)
+                f->now.mu[i] = 5 * test_random_normal(&r);
+            for (size_t j = 1; j < N; j++)
+                memcpy(f->now.mu + j * D, f->now.mu, D * sizeof(double));
             double e[DIM], away[DIM]; /* particle 0 anywhere: at a distance from the mean that the walls make up for */
             for (size_t k = 0; k < dims; k++) { /* directions at right angles */
                 double *q = Q + k * D, square = 0;
                 test_random_normals(&r, D, q);
                 for (size_t m = 0; m < k; m++) {
                     double along = 0;
-                    for (size_t i = 0; i < D; i++) along += q[i] * Q[m * D + i];
-                    for (size_t i = 0; i < D; i++) q[i] -= along * Q[m * D + i];
+                    for (size_t i = 0; i < D; i++)
+                        along += q[i] * Q[m * D + i];
+                    for (size_t i = 0; i < D; i++)
+                        q[i] -= along * Q[m * D + i];
                 }
-                for (size_t i = 0; i < D; i++) square += q[i] * q[i];
-                for (size_t i = 0; i < D; i++) q[i] /= sqrt(square);
+                for (size_t i = 0; i < D; i++)
+                    square += q[i] * q[i];
+                for (size_t i = 0; i < D; i++)
+                    q[i] /= sqrt(square);
             }
             test_random_normals(&r, D, e);
-            for (size_t i = 0; i < D; i++) e[i] *= 0.3;
+            for (size_t i = 0; i < D; i++)
+                e[i] *= 0.3;
             colour(WVGD_FULL, D, f->now.metric, e, away);
-            for (size_t i = 0; i < D; i++) f->now.z[i] = f->now.mu[i] + away[i];
-            for (size_t k = 0; k < dims; k++) { /* the wall of a particle that is 2 a away from e along q is at q.e + a */
+            for (size_t i = 0; i < D; i++)
+                f->now.z[i] = f->now.mu[i] + away[i];
+            for (size_t k = 0; k < dims; k++) {
+                /* the wall of a particle that is 2 a away from e along q is at q.e + a */
                 double a = 0.2 + 1.3 * test_random_uniform(&r), step[DIM];
                 h[k] = a;
                 for (size_t i = 0; i < D; i++) {
@@ -216,7 +262,8 @@ static void lattice_masses(void **state) {
                     step[i] = 2 * a * Q[k * D + i];
                 }
                 colour(WVGD_FULL, D, f->now.metric, step, away);
-                for (size_t i = 0; i < D; i++) f->now.z[(k + 1) * D + i] = f->now.z[i] + away[i];
+                for (size_t i = 0; i < D; i++)
+                    f->now.z[(k + 1) * D + i] = f->now.z[i] + away[i];
                 truth *= below(h[k]);
             }
             f->opt.seed = 100 + trial;
@@ -226,10 +273,12 @@ static void lattice_masses(void **state) {
             double total = 0, errors = 0;
             for (size_t j = 0; j < N; j++) { /* all components are one: masses sum to 1 */
                 assert_int_equal(wv_free_walls(f, j, NULL), dims);
-                double mass = wv_free_lattice_mass(f, dims), error = wv_free_lattice_error(dims, 2 * WV_LATTICE_POINTS, mass);
+                double mass = wv_free_lattice_mass(f, dims),
+                       error = wv_free_lattice_error(dims, 2 * WV_LATTICE_POINTS, mass);
                 total += mass;
                 errors += error;
-                if (j && N > 2) continue;
+                if (j && N > 2)
+                    continue;
                 double z = (mass - (j ? 1 - truth : truth)) / error;
                 squares += z * z;
                 worst = fmax(worst, fabs(z));
@@ -238,14 +287,18 @@ static void lattice_masses(void **state) {
             assert_near(total, 1, 4 * errors);
         }
         double size = sqrt(squares / (double)n);
-        print_message("lattice in %zu dimensions: errors of masses %.2f of what is said (root mean square), at most %.2f\n", dims, size, worst);
+        print_message(
+            "lattice in %zu dimensions: errors of masses %.2f of what is said (root mean square), at most %.2f\n", dims,
+            size, worst);
         assert_true(size < 1.5 && size > 0.1 && worst < 5);
         wvgd_free(f);
     }
 }
 
-/* One component in all cells: masses against counts of draws, made and compared with all particles one by one, within their errors; fewer walls than dimensions, more, particles on a line, costs without walls. */
-static void shared_masses(void **state) {
+/* One component in all cells: masses against counts of draws, made and compared with all particles one by one,
+ * within their errors; fewer walls than dimensions, more, particles on a line, costs without walls. */
+static void shared_masses(void **state)
+{
     (void)state;
     enum { CASES = 7, DRAWS = 100000, MOST = 20 };
     static const struct {
@@ -253,7 +306,13 @@ static void shared_masses(void **state) {
         wvgd_family family;
         wvgd_cost cost;
         bool line;
-    } cases[CASES] = {{8, 7, WVGD_FULL, WVGD_MAHALANOBIS, false}, {12, 12, WVGD_FULL, WVGD_SQEUCLID, false}, {5, MOST, WVGD_FULL, WVGD_MAHALANOBIS, false}, {3, 8, WVGD_DIAG, WVGD_SQEUCLID, false}, {1, 6, WVGD_FULL, WVGD_SQEUCLID, false}, {9, 6, WVGD_FULL, WVGD_SQEUCLID, true}, {4, 7, WVGD_FULL, WVGD_L1, false}};
+    } cases[CASES] = {{8, 7, WVGD_FULL, WVGD_MAHALANOBIS, false},
+                      {12, 12, WVGD_FULL, WVGD_SQEUCLID, false},
+                      {5, MOST, WVGD_FULL, WVGD_MAHALANOBIS, false},
+                      {3, 8, WVGD_DIAG, WVGD_SQEUCLID, false},
+                      {1, 6, WVGD_FULL, WVGD_SQEUCLID, false},
+                      {9, 6, WVGD_FULL, WVGD_SQEUCLID, true},
+                      {4, 7, WVGD_FULL, WVGD_L1, false}};
     test_random r = test_random_seed(21);
     double squares = 0, worst = 0, all = 0;
     for (size_t c = 0; c < CASES; c++) {
@@ -267,7 +326,9 @@ static void shared_masses(void **state) {
             line[i] = 0.5 * test_random_normal(&r);
             f->now.mu[i] = test_random_normal(&r);
         }
-        for (size_t i = 0; i < N * D; i++) f->now.z[i] = f->now.mu[i % D] + (cases[c].line ? ((double)(i / D) - 2.2) * line[i % D] : 0.8 * test_random_normal(&r));
+        for (size_t i = 0; i < N * D; i++)
+            f->now.z[i] = f->now.mu[i % D] +
+                          (cases[c].line ? ((double)(i / D) - 2.2) * line[i % D] : 0.8 * test_random_normal(&r));
         for (size_t j = 1; j < N; j++) {
             memcpy(f->now.mu + j * D, f->now.mu, D * sizeof(double));
             memcpy(f->now.root + j * size, f->now.root, size * sizeof(double));
@@ -277,13 +338,16 @@ static void shared_masses(void **state) {
         for (size_t i = 0; i < DRAWS; i++) {
             test_random_normals(&r, D, e);
             colour(cases[c].family, D, f->now.root, e, x);
-            for (size_t k = 0; k < D; k++) x[k] += f->now.mu[k];
+            for (size_t k = 0; k < D; k++)
+                x[k] += f->now.mu[k];
             count[nearest(f, x)]++;
         }
         for (size_t j = 0; j < N; j++) {
-            double n = (double)count[j], se = hypot(f->elbo_se[j], sqrt(1 / n - 1.0 / DRAWS)), z = (f->log_Z[j] - log(n / DRAWS)) / se;
+            double n = (double)count[j], se = hypot(f->elbo_se[j], sqrt(1 / n - 1.0 / DRAWS)),
+                   z = (f->log_Z[j] - log(n / DRAWS)) / se;
             total += exp(f->log_Z[j]);
-            if (n < 200) continue; /* next to nothing: neither is normal */
+            if (n < 200)
+                continue; /* next to nothing: neither is normal */
             squares += z * z;
             worst = fmax(worst, fabs(z));
             all++;
@@ -292,13 +356,16 @@ static void shared_masses(void **state) {
         assert_near(total, 1, 1e-12);
         wvgd_free(f);
     }
-    print_message("masses of a shared component: z-scores of %.0f have root mean square %.2f, the largest is %.2f\n", all, sqrt(squares / all), worst);
+    print_message("masses of a shared component: z-scores of %.0f have root mean square %.2f, the largest is %.2f\n",
+                  all, sqrt(squares / all), worst);
     assert_true(all > 50);
     assert_true(sqrt(squares / all) < 1 + 4 / sqrt(2 * all) && worst < 5);
 }
 
-/* A component that is nowhere near its cell, so that nothing tells its mass there, gives way to that of the mixture; the others stay. */
-static void lost_component(void **state) {
+/* A component that is nowhere near its cell, so that nothing tells its mass there, gives way to
+ * that of the mixture; the others stay. */
+static void lost_component(void **state)
+{
     (void)state;
     enum { LOST = 1 };
     size_t D = 6, N = 3;
@@ -307,7 +374,8 @@ static void lost_component(void **state) {
     double mu[18], root[36];
     for (size_t i = 0; i < D * D; i++) {
         f->mix.root[i] = root[i] = i % (D + 1) ? 0 : 1.5;
-        for (size_t j = 0; j < N; j++) f->now.spread[j * D * D + i] = f->now.root[j * D * D + i] = root[i];
+        for (size_t j = 0; j < N; j++)
+            f->now.spread[j * D * D + i] = f->now.root[j * D * D + i] = root[i];
     }
     memset(f->mix.mu, 0, D * sizeof(double));
     f->mix.w[0] = 1;
@@ -316,20 +384,23 @@ static void lost_component(void **state) {
         f->now.z[i] = test_random_normal(&r);
         f->now.mu[i] = mu[i] = f->now.z[i] + 0.1 * test_random_normal(&r) + (i / D == LOST ? (i % D ? 0 : 200) : 0);
     }
-    for (size_t i = 0; i < D; i++) f->now.root[LOST * D * D + i * (D + 1)] = 0.1;
+    for (size_t i = 0; i < D; i++)
+        f->now.root[LOST * D * D + i * (D + 1)] = 0.1;
     memcpy(f->best.mu, f->now.mu, N * D * sizeof(double));
     memcpy(f->best.root, f->now.root, N * D * D * sizeof(double));
     wv_free_cells(f);
     wv_bound_masses(f);
     for (size_t j = 0; j < N; j++) {
         assert_true(f->elbo_se[j] < 0.3 && f->log_Z[j] > -20);
-        for (size_t i = 0; i < D; i++) assert_true(f->now.mu[j * D + i] == (j == LOST ? f->mix.mu[i] : mu[j * D + i]));
+        for (size_t i = 0; i < D; i++)
+            assert_true(f->now.mu[j * D + i] == (j == LOST ? f->mix.mu[i] : mu[j * D + i]));
     }
     assert_memory_equal(f->now.root + LOST * D * D, root, sizeof root);
     wvgd_free(f);
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(draws_inside),
         cmocka_unit_test(lattice_masses),

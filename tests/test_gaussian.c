@@ -1,5 +1,5 @@
-/* test_gaussian.c - one particle on Gaussian targets: the component becomes the target (full, low rank), or the best diagonal one,
- * whatever the condition number and the start. The joint solver. */
+/* test_gaussian.c - one particle on Gaussian targets: the component becomes the target (full, low rank), or the best
+ * diagonal one, whatever the condition number and the start. The joint solver. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,7 +25,8 @@ typedef struct {
     double start[D];
 } gaussian;
 
-static gaussian make(size_t dim, double condition, uint64_t seed, bool normalised) {
+static gaussian make(size_t dim, double condition, uint64_t seed, bool normalised)
+{
     gaussian g;
     assert_int_equal(target_gaussian_random(&g.model, dim, condition, seed, normalised), 0);
     g.truth = target_truth_of(&g.model);
@@ -35,7 +36,8 @@ static gaussian make(size_t dim, double condition, uint64_t seed, bool normalise
     return g;
 }
 
-static wvgd_options options_of(wvgd_family family, uint64_t seed) {
+static wvgd_options options_of(wvgd_family family, uint64_t seed)
+{
     wvgd_options o;
     wvgd_options_init(&o);
     o.solver = WVGD_JOINT;
@@ -45,16 +47,19 @@ static wvgd_options options_of(wvgd_family family, uint64_t seed) {
     return o;
 }
 
-static wvgd_fit *fit_of(const gaussian *g, const wvgd_options *o, wvgd_results *r) {
+static wvgd_fit *fit_of(const gaussian *g, const wvgd_options *o, wvgd_results *r)
+{
     wvgd_error error;
     wvgd_fit *fit = wvgd_new(&g->model, o, g->start, &error);
-    if (!fit || wvgd_run(fit, NULL, NULL, &error) != WVGD_OK) fail_msg("%s", error.text);
+    if (!fit || wvgd_run(fit, NULL, NULL, &error) != WVGD_OK)
+        fail_msg("%s", error.text);
     wvgd_get_results(fit, r);
     return fit;
 }
 
 /* Largest error of the component's mean in sds, and of its covariance relative to the product of sds. */
-static void errors(const wvgd_fit *fit, const wvgd_results *r, const target_truth *truth, double *mean, double *cov) {
+static void errors(const wvgd_fit *fit, const wvgd_results *r, const target_truth *truth, double *mean, double *cov)
+{
     size_t dim = r->D;
     double own[D * D];
     wvgd_error error;
@@ -69,7 +74,8 @@ static void errors(const wvgd_fit *fit, const wvgd_results *r, const target_trut
 }
 
 /* The full family holds the target: no noise is left at the optimum, and the bound is the evidence. */
-static void full_is_exact(void **state) {
+static void full_is_exact(void **state)
+{
     (void)state;
     double worst = 0, worst_mean = 0, worst_cov = 0;
     size_t most = 0;
@@ -88,8 +94,8 @@ static void full_is_exact(void **state) {
         wvgd_free(fit);
         g.model.close(g.model.self);
     }
-    print_message("full, D = %d, condition 1e6: |PELBO - log evidence| at most %.2g after at most %zu iterations; mean within %.2g sd, "
-                  "covariance within %.2g\n",
+    print_message("full, D = %d, condition 1e6: |PELBO - log evidence| at most %.2g after at most %zu iterations; "
+                  "mean within %.2g sd, covariance within %.2g\n",
                   D, worst, most, worst_mean, worst_cov);
     assert_true(worst < 1e-6);
     assert_true(most <= 40);
@@ -98,7 +104,8 @@ static void full_is_exact(void **state) {
 }
 
 /* A low-rank component of rank D is a full one. */
-static void lowrank_of_rank_D_is_full(void **state) {
+static void lowrank_of_rank_D_is_full(void **state)
+{
     (void)state;
     for (uint64_t seed = 1; seed <= 3; seed++) {
         gaussian g = make(D, 1e6, seed, true);
@@ -108,7 +115,8 @@ static void lowrank_of_rank_D_is_full(void **state) {
         o.rank = D;
         wvgd_fit *fit = fit_of(&g, &o, &r);
         errors(fit, &r, &g.truth, &mean, &cov);
-        print_message("lowrank of rank %d: |PELBO - log evidence| %.2g after %zu iterations; mean within %.2g sd, covariance within %.2g\n",
+        print_message("lowrank of rank %d: |PELBO - log evidence| %.2g after %zu iterations; mean within %.2g sd, "
+                      "covariance within %.2g\n",
                       D, fabs(r.pelbo.value - g.truth.log_evidence), r.iterations, mean, cov);
         assert_near(r.pelbo.value, g.truth.log_evidence, 1e-6);
         assert_true(r.iterations <= 40);
@@ -120,15 +128,17 @@ static void lowrank_of_rank_D_is_full(void **state) {
 }
 
 /* precision[dim][dim] = cov^-1 */
-static void invert(size_t dim, const double *cov, double *precision) {
+static void invert(size_t dim, const double *cov, double *precision)
+{
     memcpy(precision, cov, dim * dim * sizeof *precision);
     assert_int_equal(LAPACKE_dpotrf(LAPACK_ROW_MAJOR, 'L', (lapack_int)dim, precision, (lapack_int)dim), 0);
     assert_int_equal(LAPACKE_dpotri(LAPACK_ROW_MAJOR, 'L', (lapack_int)dim, precision, (lapack_int)dim), 0);
 }
 
-/* The best diagonal Gaussian has the target's mean, and sd_i = 1/sqrt(precision_ii). Its mean has to be right in units of its own sds,
- * up to a thousand times narrower than the target's. */
-static void diag_is_meanfield(void **state) {
+/* The best diagonal Gaussian has the target's mean, and sd_i = 1/sqrt(precision_ii). Its mean has to be right in
+ * units of its own sds, up to a thousand times narrower than the target's. */
+static void diag_is_meanfield(void **state)
+{
     (void)state;
     double worst_sd = 0, worst_mean = 0, worst_own = 0, worst_gap = 0;
     size_t most = 0;
@@ -155,16 +165,17 @@ static void diag_is_meanfield(void **state) {
         wvgd_free(fit);
         g.model.close(g.model.self);
     }
-    print_message("diag: sd within %.2g of 1/sqrt(precision_ii), mean within %.2g of the target's sds and %.2g of its own, bound within "
-                  "%.2g, at most %zu iterations\n",
+    print_message("diag: sd within %.2g of 1/sqrt(precision_ii), mean within %.2g of the target's sds and %.2g of its "
+                  "own, bound within %.2g, at most %zu iterations\n",
                   worst_sd, worst_mean, worst_own, worst_gap, most);
     assert_true(worst_sd < 1e-2);
     assert_true(worst_mean < 1e-2);
 }
 
-/* Without gradients: the score estimator in five dimensions, at several condition numbers. The target is in the family, so its noise
- * vanishes too. */
-static void score_without_gradients(void **state) {
+/* Without gradients: the score estimator in five dimensions, at several condition numbers. The target is in
+ * the family, so its noise vanishes too. */
+static void score_without_gradients(void **state)
+{
     (void)state;
     enum { DIM = 5, CONDITIONS = 4 };
     static const double condition[CONDITIONS] = {1, 100, 1e4, 1e6};
@@ -190,15 +201,16 @@ static void score_without_gradients(void **state) {
             wvgd_free(fit);
             g.model.close(g.model.self);
         }
-        print_message("score without gradients, D = %d, condition %g: |PELBO - log evidence| at most %.2g after at most %zu iterations; "
-                      "mean within %.2g sd, covariance within %.2g\n",
+        print_message("score without gradients, D = %d, condition %g: |PELBO - log evidence| at most %.2g after at "
+                      "most %zu iterations; mean within %.2g sd, covariance within %.2g\n",
                       DIM, condition[c], worst, most, worst_mean, worst_cov);
     }
     assert_int_equal(converged, CONDITIONS * SEEDS);
     assert_int_equal(exact, CONDITIONS * SEEDS);
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(full_is_exact),
         cmocka_unit_test(lowrank_of_rank_D_is_full),

@@ -1,5 +1,6 @@
-/* test_groups.c - many particles, whose groups share proposals: what is estimated is the same. Masses of cells and of components in them against closed forms, bounds and evidence against known constants;
- * who shares a proposal with whom; components that lose their cells. The joint solver. */
+/* test_groups.c - many particles, whose groups share proposals: what is estimated is the same. Masses of cells and
+ * of components in them against closed forms, bounds and evidence against known constants; who shares a proposal
+ * with whom; components that lose their cells. The joint solver. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,9 +19,13 @@
 #include "support/test_random.h"
 #include "wvgd.h"
 
-static double cdf(double x) { return 0.5 * erfc(-x / sqrt(2.0)); }
+static double cdf(double x)
+{
+    return 0.5 * erfc(-x / sqrt(2.0));
+}
 
-static wvgd_options options(size_t N, size_t draws) {
+static wvgd_options options(size_t N, size_t draws)
+{
     wvgd_options o;
     wvgd_options_init(&o);
     o.solver = WVGD_JOINT;
@@ -32,18 +37,26 @@ static wvgd_options options(size_t N, size_t draws) {
     return o;
 }
 
-static wvgd_fit *open(const wvgd_model *model, const wvgd_options *o, const double *z0) {
+static wvgd_fit *open(const wvgd_model *model, const wvgd_options *o, const double *z0)
+{
     wvgd_error error;
     wvgd_fit *f = wvgd_new(model, o, z0, &error);
-    if (!f) fail_msg("%s", error.text);
+    if (!f)
+        fail_msg("%s", error.text);
     return f;
 }
 
-/* A standard normal, in D dimensions; particles on the first axis, so that cells are slabs. Edges of cell j: between neighbours. */
-static double edge(size_t N, const double *z, size_t D, size_t j) { return j == 0 ? -INFINITY : j == N ? INFINITY : (z[(j - 1) * D] + z[j * D]) / 2; }
+/* A standard normal, in D dimensions; particles on the first axis, so that cells are slabs. Edges
+ * of cell j: between neighbours. */
+static double edge(size_t N, const double *z, size_t D, size_t j)
+{
+    return j == 0 ? -INFINITY : j == N ? INFINITY : (z[(j - 1) * D] + z[j * D]) / 2;
+}
 
-/* A state whose cells and components are not those of the posterior: particles as far apart as a quantizer's would be, spreads up to a quarter wrong, components beside them. */
-static void disturb(wvgd_fit *f, const double *z) {
+/* A state whose cells and components are not those of the posterior: particles as far apart as a quantizer's would
+ * be, spreads up to a quarter wrong, components beside them. */
+static void disturb(wvgd_fit *f, const double *z)
+{
     size_t N = f->N, D = f->D;
     test_random r = test_random_seed(N + D);
     for (size_t j = 0; j < N; j++) {
@@ -60,12 +73,15 @@ static void disturb(wvgd_fit *f, const double *z) {
     f->s.stage = WV_SEARCH;
 }
 
-/* Estimates of N masses from several batches: the mean of each, less the truth, in standard errors of the mean. With B batches these are t variables, whose mean square is (B-1)/(B-3). */
+/* Estimates of N masses from several batches: the mean of each, less the truth, in standard errors of the mean. With
+ * B batches these are t variables, whose mean square is (B-1)/(B-3). */
 enum { BATCHES = 40 };
-static void compare(const char *what, size_t N, const double *sum, const double *squares, const double *truth) {
+static void compare(const char *what, size_t N, const double *sum, const double *squares, const double *truth)
+{
     double mean_square = 0, most = 0, spread = (BATCHES - 1.0) / (BATCHES - 3.0);
     for (size_t j = 0; j < N; j++) {
-        double mean = sum[j] / BATCHES, variance = fmax(squares[j] / BATCHES - mean * mean, 0) / (BATCHES - 1), t = fabs(mean - truth[j]) / sqrt(variance);
+        double mean = sum[j] / BATCHES, variance = fmax(squares[j] / BATCHES - mean * mean, 0) / (BATCHES - 1),
+               t = fabs(mean - truth[j]) / sqrt(variance);
         most = fmax(most, t);
         mean_square += t * t / (double)N;
     }
@@ -73,15 +89,21 @@ static void compare(const char *what, size_t N, const double *sum, const double 
         fail_msg("%s of %zu cells: %.2f standard errors at worst, mean square %.3f", what, N, most, mean_square);
 }
 
-static void check_masses(size_t D, size_t N) {
+static void check_masses(size_t D, size_t N)
+{
     wvgd_model model;
     wvgd_error error;
-    double *z = calloc(N * D, sizeof *z), *sums = calloc(4 * N, sizeof *sums), *squares = calloc(4 * N, sizeof *squares), *truth = calloc(2 * N, sizeof *truth), *C = calloc(D * D, sizeof *C), *m = calloc(D, sizeof *m);
-    for (size_t d = 0; d < D; d++) C[d * D + d] = 1;
+    double *z = calloc(N * D, sizeof *z), *sums = calloc(4 * N, sizeof *sums),
+           *squares = calloc(4 * N, sizeof *squares), *truth = calloc(2 * N, sizeof *truth),
+           *C = calloc(D * D, sizeof *C), *m = calloc(D, sizeof *m);
+    for (size_t d = 0; d < D; d++)
+        C[d * D + d] = 1;
     assert_int_equal(target_gaussian_cov(&model, D, m, C, true), 0);
-    for (size_t j = 0; j < N; j++) { /* quantiles of a normal with sd sqrt(3), as an optimal quantizer has them, by bisection */
+    for (size_t j = 0; j < N; j++) {
+        /* quantiles of a normal with sd sqrt(3), as an optimal quantizer has them, by bisection */
         double low = -12, high = 12, p = ((double)j + 0.5) / (double)N;
-        for (int k = 0; k < 60; k++) *(cdf((low + high) / 2 / sqrt(3.0)) < p ? &low : &high) = (low + high) / 2;
+        for (int k = 0; k < 60; k++)
+            *(cdf((low + high) / 2 / sqrt(3.0)) < p ? &low : &high) = (low + high) / 2;
         z[j * D] = low;
     }
     wvgd_options o = options(N, 64);
@@ -90,7 +112,8 @@ static void check_masses(size_t D, size_t N) {
     for (size_t j = 0; j < N; j++) {
         double low = edge(N, z, D, j), high = edge(N, z, D, j + 1);
         truth[j] = cdf(high) - cdf(low);
-        truth[N + j] = cdf((high - f->now.mu[j * D]) / f->now.root[j * D]) - cdf((low - f->now.mu[j * D]) / f->now.root[j * D]);
+        truth[N + j] = cdf((high - f->now.mu[j * D]) / f->now.root[j * D]) -
+                       cdf((low - f->now.mu[j * D]) / f->now.root[j * D]);
     }
     double *saved = malloc(f->saved_size * sizeof *saved), total = 0, total2 = 0;
     wv_scalars scalars = f->s;
@@ -130,14 +153,18 @@ static void check_masses(size_t D, size_t N) {
     free(m);
 }
 
-static void masses(void **state) {
+static void masses(void **state)
+{
     (void)state;
     static const size_t D[] = {1, 1, 1, 10, 10}, N[] = {50, 200, 1000, 50, 200};
-    for (size_t i = 0; i < 5; i++) check_masses(D[i], N[i]);
+    for (size_t i = 0; i < 5; i++)
+        check_masses(D[i], N[i]);
 }
 
-/* Whole fits, ended early where they would take long: the bound is one, and the evidence is right, within 4 standard errors. Masses sum to 1. */
-static void check_bound(const wvgd_model *model, wvgd_options o) {
+/* Whole fits, ended early where they would take long: the bound is one, and the evidence is right,
+ * within 4 standard errors. Masses sum to 1. */
+static void check_bound(const wvgd_model *model, wvgd_options o)
+{
     wvgd_error error;
     wvgd_results r;
     wvgd_fit *f = open(model, &o, NULL);
@@ -150,12 +177,15 @@ static void check_bound(const wvgd_model *model, wvgd_options o) {
     }
     assert_near(sum, 1, 1e-12);
     assert_near(r.evidence.value, 0, 4 * r.evidence.se);
-    if (!(r.pelbo.value < 4 * r.pelbo.se)) fail_msg("bound %.4f with standard error %.4f above the log evidence 0", r.pelbo.value, r.pelbo.se);
-    if (!(r.pelbo.value > -0.3)) fail_msg("bound %.4f", r.pelbo.value);
+    if (!(r.pelbo.value < 4 * r.pelbo.se))
+        fail_msg("bound %.4f with standard error %.4f above the log evidence 0", r.pelbo.value, r.pelbo.se);
+    if (!(r.pelbo.value > -0.3))
+        fail_msg("bound %.4f", r.pelbo.value);
     wvgd_free(f);
 }
 
-static void bounds(void **state) {
+static void bounds(void **state)
+{
     (void)state;
     wvgd_model model;
     const double weight[] = {0.3, 0.5, 0.2}, mean[] = {-3, 0, 5}, sd[] = {0.5, 1, 0.3};
@@ -181,16 +211,19 @@ static void bounds(void **state) {
 }
 
 /* Forty particles around each of two places 100 sds apart never share a proposal across; within a place they do. */
-static void groups_keep_to_their_modes(void **state) {
+static void groups_keep_to_their_modes(void **state)
+{
     (void)state;
     enum { N = 80, D = 3, M = 8 };
-    const double weight[] = {0.5, 0.5}, mean[] = {-50, 0, 0, 50, 0, 0}, cov[] = {1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 1};
+    const double weight[] = {0.5, 0.5}, mean[] = {-50, 0, 0, 50, 0, 0},
+                 cov[] = {1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 1};
     double z[N * D];
     wvgd_model model;
     wvgd_error error;
     test_random r = test_random_seed(1);
     assert_int_equal(target_mixture(&model, D, 2, weight, mean, cov), 0);
-    for (size_t i = 0; i < N * D; i++) z[i] = mean[i / D % 2 * D + i % D] + 0.5 * test_random_normal(&r);
+    for (size_t i = 0; i < N * D; i++)
+        z[i] = mean[i / D % 2 * D + i % D] + 0.5 * test_random_normal(&r);
     static const wvgd_family family[] = {WVGD_DIAG, WVGD_FULL};
     for (size_t k = 0; k < 2; k++) {
         wvgd_options o = options(N, M);
@@ -199,15 +232,18 @@ static void groups_keep_to_their_modes(void **state) {
         size_t n, draws = 0, near[2] = {0, 0};
         const double *x;
         bool gradient;
-        while (f->s.stage == WV_PILOT) assert_int_equal(wvgd_step(f, &error), WVGD_OK);
+        while (f->s.stage == WV_PILOT)
+            assert_int_equal(wvgd_step(f, &error), WVGD_OK);
         for (size_t j = 0; j < N; j++)
-            for (size_t d = 0; d < D; d++) f->now.spread[j * (k ? D * D : D) + d * (k ? D + 1 : 1)] = 1;
+            for (size_t d = 0; d < D; d++)
+                f->now.spread[j * (k ? D * D : D) + d * (k ? D + 1 : 1)] = 1;
         assert_int_equal(wvgd_ask(f, &n, &x, &gradient, &error), WVGD_OK);
         assert_int_equal(f->proposals, 4);
         for (size_t c = 0; c < f->proposals; c++) {
             double sds[D];
             f->proposal[c].q.family->sd(D, 0, f->proposal[c].q.root, sds);
-            for (size_t d = 0; d < D; d++) assert_true(sds[d] < 3);
+            for (size_t d = 0; d < D; d++)
+                assert_true(sds[d] < 3);
             near[f->proposal[c].q.mu[0] > 0]++;
             draws += f->share[c];
         }
@@ -220,7 +256,8 @@ static void groups_keep_to_their_modes(void **state) {
 }
 
 /* A fit that is saved and restored between two batches goes on as if nothing had happened. */
-static void resumed(void **state) {
+static void resumed(void **state)
+{
     (void)state;
     wvgd_model model;
     wvgd_error error;
@@ -244,26 +281,31 @@ static void resumed(void **state) {
     model.close(model.self);
 }
 
-/* A posterior that is equally wide in all directions, and nearly normal: where its cells lie is all the same, and particles drift without end. They come to rest when the distortion does, long before
- * iterations run out; evidence against quadrature. */
-static int round_density(void *self, size_t n, const double *z, double *log_p, double *grad) {
+/* A posterior that is equally wide in all directions, and nearly normal: where its cells lie is all the
+ * same, and particles drift without end. They come to rest when the distortion does, long before iterations
+ * run out; evidence against quadrature. */
+static int round_density(void *self, size_t n, const double *z, double *log_p, double *grad)
+{
     size_t D = *(size_t *)self;
     for (size_t i = 0; i < n; i++) {
         log_p[i] = 0;
         for (size_t d = 0; d < D; d++) {
             double x = z[i * D + d];
             log_p[i] -= x * x / 2 + 0.02 * x * x * x * x;
-            if (grad) grad[i * D + d] = -x - 0.08 * x * x * x;
+            if (grad)
+                grad[i * D + d] = -x - 0.08 * x * x * x;
         }
     }
     return 0;
 }
 
-static void turning_particles_come_to_rest(void **state) {
+static void turning_particles_come_to_rest(void **state)
+{
     (void)state;
     size_t D = 20;
     double one = 0, width = 0.01;
-    wvgd_model model = {.name = "round", .dim = D, .log_density = round_density, .self = &D, .has_gradient = true, .thread_safe = true};
+    wvgd_model model = {
+        .name = "round", .dim = D, .log_density = round_density, .self = &D, .has_gradient = true, .thread_safe = true};
     wvgd_options o;
     wvgd_error error;
     wvgd_results r;
@@ -271,8 +313,10 @@ static void turning_particles_come_to_rest(void **state) {
     o.solver = WVGD_JOINT;
     o.family = WVGD_DIAG;
     o.particles = 20;
-    o.max_iter = 600; /* 393 are enough; 690 if splits may fit noise, and more than 1200 if drift alone could end the search */
-    for (int i = -1000; i <= 1000; i++) one += width * exp(-pow(i * width, 2) / 2 - 0.02 * pow(i * width, 4));
+    /* 393 are enough; 690 if splits may fit noise, and more than 1200 if drift alone could end the search */
+    o.max_iter = 600;
+    for (int i = -1000; i <= 1000; i++)
+        one += width * exp(-pow(i * width, 2) / 2 - 0.02 * pow(i * width, 4));
     wvgd_fit *f = open(&model, &o, NULL);
     assert_int_equal(wvgd_run(f, NULL, NULL, &error), WVGD_OK);
     wvgd_get_results(f, &r);
@@ -282,37 +326,43 @@ static void turning_particles_come_to_rest(void **state) {
     wvgd_free(f);
 }
 
-/* A diagonal component that begins again takes the sds of its cell, but none larger than those that coordinates have, given the others, where the pilot has them correlated: for a correlation r
- * sqrt(1 - r^2) times the sd. */
-static void components_begin_again(void **state) {
+/* A diagonal component that begins again takes the sds of its cell, but none larger than those that coordinates
+ * have, given the others, where the pilot has them correlated: for a correlation r sqrt(1 - r^2) times the sd. */
+static void components_begin_again(void **state)
+{
     (void)state;
     size_t D = 2;
     const double r = 0.8, root[4] = {3, 0, r * 2, sqrt(1 - r * r) * 2};
-    wvgd_model model = {.name = "round", .dim = D, .log_density = round_density, .self = &D, .has_gradient = true, .thread_safe = true};
+    wvgd_model model = {
+        .name = "round", .dim = D, .log_density = round_density, .self = &D, .has_gradient = true, .thread_safe = true};
     wvgd_options o = options(2, 100);
     wvgd_fit *f = open(&model, &o, NULL);
     assert_true(f->pilot);
     memcpy(f->pilot_root, root, sizeof root);
-    for (size_t i = 0; i < 2 * D; i++) f->now.spread[i] = i == 1 ? 0.5 : 4;
+    for (size_t i = 0; i < 2 * D; i++)
+        f->now.spread[i] = i == 1 ? 0.5 : 4;
     wv_joint_restart(f, 0);
     wv_joint_restart(f, 1);
     assert_near(f->now.root[0], 3 * sqrt(1 - r * r), 1e-12);
     assert_near(f->now.root[1], 0.5, 1e-12);
     assert_near(f->now.root[2], 3 * sqrt(1 - r * r), 1e-12);
     assert_near(f->now.root[3], 2 * sqrt(1 - r * r), 1e-12);
-    for (size_t i = 0; i < 2 * D; i++) assert_true(f->now.mu[i] == f->now.z[i]);
+    for (size_t i = 0; i < 2 * D; i++)
+        assert_true(f->now.mu[i] == f->now.z[i]);
     wvgd_free(f);
 }
 
-/* Heavy tails (two degrees of freedom, in five dimensions): components that run away from their cells take shorter steps until they keep to them. Cells can only help: a bound below that of one component
- * is no fit. */
-static void runaways_are_slowed_down(void **state) {
+/* Heavy tails (two degrees of freedom, in five dimensions): components that run away from their cells take shorter
+ * steps until they keep to them. Cells can only help: a bound below that of one component is no fit. */
+static void runaways_are_slowed_down(void **state)
+{
     (void)state;
     enum { D = 5 };
     const double weight = 1, mean[D] = {0};
     double scale[D * D] = {0}, bound[2];
     wvgd_model model;
-    for (size_t i = 0; i < D; i++) scale[i * D + i] = 1;
+    for (size_t i = 0; i < D; i++)
+        scale[i * D + i] = 1;
     assert_int_equal(target_student_mixture(&model, D, 1, 2, &weight, mean, scale), 0);
     for (int several = 0; several < 2; several++) {
         wvgd_options o;
@@ -328,24 +378,29 @@ static void runaways_are_slowed_down(void **state) {
         bound[several] = r.pelbo.value + 3 * r.pelbo.se;
         wvgd_free(f);
     }
-    if (!(bound[1] > bound[0] - 0.05)) fail_msg("bounds %g with one component, %g with four", bound[0], bound[1]);
+    if (!(bound[1] > bound[0] - 0.05))
+        fail_msg("bounds %g with one component, %g with four", bound[0], bound[1]);
     wvgd_model_close(&model);
 }
 
-static bool says_so(const wvgd_fit *f) {
+static bool says_so(const wvgd_fit *f)
+{
     wvgd_results r;
     bool said = false;
     wvgd_get_results(f, &r);
-    for (size_t i = 0; i < r.warnings; i++) said |= strstr(r.warning[i], "kept leaving") != NULL;
+    for (size_t i = 0; i < r.warnings; i++)
+        said |= strstr(r.warning[i], "kept leaving") != NULL;
     return said;
 }
 
 /* A component of weight that is no longer fitted is reported; one of next to no mass is not. */
-static void giving_up_is_reported(void **state) {
+static void giving_up_is_reported(void **state)
+{
     (void)state;
     size_t D = 2;
     wvgd_error error;
-    wvgd_model model = {.name = "round", .dim = D, .log_density = round_density, .self = &D, .has_gradient = true, .thread_safe = true};
+    wvgd_model model = {
+        .name = "round", .dim = D, .log_density = round_density, .self = &D, .has_gradient = true, .thread_safe = true};
     wvgd_options o = options(2, 100);
     o.max_iter = 40;
     wvgd_fit *f = open(&model, &o, NULL);
@@ -358,8 +413,15 @@ static void giving_up_is_reported(void **state) {
     wvgd_free(f);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(masses), cmocka_unit_test(bounds), cmocka_unit_test(groups_keep_to_their_modes), cmocka_unit_test(resumed), cmocka_unit_test(turning_particles_come_to_rest), cmocka_unit_test(components_begin_again),
-                                       cmocka_unit_test(runaways_are_slowed_down), cmocka_unit_test(giving_up_is_reported)};
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(masses),
+                                       cmocka_unit_test(bounds),
+                                       cmocka_unit_test(groups_keep_to_their_modes),
+                                       cmocka_unit_test(resumed),
+                                       cmocka_unit_test(turning_particles_come_to_rest),
+                                       cmocka_unit_test(components_begin_again),
+                                       cmocka_unit_test(runaways_are_slowed_down),
+                                       cmocka_unit_test(giving_up_is_reported)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* test_input.c - from files to models: what is refused, with which exit code and message; what is accepted, and what becomes of it; external models. */
+/* test_input.c - from files to models: what is refused, with which exit code and message; what is accepted,
+ * and what becomes of it; external models. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -66,13 +67,14 @@ static void set_option(const char **values, const char *text)
     FAIL("no option %s", text);
 }
 
-static int open_with(const char *model, const char *data, const char *text, const char *first, const char *second, unsigned threads, opened_model *out,
-                     failure *f)
+static int open_with(const char *model, const char *data, const char *text, const char *first, const char *second,
+                     unsigned threads, opened_model *out, failure *f)
 {
     const char *values[32] = {NULL};
     set_option(values, first);
     set_option(values, second);
-    model_request request = {.name = model, .data = data, .text = text, .option = values, .threads = threads, .seed = 7};
+    model_request request = {
+        .name = model, .data = data, .text = text, .option = values, .threads = threads, .seed = 7};
     memset(out, 0xA5, sizeof *out);
     *f = (failure){0};
     int code = open_model(&request, out, f);
@@ -88,7 +90,7 @@ static int open_with(const char *model, const char *data, const char *text, cons
     return code;
 }
 
-/* ---- what is refused ------------------------------------------------------------------------------------------------------------------- */
+/* ---- what is refused --------------------------------------------------------------------------------------------- */
 #define TEXT(literal) literal, sizeof(literal) - 1
 
 typedef struct {
@@ -109,14 +111,22 @@ static const bad_input bad_inputs[] = {
     {"logistic", TEXT("y\n0\n1\n"), 65, "data.txt:1: column y: found no other column", NULL, NULL},
     {"logistic", TEXT("a,,y\n1,2,0\n2,3,1\n"), 65, "data.txt:1: column 2: found \"\", expected a name", NULL, NULL},
     {"logistic", TEXT("a,y,\n1,0,\n2,1,\n"), 65, "data.txt:1: column 3: found \"\"", NULL, NULL},
-    {"logistic", TEXT("a,b,a,y\n1,2,3,0\n1,2,3,1\n"), 65, "data.txt:1: column 3: found \"a\" a second time", NULL, NULL},
-    {"logistic", TEXT("1.5,2.5,0\n2,3,1\n"), 65, "data.txt:1: column 1: found the number 1.5, expected a header", NULL, NULL},
-    {"logistic", TEXT("a;b;y\n1;2;0\n"), 65, "column 1: found \"a;b;y\", expected names separated by commas", NULL, NULL},
+    {"logistic", TEXT("a,b,a,y\n1,2,3,0\n1,2,3,1\n"), 65, "data.txt:1: column 3: found \"a\" a second time", NULL,
+     NULL},
+    {"logistic", TEXT("1.5,2.5,0\n2,3,1\n"), 65, "data.txt:1: column 1: found the number 1.5, expected a header", NULL,
+     NULL},
+    {"logistic", TEXT("a;b;y\n1;2;0\n"), 65, "column 1: found \"a;b;y\", expected names separated by commas", NULL,
+     NULL},
     {"logistic", TEXT("a\tb\n1\t0\n"), 65, "expected names separated by commas", NULL, NULL},
-    {"logistic", TEXT("\"a\nb\",y\n1,0\n2,1\n"), 65, "column 1: found \"a\\x0Ab\", expected a name without control", NULL, NULL},
+    {"logistic", TEXT("\"a\nb\",y\n1,0\n2,1\n"), 65, "column 1: found \"a\\x0Ab\", expected a name without control",
+     NULL, NULL},
     {"logistic", TEXT("a\xFF,y\n1,0\n2,1\n"), 65, "column 1: found \"a\\xFF\", expected a name in UTF-8", NULL, NULL},
-    {"logistic", TEXT("a\xC2\x9B" "31m,y\n1,0\n2,1\n"), 65, "column 1: found \"a\\xC2\\x9B31m\", expected a name without control", NULL, NULL},
-    {"logistic", TEXT("a,lp__,y\n1,2,0\n2,2,1\n"), 65, "found a parameter named \"lp__\", expected another name", NULL, NULL},
+    {"logistic",
+     TEXT("a\xC2\x9B"
+          "31m,y\n1,0\n2,1\n"),
+     65, "column 1: found \"a\\xC2\\x9B31m\", expected a name without control", NULL, NULL},
+    {"logistic", TEXT("a,lp__,y\n1,2,0\n2,2,1\n"), 65, "found a parameter named \"lp__\", expected another name", NULL,
+     NULL},
     {"linear", TEXT("log_weight__,y\n1,0\n2,1\n"), 65, "found a parameter named \"log_weight__\"", NULL, NULL},
     {"linear", TEXT("path__,lp_approx__,y\n1,1,0\n2,1,1\n"), 65, "found a parameter named \"path__\"", NULL, NULL},
     {"logistic", TEXT("intercept,y\n1,0\n2,1\n"), 65, "two parameters named \"intercept\"", NULL, NULL},
@@ -125,21 +135,29 @@ static const bad_input bad_inputs[] = {
     {"logistic", TEXT("a,b,y\n1,2,0\n1,2\n"), 65, "data.txt:3: found 2 fields, expected 3", NULL, NULL},
     {"logistic", TEXT("a,b,y\n1,2,0\n1,2,3,1\n"), 65, "data.txt:3: found 4 fields, expected 3", NULL, NULL},
     {"logistic", TEXT("a,b,y\n1,2,0\n3\n"), 65, "data.txt:3: found 1 field, expected 3", NULL, NULL},
-    {"logistic", TEXT("a,y\n1,0\n,1\n"), 65, "data.txt:3: column a: found an empty field, expected a number (missing", NULL, NULL},
-    {"logistic", TEXT("a,y\n1,0\nNA,1\n"), 65, "data.txt:3: column a: found \"NA\", expected a number (missing", NULL, NULL},
+    {"logistic", TEXT("a,y\n1,0\n,1\n"), 65, "data.txt:3: column a: found an empty field, expected a number (missing",
+     NULL, NULL},
+    {"logistic", TEXT("a,y\n1,0\nNA,1\n"), 65, "data.txt:3: column a: found \"NA\", expected a number (missing", NULL,
+     NULL},
     {"logistic", TEXT("a,y\n1,0\n?,1\n"), 65, "found \"?\", expected a number (missing", NULL, NULL},
-    {"logistic", TEXT("a,y\n1,0\nred,1\n"), 65, "data.txt:3: column a: found \"red\", expected a number, or --ignore a to leave the column out", NULL, NULL},
-    {"logistic", TEXT("a,y\r\n1,0\r\n\r\n12x,1\r\n"), 65, "data.txt:4: column a: found \"12x\", expected a number", NULL, NULL},
+    {"logistic", TEXT("a,y\n1,0\nred,1\n"), 65,
+     "data.txt:3: column a: found \"red\", expected a number, or --ignore a to leave the column out", NULL, NULL},
+    {"logistic", TEXT("a,y\r\n1,0\r\n\r\n12x,1\r\n"), 65, "data.txt:4: column a: found \"12x\", expected a number",
+     NULL, NULL},
     {"logistic", TEXT("a,y\r1,0\rx,1\r"), 65, "data.txt:3: column a: found \"x\"", NULL, NULL},
-    {"logistic", TEXT("a,b,y\n1,\"p\nq\",0\n"), 65, "data.txt:2: column b: found \"p\\x0Aq\", expected a number", NULL, NULL},
-    {"logistic", TEXT("\"a\",\"b\"\n\"1\",\"x\ny\"\n2,3,4\n"), 65, "data.txt:4: found 3 fields, expected 2", NULL, NULL},
+    {"logistic", TEXT("a,b,y\n1,\"p\nq\",0\n"), 65, "data.txt:2: column b: found \"p\\x0Aq\", expected a number", NULL,
+     NULL},
+    {"logistic", TEXT("\"a\",\"b\"\n\"1\",\"x\ny\"\n2,3,4\n"), 65, "data.txt:4: found 3 fields, expected 2", NULL,
+     NULL},
     {"logistic", TEXT("a,y\nnan,0\n1,1\n"), 65, "found \"nan\", expected a number (missing", NULL, NULL},
     {"logistic", TEXT("a,y\n-nan,0\n1,1\n"), 65, "found \"-nan\"", NULL, NULL},
     {"logistic", TEXT("a,y\ninf,0\n1,1\n"), 65, "found \"inf\", expected a finite number", NULL, NULL},
     {"logistic", TEXT("a,y\n-Infinity,0\n1,1\n"), 65, "found \"-Infinity\", expected a finite number", NULL, NULL},
-    {"logistic", TEXT("a,y\n1e999,0\n1,1\n"), 65, "found \"1e999\", expected a number between -1.8e308 and 1.8e308", NULL, NULL},
+    {"logistic", TEXT("a,y\n1e999,0\n1,1\n"), 65, "found \"1e999\", expected a number between -1.8e308 and 1.8e308",
+     NULL, NULL},
     {"logistic", TEXT("a,y\n0x1p3,0\n1,1\n"), 65, "found \"0x1p3\", expected a decimal number", NULL, NULL},
-    {"logistic", TEXT("a,y\n\"1,5\",0\n1,1\n"), 65, "found \"1,5\", expected a number with a decimal point", NULL, NULL},
+    {"logistic", TEXT("a,y\n\"1,5\",0\n1,1\n"), 65, "found \"1,5\", expected a number with a decimal point", NULL,
+     NULL},
     {"logistic", TEXT("a,y\n1,5,0\n1,1\n"), 65, "data.txt:2: found 3 fields, expected 2", NULL, NULL},
     {"logistic", TEXT("a,y\n1e,0\n1,1\n"), 65, "found \"1e\"", NULL, NULL},
     {"logistic", TEXT("a,y\n.,0\n1,1\n"), 65, "found \".\"", NULL, NULL},
@@ -150,30 +168,44 @@ static const bad_input bad_inputs[] = {
     {"logistic", TEXT("a,y\n1\"2,0\n1,1\n"), 65, "data.txt:2: field 1: found a quote inside a field", NULL, NULL},
     {"logistic", TEXT("a,y\n1,\"0\"x\n1,1\n"), 65, "data.txt:2: field 2: found a quote inside a field", NULL, NULL},
     {"logistic", TEXT("a,y\n1,0\n2\0,1\n"), 65, "data.txt:3: found a NUL byte", NULL, NULL},
-    {"logistic", TEXT("\xFF\xFE" "a\0,\0y\0\n\0"), 65, "data.txt:1: found a NUL byte, expected UTF-8 text (not UTF-16", NULL, NULL},
-    {"logistic", TEXT("\x7F" "ELF\x02\x01\x01\0\0\0"), 65, "data.txt:1: found a NUL byte", NULL, NULL},
+    {"logistic",
+     TEXT("\xFF\xFE"
+          "a\0,\0y\0\n\0"),
+     65, "data.txt:1: found a NUL byte, expected UTF-8 text (not UTF-16", NULL, NULL},
+    {"logistic",
+     TEXT("\x7F"
+          "ELF\x02\x01\x01\0\0\0"),
+     65, "data.txt:1: found a NUL byte", NULL, NULL},
     {"logistic", TEXT("\x89PNG\r\n\x1A\n\x0D\x01\xF0\x9F"), 65, "data.txt", NULL, NULL},
     /* targets */
-    {"logistic", TEXT("a,y\n1,0\n2,0\n"), 65, "data.txt:3: column y: found the same value \"0\" in every row", NULL, NULL},
+    {"logistic", TEXT("a,y\n1,0\n2,0\n"), 65, "data.txt:3: column y: found the same value \"0\" in every row", NULL,
+     NULL},
     {"logistic", TEXT("a,y\n1,no\n2,yes\n3,no\n4,maybe\n"), 65,
      "data.txt:5: column y: found \"maybe\", expected two different values, here \"no\" and \"yes\"", NULL, NULL},
-    {"logistic", TEXT("a,y\n1,0\n2,1\n3,2\n"), 65, "data.txt:4: column y: found \"2\", expected two different values", NULL, NULL},
-    {"logistic", TEXT("a,y\n1,0\n2,NA\n3,0\n"), 65, "data.txt:3: column y: found \"NA\", expected a value in every row", NULL, NULL},
+    {"logistic", TEXT("a,y\n1,0\n2,1\n3,2\n"), 65, "data.txt:4: column y: found \"2\", expected two different values",
+     NULL, NULL},
+    {"logistic", TEXT("a,y\n1,0\n2,NA\n3,0\n"), 65, "data.txt:3: column y: found \"NA\", expected a value in every row",
+     NULL, NULL},
     {"logistic", TEXT("a,y\n1,0\n2,\n3,1\n"), 65, "data.txt:3: column y: found an empty field", NULL, NULL},
-    {"logistic", TEXT("size,y\n1,0\n2,1\n"), 65, "data.txt:1: column \"sise\": found no column of this name, expected perhaps size", "target=sise", NULL},
+    {"logistic", TEXT("size,y\n1,0\n2,1\n"), 65,
+     "data.txt:1: column \"sise\": found no column of this name, expected perhaps size", "target=sise", NULL},
     {"logistic", TEXT("size,y\n1,0\n2,1\n"), 65, "expected a name of the header", "target=quite_another", NULL},
     {"linear", TEXT("a,y\n1,2.5\n2,2.50\n"), 65, "found the same value \"2.5\" in every row", NULL, NULL},
     {"linear", TEXT("a,y\n1,2.5\n2,x\n"), 65, "data.txt:3: column y: found \"x\", expected a number", NULL, NULL},
     {"linear", TEXT("a,y\n1,2.5\n"), 65, "found the same value", NULL, NULL},
     {"bnn", TEXT("a,y\n1,p\n2,q\n3,r\n"), 65, "data.txt:2: column y: found \"p\", expected a number", NULL, NULL},
-    {"bnn", TEXT("a,y\n1,p\n2,q\n3,r\n"), 65, "data.txt:4: column y: found \"r\", expected two different values", "likelihood=binary", NULL},
+    {"bnn", TEXT("a,y\n1,p\n2,q\n3,r\n"), 65, "data.txt:4: column y: found \"r\", expected two different values",
+     "likelihood=binary", NULL},
     {"bnn", TEXT("a,y\n1,p\n2,q\n"), 65, "column y: found \"p\", expected a number", "likelihood=normal", NULL},
     {"logistic", TEXT("a,b,y\n1,2,0\n2,1,1\n"), 65, "column \"c\": found no column of this name", "ignore=a,c", NULL},
     {"logistic", TEXT("a,b,y\n1,2,0\n2,1,1\n"), 65, "column \"\": found no column of this name", "ignore=", NULL},
-    {"logistic", TEXT("a,b,y\n1,2,0\n2,1,1\n"), 65, "column y: found no other column, expected a target and at least one feature", "ignore=a,b", NULL},
+    {"logistic", TEXT("a,b,y\n1,2,0\n2,1,1\n"), 65,
+     "column y: found no other column, expected a target and at least one feature", "ignore=a,b", NULL},
     {"logistic", TEXT("a,b,y\n1,2,0\n2,1,1\n"), 65, "found no other column", "ignore=a,b,y", NULL},
-    {"logistic", TEXT("a,b,y\n1,2,0\n2,1,1\n"), 65, "column a: found among those to be ignored", "ignore=a", "target=a"},
-    {"gp", TEXT("t,y,z\n1,2,3\n"), 65, "data.txt:1: found 3 columns, expected two, time and value (--ignore leaves others out)", NULL, NULL},
+    {"logistic", TEXT("a,b,y\n1,2,0\n2,1,1\n"), 65, "column a: found among those to be ignored", "ignore=a",
+     "target=a"},
+    {"gp", TEXT("t,y,z\n1,2,3\n"), 65,
+     "data.txt:1: found 3 columns, expected two, time and value (--ignore leaves others out)", NULL, NULL},
     {"gp", TEXT("t\n1\n"), 65, "data.txt:1: found 1 column, expected two, time and value", NULL, NULL},
     {"gp", TEXT("t,y,z\n1,2,3\n"), 65, "data.txt:1: found 0 columns", "ignore=t,y,z", NULL},
     {"gp", TEXT("t,y\n1,2\n2,2\n"), 65, "column y: found the same value \"2\"", NULL, NULL},
@@ -187,56 +219,83 @@ static const bad_input bad_inputs[] = {
     {"mixture", TEXT("{\"weights\":[1],\"means\":[-Infinity],\"sds\":[1]}"), 65, "found '-", NULL, NULL},
     {"mixture", TEXT("{\"weights\":[1],\"means\":[1e999],\"sds\":[1]}"), 65, "overflow", NULL, NULL},
     {"mixture", TEXT("{\"weights\":[1],\"means\":[0],\"sds\":[1]} x"), 65, "expected end of file", NULL, NULL},
-    {"mixture", TEXT("{\"weights\":[1],\"weights\":[2],\"means\":[0],\"sds\":[1]}"), 65, "duplicate object key", NULL, NULL},
+    {"mixture", TEXT("{\"weights\":[1],\"weights\":[2],\"means\":[0],\"sds\":[1]}"), 65, "duplicate object key", NULL,
+     NULL},
     {"mixture", TEXT("{\"weights\":[1],\"means\":[0],\"sds\":[1]"), 65, "found end of file", NULL, NULL},
     {"mixture", TEXT("{\"weights\":[1],\"means\":[\"\xFF\"],\"sds\":[1]}"), 65, "byte 0xff", NULL, NULL},
     {"mixture", TEXT("{\"weights\":[1],\"means\":[\"\\u0000\"],\"sds\":[1]}"), 65, "data.txt:1:", NULL, NULL},
-    {"mixture", TEXT("{\"weights\":[1],\"mean\":[0],\"sds\":[1]}"), 65, "unknown key \"mean\", did you mean \"means\"?", NULL, NULL},
-    {"mixture", TEXT("{\"weights\":[1],\"means\":[0],\"sds\":[1],\"Xyzzy plugh\":0}"), 65, "unknown key \"Xyzzy plugh\"", NULL, NULL},
+    {"mixture", TEXT("{\"weights\":[1],\"mean\":[0],\"sds\":[1]}"), 65, "unknown key \"mean\", did you mean \"means\"?",
+     NULL, NULL},
+    {"mixture", TEXT("{\"weights\":[1],\"means\":[0],\"sds\":[1],\"Xyzzy plugh\":0}"), 65,
+     "unknown key \"Xyzzy plugh\"", NULL, NULL},
     {"mixture", TEXT("{\"means\":[0],\"sds\":[1]}"), 65, "weights: found nothing, expected an array", NULL, NULL},
     {"mixture", TEXT("{\"weights\":[1],\"sds\":[1]}"), 65, "means: found nothing, expected an array of 1", NULL, NULL},
-    {"mixture", TEXT("{\"weights\":[1],\"means\":[0]}"), 65, "found neither, expected either \"sds\" or \"covs\"", NULL, NULL},
-    {"mixture", TEXT("{\"weights\":[1],\"means\":[0],\"sds\":[1],\"covs\":[1]}"), 65, "found \"sds\" and \"covs\"", NULL, NULL},
+    {"mixture", TEXT("{\"weights\":[1],\"means\":[0]}"), 65, "found neither, expected either \"sds\" or \"covs\"", NULL,
+     NULL},
+    {"mixture", TEXT("{\"weights\":[1],\"means\":[0],\"sds\":[1],\"covs\":[1]}"), 65, "found \"sds\" and \"covs\"",
+     NULL, NULL},
     {"mixture", TEXT("{\"weights\":[],\"means\":[],\"sds\":[]}"), 65, "weights: found an array of 0", NULL, NULL},
-    {"mixture", TEXT("{\"weights\":1,\"means\":[0],\"sds\":[1]}"), 65, "weights: found 1, expected an array", NULL, NULL},
-    {"mixture", TEXT("{\"weights\":[1,2],\"means\":[0],\"sds\":[1,1]}"), 65, "means: found an array of 1, expected an array of 2", NULL, NULL},
-    {"mixture", TEXT("{\"weights\":[1,-2],\"means\":[0,1],\"sds\":[1,1]}"), 65, "weights[1]: found -2, expected a number above 0", NULL, NULL},
-    {"mixture", TEXT("{\"weights\":[0],\"means\":[0],\"sds\":[1]}"), 65, "weights[0]: found 0, expected a number above 0", NULL, NULL},
-    {"mixture", TEXT("{\"weights\":[1e308,1e308],\"means\":[0,1],\"sds\":[1,1]}"), 65, "weights: found a sum above", NULL, NULL},
-    {"mixture", TEXT("{\"weights\":[\"1\"],\"means\":[0],\"sds\":[1]}"), 65, "weights[0]: found the string \"1\", expected a number", NULL, NULL},
+    {"mixture", TEXT("{\"weights\":1,\"means\":[0],\"sds\":[1]}"), 65, "weights: found 1, expected an array", NULL,
+     NULL},
+    {"mixture", TEXT("{\"weights\":[1,2],\"means\":[0],\"sds\":[1,1]}"), 65,
+     "means: found an array of 1, expected an array of 2", NULL, NULL},
+    {"mixture", TEXT("{\"weights\":[1,-2],\"means\":[0,1],\"sds\":[1,1]}"), 65,
+     "weights[1]: found -2, expected a number above 0", NULL, NULL},
+    {"mixture", TEXT("{\"weights\":[0],\"means\":[0],\"sds\":[1]}"), 65,
+     "weights[0]: found 0, expected a number above 0", NULL, NULL},
+    {"mixture", TEXT("{\"weights\":[1e308,1e308],\"means\":[0,1],\"sds\":[1,1]}"), 65, "weights: found a sum above",
+     NULL, NULL},
+    {"mixture", TEXT("{\"weights\":[\"1\"],\"means\":[0],\"sds\":[1]}"), 65,
+     "weights[0]: found the string \"1\", expected a number", NULL, NULL},
     {"mixture", TEXT("{\"weights\":[1],\"means\":[null],\"sds\":[1]}"), 65, "means[0]: found null", NULL, NULL},
-    {"mixture", TEXT("{\"weights\":[1],\"means\":[[]],\"sds\":[1]}"), 65, "means[0]: found an array of 0, expected at least one", NULL, NULL},
+    {"mixture", TEXT("{\"weights\":[1],\"means\":[[]],\"sds\":[1]}"), 65,
+     "means[0]: found an array of 0, expected at least one", NULL, NULL},
     {"mixture", TEXT("{\"weights\":[1],\"means\":[{}],\"sds\":[1]}"), 65, "means[0]: found an object", NULL, NULL},
-    {"mixture", TEXT("{\"weights\":[1,1],\"means\":[[0,1],[1]],\"sds\":[[1,1],[1,1]]}"), 65, "means[1]: found an array of 1, expected an array of 2", NULL, NULL},
-    {"mixture", TEXT("{\"weights\":[1,1,1],\"means\":[[0,1],[1,1],[0,true]],\"sds\":[[1,1],[1,1],[1,1]]}"), 65, "means[2][1]: found true", NULL, NULL},
-    {"mixture", TEXT("{\"weights\":[1],\"means\":[[0,1]],\"sds\":[1]}"), 65, "sds[0]: found 1, expected an array of 2 numbers", NULL, NULL},
-    {"mixture", TEXT("{\"weights\":[1],\"means\":[[0,1]],\"sds\":[[1,0]]}"), 65, "sds[0][1]: found 0, expected a number above 0", NULL, NULL},
+    {"mixture", TEXT("{\"weights\":[1,1],\"means\":[[0,1],[1]],\"sds\":[[1,1],[1,1]]}"), 65,
+     "means[1]: found an array of 1, expected an array of 2", NULL, NULL},
+    {"mixture", TEXT("{\"weights\":[1,1,1],\"means\":[[0,1],[1,1],[0,true]],\"sds\":[[1,1],[1,1],[1,1]]}"), 65,
+     "means[2][1]: found true", NULL, NULL},
+    {"mixture", TEXT("{\"weights\":[1],\"means\":[[0,1]],\"sds\":[1]}"), 65,
+     "sds[0]: found 1, expected an array of 2 numbers", NULL, NULL},
+    {"mixture", TEXT("{\"weights\":[1],\"means\":[[0,1]],\"sds\":[[1,0]]}"), 65,
+     "sds[0][1]: found 0, expected a number above 0", NULL, NULL},
     {"mixture", TEXT("{\"weights\":[1],\"means\":[0],\"sds\":[-1]}"), 65, "sds[0][0]: found -1", NULL, NULL},
     {"mixture", TEXT("{\"weights\":[1],\"means\":[0],\"sds\":[1e-200]}"), 65, "between 1e-150 and 1e150", NULL, NULL},
-    {"mixture", TEXT("{\"weights\":[1],\"means\":[[0,1]],\"covs\":[[1,1]]}"), 65, "covs[0][0]: found 1, expected an array of 2 numbers", NULL, NULL},
-    {"mixture", TEXT("{\"weights\":[1],\"means\":[[0,1]],\"covs\":[[[1,0]]]}"), 65, "covs[0]: found an array of 1, expected an array of 2 rows", NULL, NULL},
-    {"mixture", TEXT("{\"weights\":[1],\"means\":[[0,1]],\"covs\":[[[1,0.5],[0.4,1]]]}"), 65, "covs[0][1][0]: found 0.4", NULL, NULL},
-    {"mixture", TEXT("{\"weights\":[1],\"means\":[[0,1]],\"covs\":[[[1,2],[2,1]]]}"), 65, "covs[0]: found a matrix whose leading minor of order 2", NULL, NULL},
-    {"mixture", TEXT("{\"weights\":[1],\"means\":[[0,1]],\"covs\":[[[1,0],[0,-1]]]}"), 65, "covs[0][1][1]: found -1, expected a variance above 0", NULL, NULL},
+    {"mixture", TEXT("{\"weights\":[1],\"means\":[[0,1]],\"covs\":[[1,1]]}"), 65,
+     "covs[0][0]: found 1, expected an array of 2 numbers", NULL, NULL},
+    {"mixture", TEXT("{\"weights\":[1],\"means\":[[0,1]],\"covs\":[[[1,0]]]}"), 65,
+     "covs[0]: found an array of 1, expected an array of 2 rows", NULL, NULL},
+    {"mixture", TEXT("{\"weights\":[1],\"means\":[[0,1]],\"covs\":[[[1,0.5],[0.4,1]]]}"), 65,
+     "covs[0][1][0]: found 0.4", NULL, NULL},
+    {"mixture", TEXT("{\"weights\":[1],\"means\":[[0,1]],\"covs\":[[[1,2],[2,1]]]}"), 65,
+     "covs[0]: found a matrix whose leading minor of order 2", NULL, NULL},
+    {"mixture", TEXT("{\"weights\":[1],\"means\":[[0,1]],\"covs\":[[[1,0],[0,-1]]]}"), 65,
+     "covs[0][1][1]: found -1, expected a variance above 0", NULL, NULL},
     {"mixture", TEXT("{\"weights\":[1],\"means\":[0],\"covs\":[0]}"), 65, "covs[0][0][0]: found 0", NULL, NULL},
     /* usage */
     {"logistik", TEXT("a,y\n1,0\n2,1\n"), 64, "unknown model \"logistik\", did you mean logistic?", NULL, NULL},
     {"quux", TEXT("a,y\n1,0\n2,1\n"), 64, "expected mixture, logistic, linear, gp, bnn, or a path", NULL, NULL},
     {"", TEXT("a,y\n1,0\n2,1\n"), 64, "unknown model \"\"", NULL, NULL},
-    {"logistic", TEXT("a,y\n1,0\n2,1\n"), 64, "--hidden: found with the model logistic, expected only with bnn", "hidden=3", NULL},
+    {"logistic", TEXT("a,y\n1,0\n2,1\n"), 64, "--hidden: found with the model logistic, expected only with bnn",
+     "hidden=3", NULL},
     {"bnn", TEXT("a,y\n1,0\n2,1\n"), 64, "--no-intercept: found with the model bnn", "no-intercept", NULL},
     {"bnn", TEXT("a,y\n1,0\n2,1\n"), 64, "--hidden: found \"0\", expected a whole number", "hidden=0", NULL},
     {"bnn", TEXT("a,y\n1,0\n2,1\n"), 64, "--hidden: found \"2.5\"", "hidden=2.5", NULL},
     {"bnn", TEXT("a,y\n1,0\n2,1\n"), 64, "--likelihood: found \"poisson\", expected auto", "likelihood=poisson", NULL},
     {"linear", TEXT("a,y\n1,0\n2,1\n"), 64, "--prior-sd: found \"-1\", expected a number above 0", "prior-sd=-1", NULL},
-    {"linear", TEXT("a,y\n1,0\n2,1\n"), 64, "--prior-sd: found \"1,5\", expected a number with a decimal point", "prior-sd=1,5", NULL},
+    {"linear", TEXT("a,y\n1,0\n2,1\n"), 64, "--prior-sd: found \"1,5\", expected a number with a decimal point",
+     "prior-sd=1,5", NULL},
     {"linear", TEXT("a,y\n1,0\n2,1\n"), 64, "--prior-sd: found \"\"", "prior-sd=", NULL},
-    {"linear", TEXT("a,y\n1,0\n2,1\n"), 64, "--prior-sd: found \" 5\", expected a number without blanks", "prior-sd= 5", NULL},
-    {"linear", TEXT("a,y\n1,0\n2,1\n"), 64, "--prior-sd: found \"0x10\", expected a decimal number", "prior-sd=0x10", NULL},
+    {"linear", TEXT("a,y\n1,0\n2,1\n"), 64, "--prior-sd: found \" 5\", expected a number without blanks", "prior-sd= 5",
+     NULL},
+    {"linear", TEXT("a,y\n1,0\n2,1\n"), 64, "--prior-sd: found \"0x10\", expected a decimal number", "prior-sd=0x10",
+     NULL},
     {"mixture", TEXT("{}"), 64, "--ignore: found with the model mixture", "ignore=a", NULL},
-    {"gp", TEXT("t,y\n1,0\n2,1\n"), 64, "--prior-means: found \"1,2,3\", expected four numbers", "prior-means=1,2,3", NULL},
+    {"gp", TEXT("t,y\n1,0\n2,1\n"), 64, "--prior-means: found \"1,2,3\", expected four numbers", "prior-means=1,2,3",
+     NULL},
     {"gp", TEXT("t,y\n1,0\n2,1\n"), 64, "--prior-means: found \"1,2,3,4,5\"", "prior-means=1,2,3,4,5", NULL},
-    {"gp", TEXT("t,y\n1,0\n2,1\n"), 64, "--prior-sds: found \"1,1,0,1\", expected a number above 0", "prior-sds=1,1,0,1", NULL},
+    {"gp", TEXT("t,y\n1,0\n2,1\n"), 64, "--prior-sds: found \"1,1,0,1\", expected a number above 0",
+     "prior-sds=1,1,0,1", NULL},
 };
 
 static void refuses_bad_inputs(void **state)
@@ -250,7 +309,8 @@ static void refuses_bad_inputs(void **state)
         write_data(bad->content, bad->size);
         int code = open_with(bad->model, data_path, NULL, bad->first, bad->second, 1, &model, &f);
         if (code != bad->code || !strstr(f.text, bad->fragment)) {
-            print_message("%zu: %s: exit code %d, expected %d: %s\n    expected: %s\n", i, bad->model, code, bad->code, f.text, bad->fragment);
+            print_message("%zu: %s: exit code %d, expected %d: %s\n    expected: %s\n", i, bad->model, code, bad->code,
+                          f.text, bad->fragment);
             wrong++;
         }
         close_model(&model);
@@ -326,7 +386,7 @@ static void refuses_huge_inputs(void **state)
     expect_failure("gp", data_path, NULL, EX_DATAERR, "data.txt:20002: found 20001 rows, expected at most 20000");
 }
 
-/* ---- what is accepted --------------------------------------------------------------------------------------------------------------------- */
+/* ---- what is accepted -------------------------------------------------------------------------------------------- */
 typedef struct {
     const char *content;
     size_t size;
@@ -346,11 +406,17 @@ static void reads_labels(void **state)
         {TEXT("a,y\n1,yes\n2,no\n3,yes\n"), {1, 0, 1}, NULL},
         {TEXT("a,y\n1,1\n2,x\n3,1\n"), {0, 1, 0}, NULL},
         {TEXT("a,\"the \"\"target\"\", y\"\n1,\"b,1\"\n2,\"a\n2\"\n3,\"b,1\"\n"), {1, 0, 1}, NULL},
-        {TEXT("\xEF\xBB\xBF" "y,a\r\n0,1\r\n1,2\r\n\r\n0,3\r\n"), {0, 1, 0}, "y"},
+        {TEXT("\xEF\xBB\xBF"
+              "y,a\r\n0,1\r\n1,2\r\n\r\n0,3\r\n"),
+         {0, 1, 0},
+         "y"},
         {TEXT("y , a\n 0 , 1\n1,\t2\n0,3"), {0, 1, 0}, "y"},
         {TEXT("y,a\r0,1\r1,2\r0,3\r"), {0, 1, 0}, "y"},
         {TEXT("\n\ny,\"a\"\n\"0\",\"1\"\n\n\"1\",\" 2 \"\n0,3\n\n"), {0, 1, 0}, "y"},
-        {TEXT("a,gr\xC3\xB6\xC3\x9F" "e\n1,klein\n2,gro\xC3\x9F\n3,klein\n"), {1, 0, 1}, NULL},
+        {TEXT("a,gr\xC3\xB6\xC3\x9F"
+              "e\n1,klein\n2,gro\xC3\x9F\n3,klein\n"),
+         {1, 0, 1},
+         NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         regression_data data;
@@ -375,10 +441,21 @@ static void reads_numbers(void **state)
     static const struct {
         const char *text;
         double value;
-    } good[] = {{"0", 0},          {"-0", -0.0},       {"+1.5", 1.5},        {".5", 0.5},   {"5.", 5},       {"1e3", 1000},
-                {"-1.25E-2", -0.0125}, {"1e-999", 0},  {" 7\t", 7},          {"0.1", 0.1},  {"1e308", 1e308}, {"4.9e-324", 4.9e-324},
+    } good[] = {{"0", 0},
+                {"-0", -0.0},
+                {"+1.5", 1.5},
+                {".5", 0.5},
+                {"5.", 5},
+                {"1e3", 1000},
+                {"-1.25E-2", -0.0125},
+                {"1e-999", 0},
+                {" 7\t", 7},
+                {"0.1", 0.1},
+                {"1e308", 1e308},
+                {"4.9e-324", 4.9e-324},
                 {"123456789012345678901234567890", 123456789012345678901234567890.0}};
-    static const char *const locales[] = {"C", "de_DE.UTF-8", "de_DE", "fr_FR.UTF-8"}; /* decimal commas, where the system has them */
+    /* decimal commas, where the system has them */
+    static const char *const locales[] = {"C", "de_DE.UTF-8", "de_DE", "fr_FR.UTF-8"};
     for (size_t l = 0; l < sizeof locales / sizeof *locales; l++) {
         if (!setlocale(LC_ALL, locales[l]))
             continue;
@@ -417,8 +494,8 @@ static void opens_logistic(void **state)
     assert_int_equal(model.shown, 2);
     assert_null(model.show);
     const double w[2] = {0.7, -0.4};
-    double expected = -log1p(exp(0.7 - 0.4)) - log1p(exp(-(1.4 - 0.4))) - log1p(exp(0.7 + 0.4)) + normal_log_density(0.7, 0, 3) +
-                      normal_log_density(-0.4, 0, 3);
+    double expected = -log1p(exp(0.7 - 0.4)) - log1p(exp(-(1.4 - 0.4))) - log1p(exp(0.7 + 0.4)) +
+                      normal_log_density(0.7, 0, 3) + normal_log_density(-0.4, 0, 3);
     assert_near(evaluate(&model, w, NULL), expected, 1e-12);
     close_model(&model);
     assert_int_equal(open_with("logistic", data_path, NULL, "target=y", "no-intercept", 1, &model, &f), 0);
@@ -433,7 +510,8 @@ static void opens_mixtures(void **state)
     static const struct {
         const char *content;
         size_t size, dim;
-    } same[] = { /* 2 N(0, 1) + 3 N(1, 0.25), in one dimension or beside a standard normal */
+    } same[] = {
+        /* 2 N(0, 1) + 3 N(1, 0.25), in one dimension or beside a standard normal */
         {TEXT("{\"weights\":[2,3],\"means\":[0,1],\"sds\":[1,0.5]}"), 1},
         {TEXT("\xEF\xBB\xBF{\"weights\":[2,3.0],\"means\":[[0],1],\"sds\":[1,[0.5]]}\r\n"), 1},
         {TEXT("{\"covs\":[1,[[0.25]]],\"means\":[0,1],\"weights\":[2,3]}"), 1},
@@ -542,8 +620,8 @@ static void leaves_columns_out(void **state)
         const char *ignore, *target, *first; /* first: name of the only feature */
         double x, y;                         /* of the second row */
     } cases[] = {
-        {"id", NULL, "a", 2, 20},         {"\"id\" , b", "y", NULL, 0, 0}, {"id,y", NULL, NULL, 0, 0}, {"y,id", "b, c", "a", 2, 7},
-        {"b, c,id", NULL, NULL, 0, 0},
+        {"id", NULL, "a", 2, 20},    {"\"id\" , b", "y", NULL, 0, 0}, {"id,y", NULL, NULL, 0, 0},
+        {"y,id", "b, c", "a", 2, 7}, {"b, c,id", NULL, NULL, 0, 0},
     };
     write_data(TEXT("id,a,\"b, c\",y\nA1,1,5,10\nA2,2,7,20\nA3,3,6,30\n"));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -567,8 +645,14 @@ static void leaves_columns_out(void **state)
     static const struct {
         const char *content;
         const char *ignore;
-    } series[] = {{"t,y\n1,5\n2,6\n", NULL},  {"y,t\n5,1\n6,2\n", NULL},   {"year,count\n1,5\n2,6\n", NULL},       {"y,year\n5,1\n6,2\n", NULL},
-                  {"count,t\n5,1\n6,2\n", NULL}, {"t,count\n1,5\n2,6\n", NULL}, {"site,year,count\nx,1,5\ny,2,6\n", "site"}, {"t,y,z\n1,5,?\n2,6,?\n", "z"}};
+    } series[] = {{"t,y\n1,5\n2,6\n", NULL},
+                  {"y,t\n5,1\n6,2\n", NULL},
+                  {"year,count\n1,5\n2,6\n", NULL},
+                  {"y,year\n5,1\n6,2\n", NULL},
+                  {"count,t\n5,1\n6,2\n", NULL},
+                  {"t,count\n1,5\n2,6\n", NULL},
+                  {"site,year,count\nx,1,5\ny,2,6\n", "site"},
+                  {"t,y,z\n1,5,?\n2,6,?\n", "z"}};
     for (size_t i = 0; i < sizeof series / sizeof *series; i++) {
         series_data data;
         failure f;
@@ -613,7 +697,7 @@ static void describes_models_and_options(void **state)
     assert_int_equal(options, 9);
 }
 
-/* ---- mutations of good files ----------------------------------------------------------------------------------------------------------------- */
+/* ---- mutations of good files ------------------------------------------------------------------------------------- */
 static size_t pick(test_random *r, size_t n)
 {
     return (size_t)(test_random_bits(r) % n);
@@ -622,8 +706,11 @@ static size_t pick(test_random *r, size_t n)
 /* One small change of text[size], which has room for `room`. */
 static size_t mutate(test_random *r, char *text, size_t size, size_t room)
 {
-    static const char *const pieces[] = {"\"", "\n", "\r", ",", "[", "]", "{", "}", "-", "e", ".", "\xFF", "\xC3", "1e308", "nan", "0x", ":", "\"means\"", "\t",
-                                         "00000000000000000000", "\"\"", ";", "1e-308", "null"};
+    static const char *const pieces[] = {"\"",   "\n",   "\r",        ",",     "[",
+                                         "]",    "{",    "}",         "-",     "e",
+                                         ".",    "\xFF", "\xC3",      "1e308", "nan",
+                                         "0x",   ":",    "\"means\"", "\t",    "00000000000000000000",
+                                         "\"\"", ";",    "1e-308",    "null"};
     size_t at = pick(r, size + 1), length;
     const char *piece = pieces[pick(r, sizeof pieces / sizeof *pieces)];
     switch (pick(r, 5)) {
@@ -647,8 +734,7 @@ static size_t mutate(test_random *r, char *text, size_t size, size_t room)
         length = length > 8 ? 8 : length;
         memmove(text + at, text + at + length, size - at - length);
         return size - length;
-    default: /* cut short, sometimes */
-        return pick(r, 8) == 0 ? at : size;
+    default: /* cut short, sometimes */ return pick(r, 8) == 0 ? at : size;
     }
 }
 
@@ -694,7 +780,7 @@ static void survives_mutations(void **state)
     assert_true(accepted > 300 && refused > 300); /* both happen, or the mutations test nothing */
 }
 
-/* ---- external models -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- external models --------------------------------------------------------------------------------------------- */
 #define OBJECT(name) WVGD_BINARY_DIR "/tests/" name ".so"
 
 static void opens_plugins(void **state)
@@ -709,7 +795,7 @@ static void opens_plugins(void **state)
     assert_string_equal(model.model.names[2], "z.3");
     assert_true(model.model.thread_safe);
     assert_near(evaluate(&model, z, grad),
-                        normal_log_density(0.5, 0, 1) + normal_log_density(-1, 0, 1) + normal_log_density(2, 0, 1), 1e-12);
+                normal_log_density(0.5, 0, 1) + normal_log_density(-1, 0, 1) + normal_log_density(2, 0, 1), 1e-12);
     assert_near(grad[2], -2, 0);
     close_model(&model);
     write_data(TEXT("5\n"));
@@ -719,7 +805,8 @@ static void opens_plugins(void **state)
     assert_int_equal(open_with(OBJECT("plugin"), NULL, NULL, NULL, NULL, 1, &model, &f), 0);
     assert_int_equal(model.model.dim, 2);
     close_model(&model);
-    assert_int_equal(chdir(WVGD_BINARY_DIR "/tests"), 0); /* a name without '/' is a file here, not one of the system's libraries */
+    /* a name without '/' is a file here, not one of the system's libraries */
+    assert_int_equal(chdir(WVGD_BINARY_DIR "/tests"), 0);
     assert_int_equal(open_with("plugin.so", NULL, NULL, NULL, NULL, 1, &model, &f), 0);
     close_model(&model);
 }
@@ -816,7 +903,8 @@ static void opens_stan_models(void **state)
     }
     assert_null(model.first_message);
     assert_int_equal(model.failed_points, 0);
-    const double normal[2] = {0.6744897501960817, -40}; /* the upper quartile, and far below all: starts are uniform between -2 and 2 */
+    /* the upper quartile, and far below all: starts are uniform between -2 and 2 */
+    const double normal[2] = {0.6744897501960817, -40};
     model.model.start(model.model.start_self, normal, values);
     assert_near(values[0], 1, 1e-12);
     assert_near(values[1], -2, 1e-12);

@@ -1,5 +1,5 @@
-/* test_large.c - components without D x D matrices, in so many dimensions that the joint solver is used whatever was asked for: Gaussian posteriors whose optimum is known, with fewer draws in an iteration
- * than dimensions. */
+/* test_large.c - components without D x D matrices, in so many dimensions that the joint solver is used whatever was
+ * asked for: Gaussian posteriors whose optimum is known, with fewer draws in an iteration than dimensions. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,7 +13,8 @@
 #include "support/near.h"
 #include "wvgd.h"
 
-/* y = (z - mean)/sd of precision I - sum_k c v_k v_k', v_k the unit vector of equal entries on every RANK-th coordinate from the k-th on; or AR(1). Not normalised. */
+/* y = (z - mean)/sd of precision I - sum_k c v_k v_k', v_k the unit vector of equal entries on every RANK-th
+ * coordinate from the k-th on; or AR(1). Not normalised. */
 enum { RANK = 3 };
 typedef struct {
     size_t D;
@@ -21,11 +22,21 @@ typedef struct {
     double chain; /* correlation of neighbours, or 0 */
 } posterior;
 
-static double mean_of(size_t d) { return 3 * sin((double)d); }
-static double sd_of(const posterior *p, size_t d) { return pow(10, 1 - 2 * (double)((d * 7919) % p->D) / (double)p->D); }
-static double entry(const posterior *p, size_t k) { return 1 / sqrt((double)((p->D - k + RANK - 1) / RANK)); }
+static double mean_of(size_t d)
+{
+    return 3 * sin((double)d);
+}
+static double sd_of(const posterior *p, size_t d)
+{
+    return pow(10, 1 - 2 * (double)((d * 7919) % p->D) / (double)p->D);
+}
+static double entry(const posterior *p, size_t k)
+{
+    return 1 / sqrt((double)((p->D - k + RANK - 1) / RANK));
+}
 
-static int log_density(void *self, size_t n, const double *z, double *log_p, double *grad) {
+static int log_density(void *self, size_t n, const double *z, double *log_p, double *grad)
+{
     const posterior *p = self;
     size_t D = p->D;
     double *y = malloc(2 * D * sizeof *y), *g = y + D;
@@ -43,22 +54,30 @@ static int log_density(void *self, size_t n, const double *z, double *log_p, dou
                 g[d] = (y[d] * (d && d + 1 < D ? 1 + r * r : 1) - r * (left + right)) / (1 - r * r);
             }
             log_p[i] -= y[d] * g[d] / 2;
-            if (grad) grad[i * D + d] = -g[d] / sd_of(p, d);
+            if (grad)
+                grad[i * D + d] = -g[d] / sd_of(p, d);
         }
     }
     free(y);
     return 0;
 }
 
-static wvgd_fit *fit(const posterior *p, wvgd_family family, size_t N, wvgd_results *r) {
-    wvgd_model model = {.name = "normal", .dim = p->D, .log_density = log_density, .self = (void *)(uintptr_t)p, .has_gradient = true, .thread_safe = true};
+static wvgd_fit *fit(const posterior *p, wvgd_family family, size_t N, wvgd_results *r)
+{
+    wvgd_model model = {.name = "normal",
+                        .dim = p->D,
+                        .log_density = log_density,
+                        .self = (void *)(uintptr_t)p,
+                        .has_gradient = true,
+                        .thread_safe = true};
     wvgd_options o;
     wvgd_error error;
     wvgd_options_init(&o);
     o.family = family;
     o.particles = N;
     wvgd_fit *f = wvgd_new(&model, &o, NULL, &error);
-    if (!f) fail_msg("%s", error.text);
+    if (!f)
+        fail_msg("%s", error.text);
     assert_int_equal(wvgd_run(f, NULL, NULL, &error), WVGD_OK);
     wvgd_get_results(f, r);
     assert_int_equal(r->solver, WVGD_JOINT); /* though staged was asked for */
@@ -66,12 +85,16 @@ static wvgd_fit *fit(const posterior *p, wvgd_family family, size_t N, wvgd_resu
     return f;
 }
 
-/* The component is the posterior: means and sds to a thousandth of a sd, the bound to a thousandth of a nat. Moments have the noise of some 5000 closing draws: 5 standard errors of the largest of D. */
-static void check_exact(const posterior *p, wvgd_family family, size_t N, double tolerance) {
+/* The component is the posterior: means and sds to a thousandth of a sd, the bound to a thousandth of a nat. Moments
+ * have the noise of some 5000 closing draws: 5 standard errors of the largest of D. */
+static void check_exact(const posterior *p, wvgd_family family, size_t N, double tolerance)
+{
     wvgd_results r;
     wvgd_fit *f = fit(p, family, N, &r);
-    double log_Z = 0.5 * (double)p->D * log(2 * 3.14159265358979323846) - RANK * 0.5 * log(1 - p->c), noise = 5 / sqrt(r.ess);
-    for (size_t d = 0; d < p->D; d++) log_Z += log(sd_of(p, d));
+    double log_Z = 0.5 * (double)p->D * log(2 * 3.14159265358979323846) - RANK * 0.5 * log(1 - p->c),
+           noise = 5 / sqrt(r.ess);
+    for (size_t d = 0; d < p->D; d++)
+        log_Z += log(sd_of(p, d));
     for (size_t d = 0; d < p->D; d++) {
         double v = entry(p, d % RANK), sd = sd_of(p, d) * sqrt(1 + p->c / (1 - p->c) * v * v);
         for (size_t j = 0; j < N; j++) {
@@ -86,7 +109,8 @@ static void check_exact(const posterior *p, wvgd_family family, size_t N, double
     wvgd_free(f);
 }
 
-static void gaussians_of_the_family(void **state) {
+static void gaussians_of_the_family(void **state)
+{
     (void)state;
     check_exact(&(posterior){1000, 0, 0}, WVGD_DIAG, 1, 1e-3);
     check_exact(&(posterior){1000, 0, 0}, WVGD_LOWRANK, 1, 1e-3);
@@ -94,16 +118,20 @@ static void gaussians_of_the_family(void **state) {
     check_exact(&(posterior){400, 0.95, 0}, WVGD_LOWRANK, 1, 1e-3);
 }
 
-/* Cells are cut by noise here, and components near their optimum to what the tolerance allows: 0.005 nats for every 128 dimensions, over D means and sds. */
-static void several_particles(void **state) {
+/* Cells are cut by noise here, and components near their optimum to what the tolerance allows: 0.005 nats for
+ * every 128 dimensions, over D means and sds. */
+static void several_particles(void **state)
+{
     (void)state;
     check_exact(&(posterior){200, 0, 0}, WVGD_DIAG, 3, 0.05);
     check_exact(&(posterior){200, 0.9, 0}, WVGD_LOWRANK, 3, 0.05);
 }
 
-/* A diagonal Gaussian cannot be like a chain of correlated coordinates: it loses D log(1 + r^2)/2 nats, 22 here, and the weights of its draws are worth nothing. Its optimum is known, the posterior's mean and the
- * conditional sds; means and sds are reported from it, and it is said why. */
-static void what_weights_cannot_correct(void **state) {
+/* A diagonal Gaussian cannot be like a chain of correlated coordinates: it loses D log(1 + r^2)/2 nats, 22 here, and
+ * the weights of its draws are worth nothing. Its optimum is known, the posterior's mean and the conditional sds;
+ * means and sds are reported from it, and it is said why. */
+static void what_weights_cannot_correct(void **state)
+{
     (void)state;
     posterior p = {200, 0, 0.5};
     wvgd_results r;
@@ -111,13 +139,15 @@ static void what_weights_cannot_correct(void **state) {
     bool said = false;
     assert_false(r.reliable);
     assert_true(r.ess < 30);
-    for (size_t i = 0; i < r.reasons; i++) said = said || strstr(r.reason[i], "those of the fitted components");
+    for (size_t i = 0; i < r.reasons; i++)
+        said = said || strstr(r.reason[i], "those of the fitted components");
     assert_true(said);
     size_t n;
     const double *log_w;
     double squares = 0;
     assert_int_equal(wvgd_draws(f, &n, NULL, NULL, &log_w, NULL, NULL), WVGD_OK);
-    for (size_t i = 0; i < n; i++) squares += exp(2 * log_w[i]);
+    for (size_t i = 0; i < n; i++)
+        squares += exp(2 * log_w[i]);
     double noise = 0.02 + 5 * sqrt(squares);
     for (size_t d = 0; d < p.D; d++) {
         double sd = sd_of(&p, d) * sqrt(0.75 / (d && d + 1 < p.D ? 1.25 : 1));
@@ -135,7 +165,9 @@ static void what_weights_cannot_correct(void **state) {
     wvgd_free(f);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(gaussians_of_the_family), cmocka_unit_test(several_particles), cmocka_unit_test(what_weights_cannot_correct)};
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(gaussians_of_the_family), cmocka_unit_test(several_particles),
+                                       cmocka_unit_test(what_weights_cannot_correct)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

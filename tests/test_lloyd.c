@@ -1,5 +1,5 @@
-/* test_lloyd.c - particles go where the transport cost is least: Lloyd-Max quantizers, medians, means, and the force on one of two
- * particles. The joint solver. */
+/* test_lloyd.c - particles go where the transport cost is least: Lloyd-Max quantizers, medians, means, and the force
+ * on one of two particles. The joint solver. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,22 +27,27 @@ static const double SKEW_WEIGHT[] = {0.6, 0.3, 0.1}, SKEW_MEAN[] = {0.0, 1.5, 5.
 static const oracle1d_target SKEW = {3, SKEW_WEIGHT, SKEW_MEAN, SKEW_SD};
 static const oracle1d_interval LINE = {-INFINITY, INFINITY};
 
-static wvgd_fit *new_fit(const wvgd_model *model, const wvgd_options *options, const double *z0) {
+static wvgd_fit *new_fit(const wvgd_model *model, const wvgd_options *options, const double *z0)
+{
     wvgd_error error;
     wvgd_fit *fit = wvgd_new(model, options, z0, &error);
-    if (!fit) fail_msg("%s", error.text);
+    if (!fit)
+        fail_msg("%s", error.text);
     return fit;
 }
 
-static wvgd_results run(wvgd_fit *fit) {
+static wvgd_results run(wvgd_fit *fit)
+{
     wvgd_error error;
     wvgd_results r;
-    if (wvgd_run(fit, NULL, NULL, &error) != WVGD_OK) fail_msg("%s", error.text);
+    if (wvgd_run(fit, NULL, NULL, &error) != WVGD_OK)
+        fail_msg("%s", error.text);
     wvgd_get_results(fit, &r);
     return r;
 }
 
-static wvgd_options squared_diag(size_t N) {
+static wvgd_options squared_diag(size_t N)
+{
     wvgd_options o;
     wvgd_options_init(&o);
     o.solver = WVGD_JOINT;
@@ -52,16 +57,20 @@ static wvgd_options squared_diag(size_t N) {
     return o;
 }
 
-static int ascending(const void *a, const void *b) {
+static int ascending(const void *a, const void *b)
+{
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
-/* ---- the standard normal ------------------------------------------------------------------------------------------------------- */
+/* ---- the standard normal ----------------------------------------------------------------------------------------- */
 /* Optimal quantizers of N(0, 1), from 10 random starts each, with the joint solver. */
-static void lloyd_max(void **state) {
+static void lloyd_max(void **state)
+{
     (void)state;
-    static const double optimum[3][MAX_N] = {{-0.7979, 0.7979}, {-1.2240, 0.0, 1.2240}, {-1.5104, -0.4528, 0.4528, 1.5104}};
+    static const double optimum[3][MAX_N] = {{-0.7979, 0.7979},
+                                             {-1.2240, 0.0, 1.2240},
+                                             {-1.5104, -0.4528, 0.4528, 1.5104}};
     static const double distortion[3] = {0.3634, 0.1902, 0.1175};
     enum { STARTS = 10, WHAT = 3 }; /* particles, their exact distortion, the distortion reported */
     int reached[WHAT] = {0};
@@ -74,7 +83,8 @@ static void lloyd_max(void **state) {
         for (uint64_t seed = 1; seed <= STARTS; seed++) {
             double z[MAX_N];
             test_random random = test_random_seed(100 * N + seed);
-            for (size_t j = 0; j < N; j++) z[j] = 2.0 * test_random_normal(&random);
+            for (size_t j = 0; j < N; j++)
+                z[j] = 2.0 * test_random_normal(&random);
             wvgd_options o = squared_diag(N);
             o.seed = seed;
             wvgd_fit *fit = new_fit(&model, &o, z);
@@ -83,25 +93,28 @@ static void lloyd_max(void **state) {
             qsort(z, N, sizeof *z, ascending);
             double off[WHAT] = {0, fabs(oracle1d_distortion(&normal, N, z) - distortion[N - 2]),
                                 fabs(r.distortion.value - distortion[N - 2])};
-            for (size_t j = 0; j < N; j++) off[0] = fmax(off[0], fabs(z[j] - optimum[N - 2][j]));
+            for (size_t j = 0; j < N; j++)
+                off[0] = fmax(off[0], fabs(z[j] - optimum[N - 2][j]));
             for (int what = 0; what < WHAT; what++) {
                 reached[what] += off[what] < 0.01;
                 worst[N - 2][what] = fmax(worst[N - 2][what], off[what]);
             }
             wvgd_free(fit);
         }
-        print_message(
-            "N(0,1), N = %zu, largest error of a particle %.4f, of their exact distortion %.5f, of the reported distortion %.4f\n", N,
-            worst[N - 2][0], worst[N - 2][1], worst[N - 2][2]);
+        print_message("N(0,1), N = %zu, largest error of a particle %.4f, of their exact distortion %.5f, of the "
+                      "reported distortion %.4f\n",
+                      N, worst[N - 2][0], worst[N - 2][1], worst[N - 2][2]);
     }
-    print_message("of 30 starts: particles within 0.01 in %d, exact distortion in %d, reported distortion in %d\n", reached[0], reached[1],
-                  reached[2]);
-    for (int what = 0; what < WHAT; what++) assert_int_equal(reached[what], 3 * STARTS);
+    print_message("of 30 starts: particles within 0.01 in %d, exact distortion in %d, reported distortion in %d\n",
+                  reached[0], reached[1], reached[2]);
+    for (int what = 0; what < WHAT; what++)
+        assert_int_equal(reached[what], 3 * STARTS);
     model.close(model.self);
 }
 
-/* ---- one particle --------------------------------------------------------------------------------------------------------------- */
-static double median(const oracle1d_target *target) {
+/* ---- one particle ------------------------------------------------------------------------------------------------ */
+static double median(const oracle1d_target *target)
+{
     double lo = -10, hi = 10;
     while (hi - lo > 1e-9) {
         double mid = (lo + hi) / 2;
@@ -114,25 +127,31 @@ static double median(const oracle1d_target *target) {
 }
 
 /* Standard error of the share of the posterior below x, from the weighted closing draws. */
-static double share_se(const wvgd_fit *fit, double x) {
+static double share_se(const wvgd_fit *fit, double x)
+{
     size_t n;
     const double *z, *log_w;
     double share = 0, squares = 0;
     wvgd_error error;
     assert_int_equal(wvgd_draws(fit, &n, &z, NULL, &log_w, NULL, &error), WVGD_OK);
-    for (size_t i = 0; i < n; i++) share += exp(log_w[i]) * (z[i] < x);
-    for (size_t i = 0; i < n; i++) squares += pow(exp(log_w[i]) * ((z[i] < x) - share), 2);
+    for (size_t i = 0; i < n; i++)
+        share += exp(log_w[i]) * (z[i] < x);
+    for (size_t i = 0; i < n; i++)
+        squares += pow(exp(log_w[i]) * ((z[i] < x) - share), 2);
     return sqrt(squares);
 }
 
-/* One particle of a skewed mixture: the median under the absolute cost, the mean under the squared one. It rests on the closing draws:
- * standard errors are those of their mean, and of their mass below the median over the density there. */
-static void one_particle(void **state) {
+/* One particle of a skewed mixture: the median under the absolute cost, the mean under the squared
+ * one. It rests on the closing draws: standard errors are those of their mean, and of their mass
+ * below the median over the density there. */
+static void one_particle(void **state)
+{
     (void)state;
     enum { SEEDS = 5 };
     wvgd_model model;
     assert_int_equal(target_mixture_1d(&model, SKEW.K, SKEW_WEIGHT, SKEW_MEAN, SKEW_SD), 0);
-    double mean = oracle1d_posterior_in(&SKEW, LINE).mean, middle = median(&SKEW), density = exp(oracle1d_log_p(&SKEW, middle));
+    double mean = oracle1d_posterior_in(&SKEW, LINE).mean, middle = median(&SKEW),
+           density = exp(oracle1d_log_p(&SKEW, middle));
     assert_true(mean - middle > 0.4);
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         double start = 3.0;
@@ -155,20 +174,24 @@ static void one_particle(void **state) {
     model.close(model.self);
 }
 
-/* ---- a cost of the user's ------------------------------------------------------------------------------------------------------- */
-static double squared_distance(void *self, size_t dim, const double *a, const double *b, double *grad_a) {
+/* ---- a cost of the user's ---------------------------------------------------------------------------------------- */
+static double squared_distance(void *self, size_t dim, const double *a, const double *b, double *grad_a)
+{
     double sum = 0;
     ++*(size_t *)self;
     for (size_t i = 0; i < dim; i++) {
         sum += (a[i] - b[i]) * (a[i] - b[i]);
-        if (grad_a) grad_a[i] = 2 * (a[i] - b[i]);
+        if (grad_a)
+            grad_a[i] = 2 * (a[i] - b[i]);
     }
     return sum;
 }
 
-/* The squared distance as a callback: the same first steps, and the same quantizer in the end, with more noise: a callback has no control
- * variate, so that particles come to rest with a standard deviation of 0.0134 (over twelve seeds). */
-static void callback_is_squared(void **state) {
+/* The squared distance as a callback: the same first steps, and the same quantizer in the end, with
+ * more noise: a callback has no control variate, so that particles come to rest with a standard
+ * deviation of 0.0134 (over twelve seeds). */
+static void callback_is_squared(void **state)
+{
     (void)state;
     const double one = 1.0, zero = 0.0, z0[3] = {-1.0, 0.3, 2.0};
     wvgd_model model;
@@ -181,10 +204,12 @@ static void callback_is_squared(void **state) {
     o.cost_self = &calls;
     wvgd_fit *own = new_fit(&model, &o, z0);
     wvgd_error error;
-    for (int step = 0; step < 3; step++) { /* the first steps are the same but for rounding: the Newton step of a quadratic is exact */
+    for (int step = 0; step < 3; step++) {
+        /* the first steps are the same but for rounding: the Newton step of a quadratic is exact */
         assert_int_equal(wvgd_step(plain, &error), WVGD_OK);
         assert_int_equal(wvgd_step(own, &error), WVGD_OK);
-        for (size_t j = 0; j < 3; j++) assert_near(own->now.z[j], plain->now.z[j], 1e-9);
+        for (size_t j = 0; j < 3; j++)
+            assert_near(own->now.z[j], plain->now.z[j], 1e-9);
     }
     assert_true(calls > 0);
     wvgd_results a = run(plain), b = run(own);
@@ -193,16 +218,18 @@ static void callback_is_squared(void **state) {
     memcpy(zb, b.z, sizeof zb);
     qsort(za, 3, sizeof *za, ascending);
     qsort(zb, 3, sizeof *zb, ascending);
-    for (size_t j = 0; j < 3; j++) assert_near(zb[j], za[j], 4 * 0.0134);
+    for (size_t j = 0; j < 3; j++)
+        assert_near(zb[j], za[j], 4 * 0.0134);
     assert_near(b.distortion.value, a.distortion.value, 4 * hypot(a.distortion.se, b.distortion.se));
     wvgd_free(plain);
     wvgd_free(own);
     model.close(model.self);
 }
 
-/* ---- the force --------------------------------------------------------------------------------------------------------------------- */
+/* ---- the force --------------------------------------------------------------------------------------------------- */
 /* Gathers cell j of the batch that was told, as an iteration does. */
-static size_t gather(wvgd_fit *f, size_t j) {
+static size_t gather(wvgd_fit *f, size_t j)
+{
     size_t n = 0;
     for (size_t i = 0; i < f->b.n; i++)
         if (f->b.cell[i] == j) {
@@ -213,12 +240,14 @@ static size_t gather(wvgd_fit *f, size_t j) {
     return n;
 }
 
-/* Two particles in 1-D, squared cost. The force on particle 1 is the pull of the whole distribution minus that of the mass beyond the
- * middle,
+/* Two particles in 1-D, squared cost. The force on particle 1 is the pull of the whole distribution
+ * minus that of the mass beyond the middle,
  *     -grad_1 D = 2 [ E z - z_1 - integral_{z > (z_1+z_2)/2} (z - z_1) p dz ],
- * and a full step goes by the force over 2 beta_1. Mean of 40 batches of 4,000 draws a component against quadrature, within 4 standard
- * errors of that mean (the bias of a self-normalised mean is of the order of 1/8,000, below a tenth of it). */
-static void force(void **state) {
+ * and a full step goes by the force over 2 beta_1. Mean of 40 batches of 4,000 draws a component
+ * against quadrature, within 4 standard errors of that mean (the bias of a self-normalised mean is of
+ * the order of 1/8,000, below a tenth of it). */
+static void force(void **state)
+{
     (void)state;
     enum { BATCHES = 40 };
     const double z[2] = {-0.4, 2.2};
@@ -228,11 +257,13 @@ static void force(void **state) {
     o.draws = 4000;
     o.init_scale = 1.5;
     wvgd_fit *f = new_fit(&model, &o, z);
-    oracle1d_posterior whole = oracle1d_posterior_in(&SKEW, LINE), beyond = oracle1d_posterior_in(&SKEW, oracle1d_cell(2, z, 1)),
+    oracle1d_posterior whole = oracle1d_posterior_in(&SKEW, LINE),
+                       beyond = oracle1d_posterior_in(&SKEW, oracle1d_cell(2, z, 1)),
                        own = oracle1d_posterior_in(&SKEW, oracle1d_cell(2, z, 0));
     double exact = 2 * (whole.mean - z[0] - beyond.beta * (beyond.mean - z[0])), h = 1e-5;
     double moved[2][2] = {{z[0] + h, z[1]}, {z[0] - h, z[1]}};
-    assert_near(exact, -(oracle1d_distortion(&SKEW, 2, moved[0]) - oracle1d_distortion(&SKEW, 2, moved[1])) / (2 * h), 1e-6);
+    assert_near(exact, -(oracle1d_distortion(&SKEW, 2, moved[0]) - oracle1d_distortion(&SKEW, 2, moved[1])) / (2 * h),
+                1e-6);
     double mean = 0, squares = 0;
     wv_scalars scalars = f->s;
     double *saved = malloc(f->saved_size * sizeof *saved);
@@ -259,8 +290,10 @@ static void force(void **state) {
     model.close(model.self);
 }
 
-/* Of the points of many batches the last are kept for the quantiser, as many as there is room for, each with its density. */
-static void the_last_points_are_kept(void **state) {
+/* Of the points of many batches the last are kept for the quantiser, as many as there is room for,
+ * each with its density. */
+static void the_last_points_are_kept(void **state)
+{
     (void)state;
     enum { BATCH = 1000, BATCHES = 23 };
     wvgd_model model;
@@ -288,7 +321,8 @@ static void the_last_points_are_kept(void **state) {
         for (size_t i = 0; i < kept; i++) {
             double number = f->close.x[2 * i];
             assert_true(number >= (double)(made - kept) && number < (double)made && !seen[(size_t)number]);
-            assert_true(f->close.x[2 * i + 1] == -number && f->close.log_p[i] == -number && f->close.log_m[i] == 2 * number);
+            assert_true(f->close.x[2 * i + 1] == -number && f->close.log_p[i] == -number &&
+                        f->close.log_m[i] == 2 * number);
             seen[(size_t)number] = true;
         }
     }
@@ -297,13 +331,11 @@ static void the_last_points_are_kept(void **state) {
     wvgd_model_close(&model);
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_last_points_are_kept),
-        cmocka_unit_test(lloyd_max),
-        cmocka_unit_test(one_particle),
-        cmocka_unit_test(callback_is_squared),
-        cmocka_unit_test(force),
+        cmocka_unit_test(the_last_points_are_kept), cmocka_unit_test(lloyd_max), cmocka_unit_test(one_particle),
+        cmocka_unit_test(callback_is_squared),      cmocka_unit_test(force),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
-/* test_mixtures.c - fifteen random mixtures in one dimension, three, five and seven particles, from random starts, with the joint solver: the cells against the
- * optimal quantizer, the ensemble's density against that of the best truncated Gaussians on the optimal cells (deterministic optima from
- * tests/data), and everything that a fit reports about itself against quadrature. */
+/* test_mixtures.c - fifteen random mixtures in one dimension, three, five and seven particles, from random starts,
+ * with the joint solver: the cells against the optimal quantizer, the ensemble's density against that of the best
+ * truncated Gaussians on the optimal cells (deterministic optima from tests/data), and everything that a fit
+ * reports about itself against quadrature. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,14 +22,17 @@ enum { STARTS = 1, LEAST = 3, MOST = 7 };
 
 /* A fitted ensemble, particles ascending, and what it reports. */
 typedef struct {
-    double z[MIXTURE_MAX], mu[MIXTURE_MAX], sd[MIXTURE_MAX], weight[MIXTURE_MAX], beta[MIXTURE_MAX], beta_se[MIXTURE_MAX]; /* [N] */
+    double z[MIXTURE_MAX], mu[MIXTURE_MAX], sd[MIXTURE_MAX], weight[MIXTURE_MAX], beta[MIXTURE_MAX],
+        beta_se[MIXTURE_MAX]; /* [N] */
     wvgd_estimate pelbo, evidence, distortion;
 } ensemble;
 
-static void sort_into(ensemble *e, const wvgd_results *r) {
+static void sort_into(ensemble *e, const wvgd_results *r)
+{
     for (size_t j = 0; j < r->N; j++) {
         size_t rank = 0;
-        for (size_t k = 0; k < r->N; k++) rank += r->z[k] < r->z[j] || (r->z[k] == r->z[j] && k < j);
+        for (size_t k = 0; k < r->N; k++)
+            rank += r->z[k] < r->z[j] || (r->z[k] == r->z[j] && k < j);
         e->z[rank] = r->z[j];
         e->mu[rank] = r->mu[j];
         e->sd[rank] = r->sd[j];
@@ -41,7 +45,8 @@ static void sort_into(ensemble *e, const wvgd_results *r) {
     e->distortion = r->distortion;
 }
 
-static ensemble fit_mixture(const mixture_table *m, size_t N, uint64_t seed) {
+static ensemble fit_mixture(const mixture_table *m, size_t N, uint64_t seed)
+{
     ensemble e;
     wvgd_model model;
     wvgd_options o;
@@ -50,7 +55,8 @@ static ensemble fit_mixture(const mixture_table *m, size_t N, uint64_t seed) {
     double z0[MIXTURE_MAX];
     assert_int_equal(target_mixture_1d(&model, m->K, m->weight, m->mean, m->sd), 0);
     test_random random = test_random_seed(seed);
-    for (size_t j = 0; j < N; j++) z0[j] = 2.0 * test_random_normal(&random);
+    for (size_t j = 0; j < N; j++)
+        z0[j] = 2.0 * test_random_normal(&random);
     wvgd_options_init(&o);
     o.solver = WVGD_JOINT;
     o.particles = N;
@@ -58,7 +64,8 @@ static ensemble fit_mixture(const mixture_table *m, size_t N, uint64_t seed) {
     o.family = WVGD_DIAG;
     o.seed = seed;
     wvgd_fit *fit = wvgd_new(&model, &o, z0, &error);
-    if (!fit || wvgd_run(fit, NULL, NULL, &error) != WVGD_OK) fail_msg("%s", error.text);
+    if (!fit || wvgd_run(fit, NULL, NULL, &error) != WVGD_OK)
+        fail_msg("%s", error.text);
     wvgd_get_results(fit, &r);
     sort_into(&e, &r);
     wvgd_free(fit);
@@ -66,14 +73,15 @@ static ensemble fit_mixture(const mixture_table *m, size_t N, uint64_t seed) {
     return e;
 }
 
-/* ---- cells and density ------------------------------------------------------------------------------------------------------------- */
+/* ---- cells and density ------------------------------------------------------------------------------------------- */
 /* What is counted over runs: those within 3 % of the optimal distortion, integrated squared errors, and bounds. */
 typedef struct {
     int runs, near;
     double ise, best_ise, pelbo, best_pelbo;
 } counts;
 
-static void count(counts *c, const oracle1d_target *target, const mixture_truth *truth, const ensemble *e) {
+static void count(counts *c, const oracle1d_target *target, const mixture_truth *truth, const ensemble *e)
+{
     c->runs++;
     c->near += oracle1d_distortion(target, truth->N, e->z) <= 1.03 * truth->distortion;
     c->ise += oracle1d_ise(target, truth->N, e->z, e->mu, e->sd, e->beta);
@@ -82,25 +90,30 @@ static void count(counts *c, const oracle1d_target *target, const mixture_truth 
     c->best_pelbo += truth->pelbo;
 }
 
-static void show(const char *what, size_t N, const counts *c) {
-    print_message("%s%zu: distortion within 3 %% of the optimum in %d of %d runs, density error %.3f times the optimum's, PELBO %.4f "
-                  "(optimum %.4f)\n",
+static void show(const char *what, size_t N, const counts *c)
+{
+    print_message("%s%zu: distortion within 3 %% of the optimum in %d of %d runs, density error %.3f times the "
+                  "optimum's, PELBO %.4f (optimum %.4f)\n",
                   what, N, c->near, c->runs, c->ise / c->best_ise, c->pelbo / c->runs, c->best_pelbo / c->runs);
 }
 
-/* ---- reports ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- reports ----------------------------------------------------------------------------------------------------- */
 /* Sums of squared z-scores. */
 typedef struct {
     size_t n;
     double squares;
 } scores;
 
-static void add(scores *s, double value, double se, double exact) {
+static void add(scores *s, double value, double se, double exact)
+{
     s->n++;
     s->squares += (value - exact) * (value - exact) / (se * se);
 }
 
-static double root_mean_square(const scores *s) { return sqrt(s->squares / (double)s->n); }
+static double root_mean_square(const scores *s)
+{
+    return sqrt(s->squares / (double)s->n);
+}
 
 static struct {
     counts by_N[MOST + 1], all;
@@ -108,9 +121,10 @@ static struct {
     double above; /* most standard errors by which a bound is above the evidence */
 } seen;
 
-/* What a fit says of itself, against quadrature for the very state that it describes. The mixtures are normalised: the log evidence is
- * 0. */
-static void compare(const oracle1d_target *target, size_t N, const ensemble *e) {
+/* What a fit says of itself, against quadrature for the very state that it describes. The mixtures
+ * are normalised: the log evidence is 0. */
+static void compare(const oracle1d_target *target, size_t N, const ensemble *e)
+{
     double elbo[MIXTURE_MAX];
     for (size_t j = 0; j < N; j++) {
         oracle1d_interval cell = oracle1d_cell(N, e->z, j);
@@ -123,8 +137,9 @@ static void compare(const oracle1d_target *target, size_t N, const ensemble *e) 
     seen.above = fmax(seen.above, e->pelbo.value / e->pelbo.se);
 }
 
-/* ---- tests --------------------------------------------------------------------------------------------------------------------------- */
-static int fit_all(void **state) {
+/* ---- tests ------------------------------------------------------------------------------------------------------- */
+static int fit_all(void **state)
+{
     (void)state;
     for (size_t N = LEAST; N <= MOST; N += 2)
         for (int t = 0; t < MIXTURE_TARGETS; t++) {
@@ -143,21 +158,24 @@ static int fit_all(void **state) {
     return 0;
 }
 
-static void near_the_optimum(void **state) {
+static void near_the_optimum(void **state)
+{
     (void)state;
-    for (size_t N = LEAST; N <= MOST; N += 2) show("N = ", N, &seen.by_N[N]);
+    for (size_t N = LEAST; N <= MOST; N += 2)
+        show("N = ", N, &seen.by_N[N]);
     show("all up to N = ", MOST, &seen.all);
     assert_true(100 * seen.all.near >= 95 * seen.all.runs);
     assert_true(seen.all.ise <= 1.25 * seen.all.best_ise);
 }
 
 /* 45 z-scores tell a standard deviation to 11 %: bounds of 0.7 and 1.35 are three times that. */
-static void reports_are_calibrated(void **state) {
+static void reports_are_calibrated(void **state)
+{
     (void)state;
     double pelbo = root_mean_square(&seen.pelbo), evidence = root_mean_square(&seen.evidence),
            distortion = root_mean_square(&seen.distortion), beta = root_mean_square(&seen.beta);
-    print_message("z-scores against quadrature, root mean square: PELBO %.3f, evidence %.3f, distortion %.3f, masses %.3f; PELBO at most "
-                  "%.2f standard errors above the evidence\n",
+    print_message("z-scores against quadrature, root mean square: PELBO %.3f, evidence %.3f, distortion %.3f, masses "
+                  "%.3f; PELBO at most %.2f standard errors above the evidence\n",
                   pelbo, evidence, distortion, beta, seen.above);
     assert_true(pelbo > 0.7 && pelbo < 1.35);
     assert_true(evidence > 0.7 && evidence < 1.35);
@@ -166,7 +184,8 @@ static void reports_are_calibrated(void **state) {
     assert_true(seen.above < 4);
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {cmocka_unit_test(near_the_optimum), cmocka_unit_test(reports_are_calibrated)};
     return cmocka_run_group_tests(tests, fit_all, NULL);
 }

@@ -1,5 +1,5 @@
-/* test_models.c - tests of the built-in models: values against independent computations, gradients against differences, hostile points, batches,
- * threads, and the wrapper that checks gradients. */
+/* test_models.c - tests of the built-in models: values against independent computations, gradients against
+ * differences, hostile points, batches, threads, and the wrapper that checks gradients. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,7 +20,7 @@
 
 static const double LOG_2PI = 1.8378770664093453, PI = 3.141592653589793;
 
-/* ---- the models under test ------------------------------------------------------------------------------------------------------ */
+/* ---- the models under test --------------------------------------------------------------------------------------- */
 enum { ROWS = 600, COLUMNS = 4, MAX_D = 300 }; /* more rows than models take at a time */
 
 typedef struct {
@@ -30,12 +30,14 @@ typedef struct {
 static const char *const NAMES[COLUMNS] = {"one", "two", "three", "four"};
 
 /* Features of several scales, the third constant; labels and values that depend on them. */
-static const rows_of_data *data_rows(void) {
+static const rows_of_data *data_rows(void)
+{
     static rows_of_data data;
     test_random r = test_random_seed(11);
     for (size_t i = 0; i < ROWS; i++) {
         double *x = data.X + i * COLUMNS;
-        for (size_t d = 0; d < COLUMNS; d++) x[d] = d == 2 ? 0.1 : (double)(d + 1) * (0.5 + test_random_normal(&r));
+        for (size_t d = 0; d < COLUMNS; d++)
+            x[d] = d == 2 ? 0.1 : (double)(d + 1) * (0.5 + test_random_normal(&r));
         double f = x[0] - 0.3 * x[1] + 0.2 * tanh(x[3]);
         data.binary[i] = f + 1.5 * test_random_normal(&r) > 0.0;
         data.real[i] = 2.0 + f + 0.7 * test_random_normal(&r);
@@ -43,16 +45,19 @@ static const rows_of_data *data_rows(void) {
     return &data;
 }
 
-static wv_regression regression(bool binary, size_t rows, bool standardize, bool intercept, double prior_sd) {
+static wv_regression regression(bool binary, size_t rows, bool standardize, bool intercept, double prior_sd)
+{
     const rows_of_data *data = data_rows();
-    return (wv_regression){rows, COLUMNS, data->X, binary ? data->binary : data->real, NAMES, standardize, intercept, prior_sd};
+    return (wv_regression){rows,  COLUMNS,     data->X,   binary ? data->binary : data->real,
+                           NAMES, standardize, intercept, prior_sd};
 }
 
 enum { TIMES = 40 };
 static double TIME[TIMES], VALUE[TIMES];
 static const wv_gp_prior GP_PRIOR = {{0.3, -1.0, 1.0, -2.0}, {1.0, 0.5, 1.5, 2.0}};
 
-static void fill_series(void) {
+static void fill_series(void)
+{
     test_random r = test_random_seed(12);
     for (size_t i = 0; i < TIMES; i++) {
         TIME[i] = 1000.0 + 10.0 * test_random_uniform(&r);
@@ -61,9 +66,11 @@ static void fill_series(void) {
 }
 
 /* Opens model number `which`; false past the last. spread: the scale of points at which it is looked at. */
-static bool open_model(size_t which, wvgd_model *model, double *spread) {
+static bool open_model(size_t which, wvgd_model *model, double *spread)
+{
     static const double weight[2] = {0.4, 1.1}, mean[6] = {1.0, 0.0, -1.0, -1.0, 0.5, 2.0};
-    static const double cov[18] = {1.0, 0.3, 0.1, 0.3, 2.0, -0.2, 0.1, -0.2, 0.5, 0.2, 0.1, 0.0, 0.1, 0.3, 0.0, 0.0, 0.0, 1.0};
+    static const double cov[18] = {1.0, 0.3, 0.1, 0.3, 2.0, -0.2, 0.1, -0.2, 0.5,
+                                   0.2, 0.1, 0.0, 0.1, 0.3, 0.0,  0.0, 0.0,  1.0};
     wv_regression binary = regression(true, ROWS, true, true, 1.5), real = regression(false, ROWS, true, true, 1.5);
     wv_regression raw_binary = regression(true, 300, false, false, 0.7), few = regression(false, 3, false, true, 2.0);
     wv_regression none = regression(true, 0, true, true, 1.0);
@@ -71,7 +78,10 @@ static bool open_model(size_t which, wvgd_model *model, double *spread) {
     *spread = 1.0;
     int status = -1;
     switch (which) {
-    case 0: status = wv_model_mixture(model, 3, 2, weight, mean, cov); *spread = 2.0; break;
+    case 0:
+        status = wv_model_mixture(model, 3, 2, weight, mean, cov);
+        *spread = 2.0;
+        break;
     case 1: status = wv_model_logistic(model, &binary); break;
     case 2: status = wv_model_logistic(model, &raw_binary); break;
     case 3: status = wv_model_linear(model, &real); break;
@@ -89,24 +99,29 @@ static bool open_model(size_t which, wvgd_model *model, double *spread) {
     return true;
 }
 
-static double at(const wvgd_model *model, const double *z) {
+static double at(const wvgd_model *model, const double *z)
+{
     double log_p;
     assert_int_equal(model->log_density(model->self, 1, z, &log_p, NULL), 0);
     return log_p;
 }
 
-static double *random_points(uint64_t seed, size_t n, size_t D, double spread) {
+static double *random_points(uint64_t seed, size_t n, size_t D, double spread)
+{
     double *z = malloc(n * D * sizeof *z);
     assert_non_null(z);
     test_random r = test_random_seed(seed);
-    for (size_t i = 0; i < n * D; i++) z[i] = spread * test_random_normal(&r);
+    for (size_t i = 0; i < n * D; i++)
+        z[i] = spread * test_random_normal(&r);
     return z;
 }
 
-/* ---- all of them ----------------------------------------------------------------------------------------------------------------- */
-/* The derivative by coordinate d from six points: the error is that of the seventh order, h^6 / 140 times the seventh derivative (60^7 is a large one:
- * a phase 2 pi f dt of 60), and rounding, 1e-16 |log p| / h: both below 1e-8 relative to the gradient. */
-static double slope(const wvgd_model *model, const double *z, size_t d) {
+/* ---- all of them ------------------------------------------------------------------------------------------------- */
+/* The derivative by coordinate d from six points: the error is that of the seventh order, h^6 / 140 times
+ * the seventh derivative (60^7 is a large one: a phase 2 pi f dt of 60), and rounding, 1e-16 |log p| / h:
+ * both below 1e-8 relative to the gradient. */
+static double slope(const wvgd_model *model, const double *z, size_t d)
+{
     static const double WEIGHT[3] = {45.0, -9.0, 1.0};
     double moved[MAX_D], sum = 0.0, h = 3e-4;
     memcpy(moved, z, model->dim * sizeof *z);
@@ -119,7 +134,8 @@ static double slope(const wvgd_model *model, const double *z, size_t d) {
     return sum / (60.0 * h);
 }
 
-static void gradients_are_exact(void **state) {
+static void gradients_are_exact(void **state)
+{
     (void)state;
     enum { N = 10 };
     wvgd_model model;
@@ -130,8 +146,10 @@ static void gradients_are_exact(void **state) {
         assert_int_equal(model.log_density(model.self, N, z, log_p, grad), 0);
         for (size_t i = 0; i < (D < 100 ? N : 1); i++) {
             double size = 1.0;
-            for (size_t d = 0; d < D; d++) size = fmax(size, fabs(grad[i * D + d]));
-            for (size_t d = 0; d < D; d++) assert_near(grad[i * D + d], slope(&model, z + i * D, d), 1e-8 * size);
+            for (size_t d = 0; d < D; d++)
+                size = fmax(size, fabs(grad[i * D + d]));
+            for (size_t d = 0; d < D; d++)
+                assert_near(grad[i * D + d], slope(&model, z + i * D, d), 1e-8 * size);
         }
         free(z);
         wvgd_model_close(&model);
@@ -139,12 +157,14 @@ static void gradients_are_exact(void **state) {
 }
 
 /* 150 points at once, one by one, without gradients, and in threads. */
-static void batches_are_points(void **state) {
+static void batches_are_points(void **state)
+{
     (void)state;
     enum { N = 150 };
     wvgd_model model, shared;
     double spread, log_p[N], alone, without[N], threaded[N];
-    double *grad = malloc(N * MAX_D * sizeof *grad), *grad_threaded = malloc(N * MAX_D * sizeof *grad), grad_alone[MAX_D];
+    double *grad = malloc(N * MAX_D * sizeof *grad), *grad_threaded = malloc(N * MAX_D * sizeof *grad),
+           grad_alone[MAX_D];
     double *first = malloc(N * MAX_D * sizeof *grad), log_p_first[N];
     assert_true(grad && grad_threaded && first);
     for (size_t which = 0; open_model(which, &model, &spread); which++) {
@@ -158,8 +178,10 @@ static void batches_are_points(void **state) {
             assert_int_equal(model.log_density(model.self, 1, z + i * D, &alone, grad_alone), 0);
             assert_true(isfinite(alone));
             assert_near(log_p[i], alone, 1e-12 * (1.0 + fabs(alone)));
-            for (size_t d = 0; d < D; d++) size = fmax(size, fabs(grad_alone[d]));
-            for (size_t d = 0; d < D; d++) assert_near(grad[i * D + d], grad_alone[d], 1e-12 * size);
+            for (size_t d = 0; d < D; d++)
+                size = fmax(size, fabs(grad_alone[d]));
+            for (size_t d = 0; d < D; d++)
+                assert_near(grad[i * D + d], grad_alone[d], 1e-12 * size);
         }
         for (unsigned threads = 1; threads <= 3; threads++) {
             assert_int_equal(wvgd_model_threads(&shared, &model, threads), 0);
@@ -180,8 +202,10 @@ static void batches_are_points(void **state) {
     free(first);
 }
 
-/* Finite or -INFINITY anywhere, with a gradient that is 0 in the latter case, and the point beside it is as it is without. */
-static void hostile_points_are_answered(void **state) {
+/* Finite or -INFINITY anywhere, with a gradient that is 0 in the latter case, and the point beside
+ * it is as it is without. */
+static void hostile_points_are_answered(void **state)
+{
     (void)state;
     static const double SIZE[] = {1e-300, 30.0, 1e3, 1e4, 1e8, 1e100, 1e154, 1e200, 1e300, 1e308, INFINITY, NAN};
     enum { SIZES = sizeof SIZE / sizeof *SIZE, PATTERNS = 4 };
@@ -196,10 +220,12 @@ static void hostile_points_are_answered(void **state) {
             double size = SIZE[k / PATTERNS];
             memcpy(z, calm, 2 * D * sizeof *z);
             for (size_t d = 0; d < D; d++) /* all, all negative, alternating, only the last */
-                if (k % PATTERNS < 3 || d == D - 1) z[d] = k % PATTERNS == 1 || (k % PATTERNS == 2 && d % 2) ? -size : size;
+                if (k % PATTERNS < 3 || d == D - 1)
+                    z[d] = k % PATTERNS == 1 || (k % PATTERNS == 2 && d % 2) ? -size : size;
             assert_int_equal(model.log_density(model.self, 2, z, log_p, grad), 0);
             assert_true(isfinite(log_p[0]) || log_p[0] == -INFINITY);
-            for (size_t d = 0; d < D; d++) assert_true(log_p[0] == -INFINITY ? grad[d] == 0.0 : !isnan(grad[d]));
+            for (size_t d = 0; d < D; d++)
+                assert_true(log_p[0] == -INFINITY ? grad[d] == 0.0 : !isnan(grad[d]));
             assert_near(log_p[1], log_p_calm[1], 0.0);
             assert_memory_equal(grad + D, grad_calm + D, D * sizeof *grad);
         }
@@ -208,16 +234,19 @@ static void hostile_points_are_answered(void **state) {
     }
 }
 
-static void assert_names(const wvgd_model *model, const char *const *expected) {
-    for (size_t d = 0; d < model->dim; d++) assert_string_equal(model->names[d], expected[d]);
+static void assert_names(const wvgd_model *model, const char *const *expected)
+{
+    for (size_t d = 0; d < model->dim; d++)
+        assert_string_equal(model->names[d], expected[d]);
 }
 
-static void coordinates_have_names(void **state) {
+static void coordinates_have_names(void **state)
+{
     (void)state;
     const char *const weights[] = {"one", "two", "three", "four", "intercept", "log_sigma"};
     const char *const process[] = {"log_A", "log_f", "log_s", "log_B"};
-    const char *const network[] = {"w1[1,1]", "w1[1,2]", "w1[1,3]", "w1[1,4]", "w1[2,1]", "w1[2,2]", "w1[2,3]", "w1[2,4]", "b1[1]",
-                                   "b1[2]", "w2[1]", "w2[2]", "b2", "log_sigma"};
+    const char *const network[] = {"w1[1,1]", "w1[1,2]", "w1[1,3]", "w1[1,4]", "w1[2,1]", "w1[2,2]", "w1[2,3]",
+                                   "w1[2,4]", "b1[1]",   "b1[2]",   "w2[1]",   "w2[2]",   "b2",      "log_sigma"};
     wv_regression data = regression(true, ROWS, true, true, 1.0);
     wvgd_model model;
     assert_int_equal(wv_model_logistic(&model, &data), 0);
@@ -241,17 +270,20 @@ static void coordinates_have_names(void **state) {
     wvgd_model_close(&model);
 }
 
-/* Draws from the priors. Of a point's normals each coordinate has its own; so has its mean over N draws: m of a normal prior within 5 sd / sqrt(N), and
- * the variance within 5 sqrt(2 / N) of its own. u = log(sigma / scale) has the density 1/(pi cosh u): mean 0 and variance pi^2/4, its fourth moment 5 pi^4/16, so that
- * the variance has the standard error sqrt((5 - 1) / N) pi^2/4. */
-static void starts_are_draws_from_the_prior(void **state) {
+/* Draws from the priors. Of a point's normals each coordinate has its own; so has its mean over N draws: m of a
+ * normal prior within 5 sd / sqrt(N), and the variance within 5 sqrt(2 / N) of its own. u = log(sigma / scale) has
+ * the density 1/(pi cosh u): mean 0 and variance pi^2/4, its fourth moment 5 pi^4/16, so that the variance has the
+ * standard error sqrt((5 - 1) / N) pi^2/4. */
+static void starts_are_draws_from_the_prior(void **state)
+{
     (void)state;
     enum { N = 4000 };
     static const struct {
         size_t which;
         double sd;
         bool noise;
-    } models[] = {{1, 1.5, false}, {2, 0.7, false}, {3, 1.5, true}, {4, 2.0, true}, {5, 0.0, false}, {6, 1.5, false}, {10, 1.0, true}};
+    } models[] = {{1, 1.5, false}, {2, 0.7, false}, {3, 1.5, true}, {4, 2.0, true},
+                  {5, 0.0, false}, {6, 1.5, false}, {10, 1.0, true}};
     wvgd_model model, shared;
     double spread, normal[MAX_D], z[MAX_D];
     assert_true(open_model(0, &model, &spread));
@@ -272,7 +304,12 @@ static void starts_are_draws_from_the_prior(void **state) {
         }
         for (size_t d = 0; d < model.dim; d++) {
             bool noise = models[k].noise && d == model.dim - 1, process = models[k].which == 5;
-            double sd = noise ? PI / 2.0 : process ? GP_PRIOR.sd[d] : models[k].sd, mean = noise ? log(models[k].sd) : process ? GP_PRIOR.mean[d] : 0.0;
+            double sd = noise     ? PI / 2.0
+                        : process ? GP_PRIOR.sd[d]
+                                  : models[k].sd,
+                   mean = noise     ? log(models[k].sd)
+                          : process ? GP_PRIOR.mean[d]
+                                    : 0.0;
             double found = sum[d] / N, variance = squares[d] / N - found * found;
             assert_near(found, mean, 5.0 * sd / sqrt(N));
             assert_near(variance / (sd * sd), 1.0, 5.0 * sqrt((noise ? 4.0 : 2.0) / N));
@@ -288,9 +325,10 @@ static void starts_are_draws_from_the_prior(void **state) {
     }
 }
 
-/* ---- mixture --------------------------------------------------------------------------------------------------------------------- */
+/* ---- mixture ----------------------------------------------------------------------------------------------------- */
 /* The trapezoidal rule on a Gaussian of sd s with steps below s/2 is exact to 1e-30: what remains is rounding. */
-static void mixture_integrates_to_its_weights(void **state) {
+static void mixture_integrates_to_its_weights(void **state)
+{
     (void)state;
     mixture_table m;
     wvgd_model model;
@@ -307,13 +345,15 @@ static void mixture_integrates_to_its_weights(void **state) {
         }
         assert_int_equal(wv_model_mixture(&model, 1, m.K, m.weight, m.mean, var), 0);
         double step = narrowest / 2.5;
-        for (double z = lo; z < hi; z += step) sum += step * exp(at(&model, &z));
+        for (double z = lo; z < hi; z += step)
+            sum += step * exp(at(&model, &z));
         assert_near(log(sum), log(weights), 1e-10);
         wvgd_model_close(&model);
     }
 }
 
-static void mixture_agrees_with_target(void **state) {
+static void mixture_agrees_with_target(void **state)
+{
     (void)state;
     enum { D = 4, K = 3, N = 100 };
     const double weight[K] = {0.2, 0.5, 3.0};
@@ -324,23 +364,30 @@ static void mixture_agrees_with_target(void **state) {
         test_random_normals(&r, D * D, factor);
         for (size_t i = 0; i < D * D; i++) {
             cov[k * D * D + i] = i / D == i % D ? 0.1 : 0.0;
-            for (size_t j = 0; j < D; j++) cov[k * D * D + i] += factor[i / D * D + j] * factor[i % D * D + j];
+            for (size_t j = 0; j < D; j++)
+                cov[k * D * D + i] += factor[i / D * D + j] * factor[i % D * D + j];
         }
     }
     wvgd_model model[2];
     assert_int_equal(wv_model_mixture(&model[0], D, K, weight, mean, cov), 0);
     assert_int_equal(target_mixture(&model[1], D, K, weight, mean, cov), 0);
     double *z = random_points(4, N, D, 4.0);
-    for (int i = 0; i < 2; i++) assert_int_equal(model[i].log_density(model[i].self, N, z, log_p[i], grad[i]), 0);
-    for (size_t i = 0; i < N; i++) assert_near(log_p[0][i], log_p[1][i], 1e-10 * (1.0 + fabs(log_p[1][i])));
-    for (size_t i = 0; i < N * D; i++) assert_near(grad[0][i], grad[1][i], 1e-9 * (1.0 + fabs(grad[1][i])));
-    for (int i = 0; i < 2; i++) wvgd_model_close(&model[i]);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(model[i].log_density(model[i].self, N, z, log_p[i], grad[i]), 0);
+    for (size_t i = 0; i < N; i++)
+        assert_near(log_p[0][i], log_p[1][i], 1e-10 * (1.0 + fabs(log_p[1][i])));
+    for (size_t i = 0; i < N * D; i++)
+        assert_near(grad[0][i], grad[1][i], 1e-9 * (1.0 + fabs(grad[1][i])));
+    for (int i = 0; i < 2; i++)
+        wvgd_model_close(&model[i]);
     free(z);
 }
 
-static void mixture_rejects_what_is_none(void **state) {
+static void mixture_rejects_what_is_none(void **state)
+{
     (void)state;
-    const double one = 1.0, zero = 0.0, negative = -1.0, mean[2] = {0.0, 0.0}, indefinite[4] = {1.0, 2.0, 2.0, 1.0}, holed[4] = {1.0, NAN, NAN, 1.0};
+    const double one = 1.0, zero = 0.0, negative = -1.0, mean[2] = {0.0, 0.0}, indefinite[4] = {1.0, 2.0, 2.0, 1.0},
+                 holed[4] = {1.0, NAN, NAN, 1.0};
     wvgd_model model = {.name = "untouched"};
     assert_int_equal(wv_model_mixture(&model, 2, 1, &one, mean, indefinite), -1);
     assert_int_equal(wv_model_mixture(&model, 2, 1, &one, mean, holed), -1);
@@ -351,8 +398,9 @@ static void mixture_rejects_what_is_none(void **state) {
     assert_string_equal(model.name, "untouched");
 }
 
-/* ---- logistic -------------------------------------------------------------------------------------------------------------------- */
-static void logistic_agrees_with_target(void **state) {
+/* ---- logistic ---------------------------------------------------------------------------------------------------- */
+static void logistic_agrees_with_target(void **state)
+{
     (void)state;
     static const char *const DATASET[] = {"iris", "boston", "cancer", "diabetes"};
     enum { N = 70, MOST = 31 };
@@ -366,21 +414,27 @@ static void logistic_agrees_with_target(void **state) {
         double *X = malloc(raw.n * D * sizeof *X);
         const char *names[MOST];
         assert_true(X && D <= MOST);
-        for (size_t i = 0; i < raw.n; i++) memcpy(X + i * (D - 1), raw.X + i * D, (D - 1) * sizeof *X);
-        for (size_t d = 0; d < D; d++) names[d] = "x";
+        for (size_t i = 0; i < raw.n; i++)
+            memcpy(X + i * (D - 1), raw.X + i * D, (D - 1) * sizeof *X);
+        for (size_t d = 0; d < D; d++)
+            names[d] = "x";
         wv_regression data = {raw.n, D - 1, X, raw.y, names, standardize, true, 1.0};
         wvgd_model model[2];
         assert_int_equal(wv_model_logistic(&model[0], &data), 0);
         assert_int_equal(target_logistic(&model[1], full.n, D, full.X, full.y), 0);
         double *z = random_points(which, N, D, 1.0);
-        for (int i = 0; i < 2; i++) assert_int_equal(model[i].log_density(model[i].self, N, z, log_p[i], grad[i]), 0);
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(model[i].log_density(model[i].self, N, z, log_p[i], grad[i]), 0);
         for (size_t i = 0; i < N; i++) {
             double size = 1.0;
             assert_near(log_p[0][i], log_p[1][i], 1e-12 * (1.0 + fabs(log_p[1][i])));
-            for (size_t d = 0; d < D; d++) size = fmax(size, fabs(grad[1][i * D + d]));
-            for (size_t d = 0; d < D; d++) assert_near(grad[0][i * D + d], grad[1][i * D + d], 1e-12 * size);
+            for (size_t d = 0; d < D; d++)
+                size = fmax(size, fabs(grad[1][i * D + d]));
+            for (size_t d = 0; d < D; d++)
+                assert_near(grad[0][i * D + d], grad[1][i * D + d], 1e-12 * size);
         }
-        for (int i = 0; i < 2; i++) wvgd_model_close(&model[i]);
+        for (int i = 0; i < 2; i++)
+            wvgd_model_close(&model[i]);
         free(z);
         free(X);
         logistic_data_free(&raw);
@@ -389,7 +443,8 @@ static void logistic_agrees_with_target(void **state) {
 }
 
 /* Standardised, the third feature, 0.1 in every row, says nothing: its weight has the prior's gradient. */
-static void constant_columns_become_zero(void **state) {
+static void constant_columns_become_zero(void **state)
+{
     (void)state;
     wv_regression data = regression(true, ROWS, true, true, 1.5);
     wvgd_model model;
@@ -402,7 +457,8 @@ static void constant_columns_become_zero(void **state) {
 }
 
 /* One row x = 1, y in {0, 1}: f = w, so the likelihood is known for any w. */
-static void logistic_is_stable_in_the_tails(void **state) {
+static void logistic_is_stable_in_the_tails(void **state)
+{
     (void)state;
     const double x = 1.0, y[2] = {0.0, 1.0}, W[] = {1e-10, 1.0, 20.0, 36.0, 40.0, 500.0, 700.0, 709.0, 1e3, 1e5};
     const char *const name = "x";
@@ -412,24 +468,30 @@ static void logistic_is_stable_in_the_tails(void **state) {
             wv_regression data = {1, 1, &x, &y[label], &name, false, false, prior_sd};
             wvgd_model model;
             assert_int_equal(wv_model_logistic(&model, &data), 0);
-            double log_p, grad, s = label ? w : -w, prior = -0.5 * (w / prior_sd) * (w / prior_sd) - log(prior_sd) - 0.5 * LOG_2PI;
+            double log_p, grad, s = label ? w : -w,
+                                prior = -0.5 * (w / prior_sd) * (w / prior_sd) - log(prior_sd) - 0.5 * LOG_2PI;
             assert_int_equal(model.log_density(model.self, 1, &w, &log_p, &grad), 0);
-            double expected = s > 0.0 ? -log1p(exp(-s)) : s - log1p(exp(s)), miss = s > 0.0 ? exp(-s) / (1.0 + exp(-s)) : 1.0 / (1.0 + exp(s));
+            double expected = s > 0.0 ? -log1p(exp(-s)) : s - log1p(exp(s)),
+                   miss = s > 0.0 ? exp(-s) / (1.0 + exp(-s)) : 1.0 / (1.0 + exp(s));
             assert_near(log_p, prior + expected, 1e-14 * fabs(prior + expected));
             assert_near(grad, (label ? miss : -miss) - w / (prior_sd * prior_sd), 3e-16);
             wvgd_model_close(&model);
         }
 }
 
-/* ---- linear ---------------------------------------------------------------------------------------------------------------------- */
-static double log_noise_prior(double log_sigma, double scale) {
+/* ---- linear ------------------------------------------------------------------------------------------------------ */
+static double log_noise_prior(double log_sigma, double scale)
+{
     double sigma = exp(log_sigma);
-    return log(2.0 / (PI * scale * (1.0 + sigma * sigma / (scale * scale)))) + log_sigma; /* half-Cauchy, times d sigma / d log sigma */
+    /* half-Cauchy, times d sigma / d log sigma */
+    return log(2.0 / (PI * scale * (1.0 + sigma * sigma / (scale * scale)))) + log_sigma;
 }
 
-/* With one feature and no intercept the integral over w is known: y ~ N(0, prior_sd^2 x x' + sigma^2 I), whose determinant is
- * sigma^2n (1 + s^2 x'x / sigma^2). The integral over log sigma of the noise's prior alone is 1: tails beyond 60 hold exp(-60). */
-static void linear_integrates_to_its_evidence(void **state) {
+/* With one feature and no intercept the integral over w is known: y ~ N(0, prior_sd^2 x x' + sigma^2 I),
+ * whose determinant is sigma^2n (1 + s^2 x'x / sigma^2). The integral over log sigma of the noise's prior
+ * alone is 1: tails beyond 60 hold exp(-60). */
+static void linear_integrates_to_its_evidence(void **state)
+{
     (void)state;
     enum { N = 12 };
     double x[N], y[N], xx = 0.0, xy = 0.0, yy = 0.0, s = 1.7, prior_mass = 0.0;
@@ -446,8 +508,10 @@ static void linear_integrates_to_its_evidence(void **state) {
     wvgd_model model;
     assert_int_equal(wv_model_linear(&model, &data), 0);
     for (double log_sigma = -2.0; log_sigma <= 3.0; log_sigma += 0.25) {
-        double var = exp(2.0 * log_sigma), precision = xx / var + 1.0 / (s * s), mean = xy / var / precision, sd = 1.0 / sqrt(precision), mass = 0.0;
-        double log_marginal = -0.5 * (N * (LOG_2PI + log(var)) + log1p(s * s * xx / var) + (yy - xy * xy / (xx + var / (s * s))) / var);
+        double var = exp(2.0 * log_sigma), precision = xx / var + 1.0 / (s * s), mean = xy / var / precision,
+               sd = 1.0 / sqrt(precision), mass = 0.0;
+        double log_marginal =
+            -0.5 * (N * (LOG_2PI + log(var)) + log1p(s * s * xx / var) + (yy - xy * xy / (xx + var / (s * s))) / var);
         for (double u = -9.0; u < 9.0; u += 0.25) {
             double z[2] = {mean + u * sd, log_sigma};
             mass += 0.25 * sd * exp(at(&model, z));
@@ -466,7 +530,8 @@ static void linear_integrates_to_its_evidence(void **state) {
 }
 
 /* Against the sum over rows; also with fewer rows than weights. */
-static void linear_agrees_with_rows(void **state) {
+static void linear_agrees_with_rows(void **state)
+{
     (void)state;
     const rows_of_data *rows = data_rows();
     const size_t COUNT[] = {1, 4, 5, 6, ROWS};
@@ -478,10 +543,12 @@ static void linear_agrees_with_rows(void **state) {
         for (size_t i = 0; i < 20; i++) {
             const double *w = z + i * 6;
             double expected = log_noise_prior(w[5], 2.0);
-            for (size_t d = 0; d < 5; d++) expected -= 0.125 * w[d] * w[d] + log(2.0) + 0.5 * LOG_2PI;
+            for (size_t d = 0; d < 5; d++)
+                expected -= 0.125 * w[d] * w[d] + log(2.0) + 0.5 * LOG_2PI;
             for (size_t n = 0; n < COUNT[k]; n++) {
                 double e = rows->real[n] - w[4];
-                for (size_t d = 0; d < COLUMNS; d++) e -= rows->X[n * COLUMNS + d] * w[d];
+                for (size_t d = 0; d < COLUMNS; d++)
+                    e -= rows->X[n * COLUMNS + d] * w[d];
                 expected -= 0.5 * e * e * exp(-2.0 * w[5]) + w[5] + 0.5 * LOG_2PI;
             }
             assert_near(at(&model, w), expected, 1e-12 * (1.0 + fabs(expected)));
@@ -491,27 +558,31 @@ static void linear_agrees_with_rows(void **state) {
     }
 }
 
-/* ---- gp -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- gp ---------------------------------------------------------------------------------------------------------- */
 /* log N(y; 0, K) by a Cholesky factorisation of K [n][n] in place. */
-static double log_normal(size_t n, double *K, const double *y) {
+static double log_normal(size_t n, double *K, const double *y)
+{
     double v[TIMES], log_p = -0.5 * (double)n * LOG_2PI;
     for (size_t i = 0; i < n; i++) {
         for (size_t j = 0; j <= i; j++) {
             double sum = K[i * n + j];
-            for (size_t k = 0; k < j; k++) sum -= K[i * n + k] * K[j * n + k];
+            for (size_t k = 0; k < j; k++)
+                sum -= K[i * n + k] * K[j * n + k];
             K[i * n + j] = i == j ? sqrt(sum) : sum / K[j * n + j];
         }
         v[i] = y[i];
-        for (size_t k = 0; k < i; k++) v[i] -= K[i * n + k] * v[k];
+        for (size_t k = 0; k < i; k++)
+            v[i] -= K[i * n + k] * v[k];
         v[i] /= K[i * n + i];
         log_p -= 0.5 * v[i] * v[i] + log(K[i * n + i]);
     }
     return log_p;
 }
 
-/* Away from singular K, where rounding is not amplified: B at least 0.01 A. The 1e-10 A on the diagonal changes log p by up to 1e-10 / 0.01
- * times n and |alpha|^2, below 1e-5. */
-static void gp_agrees_with_dense_normal(void **state) {
+/* Away from singular K, where rounding is not amplified: B at least 0.01 A. The 1e-10 A on the diagonal changes log
+ * p by up to 1e-10 / 0.01 times n and |alpha|^2, below 1e-5. */
+static void gp_agrees_with_dense_normal(void **state)
+{
     (void)state;
     wvgd_model model;
     double K[TIMES * TIMES];
@@ -538,19 +609,22 @@ static void gp_agrees_with_dense_normal(void **state) {
 }
 
 /* Pairs of equal times with next to no noise: all but singular. */
-static void gp_survives_duplicate_times(void **state) {
+static void gp_survives_duplicate_times(void **state)
+{
     (void)state;
     double t[TIMES], grad[4], log_p;
     wvgd_model model;
     fill_series();
-    for (size_t i = 0; i < TIMES; i++) t[i] = TIME[i / 2];
+    for (size_t i = 0; i < TIMES; i++)
+        t[i] = TIME[i / 2];
     assert_int_equal(wv_model_gp(&model, TIMES, t, VALUE, &GP_PRIOR), 0);
     for (double log_s = -5.0; log_s < 20.0; log_s += 1.0)
         for (double log_B = -700.0; log_B < 0.0; log_B += 69.0) {
             double z[4] = {0.0, -3.0, log_s, log_B};
             assert_int_equal(model.log_density(model.self, 1, z, &log_p, grad), 0);
             assert_true(isfinite(log_p) || log_p == -INFINITY);
-            for (size_t d = 0; d < 4; d++) assert_true(isfinite(grad[d]));
+            for (size_t d = 0; d < 4; d++)
+                assert_true(isfinite(grad[d]));
         }
     double overflow[4] = {800.0, 0.0, 0.0, 0.0}, underflow[4] = {-800.0, 0.0, 0.0, -800.0};
     assert_near(at(&model, overflow), -INFINITY, 0.0);
@@ -558,8 +632,9 @@ static void gp_survives_duplicate_times(void **state) {
     wvgd_model_close(&model);
 }
 
-/* ---- bnn ------------------------------------------------------------------------------------------------------------------------- */
-static void bnn_agrees_with_rows(void **state) {
+/* ---- bnn --------------------------------------------------------------------------------------------------------- */
+static void bnn_agrees_with_rows(void **state)
+{
     (void)state;
     enum { H = 3 };
     const rows_of_data *rows = data_rows();
@@ -572,12 +647,14 @@ static void bnn_agrees_with_rows(void **state) {
         for (size_t i = 0; i < 20; i++) {
             const double *w1 = z + i * D, *b1 = w1 + H * COLUMNS, *w2 = b1 + H, *b2 = w2 + H, log_sigma = w1[D - 1];
             double expected = binary ? 0.0 : log_noise_prior(log_sigma, 2.0);
-            for (size_t d = 0; d < weights; d++) expected -= 0.125 * w1[d] * w1[d] + log(2.0) + 0.5 * LOG_2PI;
+            for (size_t d = 0; d < weights; d++)
+                expected -= 0.125 * w1[d] * w1[d] + log(2.0) + 0.5 * LOG_2PI;
             for (size_t n = 0; n < ROWS; n++) {
                 double f = *b2;
                 for (size_t h = 0; h < H; h++) {
                     double sum = b1[h];
-                    for (size_t d = 0; d < COLUMNS; d++) sum += w1[h * COLUMNS + d] * rows->X[n * COLUMNS + d];
+                    for (size_t d = 0; d < COLUMNS; d++)
+                        sum += w1[h * COLUMNS + d] * rows->X[n * COLUMNS + d];
                     f += w2[h] * tanh(sum);
                 }
                 double e = (rows->real[n] - f) * exp(-log_sigma);
@@ -590,23 +667,27 @@ static void bnn_agrees_with_rows(void **state) {
     }
 }
 
-/* ---- the cost between predictions of a bnn ------------------------------------------------------------------------------------------ */
+/* ---- the cost between predictions of a bnn ----------------------------------------------------------------------- */
 /* f by its formula, row by row. */
-static void predict(size_t rows, size_t H, const double *z, double *f) {
+static void predict(size_t rows, size_t H, const double *z, double *f)
+{
     const double *b1 = z + H * COLUMNS, *w2 = b1 + H, *X = data_rows()->X;
     for (size_t i = 0; i < rows; i++) {
         f[i] = w2[H];
         for (size_t h = 0; h < H; h++) {
             double sum = b1[h];
-            for (size_t d = 0; d < COLUMNS; d++) sum += z[h * COLUMNS + d] * X[i * COLUMNS + d];
+            for (size_t d = 0; d < COLUMNS; d++)
+                sum += z[h * COLUMNS + d] * X[i * COLUMNS + d];
             f[i] += w2[h] * tanh(sum);
         }
     }
 }
 
-/* Values against arccos, whose rounding near 1 is about sqrt(2e-16); gradients against central differences of fourth order, error h^4 times a fifth derivative of some hundreds and
- * rounding 1e-15 / h. The cost is asked in an order that repeats points, as a fit does. */
-static void angles_are_those_of_predictions(void **state) {
+/* Values against arccos, whose rounding near 1 is about sqrt(2e-16); gradients against central differences of
+ * fourth order, error h^4 times a fifth derivative of some hundreds and rounding 1e-15 / h. The cost is asked in an
+ * order that repeats points, as a fit does. */
+static void angles_are_those_of_predictions(void **state)
+{
     (void)state;
     enum { H = 3, N = 6, STEPS = 4 };
     static double f[2][ROWS];
@@ -626,14 +707,16 @@ static void angles_are_those_of_predictions(void **state) {
             predict(ROWS, H, b, f[1]);
             for (size_t i = 0; i < ROWS; i++) {
                 dot += f[0][i] * f[1][i];
-                for (int k = 0; k < 2; k++) square[k] += f[k][i] * f[k][i];
+                for (int k = 0; k < 2; k++)
+                    square[k] += f[k][i] * f[k][i];
             }
             double cost = wv_bnn_angle_cost(angle, D, a, b, grad);
             assert_near(cost, acos(fmin(1.0, dot / sqrt(square[0] * square[1]))), 1e-7);
             assert_near(wv_bnn_angle_cost(angle, D, b, a, NULL), cost, 1e-12);
             if (a == b) {
                 assert_near(cost, 0.0, 0.0);
-                for (size_t d = 0; d < D; d++) assert_near(grad[d], 0.0, 0.0);
+                for (size_t d = 0; d < D; d++)
+                    assert_near(grad[d], 0.0, 0.0);
                 continue;
             }
             for (size_t d = 0; d < D; d++) {
@@ -652,8 +735,10 @@ static void angles_are_those_of_predictions(void **state) {
     }
 }
 
-/* Hidden units in another order, and with the signs of all their weights turned: tanh is odd. Up to rounding the outputs are the same, and all H! 2^H images at cost 0. */
-static void mirror_images_predict_the_same(void **state) {
+/* Hidden units in another order, and with the signs of all their weights turned: tanh is odd. Up to rounding the
+ * outputs are the same, and all H! 2^H images at cost 0. */
+static void mirror_images_predict_the_same(void **state)
+{
     (void)state;
     enum { H = 3, IMAGES = 6 * 8 };
     static const size_t ORDER[6][H] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
@@ -663,18 +748,21 @@ static void mirror_images_predict_the_same(void **state) {
     wv_bnn_angle *angle = wv_bnn_angle_new(&model);
     assert_non_null(angle);
     double *z = random_points(8, 2, model.dim, 1.0), image[MAX_D], grad[MAX_D];
-    assert_true(wv_bnn_angle_cost(angle, model.dim, z, z + model.dim, NULL) > 0.1); /* two points are not mirror images */
+    /* two points are not mirror images */
+    assert_true(wv_bnn_angle_cost(angle, model.dim, z, z + model.dim, NULL) > 0.1);
     for (size_t k = 0; k < IMAGES; k++) {
         memcpy(image, z, model.dim * sizeof *image);
         for (size_t h = 0; h < H; h++) {
             size_t from = ORDER[k / 8][h];
             double sign = k >> h & 1 ? -1.0 : 1.0;
-            for (size_t d = 0; d < COLUMNS; d++) image[h * COLUMNS + d] = sign * z[from * COLUMNS + d];
+            for (size_t d = 0; d < COLUMNS; d++)
+                image[h * COLUMNS + d] = sign * z[from * COLUMNS + d];
             image[H * COLUMNS + h] = sign * z[H * COLUMNS + from];
             image[H * COLUMNS + H + h] = sign * z[H * COLUMNS + H + from];
         }
         assert_near(wv_bnn_angle_cost(angle, model.dim, image, z, grad), 0.0, 1e-13);
-        for (size_t d = 0; d < model.dim; d++) assert_near(grad[d], 0.0, 0.0);
+        for (size_t d = 0; d < model.dim; d++)
+            assert_near(grad[d], 0.0, 0.0);
         assert_near(at(&model, image), at(&model, z), 1e-9);
     }
     free(z);
@@ -682,8 +770,10 @@ static void mirror_images_predict_the_same(void **state) {
     wvgd_model_close(&model);
 }
 
-/* Many points at once, more than are kept apart (some of them ask for the place of another, or come twice): the costs of pairs, to rounding, and gradients that sum theirs. */
-static void angles_of_many_points(void **state) {
+/* Many points at once, more than are kept apart (some of them ask for the place of another, or come twice): the
+ * costs of pairs, to rounding, and gradients that sum theirs. */
+static void angles_of_many_points(void **state)
+{
     (void)state;
     enum { H = 1, N = 40000, SOME = 50 };
     wv_regression data = regression(false, 7, false, true, 1.0);
@@ -693,23 +783,29 @@ static void angles_of_many_points(void **state) {
     assert_non_null(angle);
     assert_non_null(other);
     size_t D = model.dim;
-    double *z = random_points(9, N, D, 1.0), *cost = calloc(2 * N, sizeof *cost), *weight = cost + N, sum[MAX_D], one[MAX_D], grad[MAX_D];
+    double *z = random_points(9, N, D, 1.0), *cost = calloc(2 * N, sizeof *cost), *weight = cost + N, sum[MAX_D],
+           one[MAX_D], grad[MAX_D];
     for (size_t i = 0; i < N; i++) {
         weight[i] = i % 5 ? 0.0 : cos((double)i);
-        if (i % 97 == 1) memcpy(z + i * D, z + (i - 1) * D, D * sizeof *z);
+        if (i % 97 == 1)
+            memcpy(z + i * D, z + (i - 1) * D, D * sizeof *z);
     }
     for (int round = 0; round < 2; round++) { /* new, and kept in part */
-        for (size_t d = 0; d < D; d++) sum[d] = 0.0;
+        for (size_t d = 0; d < D; d++)
+            sum[d] = 0.0;
         wv_bnn_angle_costs(angle, D, z, N, z, cost, weight, grad);
         for (size_t i = 0; i < N; i++) {
             assert_near(cost[i], wv_bnn_angle_cost(other, D, z, z + i * D, one), 1e-14);
-            for (size_t d = 0; d < D; d++) sum[d] += weight[i] * one[d];
+            for (size_t d = 0; d < D; d++)
+                sum[d] += weight[i] * one[d];
         }
-        for (size_t d = 0; d < D; d++) assert_near(grad[d], sum[d], 1e-9);
+        for (size_t d = 0; d < D; d++)
+            assert_near(grad[d], sum[d], 1e-9);
     }
     wv_bnn_angle_costs(angle, D, z, SOME, z, NULL, weight, sum); /* costs that nobody asks for */
     wv_bnn_angle_costs(angle, D, z, SOME, z, cost, weight, grad);
-    for (size_t d = 0; d < D; d++) assert_near(sum[d], grad[d], 0.0);
+    for (size_t d = 0; d < D; d++)
+        assert_near(sum[d], grad[d], 0.0);
     free(z);
     free(cost);
     wv_bnn_angle_free(angle);
@@ -718,7 +814,8 @@ static void angles_of_many_points(void **state) {
 }
 
 /* A number between 0 and pi whatever the weights. */
-static void angles_of_hostile_points(void **state) {
+static void angles_of_hostile_points(void **state)
+{
     (void)state;
     static const double SIZE[] = {0.0, 1e-320, 1e-300, 1e-160, 1e3, 1e100, 1e200, 1e308, INFINITY, NAN};
     enum { SIZES = sizeof SIZE / sizeof *SIZE };
@@ -735,13 +832,15 @@ static void angles_of_hostile_points(void **state) {
         }
         double cost = wv_bnn_angle_cost(angle, model.dim, a, b, grad);
         assert_true(cost >= 0.0 && cost <= 3.1415926535897936);
-        for (size_t d = 0; d < model.dim; d++) assert_true(isfinite(grad[d]));
+        for (size_t d = 0; d < model.dim; d++)
+            assert_true(isfinite(grad[d]));
     }
     wv_bnn_angle_free(angle);
     wvgd_model_close(&model);
 }
 
-static void impossible_sizes_are_refused(void **state) {
+static void impossible_sizes_are_refused(void **state)
+{
     (void)state;
     wv_regression data = regression(true, ROWS, true, false, 1.0), empty = {.rows = ROWS, .y = data.y, .prior_sd = 1.0};
     wvgd_model model = {.name = "untouched"};
@@ -763,9 +862,11 @@ static void impossible_sizes_are_refused(void **state) {
 #endif
 
 /* With 1 GB of addresses: a network of 1e7 units (names alone take 1 GB), and a covariance matrix of 20000 times. */
-static void lack_of_memory_is_reported(void **state) {
+static void lack_of_memory_is_reported(void **state)
+{
     (void)state;
-    if (!LIMITABLE) skip(); /* the sanitizer needs addresses of its own */
+    if (!LIMITABLE)
+        skip(); /* the sanitizer needs addresses of its own */
     enum { N = 20000 };
     struct rlimit before, limit;
     wv_regression data = regression(true, ROWS, true, false, 1.0);
@@ -787,8 +888,9 @@ static void lack_of_memory_is_reported(void **state) {
     free(t);
 }
 
-/* ---- check ----------------------------------------------------------------------------------------------------------------------- */
-static void check_passes_what_is_right(void **state) {
+/* ---- check ------------------------------------------------------------------------------------------------------- */
+static void check_passes_what_is_right(void **state)
+{
     (void)state;
     enum { N = 70 };
     wvgd_model model, checked;
@@ -800,7 +902,8 @@ static void check_passes_what_is_right(void **state) {
         assert_int_equal(wv_model_check(&checked, &model, 3), 0);
         assert_int_equal(checked.log_density(checked.self, N, z, log_p[0], NULL), 0);
         assert_int_equal(wv_model_checked(&checked).compared, 0);
-        for (int i = 0; i < 2; i++) assert_int_equal(checked.log_density(checked.self, N, z, log_p[0], grad[0]), 0);
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(checked.log_density(checked.self, N, z, log_p[0], grad[0]), 0);
         assert_int_equal(model.log_density(model.self, N, z, log_p[1], grad[1]), 0);
         assert_memory_equal(log_p[0], log_p[1], sizeof log_p[0]);
         assert_memory_equal(grad[0], grad[1], N * model.dim * sizeof(double));
@@ -823,26 +926,31 @@ typedef struct {
     double scale, factor;
 } faulty;
 
-static double faulty_density(void *self, const double *z, double *grad) {
+static double faulty_density(void *self, const double *z, double *grad)
+{
     const faulty *f = self;
     double log_p = 0.0;
     for (size_t d = 0; d < 40; d++) {
         double u = (z[d] - (double)d) / f->scale;
         log_p -= 0.5 * u * u;
-        if (grad) grad[d] = -u / f->scale * (d == 17 ? f->factor : 1.0);
+        if (grad)
+            grad[d] = -u / f->scale * (d == 17 ? f->factor : 1.0);
     }
     return log_p;
 }
 
-static void check_finds_what_is_wrong(void **state) {
+static void check_finds_what_is_wrong(void **state)
+{
     (void)state;
-    const double SCALE[] = {1e-3, 1.0, 1e4}, FACTOR[] = {1.01, -1.0, 0.0, 2.0, NAN, INFINITY}, ERROR[] = {0.01 / 1.01, 2.0, 1.0, 0.5, INFINITY, INFINITY};
+    const double SCALE[] = {1e-3, 1.0, 1e4}, FACTOR[] = {1.01, -1.0, 0.0, 2.0, NAN, INFINITY},
+                 ERROR[] = {0.01 / 1.01, 2.0, 1.0, 0.5, INFINITY, INFINITY};
     for (size_t k = 0; k < 18; k++) {
         faulty f = {SCALE[k / 6], FACTOR[k % 6]};
         double z[80], log_p[2], grad[80];
         wvgd_model model, checked;
         test_random r = test_random_seed(k);
-        for (size_t d = 0; d < 80; d++) z[d] = (double)(d % 40) + f.scale * (0.5 + test_random_uniform(&r));
+        for (size_t d = 0; d < 80; d++)
+            z[d] = (double)(d % 40) + f.scale * (0.5 + test_random_uniform(&r));
         assert_int_equal(wvgd_model_pointwise(&model, 40, faulty_density, &f, true), 0);
         assert_int_equal(wv_model_check(&checked, &model, 2), 0);
         assert_int_equal(checked.log_density(checked.self, 2, z, log_p, grad), 0);
@@ -856,7 +964,8 @@ static void check_finds_what_is_wrong(void **state) {
     }
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_exact),
         cmocka_unit_test(batches_are_points),
@@ -876,7 +985,8 @@ int main(void) {
         cmocka_unit_test(bnn_agrees_with_rows),
         cmocka_unit_test(angles_are_those_of_predictions),
         cmocka_unit_test(mirror_images_predict_the_same),
-        cmocka_unit_test(angles_of_many_points), cmocka_unit_test(angles_of_hostile_points),
+        cmocka_unit_test(angles_of_many_points),
+        cmocka_unit_test(angles_of_hostile_points),
         cmocka_unit_test(impossible_sizes_are_refused),
         cmocka_unit_test(lack_of_memory_is_reported),
         cmocka_unit_test(check_passes_what_is_right),

@@ -12,37 +12,48 @@
 
 #include "wvgd.h"
 
-static const char *const NAMES[] = {"solver", "particles", "components", "family", "rank", "cells", "cost", "power", "estimator", "sampler", "draws", "init",
-                                    "starts", "init-scale", "max-iter", "max-seconds", "tol", "evidence-se", "seed", "threads"};
+static const char *const NAMES[] = {"solver",      "particles", "components",  "family",     "rank",
+                                    "cells",       "cost",      "power",       "estimator",  "sampler",
+                                    "draws",       "init",      "starts",      "init-scale", "max-iter",
+                                    "max-seconds", "tol",       "evidence-se", "seed",       "threads"};
 enum { OPTIONS = sizeof NAMES / sizeof *NAMES };
 
-static wvgd_options fresh(void) {
+static wvgd_options fresh(void)
+{
     wvgd_options o;
     wvgd_options_init(&o);
     return o;
 }
 
-static const wvgd_option_info *info_of(const char *name) {
+static const wvgd_option_info *info_of(const char *name)
+{
     const wvgd_option_info *info;
     for (size_t i = 0; (info = wvgd_options_describe(i)) != NULL; i++)
-        if (!strcmp(info->name, name)) return info;
+        if (!strcmp(info->name, name))
+            return info;
     fail_msg("no row for option %s", name);
     return NULL;
 }
 
-static bool is_choice(const wvgd_option_info *info) { return strstr(info->values, "..") == NULL; }
+static bool is_choice(const wvgd_option_info *info)
+{
+    return strstr(info->values, "..") == NULL;
+}
 
-static void assert_text(const wvgd_options *o, const char *name, const char *expected) {
+static void assert_text(const wvgd_options *o, const char *name, const char *expected)
+{
     char text[64];
     assert_int_equal(wvgd_options_get(o, name, text, sizeof text, NULL), WVGD_OK);
     assert_string_equal(text, expected);
 }
 
 /* Refused, with a message that names option, value and rule; the options stay as they were. */
-static void assert_refused(const char *name, const char *value) {
+static void assert_refused(const char *name, const char *value)
+{
     wvgd_options o = fresh(), before = o;
     wvgd_error error = {WVGD_OK, ""};
-    if (wvgd_options_set(&o, name, value, &error) != WVGD_E_ARGUMENT) fail_msg("option %s took '%s'", name, value);
+    if (wvgd_options_set(&o, name, value, &error) != WVGD_E_ARGUMENT)
+        fail_msg("option %s took '%s'", name, value);
     assert_int_equal(error.code, WVGD_E_ARGUMENT);
     if (!strstr(error.text, name) || !strstr(error.text, value) || !strstr(error.text, info_of(name)->values))
         fail_msg("option %s, value '%s': the message is \"%s\"", name, value, error.text);
@@ -50,8 +61,9 @@ static void assert_refused(const char *name, const char *value) {
     assert_int_equal(wvgd_options_set(&o, name, value, NULL), WVGD_E_ARGUMENT);
 }
 
-/* ---- the table ------------------------------------------------------------------------------------------------------------------- */
-static void every_row_is_described(void **state) {
+/* ---- the table --------------------------------------------------------------------------------------------------- */
+static void every_row_is_described(void **state)
+{
     (void)state;
     for (size_t i = 0; i < OPTIONS; i++) {
         const wvgd_option_info *info = wvgd_options_describe(i);
@@ -64,7 +76,8 @@ static void every_row_is_described(void **state) {
     assert_null(wvgd_options_describe(SIZE_MAX));
 }
 
-static void defaults_are_those_of_the_table(void **state) {
+static void defaults_are_those_of_the_table(void **state)
+{
     (void)state;
     wvgd_options o = fresh();
     assert_int_equal(o.size, sizeof o);
@@ -103,12 +116,14 @@ static void defaults_are_those_of_the_table(void **state) {
     }
 }
 
-/* ---- text in and out -------------------------------------------------------------------------------------------------------------- */
-static void every_choice_round_trips(void **state) {
+/* ---- text in and out --------------------------------------------------------------------------------------------- */
+static void every_choice_round_trips(void **state)
+{
     (void)state;
     for (size_t i = 0; i < OPTIONS; i++) {
         const wvgd_option_info *info = info_of(NAMES[i]);
-        if (!is_choice(info)) continue;
+        if (!is_choice(info))
+            continue;
         char values[128], *rest = values;
         snprintf(values, sizeof values, "%s", info->values);
         for (char *value = strtok_r(values, "|", &rest); value; value = strtok_r(NULL, "|", &rest)) {
@@ -137,16 +152,33 @@ static void every_choice_round_trips(void **state) {
 }
 
 /* Any double that is in range comes back as the same bits. */
-static void numbers_round_trip(void **state) {
+static void numbers_round_trip(void **state)
+{
     (void)state;
     static const struct {
         const char *name, *value, *shown;
-    } rows[] = {{"particles", "1", "1"},       {"particles", "1e3", "1000"},         {"particles", "100000", "100000"}, {"particles", "7.0", "7"},
-                {"rank", "1000", "1000"},      {"draws", "0", "0"},                  {"draws", "1000000", "1000000"},   {"max-iter", "1e6", "1000000"},
-                {"power", "1", "1"},           {"power", "8", "8"},                  {"power", "2.5", "2.5"},           {"max-seconds", "0", "0"},
-                {"max-seconds", "1e9", NULL},  {"init-scale", "1e-50", NULL},        {"init-scale", "1e50", NULL},     {"init-scale", "0.1", NULL},
-                {"tol", "1e-8", NULL},         {"tol", "10", "10"},                  {"evidence-se", "0.001", NULL},    {"evidence-se", "1", "1"},
-                {"seed", "0", "0"},            {"seed", "18446744073709551615", "18446744073709551615"},
+    } rows[] = {{"particles", "1", "1"},
+                {"particles", "1e3", "1000"},
+                {"particles", "100000", "100000"},
+                {"particles", "7.0", "7"},
+                {"rank", "1000", "1000"},
+                {"draws", "0", "0"},
+                {"draws", "1000000", "1000000"},
+                {"max-iter", "1e6", "1000000"},
+                {"power", "1", "1"},
+                {"power", "8", "8"},
+                {"power", "2.5", "2.5"},
+                {"max-seconds", "0", "0"},
+                {"max-seconds", "1e9", NULL},
+                {"init-scale", "1e-50", NULL},
+                {"init-scale", "1e50", NULL},
+                {"init-scale", "0.1", NULL},
+                {"tol", "1e-8", NULL},
+                {"tol", "10", "10"},
+                {"evidence-se", "0.001", NULL},
+                {"evidence-se", "1", "1"},
+                {"seed", "0", "0"},
+                {"seed", "18446744073709551615", "18446744073709551615"},
                 {"seed", "007", "7"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         wvgd_options o = fresh(), again = fresh();
@@ -154,7 +186,8 @@ static void numbers_round_trip(void **state) {
         wvgd_error error;
         if (wvgd_options_set(&o, rows[i].name, rows[i].value, &error) != WVGD_OK)
             fail_msg("%s %s: %s", rows[i].name, rows[i].value, error.text);
-        if (rows[i].shown) assert_text(&o, rows[i].name, rows[i].shown);
+        if (rows[i].shown)
+            assert_text(&o, rows[i].name, rows[i].shown);
         assert_int_equal(wvgd_options_get(&o, rows[i].name, text, sizeof text, NULL), WVGD_OK);
         assert_int_equal(wvgd_options_set(&again, rows[i].name, text, NULL), WVGD_OK);
         assert_memory_equal(&o, &again, sizeof o);
@@ -167,7 +200,8 @@ static void numbers_round_trip(void **state) {
     assert_true(o.tol == nextafter(0.1, 1.0));
 }
 
-static void dashes_and_underscores_are_equal(void **state) {
+static void dashes_and_underscores_are_equal(void **state)
+{
     (void)state;
     wvgd_options o = fresh();
     assert_int_equal(wvgd_options_set(&o, "max_iter", "17", NULL), WVGD_OK);
@@ -178,22 +212,27 @@ static void dashes_and_underscores_are_equal(void **state) {
     assert_true(o.evidence_se == 0.5);
 }
 
-static void small_buffers_are_refused(void **state) {
+static void small_buffers_are_refused(void **state)
+{
     (void)state;
     wvgd_options o = fresh();
     wvgd_error error = {WVGD_OK, ""};
     char text[16] = "untouched";
-    assert_int_equal(wvgd_options_get(&o, "cost", text, 11, &error), WVGD_E_ARGUMENT); /* "mahalanobis" and its end need 12 */
+    /* "mahalanobis" and its end need 12 */
+    assert_int_equal(wvgd_options_get(&o, "cost", text, 11, &error), WVGD_E_ARGUMENT);
     assert_non_null(strstr(error.text, "cost"));
     assert_int_equal(wvgd_options_get(&o, "cost", text, 12, NULL), WVGD_OK);
     assert_int_equal(wvgd_options_get(&o, "cost", NULL, 0, NULL), WVGD_E_ARGUMENT);
 }
 
-/* ---- refusals ---------------------------------------------------------------------------------------------------------------------- */
-static void unknown_names_are_refused(void **state) {
+/* ---- refusals ---------------------------------------------------------------------------------------------------- */
+static void unknown_names_are_refused(void **state)
+{
     (void)state;
-    static const char *const unknown[] = {"", "Particles", "particle", "particles ", " particles", "maxiter", "max--iter", "-max-iter", "metric", "size",
-                                          "cost_function", "cost-self", "init-scal", "init-scale2"};
+    static const char *const unknown[] = {"",           "Particles",  "particle",      "particles ",
+                                          " particles", "maxiter",    "max--iter",     "-max-iter",
+                                          "metric",     "size",       "cost_function", "cost-self",
+                                          "init-scal",  "init-scale2"};
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
         wvgd_options o = fresh(), before = o;
         wvgd_error error = {WVGD_OK, ""};
@@ -215,39 +254,80 @@ static void unknown_names_are_refused(void **state) {
     assert_true(strlen(error.text) < sizeof error.text);
 }
 
-static void junk_is_refused(void **state) {
+static void junk_is_refused(void **state)
+{
     (void)state;
-    static const char *const junk[] = {"",     " ",     "x",    " 5",    "\t5", "\n5",   "\v5",  "\f5",  "\r5",   "5 ",     "5\n",  "5x",   "5,",  "5 5", "1e",
-                                       "nan",  "-nan",  "NaN",  "inf",   "-inf", "INFINITY", "1e999", "-1e999", "1e308", "-1",  "-5",   "--5",  "5..5", "1e3e3",
-                                       "0x",   "0x10",  "0X1p3", "+0x5", ".",   "+",     "5.e", "e5",  "5e+",   "\x0a7",   "true",  "diagfull",      "|",    "diag|full", "DIAG", "diag "};
+    static const char *const junk[] = {"",         " ",   "x",         " 5",   "\t5",      "\n5",   "\v5",    "\f5",
+                                       "\r5",      "5 ",  "5\n",       "5x",   "5,",       "5 5",   "1e",     "nan",
+                                       "-nan",     "NaN", "inf",       "-inf", "INFINITY", "1e999", "-1e999", "1e308",
+                                       "-1",       "-5",  "--5",       "5..5", "1e3e3",    "0x",    "0x10",   "0X1p3",
+                                       "+0x5",     ".",   "+",         "5.e",  "e5",       "5e+",   "\x0a7",  "true",
+                                       "diagfull", "|",   "diag|full", "DIAG", "diag "};
     for (size_t i = 0; i < OPTIONS; i++)
-        for (size_t k = 0; k < sizeof junk / sizeof *junk; k++) assert_refused(NAMES[i], junk[k]);
+        for (size_t k = 0; k < sizeof junk / sizeof *junk; k++)
+            assert_refused(NAMES[i], junk[k]);
 }
 
-static void values_out_of_range_are_refused(void **state) {
+static void values_out_of_range_are_refused(void **state)
+{
     (void)state;
     static const struct {
         const char *name, *value;
-    } rows[] = {{"particles", "0"},      {"particles", "100001"},    {"particles", "2.5"},   {"particles", "1e-3"},   {"rank", "0"},         {"rank", "1001"},
-                {"draws", "1000001"},    {"draws", "0.5"},           {"max-iter", "0"},      {"max-iter", "1000001"}, {"max-iter", "1.5"},   {"power", "0.999"},
-                {"power", "8.001"},      {"init-scale", "0"},        {"init-scale", "1e200"},
-                {"init-scale", "1e-200"}, {"max-seconds", "-1e-9"},  {"max-seconds", "1.1e9"}, {"tol", "0"},          {"tol", "9e-9"},       {"tol", "10.1"},
-                {"evidence-se", "0"},    {"evidence-se", "0.0009"},  {"evidence-se", "1.1"}, {"seed", "-0"},          {"seed", "+1"},        {"seed", "1.0"},
-                {"seed", "1e3"},         {"seed", "0x10"},           {"seed", "18446744073709551616"}, {"seed", "\v-5"}, {"family", "0"},      {"family", "ful"},
-                {"family", "fulll"},     {"cost", "functional"},     {"init", "zero"},
-                {"components", "0"},     {"components", "201"},      {"starts", "100001"},   {"starts", "0.5"}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) assert_refused(rows[i].name, rows[i].value);
+    } rows[] = {{"particles", "0"},
+                {"particles", "100001"},
+                {"particles", "2.5"},
+                {"particles", "1e-3"},
+                {"rank", "0"},
+                {"rank", "1001"},
+                {"draws", "1000001"},
+                {"draws", "0.5"},
+                {"max-iter", "0"},
+                {"max-iter", "1000001"},
+                {"max-iter", "1.5"},
+                {"power", "0.999"},
+                {"power", "8.001"},
+                {"init-scale", "0"},
+                {"init-scale", "1e200"},
+                {"init-scale", "1e-200"},
+                {"max-seconds", "-1e-9"},
+                {"max-seconds", "1.1e9"},
+                {"tol", "0"},
+                {"tol", "9e-9"},
+                {"tol", "10.1"},
+                {"evidence-se", "0"},
+                {"evidence-se", "0.0009"},
+                {"evidence-se", "1.1"},
+                {"seed", "-0"},
+                {"seed", "+1"},
+                {"seed", "1.0"},
+                {"seed", "1e3"},
+                {"seed", "0x10"},
+                {"seed", "18446744073709551616"},
+                {"seed", "\v-5"},
+                {"family", "0"},
+                {"family", "ful"},
+                {"family", "fulll"},
+                {"cost", "functional"},
+                {"init", "zero"},
+                {"components", "0"},
+                {"components", "201"},
+                {"starts", "100001"},
+                {"starts", "0.5"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_refused(rows[i].name, rows[i].value);
 }
 
 /* The ends of the ranges that the table shows are in, and what lies ten times beyond is out. */
-static void ranges_are_as_shown(void **state) {
+static void ranges_are_as_shown(void **state)
+{
     (void)state;
     size_t ranges = 0;
     for (size_t i = 0; i < OPTIONS; i++) {
         const wvgd_option_info *info = info_of(NAMES[i]);
         char low[64], high[64], beyond[64];
         const char *dots = strstr(info->values, "..");
-        if (is_choice(info) || !strcmp(NAMES[i], "seed")) continue;
+        if (is_choice(info) || !strcmp(NAMES[i], "seed"))
+            continue;
         assert_non_null(dots);
         snprintf(low, sizeof low, "%.*s", (int)(dots - info->values), info->values);
         snprintf(high, sizeof high, "%s", dots + 2);
@@ -263,18 +343,21 @@ static void ranges_are_as_shown(void **state) {
     assert_int_equal(ranges, 12);
 }
 
-/* ---- structs filled by hand --------------------------------------------------------------------------------------------------------- */
-static int flat(void *self, size_t n, const double *z, double *log_p, double *grad) {
+/* ---- structs filled by hand -------------------------------------------------------------------------------------- */
+static int flat(void *self, size_t n, const double *z, double *log_p, double *grad)
+{
     (void)self;
     for (size_t i = 0; i < n; i++) {
         log_p[i] = -0.5 * z[i] * z[i];
-        if (grad) grad[i] = -z[i];
+        if (grad)
+            grad[i] = -z[i];
     }
     return 0;
 }
 static const wvgd_model MODEL = {.dim = 1, .log_density = flat, .has_gradient = true};
 
-static void assert_new_refuses(const wvgd_options *o, const char *name, const char *value, const char *rule) {
+static void assert_new_refuses(const wvgd_options *o, const char *name, const char *value, const char *rule)
+{
     wvgd_error error = {WVGD_OK, ""};
     assert_null(wvgd_new(&MODEL, o, NULL, &error));
     assert_int_equal(error.code, WVGD_E_ARGUMENT);
@@ -283,14 +366,15 @@ static void assert_new_refuses(const wvgd_options *o, const char *name, const ch
     assert_null(wvgd_new(&MODEL, o, NULL, NULL));
 }
 
-#define REFUSE(field, bad, name, value)                                                                                                             \
-    do {                                                                                                                                            \
-        wvgd_options hand = fresh();                                                                                                                \
-        hand.field = bad;                                                                                                                           \
-        assert_new_refuses(&hand, name, value, info_of(name)->values);                                                                              \
+#define REFUSE(field, bad, name, value)                                                                                \
+    do {                                                                                                               \
+        wvgd_options hand = fresh();                                                                                   \
+        hand.field = bad;                                                                                              \
+        assert_new_refuses(&hand, name, value, info_of(name)->values);                                                 \
     } while (0)
 
-static void bad_structs_are_refused(void **state) {
+static void bad_structs_are_refused(void **state)
+{
     (void)state;
     REFUSE(particles, 0, "particles", "0");
     REFUSE(particles, 100001, "particles", "100001");
@@ -314,7 +398,8 @@ static void bad_structs_are_refused(void **state) {
 }
 
 /* Values that no name stands for; the message shows the number. */
-static void bad_enums_are_refused(void **state) {
+static void bad_enums_are_refused(void **state)
+{
     (void)state;
     REFUSE(family, (wvgd_family)3, "family", "3");
     REFUSE(family, (wvgd_family)77, "family", "77");
@@ -331,7 +416,8 @@ static void bad_enums_are_refused(void **state) {
     assert_text(&o, "family", "5");
 }
 
-static void wrong_size_is_refused(void **state) {
+static void wrong_size_is_refused(void **state)
+{
     (void)state;
     static const size_t sizes[] = {0, 1, sizeof(wvgd_options) - 8, sizeof(wvgd_options) + 8, SIZE_MAX};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -344,7 +430,8 @@ static void wrong_size_is_refused(void **state) {
     }
 }
 
-static void contradictions_are_refused(void **state) {
+static void contradictions_are_refused(void **state)
+{
     (void)state;
     wvgd_options o = fresh();
     o.cost = WVGD_CALLBACK;
@@ -368,7 +455,8 @@ static void contradictions_are_refused(void **state) {
     assert_non_null(strstr(error.text, "nan"));
 }
 
-static void bad_models_are_refused(void **state) {
+static void bad_models_are_refused(void **state)
+{
     (void)state;
     static const struct {
         size_t dim;
@@ -386,7 +474,8 @@ static void bad_models_are_refused(void **state) {
         wvgd_error error = {WVGD_OK, ""};
         model.dim = rows[i].dim;
         model.has_gradient = rows[i].gradient;
-        if (rows[i].option) assert_int_equal(wvgd_options_set(&o, rows[i].option, rows[i].value, NULL), WVGD_OK);
+        if (rows[i].option)
+            assert_int_equal(wvgd_options_set(&o, rows[i].option, rows[i].value, NULL), WVGD_OK);
         assert_null(wvgd_new(&model, &o, NULL, &error));
         assert_int_equal(error.code, WVGD_E_ARGUMENT);
         assert_non_null(strstr(error.text, rows[i].what));
@@ -395,7 +484,8 @@ static void bad_models_are_refused(void **state) {
 }
 
 /* Sizes that no machine has: no memory, not an overflow. */
-static void too_much_is_no_memory(void **state) {
+static void too_much_is_no_memory(void **state)
+{
     (void)state;
     wvgd_options o = fresh();
     wvgd_model model = MODEL;
@@ -410,16 +500,24 @@ static void too_much_is_no_memory(void **state) {
     assert_non_null(strstr(error.text, "1000000"));
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_row_is_described),      cmocka_unit_test(defaults_are_those_of_the_table),
-        cmocka_unit_test(every_choice_round_trips),    cmocka_unit_test(numbers_round_trip),
-        cmocka_unit_test(dashes_and_underscores_are_equal), cmocka_unit_test(small_buffers_are_refused),
-        cmocka_unit_test(unknown_names_are_refused),   cmocka_unit_test(junk_is_refused),
-        cmocka_unit_test(values_out_of_range_are_refused), cmocka_unit_test(ranges_are_as_shown),
+        cmocka_unit_test(every_row_is_described),
+        cmocka_unit_test(defaults_are_those_of_the_table),
+        cmocka_unit_test(every_choice_round_trips),
+        cmocka_unit_test(numbers_round_trip),
+        cmocka_unit_test(dashes_and_underscores_are_equal),
+        cmocka_unit_test(small_buffers_are_refused),
+        cmocka_unit_test(unknown_names_are_refused),
+        cmocka_unit_test(junk_is_refused),
+        cmocka_unit_test(values_out_of_range_are_refused),
+        cmocka_unit_test(ranges_are_as_shown),
         cmocka_unit_test(bad_structs_are_refused),
-        cmocka_unit_test(bad_enums_are_refused),       cmocka_unit_test(wrong_size_is_refused),
-        cmocka_unit_test(contradictions_are_refused),  cmocka_unit_test(bad_models_are_refused),
+        cmocka_unit_test(bad_enums_are_refused),
+        cmocka_unit_test(wrong_size_is_refused),
+        cmocka_unit_test(contradictions_are_refused),
+        cmocka_unit_test(bad_models_are_refused),
         cmocka_unit_test(too_much_is_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* test_oracles.c - tests of the truths that other tests lean on: quadrature in 1-D, exact bounds of logistic regression, targets. */
+/* test_oracles.c - tests of the truths that other tests lean on: quadrature in 1-D, exact bounds
+ * of logistic regression, targets. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,11 +20,15 @@ static const double LOG_2PI = 1.8378770664093453;
 static const char *const DATASET[] = {"iris", "boston", "cancer", "diabetes"};
 enum { DATASETS = 4, SUBSETS = 10, MAX_D = 31 };
 
-static oracle1d_target as_target(const mixture_table *m) { return (oracle1d_target){m->K, m->weight, m->mean, m->sd}; }
+static oracle1d_target as_target(const mixture_table *m)
+{
+    return (oracle1d_target){m->K, m->weight, m->mean, m->sd};
+}
 
-/* ---- 1-D: cells and components --------------------------------------------------------------------------------------------------- */
+/* ---- 1-D: cells and components ----------------------------------------------------------------------------------- */
 /* Cell (-inf, 0.3), q = N(0, 1), target N(1, 1): log q and log p~ differ by 1/2 - z, log Z = log Phi(0.3). */
-static void known_component_gradient(void **state) {
+static void known_component_gradient(void **state)
+{
     (void)state;
     const double one = 1.0;
     const oracle1d_target target = {1, &one, &one, &one};
@@ -39,11 +44,13 @@ static void known_component_gradient(void **state) {
 }
 
 /* The gradient is that of the value, in inner and outer cells of a mixture whose weights do not sum to 1. */
-static void component_gradient_is_difference(void **state) {
+static void component_gradient_is_difference(void **state)
+{
     (void)state;
     const double weight[] = {0.8, 1.7, 0.5}, mean[] = {-1.0, 0.4, 2.0}, sd[] = {0.4, 0.9, 0.2}, h = 1e-4;
     const oracle1d_target target = {3, weight, mean, sd};
-    const oracle1d_interval cells[] = {{-INFINITY, -0.5}, {-0.5, 0.7}, {0.7, INFINITY}, {-INFINITY, INFINITY}, {4.0, INFINITY}};
+    const oracle1d_interval cells[] = {
+        {-INFINITY, -0.5}, {-0.5, 0.7}, {0.7, INFINITY}, {-INFINITY, INFINITY}, {4.0, INFINITY}};
     for (size_t i = 0; i < sizeof cells / sizeof *cells; i++) {
         oracle1d_component c = oracle1d_component_in(&target, cells[i], 0.3, 0.8);
         double up = oracle1d_component_in(&target, cells[i], 0.3 + h, 0.8).elbo,
@@ -57,7 +64,8 @@ static void component_gradient_is_difference(void **state) {
 }
 
 /* A cell 40 sds out in the tail of its component: the mean there is that of the tail, a + 1/a - 2/a^3 + 10/a^5 - ... */
-static void component_in_far_tail(void **state) {
+static void component_in_far_tail(void **state)
+{
     (void)state;
     const double one = 1.0, zero = 0.0, a = 40.0;
     const oracle1d_target target = {1, &one, &zero, &one};
@@ -68,7 +76,8 @@ static void component_in_far_tail(void **state) {
 }
 
 /* The optimal quantizers of the standard normal, reached by iterating cell means. */
-static void lloyd_max_constants(void **state) {
+static void lloyd_max_constants(void **state)
+{
     (void)state;
     const double one = 1.0, zero = 0.0;
     const oracle1d_target normal = {1, &one, &zero, &one};
@@ -76,15 +85,18 @@ static void lloyd_max_constants(void **state) {
     const double distortion[3] = {0.3634, 0.1902, 0.1175};
     for (size_t N = 2; N <= 4; N++) {
         double z[4];
-        for (size_t j = 0; j < N; j++) z[j] = 0.3 + (double)j;
+        for (size_t j = 0; j < N; j++)
+            z[j] = 0.3 + (double)j;
         oracle1d_lloyd(&normal, N, z, 200);
-        for (size_t j = 0; j < N; j++) assert_near(z[j], optimum[N - 2][j], 5.1e-5);
+        for (size_t j = 0; j < N; j++)
+            assert_near(z[j], optimum[N - 2][j], 5.1e-5);
         assert_near(oracle1d_distortion(&normal, N, z), distortion[N - 2], 5.1e-5);
     }
 }
 
 /* dD/dz_j = 2 beta_j (z_j - mean of the cell): the moving boundaries contribute nothing. */
-static void distortion_gradient_has_no_boundary_term(void **state) {
+static void distortion_gradient_has_no_boundary_term(void **state)
+{
     (void)state;
     mixture_table mixture;
     assert_true(mixture_table_read(&mixture, 3));
@@ -102,9 +114,10 @@ static void distortion_gradient_has_no_boundary_term(void **state) {
     }
 }
 
-/* ---- 1-D: the tabulated optima ---------------------------------------------------------------------------------------------------- */
+/* ---- 1-D: the tabulated optima ----------------------------------------------------------------------------------- */
 /* Components at their optimum do not want to move: eta = (mu/sd^2, -1/(2 sd^2)) is its own regression. */
-static void check_component(const oracle1d_component *c, double mu, double sd, double elbo) {
+static void check_component(const oracle1d_component *c, double mu, double sd, double elbo)
+{
     assert_near(c->elbo, elbo, 1e-9);
     assert_near(c->grad_mu * sd, 0.0, 1e-6);
     assert_near(c->grad_log_sd, 0.0, 1e-6);
@@ -113,7 +126,8 @@ static void check_component(const oracle1d_component *c, double mu, double sd, d
     assert_near(c->a1 * sqrt(c->var), mu / (sd * sd) * sqrt(c->var), 1e-4);
 }
 
-static void check_mixture(const oracle1d_target *target, const mixture_truth *truth) {
+static void check_mixture(const oracle1d_target *target, const mixture_truth *truth)
+{
     double elbo[MIXTURE_MAX], weight[MIXTURE_MAX];
     for (size_t j = 0; j < truth->N; j++) {
         oracle1d_interval cell = oracle1d_cell(truth->N, truth->z, j);
@@ -121,17 +135,20 @@ static void check_mixture(const oracle1d_target *target, const mixture_truth *tr
         oracle1d_component c = oracle1d_component_in(target, cell, truth->mu[j], truth->sd[j]);
         assert_near(p.beta, truth->beta[j], 1e-10);
         assert_near(p.mean, truth->z[j], 1e-8);
-        if (!truth->sd_infinite[j]) check_component(&c, truth->mu[j], truth->sd[j], truth->elbo[j]);
+        if (!truth->sd_infinite[j])
+            check_component(&c, truth->mu[j], truth->sd[j], truth->elbo[j]);
         elbo[j] = truth->sd_infinite[j] ? truth->elbo[j] : c.elbo;
     }
     assert_near(oracle1d_distortion(target, truth->N, truth->z), truth->distortion, 1e-10);
     assert_near(oracle1d_best_weights(truth->N, elbo, weight), truth->pelbo, 1e-9);
     assert_near(oracle1d_pelbo(truth->N, elbo, weight), truth->pelbo, 1e-9);
     assert_near(oracle1d_pelbo(truth->N, elbo, truth->beta), truth->pelbo_beta, 1e-9);
-    if (!truth->any_infinite) assert_near(oracle1d_ise(target, truth->N, truth->z, truth->mu, truth->sd, truth->beta), truth->ise, 1e-9);
+    if (!truth->any_infinite)
+        assert_near(oracle1d_ise(target, truth->N, truth->z, truth->mu, truth->sd, truth->beta), truth->ise, 1e-9);
 }
 
-static void tabulated_mixtures(void **state) {
+static void tabulated_mixtures(void **state)
+{
     (void)state;
     for (int t = 0; t < MIXTURE_TARGETS; t++) {
         mixture_table mixture;
@@ -145,9 +162,10 @@ static void tabulated_mixtures(void **state) {
     }
 }
 
-/* ---- logistic regression ---------------------------------------------------------------------------------------------------------- */
+/* ---- logistic regression ----------------------------------------------------------------------------------------- */
 /* E softplus(f) by the trapezoidal rule, which is all but exact for analytic functions that vanish at both ends. */
-static double softplus_by_trapezium(double mean, double sd) {
+static double softplus_by_trapezium(double mean, double sd)
+{
     double step = fmin(sd, 1.0) / 8.0, sum = 0.0;
     long reach = lround(12.0 * sd / step);
     for (long i = -reach; i <= reach; i++) {
@@ -157,13 +175,15 @@ static double softplus_by_trapezium(double mean, double sd) {
     return sum * step / sd * exp(-0.5 * LOG_2PI);
 }
 
-static void softplus_expectation(void **state) {
+static void softplus_expectation(void **state)
+{
     (void)state;
     const double sds[] = {1e-3, 0.1, 1.0, 7.0, 60.0, 1e3}, shift[] = {-20.0, -3.0, -0.5, 0.0, 0.2, 4.0, 50.0}, h = 1e-4;
     for (size_t i = 0; i < sizeof sds / sizeof *sds; i++)
         for (size_t k = 0; k < sizeof shift / sizeof *shift; k++) {
             double m = shift[k];
-            logistic_expectation e = logistic_expect(m, sds[i]), up = logistic_expect(m + h, sds[i]), down = logistic_expect(m - h, sds[i]);
+            logistic_expectation e = logistic_expect(m, sds[i]), up = logistic_expect(m + h, sds[i]),
+                                 down = logistic_expect(m - h, sds[i]);
             assert_near(e.softplus, softplus_by_trapezium(m, sds[i]), 1e-10);
             assert_near(e.softplus - logistic_expect(-m, sds[i]).softplus, m, 1e-10);
             assert_near(e.sigmoid, (up.softplus - down.softplus) / (2.0 * h), 1e-7);
@@ -175,7 +195,8 @@ static void softplus_expectation(void **state) {
     assert_near(logistic_expect(1.3, 0.0).sigmoid, logistic_expect(1.3, 1e-9).sigmoid, 1e-14);
 }
 
-static void standardized_columns(void **state) {
+static void standardized_columns(void **state)
+{
     (void)state;
     logistic_data data;
     assert_true(logistic_data_read(&data, "boston", 0, true));
@@ -188,14 +209,16 @@ static void standardized_columns(void **state) {
             square += data.X[i * data.D + d] * data.X[i * data.D + d];
         }
         assert_near(sum, d + 1 < data.D ? 0.0 : 50.0, 1e-11);
-        if (square > 0.0) assert_near(square, d + 1 < data.D ? 49.0 : 50.0, 1e-11);
+        if (square > 0.0)
+            assert_near(square, d + 1 < data.D ? 49.0 : 50.0, 1e-11);
     }
     logistic_data_free(&data);
     assert_false(logistic_data_read(&data, "boston", 20, true));
     assert_false(logistic_data_read(&data, "nothing", 0, true));
 }
 
-static void check_meanfield(const char *name, int subset, bool standardize) {
+static void check_meanfield(const char *name, int subset, bool standardize)
+{
     logistic_data data;
     logistic_truth truth;
     double mu[MAX_D], sd[MAX_D], chol[MAX_D * MAX_D] = {0};
@@ -204,14 +227,17 @@ static void check_meanfield(const char *name, int subset, bool standardize) {
     assert_int_equal(truth.D, data.D);
     assert_true(logistic_moment_read(name, subset, standardize, "meanfield_mean", data.D, mu));
     assert_true(logistic_moment_read(name, subset, standardize, "meanfield_sd", data.D, sd));
-    for (size_t d = 0; d < data.D; d++) chol[d * data.D + d] = sd[d];
+    for (size_t d = 0; d < data.D; d++)
+        chol[d * data.D + d] = sd[d];
     assert_near(logistic_elbo_diag(&data, mu, sd), truth.elbo_meanfield, 1e-9);
     assert_near(logistic_elbo_full(&data, mu, chol), truth.elbo_meanfield, 1e-9);
-    assert_true(truth.elbo_meanfield < truth.elbo_fullrank && truth.elbo_fullrank < truth.log_evidence + 4.0 * truth.log_evidence_se);
+    assert_true(truth.elbo_meanfield < truth.elbo_fullrank &&
+                truth.elbo_fullrank < truth.log_evidence + 4.0 * truth.log_evidence_se);
     logistic_data_free(&data);
 }
 
-static void tabulated_meanfield(void **state) {
+static void tabulated_meanfield(void **state)
+{
     (void)state;
     for (size_t k = 0; k < DATASETS; k++)
         for (int subset = 0; subset < SUBSETS; subset++) {
@@ -220,7 +246,8 @@ static void tabulated_meanfield(void **state) {
         }
 }
 
-static void check_fullrank(const char *name, int subset, bool standardize) {
+static void check_fullrank(const char *name, int subset, bool standardize)
+{
     logistic_data data;
     logistic_truth truth;
     double mu[MAX_D], chol[MAX_D * MAX_D], mean[MAX_D], sd[MAX_D];
@@ -231,14 +258,16 @@ static void check_fullrank(const char *name, int subset, bool standardize) {
     assert_near(logistic_fullrank(&data, mu, chol), truth.elbo_fullrank, 1e-7);
     for (size_t d = 0; d < data.D; d++) {
         double var = 0.0;
-        for (size_t i = 0; i <= d; i++) var += chol[d * data.D + i] * chol[d * data.D + i];
+        for (size_t i = 0; i <= d; i++)
+            var += chol[d * data.D + i] * chol[d * data.D + i];
         assert_near(mu[d], mean[d], 1e-3 * sd[d]);
         assert_near(sqrt(var), sd[d], 1e-3 * sd[d]);
     }
     logistic_data_free(&data);
 }
 
-static void tabulated_fullrank(void **state) {
+static void tabulated_fullrank(void **state)
+{
     (void)state;
     for (size_t k = 0; k < DATASETS; k++) {
         check_fullrank(DATASET[k], (int)k, true);
@@ -247,7 +276,8 @@ static void tabulated_fullrank(void **state) {
 }
 
 /* All rows: no bound is tabulated, but the best one lies a little below the evidence, at nearly the posterior mean. */
-static void bound_of_all_rows(void **state) {
+static void bound_of_all_rows(void **state)
+{
     (void)state;
     logistic_data data;
     logistic_truth truth;
@@ -261,12 +291,15 @@ static void bound_of_all_rows(void **state) {
     assert_true(gap > 0.0 && gap < 0.1);
     assert_true(logistic_moment_read("diabetes", LOGISTIC_ALL_ROWS, true, "posterior_mean", data.D, mean));
     assert_true(logistic_moment_read("diabetes", LOGISTIC_ALL_ROWS, true, "posterior_sd", data.D, sd));
-    for (size_t d = 0; d < data.D; d++) assert_near(mu[d], mean[d], 0.02 * sd[d]);
+    for (size_t d = 0; d < data.D; d++)
+        assert_near(mu[d], mean[d], 0.02 * sd[d]);
     logistic_data_free(&data);
 }
 
-/* As a Gaussian shrinks to a point, its ELBO less its entropy becomes the log density there: model and bound share their constants. */
-static void logistic_density_is_limit_of_bound(void **state) {
+/* As a Gaussian shrinks to a point, its ELBO less its entropy becomes the log density there: model
+ * and bound share their constants. */
+static void logistic_density_is_limit_of_bound(void **state)
+{
     (void)state;
     logistic_data data;
     wvgd_model model;
@@ -275,7 +308,8 @@ static void logistic_density_is_limit_of_bound(void **state) {
     assert_true(logistic_data_read(&data, "diabetes", 1, true));
     assert_int_equal(target_logistic(&model, data.n, data.D, data.X, data.y), 0);
     test_random_normals(&r, data.D, w);
-    for (size_t d = 0; d < data.D; d++) sd[d] = tiny;
+    for (size_t d = 0; d < data.D; d++)
+        sd[d] = tiny;
     double entropy = (double)data.D * (0.5 * LOG_2PI + 0.5 + log(tiny));
     assert_int_equal(model.log_density(model.self, 1, w, &log_p, NULL), 0);
     assert_near(log_p, logistic_elbo_diag(&data, w, sd) - entropy, 1e-9);
@@ -284,7 +318,8 @@ static void logistic_density_is_limit_of_bound(void **state) {
 }
 
 /* Weights that saturate every sigmoid: finite, and as large as the predictor says. */
-static void logistic_density_is_stable(void **state) {
+static void logistic_density_is_stable(void **state)
+{
     (void)state;
     const double X[] = {1.0, 1.0, -1.0, 1.0}, y[] = {0.0, 1.0}, w[] = {5e4, 0.0};
     double log_p, grad[2];
@@ -297,25 +332,29 @@ static void logistic_density_is_stable(void **state) {
     model.close(model.self);
 }
 
-/* ---- targets ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- targets ----------------------------------------------------------------------------------------------------- */
 /* n normal points of the given scale: enough of them to need more than one block. */
-static void check_gradient(wvgd_model *model, double scale) {
+static void check_gradient(wvgd_model *model, double scale)
+{
     enum { POINTS = 70 };
     double *z = malloc(POINTS * model->dim * sizeof *z);
     assert_non_null(z);
     test_random r = test_random_seed(11);
     test_random_normals(&r, POINTS * model->dim, z);
-    for (size_t i = 0; i < POINTS * model->dim; i++) z[i] *= scale;
+    for (size_t i = 0; i < POINTS * model->dim; i++)
+        z[i] *= scale;
     assert_true(target_gradient_error(model, POINTS, z) < 1e-6);
     free(z);
     model->close(model->self);
 }
 
-static void gradients_are_differences(void **state) {
+static void gradients_are_differences(void **state)
+{
     (void)state;
     wvgd_model model;
     logistic_data data;
-    const double weight[] = {0.3, 0.7}, mean[] = {-1.0, 0.0, 2.0, 1.0}, scale[] = {1.0, 0.3, 0.3, 0.5, 0.4, 0.0, 0.0, 2.0};
+    const double weight[] = {0.3, 0.7}, mean[] = {-1.0, 0.0, 2.0, 1.0},
+                 scale[] = {1.0, 0.3, 0.3, 0.5, 0.4, 0.0, 0.0, 2.0};
     assert_int_equal(target_gaussian_random(&model, 6, 100.0, 1, true), 0);
     check_gradient(&model, 1.0);
     assert_int_equal(target_mixture_random(&model, 4, 5, 2.0, 2), 0);
@@ -338,13 +377,15 @@ static void gradients_are_differences(void **state) {
     logistic_data_free(&data);
 }
 
-/* Mass, mean and covariance in the plane by the trapezoidal rule on [lo, hi] with n points a side, against the truth. */
+/* Mass, mean and covariance in the plane by the trapezoidal rule on [lo, hi] with n points a side,
+ * against the truth. */
 typedef struct {
     double lo[2], hi[2];
     size_t n[2];
 } plane;
 
-static void check_plane_truth(wvgd_model *model, const plane *grid, double tolerance) {
+static void check_plane_truth(wvgd_model *model, const plane *grid, double tolerance)
+{
     double mass = 0.0, first[2] = {0}, second[3] = {0}, h0 = (grid->hi[0] - grid->lo[0]) / (double)(grid->n[0] - 1),
            h1 = (grid->hi[1] - grid->lo[1]) / (double)(grid->n[1] - 1), *z = malloc(3 * grid->n[1] * sizeof *z);
     assert_non_null(z);
@@ -378,13 +419,16 @@ static void check_plane_truth(wvgd_model *model, const plane *grid, double toler
     model->close(model->self);
 }
 
-static void truths_of_targets(void **state) {
+static void truths_of_targets(void **state)
+{
     (void)state;
     wvgd_model model;
-    const plane near = {{-12.0, -12.0}, {12.0, 12.0}, {241, 241}}, far = {{-300.0, -300.0}, {300.0, 300.0}, {1801, 1801}};
+    const plane near = {{-12.0, -12.0}, {12.0, 12.0}, {241, 241}},
+                far = {{-300.0, -300.0}, {300.0, 300.0}, {1801, 1801}};
     const plane valley = {{-24.0, -3.0}, {26.0, 680.0}, {101, 6831}}, funnel = {{-4.5, -70.0}, {4.5, 70.0}, {46, 1751}};
     const plane banana = {{-18.0, -105.0}, {18.0, 20.0}, {145, 501}};
-    const double mean[] = {0.5, -1.0}, precision[] = {2.0, 0.6, 0.6, 1.0}, weight[] = {1.0, 2.0}, means[] = {0.0, 1.0, -2.0, 0.0};
+    const double mean[] = {0.5, -1.0}, precision[] = {2.0, 0.6, 0.6, 1.0}, weight[] = {1.0, 2.0},
+                 means[] = {0.0, 1.0, -2.0, 0.0};
     const double scales[] = {1.0, 0.2, 0.2, 0.6, 0.8, -0.1, -0.1, 1.0};
     assert_int_equal(target_gaussian_precision(&model, 2, mean, precision, false), 0);
     assert_near(target_truth_of(&model).log_evidence, LOG_2PI - 0.5 * log(2.0 - 0.36), 1e-12);
@@ -405,11 +449,14 @@ static void truths_of_targets(void **state) {
     check_plane_truth(&model, &(const plane){{-20.0, -10.0}, {5.0, 5.0}, {501, 301}}, 1e-8);
 }
 
-/* A transformed mixture is the mixture in the other coordinates, but for the Jacobian; separated means are separated. */
-static void separated_and_transformed(void **state) {
+/* A transformed mixture is the mixture in the other coordinates, but for the Jacobian; separated
+ * means are separated. */
+static void separated_and_transformed(void **state)
+{
     (void)state;
     enum { D = 3, K = 4 };
-    const double A[D * D] = {2.0, 0.5, 0.0, -1.0, 1.0, 0.3, 0.0, 0.2, 0.1}, jacobian = 2.0 * (0.1 - 0.06) - 0.5 * (-0.1);
+    const double A[D * D] = {2.0, 0.5, 0.0, -1.0, 1.0, 0.3, 0.0, 0.2, 0.1},
+                       jacobian = 2.0 * (0.1 - 0.06) - 0.5 * (-0.1);
     double weight[K], mean[K * D], cov[K * D * D], z[2 * D], Az[2 * D], here[2], there[2], total = 0.0;
     wvgd_model plain, moved;
     test_random random = test_random_seed(5);
@@ -418,7 +465,8 @@ static void separated_and_transformed(void **state) {
         total += weight[k];
         for (size_t other = 0; other < k; other++) {
             double d2 = 0.0;
-            for (size_t i = 0; i < D; i++) d2 += pow(mean[k * D + i] - mean[other * D + i], 2.0);
+            for (size_t i = 0; i < D; i++)
+                d2 += pow(mean[k * D + i] - mean[other * D + i], 2.0);
             assert_true(d2 >= 64.0);
         }
     }
@@ -430,16 +478,19 @@ static void separated_and_transformed(void **state) {
     for (size_t p = 0; p < 2; p++)
         for (size_t i = 0; i < D; i++) {
             Az[p * D + i] = 0.0;
-            for (size_t j = 0; j < D; j++) Az[p * D + i] += A[i * D + j] * z[p * D + j];
+            for (size_t j = 0; j < D; j++)
+                Az[p * D + i] += A[i * D + j] * z[p * D + j];
         }
     assert_int_equal(plain.log_density(plain.self, 2, z, here, NULL), 0);
     assert_int_equal(moved.log_density(moved.self, 2, Az, there, NULL), 0);
-    for (size_t p = 0; p < 2; p++) assert_near(there[p], here[p] - log(jacobian), 1e-9);
+    for (size_t p = 0; p < 2; p++)
+        assert_near(there[p], here[p] - log(jacobian), 1e-9);
     plain.close(plain.self);
     moved.close(moved.self);
 }
 
-static void bad_targets_are_refused(void **state) {
+static void bad_targets_are_refused(void **state)
+{
     (void)state;
     wvgd_model model;
     const double mean[] = {0.0, 0.0}, indefinite[] = {1.0, 2.0, 2.0, 1.0};
@@ -450,7 +501,8 @@ static void bad_targets_are_refused(void **state) {
 }
 
 /* Two independent ways to the density of a 1-D mixture, deep into its tails. */
-static void mixture_density_agrees_with_oracle(void **state) {
+static void mixture_density_agrees_with_oracle(void **state)
+{
     (void)state;
     enum { POINTS = 130 };
     mixture_table mixture;
@@ -459,16 +511,19 @@ static void mixture_density_agrees_with_oracle(void **state) {
     assert_true(mixture_table_read(&mixture, 7));
     const oracle1d_target target = as_target(&mixture);
     assert_int_equal(target_mixture_1d(&model, mixture.K, mixture.weight, mixture.mean, mixture.sd), 0);
-    for (size_t i = 0; i < POINTS; i++) z[i] = -65.0 + (double)i;
+    for (size_t i = 0; i < POINTS; i++)
+        z[i] = -65.0 + (double)i;
     assert_int_equal(model.log_density(model.self, POINTS, z, log_p, grad), 0);
-    for (size_t i = 0; i < POINTS; i++) assert_near(log_p[i], oracle1d_log_p(&target, z[i]), 1e-12 * (1.0 + fabs(log_p[i])));
+    for (size_t i = 0; i < POINTS; i++)
+        assert_near(log_p[i], oracle1d_log_p(&target, z[i]), 1e-12 * (1.0 + fabs(log_p[i])));
     oracle1d_posterior p = oracle1d_posterior_in(&target, (oracle1d_interval){-INFINITY, INFINITY});
     assert_near(target_truth_of(&model).mean[0], p.mean, 1e-12);
     assert_near(target_truth_of(&model).cov[0], p.var, 1e-12);
     model.close(model.self);
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(known_component_gradient),
         cmocka_unit_test(component_gradient_is_difference),

@@ -1,5 +1,5 @@
-/* test_pass.c - tests of the vector passes that the models are made of: each instruction set that this processor has against long double, also far out, and all of them against each
- * other. */
+/* test_pass.c - tests of the vector passes that the models are made of: each instruction set that this processor has
+ * against long double, also far out, and all of them against each other. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,16 +18,22 @@
 enum { N = 4096 };
 
 /* Arguments of every size and both signs: special ones, edges of ranges, and 10^U(-20, 3.5). */
-static void fill_arguments(double *x) {
-    static const double SPECIAL[] = {0.0, 1e-320, DBL_MIN, 1e-300, 1e-16, 0.34657359, 0.5, 1.0, 18.0, 36.0, 36.8, 40.0, 700.0, 707.9, 708.0, 708.5, 745.0, 1e3, 1e10, 1e300, DBL_MAX, INFINITY};
+static void fill_arguments(double *x)
+{
+    static const double SPECIAL[] = {0.0,   1e-320, DBL_MIN, 1e-300, 1e-16,   0.34657359, 0.5,   1.0,
+                                     18.0,  36.0,   36.8,    40.0,   700.0,   707.9,      708.0, 708.5,
+                                     745.0, 1e3,    1e10,    1e300,  DBL_MAX, INFINITY};
     test_random r = test_random_seed(5);
     size_t k = 0;
-    for (; k < 2 * sizeof SPECIAL / sizeof *SPECIAL; k++) x[k] = k % 2 ? -SPECIAL[k / 2] : SPECIAL[k / 2];
-    for (; k < N; k++) x[k] = (k % 2 ? -1.0 : 1.0) * pow(10.0, -20.0 + 23.5 * test_random_uniform(&r));
+    for (; k < 2 * sizeof SPECIAL / sizeof *SPECIAL; k++)
+        x[k] = k % 2 ? -SPECIAL[k / 2] : SPECIAL[k / 2];
+    for (; k < N; k++)
+        x[k] = (k % 2 ? -1.0 : 1.0) * pow(10.0, -20.0 + 23.5 * test_random_uniform(&r));
 }
 
 /* Runs check with every instruction set that is there. */
-static void with_each(void (*check)(const wv_pass *)) {
+static void with_each(void (*check)(const wv_pass *))
+{
     size_t run = 0;
     for (size_t k = 0; wv_pass_number(k); k++)
         if ((wv_pass_number(k)->needs <= wv_instructions_best())) {
@@ -38,10 +44,12 @@ static void with_each(void (*check)(const wv_pass *)) {
 }
 
 /* The best one is there and is the first that is. */
-static void best_is_there(void **state) {
+static void best_is_there(void **state)
+{
     (void)state;
     size_t k = 0;
-    while (!(wv_pass_number(k)->needs <= wv_instructions_best())) k++;
+    while (!(wv_pass_number(k)->needs <= wv_instructions_best()))
+        k++;
     assert_ptr_equal(wv_pass_best(), wv_pass_number(k));
     assert_int_equal(wv_pass_width(0), 0);
     assert_int_equal(wv_pass_width(1), WV_PASS_WIDTH);
@@ -49,15 +57,18 @@ static void best_is_there(void **state) {
     assert_int_equal(wv_pass_width(WV_PASS_WIDTH + 1), 2 * WV_PASS_WIDTH);
 }
 
-/* exp has a relative error below 1e-15, 1 + t and its logarithm half a unit in the last place each: 4 epsilon in all, of the value or, as terms of a sum with a logarithm near 0, of 1. */
-static void check_softplus(const wv_pass *pass) {
+/* exp has a relative error below 1e-15, 1 + t and its logarithm half a unit in the last place each: 4 epsilon in
+ * all, of the value or, as terms of a sum with a logarithm near 0, of 1. */
+static void check_softplus(const wv_pass *pass)
+{
     static double x[N], s[N], sum[N];
     fill_arguments(x);
     memcpy(s, x, sizeof s);
     memset(sum, 0, sizeof sum);
     pass->softplus(1, N, s, sum);
     for (size_t i = 0; i < N; i++) {
-        long double t = expl(-fabsl((long double)x[i])), value = (x[i] > 0 ? (long double)x[i] : 0.0L) + log1pl(t), slope = (x[i] > 0 ? 1.0L : t) / (1.0L + t);
+        long double t = expl(-fabsl((long double)x[i])), value = (x[i] > 0 ? (long double)x[i] : 0.0L) + log1pl(t),
+                    slope = (x[i] > 0 ? 1.0L : t) / (1.0L + t);
         if (x[i] == INFINITY)
             assert_true(sum[i] == INFINITY);
         else
@@ -66,41 +77,52 @@ static void check_softplus(const wv_pass *pass) {
     }
 }
 
-/* 512 rows: the product of 1 + exp(-|s|) is as large as it may be where s is 0, and one NaN or infinity spoils its own column only. */
-static void check_softplus_sums(const wv_pass *pass) {
+/* 512 rows: the product of 1 + exp(-|s|) is as large as it may be where s is 0, and one NaN or
+ * infinity spoils its own column only. */
+static void check_softplus_sums(const wv_pass *pass)
+{
     enum { WIDTH = 3 * WV_PASS_WIDTH };
     static double s[WV_PASS_ROWS * WIDTH];
     double sum[WIDTH], exact[WIDTH];
     test_random r = test_random_seed(6);
-    for (size_t i = 0; i < WIDTH; i++) sum[i] = exact[i] = (double)i;
-    for (size_t k = 0; k < WV_PASS_ROWS * WIDTH; k++) s[k] = k % WIDTH == 0 ? 0.0 : 5.0 * test_random_normal(&r);
+    for (size_t i = 0; i < WIDTH; i++)
+        sum[i] = exact[i] = (double)i;
+    for (size_t k = 0; k < WV_PASS_ROWS * WIDTH; k++)
+        s[k] = k % WIDTH == 0 ? 0.0 : 5.0 * test_random_normal(&r);
     s[7 * WIDTH + 3] = NAN;
     s[100 * WIDTH + 10] = INFINITY;
     s[100 * WIDTH + 11] = -INFINITY;
     for (size_t i = 0; i < WIDTH; i++) {
         long double total = sum[i];
-        for (size_t k = 0; k < WV_PASS_ROWS; k++) total += fmaxl(s[k * WIDTH + i], 0.0L) + log1pl(expl(-fabsl(s[k * WIDTH + i])));
+        for (size_t k = 0; k < WV_PASS_ROWS; k++)
+            total += fmaxl(s[k * WIDTH + i], 0.0L) + log1pl(expl(-fabsl(s[k * WIDTH + i])));
         exact[i] = (double)total;
     }
     pass->softplus(WV_PASS_ROWS, WIDTH, s, sum);
     for (size_t i = 0; i < WIDTH; i++) {
-        if (i == 3) assert_true(isnan(sum[i]));
-        else if (i == 10) assert_true(sum[i] == INFINITY);
-        else assert_near(sum[i], exact[i], 1e-14 * exact[i] * sqrt(WV_PASS_ROWS)); /* each addition and each factor adds an epsilon */
+        if (i == 3)
+            assert_true(isnan(sum[i]));
+        else if (i == 10)
+            assert_true(sum[i] == INFINITY);
+        else
+            /* each addition and each factor adds an epsilon */
+            assert_near(sum[i], exact[i], 1e-14 * exact[i] * sqrt(WV_PASS_ROWS));
     }
     assert_true(isnan(s[7 * WIDTH + 3]));
     assert_true(s[100 * WIDTH + 10] == 1.0 && s[100 * WIDTH + 11] == 0.0);
     assert_true(!isnan(s[8 * WIDTH + 3]));
 }
 
-static void softplus_is_exact(void **state) {
+static void softplus_is_exact(void **state)
+{
     (void)state;
     with_each(check_softplus);
     with_each(check_softplus_sums);
 }
 
 /* expm1 to 1e-15 (of its own size, for it has no cancellation at 0) and a quotient: 8 epsilon. */
-static void check_tanh(const wv_pass *pass) {
+static void check_tanh(const wv_pass *pass)
+{
     static double x[N], t[N];
     fill_arguments(x);
     memcpy(t, x, sizeof t);
@@ -114,7 +136,8 @@ static void check_tanh(const wv_pass *pass) {
     }
 }
 
-static void check_tanh_back(const wv_pass *pass) {
+static void check_tanh_back(const wv_pass *pass)
+{
     enum { H = 3, WIDTH = 2 * WV_PASS_WIDTH };
     double T[H * WIDTH], w[H] = {0.5, -2.0, 1e10}, df[WIDTH], expected[H * WIDTH];
     test_random r = test_random_seed(7);
@@ -124,17 +147,21 @@ static void check_tanh_back(const wv_pass *pass) {
         expected[k] = w[k / WIDTH] * df[k % WIDTH] * (1.0 - T[k] * T[k]);
     }
     pass->tanh_back(H, WIDTH, w, df, T);
-    for (size_t k = 0; k < H * WIDTH; k++) assert_near(T[k], expected[k], 4.0 * DBL_EPSILON * fabs(w[k / WIDTH] * df[k % WIDTH]));
+    for (size_t k = 0; k < H * WIDTH; k++)
+        assert_near(T[k], expected[k], 4.0 * DBL_EPSILON * fabs(w[k / WIDTH] * df[k % WIDTH]));
 }
 
-static void tanh_is_exact(void **state) {
+static void tanh_is_exact(void **state)
+{
     (void)state;
     with_each(check_tanh);
     with_each(check_tanh_back);
 }
 
-/* Gaussians one after the other, the first of them too far away to count for some points, and NaN for one: against sums in long double. */
-static void check_add_gaussian(const wv_pass *pass) {
+/* Gaussians one after the other, the first of them too far away to count for some points, and NaN
+ * for one: against sums in long double. */
+static void check_add_gaussian(const wv_pass *pass)
+{
     enum { D = 3, K = 4, WIDTH = 2 * WV_PASS_WIDTH };
     static const double LOG_WEIGHT[K] = {-1.0, 2.0, -700.0, 0.5};
     double z[D * WIDTH], v[D * WIDTH], slope[D * WIDTH], top[WIDTH], total[WIDTH], grad[D * WIDTH] = {0};
@@ -150,17 +177,21 @@ static void check_add_gaussian(const wv_pass *pass) {
         pass->centre(D, WIDTH, z, mean, v);
         for (size_t j = 0; j < D * WIDTH; j++) {
             assert_true(v[j] == z[j] - mean[j / WIDTH]);
-            if (k == 0 && j % WIDTH == 1) v[j] = 1e200; /* its square is infinite */
-            if (k == 1 && j % WIDTH == 2) v[j] = NAN;
+            if (k == 0 && j % WIDTH == 1)
+                v[j] = 1e200; /* its square is infinite */
+            if (k == 1 && j % WIDTH == 2)
+                v[j] = NAN;
             slope[j] = 2.0 * v[j];
         }
         pass->add_gaussian(D, WIDTH, LOG_WEIGHT[k], v, slope, top, total, grad);
         for (size_t i = 0; i < WIDTH; i++) {
             long double squares = 0.0L;
-            for (size_t d = 0; d < D; d++) squares += (long double)v[d * WIDTH + i] * v[d * WIDTH + i];
+            for (size_t d = 0; d < D; d++)
+                squares += (long double)v[d * WIDTH + i] * v[d * WIDTH + i];
             long double density = isnan((double)squares) ? 0.0L : expl(LOG_WEIGHT[k] - 0.5L * squares);
             sum[i] += density;
-            for (size_t d = 0; density > 0.0L && d < D; d++) g[d * WIDTH + i] -= density * slope[d * WIDTH + i];
+            for (size_t d = 0; density > 0.0L && d < D; d++)
+                g[d * WIDTH + i] -= density * slope[d * WIDTH + i];
         }
     }
     for (size_t i = 0; i < WIDTH; i++) {
@@ -173,17 +204,21 @@ static void check_add_gaussian(const wv_pass *pass) {
     }
 }
 
-static void mixtures_add_up(void **state) {
+static void mixtures_add_up(void **state)
+{
     (void)state;
     with_each(check_add_gaussian);
 }
 
 /* A row of a covariance, with times so near and so far that the decay covers all from 1 to 0, and its sums. */
-static void check_covariance(const wv_pass *pass) {
+static void check_covariance(const wv_pass *pass)
+{
     enum { WIDTH = 4 * WV_PASS_WIDTH };
-    double t[WIDTH], cosine[WIDTH], sine[WIDTH], alpha[WIDTH], inverse[WIDTH], decay[WIDTH], K[WIDTH], sums[3] = {1.0, 2.0, 3.0};
+    double t[WIDTH], cosine[WIDTH], sine[WIDTH], alpha[WIDTH], inverse[WIDTH], decay[WIDTH], K[WIDTH],
+        sums[3] = {1.0, 2.0, 3.0};
     long double expected[3] = {1.0L, 2.0L, 3.0L}, size = 1.0L;
-    const double omega = 0.7, A = 2.5, half_precision = 0.02, time = 1.5, c = cos(omega * time), s = sin(omega * time), a = 0.3;
+    const double omega = 0.7, A = 2.5, half_precision = 0.02, time = 1.5, c = cos(omega * time), s = sin(omega * time),
+                 a = 0.3;
     wv_pass_process process = {A, half_precision};
     wv_pass_time at = {&time, &c, &s, &a}, times = {t, cosine, sine, alpha};
     test_random r = test_random_seed(9);
@@ -197,7 +232,8 @@ static void check_covariance(const wv_pass *pass) {
     pass->covariance(WIDTH, &process, &at, &times, decay, K);
     for (size_t i = 0; i < WIDTH; i++) {
         long double dt = (long double)time - t[i], e = A * expl(-half_precision * dt * dt), turn = cosl(omega * dt);
-        assert_near(decay[i], (double)e, (double)(1e-13L * e) + 1e-99); /* the exponent, up to 230, is rounded: 230 epsilon */
+        /* the exponent, up to 230, is rounded: 230 epsilon */
+        assert_near(decay[i], (double)e, (double)(1e-13L * e) + 1e-99);
         assert_near(K[i], (double)(e * turn), (double)(1e-13L * e) + 1e-99);
         long double weight = ((long double)a * alpha[i] - inverse[i]) * e;
         expected[0] += weight * turn;
@@ -206,10 +242,12 @@ static void check_covariance(const wv_pass *pass) {
         size += fabsl(weight) * (1.0L + dt * dt);
     }
     pass->covariance_back(WIDTH, &at, &times, decay, inverse, sums);
-    for (size_t k = 0; k < 3; k++) assert_near(sums[k], (double)expected[k], (double)(1e-13L * size));
+    for (size_t k = 0; k < 3; k++)
+        assert_near(sums[k], (double)expected[k], (double)(1e-13L * size));
 }
 
-static void covariances_are_exact(void **state) {
+static void covariances_are_exact(void **state)
+{
     (void)state;
     with_each(check_covariance);
 }
@@ -219,7 +257,8 @@ typedef struct {
     double s[N], sum[N], t[N], back[N], top[N], total[N], grad[N], decay[N], K[N], sums[3];
 } outcome;
 
-static void run_all(const wv_pass *pass, outcome *o) {
+static void run_all(const wv_pass *pass, outcome *o)
+{
     static double x[N], y[N];
     const double w[2] = {0.7, -1.3}, mean[2] = {0.1, -0.2};
     memset(o, 0, sizeof *o);
@@ -232,7 +271,8 @@ static void run_all(const wv_pass *pass, outcome *o) {
     pass->tanh(N, o->t);
     memcpy(o->back, o->t, sizeof o->t);
     pass->tanh_back(2, N / 2, w, y, o->back);
-    for (size_t i = 0; i < N; i++) o->top[i] = -INFINITY;
+    for (size_t i = 0; i < N; i++)
+        o->top[i] = -INFINITY;
     pass->centre(2, N / 2, y, mean, o->decay);
     pass->add_gaussian(2, N / 2, 0.3, o->decay, y, o->top, o->total, o->grad);
     pass->add_gaussian(2, N / 2, 0.4, y, o->decay, o->top, o->total, o->grad);
@@ -242,28 +282,34 @@ static void run_all(const wv_pass *pass, outcome *o) {
     pass->covariance_back(N, &at, &times, o->decay, o->K, o->sums);
 }
 
-/* Some sets fuse multiplications and additions: a rounding here or there, and what terms of a size up to 100 leave of it. */
-static void instruction_sets_agree(void **state) {
+/* Some sets fuse multiplications and additions: a rounding here or there, and what terms of a size
+ * up to 100 leave of it. */
+static void instruction_sets_agree(void **state)
+{
     (void)state;
     static outcome first, other;
     run_all(wv_pass_best(), &first);
     for (size_t k = 0; wv_pass_number(k); k++) {
-        if (!(wv_pass_number(k)->needs <= wv_instructions_best())) continue;
+        if (!(wv_pass_number(k)->needs <= wv_instructions_best()))
+            continue;
         run_all(wv_pass_number(k), &other);
         const double *a = (const double *)&first, *b = (const double *)&other;
         for (size_t i = 0; i < sizeof first / sizeof(double); i++)
-            if (!(a[i] == b[i] || (isnan(a[i]) && isnan(b[i])))) assert_near(a[i], b[i], 1e-14 * fmax(fabs(a[i]), 1.0) * 100.0);
+            if (!(a[i] == b[i] || (isnan(a[i]) && isnan(b[i]))))
+                assert_near(a[i], b[i], 1e-14 * fmax(fabs(a[i]), 1.0) * 100.0);
     }
 }
 
 /* Pieces are aligned, differ while in use, and come back. */
-static void scratch_is_used_again(void **state) {
+static void scratch_is_used_again(void **state)
+{
     (void)state;
     wv_scratch s;
     wv_scratch_open(&s, 1000);
     double *a = wv_scratch_take(&s), *b = wv_scratch_take(&s);
     assert_true(a && b && a != b && (uintptr_t)a % 64 == 0 && (uintptr_t)b % 64 == 0);
-    for (size_t i = 0; i < 1000; i++) a[i] = b[i] = 1.0;
+    for (size_t i = 0; i < 1000; i++)
+        a[i] = b[i] = 1.0;
     wv_scratch_give(&s, a);
     assert_ptr_equal(wv_scratch_take(&s), a);
     wv_scratch_give(&s, b);
@@ -275,14 +321,12 @@ static void scratch_is_used_again(void **state) {
     wv_scratch_close(&s);
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(best_is_there),
-        cmocka_unit_test(softplus_is_exact),
-        cmocka_unit_test(tanh_is_exact),
-        cmocka_unit_test(mixtures_add_up),
-        cmocka_unit_test(covariances_are_exact),
-        cmocka_unit_test(instruction_sets_agree),
+        cmocka_unit_test(best_is_there),         cmocka_unit_test(softplus_is_exact),
+        cmocka_unit_test(tanh_is_exact),         cmocka_unit_test(mixtures_add_up),
+        cmocka_unit_test(covariances_are_exact), cmocka_unit_test(instruction_sets_agree),
         cmocka_unit_test(scratch_is_used_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

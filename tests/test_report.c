@@ -60,7 +60,8 @@ static double normal_quantile(double u)
     return (below + above) / 2;
 }
 
-/* Quantiles of two normals, sd 1 and 0.1, ten apart, 3 : 1: no smearing, and the heights of the wide one within 15 % (the bias of the kernel and of bins as wide as the sd of the narrow one). */
+/* Quantiles of two normals, sd 1 and 0.1, ten apart, 3 : 1: no smearing, and the heights of the wide one within 15 %
+ * (the bias of the kernel and of bins as wide as the sd of the narrow one). */
 static void finds_densities(void **state)
 {
     (void)state;
@@ -79,7 +80,8 @@ static void finds_densities(void **state)
             double at = lo + ((double)g + 0.5) * step;
             sum += density[g] * step;
             middle = at > 4.5 && at < 8.5 ? fmax(middle, density[g]) : middle;
-            wide = fabs(at) < 1 ? fmax(wide, fabs(density[g] / (0.75 * exp(-at * at / 2) / sqrt(8 * atan(1))) - 1)) : wide;
+            wide = fabs(at) < 1 ? fmax(wide, fabs(density[g] / (0.75 * exp(-at * at / 2) / sqrt(8 * atan(1))) - 1))
+                                : wide;
         }
         assert_true(fabs(sum - 1) < 0.01);
         assert_true(middle < 0.01);
@@ -87,7 +89,8 @@ static void finds_densities(void **state)
     }
 }
 
-/* Curves end at bounds: at 0 for what is positive or negative, at the last value where many are next to it; a density has its full height there, and all of its mass inside. */
+/* Curves end at bounds: at 0 for what is positive or negative, at the last value where many are next to it; a
+ * density has its full height there, and all of its mass inside. */
 static void stops_at_bounds(void **state)
 {
     (void)state;
@@ -95,7 +98,8 @@ static void stops_at_bounds(void **state)
     for (int sign = 1; sign >= -1; sign -= 2)
         for (double bound = 0; bound < 6; bound += 5) {
             for (size_t i = 0; i < DRAWS; i++)
-                x[i] = sign * (bound - log(((double)i + 0.5) / DRAWS)); /* an exponential distribution, moved and mirrored */
+                /* an exponential distribution, moved and mirrored */
+                x[i] = sign * (bound - log(((double)i + 0.5) / DRAWS));
             assert_true(find_curve_range(DRAWS, x, 1, &lo, &hi));
             assert_true(fabs((sign > 0 ? lo : hi) - sign * bound) < 0.001);
             assert_true(sign > 0 ? hi > bound + 5 : lo < -bound - 5);
@@ -119,7 +123,8 @@ static void stops_at_bounds(void **state)
     assert_true(find_curve_range(DRAWS, x, 1, &lo, &hi));
     assert_true(lo == 0 && hi == 1);
     assert_true(estimate_density(&(weighted_values){DRAWS, 1, x, NULL, NULL, 0}, GRID, lo, hi, density));
-    assert_true(density[0] > density[GRID / 2] && density[GRID - 1] > density[GRID / 2]); /* the greatest value is not lost */
+    /* the greatest value is not lost */
+    assert_true(density[0] > density[GRID / 2] && density[GRID - 1] > density[GRID / 2]);
 }
 
 static void survives_odd_values(void **state)
@@ -177,7 +182,8 @@ static void reads_tables(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(packs), cmocka_unit_test(packs_tables), cmocka_unit_test(finds_densities), cmocka_unit_test(stops_at_bounds),
-                                       cmocka_unit_test(survives_odd_values), cmocka_unit_test(reads_tables)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(packs),           cmocka_unit_test(packs_tables),        cmocka_unit_test(finds_densities),
+        cmocka_unit_test(stops_at_bounds), cmocka_unit_test(survives_odd_values), cmocka_unit_test(reads_tables)};
     return cmocka_run_group_tests_name("report", tests, NULL, NULL);
 }

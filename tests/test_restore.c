@@ -1,8 +1,10 @@
-/* test_restore.c - restoring into a fit that has run before equals restoring into a new one, in every stage of both solvers.
+/* test_restore.c - restoring into a fit that has run before equals restoring into a new one, in
+ * every stage of both solvers.
  *
- * A fit is recorded: its state after every batch. One other fit then restores these states in a scrambled order, takes one
- * batch from each, and must arrive at the recorded next state, whatever it did before. From the first state of each stage it
- * goes on to the end. Batches are asked for and told by hand, so that states hold no times and can be compared as bytes. */
+ * A fit is recorded: its state after every batch. One other fit then restores these states in a scrambled
+ * order, takes one batch from each, and must arrive at the recorded next state, whatever it did before. From
+ * the first state of each stage it goes on to the end. Batches are asked for and told by hand, so that states
+ * hold no times and can be compared as bytes. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,13 +24,13 @@ typedef struct {
 } saved;
 
 typedef struct {
-    size_t states; /* one more than batches */
-    saved *state;  /* [states] */
+    size_t states;      /* one more than batches */
+    saved *state;       /* [states] */
     const char **stage; /* [states] */
-    char *verdict; /* of the end */
+    char *verdict;      /* of the end */
 } record;
 
-/* ---- a batch, and a state ----------------------------------------------------------------------------------------------------- */
+/* ---- a batch, and a state ---------------------------------------------------------------------------------------- */
 static const char *stage_of(const wvgd_fit *fit)
 {
     wvgd_progress p;
@@ -90,7 +92,7 @@ static char *verdict_of(const wvgd_fit *fit)
     return text;
 }
 
-/* ---- a record of a fit -------------------------------------------------------------------------------------------------------- */
+/* ---- a record of a fit ------------------------------------------------------------------------------------------- */
 static record record_fit(const wvgd_model *model, const wvgd_options *o)
 {
     record r = {0};
@@ -135,7 +137,7 @@ static void assert_state(const wvgd_fit *fit, const saved *wanted, const char *s
     free(s.bytes);
 }
 
-/* ---- the same from a fit that has run ----------------------------------------------------------------------------------------- */
+/* ---- the same from a fit that has run ---------------------------------------------------------------------------- */
 static void goes_to_the_end(wvgd_fit *used, const wvgd_model *model, const record *r, size_t i)
 {
     restore(used, &r->state[i]);
@@ -185,7 +187,7 @@ static void check(const wvgd_model *model, const wvgd_options *o, const char *co
     free_record(&r);
 }
 
-/* ---- the fits ----------------------------------------------------------------------------------------------------------------- */
+/* ---- the fits ---------------------------------------------------------------------------------------------------- */
 static wvgd_options options_of(wvgd_solver solver, size_t N, wvgd_family family, size_t max_iter)
 {
     wvgd_options o;

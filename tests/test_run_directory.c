@@ -1,4 +1,5 @@
-/* test_run_directory.c - files that appear whole or not at all, numbers that come back with the same bits, damaged checkpoints, runs that are replaced. */
+/* test_run_directory.c - files that appear whole or not at all, numbers that come back with the same bits,
+ * damaged checkpoints, runs that are replaced. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -34,7 +35,7 @@ static int leave(void **state)
     return access(dir, F_OK) ? 0 : -1; /* nothing else was left in it */
 }
 
-/* ---- numbers ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
 static void assert_spelled(double value)
 {
     char text[64] = "", expected[64];
@@ -46,7 +47,8 @@ static void assert_spelled(double value)
     assert_string_equal(text, expected);
 }
 
-/* As printf does, to the last digit: sizes of all kinds, powers of ten and their neighbours, short decimals, whole numbers, and binary fractions whose 17 digits end in a half. */
+/* As printf does, to the last digit: sizes of all kinds, powers of ten and their neighbours, short decimals, whole
+ * numbers, and binary fractions whose 17 digits end in a half. */
 static void numbers_are_spelled_as_printf_does(void **state)
 {
     enum { N = 20000 };
@@ -54,7 +56,11 @@ static void numbers_are_spelled_as_printf_does(void **state)
     (void)state;
     for (int k = -6; k < 18; k++)
         for (int sign = -1; sign <= 1; sign += 2) {
-            double power = strtod((const char *[]){"1e-6", "1e-5", "1e-4", "1e-3", "1e-2", "1e-1", "1", "1e1", "1e2", "1e3", "1e4", "1e5", "1e6", "1e7", "1e8", "1e9", "1e10", "1e11", "1e12", "1e13", "1e14", "1e15", "1e16", "1e17"}[k + 6], NULL);
+            double power =
+                strtod((const char *[]){"1e-6", "1e-5", "1e-4", "1e-3", "1e-2", "1e-1", "1",    "1e1",
+                                        "1e2",  "1e3",  "1e4",  "1e5",  "1e6",  "1e7",  "1e8",  "1e9",
+                                        "1e10", "1e11", "1e12", "1e13", "1e14", "1e15", "1e16", "1e17"}[k + 6],
+                       NULL);
             assert_spelled(sign * power);
             assert_spelled(sign * nextafter(power, 0));
             assert_spelled(sign * nextafter(power, INFINITY));
@@ -104,7 +110,7 @@ static void drop(const char *file)
     free(path);
 }
 
-/* ---- whole files --------------------------------------------------------------------------------------------------------------------- */
+/* ---- whole files ------------------------------------------------------------------------------------------------- */
 static void old_file_stays_until_the_new_one_is_whole(void **state)
 {
     (void)state;
@@ -181,8 +187,14 @@ static void names_in_csv(void **state)
     (void)state;
     static const struct {
         const char *name, *field;
-    } cases[] = {{"beta.1", "beta.1"},        {"a,b", "\"a,b\""}, {"say \"x\"", "\"say \"\"x\"\"\""},
-                 {"two\nlines", "two_lines"}, {"", "\"\""},       {"#1", "\"#1\""}, {"c\xc2\x9bm", "c_m"}, {"\xc3\xa4\xc2\xa0", "\xc3\xa4\xc2\xa0"}};
+    } cases[] = {{"beta.1", "beta.1"},
+                 {"a,b", "\"a,b\""},
+                 {"say \"x\"", "\"say \"\"x\"\"\""},
+                 {"two\nlines", "two_lines"},
+                 {"", "\"\""},
+                 {"#1", "\"#1\""},
+                 {"c\xc2\x9bm", "c_m"},
+                 {"\xc3\xa4\xc2\xa0", "\xc3\xa4\xc2\xa0"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *text = NULL;
         size_t size;
@@ -194,7 +206,7 @@ static void names_in_csv(void **state)
     }
 }
 
-/* ---- the directory ------------------------------------------------------------------------------------------------------------------- */
+/* ---- the directory ----------------------------------------------------------------------------------------------- */
 static void when_a_directory_may_be_used(void **state)
 {
     (void)state;
@@ -315,7 +327,9 @@ static void files_that_belong_to_a_run(void **state)
     static const struct {
         const char *file;
         bool belongs;
-    } cases[] = {{DRAWS_FILE, true}, {RESULT_FILE, true}, {RUN_FILE ".partial", true}, {CHECKPOINT_FILE ".old", true}, {"mine.csv", false}, {"draws.csv.bak", false}};
+    } cases[] = {{DRAWS_FILE, true},          {RESULT_FILE, true},
+                 {RUN_FILE ".partial", true}, {CHECKPOINT_FILE ".old", true},
+                 {"mine.csv", false},         {"draws.csv.bak", false}};
     for (int run = 0; run < 2; run++) {
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
             char *path = run_path(dir, cases[i].file);
@@ -336,7 +350,7 @@ static void files_that_belong_to_a_run(void **state)
     free(target);
 }
 
-/* ---- checkpoint ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- checkpoint -------------------------------------------------------------------------------------------------- */
 static void checkpoint_comes_back(void **state)
 {
     (void)state;
@@ -356,7 +370,8 @@ static void checkpoint_comes_back(void **state)
     assert_int_equal(read_checkpoint(dir, RESULT_FILE, &back, &got, &size, &f), EX_NOINPUT);
 }
 
-/* Every length shorter than the whole, and every byte changed: refused, with nothing allocated left behind (the sanitizers look). */
+/* Every length shorter than the whole, and every byte changed: refused, with nothing allocated
+ * left behind (the sanitizers look). */
 static void damaged_checkpoints_are_refused(void **state)
 {
     (void)state;
@@ -383,10 +398,10 @@ static void damaged_checkpoints_are_refused(void **state)
     free(path);
 }
 
-/* ---- run.json ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- run.json ---------------------------------------------------------------------------------------------------- */
 enum { N = 2, D = 2, DRAWS = 5 };
-static double z[N * D] = {0.1, -1.0 / 3, 1e300, DBL_MIN}, beta[N] = {0.7, 0.3}, tiny[N] = {DBL_TRUE_MIN, 1e-5}, mixed[N] = {-INFINITY, -2.5},
-                    missing[N] = {NAN, 0.2}, sd[N * D] = {1, 2, 3, 4};
+static double z[N * D] = {0.1, -1.0 / 3, 1e300, DBL_MIN}, beta[N] = {0.7, 0.3}, tiny[N] = {DBL_TRUE_MIN, 1e-5},
+                    mixed[N] = {-INFINITY, -2.5}, missing[N] = {NAN, 0.2}, sd[N * D] = {1, 2, 3, 4};
 
 static wvgd_results example(void)
 {
@@ -423,10 +438,12 @@ static wvgd_results example(void)
 static json_t *run_of(const wvgd_results *r)
 {
     static const char *const names[D] = {"up", "down"};
-    static const double value[DRAWS * D] = {1, -1, 2, -2, 3, -3, 4, -4, 5, -5}, weight[DRAWS] = {0.1, 0.2, 0.4, 0.2, 0.1};
-    shown_draws draws = {.n = DRAWS, .columns = D, .names = names, .value = value, .weight = weight, .calibrated = weight};
-    json_t *asked = json_pack("{s:s, s:s, s:s, s:{s:s, s:i}, s:{}}", "version", "0", "id", "0123456789abcdef", "command", "wvgd fit", "model", "name", "m", "dim", D,
-                              "options");
+    static const double value[DRAWS * D] = {1, -1, 2, -2, 3, -3, 4, -4, 5, -5},
+                                      weight[DRAWS] = {0.1, 0.2, 0.4, 0.2, 0.1};
+    shown_draws draws = {
+        .n = DRAWS, .columns = D, .names = names, .value = value, .weight = weight, .calibrated = weight};
+    json_t *asked = json_pack("{s:s, s:s, s:s, s:{s:s, s:i}, s:{}}", "version", "0", "id", "0123456789abcdef",
+                              "command", "wvgd fit", "model", "name", "m", "dim", D, "options");
     json_t *run = run_json(asked, r, &draws);
     json_decref(asked);
     assert_non_null(run);
@@ -459,13 +476,16 @@ static void numbers_come_back_bit_for_bit(void **state)
         same_bits(json_number_value(json_object_get(p, "beta_se")), tiny[j]);
     }
     const json_t *first = json_array_get(json_object_get(back, "particles"), 0);
-    assert_true(json_is_null(json_object_get(first, "elbo")) && json_is_null(json_object_get(first, "pareto_k"))); /* no such numbers in JSON */
-    same_bits(json_number_value(json_object_get(json_object_get(json_object_get(back, "evidence"), "pelbo"), "value")), r.pelbo.value);
+    assert_true(json_is_null(json_object_get(first, "elbo")) &&
+                json_is_null(json_object_get(first, "pareto_k"))); /* no such numbers in JSON */
+    same_bits(json_number_value(json_object_get(json_object_get(json_object_get(back, "evidence"), "pelbo"), "value")),
+              r.pelbo.value);
     json_decref(run);
     json_decref(back);
 }
 
-/* Quantiles of hundreds of draws, half of which repeat others, with uneven weights, some zero: at least the level lies at or below each, and less than it below. */
+/* Quantiles of hundreds of draws, half of which repeat others, with uneven weights, some zero: at least the level
+ * lies at or below each, and less than it below. */
 static void quantiles_are_where_the_weight_is(void **state)
 {
     (void)state;
@@ -483,7 +503,8 @@ static void quantiles_are_where_the_weight_is(void **state)
     }
     for (size_t i = 0; i < MANY; i++)
         weight[i] /= total;
-    shown_draws draws = {.n = MANY, .columns = COLUMNS, .names = names, .value = value, .weight = weight, .calibrated = weight};
+    shown_draws draws = {
+        .n = MANY, .columns = COLUMNS, .names = names, .value = value, .weight = weight, .calibrated = weight};
     wvgd_results r = example();
     json_t *asked = json_object(), *run = run_json(asked, &r, &draws);
     for (size_t k = 0; k < 3; k++)
@@ -499,17 +520,18 @@ static void quantiles_are_where_the_weight_is(void **state)
     json_decref(run);
 }
 
-/* By hand: mean 3, variance 0.1*4 + 0.2*1 + 0 + 0.2 + 0.4 = 1.2, mcse^2 = 2*(0.1*2)^2 + 2*(0.2*1)^2 = 0.16, ESS 1.2/0.16 = 7.5;
- * quantiles: the first value at which the running weight reaches 0.05, 0.5, 0.95. */
+/* By hand: mean 3, variance 0.1*4 + 0.2*1 + 0 + 0.2 + 0.4 = 1.2, mcse^2 = 2*(0.1*2)^2 + 2*(0.2*1)^2 = 0.16, ESS
+ * 1.2/0.16 = 7.5; quantiles: the first value at which the running weight reaches 0.05, 0.5, 0.95. */
 static void moments_and_quantiles_of_weighted_draws(void **state)
 {
     (void)state;
     static const struct {
         const char *key;
         double up, down;
-    } expected[] = {
-        {"mean", 3, -3}, {"sd", 1.0954451150103321, 1.0954451150103321}, {"mcse", 0.4, 0.4}, {"ess", 7.5, 7.5}, {"q5", 1, -5}, {"q50", 3, -3},
-        {"q95", 5, -1}};
+    } expected[] = {{"mean", 3, -3},    {"sd", 1.0954451150103321, 1.0954451150103321},
+                    {"mcse", 0.4, 0.4}, {"ess", 7.5, 7.5},
+                    {"q5", 1, -5},      {"q50", 3, -3},
+                    {"q95", 5, -1}};
     wvgd_results r = example();
     json_t *run = run_of(&r);
     const json_t *p = json_object_get(run, "posterior");
@@ -526,16 +548,27 @@ static void modes_are_listed(void **state)
 {
     (void)state;
     static const char *const names[] = {"same", "x", "y", "far", "z"};
-    static const double value[] = {1, 1, 5, 100, 0, 3, 3, 6, 100, 0, 1, 7, 9, -100, 0, 3, 9, 9, -102, 0}, weight[] = {0.1, 0.1, 0.6, 0.2}, mass[] = {0.2, 0.8, 0, 0.01, 0.02, 0};
+    static const double value[] = {1, 1, 5, 100, 0, 3, 3, 6, 100, 0, 1, 7, 9, -100, 0, 3, 9, 9, -102, 0},
+                        weight[] = {0.1, 0.1, 0.6, 0.2}, mass[] = {0.2, 0.8, 0, 0.01, 0.02, 0};
     static const size_t mode[] = {0, 0, 1, 1, 1, 0}; /* of four draws, then of the particles */
-    shown_draws draws = {.n = 4, .columns = 5, .names = names, .value = value, .weight = weight, .calibrated = weight, .mode = mode, .mass = mass};
+    shown_draws draws = {.n = 4,
+                         .columns = 5,
+                         .names = names,
+                         .value = value,
+                         .weight = weight,
+                         .calibrated = weight,
+                         .mode = mode,
+                         .mass = mass};
     wvgd_results r = example();
     r.modes = 3;
     json_t *asked = json_object(), *run = run_json(asked, &r, &draws);
-    const json_t *each = json_object_get(json_object_get(run, "modes"), "each"), *first = json_array_get(each, 0), *second = json_array_get(each, 1);
+    const json_t *each = json_object_get(json_object_get(run, "modes"), "each"), *first = json_array_get(each, 0),
+                 *second = json_array_get(each, 1);
     assert_int_equal(json_array_size(each), 3);
-    assert_true(json_number_value(json_object_get(first, "mass")) == 0.8 && json_number_value(json_object_get(first, "mass_se")) == 0.02);
-    assert_true(json_number_value(json_object_get(second, "mass")) == 0.2 && json_number_value(json_object_get(second, "mass_se")) == 0.01);
+    assert_true(json_number_value(json_object_get(first, "mass")) == 0.8 &&
+                json_number_value(json_object_get(first, "mass_se")) == 0.02);
+    assert_true(json_number_value(json_object_get(second, "mass")) == 0.2 &&
+                json_number_value(json_object_get(second, "mass_se")) == 0.01);
     assert_int_equal(json_array_size(json_object_get(first, "particles")), 1);
     assert_int_equal(json_integer_value(json_array_get(json_object_get(first, "particles"), 0)), 1);
     assert_int_equal(json_integer_value(json_array_get(json_object_get(second, "particles"), 0)), 2);
@@ -552,8 +585,10 @@ static void known_moments_are_taken(void **state)
 {
     (void)state;
     static const char *const names[] = {"a", "b"};
-    const double value[] = {1, 10, 2, 20, 3, 30}, weight[] = {0.25, 0.5, 0.25}, known[] = {2.125, 20.5, 4, 9, 0.01, 0.02};
-    shown_draws draws = {.n = 3, .columns = 2, .names = names, .value = value, .weight = weight, .calibrated = weight, .known = known};
+    const double value[] = {1, 10, 2, 20, 3, 30}, weight[] = {0.25, 0.5, 0.25},
+                 known[] = {2.125, 20.5, 4, 9, 0.01, 0.02};
+    shown_draws draws = {
+        .n = 3, .columns = 2, .names = names, .value = value, .weight = weight, .calibrated = weight, .known = known};
     wvgd_results r = example();
     json_t *asked = json_object(), *run = run_json(asked, &r, &draws);
     const json_t *p = json_object_get(run, "posterior");
@@ -611,7 +646,10 @@ static void texts_that_are_not_utf8(void **state)
 static void broken_run_json(void **state)
 {
     (void)state;
-    static const char *const texts[] = {"", "{", "[1]", "{\"a\":1,\"a\":2}", "nonsense", "{\"a\":1e999}", "{}", "{\"version\": 1}"};
+    static const char *const texts[] = {"",         "{",
+                                        "[1]",      "{\"a\":1,\"a\":2}",
+                                        "nonsense", "{\"a\":1e999}",
+                                        "{}",       "{\"version\": 1}"};
     failure f;
     json_t *run = NULL;
     assert_int_equal(read_run(dir, &run, &f), EX_NOINPUT);
@@ -631,7 +669,8 @@ static void broken_run_json(void **state)
 static void incomplete_run_json(void **state)
 {
     (void)state;
-    static const char *const paths[] = {"version", "model", "options", "stop", "evidence", "particles", "posterior", "diagnostics", "verdict"};
+    static const char *const paths[] = {"version",   "model",     "options",     "stop",   "evidence",
+                                        "particles", "posterior", "diagnostics", "verdict"};
     failure f;
     wvgd_results r = example();
     json_t *whole = run_of(&r), *back = NULL;
@@ -653,7 +692,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, enter, leave)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_are_spelled_as_printf_does), TEST(old_file_stays_until_the_new_one_is_whole),
+        cmocka_unit_test(numbers_are_spelled_as_printf_does),
+        TEST(old_file_stays_until_the_new_one_is_whole),
         TEST(devices_are_written_not_replaced),
         TEST(links_stay_links),
         TEST(impossible_places),

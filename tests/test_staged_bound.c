@@ -1,4 +1,5 @@
-/* test_staged_bound.c - bounds of the staged solver, masses of its components and what cheap evaluations are used for, against exact ELBOs, fresh draws of the ensemble and the evidence. */
+/* test_staged_bound.c - bounds of the staged solver, masses of its components and what cheap evaluations are used
+ * for, against exact ELBOs, fresh draws of the ensemble and the evidence. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -17,14 +18,17 @@
 #include "weight.h"
 #include "wvgd.h"
 
-static int note_walks(void *self, const wvgd_progress *p) {
+static int note_walks(void *self, const wvgd_progress *p)
+{
     *(bool *)self |= !strcmp(p->stage, "crawl");
     return 0;
 }
 
 /* The bound of a fit from so many draws of its ensemble, and its standard error. */
-static wvgd_estimate independent_bound(const wvgd_fit *fit, const wvgd_model *model, size_t n) {
-    double *x = malloc(n * model->dim * sizeof *x), *log_p = malloc(n * sizeof *log_p), *log_q = malloc(n * sizeof *log_q), mean = 0, squares = 0;
+static wvgd_estimate independent_bound(const wvgd_fit *fit, const wvgd_model *model, size_t n)
+{
+    double *x = malloc(n * model->dim * sizeof *x), *log_p = malloc(n * sizeof *log_p),
+           *log_q = malloc(n * sizeof *log_q), mean = 0, squares = 0;
     assert_int_equal(wvgd_sample(fit, 99, n, x, NULL, NULL), WVGD_OK);
     assert_int_equal(wvgd_log_q(fit, n, x, log_q, NULL), WVGD_OK);
     assert_int_equal(model->log_density(model->self, n, x, log_p, NULL), 0);
@@ -38,13 +42,16 @@ static wvgd_estimate independent_bound(const wvgd_fit *fit, const wvgd_model *mo
     return (wvgd_estimate){mean, sqrt((squares - mean * mean) / (double)n)};
 }
 
-/* Where a model says that its evaluations are cheap, more of them are drawn instead of components grown, walks look at the tails all the same, the evidence is right, and the bound is told more precisely. */
-static void cheap_evaluations(void **state) {
+/* Where a model says that its evaluations are cheap, more of them are drawn instead of components grown, walks look
+ * at the tails all the same, the evidence is right, and the bound is told more precisely. */
+static void cheap_evaluations(void **state)
+{
     (void)state;
     enum { SEEDS = 10, D = 12 };
     double shape[D], squares[2] = {0, 0}, bounds[2] = {0, 0}, errors[2] = {0, 0};
     size_t components[2] = {0, 0}, evaluations[2] = {0, 0}, fewest[2] = {SIZE_MAX, SIZE_MAX}, walks = 0;
-    for (size_t i = 0; i < D; i++) shape[i] = 5;
+    for (size_t i = 0; i < D; i++)
+        shape[i] = 5;
     for (uint64_t seed = 1; seed <= SEEDS; seed++)
         for (int cheap = 0; cheap < 2; cheap++) {
             wvgd_model model;
@@ -69,35 +76,44 @@ static void cheap_evaluations(void **state) {
             wvgd_free(fit);
             wvgd_model_close(&model);
         }
-    print_message("components, evaluations, rms z: %zu, %zu, %.2f; where evaluations are cheap %zu, %zu, %.2f\n", components[0] / SEEDS, evaluations[0] / SEEDS, sqrt(squares[0] / SEEDS),
-                  components[1] / SEEDS, evaluations[1] / SEEDS, sqrt(squares[1] / SEEDS));
-    print_message("error of the bound, rms z: %.4f, %.2f; where evaluations are cheap %.4f, %.2f\n", errors[0], sqrt(bounds[0] / SEEDS), errors[1], sqrt(bounds[1] / SEEDS));
+    print_message("components, evaluations, rms z: %zu, %zu, %.2f; where evaluations are cheap %zu, %zu, %.2f\n",
+                  components[0] / SEEDS, evaluations[0] / SEEDS, sqrt(squares[0] / SEEDS), components[1] / SEEDS,
+                  evaluations[1] / SEEDS, sqrt(squares[1] / SEEDS));
+    print_message("error of the bound, rms z: %.4f, %.2f; where evaluations are cheap %.4f, %.2f\n", errors[0],
+                  sqrt(bounds[0] / SEEDS), errors[1], sqrt(bounds[1] / SEEDS));
     assert_true(components[0] > 2 * SEEDS);
     assert_true(components[1] < components[0] / 2);
     assert_true(walks > SEEDS / 2);
     assert_true(fewest[0] < 1500 && fewest[1] > 2000);
     assert_true(sqrt(squares[1] / SEEDS) < 1 + 4 / sqrt(2 * SEEDS));
     assert_true(errors[1] < 0.6 * errors[0]); /* five times as many draws */
-    for (int cheap = 0; cheap < 2; cheap++) assert_true(sqrt(bounds[cheap] / SEEDS) < 1 + 4 / sqrt(2 * SEEDS));
+    for (int cheap = 0; cheap < 2; cheap++)
+        assert_true(sqrt(bounds[cheap] / SEEDS) < 1 + 4 / sqrt(2 * SEEDS));
 }
 
 /* ELBO of a Gaussian for independent log-gamma variables: E[a z - exp z] is a mu - exp(mu + C_ii/2). */
-static double log_gamma_elbo(size_t D, const double *shape, const double *mu, const double *root) {
+static double log_gamma_elbo(size_t D, const double *shape, const double *mu, const double *root)
+{
     double elbo = 0;
     for (size_t i = 0; i < D; i++) {
         double variance = 0;
-        for (size_t k = 0; k <= i; k++) variance += root[i * D + k] * root[i * D + k];
-        elbo += shape[i] * mu[i] - exp(mu[i] + variance / 2) - lgamma(shape[i]) + log(root[i * D + i]) + 0.5 * log(2 * M_PI * M_E);
+        for (size_t k = 0; k <= i; k++)
+            variance += root[i * D + k] * root[i * D + k];
+        elbo += shape[i] * mu[i] - exp(mu[i] + variance / 2) - lgamma(shape[i]) + log(root[i * D + i]) +
+                0.5 * log(2 * M_PI * M_E);
     }
     return elbo;
 }
 
-/* The bound of one component is its ELBO, which is known exactly here, on average and within its errors: controls that are fitted to the draws they are used on would raise it. */
-static void bound_of_one(void **state) {
+/* The bound of one component is its ELBO, which is known exactly here, on average and within its errors: controls
+ * that are fitted to the draws they are used on would raise it. */
+static void bound_of_one(void **state)
+{
     (void)state;
     enum { SEEDS = 200, D = 12 };
     double shape[D], sum = 0, variance = 0, squares = 0;
-    for (size_t i = 0; i < D; i++) shape[i] = 1;
+    for (size_t i = 0; i < D; i++)
+        shape[i] = 1;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         wvgd_model model;
         wvgd_results r;
@@ -114,17 +130,21 @@ static void bound_of_one(void **state) {
         wvgd_free(fit);
         wvgd_model_close(&model);
     }
-    print_message("bound of one component: off by %.5f (%.5f) on average, rms z %.2f\n", sum / SEEDS, sqrt(variance) / SEEDS, sqrt(squares / SEEDS));
+    print_message("bound of one component: off by %.5f (%.5f) on average, rms z %.2f\n", sum / SEEDS,
+                  sqrt(variance) / SEEDS, sqrt(squares / SEEDS));
     assert_true(fabs(sum) < 3 * sqrt(variance));
     assert_true(sqrt(squares / SEEDS) < 1 + 4 / sqrt(2 * SEEDS));
 }
 
-/* The bound of many components is that of fresh draws of the ensemble, on average: weights that come of the draws that judge them would raise it. */
-static void bound_of_many(void **state) {
+/* The bound of many components is that of fresh draws of the ensemble, on average: weights that come of the
+ * draws that judge them would raise it. */
+static void bound_of_many(void **state)
+{
     (void)state;
     enum { SEEDS = 10, D = 8, N = 60 };
     double shape[D], sum = 0, variance = 0;
-    for (size_t i = 0; i < D; i++) shape[i] = 2;
+    for (size_t i = 0; i < D; i++)
+        shape[i] = 2;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         wvgd_model model;
         wvgd_results r;
@@ -143,8 +163,10 @@ static void bound_of_many(void **state) {
     assert_true(fabs(sum) < 3 * sqrt(variance));
 }
 
-/* On a sharply bent ridge steps may lead a component out of its cell, and what the stored draws tell of it must not weigh. Bounds stay below the evidence, and near it. */
-static void bounds_of_bent_ridges(void **state) {
+/* On a sharply bent ridge steps may lead a component out of its cell, and what the stored draws tell of it must not
+ * weigh. Bounds stay below the evidence, and near it. */
+static void bounds_of_bent_ridges(void **state)
+{
     (void)state;
     enum { SEEDS = 12, CASES = 2 };
     static const struct {
@@ -169,13 +191,17 @@ static void bounds_of_bent_ridges(void **state) {
             wvgd_free(fit);
             wvgd_model_close(&model);
         }
-        print_message("bent ridge in %zu dimensions, %zu particles: bounds %.4f on average, from %.3f, at most %.3f less 3 standard errors\n", cases[c].D, cases[c].N, mean, lowest, highest);
+        print_message("bent ridge in %zu dimensions, %zu particles: bounds %.4f on average, from %.3f, at most %.3f "
+                      "less 3 standard errors\n",
+                      cases[c].D, cases[c].N, mean, lowest, highest);
         assert_true(lowest > -1 && highest < 0);
     }
 }
 
-/* All cells of a normal posterior have one component, the mixture, whose masses there are those of the points that placed the particles: they sum to 1, and are what other draws say. */
-static void masses_of_the_mixture(void **state) {
+/* All cells of a normal posterior have one component, the mixture, whose masses there are those of the points that
+ * placed the particles: they sum to 1, and are what other draws say. */
+static void masses_of_the_mixture(void **state)
+{
     (void)state;
     enum { D = 8, N = 12, DRAWS = 100000 };
     wvgd_model model;
@@ -200,14 +226,16 @@ static void masses_of_the_mixture(void **state) {
         test_random_normals(&random, D, x);
         for (size_t j = 0; j < N; j++) {
             double cost = 0;
-            for (size_t k = 0; k < D; k++) cost += (sd[k] * x[k] - r.z[j * D + k]) * (sd[k] * x[k] - r.z[j * D + k]);
+            for (size_t k = 0; k < D; k++)
+                cost += (sd[k] * x[k] - r.z[j * D + k]) * (sd[k] * x[k] - r.z[j * D + k]);
             at = cost < least ? j : at;
             least = fmin(least, cost);
         }
         count[at]++;
     }
     for (size_t j = 0; j < N; j++) {
-        double n = (double)count[j], z = (r.log_Z[j] - log(n / DRAWS)) / sqrt(1 / n + 1 / (1e4 * n / DRAWS)); /* some ten thousand points */
+        /* some ten thousand points */
+        double n = (double)count[j], z = (r.log_Z[j] - log(n / DRAWS)) / sqrt(1 / n + 1 / (1e4 * n / DRAWS));
         total += exp(r.log_Z[j]);
         squares += z * z;
     }
@@ -218,8 +246,10 @@ static void masses_of_the_mixture(void **state) {
     wvgd_model_close(&model);
 }
 
-/* A component that hardly reaches into its cell has a mass there that few draws tell, and an ELBO that may be anything. One above the log mass of the cell cannot be, and gets no weight. */
-static void impossible_bounds_have_no_weight(void **state) {
+/* A component that hardly reaches into its cell has a mass there that few draws tell, and an ELBO that may be
+ * anything. One above the log mass of the cell cannot be, and gets no weight. */
+static void impossible_bounds_have_no_weight(void **state)
+{
     (void)state;
     enum { ODD = 2 };
     wvgd_model model;
@@ -228,14 +258,17 @@ static void impossible_bounds_have_no_weight(void **state) {
     wvgd_options o = staged_options(5, 1);
     assert_int_equal(target_log_gamma(&model, 4, (const double[]){2, 2, 2, 2}), 0);
     wvgd_fit *fit = wvgd_new(&model, &o, NULL, NULL);
-    for (wvgd_get_progress(fit, &p); strcmp(p.stage, "bound"); wvgd_get_progress(fit, &p)) assert_int_equal(wvgd_step(fit, NULL), WVGD_OK);
+    for (wvgd_get_progress(fit, &p); strcmp(p.stage, "bound"); wvgd_get_progress(fit, &p))
+        assert_int_equal(wvgd_step(fit, NULL), WVGD_OK);
     fit->log_Z[ODD] += 8;
     assert_int_equal(wvgd_run(fit, NULL, NULL, NULL), WVGD_OK);
     wvgd_get_results(fit, &r);
-    print_message("a mass that is 8 nats too large: weight %.3f, bound %.3f +- %.3f, evidence %.3f\n", r.weight[ODD], r.pelbo.value, r.pelbo.se, r.evidence.value);
+    print_message("a mass that is 8 nats too large: weight %.3f, bound %.3f +- %.3f, evidence %.3f\n", r.weight[ODD],
+                  r.pelbo.value, r.pelbo.se, r.evidence.value);
     assert_true(r.weight[ODD] == 0);
     bool said = false;
-    for (size_t i = 0; i < r.warnings; i++) said |= strstr(r.warning[i], "have no bound") != NULL;
+    for (size_t i = 0; i < r.warnings; i++)
+        said |= strstr(r.warning[i], "have no bound") != NULL;
     assert_true(said);
     assert_true(r.pelbo.value < target_truth_of(&model).log_evidence + 3 * r.pelbo.se);
     wvgd_free(fit);
@@ -243,28 +276,34 @@ static void impossible_bounds_have_no_weight(void **state) {
 }
 
 /* The density of a log gamma variable of shape 2 in each of three dimensions, cut off where the first is above 0.7. */
-static double cut(void *self, const double *z, double *grad) {
+static double cut(void *self, const double *z, double *grad)
+{
     (void)self;
     double sum = 0;
     for (size_t i = 0; i < 3; i++) {
         sum += 2 * z[i] - exp(z[i]);
-        if (grad) grad[i] = 2 - exp(z[i]);
+        if (grad)
+            grad[i] = 2 - exp(z[i]);
     }
     return z[0] > 0.7 ? -INFINITY : sum;
 }
 
-static double quadratic(void *self, size_t dim, const double *a, const double *b, double *grad_a) {
+static double quadratic(void *self, size_t dim, const double *a, const double *b, double *grad_a)
+{
     double sum = 0;
     (void)self;
     for (size_t i = 0; i < dim; i++) {
         sum += (a[i] - b[i]) * (a[i] - b[i]);
-        if (grad_a) grad_a[i] = 2 * (a[i] - b[i]);
+        if (grad_a)
+            grad_a[i] = 2 * (a[i] - b[i]);
     }
     return sum;
 }
 
-/* What is said of cells against sums over the closing draws: masses (a callback has no control), their standard errors, effective sizes, and k-hat of the draws of each alone. */
-static void diagnostics_of_cells(void **state) {
+/* What is said of cells against sums over the closing draws: masses (a callback has no control), their standard
+ * errors, effective sizes, and k-hat of the draws of each alone. */
+static void diagnostics_of_cells(void **state)
+{
     (void)state;
     enum { D = 3, N = 4 };
     wvgd_model model;
@@ -287,7 +326,8 @@ static void diagnostics_of_cells(void **state) {
                 squares += f->close_v[i] * f->close_v[i];
                 log_w[own++] = f->close_log_w[i];
             }
-        for (size_t i = 0; i < n; i++) error += pow(f->close_v[i] * ((f->close.cell[i] == j) - mass), 2);
+        for (size_t i = 0; i < n; i++)
+            error += pow(f->close_v[i] * ((f->close.cell[i] == j) - mass), 2);
         assert_near(r.beta[j], mass, 1e-12);
         assert_near(r.beta_se[j], sqrt(error), 1e-12);
         assert_near(r.cell_ess[j], mass * mass / squares, 1e-6);
@@ -299,8 +339,10 @@ static void diagnostics_of_cells(void **state) {
     wvgd_model_close(&model);
 }
 
-/* The log densities that stored draws have under the components of their cells, however they were come by: of a posterior that is nearly normal they are the mixture's own. */
-static void stored_densities(void **state) {
+/* The log densities that stored draws have under the components of their cells, however they were come by: of a
+ * posterior that is nearly normal they are the mixture's own. */
+static void stored_densities(void **state)
+{
     (void)state;
     enum { D = 8, N = 4 };
     const double shape[D] = {40, 50, 60, 70, 80, 90, 100, 110};
@@ -320,8 +362,10 @@ static void stored_densities(void **state) {
     wvgd_model_close(&model);
 }
 
-/* A component that does not find its cell, moved away by hand: its draws are closing draws of the cell, those of other cells are as before, and a prefix is the same. */
-static void draws_of_lost_components(void **state) {
+/* A component that does not find its cell, moved away by hand: its draws are closing draws of the cell, those of
+ * other cells are as before, and a prefix is the same. */
+static void draws_of_lost_components(void **state)
+{
     (void)state;
     enum { D = 2, N = 3, n = 200, FEWER = 90, LOST = 1 };
     double z[3][n * D];
@@ -333,7 +377,8 @@ static void draws_of_lost_components(void **state) {
     wvgd_fit *f = wvgd_new(&model, &o, NULL, &error);
     assert_int_equal(wvgd_run(f, NULL, NULL, &error), WVGD_OK);
     assert_int_equal(wvgd_sample(f, 1, n, z[0], cell, NULL), WVGD_OK);
-    for (size_t d = 0; d < D; d++) f->now.mu[LOST * D + d] += 1e6;
+    for (size_t d = 0; d < D; d++)
+        f->now.mu[LOST * D + d] += 1e6;
     assert_int_equal(wvgd_sample(f, 1, n, z[1], cell, NULL), WVGD_OK);
     assert_int_equal(wvgd_sample(f, 1, FEWER, z[2], NULL, NULL), WVGD_OK);
     assert_memory_equal(z[1], z[2], FEWER * D * sizeof(double));
@@ -356,8 +401,10 @@ static void draws_of_lost_components(void **state) {
     wvgd_model_close(&model);
 }
 
-/* A component whose cell lies eight sds out in its tail, set by hand: draws follow the normal density that is left there, by ten bins of equal mass, and none comes twice. */
-static void draws_of_remote_cells(void **state) {
+/* A component whose cell lies eight sds out in its tail, set by hand: draws follow the normal density that is left
+ * there, by ten bins of equal mass, and none comes twice. */
+static void draws_of_remote_cells(void **state)
+{
     (void)state;
     enum { N = 3, n = 30000, BINS = 10 };
     const double mu = -12.0, sd = 1.5, one = 1, zero = 0;
@@ -371,9 +418,11 @@ static void draws_of_remote_cells(void **state) {
     assert_int_equal(target_mixture_1d(&model, 1, &one, &zero, &one), 0);
     wvgd_fit *f = wvgd_new(&model, &o, NULL, &error);
     assert_int_equal(wvgd_run(f, NULL, NULL, &error), WVGD_OK);
-    for (size_t j = 1; j < N; j++) last = f->now.z[j] > f->now.z[last] ? j : last;
+    for (size_t j = 1; j < N; j++)
+        last = f->now.z[j] > f->now.z[last] ? j : last;
     double next = -INFINITY;
-    for (size_t j = 0; j < N; j++) next = j != last && f->now.z[j] > next ? f->now.z[j] : next;
+    for (size_t j = 0; j < N; j++)
+        next = j != last && f->now.z[j] > next ? f->now.z[j] : next;
     double wall = (next + f->now.z[last]) / 2, all = erfc((wall - mu) / sd / sqrt(2));
     f->now.mu[last] = mu;
     f->now.root[last] = sd;
@@ -381,15 +430,18 @@ static void draws_of_remote_cells(void **state) {
     assert_true(f->log_Z[last] < -25);
     assert_int_equal(wvgd_sample(f, 1, n, z, cell, NULL), WVGD_OK);
     for (size_t i = 0; i < n; i++) {
-        if (cell[i] != last) continue;
+        if (cell[i] != last)
+            continue;
         double beyond = erfc((z[i] - mu) / sd / sqrt(2)) / all; /* uniform */
         assert_true(z[i] >= wall && beyond >= 0 && beyond <= 1);
         count[beyond < 1 ? (size_t)(BINS * beyond) : BINS - 1]++;
-        for (size_t k = i + 1; k < n && drawn < 200; k++) again += z[k] == z[i];
+        for (size_t k = i + 1; k < n && drawn < 200; k++)
+            again += z[k] == z[i];
         drawn++;
     }
     double chi = 0, expected = (double)drawn / BINS;
-    for (size_t b = 0; b < BINS; b++) chi += ((double)count[b] - expected) * ((double)count[b] - expected) / expected;
+    for (size_t b = 0; b < BINS; b++)
+        chi += ((double)count[b] - expected) * ((double)count[b] - expected) / expected;
     print_message("a remote cell: chi-square %.1f with %d degrees of freedom, %zu draws\n", chi, BINS - 1, drawn);
     assert_true(drawn > n / 5);
     assert_true(chi < BINS - 1 + 5 * sqrt(2.0 * (BINS - 1)));
@@ -398,8 +450,10 @@ static void draws_of_remote_cells(void **state) {
     wvgd_model_close(&model);
 }
 
-/* Where the support ends inside a cell, draws that are not evaluated do not know it; a bound that believed them would lie above the evidence. */
-static void bounds_of_cut_supports(void **state) {
+/* Where the support ends inside a cell, draws that are not evaluated do not know it; a bound that
+ * believed them would lie above the evidence. */
+static void bounds_of_cut_supports(void **state)
+{
     (void)state;
     double truth = log(1 - (1 + exp(0.7)) * exp(-exp(0.7))), highest = -INFINITY;
     for (uint64_t seed = 11; seed <= 22; seed++) {
@@ -416,9 +470,15 @@ static void bounds_of_cut_supports(void **state) {
     assert_true(highest < 4);
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cheap_evaluations), cmocka_unit_test(bound_of_one), cmocka_unit_test(bound_of_many), cmocka_unit_test(bounds_of_bent_ridges), cmocka_unit_test(masses_of_the_mixture), cmocka_unit_test(impossible_bounds_have_no_weight), cmocka_unit_test(bounds_of_cut_supports), cmocka_unit_test(draws_of_lost_components), cmocka_unit_test(draws_of_remote_cells), cmocka_unit_test(diagnostics_of_cells), cmocka_unit_test(stored_densities),
+        cmocka_unit_test(cheap_evaluations),      cmocka_unit_test(bound_of_one),
+        cmocka_unit_test(bound_of_many),          cmocka_unit_test(bounds_of_bent_ridges),
+        cmocka_unit_test(masses_of_the_mixture),  cmocka_unit_test(impossible_bounds_have_no_weight),
+        cmocka_unit_test(bounds_of_cut_supports), cmocka_unit_test(draws_of_lost_components),
+        cmocka_unit_test(draws_of_remote_cells),  cmocka_unit_test(diagnostics_of_cells),
+        cmocka_unit_test(stored_densities),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* test_stan.c - Stan programs before Stan sees them: newer syntax rewritten, files included, and texts that are no programs at all. */
+/* test_stan.c - Stan programs before Stan sees them: newer syntax rewritten, files included, and
+ * texts that are no programs at all. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,7 +33,8 @@ static void rewrites(void **state)
         {"data { int N; real x[N]; }", NULL},
         {"data { int N; array[N] real x; }", "data { int N; real x[N]; }"},
         {"data { array[N, M] vector<lower=0>[K] x; }", "data { vector<lower=0>[K] x[N, M]; }"},
-        {"data {\n array[N,\n M // two\n ] int<lower=0, upper=1> x; }", "data {\n\n // two\n int<lower=0, upper=1> x[N, M]; }"},
+        {"data {\n array[N,\n M // two\n ] int<lower=0, upper=1> x; }",
+         "data {\n\n // two\n int<lower=0, upper=1> x[N, M]; }"},
         {"parameters { array[K] simplex[3] t, s; }", "parameters { simplex[3] t[K]; simplex[3] s[K]; }"},
         {"parameters { real a; real b; }", NULL},
         {"parameters { real a, b; }", "parameters { real a; real b; }"},
@@ -41,12 +43,16 @@ static void rewrites(void **state)
         {"model { array[2] int a = {1, 2}; }", "model { int a[2] = {1, 2}; }"},
         {"model { array[2] real a = {1, b[2]}; }", "model { real a[2] = {1.0, b[2]}; }"},
         {"model { array[2] real a = rep_array(0, 2); }", "model { real a[2] = rep_array(0.0, 2); }"},
-        {"model { x ~ normal(0, 1); real y = 1; y ~ normal(x, 1); }", "model { x ~ normal(0, 1); { real y = 1; y ~ normal(x, 1); } }"},
-        {"model { for (i in 1:2) { z += 1; real y; } real w; }", "model { for (i in 1:2) { z += 1; { real y; } } { real w; } }"},
+        {"model { x ~ normal(0, 1); real y = 1; y ~ normal(x, 1); }",
+         "model { x ~ normal(0, 1); { real y = 1; y ~ normal(x, 1); } }"},
+        {"model { for (i in 1:2) { z += 1; real y; } real w; }",
+         "model { for (i in 1:2) { z += 1; { real y; } } { real w; } }"},
         {"generated quantities { real a = 1; for (i in 1:3) a += i; array[2] real b = f(a), c; int d[3]; }",
          "generated quantities { real a = 1; real b[2]; real c[2]; int d[3]; for (i in 1:3) a += i; b = f(a); }"},
-        {"model { target += foo_lupdf(x | 1) + bar_lupmf(y | 2); }", "model { target += foo_lpdf(x | 1) + bar_lpmf(y | 2); }"},
-        {"model { target += log(normal_cdf(f(x | y) | 0, 1)); }", "model { target += log(normal_cdf(f(x | y), 0, 1)); }"},
+        {"model { target += foo_lupdf(x | 1) + bar_lupmf(y | 2); }",
+         "model { target += foo_lpdf(x | 1) + bar_lpmf(y | 2); }"},
+        {"model { target += log(normal_cdf(f(x | y) | 0, 1)); }",
+         "model { target += log(normal_cdf(f(x | y), 0, 1)); }"},
         {"model { int a = 7 %/% 2; }", "model { int a = 7 / 2; }"},
         {"model { print(\"\xc3\xa9z\"); } // \xc3\xa9", "model { print(\"?\?z\"); } // \xc3\xa9"},
         {"model { profile(\"a\") { x ~ normal(0, 1); } }", "model { { x ~ normal(0, 1); } }"},
@@ -139,7 +145,8 @@ static void survives_any_text(void **state)
         size_t at = 0, words = (size_t)(test_random_uniform(&random) * 120);
         for (size_t k = 0; k < words; k++) {
             size_t which = (size_t)(test_random_uniform(&random) * (double)(sizeof pieces / sizeof *pieces));
-            at += (size_t)snprintf(text + at, sizeof text - at, "%s%s", pieces[which], test_random_uniform(&random) < 0.8 ? " " : "");
+            at += (size_t)snprintf(text + at, sizeof text - at, "%s%s", pieces[which],
+                                   test_random_uniform(&random) < 0.8 ? " " : "");
         }
         stan_rewriting r = rewrite_stan(text);
         if (r.text) {
@@ -183,7 +190,8 @@ static void includes_files(void **state)
     write_file("part one.stan", "/* #include nothing\n#include nothing */\n#include \"inner.stan\"\n");
     write_file("inner.stan", "inner\n");
     assert_int_equal(read_stan("main.stan", &source, &f), 0);
-    assert_string_equal(source.text, "first\n/* #include nothing\n#include nothing */\ninner\nlast // no newline at the end\n");
+    assert_string_equal(source.text,
+                        "first\n/* #include nothing\n#include nothing */\ninner\nlast // no newline at the end\n");
     assert_int_equal(source.lines, 5);
     assert_string_equal(locate_stan(&source, &line), "part one.stan");
     assert_int_equal(line, 2);

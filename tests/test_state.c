@@ -1,5 +1,5 @@
-/* test_state.c - save and restore: in every stage a new fit that restores goes on bit for bit, and a state that is damaged, cut short, or of
- * another fit is refused and leaves the fit as it was. With either solver. */
+/* test_state.c - save and restore: in every stage a new fit that restores goes on bit for bit, and a state that is
+ * damaged, cut short, or of another fit is refused and leaves the fit as it was. With either solver. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,18 +21,21 @@
 static wvgd_model MODEL;   /* a mixture of three Gaussians in two dimensions */
 static wvgd_solver SOLVER; /* the one that is being tested */
 
-static int set_up(void **state) {
+static int set_up(void **state)
+{
     (void)state;
     return target_mixture_random(&MODEL, 2, 3, 4.0, 5);
 }
 
-static int tear_down(void **state) {
+static int tear_down(void **state)
+{
     (void)state;
     wvgd_model_close(&MODEL);
     return 0;
 }
 
-static wvgd_options options_of(size_t N, wvgd_family family) {
+static wvgd_options options_of(size_t N, wvgd_family family)
+{
     wvgd_options o;
     wvgd_options_init(&o);
     o.solver = SOLVER;
@@ -43,15 +46,18 @@ static wvgd_options options_of(size_t N, wvgd_family family) {
     return o;
 }
 
-static const char *stage_of(const wvgd_fit *fit) {
+static const char *stage_of(const wvgd_fit *fit)
+{
     wvgd_progress p;
     wvgd_get_progress(fit, &p);
     return p.stage;
 }
 
-static void finish(wvgd_fit *fit) {
+static void finish(wvgd_fit *fit)
+{
     wvgd_error error;
-    if (wvgd_run(fit, NULL, NULL, &error) != WVGD_OK) fail_msg("%s", error.text);
+    if (wvgd_run(fit, NULL, NULL, &error) != WVGD_OK)
+        fail_msg("%s", error.text);
 }
 
 typedef struct {
@@ -59,7 +65,8 @@ typedef struct {
     unsigned char *bytes;
 } saved;
 
-static saved save(const wvgd_fit *fit) {
+static saved save(const wvgd_fit *fit)
+{
     saved s = {wvgd_save_size(fit), NULL};
     s.bytes = malloc(s.size);
     assert_non_null(s.bytes);
@@ -67,14 +74,20 @@ static saved save(const wvgd_fit *fit) {
     return s;
 }
 
-static wvgd_status restore(wvgd_fit *fit, const saved *s, wvgd_error *error) { return wvgd_restore(fit, s->bytes, s->size, error); }
-
-/* ---- equal, but for times ------------------------------------------------------------------------------------------------------------ */
-static void same_bits(const char *what, const void *a, const void *b, size_t size) {
-    if (size && memcmp(a, b, size)) fail_msg("%s differ", what);
+static wvgd_status restore(wvgd_fit *fit, const saved *s, wvgd_error *error)
+{
+    return wvgd_restore(fit, s->bytes, s->size, error);
 }
 
-static void assert_same_results(const wvgd_fit *one, const wvgd_fit *two, wvgd_family family) {
+/* ---- equal, but for times ---------------------------------------------------------------------------------------- */
+static void same_bits(const char *what, const void *a, const void *b, size_t size)
+{
+    if (size && memcmp(a, b, size))
+        fail_msg("%s differ", what);
+}
+
+static void assert_same_results(const wvgd_fit *one, const wvgd_fit *two, wvgd_family family)
+{
     wvgd_results a, b;
     wvgd_get_results(one, &a);
     wvgd_get_results(two, &b);
@@ -97,7 +110,8 @@ static void assert_same_results(const wvgd_fit *one, const wvgd_fit *two, wvgd_f
     same_bits("component_chol", a.component_chol, b.component_chol, a.components * D * D * d);
     assert_int_equal(b.reliable, a.reliable);
     assert_int_equal(b.reasons, a.reasons);
-    for (size_t i = 0; i < a.reasons; i++) assert_string_equal(a.reason[i], b.reason[i]);
+    for (size_t i = 0; i < a.reasons; i++)
+        assert_string_equal(a.reason[i], b.reason[i]);
     same_bits("z", a.z, b.z, N * D * d);
     same_bits("beta", a.beta, b.beta, N * d);
     same_bits("beta_se", a.beta_se, b.beta_se, N * d);
@@ -109,7 +123,8 @@ static void assert_same_results(const wvgd_fit *one, const wvgd_fit *two, wvgd_f
     same_bits("cell_pareto_k", a.cell_pareto_k, b.cell_pareto_k, N * d);
     same_bits("mu", a.mu, b.mu, N * D * d);
     same_bits("sd", a.sd, b.sd, N * D * d);
-    if (family == WVGD_FULL) same_bits("chol", a.chol, b.chol, N * D * D * d);
+    if (family == WVGD_FULL)
+        same_bits("chol", a.chol, b.chol, N * D * D * d);
     same_bits("cell_cov", a.cell_cov, b.cell_cov, cov);
     same_bits("pelbo", &a.pelbo, &b.pelbo, sizeof a.pelbo);
     same_bits("pelbo_beta", &a.pelbo_beta, &b.pelbo_beta, sizeof a.pelbo);
@@ -123,10 +138,12 @@ static void assert_same_results(const wvgd_fit *one, const wvgd_fit *two, wvgd_f
     same_bits("var", a.var, b.var, D * d);
     same_bits("mcse", a.mcse, b.mcse, D * d);
     assert_int_equal(b.warnings, a.warnings);
-    for (size_t i = 0; i < a.warnings; i++) assert_string_equal(a.warning[i], b.warning[i]);
+    for (size_t i = 0; i < a.warnings; i++)
+        assert_string_equal(a.warning[i], b.warning[i]);
 }
 
-static void assert_same_trace(const wvgd_fit *one, const wvgd_fit *two) {
+static void assert_same_trace(const wvgd_fit *one, const wvgd_fit *two)
+{
     size_t rows, other;
     const wvgd_trace_row *a = wvgd_trace(one, &rows), *b = wvgd_trace(two, &other);
     wvgd_results r;
@@ -141,7 +158,8 @@ static void assert_same_trace(const wvgd_fit *one, const wvgd_fit *two) {
 }
 
 /* The distribution too: draws, resampled draws, closing draws. */
-static void assert_same_draws(const wvgd_fit *one, const wvgd_fit *two) {
+static void assert_same_draws(const wvgd_fit *one, const wvgd_fit *two)
+{
     enum { n = 50 };
     double a[2 * n], b[2 * n];
     size_t rows, other, ia[n], ib[n];
@@ -168,16 +186,20 @@ static void assert_same_draws(const wvgd_fit *one, const wvgd_fit *two) {
     same_bits("their weights for moments", wvgd_draw_weights(one), wvgd_draw_weights(two), rows * sizeof *wa);
 }
 
-static void assert_same(const wvgd_fit *one, const wvgd_fit *two, wvgd_family family) {
+static void assert_same(const wvgd_fit *one, const wvgd_fit *two, wvgd_family family)
+{
     assert_string_equal(stage_of(one), stage_of(two));
     assert_same_results(one, two, family);
     assert_same_trace(one, two);
-    if (!strcmp(stage_of(one), "done")) assert_same_draws(one, two);
+    if (!strcmp(stage_of(one), "done"))
+        assert_same_draws(one, two);
 }
 
-/* ---- going on ------------------------------------------------------------------------------------------------------------------------- */
-/* Saves *first, restores into a new fit, and compares: at once, the next batch asked for, and the end (or, without `whole`, six steps of both). */
-static void go_on_from(const wvgd_options *o, const double *z0, wvgd_fit *first, bool wander, const wvgd_fit *whole) {
+/* ---- going on ---------------------------------------------------------------------------------------------------- */
+/* Saves *first, restores into a new fit, and compares: at once, the next batch asked for, and the end
+ * (or, without `whole`, six steps of both). */
+static void go_on_from(const wvgd_options *o, const double *z0, wvgd_fit *first, bool wander, const wvgd_fit *whole)
+{
     wvgd_fit *second = wvgd_new(&MODEL, o, z0, NULL);
     saved s = save(first);
     if (wander) { /* into a fit that has gone elsewhere meanwhile */
@@ -185,7 +207,8 @@ static void go_on_from(const wvgd_options *o, const double *z0, wvgd_fit *first,
         assert_int_equal(wvgd_step(second, NULL), WVGD_OK);
     }
     wvgd_error error;
-    if (restore(second, &s, &error) != WVGD_OK) fail_msg("stage %s: %s", stage_of(first), error.text);
+    if (restore(second, &s, &error) != WVGD_OK)
+        fail_msg("stage %s: %s", stage_of(first), error.text);
     assert_same(first, second, o->family);
     size_t n, m;
     const double *x, *y;
@@ -199,14 +222,16 @@ static void go_on_from(const wvgd_options *o, const double *z0, wvgd_fit *first,
         assert_int_equal(wvgd_step(first, NULL), WVGD_OK);
         assert_int_equal(wvgd_step(second, NULL), WVGD_OK);
     }
-    if (whole) finish(second);
+    if (whole)
+        finish(second);
     assert_same(whole ? whole : first, second, o->family);
     wvgd_free(second);
     free(s.bytes);
 }
 
 /* Which steps to save at: where each stage begins, in its middle, and where it ends. */
-static size_t plan_stops(wvgd_fit *fit, size_t most, size_t *stop, const char **seen, size_t *stages) {
+static size_t plan_stops(wvgd_fit *fit, size_t most, size_t *stop, const char **seen, size_t *stages)
+{
     size_t count = 0, begun = 0, step = 0, batches = 0;
     const char *stage = stage_of(fit);
     *stages = 0;
@@ -220,8 +245,10 @@ static size_t plan_stops(wvgd_fit *fit, size_t most, size_t *stop, const char **
         if (strcmp(stage, stage_of(fit))) {
             stage = stage_of(fit);
             seen[(*stages)++] = stage;
-            if (step - begun > 2 && count + 4 < most) stop[count++] = begun + (step - begun) / 2;
-            if (count + 4 < most) stop[count++] = step;
+            if (step - begun > 2 && count + 4 < most)
+                stop[count++] = begun + (step - begun) / 2;
+            if (count + 4 < most)
+                stop[count++] = step;
             begun = step;
         } else if (closing && batches < 6 && count + 4 < most) /* the trial, and the first batches of the final draws */
             stop[count++] = step;
@@ -229,13 +256,16 @@ static size_t plan_stops(wvgd_fit *fit, size_t most, size_t *stop, const char **
     return count;
 }
 
-static bool has(const char *const *seen, size_t stages, const char *stage) {
+static bool has(const char *const *seen, size_t stages, const char *stage)
+{
     for (size_t i = 0; i < stages; i++)
-        if (!strcmp(seen[i], stage)) return true;
+        if (!strcmp(seen[i], stage))
+            return true;
     return false;
 }
 
-static void every_stage(const wvgd_options *o, const double *z0, const char *const *wanted) {
+static void every_stage(const wvgd_options *o, const double *z0, const char *const *wanted)
+{
     enum { MOST = 24 };
     size_t stop[MOST], stages;
     const char *seen[16];
@@ -243,10 +273,12 @@ static void every_stage(const wvgd_options *o, const double *z0, const char *con
     assert_non_null(whole);
     size_t count = plan_stops(whole, MOST, stop, seen, &stages);
     for (; *wanted; wanted++)
-        if (!has(seen, stages, *wanted)) fail_msg("the fit never came to stage %s", *wanted);
+        if (!has(seen, stages, *wanted))
+            fail_msg("the fit never came to stage %s", *wanted);
     wvgd_fit *first = wvgd_new(&MODEL, o, z0, NULL);
     for (size_t i = 0, step = 0; i < count; i++) {
-        for (; step < stop[i]; step++) assert_int_equal(wvgd_step(first, NULL), WVGD_OK);
+        for (; step < stop[i]; step++)
+            assert_int_equal(wvgd_step(first, NULL), WVGD_OK);
         bool to_the_end = i % 3 == 0 || !strcmp(stage_of(first), "close") || !strcmp(stage_of(first), "done");
         go_on_from(o, z0, first, i % 2, to_the_end ? whole : NULL);
         step += to_the_end ? 0 : 6;
@@ -257,7 +289,8 @@ static void every_stage(const wvgd_options *o, const double *z0, const char *con
     wvgd_free(whole);
 }
 
-static void goes_on_full(void **state) {
+static void goes_on_full(void **state)
+{
     (void)state;
     wvgd_options o = options_of(2, WVGD_FULL);
     o.max_iter = 400; /* enough to come to rest */
@@ -268,7 +301,8 @@ static void goes_on_full(void **state) {
         every_stage(&o, NULL, (const char *const[]){"explore", "fit", "settle", "average", "close", "done", NULL});
 }
 
-static void goes_on_diag(void **state) {
+static void goes_on_diag(void **state)
+{
     (void)state;
     wvgd_options o = options_of(3, WVGD_DIAG);
     if (SOLVER == WVGD_STAGED)
@@ -277,7 +311,8 @@ static void goes_on_diag(void **state) {
         every_stage(&o, NULL, (const char *const[]){"explore", "pilot", "fit", "close", "done", NULL});
 }
 
-static void goes_on_in_other_ways(void **state) {
+static void goes_on_in_other_ways(void **state)
+{
     (void)state;
     const double z0[] = {0, 0, 1, 1, -2, 3};
     static const char *const wanted[] = {"fit", "close", "done", NULL};
@@ -290,7 +325,8 @@ static void goes_on_in_other_ways(void **state) {
     o.max_iter = 30;
     o.cost = WVGD_L1;
     every_stage(&o, NULL, (const char *const[]){"explore", "fit", "close", "done", NULL});
-    if (SOLVER == WVGD_STAGED) return; /* what follows is the joint solver, whatever is asked for */
+    if (SOLVER == WVGD_STAGED)
+        return; /* what follows is the joint solver, whatever is asked for */
     o = options_of(3, WVGD_FULL);
     o.max_iter = 30;
     o.estimator = WVGD_REPARAM;
@@ -303,43 +339,50 @@ static void goes_on_in_other_ways(void **state) {
     every_stage(&o, z0, wanted);
 }
 
-/* ---- every batch ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- every batch ------------------------------------------------------------------------------------------------- */
 /* The state, without times. */
-static saved timeless(wvgd_fit *fit) {
+static saved timeless(wvgd_fit *fit)
+{
     fit->s.seconds = fit->s.model_seconds = 0;
-    for (size_t i = 0; i < fit->s.trace_rows; i++) fit->trace[i].seconds = 0;
+    for (size_t i = 0; i < fit->s.trace_rows; i++)
+        fit->trace[i].seconds = 0;
     return save(fit);
 }
 
-/* A fit that saves after every batch, of a model whose mixture grows: from each state a new fit takes the same step, to the same bits. Each state thus leads to the
- * next, and all of them to the same end. */
-static void every_batch(const wvgd_model *model, const wvgd_options *o, const char *const *wanted) {
+/* A fit that saves after every batch, of a model whose mixture grows: from each state a new fit takes the same step,
+ * to the same bits. Each state thus leads to the next, and all of them to the same end. */
+static void every_batch(const wvgd_model *model, const wvgd_options *o, const char *const *wanted)
+{
     const char *seen[32];
     size_t stages = 0, batches = 0;
     wvgd_fit *whole = wvgd_new(model, o, NULL, NULL);
     saved now = timeless(whole);
     while (strcmp(stage_of(whole), "done")) {
         const char *stage = stage_of(whole);
-        if (!has(seen, stages, stage)) seen[stages++] = stage;
+        if (!has(seen, stages, stage))
+            seen[stages++] = stage;
         wvgd_fit *fit = wvgd_new(model, o, NULL, NULL);
         assert_int_equal(restore(fit, &now, NULL), WVGD_OK);
         assert_int_equal(wvgd_step(fit, NULL), WVGD_OK);
         assert_int_equal(wvgd_step(whole, NULL), WVGD_OK);
         saved next = timeless(whole), other = timeless(fit);
         batches++;
-        if (other.size != next.size || memcmp(other.bytes, next.bytes, next.size)) fail_msg("after batch %zu, of stage %s, states differ", batches, stage);
+        if (other.size != next.size || memcmp(other.bytes, next.bytes, next.size))
+            fail_msg("after batch %zu, of stage %s, states differ", batches, stage);
         wvgd_free(fit);
         free(other.bytes);
         free(now.bytes);
         now = next;
     }
     for (; *wanted; wanted++)
-        if (!has(seen, stages, *wanted)) fail_msg("the fit never came to stage %s", *wanted);
+        if (!has(seen, stages, *wanted))
+            fail_msg("the fit never came to stage %s", *wanted);
     wvgd_free(whole);
     free(now.bytes);
 }
 
-static void goes_on_from_every_batch(void **state) {
+static void goes_on_from_every_batch(void **state)
+{
     (void)state;
     wvgd_model bent;
     wvgd_options o = options_of(2, WVGD_FULL);
@@ -356,7 +399,8 @@ static void goes_on_from_every_batch(void **state) {
 }
 
 /* Saving after ask gives the state after the last tell; so does saving twice; neither changes the fit. */
-static void saving_changes_nothing(void **state) {
+static void saving_changes_nothing(void **state)
+{
     (void)state;
     wvgd_options o = options_of(2, WVGD_FULL);
     wvgd_fit *fit = wvgd_new(&MODEL, &o, NULL, NULL), *same = wvgd_new(&MODEL, &o, NULL, NULL);
@@ -387,14 +431,16 @@ static void saving_changes_nothing(void **state) {
 }
 
 /* The limits may be raised: that is what going on is for. */
-static void limits_may_change(void **state) {
+static void limits_may_change(void **state)
+{
     (void)state;
     wvgd_options o = options_of(2, WVGD_FULL);
     wvgd_fit *long_one = wvgd_new(&MODEL, &o, NULL, NULL);
     finish(long_one);
     o.max_iter = 35;
     wvgd_fit *short_one = wvgd_new(&MODEL, &o, NULL, NULL);
-    for (wvgd_progress p = {.stage = "explore"}; !strcmp(p.stage, "explore") || (SOLVER == WVGD_JOINT && p.iteration < 30);) {
+    for (wvgd_progress p = {.stage = "explore"};
+         !strcmp(p.stage, "explore") || (SOLVER == WVGD_JOINT && p.iteration < 30);) {
         assert_int_equal(wvgd_step(short_one, NULL), WVGD_OK);
         wvgd_get_progress(short_one, &p);
     }
@@ -411,37 +457,43 @@ static void limits_may_change(void **state) {
     free(s.bytes);
 }
 
-/* ---- damage --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- damage ------------------------------------------------------------------------------------------------------ */
 typedef struct {
     wvgd_options o;
-    wvgd_fit *fit;      /* in the middle of its iterations, or at its end */
-    saved own;          /* its own state, to see that nothing has changed it */
-    saved *other;       /* the state to damage */
+    wvgd_fit *fit; /* in the middle of its iterations, or at its end */
+    saved own;     /* its own state, to see that nothing has changed it */
+    saved *other;  /* the state to damage */
 } victim;
 
-static void assert_refused(victim *v, const void *bytes, size_t size, const char *what) {
+static void assert_refused(victim *v, const void *bytes, size_t size, const char *what)
+{
     wvgd_error error = {WVGD_OK, ""};
     wvgd_status status = wvgd_restore(v->fit, bytes, size, &error);
-    if (status != WVGD_E_STATE || error.code != WVGD_E_STATE || !strstr(error.text, "state")) fail_msg("%s: status %d, %s", what, (int)status, error.text);
+    if (status != WVGD_E_STATE || error.code != WVGD_E_STATE || !strstr(error.text, "state"))
+        fail_msg("%s: status %d, %s", what, (int)status, error.text);
     assert_int_equal(wvgd_restore(v->fit, bytes, size, NULL), WVGD_E_STATE);
 }
 
-static void assert_unchanged(victim *v) {
+static void assert_unchanged(victim *v)
+{
     saved now = save(v->fit);
     assert_int_equal(now.size, v->own.size);
     same_bits("state of the fit", now.bytes, v->own.bytes, now.size);
     free(now.bytes);
 }
 
-static victim make_victim(size_t N, size_t steps, saved *other) {
+static victim make_victim(size_t N, size_t steps, saved *other)
+{
     victim v = {.o = options_of(N, WVGD_FULL), .other = other};
     v.fit = wvgd_new(&MODEL, &v.o, NULL, NULL);
-    for (size_t i = 0; i < steps; i++) assert_int_equal(wvgd_step(v.fit, NULL), WVGD_OK);
+    for (size_t i = 0; i < steps; i++)
+        assert_int_equal(wvgd_step(v.fit, NULL), WVGD_OK);
     v.own = save(v.fit);
     return v;
 }
 
-static void end_victim(victim *v) {
+static void end_victim(victim *v)
+{
     assert_unchanged(v);
     finish(v->fit); /* still usable */
     wvgd_fit *whole = wvgd_new(&MODEL, &v->o, NULL, NULL);
@@ -453,16 +505,19 @@ static void end_victim(victim *v) {
 }
 
 /* The state of a fit with the same options, `steps` steps in (SIZE_MAX: at its end). */
-static saved state_after(size_t N, size_t steps) {
+static saved state_after(size_t N, size_t steps)
+{
     wvgd_options o = options_of(N, WVGD_FULL);
     wvgd_fit *fit = wvgd_new(&MODEL, &o, NULL, NULL);
-    for (size_t i = 0; i < steps && strcmp(stage_of(fit), "done"); i++) assert_int_equal(wvgd_step(fit, NULL), WVGD_OK);
+    for (size_t i = 0; i < steps && strcmp(stage_of(fit), "done"); i++)
+        assert_int_equal(wvgd_step(fit, NULL), WVGD_OK);
     saved s = save(fit);
     wvgd_free(fit);
     return s;
 }
 
-static void flipped_bytes_are_found(void **state) {
+static void flipped_bytes_are_found(void **state)
+{
     (void)state;
     enum { HEADER = 64, RANDOM = 100 };
     saved s = state_after(2, 60);
@@ -490,7 +545,8 @@ static void flipped_bytes_are_found(void **state) {
     free(s.bytes);
 }
 
-static void cut_states_are_found(void **state) {
+static void cut_states_are_found(void **state)
+{
     (void)state;
     saved s = state_after(2, SIZE_MAX);
     victim v = make_victim(2, 30, &s);
@@ -511,16 +567,19 @@ static void cut_states_are_found(void **state) {
     free(s.bytes);
 }
 
-static void garbage_is_found(void **state) {
+static void garbage_is_found(void **state)
+{
     (void)state;
     saved s = state_after(2, 10);
     victim v = make_victim(2, 60, &s);
     test_random random = test_random_seed(12);
     for (size_t k = 0; k < 100; k++) {
-        size_t size = (size_t)(test_random_bits(&random) % (2 * s.size)), keep = k % 4 == 0 ? 0 : (size_t)(test_random_bits(&random) % 64);
+        size_t size = (size_t)(test_random_bits(&random) % (2 * s.size)),
+               keep = k % 4 == 0 ? 0 : (size_t)(test_random_bits(&random) % 64);
         unsigned char *bytes = malloc(size + 1);
         assert_non_null(bytes);
-        for (size_t i = 0; i < size; i++) bytes[i] = i < keep && i < s.size ? s.bytes[i] : (unsigned char)test_random_bits(&random);
+        for (size_t i = 0; i < size; i++)
+            bytes[i] = i < keep && i < s.size ? s.bytes[i] : (unsigned char)test_random_bits(&random);
         assert_refused(&v, bytes, size, "garbage");
         free(bytes);
     }
@@ -528,19 +587,23 @@ static void garbage_is_found(void **state) {
     free(s.bytes);
 }
 
-static void states_of_other_fits_are_found(void **state) {
+static void states_of_other_fits_are_found(void **state)
+{
     (void)state;
     saved s = state_after(2, 30);
     static const struct {
         const char *name, *value;
-    } rows[] = {{"particles", "3"}, {"family", "diag"}, {"family", "lowrank"}, {"cells", "soft"}, {"cost", "sqeuclid"}, {"estimator", "score"}, {"sampler", "reject"},
-                {"draws", "50"},    {"init", "normal"}, {"init-scale", "2"},   {"tol", "0.1"},    {"evidence-se", "0.5"}, {"seed", "2"}};
+    } rows[] = {{"particles", "3"},   {"family", "diag"},     {"family", "lowrank"}, {"cells", "soft"},
+                {"cost", "sqeuclid"}, {"estimator", "score"}, {"sampler", "reject"}, {"draws", "50"},
+                {"init", "normal"},   {"init-scale", "2"},    {"tol", "0.1"},        {"evidence-se", "0.5"},
+                {"seed", "2"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         wvgd_options o = options_of(2, WVGD_FULL);
         assert_int_equal(wvgd_options_set(&o, rows[i].name, rows[i].value, NULL), WVGD_OK);
         wvgd_fit *fit = wvgd_new(&MODEL, &o, NULL, NULL);
         wvgd_error error = {WVGD_OK, ""};
-        if (restore(fit, &s, &error) != WVGD_E_STATE) fail_msg("%s %s: taken", rows[i].name, rows[i].value);
+        if (restore(fit, &s, &error) != WVGD_E_STATE)
+            fail_msg("%s %s: taken", rows[i].name, rows[i].value);
         assert_non_null(strstr(error.text, "another fit"));
         wvgd_free(fit);
     }
@@ -564,16 +627,20 @@ static void states_of_other_fits_are_found(void **state) {
     free(s.bytes);
 }
 
-/* ---- forgery -------------------------------------------------------------------------------------------------------------------------- */
-/* A checksum protects from accidents, not from somebody who computes it again: whatever counts and indices such a state holds, it is refused, or the fit
- * goes on without touching memory that is not its own. Each try runs in a process of its own, which a crash ends. */
-static uint64_t checksum(const unsigned char *bytes, size_t size) {
+/* ---- forgery ----------------------------------------------------------------------------------------------------- */
+/* A checksum protects from accidents, not from somebody who computes it again: whatever counts and indices such a
+ * state holds, it is refused, or the fit goes on without touching memory that is not its own. Each try runs in a
+ * process of its own, which a crash ends. */
+static uint64_t checksum(const unsigned char *bytes, size_t size)
+{
     uint64_t h = 14695981039346656037u;
-    for (size_t i = 0; i < size; i++) h = (h ^ bytes[i]) * 1099511628211u;
+    for (size_t i = 0; i < size; i++)
+        h = (h ^ bytes[i]) * 1099511628211u;
     return h;
 }
 
-static void try_forged(const wvgd_model *model, const wvgd_options *o, const saved *s) {
+static void try_forged(const wvgd_model *model, const wvgd_options *o, const saved *s)
+{
     wvgd_fit *fit = wvgd_new(model, o, NULL, NULL);
     double z[20];
     wvgd_results r;
@@ -582,11 +649,14 @@ static void try_forged(const wvgd_model *model, const wvgd_options *o, const sav
     signal(SIGABRT, SIG_DFL);
     signal(SIGFPE, SIG_DFL);
     alarm(120);
-    if (!fit) _exit(3);
+    if (!fit)
+        _exit(3);
     if (restore(fit, s, NULL) == WVGD_OK) {
-        for (int i = 0; i < 8 && wvgd_step(fit, NULL) == WVGD_OK; i++) {}
+        for (int i = 0; i < 8 && wvgd_step(fit, NULL) == WVGD_OK; i++) {
+        }
         wvgd_stop_now(fit);
-        for (int i = 0; i < 8 && wvgd_step(fit, NULL) == WVGD_OK; i++) {}
+        for (int i = 0; i < 8 && wvgd_step(fit, NULL) == WVGD_OK; i++) {
+        }
         wvgd_get_results(fit, &r);
         wvgd_sample(fit, 1, 10, z, NULL, NULL);
         wvgd_resample(fit, 1, 10, z, NULL, NULL);
@@ -596,9 +666,12 @@ static void try_forged(const wvgd_model *model, const wvgd_options *o, const sav
     _exit(0);
 }
 
-/* One eight-byte word becomes huge, another count nearby, a small number, or anything; mostly among the counts, which live at the beginning. Returns where. */
-static size_t forge(saved *s, test_random *random) {
-    size_t end = s->size - sizeof(uint64_t), counts = sizeof(wv_scalars) + 48, range = test_random_bits(random) % 4 ? counts : end;
+/* One eight-byte word becomes huge, another count nearby, a small number, or anything; mostly among the counts,
+ * which live at the beginning. Returns where. */
+static size_t forge(saved *s, test_random *random)
+{
+    size_t end = s->size - sizeof(uint64_t), counts = sizeof(wv_scalars) + 48,
+           range = test_random_bits(random) % 4 ? counts : end;
     size_t at = test_random_bits(random) % (range / 8) * 8;
     uint64_t word, bits = test_random_bits(random), sum;
     memcpy(&word, s->bytes + at, sizeof word);
@@ -616,8 +689,10 @@ static size_t forge(saved *s, test_random *random) {
     return at;
 }
 
-/* States of all stages of a fit whose mixture grows (staged), or of several stages of one that moves particles (joint). */
-static void forged_states_do_no_harm(void **state) {
+/* States of all stages of a fit whose mixture grows (staged), or of several stages of one that
+ * moves particles (joint). */
+static void forged_states_do_no_harm(void **state)
+{
     (void)state;
     enum { STATES = 6, TRIES = 40 };
     wvgd_model bent;
@@ -627,7 +702,8 @@ static void forged_states_do_no_harm(void **state) {
     o.evidence_se = 0.05;
     assert_int_equal(target_banana(&bent, 2, 1, 1), 0);
     wvgd_fit *fit = wvgd_new(&bent, &o, NULL, NULL);
-    for (; strcmp(stage_of(fit), "done"); batches++) assert_int_equal(wvgd_step(fit, NULL), WVGD_OK);
+    for (; strcmp(stage_of(fit), "done"); batches++)
+        assert_int_equal(wvgd_step(fit, NULL), WVGD_OK);
     wvgd_free(fit);
     fit = wvgd_new(&bent, &o, NULL, NULL);
     for (size_t batch = 0, k = 0; k < STATES; batch++) {
@@ -638,7 +714,8 @@ static void forged_states_do_no_harm(void **state) {
                 size_t at = forge(&s, &random);
                 pid_t child = fork();
                 assert_true(child >= 0);
-                if (child == 0) try_forged(&bent, &o, &s);
+                if (child == 0)
+                    try_forged(&bent, &o, &s);
                 assert_int_equal(waitpid(child, &status, 0), child);
                 if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
                     first = harmed ? first : at;
@@ -649,21 +726,27 @@ static void forged_states_do_no_harm(void **state) {
             }
             k++;
         }
-        if (strcmp(stage_of(fit), "done")) assert_int_equal(wvgd_step(fit, NULL), WVGD_OK);
+        if (strcmp(stage_of(fit), "done"))
+            assert_int_equal(wvgd_step(fit, NULL), WVGD_OK);
     }
     wvgd_free(fit);
     wvgd_model_close(&bent);
-    if (harmed) fail_msg("%zu forged states crashed the fit, the first with its eight bytes at %zu changed after batch %zu", harmed, first, in);
+    if (harmed)
+        fail_msg("%zu forged states crashed the fit, the first with its eight bytes at %zu changed after batch %zu",
+                 harmed, first, in);
 }
 
-/* ---- memory ----------------------------------------------------------------------------------------------------------------------------- */
-static void spoil(size_t n, double *x) {
-    for (size_t i = 0; i < n; i++) x[i] = NAN;
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+static void spoil(size_t n, double *x)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = NAN;
 }
 
-/* What a state does not hold must not matter: a fit whose scratch, and that of its workers, is full of NaN when it begins, and so are its mixtures and its pool, comes to the same bits as one that finds
- * zeros there. */
-static void scratch_does_not_matter(void **state) {
+/* What a state does not hold must not matter: a fit whose scratch, and that of its workers, is full of NaN when it
+ * begins, and so are its mixtures and its pool, comes to the same bits as one that finds zeros there. */
+static void scratch_does_not_matter(void **state)
+{
     (void)state;
     enum { SEEDS = 3 };
     wvgd_model funnel, valley;
@@ -673,7 +756,11 @@ static void scratch_does_not_matter(void **state) {
         const wvgd_model *model;
         size_t particles;
         wvgd_family family;
-    } cases[] = {{&funnel, 3, WVGD_FULL}, {&funnel, 2, WVGD_DIAG}, {&valley, 4, WVGD_FULL}, {&valley, 1, WVGD_DIAG}, {&MODEL, 40, WVGD_DIAG}};
+    } cases[] = {{&funnel, 3, WVGD_FULL},
+                 {&funnel, 2, WVGD_DIAG},
+                 {&valley, 4, WVGD_FULL},
+                 {&valley, 1, WVGD_DIAG},
+                 {&MODEL, 40, WVGD_DIAG}};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
         for (uint64_t seed = 1; seed <= SEEDS; seed++) {
             wvgd_options o = options_of(cases[c].particles, cases[c].family);
@@ -688,9 +775,11 @@ static void scratch_does_not_matter(void **state) {
                 fit[full]->worth_sharing = 0;
                 if (full) {
                     spoil(fit[full]->scratch_size, fit[full]->scratch);
-                    if (fit[full]->mix.mu) spoil((size_t)(fit[full]->crawl_x - fit[full]->mix.mu), fit[full]->mix.mu);
+                    if (fit[full]->mix.mu)
+                        spoil((size_t)(fit[full]->crawl_x - fit[full]->mix.mu), fit[full]->mix.mu);
                     spoil(fit[full]->desk_size, fit[full]->desk);
-                    for (size_t v = 0; v < fit[full]->views; v++) spoil(fit[full]->view[v].desk_size, fit[full]->view[v].desk);
+                    for (size_t v = 0; v < fit[full]->views; v++)
+                        spoil(fit[full]->view[v].desk_size, fit[full]->view[v].desk);
                 }
                 finish(fit[full]);
             }
@@ -702,7 +791,8 @@ static void scratch_does_not_matter(void **state) {
     wvgd_model_close(&valley);
 }
 
-static void save_wants_the_right_size(void **state) {
+static void save_wants_the_right_size(void **state)
+{
     (void)state;
     wvgd_options o = options_of(2, WVGD_FULL);
     wvgd_fit *fit = wvgd_new(&MODEL, &o, NULL, NULL);
@@ -717,13 +807,22 @@ static void save_wants_the_right_size(void **state) {
     wvgd_free(fit);
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(goes_on_full),           cmocka_unit_test(goes_on_diag),         cmocka_unit_test(goes_on_in_other_ways),
+        cmocka_unit_test(goes_on_full),
+        cmocka_unit_test(goes_on_diag),
+        cmocka_unit_test(goes_on_in_other_ways),
         cmocka_unit_test(goes_on_from_every_batch),
-        cmocka_unit_test(saving_changes_nothing), cmocka_unit_test(limits_may_change),    cmocka_unit_test(flipped_bytes_are_found),
-        cmocka_unit_test(cut_states_are_found),   cmocka_unit_test(garbage_is_found),     cmocka_unit_test(states_of_other_fits_are_found),
-        cmocka_unit_test(save_wants_the_right_size), cmocka_unit_test(forged_states_do_no_harm), cmocka_unit_test(scratch_does_not_matter),
+        cmocka_unit_test(saving_changes_nothing),
+        cmocka_unit_test(limits_may_change),
+        cmocka_unit_test(flipped_bytes_are_found),
+        cmocka_unit_test(cut_states_are_found),
+        cmocka_unit_test(garbage_is_found),
+        cmocka_unit_test(states_of_other_fits_are_found),
+        cmocka_unit_test(save_wants_the_right_size),
+        cmocka_unit_test(forged_states_do_no_harm),
+        cmocka_unit_test(scratch_does_not_matter),
     };
     int failed = 0;
     for (SOLVER = WVGD_STAGED; SOLVER <= WVGD_JOINT; SOLVER++)

@@ -1,6 +1,7 @@
-/* test_svgd.c - the SVGD baseline: its direction against sums over pairs and against differences of the kernel, the median, what one
- * particle and many do, the fixed points that are known for random mixtures, density estimates against closed forms, and that neither order
- * nor threads nor memory play a part. Nothing here is random but for fixed starts. */
+/* test_svgd.c - the SVGD baseline: its direction against sums over pairs and against differences of the
+ * kernel, the median, what one particle and many do, the fixed points that are known for random mixtures,
+ * density estimates against closed forms, and that neither order nor threads nor memory play a part.
+ * Nothing here is random but for fixed starts. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,36 +22,39 @@
 #include "support/targets.h"
 #include "svgd.h"
 
-/* ---- allocations, counted (the linker sends malloc and calloc here)
- * ------------------------------------------------------------------------- */
+/* ---- allocations, counted (the linker sends malloc and calloc here) ---------------------------------------------- */
 static size_t allocations;
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t n, size_t size);
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t n, size_t size);
 
-void *__wrap_malloc(size_t size) {
+void *__wrap_malloc(size_t size)
+{
     allocations++;
     return __real_malloc(size);
 }
 
-void *__wrap_calloc(size_t n, size_t size) {
+void *__wrap_calloc(size_t n, size_t size)
+{
     allocations++;
     return __real_calloc(n, size);
 }
 
-/* ---- direction
- * -------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- direction --------------------------------------------------------------------------------------------------- */
 enum { N = 41, D = 3 };
 
-static double kernel(const double *a, const double *b, double h) {
+static double kernel(const double *a, const double *b, double h)
+{
     double square = 0;
-    for (size_t d = 0; d < D; d++) square += (a[d] - b[d]) * (a[d] - b[d]);
+    for (size_t d = 0; d < D; d++)
+        square += (a[d] - b[d]) * (a[d] - b[d]);
     return exp(-square / h);
 }
 
 /* phi by the definition; the kernel's gradient by central differences, which are exact to about 1e-9 here. */
-static void slow_direction(const double *z, const double *grad, double h, double *phi) {
+static void slow_direction(const double *z, const double *grad, double h, double *phi)
+{
     const double step = 1e-5;
     memset(phi, 0, N * D * sizeof *phi);
     for (size_t i = 0; i < N; i++)
@@ -67,13 +71,16 @@ static void slow_direction(const double *z, const double *grad, double h, double
             }
 }
 
-static void fill(double *z, double *grad, double offset, double scale) {
+static void fill(double *z, double *grad, double offset, double scale)
+{
     svgd_random_normal(1, 1, N * D, z);
     svgd_random_normal(1, 2, N * D, grad);
-    for (size_t i = 0; i < N * D; i++) z[i] = offset + scale * z[i];
+    for (size_t i = 0; i < N * D; i++)
+        z[i] = offset + scale * z[i];
 }
 
-static void test_direction(void **state) {
+static void test_direction(void **state)
+{
     double z[N * D], grad[N * D], phi[N * D], slow[N * D];
     static const double bandwidth[] = {0.01, 0.7, 30};
     (void)state;
@@ -84,18 +91,21 @@ static void test_direction(void **state) {
         svgd_kernel_distances(k, z);
         svgd_kernel_direction(k, grad, bandwidth[b], phi);
         slow_direction(z, grad, bandwidth[b], slow);
-        for (size_t i = 0; i < N * D; i++) assert_near(phi[i], slow[i], 1e-6 * (1 + 1 / bandwidth[b])); /* error of the differences */
+        for (size_t i = 0; i < N * D; i++)
+            assert_near(phi[i], slow[i], 1e-6 * (1 + 1 / bandwidth[b])); /* error of the differences */
     }
     svgd_kernel_free(k);
 }
 
-static int by_value(const void *a, const void *b) {
+static int by_value(const void *a, const void *b)
+{
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
 /* Odd and even numbers of pairs; points that move on a little, as in a run, a lot, and into one place. */
-static void test_median(void **state) {
+static void test_median(void **state)
+{
     static const size_t sizes[] = {2, 3, 4, 5, 41};
     static const double shrink[] = {1, 0.99, 1.02, 1e-3, 1e3, 0};
     double z[N * D], grad[N * D], distance[N * N];
@@ -106,7 +116,8 @@ static void test_median(void **state) {
         for (size_t m = 0; m < 6; m++, pairs = 0) {
             fill(z, grad, 0, shrink[m]);
             for (size_t i = 0; i < n; i++)
-                for (size_t j = 0; j < i; j++) distance[pairs++] = sqrt(-log(kernel(z + i * D, z + j * D, 1e6)) * 1e6);
+                for (size_t j = 0; j < i; j++)
+                    distance[pairs++] = sqrt(-log(kernel(z + i * D, z + j * D, 1e6)) * 1e6);
             qsort(distance, pairs, sizeof *distance, by_value);
             double median = (distance[(pairs - 1) / 2] + distance[pairs / 2]) / 2;
             svgd_kernel_distances(k, z);
@@ -127,17 +138,20 @@ static void test_median(void **state) {
     assert_null(svgd_kernel_new((size_t)1 << 40, 1));
 }
 
-/* ---- runs
- * ------------------------------------------------------------------------------------------------------------------------------------- */
-static svgd *run(const wvgd_model *model, const svgd_options *o, const double *z0, size_t most, svgd_view *v) {
+/* ---- runs -------------------------------------------------------------------------------------------------------- */
+static svgd *run(const wvgd_model *model, const svgd_options *o, const double *z0, size_t most, svgd_view *v)
+{
     svgd *s = svgd_new(model, o, z0);
     assert_non_null(s);
-    for (svgd_get(s, v); !v->converged && v->iteration < most; svgd_get(s, v)) assert_int_equal(svgd_step(s), 0);
+    for (svgd_get(s, v); !v->converged && v->iteration < most; svgd_get(s, v))
+        assert_int_equal(svgd_step(s), 0);
     return s;
 }
 
-/* One particle goes to the mode, with both optimisers: to 1e-6 in units of the target's sd, since the force at which it stops is 1e-7. */
-static void test_one_particle(void **state) {
+/* One particle goes to the mode, with both optimisers: to 1e-6 in units of the target's sd, since
+ * the force at which it stops is 1e-7. */
+static void test_one_particle(void **state)
+{
     static const double mean[2] = {3, -1}, cov[4] = {1, 0.6, 0.6, 2}, start[2] = {0, 0};
     (void)state;
     for (int optimiser = SVGD_ADAM; optimiser <= SVGD_ADAGRAD; optimiser++) {
@@ -160,10 +174,12 @@ static void test_one_particle(void **state) {
     }
 }
 
-/* A normal target in one dimension, 50 particles from a wrong place: where they come to rest phi is 0 by the definition, too, and they lie
- * like the quantiles (i - 1/2)/n of the target: to 2/n in probability, two places in their order, but for the outer ones; and the variance
- * falls short by a few times 1/n, as SVGD's does in one dimension. */
-static void test_normal(void **state) {
+/* A normal target in one dimension, 50 particles from a wrong place: where they come to rest phi is 0
+ * by the definition, too, and they lie like the quantiles (i - 1/2)/n of the target: to 2/n in
+ * probability, two places in their order, but for the outer ones; and the variance falls short by a few
+ * times 1/n, as SVGD's does in one dimension. */
+static void test_normal(void **state)
+{
     enum { n = 50 };
     static const double mean = 2, variance = 9;
     double z[n], sum = 0, square = 0;
@@ -188,17 +204,21 @@ static void test_normal(void **state) {
         }
         assert_near(phi, 0, 3e-6); /* rms 1e-6 over an sd of 3, so at most sqrt(n) times 3.3e-7 for any of them */
         sum += z[i] / n;
-        if (i >= 5 && i < n - 5) assert_near(erfc(-(z[i] - mean) / (3 * sqrt(2))) / 2, ((double)i + 0.5) / n, 0.04);
+        if (i >= 5 && i < n - 5)
+            assert_near(erfc(-(z[i] - mean) / (3 * sqrt(2))) / 2, ((double)i + 0.5) / n, 0.04);
     }
-    for (size_t i = 0; i < n; i++) square += (z[i] - sum) * (z[i] - sum) / n;
+    for (size_t i = 0; i < n; i++)
+        square += (z[i] - sum) * (z[i] - sum) / n;
     assert_near(sum, mean, 0.01);
     assert_near(square / variance, 1, 5.0 / n);
     svgd_free(s);
     model.close(model.self);
 }
 
-/* Where other computations of SVGD have ended: on target 1 of experiments/data, from all of five starts, at one and the same error. */
-static void test_known_fixed_point(void **state) {
+/* Where other computations of SVGD have ended: on target 1 of experiments/data, from all of five
+ * starts, at one and the same error. */
+static void test_known_fixed_point(void **state)
+{
     enum { n = 9, WHICH = 1 };
     target_list list;
     failure f;
@@ -222,7 +242,8 @@ static void test_known_fixed_point(void **state) {
     target_range(t, &low, &high);
     assert_int_equal(make_quadrature(low, high, 0, NULL, &q, &f), 0);
     double *p = malloc(q.m * sizeof *p);
-    for (size_t i = 0; i < q.m; i++) p[i] = target_density(t, q.x[i]);
+    for (size_t i = 0; i < q.m; i++)
+        p[i] = target_density(t, q.x[i]);
     svgd_kde_oracle(n, v.z, 0.02, 5, &(svgd_quadrature){q.m, q.x, q.weight, p}, &ise);
     for (size_t k = 0; k < GIVEN_STARTS; k++)
         assert_near(ise, known->svgd_ise[k], 0.002 * ise); /* settled to 1e-6 here, to 20,000 steps there */
@@ -234,7 +255,8 @@ static void test_known_fixed_point(void **state) {
 }
 
 /* The order of the particles does not matter: sums are taken in another order, so that 50 steps differ by rounding. */
-static void test_order(void **state) {
+static void test_order(void **state)
+{
     double z[N * D], grad[N * D], turned[N * D];
     wvgd_model model;
     svgd_options o;
@@ -242,18 +264,21 @@ static void test_order(void **state) {
     (void)state;
     assert_int_equal(target_mixture_random(&model, D, 3, 2, 5), 0);
     fill(z, grad, 0, 1);
-    for (size_t i = 0; i < N; i++) memcpy(turned + i * D, z + (N - 1 - i) * D, D * sizeof *z);
+    for (size_t i = 0; i < N; i++)
+        memcpy(turned + i * D, z + (N - 1 - i) * D, D * sizeof *z);
     svgd_options_init(&o);
     o.particles = N;
     svgd *one = run(&model, &o, z, 50, &a), *other = run(&model, &o, turned, 50, &b);
     for (size_t i = 0; i < N; i++)
-        for (size_t d = 0; d < D; d++) assert_near(a.z[i * D + d], b.z[(N - 1 - i) * D + d], 1e-9);
+        for (size_t d = 0; d < D; d++)
+            assert_near(a.z[i * D + d], b.z[(N - 1 - i) * D + d], 1e-9);
     svgd_free(one);
     svgd_free(other);
     model.close(model.self);
 }
 
-static int bowl(void *self, size_t n, const double *z, double *log_p, double *grad) {
+static int bowl(void *self, size_t n, const double *z, double *log_p, double *grad)
+{
     (void)self;
     for (size_t i = 0; i < n; i++) {
         log_p[i] = 0;
@@ -266,7 +291,8 @@ static int bowl(void *self, size_t n, const double *z, double *log_p, double *gr
 }
 
 /* The same bits on one thread and on four; and nothing is allocated between the first step and the last. */
-static void test_threads_and_memory(void **state) {
+static void test_threads_and_memory(void **state)
+{
     enum { n = 200, STEPS = 30 };
     double *z = malloc(n * D * sizeof *z);
     wvgd_model model = {.dim = D, .log_density = bowl, .has_gradient = true, .thread_safe = true}, threads[2];
@@ -282,7 +308,8 @@ static void test_threads_and_memory(void **state) {
         s[k] = svgd_new(&threads[k], &o, z);
         assert_int_equal(svgd_step(s[k]), 0);
         size_t before = allocations;
-        for (size_t i = 1; i < STEPS; i++) assert_int_equal(svgd_step(s[k]), 0);
+        for (size_t i = 1; i < STEPS; i++)
+            assert_int_equal(svgd_step(s[k]), 0);
         assert_int_equal(allocations, before);
         svgd_get(s[k], &v[k]);
     }
@@ -295,7 +322,8 @@ static void test_threads_and_memory(void **state) {
 }
 
 /* A model without answers for z > 0, and one that fails. */
-static int half(void *self, size_t n, const double *z, double *log_p, double *grad) {
+static int half(void *self, size_t n, const double *z, double *log_p, double *grad)
+{
     for (size_t i = 0; i < n; i++) {
         log_p[i] = z[i] > 0 ? NAN : -z[i] * z[i];
         grad[i] = z[i] > 0 ? NAN : -2 * z[i];
@@ -303,7 +331,8 @@ static int half(void *self, size_t n, const double *z, double *log_p, double *gr
     return *(int *)self;
 }
 
-static void test_bad_points(void **state) {
+static void test_bad_points(void **state)
+{
     static const double start[4] = {-1, -0.5, 0.5, 1};
     int status = 0;
     wvgd_model model = {.dim = 1, .log_density = half, .self = &status, .has_gradient = true};
@@ -314,7 +343,8 @@ static void test_bad_points(void **state) {
     o.particles = 4;
     svgd *s = run(&model, &o, start, 1, &v);
     assert_int_equal(v.bad_points, 2);
-    for (size_t i = 0; i < 4; i++) assert_true(isfinite(v.z[i]));
+    for (size_t i = 0; i < 4; i++)
+        assert_true(isfinite(v.z[i]));
     assert_near(v.mean_log_p, -0.625, 1e-12);
     status = 7;
     assert_int_equal(svgd_step(s), 7);
@@ -326,24 +356,31 @@ static void test_bad_points(void **state) {
     assert_null(svgd_new(&model, &o, start));
 }
 
-/* ---- densities
- * -------------------------------------------------------------------------------------------------------------------------------- */
-static double normal_density(double x, double variance) { return exp(-0.5 * x * x / variance) / sqrt(6.283185307179586 * variance); }
+/* ---- densities --------------------------------------------------------------------------------------------------- */
+static double normal_density(double x, double variance)
+{
+    return exp(-0.5 * x * x / variance) / sqrt(6.283185307179586 * variance);
+}
 
 /* Integral of (p - q)^2 for mixtures of Gaussians: sums of densities of differences. */
-static double closed_ise(const mixture_target *t, size_t n, const double *z, double b) {
+static double closed_ise(const mixture_target *t, size_t n, const double *z, double b)
+{
     double ise = 0;
     for (size_t i = 0; i < n; i++)
-        for (size_t j = 0; j < n; j++) ise += normal_density(z[i] - z[j], 2 * b * b) / (double)(n * n);
+        for (size_t j = 0; j < n; j++)
+            ise += normal_density(z[i] - z[j], 2 * b * b) / (double)(n * n);
     for (size_t k = 0; k < t->K; k++) {
-        for (size_t i = 0; i < n; i++) ise -= 2 * t->weight[k] / (double)n * normal_density(t->mean[k] - z[i], t->sd[k] * t->sd[k] + b * b);
+        for (size_t i = 0; i < n; i++)
+            ise -= 2 * t->weight[k] / (double)n * normal_density(t->mean[k] - z[i], t->sd[k] * t->sd[k] + b * b);
         for (size_t m = 0; m < t->K; m++)
-            ise += t->weight[k] * t->weight[m] * normal_density(t->mean[k] - t->mean[m], t->sd[k] * t->sd[k] + t->sd[m] * t->sd[m]);
+            ise += t->weight[k] * t->weight[m] *
+                   normal_density(t->mean[k] - t->mean[m], t->sd[k] * t->sd[k] + t->sd[m] * t->sd[m]);
     }
     return ise;
 }
 
-static void test_density(void **state) {
+static void test_density(void **state)
+{
     enum { n = 12 };
     double weight[2] = {0.3, 0.7}, mean[2] = {-1, 2}, sd[2] = {0.5, 1.2}, z[n], work[n * (n + 1)], low, high, ise;
     mixture_target t = {2, weight, mean, sd};
@@ -354,15 +391,19 @@ static void test_density(void **state) {
     target_range(&t, &low, &high);
     assert_int_equal(make_quadrature(low - 10, high + 10, n, z, &q, &f), 0);
     double *p = malloc(2 * q.m * sizeof *p), *all = p + q.m, sum = 0;
-    for (size_t i = 0; i < q.m; i++) p[i] = target_density(&t, q.x[i]);
+    for (size_t i = 0; i < q.m; i++)
+        p[i] = target_density(&t, q.x[i]);
     svgd_quadrature rule = {q.m, q.x, q.weight, p};
     static const double bandwidth[] = {0.1, 0.4, 2};
-    for (size_t k = 0; k < 3; k++) assert_near(svgd_kde_ise(n, z, bandwidth[k], &rule), closed_ise(&t, n, z, bandwidth[k]), 1e-9);
+    for (size_t k = 0; k < 3; k++)
+        assert_near(svgd_kde_ise(n, z, bandwidth[k], &rule), closed_ise(&t, n, z, bandwidth[k]), 1e-9);
     double best = svgd_kde_oracle(n, z, 0.02, 5, &rule, &ise);
     assert_near(ise, closed_ise(&t, n, z, best), 1e-9);
-    for (double b = 0.02; b < 5; b *= 1.02) assert_true(closed_ise(&t, n, z, b) >= ise - 1e-9);
+    for (double b = 0.02; b < 5; b *= 1.02)
+        assert_true(closed_ise(&t, n, z, b) >= ise - 1e-9);
     svgd_kde_log_density(n, 1, z, best, q.m, q.x, all);
-    for (size_t i = 0; i < q.m; i++) sum += q.weight[i] * exp(all[i]);
+    for (size_t i = 0; i < q.m; i++)
+        sum += q.weight[i] * exp(all[i]);
     assert_near(sum, 1, 1e-9);
     for (size_t dim = 1; dim <= 2; dim++) {
         size_t points = n / dim;
@@ -373,7 +414,9 @@ static void test_density(void **state) {
             for (size_t i = 0; i < points; i++) {
                 double others = 0;
                 for (size_t j = 0; j < points; j++)
-                    others += j == i ? 0 : normal_density(z[i * dim] - z[j * dim], b * b) * (dim > 1 ? normal_density(z[i * dim + 1] - z[j * dim + 1], b * b) : 1);
+                    others += j == i ? 0
+                                     : normal_density(z[i * dim] - z[j * dim], b * b) *
+                                           (dim > 1 ? normal_density(z[i * dim + 1] - z[j * dim + 1], b * b) : 1);
                 likelihood += log(others);
             }
             if (likelihood > most) {
@@ -388,7 +431,8 @@ static void test_density(void **state) {
     free_quadrature(&q);
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_direction),
         cmocka_unit_test(test_median),

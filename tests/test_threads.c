@@ -1,4 +1,5 @@
-/* test_threads.c - models that wrap models: a batch shared among threads gives the same bits for every number of them; a function of one point. */
+/* test_threads.c - models that wrap models: a batch shared among threads gives the same bits for every
+ * number of them; a function of one point. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -15,7 +16,7 @@
 #include "support/test_random.h"
 #include "wvgd.h"
 
-/* ---- whole fits ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- whole fits -------------------------------------------------------------------------------------------------- */
 enum { N = 3, D = 3 };
 
 typedef struct {
@@ -24,7 +25,8 @@ typedef struct {
     size_t iterations, evaluations;
 } outcome;
 
-static outcome fit_with(const wvgd_model *model, wvgd_solver solver) {
+static outcome fit_with(const wvgd_model *model, wvgd_solver solver)
+{
     wvgd_options o;
     wvgd_options_init(&o);
     o.solver = solver;
@@ -55,7 +57,8 @@ static outcome fit_with(const wvgd_model *model, wvgd_solver solver) {
     return out;
 }
 
-static void same_bits_for_any_number_of_threads(void **state) {
+static void same_bits_for_any_number_of_threads(void **state)
+{
     (void)state;
     wvgd_model inner;
     assert_int_equal(target_mixture_random(&inner, D, 3, 3.0, 4), 0);
@@ -68,7 +71,8 @@ static void same_bits_for_any_number_of_threads(void **state) {
             assert_int_equal(shared.dim, inner.dim);
             assert_int_equal(shared.has_gradient, inner.has_gradient);
             outcome out = fit_with(&shared, solver);
-            if (k == 0) one = out; /* chunks may round otherwise than whole batches do, but never otherwise than chunks */
+            if (k == 0)
+                one = out; /* chunks may round otherwise than whole batches do, but never otherwise than chunks */
             assert_memory_equal(&out, &one, sizeof out);
             wvgd_model_close(&shared);
             assert_null(shared.self);
@@ -79,15 +83,18 @@ static void same_bits_for_any_number_of_threads(void **state) {
     wvgd_model_close(&inner);
 }
 
-/* ---- a density of one point, without any beyond 3 ------------------------------------------------------------------------------------------- */
-static double bump(void *self, const double *z, double *grad) {
+/* ---- a density of one point, without any beyond 3 ---------------------------------------------------------------- */
+static double bump(void *self, const double *z, double *grad)
+{
     const double *scale = self;
-    if (z[0] > 3) return NAN;
-    for (size_t i = 0; grad && i < 2; i++) grad[i] = -z[i] / (*scale * *scale);
+    if (z[0] > 3)
+        return NAN;
+    for (size_t i = 0; grad && i < 2; i++)
+        grad[i] = -z[i] / (*scale * *scale);
     return -0.5 * (z[0] * z[0] + z[1] * z[1]) / (*scale * *scale);
 }
 
-/* ---- batches --------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- batches ----------------------------------------------------------------------------------------------------- */
 /* Counts who calls it, and fails at points whose first coordinate says so. */
 typedef struct {
     pthread_mutex_t lock;
@@ -96,7 +103,8 @@ typedef struct {
     bool other_thread;
 } counter;
 
-static int count(void *self, size_t n, const double *z, double *log_p, double *grad) {
+static int count(void *self, size_t n, const double *z, double *log_p, double *grad)
+{
     counter *c = self;
     int failure = 0;
     pthread_mutex_lock(&c->lock);
@@ -109,8 +117,10 @@ static int count(void *self, size_t n, const double *z, double *log_p, double *g
     pthread_mutex_unlock(&c->lock);
     for (size_t i = 0; i < n; i++) {
         log_p[i] = -z[2 * i] - 10 * z[2 * i + 1];
-        for (size_t d = 0; grad && d < 2; d++) grad[2 * i + d] = z[2 * i + d] + 0.5;
-        if (z[2 * i] >= 1000 && !failure) failure = (int)z[2 * i];
+        for (size_t d = 0; grad && d < 2; d++)
+            grad[2 * i + d] = z[2 * i + d] + 0.5;
+        if (z[2 * i] >= 1000 && !failure)
+            failure = (int)z[2 * i];
     }
     pthread_mutex_lock(&c->lock);
     c->inside--;
@@ -118,17 +128,21 @@ static int count(void *self, size_t n, const double *z, double *log_p, double *g
     return failure;
 }
 
-static wvgd_model counted(counter *c, bool safe) {
+static wvgd_model counted(counter *c, bool safe)
+{
     *c = (counter){.caller = pthread_self()};
     pthread_mutex_init(&c->lock, NULL);
-    return (wvgd_model){.name = "counted", .dim = 2, .log_density = count, .self = c, .has_gradient = true, .thread_safe = safe};
+    return (wvgd_model){
+        .name = "counted", .dim = 2, .log_density = count, .self = c, .has_gradient = true, .thread_safe = safe};
 }
 
 enum { MOST = 40 * WVGD_CHUNK };
 
-static void every_point_once(void **state) {
+static void every_point_once(void **state)
+{
     (void)state;
-    static const size_t sizes[] = {1, 2, WVGD_CHUNK - 1, WVGD_CHUNK, WVGD_CHUNK + 1, 5 * WVGD_CHUNK, 7 * WVGD_CHUNK + 3, MOST};
+    static const size_t sizes[] = {
+        1, 2, WVGD_CHUNK - 1, WVGD_CHUNK, WVGD_CHUNK + 1, 5 * WVGD_CHUNK, 7 * WVGD_CHUNK + 3, MOST};
     static double z[2 * MOST], log_p[MOST], grad[2 * MOST];
     size_t calls[sizeof sizes / sizeof *sizes] = {0};
     test_random random = test_random_seed(3);
@@ -146,22 +160,27 @@ static void every_point_once(void **state) {
                 assert_int_equal(shared.log_density(shared.self, n, z, log_p, with_grad ? grad : NULL), 0);
                 assert_int_equal(c.points, n);
                 assert_true(c.calls >= (n + WVGD_CHUNK - 1) / WVGD_CHUNK);
-                if (calls[k]) assert_int_equal(c.calls, calls[k]); /* the same chunks for any number of threads */
+                if (calls[k])
+                    assert_int_equal(c.calls, calls[k]); /* the same chunks for any number of threads */
                 calls[k] = c.calls;
                 assert_true(c.largest <= WVGD_CHUNK);
                 for (size_t i = 0; i < n; i++) {
                     assert_true(log_p[i] == -z[2 * i] - 10 * z[2 * i + 1]);
-                    if (with_grad) assert_true(grad[2 * i] == z[2 * i] + 0.5 && grad[2 * i + 1] == z[2 * i + 1] + 0.5);
+                    if (with_grad)
+                        assert_true(grad[2 * i] == z[2 * i] + 0.5 && grad[2 * i + 1] == z[2 * i + 1] + 0.5);
                 }
-                if (n < MOST) assert_true(isnan(log_p[n])); /* and nothing beyond */
+                if (n < MOST)
+                    assert_true(isnan(log_p[n])); /* and nothing beyond */
             }
         wvgd_model_close(&shared);
         pthread_mutex_destroy(&c.lock);
     }
 }
 
-/* Several chunks fail: the code of the earliest is told, whichever thread was first; and the next batch is well again. */
-static void earliest_failure_is_told(void **state) {
+/* Several chunks fail: the code of the earliest is told, whichever thread was first; and the next
+ * batch is well again. */
+static void earliest_failure_is_told(void **state)
+{
     (void)state;
     static double z[2 * MOST], log_p[MOST];
     counter c;
@@ -170,16 +189,19 @@ static void earliest_failure_is_told(void **state) {
     for (size_t round = 0; round < 50; round++) {
         memset(z, 0, sizeof z);
         size_t first = round % 20;
-        for (size_t chunk = first; chunk < 40; chunk += 3) z[2 * (chunk * WVGD_CHUNK + round % WVGD_CHUNK)] = 1000 + (double)chunk;
+        for (size_t chunk = first; chunk < 40; chunk += 3)
+            z[2 * (chunk * WVGD_CHUNK + round % WVGD_CHUNK)] = 1000 + (double)chunk;
         assert_int_equal(shared.log_density(shared.self, MOST, z, log_p, NULL), 1000 + (int)first);
-        assert_int_equal(shared.log_density(shared.self, first * WVGD_CHUNK + 1, z, log_p, NULL), round % WVGD_CHUNK ? 0 : 1000 + (int)first);
+        assert_int_equal(shared.log_density(shared.self, first * WVGD_CHUNK + 1, z, log_p, NULL),
+                         round % WVGD_CHUNK ? 0 : 1000 + (int)first);
     }
     wvgd_model_close(&shared);
     pthread_mutex_destroy(&c.lock);
 }
 
 /* A failure reaches the fit as WVGD_E_MODEL with its code. */
-static void failures_reach_the_fit(void **state) {
+static void failures_reach_the_fit(void **state)
+{
     (void)state;
     counter c;
     wvgd_model inner = counted(&c, true), shared;
@@ -197,27 +219,31 @@ static void failures_reach_the_fit(void **state) {
     pthread_mutex_destroy(&c.lock);
 }
 
-static void unsafe_models_stay_in_one_thread(void **state) {
+static void unsafe_models_stay_in_one_thread(void **state)
+{
     (void)state;
     static double z[2 * MOST], log_p[MOST];
     counter c;
     wvgd_model inner = counted(&c, false), shared;
     assert_int_equal(wvgd_model_threads(&shared, &inner, 8), 0);
-    for (int round = 0; round < 20; round++) assert_int_equal(shared.log_density(shared.self, MOST, z, log_p, NULL), 0);
+    for (int round = 0; round < 20; round++)
+        assert_int_equal(shared.log_density(shared.self, MOST, z, log_p, NULL), 0);
     assert_int_equal(c.most_inside, 1);
     assert_false(c.other_thread);
     wvgd_model_close(&shared);
     pthread_mutex_destroy(&c.lock);
 }
 
-static void closing_while_idle(void **state) {
+static void closing_while_idle(void **state)
+{
     (void)state;
     counter c;
     wvgd_model inner = counted(&c, true), shared;
     double z[2] = {0, 0}, log_p;
     for (unsigned round = 0; round < 200; round++) { /* at once, before threads have begun to wait, and after a batch */
         assert_int_equal(wvgd_model_threads(&shared, &inner, 1 + round % 8), 0);
-        if (round % 3 == 0) assert_int_equal(shared.log_density(shared.self, 1, z, &log_p, NULL), 0);
+        if (round % 3 == 0)
+            assert_int_equal(shared.log_density(shared.self, 1, z, &log_p, NULL), 0);
         wvgd_model_close(&shared);
     }
     wvgd_model_close(NULL);
@@ -225,7 +251,8 @@ static void closing_while_idle(void **state) {
 }
 
 /* wvgd_model_close forgets self: closing once more does nothing. */
-static void closing_twice(void **state) {
+static void closing_twice(void **state)
+{
     (void)state;
     double scale = 1;
     counter c;
@@ -239,8 +266,9 @@ static void closing_twice(void **state) {
     pthread_mutex_destroy(&c.lock);
 }
 
-/* ---- a function of one point ------------------------------------------------------------------------------------------------------------------ */
-static void pointwise_models(void **state) {
+/* ---- a function of one point ------------------------------------------------------------------------------------- */
+static void pointwise_models(void **state)
+{
     (void)state;
     double scale = 0.5, z[] = {1, 2, 4, 0, -1, 0}, log_p[3], grad[6];
     wvgd_model model;
@@ -263,7 +291,8 @@ static void pointwise_models(void **state) {
     assert_int_equal(wvgd_run(fit, NULL, NULL, NULL), WVGD_OK);
     wvgd_results r;
     wvgd_get_results(fit, &r);
-    assert_near(r.evidence.value, log(2 * 3.14159265358979 * 0.25), 6 * r.evidence.se); /* the cut at 3, six sds out, takes 1e-9 */
+    /* the cut at 3, six sds out, takes 1e-9 */
+    assert_near(r.evidence.value, log(2 * 3.14159265358979 * 0.25), 6 * r.evidence.se);
     wvgd_free(fit);
     wvgd_model_close(&model);
     assert_int_equal(wvgd_model_pointwise(&model, 2, bump, &scale, false), 0);
@@ -271,11 +300,15 @@ static void pointwise_models(void **state) {
     wvgd_model_close(&model);
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_bits_for_any_number_of_threads), cmocka_unit_test(every_point_once),
-        cmocka_unit_test(earliest_failure_is_told),            cmocka_unit_test(failures_reach_the_fit),
-        cmocka_unit_test(unsafe_models_stay_in_one_thread),    cmocka_unit_test(closing_while_idle),
+        cmocka_unit_test(same_bits_for_any_number_of_threads),
+        cmocka_unit_test(every_point_once),
+        cmocka_unit_test(earliest_failure_is_told),
+        cmocka_unit_test(failures_reach_the_fit),
+        cmocka_unit_test(unsafe_models_stay_in_one_thread),
+        cmocka_unit_test(closing_while_idle),
         cmocka_unit_test(closing_twice),
         cmocka_unit_test(pointwise_models),
     };

@@ -1,4 +1,5 @@
-/* test_verdict.c - the verdict: in favour of what is right, against what is not or cannot be known, always in sentences that say what to do. */
+/* test_verdict.c - the verdict: in favour of what is right, against what is not or cannot be known,
+ * always in sentences that say what to do. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,14 +15,18 @@
 #include "fit.h"
 #include "wvgd.h"
 
-static bool says(const wvgd_results *r, const char *words) {
+static bool says(const wvgd_results *r, const char *words)
+{
     for (size_t i = 0; i < r->reasons; i++)
-        if (strstr(r->reason[i], words)) return true;
+        if (strstr(r->reason[i], words))
+            return true;
     return false;
 }
 
-/* Sentences for a user: words, whole, and, when they are against the result, with a remedy after a colon or as a question. */
-static void assert_sentences(const wvgd_results *r) {
+/* Sentences for a user: words, whole, and, when they are against the result, with a remedy after a
+ * colon or as a question. */
+static void assert_sentences(const wvgd_results *r)
+{
     assert_true(r->reasons >= 1 && r->reasons <= 12);
     for (size_t i = 0; i < r->reasons; i++) {
         const char *text = r->reason[i];
@@ -30,22 +35,28 @@ static void assert_sentences(const wvgd_results *r) {
             spaces += *c == ' ';
             assert_true(isprint((unsigned char)*c));
         }
-        if (length < 30 || length > 235 || spaces < 5) fail_msg("no sentence, or one cut short: %s", text);
-        if (!r->reliable && !strchr(text, ':')) fail_msg("no remedy: %s", text);
-        if (strstr(text, " nan") || strstr(text, "-nan") || strstr(text, "(null)")) fail_msg("a number is missing: %s", text);
+        if (length < 30 || length > 235 || spaces < 5)
+            fail_msg("no sentence, or one cut short: %s", text);
+        if (!r->reliable && !strchr(text, ':'))
+            fail_msg("no remedy: %s", text);
+        if (strstr(text, " nan") || strstr(text, "-nan") || strstr(text, "(null)"))
+            fail_msg("a number is missing: %s", text);
     }
 }
 
-static wvgd_fit *fitted(const wvgd_model *model, const wvgd_options *o, wvgd_results *r) {
+static wvgd_fit *fitted(const wvgd_model *model, const wvgd_options *o, wvgd_results *r)
+{
     wvgd_error error;
     wvgd_fit *fit = wvgd_new(model, o, NULL, &error);
-    if (!fit || wvgd_run(fit, NULL, NULL, &error) != WVGD_OK) fail_msg("%s", error.text);
+    if (!fit || wvgd_run(fit, NULL, NULL, &error) != WVGD_OK)
+        fail_msg("%s", error.text);
     wvgd_get_results(fit, r);
     assert_sentences(r);
     return fit;
 }
 
-static wvgd_options options_of(wvgd_solver solver, size_t N, uint64_t seed) {
+static wvgd_options options_of(wvgd_solver solver, size_t N, uint64_t seed)
+{
     wvgd_options o;
     wvgd_options_init(&o);
     o.solver = solver;
@@ -54,10 +65,11 @@ static wvgd_options options_of(wvgd_solver solver, size_t N, uint64_t seed) {
     return o;
 }
 
-/* ---- in favour ------------------------------------------------------------------------------------------------------------------------------- */
-/* A Gaussian, and separated modes of one size, with either solver: reliable, and what has been looked at is told. The number of modes expected unseen: of W equal ones, n ascents
- * miss W (n - 1)/(n - W - 2) - W. */
-static void easy_ones(void **state) {
+/* ---- in favour --------------------------------------------------------------------------------------------------- */
+/* A Gaussian, and separated modes of one size, with either solver: reliable, and what has been looked at is told.
+ * The number of modes expected unseen: of W equal ones, n ascents miss W (n - 1)/(n - W - 2) - W. */
+static void easy_ones(void **state)
+{
     (void)state;
     enum { D = 3, K = 3 };
     for (wvgd_solver solver = WVGD_STAGED; solver <= WVGD_JOINT; solver++)
@@ -69,7 +81,8 @@ static void easy_ones(void **state) {
             target_separated(D, (size_t)modes, 10, 8, 2, weight, mean, cov);
             assert_int_equal(target_mixture(&model, D, (size_t)modes, weight, mean, cov), 0);
             wvgd_fit *fit = fitted(&model, &o, &r);
-            if (!r.reliable) fail_msg("solver %d, %d modes: %s", (int)solver, modes, r.reason[0]);
+            if (!r.reliable)
+                fail_msg("solver %d, %d modes: %s", (int)solver, modes, r.reason[0]);
             assert_true(says(&r, "converged") && says(&r, "standard error") && says(&r, modes > 1 ? "modes" : "mode"));
             assert_int_equal(r.modes, modes);
             double W = (double)r.modes, n = (double)r.starts;
@@ -80,10 +93,11 @@ static void easy_ones(void **state) {
         }
 }
 
-/* ---- against ----------------------------------------------------------------------------------------------------------------------------------- */
-/* Neal's funnel in ten dimensions, and products of Cauchy densities: not reliable, or right: to 0.05 and 5 standard errors, as tails that no draw has reached are
- * allowed for by neither. */
-static void hard_ones(void **state) {
+/* ---- against ----------------------------------------------------------------------------------------------------- */
+/* Neal's funnel in ten dimensions, and products of Cauchy densities: not reliable, or right: to 0.05 and 5 standard
+ * errors, as tails that no draw has reached are allowed for by neither. */
+static void hard_ones(void **state)
+{
     (void)state;
     size_t doubted = 0;
     for (int which = 0; which < 3; which++) {
@@ -92,9 +106,12 @@ static void hard_ones(void **state) {
         wvgd_options o = options_of(WVGD_STAGED, 2, 1);
         assert_int_equal(which ? target_cauchy(&model, 1 + 2 * (size_t)which) : target_funnel(&model, 10, 3), 0);
         wvgd_fit *fit = fitted(&model, &o, &r);
-        print_message("%s in %zu dimensions: log evidence %.3f +- %.3f, true 0, %s, k-hat %.2f, %zu evaluations\n", model.name, r.D, r.evidence.value, r.evidence.se, r.reliable ? "reliable" : "doubted",
-                      r.pareto_k, r.evaluations);
-        if (r.reliable && !(fabs(r.evidence.value) < 0.05 + 5 * r.evidence.se)) fail_msg("%s: log evidence %g +- %g, true 0, said to be reliable", model.name, r.evidence.value, r.evidence.se);
+        print_message("%s in %zu dimensions: log evidence %.3f +- %.3f, true 0, %s, k-hat %.2f, %zu evaluations\n",
+                      model.name, r.D, r.evidence.value, r.evidence.se, r.reliable ? "reliable" : "doubted", r.pareto_k,
+                      r.evaluations);
+        if (r.reliable && !(fabs(r.evidence.value) < 0.05 + 5 * r.evidence.se))
+            fail_msg("%s: log evidence %g +- %g, true 0, said to be reliable", model.name, r.evidence.value,
+                     r.evidence.se);
         doubted += !r.reliable;
         wvgd_free(fit);
         wvgd_model_close(&model);
@@ -103,16 +120,19 @@ static void hard_ones(void **state) {
 }
 
 /* A Gaussian in three dimensions, lifted by a constant. */
-static double lifted(void *self, const double *z, double *grad) {
+static double lifted(void *self, const double *z, double *grad)
+{
     double log_p = *(const double *)self;
     for (size_t i = 0; i < 3; i++) {
         log_p -= 0.5 * z[i] * z[i];
-        if (grad) grad[i] = -z[i];
+        if (grad)
+            grad[i] = -z[i];
     }
     return log_p;
 }
 
-static void rounded_away(void **state) {
+static void rounded_away(void **state)
+{
     (void)state;
     static double lifts[] = {1e16, -1e16, 1e18, 1e300, 1e6};
     for (size_t k = 0; k < 5; k++) {
@@ -130,7 +150,9 @@ static void rounded_away(void **state) {
             assert_near(r.evidence.value - lifts[k], 1.5 * log(2 * 3.14159265358979), 1e-3);
         } else if (status == WVGD_OK) {
             assert_sentences(&r);
-            if (r.reliable || !says(&r, "double resolves")) fail_msg("log densities of %g: %s, %s", lifts[k], r.reliable ? "reliable" : "not reliable", r.reason[0]);
+            if (r.reliable || !says(&r, "double resolves"))
+                fail_msg("log densities of %g: %s, %s", lifts[k], r.reliable ? "reliable" : "not reliable",
+                         r.reason[0]);
         } else
             assert_int_equal(status, WVGD_E_NO_DRAWS);
         wvgd_free(fit);
@@ -138,14 +160,17 @@ static void rounded_away(void **state) {
     }
 }
 
-static double level(void *self, const double *z, double *grad) {
+static double level(void *self, const double *z, double *grad)
+{
     (void)self;
     (void)z;
-    if (grad) grad[0] = grad[1] = 0;
+    if (grad)
+        grad[0] = grad[1] = 0;
     return 1;
 }
 
-static void improper(void **state) {
+static void improper(void **state)
+{
     (void)state;
     wvgd_model model;
     wvgd_results r;
@@ -163,7 +188,8 @@ static void improper(void **state) {
 }
 
 /* Without gradients modes cannot be searched for; with the joint solver and starts of its own they are not. */
-static void not_searched(void **state) {
+static void not_searched(void **state)
+{
     (void)state;
     wvgd_model model;
     wvgd_results r;
@@ -185,7 +211,8 @@ static void not_searched(void **state) {
 }
 
 /* Four modes and only ten ascents: some is found by one of them only. */
-static void found_only_once(void **state) {
+static void found_only_once(void **state)
+{
     (void)state;
     enum { D = 2, K = 4 };
     size_t once = 0;
@@ -200,7 +227,8 @@ static void found_only_once(void **state) {
         wvgd_fit *fit = fitted(&model, &o, &r);
         once += r.hit_once > 0;
         assert_int_equal(says(&r, "found by one ascent only"), r.hit_once > 0);
-        if (r.hit_once) assert_false(r.reliable);
+        if (r.hit_once)
+            assert_false(r.reliable);
         wvgd_free(fit);
     }
     assert_true(once > 0);
@@ -208,7 +236,8 @@ static void found_only_once(void **state) {
 }
 
 /* One point in five is not a number. */
-static double spotted(void *self, const double *z, double *grad) {
+static double spotted(void *self, const double *z, double *grad)
+{
     (void)self;
     if (grad) {
         grad[0] = -z[0];
@@ -217,7 +246,8 @@ static double spotted(void *self, const double *z, double *grad) {
     return fmod(fabs(z[0]) * 1000, 1) < 0.2 ? NAN : -0.5 * (z[0] * z[0] + z[1] * z[1]);
 }
 
-static void bad_points(void **state) {
+static void bad_points(void **state)
+{
     (void)state;
     wvgd_model model;
     assert_int_equal(wvgd_model_pointwise(&model, 2, spotted, NULL, true), 0);
@@ -233,13 +263,16 @@ static void bad_points(void **state) {
     wvgd_model_close(&model);
 }
 
-/* A k-hat of a cell that is too high is said, unless it may well be chance: by less than its standard error, with few draws, or with next to no mass. */
-static void uncovered_cells(void **state) {
+/* A k-hat of a cell that is too high is said, unless it may well be chance: by less than its standard error,
+ * with few draws, or with next to no mass. */
+static void uncovered_cells(void **state)
+{
     (void)state;
     static const struct {
         double k, ess, beta;
         bool said;
-    } cases[] = {{0.9, 500, 0.5, true}, {0.8, 60, 0.5, false}, {1.2, 60, 0.5, true}, {3, 40, 0.5, false}, {0.9, 500, 0.005, false}, {0.5, 5000, 0.5, false}, {NAN, 20, 0.5, false}};
+    } cases[] = {{0.9, 500, 0.5, true},    {0.8, 60, 0.5, false},   {1.2, 60, 0.5, true}, {3, 40, 0.5, false},
+                 {0.9, 500, 0.005, false}, {0.5, 5000, 0.5, false}, {NAN, 20, 0.5, false}};
     const double weight = 1, mean[2] = {0, 0}, cov[4] = {1, 0, 0, 1};
     wvgd_model model;
     wvgd_results r;
@@ -253,21 +286,28 @@ static void uncovered_cells(void **state) {
         fit->beta[1] = cases[i].beta;
         wvgd_get_results(fit, &r);
         bool said = false;
-        for (size_t w = 0; w < r.warnings; w++) said |= strstr(r.warning[w], "in cell 2 (1 cell") != NULL;
-        if (said != cases[i].said) fail_msg("k-hat %g of %g draws, mass %g: %s", cases[i].k, cases[i].ess, cases[i].beta, said ? "said" : "not said");
+        for (size_t w = 0; w < r.warnings; w++)
+            said |= strstr(r.warning[w], "in cell 2 (1 cell") != NULL;
+        if (said != cases[i].said)
+            fail_msg("k-hat %g of %g draws, mass %g: %s", cases[i].k, cases[i].ess, cases[i].beta,
+                     said ? "said" : "not said");
     }
     wvgd_free(fit);
     wvgd_model_close(&model);
 }
 
-/* Student-t's with four degrees of freedom along both axes: the result is right, and where one component leaves tails uncovered the mixture grows, so that most runs are called reliable (without: half of them). */
-static double tails_along_axes(void *self, const double *z, double *grad) {
+/* Student-t's with four degrees of freedom along both axes: the result is right, and where one component leaves
+ * tails uncovered the mixture grows, so that most runs are called reliable (without: half of them). */
+static double tails_along_axes(void *self, const double *z, double *grad)
+{
     (void)self;
-    for (size_t i = 0; grad && i < 2; i++) grad[i] = -5 * z[i] / (4 + z[i] * z[i]);
+    for (size_t i = 0; grad && i < 2; i++)
+        grad[i] = -5 * z[i] / (4 + z[i] * z[i]);
     return -2.5 * (log1p(z[0] * z[0] / 4) + log1p(z[1] * z[1] / 4)) + 2 * log(0.375);
 }
 
-static void tails_that_can_be_covered(void **state) {
+static void tails_that_can_be_covered(void **state)
+{
     (void)state;
     size_t reliable = 0, right = 0;
     for (uint64_t seed = 1; seed <= 40; seed++) {
@@ -285,10 +325,12 @@ static void tails_that_can_be_covered(void **state) {
     assert_true(right >= 39 && reliable >= 28);
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(easy_ones),    cmocka_unit_test(hard_ones),       cmocka_unit_test(rounded_away), cmocka_unit_test(improper),
-        cmocka_unit_test(not_searched), cmocka_unit_test(found_only_once), cmocka_unit_test(bad_points),      cmocka_unit_test(uncovered_cells),  cmocka_unit_test(tails_that_can_be_covered),
+        cmocka_unit_test(easy_ones),  cmocka_unit_test(hard_ones),       cmocka_unit_test(rounded_away),
+        cmocka_unit_test(improper),   cmocka_unit_test(not_searched),    cmocka_unit_test(found_only_once),
+        cmocka_unit_test(bad_points), cmocka_unit_test(uncovered_cells), cmocka_unit_test(tails_that_can_be_covered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

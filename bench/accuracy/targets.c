@@ -35,7 +35,7 @@ static bench_target *new_target(size_t dim, double log_z, wvgd_point_density *de
     return t;
 }
 
-/* ---- mixtures ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- mixtures ---------------------------------------------------------------------------------------------------- */
 static double mixture(void *self, const double *z, double *grad)
 {
     bench_target *t = self;
@@ -57,7 +57,8 @@ static double mixture(void *self, const double *z, double *grad)
         }
         double slope = 1;
         if (t->nu > 0) {
-            term[k] = t->log_w[k] - det - half * log1p(r / t->nu) + lgamma(half) - lgamma(t->nu / 2) - (double)D / 2 * log(t->nu * pi);
+            term[k] = t->log_w[k] - det - half * log1p(r / t->nu) + lgamma(half) - lgamma(t->nu / 2) -
+                      (double)D / 2 * log(t->nu * pi);
             slope = (t->nu + (double)D) / (t->nu + r);
         } else
             term[k] = t->log_w[k] - det - r / 2 - (double)D * half_log_2pi;
@@ -168,7 +169,7 @@ bench_target *bench_star(void)
     return t;
 }
 
-/* ---- shapes ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- shapes ------------------------------------------------------------------------------------------------------ */
 static double rosenbrock(void *self, const double *z, double *grad)
 {
     double a = 1 - z[0], b = z[1] - z[0] * z[0];
@@ -256,8 +257,10 @@ static double schools(void *self, const double *z, double *grad)
 /* A straight line through seven points: intercept, slope ~ N(0, 100^2), sigma ~ half-Cauchy(5), on the log scale. */
 static double line7(void *self, const double *z, double *grad)
 {
-    static const double x[7] = {1.17, 2.97, 3.26, 4.69, 5.83, 6.00, 6.41}, y[7] = {78.93, 58.20, 67.47, 37.47, 45.65, 32.92, 29.97};
-    double s = exp(z[2]), q = s * s / 25, lp = -(z[0] * z[0] + z[1] * z[1]) / 2e4 - 2 * log(100) - 2 * half_log_2pi, g0 = -z[0] / 1e4, g1 = -z[1] / 1e4, g2 = 1 - 2 * q / (1 + q);
+    static const double x[7] = {1.17, 2.97, 3.26, 4.69, 5.83, 6.00, 6.41},
+                        y[7] = {78.93, 58.20, 67.47, 37.47, 45.65, 32.92, 29.97};
+    double s = exp(z[2]), q = s * s / 25, lp = -(z[0] * z[0] + z[1] * z[1]) / 2e4 - 2 * log(100) - 2 * half_log_2pi,
+           g0 = -z[0] / 1e4, g1 = -z[1] / 1e4, g2 = 1 - 2 * q / (1 + q);
     (void)self;
     lp += log(2 / (pi * 5)) - log1p(q) + z[2];
     for (int i = 0; i < 7; i++) {
@@ -277,9 +280,19 @@ static double line7(void *self, const double *z, double *grad)
 
 bench_target *bench_named(const char *name)
 {
-    static const struct { const char *name; size_t dim; double log_z; wvgd_point_density *density; } table[] = {
-        {"rosenbrock", 2, -0.4647080, rosenbrock}, {"shells2", 2, 3.2241714, shells}, {"shells5", 5, 6.7509320, shells}, {"quartic", 2, -1.864884, quartic},
-        {"funnel", 10, 0, funnel}, {"schools", 10, -32.0044945, schools}, {"line7", 3, NAN, line7},
+    static const struct {
+        const char *name;
+        size_t dim;
+        double log_z;
+        wvgd_point_density *density;
+    } table[] = {
+        {"rosenbrock", 2, -0.4647080, rosenbrock},
+        {"shells2", 2, 3.2241714, shells},
+        {"shells5", 5, 6.7509320, shells},
+        {"quartic", 2, -1.864884, quartic},
+        {"funnel", 10, 0, funnel},
+        {"schools", 10, -32.0044945, schools},
+        {"line7", 3, NAN, line7},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (!strcmp(table[i].name, name))
@@ -287,7 +300,7 @@ bench_target *bench_named(const char *name)
     return NULL;
 }
 
-/* ---- other coordinates ----------------------------------------------------------------------------------------------------------------- */
+/* ---- other coordinates ------------------------------------------------------------------------------------------- */
 void bench_inside(const bench_target *t, const double *z, double *x)
 {
     for (size_t i = 0; i < t->dim; i++) {

@@ -14,14 +14,16 @@ AVX512 __m512d Sleef_log1pd8_u10avx512f(__m512d);
 AVX2 __m256d Sleef_expd4_u10avx2(__m256d);
 AVX2 __m256d Sleef_log1pd4_u10avx2(__m256d);
 
-/* log_p[i] -= log(1 + exp s), s becomes sigmoid(s): with t = exp(-|s|) that is max(s, 0) + log1p(t), and (s > 0 ? 1 : t) / (1 + t). */
+/* log_p[i] -= log(1 + exp s), s becomes sigmoid(s): with t = exp(-|s|) that is
+ * max(s, 0) + log1p(t), and (s > 0 ? 1 : t) / (1 + t). */
 AVX512 static void pass_avx512(size_t rows, double *S, double *log_p)
 {
     const __m512d one = _mm512_set1_pd(1.0), zero = _mm512_setzero_pd();
     for (size_t i = 0; i < LIMIT_POINTS; i += 8) {
         __m512d sum = _mm512_loadu_pd(log_p + i);
         for (size_t r = 0; r < rows; r++) {
-            __m512d s = _mm512_loadu_pd(S + r * LIMIT_POINTS + i), t = Sleef_expd8_u10avx512f(_mm512_sub_pd(zero, _mm512_abs_pd(s)));
+            __m512d s = _mm512_loadu_pd(S + r * LIMIT_POINTS + i),
+                    t = Sleef_expd8_u10avx512f(_mm512_sub_pd(zero, _mm512_abs_pd(s)));
             sum = _mm512_sub_pd(sum, _mm512_add_pd(_mm512_max_pd(s, zero), Sleef_log1pd8_u10avx512f(t)));
             __m512d top = _mm512_mask_blend_pd(_mm512_cmp_pd_mask(s, zero, _CMP_GT_OQ), t, one);
             _mm512_storeu_pd(S + r * LIMIT_POINTS + i, _mm512_div_pd(top, _mm512_add_pd(one, t)));
@@ -96,7 +98,8 @@ const char *limit_name(void)
     return name;
 }
 
-void limit_evaluate(size_t rows, size_t D, size_t block, const double *X, const double *w, double *log_p, double *grad, double *S, bool passes)
+void limit_evaluate(size_t rows, size_t D, size_t block, const double *X, const double *w, double *log_p, double *grad,
+                    double *S, bool passes)
 {
     const char *name;
     pass_function *pass = choose(&name);

@@ -1,4 +1,5 @@
 // probe.hpp - preprocessed, never compiled: lines "found NAME VERSION" tell which headers the compiler has.
+// clang-format off
 #if __has_include(<stan/model/model_base.hpp>)
 found stan
 #endif

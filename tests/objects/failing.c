@@ -1,7 +1,8 @@
-/* failing.c - models that fail, after the configuration: "zero" has density zero everywhere, "third" fails with code 7 in its third call,
- * "gradient" is a standard normal whose gradient has the wrong sign in its second coordinate, "beyond" one where it has so only beyond 1 in the first, "hole" one whose log density is no
- * number there and "edge" one whose density is zero there, "exit" and "open" end the program, as if all were well, when
- * a density is asked for or the model is opened. */
+/* failing.c - models that fail, after the configuration: "zero" has density zero everywhere, "third" fails with
+ * code 7 in its third call, "gradient" is a standard normal whose gradient has the wrong sign in its second
+ * coordinate, "beyond" one where it has so only beyond 1 in the first, "hole" one whose log density is no number
+ * there and "edge" one whose density is zero there, "exit" and "open" end the program, as if all were well, when a
+ * density is asked for or the model is opened. */
 #include "wvgd_model.h"
 #include <math.h>
 #include <stdlib.h>
@@ -24,7 +25,9 @@ static int log_density(void *self, size_t n, const double *z, double *log_p, dou
     for (size_t i = 0; i < n; i++) {
         bool beyond = z[2 * i] > 1, zero = !strcmp(m->config, "zero") || (beyond && !strcmp(m->config, "edge"));
         bool turned = !strcmp(m->config, "gradient") || (beyond && !strcmp(m->config, "beyond"));
-        log_p[i] = zero ? -INFINITY : beyond && !strcmp(m->config, "hole") ? NAN : -(z[2 * i] * z[2 * i] + z[2 * i + 1] * z[2 * i + 1]) / 2;
+        log_p[i] = zero                                   ? -INFINITY
+                   : beyond && !strcmp(m->config, "hole") ? NAN
+                                                          : -(z[2 * i] * z[2 * i] + z[2 * i + 1] * z[2 * i + 1]) / 2;
         if (grad) {
             grad[2 * i] = -z[2 * i];
             grad[2 * i + 1] = turned ? z[2 * i + 1] : -z[2 * i + 1];

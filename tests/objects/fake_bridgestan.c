@@ -2,8 +2,9 @@
  *     parameters { real mu; real<lower=0> sigma; }        mu ~ normal(1, 2), sigma ~ lognormal(0, 0.5): evidence 1
  *     transformed parameters { real ratio = mu / sigma; }
  *     generated quantities { real draw = the number of draws so far plus the seed; }
- * It throws for mu > 50, and has a density that is not a number for mu < -50. Data {"fail": ...} makes the construction fail. Without threads, calls
- * from another thread than the one that has loaded it fail, where a real model would crash. Compiled with
+ * It throws for mu > 50, and has a density that is not a number for mu < -50. Data {"fail": ...} makes the
+ * construction fail. Without threads, calls from another thread than the one that has loaded it fail, where
+ * a real model would crash. Compiled with
  *     FAKE_MAJOR=1        another version              FAKE_THREADS="true"  as if built with STAN_THREADS
  *     FAKE_INCOMPLETE     without bs_param_constrain   FAKE_EMPTY           without parameters
  *     FAKE_NAMELESS       with fewer names than parameters */
@@ -50,9 +51,11 @@ const char *bs_param_names(const bs_model *model, bool transformed, bool generat
 const char *bs_param_unc_names(const bs_model *model);
 int bs_param_num(const bs_model *model, bool transformed, bool generated);
 int bs_param_unc_num(const bs_model *model);
-int bs_param_constrain(const bs_model *model, bool transformed, bool generated, const double *z, double *values, bs_rng *rng, char **message);
+int bs_param_constrain(const bs_model *model, bool transformed, bool generated, const double *z, double *values,
+                       bs_rng *rng, char **message);
 int bs_log_density(const bs_model *model, bool propto, bool jacobian, const double *z, double *log_p, char **message);
-int bs_log_density_gradient(const bs_model *model, bool propto, bool jacobian, const double *z, double *log_p, double *grad, char **message);
+int bs_log_density_gradient(const bs_model *model, bool propto, bool jacobian, const double *z, double *log_p,
+                            double *grad, char **message);
 bs_rng *bs_rng_construct(unsigned seed, char **message);
 void bs_rng_destruct(bs_rng *rng);
 int bs_set_print_callback(void (*print)(const char *text, size_t size), char **message);
@@ -122,7 +125,10 @@ const char *bs_model_info(const bs_model *model)
 const char *bs_param_names(const bs_model *model, bool transformed, bool generated)
 {
     (void)model;
-    return transformed && generated ? NAMES ",ratio,draw" : transformed ? NAMES ",ratio" : generated ? NAMES ",draw" : NAMES;
+    return transformed && generated ? NAMES ",ratio,draw"
+           : transformed            ? NAMES ",ratio"
+           : generated              ? NAMES ",draw"
+                                    : NAMES;
 }
 
 const char *bs_param_unc_names(const bs_model *model)
@@ -144,7 +150,8 @@ int bs_param_unc_num(const bs_model *model)
 }
 
 #ifndef FAKE_INCOMPLETE
-int bs_param_constrain(const bs_model *model, bool transformed, bool generated, const double *z, double *values, bs_rng *rng, char **message)
+int bs_param_constrain(const bs_model *model, bool transformed, bool generated, const double *z, double *values,
+                       bs_rng *rng, char **message)
 {
     (void)model;
     if (wrong_thread())
@@ -164,7 +171,8 @@ int bs_param_constrain(const bs_model *model, bool transformed, bool generated, 
 }
 #endif
 
-int bs_log_density_gradient(const bs_model *model, bool propto, bool jacobian, const double *z, double *log_p, double *grad, char **message)
+int bs_log_density_gradient(const bs_model *model, bool propto, bool jacobian, const double *z, double *log_p,
+                            double *grad, char **message)
 {
     (void)model;
     const double mu = z[0], u = z[1], s = 0.5, half_log_2pi = 0.91893853320467274178;

@@ -1,5 +1,6 @@
-/* plugin.c - a model of our own interface: a standard normal in as many dimensions as the configuration says (default 2). The configuration "broken" leaves
- * log_density out, "names" gives a coordinate an empty name, "silent" fails without a message. */
+/* plugin.c - a model of our own interface: a standard normal in as many dimensions as the configuration
+ * says (default 2). The configuration "broken" leaves log_density out, "names" gives a coordinate an empty
+ * name, "silent" fails without a message. */
 #include "wvgd_model.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +38,13 @@ int wvgd_model_open(wvgd_model *model, const char *config, char *error, size_t e
     if (!self)
         return 1;
     *self = dim;
-    *model = (wvgd_model){.name = "normal", .dim = dim, .log_density = log_density, .self = self, .has_gradient = true, .thread_safe = true, .close = free};
+    *model = (wvgd_model){.name = "normal",
+                          .dim = dim,
+                          .log_density = log_density,
+                          .self = self,
+                          .has_gradient = true,
+                          .thread_safe = true,
+                          .close = free};
     if (config && strcmp(config, "broken") == 0)
         model->log_density = NULL;
     if (config && strcmp(config, "names") == 0)

@@ -1,4 +1,5 @@
-/* mixture_tables.h - the random 1-D mixtures of tests/data and their deterministic optima (see tests/data/README.md). */
+/* mixture_tables.h - the random 1-D mixtures of tests/data and their deterministic optima (see
+ * tests/data/README.md). */
 #ifndef MIXTURE_TABLES_H
 #define MIXTURE_TABLES_H
 

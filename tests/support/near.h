@@ -6,8 +6,10 @@
 
 #include <math.h>
 
-static inline void near_or_fail(double a, double b, double tolerance, const char *what, const char *file, int line) {
-    if (fabs(a - b) <= tolerance || (isinf(a) && isinf(b) && signbit(a) == signbit(b))) return;
+static inline void near_or_fail(double a, double b, double tolerance, const char *what, const char *file, int line)
+{
+    if (fabs(a - b) <= tolerance || (isinf(a) && isinf(b) && signbit(a) == signbit(b)))
+        return;
     print_error("%s: %.17g and %.17g differ by %.3g, more than %.3g\n", what, a, b, fabs(a - b), tolerance);
     _fail(file, line);
 }

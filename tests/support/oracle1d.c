@@ -1,9 +1,11 @@
 /* oracle1d.c - what a fit computes, in one dimension and by quadrature, for tests.
  *
- * Composite Gauss-Legendre rules on bounded intervals. For the target these end 38 sds from its components, where the density underflows;
- * for a component, where q has fallen by a factor exp(80) from its largest value in the cell:
+ * Composite Gauss-Legendre rules on bounded intervals. For the target these end 38 sds from its
+ * components, where the density underflows; for a component, where q has fallen by a factor exp(80)
+ * from its largest value in the cell:
  *     (z - mu)^2 < (c - mu)^2 + 160 sd^2,  c the point of the cell nearest to mu.
- * Weights of q_j are normalised on the nodes in log space, so that cells deep in the tail of q are no worse than others. */
+ * Weights of q_j are normalised on the nodes in log space, so that cells deep in the tail of q are
+ * no worse than others. */
 #include "oracle1d.h"
 
 #include <gsl/gsl_integration.h>
@@ -14,20 +16,24 @@ enum { NODES = 16, MIN_PANELS = 64, MAX_PANELS = 65536 };
 
 static const double LOG_2PI = 1.8378770664093453;
 
-/* ---- quadrature -------------------------------------------------------------------------------------------------------------- */
+/* ---- quadrature -------------------------------------------------------------------------------------------------- */
 typedef struct {
     size_t n;
     double *x, *w; /* [n] nodes and weights */
 } grid;
 
-static double *numbers(size_t n) {
+static double *numbers(size_t n)
+{
     double *x = malloc(n * sizeof *x);
-    if (!x) abort();
+    if (!x)
+        abort();
     return x;
 }
 
-/* Nodes on [lo, hi] in panels of at most the given width (between MIN_PANELS and MAX_PANELS of them); none if the interval is empty. */
-static grid grid_new(oracle1d_interval range, double width) {
+/* Nodes on [lo, hi] in panels of at most the given width (between MIN_PANELS and MAX_PANELS of
+ * them); none if the interval is empty. */
+static grid grid_new(oracle1d_interval range, double width)
+{
     double length = range.hi - range.lo;
     size_t panels = length > 0.0 ? (size_t)fmin(fmax(ceil(length / width), MIN_PANELS), MAX_PANELS) : 0;
     grid g = {panels * NODES, numbers(panels * NODES + 1), numbers(panels * NODES + 1)};
@@ -41,18 +47,22 @@ static grid grid_new(oracle1d_interval range, double width) {
     return g;
 }
 
-static void grid_free(grid *g) {
+static void grid_free(grid *g)
+{
     free(g->x);
     free(g->w);
 }
 
-static double smallest(size_t n, const double *x) {
+static double smallest(size_t n, const double *x)
+{
     double least = x[0];
-    for (size_t i = 1; i < n; i++) least = fmin(least, x[i]);
+    for (size_t i = 1; i < n; i++)
+        least = fmin(least, x[i]);
     return least;
 }
 
-static grid target_grid(const oracle1d_target *t, oracle1d_interval cell) {
+static grid target_grid(const oracle1d_target *t, oracle1d_interval cell)
+{
     oracle1d_interval range = {INFINITY, -INFINITY};
     for (size_t k = 0; k < t->K; k++) {
         range.lo = fmin(range.lo, t->mean[k] - 38.0 * t->sd[k]);
@@ -63,42 +73,55 @@ static grid target_grid(const oracle1d_target *t, oracle1d_interval cell) {
     return grid_new(range, 0.5 * smallest(t->K, t->sd));
 }
 
-static grid component_grid(const oracle1d_target *t, oracle1d_interval cell, double mu, double sd) {
+static grid component_grid(const oracle1d_target *t, oracle1d_interval cell, double mu, double sd)
+{
     double c = fmin(fmax(mu, cell.lo), cell.hi), away = fabs(c - mu);
-    double reach = 160.0 * sd * sd / (away + sqrt(away * away + 160.0 * sd * sd)); /* of the range beyond c, on the far side of mu */
+    /* of the range beyond c, on the far side of mu */
+    double reach = 160.0 * sd * sd / (away + sqrt(away * away + 160.0 * sd * sd));
     oracle1d_interval range = {fmax(c - reach, cell.lo), fmin(c + reach, cell.hi)};
     return grid_new(range, fmin(0.5 * sd, 0.25 * smallest(t->K, t->sd)));
 }
 
-/* ---- the target --------------------------------------------------------------------------------------------------------------- */
-static double log_normal(double z, double mu, double sd) {
+/* ---- the target -------------------------------------------------------------------------------------------------- */
+static double log_normal(double z, double mu, double sd)
+{
     double y = (z - mu) / sd;
     return -0.5 * y * y - log(sd) - 0.5 * LOG_2PI;
 }
 
-double oracle1d_log_evidence(const oracle1d_target *target) {
+double oracle1d_log_evidence(const oracle1d_target *target)
+{
     double sum = 0.0;
-    for (size_t k = 0; k < target->K; k++) sum += target->weight[k];
+    for (size_t k = 0; k < target->K; k++)
+        sum += target->weight[k];
     return log(sum);
 }
 
-double oracle1d_log_p(const oracle1d_target *target, double z) {
+double oracle1d_log_p(const oracle1d_target *target, double z)
+{
     double top = -INFINITY, sum = 0.0;
-    for (size_t k = 0; k < target->K; k++) top = fmax(top, log(target->weight[k]) + log_normal(z, target->mean[k], target->sd[k]));
-    if (isinf(top)) return top;
-    for (size_t k = 0; k < target->K; k++) sum += exp(log(target->weight[k]) + log_normal(z, target->mean[k], target->sd[k]) - top);
+    for (size_t k = 0; k < target->K; k++)
+        top = fmax(top, log(target->weight[k]) + log_normal(z, target->mean[k], target->sd[k]));
+    if (isinf(top))
+        return top;
+    for (size_t k = 0; k < target->K; k++)
+        sum += exp(log(target->weight[k]) + log_normal(z, target->mean[k], target->sd[k]) - top);
     return top + log(sum);
 }
 
-/* ---- cells -------------------------------------------------------------------------------------------------------------------- */
-oracle1d_interval oracle1d_cell(size_t N, const double *z, size_t j) {
+/* ---- cells ------------------------------------------------------------------------------------------------------- */
+oracle1d_interval oracle1d_cell(size_t N, const double *z, size_t j)
+{
     oracle1d_interval cell = {-INFINITY, INFINITY};
-    if (j > 0) cell.lo = 0.5 * (z[j - 1] + z[j]);
-    if (j + 1 < N) cell.hi = 0.5 * (z[j] + z[j + 1]);
+    if (j > 0)
+        cell.lo = 0.5 * (z[j - 1] + z[j]);
+    if (j + 1 < N)
+        cell.hi = 0.5 * (z[j] + z[j + 1]);
     return cell;
 }
 
-oracle1d_posterior oracle1d_posterior_in(const oracle1d_target *target, oracle1d_interval cell) {
+oracle1d_posterior oracle1d_posterior_in(const oracle1d_target *target, oracle1d_interval cell)
+{
     grid g = target_grid(target, cell);
     double log_evidence = oracle1d_log_evidence(target), mass = 0.0, mean = 0.0, square = 0.0;
     for (size_t i = 0; i < g.n; i++) {
@@ -107,56 +130,74 @@ oracle1d_posterior oracle1d_posterior_in(const oracle1d_target *target, oracle1d
         mean += g.w[i] * g.x[i];
     }
     mean /= mass;
-    for (size_t i = 0; i < g.n; i++) square += g.w[i] * (g.x[i] - mean) * (g.x[i] - mean);
+    for (size_t i = 0; i < g.n; i++)
+        square += g.w[i] * (g.x[i] - mean) * (g.x[i] - mean);
     grid_free(&g);
     return (oracle1d_posterior){mass, mean, square / mass};
 }
 
-double oracle1d_distortion(const oracle1d_target *target, size_t N, const double *z) {
+double oracle1d_distortion(const oracle1d_target *target, size_t N, const double *z)
+{
     double sum = 0.0;
     for (size_t j = 0; j < N; j++) {
         oracle1d_posterior p = oracle1d_posterior_in(target, oracle1d_cell(N, z, j));
-        if (p.beta > 0.0) sum += p.beta * (p.var + (p.mean - z[j]) * (p.mean - z[j]));
+        if (p.beta > 0.0)
+            sum += p.beta * (p.var + (p.mean - z[j]) * (p.mean - z[j]));
     }
     return sum;
 }
 
-void oracle1d_lloyd(const oracle1d_target *target, size_t N, double *z, size_t steps) {
+void oracle1d_lloyd(const oracle1d_target *target, size_t N, double *z, size_t steps)
+{
     double *mean = numbers(N);
     for (size_t s = 0; s < steps; s++) {
-        for (size_t j = 0; j < N; j++) mean[j] = oracle1d_posterior_in(target, oracle1d_cell(N, z, j)).mean;
-        for (size_t j = 0; j < N; j++) z[j] = mean[j];
+        for (size_t j = 0; j < N; j++)
+            mean[j] = oracle1d_posterior_in(target, oracle1d_cell(N, z, j)).mean;
+        for (size_t j = 0; j < N; j++)
+            z[j] = mean[j];
     }
     free(mean);
 }
 
-/* ---- components ---------------------------------------------------------------------------------------------------------------- */
+/* ---- components -------------------------------------------------------------------------------------------------- */
 /* Turns the weights of g into those of q_j, which sum to 1; returns log Z_j. */
-static double truncate_to(grid *g, double mu, double sd) {
+static double truncate_to(grid *g, double mu, double sd)
+{
     double top = -INFINITY, sum = 0.0;
-    for (size_t i = 0; i < g->n; i++) top = fmax(top, log_normal(g->x[i], mu, sd));
-    for (size_t i = 0; i < g->n; i++) sum += g->w[i] *= exp(log_normal(g->x[i], mu, sd) - top);
-    for (size_t i = 0; i < g->n; i++) g->w[i] /= sum;
+    for (size_t i = 0; i < g->n; i++)
+        top = fmax(top, log_normal(g->x[i], mu, sd));
+    for (size_t i = 0; i < g->n; i++)
+        sum += g->w[i] *= exp(log_normal(g->x[i], mu, sd) - top);
+    for (size_t i = 0; i < g->n; i++)
+        g->w[i] /= sum;
     return top + log(sum);
 }
 
 /* Mean and variance of q_j, from its weights. */
-static void component_moments(const grid *g, oracle1d_component *c) {
-    for (size_t i = 0; i < g->n; i++) c->mean += g->w[i] * g->x[i];
-    for (size_t i = 0; i < g->n; i++) c->var += g->w[i] * (g->x[i] - c->mean) * (g->x[i] - c->mean);
+static void component_moments(const grid *g, oracle1d_component *c)
+{
+    for (size_t i = 0; i < g->n; i++)
+        c->mean += g->w[i] * g->x[i];
+    for (size_t i = 0; i < g->n; i++)
+        c->var += g->w[i] * (g->x[i] - c->mean) * (g->x[i] - c->mean);
 }
 
-/* Covariances of h = log p~ - log q with d log q / d mu = (z - mu)/sd^2 and d log q / d log sd = ((z - mu)/sd)^2 - 1. */
-static void component_gradient(const grid *g, const double *log_p, double mu, double sd, oracle1d_component *c) {
+/* Covariances of h = log p~ - log q with d log q / d mu = (z - mu)/sd^2 and d log q / d log
+ * sd = ((z - mu)/sd)^2 - 1. */
+static void component_gradient(const grid *g, const double *log_p, double mu, double sd, oracle1d_component *c)
+{
     for (size_t i = 0; i < g->n; i++) {
-        double h = log_p[i] - log_normal(g->x[i], mu, sd) - (c->elbo - c->log_Z), t = g->x[i] - c->mean, shift = c->mean - mu;
+        double h = log_p[i] - log_normal(g->x[i], mu, sd) - (c->elbo - c->log_Z), t = g->x[i] - c->mean,
+               shift = c->mean - mu;
         c->grad_mu += g->w[i] * h * t / (sd * sd);
         c->grad_log_sd += g->w[i] * h * (t * t + 2.0 * t * shift) / (sd * sd);
     }
 }
 
-/* log p~ on polynomials orthonormal under q_j but for scale: 1, t = (z - mean)/s, r = t^2 - skew t - 1. Then in powers of z. */
-static void component_regression(const grid *g, const double *log_p, oracle1d_component *c) {
+/* log p~ on polynomials orthonormal under q_j but for scale: 1, t = (z - mean)/s, r = t^2 - skew
+ * t - 1. Then in powers of z. */
+static void component_regression(const grid *g, const double *log_p, oracle1d_component *c)
+{
     double s = sqrt(c->var), skew = 0.0, level = 0.0, b1 = 0.0, b2 = 0.0, square = 0.0;
     for (size_t i = 0; i < g->n; i++) {
         skew += g->w[i] * pow((g->x[i] - c->mean) / s, 3.0);
@@ -175,7 +216,8 @@ static void component_regression(const grid *g, const double *log_p, oracle1d_co
     c->a0 = level - b2 - slope * c->mean + c->a2 * c->mean * c->mean;
 }
 
-oracle1d_component oracle1d_component_in(const oracle1d_target *target, oracle1d_interval cell, double mu, double sd) {
+oracle1d_component oracle1d_component_in(const oracle1d_target *target, oracle1d_interval cell, double mu, double sd)
+{
     oracle1d_component c = {0};
     grid g = component_grid(target, cell, mu, sd);
     double *log_p = numbers(g.n + 1); /* [g.n] */
@@ -194,39 +236,51 @@ oracle1d_component oracle1d_component_in(const oracle1d_target *target, oracle1d
     return c;
 }
 
-/* ---- the ensemble -------------------------------------------------------------------------------------------------------------- */
-double oracle1d_pelbo(size_t N, const double *elbo, const double *weight) {
+/* ---- the ensemble ------------------------------------------------------------------------------------------------ */
+double oracle1d_pelbo(size_t N, const double *elbo, const double *weight)
+{
     double sum = 0.0;
     for (size_t j = 0; j < N; j++)
-        if (weight[j] > 0.0) sum += weight[j] * (elbo[j] - log(weight[j]));
+        if (weight[j] > 0.0)
+            sum += weight[j] * (elbo[j] - log(weight[j]));
     return sum;
 }
 
-double oracle1d_best_weights(size_t N, const double *elbo, double *weight) {
+double oracle1d_best_weights(size_t N, const double *elbo, double *weight)
+{
     double top = -INFINITY, sum = 0.0;
-    for (size_t j = 0; j < N; j++) top = fmax(top, elbo[j]);
-    for (size_t j = 0; j < N; j++) sum += weight[j] = exp(elbo[j] - top);
-    for (size_t j = 0; j < N; j++) weight[j] /= sum;
+    for (size_t j = 0; j < N; j++)
+        top = fmax(top, elbo[j]);
+    for (size_t j = 0; j < N; j++)
+        sum += weight[j] = exp(elbo[j] - top);
+    for (size_t j = 0; j < N; j++)
+        weight[j] /= sum;
     return top + log(sum);
 }
 
 /* Integral over the cell of (w q_j)^2 - 2 w q_j p; sums to the ISE with the integral of p^2. */
-static double cell_ise(const oracle1d_target *target, oracle1d_interval cell, double mu, double sd, double weight) {
+static double cell_ise(const oracle1d_target *target, oracle1d_interval cell, double mu, double sd, double weight)
+{
     grid g = component_grid(target, cell, mu, sd);
     double log_evidence = oracle1d_log_evidence(target), log_Z = truncate_to(&g, mu, sd), sum = 0.0;
     for (size_t i = 0; i < g.n; i++) {
-        double q = weight * exp(log_normal(g.x[i], mu, sd) - log_Z), p = exp(oracle1d_log_p(target, g.x[i]) - log_evidence);
+        double q = weight * exp(log_normal(g.x[i], mu, sd) - log_Z),
+               p = exp(oracle1d_log_p(target, g.x[i]) - log_evidence);
         sum += weight * g.w[i] * (q - 2.0 * p);
     }
     grid_free(&g);
     return sum;
 }
 
-double oracle1d_ise(const oracle1d_target *target, size_t N, const double *z, const double *mu, const double *sd, const double *weight) {
+double oracle1d_ise(const oracle1d_target *target, size_t N, const double *z, const double *mu, const double *sd,
+                    const double *weight)
+{
     grid g = target_grid(target, (oracle1d_interval){-INFINITY, INFINITY});
     double log_evidence = oracle1d_log_evidence(target), sum = 0.0;
-    for (size_t i = 0; i < g.n; i++) sum += g.w[i] * exp(2.0 * (oracle1d_log_p(target, g.x[i]) - log_evidence));
+    for (size_t i = 0; i < g.n; i++)
+        sum += g.w[i] * exp(2.0 * (oracle1d_log_p(target, g.x[i]) - log_evidence));
     grid_free(&g);
-    for (size_t j = 0; j < N; j++) sum += cell_ise(target, oracle1d_cell(N, z, j), mu[j], sd[j], weight[j]);
+    for (size_t j = 0; j < N; j++)
+        sum += cell_ise(target, oracle1d_cell(N, z, j), mu[j], sd[j], weight[j]);
     return sum;
 }

@@ -1,7 +1,9 @@
 /* oracle1d.h - what a fit computes, in one dimension and by quadrature, for tests.
  *
- * In 1-D the cells of sorted particles are intervals with the midpoints as boundaries: every quantity is an integral over an interval.
- * Target: p~(z) = sum_k weight_k N(z; mean_k, sd_k^2), whose log evidence is the log of the sum of the weights; p = p~ / evidence.
+ * In 1-D the cells of sorted particles are intervals with the midpoints as boundaries: every
+ * quantity is an integral over an interval.
+ * Target: p~(z) = sum_k weight_k N(z; mean_k, sd_k^2), whose log evidence is the log of the sum of
+ * the weights; p = p~ / evidence.
  * Component: q(z) = N(z; mu, sd^2), in its cell q_j = q 1_j / Z_j. Integrals are accurate to about 1e-10 or better.
  * Out of memory, these functions abort. */
 #ifndef ORACLE1D_H
@@ -55,6 +57,7 @@ double oracle1d_pelbo(size_t N, const double *elbo, const double *weight);
 double oracle1d_best_weights(size_t N, const double *elbo, double *weight);
 
 /* Integral of (sum_j weight_j q_j - p)^2; z (sorted), mu, sd, weight: [N]. */
-double oracle1d_ise(const oracle1d_target *target, size_t N, const double *z, const double *mu, const double *sd, const double *weight);
+double oracle1d_ise(const oracle1d_target *target, size_t N, const double *z, const double *mu, const double *sd,
+                    const double *weight);
 
 #endif

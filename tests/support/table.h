@@ -1,4 +1,5 @@
-/* table.h - reads the text files of tests/data and data: lines of numbers between blanks or commas, '#' begins a comment line. */
+/* table.h - reads the text files of tests/data and data: lines of numbers between blanks or
+ * commas, '#' begins a comment line. */
 #ifndef TABLE_H
 #define TABLE_H
 

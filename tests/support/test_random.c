@@ -3,23 +3,33 @@
 
 #include <math.h>
 
-test_random test_random_seed(uint64_t seed) { return (test_random){seed * UINT64_C(0x9e3779b97f4a7c15) + UINT64_C(0x5851f42d4c957f2d)}; }
+test_random test_random_seed(uint64_t seed)
+{
+    return (test_random){seed * UINT64_C(0x9e3779b97f4a7c15) + UINT64_C(0x5851f42d4c957f2d)};
+}
 
-uint64_t test_random_bits(test_random *r) {
+uint64_t test_random_bits(test_random *r)
+{
     uint64_t x = r->state += UINT64_C(0x9e3779b97f4a7c15);
     x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
     return x ^ (x >> 31);
 }
 
-double test_random_uniform(test_random *r) { return ((double)(test_random_bits(r) >> 12) + 0.5) * 0x1p-52; }
+double test_random_uniform(test_random *r)
+{
+    return ((double)(test_random_bits(r) >> 12) + 0.5) * 0x1p-52;
+}
 
-double test_random_normal(test_random *r) {
+double test_random_normal(test_random *r)
+{
     const double two_pi = 6.283185307179586;
     double radius = sqrt(-2.0 * log(test_random_uniform(r)));
     return radius * cos(two_pi * test_random_uniform(r));
 }
 
-void test_random_normals(test_random *r, size_t n, double *x) {
-    for (size_t i = 0; i < n; i++) x[i] = test_random_normal(r);
+void test_random_normals(test_random *r, size_t n, double *x)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = test_random_normal(r);
 }

@@ -7,7 +7,8 @@
 
 enum { DIM = 2 };
 
-static int normal(void *self, size_t n, const double *z, double *log_p, double *grad) {
+static int normal(void *self, size_t n, const double *z, double *log_p, double *grad)
+{
     const double log_2pi = 1.8378770664093453;
     (void)self;
     for (size_t i = 0; i < n; i++) {
@@ -15,13 +16,15 @@ static int normal(void *self, size_t n, const double *z, double *log_p, double *
         for (size_t d = 0; d < DIM; d++) {
             const double x = z[i * DIM + d];
             log_p[i] -= 0.5 * x * x;
-            if (grad) grad[i * DIM + d] = -x;
+            if (grad)
+                grad[i * DIM + d] = -x;
         }
     }
     return 0;
 }
 
-int main(void) {
+int main(void)
+{
     wvgd_model model = {.name = "normal", .dim = DIM, .log_density = normal, .has_gradient = true};
     wvgd_options options;
     wvgd_error error = {WVGD_OK, ""};

@@ -5,7 +5,8 @@
 #include <cstdio>
 #include <memory>
 
-static double normal(void *, const double *z, double *grad) {
+static double normal(void *, const double *z, double *grad)
+{
     const double log_2pi = 1.8378770664093453;
     if (grad) {
         grad[0] = -z[0];
@@ -14,9 +15,11 @@ static double normal(void *, const double *z, double *grad) {
     return -log_2pi - 0.5 * (z[0] * z[0] + z[1] * z[1]);
 }
 
-int main() {
+int main()
+{
     wvgd_model model;
-    if (wvgd_model_pointwise(&model, 2, normal, nullptr, true) != 0) return 1;
+    if (wvgd_model_pointwise(&model, 2, normal, nullptr, true) != 0)
+        return 1;
     wvgd_options options;
     wvgd_options_init(&options);
     wvgd_error error = wvgd_error();
