@@ -76,8 +76,7 @@ fingerprints: cmake
 	build/tests/test_fingerprint --write
 
 format:
-	clang-format -i $(wildcard include/*.h src/*.[ch] models/*.[ch] io/*.[ch] cli/*.[ch] report/*.[ch] svgd/*.[ch] experiments/*.[ch] examples/*.[ch] bench/*.[ch] tests/*.[ch] tests/support/*.[ch] \
-	    tests/install/consumer/main.c*)
+	git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | xargs clang-format -i
 
 clean:
 	rm -rf build build-sanitize build-clang demo figures
