@@ -39,23 +39,29 @@ static int log_density(void *self, size_t n, const double *z, double *log_p, dou
 {
     const posterior *p = self;
     size_t D = p->D;
-    double *y = malloc(2 * D * sizeof *y), *g = y + D;
+    double *y = malloc(4 * D * sizeof *y), *g = y + D, *mean = y + 2 * D, *sd = y + 3 * D, v[RANK];
+    for (size_t k = 0; k < RANK; k++)
+        v[k] = entry(p, k);
+    for (size_t d = 0; d < D; d++) {
+        mean[d] = mean_of(d);
+        sd[d] = sd_of(p, d);
+    }
     for (size_t i = 0; i < n; i++) {
         double along[RANK] = {0};
         log_p[i] = 0;
         for (size_t d = 0; d < D; d++) {
-            y[d] = (z[i * D + d] - mean_of(d)) / sd_of(p, d);
-            along[d % RANK] += entry(p, d % RANK) * y[d];
+            y[d] = (z[i * D + d] - mean[d]) / sd[d];
+            along[d % RANK] += v[d % RANK] * y[d];
         }
         for (size_t d = 0; d < D; d++) {
-            g[d] = y[d] - p->c * along[d % RANK] * entry(p, d % RANK);
+            g[d] = y[d] - p->c * along[d % RANK] * v[d % RANK];
             if (p->chain > 0) {
                 double r = p->chain, left = d ? y[d - 1] : 0, right = d + 1 < D ? y[d + 1] : 0;
                 g[d] = (y[d] * (d && d + 1 < D ? 1 + r * r : 1) - r * (left + right)) / (1 - r * r);
             }
             log_p[i] -= y[d] * g[d] / 2;
             if (grad)
-                grad[i * D + d] = -g[d] / sd_of(p, d);
+                grad[i * D + d] = -g[d] / sd[d];
         }
     }
     free(y);
