@@ -13,12 +13,14 @@
  * the linker puts __wrap_wv_instructions_best in the place of the library's choice, and OpenBLAS gets the kernels of
  * a Haswell, which every processor with AVX2 can run. The others are named in the file: where they differ from those
  * here, and the bits do, too, nothing can be said. */
-#include <gnu/libc-version.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#ifdef __GLIBC__
+#include <gnu/libc-version.h>
+#endif
 
 #include "instructions.h"
 #include "model_data.h"
@@ -30,8 +32,9 @@ enum { SKIPPED = 77, SAMPLES = 200, LINE = 256 };
 static const char *const KERNELS = "Haswell";
 static const char *const FILE_NAME = WVGD_SOURCE_DIR "/tests/data/fingerprints.txt";
 
-char *openblas_get_corename(void);
-char *openblas_get_config(void);
+/* Absent where the BLAS is another one. */
+__attribute__((weak)) char *openblas_get_corename(void);
+__attribute__((weak)) char *openblas_get_config(void);
 
 wv_instructions __real_wv_instructions_best(void);
 wv_instructions __wrap_wv_instructions_best(void);
@@ -539,20 +542,19 @@ static bool take_row(results *r, const row *c)
 static const char *tools(void)
 {
     static char text[LINE];
-    char version[64] = "?";
-    const char *compiler =
+    char blas[64] = "?";
+    const char *compiler = "gcc ", *library = "?", *optimised = ", not optimised";
 #ifdef __clang__
-        "";
-#else
-        "gcc ";
+    compiler = ""; /* __VERSION__ has its name */
 #endif
-    sscanf(openblas_get_config(), "OpenBLAS %63s", version);
-    snprintf(text, sizeof text, "%s%s, OpenBLAS %s, glibc %s%s", compiler, __VERSION__, version, gnu_get_libc_version(),
+#ifdef __GLIBC__
+    library = gnu_get_libc_version();
+#endif
 #ifdef __OPTIMIZE__
-             "");
-#else
-             ", not optimised");
+    optimised = "";
 #endif
+    sscanf(openblas_get_config(), "OpenBLAS %63s", blas);
+    snprintf(text, sizeof text, "%s%s, OpenBLAS %s, glibc %s%s", compiler, __VERSION__, blas, library, optimised);
     return text;
 }
 
@@ -665,8 +667,10 @@ static const char *hindrance(void)
 {
     if (__real_wv_instructions_best() < WV_AVX2)
         return "this processor has no AVX2 with FMA";
+    if (!openblas_get_corename || !openblas_get_config)
+        return "the BLAS is not OpenBLAS, whose kernels could be chosen";
     if (strcmp(openblas_get_corename(), KERNELS))
-        return "this BLAS does not take OPENBLAS_CORETYPE=Haswell: is it OpenBLAS, built for several processors?";
+        return "this OpenBLAS does not take OPENBLAS_CORETYPE=Haswell: it was built for one processor";
     return NULL;
 }
 
