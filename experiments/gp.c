@@ -260,7 +260,7 @@ static void put_rows(FILE *out, const gp_study *study, size_t c, size_t effort, 
     const gp_run *run = &study->run[c][effort][seed];
     const gp_summary *reference = &study->reference[c];
     for (size_t k = 0; k < READINGS; k++) {
-        fprintf(out, "%s,%llu,%s,%s,%zu,%s,%.6f,%.6f,%.6f", cases[c].name, (unsigned long long)(study->r->seed + seed),
+        fprintf(out, "%s,%llu,%s,%s,%zu,%s,%.6f,%.6f,%.6f", cases[c].name, (unsigned long long)study->r->seed + seed,
                 effort_names[effort], from, particles, reading_names[k], s->mass[k], reference->mass[k],
                 mean_error(s, reference, k));
         for (size_t d = 0; d < GP_PARAMETERS; d++)

@@ -487,7 +487,7 @@ wv_bnn_angle *wv_bnn_angle_new(const wvgd_model *model)
     return c;
 }
 
-void wv_bnn_angle_free(wv_bnn_angle *c)
+void wv_bnn_angle_free(wv_bnn_angle *angle)
 {
-    free(c);
+    free(angle);
 }

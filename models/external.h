@@ -34,7 +34,7 @@ void wv_bridgestan_close(wv_bridgestan *stan); /* accepts NULL */
  * an unconstrained z[dim]. constrain takes a wv_bridgestan; it returns 0, or -1 with values NAN when the Stan
  * program has thrown: a failed point. Not to be called from two threads at once. */
 size_t wv_bridgestan_names(const wv_bridgestan *stan, const char *const **names);
-int wv_bridgestan_constrain(void *stan, const double *z, double *values);
+int wv_bridgestan_constrain(void *self, const double *z, double *values);
 
 /* The random numbers of generated quantities begin anew from this seed. 0, or -1: the object could not make
  * a generator, and the old one goes on. */

@@ -55,7 +55,7 @@ void wv_bnn_angle_free(wv_bnn_angle *angle); /* accepts NULL */
 
 /* self: a wv_bnn_angle, of one thread at a time. The gradients are 0 where there are none (equal predictions, none
  * at all). For options cost_batch and cost_function. */
-void wv_bnn_angle_costs(void *self, size_t dim, const double *a, size_t n, const double *b, double *cost,
+void wv_bnn_angle_costs(void *self, size_t dim, const double *a, size_t count, const double *b, double *cost,
                         const double *weight, double *grad_a);
 double wv_bnn_angle_cost(void *self, size_t dim, const double *a, const double *b, double *grad_a);
 

@@ -478,12 +478,12 @@ static bool iterate(wvgd_fit *f, bool judged, bool measured)
     return false;
 }
 
-void wv_mix_begin(wvgd_fit *f, bool first)
+void wv_mix_begin(wvgd_fit *f, bool step_first)
 {
     size_t K = f->s.mix.K;
     f->s.mix = (wv_mixing){.K = K, .rho = 1, .best = -INFINITY};
     keep_best(f);
-    if (first)
+    if (step_first)
         iterate(f, false, false);
 }
 

@@ -15,9 +15,9 @@ void wv_mix_copy(const wvgd_fit *f, size_t K, const wv_mixture *from, wv_mixture
 /* The component with the largest share of the mixture's density at x. */
 size_t wv_mix_owner(wvgd_fit *f, const double *x);
 
-/* Begins to fit the components in f->mix with their weights. What is in the pool is used; with `step`
+/* Begins to fit the components in f->mix with their weights. What is in the pool is used; with `step_first`
  * a first step is taken from it alone. */
-void wv_mix_begin(wvgd_fit *f, bool step);
+void wv_mix_begin(wvgd_fit *f, bool step_first);
 
 /* A batch of draws of every component; its answers make one step. True: the fit has ended, f->mix holds the best
  * of it, with f->s.mix.elbo and f->s.mix.sd. */

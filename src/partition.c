@@ -422,18 +422,18 @@ void wv_partition_weigh(wvgd_fit *f)
 }
 
 /* ---- other cells from the same draws ----------------------------------------------------------------------------- */
-wvgd_fit *wvgd_quantize(const wvgd_fit *from, const wvgd_options *options, wvgd_error *error)
+wvgd_fit *wvgd_quantize(const wvgd_fit *fit, const wvgd_options *options, wvgd_error *error)
 {
-    if (from->s.stage != WV_DONE || !from->staged) {
+    if (fit->s.stage != WV_DONE || !fit->staged) {
         wv_fail(error, WVGD_E_ARGUMENT, "other cells can be had from a staged fit that has ended: this one is %s",
-                from->staged ? "not at its end" : "of the joint solver");
+                fit->staged ? "not at its end" : "of the joint solver");
         return NULL;
     }
-    wvgd_fit *f = wvgd_new(&from->model, options, NULL, error);
+    wvgd_fit *f = wvgd_new(&fit->model, options, NULL, error);
     if (!f)
         return NULL;
-    size_t n = from->close.n, D = f->D;
-    if (!f->staged || f->mix_size != from->mix_size || f->close_max != from->close_max) {
+    size_t n = fit->close.n, D = f->D;
+    if (!f->staged || f->mix_size != fit->mix_size || f->close_max != fit->close_max) {
         wv_fail(error, WVGD_E_ARGUMENT,
                 "other cells need the options of the fit, but for particles, cost, family and the like");
         wvgd_free(f);
@@ -445,21 +445,21 @@ wvgd_fit *wvgd_quantize(const wvgd_fit *from, const wvgd_options *options, wvgd_
         wvgd_free(f);
         return NULL;
     }
-    f->s = from->s;
+    f->s = fit->s;
     f->s.trace_rows = 0;
     f->close.n = n;
-    wv_mix_copy(f, f->s.mix.K, &from->mix, &f->mix);
-    memcpy(f->mode_x, from->mode_x, f->s.modes * D * sizeof(double));
-    memcpy(f->mode_root, from->mode_root, f->s.modes * D * D * sizeof(double));
-    memcpy(f->close.x, from->close.x, n * D * sizeof(double));
-    memcpy(f->close.grad, from->close.grad, n * D * sizeof(double));
-    memcpy(f->close.log_p, from->close.log_p, n * sizeof(double));
-    memcpy(f->close.log_m, from->close.log_m, n * sizeof(double));
-    memcpy(f->close.stratum, from->close.stratum, n * sizeof(uint32_t));
-    memcpy(f->close_cal, from->close_cal, n * sizeof(double));
-    memcpy(f->mean, from->mean, D * sizeof(double));
-    memcpy(f->var, from->var, D * sizeof(double));
-    memcpy(f->mcse, from->mcse, D * sizeof(double));
+    wv_mix_copy(f, f->s.mix.K, &fit->mix, &f->mix);
+    memcpy(f->mode_x, fit->mode_x, f->s.modes * D * sizeof(double));
+    memcpy(f->mode_root, fit->mode_root, f->s.modes * D * D * sizeof(double));
+    memcpy(f->close.x, fit->close.x, n * D * sizeof(double));
+    memcpy(f->close.grad, fit->close.grad, n * D * sizeof(double));
+    memcpy(f->close.log_p, fit->close.log_p, n * sizeof(double));
+    memcpy(f->close.log_m, fit->close.log_m, n * sizeof(double));
+    memcpy(f->close.stratum, fit->close.stratum, n * sizeof(uint32_t));
+    memcpy(f->close_cal, fit->close_cal, n * sizeof(double));
+    memcpy(f->mean, fit->mean, D * sizeof(double));
+    memcpy(f->var, fit->var, D * sizeof(double));
+    memcpy(f->mcse, fit->mcse, D * sizeof(double));
     wv_close_weights(f);
     wv_mix_log_density(f, n, f->close.x, f->close.log_mix[0]);
     wv_partition_begin(f);

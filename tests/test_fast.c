@@ -186,7 +186,7 @@ static void check_nearby(const wv_columns *pass)
         z[i] = (float)test_random_normal(&r);
     pass->shorten(D, wide, mu, x);
     for (size_t i = 0; i < D * WV_COLUMNS; i++)
-        assert_true(fabs(x[i] - (wide[i] - mu[i / WV_COLUMNS])) <= FLT_EPSILON * fabs(x[i]));
+        assert_true(fabs(x[i] - (wide[i] - mu[i / WV_COLUMNS])) <= FLT_EPSILON * fabs((double)x[i]));
     for (size_t n = 4; n <= N; n++) {
         pass->nearby(D, n + 20, n, x, z, first, second, third);
         for (size_t i = 0; i < n + 20; i++) {

@@ -164,8 +164,10 @@ static void survives_any_text(void **state)
     memset(deep, '{', DEEP);
     memset(deep + DEEP, '}', DEEP);
     free(rewrite_stan(deep).text);
-    for (size_t i = 0; i < DEEP; i++)
-        memcpy(deep + 2 * i, i ? "{(" : "x{", 2);
+    for (size_t i = 0; i < 2 * DEEP; i++)
+        deep[i] = "{("[i % 2];
+    deep[0] = 'x';
+    deep[1] = '{';
     free(rewrite_stan(deep).text);
 }
 
