@@ -9,7 +9,7 @@
  * right to MEAN_ERROR sds and all log sds to SD_ERROR, and keeps them so to the end; "never" if it does not. */
 #include "../models/models.h"
 #include "../src/fit.h"
-#include "../src/mix.h"
+#include "../src/mixture_fit.h"
 #include "wvgd.h"
 #include <math.h>
 #include <stdio.h>
@@ -143,7 +143,7 @@ static bool known(wvgd_fit *fit, double *mean, double *sd)
         fit->mix = fit->mix_tried;
         fit->s.mix.K = fit->s.tried;
     }
-    bool fine = root && wv_mix_moments(fit, mean, root);
+    bool fine = root && wv_mixture_moments(fit, mean, root);
     fit->mix = now;
     fit->s.mix.K = K;
     if (fine)

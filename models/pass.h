@@ -4,7 +4,7 @@
  * width and n are multiples of WV_PASS_WIDTH. */
 #ifndef WV_PASS_H
 #define WV_PASS_H
-#include "instructions.h"
+#include "simd/instructions.h"
 #include <stdbool.h>
 #include <stddef.h>
 

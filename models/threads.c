@@ -1,12 +1,12 @@
 /* threads.c - a model that shares each batch among threads. The size of chunks depends on the batch alone and they
  * are handed out by index, so what a chunk computes does not depend on how many threads there are. */
-#include "crew.h"
+#include "thread_pool.h"
 #include "wvgd_model.h"
 #include <stdlib.h>
 
 typedef struct {
     wvgd_model inner;
-    wv_crew *crew;
+    wv_thread_pool *crew;
 } shared;
 
 typedef struct {
@@ -40,20 +40,20 @@ static int log_density(void *self, size_t n, const double *z, double *log_p, dou
 {
     shared *s = self;
     batch b = {&s->inner, n, chunk_of(n), z, log_p, grad};
-    return wv_crew_run(s->crew, (n + b.chunk - 1) / b.chunk, evaluate, &b);
+    return wv_thread_pool_run(s->crew, (n + b.chunk - 1) / b.chunk, evaluate, &b);
 }
 
 static void close_shared(void *self)
 {
     shared *s = self;
-    wv_crew_free(s->crew);
+    wv_thread_pool_free(s->crew);
     free(s);
 }
 
 int wvgd_model_threads(wvgd_model *model, const wvgd_model *inner, unsigned threads)
 {
     shared *s = calloc(1, sizeof *s);
-    if (!s || !(s->crew = wv_crew_new(inner->thread_safe ? threads : 1))) {
+    if (!s || !(s->crew = wv_thread_pool_new(inner->thread_safe ? threads : 1))) {
         free(s);
         return -1;
     }

@@ -1,11 +1,13 @@
 /* ensemble.c - the result as a distribution: q_ens(z) = sum_j w_j q(z; theta_j) 1[z in L_j] / Z_j, and the
  * closing draws as weighted posterior draws. */
-#include "cell.h"
-#include "close.h"
+#include "nearest.h"
+#include "gaussian.h"
+#include "posterior.h"
+#include "rng.h"
 #include "fit.h"
-#include "modes.h"
+#include "staged/modes.h"
 #include "moments.h"
-#include "weight.h"
+#include "weights.h"
 #include <math.h>
 #include <string.h>
 
@@ -21,7 +23,7 @@ wvgd_status wvgd_cell(const wvgd_fit *f, size_t n, const double *z, size_t *cell
     wvgd_status status = ended(f, error);
     for (size_t first = 0; status == WVGD_OK && first < n; first += f->n_max) {
         size_t here = n - first < f->n_max ? n - first : f->n_max;
-        wv_cell_assign(f, here, z + first * f->D, f->b.cell, f->b.near, f->b.next);
+        wv_nearest_assign(f, here, z + first * f->D, f->b.cell, f->b.near, f->b.next);
         for (size_t i = 0; i < here; i++)
             cell[first + i] = f->b.cell[i];
     }
@@ -77,15 +79,15 @@ wvgd_status wvgd_log_q(const wvgd_fit *f, size_t n, const double *z, double *log
     for (size_t first = 0, most = piece(f); status == WVGD_OK && first < n; first += most) {
         size_t here = n - first < most ? n - first : most, D = f->D;
         const double *x = z + first * D;
-        wv_cell_assign(f, here, x, f->b.cell, f->b.near, f->b.next);
+        wv_nearest_assign(f, here, x, f->b.cell, f->b.near, f->b.next);
         chain(f, here, true);
         for (size_t j = 0; j < f->N; j++) {
             size_t k = 0;
-            wv_gauss q = wv_fit_component(f, j);
+            wv_gaussian q = wv_fit_component(f, j);
             for (uint32_t i = f->member[j]; i != NONE; i = f->order[i])
                 memcpy(f->gx + k++ * D, x + i * D, D * sizeof *x);
             if (k)
-                wv_component_log_density(&q, k, f->gx, f->psi, f->y, f->work);
+                wv_gaussian_log_density(&q, k, f->gx, f->psi, f->y, f->work);
             k = 0;
             for (uint32_t i = f->member[j]; i != NONE; i = f->order[i], k++) {
                 size_t cell = f->b.cell[i];
@@ -138,12 +140,12 @@ static void draw_remote(const wvgd_fit *f, size_t j, const wv_stream *stream, do
 {
     enum { CANDIDATES = 256 };
     size_t D = f->D, n = piece(f) < CANDIDATES ? piece(f) : CANDIDATES, chosen = n;
-    wv_gauss q = wv_fit_component(f, j), r = wv_fit_around(f, j);
+    wv_gaussian q = wv_fit_component(f, j), r = wv_fit_around(f, j);
     double best = -INFINITY, *log_q = f->psi, *log_r = f->moving;
-    wv_component_draw(&r, stream, 0, n, false, f->gy, f->work);
-    wv_cell_assign(f, n, f->gy, f->free_cell, f->free_cost, f->free_cost + WV_FREE);
-    wv_component_log_density(&q, n, f->gy, log_q, f->y, f->work);
-    wv_component_log_density(&r, n, f->gy, log_r, f->y, f->work);
+    wv_gaussian_draw(&r, stream, 0, n, false, f->gy, f->work);
+    wv_nearest_assign(f, n, f->gy, f->free_cell, f->free_cost, f->free_cost + WV_FREE);
+    wv_gaussian_log_density(&q, n, f->gy, log_q, f->y, f->work);
+    wv_gaussian_log_density(&r, n, f->gy, log_r, f->y, f->work);
     for (size_t i = 0; i < n; i++) {
         double u, key;
         wv_rng_uniform(stream, n + i, 1, &u);
@@ -192,12 +194,12 @@ static void try_component(trying *t, size_t j)
 {
     const wvgd_fit *f = t->f;
     size_t D = f->D, most = piece(f), n;
-    wv_gauss q = wv_fit_component(f, j);
+    wv_gaussian q = wv_fit_component(f, j);
     for (uint64_t tried = 0; t->wanted; tried += n) {
         n = 2 * t->wanted < 64 ? 64 : 2 * t->wanted;
         n = n < most ? n : most;
-        wv_component_draw(&q, &t->stream, tried, n, false, f->gy, f->work);
-        wv_cell_assign(f, n, f->gy, f->free_cell, f->free_cost, f->free_cost + WV_FREE);
+        wv_gaussian_draw(&q, &t->stream, tried, n, false, f->gy, f->work);
+        wv_nearest_assign(f, n, f->gy, f->free_cell, f->free_cost, f->free_cost + WV_FREE);
         for (size_t k = 0; k < n; k++) {
             size_t cell = f->free_cell[k];
             if (f->start[cell] != j)
@@ -260,7 +262,7 @@ wvgd_status wvgd_resample(const wvgd_fit *f, uint64_t stream, size_t n, double *
     wvgd_status status = ended(f, error);
     if (status != WVGD_OK)
         return status;
-    wv_weight_normalise(f->close.n, f->close_smooth, f->close_spare);
+    wv_weights_normalise(f->close.n, f->close_smooth, f->close_spare);
     wv_stream s = {f->opt.seed, WV_RNG_RESAMPLE, stream, 0};
     double u, u_order, sum = f->close_spare[0];
     wv_rng_uniform(&s, 0, 1, &u);
@@ -299,7 +301,7 @@ wvgd_status wvgd_expect(const wvgd_fit *fit, size_t m, const double *value, doub
     if (f->staged)
         wv_moments_of(f, m, value, mean, var, mcse);
     else
-        wv_close_moments(f, m, value, mean, var, mcse);
+        wv_posterior_moments(f, m, value, mean, var, mcse);
     return WVGD_OK;
 }
 

@@ -7,7 +7,7 @@
  * The influence of a point on PELBO is sum_j w_j [ u_j 1_j (h - h_bar_j + 1)/Z_j - u_j ]; its variance within strata
  * gives the standard error. A point of density zero belongs to no cell: components are cut to the support as well. */
 #include "evidence.h"
-#include "weight.h"
+#include "weights.h"
 #include <math.h>
 #include <string.h>
 
@@ -115,7 +115,7 @@ wvgd_estimate wv_evidence_importance(const wvgd_fit *f, const wv_batch *b)
 
 void wv_evidence_weights(size_t N, const double *elbo, double *weight)
 {
-    if (!wv_weight_normalise(N, elbo, weight))
+    if (!wv_weights_normalise(N, elbo, weight))
         for (size_t j = 0; j < N; j++)
             weight[j] = 1 / (double)N;
     double kept = 0;

@@ -2,27 +2,30 @@
  * takes their log densities (tell), and tell decides which stage comes next:
  *     staged   explore -> (mix -> try -> [crawl])* -> close -> bound -> done                 (staged.c)
  *     joint    [explore ->] [pilot ->] search -> settle -> average -> trial -> final -> done (joint.c, schedule.c,
- *                                                                                             close.c) */
+ *                                                                                             joint_closing.c) */
 #include "fit.h"
-#include "bound.h"
-#include "cell.h"
-#include "close.h"
-#include "columns.h"
+#include "gaussian.h"
+#include "rng.h"
+#include "thread_pool.h"
+#include "staged/cell_bound.h"
+#include "nearest.h"
+#include "joint/joint_closing.h"
+#include "simd/columns.h"
 #include "dense.h"
-#include "explore.h"
-#include "free.h"
-#include "group.h"
-#include "joint.h"
-#include "large.h"
-#include "modes.h"
+#include "staged/explore.h"
+#include "halfspaces.h"
+#include "joint/shared_proposals.h"
+#include "joint/joint.h"
+#include "update/lowrank.h"
+#include "staged/modes.h"
 #include "moments.h"
 #include "options.h"
-#include "pilot.h"
-#include "pool.h"
-#include "quantise.h"
-#include "refine.h"
-#include "schedule.h"
-#include "staged.h"
+#include "joint/full_prefit.h"
+#include "draws.h"
+#include "kmeans.h"
+#include "staged/cell_refine.h"
+#include "joint/schedule.h"
+#include "staged/staged.h"
 #include <cblas.h>
 #include <math.h>
 #include <stdarg.h>
@@ -46,27 +49,27 @@ static const stage stages[] = {
     [WV_TRY] = {"try", wv_staged_ask, wv_staged_tell, true},
     [WV_CRAWL] = {"crawl", wv_staged_ask, wv_staged_tell, true},
     [WV_CLOSE] = {"close", wv_staged_ask, wv_staged_tell, true},
-    [WV_REFINE] = {"refine", wv_refine_ask, wv_refine_tell, true},
-    [WV_BOUND] = {"bound", wv_bound_ask, wv_bound_tell, false},
-    [WV_PILOT] = {"pilot", wv_pilot_ask, wv_pilot_tell, true},
+    [WV_REFINE] = {"refine", wv_cell_refine_ask, wv_cell_refine_tell, true},
+    [WV_BOUND] = {"bound", wv_cell_bound_ask, wv_cell_bound_tell, false},
+    [WV_PILOT] = {"pilot", wv_full_prefit_ask, wv_full_prefit_tell, true},
     [WV_SEARCH] = {"fit", wv_joint_ask, wv_joint_tell, true},
     [WV_SETTLE] = {"settle", wv_joint_ask, wv_joint_tell, true},
     [WV_AVERAGE] = {"average", wv_joint_ask, wv_joint_tell, true},
-    [WV_TRIAL] = {"close", wv_close_ask, wv_close_tell, false},
-    [WV_FINAL] = {"close", wv_close_ask, wv_close_tell, false},
+    [WV_TRIAL] = {"close", wv_joint_closing_ask, wv_joint_closing_tell, false},
+    [WV_FINAL] = {"close", wv_joint_closing_ask, wv_joint_closing_tell, false},
     [WV_DONE] = {"done", NULL, NULL, false},
 };
 
 /* ---- views ------------------------------------------------------------------------------------------------------- */
-wv_gauss wv_fit_component(const wvgd_fit *f, size_t j)
+wv_gaussian wv_fit_component(const wvgd_fit *f, size_t j)
 {
-    return (wv_gauss){f->family, f->D, f->R, f->now.mu + j * f->D, f->now.root + j * f->family->size(f->D, f->R), 0};
+    return (wv_gaussian){f->family, f->D, f->R, f->now.mu + j * f->D, f->now.root + j * f->family->size(f->D, f->R), 0};
 }
 
-wv_gauss wv_fit_spread(const wvgd_fit *f, size_t j)
+wv_gaussian wv_fit_spread(const wvgd_fit *f, size_t j)
 {
-    return (
-        wv_gauss){f->cell_family, f->D, 0, f->now.z + j * f->D, f->now.spread + j * f->cell_family->size(f->D, 0), 0};
+    return (wv_gaussian){
+        f->cell_family, f->D, 0, f->now.z + j * f->D, f->now.spread + j * f->cell_family->size(f->D, 0), 0};
 }
 
 bool wv_fit_same(const wvgd_fit *f, size_t i, size_t j)
@@ -76,9 +79,9 @@ bool wv_fit_same(const wvgd_fit *f, size_t i, size_t j)
            !memcmp(f->now.root + i * size, f->now.root + j * size, size * sizeof(double));
 }
 
-wv_gauss wv_fit_around(const wvgd_fit *f, size_t j)
+wv_gaussian wv_fit_around(const wvgd_fit *f, size_t j)
 {
-    wv_gauss around = wv_fit_spread(f, j);
+    wv_gaussian around = wv_fit_spread(f, j);
     /* cells may be unbounded and components in them decay like exponentials: no Gaussian covers that; in
      * many dimensions a t would waste its draws */
     around.nu = f->D <= 4 ? 6 : f->D <= 12 ? 16 : 0;
@@ -89,7 +92,7 @@ void wv_fit_draw(wvgd_fit *f, uint64_t number, size_t k, wv_rng_use use, uint64_
                  size_t at)
 {
     wv_stream stream = {f->opt.seed, use, number, k};
-    wv_component_draw(&f->proposal[k].q, &stream, first, n, antithetic, f->b.x + at * f->D, f->work);
+    wv_gaussian_draw(&f->proposal[k].q, &stream, first, n, antithetic, f->b.x + at * f->D, f->work);
     for (size_t i = at; i < at + n; i++)
         f->b.stratum[i] = (uint32_t)k;
 }
@@ -128,8 +131,8 @@ static bool carve_saved(wvgd_fit *f)
     size_t frame = f->exploring ? wv_modes_root_size(f) : 0,
            stops = f->exploring ? WV_PATHS * wv_explore_stations(f) : 0;
     bool fits = f->exploring && f->dense;
-    size_t K = fits ? wv_pool_components(f) : 0, pool = fits ? wv_pool_points(f) : 0,
-           made = fits ? wv_pool_proposals(f) : 0, KD = wv_times(K, D), DD = fits ? D * D : 0;
+    size_t K = fits ? wv_draws_components(f) : 0, pool = fits ? wv_draws_points(f) : 0,
+           made = fits ? wv_draws_proposals(f) : 0, KD = wv_times(K, D), DD = fits ? D * D : 0;
     const slot slots[] = {
         {&f->now.z, ND},
         {&f->now.mu, ND},
@@ -227,7 +230,7 @@ static bool carve_scratch(wvgd_fit *f)
 {
     size_t N = f->N, D = f->D, n = f->n_max, nD = wv_times(n, D), C = f->close_max, any = n > C ? n : C;
     bool soft = f->opt.cells == WVGD_SOFT && N > 1, fits = f->exploring && f->dense, joint = !f->staged;
-    size_t proposals = wv_times(3, N) + 3, K = fits ? wv_pool_components(f) : 0, pool = fits ? wv_pool_points(f) : 0;
+    size_t proposals = wv_times(3, N) + 3, K = fits ? wv_draws_components(f) : 0, pool = fits ? wv_draws_points(f) : 0;
     const slot slots[] = {
         {&f->b.x, nD},
         {&f->b.log_p, n},
@@ -256,7 +259,7 @@ static bool carve_scratch(wvgd_fit *f)
         {&f->mix_log, pool},
         {&f->mix_u, pool},
         {&f->mix_grad, wv_times(pool, D)},
-        {&f->mix_y, fits ? wv_pool_kept(f) : 0},
+        {&f->mix_y, fits ? wv_draws_kept(f) : 0},
         {&f->mix_inverse, wv_times(K + 1, fits ? D * D : 0)},
         {&f->mix_det, K + 1},
         {&f->mix_made, 2 * (K + 1)},
@@ -275,8 +278,8 @@ static bool carve_scratch(wvgd_fit *f)
         {&f->scale, joint ? wv_times(proposals, D + 1) : 0},
         {&f->alpha, joint ? proposals : 0},
         {&f->piece_u, joint ? wv_times(WV_PIECES, N) : 0},
-        {&f->group, joint ? wv_group_size(f) : 0},
-        {&f->rounded, joint ? wv_cell_rounded_size(N, D) : 0},
+        {&f->group, joint ? wv_shared_proposals_size(f) : 0},
+        {&f->rounded, joint ? wv_nearest_rounded_size(N, D) : 0},
         {&f->soft_grad, soft ? nD : 0},
         {&f->sd_view, wv_times(N, D)},
         {&f->spread_view, wv_times(N, f->cell_family->size(D, 0))},
@@ -285,7 +288,7 @@ static bool carve_scratch(wvgd_fit *f)
         {&f->step_kl, N},
         {&f->try_z, wv_times(3, wv_times(N, D))},
         {&f->sum_z, wv_times(N, D)},
-        {&f->starts, wv_quantise_size(f)},
+        {&f->starts, wv_kmeans_size(f)},
     };
     f->scratch = carve(slots, sizeof slots / sizeof *slots, true, true, &f->scratch_size);
     f->scratch_index = calloc(wv_times(2, n) + wv_times(2, C) + any + N, sizeof(uint32_t));
@@ -311,13 +314,13 @@ static bool carve_desk(wvgd_fit *f)
 {
     size_t N = f->N, D = f->D, n = f->n_max, nD = wv_times(n, D), any = n > f->close_max ? n : f->close_max;
     size_t square = f->dense ? D * D : 0, p = f->p_max, rows = n > D ? n : D;
-    size_t work = wv_component_row_work(f->R > 1 ? f->R : 1, rows), absorb = wv_component_absorb_work(f->dense ? D : 1);
+    size_t work = wv_gaussian_row_work(f->R > 1 ? f->R : 1, rows), absorb = wv_gaussian_absorb_work(f->dense ? D : 1);
     bool fits = f->exploring && f->dense, joint = !f->staged;
-    size_t K = f->staged ? wv_pool_components(f) : 0;
+    size_t K = f->staged ? wv_draws_components(f) : 0;
     double *free_cell;
     const slot slots[] = {
         {&f->block, wv_times(WV_BLOCK, (f->staged ? N : wv_times(3, N) + 1) + D + 2)},
-        {&f->narrow, wv_cell_narrow_size(N, D)},
+        {&f->narrow, wv_nearest_narrow_size(N, D)},
         {&f->gathered, joint ? wv_times(2 * WV_BLOCK, D) : 0},
         {&f->gx, nD},
         {&f->gg, nD},
@@ -358,7 +361,7 @@ static bool carve_desk(wvgd_fit *f)
         {&f->syev, wv_dense_eigh_work(f->dense ? D : 1)},
         {&f->work, work > absorb ? work : absorb},
         {&f->undo, D + (f->pilot || fits ? D * D : f->family->size(D, f->R))},
-        {&f->large, f->dense ? 0 : wv_large_work(D, f->R, n)},
+        {&f->large, f->dense ? 0 : wv_lowrank_work(D, f->R, n)},
         {&free_cell, WV_FREE / 2},
         {&f->free_cost, 2 * WV_FREE},
         {&f->free_y, wv_times(WV_BLOCK * K, D)},
@@ -366,7 +369,7 @@ static bool carve_desk(wvgd_fit *f)
         {&f->wall, wv_times(N, D + 1)},
         {&f->psi, any},
         {&f->moving, n},
-        {&f->columns, fits ? wv_pool_work(D) : 0},
+        {&f->columns, fits ? wv_draws_work(D) : 0},
         {&f->mix_e, 3 * (f->made_room + 3 * N + 3)},
         {&f->cell_mean, D},
         {&f->cell_root, f->staged ? D * D : 0},
@@ -389,9 +392,9 @@ static bool hire(wvgd_fit *f)
             break;
         f->views++;
     }
-    while (f->views && !wv_crew_room(f->views))
+    while (f->views && !wv_thread_pool_room(f->views))
         free(f->view[--f->views].desk);
-    f->crew = f->view ? wv_crew_new((unsigned)f->views + 1) : NULL;
+    f->crew = f->view ? wv_thread_pool_new((unsigned)f->views + 1) : NULL;
     return f->crew != NULL;
 }
 
@@ -399,7 +402,7 @@ void wvgd_free(wvgd_fit *f)
 {
     if (!f)
         return;
-    wv_crew_free(f->crew);
+    wv_thread_pool_free(f->crew);
     for (size_t v = 0; v < f->views; v++)
         free(f->view[v].desk);
     free(f->view);
@@ -432,7 +435,7 @@ static int do_task(void *self, size_t index, unsigned worker)
 
 void wv_fit_share(wvgd_fit *f, size_t count, double work, wv_fit_task *task, void *context)
 {
-    wv_crew *crew = f->crew;
+    wv_thread_pool *crew = f->crew;
     size_t restarts = f->s.restarts, lost = f->s.lost, limits = f->s.limits;
     if (!crew || count < 2 || work < f->worth_sharing || !f->views) {
         /* views have no crew: what is shared already is not shared again */
@@ -443,7 +446,7 @@ void wv_fit_share(wvgd_fit *f, size_t count, double work, wv_fit_task *task, voi
     for (size_t v = 0; v < f->views; v++)
         memcpy(&f->view[v], f, offsetof(wvgd_fit, crew));
     f->crew = NULL;
-    wv_crew_run(crew, count, do_task, &(shared){f, task, context});
+    wv_thread_pool_run(crew, count, do_task, &(shared){f, task, context});
     f->crew = crew;
     for (size_t v = 0; v < f->views; v++) {
         f->s.restarts += f->view[v].s.restarts - restarts;
@@ -525,10 +528,10 @@ static void sizes(wvgd_fit *f)
     f->pilot = o->family == WVGD_DIAG && D > 1 && f->dense && o->estimator == WVGD_NATURAL;
     f->pilot_draws = 4 * D > 64 ? 4 * D : 64;
     size_t batch = wv_times(N, f->M);
-    f->made_room = f->exploring && f->dense ? 2 * wv_pool_components(f) + 1 : 0;
+    f->made_room = f->exploring && f->dense ? 2 * wv_draws_components(f) + 1 : 0;
     f->n_max = batch > WV_CHUNK + 4 * f->made_room ? batch : WV_CHUNK + 4 * f->made_room;
-    if (f->made_room && wv_pool_points(f) > f->n_max)
-        f->n_max = wv_pool_points(f);
+    if (f->made_room && wv_draws_points(f) > f->n_max)
+        f->n_max = wv_draws_points(f);
     f->close_max = 100000;
     double finer = 0.02 / o->evidence_se;
     f->close_budget = (size_t)(30000 * fmax(1, finer * finer));
@@ -688,7 +691,7 @@ static void end_now(wvgd_fit *f, wvgd_stop stop)
     if (f->s.stage == WV_EXPLORE)
         wv_explore_settle(f);
     if (f->s.stage == WV_PILOT)
-        wv_pilot_leave(f);
+        wv_full_prefit_leave(f);
     wv_schedule_end(f, stop);
 }
 

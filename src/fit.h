@@ -2,8 +2,8 @@
  * dimensions, n points in a batch. */
 #ifndef WV_FIT_H
 #define WV_FIT_H
-#include "component.h"
-#include "crew.h"
+#include "gaussian.h"
+#include "thread_pool.h"
 #include "error.h"
 #include "wvgd.h"
 
@@ -83,7 +83,7 @@ typedef struct {
 /* A batch in the pool: its points and the proposals that made them. */
 typedef struct {
     size_t first, n, proposal, proposals;
-} wv_pool_batch;
+} wv_draws_batch;
 
 /* A mixture being fitted. */
 typedef struct {
@@ -93,7 +93,7 @@ typedef struct {
     double rho;           /* step, as a share of the full one */
     double best, best_sd; /* ELBO of the best state */
     double elbo, sd;      /* of the last */
-} wv_mixing;
+} wv_mixture_fitting;
 
 /* Walks under way. */
 typedef struct {
@@ -102,7 +102,7 @@ typedef struct {
     int alive[WV_WALKS];        /* flags */
     double step[WV_WALKS];
     double energy[WV_WALKS]; /* log density followed, less momentum^2 / 2, at the start */
-} wv_crawling;
+} wv_tail_probing;
 
 /* Everything but arrays that a saved state holds: plain values only. */
 typedef struct {
@@ -130,7 +130,7 @@ typedef struct {
     size_t planned; /* closing draws in a block of the present stage, fixed before the first */
     size_t block;   /* blocks complete */
     size_t trials;  /* trials before the present one */
-    size_t closed;  /* closing draws in the store; before, points kept there by quantise.c */
+    size_t closed;  /* closing draws in the store; before, points kept there by kmeans.c */
     size_t kept;    /* where the next of these goes */
     wvgd_estimate bound, bound_beta, evidence;
     double pareto_k, final_ess;
@@ -140,10 +140,10 @@ typedef struct {
     size_t climbed; /* evaluations of paths */
     double scatter; /* of starts around the modes, in units of the frame */
     size_t judged;  /* the path whose end is being looked at */
-    wv_mixing mix;
+    wv_mixture_fitting mix;
     size_t batches; /* in the pool */
-    wv_pool_batch pooled[WV_BATCHES];
-    wv_crawling crawl;
+    wv_draws_batch pooled[WV_BATCHES];
+    wv_tail_probing crawl;
     size_t crawls;              /* times that walks have been sent out */
     double tried_elbo;          /* ELBO of mix_tried */
     int undone;                 /* flag: the last growth has been undone */
@@ -172,7 +172,7 @@ typedef struct {
 
 /* Proposals that made a batch, and its points. The first N proposals are the components. */
 typedef struct {
-    wv_gauss q;
+    wv_gaussian q;
     double log_alpha; /* log share in the mixture that was sampled */
 } wv_proposal;
 
@@ -226,12 +226,12 @@ typedef struct {
 /* Which scratch arrays hold what they are meant to hold from one batch to the next. It is never saved: a new or
  * restored fit knows nothing (WV_KNOWN_NOTHING), and whoever overwrites an array forgets it here. */
 typedef struct {
-    size_t squares;      /* store.c: stored draws whose squares are in mix_q; wv_pool_measure, which
+    size_t squares;      /* closing.c: stored draws whose squares are in mix_q; wv_draws_measure, which
                           * writes there, forgets them */
     bool frame;          /* explore.c: frame_turned is the transpose of path_frame */
-    size_t lattice_dims; /* free.c: dimensions of the points in lattice */
-    double mass_points;  /* partition.c: points that the masses in mix_mass come from; 0: unknown */
-    size_t surveyed;     /* truncate.c: the mode whose Gaussian cannot be improved by steps, or WV_MODES */
+    size_t lattice_dims; /* halfspaces.c: dimensions of the points in lattice */
+    double mass_points;  /* cells.c: points that the masses in mix_mass come from; 0: unknown */
+    size_t surveyed;     /* cell_component.c: the mode whose Gaussian cannot be improved by steps, or WV_MODES */
 } wv_known;
 #define WV_KNOWN_NOTHING ((wv_known){.surveyed = WV_MODES})
 
@@ -300,12 +300,12 @@ struct wvgd_fit {
     wv_stretch *stretch;         /* [2 (3N + 3) + 1 + WV_PIECES] */
     size_t *start;               /* [N + 1] first point of each cell in `order` */
     double *tail_mu, *tail_root; /* the wide Student-t of the closing proposal */
-    double *scale;               /* weight.c: [3N + 3][D + 1] inverse scales of diagonal proposals and the
+    double *scale;               /* weights.c: [3N + 3][D + 1] inverse scales of diagonal proposals and the
                                   * constants in their log densities, */
     double *alpha;               /* [3N + 3] shares of all, */
     double *piece_u;             /* [WV_PIECES][N] and sums over the points of a piece */
-    double *rounded;             /* cell.c: particles as whole numbers */
-    double *group;               /* group.c: [2N][D + cell_family->size] proposals of groups of particles, */
+    double *rounded;             /* nearest.c: particles as whole numbers */
+    double *group;               /* shared_proposals.c: [2N][D + cell_family->size] proposals of groups of particles, */
     uint32_t *member;            /* [N] and particles in the order of groups */
     size_t p_max;
     double *sd_view, *spread_view; /* results in the shape that users see */
@@ -316,18 +316,18 @@ struct wvgd_fit {
     double *cell_spare;            /* [N] */
     double *step_kl;               /* [N] */
     double *try_z, *sum_z;         /* [3][N][D], [N][D] candidate particles */
-    double *starts;                /* quantise.c: [starts][N][D] others */
+    double *starts;                /* kmeans.c: [starts][N][D] others */
 
     double *mix_q, *mix_log, *mix_u; /* [K + 1][pool], [pool], [pool]: densities of components and mixture,
                                       * weights that stand for it */
     double *mix_grad;                /* [blocks][D][WV_COLUMNS] gradients of log p~ less those of the log mixture */
     double *mix_y; /* [K][blocks][D][WV_COLUMNS] points in the coordinates of each component, if there is room */
     double *mix_inverse, *mix_det, *mix_made; /* [K + 1][D][D], [K + 1], [K + 1][2]: inverse roots, log determinants
-                                               * of roots; store.c: draws as Gaussians and Student-t's */
+                                               * of roots; closing.c: draws as Gaussians and Student-t's */
     double *mix_mu, *mix_root;                /* the next mixture */
-    double *control;                          /* store.c: control variates */
+    double *control;                          /* closing.c: control variates */
     double *frame_turned;                     /* explore.c: [D][D] path_frame' */
-    double *facet, *free_inverse;             /* free.c: walls of the cells; the mixture's inverse roots; */
+    double *facet, *free_inverse;             /* halfspaces.c: walls of the cells; the mixture's inverse roots; */
     double *lattice;                          /* points for cells that few directions tell, in columns */
     double *mix_mass;                         /* [N] masses of the mixture in the cells */
     wv_known known;                           /* what of this scratch is valid */
@@ -335,7 +335,7 @@ struct wvgd_fit {
 
     /* ---- workers: threads that share the work see the fit through views, which are the same but
      * for what follows ---- */
-    wv_crew *crew;
+    wv_thread_pool *crew;
     size_t views;   /* workers beside the caller, */
     wvgd_fit *view; /* [views] */
 
@@ -343,8 +343,8 @@ struct wvgd_fit {
     double *desk; /* the block behind what follows */
     size_t desk_size;
     double *block;    /* [WV_BLOCK][N + D + 2] densities or costs of a block (joint: [WV_BLOCK][3N + D + 3]) */
-    double *narrow;   /* cell.c: particles and points in single precision */
-    double *gathered; /* weight.c: [2][WV_BLOCK][D] points of a block */
+    double *narrow;   /* nearest.c: particles and points in single precision */
+    double *gathered; /* weights.c: [2][WV_BLOCK][D] points of a block */
     double *gx, *gg;  /* [n][D] points and gradients of one cell */
     double *glp, *glu, *glv, *gu, *ga, *gr; /* [n] log p, log u, log v, normalised u, normalised tempered
                                              * weights, residuals of one cell */
@@ -353,18 +353,18 @@ struct wvgd_fit {
     double *vector[10];                     /* [D] */
     double *T, *F, *Fc, *Fm;                /* residual regression: [WV_BLOCK][p], [p][p], [p], [p] */
     double *syev, *work;
-    double *undo;                  /* [D + root size] a component before its step */
-    double *large;                 /* low-rank components without D x D matrices */
-    uint32_t *free_cell;           /* [WV_FREE] */
-    double *free_cost;             /* [2][WV_FREE] */
-    double *free_y;                /* free.c: [WV_BLOCK][K][D] points in the coordinates of the mixture's components, */
-    double *free_log;              /* [K] log densities of one of them, */
-    double *wall;                  /* [N][D + 1] and the walls of one cell; quantise.c: sums over cells */
-    double *psi;                   /* [n_max or close_max] */
-    double *moving;                /* [n] posterior weights of the points, for moves */
-    double *columns;               /* pool.c: a block of points */
-    double *mix_e;                 /* [3 made_room] */
-    double *cell_mean, *cell_root; /* truncate.c: moments of the posterior in a cell, */
+    double *undo;        /* [D + root size] a component before its step */
+    double *large;       /* low-rank components without D x D matrices */
+    uint32_t *free_cell; /* [WV_FREE] */
+    double *free_cost;   /* [2][WV_FREE] */
+    double *free_y;      /* halfspaces.c: [WV_BLOCK][K][D] points in the coordinates of the mixture's components, */
+    double *free_log;    /* [K] log densities of one of them, */
+    double *wall;        /* [N][D + 1] and the walls of one cell; kmeans.c: sums over cells */
+    double *psi;         /* [n_max or close_max] */
+    double *moving;      /* [n] posterior weights of the points, for moves */
+    double *columns;     /* draws.c: a block of points */
+    double *mix_e;       /* [3 made_room] */
+    double *cell_mean, *cell_root; /* cell_component.c: moments of the posterior in a cell, */
     double *correction;            /* and the quadratic that corrects the mixture there */
     bool correction_cross;
 
@@ -378,10 +378,10 @@ struct wvgd_fit {
 };
 
 /* views */
-wv_gauss wv_fit_component(const wvgd_fit *f, size_t j);
+wv_gaussian wv_fit_component(const wvgd_fit *f, size_t j);
 bool wv_fit_same(const wvgd_fit *f, size_t i, size_t j); /* whether two cells have the same component */
-wv_gauss wv_fit_spread(const wvgd_fit *f, size_t j);     /* N(z_j, covariance of the cell) */
-wv_gauss wv_fit_around(const wvgd_fit *f, size_t j);     /* the same as a proposal: a Student-t with that root */
+wv_gaussian wv_fit_spread(const wvgd_fit *f, size_t j);  /* N(z_j, covariance of the cell) */
+wv_gaussian wv_fit_around(const wvgd_fit *f, size_t j);  /* the same as a proposal: a Student-t with that root */
 
 /* n draws of f->proposal[k], from number `first` on of stream `number`, into f->b at `at`. Draws of another batch
  * need another stream, or other numbers of it. */

@@ -12,12 +12,12 @@
  * What mirrored pairs, or the number of draws of each proposal, have settled already does not vary, so that it is
  * left as it is: the masses of modes that lie apart, for one. */
 #include "moments.h"
-#include "close.h"
-#include "columns.h"
+#include "gaussian.h"
+#include "simd/columns.h"
 #include "dense.h"
-#include "mix.h"
-#include "modes.h"
-#include "weight.h"
+#include "staged/mixture_fit.h"
+#include "staged/modes.h"
+#include "weights.h"
 #include <cblas.h>
 #include <lapacke.h>
 #include <math.h>
@@ -198,14 +198,14 @@ static void see_groups(wvgd_fit *f, const stein *s, const stretch *r, double *sq
         for (size_t i = 0; i < n; i++)
             u[i] = f->close.log_mix[0][r->first + i] - log_m[i];
         if (s->groups == 1)
-            wv_weight_exp(n, u);
+            wv_weights_exp(n, u);
         else
             memset(u, 0, n * sizeof *u);
         for (size_t k = 0; k < f->s.mix.K && s->groups > 1; k++) {
             if ((size_t)f->mix_e[k] != g)
                 continue;
-            wv_gauss q = wv_mix_component(f, k);
-            wv_component_log_density(&q, n, f->close.x + r->first * f->D, log_q, f->y, f->work);
+            wv_gaussian q = wv_mixture_component(f, k);
+            wv_gaussian_log_density(&q, n, f->close.x + r->first * f->D, log_q, f->y, f->work);
             for (size_t i = 0; i < n; i++)
                 u[i] += f->mix.w[k] * exp(log_q[i] - log_m[i]);
         }
@@ -435,8 +435,8 @@ static void estimate(wvgd_fit *f, const wanted *w, double *mean, double *var, do
     size_t m = w->m, n = f->close.n;
     stein s = names(f, m);
     weighted(f, w, &s);
-    bool tilted = wv_weight_ess(n, f->close_v) > 10 * (double)f->D && f->s.pareto_k < 0.7 &&
-                  wv_mix_moments(f, s.mu, s.root);
+    bool tilted = wv_weights_ess(n, f->close_v) > 10 * (double)f->D && f->s.pareto_k < 0.7 &&
+                  wv_mixture_moments(f, s.mu, s.root);
     if (tilted) {
         correlate(&s, f->D);
         form_groups(f, &s, m);

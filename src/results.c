@@ -1,6 +1,7 @@
 /* results.c - what a fit has found, as views, with warnings in words. */
 #include "fit.h"
-#include "joint.h"
+#include "gaussian.h"
+#include "joint/joint.h"
 #include "verdict.h"
 #include <cblas.h>
 #include <math.h>
@@ -103,10 +104,10 @@ void wvgd_get_results(const wvgd_fit *fit, wvgd_results *r)
     wvgd_fit *f = (wvgd_fit *)(uintptr_t)fit; /* the views below are filled on demand, in memory of the fit's own */
     size_t N = f->N, D = f->D, size = f->cell_family->size(D, 0);
     for (size_t j = 0; j < N; j++) {
-        wv_gauss q = wv_fit_component(f, j), s = wv_fit_spread(f, j);
+        wv_gaussian q = wv_fit_component(f, j), s = wv_fit_spread(f, j);
         q.family->sd(D, q.R, q.root, f->sd_view + j * D);
         if (f->cell_family == wv_family_get(WVGD_FULL))
-            wv_component_cov(&s, f->spread_view + j * size, f->work);
+            wv_gaussian_cov(&s, f->spread_view + j * size, f->work);
         else
             for (size_t i = 0; i < D; i++)
                 f->spread_view[j * D + i] = s.root[i] * s.root[i];
@@ -170,8 +171,8 @@ wvgd_status wvgd_component_cov(const wvgd_fit *f, size_t j, double *cov, wvgd_er
 {
     if (j >= f->N)
         return wv_fail(error, WVGD_E_ARGUMENT, "component %zu: there are %zu", j, f->N);
-    wv_gauss q = wv_fit_component(f, j);
-    wv_component_cov(&q, cov, f->work);
+    wv_gaussian q = wv_fit_component(f, j);
+    wv_gaussian_cov(&q, cov, f->work);
     return WVGD_OK;
 }
 

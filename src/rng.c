@@ -2,7 +2,7 @@
  * index gives the same number on any number of threads, and a batch can be made again after a restart
  * without saving the state of a generator. */
 #include "rng.h"
-#include "normal.h"
+#include "simd/normal.h"
 #include <math.h>
 #include <Random123/philox.h>
 #include <Random123/u01fixedpt.h>

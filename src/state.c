@@ -1,10 +1,10 @@
 /* state.c - save and restore: a header, the scalars, what is in use of the block of saved arrays, the trace, the
  * closing draws so far, and a checksum. Draws are keyed by batch, so nothing of a generator needs keeping, and a
  * batch that was asked for but not told is simply asked for again. */
-#include "close.h"
+#include "posterior.h"
 #include "fit.h"
-#include "modes.h"
-#include "pool.h"
+#include "staged/modes.h"
+#include "draws.h"
 #include "trace.h"
 #include <string.h>
 
@@ -90,7 +90,7 @@ static size_t begin(const wvgd_fit *f, const double *array, size_t next)
 static void pieces(wvgd_fit *f, wv_scalars *s, piece out[PIECES])
 {
     bool draws = f->staged || s->stage == WV_EXPLORE, pool = draws && s->stage <= WV_BOUND && s->batches;
-    const wv_pool_batch *last = &s->pooled[pool ? s->batches - 1 : 0];
+    const wv_draws_batch *last = &s->pooled[pool ? s->batches - 1 : 0];
     size_t n = s->closed, D = f->D, K = s->mix.K, d = sizeof(double), pooled = pool ? last->first + last->n : 0,
            made = pool ? last->proposal + last->proposals : 0;
     /* draws that have a cell, and weights for the posterior */
@@ -144,7 +144,7 @@ static void pieces(wvgd_fit *f, wv_scalars *s, piece out[PIECES])
     };
     memcpy(out, list, sizeof list);
     for (size_t b = 0; b < WV_BATCHES; b++) /* of the pool, what each batch adds to its points */
-        out[ARRAYS + b] = pool && b < s->batches ? (piece){f->pool.part + b * wv_pool_points(f), pooled * d}
+        out[ARRAYS + b] = pool && b < s->batches ? (piece){f->pool.part + b * wv_draws_points(f), pooled * d}
                                                  : (piece){NULL, 0};
 }
 
@@ -196,16 +196,16 @@ wvgd_status wvgd_save(const wvgd_fit *fit, void *buffer, size_t size, wvgd_error
 static bool sane_pool(const wvgd_fit *f, const wv_scalars *s)
 {
     bool fits = f->exploring && f->dense;
-    size_t n = 0, made = 0, points = fits ? wv_pool_points(f) : 0, proposals = fits ? wv_pool_proposals(f) : 0;
+    size_t n = 0, made = 0, points = fits ? wv_draws_points(f) : 0, proposals = fits ? wv_draws_proposals(f) : 0;
     for (size_t c = 0; c < WV_WALKS; c++)
         if ((s->crawl.alive[c] & ~1) || s->crawl.component[c] > WV_MODES + 200)
             return false;
     if (s->crawl.steps > WV_WALK || s->crawl.seen > s->crawl.steps * WV_WALKS || s->batches > WV_BATCHES ||
-        s->mix.K > (fits ? wv_pool_components(f) : 0) || s->tried > (fits ? wv_pool_components(f) : 0) ||
+        s->mix.K > (fits ? wv_draws_components(f) : 0) || s->tried > (fits ? wv_draws_components(f) : 0) ||
         s->effort > WV_EFFORT || s->exploring > WV_ALONE || s->judged >= WV_PATHS)
         return false;
     for (size_t b = 0; b < s->batches; b++) {
-        const wv_pool_batch *batch = &s->pooled[b];
+        const wv_draws_batch *batch = &s->pooled[b];
         if (batch->first != n || batch->proposal != made || batch->n > points - n ||
             batch->proposals > proposals - made)
             return false;
@@ -323,6 +323,6 @@ wvgd_status wvgd_restore(wvgd_fit *f, const void *buffer, size_t size, wvgd_erro
     f->asked = false;
     f->b = f->own; /* a batch that was asked for may stand in the store */
     f->known = WV_KNOWN_NOTHING;
-    wv_close_weights(f);
+    wv_posterior_weights(f);
     return WVGD_OK;
 }

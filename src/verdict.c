@@ -2,7 +2,7 @@
  * looked at. "No evidence against" is all that can be said: a mode that no ascent came near leaves no
  * trace in the weights (method, section 5). */
 #include "verdict.h"
-#include "close.h"
+#include "posterior.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -50,7 +50,7 @@ static void against(wvgd_fit *f)
         say(f, "it has not converged within %zu iterations: raise max-iter", f->opt.max_iter);
     else if (f->s.stop != WVGD_CONVERGED)
         say(f, "it has not converged with the draws that it may make: %s", more);
-    if (wv_close_uncorrected(f))
+    if (wv_posterior_uncorrected(f))
         say(f,
             "the weights of the closing draws rest on %.0f of them: means and sds are those of the fitted components, "
             "which they cannot correct",

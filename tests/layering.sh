@@ -1,7 +1,8 @@
 #!/bin/sh
 # layering.sh SOURCE: the rules between directories that a compiler does not check.
 #   The library (src/, models/) and the baseline (svgd/) do not print, exit, abort, read the environment or open files.
-#   src/ sees its own headers and the public ones; models/ and svgd/ see wvgd_model.h and headers of their own, models/ also crew.h, the threads of the library, and instructions.h, its choice of an instruction set.
+#   src/ sees its own headers and the public ones; models/ and svgd/ see wvgd_model.h and headers of their own, models/ also
+#   thread_pool.h, the threads of the library, and simd/instructions.h, its choice of an instruction set.
 #   No file has a name that describes nothing.
 set -eu
 cd "$1"
@@ -21,16 +22,16 @@ code() {
 
 calls='v?f?printf|v?dprintf|v?sprintf|f?puts|f?putc|putchar|fwrite|write|perror|exit|_exit|_Exit|quick_exit|atexit|abort|assert|getenv|'
 calls=$calls'secure_getenv|setenv|putenv|fopen|freopen|fdopen|tmpfile|open|system|popen|s?rand|[dl]rand48|signal|sigaction'
-found=$(code src/*.[ch] models/*.[ch] svgd/*.[ch] | grep -E "(^|[^[:alnum:]_.>])($calls)[[:space:]]*\(" || true)
+found=$(code src/*.[ch] src/*/*.[ch] models/*.[ch] svgd/*.[ch] | grep -E "(^|[^[:alnum:]_.>])($calls)[[:space:]]*\(" || true)
 [ -z "$found" ] || complain "calls that a library must not make" "$found"
-found=$(code src/*.[ch] models/*.[ch] svgd/*.[ch] | grep -E '(^|[^[:alnum:]_])(stdout|stderr|stdin|environ)([^[:alnum:]_]|$)' || true)
+found=$(code src/*.[ch] src/*/*.[ch] models/*.[ch] svgd/*.[ch] | grep -E '(^|[^[:alnum:]_])(stdout|stderr|stdin|environ)([^[:alnum:]_]|$)' || true)
 [ -z "$found" ] || complain "streams or variables that a library must not touch" "$found"
 
 # includes DIRECTORY ALLOWED...: an #include names a header of the system, or one that lies in DIRECTORY, or is ALLOWED.
 includes() {
     directory=$1
     shift
-    for file in "$directory"/*.[ch]; do
+    for file in "$directory"/*.[ch] "$directory"/*/*.[ch]; do
         [ -f "$file" ] || continue
         sed -n 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*[<"]\([^>"]*\)[>"].*/\1/p' "$file" | while read -r header; do
             case " $* " in *" $header "*) continue ;; esac
@@ -49,8 +50,8 @@ includes() {
 }
 found=$(includes src wvgd.h wvgd_model.h)
 [ -z "$found" ] || complain "src/ may include its own headers, wvgd.h and wvgd_model.h only" "$found"
-found=$(includes models wvgd_model.h crew.h instructions.h)
-[ -z "$found" ] || complain "models/ may include its own headers, wvgd_model.h, crew.h and instructions.h only" "$found"
+found=$(includes models wvgd_model.h thread_pool.h simd/instructions.h)
+[ -z "$found" ] || complain "models/ may include its own headers, wvgd_model.h, thread_pool.h and simd/instructions.h only" "$found"
 
 found=$(includes svgd wvgd_model.h)
 [ -z "$found" ] || complain "svgd/ may include its own headers and wvgd_model.h only" "$found"

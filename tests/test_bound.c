@@ -123,7 +123,7 @@ static double largest_ratio(const mixture *m, wvgd_fit *fit, uint64_t seed)
         double density = 0;
         draw(m, &r, x);
         for (size_t c = 0; c < fit->proposals; c++) {
-            wv_component_log_density(&fit->proposal[c].q, 1, x, &log_q, y, work);
+            wv_gaussian_log_density(&fit->proposal[c].q, 1, x, &log_q, y, work);
             density += exp(fit->proposal[c].log_alpha + log_q);
         }
         assert_int_equal(m->model.log_density(m->model.self, 1, x, &log_p, NULL), 0);

@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cell.h"
-#include "component.h"
+#include "nearest.h"
+#include "gaussian.h"
 #include "fit.h"
-#include "quantise.h"
+#include "kmeans.h"
 #include "support/logistic_truth.h"
 #include "support/fitted.h"
 #include "support/near.h"
@@ -501,7 +501,7 @@ static void particles_form_a_simplex(void **state)
             }
             assert_near(total, 1, 1e-9);
             told = fmax(told, fabs(r.distortion.value - (D - square)) / r.distortion.se);
-            wv_quantise_place(fit, 1);
+            wv_kmeans_place(fit, 1);
             whiten(N, fit->now.metric, fit->mix.mu, fit->now.z, y);
             for (size_t j = 0; j < N; j++)
                 for (size_t k = 0; k <= j; k++)
@@ -542,9 +542,9 @@ static void densities_at_stored_draws(void **state)
                 size_t j = f->close.cell[i];
                 uint32_t cell;
                 long double log_q = -(long double)D / 2 * logl(2 * acosl(-1.0L)), size = 1;
-                wv_gauss q = wv_fit_component(f, j);
+                wv_gaussian q = wv_fit_component(f, j);
                 if (i % 16 == 0) { /* the cells are those of the particles as they are */
-                    wv_cell_assign(f, 1, x, &cell, &near, &next);
+                    wv_nearest_assign(f, 1, x, &cell, &near, &next);
                     assert_true(cell == j || next - near < 1e-9 * next);
                 }
                 if (!(f->close.log_p[i] > -INFINITY)) {

@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "columns.h"
-#include "component.h"
+#include "simd/columns.h"
+#include "gaussian.h"
 #include "dense.h"
-#include "instructions.h"
+#include "simd/instructions.h"
 #include "support/test_random.h"
 
 enum { MOST = 40, ROWS = 5 };
@@ -703,10 +703,10 @@ static void densities(void **state)
             wv_columns_turn(D, n, x, block);
             wv_columns_whiten(D, wide, inverse, mu, block, spare, y, r);
             for (double nu = 0.0; nu <= 3.0; nu += 3.0) {
-                wv_gauss q = {wv_family_get(WVGD_FULL), D, 0, mu, L, nu};
+                wv_gaussian q = {wv_family_get(WVGD_FULL), D, 0, mu, L, nu};
                 wv_columns_density(D, wide, q.family->log_det(D, 0, L), nu, r, log_q);
                 for (size_t i = 0; i < n; i++) {
-                    wv_component_log_density(&q, 1, x + i * D, &value, one, NULL);
+                    wv_gaussian_log_density(&q, 1, x + i * D, &value, one, NULL);
                     assert_true(fabs(log_q[i] - value) < 1e-9 * (1 + fabs(value)));
                 }
             }

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "crew.h"
+#include "thread_pool.h"
 #include "fit.h"
 #include "support/targets.h"
 #include "wvgd.h"
@@ -67,41 +67,42 @@ static void every_task_once(void **state)
     (void)state;
     static counts c;
     for (unsigned workers = 0; workers <= 9; workers++) {
-        wv_crew *crew = wv_crew_new(workers);
+        wv_thread_pool *crew = wv_thread_pool_new(workers);
         assert_non_null(crew);
-        assert_int_equal(wv_crew_workers(crew), 1);
+        assert_int_equal(wv_thread_pool_workers(crew), 1);
         for (size_t n = 0; n <= TASKS; n = n < 12 ? n + 1 : n * 3) {
             c = (counts){.workers = workers ? workers : 1};
-            assert_int_equal(wv_crew_run(crew, n, count, &c), 0);
+            assert_int_equal(wv_thread_pool_run(crew, n, count, &c), 0);
             for (size_t i = 0; i < TASKS; i++)
                 assert_int_equal(c.done[i], i < n);
             assert_false(c.wrong);
-            assert_int_equal(wv_crew_workers(crew), n > 1 && workers ? workers : 1);
+            assert_int_equal(wv_thread_pool_workers(crew), n > 1 && workers ? workers : 1);
         }
         c = (counts){.workers = workers ? workers : 1, .fail = 7};
-        assert_int_equal(wv_crew_run(crew, TASKS, count, &c), 8); /* the first by number, and all others are done */
+        assert_int_equal(wv_thread_pool_run(crew, TASKS, count, &c),
+                         8); /* the first by number, and all others are done */
         for (size_t i = 0; i < TASKS; i++)
             assert_int_equal(c.done[i], 1);
-        wv_crew_free(crew);
+        wv_thread_pool_free(crew);
     }
-    wv_crew_free(NULL);
+    wv_thread_pool_free(NULL);
 }
 
 /* So many workers of the five that are asked for. */
 static void expect_workers(unsigned workers)
 {
     static counts c;
-    wv_crew *crew = wv_crew_new(5);
+    wv_thread_pool *crew = wv_thread_pool_new(5);
     assert_non_null(crew);
     c = (counts){.workers = workers};
-    assert_int_equal(wv_crew_run(crew, TASKS, count, &c), 0);
-    assert_int_equal(wv_crew_workers(crew), workers);
+    assert_int_equal(wv_thread_pool_run(crew, TASKS, count, &c), 0);
+    assert_int_equal(wv_thread_pool_workers(crew), workers);
     assert_false(c.wrong);
     for (size_t i = 0; i < TASKS; i++)
         assert_int_equal(c.done[i], 1);
-    assert_int_equal(wv_crew_run(crew, TASKS, count, &c), 0);
-    assert_int_equal(wv_crew_workers(crew), workers);
-    wv_crew_free(crew);
+    assert_int_equal(wv_thread_pool_run(crew, TASKS, count, &c), 0);
+    assert_int_equal(wv_thread_pool_workers(crew), workers);
+    wv_thread_pool_free(crew);
 }
 
 /* Each needs 128 MB of addresses, and so much is left over; threads of other crews may still want theirs. */
@@ -112,13 +113,13 @@ static void threads_without_room(void **state)
         mappable = (size_t)more << 27;
         expect_workers(more > 1 ? more : 1);
     }
-    wv_crew *other = wv_crew_new(3);
+    wv_thread_pool *other = wv_thread_pool_new(3);
     static counts c;
     c = (counts){.workers = 3};
-    assert_int_equal(wv_crew_run(other, TASKS, count, &c), 0);
-    assert_int_equal(wv_crew_workers(other), 3);
+    assert_int_equal(wv_thread_pool_run(other, TASKS, count, &c), 0);
+    assert_int_equal(wv_thread_pool_workers(other), 3);
     expect_workers(2);
-    wv_crew_free(other);
+    wv_thread_pool_free(other);
     expect_workers(5);
     mappable = SIZE_MAX;
 }
@@ -363,7 +364,7 @@ static void callback_costs(void **state)
 }
 
 typedef struct {
-    wv_crew *crew;
+    wv_thread_pool *crew;
     counts own[4];
 } callers;
 
@@ -373,7 +374,7 @@ static int call_again(void *context, size_t index, unsigned worker)
     callers *c = context;
     (void)worker;
     c->own[index] = (counts){.workers = 3};
-    return wv_crew_run(c->crew, TASKS, count, &c->own[index]);
+    return wv_thread_pool_run(c->crew, TASKS, count, &c->own[index]);
 }
 
 static void *call_often(void *context)
@@ -381,7 +382,7 @@ static void *call_often(void *context)
     static _Thread_local counts c;
     for (int again = 0; again < 300; again++) {
         c = (counts){.workers = 3};
-        if (wv_crew_run(context, TASKS, count, &c) != 0 || c.wrong)
+        if (wv_thread_pool_run(context, TASKS, count, &c) != 0 || c.wrong)
             return context;
         for (size_t i = 0; i < TASKS; i++)
             if (c.done[i] != 1)
@@ -396,23 +397,23 @@ static void several_callers(void **state)
     static callers c;
     pthread_t thread[3];
     void *wrong;
-    c.crew = wv_crew_new(3);
+    c.crew = wv_thread_pool_new(3);
     for (size_t t = 0; t < 3; t++)
         assert_int_equal(pthread_create(&thread[t], NULL, call_often, c.crew), 0);
     for (size_t t = 0; t < 3; t++) {
         assert_int_equal(pthread_join(thread[t], &wrong), 0);
         assert_null(wrong);
     }
-    assert_int_equal(wv_crew_run(c.crew, 4, call_again, &c), 0);
+    assert_int_equal(wv_thread_pool_run(c.crew, 4, call_again, &c), 0);
     for (size_t k = 0; k < 4; k++)
         for (size_t i = 0; i < TASKS; i++)
             assert_int_equal(c.own[k].done[i], 1);
-    wv_crew_free(c.crew);
+    wv_thread_pool_free(c.crew);
 }
 
 /* A child of the process has none of its threads: it does all tasks itself, and has none to wait
  * for. Returns how it ended. */
-static int work_in_child(wv_crew *crew)
+static int work_in_child(wv_thread_pool *crew)
 {
     static counts c;
     int status = -1;
@@ -421,10 +422,10 @@ static int work_in_child(wv_crew *crew)
         bool all = true;
         alarm(20);
         c = (counts){.workers = 1};
-        all = wv_crew_run(crew, TASKS, count, &c) == 0 && !c.wrong;
+        all = wv_thread_pool_run(crew, TASKS, count, &c) == 0 && !c.wrong;
         for (size_t i = 0; i < TASKS; i++)
             all = all && c.done[i] == 1;
-        wv_crew_free(crew);
+        wv_thread_pool_free(crew);
         _exit(all ? 0 : 1);
     }
     return child > 0 && waitpid(child, &status, 0) == child ? status : -1;
@@ -441,14 +442,14 @@ static void children_work_alone(void **state)
 {
     (void)state;
     static counts c;
-    wv_crew *crew = wv_crew_new(4);
+    wv_thread_pool *crew = wv_thread_pool_new(4);
     for (int used = 0; used < 2; used++) {
         assert_int_equal(work_in_child(crew), 0);
         c = (counts){.workers = 4};
-        assert_int_equal(wv_crew_run(crew, TASKS, count, &c), 0);
+        assert_int_equal(wv_thread_pool_run(crew, TASKS, count, &c), 0);
     }
-    assert_int_equal(wv_crew_run(crew, 4, fork_once, crew), 0);
-    wv_crew_free(crew);
+    assert_int_equal(wv_thread_pool_run(crew, 4, fork_once, crew), 0);
+    wv_thread_pool_free(crew);
 }
 
 /* The same bits from fewer threads than asked for; and a fit that is thrown away before it has begun. */

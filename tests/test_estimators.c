@@ -20,8 +20,8 @@
 #include "support/oracle1d.h"
 #include "support/targets.h"
 #include "support/test_random.h"
-#include "update.h"
-#include "weight.h"
+#include "update/update.h"
+#include "weights.h"
 #include "wvgd.h"
 
 enum { MAX_N = 5, MAX_K = 3 };
@@ -152,7 +152,7 @@ static wv_update gather(rig *r, size_t j)
             r->log_p[n] = f->b.log_p[i];
             r->log_u[n++] = f->b.log_q[i] - f->b.log_m[i];
         }
-    assert_true(wv_weight_normalise(n, r->log_u, r->u));
+    assert_true(wv_weights_normalise(n, r->log_u, r->u));
     return (wv_update){.estimator = f->opt.estimator,
                        .family = f->family,
                        .mu = f->now.mu + j,
@@ -162,7 +162,7 @@ static wv_update gather(rig *r, size_t j)
                        .log_p = r->log_p,
                        .grad = r->g,
                        .u = r->u,
-                       .ess = wv_weight_ess(n, r->u),
+                       .ess = wv_weights_ess(n, r->u),
                        .truncated = f->N > 1,
                        .rho = 1};
 }

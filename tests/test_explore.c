@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "columns.h"
-#include "explore.h"
+#include "simd/columns.h"
+#include "staged/explore.h"
 #include "fit.h"
 #include "support/near.h"
 #include "support/targets.h"

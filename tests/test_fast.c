@@ -11,16 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cell.h"
-#include "columns.h"
-#include "component.h"
+#include "nearest.h"
+#include "simd/columns.h"
+#include "gaussian.h"
 #include "dense.h"
 #include "fit.h"
-#include "instructions.h"
+#include "simd/instructions.h"
 #include "rng.h"
 #include "support/near.h"
 #include "support/test_random.h"
-#include "update.h"
+#include "update/update.h"
 #include "wvgd.h"
 
 enum { MOST = 50, POINTS = 70 };
@@ -219,7 +219,7 @@ static void candidates(void **state)
 }
 
 /* Parts of word i of row k, as numbers. */
-static int32_t part(const wv_coarse_words *w, const int32_t *words, size_t stride, size_t i, size_t k, bool sign)
+static int32_t part(const wv_int_scores_words *w, const int32_t *words, size_t stride, size_t i, size_t k, bool sign)
 {
     uint32_t word = (uint32_t)words[(w->bytes ? i / 4 : i / 2) * stride + k];
     if (!w->bytes)
@@ -229,53 +229,54 @@ static int32_t part(const wv_coarse_words *w, const int32_t *words, size_t strid
 
 /* Scores of whole numbers, the lowest in each group, the lowest and second lowest of these, and
  * who is listed, against one by one. */
-static void check_whole(const wv_coarse *pass, bool bytes, bool mirrored, size_t D)
+static void check_whole(const wv_int_scores *pass, bool bytes, bool mirrored, size_t D)
 {
     enum { N = 75, GROUPS = 5, ROOM = 10000, LD = 48 };
-    static int32_t z[GROUPS * WV_COARSE_GROUP * LD], x[WV_COLUMNS * LD], base[GROUPS * WV_COARSE_GROUP],
-        plus[GROUPS * WV_COARSE_GROUP], minus[GROUPS * WV_COARSE_GROUP], low[GROUPS * WV_COARSE_IMAGES];
-    static float e[WV_COLUMNS * LD], square[GROUPS * WV_COARSE_GROUP];
+    static int32_t z[GROUPS * WV_INT_SCORES_GROUP * LD], x[WV_COLUMNS * LD], base[GROUPS * WV_INT_SCORES_GROUP],
+        plus[GROUPS * WV_INT_SCORES_GROUP], minus[GROUPS * WV_INT_SCORES_GROUP], low[GROUPS * WV_INT_SCORES_IMAGES];
+    static float e[WV_COLUMNS * LD], square[GROUPS * WV_INT_SCORES_GROUP];
     static double wide[2 * WV_COLUMNS * LD], middle[LD];
-    static uint32_t row[ROOM + WV_COARSE_GROUP], particle[ROOM + WV_COARSE_GROUP], hit[ROOM + WV_COARSE_GROUP];
-    static int32_t score[WV_COARSE_IMAGES][N];
-    wv_coarse_words w = {.bytes = bytes,
-                         .mirrored = mirrored,
-                         .words = (D + (bytes ? 3 : 1)) / (bytes ? 4 : 2),
-                         .groups = GROUPS,
-                         .z = z,
-                         .base = base,
-                         .x = x,
-                         .square = square,
-                         .plus = plus,
-                         .minus = minus,
-                         .low = low};
-    wv_coarse_list list = {row, particle, hit};
-    int32_t first[WV_COARSE_IMAGES], second[WV_COARSE_IMAGES], limit[WV_COARSE_IMAGES], sum[WV_COLUMNS];
+    static uint32_t row[ROOM + WV_INT_SCORES_GROUP], particle[ROOM + WV_INT_SCORES_GROUP],
+        hit[ROOM + WV_INT_SCORES_GROUP];
+    static int32_t score[WV_INT_SCORES_IMAGES][N];
+    wv_int_scores_words w = {.bytes = bytes,
+                             .mirrored = mirrored,
+                             .words = (D + (bytes ? 3 : 1)) / (bytes ? 4 : 2),
+                             .groups = GROUPS,
+                             .z = z,
+                             .base = base,
+                             .x = x,
+                             .square = square,
+                             .plus = plus,
+                             .minus = minus,
+                             .low = low};
+    wv_int_scores_list list = {row, particle, hit};
+    int32_t first[WV_INT_SCORES_IMAGES], second[WV_INT_SCORES_IMAGES], limit[WV_INT_SCORES_IMAGES], sum[WV_COLUMNS];
     float size[WV_COLUMNS], rest[WV_COLUMNS], largest = bytes ? 127 : 3000;
-    size_t ld = (D + 15) / 16 * 16, images = mirrored ? WV_COARSE_IMAGES : WV_COLUMNS, expected = 0;
+    size_t ld = (D + 15) / 16 * 16, images = mirrored ? WV_INT_SCORES_IMAGES : WV_COLUMNS, expected = 0;
     test_random r = test_random_seed(D + 2 * bytes + mirrored);
     memset(z, 0, sizeof z);
     memset(base, 0, sizeof base);
     for (size_t d = 0; d < D; d++)
         middle[d] = test_random_normal(&r);
-    for (size_t j = 0; j < N; j += WV_COARSE_GROUP) {
-        size_t here = N - j < WV_COARSE_GROUP ? N - j : WV_COARSE_GROUP;
+    for (size_t j = 0; j < N; j += WV_INT_SCORES_GROUP) {
+        size_t here = N - j < WV_INT_SCORES_GROUP ? N - j : WV_INT_SCORES_GROUP;
         for (size_t i = 0; i < here * D; i++)
             wide[i] = middle[i % D] + test_random_uniform(&r) - 0.5;
         assert_true(pass->narrow(false, here, D, wide, middle, e) <= 0.51F);
-        pass->round(&w, here, ld, e, largest, 0, WV_COARSE_GROUP, z + j * w.words, size, rest, sum);
+        pass->round(&w, here, ld, e, largest, 0, WV_INT_SCORES_GROUP, z + j * w.words, size, rest, sum);
         for (size_t k = 0; k < here; k++) {
             int32_t total = 0;
             for (size_t d = 0; d < D; d++) {
-                total += part(&w, z + j * w.words, WV_COARSE_GROUP, d, k, true);
-                assert_true(fabs(part(&w, z + j * w.words, WV_COARSE_GROUP, d, k, true) -
+                total += part(&w, z + j * w.words, WV_INT_SCORES_GROUP, d, k, true);
+                assert_true(fabs(part(&w, z + j * w.words, WV_INT_SCORES_GROUP, d, k, true) -
                                  (wide[k * D + d] - middle[d]) * (double)largest) <= 0.501);
             }
             assert_int_equal(total, sum[k]);
             base[j + k] = bytes ? 128 * total : 0;
         }
     }
-    for (size_t j = 0; j < GROUPS * WV_COARSE_GROUP; j++)
+    for (size_t j = 0; j < GROUPS * WV_INT_SCORES_GROUP; j++)
         square[j] = j < N ? (float)(100 * test_random_uniform(&r) - 20) : (float)INFINITY;
     for (size_t i = 0; i < images * D; i++)
         wide[i] = middle[i % D] + test_random_uniform(&r) - 0.5;
@@ -302,23 +303,23 @@ static void check_whole(const wv_coarse *pass, bool bytes, bool mirrored, size_t
             int32_t product = 0;
             for (size_t d = 0; d < D; d++)
                 product += part(&w, x, WV_COLUMNS, d, i % WV_COLUMNS, false) *
-                           part(&w, z + j / WV_COARSE_GROUP * WV_COARSE_GROUP * w.words, WV_COARSE_GROUP, d,
-                                j % WV_COARSE_GROUP, true);
+                           part(&w, z + j / WV_INT_SCORES_GROUP * WV_INT_SCORES_GROUP * w.words, WV_INT_SCORES_GROUP, d,
+                                j % WV_INT_SCORES_GROUP, true);
             score[i][j] = (int32_t)lrintf(7.0F * square[j]) + (i < WV_COLUMNS ? -product : product);
         }
     pass->sweep(&w, false, first);
     pass->sweep(&w, true, second);
-    for (size_t i = 0; i < WV_COARSE_IMAGES; i++)
+    for (size_t i = 0; i < WV_INT_SCORES_IMAGES; i++)
         limit[i] = i < images ? second[i] + (int32_t)(i * 30) : INT32_MIN;
     for (size_t i = 0; i < images; i++) {
         int32_t lowest[GROUPS];
         for (size_t g = 0; g < GROUPS; g++) {
             lowest[g] = INT32_MAX;
-            for (size_t j = g * WV_COARSE_GROUP; j < N && j < (g + 1) * WV_COARSE_GROUP; j++) {
+            for (size_t j = g * WV_INT_SCORES_GROUP; j < N && j < (g + 1) * WV_INT_SCORES_GROUP; j++) {
                 lowest[g] = score[i][j] < lowest[g] ? score[i][j] : lowest[g];
                 expected += score[i][j] <= limit[i];
             }
-            assert_int_equal(low[g * WV_COARSE_IMAGES + i], lowest[g]);
+            assert_int_equal(low[g * WV_INT_SCORES_IMAGES + i], lowest[g]);
         }
         size_t below = 0, not_above = 0;
         for (size_t g = 0; g < GROUPS; g++) {
@@ -330,7 +331,7 @@ static void check_whole(const wv_coarse *pass, bool bytes, bool mirrored, size_t
     }
     assert_int_equal(pass->pick(&w, limit, ROOM, &list), expected);
     assert_true(expected >= 2 * images);
-    uint32_t last[WV_COARSE_IMAGES] = {0};
+    uint32_t last[WV_INT_SCORES_IMAGES] = {0};
     for (size_t k = 0; k < expected; k++) {
         size_t image = mirrored ? row[k] / 2 + (row[k] % 2 ? WV_COLUMNS : 0) : row[k];
         assert_true(score[image][particle[k]] <= limit[image] && particle[k] + 1 > last[image]);
@@ -345,10 +346,10 @@ static void whole_numbers(void **state)
 {
     (void)state;
     static const size_t dims[] = {1, 2, 7, 8, 15, 16, 17, 33, 47};
-    if (!wv_coarse_best())
+    if (!wv_int_scores_best())
         skip();
     for (size_t k = 0; k < 4 * 9; k++)
-        check_whole(wv_coarse_best(), k % 2, k / 2 % 2, dims[k / 4]);
+        check_whole(wv_int_scores_best(), k % 2, k / 2 % 2, dims[k / 4]);
 }
 
 static int flat(void *self, size_t n, const double *z, double *log_p, double *grad)
@@ -429,7 +430,7 @@ static void nearest_particles(void **state)
                     f->now.z[22 * D + d] = f->now.z[21 * D + d] * (1 - 1e-9);
                 }
             }
-            wv_cell_assign(f, n, x, cell, near, next);
+            wv_nearest_assign(f, n, x, cell, near, next);
             check_cells(f, n, x, cell, near, next);
             if (twins)
                 assert_int_equal(cell[11], 7);
@@ -442,13 +443,13 @@ static void nearest_particles(void **state)
                     x[i + D] = middle[i % D] - e;
                 }
             }
-            wv_cell_prepare(f);
+            wv_nearest_prepare(f);
             for (int second = 0; second < 2; second++) {
-                wv_cell_sieve s;
-                assert_true(wv_cell_mirrored(f, middle, &s));
+                wv_nearest_sieve s;
+                assert_true(wv_nearest_mirrored(f, middle, &s));
                 for (size_t i = 0; i < n; i += 2 * WV_COLUMNS)
-                    wv_cell_assign_mirrored(f, &s, n - i < 2 * WV_COLUMNS ? n - i : 2 * WV_COLUMNS, x + i * D, cell + i,
-                                            near + i, next + i, second);
+                    wv_nearest_assign_mirrored(f, &s, n - i < 2 * WV_COLUMNS ? n - i : 2 * WV_COLUMNS, x + i * D,
+                                               cell + i, near + i, next + i, second);
                 check_cells(f, n, x, cell, near, second ? next : NULL);
             }
         }
@@ -650,17 +651,17 @@ static void mirrored_draws(void **state)
     test_random r = test_random_seed(43);
     for (size_t c = 0; c < 3 * 2 * 3; c++) {
         size_t D = (const size_t[]){2, 9, WIDEST}[c % 3];
-        wv_gauss q = {wv_family_get(families[c / 3 % 3]), D, R, mu, root, c / 9 ? 3 : 0};
+        wv_gaussian q = {wv_family_get(families[c / 3 % 3]), D, R, mu, root, c / 9 ? 3 : 0};
         wv_stream stream = {c, WV_RNG_FIT, 4, 1};
         fill_family(families[c / 3 % 3], D, R, &r, root);
         for (size_t i = 0; i < D; i++)
             mu[i] = 3 * test_random_normal(&r);
         for (size_t k = 0; k < PAIRS; k++)
-            wv_component_draw(&q, &stream, k, 1, false, alone + k * D, work);
+            wv_gaussian_draw(&q, &stream, k, 1, false, alone + k * D, work);
         if (q.nu == 0) { /* and that is the standard normal draw of its number */
             double e[WIDEST], y[WIDEST];
             wv_rng_normal(&stream, PAIRS - 1, D, e);
-            wv_component_whiten(&q, 1, alone + (PAIRS - 1) * D, y, work);
+            wv_gaussian_whiten(&q, 1, alone + (PAIRS - 1) * D, y, work);
             for (size_t i = 0; i < D; i++)
                 assert_near(y[i], e[i], 1e-9);
         }
@@ -668,7 +669,7 @@ static void mirrored_draws(void **state)
             for (size_t n = 0; first + n <= 2 * PAIRS; n++) {
                 for (size_t i = 0; i < (n + 1) * D; i++)
                     x[i] = SENTINEL;
-                wv_component_draw(&q, &stream, first, n, true, x, work);
+                wv_gaussian_draw(&q, &stream, first, n, true, x, work);
                 for (size_t i = 0; i < n * D; i++) {
                     size_t number = first + i / D;
                     double away = alone[number / 2 * D + i % D] - mu[i % D];
@@ -691,11 +692,11 @@ static void low_rank_steps(void **state)
     static double L[D * D], inverse[D * D], S[D * D], P[D * D], C[D * D], turned[D * D], cov[D * D],
         root[D + R + R * D], mu[D];
     const wv_family *low = wv_family_get(WVGD_LOWRANK);
-    double *work = calloc(wv_component_absorb_work(D) + wv_component_row_work(R, D), sizeof *work);
+    double *work = calloc(wv_gaussian_absorb_work(D) + wv_gaussian_row_work(R, D), sizeof *work);
     test_random r = test_random_seed(53);
     assert_non_null(work);
     for (int trial = 0; trial < 5; trial++) {
-        wv_gauss q = {low, D, R, mu, root, 0};
+        wv_gaussian q = {low, D, R, mu, root, 0};
         double off = 0;
         fill_family(WVGD_FULL, D, 0, &r, L);
         fill_family(WVGD_LOWRANK, D, R, &r, root);
@@ -715,7 +716,7 @@ static void low_rank_steps(void **state)
             low->whiten(D, R, root, D, C, work);
             assert_true(low->absorb(D, R, root, C, work));
         }
-        wv_component_cov(&q, cov, work);
+        wv_gaussian_cov(&q, cov, work);
         for (size_t i = 0; i < D; i++) {
             double sum = 0;
             for (size_t k = 0; k < D; k++)

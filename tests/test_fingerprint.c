@@ -22,7 +22,7 @@
 #include <gnu/libc-version.h>
 #endif
 
-#include "instructions.h"
+#include "simd/instructions.h"
 #include "model_data.h"
 #include "models.h"
 #include "support/targets.h"

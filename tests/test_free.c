@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bound.h"
-#include "cell.h"
-#include "component.h"
+#include "staged/cell_bound.h"
+#include "nearest.h"
+#include "gaussian.h"
 #include "fit.h"
-#include "free.h"
+#include "halfspaces.h"
 #include "support/near.h"
 #include "support/test_random.h"
 #include "wvgd.h"
@@ -162,21 +162,21 @@ static void draws_inside(void **state)
         }
         for (size_t j = 0; j < N; j++)
             fill_root(cases[c].family, D, &r, f->now.root + j * size);
-        wv_free_cells(f);
+        wv_halfspaces_update(f);
         for (size_t j = 0; j < N; j++) {
             tally got = {.n = BATCHES * WV_FREE}, wanted = {.n = BATCHES * WV_FREE}, alone = {.n = ALONE};
             const double *mu = f->now.mu + j * D;
             double all, e[MAX_D], x[MAX_D];
             for (uint64_t b = 0; b < BATCHES; b++) {
-                size_t n = wv_free_inside(f, j, WV_RNG_BOUND, b * WV_FREE, WV_FREE, false, &all);
+                size_t n = wv_halfspaces_inside(f, j, WV_RNG_BOUND, b * WV_FREE, WV_FREE, false, &all);
                 assert_true(all == WV_FREE && n <= WV_FREE);
                 memcpy(kept, f->gx, n * D * sizeof *kept);
-                wv_cell_assign(f, n, kept, cell, near, next);
+                wv_nearest_assign(f, n, kept, cell, near, next);
                 for (size_t i = 0; i < n; i++) {
                     assert_true(f->gu[i] == 1 && (cell[i] == j || next[i] - near[i] < 1e-9 * next[i]));
                     add(&got, D, mu, kept + i * D);
                 }
-                size_t few = wv_free_inside(f, j, WV_RNG_BOUND, b * WV_FREE, 100, false, &all);
+                size_t few = wv_halfspaces_inside(f, j, WV_RNG_BOUND, b * WV_FREE, 100, false, &all);
                 assert_true(all == 100 && few <= n && few <= 100);
                 for (size_t i = 0; i < few * D; i++)
                     assert_near(f->gx[i], kept[i], 1e-12 * (1 + fabs(kept[i])));
@@ -190,12 +190,12 @@ static void draws_inside(void **state)
             }
             for (uint64_t i = 0; i < ALONE; i++)
                 add(&alone, D, mu,
-                    wv_free_inside(f, j, WV_RNG_BOUND, BATCHES * WV_FREE + i, 1, false, &all) ? f->gx : NULL);
+                    wv_halfspaces_inside(f, j, WV_RNG_BOUND, BATCHES * WV_FREE + i, 1, false, &all) ? f->gx : NULL);
             double z = fmax(apart(&got, &wanted, D), apart(&alone, &wanted, D));
             worst = fmax(worst, z);
             if (!(z < 5))
                 fail_msg("case %zu, cell %zu: %g standard errors", c, j, z);
-            walls = wv_free_walls(f, j, basis);
+            walls = wv_halfspaces_walls(f, j, basis);
             assert_true(c + 2 >= CASES ? walls == N - 1 || walls == D : walls == N - 1);
         }
         wvgd_free(f);
@@ -268,13 +268,13 @@ static void lattice_masses(void **state)
             }
             f->opt.seed = 100 + trial;
             f->known.lattice_dims = 0;
-            wv_free_cells(f);
-            wv_free_lattice(f, dims);
+            wv_halfspaces_update(f);
+            wv_halfspaces_lattice(f, dims);
             double total = 0, errors = 0;
             for (size_t j = 0; j < N; j++) { /* all components are one: masses sum to 1 */
-                assert_int_equal(wv_free_walls(f, j, NULL), dims);
-                double mass = wv_free_lattice_mass(f, dims),
-                       error = wv_free_lattice_error(dims, 2 * WV_LATTICE_POINTS, mass);
+                assert_int_equal(wv_halfspaces_walls(f, j, NULL), dims);
+                double mass = wv_halfspaces_lattice_mass(f, dims),
+                       error = wv_halfspaces_lattice_error(dims, 2 * WV_LATTICE_POINTS, mass);
                 total += mass;
                 errors += error;
                 if (j && N > 2)
@@ -333,8 +333,8 @@ static void shared_masses(void **state)
             memcpy(f->now.mu + j * D, f->now.mu, D * sizeof(double));
             memcpy(f->now.root + j * size, f->now.root, size * sizeof(double));
         }
-        wv_free_cells(f);
-        wv_bound_masses(f);
+        wv_halfspaces_update(f);
+        wv_cell_bound_masses(f);
         for (size_t i = 0; i < DRAWS; i++) {
             test_random_normals(&r, D, e);
             colour(cases[c].family, D, f->now.root, e, x);
@@ -388,8 +388,8 @@ static void lost_component(void **state)
         f->now.root[LOST * D * D + i * (D + 1)] = 0.1;
     memcpy(f->best.mu, f->now.mu, N * D * sizeof(double));
     memcpy(f->best.root, f->now.root, N * D * D * sizeof(double));
-    wv_free_cells(f);
-    wv_bound_masses(f);
+    wv_halfspaces_update(f);
+    wv_cell_bound_masses(f);
     for (size_t j = 0; j < N; j++) {
         assert_true(f->elbo_se[j] < 0.3 && f->log_Z[j] > -20);
         for (size_t i = 0; i < D; i++)

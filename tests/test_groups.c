@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "fit.h"
-#include "group.h"
-#include "joint.h"
+#include "joint/shared_proposals.h"
+#include "joint/joint.h"
 #include "support/near.h"
 #include "support/targets.h"
 #include "support/test_random.h"

@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cell.h"
+#include "nearest.h"
 #include "fit.h"
-#include "particle.h"
-#include "quantise.h"
+#include "joint/particle.h"
+#include "kmeans.h"
 #include "support/near.h"
 #include "support/oracle1d.h"
 #include "support/targets.h"
@@ -314,7 +314,7 @@ static void the_last_points_are_kept(void **state)
             f->b.x[2 * i + 1] = f->b.log_p[i] = -number;
             f->b.log_m[i] = 2 * number;
         }
-        wv_quantise_pool(f);
+        wv_kmeans_pool(f);
         size_t made = (b + 1) * BATCH, kept = made < f->n_max ? made : f->n_max;
         assert_int_equal(f->close.n, kept);
         memset(seen, 0, BATCH * BATCHES * sizeof *seen);

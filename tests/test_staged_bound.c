@@ -15,7 +15,7 @@
 #include "fit.h"
 #include "support/targets.h"
 #include "support/test_random.h"
-#include "weight.h"
+#include "weights.h"
 #include "wvgd.h"
 
 static int note_walks(void *self, const wvgd_progress *p)
@@ -331,7 +331,7 @@ static void diagnostics_of_cells(void **state)
         assert_near(r.beta[j], mass, 1e-12);
         assert_near(r.beta_se[j], sqrt(error), 1e-12);
         assert_near(r.cell_ess[j], mass * mass / squares, 1e-6);
-        assert_near(r.cell_pareto_k[j], wv_weight_pareto_k(own, log_w, NULL, order), 1e-9);
+        assert_near(r.cell_pareto_k[j], wv_weights_pareto_k(own, log_w, NULL, order), 1e-9);
     }
     free(log_w);
     free(order);
@@ -353,9 +353,9 @@ static void stored_densities(void **state)
     wvgd_fit *f = fitted(&model, &o, &r);
     assert_int_equal(f->s.mix.K, 1);
     for (size_t i = 0; i < f->close.n; i += 7) {
-        wv_gauss q = wv_fit_component(f, f->close.cell[i]);
+        wv_gaussian q = wv_fit_component(f, f->close.cell[i]);
         double log_q;
-        wv_component_log_density(&q, 1, f->close.x + i * D, &log_q, f->y, f->work);
+        wv_gaussian_log_density(&q, 1, f->close.x + i * D, &log_q, f->y, f->work);
         assert_near(f->close.log_q[i], log_q, 1e-9);
     }
     wvgd_free(f);

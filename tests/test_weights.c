@@ -10,28 +10,28 @@
 
 #include "support/near.h"
 #include "support/test_random.h"
-#include "weight.h"
+#include "weights.h"
 
 /* ---- log-sum-exp ------------------------------------------------------------------------------------------------- */
 static void sums_in_log_space(void **state)
 {
     (void)state;
-    assert_true(wv_weight_lse(0, NULL) == -INFINITY);
+    assert_true(wv_weights_lse(0, NULL) == -INFINITY);
     const double none[] = {-INFINITY, -INFINITY};
-    assert_true(wv_weight_lse(2, none) == -INFINITY);
+    assert_true(wv_weights_lse(2, none) == -INFINITY);
     const double one[] = {-INFINITY, -3.5, -INFINITY};
-    assert_near(wv_weight_lse(3, one), -3.5, 0);
+    assert_near(wv_weights_lse(3, one), -3.5, 0);
     const double two[] = {log(2.0), log(3.0)};
-    assert_near(wv_weight_lse(2, two), log(5.0), 1e-15);
+    assert_near(wv_weights_lse(2, two), log(5.0), 1e-15);
     const double large[] = {1e308, 1e308}, small[] = {-1e308, -1e308}, far[] = {-800, 800}, tiny[] = {-745, -746, -747};
-    assert_near(wv_weight_lse(2, large), 1e308, 0);
-    assert_near(wv_weight_lse(2, small), -1e308, 0);
-    assert_near(wv_weight_lse(2, far), 800, 0);
-    assert_near(wv_weight_lse(3, tiny), -745 + log(1 + exp(-1.0) + exp(-2.0)), 1e-12);
+    assert_near(wv_weights_lse(2, large), 1e308, 0);
+    assert_near(wv_weights_lse(2, small), -1e308, 0);
+    assert_near(wv_weights_lse(2, far), 800, 0);
+    assert_near(wv_weights_lse(3, tiny), -745 + log(1 + exp(-1.0) + exp(-2.0)), 1e-12);
     double many[1000];
     for (size_t i = 0; i < 1000; i++)
         many[i] = -5000;
-    assert_near(wv_weight_lse(1000, many), -5000 + log(1000.0), 1e-9);
+    assert_near(wv_weights_lse(1000, many), -5000 + log(1000.0), 1e-9);
 }
 
 static void normalising(void **state)
@@ -39,25 +39,25 @@ static void normalising(void **state)
     (void)state;
     const double log_w[] = {-1000, -1000 + log(3.0), -INFINITY, -5000}, none[] = {-INFINITY, -INFINITY};
     double w[4];
-    assert_true(wv_weight_normalise(4, log_w, w));
+    assert_true(wv_weights_normalise(4, log_w, w));
     assert_near(w[0], 0.25, 1e-12);
     assert_near(w[1], 0.75, 1e-12);
     assert_true(w[2] == 0 && w[3] == 0);
     w[0] = w[1] = 7;
-    assert_false(wv_weight_normalise(2, none, w));
+    assert_false(wv_weights_normalise(2, none, w));
     assert_true(w[0] == 0 && w[1] == 0);
-    assert_false(wv_weight_normalise(0, none, w));
+    assert_false(wv_weights_normalise(0, none, w));
 }
 
 static void effective_sizes(void **state)
 {
     (void)state;
     const double equal[] = {0.2, 0.2, 0.2, 0.2, 0.2}, one[] = {0, 0, 5, 0}, zero[] = {0, 0}, uneven[] = {3, 1};
-    assert_near(wv_weight_ess(5, equal), 5, 1e-12);
-    assert_near(wv_weight_ess(4, one), 1, 1e-12);
-    assert_true(wv_weight_ess(2, zero) == 0);
-    assert_true(wv_weight_ess(0, zero) == 0);
-    assert_near(wv_weight_ess(2, uneven), 1.6, 1e-12);
+    assert_near(wv_weights_ess(5, equal), 5, 1e-12);
+    assert_near(wv_weights_ess(4, one), 1, 1e-12);
+    assert_true(wv_weights_ess(2, zero) == 0);
+    assert_true(wv_weights_ess(0, zero) == 0);
+    assert_near(wv_weights_ess(2, uneven), 1.6, 1e-12);
 }
 
 /* ---- Pareto k-hat ------------------------------------------------------------------------------------------------ */
@@ -81,7 +81,7 @@ static void shape_of_pareto_tails(void **state)
                 double u = test_random_uniform(&random);
                 log_w[i] = 12 + log(k != 0 ? expm1(-k * log(u)) / k : -log(u));
             }
-            double hat = wv_weight_pareto_k(MANY, log_w, NULL, order);
+            double hat = wv_weights_pareto_k(MANY, log_w, NULL, order);
             assert_near(hat, k, 4 * (1 + fabs(k)) / sqrt(m) + prior);
             mean += hat / SAMPLES;
         }
@@ -98,7 +98,7 @@ static void extreme_tails(void **state)
     test_random random = test_random_seed(6);
     for (size_t i = 0; i < MANY; i++)
         log_w[i] = -20 * log(test_random_uniform(&random));
-    double k = wv_weight_pareto_k(MANY, log_w, NULL, order);
+    double k = wv_weights_pareto_k(MANY, log_w, NULL, order);
     assert_true(k > 10 && k < 30);
 }
 
@@ -109,13 +109,13 @@ static void shape_has_no_scale(void **state)
     test_random random = test_random_seed(5);
     for (size_t i = 0; i < 5000; i++)
         log_w[i] = -0.6 * log(test_random_uniform(&random));
-    double k = wv_weight_pareto_k(5000, log_w, NULL, order);
+    double k = wv_weights_pareto_k(5000, log_w, NULL, order);
     static const double shift[] = {-1e5, -700, 700, 1e5};
     for (size_t s = 0; s < 4; s++) {
         static double moved[5000];
         for (size_t i = 0; i < 5000; i++)
             moved[i] = log_w[i] + shift[s];
-        assert_near(wv_weight_pareto_k(5000, moved, NULL, order), k, 1e-6);
+        assert_near(wv_weights_pareto_k(5000, moved, NULL, order), k, 1e-6);
     }
 }
 
@@ -124,24 +124,24 @@ static void too_few_or_equal_weights(void **state)
     (void)state;
     for (size_t i = 0; i < 5000; i++)
         log_w[i] = -3;
-    assert_true(isnan(wv_weight_pareto_k(5000, log_w, smoothed, order))); /* no tail */
+    assert_true(isnan(wv_weights_pareto_k(5000, log_w, smoothed, order))); /* no tail */
     for (size_t i = 0; i < 5000; i++)
         assert_true(smoothed[i] == log_w[i]);
     test_random random = test_random_seed(6);
     for (size_t i = 0; i < 5000; i++)
         log_w[i] = test_random_normal(&random);
     for (size_t n = 0; n < 25; n++)
-        assert_true(isnan(wv_weight_pareto_k(n, log_w, smoothed, order))); /* a fifth of them: fewer than 5 */
-    assert_true(isfinite(wv_weight_pareto_k(100, log_w, NULL, order)));
+        assert_true(isnan(wv_weights_pareto_k(n, log_w, smoothed, order))); /* a fifth of them: fewer than 5 */
+    assert_true(isfinite(wv_weights_pareto_k(100, log_w, NULL, order)));
     for (size_t i = 10; i < 5000; i++)
         log_w[i] = -INFINITY; /* ten weights, less than the tail has points */
-    assert_true(isnan(wv_weight_pareto_k(5000, log_w, NULL, order)));
+    assert_true(isnan(wv_weights_pareto_k(5000, log_w, NULL, order)));
     for (size_t i = 0; i < 5000; i++)
         log_w[i] = -INFINITY;
-    assert_true(isnan(wv_weight_pareto_k(5000, log_w, NULL, order)));
+    assert_true(isnan(wv_weights_pareto_k(5000, log_w, NULL, order)));
     for (size_t i = 0; i < 5000; i++)
         log_w[i] = i % 2 ? 0 : -1; /* two values: the whole tail is one of them */
-    assert_true(isnan(wv_weight_pareto_k(5000, log_w, NULL, order)));
+    assert_true(isnan(wv_weights_pareto_k(5000, log_w, NULL, order)));
 }
 
 static int ascending(const void *a, const void *b)
@@ -161,7 +161,7 @@ static void smoothing(void **state)
         test_random random = test_random_seed(7 + s);
         for (size_t i = 0; i < n; i++)
             log_w[i] = log(expm1(-shapes[s] * log(test_random_uniform(&random))) / shapes[s]);
-        assert_true(isfinite(wv_weight_pareto_k(n, log_w, smoothed, order)));
+        assert_true(isfinite(wv_weights_pareto_k(n, log_w, smoothed, order)));
         for (uint32_t i = 0; i < n; i++)
             order[i] = i;
         qsort(order, n, sizeof *order, ascending);
@@ -175,7 +175,7 @@ static void smoothing(void **state)
             assert_true(isfinite(smoothed[at]) && smoothed[at] <= top);
         }
         if (s == 0)
-            assert_near(wv_weight_lse(n, smoothed), wv_weight_lse(n, log_w), 0.02);
+            assert_near(wv_weights_lse(n, smoothed), wv_weights_lse(n, log_w), 0.02);
     }
 }
 

@@ -1,0 +1,55 @@
+/* draws.h - points with the proposals that made them, and their weights under the mixture of all
+ * these (deterministic-mixture weights). */
+#ifndef WV_DRAWS_H
+#define WV_DRAWS_H
+#include "fit.h"
+
+/* A Gaussian and a Student-t of the same location and root, with the draws that each has made. */
+typedef struct {
+    const double *mu, *inverse; /* [D]; [D][D] inverse of the root */
+    double log_det;             /* of the root */
+    double share, nu, tails;    /* draws of the Gaussian; degrees of freedom and draws of the Student-t */
+    double like;                /* if not 0: the squares |y|^2 here are those of the place before, times this */
+} wv_place;
+
+typedef wv_place wv_draws_place(const wvgd_fit *f, size_t c);
+
+/* Room for components, points and proposals of a staged fit in D dimensions; doubles of whitened points that
+ * are kept; doubles for a block of points. */
+size_t wv_draws_components(const wvgd_fit *f);
+size_t wv_draws_points(const wvgd_fit *f);
+size_t wv_draws_proposals(const wvgd_fit *f);
+size_t wv_draws_kept(const wvgd_fit *f);
+size_t wv_draws_work(size_t D);
+
+void wv_draws_clear(wvgd_fit *f);
+
+/* Points in the pool. */
+size_t wv_draws_size(const wvgd_fit *f);
+
+/* Takes a batch, made by f->proposal with f->share draws each, into the pool and weighs all points anew. True:
+ * f->mix_q has the squares |y|^2 of all points in the coordinates of each of these proposals (one row for a Gaussian
+ * and its Student-t), as wv_draws_measure leaves them. */
+bool wv_draws_take(wvgd_fit *f, const wv_batch *b);
+
+/* Forgets the last batch. */
+void wv_draws_drop_last(wvgd_fit *f);
+
+/* Forgets all batches but the last `keep`. */
+void wv_draws_forget(wvgd_fit *f, size_t keep);
+
+/* Adds log of the sum over places [from, to) of draws x density to log_sum[n] at the points x[n][D]. */
+void wv_draws_add(wvgd_fit *f, wv_draws_place *place, size_t from, size_t to, size_t n, const double *x,
+                  double *log_sum);
+
+/* The same in two steps, for n <= wv_draws_points(f) points and at most one place more than components:
+ * f->mix_q[place][wv_draws_points(f)] = |y|^2, and, if `keep` and there is room (then true),
+ * f->mix_y[place][block][D][WV_COLUMNS] = y, where `known` of them are there already; then the sum from
+ * f->mix_q, for n of the points, from `first` on. */
+bool wv_draws_measure(wvgd_fit *f, wv_draws_place *place, size_t from, size_t to, size_t known, size_t n,
+                      const double *x, bool keep);
+void wv_draws_sum(wvgd_fit *f, wv_draws_place *place, size_t from, size_t to, size_t first, size_t n, double *log_sum);
+
+/* The proposals of batch b as a mixture: adds log sum_c share_c q_c to log_sum[n] at the points x[n][D]. */
+void wv_draws_add_density(wvgd_fit *f, size_t b, size_t n, const double *x, double *log_sum);
+#endif

@@ -1,0 +1,14 @@
+/* joint_closing.h - the closing pass: fresh draws after the last iteration, so that all results describe one partition.
+ */
+#ifndef WV_JOINT_CLOSING_H
+#define WV_JOINT_CLOSING_H
+#include "fit.h"
+
+/* Enters the first closing stage, the trial. */
+void wv_joint_closing_begin(wvgd_fit *f);
+
+/* One chunk of closing draws, of the trial or the final stage. */
+wvgd_status wv_joint_closing_ask(wvgd_fit *f, wvgd_error *error);
+wvgd_status wv_joint_closing_tell(wvgd_fit *f, wvgd_error *error);
+
+#endif

@@ -1,0 +1,419 @@
+/* particle.c - z_j goes down the transport cost D = E min_j c(z_j, z) (method, section 2).
+ * With grad_1 c = a(z,x)(z-x) the damped Weiszfeld step z += lambda (sum w a x / sum w a - z) needs no step size;
+ * for squared costs a is constant and the step is Lloyd's. A callback cost has only its gradient: clipped diagonal
+ * Newton. Dividing by beta_j (a mean over the cell, not a sum) is the preconditioner that lets light cells move. */
+#include "joint/particle.h"
+#include "cost.h"
+#include "gaussian.h"
+#include "nearest.h"
+#include "dense.h"
+#include "weights.h"
+#include <cblas.h>
+#include <math.h>
+#include <string.h>
+
+/* Weights of the posterior in a cell, p~/m; where they are too uneven to trust, tempered towards q_j/m: the largest
+ * tau of the list that leaves a decent effective size. Returns it; 0: no weight at all. */
+static double temper(wvgd_fit *f, size_t n)
+{
+    static const double tau[] = {1, 0.7, 0.5, 0.3, 0.2, 0.1, 0.05, 0};
+    double enough = fmin(0.1 * (double)n, 2 * (double)f->D + 8), ess = 0;
+    for (size_t t = 0; t < sizeof tau / sizeof *tau; t++) {
+        for (size_t k = 0; k < n; k++)
+            f->gr[k] = f->glv[k] == -INFINITY ? -INFINITY : tau[t] * f->glv[k] + (1 - tau[t]) * f->glu[k];
+        if (!wv_weights_normalise(n, f->gr, f->ga))
+            return 0;
+        ess = wv_weights_ess(n, f->ga);
+        if (ess >= enough)
+            break;
+    }
+    return ess;
+}
+
+/* Weiszfeld target for sum |a_i - b_i|^p, coordinate by coordinate; smoothed at zero by a
+ * twentieth of the cell's sd. */
+static void weiszfeld(size_t D, double p, size_t n, const double *x, const double *w, const double *z, const double *sd,
+                      double *target)
+{
+    for (size_t i = 0; i < D; i++) {
+        double e = 0.05 * sd[i], sum = 0, weighted = 0;
+        for (size_t k = 0; k < n; k++) {
+            double d = x[k * D + i] - z[i], a = w[k] * pow(d * d + e * e, (p - 2) / 2);
+            sum += a;
+            weighted += a * d;
+        }
+        target[i] = z[i] + (sum > 0 ? weighted / sum : 0);
+    }
+}
+
+enum { SAMPLE = 256 };                 /* points that are enough for curvatures, */
+static const double difference = 0.05; /* which are differences of gradients so many sds apart */
+
+/* Draws SAMPLE of n points evenly by their weights, which sum to 1, into some[SAMPLE][D]. */
+static void sample(size_t D, size_t n, const double *x, const double *w, double *some)
+{
+    double sum = 0;
+    size_t made = 0;
+    for (size_t k = 0; k < n && made < SAMPLE; k++)
+        for (sum += w[k] * SAMPLE; made < SAMPLE && (sum > (double)made + 0.5 || k + 1 == n); made++)
+            memcpy(some + made * D, x + k * D, D * sizeof *x);
+}
+
+/* -g over the curvature, in sds, at most two; where it is not positive all of these. */
+static double clipped(double g, double curvature)
+{
+    double step = curvature > 0 ? -g / curvature : -copysign(2, g);
+    return isfinite(step) && g != 0 ? fmin(fmax(step, -2), 2) : 0;
+}
+
+/* The Newton step in sds, along each axis of the Hessian as far as its curvature (or its opposite,
+ * where that is negative) says. Row i of H[D][D], which is overwritten: what the gradient changes
+ * by if coordinate i does by 1/20 sd. */
+static void newton_step(const wvgd_fit *f, const double *g, const double *sd, double *H, double *step)
+{
+    size_t D = f->D;
+    double *e = f->vector[5], *pull = f->vector[6];
+    memset(step, 0, D * sizeof *step);
+    for (size_t i = 0; i < D; i++) {
+        pull[i] = sd[i] * g[i];
+        for (size_t k = 0; k <= i; k++)
+            H[i * D + k] = (H[i * D + k] * sd[k] + H[k * D + i] * sd[i]) / 2 / difference;
+    }
+    if (!wv_dense_eigh(D, H, e, f->syev))
+        return;
+    double least = 1e-6 * fmax(fabs(e[0]), fabs(e[D - 1]));
+    for (size_t k = 0; k < D; k++)
+        cblas_daxpy((int)D, clipped(cblas_ddot((int)D, H + k * D, 1, pull, 1), fmax(fabs(e[k]), least)), H + k * D, 1,
+                    step, 1);
+}
+
+/* Newton with a Hessian by finite differences, clipped to two sds of the cell; in very many
+ * dimensions its diagonal only. */
+static void newton(const wvgd_fit *f, size_t n, const double *x, const double *w, const double *z, const double *sd,
+                   double *target)
+{
+    size_t D = f->D;
+    double *g = f->vector[4], *row = f->vector[5], *at = f->vector[6], *here = f->vector[8],
+           *H = f->dense ? f->square[1] : NULL, equal[SAMPLE];
+    wv_cost_callback(f, z, n, x, NULL, w, g);
+    memcpy(here, g, D * sizeof *g);
+    if (n > SAMPLE) {
+        sample(D, n, x, w, f->gy);
+        for (size_t k = 0; k < SAMPLE; k++)
+            equal[k] = 1.0 / SAMPLE;
+        n = SAMPLE;
+        x = f->gy;
+        w = equal;
+        wv_cost_callback(f, z, n, x, NULL, w, here);
+    }
+    memcpy(at, z, D * sizeof *at);
+    for (size_t i = 0; i < D; i++) {
+        row = H ? H + i * D : row;
+        at[i] = z[i] + difference * sd[i];
+        wv_cost_callback(f, at, n, x, NULL, w, row);
+        at[i] = z[i];
+        cblas_daxpy((int)D, -1.0, here, 1, row, 1);
+        target[i] = clipped(sd[i] * g[i], sd[i] * row[i] / difference);
+    }
+    if (H)
+        newton_step(f, g, sd, H, target);
+    for (size_t i = 0; i < D; i++)
+        target[i] = z[i] + (isfinite(target[i]) ? sd[i] * fmin(fmax(target[i], -2), 2) : 0);
+}
+
+static double mean_cost(const wvgd_fit *f, size_t n, const double *x, const double *w, const double *z)
+{
+    double sum = 0, cost[WV_BLOCK];
+    for (size_t first = 0; first < n; first += WV_BLOCK) {
+        size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
+        wv_cost_callback(f, z, here, x + first * f->D, cost, NULL, NULL);
+        for (size_t k = 0; k < here; k++)
+            if (w[first + k] > 0)
+                sum += w[first + k] * cost[k];
+    }
+    return sum;
+}
+
+/* Costs need not be convex: goes only as far towards the target as the mean cost falls. */
+static void hold_back(const wvgd_fit *f, size_t n, const double *x, const double *w, const double *z, double *target)
+{
+    double before = mean_cost(f, n, x, w, z);
+    for (int halvings = 0; halvings < 8; halvings++) {
+        if (mean_cost(f, n, x, w, target) < before)
+            return;
+        for (size_t i = 0; i < f->D; i++)
+            target[i] = 0.5 * (z[i] + target[i]);
+    }
+    memcpy(target, z, f->D * sizeof *target);
+}
+
+/* The spread follows the covariance of the posterior in the cell; less when few points carry it. */
+static void step_spread(wvgd_fit *f, double *root, size_t n, double ess, double lambda, const double *mean)
+{
+    double needed = f->cell_family == wv_family_get(WVGD_FULL) ? (double)f->D : 1;
+    double keep = lambda * (ess > 10 * needed ? 1 : ess / (ess + needed));
+    wv_gaussian_follow(f->cell_family, f->D, root, mean, n, f->gx, f->ga, keep, f->y, f->square[0], f->work);
+}
+
+/* Where the cost pulls z_j: the weighted mean for squared costs. */
+static void attract(const wvgd_fit *f, size_t n, const double *x, const double *w, const double *z, const double *mean,
+                    const double *sd, double *target)
+{
+    switch (f->opt.cost) {
+    case WVGD_L1: weiszfeld(f->D, 1, n, x, w, z, sd, target); break;
+    case WVGD_LP: weiszfeld(f->D, f->opt.power, n, x, w, z, sd, target); break;
+    case WVGD_CALLBACK:
+        newton(f, n, x, w, z, sd, target);
+        hold_back(f, n, x, w, z, target);
+        break;
+    default: memcpy(target, mean, f->D * sizeof *target);
+    }
+}
+
+/* Draws that cost no evaluation: how many batches of WV_FREE of component j are worth the time it
+ * takes to find their cells. */
+static size_t free_batches(const wvgd_fit *f)
+{
+    /* where the density is zero the component ends too, which free draws cannot tell */
+    if (f->s.stage != WV_SETTLE || f->s.zero_points || f->s.bad_points)
+        return 0;
+    double work = (double)(f->N * f->N) * (double)f->D * (f->opt.cost == WVGD_SQEUCLID ? 1 : (double)f->D) * WV_FREE;
+    return f->opt.cost == WVGD_CALLBACK ? 0 : (size_t)fmin(2, 2.4e5 / work);
+}
+
+bool wv_particle_ordered(const wvgd_fit *f)
+{
+    return free_batches(f) > 0;
+}
+
+/* Adds a batch of draws of q_j and around the particle, half each, weighted to stand for q_j, to
+ * sum[D]; returns their weight in the cell. */
+static double add_free(wvgd_fit *f, size_t j, uint64_t batch, double *sum)
+{
+    enum { HALF = WV_FREE / 2 };
+    size_t D = f->D;
+    double *x = f->gy, *log_q = f->psi, *log_r = f->free_cost, total = 0;
+    wv_gaussian q = wv_fit_component(f, j), r = wv_fit_around(f, j);
+    wv_stream stream = {f->opt.seed, WV_RNG_FREE, f->s.batch, j};
+    wv_gaussian_draw(&q, &stream, batch * WV_FREE, HALF, true, x, f->work);
+    wv_gaussian_draw(&r, &stream, batch * WV_FREE + HALF, HALF, true, x + HALF * D, f->work);
+    wv_gaussian_log_density(&q, WV_FREE, x, log_q, f->y, f->work);
+    wv_gaussian_log_density(&r, WV_FREE, x, log_r, f->y, f->work);
+    for (size_t k = 0; k < WV_FREE; k++)
+        log_q[k] = 1 / (1 + exp(log_r[k] - log_q[k])); /* weight, up to a factor */
+    wv_nearest_assign(f, WV_FREE, x, f->free_cell, f->free_cost, f->free_cost + WV_FREE);
+    for (size_t k = 0; k < WV_FREE; k++)
+        if (f->free_cell[k] == j) {
+            total += log_q[k];
+            cblas_daxpy((int)D, log_q[k], x + k * D, 1, sum, 1);
+        }
+    return total;
+}
+
+/* Mean of q_j over its cell; false: no draw lies in the cell. */
+static bool component_mean(wvgd_fit *f, size_t j, size_t batches, double *mean)
+{
+    double total = 0;
+    memset(mean, 0, f->D * sizeof *mean);
+    for (uint64_t b = 0; b < batches; b++)
+        total += add_free(f, j, b, mean);
+    if (!(total > 0))
+        return false;
+    cblas_dscal((int)f->D, 1 / total, mean, 1);
+    return true;
+}
+
+/* Control variate for the mean of the posterior in cell j: where q_j is close to p_j, the error of the same
+ * points' estimate of the mean of q_j, which free draws tell much better, is nearly the same error.
+ * Coefficients by coordinate, between 0 and 1. */
+static void sharpen(wvgd_fit *f, size_t j, size_t n, double *mean)
+{
+    size_t D = f->D, batches = free_batches(f);
+    double *own = f->vector[5], *exact = f->vector[6];
+    if (!batches || !wv_weights_normalise(n, f->glu, f->gu))
+        return;
+    cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->gx, (int)D, f->gu, 1, 0.0, own, 1);
+    if (!component_mean(f, j, batches, exact))
+        return;
+    for (size_t i = 0; i < D; i++) {
+        double cross = 0, square = 0;
+        for (size_t k = 0; k < n; k++) {
+            double a = f->ga[k] * (f->gx[k * D + i] - mean[i]), b = f->gu[k] * (f->gx[k * D + i] - own[i]);
+            cross += a * b;
+            square += b * b;
+        }
+        double c = square > 0 ? fmin(fmax(cross / square, 0), 1) : 0;
+        f->vector[7][i] = c * (exact[i] - own[i]);
+    }
+    cblas_daxpy((int)D, 1.0, f->vector[7], 1, mean, 1);
+}
+
+double wv_particle_step(wvgd_fit *f, size_t j, size_t n, double lambda, double *mean)
+{
+    size_t D = f->D;
+    double ess = temper(f, n), *z = f->now.z + j * D, *target = f->vector[3], *sd = f->vector[2], moved = 0;
+    if (!(ess > 0))
+        return -1;
+    wv_gaussian spread = wv_fit_spread(f, j);
+    cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->gx, (int)D, f->ga, 1, 0.0, mean, 1);
+    sharpen(f, j, n, mean);
+    f->cell_family->sd(D, 0, spread.root, sd);
+    attract(f, n, f->gx, f->ga, z, mean, sd, target);
+    if (f->opt.cost == WVGD_LP && f->opt.power > 2)
+        lambda /= f->opt.power - 1;
+    for (size_t i = 0; i < D; i++)
+        f->vector[4][i] = target[i] - z[i];
+    f->cell_family->whiten(D, 0, spread.root, 1, f->vector[4], NULL);
+    moved = cblas_ddot((int)D, f->vector[4], 1, f->vector[4], 1);
+    if (!isfinite(moved))
+        return -1;
+    step_spread(f, f->now.spread + j * f->cell_family->size(D, 0), n, ess, lambda, mean);
+    for (size_t i = 0; i < D; i++)
+        z[i] += lambda * (target[i] - z[i]);
+    return moved;
+}
+
+void wv_particle_refit(wvgd_fit *f, size_t j, size_t n)
+{
+    size_t D = f->D;
+    double ess = temper(f, n), *mean = f->vector[9];
+    if (!(ess > 0))
+        return;
+    cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->gx, (int)D, f->ga, 1, 0.0, mean, 1);
+    step_spread(f, f->now.spread + j * f->cell_family->size(D, 0), n, ess, 1, mean);
+    if (f->N == 1) /* its Gaussian is a proposal only; the particle itself is placed at the very end */
+        memcpy(f->now.z, mean, D * sizeof *mean);
+}
+
+void wv_particle_place_one(wvgd_fit *f, size_t n, const double *x, const double *w, const double *mean)
+{
+    double *z = f->now.z, *target = f->vector[3], *sd = f->vector[2],
+           damp = f->opt.cost == WVGD_LP && f->opt.power > 2 ? 1 / (f->opt.power - 1) : 1;
+    f->cell_family->sd(f->D, 0, f->now.spread, sd);
+    for (int round = 0; round < 100; round++) {
+        attract(f, n, x, w, z, mean, sd, target);
+        for (size_t i = 0; i < f->D; i++)
+            z[i] += damp * (target[i] - z[i]);
+    }
+}
+
+/* ---- moves ------------------------------------------------------------------------------------------------------- */
+/* Splits cell j (its points gathered in f->gx, weights f->ga, mean m): two positions a, b along the principal axis,
+ * refined by two rounds of Lloyd. Returns what the cell's cost falls by, less what two means fitted to the noise of
+ * so many points would gain, which in many dimensions is most of it. */
+static double split_gain(wvgd_fit *f, size_t j, size_t n, const double *m, double *a, double *b)
+{
+    size_t D = f->D;
+    double *cost_a = f->glu, *cost_b = f->glv, *y = f->y, before = 0, after = 0;
+    wv_gaussian spread = wv_fit_spread(f, j);
+    /* principal axis: the image of the unit vector that a few power iterations of A A' leave */
+    double *v = f->vector[6];
+    for (size_t i = 0; i < D; i++)
+        v[i] = 1.0 / (1.0 + (double)i);
+    for (int round = 0; round < 8; round++) {
+        f->cell_family->pull(D, 0, spread.root, 1, v, NULL);
+        double norm = cblas_dnrm2((int)D, v, 1);
+        cblas_dscal((int)D, 1 / norm, v, 1);
+        f->cell_family->colour(D, 0, spread.root, 1, v, NULL);
+    }
+    for (size_t i = 0; i < D; i++) {
+        a[i] = m[i] - 0.8 * v[i];
+        b[i] = m[i] + 0.8 * v[i];
+    }
+    for (int round = 0; round < 3; round++) {
+        wv_cost_cost(f, j, a, n, f->gx, cost_a, y);
+        wv_cost_cost(f, j, b, n, f->gx, cost_b, y);
+        if (round == 2)
+            break;
+        double mass_a = 0, mass_b = 0;
+        memset(f->vector[7], 0, D * sizeof(double));
+        memset(f->vector[8], 0, D * sizeof(double));
+        for (size_t k = 0; k < n; k++) {
+            bool left = cost_a[k] < cost_b[k];
+            cblas_daxpy((int)D, f->ga[k], f->gx + k * D, 1, left ? f->vector[7] : f->vector[8], 1);
+            *(left ? &mass_a : &mass_b) += f->ga[k];
+        }
+        for (size_t i = 0; i < D && mass_a > 0 && mass_b > 0; i++) {
+            a[i] = f->vector[7][i] / mass_a;
+            b[i] = f->vector[8][i] / mass_b;
+        }
+    }
+    for (size_t k = 0; k < n; k++)
+        after += f->ga[k] * fmin(cost_a[k], cost_b[k]);
+    wv_cost_cost(f, j, f->now.z + j * D, n, f->gx, cost_a, y);
+    for (size_t k = 0; k < n; k++)
+        before += f->ga[k] * cost_a[k];
+    return before - after - 2 * before / wv_weights_ess(n, f->ga);
+}
+
+/* Gathers cell j's points with weights w into f->gx, f->ga (normalised); returns their mass. */
+static double gather(wvgd_fit *f, const wv_batch *b, const double *w, const uint32_t *order, size_t n, double *mean)
+{
+    double mass = 0;
+    memset(mean, 0, f->D * sizeof *mean);
+    for (size_t k = 0; k < n; k++) {
+        memcpy(f->gx + k * f->D, b->x + order[k] * f->D, f->D * sizeof(double));
+        mass += f->ga[k] = w[order[k]];
+    }
+    for (size_t k = 0; k < n && mass > 0; k++) {
+        f->ga[k] /= mass;
+        cblas_daxpy((int)f->D, f->ga[k], f->gx + k * f->D, 1, mean, 1);
+    }
+    return mass;
+}
+
+bool wv_particle_move(wvgd_fit *f, const wv_batch *b, const double *w, const uint32_t *order, const size_t *start,
+                      size_t moved[2])
+{
+    size_t D = f->D, least = 0, most = f->N;
+    double smallest = INFINITY, largest = 0, *a = f->vector[2], *c = f->vector[3], *best_a = f->vector[4],
+           *best_c = f->vector[5];
+    for (size_t j = 0; j < f->N; j++) { /* cost of removal: every point goes to its second nearest */
+        double utility = 0;
+        for (size_t k = start[j]; k < start[j + 1]; k++)
+            utility += w[order[k]] * (b->next[order[k]] - b->near[order[k]]);
+        if (utility < smallest) {
+            smallest = utility;
+            least = j;
+        }
+    }
+    for (size_t j = 0; j < f->N; j++) {
+        size_t n = start[j + 1] - start[j];
+        if (j == least || n < 4)
+            continue;
+        double mass = gather(f, b, w, order + start[j], n, f->vector[1]);
+        if (!(mass > 0))
+            continue;
+        double gain = mass * split_gain(f, j, n, f->vector[1], a, c);
+        if (gain > largest) {
+            largest = gain;
+            most = j;
+            memcpy(best_a, a, D * sizeof *a);
+            memcpy(best_c, c, D * sizeof *c);
+        }
+    }
+    if (most == f->N || !(largest > 0.9 * smallest))
+        return false;
+    memcpy(f->now.z + least * D, best_a, D * sizeof *a);
+    memcpy(f->now.z + most * D, best_c, D * sizeof *a);
+    /* both halves begin with the cell's spread, narrowed along the line between them to what a half has */
+    size_t size = f->cell_family->size(D, 0);
+    double *root = f->now.spread + most * size, *v = f->vector[6];
+    for (size_t i = 0; i < D; i++)
+        v[i] = (best_c[i] - best_a[i]) / 2;
+    f->cell_family->whiten(D, 0, root, 1, v, NULL);
+    double along = cblas_ddot((int)D, v, 1, v, 1), cut = along > 0 ? fmin(1, 0.8 / along) : 0;
+    if (f->cell_family == wv_family_get(WVGD_FULL)) {
+        double *C = f->square[0];
+        for (size_t i = 0; i < D; i++)
+            for (size_t k = 0; k < D; k++)
+                C[i * D + k] = (i == k) - cut * v[i] * v[k];
+        f->cell_family->absorb(D, 0, root, C, f->work);
+    } else
+        for (size_t i = 0; i < D; i++)
+            root[i] *= sqrt(fmax(1 - cut * v[i] * v[i], 0.2));
+    memcpy(f->now.spread + least * size, root, size * sizeof *root);
+    moved[0] = least;
+    moved[1] = most;
+    return true;
+}

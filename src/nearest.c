@@ -1,0 +1,451 @@
+/* nearest.c - which particle is nearest: cells L_j = { z : c(z_j, z) < c(z_k, z) for all k } under a cost (cost.c;
+ * method, section 1). */
+#include "nearest.h"
+#include "gaussian.h"
+#include "cost.h"
+#include "simd/int_scores.h"
+#include "simd/columns.h"
+#include "dense.h"
+#include <cblas.h>
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+/* Takes particle j, at `cost` from point k, into account. */
+static inline void compare(size_t k, uint32_t j, double cost, uint32_t *cell, double *near, double *next)
+{
+    double old = near[k], after = next[k];
+    bool nearer = cost < old;
+    double further = nearer ? old : cost; /* no branches: they would often be guessed wrong */
+    near[k] = nearer ? cost : old;
+    cell[k] = nearer ? j : cell[k];
+    next[k] = further < after ? further : after;
+}
+
+enum {
+    MANY = 16, /* particles from which on it pays to sift them */
+    DOUBTS = 4 /* points of a block that may be compared with all of them one by one */
+};
+
+/* ---- whole numbers ----------------------------------------------------------------------------------------------- */
+enum {
+    CROWD = 48,  /* particles from which on they are used */
+    SHORT = 12,  /* dimensions up to which they have 16 bits, */
+    LONG = 4096, /* and at most */
+    ROOM = 4096  /* candidates of a block */
+};
+
+static size_t words(size_t D)
+{
+    return D <= SHORT ? (D + 1) / 2 : (D + 3) / 4;
+}
+
+static size_t groups(size_t N)
+{
+    return (N + WV_INT_SCORES_GROUP - 1) / WV_INT_SCORES_GROUP;
+}
+
+/* Floats in a row of D, by whole vectors. */
+static size_t whole_row(size_t D)
+{
+    return (D + 15) / 16 * 16;
+}
+
+static bool crowd(size_t N, size_t D)
+{
+    return N >= CROWD && D <= LONG && wv_int_scores_best();
+}
+
+/* The largest whole number: products of points and particles stay below 2^28. */
+static double largest(const wv_int_scores_words *w)
+{
+    return w->bytes ? 127 : floor(sqrt(0x1p28 / (2 * (double)w->words)));
+}
+
+size_t wv_nearest_rounded_size(size_t N, size_t D)
+{
+    return crowd(N, D) ? sizeof(wv_nearest_rounded) / sizeof(double) + 1 + D +
+                             wv_times(WV_INT_SCORES_GROUP * groups(N), words(D) + 1) / 2
+                       : 0;
+}
+
+/* What else a worker needs, in 32-bit words: points as floats, candidates, points as whole
+ * numbers, and what belongs to each group. */
+static size_t coarse_room(size_t N, size_t D)
+{
+    return crowd(N, D) ? WV_COLUMNS * (whole_row(D) + words(D)) + 3 * (ROOM + WV_INT_SCORES_GROUP) +
+                             groups(N) * (3 * WV_INT_SCORES_GROUP + WV_INT_SCORES_IMAGES)
+                       : 0;
+}
+
+/* Rounds the particles z[N][D]; f->narrow is scratch. room: as wv_nearest_rounded_size has it. NULL: they are
+ * few, or this processor cannot use it. */
+static wv_nearest_rounded *round_particles(const wvgd_fit *f, const double *z, double *room)
+{
+    size_t N = f->N, D = f->D, n = WV_INT_SCORES_GROUP * groups(N);
+    const wv_int_scores *pass = wv_int_scores_best();
+    wv_nearest_rounded *r = (wv_nearest_rounded *)(void *)room;
+    float *e = (float *)(void *)f->narrow, most = 0, size[WV_INT_SCORES_GROUP], rest[WV_INT_SCORES_GROUP];
+    if (!crowd(N, D))
+        return NULL;
+    *r = (wv_nearest_rounded){.w = {.bytes = D > SHORT, .words = words(D), .groups = groups(N)},
+                              .middle = room + sizeof *r / sizeof *room + 1};
+    r->w.z = (int32_t *)(void *)(r->middle + D);
+    r->w.base = r->w.z + n * r->w.words;
+    memset(r->middle, 0, D * sizeof *r->middle);
+    for (size_t j = 0; j < N; j++)
+        cblas_daxpy((int)D, 1 / (double)N, z + j * D, 1, r->middle, 1);
+    for (size_t j = 0; j < N; j++) {
+        float here = pass->narrow(false, 1, D, z + j * D, r->middle, e);
+        most = here <= most ? most : here; /* NaN stays, for it is not less than anything */
+    }
+    r->scale = largest(&r->w) / (double)most * (1 - 4 * (double)FLT_EPSILON);
+    r->fit = most > 1e-15F && most < 1e15F;
+    memset(r->w.z, 0, n * (r->w.words + 1) * sizeof *r->w.z);
+    for (size_t j = 0; j < N && r->fit; j += WV_INT_SCORES_GROUP) {
+        size_t here = N - j < WV_INT_SCORES_GROUP ? N - j : WV_INT_SCORES_GROUP;
+        pass->narrow(false, here, D, z + j * D, r->middle, e);
+        pass->round(&r->w, here, whole_row(D), e, (float)r->scale, 0, WV_INT_SCORES_GROUP, r->w.z + j * r->w.words,
+                    size, rest, r->w.base + j);
+        for (size_t k = 0; k < here; k++) {
+            double norm = sqrt((double)size[k]) / r->scale * (1 + (double)D * (double)FLT_EPSILON);
+            r->radius = fmax(r->radius, norm);
+            r->rest = fmax(r->rest, sqrt((double)rest[k]) / r->scale * (1 + (double)D * (double)FLT_EPSILON) +
+                                        2 * (double)FLT_EPSILON * norm);
+            r->w.base[j + k] *= r->w.bytes ? 128 : 0;
+        }
+    }
+    return r;
+}
+
+void wv_nearest_prepare(const wvgd_fit *f)
+{
+    if (f->rounded)
+        round_particles(f, f->now.z, f->rounded);
+}
+
+/* ---- single precision -------------------------------------------------------------------------------------------- */
+size_t wv_nearest_narrow_size(size_t N, size_t D)
+{
+    return (wv_times(N + WV_COLUMNS, D + 1) + coarse_room(N, D)) / 2 + D + 2 + wv_nearest_rounded_size(N, D);
+}
+
+/* The coarse part of a sieve: scores of the middle, and scratch. */
+static void lay_out(const wvgd_fit *f, wv_nearest_sieve *s, const wv_nearest_rounded *r, bool mirrored)
+{
+    size_t N = f->N, D = f->D, n = WV_INT_SCORES_GROUP * groups(N);
+    const wv_columns *pass = wv_columns_best();
+    double square = pass->row_distance(D, s->middle, r->middle);
+    s->rounded = r;
+    s->w = r->w;
+    s->w.mirrored = mirrored;
+    s->apart = sqrt(square);
+    s->e = s->square + N;
+    s->list.row = (uint32_t *)(void *)(s->e + WV_COLUMNS * whole_row(D));
+    s->list.particle = s->list.row + ROOM + WV_INT_SCORES_GROUP;
+    s->list.hit = s->list.particle + ROOM + WV_INT_SCORES_GROUP;
+    s->w.x = (int32_t *)(void *)(s->list.hit + ROOM + WV_INT_SCORES_GROUP);
+    s->w.square = (float *)(void *)(s->w.x + WV_COLUMNS * s->w.words);
+    s->w.plus = s->w.x + WV_COLUMNS * s->w.words + n;
+    s->w.minus = s->w.plus + n;
+    s->w.low = s->w.minus + n;
+    memset(s->w.x, 0, WV_COLUMNS * s->w.words * sizeof *s->w.x);
+    for (size_t j = 0; j < n; j++)
+        s->w.square[j] = j < N ? (float)(pass->row_distance(D, s->wide + j * D, s->middle) - square) : (float)INFINITY;
+}
+
+/* middle: NULL for their mean. rounded: the particles as whole numbers; NULL: there are none. */
+static wv_nearest_sieve make_sieve(const wvgd_fit *f, const double *z, const double *middle,
+                                   const wv_nearest_rounded *rounded)
+{
+    size_t N = f->N, D = f->D;
+    wv_nearest_sieve s = {.middle = f->narrow, .z = (float *)(void *)(f->narrow + D), .wide = z};
+    s.x = s.z + N * D;
+    s.square = s.x + WV_COLUMNS * D;
+    memset(s.middle, 0, D * sizeof *s.middle);
+    for (size_t j = 0; j < N && !middle; j++)
+        cblas_daxpy((int)D, 1 / (double)N, z + j * D, 1, s.middle, 1);
+    if (middle)
+        memcpy(s.middle, middle, D * sizeof *middle);
+    if (rounded && rounded->fit)
+        lay_out(f, &s, rounded, middle != NULL);
+    return s;
+}
+
+/* Particles in single precision, when they are wanted. */
+static void shorten(const wvgd_fit *f, wv_nearest_sieve *s)
+{
+    size_t D = f->D;
+    for (size_t j = 0; j < f->N && !s->made; j++) {
+        double square = wv_columns_best()->row_distance(D, s->wide + j * D, s->middle);
+        s->square[j] = (float)square;
+        s->radius = fmax(s->radius, sqrt(square));
+        for (size_t i = 0; i < D; i++)
+            s->z[j * D + i] = (float)(s->wide[j * D + i] - s->middle[i]);
+    }
+    s->made = true;
+}
+
+/* The nearer of two candidates of a point, and what it costs, in double. */
+static void choose(const wvgd_fit *f, const wv_nearest_sieve *s, const double *x, int32_t first, int32_t second,
+                   uint32_t *cell, double *near, double *next)
+{
+    double a = wv_columns_best()->row_distance(f->D, x, s->wide + (size_t)first * f->D),
+           b = wv_columns_best()->row_distance(f->D, x, s->wide + (size_t)second * f->D);
+    bool swap = b < a || (b == a && second < first);
+    *near = swap ? b : a;
+    *next = swap ? a : b;
+    *cell = (uint32_t)(swap ? second : first);
+}
+
+/* Compares a point with all particles. */
+static void scan(const wvgd_fit *f, const double *z, const double *x, uint32_t *cell, double *near, double *next)
+{
+    *near = *next = INFINITY;
+    *cell = 0;
+    for (size_t j = 0; j < f->N; j++)
+        compare(0, (uint32_t)j, wv_columns_best()->row_distance(f->D, x, z + j * f->D), cell, near, next);
+}
+
+/* Nearest and second nearest particle of a block of points, by whole numbers: n rows, or n pairs of mirror images,
+ * middle + e and middle - e, up to rounding in double. Scores, squares - 2 e.z in units of twice the product of the
+ * units of e and z, tell all particles that can be one of the two; these are compared in double. If e is off by
+ * `left` and z by `rest`, e.z is off by left |z| + |e| rest at most, both being measured.
+ * next: NULL if it is not wanted. False: there are too many of them, or the numbers are too large or too small. */
+static bool sift_coarse(const wvgd_fit *f, const wv_nearest_sieve *s, size_t n, const double *rows, uint32_t *cell,
+                        double *near, double *next)
+{
+    const double unit = FLT_EPSILON, R = s->rounded->radius, rounded = s->rounded->rest, reach = R * (R + 2 * s->apart),
+                 origin = cblas_dnrm2((int)f->D, s->middle, 1);
+    const wv_int_scores *pass = wv_int_scores_best();
+    int32_t limit[WV_INT_SCORES_IMAGES], sum[WV_COLUMNS];
+    float size[WV_COLUMNS], rest[WV_COLUMNS];
+    double spare[2 * WV_COLUMNS], distance[ROOM];
+    size_t D = f->D, points = s->w.mirrored ? 2 * n : n, room = points * f->N / 8 < ROOM ? points * f->N / 8 : ROOM;
+    double most = (double)pass->narrow(s->w.mirrored, n, D, rows, s->middle, s->e),
+           scale = (double)(float)(largest(&s->w) / most * (1 - 4 * unit)), whole = scale * s->rounded->scale / 2;
+    if (!(most > 1e-15 && most < 1e15) || !(reach * whole < 0x1p28))
+        return false;
+    pass->round(&s->w, n, whole_row(D), s->e, (float)scale, 128, WV_COLUMNS, s->w.x, size, rest, sum);
+    pass->level(&s->w, (float)whole);
+    pass->sweep(&s->w, next != NULL, limit);
+    for (size_t k = 0; k < WV_COLUMNS; k++) {
+        double e = sqrt((double)size[k < n ? k : 0]) / scale * (1 + (double)D * unit),
+               left = sqrt((double)rest[k < n ? k : 0]) / scale * (1 + (double)D * unit) + 2 * unit * e,
+               all = e + R + s->apart;
+        double wrong = 2 * (left * R + (e + left) * rounded) * (1 + 1e-9) + 16 * DBL_EPSILON * (origin + all) * all +
+                       (double)(D + 8) * DBL_EPSILON * all * all;
+        double margin = 2 * (wrong * whole + 2 + 2 * unit * reach * whole);
+        if (!(margin < 0x1p28))
+            return false;
+        limit[k] = k < n ? limit[k] + (int32_t)margin : INT32_MIN;
+        limit[WV_COLUMNS + k] = k < n && s->w.mirrored ? limit[WV_COLUMNS + k] + (int32_t)margin : INT32_MIN;
+    }
+    size_t listed = pass->pick(&s->w, limit, room, &s->list);
+    if (listed == room)
+        return false;
+    next = next ? next : spare;
+    for (size_t k = 0; k < points; k++)
+        near[k] = next[k] = INFINITY, cell[k] = 0;
+    wv_columns_best()->row_distances(D, listed, rows, s->list.row, s->wide, s->list.particle, distance);
+    for (size_t i = 0; i < listed; i++)
+        compare(s->list.row[i], s->list.particle[i], distance[i], cell, near, next);
+    return true;
+}
+
+/* The same in single precision, points given as rows and in columns. Single precision tells the two; it is as
+ * good as double if the third is further away than the second by more than what rounding can change:
+ * coordinates by the share `unit` of themselves, and sums of squares by (D + 4) units. Else all are compared.
+ * False: that would be for too many points. */
+static bool sift(const wvgd_fit *f, wv_nearest_sieve *s, size_t n, const double *rows, const double *columns,
+                 uint32_t *cell, double *near, double *next)
+{
+    const double unit = FLT_EPSILON;
+    int32_t first[WV_COLUMNS], second[WV_COLUMNS];
+    float third[WV_COLUMNS];
+    size_t D = f->D, doubts = 0;
+    shorten(f, s);
+    if (!(s->radius < 1e18))
+        return false;
+    wv_columns_best()->shorten(D, columns, s->middle, s->x);
+    wv_columns_best()->nearby(D, n, f->N, s->x, s->z, first, second, third);
+    for (size_t k = 0; k < n; k++) {
+        choose(f, s, rows + k * D, first[k], second[k], &cell[k], &near[k], &next[k]);
+        double rest = sqrt((double)third[k] / (1 + (double)(D + 4) * unit)) - unit * (2 * s->radius + sqrt(near[k]));
+        if (rest > 0 && rest * rest > next[k] && third[k] > 1e-30F && near[k] < 1e36)
+            continue;
+        if (++doubts > DOUBTS)
+            return false;
+        scan(f, s->wide, rows + k * D, &cell[k], &near[k], &next[k]);
+    }
+    return true;
+}
+
+/* The same for rows in pairs, middle + e and middle - e, up to rounding in double: products with e serve both. Of
+ * squared distances less |e|^2, 2 e.z may be wrong by (D + 4) units of |e||z| and the sum by one of itself. */
+static bool sift_mirrored(const wvgd_fit *f, wv_nearest_sieve *s, size_t pairs, const double *rows, uint32_t *cell,
+                          double *near, double *next)
+{
+    shorten(f, s);
+    const double unit = FLT_EPSILON, R = s->radius, origin = cblas_dnrm2((int)f->D, s->middle, 1);
+    int32_t first[2 * WV_COLUMNS], second[2 * WV_COLUMNS];
+    float third[2 * WV_COLUMNS];
+    size_t D = f->D, doubts = 0;
+    if (!(R < 1e18))
+        return false;
+    for (size_t k = 0; k < pairs; k++)
+        for (size_t i = 0; i < D; i++)
+            s->x[i * WV_COLUMNS + k] = (float)((rows[2 * k * D + i] - rows[(2 * k + 1) * D + i]) / 2);
+    wv_columns_best()->nearby_mirrored(D, pairs, f->N, s->x, s->z, s->square, first, second, third);
+    for (size_t k = 0; k < 2 * pairs; k++) {
+        size_t from = k / 2 + (k % 2 ? WV_COLUMNS : 0);
+        choose(f, s, rows + k * D, first[from], second[from], &cell[k], &near[k], &next[k]);
+        double square = wv_columns_best()->row_distance(D, rows + k * D, s->middle), e = sqrt(square),
+               off = 4 * DBL_EPSILON * (origin + e);
+        double wrong = unit * ((double)(D + 6) * R * (e + off) + 2 * R * R) + 4 * off * (e + R + off);
+        if (square + (double)third[from] - wrong > next[k] && square > 1e-30 && square < 1e36 && R > 1e-15)
+            continue;
+        if (++doubts > DOUBTS)
+            return false;
+        scan(f, s->wide, rows + k * D, &cell[k], &near[k], &next[k]);
+    }
+    return true;
+}
+
+/* Compares a block of points, which stand in columns, with all particles. */
+static void compare_block(const wvgd_fit *f, const double *z, size_t n, const double *columns, uint32_t *cell,
+                          double *near, double *next)
+{
+    double which[WV_COLUMNS], least[WV_COLUMNS], other[WV_COLUMNS];
+    wv_columns_best()->nearest(f->D, wv_columns_round(n), f->N, columns, z, least, other, which);
+    for (size_t k = 0; k < n; k++) {
+        cell[k] = (uint32_t)which[k];
+        near[k] = least[k];
+        next[k] = other[k];
+    }
+}
+
+/* Tries whole numbers; where they fail once they are not tried again. */
+static bool try_coarse(const wvgd_fit *f, wv_nearest_sieve *s, size_t n, const double *rows, uint32_t *cell,
+                       double *near, double *next)
+{
+    if (s && s->rounded && !sift_coarse(f, s, n, rows, cell, near, next))
+        s->rounded = NULL;
+    return s && s->rounded;
+}
+
+/* Nearest and second nearest of the particles z[N][D], by squared distance, of a block of points.
+ * s: NULL for few particles. */
+static void find(const wvgd_fit *f, wv_nearest_sieve *s, const double *z, size_t n, const double *rows, uint32_t *cell,
+                 double *near, double *next)
+{
+    double *columns = f->block; /* [D][WV_COLUMNS] */
+    if (try_coarse(f, s, n, rows, cell, near, next))
+        return;
+    wv_columns_turn(f->D, n, rows, columns);
+    if (!s || !sift(f, s, n, rows, columns, cell, near, next))
+        compare_block(f, z, n, columns, cell, near, next);
+}
+
+/* Room for particles as whole numbers at the end of the scratch. */
+static double *own_room(const wvgd_fit *f)
+{
+    return f->narrow + wv_nearest_narrow_size(f->N, f->D) - wv_nearest_rounded_size(f->N, f->D);
+}
+
+void wv_nearest_nearest(const wvgd_fit *f, const double *z, size_t n, const double *x, uint32_t *cell, double *near,
+                        double *next)
+{
+    bool many = f->N >= MANY && n >= WV_COLUMNS;
+    wv_nearest_sieve s = {0};
+    if (many)
+        s = make_sieve(f, z, NULL, round_particles(f, z, own_room(f)));
+    for (size_t first = 0; first < n; first += WV_COLUMNS)
+        find(f, many ? &s : NULL, z, n - first < WV_COLUMNS ? n - first : WV_COLUMNS, x + first * f->D, cell + first,
+             near + first, next + first);
+}
+
+/* The same for few particles where one metric holds for all cells, a full one: points and particles are
+ * whitened, relative to the first particle. */
+static void assign_few(const wvgd_fit *f, size_t n, const double *x, uint32_t *cell, double *near, double *next)
+{
+    size_t D = f->D, size = D * WV_COLUMNS;
+    double inverse[WV_DENSE * WV_DENSE], r[WV_COLUMNS], *columns = f->block, *spare = columns + size, *y = spare + size,
+                                                        *z = y + size; /* [D][D], .., [D][WV_COLUMNS], [N][D] */
+    wv_gaussian metric = {f->metric_family, D, 0, f->now.z, f->now.metric, 0};
+    wv_gaussian_whiten(&metric, f->N, f->now.z, z, NULL);
+    wv_dense_invert(D, f->now.metric, inverse);
+    for (size_t first = 0; first < n; first += WV_COLUMNS) {
+        size_t here = n - first < WV_COLUMNS ? n - first : WV_COLUMNS;
+        wv_columns_turn(D, here, x + first * D, columns);
+        wv_columns_whiten(D, wv_columns_round(here), inverse, f->now.z, columns, spare, y, r);
+        compare_block(f, z, here, y, cell + first, near + first, next + first);
+    }
+}
+
+/* The same for any number of particles and any metric. */
+static void assign_whitened(const wvgd_fit *f, size_t n, const double *x, uint32_t *cell, double *near, double *next)
+{
+    size_t D = f->D;
+    double *rows = f->block + WV_COLUMNS * D, *z = rows + WV_COLUMNS * D; /* [WV_COLUMNS][D], [N][D] */
+    bool many = f->N >= MANY && n >= WV_COLUMNS;
+    wv_gaussian metric = {f->metric_family, D, 0, f->now.z, f->now.metric, 0};
+    wv_nearest_sieve s = {0};
+    wv_gaussian_whiten(&metric, f->N, f->now.z, z, NULL);
+    if (many)
+        s = make_sieve(f, z, NULL, round_particles(f, z, own_room(f)));
+    for (size_t first = 0; first < n; first += WV_COLUMNS) {
+        size_t here = n - first < WV_COLUMNS ? n - first : WV_COLUMNS;
+        wv_gaussian_whiten(&metric, here, x + first * D, rows, NULL);
+        find(f, many ? &s : NULL, z, here, rows, cell + first, near + first, next + first);
+    }
+}
+
+void wv_nearest_assign(const wvgd_fit *f, size_t n, const double *x, uint32_t *cell, double *near, double *next)
+{
+    size_t D = f->D;
+    double *cost = f->block, *y = cost + WV_BLOCK; /* [WV_BLOCK], [WV_BLOCK][D] */
+    if (!n)
+        return;
+    if (f->opt.cost == WVGD_SQEUCLID) {
+        wv_nearest_nearest(f, f->now.z, n, x, cell, near, next);
+        return;
+    }
+    if (f->opt.cost == WVGD_MAHALANOBIS && D <= WV_BLOCK / 2) {
+        bool few = f->N < MANY && n >= WV_COLUMNS && D <= WV_DENSE && f->metric_family == wv_family_get(WVGD_FULL);
+        (few ? assign_few : assign_whitened)(f, n, x, cell, near, next);
+        return;
+    }
+    for (size_t k = 0; k < n; k++) {
+        cell[k] = 0;
+        near[k] = next[k] = INFINITY;
+    }
+    for (size_t first = 0; first < n; first += WV_BLOCK) {
+        size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
+        for (size_t j = 0; j < f->N; j++) {
+            wv_cost_cost(f, j, f->now.z + j * D, here, x + first * D, cost, y);
+            for (size_t k = 0; k < here; k++)
+                compare(first + k, (uint32_t)j, cost[k], cell, near, next);
+        }
+    }
+}
+
+bool wv_nearest_mirrored(const wvgd_fit *f, const double *middle, wv_nearest_sieve *s)
+{
+    if (f->opt.cost != WVGD_SQEUCLID || f->N < MANY)
+        return false;
+    *s = make_sieve(f, f->now.z, middle, (const wv_nearest_rounded *)(const void *)f->rounded);
+    return true;
+}
+
+void wv_nearest_assign_mirrored(const wvgd_fit *f, wv_nearest_sieve *s, size_t n, const double *x, uint32_t *cell,
+                                double *near, double *next, bool second)
+{
+    if (try_coarse(f, s, n / 2, x, cell, near, second ? next : NULL) || sift_mirrored(f, s, n / 2, x, cell, near, next))
+        return;
+    for (size_t at = 0, here; at < n; at += here) {
+        here = n - at < WV_COLUMNS ? n - at : WV_COLUMNS;
+        wv_columns_turn(f->D, here, x + at * f->D, f->block);
+        compare_block(f, f->now.z, here, f->block, cell + at, near + at, next + at);
+    }
+}

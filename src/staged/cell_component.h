@@ -1,0 +1,19 @@
+/* cell_component.h - the truncated component of a cell, fitted to the mixture and the stored draws: without the model.
+ */
+#ifndef WV_CELL_COMPONENT_H
+#define WV_CELL_COMPONENT_H
+#include "fit.h"
+
+/* Component j, from the best of several beginnings; its log densities at the stored draws of its
+ * cell into f->close.log_q. */
+void wv_cell_component_fit(wvgd_fit *f, size_t j);
+
+/* What can be said for all cells at once, before components are fitted. */
+void wv_cell_component_survey(wvgd_fit *f);
+
+/* Back to component j as it was before its last steps, on stored draws. */
+void wv_cell_component_recall(wvgd_fit *f, size_t j);
+
+/* Component j becomes that of the mixture where its particle is. */
+void wv_cell_component_plain(wvgd_fit *f, size_t j);
+#endif

@@ -1,0 +1,19 @@
+/* cell_refine.h - the components of the cells, fitted to the posterior itself. */
+#ifndef WV_CELL_REFINE_H
+#define WV_CELL_REFINE_H
+#include "fit.h"
+
+/* Whether the components that cells.c has fitted without the model deserve evaluations of their own. */
+bool wv_cell_refine_wanted(const wvgd_fit *f);
+
+void wv_cell_refine_begin(wvgd_fit *f);
+wvgd_status wv_cell_refine_ask(wvgd_fit *f, wvgd_error *error);
+wvgd_status wv_cell_refine_tell(wvgd_fit *f, wvgd_error *error);
+
+/* Weights of the components from their own draws of the last round. */
+void wv_cell_refine_weigh(wvgd_fit *f);
+
+/* Draws that bring the standard error of one component's ELBO, with the Gaussian `control` as control and in
+ * mirrored pairs, to `se`, as the last round says. */
+double wv_cell_refine_price(wvgd_fit *f, const wv_gaussian *control, double se);
+#endif

@@ -1,0 +1,274 @@
+/* modes.c - the modes that ascents have found, each a Gaussian with a log mass: what they predict, which of them
+ * matter, and the frame in which later ascents run. */
+#include "staged/modes.h"
+#include "gaussian.h"
+#include "dense.h"
+#include "staged/mixture_fit.h"
+#include "weights.h"
+#include <cblas.h>
+#include <math.h>
+#include <string.h>
+
+/* Nats below the heaviest mode at which one no longer matters, and that a Gaussian may leave out of its mass at
+ * most; nats by which an exact prediction may be off. */
+static const double heavy = 5, exact = 0.3, half_log_2pi = 0.918938533204672741780;
+
+size_t wv_modes_root_size(const wvgd_fit *f)
+{
+    return f->dense ? f->D * f->D : f->D;
+}
+
+size_t wv_modes_most(const wvgd_fit *f)
+{
+    size_t fit = 20000000 / wv_modes_root_size(f);
+    return fit > WV_MODES ? WV_MODES : fit < 1 ? 1 : fit;
+}
+
+const wv_family *wv_modes_family(const wvgd_fit *f)
+{
+    return wv_family_get(f->dense ? WVGD_FULL : WVGD_DIAG);
+}
+
+wv_gaussian wv_modes_gaussian(const wvgd_fit *f, size_t m)
+{
+    return (
+        wv_gaussian){wv_modes_family(f), f->D, 0, f->mode_x + m * f->D, f->mode_root + m * wv_modes_root_size(f), 0};
+}
+
+/* Log density that mode m predicts at its mean. */
+static double top_of(const wvgd_fit *f, size_t m)
+{
+    wv_gaussian g = wv_modes_gaussian(f, m);
+    return f->s.mode[m].elbo - g.family->log_det(f->D, 0, g.root) - (double)f->D * half_log_2pi;
+}
+
+double wv_modes_predict(wvgd_fit *f, const double *x, size_t *mode, double *distance)
+{
+    double total = -INFINITY, best = -INFINITY, log_q;
+    for (size_t m = 0; m < f->s.modes; m++) {
+        wv_gaussian g = wv_modes_gaussian(f, m);
+        wv_gaussian_log_density(&g, 1, x, &log_q, f->y, f->work);
+        double here = log_q + f->s.mode[m].elbo;
+        wv_weights_add_log(1, &total, f->s.mode[m].elbo, &log_q);
+        if (here > best) {
+            best = here;
+            *mode = m;
+            *distance = cblas_ddot((int)f->D, f->y, 1, f->y, 1);
+        }
+    }
+    return total;
+}
+
+double wv_modes_bulk(const wvgd_fit *f)
+{
+    return (double)f->D + 3 * sqrt(2 * (double)f->D);
+}
+
+/* Nats by which a prediction at this squared distance from mode m may be off. */
+static double doubt(const wvgd_fit *f, size_t m, double distance)
+{
+    return 0.2 + 0.02 * distance + 2 * f->s.mode[m].sd;
+}
+
+/* Whether the density is less than any mode predicts in its bulk. */
+static bool too_low(const wvgd_fit *f, double log_p)
+{
+    double bulk = wv_modes_bulk(f);
+    for (size_t m = 0; m < f->s.modes; m++)
+        if (log_p >= top_of(f, m) - bulk / 2 - doubt(f, m, bulk))
+            return false;
+    return true;
+}
+
+int wv_modes_known(wvgd_fit *f, const double *x, double log_p)
+{
+    size_t m = 0;
+    if (too_low(f, log_p))
+        return -1;
+    double distance = INFINITY, expected = wv_modes_predict(f, x, &m, &distance);
+    return f->s.mode[m].relevant && distance < wv_modes_bulk(f) && fabs(log_p - expected) < doubt(f, m, distance)
+               ? (int)m
+               : -1;
+}
+
+int wv_modes_foretell(wvgd_fit *f, const double *x, double log_p)
+{
+    size_t m = 0;
+    double distance = INFINITY;
+    return f->s.modes && fabs(log_p - wv_modes_predict(f, x, &m, &distance)) < exact ? (int)m
+                                                                                     : wv_modes_known(f, x, log_p);
+}
+
+size_t wv_modes_heaviest(const wvgd_fit *f)
+{
+    size_t best = 0;
+    for (size_t m = 1; m < f->s.modes; m++)
+        best = f->s.mode[m].elbo > f->s.mode[best].elbo ? m : best;
+    return best;
+}
+
+double wv_modes_top(const wvgd_fit *f)
+{
+    return top_of(f, wv_modes_heaviest(f));
+}
+
+bool wv_modes_walled(wvgd_fit *f, const double *x, double log_p)
+{
+    size_t m = 0;
+    double distance = INFINITY, top = wv_modes_top(f);
+    return top - log_p > 100 + 10 * (top - wv_modes_predict(f, x, &m, &distance));
+}
+
+bool wv_modes_too_light(const wvgd_fit *f, double elbo, double sd)
+{
+    return !(elbo + fmin(sd * sd / 2, heavy) >= f->s.mode[wv_modes_heaviest(f)].elbo - heavy);
+}
+
+void wv_modes_judge(wvgd_fit *f)
+{
+    f->s.relevant = f->s.hit_once = 0;
+    for (size_t m = 0; m < f->s.modes; m++) {
+        wv_mode *mode = &f->s.mode[m];
+        mode->relevant = !wv_modes_too_light(f, mode->elbo, mode->sd);
+        f->s.relevant += mode->relevant ? 1 : 0;
+        f->s.hit_once += mode->relevant && mode->hits == 1;
+    }
+}
+
+/* Mean covariance of the relevant modes, each divided by its volume, times their mean volume (geometric): its root,
+ * the frame of later ascents. All of it relative to the heaviest mode, so that what the modes have in common, be it
+ * units or a shear, is not seen by the sum. */
+static bool mean_frame(wvgd_fit *f, double *frame)
+{
+    size_t D = f->D, size = wv_modes_root_size(f);
+    double *C = f->square[1], *A = f->square[2], volume = 0, count = (double)f->s.relevant;
+    wv_gaussian heaviest = wv_modes_gaussian(f, wv_modes_heaviest(f));
+    double log_det = heaviest.family->log_det(D, 0, heaviest.root);
+    memcpy(frame, heaviest.root, size * sizeof *frame);
+    if (!f->dense)
+        return true;
+    memset(C, 0, D * D * sizeof *C);
+    for (size_t m = 0; m < f->s.modes; m++) {
+        if (!f->s.mode[m].relevant)
+            continue;
+        wv_gaussian g = wv_modes_gaussian(f, m);
+        double larger = (g.family->log_det(D, 0, g.root) - log_det) / (double)D;
+        memcpy(A, g.root, D * D * sizeof *A);
+        cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, exp(-larger),
+                    frame, (int)D, A, (int)D);
+        cblas_dsyrk(CblasRowMajor, CblasLower, CblasNoTrans, (int)D, (int)D, 1 / count, A, (int)D, 1.0, C, (int)D);
+        volume += larger / count;
+    }
+    cblas_dscal((int)(D * D), exp(2 * volume), C, 1);
+    wv_dense_mirror(D, C);
+    return heaviest.family->absorb(D, 0, frame, C, f->work);
+}
+
+void wv_modes_rescale(wvgd_fit *f)
+{
+    size_t D = f->D;
+    double *sd = f->vector[0], *centre = f->vector[2], *frame = f->dense ? f->square[3] : f->vector[3],
+           *d = f->vector[1], spread = 0;
+    wv_modes_judge(f);
+    if (!mean_frame(f, frame))
+        return;
+    memset(centre, 0, D * sizeof *centre);
+    for (size_t m = 0; m < f->s.modes; m++)
+        if (f->s.mode[m].relevant)
+            cblas_daxpy((int)D, 1 / (double)f->s.relevant, f->mode_x + m * D, 1, centre, 1);
+    wv_gaussian middle = {wv_modes_family(f), D, 0, centre, frame, 0};
+    for (size_t m = 0; m < f->s.modes; m++)
+        if (f->s.mode[m].relevant) {
+            wv_gaussian_whiten(&middle, 1, f->mode_x + m * D, d, f->work);
+            spread += cblas_ddot((int)D, d, 1, d, 1) / ((double)f->s.relevant * (double)D);
+        }
+    double scatter = 2 * fmax(2, sqrt(spread));
+    middle.family->sd(D, 0, frame, sd);
+    /* where ascents run away, nothing sensible follows from their ends: go on as before */
+    for (size_t i = 0; i < D; i++)
+        if (!(sd[i] > 1e-110 && scatter * sd[i] < 1e110 && fabs(centre[i]) < 1e110))
+            return;
+    memcpy(f->mode_frame, frame, wv_modes_root_size(f) * sizeof *frame);
+    memcpy(f->scatter_centre, centre, D * sizeof *centre);
+    f->s.scatter = scatter;
+}
+
+void wv_modes_set(wvgd_fit *f, size_t m, const wv_gaussian *g, double elbo, double sd, size_t hits)
+{
+    memcpy(f->mode_x + m * f->D, g->mu, f->D * sizeof(double));
+    memcpy(f->mode_root + m * wv_modes_root_size(f), g->root, wv_modes_root_size(f) * sizeof(double));
+    f->s.mode[m] = (wv_mode){.elbo = elbo, .sd = sd, .hits = hits};
+}
+
+void wv_modes_add(wvgd_fit *f, const wv_gaussian *g, double elbo, double sd)
+{
+    size_t m = f->s.modes, most = wv_modes_most(f);
+    if (m == most) { /* full: take the place of the lightest, if this one is better */
+        m = 0;
+        for (size_t i = 1; i < most; i++)
+            if (f->s.mode[i].elbo < f->s.mode[m].elbo)
+                m = i;
+        if (!(elbo > f->s.mode[m].elbo))
+            return;
+    } else
+        f->s.modes++;
+    wv_modes_set(f, m, g, elbo, sd, 1);
+}
+
+static void exchange(wvgd_fit *f, size_t a, size_t b)
+{
+    size_t size = wv_modes_root_size(f);
+    wv_mode mode = f->s.mode[a];
+    f->s.mode[a] = f->s.mode[b];
+    f->s.mode[b] = mode;
+    cblas_dswap((int)f->D, f->mode_x + a * f->D, 1, f->mode_x + b * f->D, 1);
+    cblas_dswap((int)size, f->mode_root + a * size, 1, f->mode_root + b * size, 1);
+}
+
+void wv_modes_order(wvgd_fit *f)
+{
+    size_t first = 0;
+    for (size_t m = 0; m < f->s.modes; m++)
+        if (f->s.mode[m].relevant)
+            exchange(f, first++, m); /* all between the two do not matter */
+}
+
+size_t wv_modes_nearest(wvgd_fit *f, size_t among, const double *x)
+{
+    size_t best = 0;
+    double most = -INFINITY, log_q;
+    for (size_t m = 0; m < among; m++) {
+        wv_gaussian q = wv_modes_gaussian(f, m);
+        wv_gaussian_log_density(&q, 1, x, &log_q, f->y, f->work);
+        if (f->s.mode[m].elbo + log_q > most) {
+            most = f->s.mode[m].elbo + log_q;
+            best = m;
+        }
+    }
+    return best;
+}
+
+void wv_modes_assign(wvgd_fit *f, size_t n, const double *x, size_t *mode)
+{
+    size_t D = f->D, modes = f->s.relevant, K = modes < 2 ? 0 : f->staged ? f->s.mix.K : modes;
+    double log_q[WV_BLOCK], most[WV_BLOCK];
+    for (size_t k = 0; k < K && f->staged; k++)
+        f->mix_e[k] = (double)wv_modes_nearest(f, modes, f->mix.mu + k * D);
+    for (size_t first = 0; first < n; first += WV_BLOCK) {
+        size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
+        for (size_t i = 0; i < here; i++) {
+            mode[first + i] = 0;
+            most[i] = -INFINITY;
+        }
+        for (size_t k = 0; k < K; k++) {
+            wv_gaussian q = f->staged ? wv_mixture_component(f, k) : wv_modes_gaussian(f, k);
+            double log_weight = f->staged ? log(f->mix.w[k]) : f->s.mode[k].elbo;
+            wv_gaussian_log_density(&q, here, x + first * D, log_q, f->y, f->work);
+            for (size_t i = 0; i < here; i++)
+                if (log_weight + log_q[i] > most[i]) {
+                    most[i] = log_weight + log_q[i];
+                    mode[first + i] = f->staged ? (size_t)f->mix_e[k] : k;
+                }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+/* modes.h - the modes that ascents have found. */
+#ifndef WV_MODES_H
+#define WV_MODES_H
+#include "fit.h"
+
+/* Doubles that a mode's root takes, and how many modes are kept. */
+size_t wv_modes_root_size(const wvgd_fit *f);
+size_t wv_modes_most(const wvgd_fit *f);
+
+/* The shape of their Gaussians, and that of mode m. */
+const wv_family *wv_modes_family(const wvgd_fit *f);
+wv_gaussian wv_modes_gaussian(const wvgd_fit *f, size_t m);
+
+/* Log density at x that the modes predict together; the mode that says most of it, and the squared
+ * Mahalanobis distance to it. */
+double wv_modes_predict(wvgd_fit *f, const double *x, size_t *mode, double *distance);
+
+/* Squared Mahalanobis distance within which the bulk of a mode lies. */
+double wv_modes_bulk(const wvgd_fit *f);
+
+/* The mode in whose bulk x lies with the density that is predicted, or -1. One that does not matter is none: it
+ * may be a plateau on the way to another. */
+int wv_modes_known(wvgd_fit *f, const double *x, double log_p);
+
+/* The same for a start, which may lie anywhere: far out, where densities differ by hundreds of nats, one that is
+ * what the modes say it is tells that nothing else is near. */
+int wv_modes_foretell(wvgd_fit *f, const double *x, double log_p);
+
+/* The mode of the largest mass, and the log density at its top, by its Gaussian. */
+size_t wv_modes_heaviest(const wvgd_fit *f);
+double wv_modes_top(const wvgd_fit *f);
+
+/* Is the density at x lower by far than even the tails of the modes have it (an exponential of an exponential, say)?
+ * An ascent over such a wall takes long and leads to what lies behind it. */
+bool wv_modes_walled(wvgd_fit *f, const double *x, double log_p);
+
+/* Whether one of such an ELBO, with what its Gaussian leaves out (to second order, within reason), is too light to
+ * matter; and which modes are not, and how many of these have been hit once. */
+bool wv_modes_too_light(const wvgd_fit *f, double elbo, double sd);
+void wv_modes_judge(wvgd_fit *f);
+
+/* Frame and scatter of later starts: twice the spread of the modes in the frame, twice its unit at least. */
+void wv_modes_rescale(wvgd_fit *f);
+
+/* Mode m becomes, or one more is, the Gaussian g; if there is no room, in the place of the lightest. */
+void wv_modes_set(wvgd_fit *f, size_t m, const wv_gaussian *g, double elbo, double sd, size_t hits);
+void wv_modes_add(wvgd_fit *f, const wv_gaussian *g, double elbo, double sd);
+
+/* Puts those that matter first, in the order in which they were found. */
+void wv_modes_order(wvgd_fit *f);
+
+/* Which of the first `among` modes is most of the posterior at x; 0 where there is none. */
+size_t wv_modes_nearest(wvgd_fit *f, size_t among, const double *x);
+
+/* The mode of each of n points, of those that matter: the one nearest to the component of the mixture (joint
+ * solver: the mode) that is densest there. */
+void wv_modes_assign(wvgd_fit *f, size_t n, const double *x, size_t *mode);
+#endif

@@ -1,0 +1,874 @@
+/* update.c - one step of component j down KL(q_j || p_j) on its cell (method, section 4).
+ *
+ * natural, score: a truncated Gaussian is an exponential family with statistics T = (y, y y'/2), so the natural
+ * gradient step moves its parameters towards the coefficients of the least-squares regression of log p~ on T under
+ * q_j. `natural` first regresses the gradient on y (D equations a point) and then, where the cell truncates, what is
+ * left of log p~ on T: the boundary term. `score` takes the current q_j for the first part and needs no gradient.
+ * All of it happens in coordinates y whitened by q_j, where its precision is I; least squares are those of
+ * coordinates whitened by q_j's own moments on the cell, z = W^-1 (y - mean) with W W' = M, so units do not matter.
+ * The regression of the gradient and the step need the points' first and second moments only. Eigenvalues are worked
+ * out where one of them meets a limit, or a ridge has to be chosen; otherwise Cholesky factors do.
+ *
+ * reparam: the paper's estimator E_qj[(grad log p~ - grad log q) dz/dtheta], with Adam. It lacks the
+ * boundary term; exact for one particle. */
+#include "update/update.h"
+#include "gaussian.h"
+#include "dense.h"
+#include "update/diagonal.h"
+#include "update/lowrank.h"
+#include <cblas.h>
+#include <lapacke.h>
+#include <math.h>
+#include <string.h>
+
+#define ROW CblasRowMajor
+
+/* Smallest precision of a truncated component, in units of its cell: its best fit may be flat. */
+static const double flattest = 0.02;
+
+/* Limits of a trust region: the factor by which a precision may change. */
+static const double narrowest = 4, widest = 1e4;
+
+/* Dimensions from which on slopes of a truncated diagonal component are taken coordinate by coordinate (diagonal.c). */
+static const size_t many = 16;
+
+/* Names for the scratch of one update. */
+typedef struct {
+    size_t D;
+    wv_update_moments m; /* of y and of the gradients */
+    double keep, own;    /* M = keep cov + own I */
+    double *M;           /* [D][D] covariance of the cell, shrunk, */
+    double *W, *V;       /* [D][D] its lower root and the inverse of that (truncated or score) */
+    double *C;           /* [D][D] Cov(gradient - that of log q_j, y), gradient in y, */
+    double *X;      /* [D][D] curvature of the fitted quadratic relative to log q_j: the precision aimed at is I - X, */
+    double *A;      /* [D][D] curvature of the quadratic in z (truncated or score), */
+    double *E;      /* [D][D] eigenvectors, */
+    double *S, *S2; /* [D][D] spare */
+    double *a0, *a1; /* [D] gradient of the quadratic at the mean, in y and in z */
+    double *c;       /* [D] eigenvalues */
+    double *delta, *spare;
+    double r2;           /* share of the variance of the gradient (or of log p~) that the quadratic
+                          * explains; NAN: not worked out */
+    double *y, *gy, *uy; /* [n][D] points, gradients and weighted points */
+} local;
+
+static local names(wvgd_fit *f)
+{
+    return (local){.D = f->D,
+                   .M = f->square[0],
+                   .W = f->square[1],
+                   .V = f->square[2],
+                   .C = f->square[3],
+                   .X = f->square[4],
+                   .A = f->square[5],
+                   .E = f->square[6],
+                   .S = f->square[7],
+                   .S2 = f->square[8],
+                   .a0 = f->vector[1],
+                   .a1 = f->vector[2],
+                   .c = f->vector[3],
+                   .delta = f->vector[4],
+                   .spare = f->vector[5],
+                   .y = f->y,
+                   .gy = f->gy,
+                   .uy = f->uy,
+                   .r2 = NAN};
+}
+
+static void multiply(size_t D, CBLAS_TRANSPOSE ta, const double *a, CBLAS_TRANSPOSE tb, const double *b, double *out)
+{
+    enum { TINY = 4 }; /* takes less time than a call */
+    for (size_t i = 0; D <= TINY && i < D; i++)
+        for (size_t k = 0; k < D; k++) {
+            double sum = 0;
+            for (size_t m = 0; m < D; m++)
+                sum += a[ta == CblasTrans ? m * D + i : i * D + m] * b[tb == CblasTrans ? k * D + m : m * D + k];
+            out[i * D + k] = sum;
+        }
+    if (D <= TINY)
+        return;
+    cblas_dgemm(ROW, ta, tb, (int)D, (int)D, (int)D, 1.0, a, (int)D, b, (int)D, 0.0, out, (int)D);
+}
+
+/* sum_ik a_ik b_ik */
+static double inner(size_t D, const double *a, const double *b)
+{
+    return cblas_ddot((int)(D * D), a, 1, b, 1);
+}
+
+/* sum_ik a_ik b_ki: the trace of a b */
+static double trace(size_t D, const double *a, const double *b)
+{
+    double sum = 0;
+    for (size_t i = 0; i < D; i++)
+        sum += cblas_ddot((int)D, a + i * D, 1, b + i, (int)D);
+    return sum;
+}
+
+/* out[D] = sum_k u_k rows_k */
+static void weighted_mean(size_t n, size_t D, const double *u, const double *rows, double *out)
+{
+    cblas_dgemv(ROW, CblasTrans, (int)n, (int)D, 1.0, rows, (int)D, u, 1, 0.0, out, 1);
+}
+
+static void weighted_rows(size_t n, size_t D, const double *u, const double *rows, double *out)
+{
+    for (size_t k = 0; k < n; k++)
+        for (size_t i = 0; i < D; i++)
+            out[k * D + i] = u[k] * rows[k * D + i];
+}
+
+static void subtract_row(size_t n, size_t D, const double *row, double *rows)
+{
+    for (size_t k = 0; k < n; k++)
+        for (size_t i = 0; i < D; i++)
+            rows[k * D + i] -= row[i];
+}
+
+static void keep_diagonal(size_t D, double *a)
+{
+    for (size_t i = 0; i < D; i++)
+        for (size_t k = 0; k < D; k++)
+            if (i != k)
+                a[i * D + k] = 0;
+}
+
+static bool diagonal(const wv_update *c)
+{
+    return c->family == wv_family_get(WVGD_DIAG);
+}
+
+/* ---- moments ----------------------------------------------------------------------------------------------------- */
+/* Covariance of the gradients, lower half. */
+static void spread(wvgd_fit *f, const wv_update *c, const wv_update_moments *m, double *cov)
+{
+    memcpy(f->gy, c->grad, c->n * f->D * sizeof *f->gy);
+    subtract_row(c->n, f->D, m->grad, f->gy);
+    weighted_rows(c->n, f->D, c->u, f->gy, f->uy);
+    memset(cov, 0, f->D * f->D * sizeof *cov);
+    wv_dense_cross(c->n, f->D, f->uy, f->D, f->gy, true, cov);
+}
+
+/* Moments of the points at hand; l->y is left with y - mean. */
+static void measure(wvgd_fit *f, const wv_update *c, local *l)
+{
+    size_t D = l->D;
+    wv_gaussian q = {c->family, D, c->R, c->mu, c->root, 0};
+    l->m = (wv_update_moments){
+        .mean = f->vector[0], .cov = f->square[9], .grad = f->vector[9], .cross = f->square[10], .spread = spread};
+    wv_gaussian_whiten(&q, c->n, c->x, l->y, f->work);
+    weighted_mean(c->n, D, c->u, l->y, l->m.mean);
+    subtract_row(c->n, D, l->m.mean, l->y);
+    weighted_rows(c->n, D, c->u, l->y, l->uy);
+    memset(l->m.cov, 0, D * D * sizeof(double));
+    wv_dense_cross(c->n, D, l->uy, D, l->y, true, l->m.cov);
+    wv_dense_mirror(D, l->m.cov);
+    if (c->estimator == WVGD_SCORE)
+        return;
+    weighted_mean(c->n, D, c->u, c->grad, l->m.grad);
+    memset(l->m.cross, 0, D * D * sizeof(double));
+    wv_dense_cross(c->n, D, l->uy, D, c->grad, false, l->m.cross);
+}
+
+/* M: covariance of q_j on its cell; with few points shrunk towards the component's own shape. */
+static void shrink(const wv_update *c, local *l)
+{
+    size_t D = l->D;
+    double sum = 0;
+    for (size_t i = 0; i < D; i++)
+        sum += l->m.cov[i * D + i];
+    l->keep = c->ess / (c->ess + (double)D);
+    l->own = (1 - l->keep) * fmin(1.0, sum / (double)D) + 1e-12;
+    for (size_t i = 0; i < D * D; i++)
+        l->M[i] = l->keep * l->m.cov[i];
+    for (size_t i = 0; i < D; i++)
+        l->M[i * D + i] += l->own;
+    if (diagonal(c))
+        keep_diagonal(D, l->M);
+}
+
+/* ---- regression of the gradient ---------------------------------------------------------------------------------- */
+/* a0 and C: gradients in y, relative to that of log q_j, which is -y. */
+static void pull(wvgd_fit *f, const wv_update *c, local *l)
+{
+    size_t D = l->D;
+    memcpy(l->a0, l->m.grad, D * sizeof *l->a0);
+    c->family->pull(D, c->R, c->root, 1, l->a0, f->work);
+    if (l->m.relative)
+        cblas_daxpy((int)D, -1.0, l->m.mean, 1, l->a0, 1);
+    memcpy(l->S, l->m.cross, D * D * sizeof *l->S);
+    c->family->pull(D, c->R, c->root, D, l->S, f->work);
+    for (size_t i = 0; i < D; i++)
+        for (size_t k = 0; k < D; k++)
+            l->C[i * D + k] = l->S[k * D + i] + (l->m.relative ? 0 : l->m.cov[i * D + k]);
+}
+
+/* Variances in z of the gradient and of what log q_j leaves of it. */
+static void variances(wvgd_fit *f, const wv_update *c, local *l, double *total, double *residual)
+{
+    size_t D = l->D;
+    l->m.spread(f, c, &l->m, l->S);
+    wv_dense_mirror(D, l->S);
+    c->family->pull(D, c->R, c->root, D, l->S, f->work);
+    for (size_t i = 0; i < D; i++)
+        for (size_t k = 0; k < D; k++)
+            l->S2[i * D + k] = l->S[k * D + i];
+    c->family->pull(D, c->R, c->root, D, l->S2, f->work);
+    double given = inner(D, l->M, l->S2), both = 2 * inner(D, l->M, l->C), own = inner(D, l->M, l->m.cov);
+    /* gradient = relative - y; C is the covariance of the relative one with y */
+    *total = fmax(l->m.relative ? given - both + own : given, 0);
+    *residual = fmax(l->m.relative ? given : given + both - own, 0);
+}
+
+/* The symmetric slope of the residual gradient on z for ridge strength lambda, in the eigenbasis of Cov(z):
+ * S_ik/(c_i + c_k + 2 lambda). Returns the residual sum of squares and the degrees of freedom spent. */
+static double ridge_rss(const local *l, const double *S, double total, double lambda, double *freedom)
+{
+    double rss = total, df = (double)l->D;
+    for (size_t i = 0; i < l->D; i++)
+        for (size_t k = 0; k <= i; k++) {
+            double sum = l->c[i] + l->c[k], s = S[i * l->D + k], inverse = 1 / (sum + 2 * lambda), a = s * inverse;
+            rss -= (i == k ? 1 : 2) * (a * s - a * a * sum / 2);
+            df += sum * inverse;
+        }
+    *freedom = df;
+    return fmax(rss, 0);
+}
+
+static const double ridges[] = {1e-7, 1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1, 3, 10, 100};
+
+/* With points enough, next to no ridge: a shrunken step would bias what averaging converges to. */
+static bool enough(const wv_update *c, const local *l)
+{
+    return c->ess > 3 * (double)l->D;
+}
+
+/* Ridge strength, one of the first `most`, by generalised cross-validation. */
+static double choose_ridge(const local *l, const double *S, double total, double ess, size_t most, double *rss)
+{
+    double best = INFINITY, lambda = 100, observations = ess * (double)l->D;
+    for (size_t g = 0; g < most; g++) {
+        double df, r = ridge_rss(l, S, total, ridges[g], &df), left = 1 - df / observations;
+        double score = left > 0.02 ? r / (left * left) : INFINITY;
+        if (score < best) {
+            best = score;
+            lambda = ridges[g];
+            *rss = r;
+        }
+    }
+    return lambda;
+}
+
+/* rows of `a` and of its columns scaled: a_ik *= left_i right_k */
+static void scale_both(size_t D, const double *left, double sign_left, const double *right, double sign_right,
+                       double *a)
+{
+    for (size_t i = 0; i < D; i++)
+        for (size_t k = 0; k < D; k++)
+            a[i * D + k] *= (sign_left > 0 ? left[i] : 1 / left[i]) * (sign_right > 0 ? right[k] : 1 / right[k]);
+}
+
+/* X through the eigenvectors of Cov(z), which are those of Cov(y) unless the family is diagonal. */
+static bool regress_by_eigenvectors(wvgd_fit *f, const wv_update *c, local *l)
+{
+    size_t D = l->D;
+    bool diag = diagonal(c), few = !enough(c, l), measured = few || diag;
+    /* root: [D] of M, in the eigenbasis */
+    double *root = f->vector[6], total = 0, residual = 0, rss = 0, lambda = ridges[0];
+    if (measured)
+        variances(f, c, l, &total, &residual);
+    memcpy(l->E, l->m.cov, D * D * sizeof *l->E);
+    memcpy(l->S, l->C, D * D * sizeof *l->S);
+    if (diag) {
+        for (size_t i = 0; i < D; i++)
+            root[i] = sqrt(l->M[i * D + i]);
+        scale_both(D, root, -1, root, -1, l->E);
+        scale_both(D, root, 1, root, -1, l->S);
+    }
+    if (!wv_dense_eigh(D, l->E, l->c, f->syev))
+        return false;
+    multiply(D, CblasNoTrans, l->E, CblasNoTrans, l->S, l->S2);
+    multiply(D, CblasNoTrans, l->S2, CblasTrans, l->E, l->S);
+    for (size_t i = 0; i < D; i++) {
+        l->c[i] = fmax(l->c[i], 0);
+        if (!diag) {
+            root[i] = sqrt(l->keep * l->c[i] + l->own);
+            l->c[i] /= root[i] * root[i];
+        }
+    }
+    if (!diag)
+        scale_both(D, root, 1, root, -1, l->S);
+    for (size_t i = 0; i < D; i++)
+        for (size_t k = 0; k <= i; k++)
+            l->S[i * D + k] = l->S[k * D + i] = l->S[i * D + k] + l->S[k * D + i];
+    if (measured) {
+        rss = residual;
+        lambda = choose_ridge(l, l->S, residual, c->ess, few ? sizeof ridges / sizeof *ridges : 1, &rss);
+        l->r2 = total > 0 ? 1 - rss / total : 1;
+    }
+    for (size_t i = 0; i < D; i++)
+        for (size_t k = 0; k < D; k++)
+            l->S[i * D + k] /= l->c[i] + l->c[k] + 2 * lambda;
+    if (!diag)
+        scale_both(D, root, -1, root, -1, l->S);
+    multiply(D, CblasNoTrans, l->S, CblasNoTrans, l->E, l->S2);
+    multiply(D, CblasTrans, l->E, CblasNoTrans, l->S2, l->X);
+    if (diag)
+        scale_both(D, root, -1, root, -1, l->X);
+    return true;
+}
+
+/* The same with the least ridge, without eigenvectors, for M = keep cov + own I. In z the equation is S X + X
+ * S = T, S = Cov(z) + lambda I; its solution is a series in U = (S + p)^-1 (S - p), whose terms are summed in
+ * doubling numbers (Smith): X <- X + U X U, U <- U^2, from X = 2 p (S + p)^-1 T (S + p)^-1. In y everything
+ * is a function of F = Cov(y) + (p + lambda) M, since M = a F + b I; U becomes (1 - 2 p a) I - 2 p b F^-1.
+ * False: the series converges too slowly. */
+static bool regress_by_series(local *l, const double *cov, const double *C, double keep, double own)
+{
+    enum { DOUBLINGS = 7 };
+    size_t D = l->D;
+    double sum = 0, *K = l->E, *U = l->A;
+    for (size_t i = 0; i < D; i++)
+        sum += cov[i * D + i] / (double)D;
+    double p = sum / (keep * sum + own), shift = p + ridges[0], a = keep / (1 + shift * keep),
+           b = own / (1 + shift * keep);
+    if (!(p > 0))
+        return false;
+    for (size_t i = 0; i < D; i++)
+        for (size_t k = 0; k < D; k++)
+            K[i * D + k] = (1 + shift * keep) * cov[i * D + k] + (i == k ? shift * own : 0);
+    if (!wv_dense_inverse_root(D, K, l->S, l->S2))
+        return false;
+    multiply(D, CblasNoTrans, l->S, CblasTrans, l->S, K); /* F^-1 */
+    multiply(D, CblasNoTrans, C, CblasNoTrans, K, l->S);
+    multiply(D, CblasNoTrans, K, CblasNoTrans, l->S, l->S2);
+    for (size_t i = 0; i < D * D; i++)
+        l->S2[i] = 2 * p * (a * l->S[i] + b * l->S2[i]);
+    for (size_t i = 0; i < D; i++)
+        for (size_t k = 0; k <= i; k++) {
+            l->X[i * D + k] = l->X[k * D + i] = l->S2[i * D + k] + l->S2[k * D + i];
+            U[i * D + k] = U[k * D + i] = (i == k ? 1 - 2 * p * a : 0) - 2 * p * b * K[i * D + k];
+        }
+    for (int round = 0;; round++) {
+        double left = inner(D, U, U);
+        if (left < 1e-15)
+            return true;
+        if (round == DOUBLINGS || !isfinite(left))
+            return false;
+        multiply(D, CblasNoTrans, U, CblasNoTrans, l->X, l->S);
+        multiply(D, CblasNoTrans, l->S, CblasNoTrans, U, l->S2);
+        cblas_daxpy((int)(D * D), 1.0, l->S2, 1, l->X, 1);
+        multiply(D, CblasNoTrans, U, CblasNoTrans, U, l->S);
+        memcpy(U, l->S, D * D * sizeof *U);
+    }
+}
+
+/* First part of `natural`: the gradient is a0 + (X - I)(y - mean) under q_j, X symmetric, with a
+ * ridge towards 0, the current precision. */
+static bool gradient_regression(wvgd_fit *f, const wv_update *c, local *l)
+{
+    pull(f, c, l);
+    return (!diagonal(c) && enough(c, l) && regress_by_series(l, l->m.cov, l->C, l->keep, l->own)) ||
+           regress_by_eigenvectors(f, c, l);
+}
+
+/* The same for a diagonal component that is truncated: only what the slope is on the diagonal, and r2, for which
+ * eigenvectors would be needed, does not matter. */
+static bool diagonal_slopes(wvgd_fit *f, const wv_update *c, local *l, double *slope)
+{
+    size_t D = l->D;
+    double *root = f->vector[6], *cov = l->W, *C = l->V; /* in z, where M = I */
+    measure(f, c, l);
+    shrink(c, l);
+    pull(f, c, l);
+    for (size_t i = 0; i < D; i++)
+        root[i] = sqrt(l->M[i * D + i]);
+    memcpy(cov, l->m.cov, D * D * sizeof *cov);
+    memcpy(C, l->C, D * D * sizeof *C);
+    scale_both(D, root, -1, root, -1, cov);
+    scale_both(D, root, 1, root, -1, C);
+    bool summed = enough(c, l) && regress_by_series(l, cov, C, 0, 1);
+    if (!summed && !regress_by_eigenvectors(f, c, l))
+        return false;
+    for (size_t i = 0; i < D; i++)
+        slope[i] = l->X[i * D + i] / (summed ? l->M[i * D + i] : 1);
+    return true;
+}
+
+/* r2 where it has not been worked out with the ridge, which was next to nothing: the quadratic
+ * explains <X, T>/2 in z. */
+static void explain(wvgd_fit *f, const wv_update *c, local *l)
+{
+    double total, residual;
+    if (!isnan(l->r2))
+        return;
+    variances(f, c, l, &total, &residual);
+    multiply(l->D, CblasNoTrans, l->X, CblasNoTrans, l->M, l->S);
+    double rss = fmax(residual - trace(l->D, l->S, l->C) - ridges[0] * trace(l->D, l->S, l->S), 0);
+    l->r2 = total > 0 ? 1 - rss / total : 1;
+}
+
+/* ---- regression of the residual ---------------------------------------------------------------------------------- */
+/* z = W^-1 (y - mean) for all points, and the quadratic in z. */
+static bool to_cell(const wv_update *c, local *l)
+{
+    size_t D = l->D;
+    memcpy(l->W, l->M, D * D * sizeof *l->W);
+    if (!wv_dense_chol(D, l->W, l->S))
+        return false;
+    wv_dense_invert(D, l->W, l->V);
+    for (size_t i = 0; i < D; i++)
+        for (size_t k = 0; k < D; k++)
+            l->S[i * D + k] = l->V[k * D + i];
+    cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)c->n, (int)D, (int)D, 1.0, l->y, (int)D, l->S, (int)D, 0.0, l->uy,
+                (int)D);
+    double *swap = l->y;
+    l->y = l->uy;
+    l->uy = swap;
+    cblas_dgemv(ROW, CblasTrans, (int)D, (int)D, 1.0, l->W, (int)D, l->a0, 1, 0.0, l->a1, 1);
+    memcpy(l->S, l->X, D * D * sizeof *l->S);
+    for (size_t i = 0; i < D; i++)
+        l->S[i * D + i] -= 1;
+    multiply(D, CblasTrans, l->W, CblasNoTrans, l->S, l->S2);
+    multiply(D, CblasNoTrans, l->S2, CblasNoTrans, l->W, l->A);
+    return true;
+}
+
+/* (a1, A) in z back to (a0, X) in y. */
+static void from_cell(local *l)
+{
+    size_t D = l->D;
+    cblas_dgemv(ROW, CblasTrans, (int)D, (int)D, 1.0, l->V, (int)D, l->a1, 1, 0.0, l->a0, 1);
+    multiply(D, CblasTrans, l->V, CblasNoTrans, l->A, l->S);
+    multiply(D, CblasNoTrans, l->S, CblasNoTrans, l->V, l->X);
+    for (size_t i = 0; i < D; i++)
+        l->X[i * D + i] += 1;
+}
+
+/* r = log p~ - a1.z - z'Az/2 at every point, centred; returns its weighted variance. */
+static double residuals(const wv_update *c, local *l, double *r)
+{
+    int n = (int)c->n, D = (int)l->D;
+    double mean = 0, variance = 0;
+    cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, n, D, D, 1.0, l->y, D, l->A, D, 0.0, l->gy, D);
+    for (size_t k = 0; k < c->n; k++) {
+        const double *y = l->y + k * l->D;
+        r[k] = c->log_p[k] - cblas_ddot(D, l->a1, 1, y, 1) - cblas_ddot(D, l->gy + k * l->D, 1, y, 1) / 2;
+        mean += c->u[k] * r[k];
+    }
+    for (size_t k = 0; k < c->n; k++) {
+        r[k] -= mean;
+        variance += c->u[k] * r[k] * r[k];
+    }
+    return variance;
+}
+
+/* Statistics of a point: y, y^2/2 and, with `cross`, y_i y_k for i > k. */
+static void statistics(size_t D, const double *y, bool cross, double *T)
+{
+    size_t at = 2 * D;
+    for (size_t i = 0; i < D; i++) {
+        T[i] = y[i];
+        T[D + i] = y[i] * y[i] / 2;
+        for (size_t k = 0; cross && k < i; k++)
+            T[at++] = y[i] * y[k];
+    }
+}
+
+/* F = Cov(T, T), b = Cov(T, r) under the weights, accumulated in blocks. */
+static void normal_equations(wvgd_fit *f, const wv_update *c, const local *l, const double *r, bool cross, size_t p,
+                             double *mean)
+{
+    memset(f->F, 0, p * p * sizeof *f->F);
+    memset(f->Fc, 0, p * sizeof *f->Fc);
+    memset(mean, 0, p * sizeof *mean);
+    for (size_t first = 0; first < c->n; first += WV_BLOCK) {
+        size_t here = c->n - first < WV_BLOCK ? c->n - first : WV_BLOCK;
+        for (size_t k = 0; k < here; k++) {
+            double *T = f->T + k * p, u = c->u[first + k], root = sqrt(u);
+            statistics(l->D, l->y + (first + k) * l->D, cross, T);
+            cblas_daxpy((int)p, u, T, 1, mean, 1);
+            cblas_daxpy((int)p, u * r[first + k], T, 1, f->Fc, 1);
+            cblas_dscal((int)p, root, T, 1);
+        }
+        cblas_dsyrk(ROW, CblasLower, CblasTrans, (int)p, (int)here, 1.0, f->T, (int)p, 1.0, f->F, (int)p);
+    }
+    cblas_dsyr(ROW, CblasLower, (int)p, -1.0, mean, 1, f->F, (int)p);
+}
+
+/* Second part: regression of the residual of log p~ on T, shrunk by ESS/(ESS + coefficients); adds to a1 and A. */
+static void residual_regression(wvgd_fit *f, const wv_update *c, local *l)
+{
+    size_t D = l->D, full = 2 * D + D * (D - 1) / 2;
+    bool cross = c->family != wv_family_get(WVGD_DIAG) && full <= f->p_max && c->ess > 1.5 * (double)full;
+    size_t p = cross ? full : 2 * D;
+    /* without gradients this is all there is: where points suffice, plain least squares, since
+     * shrinking would cripple the trust region */
+    bool plain = c->estimator == WVGD_SCORE && c->ess > 2 * (double)p;
+    double *r = f->gr, variance = residuals(c, l, r), shrink = plain ? 1 : c->ess / (c->ess + (double)p),
+           ridge = plain ? 1e-9 : (double)p / c->ess, explained = 0;
+    normal_equations(f, c, l, r, cross, p, f->Fm);
+    memcpy(f->Fm, f->Fc, p * sizeof *f->Fm);
+    for (size_t i = 0; i < p; i++)
+        f->F[i * p + i] = f->F[i * p + i] * (1 + ridge) + 1e-9;
+    if (LAPACKE_dposv_work(LAPACK_COL_MAJOR, 'U', (lapack_int)p, 1, f->F, (lapack_int)p, f->Fc, (lapack_int)p) != 0)
+        return;
+    for (size_t i = 0; i < p; i++) {
+        explained += f->Fc[i] * f->Fm[i];
+        f->Fc[i] *= shrink;
+    }
+    cblas_daxpy((int)D, 1.0, f->Fc, 1, l->a1, 1);
+    for (size_t i = 0, at = 2 * D; i < D; i++) {
+        l->A[i * D + i] += f->Fc[D + i];
+        for (size_t k = 0; cross && k < i; k++, at++) {
+            l->A[i * D + k] += f->Fc[at];
+            l->A[k * D + i] += f->Fc[at];
+        }
+    }
+    if (c->estimator == WVGD_SCORE)
+        l->r2 = variance > 0 ? fmin(explained / variance, 1) : 1;
+}
+
+/* (a0, X): what the quadratic fit aims at. */
+static bool aim(wvgd_fit *f, const wv_update *c, local *l)
+{
+    size_t D = l->D;
+    bool score = c->estimator == WVGD_SCORE;
+    if (c->moments)
+        l->m = *c->moments;
+    else
+        measure(f, c, l);
+    shrink(c, l);
+    if (score) {
+        l->r2 = 0;
+        for (size_t i = 0; i < D; i++)
+            l->a0[i] = -l->m.mean[i];
+        memset(l->X, 0, D * D * sizeof *l->X);
+    } else if (!gradient_regression(f, c, l))
+        return false;
+    if (diagonal(c))
+        keep_diagonal(D, l->X);
+    if (score || c->truncated) {
+        if (!to_cell(c, l))
+            return false;
+        residual_regression(f, c, l);
+        from_cell(l);
+    }
+    return true;
+}
+
+/* ---- the step ---------------------------------------------------------------------------------------------------- */
+/* Eigenvalues of the symmetric matrix P brought into [low, high]. */
+static bool limit(wvgd_fit *f, local *l, double low, double high, double *P)
+{
+    memcpy(l->E, P, l->D * l->D * sizeof *l->E);
+    if (!wv_dense_eigh(l->D, l->E, l->c, f->syev))
+        return false;
+    for (size_t i = 0; i < l->D; i++)
+        l->c[i] = fmin(fmax(l->c[i], low), high);
+    wv_dense_rebuild(l->D, l->E, l->c, P, l->S2);
+    return true;
+}
+
+/* The precision that is wanted, I - rho X, into l->S. */
+static void want(const wv_update *c, local *l)
+{
+    size_t D = l->D;
+    for (size_t i = 0; i < D; i++)
+        for (size_t k = 0; k < D; k++)
+            l->S[i * D + k] = (i == k) - c->rho * (l->X[i * D + k] + l->X[k * D + i]) / 2;
+}
+
+/* Are the eigenvalues of l->S = I - rho X between 1/clip and clip? They are if the change is small. */
+static bool inside(const wv_update *c, local *l, double clip)
+{
+    return c->rho * sqrt(inner(l->D, l->X, l->X)) < 1 - 1 / clip ||
+           (wv_dense_above(l->D, l->S, 1, 1 / clip, l->S2) && wv_dense_above(l->D, l->S, -1, -clip, l->S2));
+}
+
+/* The trust region opens as the quadratic explains more of the gradient. */
+static double region(wvgd_fit *f, const wv_update *c, local *l)
+{
+    if (c->truncated)
+        return narrowest;
+    explain(f, c, l);
+    return fmin(fmax(1 / fmax(1 - l->r2, 1e-300), narrowest), widest);
+}
+
+/* The precision after the step into l->S: that which is wanted, its change limited to [low, high], and with a floor,
+ * in z, for truncated components. False: no numbers. *limited: a limit was met. */
+static bool new_precision(wvgd_fit *f, const wv_update *c, local *l, bool free, double low, double high, bool *limited)
+{
+    size_t D = l->D;
+    double *P = l->A;
+    want(c, l);
+    *limited = !free;
+    if (!free && !limit(f, l, low, high, l->S))
+        return false;
+    if (!c->truncated)
+        return true;
+    multiply(D, CblasTrans, l->W, CblasNoTrans, l->S, l->S2);
+    multiply(D, CblasNoTrans, l->S2, CblasNoTrans, l->W, P);
+    if (wv_dense_above(D, P, 1, flattest, l->S2))
+        return true;
+    *limited = true;
+    wv_dense_mirror(D, P);
+    if (!limit(f, l, flattest, INFINITY, P))
+        return false;
+    multiply(D, CblasTrans, l->V, CblasNoTrans, P, l->S2);
+    multiply(D, CblasNoTrans, l->S2, CblasNoTrans, l->V, l->S);
+    return true;
+}
+
+/* When limits have changed the quadratic, give back its linear part: n += E[ z z'(P - wanted)z ]/2, in z. */
+static void give_back(const wv_update *c, local *l, double *n0)
+{
+    size_t D = l->D;
+    double *n1 = l->a1;
+    for (size_t i = 0; i < D; i++)
+        for (size_t k = 0; k < D; k++)
+            l->S2[i * D + k] = l->S[i * D + k] - (i == k) + c->rho * l->X[i * D + k];
+    multiply(D, CblasTrans, l->W, CblasNoTrans, l->S2, l->E);
+    multiply(D, CblasNoTrans, l->E, CblasNoTrans, l->W, l->S2);
+    cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)c->n, (int)D, (int)D, 1.0, l->y, (int)D, l->S2, (int)D, 0.0,
+                l->gy, (int)D);
+    memset(n1, 0, D * sizeof *n1);
+    for (size_t k = 0; k < c->n; k++)
+        cblas_daxpy((int)D, c->u[k] * cblas_ddot((int)D, l->gy + k * D, 1, l->y + k * D, 1) / 2, l->y + k * D, 1, n1,
+                    1);
+    cblas_dgemv(ROW, CblasTrans, (int)D, (int)D, 1.0, l->V, (int)D, n1, 1, 1.0, n0, 1);
+}
+
+/* Location after the step, relative to the current one in y, into l->delta, and the root of the covariance, E
+ * E' = S^-1, into l->E. It solves with a precision that has no upper limit, which would make it overshoot. */
+static bool new_location(wvgd_fit *f, const wv_update *c, local *l, const double *d0, const double *step, double size,
+                         bool limited)
+{
+    size_t D = l->D;
+    int d = (int)D;
+    double *n0 = f->vector[8];
+    for (size_t i = 0; i < D; i++)
+        n0[i] = (c->precondition ? 0 : c->rho * d0[i]) - l->m.mean[i];
+    if (c->truncated && limited)
+        give_back(c, l, n0);
+    if (!wv_dense_inverse_root(D, l->S, l->E, l->S2))
+        return false;
+    cblas_dtrmv(ROW, CblasLower, CblasTrans, CblasNonUnit, d, l->E, d, n0, 1);
+    cblas_dtrmv(ROW, CblasLower, CblasNoTrans, CblasNonUnit, d, l->E, d, n0, 1);
+    for (size_t i = 0; i < D; i++)
+        l->delta[i] = n0[i] + l->m.mean[i];
+    if (c->precondition)
+        cblas_daxpy(d, fmin(c->rho, sqrt((double)D) / 2 / sqrt(fmax(size, 1e-300))), step, 1, l->delta, 1);
+    return true;
+}
+
+/* q_j takes the covariance E E' in y. */
+static bool absorb(wvgd_fit *f, const wv_update *c, local *l)
+{
+    size_t D = l->D;
+    if (c->family == wv_family_get(WVGD_FULL)) { /* a product of lower triangles is one */
+        cblas_dtrmm(ROW, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, 1.0, l->E, (int)D, c->root,
+                    (int)D);
+        return true;
+    }
+    multiply(D, CblasNoTrans, l->E, CblasTrans, l->E, l->S);
+    return c->family->absorb(D, c->R, c->root, l->S, f->work);
+}
+
+/* The step itself: towards (a0, X) by rho, within the trust region. */
+static wv_update_result take(wvgd_fit *f, const wv_update *c, local *l)
+{
+    wv_update_result result = {false, 0};
+    size_t D = l->D;
+    int d = (int)D;
+    double *d0 = l->spare, *step = f->vector[6], *Md = f->vector[7];
+    for (size_t i = 0; i < D; i++)
+        d0[i] = l->a0[i] + l->m.mean[i];
+    cblas_dgemv(ROW, CblasNoTrans, d, d, 1.0, l->M, d, d0, 1, 0.0, Md, 1);
+    double size = cblas_ddot(d, d0, 1, Md, 1), far = c->rho * sqrt(size);
+    if (c->truncated && far > 1) {
+        /* a cell is about 2 units wide: no estimate from its points justifies a larger change of slope */
+        cblas_dscal(d, 1 / far, d0, 1);
+        size /= far * far;
+    }
+    if (c->precondition)
+        size = wv_diagonal_precondition(c, D, d0, step);
+    multiply(D, CblasNoTrans, l->X, CblasNoTrans, l->M, l->S);
+    result.kl = trace(D, l->S, l->S) / 4 + size / 2;
+    if (!isfinite(result.kl))
+        return result;
+    want(c, l);
+    /* no trust region is narrower: where it is not left, r2 need not be known */
+    bool free = inside(c, l, narrowest), limited;
+    double clip = free ? narrowest : region(f, c, l);
+    want(c, l);
+    bool low = free || wv_dense_above(D, l->S, 1, 1 / clip, l->S2),
+         high = free || wv_dense_above(D, l->S, -1, -clip, l->S2);
+    if (!new_precision(f, c, l, low, 1 / clip, INFINITY, &limited) || !new_location(f, c, l, d0, step, size, limited))
+        return result;
+    double moved = cblas_dnrm2(d, l->delta, 1), most = sqrt((double)D) / 4;
+    if (!isfinite(moved))
+        return result;
+    if (moved > clip * most && !c->precondition) {
+        clip = region(f, c, l);
+        cblas_dscal(d, fmin(1, clip * most / moved), l->delta, 1);
+    }
+    if (!high &&
+        !(new_precision(f, c, l, false, 1 / clip, clip, &limited) && wv_dense_inverse_root(D, l->S, l->E, l->S2)))
+        return result;
+    c->family->colour(D, c->R, c->root, 1, l->delta, f->work);
+    cblas_daxpy(d, 1.0, l->delta, 1, c->mu, 1);
+    result.ok = absorb(f, c, l);
+    return result;
+}
+
+/* ---- reparam ----------------------------------------------------------------------------------------------------- */
+/* E_qj[(grad log p~ + y) (1, y')] in the component's whitened coordinates: gradients of ELBO_j (but for the boundary
+ * term) in its mean and in a lower-triangular (or diagonal) change of its root. */
+static void path_gradient(wvgd_fit *f, const wv_update *c, double *g_mu, double *g_root)
+{
+    size_t D = f->D;
+    wv_gaussian q = {c->family, D, c->R, c->mu, c->root, 0};
+    wv_gaussian_whiten(&q, c->n, c->x, f->y, f->work);
+    memcpy(f->gy, c->grad, c->n * D * sizeof *f->gy);
+    c->family->pull(D, c->R, c->root, c->n, f->gy, f->work);
+    cblas_daxpy((int)(c->n * D), 1.0, f->y, 1, f->gy, 1);
+    weighted_mean(c->n, D, c->u, f->gy, g_mu);
+    weighted_rows(c->n, D, c->u, f->y, f->uy);
+    if (c->family == wv_family_get(WVGD_FULL))
+        cblas_dgemm(ROW, CblasTrans, CblasNoTrans, (int)D, (int)D, (int)c->n, 1.0, f->gy, (int)D, f->uy, (int)D, 0.0,
+                    g_root, (int)D);
+    else
+        for (size_t i = 0; i < D; i++)
+            g_root[i] = cblas_ddot((int)c->n, f->gy + i, (int)D, f->uy + i, (int)D);
+}
+
+/* Adam's direction, in place. */
+static void adam(size_t size, double *g, double *m, double *v, size_t time)
+{
+    double t = (double)time, fade1 = 1 - pow(0.9, t), fade2 = 1 - pow(0.999, t);
+    for (size_t i = 0; i < size; i++) {
+        m[i] = 0.9 * m[i] + 0.1 * g[i];
+        v[i] = 0.999 * v[i] + 0.001 * g[i] * g[i];
+        g[i] = m[i] / fade1 / (sqrt(v[i] / fade2) + 1e-8);
+    }
+}
+
+static wv_update_result reparam(wvgd_fit *f, const wv_update *c)
+{
+    size_t D = f->D, size = c->family->size(D, 0), all = D + size;
+    bool full = c->family == wv_family_get(WVGD_FULL);
+    double *g_mu = f->vector[0], *g_root = full ? f->square[0] : f->vector[1], rate = 0.1 * c->rho;
+    wv_update_result result = {true, 0};
+    path_gradient(f, c, g_mu, g_root);
+    result.kl = cblas_ddot((int)D, g_mu, 1, g_mu, 1) / 2 + cblas_ddot((int)size, g_root, 1, g_root, 1) / 4;
+    if (!isfinite(result.kl))
+        return (wv_update_result){false, 0};
+    adam(D, g_mu, c->adam, c->adam + all, c->time);
+    adam(size, g_root, c->adam + D, c->adam + all + D, c->time);
+    cblas_dscal((int)D, rate, g_mu, 1);
+    c->family->colour(D, c->R, c->root, 1, g_mu, f->work);
+    cblas_daxpy((int)D, 1.0, g_mu, 1, c->mu, 1);
+    if (!full) {
+        for (size_t i = 0; i < D; i++)
+            c->root[i] *= exp(rate * g_root[i]);
+        return result;
+    }
+    for (size_t i = 0; i < D; i++) /* L <- L (I + tril(step)), its diagonal through exp */
+        for (size_t k = 0; k < D; k++)
+            g_root[i * D + k] = k > i ? 0 : k == i ? exp(rate * g_root[i * D + k]) : rate * g_root[i * D + k];
+    cblas_dtrmm(ROW, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, 1.0, g_root, (int)D, c->root,
+                (int)D);
+    return result;
+}
+
+/* A diagonal component that its cell truncates. In few dimensions the slopes of the gradient come
+ * from a regression on all coordinates. */
+static wv_update_result truncated(wvgd_fit *f, const wv_update *c)
+{
+    local l = names(f);
+    double *slope = NULL;
+    if (c->estimator == WVGD_NATURAL && f->D > 1 && f->D < many) {
+        slope = f->vector[9];
+        if (!diagonal_slopes(f, c, &l, slope))
+            return (wv_update_result){false, 0};
+    }
+    return wv_diagonal_truncated(f, c, slope);
+}
+
+static wv_update_result step(wvgd_fit *f, const wv_update *c)
+{
+    if (c->estimator == WVGD_REPARAM)
+        return reparam(f, c);
+    if (diagonal(c) && (!f->dense || c->ess < 1.5 * (double)f->D))
+        return wv_diagonal_large(f, c);
+    if (!f->dense)
+        return wv_lowrank_update(f, c);
+    if (diagonal(c) && c->truncated)
+        return truncated(f, c);
+    local l = names(f);
+    if (!aim(f, c, &l))
+        return (wv_update_result){false, 0};
+    return take(f, c, &l);
+}
+
+/* Finite, and within a range whose squares are: an improper density has components that grow or shrink without end. */
+static bool sound(const wvgd_fit *f, const wv_update *c)
+{
+    double *sd = f->vector[0];
+    c->family->sd(f->D, c->R, c->root, sd);
+    for (size_t i = 0; i < f->D; i++)
+        if (!(sd[i] > 1e-120 && sd[i] < 1e120 && fabs(c->mu[i]) < 1e120))
+            return false;
+    return isfinite(c->family->log_det(f->D, c->R, c->root));
+}
+
+wv_update_result wv_update_component(wvgd_fit *f, const wv_update *c)
+{
+    size_t size = c->family->size(f->D, c->R);
+    memcpy(f->undo, c->mu, f->D * sizeof(double));
+    memcpy(f->undo + f->D, c->root, size * sizeof(double));
+    wv_update_result result = step(f, c);
+    if (result.ok && !sound(f, c)) {
+        result = (wv_update_result){false, 0};
+        f->s.limits++;
+    }
+    if (!result.ok) {
+        memcpy(c->mu, f->undo, f->D * sizeof(double));
+        memcpy(c->root, f->undo + f->D, size * sizeof(double));
+    }
+    return result;
+}
+
+void wv_update_target_1d(wvgd_fit *f, const wv_update *c, double gradient[2], double natural[2])
+{
+    local l = names(f);
+    if (c->estimator == WVGD_REPARAM) {
+        path_gradient(f, c, gradient, gradient + 1);
+        gradient[0] /= c->root[0];
+        natural[0] = natural[1] = NAN;
+        return;
+    }
+    if (!aim(f, c, &l))
+        return;
+    /* log p~ ~ a0 y + (X - 1) y^2/2 with y = (z - m)/s */
+    double s = c->root[0], m = c->mu[0] + s * l.m.mean[0], s2 = s * s;
+    natural[1] = (l.X[0] - 1) / (2 * s2);
+    natural[0] = l.a0[0] / s - m * (l.X[0] - 1) / s2;
+    /* gradient of ELBO_j = Cov_qj(T, log p~ - log q) = F (natural target - current), then the chain
+     * rule to (mu, log sigma) */
+    double d0 = natural[0] - c->mu[0] / s2, d1 = natural[1] + 1 / (2 * s2), F[3] = {0, 0, 0}, e1 = 0, e2 = 0;
+    for (size_t k = 0; k < c->n; k++) {
+        e1 += c->u[k] * c->x[k];
+        e2 += c->u[k] * c->x[k] * c->x[k];
+    }
+    for (size_t k = 0; k < c->n; k++) {
+        double t1 = c->x[k] - e1, t2 = c->x[k] * c->x[k] - e2;
+        F[0] += c->u[k] * t1 * t1;
+        F[1] += c->u[k] * t1 * t2;
+        F[2] += c->u[k] * t2 * t2;
+    }
+    double g0 = F[0] * d0 + F[1] * d1, g1 = F[1] * d0 + F[2] * d1; /* in the natural parameters mu/s2, -1/(2 s2) */
+    gradient[0] = g0 / s2;
+    gradient[1] = -2 * g0 * c->mu[0] / s2 + g1 / s2;
+}

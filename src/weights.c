@@ -1,0 +1,177 @@
+/* weights.c - log-sum-exp, normalised weights, effective sample size, Pareto k-hat (method, sections 3 and 5). */
+#include "weights.h"
+#include "simd/columns.h"
+#include <cblas.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* out = exp(x - top), by whole vectors and then one by one. */
+static void exponentials(size_t n, double top, const double *x, double *out)
+{
+    size_t whole = n - n % WV_COLUMNS_WIDTH;
+    double tail[WV_COLUMNS_WIDTH];
+    wv_columns_best()->exponentials(whole, top, x, out);
+    for (size_t i = whole; i < whole + WV_COLUMNS_WIDTH; i++)
+        tail[i - whole] = i < n ? x[i] : -INFINITY;
+    wv_columns_best()->exponentials(WV_COLUMNS_WIDTH, top, tail, tail);
+    memcpy(out + whole, tail, (n - whole) * sizeof *out);
+}
+
+void wv_weights_exp(size_t n, double *x)
+{
+    exponentials(n, 0, x, x);
+}
+
+double wv_weights_largest(size_t n, const double *w)
+{
+    double top = -INFINITY;
+    for (size_t i = 0; i < n; i++)
+        if (w[i] > top)
+            top = w[i];
+    return top;
+}
+
+double wv_weights_lse(size_t n, const double *log_w)
+{
+    double top = wv_weights_largest(n, log_w), sum = 0;
+    if (top == -INFINITY)
+        return top;
+    for (size_t i = 0; i < n; i++)
+        sum += exp(log_w[i] - top);
+    return top + log(sum);
+}
+
+bool wv_weights_normalise(size_t n, const double *log_w, double *w)
+{
+    double top = wv_weights_largest(n, log_w), sum = 0;
+    if (top == -INFINITY) {
+        memset(w, 0, n * sizeof *w);
+        return false;
+    }
+    exponentials(n, top, log_w, w);
+    for (size_t i = 0; i < n; i++)
+        sum += w[i];
+    for (size_t i = 0; i < n; i++)
+        w[i] /= sum;
+    return true;
+}
+
+double wv_weights_ess(size_t n, const double *w)
+{
+    double sum = 0, squares = 0;
+    for (size_t i = 0; i < n; i++) {
+        sum += w[i];
+        squares += w[i] * w[i];
+    }
+    return squares > 0 ? sum * sum / squares : 0;
+}
+
+void wv_weights_add_log(size_t n, double *out, double log_w, const double *log_q)
+{
+    for (size_t k = 0; k < n; k++) {
+        double a = out[k], b = log_w + log_q[k], top = a > b ? a : b;
+        if (top > -INFINITY)
+            out[k] = top + log1p(exp((a > b ? b : a) - top));
+    }
+}
+
+/* ---- Pareto k-hat ------------------------------------------------------------------------------------------------ */
+static int ascending(const void *a, const void *b, void *key)
+{
+    const double *w = key;
+    uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
+    return w[i] != w[k] ? (w[i] < w[k] ? -1 : 1) : (i < k ? -1 : i > k);
+}
+
+/* The `last` largest of log_w[n] at the end of order[n], sorted, without allocation (heap sort):
+ * qsort_r may allocate. */
+static void sort_by(size_t n, uint32_t *order, const double *log_w, size_t last)
+{
+    for (size_t i = 0; i < n; i++)
+        order[i] = (uint32_t)i;
+    for (size_t end = n, root = n / 2; end > 1 && end > n - last;) {
+        uint32_t value;
+        if (root > 0)
+            value = order[--root];
+        else {
+            value = order[--end];
+            order[end] = order[0];
+        }
+        size_t at = root;
+        for (size_t child; (child = 2 * at + 1) < end; at = child) {
+            if (child + 1 < end && ascending(&order[child], &order[child + 1], (void *)(uintptr_t)log_w) < 0)
+                child++;
+            if (ascending(&value, &order[child], (void *)(uintptr_t)log_w) >= 0)
+                break;
+            order[at] = order[child];
+        }
+        order[at] = value;
+    }
+}
+
+/* Mean of log(1 - theta x) over the exceedances: logarithms of products of a few factors, where these are numbers. */
+static double shape_at(double theta, size_t m, const double *x)
+{
+    enum { FACTORS = 8 };
+    double sum = 0;
+    for (size_t i = 0, end; i < m; i = end) {
+        double product = 1;
+        for (end = i; end < m && end < i + FACTORS; end++)
+            product *= 1 - theta * x[end];
+        if (product > 1e-300 && product < INFINITY)
+            sum += log(product);
+        else
+            for (size_t k = i; k < end; k++)
+                sum += log1p(-theta * x[k]);
+    }
+    return sum / (double)m;
+}
+
+/* Generalised Pareto fit of sorted exceedances x[m]: the posterior mean of theta on Zhang and Stephens's grid, then
+ * shape and scale; shape shrunk towards 1/2 as if by ten more observations. */
+static double pareto_fit(size_t m, const double *x, double *scale)
+{
+    size_t grid = 30 + (size_t)sqrt((double)m);
+    double quartile = x[(size_t)((double)m / 4 + 0.5) - 1], top = -INFINITY, theta = 0, total = 0;
+    for (size_t i = 1; i <= grid; i++) {
+        double t = 1 / x[m - 1] + (1 - sqrt((double)grid / ((double)i - 0.5))) / (3 * quartile);
+        double k = shape_at(t, m, x), likelihood = (double)m * (log(-t / k) - k - 1);
+        if (likelihood > top) {
+            theta *= exp(top - likelihood);
+            total *= exp(top - likelihood);
+            top = likelihood;
+        }
+        theta += t * exp(likelihood - top);
+        total += exp(likelihood - top);
+    }
+    theta /= total;
+    double k = shape_at(theta, m, x);
+    *scale = -k / theta;
+    return ((double)m * k + 5) / ((double)m + 10);
+}
+
+double wv_weights_pareto_k(size_t n, const double *log_w, double *smoothed, uint32_t *order)
+{
+    if (smoothed)
+        memcpy(smoothed, log_w, n * sizeof *smoothed);
+    size_t m = (size_t)fmin(0.2 * (double)n, 3 * sqrt((double)n));
+    if (m < 5)
+        return NAN;
+    sort_by(n, order, log_w, m + 1);
+    double top = log_w[order[n - 1]], cut = log_w[order[n - m - 1]], x[m]; /* m <= 3 sqrt(n): small */
+    if (!(cut > -INFINITY) || !isfinite(top))
+        return NAN;
+    for (size_t i = 0; i < m; i++)
+        x[i] = exp(log_w[order[n - m + i]] - top) - exp(cut - top);
+    if (!(x[m - 1] > 1e-12) || !(x[(size_t)((double)m / 4 + 0.5) - 1] > 0))
+        return NAN; /* equal weights have no tail */
+    double scale, k = pareto_fit(m, x, &scale);
+    if (smoothed && isfinite(k))
+        for (size_t i = 0; i < m; i++) {
+            double p = ((double)i + 0.5) / (double)m;
+            double quantile = fabs(k) > 1e-8 ? scale * expm1(-k * log1p(-p)) / k : -scale * log1p(-p);
+            smoothed[order[n - m + i]] = fmin(top + log(quantile + exp(cut - top)), top);
+        }
+    return k;
+}

@@ -1,0 +1,27 @@
+/* weights.h - importance weights, always in log space. */
+#ifndef WV_WEIGHTS_H
+#define WV_WEIGHTS_H
+#include "fit.h"
+
+/* log sum exp; -INFINITY for an empty or all-zero set. */
+double wv_weights_lse(size_t n, const double *log_w);
+
+/* The largest of w[n]; -INFINITY for an empty set. NaN counts as nothing. */
+double wv_weights_largest(size_t n, const double *w);
+
+/* x[i] = exp(x[i]), x[i] < 700; NaN gives 0. */
+void wv_weights_exp(size_t n, double *x);
+
+/* w[i] = exp(log_w[i]) normalised to sum 1. False (and w all zero) when no weight is positive. */
+bool wv_weights_normalise(size_t n, const double *log_w, double *w);
+
+/* out[k] <- log(exp out[k] + exp(log_w + log_q[k])). */
+void wv_weights_add_log(size_t n, double *out, double log_w, const double *log_q);
+
+/* Effective sample size (sum w)^2 / sum w^2. */
+double wv_weights_ess(size_t n, const double *w);
+
+/* Pareto k-hat of the weights (Zhang and Stephens's estimate with the usual weak prior). NAN: too few distinct
+ * weights in the tail. When smoothed is not NULL it gets the Pareto-smoothed log weights. order: [n] scratch. */
+double wv_weights_pareto_k(size_t n, const double *log_w, double *smoothed, uint32_t *order);
+#endif
