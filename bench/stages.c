@@ -9,7 +9,7 @@
  * right to MEAN_ERROR sds and all log sds to SD_ERROR, and keeps them so to the end; "never" if it does not. */
 #include "../models/models.h"
 #include "../src/fit.h"
-#include "../src/mixture_fit.h"
+#include "../src/staged/mixture_fit.h"
 #include "wvgd.h"
 #include <math.h>
 #include <stdio.h>
@@ -120,13 +120,13 @@ static bool known(wvgd_fit *fit, double *mean, double *sd)
 {
     size_t D = fit->D;
     wvgd_results r;
-    if (fit->s.stage == WV_EXPLORE) {
+    if (fit->stage == WV_EXPLORE) {
         size_t best = 0;
-        for (size_t m = 1; m < fit->s.modes; m++)
-            best = fit->s.mode[m].elbo > fit->s.mode[best].elbo ? m : best;
-        memcpy(mean, fit->mode_x + best * D, D * sizeof *mean);
-        wv_family_get(WVGD_FULL)->sd(D, 0, fit->mode_root + best * D * D, sd);
-        return fit->s.modes > 0;
+        for (size_t m = 1; m < fit->modes.n; m++)
+            best = fit->modes.mode[m].elbo > fit->modes.mode[best].elbo ? m : best;
+        memcpy(mean, fit->modes.x + best * D, D * sizeof *mean);
+        wv_family_get(WVGD_FULL)->sd(D, 0, fit->modes.root + best * D * D, sd);
+        return fit->modes.n > 0;
     }
     wvgd_get_results(fit, &r);
     if (r.stop != WVGD_RUNNING) {
@@ -138,14 +138,14 @@ static bool known(wvgd_fit *fit, double *mean, double *sd)
     }
     double *root = malloc(D * D * sizeof *root);
     wv_mixture now = fit->mix;
-    size_t K = fit->s.mix.K;
-    if (fit->s.stage == WV_MIX && fit->s.tried) { /* growing: what it was before stands until it has ended */
+    size_t K = fit->mix.K;
+    if (fit->stage == WV_MIX && fit->mix_tried.K) { /* growing: what it was before stands until it has ended */
         fit->mix = fit->mix_tried;
-        fit->s.mix.K = fit->s.tried;
+        fit->mix.K = fit->mix_tried.K;
     }
     bool fine = root && wv_mixture_moments(fit, mean, root);
     fit->mix = now;
-    fit->s.mix.K = K;
+    fit->mix.K = K;
     if (fine)
         wv_family_get(WVGD_FULL)->sd(D, 0, root, sd);
     free(root);

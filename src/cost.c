@@ -5,6 +5,7 @@
  *     l1, lp        sum |a_i-b_i|^p
  *     callback      the user's                                                     (method, sections 1 and 2) */
 #include "cost.h"
+#include "fit.h"
 #include "gaussian.h"
 #include <cblas.h>
 #include <math.h>
@@ -59,11 +60,11 @@ void wv_cost_callback(const wvgd_fit *f, const double *a, size_t n, const double
         bool pulls = grad && weight[k] != 0;
         if (!cost && !pulls)
             continue;
-        double here = o->cost_function(o->cost_self, D, a, x + k * D, pulls ? f->vector[7] : NULL);
+        double here = o->cost_function(o->cost_self, D, a, x + k * D, pulls ? f->desk.vector[7] : NULL);
         if (cost)
             cost[k] = here;
         if (pulls)
-            cblas_daxpy((int)D, weight[k], f->vector[7], 1, grad, 1);
+            cblas_daxpy((int)D, weight[k], f->desk.vector[7], 1, grad, 1);
     }
 }
 
@@ -72,9 +73,9 @@ void wv_cost_cost(const wvgd_fit *f, size_t j, const double *z, size_t n, const 
     size_t D = f->D;
     switch (f->opt.cost) {
     case WVGD_SQEUCLID: squared(D, z, n, x, out); break;
-    case WVGD_MAHALANOBIS: whitened(f->metric_family, f->now.metric, D, z, n, x, out, y); break;
+    case WVGD_MAHALANOBIS: whitened(f->metric_family, f->cells.now.metric, D, z, n, x, out, y); break;
     case WVGD_OWN: {
-        wv_gaussian own = wv_fit_spread(f, j);
+        wv_gaussian own = wv_partition_spread(&f->cells, j);
         double half_log_det = own.family->log_det(D, own.R, own.root);
         whitened(own.family, own.root, D, z, n, x, out, y);
         for (size_t k = 0; k < n; k++)

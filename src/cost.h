@@ -1,7 +1,7 @@
 /* cost.h - costs between particles and points. */
 #ifndef WV_COST_H
 #define WV_COST_H
-#include "fit.h"
+#include "wvgd.h"
 
 /* Costs of n points x from a particle at z that measures as particle j does: out[i] = c(z, x_i). y: [n][D] scratch. */
 void wv_cost_cost(const wvgd_fit *f, size_t j, const double *z, size_t n, const double *x, double *out, double *y);

@@ -3,11 +3,79 @@
  * weight, whoever drew it (method, section 3). What the proposals of each batch add is kept for every
  * point, so that batches can be forgotten. */
 #include "draws.h"
+#include "fit.h"
+#include "error.h"
+#include "memory.h"
 #include "simd/columns.h"
 #include "dense.h"
 #include <cblas.h>
 #include <math.h>
 #include <string.h>
+#include <stdlib.h>
+
+bool wv_draws_new(wv_draws *d, size_t D, size_t room, size_t places)
+{
+    *d = (wv_draws){.D = D, .room = room, .places = places};
+    const wv_slot slots[] = {
+        {&d->x, wv_times(room, D)},
+        {&d->grad, wv_times(room, D)},
+        {&d->log_p, room},
+        {&d->log_sum, room},
+        {&d->part, wv_times(WV_BATCHES, room)},
+        {&d->mu, wv_times(places, D)},
+        {&d->inverse, wv_times(places, wv_times(D, D))},
+        {&d->log_det, places},
+        {&d->share, places},
+        {&d->nu, places},
+        {&d->tails, places},
+    };
+    d->memory = wv_memory_carve(slots, sizeof slots / sizeof *slots, WV_AS_IT_IS); /* most of it is never used */
+    return d->memory != NULL;
+}
+
+void wv_draws_free(wv_draws *d)
+{
+    free(d->memory);
+}
+
+bool wv_draws_archive(wv_draws *d, wv_archive *a, bool running)
+{
+    struct {
+        size_t batches;
+        wv_draws_batch batch[WV_BATCHES];
+    } s = {.batches = d->batches};
+    memcpy(s.batch, d->batch, sizeof s.batch);
+    wv_archive_values(a, &s, sizeof s);
+    size_t n = 0, made = 0;
+    if (s.batches > WV_BATCHES)
+        return wv_archive_refuse(a);
+    for (size_t b = 0; b < s.batches; b++) {
+        const wv_draws_batch *batch = &s.batch[b];
+        if (batch->first != n || batch->proposal != made || batch->n > d->room - n ||
+            batch->proposals > d->places - made)
+            return wv_archive_refuse(a);
+        n += batch->n;
+        made += batch->proposals;
+    }
+    if (wv_archive_reading(a)) {
+        d->batches = s.batches;
+        memcpy(d->batch, s.batch, sizeof s.batch);
+    }
+    n = running ? n : 0;
+    made = running ? made : 0;
+    wv_archive_array(a, d->x, n * d->D);
+    wv_archive_array(a, d->grad, n * d->D);
+    wv_archive_array(a, d->log_p, n);
+    wv_archive_array(a, d->log_sum, n);
+    wv_archive_array(a, d->mu, made * d->D);
+    wv_archive_array(a, d->inverse, made * d->D * d->D);
+    double *const lists[] = {d->log_det, d->share, d->nu, d->tails};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        wv_archive_array(a, lists[i], made);
+    for (size_t b = 0; b < s.batches; b++)
+        wv_archive_array(a, n ? d->part + b * d->room : NULL, n);
+    return true;
+}
 
 enum { GROUP = 32 }; /* log densities that are summed at once */
 
@@ -47,19 +115,19 @@ size_t wv_draws_work(size_t D)
 
 void wv_draws_clear(wvgd_fit *f)
 {
-    f->s.batches = 0;
+    f->pool.batches = 0;
 }
 
 size_t wv_draws_size(const wvgd_fit *f)
 {
-    size_t b = f->s.batches;
-    return b ? f->s.pooled[b - 1].first + f->s.pooled[b - 1].n : 0;
+    size_t b = f->pool.batches;
+    return b ? f->pool.batch[b - 1].first + f->pool.batch[b - 1].n : 0;
 }
 
 static size_t proposals(const wvgd_fit *f)
 {
-    size_t b = f->s.batches;
-    return b ? f->s.pooled[b - 1].proposal + f->s.pooled[b - 1].proposals : 0;
+    size_t b = f->pool.batches;
+    return b ? f->pool.batch[b - 1].proposal + f->pool.batch[b - 1].proposals : 0;
 }
 
 static wv_place proposal(const wvgd_fit *f, size_t c)
@@ -82,7 +150,7 @@ typedef struct {
 
 static block names(const wvgd_fit *f)
 {
-    double *at = f->columns;
+    double *at = f->desk.columns;
     size_t size = f->D * WV_COLUMNS;
     return (
         block){at, at + size, at + 2 * size, at + 3 * size, at + 3 * size + WV_COLUMNS, at + 3 * size + 2 * WV_COLUMNS};
@@ -168,7 +236,7 @@ void wv_draws_add(wvgd_fit *f, wv_draws_place *place, size_t from, size_t to, si
 
 void wv_draws_sum(wvgd_fit *f, wv_draws_place *place, size_t from, size_t to, size_t first, size_t n, double *log_sum)
 {
-    densities d = {.place = place, .from = from, .to = to, .n = n, .r = f->mix_q + first, .log_sum = log_sum};
+    densities d = {.place = place, .from = from, .to = to, .n = n, .r = f->shared.mix_q + first, .log_sum = log_sum};
     wv_fit_share(f, blocks_of(n), work_of(f, &d), add_at, &d);
 }
 
@@ -181,8 +249,8 @@ static void measure_at(wvgd_fit *f, void *context, size_t index)
     wv_columns_turn(D, here, d->x + first * D, b.x);
     for (size_t c = 0; c < d->to - d->from; c++) {
         wv_place p = d->place(f, d->from + c);
-        double *y = d->keep ? f->mix_y + (c * blocks_of(d->n) + at) * size : b.y,
-               *r = f->mix_q + c * wv_draws_points(f) + first;
+        double *y = d->keep ? f->shared.mix_y + (c * blocks_of(d->n) + at) * size : b.y,
+               *r = f->shared.mix_q + c * wv_draws_points(f) + first;
         if (p.like > 0)
             for (size_t i = 0; i < here; i++)
                 r[i] = p.like * (r - wv_draws_points(f))[i];
@@ -195,7 +263,7 @@ bool wv_draws_measure(wvgd_fit *f, wv_draws_place *place, size_t from, size_t to
                       const double *x, bool keep)
 {
     densities d = {.place = place, .from = from, .to = to, .n = n, .x = x, .known = known / WV_COLUMNS};
-    f->known.squares = 0; /* f->mix_q is about to hold others */
+    f->known.squares = 0; /* f->shared.mix_q is about to hold others */
     d.keep = keep && (to - from) * blocks_of(n) * f->D * WV_COLUMNS <= wv_draws_kept(f);
     if (d.known < blocks_of(n))
         wv_fit_share(f, blocks_of(n) - d.known, work_of(f, &d), measure_at, &d);
@@ -204,7 +272,7 @@ bool wv_draws_measure(wvgd_fit *f, wv_draws_place *place, size_t from, size_t to
 
 void wv_draws_add_density(wvgd_fit *f, size_t b, size_t n, const double *x, double *log_sum)
 {
-    const wv_draws_batch *batch = &f->s.pooled[b];
+    const wv_draws_batch *batch = &f->pool.batch[b];
     wv_draws_add(f, proposal, batch->proposal, batch->proposal + batch->proposals, n, x, log_sum);
 }
 
@@ -222,19 +290,19 @@ static void combine(wvgd_fit *f, size_t first)
         size_t here = least(n - first, WV_COLUMNS);
         for (size_t i = 0; i < WV_COLUMNS; i++)
             b.sum[i] = -INFINITY;
-        for (size_t k = 0; k < f->s.batches; k++)
+        for (size_t k = 0; k < f->pool.batches; k++)
             memcpy(b.log_q + k * WV_COLUMNS, part(f, k) + first, here * sizeof(double));
-        wv_columns_best()->add_logs(f->s.batches, wv_columns_round(here), b.log_q, b.sum);
+        wv_columns_best()->add_logs(f->pool.batches, wv_columns_round(here), b.log_q, b.sum);
         memcpy(f->pool.log_sum + first, b.sum, here * sizeof(double));
     }
 }
 
 void wv_draws_forget(wvgd_fit *f, size_t keep)
 {
-    if (f->s.batches <= keep)
+    if (f->pool.batches <= keep)
         return;
-    size_t drop = f->s.batches - keep, D = f->D, n = wv_draws_size(f), c = proposals(f);
-    size_t x0 = keep ? f->s.pooled[drop].first : n, c0 = keep ? f->s.pooled[drop].proposal : c;
+    size_t drop = f->pool.batches - keep, D = f->D, n = wv_draws_size(f), c = proposals(f);
+    size_t x0 = keep ? f->pool.batch[drop].first : n, c0 = keep ? f->pool.batch[drop].proposal : c;
     memmove(f->pool.x, f->pool.x + x0 * D, (n - x0) * D * sizeof(double));
     memmove(f->pool.grad, f->pool.grad + x0 * D, (n - x0) * D * sizeof(double));
     memmove(f->pool.log_p, f->pool.log_p + x0, (n - x0) * sizeof(double));
@@ -245,23 +313,23 @@ void wv_draws_forget(wvgd_fit *f, size_t keep)
         memmove(lists[i], lists[i] + c0, (c - c0) * sizeof(double));
     for (size_t b = 0; b < keep; b++) {
         memmove(part(f, b), part(f, b + drop) + x0, (n - x0) * sizeof(double));
-        f->s.pooled[b] = f->s.pooled[b + drop];
-        f->s.pooled[b].first -= x0;
-        f->s.pooled[b].proposal -= c0;
+        f->pool.batch[b] = f->pool.batch[b + drop];
+        f->pool.batch[b].first -= x0;
+        f->pool.batch[b].proposal -= c0;
     }
-    f->s.batches = keep;
+    f->pool.batches = keep;
     combine(f, 0);
 }
 
-/* Proposals of f->proposal as places from c0 on; a Gaussian and a Student-t with the same location and root, one
+/* Proposals of f->proposals.p as places from c0 on; a Gaussian and a Student-t with the same location and root, one
  * after the other, are one place. Returns how many. */
 static size_t take_places(wvgd_fit *f, size_t c0)
 {
     size_t D = f->D, at = c0;
     const wv_gaussian *last = NULL;
-    for (size_t c = 0; c < f->proposals; c++) {
-        const wv_gaussian *q = &f->proposal[c].q;
-        if (!f->share[c])
+    for (size_t c = 0; c < f->proposals.n; c++) {
+        const wv_gaussian *q = &f->proposals.p[c].q;
+        if (!f->proposals.share[c])
             continue;
         if (!last || last->mu != q->mu || last->root != q->root || last->nu > 0 || !(q->nu > 0)) {
             memcpy(f->pool.mu + at * D, q->mu, D * sizeof(double));
@@ -272,25 +340,25 @@ static size_t take_places(wvgd_fit *f, size_t c0)
         }
         last = q;
         f->pool.nu[at - 1] = q->nu;
-        *(q->nu > 0 ? &f->pool.tails[at - 1] : &f->pool.share[at - 1]) = (double)f->share[c];
+        *(q->nu > 0 ? &f->pool.tails[at - 1] : &f->pool.share[at - 1]) = (double)f->proposals.share[c];
     }
     return at - c0;
 }
 
 void wv_draws_drop_last(wvgd_fit *f)
 {
-    f->s.batches--;
+    f->pool.batches--;
     combine(f, 0);
 }
 
 bool wv_draws_take(wvgd_fit *f, const wv_batch *b)
 {
-    size_t D = f->D, n0 = wv_draws_size(f), c0 = proposals(f), n = b->n, old = f->s.batches;
+    size_t D = f->D, n0 = wv_draws_size(f), c0 = proposals(f), n = b->n, old = f->pool.batches;
     memcpy(f->pool.x + n0 * D, b->x, n * D * sizeof(double));
     memcpy(f->pool.grad + n0 * D, b->grad, n * D * sizeof(double));
     memcpy(f->pool.log_p + n0, b->log_p, n * sizeof(double));
     size_t made = take_places(f, c0);
-    f->s.pooled[f->s.batches++] = (wv_draws_batch){n0, n, c0, made};
+    f->pool.batch[f->pool.batches++] = (wv_draws_batch){n0, n, c0, made};
     for (size_t k = 0; k <= old; k++) { /* new points under old proposals, all points under new ones */
         double *log_sum = part(f, k);
         for (size_t i = k < old ? n0 : 0; i < n0 + n; i++)

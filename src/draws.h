@@ -2,7 +2,35 @@
  * these (deterministic-mixture weights). */
 #ifndef WV_DRAWS_H
 #define WV_DRAWS_H
-#include "fit.h"
+#include "archive.h"
+#include "batch.h"
+#include "wvgd.h"
+
+enum { WV_BATCHES = 24 }; /* batches that are kept */
+
+/* A batch that has been taken: its points and the proposals that made them. */
+typedef struct {
+    size_t first, n, proposal, proposals;
+} wv_draws_batch;
+
+/* Points of the last batches and the proposals that made them. */
+typedef struct {
+    size_t D;
+    size_t room, places; /* points and proposals at most */
+    size_t batches;
+    wv_draws_batch batch[WV_BATCHES];
+    double *x, *grad, *log_p; /* [n][D], [n][D], [n] */
+    double *log_sum;          /* [n] log of the sum over proposals of draws x density, */
+    double *part;             /* [WV_BATCHES][room] and of the proposals of each batch */
+    /* proposals: location, inverse root, log determinant of the root; draws as a Gaussian, degrees of freedom and
+     * draws as a Student-t */
+    double *mu, *inverse, *log_det, *share, *nu, *tails;
+    double *memory;
+} wv_draws;
+
+bool wv_draws_new(wv_draws *d, size_t D, size_t room, size_t places);
+void wv_draws_free(wv_draws *d);
+bool wv_draws_archive(wv_draws *d, wv_archive *a, bool running);
 
 /* A Gaussian and a Student-t of the same location and root, with the draws that each has made. */
 typedef struct {

@@ -13,7 +13,7 @@
 
 static wvgd_status ended(const wvgd_fit *f, wvgd_error *error)
 {
-    if (f->s.stage != WV_DONE)
+    if (f->stage != WV_DONE)
         return wv_fail(error, WVGD_E_ARGUMENT, "the fit has not ended: run it first");
     return WVGD_OK;
 }
@@ -21,8 +21,8 @@ static wvgd_status ended(const wvgd_fit *f, wvgd_error *error)
 wvgd_status wvgd_cell(const wvgd_fit *f, size_t n, const double *z, size_t *cell, wvgd_error *error)
 {
     wvgd_status status = ended(f, error);
-    for (size_t first = 0; status == WVGD_OK && first < n; first += f->n_max) {
-        size_t here = n - first < f->n_max ? n - first : f->n_max;
+    for (size_t first = 0; status == WVGD_OK && first < n; first += f->size.n_max) {
+        size_t here = n - first < f->size.n_max ? n - first : f->size.n_max;
         wv_nearest_assign(f, here, z + first * f->D, f->b.cell, f->b.near, f->b.next);
         for (size_t i = 0; i < here; i++)
             cell[first + i] = f->b.cell[i];
@@ -50,24 +50,25 @@ static size_t piece(const wvgd_fit *f)
     return most < 1 ? 1 : most < WV_FREE ? most : WV_FREE;
 }
 
-/* f->start[j]: the first cell with the component of cell j. What is drawn or worked out for one serves all of them. */
+/* f->shared.start[j]: the first cell with the component of cell j. What is drawn or worked out for one serves all of
+ * them. */
 static void find_first(const wvgd_fit *f)
 {
     for (size_t j = 0; j < f->N; j++)
-        for (f->start[j] = 0; !wv_fit_same(f, f->start[j], j);)
-            f->start[j]++;
+        for (f->shared.start[j] = 0; !wv_partition_same(&f->cells, f->shared.start[j], j);)
+            f->shared.start[j]++;
 }
 
-/* Chains of the points whose cells are in f->b.cell, in their order: f->member[j] is the first of cell j, or of all
- * that have the component of that one, f->order[i] the next after point i. */
+/* Chains of the points whose cells are in f->b.cell, in their order: f->shared.member[j] is the first of cell j, or of
+ * all that have the component of that one, f->shared.order[i] the next after point i. */
 static void chain(const wvgd_fit *f, size_t n, bool components)
 {
     for (size_t j = 0; j < f->N; j++)
-        f->member[j] = NONE;
+        f->shared.member[j] = NONE;
     for (size_t i = n; i-- > 0;) {
-        size_t j = components ? f->start[f->b.cell[i]] : f->b.cell[i];
-        f->order[i] = f->member[j];
-        f->member[j] = (uint32_t)i;
+        size_t j = components ? f->shared.start[f->b.cell[i]] : f->b.cell[i];
+        f->shared.order[i] = f->shared.member[j];
+        f->shared.member[j] = (uint32_t)i;
     }
 }
 
@@ -83,16 +84,17 @@ wvgd_status wvgd_log_q(const wvgd_fit *f, size_t n, const double *z, double *log
         chain(f, here, true);
         for (size_t j = 0; j < f->N; j++) {
             size_t k = 0;
-            wv_gaussian q = wv_fit_component(f, j);
-            for (uint32_t i = f->member[j]; i != NONE; i = f->order[i])
-                memcpy(f->gx + k++ * D, x + i * D, D * sizeof *x);
+            wv_gaussian q = wv_partition_component(&f->cells, j);
+            for (uint32_t i = f->shared.member[j]; i != NONE; i = f->shared.order[i])
+                memcpy(f->desk.gx + k++ * D, x + i * D, D * sizeof *x);
             if (k)
-                wv_gaussian_log_density(&q, k, f->gx, f->psi, f->y, f->work);
+                wv_gaussian_log_density(&q, k, f->desk.gx, f->desk.psi, f->desk.y, f->desk.work);
             k = 0;
-            for (uint32_t i = f->member[j]; i != NONE; i = f->order[i], k++) {
+            for (uint32_t i = f->shared.member[j]; i != NONE; i = f->shared.order[i], k++) {
                 size_t cell = f->b.cell[i];
-                bool lives = f->weight[cell] > 0 && f->log_Z[cell] > -INFINITY;
-                log_q[first + i] = lives ? log(f->weight[cell]) + f->psi[k] - f->log_Z[cell] : -INFINITY;
+                bool lives = f->cells.weight[cell] > 0 && f->cells.log_Z[cell] > -INFINITY;
+                log_q[first + i] = lives ? log(f->cells.weight[cell]) + f->desk.psi[k] - f->cells.log_Z[cell]
+                                         : -INFINITY;
             }
         }
     }
@@ -115,15 +117,15 @@ static size_t pick(size_t n, const double *w, double u)
 static void draw_stored(const wvgd_fit *f, size_t j, const wv_stream *stream, double *z)
 {
     double best = -INFINITY;
-    memcpy(z, f->now.z + j * f->D, f->D * sizeof *z);
-    for (size_t i = 0; i < f->close.n; i++)
-        if (f->close.cell[i] == j) { /* Gumbel trick: a categorical draw in one pass */
+    memcpy(z, f->cells.now.z + j * f->D, f->D * sizeof *z);
+    for (size_t i = 0; i < f->closing.draws.n; i++)
+        if (f->closing.draws.cell[i] == j) { /* Gumbel trick: a categorical draw in one pass */
             double u, key;
             wv_rng_uniform(stream, i, 1, &u);
-            key = f->close.log_q[i] - f->close.log_m[i] - log(-log(u));
+            key = f->closing.draws.log_q[i] - f->closing.draws.log_m[i] - log(-log(u));
             if (key > best) {
                 best = key;
-                memcpy(z, f->close.x + i * f->D, f->D * sizeof *z);
+                memcpy(z, f->closing.draws.x + i * f->D, f->D * sizeof *z);
             }
         }
 }
@@ -131,7 +133,7 @@ static void draw_stored(const wvgd_fit *f, size_t j, const wv_stream *stream, do
 /* A cell that its component hardly reaches into, far out in its tail, would take thousands of tries for a draw. */
 static bool remote(const wvgd_fit *f, size_t j)
 {
-    return f->log_Z[j] < -7;
+    return f->cells.log_Z[j] < -7;
 }
 
 /* There points around the particle are candidates: one of those in the cell, by their weights q_j over
@@ -140,23 +142,23 @@ static void draw_remote(const wvgd_fit *f, size_t j, const wv_stream *stream, do
 {
     enum { CANDIDATES = 256 };
     size_t D = f->D, n = piece(f) < CANDIDATES ? piece(f) : CANDIDATES, chosen = n;
-    wv_gaussian q = wv_fit_component(f, j), r = wv_fit_around(f, j);
-    double best = -INFINITY, *log_q = f->psi, *log_r = f->moving;
-    wv_gaussian_draw(&r, stream, 0, n, false, f->gy, f->work);
-    wv_nearest_assign(f, n, f->gy, f->free_cell, f->free_cost, f->free_cost + WV_FREE);
-    wv_gaussian_log_density(&q, n, f->gy, log_q, f->y, f->work);
-    wv_gaussian_log_density(&r, n, f->gy, log_r, f->y, f->work);
+    wv_gaussian q = wv_partition_component(&f->cells, j), r = wv_partition_around(&f->cells, j);
+    double best = -INFINITY, *log_q = f->desk.psi, *log_r = f->desk.moving;
+    wv_gaussian_draw(&r, stream, 0, n, false, f->desk.gy, f->desk.work);
+    wv_nearest_assign(f, n, f->desk.gy, f->desk.free_cell, f->desk.free_cost, f->desk.free_cost + WV_FREE);
+    wv_gaussian_log_density(&q, n, f->desk.gy, log_q, f->desk.y, f->desk.work);
+    wv_gaussian_log_density(&r, n, f->desk.gy, log_r, f->desk.y, f->desk.work);
     for (size_t i = 0; i < n; i++) {
         double u, key;
         wv_rng_uniform(stream, n + i, 1, &u);
         key = log_q[i] - log_r[i] - log(-log(u));
-        if (f->free_cell[i] == j && key > best) {
+        if (f->desk.free_cell[i] == j && key > best) {
             best = key;
             chosen = i;
         }
     }
     if (chosen < n)
-        memcpy(z, f->gy + chosen * D, D * sizeof *z);
+        memcpy(z, f->desk.gy + chosen * D, D * sizeof *z);
     else
         draw_stored(f, j, stream, z);
 }
@@ -177,14 +179,14 @@ static bool give_up(trying *t, size_t j, double tried)
 {
     enum { TRIES = 20000 };
     const wvgd_fit *f = t->f;
-    double *since = f->cell_spare; /* [N] the try after which the last draw was found */
-    uint32_t i = f->member[j];
+    double *since = f->shared.cell_spare; /* [N] the try after which the last draw was found */
+    uint32_t i = f->shared.member[j];
     if (i == NONE || tried < since[j] + TRIES)
         return false;
     wv_stream own = t->stream;
     own.component = ~(t->first + i);
     draw_stored(f, j, &own, t->z + i * f->D);
-    f->member[j] = f->order[i];
+    f->shared.member[j] = f->shared.order[i];
     since[j] += TRIES;
     t->wanted--;
     return true;
@@ -194,28 +196,28 @@ static void try_component(trying *t, size_t j)
 {
     const wvgd_fit *f = t->f;
     size_t D = f->D, most = piece(f), n;
-    wv_gaussian q = wv_fit_component(f, j);
+    wv_gaussian q = wv_partition_component(&f->cells, j);
     for (uint64_t tried = 0; t->wanted; tried += n) {
         n = 2 * t->wanted < 64 ? 64 : 2 * t->wanted;
         n = n < most ? n : most;
-        wv_gaussian_draw(&q, &t->stream, tried, n, false, f->gy, f->work);
-        wv_nearest_assign(f, n, f->gy, f->free_cell, f->free_cost, f->free_cost + WV_FREE);
+        wv_gaussian_draw(&q, &t->stream, tried, n, false, f->desk.gy, f->desk.work);
+        wv_nearest_assign(f, n, f->desk.gy, f->desk.free_cell, f->desk.free_cost, f->desk.free_cost + WV_FREE);
         for (size_t k = 0; k < n; k++) {
-            size_t cell = f->free_cell[k];
-            if (f->start[cell] != j)
+            size_t cell = f->desk.free_cell[k];
+            if (f->shared.start[cell] != j)
                 continue;
             while (give_up(t, cell, (double)(tried + k)))
                 ;
-            uint32_t i = f->member[cell];
+            uint32_t i = f->shared.member[cell];
             if (i == NONE)
                 continue;
-            memcpy(t->z + i * D, f->gy + k * D, D * sizeof *t->z);
-            f->member[cell] = f->order[i];
-            f->cell_spare[cell] = (double)(tried + k + 1);
+            memcpy(t->z + i * D, f->desk.gy + k * D, D * sizeof *t->z);
+            f->shared.member[cell] = f->shared.order[i];
+            f->shared.cell_spare[cell] = (double)(tried + k + 1);
             t->wanted--;
         }
         for (size_t cell = j; cell < f->N; cell++)
-            while (f->start[cell] == j && give_up(t, cell, (double)(tried + n)))
+            while (f->shared.start[cell] == j && give_up(t, cell, (double)(tried + n)))
                 ;
     }
 }
@@ -226,27 +228,28 @@ wvgd_status wvgd_sample(const wvgd_fit *f, uint64_t stream, size_t n, double *z,
 {
     wvgd_status status = ended(f, error);
     wv_stream s = {f->opt.seed, WV_RNG_SAMPLE, stream, 0};
-    double u, *wanted = f->step_kl; /* [N] draws of each component */
+    double u, *wanted = f->shared.step_kl; /* [N] draws of each component */
     if (status == WVGD_OK)
         find_first(f);
     for (size_t first = 0; status == WVGD_OK && first < n; first += WV_FREE) {
         size_t here = n - first < WV_FREE ? n - first : WV_FREE;
         memset(wanted, 0, f->N * sizeof *wanted);
-        memset(f->cell_spare, 0, f->N * sizeof(double));
+        memset(f->shared.cell_spare, 0, f->N * sizeof(double));
         for (size_t i = 0; i < here; i++) {
             wv_rng_uniform(&s, first + i, 1, &u);
-            size_t j = pick(f->N, f->weight, u);
+            size_t j = pick(f->N, f->cells.weight, u);
             f->b.cell[i] = (uint32_t)j;
-            wanted[f->start[j]] += !remote(f, j);
+            wanted[f->shared.start[j]] += !remote(f, j);
             if (cell)
                 cell[first + i] = j;
         }
         chain(f, here, false);
         for (size_t j = 0; j < f->N; j++)
-            for (; remote(f, j) && f->member[j] != NONE; f->member[j] = f->order[f->member[j]]) {
+            for (; remote(f, j) && f->shared.member[j] != NONE;
+                 f->shared.member[j] = f->shared.order[f->shared.member[j]]) {
                 wv_stream own = s;
-                own.component = ~(uint64_t)(first + f->member[j]); /* which no component has */
-                draw_remote(f, j, &own, z + (first + f->member[j]) * f->D);
+                own.component = ~(uint64_t)(first + f->shared.member[j]); /* which no component has */
+                draw_remote(f, j, &own, z + (first + f->shared.member[j]) * f->D);
             }
         for (size_t j = 0; j < f->N; j++) {
             trying t = {f, s, first, (size_t)wanted[j], z + first * f->D};
@@ -262,22 +265,22 @@ wvgd_status wvgd_resample(const wvgd_fit *f, uint64_t stream, size_t n, double *
     wvgd_status status = ended(f, error);
     if (status != WVGD_OK)
         return status;
-    wv_weights_normalise(f->close.n, f->close_smooth, f->close_spare);
+    wv_weights_normalise(f->closing.draws.n, f->closing.smooth, f->shared.close_spare);
     wv_stream s = {f->opt.seed, WV_RNG_RESAMPLE, stream, 0};
-    double u, u_order, sum = f->close_spare[0];
+    double u, u_order, sum = f->shared.close_spare[0];
     wv_rng_uniform(&s, 0, 1, &u);
     for (size_t i = 0, k = 0; i < n; i++) {
         /* systematic: one random number, every point used as often as its weight says */
         double at = ((double)i + u) / (double)n;
-        while (sum < at && k + 1 < f->close.n)
-            sum += f->close_spare[++k];
+        while (sum < at && k + 1 < f->closing.draws.n)
+            sum += f->shared.close_spare[++k];
         /* in random order (each new draw changes places with a random earlier one), so that readers who
          * expect a chain see independent draws */
         wv_rng_uniform(&s, i + 1, 1, &u_order);
         size_t j = (size_t)(u_order * (double)(i + 1));
         j = j < i ? j : i;
         memmove(z + i * f->D, z + j * f->D, f->D * sizeof *z);
-        memcpy(z + j * f->D, f->close.x + k * f->D, f->D * sizeof *z);
+        memcpy(z + j * f->D, f->closing.draws.x + k * f->D, f->D * sizeof *z);
         if (index) {
             index[i] = index[j];
             index[j] = k;
@@ -288,7 +291,7 @@ wvgd_status wvgd_resample(const wvgd_fit *f, uint64_t stream, size_t n, double *
 
 const double *wvgd_draw_weights(const wvgd_fit *f)
 {
-    return f->s.stage == WV_DONE ? f->close_cal : NULL;
+    return f->stage == WV_DONE ? f->closing.calibrated : NULL;
 }
 
 wvgd_status wvgd_expect(const wvgd_fit *fit, size_t m, const double *value, double *mean, double *var, double *mcse,
@@ -312,14 +315,14 @@ wvgd_status wvgd_draws(const wvgd_fit *f, size_t *n, const double **z, const dou
     if (status != WVGD_OK)
         return status;
     if (n)
-        *n = f->close.n;
+        *n = f->closing.draws.n;
     if (z)
-        *z = f->close.x;
+        *z = f->closing.draws.x;
     if (log_p)
-        *log_p = f->close.log_p;
+        *log_p = f->closing.draws.log_p;
     if (log_w)
-        *log_w = f->close_log_w;
+        *log_w = f->closing.log_w;
     if (cell)
-        *cell = f->close.cell;
+        *cell = f->closing.draws.cell;
     return WVGD_OK;
 }

@@ -7,13 +7,14 @@
  * The influence of a point on PELBO is sum_j w_j [ u_j 1_j (h - h_bar_j + 1)/Z_j - u_j ]; its variance within strata
  * gives the standard error. A point of density zero belongs to no cell: components are cut to the support as well. */
 #include "evidence.h"
+#include "fit.h"
 #include "weights.h"
 #include <math.h>
 #include <string.h>
 
 void wv_evidence_elbo(const wvgd_fit *f, const wv_batch *b, double *elbo, double *log_Z, double *h_bar)
 {
-    double *sum = elbo, *mean = h_bar ? h_bar : f->cell_spare;
+    double *sum = elbo, *mean = h_bar ? h_bar : f->shared.cell_spare;
     memset(sum, 0, f->N * sizeof *sum);
     memset(mean, 0, f->N * sizeof *mean);
     for (size_t i = 0; i < b->n; i++)
@@ -70,9 +71,9 @@ wvgd_estimate wv_evidence_bound(const wvgd_fit *f, const wv_batch *b, const doub
         double psi = -exp(b->log_mix[which][i] - b->log_m[i]);
         if (b->log_p[i] > -INFINITY && w[j] > 0 && elbo[j] > -INFINITY)
             psi += w[j] / kept * exp(b->log_q[i] - b->log_m[i] - log_Z[j]) * (b->log_p[i] - b->log_q[i] - h_bar[j] + 1);
-        f->psi[i] = psi;
+        f->desk.psi[i] = psi;
     }
-    bound.se = stratified(b->n, b->stratum, f->psi);
+    bound.se = stratified(b->n, b->stratum, f->desk.psi);
     return bound;
 }
 
@@ -107,10 +108,10 @@ wvgd_estimate wv_evidence_importance(const wvgd_fit *f, const wv_batch *b)
     if (top == -INFINITY)
         return (wvgd_estimate){-INFINITY, INFINITY};
     for (size_t i = 0; i < b->n; i++) {
-        f->psi[i] = exp(b->log_p[i] - b->log_m[i] - top);
-        mean += f->psi[i] / n;
+        f->desk.psi[i] = exp(b->log_p[i] - b->log_m[i] - top);
+        mean += f->desk.psi[i] / n;
     }
-    return (wvgd_estimate){top + log(mean), stratified(b->n, b->stratum, f->psi) / mean};
+    return (wvgd_estimate){top + log(mean), stratified(b->n, b->stratum, f->desk.psi) / mean};
 }
 
 void wv_evidence_weights(size_t N, const double *elbo, double *weight)

@@ -1,7 +1,8 @@
 /* evidence.h - what a batch of weighted points says about masses, bounds and the evidence. */
 #ifndef WV_EVIDENCE_H
 #define WV_EVIDENCE_H
-#include "fit.h"
+#include "batch.h"
+#include "wvgd.h"
 
 /* ELBO_j and log Z_j from all points of the batch; -INFINITY for a cell in which no point has weight.
  * h_bar[N]: E_qj[log p~ - log q_j], may be NULL. */

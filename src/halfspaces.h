@@ -1,7 +1,8 @@
 /* halfspaces.h - points that cost no evaluation: which cell they lie in, draws of a component inside its cell. */
 #ifndef WV_HALFSPACES_H
 #define WV_HALFSPACES_H
-#include "fit.h"
+#include "gaussian.h"
+#include "wvgd.h"
 
 /* Squared costs: cells are bounded by hyperplanes. */
 bool wv_halfspaces_flat(const wvgd_fit *f);

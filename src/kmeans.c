@@ -2,6 +2,7 @@
  * points in hand the transport problem is ordinary weighted k-means, and restarts cost no model
  * evaluations (method, section 6, quantise). */
 #include "kmeans.h"
+#include "fit.h"
 #include "gaussian.h"
 #include "rng.h"
 #include "nearest.h"
@@ -37,23 +38,23 @@ static const double clearly = 0.995; /* distortion relative to the current, on t
 /* Points that are kept at most. */
 static size_t room(const wvgd_fit *f)
 {
-    return f->n_max < f->close_max ? f->n_max : f->close_max;
+    return f->size.n_max < f->size.close_max ? f->size.n_max : f->size.close_max;
 }
 
 /* Keeps the batch, in the place of the oldest points if there is no other. */
 static void keep(wvgd_fit *f)
 {
     size_t D = f->D, most = room(f), n = f->b.n < most ? f->b.n : most;
-    f->s.kept = f->s.closed ? f->s.kept % most : 0;
+    f->joint.kept = f->closing.draws.n ? f->joint.kept % most : 0;
     for (size_t from = 0, here; from < n; from += here) {
-        size_t at = f->s.kept % most;
+        size_t at = f->joint.kept % most;
         here = n - from < most - at ? n - from : most - at;
-        memcpy(f->close.x + at * D, f->b.x + from * D, here * D * sizeof(double));
-        memcpy(f->close.log_p + at, f->b.log_p + from, here * sizeof(double));
-        memcpy(f->close.log_m + at, f->b.log_m + from, here * sizeof(double));
-        f->s.kept += here;
+        memcpy(f->closing.draws.x + at * D, f->b.x + from * D, here * D * sizeof(double));
+        memcpy(f->closing.draws.log_p + at, f->b.log_p + from, here * sizeof(double));
+        memcpy(f->closing.draws.log_m + at, f->b.log_m + from, here * sizeof(double));
+        f->joint.kept += here;
     }
-    f->s.closed = f->close.n = f->s.closed + n < most ? f->s.closed + n : most;
+    f->closing.draws.n = f->closing.draws.n + n < most ? f->closing.draws.n + n : most;
 }
 
 void wv_kmeans_pool(wvgd_fit *f)
@@ -61,7 +62,7 @@ void wv_kmeans_pool(wvgd_fit *f)
     if (f->b.n < room(f))
         keep(f);
     else
-        f->s.closed = f->close.n = 0; /* there is room for no other batch: it is taken when it is looked at */
+        f->closing.draws.n = 0; /* there is room for no other batch: it is taken when it is looked at */
 }
 
 /* Weighted points in flat coordinates. */
@@ -87,7 +88,7 @@ static void assign_piece(wvgd_fit *f, void *context, size_t piece)
     assigning *a = context;
     const points *p = a->p;
     size_t end = end_of(p->n, piece);
-    double *cost = f->free_cost;
+    double *cost = f->desk.free_cost;
     a->total[piece] = 0;
     for (size_t first = piece * wv_fit_piece(p->n); first < end; first += WV_FREE) {
         size_t here = end - first < WV_FREE ? end - first : WV_FREE;
@@ -112,8 +113,8 @@ static double assign(wvgd_fit *f, const points *p, const double *centre, uint32_
 static double lloyd(wvgd_fit *f, const points *p, double settled_at, size_t rounds, double *centre)
 {
     size_t D = f->D;
-    uint32_t *cell = (uint32_t *)(void *)f->psi;
-    double *mass = f->wall, *sum = mass + f->N; /* [N], [N][D] */
+    uint32_t *cell = (uint32_t *)(void *)f->desk.psi;
+    double *mass = f->desk.wall, *sum = mass + f->N; /* [N], [N][D] */
     double distortion = assign(f, p, centre, cell);
     for (size_t round = 0; round < rounds; round++) {
         memset(mass, 0, f->N * (D + 1) * sizeof *mass);
@@ -147,7 +148,7 @@ static void approach(wvgd_fit *f, void *context, size_t piece)
     const approaching *a = context;
     const points *p = a->p;
     size_t D = f->D, end = end_of(p->n, piece);
-    double *columns = f->block, least[WV_COLUMNS], other[WV_COLUMNS], which[WV_COLUMNS];
+    double *columns = f->desk.block, least[WV_COLUMNS], other[WV_COLUMNS], which[WV_COLUMNS];
     for (size_t first = piece * wv_fit_piece(p->n); first < end; first += WV_COLUMNS) {
         size_t here = end - first < WV_COLUMNS ? end - first : WV_COLUMNS;
         double *cost = a->cost + first;
@@ -172,8 +173,8 @@ static void seed(wvgd_fit *f, const points *p, uint64_t restart, double *centre)
 {
     size_t D = f->D, n = p->n, step = f->N / SEEDS + 1;
     bool plain = thorough(f) && restart % 2;
-    double *cost = f->gr, *sum = f->ga;
-    wv_stream stream = {f->opt.seed, WV_RNG_RESTART, f->s.batch, restart};
+    double *cost = f->desk.gr, *sum = f->desk.ga;
+    wv_stream stream = {f->opt.seed, WV_RNG_RESTART, f->count.batch, restart};
     for (size_t k = 0; k < n; k++)
         cost[k] = INFINITY;
     for (size_t j = 0, next; j < f->N; j = next) {
@@ -203,15 +204,15 @@ static void seed(wvgd_fit *f, const points *p, uint64_t restart, double *centre)
 static void spreads(wvgd_fit *f, size_t n, const double *w)
 {
     size_t D = f->D;
-    double *sd = f->vector[0];
+    double *sd = f->desk.vector[0];
     for (size_t j = 0; j < f->N; j++) {
-        double mass = 0, *z = f->now.z + j * D;
+        double mass = 0, *z = f->cells.now.z + j * D;
         memset(sd, 0, D * sizeof *sd);
         for (size_t k = 0; k < n; k++)
             if (f->b.cell[k] == j) {
                 mass += w[k];
                 for (size_t i = 0; i < D; i++)
-                    sd[i] += w[k] * (f->close.x[k * D + i] - z[i]) * (f->close.x[k * D + i] - z[i]);
+                    sd[i] += w[k] * (f->closing.draws.x[k * D + i] - z[i]) * (f->closing.draws.x[k * D + i] - z[i]);
             }
         bool usable = mass > 0;
         for (size_t i = 0; i < D; i++) {
@@ -219,7 +220,7 @@ static void spreads(wvgd_fit *f, size_t n, const double *w)
             usable = usable && sd[i] > 0 && isfinite(sd[i]);
         }
         if (usable)
-            f->cell_family->set_sd(D, 0, f->now.spread + j * f->cell_family->size(D, 0), sd);
+            f->cell_family->set_sd(D, 0, f->cells.now.spread + j * f->cell_family->size(D, 0), sd);
     }
 }
 
@@ -229,13 +230,13 @@ static void flatten(const wvgd_fit *f, size_t n, double *y, const double *origin
     for (size_t k = 0; k < n * f->D; k++)
         y[k] -= origin[k % f->D];
     if (f->opt.cost != WVGD_SQEUCLID)
-        f->metric_family->whiten(f->D, 0, f->now.metric, n, y, NULL);
+        f->metric_family->whiten(f->D, 0, f->cells.now.metric, n, y, NULL);
 }
 
 static void unflatten(const wvgd_fit *f, size_t n, double *y, const double *origin)
 {
     if (f->opt.cost != WVGD_SQEUCLID)
-        f->metric_family->colour(f->D, 0, f->now.metric, n, y, NULL);
+        f->metric_family->colour(f->D, 0, f->cells.now.metric, n, y, NULL);
     for (size_t k = 0; k < n * f->D; k++)
         y[k] += origin[k % f->D];
 }
@@ -300,7 +301,7 @@ static bool search(wvgd_fit *f, size_t n, size_t few, const double *y, const dou
 {
     size_t ND = f->N * f->D, restarts = RESTARTS, finals = FINALS, tried = 0;
     points all = {n, y, w}, some = {few, y + (n - few) * f->D, w_few};
-    starts s = {.p = &some, .centre = f->starts, .rounds = affordable(f, few)};
+    starts s = {.p = &some, .centre = f->shared.starts, .rounds = affordable(f, few)};
     double least = INFINITY, low = INFINITY, kept[MINIMA];
     if ((double)few * (double)ND > 1e8 || ND >= MOST) {
         restarts = finals = 1;
@@ -319,7 +320,7 @@ static bool search(wvgd_fit *f, size_t n, size_t few, const double *y, const dou
         try_starts(f, &s, restarts > 1 && f->D > 4 ? ENOUGH : 0, restarts);
     wv_fit_share(f, finals, (double)(finals * s.rounds) * (double)(few * ND), settle_start, &s);
     for (size_t k = 0; k < finals; k++) {
-        double *centre = f->starts + s.order[k] * ND, d = s.settled[s.order[k]];
+        double *centre = f->shared.starts + s.order[k] * ND, d = s.settled[s.order[k]];
         if (thorough(f)) {
             low = fmin(low, fmin(d, s.after[s.order[0]]));
             for (size_t i = 0; i < tried; i++)
@@ -343,19 +344,20 @@ static bool search(wvgd_fit *f, size_t n, size_t few, const double *y, const dou
 bool wv_kmeans_improve(wvgd_fit *f)
 {
     size_t D = f->D, ND = f->N * D;
-    double *y = f->y, *w = f->gu, *current = f->try_z, *best = current + ND, *origin = f->vector[1];
+    double *y = f->desk.y, *w = f->desk.gu, *current = f->shared.try_z, *best = current + ND,
+           *origin = f->desk.vector[1];
     if (f->N == 1 || (f->opt.cost != WVGD_SQEUCLID && f->opt.cost != WVGD_MAHALANOBIS))
         return false;
-    if (!f->close.n)
+    if (!f->closing.draws.n)
         keep(f);
-    size_t n = f->close.n;
+    size_t n = f->closing.draws.n;
     for (size_t k = 0; k < n; k++)
-        f->psi[k] = f->close.log_p[k] - f->close.log_m[k];
-    if (!wv_weights_normalise(n, f->psi, w) || wv_weights_ess(n, w) < 50 * (double)f->N)
+        f->desk.psi[k] = f->closing.draws.log_p[k] - f->closing.draws.log_m[k];
+    if (!wv_weights_normalise(n, f->desk.psi, w) || wv_weights_ess(n, w) < 50 * (double)f->N)
         return false;
-    memcpy(origin, f->now.z, D * sizeof *origin);
-    memcpy(y, f->close.x, n * D * sizeof *y);
-    memcpy(current, f->now.z, ND * sizeof *current);
+    memcpy(origin, f->cells.now.z, D * sizeof *origin);
+    memcpy(y, f->closing.draws.x, n * D * sizeof *y);
+    memcpy(current, f->cells.now.z, ND * sizeof *current);
     flatten(f, n, y, origin);
     flatten(f, f->N, current, origin);
     points p = {n, y, w};
@@ -365,7 +367,7 @@ bool wv_kmeans_improve(wvgd_fit *f)
         return false;
     assign(f, &p, best, f->b.cell);
     unflatten(f, f->N, best, origin);
-    memcpy(f->now.z, best, ND * sizeof *best);
+    memcpy(f->cells.now.z, best, ND * sizeof *best);
     spreads(f, n, w);
     return true;
 }
@@ -373,20 +375,20 @@ bool wv_kmeans_improve(wvgd_fit *f)
 /* Draws of the mixture, more of the heavier components, into y[n][D] with weights w[n] that sum to `total`. */
 static void mixture_points(wvgd_fit *f, uint64_t key, size_t n, double total, double *y, double *w)
 {
-    size_t K = f->s.mix.K;
+    size_t K = f->mix.K;
     double before = 0;
     for (size_t k = 0, at = 0; k < K; k++) {
-        wv_gaussian q = wv_mixture_component(f, k);
+        wv_gaussian q = wv_mixture_component(&f->mix, k);
         wv_stream stream = {f->opt.seed, WV_RNG_SETTLE, key, k};
         before += 0.5 * f->mix.w[k] + 0.5 / (double)K;
         size_t end = k + 1 < K ? (size_t)(before * (double)n) : n, here = end - at;
         if (f->D <= WV_LATTICE) {
             wv_rng_lattice(&stream, here, f->D, y + at * f->D);
-            q.family->colour(f->D, 0, q.root, here, y + at * f->D, f->work);
+            q.family->colour(f->D, 0, q.root, here, y + at * f->D, f->desk.work);
             for (size_t i = at; i < end; i++)
                 cblas_daxpy((int)f->D, 1.0, q.mu, 1, y + i * f->D, 1);
         } else
-            wv_gaussian_draw(&q, &stream, 0, here, true, y + at * f->D, f->work);
+            wv_gaussian_draw(&q, &stream, 0, here, true, y + at * f->D, f->desk.work);
         for (size_t i = at; i < end; i++)
             w[i] = total * f->mix.w[k] / (double)here;
         at = end;
@@ -398,12 +400,12 @@ static bool place_alone(wvgd_fit *f, size_t n, bool probe)
 {
     size_t ND = f->N * f->D;
     double distortion;
-    mixture_points(f, 2, n, 1, f->y, f->gu);
-    flatten(f, n, f->y, f->mean);
-    if (!search(f, n, n, f->y, f->gu, f->gu, probe, f->try_z, &distortion))
+    mixture_points(f, 2, n, 1, f->desk.y, f->desk.gu);
+    flatten(f, n, f->desk.y, f->posterior.mean);
+    if (!search(f, n, n, f->desk.y, f->desk.gu, f->desk.gu, probe, f->shared.try_z, &distortion))
         return false;
-    unflatten(f, f->N, f->try_z, f->mean);
-    memcpy(f->now.z, f->try_z, ND * sizeof(double));
+    unflatten(f, f->N, f->shared.try_z, f->posterior.mean);
+    memcpy(f->cells.now.z, f->shared.try_z, ND * sizeof(double));
     return true;
 }
 
@@ -412,7 +414,7 @@ static bool place_alone(wvgd_fit *f, size_t n, bool probe)
  * many as that the posterior of one that is not quite Gaussian has its preferences.) */
 static bool regular(const wvgd_fit *f)
 {
-    return f->s.mix.K == 1 && f->opt.cost == WVGD_MAHALANOBIS && !f->opt.metric && f->N > 1 && 2 * f->N < f->D;
+    return f->mix.K == 1 && f->opt.cost == WVGD_MAHALANOBIS && !f->opt.metric && f->N > 1 && 2 * f->N < f->D;
 }
 
 /* Particles at the corners of a regular simplex around the mixture's mean, in the space of the first N - 1
@@ -421,7 +423,7 @@ static bool regular(const wvgd_fit *f)
 static void place_regular(wvgd_fit *f)
 {
     size_t D = f->D, N = f->N;
-    double *z = f->now.z;
+    double *z = f->cells.now.z;
     memset(z, 0, N * D * sizeof *z);
     for (size_t k = 0; k + 1 < N; k++) {
         double left = (double)(N - k), height = sqrt((left - 1) / left * (double)N / (double)(N - 1));
@@ -434,22 +436,22 @@ static void place_regular(wvgd_fit *f)
 
 void wv_kmeans_place(wvgd_fit *f, double c)
 {
-    size_t D = f->D, ND = f->N * D, n = f->close.n < f->n_max / 2 ? f->close.n : f->n_max / 2,
-           extra = c > 0 ? f->n_max - n : 0;
-    double *y = f->y, *w = f->gu, *w_few = f->glv, *best = f->try_z, total = 0, distortion;
+    size_t D = f->D, ND = f->N * D, n = f->closing.draws.n < f->size.n_max / 2 ? f->closing.draws.n : f->size.n_max / 2,
+           extra = c > 0 ? f->size.n_max - n : 0;
+    double *y = f->desk.y, *w = f->desk.gu, *w_few = f->desk.glv, *best = f->shared.try_z, total = 0, distortion;
     size_t few = 50 * f->N > FEWEST ? 50 * f->N : FEWEST, compared = 20 * f->N > COMPARED ? 20 * f->N : COMPARED,
            most = D > 4 ? compared : compared + MIXTURE;
     /* the mixture's draws alone will do, unless they do not know where the density ends */
-    bool many = D > 4 && wv_halfspaces_flat(f), alike = c > (many ? 0.5 : 0.9) && !f->s.zero_points;
+    bool many = D > 4 && wv_halfspaces_flat(f), alike = c > (many ? 0.5 : 0.9) && !f->count.zero_points;
     extra = extra < most ? extra : most;
     /* all of them, rather than a remainder that does not stand for the mixture */
-    compared = compared + 4 * f->s.mix.K < extra ? compared : extra;
+    compared = compared + 4 * f->mix.K < extra ? compared : extra;
     if (many && alike && extra && regular(f)) {
         place_regular(f);
         return;
     }
     if (many && alike && extra) { /* particles will be sharpened, and a hundredth of the distortion does not matter */
-        if (f->s.relevant > 1 || few >= compared || !place_alone(f, few, true))
+        if (f->modes.relevant > 1 || few >= compared || !place_alone(f, few, true))
             place_alone(f, compared, false);
         return;
     }
@@ -457,9 +459,9 @@ void wv_kmeans_place(wvgd_fit *f, double c)
     if (rest)
         mixture_points(f, 1, rest, c * (double)rest / (double)extra, y, w);
     for (size_t k = 0; k < n; k++) { /* all draws, or evenly spaced ones: those of a proposal are neighbours */
-        size_t i = n < f->close.n ? (size_t)((double)k * (double)f->close.n / (double)n) : k;
-        memcpy(y + (rest + k) * D, f->close.x + i * D, D * sizeof *y);
-        total += w[rest + k] = f->close_v[i] - (extra ? c * f->close_spare[i] : 0);
+        size_t i = n < f->closing.draws.n ? (size_t)((double)k * (double)f->closing.draws.n / (double)n) : k;
+        memcpy(y + (rest + k) * D, f->closing.draws.x + i * D, D * sizeof *y);
+        total += w[rest + k] = f->closing.v[i] - (extra ? c * f->shared.close_spare[i] : 0);
     }
     if (extra)
         mixture_points(f, 2, compared, c * (double)compared / (double)extra, y + (rest + n) * D, w + rest + n);
@@ -469,10 +471,10 @@ void wv_kmeans_place(wvgd_fit *f, double c)
     memcpy(w_few, w + rest, (n + compared) * sizeof *w);
     if (extra)
         cblas_dscal((int)compared, (double)extra / (double)compared, w_few + n, 1);
-    flatten(f, all, y, f->mean);
+    flatten(f, all, y, f->posterior.mean);
     size_t own = thorough(f) ? n : 0;
     search(f, all, extra && alike ? own + compared : all, y, w, extra && alike ? w_few + n - own : w, false, best,
            &distortion);
-    unflatten(f, f->N, best, f->mean);
-    memcpy(f->now.z, best, ND * sizeof *best);
+    unflatten(f, f->N, best, f->posterior.mean);
+    memcpy(f->cells.now.z, best, ND * sizeof *best);
 }

@@ -1,7 +1,7 @@
 /* kmeans.h - the transport problem on weighted points: k-means with restarts. */
 #ifndef WV_KMEANS_H
 #define WV_KMEANS_H
-#include "fit.h"
+#include "wvgd.h"
 
 /* Doubles in f->starts. */
 size_t wv_kmeans_size(const wvgd_fit *f);

@@ -12,6 +12,7 @@
  * What mirrored pairs, or the number of draws of each proposal, have settled already does not vary, so that it is
  * left as it is: the masses of modes that lie apart, for one. */
 #include "moments.h"
+#include "fit.h"
 #include "gaussian.h"
 #include "simd/columns.h"
 #include "dense.h"
@@ -75,7 +76,7 @@ typedef struct {
 static stein names(wvgd_fit *f, size_t m)
 {
     size_t D = f->D, p = 2 * D + GROUPS, q = p + D;
-    double *at = f->stein;
+    double *at = f->shared.stein;
     stein s = {
         .inverse = at, .total = at + p, .c = at + 2 * p, .cross = at + 3 * p, .sum = at + 4 * p, .S = at + 4 * p + q};
     s.V = s.S + q * q;
@@ -83,7 +84,7 @@ static stein names(wvgd_fit *f, size_t m)
     s.B = s.L + p * p;
     s.root = s.B + D * p;
     s.R = s.root + D * D;
-    s.H = f->gy; /* [n_max][D] is more than 64 (11 D + 16), or for D < 6 64 (8 D + 48) */
+    s.H = f->desk.gy; /* [n_max][D] is more than 64 (11 D + 16), or for D < 6 64 (8 D + 48) */
     s.Q = s.H + PAIRS * q;
     s.draws = s.Q + PAIRS * D;
     double **const next[] = {&s.sd,    &s.unit, &s.mu,  &s.centre, &s.scale,
@@ -101,16 +102,16 @@ static stein names(wvgd_fit *f, size_t m)
  * values differ by from those of the first draw of weight. */
 static void weighted(wvgd_fit *f, const wanted *w, const stein *s)
 {
-    size_t m = w->m, n = f->close.n, one = 0;
+    size_t m = w->m, n = f->closing.draws.n, one = 0;
     double *sums = s->S, *from = s->centre, v[WV_COLUMNS], squares = 0; /* [4][m], [m] */
-    while (one + 1 < n && !(f->close_v[one] > 0))
+    while (one + 1 < n && !(f->closing.v[one] > 0))
         one++;
     memcpy(from, w->value + one * w->ld, m * sizeof *from);
     memset(sums, 0, 4 * m * sizeof *sums);
     for (size_t first = 0; first < n; first += WV_COLUMNS) {
         size_t here = n - first < WV_COLUMNS ? n - first : WV_COLUMNS, whole = wv_columns_round(here);
         for (size_t i = 0; i < whole; i++) {
-            v[i] = i < here ? f->close_v[first + i] : 0;
+            v[i] = i < here ? f->closing.v[first + i] : 0;
             squares += v[i] * v[i];
         }
         wv_columns_turn_rows(m, here, w->value + first * w->ld, w->ld, s->draws);
@@ -143,7 +144,7 @@ static void correlate(const stein *s, size_t D)
 /* The group of the mixture's component k. */
 static size_t group_of(wvgd_fit *f, size_t k)
 {
-    size_t m = f->s.modes > 1 ? wv_modes_nearest(f, f->s.modes, f->mix.mu + k * f->D) : 0;
+    size_t m = f->modes.n > 1 ? wv_modes_nearest(f, f->modes.n, f->mix.mu + k * f->D) : 0;
     return m < GROUPS ? m : GROUPS - 1;
 }
 
@@ -151,11 +152,11 @@ static size_t group_of(wvgd_fit *f, size_t k)
 static void form_groups(wvgd_fit *f, stein *s, size_t m)
 {
     memset(s->share, 0, sizeof s->share);
-    for (size_t k = 0; k < f->s.mix.K; k++) {
-        f->mix_e[k] = (double)group_of(f, k);
-        s->share[(size_t)f->mix_e[k]] += f->mix.w[k];
+    for (size_t k = 0; k < f->mix.K; k++) {
+        f->desk.mix_e[k] = (double)group_of(f, k);
+        s->share[(size_t)f->desk.mix_e[k]] += f->mix.w[k];
     }
-    s->groups = f->s.modes > 1 ? f->s.modes : 1;
+    s->groups = f->modes.n > 1 ? f->modes.n : 1;
     s->groups = s->groups < GROUPS ? s->groups : GROUPS;
     s->p = 2 * f->D + s->groups;
     s->q = s->p + m;
@@ -169,13 +170,14 @@ typedef struct {
 
 static stretch next_stretch(const wvgd_fit *f, size_t first)
 {
-    const uint32_t *stratum = f->close.stratum;
+    const uint32_t *stratum = f->closing.draws.stratum;
     stretch r = {.first = first, .pairs = 1};
-    while (r.pairs < PAIRS && first + 2 * r.pairs < f->close.n && stratum[first + 2 * r.pairs] == stratum[first])
+    while (r.pairs < PAIRS && first + 2 * r.pairs < f->closing.draws.n &&
+           stratum[first + 2 * r.pairs] == stratum[first])
         r.pairs++;
     r.whole = wv_columns_round(r.pairs);
     for (size_t i = 0; i < 2 * PAIRS; i++)
-        r.v[i % 2][i / 2] = i < 2 * r.pairs ? (double)f->close.n * f->close_v[first + i] : 0;
+        r.v[i % 2][i / 2] = i < 2 * r.pairs ? (double)f->closing.draws.n * f->closing.v[first + i] : 0;
     return r;
 }
 
@@ -183,7 +185,7 @@ static stretch next_stretch(const wvgd_fit *f, size_t first)
 static bool last_of_proposal(const wvgd_fit *f, const stretch *r)
 {
     size_t next = r->first + 2 * r->pairs;
-    return next >= f->close.n || f->close.stratum[next] != f->close.stratum[r->first];
+    return next >= f->closing.draws.n || f->closing.draws.stratum[next] != f->closing.draws.stratum[r->first];
 }
 
 /* Densities of the groups over that of the draws, less their weights, which are the means: sums over pairs into the
@@ -191,21 +193,21 @@ static bool last_of_proposal(const wvgd_fit *f, const stretch *r)
 static void see_groups(wvgd_fit *f, const stein *s, const stretch *r, double *square)
 {
     size_t n = 2 * r->pairs;
-    double u[2 * PAIRS], *log_q = f->glu;
-    const double *log_m = f->close.log_m + r->first;
+    double u[2 * PAIRS], *log_q = f->desk.glu;
+    const double *log_m = f->closing.draws.log_m + r->first;
     for (size_t g = 0; g < s->groups; g++) {
         double *h = s->H + (2 * f->D + g) * PAIRS;
         for (size_t i = 0; i < n; i++)
-            u[i] = f->close.log_mix[0][r->first + i] - log_m[i];
+            u[i] = f->closing.draws.log_mix[0][r->first + i] - log_m[i];
         if (s->groups == 1)
             wv_weights_exp(n, u);
         else
             memset(u, 0, n * sizeof *u);
-        for (size_t k = 0; k < f->s.mix.K && s->groups > 1; k++) {
-            if ((size_t)f->mix_e[k] != g)
+        for (size_t k = 0; k < f->mix.K && s->groups > 1; k++) {
+            if ((size_t)f->desk.mix_e[k] != g)
                 continue;
-            wv_gaussian q = wv_mixture_component(f, k);
-            wv_gaussian_log_density(&q, n, f->close.x + r->first * f->D, log_q, f->y, f->work);
+            wv_gaussian q = wv_mixture_component(&f->mix, k);
+            wv_gaussian_log_density(&q, n, f->closing.draws.x + r->first * f->D, log_q, f->desk.y, f->desk.work);
             for (size_t i = 0; i < n; i++)
                 u[i] += f->mix.w[k] * exp(log_q[i] - log_m[i]);
         }
@@ -222,8 +224,8 @@ static void pair_statistics(wvgd_fit *f, const stein *s, const stretch *r, doubl
     size_t D = f->D, size = D * PAIRS;
     double *x = s->draws, *g = x + 2 * size, *raw = x + 6 * size;
     for (size_t e = 0; e < 2; e++) {
-        wv_columns_turn_rows(D, r->pairs, f->close.x + (r->first + e) * D, 2 * D, x + e * size);
-        wv_columns_turn_rows(D, r->pairs, f->close.grad + (r->first + e) * D, 2 * D, raw);
+        wv_columns_turn_rows(D, r->pairs, f->closing.draws.x + (r->first + e) * D, 2 * D, x + e * size);
+        wv_columns_turn_rows(D, r->pairs, f->closing.draws.grad + (r->first + e) * D, 2 * D, raw);
         cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)D, (int)r->whole, (int)D, 1.0, s->R, (int)D, raw, PAIRS, 0.0,
                     g + e * size, PAIRS);
     }
@@ -239,13 +241,13 @@ static void pair_values(const wvgd_fit *f, const wanted *w, const stein *s, cons
 {
     size_t size = f->D * PAIRS;
     double *y = s->draws;
-    if (w->value != f->close.x || !turned) {
+    if (w->value != f->closing.draws.x || !turned) {
         y += 4 * size;
         for (size_t e = 0; e < 2; e++)
             wv_columns_turn_rows(w->m, r->pairs, w->value + (r->first + e) * w->ld, 2 * w->ld, y + e * size);
     }
-    wv_columns_best()->pair_values(w->m, r->whole, 1 / (double)f->close.n, r->v[0], r->v[1], y, y + size, s->centre,
-                                   s->scale, from, s->A, s->Q);
+    wv_columns_best()->pair_values(w->m, r->whole, 1 / (double)f->closing.draws.n, r->v[0], r->v[1], y, y + size,
+                                   s->centre, s->scale, from, s->A, s->Q);
 }
 
 /* Means over the pairs of a proposal that has ended. */
@@ -263,7 +265,7 @@ static void keep_means(const stein *s, size_t proposal, double pairs, double wei
 /* Sums and scatter of the statistics, and that with values and weights; squares of single draws into s->inverse. */
 static void scatter(wvgd_fit *f, const wanted *w, stein *s)
 {
-    size_t p = s->p, q = s->q, n = f->close.n, proposal = 0;
+    size_t p = s->p, q = s->q, n = f->closing.draws.n, proposal = 0;
     double pairs = 0, weight = 0, ones[PAIRS], both[PAIRS];
     const wv_columns *pass = wv_columns_best();
     double *const sums[] = {s->total, s->cross, s->inverse, s->sum};
@@ -305,7 +307,8 @@ static bool solve(wvgd_fit *f, const wanted *w, stein *s)
 {
     size_t p = s->p, q = s->q, m = w->m;
     lapack_int size = (lapack_int)p, rows = (lapack_int)q;
-    double n = (double)f->close.n, *B = s->S + p * q; /* [m][q], of which the first p: what LAPACK takes for p x m */
+    double n = (double)f->closing.draws.n,
+           *B = s->S + p * q; /* [m][q], of which the first p: what LAPACK takes for p x m */
     memset(s->sums, 0, m * sizeof(double));
     scatter(f, w, s);
     if (!(s->freedom > 2 * (double)p))
@@ -360,7 +363,7 @@ static void end_proposal(const wvgd_fit *f, const stein *s, size_t m, size_t end
     for (size_t i = end - 2 * pairs; i < end; i += 2)
         tilt += weight[i] / n;
     for (size_t i = end - 2 * pairs; i < end; i++)
-        weight[i] = f->close_v[i] * (1 - (weight[i] - tilt));
+        weight[i] = f->closing.v[i] * (1 - (weight[i] - tilt));
     for (size_t k = 0; k < m; k++) {
         s->var[k] += square[k] - tilted[k] + tilt * square[k];
         s->error[k] += pairs > 1 ? n / (n - 1) * fmax(ee[k] - e[k] * e[k] / n, 0) : ee[k];
@@ -393,7 +396,7 @@ static void leave_out(const stein *s, const stretch *r, size_t m, size_t proposa
  * s->mean = 0). Returns the sum of the weights. */
 static double tilt(wvgd_fit *f, const wanted *w, const stein *s, bool tilted, double *weight)
 {
-    size_t m = w->m, n = f->close.n, pairs = 0, proposal = 0;
+    size_t m = w->m, n = f->closing.draws.n, pairs = 0, proposal = 0;
     double t[PAIRS] = {0}, keep[PAIRS];
     memset(s->var, 0, m * sizeof(double));
     memset(s->error, 0, m * sizeof(double));
@@ -432,10 +435,10 @@ static const double unseen = 1e-6;
  * tilt is not safe, or no small correction, there is none. */
 static void estimate(wvgd_fit *f, const wanted *w, double *mean, double *var, double *mcse, double *weight)
 {
-    size_t m = w->m, n = f->close.n;
+    size_t m = w->m, n = f->closing.draws.n;
     stein s = names(f, m);
     weighted(f, w, &s);
-    bool tilted = wv_weights_ess(n, f->close_v) > 10 * (double)f->D && f->s.pareto_k < 0.7 &&
+    bool tilted = wv_weights_ess(n, f->closing.v) > 10 * (double)f->D && f->outcome.pareto_k < 0.7 &&
                   wv_mixture_moments(f, s.mu, s.root);
     if (tilted) {
         correlate(&s, f->D);
@@ -462,7 +465,8 @@ static void estimate(wvgd_fit *f, const wanted *w, double *mean, double *var, do
 
 void wv_moments_estimate(wvgd_fit *f)
 {
-    estimate(f, &(wanted){f->D, f->D, f->close.x}, f->mean, f->var, f->mcse, f->close_cal);
+    estimate(f, &(wanted){f->D, f->D, f->closing.draws.x}, f->posterior.mean, f->posterior.var, f->posterior.mcse,
+             f->closing.calibrated);
 }
 
 /* Whether there is nothing to estimate of a function, whose values are m apart: it is the same at all draws of
@@ -470,9 +474,9 @@ void wv_moments_estimate(wvgd_fit *f)
 static bool is_plain(const wvgd_fit *f, size_t m, const double *value, double *mean)
 {
     size_t counted = 0, same = 0;
-    for (size_t i = 0; i < f->close.n; i++) {
+    for (size_t i = 0; i < f->closing.draws.n; i++) {
         double here = value[i * m];
-        if (!(f->close_v[i] > 0))
+        if (!(f->closing.v[i] > 0))
             continue;
         if (!isfinite(here)) {
             *mean = NAN;
@@ -491,7 +495,7 @@ void wv_moments_of(wvgd_fit *f, size_t m, const double *value, double *mean, dou
         for (run = 0; run < f->D && at + run < m && !is_plain(f, m, value + at + run, &mean[at + run]);)
             run++;
         if (run)
-            estimate(f, &(wanted){run, m, value + at}, mean + at, var + at, mcse + at, f->close_spare);
+            estimate(f, &(wanted){run, m, value + at}, mean + at, var + at, mcse + at, f->shared.close_spare);
         else
             var[at] = mcse[at] = 0 * mean[at];
         at += run ? run : 1;

@@ -2,7 +2,7 @@
  * as the draws were made. */
 #ifndef WV_MOMENTS_H
 #define WV_MOMENTS_H
-#include "fit.h"
+#include "wvgd.h"
 
 /* Mean, variance and standard error of every coordinate from the stored closing draws and their weights f->close_v,
  * into f->mean, f->var and f->mcse. Fills f->close_cal with calibrated weights (some may be negative), or with a

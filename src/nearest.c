@@ -1,6 +1,7 @@
 /* nearest.c - which particle is nearest: cells L_j = { z : c(z_j, z) < c(z_k, z) for all k } under a cost (cost.c;
  * method, section 1). */
 #include "nearest.h"
+#include "fit.h"
 #include "gaussian.h"
 #include "cost.h"
 #include "simd/int_scores.h"
@@ -78,14 +79,14 @@ static size_t coarse_room(size_t N, size_t D)
                        : 0;
 }
 
-/* Rounds the particles z[N][D]; f->narrow is scratch. room: as wv_nearest_rounded_size has it. NULL: they are
+/* Rounds the particles z[N][D]; f->desk.narrow is scratch. room: as wv_nearest_rounded_size has it. NULL: they are
  * few, or this processor cannot use it. */
 static wv_nearest_rounded *round_particles(const wvgd_fit *f, const double *z, double *room)
 {
     size_t N = f->N, D = f->D, n = WV_INT_SCORES_GROUP * groups(N);
     const wv_int_scores *pass = wv_int_scores_best();
     wv_nearest_rounded *r = (wv_nearest_rounded *)(void *)room;
-    float *e = (float *)(void *)f->narrow, most = 0, size[WV_INT_SCORES_GROUP], rest[WV_INT_SCORES_GROUP];
+    float *e = (float *)(void *)f->desk.narrow, most = 0, size[WV_INT_SCORES_GROUP], rest[WV_INT_SCORES_GROUP];
     if (!crowd(N, D))
         return NULL;
     *r = (wv_nearest_rounded){.w = {.bytes = D > SHORT, .words = words(D), .groups = groups(N)},
@@ -120,8 +121,8 @@ static wv_nearest_rounded *round_particles(const wvgd_fit *f, const double *z, d
 
 void wv_nearest_prepare(const wvgd_fit *f)
 {
-    if (f->rounded)
-        round_particles(f, f->now.z, f->rounded);
+    if (f->shared.rounded)
+        round_particles(f, f->cells.now.z, f->shared.rounded);
 }
 
 /* ---- single precision -------------------------------------------------------------------------------------------- */
@@ -159,7 +160,7 @@ static wv_nearest_sieve make_sieve(const wvgd_fit *f, const double *z, const dou
                                    const wv_nearest_rounded *rounded)
 {
     size_t N = f->N, D = f->D;
-    wv_nearest_sieve s = {.middle = f->narrow, .z = (float *)(void *)(f->narrow + D), .wide = z};
+    wv_nearest_sieve s = {.middle = f->desk.narrow, .z = (float *)(void *)(f->desk.narrow + D), .wide = z};
     s.x = s.z + N * D;
     s.square = s.x + WV_COLUMNS * D;
     memset(s.middle, 0, D * sizeof *s.middle);
@@ -339,7 +340,7 @@ static bool try_coarse(const wvgd_fit *f, wv_nearest_sieve *s, size_t n, const d
 static void find(const wvgd_fit *f, wv_nearest_sieve *s, const double *z, size_t n, const double *rows, uint32_t *cell,
                  double *near, double *next)
 {
-    double *columns = f->block; /* [D][WV_COLUMNS] */
+    double *columns = f->desk.block; /* [D][WV_COLUMNS] */
     if (try_coarse(f, s, n, rows, cell, near, next))
         return;
     wv_columns_turn(f->D, n, rows, columns);
@@ -350,7 +351,7 @@ static void find(const wvgd_fit *f, wv_nearest_sieve *s, const double *z, size_t
 /* Room for particles as whole numbers at the end of the scratch. */
 static double *own_room(const wvgd_fit *f)
 {
-    return f->narrow + wv_nearest_narrow_size(f->N, f->D) - wv_nearest_rounded_size(f->N, f->D);
+    return f->desk.narrow + wv_nearest_narrow_size(f->N, f->D) - wv_nearest_rounded_size(f->N, f->D);
 }
 
 void wv_nearest_nearest(const wvgd_fit *f, const double *z, size_t n, const double *x, uint32_t *cell, double *near,
@@ -370,15 +371,16 @@ void wv_nearest_nearest(const wvgd_fit *f, const double *z, size_t n, const doub
 static void assign_few(const wvgd_fit *f, size_t n, const double *x, uint32_t *cell, double *near, double *next)
 {
     size_t D = f->D, size = D * WV_COLUMNS;
-    double inverse[WV_DENSE * WV_DENSE], r[WV_COLUMNS], *columns = f->block, *spare = columns + size, *y = spare + size,
+    double inverse[WV_DENSE * WV_DENSE], r[WV_COLUMNS], *columns = f->desk.block, *spare = columns + size,
+                                                        *y = spare + size,
                                                         *z = y + size; /* [D][D], .., [D][WV_COLUMNS], [N][D] */
-    wv_gaussian metric = {f->metric_family, D, 0, f->now.z, f->now.metric, 0};
-    wv_gaussian_whiten(&metric, f->N, f->now.z, z, NULL);
-    wv_dense_invert(D, f->now.metric, inverse);
+    wv_gaussian metric = {f->metric_family, D, 0, f->cells.now.z, f->cells.now.metric, 0};
+    wv_gaussian_whiten(&metric, f->N, f->cells.now.z, z, NULL);
+    wv_dense_invert(D, f->cells.now.metric, inverse);
     for (size_t first = 0; first < n; first += WV_COLUMNS) {
         size_t here = n - first < WV_COLUMNS ? n - first : WV_COLUMNS;
         wv_columns_turn(D, here, x + first * D, columns);
-        wv_columns_whiten(D, wv_columns_round(here), inverse, f->now.z, columns, spare, y, r);
+        wv_columns_whiten(D, wv_columns_round(here), inverse, f->cells.now.z, columns, spare, y, r);
         compare_block(f, z, here, y, cell + first, near + first, next + first);
     }
 }
@@ -387,11 +389,11 @@ static void assign_few(const wvgd_fit *f, size_t n, const double *x, uint32_t *c
 static void assign_whitened(const wvgd_fit *f, size_t n, const double *x, uint32_t *cell, double *near, double *next)
 {
     size_t D = f->D;
-    double *rows = f->block + WV_COLUMNS * D, *z = rows + WV_COLUMNS * D; /* [WV_COLUMNS][D], [N][D] */
+    double *rows = f->desk.block + WV_COLUMNS * D, *z = rows + WV_COLUMNS * D; /* [WV_COLUMNS][D], [N][D] */
     bool many = f->N >= MANY && n >= WV_COLUMNS;
-    wv_gaussian metric = {f->metric_family, D, 0, f->now.z, f->now.metric, 0};
+    wv_gaussian metric = {f->metric_family, D, 0, f->cells.now.z, f->cells.now.metric, 0};
     wv_nearest_sieve s = {0};
-    wv_gaussian_whiten(&metric, f->N, f->now.z, z, NULL);
+    wv_gaussian_whiten(&metric, f->N, f->cells.now.z, z, NULL);
     if (many)
         s = make_sieve(f, z, NULL, round_particles(f, z, own_room(f)));
     for (size_t first = 0; first < n; first += WV_COLUMNS) {
@@ -404,11 +406,11 @@ static void assign_whitened(const wvgd_fit *f, size_t n, const double *x, uint32
 void wv_nearest_assign(const wvgd_fit *f, size_t n, const double *x, uint32_t *cell, double *near, double *next)
 {
     size_t D = f->D;
-    double *cost = f->block, *y = cost + WV_BLOCK; /* [WV_BLOCK], [WV_BLOCK][D] */
+    double *cost = f->desk.block, *y = cost + WV_BLOCK; /* [WV_BLOCK], [WV_BLOCK][D] */
     if (!n)
         return;
     if (f->opt.cost == WVGD_SQEUCLID) {
-        wv_nearest_nearest(f, f->now.z, n, x, cell, near, next);
+        wv_nearest_nearest(f, f->cells.now.z, n, x, cell, near, next);
         return;
     }
     if (f->opt.cost == WVGD_MAHALANOBIS && D <= WV_BLOCK / 2) {
@@ -423,7 +425,7 @@ void wv_nearest_assign(const wvgd_fit *f, size_t n, const double *x, uint32_t *c
     for (size_t first = 0; first < n; first += WV_BLOCK) {
         size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
         for (size_t j = 0; j < f->N; j++) {
-            wv_cost_cost(f, j, f->now.z + j * D, here, x + first * D, cost, y);
+            wv_cost_cost(f, j, f->cells.now.z + j * D, here, x + first * D, cost, y);
             for (size_t k = 0; k < here; k++)
                 compare(first + k, (uint32_t)j, cost[k], cell, near, next);
         }
@@ -434,7 +436,7 @@ bool wv_nearest_mirrored(const wvgd_fit *f, const double *middle, wv_nearest_sie
 {
     if (f->opt.cost != WVGD_SQEUCLID || f->N < MANY)
         return false;
-    *s = make_sieve(f, f->now.z, middle, (const wv_nearest_rounded *)(const void *)f->rounded);
+    *s = make_sieve(f, f->cells.now.z, middle, (const wv_nearest_rounded *)(const void *)f->shared.rounded);
     return true;
 }
 
@@ -445,7 +447,7 @@ void wv_nearest_assign_mirrored(const wvgd_fit *f, wv_nearest_sieve *s, size_t n
         return;
     for (size_t at = 0, here; at < n; at += here) {
         here = n - at < WV_COLUMNS ? n - at : WV_COLUMNS;
-        wv_columns_turn(f->D, here, x + at * f->D, f->block);
-        compare_block(f, f->now.z, here, f->block, cell + at, near + at, next + at);
+        wv_columns_turn(f->D, here, x + at * f->D, f->desk.block);
+        compare_block(f, f->cells.now.z, here, f->desk.block, cell + at, near + at, next + at);
     }
 }

@@ -2,7 +2,7 @@
 #ifndef WV_NEAREST_H
 #define WV_NEAREST_H
 #include "simd/int_scores.h"
-#include "fit.h"
+#include "wvgd.h"
 
 /* Nearest particle of each point (lowest index on ties), the cost to it and to the second nearest
  * (INFINITY when N = 1). */

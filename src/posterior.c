@@ -1,6 +1,8 @@
 /* posterior.c - what the closing draws say of the posterior, with either solver: their normalised weights, moments,
  * masses of the cells and diagnostics (method, section 5). */
 #include "posterior.h"
+#include "fit.h"
+#include "memory.h"
 #include "gaussian.h"
 #include "evidence.h"
 #include "joint/particle.h"
@@ -11,37 +13,60 @@
 #include <cblas.h>
 #include <math.h>
 #include <string.h>
+#include <stdlib.h>
+
+bool wv_posterior_new(wv_posterior *p, size_t D)
+{
+    const wv_slot slots[] = {{&p->mean, D}, {&p->var, D}, {&p->mcse, D}};
+    p->memory = wv_memory_carve(slots, sizeof slots / sizeof *slots, WV_ZEROED);
+    for (size_t i = 0; p->memory && i < D; i++)
+        p->mean[i] = p->var[i] = p->mcse[i] = NAN;
+    return p->memory != NULL;
+}
+
+void wv_posterior_free(wv_posterior *p)
+{
+    free(p->memory);
+}
+
+void wv_posterior_archive(wv_posterior *p, wv_archive *a, size_t D)
+{
+    wv_archive_array(a, p->mean, D);
+    wv_archive_array(a, p->var, D);
+    wv_archive_array(a, p->mcse, D);
+}
 
 /* Effective draws below which weights correct nothing: what they say of the posterior is noise. */
 static const double few = 30;
 
 bool wv_posterior_uncorrected(const wvgd_fit *f)
 {
-    return f->s.stage == WV_DONE && !f->staged && f->s.final_ess < few;
+    return f->stage == WV_DONE && !f->staged && f->outcome.ess < few;
 }
 
 /* The weights of the closing draws that users see are those that stand for the ensemble. */
 static void stand_for_ensemble(wvgd_fit *f)
 {
-    for (size_t i = 0; i < f->close.n; i++) {
-        size_t j = f->close.cell[i];
-        f->psi[i] = f->weight[j] > 0 && f->close.log_p[i] > -INFINITY
-                        ? log(f->weight[j]) + f->close.log_q[i] - f->log_Z[j] - f->close.log_m[i]
-                        : -INFINITY;
+    for (size_t i = 0; i < f->closing.draws.n; i++) {
+        size_t j = f->closing.draws.cell[i];
+        f->desk.psi[i] = f->cells.weight[j] > 0 && f->closing.draws.log_p[i] > -INFINITY
+                             ? log(f->cells.weight[j]) + f->closing.draws.log_q[i] - f->cells.log_Z[j] -
+                                   f->closing.draws.log_m[i]
+                             : -INFINITY;
     }
-    double total = wv_weights_lse(f->close.n, f->psi);
-    for (size_t i = 0; i < f->close.n; i++)
-        f->close_log_w[i] = f->psi[i] - total;
+    double total = wv_weights_lse(f->closing.draws.n, f->desk.psi);
+    for (size_t i = 0; i < f->closing.draws.n; i++)
+        f->closing.log_w[i] = f->desk.psi[i] - total;
 }
 
 bool wv_posterior_weights(wvgd_fit *f)
 {
-    for (size_t i = 0; i < f->close.n; i++)
-        f->psi[i] = f->close.log_p[i] - f->close.log_m[i];
-    bool some = wv_weights_normalise(f->close.n, f->psi, f->close_v);
-    double total = wv_weights_lse(f->close.n, f->psi);
-    for (size_t i = 0; i < f->close.n; i++)
-        f->close_log_w[i] = some ? f->psi[i] - total : -INFINITY;
+    for (size_t i = 0; i < f->closing.draws.n; i++)
+        f->desk.psi[i] = f->closing.draws.log_p[i] - f->closing.draws.log_m[i];
+    bool some = wv_weights_normalise(f->closing.draws.n, f->desk.psi, f->closing.v);
+    double total = wv_weights_lse(f->closing.draws.n, f->desk.psi);
+    for (size_t i = 0; i < f->closing.draws.n; i++)
+        f->closing.log_w[i] = some ? f->desk.psi[i] - total : -INFINITY;
     if (some && wv_posterior_uncorrected(f))
         stand_for_ensemble(f);
     return some;
@@ -50,20 +75,20 @@ bool wv_posterior_weights(wvgd_fit *f)
 void wv_posterior_masses(const wvgd_fit *f, double *beta)
 {
     memset(beta, 0, f->N * sizeof *beta);
-    for (size_t i = 0; i < f->close.n; i++)
-        beta[f->close.cell[i]] += f->close_v[i];
+    for (size_t i = 0; i < f->closing.draws.n; i++)
+        beta[f->closing.draws.cell[i]] += f->closing.v[i];
 }
 
 static void cell_diagnostics(wvgd_fit *f)
 {
-    size_t *end = f->start; /* [N + 1] draws of the cells before, which become those of the cell itself, too */
-    double all = 0, *sum = f->cell_spare, *squares = f->cell_ess, *log_w = f->psi;
+    size_t *end = f->shared.start; /* [N + 1] draws of the cells before, which become those of the cell itself, too */
+    double all = 0, *sum = f->shared.cell_spare, *squares = f->cells.ess, *log_w = f->desk.psi;
     memset(end, 0, (f->N + 1) * sizeof *end);
     memset(sum, 0, f->N * sizeof *sum);
     memset(squares, 0, f->N * sizeof *squares);
-    for (size_t i = 0; i < f->close.n; i++) {
-        size_t j = f->close.cell[i];
-        double v = f->close_v[i];
+    for (size_t i = 0; i < f->closing.draws.n; i++) {
+        size_t j = f->closing.draws.cell[i];
+        double v = f->closing.v[i];
         end[j + 1]++;
         sum[j] += v;
         squares[j] += v * v;
@@ -71,13 +96,13 @@ static void cell_diagnostics(wvgd_fit *f)
     }
     for (size_t j = 0; j < f->N; j++)
         end[j + 1] += end[j];
-    for (size_t i = 0; i < f->close.n; i++)
-        log_w[end[f->close.cell[i]]++] = f->close.log_p[i] - f->close.log_m[i];
+    for (size_t i = 0; i < f->closing.draws.n; i++)
+        log_w[end[f->closing.draws.cell[i]]++] = f->closing.draws.log_p[i] - f->closing.draws.log_m[i];
     for (size_t j = 0, first = 0; j < f->N; first = end[j++]) {
-        double b = f->beta[j];
-        f->beta_se[j] = sqrt(squares[j] * (1 - b) * (1 - b) + (all - squares[j]) * b * b);
-        f->cell_ess[j] = squares[j] > 0 ? sum[j] * sum[j] / squares[j] : 0;
-        f->cell_k[j] = wv_weights_pareto_k(end[j] - first, log_w + first, NULL, f->order);
+        double b = f->cells.beta[j];
+        f->cells.beta_se[j] = sqrt(squares[j] * (1 - b) * (1 - b) + (all - squares[j]) * b * b);
+        f->cells.ess[j] = squares[j] > 0 ? sum[j] * sum[j] / squares[j] : 0;
+        f->cells.pareto_k[j] = wv_weights_pareto_k(end[j] - first, log_w + first, NULL, f->shared.order);
     }
 }
 
@@ -85,29 +110,29 @@ static void cell_diagnostics(wvgd_fit *f)
  * weighted by their precision. */
 static void pool_masses(wvgd_fit *f)
 {
-    double total = 0, k = (double)f->s.averaged;
+    double total = 0, k = (double)f->joint.averaged;
     for (size_t j = 0; j < f->N; j++) {
-        double other = fmax(f->now.beta2[j] - f->now.beta[j] * f->now.beta[j], 0) / fmax(k - 1, 1),
-               own = f->beta_se[j] * f->beta_se[j];
-        if (f->s.averaged && own > 0 && other > 0) {
-            f->beta[j] = (f->beta[j] / own + f->now.beta[j] / other) / (1 / own + 1 / other);
-            f->beta_se[j] = sqrt(1 / (1 / own + 1 / other));
+        double other = fmax(f->cells.now.beta2[j] - f->cells.now.beta[j] * f->cells.now.beta[j], 0) / fmax(k - 1, 1),
+               own = f->cells.beta_se[j] * f->cells.beta_se[j];
+        if (f->joint.averaged && own > 0 && other > 0) {
+            f->cells.beta[j] = (f->cells.beta[j] / own + f->cells.now.beta[j] / other) / (1 / own + 1 / other);
+            f->cells.beta_se[j] = sqrt(1 / (1 / own + 1 / other));
         }
-        total += f->beta[j];
+        total += f->cells.beta[j];
     }
     for (size_t j = 0; j < f->N; j++)
-        f->beta[j] /= total;
+        f->cells.beta[j] /= total;
 }
 
 void wv_posterior_moments(const wvgd_fit *f, size_t m, const double *value, double *mean, double *var, double *mcse)
 {
-    const double *v = f->close_cal;
+    const double *v = f->closing.calibrated;
     for (size_t i = 0; i < m; i++) {
-        wvgd_estimate e = wv_evidence_mean(f->close.n, v, value + i, m);
+        wvgd_estimate e = wv_evidence_mean(f->closing.draws.n, v, value + i, m);
         mean[i] = e.value;
         mcse[i] = e.se;
         var[i] = 0;
-        for (size_t k = 0; k < f->close.n; k++)
+        for (size_t k = 0; k < f->closing.draws.n; k++)
             var[i] += v[k] > 0 ? v[k] * (value[k * m + i] - e.value) * (value[k * m + i] - e.value) : 0;
     }
 }
@@ -115,26 +140,27 @@ void wv_posterior_moments(const wvgd_fit *f, size_t m, const double *value, doub
 void wv_posterior_root(wvgd_fit *f, const wv_family *family, double *root)
 {
     size_t D = f->D;
-    double *sd = f->vector[0], *C = f->square[0], *x = f->block, *centred = x + D * WV_COLUMNS,
+    double *sd = f->desk.vector[0], *C = f->desk.square[0], *x = f->desk.block, *centred = x + D * WV_COLUMNS,
            *weighted = centred + D * WV_COLUMNS, v[WV_COLUMNS]; /* [D][WV_COLUMNS] */
     for (size_t i = 0; i < D; i++)
-        sd[i] = fmax(sqrt(f->var[i]), 1e-150);
+        sd[i] = fmax(sqrt(f->posterior.var[i]), 1e-150);
     family->set_sd(D, 0, root, sd);
     if (family != wv_family_get(WVGD_FULL))
         return;
     memset(C, 0, D * D * sizeof *C);
-    for (size_t first = 0; first < f->close.n; first += WV_COLUMNS) {
-        size_t here = f->close.n - first < WV_COLUMNS ? f->close.n - first : WV_COLUMNS, whole = wv_columns_round(here);
+    for (size_t first = 0; first < f->closing.draws.n; first += WV_COLUMNS) {
+        size_t here = f->closing.draws.n - first < WV_COLUMNS ? f->closing.draws.n - first : WV_COLUMNS,
+               whole = wv_columns_round(here);
         for (size_t k = 0; k < whole; k++)
-            v[k] = k < here ? f->close_v[first + k] : 0;
-        wv_columns_turn(D, here, f->close.x + first * D, x);
-        wv_columns_best()->centre(D, whole, v, x, f->mean, centred, weighted);
+            v[k] = k < here ? f->closing.v[first + k] : 0;
+        wv_columns_turn(D, here, f->closing.draws.x + first * D, x);
+        wv_columns_best()->centre(D, whole, v, x, f->posterior.mean, centred, weighted);
         wv_columns_product(D, whole, weighted, centred, true, C);
     }
     for (size_t i = 0; i < D; i++)
         for (size_t k = 0; k <= i; k++)
             C[i * D + k] /= sd[i] * sd[k];
-    if (wv_dense_chol(D, C, f->square[1]))
+    if (wv_dense_chol(D, C, f->desk.square[1]))
         for (size_t i = 0; i < D; i++)
             for (size_t k = 0; k <= i; k++)
                 root[i * D + k] = sd[i] * C[i * D + k];
@@ -145,32 +171,33 @@ void wv_posterior_root(wvgd_fit *f, const wv_family *family, double *root)
 static void distortion(wvgd_fit *f)
 {
     if (f->N == 1) {
-        wv_posterior_root(f, f->cell_family, f->now.spread);
+        wv_posterior_root(f, f->cell_family, f->cells.now.spread);
         if (!f->opt.metric)
-            wv_posterior_root(f, f->metric_family, f->now.metric);
-        wv_particle_place_one(f, f->close.n, f->close.x, f->close_v, f->mean);
-        for (size_t first = 0; first < f->close.n; first += f->n_max) {
-            size_t here = f->close.n - first < f->n_max ? f->close.n - first : f->n_max;
-            wv_nearest_assign(f, here, f->close.x + first * f->D, f->b.cell, f->close.near + first, f->b.next);
+            wv_posterior_root(f, f->metric_family, f->cells.now.metric);
+        wv_particle_place_one(f, f->closing.draws.n, f->closing.draws.x, f->closing.v, f->posterior.mean);
+        for (size_t first = 0; first < f->closing.draws.n; first += f->size.n_max) {
+            size_t here = f->closing.draws.n - first < f->size.n_max ? f->closing.draws.n - first : f->size.n_max;
+            wv_nearest_assign(f, here, f->closing.draws.x + first * f->D, f->b.cell, f->closing.draws.near + first,
+                              f->b.next);
         }
     }
-    wvgd_estimate d = wv_evidence_mean(f->close.n, f->close_v, f->close.near, 1);
-    double k = (double)f->s.averaged, own = d.se * d.se,
-           other = fmax(f->s.distortion2 - f->s.distortion1 * f->s.distortion1, 0) / fmax(k - 1, 1);
-    if (f->N > 1 && f->s.averaged && own > 0 && other > 0 && isfinite(own) && isfinite(other)) {
-        d.value = (d.value / own + f->s.distortion1 / other) / (1 / own + 1 / other);
+    wvgd_estimate d = wv_evidence_mean(f->closing.draws.n, f->closing.v, f->closing.draws.near, 1);
+    double k = (double)f->joint.averaged, own = d.se * d.se,
+           other = fmax(f->joint.distortion2 - f->joint.distortion1 * f->joint.distortion1, 0) / fmax(k - 1, 1);
+    if (f->N > 1 && f->joint.averaged && own > 0 && other > 0 && isfinite(own) && isfinite(other)) {
+        d.value = (d.value / own + f->joint.distortion1 / other) / (1 / own + 1 / other);
         d.se = sqrt(1 / (1 / own + 1 / other));
     }
-    f->s.distortion = d.value;
-    f->s.distortion_se = d.se;
+    f->last.distortion = d.value;
+    f->last.distortion_se = d.se;
 }
 
 void wv_posterior_describe(wvgd_fit *f)
 {
-    wv_posterior_masses(f, f->beta);
-    for (size_t i = 0; i < f->close.n; i++)
-        f->psi[i] = f->close.log_p[i] - f->close.log_m[i];
-    f->s.pareto_k = wv_weights_pareto_k(f->close.n, f->psi, f->close_smooth, f->order);
+    wv_posterior_masses(f, f->cells.beta);
+    for (size_t i = 0; i < f->closing.draws.n; i++)
+        f->desk.psi[i] = f->closing.draws.log_p[i] - f->closing.draws.log_m[i];
+    f->outcome.pareto_k = wv_weights_pareto_k(f->closing.draws.n, f->desk.psi, f->closing.smooth, f->shared.order);
     cell_diagnostics(f);
     pool_masses(f);
     distortion(f);

@@ -1,7 +1,19 @@
 /* posterior.h - what the closing draws say of the posterior. */
 #ifndef WV_POSTERIOR_H
 #define WV_POSTERIOR_H
-#include "fit.h"
+#include "archive.h"
+#include "batch.h"
+#include "wvgd.h"
+
+/* Moments of the posterior. */
+typedef struct {
+    double *mean, *var, *mcse; /* [D] means, variances, standard errors of the means */
+    double *memory;
+} wv_posterior;
+
+bool wv_posterior_new(wv_posterior *p, size_t D);
+void wv_posterior_free(wv_posterior *p);
+void wv_posterior_archive(wv_posterior *p, wv_archive *a, size_t D);
 
 /* Normalised posterior weights of the stored draws; false when all are zero. */
 bool wv_posterior_weights(wvgd_fit *f);

@@ -11,14 +11,14 @@
 
 __attribute__((format(printf, 2, 3))) static void warn(wvgd_fit *f, const char *format, ...)
 {
-    if (f->warnings == WV_WARNINGS)
+    if (f->messages.warnings == WV_WARNINGS)
         return;
     va_list args;
     va_start(args, format);
-    vsnprintf(f->warning_text[f->warnings], sizeof f->warning_text[0], format, args);
+    vsnprintf(f->messages.warning_text[f->messages.warnings], sizeof f->messages.warning_text[0], format, args);
     va_end(args);
-    f->warning[f->warnings] = f->warning_text[f->warnings];
-    f->warnings++;
+    f->messages.warning[f->messages.warnings] = f->messages.warning_text[f->messages.warnings];
+    f->messages.warnings++;
 }
 
 static double k_limit(size_t n)
@@ -31,8 +31,8 @@ static double k_limit(size_t n)
  * tails of less than ten draws tell nothing. */
 static bool uncovered(const wvgd_fit *f, size_t j)
 {
-    double ess = f->cell_ess[j], m = fmin(0.2 * ess, 3 * sqrt(ess)), k = f->cell_k[j];
-    return m >= 10 && k - (1 + k) * sqrt(m) / (m + 10) > k_limit(f->close.n) && f->beta[j] > 0.01;
+    double ess = f->cells.ess[j], m = fmin(0.2 * ess, 3 * sqrt(ess)), k = f->cells.pareto_k[j];
+    return m >= 10 && k - (1 + k) * sqrt(m) / (m + 10) > k_limit(f->closing.draws.n) && f->cells.beta[j] > 0.01;
 }
 
 static void warn_cells(wvgd_fit *f)
@@ -42,22 +42,22 @@ static void warn_cells(wvgd_fit *f)
     for (size_t j = 0; j < f->N; j++) {
         if (uncovered(f, j)) {
             bad++;
-            if (!(f->cell_k[worst] > f->cell_k[j]))
+            if (!(f->cells.pareto_k[worst] > f->cells.pareto_k[j]))
                 worst = j;
         }
-        given_up += f->beta[j] > 0 && wv_joint_gave_up(f, j) ? f->beta[j] : 0;
-        if (!(f->beta[j] > 0)) {
+        given_up += f->cells.beta[j] > 0 && wv_joint_gave_up(f, j) ? f->cells.beta[j] : 0;
+        if (!(f->cells.beta[j] > 0)) {
             dead++;
             last = j;
-        } else if (f->elbo[j] == -INFINITY)
-            missing += f->beta[j];
+        } else if (f->cells.elbo[j] == -INFINITY)
+            missing += f->cells.beta[j];
     }
     const char *advice = f->opt.family != WVGD_FULL ? "try family full"
                          : f->staged                ? "a smaller evidence-se takes more draws"
                                                     : "try more particles";
     if (bad)
         warn(f, "Pareto k-hat %.2f in cell %zu (%zu cell%s above %.2f): the posterior there is not covered well; %s",
-             f->cell_k[worst], worst + 1, bad, bad > 1 ? "s" : "", k_limit(f->close.n), advice);
+             f->cells.pareto_k[worst], worst + 1, bad, bad > 1 ? "s" : "", k_limit(f->closing.draws.n), advice);
     if (dead)
         warn(f, "%zu of %zu cells got no mass (cell %zu is one): use fewer particles", dead, f->N, last + 1);
     if (missing > 0.01)
@@ -75,28 +75,28 @@ static void warn_cells(wvgd_fit *f)
 /* What a user should know besides the verdict; each with what to do about it. */
 static void warnings(wvgd_fit *f)
 {
-    f->warnings = 0;
-    if (f->s.stage != WV_DONE)
+    f->messages.warnings = 0;
+    if (f->stage != WV_DONE)
         return;
     warn_cells(f);
-    if (f->s.meanfield_gap > 5 && f->opt.family == WVGD_DIAG)
+    if (f->outcome.meanfield_gap > 5 && f->opt.family == WVGD_DIAG)
         warn(f,
              "a diagonal Gaussian loses about %.1f nats on this posterior, whose parameters are strongly correlated: "
              "use family full",
-             f->s.meanfield_gap);
-    if (!isfinite(f->s.distortion))
+             f->outcome.meanfield_gap);
+    if (!isfinite(f->last.distortion))
         warn(f,
              "the distortion is %g: the cost between a particle and a draw is infinite or no number; check the cost "
              "function, or the power of lp",
-             f->s.distortion);
-    if (f->s.bad_points)
+             f->last.distortion);
+    if (f->count.bad_points)
         warn(f,
              "%zu of %zu points had a NaN or infinite density or gradient and were given weight zero: check the model "
              "there",
-             f->s.bad_points, f->s.evaluations);
-    if (4 * f->s.zero_points > f->s.evaluations)
-        warn(f, "%zu of %zu points had density zero: a bounded parameter may need a transformation", f->s.zero_points,
-             f->s.evaluations);
+             f->count.bad_points, f->count.evaluations);
+    if (4 * f->count.zero_points > f->count.evaluations)
+        warn(f, "%zu of %zu points had density zero: a bounded parameter may need a transformation",
+             f->count.zero_points, f->count.evaluations);
 }
 
 void wvgd_get_results(const wvgd_fit *fit, wvgd_results *r)
@@ -104,85 +104,85 @@ void wvgd_get_results(const wvgd_fit *fit, wvgd_results *r)
     wvgd_fit *f = (wvgd_fit *)(uintptr_t)fit; /* the views below are filled on demand, in memory of the fit's own */
     size_t N = f->N, D = f->D, size = f->cell_family->size(D, 0);
     for (size_t j = 0; j < N; j++) {
-        wv_gaussian q = wv_fit_component(f, j), s = wv_fit_spread(f, j);
-        q.family->sd(D, q.R, q.root, f->sd_view + j * D);
+        wv_gaussian q = wv_partition_component(&f->cells, j), s = wv_partition_spread(&f->cells, j);
+        q.family->sd(D, q.R, q.root, f->shared.sd_view + j * D);
         if (f->cell_family == wv_family_get(WVGD_FULL))
-            wv_gaussian_cov(&s, f->spread_view + j * size, f->work);
+            wv_gaussian_cov(&s, f->shared.spread_view + j * size, f->desk.work);
         else
             for (size_t i = 0; i < D; i++)
-                f->spread_view[j * D + i] = s.root[i] * s.root[i];
+                f->shared.spread_view[j * D + i] = s.root[i] * s.root[i];
     }
     warnings(f);
     wv_verdict(f);
-    bool done = f->s.stage == WV_DONE, mixture = f->staged && f->close_v && f->s.mix.K;
+    bool done = f->stage == WV_DONE, mixture = f->staged && f->closing.v && f->mix.K;
     *r = (wvgd_results){.N = N,
                         .D = D,
                         .rank = f->R,
                         .solver = f->staged ? WVGD_STAGED : WVGD_JOINT,
-                        .stop = done ? f->s.stop : WVGD_RUNNING,
-                        .iterations = f->s.iteration,
-                        .evaluations = f->s.evaluations,
-                        .bad_points = f->s.bad_points,
-                        .zero_points = f->s.zero_points,
-                        .seconds = f->s.seconds,
-                        .model_seconds = f->s.model_seconds,
-                        .z = f->now.z,
-                        .beta = f->beta,
-                        .beta_se = f->beta_se,
-                        .weight = f->weight,
-                        .log_Z = f->log_Z,
-                        .elbo = f->elbo,
-                        .elbo_se = f->elbo_se,
-                        .cell_ess = f->cell_ess,
-                        .cell_pareto_k = f->cell_k,
-                        .mu = f->now.mu,
-                        .sd = f->sd_view,
-                        .chol = f->opt.family == WVGD_FULL ? f->now.root : NULL,
-                        .cell_cov = f->spread_view,
-                        .pelbo = done ? f->s.bound : (wvgd_estimate){f->s.pelbo, f->s.pelbo_se},
-                        .pelbo_beta = f->s.bound_beta,
-                        .evidence = f->s.evidence,
-                        .distortion = {f->s.distortion, f->s.distortion_se},
-                        .ess = done ? f->s.final_ess : f->s.ess,
-                        .closing_draws = done ? f->close.n : 0,
-                        .pareto_k = f->s.pareto_k,
-                        .pareto_k_limit = done ? k_limit(f->close.n) : NAN,
-                        .meanfield_gap = f->s.meanfield_gap,
-                        .starts = f->s.starts,
-                        .modes = f->s.relevant,
-                        .hit_once = f->s.hit_once,
-                        .mode = f->s.relevant ? f->mode_x : NULL,
+                        .stop = done ? f->stop : WVGD_RUNNING,
+                        .iterations = f->count.iteration,
+                        .evaluations = f->count.evaluations,
+                        .bad_points = f->count.bad_points,
+                        .zero_points = f->count.zero_points,
+                        .seconds = f->count.seconds,
+                        .model_seconds = f->count.model_seconds,
+                        .z = f->cells.now.z,
+                        .beta = f->cells.beta,
+                        .beta_se = f->cells.beta_se,
+                        .weight = f->cells.weight,
+                        .log_Z = f->cells.log_Z,
+                        .elbo = f->cells.elbo,
+                        .elbo_se = f->cells.elbo_se,
+                        .cell_ess = f->cells.ess,
+                        .cell_pareto_k = f->cells.pareto_k,
+                        .mu = f->cells.now.mu,
+                        .sd = f->shared.sd_view,
+                        .chol = f->opt.family == WVGD_FULL ? f->cells.now.root : NULL,
+                        .cell_cov = f->shared.spread_view,
+                        .pelbo = done ? f->outcome.bound : (wvgd_estimate){f->last.pelbo, f->last.pelbo_se},
+                        .pelbo_beta = f->outcome.bound_beta,
+                        .evidence = f->outcome.evidence,
+                        .distortion = {f->last.distortion, f->last.distortion_se},
+                        .ess = done ? f->outcome.ess : f->last.ess,
+                        .closing_draws = done ? f->closing.draws.n : 0,
+                        .pareto_k = f->outcome.pareto_k,
+                        .pareto_k_limit = done ? k_limit(f->closing.draws.n) : NAN,
+                        .meanfield_gap = f->outcome.meanfield_gap,
+                        .starts = f->explore.starts,
+                        .modes = f->modes.relevant,
+                        .hit_once = f->modes.hit_once,
+                        .mode = f->modes.relevant ? f->modes.x : NULL,
                         .expected_unseen = wv_verdict_unseen(f),
-                        .components = mixture ? f->s.mix.K : 0,
+                        .components = mixture ? f->mix.K : 0,
                         .component_weight = f->mix.w,
                         .component_mu = f->mix.mu,
                         .component_chol = f->mix.root,
-                        .reliable = f->reliable,
-                        .reasons = f->reasons,
-                        .reason = f->reason,
-                        .mean = f->mean,
-                        .var = f->var,
-                        .mcse = f->mcse,
-                        .warnings = f->warnings,
-                        .warning = f->warning};
+                        .reliable = f->messages.reliable,
+                        .reasons = f->messages.reasons,
+                        .reason = f->messages.reason,
+                        .mean = f->posterior.mean,
+                        .var = f->posterior.var,
+                        .mcse = f->posterior.mcse,
+                        .warnings = f->messages.warnings,
+                        .warning = f->messages.warning};
 }
 
 wvgd_status wvgd_component_cov(const wvgd_fit *f, size_t j, double *cov, wvgd_error *error)
 {
     if (j >= f->N)
         return wv_fail(error, WVGD_E_ARGUMENT, "component %zu: there are %zu", j, f->N);
-    wv_gaussian q = wv_fit_component(f, j);
-    wv_gaussian_cov(&q, cov, f->work);
+    wv_gaussian q = wv_partition_component(&f->cells, j);
+    wv_gaussian_cov(&q, cov, f->desk.work);
     return WVGD_OK;
 }
 
 const wvgd_trace_row *wvgd_trace(const wvgd_fit *f, size_t *rows)
 {
-    *rows = f->s.trace_rows;
-    return f->trace;
+    *rows = f->trace.rows;
+    return f->trace.row;
 }
 
 const double *wvgd_trace_beta(const wvgd_fit *f)
 {
-    return f->trace_beta;
+    return f->trace.beta;
 }

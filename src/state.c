@@ -1,11 +1,9 @@
-/* state.c - save and restore: a header, the scalars, what is in use of the block of saved arrays, the trace, the
- * closing draws so far, and a checksum. Draws are keyed by batch, so nothing of a generator needs keeping, and a
- * batch that was asked for but not told is simply asked for again. */
-#include "posterior.h"
+/* state.c - save and restore: a header, how far the fit has come, every part's own section, and a checksum. Draws are
+ * keyed by batch, so nothing of a generator needs keeping, and a batch that was asked for but not told is simply asked
+ * for again. */
+#include "archive.h"
 #include "fit.h"
-#include "staged/modes.h"
-#include "draws.h"
-#include "trace.h"
+#include "posterior.h"
 #include <string.h>
 
 typedef struct {
@@ -14,7 +12,7 @@ typedef struct {
 } header;
 
 static const char magic[8] = "wvgdfit";
-enum { VERSION = 10 };
+enum { VERSION = 11 };
 
 static uint64_t hash(uint64_t h, const void *data, size_t size)
 {
@@ -59,119 +57,106 @@ static uint64_t options_hash(const wvgd_fit *f)
     return f->opt.metric ? hash(h, f->opt.metric, f->D * f->D * sizeof(double)) : h;
 }
 
-/* A piece of the state: where it is in memory and how long. */
+/* ---- sections ---------------------------------------------------------------------------------------------------- */
+/* How far the fit has come. */
 typedef struct {
-    void *data;
-    size_t size;
-} piece;
+    size_t stage, stop, pending;
+    wv_counts count;
+    wv_tally tally;
+    wv_last last;
+    wv_outcome outcome;
+    wv_mixture_fitting fitting;
+} course;
 
-enum {
-    ARRAYS = 42,
-    PIECES = ARRAYS + WV_BATCHES,
-    RESULTS = 22, /* the piece that begins with f->around */
-    CELLS = 37    /* the one that holds cells */
-};
-
-/* Whether the stored draws are those of the result, with cells. */
-static bool closing(const wv_scalars *s)
+static bool staged_stage(size_t stage)
 {
-    return s->stage == WV_REFINE || s->stage == WV_BOUND || s->stage == WV_TRIAL || s->stage == WV_FINAL ||
-           s->stage == WV_DONE;
+    return stage >= WV_MIX && stage <= WV_BOUND;
 }
 
-/* Where an array begins in the block of saved ones; one that this fit does not have begins where the next does. */
-static size_t begin(const wvgd_fit *f, const double *array, size_t next)
+/* Whether the fit can be in this stage. */
+static bool possible(const wvgd_fit *f, const course *c)
 {
-    return array ? (size_t)(array - f->saved) : next;
+    return c->stage <= WV_DONE && c->stop <= WVGD_STOPPED && c->pending <= WVGD_STOPPED &&
+           (c->stage != WV_EXPLORE || f->exploring) && (c->stage != WV_PILOT || f->prefit.wanted) &&
+           (!staged_stage(c->stage) || f->staged);
 }
 
-/* Pieces for the counts in s; those of the fit itself, or of a state about to be read. Of the saved
- * arrays only what the stage has a use for. */
-static void pieces(wvgd_fit *f, wv_scalars *s, piece out[PIECES])
+/* What there is of the closing draws in a stage, and what its next batch relies on. */
+static wv_closing_rule rule_of(const wvgd_fit *f, size_t stage)
 {
-    bool draws = f->staged || s->stage == WV_EXPLORE, pool = draws && s->stage <= WV_BOUND && s->batches;
-    const wv_draws_batch *last = &s->pooled[pool ? s->batches - 1 : 0];
-    size_t n = s->closed, D = f->D, K = s->mix.K, d = sizeof(double), pooled = pool ? last->first + last->n : 0,
-           made = pool ? last->proposal + last->proposals : 0;
-    /* draws that have a cell, and weights for the posterior */
-    size_t cells = closing(s) ? n : 0, weights = f->staged || s->stage == WV_DONE ? cells : 0;
-    size_t walks = s->stage == WV_CRAWL ? 2 * WV_WALKS : 0, seen = s->stage == WV_CRAWL ? s->crawl.seen : 0;
-    size_t results = begin(f, f->around, 0), crawl = begin(f, f->crawl_x, results), store = begin(f, f->pool.x, crawl),
-           mix = begin(f, f->mix.mu, store), paths = begin(f, f->path_x, mix);
-    const piece list[ARRAYS] = {
-        {s, sizeof *s},
-        {f->saved, paths * d},
-        {f->saved + paths, s->stage == WV_EXPLORE ? (mix - paths) * d : 0},
-        {f->mix.mu, K * D * d},
-        {f->mix.root, K * D * D * d},
-        {f->mix.w, K * d},
-        {f->mix_best.mu, K * D * d},
-        {f->mix_best.root, K * D * D * d},
-        {f->mix_best.w, K * d},
-        {f->mix_tried.mu, s->tried * D * d},
-        {f->mix_tried.root, s->tried * D * D * d},
-        {f->mix_tried.w, s->tried * d},
-        {f->pool.x, pooled * D * d},
-        {f->pool.grad, pooled * D * d},
-        {f->pool.log_p, pooled * d},
-        {f->pool.log_sum, pooled * d},
-        {f->pool.mu, made * D * d},
-        {f->pool.inverse, made * D * D * d},
-        {f->pool.log_det, made * d},
-        {f->pool.share, made * d},
-        {f->pool.nu, made * d},
-        {f->pool.tails, made * d},
-        {f->saved + results, (f->saved_size - results) * d},
-        {f->crawl_x, walks * D * d},
-        {f->crawl_g, walks * D * d},
-        {f->crawl_p, walks * D * d},
-        {f->crawl_seen, seen * D * d},
-        {f->crawl_log_p, seen * d},
-        {f->trace, s->trace_rows * sizeof *f->trace},
-        {f->trace_beta, s->trace_rows * f->N * d},
-        {f->close.x, n * D * d},
-        {f->close.log_p, n * d},
-        {f->close.log_m, n * d},
-        {f->close.log_q, cells * d},
-        {f->close.log_mix[0], cells * d},
-        {f->close.log_mix[1], f->staged ? 0 : cells * d},
-        {f->close.near, cells * d},
-        {f->close.cell, cells * sizeof(uint32_t)},
-        {f->close.stratum, f->staged ? n * sizeof(uint32_t) : cells * sizeof(uint32_t)},
-        {f->close_smooth, weights * d},
-        {f->close_cal, weights * d},
-        {f->close.grad, f->staged ? n * D * d : 0},
-    };
-    memcpy(out, list, sizeof list);
-    for (size_t b = 0; b < WV_BATCHES; b++) /* of the pool, what each batch adds to its points */
-        out[ARRAYS + b] = pool && b < s->batches ? (piece){f->pool.part + b * wv_draws_points(f), pooled * d}
-                                                 : (piece){NULL, 0};
+    bool joint = stage == WV_TRIAL || stage == WV_FINAL || (stage == WV_DONE && !f->staged),
+         cells = joint || stage == WV_REFINE || stage == WV_BOUND || stage == WV_DONE;
+    return (wv_closing_rule){.cells = cells,
+                             .weights = cells && (f->staged || stage == WV_DONE),
+                             .some = stage == WV_DONE,
+                             .blocks = joint,
+                             .most = cells || staged_stage(stage) || f->size.n_max > f->size.close_max
+                                         ? f->size.close_max
+                                         : f->size.n_max,
+                             .planned_most = staged_stage(stage) ? WV_CHUNK : f->size.close_max};
 }
 
-static size_t total(const piece p[PIECES])
+static bool archive_parts(wvgd_fit *f, wv_archive *a, const course *c)
 {
-    size_t sum = sizeof(header) + sizeof(uint64_t);
-    for (size_t i = 0; i < PIECES; i++)
-        sum += p[i].size;
-    return sum;
+    bool exploring = c->stage == WV_EXPLORE, staged = staged_stage(c->stage);
+    wv_full_prefit_archive(&f->prefit, a);
+    wv_posterior_archive(&f->posterior, a, f->D);
+    return wv_trace_archive(&f->trace, a, c->count.iteration) && wv_partition_archive(&f->cells, a) &&
+           wv_joint_archive(&f->joint, a, c->count.iteration) && wv_modes_archive(&f->modes, a) &&
+           wv_explore_archive(&f->explore, a, exploring) && wv_growth_archive(&f->growth, a) &&
+           wv_mixture_archive(&f->mix, a, staged) && wv_mixture_archive(&f->mix_best, a, 0) &&
+           wv_mixture_archive(&f->mix_tried, a, 0) && wv_draws_archive(&f->pool, a, exploring || staged) &&
+           wv_tail_probe_archive(&f->probe, a, c->stage == WV_CRAWL, f->mix.room) &&
+           wv_closing_archive(&f->closing, a, rule_of(f, c->stage));
+}
+
+static bool archive_all(wvgd_fit *f, wv_archive *a)
+{
+    course c;
+    memset(&c, 0, sizeof c); /* padding is saved, too */
+    c.stage = f->stage;
+    c.stop = f->stop;
+    c.pending = f->pending;
+    c.count = f->count;
+    c.tally = f->tally;
+    c.last = f->last;
+    c.outcome = f->outcome;
+    c.fitting = f->fitting;
+    wv_archive_values(a, &c, sizeof c);
+    if (!possible(f, &c))
+        return wv_archive_refuse(a);
+    if (wv_archive_reading(a)) {
+        f->stage = (wv_stage)c.stage;
+        f->stop = (wvgd_stop)c.stop;
+        f->pending = (wvgd_stop)c.pending;
+        f->count = c.count;
+        f->tally = c.tally;
+        f->last = c.last;
+        f->outcome = c.outcome;
+        f->fitting = c.fitting;
+    }
+    return archive_parts(f, a, &c);
+}
+
+/* ---- save and restore -------------------------------------------------------------------------------------------- */
+static size_t size_of(wvgd_fit *f)
+{
+    wv_archive a = {.mode = WV_COUNTING, .size = sizeof(header) + sizeof(uint64_t)};
+    archive_all(f, &a);
+    return a.size;
 }
 
 size_t wvgd_save_size(const wvgd_fit *fit)
 {
-    wvgd_fit *f = (wvgd_fit *)(uintptr_t)fit;
-    piece p[PIECES];
-    pieces(f, &f->s, p);
-    return total(p);
+    return size_of((wvgd_fit *)(uintptr_t)fit); /* an archive that counts or writes changes nothing */
 }
 
 wvgd_status wvgd_save(const wvgd_fit *fit, void *buffer, size_t size, wvgd_error *error)
 {
     wvgd_fit *f = (wvgd_fit *)(uintptr_t)fit;
-    piece p[PIECES];
-    pieces(f, &f->s, p);
-    if (size != total(p))
+    if (size != size_of(f))
         return wv_fail(error, WVGD_E_ARGUMENT, "the buffer has %zu bytes: expected %zu, as wvgd_save_size says", size,
-                       total(p));
+                       size_of(f));
     header h;
     memset(&h, 0, sizeof h);
     memcpy(h.magic, magic, sizeof magic);
@@ -182,119 +167,21 @@ wvgd_status wvgd_save(const wvgd_fit *fit, void *buffer, size_t size, wvgd_error
     h.size = size;
     unsigned char *to = buffer;
     memcpy(to, &h, sizeof h);
-    to += sizeof h;
-    for (size_t i = 0; i < PIECES; to += p[i++].size)
-        if (p[i].size)
-            memcpy(to, p[i].data, p[i].size);
+    wv_archive a = {.mode = WV_WRITING, .out = to + sizeof h, .size = size - sizeof h - sizeof(uint64_t)};
+    archive_all(f, &a);
     uint64_t sum = checksum(buffer, size - sizeof sum);
-    memcpy(to, &sum, sizeof sum);
+    memcpy(to + size - sizeof sum, &sum, sizeof sum);
     return WVGD_OK;
-}
-
-/* A state may be forged with a right checksum: whatever is used as an index, a count or a flag is looked at. Other
- * numbers can at worst give wrong results. */
-static bool sane_pool(const wvgd_fit *f, const wv_scalars *s)
-{
-    bool fits = f->exploring && f->dense;
-    size_t n = 0, made = 0, points = fits ? wv_draws_points(f) : 0, proposals = fits ? wv_draws_proposals(f) : 0;
-    for (size_t c = 0; c < WV_WALKS; c++)
-        if ((s->crawl.alive[c] & ~1) || s->crawl.component[c] > WV_MODES + 200)
-            return false;
-    if (s->crawl.steps > WV_WALK || s->crawl.seen > s->crawl.steps * WV_WALKS || s->batches > WV_BATCHES ||
-        s->mix.K > (fits ? wv_draws_components(f) : 0) || s->tried > (fits ? wv_draws_components(f) : 0) ||
-        s->effort > WV_EFFORT || s->exploring > WV_ALONE || s->judged >= WV_PATHS)
-        return false;
-    for (size_t b = 0; b < s->batches; b++) {
-        const wv_draws_batch *batch = &s->pooled[b];
-        if (batch->first != n || batch->proposal != made || batch->n > points - n ||
-            batch->proposals > proposals - made)
-            return false;
-        n += batch->n;
-        made += batch->proposals;
-    }
-    for (size_t k = 0; k < WV_PATHS; k++)
-        if ((s->path[k].settled & ~1) || (s->path[k].judged & ~1) || (s->path[k].spike & ~1) || s->path[k].hit < -1 ||
-            s->path[k].hit >= WV_MODES || (s->path[k].stations | s->path[k].made) >> WV_STATIONS)
-            return false;
-    return true;
-}
-
-static bool sane(const wvgd_fit *f, const wv_scalars *s)
-{
-    bool last = s->stage == WV_TRIAL || s->stage == WV_FINAL || s->stage == WV_DONE;
-    bool staged = s->stage >= WV_MIX && s->stage <= WV_BOUND;
-    if (s->stage > WV_DONE || s->stop > WVGD_STOPPED || s->pending > WVGD_STOPPED ||
-        (s->stage == WV_EXPLORE && !f->exploring) || (s->stage == WV_PILOT && !f->pilot) ||
-        (staged && (!f->staged || !s->mix.K)))
-        return false;
-    if (!sane_pool(f, s) || s->trial > s->closed)
-        return false;
-    if (s->closed > f->close_max || s->planned > f->close_max || s->block > f->close_max || s->trials > 4 ||
-        s->trace_rows > s->iteration || s->phase_start > s->trace_rows || s->marked > s->trace_rows ||
-        s->modes > (f->exploring ? wv_modes_most(f) : 0))
-        return false;
-    if ((staged && s->planned > WV_CHUNK) ||
-        (last && !(f->staged && s->stage == WV_DONE) &&
-         (!s->planned || s->closed > (s->block + 1) * s->planned || s->closed < s->block * s->planned)))
-        return false;
-    if (s->stage == WV_DONE && !s->closed)
-        return false;
-    if (!last && !staged && s->closed > f->n_max)
-        return false;
-    for (size_t k = 0; k < WV_PATHS; k++)
-        if ((s->path[k].active & ~1) || (s->path[k].fresh & ~1) || s->path[k].tries > 40)
-            return false;
-    for (size_t m = 0; m < WV_MODES; m++)
-        if (s->mode[m].relevant & ~1)
-            return false;
-    for (size_t e = 0; e < WV_ENDS; e++)
-        if (s->ends > WV_ENDS || s->end[e].mode < 0 || s->end[e].mode >= WV_MODES)
-            return false;
-    return true;
-}
-
-/* Weights, which decide how many draws a proposal makes, and cells of the closing draws, in a
- * buffer about to be read. */
-static bool sane_buffer(const wvgd_fit *f, const piece p[PIECES], const unsigned char *from)
-{
-    const unsigned char *results = from, *cells = from;
-    for (size_t i = 0; i < RESULTS; i++)
-        results += p[i].size;
-    for (size_t i = 0; i < CELLS; i++)
-        cells += p[i].size;
-    for (size_t j = 0; j < f->N; j++) {
-        double w;
-        memcpy(&w, results + ((size_t)(f->weight - f->around) + j) * sizeof w, sizeof w);
-        if (!(w >= 0 && w <= 1))
-            return false;
-    }
-    for (size_t i = 0; i < p[CELLS].size / sizeof(uint32_t); i++) {
-        uint32_t cell;
-        memcpy(&cell, cells + i * sizeof cell, sizeof cell);
-        if (cell >= f->N)
-            return false;
-    }
-    const unsigned char *strata = cells + p[CELLS].size;
-    for (size_t i = 0; f->staged && i < p[CELLS + 1].size / sizeof(uint32_t); i++) {
-        uint32_t stratum;
-        memcpy(&stratum, strata + i * sizeof stratum, sizeof stratum);
-        if (stratum >= f->made_room + 3 * f->N + 3)
-            return false;
-    }
-    return true;
 }
 
 wvgd_status wvgd_restore(wvgd_fit *f, const void *buffer, size_t size, wvgd_error *error)
 {
     header h;
-    wv_scalars s;
     uint64_t sum;
-    piece p[PIECES];
     const unsigned char *from = buffer;
-    if (size < sizeof h + sizeof s + sizeof sum)
+    if (size < sizeof h + sizeof sum)
         return wv_fail(error, WVGD_E_STATE, "the state has %zu bytes: too short to be one", size);
     memcpy(&h, from, sizeof h);
-    memcpy(&s, from + sizeof h, sizeof s);
     memcpy(&sum, from + size - sizeof sum, sizeof sum);
     if (memcmp(h.magic, magic, sizeof magic) || h.version != VERSION || h.size != size)
         return wv_fail(error, WVGD_E_STATE, "the state was not saved by this version of the library, or is cut short");
@@ -304,22 +191,15 @@ wvgd_status wvgd_restore(wvgd_fit *f, const void *buffer, size_t size, wvgd_erro
         return wv_fail(error, WVGD_E_STATE,
                        "the state belongs to another fit: %zu particles in %zu dimensions, or other options",
                        (size_t)h.N, (size_t)h.D);
-    if (!sane(f, &s))
-        return wv_fail(error, WVGD_E_STATE, "the state is damaged: its counts contradict each other");
-    pieces(f, &s, p);
-    if (total(p) != size)
-        return wv_fail(error, WVGD_E_STATE, "the state is damaged: %zu bytes, expected %zu", size, total(p));
-    if (!sane_buffer(f, p, from + sizeof h))
-        return wv_fail(error, WVGD_E_STATE, "the state is damaged: weights or cells out of range");
-    if (!wv_trace_reserve(f, s.trace_rows))
-        return wv_fail(error, WVGD_E_MEMORY, "no memory for %zu rows of trace", s.trace_rows);
-    pieces(f, &s, p);
-    from += sizeof h;
-    for (size_t i = 0; i < PIECES; from += p[i++].size)
-        if (p[i].size)
-            memcpy(p[i].data, from, p[i].size);
-    f->s = s;
-    f->close.n = s.closed;
+    const wv_archiving twice[] = {WV_CHECKING, WV_READING};
+    for (size_t i = 0; i < sizeof twice / sizeof *twice; i++) {
+        wv_archive a = {.mode = twice[i], .in = from + sizeof h, .size = size - sizeof h - sizeof sum};
+        bool good = archive_all(f, &a);
+        if (a.memory)
+            return wv_fail(error, WVGD_E_MEMORY, "no memory for the trace of the state");
+        if (!good || a.refused || a.size)
+            return wv_fail(error, WVGD_E_STATE, "the state is damaged: its counts contradict each other");
+    }
     f->asked = false;
     f->b = f->own; /* a batch that was asked for may stand in the store */
     f->known = WV_KNOWN_NOTHING;

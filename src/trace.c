@@ -1,53 +1,76 @@
-/* trace.c - per-iteration record. */
+/* trace.c - one row an iteration. It grows as the fit goes on: the one thing that is allocated on the way. */
 #include "trace.h"
+#include "error.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-bool wv_trace_reserve(wvgd_fit *f, size_t wanted)
+void wv_trace_free(wv_trace *t)
 {
-    size_t room = f->trace_room ? f->trace_room : 256;
-    if (wanted <= f->trace_room)
-        return true;
-    while (room < wanted)
-        room *= 2;
-    wvgd_trace_row *rows = realloc(f->trace, wv_times(room, sizeof *rows));
-    if (rows)
-        f->trace = rows;
-    double *beta = realloc(f->trace_beta, wv_times(wv_times(room, f->N), sizeof *beta));
-    if (beta)
-        f->trace_beta = beta;
-    if (!rows || !beta)
-        return false;
-    f->trace_room = room;
+    free(t->row);
+    free(t->beta);
+}
+
+bool wv_trace_archive(wv_trace *t, wv_archive *a, size_t most)
+{
+    size_t rows = t->rows;
+    wv_archive_values(a, &rows, sizeof rows);
+    if (rows > most)
+        return wv_archive_refuse(a);
+    if (a->mode == WV_CHECKING && !wv_trace_reserve(t, rows)) {
+        a->memory = true;
+        return wv_archive_refuse(a);
+    }
+    if (wv_archive_reading(a))
+        t->rows = rows;
+    wv_archive_bytes(a, t->row, rows * sizeof *t->row);
+    wv_archive_array(a, t->beta, rows * t->N);
     return true;
 }
 
-wvgd_status wv_trace_append(wvgd_fit *f, wvgd_error *error)
+bool wv_trace_reserve(wv_trace *t, size_t wanted)
 {
-    if (!wv_trace_reserve(f, f->s.trace_rows + 1))
-        return wv_fail(error, WVGD_E_MEMORY, "no memory for the trace of iteration %zu", f->s.iteration);
-    f->trace[f->s.trace_rows] = (wvgd_trace_row){f->s.iteration, f->s.evaluations, f->s.seconds, f->s.pelbo,
-                                                 f->s.pelbo_se,  f->s.distortion,  f->s.ess,     f->s.step};
-    memcpy(f->trace_beta + f->s.trace_rows * f->N, f->beta, f->N * sizeof *f->beta);
-    f->s.trace_rows++;
+    size_t room = t->room ? t->room : 256;
+    if (wanted <= t->room)
+        return true;
+    while (room < wanted)
+        room *= 2;
+    wvgd_trace_row *rows = realloc(t->row, wv_times(room, sizeof *rows));
+    if (rows)
+        t->row = rows;
+    double *beta = realloc(t->beta, wv_times(wv_times(room, t->N), sizeof *beta));
+    if (beta)
+        t->beta = beta;
+    if (!rows || !beta)
+        return false;
+    t->room = room;
+    return true;
+}
+
+wvgd_status wv_trace_append(wv_trace *t, wvgd_trace_row row, const double *beta, wvgd_error *error)
+{
+    if (!wv_trace_reserve(t, t->rows + 1))
+        return wv_fail(error, WVGD_E_MEMORY, "no memory for the trace of iteration %zu", row.iteration);
+    t->row[t->rows] = row;
+    memcpy(t->beta + t->rows * t->N, beta, t->N * sizeof *beta);
+    t->rows++;
     return WVGD_OK;
 }
 
-wvgd_estimate wv_trace_pelbo(const wvgd_fit *f, size_t first, size_t n)
+wvgd_estimate wv_trace_pelbo(const wv_trace *t, size_t first, size_t n)
 {
     double mean = 0, squares = 0;
     for (size_t k = first; k < first + n; k++)
-        mean += f->trace[k].pelbo / (double)n;
+        mean += t->row[k].pelbo / (double)n;
     for (size_t k = first; k < first + n; k++)
-        squares += (f->trace[k].pelbo - mean) * (f->trace[k].pelbo - mean);
+        squares += (t->row[k].pelbo - mean) * (t->row[k].pelbo - mean);
     return (wvgd_estimate){mean, n > 1 ? sqrt(squares / (double)(n - 1) / (double)n) : INFINITY};
 }
 
-double wv_trace_step(const wvgd_fit *f, size_t first, size_t n)
+double wv_trace_step(const wv_trace *t, size_t first, size_t n)
 {
     double mean = 0;
     for (size_t k = first; k < first + n; k++)
-        mean += f->trace[k].step / (double)n;
+        mean += t->row[k].step / (double)n;
     return mean;
 }

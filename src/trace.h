@@ -1,17 +1,28 @@
 /* trace.h - one row an iteration, and what the rows say about convergence. */
 #ifndef WV_TRACE_H
 #define WV_TRACE_H
-#include "fit.h"
+#include "archive.h"
+#include "wvgd.h"
+
+typedef struct {
+    size_t N; /* particles */
+    size_t rows, room;
+    wvgd_trace_row *row; /* [rows] */
+    double *beta;        /* [rows][N] masses of the cells */
+} wv_trace;
+
+void wv_trace_free(wv_trace *t);
+bool wv_trace_archive(wv_trace *t, wv_archive *a, size_t most); /* of `most` rows at most */
 
 /* Room for so many rows; false without memory. */
-bool wv_trace_reserve(wvgd_fit *f, size_t wanted);
+bool wv_trace_reserve(wv_trace *t, size_t wanted);
 
-/* Appends the current iteration. */
-wvgd_status wv_trace_append(wvgd_fit *f, wvgd_error *error);
+/* Appends a row, with masses beta[N]. */
+wvgd_status wv_trace_append(wv_trace *t, wvgd_trace_row row, const double *beta, wvgd_error *error);
 
 /* Mean and standard error of the PELBO of rows first .. first + n. */
-wvgd_estimate wv_trace_pelbo(const wvgd_fit *f, size_t first, size_t n);
+wvgd_estimate wv_trace_pelbo(const wv_trace *t, size_t first, size_t n);
 
 /* Mean of the step size of rows first .. first + n. */
-double wv_trace_step(const wvgd_fit *f, size_t first, size_t n);
+double wv_trace_step(const wv_trace *t, size_t first, size_t n);
 #endif

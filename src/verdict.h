@@ -1,7 +1,7 @@
 /* verdict.h - may the result be relied on? */
 #ifndef WV_VERDICT_H
 #define WV_VERDICT_H
-#include "fit.h"
+#include "wvgd.h"
 
 /* Fills f->reason, f->reasons and f->reliable, once the fit has ended. */
 void wv_verdict(wvgd_fit *f);

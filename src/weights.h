@@ -1,7 +1,9 @@
 /* weights.h - importance weights, always in log space. */
 #ifndef WV_WEIGHTS_H
 #define WV_WEIGHTS_H
-#include "fit.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 /* log sum exp; -INFINITY for an empty or all-zero set. */
 double wv_weights_lse(size_t n, const double *log_w);

@@ -268,7 +268,7 @@ static void memory_of_threads(void **state)
             live = 0;
             refuse_at = k;
             wvgd_fit *fit = wvgd_new(&model, &o, NULL, &error);
-            fewer = fewer || (fit && fit->views < 3);
+            fewer = fewer || (fit && fit->workers.views < 3);
             total = fit ? calls : k + 1;
             wvgd_free(fit);
             watching = false;
@@ -290,7 +290,7 @@ static void no_step_allocates(const wvgd_options *o, wvgd_point_density *density
     assert_int_equal(wvgd_model_pointwise(&model, D, density, &D, true), 0);
     wvgd_fit *fit = wvgd_new(&model, o, NULL, NULL);
     assert_non_null(fit);
-    fit->worth_sharing = 0; /* among threads, whatever can be */
+    fit->workers.worth_sharing = 0; /* among threads, whatever can be */
     watching = true;
     refuse_at = 0;
     do {

@@ -98,7 +98,7 @@ static closing finish(wvgd_fit *fit)
 static void finish_twice(wvgd_fit *fit, closing out[2])
 {
     wvgd_error error;
-    while (fit->s.stage != WV_FINAL)
+    while (fit->stage != WV_FINAL)
         if (wvgd_step(fit, &error) != WVGD_OK)
             fail_msg("%s", error.text);
     size_t size = wvgd_save_size(fit);
@@ -122,9 +122,9 @@ static double largest_ratio(const mixture *m, wvgd_fit *fit, uint64_t seed)
     for (size_t i = 0; i < CHECKS; i++) {
         double density = 0;
         draw(m, &r, x);
-        for (size_t c = 0; c < fit->proposals; c++) {
-            wv_gaussian_log_density(&fit->proposal[c].q, 1, x, &log_q, y, work);
-            density += exp(fit->proposal[c].log_alpha + log_q);
+        for (size_t c = 0; c < fit->proposals.n; c++) {
+            wv_gaussian_log_density(&fit->proposals.p[c].q, 1, x, &log_q, y, work);
+            density += exp(fit->proposals.p[c].log_alpha + log_q);
         }
         assert_int_equal(m->model.log_density(m->model.self, 1, x, &log_p, NULL), 0);
         largest = fmax(largest, exp(log_p - m->log_evidence) / density);
@@ -217,7 +217,7 @@ static void see(const mixture *m, const wvgd_fit *fit, const closing c[2], bool 
     seen.covered += covered;
     /* masses that the iterations have estimated too are in both closings: left out, as are cells
      * too light for a normal approximation */
-    for (size_t j = 0; covered && fit->s.averaged == 0 && c[0].N > 1 && j < c[0].N; j++)
+    for (size_t j = 0; covered && fit->joint.averaged == 0 && c[0].N > 1 && j < c[0].N; j++)
         if (c[0].beta[j] > 0.01)
             add(&seen.beta, (c[0].beta[j] - c[1].beta[j]) / hypot(c[0].beta_se[j], c[1].beta_se[j]));
 }

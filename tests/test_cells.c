@@ -488,7 +488,7 @@ static void particles_form_a_simplex(void **state)
                 squares += least * least / DRAWS;
             }
             double se = sqrt((squares - sum * sum) / DRAWS),
-                   first = N == 2 ? first_of_two(L, truth.mean, fit->now.metric, r.z) : NAN;
+                   first = N == 2 ? first_of_two(L, truth.mean, fit->cells.now.metric, r.z) : NAN;
             excess = fmax(excess, (sum + square) / square);
             beyond = fmax(beyond, -(sum + square) / se);
             for (size_t j = 0; j < N; j++) {
@@ -502,7 +502,7 @@ static void particles_form_a_simplex(void **state)
             assert_near(total, 1, 1e-9);
             told = fmax(told, fabs(r.distortion.value - (D - square)) / r.distortion.se);
             wv_kmeans_place(fit, 1);
-            whiten(N, fit->now.metric, fit->mix.mu, fit->now.z, y);
+            whiten(N, fit->cells.now.metric, fit->mix.mu, fit->cells.now.z, y);
             for (size_t j = 0; j < N; j++)
                 for (size_t k = 0; k <= j; k++)
                     assert_near(product(y + j * D, y + k * D), k == j ? 1 : -1 / (n - 1), 1e-9);
@@ -536,19 +536,19 @@ static void densities_at_stored_draws(void **state)
             wvgd_fit *f = fitted(&model, &o, &r);
             size_t D = f->D, seen = 0;
             double *y = malloc(D * sizeof *y), near, next;
-            assert_true(f->close.n > 100);
-            for (size_t i = 0; i < f->close.n; i++) {
-                const double *x = f->close.x + i * D;
-                size_t j = f->close.cell[i];
+            assert_true(f->closing.draws.n > 100);
+            for (size_t i = 0; i < f->closing.draws.n; i++) {
+                const double *x = f->closing.draws.x + i * D;
+                size_t j = f->closing.draws.cell[i];
                 uint32_t cell;
                 long double log_q = -(long double)D / 2 * logl(2 * acosl(-1.0L)), size = 1;
-                wv_gaussian q = wv_fit_component(f, j);
+                wv_gaussian q = wv_partition_component(&f->cells, j);
                 if (i % 16 == 0) { /* the cells are those of the particles as they are */
                     wv_nearest_assign(f, 1, x, &cell, &near, &next);
                     assert_true(cell == j || next - near < 1e-9 * next);
                 }
-                if (!(f->close.log_p[i] > -INFINITY)) {
-                    assert_true(f->close.log_q[i] == -INFINITY);
+                if (!(f->closing.draws.log_p[i] > -INFINITY)) {
+                    assert_true(f->closing.draws.log_q[i] == -INFINITY);
                     continue;
                 }
                 for (size_t k = 0; k < D; k++) {
@@ -560,10 +560,10 @@ static void densities_at_stored_draws(void **state)
                     log_q -= v * v / 2 + logl(q.root[k * D + k]);
                     size += v * v;
                 }
-                worst = fmax(worst, (double)(fabsl(f->close.log_q[i] - log_q) / size));
+                worst = fmax(worst, (double)(fabsl(f->closing.draws.log_q[i] - log_q) / size));
                 seen++;
             }
-            assert_true(seen > f->close.n / 2);
+            assert_true(seen > f->closing.draws.n / 2);
             free(y);
             wvgd_free(f);
         }
@@ -579,11 +579,11 @@ static size_t own_components(const wvgd_fit *f)
 {
     size_t D = f->D, own = 0;
     for (size_t j = 0; j < f->N; j++) {
-        const double *root = f->now.root + j * D * D;
+        const double *root = f->cells.now.root + j * D * D;
         bool found = false;
-        for (size_t m = 0; m < f->s.modes; m++)
-            found |= !memcmp(root, f->mode_root + m * D * D, D * D * sizeof *root);
-        for (size_t k = 0; k < f->s.mix.K; k++)
+        for (size_t m = 0; m < f->modes.n; m++)
+            found |= !memcmp(root, f->modes.root + m * D * D, D * D * sizeof *root);
+        for (size_t k = 0; k < f->mix.K; k++)
             found |= !memcmp(root, f->mix.root + k * D * D, D * D * sizeof *root);
         own += !found;
     }

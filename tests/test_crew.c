@@ -168,8 +168,8 @@ static wvgd_fit *make(const way *w, size_t threads)
     wvgd_fit *fit = wvgd_new(w->model, &o, NULL, &error);
     if (!fit)
         fail_msg("%s: %s", w->name, error.text);
-    assert_int_equal(fit->views + 1, w->cost == WVGD_CALLBACK ? 1 : threads);
-    fit->worth_sharing = 0; /* whatever can be shared is */
+    assert_int_equal(fit->workers.views + 1, w->cost == WVGD_CALLBACK ? 1 : threads);
+    fit->workers.worth_sharing = 0; /* whatever can be shared is */
     return fit;
 }
 
@@ -221,7 +221,7 @@ static size_t run(const way *w, size_t threads, const size_t look[LOOKS], saved 
     wvgd_fit *fit = make(w, threads);
     size_t n = 0, settling = 0;
     for (; batch(w, fit); n++) {
-        settling += fit->s.stage == WV_SETTLE;
+        settling += fit->stage == WV_SETTLE;
         for (size_t k = 0; look && k < LOOKS; k++)
             if (n + 1 == look[k])
                 out[k] = save(fit);
@@ -357,7 +357,7 @@ static void callback_costs(void **state)
         o.cost_self = &caller;
         wvgd_fit *fit = wvgd_new(&banana, &o, NULL, NULL);
         assert_non_null(fit);
-        fit->worth_sharing = 0;
+        fit->workers.worth_sharing = 0;
         assert_int_equal(wvgd_run(fit, NULL, NULL, NULL), WVGD_OK);
         wvgd_free(fit);
     }

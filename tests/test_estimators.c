@@ -70,21 +70,21 @@ typedef struct {
     const problem *p;
     wvgd_model model;
     wvgd_fit *f;
-    wv_scalars s;                      /* of the state, */
-    double *saved;                     /* and its arrays */
+    size_t size;
+    void *state;                       /* [size] saved */
     double *x, *g, *log_p, *log_u, *u; /* [n_max] a cell's points */
 } rig;
 
 static void keep_state(rig *r)
 {
-    r->s = r->f->s;
-    memcpy(r->saved, r->f->saved, r->f->saved_size * sizeof *r->saved);
+    assert_int_equal(wvgd_save(r->f, r->state, r->size, NULL), WVGD_OK);
 }
 
 static void restore_state(rig *r)
 {
-    r->f->s = r->s;
-    memcpy(r->f->saved, r->saved, r->f->saved_size * sizeof *r->saved);
+    size_t n = r->f->b.n;
+    assert_int_equal(wvgd_restore(r->f, r->state, r->size, NULL), WVGD_OK);
+    r->f->b.n = n; /* the points of the last batch are still there */
 }
 
 /* A fit in its second iteration (in the first, the bound's weights come from the batch itself) with the
@@ -103,17 +103,19 @@ static rig open_rig(const problem *p, wvgd_options o)
         fail_msg("%s", error.text);
     for (size_t j = 0; j < p->N; j++) {
         oracle1d_interval cell = oracle1d_cell(p->N, p->z, j);
-        r.f->now.mu[j] = p->mu[j];
-        r.f->now.root[j] = p->root[j];
-        r.f->now.spread[j] = sqrt(oracle1d_posterior_in(&target, cell).var);
-        r.f->log_Z[j] = oracle1d_component_in(&target, cell, p->mu[j], p->root[j]).log_Z;
-        r.f->weight[j] = p->w[j];
+        r.f->cells.now.mu[j] = p->mu[j];
+        r.f->cells.now.root[j] = p->root[j];
+        r.f->cells.now.spread[j] = sqrt(oracle1d_posterior_in(&target, cell).var);
+        r.f->cells.log_Z[j] = oracle1d_component_in(&target, cell, p->mu[j], p->root[j]).log_Z;
+        r.f->cells.weight[j] = p->w[j];
     }
-    r.f->s.iteration = 1;
-    size_t n = r.f->n_max;
-    r.saved = malloc((r.f->saved_size + 5 * n) * sizeof *r.saved);
-    assert_non_null(r.saved);
-    r.x = r.saved + r.f->saved_size;
+    r.f->count.iteration = 1;
+    size_t n = r.f->size.n_max;
+    r.size = wvgd_save_size(r.f);
+    r.state = malloc(r.size);
+    r.x = malloc(5 * n * sizeof *r.x);
+    assert_non_null(r.state);
+    assert_non_null(r.x);
     r.g = r.x + n;
     r.log_p = r.g + n;
     r.log_u = r.log_p + n;
@@ -124,7 +126,8 @@ static rig open_rig(const problem *p, wvgd_options o)
 
 static void close_rig(rig *r)
 {
-    free(r->saved);
+    free(r->state);
+    free(r->x);
     wvgd_free(r->f);
     r->model.close(r->model.self);
 }
@@ -155,8 +158,8 @@ static wv_update gather(rig *r, size_t j)
     assert_true(wv_weights_normalise(n, r->log_u, r->u));
     return (wv_update){.estimator = f->opt.estimator,
                        .family = f->family,
-                       .mu = f->now.mu + j,
-                       .root = f->now.root + j,
+                       .mu = f->cells.now.mu + j,
+                       .root = f->cells.now.root + j,
                        .n = n,
                        .x = r->x,
                        .log_p = r->log_p,
@@ -174,16 +177,16 @@ static values estimate(rig *r, size_t batch)
     values v = {.pelbo = NAN};
     wvgd_error error;
     wvgd_fit *f = r->f;
-    f->s.batch = batch;
+    f->count.batch = batch;
     if (wvgd_step(f, &error) != WVGD_OK)
         fail_msg("%s", error.text);
-    v.pelbo = f->s.pelbo;
-    v.pelbo_se = f->s.pelbo_se;
-    v.distortion = f->s.distortion;
+    v.pelbo = f->last.pelbo;
+    v.pelbo_se = f->last.pelbo_se;
+    v.distortion = f->last.distortion;
     for (size_t j = 0; j < f->N; j++) {
-        v.cell[j][LOG_Z] = f->log_Z[j];
-        v.cell[j][BETA] = f->beta[j];
-        v.cell[j][ELBO] = f->elbo[j];
+        v.cell[j][LOG_Z] = f->cells.log_Z[j];
+        v.cell[j][BETA] = f->cells.beta[j];
+        v.cell[j][ELBO] = f->cells.elbo[j];
     }
     restore_state(r);
     for (size_t j = 0; j < f->N; j++) {
@@ -431,7 +434,7 @@ static double component_error(const wvgd_fit *f, const double *mean, const doubl
     for (size_t j = 0; j < 2; j++) {
         assert_int_equal(wvgd_component_cov(f, j, own, &error), WVGD_OK);
         for (size_t i = 0; i < PLANE; i++)
-            worst = fmax(worst, fabs(f->now.mu[j * PLANE + i] - mean[j * PLANE + i]));
+            worst = fmax(worst, fabs(f->cells.now.mu[j * PLANE + i] - mean[j * PLANE + i]));
         for (size_t i = 0; i < PLANE * PLANE; i++)
             worst = fmax(worst, fabs(own[i] - cov[j * PLANE * PLANE + i]));
     }
@@ -451,17 +454,17 @@ static void soft_cells_stay_at_truth(void **state)
         wvgd_error error;
         for (size_t j = 0; j < 2; j++) {
             const double *c = SOFT_COV + j * PLANE * PLANE;
-            double *root = f->now.root + j * PLANE * PLANE;
+            double *root = f->cells.now.root + j * PLANE * PLANE;
             root[0] = sqrt(c[0]);
             root[1] = 0;
             root[2] = c[2] / root[0];
             root[3] = sqrt(c[3] - root[2] * root[2]);
         }
         assert_true(component_error(f, SOFT_MEAN, SOFT_COV) < 1e-14);
-        f->s.iteration = 1; /* in the first, weights come from the batch */
+        f->count.iteration = 1; /* in the first, weights come from the batch */
         for (size_t batch = 0; batch < 5; batch++) {
-            memcpy(f->weight, SOFT_WEIGHT, sizeof SOFT_WEIGHT);
-            memcpy(f->now.z, SOFT_MEAN, sizeof SOFT_MEAN);
+            memcpy(f->cells.weight, SOFT_WEIGHT, sizeof SOFT_WEIGHT);
+            memcpy(f->cells.now.z, SOFT_MEAN, sizeof SOFT_MEAN);
             assert_int_equal(wvgd_step(f, &error), WVGD_OK);
             assert_true(component_error(f, SOFT_MEAN, SOFT_COV) < 1e-9);
         }
@@ -480,12 +483,12 @@ static void soft_cells_go_to_truth(void **state)
     assert_int_equal(target_mixture(&model, PLANE, 2, SOFT_WEIGHT, SOFT_MEAN, SOFT_COV), 0);
     wvgd_fit *f = soft_fit(&model, WVGD_NATURAL, start);
     wvgd_error error;
-    f->s.iteration = 1;
+    f->count.iteration = 1;
     double before = component_error(f, SOFT_MEAN, SOFT_COV);
     for (size_t batch = 0; batch < 150; batch++) {
-        memcpy(f->weight, SOFT_WEIGHT, sizeof SOFT_WEIGHT);
-        f->s.stage = WV_SEARCH; /* soft cells belong to it */
-        f->s.moves = 1000;      /* particles only drift */
+        memcpy(f->cells.weight, SOFT_WEIGHT, sizeof SOFT_WEIGHT);
+        f->stage = WV_SEARCH;  /* soft cells belong to it */
+        f->joint.moves = 1000; /* particles only drift */
         assert_int_equal(wvgd_step(f, &error), WVGD_OK);
     }
     double after = component_error(f, SOFT_MEAN, SOFT_COV);

@@ -389,8 +389,8 @@ static void bfgs(const wvgd_fit *f, size_t k, size_t last, double H[3][3])
 {
     enum { D = 3 };
     const size_t P = wv_columns_round(D);
-    const double *S = f->path_s + k * WV_KEPT * P, *Y = f->path_y + k * WV_KEPT * P, *s = S + (last - 1) % WV_KEPT * P,
-                 *y = Y + (last - 1) % WV_KEPT * P;
+    const double *S = f->explore.path_s + k * WV_KEPT * P, *Y = f->explore.path_y + k * WV_KEPT * P,
+                 *s = S + (last - 1) % WV_KEPT * P, *y = Y + (last - 1) % WV_KEPT * P;
     double gamma = (s[0] * y[0] + s[1] * y[1] + s[2] * y[2]) / (y[0] * y[0] + y[1] * y[1] + y[2] * y[2]);
     for (size_t i = 0; i < D; i++)
         for (size_t j = 0; j < D; j++)
@@ -417,11 +417,11 @@ static void bfgs(const wvgd_fit *f, size_t k, size_t last, double H[3][3])
 static size_t check_stations(const wvgd_fit *f, size_t k)
 {
     enum { D = 3 };
-    const wv_path *p = &f->s.path[k];
-    const double *F = f->path_frame;
+    const wv_path *p = &f->explore.path[k];
+    const double *F = f->explore.frame;
     size_t seen = 0;
     for (size_t i = 0; i < wv_explore_stations(f); i++) {
-        const double *L = f->station_root + (k * wv_explore_stations(f) + i) * D * D;
+        const double *L = f->explore.station_root + (k * wv_explore_stations(f) + i) * D * D;
         double H[D][D], size = 0;
         if (!(p->made & 1u << i) || !p->left[i] || p->pairs >= p->left[i] + WV_KEPT - WV_PAIRS)
             continue;
@@ -456,7 +456,7 @@ static void stations(void **state)
         wvgd_options_init(&o);
         wvgd_fit *f = wvgd_new(&model, &o, NULL, &error);
         assert_non_null(f);
-        while (f->s.stage == WV_EXPLORE) {
+        while (f->stage == WV_EXPLORE) {
             assert_int_equal(wvgd_step(f, &error), WVGD_OK);
             for (size_t k = 0; k < WV_PATHS; k++)
                 seen += check_stations(f, k);
@@ -495,7 +495,7 @@ static void narrower_modes(void **state)
             wvgd_model model;
             assert_int_equal(target_mixture(&model, D, 2, weight, mean, cov), 0);
             wvgd_fit *fit = explored(&model, WVGD_STAGED, 2, seed, 1);
-            found += fit->s.relevant == 2;
+            found += fit->modes.relevant == 2;
             wvgd_free(fit);
             wvgd_model_close(&model);
         }
@@ -577,7 +577,7 @@ static void mirrored_modes(void **state)
         assert_int_equal(wvgd_model_pointwise(&model, cases[c].D, cases[c].density, y, true), 0);
         for (uint64_t seed = 1; seed <= cases[c].seeds; seed++) {
             wvgd_fit *fit = explored(&model, WVGD_STAGED, 2, seed, 1);
-            found += fit->s.relevant >= cases[c].modes;
+            found += fit->modes.relevant >= cases[c].modes;
             wvgd_free(fit);
         }
         print_message("%s: all modes in %zu of %d runs\n", cases[c].name, found, (int)cases[c].seeds);
@@ -605,10 +605,10 @@ static void mirror_image_of_the_mode(void **state)
         size_t best = 0;
         assert_int_equal(wvgd_ask(fit, &n, &z, &gradient, &error), WVGD_OK);
         assert_true(n <= 400);
-        for (size_t m = 1; m < fit->s.modes; m++)
-            best = fit->s.mode[m].elbo > fit->s.mode[best].elbo ? m : best;
+        for (size_t m = 1; m < fit->modes.n; m++)
+            best = fit->modes.mode[m].elbo > fit->modes.mode[best].elbo ? m : best;
         for (size_t i = 0; i < n; i++)
-            seen += fit->s.modes && z[2 * i] == -fit->mode_x[2 * best] && z[2 * i + 1] == -fit->mode_x[2 * best + 1];
+            seen += fit->modes.n && z[2 * i] == -fit->modes.x[2 * best] && z[2 * i + 1] == -fit->modes.x[2 * best + 1];
         model.log_density(model.self, n, z, log_p, grad);
         assert_int_equal(wvgd_tell(fit, log_p, grad, &error), WVGD_OK);
     }

@@ -389,7 +389,7 @@ static void check_cells(const wvgd_fit *f, size_t n, const double *x, const uint
         for (size_t j = 0; j < f->N; j++) {
             double cost = 0;
             for (size_t d = 0; d < D; d++)
-                cost += (x[i * D + d] - f->now.z[j * D + d]) * (x[i * D + d] - f->now.z[j * D + d]);
+                cost += (x[i * D + d] - f->cells.now.z[j * D + d]) * (x[i * D + d] - f->cells.now.z[j * D + d]);
             if (cost < least) {
                 second = least;
                 least = cost;
@@ -419,15 +419,15 @@ static void nearest_particles(void **state)
         uint32_t cell[n];
         for (int twins = 0; twins < 2; twins++) {
             for (size_t i = 0; i < N * D; i++)
-                f->now.z[i] = origin + scale * test_random_normal(&r);
+                f->cells.now.z[i] = origin + scale * test_random_normal(&r);
             for (size_t i = 0; i < n * D; i++)
                 x[i] = origin + scale * test_random_normal(&r);
             if (twins) {
-                memcpy(f->now.z + 30 * D, f->now.z + 7 * D, D * sizeof *x); /* with a point upon them, */
-                memcpy(x + 11 * D, f->now.z + 7 * D, D * sizeof *x);
+                memcpy(f->cells.now.z + 30 * D, f->cells.now.z + 7 * D, D * sizeof *x); /* with a point upon them, */
+                memcpy(x + 11 * D, f->cells.now.z + 7 * D, D * sizeof *x);
                 for (size_t d = 0; d < D; d++) { /* and triplets that are nearly the same */
-                    f->now.z[20 * D + d] = f->now.z[21 * D + d] * (1 + 1e-9);
-                    f->now.z[22 * D + d] = f->now.z[21 * D + d] * (1 - 1e-9);
+                    f->cells.now.z[20 * D + d] = f->cells.now.z[21 * D + d] * (1 + 1e-9);
+                    f->cells.now.z[22 * D + d] = f->cells.now.z[21 * D + d] * (1 - 1e-9);
                 }
             }
             wv_nearest_assign(f, n, x, cell, near, next);

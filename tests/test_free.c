@@ -76,13 +76,13 @@ static size_t nearest(const wvgd_fit *f, const double *x)
     for (size_t j = 0; j < f->N; j++) {
         double y[32], cost = 0;
         for (size_t i = 0; i < D; i++) {
-            y[i] = x[i] - f->now.z[j * D + i];
+            y[i] = x[i] - f->cells.now.z[j * D + i];
             if (f->opt.cost == WVGD_L1)
                 y[i] = sqrt(fabs(y[i]));
             for (size_t k = 0; f->opt.cost == WVGD_MAHALANOBIS && k < i; k++)
-                y[i] -= f->now.metric[i * D + k] * y[k];
+                y[i] -= f->cells.now.metric[i * D + k] * y[k];
             if (f->opt.cost == WVGD_MAHALANOBIS)
-                y[i] /= f->now.metric[i * D + i];
+                y[i] /= f->cells.now.metric[i * D + i];
             cost += y[i] * y[i];
         }
         if (cost < least) {
@@ -152,45 +152,47 @@ static void draws_inside(void **state)
         wvgd_fit *f = new_fit(&D, N, cases[c].family, cases[c].cost);
         double line[MAX_D], basis[MAX_D * MAX_D];
         size = f->family->size(D, 0);
-        fill_root(WVGD_FULL, D, &r, f->now.metric);
+        fill_root(WVGD_FULL, D, &r, f->cells.now.metric);
         for (size_t i = 0; i < D; i++)
             line[i] = test_random_normal(&r);
         for (size_t i = 0; i < N * D; i++) {
-            f->now.z[i] = c + 2 >= CASES ? 0.3 + (double)(i / D) * 0.4 * line[i % D] : 0.8 * test_random_normal(&r);
-            f->now.z[i] += c + 1 == CASES ? 3e-9 * test_random_normal(&r) : 0;
-            f->now.mu[i] = f->now.z[i] + 0.3 * test_random_normal(&r);
+            f->cells.now.z[i] = c + 2 >= CASES ? 0.3 + (double)(i / D) * 0.4 * line[i % D]
+                                               : 0.8 * test_random_normal(&r);
+            f->cells.now.z[i] += c + 1 == CASES ? 3e-9 * test_random_normal(&r) : 0;
+            f->cells.now.mu[i] = f->cells.now.z[i] + 0.3 * test_random_normal(&r);
         }
         for (size_t j = 0; j < N; j++)
-            fill_root(cases[c].family, D, &r, f->now.root + j * size);
+            fill_root(cases[c].family, D, &r, f->cells.now.root + j * size);
         wv_halfspaces_update(f);
         for (size_t j = 0; j < N; j++) {
             tally got = {.n = BATCHES * WV_FREE}, wanted = {.n = BATCHES * WV_FREE}, alone = {.n = ALONE};
-            const double *mu = f->now.mu + j * D;
+            const double *mu = f->cells.now.mu + j * D;
             double all, e[MAX_D], x[MAX_D];
             for (uint64_t b = 0; b < BATCHES; b++) {
                 size_t n = wv_halfspaces_inside(f, j, WV_RNG_BOUND, b * WV_FREE, WV_FREE, false, &all);
                 assert_true(all == WV_FREE && n <= WV_FREE);
-                memcpy(kept, f->gx, n * D * sizeof *kept);
+                memcpy(kept, f->desk.gx, n * D * sizeof *kept);
                 wv_nearest_assign(f, n, kept, cell, near, next);
                 for (size_t i = 0; i < n; i++) {
-                    assert_true(f->gu[i] == 1 && (cell[i] == j || next[i] - near[i] < 1e-9 * next[i]));
+                    assert_true(f->desk.gu[i] == 1 && (cell[i] == j || next[i] - near[i] < 1e-9 * next[i]));
                     add(&got, D, mu, kept + i * D);
                 }
                 size_t few = wv_halfspaces_inside(f, j, WV_RNG_BOUND, b * WV_FREE, 100, false, &all);
                 assert_true(all == 100 && few <= n && few <= 100);
                 for (size_t i = 0; i < few * D; i++)
-                    assert_near(f->gx[i], kept[i], 1e-12 * (1 + fabs(kept[i])));
+                    assert_near(f->desk.gx[i], kept[i], 1e-12 * (1 + fabs(kept[i])));
             }
             for (size_t i = 0; i < BATCHES * WV_FREE; i++) {
                 test_random_normals(&r, D, e);
-                colour(cases[c].family, D, f->now.root + j * size, e, x);
+                colour(cases[c].family, D, f->cells.now.root + j * size, e, x);
                 for (size_t k = 0; k < D; k++)
                     x[k] += mu[k];
                 add(&wanted, D, mu, nearest(f, x) == j ? x : NULL);
             }
             for (uint64_t i = 0; i < ALONE; i++)
                 add(&alone, D, mu,
-                    wv_halfspaces_inside(f, j, WV_RNG_BOUND, BATCHES * WV_FREE + i, 1, false, &all) ? f->gx : NULL);
+                    wv_halfspaces_inside(f, j, WV_RNG_BOUND, BATCHES * WV_FREE + i, 1, false, &all) ? f->desk.gx
+                                                                                                    : NULL);
             double z = fmax(apart(&got, &wanted, D), apart(&alone, &wanted, D));
             worst = fmax(worst, z);
             if (!(z < 5))
@@ -224,13 +226,13 @@ static void lattice_masses(void **state)
         wvgd_fit *f = new_fit(&D, N, WVGD_FULL, WVGD_MAHALANOBIS);
         for (uint64_t trial = 0; trial < TRIALS; trial++) {
             double h[WV_LATTICE], Q[WV_LATTICE * DIM], truth = 1;
-            fill_root(WVGD_FULL, D, &r, f->now.metric);
+            fill_root(WVGD_FULL, D, &r, f->cells.now.metric);
             for (size_t j = 0; j < N; j++)
-                memcpy(f->now.root + j * D * D, f->now.metric, D * D * sizeof(double));
+                memcpy(f->cells.now.root + j * D * D, f->cells.now.metric, D * D * sizeof(double));
             for (size_t i = 0; i < D; i++)
-                f->now.mu[i] = 5 * test_random_normal(&r);
+                f->cells.now.mu[i] = 5 * test_random_normal(&r);
             for (size_t j = 1; j < N; j++)
-                memcpy(f->now.mu + j * D, f->now.mu, D * sizeof(double));
+                memcpy(f->cells.now.mu + j * D, f->cells.now.mu, D * sizeof(double));
             double e[DIM], away[DIM]; /* particle 0 anywhere: at a distance from the mean that the walls make up for */
             for (size_t k = 0; k < dims; k++) { /* directions at right angles */
                 double *q = Q + k * D, square = 0;
@@ -250,9 +252,9 @@ static void lattice_masses(void **state)
             test_random_normals(&r, D, e);
             for (size_t i = 0; i < D; i++)
                 e[i] *= 0.3;
-            colour(WVGD_FULL, D, f->now.metric, e, away);
+            colour(WVGD_FULL, D, f->cells.now.metric, e, away);
             for (size_t i = 0; i < D; i++)
-                f->now.z[i] = f->now.mu[i] + away[i];
+                f->cells.now.z[i] = f->cells.now.mu[i] + away[i];
             for (size_t k = 0; k < dims; k++) {
                 /* the wall of a particle that is 2 a away from e along q is at q.e + a */
                 double a = 0.2 + 1.3 * test_random_uniform(&r), step[DIM];
@@ -261,9 +263,9 @@ static void lattice_masses(void **state)
                     h[k] += Q[k * D + i] * e[i];
                     step[i] = 2 * a * Q[k * D + i];
                 }
-                colour(WVGD_FULL, D, f->now.metric, step, away);
+                colour(WVGD_FULL, D, f->cells.now.metric, step, away);
                 for (size_t i = 0; i < D; i++)
-                    f->now.z[(k + 1) * D + i] = f->now.z[i] + away[i];
+                    f->cells.now.z[(k + 1) * D + i] = f->cells.now.z[i] + away[i];
                 truth *= below(h[k]);
             }
             f->opt.seed = 100 + trial;
@@ -320,38 +322,38 @@ static void shared_masses(void **state)
         wvgd_fit *f = new_fit(&D, N, cases[c].family, cases[c].cost);
         double line[MAX_D], e[MAX_D], x[MAX_D], total = 0;
         size_t size = f->family->size(D, 0);
-        fill_root(WVGD_FULL, D, &r, f->now.metric);
-        fill_root(cases[c].family, D, &r, f->now.root);
+        fill_root(WVGD_FULL, D, &r, f->cells.now.metric);
+        fill_root(cases[c].family, D, &r, f->cells.now.root);
         for (size_t i = 0; i < D; i++) {
             line[i] = 0.5 * test_random_normal(&r);
-            f->now.mu[i] = test_random_normal(&r);
+            f->cells.now.mu[i] = test_random_normal(&r);
         }
         for (size_t i = 0; i < N * D; i++)
-            f->now.z[i] = f->now.mu[i % D] +
-                          (cases[c].line ? ((double)(i / D) - 2.2) * line[i % D] : 0.8 * test_random_normal(&r));
+            f->cells.now.z[i] = f->cells.now.mu[i % D] +
+                                (cases[c].line ? ((double)(i / D) - 2.2) * line[i % D] : 0.8 * test_random_normal(&r));
         for (size_t j = 1; j < N; j++) {
-            memcpy(f->now.mu + j * D, f->now.mu, D * sizeof(double));
-            memcpy(f->now.root + j * size, f->now.root, size * sizeof(double));
+            memcpy(f->cells.now.mu + j * D, f->cells.now.mu, D * sizeof(double));
+            memcpy(f->cells.now.root + j * size, f->cells.now.root, size * sizeof(double));
         }
         wv_halfspaces_update(f);
         wv_cell_bound_masses(f);
         for (size_t i = 0; i < DRAWS; i++) {
             test_random_normals(&r, D, e);
-            colour(cases[c].family, D, f->now.root, e, x);
+            colour(cases[c].family, D, f->cells.now.root, e, x);
             for (size_t k = 0; k < D; k++)
-                x[k] += f->now.mu[k];
+                x[k] += f->cells.now.mu[k];
             count[nearest(f, x)]++;
         }
         for (size_t j = 0; j < N; j++) {
-            double n = (double)count[j], se = hypot(f->elbo_se[j], sqrt(1 / n - 1.0 / DRAWS)),
-                   z = (f->log_Z[j] - log(n / DRAWS)) / se;
-            total += exp(f->log_Z[j]);
+            double n = (double)count[j], se = hypot(f->cells.elbo_se[j], sqrt(1 / n - 1.0 / DRAWS)),
+                   z = (f->cells.log_Z[j] - log(n / DRAWS)) / se;
+            total += exp(f->cells.log_Z[j]);
             if (n < 200)
                 continue; /* next to nothing: neither is normal */
             squares += z * z;
             worst = fmax(worst, fabs(z));
             all++;
-            assert_true(f->elbo_se[j] < 0.2);
+            assert_true(f->cells.elbo_se[j] < 0.2);
         }
         assert_near(total, 1, 1e-12);
         wvgd_free(f);
@@ -375,27 +377,28 @@ static void lost_component(void **state)
     for (size_t i = 0; i < D * D; i++) {
         f->mix.root[i] = root[i] = i % (D + 1) ? 0 : 1.5;
         for (size_t j = 0; j < N; j++)
-            f->now.spread[j * D * D + i] = f->now.root[j * D * D + i] = root[i];
+            f->cells.now.spread[j * D * D + i] = f->cells.now.root[j * D * D + i] = root[i];
     }
     memset(f->mix.mu, 0, D * sizeof(double));
     f->mix.w[0] = 1;
-    f->s.mix.K = 1;
+    f->mix.K = 1;
     for (size_t i = 0; i < N * D; i++) {
-        f->now.z[i] = test_random_normal(&r);
-        f->now.mu[i] = mu[i] = f->now.z[i] + 0.1 * test_random_normal(&r) + (i / D == LOST ? (i % D ? 0 : 200) : 0);
+        f->cells.now.z[i] = test_random_normal(&r);
+        f->cells.now.mu[i] = mu[i] = f->cells.now.z[i] + 0.1 * test_random_normal(&r) +
+                                     (i / D == LOST ? (i % D ? 0 : 200) : 0);
     }
     for (size_t i = 0; i < D; i++)
-        f->now.root[LOST * D * D + i * (D + 1)] = 0.1;
-    memcpy(f->best.mu, f->now.mu, N * D * sizeof(double));
-    memcpy(f->best.root, f->now.root, N * D * D * sizeof(double));
+        f->cells.now.root[LOST * D * D + i * (D + 1)] = 0.1;
+    memcpy(f->cells.best.mu, f->cells.now.mu, N * D * sizeof(double));
+    memcpy(f->cells.best.root, f->cells.now.root, N * D * D * sizeof(double));
     wv_halfspaces_update(f);
     wv_cell_bound_masses(f);
     for (size_t j = 0; j < N; j++) {
-        assert_true(f->elbo_se[j] < 0.3 && f->log_Z[j] > -20);
+        assert_true(f->cells.elbo_se[j] < 0.3 && f->cells.log_Z[j] > -20);
         for (size_t i = 0; i < D; i++)
-            assert_true(f->now.mu[j * D + i] == (j == LOST ? f->mix.mu[i] : mu[j * D + i]));
+            assert_true(f->cells.now.mu[j * D + i] == (j == LOST ? f->mix.mu[i] : mu[j * D + i]));
     }
-    assert_memory_equal(f->now.root + LOST * D * D, root, sizeof root);
+    assert_memory_equal(f->cells.now.root + LOST * D * D, root, sizeof root);
     wvgd_free(f);
 }
 

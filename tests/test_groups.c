@@ -62,15 +62,16 @@ static void disturb(wvgd_fit *f, const double *z)
     for (size_t j = 0; j < N; j++) {
         double low = fmax(edge(N, z, D, j), z[j * D] - 1), high = fmin(edge(N, z, D, j + 1), z[j * D] + 1);
         for (size_t d = 0; d < D; d++) {
-            f->now.spread[j * D + d] = (d ? 1 : (high - low) / sqrt(12.0)) * (0.75 + 0.5 * test_random_uniform(&r));
-            f->now.root[j * D + d] = d ? 0.8 + 0.4 * test_random_uniform(&r) : 2 * f->now.spread[j * D];
-            f->now.mu[j * D + d] = z[j * D + d] + 0.3 * f->now.root[j * D + d] * test_random_normal(&r);
+            f->cells.now.spread[j * D + d] = (d ? 1 : (high - low) / sqrt(12.0)) *
+                                             (0.75 + 0.5 * test_random_uniform(&r));
+            f->cells.now.root[j * D + d] = d ? 0.8 + 0.4 * test_random_uniform(&r) : 2 * f->cells.now.spread[j * D];
+            f->cells.now.mu[j * D + d] = z[j * D + d] + 0.3 * f->cells.now.root[j * D + d] * test_random_normal(&r);
         }
-        f->weight[j] = 1 / (double)N;
-        f->log_Z[j] = log(0.5);
+        f->cells.weight[j] = 1 / (double)N;
+        f->cells.log_Z[j] = log(0.5);
     }
-    f->s.iteration = 1;
-    f->s.stage = WV_SEARCH;
+    f->count.iteration = 1;
+    f->stage = WV_SEARCH;
 }
 
 /* Estimates of N masses from several batches: the mean of each, less the truth, in standard errors of the mean. With
@@ -112,17 +113,17 @@ static void check_masses(size_t D, size_t N)
     for (size_t j = 0; j < N; j++) {
         double low = edge(N, z, D, j), high = edge(N, z, D, j + 1);
         truth[j] = cdf(high) - cdf(low);
-        truth[N + j] = cdf((high - f->now.mu[j * D]) / f->now.root[j * D]) -
-                       cdf((low - f->now.mu[j * D]) / f->now.root[j * D]);
+        truth[N + j] = cdf((high - f->cells.now.mu[j * D]) / f->cells.now.root[j * D]) -
+                       cdf((low - f->cells.now.mu[j * D]) / f->cells.now.root[j * D]);
     }
-    double *saved = malloc(f->saved_size * sizeof *saved), total = 0, total2 = 0;
-    wv_scalars scalars = f->s;
-    memcpy(saved, f->saved, f->saved_size * sizeof *saved);
+    double total = 0, total2 = 0;
+    size_t size = wvgd_save_size(f);
+    void *saved = malloc(size);
+    assert_int_equal(wvgd_save(f, saved, size, &error), WVGD_OK);
     for (size_t batch = 0; batch < BATCHES; batch++) {
         double *beta = sums + 2 * N, *Z = beta + N, all = 0;
-        f->s = scalars;
-        f->s.batch = batch;
-        memcpy(f->saved, saved, f->saved_size * sizeof *saved);
+        assert_int_equal(wvgd_restore(f, saved, size, &error), WVGD_OK);
+        f->count.batch = batch;
         assert_int_equal(wvgd_step(f, &error), WVGD_OK);
         memset(beta, 0, 2 * N * sizeof *beta);
         for (size_t i = 0; i < f->b.n; i++) {
@@ -131,7 +132,7 @@ static void check_masses(size_t D, size_t N)
             Z[f->b.cell[i]] += exp(f->b.log_q[i] - f->b.log_m[i]) / (double)f->b.n;
             all += v;
         }
-        assert_true(f->proposals < N); /* they are shared */
+        assert_true(f->proposals.n < N); /* they are shared */
         for (size_t j = 0; j < 2 * N; j++) {
             sums[j] += beta[j];
             squares[j] += beta[j] * beta[j];
@@ -232,20 +233,20 @@ static void groups_keep_to_their_modes(void **state)
         size_t n, draws = 0, near[2] = {0, 0};
         const double *x;
         bool gradient;
-        while (f->s.stage == WV_PILOT)
+        while (f->stage == WV_PILOT)
             assert_int_equal(wvgd_step(f, &error), WVGD_OK);
         for (size_t j = 0; j < N; j++)
             for (size_t d = 0; d < D; d++)
-                f->now.spread[j * (k ? D * D : D) + d * (k ? D + 1 : 1)] = 1;
+                f->cells.now.spread[j * (k ? D * D : D) + d * (k ? D + 1 : 1)] = 1;
         assert_int_equal(wvgd_ask(f, &n, &x, &gradient, &error), WVGD_OK);
-        assert_int_equal(f->proposals, 4);
-        for (size_t c = 0; c < f->proposals; c++) {
+        assert_int_equal(f->proposals.n, 4);
+        for (size_t c = 0; c < f->proposals.n; c++) {
             double sds[D];
-            f->proposal[c].q.family->sd(D, 0, f->proposal[c].q.root, sds);
+            f->proposals.p[c].q.family->sd(D, 0, f->proposals.p[c].q.root, sds);
             for (size_t d = 0; d < D; d++)
                 assert_true(sds[d] < 3);
-            near[f->proposal[c].q.mu[0] > 0]++;
-            draws += f->share[c];
+            near[f->proposals.p[c].q.mu[0] > 0]++;
+            draws += f->proposals.share[c];
         }
         assert_int_equal(draws, N * M);
         assert_int_equal(n, N * M);
@@ -275,7 +276,7 @@ static void resumed(void **state)
         } else if (i > 5)
             assert_int_equal(wvgd_step(g, &error), WVGD_OK);
     }
-    assert_memory_equal(f->now.z, g->now.z, f->ensemble_size * sizeof(double));
+    assert_memory_equal(f->cells.now.z, g->cells.now.z, f->cells.size * sizeof(double));
     wvgd_free(f);
     wvgd_free(g);
     model.close(model.self);
@@ -337,18 +338,18 @@ static void components_begin_again(void **state)
         .name = "round", .dim = D, .log_density = round_density, .self = &D, .has_gradient = true, .thread_safe = true};
     wvgd_options o = options(2, 100);
     wvgd_fit *f = open(&model, &o, NULL);
-    assert_true(f->pilot);
-    memcpy(f->pilot_root, root, sizeof root);
+    assert_true(f->prefit.wanted);
+    memcpy(f->prefit.root, root, sizeof root);
     for (size_t i = 0; i < 2 * D; i++)
-        f->now.spread[i] = i == 1 ? 0.5 : 4;
+        f->cells.now.spread[i] = i == 1 ? 0.5 : 4;
     wv_joint_restart(f, 0);
     wv_joint_restart(f, 1);
-    assert_near(f->now.root[0], 3 * sqrt(1 - r * r), 1e-12);
-    assert_near(f->now.root[1], 0.5, 1e-12);
-    assert_near(f->now.root[2], 3 * sqrt(1 - r * r), 1e-12);
-    assert_near(f->now.root[3], 2 * sqrt(1 - r * r), 1e-12);
+    assert_near(f->cells.now.root[0], 3 * sqrt(1 - r * r), 1e-12);
+    assert_near(f->cells.now.root[1], 0.5, 1e-12);
+    assert_near(f->cells.now.root[2], 3 * sqrt(1 - r * r), 1e-12);
+    assert_near(f->cells.now.root[3], 2 * sqrt(1 - r * r), 1e-12);
     for (size_t i = 0; i < 2 * D; i++)
-        assert_true(f->now.mu[i] == f->now.z[i]);
+        assert_true(f->cells.now.mu[i] == f->cells.now.z[i]);
     wvgd_free(f);
 }
 
@@ -406,9 +407,9 @@ static void giving_up_is_reported(void **state)
     wvgd_fit *f = open(&model, &o, NULL);
     assert_int_equal(wvgd_run(f, NULL, NULL, &error), WVGD_OK);
     assert_false(wv_joint_gave_up(f, 0) || wv_joint_gave_up(f, 1) || says_so(f));
-    f->now.losses[1] = 20;
+    f->cells.now.losses[1] = 20;
     assert_true(wv_joint_gave_up(f, 1) && says_so(f));
-    f->beta[1] = 1e-3;
+    f->cells.beta[1] = 1e-3;
     assert_false(says_so(f));
     wvgd_free(f);
 }

@@ -209,7 +209,7 @@ static void callback_is_squared(void **state)
         assert_int_equal(wvgd_step(plain, &error), WVGD_OK);
         assert_int_equal(wvgd_step(own, &error), WVGD_OK);
         for (size_t j = 0; j < 3; j++)
-            assert_near(own->now.z[j], plain->now.z[j], 1e-9);
+            assert_near(own->cells.now.z[j], plain->cells.now.z[j], 1e-9);
     }
     assert_true(calls > 0);
     wvgd_results a = run(plain), b = run(own);
@@ -233,9 +233,9 @@ static size_t gather(wvgd_fit *f, size_t j)
     size_t n = 0;
     for (size_t i = 0; i < f->b.n; i++)
         if (f->b.cell[i] == j) {
-            f->gx[n] = f->b.x[i];
-            f->glu[n] = f->b.log_q[i] - f->b.log_m[i];
-            f->glv[n++] = f->b.log_p[i] - f->b.log_m[i];
+            f->desk.gx[n] = f->b.x[i];
+            f->desk.glu[n] = f->b.log_q[i] - f->b.log_m[i];
+            f->desk.glv[n++] = f->b.log_p[i] - f->b.log_m[i];
         }
     return n;
 }
@@ -265,22 +265,23 @@ static void force(void **state)
     assert_near(exact, -(oracle1d_distortion(&SKEW, 2, moved[0]) - oracle1d_distortion(&SKEW, 2, moved[1])) / (2 * h),
                 1e-6);
     double mean = 0, squares = 0;
-    wv_scalars scalars = f->s;
-    double *saved = malloc(f->saved_size * sizeof *saved);
+    size_t size = wvgd_save_size(f);
+    void *saved = malloc(size);
     assert_non_null(saved);
-    memcpy(saved, f->saved, f->saved_size * sizeof *saved);
+    assert_int_equal(wvgd_save(f, saved, size, NULL), WVGD_OK);
     for (size_t batch = 0; batch < BATCHES; batch++) {
         wvgd_error error;
-        f->s.batch = batch;
+        f->count.batch = batch;
         assert_int_equal(wvgd_step(f, &error), WVGD_OK);
-        memcpy(f->saved, saved, f->saved_size * sizeof *saved);
-        f->s = scalars;
+        size_t n = f->b.n;
+        assert_int_equal(wvgd_restore(f, saved, size, &error), WVGD_OK);
+        f->b.n = n;
         double middle;
         assert_true(wv_particle_step(f, 0, gather(f, 0), 1.0, &middle) >= 0);
-        double full_step = f->now.z[0] - z[0], value = 2 * own.beta * full_step;
+        double full_step = f->cells.now.z[0] - z[0], value = 2 * own.beta * full_step;
         mean += value / BATCHES;
         squares += value * value / BATCHES;
-        memcpy(f->saved, saved, f->saved_size * sizeof *saved);
+        assert_int_equal(wvgd_restore(f, saved, size, &error), WVGD_OK);
     }
     double se = sqrt((squares - mean * mean) / (BATCHES - 1));
     print_message("force on one of two particles: %.5f +- %.5f, exact %.5f\n", mean, se, exact);
@@ -304,7 +305,7 @@ static void the_last_points_are_kept(void **state)
     o.particles = 2;
     wvgd_fit *f = wvgd_new(&model, &o, NULL, NULL);
     assert_non_null(f);
-    assert_true(f->n_max > 2 * BATCH && f->n_max < (BATCHES - 2) * BATCH && f->n_max % BATCH);
+    assert_true(f->size.n_max > 2 * BATCH && f->size.n_max < (BATCHES - 2) * BATCH && f->size.n_max % BATCH);
     bool *seen = malloc(BATCH * BATCHES * sizeof *seen);
     for (size_t b = 0; b < BATCHES; b++) {
         f->b.n = BATCH;
@@ -315,14 +316,14 @@ static void the_last_points_are_kept(void **state)
             f->b.log_m[i] = 2 * number;
         }
         wv_kmeans_pool(f);
-        size_t made = (b + 1) * BATCH, kept = made < f->n_max ? made : f->n_max;
-        assert_int_equal(f->close.n, kept);
+        size_t made = (b + 1) * BATCH, kept = made < f->size.n_max ? made : f->size.n_max;
+        assert_int_equal(f->closing.draws.n, kept);
         memset(seen, 0, BATCH * BATCHES * sizeof *seen);
         for (size_t i = 0; i < kept; i++) {
-            double number = f->close.x[2 * i];
+            double number = f->closing.draws.x[2 * i];
             assert_true(number >= (double)(made - kept) && number < (double)made && !seen[(size_t)number]);
-            assert_true(f->close.x[2 * i + 1] == -number && f->close.log_p[i] == -number &&
-                        f->close.log_m[i] == 2 * number);
+            assert_true(f->closing.draws.x[2 * i + 1] == -number && f->closing.draws.log_p[i] == -number &&
+                        f->closing.draws.log_m[i] == 2 * number);
             seen[(size_t)number] = true;
         }
     }

@@ -123,7 +123,7 @@ static void bound_of_one(void **state)
         wvgd_fit *fit = wvgd_new(&model, &o, NULL, NULL);
         assert_int_equal(wvgd_run(fit, NULL, NULL, NULL), WVGD_OK);
         wvgd_get_results(fit, &r);
-        double off = r.pelbo.value - log_gamma_elbo(D, shape, fit->now.mu, fit->now.root);
+        double off = r.pelbo.value - log_gamma_elbo(D, shape, fit->cells.now.mu, fit->cells.now.root);
         sum += off;
         variance += r.pelbo.se * r.pelbo.se;
         squares += off * off / (r.pelbo.se * r.pelbo.se);
@@ -260,7 +260,7 @@ static void impossible_bounds_have_no_weight(void **state)
     wvgd_fit *fit = wvgd_new(&model, &o, NULL, NULL);
     for (wvgd_get_progress(fit, &p); strcmp(p.stage, "bound"); wvgd_get_progress(fit, &p))
         assert_int_equal(wvgd_step(fit, NULL), WVGD_OK);
-    fit->log_Z[ODD] += 8;
+    fit->cells.log_Z[ODD] += 8;
     assert_int_equal(wvgd_run(fit, NULL, NULL, NULL), WVGD_OK);
     wvgd_get_results(fit, &r);
     print_message("a mass that is 8 nats too large: weight %.3f, bound %.3f +- %.3f, evidence %.3f\n", r.weight[ODD],
@@ -313,7 +313,7 @@ static void diagnostics_of_cells(void **state)
     o.cost_function = quadratic;
     assert_int_equal(target_banana(&model, D, 1, 0.5), 0);
     wvgd_fit *f = fitted(&model, &o, &r);
-    size_t n = f->close.n;
+    size_t n = f->closing.draws.n;
     double *log_w = malloc(n * sizeof *log_w);
     uint32_t *order = malloc(n * sizeof *order);
     assert_true(log_w && order);
@@ -321,13 +321,13 @@ static void diagnostics_of_cells(void **state)
         double mass = 0, squares = 0, error = 0;
         size_t own = 0;
         for (size_t i = 0; i < n; i++)
-            if (f->close.cell[i] == j) {
-                mass += f->close_v[i];
-                squares += f->close_v[i] * f->close_v[i];
-                log_w[own++] = f->close_log_w[i];
+            if (f->closing.draws.cell[i] == j) {
+                mass += f->closing.v[i];
+                squares += f->closing.v[i] * f->closing.v[i];
+                log_w[own++] = f->closing.log_w[i];
             }
         for (size_t i = 0; i < n; i++)
-            error += pow(f->close_v[i] * ((f->close.cell[i] == j) - mass), 2);
+            error += pow(f->closing.v[i] * ((f->closing.draws.cell[i] == j) - mass), 2);
         assert_near(r.beta[j], mass, 1e-12);
         assert_near(r.beta_se[j], sqrt(error), 1e-12);
         assert_near(r.cell_ess[j], mass * mass / squares, 1e-6);
@@ -351,12 +351,12 @@ static void stored_densities(void **state)
     wvgd_results r;
     assert_int_equal(target_log_gamma(&model, D, shape), 0);
     wvgd_fit *f = fitted(&model, &o, &r);
-    assert_int_equal(f->s.mix.K, 1);
-    for (size_t i = 0; i < f->close.n; i += 7) {
-        wv_gaussian q = wv_fit_component(f, f->close.cell[i]);
+    assert_int_equal(f->mix.K, 1);
+    for (size_t i = 0; i < f->closing.draws.n; i += 7) {
+        wv_gaussian q = wv_partition_component(&f->cells, f->closing.draws.cell[i]);
         double log_q;
-        wv_gaussian_log_density(&q, 1, f->close.x + i * D, &log_q, f->y, f->work);
-        assert_near(f->close.log_q[i], log_q, 1e-9);
+        wv_gaussian_log_density(&q, 1, f->closing.draws.x + i * D, &log_q, f->desk.y, f->desk.work);
+        assert_near(f->closing.draws.log_q[i], log_q, 1e-9);
     }
     wvgd_free(f);
     wvgd_model_close(&model);
@@ -378,7 +378,7 @@ static void draws_of_lost_components(void **state)
     assert_int_equal(wvgd_run(f, NULL, NULL, &error), WVGD_OK);
     assert_int_equal(wvgd_sample(f, 1, n, z[0], cell, NULL), WVGD_OK);
     for (size_t d = 0; d < D; d++)
-        f->now.mu[LOST * D + d] += 1e6;
+        f->cells.now.mu[LOST * D + d] += 1e6;
     assert_int_equal(wvgd_sample(f, 1, n, z[1], cell, NULL), WVGD_OK);
     assert_int_equal(wvgd_sample(f, 1, FEWER, z[2], NULL, NULL), WVGD_OK);
     assert_memory_equal(z[1], z[2], FEWER * D * sizeof(double));
@@ -388,9 +388,9 @@ static void draws_of_lost_components(void **state)
             continue;
         }
         lost++;
-        for (size_t k = 0; k < f->close.n; k++)
-            if (!memcmp(z[1] + i * D, f->close.x + k * D, D * sizeof(double))) {
-                assert_int_equal(f->close.cell[k], LOST);
+        for (size_t k = 0; k < f->closing.draws.n; k++)
+            if (!memcmp(z[1] + i * D, f->closing.draws.x + k * D, D * sizeof(double))) {
+                assert_int_equal(f->closing.draws.cell[k], LOST);
                 found++;
                 break;
             }
@@ -419,15 +419,15 @@ static void draws_of_remote_cells(void **state)
     wvgd_fit *f = wvgd_new(&model, &o, NULL, &error);
     assert_int_equal(wvgd_run(f, NULL, NULL, &error), WVGD_OK);
     for (size_t j = 1; j < N; j++)
-        last = f->now.z[j] > f->now.z[last] ? j : last;
+        last = f->cells.now.z[j] > f->cells.now.z[last] ? j : last;
     double next = -INFINITY;
     for (size_t j = 0; j < N; j++)
-        next = j != last && f->now.z[j] > next ? f->now.z[j] : next;
-    double wall = (next + f->now.z[last]) / 2, all = erfc((wall - mu) / sd / sqrt(2));
-    f->now.mu[last] = mu;
-    f->now.root[last] = sd;
-    f->log_Z[last] = log(all / 2);
-    assert_true(f->log_Z[last] < -25);
+        next = j != last && f->cells.now.z[j] > next ? f->cells.now.z[j] : next;
+    double wall = (next + f->cells.now.z[last]) / 2, all = erfc((wall - mu) / sd / sqrt(2));
+    f->cells.now.mu[last] = mu;
+    f->cells.now.root[last] = sd;
+    f->cells.log_Z[last] = log(all / 2);
+    assert_true(f->cells.log_Z[last] < -25);
     assert_int_equal(wvgd_sample(f, 1, n, z, cell, NULL), WVGD_OK);
     for (size_t i = 0; i < n; i++) {
         if (cell[i] != last)

@@ -281,9 +281,9 @@ static void uncovered_cells(void **state)
     wvgd_fit *fit = fitted(&model, &o, &r);
     assert_true(r.pareto_k_limit > 0.6);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        fit->cell_k[1] = cases[i].k;
-        fit->cell_ess[1] = cases[i].ess;
-        fit->beta[1] = cases[i].beta;
+        fit->cells.pareto_k[1] = cases[i].k;
+        fit->cells.ess[1] = cases[i].ess;
+        fit->cells.beta[1] = cases[i].beta;
         wvgd_get_results(fit, &r);
         bool said = false;
         for (size_t w = 0; w < r.warnings; w++)

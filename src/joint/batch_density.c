@@ -1,6 +1,7 @@
 /* batch_density.c - deterministic-mixture densities of a batch: log m, log q_j of the point's own component, and
  * log sum_j w_j q_j (method, section 3). */
 #include "joint/batch_density.h"
+#include "fit.h"
 #include "gaussian.h"
 #include "simd/columns.h"
 #include <cblas.h>
@@ -25,11 +26,11 @@ static void prepare_one(const wv_gaussian *q, double *scale)
 static size_t prepare(wvgd_fit *f)
 {
     size_t at_once = WV_COLUMNS;
-    for (size_t c = 0; c < f->proposals; c++) {
-        const wv_gaussian *q = &f->proposal[c].q;
-        f->alpha[c] = exp(f->proposal[c].log_alpha);
+    for (size_t c = 0; c < f->proposals.n; c++) {
+        const wv_gaussian *q = &f->proposals.p[c].q;
+        f->shared.alpha[c] = exp(f->proposals.p[c].log_alpha);
         if (diagonal(q))
-            prepare_one(q, f->scale + c * (f->D + 1));
+            prepare_one(q, f->shared.scale + c * (f->D + 1));
         else
             at_once = WV_BLOCK;
     }
@@ -46,7 +47,7 @@ typedef struct {
 static points turn(wvgd_fit *f, const wv_batch *b, size_t first, size_t n)
 {
     size_t D = f->D;
-    points p = {n, b->x + first * D, f->gathered, f->gathered + WV_BLOCK * D};
+    points p = {n, b->x + first * D, f->desk.gathered, f->desk.gathered + WV_BLOCK * D};
     for (size_t k = 0; k < n; k += WV_COLUMNS)
         wv_columns_turn(D, n - k < WV_COLUMNS ? n - k : WV_COLUMNS, p.x + k * D, p.columns + k * D);
     return p;
@@ -54,10 +55,10 @@ static points turn(wvgd_fit *f, const wv_batch *b, size_t first, size_t n)
 
 static void density(const wvgd_fit *f, const points *p, size_t c, double *log_q)
 {
-    const wv_gaussian *q = &f->proposal[c].q;
-    const double *scale = f->scale + c * (f->D + 1);
+    const wv_gaussian *q = &f->proposals.p[c].q;
+    const double *scale = f->shared.scale + c * (f->D + 1);
     if (!diagonal(q)) {
-        wv_gaussian_log_density(q, p->n, p->x, log_q, p->y, f->work);
+        wv_gaussian_log_density(q, p->n, p->x, log_q, p->y, f->desk.work);
         return;
     }
     for (size_t k = 0; k < p->n; k += WV_COLUMNS) {
@@ -67,17 +68,17 @@ static void density(const wvgd_fit *f, const points *p, size_t c, double *log_q)
     }
 }
 
-/* Log densities of all proposals at some points, into f->block[proposals][ld]. */
+/* Log densities of all proposals at some points, into f->desk.block[proposals][ld]. */
 static void densities(wvgd_fit *f, const points *p, size_t ld)
 {
-    for (size_t c = 0; c < f->proposals; c++)
-        density(f, p, c, f->block + c * ld);
+    for (size_t c = 0; c < f->proposals.n; c++)
+        density(f, p, c, f->desk.block + c * ld);
 }
 
-/* log_m[n], and f->block becomes u = q / m. */
+/* log_m[n], and f->desk.block becomes u = q / m. */
 static void divide(wvgd_fit *f, size_t n, size_t ld, double *log_m)
 {
-    wv_columns_best()->shares(f->proposals, wv_columns_round(n), ld, f->alpha, f->block, log_m);
+    wv_columns_best()->shares(f->proposals.n, wv_columns_round(n), ld, f->shared.alpha, f->desk.block, log_m);
 }
 
 /* A batch is weighed in pieces, which workers share. */
@@ -94,7 +95,7 @@ static size_t share_pieces(wvgd_fit *f, weighing *g, wv_fit_task *task)
     g->piece = wv_fit_piece(n);
     g->at_once = prepare(f);
     wv_fit_share(f, pieces,
-                 (double)n * (double)f->proposals * (double)f->D * (g->at_once == WV_BLOCK ? (double)f->D : 1), task,
+                 (double)n * (double)f->proposals.n * (double)f->D * (g->at_once == WV_BLOCK ? (double)f->D : 1), task,
                  g);
     return pieces;
 }
@@ -108,7 +109,7 @@ static size_t end_of(const weighing *g, size_t k)
 static void weigh_block(wvgd_fit *f, wv_batch *b, size_t first, size_t n, size_t ld, const double *const w[2],
                         double *sum_u)
 {
-    double *u = f->block, log_m[WV_BLOCK], mix[WV_BLOCK];
+    double *u = f->desk.block, log_m[WV_BLOCK], mix[WV_BLOCK];
     points p = turn(f, b, first, n);
     densities(f, &p, ld);
     for (size_t k = 0; k < n; k++)
@@ -127,7 +128,7 @@ static void weigh_block(wvgd_fit *f, wv_batch *b, size_t first, size_t n, size_t
 static void weigh_piece(wvgd_fit *f, void *context, size_t k)
 {
     const weighing *g = context;
-    double *sum_u = f->piece_u + k * f->N;
+    double *sum_u = f->shared.piece_u + k * f->N;
     memset(sum_u, 0, f->N * sizeof *sum_u);
     for (size_t at = k * g->piece, end = end_of(g, k); at < end; at += g->at_once)
         weigh_block(f, g->b, at, end - at < g->at_once ? end - at : g->at_once, g->at_once, g->w, sum_u);
@@ -138,15 +139,15 @@ void wv_batch_density(wvgd_fit *f, wv_batch *b, const double *const w[2])
     weighing g = {.b = b, .w = w};
     size_t pieces = share_pieces(f, &g, weigh_piece);
     for (size_t k = 0; k < pieces; k++)
-        cblas_daxpy((int)f->N, 1.0, f->piece_u + k * f->N, 1, b->sum_u, 1);
+        cblas_daxpy((int)f->N, 1.0, f->shared.piece_u + k * f->N, 1, b->sum_u, 1);
 }
 
 /* Inverse scales and constants of diagonal components, after those of the proposals. */
 static double *prepare_own(wvgd_fit *f)
 {
-    double *scale = f->scale + f->proposals * (f->D + 1);
+    double *scale = f->shared.scale + f->proposals.n * (f->D + 1);
     for (size_t j = 0; j < f->N; j++) {
-        wv_gaussian q = wv_fit_component(f, j);
+        wv_gaussian q = wv_partition_component(&f->cells, j);
         prepare_one(&q, scale + j * (f->D + 1));
     }
     return scale;
@@ -158,7 +159,7 @@ static void own_densities(wvgd_fit *f, wv_batch *b, size_t first, size_t n, cons
     size_t D = f->D;
     for (size_t i = first; i < first + n; i++) {
         const double *own = scale + b->cell[i] * (D + 1);
-        b->log_q[i] = own[D] - wv_columns_best()->row_apart(D, b->x + i * D, f->now.mu + b->cell[i] * D, own) / 2;
+        b->log_q[i] = own[D] - wv_columns_best()->row_apart(D, b->x + i * D, f->cells.now.mu + b->cell[i] * D, own) / 2;
     }
 }
 
@@ -167,15 +168,15 @@ static void own_densities_gathered(wvgd_fit *f, void *context, size_t j)
 {
     wv_batch *b = context;
     size_t D = f->D;
-    double log_q[WV_BLOCK], *x = f->gathered, *y = x + WV_BLOCK * D;
-    wv_gaussian q = wv_fit_component(f, j);
-    for (size_t first = f->start[j]; first < f->start[j + 1]; first += WV_BLOCK) {
-        size_t n = f->start[j + 1] - first < WV_BLOCK ? f->start[j + 1] - first : WV_BLOCK;
+    double log_q[WV_BLOCK], *x = f->desk.gathered, *y = x + WV_BLOCK * D;
+    wv_gaussian q = wv_partition_component(&f->cells, j);
+    for (size_t first = f->shared.start[j]; first < f->shared.start[j + 1]; first += WV_BLOCK) {
+        size_t n = f->shared.start[j + 1] - first < WV_BLOCK ? f->shared.start[j + 1] - first : WV_BLOCK;
         for (size_t k = 0; k < n; k++)
-            memcpy(x + k * D, b->x + f->order[first + k] * D, D * sizeof *x);
-        wv_gaussian_log_density(&q, n, x, log_q, y, f->work);
+            memcpy(x + k * D, b->x + f->shared.order[first + k] * D, D * sizeof *x);
+        wv_gaussian_log_density(&q, n, x, log_q, y, f->desk.work);
         for (size_t k = 0; k < n; k++)
-            b->log_q[f->order[first + k]] = log_q[k];
+            b->log_q[f->shared.order[first + k]] = log_q[k];
     }
 }
 

@@ -1,7 +1,8 @@
 /* batch_density.h - densities of the points of a batch under the proposals that made it. */
 #ifndef WV_BATCH_DENSITY_H
 #define WV_BATCH_DENSITY_H
-#include "fit.h"
+#include "batch.h"
+#include "wvgd.h"
 
 /* Densities of the points of a batch under the proposals that made it: fills log_m, log_q (needs b->cell), log_mix
  * for the two sets of weights w[2][N] (either may be NULL), and adds to sum_u. */

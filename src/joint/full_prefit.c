@@ -2,6 +2,8 @@
  * covariance preconditions the steps of their means, which diagonal scales alone cannot do on correlated posteriors; it
  * predicts what a diagonal family must lose; and it joins the closing proposal. */
 #include "joint/full_prefit.h"
+#include "fit.h"
+#include "memory.h"
 #include "gaussian.h"
 #include "joint/schedule.h"
 #include "trace.h"
@@ -9,19 +11,42 @@
 #include <cblas.h>
 #include <math.h>
 #include <string.h>
+#include <stdlib.h>
+
+bool wv_full_prefit_new(wv_full_prefit *p, size_t D, bool wanted)
+{
+    size_t both = wanted ? D + D * D : 0;
+    *p = (wv_full_prefit){.wanted = wanted, .D = D, .draws = 4 * D > 64 ? 4 * D : 64};
+    const wv_slot slots[] = {{&p->mu, both}, {&p->best, both}};
+    p->memory = wv_memory_carve(slots, sizeof slots / sizeof *slots, WV_ZEROED);
+    p->root = p->mu ? p->mu + D : NULL;
+    return p->memory != NULL;
+}
+
+void wv_full_prefit_free(wv_full_prefit *p)
+{
+    free(p->memory);
+}
+
+void wv_full_prefit_archive(wv_full_prefit *p, wv_archive *a)
+{
+    size_t both = p->wanted ? p->D + p->D * p->D : 0;
+    wv_archive_array(a, p->mu, both);
+    wv_archive_array(a, p->best, both);
+}
 
 wv_gaussian wv_full_prefit_gaussian(const wvgd_fit *f)
 {
-    return (wv_gaussian){wv_family_get(WVGD_FULL), f->D, 0, f->pilot_mu, f->pilot_root, 0};
+    return (wv_gaussian){wv_family_get(WVGD_FULL), f->D, 0, f->prefit.mu, f->prefit.root, 0};
 }
 
 wvgd_status wv_full_prefit_ask(wvgd_fit *f, wvgd_error *error)
 {
     (void)error;
-    f->proposal[0] = (wv_proposal){wv_full_prefit_gaussian(f), 0};
-    f->proposals = 1;
-    f->b.n = f->pilot_draws;
-    wv_fit_draw(f, f->s.batch, 0, WV_RNG_PILOT, 0, f->b.n, true, 0);
+    f->proposals.p[0] = (wv_proposal){wv_full_prefit_gaussian(f), 0};
+    f->proposals.n = 1;
+    f->b.n = f->prefit.draws;
+    wv_fit_draw(f, f->count.batch, 0, WV_RNG_PILOT, 0, f->b.n, true, 0);
     return WVGD_OK;
 }
 
@@ -31,32 +56,32 @@ void wv_full_prefit_leave(wvgd_fit *f)
     size_t D = f->D;
     /* nats that a diagonal Gaussian must lose: sum log Lambda_ii / 2 - log det Lambda / 2, Lambda
      * the pilot's precision */
-    double *inverse = f->square[0], gap = wv_family_get(WVGD_FULL)->log_det(D, 0, f->pilot_root);
+    double *inverse = f->desk.square[0], gap = wv_family_get(WVGD_FULL)->log_det(D, 0, f->prefit.root);
     memset(inverse, 0, D * D * sizeof *inverse);
     for (size_t i = 0; i < D; i++)
         inverse[i * D + i] = 1;
-    cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, 1.0, f->pilot_root,
+    cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, 1.0, f->prefit.root,
                 (int)D, inverse, (int)D);
     for (size_t i = 0; i < D; i++) {
         double precision = cblas_ddot((int)D, inverse + i, (int)D, inverse + i, (int)D);
         gap += log(precision) / 2;
-        f->vector[0][i] = 1 / sqrt(precision);
+        f->desk.vector[0][i] = 1 / sqrt(precision);
     }
-    f->s.meanfield_gap = gap;
+    f->outcome.meanfield_gap = gap;
     for (size_t j = 0; j < f->N; j++) {
         if (f->N == 1)
-            memcpy(f->now.mu, f->pilot_mu, D * sizeof(double));
-        f->family->set_sd(D, f->R, f->now.root + j * f->family->size(D, f->R), f->vector[0]);
-        f->cell_family->set_sd(D, 0, f->now.spread + j * f->cell_family->size(D, 0), f->vector[0]);
+            memcpy(f->cells.now.mu, f->prefit.mu, D * sizeof(double));
+        f->family->set_sd(D, f->R, f->cells.now.root + j * f->family->size(D, f->R), f->desk.vector[0]);
+        f->cell_family->set_sd(D, 0, f->cells.now.spread + j * f->cell_family->size(D, 0), f->desk.vector[0]);
     }
     if (f->N == 1)
-        memcpy(f->now.z, f->pilot_mu, D * sizeof(double));
+        memcpy(f->cells.now.z, f->prefit.mu, D * sizeof(double));
     if (!f->opt.metric && f->metric_family == wv_family_get(WVGD_FULL))
-        memcpy(f->now.metric, f->pilot_root, D * D * sizeof(double));
-    f->s.stage = WV_SEARCH;
-    f->s.averaged = 0;
-    f->s.rho = 0.5;
-    f->s.best = -INFINITY;
+        memcpy(f->cells.now.metric, f->prefit.root, D * D * sizeof(double));
+    f->stage = WV_SEARCH;
+    f->joint.averaged = 0;
+    f->joint.rho = 0.5;
+    f->joint.best = -INFINITY;
     wv_schedule_begin_phase(f);
 }
 
@@ -65,61 +90,61 @@ wvgd_status wv_full_prefit_tell(wvgd_fit *f, wvgd_error *error)
     wv_gaussian q = wv_full_prefit_gaussian(f);
     size_t n = f->b.n, kept = 0, D = f->D;
     double mean = 0, squares = 0;
-    wv_gaussian_log_density(&q, n, f->b.x, f->b.log_q, f->y, f->work);
+    wv_gaussian_log_density(&q, n, f->b.x, f->b.log_q, f->desk.y, f->desk.work);
     for (size_t i = 0; i < n; i++)
         if (f->b.log_p[i] > -INFINITY) {
-            memcpy(f->gx + kept * D, f->b.x + i * D, D * sizeof(double));
-            memcpy(f->gg + kept * D, f->b.grad + i * D, D * sizeof(double));
-            f->glp[kept] = f->b.log_p[i];
-            f->gr[kept++] = f->b.log_p[i] - f->b.log_q[i];
+            memcpy(f->desk.gx + kept * D, f->b.x + i * D, D * sizeof(double));
+            memcpy(f->desk.gg + kept * D, f->b.grad + i * D, D * sizeof(double));
+            f->desk.glp[kept] = f->b.log_p[i];
+            f->desk.gr[kept++] = f->b.log_p[i] - f->b.log_q[i];
         }
     if (!kept)
         return wv_fail(
             error, WVGD_E_NO_DRAWS,
             "none of the %zu points of iteration %zu has a finite log density: check the model, or start elsewhere", n,
-            f->s.iteration + 1);
+            f->count.iteration + 1);
     for (size_t i = 0; i < kept; i++)
-        mean += f->gr[i] / (double)kept;
+        mean += f->desk.gr[i] / (double)kept;
     for (size_t i = 0; i < kept; i++) {
-        squares += (f->gr[i] - mean) * (f->gr[i] - mean);
-        f->gu[i] = 1 / (double)kept;
+        squares += (f->desk.gr[i] - mean) * (f->desk.gr[i] - mean);
+        f->desk.gu[i] = 1 / (double)kept;
     }
-    f->s.pelbo = mean;
-    f->s.pelbo_se = sqrt(squares) / (double)kept;
-    bool averaging = f->s.averaged > 0;
+    f->last.pelbo = mean;
+    f->last.pelbo_se = sqrt(squares) / (double)kept;
+    bool averaging = f->joint.averaged > 0;
     wv_update c = {.estimator = WVGD_NATURAL,
                    .family = q.family,
-                   .mu = f->pilot_mu,
-                   .root = f->pilot_root,
+                   .mu = f->prefit.mu,
+                   .root = f->prefit.root,
                    .n = kept,
-                   .x = f->gx,
-                   .log_p = f->glp,
-                   .grad = f->gg,
-                   .u = f->gu,
+                   .x = f->desk.gx,
+                   .log_p = f->desk.glp,
+                   .grad = f->desk.gg,
+                   .u = f->desk.gu,
                    .ess = (double)kept,
-                   .rho = averaging ? 1 / (1 / f->s.rho + (double)f->s.averaged) : f->s.rho};
+                   .rho = averaging ? 1 / (1 / f->joint.rho + (double)f->joint.averaged) : f->joint.rho};
     if (2 * kept < n)
-        cblas_dscal((int)(D * D), 0.5, f->pilot_root, 1); /* half of it outside the support: draw nearer */
+        cblas_dscal((int)(D * D), 0.5, f->prefit.root, 1); /* half of it outside the support: draw nearer */
     bool back = wv_schedule_fell(f);
     wv_update_result r = back ? (wv_update_result){false, 0} : wv_update_component(f, &c);
-    f->s.step = r.ok ? r.kl : INFINITY;
-    f->s.iteration++;
+    f->last.step = r.ok ? r.kl : INFINITY;
+    f->count.iteration++;
     for (size_t j = 0; j < f->N; j++)
-        f->beta[j] = NAN;
-    wvgd_status status = wv_trace_append(f, error);
+        f->cells.beta[j] = NAN;
+    wvgd_status status = wv_fit_note(f, error);
     if (status != WVGD_OK)
         return status;
     if (averaging)
-        f->s.averaged++;
+        f->joint.averaged++;
     else if (back)
         wv_schedule_begin_phase(f);
     else if (wv_schedule_level(f, 6)) {
-        f->s.averaged = 1;
+        f->joint.averaged = 1;
         wv_schedule_begin_phase(f);
     }
-    if (wv_schedule_still(f) || f->s.averaged > 20 || 2 * f->s.iteration >= f->opt.max_iter)
+    if (wv_schedule_still(f) || f->joint.averaged > 20 || 2 * f->count.iteration >= f->opt.max_iter)
         wv_full_prefit_leave(f);
-    if (f->s.iteration >= f->opt.max_iter)
+    if (f->count.iteration >= f->opt.max_iter)
         wv_schedule_end(f, WVGD_MAX_ITER);
     return WVGD_OK;
 }

@@ -1,7 +1,23 @@
 /* full_prefit.h - the full Gaussian that goes before diagonal components. */
 #ifndef WV_FULL_PREFIT_H
 #define WV_FULL_PREFIT_H
-#include "fit.h"
+#include "archive.h"
+#include "gaussian.h"
+#include "wvgd.h"
+
+typedef struct {
+    bool wanted; /* it goes before diagonal components */
+    size_t D;
+    size_t draws; /* in an iteration */
+    double *mu;   /* [D] */
+    double *root; /* [D][D], right behind mu */
+    double *best; /* [D + D * D] both, where they were best */
+    double *memory;
+} wv_full_prefit;
+
+bool wv_full_prefit_new(wv_full_prefit *p, size_t D, bool wanted);
+void wv_full_prefit_free(wv_full_prefit *p);
+void wv_full_prefit_archive(wv_full_prefit *p, wv_archive *a);
 
 wv_gaussian wv_full_prefit_gaussian(const wvgd_fit *f);
 wvgd_status wv_full_prefit_ask(wvgd_fit *f, wvgd_error *error);

@@ -1,7 +1,32 @@
 /* joint.h - the paper's solver: particles and components move together. */
 #ifndef WV_JOINT_H
 #define WV_JOINT_H
-#include "fit.h"
+#include "archive.h"
+#include "wvgd.h"
+
+/* How far the iterations have come. */
+typedef struct {
+    size_t N, D;
+    double rho;           /* step of the components, as a share of the full natural step */
+    size_t phase_start;   /* first trace row that still describes this phase (later moves and returns restart it) */
+    size_t averaged;      /* iterations in the settling or averaging phase */
+    size_t marked;        /* trace row at which the particles were last marked, */
+    double walked;        /* and the sum of their squared steps since */
+    size_t moves;         /* particles moved to better cells */
+    size_t requantised;   /* times better particles were found on pooled points */
+    double best, best_se; /* PELBO of the best state so far */
+    double distortion1, distortion2; /* means of the distortion and its square since the cells have been at rest */
+    size_t trials;                   /* of closing draws before the present one */
+    size_t kept;                     /* where the next point goes that kmeans.c keeps among the closing draws */
+    double *z_mark;                  /* [N][D] particles some iterations ago */
+    double *adam;                    /* reparam: [N][2][D + root size] */
+    size_t adam_size;
+    double *memory;
+} wv_joint;
+
+bool wv_joint_new(wv_joint *j, size_t N, size_t D, size_t adam);
+void wv_joint_free(wv_joint *j);
+bool wv_joint_archive(wv_joint *j, wv_archive *a, size_t rows);
 
 /* Enters the first stage: the pilot for diagonal components, else the search. */
 void wv_joint_begin(wvgd_fit *f);

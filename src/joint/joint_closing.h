@@ -2,7 +2,7 @@
  */
 #ifndef WV_JOINT_CLOSING_H
 #define WV_JOINT_CLOSING_H
-#include "fit.h"
+#include "wvgd.h"
 
 /* Enters the first closing stage, the trial. */
 void wv_joint_closing_begin(wvgd_fit *f);

@@ -3,6 +3,7 @@
  * for squared costs a is constant and the step is Lloyd's. A callback cost has only its gradient: clipped diagonal
  * Newton. Dividing by beta_j (a mean over the cell, not a sum) is the preconditioner that lets light cells move. */
 #include "joint/particle.h"
+#include "fit.h"
 #include "cost.h"
 #include "gaussian.h"
 #include "nearest.h"
@@ -20,10 +21,11 @@ static double temper(wvgd_fit *f, size_t n)
     double enough = fmin(0.1 * (double)n, 2 * (double)f->D + 8), ess = 0;
     for (size_t t = 0; t < sizeof tau / sizeof *tau; t++) {
         for (size_t k = 0; k < n; k++)
-            f->gr[k] = f->glv[k] == -INFINITY ? -INFINITY : tau[t] * f->glv[k] + (1 - tau[t]) * f->glu[k];
-        if (!wv_weights_normalise(n, f->gr, f->ga))
+            f->desk.gr[k] = f->desk.glv[k] == -INFINITY ? -INFINITY
+                                                        : tau[t] * f->desk.glv[k] + (1 - tau[t]) * f->desk.glu[k];
+        if (!wv_weights_normalise(n, f->desk.gr, f->desk.ga))
             return 0;
-        ess = wv_weights_ess(n, f->ga);
+        ess = wv_weights_ess(n, f->desk.ga);
         if (ess >= enough)
             break;
     }
@@ -72,14 +74,14 @@ static double clipped(double g, double curvature)
 static void newton_step(const wvgd_fit *f, const double *g, const double *sd, double *H, double *step)
 {
     size_t D = f->D;
-    double *e = f->vector[5], *pull = f->vector[6];
+    double *e = f->desk.vector[5], *pull = f->desk.vector[6];
     memset(step, 0, D * sizeof *step);
     for (size_t i = 0; i < D; i++) {
         pull[i] = sd[i] * g[i];
         for (size_t k = 0; k <= i; k++)
             H[i * D + k] = (H[i * D + k] * sd[k] + H[k * D + i] * sd[i]) / 2 / difference;
     }
-    if (!wv_dense_eigh(D, H, e, f->syev))
+    if (!wv_dense_eigh(D, H, e, f->desk.syev))
         return;
     double least = 1e-6 * fmax(fabs(e[0]), fabs(e[D - 1]));
     for (size_t k = 0; k < D; k++)
@@ -93,16 +95,16 @@ static void newton(const wvgd_fit *f, size_t n, const double *x, const double *w
                    double *target)
 {
     size_t D = f->D;
-    double *g = f->vector[4], *row = f->vector[5], *at = f->vector[6], *here = f->vector[8],
-           *H = f->dense ? f->square[1] : NULL, equal[SAMPLE];
+    double *g = f->desk.vector[4], *row = f->desk.vector[5], *at = f->desk.vector[6], *here = f->desk.vector[8],
+           *H = f->dense ? f->desk.square[1] : NULL, equal[SAMPLE];
     wv_cost_callback(f, z, n, x, NULL, w, g);
     memcpy(here, g, D * sizeof *g);
     if (n > SAMPLE) {
-        sample(D, n, x, w, f->gy);
+        sample(D, n, x, w, f->desk.gy);
         for (size_t k = 0; k < SAMPLE; k++)
             equal[k] = 1.0 / SAMPLE;
         n = SAMPLE;
-        x = f->gy;
+        x = f->desk.gy;
         w = equal;
         wv_cost_callback(f, z, n, x, NULL, w, here);
     }
@@ -152,7 +154,8 @@ static void step_spread(wvgd_fit *f, double *root, size_t n, double ess, double 
 {
     double needed = f->cell_family == wv_family_get(WVGD_FULL) ? (double)f->D : 1;
     double keep = lambda * (ess > 10 * needed ? 1 : ess / (ess + needed));
-    wv_gaussian_follow(f->cell_family, f->D, root, mean, n, f->gx, f->ga, keep, f->y, f->square[0], f->work);
+    wv_gaussian_follow(f->cell_family, f->D, root, mean, n, f->desk.gx, f->desk.ga, keep, f->desk.y, f->desk.square[0],
+                       f->desk.work);
 }
 
 /* Where the cost pulls z_j: the weighted mean for squared costs. */
@@ -175,7 +178,7 @@ static void attract(const wvgd_fit *f, size_t n, const double *x, const double *
 static size_t free_batches(const wvgd_fit *f)
 {
     /* where the density is zero the component ends too, which free draws cannot tell */
-    if (f->s.stage != WV_SETTLE || f->s.zero_points || f->s.bad_points)
+    if (f->stage != WV_SETTLE || f->count.zero_points || f->count.bad_points)
         return 0;
     double work = (double)(f->N * f->N) * (double)f->D * (f->opt.cost == WVGD_SQEUCLID ? 1 : (double)f->D) * WV_FREE;
     return f->opt.cost == WVGD_CALLBACK ? 0 : (size_t)fmin(2, 2.4e5 / work);
@@ -192,18 +195,18 @@ static double add_free(wvgd_fit *f, size_t j, uint64_t batch, double *sum)
 {
     enum { HALF = WV_FREE / 2 };
     size_t D = f->D;
-    double *x = f->gy, *log_q = f->psi, *log_r = f->free_cost, total = 0;
-    wv_gaussian q = wv_fit_component(f, j), r = wv_fit_around(f, j);
-    wv_stream stream = {f->opt.seed, WV_RNG_FREE, f->s.batch, j};
-    wv_gaussian_draw(&q, &stream, batch * WV_FREE, HALF, true, x, f->work);
-    wv_gaussian_draw(&r, &stream, batch * WV_FREE + HALF, HALF, true, x + HALF * D, f->work);
-    wv_gaussian_log_density(&q, WV_FREE, x, log_q, f->y, f->work);
-    wv_gaussian_log_density(&r, WV_FREE, x, log_r, f->y, f->work);
+    double *x = f->desk.gy, *log_q = f->desk.psi, *log_r = f->desk.free_cost, total = 0;
+    wv_gaussian q = wv_partition_component(&f->cells, j), r = wv_partition_around(&f->cells, j);
+    wv_stream stream = {f->opt.seed, WV_RNG_FREE, f->count.batch, j};
+    wv_gaussian_draw(&q, &stream, batch * WV_FREE, HALF, true, x, f->desk.work);
+    wv_gaussian_draw(&r, &stream, batch * WV_FREE + HALF, HALF, true, x + HALF * D, f->desk.work);
+    wv_gaussian_log_density(&q, WV_FREE, x, log_q, f->desk.y, f->desk.work);
+    wv_gaussian_log_density(&r, WV_FREE, x, log_r, f->desk.y, f->desk.work);
     for (size_t k = 0; k < WV_FREE; k++)
         log_q[k] = 1 / (1 + exp(log_r[k] - log_q[k])); /* weight, up to a factor */
-    wv_nearest_assign(f, WV_FREE, x, f->free_cell, f->free_cost, f->free_cost + WV_FREE);
+    wv_nearest_assign(f, WV_FREE, x, f->desk.free_cell, f->desk.free_cost, f->desk.free_cost + WV_FREE);
     for (size_t k = 0; k < WV_FREE; k++)
-        if (f->free_cell[k] == j) {
+        if (f->desk.free_cell[k] == j) {
             total += log_q[k];
             cblas_daxpy((int)D, log_q[k], x + k * D, 1, sum, 1);
         }
@@ -229,45 +232,47 @@ static bool component_mean(wvgd_fit *f, size_t j, size_t batches, double *mean)
 static void sharpen(wvgd_fit *f, size_t j, size_t n, double *mean)
 {
     size_t D = f->D, batches = free_batches(f);
-    double *own = f->vector[5], *exact = f->vector[6];
-    if (!batches || !wv_weights_normalise(n, f->glu, f->gu))
+    double *own = f->desk.vector[5], *exact = f->desk.vector[6];
+    if (!batches || !wv_weights_normalise(n, f->desk.glu, f->desk.gu))
         return;
-    cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->gx, (int)D, f->gu, 1, 0.0, own, 1);
+    cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->desk.gx, (int)D, f->desk.gu, 1, 0.0, own, 1);
     if (!component_mean(f, j, batches, exact))
         return;
     for (size_t i = 0; i < D; i++) {
         double cross = 0, square = 0;
         for (size_t k = 0; k < n; k++) {
-            double a = f->ga[k] * (f->gx[k * D + i] - mean[i]), b = f->gu[k] * (f->gx[k * D + i] - own[i]);
+            double a = f->desk.ga[k] * (f->desk.gx[k * D + i] - mean[i]),
+                   b = f->desk.gu[k] * (f->desk.gx[k * D + i] - own[i]);
             cross += a * b;
             square += b * b;
         }
         double c = square > 0 ? fmin(fmax(cross / square, 0), 1) : 0;
-        f->vector[7][i] = c * (exact[i] - own[i]);
+        f->desk.vector[7][i] = c * (exact[i] - own[i]);
     }
-    cblas_daxpy((int)D, 1.0, f->vector[7], 1, mean, 1);
+    cblas_daxpy((int)D, 1.0, f->desk.vector[7], 1, mean, 1);
 }
 
 double wv_particle_step(wvgd_fit *f, size_t j, size_t n, double lambda, double *mean)
 {
     size_t D = f->D;
-    double ess = temper(f, n), *z = f->now.z + j * D, *target = f->vector[3], *sd = f->vector[2], moved = 0;
+    double ess = temper(f, n), *z = f->cells.now.z + j * D, *target = f->desk.vector[3], *sd = f->desk.vector[2],
+           moved = 0;
     if (!(ess > 0))
         return -1;
-    wv_gaussian spread = wv_fit_spread(f, j);
-    cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->gx, (int)D, f->ga, 1, 0.0, mean, 1);
+    wv_gaussian spread = wv_partition_spread(&f->cells, j);
+    cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->desk.gx, (int)D, f->desk.ga, 1, 0.0, mean, 1);
     sharpen(f, j, n, mean);
     f->cell_family->sd(D, 0, spread.root, sd);
-    attract(f, n, f->gx, f->ga, z, mean, sd, target);
+    attract(f, n, f->desk.gx, f->desk.ga, z, mean, sd, target);
     if (f->opt.cost == WVGD_LP && f->opt.power > 2)
         lambda /= f->opt.power - 1;
     for (size_t i = 0; i < D; i++)
-        f->vector[4][i] = target[i] - z[i];
-    f->cell_family->whiten(D, 0, spread.root, 1, f->vector[4], NULL);
-    moved = cblas_ddot((int)D, f->vector[4], 1, f->vector[4], 1);
+        f->desk.vector[4][i] = target[i] - z[i];
+    f->cell_family->whiten(D, 0, spread.root, 1, f->desk.vector[4], NULL);
+    moved = cblas_ddot((int)D, f->desk.vector[4], 1, f->desk.vector[4], 1);
     if (!isfinite(moved))
         return -1;
-    step_spread(f, f->now.spread + j * f->cell_family->size(D, 0), n, ess, lambda, mean);
+    step_spread(f, f->cells.now.spread + j * f->cell_family->size(D, 0), n, ess, lambda, mean);
     for (size_t i = 0; i < D; i++)
         z[i] += lambda * (target[i] - z[i]);
     return moved;
@@ -276,20 +281,20 @@ double wv_particle_step(wvgd_fit *f, size_t j, size_t n, double lambda, double *
 void wv_particle_refit(wvgd_fit *f, size_t j, size_t n)
 {
     size_t D = f->D;
-    double ess = temper(f, n), *mean = f->vector[9];
+    double ess = temper(f, n), *mean = f->desk.vector[9];
     if (!(ess > 0))
         return;
-    cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->gx, (int)D, f->ga, 1, 0.0, mean, 1);
-    step_spread(f, f->now.spread + j * f->cell_family->size(D, 0), n, ess, 1, mean);
+    cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->desk.gx, (int)D, f->desk.ga, 1, 0.0, mean, 1);
+    step_spread(f, f->cells.now.spread + j * f->cell_family->size(D, 0), n, ess, 1, mean);
     if (f->N == 1) /* its Gaussian is a proposal only; the particle itself is placed at the very end */
-        memcpy(f->now.z, mean, D * sizeof *mean);
+        memcpy(f->cells.now.z, mean, D * sizeof *mean);
 }
 
 void wv_particle_place_one(wvgd_fit *f, size_t n, const double *x, const double *w, const double *mean)
 {
-    double *z = f->now.z, *target = f->vector[3], *sd = f->vector[2],
+    double *z = f->cells.now.z, *target = f->desk.vector[3], *sd = f->desk.vector[2],
            damp = f->opt.cost == WVGD_LP && f->opt.power > 2 ? 1 / (f->opt.power - 1) : 1;
-    f->cell_family->sd(f->D, 0, f->now.spread, sd);
+    f->cell_family->sd(f->D, 0, f->cells.now.spread, sd);
     for (int round = 0; round < 100; round++) {
         attract(f, n, x, w, z, mean, sd, target);
         for (size_t i = 0; i < f->D; i++)
@@ -298,16 +303,16 @@ void wv_particle_place_one(wvgd_fit *f, size_t n, const double *x, const double 
 }
 
 /* ---- moves ------------------------------------------------------------------------------------------------------- */
-/* Splits cell j (its points gathered in f->gx, weights f->ga, mean m): two positions a, b along the principal axis,
- * refined by two rounds of Lloyd. Returns what the cell's cost falls by, less what two means fitted to the noise of
- * so many points would gain, which in many dimensions is most of it. */
+/* Splits cell j (its points gathered in f->desk.gx, weights f->desk.ga, mean m): two positions a, b along the principal
+ * axis, refined by two rounds of Lloyd. Returns what the cell's cost falls by, less what two means fitted to the noise
+ * of so many points would gain, which in many dimensions is most of it. */
 static double split_gain(wvgd_fit *f, size_t j, size_t n, const double *m, double *a, double *b)
 {
     size_t D = f->D;
-    double *cost_a = f->glu, *cost_b = f->glv, *y = f->y, before = 0, after = 0;
-    wv_gaussian spread = wv_fit_spread(f, j);
+    double *cost_a = f->desk.glu, *cost_b = f->desk.glv, *y = f->desk.y, before = 0, after = 0;
+    wv_gaussian spread = wv_partition_spread(&f->cells, j);
     /* principal axis: the image of the unit vector that a few power iterations of A A' leave */
-    double *v = f->vector[6];
+    double *v = f->desk.vector[6];
     for (size_t i = 0; i < D; i++)
         v[i] = 1.0 / (1.0 + (double)i);
     for (int round = 0; round < 8; round++) {
@@ -321,43 +326,43 @@ static double split_gain(wvgd_fit *f, size_t j, size_t n, const double *m, doubl
         b[i] = m[i] + 0.8 * v[i];
     }
     for (int round = 0; round < 3; round++) {
-        wv_cost_cost(f, j, a, n, f->gx, cost_a, y);
-        wv_cost_cost(f, j, b, n, f->gx, cost_b, y);
+        wv_cost_cost(f, j, a, n, f->desk.gx, cost_a, y);
+        wv_cost_cost(f, j, b, n, f->desk.gx, cost_b, y);
         if (round == 2)
             break;
         double mass_a = 0, mass_b = 0;
-        memset(f->vector[7], 0, D * sizeof(double));
-        memset(f->vector[8], 0, D * sizeof(double));
+        memset(f->desk.vector[7], 0, D * sizeof(double));
+        memset(f->desk.vector[8], 0, D * sizeof(double));
         for (size_t k = 0; k < n; k++) {
             bool left = cost_a[k] < cost_b[k];
-            cblas_daxpy((int)D, f->ga[k], f->gx + k * D, 1, left ? f->vector[7] : f->vector[8], 1);
-            *(left ? &mass_a : &mass_b) += f->ga[k];
+            cblas_daxpy((int)D, f->desk.ga[k], f->desk.gx + k * D, 1, left ? f->desk.vector[7] : f->desk.vector[8], 1);
+            *(left ? &mass_a : &mass_b) += f->desk.ga[k];
         }
         for (size_t i = 0; i < D && mass_a > 0 && mass_b > 0; i++) {
-            a[i] = f->vector[7][i] / mass_a;
-            b[i] = f->vector[8][i] / mass_b;
+            a[i] = f->desk.vector[7][i] / mass_a;
+            b[i] = f->desk.vector[8][i] / mass_b;
         }
     }
     for (size_t k = 0; k < n; k++)
-        after += f->ga[k] * fmin(cost_a[k], cost_b[k]);
-    wv_cost_cost(f, j, f->now.z + j * D, n, f->gx, cost_a, y);
+        after += f->desk.ga[k] * fmin(cost_a[k], cost_b[k]);
+    wv_cost_cost(f, j, f->cells.now.z + j * D, n, f->desk.gx, cost_a, y);
     for (size_t k = 0; k < n; k++)
-        before += f->ga[k] * cost_a[k];
-    return before - after - 2 * before / wv_weights_ess(n, f->ga);
+        before += f->desk.ga[k] * cost_a[k];
+    return before - after - 2 * before / wv_weights_ess(n, f->desk.ga);
 }
 
-/* Gathers cell j's points with weights w into f->gx, f->ga (normalised); returns their mass. */
+/* Gathers cell j's points with weights w into f->desk.gx, f->desk.ga (normalised); returns their mass. */
 static double gather(wvgd_fit *f, const wv_batch *b, const double *w, const uint32_t *order, size_t n, double *mean)
 {
     double mass = 0;
     memset(mean, 0, f->D * sizeof *mean);
     for (size_t k = 0; k < n; k++) {
-        memcpy(f->gx + k * f->D, b->x + order[k] * f->D, f->D * sizeof(double));
-        mass += f->ga[k] = w[order[k]];
+        memcpy(f->desk.gx + k * f->D, b->x + order[k] * f->D, f->D * sizeof(double));
+        mass += f->desk.ga[k] = w[order[k]];
     }
     for (size_t k = 0; k < n && mass > 0; k++) {
-        f->ga[k] /= mass;
-        cblas_daxpy((int)f->D, f->ga[k], f->gx + k * f->D, 1, mean, 1);
+        f->desk.ga[k] /= mass;
+        cblas_daxpy((int)f->D, f->desk.ga[k], f->desk.gx + k * f->D, 1, mean, 1);
     }
     return mass;
 }
@@ -366,8 +371,8 @@ bool wv_particle_move(wvgd_fit *f, const wv_batch *b, const double *w, const uin
                       size_t moved[2])
 {
     size_t D = f->D, least = 0, most = f->N;
-    double smallest = INFINITY, largest = 0, *a = f->vector[2], *c = f->vector[3], *best_a = f->vector[4],
-           *best_c = f->vector[5];
+    double smallest = INFINITY, largest = 0, *a = f->desk.vector[2], *c = f->desk.vector[3],
+           *best_a = f->desk.vector[4], *best_c = f->desk.vector[5];
     for (size_t j = 0; j < f->N; j++) { /* cost of removal: every point goes to its second nearest */
         double utility = 0;
         for (size_t k = start[j]; k < start[j + 1]; k++)
@@ -381,10 +386,10 @@ bool wv_particle_move(wvgd_fit *f, const wv_batch *b, const double *w, const uin
         size_t n = start[j + 1] - start[j];
         if (j == least || n < 4)
             continue;
-        double mass = gather(f, b, w, order + start[j], n, f->vector[1]);
+        double mass = gather(f, b, w, order + start[j], n, f->desk.vector[1]);
         if (!(mass > 0))
             continue;
-        double gain = mass * split_gain(f, j, n, f->vector[1], a, c);
+        double gain = mass * split_gain(f, j, n, f->desk.vector[1], a, c);
         if (gain > largest) {
             largest = gain;
             most = j;
@@ -394,25 +399,25 @@ bool wv_particle_move(wvgd_fit *f, const wv_batch *b, const double *w, const uin
     }
     if (most == f->N || !(largest > 0.9 * smallest))
         return false;
-    memcpy(f->now.z + least * D, best_a, D * sizeof *a);
-    memcpy(f->now.z + most * D, best_c, D * sizeof *a);
+    memcpy(f->cells.now.z + least * D, best_a, D * sizeof *a);
+    memcpy(f->cells.now.z + most * D, best_c, D * sizeof *a);
     /* both halves begin with the cell's spread, narrowed along the line between them to what a half has */
     size_t size = f->cell_family->size(D, 0);
-    double *root = f->now.spread + most * size, *v = f->vector[6];
+    double *root = f->cells.now.spread + most * size, *v = f->desk.vector[6];
     for (size_t i = 0; i < D; i++)
         v[i] = (best_c[i] - best_a[i]) / 2;
     f->cell_family->whiten(D, 0, root, 1, v, NULL);
     double along = cblas_ddot((int)D, v, 1, v, 1), cut = along > 0 ? fmin(1, 0.8 / along) : 0;
     if (f->cell_family == wv_family_get(WVGD_FULL)) {
-        double *C = f->square[0];
+        double *C = f->desk.square[0];
         for (size_t i = 0; i < D; i++)
             for (size_t k = 0; k < D; k++)
                 C[i * D + k] = (i == k) - cut * v[i] * v[k];
-        f->cell_family->absorb(D, 0, root, C, f->work);
+        f->cell_family->absorb(D, 0, root, C, f->desk.work);
     } else
         for (size_t i = 0; i < D; i++)
             root[i] *= sqrt(fmax(1 - cut * v[i] * v[i], 0.2));
-    memcpy(f->now.spread + least * size, root, size * sizeof *root);
+    memcpy(f->cells.now.spread + least * size, root, size * sizeof *root);
     moved[0] = least;
     moved[1] = most;
     return true;

@@ -2,7 +2,8 @@
  * out of local minima. */
 #ifndef WV_PARTICLE_H
 #define WV_PARTICLE_H
-#include "fit.h"
+#include "batch.h"
+#include "wvgd.h"
 
 /* Points of the cell are in f->gx, with log q_j/m in f->glu and log p~/m in f->glv. Steps z_j and the spread of cell
  * j by lambda; fills f->ga with the weights that stand for the posterior in the cell and mean[D] with its mean.

@@ -1,7 +1,7 @@
 /* schedule.h - which stage comes next, and when a run has converged. */
 #ifndef WV_SCHEDULE_H
 #define WV_SCHEDULE_H
-#include "fit.h"
+#include "wvgd.h"
 
 /* What the trace shows from here on is judged anew. */
 void wv_schedule_begin_phase(wvgd_fit *f);

@@ -7,6 +7,7 @@
  * branch of the tree becomes one group unless those below it do better. So cells that overlap, in many dimensions say,
  * or lie side by side share a proposal, and modes, between which there is nothing, do not. */
 #include "joint/shared_proposals.h"
+#include "fit.h"
 #include "gaussian.h"
 #include "dense.h"
 #include <cblas.h>
@@ -32,18 +33,19 @@ static wv_gaussian merge(wvgd_fit *f, size_t n, const uint32_t *member, bool cel
 {
     size_t D = f->D, size = D + f->cell_family->size(D, 0);
     bool full = f->cell_family == wv_family_get(WVGD_FULL);
-    double *mu = f->group + f->proposals * size, *root = mu + D, *sd = f->vector[0], *apart = f->vector[1],
-           *C = full ? f->square[0] : root, total = 0;
+    double *mu = f->shared.group + f->proposals.n * size, *root = mu + D, *sd = f->desk.vector[0],
+           *apart = f->desk.vector[1], *C = full ? f->desk.square[0] : root, total = 0;
     memset(mu, 0, D * sizeof *mu);
     memset(C, 0, f->cell_family->size(D, 0) * sizeof *C);
     for (size_t k = 0; k < n; k++)
-        total += cells ? 1 : f->cell_spare[member[k]];
+        total += cells ? 1 : f->shared.cell_spare[member[k]];
     for (size_t k = 0; k < n; k++)
-        cblas_daxpy((int)D, (cells ? 1 : f->cell_spare[member[k]]) / total,
-                    (cells ? f->now.z : f->now.mu) + member[k] * D, 1, mu, 1);
+        cblas_daxpy((int)D, (cells ? 1 : f->shared.cell_spare[member[k]]) / total,
+                    (cells ? f->cells.now.z : f->cells.now.mu) + member[k] * D, 1, mu, 1);
     for (size_t k = 0; k < n; k++) {
-        wv_gaussian q = cells ? wv_fit_spread(f, member[k]) : wv_fit_component(f, member[k]);
-        double w = (cells ? 1 : f->cell_spare[member[k]]) / total;
+        wv_gaussian q = cells ? wv_partition_spread(&f->cells, member[k])
+                              : wv_partition_component(&f->cells, member[k]);
+        double w = (cells ? 1 : f->shared.cell_spare[member[k]]) / total;
         for (size_t i = 0; i < D; i++)
             apart[i] = q.mu[i] - mu[i];
         if (full) {
@@ -56,8 +58,8 @@ static wv_gaussian merge(wvgd_fit *f, size_t n, const uint32_t *member, bool cel
         }
     }
     if (full) {
-        bool definite = wv_dense_chol(D, C, f->square[1]);
-        memcpy(root, definite ? C : wv_fit_spread(f, member[0]).root, D * D * sizeof *root);
+        bool definite = wv_dense_chol(D, C, f->desk.square[1]);
+        memcpy(root, definite ? C : wv_partition_spread(&f->cells, member[0]).root, D * D * sizeof *root);
     } else
         for (size_t i = 0; i < D; i++)
             root[i] = sqrt(C[i]);
@@ -66,7 +68,7 @@ static wv_gaussian merge(wvgd_fit *f, size_t n, const uint32_t *member, bool cel
 
 static bool before(const wvgd_fit *f, size_t axis, uint32_t a, uint32_t b)
 {
-    double za = f->now.z[a * f->D + axis], zb = f->now.z[b * f->D + axis];
+    double za = f->cells.now.z[a * f->D + axis], zb = f->cells.now.z[b * f->D + axis];
     return za != zb ? za < zb : a < b;
 }
 
@@ -99,10 +101,10 @@ static void divide(const wvgd_fit *f, size_t axis, size_t n, uint32_t *member, s
 static size_t longest(const wvgd_fit *f, size_t n, const uint32_t *member, const wv_gaussian *all)
 {
     size_t D = f->D, axis = 0;
-    double *within = f->vector[2], *sd = f->vector[3];
+    double *within = f->desk.vector[2], *sd = f->desk.vector[3];
     memset(within, 0, D * sizeof *within);
     for (size_t k = 0; k < n; k++) {
-        wv_gaussian cell = wv_fit_spread(f, member[k]);
+        wv_gaussian cell = wv_partition_spread(&f->cells, member[k]);
         cell.family->sd(D, 0, cell.root, sd);
         for (size_t i = 0; i < D; i++)
             within[i] += sd[i] * sd[i];
@@ -121,8 +123,8 @@ static size_t longest(const wvgd_fit *f, size_t n, const uint32_t *member, const
 static double unite(wvgd_fit *f, size_t n, const uint32_t *member)
 {
     wv_gaussian all = merge(f, n, member, true);
-    f->share[f->proposals] = n;
-    f->proposal[f->proposals++].q = all;
+    f->proposals.share[f->proposals.n] = n;
+    f->proposals.p[f->proposals.n++].q = all;
     return all.family->log_det(f->D, 0, all.root) - log((double)n);
 }
 
@@ -130,16 +132,16 @@ static double unite(wvgd_fit *f, size_t n, const uint32_t *member)
  * than `spare`. Returns the least volume. */
 static double split(wvgd_fit *f, size_t n, uint32_t *member)
 {
-    size_t at = f->proposals, half = n / 2;
+    size_t at = f->proposals.n, half = n / 2;
     double whole = unite(f, n, member), parts;
     if (n == 1)
         return whole;
-    divide(f, longest(f, n, member, &f->proposal[at].q), n, member, half);
-    f->proposals = at;
+    divide(f, longest(f, n, member, &f->proposals.p[at].q), n, member, half);
+    f->proposals.n = at;
     parts = (double)half * split(f, half, member);
     parts = (parts + (double)(n - half) * split(f, n - half, member + half)) / (double)n;
     if (whole < parts + spare) {
-        f->proposals = at;
+        f->proposals.n = at;
         unite(f, n, member);
     }
     return fmin(whole, parts);
@@ -148,21 +150,21 @@ static double split(wvgd_fit *f, size_t n, uint32_t *member)
 void wv_shared_proposals_propose(wvgd_fit *f, double nu)
 {
     for (size_t j = 0; j < f->N; j++) {
-        f->member[j] = (uint32_t)j;
-        f->cell_spare[j] = (double)f->share[j];
+        f->shared.member[j] = (uint32_t)j;
+        f->shared.cell_spare[j] = (double)f->proposals.share[j];
     }
-    f->proposals = 0;
-    split(f, f->N, f->member);
-    size_t groups = f->proposals;
+    f->proposals.n = 0;
+    split(f, f->N, f->shared.member);
+    size_t groups = f->proposals.n;
     for (size_t g = 0, first = 0; g < groups; g++) {
-        size_t n = f->share[g], draws = 0;
+        size_t n = f->proposals.share[g], draws = 0;
         for (size_t k = 0; k < n; k++)
-            draws += (size_t)f->cell_spare[f->member[first + k]];
-        f->proposal[g].q.nu = nu;
-        f->share[g] = n * f->M - draws;
-        f->share[f->proposals] = draws;
-        f->proposal[f->proposals].q = merge(f, n, f->member + first, false);
-        f->proposals++;
+            draws += (size_t)f->shared.cell_spare[f->shared.member[first + k]];
+        f->proposals.p[g].q.nu = nu;
+        f->proposals.share[g] = n * f->size.M - draws;
+        f->proposals.share[f->proposals.n] = draws;
+        f->proposals.p[f->proposals.n].q = merge(f, n, f->shared.member + first, false);
+        f->proposals.n++;
         first += n;
     }
 }

@@ -1,7 +1,7 @@
 /* shared_proposals.h - a few proposals for many particles. */
 #ifndef WV_SHARED_PROPOSALS_H
 #define WV_SHARED_PROPOSALS_H
-#include "fit.h"
+#include "wvgd.h"
 
 /* Are there more particles than each can have proposals of its own? */
 bool wv_shared_proposals_many(const wvgd_fit *f);

@@ -1,6 +1,7 @@
 /* cell_bound.c - what the components of the cells are worth: their masses in the cells, from draws that cost nothing,
  * and the PELBO, from one fresh batch of draws inside the cells with the mixture as a control (method, section 5). */
 #include "staged/cell_bound.h"
+#include "fit.h"
 #include "gaussian.h"
 #include "rng.h"
 #include "staged/cell_target.h"
@@ -50,7 +51,7 @@ static bool few_walls(const wvgd_fit *f)
 }
 
 /* log Z_j, or as far as the draws go; returns its standard error. Of a component that hardly reaches into its cell,
- * as the best one for a tail may, draws from around the particle tell the rest (f->around). */
+ * as the best one for a tail may, draws from around the particle tell the rest (f->cells.around). */
 static double mass(wvgd_fit *f, size_t j)
 {
     double inside = 0, squares = 0, n = 0, error = 0, fine = fine_enough(f), little = f->D > 4 ? 0.02 : 0.1;
@@ -70,8 +71,8 @@ static double mass(wvgd_fit *f, size_t j)
             inside += wv_halfspaces_count(f, j, dims, first, batch, &squares);
         else {
             size_t kept = wv_halfspaces_inside(f, j, WV_RNG_FREE, first, batch, around, &all);
-            inside += cblas_dasum((int)kept, f->gu, 1);
-            squares += cblas_ddot((int)kept, f->gu, 1, f->gu, 1);
+            inside += cblas_dasum((int)kept, f->desk.gu, 1);
+            squares += cblas_ddot((int)kept, f->desk.gu, 1, f->desk.gu, 1);
         }
         n += (double)batch;
         if (inside < little * n && !around) {
@@ -83,25 +84,25 @@ static double mass(wvgd_fit *f, size_t j)
         if (error < fine)
             break;
     }
-    f->around[j] = around;
-    f->log_Z[j] = f->N == 1 ? 0 : inside > 0 ? log(inside / n) : -INFINITY;
+    f->cells.around[j] = around;
+    f->cells.log_Z[j] = f->N == 1 ? 0 : inside > 0 ? log(inside / n) : -INFINITY;
     return error;
 }
 
 /* ---- cells with the same component ------------------------------------------------------------------------------- */
 /* Where one Gaussian is the best for many cells, as it is where the posterior is like one, its draws serve all of
- * them: f->start[j] is the first cell with the component of cell j, N for one that is not shared by many. */
+ * them: f->shared.start[j] is the first cell with the component of cell j, N for one that is not shared by many. */
 static void find_shared(wvgd_fit *f, size_t many)
 {
     for (size_t j = 0; j < f->N; j++)
-        f->start[j] = f->N;
+        f->shared.start[j] = f->N;
     for (size_t j = 0; j < f->N; j++) {
         size_t cells = 0;
-        for (size_t k = j; k < f->N && f->start[j] == f->N; k++)
-            cells += f->start[k] == f->N && wv_fit_same(f, j, k);
+        for (size_t k = j; k < f->N && f->shared.start[j] == f->N; k++)
+            cells += f->shared.start[k] == f->N && wv_partition_same(&f->cells, j, k);
         for (size_t k = f->N; k-- > j && cells >= many;)
-            if (f->start[k] == f->N && wv_fit_same(f, j, k))
-                f->start[k] = j;
+            if (f->shared.start[k] == f->N && wv_partition_same(&f->cells, j, k))
+                f->shared.start[k] = j;
     }
 }
 
@@ -119,22 +120,23 @@ static void draw_piece(wvgd_fit *f, void *context, size_t piece)
 {
     const drawn *d = context;
     size_t n = wv_fit_piece(WV_FREE), at = piece * n;
-    wv_gaussian q = wv_fit_component(f, d->j);
-    wv_stream stream = {f->opt.seed, d->use, f->s.batch, d->j};
+    wv_gaussian q = wv_partition_component(&f->cells, d->j);
+    wv_stream stream = {f->opt.seed, d->use, f->count.batch, d->j};
     double *x = d->x + at * f->D;
-    wv_gaussian_draw(&q, &stream, d->first + at, n, false, x, f->work);
+    wv_gaussian_draw(&q, &stream, d->first + at, n, false, x, f->desk.work);
     wv_halfspaces_assign(f, n, x, d->cell + at);
     if (!d->log_m)
         return;
     wv_cell_target(f, n, x, d->log_m + at, NULL);
-    wv_gaussian_log_density(&q, n, x, d->log_q + at, f->y, f->work);
+    wv_gaussian_log_density(&q, n, x, d->log_q + at, f->desk.y, f->desk.work);
 }
 
-/* Into f->gy, their cells into f->free_cell, with `densities` those of the mixture into f->glp and
- * those of the component into f->gr. */
+/* Into f->desk.gy, their cells into f->desk.free_cell, with `densities` those of the mixture into f->desk.glp and
+ * those of the component into f->desk.gr. */
 static void draw_shared(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t first, bool densities)
 {
-    drawn d = {j, use, first, f->gy, f->free_cell, densities ? f->glp : NULL, densities ? f->gr : NULL};
+    drawn d = {
+        j, use, first, f->desk.gy, f->desk.free_cell, densities ? f->desk.glp : NULL, densities ? f->desk.gr : NULL};
     wv_fit_share(f, wv_fit_pieces(WV_FREE), (double)WV_FREE * (double)f->D * (double)(f->N + f->D), draw_piece, &d);
 }
 
@@ -157,8 +159,8 @@ static void count_piece(wvgd_fit *f, void *context, size_t piece)
 {
     const counted *c = context;
     size_t half = wv_fit_piece(WV_FREE) / 2, dims = c->dims;
-    double *e = f->gy, *count = c->count + piece * f->N, which[WV_COLUMNS]; /* [dims][WV_COLUMNS] */
-    wv_stream stream = {f->opt.seed, WV_RNG_FREE, f->s.batch, c->j};
+    double *e = f->desk.gy, *count = c->count + piece * f->N, which[WV_COLUMNS]; /* [dims][WV_COLUMNS] */
+    wv_stream stream = {f->opt.seed, WV_RNG_FREE, f->count.batch, c->j};
     memset(count, 0, f->N * sizeof *count);
     for (size_t at = 0; at < half; at += WV_COLUMNS) {
         wv_rng_normal(&stream, c->first / 2 + piece * half + at, dims * WV_COLUMNS, e);
@@ -179,7 +181,7 @@ static void count_shared(wvgd_fit *f, counted *c, double *count)
     if (!wv_halfspaces_flat(f)) {
         draw_shared(f, c->j, WV_RNG_FREE, c->first, false);
         for (size_t i = 0; i < WV_FREE; i++)
-            count[f->free_cell[i]]++;
+            count[f->desk.free_cell[i]]++;
         return;
     }
     wv_fit_share(f, pieces, (double)WV_FREE * (double)c->dims * (double)(N + 20), count_piece, c);
@@ -190,8 +192,8 @@ static void count_shared(wvgd_fit *f, counted *c, double *count)
 /* Whether component j is all of the mixture. */
 static bool is_mixture(const wvgd_fit *f, size_t j)
 {
-    wv_gaussian q = wv_fit_component(f, j);
-    return wv_mixture_is(f, &q);
+    wv_gaussian q = wv_partition_component(&f->cells, j);
+    return wv_mixture_is(&f->mix, &q);
 }
 
 /* Error of the sum of the logarithms of its masses, weighted by themselves, where so many of n
@@ -200,7 +202,7 @@ static double error_of(const wvgd_fit *f, size_t j, double n, const double *coun
 {
     double error = 0;
     for (size_t k = j; k < f->N; k++)
-        if (f->start[k] == j)
+        if (f->shared.start[k] == j)
             error = count[k] < RARE ? INFINITY : hypot(error, count[k] / n * sqrt(1 / count[k] - 1 / n));
     return error;
 }
@@ -209,15 +211,15 @@ static double error_of(const wvgd_fit *f, size_t j, double n, const double *coun
 static void share_masses(wvgd_fit *f, size_t j)
 {
     size_t N = f->N;
-    double n = 0, error = INFINITY, *count = f->cell_spare, *W = f->sum_z, *low = f->step_kl;
-    counted c = {.j = j, .dims = wv_halfspaces_dims(f), .W = W, .low = low, .count = f->gx};
-    wv_gaussian q = wv_fit_component(f, j);
+    double n = 0, error = INFINITY, *count = f->shared.cell_spare, *W = f->shared.sum_z, *low = f->shared.step_kl;
+    counted c = {.j = j, .dims = wv_halfspaces_dims(f), .W = W, .low = low, .count = f->desk.gx};
+    wv_gaussian q = wv_partition_component(&f->cells, j);
     if (wv_halfspaces_flat(f))
-        wv_halfspaces_scores(f, &q, c.dims, f->try_z, W, low);
+        wv_halfspaces_scores(f, &q, c.dims, f->shared.try_z, W, low);
     memset(count, 0, N * sizeof *count);
     if (f->known.mass_points > 0 && is_mixture(f, j)) { /* the points that told its masses are as good as draws */
         n = f->known.mass_points;
-        cblas_daxpy((int)N, n, f->mix_mass, 1, count, 1);
+        cblas_daxpy((int)N, n, f->shared.mix_mass, 1, count, 1);
         error = error_of(f, j, n, count);
     }
     for (; c.first < shared_most(f) && error > fine_enough(f) / sqrt((double)N); c.first += WV_FREE) {
@@ -226,10 +228,10 @@ static void share_masses(wvgd_fit *f, size_t j)
         error = error_of(f, j, n, count);
     }
     for (size_t k = j; k < N; k++)
-        if (f->start[k] == j) {
-            f->around[k] = 0;
-            f->log_Z[k] = log(count[k] / n);
-            f->elbo_se[k] = sqrt(1 / count[k] - 1 / n);
+        if (f->shared.start[k] == j) {
+            f->cells.around[k] = 0;
+            f->cells.log_Z[k] = log(count[k] / n);
+            f->cells.elbo_se[k] = sqrt(1 / count[k] - 1 / n);
         }
 }
 
@@ -242,14 +244,14 @@ static void mass_of(wvgd_fit *f, void *context, size_t j)
         void (*give_way)(wvgd_fit *, size_t);
     } way[] = {{0.1, wv_cell_component_recall}, {0.3, wv_cell_component_plain}};
     (void)context;
-    if (f->start[j] < f->N)
+    if (f->shared.start[j] < f->N)
         return;
-    f->elbo_se[j] = mass(f, j);
+    f->cells.elbo_se[j] = mass(f, j);
     for (size_t i = 0; i < sizeof way / sizeof *way; i++)
-        if (!(f->elbo_se[j] < way[i].error)) {
+        if (!(f->cells.elbo_se[j] < way[i].error)) {
             way[i].give_way(f, j);
             wv_cell_draws_measure(f, j);
-            f->elbo_se[j] = mass(f, j);
+            f->cells.elbo_se[j] = mass(f, j);
         }
 }
 
@@ -266,7 +268,7 @@ void wv_cell_bound_masses(wvgd_fit *f)
     if (few_walls(f))
         wv_halfspaces_lattice(f, f->N - 1);
     for (size_t j = 0; j < f->N; j++)
-        if (f->start[j] == j)
+        if (f->shared.start[j] == j)
             share_masses(f, j);
     wv_fit_share(f, f->N, work_of(f, fmin((double)mass_most(f), 1 / (fine_enough(f) * fine_enough(f)))), mass_of, NULL);
 }
@@ -276,13 +278,13 @@ void wv_cell_bound_masses(wvgd_fit *f)
  * estimate of the ELBO of a component that is alone. */
 static wv_gaussian best_control(wvgd_fit *f)
 {
-    size_t D = f->D, K = f->s.mix.K;
-    wv_gaussian best = wv_fit_component(f, 0);
+    size_t D = f->D, K = f->mix.K;
+    wv_gaussian best = wv_partition_component(&f->cells, 0);
     double least = wv_cell_refine_price(f, &best, alone_se);
-    for (size_t k = 0; k < K + f->s.modes; k++) {
-        wv_gaussian g = k < K ? wv_mixture_component(f, k)
-                              : (wv_gaussian){wv_family_get(WVGD_FULL),       D, 0, f->mode_x + (k - K) * D,
-                                              f->mode_root + (k - K) * D * D, 0};
+    for (size_t k = 0; k < K + f->modes.n; k++) {
+        wv_gaussian g = k < K ? wv_mixture_component(&f->mix, k)
+                              : (wv_gaussian){wv_family_get(WVGD_FULL),        D, 0, f->modes.x + (k - K) * D,
+                                              f->modes.root + (k - K) * D * D, 0};
         double price = wv_cell_refine_price(f, &g, alone_se);
         if (price < least) {
             least = price;
@@ -299,8 +301,8 @@ static size_t bound_wanted(wvgd_fit *f, size_t j)
         wv_gaussian control = best_control(f);
         return 2 * (size_t)(fmin(fmax(wv_cell_refine_price(f, &control, alone_se), bound_draws), alone_draws) / 2);
     }
-    double all = fmax(f->s.refined ? 3 * bound_draws : bound_draws, fmin(wv_fit_cheap(f), cheap_draws));
-    return f->weight[j] > 0 ? (size_t)fmax(bound_cell, round(all * f->weight[j])) : 0;
+    double all = fmax(f->cells.refined ? 3 * bound_draws : bound_draws, fmin(wv_fit_cheap(f), cheap_draws));
+    return f->cells.weight[j] > 0 ? (size_t)fmax(bound_cell, round(all * f->cells.weight[j])) : 0;
 }
 
 /* Draws that cells want, from which place of the batch on, and how many they have, [N] each. */
@@ -313,16 +315,16 @@ static void draw_own(wvgd_fit *f, void *context, size_t j)
 {
     const places *p = context;
     size_t D = f->D, at = p->place[j], wanted = p->wanted[j], have = 0;
-    if (f->start[j] < f->N)
+    if (f->shared.start[j] < f->N)
         return;
-    double share = f->around[j] > 0 ? 0.5 : fmax(exp(f->log_Z[j]), 0.01), all;
+    double share = f->cells.around[j] > 0 ? 0.5 : fmax(exp(f->cells.log_Z[j]), 0.01), all;
     /* alone, in mirrored pairs */
     size_t batch = f->N == 1 ? wanted : 2 * (size_t)(fmin(0.55 * (double)wanted / share + 8, WV_FREE / 2));
     for (uint64_t b = 0; b < TRIES && have < wanted; b++) {
-        size_t kept = wv_halfspaces_inside(f, j, WV_RNG_BOUND, b * WV_FREE, batch, f->around[j] > 0, &all);
+        size_t kept = wv_halfspaces_inside(f, j, WV_RNG_BOUND, b * WV_FREE, batch, f->cells.around[j] > 0, &all);
         kept = kept < wanted - have ? kept : wanted - have;
-        memcpy(f->b.x + (at + have) * D, f->gx, kept * D * sizeof(double));
-        memcpy(f->b.log_m + at + have, f->gu, kept * sizeof(double));
+        memcpy(f->b.x + (at + have) * D, f->desk.gx, kept * D * sizeof(double));
+        memcpy(f->b.log_m + at + have, f->desk.gu, kept * sizeof(double));
         have += kept;
     }
     p->have[j] = have;
@@ -333,14 +335,14 @@ static void draw_all(wvgd_fit *f, size_t j, const places *p)
 {
     size_t D = f->D, missing = 0, *wanted = p->wanted, *place = p->place, *have = p->have;
     for (size_t k = j; k < f->N; k++)
-        missing += f->start[k] == j ? wanted[k] : 0;
+        missing += f->shared.start[k] == j ? wanted[k] : 0;
     for (uint64_t first = 0; first < shared_most(f) && missing; first += WV_FREE) {
         draw_shared(f, j, WV_RNG_BOUND, first, false);
         for (size_t i = 0; i < WV_FREE; i++) {
-            size_t k = f->free_cell[i];
-            if (f->start[k] != j || have[k] == wanted[k])
+            size_t k = f->desk.free_cell[i];
+            if (f->shared.start[k] != j || have[k] == wanted[k])
                 continue;
-            memcpy(f->b.x + (place[k] + have[k]) * D, f->gy + i * D, D * sizeof(double));
+            memcpy(f->b.x + (place[k] + have[k]) * D, f->desk.gy + i * D, D * sizeof(double));
             f->b.log_m[place[k] + have[k]++] = 1;
             missing--;
         }
@@ -351,19 +353,19 @@ static void draw_all(wvgd_fit *f, size_t j, const places *p)
  * before they cost anything. */
 wvgd_status wv_cell_bound_ask(wvgd_fit *f, wvgd_error *error)
 {
-    size_t at = 0, D = f->D, N = f->N, *wanted = f->share, *place = wanted + N, *have = place + N;
+    size_t at = 0, D = f->D, N = f->N, *wanted = f->proposals.share, *place = wanted + N, *have = place + N;
     places p = {wanted, place, have};
     wv_halfspaces_update(f);
     find_shared(f, SHARED);
     for (size_t j = 0; j < N; j++) {
         wanted[j] = bound_wanted(f, j);
-        wanted[j] = wanted[j] < f->n_max - at ? wanted[j] : f->n_max - at;
+        wanted[j] = wanted[j] < f->size.n_max - at ? wanted[j] : f->size.n_max - at;
         place[j] = at;
         have[j] = 0;
         at += wanted[j];
     }
     for (size_t j = 0; j < N; j++)
-        if (f->start[j] == j)
+        if (f->shared.start[j] == j)
             draw_all(f, j, &p);
     wv_fit_share(f, N, work_of(f, 4 * bound_cell), draw_own, &p);
     at = 0;
@@ -387,14 +389,14 @@ static wvgd_estimate bound(const wvgd_fit *f, const double *w)
     wvgd_estimate e = {0, 0};
     double kept = 0;
     for (size_t j = 0; j < f->N; j++)
-        kept += f->elbo[j] > -INFINITY ? w[j] : 0;
+        kept += f->cells.elbo[j] > -INFINITY ? w[j] : 0;
     if (!(kept > 0))
         return (wvgd_estimate){-INFINITY, INFINITY};
     for (size_t j = 0; j < f->N; j++)
-        if (f->elbo[j] > -INFINITY && w[j] > 0) {
+        if (f->cells.elbo[j] > -INFINITY && w[j] > 0) {
             double share = w[j] / kept;
-            e.value += share * (f->elbo[j] - log(share));
-            e.se += share * share * f->elbo_se[j] * f->elbo_se[j];
+            e.value += share * (f->cells.elbo[j] - log(share));
+            e.se += share * share * f->cells.elbo_se[j] * f->cells.elbo_se[j];
         }
     e.se = sqrt(e.se);
     return e;
@@ -405,16 +407,17 @@ static wvgd_estimate bound(const wvgd_fit *f, const double *w)
 static wvgd_estimate free_part(wvgd_fit *f, size_t j, double wanted)
 {
     double sum = 0, mean = 0, squares = 0, weights = 0, all, se = INFINITY;
-    size_t most = f->s.refined ? BATCHES * WV_FREE : 2 * WV_FREE,
+    size_t most = f->cells.refined ? BATCHES * WV_FREE : 2 * WV_FREE,
            batch = mass_most(f) < FEW / 4 ? mass_most(f) : FEW / 4, kept = 0;
     most = most < mass_most(f) ? most : mass_most(f);
-    wv_gaussian q = wv_fit_component(f, j);
+    wv_gaussian q = wv_partition_component(&f->cells, j);
     for (uint64_t first = 0; first < most && se > wanted; first += batch) {
-        size_t n = wv_halfspaces_inside(f, j, WV_RNG_FREE, BATCHES * WV_FREE + first, batch, f->around[j] > 0, &all);
-        wv_cell_target(f, n, f->gx, f->glp, NULL);
-        wv_gaussian_log_density(&q, n, f->gx, f->gr, f->y, f->work);
+        size_t n = wv_halfspaces_inside(f, j, WV_RNG_FREE, BATCHES * WV_FREE + first, batch, f->cells.around[j] > 0,
+                                        &all);
+        wv_cell_target(f, n, f->desk.gx, f->desk.glp, NULL);
+        wv_gaussian_log_density(&q, n, f->desk.gx, f->desk.gr, f->desk.y, f->desk.work);
         for (size_t i = 0; i < n; i++) {
-            double u = f->gu[i], d = f->glp[i] - f->gr[i];
+            double u = f->desk.gu[i], d = f->desk.glp[i] - f->desk.gr[i];
             sum += u;
             mean += u * d;
             squares += u * d * d;
@@ -427,25 +430,26 @@ static wvgd_estimate free_part(wvgd_fit *f, size_t j, double wanted)
     return (wvgd_estimate){mean / sum, se};
 }
 
-/* The same for all cells that share the component of cell j: values into f->cell_spare, standard
- * errors into f->sum_z. */
+/* The same for all cells that share the component of cell j: values into f->shared.cell_spare, standard
+ * errors into f->shared.sum_z. */
 static void share_free_part(wvgd_fit *f, size_t j)
 {
     size_t N = f->N;
-    double worst = INFINITY, *value = f->cell_spare, *se = f->sum_z, *n = f->try_z, *sum = n + N, *squares = sum + N;
+    double worst = INFINITY, *value = f->shared.cell_spare, *se = f->shared.sum_z, *n = f->shared.try_z, *sum = n + N,
+           *squares = sum + N;
     memset(n, 0, 3 * N * sizeof *n);
     for (uint64_t first = 0; first < shared_most(f) / 2 && worst > fine_enough(f) / 2; first += WV_FREE) {
         draw_shared(f, j, WV_RNG_FREE, BATCHES * WV_FREE + first, true);
         for (size_t i = 0; i < WV_FREE; i++) {
-            size_t k = f->free_cell[i];
-            double d = f->glp[i] - f->gr[i];
+            size_t k = f->desk.free_cell[i];
+            double d = f->desk.glp[i] - f->desk.gr[i];
             n[k]++;
             sum[k] += d;
             squares[k] += d * d;
         }
         worst = 0;
         for (size_t k = j; k < N; k++)
-            if (f->start[k] == j) {
+            if (f->shared.start[k] == j) {
                 value[k] = sum[k] / n[k];
                 se[k] = n[k] > 1 ? sqrt(fmax(squares[k] / n[k] - value[k] * value[k], 0) / n[k]) : INFINITY;
                 worst = fmax(worst, se[k]);
@@ -457,13 +461,13 @@ static void share_free_part(wvgd_fit *f, size_t j)
 static double gaussian_part(wvgd_fit *f, const wv_gaussian *g, const wv_gaussian *q)
 {
     size_t D = f->D;
-    double *A = f->square[0], *d = f->vector[0];
+    double *A = f->desk.square[0], *d = f->desk.vector[0];
     memset(A, 0, D * D * sizeof *A); /* rows: columns of the root of q, by the columns of the identity */
     for (size_t i = 0; i < D; i++)
         A[i * D + i] = 1;
-    q->family->colour(D, q->R, q->root, D, A, f->work);
-    g->family->whiten(D, g->R, g->root, D, A, f->work);
-    wv_gaussian_whiten(g, 1, q->mu, d, f->work);
+    q->family->colour(D, q->R, q->root, D, A, f->desk.work);
+    g->family->whiten(D, g->R, g->root, D, A, f->desk.work);
+    wv_gaussian_whiten(g, 1, q->mu, d, f->desk.work);
     return q->family->log_det(D, q->R, q->root) - g->family->log_det(D, g->R, g->root) +
            ((double)D - cblas_ddot((int)(D * D), A, 1, A, 1) - cblas_ddot((int)D, d, 1, d, 1)) / 2;
 }
@@ -485,10 +489,10 @@ static void products(size_t D, size_t p, bool all, const double *t, double *T)
 static wvgd_estimate adjusted_mean(wvgd_fit *f, size_t n, const double *d, const double *y)
 {
     size_t D = f->D, p = 1 + D * (D + 1) / 2;
-    bool all = p <= f->p_max && 2 * p < n;
-    double *F = f->F, *T = f->T, *b = f->Fc, *e = f->Fm, sum = 0, squares = 0;
+    bool all = p <= f->size.p_max && 2 * p < n;
+    double *F = f->desk.F, *T = f->desk.T, *b = f->desk.Fc, *e = f->desk.Fm, sum = 0, squares = 0;
     p = all ? p : 1 + D;
-    if (p > f->p_max || 3 * p >= n)
+    if (p > f->size.p_max || 3 * p >= n)
         p = 1;
     memset(F, 0, p * p * sizeof *F);
     memset(b, 0, p * sizeof *b);
@@ -530,22 +534,22 @@ static wvgd_estimate adjusted_mean(wvgd_fit *f, size_t n, const double *d, const
 static bool estimate_alone(wvgd_fit *f)
 {
     const wv_batch *b = &f->b;
-    wv_gaussian q = wv_fit_component(f, 0), g = best_control(f);
-    double *d = f->glp;
+    wv_gaussian q = wv_partition_component(&f->cells, 0), g = best_control(f);
+    double *d = f->desk.glp;
     size_t pairs = b->n / 2;
     for (size_t i = 0; i < b->n; i++)
         if (!(b->log_p[i] > -INFINITY))
             return false;
-    wv_gaussian_log_density(&g, b->n, b->x, f->psi, f->y, f->work);
-    wv_gaussian_whiten(&q, b->n, b->x, f->y, f->work);
+    wv_gaussian_log_density(&g, b->n, b->x, f->desk.psi, f->desk.y, f->desk.work);
+    wv_gaussian_whiten(&q, b->n, b->x, f->desk.y, f->desk.work);
     for (size_t i = 0; i < pairs; i++)
-        d[i] = (b->log_p[2 * i] - f->psi[2 * i] + b->log_p[2 * i + 1] - f->psi[2 * i + 1]) / 2;
-    wvgd_estimate mean = pairs > 2 ? adjusted_mean(f, pairs, d, f->y) : (wvgd_estimate){NAN, INFINITY};
+        d[i] = (b->log_p[2 * i] - f->desk.psi[2 * i] + b->log_p[2 * i + 1] - f->desk.psi[2 * i + 1]) / 2;
+    wvgd_estimate mean = pairs > 2 ? adjusted_mean(f, pairs, d, f->desk.y) : (wvgd_estimate){NAN, INFINITY};
     double elbo = gaussian_part(f, &g, &q) + mean.value;
     if (!isfinite(elbo + mean.se))
         return false;
-    f->elbo[0] = elbo;
-    f->elbo_se[0] = mean.se;
+    f->cells.elbo[0] = elbo;
+    f->cells.elbo_se[0] = mean.se;
     return true;
 }
 
@@ -569,8 +573,8 @@ static double spread_of(const wv_batch *batch, size_t first, size_t n, const dou
 /* Cell j has no bound, and no part in the ensemble. */
 static void leave_out(wvgd_fit *f, size_t j)
 {
-    f->elbo[j] = -INFINITY;
-    f->weight[j] = 0;
+    f->cells.elbo[j] = -INFINITY;
+    f->cells.weight[j] = 0;
 }
 
 /* ELBO_j and its standard error from the draws of cell j in the batch (context: [N + 1] the first of each cell),
@@ -581,24 +585,25 @@ static void estimate(wvgd_fit *f, void *context, size_t j)
     const wv_batch *b = &f->b;
     const size_t *begin = context;
     size_t first = begin[j], end = begin[j + 1];
-    wv_gaussian q = wv_fit_component(f, j);
-    double mean = 0, squares = 0, n = 0, sum = 0, all = 0, *log_m = f->moving;
+    wv_gaussian q = wv_partition_component(&f->cells, j);
+    double mean = 0, squares = 0, n = 0, sum = 0, all = 0, *log_m = f->desk.moving;
     wvgd_estimate known = {0, 0};
     bool cut = false;
     for (size_t i = first; i < end; i++)
         cut |= !(b->log_p[i] > -INFINITY);
-    wv_gaussian_log_density(&q, end - first, b->x + first * f->D, f->psi, f->y, f->work);
+    wv_gaussian_log_density(&q, end - first, b->x + first * f->D, f->desk.psi, f->desk.y, f->desk.work);
     bool controlled = end - first > 2 && !cut && !is_mixture(f, j);
     if (controlled)
         wv_cell_target(f, end - first, b->x + first * f->D, log_m, NULL);
     double left = controlled ? spread_of(b, first, end - first, log_m) : 0;
-    if (controlled && left < spread_of(b, first, end - first, f->psi)) {
+    if (controlled && left < spread_of(b, first, end - first, f->desk.psi)) {
         /* of the error: draws of the mixture are free, but where evaluations are cheap they take as long */
         double share = wv_fit_cheap(f) > 0 ? 1 : 0.3;
         double wanted = fmax(share * sqrt(left / (double)(end - first)), fine_enough(f) / 2);
-        known = f->start[j] < f->N ? (wvgd_estimate){f->cell_spare[j], f->sum_z[j]} : free_part(f, j, wanted);
+        known = f->shared.start[j] < f->N ? (wvgd_estimate){f->shared.cell_spare[j], f->shared.sum_z[j]}
+                                          : free_part(f, j, wanted);
         if (isfinite(known.se))
-            memcpy(f->psi, log_m, (end - first) * sizeof(double));
+            memcpy(f->desk.psi, log_m, (end - first) * sizeof(double));
         else
             known = (wvgd_estimate){0, 0};
     }
@@ -607,7 +612,7 @@ static void estimate(wvgd_fit *f, void *context, size_t j)
         if (b->log_p[i] > -INFINITY) {
             n++;
             sum += b->log_m[i];
-            mean += b->log_m[i] * (b->log_p[i] - f->psi[i - first]);
+            mean += b->log_m[i] * (b->log_p[i] - f->desk.psi[i - first]);
         }
     }
     if (n < 2 || !(sum > 0)) {
@@ -617,25 +622,27 @@ static void estimate(wvgd_fit *f, void *context, size_t j)
     mean /= sum;
     for (size_t i = first; i < end; i++)
         if (b->log_p[i] > -INFINITY) {
-            double d = b->log_m[i] / sum * (b->log_p[i] - f->psi[i - first] - mean);
+            double d = b->log_m[i] / sum * (b->log_p[i] - f->desk.psi[i - first] - mean);
             squares += d * d;
         }
     squares *= n / (n - 1);
-    f->log_Z[j] += log(sum / all); /* where the density is zero the cell ends too */
-    f->elbo[j] = known.value + mean + f->log_Z[j];
-    f->elbo_se[j] = sqrt(squares + known.se * known.se + f->elbo_se[j] * f->elbo_se[j] + (1 - sum / all) / n);
+    f->cells.log_Z[j] += log(sum / all); /* where the density is zero the cell ends too */
+    f->cells.elbo[j] = known.value + mean + f->cells.log_Z[j];
+    f->cells.elbo_se[j] =
+        sqrt(squares + known.se * known.se + f->cells.elbo_se[j] * f->cells.elbo_se[j] + (1 - sum / all) / n);
 }
 
 double wv_cell_bound_most(const wvgd_fit *f, size_t j)
 {
-    return f->s.evidence.value + 3 * f->s.evidence.se + log(fmin(f->beta[j] + 3 * f->beta_se[j], 1));
+    return f->outcome.evidence.value + 3 * f->outcome.evidence.se +
+           log(fmin(f->cells.beta[j] + 3 * f->cells.beta_se[j], 1));
 }
 
 /* Whether ELBO_j lies above the log mass of its cell, by more than the noise of both: then the draws have
  * not told the mass of the component there. */
 static bool incredible(const wvgd_fit *f, size_t j)
 {
-    return f->elbo[j] - 3 * f->elbo_se[j] > wv_cell_bound_most(f, j);
+    return f->cells.elbo[j] - 3 * f->cells.elbo_se[j] > wv_cell_bound_most(f, j);
 }
 
 /* Leaves out what cannot be, where the evidence is known well enough to tell and something else is left. */
@@ -643,8 +650,8 @@ static void disbelieve(wvgd_fit *f)
 {
     double others = 0;
     for (size_t j = 0; j < f->N; j++)
-        others += f->elbo[j] > -INFINITY && !incredible(f, j) ? f->weight[j] : 0;
-    for (size_t j = 0; j < f->N && others > 0 && f->s.evidence.se < 0.05; j++)
+        others += f->cells.elbo[j] > -INFINITY && !incredible(f, j) ? f->cells.weight[j] : 0;
+    for (size_t j = 0; j < f->N && others > 0 && f->outcome.evidence.se < 0.05; j++)
         if (incredible(f, j))
             leave_out(f, j);
 }
@@ -657,14 +664,15 @@ static void consider(wvgd_fit *f, const double *w, double luck)
     wvgd_estimate other = bound(f, w);
     other.value -= luck;
     for (size_t j = 0; j < f->N; j++)
-        if (f->elbo[j] > -INFINITY)
-            noise += (f->weight[j] - w[j]) * (f->weight[j] - w[j]) * f->elbo_se[j] * f->elbo_se[j];
+        if (f->cells.elbo[j] > -INFINITY)
+            noise += (f->cells.weight[j] - w[j]) * (f->cells.weight[j] - w[j]) * f->cells.elbo_se[j] *
+                     f->cells.elbo_se[j];
         else if (w[j] > 0)
             return; /* a cell without a bound has no part in the ensemble */
-    if (!(other.value > f->s.bound.value + sqrt(noise)))
+    if (!(other.value > f->outcome.bound.value + sqrt(noise)))
         return;
-    memcpy(f->weight, w, f->N * sizeof(double));
-    f->s.bound = other;
+    memcpy(f->cells.weight, w, f->N * sizeof(double));
+    f->outcome.bound = other;
 }
 
 /* The weights come of earlier estimates of the ELBOs. Where those were noisier than components differ, the masses
@@ -672,15 +680,15 @@ static void consider(wvgd_fit *f, const double *w, double luck)
  * e too high has a weight that is w (1 - w) e too high, and adds e times that to the bound. */
 static void choose_weights(wvgd_fit *f)
 {
-    double *w = f->cell_spare, *low = f->sum_z, luck = 0;
-    f->s.bound = bound(f, f->weight);
-    f->s.bound_beta = bound(f, f->weight_beta);
-    consider(f, f->weight_beta, 0);
+    double *w = f->shared.cell_spare, *low = f->shared.sum_z, luck = 0;
+    f->outcome.bound = bound(f, f->cells.weight);
+    f->outcome.bound_beta = bound(f, f->cells.weight_beta);
+    consider(f, f->cells.weight_beta, 0);
     for (size_t j = 0; j < f->N; j++)
-        low[j] = f->elbo[j] > -INFINITY ? f->elbo[j] - 2 * f->elbo_se[j] : -INFINITY;
+        low[j] = f->cells.elbo[j] > -INFINITY ? f->cells.elbo[j] - 2 * f->cells.elbo_se[j] : -INFINITY;
     wv_evidence_weights(f->N, low, w);
     for (size_t j = 0; j < f->N; j++)
-        luck += w[j] > 0 ? w[j] * (1 - w[j]) * f->elbo_se[j] * f->elbo_se[j] : 0;
+        luck += w[j] > 0 ? w[j] * (1 - w[j]) * f->cells.elbo_se[j] * f->cells.elbo_se[j] : 0;
     consider(f, w, luck);
 }
 
@@ -691,9 +699,9 @@ wvgd_status wv_cell_bound_tell(wvgd_fit *f, wvgd_error *error)
     wv_halfspaces_update(f);
     find_shared(f, SHARED);
     for (size_t j = 0; j < f->N; j++)
-        if (f->start[j] == j && !is_mixture(f, j))
+        if (f->shared.start[j] == j && !is_mixture(f, j))
             share_free_part(f, j);
-    size_t *begin = f->share; /* [N + 1] first draw of each cell */
+    size_t *begin = f->proposals.share; /* [N + 1] first draw of each cell */
     begin[0] = 0;
     for (size_t j = 0; j < f->N; j++)
         for (begin[j + 1] = begin[j]; begin[j + 1] < f->b.n && f->b.cell[begin[j + 1]] == j;)
@@ -702,10 +710,10 @@ wvgd_status wv_cell_bound_tell(wvgd_fit *f, wvgd_error *error)
         wv_fit_share(f, f->N, work_of(f, FEW), estimate, begin);
     if (f->N > 1)
         disbelieve(f);
-    double kept = cblas_dasum((int)f->N, f->weight, 1);
+    double kept = cblas_dasum((int)f->N, f->cells.weight, 1);
     if (kept > 0)
-        cblas_dscal((int)f->N, 1 / kept, f->weight, 1);
+        cblas_dscal((int)f->N, 1 / kept, f->cells.weight, 1);
     choose_weights(f);
-    f->s.stage = WV_DONE;
+    f->stage = WV_DONE;
     return WVGD_OK;
 }

@@ -1,7 +1,7 @@
 /* cell_bound.h - masses of the components in their cells, and the PELBO from fresh draws inside the cells. */
 #ifndef WV_CELL_BOUND_H
 #define WV_CELL_BOUND_H
-#include "fit.h"
+#include "wvgd.h"
 
 /* log Z_j of every component, with standard errors in f->elbo_se. Needs wv_halfspaces_update. */
 void wv_cell_bound_masses(wvgd_fit *f);

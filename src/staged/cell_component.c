@@ -4,6 +4,7 @@
  * runs on a few sets of them, several steps on each, for as long as the component still is like the one that
  * made the set (method, section 6, quantise). */
 #include "staged/cell_component.h"
+#include "fit.h"
 #include "gaussian.h"
 #include "staged/cell_target.h"
 #include "simd/columns.h"
@@ -51,7 +52,7 @@ static const double budget = 4e9;
 static size_t coefficients(const wvgd_fit *f)
 {
     size_t D = f->D;
-    return f->correction_cross ? 1 + 2 * D + D * (D - 1) / 2 : 1 + 2 * D;
+    return f->desk.correction_cross ? 1 + 2 * D + D * (D - 1) / 2 : 1 + 2 * D;
 }
 
 /* How far a point t, in units of the cell, is pulled in to the edge of what the quadratic is
@@ -78,23 +79,24 @@ static void quadratic(size_t D, const double *t, bool cross, double scale, doubl
 
 static wv_gaussian cell_gauss(const wvgd_fit *f)
 {
-    return (wv_gaussian){wv_family_get(WVGD_FULL), f->D, 0, f->cell_mean, f->cell_root, 0};
+    return (wv_gaussian){wv_family_get(WVGD_FULL), f->D, 0, f->desk.cell_mean, f->desk.cell_root, 0};
 }
 
-/* Weighted normal equations of the correction for the gathered draws, whitened in f->y; r: what is to be explained. */
+/* Weighted normal equations of the correction for the gathered draws, whitened in f->desk.y; r: what is to be
+ * explained. */
 static void normal_equations(wvgd_fit *f, size_t n, const double *r, double *b)
 {
     size_t D = f->D, p = coefficients(f);
-    memset(f->F, 0, p * p * sizeof(double));
+    memset(f->desk.F, 0, p * p * sizeof(double));
     for (size_t first = 0; first < n; first += WV_BLOCK) {
         size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
         for (size_t i = 0; i < here; i++) {
-            double root = sqrt(f->ga[first + i]);
-            quadratic(D, f->y + (first + i) * D, f->correction_cross, root, f->T + i * p);
-            f->uy[i] = root * r[first + i];
+            double root = sqrt(f->desk.ga[first + i]);
+            quadratic(D, f->desk.y + (first + i) * D, f->desk.correction_cross, root, f->desk.T + i * p);
+            f->desk.uy[i] = root * r[first + i];
         }
-        wv_dense_cross(here, p, f->T, p, f->T, true, f->F);
-        cblas_dgemv(CblasRowMajor, CblasTrans, (int)here, (int)p, 1.0, f->T, (int)p, f->uy, 1, 1.0, b, 1);
+        wv_dense_cross(here, p, f->desk.T, p, f->desk.T, true, f->desk.F);
+        cblas_dgemv(CblasRowMajor, CblasTrans, (int)here, (int)p, 1.0, f->desk.T, (int)p, f->desk.uy, 1, 1.0, b, 1);
     }
 }
 
@@ -102,32 +104,32 @@ static void normal_equations(wvgd_fit *f, size_t n, const double *r, double *b)
 static bool crossed(const wvgd_fit *f, double ess)
 {
     size_t full = 1 + 2 * f->D + f->D * (f->D - 1) / 2;
-    return f->D > 1 && ess > 4 * (double)full && full <= f->p_max;
+    return f->D > 1 && ess > 4 * (double)full && full <= f->size.p_max;
 }
 
-/* Fits the correction of the cell to the gathered draws (log p~ in f->glp, weights f->ga), by least squares, shrunk
- * by ESS / (ESS + coefficients). Coordinates: the cell's moments. */
+/* Fits the correction of the cell to the gathered draws (log p~ in f->desk.glp, weights f->desk.ga), by least squares,
+ * shrunk by ESS / (ESS + coefficients). Coordinates: the cell's moments. */
 static void fit_correction(wvgd_fit *f, size_t n)
 {
     size_t D = f->D, full = 1 + 2 * D + D * (D - 1) / 2, p;
-    double ess = wv_weights_ess(n, f->ga), level = 0, *b = f->correction, *r = f->glu;
+    double ess = wv_weights_ess(n, f->desk.ga), level = 0, *b = f->desk.correction, *r = f->desk.glu;
     wv_gaussian cell = cell_gauss(f);
-    f->correction_cross = crossed(f, ess);
+    f->desk.correction_cross = crossed(f, ess);
     p = coefficients(f);
     memset(b, 0, full * sizeof *b);
     if (ess < 2 * (double)p)
         return;
-    wv_gaussian_whiten(&cell, n, f->gx, f->y, f->work);
+    wv_gaussian_whiten(&cell, n, f->desk.gx, f->desk.y, f->desk.work);
     for (size_t i = 0; i < n; i++) {
-        r[i] = f->glp[i] - f->moving[i];
-        level += f->ga[i] * r[i];
+        r[i] = f->desk.glp[i] - f->desk.moving[i];
+        level += f->desk.ga[i] * r[i];
     }
     for (size_t i = 0; i < n; i++)
         r[i] -= level;
     normal_equations(f, n, r, b);
     for (size_t i = 0; i < p; i++)
-        f->F[i * p + i] += 1e-8 + (i ? 0.5 / ess : 0);
-    if (LAPACKE_dposv_work(LAPACK_COL_MAJOR, 'U', (lapack_int)p, 1, f->F, (lapack_int)p, b, (lapack_int)p) != 0)
+        f->desk.F[i * p + i] += 1e-8 + (i ? 0.5 / ess : 0);
+    if (LAPACKE_dposv_work(LAPACK_COL_MAJOR, 'U', (lapack_int)p, 1, f->desk.F, (lapack_int)p, b, (lapack_int)p) != 0)
         memset(b, 0, p * sizeof *b);
     cblas_dscal((int)p, ess / (ess + (double)p), b, 1);
     b[0] += level * (double)p / (ess + (double)p); /* only the level is not shrunk */
@@ -144,13 +146,13 @@ static void fit_correction(wvgd_fit *f, size_t n)
 static void correct(wvgd_fit *f, size_t n, const double *x, double *value, double *grad)
 {
     size_t D = f->D, at = 1 + 2 * D;
-    const double *b = f->correction;
-    double *Q = f->square[0], *t = f->y, *Qt = f->uy;
+    const double *b = f->desk.correction;
+    double *Q = f->desk.square[0], *t = f->desk.y, *Qt = f->desk.uy;
     wv_gaussian cell = cell_gauss(f);
     if (!(cblas_dasum((int)coefficients(f), b, 1) > 0))
         return;
-    wv_gaussian_whiten(&cell, n, x, t, f->work);
-    if (f->correction_cross) {
+    wv_gaussian_whiten(&cell, n, x, t, f->desk.work);
+    if (f->desk.correction_cross) {
         for (size_t i = 0; i < D; i++) {
             Q[i * D + i] = b[1 + D + i];
             for (size_t k = 0; k < i; k++)
@@ -170,26 +172,26 @@ static void correct(wvgd_fit *f, size_t n, const double *x, double *value, doubl
     }
     if (!grad)
         return;
-    cell.family->push(D, 0, f->cell_root, n, Qt, f->work);
+    cell.family->push(D, 0, f->desk.cell_root, n, Qt, f->desk.work);
     cblas_daxpy((int)(n * D), 1.0, Qt, 1, grad, 1);
 }
 
-/* What mixture and correction leave of log p~ at the stored draws of the cell, into f->close_spare, with mean 0 over
- * the gathered draws' weights f->ga; returns its variance. */
+/* What mixture and correction leave of log p~ at the stored draws of the cell, into f->shared.close_spare, with mean 0
+ * over the gathered draws' weights f->desk.ga; returns its variance. */
 static double keep_residuals(wvgd_fit *f, size_t j, size_t n)
 {
-    double *r = f->glu, mean = 0, squares = 0;
-    memcpy(r, f->moving, n * sizeof *r);
-    correct(f, n, f->gx, r, NULL);
+    double *r = f->desk.glu, mean = 0, squares = 0;
+    memcpy(r, f->desk.moving, n * sizeof *r);
+    correct(f, n, f->desk.gx, r, NULL);
     for (size_t i = 0; i < n; i++) {
-        r[i] = f->glp[i] - r[i];
-        mean += f->ga[i] * r[i];
+        r[i] = f->desk.glp[i] - r[i];
+        mean += f->desk.ga[i] * r[i];
     }
-    for (size_t i = 0, at = 0; i < f->close.n && at < n; i++)
-        if (f->close.cell[i] == j && f->close.log_p[i] > -INFINITY)
-            f->close_spare[i] = r[at++] - mean;
+    for (size_t i = 0, at = 0; i < f->closing.draws.n && at < n; i++)
+        if (f->closing.draws.cell[i] == j && f->closing.draws.log_p[i] > -INFINITY)
+            f->shared.close_spare[i] = r[at++] - mean;
     for (size_t i = 0; i < n; i++)
-        squares += f->ga[i] * (r[i] - mean) * (r[i] - mean);
+        squares += f->desk.ga[i] * (r[i] - mean) * (r[i] - mean);
     return squares;
 }
 
@@ -199,8 +201,8 @@ static double keep_residuals(wvgd_fit *f, size_t j, size_t n)
 static void set_component(wvgd_fit *f, size_t j, const double *mean, const double *root)
 {
     size_t D = f->D;
-    double *C = f->square[0], *to = f->now.root + j * f->family->size(D, f->R);
-    memcpy(f->now.mu + j * D, mean, D * sizeof *mean);
+    double *C = f->desk.square[0], *to = f->cells.now.root + j * f->family->size(D, f->R);
+    memcpy(f->cells.now.mu + j * D, mean, D * sizeof *mean);
     if (f->family == wv_family_get(WVGD_FULL)) {
         memcpy(to, root, D * D * sizeof *root);
         return;
@@ -209,50 +211,50 @@ static void set_component(wvgd_fit *f, size_t j, const double *mean, const doubl
     if (LAPACKE_dpotri_work(LAPACK_COL_MAJOR, 'U', (lapack_int)D, C, (lapack_int)D) != 0)
         return;
     for (size_t i = 0; i < D; i++)
-        f->vector[0][i] = 1 / sqrt(C[i * D + i]);
-    f->family->set_sd(D, f->R, to, f->vector[0]);
+        f->desk.vector[0][i] = 1 / sqrt(C[i * D + i]);
+    f->family->set_sd(D, f->R, to, f->desk.vector[0]);
 }
 
 static void remember(wvgd_fit *f, size_t j)
 {
     size_t size = f->family->size(f->D, f->R);
-    memcpy(f->best.mu + j * f->D, f->now.mu + j * f->D, f->D * sizeof(double));
-    memcpy(f->best.root + j * size, f->now.root + j * size, size * sizeof(double));
+    memcpy(f->cells.best.mu + j * f->D, f->cells.now.mu + j * f->D, f->D * sizeof(double));
+    memcpy(f->cells.best.root + j * size, f->cells.now.root + j * size, size * sizeof(double));
 }
 
 void wv_cell_component_recall(wvgd_fit *f, size_t j)
 {
     size_t size = f->family->size(f->D, f->R);
-    memcpy(f->now.mu + j * f->D, f->best.mu + j * f->D, f->D * sizeof(double));
-    memcpy(f->now.root + j * size, f->best.root + j * size, size * sizeof(double));
+    memcpy(f->cells.now.mu + j * f->D, f->cells.best.mu + j * f->D, f->D * sizeof(double));
+    memcpy(f->cells.now.root + j * size, f->cells.best.root + j * size, size * sizeof(double));
 }
 
 /* Component j as it is and as it was remembered change places. */
 static void swap(wvgd_fit *f, size_t j)
 {
     size_t size = f->family->size(f->D, f->R);
-    cblas_dswap((int)f->D, f->best.mu + j * f->D, 1, f->now.mu + j * f->D, 1);
-    cblas_dswap((int)size, f->best.root + j * size, 1, f->now.root + j * size, 1);
+    cblas_dswap((int)f->D, f->cells.best.mu + j * f->D, 1, f->cells.now.mu + j * f->D, 1);
+    cblas_dswap((int)size, f->cells.best.root + j * size, 1, f->cells.now.root + j * size, 1);
 }
 
 /* The posterior's covariance in the cell, as its moments have it. */
 static void set_spread(wvgd_fit *f, size_t j)
 {
-    double *spread = f->now.spread + j * f->cell_family->size(f->D, 0);
+    double *spread = f->cells.now.spread + j * f->cell_family->size(f->D, 0);
     if (f->opt.cost == WVGD_OWN)
         return; /* it bounds the cell */
     if (f->cell_family == wv_family_get(WVGD_FULL)) {
-        memcpy(spread, f->cell_root, f->D * f->D * sizeof *spread);
+        memcpy(spread, f->desk.cell_root, f->D * f->D * sizeof *spread);
         return;
     }
-    wv_family_get(WVGD_FULL)->sd(f->D, 0, f->cell_root, f->vector[0]);
-    f->cell_family->set_sd(f->D, 0, spread, f->vector[0]);
+    wv_family_get(WVGD_FULL)->sd(f->D, 0, f->desk.cell_root, f->desk.vector[0]);
+    f->cell_family->set_sd(f->D, 0, spread, f->desk.vector[0]);
 }
 
 /* ---- draws of the component -------------------------------------------------------------------------------------- */
-/* A set of draws of component j in its cell: points, target and its gradient in f->gx, f->glp, f->gg;
- * log weights f->glv that are to be added to the log density of any component that the set shall
- * stand for; normalised weights f->gu. */
+/* A set of draws of component j in its cell: points, target and its gradient in f->desk.gx, f->desk.glp, f->desk.gg;
+ * log weights f->desk.glv that are to be added to the log density of any component that the set shall
+ * stand for; normalised weights f->desk.gu. */
 typedef struct {
     size_t n;
     double share; /* of the component that lies in the cell */
@@ -264,7 +266,7 @@ typedef struct {
 static set draw(wvgd_fit *f, size_t j, uint64_t number, size_t wanted, set last)
 {
     set s = {.share = last.share, .elbo = -INFINITY, .around = last.around};
-    wv_gaussian q = wv_fit_component(f, j);
+    wv_gaussian q = wv_partition_component(&f->cells, j);
     double sum = 0, mean = 0, squares = 0;
     for (int attempt = 0; attempt < 2; attempt++) {
         double all;
@@ -272,7 +274,7 @@ static set draw(wvgd_fit *f, size_t j, uint64_t number, size_t wanted, set last)
                        ? WV_FREE / 2
                        : 2 * (size_t)(fmin((double)wanted / fmax(s.around ? 0.5 : s.share, 0.02), WV_FREE) / 2);
         s.n = wv_halfspaces_inside(f, j, WV_RNG_FIT, number * WV_FREE, n, s.around, &all);
-        sum = cblas_dasum((int)s.n, f->gu, 1);
+        sum = cblas_dasum((int)s.n, f->desk.gu, 1);
         s.share = sum / all;
         if (s.around || s.share > little || n >= WV_FREE / 2)
             break;
@@ -282,17 +284,17 @@ static set draw(wvgd_fit *f, size_t j, uint64_t number, size_t wanted, set last)
         s.n = 0;
         return s;
     }
-    wv_gaussian_log_density(&q, s.n, f->gx, f->gr, f->y, f->work);
-    wv_cell_target(f, s.n, f->gx, f->glp, f->gg);
-    correct(f, s.n, f->gx, f->glp, f->gg);
+    wv_gaussian_log_density(&q, s.n, f->desk.gx, f->desk.gr, f->desk.y, f->desk.work);
+    wv_cell_target(f, s.n, f->desk.gx, f->desk.glp, f->desk.gg);
+    correct(f, s.n, f->desk.gx, f->desk.glp, f->desk.gg);
     for (size_t i = 0; i < s.n; i++) {
-        f->glv[i] = log(f->gu[i]) - f->gr[i];
-        f->gu[i] /= sum;
-        mean += f->gu[i] * (f->glp[i] - f->gr[i]);
+        f->desk.glv[i] = log(f->desk.gu[i]) - f->desk.gr[i];
+        f->desk.gu[i] /= sum;
+        mean += f->desk.gu[i] * (f->desk.glp[i] - f->desk.gr[i]);
     }
     for (size_t i = 0; i < s.n; i++)
-        squares += f->gu[i] * (f->glp[i] - f->gr[i] - mean) * (f->glp[i] - f->gr[i] - mean);
-    s.ess = wv_weights_ess(s.n, f->gu);
+        squares += f->desk.gu[i] * (f->desk.glp[i] - f->desk.gr[i] - mean) * (f->desk.glp[i] - f->desk.gr[i] - mean);
+    s.ess = wv_weights_ess(s.n, f->desk.gu);
     s.elbo = log(s.share) + mean;
     s.spread = squares;
     return s;
@@ -301,11 +303,11 @@ static set draw(wvgd_fit *f, size_t j, uint64_t number, size_t wanted, set last)
 /* Weights of the set for component j as it is now; returns their effective size. */
 static double reweigh(wvgd_fit *f, size_t j, size_t n)
 {
-    wv_gaussian q = wv_fit_component(f, j);
-    wv_gaussian_log_density(&q, n, f->gx, f->gr, f->y, f->work);
+    wv_gaussian q = wv_partition_component(&f->cells, j);
+    wv_gaussian_log_density(&q, n, f->desk.gx, f->desk.gr, f->desk.y, f->desk.work);
     for (size_t i = 0; i < n; i++)
-        f->gr[i] += f->glv[i];
-    return wv_weights_normalise(n, f->gr, f->gu) ? wv_weights_ess(n, f->gu) : 0;
+        f->desk.gr[i] += f->desk.glv[i];
+    return wv_weights_normalise(n, f->desk.gr, f->desk.gu) ? wv_weights_ess(n, f->desk.gu) : 0;
 }
 
 /* What the stored draws of the cell add to the ELBO of component j: the mean over it of what mixture and correction
@@ -313,18 +315,18 @@ static double reweigh(wvgd_fit *f, size_t j, size_t n)
 static double stored_part(wvgd_fit *f, size_t j)
 {
     size_t n = 0, D = f->D;
-    double *r = f->moving, *u = f->ga, mean = 0;
-    wv_gaussian q = wv_fit_component(f, j);
-    for (size_t i = 0; i < f->close.n && n < f->n_max; i++)
-        if (f->close.cell[i] == j && f->close.log_p[i] > -INFINITY) {
-            memcpy(f->gy + n * D, f->close.x + i * D, D * sizeof(double));
-            f->psi[n] = f->close.log_m[i];
-            r[n++] = f->close_spare[i];
+    double *r = f->desk.moving, *u = f->desk.ga, mean = 0;
+    wv_gaussian q = wv_partition_component(&f->cells, j);
+    for (size_t i = 0; i < f->closing.draws.n && n < f->size.n_max; i++)
+        if (f->closing.draws.cell[i] == j && f->closing.draws.log_p[i] > -INFINITY) {
+            memcpy(f->desk.gy + n * D, f->closing.draws.x + i * D, D * sizeof(double));
+            f->desk.psi[n] = f->closing.draws.log_m[i];
+            r[n++] = f->shared.close_spare[i];
         }
-    wv_gaussian_log_density(&q, n, f->gy, f->gr, f->y, f->work);
+    wv_gaussian_log_density(&q, n, f->desk.gy, f->desk.gr, f->desk.y, f->desk.work);
     for (size_t i = 0; i < n; i++)
-        f->gr[i] -= f->psi[i];
-    if (!wv_weights_normalise(n, f->gr, u))
+        f->desk.gr[i] -= f->desk.psi[i];
+    if (!wv_weights_normalise(n, f->desk.gr, u))
         return 0;
     for (size_t i = 0; i < n; i++)
         mean += u[i] * r[i];
@@ -339,15 +341,15 @@ static wv_update_result step(wvgd_fit *f, size_t j, set s, double ess, double rh
     wv_update c = {.estimator = WVGD_NATURAL,
                    .family = f->family,
                    .R = f->R,
-                   .mu = f->now.mu + j * D,
-                   .root = f->now.root + j * f->family->size(D, f->R),
+                   .mu = f->cells.now.mu + j * D,
+                   .root = f->cells.now.root + j * f->family->size(D, f->R),
                    .n = s.n,
-                   .x = f->gx,
-                   .log_p = f->glp,
-                   .grad = f->gg,
-                   .u = f->gu,
+                   .x = f->desk.gx,
+                   .log_p = f->desk.glp,
+                   .grad = f->desk.gg,
+                   .u = f->desk.gu,
                    .ess = ess,
-                   .precondition = f->pilot ? f->cell_root : NULL,
+                   .precondition = f->prefit.wanted ? f->desk.cell_root : NULL,
                    .rho = rho,
                    .truncated = f->N > 1 && s.share < 0.98};
     return wv_update_component(f, &c);
@@ -361,7 +363,7 @@ typedef struct {
 static sizes affordable(const wvgd_fit *f)
 {
     double D = (double)f->D, N = (double)f->N,
-           each = 4 * (double)f->s.mix.K * D * D + 10 * D * D + fmin(N, 50) / 2 * (D * D + N * D);
+           each = 4 * (double)f->mix.K * D * D + 10 * D * D + fmin(N, 50) / 2 * (D * D + N * D);
     double few = fmax(f->D > 4 ? 96 : 256, (f->family == wv_family_get(WVGD_FULL) ? 2 : 8) * D),
            many = fmax(512, 8 * D);
     double points = budget / (N * each), wanted = (SETS + COMPONENTS + 2) * few + many;
@@ -421,29 +423,30 @@ static bool average(wvgd_fit *f, size_t j, sizes size, set s)
 static bool improved(wvgd_fit *f, size_t j, uint64_t number, size_t wanted, double share)
 {
     size_t D = f->D, half = 2 * (size_t)(fmin((double)wanted / fmax(share, 0.05), WV_FREE) / 4), n = 2 * half, kept = 0;
-    wv_gaussian q[2] = {wv_fit_component(f, j),
-                        {f->family, D, f->R, f->best.mu + j * D, f->best.root + j * f->family->size(D, f->R), 0}};
-    double *log_q[2] = {f->glu, f->glv}, elbo[2];
+    wv_gaussian q[2] = {wv_partition_component(&f->cells, j),
+                        {f->family, D, f->R, f->cells.best.mu + j * D,
+                         f->cells.best.root + j * f->family->size(D, f->R), 0}};
+    double *log_q[2] = {f->desk.glu, f->desk.glv}, elbo[2];
     for (uint64_t k = 0; k < 2; k++) {
-        wv_stream stream = {f->opt.seed, WV_RNG_FIT, f->s.batch, j};
-        wv_gaussian_draw(&q[k], &stream, (number + k) * WV_FREE, half, true, f->gy + k * half * D, f->work);
+        wv_stream stream = {f->opt.seed, WV_RNG_FIT, f->count.batch, j};
+        wv_gaussian_draw(&q[k], &stream, (number + k) * WV_FREE, half, true, f->desk.gy + k * half * D, f->desk.work);
     }
-    wv_halfspaces_assign(f, n, f->gy, f->free_cell);
+    wv_halfspaces_assign(f, n, f->desk.gy, f->desk.free_cell);
     for (size_t i = 0; i < n; i++)
-        if (f->free_cell[i] == j || f->N == 1)
-            memcpy(f->gx + kept++ * D, f->gy + i * D, D * sizeof(double));
+        if (f->desk.free_cell[i] == j || f->N == 1)
+            memcpy(f->desk.gx + kept++ * D, f->desk.gy + i * D, D * sizeof(double));
     if (kept < 3)
         return false;
     for (size_t k = 0; k < 2; k++)
-        wv_gaussian_log_density(&q[k], kept, f->gx, log_q[k], f->y, f->work);
-    wv_cell_target(f, kept, f->gx, f->glp, NULL);
-    correct(f, kept, f->gx, f->glp, NULL);
+        wv_gaussian_log_density(&q[k], kept, f->desk.gx, log_q[k], f->desk.y, f->desk.work);
+    wv_cell_target(f, kept, f->desk.gx, f->desk.glp, NULL);
+    correct(f, kept, f->desk.gx, f->desk.glp, NULL);
     for (size_t k = 0; k < 2; k++) {
         double sum = 0, mean = 0;
         for (size_t i = 0; i < kept; i++) {
             double u = 1 / (1 + exp(log_q[1 - k][i] - log_q[k][i]));
             sum += u;
-            mean += u * (f->glp[i] - log_q[k][i]);
+            mean += u * (f->desk.glp[i] - log_q[k][i]);
         }
         elbo[k] = mean / sum + log(sum);
     }
@@ -460,19 +463,19 @@ static void polish(wvgd_fit *f, size_t j, size_t n)
 {
     size_t D = f->D;
     double parameters = 2 * (double)D + (f->family == wv_family_get(WVGD_DIAG) ? 0 : (double)D * ((double)D - 1) / 2),
-           *log_m = f->moving;
+           *log_m = f->desk.moving;
     if (!((double)n > 25 * parameters))
         return;
     wv_cell_draws_gather(f, j, true);
-    memcpy(log_m, f->psi, n * sizeof(double));
+    memcpy(log_m, f->desk.psi, n * sizeof(double));
     for (int k = 0; k < POLISH; k++) {
-        wv_gaussian q = wv_fit_component(f, j);
-        wv_gaussian_log_density(&q, n, f->gx, f->gr, f->y, f->work);
+        wv_gaussian q = wv_partition_component(&f->cells, j);
+        wv_gaussian_log_density(&q, n, f->desk.gx, f->desk.gr, f->desk.y, f->desk.work);
         for (size_t i = 0; i < n; i++)
-            f->glu[i] = f->gr[i] - log_m[i];
-        if (!wv_weights_normalise(n, f->glu, f->gu))
+            f->desk.glu[i] = f->desk.gr[i] - log_m[i];
+        if (!wv_weights_normalise(n, f->desk.glu, f->desk.gu))
             break;
-        double ess = wv_weights_ess(n, f->gu);
+        double ess = wv_weights_ess(n, f->desk.gu);
         wv_update_result r = ess > 25 * parameters ? step(f, j, (set){.n = n}, ess, 0.5) : (wv_update_result){false, 0};
         if (!r.ok) { /* too few after all: as it was */
             wv_cell_component_recall(f, j);
@@ -501,15 +504,15 @@ static double needed(const wvgd_fit *f)
  * but where it follows next to nothing everywhere, cells need not be asked one by one. */
 void wv_cell_component_survey(wvgd_fit *f)
 {
-    size_t D = f->D, m = f->s.modes ? wv_modes_heaviest(f) : 0, every = f->close.n / wv_cell_draws_asked(D) + 1;
+    size_t D = f->D, m = f->modes.n ? wv_modes_heaviest(f) : 0, every = f->closing.draws.n / wv_cell_draws_asked(D) + 1;
     f->known.surveyed = WV_MODES;
-    if (f->N == 1 || thorough(f) || !f->s.modes)
+    if (f->N == 1 || thorough(f) || !f->modes.n)
         return;
     wv_gaussian q = wv_modes_gaussian(f, m);
     size_t n = wv_cell_draws_columns(f, f->N, every);
-    wv_cell_draws_density(f, &q, n, f->glu);
-    if (n && wv_cell_draws_judge(f, n, f->glu).ess > 0 &&
-        !wv_cell_draws_may_gain(f, &q, n, f->glu, alike, needed(f) / 2))
+    wv_cell_draws_density(f, &q, n, f->desk.glu);
+    if (n && wv_cell_draws_judge(f, n, f->desk.glu).ess > 0 &&
+        !wv_cell_draws_may_gain(f, &q, n, f->desk.glu, alike, needed(f) / 2))
         f->known.surveyed = m;
 }
 
@@ -517,8 +520,8 @@ void wv_cell_component_survey(wvgd_fit *f)
 static bool surveyed(const wvgd_fit *f, size_t j)
 {
     size_t D = f->D, m = f->known.surveyed;
-    return m < WV_MODES && !memcmp(f->now.mu + j * D, f->mode_x + m * D, D * sizeof(double)) &&
-           !memcmp(f->now.root + j * D * D, f->mode_root + m * D * D, D * D * sizeof(double));
+    return m < WV_MODES && !memcmp(f->cells.now.mu + j * D, f->modes.x + m * D, D * sizeof(double)) &&
+           !memcmp(f->cells.now.root + j * D * D, f->modes.root + m * D * D, D * D * sizeof(double));
 }
 
 /* ---- the component of a cell ------------------------------------------------------------------------------------- */
@@ -529,50 +532,51 @@ static bool begin(wvgd_fit *f, size_t j, size_t number, double ess, double *most
 {
     size_t D = f->D, k = 0;
     if (number == 0) { /* moments, if draws are more than these have parameters */
-        set_component(f, j, f->cell_mean, f->cell_root);
-        return thorough(f) || !f->s.modes || ess > (double)(D * (D + 3) / 2);
+        set_component(f, j, f->desk.cell_mean, f->desk.cell_root);
+        return thorough(f) || !f->modes.n || ess > (double)(D * (D + 3) / 2);
     }
     if (number == 1) {
-        size_t m = f->s.modes ? wv_modes_nearest(f, f->s.modes, f->now.z + j * D) : 0;
-        if (f->s.modes)
-            set_component(f, j, f->mode_x + m * D, f->mode_root + m * D * D);
-        return f->s.modes > 0;
+        size_t m = f->modes.n ? wv_modes_nearest(f, f->modes.n, f->cells.now.z + j * D) : 0;
+        if (f->modes.n)
+            set_component(f, j, f->modes.x + m * D, f->modes.root + m * D * D);
+        return f->modes.n > 0;
     }
-    for (size_t i = 1; i < f->s.mix.K; i++)
-        k = f->mix_e[i] > f->mix_e[k] ? i : k;
-    double mass = f->mix_e[k];
-    f->mix_e[k] = 0;
+    for (size_t i = 1; i < f->mix.K; i++)
+        k = f->desk.mix_e[i] > f->desk.mix_e[k] ? i : k;
+    double mass = f->desk.mix_e[k];
+    f->desk.mix_e[k] = 0;
     if (mass < 0.1 || mass < *most / 3)
         return false;
     *most = fmax(*most, mass);
-    wv_gaussian q = wv_mixture_component(f, k);
-    size_t m = f->s.modes ? wv_modes_nearest(f, f->s.modes, f->now.z + j * D) : 0;
-    if (f->s.modes && !memcmp(q.mu, f->mode_x + m * D, D * sizeof *q.mu) &&
-        !memcmp(q.root, f->mode_root + m * D * D, D * D * sizeof *q.root))
+    wv_gaussian q = wv_mixture_component(&f->mix, k);
+    size_t m = f->modes.n ? wv_modes_nearest(f, f->modes.n, f->cells.now.z + j * D) : 0;
+    if (f->modes.n && !memcmp(q.mu, f->modes.x + m * D, D * sizeof *q.mu) &&
+        !memcmp(q.root, f->modes.root + m * D * D, D * D * sizeof *q.root))
         return false; /* the mode's, which has been tried */
     set_component(f, j, q.mu, q.root);
     return true;
 }
 
-/* Mass of each component of the mixture in the cell, from some of the gathered draws, into f->mix_e. */
+/* Mass of each component of the mixture in the cell, from some of the gathered draws, into f->desk.mix_e. */
 static void share_cell(wvgd_fit *f, size_t n)
 {
     size_t D = f->D, step = n / SHARED + 1, some = 0;
     double total = 0;
-    f->mix_e[0] = 1;
-    if (f->s.mix.K == 1)
+    f->desk.mix_e[0] = 1;
+    if (f->mix.K == 1)
         return;
     for (size_t i = 0; i < n; i += step, some++) {
         for (size_t k = 0; k < D; k++)
-            f->uy[some * D + k] = f->gy[i / WV_COLUMNS * WV_COLUMNS * D + k * WV_COLUMNS + i % WV_COLUMNS];
-        total += f->ga[i];
+            f->desk.uy[some * D + k] = f->desk.gy[i / WV_COLUMNS * WV_COLUMNS * D + k * WV_COLUMNS + i % WV_COLUMNS];
+        total += f->desk.ga[i];
     }
-    for (size_t k = 0; k < f->s.mix.K; k++) {
-        wv_gaussian q = wv_mixture_component(f, k);
-        f->mix_e[k] = 0;
-        wv_gaussian_log_density(&q, some, f->uy, f->gr, f->y, f->work);
+    for (size_t k = 0; k < f->mix.K; k++) {
+        wv_gaussian q = wv_mixture_component(&f->mix, k);
+        f->desk.mix_e[k] = 0;
+        wv_gaussian_log_density(&q, some, f->desk.uy, f->desk.gr, f->desk.y, f->desk.work);
         for (size_t i = 0; i < some; i++)
-            f->mix_e[k] += f->ga[i * step] / total * f->mix.w[k] * exp(f->gr[i] - f->moving[i * step]);
+            f->desk.mix_e[k] += f->desk.ga[i * step] / total * f->mix.w[k] *
+                                exp(f->desk.gr[i] - f->desk.moving[i * step]);
     }
 }
 
@@ -611,13 +615,13 @@ static set choose(wvgd_fit *f, size_t j, sizes size, double ess)
 static bool choose_stored(wvgd_fit *f, size_t j, size_t n, double ess)
 {
     size_t chosen = 2 + COMPONENTS;
-    double best = -INFINITY, spread = INFINITY, most = 0, *log_q = f->gr, *best_q = f->glu;
+    double best = -INFINITY, spread = INFINITY, most = 0, *log_q = f->desk.gr, *best_q = f->desk.glu;
     for (size_t b = 1; b < 2 + COMPONENTS && spread > margin; b++) {
         if (b == 2)
             share_cell(f, n);
         if (!begin(f, j, b, ess, &most))
             continue;
-        wv_gaussian q = wv_fit_component(f, j);
+        wv_gaussian q = wv_partition_component(&f->cells, j);
         wv_cell_draws_density(f, &q, n, log_q);
         wv_judgement a = wv_cell_draws_judge(f, n, log_q);
         /* a few draws are enough to see that nothing is left to gain, and none where that is known */
@@ -637,8 +641,8 @@ static bool choose_stored(wvgd_fit *f, size_t j, size_t n, double ess)
     if (spread > margin && crossed(f, ess))
         return false;
     if (spread > margin && !surveyed(f, j)) {
-        wv_gaussian q = wv_fit_component(f, j);
-        wv_dense_invert(f->D, q.root, f->square[1]);
+        wv_gaussian q = wv_partition_component(&f->cells, j);
+        wv_dense_invert(f->D, q.root, f->desk.square[1]);
         wv_cell_draws_judge(f, n, best_q);
         if (wv_cell_draws_may_gain(f, &q, n, best_q, alike, needed(f)))
             return false;
@@ -667,13 +671,13 @@ static void choose_drawn(wvgd_fit *f, size_t j, size_t n, sizes size, double ess
 static void take_heaviest(wvgd_fit *f, size_t j)
 {
     size_t best = wv_modes_heaviest(f);
-    set_component(f, j, f->mode_x + best * f->D, f->mode_root + best * f->D * f->D);
+    set_component(f, j, f->modes.x + best * f->D, f->modes.root + best * f->D * f->D);
 }
 
 /* False: its log densities at the stored draws are not known yet. */
 void wv_cell_component_plain(wvgd_fit *f, size_t j)
 {
-    wv_gaussian q = wv_mixture_component(f, wv_mixture_owner(f, f->now.z + j * f->D));
+    wv_gaussian q = wv_mixture_component(&f->mix, wv_mixture_owner(f, f->cells.now.z + j * f->D));
     set_component(f, j, q.mu, q.root);
     remember(f, j);
 }
@@ -684,9 +688,9 @@ static bool fit(wvgd_fit *f, size_t j)
     sizes size = affordable(f);
     wv_joint_restart(f, j);
     remember(f, j);
-    bool mass = n >= 3 && wv_weights_normalise(n, f->glv, f->ga) &&
-                wv_cell_draws_moments(f, n, f->cell_mean, f->cell_root);
-    double ess = mass ? wv_weights_ess(n, f->ga) : 0;
+    bool mass = n >= 3 && wv_weights_normalise(n, f->desk.glv, f->desk.ga) &&
+                wv_cell_draws_moments(f, n, f->desk.cell_mean, f->desk.cell_root);
+    double ess = mass ? wv_weights_ess(n, f->desk.ga) : 0;
     if (!size.few && ess < 4 * (double)D) { /* too few draws for a shape of its own */
         wv_cell_component_plain(f, j);
         return false;
@@ -696,8 +700,8 @@ static bool fit(wvgd_fit *f, size_t j)
     set_spread(f, j);
     if (f->N > 1 && !thorough(f) && choose_stored(f, j, n, ess))
         return true;
-    set_component(f, j, f->cell_mean, f->cell_root);
-    if (f->N == 1 && f->s.modes && f->family == wv_family_get(WVGD_FULL))
+    set_component(f, j, f->desk.cell_mean, f->desk.cell_root);
+    if (f->N == 1 && f->modes.n && f->family == wv_family_get(WVGD_FULL))
         take_heaviest(f, j);
     else if (size.few)
         choose_drawn(f, j, n, size, ess);

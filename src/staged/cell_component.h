@@ -2,7 +2,7 @@
  */
 #ifndef WV_CELL_COMPONENT_H
 #define WV_CELL_COMPONENT_H
-#include "fit.h"
+#include "wvgd.h"
 
 /* Component j, from the best of several beginnings; its log densities at the stored draws of its
  * cell into f->close.log_q. */

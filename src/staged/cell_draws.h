@@ -1,7 +1,8 @@
 /* cell_draws.h - the stored draws of a cell, and what they tell of Gaussians. */
 #ifndef WV_CELL_DRAWS_H
 #define WV_CELL_DRAWS_H
-#include "fit.h"
+#include "gaussian.h"
+#include "wvgd.h"
 
 /* Stored draws of cell j into the arrays of a cell (f->gx, f->glp, with `gradients` f->gg), as many as
  * these hold; log weights of the posterior in f->glv, log densities of their proposal in f->psi, of the

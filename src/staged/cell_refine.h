@@ -1,7 +1,8 @@
 /* cell_refine.h - the components of the cells, fitted to the posterior itself. */
 #ifndef WV_CELL_REFINE_H
 #define WV_CELL_REFINE_H
-#include "fit.h"
+#include "gaussian.h"
+#include "wvgd.h"
 
 /* Whether the components that cells.c has fitted without the model deserve evaluations of their own. */
 bool wv_cell_refine_wanted(const wvgd_fit *f);

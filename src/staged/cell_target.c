@@ -1,6 +1,7 @@
 /* cell_target.c - what components of cells are fitted to: the mixture that made the closing draws. Its density and
  * gradient are two products with the stacked inverse roots of its components. */
 #include "staged/cell_target.h"
+#include "fit.h"
 #include "staged/mixture_fit.h"
 #include <cblas.h>
 #include <lapacke.h>
@@ -9,19 +10,19 @@
 
 #define ROW CblasRowMajor
 
-/* f->free_inverse: inverse roots [K][D][D], whitened means relative to f->mean [K][D], log weights
+/* f->shared.free_inverse: inverse roots [K][D][D], whitened means relative to f->posterior.mean [K][D], log weights
  * and constants [K]. */
 void wv_cell_target_prepare(wvgd_fit *f)
 {
-    size_t D = f->D, K = f->s.mix.K;
-    double *inverse = f->free_inverse, *mean = inverse + K * D * D, *constant = mean + K * D;
+    size_t D = f->D, K = f->mix.K;
+    double *inverse = f->shared.free_inverse, *mean = inverse + K * D * D, *constant = mean + K * D;
     for (size_t k = 0; k < K; k++) {
         double *L = inverse + k * D * D, *m = mean + k * D;
-        wv_gaussian q = wv_mixture_component(f, k);
+        wv_gaussian q = wv_mixture_component(&f->mix, k);
         memcpy(L, q.root, D * D * sizeof *L);
         LAPACKE_dtrtri_work(LAPACK_COL_MAJOR, 'U', 'N', (lapack_int)D, L, (lapack_int)D);
         for (size_t i = 0; i < D; i++) {
-            m[i] = q.mu[i] - f->mean[i];
+            m[i] = q.mu[i] - f->posterior.mean[i];
             memset(L + i * D + i + 1, 0, (D - i - 1) * sizeof *L);
         }
         cblas_dtrmv(ROW, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, L, (int)D, m, 1);
@@ -55,18 +56,18 @@ static double blend(size_t K, size_t D, const double *mean, const double *consta
 
 void wv_cell_target(wvgd_fit *f, size_t n, const double *x, double *log_m, double *grad)
 {
-    size_t D = f->D, K = f->s.mix.K;
-    const double *inverse = f->free_inverse, *mean = inverse + K * D * D, *constant = mean + K * D;
-    double *d = f->block, *y = f->free_y; /* [WV_BLOCK][D], [WV_BLOCK][K][D] */
+    size_t D = f->D, K = f->mix.K;
+    const double *inverse = f->shared.free_inverse, *mean = inverse + K * D * D, *constant = mean + K * D;
+    double *d = f->desk.block, *y = f->desk.free_y; /* [WV_BLOCK][D], [WV_BLOCK][K][D] */
     for (size_t first = 0; first < n; first += WV_BLOCK) {
         size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
         for (size_t i = 0; i < here; i++)
             for (size_t k = 0; k < D; k++)
-                d[i * D + k] = x[(first + i) * D + k] - f->mean[k];
+                d[i * D + k] = x[(first + i) * D + k] - f->posterior.mean[k];
         cblas_dgemm(ROW, CblasNoTrans, CblasTrans, (int)here, (int)(K * D), (int)D, 1.0, d, (int)D, inverse, (int)D,
                     0.0, y, (int)(K * D));
         for (size_t i = 0; i < here; i++)
-            log_m[first + i] = blend(K, D, mean, constant, y + i * K * D, f->free_log);
+            log_m[first + i] = blend(K, D, mean, constant, y + i * K * D, f->desk.free_log);
         if (grad)
             cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)here, (int)D, (int)(K * D), -1.0, y, (int)(K * D),
                         inverse, (int)D, 0.0, grad + first * D, (int)D);

@@ -1,6 +1,7 @@
 /* cells.c - with weighted draws in hand the transport problem is weighted k-means; particles, masses of the
  * cells, then their components (cell_component.c): none of it asks the model (method, sections 5 and 6, quantise). */
 #include "staged/cells.h"
+#include "fit.h"
 #include "gaussian.h"
 #include "posterior.h"
 #include "rng.h"
@@ -26,33 +27,34 @@
  * with `context` also costs to the nearest particle. */
 static void find_piece(wvgd_fit *f, void *context, size_t piece)
 {
-    size_t most = wv_fit_piece(f->close.n), first = piece * most,
-           here = f->close.n - first < most ? f->close.n - first : most;
+    size_t most = wv_fit_piece(f->closing.draws.n), first = piece * most,
+           here = f->closing.draws.n - first < most ? f->closing.draws.n - first : most;
     if (context)
-        wv_nearest_assign(f, here, f->close.x + first * f->D, f->close.cell + first, f->close.near + first,
-                          f->free_cost);
+        wv_nearest_assign(f, here, f->closing.draws.x + first * f->D, f->closing.draws.cell + first,
+                          f->closing.draws.near + first, f->desk.free_cost);
     else
-        wv_halfspaces_assign(f, here, f->close.x + first * f->D, f->close.cell + first);
+        wv_halfspaces_assign(f, here, f->closing.draws.x + first * f->D, f->closing.draws.cell + first);
 }
 
 /* Cells of the stored draws, */
 static void find_cells(wvgd_fit *f)
 {
     wv_halfspaces_update(f);
-    wv_fit_share(f, wv_fit_pieces(f->close.n), (double)(f->close.n * f->N * f->D), find_piece, NULL);
+    wv_fit_share(f, wv_fit_pieces(f->closing.draws.n), (double)(f->closing.draws.n * f->N * f->D), find_piece, NULL);
 }
 
 /* and costs to the nearest particle. */
 static void assign_all(wvgd_fit *f)
 {
-    wv_fit_share(f, wv_fit_pieces(f->close.n), (double)(f->close.n * f->N * f->D), find_piece, f->close.near);
+    wv_fit_share(f, wv_fit_pieces(f->closing.draws.n), (double)(f->closing.draws.n * f->N * f->D), find_piece,
+                 f->closing.draws.near);
     wv_halfspaces_update(f);
 }
 
 /* Multiplications for what is done with the stored draws of all cells, each of which looks for its own. */
 static double work_of(const wvgd_fit *f)
 {
-    return (double)f->close.n * (double)(f->N + f->D * f->D);
+    return (double)f->closing.draws.n * (double)(f->N + f->D * f->D);
 }
 
 /* Particles to where the cost pulls them, spreads to the covariances of the cells. */
@@ -60,9 +62,9 @@ static void settle_particle(wvgd_fit *f, void *context, size_t j)
 {
     size_t n = wv_cell_draws_gather(f, j, false);
     (void)context;
-    memcpy(f->glu, f->glv, n * sizeof(double));
+    memcpy(f->desk.glu, f->desk.glv, n * sizeof(double));
     if (n > 1)
-        wv_particle_step(f, j, n, 1, f->vector[9]);
+        wv_particle_step(f, j, n, 1, f->desk.vector[9]);
 }
 
 /* gain of a round, relative, at which particles have settled under a cost that is dear */
@@ -74,7 +76,7 @@ static void settle_particles(wvgd_fit *f, size_t rounds)
     for (size_t round = 0; round < rounds; round++) {
         if (f->opt.cost == WVGD_CALLBACK) {
             assign_all(f);
-            distortion = cblas_ddot((int)f->close.n, f->close_v, 1, f->close.near, 1);
+            distortion = cblas_ddot((int)f->closing.draws.n, f->closing.v, 1, f->closing.draws.near, 1);
             if (distortion > (1 - settled) * before)
                 return;
             before = distortion;
@@ -140,11 +142,11 @@ static void spread_points(wvgd_fit *f, size_t k, size_t n, double *e)
 /* Points of component k: an even number. */
 static size_t control_share(const wvgd_fit *f, size_t k)
 {
-    double K = (double)f->s.mix.K, most = fmin(control_draws(f), (double)f->n_max), least = fmin(64, 0.5 * most / K);
+    double K = (double)f->mix.K, most = fmin(control_draws(f), (double)f->size.n_max), least = fmin(64, 0.5 * most / K);
     return 2 * (size_t)((least + (most - least * K) * f->mix.w[k]) / 2);
 }
 
-/* Points of all components into f->gx, unless they share f->lattice; returns how many. */
+/* Points of all components into f->desk.gx, unless they share f->shared.lattice; returns how many. */
 static size_t control_points(wvgd_fit *f)
 {
     size_t n = 0, dims = control_dims(f);
@@ -152,8 +154,8 @@ static size_t control_points(wvgd_fit *f)
         wv_halfspaces_lattice(f, dims);
         return WV_LATTICE_POINTS;
     }
-    for (size_t k = 0; k < f->s.mix.K; k++) {
-        spread_points(f, k, control_share(f, k), f->gx + n * dims);
+    for (size_t k = 0; k < f->mix.K; k++) {
+        spread_points(f, k, control_share(f, k), f->desk.gx + n * dims);
         n += control_share(f, k);
     }
     return n;
@@ -165,16 +167,16 @@ static void count_points(wvgd_fit *f, const wv_gaussian *q, size_t n, const doub
                          double *sum)
 {
     size_t D = f->D, N = f->N, dims = control_dims(f);
-    double *A = f->try_z + N * D, *T = A + N * D, *low = f->cell_spare, *W = f->sum_z, *own = f->step_kl,
-           which[WV_COLUMNS];
+    double *A = f->shared.try_z + N * D, *T = A + N * D, *low = f->shared.cell_spare, *W = f->shared.sum_z,
+           *own = f->shared.step_kl, which[WV_COLUMNS];
     wv_halfspaces_scores(f, q, dims, A, W, low);
     memset(T, 0, N * D * sizeof *T);
     memset(own, 0, N * sizeof *own);
     for (size_t first = 0; first < n; first += WV_COLUMNS) {
         size_t here = n - first < WV_COLUMNS ? n - first : WV_COLUMNS;
-        const double *columns = shared(f) ? e + first * dims : f->block;
+        const double *columns = shared(f) ? e + first * dims : f->desk.block;
         if (!shared(f))
-            wv_columns_turn(dims, here, e + first * dims, f->block);
+            wv_columns_turn(dims, here, e + first * dims, f->desk.block);
         wv_columns_best()->highest(dims, wv_columns_round(here), N, columns, W, low, which);
         for (size_t i = 0; i < here; i++) {
             size_t best = (size_t)which[i];
@@ -190,7 +192,7 @@ static void count_points(wvgd_fit *f, const wv_gaussian *q, size_t n, const doub
         cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)N, (int)D, (int)dims, 1.0, W, (int)dims, A + D,
                     (int)D, 0.0, T, (int)D);
     }
-    q->family->colour(D, 0, q->root, N, T, f->work);
+    q->family->colour(D, 0, q->root, N, T, f->desk.work);
     cblas_daxpy((int)(N * D), 1.0, T, 1, sum, 1);
     for (size_t j = 0; j < N; j++) {
         mass[j] += own[j];
@@ -205,14 +207,14 @@ static void place_points(wvgd_fit *f, const wv_gaussian *q, size_t n, const doub
     size_t D = f->D;
     for (size_t first = 0; first < n; first += WV_FREE) {
         size_t here = n - first < WV_FREE ? n - first : WV_FREE;
-        memcpy(f->gy, e + first * D, here * D * sizeof *e);
-        q->family->colour(D, 0, q->root, here, f->gy, f->work);
+        memcpy(f->desk.gy, e + first * D, here * D * sizeof *e);
+        q->family->colour(D, 0, q->root, here, f->desk.gy, f->desk.work);
         for (size_t i = 0; i < here; i++)
-            cblas_daxpy((int)D, 1.0, q->mu, 1, f->gy + i * D, 1);
-        wv_halfspaces_assign(f, here, f->gy, f->free_cell);
+            cblas_daxpy((int)D, 1.0, q->mu, 1, f->desk.gy + i * D, 1);
+        wv_halfspaces_assign(f, here, f->desk.gy, f->desk.free_cell);
         for (size_t i = 0; i < here; i++) {
-            mass[f->free_cell[i]] += w;
-            cblas_daxpy((int)D, w, f->gy + i * D, 1, sum + f->free_cell[i] * D, 1);
+            mass[f->desk.free_cell[i]] += w;
+            cblas_daxpy((int)D, w, f->desk.gy + i * D, 1, sum + f->desk.free_cell[i] * D, 1);
         }
     }
 }
@@ -223,28 +225,29 @@ static void mixture_cells(wvgd_fit *f, double *mass, double *sum)
     size_t dims = control_dims(f), at = 0;
     memset(mass, 0, f->N * sizeof *mass);
     memset(sum, 0, f->N * f->D * sizeof *sum);
-    for (size_t k = 0; k < f->s.mix.K; k++) {
-        wv_gaussian q = wv_mixture_component(f, k);
+    for (size_t k = 0; k < f->mix.K; k++) {
+        wv_gaussian q = wv_mixture_component(&f->mix, k);
         size_t n = control_share(f, k);
-        (wv_halfspaces_flat(f) ? count_points : place_points)(f, &q, n, shared(f) ? f->lattice : f->gx + at * dims,
+        (wv_halfspaces_flat(f) ? count_points : place_points)(f, &q, n,
+                                                              shared(f) ? f->shared.lattice : f->desk.gx + at * dims,
                                                               f->mix.w[k] / (double)n, mass, sum);
         at += n;
     }
 }
 
-/* Weights of the stored draws that stand for the mixture (log density in f->close.log_mix[0]), into f->close_spare;
- * returns how far the posterior's follow them, as a coefficient between 0 and 1. */
+/* Weights of the stored draws that stand for the mixture (log density in f->closing.draws.log_mix[0]), into
+ * f->shared.close_spare; returns how far the posterior's follow them, as a coefficient between 0 and 1. */
 static double mixture_weights(wvgd_fit *f)
 {
-    size_t n = f->close.n;
+    size_t n = f->closing.draws.n;
     double mean = 1 / (double)n, cross = 0, square = 0;
     for (size_t i = 0; i < n; i++)
-        f->psi[i] = f->close.log_mix[0][i] - f->close.log_m[i];
-    if (!wv_weights_normalise(n, f->psi, f->close_spare))
+        f->desk.psi[i] = f->closing.draws.log_mix[0][i] - f->closing.draws.log_m[i];
+    if (!wv_weights_normalise(n, f->desk.psi, f->shared.close_spare))
         return 0;
     for (size_t i = 0; i < n; i++) {
-        cross += (f->close_v[i] - mean) * (f->close_spare[i] - mean);
-        square += (f->close_spare[i] - mean) * (f->close_spare[i] - mean);
+        cross += (f->closing.v[i] - mean) * (f->shared.close_spare[i] - mean);
+        square += (f->shared.close_spare[i] - mean) * (f->shared.close_spare[i] - mean);
     }
     return square > 0 ? fmin(fmax(cross / square, 0), 1) : 0;
 }
@@ -256,22 +259,22 @@ static double control_error(const wvgd_fit *f, size_t n, double mass)
                       : sqrt(mass * (1 - mass) / (double)n);
 }
 
-/* Masses of the mixture into f->beta, and its sums of x in the cells into f->try_z; with `draws` those of the
- * posterior, by what the stored draws tell of the difference; c: the coefficient of the control. */
+/* Masses of the mixture into f->cells.beta, and its sums of x in the cells into f->shared.try_z; with `draws` those of
+ * the posterior, by what the stored draws tell of the difference; c: the coefficient of the control. */
 static void sharpen(wvgd_fit *f, double c, bool draws)
 {
     size_t D = f->D, N = f->N;
-    double *sum = f->try_z;
-    mixture_cells(f, f->beta, sum);
+    double *sum = f->shared.try_z;
+    mixture_cells(f, f->cells.beta, sum);
     if (!draws)
         return;
-    memcpy(f->mix_mass, f->beta, N * sizeof(double));
-    cblas_dscal((int)N, c, f->beta, 1);
+    memcpy(f->shared.mix_mass, f->cells.beta, N * sizeof(double));
+    cblas_dscal((int)N, c, f->cells.beta, 1);
     cblas_dscal((int)(N * D), c, sum, 1);
-    for (size_t i = 0; i < f->close.n; i++) {
-        double w = f->close_v[i] - c * f->close_spare[i];
-        f->beta[f->close.cell[i]] += w;
-        cblas_daxpy((int)D, w, f->close.x + i * D, 1, sum + f->close.cell[i] * D, 1);
+    for (size_t i = 0; i < f->closing.draws.n; i++) {
+        double w = f->closing.v[i] - c * f->shared.close_spare[i];
+        f->cells.beta[f->closing.draws.cell[i]] += w;
+        cblas_daxpy((int)D, w, f->closing.draws.x + i * D, 1, sum + f->closing.draws.cell[i] * D, 1);
     }
 }
 
@@ -290,9 +293,9 @@ static void sharpen_particles(wvgd_fit *f, double c)
             wv_halfspaces_update(f);
         sharpen(f, c, draws);
         for (size_t j = 0; j < f->N; j++)
-            for (size_t i = 0; i < D && f->beta[j] > 0; i++) {
-                double *z = &f->now.z[j * D + i];
-                *z += (D <= 4 && round < rounds ? 1.6 : 1) * (f->try_z[j * D + i] / f->beta[j] - *z);
+            for (size_t i = 0; i < D && f->cells.beta[j] > 0; i++) {
+                double *z = &f->cells.now.z[j * D + i];
+                *z += (D <= 4 && round < rounds ? 1.6 : 1) * (f->shared.try_z[j * D + i] / f->cells.beta[j] - *z);
             }
     }
 }
@@ -300,39 +303,40 @@ static void sharpen_particles(wvgd_fit *f, double c)
 /* Sharpened masses and their standard errors. */
 static void sharpen_masses(wvgd_fit *f, size_t n, double c)
 {
-    double total = 0, squares = 0, *own = f->cell_spare;
+    double total = 0, squares = 0, *own = f->shared.cell_spare;
     sharpen(f, c, true);
     memset(own, 0, f->N * sizeof *own);
     for (size_t j = 0; j < f->N; j++)
-        total += f->beta[j] = fmax(f->beta[j], 0);
-    cblas_dscal((int)f->N, 1 / total, f->beta, 1);
-    for (size_t i = 0; i < f->close.n; i++) {
-        double w = f->close_v[i] - c * f->close_spare[i];
-        own[f->close.cell[i]] += w * w;
+        total += f->cells.beta[j] = fmax(f->cells.beta[j], 0);
+    cblas_dscal((int)f->N, 1 / total, f->cells.beta, 1);
+    for (size_t i = 0; i < f->closing.draws.n; i++) {
+        double w = f->closing.v[i] - c * f->shared.close_spare[i];
+        own[f->closing.draws.cell[i]] += w * w;
         squares += w * w;
     }
     for (size_t j = 0; j < f->N; j++) {
-        double b = f->beta[j], known = c * control_error(f, n, b);
-        f->beta_se[j] = sqrt(own[j] * (1 - b) * (1 - b) + (squares - own[j]) * b * b + known * known);
+        double b = f->cells.beta[j], known = c * control_error(f, n, b);
+        f->cells.beta_se[j] = sqrt(own[j] * (1 - b) * (1 - b) + (squares - own[j]) * b * b + known * known);
     }
 }
 
 static void place_particles(wvgd_fit *f, double c)
 {
     size_t size = f->cell_family->size(f->D, 0);
-    wv_posterior_root(f, f->cell_family, f->now.spread);
+    wv_posterior_root(f, f->cell_family, f->cells.now.spread);
     if (!(f->opt.metric && f->opt.cost == WVGD_MAHALANOBIS)) {
         if (f->metric_family == f->cell_family)
-            memcpy(f->now.metric, f->now.spread, size * sizeof(double));
+            memcpy(f->cells.now.metric, f->cells.now.spread, size * sizeof(double));
         else
-            wv_posterior_root(f, f->metric_family, f->now.metric);
+            wv_posterior_root(f, f->metric_family, f->cells.now.metric);
     }
     for (size_t j = 1; j < f->N; j++)
-        memcpy(f->now.spread + j * size, f->now.spread, size * sizeof(double));
+        memcpy(f->cells.now.spread + j * size, f->cells.now.spread, size * sizeof(double));
     if (f->N > 1)
         wv_kmeans_place(f, c);
     else
-        memcpy(f->now.z, f->mean, f->D * sizeof(double)); /* where wv_posterior_describe finds its place from */
+        memcpy(f->cells.now.z, f->posterior.mean,
+               f->D * sizeof(double)); /* where wv_posterior_describe finds its place from */
     wv_halfspaces_update(f);
 }
 
@@ -340,11 +344,11 @@ static void place_particles(wvgd_fit *f, double c)
 /* ELBO_j from the stored draws of the cell, for the weights only. */
 static void weigh_component(wvgd_fit *f, void *context, size_t j)
 {
-    const wv_batch *b = &f->close;
+    const wv_batch *b = &f->closing.draws;
     size_t n = 0;
-    double *u = f->psi, *d = f->moving, sum = 0, mean = 0;
+    double *u = f->desk.psi, *d = f->desk.moving, sum = 0, mean = 0;
     (void)context;
-    for (size_t i = 0; i < b->n && n < f->n_max; i++)
+    for (size_t i = 0; i < b->n && n < f->size.n_max; i++)
         if (b->cell[i] == j && b->log_q[i] > -INFINITY) {
             u[n] = b->log_q[i] - b->log_m[i];
             d[n++] = b->log_p[i] - b->log_q[i];
@@ -354,14 +358,14 @@ static void weigh_component(wvgd_fit *f, void *context, size_t j)
         sum += u[i];
         mean += u[i] * d[i];
     }
-    f->elbo[j] = sum > 0 && f->log_Z[j] > -INFINITY ? mean / sum + f->log_Z[j] : -INFINITY;
+    f->cells.elbo[j] = sum > 0 && f->cells.log_Z[j] > -INFINITY ? mean / sum + f->cells.log_Z[j] : -INFINITY;
 }
 
 /* Whether ELBO_j lies a nat above the log mass of its cell, which it cannot: of a component that hardly reaches
  * into its cell the stored draws tell nothing. */
 static bool incredible(const wvgd_fit *f, size_t j)
 {
-    return f->elbo[j] > wv_cell_bound_most(f, j) + 1;
+    return f->cells.elbo[j] > wv_cell_bound_most(f, j) + 1;
 }
 
 /* What cannot be has no weight, where the evidence is known well enough to tell and most is left. */
@@ -370,11 +374,11 @@ static void weigh_components(wvgd_fit *f)
     double left = 0;
     wv_fit_share(f, f->N, work_of(f), weigh_component, NULL);
     for (size_t j = 0; j < f->N; j++)
-        left += incredible(f, j) ? 0 : f->beta[j];
-    for (size_t j = 0; j < f->N && left > 0.5 && f->s.evidence.se < 0.05; j++)
+        left += incredible(f, j) ? 0 : f->cells.beta[j];
+    for (size_t j = 0; j < f->N && left > 0.5 && f->outcome.evidence.se < 0.05; j++)
         if (incredible(f, j))
-            f->elbo[j] = -INFINITY;
-    wv_evidence_weights(f->N, f->elbo, f->weight);
+            f->cells.elbo[j] = -INFINITY;
+    wv_evidence_weights(f->N, f->cells.elbo, f->cells.weight);
 }
 
 static void fit_component(wvgd_fit *f, void *context, size_t j)
@@ -385,8 +389,8 @@ static void fit_component(wvgd_fit *f, void *context, size_t j)
 
 void wv_cells_begin(wvgd_fit *f)
 {
-    f->s.refined = 0;
-    f->s.meanfield_gap = NAN;
+    f->cells.refined = 0;
+    f->outcome.meanfield_gap = NAN;
     double c = controlled(f) ? mixture_weights(f) : 0;
     wv_cell_target_prepare(f);
     place_particles(f, c);
@@ -400,10 +404,10 @@ void wv_cells_begin(wvgd_fit *f)
     if (points)
         sharpen_masses(f, points, c);
     f->known.mass_points = (double)points;
-    memcpy(f->weight_beta, f->beta, f->N * sizeof(double));
-    if (f->pilot) {
-        memcpy(f->pilot_mu, f->mean, f->D * sizeof(double));
-        wv_posterior_root(f, wv_family_get(WVGD_FULL), f->pilot_root);
+    memcpy(f->cells.weight_beta, f->cells.beta, f->N * sizeof(double));
+    if (f->prefit.wanted) {
+        memcpy(f->prefit.mu, f->posterior.mean, f->D * sizeof(double));
+        wv_posterior_root(f, wv_family_get(WVGD_FULL), f->prefit.root);
     }
     wv_cell_component_survey(f);
     wv_fit_share(f, f->N, 1e6 * (double)f->N, fit_component, NULL); /* a millisecond each, or several */
@@ -417,19 +421,19 @@ void wv_cells_weigh(wvgd_fit *f)
 {
     wv_halfspaces_update(f);
     wv_cell_bound_masses(f);
-    if (f->s.refined)
+    if (f->cells.refined)
         wv_cell_refine_weigh(f);
     else
         weigh_components(f);
-    if (!(cblas_dasum((int)f->N, f->weight, 1) > 0)) /* no component has a draw in its cell that could tell */
-        memcpy(f->weight, f->beta, f->N * sizeof(double));
-    f->s.stage = WV_BOUND;
+    if (!(cblas_dasum((int)f->N, f->cells.weight, 1) > 0)) /* no component has a draw in its cell that could tell */
+        memcpy(f->cells.weight, f->cells.beta, f->N * sizeof(double));
+    f->stage = WV_BOUND;
 }
 
 /* ---- other cells from the same draws ----------------------------------------------------------------------------- */
 wvgd_fit *wvgd_quantize(const wvgd_fit *fit, const wvgd_options *options, wvgd_error *error)
 {
-    if (fit->s.stage != WV_DONE || !fit->staged) {
+    if (fit->stage != WV_DONE || !fit->staged) {
         wv_fail(error, WVGD_E_ARGUMENT, "other cells can be had from a staged fit that has ended: this one is %s",
                 fit->staged ? "not at its end" : "of the joint solver");
         return NULL;
@@ -437,8 +441,8 @@ wvgd_fit *wvgd_quantize(const wvgd_fit *fit, const wvgd_options *options, wvgd_e
     wvgd_fit *f = wvgd_new(&fit->model, options, NULL, error);
     if (!f)
         return NULL;
-    size_t n = fit->close.n, D = f->D;
-    if (!f->staged || f->mix_size != fit->mix_size || f->close_max != fit->close_max) {
+    size_t n = fit->closing.draws.n, D = f->D;
+    if (!f->staged || f->mix.room != fit->mix.room || f->size.close_max != fit->size.close_max) {
         wv_fail(error, WVGD_E_ARGUMENT,
                 "other cells need the options of the fit, but for particles, cost, family and the like");
         wvgd_free(f);
@@ -450,23 +454,29 @@ wvgd_fit *wvgd_quantize(const wvgd_fit *fit, const wvgd_options *options, wvgd_e
         wvgd_free(f);
         return NULL;
     }
-    f->s = fit->s;
-    f->s.trace_rows = 0;
-    f->close.n = n;
-    wv_mixture_copy(f, f->s.mix.K, &fit->mix, &f->mix);
-    memcpy(f->mode_x, fit->mode_x, f->s.modes * D * sizeof(double));
-    memcpy(f->mode_root, fit->mode_root, f->s.modes * D * D * sizeof(double));
-    memcpy(f->close.x, fit->close.x, n * D * sizeof(double));
-    memcpy(f->close.grad, fit->close.grad, n * D * sizeof(double));
-    memcpy(f->close.log_p, fit->close.log_p, n * sizeof(double));
-    memcpy(f->close.log_m, fit->close.log_m, n * sizeof(double));
-    memcpy(f->close.stratum, fit->close.stratum, n * sizeof(uint32_t));
-    memcpy(f->close_cal, fit->close_cal, n * sizeof(double));
-    memcpy(f->mean, fit->mean, D * sizeof(double));
-    memcpy(f->var, fit->var, D * sizeof(double));
-    memcpy(f->mcse, fit->mcse, D * sizeof(double));
+    f->stop = fit->stop;
+    f->count = fit->count;
+    f->tally = fit->tally;
+    f->last = fit->last;
+    f->outcome = fit->outcome;
+    f->growth = fit->growth;
+    f->explore.starts = fit->explore.starts;
+    wv_mixture_copy(&f->mix, &fit->mix);
+    wv_modes_copy(&f->modes, &fit->modes);
+    f->closing.draws.n = n;
+    f->closing.trial = fit->closing.trial;
+    f->closing.planned = fit->closing.planned;
+    memcpy(f->closing.draws.x, fit->closing.draws.x, n * D * sizeof(double));
+    memcpy(f->closing.draws.grad, fit->closing.draws.grad, n * D * sizeof(double));
+    memcpy(f->closing.draws.log_p, fit->closing.draws.log_p, n * sizeof(double));
+    memcpy(f->closing.draws.log_m, fit->closing.draws.log_m, n * sizeof(double));
+    memcpy(f->closing.draws.stratum, fit->closing.draws.stratum, n * sizeof(uint32_t));
+    memcpy(f->closing.calibrated, fit->closing.calibrated, n * sizeof(double));
+    memcpy(f->posterior.mean, fit->posterior.mean, D * sizeof(double));
+    memcpy(f->posterior.var, fit->posterior.var, D * sizeof(double));
+    memcpy(f->posterior.mcse, fit->posterior.mcse, D * sizeof(double));
     wv_posterior_weights(f);
-    wv_mixture_log_density(f, n, f->close.x, f->close.log_mix[0]);
+    wv_mixture_log_density(f, n, f->closing.draws.x, f->closing.draws.log_mix[0]);
     wv_cells_begin(f);
     return f;
 }

@@ -1,7 +1,7 @@
 /* cells.h - cells, masses and truncated components, from the weighted draws of a staged fit. */
 #ifndef WV_CELLS_H
 #define WV_CELLS_H
-#include "fit.h"
+#include "wvgd.h"
 
 /* With the log density of the mixture at the stored draws in f->close.log_mix[0]: solves the transport problem on
  * them, fits a truncated component to every cell, and goes on to the stage that draws for the bound. */

@@ -1,7 +1,9 @@
 /* closing.h - closing draws of the staged solver, and the evidence that they give. */
 #ifndef WV_CLOSING_H
 #define WV_CLOSING_H
-#include "fit.h"
+#include "posterior.h"
+#include "rng.h"
+#include "wvgd.h"
 
 /* Draws that are to come follow the first `trial` ones, which are a trial's; nothing has been
  * drawn of the present proposals. */

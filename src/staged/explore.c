@@ -12,6 +12,9 @@
  * starts have found nothing new and every mode of weight has been hit twice. In more than WV_DENSE dimensions
  * ends are taken as they are, with diagonal Gaussians. */
 #include "staged/explore.h"
+#include "fit.h"
+#include "error.h"
+#include "memory.h"
 #include "gaussian.h"
 #include "rng.h"
 #include "simd/columns.h"
@@ -23,6 +26,7 @@
 #include <cblas.h>
 #include <math.h>
 #include <string.h>
+#include <stdlib.h>
 
 enum {
     MEMORY = WV_PAIRS, /* curvature pairs kept */
@@ -39,11 +43,107 @@ static const double armijo = 1e-4, curvature = 0.9, relevant = 12, near_end = 0.
 /* accepted steps at which a path leaves its Gaussian behind; the last is its end */
 static const size_t stations[WV_STATIONS - 1] = {2, 5, 10, 20, 40, 80, 160};
 
+bool wv_explore_new(wv_explore *e, size_t D, bool dense, bool used)
+{
+    size_t each = dense ? WV_STATIONS : 1, padded = wv_columns_round(D), size = dense ? wv_times(D, D) : D;
+    *e = (wv_explore){.D = D, .size = size, .padded = padded, .stations = each};
+    size_t paths = used ? WV_PATHS : 0, left = paths * each;
+    const wv_slot slots[] = {
+        {&e->frame, used ? size : 0},
+        {&e->end_x, used ? wv_times(WV_ENDS, D) : 0},
+        {&e->path_x, wv_times(paths, D)},
+        {&e->path_p, wv_times(paths, D)},
+        {&e->path_g, wv_times(paths, padded)},
+        {&e->path_q, wv_times(paths, padded)},
+        {&e->path_s, wv_times(WV_KEPT * paths, padded)},
+        {&e->path_y, wv_times(WV_KEPT * paths, padded)},
+        {&e->station_x, wv_times(left, D)},
+        {&e->station_root, wv_times(left, size)},
+        {&e->frame_turned, used && dense ? size : 0},
+    };
+    e->memory = wv_memory_carve(slots, sizeof slots / sizeof *slots, WV_ZEROED);
+    return e->memory != NULL;
+}
+
+void wv_explore_free(wv_explore *e)
+{
+    free(e->memory);
+}
+
+static bool flag(int value)
+{
+    return !(value & ~1);
+}
+
+static bool archive_path(wv_path *path, wv_archive *a)
+{
+    wv_path p = *path;
+    wv_archive_values(a, &p, sizeof p);
+    if (!flag(p.active) || !flag(p.fresh) || !flag(p.settled) || !flag(p.judged) || !flag(p.spike) || p.tries > 40 ||
+        p.hit < -1 || p.hit >= WV_MODES || (p.stations | p.made) >> WV_STATIONS)
+        return wv_archive_refuse(a);
+    if (wv_archive_reading(a))
+        *path = p;
+    return true;
+}
+
+static bool archive_end(wv_end *end, wv_archive *a)
+{
+    wv_end e = *end;
+    wv_archive_values(a, &e, sizeof e);
+    if (e.mode < 0 || e.mode >= WV_MODES)
+        return wv_archive_refuse(a);
+    if (wv_archive_reading(a))
+        *end = e;
+    return true;
+}
+
+bool wv_explore_archive(wv_explore *e, wv_archive *a, bool running)
+{
+    struct {
+        size_t phase, starts, climbed, judged, idle, ends;
+    } s = {e->phase, e->starts, e->climbed, e->judged, e->idle, e->ends};
+    wv_archive_values(a, &s, sizeof s);
+    if (s.phase > WV_ALONE || s.judged >= WV_PATHS || s.ends > WV_ENDS || (running && !e->frame))
+        return wv_archive_refuse(a);
+    for (size_t i = 0; i < WV_ENDS; i++)
+        if (!archive_end(&e->end[i], a))
+            return false;
+    for (size_t k = 0; k < WV_PATHS; k++)
+        if (!archive_path(&e->path[k], a))
+            return false;
+    if (wv_archive_reading(a)) {
+        e->phase = (wv_exploring)s.phase;
+        e->starts = s.starts;
+        e->climbed = s.climbed;
+        e->judged = s.judged;
+        e->idle = s.idle;
+        e->ends = s.ends;
+        e->turned = false;
+    }
+    size_t paths = running ? WV_PATHS : 0;
+    wv_archive_array(a, e->frame, running ? e->size : 0);
+    wv_archive_array(a, e->end_x, running ? s.ends * e->D : 0);
+    wv_archive_array(a, e->path_x, paths * e->D);
+    wv_archive_array(a, e->path_p, paths * e->D);
+    wv_archive_array(a, e->path_g, paths * e->padded);
+    wv_archive_array(a, e->path_q, paths * e->padded);
+    wv_archive_array(a, e->path_s, paths * WV_KEPT * e->padded);
+    wv_archive_array(a, e->path_y, paths * WV_KEPT * e->padded);
+    wv_archive_array(a, e->station_x, paths * e->stations * e->D);
+    wv_archive_array(a, e->station_root, paths * e->stations * e->size);
+    return true;
+}
+
 static wv_gaussian station(const wvgd_fit *f, size_t k, size_t i)
 {
     size_t at = k * wv_explore_stations(f) + i;
-    return (wv_gaussian){
-        wv_modes_family(f), f->D, 0, f->station_x + at * f->D, f->station_root + at * wv_modes_root_size(f), 0};
+    return (wv_gaussian){wv_modes_family(f),
+                         f->D,
+                         0,
+                         f->explore.station_x + at * f->D,
+                         f->explore.station_root + at * wv_modes_root_size(f),
+                         0};
 }
 
 size_t wv_explore_stations(const wvgd_fit *f)
@@ -62,7 +162,7 @@ static size_t user(const wvgd_fit *f)
 static size_t enough(const wvgd_fit *f)
 {
     /* in many dimensions the far field of several modes leads to one of them */
-    return f->s.relevant <= 1 ? (f->D < 10 ? 24 : 40) : 25 * (f->s.relevant + 1);
+    return f->modes.relevant <= 1 ? (f->D < 10 ? 24 : 40) : 25 * (f->modes.relevant + 1);
 }
 
 /* A start: given ones first, then the model's own or the user's scale, then scattered around the known modes;
@@ -74,62 +174,62 @@ static void scatter(wvgd_fit *f, wv_path *p, double *x)
     bool first = p->start < given + user(f), prior = f->opt.init == WVGD_INIT_PRIOR;
     wv_stream stream = {f->opt.seed, WV_RNG_EXPLORE, p->start, p->tries};
     if (p->start < given && !p->tries) {
-        memcpy(x, f->now.z + p->start * D, D * sizeof *x);
+        memcpy(x, f->cells.now.z + p->start * D, D * sizeof *x);
         return;
     }
     wv_rng_normal(&stream, 0, D, x);
     wv_rng_uniform(&stream, 1, 1, &u);
     if (f->model.start && (prior || (first && !p->tries))) {
-        memcpy(f->vector[0], x, D * sizeof *x);
-        f->model.start(f->model.start_self, f->vector[0], x);
+        memcpy(f->desk.vector[0], x, D * sizeof *x);
+        f->model.start(f->model.start_self, f->desk.vector[0], x);
         return;
     }
     if (!first)
-        wide = f->s.relevant > 1 && p->start > enough(f) && p->start % 2
+        wide = f->modes.relevant > 1 && p->start > enough(f) && p->start % 2
                    ? exp2(-1.5 + u) /* among the modes, for narrow ones */
-               : f->s.relevant > 1 ? exp2(-1 + 3 * u)
-               : p->start % 3 == 0 ? exp2(-1 + 2 * u)
-                                   : exp2(1 + (p->start < given + 2 * user(f) ? 3 : 5) * u);
+               : f->modes.relevant > 1 ? exp2(-1 + 3 * u)
+               : p->start % 3 == 0     ? exp2(-1 + 2 * u)
+                                       : exp2(1 + (p->start < given + 2 * user(f) ? 3 : 5) * u);
     wide *= pow(0.8, (double)p->tries);
-    bool around = f->s.modes && !first && f->opt.init != WVGD_INIT_NORMAL;
-    if (around && f->s.relevant == 1 && p->start > 48 && p->start % 2)
-        wide = exp2(1.6 + 2.4 * u) / (f->s.scatter * cblas_dnrm2((int)D, x, 1)) * pow(0.8, (double)p->tries);
+    bool around = f->modes.n && !first && f->opt.init != WVGD_INIT_NORMAL;
+    if (around && f->modes.relevant == 1 && p->start > 48 && p->start % 2)
+        wide = exp2(1.6 + 2.4 * u) / (f->modes.scatter * cblas_dnrm2((int)D, x, 1)) * pow(0.8, (double)p->tries);
     if (around && p->start == given + user(f) && !p->tries) {
         /* signs that may all be changed, in products and networks: the mirror image of a mode */
-        memcpy(x, f->mode_x + wv_modes_heaviest(f) * D, D * sizeof *x);
+        memcpy(x, f->modes.x + wv_modes_heaviest(f) * D, D * sizeof *x);
         cblas_dscal((int)D, -1, x, 1);
         return;
     }
-    cblas_dscal((int)D, wide * (around ? f->s.scatter : f->opt.init_scale), x, 1);
+    cblas_dscal((int)D, wide * (around ? f->modes.scatter : f->opt.init_scale), x, 1);
     if (around) {
-        wv_modes_family(f)->colour(D, 0, f->mode_frame, 1, x, f->work);
-        cblas_daxpy((int)D, 1.0, f->scatter_centre, 1, x, 1);
+        wv_modes_family(f)->colour(D, 0, f->modes.frame, 1, x, f->desk.work);
+        cblas_daxpy((int)D, 1.0, f->modes.centre, 1, x, 1);
     }
 }
 
 static void begin_wave(wvgd_fit *f)
 {
-    size_t paths = f->s.modes ? WV_PATHS : 1;
-    memcpy(f->path_frame, f->mode_frame, wv_modes_root_size(f) * sizeof(double));
-    f->known.frame = false;
-    f->s.exploring = WV_CLIMB;
+    size_t paths = f->modes.n ? WV_PATHS : 1;
+    memcpy(f->explore.frame, f->modes.frame, wv_modes_root_size(f) * sizeof(double));
+    f->explore.turned = false;
+    f->explore.phase = WV_CLIMB;
     for (size_t k = 0; k < WV_PATHS; k++) {
-        f->s.path[k] = (wv_path){.active = k < paths, .fresh = 1};
+        f->explore.path[k] = (wv_path){.active = k < paths, .fresh = 1};
         if (k < paths) {
-            f->s.path[k].start = f->s.starts++;
-            scatter(f, &f->s.path[k], f->path_x + k * f->D);
+            f->explore.path[k].start = f->explore.starts++;
+            scatter(f, &f->explore.path[k], f->explore.path_x + k * f->D);
         }
     }
 }
 
 void wv_explore_begin(wvgd_fit *f)
 {
-    f->s.stage = WV_EXPLORE;
+    f->stage = WV_EXPLORE;
     for (size_t i = 0; i < f->D; i++)
-        f->vector[0][i] = f->opt.init_scale;
-    wv_modes_family(f)->set_sd(f->D, 0, f->mode_frame, f->vector[0]);
-    memset(f->scatter_centre, 0, f->D * sizeof(double));
-    f->s.scatter = 1;
+        f->desk.vector[0][i] = f->opt.init_scale;
+    wv_modes_family(f)->set_sd(f->D, 0, f->modes.frame, f->desk.vector[0]);
+    memset(f->modes.centre, 0, f->D * sizeof(double));
+    f->modes.scatter = 1;
     begin_wave(f);
 }
 
@@ -137,7 +237,8 @@ void wv_explore_begin(wvgd_fit *f)
 static bool out_of_range(const wvgd_fit *f, size_t k)
 {
     for (size_t i = 0; i < f->D; i++)
-        if (!(fabs(f->path_x[k * f->D + i] + f->s.path[k].step * f->path_p[k * f->D + i]) < 1e120))
+        if (!(fabs(f->explore.path_x[k * f->D + i] + f->explore.path[k].step * f->explore.path_p[k * f->D + i]) <
+              1e120))
             return true;
     return false;
 }
@@ -147,22 +248,22 @@ static bool out_of_range(const wvgd_fit *f, size_t k)
 static void to_frame(const wvgd_fit *f, const double *g, double *out)
 {
     if (f->dense)
-        wv_columns_best()->row_times(f->D, g, f->path_frame, out);
+        wv_columns_best()->row_times(f->D, g, f->explore.frame, out);
     for (size_t i = 0; i < f->D && !f->dense; i++)
-        out[i] = f->path_frame[i] * g[i];
+        out[i] = f->explore.frame[i] * g[i];
 }
 
 /* and a direction of the frame in the model's coordinates, out <- F v. */
 static void from_frame(wvgd_fit *f, const double *v, double *out)
 {
     size_t D = f->D;
-    for (size_t i = 0; i < D * D && f->dense && !f->known.frame; i++)
-        f->frame_turned[i % D * D + i / D] = f->path_frame[i];
-    f->known.frame = true;
+    for (size_t i = 0; i < D * D && f->dense && !f->explore.turned; i++)
+        f->explore.frame_turned[i % D * D + i / D] = f->explore.frame[i];
+    f->explore.turned = true;
     if (f->dense)
-        wv_columns_best()->row_times(D, v, f->frame_turned, out);
+        wv_columns_best()->row_times(D, v, f->explore.frame_turned, out);
     for (size_t i = 0; i < D && !f->dense; i++)
-        out[i] = f->path_frame[i] * v[i];
+        out[i] = f->explore.frame[i] * v[i];
 }
 
 /* Path k in the frame: rows of this length, of which what is beyond D is 0. */
@@ -185,9 +286,9 @@ static pairs pairs_of(const wvgd_fit *f, size_t k, size_t last)
     size_t P = padded(f);
     for (size_t q = 0; q < p.n; q++) {
         size_t at = (last - 1 - q) % WV_KEPT;
-        p.s[q] = f->path_s + (k * WV_KEPT + at) * P;
-        p.y[q] = f->path_y + (k * WV_KEPT + at) * P;
-        p.sy[q] = f->s.path[k].sy[at];
+        p.s[q] = f->explore.path_s + (k * WV_KEPT + at) * P;
+        p.y[q] = f->explore.path_y + (k * WV_KEPT + at) * P;
+        p.sy[q] = f->explore.path[k].sy[at];
     }
     if (p.n)
         p.gamma = p.sy[0] / cblas_ddot((int)f->D, p.y[0], 1, p.y[0], 1);
@@ -206,7 +307,7 @@ static void inverse_hessian(wvgd_fit *f, size_t k, size_t last, double *H)
 {
     int D = (int)f->D;
     pairs p = pairs_of(f, k, last);
-    double *A = f->uy; /* [MEMORY][D] */
+    double *A = f->desk.uy; /* [MEMORY][D] */
     memset(H, 0, f->D * f->D * sizeof *H);
     for (size_t i = 0; i < f->D; i++)
         H[i * f->D + i] = 1;
@@ -227,8 +328,8 @@ static void inverse_hessian(wvgd_fit *f, size_t k, size_t last, double *H)
 static bool path_root(wvgd_fit *f, size_t k, size_t last, double *root)
 {
     size_t D = f->D;
-    double *H = f->square[1], *v = f->path_q + k * padded(f); /* the direction is no longer needed */
-    memcpy(root, f->path_frame, wv_modes_root_size(f) * sizeof *root);
+    double *H = f->desk.square[1], *v = f->explore.path_q + k * padded(f); /* the direction is no longer needed */
+    memcpy(root, f->explore.frame, wv_modes_root_size(f) * sizeof *root);
     if (!f->dense) { /* of its diagonal, one unit vector at a time */
         for (size_t i = 0; i < D; i++) {
             memset(v, 0, padded(f) * sizeof *v);
@@ -242,15 +343,16 @@ static bool path_root(wvgd_fit *f, size_t k, size_t last, double *root)
     for (size_t i = 0; i < D; i++)
         for (size_t c = 0; c < i; c++)
             H[i * D + c] = H[c * D + i] = (H[i * D + c] + H[c * D + i]) / 2;
-    return wv_modes_family(f)->absorb(D, 0, root, H, f->work);
+    return wv_modes_family(f)->absorb(D, 0, root, H, f->desk.work);
 }
 
 /* Leaves the path's Gaussian behind as station i; its root is worked out when it is wanted, or the pairs are about
  * to be overwritten: a path that settles needs none but the last. */
 static void leave(wvgd_fit *f, size_t k, size_t i)
 {
-    wv_path *p = &f->s.path[k];
-    memcpy(f->station_x + (k * wv_explore_stations(f) + i) * f->D, f->path_x + k * f->D, f->D * sizeof(double));
+    wv_path *p = &f->explore.path[k];
+    memcpy(f->explore.station_x + (k * wv_explore_stations(f) + i) * f->D, f->explore.path_x + k * f->D,
+           f->D * sizeof(double));
     p->left[i] = p->pairs;
     p->stations |= 1u << i;
     p->made &= ~(1u << i);
@@ -258,35 +360,35 @@ static void leave(wvgd_fit *f, size_t k, size_t i)
 
 static void make_roots(wvgd_fit *f, size_t k)
 {
-    wv_path *p = &f->s.path[k];
+    wv_path *p = &f->explore.path[k];
     for (size_t i = 0; i < wv_explore_stations(f); i++) {
-        double *root = f->station_root + (k * wv_explore_stations(f) + i) * wv_modes_root_size(f);
+        double *root = f->explore.station_root + (k * wv_explore_stations(f) + i) * wv_modes_root_size(f);
         if (!(p->stations & ~p->made & 1u << i))
             continue;
         if (!path_root(f, k, p->left[i], root))
-            memcpy(root, f->path_frame, wv_modes_root_size(f) * sizeof *root);
+            memcpy(root, f->explore.frame, wv_modes_root_size(f) * sizeof *root);
         p->made |= 1u << i;
     }
 }
 
 static void end_path(wvgd_fit *f, size_t k, bool settled)
 {
-    f->s.path[k].active = 0;
-    f->s.path[k].settled = settled;
+    f->explore.path[k].active = 0;
+    f->explore.path[k].settled = settled;
 }
 
 /* New direction H g; the first is the gradient, at most one unit of the frame long. */
 static void aim(wvgd_fit *f, size_t k)
 {
     size_t D = f->D;
-    wv_path *p = &f->s.path[k];
-    double *dir = f->path_q + k * padded(f), *g = f->path_g + k * padded(f);
+    wv_path *p = &f->explore.path[k];
+    double *dir = f->explore.path_q + k * padded(f), *g = f->explore.path_g + k * padded(f);
     memcpy(dir, g, padded(f) * sizeof *dir);
     if (p->pairs)
         two_loop(f, k, p->pairs, dir);
     else
         cblas_dscal((int)D, 1 / fmax(1, cblas_dnrm2((int)D, dir, 1)), dir, 1);
-    from_frame(f, dir, f->path_p + k * D);
+    from_frame(f, dir, f->explore.path_p + k * D);
     p->slope = cblas_ddot((int)D, dir, 1, g, 1);
     p->step = 1;
     p->low = 0;
@@ -298,15 +400,15 @@ static void aim(wvgd_fit *f, size_t k)
 
 static void accept(wvgd_fit *f, size_t k, double log_p, const double *x, const double *g)
 {
-    wv_path *p = &f->s.path[k];
+    wv_path *p = &f->explore.path[k];
     size_t D = f->D, P = padded(f), newest = p->pairs % WV_KEPT;
-    double *s = f->path_s + (k * WV_KEPT + newest) * P, *y = f->path_y + (k * WV_KEPT + newest) * P,
-           *last = f->path_g + k * P, *now = f->vector[0], sy = 0;
+    double *s = f->explore.path_s + (k * WV_KEPT + newest) * P, *y = f->explore.path_y + (k * WV_KEPT + newest) * P,
+           *last = f->explore.path_g + k * P, *now = f->desk.vector[0], sy = 0;
     if (p->pairs >= WV_KEPT)
         make_roots(f, k);
     to_frame(f, g, now);
     for (size_t i = 0; i < D; i++) {
-        s[i] = p->step * f->path_q[k * P + i];
+        s[i] = p->step * f->explore.path_q[k * P + i];
         y[i] = last[i] - now[i];
         last[i] = now[i];
         sy += s[i] * y[i];
@@ -317,7 +419,7 @@ static void accept(wvgd_fit *f, size_t k, double log_p, const double *x, const d
     p->stalls = log_p - p->log_p < 1e-3 ? p->stalls + 1 : 0;
     p->log_p = log_p;
     p->accepted++;
-    memcpy(f->path_x + k * D, x, D * sizeof *x);
+    memcpy(f->explore.path_x + k * D, x, D * sizeof *x);
     for (size_t i = 0; i + 1 < wv_explore_stations(f); i++)
         if (p->accepted == stations[i])
             leave(f, k, i);
@@ -332,23 +434,23 @@ static void accept(wvgd_fit *f, size_t k, double log_p, const double *x, const d
 static void advance(wvgd_fit *f, size_t k, double log_p, const double *x, const double *g)
 {
     size_t D = f->D;
-    wv_path *p = &f->s.path[k];
+    wv_path *p = &f->explore.path[k];
     p->evaluations++;
-    f->s.climbed++;
+    f->explore.climbed++;
     if (p->fresh) {
         bool nothing = log_p == -INFINITY, far = p->start >= user(f) + (f->given ? f->N : 0);
-        if (nothing || (f->s.modes && far && p->tries < WALLS && wv_modes_walled(f, x, log_p))) {
+        if (nothing || (f->modes.n && far && p->tries < WALLS && wv_modes_walled(f, x, log_p))) {
             /* closer, in larger steps from a wall */
             p->tries += nothing ? 1 : 3;
             if (p->tries >= 40)
                 end_path(f, k, false);
             else
-                scatter(f, p, f->path_x + k * D);
+                scatter(f, p, f->explore.path_x + k * D);
             return;
         }
         p->fresh = 0;
         p->log_p = log_p;
-        to_frame(f, g, f->path_g + k * padded(f));
+        to_frame(f, g, f->explore.path_g + k * padded(f));
         p->hit = wv_modes_foretell(f, x, log_p);
         if (p->hit >= 0)
             end_path(f, k, true);
@@ -356,7 +458,7 @@ static void advance(wvgd_fit *f, size_t k, double log_p, const double *x, const 
             aim(f, k);
         return;
     }
-    double slope = cblas_ddot((int)D, f->path_p + k * D, 1, g, 1);
+    double slope = cblas_ddot((int)D, f->explore.path_p + k * D, 1, g, 1);
     bool rises = log_p >= p->log_p + armijo * p->step * p->slope, flat = slope <= curvature * p->slope;
     if (rises && (flat || ++p->looks >= LOOK)) {
         accept(f, k, log_p, x, g);
@@ -370,10 +472,10 @@ static void advance(wvgd_fit *f, size_t k, double log_p, const double *x, const 
             p->high = p->step;
         p->step = p->high == INFINITY ? 2 * p->step : (p->low + p->high) / 2;
     }
-    bool runaway = f->s.modes && p->log_p > wv_modes_top(f) + (double)D;
+    bool runaway = f->modes.n && p->log_p > wv_modes_top(f) + (double)D;
     /* with a known mode's frame, ascents that end are short */
     if (p->active && (p->evaluations >= (runaway      ? 60 + D
-                                         : f->s.modes ? 90 + 2 * D
+                                         : f->modes.n ? 90 + 2 * D
                                                       : 100 + 4 * D) ||
                       out_of_range(f, k)))
         end_path(f, k, false);
@@ -384,13 +486,13 @@ static void advance(wvgd_fit *f, size_t k, double log_p, const double *x, const 
  * remembered, and the mode that they led to. The end of path k among these, or s.ends. */
 static size_t find_end(wvgd_fit *f, size_t k)
 {
-    const wv_path *p = &f->s.path[k];
-    wv_gaussian here = {wv_modes_family(f), f->D, 0, f->path_x + k * f->D, f->mode_frame, 0};
+    const wv_path *p = &f->explore.path[k];
+    wv_gaussian here = {wv_modes_family(f), f->D, 0, f->explore.path_x + k * f->D, f->modes.frame, 0};
     size_t e = 0;
-    for (; e < f->s.ends; e++) {
-        wv_gaussian_whiten(&here, 1, f->end_x + e * f->D, f->vector[0], f->work);
-        if (fabs(f->s.end[e].log_p - p->log_p) < 0.1 &&
-            cblas_ddot((int)f->D, f->vector[0], 1, f->vector[0], 1) < near_end * (double)f->D)
+    for (; e < f->explore.ends; e++) {
+        wv_gaussian_whiten(&here, 1, f->explore.end_x + e * f->D, f->desk.vector[0], f->desk.work);
+        if (fabs(f->explore.end[e].log_p - p->log_p) < 0.1 &&
+            cblas_ddot((int)f->D, f->desk.vector[0], 1, f->desk.vector[0], 1) < near_end * (double)f->D)
             break;
     }
     return e;
@@ -399,43 +501,43 @@ static size_t find_end(wvgd_fit *f, size_t k)
 /* The mode to which the end of path k has led again and again, or -1. */
 static int fitted_before(wvgd_fit *f, size_t k)
 {
-    size_t e = f->s.path[k].settled ? find_end(f, k) : f->s.ends;
-    return e < f->s.ends && f->s.end[e].fits >= FITS ? f->s.end[e].mode : -1;
+    size_t e = f->explore.path[k].settled ? find_end(f, k) : f->explore.ends;
+    return e < f->explore.ends && f->explore.end[e].fits >= FITS ? f->explore.end[e].mode : -1;
 }
 
 static void remember_end(wvgd_fit *f, size_t k, size_t mode)
 {
-    const wv_path *p = &f->s.path[k];
+    const wv_path *p = &f->explore.path[k];
     size_t e = find_end(f, k);
     if (!p->settled || e == WV_ENDS)
         return;
-    if (e == f->s.ends) {
-        f->s.end[f->s.ends++] = (wv_end){.log_p = p->log_p};
-        memcpy(f->end_x + e * f->D, f->path_x + k * f->D, f->D * sizeof(double));
+    if (e == f->explore.ends) {
+        f->explore.end[f->explore.ends++] = (wv_end){.log_p = p->log_p};
+        memcpy(f->explore.end_x + e * f->D, f->explore.path_x + k * f->D, f->D * sizeof(double));
     }
-    f->s.end[e].mode = (int)mode;
-    f->s.end[e].fits++;
+    f->explore.end[e].mode = (int)mode;
+    f->explore.end[e].fits++;
 }
 
 /* Has the path ended so low that a mode there would have to be wider by e^20 in every direction
  * than the heaviest that is known? */
 static bool far_below(const wvgd_fit *f, size_t k)
 {
-    return f->s.modes && f->s.path[k].log_p < wv_modes_top(f) - 20 * (double)(f->D + 1);
+    return f->modes.n && f->explore.path[k].log_p < wv_modes_top(f) - 20 * (double)(f->D + 1);
 }
 
 /* Is the end of path k explained by what is known? Then it is a hit. */
 static bool explained(wvgd_fit *f, size_t k)
 {
-    wv_path *p = &f->s.path[k];
-    const double *x = f->path_x + k * f->D;
+    wv_path *p = &f->explore.path[k];
+    const double *x = f->explore.path_x + k * f->D;
     size_t m = 0;
     double distance = INFINITY;
-    if (f->s.modes && p->hit < 0)
+    if (f->modes.n && p->hit < 0)
         p->hit = fitted_before(f, k);
-    if (f->s.modes &&
+    if (f->modes.n &&
         (p->hit >= 0 || (p->log_p - wv_modes_predict(f, x, &m, &distance) < 2 && distance < wv_modes_bulk(f)))) {
-        f->s.mode[p->hit >= 0 ? (size_t)p->hit : m].hits++;
+        f->modes.mode[p->hit >= 0 ? (size_t)p->hit : m].hits++;
         return true;
     }
     return false;
@@ -443,22 +545,23 @@ static bool explained(wvgd_fit *f, size_t k)
 
 static bool satisfied(const wvgd_fit *f)
 {
-    size_t W = f->s.relevant, n = f->s.starts;
+    size_t W = f->modes.relevant, n = f->explore.starts;
     if (f->opt.starts)
         return n >= f->opt.starts;
-    if (f->s.evaluations > MOST) /* modes without end, as on a shell: the rest is for the mixture to cover */
+    if (f->count.evaluations > MOST) /* modes without end, as on a shell: the rest is for the mixture to cover */
         return true;
-    if (W == 1 && n < 48 && f->s.climbed < 160) /* ascents that cost so little that more of them are cheap insurance */
+    if (W == 1 && n < 48 &&
+        f->explore.climbed < 160) /* ascents that cost so little that more of them are cheap insurance */
         return false;
     /* the more so where the known modes foretell the density at most starts */
-    if (n < (W == 1 ? 320 : 16 * enough(f)) && f->s.climbed < n + n / 4 + (W == 1 ? 24 : 4 * enough(f)))
+    if (n < (W == 1 ? 320 : 16 * enough(f)) && f->explore.climbed < n + n / 4 + (W == 1 ? 24 : 4 * enough(f)))
         return false;
-    return W && ((n >= enough(f) && !f->s.hit_once) || n >= 2 * enough(f) || n >= 512 || W == wv_modes_most(f));
+    return W && ((n >= enough(f) && !f->modes.hit_once) || n >= 2 * enough(f) || n >= 512 || W == wv_modes_most(f));
 }
 
 static void next_wave(wvgd_fit *f)
 {
-    if (f->s.modes && satisfied(f))
+    if (f->modes.n && satisfied(f))
         wv_explore_settle(f);
     else
         begin_wave(f);
@@ -468,7 +571,7 @@ static void next_wave(wvgd_fit *f)
 static void next_end(wvgd_fit *f)
 {
     for (size_t k = 0; k < WV_PATHS; k++) {
-        wv_path *p = &f->s.path[k];
+        wv_path *p = &f->explore.path[k];
         if (p->fresh || p->judged) /* no path, no density, or done with */
             continue;
         p->judged = 1;
@@ -488,8 +591,8 @@ static void next_end(wvgd_fit *f)
             wv_modes_rescale(f);
             continue;
         }
-        f->s.exploring = WV_JUDGE;
-        f->s.judged = k;
+        f->explore.phase = WV_JUDGE;
+        f->explore.judged = k;
         return;
     }
     next_wave(f);
@@ -500,19 +603,19 @@ static void next_end(wvgd_fit *f)
  * higher: that is where its fit begins. */
 static bool spike(wvgd_fit *f)
 {
-    wv_path *p = &f->s.path[f->s.judged];
-    const double *x = f->path_x + f->s.judged * f->D;
+    wv_path *p = &f->explore.path[f->explore.judged];
+    const double *x = f->explore.path_x + f->explore.judged * f->D;
     size_t m = 0, D = f->D;
     double distance = INFINITY, above = p->log_p - wv_modes_predict(f, x, &m, &distance);
     if (p->spike || !p->settled || !(above > 3 && distance < wv_modes_bulk(f)))
         return false;
     p->spike = 1;
     memcpy(f->mix.mu, x, D * sizeof(double));
-    memcpy(f->mix.root, f->mode_root + m * D * D, D * D * sizeof(double));
+    memcpy(f->mix.root, f->modes.root + m * D * D, D * D * sizeof(double));
     cblas_dscal((int)(D * D), exp(-above / (double)D), f->mix.root, 1);
     f->mix.w[0] = 1;
-    f->s.mix.K = 1;
-    f->s.exploring = WV_ALONE;
+    f->mix.K = 1;
+    f->explore.phase = WV_ALONE;
     wv_draws_clear(f);
     wv_mixture_fit_begin(f, false);
     return true;
@@ -522,9 +625,9 @@ static bool spike(wvgd_fit *f)
  * top is then still not explained, it is a mode as its ascent found it: the Gaussian of the curvature there. */
 static bool keep_top(wvgd_fit *f)
 {
-    const wv_path *p = &f->s.path[f->s.judged];
-    const double *x = f->path_x + f->s.judged * f->D;
-    wv_gaussian g = station(f, f->s.judged, WV_STATIONS - 1);
+    const wv_path *p = &f->explore.path[f->explore.judged];
+    const double *x = f->explore.path_x + f->explore.judged * f->D;
+    wv_gaussian g = station(f, f->explore.judged, WV_STATIONS - 1);
     size_t m = 0;
     double distance = INFINITY, above = p->log_p - wv_modes_predict(f, x, &m, &distance),
            elbo = p->log_p + g.family->log_det(f->D, 0, g.root) + (double)f->D * half_log_2pi;
@@ -538,29 +641,29 @@ static bool keep_top(wvgd_fit *f)
  * known, or a new one. */
 static void take(wvgd_fit *f, double elbo, double sd, bool fitted)
 {
-    wv_gaussian g = wv_mixture_component(f, 0);
-    size_t m = 0, before = f->s.relevant;
+    wv_gaussian g = wv_mixture_component(&f->mix, 0);
+    size_t m = 0, before = f->modes.relevant;
     double distance = INFINITY;
     if (isfinite(elbo) && isfinite(g.family->log_det(f->D, 0, g.root))) {
-        if (f->s.modes && fitted)
+        if (f->modes.n && fitted)
             wv_modes_predict(f, g.mu, &m, &distance);
         wv_gaussian other = wv_modes_gaussian(f, m);
         bool alike = fabs(g.family->log_det(f->D, 0, g.root) - other.family->log_det(f->D, 0, other.root)) <
                      1.5 * (double)f->D;
         if (distance < 2 * (double)f->D + 6 && alike) {
-            f->s.mode[m].hits++;
-            if (elbo > f->s.mode[m].elbo)
-                wv_modes_set(f, m, &g, elbo, sd, f->s.mode[m].hits);
+            f->modes.mode[m].hits++;
+            if (elbo > f->modes.mode[m].elbo)
+                wv_modes_set(f, m, &g, elbo, sd, f->modes.mode[m].hits);
             if (fitted && !keep_top(f))
-                remember_end(f, f->s.judged, m);
+                remember_end(f, f->explore.judged, m);
         } else
             wv_modes_add(f, &g, elbo, sd);
         wv_modes_rescale(f);
         if (fitted && spike(f))
             return;
     }
-    if (!f->s.path[f->s.judged].settled)
-        f->s.idle = before && f->s.relevant > before ? 0 : f->s.idle + 1;
+    if (!f->explore.path[f->explore.judged].settled)
+        f->explore.idle = before && f->modes.relevant > before ? 0 : f->explore.idle + 1;
     next_end(f);
 }
 
@@ -568,7 +671,7 @@ static void take(wvgd_fit *f, double elbo, double sd, bool fitted)
 static double divergence(wvgd_fit *f, const wv_gaussian *g, size_t m, double distance)
 {
     size_t D = f->D;
-    double *A = f->square[1];
+    double *A = f->desk.square[1];
     wv_gaussian mode = wv_modes_gaussian(f, m);
     memcpy(A, g->root, D * D * sizeof *A);
     cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, 1.0, mode.root,
@@ -580,19 +683,19 @@ static double divergence(wvgd_fit *f, const wv_gaussian *g, size_t m, double dis
 /* Has the candidate become a mode that is known, and no better than that? */
 static bool arrived(wvgd_fit *f)
 {
-    wv_gaussian g = wv_mixture_component(f, 0);
+    wv_gaussian g = wv_mixture_component(&f->mix, 0);
     size_t m = 0;
     double distance = INFINITY;
-    if (!f->s.modes || f->s.mix.iteration < 3)
+    if (!f->modes.n || f->fitting.iteration < 3)
         return false;
     wv_modes_predict(f, g.mu, &m, &distance);
-    return f->s.mix.elbo < f->s.mode[m].elbo + 0.1 && divergence(f, &g, m, distance) < 1 + 0.05 * (double)f->D;
+    return f->fitting.elbo < f->modes.mode[m].elbo + 0.1 && divergence(f, &g, m, distance) < 1 + 0.05 * (double)f->D;
 }
 
 /* After some iterations a candidate still has no weight beside what is known: its fit has no need of more. */
 static bool hopeless(const wvgd_fit *f)
 {
-    return f->s.modes && f->s.mix.iteration >= PATIENCE && wv_modes_too_light(f, f->s.mix.best, f->s.mix.best_sd);
+    return f->modes.n && f->fitting.iteration >= PATIENCE && wv_modes_too_light(f, f->fitting.best, f->fitting.best_sd);
 }
 
 /* ELBO of each station of the path from a few draws; if the best may matter, it is fitted, if it is
@@ -600,14 +703,14 @@ static bool hopeless(const wvgd_fit *f)
  * and fits that begin there stay there. */
 static void judge_stations(wvgd_fit *f)
 {
-    wv_path *p = &f->s.path[f->s.judged];
+    wv_path *p = &f->explore.path[f->explore.judged];
     size_t D = f->D, n = 0, pick = WV_STATIONS, first = WV_STATIONS, last = 0, m = 0;
-    double best = -INFINITY, top = -INFINITY, distance = INFINITY, *log_q = f->psi;
+    double best = -INFINITY, top = -INFINITY, distance = INFINITY, *log_q = f->desk.psi;
     for (size_t i = 0; i < WV_STATIONS; i++) {
         if (!(p->stations & 1u << i))
             continue;
-        wv_gaussian g = station(f, f->s.judged, i);
-        wv_gaussian_log_density(&g, JUDGES, f->b.x + n * D, log_q, f->y, f->work);
+        wv_gaussian g = station(f, f->explore.judged, i);
+        wv_gaussian_log_density(&g, JUDGES, f->b.x + n * D, log_q, f->desk.y, f->desk.work);
         double sum = 0, finite = 0;
         for (size_t k = 0; k < JUDGES; k++)
             if (f->b.log_p[n + k] > -INFINITY) {
@@ -624,7 +727,7 @@ static void judge_stations(wvgd_fit *f)
         first = first == WV_STATIONS ? i : first;
         last = i;
     }
-    if (pick == WV_STATIONS && p->settled && !f->s.modes) {
+    if (pick == WV_STATIONS && p->settled && !f->modes.n) {
         /* a top near an edge, or in a small support: the fit contracts where draws have no density */
         pick = last = WV_STATIONS - 1;
         best = p->log_p;
@@ -635,30 +738,30 @@ static void judge_stations(wvgd_fit *f)
     }
     if (pick < last) /* an ascent without end, not only a long one */
         pick = first;
-    wv_gaussian g = station(f, f->s.judged, pick);
-    if (!p->settled && f->s.modes) { /* its best station lies in a known bulk, and promises no more */
+    wv_gaussian g = station(f, f->explore.judged, pick);
+    if (!p->settled && f->modes.n) { /* its best station lies in a known bulk, and promises no more */
         wv_modes_predict(f, g.mu, &m, &distance);
-        if (distance < wv_modes_bulk(f) && best < f->s.mode[m].elbo + 1) {
-            f->s.mode[m].hits++;
+        if (distance < wv_modes_bulk(f) && best < f->modes.mode[m].elbo + 1) {
+            f->modes.mode[m].hits++;
             wv_modes_judge(f);
             next_end(f);
             return;
         }
     }
-    for (m = 0; m < f->s.modes; m++)
-        top = fmax(top, f->s.mode[m].elbo);
-    if (!p->settled && f->s.idle >= IDLE && best < top) {
+    for (m = 0; m < f->modes.n; m++)
+        top = fmax(top, f->modes.mode[m].elbo);
+    if (!p->settled && f->explore.idle >= IDLE && best < top) {
         next_end(f);
         return;
     }
     memcpy(f->mix.mu, g.mu, D * sizeof(double));
     memcpy(f->mix.root, g.root, D * D * sizeof(double));
     f->mix.w[0] = 1;
-    f->s.mix.K = 1;
+    f->mix.K = 1;
     /* on a bent ridge the Gaussian of the curvature may be hopeless, and yet its top as high as a mode's */
-    bool high = p->settled && f->s.modes && p->log_p > wv_modes_top(f) - 3;
+    bool high = p->settled && f->modes.n && p->log_p > wv_modes_top(f) - 3;
     if (best > top - relevant - (double)D || high) {
-        f->s.exploring = WV_ALONE;
+        f->explore.phase = WV_ALONE;
         wv_draws_clear(f);
         wv_mixture_fit_begin(f, false);
     } else if (p->settled)
@@ -672,13 +775,13 @@ static void ask_climb(wvgd_fit *f)
 {
     size_t n = 0, D = f->D;
     for (size_t k = 0; k < WV_PATHS; k++) {
-        const wv_path *p = &f->s.path[k];
+        const wv_path *p = &f->explore.path[k];
         if (!p->active)
             continue;
         double *x = f->b.x + n++ * D;
-        memcpy(x, f->path_x + k * D, D * sizeof *x);
+        memcpy(x, f->explore.path_x + k * D, D * sizeof *x);
         if (!p->fresh)
-            cblas_daxpy((int)D, p->step, f->path_p + k * D, 1, x, 1);
+            cblas_daxpy((int)D, p->step, f->explore.path_p + k * D, 1, x, 1);
     }
     f->b.n = n;
 }
@@ -687,10 +790,10 @@ static void ask_judge(wvgd_fit *f)
 {
     size_t n = 0;
     for (size_t i = 0; i < WV_STATIONS; i++)
-        if (f->s.path[f->s.judged].stations & 1u << i) {
-            wv_gaussian g = station(f, f->s.judged, i);
-            wv_stream stream = {f->opt.seed, WV_RNG_PILOT, f->s.batch, 0};
-            wv_gaussian_draw(&g, &stream, 0, JUDGES, true, f->b.x + n * f->D, f->work);
+        if (f->explore.path[f->explore.judged].stations & 1u << i) {
+            wv_gaussian g = station(f, f->explore.judged, i);
+            wv_stream stream = {f->opt.seed, WV_RNG_PILOT, f->count.batch, 0};
+            wv_gaussian_draw(&g, &stream, 0, JUDGES, true, f->b.x + n * f->D, f->desk.work);
             n += JUDGES;
         }
     f->b.n = n;
@@ -699,7 +802,7 @@ static void ask_judge(wvgd_fit *f)
 wvgd_status wv_explore_ask(wvgd_fit *f, wvgd_error *error)
 {
     (void)error;
-    switch (f->s.exploring) {
+    switch (f->explore.phase) {
     case WV_CLIMB: ask_climb(f); break;
     case WV_JUDGE: ask_judge(f); break;
     case WV_ALONE: wv_mixture_fit_ask(f); break;
@@ -711,10 +814,10 @@ static void tell_climb(wvgd_fit *f)
 {
     size_t n = 0, active = 0;
     for (size_t k = 0; k < WV_PATHS; k++)
-        if (f->s.path[k].active) {
+        if (f->explore.path[k].active) {
             advance(f, k, f->b.log_p[n], f->b.x + n * f->D, f->b.grad + n * f->D);
             n++;
-            active += f->s.path[k].active ? 1 : 0;
+            active += f->explore.path[k].active ? 1 : 0;
         }
     if (!active)
         next_end(f);
@@ -722,21 +825,21 @@ static void tell_climb(wvgd_fit *f)
 
 wvgd_status wv_explore_tell(wvgd_fit *f, wvgd_error *error)
 {
-    switch (f->s.exploring) {
+    switch (f->explore.phase) {
     case WV_CLIMB: tell_climb(f); break;
     case WV_JUDGE: judge_stations(f); break;
     case WV_ALONE:
         if (wv_mixture_fit_tell(f) || hopeless(f) || arrived(f))
-            take(f, f->s.mix.elbo, f->s.mix.sd, true);
+            take(f, f->fitting.elbo, f->fitting.sd, true);
         break;
     }
-    if (f->s.stage == WV_EXPLORE && !f->s.modes && f->s.starts > 40 && f->s.exploring == WV_CLIMB &&
-        f->s.path[0].fresh && !f->s.path[0].tries)
+    if (f->stage == WV_EXPLORE && !f->modes.n && f->explore.starts > 40 && f->explore.phase == WV_CLIMB &&
+        f->explore.path[0].fresh && !f->explore.path[0].tries)
         return wv_fail(error, WVGD_E_NO_DRAWS,
                        "none of %zu starting points of scale %g, tried 40 times each, has a finite log density that "
                        "can be climbed to a top: give starting points or init-scale; or is the gradient wrong, or the "
                        "top an edge (then transform the parameter that ends there)?",
-                       f->s.starts - 1, f->opt.init_scale);
+                       f->explore.starts - 1, f->opt.init_scale);
     return WVGD_OK;
 }
 
@@ -751,11 +854,11 @@ static void allot(wvgd_fit *f, size_t *count)
         size_t pick = 0;
         double best = -INFINITY;
         bool bare = false;
-        for (size_t m = 0; m < f->s.modes; m++)
-            bare |= f->s.mode[m].relevant && !count[m];
-        for (size_t m = 0; m < f->s.modes; m++) {
-            double score = f->s.mode[m].elbo - log((double)count[m] + 0.5);
-            if (f->s.mode[m].relevant && (!bare || !count[m]) && score > best) {
+        for (size_t m = 0; m < f->modes.n; m++)
+            bare |= f->modes.mode[m].relevant && !count[m];
+        for (size_t m = 0; m < f->modes.n; m++) {
+            double score = f->modes.mode[m].elbo - log((double)count[m] + 0.5);
+            if (f->modes.mode[m].relevant && (!bare || !count[m]) && score > best) {
                 best = score;
                 pick = m;
             }
@@ -771,14 +874,15 @@ static void settle(wvgd_fit *f, size_t j, size_t m, bool alone)
     size_t D = f->D;
     wv_gaussian g = wv_modes_gaussian(f, m);
     wv_stream stream = {f->opt.seed, WV_RNG_START, 1, j};
-    double *sd = f->vector[1], *z = f->now.z + j * D;
+    double *sd = f->desk.vector[1], *z = f->cells.now.z + j * D;
     if (alone)
         memcpy(z, g.mu, D * sizeof *z);
     else
-        wv_gaussian_draw(&g, &stream, 0, 1, false, z, f->work);
-    memcpy(f->now.mu + j * D, z, D * sizeof *z);
+        wv_gaussian_draw(&g, &stream, 0, 1, false, z, f->desk.work);
+    memcpy(f->cells.now.mu + j * D, z, D * sizeof *z);
     g.family->sd(D, 0, g.root, sd);
-    double *root = f->now.root + j * f->family->size(D, f->R), *spread = f->now.spread + j * f->cell_family->size(D, 0);
+    double *root = f->cells.now.root + j * f->family->size(D, f->R),
+           *spread = f->cells.now.spread + j * f->cell_family->size(D, 0);
     if (f->family == g.family)
         memcpy(root, g.root, f->family->size(D, 0) * sizeof *root);
     else
@@ -797,23 +901,23 @@ void wv_explore_settle(wvgd_fit *f)
         wv_staged_begin(f);
         return;
     }
-    if (!f->s.modes) { /* stopped before any ascent has ended: particles stay where the given scale puts them */
+    if (!f->modes.n) { /* stopped before any ascent has ended: particles stay where the given scale puts them */
         wv_joint_begin(f);
         return;
     }
     allot(f, count);
-    for (size_t m = 0; m < f->s.modes; m++) {
-        if (f->s.mode[m].elbo > f->s.mode[best].elbo)
+    for (size_t m = 0; m < f->modes.n; m++) {
+        if (f->modes.mode[m].elbo > f->modes.mode[best].elbo)
             best = m;
         for (size_t c = 0; c < count[m]; c++)
             settle(f, j++, m, count[m] == 1);
     }
     wv_gaussian g = wv_modes_gaussian(f, best);
-    if (f->pilot) {
-        memcpy(f->pilot_mu, g.mu, f->D * sizeof(double));
-        memcpy(f->pilot_root, g.root, f->D * f->D * sizeof(double));
+    if (f->prefit.wanted) {
+        memcpy(f->prefit.mu, g.mu, f->D * sizeof(double));
+        memcpy(f->prefit.root, g.root, f->D * f->D * sizeof(double));
     }
     if (!(f->opt.metric && f->opt.cost == WVGD_MAHALANOBIS))
-        memcpy(f->now.metric, g.root, wv_modes_root_size(f) * sizeof(double));
+        memcpy(f->cells.now.metric, g.root, wv_modes_root_size(f) * sizeof(double));
     wv_joint_begin(f);
 }

@@ -1,7 +1,68 @@
 /* explore.h - where to start: modes of the log density, found by ascents from scattered points. */
 #ifndef WV_EXPLORE_H
 #define WV_EXPLORE_H
-#include "fit.h"
+#include "archive.h"
+#include "wvgd.h"
+
+enum {
+    WV_PATHS = 8,    /* ascents in one wave */
+    WV_PAIRS = 30,   /* curvature pairs that an ascent looks back on, */
+    WV_KEPT = 64,    /* and that are kept, for the Gaussians that it leaves behind */
+    WV_STATIONS = 8, /* Gaussians that an ascent leaves behind */
+    WV_ENDS = 16     /* ends of ascents remembered that were no modes */
+};
+
+/* What exploration is doing: paths climb; one that has ended is judged by a few draws; its Gaussian is fitted. */
+typedef enum { WV_CLIMB, WV_JUDGE, WV_ALONE } wv_exploring;
+
+/* An ascent under way. */
+typedef struct {
+    int active, fresh;          /* flags; fresh: its start has not been evaluated */
+    int settled, judged, spike; /* flags: it has ended at a top; its end has been looked at; a narrow
+                                 * peak there has been tried */
+    int hit;                    /* the known mode in which it ended, or -1 */
+    unsigned stations, made;    /* bits: Gaussians left behind; those whose roots have been worked out */
+    size_t left[WV_STATIONS];   /* curvature pairs at each */
+    size_t start, tries;        /* which start, after how many without density */
+    size_t evaluations, accepted, pairs, stalls, looks;
+    double log_p, slope;    /* at the last accepted point */
+    double sy[WV_KEPT];     /* products of its curvature pairs */
+    double step, low, high; /* of the line search */
+} wv_path;
+
+/* Where an ascent ended that led to a known mode when its Gaussian was fitted. */
+typedef struct {
+    double log_p;
+    int mode;
+    unsigned fits;
+} wv_end;
+
+typedef struct {
+    size_t D, size;  /* dimensions; doubles in a root */
+    size_t padded;   /* doubles in a row in the frame: whole vectors */
+    size_t stations; /* Gaussians that a path leaves behind */
+    wv_exploring phase;
+    size_t starts;  /* ascents begun */
+    size_t climbed; /* evaluations of paths */
+    size_t judged;  /* the path whose end is being looked at */
+    size_t idle;    /* fits of ascents without end, one after the other, that have led to nothing new */
+    size_t ends;
+    wv_end end[WV_ENDS];
+    wv_path path[WV_PATHS];
+    double *frame;                    /* [size] root of the metric of the ascents under way */
+    double *end_x;                    /* [ends][D] */
+    double *path_x, *path_p;          /* [paths][D] point and direction of each ascent */
+    double *path_g, *path_q;          /* [paths][padded] gradient and direction in the frame, */
+    double *path_s, *path_y;          /* [paths][WV_KEPT][padded] and its curvature pairs */
+    double *station_x, *station_root; /* [paths][stations][D], [paths][stations][size] Gaussians left behind */
+    double *frame_turned;             /* [D][D] frame', if */
+    bool turned;                      /* it has been worked out */
+    double *memory;
+} wv_explore;
+
+bool wv_explore_new(wv_explore *e, size_t D, bool dense, bool used);
+void wv_explore_free(wv_explore *e);
+bool wv_explore_archive(wv_explore *e, wv_archive *a, bool running);
 
 /* Gaussians that a path leaves behind. */
 size_t wv_explore_stations(const wvgd_fit *f);

@@ -2,6 +2,7 @@
  * r_k = w_k q_k / m its responsibility, by the regression of update.c, on points pooled over the last batches with
  * deterministic-mixture weights. A component alone has r = 1, and the same loop fits one mode. (Method, section 6.) */
 #include "staged/mixture_fit.h"
+#include "fit.h"
 #include "gaussian.h"
 #include "rng.h"
 #include "staged/modes.h"
@@ -17,25 +18,13 @@
 
 enum { WINDOW = 8, ALONE = 120, TOGETHER = 12 }; /* batches kept for one component; iterations at most */
 
-wv_gaussian wv_mixture_component(const wvgd_fit *f, size_t k)
-{
-    return (wv_gaussian){wv_family_get(WVGD_FULL), f->D, 0, f->mix.mu + k * f->D, f->mix.root + k * f->D * f->D, 0};
-}
-
-bool wv_mixture_is(const wvgd_fit *f, const wv_gaussian *q)
-{
-    size_t D = f->D;
-    return f->s.mix.K == 1 && q->family == wv_family_get(WVGD_FULL) && !memcmp(q->mu, f->mix.mu, D * sizeof(double)) &&
-           !memcmp(q->root, f->mix.root, D * D * sizeof(double));
-}
-
 size_t wv_mixture_owner(wvgd_fit *f, const double *x)
 {
     size_t best = 0;
     double most = -INFINITY, log_q;
-    for (size_t k = 0; k < f->s.mix.K; k++) {
-        wv_gaussian q = wv_mixture_component(f, k);
-        wv_gaussian_log_density(&q, 1, x, &log_q, f->y, f->work);
+    for (size_t k = 0; k < f->mix.K; k++) {
+        wv_gaussian q = wv_mixture_component(&f->mix, k);
+        wv_gaussian_log_density(&q, 1, x, &log_q, f->desk.y, f->desk.work);
         if (log_q + log(f->mix.w[k]) > most) {
             most = log_q + log(f->mix.w[k]);
             best = k;
@@ -49,16 +38,17 @@ size_t wv_mixture_owner(wvgd_fit *f, const double *x)
 static void orthogonal(wvgd_fit *f, const wv_stream *stream, size_t n, double *x)
 {
     size_t D = f->D, made = 0;
-    double *Q = f->square[0], *R = f->square[1], *tau = f->vector[0];
+    double *Q = f->desk.square[0], *R = f->desk.square[1], *tau = f->desk.vector[0];
     lapack_int d = (lapack_int)D, room = (lapack_int)wv_dense_eigh_work(D);
     for (uint64_t block = 0; made < n; block++) {
         /* directions of the block that are used: the first */
         size_t some = (n - made + 1) / 2 < D ? (n - made + 1) / 2 : D;
         wv_rng_normal(stream, 2 * block, some * D, Q);
         wv_rng_normal(stream, 2 * block + 1, some * D, R);
-        bool apart =
-            D > 1 && LAPACKE_dgeqrf_work(LAPACK_COL_MAJOR, d, (lapack_int)some, Q, d, tau, f->syev, room) == 0 &&
-            LAPACKE_dorgqr_work(LAPACK_COL_MAJOR, d, (lapack_int)some, (lapack_int)some, Q, d, tau, f->syev, room) == 0;
+        bool apart = D > 1 &&
+                     LAPACKE_dgeqrf_work(LAPACK_COL_MAJOR, d, (lapack_int)some, Q, d, tau, f->desk.syev, room) == 0 &&
+                     LAPACKE_dorgqr_work(LAPACK_COL_MAJOR, d, (lapack_int)some, (lapack_int)some, Q, d, tau,
+                                         f->desk.syev, room) == 0;
         for (size_t i = 0; i < some; i++) {
             if (apart) /* a direction of the block, as long as an independent normal vector */
                 cblas_dscal(d, cblas_dnrm2(d, R + i * D, 1), Q + i * D, 1);
@@ -72,28 +62,28 @@ static void orthogonal(wvgd_fit *f, const wv_stream *stream, size_t n, double *x
 void wv_mixture_fit_spread(wvgd_fit *f, const wv_gaussian *q, const wv_stream *stream, size_t n, double *x)
 {
     orthogonal(f, stream, n, x);
-    q->family->colour(f->D, q->R, q->root, n, x, f->work);
+    q->family->colour(f->D, q->R, q->root, n, x, f->desk.work);
     for (size_t i = 0; i < n; i++)
         cblas_daxpy((int)f->D, 1.0, q->mu, 1, x + i * f->D, 1);
 }
 
 void wv_mixture_fit_ask(wvgd_fit *f)
 {
-    size_t K = f->s.mix.K, D = f->D, draws = K == 1 ? 2 * D : K < 8 ? D / 2 : D / 3, least = K == 1 ? 20 : 10;
+    size_t K = f->mix.K, D = f->D, draws = K == 1 ? 2 * D : K < 8 ? D / 2 : D / 3, least = K == 1 ? 20 : 10;
     draws = draws > least ? draws : least;
-    if (K > 1 && f->s.effort) { /* as many as the pool has room for */
+    if (K > 1 && f->growth.effort) { /* as many as the pool has room for */
         size_t room = wv_draws_components(f) * (D / 2 > 10 ? D / 2 : 10) / K / 2 * 2;
-        draws = draws << f->s.effort < room ? draws << f->s.effort : room;
+        draws = draws << f->growth.effort < room ? draws << f->growth.effort : room;
     }
     draws += draws % 2;
     f->b.n = K * draws;
-    f->proposals = K;
+    f->proposals.n = K;
     for (size_t k = 0; k < K; k++) {
         double *x = f->b.x + k * draws * D;
-        wv_stream stream = {f->opt.seed, WV_RNG_FIT, f->s.batch, k};
-        wv_gaussian q = wv_mixture_component(f, k);
-        f->proposal[k].q = q;
-        f->share[k] = draws;
+        wv_stream stream = {f->opt.seed, WV_RNG_FIT, f->count.batch, k};
+        wv_gaussian q = wv_mixture_component(&f->mix, k);
+        f->proposals.p[k].q = q;
+        f->proposals.share[k] = draws;
         wv_mixture_fit_spread(f, &q, &stream, draws, x);
     }
 }
@@ -102,61 +92,63 @@ void wv_mixture_fit_ask(wvgd_fit *f)
 /* Components as places: each with its weight in the mixture. */
 static wv_place place(const wvgd_fit *f, size_t k)
 {
-    return (wv_place){f->mix.mu + k * f->D, f->mix_inverse + k * f->D * f->D, f->mix_det[k], f->mix.w[k], 0, 0, 0};
+    return (wv_place){
+        f->mix.mu + k * f->D, f->shared.mix_inverse + k * f->D * f->D, f->shared.mix_det[k], f->mix.w[k], 0, 0, 0};
 }
 
 static void invert_one(wvgd_fit *f, void *context, size_t k)
 {
     size_t D = f->D;
     (void)context;
-    wv_dense_invert(D, f->mix.root + k * D * D, f->mix_inverse + k * D * D);
-    f->mix_det[k] = wv_family_get(WVGD_FULL)->log_det(D, 0, f->mix.root + k * D * D);
+    wv_dense_invert(D, f->mix.root + k * D * D, f->shared.mix_inverse + k * D * D);
+    f->shared.mix_det[k] = wv_family_get(WVGD_FULL)->log_det(D, 0, f->mix.root + k * D * D);
 }
 
 static void invert(wvgd_fit *f)
 {
-    wv_fit_share(f, f->s.mix.K, (double)(f->s.mix.K * f->D * f->D * f->D) / 6, invert_one, NULL);
+    wv_fit_share(f, f->mix.K, (double)(f->mix.K * f->D * f->D * f->D) / 6, invert_one, NULL);
 }
 
 /* Multiplications that take the points of the pool to the coordinates of all components, or moments in these. */
 static double work_of(const wvgd_fit *f)
 {
-    return (double)(wv_draws_size(f) * f->s.mix.K * f->D * f->D);
+    return (double)(wv_draws_size(f) * f->mix.K * f->D * f->D);
 }
 
-/* Densities of all components (f->mix_q[k][n_pool]) and of the mixture (f->mix_log) at the pooled points; ELBO, sd
- * and ESS of the mixture. Points in the coordinates of each component are left in f->mix_y, if there is room;
- * measured: f->mix_q and f->mix_y have the squares and the points already. False: no point has density. */
+/* Densities of all components (f->shared.mix_q[k][n_pool]) and of the mixture (f->shared.mix_log) at the pooled points;
+ * ELBO, sd and ESS of the mixture. Points in the coordinates of each component are left in f->shared.mix_y, if there is
+ * room; measured: f->shared.mix_q and f->shared.mix_y have the squares and the points already. False: no point has
+ * density. */
 static bool assess(wvgd_fit *f, bool measured, double *elbo, double *sd, double *ess)
 {
-    size_t n = wv_draws_size(f), K = f->s.mix.K, room = wv_draws_points(f);
+    size_t n = wv_draws_size(f), K = f->mix.K, room = wv_draws_points(f);
     invert(f);
     if (!measured)
         wv_draws_measure(f, place, 0, K, 0, n, f->pool.x, true);
     for (size_t i = 0; i < n; i++)
-        f->mix_log[i] = -INFINITY;
-    wv_draws_sum(f, place, 0, K, 0, n, f->mix_log);
+        f->shared.mix_log[i] = -INFINITY;
+    wv_draws_sum(f, place, 0, K, 0, n, f->shared.mix_log);
     for (size_t k = 0; k < K; k++)
-        wv_columns_density(f->D, n, f->mix_det[k], 0, f->mix_q + k * room, f->mix_q + k * room);
+        wv_columns_density(f->D, n, f->shared.mix_det[k], 0, f->shared.mix_q + k * room, f->shared.mix_q + k * room);
     for (size_t i = 0; i < n; i++)
-        f->psi[i] = f->mix_log[i] - f->pool.log_sum[i];
+        f->desk.psi[i] = f->shared.mix_log[i] - f->pool.log_sum[i];
     /* log of the mixture's share where there is density, outside of which it is cut off */
-    double inside = -wv_weights_lse(n, f->psi), mean = 0, squares = 0;
+    double inside = -wv_weights_lse(n, f->desk.psi), mean = 0, squares = 0;
     for (size_t i = 0; i < n; i++)
-        f->psi[i] = f->pool.log_p[i] > -INFINITY ? f->psi[i] : -INFINITY;
-    inside += wv_weights_lse(n, f->psi);
-    if (!wv_weights_normalise(n, f->psi, f->mix_u))
+        f->desk.psi[i] = f->pool.log_p[i] > -INFINITY ? f->desk.psi[i] : -INFINITY;
+    inside += wv_weights_lse(n, f->desk.psi);
+    if (!wv_weights_normalise(n, f->desk.psi, f->shared.mix_u))
         return false;
     for (size_t i = 0; i < n; i++)
-        if (f->mix_u[i] > 0)
-            mean += f->mix_u[i] * (f->pool.log_p[i] - f->mix_log[i]);
+        if (f->shared.mix_u[i] > 0)
+            mean += f->shared.mix_u[i] * (f->pool.log_p[i] - f->shared.mix_log[i]);
     for (size_t i = 0; i < n; i++)
-        if (f->mix_u[i] > 0)
-            squares += f->mix_u[i] * (f->pool.log_p[i] - f->mix_log[i] - mean) *
-                       (f->pool.log_p[i] - f->mix_log[i] - mean);
+        if (f->shared.mix_u[i] > 0)
+            squares += f->shared.mix_u[i] * (f->pool.log_p[i] - f->shared.mix_log[i] - mean) *
+                       (f->pool.log_p[i] - f->shared.mix_log[i] - mean);
     *elbo = mean + inside;
     *sd = sqrt(squares);
-    *ess = wv_weights_ess(n, f->mix_u);
+    *ess = wv_weights_ess(n, f->shared.mix_u);
     return isfinite(*elbo);
 }
 
@@ -182,33 +174,35 @@ static size_t columns_in(const wvgd_fit *f, size_t at)
 static const double *whitened(wvgd_fit *f, size_t k, size_t at)
 {
     size_t D = f->D, size = D * WV_COLUMNS;
-    double *x = f->gx, *spare = x + size, *y = spare + size, *r = y + size;
-    if (f->s.mix.K * blocks(f) * size <= wv_draws_kept(f))
-        return f->mix_y + (k * blocks(f) + at) * size;
+    double *x = f->desk.gx, *spare = x + size, *y = spare + size, *r = y + size;
+    if (f->mix.K * blocks(f) * size <= wv_draws_kept(f))
+        return f->shared.mix_y + (k * blocks(f) + at) * size;
     wv_columns_turn(D, points_in(f, at), f->pool.x + at * size, x);
-    wv_columns_whiten(D, columns_in(f, at), f->mix_inverse + k * D * D, f->mix.mu + k * D, x, spare, y, r);
+    wv_columns_whiten(D, columns_in(f, at), f->shared.mix_inverse + k * D * D, f->mix.mu + k * D, x, spare, y, r);
     return y;
 }
 
-/* f->mix_grad: gradients at the pooled points of block `at` of log p~, and with several components of log p~ - log
- * m, grad log m = - sum_k r_k A_k'^-1 y_k. */
+/* f->shared.mix_grad: gradients at the pooled points of block `at` of log p~, and with several components of log p~ -
+ * log m, grad log m = - sum_k r_k A_k'^-1 y_k. */
 static void gradients(wvgd_fit *f, void *context, size_t at)
 {
-    size_t D = f->D, K = f->s.mix.K, room = wv_draws_points(f), points = points_in(f, at), n = columns_in(f, at),
+    size_t D = f->D, K = f->mix.K, room = wv_draws_points(f), points = points_in(f, at), n = columns_in(f, at),
            first = at * WV_COLUMNS;
     const wv_columns *pass = wv_columns_best();
-    double *r = f->glu, *ry = f->gg, *out = f->mix_grad + first * D; /* [WV_COLUMNS], [D][WV_COLUMNS] */
+    double *r = f->desk.glu, *ry = f->desk.gg,
+           *out = f->shared.mix_grad + first * D; /* [WV_COLUMNS], [D][WV_COLUMNS] */
     (void)context;
     wv_columns_turn(D, points, f->pool.grad + first * D, out);
     for (size_t k = 0; k < K && K > 1; k++) {
         double log_w = log(f->mix.w[k]);
         for (size_t i = 0; i < n; i++) /* no part beyond the last point, where nothing is known */
-            r[i] = i < points ? log_w + f->mix_q[k * room + first + i] - f->mix_log[first + i] : -INFINITY;
+            r[i] = i < points ? log_w + f->shared.mix_q[k * room + first + i] - f->shared.mix_log[first + i]
+                              : -INFINITY;
         pass->exponentials(n, 0, r, r);
         if (!(wv_weights_largest(n, r) > 1e-17))
             continue;
         pass->scale(D, n, r, whitened(f, k, at), ry);
-        wv_columns_push(D, n, f->mix_inverse + k * D * D, ry, out);
+        wv_columns_push(D, n, f->shared.mix_inverse + k * D * D, ry, out);
     }
 }
 
@@ -217,12 +211,12 @@ static void spread(wvgd_fit *f, const wv_update *c, const wv_update_moments *m, 
 {
     size_t D = f->D;
     const wv_columns *pass = wv_columns_best();
-    double *g = f->gg, *ug = g + D * WV_COLUMNS;
+    double *g = f->desk.gg, *ug = g + D * WV_COLUMNS;
     memset(cov, 0, D * D * sizeof *cov);
     for (size_t at = 0; at < blocks(f); at++) {
         size_t n = columns_in(f, at);
         const double *u = c->u + at * WV_COLUMNS;
-        pass->centre(D, n, u, f->mix_grad + at * WV_COLUMNS * D, m->grad, g, ug);
+        pass->centre(D, n, u, f->shared.mix_grad + at * WV_COLUMNS * D, m->grad, g, ug);
         wv_columns_product(D, n, ug, g, true, cov);
     }
 }
@@ -234,7 +228,7 @@ static void measure(wvgd_fit *f, size_t k, const double *u, wv_update_moments *m
     size_t D = f->D;
     int d = (int)D;
     const wv_columns *pass = wv_columns_best();
-    double *y = f->gg, *uy = y + D * WV_COLUMNS, *zero = f->vector[1];
+    double *y = f->desk.gg, *uy = y + D * WV_COLUMNS, *zero = f->desk.vector[1];
     memset(zero, 0, D * sizeof *y);
     memset(m->mean, 0, D * sizeof *y);
     memset(m->grad, 0, D * sizeof *y);
@@ -242,7 +236,7 @@ static void measure(wvgd_fit *f, size_t k, const double *u, wv_update_moments *m
     memset(m->cross, 0, D * D * sizeof *y);
     for (size_t at = 0; at < blocks(f); at++, u += WV_COLUMNS) {
         size_t n = columns_in(f, at);
-        const double *g = f->mix_grad + at * WV_COLUMNS * D;
+        const double *g = f->shared.mix_grad + at * WV_COLUMNS * D;
         if (!(wv_weights_largest(n, u) > 0))
             continue;
         pass->centre(D, n, u, whitened(f, k, at), zero, y, uy);
@@ -257,64 +251,58 @@ static void measure(wvgd_fit *f, size_t k, const double *u, wv_update_moments *m
 }
 
 /* ---- points of one component ------------------------------------------------------------------------------------- */
-/* Weights of the pooled points that stand for component k, those of at most `least` left out, into f->gu, zero up to
- * the end of the last block; false: no point has density. */
+/* Weights of the pooled points that stand for component k, those of at most `least` left out, into f->desk.gu, zero up
+ * to the end of the last block; false: no point has density. */
 static bool stand_for(wvgd_fit *f, size_t k, double least)
 {
     size_t n = wv_draws_size(f);
-    const double *log_q = f->mix_q + k * wv_draws_points(f);
+    const double *log_q = f->shared.mix_q + k * wv_draws_points(f);
     double total = 0;
     for (size_t i = 0; i < n; i++)
-        f->psi[i] = f->pool.log_p[i] > -INFINITY ? log_q[i] - f->pool.log_sum[i] : -INFINITY;
-    bool some = wv_weights_normalise(n, f->psi, f->gu);
+        f->desk.psi[i] = f->pool.log_p[i] > -INFINITY ? log_q[i] - f->pool.log_sum[i] : -INFINITY;
+    bool some = wv_weights_normalise(n, f->desk.psi, f->desk.gu);
     for (size_t i = 0; i < n; i++)
-        total += f->gu[i] = f->gu[i] > least ? f->gu[i] : 0;
+        total += f->desk.gu[i] = f->desk.gu[i] > least ? f->desk.gu[i] : 0;
     for (size_t i = 0; i < n; i++)
-        f->gu[i] /= total;
+        f->desk.gu[i] /= total;
     for (size_t i = n; i < blocks(f) * WV_COLUMNS; i++)
-        f->gu[i] = 0;
+        f->desk.gu[i] = 0;
     return some;
 }
 
-/* E_qk[log p~ - log m] under the weights f->gu. */
+/* E_qk[log p~ - log m] under the weights f->desk.gu. */
 static double own_elbo(const wvgd_fit *f)
 {
     double sum = 0;
     for (size_t i = 0, n = wv_draws_size(f); i < n; i++)
-        if (f->gu[i] > 0)
-            sum += f->gu[i] * (f->pool.log_p[i] - f->mix_log[i]);
+        if (f->desk.gu[i] > 0)
+            sum += f->desk.gu[i] * (f->pool.log_p[i] - f->shared.mix_log[i]);
     return sum;
 }
 
-/* Points that stand for component k: weights into f->gu, points and gradients into f->gx, f->gg. Returns how many. */
+/* Points that stand for component k: weights into f->desk.gu, points and gradients into f->desk.gx, f->desk.gg. Returns
+ * how many. */
 static size_t gather(wvgd_fit *f, size_t k, double least)
 {
     size_t D = f->D, kept = 0, n = stand_for(f, k, least) ? wv_draws_size(f) : 0;
     for (size_t i = 0; i < n; i++)
-        if (f->gu[i] > 0) {
-            memcpy(f->gx + kept * D, f->pool.x + i * D, D * sizeof(double));
-            memcpy(f->gg + kept * D, f->pool.grad + i * D, D * sizeof(double));
-            f->gu[kept++] = f->gu[i];
+        if (f->desk.gu[i] > 0) {
+            memcpy(f->desk.gx + kept * D, f->pool.x + i * D, D * sizeof(double));
+            memcpy(f->desk.gg + kept * D, f->pool.grad + i * D, D * sizeof(double));
+            f->desk.gu[kept++] = f->desk.gu[i];
         }
     return kept;
 }
 
 /* ---- one step ---------------------------------------------------------------------------------------------------- */
-void wv_mixture_copy(const wvgd_fit *f, size_t K, const wv_mixture *from, wv_mixture *to)
-{
-    memcpy(to->mu, from->mu, K * f->D * sizeof(double));
-    memcpy(to->root, from->root, K * f->D * f->D * sizeof(double));
-    memcpy(to->w, from->w, K * sizeof(double));
-}
-
 static void keep_best(wvgd_fit *f)
 {
-    wv_mixture_copy(f, f->s.mix.K, &f->mix, &f->mix_best);
+    wv_mixture_copy(&f->mix_best, &f->mix);
 }
 
 static void go_back(wvgd_fit *f)
 {
-    wv_mixture_copy(f, f->s.mix.K, &f->mix_best, &f->mix);
+    wv_mixture_copy(&f->mix, &f->mix_best);
 }
 
 static void shrink(wvgd_fit *f, size_t k, double by)
@@ -322,11 +310,11 @@ static void shrink(wvgd_fit *f, size_t k, double by)
     cblas_dscal((int)(f->D * f->D), by, f->mix.root + k * f->D * f->D, 1);
 }
 
-/* Marks, in f->mix_e, the components that have dragged the ELBO down. */
+/* Marks, in f->desk.mix_e, the components that have dragged the ELBO down. */
 static void mark_lost(wvgd_fit *f, double elbo)
 {
-    for (size_t k = 0; k < f->s.mix.K; k++)
-        f->mix_e[k] = f->s.mix.K > 1 && stand_for(f, k, 1e-12) && own_elbo(f) < elbo - 30;
+    for (size_t k = 0; k < f->mix.K; k++)
+        f->desk.mix_e[k] = f->mix.K > 1 && stand_for(f, k, 1e-12) && own_elbo(f) < elbo - 30;
 }
 
 static void copy_component(wvgd_fit *f, size_t to, size_t from)
@@ -337,22 +325,22 @@ static void copy_component(wvgd_fit *f, size_t to, size_t from)
 
 static void normalise_weights(wvgd_fit *f)
 {
-    double sum = cblas_dasum((int)f->s.mix.K, f->mix.w, 1);
-    cblas_dscal((int)f->s.mix.K, 1 / sum, f->mix.w, 1);
+    double sum = cblas_dasum((int)f->mix.K, f->mix.w, 1);
+    cblas_dscal((int)f->mix.K, 1 / sum, f->mix.w, 1);
 }
 
 /* Keeps the components whose mark is zero, if any. */
 static void drop_marked(wvgd_fit *f)
 {
     size_t kept = 0;
-    for (size_t k = 0; k < f->s.mix.K; k++)
-        if (f->mix_e[k] == 0) {
+    for (size_t k = 0; k < f->mix.K; k++)
+        if (f->desk.mix_e[k] == 0) {
             f->mix.w[kept] = f->mix.w[k];
             copy_component(f, kept++, k);
         }
     if (!kept)
         return;
-    f->s.mix.K = kept;
+    f->mix.K = kept;
     normalise_weights(f);
 }
 
@@ -361,34 +349,34 @@ typedef struct {
     double *elbo, *kl; /* [K] */
 } gains;
 
-/* Natural gradient step of component k, into f->mix_mu and f->mix_root. */
+/* Natural gradient step of component k, into f->shared.mix_mu and f->shared.mix_root. */
 static void step_one(wvgd_fit *f, void *context, size_t k)
 {
     const gains *g = context;
     size_t D = f->D, n = wv_draws_size(f);
-    wv_update_moments m = {.mean = f->vector[0],
-                           .cov = f->square[9],
-                           .grad = f->vector[9],
-                           .cross = f->square[10],
-                           .relative = f->s.mix.K > 1,
+    wv_update_moments m = {.mean = f->desk.vector[0],
+                           .cov = f->desk.square[9],
+                           .grad = f->desk.vector[9],
+                           .cross = f->desk.square[10],
+                           .relative = f->mix.K > 1,
                            .spread = spread};
-    double ess = stand_for(f, k, 1e-12) ? wv_weights_ess(n, f->gu) : 0, *root = f->mix_root + k * D * D,
-           *mu = f->mix_mu + k * D;
+    double ess = stand_for(f, k, 1e-12) ? wv_weights_ess(n, f->desk.gu) : 0, *root = f->shared.mix_root + k * D * D,
+           *mu = f->shared.mix_mu + k * D;
     memcpy(mu, f->mix.mu + k * D, D * sizeof *mu);
     memcpy(root, f->mix.root + k * D * D, D * D * sizeof *root);
     g->elbo[k] = NAN;
     wv_update_result r = {false, 0};
     if (ess >= 4) {
         g->elbo[k] = own_elbo(f);
-        measure(f, k, f->gu, &m);
+        measure(f, k, f->desk.gu, &m);
         wv_update c = {.estimator = WVGD_NATURAL,
                        .family = wv_family_get(WVGD_FULL),
                        .mu = mu,
                        .root = root,
                        .moments = &m,
-                       .u = f->gu,
+                       .u = f->desk.gu,
                        .ess = ess,
-                       .rho = f->s.mix.rho};
+                       .rho = f->fitting.rho};
         r = wv_update_component(f, &c);
     }
     if (!r.ok)
@@ -399,8 +387,8 @@ static void step_one(wvgd_fit *f, void *context, size_t k)
 /* The same for every component, and for the weights; returns the nats of a full step. */
 static double step(wvgd_fit *f)
 {
-    size_t K = f->s.mix.K, D = f->D;
-    double total = 0, top = -INFINITY, bottom = INFINITY, *E = f->mix_e;
+    size_t K = f->mix.K, D = f->D;
+    double total = 0, top = -INFINITY, bottom = INFINITY, *E = f->desk.mix_e;
     gains g = {E, E + K};
     wv_fit_share(f, blocks(f), work_of(f), gradients, NULL);
     wv_fit_share(f, K, 2 * work_of(f), step_one, &g);
@@ -411,8 +399,8 @@ static double step(wvgd_fit *f)
             bottom = fmin(bottom, E[k]);
         }
     }
-    memcpy(f->mix.mu, f->mix_mu, K * D * sizeof(double));
-    memcpy(f->mix.root, f->mix_root, K * D * D * sizeof(double));
+    memcpy(f->mix.mu, f->shared.mix_mu, K * D * sizeof(double));
+    memcpy(f->mix.root, f->shared.mix_root, K * D * D * sizeof(double));
     if (K > 1 && top > -INFINITY) {
         double sum = 0;
         for (size_t k = 0; k < K; k++)
@@ -430,20 +418,20 @@ static double step(wvgd_fit *f)
  * wv_draws_take has left it. True: the fit has ended. */
 static bool iterate(wvgd_fit *f, bool judged, bool measured)
 {
-    wv_mixture_fitting *m = &f->s.mix;
+    wv_mixture_fitting *m = &f->fitting;
     double elbo, sd, ess, D = (double)f->D;
     bool back = false;
     if (!assess(f, measured, &elbo, &sd, &ess)) {
         if (m->best > -INFINITY)
             go_back(f);
-        for (size_t k = 0; k < m->K; k++)
+        for (size_t k = 0; k < f->mix.K; k++)
             shrink(f, k, 0.5);
         return ++m->stalls > 10;
     }
     double noise = sd / sqrt(fmax(ess, 1));
-    f->s.pelbo = elbo;
-    f->s.pelbo_se = noise;
-    f->s.ess = ess;
+    f->last.pelbo = elbo;
+    f->last.pelbo_se = noise;
+    f->last.ess = ess;
     if (judged) {
         /* of a state that has gone astray the noise is as large as the fall */
         back = elbo < m->best - fmax(1, 3 * fmin(noise, m->best_sd));
@@ -464,7 +452,7 @@ static bool iterate(wvgd_fit *f, bool judged, bool measured)
             m->best = elbo;
             m->best_sd = sd;
         }
-        if (m->stalls >= (m->K == 1 ? 6 : 4)) {
+        if (m->stalls >= (f->mix.K == 1 ? 6 : 4)) {
             wv_mixture_fit_end(f);
             return true;
         }
@@ -482,8 +470,7 @@ static bool iterate(wvgd_fit *f, bool judged, bool measured)
 
 void wv_mixture_fit_begin(wvgd_fit *f, bool step_first)
 {
-    size_t K = f->s.mix.K;
-    f->s.mix = (wv_mixture_fitting){.K = K, .rho = 1, .best = -INFINITY};
+    f->fitting = (wv_mixture_fitting){.rho = 1, .best = -INFINITY};
     keep_best(f);
     if (step_first)
         iterate(f, false, false);
@@ -491,15 +478,15 @@ void wv_mixture_fit_begin(wvgd_fit *f, bool step_first)
 
 bool wv_mixture_fit_tell(wvgd_fit *f)
 {
-    wv_mixture_fitting *m = &f->s.mix;
+    wv_mixture_fitting *m = &f->fitting;
     size_t finite = 0;
     for (size_t i = 0; i < f->b.n; i++)
         finite += f->b.log_p[i] > -INFINITY;
     bool measured = wv_draws_take(f, &f->b);
     m->iteration++;
-    f->s.iteration++;
-    if (m->K == 1) {
-        measured = measured && f->s.batches <= WINDOW;
+    f->count.iteration++;
+    if (f->mix.K == 1) {
+        measured = measured && f->pool.batches <= WINDOW;
         wv_draws_forget(f, WINDOW);
         if (2 * finite < f->b.n) { /* mostly without density: contract */
             shrink(f, 0, 0.5);
@@ -511,7 +498,7 @@ bool wv_mixture_fit_tell(wvgd_fit *f)
     }
     if (iterate(f, true, measured))
         return true;
-    if (m->iteration < (m->K == 1 ? ALONE : TOGETHER))
+    if (m->iteration < (f->mix.K == 1 ? ALONE : TOGETHER))
         return false;
     wv_mixture_fit_end(f);
     return true;
@@ -519,7 +506,7 @@ bool wv_mixture_fit_tell(wvgd_fit *f)
 
 void wv_mixture_fit_end(wvgd_fit *f)
 {
-    wv_mixture_fitting *m = &f->s.mix;
+    wv_mixture_fitting *m = &f->fitting;
     if (m->best > -INFINITY) {
         go_back(f);
         m->elbo = m->best;
@@ -532,15 +519,15 @@ void wv_mixture_log_density(wvgd_fit *f, size_t n, const double *x, double *log_
     for (size_t i = 0; i < n; i++)
         log_m[i] = -INFINITY;
     invert(f);
-    wv_draws_add(f, place, 0, f->s.mix.K, n, x, log_m);
+    wv_draws_add(f, place, 0, f->mix.K, n, x, log_m);
 }
 
 /* ---- growth ------------------------------------------------------------------------------------------------------ */
 /* Is component k the heaviest of those of a mode that matters? */
 static bool stands_for_mode(wvgd_fit *f, size_t k)
 {
-    size_t modes = f->s.relevant, m = wv_modes_nearest(f, modes, f->mix.mu + k * f->D);
-    for (size_t i = 0; i < f->s.mix.K; i++)
+    size_t modes = f->modes.relevant, m = wv_modes_nearest(f, modes, f->mix.mu + k * f->D);
+    for (size_t i = 0; i < f->mix.K; i++)
         if (f->mix.w[i] > f->mix.w[k] && wv_modes_nearest(f, modes, f->mix.mu + i * f->D) == m)
             return false;
     return true;
@@ -548,8 +535,8 @@ static bool stands_for_mode(wvgd_fit *f, size_t k)
 
 void wv_grow_drop(wvgd_fit *f)
 {
-    for (size_t k = 0; k < f->s.mix.K; k++)
-        f->mix_e[k] = !(f->mix.w[k] > 0.03 / (double)f->s.mix.K) && !(f->mix.w[k] > 0.002 && stands_for_mode(f, k));
+    for (size_t k = 0; k < f->mix.K; k++)
+        f->desk.mix_e[k] = !(f->mix.w[k] > 0.03 / (double)f->mix.K) && !(f->mix.w[k] > 0.002 && stands_for_mode(f, k));
     drop_marked(f);
 }
 
@@ -591,40 +578,40 @@ static double contract(size_t D, const double *S, double *v, double *T)
 static void fastest(wvgd_fit *f, size_t k, size_t n, double *best)
 {
     size_t D = f->D;
-    double *y = f->y, *r = f->gy, *v = f->vector[1], *mean = f->vector[2], largest = -1;
-    wv_gaussian q = wv_mixture_component(f, k);
-    wv_gaussian_whiten(&q, n, f->gx, y, f->work);
-    memcpy(r, f->gg, n * D * sizeof *r);
-    q.family->pull(D, 0, q.root, n, r, f->work);
+    double *y = f->desk.y, *r = f->desk.gy, *v = f->desk.vector[1], *mean = f->desk.vector[2], largest = -1;
+    wv_gaussian q = wv_mixture_component(&f->mix, k);
+    wv_gaussian_whiten(&q, n, f->desk.gx, y, f->desk.work);
+    memcpy(r, f->desk.gg, n * D * sizeof *r);
+    q.family->pull(D, 0, q.root, n, r, f->desk.work);
     cblas_daxpy((int)(n * D), 1.0, y, 1, r, 1); /* what the component leaves of the gradient, */
     /* with outliers pulled in to the length that 98 % of the weight stays below */
     for (size_t i = 0; i < n; i++)
-        f->gr[i] = cblas_dnrm2((int)D, r + i * D, 1);
+        f->desk.gr[i] = cblas_dnrm2((int)D, r + i * D, 1);
     double low = 0, high = 0;
     for (size_t i = 0; i < n; i++)
-        high = fmax(high, f->gr[i]);
+        high = fmax(high, f->desk.gr[i]);
     for (int round = 0; round < 40; round++) {
         double middle = (low + high) / 2, below = 0;
         for (size_t i = 0; i < n; i++)
-            below += f->gr[i] <= middle ? f->gu[i] : 0;
+            below += f->desk.gr[i] <= middle ? f->desk.gu[i] : 0;
         *(below < 0.98 ? &low : &high) = middle;
     }
     memset(mean, 0, D * sizeof *mean);
     for (size_t i = 0; i < n; i++) {
-        if (f->gr[i] > high)
-            cblas_dscal((int)D, high / f->gr[i], r + i * D, 1);
-        cblas_daxpy((int)D, f->gu[i], r + i * D, 1, mean, 1);
+        if (f->desk.gr[i] > high)
+            cblas_dscal((int)D, high / f->desk.gr[i], r + i * D, 1);
+        cblas_daxpy((int)D, f->desk.gu[i], r + i * D, 1, mean, 1);
     }
     for (size_t i = 0; i < n; i++)
         cblas_daxpy((int)D, -1.0, mean, 1, r + i * D, 1);
-    third_derivative(D, n, f->gu, y, r, f->uy, f->mix_y);
+    third_derivative(D, n, f->desk.gu, y, r, f->desk.uy, f->shared.mix_y);
     for (uint64_t start = 0; start < 3; start++) {
-        wv_stream stream = {f->opt.seed, WV_RNG_RESTART, f->s.batch, k};
+        wv_stream stream = {f->opt.seed, WV_RNG_RESTART, f->count.batch, k};
         wv_rng_normal(&stream, start, D, v);
         cblas_dscal((int)D, 1 / cblas_dnrm2((int)D, v, 1), v, 1);
         double norm = 0;
         for (int round = 0; round < 15; round++)
-            norm = contract(D, f->mix_y, v, f->square[0]);
+            norm = contract(D, f->shared.mix_y, v, f->desk.square[0]);
         if (norm > largest) {
             largest = norm;
             memcpy(best, v, D * sizeof *v);
@@ -636,41 +623,41 @@ static void fastest(wvgd_fit *f, size_t k, size_t n, double *best)
 static void split(wvgd_fit *f, size_t k, double *v)
 {
     enum { AWAY = 2 };
-    size_t D = f->D, K = f->s.mix.K;
-    double aside = exp(-0.5), share = 1 / (1 + 2 * aside), *C = f->square[0];
-    wv_gaussian q = wv_mixture_component(f, k);
-    memcpy(f->vector[4], v, D * sizeof *v);
-    q.family->colour(D, 0, q.root, 1, f->vector[4], f->work);
+    size_t D = f->D, K = f->mix.K;
+    double aside = exp(-0.5), share = 1 / (1 + 2 * aside), *C = f->desk.square[0];
+    wv_gaussian q = wv_mixture_component(&f->mix, k);
+    memcpy(f->desk.vector[4], v, D * sizeof *v);
+    q.family->colour(D, 0, q.root, 1, f->desk.vector[4], f->desk.work);
     for (size_t i = 0; i < D; i++)
         for (size_t c = 0; c < D; c++)
             C[i * D + c] = (i == c) - 0.64 * v[i] * v[c];
-    if (!q.family->absorb(D, 0, f->mix.root + k * D * D, C, f->work))
+    if (!q.family->absorb(D, 0, f->mix.root + k * D * D, C, f->desk.work))
         return;
     for (size_t s = 0; s < AWAY; s++) {
         copy_component(f, K + s, k);
-        cblas_daxpy((int)D, s ? 1.0 : -1.0, f->vector[4], 1, f->mix.mu + (K + s) * D, 1);
+        cblas_daxpy((int)D, s ? 1.0 : -1.0, f->desk.vector[4], 1, f->mix.mu + (K + s) * D, 1);
         f->mix.w[K + s] = f->mix.w[k] * aside * share;
     }
     f->mix.w[k] *= share;
-    f->s.mix.K += AWAY;
+    f->mix.K += AWAY;
 }
 
 void wv_grow_split(wvgd_fit *f)
 {
-    size_t K = f->s.mix.K, room = wv_draws_components(f), most = 2, n = wv_draws_size(f);
-    double elbo, sd, ess, *gap = f->mix_e, *direction = f->vector[5];
+    size_t K = f->mix.K, room = wv_draws_components(f), most = 2, n = wv_draws_size(f);
+    double elbo, sd, ess, *gap = f->desk.mix_e, *direction = f->desk.vector[5];
     if (!assess(f, false, &elbo, &sd, &ess))
         return;
     for (size_t k = 0; k < K; k++) {
         gap[k] = 0;
-        if (!stand_for(f, k, 1e-12) || wv_weights_ess(n, f->gu) < 4)
+        if (!stand_for(f, k, 1e-12) || wv_weights_ess(n, f->desk.gu) < 4)
             continue;
         for (size_t i = 0; i < n; i++) {
-            double off = f->gu[i] > 0 ? f->pool.log_p[i] - f->mix_log[i] - elbo : 0;
-            gap[k] += f->mix.w[k] * f->gu[i] * fmin(off * off, 25);
+            double off = f->desk.gu[i] > 0 ? f->pool.log_p[i] - f->shared.mix_log[i] - elbo : 0;
+            gap[k] += f->mix.w[k] * f->desk.gu[i] * fmin(off * off, 25);
         }
     }
-    for (; most && f->s.mix.K + 2 <= room; most--) {
+    for (; most && f->mix.K + 2 <= room; most--) {
         size_t worst = 0;
         for (size_t k = 1; k < K; k++)
             worst = gap[k] > gap[worst] ? k : worst;
@@ -684,7 +671,7 @@ void wv_grow_split(wvgd_fit *f)
 
 void wv_grow_add(wvgd_fit *f, size_t n, const double *x, double *log_w, double share)
 {
-    size_t D = f->D, K = f->s.mix.K, room = wv_draws_components(f), wanted = (size_t)ceil(0.34 * (double)K), added = 0;
+    size_t D = f->D, K = f->mix.K, room = wv_draws_components(f), wanted = (size_t)ceil(0.34 * (double)K), added = 0;
     double near = (double)D + 2 * sqrt(2 * (double)D);
     for (wanted = wanted > 2 ? wanted : 2; added < wanted && K + added < room; added++) {
         size_t i = 0, parent = 0;
@@ -694,8 +681,8 @@ void wv_grow_add(wvgd_fit *f, size_t n, const double *x, double *log_w, double s
             break;
         double best = -INFINITY, log_q;
         for (size_t k = 0; k < K; k++) {
-            wv_gaussian q = wv_mixture_component(f, k);
-            wv_gaussian_log_density(&q, 1, x + i * D, &log_q, f->y, f->work);
+            wv_gaussian q = wv_mixture_component(&f->mix, k);
+            wv_gaussian_log_density(&q, 1, x + i * D, &log_q, f->desk.y, f->desk.work);
             if (log_q + log(f->mix.w[k]) > best) {
                 best = log_q + log(f->mix.w[k]);
                 parent = k;
@@ -703,15 +690,15 @@ void wv_grow_add(wvgd_fit *f, size_t n, const double *x, double *log_w, double s
         }
         copy_component(f, K + added, parent);
         memcpy(f->mix.mu + (K + added) * D, x + i * D, D * sizeof(double));
-        wv_gaussian q = wv_mixture_component(f, K + added);
-        wv_gaussian_whiten(&q, n, x, f->y, f->work);
+        wv_gaussian q = wv_mixture_component(&f->mix, K + added);
+        wv_gaussian_whiten(&q, n, x, f->desk.y, f->desk.work);
         for (size_t k = 0; k < n; k++)
-            if (cblas_ddot((int)D, f->y + k * D, 1, f->y + k * D, 1) < near)
+            if (cblas_ddot((int)D, f->desk.y + k * D, 1, f->desk.y + k * D, 1) < near)
                 log_w[k] = -INFINITY;
     }
     for (size_t k = 0; k < K + added && added; k++)
         f->mix.w[k] = k < K ? (1 - share) * f->mix.w[k] : share / (double)added;
-    f->s.mix.K = K + added;
+    f->mix.K = K + added;
 }
 
 /* ---- refinement -------------------------------------------------------------------------------------------------- */
@@ -724,21 +711,22 @@ static void refine_one(wvgd_fit *f, void *context, size_t k)
 {
     const masses *to = context;
     size_t n = wv_draws_size(f), D = f->D, room = wv_draws_points(f);
-    double sum = 0, d = (double)D, *mu = f->mix.mu + k * D, *root = f->mix.root + k * D * D, *mean = f->vector[0];
+    double sum = 0, d = (double)D, *mu = f->mix.mu + k * D, *root = f->mix.root + k * D * D, *mean = f->desk.vector[0];
     for (size_t i = 0; i < n; i++) {
-        double r = to->v[i] > 0 ? to->v[i] * f->mix.w[k] * exp(f->mix_q[k * room + i] - f->mix_log[i]) : 0;
-        sum += f->gu[i] = isfinite(r) ? r : 0;
+        double r = to->v[i] > 0 ? to->v[i] * f->mix.w[k] * exp(f->shared.mix_q[k * room + i] - f->shared.mix_log[i])
+                                : 0;
+        sum += f->desk.gu[i] = isfinite(r) ? r : 0;
     }
     to->w[k] = 0.2 * f->mix.w[k];
     if (sum < 1e-8)
         return;
-    cblas_dscal((int)n, 1 / sum, f->gu, 1);
-    double size = wv_weights_ess(n, f->gu), keep = size / (size + 2 * d);
-    cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->pool.x, (int)D, f->gu, 1, 0.0, mean, 1);
+    cblas_dscal((int)n, 1 / sum, f->desk.gu, 1);
+    double size = wv_weights_ess(n, f->desk.gu), keep = size / (size + 2 * d);
+    cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->pool.x, (int)D, f->desk.gu, 1, 0.0, mean, 1);
     for (size_t i = 0; i < D; i++)
         mean[i] = mu[i] + keep * (mean[i] - mu[i]);
-    wv_gaussian_follow(wv_family_get(WVGD_FULL), D, root, mean, n, f->pool.x, f->gu, size / (size + 1 + d * d), f->y,
-                       f->square[0], f->work);
+    wv_gaussian_follow(wv_family_get(WVGD_FULL), D, root, mean, n, f->pool.x, f->desk.gu, size / (size + 1 + d * d),
+                       f->desk.y, f->desk.square[0], f->desk.work);
     memcpy(mu, mean, D * sizeof *mu);
     to->w[k] = size < 10 ? 0.5 * (f->mix.w[k] + sum) : 0.2 * f->mix.w[k] + 0.8 * sum;
 }
@@ -746,17 +734,17 @@ static void refine_one(wvgd_fit *f, void *context, size_t k)
 void wv_grow_refine(wvgd_fit *f, const double *v)
 {
     double elbo, sd, ess;
-    masses to = {v, f->mix_e};
+    masses to = {v, f->desk.mix_e};
     if (!assess(f, false, &elbo, &sd, &ess))
         return;
-    wv_fit_share(f, f->s.mix.K, work_of(f), refine_one, &to);
-    memcpy(f->mix.w, to.w, f->s.mix.K * sizeof(double));
+    wv_fit_share(f, f->mix.K, work_of(f), refine_one, &to);
+    memcpy(f->mix.w, to.w, f->mix.K * sizeof(double));
     normalise_weights(f);
 }
 
 bool wv_mixture_moments_of(wvgd_fit *f, const double *group, double g, double *mean, double *root)
 {
-    size_t D = f->D, K = f->s.mix.K;
+    size_t D = f->D, K = f->mix.K;
     double sum = 0;
     if (K == 1) {
         memcpy(mean, f->mix.mu, D * sizeof *mean);
@@ -774,14 +762,15 @@ bool wv_mixture_moments_of(wvgd_fit *f, const double *group, double g, double *m
     for (size_t k = 0; k < K; k++) {
         if (group && group[k] != g)
             continue;
-        wv_gaussian q = wv_mixture_component(f, k);
-        wv_gaussian_cov(&q, f->square[0], f->work);
-        cblas_daxpy((int)(D * D), f->mix.w[k] / sum, f->square[0], 1, root, 1);
+        wv_gaussian q = wv_mixture_component(&f->mix, k);
+        wv_gaussian_cov(&q, f->desk.square[0], f->desk.work);
+        cblas_daxpy((int)(D * D), f->mix.w[k] / sum, f->desk.square[0], 1, root, 1);
         for (size_t i = 0; i < D; i++)
-            f->vector[0][i] = q.mu[i] - mean[i];
-        cblas_dger(CblasRowMajor, (int)D, (int)D, f->mix.w[k] / sum, f->vector[0], 1, f->vector[0], 1, root, (int)D);
+            f->desk.vector[0][i] = q.mu[i] - mean[i];
+        cblas_dger(CblasRowMajor, (int)D, (int)D, f->mix.w[k] / sum, f->desk.vector[0], 1, f->desk.vector[0], 1, root,
+                   (int)D);
     }
-    return wv_dense_chol(D, root, f->square[0]);
+    return wv_dense_chol(D, root, f->desk.square[0]);
 }
 
 bool wv_mixture_moments(wvgd_fit *f, double *mean, double *root)

@@ -2,15 +2,18 @@
  * gradient of its ELBO, growth, refinement. */
 #ifndef WV_MIXTURE_FIT_H
 #define WV_MIXTURE_FIT_H
-#include "fit.h"
+#include "mixture.h"
+#include "rng.h"
+#include "wvgd.h"
 
-wv_gaussian wv_mixture_component(const wvgd_fit *f, size_t k);
-
-/* Whether q is all of the mixture. */
-bool wv_mixture_is(const wvgd_fit *f, const wv_gaussian *q);
-
-/* The first K components of a mixture to another. */
-void wv_mixture_copy(const wvgd_fit *f, size_t K, const wv_mixture *from, wv_mixture *to);
+/* A mixture being fitted. */
+typedef struct {
+    size_t iteration;
+    size_t stalls, small; /* iterations without gain; with hardly any step */
+    double rho;           /* step, as a share of the full one */
+    double best, best_sd; /* ELBO of the best state */
+    double elbo, sd;      /* of the last */
+} wv_mixture_fitting;
 
 /* The component with the largest share of the mixture's density at x. */
 size_t wv_mixture_owner(wvgd_fit *f, const double *x);

@@ -1,6 +1,9 @@
 /* modes.c - the modes that ascents have found, each a Gaussian with a log mass: what they predict, which of them
  * matter, and the frame in which later ascents run. */
 #include "staged/modes.h"
+#include "fit.h"
+#include "error.h"
+#include "memory.h"
 #include "gaussian.h"
 #include "dense.h"
 #include "staged/mixture_fit.h"
@@ -8,6 +11,64 @@
 #include <cblas.h>
 #include <math.h>
 #include <string.h>
+#include <stdlib.h>
+
+bool wv_modes_new(wv_modes *m, size_t D, bool dense, bool used)
+{
+    *m = (wv_modes){.D = D, .size = used ? (dense ? wv_times(D, D) : D) : 0};
+    size_t most = used ? 20000000 / m->size : 0;
+    m->room = !used ? 0 : most > WV_MODES ? WV_MODES : most < 1 ? 1 : most;
+    const wv_slot slots[] = {{&m->x, wv_times(m->room, D)},
+                             {&m->root, wv_times(m->room, m->size)},
+                             {&m->frame, m->size},
+                             {&m->centre, used ? D : 0}};
+    m->memory = wv_memory_carve(slots, sizeof slots / sizeof *slots, WV_ZEROED);
+    return m->memory != NULL;
+}
+
+void wv_modes_free(wv_modes *m)
+{
+    free(m->memory);
+}
+
+void wv_modes_copy(wv_modes *to, const wv_modes *from)
+{
+    to->n = from->n;
+    to->relevant = from->relevant;
+    to->hit_once = from->hit_once;
+    to->scatter = from->scatter;
+    memcpy(to->mode, from->mode, sizeof to->mode);
+    memcpy(to->x, from->x, from->n * from->D * sizeof *to->x);
+    memcpy(to->root, from->root, from->n * from->size * sizeof *to->root);
+}
+
+bool wv_modes_archive(wv_modes *m, wv_archive *a)
+{
+    struct {
+        size_t n, relevant, hit_once;
+        double scatter;
+        wv_mode mode[WV_MODES];
+    } s = {.n = m->n, .relevant = m->relevant, .hit_once = m->hit_once, .scatter = m->scatter};
+    memcpy(s.mode, m->mode, sizeof s.mode);
+    wv_archive_values(a, &s, sizeof s);
+    bool flags = true;
+    for (size_t k = 0; k < WV_MODES; k++)
+        flags = flags && !(s.mode[k].relevant & ~1);
+    if (!flags || s.n > m->room || s.relevant > s.n)
+        return wv_archive_refuse(a);
+    if (wv_archive_reading(a)) {
+        m->n = s.n;
+        m->relevant = s.relevant;
+        m->hit_once = s.hit_once;
+        m->scatter = s.scatter;
+        memcpy(m->mode, s.mode, sizeof m->mode);
+    }
+    wv_archive_array(a, m->x, s.n * m->D);
+    wv_archive_array(a, m->root, s.n * m->size);
+    wv_archive_array(a, m->frame, m->size);
+    wv_archive_array(a, m->centre, m->room ? m->D : 0);
+    return true;
+}
 
 /* Nats below the heaviest mode at which one no longer matters, and that a Gaussian may leave out of its mass at
  * most; nats by which an exact prediction may be off. */
@@ -32,28 +93,28 @@ const wv_family *wv_modes_family(const wvgd_fit *f)
 wv_gaussian wv_modes_gaussian(const wvgd_fit *f, size_t m)
 {
     return (
-        wv_gaussian){wv_modes_family(f), f->D, 0, f->mode_x + m * f->D, f->mode_root + m * wv_modes_root_size(f), 0};
+        wv_gaussian){wv_modes_family(f), f->D, 0, f->modes.x + m * f->D, f->modes.root + m * wv_modes_root_size(f), 0};
 }
 
 /* Log density that mode m predicts at its mean. */
 static double top_of(const wvgd_fit *f, size_t m)
 {
     wv_gaussian g = wv_modes_gaussian(f, m);
-    return f->s.mode[m].elbo - g.family->log_det(f->D, 0, g.root) - (double)f->D * half_log_2pi;
+    return f->modes.mode[m].elbo - g.family->log_det(f->D, 0, g.root) - (double)f->D * half_log_2pi;
 }
 
 double wv_modes_predict(wvgd_fit *f, const double *x, size_t *mode, double *distance)
 {
     double total = -INFINITY, best = -INFINITY, log_q;
-    for (size_t m = 0; m < f->s.modes; m++) {
+    for (size_t m = 0; m < f->modes.n; m++) {
         wv_gaussian g = wv_modes_gaussian(f, m);
-        wv_gaussian_log_density(&g, 1, x, &log_q, f->y, f->work);
-        double here = log_q + f->s.mode[m].elbo;
-        wv_weights_add_log(1, &total, f->s.mode[m].elbo, &log_q);
+        wv_gaussian_log_density(&g, 1, x, &log_q, f->desk.y, f->desk.work);
+        double here = log_q + f->modes.mode[m].elbo;
+        wv_weights_add_log(1, &total, f->modes.mode[m].elbo, &log_q);
         if (here > best) {
             best = here;
             *mode = m;
-            *distance = cblas_ddot((int)f->D, f->y, 1, f->y, 1);
+            *distance = cblas_ddot((int)f->D, f->desk.y, 1, f->desk.y, 1);
         }
     }
     return total;
@@ -67,14 +128,14 @@ double wv_modes_bulk(const wvgd_fit *f)
 /* Nats by which a prediction at this squared distance from mode m may be off. */
 static double doubt(const wvgd_fit *f, size_t m, double distance)
 {
-    return 0.2 + 0.02 * distance + 2 * f->s.mode[m].sd;
+    return 0.2 + 0.02 * distance + 2 * f->modes.mode[m].sd;
 }
 
 /* Whether the density is less than any mode predicts in its bulk. */
 static bool too_low(const wvgd_fit *f, double log_p)
 {
     double bulk = wv_modes_bulk(f);
-    for (size_t m = 0; m < f->s.modes; m++)
+    for (size_t m = 0; m < f->modes.n; m++)
         if (log_p >= top_of(f, m) - bulk / 2 - doubt(f, m, bulk))
             return false;
     return true;
@@ -86,7 +147,7 @@ int wv_modes_known(wvgd_fit *f, const double *x, double log_p)
     if (too_low(f, log_p))
         return -1;
     double distance = INFINITY, expected = wv_modes_predict(f, x, &m, &distance);
-    return f->s.mode[m].relevant && distance < wv_modes_bulk(f) && fabs(log_p - expected) < doubt(f, m, distance)
+    return f->modes.mode[m].relevant && distance < wv_modes_bulk(f) && fabs(log_p - expected) < doubt(f, m, distance)
                ? (int)m
                : -1;
 }
@@ -95,15 +156,15 @@ int wv_modes_foretell(wvgd_fit *f, const double *x, double log_p)
 {
     size_t m = 0;
     double distance = INFINITY;
-    return f->s.modes && fabs(log_p - wv_modes_predict(f, x, &m, &distance)) < exact ? (int)m
+    return f->modes.n && fabs(log_p - wv_modes_predict(f, x, &m, &distance)) < exact ? (int)m
                                                                                      : wv_modes_known(f, x, log_p);
 }
 
 size_t wv_modes_heaviest(const wvgd_fit *f)
 {
     size_t best = 0;
-    for (size_t m = 1; m < f->s.modes; m++)
-        best = f->s.mode[m].elbo > f->s.mode[best].elbo ? m : best;
+    for (size_t m = 1; m < f->modes.n; m++)
+        best = f->modes.mode[m].elbo > f->modes.mode[best].elbo ? m : best;
     return best;
 }
 
@@ -121,17 +182,17 @@ bool wv_modes_walled(wvgd_fit *f, const double *x, double log_p)
 
 bool wv_modes_too_light(const wvgd_fit *f, double elbo, double sd)
 {
-    return !(elbo + fmin(sd * sd / 2, heavy) >= f->s.mode[wv_modes_heaviest(f)].elbo - heavy);
+    return !(elbo + fmin(sd * sd / 2, heavy) >= f->modes.mode[wv_modes_heaviest(f)].elbo - heavy);
 }
 
 void wv_modes_judge(wvgd_fit *f)
 {
-    f->s.relevant = f->s.hit_once = 0;
-    for (size_t m = 0; m < f->s.modes; m++) {
-        wv_mode *mode = &f->s.mode[m];
+    f->modes.relevant = f->modes.hit_once = 0;
+    for (size_t m = 0; m < f->modes.n; m++) {
+        wv_mode *mode = &f->modes.mode[m];
         mode->relevant = !wv_modes_too_light(f, mode->elbo, mode->sd);
-        f->s.relevant += mode->relevant ? 1 : 0;
-        f->s.hit_once += mode->relevant && mode->hits == 1;
+        f->modes.relevant += mode->relevant ? 1 : 0;
+        f->modes.hit_once += mode->relevant && mode->hits == 1;
     }
 }
 
@@ -141,15 +202,15 @@ void wv_modes_judge(wvgd_fit *f)
 static bool mean_frame(wvgd_fit *f, double *frame)
 {
     size_t D = f->D, size = wv_modes_root_size(f);
-    double *C = f->square[1], *A = f->square[2], volume = 0, count = (double)f->s.relevant;
+    double *C = f->desk.square[1], *A = f->desk.square[2], volume = 0, count = (double)f->modes.relevant;
     wv_gaussian heaviest = wv_modes_gaussian(f, wv_modes_heaviest(f));
     double log_det = heaviest.family->log_det(D, 0, heaviest.root);
     memcpy(frame, heaviest.root, size * sizeof *frame);
     if (!f->dense)
         return true;
     memset(C, 0, D * D * sizeof *C);
-    for (size_t m = 0; m < f->s.modes; m++) {
-        if (!f->s.mode[m].relevant)
+    for (size_t m = 0; m < f->modes.n; m++) {
+        if (!f->modes.mode[m].relevant)
             continue;
         wv_gaussian g = wv_modes_gaussian(f, m);
         double larger = (g.family->log_det(D, 0, g.root) - log_det) / (double)D;
@@ -161,26 +222,26 @@ static bool mean_frame(wvgd_fit *f, double *frame)
     }
     cblas_dscal((int)(D * D), exp(2 * volume), C, 1);
     wv_dense_mirror(D, C);
-    return heaviest.family->absorb(D, 0, frame, C, f->work);
+    return heaviest.family->absorb(D, 0, frame, C, f->desk.work);
 }
 
 void wv_modes_rescale(wvgd_fit *f)
 {
     size_t D = f->D;
-    double *sd = f->vector[0], *centre = f->vector[2], *frame = f->dense ? f->square[3] : f->vector[3],
-           *d = f->vector[1], spread = 0;
+    double *sd = f->desk.vector[0], *centre = f->desk.vector[2],
+           *frame = f->dense ? f->desk.square[3] : f->desk.vector[3], *d = f->desk.vector[1], spread = 0;
     wv_modes_judge(f);
     if (!mean_frame(f, frame))
         return;
     memset(centre, 0, D * sizeof *centre);
-    for (size_t m = 0; m < f->s.modes; m++)
-        if (f->s.mode[m].relevant)
-            cblas_daxpy((int)D, 1 / (double)f->s.relevant, f->mode_x + m * D, 1, centre, 1);
+    for (size_t m = 0; m < f->modes.n; m++)
+        if (f->modes.mode[m].relevant)
+            cblas_daxpy((int)D, 1 / (double)f->modes.relevant, f->modes.x + m * D, 1, centre, 1);
     wv_gaussian middle = {wv_modes_family(f), D, 0, centre, frame, 0};
-    for (size_t m = 0; m < f->s.modes; m++)
-        if (f->s.mode[m].relevant) {
-            wv_gaussian_whiten(&middle, 1, f->mode_x + m * D, d, f->work);
-            spread += cblas_ddot((int)D, d, 1, d, 1) / ((double)f->s.relevant * (double)D);
+    for (size_t m = 0; m < f->modes.n; m++)
+        if (f->modes.mode[m].relevant) {
+            wv_gaussian_whiten(&middle, 1, f->modes.x + m * D, d, f->desk.work);
+            spread += cblas_ddot((int)D, d, 1, d, 1) / ((double)f->modes.relevant * (double)D);
         }
     double scatter = 2 * fmax(2, sqrt(spread));
     middle.family->sd(D, 0, frame, sd);
@@ -188,48 +249,48 @@ void wv_modes_rescale(wvgd_fit *f)
     for (size_t i = 0; i < D; i++)
         if (!(sd[i] > 1e-110 && scatter * sd[i] < 1e110 && fabs(centre[i]) < 1e110))
             return;
-    memcpy(f->mode_frame, frame, wv_modes_root_size(f) * sizeof *frame);
-    memcpy(f->scatter_centre, centre, D * sizeof *centre);
-    f->s.scatter = scatter;
+    memcpy(f->modes.frame, frame, wv_modes_root_size(f) * sizeof *frame);
+    memcpy(f->modes.centre, centre, D * sizeof *centre);
+    f->modes.scatter = scatter;
 }
 
 void wv_modes_set(wvgd_fit *f, size_t m, const wv_gaussian *g, double elbo, double sd, size_t hits)
 {
-    memcpy(f->mode_x + m * f->D, g->mu, f->D * sizeof(double));
-    memcpy(f->mode_root + m * wv_modes_root_size(f), g->root, wv_modes_root_size(f) * sizeof(double));
-    f->s.mode[m] = (wv_mode){.elbo = elbo, .sd = sd, .hits = hits};
+    memcpy(f->modes.x + m * f->D, g->mu, f->D * sizeof(double));
+    memcpy(f->modes.root + m * wv_modes_root_size(f), g->root, wv_modes_root_size(f) * sizeof(double));
+    f->modes.mode[m] = (wv_mode){.elbo = elbo, .sd = sd, .hits = hits};
 }
 
 void wv_modes_add(wvgd_fit *f, const wv_gaussian *g, double elbo, double sd)
 {
-    size_t m = f->s.modes, most = wv_modes_most(f);
+    size_t m = f->modes.n, most = wv_modes_most(f);
     if (m == most) { /* full: take the place of the lightest, if this one is better */
         m = 0;
         for (size_t i = 1; i < most; i++)
-            if (f->s.mode[i].elbo < f->s.mode[m].elbo)
+            if (f->modes.mode[i].elbo < f->modes.mode[m].elbo)
                 m = i;
-        if (!(elbo > f->s.mode[m].elbo))
+        if (!(elbo > f->modes.mode[m].elbo))
             return;
     } else
-        f->s.modes++;
+        f->modes.n++;
     wv_modes_set(f, m, g, elbo, sd, 1);
 }
 
 static void exchange(wvgd_fit *f, size_t a, size_t b)
 {
     size_t size = wv_modes_root_size(f);
-    wv_mode mode = f->s.mode[a];
-    f->s.mode[a] = f->s.mode[b];
-    f->s.mode[b] = mode;
-    cblas_dswap((int)f->D, f->mode_x + a * f->D, 1, f->mode_x + b * f->D, 1);
-    cblas_dswap((int)size, f->mode_root + a * size, 1, f->mode_root + b * size, 1);
+    wv_mode mode = f->modes.mode[a];
+    f->modes.mode[a] = f->modes.mode[b];
+    f->modes.mode[b] = mode;
+    cblas_dswap((int)f->D, f->modes.x + a * f->D, 1, f->modes.x + b * f->D, 1);
+    cblas_dswap((int)size, f->modes.root + a * size, 1, f->modes.root + b * size, 1);
 }
 
 void wv_modes_order(wvgd_fit *f)
 {
     size_t first = 0;
-    for (size_t m = 0; m < f->s.modes; m++)
-        if (f->s.mode[m].relevant)
+    for (size_t m = 0; m < f->modes.n; m++)
+        if (f->modes.mode[m].relevant)
             exchange(f, first++, m); /* all between the two do not matter */
 }
 
@@ -239,9 +300,9 @@ size_t wv_modes_nearest(wvgd_fit *f, size_t among, const double *x)
     double most = -INFINITY, log_q;
     for (size_t m = 0; m < among; m++) {
         wv_gaussian q = wv_modes_gaussian(f, m);
-        wv_gaussian_log_density(&q, 1, x, &log_q, f->y, f->work);
-        if (f->s.mode[m].elbo + log_q > most) {
-            most = f->s.mode[m].elbo + log_q;
+        wv_gaussian_log_density(&q, 1, x, &log_q, f->desk.y, f->desk.work);
+        if (f->modes.mode[m].elbo + log_q > most) {
+            most = f->modes.mode[m].elbo + log_q;
             best = m;
         }
     }
@@ -250,10 +311,10 @@ size_t wv_modes_nearest(wvgd_fit *f, size_t among, const double *x)
 
 void wv_modes_assign(wvgd_fit *f, size_t n, const double *x, size_t *mode)
 {
-    size_t D = f->D, modes = f->s.relevant, K = modes < 2 ? 0 : f->staged ? f->s.mix.K : modes;
+    size_t D = f->D, modes = f->modes.relevant, K = modes < 2 ? 0 : f->staged ? f->mix.K : modes;
     double log_q[WV_BLOCK], most[WV_BLOCK];
     for (size_t k = 0; k < K && f->staged; k++)
-        f->mix_e[k] = (double)wv_modes_nearest(f, modes, f->mix.mu + k * D);
+        f->desk.mix_e[k] = (double)wv_modes_nearest(f, modes, f->mix.mu + k * D);
     for (size_t first = 0; first < n; first += WV_BLOCK) {
         size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
         for (size_t i = 0; i < here; i++) {
@@ -261,13 +322,13 @@ void wv_modes_assign(wvgd_fit *f, size_t n, const double *x, size_t *mode)
             most[i] = -INFINITY;
         }
         for (size_t k = 0; k < K; k++) {
-            wv_gaussian q = f->staged ? wv_mixture_component(f, k) : wv_modes_gaussian(f, k);
-            double log_weight = f->staged ? log(f->mix.w[k]) : f->s.mode[k].elbo;
-            wv_gaussian_log_density(&q, here, x + first * D, log_q, f->y, f->work);
+            wv_gaussian q = f->staged ? wv_mixture_component(&f->mix, k) : wv_modes_gaussian(f, k);
+            double log_weight = f->staged ? log(f->mix.w[k]) : f->modes.mode[k].elbo;
+            wv_gaussian_log_density(&q, here, x + first * D, log_q, f->desk.y, f->desk.work);
             for (size_t i = 0; i < here; i++)
                 if (log_weight + log_q[i] > most[i]) {
                     most[i] = log_weight + log_q[i];
-                    mode[first + i] = f->staged ? (size_t)f->mix_e[k] : k;
+                    mode[first + i] = f->staged ? (size_t)f->desk.mix_e[k] : k;
                 }
         }
     }

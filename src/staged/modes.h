@@ -1,7 +1,35 @@
 /* modes.h - the modes that ascents have found. */
 #ifndef WV_MODES_H
 #define WV_MODES_H
-#include "fit.h"
+#include "archive.h"
+#include "gaussian.h"
+#include "wvgd.h"
+
+enum { WV_MODES = 40 }; /* modes kept */
+
+typedef struct {
+    double elbo, sd; /* of its Gaussian: log mass, and sd of log p~ - log q */
+    size_t hits;
+    int relevant; /* flag: not too light to matter */
+} wv_mode;
+
+typedef struct {
+    size_t D, size; /* dimensions; doubles in a root */
+    size_t room;    /* modes at most */
+    size_t n, relevant, hit_once;
+    wv_mode mode[WV_MODES];
+    double scatter;   /* of starts around the modes, in units of the frame */
+    double *x, *root; /* [n][D], [n][size] their Gaussians */
+    double *frame;    /* [size] root of the metric of the next ascents */
+    double *centre;   /* [D] of the starts around them */
+    double *memory;
+} wv_modes;
+
+/* Without modes; with room 0 it never has any. False without memory. */
+bool wv_modes_new(wv_modes *m, size_t D, bool dense, bool used);
+void wv_modes_free(wv_modes *m);
+void wv_modes_copy(wv_modes *to, const wv_modes *from); /* of the same room */
+bool wv_modes_archive(wv_modes *m, wv_archive *a);
 
 /* Doubles that a mode's root takes, and how many modes are kept. */
 size_t wv_modes_root_size(const wvgd_fit *f);

@@ -13,6 +13,7 @@
  *     cells   the transport problem on the weighted draws (cells.c), without the model
  *     bound   one fresh batch for the PELBO (cell_bound.c) */
 #include "staged/staged.h"
+#include "fit.h"
 #include "gaussian.h"
 #include "posterior.h"
 #include "staged/tail_probe.h"
@@ -27,6 +28,17 @@
 #include <cblas.h>
 #include <math.h>
 #include <string.h>
+
+bool wv_growth_archive(wv_growth *g, wv_archive *a)
+{
+    wv_growth s = *g;
+    wv_archive_values(a, &s, sizeof s);
+    if (s.effort > WV_EFFORT)
+        return wv_archive_refuse(a);
+    if (wv_archive_reading(a))
+        *g = s;
+    return true;
+}
 
 enum {
     ROUNDS = 12,       /* of growth at most */
@@ -49,7 +61,7 @@ static const double uncovered = 2, few = 0.005, matters = 0.03;
  * longer they are. More draws do not lessen it. */
 static double tails(const wvgd_fit *f)
 {
-    return fmin(0.003 * (double)f->s.rounds, 0.02);
+    return fmin(0.003 * (double)f->growth.rounds, 0.02);
 }
 
 /* How much more than even weights would have calls for more growth, once it has begun, if the last
@@ -66,13 +78,13 @@ static const double harmful = 0.1;
  * by far, by a draw or two of huge weight. */
 static bool useful(const wvgd_fit *f, size_t trial, double share)
 {
-    return f->s.trial_ess > 0.25 * share * (double)trial;
+    return f->growth.trial_ess > 0.25 * share * (double)trial;
 }
 
 /* Few draws say little of what the evidence would cost, and growth for nothing costs more than cheap draws. */
 static size_t trial_draws(const wvgd_fit *f)
 {
-    size_t K = f->s.mix.K, least = K < 10 ? 140 + 20 * K : 240 + 10 * K, cheap = (size_t)fmin(wv_fit_cheap(f), TRIAL);
+    size_t K = f->mix.K, least = K < 10 ? 140 + 20 * K : 240 + 10 * K, cheap = (size_t)fmin(wv_fit_cheap(f), TRIAL);
     return cheap > least ? cheap : least;
 }
 
@@ -80,7 +92,7 @@ static size_t trial_draws(const wvgd_fit *f)
  * four more components. */
 static double round_price(const wvgd_fit *f)
 {
-    double K = (double)f->s.mix.K + 4;
+    double K = (double)f->mix.K + 4;
     return 240 + 10 * K + 8 * K * fmax(5, (double)f->D / 2);
 }
 
@@ -88,7 +100,7 @@ static double round_price(const wvgd_fit *f)
  * components, and matrices of these are factorised. */
 static double own_price(const wvgd_fit *f)
 {
-    double D = (double)f->D, K = (double)f->s.mix.K + 4, points = 240 + 4 * K * fmax(5, D / 2);
+    double D = (double)f->D, K = (double)f->mix.K + 4, points = 240 + 4 * K * fmax(5, D / 2);
     return f->model.work > 0 ? 8 * K * D * D * (8 * points + 30 * D) / f->model.work : 0;
 }
 
@@ -96,14 +108,14 @@ static double own_price(const wvgd_fit *f)
  * where these are cheap, work is what counts, and growth, once begun, takes about three rounds. */
 static double growth_price(const wvgd_fit *f)
 {
-    double evaluations = (f->s.rounds ? 2 : 1) * round_price(f);
-    return fmax(evaluations, fmin(evaluations + 3 * own_price(f), (double)f->close_budget / 4));
+    double evaluations = (f->growth.rounds ? 2 : 1) * round_price(f);
+    return fmax(evaluations, fmin(evaluations + 3 * own_price(f), (double)f->size.close_budget / 4));
 }
 
 /* Whether the draws that are still wanted cost so much that a round of growth is little beside them. */
 static bool dear(const wvgd_fit *f)
 {
-    return f->s.wanted > 10 * round_price(f);
+    return f->growth.wanted > 10 * round_price(f);
 }
 
 /* The standard error that draws aim at: less than what was asked for, since it is known from these draws only. */
@@ -122,12 +134,12 @@ static double price(const wvgd_fit *f, wvgd_estimate e, size_t n)
 /* log p~ / (m Z) that all but a share `few` of the posterior, as the draws from `first` on have it, stays below. */
 static double usual(wvgd_fit *f, size_t first, double log_z)
 {
-    size_t n = f->s.closed - first;
-    double low = -50, high = 50, total = cblas_dasum((int)n, f->close_v + first, 1);
+    size_t n = f->closing.draws.n - first;
+    double low = -50, high = 50, total = cblas_dasum((int)n, f->closing.v + first, 1);
     for (int round = 0; round < 40; round++) {
         double middle = (low + high) / 2, above = 0;
-        for (size_t i = first; i < f->s.closed; i++)
-            above += f->close.log_p[i] - f->close.log_m[i] - log_z > middle ? f->close_v[i] : 0;
+        for (size_t i = first; i < f->closing.draws.n; i++)
+            above += f->closing.draws.log_p[i] - f->closing.draws.log_m[i] - log_z > middle ? f->closing.v[i] : 0;
         *(above > few * total ? &low : &high) = middle;
     }
     return high;
@@ -137,46 +149,46 @@ static double usual(wvgd_fit *f, size_t first, double log_z)
  * with the effective size that n draws have had. */
 static double even(const wvgd_fit *f, size_t n)
 {
-    double variance = log((double)n / fmax(f->s.ess, 1));
+    double variance = log((double)n / fmax(f->last.ess, 1));
     return variance / 2 + 2.576 * sqrt(variance); /* the quantile 1 - few of a normal */
 }
 
 /* ---- trace ------------------------------------------------------------------------------------------------------- */
 static wvgd_status note(wvgd_fit *f, wvgd_error *error)
 {
-    if (f->s.stage < WV_REFINE) {
-        f->s.distortion = NAN;
+    if (f->stage < WV_REFINE) {
+        f->last.distortion = NAN;
         for (size_t j = 0; j < f->N; j++)
-            f->beta[j] = NAN;
+            f->cells.beta[j] = NAN;
     }
-    return wv_trace_append(f, error);
+    return wv_fit_note(f, error);
 }
 
 /* ---- stages ------------------------------------------------------------------------------------------------------ */
 static void begin_trial(wvgd_fit *f)
 {
-    f->s.stage = WV_TRY;
+    f->stage = WV_TRY;
     wv_closing_begin(f, 0);
 }
 
 /* Nothing more can be tried. */
 static bool exhausted(const wvgd_fit *f)
 {
-    return f->s.stop != WVGD_RUNNING || f->s.rounds >= ROUNDS || f->s.fails >= 2 ||
-           f->s.mix.K >= wv_draws_components(f) || f->s.spent >= f->close_budget;
+    return f->stop != WVGD_RUNNING || f->growth.rounds >= ROUNDS || f->growth.fails >= 2 ||
+           f->mix.K >= wv_draws_components(f) || f->growth.spent >= f->size.close_budget;
 }
 
 /* Growth has gone on for long and no longer helps. */
 static bool tired(const wvgd_fit *f)
 {
-    return f->s.spent > PATIENCE && f->s.mix.elbo < f->s.last_elbo + worthwhile;
+    return f->growth.spent > PATIENCE && f->fitting.elbo < f->growth.last_elbo + worthwhile;
 }
 
 static void begin_final(wvgd_fit *f, size_t n)
 {
-    f->s.stage = WV_CLOSE;
-    f->s.planned = n;
-    wv_closing_begin(f, f->s.closed);
+    f->stage = WV_CLOSE;
+    f->closing.planned = n;
+    wv_closing_begin(f, f->closing.draws.n);
 }
 
 /* Forward-KL step of the proposal on everything in the pool. */
@@ -184,10 +196,10 @@ static void refine(wvgd_fit *f)
 {
     size_t n = wv_draws_size(f);
     for (size_t i = 0; i < n; i++)
-        f->psi[i] = f->pool.log_p[i] - f->pool.log_sum[i];
-    if (wv_weights_normalise(n, f->psi, f->mix_u)) {
-        memcpy(f->glv, f->mix_u, n * sizeof(double));
-        wv_grow_refine(f, f->glv);
+        f->desk.psi[i] = f->pool.log_p[i] - f->pool.log_sum[i];
+    if (wv_weights_normalise(n, f->desk.psi, f->shared.mix_u)) {
+        memcpy(f->desk.glv, f->shared.mix_u, n * sizeof(double));
+        wv_grow_refine(f, f->desk.glv);
     }
 }
 
@@ -195,36 +207,36 @@ static void refine(wvgd_fit *f)
  * what growth is to save. */
 static void fail(wvgd_fit *f)
 {
-    if (f->s.effort < WV_EFFORT && dear(f))
-        f->s.effort++;
+    if (f->growth.effort < WV_EFFORT && dear(f))
+        f->growth.effort++;
     else
-        f->s.fails++;
+        f->growth.fails++;
 }
 
 /* More components, fitted again; false: no place was found for any. */
 static bool grow(wvgd_fit *f, size_t first, wvgd_estimate e)
 {
-    size_t before = f->s.mix.K, n = f->s.closed - first;
-    double *log_w = f->glv, rel = f->s.ess / (double)n;
-    bool better = f->s.mix.elbo > f->s.last_elbo + 0.02 || (!f->s.undone && rel > 1.2 * f->s.last_rel);
+    size_t before = f->mix.K, n = f->closing.draws.n - first;
+    double *log_w = f->desk.glv, rel = f->last.ess / (double)n;
+    bool better = f->fitting.elbo > f->growth.last_elbo + 0.02 || (!f->growth.undone && rel > 1.2 * f->growth.last_rel);
     /* where that has stopped to pay, only what the draws show is added */
-    bool split = !f->s.rounds || f->s.mix.elbo > f->s.last_elbo + worthwhile;
-    if (f->s.rounds && !better)
+    bool split = !f->growth.rounds || f->fitting.elbo > f->growth.last_elbo + worthwhile;
+    if (f->growth.rounds && !better)
         fail(f);
     else
-        f->s.fails = 0;
-    f->s.last_elbo = f->s.mix.elbo;
-    f->s.last_rel = rel;
+        f->growth.fails = 0;
+    f->growth.last_elbo = f->fitting.elbo;
+    f->growth.last_rel = rel;
     for (size_t i = 0; i < n; i++)
-        log_w[i] = f->close.log_p[first + i] - f->close.log_m[first + i] - e.value;
-    memcpy(f->close_spare, log_w, n * sizeof *log_w);
+        log_w[i] = f->closing.draws.log_p[first + i] - f->closing.draws.log_m[first + i] - e.value;
+    memcpy(f->shared.close_spare, log_w, n * sizeof *log_w);
     if (split)
         wv_grow_split(f);
-    wv_grow_add(f, n, f->close.x + first * f->D, f->close_spare, 0.2);
-    if (f->s.mix.K == before)
+    wv_grow_add(f, n, f->closing.draws.x + first * f->D, f->shared.close_spare, 0.2);
+    if (f->mix.K == before)
         return false;
-    f->s.rounds++;
-    f->s.stage = WV_MIX;
+    f->growth.rounds++;
+    f->stage = WV_MIX;
     wv_mixture_fit_begin(f, true);
     return true;
 }
@@ -249,7 +261,7 @@ static double least_final(const wvgd_fit *f, size_t trial, double share)
 /* The proposal is settled, and the size of the final batch fixed. */
 static void settle(wvgd_fit *f)
 {
-    double few_draws = least_final(f, f->s.closed, 1), wanted = f->s.stop == WVGD_RUNNING ? f->s.wanted : 0;
+    double few_draws = least_final(f, f->closing.draws.n, 1), wanted = f->stop == WVGD_RUNNING ? f->growth.wanted : 0;
     if (dear(f))
         refine(f);
     begin_final(f, (size_t)fmin(fmin(fmax(wanted, few_draws), fmax(WV_CHUNK / 3, few_draws)), WV_CHUNK));
@@ -258,46 +270,45 @@ static void settle(wvgd_fit *f)
 /* The mixture of the last trial that had density, once more. */
 static void go_back(wvgd_fit *f)
 {
-    wv_mixture_copy(f, f->s.tried, &f->mix_tried, &f->mix);
-    f->s.mix.K = f->s.tried;
-    f->s.mix.elbo = f->s.tried_elbo;
+    wv_mixture_copy(&f->mix, &f->mix_tried);
+    f->fitting.elbo = f->growth.tried_elbo;
 }
 
 /* The trial has been weighed: grow, or settle the proposal and fix the size of the final batch. */
 static void judge_trial(wvgd_fit *f)
 {
     wvgd_estimate e = wv_closing_weigh(f, 0);
-    double cost = 1.3 * price(f, e, f->s.closed);
+    double cost = 1.3 * price(f, e, f->closing.draws.n);
     wv_batch drawn = wv_closing_draws(f, 0);
     wv_draws_take(f, &drawn);
-    f->s.wanted = cost;
-    f->s.trial_z = e.value;
-    f->s.trial_ess = f->s.ess;
-    f->s.usual = isfinite(e.value) ? usual(f, 0, e.value) : INFINITY;
+    f->growth.wanted = cost;
+    f->growth.trial_z = e.value;
+    f->growth.trial_ess = f->last.ess;
+    f->growth.usual = isfinite(e.value) ? usual(f, 0, e.value) : INFINITY;
     if (isfinite(e.value)) {
-        wv_mixture_copy(f, f->s.mix.K, &f->mix, &f->mix_tried);
-        f->s.tried = f->s.mix.K;
-        f->s.tried_elbo = f->s.mix.elbo;
-    } else if (f->s.tried && f->s.fails < 2) {
+        wv_mixture_copy(&f->mix_tried, &f->mix);
+        f->growth.tried_elbo = f->fitting.elbo;
+    } else if (f->mix_tried.K && f->growth.fails < 2) {
         /* growth has led out of the support: back to the mixture before it, and no more of it */
         go_back(f);
-        f->s.fails = 2;
+        f->growth.fails = 2;
         begin_trial(f);
         return;
     }
     if (isfinite(e.value) && !exhausted(f) && !tired(f) &&
-        (cost > growth_price(f) || (f->s.rounds && f->s.mix.K < MANY && f->s.usual > even(f, f->s.closed) + thin &&
-                                    f->s.mix.elbo > f->s.last_elbo + worthwhile))) {
+        (cost > growth_price(f) ||
+         (f->growth.rounds && f->mix.K < MANY && f->growth.usual > even(f, f->closing.draws.n) + thin &&
+          f->fitting.elbo > f->growth.last_elbo + worthwhile))) {
         if (grow(f, 0, e))
             return;
-        f->s.fails = 2;
+        f->growth.fails = 2;
     }
-    if ((f->s.rounds || cost > round_price(f)) && !exhausted(f) && !tired(f) && f->s.crawls < CRAWLS &&
-        (!f->s.crawls || (f->s.mix.elbo > f->s.crawl_elbo + crawl_gain && f->s.mix.K > f->s.crawl_K))) {
-        f->s.crawls++;
-        f->s.crawl_elbo = f->s.mix.elbo;
-        f->s.crawl_K = f->s.mix.K;
-        f->s.stage = WV_CRAWL;
+    if ((f->growth.rounds || cost > round_price(f)) && !exhausted(f) && !tired(f) && f->growth.probes < CRAWLS &&
+        (!f->growth.probes || (f->fitting.elbo > f->growth.probe_elbo + crawl_gain && f->mix.K > f->growth.probe_K))) {
+        f->growth.probes++;
+        f->growth.probe_elbo = f->fitting.elbo;
+        f->growth.probe_K = f->mix.K;
+        f->stage = WV_CRAWL;
         if (wv_tail_probe_begin(f))
             return;
     }
@@ -308,35 +319,35 @@ static void judge_trial(wvgd_fit *f)
  * what one draw stands for. */
 static double below(const wvgd_fit *f, double log_p)
 {
-    double share = 0, total = cblas_dasum((int)f->s.closed, f->close_v, 1);
-    for (size_t i = 0; i < f->s.closed; i++)
-        share += f->close.log_p[i] < log_p ? f->close_v[i] / total : 0;
-    return fmax(share, 1 / (double)f->s.closed);
+    double share = 0, total = cblas_dasum((int)f->closing.draws.n, f->closing.v, 1);
+    for (size_t i = 0; i < f->closing.draws.n; i++)
+        share += f->closing.draws.log_p[i] < log_p ? f->closing.v[i] / total : 0;
+    return fmax(share, 1 / (double)f->closing.draws.n);
 }
 
 /* The walks have ended: components where they have found much more density than the proposal has,
  * or on to the final batch. */
 static void judge_crawl(wvgd_fit *f)
 {
-    size_t n = f->s.crawl.seen;
-    double *log_w = f->close_spare, most = -INFINITY, made = 0;
+    size_t n = f->probe.seen;
+    double *log_w = f->shared.close_spare, most = -INFINITY, made = 0;
     wv_closing_propose(f, trial_draws(f)); /* for the density of the trial's proposals */
-    for (size_t c = 0; c < f->proposals; c++)
-        made += f->made[c];
+    for (size_t c = 0; c < f->proposals.n; c++)
+        made += f->closing.made[c];
     for (size_t i = 0; i < n; i++)
         log_w[i] = -INFINITY;
-    wv_closing_add_density(f, n, f->crawl_seen, log_w);
+    wv_closing_add_density(f, n, f->probe.seen_x, log_w);
     for (size_t i = 0; i < n; i++) {
-        log_w[i] = f->crawl_log_p[i] - (log_w[i] - log(made)) - f->s.trial_z;
-        if (log_w[i] > most && exp(log_w[i]) * below(f, f->crawl_log_p[i]) > matters)
+        log_w[i] = f->probe.seen_log_p[i] - (log_w[i] - log(made)) - f->growth.trial_z;
+        if (log_w[i] > most && exp(log_w[i]) * below(f, f->probe.seen_log_p[i]) > matters)
             most = log_w[i];
     }
-    if (most > fmax(uncovered, f->s.usual + 0.3) && f->s.stop == WVGD_RUNNING) {
-        size_t before = f->s.mix.K;
-        wv_grow_add(f, n, f->crawl_seen, log_w, 0.05); /* tails: little of the mass */
-        if (f->s.mix.K > before) {
-            f->s.rounds++;
-            f->s.stage = WV_MIX;
+    if (most > fmax(uncovered, f->growth.usual + 0.3) && f->stop == WVGD_RUNNING) {
+        size_t before = f->mix.K;
+        wv_grow_add(f, n, f->probe.seen_x, log_w, 0.05); /* tails: little of the mass */
+        if (f->mix.K > before) {
+            f->growth.rounds++;
+            f->stage = WV_MIX;
             wv_mixture_fit_begin(f, false);
             return;
         }
@@ -347,15 +358,15 @@ static void judge_crawl(wvgd_fit *f)
 /* Pareto k-hat of the weights of the final draws. */
 static double final_k(wvgd_fit *f)
 {
-    size_t n = f->s.closed - f->s.trial;
+    size_t n = f->closing.draws.n - f->closing.trial;
     for (size_t i = 0; i < n; i++)
-        f->psi[i] = f->close.log_p[f->s.trial + i] - f->close.log_m[f->s.trial + i];
-    return wv_weights_pareto_k(n, f->psi, NULL, f->order);
+        f->desk.psi[i] = f->closing.draws.log_p[f->closing.trial + i] - f->closing.draws.log_m[f->closing.trial + i];
+    return wv_weights_pareto_k(n, f->desk.psi, NULL, f->shared.order);
 }
 
 static bool uncovered_tails(wvgd_fit *f)
 {
-    double n = (double)(f->s.closed - f->s.trial);
+    double n = (double)(f->closing.draws.n - f->closing.trial);
     return final_k(f) > fmin(1 - 1 / log10(n), 0.7);
 }
 
@@ -363,32 +374,32 @@ static bool uncovered_tails(wvgd_fit *f)
  * asked for; a first piece that shows the trial to have been lucky sends the fit back to growth. */
 static void judge_final(wvgd_fit *f)
 {
-    size_t n = f->s.closed - f->s.trial;
+    size_t n = f->closing.draws.n - f->closing.trial;
     bool first = n == f->b.n;
-    wvgd_estimate e = wv_closing_weigh(f, f->s.trial);
+    wvgd_estimate e = wv_closing_weigh(f, f->closing.trial);
     double left = 1.2 * (price(f, e, n) - (double)n);
-    f->s.evidence = (wvgd_estimate){e.value, hypot(e.se, tails(f))};
-    f->s.final_ess = f->s.ess;
-    f->s.wanted = left;
-    if (first && !exhausted(f) && f->s.returns < RETURNS &&
+    f->outcome.evidence = (wvgd_estimate){e.value, hypot(e.se, tails(f))};
+    f->outcome.ess = f->last.ess;
+    f->growth.wanted = left;
+    if (first && !exhausted(f) && f->growth.returns < RETURNS &&
         ((left > growth_price(f) && (!tired(f) || dear(f))) || (!tired(f) && uncovered_tails(f)))) {
-        wv_batch drawn = wv_closing_draws(f, f->s.trial);
-        f->s.returns++;
+        wv_batch drawn = wv_closing_draws(f, f->closing.trial);
+        f->growth.returns++;
         wv_draws_take(f, &drawn);
-        if (grow(f, f->s.trial, e))
+        if (grow(f, f->closing.trial, e))
             return;
         wv_draws_drop_last(f); /* so that the last batch there is the trial's */
-        f->s.fails = 2;
+        f->growth.fails = 2;
     }
-    size_t budget = e.se < 0.05 ? f->close_budget / 2 : f->close_budget;
-    if (e.se > wanted_se(f) && f->s.spent < budget && wv_closing_has_room(f) && f->s.stop == WVGD_RUNNING &&
+    size_t budget = e.se < 0.05 ? f->size.close_budget / 2 : f->size.close_budget;
+    if (e.se > wanted_se(f) && f->growth.spent < budget && wv_closing_has_room(f) && f->stop == WVGD_RUNNING &&
         isfinite(e.value)) {
-        f->s.planned = (size_t)fmin(fmax(left, EXTENSION), WV_CHUNK);
+        f->closing.planned = (size_t)fmin(fmax(left, EXTENSION), WV_CHUNK);
         return;
     }
-    double few_draws = least_final(f, f->s.trial, f->s.final_ess / (double)n);
-    if ((double)n < few_draws && wv_closing_has_room(f) && f->s.stop == WVGD_RUNNING && isfinite(e.value)) {
-        f->s.planned = (size_t)fmin(few_draws - (double)n, WV_CHUNK);
+    double few_draws = least_final(f, f->closing.trial, f->outcome.ess / (double)n);
+    if ((double)n < few_draws && wv_closing_has_room(f) && f->stop == WVGD_RUNNING && isfinite(e.value)) {
+        f->closing.planned = (size_t)fmin(few_draws - (double)n, WV_CHUNK);
         return;
     }
     conclude(f);
@@ -397,30 +408,31 @@ static void judge_final(wvgd_fit *f)
 /* Has a mode that exploration found been lost on the way? Its place and Gaussian then join the mixture once more. */
 static bool recover(wvgd_fit *f)
 {
-    size_t D = f->D, K = f->s.mix.K;
+    size_t D = f->D, K = f->mix.K;
     double half_log_2pi = 0.918938533204672741780;
-    for (size_t m = 0; m < f->s.modes && f->s.stop == WVGD_RUNNING; m++) {
-        const wv_mode *mode = &f->s.mode[m];
-        const double *x = f->mode_x + m * D, *root = f->mode_root + m * D * D;
+    for (size_t m = 0; m < f->modes.n && f->stop == WVGD_RUNNING; m++) {
+        const wv_mode *mode = &f->modes.mode[m];
+        const double *x = f->modes.x + m * D, *root = f->modes.root + m * D * D;
         double log_m = -INFINITY, sum = 0;
         wv_closing_add_density(f, 1, x, &log_m);
-        for (size_t c = 0; c < f->proposals; c++)
-            sum += f->made[c];
+        for (size_t c = 0; c < f->proposals.n; c++)
+            sum += f->closing.made[c];
         double top = mode->elbo - wv_family_get(WVGD_FULL)->log_det(D, 0, root) - (double)D * half_log_2pi;
-        if (!mode->relevant || mode->elbo < f->s.evidence.value - 5.5)
+        if (!mode->relevant || mode->elbo < f->outcome.evidence.value - 5.5)
             continue; /* too light to be missed */
-        f->s.unseen = fmax(f->s.unseen, top - (log_m - log(sum)) - f->s.evidence.value);
-        if (!(top - (log_m - log(sum)) - f->s.evidence.value > 4) || f->s.recovered >= 2 || K == wv_draws_components(f))
+        f->outcome.unseen = fmax(f->outcome.unseen, top - (log_m - log(sum)) - f->outcome.evidence.value);
+        if (!(top - (log_m - log(sum)) - f->outcome.evidence.value > 4) || f->growth.recovered >= 2 ||
+            K == wv_draws_components(f))
             continue;
         memcpy(f->mix.mu + K * D, x, D * sizeof *x);
         memcpy(f->mix.root + K * D * D, root, D * D * sizeof *root);
-        double w = fmin(fmax(exp(mode->elbo - f->s.evidence.value), 0.05), 0.5);
+        double w = fmin(fmax(exp(mode->elbo - f->outcome.evidence.value), 0.05), 0.5);
         cblas_dscal((int)K, 1 - w, f->mix.w, 1);
         f->mix.w[K] = w;
-        f->s.mix.K = K + 1;
-        f->s.recovered++;
-        f->s.rounds = f->s.fails = 0;
-        f->s.stage = WV_MIX;
+        f->mix.K = K + 1;
+        f->growth.recovered++;
+        f->growth.rounds = f->growth.fails = 0;
+        f->stage = WV_MIX;
         wv_draws_forget(f, RECENT);
         wv_mixture_fit_begin(f, false);
         return true;
@@ -431,19 +443,20 @@ static bool recover(wvgd_fit *f)
 /* The draws are in: moments and cells, without the model; what is left is the bound. */
 static void conclude(wvgd_fit *f)
 {
-    f->s.unseen = -INFINITY;
+    f->outcome.unseen = -INFINITY;
     if (recover(f))
         return;
-    f->s.pareto_k = final_k(f);
+    f->outcome.pareto_k = final_k(f);
     /* it would rule what both say of the posterior */
-    if (f->s.trial && !useful(f, f->s.trial, f->s.final_ess / (double)(f->s.closed - f->s.trial)))
+    if (f->closing.trial &&
+        !useful(f, f->closing.trial, f->outcome.ess / (double)(f->closing.draws.n - f->closing.trial)))
         wv_closing_forget_trial(f);
     wv_closing_pool(f);
-    if (f->s.stop == WVGD_RUNNING)
-        f->s.stop = f->s.evidence.se <= fmax(1.05 * f->opt.evidence_se, 0.05) ? WVGD_CONVERGED : WVGD_MAX_ITER;
+    if (f->stop == WVGD_RUNNING)
+        f->stop = f->outcome.evidence.se <= fmax(1.05 * f->opt.evidence_se, 0.05) ? WVGD_CONVERGED : WVGD_MAX_ITER;
     if (!wv_posterior_weights(f)) {
-        f->s.stage = WV_CLOSE; /* the caller reports that no draw has density */
-        f->s.closed = f->close.n = 0;
+        f->stage = WV_CLOSE; /* the caller reports that no draw has density */
+        f->closing.draws.n = 0;
         return;
     }
     wv_closing_mixture_density(f);
@@ -456,8 +469,8 @@ static void end_fit(wvgd_fit *f)
 {
     wv_grow_drop(f);
     wv_draws_forget(f, RECENT);
-    f->s.undone = f->s.tried && f->s.mix.elbo < f->s.tried_elbo - harmful;
-    if (f->s.undone)
+    f->growth.undone = f->mix_tried.K && f->fitting.elbo < f->growth.tried_elbo - harmful;
+    if (f->growth.undone)
         go_back(f);
     begin_trial(f);
 }
@@ -466,30 +479,30 @@ void wv_staged_begin(wvgd_fit *f)
 {
     size_t D = f->D, K = 0, most = wv_draws_components(f);
     double top = -INFINITY, sum = 0;
-    f->s.last_elbo = -INFINITY;
-    for (size_t m = 0; m < f->s.modes; m++)
-        top = fmax(top, f->s.mode[m].elbo);
-    for (size_t m = 0; m < f->s.modes && K < most; m++)
-        if (f->s.mode[m].relevant) {
-            memcpy(f->mix.mu + K * D, f->mode_x + m * D, D * sizeof(double));
-            memcpy(f->mix.root + K * D * D, f->mode_root + m * D * D, D * D * sizeof(double));
-            sum += f->mix.w[K++] = exp(f->s.mode[m].elbo - top);
+    f->growth.last_elbo = -INFINITY;
+    for (size_t m = 0; m < f->modes.n; m++)
+        top = fmax(top, f->modes.mode[m].elbo);
+    for (size_t m = 0; m < f->modes.n && K < most; m++)
+        if (f->modes.mode[m].relevant) {
+            memcpy(f->mix.mu + K * D, f->modes.x + m * D, D * sizeof(double));
+            memcpy(f->mix.root + K * D * D, f->modes.root + m * D * D, D * D * sizeof(double));
+            sum += f->mix.w[K++] = exp(f->modes.mode[m].elbo - top);
         }
     if (!K) { /* stopped before any ascent has ended */
         for (size_t i = 0; i < D; i++)
-            f->vector[0][i] = f->opt.init_scale;
+            f->desk.vector[0][i] = f->opt.init_scale;
         memset(f->mix.mu, 0, D * sizeof(double));
-        wv_family_get(WVGD_FULL)->set_sd(D, 0, f->mix.root, f->vector[0]);
+        wv_family_get(WVGD_FULL)->set_sd(D, 0, f->mix.root, f->desk.vector[0]);
         sum = f->mix.w[K++] = 1;
     }
     for (size_t k = 0; k < K; k++)
         f->mix.w[k] = fmax(f->mix.w[k] / sum, 0.01 / (double)K);
     cblas_dscal((int)K, 1 / cblas_dasum((int)K, f->mix.w, 1), f->mix.w, 1);
-    f->s.mix.K = K;
+    f->mix.K = K;
     wv_draws_clear(f);
-    f->s.mix.elbo = top + log(sum);
+    f->fitting.elbo = top + log(sum);
     if (K > 1) {
-        f->s.stage = WV_MIX;
+        f->stage = WV_MIX;
         wv_mixture_fit_begin(f, false);
     } else
         begin_trial(f);
@@ -497,12 +510,12 @@ void wv_staged_begin(wvgd_fit *f)
 
 void wv_staged_hurry(wvgd_fit *f, wvgd_stop stop)
 {
-    if (f->s.stop != WVGD_RUNNING || f->s.stage >= WV_REFINE)
+    if (f->stop != WVGD_RUNNING || f->stage >= WV_REFINE)
         return;
-    f->s.stop = stop;
-    if (f->s.stage == WV_EXPLORE)
+    f->stop = stop;
+    if (f->stage == WV_EXPLORE)
         wv_explore_settle(f);
-    if (f->s.stage == WV_MIX) {
+    if (f->stage == WV_MIX) {
         wv_mixture_fit_end(f);
         end_fit(f);
     }
@@ -511,11 +524,11 @@ void wv_staged_hurry(wvgd_fit *f, wvgd_stop stop)
 wvgd_status wv_staged_ask(wvgd_fit *f, wvgd_error *error)
 {
     (void)error;
-    switch (f->s.stage) {
+    switch (f->stage) {
     case WV_MIX: wv_mixture_fit_ask(f); break;
     case WV_TRY: wv_closing_draw(f, trial_draws(f), WV_RNG_TRIAL); break;
     case WV_CRAWL: wv_tail_probe_ask(f); break;
-    case WV_CLOSE: wv_closing_draw(f, f->s.planned, WV_RNG_CLOSE); break;
+    case WV_CLOSE: wv_closing_draw(f, f->closing.planned, WV_RNG_CLOSE); break;
     default: break;
     }
     return WVGD_OK;
@@ -523,26 +536,26 @@ wvgd_status wv_staged_ask(wvgd_fit *f, wvgd_error *error)
 
 wvgd_status wv_staged_tell(wvgd_fit *f, wvgd_error *error)
 {
-    if (f->s.stage == WV_MIX) {
+    if (f->stage == WV_MIX) {
         if (wv_mixture_fit_tell(f))
             end_fit(f);
-        if (f->s.iteration >= f->opt.max_iter)
+        if (f->count.iteration >= f->opt.max_iter)
             wv_staged_hurry(f, WVGD_MAX_ITER);
         return note(f, error);
     }
-    if (f->s.stage == WV_CRAWL) {
+    if (f->stage == WV_CRAWL) {
         if (wv_tail_probe_tell(f))
             judge_crawl(f);
         return WVGD_OK;
     }
     wv_closing_take(f);
-    f->s.spent += f->b.n;
-    f->s.iteration++;
-    if (f->s.stage == WV_TRY)
+    f->growth.spent += f->b.n;
+    f->count.iteration++;
+    if (f->stage == WV_TRY)
         judge_trial(f);
     else
         judge_final(f);
-    if (!f->s.closed && f->s.stage == WV_CLOSE)
+    if (!f->closing.draws.n && f->stage == WV_CLOSE)
         return wv_fail(error, WVGD_E_NO_DRAWS,
                        "none of the closing draws has a finite log density: check the model, or start elsewhere");
     return note(f, error);

@@ -2,7 +2,30 @@
  * posterior well, and only then cut into cells. */
 #ifndef WV_STAGED_H
 #define WV_STAGED_H
-#include "fit.h"
+#include "archive.h"
+#include "wvgd.h"
+
+/* What the solver remembers of trials and growth. */
+typedef struct {
+    double wanted;              /* draws that the final batch will need, as the trial says */
+    double trial_z;             /* log evidence, as the trial says */
+    double trial_ess;           /* effective size of the trial */
+    double usual;               /* log p~ / (m Z) that all but a few of the posterior's draws stay below */
+    double tried_elbo;          /* ELBO of mix_tried, the last mixture of which a trial had density */
+    double last_elbo, last_rel; /* ELBO and relative ESS before the last growth */
+    size_t rounds, fails;       /* of growth; of these without success, running */
+    size_t effort;              /* times that draws for each component have been doubled */
+    size_t returns;             /* times that a final batch has sent the fit back to growth */
+    size_t recovered;           /* modes that were lost on the way and put back */
+    size_t spent;               /* closing draws so far, all trials included */
+    size_t probes;              /* times that walks have been sent out, */
+    double probe_elbo;          /* the ELBO when they last were, */
+    size_t probe_K;             /* and components */
+    int undone;                 /* flag: the last growth has been undone */
+} wv_growth;
+
+enum { WV_EFFORT = 2 }; /* times that a fit's draws for each component may be doubled */
+bool wv_growth_archive(wv_growth *g, wv_archive *a);
 
 /* From the modes that exploration has found. */
 void wv_staged_begin(wvgd_fit *f);

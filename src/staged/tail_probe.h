@@ -2,7 +2,29 @@
  */
 #ifndef WV_TAIL_PROBE_H
 #define WV_TAIL_PROBE_H
-#include "fit.h"
+#include "archive.h"
+#include "wvgd.h"
+
+enum {
+    WV_WALKS = 12, /* Hamiltonian walks at once, */
+    WV_WALK = 24   /* and steps of each */
+};
+
+typedef struct {
+    size_t D;
+    size_t seen, steps;
+    size_t component[WV_WALKS]; /* whose metric each uses */
+    int alive[WV_WALKS];        /* flags */
+    double step[WV_WALKS];
+    double energy[WV_WALKS];     /* log density followed, less momentum^2 / 2, at the start */
+    double *x, *g, *p;           /* [2][walks][D] point, gradient, momentum: now, and at the start */
+    double *seen_x, *seen_log_p; /* [seen][D], [seen] where they have been */
+    double *memory;
+} wv_tail_probe;
+
+bool wv_tail_probe_new(wv_tail_probe *p, size_t D);
+void wv_tail_probe_free(wv_tail_probe *p);
+bool wv_tail_probe_archive(wv_tail_probe *p, wv_archive *a, bool running, size_t components);
 
 /* Walks begin at stored draws chosen by their weights close_v. */
 bool wv_tail_probe_begin(wvgd_fit *f); /* false: there is no draw from which to set out */

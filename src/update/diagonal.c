@@ -8,6 +8,7 @@
  * What a regression on the other coordinates as well would take out of the noise of a slope, sum_k X_ik^2 / ESS, is
  * small beside that of the boundary term, 2 sum_i<k X_ik^2 / ESS, if there are many. */
 #include "update/diagonal.h"
+#include "fit.h"
 #include "simd/columns.h"
 #include "dense.h"
 #include <cblas.h>
@@ -29,14 +30,14 @@ typedef struct {
 
 static local names(wvgd_fit *f)
 {
-    return (local){.mean = f->vector[0],
-                   .at = f->vector[1],
-                   .variance = f->vector[2],
-                   .W = f->vector[3],
-                   .unit = f->vector[4],
-                   .a1 = f->vector[5],
-                   .a2 = f->vector[6],
-                   .half = f->vector[7]};
+    return (local){.mean = f->desk.vector[0],
+                   .at = f->desk.vector[1],
+                   .variance = f->desk.vector[2],
+                   .W = f->desk.vector[3],
+                   .unit = f->desk.vector[4],
+                   .a1 = f->desk.vector[5],
+                   .a2 = f->desk.vector[6],
+                   .half = f->desk.vector[7]};
 }
 
 static double clamp(double x, double low, double high)
@@ -64,7 +65,7 @@ static void measure(wvgd_fit *f, const wv_update *c, local *l)
     }
 }
 
-/* What the quadratic leaves of log p~, centred, into f->gr. */
+/* What the quadratic leaves of log p~, centred, into f->desk.gr. */
 static void leftover(wvgd_fit *f, const wv_update *c, local *l)
 {
     double mean = 0;
@@ -72,12 +73,12 @@ static void leftover(wvgd_fit *f, const wv_update *c, local *l)
         l->unit[i] = 1 / (c->root[i] * l->W[i]);
         l->half[i] = l->variance[i] / (2 * l->W[i] * l->W[i]);
     }
-    memcpy(f->gr, c->log_p, c->n * sizeof *f->gr);
-    wv_columns_best()->row_quadratic(c->n, f->D, c->x, l->mean, l->unit, l->a1, l->a2, f->gr);
+    memcpy(f->desk.gr, c->log_p, c->n * sizeof *f->desk.gr);
+    wv_columns_best()->row_quadratic(c->n, f->D, c->x, l->mean, l->unit, l->a1, l->a2, f->desk.gr);
     for (size_t p = 0; p < c->n; p++)
-        mean += c->u[p] * f->gr[p];
+        mean += c->u[p] * f->desk.gr[p];
     for (size_t p = 0; p < c->n; p++)
-        f->gr[p] -= mean;
+        f->desk.gr[p] -= mean;
 }
 
 /* ---- truncated, with points enough ------------------------------------------------------------------------------- */
@@ -99,22 +100,25 @@ static void regress_together(wvgd_fit *f, const wv_update *c, local *l)
     bool plain = c->estimator == WVGD_SCORE && c->ess > 2 * (double)p; /* as in update.c */
     double keep = plain ? 1 : c->ess / (c->ess + (double)p), ridge = plain ? 1e-9 : (double)p / c->ess,
            weighted[WV_BLOCK];
-    memset(f->F, 0, p * p * sizeof *f->F);
-    memset(f->Fc, 0, p * sizeof *f->Fc);
+    memset(f->desk.F, 0, p * p * sizeof *f->desk.F);
+    memset(f->desk.Fc, 0, p * sizeof *f->desk.Fc);
     for (size_t first = 0; first < c->n; first += WV_BLOCK) {
         size_t here = c->n - first < WV_BLOCK ? c->n - first : WV_BLOCK;
-        wv_columns_best()->row_statistics(here, D, c->u + first, c->x + first * D, l->mean, l->unit, l->half, f->T);
+        wv_columns_best()->row_statistics(here, D, c->u + first, c->x + first * D, l->mean, l->unit, l->half,
+                                          f->desk.T);
         for (size_t k = 0; k < here; k++)
-            weighted[k] = sqrt(c->u[first + k]) * f->gr[first + k];
-        cblas_dgemv(CblasRowMajor, CblasTrans, (int)here, (int)p, 1.0, f->T, (int)p, weighted, 1, 1.0, f->Fc, 1);
-        wv_dense_cross(here, p, f->T, p, f->T, true, f->F);
+            weighted[k] = sqrt(c->u[first + k]) * f->desk.gr[first + k];
+        cblas_dgemv(CblasRowMajor, CblasTrans, (int)here, (int)p, 1.0, f->desk.T, (int)p, weighted, 1, 1.0, f->desk.Fc,
+                    1);
+        wv_dense_cross(here, p, f->desk.T, p, f->desk.T, true, f->desk.F);
     }
     for (size_t i = 0; i < p; i++)
-        f->F[i * p + i] = f->F[i * p + i] * (1 + ridge) + 1e-9;
-    if (LAPACKE_dposv_work(LAPACK_COL_MAJOR, 'U', (lapack_int)p, 1, f->F, (lapack_int)p, f->Fc, (lapack_int)p) != 0)
+        f->desk.F[i * p + i] = f->desk.F[i * p + i] * (1 + ridge) + 1e-9;
+    if (LAPACKE_dposv_work(LAPACK_COL_MAJOR, 'U', (lapack_int)p, 1, f->desk.F, (lapack_int)p, f->desk.Fc,
+                           (lapack_int)p) != 0)
         return;
-    cblas_daxpy((int)D, keep, f->Fc, 1, l->a1, 1);
-    cblas_daxpy((int)D, keep, f->Fc + D, 1, l->a2, 1);
+    cblas_daxpy((int)D, keep, f->desk.Fc, 1, l->a1, 1);
+    cblas_daxpy((int)D, keep, f->desk.Fc + D, 1, l->a2, 1);
 }
 
 double wv_diagonal_precondition(const wv_update *c, size_t dim, const double *d0, double *step)
@@ -141,16 +145,16 @@ static double new_precision(const wv_update *c, double X, double W, double high)
 static void give_back(wvgd_fit *f, const wv_update *c, local *l, const double *X, double *n0)
 {
     const wv_columns *pass = wv_columns_best();
-    double *none = f->uy, *changed = none + f->D, *mean = changed + f->D, total = 0;
+    double *none = f->desk.uy, *changed = none + f->D, *mean = changed + f->D, total = 0;
     for (size_t i = 0; i < f->D; i++) {
         none[i] = 0;
         changed[i] = -l->W[i] * l->W[i] * (new_precision(c, X[i], l->W[i], INFINITY) - 1 + c->rho * X[i]);
     }
-    memset(f->gr, 0, c->n * sizeof *f->gr);
-    pass->row_quadratic(c->n, f->D, c->x, l->mean, l->unit, none, changed, f->gr);
+    memset(f->desk.gr, 0, c->n * sizeof *f->desk.gr);
+    pass->row_quadratic(c->n, f->D, c->x, l->mean, l->unit, none, changed, f->desk.gr);
     for (size_t p = 0; p < c->n; p++)
-        total += f->gr[p] *= c->u[p];
-    pass->row_means(c->n, f->D, f->gr, c->x, mean);
+        total += f->desk.gr[p] *= c->u[p];
+    pass->row_means(c->n, f->D, f->desk.gr, c->x, mean);
     for (size_t i = 0; i < f->D; i++)
         n0[i] += (mean[i] - total * l->mean[i]) * l->unit[i] / l->W[i];
 }
@@ -160,7 +164,7 @@ static void give_back(wvgd_fit *f, const wv_update *c, local *l, const double *X
 static wv_update_result take(wvgd_fit *f, const wv_update *c, local *l)
 {
     size_t D = f->D;
-    double *X = l->a2, *d0 = l->a1, *n0 = l->half, *step = f->vector[8], size = 0, moved = 0,
+    double *X = l->a2, *d0 = l->a1, *n0 = l->half, *step = f->desk.vector[8], size = 0, moved = 0,
            most = sqrt((double)D) / 4 * most_change;
     bool limited = false;
     wv_update_result result = {false, 0};
@@ -224,9 +228,9 @@ wv_update_result wv_diagonal_truncated(wvgd_fit *f, const wv_update *c, const do
 static void regress_apart(wvgd_fit *f, const wv_update *c, local *l)
 {
     size_t D = f->D;
-    double *zt = f->uy, *tt = zt + D, *c1 = tt + D, *c2 = c1 + D, coefficients = 2 * (double)D,
+    double *zt = f->desk.uy, *tt = zt + D, *c1 = tt + D, *c2 = c1 + D, coefficients = 2 * (double)D,
            keep = c->ess / (c->ess + coefficients), explained = 0, noise = 0;
-    wv_columns_best()->row_products(c->n, D, c->u, f->gr, c->x, l->mean, l->unit, l->half, zt);
+    wv_columns_best()->row_products(c->n, D, c->u, f->desk.gr, c->x, l->mean, l->unit, l->half, zt);
     for (size_t i = 0; i < D; i++) {
         double zz = 2 * l->half[i] + 1e-9, last = tt[i] + 1e-9, det = fmax(zz * last - zt[i] * zt[i], 1e-6 * zz * last);
         double a1 = (last * c1[i] - zt[i] * c2[i]) / det, a2 = (zz * c2[i] - zt[i] * c1[i]) / det;
@@ -235,7 +239,7 @@ static void regress_apart(wvgd_fit *f, const wv_update *c, local *l)
         c2[i] = a2;
     }
     for (size_t p = 0; p < c->n && !f->dense; p++)
-        noise += c->u[p] * f->gr[p] * f->gr[p] * coefficients / c->ess;
+        noise += c->u[p] * f->desk.gr[p] * f->desk.gr[p] * coefficients / c->ess;
     if (!f->dense)
         keep = explained > noise ? 1 - noise / explained : 0;
     cblas_daxpy((int)D, keep, c1, 1, l->a1, 1);

@@ -6,6 +6,7 @@
  * are exact where the posterior is a Gaussian of the family, though there are fewer points than dimensions.
  * The R directions that gain most are kept. */
 #include "update/lowrank.h"
+#include "fit.h"
 #include "dense.h"
 #include <cblas.h>
 #include <math.h>
@@ -58,13 +59,13 @@ static low names(wvgd_fit *f, const wv_update *c)
 {
     size_t D = f->D, K = 2 * c->R;
     low l = {.K = K,
-             .t = f->y,
-             .r = f->gy,
-             .mean = f->vector[0],
-             .slope = f->vector[1],
-             .square = f->vector[2],
-             .b = f->vector[3],
-             .U = f->large};
+             .t = f->desk.y,
+             .r = f->desk.gy,
+             .mean = f->desk.vector[0],
+             .slope = f->desk.vector[1],
+             .square = f->desk.vector[2],
+             .b = f->desk.vector[3],
+             .U = f->desk.large};
     l.image = l.U + K * D;
     l.H = l.image + K * D;
     for (size_t i = 0; i < 4; i++)
@@ -107,7 +108,7 @@ static void measure_low(wvgd_fit *f, const wv_update *c, low *l)
 static void regress_coordinates(wvgd_fit *f, const wv_update *c, low *l)
 {
     size_t D = f->D;
-    double *cross = f->vector[4], shrink = c->ess / (c->ess + 1);
+    double *cross = f->desk.vector[4], shrink = c->ess / (c->ess + 1);
     memset(cross, 0, D * sizeof *cross);
     memset(l->square, 0, D * sizeof *cross);
     for (size_t p = 0; p < c->n; p++)
@@ -130,7 +131,7 @@ static void regress_coordinates(wvgd_fit *f, const wv_update *c, low *l)
 static void find_directions(wvgd_fit *f, const wv_update *c, low *l)
 {
     size_t D = f->D, R = c->R, n = c->n;
-    double *V = l->U + R * D, *weighted = f->uy;
+    double *V = l->U + R * D, *weighted = f->desk.uy;
     for (size_t p = 0; p < n; p++)
         for (size_t i = 0; i < D; i++)
             weighted[p * D + i] = sqrt(c->u[p]) * l->r[p * D + i];
@@ -208,17 +209,17 @@ static void aim_mean(wvgd_fit *f, const wv_update *c, low *l)
 static bool take_root(wvgd_fit *f, const wv_update *c, low *l)
 {
     size_t D = f->D, R = c->R, K = l->K;
-    double *s = c->root, *e = s + D, *Q = e + R, *d = f->vector[4], *more = f->vector[5], *T = l->small[0],
+    double *s = c->root, *e = s + D, *Q = e + R, *d = f->desk.vector[4], *more = f->desk.vector[5], *T = l->small[0],
            *N = l->small[1], *N0 = l->small[2], *spare = l->small[3];
     for (size_t i = 0; i < D; i++)
         d[i] = clamp(1 - c->rho * l->b[i], 1 / most_change, most_change);
     for (size_t k = 0; k < K; k++)
         for (size_t i = 0; i < D; i++)
             l->image[k * D + i] = l->U[k * D + i] / sqrt(d[i]);
-    memcpy(f->uy, l->image, K * D * sizeof *l->image);
+    memcpy(f->desk.uy, l->image, K * D * sizeof *l->image);
     orthonormalise(D, K, l->image);
-    cblas_dgemm(ROW, CblasNoTrans, CblasTrans, (int)K, (int)K, (int)D, 1.0, l->image, (int)D, f->uy, (int)D, 0.0, T,
-                (int)K);
+    cblas_dgemm(ROW, CblasNoTrans, CblasTrans, (int)K, (int)K, (int)D, 1.0, l->image, (int)D, f->desk.uy, (int)D, 0.0,
+                T, (int)K);
     memset(N0, 0, K * K * sizeof *N0);
     for (size_t k = 0; k < R; k++)
         N0[k * K + k] = 1 / e[k] - 1;
@@ -244,7 +245,7 @@ static bool take_root(wvgd_fit *f, const wv_update *c, low *l)
             }
         if (best == K)
             return false;
-        double *row = kept < R ? Q + kept * D : f->uy;
+        double *row = kept < R ? Q + kept * D : f->desk.uy;
         cblas_dgemv(ROW, CblasTrans, (int)K, (int)D, 1.0, l->image, (int)D, N + best * K, 1, 0.0, row, 1);
         if (kept < R)
             e[kept] = 1 / l->value[best];
@@ -280,13 +281,13 @@ wv_update_result wv_lowrank_update(wvgd_fit *f, const wv_update *c)
     if (!take_root(f, c, &l))
         return result;
     /* the mean goes by the new covariance, at most sqrt(D) of its sds */
-    c->family->pull(D, c->R, c->root, 1, l.slope, f->work);
+    c->family->pull(D, c->R, c->root, 1, l.slope, f->desk.work);
     double moved = cblas_dnrm2((int)D, l.slope, 1), limit = sqrt((double)D);
     result.kl += moved * moved / 2;
     if (!isfinite(result.kl))
         return result;
     cblas_dscal((int)D, c->rho * moved > limit ? limit / moved : c->rho, l.slope, 1);
-    c->family->colour(D, c->R, c->root, 1, l.slope, f->work);
+    c->family->colour(D, c->R, c->root, 1, l.slope, f->desk.work);
     cblas_daxpy((int)D, 1.0, l.slope, 1, c->mu, 1);
     result.ok = true;
     return result;

@@ -12,6 +12,7 @@
  * reparam: the paper's estimator E_qj[(grad log p~ - grad log q) dz/dtheta], with Adam. It lacks the
  * boundary term; exact for one particle. */
 #include "update/update.h"
+#include "fit.h"
 #include "gaussian.h"
 #include "dense.h"
 #include "update/diagonal.h"
@@ -55,23 +56,23 @@ typedef struct {
 static local names(wvgd_fit *f)
 {
     return (local){.D = f->D,
-                   .M = f->square[0],
-                   .W = f->square[1],
-                   .V = f->square[2],
-                   .C = f->square[3],
-                   .X = f->square[4],
-                   .A = f->square[5],
-                   .E = f->square[6],
-                   .S = f->square[7],
-                   .S2 = f->square[8],
-                   .a0 = f->vector[1],
-                   .a1 = f->vector[2],
-                   .c = f->vector[3],
-                   .delta = f->vector[4],
-                   .spare = f->vector[5],
-                   .y = f->y,
-                   .gy = f->gy,
-                   .uy = f->uy,
+                   .M = f->desk.square[0],
+                   .W = f->desk.square[1],
+                   .V = f->desk.square[2],
+                   .C = f->desk.square[3],
+                   .X = f->desk.square[4],
+                   .A = f->desk.square[5],
+                   .E = f->desk.square[6],
+                   .S = f->desk.square[7],
+                   .S2 = f->desk.square[8],
+                   .a0 = f->desk.vector[1],
+                   .a1 = f->desk.vector[2],
+                   .c = f->desk.vector[3],
+                   .delta = f->desk.vector[4],
+                   .spare = f->desk.vector[5],
+                   .y = f->desk.y,
+                   .gy = f->desk.gy,
+                   .uy = f->desk.uy,
                    .r2 = NAN};
 }
 
@@ -142,11 +143,11 @@ static bool diagonal(const wv_update *c)
 /* Covariance of the gradients, lower half. */
 static void spread(wvgd_fit *f, const wv_update *c, const wv_update_moments *m, double *cov)
 {
-    memcpy(f->gy, c->grad, c->n * f->D * sizeof *f->gy);
-    subtract_row(c->n, f->D, m->grad, f->gy);
-    weighted_rows(c->n, f->D, c->u, f->gy, f->uy);
+    memcpy(f->desk.gy, c->grad, c->n * f->D * sizeof *f->desk.gy);
+    subtract_row(c->n, f->D, m->grad, f->desk.gy);
+    weighted_rows(c->n, f->D, c->u, f->desk.gy, f->desk.uy);
     memset(cov, 0, f->D * f->D * sizeof *cov);
-    wv_dense_cross(c->n, f->D, f->uy, f->D, f->gy, true, cov);
+    wv_dense_cross(c->n, f->D, f->desk.uy, f->D, f->desk.gy, true, cov);
 }
 
 /* Moments of the points at hand; l->y is left with y - mean. */
@@ -154,9 +155,12 @@ static void measure(wvgd_fit *f, const wv_update *c, local *l)
 {
     size_t D = l->D;
     wv_gaussian q = {c->family, D, c->R, c->mu, c->root, 0};
-    l->m = (wv_update_moments){
-        .mean = f->vector[0], .cov = f->square[9], .grad = f->vector[9], .cross = f->square[10], .spread = spread};
-    wv_gaussian_whiten(&q, c->n, c->x, l->y, f->work);
+    l->m = (wv_update_moments){.mean = f->desk.vector[0],
+                               .cov = f->desk.square[9],
+                               .grad = f->desk.vector[9],
+                               .cross = f->desk.square[10],
+                               .spread = spread};
+    wv_gaussian_whiten(&q, c->n, c->x, l->y, f->desk.work);
     weighted_mean(c->n, D, c->u, l->y, l->m.mean);
     subtract_row(c->n, D, l->m.mean, l->y);
     weighted_rows(c->n, D, c->u, l->y, l->uy);
@@ -193,11 +197,11 @@ static void pull(wvgd_fit *f, const wv_update *c, local *l)
 {
     size_t D = l->D;
     memcpy(l->a0, l->m.grad, D * sizeof *l->a0);
-    c->family->pull(D, c->R, c->root, 1, l->a0, f->work);
+    c->family->pull(D, c->R, c->root, 1, l->a0, f->desk.work);
     if (l->m.relative)
         cblas_daxpy((int)D, -1.0, l->m.mean, 1, l->a0, 1);
     memcpy(l->S, l->m.cross, D * D * sizeof *l->S);
-    c->family->pull(D, c->R, c->root, D, l->S, f->work);
+    c->family->pull(D, c->R, c->root, D, l->S, f->desk.work);
     for (size_t i = 0; i < D; i++)
         for (size_t k = 0; k < D; k++)
             l->C[i * D + k] = l->S[k * D + i] + (l->m.relative ? 0 : l->m.cov[i * D + k]);
@@ -209,11 +213,11 @@ static void variances(wvgd_fit *f, const wv_update *c, local *l, double *total, 
     size_t D = l->D;
     l->m.spread(f, c, &l->m, l->S);
     wv_dense_mirror(D, l->S);
-    c->family->pull(D, c->R, c->root, D, l->S, f->work);
+    c->family->pull(D, c->R, c->root, D, l->S, f->desk.work);
     for (size_t i = 0; i < D; i++)
         for (size_t k = 0; k < D; k++)
             l->S2[i * D + k] = l->S[k * D + i];
-    c->family->pull(D, c->R, c->root, D, l->S2, f->work);
+    c->family->pull(D, c->R, c->root, D, l->S2, f->desk.work);
     double given = inner(D, l->M, l->S2), both = 2 * inner(D, l->M, l->C), own = inner(D, l->M, l->m.cov);
     /* gradient = relative - y; C is the covariance of the relative one with y */
     *total = fmax(l->m.relative ? given - both + own : given, 0);
@@ -274,7 +278,7 @@ static bool regress_by_eigenvectors(wvgd_fit *f, const wv_update *c, local *l)
     size_t D = l->D;
     bool diag = diagonal(c), few = !enough(c, l), measured = few || diag;
     /* root: [D] of M, in the eigenbasis */
-    double *root = f->vector[6], total = 0, residual = 0, rss = 0, lambda = ridges[0];
+    double *root = f->desk.vector[6], total = 0, residual = 0, rss = 0, lambda = ridges[0];
     if (measured)
         variances(f, c, l, &total, &residual);
     memcpy(l->E, l->m.cov, D * D * sizeof *l->E);
@@ -285,7 +289,7 @@ static bool regress_by_eigenvectors(wvgd_fit *f, const wv_update *c, local *l)
         scale_both(D, root, -1, root, -1, l->E);
         scale_both(D, root, 1, root, -1, l->S);
     }
-    if (!wv_dense_eigh(D, l->E, l->c, f->syev))
+    if (!wv_dense_eigh(D, l->E, l->c, f->desk.syev))
         return false;
     multiply(D, CblasNoTrans, l->E, CblasNoTrans, l->S, l->S2);
     multiply(D, CblasNoTrans, l->S2, CblasTrans, l->E, l->S);
@@ -377,7 +381,7 @@ static bool gradient_regression(wvgd_fit *f, const wv_update *c, local *l)
 static bool diagonal_slopes(wvgd_fit *f, const wv_update *c, local *l, double *slope)
 {
     size_t D = l->D;
-    double *root = f->vector[6], *cov = l->W, *C = l->V; /* in z, where M = I */
+    double *root = f->desk.vector[6], *cov = l->W, *C = l->V; /* in z, where M = I */
     measure(f, c, l);
     shrink(c, l);
     pull(f, c, l);
@@ -479,50 +483,51 @@ static void statistics(size_t D, const double *y, bool cross, double *T)
 static void normal_equations(wvgd_fit *f, const wv_update *c, const local *l, const double *r, bool cross, size_t p,
                              double *mean)
 {
-    memset(f->F, 0, p * p * sizeof *f->F);
-    memset(f->Fc, 0, p * sizeof *f->Fc);
+    memset(f->desk.F, 0, p * p * sizeof *f->desk.F);
+    memset(f->desk.Fc, 0, p * sizeof *f->desk.Fc);
     memset(mean, 0, p * sizeof *mean);
     for (size_t first = 0; first < c->n; first += WV_BLOCK) {
         size_t here = c->n - first < WV_BLOCK ? c->n - first : WV_BLOCK;
         for (size_t k = 0; k < here; k++) {
-            double *T = f->T + k * p, u = c->u[first + k], root = sqrt(u);
+            double *T = f->desk.T + k * p, u = c->u[first + k], root = sqrt(u);
             statistics(l->D, l->y + (first + k) * l->D, cross, T);
             cblas_daxpy((int)p, u, T, 1, mean, 1);
-            cblas_daxpy((int)p, u * r[first + k], T, 1, f->Fc, 1);
+            cblas_daxpy((int)p, u * r[first + k], T, 1, f->desk.Fc, 1);
             cblas_dscal((int)p, root, T, 1);
         }
-        cblas_dsyrk(ROW, CblasLower, CblasTrans, (int)p, (int)here, 1.0, f->T, (int)p, 1.0, f->F, (int)p);
+        cblas_dsyrk(ROW, CblasLower, CblasTrans, (int)p, (int)here, 1.0, f->desk.T, (int)p, 1.0, f->desk.F, (int)p);
     }
-    cblas_dsyr(ROW, CblasLower, (int)p, -1.0, mean, 1, f->F, (int)p);
+    cblas_dsyr(ROW, CblasLower, (int)p, -1.0, mean, 1, f->desk.F, (int)p);
 }
 
 /* Second part: regression of the residual of log p~ on T, shrunk by ESS/(ESS + coefficients); adds to a1 and A. */
 static void residual_regression(wvgd_fit *f, const wv_update *c, local *l)
 {
     size_t D = l->D, full = 2 * D + D * (D - 1) / 2;
-    bool cross = c->family != wv_family_get(WVGD_DIAG) && full <= f->p_max && c->ess > 1.5 * (double)full;
+    bool cross = c->family != wv_family_get(WVGD_DIAG) && full <= f->size.p_max && c->ess > 1.5 * (double)full;
     size_t p = cross ? full : 2 * D;
     /* without gradients this is all there is: where points suffice, plain least squares, since
      * shrinking would cripple the trust region */
     bool plain = c->estimator == WVGD_SCORE && c->ess > 2 * (double)p;
-    double *r = f->gr, variance = residuals(c, l, r), shrink = plain ? 1 : c->ess / (c->ess + (double)p),
+    double *r = f->desk.gr, variance = residuals(c, l, r), shrink = plain ? 1 : c->ess / (c->ess + (double)p),
            ridge = plain ? 1e-9 : (double)p / c->ess, explained = 0;
-    normal_equations(f, c, l, r, cross, p, f->Fm);
-    memcpy(f->Fm, f->Fc, p * sizeof *f->Fm);
+    normal_equations(f, c, l, r, cross, p, f->desk.Fm);
+    memcpy(f->desk.Fm, f->desk.Fc, p * sizeof *f->desk.Fm);
     for (size_t i = 0; i < p; i++)
-        f->F[i * p + i] = f->F[i * p + i] * (1 + ridge) + 1e-9;
-    if (LAPACKE_dposv_work(LAPACK_COL_MAJOR, 'U', (lapack_int)p, 1, f->F, (lapack_int)p, f->Fc, (lapack_int)p) != 0)
+        f->desk.F[i * p + i] = f->desk.F[i * p + i] * (1 + ridge) + 1e-9;
+    if (LAPACKE_dposv_work(LAPACK_COL_MAJOR, 'U', (lapack_int)p, 1, f->desk.F, (lapack_int)p, f->desk.Fc,
+                           (lapack_int)p) != 0)
         return;
     for (size_t i = 0; i < p; i++) {
-        explained += f->Fc[i] * f->Fm[i];
-        f->Fc[i] *= shrink;
+        explained += f->desk.Fc[i] * f->desk.Fm[i];
+        f->desk.Fc[i] *= shrink;
     }
-    cblas_daxpy((int)D, 1.0, f->Fc, 1, l->a1, 1);
+    cblas_daxpy((int)D, 1.0, f->desk.Fc, 1, l->a1, 1);
     for (size_t i = 0, at = 2 * D; i < D; i++) {
-        l->A[i * D + i] += f->Fc[D + i];
+        l->A[i * D + i] += f->desk.Fc[D + i];
         for (size_t k = 0; cross && k < i; k++, at++) {
-            l->A[i * D + k] += f->Fc[at];
-            l->A[k * D + i] += f->Fc[at];
+            l->A[i * D + k] += f->desk.Fc[at];
+            l->A[k * D + i] += f->desk.Fc[at];
         }
     }
     if (c->estimator == WVGD_SCORE)
@@ -562,7 +567,7 @@ static bool aim(wvgd_fit *f, const wv_update *c, local *l)
 static bool limit(wvgd_fit *f, local *l, double low, double high, double *P)
 {
     memcpy(l->E, P, l->D * l->D * sizeof *l->E);
-    if (!wv_dense_eigh(l->D, l->E, l->c, f->syev))
+    if (!wv_dense_eigh(l->D, l->E, l->c, f->desk.syev))
         return false;
     for (size_t i = 0; i < l->D; i++)
         l->c[i] = fmin(fmax(l->c[i], low), high);
@@ -646,7 +651,7 @@ static bool new_location(wvgd_fit *f, const wv_update *c, local *l, const double
 {
     size_t D = l->D;
     int d = (int)D;
-    double *n0 = f->vector[8];
+    double *n0 = f->desk.vector[8];
     for (size_t i = 0; i < D; i++)
         n0[i] = (c->precondition ? 0 : c->rho * d0[i]) - l->m.mean[i];
     if (c->truncated && limited)
@@ -672,7 +677,7 @@ static bool absorb(wvgd_fit *f, const wv_update *c, local *l)
         return true;
     }
     multiply(D, CblasNoTrans, l->E, CblasTrans, l->E, l->S);
-    return c->family->absorb(D, c->R, c->root, l->S, f->work);
+    return c->family->absorb(D, c->R, c->root, l->S, f->desk.work);
 }
 
 /* The step itself: towards (a0, X) by rho, within the trust region. */
@@ -681,7 +686,7 @@ static wv_update_result take(wvgd_fit *f, const wv_update *c, local *l)
     wv_update_result result = {false, 0};
     size_t D = l->D;
     int d = (int)D;
-    double *d0 = l->spare, *step = f->vector[6], *Md = f->vector[7];
+    double *d0 = l->spare, *step = f->desk.vector[6], *Md = f->desk.vector[7];
     for (size_t i = 0; i < D; i++)
         d0[i] = l->a0[i] + l->m.mean[i];
     cblas_dgemv(ROW, CblasNoTrans, d, d, 1.0, l->M, d, d0, 1, 0.0, Md, 1);
@@ -716,7 +721,7 @@ static wv_update_result take(wvgd_fit *f, const wv_update *c, local *l)
     if (!high &&
         !(new_precision(f, c, l, false, 1 / clip, clip, &limited) && wv_dense_inverse_root(D, l->S, l->E, l->S2)))
         return result;
-    c->family->colour(D, c->R, c->root, 1, l->delta, f->work);
+    c->family->colour(D, c->R, c->root, 1, l->delta, f->desk.work);
     cblas_daxpy(d, 1.0, l->delta, 1, c->mu, 1);
     result.ok = absorb(f, c, l);
     return result;
@@ -729,18 +734,18 @@ static void path_gradient(wvgd_fit *f, const wv_update *c, double *g_mu, double 
 {
     size_t D = f->D;
     wv_gaussian q = {c->family, D, c->R, c->mu, c->root, 0};
-    wv_gaussian_whiten(&q, c->n, c->x, f->y, f->work);
-    memcpy(f->gy, c->grad, c->n * D * sizeof *f->gy);
-    c->family->pull(D, c->R, c->root, c->n, f->gy, f->work);
-    cblas_daxpy((int)(c->n * D), 1.0, f->y, 1, f->gy, 1);
-    weighted_mean(c->n, D, c->u, f->gy, g_mu);
-    weighted_rows(c->n, D, c->u, f->y, f->uy);
+    wv_gaussian_whiten(&q, c->n, c->x, f->desk.y, f->desk.work);
+    memcpy(f->desk.gy, c->grad, c->n * D * sizeof *f->desk.gy);
+    c->family->pull(D, c->R, c->root, c->n, f->desk.gy, f->desk.work);
+    cblas_daxpy((int)(c->n * D), 1.0, f->desk.y, 1, f->desk.gy, 1);
+    weighted_mean(c->n, D, c->u, f->desk.gy, g_mu);
+    weighted_rows(c->n, D, c->u, f->desk.y, f->desk.uy);
     if (c->family == wv_family_get(WVGD_FULL))
-        cblas_dgemm(ROW, CblasTrans, CblasNoTrans, (int)D, (int)D, (int)c->n, 1.0, f->gy, (int)D, f->uy, (int)D, 0.0,
-                    g_root, (int)D);
+        cblas_dgemm(ROW, CblasTrans, CblasNoTrans, (int)D, (int)D, (int)c->n, 1.0, f->desk.gy, (int)D, f->desk.uy,
+                    (int)D, 0.0, g_root, (int)D);
     else
         for (size_t i = 0; i < D; i++)
-            g_root[i] = cblas_ddot((int)c->n, f->gy + i, (int)D, f->uy + i, (int)D);
+            g_root[i] = cblas_ddot((int)c->n, f->desk.gy + i, (int)D, f->desk.uy + i, (int)D);
 }
 
 /* Adam's direction, in place. */
@@ -758,7 +763,7 @@ static wv_update_result reparam(wvgd_fit *f, const wv_update *c)
 {
     size_t D = f->D, size = c->family->size(D, 0), all = D + size;
     bool full = c->family == wv_family_get(WVGD_FULL);
-    double *g_mu = f->vector[0], *g_root = full ? f->square[0] : f->vector[1], rate = 0.1 * c->rho;
+    double *g_mu = f->desk.vector[0], *g_root = full ? f->desk.square[0] : f->desk.vector[1], rate = 0.1 * c->rho;
     wv_update_result result = {true, 0};
     path_gradient(f, c, g_mu, g_root);
     result.kl = cblas_ddot((int)D, g_mu, 1, g_mu, 1) / 2 + cblas_ddot((int)size, g_root, 1, g_root, 1) / 4;
@@ -767,7 +772,7 @@ static wv_update_result reparam(wvgd_fit *f, const wv_update *c)
     adam(D, g_mu, c->adam, c->adam + all, c->time);
     adam(size, g_root, c->adam + D, c->adam + all + D, c->time);
     cblas_dscal((int)D, rate, g_mu, 1);
-    c->family->colour(D, c->R, c->root, 1, g_mu, f->work);
+    c->family->colour(D, c->R, c->root, 1, g_mu, f->desk.work);
     cblas_daxpy((int)D, 1.0, g_mu, 1, c->mu, 1);
     if (!full) {
         for (size_t i = 0; i < D; i++)
@@ -789,7 +794,7 @@ static wv_update_result truncated(wvgd_fit *f, const wv_update *c)
     local l = names(f);
     double *slope = NULL;
     if (c->estimator == WVGD_NATURAL && f->D > 1 && f->D < many) {
-        slope = f->vector[9];
+        slope = f->desk.vector[9];
         if (!diagonal_slopes(f, c, &l, slope))
             return (wv_update_result){false, 0};
     }
@@ -815,7 +820,7 @@ static wv_update_result step(wvgd_fit *f, const wv_update *c)
 /* Finite, and within a range whose squares are: an improper density has components that grow or shrink without end. */
 static bool sound(const wvgd_fit *f, const wv_update *c)
 {
-    double *sd = f->vector[0];
+    double *sd = f->desk.vector[0];
     c->family->sd(f->D, c->R, c->root, sd);
     for (size_t i = 0; i < f->D; i++)
         if (!(sd[i] > 1e-120 && sd[i] < 1e120 && fabs(c->mu[i]) < 1e120))
@@ -826,16 +831,16 @@ static bool sound(const wvgd_fit *f, const wv_update *c)
 wv_update_result wv_update_component(wvgd_fit *f, const wv_update *c)
 {
     size_t size = c->family->size(f->D, c->R);
-    memcpy(f->undo, c->mu, f->D * sizeof(double));
-    memcpy(f->undo + f->D, c->root, size * sizeof(double));
+    memcpy(f->desk.undo, c->mu, f->D * sizeof(double));
+    memcpy(f->desk.undo + f->D, c->root, size * sizeof(double));
     wv_update_result result = step(f, c);
     if (result.ok && !sound(f, c)) {
         result = (wv_update_result){false, 0};
-        f->s.limits++;
+        f->tally.limits++;
     }
     if (!result.ok) {
-        memcpy(c->mu, f->undo, f->D * sizeof(double));
-        memcpy(c->root, f->undo + f->D, size * sizeof(double));
+        memcpy(c->mu, f->desk.undo, f->D * sizeof(double));
+        memcpy(c->root, f->desk.undo + f->D, size * sizeof(double));
     }
     return result;
 }

@@ -1,7 +1,8 @@
 /* update.h - the estimators of the component update. */
 #ifndef WV_UPDATE_H
 #define WV_UPDATE_H
-#include "fit.h"
+#include "gaussian.h"
+#include "wvgd.h"
 
 struct wv_update;
 

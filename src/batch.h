@@ -1,0 +1,38 @@
+/* batch.h - points that are asked for together, and the proposals that made them. */
+#ifndef WV_BATCH_H
+#define WV_BATCH_H
+#include "gaussian.h"
+#include <stdint.h>
+
+typedef struct {
+    size_t n;
+    double *x;            /* [n][D] points */
+    double *log_p, *grad; /* [n], [n][D] as told; bad points have log_p = -INFINITY and grad = 0 */
+    double *log_m;        /* [n] log density of the mixture sampled */
+    double *log_q;        /* [n] log density of the component that owns the point's cell */
+    double *log_mix[2];   /* [n] log sum_j w_j q_j for two sets of weights */
+    double *near, *next;  /* [n] cost to the nearest and to the second nearest particle */
+    uint32_t *cell;       /* [n] nearest particle */
+    uint32_t *stratum;    /* [n] proposal that drew the point */
+    double *sum_u;        /* [N] sum over all points of q_j / m */
+} wv_batch;
+
+typedef struct {
+    wv_gaussian q;
+    double log_alpha; /* log share in the mixture that was sampled */
+} wv_proposal;
+
+/* Points of a batch that lie one after the other: draws of one proposal from number `number` on, or of several
+ * (proposal: their number, n). */
+typedef struct {
+    size_t first, n, proposal, number;
+} wv_stretch;
+
+/* Proposals of a batch; with the joint solver the first N are the components. */
+typedef struct {
+    size_t n;
+    wv_proposal *p;      /* [3N + 3 + those of a closing batch] */
+    size_t *share;       /* [the same] draws of each */
+    wv_stretch *stretch; /* [2 (3N + 3) + 1 + WV_PIECES] */
+} wv_proposals;
+#endif

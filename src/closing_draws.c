@@ -1,0 +1,102 @@
+/* closing_draws.c - the draws that results are estimated from: memory, save and restore. */
+#include "closing_draws.h"
+#include "error.h"
+#include "memory.h"
+#include <stdlib.h>
+#include <string.h>
+
+bool wv_closing_new(wv_closing *c, size_t N, size_t D, size_t room, size_t strata, bool gradients)
+{
+    *c = (wv_closing){.N = N, .D = D, .room = room, .strata = strata, .gradients = gradients};
+    wv_batch *b = &c->draws;
+    const wv_slot slots[] = {
+        {&b->x, wv_times(room, D)},
+        {&b->grad, gradients ? wv_times(room, D) : 0},
+        {&b->log_p, room},
+        {&b->log_m, room},
+        {&b->log_q, room},
+        {&b->log_mix[0], room},
+        {&b->log_mix[1], room},
+        {&b->near, room},
+        {&b->sum_u, N},
+        {&c->made, strata},
+        {&c->v, room},
+        {&c->log_w, room},
+        {&c->smooth, room},
+        {&c->calibrated, room},
+    };
+    c->memory = wv_memory_carve(slots, sizeof slots / sizeof *slots, WV_AS_IT_IS);
+    c->index = calloc(wv_times(2, room), sizeof *c->index);
+    b->cell = c->index;
+    b->stratum = c->index ? c->index + room : NULL;
+    if (!c->memory || !c->index)
+        return false;
+    memset(b->sum_u, 0, N * sizeof *b->sum_u); /* these are saved in every stage */
+    memset(c->made, 0, strata * sizeof *c->made);
+    return true;
+}
+
+void wv_closing_free(wv_closing *c)
+{
+    free(c->memory);
+    free(c->index);
+}
+
+/* Whether n whole numbers in the archive are below `end`. */
+static bool below(const unsigned char *from, size_t n, size_t end)
+{
+    for (size_t i = 0; from && i < n; i++) {
+        uint32_t value;
+        memcpy(&value, from + i * sizeof value, sizeof value);
+        if (value >= end)
+            return false;
+    }
+    return true;
+}
+
+/* Counts that a saved state holds. */
+typedef struct {
+    size_t n, planned, block, trial;
+} counts;
+
+static bool sane(const counts *s, wv_closing_rule rule)
+{
+    return s->n <= rule.most && s->planned <= rule.planned_most && s->trial <= s->n && s->block <= rule.most &&
+           (s->n || !rule.some) &&
+           (!rule.blocks || (s->planned && s->n <= (s->block + 1) * s->planned && s->n >= s->block * s->planned));
+}
+
+bool wv_closing_archive(wv_closing *c, wv_archive *a, wv_closing_rule rule)
+{
+    counts s = {c->draws.n, c->planned, c->block, c->trial};
+    wv_archive_values(a, &s, sizeof s);
+    if (!sane(&s, rule))
+        return wv_archive_refuse(a);
+    if (wv_archive_reading(a)) {
+        c->draws.n = s.n;
+        c->planned = s.planned;
+        c->block = s.block;
+        c->trial = s.trial;
+    }
+    wv_batch *b = &c->draws;
+    size_t n = s.n, cells = rule.cells ? n : 0, weights = rule.weights ? n : 0, strata = c->gradients ? n : cells;
+    wv_archive_array(a, c->made, c->strata);
+    wv_archive_array(a, b->sum_u, c->N);
+    wv_archive_array(a, b->x, n * c->D);
+    wv_archive_array(a, b->log_p, n);
+    wv_archive_array(a, b->log_m, n);
+    wv_archive_array(a, b->grad, c->gradients ? n * c->D : 0);
+    if (!below(wv_archive_peek(a, strata * sizeof *b->stratum), strata, c->strata + 3 * c->N + 3))
+        return wv_archive_refuse(a);
+    wv_archive_bytes(a, b->stratum, strata * sizeof *b->stratum);
+    if (!below(wv_archive_peek(a, cells * sizeof *b->cell), cells, c->N))
+        return wv_archive_refuse(a);
+    wv_archive_bytes(a, b->cell, cells * sizeof *b->cell);
+    wv_archive_array(a, b->near, cells);
+    wv_archive_array(a, b->log_q, cells);
+    wv_archive_array(a, b->log_mix[0], cells);
+    wv_archive_array(a, b->log_mix[1], c->gradients ? 0 : cells);
+    wv_archive_array(a, c->smooth, weights);
+    wv_archive_array(a, c->calibrated, weights);
+    return true;
+}

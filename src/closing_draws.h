@@ -1,0 +1,34 @@
+/* closing_draws.h - the draws that results are estimated from, with either solver. */
+#ifndef WV_CLOSING_DRAWS_H
+#define WV_CLOSING_DRAWS_H
+#include "archive.h"
+#include "batch.h"
+
+/* Closing draws, with what they say of the posterior. */
+typedef struct {
+    size_t N, D;
+    size_t room, strata; /* draws and proposals at most */
+    bool gradients;      /* gradients are kept, too */
+    size_t planned;      /* draws in a block of the present stage, fixed before the first */
+    size_t block;        /* blocks complete */
+    size_t trial;        /* of the draws, those of the trial, which stand first */
+    wv_batch draws;      /* [room] before the closing stages: points that kmeans.c keeps */
+    double *made;        /* [strata] draws of each proposal of the final batch */
+    double *v, *log_w;   /* [n] normalised posterior weights, and the logs of these, */
+    double *smooth;      /* [n] Pareto-smoothed log weights, */
+    double *calibrated;  /* [n] and weights calibrated by Stein's identities */
+    double *memory;
+    uint32_t *index;
+} wv_closing;
+
+/* What a stage has made of the draws, and what the next one relies on. */
+typedef struct {
+    bool cells, weights;       /* there are cells and densities of components; weights for the posterior */
+    bool some, blocks;         /* there is one draw at least; draws are within the present block */
+    size_t most, planned_most; /* draws at most, and those that are planned */
+} wv_closing_rule;
+
+bool wv_closing_new(wv_closing *c, size_t N, size_t D, size_t room, size_t strata, bool gradients);
+void wv_closing_free(wv_closing *c);
+bool wv_closing_archive(wv_closing *c, wv_archive *a, wv_closing_rule rule);
+#endif

@@ -1,0 +1,104 @@
+/* partition.c - particles, their cells and the components of these. */
+#include "partition.h"
+#include "error.h"
+#include "memory.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool wv_partition_new(wv_partition *p, wv_shape shape)
+{
+    size_t N = shape.N, D = shape.D, ND = wv_times(N, D), root = wv_times(N, shape.family->size(D, shape.R)),
+           spread = wv_times(N, shape.cell_family->size(D, 0)), metric = shape.metric_family->size(D, 0);
+    *p = (wv_partition){.shape = shape};
+    wv_ensemble *e = &p->now, *b = &p->best;
+    const wv_slot slots[] = {
+        {&e->z, ND},     {&e->mu, ND},  {&e->root, root}, {&e->spread, spread}, {&e->metric, metric},
+        {&e->centre, D}, {&e->elbo, N}, {&e->losses, N},  {&e->beta, N},        {&e->beta2, N},
+        {&b->z, ND},     {&b->mu, ND},  {&b->root, root}, {&b->spread, spread}, {&b->metric, metric},
+        {&b->centre, D}, {&b->elbo, N}, {&b->losses, N},  {&b->beta, N},        {&b->beta2, N},
+        {&p->around, N}, {&p->beta, N}, {&p->beta_se, N}, {&p->weight, N},      {&p->weight_beta, N},
+        {&p->log_Z, N},  {&p->elbo, N}, {&p->elbo_se, N}, {&p->ess, N},         {&p->pareto_k, N},
+    };
+    p->memory = wv_memory_carve(slots, sizeof slots / sizeof *slots, WV_ZEROED);
+    if (!p->memory)
+        return false;
+    p->size = (size_t)(b->z - e->z);
+    for (size_t j = 0; j < N; j++)
+        p->beta[j] = p->beta_se[j] = p->log_Z[j] = p->elbo[j] = p->elbo_se[j] = p->ess[j] = p->pareto_k[j] = NAN;
+    return true;
+}
+
+void wv_partition_free(wv_partition *p)
+{
+    free(p->memory);
+}
+
+/* Shares, which decide how many draws a proposal makes. */
+static bool shares(const unsigned char *from, size_t n)
+{
+    for (size_t j = 0; from && j < n; j++) {
+        double w;
+        memcpy(&w, from + j * sizeof w, sizeof w);
+        if (!(w >= 0 && w <= 1))
+            return false;
+    }
+    return true;
+}
+
+bool wv_partition_archive(wv_partition *p, wv_archive *a)
+{
+    size_t N = p->shape.N, refined = p->refined;
+    double *const results[] = {p->around, p->beta,    p->beta_se, p->weight_beta, p->log_Z,
+                               p->elbo,   p->elbo_se, p->ess,     p->pareto_k};
+    wv_archive_values(a, &refined, sizeof refined);
+    if (wv_archive_reading(a))
+        p->refined = refined;
+    wv_archive_array(a, p->now.z, p->size);
+    wv_archive_array(a, p->best.z, p->size);
+    if (!shares(wv_archive_peek(a, N * sizeof(double)), N))
+        return wv_archive_refuse(a);
+    wv_archive_array(a, p->weight, N);
+    for (size_t i = 0; i < sizeof results / sizeof *results; i++)
+        wv_archive_array(a, results[i], N);
+    return true;
+}
+
+void wv_partition_keep(wv_partition *p)
+{
+    memcpy(p->best.z, p->now.z, p->size * sizeof(double));
+}
+
+void wv_partition_go_back(wv_partition *p)
+{
+    memcpy(p->now.z, p->best.z, p->size * sizeof(double));
+}
+
+wv_gaussian wv_partition_component(const wv_partition *p, size_t j)
+{
+    const wv_shape *s = &p->shape;
+    return (wv_gaussian){s->family, s->D, s->R, p->now.mu + j * s->D, p->now.root + j * s->family->size(s->D, s->R), 0};
+}
+
+wv_gaussian wv_partition_spread(const wv_partition *p, size_t j)
+{
+    const wv_shape *s = &p->shape;
+    return (wv_gaussian){
+        s->cell_family, s->D, 0, p->now.z + j * s->D, p->now.spread + j * s->cell_family->size(s->D, 0), 0};
+}
+
+bool wv_partition_same(const wv_partition *p, size_t i, size_t j)
+{
+    size_t D = p->shape.D, size = p->shape.family->size(D, p->shape.R);
+    return !memcmp(p->now.mu + i * D, p->now.mu + j * D, D * sizeof(double)) &&
+           !memcmp(p->now.root + i * size, p->now.root + j * size, size * sizeof(double));
+}
+
+/* Cells may be unbounded and components in them decay like exponentials: no Gaussian covers that; in many dimensions a
+ * t would waste its draws. */
+wv_gaussian wv_partition_around(const wv_partition *p, size_t j)
+{
+    wv_gaussian around = wv_partition_spread(p, j);
+    around.nu = p->shape.D <= 4 ? 6 : p->shape.D <= 12 ? 16 : 0;
+    return around;
+}

@@ -1,0 +1,52 @@
+/* partition.h - particles, their cells and the components of these: what a fit adapts and what it reports. */
+#ifndef WV_PARTITION_H
+#define WV_PARTITION_H
+#include "archive.h"
+#include "gaussian.h"
+
+/* What is adapted; one contiguous block, so that the best state can be kept by one copy. */
+typedef struct {
+    double *z;            /* [N][D] particles */
+    double *mu;           /* [N][D] component locations */
+    double *root;         /* [N][family->size] component roots */
+    double *spread;       /* [N][cell_family->size] roots of the posterior's covariance in each cell */
+    double *metric;       /* [metric_family->size] root of the covariance that the mahalanobis cost divides by */
+    double *centre;       /* [D] posterior mean, smoothed */
+    double *elbo;         /* [N] smoothed ELBO_j: softmax gives the weights that judge the next batch */
+    double *losses;       /* [N] times that a component ran away from its cell */
+    double *beta, *beta2; /* [N] means of beta_j and its square since the cells have been at rest */
+} wv_ensemble;
+
+/* Sizes and shapes. */
+typedef struct {
+    size_t N, D, R;
+    const wv_family *family, *cell_family, *metric_family; /* of components, of cells, of the metric */
+} wv_shape;
+
+typedef struct {
+    wv_shape shape;
+    wv_ensemble now, best;        /* current and best state */
+    size_t size;                  /* doubles in each */
+    size_t refined;               /* rounds of evaluations that the components of the cells have had */
+    double *around;               /* [N] flags: draws of the component in its cell come from around the particle, too */
+    double *beta, *beta_se;       /* [N] masses of the cells */
+    double *weight, *weight_beta; /* [N] of the components in the ensemble: optimal ones, and masses */
+    double *log_Z, *elbo, *elbo_se; /* [N] */
+    double *ess, *pareto_k;         /* [N] of the closing draws in each cell */
+    double *memory;
+} wv_partition;
+
+/* All zero, but for results, which are NAN; false without memory. */
+bool wv_partition_new(wv_partition *p, wv_shape shape);
+void wv_partition_free(wv_partition *p);
+bool wv_partition_archive(wv_partition *p, wv_archive *a);
+
+/* The best state so far is kept, and gone back to. */
+void wv_partition_keep(wv_partition *p);
+void wv_partition_go_back(wv_partition *p);
+
+wv_gaussian wv_partition_component(const wv_partition *p, size_t j);
+bool wv_partition_same(const wv_partition *p, size_t i, size_t j); /* whether two cells have the same component */
+wv_gaussian wv_partition_spread(const wv_partition *p, size_t j);  /* N(z_j, covariance of the cell) */
+wv_gaussian wv_partition_around(const wv_partition *p, size_t j);  /* the same as a proposal: a Student-t */
+#endif
