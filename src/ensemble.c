@@ -88,7 +88,7 @@ wvgd_status wvgd_log_q(const wvgd_fit *f, size_t n, const double *z, double *log
             for (uint32_t i = f->shared.member[j]; i != NONE; i = f->shared.order[i])
                 memcpy(f->desk.gx + k++ * D, x + i * D, D * sizeof *x);
             if (k)
-                wv_gaussian_log_density(&q, k, f->desk.gx, f->desk.psi, f->desk.y, f->desk.work);
+                wv_gaussian_log_density(&q, k, f->desk.gx, f->desk.psi, f->desk.y, f->arena);
             k = 0;
             for (uint32_t i = f->shared.member[j]; i != NONE; i = f->shared.order[i], k++) {
                 size_t cell = f->b.cell[i];
@@ -144,10 +144,10 @@ static void draw_remote(const wvgd_fit *f, size_t j, const wv_stream *stream, do
     size_t D = f->D, n = piece(f) < CANDIDATES ? piece(f) : CANDIDATES, chosen = n;
     wv_gaussian q = wv_partition_component(&f->cells, j), r = wv_partition_around(&f->cells, j);
     double best = -INFINITY, *log_q = f->desk.psi, *log_r = f->desk.moving;
-    wv_gaussian_draw(&r, stream, 0, n, false, f->desk.gy, f->desk.work);
+    wv_gaussian_draw(&r, stream, 0, n, false, f->desk.gy, f->arena);
     wv_nearest_assign(f, n, f->desk.gy, f->desk.free_cell, f->desk.free_cost, f->desk.free_cost + WV_FREE);
-    wv_gaussian_log_density(&q, n, f->desk.gy, log_q, f->desk.y, f->desk.work);
-    wv_gaussian_log_density(&r, n, f->desk.gy, log_r, f->desk.y, f->desk.work);
+    wv_gaussian_log_density(&q, n, f->desk.gy, log_q, f->desk.y, f->arena);
+    wv_gaussian_log_density(&r, n, f->desk.gy, log_r, f->desk.y, f->arena);
     for (size_t i = 0; i < n; i++) {
         double u, key;
         wv_rng_uniform(stream, n + i, 1, &u);
@@ -200,7 +200,7 @@ static void try_component(trying *t, size_t j)
     for (uint64_t tried = 0; t->wanted; tried += n) {
         n = 2 * t->wanted < 64 ? 64 : 2 * t->wanted;
         n = n < most ? n : most;
-        wv_gaussian_draw(&q, &t->stream, tried, n, false, f->desk.gy, f->desk.work);
+        wv_gaussian_draw(&q, &t->stream, tried, n, false, f->desk.gy, f->arena);
         wv_nearest_assign(f, n, f->desk.gy, f->desk.free_cell, f->desk.free_cost, f->desk.free_cost + WV_FREE);
         for (size_t k = 0; k < n; k++) {
             size_t cell = f->desk.free_cell[k];

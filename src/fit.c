@@ -64,12 +64,27 @@ void wv_fit_draw(wvgd_fit *f, uint64_t number, size_t k, wv_rng_use use, uint64_
                  size_t at)
 {
     wv_stream stream = {f->opt.seed, use, number, k};
-    wv_gaussian_draw(&f->proposals.p[k].q, &stream, first, n, antithetic, f->b.x + at * f->D, f->desk.work);
+    wv_gaussian_draw(&f->proposals.p[k].q, &stream, first, n, antithetic, f->b.x + at * f->D, f->arena);
     for (size_t i = at; i < at + n; i++)
         f->b.stratum[i] = (uint32_t)k;
 }
 
 /* ---- workers ----------------------------------------------------------------------------------------------------- */
+/* Doubles of scratch of one worker: several arrays as large as a batch, for a cell may have all of its points. */
+static size_t arena_size(const wvgd_fit *f)
+{
+    size_t N = f->N, D = f->D, n = f->size.n_max, any = n > f->size.close_max ? n : f->size.close_max,
+           square = f->dense ? D * D : D, p = f->size.p_max;
+    size_t points = wv_times(n + WV_BLOCK, wv_times(8, D) + f->R + 16), cells = wv_times(N, wv_times(16, D) + 64);
+    return points + cells + wv_times(any, 8) + wv_times(24, square) + wv_times(p, p + WV_BLOCK + 8) + 65536;
+}
+
+static void drop_view(wvgd_fit *view)
+{
+    wv_arena_free(view->arena);
+    wv_desk_free(&view->desk);
+}
+
 /* The other workers; fewer than asked for, if there is no memory for them. A cost function of the
  * caller's is called by one thread at a time. */
 static bool hire(wvgd_fit *f)
@@ -78,12 +93,16 @@ static bool hire(wvgd_fit *f)
     f->workers.view = calloc(wanted, sizeof *f->workers.view);
     for (size_t v = 0; f->workers.view && v + 1 < wanted; v++) {
         memcpy(&f->workers.view[v], f, offsetof(wvgd_fit, workers));
-        if (!wv_desk_new(&f->workers.view[v]))
+        wvgd_fit *view = &f->workers.view[v];
+        view->arena = wv_arena_new(arena_size(f));
+        if (!view->arena || !wv_desk_new(view)) {
+            wv_arena_free(view->arena);
             break;
+        }
         f->workers.views++;
     }
     while (f->workers.views && !wv_thread_pool_room(f->workers.views))
-        wv_desk_free(&f->workers.view[--f->workers.views].desk);
+        drop_view(&f->workers.view[--f->workers.views]);
     f->workers.pool = f->workers.view ? wv_thread_pool_new((unsigned)f->workers.views + 1) : NULL;
     return f->workers.pool != NULL;
 }
@@ -94,8 +113,9 @@ void wvgd_free(wvgd_fit *f)
         return;
     wv_thread_pool_free(f->workers.pool);
     for (size_t v = 0; v < f->workers.views; v++)
-        wv_desk_free(&f->workers.view[v].desk);
+        drop_view(&f->workers.view[v]);
     free(f->workers.view);
+    wv_arena_free(f->arena);
     wv_desk_free(&f->desk);
     wv_shared_free(&f->shared);
     wv_explore_free(&f->explore);
@@ -264,7 +284,7 @@ static bool make_parts(wvgd_fit *f)
            wv_draws_new(&f->pool, d, mixture ? wv_draws_points(f) : 0, mixture ? wv_draws_proposals(f) : 0) &&
            wv_tail_probe_new(&f->probe, d) &&
            wv_closing_new(&f->closing, f->N, D, f->size.close_max, f->size.made_room, f->staged) && wv_shared_new(f) &&
-           wv_desk_new(f);
+           wv_desk_new(f) && (f->arena = wv_arena_new(arena_size(f))) != NULL;
 }
 
 /* The covariance root of a given metric: c = (a-b)' metric (a-b) = |A^-1 (a-b)|^2 with A A' = metric^-1. */

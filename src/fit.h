@@ -2,6 +2,7 @@
  * dimensions, n points in a batch. */
 #ifndef WV_FIT_H
 #define WV_FIT_H
+#include "arena.h"
 #include "batch.h"
 #include "closing_draws.h"
 #include "draws.h"
@@ -153,7 +154,8 @@ struct wvgd_fit {
     wv_known known;
 
     wv_workers workers;
-    wv_desk desk; /* of one worker */
+    wv_arena *arena; /* scratch of one worker */
+    wv_desk desk;
     wv_messages messages;
 };
 

@@ -32,17 +32,17 @@ static double diag_log_det(size_t D, size_t R, const double *s)
     return sum;
 }
 
-static void diag_colour(size_t D, size_t R, const double *s, size_t n, double *y, double *work)
+static void diag_colour(size_t D, size_t R, const double *s, size_t n, double *y, wv_arena *arena)
 {
-    (void)R, (void)work;
+    (void)R, (void)arena;
     for (size_t k = 0; k < n; k++)
         for (size_t i = 0; i < D; i++)
             y[k * D + i] *= s[i];
 }
 
-static void diag_whiten(size_t D, size_t R, const double *s, size_t n, double *x, double *work)
+static void diag_whiten(size_t D, size_t R, const double *s, size_t n, double *x, wv_arena *arena)
 {
-    (void)R, (void)work;
+    (void)R, (void)arena;
     for (size_t k = 0; k < n; k++)
         for (size_t i = 0; i < D; i++)
             x[k * D + i] /= s[i];
@@ -60,9 +60,9 @@ static void diag_sd(size_t D, size_t R, const double *s, double *sd)
     memcpy(sd, s, D * sizeof *sd);
 }
 
-static bool diag_absorb(size_t D, size_t R, double *s, double *C, double *work)
+static bool diag_absorb(size_t D, size_t R, double *s, double *C, wv_arena *arena)
 {
-    (void)R, (void)work;
+    (void)R, (void)arena;
     for (size_t i = 0; i < D; i++)
         s[i] *= sqrt(C[i * D + i]);
     return true;
@@ -112,10 +112,10 @@ static void times(size_t D, const double *T, bool upper, size_t n, double *x)
     }
 }
 
-static void full_colour(size_t D, size_t R, const double *L, size_t n, double *y, double *work)
+static void full_colour(size_t D, size_t R, const double *L, size_t n, double *y, wv_arena *arena)
 {
     double T[MOST * MOST];
-    (void)R, (void)work;
+    (void)R, (void)arena;
     if (D <= MOST && n >= FEW) {
         transpose(D, L, T);
         times(D, T, true, n, y);
@@ -127,10 +127,10 @@ static void full_colour(size_t D, size_t R, const double *L, size_t n, double *y
 }
 
 /* With many rows the product with the inverse is several times faster than solving. */
-static void full_whiten(size_t D, size_t R, const double *L, size_t n, double *x, double *work)
+static void full_whiten(size_t D, size_t R, const double *L, size_t n, double *x, wv_arena *arena)
 {
     double inverse[MOST * MOST], T[MOST * MOST];
-    (void)R, (void)work;
+    (void)R, (void)arena;
     if (D <= MOST && n >= FEW) {
         wv_dense_invert(D, L, inverse);
         transpose(D, inverse, T);
@@ -142,9 +142,9 @@ static void full_whiten(size_t D, size_t R, const double *L, size_t n, double *x
                     (int)D);
 }
 
-static void full_pull(size_t D, size_t R, const double *L, size_t n, double *g, double *work)
+static void full_pull(size_t D, size_t R, const double *L, size_t n, double *g, wv_arena *arena)
 {
-    (void)R, (void)work;
+    (void)R, (void)arena;
     if (D <= MOST && n >= FEW)
         times(D, L, false, n, g);
     else if (n == 1 && D <= MOST) {
@@ -156,10 +156,10 @@ static void full_pull(size_t D, size_t R, const double *L, size_t n, double *g, 
                     g, (int)D);
 }
 
-static void full_push(size_t D, size_t R, const double *L, size_t n, double *y, double *work)
+static void full_push(size_t D, size_t R, const double *L, size_t n, double *y, wv_arena *arena)
 {
     double inverse[MOST * MOST];
-    (void)R, (void)work;
+    (void)R, (void)arena;
     if (D <= MOST && n >= FEW) {
         wv_dense_invert(D, L, inverse);
         times(D, inverse, false, n, y);
@@ -184,10 +184,13 @@ static void full_sd(size_t D, size_t R, const double *L, double *sd)
 }
 
 /* L <- L chol(C): a product of lower triangles is one, and C is well conditioned whatever L is. */
-static bool full_absorb(size_t D, size_t R, double *L, double *C, double *work)
+static bool full_absorb(size_t D, size_t R, double *L, double *C, wv_arena *arena)
 {
     (void)R;
-    if (!wv_dense_chol(D, C, work))
+    size_t mark = wv_arena_mark(arena);
+    bool definite = wv_dense_chol(D, C, wv_arena_take(arena, D * D));
+    wv_arena_release(arena, mark);
+    if (!definite)
         return false;
     cblas_dtrmm(CblasRowMajor, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, 1.0, C, (int)D, L,
                 (int)D);
@@ -211,11 +214,13 @@ static double low_log_det(size_t D, size_t R, const double *root)
 }
 
 /* rows x += (x Q') diag(e^power - 1) Q */
-static void spikes(size_t D, size_t R, const double *root, double power, size_t n, double *x, double *work)
+static void spikes(size_t D, size_t R, const double *root, double power, size_t n, double *x, wv_arena *arena)
 {
     const double *e = root + D, *Q = e + R;
     if (!n)
         return;
+    size_t mark = wv_arena_mark(arena);
+    double *work = wv_arena_take(arena, n * R);
     cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)n, (int)R, (int)D, 1.0, x, (int)D, Q, (int)D, 0.0, work,
                 (int)R);
     for (size_t k = 0; k < n; k++)
@@ -223,29 +228,30 @@ static void spikes(size_t D, size_t R, const double *root, double power, size_t 
             work[k * R + r] *= pow(e[r], power) - 1.0;
     cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)n, (int)D, (int)R, 1.0, work, (int)R, Q, (int)D, 1.0, x,
                 (int)D);
+    wv_arena_release(arena, mark);
 }
 
-static void low_colour(size_t D, size_t R, const double *root, size_t n, double *y, double *work)
+static void low_colour(size_t D, size_t R, const double *root, size_t n, double *y, wv_arena *arena)
 {
-    spikes(D, R, root, 0.5, n, y, work);
+    spikes(D, R, root, 0.5, n, y, arena);
     diag_colour(D, 0, root, n, y, NULL);
 }
 
-static void low_whiten(size_t D, size_t R, const double *root, size_t n, double *x, double *work)
+static void low_whiten(size_t D, size_t R, const double *root, size_t n, double *x, wv_arena *arena)
 {
     diag_whiten(D, 0, root, n, x, NULL);
-    spikes(D, R, root, -0.5, n, x, work);
+    spikes(D, R, root, -0.5, n, x, arena);
 }
 
-static void low_pull(size_t D, size_t R, const double *root, size_t n, double *g, double *work)
+static void low_pull(size_t D, size_t R, const double *root, size_t n, double *g, wv_arena *arena)
 {
     diag_colour(D, 0, root, n, g, NULL);
-    spikes(D, R, root, 0.5, n, g, work);
+    spikes(D, R, root, 0.5, n, g, arena);
 }
 
-static void low_push(size_t D, size_t R, const double *root, size_t n, double *y, double *work)
+static void low_push(size_t D, size_t R, const double *root, size_t n, double *y, wv_arena *arena)
 {
-    spikes(D, R, root, -0.5, n, y, work);
+    spikes(D, R, root, -0.5, n, y, arena);
     diag_whiten(D, 0, root, n, y, NULL);
 }
 
@@ -263,7 +269,7 @@ static void low_set_sd(size_t D, size_t R, double *root, const double *sd)
  * the old s): at the optimum e_k = 1/t_k with t_k, q_k eigenpairs of S P S, those that gain most,
  * (t - 1 - log t)/2, and diag(P C) = 1. Alternates the two from the old s on, which is near where steps
  * are short, until the latter holds to 0.002. */
-static bool low_project(size_t D, size_t R, double *root, const double *P, double *work)
+static bool project(size_t D, size_t R, double *root, const double *P, double *work)
 {
     double *e = root + D, *Q = e + R, *s = work, *T = s + D, *t = T + D * D, *syev = t + D, off = INFINITY;
     for (size_t i = 0; i < D; i++)
@@ -295,6 +301,14 @@ static bool low_project(size_t D, size_t R, double *root, const double *P, doubl
     return true;
 }
 
+static bool low_project(size_t D, size_t R, double *root, const double *P, wv_arena *arena)
+{
+    size_t mark = wv_arena_mark(arena);
+    bool fine = project(D, R, root, P, wv_arena_take(arena, 2 * D + D * D + wv_dense_eigh_work(D)));
+    wv_arena_release(arena, mark);
+    return fine;
+}
+
 static void low_sd(size_t D, size_t R, const double *root, double *sd)
 {
     const double *e = root + D, *Q = e + R;
@@ -306,26 +320,37 @@ static void low_sd(size_t D, size_t R, const double *root, double *sd)
     }
 }
 
-static bool low_absorb(size_t D, size_t R, double *root, double *C, double *work)
+/* C <- C^-1; false: it is not positive definite. */
+static bool invert(size_t D, double *C, wv_arena *arena)
 {
-    double *e = work, *spare = e + D, *K = spare + D * D, *syev = K + D * D;
-    if (!wv_dense_eigh(D, C, e, syev))
-        return false;
-    for (size_t i = 0; i < D; i++)
+    size_t mark = wv_arena_mark(arena);
+    double *e = wv_arena_take(arena, D), *spare = wv_arena_take(arena, D * D), *K = wv_arena_take(arena, D * D),
+           *syev = wv_arena_take(arena, wv_dense_eigh_work(D));
+    bool fine = wv_dense_eigh(D, C, e, syev);
+    for (size_t i = 0; i < D && fine; i++)
         e[i] = 1.0 / e[i];
-    wv_dense_rebuild(D, C, e, K, spare);
-    memcpy(C, K, D * D * sizeof *C);
-    K = C;
+    if (fine) {
+        wv_dense_rebuild(D, C, e, K, spare);
+        memcpy(C, K, D * D * sizeof *C);
+    }
+    wv_arena_release(arena, mark);
+    return fine;
+}
+
+static bool low_absorb(size_t D, size_t R, double *root, double *K, wv_arena *arena)
+{
+    if (!invert(D, K, arena))
+        return false;
     /* precision in coordinates scaled by s: G K G with the symmetric G = I + Q'(e^-1/2 - 1) Q */
-    spikes(D, R, root, -0.5, D, K, work);
+    spikes(D, R, root, -0.5, D, K, arena);
     for (size_t i = 0; i < D; i++)
         for (size_t k = 0; k < i; k++) {
             double swap = K[i * D + k];
             K[i * D + k] = K[k * D + i];
             K[k * D + i] = swap;
         }
-    spikes(D, R, root, -0.5, D, K, work);
-    return low_project(D, R, root, K, work);
+    spikes(D, R, root, -0.5, D, K, arena);
+    return low_project(D, R, root, K, arena);
 }
 
 static const wv_family families[] = {
@@ -342,30 +367,20 @@ const wv_family *wv_family_get(wvgd_family family)
     return &families[family];
 }
 
-size_t wv_gaussian_row_work(size_t R, size_t n)
-{
-    return n * R;
-}
-
-size_t wv_gaussian_absorb_work(size_t D)
-{
-    return 2 * D + 2 * D * D + wv_dense_eigh_work(D);
-}
-
 /* ---- on any family ----------------------------------------------------------------------------------------------- */
-void wv_gaussian_whiten(const wv_gaussian *q, size_t n, const double *x, double *y, double *work)
+void wv_gaussian_whiten(const wv_gaussian *q, size_t n, const double *x, double *y, wv_arena *arena)
 {
     for (size_t k = 0; k < n; k++)
         for (size_t i = 0; i < q->D; i++)
             y[k * q->D + i] = x[k * q->D + i] - q->mu[i];
-    q->family->whiten(q->D, q->R, q->root, n, y, work);
+    q->family->whiten(q->D, q->R, q->root, n, y, arena);
 }
 
-void wv_gaussian_log_density(const wv_gaussian *q, size_t n, const double *x, double *log_q, double *y, double *work)
+void wv_gaussian_log_density(const wv_gaussian *q, size_t n, const double *x, double *log_q, double *y, wv_arena *arena)
 {
     double D = (double)q->D, nu = q->nu,
            constant = wv_columns_constant(q->D, q->family->log_det(q->D, q->R, q->root), nu);
-    wv_gaussian_whiten(q, n, x, y, work);
+    wv_gaussian_whiten(q, n, x, y, arena);
     for (size_t k = 0; k < n; k++) {
         double r = cblas_ddot((int)q->D, y + k * q->D, 1, y + k * q->D, 1);
         log_q[k] = constant - (nu > 0 ? (nu + D) / 2 * log1p(r / nu) : r / 2);
@@ -373,7 +388,7 @@ void wv_gaussian_log_density(const wv_gaussian *q, size_t n, const double *x, do
 }
 
 /* n draws from number `first` on, relative to the mean. */
-static void draw(const wv_gaussian *q, const wv_stream *stream, uint64_t first, size_t n, double *x, double *work)
+static void draw(const wv_gaussian *q, const wv_stream *stream, uint64_t first, size_t n, double *x, wv_arena *arena)
 {
     size_t D = q->D;
     for (size_t k = 0; k < n; k++) {
@@ -396,19 +411,19 @@ static void draw(const wv_gaussian *q, const wv_stream *stream, uint64_t first, 
             cblas_dscal((int)D, sqrt(q->nu / chi), x + k * D, 1);
         }
     }
-    q->family->colour(D, q->R, q->root, n, x, work);
+    q->family->colour(D, q->R, q->root, n, x, arena);
 }
 
 void wv_gaussian_draw(const wv_gaussian *q, const wv_stream *stream, uint64_t first, size_t n, bool antithetic,
-                      double *x, double *work)
+                      double *x, wv_arena *arena)
 {
     /* the first draw may be the second of its pair, and the last the first */
     size_t D = q->D, before = antithetic ? first % 2 : 0, pairs = antithetic ? (n + before + 1) / 2 : 0;
     if (!antithetic)
-        draw(q, stream, first, n, x, work);
+        draw(q, stream, first, n, x, arena);
     else if (n)
         /* in the last rows, which are overwritten as they are used */
-        draw(q, stream, first / 2, pairs, x + (n - pairs) * D, work);
+        draw(q, stream, first / 2, pairs, x + (n - pairs) * D, arena);
     for (size_t k = 0; k < n; k++) {
         const double *from = antithetic ? x + (n - pairs + (k + before) / 2) * D : x + k * D;
         double sign = antithetic && (k + before) % 2 ? -1 : 1, *to = x + k * D;
@@ -417,18 +432,18 @@ void wv_gaussian_draw(const wv_gaussian *q, const wv_stream *stream, uint64_t fi
     }
 }
 
-void wv_gaussian_cov(const wv_gaussian *q, double *cov, double *work)
+void wv_gaussian_cov(const wv_gaussian *q, double *cov, wv_arena *arena)
 {
     size_t D = q->D;
     memset(cov, 0, D * D * sizeof *cov); /* rows of A' first: pull of the unit vectors gives A' */
     for (size_t i = 0; i < D; i++)
         cov[i * D + i] = 1.0;
-    q->family->pull(D, q->R, q->root, D, cov, work);   /* row i = A' e_i = row i of A */
-    q->family->colour(D, q->R, q->root, D, cov, work); /* row i = A (row i of A)' = row i of A A' */
+    q->family->pull(D, q->R, q->root, D, cov, arena);   /* row i = A' e_i = row i of A */
+    q->family->colour(D, q->R, q->root, D, cov, arena); /* row i = A (row i of A)' = row i of A A' */
 }
 
 void wv_gaussian_follow(const wv_family *family, size_t D, double *root, const double *centre, size_t n,
-                        const double *x, const double *w, double keep, double *y, double *C, double *work)
+                        const double *x, const double *w, double keep, double *y, double *C, wv_arena *arena)
 {
     wv_gaussian g = {family, D, 0, centre, root, 0};
     for (size_t i = 0, step = family == &families[WVGD_FULL] ? D + 1 : 1; i < D; i++)
@@ -440,12 +455,12 @@ void wv_gaussian_follow(const wv_family *family, size_t D, double *root, const d
             root[i] *= sqrt(1 - keep + 1e-12 + keep * y[i] / (root[i] * root[i]));
         return;
     }
-    wv_gaussian_whiten(&g, n, x, y, work);
+    wv_gaussian_whiten(&g, n, x, y, arena);
     for (size_t k = 0; k < n; k++)
         cblas_dscal((int)D, sqrt(keep * w[k]), y + k * D, 1);
     memset(C, 0, D * D * sizeof *C);
     wv_dense_cross(n, D, y, D, y, true, C);
     for (size_t i = 0; i < D; i++)
         C[i * D + i] += 1 - keep + 1e-12;
-    full_absorb(D, 0, root, C, work);
+    full_absorb(D, 0, root, C, arena);
 }

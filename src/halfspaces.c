@@ -32,11 +32,11 @@ void wv_halfspaces_update(wvgd_fit *f)
     for (size_t k = 0; k < N * D; k++)
         G[k] = f->cells.now.z[k] - f->cells.now.z[k % D];
     if (f->opt.cost == WVGD_MAHALANOBIS)
-        f->metric_family->whiten(D, 0, f->cells.now.metric, N, G, f->desk.work);
+        f->metric_family->whiten(D, 0, f->cells.now.metric, N, G, f->arena);
     for (size_t k = 0; k < N; k++)
         offset[k] = cblas_ddot((int)D, G + k * D, 1, G + k * D, 1) / 2;
     if (f->opt.cost == WVGD_MAHALANOBIS)
-        f->metric_family->push(D, 0, f->cells.now.metric, N, G, f->desk.work);
+        f->metric_family->push(D, 0, f->cells.now.metric, N, G, f->arena);
 }
 
 void wv_halfspaces_assign(wvgd_fit *f, size_t n, const double *x, uint32_t *cell)
@@ -74,7 +74,7 @@ void wv_halfspaces_scores(wvgd_fit *f, const wv_gaussian *q, size_t dims, double
     for (size_t j = 0; j < N; j++)
         low[j] = offset[j] - cblas_ddot((int)D, G + j * D, 1, f->desk.vector[0], 1);
     memcpy(A, G, N * D * sizeof *A);
-    q->family->pull(D, q->R, q->root, N, A, f->desk.work);
+    q->family->pull(D, q->R, q->root, N, A, f->arena);
     if (dims == D) {
         memcpy(W, A, N * D * sizeof *W);
         return;
@@ -110,7 +110,7 @@ size_t wv_halfspaces_walls(wvgd_fit *f, size_t j, double *basis)
             b[i] = G[k * D + i] - G[j * D + i];
         h[walls++] = offset[k] - offset[j] - cblas_ddot((int)D, b, 1, away, 1);
     }
-    q.family->pull(D, q.R, q.root, walls, B, f->desk.work);
+    q.family->pull(D, q.R, q.root, walls, B, f->arena);
     for (size_t k = 0; k < walls; k++) {
         double length = cblas_dnrm2((int)D, B + k * D, 1);
         cblas_dscal((int)D, length > 0 ? 1 / length : 0, B + k * D, 1);
@@ -188,7 +188,7 @@ static size_t inside_walls(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t first
                 seen, (int)dims);
     cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)kept, (int)D, (int)dims, 1.0, seen, (int)dims, Q, (int)D, 1.0,
                 f->desk.gx, (int)D);
-    q.family->colour(D, q.R, q.root, kept, f->desk.gx, f->desk.work);
+    q.family->colour(D, q.R, q.root, kept, f->desk.gx, f->arena);
     for (size_t i = 0; i < kept; i++)
         for (size_t k = 0; k < D; k++)
             f->desk.gx[i * D + k] += q.mu[k];
@@ -208,14 +208,14 @@ size_t wv_halfspaces_inside(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t firs
         return kept;
     }
     kept = 0;
-    wv_gaussian_draw(&q, &stream, first, half, mirrored, f->desk.gy, f->desk.work);
+    wv_gaussian_draw(&q, &stream, first, half, mirrored, f->desk.gy, f->arena);
     for (size_t i = 0; i < n; i++)
         u[i] = 1;
     *all = (double)n;
     if (around) {
-        wv_gaussian_draw(&r, &stream, first + half, n - half, mirrored, f->desk.gy + half * D, f->desk.work);
-        wv_gaussian_log_density(&q, n, f->desk.gy, u, f->desk.y, f->desk.work);
-        wv_gaussian_log_density(&r, n, f->desk.gy, log_r, f->desk.y, f->desk.work);
+        wv_gaussian_draw(&r, &stream, first + half, n - half, mirrored, f->desk.gy + half * D, f->arena);
+        wv_gaussian_log_density(&q, n, f->desk.gy, u, f->desk.y, f->arena);
+        wv_gaussian_log_density(&r, n, f->desk.gy, log_r, f->desk.y, f->arena);
         *all = 0;
         for (size_t i = 0; i < n; i++)
             *all += u[i] = 2 / (1 + exp(log_r[i] - u[i]));

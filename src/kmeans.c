@@ -384,11 +384,11 @@ static void mixture_points(wvgd_fit *f, uint64_t key, size_t n, double total, do
         size_t end = k + 1 < K ? (size_t)(before * (double)n) : n, here = end - at;
         if (f->D <= WV_LATTICE) {
             wv_rng_lattice(&stream, here, f->D, y + at * f->D);
-            q.family->colour(f->D, 0, q.root, here, y + at * f->D, f->desk.work);
+            q.family->colour(f->D, 0, q.root, here, y + at * f->D, f->arena);
             for (size_t i = at; i < end; i++)
                 cblas_daxpy((int)f->D, 1.0, q.mu, 1, y + i * f->D, 1);
         } else
-            wv_gaussian_draw(&q, &stream, 0, here, true, y + at * f->D, f->desk.work);
+            wv_gaussian_draw(&q, &stream, 0, here, true, y + at * f->D, f->arena);
         for (size_t i = at; i < end; i++)
             w[i] = total * f->mix.w[k] / (double)here;
         at = end;

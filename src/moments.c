@@ -207,7 +207,7 @@ static void see_groups(wvgd_fit *f, const stein *s, const stretch *r, double *sq
             if ((size_t)f->desk.mix_e[k] != g)
                 continue;
             wv_gaussian q = wv_mixture_component(&f->mix, k);
-            wv_gaussian_log_density(&q, n, f->closing.draws.x + r->first * f->D, log_q, f->desk.y, f->desk.work);
+            wv_gaussian_log_density(&q, n, f->closing.draws.x + r->first * f->D, log_q, f->desk.y, f->arena);
             for (size_t i = 0; i < n; i++)
                 u[i] += f->mix.w[k] * exp(log_q[i] - log_m[i]);
         }

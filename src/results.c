@@ -107,7 +107,7 @@ void wvgd_get_results(const wvgd_fit *fit, wvgd_results *r)
         wv_gaussian q = wv_partition_component(&f->cells, j), s = wv_partition_spread(&f->cells, j);
         q.family->sd(D, q.R, q.root, f->shared.sd_view + j * D);
         if (f->cell_family == wv_family_get(WVGD_FULL))
-            wv_gaussian_cov(&s, f->shared.spread_view + j * size, f->desk.work);
+            wv_gaussian_cov(&s, f->shared.spread_view + j * size, f->arena);
         else
             for (size_t i = 0; i < D; i++)
                 f->shared.spread_view[j * D + i] = s.root[i] * s.root[i];
@@ -172,7 +172,7 @@ wvgd_status wvgd_component_cov(const wvgd_fit *f, size_t j, double *cov, wvgd_er
     if (j >= f->N)
         return wv_fail(error, WVGD_E_ARGUMENT, "component %zu: there are %zu", j, f->N);
     wv_gaussian q = wv_partition_component(&f->cells, j);
-    wv_gaussian_cov(&q, cov, f->desk.work);
+    wv_gaussian_cov(&q, cov, f->arena);
     return WVGD_OK;
 }
 

@@ -97,8 +97,7 @@ bool wv_desk_new(wvgd_fit *f)
 {
     size_t N = f->N, D = f->D, n = f->size.n_max, nD = wv_times(n, D),
            any = n > f->size.close_max ? n : f->size.close_max;
-    size_t square = f->dense ? D * D : 0, p = f->size.p_max, rows = n > D ? n : D;
-    size_t work = wv_gaussian_row_work(f->R > 1 ? f->R : 1, rows), absorb = wv_gaussian_absorb_work(f->dense ? D : 1);
+    size_t square = f->dense ? D * D : 0, p = f->size.p_max;
     bool fits = f->exploring && f->dense, joint = !f->staged;
     size_t K = f->staged ? wv_draws_components(f) : 0;
     double *free_cell;
@@ -143,7 +142,6 @@ bool wv_desk_new(wvgd_fit *f)
         {&f->desk.Fc, p},
         {&f->desk.Fm, p},
         {&f->desk.syev, wv_dense_eigh_work(f->dense ? D : 1)},
-        {&f->desk.work, work > absorb ? work : absorb},
         {&f->desk.undo, D + (f->prefit.wanted || fits ? D * D : f->family->size(D, f->R))},
         {&f->desk.large, f->dense ? 0 : wv_lowrank_work(D, f->R, n)},
         {&free_cell, WV_FREE / 2},

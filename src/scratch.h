@@ -70,7 +70,7 @@ typedef struct {
     double *square[11];                     /* [D][D] (D <= WV_DENSE), else unused */
     double *vector[10];                     /* [D] */
     double *T, *F, *Fc, *Fm;                /* residual regression: [WV_BLOCK][p], [p][p], [p], [p] */
-    double *syev, *work;
+    double *syev;
     double *undo;        /* [D + root size] a component before its step */
     double *large;       /* low-rank components without D x D matrices */
     uint32_t *free_cell; /* [WV_FREE] */

@@ -118,12 +118,12 @@ static double largest_ratio(const mixture *m, wvgd_fit *fit, uint64_t seed)
 {
     enum { CHECKS = 2000 };
     test_random r = test_random_seed(seed);
-    double largest = 0, x[MAX_D], y[MAX_D], work[4 * MAX_D], log_q, log_p;
+    double largest = 0, x[MAX_D], y[MAX_D], log_q, log_p;
     for (size_t i = 0; i < CHECKS; i++) {
         double density = 0;
         draw(m, &r, x);
         for (size_t c = 0; c < fit->proposals.n; c++) {
-            wv_gaussian_log_density(&fit->proposals.p[c].q, 1, x, &log_q, y, work);
+            wv_gaussian_log_density(&fit->proposals.p[c].q, 1, x, &log_q, y, fit->arena);
             density += exp(fit->proposals.p[c].log_alpha + log_q);
         }
         assert_int_equal(m->model.log_density(m->model.self, 1, x, &log_p, NULL), 0);

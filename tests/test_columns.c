@@ -773,8 +773,8 @@ static void any_number_of_rows(void **state)
     enum { MANY = 24 };
     static double L[MOST * MOST], x[MANY * MOST], all[MANY * MOST], some[MANY * MOST];
     const wv_family *full = wv_family_get(WVGD_FULL);
-    void (*const turn[])(size_t, size_t, const double *, size_t, double *, double *) = {full->colour, full->whiten,
-                                                                                        full->pull, full->push};
+    void (*const turn[])(size_t, size_t, const double *, size_t, double *, wv_arena *) = {full->colour, full->whiten,
+                                                                                          full->pull, full->push};
     test_random random = test_random_seed(9);
     for (size_t D = 1; D <= MOST; D += 1 + D / 4) {
         fill_root(D, &random, L);

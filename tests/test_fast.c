@@ -646,8 +646,9 @@ static void mirrored_draws(void **state)
     (void)state;
     enum { WIDEST = 37, R = 2, PAIRS = 23, SENTINEL = -7 };
     static const wvgd_family families[] = {WVGD_DIAG, WVGD_FULL, WVGD_LOWRANK};
-    static double root[WIDEST * WIDEST + R * WIDEST], mu[WIDEST], alone[PAIRS * WIDEST], x[(2 * PAIRS + 1) * WIDEST],
-        work[2 * PAIRS * (WIDEST + R)];
+    static double root[WIDEST * WIDEST + R * WIDEST], mu[WIDEST], alone[PAIRS * WIDEST], x[(2 * PAIRS + 1) * WIDEST];
+    wv_arena *work = wv_arena_new(2 * PAIRS * (WIDEST + R));
+    assert_non_null(work);
     test_random r = test_random_seed(43);
     for (size_t c = 0; c < 3 * 2 * 3; c++) {
         size_t D = (const size_t[]){2, 9, WIDEST}[c % 3];
@@ -680,6 +681,7 @@ static void mirrored_draws(void **state)
                     assert_true(x[n * D + i] == SENTINEL);
             }
     }
+    wv_arena_free(work);
 }
 
 /* Steps of a low-rank component towards one and the same Gaussian S: each begins where the last has ended, so
@@ -692,7 +694,7 @@ static void low_rank_steps(void **state)
     static double L[D * D], inverse[D * D], S[D * D], P[D * D], C[D * D], turned[D * D], cov[D * D],
         root[D + R + R * D], mu[D];
     const wv_family *low = wv_family_get(WVGD_LOWRANK);
-    double *work = calloc(wv_gaussian_absorb_work(D) + wv_gaussian_row_work(R, D), sizeof *work);
+    wv_arena *work = wv_arena_new(8 * D * D);
     test_random r = test_random_seed(53);
     assert_non_null(work);
     for (int trial = 0; trial < 5; trial++) {
@@ -725,7 +727,7 @@ static void low_rank_steps(void **state)
         }
         assert_true(off < 0.002);
     }
-    free(work);
+    wv_arena_free(work);
 }
 
 /* Determinants of triangles whose diagonals, or products of some of them, are near the ends of the

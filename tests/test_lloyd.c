@@ -277,7 +277,8 @@ static void force(void **state)
         assert_int_equal(wvgd_restore(f, saved, size, &error), WVGD_OK);
         f->b.n = n;
         double middle;
-        assert_true(wv_particle_step(f, 0, gather(f, 0), 1.0, &middle) >= 0);
+        assert_true(wv_particle_step(f, 0, (wv_cell_points){gather(f, 0), f->desk.gx, f->desk.glu, f->desk.glv}, 1.0,
+                                     f->desk.ga, &middle) >= 0);
         double full_step = f->cells.now.z[0] - z[0], value = 2 * own.beta * full_step;
         mean += value / BATCHES;
         squares += value * value / BATCHES;

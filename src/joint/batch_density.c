@@ -58,7 +58,7 @@ static void density(const wvgd_fit *f, const points *p, size_t c, double *log_q)
     const wv_gaussian *q = &f->proposals.p[c].q;
     const double *scale = f->shared.scale + c * (f->D + 1);
     if (!diagonal(q)) {
-        wv_gaussian_log_density(q, p->n, p->x, log_q, p->y, f->desk.work);
+        wv_gaussian_log_density(q, p->n, p->x, log_q, p->y, f->arena);
         return;
     }
     for (size_t k = 0; k < p->n; k += WV_COLUMNS) {
@@ -174,7 +174,7 @@ static void own_densities_gathered(wvgd_fit *f, void *context, size_t j)
         size_t n = f->shared.start[j + 1] - first < WV_BLOCK ? f->shared.start[j + 1] - first : WV_BLOCK;
         for (size_t k = 0; k < n; k++)
             memcpy(x + k * D, b->x + f->shared.order[first + k] * D, D * sizeof *x);
-        wv_gaussian_log_density(&q, n, x, log_q, y, f->desk.work);
+        wv_gaussian_log_density(&q, n, x, log_q, y, f->arena);
         for (size_t k = 0; k < n; k++)
             b->log_q[f->shared.order[first + k]] = log_q[k];
     }

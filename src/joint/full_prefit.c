@@ -90,7 +90,7 @@ wvgd_status wv_full_prefit_tell(wvgd_fit *f, wvgd_error *error)
     wv_gaussian q = wv_full_prefit_gaussian(f);
     size_t n = f->b.n, kept = 0, D = f->D;
     double mean = 0, squares = 0;
-    wv_gaussian_log_density(&q, n, f->b.x, f->b.log_q, f->desk.y, f->desk.work);
+    wv_gaussian_log_density(&q, n, f->b.x, f->b.log_q, f->desk.y, f->arena);
     for (size_t i = 0; i < n; i++)
         if (f->b.log_p[i] > -INFINITY) {
             memcpy(f->desk.gx + kept * D, f->b.x + i * D, D * sizeof(double));

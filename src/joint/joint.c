@@ -231,7 +231,7 @@ static void weigh(wvgd_fit *f)
         for (end = first; end < b->n && b->cell[end] == j; end++)
             ;
         wv_gaussian_log_density(&f->proposals.p[j].q, end - first, b->x + first * f->D, b->log_q + first, f->desk.y,
-                                f->desk.work);
+                                f->arena);
         b->sum_u[j] = (double)f->size.M;
         for (size_t k = first; k < end; k++) {
             b->log_m[k] = b->log_q[k];
@@ -372,7 +372,7 @@ static size_t soften(wvgd_fit *f, size_t j)
 {
     const wv_batch *b = &f->b;
     size_t n = 0, D = f->D;
-    wv_gaussian_log_density(&f->proposals.p[j].q, b->n, b->x, f->desk.psi, f->desk.y, f->desk.work);
+    wv_gaussian_log_density(&f->proposals.p[j].q, b->n, b->x, f->desk.psi, f->desk.y, f->arena);
     for (size_t i = 0; i < b->n; i++) {
         double log_u = f->desk.psi[i] - b->log_m[i];
         if (!(b->log_p[i] > -INFINITY) || log_u < -30 || b->log_mix[0][i] == -INFINITY)
@@ -386,8 +386,8 @@ static size_t soften(wvgd_fit *f, size_t j)
         n++;
     }
     if (f->model.has_gradient) { /* + grad log q_j = -A'^-1 y */
-        wv_gaussian_whiten(&f->proposals.p[j].q, n, f->desk.gx, f->desk.y, f->desk.work);
-        f->proposals.p[j].q.family->push(D, f->R, f->proposals.p[j].q.root, n, f->desk.y, f->desk.work);
+        wv_gaussian_whiten(&f->proposals.p[j].q, n, f->desk.gx, f->desk.y, f->arena);
+        f->proposals.p[j].q.family->push(D, f->R, f->proposals.p[j].q.root, n, f->desk.y, f->arena);
         cblas_daxpy((int)(n * D), -1.0, f->desk.y, 1, f->desk.gg, 1);
     }
     return n;
@@ -405,8 +405,8 @@ static void mixture_gradient(wvgd_fit *f, void *context, size_t piece)
         if (!(f->cells.weight[j] > 0))
             continue;
         const wv_gaussian *q = &f->proposals.p[j].q;
-        wv_gaussian_log_density(q, n, b->x + first * D, f->desk.psi, f->desk.y, f->desk.work);
-        q->family->push(D, q->R, q->root, n, f->desk.y, f->desk.work);
+        wv_gaussian_log_density(q, n, b->x + first * D, f->desk.psi, f->desk.y, f->arena);
+        q->family->push(D, q->R, q->root, n, f->desk.y, f->arena);
         for (size_t i = 0; i < n; i++)
             cblas_daxpy((int)D, -exp(log(f->cells.weight[j]) + f->desk.psi[i] - b->log_mix[0][first + i]),
                         f->desk.y + i * D, 1, out + i * D, 1);
@@ -494,7 +494,9 @@ static void move_cell(wvgd_fit *f, void *context, size_t j)
     f->shared.step_kl[j] = f->shared.cell_spare[j] = 0;
     if (n < 3)
         return;
-    double moved = by->lambda > 0 ? wv_particle_step(f, j, n, by->lambda, f->desk.vector[9]) : -1;
+    double moved = by->lambda > 0 ? wv_particle_step(f, j, (wv_cell_points){n, f->desk.gx, f->desk.glu, f->desk.glv},
+                                                     by->lambda, f->desk.ga, f->desk.vector[9])
+                                  : -1;
     if (moved >= 0) {
         f->shared.cell_spare[j] = f->cells.beta[j] * by->lambda * by->lambda * moved;
         for (size_t k = 0, to = f->shared.start[j]; to < f->shared.start[j + 1] && followed(f); to++)
@@ -533,7 +535,7 @@ static void follow_posterior(wvgd_fit *f, double lambda)
     cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->b.x, (int)D, f->shared.pooled, 1, 0.0,
                 f->cells.now.centre, 1);
     wv_gaussian_follow(f->metric_family, D, f->cells.now.metric, f->cells.now.centre, n, f->b.x, f->shared.pooled, keep,
-                       f->desk.y, f->desk.square[0], f->desk.work);
+                       f->desk.y, f->desk.square[0], f->arena);
 }
 
 /* ---- the iteration ----------------------------------------------------------------------------------------------- */

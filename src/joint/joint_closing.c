@@ -46,7 +46,7 @@ static void wide_tail(wvgd_fit *f, const double *w)
         for (size_t i = 0; i < D; i++)
             f->desk.vector[0][i] = f->cells.now.z[j * D + i] - m[i];
         if (full) {
-            wv_gaussian_cov(g, f->desk.square[1], f->desk.work);
+            wv_gaussian_cov(g, f->desk.square[1], f->arena);
             cblas_daxpy((int)(D * D), w[j], f->desk.square[1], 1, C, 1);
             cblas_dger(CblasRowMajor, (int)D, (int)D, w[j], f->desk.vector[0], 1, f->desk.vector[0], 1, C, (int)D);
         } else {
@@ -172,7 +172,7 @@ static void refit_spreads(wvgd_fit *f)
                 f->desk.glv[n++] = b->log_p[i] - b->log_m[i];
             }
         if (n > 2)
-            wv_particle_refit(f, j, n);
+            wv_particle_refit(f, j, (wv_cell_points){n, f->desk.gx, f->desk.glu, f->desk.glv});
     }
 }
 

@@ -15,20 +15,22 @@
 
 /* Weights of the posterior in a cell, p~/m; where they are too uneven to trust, tempered towards q_j/m: the largest
  * tau of the list that leaves a decent effective size. Returns it; 0: no weight at all. */
-static double temper(wvgd_fit *f, size_t n)
+static double temper(wvgd_fit *f, wv_cell_points p, double *weight)
 {
     static const double tau[] = {1, 0.7, 0.5, 0.3, 0.2, 0.1, 0.05, 0};
-    double enough = fmin(0.1 * (double)n, 2 * (double)f->D + 8), ess = 0;
-    for (size_t t = 0; t < sizeof tau / sizeof *tau; t++) {
-        for (size_t k = 0; k < n; k++)
-            f->desk.gr[k] = f->desk.glv[k] == -INFINITY ? -INFINITY
-                                                        : tau[t] * f->desk.glv[k] + (1 - tau[t]) * f->desk.glu[k];
-        if (!wv_weights_normalise(n, f->desk.gr, f->desk.ga))
-            return 0;
-        ess = wv_weights_ess(n, f->desk.ga);
-        if (ess >= enough)
+    double enough = fmin(0.1 * (double)p.n, 2 * (double)f->D + 8), ess = 0;
+    size_t mark = wv_arena_mark(f->arena);
+    double *log_w = wv_arena_take(f->arena, p.n);
+    for (size_t t = 0; t < sizeof tau / sizeof *tau && (!t || ess < enough); t++) {
+        for (size_t k = 0; k < p.n; k++)
+            log_w[k] = p.log_v[k] == -INFINITY ? -INFINITY : tau[t] * p.log_v[k] + (1 - tau[t]) * p.log_u[k];
+        if (!wv_weights_normalise(p.n, log_w, weight)) {
+            ess = 0;
             break;
+        }
+        ess = wv_weights_ess(p.n, weight);
     }
+    wv_arena_release(f->arena, mark);
     return ess;
 }
 
@@ -150,12 +152,13 @@ static void hold_back(const wvgd_fit *f, size_t n, const double *x, const double
 }
 
 /* The spread follows the covariance of the posterior in the cell; less when few points carry it. */
-static void step_spread(wvgd_fit *f, double *root, size_t n, double ess, double lambda, const double *mean)
+static void step_spread(wvgd_fit *f, double *root, wv_cell_points p, const double *weight, double ess, double lambda,
+                        const double *mean)
 {
     double needed = f->cell_family == wv_family_get(WVGD_FULL) ? (double)f->D : 1;
     double keep = lambda * (ess > 10 * needed ? 1 : ess / (ess + needed));
-    wv_gaussian_follow(f->cell_family, f->D, root, mean, n, f->desk.gx, f->desk.ga, keep, f->desk.y, f->desk.square[0],
-                       f->desk.work);
+    wv_gaussian_follow(f->cell_family, f->D, root, mean, p.n, p.x, weight, keep, f->desk.y, f->desk.square[0],
+                       f->arena);
 }
 
 /* Where the cost pulls z_j: the weighted mean for squared costs. */
@@ -198,10 +201,10 @@ static double add_free(wvgd_fit *f, size_t j, uint64_t batch, double *sum)
     double *x = f->desk.gy, *log_q = f->desk.psi, *log_r = f->desk.free_cost, total = 0;
     wv_gaussian q = wv_partition_component(&f->cells, j), r = wv_partition_around(&f->cells, j);
     wv_stream stream = {f->opt.seed, WV_RNG_FREE, f->count.batch, j};
-    wv_gaussian_draw(&q, &stream, batch * WV_FREE, HALF, true, x, f->desk.work);
-    wv_gaussian_draw(&r, &stream, batch * WV_FREE + HALF, HALF, true, x + HALF * D, f->desk.work);
-    wv_gaussian_log_density(&q, WV_FREE, x, log_q, f->desk.y, f->desk.work);
-    wv_gaussian_log_density(&r, WV_FREE, x, log_r, f->desk.y, f->desk.work);
+    wv_gaussian_draw(&q, &stream, batch * WV_FREE, HALF, true, x, f->arena);
+    wv_gaussian_draw(&r, &stream, batch * WV_FREE + HALF, HALF, true, x + HALF * D, f->arena);
+    wv_gaussian_log_density(&q, WV_FREE, x, log_q, f->desk.y, f->arena);
+    wv_gaussian_log_density(&r, WV_FREE, x, log_r, f->desk.y, f->arena);
     for (size_t k = 0; k < WV_FREE; k++)
         log_q[k] = 1 / (1 + exp(log_r[k] - log_q[k])); /* weight, up to a factor */
     wv_nearest_assign(f, WV_FREE, x, f->desk.free_cell, f->desk.free_cost, f->desk.free_cost + WV_FREE);
@@ -229,65 +232,68 @@ static bool component_mean(wvgd_fit *f, size_t j, size_t batches, double *mean)
 /* Control variate for the mean of the posterior in cell j: where q_j is close to p_j, the error of the same
  * points' estimate of the mean of q_j, which free draws tell much better, is nearly the same error.
  * Coefficients by coordinate, between 0 and 1. */
-static void sharpen(wvgd_fit *f, size_t j, size_t n, double *mean)
+static void sharpen(wvgd_fit *f, size_t j, wv_cell_points p, const double *weight, double *mean)
 {
-    size_t D = f->D, batches = free_batches(f);
-    double *own = f->desk.vector[5], *exact = f->desk.vector[6];
-    if (!batches || !wv_weights_normalise(n, f->desk.glu, f->desk.gu))
-        return;
-    cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->desk.gx, (int)D, f->desk.gu, 1, 0.0, own, 1);
-    if (!component_mean(f, j, batches, exact))
-        return;
-    for (size_t i = 0; i < D; i++) {
+    size_t D = f->D, batches = free_batches(f), mark = wv_arena_mark(f->arena);
+    double *own = wv_arena_take(f->arena, D), *exact = wv_arena_take(f->arena, D), *u = wv_arena_take(f->arena, p.n),
+           *by = wv_arena_take(f->arena, D);
+    bool known = batches && wv_weights_normalise(p.n, p.log_u, u) && component_mean(f, j, batches, exact);
+    if (known)
+        cblas_dgemv(CblasRowMajor, CblasTrans, (int)p.n, (int)D, 1.0, p.x, (int)D, u, 1, 0.0, own, 1);
+    for (size_t i = 0; i < D && known; i++) {
         double cross = 0, square = 0;
-        for (size_t k = 0; k < n; k++) {
-            double a = f->desk.ga[k] * (f->desk.gx[k * D + i] - mean[i]),
-                   b = f->desk.gu[k] * (f->desk.gx[k * D + i] - own[i]);
+        for (size_t k = 0; k < p.n; k++) {
+            double a = weight[k] * (p.x[k * D + i] - mean[i]), b = u[k] * (p.x[k * D + i] - own[i]);
             cross += a * b;
             square += b * b;
         }
         double c = square > 0 ? fmin(fmax(cross / square, 0), 1) : 0;
-        f->desk.vector[7][i] = c * (exact[i] - own[i]);
+        by[i] = c * (exact[i] - own[i]);
     }
-    cblas_daxpy((int)D, 1.0, f->desk.vector[7], 1, mean, 1);
+    if (known)
+        cblas_daxpy((int)D, 1.0, by, 1, mean, 1);
+    wv_arena_release(f->arena, mark);
 }
 
-double wv_particle_step(wvgd_fit *f, size_t j, size_t n, double lambda, double *mean)
+double wv_particle_step(wvgd_fit *f, size_t j, wv_cell_points p, double lambda, double *weight, double *mean)
 {
-    size_t D = f->D;
-    double ess = temper(f, n), *z = f->cells.now.z + j * D, *target = f->desk.vector[3], *sd = f->desk.vector[2],
-           moved = 0;
-    if (!(ess > 0))
-        return -1;
-    wv_gaussian spread = wv_partition_spread(&f->cells, j);
-    cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->desk.gx, (int)D, f->desk.ga, 1, 0.0, mean, 1);
-    sharpen(f, j, n, mean);
-    f->cell_family->sd(D, 0, spread.root, sd);
-    attract(f, n, f->desk.gx, f->desk.ga, z, mean, sd, target);
-    if (f->opt.cost == WVGD_LP && f->opt.power > 2)
-        lambda /= f->opt.power - 1;
-    for (size_t i = 0; i < D; i++)
-        f->desk.vector[4][i] = target[i] - z[i];
-    f->cell_family->whiten(D, 0, spread.root, 1, f->desk.vector[4], NULL);
-    moved = cblas_ddot((int)D, f->desk.vector[4], 1, f->desk.vector[4], 1);
-    if (!isfinite(moved))
-        return -1;
-    step_spread(f, f->cells.now.spread + j * f->cell_family->size(D, 0), n, ess, lambda, mean);
-    for (size_t i = 0; i < D; i++)
-        z[i] += lambda * (target[i] - z[i]);
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double ess = temper(f, p, weight), *z = f->cells.now.z + j * D, *target = wv_arena_take(f->arena, D),
+           *sd = wv_arena_take(f->arena, D), *away = wv_arena_take(f->arena, D), moved = -1;
+    if (ess > 0) {
+        wv_gaussian spread = wv_partition_spread(&f->cells, j);
+        cblas_dgemv(CblasRowMajor, CblasTrans, (int)p.n, (int)D, 1.0, p.x, (int)D, weight, 1, 0.0, mean, 1);
+        sharpen(f, j, p, weight, mean);
+        f->cell_family->sd(D, 0, spread.root, sd);
+        attract(f, p.n, p.x, weight, z, mean, sd, target);
+        if (f->opt.cost == WVGD_LP && f->opt.power > 2)
+            lambda /= f->opt.power - 1;
+        for (size_t i = 0; i < D; i++)
+            away[i] = target[i] - z[i];
+        f->cell_family->whiten(D, 0, spread.root, 1, away, NULL);
+        moved = cblas_ddot((int)D, away, 1, away, 1);
+        moved = isfinite(moved) ? moved : -1;
+    }
+    if (moved >= 0) {
+        step_spread(f, f->cells.now.spread + j * f->cell_family->size(D, 0), p, weight, ess, lambda, mean);
+        for (size_t i = 0; i < D; i++)
+            z[i] += lambda * (target[i] - z[i]);
+    }
+    wv_arena_release(f->arena, mark);
     return moved;
 }
 
-void wv_particle_refit(wvgd_fit *f, size_t j, size_t n)
+void wv_particle_refit(wvgd_fit *f, size_t j, wv_cell_points p)
 {
-    size_t D = f->D;
-    double ess = temper(f, n), *mean = f->desk.vector[9];
-    if (!(ess > 0))
-        return;
-    cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->desk.gx, (int)D, f->desk.ga, 1, 0.0, mean, 1);
-    step_spread(f, f->cells.now.spread + j * f->cell_family->size(D, 0), n, ess, 1, mean);
-    if (f->N == 1) /* its Gaussian is a proposal only; the particle itself is placed at the very end */
-        memcpy(f->cells.now.z, mean, D * sizeof *mean);
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *weight = wv_arena_take(f->arena, p.n), *mean = wv_arena_take(f->arena, D), ess = temper(f, p, weight);
+    if (ess > 0) {
+        cblas_dgemv(CblasRowMajor, CblasTrans, (int)p.n, (int)D, 1.0, p.x, (int)D, weight, 1, 0.0, mean, 1);
+        step_spread(f, f->cells.now.spread + j * f->cell_family->size(D, 0), p, weight, ess, 1, mean);
+        if (f->N == 1) /* its Gaussian is a proposal only; the particle itself is placed at the very end */
+            memcpy(f->cells.now.z, mean, D * sizeof *mean);
+    }
+    wv_arena_release(f->arena, mark);
 }
 
 void wv_particle_place_one(wvgd_fit *f, size_t n, const double *x, const double *w, const double *mean)
@@ -413,7 +419,7 @@ bool wv_particle_move(wvgd_fit *f, const wv_batch *b, const double *w, const uin
         for (size_t i = 0; i < D; i++)
             for (size_t k = 0; k < D; k++)
                 C[i * D + k] = (i == k) - cut * v[i] * v[k];
-        f->cell_family->absorb(D, 0, root, C, f->desk.work);
+        f->cell_family->absorb(D, 0, root, C, f->arena);
     } else
         for (size_t i = 0; i < D; i++)
             root[i] *= sqrt(fmax(1 - cut * v[i] * v[i], 0.2));

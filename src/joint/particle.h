@@ -5,16 +5,23 @@
 #include "batch.h"
 #include "wvgd.h"
 
-/* Points of the cell are in f->gx, with log q_j/m in f->glu and log p~/m in f->glv. Steps z_j and the spread of cell
- * j by lambda; fills f->ga with the weights that stand for the posterior in the cell and mean[D] with its mean.
- * Returns how far the full step would go: |step|^2 in units of the cell's spread; negative: no point had weight. */
-double wv_particle_step(wvgd_fit *f, size_t j, size_t n, double lambda, double *mean);
+/* Points of a cell, with what weighs them. */
+typedef struct {
+    size_t n;
+    const double *x;             /* [n][D] */
+    const double *log_u, *log_v; /* [n] log q_j/m, log p~/m */
+} wv_cell_points;
+
+/* Steps z_j and the spread of cell j by lambda; fills weight[n] with the weights that stand for the posterior in the
+ * cell and mean[D] with its mean. Returns how far the full step would go: |step|^2 in units of the cell's spread;
+ * negative: no point had weight. */
+double wv_particle_step(wvgd_fit *f, size_t j, wv_cell_points p, double lambda, double *weight, double *mean);
 
 /* Whether particles have to step one after the other: those that settle look at the cells of all. */
 bool wv_particle_ordered(const wvgd_fit *f);
 
-/* The spread of cell j from n points as above, taken in full. */
-void wv_particle_refit(wvgd_fit *f, size_t j, size_t n);
+/* The spread of cell j from its points, taken in full. */
+void wv_particle_refit(wvgd_fit *f, size_t j, wv_cell_points p);
 
 /* A single particle goes all the way to where the cost pulls it, on points x[n][D] with weights
  * w[n] (summing to 1) and mean[D]. */

@@ -123,12 +123,12 @@ static void draw_piece(wvgd_fit *f, void *context, size_t piece)
     wv_gaussian q = wv_partition_component(&f->cells, d->j);
     wv_stream stream = {f->opt.seed, d->use, f->count.batch, d->j};
     double *x = d->x + at * f->D;
-    wv_gaussian_draw(&q, &stream, d->first + at, n, false, x, f->desk.work);
+    wv_gaussian_draw(&q, &stream, d->first + at, n, false, x, f->arena);
     wv_halfspaces_assign(f, n, x, d->cell + at);
     if (!d->log_m)
         return;
     wv_cell_target(f, n, x, d->log_m + at, NULL);
-    wv_gaussian_log_density(&q, n, x, d->log_q + at, f->desk.y, f->desk.work);
+    wv_gaussian_log_density(&q, n, x, d->log_q + at, f->desk.y, f->arena);
 }
 
 /* Into f->desk.gy, their cells into f->desk.free_cell, with `densities` those of the mixture into f->desk.glp and
@@ -415,7 +415,7 @@ static wvgd_estimate free_part(wvgd_fit *f, size_t j, double wanted)
         size_t n = wv_halfspaces_inside(f, j, WV_RNG_FREE, BATCHES * WV_FREE + first, batch, f->cells.around[j] > 0,
                                         &all);
         wv_cell_target(f, n, f->desk.gx, f->desk.glp, NULL);
-        wv_gaussian_log_density(&q, n, f->desk.gx, f->desk.gr, f->desk.y, f->desk.work);
+        wv_gaussian_log_density(&q, n, f->desk.gx, f->desk.gr, f->desk.y, f->arena);
         for (size_t i = 0; i < n; i++) {
             double u = f->desk.gu[i], d = f->desk.glp[i] - f->desk.gr[i];
             sum += u;
@@ -465,9 +465,9 @@ static double gaussian_part(wvgd_fit *f, const wv_gaussian *g, const wv_gaussian
     memset(A, 0, D * D * sizeof *A); /* rows: columns of the root of q, by the columns of the identity */
     for (size_t i = 0; i < D; i++)
         A[i * D + i] = 1;
-    q->family->colour(D, q->R, q->root, D, A, f->desk.work);
-    g->family->whiten(D, g->R, g->root, D, A, f->desk.work);
-    wv_gaussian_whiten(g, 1, q->mu, d, f->desk.work);
+    q->family->colour(D, q->R, q->root, D, A, f->arena);
+    g->family->whiten(D, g->R, g->root, D, A, f->arena);
+    wv_gaussian_whiten(g, 1, q->mu, d, f->arena);
     return q->family->log_det(D, q->R, q->root) - g->family->log_det(D, g->R, g->root) +
            ((double)D - cblas_ddot((int)(D * D), A, 1, A, 1) - cblas_ddot((int)D, d, 1, d, 1)) / 2;
 }
@@ -540,8 +540,8 @@ static bool estimate_alone(wvgd_fit *f)
     for (size_t i = 0; i < b->n; i++)
         if (!(b->log_p[i] > -INFINITY))
             return false;
-    wv_gaussian_log_density(&g, b->n, b->x, f->desk.psi, f->desk.y, f->desk.work);
-    wv_gaussian_whiten(&q, b->n, b->x, f->desk.y, f->desk.work);
+    wv_gaussian_log_density(&g, b->n, b->x, f->desk.psi, f->desk.y, f->arena);
+    wv_gaussian_whiten(&q, b->n, b->x, f->desk.y, f->arena);
     for (size_t i = 0; i < pairs; i++)
         d[i] = (b->log_p[2 * i] - f->desk.psi[2 * i] + b->log_p[2 * i + 1] - f->desk.psi[2 * i + 1]) / 2;
     wvgd_estimate mean = pairs > 2 ? adjusted_mean(f, pairs, d, f->desk.y) : (wvgd_estimate){NAN, INFINITY};
@@ -591,7 +591,7 @@ static void estimate(wvgd_fit *f, void *context, size_t j)
     bool cut = false;
     for (size_t i = first; i < end; i++)
         cut |= !(b->log_p[i] > -INFINITY);
-    wv_gaussian_log_density(&q, end - first, b->x + first * f->D, f->desk.psi, f->desk.y, f->desk.work);
+    wv_gaussian_log_density(&q, end - first, b->x + first * f->D, f->desk.psi, f->desk.y, f->arena);
     bool controlled = end - first > 2 && !cut && !is_mixture(f, j);
     if (controlled)
         wv_cell_target(f, end - first, b->x + first * f->D, log_m, NULL);

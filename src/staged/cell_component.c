@@ -119,7 +119,7 @@ static void fit_correction(wvgd_fit *f, size_t n)
     memset(b, 0, full * sizeof *b);
     if (ess < 2 * (double)p)
         return;
-    wv_gaussian_whiten(&cell, n, f->desk.gx, f->desk.y, f->desk.work);
+    wv_gaussian_whiten(&cell, n, f->desk.gx, f->desk.y, f->arena);
     for (size_t i = 0; i < n; i++) {
         r[i] = f->desk.glp[i] - f->desk.moving[i];
         level += f->desk.ga[i] * r[i];
@@ -151,7 +151,7 @@ static void correct(wvgd_fit *f, size_t n, const double *x, double *value, doubl
     wv_gaussian cell = cell_gauss(f);
     if (!(cblas_dasum((int)coefficients(f), b, 1) > 0))
         return;
-    wv_gaussian_whiten(&cell, n, x, t, f->desk.work);
+    wv_gaussian_whiten(&cell, n, x, t, f->arena);
     if (f->desk.correction_cross) {
         for (size_t i = 0; i < D; i++) {
             Q[i * D + i] = b[1 + D + i];
@@ -172,7 +172,7 @@ static void correct(wvgd_fit *f, size_t n, const double *x, double *value, doubl
     }
     if (!grad)
         return;
-    cell.family->push(D, 0, f->desk.cell_root, n, Qt, f->desk.work);
+    cell.family->push(D, 0, f->desk.cell_root, n, Qt, f->arena);
     cblas_daxpy((int)(n * D), 1.0, Qt, 1, grad, 1);
 }
 
@@ -284,7 +284,7 @@ static set draw(wvgd_fit *f, size_t j, uint64_t number, size_t wanted, set last)
         s.n = 0;
         return s;
     }
-    wv_gaussian_log_density(&q, s.n, f->desk.gx, f->desk.gr, f->desk.y, f->desk.work);
+    wv_gaussian_log_density(&q, s.n, f->desk.gx, f->desk.gr, f->desk.y, f->arena);
     wv_cell_target(f, s.n, f->desk.gx, f->desk.glp, f->desk.gg);
     correct(f, s.n, f->desk.gx, f->desk.glp, f->desk.gg);
     for (size_t i = 0; i < s.n; i++) {
@@ -304,7 +304,7 @@ static set draw(wvgd_fit *f, size_t j, uint64_t number, size_t wanted, set last)
 static double reweigh(wvgd_fit *f, size_t j, size_t n)
 {
     wv_gaussian q = wv_partition_component(&f->cells, j);
-    wv_gaussian_log_density(&q, n, f->desk.gx, f->desk.gr, f->desk.y, f->desk.work);
+    wv_gaussian_log_density(&q, n, f->desk.gx, f->desk.gr, f->desk.y, f->arena);
     for (size_t i = 0; i < n; i++)
         f->desk.gr[i] += f->desk.glv[i];
     return wv_weights_normalise(n, f->desk.gr, f->desk.gu) ? wv_weights_ess(n, f->desk.gu) : 0;
@@ -323,7 +323,7 @@ static double stored_part(wvgd_fit *f, size_t j)
             f->desk.psi[n] = f->closing.draws.log_m[i];
             r[n++] = f->shared.close_spare[i];
         }
-    wv_gaussian_log_density(&q, n, f->desk.gy, f->desk.gr, f->desk.y, f->desk.work);
+    wv_gaussian_log_density(&q, n, f->desk.gy, f->desk.gr, f->desk.y, f->arena);
     for (size_t i = 0; i < n; i++)
         f->desk.gr[i] -= f->desk.psi[i];
     if (!wv_weights_normalise(n, f->desk.gr, u))
@@ -429,7 +429,7 @@ static bool improved(wvgd_fit *f, size_t j, uint64_t number, size_t wanted, doub
     double *log_q[2] = {f->desk.glu, f->desk.glv}, elbo[2];
     for (uint64_t k = 0; k < 2; k++) {
         wv_stream stream = {f->opt.seed, WV_RNG_FIT, f->count.batch, j};
-        wv_gaussian_draw(&q[k], &stream, (number + k) * WV_FREE, half, true, f->desk.gy + k * half * D, f->desk.work);
+        wv_gaussian_draw(&q[k], &stream, (number + k) * WV_FREE, half, true, f->desk.gy + k * half * D, f->arena);
     }
     wv_halfspaces_assign(f, n, f->desk.gy, f->desk.free_cell);
     for (size_t i = 0; i < n; i++)
@@ -438,7 +438,7 @@ static bool improved(wvgd_fit *f, size_t j, uint64_t number, size_t wanted, doub
     if (kept < 3)
         return false;
     for (size_t k = 0; k < 2; k++)
-        wv_gaussian_log_density(&q[k], kept, f->desk.gx, log_q[k], f->desk.y, f->desk.work);
+        wv_gaussian_log_density(&q[k], kept, f->desk.gx, log_q[k], f->desk.y, f->arena);
     wv_cell_target(f, kept, f->desk.gx, f->desk.glp, NULL);
     correct(f, kept, f->desk.gx, f->desk.glp, NULL);
     for (size_t k = 0; k < 2; k++) {
@@ -470,7 +470,7 @@ static void polish(wvgd_fit *f, size_t j, size_t n)
     memcpy(log_m, f->desk.psi, n * sizeof(double));
     for (int k = 0; k < POLISH; k++) {
         wv_gaussian q = wv_partition_component(&f->cells, j);
-        wv_gaussian_log_density(&q, n, f->desk.gx, f->desk.gr, f->desk.y, f->desk.work);
+        wv_gaussian_log_density(&q, n, f->desk.gx, f->desk.gr, f->desk.y, f->arena);
         for (size_t i = 0; i < n; i++)
             f->desk.glu[i] = f->desk.gr[i] - log_m[i];
         if (!wv_weights_normalise(n, f->desk.glu, f->desk.gu))
@@ -573,7 +573,7 @@ static void share_cell(wvgd_fit *f, size_t n)
     for (size_t k = 0; k < f->mix.K; k++) {
         wv_gaussian q = wv_mixture_component(&f->mix, k);
         f->desk.mix_e[k] = 0;
-        wv_gaussian_log_density(&q, some, f->desk.uy, f->desk.gr, f->desk.y, f->desk.work);
+        wv_gaussian_log_density(&q, some, f->desk.uy, f->desk.gr, f->desk.y, f->arena);
         for (size_t i = 0; i < some; i++)
             f->desk.mix_e[k] += f->desk.ga[i * step] / total * f->mix.w[k] *
                                 exp(f->desk.gr[i] - f->desk.moving[i * step]);

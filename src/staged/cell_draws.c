@@ -222,6 +222,6 @@ void wv_cell_draws_measure(wvgd_fit *f, size_t j)
 {
     size_t n = wv_cell_draws_gather(f, j, false);
     wv_gaussian q = wv_partition_component(&f->cells, j);
-    wv_gaussian_log_density(&q, n, f->desk.gx, f->desk.gr, f->desk.y, f->desk.work);
+    wv_gaussian_log_density(&q, n, f->desk.gx, f->desk.gr, f->desk.y, f->arena);
     wv_cell_draws_keep(f, j, n, f->desk.gr);
 }

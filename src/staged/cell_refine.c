@@ -99,13 +99,13 @@ static void propose(wvgd_fit *f, const wv_gaussian *q, uint64_t key)
     size_t D = f->D, c = f->proposals.n, n = draws(f);
     double *root = f->shared.mix_root + c * D * D;
     wv_stream stream = {f->opt.seed, WV_RNG_FIT, f->count.batch, key};
-    wv_gaussian_cov(q, root, f->desk.work);
+    wv_gaussian_cov(q, root, f->arena);
     if (!wv_dense_chol(D, root, f->desk.square[0]))
         return;
     f->proposals.p[c].q = (wv_gaussian){wv_family_get(WVGD_FULL), D, 0, q->mu, root, q->nu};
     f->proposals.share[c] = n;
     if (q->nu > 0)
-        wv_gaussian_draw(q, &stream, 0, n, true, f->b.x + f->b.n * D, f->desk.work);
+        wv_gaussian_draw(q, &stream, 0, n, true, f->b.x + f->b.n * D, f->arena);
     else
         wv_mixture_fit_spread(f, &f->proposals.p[c].q, &stream, n, f->b.x + f->b.n * D);
     f->proposals.n++;
@@ -147,7 +147,7 @@ static size_t gather(wvgd_fit *f, const wv_gaussian *q, size_t j, double *elbo)
 {
     size_t n = wv_draws_size(f), D = f->D, kept = 0;
     double sum = 0;
-    wv_gaussian_log_density(q, n, f->pool.x, f->shared.mix_log, f->desk.y, f->desk.work);
+    wv_gaussian_log_density(q, n, f->pool.x, f->shared.mix_log, f->desk.y, f->arena);
     for (size_t i = 0; i < n; i++)
         f->desk.psi[i] = f->shared.mix_log[i] - f->pool.log_sum[i];
     *elbo = -INFINITY;
@@ -290,7 +290,7 @@ double wv_cell_refine_price(wvgd_fit *f, const wv_gaussian *control, double se)
         return 0;
     first = f->pool.batch[b - 1].first;
     n = f->pool.batch[b - 1].n;
-    wv_gaussian_log_density(control, n, f->pool.x + first * f->D, f->desk.psi, f->desk.y, f->desk.work);
+    wv_gaussian_log_density(control, n, f->pool.x + first * f->D, f->desk.psi, f->desk.y, f->arena);
     for (size_t i = 0; i + 1 < n; i += 2) {
         double d = (f->pool.log_p[first + i] - f->desk.psi[i] + f->pool.log_p[first + i + 1] - f->desk.psi[i + 1]) / 2;
         if (!isfinite(d))

@@ -64,7 +64,8 @@ static void settle_particle(wvgd_fit *f, void *context, size_t j)
     (void)context;
     memcpy(f->desk.glu, f->desk.glv, n * sizeof(double));
     if (n > 1)
-        wv_particle_step(f, j, n, 1, f->desk.vector[9]);
+        wv_particle_step(f, j, (wv_cell_points){n, f->desk.gx, f->desk.glu, f->desk.glv}, 1, f->desk.ga,
+                         f->desk.vector[9]);
 }
 
 /* gain of a round, relative, at which particles have settled under a cost that is dear */
@@ -192,7 +193,7 @@ static void count_points(wvgd_fit *f, const wv_gaussian *q, size_t n, const doub
         cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)N, (int)D, (int)dims, 1.0, W, (int)dims, A + D,
                     (int)D, 0.0, T, (int)D);
     }
-    q->family->colour(D, 0, q->root, N, T, f->desk.work);
+    q->family->colour(D, 0, q->root, N, T, f->arena);
     cblas_daxpy((int)(N * D), 1.0, T, 1, sum, 1);
     for (size_t j = 0; j < N; j++) {
         mass[j] += own[j];
@@ -208,7 +209,7 @@ static void place_points(wvgd_fit *f, const wv_gaussian *q, size_t n, const doub
     for (size_t first = 0; first < n; first += WV_FREE) {
         size_t here = n - first < WV_FREE ? n - first : WV_FREE;
         memcpy(f->desk.gy, e + first * D, here * D * sizeof *e);
-        q->family->colour(D, 0, q->root, here, f->desk.gy, f->desk.work);
+        q->family->colour(D, 0, q->root, here, f->desk.gy, f->arena);
         for (size_t i = 0; i < here; i++)
             cblas_daxpy((int)D, 1.0, q->mu, 1, f->desk.gy + i * D, 1);
         wv_halfspaces_assign(f, here, f->desk.gy, f->desk.free_cell);

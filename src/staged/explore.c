@@ -202,7 +202,7 @@ static void scatter(wvgd_fit *f, wv_path *p, double *x)
     }
     cblas_dscal((int)D, wide * (around ? f->modes.scatter : f->opt.init_scale), x, 1);
     if (around) {
-        wv_modes_family(f)->colour(D, 0, f->modes.frame, 1, x, f->desk.work);
+        wv_modes_family(f)->colour(D, 0, f->modes.frame, 1, x, f->arena);
         cblas_daxpy((int)D, 1.0, f->modes.centre, 1, x, 1);
     }
 }
@@ -343,7 +343,7 @@ static bool path_root(wvgd_fit *f, size_t k, size_t last, double *root)
     for (size_t i = 0; i < D; i++)
         for (size_t c = 0; c < i; c++)
             H[i * D + c] = H[c * D + i] = (H[i * D + c] + H[c * D + i]) / 2;
-    return wv_modes_family(f)->absorb(D, 0, root, H, f->desk.work);
+    return wv_modes_family(f)->absorb(D, 0, root, H, f->arena);
 }
 
 /* Leaves the path's Gaussian behind as station i; its root is worked out when it is wanted, or the pairs are about
@@ -490,7 +490,7 @@ static size_t find_end(wvgd_fit *f, size_t k)
     wv_gaussian here = {wv_modes_family(f), f->D, 0, f->explore.path_x + k * f->D, f->modes.frame, 0};
     size_t e = 0;
     for (; e < f->explore.ends; e++) {
-        wv_gaussian_whiten(&here, 1, f->explore.end_x + e * f->D, f->desk.vector[0], f->desk.work);
+        wv_gaussian_whiten(&here, 1, f->explore.end_x + e * f->D, f->desk.vector[0], f->arena);
         if (fabs(f->explore.end[e].log_p - p->log_p) < 0.1 &&
             cblas_ddot((int)f->D, f->desk.vector[0], 1, f->desk.vector[0], 1) < near_end * (double)f->D)
             break;
@@ -710,7 +710,7 @@ static void judge_stations(wvgd_fit *f)
         if (!(p->stations & 1u << i))
             continue;
         wv_gaussian g = station(f, f->explore.judged, i);
-        wv_gaussian_log_density(&g, JUDGES, f->b.x + n * D, log_q, f->desk.y, f->desk.work);
+        wv_gaussian_log_density(&g, JUDGES, f->b.x + n * D, log_q, f->desk.y, f->arena);
         double sum = 0, finite = 0;
         for (size_t k = 0; k < JUDGES; k++)
             if (f->b.log_p[n + k] > -INFINITY) {
@@ -793,7 +793,7 @@ static void ask_judge(wvgd_fit *f)
         if (f->explore.path[f->explore.judged].stations & 1u << i) {
             wv_gaussian g = station(f, f->explore.judged, i);
             wv_stream stream = {f->opt.seed, WV_RNG_PILOT, f->count.batch, 0};
-            wv_gaussian_draw(&g, &stream, 0, JUDGES, true, f->b.x + n * f->D, f->desk.work);
+            wv_gaussian_draw(&g, &stream, 0, JUDGES, true, f->b.x + n * f->D, f->arena);
             n += JUDGES;
         }
     f->b.n = n;
@@ -878,7 +878,7 @@ static void settle(wvgd_fit *f, size_t j, size_t m, bool alone)
     if (alone)
         memcpy(z, g.mu, D * sizeof *z);
     else
-        wv_gaussian_draw(&g, &stream, 0, 1, false, z, f->desk.work);
+        wv_gaussian_draw(&g, &stream, 0, 1, false, z, f->arena);
     memcpy(f->cells.now.mu + j * D, z, D * sizeof *z);
     g.family->sd(D, 0, g.root, sd);
     double *root = f->cells.now.root + j * f->family->size(D, f->R),

@@ -24,7 +24,7 @@ size_t wv_mixture_owner(wvgd_fit *f, const double *x)
     double most = -INFINITY, log_q;
     for (size_t k = 0; k < f->mix.K; k++) {
         wv_gaussian q = wv_mixture_component(&f->mix, k);
-        wv_gaussian_log_density(&q, 1, x, &log_q, f->desk.y, f->desk.work);
+        wv_gaussian_log_density(&q, 1, x, &log_q, f->desk.y, f->arena);
         if (log_q + log(f->mix.w[k]) > most) {
             most = log_q + log(f->mix.w[k]);
             best = k;
@@ -62,7 +62,7 @@ static void orthogonal(wvgd_fit *f, const wv_stream *stream, size_t n, double *x
 void wv_mixture_fit_spread(wvgd_fit *f, const wv_gaussian *q, const wv_stream *stream, size_t n, double *x)
 {
     orthogonal(f, stream, n, x);
-    q->family->colour(f->D, q->R, q->root, n, x, f->desk.work);
+    q->family->colour(f->D, q->R, q->root, n, x, f->arena);
     for (size_t i = 0; i < n; i++)
         cblas_daxpy((int)f->D, 1.0, q->mu, 1, x + i * f->D, 1);
 }
@@ -580,9 +580,9 @@ static void fastest(wvgd_fit *f, size_t k, size_t n, double *best)
     size_t D = f->D;
     double *y = f->desk.y, *r = f->desk.gy, *v = f->desk.vector[1], *mean = f->desk.vector[2], largest = -1;
     wv_gaussian q = wv_mixture_component(&f->mix, k);
-    wv_gaussian_whiten(&q, n, f->desk.gx, y, f->desk.work);
+    wv_gaussian_whiten(&q, n, f->desk.gx, y, f->arena);
     memcpy(r, f->desk.gg, n * D * sizeof *r);
-    q.family->pull(D, 0, q.root, n, r, f->desk.work);
+    q.family->pull(D, 0, q.root, n, r, f->arena);
     cblas_daxpy((int)(n * D), 1.0, y, 1, r, 1); /* what the component leaves of the gradient, */
     /* with outliers pulled in to the length that 98 % of the weight stays below */
     for (size_t i = 0; i < n; i++)
@@ -627,11 +627,11 @@ static void split(wvgd_fit *f, size_t k, double *v)
     double aside = exp(-0.5), share = 1 / (1 + 2 * aside), *C = f->desk.square[0];
     wv_gaussian q = wv_mixture_component(&f->mix, k);
     memcpy(f->desk.vector[4], v, D * sizeof *v);
-    q.family->colour(D, 0, q.root, 1, f->desk.vector[4], f->desk.work);
+    q.family->colour(D, 0, q.root, 1, f->desk.vector[4], f->arena);
     for (size_t i = 0; i < D; i++)
         for (size_t c = 0; c < D; c++)
             C[i * D + c] = (i == c) - 0.64 * v[i] * v[c];
-    if (!q.family->absorb(D, 0, f->mix.root + k * D * D, C, f->desk.work))
+    if (!q.family->absorb(D, 0, f->mix.root + k * D * D, C, f->arena))
         return;
     for (size_t s = 0; s < AWAY; s++) {
         copy_component(f, K + s, k);
@@ -682,7 +682,7 @@ void wv_grow_add(wvgd_fit *f, size_t n, const double *x, double *log_w, double s
         double best = -INFINITY, log_q;
         for (size_t k = 0; k < K; k++) {
             wv_gaussian q = wv_mixture_component(&f->mix, k);
-            wv_gaussian_log_density(&q, 1, x + i * D, &log_q, f->desk.y, f->desk.work);
+            wv_gaussian_log_density(&q, 1, x + i * D, &log_q, f->desk.y, f->arena);
             if (log_q + log(f->mix.w[k]) > best) {
                 best = log_q + log(f->mix.w[k]);
                 parent = k;
@@ -691,7 +691,7 @@ void wv_grow_add(wvgd_fit *f, size_t n, const double *x, double *log_w, double s
         copy_component(f, K + added, parent);
         memcpy(f->mix.mu + (K + added) * D, x + i * D, D * sizeof(double));
         wv_gaussian q = wv_mixture_component(&f->mix, K + added);
-        wv_gaussian_whiten(&q, n, x, f->desk.y, f->desk.work);
+        wv_gaussian_whiten(&q, n, x, f->desk.y, f->arena);
         for (size_t k = 0; k < n; k++)
             if (cblas_ddot((int)D, f->desk.y + k * D, 1, f->desk.y + k * D, 1) < near)
                 log_w[k] = -INFINITY;
@@ -726,7 +726,7 @@ static void refine_one(wvgd_fit *f, void *context, size_t k)
     for (size_t i = 0; i < D; i++)
         mean[i] = mu[i] + keep * (mean[i] - mu[i]);
     wv_gaussian_follow(wv_family_get(WVGD_FULL), D, root, mean, n, f->pool.x, f->desk.gu, size / (size + 1 + d * d),
-                       f->desk.y, f->desk.square[0], f->desk.work);
+                       f->desk.y, f->desk.square[0], f->arena);
     memcpy(mu, mean, D * sizeof *mu);
     to->w[k] = size < 10 ? 0.5 * (f->mix.w[k] + sum) : 0.2 * f->mix.w[k] + 0.8 * sum;
 }
@@ -763,7 +763,7 @@ bool wv_mixture_moments_of(wvgd_fit *f, const double *group, double g, double *m
         if (group && group[k] != g)
             continue;
         wv_gaussian q = wv_mixture_component(&f->mix, k);
-        wv_gaussian_cov(&q, f->desk.square[0], f->desk.work);
+        wv_gaussian_cov(&q, f->desk.square[0], f->arena);
         cblas_daxpy((int)(D * D), f->mix.w[k] / sum, f->desk.square[0], 1, root, 1);
         for (size_t i = 0; i < D; i++)
             f->desk.vector[0][i] = q.mu[i] - mean[i];

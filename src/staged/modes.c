@@ -108,7 +108,7 @@ double wv_modes_predict(wvgd_fit *f, const double *x, size_t *mode, double *dist
     double total = -INFINITY, best = -INFINITY, log_q;
     for (size_t m = 0; m < f->modes.n; m++) {
         wv_gaussian g = wv_modes_gaussian(f, m);
-        wv_gaussian_log_density(&g, 1, x, &log_q, f->desk.y, f->desk.work);
+        wv_gaussian_log_density(&g, 1, x, &log_q, f->desk.y, f->arena);
         double here = log_q + f->modes.mode[m].elbo;
         wv_weights_add_log(1, &total, f->modes.mode[m].elbo, &log_q);
         if (here > best) {
@@ -222,7 +222,7 @@ static bool mean_frame(wvgd_fit *f, double *frame)
     }
     cblas_dscal((int)(D * D), exp(2 * volume), C, 1);
     wv_dense_mirror(D, C);
-    return heaviest.family->absorb(D, 0, frame, C, f->desk.work);
+    return heaviest.family->absorb(D, 0, frame, C, f->arena);
 }
 
 void wv_modes_rescale(wvgd_fit *f)
@@ -240,7 +240,7 @@ void wv_modes_rescale(wvgd_fit *f)
     wv_gaussian middle = {wv_modes_family(f), D, 0, centre, frame, 0};
     for (size_t m = 0; m < f->modes.n; m++)
         if (f->modes.mode[m].relevant) {
-            wv_gaussian_whiten(&middle, 1, f->modes.x + m * D, d, f->desk.work);
+            wv_gaussian_whiten(&middle, 1, f->modes.x + m * D, d, f->arena);
             spread += cblas_ddot((int)D, d, 1, d, 1) / ((double)f->modes.relevant * (double)D);
         }
     double scatter = 2 * fmax(2, sqrt(spread));
@@ -300,7 +300,7 @@ size_t wv_modes_nearest(wvgd_fit *f, size_t among, const double *x)
     double most = -INFINITY, log_q;
     for (size_t m = 0; m < among; m++) {
         wv_gaussian q = wv_modes_gaussian(f, m);
-        wv_gaussian_log_density(&q, 1, x, &log_q, f->desk.y, f->desk.work);
+        wv_gaussian_log_density(&q, 1, x, &log_q, f->desk.y, f->arena);
         if (f->modes.mode[m].elbo + log_q > most) {
             most = f->modes.mode[m].elbo + log_q;
             best = m;
@@ -324,7 +324,7 @@ void wv_modes_assign(wvgd_fit *f, size_t n, const double *x, size_t *mode)
         for (size_t k = 0; k < K; k++) {
             wv_gaussian q = f->staged ? wv_mixture_component(&f->mix, k) : wv_modes_gaussian(f, k);
             double log_weight = f->staged ? log(f->mix.w[k]) : f->modes.mode[k].elbo;
-            wv_gaussian_log_density(&q, here, x + first * D, log_q, f->desk.y, f->desk.work);
+            wv_gaussian_log_density(&q, here, x + first * D, log_q, f->desk.y, f->arena);
             for (size_t i = 0; i < here; i++)
                 if (log_weight + log_q[i] > most[i]) {
                     most[i] = log_weight + log_q[i];

@@ -20,6 +20,7 @@
 #include "staged/explore.h"
 #include "staged/mixture_fit.h"
 #include "moments.h"
+#include "policy.h"
 #include "staged/cells.h"
 #include "draws.h"
 #include "staged/closing.h"
@@ -41,7 +42,6 @@ bool wv_growth_archive(wv_growth *g, wv_archive *a)
 }
 
 enum {
-    ROUNDS = 12,       /* of growth at most */
     CRAWLS = 3,        /* times that walks are sent out */
     RETURNS = 2,       /* times that a final batch sends the fit back */
     LEAST = 240,       /* draws of trial and final batch together at least */
@@ -174,7 +174,7 @@ static void begin_trial(wvgd_fit *f)
 /* Nothing more can be tried. */
 static bool exhausted(const wvgd_fit *f)
 {
-    return f->stop != WVGD_RUNNING || f->growth.rounds >= ROUNDS || f->growth.fails >= 2 ||
+    return f->stop != WVGD_RUNNING || (double)f->growth.rounds >= wv_policy.growth_rounds || f->growth.fails >= 2 ||
            f->mix.K >= wv_draws_components(f) || f->growth.spent >= f->size.close_budget;
 }
 

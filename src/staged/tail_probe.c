@@ -94,7 +94,7 @@ static void kick(wvgd_fit *f, size_t c, double step)
     size_t D = f->D;
     wv_gaussian q = metric(f, c);
     memcpy(f->desk.vector[0], f->probe.g + c * D, D * sizeof(double));
-    q.family->pull(D, 0, q.root, 1, f->desk.vector[0], f->desk.work);
+    q.family->pull(D, 0, q.root, 1, f->desk.vector[0], f->arena);
     cblas_daxpy((int)D, step * power(c), f->desk.vector[0], 1, f->probe.p + c * D, 1);
 }
 
@@ -104,7 +104,7 @@ static void drift(wvgd_fit *f, size_t c)
     size_t D = f->D;
     wv_gaussian q = metric(f, c);
     memcpy(f->desk.vector[0], f->probe.p + c * D, D * sizeof(double));
-    q.family->colour(D, 0, q.root, 1, f->desk.vector[0], f->desk.work);
+    q.family->colour(D, 0, q.root, 1, f->desk.vector[0], f->arena);
     cblas_daxpy((int)D, f->probe.step[c], f->desk.vector[0], 1, f->probe.x + c * D, 1);
 }
 
@@ -172,7 +172,7 @@ static size_t nearest(wvgd_fit *f, size_t k)
     wv_gaussian q = wv_mixture_component(&f->mix, k);
     for (size_t first = 0; first < n; first += WV_BLOCK) {
         size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
-        wv_gaussian_whiten(&q, here, f->closing.draws.x + first * D, f->desk.y, f->desk.work);
+        wv_gaussian_whiten(&q, here, f->closing.draws.x + first * D, f->desk.y, f->arena);
         for (size_t i = 0; i < here; i++) {
             double r = cblas_dnrm2((int)D, f->desk.y + i * D, 1);
             if (r < least && f->closing.draws.log_p[first + i] > -INFINITY) {
@@ -191,9 +191,9 @@ static double lonely(wvgd_fit *f, size_t k, const double *v)
     wv_gaussian q = wv_mixture_component(&f->mix, k);
     memcpy(x, v, f->D * sizeof *x);
     cblas_dscal((int)f->D, reach, x, 1);
-    q.family->colour(f->D, 0, q.root, 1, x, f->desk.work);
+    q.family->colour(f->D, 0, q.root, 1, x, f->arena);
     cblas_daxpy((int)f->D, 1.0, q.mu, 1, x, 1);
-    wv_gaussian_log_density(&q, 1, x, &log_q, f->desk.y, f->desk.work);
+    wv_gaussian_log_density(&q, 1, x, &log_q, f->desk.y, f->arena);
     wv_mixture_log_density(f, 1, x, &log_m);
     return log(f->mix.w[k]) + log_q - log_m;
 }

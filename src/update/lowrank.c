@@ -281,13 +281,13 @@ wv_update_result wv_lowrank_update(wvgd_fit *f, const wv_update *c)
     if (!take_root(f, c, &l))
         return result;
     /* the mean goes by the new covariance, at most sqrt(D) of its sds */
-    c->family->pull(D, c->R, c->root, 1, l.slope, f->desk.work);
+    c->family->pull(D, c->R, c->root, 1, l.slope, f->arena);
     double moved = cblas_dnrm2((int)D, l.slope, 1), limit = sqrt((double)D);
     result.kl += moved * moved / 2;
     if (!isfinite(result.kl))
         return result;
     cblas_dscal((int)D, c->rho * moved > limit ? limit / moved : c->rho, l.slope, 1);
-    c->family->colour(D, c->R, c->root, 1, l.slope, f->desk.work);
+    c->family->colour(D, c->R, c->root, 1, l.slope, f->arena);
     cblas_daxpy((int)D, 1.0, l.slope, 1, c->mu, 1);
     result.ok = true;
     return result;

@@ -160,7 +160,7 @@ static void measure(wvgd_fit *f, const wv_update *c, local *l)
                                .grad = f->desk.vector[9],
                                .cross = f->desk.square[10],
                                .spread = spread};
-    wv_gaussian_whiten(&q, c->n, c->x, l->y, f->desk.work);
+    wv_gaussian_whiten(&q, c->n, c->x, l->y, f->arena);
     weighted_mean(c->n, D, c->u, l->y, l->m.mean);
     subtract_row(c->n, D, l->m.mean, l->y);
     weighted_rows(c->n, D, c->u, l->y, l->uy);
@@ -197,11 +197,11 @@ static void pull(wvgd_fit *f, const wv_update *c, local *l)
 {
     size_t D = l->D;
     memcpy(l->a0, l->m.grad, D * sizeof *l->a0);
-    c->family->pull(D, c->R, c->root, 1, l->a0, f->desk.work);
+    c->family->pull(D, c->R, c->root, 1, l->a0, f->arena);
     if (l->m.relative)
         cblas_daxpy((int)D, -1.0, l->m.mean, 1, l->a0, 1);
     memcpy(l->S, l->m.cross, D * D * sizeof *l->S);
-    c->family->pull(D, c->R, c->root, D, l->S, f->desk.work);
+    c->family->pull(D, c->R, c->root, D, l->S, f->arena);
     for (size_t i = 0; i < D; i++)
         for (size_t k = 0; k < D; k++)
             l->C[i * D + k] = l->S[k * D + i] + (l->m.relative ? 0 : l->m.cov[i * D + k]);
@@ -213,11 +213,11 @@ static void variances(wvgd_fit *f, const wv_update *c, local *l, double *total, 
     size_t D = l->D;
     l->m.spread(f, c, &l->m, l->S);
     wv_dense_mirror(D, l->S);
-    c->family->pull(D, c->R, c->root, D, l->S, f->desk.work);
+    c->family->pull(D, c->R, c->root, D, l->S, f->arena);
     for (size_t i = 0; i < D; i++)
         for (size_t k = 0; k < D; k++)
             l->S2[i * D + k] = l->S[k * D + i];
-    c->family->pull(D, c->R, c->root, D, l->S2, f->desk.work);
+    c->family->pull(D, c->R, c->root, D, l->S2, f->arena);
     double given = inner(D, l->M, l->S2), both = 2 * inner(D, l->M, l->C), own = inner(D, l->M, l->m.cov);
     /* gradient = relative - y; C is the covariance of the relative one with y */
     *total = fmax(l->m.relative ? given - both + own : given, 0);
@@ -677,7 +677,7 @@ static bool absorb(wvgd_fit *f, const wv_update *c, local *l)
         return true;
     }
     multiply(D, CblasNoTrans, l->E, CblasTrans, l->E, l->S);
-    return c->family->absorb(D, c->R, c->root, l->S, f->desk.work);
+    return c->family->absorb(D, c->R, c->root, l->S, f->arena);
 }
 
 /* The step itself: towards (a0, X) by rho, within the trust region. */
@@ -721,7 +721,7 @@ static wv_update_result take(wvgd_fit *f, const wv_update *c, local *l)
     if (!high &&
         !(new_precision(f, c, l, false, 1 / clip, clip, &limited) && wv_dense_inverse_root(D, l->S, l->E, l->S2)))
         return result;
-    c->family->colour(D, c->R, c->root, 1, l->delta, f->desk.work);
+    c->family->colour(D, c->R, c->root, 1, l->delta, f->arena);
     cblas_daxpy(d, 1.0, l->delta, 1, c->mu, 1);
     result.ok = absorb(f, c, l);
     return result;
@@ -734,9 +734,9 @@ static void path_gradient(wvgd_fit *f, const wv_update *c, double *g_mu, double 
 {
     size_t D = f->D;
     wv_gaussian q = {c->family, D, c->R, c->mu, c->root, 0};
-    wv_gaussian_whiten(&q, c->n, c->x, f->desk.y, f->desk.work);
+    wv_gaussian_whiten(&q, c->n, c->x, f->desk.y, f->arena);
     memcpy(f->desk.gy, c->grad, c->n * D * sizeof *f->desk.gy);
-    c->family->pull(D, c->R, c->root, c->n, f->desk.gy, f->desk.work);
+    c->family->pull(D, c->R, c->root, c->n, f->desk.gy, f->arena);
     cblas_daxpy((int)(c->n * D), 1.0, f->desk.y, 1, f->desk.gy, 1);
     weighted_mean(c->n, D, c->u, f->desk.gy, g_mu);
     weighted_rows(c->n, D, c->u, f->desk.y, f->desk.uy);
@@ -772,7 +772,7 @@ static wv_update_result reparam(wvgd_fit *f, const wv_update *c)
     adam(D, g_mu, c->adam, c->adam + all, c->time);
     adam(size, g_root, c->adam + D, c->adam + all + D, c->time);
     cblas_dscal((int)D, rate, g_mu, 1);
-    c->family->colour(D, c->R, c->root, 1, g_mu, f->desk.work);
+    c->family->colour(D, c->R, c->root, 1, g_mu, f->arena);
     cblas_daxpy((int)D, 1.0, g_mu, 1, c->mu, 1);
     if (!full) {
         for (size_t i = 0; i < D; i++)
