@@ -1,0 +1,168 @@
+/* decisions.c - what the staged solver does next, as pure functions of a few numbers (docs/internals/staged.md). */
+#include "staged/decisions.h"
+#include "policy.h"
+#include <math.h>
+
+/* ---- prices ------------------------------------------------------------------------------------------------------ */
+size_t wv_decide_trial_draws(size_t K, double cheap)
+{
+    bool few = (double)K < wv_policy.trial_many;
+    double least = few ? wv_policy.trial_draws + wv_policy.trial_draws_each * (double)K
+                       : wv_policy.trial_draws_many + wv_policy.trial_draws_many_each * (double)K,
+           extra = floor(fmin(cheap, wv_policy.trial_cheap_most));
+    return (size_t)fmax(extra, least);
+}
+
+/* Components after a round. */
+static double grown(wv_prices p)
+{
+    return (double)p.K + wv_policy.growth_new_components;
+}
+
+double wv_decide_round_price(wv_prices p)
+{
+    double K = grown(p), each = fmax(5, (double)p.D / 2);
+    return wv_policy.trial_draws_many + wv_policy.trial_draws_many_each * K + wv_policy.growth_iterations * K * each;
+}
+
+/* The fit's own work in a round, in evaluations: iterations in which all points meet all components, and matrices of
+ * these are factorised. */
+static double own_price(wv_prices p)
+{
+    double D = (double)p.D, K = grown(p), points = wv_policy.trial_draws_many + 4 * K * fmax(5, D / 2);
+    return p.work > 0 ? wv_policy.growth_iterations * K * D * D * (8 * points + 30 * D) / p.work : 0;
+}
+
+double wv_decide_growth_price(wv_prices p, size_t rounds)
+{
+    double evaluations = (rounds ? wv_policy.growth_later_price : 1) * wv_decide_round_price(p);
+    return fmax(evaluations, fmin(evaluations + wv_policy.growth_usual_rounds * own_price(p),
+                                  (double)p.draw_budget * wv_policy.growth_budget_share));
+}
+
+bool wv_decide_draws_expensive(wv_prices p, double wanted)
+{
+    return wanted > wv_policy.draws_expensive * wv_decide_round_price(p);
+}
+
+/* ---- standard errors --------------------------------------------------------------------------------------------- */
+double wv_decide_wanted_se(double evidence_se)
+{
+    return wv_policy.closing_aim * evidence_se;
+}
+
+double wv_decide_draws_needed(double se, size_t n, double evidence_se)
+{
+    double ratio = se / wv_decide_wanted_se(evidence_se);
+    return (double)n * ratio * ratio;
+}
+
+double wv_decide_tail_error(size_t rounds)
+{
+    return fmin(wv_policy.tail_error_each * (double)rounds, wv_policy.tail_error_most);
+}
+
+double wv_decide_even_weights(size_t n, double ess)
+{
+    double variance = log((double)n / fmax(ess, 1));
+    return variance / 2 + 2.576 * sqrt(variance); /* the quantile 0.995 of a normal: see usual_share */
+}
+
+bool wv_decide_trial_useful(double trial_ess, size_t n, double share)
+{
+    return trial_ess > wv_policy.trial_useful_share * share * (double)n;
+}
+
+double wv_decide_least_final(size_t N, size_t D, double cheap, size_t trial, bool useful)
+{
+    double d = (double)D, n = (double)N,
+           cells = fmax(wv_policy.closing_per_cell * n, wv_policy.closing_per_cell_flat * n / (d * d)),
+           least = fmax(fmax(wv_policy.closing_least, cells), fmax(wv_policy.closing_per_dimension * d, cheap));
+    return fmax(wv_policy.closing_least_final, least - (useful ? (double)trial : 0));
+}
+
+size_t wv_decide_final_draws(double wanted, double least, size_t chunk)
+{
+    return (size_t)fmin(fmin(fmax(wanted, least), fmax((double)(chunk / 3), least)), (double)chunk);
+}
+
+/* ---- growth ------------------------------------------------------------------------------------------------------ */
+bool wv_decide_exhausted(const wv_growth_facts *g)
+{
+    return !g->running || (double)g->rounds >= wv_policy.growth_rounds || (double)g->fails >= wv_policy.growth_fails ||
+           g->K >= g->room || g->spent >= g->budget;
+}
+
+/* The last round has gained enough to go on as before. */
+static bool worthwhile(const wv_growth_facts *g)
+{
+    return g->elbo > g->last + wv_policy.growth_worthwhile;
+}
+
+bool wv_decide_growth_stalled(const wv_growth_facts *g)
+{
+    return (double)g->spent > wv_policy.growth_patience && g->elbo < g->last + wv_policy.growth_worthwhile;
+}
+
+bool wv_decide_split(const wv_growth_facts *g)
+{
+    return !g->rounds || worthwhile(g);
+}
+
+bool wv_decide_growth_helped(const wv_growth_facts *g, double share, double last_share, bool undone)
+{
+    return g->elbo > g->last + wv_policy.growth_helped_elbo ||
+           (!undone && share > wv_policy.growth_helped_share * last_share);
+}
+
+bool wv_decide_undo(double elbo, double tried_elbo)
+{
+    return elbo < tried_elbo - wv_policy.growth_harmful;
+}
+
+/* Weights whose tail is heavier than a lognormal's call for more growth, once it has begun and pays. */
+static bool heavy_tail(const wv_growth_facts *g, const wv_trial_facts *t)
+{
+    return g->rounds && (double)g->K < wv_policy.growth_many_components &&
+           t->usual > t->even + wv_policy.growth_heavy_tail && worthwhile(g);
+}
+
+/* Walks are sent out once growth was needed, or would have been but for its price; again while they help. */
+static bool probe_due(const wv_growth_facts *g, const wv_trial_facts *t)
+{
+    bool again = g->elbo > t->probe_elbo + wv_policy.probe_gain && g->K > t->probe_K;
+    return (g->rounds || t->cost > t->round_price) && (double)t->probes < wv_policy.probes && (!t->probes || again);
+}
+
+wv_trial_decision wv_decide_after_trial(const wv_growth_facts *g, const wv_trial_facts *t)
+{
+    if (wv_decide_exhausted(g) || wv_decide_growth_stalled(g))
+        return WV_DECIDE_CLOSE;
+    if (t->finite && (t->cost > t->growth_price || heavy_tail(g, t)))
+        return WV_DECIDE_GROW;
+    return probe_due(g, t) ? WV_DECIDE_PROBE : WV_DECIDE_CLOSE;
+}
+
+/* ---- the final batch --------------------------------------------------------------------------------------------- */
+bool wv_decide_return(const wv_growth_facts *g, const wv_final_facts *c)
+{
+    bool stalled = wv_decide_growth_stalled(g), costly = c->left > c->growth_price && (!stalled || c->expensive);
+    return c->first && !wv_decide_exhausted(g) && (double)c->returns < wv_policy.returns &&
+           (costly || (!stalled && c->tails));
+}
+
+size_t wv_decide_extension(const wv_growth_facts *g, const wv_final_facts *c, size_t chunk)
+{
+    /* where the standard error is small already only half of the budget is spent on it */
+    size_t budget = c->se < wv_policy.closing_small_se ? g->budget / 2 : g->budget;
+    if (!c->room || !g->running || !c->finite)
+        return 0;
+    if (c->se > c->wanted_se && g->spent < budget)
+        return (size_t)fmin(fmax(c->left, wv_policy.closing_extension), (double)chunk);
+    return c->n < c->least ? (size_t)fmin(c->least - c->n, (double)chunk) : 0;
+}
+
+bool wv_decide_converged(double se, double evidence_se)
+{
+    return se <= fmax(wv_policy.converged_margin * evidence_se, wv_policy.converged_se);
+}

@@ -1,0 +1,276 @@
+/* test_decisions.c - what the staged solver does next, decided from a few numbers: no fit is run. Expected values are
+ * worked out by hand from docs and from the rows of the policy table, whose form is checked, too. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <string.h>
+
+#include "policy.h"
+#include "staged/decisions.h"
+#include "support/near.h"
+
+/* Growth that goes on: each test spoils one fact. */
+static wv_growth_facts going_on(void)
+{
+    return (wv_growth_facts){
+        .running = true, .rounds = 2, .K = 6, .room = 80, .spent = 500, .budget = 30000, .elbo = -10, .last = -10.2};
+}
+
+static wv_trial_facts cheap_trial(void)
+{
+    return (wv_trial_facts){
+        .finite = true, .cost = 300, .usual = 1, .even = 1, .round_price = 700, .growth_price = 1400, .probes = 3};
+}
+
+/* ---- the table --------------------------------------------------------------------------------------------------- */
+static void rows_are_complete(void **state)
+{
+    (void)state;
+    size_t rows = 0;
+    for (const wv_policy_row *r; (r = wv_policy_describe(rows)); rows++) {
+        if (!*r->name || !*r->unit || !*r->why || !*r->where || !isfinite(r->value))
+            fail_msg("row %zu (%s) lacks a unit, a reason, a place or a finite value", rows, r->name);
+        for (size_t i = 0; i < rows; i++)
+            assert_string_not_equal(wv_policy_describe(i)->name, r->name);
+    }
+    assert_true(rows > 40);
+    assert_null(wv_policy_describe(rows));
+    assert_null(wv_policy_describe(SIZE_MAX));
+}
+
+/* ---- how many draws ---------------------------------------------------------------------------------------------- */
+static void trials(void **state)
+{
+    (void)state;
+    assert_int_equal(wv_decide_trial_draws(1, 0), 160);
+    assert_int_equal(wv_decide_trial_draws(9, 0), 320);
+    assert_int_equal(wv_decide_trial_draws(10, 0), 340); /* 240 + 10 K goes on where 140 + 20 K ends */
+    assert_int_equal(wv_decide_trial_draws(80, 0), 1040);
+    assert_int_equal(wv_decide_trial_draws(1, 400), 400);   /* cheap draws are made, */
+    assert_int_equal(wv_decide_trial_draws(1, 1e9), 512);   /* but no more of them than tell the price */
+    assert_int_equal(wv_decide_trial_draws(80, 1e9), 1040); /* and never fewer than the components need */
+}
+
+static void draws_for_a_standard_error(void **state)
+{
+    (void)state;
+    assert_near(wv_decide_wanted_se(0.02), 0.015, 1e-15);
+    assert_near(wv_decide_draws_needed(0.03, 200, 0.02), 800, 1e-9); /* half the error: four times the draws */
+    assert_near(wv_decide_draws_needed(0.015, 200, 0.02), 200, 1e-9);
+    assert_true(wv_decide_converged(0.021, 0.02) && wv_decide_converged(0.05, 0.001));
+    assert_false(wv_decide_converged(0.051, 0.02));
+    assert_true(wv_decide_converged(0.1, 0.1));
+}
+
+static void least_draws(void **state)
+{
+    (void)state;
+    assert_near(wv_decide_least_final(1, 10, 0, 160, false), 320, 1e-9);  /* 32 D */
+    assert_near(wv_decide_least_final(1, 10, 0, 160, true), 160, 1e-9);   /* less the trial's, 160 at least */
+    assert_near(wv_decide_least_final(100, 10, 0, 0, false), 800, 1e-9);  /* 8 for each cell */
+    assert_near(wv_decide_least_final(5, 1, 0, 0, false), 3000, 1e-9);    /* 600 for each in one dimension */
+    assert_near(wv_decide_least_final(1, 2, 2048, 0, false), 2048, 1e-9); /* cheap ones */
+    assert_int_equal(wv_decide_final_draws(0, 200, 4096), 200);
+    assert_int_equal(wv_decide_final_draws(1000, 200, 4096), 1000);
+    assert_int_equal(wv_decide_final_draws(1e6, 200, 4096), 1365); /* a third of a chunk, then it is looked at again */
+    assert_int_equal(wv_decide_final_draws(0, 1e6, 4096), 4096);
+}
+
+/* Quantile 0.995 of lognormal weights: with ESS = n / exp(s^2) their log has standard deviation s, and under the
+ * posterior mean s^2 / 2. */
+static void even_weights(void **state)
+{
+    (void)state;
+    double s = 0.7;
+    assert_near(wv_decide_even_weights(1000, 1000), 0, 1e-12);
+    assert_near(wv_decide_even_weights(1000, 1000 / exp(s * s)), s * s / 2 + 2.576 * s, 1e-9);
+}
+
+/* ---- prices ------------------------------------------------------------------------------------------------------ */
+static void price_of_growth(void **state)
+{
+    (void)state;
+    wv_prices p = {.K = 1, .D = 20, .draw_budget = 30000};
+    double round = 240 + 10 * 5 + 8 * 5 * 10; /* a trial, and eight iterations with five components of ten draws */
+    assert_near(wv_decide_round_price(p), round, 1e-9);
+    assert_near(wv_decide_growth_price(p, 0), round, 1e-9);
+    assert_near(wv_decide_growth_price(p, 1), 2 * round, 1e-9);
+    assert_false(wv_decide_draws_expensive(p, 10 * round));
+    assert_true(wv_decide_draws_expensive(p, 10 * round + 1));
+    p.work = 1; /* evaluations that cost nothing: draws are preferred up to a quarter of the budget */
+    assert_near(wv_decide_growth_price(p, 0), 7500, 1e-9);
+    p.work = 1e30; /* and ones that cost everything */
+    assert_near(wv_decide_growth_price(p, 0), round, 1e-6);
+}
+
+static void tails_after_growth(void **state)
+{
+    (void)state;
+    assert_near(wv_decide_tail_error(0), 0, 1e-15);
+    assert_near(wv_decide_tail_error(3), 0.009, 1e-15);
+    assert_near(wv_decide_tail_error(12), 0.02, 1e-15);
+}
+
+/* ---- growth ------------------------------------------------------------------------------------------------------ */
+static void end_of_growth(void **state)
+{
+    (void)state;
+    wv_growth_facts g = going_on();
+    assert_false(wv_decide_exhausted(&g));
+    g.running = false;
+    assert_true(wv_decide_exhausted(&g));
+    g = going_on(), g.rounds = 12;
+    assert_true(wv_decide_exhausted(&g));
+    g = going_on(), g.fails = 2;
+    assert_true(wv_decide_exhausted(&g));
+    g = going_on(), g.K = g.room;
+    assert_true(wv_decide_exhausted(&g));
+    g = going_on(), g.spent = g.budget;
+    assert_true(wv_decide_exhausted(&g));
+    g = going_on(), g.spent = 2501;
+    assert_false(wv_decide_growth_stalled(&g));
+    g.last = g.elbo - 0.04;
+    assert_true(wv_decide_growth_stalled(&g) && !wv_decide_split(&g));
+    g.rounds = 0;
+    assert_true(wv_decide_split(&g)); /* the first time always */
+    g.spent = 2500;
+    assert_false(wv_decide_growth_stalled(&g));
+}
+
+static void success_of_growth(void **state)
+{
+    (void)state;
+    wv_growth_facts g = going_on();
+    assert_true(wv_decide_growth_helped(&g, 0.1, 0.1, false)); /* by the ELBO */
+    g.last = g.elbo;
+    assert_false(wv_decide_growth_helped(&g, 0.11, 0.1, false));
+    assert_true(wv_decide_growth_helped(&g, 0.13, 0.1, false)); /* by effective draws, */
+    assert_false(wv_decide_growth_helped(&g, 0.13, 0.1, true)); /* unless it was undone */
+    assert_true(wv_decide_undo(-10.2, -10) && !wv_decide_undo(-10.05, -10) && !wv_decide_undo(-9, -10));
+}
+
+static void after_a_trial(void **state)
+{
+    (void)state;
+    wv_growth_facts g = going_on();
+    wv_trial_facts t = cheap_trial();
+    assert_int_equal(wv_decide_after_trial(&g, &t), WV_DECIDE_CLOSE);
+    t.cost = 1401; /* growth is cheaper */
+    assert_int_equal(wv_decide_after_trial(&g, &t), WV_DECIDE_GROW);
+    t.finite = false; /* but there is nothing to grow from */
+    assert_int_equal(wv_decide_after_trial(&g, &t), WV_DECIDE_CLOSE);
+    t = cheap_trial(), t.usual = 1.4; /* a tail heavier than a lognormal's, while growth pays */
+    assert_int_equal(wv_decide_after_trial(&g, &t), WV_DECIDE_GROW);
+    g.K = 40; /* not with many components, */
+    assert_int_equal(wv_decide_after_trial(&g, &t), WV_DECIDE_CLOSE);
+    g = going_on(), g.last = g.elbo - 0.04; /* nor if the last round gained little, */
+    assert_int_equal(wv_decide_after_trial(&g, &t), WV_DECIDE_CLOSE);
+    g = going_on(), g.rounds = 0; /* nor before growth has begun */
+    assert_int_equal(wv_decide_after_trial(&g, &t), WV_DECIDE_CLOSE);
+    g = going_on(), t = cheap_trial(), t.cost = 1e9, g.fails = 2;
+    assert_int_equal(wv_decide_after_trial(&g, &t), WV_DECIDE_CLOSE);
+}
+
+static void walks(void **state)
+{
+    (void)state;
+    wv_growth_facts g = going_on();
+    wv_trial_facts t = cheap_trial();
+    t.probes = 0; /* growth was needed */
+    assert_int_equal(wv_decide_after_trial(&g, &t), WV_DECIDE_PROBE);
+    g.rounds = 0;
+    assert_int_equal(wv_decide_after_trial(&g, &t), WV_DECIDE_CLOSE);
+    t.cost = 701; /* or would have been, but for its price */
+    assert_int_equal(wv_decide_after_trial(&g, &t), WV_DECIDE_PROBE);
+    t = cheap_trial(), t.probes = 1, t.probe_elbo = -10.04, t.probe_K = 5, g = going_on();
+    assert_int_equal(wv_decide_after_trial(&g, &t), WV_DECIDE_PROBE); /* again while they help */
+    t.probe_elbo = -10.02;
+    assert_int_equal(wv_decide_after_trial(&g, &t), WV_DECIDE_CLOSE);
+    t.probe_elbo = -10.04, t.probe_K = 6;
+    assert_int_equal(wv_decide_after_trial(&g, &t), WV_DECIDE_CLOSE);
+    t.probe_K = 5, t.probes = 3;
+    assert_int_equal(wv_decide_after_trial(&g, &t), WV_DECIDE_CLOSE);
+}
+
+/* ---- the final batch --------------------------------------------------------------------------------------------- */
+static void back_to_growth(void **state)
+{
+    (void)state;
+    wv_growth_facts g = going_on();
+    wv_final_facts c = {.first = true, .finite = true, .left = 2000, .growth_price = 1400};
+    assert_true(wv_decide_return(&g, &c));
+    c.first = false;
+    assert_false(wv_decide_return(&g, &c));
+    c.first = true, c.returns = 2;
+    assert_false(wv_decide_return(&g, &c));
+    c.returns = 0, c.left = 1000;
+    assert_false(wv_decide_return(&g, &c));
+    c.tails = true; /* uncovered tails send it back whatever the price, */
+    assert_true(wv_decide_return(&g, &c));
+    g.spent = 2501, g.last = g.elbo; /* unless growth has stalled; */
+    assert_false(wv_decide_return(&g, &c));
+    c.left = 2000, c.expensive = true; /* expensive draws do even then */
+    assert_true(wv_decide_return(&g, &c));
+    c.expensive = false;
+    assert_false(wv_decide_return(&g, &c));
+}
+
+static void extensions(void **state)
+{
+    (void)state;
+    wv_growth_facts g = going_on();
+    wv_final_facts c = {
+        .finite = true, .room = true, .se = 0.06, .wanted_se = 0.015, .n = 500, .least = 200, .left = 900};
+    assert_int_equal(wv_decide_extension(&g, &c, 4096), 900);
+    c.left = 10;
+    assert_int_equal(wv_decide_extension(&g, &c, 4096), 200);
+    c.left = 1e6;
+    assert_int_equal(wv_decide_extension(&g, &c, 4096), 4096);
+    g.spent = 20000; /* an error below 0.05 is worth half of the budget only */
+    assert_int_equal(wv_decide_extension(&g, &c, 4096), 4096);
+    c.se = 0.04;
+    assert_int_equal(wv_decide_extension(&g, &c, 4096), 0);
+    g = going_on(), c.se = 0.01, c.least = 700;
+    assert_int_equal(wv_decide_extension(&g, &c, 4096), 200);
+    c.least = 500;
+    assert_int_equal(wv_decide_extension(&g, &c, 4096), 0);
+    c.least = 700, c.room = false;
+    assert_int_equal(wv_decide_extension(&g, &c, 4096), 0);
+    c.room = true, g.running = false;
+    assert_int_equal(wv_decide_extension(&g, &c, 4096), 0);
+    g.running = true, c.finite = false;
+    assert_int_equal(wv_decide_extension(&g, &c, 4096), 0);
+}
+
+static void use_of_the_trial(void **state)
+{
+    (void)state;
+    assert_true(wv_decide_trial_useful(100, 160, 0.9));
+    assert_false(wv_decide_trial_useful(2, 160, 0.9)); /* a draw or two of huge weight */
+    assert_true(wv_decide_trial_useful(2, 160, 0.02)); /* no worse than the final batch */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_are_complete),
+        cmocka_unit_test(trials),
+        cmocka_unit_test(draws_for_a_standard_error),
+        cmocka_unit_test(least_draws),
+        cmocka_unit_test(even_weights),
+        cmocka_unit_test(price_of_growth),
+        cmocka_unit_test(tails_after_growth),
+        cmocka_unit_test(end_of_growth),
+        cmocka_unit_test(success_of_growth),
+        cmocka_unit_test(after_a_trial),
+        cmocka_unit_test(walks),
+        cmocka_unit_test(back_to_growth),
+        cmocka_unit_test(extensions),
+        cmocka_unit_test(use_of_the_trial),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
