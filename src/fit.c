@@ -163,7 +163,7 @@ void wv_fit_share(wvgd_fit *f, size_t count, double work, wv_fit_task *task, voi
 {
     wv_thread_pool *crew = f->workers.pool;
     size_t restarts = f->tally.restarts, lost = f->tally.lost, limits = f->tally.limits;
-    if (!crew || count < 2 || work < f->workers.worth_sharing || !f->workers.views) {
+    if (!crew || count < 2 || work < wv_thread_pool_worth() || !f->workers.views) {
         /* views have no crew: what is shared already is not shared again */
         for (size_t i = 0; i < count; i++)
             task(f, context, i);
@@ -344,7 +344,6 @@ wvgd_fit *wvgd_new(const wvgd_model *model, const wvgd_options *options, const d
         f->staged = options->solver == WVGD_STAGED && model->has_gradient && f->dense &&
                     options->estimator == WVGD_NATURAL && options->sampler == WVGD_MIXTURE;
         f->given = z0 != NULL;
-        f->workers.worth_sharing = 5e5;
         f->exploring = f->staged || (!z0 && options->init == WVGD_INIT_EXPLORE && model->has_gradient);
         sizes(f);
     }

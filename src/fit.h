@@ -105,7 +105,6 @@ typedef struct {
 /* Threads that share the work. They see the fit through views, which are the same but for what follows the workers in
  * the struct. */
 typedef struct {
-    double worth_sharing; /* multiplications that take as long as it takes to wake some threads, several times over */
     wv_thread_pool *pool;
     size_t views;   /* workers beside the caller, */
     wvgd_fit *view; /* [views] */

@@ -14,6 +14,13 @@
 #include "fit.h"
 #include "wvgd.h"
 
+/* Whatever can be shared among threads is (the linker puts this in the place of the library's). */
+double __wrap_wv_thread_pool_worth(void);
+double __wrap_wv_thread_pool_worth(void)
+{
+    return 0;
+}
+
 /* ---- allocations, counted and refused ---------------------------------------------------------------------------- */
 static bool watching;
 static size_t calls, refuse_at; /* refuse_at 0: never */
@@ -290,7 +297,6 @@ static void no_step_allocates(const wvgd_options *o, wvgd_point_density *density
     assert_int_equal(wvgd_model_pointwise(&model, D, density, &D, true), 0);
     wvgd_fit *fit = wvgd_new(&model, o, NULL, NULL);
     assert_non_null(fit);
-    fit->workers.worth_sharing = 0; /* among threads, whatever can be */
     watching = true;
     refuse_at = 0;
     do {

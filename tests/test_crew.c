@@ -21,6 +21,13 @@
 #include "support/targets.h"
 #include "wvgd.h"
 
+/* Whatever can be shared among threads is (the linker puts this in the place of the library's). */
+double __wrap_wv_thread_pool_worth(void);
+double __wrap_wv_thread_pool_worth(void)
+{
+    return 0;
+}
+
 /* ---- threads that do not start ----------------------------------------------------------------------------------- */
 static int startable = 1 << 20; /* threads that may still be started */
 
@@ -169,7 +176,6 @@ static wvgd_fit *make(const way *w, size_t threads)
     if (!fit)
         fail_msg("%s: %s", w->name, error.text);
     assert_int_equal(fit->workers.views + 1, w->cost == WVGD_CALLBACK ? 1 : threads);
-    fit->workers.worth_sharing = 0; /* whatever can be shared is */
     return fit;
 }
 
@@ -357,7 +363,6 @@ static void callback_costs(void **state)
         o.cost_self = &caller;
         wvgd_fit *fit = wvgd_new(&banana, &o, NULL, NULL);
         assert_non_null(fit);
-        fit->workers.worth_sharing = 0;
         assert_int_equal(wvgd_run(fit, NULL, NULL, NULL), WVGD_OK);
         wvgd_free(fit);
     }

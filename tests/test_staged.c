@@ -13,7 +13,6 @@
 
 #include "support/fitted.h"
 #include "support/near.h"
-#include "fit.h"
 #include "support/targets.h"
 #include "support/test_random.h"
 #include "wvgd.h"
