@@ -6,7 +6,7 @@
 #include "memory.h"
 #include "gaussian.h"
 #include "dense.h"
-#include "staged/mixture_fit.h"
+#include "mixture.h"
 #include "weights.h"
 #include <cblas.h>
 #include <math.h>
@@ -106,17 +106,20 @@ static double top_of(const wvgd_fit *f, size_t m)
 double wv_modes_predict(wvgd_fit *f, const double *x, size_t *mode, double *distance)
 {
     double total = -INFINITY, best = -INFINITY, log_q;
+    size_t mark = wv_arena_mark(f->arena);
+    double *y = wv_arena_take(f->arena, f->D); /* x in the coordinates of a mode */
     for (size_t m = 0; m < f->modes.n; m++) {
         wv_gaussian g = wv_modes_gaussian(f, m);
-        wv_gaussian_log_density(&g, 1, x, &log_q, f->desk.y, f->arena);
+        wv_gaussian_log_density(&g, 1, x, &log_q, y, f->arena);
         double here = log_q + f->modes.mode[m].elbo;
         wv_weights_add_log(1, &total, f->modes.mode[m].elbo, &log_q);
         if (here > best) {
             best = here;
             *mode = m;
-            *distance = cblas_ddot((int)f->D, f->desk.y, 1, f->desk.y, 1);
+            *distance = cblas_ddot((int)f->D, y, 1, y, 1);
         }
     }
+    wv_arena_release(f->arena, mark);
     return total;
 }
 
@@ -196,18 +199,12 @@ void wv_modes_judge(wvgd_fit *f)
     }
 }
 
-/* Mean covariance of the relevant modes, each divided by its volume, times their mean volume (geometric): its root,
- * the frame of later ascents. All of it relative to the heaviest mode, so that what the modes have in common, be it
- * units or a shear, is not seen by the sum. */
-static bool mean_frame(wvgd_fit *f, double *frame)
+/* C [D][D] <- the mean covariance of the relevant modes in the coordinates of `frame`, the root of the heaviest. Each
+ * is divided by its volume, their sum is multiplied by the mean volume (geometric). A: [D][D]. */
+static void mean_covariance(const wvgd_fit *f, const double *frame, double *C, double *A)
 {
-    size_t D = f->D, size = wv_modes_root_size(f);
-    double *C = f->desk.square[1], *A = f->desk.square[2], volume = 0, count = (double)f->modes.relevant;
-    wv_gaussian heaviest = wv_modes_gaussian(f, wv_modes_heaviest(f));
-    double log_det = heaviest.family->log_det(D, 0, heaviest.root);
-    memcpy(frame, heaviest.root, size * sizeof *frame);
-    if (!f->dense)
-        return true;
+    size_t D = f->D;
+    double volume = 0, count = (double)f->modes.relevant, log_det = wv_modes_family(f)->log_det(D, 0, frame);
     memset(C, 0, D * D * sizeof *C);
     for (size_t m = 0; m < f->modes.n; m++) {
         if (!f->modes.mode[m].relevant)
@@ -222,17 +219,30 @@ static bool mean_frame(wvgd_fit *f, double *frame)
     }
     cblas_dscal((int)(D * D), exp(2 * volume), C, 1);
     wv_dense_mirror(D, C);
-    return heaviest.family->absorb(D, 0, frame, C, f->arena);
 }
 
-void wv_modes_rescale(wvgd_fit *f)
+/* The frame of later ascents: a root of that mean covariance. All of it is relative to the heaviest mode, so that the
+ * sum does not see what the modes have in common, such as units or a shear. */
+static bool mean_frame(wvgd_fit *f, double *frame)
 {
-    size_t D = f->D;
-    double *sd = f->desk.vector[0], *centre = f->desk.vector[2],
-           *frame = f->dense ? f->desk.square[3] : f->desk.vector[3], *d = f->desk.vector[1], spread = 0;
-    wv_modes_judge(f);
-    if (!mean_frame(f, frame))
-        return;
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    wv_gaussian heaviest = wv_modes_gaussian(f, wv_modes_heaviest(f));
+    bool made = true;
+    memcpy(frame, heaviest.root, wv_modes_root_size(f) * sizeof *frame);
+    if (f->dense) {
+        double *C = wv_arena_take(f->arena, D * D), *A = wv_arena_take(f->arena, D * D);
+        mean_covariance(f, frame, C, A);
+        made = heaviest.family->absorb(D, 0, frame, C, f->arena);
+    }
+    wv_arena_release(f->arena, mark);
+    return made;
+}
+
+/* The mean of the relevant modes, and their mean squared distance from it, a dimension, in units of the frame. */
+static double spread_of_modes(wvgd_fit *f, const double *frame, double *centre)
+{
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *y = wv_arena_take(f->arena, D), spread = 0; /* a mode in the coordinates of the frame */
     memset(centre, 0, D * sizeof *centre);
     for (size_t m = 0; m < f->modes.n; m++)
         if (f->modes.mode[m].relevant)
@@ -240,18 +250,38 @@ void wv_modes_rescale(wvgd_fit *f)
     wv_gaussian middle = {wv_modes_family(f), D, 0, centre, frame, 0};
     for (size_t m = 0; m < f->modes.n; m++)
         if (f->modes.mode[m].relevant) {
-            wv_gaussian_whiten(&middle, 1, f->modes.x + m * D, d, f->arena);
-            spread += cblas_ddot((int)D, d, 1, d, 1) / ((double)f->modes.relevant * (double)D);
+            wv_gaussian_whiten(&middle, 1, f->modes.x + m * D, y, f->arena);
+            spread += cblas_ddot((int)D, y, 1, y, 1) / ((double)f->modes.relevant * (double)D);
         }
-    double scatter = 2 * fmax(2, sqrt(spread));
-    middle.family->sd(D, 0, frame, sd);
-    /* where ascents run away, nothing sensible follows from their ends: go on as before */
+    wv_arena_release(f->arena, mark);
+    return spread;
+}
+
+/* Do starts around such a centre stay in the range of numbers? Where ascents run away they do not. */
+static bool in_range(size_t D, const double *centre, const double *sd, double scatter)
+{
     for (size_t i = 0; i < D; i++)
         if (!(sd[i] > 1e-110 && scatter * sd[i] < 1e110 && fabs(centre[i]) < 1e110))
-            return;
-    memcpy(f->modes.frame, frame, wv_modes_root_size(f) * sizeof *frame);
-    memcpy(f->modes.centre, centre, D * sizeof *centre);
-    f->modes.scatter = scatter;
+            return false;
+    return true;
+}
+
+void wv_modes_rescale(wvgd_fit *f)
+{
+    size_t D = f->D, size = wv_modes_root_size(f), mark = wv_arena_mark(f->arena);
+    double *frame = wv_arena_take(f->arena, size), *centre = wv_arena_take(f->arena, D),
+           *sd = wv_arena_take(f->arena, D);
+    wv_modes_judge(f);
+    if (mean_frame(f, frame)) {
+        double scatter = 2 * fmax(2, sqrt(spread_of_modes(f, frame, centre)));
+        wv_modes_family(f)->sd(D, 0, frame, sd);
+        if (in_range(D, centre, sd, scatter)) { /* else: go on as before */
+            memcpy(f->modes.frame, frame, size * sizeof *frame);
+            memcpy(f->modes.centre, centre, D * sizeof *centre);
+            f->modes.scatter = scatter;
+        }
+    }
+    wv_arena_release(f->arena, mark);
 }
 
 void wv_modes_set(wvgd_fit *f, size_t m, const wv_gaussian *g, double elbo, double sd, size_t hits)
@@ -296,40 +326,53 @@ void wv_modes_order(wvgd_fit *f)
 
 size_t wv_modes_nearest(wvgd_fit *f, size_t among, const double *x)
 {
-    size_t best = 0;
-    double most = -INFINITY, log_q;
+    size_t best = 0, mark = wv_arena_mark(f->arena);
+    double most = -INFINITY, log_q, *y = wv_arena_take(f->arena, f->D); /* x in the coordinates of a mode */
     for (size_t m = 0; m < among; m++) {
         wv_gaussian q = wv_modes_gaussian(f, m);
-        wv_gaussian_log_density(&q, 1, x, &log_q, f->desk.y, f->arena);
+        wv_gaussian_log_density(&q, 1, x, &log_q, y, f->arena);
         if (f->modes.mode[m].elbo + log_q > most) {
             most = f->modes.mode[m].elbo + log_q;
             best = m;
         }
     }
+    wv_arena_release(f->arena, mark);
     return best;
+}
+
+/* The modes of n <= WV_BLOCK points: that of the densest of K components, component k of mode_of[k]. */
+static void assign_block(wvgd_fit *f, size_t n, const double *x, size_t K, const size_t *mode_of, size_t *mode)
+{
+    size_t mark = wv_arena_mark(f->arena);
+    double *log_q = wv_arena_take(f->arena, n), *most = wv_arena_take(f->arena, n),
+           *y = wv_arena_take(f->arena, n * f->D); /* [n], [n], [n][D] points in the coordinates of a component */
+    for (size_t i = 0; i < n; i++) {
+        mode[i] = 0;
+        most[i] = -INFINITY;
+    }
+    for (size_t k = 0; k < K; k++) {
+        wv_gaussian q = f->staged ? wv_mixture_component(&f->mix, k) : wv_modes_gaussian(f, k);
+        double log_weight = f->staged ? log(f->mix.w[k]) : f->modes.mode[k].elbo;
+        wv_gaussian_log_density(&q, n, x, log_q, y, f->arena);
+        for (size_t i = 0; i < n; i++)
+            if (log_weight + log_q[i] > most[i]) {
+                most[i] = log_weight + log_q[i];
+                mode[i] = mode_of[k];
+            }
+    }
+    wv_arena_release(f->arena, mark);
 }
 
 void wv_modes_assign(wvgd_fit *f, size_t n, const double *x, size_t *mode)
 {
-    size_t D = f->D, modes = f->modes.relevant, K = modes < 2 ? 0 : f->staged ? f->mix.K : modes;
-    double log_q[WV_BLOCK], most[WV_BLOCK];
-    for (size_t k = 0; k < K && f->staged; k++)
-        f->desk.mix_e[k] = (double)wv_modes_nearest(f, modes, f->mix.mu + k * D);
-    for (size_t first = 0; first < n; first += WV_BLOCK) {
-        size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
-        for (size_t i = 0; i < here; i++) {
-            mode[first + i] = 0;
-            most[i] = -INFINITY;
-        }
-        for (size_t k = 0; k < K; k++) {
-            wv_gaussian q = f->staged ? wv_mixture_component(&f->mix, k) : wv_modes_gaussian(f, k);
-            double log_weight = f->staged ? log(f->mix.w[k]) : f->modes.mode[k].elbo;
-            wv_gaussian_log_density(&q, here, x + first * D, log_q, f->desk.y, f->arena);
-            for (size_t i = 0; i < here; i++)
-                if (log_weight + log_q[i] > most[i]) {
-                    most[i] = log_weight + log_q[i];
-                    mode[first + i] = f->staged ? (size_t)f->desk.mix_e[k] : k;
-                }
-        }
-    }
+    size_t D = f->D, modes = f->modes.relevant,
+           K = modes < 2   ? 0
+               : f->staged ? f->mix.K
+                           : modes,
+           mark = wv_arena_mark(f->arena), *mode_of = wv_arena_take_sizes(f->arena, K); /* [K] */
+    for (size_t k = 0; k < K; k++)
+        mode_of[k] = f->staged ? wv_modes_nearest(f, modes, f->mix.mu + k * D) : k;
+    for (size_t first = 0; first < n; first += WV_BLOCK)
+        assign_block(f, n - first < WV_BLOCK ? n - first : WV_BLOCK, x + first * D, K, mode_of, mode + first);
+    wv_arena_release(f->arena, mark);
 }
