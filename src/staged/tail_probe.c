@@ -91,21 +91,25 @@ static wv_gaussian metric(const wvgd_fit *f, size_t c)
 /* p += step/2 L' g */
 static void kick(wvgd_fit *f, size_t c, double step)
 {
-    size_t D = f->D;
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *force = wv_arena_take(f->arena, D);
     wv_gaussian q = metric(f, c);
-    memcpy(f->desk.vector[0], f->probe.g + c * D, D * sizeof(double));
-    q.family->pull(D, 0, q.root, 1, f->desk.vector[0], f->arena);
-    cblas_daxpy((int)D, step * power(c), f->desk.vector[0], 1, f->probe.p + c * D, 1);
+    memcpy(force, f->probe.g + c * D, D * sizeof *force);
+    q.family->pull(D, 0, q.root, 1, force, f->arena);
+    cblas_daxpy((int)D, step * power(c), force, 1, f->probe.p + c * D, 1);
+    wv_arena_release(f->arena, mark);
 }
 
 /* x += step L p */
 static void drift(wvgd_fit *f, size_t c)
 {
-    size_t D = f->D;
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *velocity = wv_arena_take(f->arena, D);
     wv_gaussian q = metric(f, c);
-    memcpy(f->desk.vector[0], f->probe.p + c * D, D * sizeof(double));
-    q.family->colour(D, 0, q.root, 1, f->desk.vector[0], f->arena);
-    cblas_daxpy((int)D, f->probe.step[c], f->desk.vector[0], 1, f->probe.x + c * D, 1);
+    memcpy(velocity, f->probe.p + c * D, D * sizeof *velocity);
+    q.family->colour(D, 0, q.root, 1, velocity, f->arena);
+    cblas_daxpy((int)D, f->probe.step[c], velocity, 1, f->probe.x + c * D, 1);
+    wv_arena_release(f->arena, mark);
 }
 
 static void begin(wvgd_fit *f, size_t c)
@@ -149,101 +153,141 @@ static void sample(wvgd_fit *f, size_t walks)
     }
 }
 
-/* Longest axis of component k, seen in the metric of the whole mixture (root): a unit vector in the component's
- * own coordinates, v = argmax |root^-1 L v|. */
+/* Longest axis of component k, seen in the metric of its mode (root): a unit vector in the component's own
+ * coordinates, v = argmax |root^-1 L v|. */
 static bool axis(wvgd_fit *f, size_t k, const double *root, double *v)
 {
-    size_t D = f->D;
-    double *A = f->desk.square[0], *G = f->desk.square[1];
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *A = wv_arena_take(f->arena, D * D), *G = wv_arena_take(f->arena, D * D); /* [D][D] root^-1 L, A'A */
     wv_gaussian q = wv_mixture_component(&f->mix, k);
     memcpy(A, q.root, D * D * sizeof *A);
     cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, 1.0, root, (int)D, A,
                 (int)D);
     cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)D, (int)D, (int)D, 1.0, A, (int)D, A, (int)D, 0.0, G,
                 (int)D);
-    return wv_dense_longest(D, G, v, A);
+    bool found = wv_dense_longest(D, G, v, A);
+    wv_arena_release(f->arena, mark);
+    return found;
 }
 
 /* Stored draw that is nearest to the middle of component k. */
-static size_t nearest(wvgd_fit *f, size_t k)
+static size_t nearest_draw(wvgd_fit *f, size_t k)
 {
-    size_t best = 0, n = f->closing.draws.n, D = f->D;
-    double least = INFINITY;
+    size_t best = 0, n = f->closing.draws.n, D = f->D, mark = wv_arena_mark(f->arena);
+    double least = INFINITY, *y = wv_arena_take(f->arena, WV_BLOCK * D); /* [WV_BLOCK][D] draws as the component sees
+                                                                          * them */
     wv_gaussian q = wv_mixture_component(&f->mix, k);
     for (size_t first = 0; first < n; first += WV_BLOCK) {
         size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
-        wv_gaussian_whiten(&q, here, f->closing.draws.x + first * D, f->desk.y, f->arena);
+        wv_gaussian_whiten(&q, here, f->closing.draws.x + first * D, y, f->arena);
         for (size_t i = 0; i < here; i++) {
-            double r = cblas_dnrm2((int)D, f->desk.y + i * D, 1);
+            double r = cblas_dnrm2((int)D, y + i * D, 1);
             if (r < least && f->closing.draws.log_p[first + i] > -INFINITY) {
                 least = r;
                 best = first + i;
             }
         }
     }
+    wv_arena_release(f->arena, mark);
     return best;
 }
 
 /* How little the other components have at `reach` sds of component k along v: log of its share of the mixture there. */
 static double lonely(wvgd_fit *f, size_t k, const double *v)
 {
-    double *x = f->desk.vector[2], log_q, log_m;
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *x = wv_arena_take(f->arena, D), *y = wv_arena_take(f->arena, D), log_q, log_m;
     wv_gaussian q = wv_mixture_component(&f->mix, k);
-    memcpy(x, v, f->D * sizeof *x);
-    cblas_dscal((int)f->D, reach, x, 1);
-    q.family->colour(f->D, 0, q.root, 1, x, f->arena);
-    cblas_daxpy((int)f->D, 1.0, q.mu, 1, x, 1);
-    wv_gaussian_log_density(&q, 1, x, &log_q, f->desk.y, f->arena);
+    memcpy(x, v, D * sizeof *x);
+    cblas_dscal((int)D, reach, x, 1);
+    q.family->colour(D, 0, q.root, 1, x, f->arena);
+    cblas_daxpy((int)D, 1.0, q.mu, 1, x, 1);
+    wv_gaussian_log_density(&q, 1, x, &log_q, y, f->arena);
     wv_mixture_log_density(f, 1, x, &log_m);
+    wv_arena_release(f->arena, mark);
     return log(f->mix.w[k]) + log_q - log_m;
 }
 
-/* Walks outwards from the ends of the mixture: how lonely each end is goes to f->desk.mix_e, and behind it of which
- * mode each component is. Lengths of axes are seen in the metric of the components of the same mode: in that of all of
- * them what lies along the way from one mode to another would look short. */
+/* The ends of the mixture's components, and the component whose axis is at hand. Lengths of axes are seen in the metric
+ * of the components of the same mode: in that of all of them, what lies along the way from one mode to another would
+ * look short. */
+typedef struct {
+    size_t modes;
+    double *lonely;      /* [K][2] how lonely each end is; -INFINITY: none, or done with */
+    double *mode;        /* [K] mode of each component */
+    double *mean, *root; /* [D], [D][D] moments of the components of one mode */
+    double *v;           /* [D] axis */
+    size_t of, middle;   /* the component whose axis is in v, or K; the draw in its middle */
+} mixture_ends;
+
+/* The arena keeps what it points to. */
+static mixture_ends new_ends(wvgd_fit *f)
+{
+    size_t K = f->mix.K, D = f->D;
+    mixture_ends e = {.modes = f->modes.n > 1 ? f->modes.n : 1,
+                      .lonely = wv_arena_take(f->arena, 2 * K),
+                      .mode = wv_arena_take(f->arena, K),
+                      .mean = wv_arena_take(f->arena, D),
+                      .root = wv_arena_take(f->arena, D * D),
+                      .v = wv_arena_take(f->arena, D),
+                      .of = K};
+    for (size_t k = 0; k < K; k++) {
+        e.mode[k] = e.modes > 1 ? (double)wv_modes_nearest(f, e.modes, f->mix.mu + k * D) : 0;
+        e.lonely[2 * k] = e.lonely[2 * k + 1] = -INFINITY;
+    }
+    return e;
+}
+
+static void measure_ends(wvgd_fit *f, const mixture_ends *e)
+{
+    for (size_t m = 0; m < e->modes; m++) {
+        bool measured = false;
+        for (size_t k = 0; k < f->mix.K; k++) {
+            if (e->mode[k] != (double)m)
+                continue;
+            measured = measured || wv_mixture_moments_of(f, e->mode, (double)m, e->mean, e->root);
+            if (!measured || !axis(f, k, e->root, e->v))
+                continue;
+            e->lonely[2 * k] = lonely(f, k, e->v);
+            cblas_dscal((int)f->D, -1, e->v, 1);
+            e->lonely[2 * k + 1] = lonely(f, k, e->v);
+        }
+    }
+}
+
+/* The axis of component k, into e->v, and the draw in its middle; false: none. */
+static bool find_axis(wvgd_fit *f, mixture_ends *e, size_t k)
+{
+    if (e->of != k) {
+        bool found = wv_mixture_moments_of(f, e->mode, e->mode[k], e->mean, e->root) && axis(f, k, e->root, e->v);
+        e->of = found ? k : f->mix.K;
+        e->middle = found ? nearest_draw(f, k) : 0;
+    }
+    return e->of == k;
+}
+
+/* Walks outwards from the loneliest ends of the mixture. */
 static void extend(wvgd_fit *f, size_t first)
 {
-    size_t K = f->mix.K, D = f->D, modes = f->modes.n > 1 ? f->modes.n : 1;
-    double *end = f->desk.mix_e, *mode = end + 2 * K, *v = f->desk.vector[3], *root = f->shared.tail_root;
-    for (size_t k = 0; k < K; k++) {
-        mode[k] = modes > 1 ? (double)wv_modes_nearest(f, modes, f->mix.mu + k * D) : 0;
-        end[2 * k] = end[2 * k + 1] = -INFINITY;
-    }
-    for (size_t m = 0; m < modes; m++) {
-        bool measured = false;
-        for (size_t k = 0; k < K; k++) {
-            if (mode[k] != (double)m)
-                continue;
-            measured = measured || wv_mixture_moments_of(f, mode, (double)m, f->shared.tail_mu, root);
-            if (!measured || !axis(f, k, root, v))
-                continue;
-            end[2 * k] = lonely(f, k, v);
-            cblas_dscal((int)D, -1, v, 1);
-            end[2 * k + 1] = lonely(f, k, v);
-        }
-    }
-    size_t known = K, from = 0; /* the component whose axis is in v, and the draw in its middle */
+    size_t K = f->mix.K, D = f->D, mark = wv_arena_mark(f->arena);
+    mixture_ends e = new_ends(f);
+    measure_ends(f, &e);
     for (size_t c = first; c < WV_WALKS; c++) {
-        size_t e = 0;
+        size_t end = 0;
         for (size_t i = 1; i < 2 * K; i++)
-            e = end[i] > end[e] ? i : e;
+            end = e.lonely[i] > e.lonely[end] ? i : end;
         f->probe.alive[c] = 0;
-        if (!(end[e] > -INFINITY))
+        if (!(e.lonely[end] > -INFINITY))
             continue;
-        end[e] = -INFINITY;
-        if (known != e / 2) {
-            known = wv_mixture_moments_of(f, mode, mode[e / 2], f->shared.tail_mu, root) && axis(f, e / 2, root, v)
-                        ? e / 2
-                        : K;
-            from = known < K ? nearest(f, known) : 0;
-        }
-        if (known == K)
+        e.lonely[end] = -INFINITY;
+        if (!find_axis(f, &e, end / 2))
             continue;
         double *p = f->probe.p + (WV_WALKS + c) * D;
         memset(p, 0, D * sizeof *p);
-        cblas_daxpy((int)D, e % 2 ? -push : push, v, 1, p, 1);
-        set_out(f, c, from, known);
+        cblas_daxpy((int)D, end % 2 ? -push : push, e.v, 1, p, 1);
+        set_out(f, c, e.middle, end / 2);
     }
+    wv_arena_release(f->arena, mark);
 }
 
 bool wv_tail_probe_begin(wvgd_fit *f)
