@@ -24,8 +24,6 @@
 #include <math.h>
 #include <string.h>
 
-#define ROW CblasRowMajor
-
 enum {
     PAIRS = WV_COLUMNS, /* of a block, which has those of one proposal only */
     GROUPS = 16,        /* of components */
@@ -45,55 +43,81 @@ typedef struct {
 } wanted;
 
 typedef struct {
-    size_t p, q, groups;                 /* statistics, these and functions; the last statistics are of groups of the
-                                          * mixture's components, one for each mode, */
-    double share[GROUPS];                /* whose weights are these */
-    double freedom;                      /* pairs, less one for each proposal */
-    double *inverse, *total, *c, *cross; /* [p] inverse scales of the statistics, their sum, tilt, scatter of
-                                          * b with the pairs' weights */
-    double *sum;                         /* [q] sum over a proposal, of values, too */
-    double *S;                           /* [q][q] scatter of statistics and values */
-    double *V, *L;                       /* [p][p] V' V = S^-1; root of S */
-    double *B;                           /* [m][p] slopes */
-    double *H, *A, *Q;                   /* [p], [m], [m][PAIRS] statistics, values and their squares of a block's
-                                          * pairs, with weights; A follows H */
-    double *draws;                       /* [7][D][PAIRS] coordinates, gradients, values of the first and second
-                                          * draws, and gradients as they came */
-    double *spare, *Z;                   /* in the place of these, [p][PAIRS] statistics less their means, and with V */
-    double *sd, *unit;                   /* [D] units of the coordinates, and their inverses */
-    double *mu, *root, *R;               /* [D], [D][D] of the mixture; its correlations times sd */
-    double *centre, *scale, *least;      /* [m] mean of the values without a tilt, 1 over their sd, and standard
-                                          * error if draws were independent */
-    double *mean;                        /* [m] mean, in sds, from centre */
-    double *sums;                        /* [4][m] over a proposal: of what the statistics leave, its squares,
-                                          * squared values, these times the tilt */
-    double *var, *error;                 /* [m] sums of these over proposals */
-    double *bar;                         /* [PROPOSALS][q + 2] means over the pairs of each proposal, in the
-                                          * order of the draws: of b, of values (from centre), of weights;
-                                          * and 1 over their number */
+    size_t p, q;                    /* statistics; these and functions */
+    size_t groups;                  /* of the mixture's components, one for each mode: the last statistics */
+    size_t *group;                  /* [K] group of each component */
+    double *share;                  /* [GROUPS] weights of the groups */
+    double freedom;                 /* pairs, less one for each proposal */
+    double *square, *inverse;       /* [p] squares of the statistics over single draws; inverse scales */
+    double *total, *c, *cross;      /* [p] sum of the statistics, tilt, scatter of b with the pairs' weights */
+    double *sum;                    /* [q] sum over a proposal, of values, too */
+    double *S;                      /* [q][q] scatter of statistics and values */
+    double *V, *L;                  /* [p][p] V' V = S^-1; root of S */
+    double *B;                      /* [m][p] slopes */
+    double *H, *A, *Q;              /* [p], [m], [m][PAIRS] statistics, values and their squares of a block's
+                                     * pairs, with weights; A follows H */
+    double *draws;                  /* [7][D][PAIRS] coordinates, gradients, values of the first and second
+                                     * draws, and gradients as they came */
+    double *residual, *Z;           /* [p][PAIRS] statistics less their means, and with V */
+    double *sd, *unit;              /* [D] units of the coordinates, and their inverses */
+    double *mu, *root, *R;          /* [D], [D][D] of the mixture; its correlations times sd */
+    double *centre, *scale, *least; /* [m] mean of the values without a tilt, 1 over their sd, and standard
+                                     * error if draws were independent */
+    double *mean;                   /* [m] mean, in sds, from centre */
+    double *sums;                   /* [4][m] over a proposal: of what the statistics leave, its squares,
+                                     * squared values, these times the tilt */
+    double *var, *error;            /* [m] sums of these over proposals */
+    double *level;                  /* [m] means of the values of one proposal */
+    double *zero;                   /* [q] zeros */
+    double *bar;                    /* [PROPOSALS][q + 2] means over the pairs of each proposal, in the
+                                     * order of the draws: of b, of values (from centre), of weights;
+                                     * and 1 over their number */
 } stein;
 
-static stein names(wvgd_fit *f, size_t m)
+/* Arrays for m functions, from the arena: their lengths in doubles. */
+static stein new_stein(wvgd_fit *f, size_t m)
 {
-    size_t D = f->D, p = 2 * D + GROUPS, q = p + D;
-    double *at = f->shared.stein;
-    stein s = {
-        .inverse = at, .total = at + p, .c = at + 2 * p, .cross = at + 3 * p, .sum = at + 4 * p, .S = at + 4 * p + q};
-    s.V = s.S + q * q;
-    s.L = s.V + p * p;
-    s.B = s.L + p * p;
-    s.root = s.B + D * p;
-    s.R = s.root + D * D;
-    s.H = f->desk.gy; /* [n_max][D] is more than 64 (11 D + 16), or for D < 6 64 (8 D + 48) */
-    s.Q = s.H + PAIRS * q;
-    s.draws = s.Q + PAIRS * D;
-    double **const next[] = {&s.sd,    &s.unit, &s.mu,  &s.centre, &s.scale,
-                             &s.least, &s.mean, &s.var, &s.error,  &s.sums}; /* sums: 4 m */
-    for (size_t i = 0; i < sizeof next / sizeof *next; i++)
-        *next[i] = s.R + D * D + i * D;
-    s.bar = s.sums + 4 * D;
-    s.p = 2 * D;
-    s.q = s.p + m;
+    size_t D = f->D, p = 2 * D + GROUPS, q = p + m;
+    stein s = {.p = 2 * D, .q = 2 * D + m, .group = wv_arena_take_sizes(f->arena, f->mix.K)};
+    const struct {
+        double **array;
+        size_t length;
+    } arrays[] = {
+        {&s.share, GROUPS},
+        {&s.square, p},
+        {&s.inverse, p},
+        {&s.total, p},
+        {&s.c, p},
+        {&s.cross, p},
+        {&s.sum, q},
+        {&s.S, q * q},
+        {&s.V, p * p},
+        {&s.L, p * p},
+        {&s.B, m * p},
+        {&s.H, q * PAIRS},
+        {&s.Q, m * PAIRS},
+        {&s.sd, D},
+        {&s.unit, D},
+        {&s.mu, D},
+        {&s.draws, 7 * D * PAIRS},
+        {&s.root, D * D},
+        {&s.R, D * D},
+        {&s.centre, m},
+        {&s.residual, p * PAIRS},
+        {&s.scale, m},
+        {&s.least, m},
+        {&s.mean, m},
+        {&s.Z, p * PAIRS},
+        {&s.var, m},
+        {&s.error, m},
+        {&s.level, m},
+        {&s.zero, q},
+        {&s.sums, 4 * m},
+        {&s.bar, PROPOSALS * (q + 2)},
+    };
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+        *arrays[i].array = wv_arena_take(f->arena, arrays[i].length);
+    memset(s.zero, 0, q * sizeof *s.zero);
     return s;
 }
 
@@ -103,7 +127,7 @@ static stein names(wvgd_fit *f, size_t m)
 static void weighted(wvgd_fit *f, const wanted *w, const stein *s)
 {
     size_t m = w->m, n = f->closing.draws.n, one = 0;
-    double *sums = s->S, *from = s->centre, v[WV_COLUMNS], squares = 0; /* [4][m], [m] */
+    double *sums = s->sums, *from = s->centre, v[WV_COLUMNS], squares = 0; /* sums of powers; the first draw's values */
     while (one + 1 < n && !(f->closing.v[one] > 0))
         one++;
     memcpy(from, w->value + one * w->ld, m * sizeof *from);
@@ -135,8 +159,8 @@ static void correlate(const stein *s, size_t D)
         s->unit[i] = 1 / s->sd[i];
         cblas_dscal((int)D, s->unit[i], s->root + i * D, 1);
     }
-    cblas_dgemm(ROW, CblasNoTrans, CblasTrans, (int)D, (int)D, (int)D, 1.0, s->root, (int)D, s->root, (int)D, 0.0, s->R,
-                (int)D);
+    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)D, (int)D, (int)D, 1.0, s->root, (int)D, s->root, (int)D,
+                0.0, s->R, (int)D);
     for (size_t i = 0; i < D * D; i++)
         s->R[i] *= s->sd[i % D];
 }
@@ -151,10 +175,10 @@ static size_t group_of(wvgd_fit *f, size_t k)
 /* Which groups there are. */
 static void form_groups(wvgd_fit *f, stein *s, size_t m)
 {
-    memset(s->share, 0, sizeof s->share);
+    memset(s->share, 0, GROUPS * sizeof *s->share);
     for (size_t k = 0; k < f->mix.K; k++) {
-        f->desk.mix_e[k] = (double)group_of(f, k);
-        s->share[(size_t)f->desk.mix_e[k]] += f->mix.w[k];
+        s->group[k] = group_of(f, k);
+        s->share[s->group[k]] += f->mix.w[k];
     }
     s->groups = f->modes.n > 1 ? f->modes.n : 1;
     s->groups = s->groups < GROUPS ? s->groups : GROUPS;
@@ -188,32 +212,46 @@ static bool last_of_proposal(const wvgd_fit *f, const stretch *r)
     return next >= f->closing.draws.n || f->closing.draws.stratum[next] != f->closing.draws.stratum[r->first];
 }
 
+/* u[n] <- the density of the mixture over that of the draws, for those of a stretch; */
+static void mixture_ratio(const wvgd_fit *f, const stretch *r, double *u)
+{
+    for (size_t i = 0; i < 2 * r->pairs; i++)
+        u[i] = f->closing.draws.log_mix[0][r->first + i] - f->closing.draws.log_m[r->first + i];
+    wv_weights_exp(2 * r->pairs, u);
+}
+
+/* and that of group g. */
+static void group_ratio(wvgd_fit *f, const stein *s, const stretch *r, size_t g, double *u)
+{
+    size_t n = 2 * r->pairs, mark = wv_arena_mark(f->arena);
+    const double *log_m = f->closing.draws.log_m + r->first;
+    double *log_q = wv_arena_take(f->arena, n), *y = wv_arena_take(f->arena, n * f->D); /* [n], [n][D] */
+    memset(u, 0, n * sizeof *u);
+    for (size_t k = 0; k < f->mix.K; k++) {
+        if (s->group[k] != g)
+            continue;
+        wv_gaussian q = wv_mixture_component(&f->mix, k);
+        wv_gaussian_log_density(&q, n, f->closing.draws.x + r->first * f->D, log_q, y, f->arena);
+        for (size_t i = 0; i < n; i++)
+            u[i] += f->mix.w[k] * exp(log_q[i] - log_m[i]);
+    }
+    wv_arena_release(f->arena, mark);
+}
+
 /* Densities of the groups over that of the draws, less their weights, which are the means: sums over pairs into the
  * last rows of s->H. Adds squares over single draws to square, if that is not NULL. */
 static void see_groups(wvgd_fit *f, const stein *s, const stretch *r, double *square)
 {
-    size_t n = 2 * r->pairs;
-    double u[2 * PAIRS], *log_q = f->desk.glu;
-    const double *log_m = f->closing.draws.log_m + r->first;
+    double u[2 * PAIRS];
     for (size_t g = 0; g < s->groups; g++) {
         double *h = s->H + (2 * f->D + g) * PAIRS;
-        for (size_t i = 0; i < n; i++)
-            u[i] = f->closing.draws.log_mix[0][r->first + i] - log_m[i];
         if (s->groups == 1)
-            wv_weights_exp(n, u);
+            mixture_ratio(f, r, u);
         else
-            memset(u, 0, n * sizeof *u);
-        for (size_t k = 0; k < f->mix.K && s->groups > 1; k++) {
-            if ((size_t)f->desk.mix_e[k] != g)
-                continue;
-            wv_gaussian q = wv_mixture_component(&f->mix, k);
-            wv_gaussian_log_density(&q, n, f->closing.draws.x + r->first * f->D, log_q, f->desk.y, f->arena);
-            for (size_t i = 0; i < n; i++)
-                u[i] += f->mix.w[k] * exp(log_q[i] - log_m[i]);
-        }
+            group_ratio(f, s, r, g, u);
         for (size_t i = 0; i < PAIRS; i++)
             h[i] = i < r->pairs ? (u[2 * i] - s->share[g]) + (u[2 * i + 1] - s->share[g]) : 0;
-        for (size_t i = 0; square && i < n; i++)
+        for (size_t i = 0; square && i < 2 * r->pairs; i++)
             square[2 * f->D + g] += (u[i] - s->share[g]) * (u[i] - s->share[g]);
     }
 }
@@ -226,8 +264,8 @@ static void pair_statistics(wvgd_fit *f, const stein *s, const stretch *r, doubl
     for (size_t e = 0; e < 2; e++) {
         wv_columns_turn_rows(D, r->pairs, f->closing.draws.x + (r->first + e) * D, 2 * D, x + e * size);
         wv_columns_turn_rows(D, r->pairs, f->closing.draws.grad + (r->first + e) * D, 2 * D, raw);
-        cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)D, (int)r->whole, (int)D, 1.0, s->R, (int)D, raw, PAIRS, 0.0,
-                    g + e * size, PAIRS);
+        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)D, (int)r->whole, (int)D, 1.0, s->R, (int)D, raw,
+                    PAIRS, 0.0, g + e * size, PAIRS);
     }
     wv_columns_best()->pair_scores(D, r->whole, r->v[0], r->v[1], g, g + size, x, x + size, s->mu, s->unit, s->H,
                                    square);
@@ -262,13 +300,13 @@ static void keep_means(const stein *s, size_t proposal, double pairs, double wei
     bar[s->q + 1] = 1 / pairs;
 }
 
-/* Sums and scatter of the statistics, and that with values and weights; squares of single draws into s->inverse. */
+/* Sums and scatter of the statistics, and that with values and weights; squares of single draws. */
 static void scatter(wvgd_fit *f, const wanted *w, stein *s)
 {
     size_t p = s->p, q = s->q, n = f->closing.draws.n, proposal = 0;
     double pairs = 0, weight = 0, ones[PAIRS], both[PAIRS];
     const wv_columns *pass = wv_columns_best();
-    double *const sums[] = {s->total, s->cross, s->inverse, s->sum};
+    double *const sums[] = {s->total, s->cross, s->square, s->sum};
     for (size_t i = 0; i < 4; i++)
         memset(sums[i], 0, (i < 3 ? p : q) * sizeof(double));
     memset(s->S, 0, q * q * sizeof(double));
@@ -280,15 +318,16 @@ static void scatter(wvgd_fit *f, const wanted *w, stein *s)
             ones[i] = i < r.pairs;
             weight += both[i] = r.v[0][i] + r.v[1][i];
         }
-        pair_statistics(f, s, &r, s->inverse);
-        pair_values(f, w, s, &r, s->sums, true);
+        pair_statistics(f, s, &r, s->square);
+        pair_values(f, w, s, &r, s->zero, true);
         wv_columns_product(q, r.whole, s->H, s->H, true, s->S);
         pass->mean(q, r.whole, ones, s->H, s->sum);
         pass->mean(p, r.whole, both, s->H, s->cross);
         pairs += (double)r.pairs;
         if (!last_of_proposal(f, &r))
             continue;
-        cblas_dsyr(ROW, CblasLower, (int)q, -1 / pairs, s->sum, 1, s->S, (int)q); /* what is left is scatter */
+        cblas_dsyr(CblasRowMajor, CblasLower, (int)q, -1 / pairs, s->sum, 1, s->S,
+                   (int)q); /* what is left is scatter */
         cblas_daxpy((int)p, -weight / pairs, s->sum, 1, s->cross, 1);
         cblas_daxpy((int)p, 1.0, s->sum, 1, s->total, 1);
         s->freedom += pairs - 1;
@@ -309,12 +348,11 @@ static bool solve(wvgd_fit *f, const wanted *w, stein *s)
     lapack_int size = (lapack_int)p, rows = (lapack_int)q;
     double n = (double)f->closing.draws.n,
            *B = s->S + p * q; /* [m][q], of which the first p: what LAPACK takes for p x m */
-    memset(s->sums, 0, m * sizeof(double));
     scatter(f, w, s);
     if (!(s->freedom > 2 * (double)p))
         return false;
     for (size_t k = 0; k < p; k++) {
-        s->inverse[k] = 1 / (sqrt(s->inverse[k]) + 1e-150);
+        s->inverse[k] = 1 / (sqrt(s->square[k]) + 1e-150);
         if (!isfinite(s->S[k * q + k]) || !isfinite(s->total[k]) || !(s->inverse[k] > 0))
             return false;
     }
@@ -379,15 +417,13 @@ static void leave_out(const stein *s, const stretch *r, size_t m, size_t proposa
 {
     size_t p = s->p;
     const double *bar = proposal < PROPOSALS ? s->bar + proposal * (s->q + 2) : NULL;
-    double *zero = s->total, *level = s->cross; /* no longer needed: [p], [m] */
-    memset(zero, 0, p * sizeof *zero);
     for (size_t k = 0; k < m; k++)
-        level[k] = bar ? bar[p + k] - s->mean[k] * bar[p + m] : 0;
-    wv_columns_best()->subtract(m, r->whole, s->A, level, s->A);
-    wv_columns_whiten(p, r->whole, s->V, bar ? bar : zero, s->H, s->spare, s->Z, keep);
-    cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)m, (int)r->whole, (int)p, -1.0, s->B, (int)p, s->spare, PAIRS,
-                1.0, s->A, PAIRS);
-    cblas_dgemv(ROW, CblasTrans, (int)p, (int)r->whole, 1.0, s->spare, PAIRS, s->c, 1, 0.0, t, 1);
+        s->level[k] = bar ? bar[p + k] - s->mean[k] * bar[p + m] : 0;
+    wv_columns_best()->subtract(m, r->whole, s->A, s->level, s->A);
+    wv_columns_whiten(p, r->whole, s->V, bar ? bar : s->zero, s->H, s->residual, s->Z, keep);
+    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)m, (int)r->whole, (int)p, -1.0, s->B, (int)p,
+                s->residual, PAIRS, 1.0, s->A, PAIRS);
+    cblas_dgemv(CblasRowMajor, CblasTrans, (int)p, (int)r->whole, 1.0, s->residual, PAIRS, s->c, 1, 0.0, t, 1);
     for (size_t i = 0; i < r->whole; i++)
         keep[i] = i < r->pairs ? 1 / (1 - fmin(keep[i] + (bar ? bar[p + m + 1] : 0), 0.9)) : 0;
 }
@@ -435,8 +471,8 @@ static const double unseen = 1e-6;
  * tilt is not safe, or no small correction, there is none. */
 static void estimate(wvgd_fit *f, const wanted *w, double *mean, double *var, double *mcse, double *weight)
 {
-    size_t m = w->m, n = f->closing.draws.n;
-    stein s = names(f, m);
+    size_t m = w->m, n = f->closing.draws.n, mark = wv_arena_mark(f->arena);
+    stein s = new_stein(f, m);
     weighted(f, w, &s);
     bool tilted = wv_weights_ess(n, f->closing.v) > 10 * (double)f->D && f->outcome.pareto_k < 0.7 &&
                   wv_mixture_moments(f, s.mu, s.root);
@@ -445,8 +481,6 @@ static void estimate(wvgd_fit *f, const wanted *w, double *mean, double *var, do
         form_groups(f, &s, m);
     }
     s.A = s.H + s.p * PAIRS;
-    s.spare = s.draws;
-    s.Z = s.spare + s.p * PAIRS;
     tilted = tilted && solve(f, w, &s);
     double sum = tilted ? tilt(f, w, &s, true, weight) : 1;
     for (size_t k = 0; k < m && tilted; k++)
@@ -461,6 +495,7 @@ static void estimate(wvgd_fit *f, const wanted *w, double *mean, double *var, do
         var[k] = sd * sd * s.var[k] / sum;
         mcse[k] = hypot(sd * hypot(sqrt(s.error[k]) / sum, unseen), 0x1p-52 * fabs(mean[k]));
     }
+    wv_arena_release(f->arena, mark);
 }
 
 void wv_moments_estimate(wvgd_fit *f)
@@ -491,13 +526,16 @@ static bool is_plain(const wvgd_fit *f, size_t m, const double *value, double *m
 /* In runs of at most D functions, between those that have to be left out: they would deprive others of the tilt. */
 void wv_moments_of(wvgd_fit *f, size_t m, const double *value, double *mean, double *var, double *mcse)
 {
+    size_t mark = wv_arena_mark(f->arena);
+    double *weight = wv_arena_take(f->arena, f->closing.draws.n); /* [n] not wanted */
     for (size_t at = 0, run; at < m;) {
         for (run = 0; run < f->D && at + run < m && !is_plain(f, m, value + at + run, &mean[at + run]);)
             run++;
         if (run)
-            estimate(f, &(wanted){run, m, value + at}, mean + at, var + at, mcse + at, f->shared.close_spare);
+            estimate(f, &(wanted){run, m, value + at}, mean + at, var + at, mcse + at, weight);
         else
             var[at] = mcse[at] = 0 * mean[at];
         at += run ? run : 1;
     }
+    wv_arena_release(f->arena, mark);
 }
