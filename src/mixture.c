@@ -52,3 +52,12 @@ void wv_mixture_copy(wv_mixture *to, const wv_mixture *from)
     memcpy(to->root, from->root, K * D * D * sizeof *to->root);
     memcpy(to->w, from->w, K * sizeof *to->w);
 }
+
+void wv_mixture_set_one(wv_mixture *m, const double *mu, const double *root)
+{
+    size_t D = m->D;
+    m->K = 1;
+    m->w[0] = 1;
+    memcpy(m->mu, mu, D * sizeof *m->mu);
+    memcpy(m->root, root, D * D * sizeof *m->root);
+}

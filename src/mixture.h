@@ -26,4 +26,7 @@ bool wv_mixture_is(const wv_mixture *m, const wv_gaussian *q);
 
 /* to <- from, which has no more components than there is room for. */
 void wv_mixture_copy(wv_mixture *to, const wv_mixture *from);
+
+/* The mixture is the single Gaussian with this mean [D] and Cholesky factor [D][D]. */
+void wv_mixture_set_one(wv_mixture *m, const double *mu, const double *root);
 #endif

@@ -102,3 +102,27 @@ wv_gaussian wv_partition_around(const wv_partition *p, size_t j)
     around.nu = p->shape.D <= 4 ? 6 : p->shape.D <= 12 ? 16 : 0;
     return around;
 }
+
+/* A root of the family <- that of g, if it is of the same, else the diagonal sd[D]. */
+static void set_root(const wv_family *family, size_t D, size_t R, double *root, const wv_gaussian *g, const double *sd)
+{
+    if (family == g->family)
+        memcpy(root, g->root, family->size(D, 0) * sizeof *root);
+    else
+        family->set_sd(D, R, root, sd);
+}
+
+void wv_partition_place(wv_partition *p, size_t j, const double *z, const wv_gaussian *g, const double *sd)
+{
+    const wv_shape *s = &p->shape;
+    size_t D = s->D;
+    memcpy(p->now.z + j * D, z, D * sizeof *z);
+    memcpy(p->now.mu + j * D, z, D * sizeof *z);
+    set_root(s->family, D, s->R, p->now.root + j * s->family->size(D, s->R), g, sd);
+    set_root(s->cell_family, D, 0, p->now.spread + j * s->cell_family->size(D, 0), g, sd);
+}
+
+void wv_partition_set_metric(wv_partition *p, const double *root)
+{
+    memcpy(p->now.metric, root, p->shape.metric_family->size(p->shape.D, 0) * sizeof *root);
+}

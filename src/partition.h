@@ -49,4 +49,9 @@ wv_gaussian wv_partition_component(const wv_partition *p, size_t j);
 bool wv_partition_same(const wv_partition *p, size_t i, size_t j); /* whether two cells have the same component */
 wv_gaussian wv_partition_spread(const wv_partition *p, size_t j);  /* N(z_j, covariance of the cell) */
 wv_gaussian wv_partition_around(const wv_partition *p, size_t j);  /* the same as a proposal: a Student-t */
+
+/* Particle j and its component are at z, [D]; component and spread have the shape of g, or where they are of another
+ * family its standard deviations sd[D]. */
+void wv_partition_place(wv_partition *p, size_t j, const double *z, const wv_gaussian *g, const double *sd);
+void wv_partition_set_metric(wv_partition *p, const double *root); /* [metric_family->size] */
 #endif

@@ -148,3 +148,9 @@ wvgd_status wv_full_prefit_tell(wvgd_fit *f, wvgd_error *error)
         wv_schedule_end(f, WVGD_MAX_ITER);
     return WVGD_OK;
 }
+
+void wv_full_prefit_start(wv_full_prefit *p, const double *mu, const double *root)
+{
+    memcpy(p->mu, mu, p->D * sizeof *mu);
+    memcpy(p->root, root, p->D * p->D * sizeof *root);
+}

@@ -25,4 +25,7 @@ wvgd_status wv_full_prefit_tell(wvgd_fit *f, wvgd_error *error);
 
 /* Components, spreads and metric begin where the pilot has got to. */
 void wv_full_prefit_leave(wvgd_fit *f);
+
+/* It begins as the Gaussian with this mean [D] and Cholesky factor [D][D]. */
+void wv_full_prefit_start(wv_full_prefit *p, const double *mu, const double *root);
 #endif

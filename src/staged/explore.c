@@ -18,6 +18,7 @@
 #include "gaussian.h"
 #include "rng.h"
 #include "simd/columns.h"
+#include "staged/ascent.h"
 #include "joint/joint.h"
 #include "staged/mixture_fit.h"
 #include "staged/modes.h"
@@ -29,19 +30,14 @@
 #include <stdlib.h>
 
 enum {
-    MEMORY = WV_PAIRS, /* curvature pairs kept */
-    LOOK = 25,         /* trials of a line search */
-    JUDGES = 8,        /* draws that judge a candidate */
-    PATIENCE = 8,      /* iterations in which it must gain weight */
-    FITS = 8,          /* fits of one end */
-    MOST = 20000,      /* evaluations after which no wave begins */
-    WALLS = 27,        /* tries of a start against walls */
-    IDLE = 1           /* fits of ascents without end that have led to nothing new, after which others are not fitted */
+    JUDGES = 8,   /* draws that judge a candidate */
+    PATIENCE = 8, /* iterations in which it must gain weight */
+    FITS = 8,     /* fits of one end */
+    MOST = 20000, /* evaluations after which no wave begins */
+    WALLS = 27,   /* tries of a start against walls */
+    IDLE = 1      /* fits of ascents without end that have led to nothing new, after which others are not fitted */
 };
-static const double armijo = 1e-4, curvature = 0.9, relevant = 12, near_end = 0.01,
-                    half_log_2pi = 0.918938533204672741780;
-/* accepted steps at which a path leaves its Gaussian behind; the last is its end */
-static const size_t stations[WV_STATIONS - 1] = {2, 5, 10, 20, 40, 80, 160};
+static const double relevant = 12, near_end = 0.01, half_log_2pi = 0.918938533204672741780;
 
 bool wv_explore_new(wv_explore *e, size_t D, bool dense, bool used)
 {
@@ -70,23 +66,6 @@ void wv_explore_free(wv_explore *e)
     free(e->memory);
 }
 
-static bool flag(int value)
-{
-    return !(value & ~1);
-}
-
-static bool archive_path(wv_path *path, wv_archive *a)
-{
-    wv_path p = *path;
-    wv_archive_values(a, &p, sizeof p);
-    if (!flag(p.active) || !flag(p.fresh) || !flag(p.settled) || !flag(p.judged) || !flag(p.spike) || p.tries > 40 ||
-        p.hit < -1 || p.hit >= WV_MODES || (p.stations | p.made) >> WV_STATIONS)
-        return wv_archive_refuse(a);
-    if (wv_archive_reading(a))
-        *path = p;
-    return true;
-}
-
 static bool archive_end(wv_end *end, wv_archive *a)
 {
     wv_end e = *end;
@@ -110,7 +89,7 @@ bool wv_explore_archive(wv_explore *e, wv_archive *a, bool running)
         if (!archive_end(&e->end[i], a))
             return false;
     for (size_t k = 0; k < WV_PATHS; k++)
-        if (!archive_path(&e->path[k], a))
+        if (!wv_ascent_archive(&e->path[k], a))
             return false;
     if (wv_archive_reading(a)) {
         e->phase = (wv_exploring)s.phase;
@@ -135,17 +114,6 @@ bool wv_explore_archive(wv_explore *e, wv_archive *a, bool running)
     return true;
 }
 
-static wv_gaussian station(const wvgd_fit *f, size_t k, size_t i)
-{
-    size_t at = k * wv_explore_stations(f) + i;
-    return (wv_gaussian){wv_modes_family(f),
-                         f->D,
-                         0,
-                         f->explore.station_x + at * f->D,
-                         f->explore.station_root + at * wv_modes_root_size(f),
-                         0};
-}
-
 size_t wv_explore_stations(const wvgd_fit *f)
 {
     return f->dense ? WV_STATIONS : 1;
@@ -165,6 +133,16 @@ static size_t enough(const wvgd_fit *f)
     return f->modes.relevant <= 1 ? (f->D < 10 ? 24 : 40) : 25 * (f->modes.relevant + 1);
 }
 
+/* x, a standard normal draw, becomes a start of the model's own. */
+static void model_start(wvgd_fit *f, double *x)
+{
+    size_t mark = wv_arena_mark(f->arena);
+    double *normal = wv_arena_take(f->arena, f->D);
+    memcpy(normal, x, f->D * sizeof *x);
+    f->model.start(f->model.start_self, normal, x);
+    wv_arena_release(f->arena, mark);
+}
+
 /* A start: given ones first, then the model's own or the user's scale, then scattered around the known modes;
  * closer after every start without density. */
 static void scatter(wvgd_fit *f, wv_path *p, double *x)
@@ -180,8 +158,7 @@ static void scatter(wvgd_fit *f, wv_path *p, double *x)
     wv_rng_normal(&stream, 0, D, x);
     wv_rng_uniform(&stream, 1, 1, &u);
     if (f->model.start && (prior || (first && !p->tries))) {
-        memcpy(f->desk.vector[0], x, D * sizeof *x);
-        f->model.start(f->model.start_self, f->desk.vector[0], x);
+        model_start(f, x);
         return;
     }
     if (!first)
@@ -210,8 +187,7 @@ static void scatter(wvgd_fit *f, wv_path *p, double *x)
 static void begin_wave(wvgd_fit *f)
 {
     size_t paths = f->modes.n ? WV_PATHS : 1;
-    memcpy(f->explore.frame, f->modes.frame, wv_modes_root_size(f) * sizeof(double));
-    f->explore.turned = false;
+    wv_ascent_frame(f, f->modes.frame);
     f->explore.phase = WV_CLIMB;
     for (size_t k = 0; k < WV_PATHS; k++) {
         f->explore.path[k] = (wv_path){.active = k < paths, .fresh = 1};
@@ -225,260 +201,8 @@ static void begin_wave(wvgd_fit *f)
 void wv_explore_begin(wvgd_fit *f)
 {
     f->stage = WV_EXPLORE;
-    for (size_t i = 0; i < f->D; i++)
-        f->desk.vector[0][i] = f->opt.init_scale;
-    wv_modes_family(f)->set_sd(f->D, 0, f->modes.frame, f->desk.vector[0]);
-    memset(f->modes.centre, 0, f->D * sizeof(double));
-    f->modes.scatter = 1;
+    wv_modes_begin(f);
     begin_wave(f);
-}
-
-/* Would the trial point of path k leave the range of numbers? An ascent without end. */
-static bool out_of_range(const wvgd_fit *f, size_t k)
-{
-    for (size_t i = 0; i < f->D; i++)
-        if (!(fabs(f->explore.path_x[k * f->D + i] + f->explore.path[k].step * f->explore.path_p[k * f->D + i]) <
-              1e120))
-            return true;
-    return false;
-}
-
-/* ---- one path ---------------------------------------------------------------------------------------------------- */
-/* A gradient as the frame sees it, out <- F' g, */
-static void to_frame(const wvgd_fit *f, const double *g, double *out)
-{
-    if (f->dense)
-        wv_columns_best()->row_times(f->D, g, f->explore.frame, out);
-    for (size_t i = 0; i < f->D && !f->dense; i++)
-        out[i] = f->explore.frame[i] * g[i];
-}
-
-/* and a direction of the frame in the model's coordinates, out <- F v. */
-static void from_frame(wvgd_fit *f, const double *v, double *out)
-{
-    size_t D = f->D;
-    for (size_t i = 0; i < D * D && f->dense && !f->explore.turned; i++)
-        f->explore.frame_turned[i % D * D + i / D] = f->explore.frame[i];
-    f->explore.turned = true;
-    if (f->dense)
-        wv_columns_best()->row_times(D, v, f->explore.frame_turned, out);
-    for (size_t i = 0; i < D && !f->dense; i++)
-        out[i] = f->explore.frame[i] * v[i];
-}
-
-/* Path k in the frame: rows of this length, of which what is beyond D is 0. */
-static size_t padded(const wvgd_fit *f)
-{
-    return wv_columns_round(f->D);
-}
-
-/* Curvature pairs of a path, the newest of `last` first. */
-typedef struct {
-    size_t n;
-    const double *s[MEMORY], *y[MEMORY];
-    double sy[MEMORY];
-    double gamma; /* length of the first step */
-} pairs;
-
-static pairs pairs_of(const wvgd_fit *f, size_t k, size_t last)
-{
-    pairs p = {.n = last < MEMORY ? last : MEMORY, .gamma = 1};
-    size_t P = padded(f);
-    for (size_t q = 0; q < p.n; q++) {
-        size_t at = (last - 1 - q) % WV_KEPT;
-        p.s[q] = f->explore.path_s + (k * WV_KEPT + at) * P;
-        p.y[q] = f->explore.path_y + (k * WV_KEPT + at) * P;
-        p.sy[q] = f->explore.path[k].sy[at];
-    }
-    if (p.n)
-        p.gamma = p.sy[0] / cblas_ddot((int)f->D, p.y[0], 1, p.y[0], 1);
-    return p;
-}
-
-/* H v for the path's L-BFGS inverse Hessian (in the frame) after `last` pairs, in place; v is padded. */
-static void two_loop(const wvgd_fit *f, size_t k, size_t last, double *v)
-{
-    pairs p = pairs_of(f, k, last);
-    wv_columns_best()->row_secants(padded(f), p.n, p.s, p.y, p.sy, p.gamma, v);
-}
-
-/* H itself, [D][D]: the same for the rows of I, all at once. */
-static void inverse_hessian(wvgd_fit *f, size_t k, size_t last, double *H)
-{
-    int D = (int)f->D;
-    pairs p = pairs_of(f, k, last);
-    double *A = f->desk.uy; /* [MEMORY][D] */
-    memset(H, 0, f->D * f->D * sizeof *H);
-    for (size_t i = 0; i < f->D; i++)
-        H[i * f->D + i] = 1;
-    for (size_t q = 0; q < p.n; q++) {
-        double *a = A + q * f->D;
-        cblas_dgemv(CblasRowMajor, CblasNoTrans, D, D, 1 / p.sy[q], H, D, p.s[q], 1, 0.0, a, 1);
-        cblas_dger(CblasRowMajor, D, D, -1.0, a, 1, p.y[q], 1, H, D);
-    }
-    cblas_dscal(D * D, p.gamma, H, 1);
-    for (size_t q = p.n; q-- > 0;) {
-        double *a = A + q * f->D;
-        cblas_dgemv(CblasRowMajor, CblasNoTrans, D, D, -1 / p.sy[q], H, D, p.y[q], 1, 1.0, a, 1);
-        cblas_dger(CblasRowMajor, D, D, 1.0, a, 1, p.s[q], 1, H, D);
-    }
-}
-
-/* Root of the path's inverse Hessian, in the model's coordinates. */
-static bool path_root(wvgd_fit *f, size_t k, size_t last, double *root)
-{
-    size_t D = f->D;
-    double *H = f->desk.square[1], *v = f->explore.path_q + k * padded(f); /* the direction is no longer needed */
-    memcpy(root, f->explore.frame, wv_modes_root_size(f) * sizeof *root);
-    if (!f->dense) { /* of its diagonal, one unit vector at a time */
-        for (size_t i = 0; i < D; i++) {
-            memset(v, 0, padded(f) * sizeof *v);
-            v[i] = 1;
-            two_loop(f, k, last, v);
-            root[i] *= sqrt(fmax(v[i], 1e-300));
-        }
-        return true;
-    }
-    inverse_hessian(f, k, last, H);
-    for (size_t i = 0; i < D; i++)
-        for (size_t c = 0; c < i; c++)
-            H[i * D + c] = H[c * D + i] = (H[i * D + c] + H[c * D + i]) / 2;
-    return wv_modes_family(f)->absorb(D, 0, root, H, f->arena);
-}
-
-/* Leaves the path's Gaussian behind as station i; its root is worked out when it is wanted, or the pairs are about
- * to be overwritten: a path that settles needs none but the last. */
-static void leave(wvgd_fit *f, size_t k, size_t i)
-{
-    wv_path *p = &f->explore.path[k];
-    memcpy(f->explore.station_x + (k * wv_explore_stations(f) + i) * f->D, f->explore.path_x + k * f->D,
-           f->D * sizeof(double));
-    p->left[i] = p->pairs;
-    p->stations |= 1u << i;
-    p->made &= ~(1u << i);
-}
-
-static void make_roots(wvgd_fit *f, size_t k)
-{
-    wv_path *p = &f->explore.path[k];
-    for (size_t i = 0; i < wv_explore_stations(f); i++) {
-        double *root = f->explore.station_root + (k * wv_explore_stations(f) + i) * wv_modes_root_size(f);
-        if (!(p->stations & ~p->made & 1u << i))
-            continue;
-        if (!path_root(f, k, p->left[i], root))
-            memcpy(root, f->explore.frame, wv_modes_root_size(f) * sizeof *root);
-        p->made |= 1u << i;
-    }
-}
-
-static void end_path(wvgd_fit *f, size_t k, bool settled)
-{
-    f->explore.path[k].active = 0;
-    f->explore.path[k].settled = settled;
-}
-
-/* New direction H g; the first is the gradient, at most one unit of the frame long. */
-static void aim(wvgd_fit *f, size_t k)
-{
-    size_t D = f->D;
-    wv_path *p = &f->explore.path[k];
-    double *dir = f->explore.path_q + k * padded(f), *g = f->explore.path_g + k * padded(f);
-    memcpy(dir, g, padded(f) * sizeof *dir);
-    if (p->pairs)
-        two_loop(f, k, p->pairs, dir);
-    else
-        cblas_dscal((int)D, 1 / fmax(1, cblas_dnrm2((int)D, dir, 1)), dir, 1);
-    from_frame(f, dir, f->explore.path_p + k * D);
-    p->slope = cblas_ddot((int)D, dir, 1, g, 1);
-    p->step = 1;
-    p->low = 0;
-    p->high = INFINITY;
-    p->looks = 0;
-    if (!(p->slope > 0) || !isfinite(p->slope) || out_of_range(f, k))
-        end_path(f, k, p->slope < 1e-3);
-}
-
-static void accept(wvgd_fit *f, size_t k, double log_p, const double *x, const double *g)
-{
-    wv_path *p = &f->explore.path[k];
-    size_t D = f->D, P = padded(f), newest = p->pairs % WV_KEPT;
-    double *s = f->explore.path_s + (k * WV_KEPT + newest) * P, *y = f->explore.path_y + (k * WV_KEPT + newest) * P,
-           *last = f->explore.path_g + k * P, *now = f->desk.vector[0], sy = 0;
-    if (p->pairs >= WV_KEPT)
-        make_roots(f, k);
-    to_frame(f, g, now);
-    for (size_t i = 0; i < D; i++) {
-        s[i] = p->step * f->explore.path_q[k * P + i];
-        y[i] = last[i] - now[i];
-        last[i] = now[i];
-        sy += s[i] * y[i];
-    }
-    p->sy[newest] = sy;
-    if (sy > 1e-12 * cblas_dnrm2((int)D, s, 1) * cblas_dnrm2((int)D, y, 1))
-        p->pairs++;
-    p->stalls = log_p - p->log_p < 1e-3 ? p->stalls + 1 : 0;
-    p->log_p = log_p;
-    p->accepted++;
-    memcpy(f->explore.path_x + k * D, x, D * sizeof *x);
-    for (size_t i = 0; i + 1 < wv_explore_stations(f); i++)
-        if (p->accepted == stations[i])
-            leave(f, k, i);
-    p->hit = wv_modes_known(f, x, log_p);
-    if (p->hit >= 0 || p->stalls >= 3)
-        end_path(f, k, true);
-    else
-        aim(f, k);
-}
-
-/* Takes the answer at the path's trial point: weak Wolfe conditions by bisection. */
-static void advance(wvgd_fit *f, size_t k, double log_p, const double *x, const double *g)
-{
-    size_t D = f->D;
-    wv_path *p = &f->explore.path[k];
-    p->evaluations++;
-    f->explore.climbed++;
-    if (p->fresh) {
-        bool nothing = log_p == -INFINITY, far = p->start >= user(f) + (f->given ? f->N : 0);
-        if (nothing || (f->modes.n && far && p->tries < WALLS && wv_modes_walled(f, x, log_p))) {
-            /* closer, in larger steps from a wall */
-            p->tries += nothing ? 1 : 3;
-            if (p->tries >= 40)
-                end_path(f, k, false);
-            else
-                scatter(f, p, f->explore.path_x + k * D);
-            return;
-        }
-        p->fresh = 0;
-        p->log_p = log_p;
-        to_frame(f, g, f->explore.path_g + k * padded(f));
-        p->hit = wv_modes_foretell(f, x, log_p);
-        if (p->hit >= 0)
-            end_path(f, k, true);
-        else
-            aim(f, k);
-        return;
-    }
-    double slope = cblas_ddot((int)D, f->explore.path_p + k * D, 1, g, 1);
-    bool rises = log_p >= p->log_p + armijo * p->step * p->slope, flat = slope <= curvature * p->slope;
-    if (rises && (flat || ++p->looks >= LOOK)) {
-        accept(f, k, log_p, x, g);
-    } else if (++p->looks >= LOOK) {
-        end_path(f, k, false);
-        return;
-    } else {
-        if (rises)
-            p->low = p->step;
-        else
-            p->high = p->step;
-        p->step = p->high == INFINITY ? 2 * p->step : (p->low + p->high) / 2;
-    }
-    bool runaway = f->modes.n && p->log_p > wv_modes_top(f) + (double)D;
-    /* with a known mode's frame, ascents that end are short */
-    if (p->active && (p->evaluations >= (runaway      ? 60 + D
-                                         : f->modes.n ? 90 + 2 * D
-                                                      : 100 + 4 * D) ||
-                      out_of_range(f, k)))
-        end_path(f, k, false);
 }
 
 /* ---- ends -------------------------------------------------------------------------------------------------------- */
@@ -488,13 +212,15 @@ static size_t find_end(wvgd_fit *f, size_t k)
 {
     const wv_path *p = &f->explore.path[k];
     wv_gaussian here = {wv_modes_family(f), f->D, 0, f->explore.path_x + k * f->D, f->modes.frame, 0};
-    size_t e = 0;
+    size_t e = 0, mark = wv_arena_mark(f->arena);
+    double *y = wv_arena_take(f->arena, f->D); /* an end as the frame sees it, from that of path k */
     for (; e < f->explore.ends; e++) {
-        wv_gaussian_whiten(&here, 1, f->explore.end_x + e * f->D, f->desk.vector[0], f->arena);
+        wv_gaussian_whiten(&here, 1, f->explore.end_x + e * f->D, y, f->arena);
         if (fabs(f->explore.end[e].log_p - p->log_p) < 0.1 &&
-            cblas_ddot((int)f->D, f->desk.vector[0], 1, f->desk.vector[0], 1) < near_end * (double)f->D)
+            cblas_ddot((int)f->D, y, 1, y, 1) < near_end * (double)f->D)
             break;
     }
+    wv_arena_release(f->arena, mark);
     return e;
 }
 
@@ -537,7 +263,7 @@ static bool explained(wvgd_fit *f, size_t k)
         p->hit = fitted_before(f, k);
     if (f->modes.n &&
         (p->hit >= 0 || (p->log_p - wv_modes_predict(f, x, &m, &distance) < 2 && distance < wv_modes_bulk(f)))) {
-        f->modes.mode[p->hit >= 0 ? (size_t)p->hit : m].hits++;
+        wv_modes_hit(f, p->hit >= 0 ? (size_t)p->hit : m);
         return true;
     }
     return false;
@@ -581,12 +307,9 @@ static void next_end(wvgd_fit *f)
         }
         if ((!p->settled && !p->pairs) || far_below(f, k)) /* got nowhere */
             continue;
-        leave(f, k, wv_explore_stations(f) - 1);
-        if (p->settled)
-            p->stations = 1u << (wv_explore_stations(f) - 1);
-        make_roots(f, k);
+        wv_ascent_leave_last(f, k);
         if (!f->dense) {
-            wv_gaussian g = station(f, k, 0);
+            wv_gaussian g = wv_ascent_station(f, k, 0);
             wv_modes_add(f, &g, p->log_p + g.family->log_det(f->D, 0, g.root) + (double)f->D * half_log_2pi, 0.5);
             wv_modes_rescale(f);
             continue;
@@ -596,6 +319,14 @@ static void next_end(wvgd_fit *f)
         return;
     }
     next_wave(f);
+}
+
+/* Fits the Gaussian in f->mix. */
+static void fit_candidate(wvgd_fit *f)
+{
+    f->explore.phase = WV_ALONE;
+    wv_draws_clear(f);
+    wv_mixture_fit_begin(f, false);
 }
 
 /* Where the path that has just been fitted ended much higher than all modes together predict,
@@ -610,14 +341,13 @@ static bool spike(wvgd_fit *f)
     if (p->spike || !p->settled || !(above > 3 && distance < wv_modes_bulk(f)))
         return false;
     p->spike = 1;
-    memcpy(f->mix.mu, x, D * sizeof(double));
-    memcpy(f->mix.root, f->modes.root + m * D * D, D * D * sizeof(double));
-    cblas_dscal((int)(D * D), exp(-above / (double)D), f->mix.root, 1);
-    f->mix.w[0] = 1;
-    f->mix.K = 1;
-    f->explore.phase = WV_ALONE;
-    wv_draws_clear(f);
-    wv_mixture_fit_begin(f, false);
+    size_t mark = wv_arena_mark(f->arena);
+    double *root = wv_arena_take(f->arena, D * D);
+    memcpy(root, f->modes.root + m * D * D, D * D * sizeof *root);
+    cblas_dscal((int)(D * D), exp(-above / (double)D), root, 1);
+    wv_mixture_set_one(&f->mix, x, root);
+    wv_arena_release(f->arena, mark);
+    fit_candidate(f);
     return true;
 }
 
@@ -627,7 +357,7 @@ static bool keep_top(wvgd_fit *f)
 {
     const wv_path *p = &f->explore.path[f->explore.judged];
     const double *x = f->explore.path_x + f->explore.judged * f->D;
-    wv_gaussian g = station(f, f->explore.judged, WV_STATIONS - 1);
+    wv_gaussian g = wv_ascent_station(f, f->explore.judged, WV_STATIONS - 1);
     size_t m = 0;
     double distance = INFINITY, above = p->log_p - wv_modes_predict(f, x, &m, &distance),
            elbo = p->log_p + g.family->log_det(f->D, 0, g.root) + (double)f->D * half_log_2pi;
@@ -651,7 +381,7 @@ static void take(wvgd_fit *f, double elbo, double sd, bool fitted)
         bool alike = fabs(g.family->log_det(f->D, 0, g.root) - other.family->log_det(f->D, 0, other.root)) <
                      1.5 * (double)f->D;
         if (distance < 2 * (double)f->D + 6 && alike) {
-            f->modes.mode[m].hits++;
+            wv_modes_hit(f, m);
             if (elbo > f->modes.mode[m].elbo)
                 wv_modes_set(f, m, &g, elbo, sd, f->modes.mode[m].hits);
             if (fitted && !keep_top(f))
@@ -670,13 +400,15 @@ static void take(wvgd_fit *f, double elbo, double sd, bool fitted)
 /* KL(g || Gaussian of mode m), given the squared distance of their means. */
 static double divergence(wvgd_fit *f, const wv_gaussian *g, size_t m, double distance)
 {
-    size_t D = f->D;
-    double *A = f->desk.square[1];
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *A = wv_arena_take(f->arena, D * D); /* the root of g as the mode sees it */
     wv_gaussian mode = wv_modes_gaussian(f, m);
     memcpy(A, g->root, D * D * sizeof *A);
     cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, 1.0, mode.root,
                 (int)D, A, (int)D);
-    return (cblas_ddot((int)(D * D), A, 1, A, 1) + distance - (double)D) / 2 + mode.family->log_det(D, 0, mode.root) -
+    double trace = cblas_ddot((int)(D * D), A, 1, A, 1);
+    wv_arena_release(f->arena, mark);
+    return (trace + distance - (double)D) / 2 + mode.family->log_det(D, 0, mode.root) -
            g->family->log_det(D, 0, g->root);
 }
 
@@ -698,91 +430,116 @@ static bool hopeless(const wvgd_fit *f)
     return f->modes.n && f->fitting.iteration >= PATIENCE && wv_modes_too_light(f, f->fitting.best, f->fitting.best_sd);
 }
 
-/* ELBO of each station of the path from a few draws; if the best may matter, it is fitted, if it is
- * the last; else from the first on: later ones of an ascent without end lie in the neck of a funnel,
- * and fits that begin there stay there. */
-static void judge_stations(wvgd_fit *f)
+/* ELBO of a Gaussian by its n draws x with their densities; those without density count as the rest less 10 nats, and
+ * half of them must have some. */
+static double judge_station(wvgd_fit *f, const wv_gaussian *g, const double *x, const double *log_p)
 {
-    wv_path *p = &f->explore.path[f->explore.judged];
-    size_t D = f->D, n = 0, pick = WV_STATIONS, first = WV_STATIONS, last = 0, m = 0;
-    double best = -INFINITY, top = -INFINITY, distance = INFINITY, *log_q = f->desk.psi;
+    size_t mark = wv_arena_mark(f->arena);
+    double *log_q = wv_arena_take(f->arena, JUDGES), *y = wv_arena_take(f->arena, JUDGES * f->D), sum = 0, finite = 0;
+    wv_gaussian_log_density(g, JUDGES, x, log_q, y, f->arena);
+    for (size_t k = 0; k < JUDGES; k++)
+        if (log_p[k] > -INFINITY) {
+            sum += log_p[k] - log_q[k];
+            finite++;
+        }
+    wv_arena_release(f->arena, mark);
+    return finite >= JUDGES / 2 ? sum / finite - 10 * (JUDGES - finite) / JUDGES : -INFINITY;
+}
+
+/* Which stations of a path have density; WV_STATIONS: none. */
+typedef struct {
+    size_t best, first, last;
+    double elbo; /* of the best */
+} judgement;
+
+static judgement judge_path(wvgd_fit *f, size_t path)
+{
+    judgement j = {WV_STATIONS, WV_STATIONS, 0, -INFINITY};
+    size_t n = 0;
     for (size_t i = 0; i < WV_STATIONS; i++) {
-        if (!(p->stations & 1u << i))
+        if (!(f->explore.path[path].stations & 1u << i))
             continue;
-        wv_gaussian g = station(f, f->explore.judged, i);
-        wv_gaussian_log_density(&g, JUDGES, f->b.x + n * D, log_q, f->desk.y, f->arena);
-        double sum = 0, finite = 0;
-        for (size_t k = 0; k < JUDGES; k++)
-            if (f->b.log_p[n + k] > -INFINITY) {
-                sum += f->b.log_p[n + k] - log_q[k];
-                finite++;
-            }
+        wv_gaussian g = wv_ascent_station(f, path, i);
+        double elbo = judge_station(f, &g, f->b.x + n * f->D, f->b.log_p + n);
         n += JUDGES;
-        double elbo = finite >= JUDGES / 2 ? sum / finite - 10 * (JUDGES - finite) / JUDGES : -INFINITY;
         if (!isfinite(elbo))
             continue;
-        if (elbo > best)
-            pick = i;
-        best = fmax(best, elbo);
-        first = first == WV_STATIONS ? i : first;
-        last = i;
+        if (elbo > j.elbo)
+            j.best = i;
+        j.elbo = fmax(j.elbo, elbo);
+        j.first = j.first == WV_STATIONS ? i : j.first;
+        j.last = i;
     }
-    if (pick == WV_STATIONS && p->settled && !f->modes.n) {
-        /* a top near an edge, or in a small support: the fit contracts where draws have no density */
-        pick = last = WV_STATIONS - 1;
-        best = p->log_p;
-    }
-    if (pick == WV_STATIONS) {
-        next_end(f);
-        return;
-    }
-    if (pick < last) /* an ascent without end, not only a long one */
-        pick = first;
-    wv_gaussian g = station(f, f->explore.judged, pick);
-    if (!p->settled && f->modes.n) { /* its best station lies in a known bulk, and promises no more */
-        wv_modes_predict(f, g.mu, &m, &distance);
-        if (distance < wv_modes_bulk(f) && best < f->modes.mode[m].elbo + 1) {
-            f->modes.mode[m].hits++;
-            wv_modes_judge(f);
-            next_end(f);
-            return;
-        }
-    }
-    for (m = 0; m < f->modes.n; m++)
-        top = fmax(top, f->modes.mode[m].elbo);
-    if (!p->settled && f->explore.idle >= IDLE && best < top) {
-        next_end(f);
-        return;
-    }
-    memcpy(f->mix.mu, g.mu, D * sizeof(double));
-    memcpy(f->mix.root, g.root, D * D * sizeof(double));
-    f->mix.w[0] = 1;
-    f->mix.K = 1;
-    /* on a bent ridge the Gaussian of the curvature may be hopeless, and yet its top as high as a mode's */
+    return j;
+}
+
+/* An ascent without end whose best station g, with that ELBO, lies in a known bulk and promises no more is a hit; */
+static bool hits_bulk(wvgd_fit *f, const wv_gaussian *g, double elbo)
+{
+    size_t m = 0;
+    double distance = INFINITY;
+    if (!f->modes.n)
+        return false;
+    wv_modes_predict(f, g->mu, &m, &distance);
+    if (!(distance < wv_modes_bulk(f) && elbo < f->modes.mode[m].elbo + 1))
+        return false;
+    wv_modes_hit(f, m);
+    wv_modes_judge(f);
+    return true;
+}
+
+/* The log mass of the heaviest mode. */
+static double top_elbo(const wvgd_fit *f)
+{
+    return f->modes.n ? f->modes.mode[wv_modes_heaviest(f)].elbo : -INFINITY;
+}
+
+/* Fits the candidate g, with that ELBO by a few draws, if it may matter. On a bent ridge the Gaussian of the curvature
+ * may be hopeless, and yet its top as high as a mode's. */
+static void try_candidate(wvgd_fit *f, const wv_path *p, const wv_gaussian *g, double elbo)
+{
     bool high = p->settled && f->modes.n && p->log_p > wv_modes_top(f) - 3;
-    if (best > top - relevant - (double)D || high) {
-        f->explore.phase = WV_ALONE;
-        wv_draws_clear(f);
-        wv_mixture_fit_begin(f, false);
-    } else if (p->settled)
-        take(f, best, 0.5, false);
+    wv_mixture_set_one(&f->mix, g->mu, g->root);
+    if (elbo > top_elbo(f) - relevant - (double)f->D || high)
+        fit_candidate(f);
+    else if (p->settled)
+        take(f, elbo, 0.5, false);
     else
         next_end(f);
+}
+
+/* The best station of the path that has ended is a candidate, if it is the last; else the first: later ones of an
+ * ascent without end lie in the neck of a funnel, and fits that begin there stay there. */
+static void judge_stations(wvgd_fit *f)
+{
+    size_t path = f->explore.judged;
+    const wv_path *p = &f->explore.path[path];
+    judgement j = judge_path(f, path);
+    if (j.best == WV_STATIONS && p->settled && !f->modes.n) {
+        /* a top near an edge, or in a small support: the fit contracts where draws have no density */
+        j.best = j.last = WV_STATIONS - 1;
+        j.elbo = p->log_p;
+    }
+    if (j.best == WV_STATIONS) {
+        next_end(f);
+        return;
+    }
+    /* an ascent without end, not only a long one */
+    wv_gaussian g = wv_ascent_station(f, path, j.best < j.last ? j.first : j.best);
+    bool idle = f->explore.idle >= IDLE && j.elbo < top_elbo(f);
+    if (!p->settled && (hits_bulk(f, &g, j.elbo) || idle))
+        next_end(f);
+    else
+        try_candidate(f, p, &g, j.elbo);
 }
 
 /* ---- ask and tell ------------------------------------------------------------------------------------------------ */
 static void ask_climb(wvgd_fit *f)
 {
-    size_t n = 0, D = f->D;
-    for (size_t k = 0; k < WV_PATHS; k++) {
-        const wv_path *p = &f->explore.path[k];
-        if (!p->active)
-            continue;
-        double *x = f->b.x + n++ * D;
-        memcpy(x, f->explore.path_x + k * D, D * sizeof *x);
-        if (!p->fresh)
-            cblas_daxpy((int)D, p->step, f->explore.path_p + k * D, 1, x, 1);
-    }
+    size_t n = 0;
+    for (size_t k = 0; k < WV_PATHS; k++)
+        if (f->explore.path[k].active)
+            wv_ascent_trial(f, k, f->b.x + n++ * f->D);
     f->b.n = n;
 }
 
@@ -791,7 +548,7 @@ static void ask_judge(wvgd_fit *f)
     size_t n = 0;
     for (size_t i = 0; i < WV_STATIONS; i++)
         if (f->explore.path[f->explore.judged].stations & 1u << i) {
-            wv_gaussian g = station(f, f->explore.judged, i);
+            wv_gaussian g = wv_ascent_station(f, f->explore.judged, i);
             wv_stream stream = {f->opt.seed, WV_RNG_PILOT, f->count.batch, 0};
             wv_gaussian_draw(&g, &stream, 0, JUDGES, true, f->b.x + n * f->D, f->arena);
             n += JUDGES;
@@ -810,12 +567,39 @@ wvgd_status wv_explore_ask(wvgd_fit *f, wvgd_error *error)
     return WVGD_OK;
 }
 
+/* The answer at the start of path k: the ascent begins, or another start is tried, closer, where there is no density
+ * or a wall; from a wall in larger steps. */
+static void tell_start(wvgd_fit *f, size_t k, double log_p, const double *x, const double *g)
+{
+    wv_path *p = &f->explore.path[k];
+    bool nothing = log_p == -INFINITY, far = p->start >= user(f) + (f->given ? f->N : 0);
+    if (!nothing && !(f->modes.n && far && p->tries < WALLS && wv_modes_walled(f, x, log_p))) {
+        wv_ascent_begin(f, k, log_p, x, g);
+        return;
+    }
+    p->tries += nothing ? 1 : 3;
+    if (p->tries >= 40)
+        wv_ascent_end(f, k, false);
+    else
+        scatter(f, p, f->explore.path_x + k * f->D);
+}
+
+static void tell_path(wvgd_fit *f, size_t k, double log_p, const double *x, const double *g)
+{
+    f->explore.path[k].evaluations++;
+    f->explore.climbed++;
+    if (f->explore.path[k].fresh)
+        tell_start(f, k, log_p, x, g);
+    else
+        wv_ascent_advance(f, k, log_p, x, g);
+}
+
 static void tell_climb(wvgd_fit *f)
 {
     size_t n = 0, active = 0;
     for (size_t k = 0; k < WV_PATHS; k++)
         if (f->explore.path[k].active) {
-            advance(f, k, f->b.log_p[n], f->b.x + n * f->D, f->b.grad + n * f->D);
+            tell_path(f, k, f->b.log_p[n], f->b.x + n * f->D, f->b.grad + n * f->D);
             n++;
             active += f->explore.path[k].active ? 1 : 0;
         }
@@ -871,26 +655,17 @@ static void allot(wvgd_fit *f, size_t *count)
 /* Particle j starts in mode m: at its top when alone there, else at a draw from its Gaussian. */
 static void settle(wvgd_fit *f, size_t j, size_t m, bool alone)
 {
-    size_t D = f->D;
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
     wv_gaussian g = wv_modes_gaussian(f, m);
     wv_stream stream = {f->opt.seed, WV_RNG_START, 1, j};
-    double *sd = f->desk.vector[1], *z = f->cells.now.z + j * D;
+    double *z = wv_arena_take(f->arena, D), *sd = wv_arena_take(f->arena, D);
     if (alone)
         memcpy(z, g.mu, D * sizeof *z);
     else
         wv_gaussian_draw(&g, &stream, 0, 1, false, z, f->arena);
-    memcpy(f->cells.now.mu + j * D, z, D * sizeof *z);
     g.family->sd(D, 0, g.root, sd);
-    double *root = f->cells.now.root + j * f->family->size(D, f->R),
-           *spread = f->cells.now.spread + j * f->cell_family->size(D, 0);
-    if (f->family == g.family)
-        memcpy(root, g.root, f->family->size(D, 0) * sizeof *root);
-    else
-        f->family->set_sd(D, f->R, root, sd);
-    if (f->cell_family == g.family)
-        memcpy(spread, g.root, f->cell_family->size(D, 0) * sizeof *spread);
-    else
-        f->cell_family->set_sd(D, 0, spread, sd);
+    wv_partition_place(&f->cells, j, z, &g, sd);
+    wv_arena_release(f->arena, mark);
 }
 
 void wv_explore_settle(wvgd_fit *f)
@@ -913,11 +688,9 @@ void wv_explore_settle(wvgd_fit *f)
             settle(f, j++, m, count[m] == 1);
     }
     wv_gaussian g = wv_modes_gaussian(f, best);
-    if (f->prefit.wanted) {
-        memcpy(f->prefit.mu, g.mu, f->D * sizeof(double));
-        memcpy(f->prefit.root, g.root, f->D * f->D * sizeof(double));
-    }
+    if (f->prefit.wanted)
+        wv_full_prefit_start(&f->prefit, g.mu, g.root);
     if (!(f->opt.metric && f->opt.cost == WVGD_MAHALANOBIS))
-        memcpy(f->cells.now.metric, g.root, wv_modes_root_size(f) * sizeof(double));
+        wv_partition_set_metric(&f->cells, g.root);
     wv_joint_begin(f);
 }

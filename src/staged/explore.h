@@ -2,33 +2,13 @@
 #ifndef WV_EXPLORE_H
 #define WV_EXPLORE_H
 #include "archive.h"
+#include "staged/ascent.h"
 #include "wvgd.h"
 
-enum {
-    WV_PATHS = 8,    /* ascents in one wave */
-    WV_PAIRS = 30,   /* curvature pairs that an ascent looks back on, */
-    WV_KEPT = 64,    /* and that are kept, for the Gaussians that it leaves behind */
-    WV_STATIONS = 8, /* Gaussians that an ascent leaves behind */
-    WV_ENDS = 16     /* ends of ascents remembered that were no modes */
-};
+enum { WV_ENDS = 16 }; /* ends of ascents remembered that were no modes */
 
 /* What exploration is doing: paths climb; one that has ended is judged by a few draws; its Gaussian is fitted. */
 typedef enum { WV_CLIMB, WV_JUDGE, WV_ALONE } wv_exploring;
-
-/* An ascent under way. */
-typedef struct {
-    int active, fresh;          /* flags; fresh: its start has not been evaluated */
-    int settled, judged, spike; /* flags: it has ended at a top; its end has been looked at; a narrow
-                                 * peak there has been tried */
-    int hit;                    /* the known mode in which it ended, or -1 */
-    unsigned stations, made;    /* bits: Gaussians left behind; those whose roots have been worked out */
-    size_t left[WV_STATIONS];   /* curvature pairs at each */
-    size_t start, tries;        /* which start, after how many without density */
-    size_t evaluations, accepted, pairs, stalls, looks;
-    double log_p, slope;    /* at the last accepted point */
-    double sy[WV_KEPT];     /* products of its curvature pairs */
-    double step, low, high; /* of the line search */
-} wv_path;
 
 /* Where an ascent ended that led to a known mode when its Gaussian was fitted. */
 typedef struct {

@@ -199,6 +199,23 @@ void wv_modes_judge(wvgd_fit *f)
     }
 }
 
+void wv_modes_begin(wvgd_fit *f)
+{
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *sd = wv_arena_take(f->arena, D);
+    for (size_t i = 0; i < D; i++)
+        sd[i] = f->opt.init_scale;
+    wv_modes_family(f)->set_sd(D, 0, f->modes.frame, sd);
+    memset(f->modes.centre, 0, D * sizeof(double));
+    f->modes.scatter = 1;
+    wv_arena_release(f->arena, mark);
+}
+
+void wv_modes_hit(wvgd_fit *f, size_t m)
+{
+    f->modes.mode[m].hits++;
+}
+
 /* C [D][D] <- the mean covariance of the relevant modes in the coordinates of `frame`, the root of the heaviest. Each
  * is divided by its volume, their sum is multiplied by the mean volume (geometric). A: [D][D]. */
 static void mean_covariance(const wvgd_fit *f, const double *frame, double *C, double *A)

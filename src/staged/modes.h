@@ -67,6 +67,12 @@ bool wv_modes_walled(wvgd_fit *f, const double *x, double log_p);
 bool wv_modes_too_light(const wvgd_fit *f, double elbo, double sd);
 void wv_modes_judge(wvgd_fit *f);
 
+/* Without modes the frame is round and has the user's scale. */
+void wv_modes_begin(wvgd_fit *f);
+
+/* An ascent has ended in mode m. */
+void wv_modes_hit(wvgd_fit *f, size_t m);
+
 /* Frame and scatter of later starts: twice the spread of the modes in the frame, twice its unit at least. */
 void wv_modes_rescale(wvgd_fit *f);
 

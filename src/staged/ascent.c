@@ -1,0 +1,333 @@
+/* ascent.c - one L-BFGS ascent of the log density, in the coordinates of a frame: gradient, direction and curvature
+ * pairs stay there. A row in the frame is padded to whole vectors, and what is beyond D is 0. */
+#include "staged/ascent.h"
+#include "fit.h"
+#include "gaussian.h"
+#include "simd/columns.h"
+#include "staged/modes.h"
+#include <cblas.h>
+#include <math.h>
+#include <string.h>
+
+enum {
+    LOOK = 25 /* trials of a line search */
+};
+static const double armijo = 1e-4, curvature = 0.9;
+/* accepted steps at which a path leaves its Gaussian behind; the last is its end */
+static const size_t stations[WV_STATIONS - 1] = {2, 5, 10, 20, 40, 80, 160};
+
+static bool flag(int value)
+{
+    return !(value & ~1);
+}
+
+bool wv_ascent_archive(wv_path *path, wv_archive *a)
+{
+    wv_path p = *path;
+    wv_archive_values(a, &p, sizeof p);
+    if (!flag(p.active) || !flag(p.fresh) || !flag(p.settled) || !flag(p.judged) || !flag(p.spike) || p.tries > 40 ||
+        p.hit < -1 || p.hit >= WV_MODES || (p.stations | p.made) >> WV_STATIONS)
+        return wv_archive_refuse(a);
+    if (wv_archive_reading(a))
+        *path = p;
+    return true;
+}
+
+/* ---- the frame --------------------------------------------------------------------------------------------------- */
+void wv_ascent_frame(wvgd_fit *f, const double *root)
+{
+    memcpy(f->explore.frame, root, wv_modes_root_size(f) * sizeof *root);
+    f->explore.turned = false;
+}
+
+/* A gradient as the frame sees it, out <- F' g, */
+static void to_frame(const wvgd_fit *f, const double *g, double *out)
+{
+    if (f->dense)
+        wv_columns_best()->row_times(f->D, g, f->explore.frame, out);
+    for (size_t i = 0; i < f->D && !f->dense; i++)
+        out[i] = f->explore.frame[i] * g[i];
+}
+
+/* and a direction of the frame in the model's coordinates, out <- F v. */
+static void from_frame(wvgd_fit *f, const double *v, double *out)
+{
+    size_t D = f->D;
+    for (size_t i = 0; i < D * D && f->dense && !f->explore.turned; i++)
+        f->explore.frame_turned[i % D * D + i / D] = f->explore.frame[i];
+    f->explore.turned = true;
+    if (f->dense)
+        wv_columns_best()->row_times(D, v, f->explore.frame_turned, out);
+    for (size_t i = 0; i < D && !f->dense; i++)
+        out[i] = f->explore.frame[i] * v[i];
+}
+
+/* Length of a row in the frame. */
+static size_t padded(const wvgd_fit *f)
+{
+    return wv_columns_round(f->D);
+}
+
+/* ---- curvature --------------------------------------------------------------------------------------------------- */
+/* Curvature pairs of a path, the newest of `last` first. */
+typedef struct {
+    size_t n;
+    const double *s[WV_PAIRS], *y[WV_PAIRS]; /* rows in the frame: steps, and by how much the gradient fell */
+    double sy[WV_PAIRS];
+    double gamma; /* length of the first step */
+} pairs;
+
+static pairs pairs_of(const wvgd_fit *f, size_t k, size_t last)
+{
+    pairs p = {.n = last < WV_PAIRS ? last : WV_PAIRS, .gamma = 1};
+    size_t P = padded(f);
+    for (size_t q = 0; q < p.n; q++) {
+        size_t at = (last - 1 - q) % WV_KEPT;
+        p.s[q] = f->explore.path_s + (k * WV_KEPT + at) * P;
+        p.y[q] = f->explore.path_y + (k * WV_KEPT + at) * P;
+        p.sy[q] = f->explore.path[k].sy[at];
+    }
+    if (p.n)
+        p.gamma = p.sy[0] / cblas_ddot((int)f->D, p.y[0], 1, p.y[0], 1);
+    return p;
+}
+
+/* H v for the path's L-BFGS inverse Hessian (in the frame) after `last` pairs, in place; v is padded. */
+static void two_loop(const wvgd_fit *f, size_t k, size_t last, double *v)
+{
+    pairs p = pairs_of(f, k, last);
+    wv_columns_best()->row_secants(padded(f), p.n, p.s, p.y, p.sy, p.gamma, v);
+}
+
+/* H itself, [D][D]: the same for the rows of I, all at once. */
+static void inverse_hessian(wvgd_fit *f, size_t k, size_t last, double *H)
+{
+    int D = (int)f->D;
+    pairs p = pairs_of(f, k, last);
+    size_t mark = wv_arena_mark(f->arena);
+    double *A = wv_arena_take(f->arena, p.n * f->D); /* [pairs][D] */
+    memset(H, 0, f->D * f->D * sizeof *H);
+    for (size_t i = 0; i < f->D; i++)
+        H[i * f->D + i] = 1;
+    for (size_t q = 0; q < p.n; q++) {
+        double *a = A + q * f->D;
+        cblas_dgemv(CblasRowMajor, CblasNoTrans, D, D, 1 / p.sy[q], H, D, p.s[q], 1, 0.0, a, 1);
+        cblas_dger(CblasRowMajor, D, D, -1.0, a, 1, p.y[q], 1, H, D);
+    }
+    cblas_dscal(D * D, p.gamma, H, 1);
+    for (size_t q = p.n; q-- > 0;) {
+        double *a = A + q * f->D;
+        cblas_dgemv(CblasRowMajor, CblasNoTrans, D, D, -1 / p.sy[q], H, D, p.y[q], 1, 1.0, a, 1);
+        cblas_dger(CblasRowMajor, D, D, 1.0, a, 1, p.s[q], 1, H, D);
+    }
+    wv_arena_release(f->arena, mark);
+}
+
+/* root, which holds the frame, times that of H: of its diagonal, one unit vector at a time, */
+static void absorb_diagonal(wvgd_fit *f, size_t k, size_t last, double *root)
+{
+    size_t mark = wv_arena_mark(f->arena);
+    double *v = wv_arena_take(f->arena, padded(f));
+    for (size_t i = 0; i < f->D; i++) {
+        memset(v, 0, padded(f) * sizeof *v);
+        v[i] = 1;
+        two_loop(f, k, last, v);
+        root[i] *= sqrt(fmax(v[i], 1e-300));
+    }
+    wv_arena_release(f->arena, mark);
+}
+
+/* or of all of it. */
+static bool absorb_matrix(wvgd_fit *f, size_t k, size_t last, double *root)
+{
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *H = wv_arena_take(f->arena, D * D);
+    inverse_hessian(f, k, last, H);
+    for (size_t i = 0; i < D; i++)
+        for (size_t c = 0; c < i; c++)
+            H[i * D + c] = H[c * D + i] = (H[i * D + c] + H[c * D + i]) / 2;
+    bool made = wv_modes_family(f)->absorb(D, 0, root, H, f->arena);
+    wv_arena_release(f->arena, mark);
+    return made;
+}
+
+/* Root of the path's inverse Hessian, in the model's coordinates. */
+static bool path_root(wvgd_fit *f, size_t k, size_t last, double *root)
+{
+    memcpy(root, f->explore.frame, wv_modes_root_size(f) * sizeof *root);
+    if (f->dense)
+        return absorb_matrix(f, k, last, root);
+    absorb_diagonal(f, k, last, root);
+    return true;
+}
+
+/* ---- stations ---------------------------------------------------------------------------------------------------- */
+wv_gaussian wv_ascent_station(const wvgd_fit *f, size_t k, size_t i)
+{
+    size_t at = k * wv_explore_stations(f) + i;
+    const double *mu = f->explore.station_x + at * f->D, *root = f->explore.station_root + at * wv_modes_root_size(f);
+    return (wv_gaussian){wv_modes_family(f), f->D, 0, mu, root, 0};
+}
+
+/* Leaves the path's Gaussian behind as station i; its root is worked out when it is wanted, or the pairs are about
+ * to be overwritten: a path that settles needs none but the last. */
+static void leave(wvgd_fit *f, size_t k, size_t i)
+{
+    wv_path *p = &f->explore.path[k];
+    memcpy(f->explore.station_x + (k * wv_explore_stations(f) + i) * f->D, f->explore.path_x + k * f->D,
+           f->D * sizeof(double));
+    p->left[i] = p->pairs;
+    p->stations |= 1u << i;
+    p->made &= ~(1u << i);
+}
+
+static void make_roots(wvgd_fit *f, size_t k)
+{
+    wv_path *p = &f->explore.path[k];
+    for (size_t i = 0; i < wv_explore_stations(f); i++) {
+        double *root = f->explore.station_root + (k * wv_explore_stations(f) + i) * wv_modes_root_size(f);
+        if (!(p->stations & ~p->made & 1u << i))
+            continue;
+        if (!path_root(f, k, p->left[i], root))
+            memcpy(root, f->explore.frame, wv_modes_root_size(f) * sizeof *root);
+        p->made |= 1u << i;
+    }
+}
+
+void wv_ascent_leave_last(wvgd_fit *f, size_t k)
+{
+    wv_path *p = &f->explore.path[k];
+    size_t last = wv_explore_stations(f) - 1;
+    leave(f, k, last);
+    if (p->settled)
+        p->stations = 1u << last;
+    make_roots(f, k);
+}
+
+/* ---- the line search --------------------------------------------------------------------------------------------- */
+void wv_ascent_trial(const wvgd_fit *f, size_t k, double *x)
+{
+    const wv_path *p = &f->explore.path[k];
+    memcpy(x, f->explore.path_x + k * f->D, f->D * sizeof *x);
+    if (!p->fresh)
+        cblas_daxpy((int)f->D, p->step, f->explore.path_p + k * f->D, 1, x, 1);
+}
+
+/* Would the trial point of path k leave the range of numbers? An ascent without end. */
+static bool out_of_range(const wvgd_fit *f, size_t k)
+{
+    const double *x = f->explore.path_x + k * f->D, *direction = f->explore.path_p + k * f->D;
+    for (size_t i = 0; i < f->D; i++)
+        if (!(fabs(x[i] + f->explore.path[k].step * direction[i]) < 1e120))
+            return true;
+    return false;
+}
+
+void wv_ascent_end(wvgd_fit *f, size_t k, bool settled)
+{
+    f->explore.path[k].active = 0;
+    f->explore.path[k].settled = settled;
+}
+
+/* New direction H g; the first is the gradient, at most one unit of the frame long. */
+static void aim(wvgd_fit *f, size_t k)
+{
+    size_t D = f->D;
+    wv_path *p = &f->explore.path[k];
+    double *dir = f->explore.path_q + k * padded(f), *g = f->explore.path_g + k * padded(f);
+    memcpy(dir, g, padded(f) * sizeof *dir);
+    if (p->pairs)
+        two_loop(f, k, p->pairs, dir);
+    else
+        cblas_dscal((int)D, 1 / fmax(1, cblas_dnrm2((int)D, dir, 1)), dir, 1);
+    from_frame(f, dir, f->explore.path_p + k * D);
+    p->slope = cblas_ddot((int)D, dir, 1, g, 1);
+    p->step = 1;
+    p->low = 0;
+    p->high = INFINITY;
+    p->looks = 0;
+    if (!(p->slope > 0) || !isfinite(p->slope) || out_of_range(f, k))
+        wv_ascent_end(f, k, p->slope < 1e-3);
+}
+
+/* The curvature pair of the step just made, to a point with gradient g: kept if the density is concave along it. */
+static void keep_pair(wvgd_fit *f, size_t k, const double *g)
+{
+    wv_path *p = &f->explore.path[k];
+    size_t D = f->D, P = padded(f), newest = p->pairs % WV_KEPT, mark = wv_arena_mark(f->arena);
+    double *s = f->explore.path_s + (k * WV_KEPT + newest) * P, *y = f->explore.path_y + (k * WV_KEPT + newest) * P,
+           *last = f->explore.path_g + k * P, *now = wv_arena_take(f->arena, P), sy = 0; /* gradients in the frame */
+    to_frame(f, g, now);
+    for (size_t i = 0; i < D; i++) {
+        s[i] = p->step * f->explore.path_q[k * P + i];
+        y[i] = last[i] - now[i];
+        last[i] = now[i];
+        sy += s[i] * y[i];
+    }
+    p->sy[newest] = sy;
+    if (sy > 1e-12 * cblas_dnrm2((int)D, s, 1) * cblas_dnrm2((int)D, y, 1))
+        p->pairs++;
+    wv_arena_release(f->arena, mark);
+}
+
+static void accept_trial(wvgd_fit *f, size_t k, double log_p, const double *x, const double *g)
+{
+    wv_path *p = &f->explore.path[k];
+    if (p->pairs >= WV_KEPT)
+        make_roots(f, k);
+    keep_pair(f, k, g);
+    p->stalls = log_p - p->log_p < 1e-3 ? p->stalls + 1 : 0;
+    p->log_p = log_p;
+    p->accepted++;
+    memcpy(f->explore.path_x + k * f->D, x, f->D * sizeof *x);
+    for (size_t i = 0; i + 1 < wv_explore_stations(f); i++)
+        if (p->accepted == stations[i])
+            leave(f, k, i);
+    p->hit = wv_modes_known(f, x, log_p);
+    if (p->hit >= 0 || p->stalls >= 3)
+        wv_ascent_end(f, k, true);
+    else
+        aim(f, k);
+}
+
+/* Evaluations after which a path is given up. With a known mode's frame, ascents that end are short. */
+static size_t most_evaluations(const wvgd_fit *f, const wv_path *p)
+{
+    bool runaway = f->modes.n && p->log_p > wv_modes_top(f) + (double)f->D;
+    return runaway ? 60 + f->D : f->modes.n ? 90 + 2 * f->D : 100 + 4 * f->D;
+}
+
+void wv_ascent_begin(wvgd_fit *f, size_t k, double log_p, const double *x, const double *g)
+{
+    wv_path *p = &f->explore.path[k];
+    p->fresh = 0;
+    p->log_p = log_p;
+    to_frame(f, g, f->explore.path_g + k * padded(f));
+    p->hit = wv_modes_foretell(f, x, log_p);
+    if (p->hit >= 0)
+        wv_ascent_end(f, k, true);
+    else
+        aim(f, k);
+}
+
+/* Weak Wolfe conditions by bisection. */
+void wv_ascent_advance(wvgd_fit *f, size_t k, double log_p, const double *x, const double *g)
+{
+    wv_path *p = &f->explore.path[k];
+    double slope = cblas_ddot((int)f->D, f->explore.path_p + k * f->D, 1, g, 1);
+    bool rises = log_p >= p->log_p + armijo * p->step * p->slope, flat = slope <= curvature * p->slope;
+    if (rises && (flat || ++p->looks >= LOOK)) {
+        accept_trial(f, k, log_p, x, g);
+    } else if (++p->looks >= LOOK) {
+        wv_ascent_end(f, k, false);
+        return;
+    } else {
+        if (rises)
+            p->low = p->step;
+        else
+            p->high = p->step;
+        p->step = p->high == INFINITY ? 2 * p->step : (p->low + p->high) / 2;
+    }
+    if (p->active && (p->evaluations >= most_evaluations(f, p) || out_of_range(f, k)))
+        wv_ascent_end(f, k, false);
+}

@@ -1,0 +1,49 @@
+/* ascent.h - one ascent of a wave: its frame, curvature pairs, line search, and the Gaussians that it leaves behind. */
+#ifndef WV_ASCENT_H
+#define WV_ASCENT_H
+#include "archive.h"
+#include "gaussian.h"
+#include "wvgd.h"
+
+enum {
+    WV_PATHS = 8,   /* ascents in one wave */
+    WV_PAIRS = 30,  /* curvature pairs that an ascent looks back on, */
+    WV_KEPT = 64,   /* and that are kept, for the Gaussians that it leaves behind */
+    WV_STATIONS = 8 /* Gaussians that an ascent leaves behind */
+};
+
+/* An ascent under way. */
+typedef struct {
+    int active, fresh;          /* flags; fresh: its start has not been evaluated */
+    int settled, judged, spike; /* flags: it has ended at a top; its end has been looked at; a narrow
+                                 * peak there has been tried */
+    int hit;                    /* the known mode in which it ended, or -1 */
+    unsigned stations, made;    /* bits: Gaussians left behind; those whose roots have been worked out */
+    size_t left[WV_STATIONS];   /* curvature pairs at each */
+    size_t start, tries;        /* which start, after how many without density */
+    size_t evaluations, accepted, pairs, stalls, looks;
+    double log_p, slope;    /* at the last accepted point */
+    double sy[WV_KEPT];     /* products of its curvature pairs */
+    double step, low, high; /* of the line search */
+} wv_path;
+
+bool wv_ascent_archive(wv_path *path, wv_archive *a);
+
+/* All ascents that follow run in this frame, a root of wv_modes_root_size(f) doubles. */
+void wv_ascent_frame(wvgd_fit *f, const double *root);
+
+/* The point that path k asks for next. */
+void wv_ascent_trial(const wvgd_fit *f, size_t k, double *x);
+
+/* Path k begins at x, its start, with this density and gradient. */
+void wv_ascent_begin(wvgd_fit *f, size_t k, double log_p, const double *x, const double *g);
+
+/* Takes the answer at the trial point of path k. */
+void wv_ascent_advance(wvgd_fit *f, size_t k, double log_p, const double *x, const double *g);
+void wv_ascent_end(wvgd_fit *f, size_t k, bool settled);
+
+/* Path k leaves the Gaussian of its curvature here behind as its last, of which station i is a view; those that it left
+ * on the way stay only if it has not settled. */
+void wv_ascent_leave_last(wvgd_fit *f, size_t k);
+wv_gaussian wv_ascent_station(const wvgd_fit *f, size_t k, size_t i);
+#endif
