@@ -14,6 +14,7 @@
 #include "moments.h"
 #include "fit.h"
 #include "gaussian.h"
+#include "policy.h"
 #include "simd/columns.h"
 #include "dense.h"
 #include "staged/mixture_fit.h"
@@ -349,7 +350,7 @@ static bool solve(wvgd_fit *f, const wanted *w, stein *s)
     double n = (double)f->closing.draws.n,
            *B = s->S + p * q; /* [m][q], of which the first p: what LAPACK takes for p x m */
     scatter(f, w, s);
-    if (!(s->freedom > 2 * (double)p))
+    if (!(s->freedom > wv_policy.moments_freedom * (double)p))
         return false;
     for (size_t k = 0; k < p; k++) {
         s->inverse[k] = 1 / (sqrt(s->square[k]) + 1e-150);
@@ -368,7 +369,7 @@ static bool solve(wvgd_fit *f, const wanted *w, stein *s)
         LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', size, 1, s->S, rows, s->c, size) != 0)
         return false;
     double kept = 1 - cblas_ddot((int)p, s->cross, 1, s->c, 1) / n; /* sum of the tilted weights */
-    if (!(kept > 0.5 && kept < 2))
+    if (!(kept > wv_policy.moments_kept_least && kept < wv_policy.moments_kept_most))
         return false;
     for (size_t k = 0; k < m; k++) {
         s->mean[k] = -cblas_ddot((int)p, B + k * q, 1, s->c, 1) / kept; /* the values have mean 0 without the tilt */
@@ -425,7 +426,7 @@ static void leave_out(const stein *s, const stretch *r, size_t m, size_t proposa
                 s->residual, PAIRS, 1.0, s->A, PAIRS);
     cblas_dgemv(CblasRowMajor, CblasTrans, (int)p, (int)r->whole, 1.0, s->residual, PAIRS, s->c, 1, 0.0, t, 1);
     for (size_t i = 0; i < r->whole; i++)
-        keep[i] = i < r->pairs ? 1 / (1 - fmin(keep[i] + (bar ? bar[p + m + 1] : 0), 0.9)) : 0;
+        keep[i] = i < r->pairs ? 1 / (1 - fmin(keep[i] + (bar ? bar[p + m + 1] : 0), wv_policy.moments_leverage)) : 0;
 }
 
 /* Weights, into weight[n], variances and squared errors, with the tilt (or without: the mean is then
@@ -467,6 +468,20 @@ static double tilt(wvgd_fit *f, const wanted *w, const stein *s, bool tilted, do
 /* Standard error, in sds, that pairs do not show: that of the ridge, and of rounding. */
 static const double unseen = 1e-6;
 
+/* Do draws of that effective size and k-hat tell a tilt? */
+static bool weights_tell(size_t D, double ess, double pareto_k)
+{
+    return ess > wv_policy.moments_ess * (double)D && pareto_k < wv_policy.moments_pareto_k;
+}
+
+/* Is a tilt a small correction of a function, whose variance becomes var and whose mean moves by shift? sum: of the
+ * weights; se: standard error as if draws were independent. */
+static bool small_correction(double var, double sum, double shift, double se)
+{
+    return var > wv_policy.moments_var_least * sum && var < wv_policy.moments_var_most * sum &&
+           shift < wv_policy.moments_shift * se;
+}
+
 /* Means, variances and standard errors of the wanted functions, and the weights under which they are means. Where a
  * tilt is not safe, or no small correction, there is none. */
 static void estimate(wvgd_fit *f, const wanted *w, double *mean, double *var, double *mcse, double *weight)
@@ -474,7 +489,7 @@ static void estimate(wvgd_fit *f, const wanted *w, double *mean, double *var, do
     size_t m = w->m, n = f->closing.draws.n, mark = wv_arena_mark(f->arena);
     stein s = new_stein(f, m);
     weighted(f, w, &s);
-    bool tilted = wv_weights_ess(n, f->closing.v) > 10 * (double)f->D && f->outcome.pareto_k < 0.7 &&
+    bool tilted = weights_tell(f->D, wv_weights_ess(n, f->closing.v), f->outcome.pareto_k) &&
                   wv_mixture_moments(f, s.mu, s.root);
     if (tilted) {
         correlate(&s, f->D);
@@ -484,7 +499,7 @@ static void estimate(wvgd_fit *f, const wanted *w, double *mean, double *var, do
     tilted = tilted && solve(f, w, &s);
     double sum = tilted ? tilt(f, w, &s, true, weight) : 1;
     for (size_t k = 0; k < m && tilted; k++)
-        tilted = s.var[k] > 0.25 * sum && s.var[k] < 4 * sum && fabs(s.mean[k]) / s.scale[k] < 6 * s.least[k];
+        tilted = small_correction(s.var[k], sum, fabs(s.mean[k]) / s.scale[k], s.least[k]);
     if (!tilted) {
         memset(s.mean, 0, m * sizeof(double));
         sum = tilt(f, w, &s, false, weight);

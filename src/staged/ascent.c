@@ -3,18 +3,12 @@
 #include "staged/ascent.h"
 #include "fit.h"
 #include "gaussian.h"
+#include "policy.h"
 #include "simd/columns.h"
 #include "staged/modes.h"
 #include <cblas.h>
 #include <math.h>
 #include <string.h>
-
-enum {
-    LOOK = 25 /* trials of a line search */
-};
-static const double armijo = 1e-4, curvature = 0.9;
-/* accepted steps at which a path leaves its Gaussian behind; the last is its end */
-static const size_t stations[WV_STATIONS - 1] = {2, 5, 10, 20, 40, 80, 160};
 
 static bool flag(int value)
 {
@@ -25,8 +19,9 @@ bool wv_ascent_archive(wv_path *path, wv_archive *a)
 {
     wv_path p = *path;
     wv_archive_values(a, &p, sizeof p);
-    if (!flag(p.active) || !flag(p.fresh) || !flag(p.settled) || !flag(p.judged) || !flag(p.spike) || p.tries > 40 ||
-        p.hit < -1 || p.hit >= WV_MODES || (p.stations | p.made) >> WV_STATIONS)
+    if (!flag(p.active) || !flag(p.fresh) || !flag(p.settled) || !flag(p.judged) || !flag(p.spike) ||
+        (double)p.tries > wv_policy.start_tries || p.hit < -1 || p.hit >= WV_MODES ||
+        (p.stations | p.made) >> WV_STATIONS)
         return wv_archive_refuse(a);
     if (wv_archive_reading(a))
         *path = p;
@@ -247,7 +242,7 @@ static void aim(wvgd_fit *f, size_t k)
     p->high = INFINITY;
     p->looks = 0;
     if (!(p->slope > 0) || !isfinite(p->slope) || out_of_range(f, k))
-        wv_ascent_end(f, k, p->slope < 1e-3);
+        wv_ascent_end(f, k, p->slope < wv_policy.ascent_flat);
 }
 
 /* The curvature pair of the step just made, to a point with gradient g: kept if the density is concave along it. */
@@ -270,31 +265,42 @@ static void keep_pair(wvgd_fit *f, size_t k, const double *g)
     wv_arena_release(f->arena, mark);
 }
 
+/* Accepted steps at which a path leaves station i behind; the last station is its end. */
+static double station_steps(size_t i)
+{
+    return i ? wv_policy.ascent_second_station * pow(wv_policy.ascent_station_ratio, (double)(i - 1))
+             : wv_policy.ascent_first_station;
+}
+
 static void accept_trial(wvgd_fit *f, size_t k, double log_p, const double *x, const double *g)
 {
     wv_path *p = &f->explore.path[k];
     if (p->pairs >= WV_KEPT)
         make_roots(f, k);
     keep_pair(f, k, g);
-    p->stalls = log_p - p->log_p < 1e-3 ? p->stalls + 1 : 0;
+    p->stalls = log_p - p->log_p < wv_policy.ascent_small_gain ? p->stalls + 1 : 0;
     p->log_p = log_p;
     p->accepted++;
     memcpy(f->explore.path_x + k * f->D, x, f->D * sizeof *x);
     for (size_t i = 0; i + 1 < wv_explore_stations(f); i++)
-        if (p->accepted == stations[i])
+        if ((double)p->accepted == station_steps(i))
             leave(f, k, i);
     p->hit = wv_modes_known(f, x, log_p);
-    if (p->hit >= 0 || p->stalls >= 3)
+    if (p->hit >= 0 || (double)p->stalls >= wv_policy.ascent_stalls)
         wv_ascent_end(f, k, true);
     else
         aim(f, k);
 }
 
 /* Evaluations after which a path is given up. With a known mode's frame, ascents that end are short. */
-static size_t most_evaluations(const wvgd_fit *f, const wv_path *p)
+static double most_evaluations(const wvgd_fit *f, const wv_path *p)
 {
-    bool runaway = f->modes.n && p->log_p > wv_modes_top(f) + (double)f->D;
-    return runaway ? 60 + f->D : f->modes.n ? 90 + 2 * f->D : 100 + 4 * f->D;
+    double D = (double)f->D;
+    if (!f->modes.n)
+        return wv_policy.ascent_most + wv_policy.ascent_most_dim * D;
+    if (p->log_p > wv_modes_top(f) + wv_policy.ascent_runaway * D)
+        return wv_policy.ascent_most_runaway + wv_policy.ascent_most_runaway_dim * D;
+    return wv_policy.ascent_most_known + wv_policy.ascent_most_known_dim * D;
 }
 
 void wv_ascent_begin(wvgd_fit *f, size_t k, double log_p, const double *x, const double *g)
@@ -315,10 +321,12 @@ void wv_ascent_advance(wvgd_fit *f, size_t k, double log_p, const double *x, con
 {
     wv_path *p = &f->explore.path[k];
     double slope = cblas_ddot((int)f->D, f->explore.path_p + k * f->D, 1, g, 1);
-    bool rises = log_p >= p->log_p + armijo * p->step * p->slope, flat = slope <= curvature * p->slope;
-    if (rises && (flat || ++p->looks >= LOOK)) {
+    bool rises = log_p >= p->log_p + wv_policy.ascent_armijo * p->step * p->slope,
+         flat = slope <= wv_policy.ascent_curvature * p->slope;
+    size_t most = (size_t)wv_policy.ascent_looks;
+    if (rises && (flat || ++p->looks >= most)) {
         accept_trial(f, k, log_p, x, g);
-    } else if (++p->looks >= LOOK) {
+    } else if (++p->looks >= most) {
         wv_ascent_end(f, k, false);
         return;
     } else {
@@ -328,6 +336,6 @@ void wv_ascent_advance(wvgd_fit *f, size_t k, double log_p, const double *x, con
             p->high = p->step;
         p->step = p->high == INFINITY ? 2 * p->step : (p->low + p->high) / 2;
     }
-    if (p->active && (p->evaluations >= most_evaluations(f, p) || out_of_range(f, k)))
+    if (p->active && ((double)p->evaluations >= most_evaluations(f, p) || out_of_range(f, k)))
         wv_ascent_end(f, k, false);
 }

@@ -16,6 +16,7 @@
 #include "error.h"
 #include "memory.h"
 #include "gaussian.h"
+#include "policy.h"
 #include "rng.h"
 #include "simd/columns.h"
 #include "staged/ascent.h"
@@ -29,15 +30,7 @@
 #include <string.h>
 #include <stdlib.h>
 
-enum {
-    JUDGES = 8,   /* draws that judge a candidate */
-    PATIENCE = 8, /* iterations in which it must gain weight */
-    FITS = 8,     /* fits of one end */
-    MOST = 20000, /* evaluations after which no wave begins */
-    WALLS = 27,   /* tries of a start against walls */
-    IDLE = 1      /* fits of ascents without end that have led to nothing new, after which others are not fitted */
-};
-static const double relevant = 12, near_end = 0.01, half_log_2pi = 0.918938533204672741780;
+static const double half_log_2pi = 0.918938533204672741780;
 
 bool wv_explore_new(wv_explore *e, size_t D, bool dense, bool used)
 {
@@ -120,17 +113,29 @@ size_t wv_explore_stations(const wvgd_fit *f)
 }
 
 /* ---- starts ------------------------------------------------------------------------------------------------------ */
-/* Starts of the given scale: in few dimensions, where ascents are short, more of them are worth their while. */
-static size_t user(const wvgd_fit *f)
+/* Starts that were given, */
+static size_t given_starts(const wvgd_fit *f)
 {
-    return f->D < 10 ? 16 : 8;
+    return f->given ? f->N : 0;
 }
 
-/* Starts that are enough for as many modes as have been found. */
+static bool few_dims(const wvgd_fit *f)
+{
+    return (double)f->D < wv_policy.start_few_dims;
+}
+
+/* those of the given scale after them (in few dimensions, where ascents are short, more of them are worth while), */
+static size_t user_starts(const wvgd_fit *f)
+{
+    return (size_t)(few_dims(f) ? wv_policy.start_user_few_dims : wv_policy.start_user);
+}
+
+/* and those that are enough for as many modes as have been found. */
 static size_t enough(const wvgd_fit *f)
 {
-    /* in many dimensions the far field of several modes leads to one of them */
-    return f->modes.relevant <= 1 ? (f->D < 10 ? 24 : 40) : 25 * (f->modes.relevant + 1);
+    if (f->modes.relevant > 1)
+        return (size_t)wv_policy.start_enough_mode * (f->modes.relevant + 1);
+    return (size_t)(few_dims(f) ? wv_policy.start_enough_few_dims : wv_policy.start_enough);
 }
 
 /* x, a standard normal draw, becomes a start of the model's own. */
@@ -143,13 +148,52 @@ static void model_start(wvgd_fit *f, double *x)
     wv_arena_release(f->arena, mark);
 }
 
+/* The width of a start around the modes, in units of their scatter; u: uniform. */
+static double width(const wvgd_fit *f, size_t start, double u)
+{
+    if (f->modes.relevant > 1 && start > enough(f) && start % 2) /* among the modes, for narrow ones */
+        return exp2(wv_policy.start_narrow_low + wv_policy.start_narrow_span * u);
+    if (f->modes.relevant > 1)
+        return exp2(wv_policy.start_several_low + wv_policy.start_several_span * u);
+    if (start % (size_t)wv_policy.start_close_every == 0)
+        return exp2(wv_policy.start_close_low + wv_policy.start_close_span * u);
+    bool early = start < given_starts(f) + (size_t)wv_policy.start_farther_after * user_starts(f);
+    return exp2(wv_policy.start_far_low + (early ? wv_policy.start_far_span : wv_policy.start_farther_span) * u);
+}
+
+/* The same of one on a shell around the only mode, whose standard normal has this norm. */
+static double shell_width(const wvgd_fit *f, double norm, double u)
+{
+    return exp2(wv_policy.start_shell_low + wv_policy.start_shell_span * u) / (f->modes.scatter * norm);
+}
+
+/* x, a standard normal draw, becomes a start around the modes. */
+static void scatter_around(wvgd_fit *f, const wv_path *p, double u, double *x)
+{
+    size_t D = f->D;
+    double closer = pow(wv_policy.start_closer, (double)p->tries);
+    bool shell = f->modes.relevant == 1 && (double)p->start > wv_policy.start_shell_after && p->start % 2;
+    double wide = shell ? shell_width(f, cblas_dnrm2((int)D, x, 1), u) : width(f, p->start, u);
+    cblas_dscal((int)D, wide * closer * f->modes.scatter, x, 1);
+    wv_modes_family(f)->colour(D, 0, f->modes.frame, 1, x, f->arena);
+    cblas_daxpy((int)D, 1.0, f->modes.centre, 1, x, 1);
+}
+
+/* The mirror image of the heaviest mode: signs that may all be changed, in products and networks. */
+static void mirror_mode(const wvgd_fit *f, double *x)
+{
+    memcpy(x, f->modes.x + wv_modes_heaviest(f) * f->D, f->D * sizeof *x);
+    cblas_dscal((int)f->D, -1, x, 1);
+}
+
 /* A start: given ones first, then the model's own or the user's scale, then scattered around the known modes;
  * closer after every start without density. */
-static void scatter(wvgd_fit *f, wv_path *p, double *x)
+static void scatter(wvgd_fit *f, const wv_path *p, double *x)
 {
-    size_t D = f->D, given = f->given ? f->N : 0;
-    double u, wide = 1;
-    bool first = p->start < given + user(f), prior = f->opt.init == WVGD_INIT_PRIOR;
+    size_t D = f->D, given = given_starts(f), user = given + user_starts(f);
+    double u;
+    bool first = p->start < user, prior = f->opt.init == WVGD_INIT_PRIOR,
+         around = f->modes.n && !first && f->opt.init != WVGD_INIT_NORMAL;
     wv_stream stream = {f->opt.seed, WV_RNG_EXPLORE, p->start, p->tries};
     if (p->start < given && !p->tries) {
         memcpy(x, f->cells.now.z + p->start * D, D * sizeof *x);
@@ -157,30 +201,15 @@ static void scatter(wvgd_fit *f, wv_path *p, double *x)
     }
     wv_rng_normal(&stream, 0, D, x);
     wv_rng_uniform(&stream, 1, 1, &u);
-    if (f->model.start && (prior || (first && !p->tries))) {
+    if (f->model.start && (prior || (first && !p->tries)))
         model_start(f, x);
-        return;
-    }
-    if (!first)
-        wide = f->modes.relevant > 1 && p->start > enough(f) && p->start % 2
-                   ? exp2(-1.5 + u) /* among the modes, for narrow ones */
-               : f->modes.relevant > 1 ? exp2(-1 + 3 * u)
-               : p->start % 3 == 0     ? exp2(-1 + 2 * u)
-                                       : exp2(1 + (p->start < given + 2 * user(f) ? 3 : 5) * u);
-    wide *= pow(0.8, (double)p->tries);
-    bool around = f->modes.n && !first && f->opt.init != WVGD_INIT_NORMAL;
-    if (around && f->modes.relevant == 1 && p->start > 48 && p->start % 2)
-        wide = exp2(1.6 + 2.4 * u) / (f->modes.scatter * cblas_dnrm2((int)D, x, 1)) * pow(0.8, (double)p->tries);
-    if (around && p->start == given + user(f) && !p->tries) {
-        /* signs that may all be changed, in products and networks: the mirror image of a mode */
-        memcpy(x, f->modes.x + wv_modes_heaviest(f) * D, D * sizeof *x);
-        cblas_dscal((int)D, -1, x, 1);
-        return;
-    }
-    cblas_dscal((int)D, wide * (around ? f->modes.scatter : f->opt.init_scale), x, 1);
-    if (around) {
-        wv_modes_family(f)->colour(D, 0, f->modes.frame, 1, x, f->arena);
-        cblas_daxpy((int)D, 1.0, f->modes.centre, 1, x, 1);
+    else if (around && p->start == user && !p->tries)
+        mirror_mode(f, x);
+    else if (around)
+        scatter_around(f, p, u, x);
+    else {
+        double wide = first ? 1 : width(f, p->start, u);
+        cblas_dscal((int)D, wide * pow(wv_policy.start_closer, (double)p->tries) * f->opt.init_scale, x, 1);
     }
 }
 
@@ -216,8 +245,8 @@ static size_t find_end(wvgd_fit *f, size_t k)
     double *y = wv_arena_take(f->arena, f->D); /* an end as the frame sees it, from that of path k */
     for (; e < f->explore.ends; e++) {
         wv_gaussian_whiten(&here, 1, f->explore.end_x + e * f->D, y, f->arena);
-        if (fabs(f->explore.end[e].log_p - p->log_p) < 0.1 &&
-            cblas_ddot((int)f->D, y, 1, y, 1) < near_end * (double)f->D)
+        if (fabs(f->explore.end[e].log_p - p->log_p) < wv_policy.judge_end_alike &&
+            cblas_ddot((int)f->D, y, 1, y, 1) < wv_policy.judge_end_near * (double)f->D)
             break;
     }
     wv_arena_release(f->arena, mark);
@@ -228,7 +257,8 @@ static size_t find_end(wvgd_fit *f, size_t k)
 static int fitted_before(wvgd_fit *f, size_t k)
 {
     size_t e = f->explore.path[k].settled ? find_end(f, k) : f->explore.ends;
-    return e < f->explore.ends && f->explore.end[e].fits >= FITS ? f->explore.end[e].mode : -1;
+    return e < f->explore.ends && (double)f->explore.end[e].fits >= wv_policy.judge_end_fits ? f->explore.end[e].mode
+                                                                                             : -1;
 }
 
 static void remember_end(wvgd_fit *f, size_t k, size_t mode)
@@ -245,11 +275,11 @@ static void remember_end(wvgd_fit *f, size_t k, size_t mode)
     f->explore.end[e].fits++;
 }
 
-/* Has the path ended so low that a mode there would have to be wider by e^20 in every direction
- * than the heaviest that is known? */
+/* Has the path ended so low that a mode there would have to be wider beyond reason, in every direction, than the
+ * heaviest that is known? */
 static bool far_below(const wvgd_fit *f, size_t k)
 {
-    return f->modes.n && f->explore.path[k].log_p < wv_modes_top(f) - 20 * (double)(f->D + 1);
+    return f->modes.n && f->explore.path[k].log_p < wv_modes_top(f) - wv_policy.judge_far_below * (double)(f->D + 1);
 }
 
 /* Is the end of path k explained by what is known? Then it is a hit. */
@@ -261,28 +291,45 @@ static bool explained(wvgd_fit *f, size_t k)
     double distance = INFINITY;
     if (f->modes.n && p->hit < 0)
         p->hit = fitted_before(f, k);
-    if (f->modes.n &&
-        (p->hit >= 0 || (p->log_p - wv_modes_predict(f, x, &m, &distance) < 2 && distance < wv_modes_bulk(f)))) {
+    if (f->modes.n && (p->hit >= 0 || (p->log_p - wv_modes_predict(f, x, &m, &distance) < wv_policy.judge_explained &&
+                                       distance < wv_modes_bulk(f)))) {
         wv_modes_hit(f, p->hit >= 0 ? (size_t)p->hit : m);
         return true;
     }
     return false;
 }
 
+/* Have n ascents to W modes taken so few evaluations that more of them are cheap insurance? */
+static bool cheap(size_t W, size_t n, size_t evaluations)
+{
+    return W == 1 && (double)n < wv_policy.explore_insured_starts &&
+           (double)evaluations < wv_policy.explore_insured_evaluations;
+}
+
+/* The more so where the known modes foretell the density at most starts; wanted: starts that are enough. */
+static bool foretold(size_t W, size_t n, size_t evaluations, size_t wanted)
+{
+    bool one = W == 1;
+    size_t most = one ? (size_t)wv_policy.explore_foretold_starts_one
+                      : (size_t)wv_policy.explore_foretold_starts * wanted,
+           spare = one ? (size_t)wv_policy.explore_foretold_spare_one
+                       : (size_t)wv_policy.explore_foretold_spare * wanted;
+    return n < most && evaluations < n + n / (size_t)wv_policy.explore_foretold_share + spare;
+}
+
+/* Have there been enough starts? */
 static bool satisfied(const wvgd_fit *f)
 {
-    size_t W = f->modes.relevant, n = f->explore.starts;
+    size_t W = f->modes.relevant, n = f->explore.starts, wanted = enough(f);
     if (f->opt.starts)
         return n >= f->opt.starts;
-    if (f->count.evaluations > MOST) /* modes without end, as on a shell: the rest is for the mixture to cover */
+    /* modes without end, as on a shell: the rest is for the mixture to cover */
+    if ((double)f->count.evaluations > wv_policy.explore_most_evaluations)
         return true;
-    if (W == 1 && n < 48 &&
-        f->explore.climbed < 160) /* ascents that cost so little that more of them are cheap insurance */
+    if (cheap(W, n, f->explore.climbed) || foretold(W, n, f->explore.climbed, wanted))
         return false;
-    /* the more so where the known modes foretell the density at most starts */
-    if (n < (W == 1 ? 320 : 16 * enough(f)) && f->explore.climbed < n + n / 4 + (W == 1 ? 24 : 4 * enough(f)))
-        return false;
-    return W && ((n >= enough(f) && !f->modes.hit_once) || n >= 2 * enough(f) || n >= 512 || W == wv_modes_most(f));
+    return W && ((n >= wanted && !f->modes.hit_once) || n >= (size_t)wv_policy.explore_hit_once * wanted ||
+                 (double)n >= wv_policy.explore_most_starts || W == wv_modes_most(f));
 }
 
 static void next_wave(wvgd_fit *f)
@@ -310,7 +357,8 @@ static void next_end(wvgd_fit *f)
         wv_ascent_leave_last(f, k);
         if (!f->dense) {
             wv_gaussian g = wv_ascent_station(f, k, 0);
-            wv_modes_add(f, &g, p->log_p + g.family->log_det(f->D, 0, g.root) + (double)f->D * half_log_2pi, 0.5);
+            wv_modes_add(f, &g, p->log_p + g.family->log_det(f->D, 0, g.root) + (double)f->D * half_log_2pi,
+                         wv_policy.judge_unfitted_sd);
             wv_modes_rescale(f);
             continue;
         }
@@ -338,7 +386,7 @@ static bool spike(wvgd_fit *f)
     const double *x = f->explore.path_x + f->explore.judged * f->D;
     size_t m = 0, D = f->D;
     double distance = INFINITY, above = p->log_p - wv_modes_predict(f, x, &m, &distance);
-    if (p->spike || !p->settled || !(above > 3 && distance < wv_modes_bulk(f)))
+    if (p->spike || !p->settled || !(above > wv_policy.judge_spike && distance < wv_modes_bulk(f)))
         return false;
     p->spike = 1;
     size_t mark = wv_arena_mark(f->arena);
@@ -361,10 +409,31 @@ static bool keep_top(wvgd_fit *f)
     size_t m = 0;
     double distance = INFINITY, above = p->log_p - wv_modes_predict(f, x, &m, &distance),
            elbo = p->log_p + g.family->log_det(f->D, 0, g.root) + (double)f->D * half_log_2pi;
-    if (!p->settled || !(above > 2 && distance > wv_modes_bulk(f)) || wv_modes_too_light(f, elbo, 0))
+    if (!p->settled || !(above > wv_policy.judge_kept_top && distance > wv_modes_bulk(f)) ||
+        wv_modes_too_light(f, elbo, 0))
         return false;
-    wv_modes_add(f, &g, elbo, 0.5);
+    wv_modes_add(f, &g, elbo, wv_policy.judge_unfitted_sd);
     return true;
+}
+
+/* Is g, fitted, mode m, from which it is so far? */
+static bool same_mode(const wvgd_fit *f, const wv_gaussian *g, size_t m, double distance)
+{
+    double D = (double)f->D;
+    wv_gaussian mode = wv_modes_gaussian(f, m);
+    return distance < wv_policy.judge_same_distance * D + wv_policy.judge_same_spare &&
+           fabs(g->family->log_det(f->D, 0, g->root) - mode.family->log_det(f->D, 0, mode.root)) <
+               wv_policy.judge_same_volume * D;
+}
+
+/* Mode m has been found again, as g. */
+static void find_again(wvgd_fit *f, size_t m, const wv_gaussian *g, double elbo, double sd)
+{
+    wv_modes_hit(f, m);
+    if (elbo > f->modes.mode[m].elbo)
+        wv_modes_set(f, m, g, elbo, sd, f->modes.mode[m].hits);
+    if (!keep_top(f))
+        remember_end(f, f->explore.judged, m);
 }
 
 /* The Gaussian in f->mix, fitted or (without any hope of weight) as it was found: a mode that is
@@ -377,16 +446,9 @@ static void take(wvgd_fit *f, double elbo, double sd, bool fitted)
     if (isfinite(elbo) && isfinite(g.family->log_det(f->D, 0, g.root))) {
         if (f->modes.n && fitted)
             wv_modes_predict(f, g.mu, &m, &distance);
-        wv_gaussian other = wv_modes_gaussian(f, m);
-        bool alike = fabs(g.family->log_det(f->D, 0, g.root) - other.family->log_det(f->D, 0, other.root)) <
-                     1.5 * (double)f->D;
-        if (distance < 2 * (double)f->D + 6 && alike) {
-            wv_modes_hit(f, m);
-            if (elbo > f->modes.mode[m].elbo)
-                wv_modes_set(f, m, &g, elbo, sd, f->modes.mode[m].hits);
-            if (fitted && !keep_top(f))
-                remember_end(f, f->explore.judged, m);
-        } else
+        if (same_mode(f, &g, m, distance))
+            find_again(f, m, &g, elbo, sd);
+        else
             wv_modes_add(f, &g, elbo, sd);
         wv_modes_rescale(f);
         if (fitted && spike(f))
@@ -418,32 +480,41 @@ static bool arrived(wvgd_fit *f)
     wv_gaussian g = wv_mixture_component(&f->mix, 0);
     size_t m = 0;
     double distance = INFINITY;
-    if (!f->modes.n || f->fitting.iteration < 3)
+    if (!f->modes.n || (double)f->fitting.iteration < wv_policy.judge_arrived_after)
         return false;
     wv_modes_predict(f, g.mu, &m, &distance);
-    return f->fitting.elbo < f->modes.mode[m].elbo + 0.1 && divergence(f, &g, m, distance) < 1 + 0.05 * (double)f->D;
+    return f->fitting.elbo < f->modes.mode[m].elbo + wv_policy.judge_arrived_gain &&
+           divergence(f, &g, m, distance) < wv_policy.judge_arrived_kl + wv_policy.judge_arrived_kl_dim * (double)f->D;
 }
 
 /* After some iterations a candidate still has no weight beside what is known: its fit has no need of more. */
 static bool hopeless(const wvgd_fit *f)
 {
-    return f->modes.n && f->fitting.iteration >= PATIENCE && wv_modes_too_light(f, f->fitting.best, f->fitting.best_sd);
+    return f->modes.n && (double)f->fitting.iteration >= wv_policy.judge_patience &&
+           wv_modes_too_light(f, f->fitting.best, f->fitting.best_sd);
 }
 
-/* ELBO of a Gaussian by its n draws x with their densities; those without density count as the rest less 10 nats, and
- * half of them must have some. */
+/* Draws that judge a Gaussian. */
+static size_t judges(void)
+{
+    return (size_t)wv_policy.judge_draws;
+}
+
+/* ELBO of a Gaussian by its draws x, [judges][D], and their densities, half of which must not be 0; those that are take
+ * some nats from it. */
 static double judge_station(wvgd_fit *f, const wv_gaussian *g, const double *x, const double *log_p)
 {
     size_t mark = wv_arena_mark(f->arena);
-    double *log_q = wv_arena_take(f->arena, JUDGES), *y = wv_arena_take(f->arena, JUDGES * f->D), sum = 0, finite = 0;
-    wv_gaussian_log_density(g, JUDGES, x, log_q, y, f->arena);
-    for (size_t k = 0; k < JUDGES; k++)
+    double *log_q = wv_arena_take(f->arena, judges()), *y = wv_arena_take(f->arena, judges() * f->D), sum = 0,
+           finite = 0, n = wv_policy.judge_draws;
+    wv_gaussian_log_density(g, judges(), x, log_q, y, f->arena);
+    for (size_t k = 0; k < judges(); k++)
         if (log_p[k] > -INFINITY) {
             sum += log_p[k] - log_q[k];
             finite++;
         }
     wv_arena_release(f->arena, mark);
-    return finite >= JUDGES / 2 ? sum / finite - 10 * (JUDGES - finite) / JUDGES : -INFINITY;
+    return finite >= n / 2 ? sum / finite - wv_policy.judge_lost * (n - finite) / n : -INFINITY;
 }
 
 /* Which stations of a path have density; WV_STATIONS: none. */
@@ -461,7 +532,7 @@ static judgement judge_path(wvgd_fit *f, size_t path)
             continue;
         wv_gaussian g = wv_ascent_station(f, path, i);
         double elbo = judge_station(f, &g, f->b.x + n * f->D, f->b.log_p + n);
-        n += JUDGES;
+        n += judges();
         if (!isfinite(elbo))
             continue;
         if (elbo > j.elbo)
@@ -481,7 +552,7 @@ static bool hits_bulk(wvgd_fit *f, const wv_gaussian *g, double elbo)
     if (!f->modes.n)
         return false;
     wv_modes_predict(f, g->mu, &m, &distance);
-    if (!(distance < wv_modes_bulk(f) && elbo < f->modes.mode[m].elbo + 1))
+    if (!(distance < wv_modes_bulk(f) && elbo < f->modes.mode[m].elbo + wv_policy.judge_bulk_gain))
         return false;
     wv_modes_hit(f, m);
     wv_modes_judge(f);
@@ -498,12 +569,12 @@ static double top_elbo(const wvgd_fit *f)
  * may be hopeless, and yet its top as high as a mode's. */
 static void try_candidate(wvgd_fit *f, const wv_path *p, const wv_gaussian *g, double elbo)
 {
-    bool high = p->settled && f->modes.n && p->log_p > wv_modes_top(f) - 3;
+    bool high = p->settled && f->modes.n && p->log_p > wv_modes_top(f) - wv_policy.judge_high_top;
     wv_mixture_set_one(&f->mix, g->mu, g->root);
-    if (elbo > top_elbo(f) - relevant - (double)f->D || high)
+    if (elbo > top_elbo(f) - wv_policy.judge_light - (double)f->D || high)
         fit_candidate(f);
     else if (p->settled)
-        take(f, elbo, 0.5, false);
+        take(f, elbo, wv_policy.judge_unfitted_sd, false);
     else
         next_end(f);
 }
@@ -526,7 +597,7 @@ static void judge_stations(wvgd_fit *f)
     }
     /* an ascent without end, not only a long one */
     wv_gaussian g = wv_ascent_station(f, path, j.best < j.last ? j.first : j.best);
-    bool idle = f->explore.idle >= IDLE && j.elbo < top_elbo(f);
+    bool idle = (double)f->explore.idle >= wv_policy.judge_idle && j.elbo < top_elbo(f);
     if (!p->settled && (hits_bulk(f, &g, j.elbo) || idle))
         next_end(f);
     else
@@ -550,8 +621,8 @@ static void ask_judge(wvgd_fit *f)
         if (f->explore.path[f->explore.judged].stations & 1u << i) {
             wv_gaussian g = wv_ascent_station(f, f->explore.judged, i);
             wv_stream stream = {f->opt.seed, WV_RNG_PILOT, f->count.batch, 0};
-            wv_gaussian_draw(&g, &stream, 0, JUDGES, true, f->b.x + n * f->D, f->arena);
-            n += JUDGES;
+            wv_gaussian_draw(&g, &stream, 0, judges(), true, f->b.x + n * f->D, f->arena);
+            n += judges();
         }
     f->b.n = n;
 }
@@ -572,13 +643,14 @@ wvgd_status wv_explore_ask(wvgd_fit *f, wvgd_error *error)
 static void tell_start(wvgd_fit *f, size_t k, double log_p, const double *x, const double *g)
 {
     wv_path *p = &f->explore.path[k];
-    bool nothing = log_p == -INFINITY, far = p->start >= user(f) + (f->given ? f->N : 0);
-    if (!nothing && !(f->modes.n && far && p->tries < WALLS && wv_modes_walled(f, x, log_p))) {
+    bool nothing = log_p == -INFINITY, movable = f->modes.n && p->start >= user_starts(f) + given_starts(f) &&
+                                                 (double)p->tries < wv_policy.start_wall_tries;
+    if (!nothing && !(movable && wv_modes_walled(f, x, log_p))) {
         wv_ascent_begin(f, k, log_p, x, g);
         return;
     }
-    p->tries += nothing ? 1 : 3;
-    if (p->tries >= 40)
+    p->tries += nothing ? 1 : (size_t)wv_policy.start_wall_step;
+    if ((double)p->tries >= wv_policy.start_tries)
         wv_ascent_end(f, k, false);
     else
         scatter(f, p, f->explore.path_x + k * f->D);
@@ -607,6 +679,13 @@ static void tell_climb(wvgd_fit *f)
         next_end(f);
 }
 
+/* Has no start led to a mode, and is the next wave about to begin? */
+static bool lost(const wvgd_fit *f)
+{
+    return f->stage == WV_EXPLORE && !f->modes.n && (double)f->explore.starts > wv_policy.explore_hopeless_starts &&
+           f->explore.phase == WV_CLIMB && f->explore.path[0].fresh && !f->explore.path[0].tries;
+}
+
 wvgd_status wv_explore_tell(wvgd_fit *f, wvgd_error *error)
 {
     switch (f->explore.phase) {
@@ -617,13 +696,12 @@ wvgd_status wv_explore_tell(wvgd_fit *f, wvgd_error *error)
             take(f, f->fitting.elbo, f->fitting.sd, true);
         break;
     }
-    if (f->stage == WV_EXPLORE && !f->modes.n && f->explore.starts > 40 && f->explore.phase == WV_CLIMB &&
-        f->explore.path[0].fresh && !f->explore.path[0].tries)
+    if (lost(f))
         return wv_fail(error, WVGD_E_NO_DRAWS,
-                       "none of %zu starting points of scale %g, tried 40 times each, has a finite log density that "
+                       "none of %zu starting points of scale %g, tried %g times each, has a finite log density that "
                        "can be climbed to a top: give starting points or init-scale; or is the gradient wrong, or the "
                        "top an edge (then transform the parameter that ends there)?",
-                       f->explore.starts - 1, f->opt.init_scale);
+                       f->explore.starts - 1, f->opt.init_scale, wv_policy.start_tries);
     return WVGD_OK;
 }
 

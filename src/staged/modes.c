@@ -7,17 +7,24 @@
 #include "gaussian.h"
 #include "dense.h"
 #include "mixture.h"
+#include "policy.h"
 #include "weights.h"
 #include <cblas.h>
 #include <math.h>
 #include <string.h>
 #include <stdlib.h>
 
+/* Modes whose roots of so many doubles there is room for. */
+static size_t room_for(size_t size)
+{
+    size_t fit = (size_t)wv_policy.modes_room / size;
+    return fit > WV_MODES ? WV_MODES : fit < 1 ? 1 : fit;
+}
+
 bool wv_modes_new(wv_modes *m, size_t D, bool dense, bool used)
 {
     *m = (wv_modes){.D = D, .size = used ? (dense ? wv_times(D, D) : D) : 0};
-    size_t most = used ? 20000000 / m->size : 0;
-    m->room = !used ? 0 : most > WV_MODES ? WV_MODES : most < 1 ? 1 : most;
+    m->room = used ? room_for(m->size) : 0;
     const wv_slot slots[] = {{&m->x, wv_times(m->room, D)},
                              {&m->root, wv_times(m->room, m->size)},
                              {&m->frame, m->size},
@@ -70,9 +77,7 @@ bool wv_modes_archive(wv_modes *m, wv_archive *a)
     return true;
 }
 
-/* Nats below the heaviest mode at which one no longer matters, and that a Gaussian may leave out of its mass at
- * most; nats by which an exact prediction may be off. */
-static const double heavy = 5, exact = 0.3, half_log_2pi = 0.918938533204672741780;
+static const double half_log_2pi = 0.918938533204672741780;
 
 size_t wv_modes_root_size(const wvgd_fit *f)
 {
@@ -81,8 +86,7 @@ size_t wv_modes_root_size(const wvgd_fit *f)
 
 size_t wv_modes_most(const wvgd_fit *f)
 {
-    size_t fit = 20000000 / wv_modes_root_size(f);
-    return fit > WV_MODES ? WV_MODES : fit < 1 ? 1 : fit;
+    return room_for(wv_modes_root_size(f));
 }
 
 const wv_family *wv_modes_family(const wvgd_fit *f)
@@ -125,13 +129,14 @@ double wv_modes_predict(wvgd_fit *f, const double *x, size_t *mode, double *dist
 
 double wv_modes_bulk(const wvgd_fit *f)
 {
-    return (double)f->D + 3 * sqrt(2 * (double)f->D);
+    return (double)f->D + wv_policy.modes_bulk_sds * sqrt(2 * (double)f->D);
 }
 
 /* Nats by which a prediction at this squared distance from mode m may be off. */
 static double doubt(const wvgd_fit *f, size_t m, double distance)
 {
-    return 0.2 + 0.02 * distance + 2 * f->modes.mode[m].sd;
+    return wv_policy.modes_doubt + wv_policy.modes_doubt_distance * distance +
+           wv_policy.modes_doubt_sd * f->modes.mode[m].sd;
 }
 
 /* Whether the density is less than any mode predicts in its bulk. */
@@ -159,8 +164,9 @@ int wv_modes_foretell(wvgd_fit *f, const double *x, double log_p)
 {
     size_t m = 0;
     double distance = INFINITY;
-    return f->modes.n && fabs(log_p - wv_modes_predict(f, x, &m, &distance)) < exact ? (int)m
-                                                                                     : wv_modes_known(f, x, log_p);
+    return f->modes.n && fabs(log_p - wv_modes_predict(f, x, &m, &distance)) < wv_policy.modes_foretold
+               ? (int)m
+               : wv_modes_known(f, x, log_p);
 }
 
 size_t wv_modes_heaviest(const wvgd_fit *f)
@@ -180,12 +186,14 @@ bool wv_modes_walled(wvgd_fit *f, const double *x, double log_p)
 {
     size_t m = 0;
     double distance = INFINITY, top = wv_modes_top(f);
-    return top - log_p > 100 + 10 * (top - wv_modes_predict(f, x, &m, &distance));
+    return top - log_p >
+           wv_policy.modes_wall + wv_policy.modes_wall_ratio * (top - wv_modes_predict(f, x, &m, &distance));
 }
 
 bool wv_modes_too_light(const wvgd_fit *f, double elbo, double sd)
 {
-    return !(elbo + fmin(sd * sd / 2, heavy) >= f->modes.mode[wv_modes_heaviest(f)].elbo - heavy);
+    return !(elbo + fmin(sd * sd / 2, wv_policy.modes_light) >=
+             f->modes.mode[wv_modes_heaviest(f)].elbo - wv_policy.modes_light);
 }
 
 void wv_modes_judge(wvgd_fit *f)
@@ -290,7 +298,8 @@ void wv_modes_rescale(wvgd_fit *f)
            *sd = wv_arena_take(f->arena, D);
     wv_modes_judge(f);
     if (mean_frame(f, frame)) {
-        double scatter = 2 * fmax(2, sqrt(spread_of_modes(f, frame, centre)));
+        double scatter = wv_policy.modes_scatter *
+                         fmax(wv_policy.modes_least_spread, sqrt(spread_of_modes(f, frame, centre)));
         wv_modes_family(f)->sd(D, 0, frame, sd);
         if (in_range(D, centre, sd, scatter)) { /* else: go on as before */
             memcpy(f->modes.frame, frame, size * sizeof *frame);

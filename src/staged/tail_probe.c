@@ -7,6 +7,7 @@
 #include "error.h"
 #include "memory.h"
 #include "gaussian.h"
+#include "policy.h"
 #include "rng.h"
 #include "dense.h"
 #include "staged/mixture_fit.h"
@@ -71,16 +72,18 @@ bool wv_tail_probe_archive(wv_tail_probe *p, wv_archive *a, bool running, size_t
     return true;
 }
 
-/* Half of the walks begin at draws that the weights vouch for and follow the posterior. The others set out from the
- * middle of a component along its longest axis, where no other component continues it, and follow a flatter density,
- * the posterior's power `flat`, which goes further out. */
+/* The first walks begin at draws that the weights vouch for and follow the posterior. The others set out from the
+ * middle of a component along its longest axis, where no other component continues it, and follow a flatter density, a
+ * power of the posterior's, which goes further out. */
+static size_t weighted_walks(void)
+{
+    return (size_t)(wv_policy.tail_weighted * WV_WALKS);
+}
 
-/* momentum; and how far along, in sds, it is asked whether others are there */
-static const double flat = 0.3, push = 2.2, reach = 3;
-
+/* The power of the posterior's density that walk c follows. */
 static double power(size_t c)
 {
-    return c < WV_WALKS / 2 ? 1 : flat;
+    return c < weighted_walks() ? 1 : wv_policy.tail_flat;
 }
 
 static wv_gaussian metric(const wvgd_fit *f, size_t c)
@@ -132,7 +135,7 @@ static void set_out(wvgd_fit *f, size_t c, size_t i, size_t component)
     memcpy(f->probe.g + (WV_WALKS + c) * D, f->closing.draws.grad + i * D, D * sizeof *p);
     wv_rng_uniform(&stream, 2 * c + 3, 1, &u);
     f->probe.component[c] = component;
-    f->probe.step[c] = (0.3 + 0.3 * u) / pow((double)D, 0.25);
+    f->probe.step[c] = (wv_policy.tail_step + wv_policy.tail_step_span * u) / pow((double)D, 0.25);
     f->probe.energy[c] = power(c) * f->closing.draws.log_p[i] - cblas_ddot((int)D, p, 1, p, 1) / 2;
     f->probe.alive[c] = f->closing.draws.log_p[i] > -INFINITY;
     begin(f, c);
@@ -192,14 +195,14 @@ static size_t nearest_draw(wvgd_fit *f, size_t k)
     return best;
 }
 
-/* How little the other components have at `reach` sds of component k along v: log of its share of the mixture there. */
+/* How little the other components have at some sds of component k along v: log of its share of the mixture there. */
 static double lonely(wvgd_fit *f, size_t k, const double *v)
 {
     size_t D = f->D, mark = wv_arena_mark(f->arena);
     double *x = wv_arena_take(f->arena, D), *y = wv_arena_take(f->arena, D), log_q, log_m;
     wv_gaussian q = wv_mixture_component(&f->mix, k);
     memcpy(x, v, D * sizeof *x);
-    cblas_dscal((int)D, reach, x, 1);
+    cblas_dscal((int)D, wv_policy.tail_reach, x, 1);
     q.family->colour(D, 0, q.root, 1, x, f->arena);
     cblas_daxpy((int)D, 1.0, q.mu, 1, x, 1);
     wv_gaussian_log_density(&q, 1, x, &log_q, y, f->arena);
@@ -284,7 +287,7 @@ static void extend(wvgd_fit *f, size_t first)
             continue;
         double *p = f->probe.p + (WV_WALKS + c) * D;
         memset(p, 0, D * sizeof *p);
-        cblas_daxpy((int)D, end % 2 ? -push : push, e.v, 1, p, 1);
+        cblas_daxpy((int)D, end % 2 ? -wv_policy.tail_push : wv_policy.tail_push, e.v, 1, p, 1);
         set_out(f, c, e.middle, end / 2);
     }
     wv_arena_release(f->arena, mark);
@@ -302,8 +305,8 @@ bool wv_tail_probe_begin(wvgd_fit *f)
     /* walks that do not set out have rows too, and these are saved */
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         memset(rows[i], 0, 2 * WV_WALKS * f->D * sizeof(double));
-    sample(f, WV_WALKS / 2);
-    extend(f, WV_WALKS / 2);
+    sample(f, weighted_walks());
+    extend(f, weighted_walks());
     for (size_t c = 0; c < WV_WALKS; c++)
         alive |= f->probe.alive[c] != 0;
     return alive;
@@ -318,30 +321,48 @@ void wv_tail_probe_ask(wvgd_fit *f)
     f->b.n = n;
 }
 
+/* log p~^power - momentum^2 / 2 of walk c, which is at a point of this density. */
+static double energy(const wvgd_fit *f, size_t c, double log_p)
+{
+    const double *p = f->probe.p + c * f->D;
+    return power(c) * log_p - cblas_ddot((int)f->D, p, 1, p, 1) / 2;
+}
+
+/* The walk has been at x. */
+static void note_point(wvgd_fit *f, const double *x, double log_p)
+{
+    memcpy(f->probe.seen_x + f->probe.seen * f->D, x, f->D * sizeof *x);
+    f->probe.seen_log_p[f->probe.seen++] = log_p;
+}
+
+/* A step of walk c, with the answer at its point. */
+static void walk(wvgd_fit *f, size_t c, const double *x, double log_p, const double *grad)
+{
+    size_t D = f->D;
+    memcpy(f->probe.g + c * D, grad, D * sizeof *grad);
+    kick(f, c, f->probe.step[c] / 2);
+    if (energy(f, c, log_p) > f->probe.energy[c] - wv_policy.tail_energy_loss) {
+        note_point(f, x, log_p);
+        kick(f, c, f->probe.step[c] / 2);
+        drift(f, c);
+    } else { /* the steps are too long here: once more, with shorter ones */
+        f->probe.step[c] *= wv_policy.tail_shorter;
+        begin(f, c);
+    }
+    for (size_t i = 0; i < D; i++)
+        if (!(fabs(f->probe.x[c * D + i]) < 1e120))
+            f->probe.alive[c] = 0;
+}
+
 bool wv_tail_probe_tell(wvgd_fit *f)
 {
     size_t D = f->D, n = 0, alive = 0;
     f->probe.steps++;
-    for (size_t c = 0; c < WV_WALKS; c++) {
-        if (!f->probe.alive[c])
-            continue;
-        memcpy(f->probe.g + c * D, f->b.grad + n * D, D * sizeof(double));
-        kick(f, c, f->probe.step[c] / 2);
-        if (power(c) * f->b.log_p[n] - cblas_ddot((int)D, f->probe.p + c * D, 1, f->probe.p + c * D, 1) / 2 >
-            f->probe.energy[c] - 2) {
-            memcpy(f->probe.seen_x + f->probe.seen * D, f->b.x + n * D, D * sizeof(double));
-            f->probe.seen_log_p[f->probe.seen++] = f->b.log_p[n];
-            kick(f, c, f->probe.step[c] / 2);
-            drift(f, c);
-        } else { /* the steps are too long here: once more, with shorter ones */
-            f->probe.step[c] *= 0.4;
-            begin(f, c);
+    for (size_t c = 0; c < WV_WALKS; c++)
+        if (f->probe.alive[c]) {
+            walk(f, c, f->b.x + n * D, f->b.log_p[n], f->b.grad + n * D);
+            alive += f->probe.alive[c] ? 1 : 0;
+            n++;
         }
-        for (size_t i = 0; i < D; i++)
-            if (!(fabs(f->probe.x[c * D + i]) < 1e120))
-                f->probe.alive[c] = 0;
-        alive += f->probe.alive[c] ? 1 : 0;
-        n++;
-    }
     return !alive || f->probe.steps == WV_WALK;
 }
