@@ -100,3 +100,8 @@ bool wv_closing_archive(wv_closing *c, wv_archive *a, wv_closing_rule rule)
     wv_archive_array(a, c->calibrated, weights);
     return true;
 }
+
+void wv_closing_set_calibrated(wv_closing *c, const double *weight)
+{
+    memcpy(c->calibrated, weight, c->draws.n * sizeof *weight);
+}

@@ -31,4 +31,7 @@ typedef struct {
 bool wv_closing_new(wv_closing *c, size_t N, size_t D, size_t room, size_t strata, bool gradients);
 void wv_closing_free(wv_closing *c);
 bool wv_closing_archive(wv_closing *c, wv_archive *a, wv_closing_rule rule);
+
+/* Weights [n] of the draws, calibrated by Stein's identities; some may be negative. */
+void wv_closing_set_calibrated(wv_closing *c, const double *weight);
 #endif

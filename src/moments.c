@@ -515,8 +515,13 @@ static void estimate(wvgd_fit *f, const wanted *w, double *mean, double *var, do
 
 void wv_moments_estimate(wvgd_fit *f)
 {
-    estimate(f, &(wanted){f->D, f->D, f->closing.draws.x}, f->posterior.mean, f->posterior.var, f->posterior.mcse,
-             f->closing.calibrated);
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *mean = wv_arena_take(f->arena, D), *var = wv_arena_take(f->arena, D), *mcse = wv_arena_take(f->arena, D),
+           *weight = wv_arena_take(f->arena, f->closing.draws.n); /* [D], [D], [D], [n] */
+    estimate(f, &(wanted){D, D, f->closing.draws.x}, mean, var, mcse, weight);
+    wv_posterior_set_moments(&f->posterior, D, mean, var, mcse);
+    wv_closing_set_calibrated(&f->closing, weight);
+    wv_arena_release(f->arena, mark);
 }
 
 /* Whether there is nothing to estimate of a function, whose values are m apart: it is the same at all draws of

@@ -202,3 +202,10 @@ void wv_posterior_describe(wvgd_fit *f)
     pool_masses(f);
     distortion(f);
 }
+
+void wv_posterior_set_moments(wv_posterior *p, size_t D, const double *mean, const double *var, const double *mcse)
+{
+    memcpy(p->mean, mean, D * sizeof *mean);
+    memcpy(p->var, var, D * sizeof *var);
+    memcpy(p->mcse, mcse, D * sizeof *mcse);
+}

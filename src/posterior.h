@@ -35,4 +35,7 @@ void wv_posterior_describe(wvgd_fit *f);
 /* Are the weights of the closing draws of a joint fit that has ended so uneven that means, variances and the weights
  * that users see stand for the ensemble instead? */
 bool wv_posterior_uncorrected(const wvgd_fit *f);
+
+/* Means, variances and standard errors of the means, [D] each. */
+void wv_posterior_set_moments(wv_posterior *p, size_t D, const double *mean, const double *var, const double *mcse);
 #endif

@@ -1,16 +1,17 @@
-/* explore.c - waves of L-BFGS ascents in lock step: every batch holds one trial point of each path, so
- * a model that likes batches gets them.
+/* explore.c - waves of ascents (ascent.c) in lock step: every batch holds one trial point of each path, so a model that
+ * likes batches gets them.
  *
  * Paths run in coordinates of a frame: the user's scale at first, then the mean covariance of the modes found, so
- * that after the first mode neither units nor shears matter. The first ascent goes alone, so that the others can
- * be cut short where they come into the bulk of a mode that is known, with the density that it predicts, or begin
- * where the known modes predict the density exactly. An end that nothing known explains is a candidate: the
- * Gaussian of the path's curvature pairs, at its end, or, where the ascent did not settle, at that of its
- * stations whose ELBO is best (a funnel's density rises without end, its ELBO does not). Candidates that are not
- * hopelessly light are fitted at once (mixture_fit.c with one component): the fit says what mass the mode has and
- * whether it is new. Later waves start from wider scatter around the modes found, in units of their own sds, until many
- * starts have found nothing new and every mode of weight has been hit twice. In more than WV_DENSE dimensions
- * ends are taken as they are, with diagonal Gaussians. */
+ * that after the first mode neither units nor shears matter. The first ascent goes alone. The others are cut short
+ * where they come into the bulk of a known mode with the density that it predicts, or where their start already has the
+ * density that the known modes predict.
+ *
+ * An end that nothing known explains is a candidate: the Gaussian of the path's curvature pairs, at its end, or, where
+ * the ascent did not settle, at one of its stations (a funnel's density rises without end, its ELBO does not).
+ * Candidates that are not hopelessly light are fitted at once (mixture_fit.c with one component): the fit tells the
+ * mass of the mode and whether it is new. Later waves start from wider scatter around the modes found, in units of
+ * their own sds, until many starts have found nothing new and every mode of weight has been hit twice. In more than
+ * WV_DENSE dimensions ends are taken as they are, with diagonal Gaussians. */
 #include "staged/explore.h"
 #include "fit.h"
 #include "error.h"
@@ -236,7 +237,7 @@ void wv_explore_begin(wvgd_fit *f)
 
 /* ---- ends -------------------------------------------------------------------------------------------------------- */
 /* Small tops beside a mode, whose Gaussian when fitted becomes the mode's: ends that have been fitted are
- * remembered, and the mode that they led to. The end of path k among these, or s.ends. */
+ * remembered, and the mode that they led to. The end of path k among these, or f->explore.ends. */
 static size_t find_end(wvgd_fit *f, size_t k)
 {
     const wv_path *p = &f->explore.path[k];

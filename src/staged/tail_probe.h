@@ -26,12 +26,12 @@ bool wv_tail_probe_new(wv_tail_probe *p, size_t D);
 void wv_tail_probe_free(wv_tail_probe *p);
 bool wv_tail_probe_archive(wv_tail_probe *p, wv_archive *a, bool running, size_t components);
 
-/* Walks begin at stored draws chosen by their weights close_v. */
+/* Walks begin at stored draws, some of them chosen by their weights f->closing.v. */
 bool wv_tail_probe_begin(wvgd_fit *f); /* false: there is no draw from which to set out */
 
 void wv_tail_probe_ask(wvgd_fit *f);
 
-/* Takes a step of every walk. True: all have ended; f->crawl_seen holds where they have been (f->s.crawl.seen
- * points) and f->crawl_log_p the log densities there. */
+/* Takes a step of every walk. True: all have ended; f->probe has the points where they have been, and the log densities
+ * there. */
 bool wv_tail_probe_tell(wvgd_fit *f);
 #endif
