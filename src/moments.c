@@ -327,8 +327,8 @@ static void scatter(wvgd_fit *f, const wanted *w, stein *s)
         pairs += (double)r.pairs;
         if (!last_of_proposal(f, &r))
             continue;
-        cblas_dsyr(CblasRowMajor, CblasLower, (int)q, -1 / pairs, s->sum, 1, s->S,
-                   (int)q); /* what is left is scatter */
+        /* what is left is scatter */
+        cblas_dsyr(CblasRowMajor, CblasLower, (int)q, -1 / pairs, s->sum, 1, s->S, (int)q);
         cblas_daxpy((int)p, -weight / pairs, s->sum, 1, s->cross, 1);
         cblas_daxpy((int)p, 1.0, s->sum, 1, s->total, 1);
         s->freedom += pairs - 1;
@@ -342,16 +342,10 @@ static void scatter(wvgd_fit *f, const wanted *w, stein *s)
  * less than this is rounding. */
 static const double ridge = 1e-8;
 
-/* The tilt c, the mean under it, and slopes B = S^-1 scatter of b with (value - mean). False: there is no tilt. */
-static bool solve(wvgd_fit *f, const wanted *w, stein *s)
+/* Scatter, sums and crosses in units of the statistics, with a ridge; false: a statistic is not finite. */
+static bool scale_statistics(const stein *s)
 {
-    size_t p = s->p, q = s->q, m = w->m;
-    lapack_int size = (lapack_int)p, rows = (lapack_int)q;
-    double n = (double)f->closing.draws.n,
-           *B = s->S + p * q; /* [m][q], of which the first p: what LAPACK takes for p x m */
-    scatter(f, w, s);
-    if (!(s->freedom > wv_policy.moments_freedom * (double)p))
-        return false;
+    size_t p = s->p, q = s->q;
     for (size_t k = 0; k < p; k++) {
         s->inverse[k] = 1 / (sqrt(s->square[k]) + 1e-150);
         if (!isfinite(s->S[k * q + k]) || !isfinite(s->total[k]) || !(s->inverse[k] > 0))
@@ -365,18 +359,14 @@ static bool solve(wvgd_fit *f, const wanted *w, stein *s)
         s->c[k] = s->total[k] * s->inverse[k];
         s->cross[k] *= s->inverse[k];
     }
-    if (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', size, s->S, rows) != 0 ||
-        LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', size, 1, s->S, rows, s->c, size) != 0)
-        return false;
-    double kept = 1 - cblas_ddot((int)p, s->cross, 1, s->c, 1) / n; /* sum of the tilted weights */
-    if (!(kept > wv_policy.moments_kept_least && kept < wv_policy.moments_kept_most))
-        return false;
-    for (size_t k = 0; k < m; k++) {
-        s->mean[k] = -cblas_ddot((int)p, B + k * q, 1, s->c, 1) / kept; /* the values have mean 0 without the tilt */
-        cblas_daxpy((int)p, -s->mean[k] / n, s->cross, 1, B + k * q, 1);
-    }
-    if (LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', size, (lapack_int)m, s->S, rows, B, rows) != 0)
-        return false;
+    return true;
+}
+
+/* Tilt, slopes and V in the units of the model, from those in units of the statistics: in s->c, in B [m][q], and by the
+ * root in s->S. */
+static void unscale(const stein *s, size_t m, const double *B)
+{
+    size_t p = s->p, q = s->q;
     for (size_t k = 0; k < p; k++) {
         memcpy(s->L + k * p, s->S + k * q, (k + 1) * sizeof(double));
         memset(s->L + k * p + k + 1, 0, (p - k - 1) * sizeof(double));
@@ -389,6 +379,31 @@ static bool solve(wvgd_fit *f, const wanted *w, stein *s)
             s->V[k * p + l] *= s->inverse[l];
         s->c[l] *= s->inverse[l];
     }
+}
+
+/* The tilt c, the mean under it, and slopes B = S^-1 scatter of b with (value - mean). False: there is no tilt. */
+static bool solve(wvgd_fit *f, const wanted *w, stein *s)
+{
+    size_t p = s->p, q = s->q, m = w->m;
+    lapack_int size = (lapack_int)p, rows = (lapack_int)q;
+    double n = (double)f->closing.draws.n,
+           *B = s->S + p * q; /* [m][q], of which the first p: what LAPACK takes for p x m */
+    scatter(f, w, s);
+    if (!(s->freedom > wv_policy.moments_freedom * (double)p) || !scale_statistics(s))
+        return false;
+    if (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', size, s->S, rows) != 0 ||
+        LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', size, 1, s->S, rows, s->c, size) != 0)
+        return false;
+    double kept = 1 - cblas_ddot((int)p, s->cross, 1, s->c, 1) / n; /* sum of the tilted weights */
+    if (!(kept > wv_policy.moments_kept_least && kept < wv_policy.moments_kept_most))
+        return false;
+    for (size_t k = 0; k < m; k++) {
+        s->mean[k] = -cblas_ddot((int)p, B + k * q, 1, s->c, 1) / kept; /* the values have mean 0 without the tilt */
+        cblas_daxpy((int)p, -s->mean[k] / n, s->cross, 1, B + k * q, 1);
+    }
+    if (LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', size, (lapack_int)m, s->S, rows, B, rows) != 0)
+        return false;
+    unscale(s, m, B);
     return true;
 }
 

@@ -36,7 +36,11 @@ static const double half_log_2pi = 0.918938533204672741780;
 bool wv_explore_new(wv_explore *e, size_t D, bool dense, bool used)
 {
     size_t each = dense ? WV_STATIONS : 1, padded = wv_columns_round(D), size = dense ? wv_times(D, D) : D;
-    *e = (wv_explore){.D = D, .size = size, .padded = padded, .stations = each};
+    memset(e, 0, sizeof *e); /* a literal would take 6 KB of the stack */
+    e->D = D;
+    e->size = size;
+    e->padded = padded;
+    e->stations = each;
     size_t paths = used ? WV_PATHS : 0, left = paths * each;
     const wv_slot slots[] = {
         {&e->frame, used ? size : 0},
