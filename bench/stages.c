@@ -137,15 +137,9 @@ static bool known(wvgd_fit *fit, double *mean, double *sd)
         return true;
     }
     double *root = malloc(D * D * sizeof *root);
-    wv_mixture now = fit->mix;
-    size_t K = fit->mix.K;
-    if (fit->stage == WV_MIX && fit->mix_tried.K) { /* growing: what it was before stands until it has ended */
-        fit->mix = fit->mix_tried;
-        fit->mix.K = fit->mix_tried.K;
-    }
-    bool fine = root && wv_mixture_moments(fit, mean, root);
-    fit->mix = now;
-    fit->mix.K = K;
+    /* growing: what it was before stands until it has ended */
+    const wv_mixture *mix = fit->stage == WV_MIX && fit->mix_tried.K ? &fit->mix_tried : &fit->mix;
+    bool fine = root && wv_mixture_moments(mix, mean, root, fit->arena);
     if (fine)
         wv_family_get(WVGD_FULL)->sd(D, 0, root, sd);
     free(root);

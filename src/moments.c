@@ -505,7 +505,7 @@ static void estimate(wvgd_fit *f, const wanted *w, double *mean, double *var, do
     stein s = new_stein(f, m);
     weighted(f, w, &s);
     bool tilted = weights_tell(f->D, wv_weights_ess(n, f->closing.v), f->outcome.pareto_k) &&
-                  wv_mixture_moments(f, s.mu, s.root);
+                  wv_mixture_moments(&f->mix, s.mu, s.root, f->arena);
     if (tilted) {
         correlate(&s, f->D);
         form_groups(f, &s, m);

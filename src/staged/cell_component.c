@@ -677,7 +677,7 @@ static void take_heaviest(wvgd_fit *f, size_t j)
 /* False: its log densities at the stored draws are not known yet. */
 void wv_cell_component_plain(wvgd_fit *f, size_t j)
 {
-    wv_gaussian q = wv_mixture_component(&f->mix, wv_mixture_owner(f, f->cells.now.z + j * f->D));
+    wv_gaussian q = wv_mixture_component(&f->mix, wv_mixture_owner(&f->mix, f->cells.now.z + j * f->D, f->arena));
     set_component(f, j, q.mu, q.root);
     remember(f, j);
 }

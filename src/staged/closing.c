@@ -30,7 +30,7 @@ void wv_closing_propose(wvgd_fit *f, size_t n)
         f->proposals.share[2 * k] = 2 * (size_t)fmax(1, round((1 - share_tails) * share / 2));
         f->proposals.share[2 * k + 1] = 2 * (size_t)fmax(1, round(share_tails * share / 2));
     }
-    bool wide = wv_mixture_moments(f, f->shared.tail_mu, f->shared.tail_root);
+    bool wide = wv_mixture_moments(&f->mix, f->shared.tail_mu, f->shared.tail_root, f->arena);
     cblas_dscal((int)(f->D * f->D), widening, f->shared.tail_root, 1);
     f->proposals.p[2 * K].q = (wv_gaussian){wv_family_get(WVGD_FULL), f->D,        0, f->shared.tail_mu,
                                             f->shared.tail_root,      degrees_wide};

@@ -18,21 +18,6 @@
 
 enum { WINDOW = 8, ALONE = 120, TOGETHER = 12 }; /* batches kept for one component; iterations at most */
 
-size_t wv_mixture_owner(wvgd_fit *f, const double *x)
-{
-    size_t best = 0;
-    double most = -INFINITY, log_q;
-    for (size_t k = 0; k < f->mix.K; k++) {
-        wv_gaussian q = wv_mixture_component(&f->mix, k);
-        wv_gaussian_log_density(&q, 1, x, &log_q, f->desk.y, f->arena);
-        if (log_q + log(f->mix.w[k]) > most) {
-            most = log_q + log(f->mix.w[k]);
-            best = k;
-        }
-    }
-    return best;
-}
-
 /* ---- draws ------------------------------------------------------------------------------------------------------- */
 /* n standard normals in antithetic orthogonal blocks: 2 D of them span every direction twice. */
 static void orthogonal(wvgd_fit *f, const wv_stream *stream, size_t n, double *x)
@@ -740,40 +725,4 @@ void wv_grow_refine(wvgd_fit *f, const double *v)
     wv_fit_share(f, f->mix.K, work_of(f), refine_one, &to);
     memcpy(f->mix.w, to.w, f->mix.K * sizeof(double));
     normalise_weights(f);
-}
-
-bool wv_mixture_moments_of(wvgd_fit *f, const double *group, double g, double *mean, double *root)
-{
-    size_t D = f->D, K = f->mix.K;
-    double sum = 0;
-    if (K == 1) {
-        memcpy(mean, f->mix.mu, D * sizeof *mean);
-        memcpy(root, f->mix.root, D * D * sizeof *root);
-        return true;
-    }
-    memset(mean, 0, D * sizeof *mean);
-    memset(root, 0, D * D * sizeof *root);
-    for (size_t k = 0; k < K; k++)
-        if (!group || group[k] == g) {
-            sum += f->mix.w[k];
-            cblas_daxpy((int)D, f->mix.w[k], f->mix.mu + k * D, 1, mean, 1);
-        }
-    cblas_dscal((int)D, 1 / sum, mean, 1);
-    for (size_t k = 0; k < K; k++) {
-        if (group && group[k] != g)
-            continue;
-        wv_gaussian q = wv_mixture_component(&f->mix, k);
-        wv_gaussian_cov(&q, f->desk.square[0], f->arena);
-        cblas_daxpy((int)(D * D), f->mix.w[k] / sum, f->desk.square[0], 1, root, 1);
-        for (size_t i = 0; i < D; i++)
-            f->desk.vector[0][i] = q.mu[i] - mean[i];
-        cblas_dger(CblasRowMajor, (int)D, (int)D, f->mix.w[k] / sum, f->desk.vector[0], 1, f->desk.vector[0], 1, root,
-                   (int)D);
-    }
-    return wv_dense_chol(D, root, f->desk.square[0]);
-}
-
-bool wv_mixture_moments(wvgd_fit *f, double *mean, double *root)
-{
-    return wv_mixture_moments_of(f, NULL, 0, mean, root);
 }

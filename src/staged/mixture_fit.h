@@ -15,9 +15,6 @@ typedef struct {
     double elbo, sd;      /* of the last */
 } wv_mixture_fitting;
 
-/* The component with the largest share of the mixture's density at x. */
-size_t wv_mixture_owner(wvgd_fit *f, const double *x);
-
 /* Begins to fit the components in f->mix with their weights. What is in the pool is used; with `step_first`
  * a first step is taken from it alone. */
 void wv_mixture_fit_begin(wvgd_fit *f, bool step_first);
@@ -49,10 +46,4 @@ void wv_grow_drop(wvgd_fit *f);
 
 /* Forward-KL (population Monte Carlo) step from all points in the pool with normalised posterior weights v. */
 void wv_grow_refine(wvgd_fit *f, const double *v);
-
-/* Mean [D] and Cholesky factor [D][D] of the mixture's covariance; false: none. */
-bool wv_mixture_moments(wvgd_fit *f, double *mean, double *root);
-
-/* The same of those of its components whose group[k] is g. */
-bool wv_mixture_moments_of(wvgd_fit *f, const double *group, double g, double *mean, double *root);
 #endif

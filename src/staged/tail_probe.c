@@ -152,7 +152,7 @@ static void sample(wvgd_fit *f, size_t walks)
         while (sum < ((double)c + u) / (double)walks && at + 1 < n)
             sum += f->closing.v[++at] / total;
         wv_rng_normal(&stream, 2 * c + 2, f->D, f->probe.p + (WV_WALKS + c) * f->D);
-        set_out(f, c, at, wv_mixture_owner(f, f->closing.draws.x + at * f->D));
+        set_out(f, c, at, wv_mixture_owner(&f->mix, f->closing.draws.x + at * f->D, f->arena));
     }
 }
 
@@ -248,7 +248,7 @@ static void measure_ends(wvgd_fit *f, const mixture_ends *e)
         for (size_t k = 0; k < f->mix.K; k++) {
             if (e->mode[k] != (double)m)
                 continue;
-            measured = measured || wv_mixture_moments_of(f, e->mode, (double)m, e->mean, e->root);
+            measured = measured || wv_mixture_moments_of(&f->mix, e->mode, (double)m, e->mean, e->root, f->arena);
             if (!measured || !axis(f, k, e->root, e->v))
                 continue;
             e->lonely[2 * k] = lonely(f, k, e->v);
@@ -262,7 +262,7 @@ static void measure_ends(wvgd_fit *f, const mixture_ends *e)
 static bool find_axis(wvgd_fit *f, mixture_ends *e, size_t k)
 {
     if (e->of != k) {
-        bool found = wv_mixture_moments_of(f, e->mode, e->mode[k], e->mean, e->root) && axis(f, k, e->root, e->v);
+        bool found = wv_mixture_moments_of(&f->mix, e->mode, e->mode[k], e->mean, e->root, f->arena) && axis(f, k, e->root, e->v);
         e->of = found ? k : f->mix.K;
         e->middle = found ? nearest_draw(f, k) : 0;
     }
