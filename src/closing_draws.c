@@ -2,6 +2,7 @@
 #include "closing_draws.h"
 #include "error.h"
 #include "memory.h"
+#include "simd/columns.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,8 @@ bool wv_closing_new(wv_closing *c, size_t N, size_t D, size_t room, size_t strat
         {&b->near, room},
         {&b->sum_u, N},
         {&c->made, strata},
+        {&c->wide_mu, gradients ? D : 0},
+        {&c->wide_root, gradients ? wv_times(D, D) : 0},
         {&c->v, room},
         {&c->log_w, room},
         {&c->smooth, room},
@@ -40,6 +43,7 @@ void wv_closing_free(wv_closing *c)
 {
     free(c->memory);
     free(c->index);
+    free(c->seen.memory);
 }
 
 /* Whether n whole numbers in the archive are below `end`. */
@@ -77,6 +81,7 @@ bool wv_closing_archive(wv_closing *c, wv_archive *a, wv_closing_rule rule)
         c->planned = s.planned;
         c->block = s.block;
         c->trial = s.trial;
+        wv_closing_seen_forget(c, 0);
     }
     wv_batch *b = &c->draws;
     size_t n = s.n, cells = rule.cells ? n : 0, weights = rule.weights ? n : 0, strata = c->gradients ? n : cells;
@@ -104,4 +109,25 @@ bool wv_closing_archive(wv_closing *c, wv_archive *a, wv_closing_rule rule)
 void wv_closing_set_calibrated(wv_closing *c, const double *weight)
 {
     memcpy(c->calibrated, weight, c->draws.n * sizeof *weight);
+}
+
+/* ---- squares ----------------------------------------------------------------------------------------------------- */
+bool wv_closing_seen_new(wv_closing *c, size_t places, size_t points)
+{
+    size_t row = wv_times((points + WV_COLUMNS - 1) / WV_COLUMNS, WV_COLUMNS);
+    double *r = NULL;
+    const wv_slot slot = {&r, wv_times(places, row) + WV_COLUMNS}; /* the last row is read beyond its end */
+    c->seen = (wv_closing_seen){.memory = wv_memory_carve(&slot, 1, WV_AS_IT_IS)};
+    c->seen.squares = (wv_squares){.row = row, .r = r};
+    return c->seen.memory != NULL;
+}
+
+size_t wv_closing_seen_known(const wv_closing *c, size_t version)
+{
+    return c->seen.version == version ? c->seen.n : 0;
+}
+
+void wv_closing_seen_forget(wv_closing *c, size_t from)
+{
+    c->seen.n = c->seen.n < from ? c->seen.n : from;
 }

@@ -3,20 +3,30 @@
 #define WV_CLOSING_DRAWS_H
 #include "archive.h"
 #include "batch.h"
+#include "draws.h"
+
+/* Squares |y|^2 of the first n draws in the coordinates of the proposals that one version of the mixture has given. */
+typedef struct {
+    wv_squares squares;
+    size_t n, version;
+    double *memory;
+} wv_closing_seen;
 
 /* Closing draws, with what they say of the posterior. */
 typedef struct {
     size_t N, D;
-    size_t room, strata; /* draws and proposals at most */
-    bool gradients;      /* gradients are kept, too */
-    size_t planned;      /* draws in a block of the present stage, fixed before the first */
-    size_t block;        /* blocks complete */
-    size_t trial;        /* of the draws, those of the trial, which stand first */
-    wv_batch draws;      /* [room] before the closing stages: points that kmeans.c keeps */
-    double *made;        /* [strata] draws of each proposal of the final batch */
-    double *v, *log_w;   /* [n] normalised posterior weights, and the logs of these, */
-    double *smooth;      /* [n] Pareto-smoothed log weights, */
-    double *calibrated;  /* [n] and weights calibrated by Stein's identities */
+    size_t room, strata;         /* draws and proposals at most */
+    bool gradients;              /* gradients are kept, too */
+    size_t planned;              /* draws in a block of the present stage, fixed before the first */
+    size_t block;                /* blocks complete */
+    size_t trial;                /* of the draws, those of the trial, which stand first */
+    wv_batch draws;              /* [room] before the closing stages: points that kmeans.c keeps */
+    double *made;                /* [strata] draws of each proposal of the final batch */
+    double *wide_mu, *wide_root; /* staged: [D], [D][D] the wide Student-t of the proposal */
+    wv_closing_seen seen;        /* staged: a cache, never saved */
+    double *v, *log_w;           /* [n] normalised posterior weights, and the logs of these, */
+    double *smooth;              /* [n] Pareto-smoothed log weights, */
+    double *calibrated;          /* [n] and weights calibrated by Stein's identities */
     double *memory;
     uint32_t *index;
 } wv_closing;
@@ -34,4 +44,12 @@ bool wv_closing_archive(wv_closing *c, wv_archive *a, wv_closing_rule rule);
 
 /* Weights [n] of the draws, calibrated by Stein's identities; some may be negative. */
 void wv_closing_set_calibrated(wv_closing *c, const double *weight);
+
+/* Room for squares of so many draws in the coordinates of so many places; false without memory. */
+bool wv_closing_seen_new(wv_closing *c, size_t places, size_t points);
+
+/* Draws whose squares are known for this version of the mixture. Whoever replaces draws forgets those from the first
+ * of these on. */
+size_t wv_closing_seen_known(const wv_closing *c, size_t version);
+void wv_closing_seen_forget(wv_closing *c, size_t from);
 #endif

@@ -130,15 +130,19 @@ static size_t proposals(const wvgd_fit *f)
     return b ? f->pool.batch[b - 1].proposal + f->pool.batch[b - 1].proposals : 0;
 }
 
-static wv_place proposal(const wvgd_fit *f, size_t c)
+/* Proposals of the pool from number `first` on. */
+typedef struct {
+    const wv_draws *pool;
+    size_t first;
+} made_by;
+
+static wv_place proposal(const void *self, size_t c)
 {
-    return (wv_place){f->pool.mu + c * f->D,
-                      f->pool.inverse + c * f->D * f->D,
-                      f->pool.log_det[c],
-                      f->pool.share[c],
-                      f->pool.nu[c],
-                      f->pool.tails[c],
-                      0};
+    const made_by *m = self;
+    const wv_draws *d = m->pool;
+    size_t i = m->first + c;
+    return (
+        wv_place){d->mu + i * d->D, d->inverse + i * d->D * d->D, d->log_det[i], d->share[i], d->nu[i], d->tails[i], 0};
 }
 
 /* ---- densities --------------------------------------------------------------------------------------------------- */
@@ -148,12 +152,13 @@ typedef struct {
     double *r, *sum, *log_q; /* [WV_COLUMNS], [WV_COLUMNS], [GROUP + 2][WV_COLUMNS] */
 } block;
 
-static block names(const wvgd_fit *f)
+/* From the arena. */
+static block take_block(wvgd_fit *f)
 {
-    double *at = f->desk.columns;
     size_t size = f->D * WV_COLUMNS;
-    return (
-        block){at, at + size, at + 2 * size, at + 3 * size, at + 3 * size + WV_COLUMNS, at + 3 * size + 2 * WV_COLUMNS};
+    return (block){wv_arena_take(f->arena, size),       wv_arena_take(f->arena, size),
+                   wv_arena_take(f->arena, size),       wv_arena_take(f->arena, WV_COLUMNS),
+                   wv_arena_take(f->arena, WV_COLUMNS), wv_arena_take(f->arena, (GROUP + 2) * WV_COLUMNS)};
 }
 
 /* log (draws x density) of a place's Gaussian and of its Student-t, from r = |y|^2, into log_q;
@@ -168,20 +173,19 @@ static size_t weigh(const wv_place *p, size_t D, size_t n, const double *r, doub
     return made;
 }
 
-/* b->sum <- log(exp b->sum + sum over places) at the n points in b->x, or with `r` from the squares in
- * its rows, a place each, `room` apart. */
-static void add_block(wvgd_fit *f, const block *b, wv_draws_place *place, size_t from, size_t to, size_t n,
-                      const double *r, size_t room)
+/* b->sum <- log(exp b->sum + sum over places) at the n points in b->x, or with `r` from the squares in its rows, a
+ * place each, `row` apart. */
+static void add_block(size_t D, const block *b, const wv_places *places, size_t n, const double *r, size_t row)
 {
     size_t waiting = 0;
-    for (size_t c = from; c < to; c++) {
-        wv_place p = place(f, c);
+    for (size_t c = 0; c < places->n; c++) {
+        wv_place p = places->at(places->self, c);
         if (!r && p.like > 0)
             cblas_dscal((int)n, p.like, b->r, 1);
         else if (!r)
-            wv_columns_whiten(f->D, n, p.inverse, p.mu, b->x, b->spare, b->y, b->r);
-        waiting += weigh(&p, f->D, n, r ? r + (c - from) * room : b->r, b->log_q + waiting * WV_COLUMNS);
-        if (waiting >= GROUP || c + 1 == to) {
+            wv_columns_whiten(D, n, p.inverse, p.mu, b->x, b->spare, b->y, b->r);
+        waiting += weigh(&p, D, n, r ? r + c * row : b->r, b->log_q + waiting * WV_COLUMNS);
+        if (waiting >= GROUP || c + 1 == places->n) {
             wv_columns_best()->add_logs(waiting, n, b->log_q, b->sum);
             waiting = 0;
         }
@@ -193,15 +197,15 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Densities of places from .. to at points, block by block of WV_COLUMNS. */
+/* Densities of places at points, block by block of WV_COLUMNS. */
 typedef struct {
-    wv_draws_place *place;
-    size_t from, to, n;
-    const double *x; /* [n][D] */
-    double *log_sum; /* [n] */
-    const double *r; /* squares, or NULL */
-    bool keep;       /* points in the coordinates of the places, too */
-    size_t known;    /* blocks that are left out */
+    const wv_places *places;
+    size_t n;
+    const double *x;           /* [n][D] */
+    double *log_sum;           /* [n] */
+    const wv_squares *squares; /* or NULL */
+    size_t first;              /* square that belongs to the first point */
+    size_t known;              /* blocks that are left out */
 } densities;
 
 static size_t blocks_of(size_t n)
@@ -209,84 +213,94 @@ static size_t blocks_of(size_t n)
     return (n + WV_COLUMNS - 1) / WV_COLUMNS;
 }
 
-static double work_of(const wvgd_fit *f, const densities *d)
+/* Multiplications, of which whitening takes most. */
+static double work_of(const wvgd_fit *f, const densities *d, bool whitens)
 {
-    return (double)((d->to - d->from) * d->n * f->D) * (d->r ? 1 : (double)f->D);
+    return (double)(d->places->n * d->n * f->D) * (whitens ? (double)f->D : 1);
 }
 
 static void add_at(wvgd_fit *f, void *context, size_t at)
 {
     const densities *d = context;
-    size_t first = at * WV_COLUMNS, here = least(d->n - first, WV_COLUMNS);
-    block b = names(f);
-    if (!d->r)
+    size_t first = at * WV_COLUMNS, here = least(d->n - first, WV_COLUMNS), mark = wv_arena_mark(f->arena);
+    block b = take_block(f);
+    if (!d->squares)
         wv_columns_turn(f->D, here, d->x + first * f->D, b.x);
     for (size_t i = 0; i < WV_COLUMNS; i++)
         b.sum[i] = i < here ? d->log_sum[first + i] : 0;
-    add_block(f, &b, d->place, d->from, d->to, wv_columns_round(here), d->r ? d->r + first : NULL, wv_draws_points(f));
+    add_block(f->D, &b, d->places, wv_columns_round(here), d->squares ? d->squares->r + d->first + first : NULL,
+              d->squares ? d->squares->row : 0);
     memcpy(d->log_sum + first, b.sum, here * sizeof *d->log_sum);
+    wv_arena_release(f->arena, mark);
 }
 
-void wv_draws_add(wvgd_fit *f, wv_draws_place *place, size_t from, size_t to, size_t n, const double *x,
-                  double *log_sum)
+void wv_draws_add(wvgd_fit *f, const wv_places *p, size_t n, const double *x, double *log_sum)
 {
-    densities d = {.place = place, .from = from, .to = to, .n = n, .x = x, .log_sum = log_sum};
-    wv_fit_share(f, blocks_of(n), work_of(f, &d), add_at, &d);
+    densities d = {.places = p, .n = n, .x = x, .log_sum = log_sum};
+    wv_fit_share(f, blocks_of(n), work_of(f, &d, true), add_at, &d);
 }
 
-void wv_draws_sum(wvgd_fit *f, wv_draws_place *place, size_t from, size_t to, size_t first, size_t n, double *log_sum)
+void wv_draws_sum(wvgd_fit *f, const wv_places *p, const wv_squares *s, size_t first, size_t n, double *log_sum)
 {
-    densities d = {.place = place, .from = from, .to = to, .n = n, .r = f->shared.mix_q + first, .log_sum = log_sum};
-    wv_fit_share(f, blocks_of(n), work_of(f, &d), add_at, &d);
+    densities d = {.places = p, .n = n, .squares = s, .first = first, .log_sum = log_sum};
+    wv_fit_share(f, blocks_of(n), work_of(f, &d, false), add_at, &d);
 }
 
 static void measure_at(wvgd_fit *f, void *context, size_t index)
 {
     const densities *d = context;
-    block b = names(f);
+    const wv_squares *to = d->squares;
     size_t D = f->D, size = D * WV_COLUMNS, at = d->known + index, first = at * WV_COLUMNS,
-           here = least(d->n - first, WV_COLUMNS);
+           here = least(d->n - first, WV_COLUMNS), mark = wv_arena_mark(f->arena);
+    block b = take_block(f);
     wv_columns_turn(D, here, d->x + first * D, b.x);
-    for (size_t c = 0; c < d->to - d->from; c++) {
-        wv_place p = d->place(f, d->from + c);
-        double *y = d->keep ? f->shared.mix_y + (c * blocks_of(d->n) + at) * size : b.y,
-               *r = f->shared.mix_q + c * wv_draws_points(f) + first;
+    for (size_t c = 0; c < d->places->n; c++) {
+        wv_place p = d->places->at(d->places->self, c);
+        double *y = to->y ? to->y + (c * (to->row / WV_COLUMNS) + at) * size : b.y, *r = to->r + c * to->row + first;
         if (p.like > 0)
             for (size_t i = 0; i < here; i++)
-                r[i] = p.like * (r - wv_draws_points(f))[i];
+                r[i] = p.like * (r - to->row)[i];
         else
             wv_columns_whiten(D, wv_columns_round(here), p.inverse, p.mu, b.x, b.spare, y, r);
     }
+    wv_arena_release(f->arena, mark);
 }
 
-bool wv_draws_measure(wvgd_fit *f, wv_draws_place *place, size_t from, size_t to, size_t known, size_t n,
-                      const double *x, bool keep)
+void wv_draws_measure(wvgd_fit *f, const wv_places *p, size_t known, size_t n, const double *x, const wv_squares *to)
 {
-    densities d = {.place = place, .from = from, .to = to, .n = n, .x = x, .known = known / WV_COLUMNS};
-    f->known.squares = 0; /* f->shared.mix_q is about to hold others */
-    d.keep = keep && (to - from) * blocks_of(n) * f->D * WV_COLUMNS <= wv_draws_kept(f);
+    densities d = {.places = p, .n = n, .x = x, .squares = to, .known = known / WV_COLUMNS};
     if (d.known < blocks_of(n))
-        wv_fit_share(f, blocks_of(n) - d.known, work_of(f, &d), measure_at, &d);
-    return d.keep;
+        wv_fit_share(f, blocks_of(n) - d.known, work_of(f, &d, true), measure_at, &d);
+}
+
+wv_squares wv_draws_squares(wvgd_fit *f, size_t places, size_t n, bool keep)
+{
+    size_t row = blocks_of(n) * WV_COLUMNS, points = wv_times(wv_times(places, row), f->D);
+    return (wv_squares){.row = row,
+                        .r = wv_arena_take(f->arena, wv_times(places, row)),
+                        .y = keep && points <= wv_draws_kept(f) ? wv_arena_take(f->arena, points) : NULL};
 }
 
 void wv_draws_add_density(wvgd_fit *f, size_t b, size_t n, const double *x, double *log_sum)
 {
     const wv_draws_batch *batch = &f->pool.batch[b];
-    wv_draws_add(f, proposal, batch->proposal, batch->proposal + batch->proposals, n, x, log_sum);
+    made_by self = {&f->pool, batch->proposal};
+    wv_draws_add(f, &(wv_places){proposal, &self, batch->proposals}, n, x, log_sum);
 }
 
 /* ---- batches ----------------------------------------------------------------------------------------------------- */
+/* [n] what the proposals of batch b add to each point. */
 static double *part(const wvgd_fit *f, size_t b)
 {
-    return f->pool.part + b * wv_draws_points(f);
+    return f->pool.part + b * f->pool.room;
 }
 
-/* log_sum of the points from `first` on: over all batches. */
-static void combine(wvgd_fit *f, size_t first)
+/* log_sum of all points, over all batches. */
+static void combine(wvgd_fit *f)
 {
-    block b = names(f);
-    for (size_t n = wv_draws_size(f); first < n; first += WV_COLUMNS) {
+    size_t mark = wv_arena_mark(f->arena);
+    block b = take_block(f);
+    for (size_t n = wv_draws_size(f), first = 0; first < n; first += WV_COLUMNS) {
         size_t here = least(n - first, WV_COLUMNS);
         for (size_t i = 0; i < WV_COLUMNS; i++)
             b.sum[i] = -INFINITY;
@@ -295,6 +309,7 @@ static void combine(wvgd_fit *f, size_t first)
         wv_columns_best()->add_logs(f->pool.batches, wv_columns_round(here), b.log_q, b.sum);
         memcpy(f->pool.log_sum + first, b.sum, here * sizeof(double));
     }
+    wv_arena_release(f->arena, mark);
 }
 
 void wv_draws_forget(wvgd_fit *f, size_t keep)
@@ -318,7 +333,7 @@ void wv_draws_forget(wvgd_fit *f, size_t keep)
         f->pool.batch[b].proposal -= c0;
     }
     f->pool.batches = keep;
-    combine(f, 0);
+    combine(f);
 }
 
 /* Proposals of f->proposals.p as places from c0 on; a Gaussian and a Student-t with the same location and root, one
@@ -348,10 +363,12 @@ static size_t take_places(wvgd_fit *f, size_t c0)
 void wv_draws_drop_last(wvgd_fit *f)
 {
     f->pool.batches--;
-    combine(f, 0);
+    combine(f);
 }
 
-bool wv_draws_take(wvgd_fit *f, const wv_batch *b)
+/* The points of a batch and its proposals join the pool; what proposals add to points, old ones to the new points and
+ * new ones to all, is nothing so far, and for old proposals worked out. */
+static void append(wvgd_fit *f, const wv_batch *b)
 {
     size_t D = f->D, n0 = wv_draws_size(f), c0 = proposals(f), n = b->n, old = f->pool.batches;
     memcpy(f->pool.x + n0 * D, b->x, n * D * sizeof(double));
@@ -359,19 +376,30 @@ bool wv_draws_take(wvgd_fit *f, const wv_batch *b)
     memcpy(f->pool.log_p + n0, b->log_p, n * sizeof(double));
     size_t made = take_places(f, c0);
     f->pool.batch[f->pool.batches++] = (wv_draws_batch){n0, n, c0, made};
-    for (size_t k = 0; k <= old; k++) { /* new points under old proposals, all points under new ones */
+    for (size_t k = 0; k <= old; k++) {
         double *log_sum = part(f, k);
         for (size_t i = k < old ? n0 : 0; i < n0 + n; i++)
             log_sum[i] = -INFINITY;
     }
     for (size_t k = 0; k < old; k++)
         wv_draws_add_density(f, k, n, f->pool.x + n0 * D, part(f, k) + n0);
-    bool measured = made <= wv_draws_components(f) + 1;
-    if (measured) {
-        wv_draws_measure(f, proposal, c0, c0 + made, 0, n0 + n, f->pool.x, true);
-        wv_draws_sum(f, proposal, c0, c0 + made, 0, n0 + n, part(f, old));
-    } else
-        wv_draws_add_density(f, old, n0 + n, f->pool.x, part(f, old));
-    combine(f, 0);
-    return measured;
+}
+
+void wv_draws_take(wvgd_fit *f, const wv_batch *b)
+{
+    append(f, b);
+    size_t last = f->pool.batches - 1;
+    wv_draws_add_density(f, last, wv_draws_size(f), f->pool.x, part(f, last));
+    combine(f);
+}
+
+void wv_draws_take_seen(wvgd_fit *f, const wv_batch *b, const wv_squares *seen)
+{
+    append(f, b);
+    size_t last = f->pool.batches - 1, n = wv_draws_size(f);
+    made_by self = {&f->pool, f->pool.batch[last].proposal};
+    wv_places places = {proposal, &self, f->pool.batch[last].proposals};
+    wv_draws_measure(f, &places, 0, n, f->pool.x, seen);
+    wv_draws_sum(f, &places, seen, 0, n, part(f, last));
+    combine(f);
 }

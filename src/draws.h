@@ -40,7 +40,19 @@ typedef struct {
     double like;                /* if not 0: the squares |y|^2 here are those of the place before, times this */
 } wv_place;
 
-typedef wv_place wv_draws_place(const wvgd_fit *f, size_t c);
+/* n places: at(self, c) is that of number c. */
+typedef struct {
+    wv_place (*at)(const void *self, size_t c);
+    const void *self;
+    size_t n;
+} wv_places;
+
+/* Squares |y|^2 of points in the coordinates of places, a row for each place. */
+typedef struct {
+    size_t row; /* points that there is room for, a multiple of WV_COLUMNS */
+    double *r;  /* [places][row] */
+    double *y;  /* [places][row / WV_COLUMNS][D][WV_COLUMNS] the points in these coordinates, or NULL */
+} wv_squares;
 
 /* Room for components, points and proposals of a staged fit in D dimensions; doubles of whitened points that
  * are kept; doubles for a block of points. */
@@ -55,10 +67,12 @@ void wv_draws_clear(wvgd_fit *f);
 /* Points in the pool. */
 size_t wv_draws_size(const wvgd_fit *f);
 
-/* Takes a batch, made by f->proposal with f->share draws each, into the pool and weighs all points anew. True:
- * f->mix_q has the squares |y|^2 of all points in the coordinates of each of these proposals (one row for a Gaussian
- * and its Student-t), as wv_draws_measure leaves them. */
-bool wv_draws_take(wvgd_fit *f, const wv_batch *b);
+/* Takes a batch, made by f->proposals with the draws of each, into the pool and weighs all points anew. */
+void wv_draws_take(wvgd_fit *f, const wv_batch *b);
+
+/* The same for a batch of at most as many proposals as `seen` has rows (one for a Gaussian and its Student-t): leaves
+ * there all points of the pool in the coordinates of these. */
+void wv_draws_take_seen(wvgd_fit *f, const wv_batch *b, const wv_squares *seen);
 
 /* Forgets the last batch. */
 void wv_draws_drop_last(wvgd_fit *f);
@@ -66,17 +80,17 @@ void wv_draws_drop_last(wvgd_fit *f);
 /* Forgets all batches but the last `keep`. */
 void wv_draws_forget(wvgd_fit *f, size_t keep);
 
-/* Adds log of the sum over places [from, to) of draws x density to log_sum[n] at the points x[n][D]. */
-void wv_draws_add(wvgd_fit *f, wv_draws_place *place, size_t from, size_t to, size_t n, const double *x,
-                  double *log_sum);
+/* Room for n points in the coordinates of so many places, from f->arena; with `keep` for the points themselves, too,
+ * if they are not too many. */
+wv_squares wv_draws_squares(wvgd_fit *f, size_t places, size_t n, bool keep);
 
-/* The same in two steps, for n <= wv_draws_points(f) points and at most one place more than components:
- * f->mix_q[place][wv_draws_points(f)] = |y|^2, and, if `keep` and there is room (then true),
- * f->mix_y[place][block][D][WV_COLUMNS] = y, where `known` of them are there already; then the sum from
- * f->mix_q, for n of the points, from `first` on. */
-bool wv_draws_measure(wvgd_fit *f, wv_draws_place *place, size_t from, size_t to, size_t known, size_t n,
-                      const double *x, bool keep);
-void wv_draws_sum(wvgd_fit *f, wv_draws_place *place, size_t from, size_t to, size_t first, size_t n, double *log_sum);
+/* Adds log of the sum over places of draws x density to log_sum[n] at the points x[n][D]. */
+void wv_draws_add(wvgd_fit *f, const wv_places *p, size_t n, const double *x, double *log_sum);
+
+/* The same in two steps: squares of the points x[n][D], of which the first `known` are there already; and the sum at
+ * n of the points, from `first` on. Rows are read up to 7 numbers beyond that. */
+void wv_draws_measure(wvgd_fit *f, const wv_places *p, size_t known, size_t n, const double *x, const wv_squares *to);
+void wv_draws_sum(wvgd_fit *f, const wv_places *p, const wv_squares *s, size_t first, size_t n, double *log_sum);
 
 /* The proposals of batch b as a mixture: adds log sum_c share_c q_c to log_sum[n] at the points x[n][D]. */
 void wv_draws_add_density(wvgd_fit *f, size_t b, size_t n, const double *x, double *log_sum);

@@ -283,7 +283,8 @@ static bool make_parts(wvgd_fit *f)
            wv_mixture_new(&f->mix_best, d, K) && wv_mixture_new(&f->mix_tried, d, K) &&
            wv_draws_new(&f->pool, d, mixture ? wv_draws_points(f) : 0, mixture ? wv_draws_proposals(f) : 0) &&
            wv_tail_probe_new(&f->probe, d) &&
-           wv_closing_new(&f->closing, f->N, D, f->size.close_max, f->size.made_room, f->staged) && wv_shared_new(f) &&
+           wv_closing_new(&f->closing, f->N, D, f->size.close_max, f->size.made_room, f->staged) &&
+           (!f->staged || wv_closing_seen_new(&f->closing, K + 1, wv_draws_points(f))) && wv_shared_new(f) &&
            wv_desk_new(f) && (f->arena = wv_arena_new(arena_size(f))) != NULL;
 }
 

@@ -11,7 +11,7 @@
 #include "simd/columns.h"
 #include "evidence.h"
 #include "halfspaces.h"
-#include "staged/mixture_fit.h"
+#include "staged/assess.h"
 #include "joint/particle.h"
 #include "kmeans.h"
 #include "staged/cell_refine.h"

@@ -5,7 +5,6 @@
 #include "gaussian.h"
 #include "simd/columns.h"
 #include "dense.h"
-#include "staged/mixture_fit.h"
 #include "draws.h"
 #include "weights.h"
 #include <cblas.h>
@@ -30,10 +29,10 @@ void wv_closing_propose(wvgd_fit *f, size_t n)
         f->proposals.share[2 * k] = 2 * (size_t)fmax(1, round((1 - share_tails) * share / 2));
         f->proposals.share[2 * k + 1] = 2 * (size_t)fmax(1, round(share_tails * share / 2));
     }
-    bool wide = wv_mixture_moments(&f->mix, f->shared.tail_mu, f->shared.tail_root, f->arena);
-    cblas_dscal((int)(f->D * f->D), widening, f->shared.tail_root, 1);
-    f->proposals.p[2 * K].q = (wv_gaussian){wv_family_get(WVGD_FULL), f->D,        0, f->shared.tail_mu,
-                                            f->shared.tail_root,      degrees_wide};
+    bool wide = wv_mixture_moments(&f->mix, f->closing.wide_mu, f->closing.wide_root, f->arena);
+    cblas_dscal((int)(f->D * f->D), widening, f->closing.wide_root, 1);
+    f->proposals.p[2 * K].q = (wv_gaussian){wv_family_get(WVGD_FULL), f->D,        0, f->closing.wide_mu,
+                                            f->closing.wide_root,     degrees_wide};
     f->proposals.share[2 * K] = wide ? 2 * (size_t)fmax(2, round(share_wide * (double)n / 2)) : 0;
     for (size_t c = 0; c < f->proposals.n; c++)
         total += f->proposals.share[c];
@@ -46,43 +45,70 @@ static void draw(wvgd_fit *f, wv_rng_use use)
         wv_fit_draw(f, f->count.batch, c, use, 0, f->proposals.share[c], true, at);
 }
 
-/* Proposal k of K + 1 as a place: a component with its Student-t copy, or the wide t. */
-static wv_place place(const wvgd_fit *f, size_t k)
+/* The proposals as places: components, each with its Student-t copy, and the wide t. */
+typedef struct {
+    size_t D, n;          /* places */
+    const wv_proposal *p; /* [2n - 1] */
+    const double *w;      /* [n - 1] weights of the components */
+    double *inverse;      /* [n][D][D] inverse roots, */
+    double *log_det;      /* [n] log determinants of the roots, */
+    double *made;         /* [2n - 1] draws of each proposal */
+} sources;
+
+static wv_place place(const void *self, size_t k)
 {
-    bool wide = 2 * k + 1 == f->proposals.n;
-    const double *made = f->shared.mix_made + 2 * k;
-    return (wv_place){f->proposals.p[2 * k].q.mu,
-                      f->shared.mix_inverse + k * f->D * f->D,
-                      f->shared.mix_det[k],
-                      wide ? 0 : made[0],
-                      wide ? degrees_wide : degrees_tails,
-                      made[!wide],
-                      wide && f->mix.K == 1 ? 1 / (widening * widening) : 0};
+    const sources *s = self;
+    const double *made = s->made + 2 * k, *inverse = s->inverse + k * s->D * s->D;
+    if (k + 1 < s->n)
+        return (wv_place){s->p[2 * k].q.mu, inverse, s->log_det[k], made[0], degrees_tails, made[1], 0};
+    /* the wide t around a component alone has its root, wider */
+    double like = s->n == 2 ? 1 / (widening * widening) : 0;
+    return (wv_place){s->p[2 * k].q.mu, inverse, s->log_det[k], 0, degrees_wide, made[0], like};
 }
 
-/* What `place` needs, for the draws made of each proposal; returns how many places there are. */
-static size_t prepare(wvgd_fit *f)
+/* Component k of the mixture, whose proposal is the place of that number. */
+static wv_place component(const void *self, size_t k)
 {
-    size_t D = f->D, places = (f->proposals.n + 1) / 2;
-    for (size_t k = 0; k < places; k++) {
+    const sources *s = self;
+    wv_place p = place(s, k);
+    p.share = s->w[k];
+    p.tails = 0;
+    return p;
+}
+
+/* The present proposals with the draws that have been made of them, from the arena. */
+static sources take_sources(wvgd_fit *f)
+{
+    size_t D = f->D, n = (f->proposals.n + 1) / 2;
+    sources s = {.D = D,
+                 .n = n,
+                 .p = f->proposals.p,
+                 .w = f->mix.w,
+                 .inverse = wv_arena_take(f->arena, n * D * D),
+                 .log_det = wv_arena_take(f->arena, n),
+                 .made = wv_arena_take(f->arena, f->proposals.n)};
+    for (size_t k = 0; k < n; k++) {
         const wv_gaussian *q = &f->proposals.p[2 * k].q;
-        wv_dense_invert(D, q->root, f->shared.mix_inverse + k * D * D);
-        f->shared.mix_det[k] = q->family->log_det(D, 0, q->root);
+        wv_dense_invert(D, q->root, s.inverse + k * D * D);
+        s.log_det[k] = q->family->log_det(D, 0, q->root);
     }
-    memcpy(f->shared.mix_made, f->closing.made, f->proposals.n * sizeof(double));
-    return places;
+    memcpy(s.made, f->closing.made, f->proposals.n * sizeof *s.made);
+    return s;
 }
 
 void wv_closing_add_density(wvgd_fit *f, size_t n, const double *x, double *log_sum)
 {
-    wv_draws_add(f, place, 0, prepare(f), n, x, log_sum);
+    size_t mark = wv_arena_mark(f->arena);
+    sources s = take_sources(f);
+    wv_draws_add(f, &(wv_places){place, &s, s.n}, n, x, log_sum);
+    wv_arena_release(f->arena, mark);
 }
 
 /* ---- the store --------------------------------------------------------------------------------------------------- */
 void wv_closing_begin(wvgd_fit *f, size_t trial)
 {
     f->closing.draws.n = f->closing.trial = trial;
-    f->known.squares = 0;
+    wv_closing_seen_forget(&f->closing, trial);
     memset(f->closing.made, 0, f->size.made_room * sizeof(double));
 }
 
@@ -133,31 +159,42 @@ void wv_closing_take(wvgd_fit *f)
  * mixture of the q_c nothing is left (Owen and Zhou). Equivalently, the draws get weights omega_i, near 1, under
  * which the integrals are right in the sample. */
 
-/* |y|^2 of all stored draws in the coordinates of the proposals' places, if they are few enough to be kept;
- * otherwise `controls` works them out block by block. */
-static void measure(wvgd_fit *f)
+/* |y|^2 of all stored draws in the coordinates of the proposals' places, if they are few enough to be kept; otherwise
+ * NULL, and whoever needs them works them out. */
+static const wv_squares *measure(wvgd_fit *f, const sources *s)
 {
-    size_t n = f->closing.draws.n, places = prepare(f);
-    if (n > wv_draws_points(f)) {
-        f->known.squares = 0;
-        return;
-    }
-    wv_draws_measure(f, place, 0, places, f->known.squares, n, f->closing.draws.x, false);
-    f->known.squares = n;
+    wv_closing_seen *seen = &f->closing.seen;
+    size_t n = f->closing.draws.n;
+    if (n > seen->squares.row)
+        return NULL;
+    wv_draws_measure(f, &(wv_places){place, s, s->n}, wv_closing_seen_known(&f->closing, f->mix.version), n,
+                     f->closing.draws.x, &seen->squares);
+    seen->n = n;
+    seen->version = f->mix.version;
+    return &seen->squares;
 }
 
-/* log_sum[i] <- log(exp log_sum[i] + sum over the first places) at the stored draws from `first`
- * on, after `measure`. */
-static void add_measured(wvgd_fit *f, wv_draws_place *which, size_t places, size_t first, double *log_sum)
+/* Adds log of the sum over the first n places to log_sum at the stored draws from `first` on. */
+static void add_places(wvgd_fit *f, wv_places p, const wv_squares *squares, size_t first, double *log_sum)
 {
     size_t n = f->closing.draws.n - first;
-    if (f->known.squares)
-        wv_draws_sum(f, which, 0, places, first, n, log_sum);
+    if (squares)
+        wv_draws_sum(f, &p, squares, first, n, log_sum);
     else
-        wv_draws_add(f, which, 0, places, n, f->closing.draws.x + first * f->D, log_sum);
+        wv_draws_add(f, &p, n, f->closing.draws.x + first * f->D, log_sum);
 }
 
-/* C, the number of controls: Gaussian proposals (the posterior has little in common with the others). */
+/* Controls: Gaussian proposals (the posterior has little in common with the others). */
+typedef struct {
+    const sources *from;
+    const wv_squares *squares; /* of all stored draws, or NULL */
+    wv_squares block;          /* else of one block of them: [places][WV_BLOCK] */
+    size_t C;                  /* controls */
+    double *log_q, *h;         /* [WV_BLOCK], [WV_BLOCK][C] q_c / m - 1 at a block of draws */
+    double *mean, *tilt;       /* [C] means; S^-1 mean */
+    double *S;                 /* [C][C] their covariance: ridged, Cholesky factor */
+} controls;
+
 static size_t controls_made(const wvgd_fit *f)
 {
     size_t C = 0;
@@ -166,108 +203,192 @@ static size_t controls_made(const wvgd_fit *f)
     return C;
 }
 
-/* h[n][C] = q_c/m - 1 at stored draws first .. first + n, n <= WV_BLOCK, after `measure`. */
-static void controls(wvgd_fit *f, size_t first, size_t n, size_t C, double *h)
+/* From the arena. */
+static controls take_controls(wvgd_fit *f, const sources *s, const wv_squares *squares)
 {
-    double *log_q = f->desk.block, *r = f->shared.mix_q + (f->known.squares ? first : 0);
-    size_t c = 0, row = wv_draws_points(f);
-    if (!f->known.squares)
-        wv_draws_measure(f, place, 0, (f->proposals.n + 1) / 2, 0, n, f->closing.draws.x + first * f->D, false);
-    for (size_t k = 0; 2 * k + 1 < f->proposals.n; k++)
-        if (f->closing.made[2 * k] > 0) {
-            wv_columns_density(f->D, n, f->shared.mix_det[k], 0, r + k * row, log_q);
-            for (size_t i = 0; i < n; i++)
-                log_q[i] -= f->closing.draws.log_m[first + i];
-            wv_weights_exp(n, log_q);
-            for (size_t i = 0; i < n; i++)
-                h[i * C + c] = log_q[i] - 1;
-            c++;
-        }
+    size_t C = controls_made(f);
+    controls c = {.from = s,
+                  .squares = squares,
+                  .C = C,
+                  .log_q = wv_arena_take(f->arena, WV_BLOCK),
+                  .h = wv_arena_take(f->arena, WV_BLOCK * C),
+                  .mean = wv_arena_take(f->arena, C),
+                  .tilt = wv_arena_take(f->arena, C),
+                  .S = wv_arena_take(f->arena, C * C)};
+    if (!squares)
+        c.block = wv_draws_squares(f, s->n, WV_BLOCK, false);
+    return c;
 }
 
-/* Mean and (ridged, factorised) covariance S[C][C] of the controls over stored draws from `first` on, which
- * have been measured, and tilt = S^-1 mean. */
-static void calibrate(wvgd_fit *f, size_t first, size_t C, double *mean, double *tilt, double *S, double *h)
+/* c->h at stored draws first .. first + n, n <= WV_BLOCK. */
+static void see_controls(wvgd_fit *f, const controls *c, size_t first, size_t n)
+{
+    const sources *s = c->from;
+    const wv_squares *squares = c->squares ? c->squares : &c->block;
+    const double *r = squares->r + (c->squares ? first : 0), *log_m = f->closing.draws.log_m + first;
+    size_t column = 0;
+    if (!c->squares)
+        wv_draws_measure(f, &(wv_places){place, s, s->n}, 0, n, f->closing.draws.x + first * f->D, squares);
+    for (size_t k = 0; k + 1 < s->n; k++) {
+        if (!(f->closing.made[2 * k] > 0))
+            continue;
+        wv_columns_density(f->D, n, s->log_det[k], 0, r + k * squares->row, c->log_q);
+        for (size_t i = 0; i < n; i++)
+            c->log_q[i] -= log_m[i];
+        wv_weights_exp(n, c->log_q);
+        for (size_t i = 0; i < n; i++)
+            c->h[i * c->C + column] = c->log_q[i] - 1;
+        column++;
+    }
+}
+
+static size_t block_at(size_t n, size_t at)
+{
+    return n - at < WV_BLOCK ? n - at : WV_BLOCK;
+}
+
+/* S^-1 b, in place; false: it has not worked. */
+static bool solve(const controls *c, double *b)
+{
+    lapack_int C = (lapack_int)c->C;
+    return LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', C, 1, c->S, C, b, C) == 0;
+}
+
+/* Mean, covariance and tilt of the controls over stored draws from `first` on. */
+static void calibrate(wvgd_fit *f, const controls *c, size_t first)
+{
+    size_t n = f->closing.draws.n - first, C = c->C;
+    memset(c->mean, 0, C * sizeof *c->mean);
+    memset(c->S, 0, C * C * sizeof *c->S);
+    for (size_t at = 0; at < n; at += WV_BLOCK) {
+        size_t here = block_at(n, at);
+        see_controls(f, c, first + at, here);
+        for (size_t i = 0; i < here; i++)
+            cblas_daxpy((int)C, 1 / (double)n, c->h + i * C, 1, c->mean, 1);
+        cblas_dsyrk(CblasRowMajor, CblasLower, CblasTrans, (int)C, (int)here, 1 / (double)n, c->h, (int)C, 1.0, c->S,
+                    (int)C);
+    }
+    cblas_dsyr(CblasRowMajor, CblasLower, (int)C, -1.0, c->mean, 1, c->S, (int)C);
+    for (size_t k = 0; k < C; k++)
+        c->S[k * C + k] = c->S[k * C + k] * (1 + 1e-6) + 1e-9;
+    memcpy(c->tilt, c->mean, C * sizeof *c->tilt);
+    if (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', (lapack_int)C, c->S, (lapack_int)C) != 0 || !solve(c, c->tilt))
+        memset(c->tilt, 0, C * sizeof *c->tilt);
+}
+
+/* beta[C] = S^-1 Cov(h, v) for the weights v[n], of that mean, of stored draws from `first` on. */
+static void regress(wvgd_fit *f, const controls *c, size_t first, const double *v, double mean, double *beta)
+{
+    size_t n = f->closing.draws.n - first, C = c->C;
+    memset(beta, 0, C * sizeof *beta);
+    for (size_t at = 0; at < n; at += WV_BLOCK) {
+        size_t here = block_at(n, at);
+        see_controls(f, c, first + at, here);
+        for (size_t i = 0; i < here; i++)
+            cblas_daxpy((int)C, (v[at + i] - mean) / (double)n, c->h + i * C, 1, beta, 1);
+    }
+    solve(c, beta);
+}
+
+/* Pairs of draws of one stratum: their number, sum and sum of squares. */
+typedef struct {
+    double n, sum, squares;
+} pairs;
+
+static void add_pair(pairs *p, double value)
+{
+    p->n += 1;
+    p->sum += value;
+    p->squares += value * value;
+}
+
+/* n^2 times the variance of their mean, where the mean of all is 1. */
+static double variance_of(const pairs *p)
+{
+    if (p->n > 1)
+        return 4 * p->n * fmax(p->squares - p->sum * p->sum / p->n, 0) / (p->n - 1);
+    return p->n > 0 ? 4 * (p->sum - 1) * (p->sum - 1) : 0;
+}
+
+/* Variance within strata of what the controls leave of v[n] / level, times n^2. */
+static double residual_variance(wvgd_fit *f, const controls *c, size_t first, const double *v, const double *beta,
+                                double level)
+{
+    size_t n = f->closing.draws.n - first, C = c->C, strata = f->proposals.n, mark = wv_arena_mark(f->arena);
+    double variance = 0;
+    pairs *sums = (pairs *)(void *)wv_arena_zeros(f->arena, strata * sizeof *sums / sizeof(double)); /* [strata] */
+    for (size_t at = 0; at < n; at += WV_BLOCK) {
+        size_t here = block_at(n, at);
+        see_controls(f, c, first + at, here);
+        for (size_t i = 0; i + 1 < here; i += 2) {
+            double pair = 0;
+            for (size_t k = i; k <= i + 1; k++)
+                pair += (v[at + k] - cblas_ddot((int)C, beta, 1, c->h + k * C, 1)) / level / 2;
+            add_pair(&sums[f->closing.draws.stratum[first + at + i]], pair);
+        }
+    }
+    for (size_t k = 0; k < strata; k++)
+        variance += variance_of(&sums[k]);
+    wv_arena_release(f->arena, mark);
+    /* what the regression has fitted away */
+    return variance * ((double)n / fmax((double)n - 2 * (double)C, 1));
+}
+
+/* Log density of the proposals at stored draws from `first` on, as if they had drawn these alone; returns the largest
+ * log weight. */
+static double weigh_alone(wvgd_fit *f, const sources *s, const wv_squares *squares, size_t first)
 {
     size_t n = f->closing.draws.n - first;
-    memset(mean, 0, C * sizeof *mean);
-    memset(S, 0, C * C * sizeof *S);
-    for (size_t at = 0; at < n; at += WV_BLOCK) {
-        size_t here = n - at < WV_BLOCK ? n - at : WV_BLOCK;
-        controls(f, first + at, here, C, h);
-        for (size_t i = 0; i < here; i++)
-            cblas_daxpy((int)C, 1 / (double)n, h + i * C, 1, mean, 1);
-        cblas_dsyrk(CblasRowMajor, CblasLower, CblasTrans, (int)C, (int)here, 1 / (double)n, h, (int)C, 1.0, S, (int)C);
-    }
-    cblas_dsyr(CblasRowMajor, CblasLower, (int)C, -1.0, mean, 1, S, (int)C);
-    for (size_t c = 0; c < C; c++)
-        S[c * C + c] = S[c * C + c] * (1 + 1e-6) + 1e-9;
-    memcpy(tilt, mean, C * sizeof *tilt);
-    if (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', (lapack_int)C, S, (lapack_int)C) != 0 ||
-        LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', (lapack_int)C, 1, S, (lapack_int)C, tilt, (lapack_int)C) != 0)
-        memset(tilt, 0, C * sizeof *tilt);
-}
-
-wvgd_estimate wv_closing_weigh(wvgd_fit *f, size_t first)
-{
-    size_t n = f->closing.draws.n - first, strata = f->proposals.n, C = controls_made(f);
-    double *log_m = f->closing.draws.log_m + first, *v = f->closing.v + first, top = -INFINITY, mean = 0, variance = 0;
-    double *h_bar = f->shared.control, *tilt = h_bar + C, *beta = tilt + C, *S = beta + C, *h = S + C * C;
+    double *log_m = f->closing.draws.log_m + first, top = -INFINITY;
     for (size_t i = 0; i < n; i++)
         log_m[i] = -INFINITY;
-    measure(f);
-    add_measured(f, place, (f->proposals.n + 1) / 2, first, log_m);
+    add_places(f, (wv_places){place, s, s->n}, squares, first, log_m);
     for (size_t i = 0; i < n; i++) {
         log_m[i] -= log((double)n);
         top = fmax(top, f->closing.draws.log_p[first + i] - log_m[i]);
     }
-    if (!isfinite(top))
-        return (wvgd_estimate){-INFINITY, INFINITY};
+    return top;
+}
+
+/* Evidence and its standard error from weights whose largest log is `top`, which become f->closing.v. */
+static wvgd_estimate estimate(wvgd_fit *f, const controls *c, size_t first, double top)
+{
+    size_t n = f->closing.draws.n - first, C = c->C, mark = wv_arena_mark(f->arena);
+    const double *log_m = f->closing.draws.log_m + first;
+    double *v = f->closing.v + first, mean = 0, *beta = wv_arena_take(f->arena, C);
     for (size_t i = 0; i < n; i++) {
         v[i] = exp(f->closing.draws.log_p[first + i] - log_m[i] - top);
         mean += v[i] / (double)n;
     }
     f->last.ess = wv_weights_ess(n, v);
-    calibrate(f, first, C, h_bar, tilt, S, h);
-    memset(beta, 0, C * sizeof *beta);
-    for (size_t at = 0; at < n; at += WV_BLOCK) { /* beta = S^-1 Cov(h, v) */
-        size_t here = n - at < WV_BLOCK ? n - at : WV_BLOCK;
-        controls(f, first + at, here, C, h);
-        for (size_t i = 0; i < here; i++)
-            cblas_daxpy((int)C, (v[at + i] - mean) / (double)n, h + i * C, 1, beta, 1);
-    }
-    LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', (lapack_int)C, 1, S, (lapack_int)C, beta, (lapack_int)C);
-    double level = mean - cblas_ddot((int)C, beta, 1, h_bar, 1);
+    calibrate(f, c, first);
+    regress(f, c, first, v, mean, beta);
+    double level = mean - cblas_ddot((int)C, beta, 1, c->mean, 1);
     if (!(level > mean / 4 && level < 4 * mean)) { /* no small correction: leave it */
         memset(beta, 0, C * sizeof *beta);
         level = mean;
     }
-    memset(f->desk.mix_e, 0,
-           3 * strata * sizeof(double)); /* number, sum and sum of squares of the pairs of each stratum */
-    for (size_t at = 0; at < n; at += WV_BLOCK) {
-        size_t here = n - at < WV_BLOCK ? n - at : WV_BLOCK;
-        controls(f, first + at, here, C, h);
-        for (size_t i = 0; i + 1 < here; i += 2) {
-            double pair = 0, *e = f->desk.mix_e + 3 * f->closing.draws.stratum[first + at + i];
-            for (size_t k = i; k <= i + 1; k++)
-                pair += (v[at + k] - cblas_ddot((int)C, beta, 1, h + k * C, 1)) / level / 2;
-            e[0] += 1;
-            e[1] += pair;
-            e[2] += pair * pair;
-        }
-    }
-    for (size_t c = 0; c < strata; c++) {
-        const double *e = f->desk.mix_e + 3 * c;
-        if (e[0] > 1)
-            variance += 4 * e[0] * fmax(e[2] - e[1] * e[1] / e[0], 0) / (e[0] - 1);
-        else if (e[0] > 0)
-            variance += 4 * (e[1] - 1) * (e[1] - 1);
-    }
-    variance *= (double)n / fmax((double)n - 2 * (double)C, 1); /* what the regression has fitted away */
+    double variance = residual_variance(f, c, first, v, beta, level);
+    wv_arena_release(f->arena, mark);
     /* what the draws cannot show: the ridge and rounding; and where some points have no density, a share of
      * such points that n draws may well miss */
     double hidden = hypot(1e-4, f->count.bad_points + f->count.zero_points ? 1 / (double)n : 0);
     return (wvgd_estimate){top + log(level), hypot(sqrt(variance) / (double)n, hidden)};
+}
+
+wvgd_estimate wv_closing_weigh(wvgd_fit *f, size_t first)
+{
+    wvgd_estimate e = {-INFINITY, INFINITY};
+    size_t mark = wv_arena_mark(f->arena);
+    sources s = take_sources(f);
+    const wv_squares *squares = measure(f, &s);
+    double top = weigh_alone(f, &s, squares, first);
+    if (isfinite(top)) {
+        controls c = take_controls(f, &s, squares);
+        e = estimate(f, &c, first, top);
+    }
+    wv_arena_release(f->arena, mark);
+    return e;
 }
 
 /* ---- trial and final batch together ------------------------------------------------------------------------------ */
@@ -279,69 +400,73 @@ void wv_closing_forget_trial(wvgd_fit *f)
     memmove(f->closing.draws.log_p, f->closing.draws.log_p + trial, n * sizeof(double));
     memmove(f->closing.draws.stratum, f->closing.draws.stratum + trial, n * sizeof(uint32_t));
     f->closing.draws.n = n;
-    f->closing.trial = f->known.squares = 0;
-}
-
-/* Component k of the mixture, whose proposal is the place of that number. */
-static wv_place component(const wvgd_fit *f, size_t k)
-{
-    wv_place p = place(f, k);
-    p.share = f->mix.w[k];
-    p.tails = 0;
-    return p;
+    f->closing.trial = 0;
+    wv_closing_seen_forget(&f->closing, 0);
 }
 
 void wv_closing_mixture_density(wvgd_fit *f)
 {
+    size_t mark = wv_arena_mark(f->arena);
+    double *log_m = f->closing.draws.log_mix[0];
+    sources s = take_sources(f);
     for (size_t i = 0; i < f->closing.draws.n; i++)
-        f->closing.draws.log_mix[0][i] = -INFINITY;
-    add_measured(f, component, f->mix.K, 0, f->closing.draws.log_mix[0]);
+        log_m[i] = -INFINITY;
+    add_places(f, (wv_places){component, &s, f->mix.K}, measure(f, &s), 0, log_m);
+    wv_arena_release(f->arena, mark);
 }
 
 /* Whether a batch of the pool has the proposals of the final one, as it does unless they were refined in between:
- * its draws are then theirs, too, for `place`. */
-static bool join(wvgd_fit *f, const wv_draws_batch *batch)
+ * its draws are then theirs, too. */
+static bool join(const wvgd_fit *f, const sources *s, const wv_draws_batch *batch)
 {
-    size_t D = f->D, places = (f->proposals.n + 1) / 2;
-    bool same = batch->proposals == places;
-    for (size_t k = 0; k < places && same; k++)
-        same = !memcmp(f->pool.mu + (batch->proposal + k) * D, f->proposals.p[2 * k].q.mu, D * sizeof(double)) &&
-               !memcmp(f->pool.inverse + (batch->proposal + k) * D * D, f->shared.mix_inverse + k * D * D,
-                       D * D * sizeof(double));
-    for (size_t k = 0; k < places && same; k++) {
-        f->shared.mix_made[2 * k] += k + 1 < places ? f->pool.share[batch->proposal + k]
-                                                    : f->pool.tails[batch->proposal + k];
-        if (k + 1 < places)
-            f->shared.mix_made[2 * k + 1] += f->pool.tails[batch->proposal + k];
+    size_t D = f->D, c0 = batch->proposal;
+    bool same = batch->proposals == s->n;
+    for (size_t k = 0; k < s->n && same; k++)
+        same = !memcmp(f->pool.mu + (c0 + k) * D, s->p[2 * k].q.mu, D * sizeof(double)) &&
+               !memcmp(f->pool.inverse + (c0 + k) * D * D, s->inverse + k * D * D, D * D * sizeof(double));
+    for (size_t k = 0; k < s->n && same; k++) {
+        bool wide = k + 1 == s->n;
+        s->made[2 * k] += wide ? f->pool.tails[c0 + k] : f->pool.share[c0 + k];
+        if (!wide)
+            s->made[2 * k + 1] += f->pool.tails[c0 + k];
     }
     return same;
 }
 
-void wv_closing_pool(wvgd_fit *f)
+/* Log density of both batches together at all stored draws. */
+static void weigh_together(wvgd_fit *f, const sources *s, const wv_squares *squares)
 {
     size_t n = f->closing.draws.n, trial = f->closing.trial, b = f->pool.batches;
+    double *log_m = f->closing.draws.log_m;
     for (size_t i = 0; i < n; i++)
-        f->closing.draws.log_m[i] = -INFINITY;
+        log_m[i] = -INFINITY;
     while (b > 0 && f->pool.batch[b - 1].n != trial) /* the batch of the pool that holds the trial's proposals */
         b--;
-    measure(f);
-    bool joined = b && join(f, &f->pool.batch[b - 1]);
-    add_measured(f, place, (f->proposals.n + 1) / 2, 0, f->closing.draws.log_m);
+    bool joined = b && join(f, s, &f->pool.batch[b - 1]);
+    add_places(f, (wv_places){place, s, s->n}, squares, 0, log_m);
     if (b && !joined)
-        wv_draws_add_density(f, b - 1, n, f->closing.draws.x, f->closing.draws.log_m);
+        wv_draws_add_density(f, b - 1, n, f->closing.draws.x, log_m);
     for (size_t i = 0; i < n; i++)
-        f->closing.draws.log_m[i] -= log((double)n);
-    size_t C = controls_made(f);
-    double *h_bar = f->shared.control, *tilt = h_bar + C, *S = tilt + C, *h = S + C * C;
-    calibrate(f, 0, C, h_bar, tilt, S, h);
+        log_m[i] -= log((double)n);
+}
+
+void wv_closing_pool(wvgd_fit *f)
+{
+    size_t n = f->closing.draws.n, mark = wv_arena_mark(f->arena);
+    sources s = take_sources(f);
+    const wv_squares *squares = measure(f, &s);
+    controls c = take_controls(f, &s, squares);
+    weigh_together(f, &s, squares);
+    calibrate(f, &c, 0);
     for (size_t at = 0; at < n; at += WV_BLOCK) {
-        size_t here = n - at < WV_BLOCK ? n - at : WV_BLOCK;
-        controls(f, at, here, C, h);
+        size_t here = block_at(n, at);
+        see_controls(f, &c, at, here);
         for (size_t i = 0; i < here; i++) {
             double omega = 1;
-            for (size_t c = 0; c < C; c++)
-                omega -= (h[i * C + c] - h_bar[c]) * tilt[c];
+            for (size_t k = 0; k < c.C; k++)
+                omega -= (c.h[i * c.C + k] - c.mean[k]) * c.tilt[k];
             f->closing.draws.log_m[at + i] -= log(fmin(fmax(omega, 0.2), 5));
         }
     }
+    wv_arena_release(f->arena, mark);
 }

@@ -9,7 +9,7 @@
  * drawn of the present proposals. */
 void wv_closing_begin(wvgd_fit *f, size_t trial);
 
-/* Sets f->proposal and f->share for about n draws of the mixture with heavier tails. */
+/* Sets f->proposals for about n draws of the mixture with heavier tails. */
 void wv_closing_propose(wvgd_fit *f, size_t n);
 
 /* Proposes, and draws the batch; after it has been told, wv_closing_take makes it part of the store. */
@@ -28,14 +28,14 @@ void wv_closing_add_density(wvgd_fit *f, size_t n, const double *x, double *log_
 
 /* log mean p~/m over the stored draws from `first` on, with control variates, and its standard error: of
  * the residuals within strata, draws 2i and 2i+1 taken as one, since they mirror each other. Fills
- * close.log_m and the weights close_v. */
+ * f->closing.draws.log_m and the weights f->closing.v. */
 wvgd_estimate wv_closing_weigh(wvgd_fit *f, size_t first);
 
 /* Leaves only the final batch. */
 void wv_closing_forget_trial(wvgd_fit *f);
 
 /* After wv_closing_weigh: all draws under the mixture of both proposals, with the weights omega that the controls give
- * them, in close.log_m; and log densities of the mixture, in close.log_mix[0]. */
+ * them, in f->closing.draws.log_m; and log densities of the mixture, in its log_mix[0]. */
 void wv_closing_pool(wvgd_fit *f);
 void wv_closing_mixture_density(wvgd_fit *f);
 #endif

@@ -1,5 +1,5 @@
 /* mixture_fit.h - the mixture of K full Gaussians that a staged fit (and the fit of one mode) adapts: natural
- * gradient of its ELBO, growth, refinement. */
+ * gradient of its ELBO. */
 #ifndef WV_MIXTURE_FIT_H
 #define WV_MIXTURE_FIT_H
 #include "mixture.h"
@@ -20,7 +20,7 @@ typedef struct {
 void wv_mixture_fit_begin(wvgd_fit *f, bool step_first);
 
 /* A batch of draws of every component; its answers make one step. True: the fit has ended, f->mix holds the best
- * of it, with f->s.mix.elbo and f->s.mix.sd. */
+ * of it, with f->fitting.elbo and f->fitting.sd. */
 void wv_mixture_fit_ask(wvgd_fit *f);
 bool wv_mixture_fit_tell(wvgd_fit *f);
 
@@ -29,21 +29,4 @@ void wv_mixture_fit_spread(wvgd_fit *f, const wv_gaussian *q, const wv_stream *s
 
 /* Takes the best state so far. */
 void wv_mixture_fit_end(wvgd_fit *f);
-
-/* log sum_k w_k q_k at n points x. */
-void wv_mixture_log_density(wvgd_fit *f, size_t n, const double *x, double *log_m);
-
-/* Splits the components that explain log p~ worst, along the direction in which its curvature changes
- * fastest; from the points in the pool. */
-void wv_grow_split(wvgd_fit *f);
-
-/* Adds components at the points x[n][D] whose weight p~/m is largest; log_w: [n] their log weights
- * relative to the mean, destroyed. */
-void wv_grow_add(wvgd_fit *f, size_t n, const double *x, double *log_w, double share);
-
-/* Drops components that have hardly any weight. */
-void wv_grow_drop(wvgd_fit *f);
-
-/* Forward-KL (population Monte Carlo) step from all points in the pool with normalised posterior weights v. */
-void wv_grow_refine(wvgd_fit *f, const double *v);
 #endif

@@ -25,6 +25,7 @@
 #include "staged/closing.h"
 #include "staged/decisions.h"
 #include "staged/explore.h"
+#include "staged/grow.h"
 #include "staged/mixture_fit.h"
 #include "staged/tail_probe.h"
 #include "weights.h"

@@ -10,7 +10,7 @@
 #include "policy.h"
 #include "rng.h"
 #include "dense.h"
-#include "staged/mixture_fit.h"
+#include "staged/assess.h"
 #include "staged/modes.h"
 #include <cblas.h>
 #include <math.h>
