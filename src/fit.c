@@ -127,6 +127,7 @@ void wvgd_free(wvgd_fit *f)
     wv_tail_probe_free(&f->probe);
     wv_closing_free(&f->closing);
     wv_partition_free(&f->cells);
+    wv_cell_target_free(&f->target);
     wv_posterior_free(&f->posterior);
     wv_full_prefit_free(&f->prefit);
     wv_joint_free(&f->joint);
@@ -282,7 +283,7 @@ static bool make_parts(wvgd_fit *f)
            wv_explore_new(&f->explore, D, f->dense, f->exploring) && wv_mixture_new(&f->mix, d, K) &&
            wv_mixture_new(&f->mix_best, d, K) && wv_mixture_new(&f->mix_tried, d, K) &&
            wv_draws_new(&f->pool, d, mixture ? wv_draws_points(f) : 0, mixture ? wv_draws_proposals(f) : 0) &&
-           wv_tail_probe_new(&f->probe, d) &&
+           wv_tail_probe_new(&f->probe, d) && wv_cell_target_new(&f->target, D, f->staged ? K : 0) &&
            wv_closing_new(&f->closing, f->N, D, f->size.close_max, f->size.made_room, f->staged) &&
            (!f->staged || wv_closing_seen_new(&f->closing, K + 1, wv_draws_points(f))) && wv_shared_new(f) &&
            wv_desk_new(f) && (f->arena = wv_arena_new(arena_size(f))) != NULL;

@@ -14,6 +14,7 @@
 #include "partition.h"
 #include "posterior.h"
 #include "scratch.h"
+#include "staged/cell_target.h"
 #include "staged/explore.h"
 #include "staged/mixture_fit.h"
 #include "staged/modes.h"
@@ -145,6 +146,7 @@ struct wvgd_fit {
     wv_tail_probe probe;
     wv_closing closing;
     wv_partition cells;
+    struct wv_cell_target target;
     wv_posterior posterior;
     wv_full_prefit prefit;
     wv_joint joint;

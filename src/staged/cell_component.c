@@ -505,7 +505,7 @@ static double needed(const wvgd_fit *f)
 void wv_cell_component_survey(wvgd_fit *f)
 {
     size_t D = f->D, m = f->modes.n ? wv_modes_heaviest(f) : 0, every = f->closing.draws.n / wv_cell_draws_asked(D) + 1;
-    f->known.surveyed = WV_MODES;
+    f->target.surveyed = WV_MODES;
     if (f->N == 1 || thorough(f) || !f->modes.n)
         return;
     wv_gaussian q = wv_modes_gaussian(f, m);
@@ -513,13 +513,13 @@ void wv_cell_component_survey(wvgd_fit *f)
     wv_cell_draws_density(f, &q, n, f->desk.glu);
     if (n && wv_cell_draws_judge(f, n, f->desk.glu).ess > 0 &&
         !wv_cell_draws_may_gain(f, &q, n, f->desk.glu, alike, needed(f) / 2))
-        f->known.surveyed = m;
+        f->target.surveyed = m;
 }
 
 /* Whether component j is the Gaussian that was surveyed, and would not gain. */
 static bool surveyed(const wvgd_fit *f, size_t j)
 {
-    size_t D = f->D, m = f->known.surveyed;
+    size_t D = f->D, m = f->target.surveyed;
     return m < WV_MODES && !memcmp(f->cells.now.mu + j * D, f->modes.x + m * D, D * sizeof(double)) &&
            !memcmp(f->cells.now.root + j * D * D, f->modes.root + m * D * D, D * D * sizeof(double));
 }
