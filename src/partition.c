@@ -2,6 +2,7 @@
 #include "partition.h"
 #include "error.h"
 #include "memory.h"
+#include <lapacke.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,4 +126,65 @@ void wv_partition_place(wv_partition *p, size_t j, const double *z, const wv_gau
 void wv_partition_set_metric(wv_partition *p, const double *root)
 {
     memcpy(p->now.metric, root, p->shape.metric_family->size(p->shape.D, 0) * sizeof *root);
+}
+
+/* ---- components -------------------------------------------------------------------------------------------------- */
+void wv_partition_set_component(wv_partition *p, size_t j, const double *mu, const double *root)
+{
+    const wv_shape *s = &p->shape;
+    size_t size = s->family->size(s->D, s->R);
+    memcpy(p->now.mu + j * s->D, mu, s->D * sizeof *mu);
+    memcpy(p->now.root + j * size, root, size * sizeof *root);
+}
+
+wv_gaussian wv_partition_kept_component(const wv_partition *p, size_t j)
+{
+    const wv_shape *s = &p->shape;
+    return (wv_gaussian){s->family, s->D, s->R, p->best.mu + j * s->D, p->best.root + j * s->family->size(s->D, s->R),
+                         0};
+}
+
+void wv_partition_keep_component(wv_partition *p, size_t j)
+{
+    const wv_shape *s = &p->shape;
+    size_t size = s->family->size(s->D, s->R);
+    memcpy(p->best.mu + j * s->D, p->now.mu + j * s->D, s->D * sizeof(double));
+    memcpy(p->best.root + j * size, p->now.root + j * size, size * sizeof(double));
+}
+
+void wv_partition_recall_component(wv_partition *p, size_t j)
+{
+    wv_gaussian kept = wv_partition_kept_component(p, j);
+    wv_partition_set_component(p, j, kept.mu, kept.root);
+}
+
+/* Lowers sds to those that each coordinate has when the others are given, under the covariance with the Cholesky factor
+ * root[D][D]: a diagonal Gaussian that is fitted to a correlated one has these. */
+static void condition(size_t D, const double *root, double *sd, wv_arena *arena)
+{
+    size_t mark = wv_arena_mark(arena);
+    double *P = wv_arena_take(arena, D * D);
+    memcpy(P, root, D * D * sizeof *P);
+    bool inverted = LAPACKE_dpotri_work(LAPACK_COL_MAJOR, 'U', (lapack_int)D, P, (lapack_int)D) == 0;
+    for (size_t i = 0; i < D && inverted; i++)
+        sd[i] = fmin(sd[i], 1 / sqrt(P[i * D + i]));
+    wv_arena_release(arena, mark);
+}
+
+void wv_partition_restart_component(wv_partition *p, size_t j, const double *correlated, wv_arena *arena)
+{
+    const wv_shape *s = &p->shape;
+    size_t D = s->D, size = s->family->size(D, s->R), mark = wv_arena_mark(arena);
+    double *root = p->now.root + j * size, *sd = wv_arena_take(arena, D);
+    const double *spread = p->now.spread + j * s->cell_family->size(D, 0);
+    memcpy(p->now.mu + j * D, p->now.z + j * D, D * sizeof(double));
+    if (s->family == s->cell_family) {
+        memcpy(root, spread, size * sizeof *root);
+        if (correlated && s->family == wv_family_get(WVGD_DIAG))
+            condition(D, correlated, root, arena);
+    } else {
+        s->cell_family->sd(D, 0, spread, sd);
+        s->family->set_sd(D, s->R, root, sd);
+    }
+    wv_arena_release(arena, mark);
 }

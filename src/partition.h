@@ -2,6 +2,7 @@
 #ifndef WV_PARTITION_H
 #define WV_PARTITION_H
 #include "archive.h"
+#include "arena.h"
 #include "gaussian.h"
 
 /* What is adapted; one contiguous block, so that the best state can be kept by one copy. */
@@ -54,4 +55,15 @@ wv_gaussian wv_partition_around(const wv_partition *p, size_t j);  /* the same a
  * family its standard deviations sd[D]. */
 void wv_partition_place(wv_partition *p, size_t j, const double *z, const wv_gaussian *g, const double *sd);
 void wv_partition_set_metric(wv_partition *p, const double *root); /* [metric_family->size] */
+
+/* Component j becomes the given Gaussian of its family; is kept; is what was kept, and becomes that again. Writes to
+ * nothing that belongs to another cell. */
+void wv_partition_set_component(wv_partition *p, size_t j, const double *mu, const double *root);
+void wv_partition_keep_component(wv_partition *p, size_t j);
+wv_gaussian wv_partition_kept_component(const wv_partition *p, size_t j);
+void wv_partition_recall_component(wv_partition *p, size_t j);
+
+/* Component j begins again at its particle, with the shape of its cell; a diagonal one no wider than coordinates are
+ * when the others are given, under the covariance with the Cholesky factor correlated[D][D] (NULL: not known). */
+void wv_partition_restart_component(wv_partition *p, size_t j, const double *correlated, wv_arena *arena);
 #endif

@@ -336,33 +336,12 @@ static size_t drop_zero(wvgd_fit *f, size_t n)
     return kept;
 }
 
-/* Lowers sds to those that each coordinate has when the others are given, as the pilot has them: a diagonal Gaussian
- * that is fitted to a correlated one has these. */
-static void condition(wvgd_fit *f, double *sd)
-{
-    size_t D = f->D;
-    double *P = f->desk.square[0];
-    memcpy(P, f->prefit.root, D * D * sizeof *P);
-    if (LAPACKE_dpotri_work(LAPACK_COL_MAJOR, 'U', (lapack_int)D, P, (lapack_int)D) != 0)
-        return;
-    for (size_t i = 0; i < D; i++)
-        sd[i] = fmin(sd[i], 1 / sqrt(P[i * D + i]));
-}
-
 void wv_joint_restart(wvgd_fit *f, size_t j)
 {
-    size_t D = f->D, size = f->family->size(D, f->R), cell = f->cell_family->size(D, 0);
-    memcpy(f->cells.now.mu + j * D, f->cells.now.z + j * D, D * sizeof(double));
-    if (f->family == f->cell_family) {
-        memcpy(f->cells.now.root + j * size, f->cells.now.spread + j * cell, size * sizeof(double));
-        if (f->prefit.wanted && f->family == wv_family_get(WVGD_DIAG))
-            condition(f, f->cells.now.root + j * size);
-    } else {
-        f->cell_family->sd(D, 0, f->cells.now.spread + j * cell, f->desk.vector[9]);
-        f->family->set_sd(D, f->R, f->cells.now.root + j * size, f->desk.vector[9]);
-    }
+    size_t both = f->D + f->family->size(f->D, f->R);
+    wv_partition_restart_component(&f->cells, j, f->prefit.wanted ? f->prefit.root : NULL, f->arena);
     if (f->joint.adam)
-        memset(f->joint.adam + j * 2 * (D + size), 0, 2 * (D + size) * sizeof(double));
+        memset(f->joint.adam + j * 2 * both, 0, 2 * both * sizeof(double));
     f->tally.restarts++;
 }
 

@@ -10,7 +10,6 @@
 #include "simd/columns.h"
 #include "dense.h"
 #include "halfspaces.h"
-#include "joint/joint.h"
 #include "staged/mixture_fit.h"
 #include "staged/modes.h"
 #include "staged/cell_draws.h"
@@ -686,7 +685,8 @@ static bool fit(wvgd_fit *f, size_t j)
 {
     size_t n = wv_cell_draws_columns(f, j, 1), D = f->D;
     sizes size = affordable(f);
-    wv_joint_restart(f, j);
+    wv_partition_restart_component(&f->cells, j, f->prefit.wanted ? f->prefit.root : NULL, f->arena);
+    f->tally.restarts++;
     remember(f, j);
     bool mass = n >= 3 && wv_weights_normalise(n, f->desk.glv, f->desk.ga) &&
                 wv_cell_draws_moments(f, n, f->desk.cell_mean, f->desk.cell_root);
