@@ -47,11 +47,56 @@ static const double margin = 0.01, enough_draws = 50;
 /* Multiplications for all cells together. */
 static const double budget = 4e9;
 
-/* ---- the correction ---------------------------------------------------------------------------------------------- */
-static size_t coefficients(const wvgd_fit *f)
+/* ---- a cell ------------------------------------------------------------------------------------------------------ */
+/* Draws of the component in its cell, WV_FREE at most. */
+typedef struct {
+    double *x, *grad, *log_p; /* [n][D], [n][D], [n] points, target and its gradient */
+    double *log_v;            /* [n] what is added to the log density of any component that they shall stand for */
+    double *u;                /* [n] normalised weights */
+} made;
+
+/* Sizes of the sets of draws: of those on the way, and of the last; 0: too dear. */
+typedef struct {
+    size_t few, many;
+} sizes;
+
+/* A cell whose component is fitted. */
+typedef struct {
+    size_t j;
+    sizes size;
+    double *mean, *root; /* [D], [D][D] moments of the posterior there */
+    double *weight;      /* [n] normalised weights of the posterior at the stored draws there, */
+    size_t n;            /* so many, */
+    double ess;          /* and how many they are worth */
+    double *mass;        /* [K] masses there of the components of the mixture; 0: tried as a beginning */
+
+    /* draws of the component are made: */
+    wv_cell_sample stored; /* the stored draws, */
+    double *residual;      /* [n] and what mixture and correction leave of log p~ there */
+    double *correction;    /* the quadratic that corrects the mixture: 1, t, t^2/2 and, with `cross`, t_i t_k */
+    bool cross;
+    made draws;
+} cell;
+
+static bool is_full(const wvgd_fit *f)
 {
-    size_t D = f->D;
-    return f->desk.correction_cross ? 1 + 2 * D + D * (D - 1) / 2 : 1 + 2 * D;
+    return f->family == wv_family_get(WVGD_FULL);
+}
+
+static wv_gaussian cell_gauss(const wvgd_fit *f, const cell *c)
+{
+    return (wv_gaussian){wv_family_get(WVGD_FULL), f->D, 0, c->mean, c->root, 0};
+}
+
+/* ---- the correction ---------------------------------------------------------------------------------------------- */
+static size_t all_coefficients(size_t D)
+{
+    return 1 + 2 * D + D * (D - 1) / 2;
+}
+
+static size_t coefficients(const wvgd_fit *f, const cell *c)
+{
+    return c->cross ? all_coefficients(f->D) : 1 + 2 * f->D;
 }
 
 /* How far a point t, in units of the cell, is pulled in to the edge of what the quadratic is
@@ -76,64 +121,39 @@ static void quadratic(size_t D, const double *t, bool cross, double scale, doubl
     }
 }
 
-static wv_gaussian cell_gauss(const wvgd_fit *f)
+/* Weighted normal equations F[p][p], b[p] of the correction for the stored draws; r[n]: what is to be explained. */
+static void normal_equations(wvgd_fit *f, const cell *c, const double *r, double *F, double *b)
 {
-    return (wv_gaussian){wv_family_get(WVGD_FULL), f->D, 0, f->desk.cell_mean, f->desk.cell_root, 0};
-}
-
-/* Weighted normal equations of the correction for the gathered draws, whitened in f->desk.y; r: what is to be
- * explained. */
-static void normal_equations(wvgd_fit *f, size_t n, const double *r, double *b)
-{
-    size_t D = f->D, p = coefficients(f);
-    memset(f->desk.F, 0, p * p * sizeof(double));
+    size_t D = f->D, p = coefficients(f, c), n = c->stored.n, mark = wv_arena_mark(f->arena);
+    double *t = wv_arena_take(f->arena, n * D), *T = wv_arena_take(f->arena, WV_BLOCK * p),
+           *scaled = wv_arena_take(f->arena, WV_BLOCK); /* [n][D], [WV_BLOCK][p], [WV_BLOCK] */
+    wv_gaussian units = cell_gauss(f, c);
+    wv_gaussian_whiten(&units, n, c->stored.x, t, f->arena);
+    memset(F, 0, p * p * sizeof *F);
     for (size_t first = 0; first < n; first += WV_BLOCK) {
         size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
         for (size_t i = 0; i < here; i++) {
-            double root = sqrt(f->desk.ga[first + i]);
-            quadratic(D, f->desk.y + (first + i) * D, f->desk.correction_cross, root, f->desk.T + i * p);
-            f->desk.uy[i] = root * r[first + i];
+            double root = sqrt(c->weight[first + i]);
+            quadratic(D, t + (first + i) * D, c->cross, root, T + i * p);
+            scaled[i] = root * r[first + i];
         }
-        wv_dense_cross(here, p, f->desk.T, p, f->desk.T, true, f->desk.F);
-        cblas_dgemv(CblasRowMajor, CblasTrans, (int)here, (int)p, 1.0, f->desk.T, (int)p, f->desk.uy, 1, 1.0, b, 1);
+        wv_dense_cross(here, p, T, p, T, true, F);
+        cblas_dgemv(CblasRowMajor, CblasTrans, (int)here, (int)p, 1.0, T, (int)p, scaled, 1, 1.0, b, 1);
     }
+    wv_arena_release(f->arena, mark);
 }
 
 /* Whether a cell's draws are enough for a correction with all products of coordinates. */
 static bool crossed(const wvgd_fit *f, double ess)
 {
-    size_t full = 1 + 2 * f->D + f->D * (f->D - 1) / 2;
+    size_t full = all_coefficients(f->D);
     return f->D > 1 && ess > 4 * (double)full && full <= f->size.p_max;
 }
 
-/* Fits the correction of the cell to the gathered draws (log p~ in f->desk.glp, weights f->desk.ga), by least squares,
- * shrunk by ESS / (ESS + coefficients). Coordinates: the cell's moments. */
-static void fit_correction(wvgd_fit *f, size_t n)
+/* A correction that bends upwards more than the cell's own precision allows (heavy tails) would make the target
+ * improper. */
+static void limit_bend(size_t D, size_t p, double *b)
 {
-    size_t D = f->D, full = 1 + 2 * D + D * (D - 1) / 2, p;
-    double ess = wv_weights_ess(n, f->desk.ga), level = 0, *b = f->desk.correction, *r = f->desk.glu;
-    wv_gaussian cell = cell_gauss(f);
-    f->desk.correction_cross = crossed(f, ess);
-    p = coefficients(f);
-    memset(b, 0, full * sizeof *b);
-    if (ess < 2 * (double)p)
-        return;
-    wv_gaussian_whiten(&cell, n, f->desk.gx, f->desk.y, f->arena);
-    for (size_t i = 0; i < n; i++) {
-        r[i] = f->desk.glp[i] - f->desk.moving[i];
-        level += f->desk.ga[i] * r[i];
-    }
-    for (size_t i = 0; i < n; i++)
-        r[i] -= level;
-    normal_equations(f, n, r, b);
-    for (size_t i = 0; i < p; i++)
-        f->desk.F[i * p + i] += 1e-8 + (i ? 0.5 / ess : 0);
-    if (LAPACKE_dposv_work(LAPACK_COL_MAJOR, 'U', (lapack_int)p, 1, f->desk.F, (lapack_int)p, b, (lapack_int)p) != 0)
-        memset(b, 0, p * sizeof *b);
-    cblas_dscal((int)p, ess / (ess + (double)p), b, 1);
-    b[0] += level * (double)p / (ess + (double)p); /* only the level is not shrunk */
-    /* a correction that bends upwards more than the cell's own precision allows (heavy tails) would
-     * make the target improper */
     double widest = 0;
     for (size_t i = 1 + D; i < p; i++)
         widest = fmax(widest, i <= 2 * D ? b[i] : 0);
@@ -141,17 +161,43 @@ static void fit_correction(wvgd_fit *f, size_t n)
         cblas_dscal((int)(p - 1 - D), 0.3 / widest, b + 1 + D, 1);
 }
 
-/* Adds the correction at the points x[n][D] to value[n], and its gradient to grad[n][D] where that is not NULL. */
-static void correct(wvgd_fit *f, size_t n, const double *x, double *value, double *grad)
+/* Fits the correction of the cell to the stored draws, by least squares, shrunk by ESS / (ESS + coefficients).
+ * Coordinates: the cell's moments. */
+static void fit_correction(wvgd_fit *f, cell *c)
 {
-    size_t D = f->D, at = 1 + 2 * D;
-    const double *b = f->desk.correction;
-    double *Q = f->desk.square[0], *t = f->desk.y, *Qt = f->desk.uy;
-    wv_gaussian cell = cell_gauss(f);
-    if (!(cblas_dasum((int)coefficients(f), b, 1) > 0))
+    size_t D = f->D, n = c->stored.n;
+    c->cross = crossed(f, c->ess);
+    size_t p = coefficients(f, c);
+    double ess = c->ess, level = 0, *b = c->correction;
+    memset(b, 0, all_coefficients(D) * sizeof *b);
+    if (ess < 2 * (double)p)
         return;
-    wv_gaussian_whiten(&cell, n, x, t, f->arena);
-    if (f->desk.correction_cross) {
+    size_t mark = wv_arena_mark(f->arena);
+    double *r = wv_arena_take(f->arena, n), *F = wv_arena_take(f->arena, p * p);
+    for (size_t i = 0; i < n; i++) {
+        r[i] = c->stored.log_p[i] - c->stored.log_mix[i];
+        level += c->weight[i] * r[i];
+    }
+    for (size_t i = 0; i < n; i++)
+        r[i] -= level;
+    normal_equations(f, c, r, F, b);
+    for (size_t i = 0; i < p; i++)
+        F[i * p + i] += 1e-8 + (i ? 0.5 / ess : 0);
+    if (LAPACKE_dposv_work(LAPACK_COL_MAJOR, 'U', (lapack_int)p, 1, F, (lapack_int)p, b, (lapack_int)p) != 0)
+        memset(b, 0, p * sizeof *b);
+    cblas_dscal((int)p, ess / (ess + (double)p), b, 1);
+    b[0] += level * (double)p / (ess + (double)p); /* only the level is not shrunk */
+    limit_bend(D, p, b);
+    wv_arena_release(f->arena, mark);
+}
+
+/* Qt[n][D]: the quadratic part of the correction times the points t[n][D]. */
+static void bend(wvgd_fit *f, const cell *c, size_t n, const double *t, double *Qt)
+{
+    size_t D = f->D, at = 1 + 2 * D, mark = wv_arena_mark(f->arena);
+    const double *b = c->correction;
+    double *Q = wv_arena_take(f->arena, D * D);
+    if (c->cross) {
         for (size_t i = 0; i < D; i++) {
             Q[i * D + i] = b[1 + D + i];
             for (size_t k = 0; k < i; k++)
@@ -162,6 +208,21 @@ static void correct(wvgd_fit *f, size_t n, const double *x, double *value, doubl
         for (size_t i = 0; i < n; i++)
             for (size_t k = 0; k < D; k++)
                 Qt[i * D + k] = b[1 + D + k] * t[i * D + k];
+    wv_arena_release(f->arena, mark);
+}
+
+/* Adds the correction at the points x[n][D] to value[n], and its gradient to grad[n][D] where that is not NULL. */
+static void correct(wvgd_fit *f, const cell *c, size_t n, const double *x, double *value, double *grad)
+{
+    size_t D = f->D;
+    const double *b = c->correction;
+    wv_gaussian units = cell_gauss(f, c);
+    if (!(cblas_dasum((int)coefficients(f, c), b, 1) > 0))
+        return;
+    size_t mark = wv_arena_mark(f->arena);
+    double *t = wv_arena_take(f->arena, n * D), *Qt = wv_arena_take(f->arena, n * D); /* Qt becomes the gradient */
+    wv_gaussian_whiten(&units, n, x, t, f->arena);
+    bend(f, c, n, t, Qt);
     for (size_t i = 0; i < n; i++) {
         double *g = Qt + i * D, p = pull(D, t + i * D);
         value[i] += b[0] + p * cblas_ddot((int)D, b + 1, 1, t + i * D, 1) +
@@ -169,28 +230,29 @@ static void correct(wvgd_fit *f, size_t n, const double *x, double *value, doubl
         for (size_t k = 0; k < D; k++)
             g[k] = p == 1 ? g[k] + b[1 + k] : 0; /* beyond the edge it is level, near enough */
     }
-    if (!grad)
-        return;
-    cell.family->push(D, 0, f->desk.cell_root, n, Qt, f->arena);
-    cblas_daxpy((int)(n * D), 1.0, Qt, 1, grad, 1);
+    if (grad) {
+        units.family->push(D, 0, c->root, n, Qt, f->arena);
+        cblas_daxpy((int)(n * D), 1.0, Qt, 1, grad, 1);
+    }
+    wv_arena_release(f->arena, mark);
 }
 
-/* What mixture and correction leave of log p~ at the stored draws of the cell, into f->shared.close_spare, with mean 0
- * over the gathered draws' weights f->desk.ga; returns its variance. */
-static double keep_residuals(wvgd_fit *f, size_t j, size_t n)
+/* What mixture and correction leave of log p~ at the stored draws of the cell, into c->residual, with mean 0 over the
+ * posterior's weights; returns its variance. */
+static double find_residuals(wvgd_fit *f, cell *c)
 {
-    double *r = f->desk.glu, mean = 0, squares = 0;
-    memcpy(r, f->desk.moving, n * sizeof *r);
-    correct(f, n, f->desk.gx, r, NULL);
+    size_t n = c->stored.n;
+    double *r = c->residual, mean = 0, squares = 0;
+    memcpy(r, c->stored.log_mix, n * sizeof *r);
+    correct(f, c, n, c->stored.x, r, NULL);
     for (size_t i = 0; i < n; i++) {
-        r[i] = f->desk.glp[i] - r[i];
-        mean += f->desk.ga[i] * r[i];
+        r[i] = c->stored.log_p[i] - r[i];
+        mean += c->weight[i] * r[i];
     }
-    for (size_t i = 0, at = 0; i < f->closing.draws.n && at < n; i++)
-        if (f->closing.draws.cell[i] == j && f->closing.draws.log_p[i] > -INFINITY)
-            f->shared.close_spare[i] = r[at++] - mean;
     for (size_t i = 0; i < n; i++)
-        squares += f->desk.ga[i] * (r[i] - mean) * (r[i] - mean);
+        r[i] -= mean;
+    for (size_t i = 0; i < n; i++)
+        squares += c->weight[i] * r[i] * r[i];
     return squares;
 }
 
@@ -199,61 +261,45 @@ static double keep_residuals(wvgd_fit *f, size_t j, size_t n)
  * is what a Gaussian cell would want. */
 static void set_component(wvgd_fit *f, size_t j, const double *mean, const double *root)
 {
-    size_t D = f->D;
-    double *C = f->desk.square[0], *to = f->cells.now.root + j * f->family->size(D, f->R);
-    memcpy(f->cells.now.mu + j * D, mean, D * sizeof *mean);
-    if (f->family == wv_family_get(WVGD_FULL)) {
-        memcpy(to, root, D * D * sizeof *root);
-        return;
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *C = wv_arena_take(f->arena, D * D), *sd = wv_arena_take(f->arena, D);
+    if (is_full(f))
+        wv_partition_set_component(&f->cells, j, mean, root);
+    else {
+        memcpy(f->cells.now.mu + j * D, mean, D * sizeof *mean);
+        memcpy(C, root, D * D * sizeof *C);
+        if (LAPACKE_dpotri_work(LAPACK_COL_MAJOR, 'U', (lapack_int)D, C, (lapack_int)D) == 0) {
+            for (size_t i = 0; i < D; i++)
+                sd[i] = 1 / sqrt(C[i * D + i]);
+            f->family->set_sd(D, f->R, f->cells.now.root + j * f->family->size(D, f->R), sd);
+        }
     }
-    memcpy(C, root, D * D * sizeof *C);
-    if (LAPACKE_dpotri_work(LAPACK_COL_MAJOR, 'U', (lapack_int)D, C, (lapack_int)D) != 0)
-        return;
-    for (size_t i = 0; i < D; i++)
-        f->desk.vector[0][i] = 1 / sqrt(C[i * D + i]);
-    f->family->set_sd(D, f->R, to, f->desk.vector[0]);
-}
-
-static void remember(wvgd_fit *f, size_t j)
-{
-    size_t size = f->family->size(f->D, f->R);
-    memcpy(f->cells.best.mu + j * f->D, f->cells.now.mu + j * f->D, f->D * sizeof(double));
-    memcpy(f->cells.best.root + j * size, f->cells.now.root + j * size, size * sizeof(double));
+    wv_arena_release(f->arena, mark);
 }
 
 void wv_cell_component_recall(wvgd_fit *f, size_t j)
 {
-    size_t size = f->family->size(f->D, f->R);
-    memcpy(f->cells.now.mu + j * f->D, f->cells.best.mu + j * f->D, f->D * sizeof(double));
-    memcpy(f->cells.now.root + j * size, f->cells.best.root + j * size, size * sizeof(double));
-}
-
-/* Component j as it is and as it was remembered change places. */
-static void swap(wvgd_fit *f, size_t j)
-{
-    size_t size = f->family->size(f->D, f->R);
-    cblas_dswap((int)f->D, f->cells.best.mu + j * f->D, 1, f->cells.now.mu + j * f->D, 1);
-    cblas_dswap((int)size, f->cells.best.root + j * size, 1, f->cells.now.root + j * size, 1);
+    wv_partition_recall_component(&f->cells, j);
 }
 
 /* The posterior's covariance in the cell, as its moments have it. */
-static void set_spread(wvgd_fit *f, size_t j)
+static void set_spread(wvgd_fit *f, const cell *c)
 {
-    double *spread = f->cells.now.spread + j * f->cell_family->size(f->D, 0);
-    if (f->opt.cost == WVGD_OWN)
-        return; /* it bounds the cell */
-    if (f->cell_family == wv_family_get(WVGD_FULL)) {
-        memcpy(spread, f->desk.cell_root, f->D * f->D * sizeof *spread);
-        return;
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *spread = f->cells.now.spread + c->j * f->cell_family->size(D, 0), *sd = wv_arena_take(f->arena, D);
+    if (f->opt.cost == WVGD_OWN) {
+        /* it bounds the cell */
+    } else if (f->cell_family == wv_family_get(WVGD_FULL))
+        memcpy(spread, c->root, D * D * sizeof *spread);
+    else {
+        wv_family_get(WVGD_FULL)->sd(D, 0, c->root, sd);
+        f->cell_family->set_sd(D, 0, spread, sd);
     }
-    wv_family_get(WVGD_FULL)->sd(f->D, 0, f->desk.cell_root, f->desk.vector[0]);
-    f->cell_family->set_sd(f->D, 0, spread, f->desk.vector[0]);
+    wv_arena_release(f->arena, mark);
 }
 
 /* ---- draws of the component -------------------------------------------------------------------------------------- */
-/* A set of draws of component j in its cell: points, target and its gradient in f->desk.gx, f->desk.glp, f->desk.gg;
- * log weights f->desk.glv that are to be added to the log density of any component that the set shall
- * stand for; normalised weights f->desk.gu. */
+/* What is known of a set of draws of the component in its cell, which stand in c->draws. */
 typedef struct {
     size_t n;
     double share; /* of the component that lies in the cell */
@@ -262,109 +308,131 @@ typedef struct {
     bool around;         /* half of them come from around the particle */
 } set;
 
-static set draw(wvgd_fit *f, size_t j, uint64_t number, size_t wanted, set last)
+/* Points and weights of set `number`, from about as many draws as leave `wanted` in the cell; *sum: of the weights. */
+static set draw_inside(wvgd_fit *f, cell *c, uint64_t number, size_t wanted, set last, double *sum)
 {
     set s = {.share = last.share, .elbo = -INFINITY, .around = last.around};
-    wv_gaussian q = wv_partition_component(&f->cells, j);
-    double sum = 0, mean = 0, squares = 0;
     for (int attempt = 0; attempt < 2; attempt++) {
         double all;
         size_t n = attempt && !s.around
                        ? WV_FREE / 2
                        : 2 * (size_t)(fmin((double)wanted / fmax(s.around ? 0.5 : s.share, 0.02), WV_FREE) / 2);
-        s.n = wv_halfspaces_inside(f, j, WV_RNG_FIT, number * WV_FREE, n, s.around, &all);
-        sum = cblas_dasum((int)s.n, f->desk.gu, 1);
-        s.share = sum / all;
+        s.n = wv_halfspaces_inside(f, c->j, WV_RNG_FIT, number * WV_FREE, n, s.around, &all);
+        memcpy(c->draws.x, f->desk.gx, s.n * f->D * sizeof(double));
+        memcpy(c->draws.u, f->desk.gu, s.n * sizeof(double));
+        *sum = cblas_dasum((int)s.n, c->draws.u, 1);
+        s.share = *sum / all;
         if (s.around || s.share > little || n >= WV_FREE / 2)
             break;
         s.around = f->D <= 4; /* few of its own draws lie in the cell */
     }
-    if (s.n < 3 || !(s.share > fmin(smallest_share, 0.1 / (double)f->N))) {
-        s.n = 0;
-        return s;
-    }
-    wv_gaussian_log_density(&q, s.n, f->desk.gx, f->desk.gr, f->desk.y, f->arena);
-    wv_cell_target(f, s.n, f->desk.gx, f->desk.glp, f->desk.gg);
-    correct(f, s.n, f->desk.gx, f->desk.glp, f->desk.gg);
-    for (size_t i = 0; i < s.n; i++) {
-        f->desk.glv[i] = log(f->desk.gu[i]) - f->desk.gr[i];
-        f->desk.gu[i] /= sum;
-        mean += f->desk.gu[i] * (f->desk.glp[i] - f->desk.gr[i]);
-    }
-    for (size_t i = 0; i < s.n; i++)
-        squares += f->desk.gu[i] * (f->desk.glp[i] - f->desk.gr[i] - mean) * (f->desk.glp[i] - f->desk.gr[i] - mean);
-    s.ess = wv_weights_ess(s.n, f->desk.gu);
-    s.elbo = log(s.share) + mean;
-    s.spread = squares;
     return s;
 }
 
-/* Weights of the set for component j as it is now; returns their effective size. */
-static double reweigh(wvgd_fit *f, size_t j, size_t n)
+/* Target and weights of the draws of a set, whose weights sum to `sum`, and what they say of the component. */
+static void measure(wvgd_fit *f, cell *c, set *s, double sum)
 {
-    wv_gaussian q = wv_partition_component(&f->cells, j);
-    wv_gaussian_log_density(&q, n, f->desk.gx, f->desk.gr, f->desk.y, f->arena);
+    size_t n = s->n, mark = wv_arena_mark(f->arena);
+    made *d = &c->draws;
+    double mean = 0, squares = 0, *log_q = wv_arena_take(f->arena, n), *y = wv_arena_take(f->arena, n * f->D);
+    wv_gaussian q = wv_partition_component(&f->cells, c->j);
+    wv_gaussian_log_density(&q, n, d->x, log_q, y, f->arena);
+    wv_cell_target(f, n, d->x, d->log_p, d->grad);
+    correct(f, c, n, d->x, d->log_p, d->grad);
+    for (size_t i = 0; i < n; i++) {
+        d->log_v[i] = log(d->u[i]) - log_q[i];
+        d->u[i] /= sum;
+        mean += d->u[i] * (d->log_p[i] - log_q[i]);
+    }
     for (size_t i = 0; i < n; i++)
-        f->desk.gr[i] += f->desk.glv[i];
-    return wv_weights_normalise(n, f->desk.gr, f->desk.gu) ? wv_weights_ess(n, f->desk.gu) : 0;
+        squares += d->u[i] * (d->log_p[i] - log_q[i] - mean) * (d->log_p[i] - log_q[i] - mean);
+    s->ess = wv_weights_ess(n, d->u);
+    s->elbo = log(s->share) + mean;
+    s->spread = squares;
+    wv_arena_release(f->arena, mark);
 }
 
-/* What the stored draws of the cell add to the ELBO of component j: the mean over it of what mixture and correction
- * leave, shrunk where few of them stand for it. */
-static double stored_part(wvgd_fit *f, size_t j)
+static set draw(wvgd_fit *f, cell *c, uint64_t number, size_t wanted, set last)
 {
-    size_t n = 0, D = f->D;
-    double *r = f->desk.moving, *u = f->desk.ga, mean = 0;
-    wv_gaussian q = wv_partition_component(&f->cells, j);
-    for (size_t i = 0; i < f->closing.draws.n && n < f->size.n_max; i++)
-        if (f->closing.draws.cell[i] == j && f->closing.draws.log_p[i] > -INFINITY) {
-            memcpy(f->desk.gy + n * D, f->closing.draws.x + i * D, D * sizeof(double));
-            f->desk.psi[n] = f->closing.draws.log_m[i];
-            r[n++] = f->shared.close_spare[i];
-        }
-    wv_gaussian_log_density(&q, n, f->desk.gy, f->desk.gr, f->desk.y, f->arena);
+    double sum = 0;
+    set s = draw_inside(f, c, number, wanted, last, &sum);
+    if (s.n < 3 || !(s.share > fmin(smallest_share, 0.1 / (double)f->N)))
+        s.n = 0;
+    else
+        measure(f, c, &s, sum);
+    return s;
+}
+
+/* Weights of the set for the component as it is now; returns their effective size. */
+static double reweigh(wvgd_fit *f, cell *c, size_t n)
+{
+    size_t mark = wv_arena_mark(f->arena);
+    double *log_u = wv_arena_take(f->arena, n), *y = wv_arena_take(f->arena, n * f->D);
+    wv_gaussian q = wv_partition_component(&f->cells, c->j);
+    wv_gaussian_log_density(&q, n, c->draws.x, log_u, y, f->arena);
     for (size_t i = 0; i < n; i++)
-        f->desk.gr[i] -= f->desk.psi[i];
-    if (!wv_weights_normalise(n, f->desk.gr, u))
-        return 0;
+        log_u[i] += c->draws.log_v[i];
+    double ess = wv_weights_normalise(n, log_u, c->draws.u) ? wv_weights_ess(n, c->draws.u) : 0;
+    wv_arena_release(f->arena, mark);
+    return ess;
+}
+
+/* What the stored draws of the cell add to the ELBO of a component q: the mean over it of what mixture and correction
+ * leave, shrunk where few of them stand for it. */
+static double stored_part(wvgd_fit *f, const cell *c, const wv_gaussian *q)
+{
+    size_t n = c->stored.n, D = f->D, mark = wv_arena_mark(f->arena);
+    double *log_u = wv_arena_take(f->arena, n), *u = wv_arena_take(f->arena, n), *y = wv_arena_take(f->arena, n * D),
+           mean = 0, ess = 0;
+    wv_gaussian_log_density(q, n, c->stored.x, log_u, y, f->arena);
     for (size_t i = 0; i < n; i++)
-        mean += u[i] * r[i];
-    double ess = wv_weights_ess(n, u);
-    return ess / (ess + 1 + 2 * (double)D) * mean;
+        log_u[i] -= c->stored.log_m[i];
+    bool some = wv_weights_normalise(n, log_u, u);
+    for (size_t i = 0; i < n && some; i++)
+        mean += u[i] * c->residual[i];
+    ess = some ? wv_weights_ess(n, u) : 0;
+    wv_arena_release(f->arena, mark);
+    return some ? ess / (ess + 1 + 2 * (double)D) * mean : 0;
 }
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
-static wv_update_result step(wvgd_fit *f, size_t j, set s, double ess, double rho)
+/* Points with weights that stand for the component, of which so much lies in the cell. */
+typedef struct {
+    size_t n;
+    const double *x, *log_p, *grad, *u;
+    double ess, share;
+} weighted;
+
+static weighted of_set(const cell *c, set s, double ess)
 {
-    size_t D = f->D;
-    wv_update c = {.estimator = WVGD_NATURAL,
-                   .family = f->family,
-                   .R = f->R,
-                   .mu = f->cells.now.mu + j * D,
-                   .root = f->cells.now.root + j * f->family->size(D, f->R),
-                   .n = s.n,
-                   .x = f->desk.gx,
-                   .log_p = f->desk.glp,
-                   .grad = f->desk.gg,
-                   .u = f->desk.gu,
-                   .ess = ess,
-                   .precondition = f->prefit.wanted ? f->desk.cell_root : NULL,
-                   .rho = rho,
-                   .truncated = f->N > 1 && s.share < 0.98};
-    return wv_update_component(f, &c);
+    return (weighted){s.n, c->draws.x, c->draws.log_p, c->draws.grad, c->draws.u, ess, s.share};
 }
 
-/* Sizes of the sets: of those on the way, and of the last; 0: too dear. */
-typedef struct {
-    size_t few, many;
-} sizes;
+static wv_update_result step(wvgd_fit *f, const cell *c, weighted p, double rho)
+{
+    size_t D = f->D;
+    wv_update by = {.estimator = WVGD_NATURAL,
+                    .family = f->family,
+                    .R = f->R,
+                    .mu = f->cells.now.mu + c->j * D,
+                    .root = f->cells.now.root + c->j * f->family->size(D, f->R),
+                    .n = p.n,
+                    .x = p.x,
+                    .log_p = p.log_p,
+                    .grad = p.grad,
+                    .u = p.u,
+                    .ess = p.ess,
+                    .precondition = f->prefit.wanted ? c->root : NULL,
+                    .rho = rho,
+                    .truncated = f->N > 1 && p.share < 0.98};
+    return wv_update_component(f, &by);
+}
 
 static sizes affordable(const wvgd_fit *f)
 {
     double D = (double)f->D, N = (double)f->N,
            each = 4 * (double)f->mix.K * D * D + 10 * D * D + fmin(N, 50) / 2 * (D * D + N * D);
-    double few = fmax(f->D > 4 ? 96 : 256, (f->family == wv_family_get(WVGD_FULL) ? 2 : 8) * D),
-           many = fmax(512, 8 * D);
+    double few = fmax(f->D > 4 ? 96 : 256, (is_full(f) ? 2 : 8) * D), many = fmax(512, 8 * D);
     double points = budget / (N * each), wanted = (SETS + COMPONENTS + 2) * few + many;
     if (points < wanted / 8)
         return (sizes){0, 0};
@@ -374,14 +442,13 @@ static sizes affordable(const wvgd_fit *f)
 
 /* Up to STEPS steps on a set, for as long as the component is like the one that made it; *kl: nats of the
  * first, in full. False: it has lost its cell. */
-static bool use_up(wvgd_fit *f, size_t j, set s, double *kl)
+static bool use_up(wvgd_fit *f, cell *c, set s, double *kl)
 {
     double ess = s.ess;
-    for (int k = 0; k < STEPS && (!k || (ess = reweigh(f, j, s.n)) > s.ess / 2); k++) {
+    for (int k = 0; k < STEPS && (!k || (ess = reweigh(f, c, s.n)) > s.ess / 2); k++) {
         /* others have to project, and would overshoot */
-        wv_update_result r = ess < (f->D == 1 ? 4 : 6)
-                                 ? (wv_update_result){false, 0}
-                                 : step(f, j, s, ess, f->family == wv_family_get(WVGD_FULL) ? 0.7 : 0.4);
+        wv_update_result r = ess < (f->D == 1 ? 4 : 6) ? (wv_update_result){false, 0}
+                                                       : step(f, c, of_set(c, s, ess), is_full(f) ? 0.7 : 0.4);
         if (!r.ok)
             return false;
         *kl = k ? *kl : r.kl;
@@ -391,105 +458,122 @@ static bool use_up(wvgd_fit *f, size_t j, set s, double *kl)
     return true;
 }
 
-/* From where it stands component j goes down the regression, set by set, until a first step is
+/* From where it stands the component goes down the regression, set by set, until a first step is
  * short; *s: its draws, in and out. */
-static bool descend(wvgd_fit *f, size_t j, sizes size, set *s)
+static bool descend(wvgd_fit *f, cell *c, set *s)
 {
     double kl = INFINITY;
     for (uint64_t k = 1; s->n && k <= SETS && kl > nearly; k++) {
-        if (!use_up(f, j, *s, &kl))
+        if (!use_up(f, c, *s, &kl))
             return false;
-        *s = draw(f, j, k, size.few, *s);
+        *s = draw(f, c, k, c->size.few, *s);
     }
     return s->n > 0;
 }
 
 /* The last steps: the noise of a set moves a component by about its dimensions times its spread, over its draws, in
  * nats; where that is much, over several sets, with steps that fall like 1/k. */
-static bool average(wvgd_fit *f, size_t j, sizes size, set s)
+static bool average(wvgd_fit *f, cell *c, set s)
 {
-    double kl, sets = fmin(ceil((double)f->D * s.spread / (noise * (double)size.many)), AVERAGED);
+    double kl, sets = fmin(ceil((double)f->D * s.spread / (noise * (double)c->size.many)), AVERAGED);
     for (uint64_t k = 0; !k || (double)k < sets; k++) {
-        s = draw(f, j, SETS + 1 + k, size.many, s);
-        if (!s.n || !(sets > 1 ? s.ess > 6 && step(f, j, s, s.ess, 1 / (double)(k + 2)).ok : use_up(f, j, s, &kl)))
+        s = draw(f, c, SETS + 1 + k, c->size.many, s);
+        if (!s.n ||
+            !(sets > 1 ? s.ess > 6 && step(f, c, of_set(c, s, s.ess), 1 / (double)(k + 2)).ok : use_up(f, c, s, &kl)))
             return false;
     }
     return true;
 }
 
-/* Whether component j as it is now is better on its cell than as it was remembered: ELBOs from
- * draws of both, half each. */
-static bool improved(wvgd_fit *f, size_t j, uint64_t number, size_t wanted, double share)
+/* Draws of both components q, half each, n in all, that lie in the cell: x[n][D]. Returns how many. */
+static size_t draw_both(wvgd_fit *f, size_t j, const wv_gaussian q[2], uint64_t number, size_t n, double *x)
 {
-    size_t D = f->D, half = 2 * (size_t)(fmin((double)wanted / fmax(share, 0.05), WV_FREE) / 4), n = 2 * half, kept = 0;
-    wv_gaussian q[2] = {wv_partition_component(&f->cells, j),
-                        {f->family, D, f->R, f->cells.best.mu + j * D,
-                         f->cells.best.root + j * f->family->size(D, f->R), 0}};
-    double *log_q[2] = {f->desk.glu, f->desk.glv}, elbo[2];
+    size_t D = f->D, half = n / 2, kept = 0, mark = wv_arena_mark(f->arena);
+    double *all = wv_arena_take(f->arena, n * D); /* [2][half][D] */
+    uint32_t *where = wv_arena_take_index(f->arena, n);
     for (uint64_t k = 0; k < 2; k++) {
         wv_stream stream = {f->opt.seed, WV_RNG_FIT, f->count.batch, j};
-        wv_gaussian_draw(&q[k], &stream, (number + k) * WV_FREE, half, true, f->desk.gy + k * half * D, f->arena);
+        wv_gaussian_draw(&q[k], &stream, (number + k) * WV_FREE, half, true, all + k * half * D, f->arena);
     }
-    wv_halfspaces_assign(f, n, f->desk.gy, f->desk.free_cell);
+    wv_halfspaces_assign(f, n, all, where);
     for (size_t i = 0; i < n; i++)
-        if (f->desk.free_cell[i] == j || f->N == 1)
-            memcpy(f->desk.gx + kept++ * D, f->desk.gy + i * D, D * sizeof(double));
-    if (kept < 3)
-        return false;
+        if (where[i] == j || f->N == 1)
+            memcpy(x + kept++ * D, all + i * D, D * sizeof(double));
+    wv_arena_release(f->arena, mark);
+    return kept;
+}
+
+/* ELBOs of both components q on the cell, from draws x[n][D] of both. */
+static void compare(wvgd_fit *f, const cell *c, const wv_gaussian q[2], size_t n, const double *x, double elbo[2])
+{
+    size_t mark = wv_arena_mark(f->arena);
+    double *log_q[2] = {wv_arena_take(f->arena, n), wv_arena_take(f->arena, n)}, *log_p = wv_arena_take(f->arena, n),
+           *y = wv_arena_take(f->arena, n * f->D);
     for (size_t k = 0; k < 2; k++)
-        wv_gaussian_log_density(&q[k], kept, f->desk.gx, log_q[k], f->desk.y, f->arena);
-    wv_cell_target(f, kept, f->desk.gx, f->desk.glp, NULL);
-    correct(f, kept, f->desk.gx, f->desk.glp, NULL);
+        wv_gaussian_log_density(&q[k], n, x, log_q[k], y, f->arena);
+    wv_cell_target(f, n, x, log_p, NULL);
+    correct(f, c, n, x, log_p, NULL);
     for (size_t k = 0; k < 2; k++) {
         double sum = 0, mean = 0;
-        for (size_t i = 0; i < kept; i++) {
+        for (size_t i = 0; i < n; i++) {
             double u = 1 / (1 + exp(log_q[1 - k][i] - log_q[k][i]));
             sum += u;
-            mean += u * (f->desk.glp[i] - log_q[k][i]);
+            mean += u * (log_p[i] - log_q[k][i]);
         }
         elbo[k] = mean / sum + log(sum);
+        elbo[k] += stored_part(f, c, &q[k]);
     }
-    elbo[0] += stored_part(f, j);
-    swap(f, j);
-    elbo[1] += stored_part(f, j);
-    swap(f, j);
-    return elbo[0] > elbo[1];
+    wv_arena_release(f->arena, mark);
+}
+
+/* Whether the component as it is now is better on its cell than as it was kept; share: of it that lies there. */
+static bool improved(wvgd_fit *f, const cell *c, uint64_t number, double share)
+{
+    size_t n = 4 * (size_t)(fmin((double)c->size.many / fmax(share, 0.05), WV_FREE) / 4),
+           mark = wv_arena_mark(f->arena);
+    wv_gaussian q[2] = {wv_partition_component(&f->cells, c->j), wv_partition_kept_component(&f->cells, c->j)};
+    double *x = wv_arena_take(f->arena, n * f->D), elbo[2] = {0, 0};
+    size_t kept = draw_both(f, c->j, q, number, n, x);
+    if (kept >= 3)
+        compare(f, c, q, kept, x, elbo);
+    wv_arena_release(f->arena, mark);
+    return kept >= 3 && elbo[0] > elbo[1];
 }
 
 /* Where the stored draws of the cell are many for the coefficients of a component, the last steps are the
  * posterior's own: the regression on these draws, to its fixed point. */
-static void polish(wvgd_fit *f, size_t j, size_t n)
+static void polish(wvgd_fit *f, const cell *c)
 {
-    size_t D = f->D;
-    double parameters = 2 * (double)D + (f->family == wv_family_get(WVGD_DIAG) ? 0 : (double)D * ((double)D - 1) / 2),
-           *log_m = f->desk.moving;
+    size_t D = f->D, n = c->n;
+    double parameters = 2 * (double)D + (f->family == wv_family_get(WVGD_DIAG) ? 0 : (double)D * ((double)D - 1) / 2);
     if (!((double)n > 25 * parameters))
         return;
-    wv_cell_draws_gather(f, j, true);
-    memcpy(log_m, f->desk.psi, n * sizeof(double));
+    size_t mark = wv_arena_mark(f->arena);
+    wv_cell_sample s = wv_cell_draws_sample(f, c->j, true);
+    double *log_u = wv_arena_take(f->arena, n), *u = wv_arena_take(f->arena, n), *y = wv_arena_take(f->arena, n * D);
     for (int k = 0; k < POLISH; k++) {
-        wv_gaussian q = wv_partition_component(&f->cells, j);
-        wv_gaussian_log_density(&q, n, f->desk.gx, f->desk.gr, f->desk.y, f->arena);
+        wv_gaussian q = wv_partition_component(&f->cells, c->j);
+        wv_gaussian_log_density(&q, n, s.x, log_u, y, f->arena);
         for (size_t i = 0; i < n; i++)
-            f->desk.glu[i] = f->desk.gr[i] - log_m[i];
-        if (!wv_weights_normalise(n, f->desk.glu, f->desk.gu))
+            log_u[i] -= s.log_m[i];
+        if (!wv_weights_normalise(n, log_u, u))
             break;
-        double ess = wv_weights_ess(n, f->desk.gu);
-        wv_update_result r = ess > 25 * parameters ? step(f, j, (set){.n = n}, ess, 0.5) : (wv_update_result){false, 0};
-        if (!r.ok) { /* too few after all: as it was */
-            wv_cell_component_recall(f, j);
-            return;
-        }
-        if (r.kl < 1e-8)
-            return;
+        double ess = wv_weights_ess(n, u);
+        wv_update_result r = ess > 25 * parameters ? step(f, c, (weighted){n, s.x, s.log_p, s.grad, u, ess, 0}, 0.5)
+                                                   : (wv_update_result){false, 0};
+        if (!r.ok) /* too few after all: as it was */
+            wv_cell_component_recall(f, c->j);
+        if (!r.ok || r.kl < 1e-8)
+            break;
     }
+    wv_arena_release(f->arena, mark);
 }
 
 /* Every beginning is worth following in few dimensions, where that is cheap, and for components that are not
  * full: none of their beginnings is good. */
 static bool thorough(const wvgd_fit *f)
 {
-    return f->D <= 4 || f->family != wv_family_get(WVGD_FULL);
+    return f->D <= 4 || !is_full(f);
 }
 
 /* ---- the survey -------------------------------------------------------------------------------------------------- */
@@ -499,19 +583,29 @@ static double needed(const wvgd_fit *f)
     return fmax(blind, (double)f->D / 5);
 }
 
+/* Whether steps from q could gain anywhere, by some of all stored draws; true if these cannot tell. */
+static bool gains_somewhere(wvgd_fit *f, const wv_gaussian *q)
+{
+    size_t mark = wv_arena_mark(f->arena);
+    wv_cell_sample s = wv_cell_draws_columns(f, f->N, f->closing.draws.n / wv_cell_draws_asked(f->D) + 1);
+    double *log_q = wv_arena_take(f->arena, s.n), *u = wv_arena_take(f->arena, s.n);
+    wv_cell_draws_density(f, &s, q, log_q);
+    bool gain = !s.n || !(wv_cell_draws_judge(f, &s, log_q, u).ess > 0) ||
+                wv_cell_draws_may_gain(f, &s, q, log_q, u, alike, needed(f) / 2);
+    wv_arena_release(f->arena, mark);
+    return gain;
+}
+
 /* Nothing that is said of a mode's Gaussian everywhere is quite true of cells, where a quadratic may follow more;
  * but where it follows next to nothing everywhere, cells need not be asked one by one. */
 void wv_cell_component_survey(wvgd_fit *f)
 {
-    size_t D = f->D, m = f->modes.n ? wv_modes_heaviest(f) : 0, every = f->closing.draws.n / wv_cell_draws_asked(D) + 1;
     f->target.surveyed = WV_MODES;
     if (f->N == 1 || thorough(f) || !f->modes.n)
         return;
+    size_t m = wv_modes_heaviest(f);
     wv_gaussian q = wv_modes_gaussian(f, m);
-    size_t n = wv_cell_draws_columns(f, f->N, every);
-    wv_cell_draws_density(f, &q, n, f->desk.glu);
-    if (n && wv_cell_draws_judge(f, n, f->desk.glu).ess > 0 &&
-        !wv_cell_draws_may_gain(f, &q, n, f->desk.glu, alike, needed(f) / 2))
+    if (!gains_somewhere(f, &q))
         f->target.surveyed = m;
 }
 
@@ -524,146 +618,210 @@ static bool surveyed(const wvgd_fit *f, size_t j)
 }
 
 /* ---- the component of a cell ------------------------------------------------------------------------------------- */
-/* Where component j may begin: with the moments of its cell, with the mode that is there, or with one of the
- * components of the mixture that have most of its mass there (a cell may hold two modes, of which one is the better
- * answer). False: there is no beginning of this number. ess: of the cell's draws. */
-static bool begin(wvgd_fit *f, size_t j, size_t number, double ess, double *most)
+/* The mode that is where the particle is, if there are modes. */
+static size_t mode_there(wvgd_fit *f, const cell *c)
+{
+    return f->modes.n ? wv_modes_nearest(f, f->modes.n, f->cells.now.z + c->j * f->D) : 0;
+}
+
+/* The component of the mixture that has most of its mass in the cell, of those that have not been tried; *most: the
+ * largest mass so far. False: there is none of weight, or it is the mode's Gaussian. */
+static bool begin_mixture(wvgd_fit *f, const cell *c, double *most)
 {
     size_t D = f->D, k = 0;
-    if (number == 0) { /* moments, if draws are more than these have parameters */
-        set_component(f, j, f->desk.cell_mean, f->desk.cell_root);
-        return thorough(f) || !f->modes.n || ess > (double)(D * (D + 3) / 2);
-    }
-    if (number == 1) {
-        size_t m = f->modes.n ? wv_modes_nearest(f, f->modes.n, f->cells.now.z + j * D) : 0;
-        if (f->modes.n)
-            set_component(f, j, f->modes.x + m * D, f->modes.root + m * D * D);
-        return f->modes.n > 0;
-    }
     for (size_t i = 1; i < f->mix.K; i++)
-        k = f->desk.mix_e[i] > f->desk.mix_e[k] ? i : k;
-    double mass = f->desk.mix_e[k];
-    f->desk.mix_e[k] = 0;
+        k = c->mass[i] > c->mass[k] ? i : k;
+    double mass = c->mass[k];
+    c->mass[k] = 0;
     if (mass < 0.1 || mass < *most / 3)
         return false;
     *most = fmax(*most, mass);
     wv_gaussian q = wv_mixture_component(&f->mix, k);
-    size_t m = f->modes.n ? wv_modes_nearest(f, f->modes.n, f->cells.now.z + j * D) : 0;
+    size_t m = mode_there(f, c);
     if (f->modes.n && !memcmp(q.mu, f->modes.x + m * D, D * sizeof *q.mu) &&
         !memcmp(q.root, f->modes.root + m * D * D, D * D * sizeof *q.root))
         return false; /* the mode's, which has been tried */
-    set_component(f, j, q.mu, q.root);
+    set_component(f, c->j, q.mu, q.root);
     return true;
 }
 
-/* Mass of each component of the mixture in the cell, from some of the gathered draws, into f->desk.mix_e. */
-static void share_cell(wvgd_fit *f, size_t n)
+/* Where the component may begin: with the moments of its cell, with the mode that is there, or with one of the
+ * components of the mixture that have most of its mass there (a cell may hold two modes, of which one is the better
+ * answer). False: there is no beginning of this number. */
+static bool begin(wvgd_fit *f, const cell *c, size_t number, double *most)
 {
-    size_t D = f->D, step = n / SHARED + 1, some = 0;
-    double total = 0;
-    f->desk.mix_e[0] = 1;
-    if (f->mix.K == 1)
-        return;
-    for (size_t i = 0; i < n; i += step, some++) {
-        for (size_t k = 0; k < D; k++)
-            f->desk.uy[some * D + k] = f->desk.gy[i / WV_COLUMNS * WV_COLUMNS * D + k * WV_COLUMNS + i % WV_COLUMNS];
-        total += f->desk.ga[i];
+    size_t D = f->D;
+    if (number == 0) { /* moments, if draws are more than these have parameters */
+        set_component(f, c->j, c->mean, c->root);
+        return thorough(f) || !f->modes.n || c->ess > (double)(D * (D + 3) / 2);
     }
-    for (size_t k = 0; k < f->mix.K; k++) {
-        wv_gaussian q = wv_mixture_component(&f->mix, k);
-        f->desk.mix_e[k] = 0;
-        wv_gaussian_log_density(&q, some, f->desk.uy, f->desk.gr, f->desk.y, f->arena);
-        for (size_t i = 0; i < some; i++)
-            f->desk.mix_e[k] += f->desk.ga[i * step] / total * f->mix.w[k] *
-                                exp(f->desk.gr[i] - f->desk.moving[i * step]);
-    }
+    if (number > 1)
+        return begin_mixture(f, c, most);
+    size_t m = mode_there(f, c);
+    if (f->modes.n)
+        set_component(f, c->j, f->modes.x + m * D, f->modes.root + m * D * D);
+    return f->modes.n > 0;
 }
 
-/* Remembers component j as it is, with the set of its draws, if its ELBO is clearly better than *best: of
- * equal ones all cells shall have the same. */
-static void consider(wvgd_fit *f, size_t j, set s, double *best, set *chosen)
+/* Mass of each component of the mixture in the cell, from some of the stored draws, in columns, into c->mass. */
+static void share_cell(wvgd_fit *f, const cell *c, const wv_cell_sample *s)
 {
-    double value = s.n ? s.elbo + stored_part(f, j) : -INFINITY;
+    size_t D = f->D, n = s->n, step = n / SHARED + 1, some = 0, most = (n + step - 1) / step,
+           mark = wv_arena_mark(f->arena);
+    double total = 0, *x = wv_arena_take(f->arena, most * D), *y = wv_arena_take(f->arena, most * D),
+           *log_q = wv_arena_take(f->arena, most); /* [some][D], [some][D], [some] */
+    c->mass[0] = 1;
+    for (size_t i = 0; i < n && f->mix.K > 1; i += step, some++) {
+        for (size_t k = 0; k < D; k++)
+            x[some * D + k] = s->x[i / WV_COLUMNS * WV_COLUMNS * D + k * WV_COLUMNS + i % WV_COLUMNS];
+        total += c->weight[i];
+    }
+    for (size_t k = 0; k < f->mix.K && f->mix.K > 1; k++) {
+        wv_gaussian q = wv_mixture_component(&f->mix, k);
+        c->mass[k] = 0;
+        wv_gaussian_log_density(&q, some, x, log_q, y, f->arena);
+        for (size_t i = 0; i < some; i++)
+            c->mass[k] += c->weight[i * step] / total * f->mix.w[k] * exp(log_q[i] - s->log_mix[i * step]);
+    }
+    wv_arena_release(f->arena, mark);
+}
+
+/* Keeps the component as it is, with the set of its draws, if its ELBO is clearly better than *best: of
+ * equal ones all cells shall have the same. */
+static void consider(wvgd_fit *f, const cell *c, set s, double *best, set *chosen)
+{
+    wv_gaussian q = wv_partition_component(&f->cells, c->j);
+    double value = s.n ? s.elbo + stored_part(f, c, &q) : -INFINITY;
     if (value > *best + margin) {
         *best = value;
         *chosen = s;
-        remember(f, j);
+        wv_partition_keep_component(&f->cells, c->j);
     }
 }
 
 /* Of all beginnings, and of the places where they lead, the one with the best ELBO. Returns the set of its draws. */
-static set choose(wvgd_fit *f, size_t j, sizes size, double ess)
+static set choose(wvgd_fit *f, cell *c)
 {
     double best = -INFINITY, most = 0;
     set chosen = {.share = 0.5}, any = {.share = 0.5};
     for (size_t b = 0; b < 2 + COMPONENTS; b++) {
-        if (!begin(f, j, b, ess, &most))
+        if (!begin(f, c, b, &most))
             continue;
-        set s = draw(f, j, 0, size.few, any);
-        consider(f, j, s, &best, &chosen);
-        if (thorough(f) && descend(f, j, size, &s))
-            consider(f, j, draw(f, j, SETS + 1, size.many, s), &best, &chosen);
+        set s = draw(f, c, 0, c->size.few, any);
+        consider(f, c, s, &best, &chosen);
+        if (thorough(f) && descend(f, c, &s))
+            consider(f, c, draw(f, c, SETS + 1, c->size.many, s), &best, &chosen);
     }
-    wv_cell_component_recall(f, j);
+    wv_cell_component_recall(f, c->j);
     return chosen;
+}
+
+/* Whether a few draws cannot tell: they are enough to see that nothing is left to gain, and none are needed where that
+ * is known. */
+static bool undecided(const wvgd_fit *f, size_t j, wv_judgement a)
+{
+    return a.spread > margin && a.ess < fmax(enough_draws, (double)f->D) && !surveyed(f, j);
+}
+
+/* What the stored draws say of the best beginning. */
+typedef struct {
+    double *log_q, *u;   /* [n] log densities and weights of the last beginning, */
+    double *best_q;      /* [n] log densities of the best, */
+    double best, spread; /* its ELBO, and the variance of log p~ - log q; -INFINITY: there is none */
+} stored_choice;
+
+/* The best of all beginnings but for the moments. False: the draws cannot tell it. */
+static bool best_stored(wvgd_fit *f, const cell *c, const wv_cell_sample *s, stored_choice *to)
+{
+    double most = 0;
+    for (size_t b = 1; b < 2 + COMPONENTS && to->spread > margin; b++) {
+        if (b == 2)
+            share_cell(f, c, s);
+        if (!begin(f, c, b, &most))
+            continue;
+        wv_gaussian q = wv_partition_component(&f->cells, c->j);
+        wv_cell_draws_density(f, s, &q, to->log_q);
+        wv_judgement a = wv_cell_draws_judge(f, s, to->log_q, to->u);
+        if (undecided(f, c->j, a))
+            return false;
+        if (a.elbo > to->best + margin) {
+            to->best = a.elbo;
+            to->spread = a.spread;
+            memcpy(to->best_q, to->log_q, s->n * sizeof *to->log_q);
+            wv_partition_keep_component(&f->cells, c->j);
+        }
+    }
+    return to->best > -INFINITY;
+}
+
+/* Whether steps from the best beginning may gain. */
+static bool steps_may_gain(wvgd_fit *f, const cell *c, const wv_cell_sample *s, stored_choice *by)
+{
+    if (!(by->spread > margin))
+        return false;
+    if (crossed(f, c->ess))
+        return true;
+    if (surveyed(f, c->j))
+        return false;
+    wv_gaussian q = wv_partition_component(&f->cells, c->j);
+    wv_cell_draws_judge(f, s, by->best_q, by->u);
+    return wv_cell_draws_may_gain(f, s, &q, by->best_q, by->u, alike, needed(f));
 }
 
 /* Full components in many dimensions: the best of all beginnings, where the stored draws of the cell can tell
  * it, and that no steps would gain. (Not its moments: they would be judged by the draws that they were fitted
  * to.) False: they cannot, or steps may. */
-static bool choose_stored(wvgd_fit *f, size_t j, size_t n, double ess)
+static bool choose_stored(wvgd_fit *f, const cell *c, const wv_cell_sample *s)
 {
-    size_t chosen = 2 + COMPONENTS;
-    double best = -INFINITY, spread = INFINITY, most = 0, *log_q = f->desk.gr, *best_q = f->desk.glu;
-    for (size_t b = 1; b < 2 + COMPONENTS && spread > margin; b++) {
-        if (b == 2)
-            share_cell(f, n);
-        if (!begin(f, j, b, ess, &most))
-            continue;
-        wv_gaussian q = wv_partition_component(&f->cells, j);
-        wv_cell_draws_density(f, &q, n, log_q);
-        wv_judgement a = wv_cell_draws_judge(f, n, log_q);
-        /* a few draws are enough to see that nothing is left to gain, and none where that is known */
-        if (a.spread > margin && a.ess < fmax(enough_draws, (double)f->D) && !surveyed(f, j))
-            return false;
-        if (a.elbo > best + margin) {
-            best = a.elbo;
-            spread = a.spread;
-            chosen = b;
-            memcpy(best_q, log_q, n * sizeof *log_q);
-            remember(f, j);
-        }
+    size_t n = s->n, mark = wv_arena_mark(f->arena);
+    stored_choice by = {wv_arena_take(f->arena, n), wv_arena_take(f->arena, n), wv_arena_take(f->arena, n), -INFINITY,
+                        INFINITY};
+    bool told = best_stored(f, c, s, &by);
+    if (told) {
+        wv_cell_component_recall(f, c->j);
+        told = !steps_may_gain(f, c, s, &by);
     }
-    if (chosen == 2 + COMPONENTS)
-        return false;
-    wv_cell_component_recall(f, j);
-    if (spread > margin && crossed(f, ess))
-        return false;
-    if (spread > margin && !surveyed(f, j)) {
-        wv_gaussian q = wv_partition_component(&f->cells, j);
-        wv_dense_invert(f->D, q.root, f->desk.square[1]);
-        wv_cell_draws_judge(f, n, best_q);
-        if (wv_cell_draws_may_gain(f, &q, n, best_q, alike, needed(f)))
-            return false;
-    }
-    wv_cell_draws_keep(f, j, n, best_q);
-    return true;
+    if (told)
+        wv_cell_draws_keep(f, c->j, n, by.best_q);
+    wv_arena_release(f->arena, mark);
+    return told;
+}
+
+static made take_draws(wvgd_fit *f)
+{
+    return (made){wv_arena_take(f->arena, WV_FREE * f->D), wv_arena_take(f->arena, WV_FREE * f->D),
+                  wv_arena_take(f->arena, WV_FREE), wv_arena_take(f->arena, WV_FREE), wv_arena_take(f->arena, WV_FREE)};
 }
 
 /* The same from draws of its own, or by steps. */
-static void choose_drawn(wvgd_fit *f, size_t j, size_t n, sizes size, double ess)
+static void choose_drawn(wvgd_fit *f, cell *c)
 {
-    share_cell(f, n);
-    wv_cell_draws_gather(f, j, false);
-    fit_correction(f, n);
-    double left = keep_residuals(f, j, n);
-    set s = choose(f, j, size, ess);
-    if (!(s.spread > (thorough(f) ? alike : fmax(alike, needed(f) * left))))
-        return;
-    s = draw(f, j, 0, size.few, s);
-    if (!(thorough(f) || descend(f, j, size, &s)) || !average(f, j, size, s) ||
-        !improved(f, j, SETS + AVERAGED + 1, size.many, s.share))
-        wv_cell_component_recall(f, j);
+    size_t mark = wv_arena_mark(f->arena);
+    c->stored = wv_cell_draws_sample(f, c->j, false);
+    c->residual = wv_arena_take(f->arena, c->stored.n);
+    c->correction = wv_arena_take(f->arena, all_coefficients(f->D));
+    c->draws = take_draws(f);
+    fit_correction(f, c);
+    double left = find_residuals(f, c);
+    set s = choose(f, c);
+    if (s.spread > (thorough(f) ? alike : fmax(alike, needed(f) * left))) {
+        s = draw(f, c, 0, c->size.few, s);
+        if (!(thorough(f) || descend(f, c, &s)) || !average(f, c, s) || !improved(f, c, SETS + AVERAGED + 1, s.share))
+            wv_cell_component_recall(f, c->j);
+    }
+    wv_arena_release(f->arena, mark);
+}
+
+/* Whether the component is alone and that of the heaviest mode. */
+static bool heaviest(const wvgd_fit *f)
+{
+    return f->N == 1 && f->modes.n && is_full(f);
+}
+
+/* Whether draws of the component are made. */
+static bool drawn(const wvgd_fit *f, const cell *c)
+{
+    return !heaviest(f) && c->size.few;
 }
 
 /* The Gaussian of the heaviest mode, which was fitted to the posterior itself, by its ELBO. */
@@ -673,45 +831,77 @@ static void take_heaviest(wvgd_fit *f, size_t j)
     set_component(f, j, f->modes.x + best * f->D, f->modes.root + best * f->D * f->D);
 }
 
-/* False: its log densities at the stored draws are not known yet. */
 void wv_cell_component_plain(wvgd_fit *f, size_t j)
 {
     wv_gaussian q = wv_mixture_component(&f->mix, wv_mixture_owner(&f->mix, f->cells.now.z + j * f->D, f->arena));
     set_component(f, j, q.mu, q.root);
-    remember(f, j);
+    wv_partition_keep_component(&f->cells, j);
 }
 
-static bool fit(wvgd_fit *f, size_t j)
+/* What the stored draws in columns say of a cell before draws of its component are made. */
+typedef enum {
+    LEFT, /* too little: the component is what it shall be */
+    TOLD, /* which component is the best, and its log densities are where they belong */
+    OPEN  /* moments, and masses of the mixture's components */
+} findings;
+
+static findings look(wvgd_fit *f, cell *c, const wv_cell_sample *s)
 {
-    size_t n = wv_cell_draws_columns(f, j, 1), D = f->D;
-    sizes size = affordable(f);
-    wv_partition_restart_component(&f->cells, j, f->prefit.wanted ? f->prefit.root : NULL, f->arena);
-    f->tally.restarts++;
-    remember(f, j);
-    bool mass = n >= 3 && wv_weights_normalise(n, f->desk.glv, f->desk.ga) &&
-                wv_cell_draws_moments(f, n, f->desk.cell_mean, f->desk.cell_root);
-    double ess = mass ? wv_weights_ess(n, f->desk.ga) : 0;
-    if (!size.few && ess < 4 * (double)D) { /* too few draws for a shape of its own */
-        wv_cell_component_plain(f, j);
-        return false;
+    bool mass = s->n >= 3 && wv_weights_normalise(s->n, s->log_w, c->weight) &&
+                wv_cell_draws_moments(f, s, c->weight, c->mean, c->root);
+    c->n = s->n;
+    c->ess = mass ? wv_weights_ess(s->n, c->weight) : 0;
+    if (!c->size.few && c->ess < 4 * (double)f->D) { /* too few draws for a shape of its own */
+        wv_cell_component_plain(f, c->j);
+        return LEFT;
     }
     if (!mass)
-        return false;
-    set_spread(f, j);
-    if (f->N > 1 && !thorough(f) && choose_stored(f, j, n, ess))
-        return true;
-    set_component(f, j, f->desk.cell_mean, f->desk.cell_root);
-    if (f->N == 1 && f->modes.n && f->family == wv_family_get(WVGD_FULL))
-        take_heaviest(f, j);
-    else if (size.few)
-        choose_drawn(f, j, n, size, ess);
-    remember(f, j);
-    polish(f, j, n);
-    return false;
+        return LEFT;
+    set_spread(f, c);
+    if (f->N > 1 && !thorough(f) && choose_stored(f, c, s))
+        return TOLD;
+    if (drawn(f, c))
+        share_cell(f, c, s);
+    return OPEN;
+}
+
+static findings look_first(wvgd_fit *f, cell *c)
+{
+    size_t mark = wv_arena_mark(f->arena);
+    wv_cell_sample s = wv_cell_draws_columns(f, c->j, 1);
+    findings found = look(f, c, &s);
+    wv_arena_release(f->arena, mark);
+    return found;
+}
+
+/* Fits the component of a cell whose moments are known. */
+static void settle(wvgd_fit *f, cell *c)
+{
+    set_component(f, c->j, c->mean, c->root);
+    if (heaviest(f))
+        take_heaviest(f, c->j);
+    else if (drawn(f, c))
+        choose_drawn(f, c);
+    wv_partition_keep_component(&f->cells, c->j);
+    polish(f, c);
 }
 
 void wv_cell_component_fit(wvgd_fit *f, size_t j)
 {
-    if (!fit(f, j))
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    cell c = {.j = j,
+              .size = affordable(f),
+              .mean = wv_arena_take(f->arena, D),
+              .root = wv_arena_take(f->arena, D * D),
+              .weight = wv_arena_take(f->arena, wv_cell_draws_most(f, j)),
+              .mass = wv_arena_take(f->arena, f->mix.K)};
+    wv_partition_restart_component(&f->cells, j, f->prefit.wanted ? f->prefit.root : NULL, f->arena);
+    f->tally.restarts++;
+    wv_partition_keep_component(&f->cells, j);
+    findings found = look_first(f, &c);
+    if (found == OPEN)
+        settle(f, &c);
+    wv_arena_release(f->arena, mark);
+    if (found != TOLD)
         wv_cell_draws_measure(f, j);
 }

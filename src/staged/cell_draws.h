@@ -4,41 +4,56 @@
 #include "gaussian.h"
 #include "wvgd.h"
 
-/* Stored draws of cell j into the arrays of a cell (f->gx, f->glp, with `gradients` f->gg), as many as
- * these hold; log weights of the posterior in f->glv, log densities of their proposal in f->psi, of the
- * mixture in f->moving. Returns how many. */
+/* Stored draws of one cell, f->size.n_max at most. */
+typedef struct {
+    size_t n;
+    double *x;               /* [n][D] rows, or columns: blocks [D][WV_COLUMNS], in the order of the draws */
+    double *grad;            /* [n][D] gradients of log p~, or NULL */
+    double *log_p, *log_w;   /* [n] log p~, log weights of the posterior */
+    double *log_mix, *log_m; /* [n] log densities of the mixture, and of the proposal that made them */
+} wv_cell_sample;
+
+/* Draws of a sample of cell j at most: stored draws without density are counted, too. */
+size_t wv_cell_draws_most(const wvgd_fit *f, size_t j);
+
+/* The stored draws of cell j with positive density, in rows, in arrays from f->arena, which the caller releases. */
+wv_cell_sample wv_cell_draws_sample(wvgd_fit *f, size_t j, bool gradients);
+
+/* The same without gradients, in columns. j = N: one out of `every` of all stored draws. */
+wv_cell_sample wv_cell_draws_columns(wvgd_fit *f, size_t j, size_t every);
+
+/* The same as wv_cell_draws_sample into f->desk.gx, f->desk.glp, with `gradients` f->desk.gg; log weights of the
+ * posterior in f->desk.glv, log densities of their proposal in f->desk.psi, of the mixture in f->desk.moving. Returns
+ * how many. */
 size_t wv_cell_draws_gather(wvgd_fit *f, size_t j, bool gradients);
 
-/* The same without gradients, and with the points in columns, in f->gy: in the order of the draws, a block has
- * WV_COLUMNS of them. j = N: one out of `every` of all stored draws. */
-size_t wv_cell_draws_columns(wvgd_fit *f, size_t j, size_t every);
+/* Mean[D] and root[D][D] of the posterior in the cell, from draws in columns with weights u[n]. False: there is none.
+ */
+bool wv_cell_draws_moments(wvgd_fit *f, const wv_cell_sample *s, const double *u, double *mean, double *root);
 
-/* Mean and root of the posterior in the cell, from n draws in columns with weights f->ga. False: there is none. */
-bool wv_cell_draws_moments(wvgd_fit *f, size_t n, double *mean, double *root);
+/* Log density of a full Gaussian at draws in columns. */
+void wv_cell_draws_density(wvgd_fit *f, const wv_cell_sample *s, const wv_gaussian *q, double *log_q);
 
-/* Log density of a full Gaussian at the draws in columns, which leaves the inverse of its root in f->square[1]. */
-void wv_cell_draws_density(wvgd_fit *f, const wv_gaussian *q, size_t n, double *log_q);
-
-/* What n gathered draws tell of a Gaussian whose log densities there are log_q; normalised weights
- * that stand for it are left in f->gu. */
+/* What draws tell of a Gaussian whose log densities there are log_q[n]; u[n]: normalised weights that stand for it. */
 typedef struct {
     double ess;
     double elbo;   /* of the Gaussian in the cell: E_q[log p~ - log q] + log Z_q */
     double spread; /* variance of log p~ - log q under q */
 } wv_judgement;
 
-wv_judgement wv_cell_draws_judge(wvgd_fit *f, size_t n, const double *log_q);
+wv_judgement wv_cell_draws_judge(const wvgd_fit *f, const wv_cell_sample *s, const double *log_q, double *u);
 
 /* Draws that tell whether steps could gain. */
 size_t wv_cell_draws_asked(size_t D);
 
-/* After these two: whether steps could gain, for mixture and a quadratic correction explain more than `alike`, and
- * more than `times` what they leave, of the spread of q. Too few draws cannot say no. */
-bool wv_cell_draws_may_gain(wvgd_fit *f, const wv_gaussian *q, size_t n, const double *log_q, double alike,
-                            double times);
+/* Whether steps from q could gain, for mixture and a quadratic correction explain more than `alike`, and more than
+ * `times` what they leave, of the spread of q. Draws in columns; log_q[n], u[n]: as wv_cell_draws_judge has them. Too
+ * few draws cannot say no. */
+bool wv_cell_draws_may_gain(wvgd_fit *f, const wv_cell_sample *s, const wv_gaussian *q, const double *log_q,
+                            const double *u, double alike, double times);
 
-/* Log densities of component j at the stored draws of its cell into f->close.log_q: as gathered,
- * or for the component as it is now. */
+/* Log densities of component j at the stored draws of its cell into f->closing.draws.log_q: those of its sample, or
+ * for the component as it is now. */
 void wv_cell_draws_keep(wvgd_fit *f, size_t j, size_t n, const double *log_q);
 void wv_cell_draws_measure(wvgd_fit *f, size_t j);
 #endif
