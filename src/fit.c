@@ -128,6 +128,7 @@ void wvgd_free(wvgd_fit *f)
     wv_closing_free(&f->closing);
     wv_partition_free(&f->cells);
     wv_cell_target_free(&f->target);
+    wv_cell_refine_free(&f->refine);
     wv_posterior_free(&f->posterior);
     wv_full_prefit_free(&f->prefit);
     wv_joint_free(&f->joint);
@@ -284,6 +285,7 @@ static bool make_parts(wvgd_fit *f)
            wv_mixture_new(&f->mix_best, d, K) && wv_mixture_new(&f->mix_tried, d, K) &&
            wv_draws_new(&f->pool, d, mixture ? wv_draws_points(f) : 0, mixture ? wv_draws_proposals(f) : 0) &&
            wv_tail_probe_new(&f->probe, d) && wv_cell_target_new(&f->target, D, f->staged ? K : 0) &&
+           wv_cell_refine_new(&f->refine, D, wv_cell_refine_proposals(f)) &&
            wv_closing_new(&f->closing, f->N, D, f->size.close_max, f->size.made_room, f->staged) &&
            (!f->staged || wv_closing_seen_new(&f->closing, K + 1, wv_draws_points(f))) && wv_shared_new(f) &&
            wv_desk_new(f) && (f->arena = wv_arena_new(arena_size(f))) != NULL;

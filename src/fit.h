@@ -14,6 +14,7 @@
 #include "partition.h"
 #include "posterior.h"
 #include "scratch.h"
+#include "staged/cell_refine.h"
 #include "staged/cell_target.h"
 #include "staged/explore.h"
 #include "staged/mixture_fit.h"
@@ -147,6 +148,7 @@ struct wvgd_fit {
     wv_closing closing;
     wv_partition cells;
     struct wv_cell_target target;
+    wv_cell_refine refine;
     wv_posterior posterior;
     wv_full_prefit prefit;
     wv_joint joint;

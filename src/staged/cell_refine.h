@@ -3,6 +3,21 @@
 #define WV_CELL_REFINE_H
 #include "gaussian.h"
 #include "wvgd.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+/* What a batch of draws needs until it is told. It is never saved: a batch that was not told is asked for again. */
+typedef struct {
+    size_t room;  /* proposals at most; 0: components of such a fit are never refined */
+    double *root; /* [room][D][D] full roots of the proposals */
+    double *memory;
+} wv_cell_refine;
+
+bool wv_cell_refine_new(wv_cell_refine *r, size_t D, size_t room); /* false without memory */
+void wv_cell_refine_free(wv_cell_refine *r);
+
+/* Proposals of a batch at most; 0: components of such a fit are never refined. */
+size_t wv_cell_refine_proposals(const wvgd_fit *f);
 
 /* Whether the components that cells.c has fitted without the model deserve evaluations of their own. */
 bool wv_cell_refine_wanted(const wvgd_fit *f);
