@@ -10,6 +10,7 @@
 #include "simd/columns.h"
 #include "dense.h"
 #include "halfspaces.h"
+#include "policy.h"
 #include "staged/mixture_fit.h"
 #include "staged/modes.h"
 #include "staged/cell_draws.h"
@@ -19,33 +20,6 @@
 #include <lapacke.h>
 #include <math.h>
 #include <string.h>
-
-enum {
-    SETS = 5,       /* sets of draws at most, */
-    STEPS = 4,      /* steps on one */
-    AVERAGED = 12,  /* sets at the end */
-    POLISH = 60,    /* steps on stored draws */
-    COMPONENTS = 2, /* components of the mixture tried, */
-    SHARED = 100    /* and draws that tell which */
-};
-
-/* A component of which less lies in its cell is none for it (with many particles: a tenth of the usual); where less
- * than `little` does, half of the draws come from around the particle, or, in many dimensions, where those would
- * have next to no weight, there are as many as there may be. */
-static const double smallest_share = 0.005, little = 0.1;
-
-/* Variance of log target - log component that leaves nothing to gain, as such, and as a multiple of what mixture and
- * correction leave of log p~ (of a fifth of the dimensions, if that is more): one that is as far from the posterior
- * as a component is from it can tell no better one. Nats of a full step after which a set has no more to say, and of
- * a first step that shows the end to be near; nats that the noise of the last steps may cost. */
-static const double alike = 0.01, blind = 3, settled = 1e-3, nearly = 0.1, noise = 0.02;
-
-/* Nats by which an ELBO must be better to matter. Effective draws, or as many as there are dimensions,
- * if these are more, that can tell one. */
-static const double margin = 0.01, enough_draws = 50;
-
-/* Multiplications for all cells together. */
-static const double budget = 4e9;
 
 /* ---- a cell ------------------------------------------------------------------------------------------------------ */
 /* Draws of the component in its cell, WV_FREE at most. */
@@ -103,7 +77,7 @@ static size_t coefficients(const wvgd_fit *f, const cell *c)
  * believed; 1: not at all. */
 static double pull(size_t D, const double *t)
 {
-    double length = cblas_dnrm2((int)D, t, 1), edge = 3 * sqrt((double)D);
+    double length = cblas_dnrm2((int)D, t, 1), edge = wv_policy.correction_edge * sqrt((double)D);
     return length > edge ? edge / length : 1;
 }
 
@@ -147,7 +121,7 @@ static void normal_equations(wvgd_fit *f, const cell *c, const double *r, double
 static bool crossed(const wvgd_fit *f, double ess)
 {
     size_t full = all_coefficients(f->D);
-    return f->D > 1 && ess > 4 * (double)full && full <= f->size.p_max;
+    return f->D > 1 && ess > wv_policy.correction_cross_draws * (double)full && full <= f->size.p_max;
 }
 
 /* A correction that bends upwards more than the cell's own precision allows (heavy tails) would make the target
@@ -157,8 +131,8 @@ static void limit_bend(size_t D, size_t p, double *b)
     double widest = 0;
     for (size_t i = 1 + D; i < p; i++)
         widest = fmax(widest, i <= 2 * D ? b[i] : 0);
-    if (widest > 0.3)
-        cblas_dscal((int)(p - 1 - D), 0.3 / widest, b + 1 + D, 1);
+    if (widest > wv_policy.correction_bend)
+        cblas_dscal((int)(p - 1 - D), wv_policy.correction_bend / widest, b + 1 + D, 1);
 }
 
 /* Fits the correction of the cell to the stored draws, by least squares, shrunk by ESS / (ESS + coefficients).
@@ -170,7 +144,7 @@ static void fit_correction(wvgd_fit *f, cell *c)
     size_t p = coefficients(f, c);
     double ess = c->ess, level = 0, *b = c->correction;
     memset(b, 0, all_coefficients(D) * sizeof *b);
-    if (ess < 2 * (double)p)
+    if (ess < wv_policy.correction_draws * (double)p)
         return;
     size_t mark = wv_arena_mark(f->arena);
     double *r = wv_arena_take(f->arena, n), *F = wv_arena_take(f->arena, p * p);
@@ -308,23 +282,39 @@ typedef struct {
     bool around;         /* half of them come from around the particle */
 } set;
 
+/* In few dimensions draws around the particle have weight; elsewhere there are as many draws as there may be. */
+static bool few_dimensions(const wvgd_fit *f)
+{
+    return (double)f->D <= wv_policy.component_few_dimensions;
+}
+
+/* A component with less in its cell is none for it. */
+static double smallest_share(size_t N)
+{
+    return fmin(wv_policy.component_smallest_share, wv_policy.component_smallest_share_many / (double)N);
+}
+
+/* An even number of draws, so many that about `wanted` of them lie in the cell if this share of all does. */
+static size_t draws_for(size_t wanted, double share)
+{
+    return 2 * (size_t)(fmin((double)wanted / fmax(share, wv_policy.component_least_share), WV_FREE) / 2);
+}
+
 /* Points and weights of set `number`, from about as many draws as leave `wanted` in the cell; *sum: of the weights. */
 static set draw_inside(wvgd_fit *f, cell *c, uint64_t number, size_t wanted, set last, double *sum)
 {
     set s = {.share = last.share, .elbo = -INFINITY, .around = last.around};
     for (int attempt = 0; attempt < 2; attempt++) {
         double all;
-        size_t n = attempt && !s.around
-                       ? WV_FREE / 2
-                       : 2 * (size_t)(fmin((double)wanted / fmax(s.around ? 0.5 : s.share, 0.02), WV_FREE) / 2);
+        size_t n = attempt && !s.around ? WV_FREE / 2 : draws_for(wanted, s.around ? 0.5 : s.share);
         s.n = wv_halfspaces_inside(f, c->j, WV_RNG_FIT, number * WV_FREE, n, s.around, &all);
         memcpy(c->draws.x, f->desk.gx, s.n * f->D * sizeof(double));
         memcpy(c->draws.u, f->desk.gu, s.n * sizeof(double));
         *sum = cblas_dasum((int)s.n, c->draws.u, 1);
         s.share = *sum / all;
-        if (s.around || s.share > little || n >= WV_FREE / 2)
+        if (s.around || s.share > wv_policy.component_little_share || n >= WV_FREE / 2)
             break;
-        s.around = f->D <= 4; /* few of its own draws lie in the cell */
+        s.around = few_dimensions(f); /* few of its own draws lie in the cell */
     }
     return s;
 }
@@ -356,7 +346,7 @@ static set draw(wvgd_fit *f, cell *c, uint64_t number, size_t wanted, set last)
 {
     double sum = 0;
     set s = draw_inside(f, c, number, wanted, last, &sum);
-    if (s.n < 3 || !(s.share > fmin(smallest_share, 0.1 / (double)f->N)))
+    if (s.n < 3 || !(s.share > smallest_share(f->N)))
         s.n = 0;
     else
         measure(f, c, &s, sum);
@@ -424,38 +414,55 @@ static wv_update_result step(wvgd_fit *f, const cell *c, weighted p, double rho)
                     .ess = p.ess,
                     .precondition = f->prefit.wanted ? c->root : NULL,
                     .rho = rho,
-                    .truncated = f->N > 1 && p.share < 0.98};
+                    .truncated = f->N > 1 && p.share < wv_policy.component_hardly_cut};
     return wv_update_component(f, &by);
 }
 
 static sizes affordable(const wvgd_fit *f)
 {
     double D = (double)f->D, N = (double)f->N,
-           each = 4 * (double)f->mix.K * D * D + 10 * D * D + fmin(N, 50) / 2 * (D * D + N * D);
-    double few = fmax(f->D > 4 ? 96 : 256, (is_full(f) ? 2 : 8) * D), many = fmax(512, 8 * D);
-    double points = budget / (N * each), wanted = (SETS + COMPONENTS + 2) * few + many;
-    if (points < wanted / 8)
+           each = wv_policy.component_work_mixture * (double)f->mix.K * D * D + wv_policy.component_work_own * D * D +
+                  fmin(N, wv_policy.component_work_tries) / 2 * (D * D + N * D);
+    double few = fmax(few_dimensions(f) ? wv_policy.component_set_draws_few_dimensions : wv_policy.component_set_draws,
+                      (is_full(f) ? wv_policy.component_set_draws_full : wv_policy.component_set_draws_other) * D),
+           many = fmax(wv_policy.component_last_draws, wv_policy.component_last_draws_dimension * D);
+    double points = wv_policy.component_budget / (N * each),
+           wanted = (wv_policy.component_sets + wv_policy.component_mixture_starts + 2) * few + many;
+    if (points < wanted / wv_policy.component_too_dear)
         return (sizes){0, 0};
     double scale = fmin(1, points / wanted);
-    return (sizes){(size_t)fmax(scale * few, 24), (size_t)fmax(scale * many, 48)};
+    return (sizes){(size_t)fmax(scale * few, wv_policy.component_set_draws_least),
+                   (size_t)fmax(scale * many, wv_policy.component_last_draws_least)};
 }
 
-/* Up to STEPS steps on a set, for as long as the component is like the one that made it; *kl: nats of the
+/* Some steps on a set, for as long as the component is like the one that made it; *kl: nats of the
  * first, in full. False: it has lost its cell. */
 static bool use_up(wvgd_fit *f, cell *c, set s, double *kl)
 {
-    double ess = s.ess;
-    for (int k = 0; k < STEPS && (!k || (ess = reweigh(f, c, s.n)) > s.ess / 2); k++) {
-        /* others have to project, and would overshoot */
-        wv_update_result r = ess < (f->D == 1 ? 4 : 6) ? (wv_update_result){false, 0}
-                                                       : step(f, c, of_set(c, s, ess), is_full(f) ? 0.7 : 0.4);
+    double ess = s.ess, rho = is_full(f) ? wv_policy.component_step_full : wv_policy.component_step_other,
+           enough = f->D == 1 ? wv_policy.component_step_draws_one : wv_policy.component_step_draws;
+    for (int k = 0; (double)k < wv_policy.component_set_steps; k++) {
+        if (k && !((ess = reweigh(f, c, s.n)) > wv_policy.component_set_worn * s.ess))
+            break;
+        wv_update_result r = ess < enough ? (wv_update_result){false, 0} : step(f, c, of_set(c, s, ess), rho);
         if (!r.ok)
             return false;
         *kl = k ? *kl : r.kl;
-        if (r.kl < settled)
+        if (r.kl < wv_policy.component_settled_gain)
             break;
     }
     return true;
+}
+
+/* Numbers of sets of draws: 0 at a beginning, then those on the way, then the last, then those that compare. */
+static uint64_t last_set(void)
+{
+    return (uint64_t)wv_policy.component_sets + 1;
+}
+
+static uint64_t comparing_set(void)
+{
+    return last_set() + (uint64_t)wv_policy.component_averaged_sets;
 }
 
 /* From where it stands the component goes down the regression, set by set, until a first step is
@@ -463,7 +470,7 @@ static bool use_up(wvgd_fit *f, cell *c, set s, double *kl)
 static bool descend(wvgd_fit *f, cell *c, set *s)
 {
     double kl = INFINITY;
-    for (uint64_t k = 1; s->n && k <= SETS && kl > nearly; k++) {
+    for (uint64_t k = 1; s->n && (double)k <= wv_policy.component_sets && kl > wv_policy.component_near_gain; k++) {
         if (!use_up(f, c, *s, &kl))
             return false;
         *s = draw(f, c, k, c->size.few, *s);
@@ -471,15 +478,23 @@ static bool descend(wvgd_fit *f, cell *c, set *s)
     return s->n > 0;
 }
 
-/* The last steps: the noise of a set moves a component by about its dimensions times its spread, over its draws, in
- * nats; where that is much, over several sets, with steps that fall like 1/k. */
+/* Sets that the last steps need: the noise of one moves a component by about its dimensions times its spread, over its
+ * draws, in nats. */
+static double averaged_sets(size_t D, double spread, size_t draws)
+{
+    return fmin(ceil((double)D * spread / (wv_policy.component_noise * (double)draws)),
+                wv_policy.component_averaged_sets);
+}
+
+/* The last steps: on one set, or on several with steps that fall like 1/k. */
 static bool average(wvgd_fit *f, cell *c, set s)
 {
-    double kl, sets = fmin(ceil((double)f->D * s.spread / (noise * (double)c->size.many)), AVERAGED);
+    double kl, sets = averaged_sets(f->D, s.spread, c->size.many);
     for (uint64_t k = 0; !k || (double)k < sets; k++) {
-        s = draw(f, c, SETS + 1 + k, c->size.many, s);
-        if (!s.n ||
-            !(sets > 1 ? s.ess > 6 && step(f, c, of_set(c, s, s.ess), 1 / (double)(k + 2)).ok : use_up(f, c, s, &kl)))
+        s = draw(f, c, last_set() + k, c->size.many, s);
+        if (!s.n || !(sets > 1 ? s.ess > wv_policy.component_step_draws &&
+                                     step(f, c, of_set(c, s, s.ess), 1 / (double)(k + 2)).ok
+                               : use_up(f, c, s, &kl)))
             return false;
     }
     return true;
@@ -529,7 +544,7 @@ static void compare(wvgd_fit *f, const cell *c, const wv_gaussian q[2], size_t n
 /* Whether the component as it is now is better on its cell than as it was kept; share: of it that lies there. */
 static bool improved(wvgd_fit *f, const cell *c, uint64_t number, double share)
 {
-    size_t n = 4 * (size_t)(fmin((double)c->size.many / fmax(share, 0.05), WV_FREE) / 4),
+    size_t n = 4 * (size_t)(fmin((double)c->size.many / fmax(share, wv_policy.component_compare_share), WV_FREE) / 4),
            mark = wv_arena_mark(f->arena);
     wv_gaussian q[2] = {wv_partition_component(&f->cells, c->j), wv_partition_kept_component(&f->cells, c->j)};
     double *x = wv_arena_take(f->arena, n * f->D), elbo[2] = {0, 0};
@@ -546,12 +561,12 @@ static void polish(wvgd_fit *f, const cell *c)
 {
     size_t D = f->D, n = c->n;
     double parameters = 2 * (double)D + (f->family == wv_family_get(WVGD_DIAG) ? 0 : (double)D * ((double)D - 1) / 2);
-    if (!((double)n > 25 * parameters))
+    if (!((double)n > wv_policy.component_polish_draws * parameters))
         return;
     size_t mark = wv_arena_mark(f->arena);
     wv_cell_sample s = wv_cell_draws_sample(f, c->j, true);
     double *log_u = wv_arena_take(f->arena, n), *u = wv_arena_take(f->arena, n), *y = wv_arena_take(f->arena, n * D);
-    for (int k = 0; k < POLISH; k++) {
+    for (int k = 0; (double)k < wv_policy.component_polish_steps; k++) {
         wv_gaussian q = wv_partition_component(&f->cells, c->j);
         wv_gaussian_log_density(&q, n, s.x, log_u, y, f->arena);
         for (size_t i = 0; i < n; i++)
@@ -559,11 +574,13 @@ static void polish(wvgd_fit *f, const cell *c)
         if (!wv_weights_normalise(n, log_u, u))
             break;
         double ess = wv_weights_ess(n, u);
-        wv_update_result r = ess > 25 * parameters ? step(f, c, (weighted){n, s.x, s.log_p, s.grad, u, ess, 0}, 0.5)
-                                                   : (wv_update_result){false, 0};
+        wv_update_result r = ess > wv_policy.component_polish_draws * parameters
+                                 ? step(f, c, (weighted){n, s.x, s.log_p, s.grad, u, ess, 0},
+                                        wv_policy.component_polish_step)
+                                 : (wv_update_result){false, 0};
         if (!r.ok) /* too few after all: as it was */
             wv_cell_component_recall(f, c->j);
-        if (!r.ok || r.kl < 1e-8)
+        if (!r.ok || r.kl < wv_policy.component_polish_settled)
             break;
     }
     wv_arena_release(f->arena, mark);
@@ -573,14 +590,14 @@ static void polish(wvgd_fit *f, const cell *c)
  * full: none of their beginnings is good. */
 static bool thorough(const wvgd_fit *f)
 {
-    return f->D <= 4 || !is_full(f);
+    return few_dimensions(f) || !is_full(f);
 }
 
 /* ---- the survey -------------------------------------------------------------------------------------------------- */
 /* How many times closer to the posterior than a component is the target must be. */
 static double needed(const wvgd_fit *f)
 {
-    return fmax(blind, (double)f->D / 5);
+    return fmax(wv_policy.component_closer, (double)f->D / wv_policy.component_closer_dimensions);
 }
 
 /* Whether steps from q could gain anywhere, by some of all stored draws; true if these cannot tell. */
@@ -591,7 +608,8 @@ static bool gains_somewhere(wvgd_fit *f, const wv_gaussian *q)
     double *log_q = wv_arena_take(f->arena, s.n), *u = wv_arena_take(f->arena, s.n);
     wv_cell_draws_density(f, &s, q, log_q);
     bool gain = !s.n || !(wv_cell_draws_judge(f, &s, log_q, u).ess > 0) ||
-                wv_cell_draws_may_gain(f, &s, q, log_q, u, alike, needed(f) / 2);
+                wv_cell_draws_may_gain(f, &s, q, log_q, u, wv_policy.component_alike,
+                                       needed(f) * wv_policy.gain_survey_doubt);
     wv_arena_release(f->arena, mark);
     return gain;
 }
@@ -633,7 +651,7 @@ static bool begin_mixture(wvgd_fit *f, const cell *c, double *most)
         k = c->mass[i] > c->mass[k] ? i : k;
     double mass = c->mass[k];
     c->mass[k] = 0;
-    if (mass < 0.1 || mass < *most / 3)
+    if (mass < wv_policy.component_start_mass || mass < *most / wv_policy.component_start_ratio)
         return false;
     *most = fmax(*most, mass);
     wv_gaussian q = wv_mixture_component(&f->mix, k);
@@ -643,6 +661,11 @@ static bool begin_mixture(wvgd_fit *f, const cell *c, double *most)
         return false; /* the mode's, which has been tried */
     set_component(f, c->j, q.mu, q.root);
     return true;
+}
+
+static size_t beginnings(void)
+{
+    return 2 + (size_t)wv_policy.component_mixture_starts;
 }
 
 /* Where the component may begin: with the moments of its cell, with the mode that is there, or with one of the
@@ -666,8 +689,8 @@ static bool begin(wvgd_fit *f, const cell *c, size_t number, double *most)
 /* Mass of each component of the mixture in the cell, from some of the stored draws, in columns, into c->mass. */
 static void share_cell(wvgd_fit *f, const cell *c, const wv_cell_sample *s)
 {
-    size_t D = f->D, n = s->n, step = n / SHARED + 1, some = 0, most = (n + step - 1) / step,
-           mark = wv_arena_mark(f->arena);
+    size_t D = f->D, n = s->n, step = n / (size_t)wv_policy.component_mass_draws + 1, some = 0,
+           most = (n + step - 1) / step, mark = wv_arena_mark(f->arena);
     double total = 0, *x = wv_arena_take(f->arena, most * D), *y = wv_arena_take(f->arena, most * D),
            *log_q = wv_arena_take(f->arena, most); /* [some][D], [some][D], [some] */
     c->mass[0] = 1;
@@ -692,7 +715,7 @@ static void consider(wvgd_fit *f, const cell *c, set s, double *best, set *chose
 {
     wv_gaussian q = wv_partition_component(&f->cells, c->j);
     double value = s.n ? s.elbo + stored_part(f, c, &q) : -INFINITY;
-    if (value > *best + margin) {
+    if (value > *best + wv_policy.component_margin) {
         *best = value;
         *chosen = s;
         wv_partition_keep_component(&f->cells, c->j);
@@ -703,14 +726,14 @@ static void consider(wvgd_fit *f, const cell *c, set s, double *best, set *chose
 static set choose(wvgd_fit *f, cell *c)
 {
     double best = -INFINITY, most = 0;
-    set chosen = {.share = 0.5}, any = {.share = 0.5};
-    for (size_t b = 0; b < 2 + COMPONENTS; b++) {
+    set any = {.share = wv_policy.component_first_share}, chosen = any;
+    for (size_t b = 0; b < beginnings(); b++) {
         if (!begin(f, c, b, &most))
             continue;
         set s = draw(f, c, 0, c->size.few, any);
         consider(f, c, s, &best, &chosen);
         if (thorough(f) && descend(f, c, &s))
-            consider(f, c, draw(f, c, SETS + 1, c->size.many, s), &best, &chosen);
+            consider(f, c, draw(f, c, last_set(), c->size.many, s), &best, &chosen);
     }
     wv_cell_component_recall(f, c->j);
     return chosen;
@@ -720,7 +743,8 @@ static set choose(wvgd_fit *f, cell *c)
  * is known. */
 static bool undecided(const wvgd_fit *f, size_t j, wv_judgement a)
 {
-    return a.spread > margin && a.ess < fmax(enough_draws, (double)f->D) && !surveyed(f, j);
+    return a.spread > wv_policy.component_margin && a.ess < fmax(wv_policy.component_enough_draws, (double)f->D) &&
+           !surveyed(f, j);
 }
 
 /* What the stored draws say of the best beginning. */
@@ -734,7 +758,7 @@ typedef struct {
 static bool best_stored(wvgd_fit *f, const cell *c, const wv_cell_sample *s, stored_choice *to)
 {
     double most = 0;
-    for (size_t b = 1; b < 2 + COMPONENTS && to->spread > margin; b++) {
+    for (size_t b = 1; b < beginnings() && to->spread > wv_policy.component_margin; b++) {
         if (b == 2)
             share_cell(f, c, s);
         if (!begin(f, c, b, &most))
@@ -744,7 +768,7 @@ static bool best_stored(wvgd_fit *f, const cell *c, const wv_cell_sample *s, sto
         wv_judgement a = wv_cell_draws_judge(f, s, to->log_q, to->u);
         if (undecided(f, c->j, a))
             return false;
-        if (a.elbo > to->best + margin) {
+        if (a.elbo > to->best + wv_policy.component_margin) {
             to->best = a.elbo;
             to->spread = a.spread;
             memcpy(to->best_q, to->log_q, s->n * sizeof *to->log_q);
@@ -757,7 +781,7 @@ static bool best_stored(wvgd_fit *f, const cell *c, const wv_cell_sample *s, sto
 /* Whether steps from the best beginning may gain. */
 static bool steps_may_gain(wvgd_fit *f, const cell *c, const wv_cell_sample *s, stored_choice *by)
 {
-    if (!(by->spread > margin))
+    if (!(by->spread > wv_policy.component_margin))
         return false;
     if (crossed(f, c->ess))
         return true;
@@ -765,7 +789,7 @@ static bool steps_may_gain(wvgd_fit *f, const cell *c, const wv_cell_sample *s, 
         return false;
     wv_gaussian q = wv_partition_component(&f->cells, c->j);
     wv_cell_draws_judge(f, s, by->best_q, by->u);
-    return wv_cell_draws_may_gain(f, s, &q, by->best_q, by->u, alike, needed(f));
+    return wv_cell_draws_may_gain(f, s, &q, by->best_q, by->u, wv_policy.component_alike, needed(f));
 }
 
 /* Full components in many dimensions: the best of all beginnings, where the stored draws of the cell can tell
@@ -804,9 +828,9 @@ static void choose_drawn(wvgd_fit *f, cell *c)
     fit_correction(f, c);
     double left = find_residuals(f, c);
     set s = choose(f, c);
-    if (s.spread > (thorough(f) ? alike : fmax(alike, needed(f) * left))) {
+    if (s.spread > fmax(wv_policy.component_alike, thorough(f) ? 0 : needed(f) * left)) {
         s = draw(f, c, 0, c->size.few, s);
-        if (!(thorough(f) || descend(f, c, &s)) || !average(f, c, s) || !improved(f, c, SETS + AVERAGED + 1, s.share))
+        if (!(thorough(f) || descend(f, c, &s)) || !average(f, c, s) || !improved(f, c, comparing_set(), s.share))
             wv_cell_component_recall(f, c->j);
     }
     wv_arena_release(f->arena, mark);
@@ -851,7 +875,8 @@ static findings look(wvgd_fit *f, cell *c, const wv_cell_sample *s)
                 wv_cell_draws_moments(f, s, c->weight, c->mean, c->root);
     c->n = s->n;
     c->ess = mass ? wv_weights_ess(s->n, c->weight) : 0;
-    if (!c->size.few && c->ess < 4 * (double)f->D) { /* too few draws for a shape of its own */
+    if (!c->size.few &&
+        c->ess < wv_policy.component_shape_draws * (double)f->D) { /* too few draws for a shape of its own */
         wv_cell_component_plain(f, c->j);
         return LEFT;
     }

@@ -5,6 +5,7 @@
 #include "gaussian.h"
 #include "simd/columns.h"
 #include "dense.h"
+#include "policy.h"
 #include "staged/mixture_fit.h"
 #include "weights.h"
 #include <cblas.h>
@@ -217,8 +218,7 @@ wv_judgement wv_cell_draws_judge(const wvgd_fit *f, const wv_cell_sample *s, con
 
 size_t wv_cell_draws_asked(size_t D)
 {
-    enum { FOR_EACH = 5 }; /* coefficient */
-    return FOR_EACH * (1 + 2 * D);
+    return (size_t)wv_policy.gain_draws * (1 + 2 * D);
 }
 
 /* The regression of r = log p~ - log m on T = (1, y, y^2/2), y in the coordinates of a Gaussian q, with weights u for
@@ -297,14 +297,14 @@ static bool gains(regression *g, double *b, double *sums, double alike, double t
         g->S[k * p + k] *= 1 + 1e-10;
     }
     memcpy(b, g->with_r, p * sizeof *b);
-    if (!(share < 0.67) ||
+    if (!(share < wv_policy.gain_noise) ||
         LAPACKE_dposv_work(LAPACK_COL_MAJOR, 'U', (lapack_int)p, 1, g->S, (lapack_int)p, b, (lapack_int)p) != 0)
         return true;
     double fitted = cblas_ddot((int)p, b, 1, g->with_r, 1),
            mean = (g->with_d[0] + cblas_ddot((int)p, b, 1, sums, 1)) / sum;
     double left = (g->rr - fitted) / sum / (1 - share),
            gained = (g->dd + 2 * cblas_ddot((int)p, b, 1, g->with_d, 1) + fitted) / sum - mean * mean - share * left;
-    return gained > 0.5 * fmax(alike, times * left);
+    return gained > wv_policy.gain_doubt * fmax(alike, times * left);
 }
 
 bool wv_cell_draws_may_gain(wvgd_fit *f, const wv_cell_sample *s, const wv_gaussian *q, const double *log_q,

@@ -9,6 +9,7 @@
 #include "dense.h"
 #include "error.h"
 #include "memory.h"
+#include "policy.h"
 #include "evidence.h"
 #include "staged/mixture_fit.h"
 #include "staged/cells.h"
@@ -20,14 +21,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum {
-    ROUNDS = 12, /* rounds */
-    /* of these, with several diagonal components, on one for the whole space, from which any of them may begin */
-    ALONE = 8
-};
-
-static const double settled = 1e-4; /* nats of a full step, for each parameter, that are none */
 
 bool wv_cell_refine_new(wv_cell_refine *r, size_t D, size_t room)
 {
@@ -44,13 +37,19 @@ void wv_cell_refine_free(wv_cell_refine *r)
 
 size_t wv_cell_refine_proposals(const wvgd_fit *f)
 {
-    bool suits = f->staged && (f->N == 1 || (f->family != wv_family_get(WVGD_FULL) && f->D > 2));
+    bool suits = f->staged && (f->N == 1 || (f->family != wv_family_get(WVGD_FULL) &&
+                                             (double)f->D > wv_policy.refine_few_dimensions));
     return suits && 2 * f->N + 1 <= wv_draws_components(f) ? 2 * f->N + 1 : 0;
 }
 
 bool wv_cell_refine_wanted(const wvgd_fit *f)
 {
     return f->refine.room > 0 && f->stop == WVGD_CONVERGED;
+}
+
+static bool diagonal(const wvgd_fit *f)
+{
+    return f->family == wv_family_get(WVGD_DIAG);
 }
 
 /* The diagonal Gaussian that is best for the whole space: with its restriction to every cell the cells are no worse
@@ -67,24 +66,24 @@ static wv_gaussian whole(const wvgd_fit *f)
 
 static bool on_whole(const wvgd_fit *f)
 {
-    return has_whole(f) && f->cells.refined < ALONE;
+    return has_whole(f) && (double)f->cells.refined < wv_policy.refine_whole_rounds;
 }
 
 /* Draws of a component in a round. */
 static size_t draws(const wvgd_fit *f)
 {
-    size_t D = f->D,
-           n = f->N > 1                                ? (on_whole(f) ? 4 : 2) * D
-               : f->family == wv_family_get(WVGD_DIAG) ? 8 * D
-                                                       : 10 * D,
-           least = f->N == 1 ? 40 : 20;
+    double each = f->N > 1      ? (on_whole(f) ? wv_policy.refine_draws_whole : wv_policy.refine_draws_cell)
+                  : diagonal(f) ? wv_policy.refine_draws_diagonal
+                                : wv_policy.refine_draws_alone;
+    size_t n = (size_t)each * f->D,
+           least = (size_t)(f->N == 1 ? wv_policy.refine_draws_least_alone : wv_policy.refine_draws_least);
     return n > least ? n + n % 2 : least;
 }
 
 /* The last round with several components: what they began with is drawn from too, and the better of both is kept. */
 static bool judging(const wvgd_fit *f)
 {
-    return f->N > 1 && f->cells.refined + 1 == ROUNDS;
+    return f->N > 1 && (double)f->cells.refined + 1 == wv_policy.refine_rounds;
 }
 
 static void begin_whole(wvgd_fit *f)
@@ -135,7 +134,7 @@ wvgd_status wv_cell_refine_ask(wvgd_fit *f, wvgd_error *error)
     f->b.n = f->proposals.n = 0;
     if (!f->refine.room)
         return WVGD_OK; /* a damaged state: there is nothing to ask for */
-    if (has_whole(f) && f->cells.refined <= ALONE) {
+    if (has_whole(f) && (double)f->cells.refined <= wv_policy.refine_whole_rounds) {
         wv_gaussian q = whole(f);
         propose(f, &q, 0);
     }
@@ -231,7 +230,7 @@ static double elbo_on(wvgd_fit *f, const uint32_t *cell, const wv_gaussian *q, s
 /* Whether so many effective draws are enough for a step. */
 static bool enough(const wvgd_fit *f, double ess)
 {
-    return ess >= 4 && ess > (double)draws(f) / 3;
+    return ess >= wv_policy.refine_step_draws && ess > (double)draws(f) / wv_policy.refine_step_worn;
 }
 
 /* One step of the component with location mu and the given root, fitted on cell j (N: everywhere); returns the nats
@@ -287,20 +286,15 @@ static void catch_runaway(wvgd_fit *f)
 {
     wv_gaussian q = wv_partition_component(&f->cells, 0), old = wv_partition_kept_component(&f->cells, 0);
     double now = f->family->log_det(f->D, f->R, q.root), before = f->family->log_det(f->D, f->R, old.root);
-    if (f->N == 1 && !(fabs(now - before) < 5 * (double)f->D))
+    if (f->N == 1 && !(fabs(now - before) < wv_policy.refine_runaway * (double)f->D))
         wv_partition_recall_component(&f->cells, 0);
-}
-
-static bool diagonal(const wvgd_fit *f)
-{
-    return f->family == wv_family_get(WVGD_DIAG);
 }
 
 /* The step of this round, as a share of the full one. */
 static double step_share(const wvgd_fit *f)
 {
-    size_t at = on_whole(f) || !has_whole(f) ? f->cells.refined : f->cells.refined - ALONE;
-    return diagonal(f) && (f->N == 1 || on_whole(f)) ? 1 / (double)(at + 1) : 0.5 / fmax(1, (double)at);
+    double at = (double)f->cells.refined - (on_whole(f) || !has_whole(f) ? 0 : wv_policy.refine_whole_rounds);
+    return diagonal(f) && (f->N == 1 || on_whole(f)) ? 1 / (at + 1) : wv_policy.refine_first_step / fmax(1, at);
 }
 
 /* What a round does with its draws; returns the nats of full steps, weighted. */
@@ -316,7 +310,7 @@ static double advance(wvgd_fit *f, const uint32_t *cell)
         keep_better(f, cell);
         return 0;
     }
-    if (has_whole(f) && f->cells.refined == ALONE)
+    if (has_whole(f) && (double)f->cells.refined == wv_policy.refine_whole_rounds)
         choose_starts(f, cell);
     for (size_t j = 0; j < f->N; j++)
         kl += f->cells.weight[j] * step(f, cell, j, f->cells.now.mu + j * f->D, f->cells.now.root + j * size, rho);
@@ -327,8 +321,9 @@ static double advance(wvgd_fit *f, const uint32_t *cell)
 static bool ended(const wvgd_fit *f, size_t rounds, double kl)
 {
     double D = (double)f->D, parameters = diagonal(f) ? 2 * D : D * (D + 3) / 2;
-    return (f->N == 1 && kl < (rounds > 2 ? 1 : 0.01) * settled * parameters) || rounds == ROUNDS ||
-           f->stop != WVGD_CONVERGED;
+    double caution = (double)rounds > wv_policy.refine_early_rounds ? 1 : wv_policy.refine_early_caution;
+    return (f->N == 1 && kl < caution * wv_policy.refine_settled_gain * parameters) ||
+           (double)rounds == wv_policy.refine_rounds || f->stop != WVGD_CONVERGED;
 }
 
 wvgd_status wv_cell_refine_tell(wvgd_fit *f, wvgd_error *error)
