@@ -3,6 +3,8 @@
 #include "error.h"
 #include "memory.h"
 #include "simd/columns.h"
+
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -130,4 +132,12 @@ size_t wv_closing_seen_known(const wv_closing *c, size_t version)
 void wv_closing_seen_forget(wv_closing *c, size_t from)
 {
     c->seen.n = c->seen.n < from ? c->seen.n : from;
+}
+
+void wv_closing_set_log_q(wv_closing *c, size_t j, size_t n, const double *log_q)
+{
+    wv_batch *b = &c->draws;
+    for (size_t i = 0, k = 0; i < b->n; i++)
+        if (b->cell[i] == j)
+            b->log_q[i] = b->log_p[i] > -INFINITY && k < n ? log_q[k++] : -INFINITY;
 }

@@ -52,4 +52,8 @@ bool wv_closing_seen_new(wv_closing *c, size_t places, size_t points);
  * of these on. */
 size_t wv_closing_seen_known(const wv_closing *c, size_t version);
 void wv_closing_seen_forget(wv_closing *c, size_t from);
+
+/* Log densities log_q[n] of the component of cell j at the draws there with positive density, in their order. Others,
+ * and those beyond n, get none. Writes to no draw of another cell. */
+void wv_closing_set_log_q(wv_closing *c, size_t j, size_t n, const double *log_q);
 #endif

@@ -4,12 +4,12 @@
 #define WV_CELL_COMPONENT_H
 #include "wvgd.h"
 
-/* Component j, from the best of several beginnings; its log densities at the stored draws of its
- * cell into f->close.log_q. */
-void wv_cell_component_fit(wvgd_fit *f, size_t j);
-
 /* What can be said for all cells at once, before components are fitted. */
 void wv_cell_component_survey(wvgd_fit *f);
+
+/* Component j, from the best of several beginnings, and the spread of its cell; its log densities at the stored draws
+ * of the cell go to the closing draws. Cells may be fitted at the same time: it writes to nothing of another one. */
+void wv_cell_component_fit(wvgd_fit *f, size_t j);
 
 /* Back to component j as it was before its last steps, on stored draws. */
 void wv_cell_component_recall(wvgd_fit *f, size_t j);

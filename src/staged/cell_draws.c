@@ -324,9 +324,7 @@ bool wv_cell_draws_may_gain(wvgd_fit *f, const wv_cell_sample *s, const wv_gauss
 
 void wv_cell_draws_keep(wvgd_fit *f, size_t j, size_t n, const double *log_q)
 {
-    for (size_t i = 0, k = 0; i < f->closing.draws.n; i++)
-        if (f->closing.draws.cell[i] == j)
-            f->closing.draws.log_q[i] = f->closing.draws.log_p[i] > -INFINITY && k < n ? log_q[k++] : -INFINITY;
+    wv_closing_set_log_q(&f->closing, j, n, log_q);
 }
 
 void wv_cell_draws_measure(wvgd_fit *f, size_t j)

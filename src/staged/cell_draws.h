@@ -52,8 +52,8 @@ size_t wv_cell_draws_asked(size_t D);
 bool wv_cell_draws_may_gain(wvgd_fit *f, const wv_cell_sample *s, const wv_gaussian *q, const double *log_q,
                             const double *u, double alike, double times);
 
-/* Log densities of component j at the stored draws of its cell into f->closing.draws.log_q: those of its sample, or
- * for the component as it is now. */
+/* Log densities of component j at the stored draws of its cell, to the closing draws: as they were found for its
+ * sample, or for the component as it is now. */
 void wv_cell_draws_keep(wvgd_fit *f, size_t j, size_t n, const double *log_q);
 void wv_cell_draws_measure(wvgd_fit *f, size_t j);
 #endif
