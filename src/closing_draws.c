@@ -3,7 +3,6 @@
 #include "error.h"
 #include "memory.h"
 #include "simd/columns.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
