@@ -129,6 +129,8 @@ void wvgd_free(wvgd_fit *f)
     wv_partition_free(&f->cells);
     wv_cell_target_free(&f->target);
     wv_cell_refine_free(&f->refine);
+    wv_halfspaces_free(&f->halfspaces);
+    wv_cell_bound_free(&f->bound);
     wv_posterior_free(&f->posterior);
     wv_full_prefit_free(&f->prefit);
     wv_joint_free(&f->joint);
@@ -279,8 +281,10 @@ static bool make_parts(wvgd_fit *f)
     size_t K = mixture ? wv_draws_components(f) : 0, d = mixture ? D : 0;
     f->trace.N = f->N;
     return wv_partition_new(&f->cells, (wv_shape){f->N, D, f->R, f->family, f->cell_family, f->metric_family}) &&
-           wv_posterior_new(&f->posterior, D) && wv_full_prefit_new(&f->prefit, D, prefit) &&
-           wv_joint_new(&f->joint, f->N, D, adam ? both : 0) && wv_modes_new(&f->modes, D, f->dense, f->exploring) &&
+           wv_halfspaces_new(&f->halfspaces, f->N, D, f->staged) &&
+           wv_cell_bound_new(&f->bound, f->staged ? f->size.n_max : 0) && wv_posterior_new(&f->posterior, D) &&
+           wv_full_prefit_new(&f->prefit, D, prefit) && wv_joint_new(&f->joint, f->N, D, adam ? both : 0) &&
+           wv_modes_new(&f->modes, D, f->dense, f->exploring) &&
            wv_explore_new(&f->explore, D, f->dense, f->exploring) && wv_mixture_new(&f->mix, d, K) &&
            wv_mixture_new(&f->mix_best, d, K) && wv_mixture_new(&f->mix_tried, d, K) &&
            wv_draws_new(&f->pool, d, mixture ? wv_draws_points(f) : 0, mixture ? wv_draws_proposals(f) : 0) &&

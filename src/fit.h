@@ -8,6 +8,7 @@
 #include "draws.h"
 #include "error.h"
 #include "gaussian.h"
+#include "halfspaces.h"
 #include "joint/full_prefit.h"
 #include "joint/joint.h"
 #include "mixture.h"
@@ -16,6 +17,7 @@
 #include "scratch.h"
 #include "staged/cell_refine.h"
 #include "staged/cell_target.h"
+#include "staged/cell_bound.h"
 #include "staged/explore.h"
 #include "staged/mixture_fit.h"
 #include "staged/modes.h"
@@ -149,6 +151,8 @@ struct wvgd_fit {
     wv_partition cells;
     struct wv_cell_target target;
     wv_cell_refine refine;
+    wv_halfspaces halfspaces;
+    wv_cell_bound bound;
     wv_posterior posterior;
     wv_full_prefit prefit;
     wv_joint joint;

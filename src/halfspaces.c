@@ -9,12 +9,31 @@
 #include "nearest.h"
 #include "simd/columns.h"
 #include "dense.h"
+#include "memory.h"
 #include <cblas.h>
 #include <lapacke.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define ROW CblasRowMajor
+
+bool wv_halfspaces_new(wv_halfspaces *h, size_t N, size_t D, bool used)
+{
+    *h = (wv_halfspaces){0};
+    const wv_slot slots[] = {
+        {&h->facet, used ? wv_times(N, D) : 0},
+        {&h->offset, used ? N : 0},
+        {&h->lattice, used ? WV_LATTICE * WV_LATTICE_POINTS : 0},
+    };
+    h->memory = wv_memory_carve(slots, sizeof slots / sizeof *slots, WV_AS_IT_IS);
+    return h->memory != NULL;
+}
+
+void wv_halfspaces_free(wv_halfspaces *h)
+{
+    free(h->memory);
+}
 
 bool wv_halfspaces_flat(const wvgd_fit *f)
 {
@@ -22,11 +41,10 @@ bool wv_halfspaces_flat(const wvgd_fit *f)
 }
 
 /* ---- cells ------------------------------------------------------------------------------------------------------- */
-/* f->shared.facet: M (z_k - z_0) [N][D], then the offsets [N]. */
 void wv_halfspaces_update(wvgd_fit *f)
 {
     size_t D = f->D, N = f->N;
-    double *G = f->shared.facet, *offset = G + N * D;
+    double *G = f->halfspaces.facet;
     if (!wv_halfspaces_flat(f))
         return;
     for (size_t k = 0; k < N * D; k++)
@@ -34,29 +52,38 @@ void wv_halfspaces_update(wvgd_fit *f)
     if (f->opt.cost == WVGD_MAHALANOBIS)
         f->metric_family->whiten(D, 0, f->cells.now.metric, N, G, f->arena);
     for (size_t k = 0; k < N; k++)
-        offset[k] = cblas_ddot((int)D, G + k * D, 1, G + k * D, 1) / 2;
+        f->halfspaces.offset[k] = cblas_ddot((int)D, G + k * D, 1, G + k * D, 1) / 2;
     if (f->opt.cost == WVGD_MAHALANOBIS)
         f->metric_family->push(D, 0, f->cells.now.metric, N, G, f->arena);
 }
 
-void wv_halfspaces_assign(wvgd_fit *f, size_t n, const double *x, uint32_t *cell)
+/* Under a squared cost. */
+static void assign_flat(wvgd_fit *f, size_t n, const double *x, uint32_t *cell)
 {
-    size_t D = f->D, N = f->N;
-    double *columns = f->desk.block, which[WV_COLUMNS];
-    const double *G = f->shared.facet, *offset = G + N * D;
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *columns = wv_arena_take(f->arena, D * WV_COLUMNS), which[WV_COLUMNS]; /* [D][WV_COLUMNS] */
     const wv_columns *pass = wv_columns_best();
-    if (!wv_halfspaces_flat(f)) {
-        wv_nearest_assign(f, n, x, cell, f->desk.free_cost, f->desk.free_cost + WV_FREE);
-        return;
-    }
     for (size_t first = 0; first < n; first += WV_COLUMNS) {
         size_t here = n - first < WV_COLUMNS ? n - first : WV_COLUMNS, whole = wv_columns_round(here);
         wv_columns_turn(D, here, x + first * D, columns);
         pass->subtract(D, whole, columns, f->cells.now.z, columns);
-        pass->highest(D, whole, N, columns, G, offset, which);
+        pass->highest(D, whole, f->N, columns, f->halfspaces.facet, f->halfspaces.offset, which);
         for (size_t i = 0; i < here; i++)
             cell[first + i] = (uint32_t)which[i];
     }
+    wv_arena_release(f->arena, mark);
+}
+
+void wv_halfspaces_assign(wvgd_fit *f, size_t n, const double *x, uint32_t *cell)
+{
+    if (wv_halfspaces_flat(f)) {
+        assign_flat(f, n, x, cell);
+        return;
+    }
+    size_t mark = wv_arena_mark(f->arena);
+    double *near = wv_arena_take(f->arena, n), *next = wv_arena_take(f->arena, n);
+    wv_nearest_assign(f, n, x, cell, near, next);
+    wv_arena_release(f->arena, mark);
 }
 
 size_t wv_halfspaces_dims(const wvgd_fit *f)
@@ -64,45 +91,51 @@ size_t wv_halfspaces_dims(const wvgd_fit *f)
     return wv_halfspaces_flat(f) && f->N - 1 < f->D ? f->N - 1 : f->D;
 }
 
-void wv_halfspaces_scores(wvgd_fit *f, const wv_gaussian *q, size_t dims, double *A, double *W, double *low)
+/* W[1 + dims][dims] from A[1 + dims][D]: a row of zeros, then the Cholesky factor of the products of the others. */
+static void factor_products(wvgd_fit *f, size_t dims, const double *A, double *W)
 {
-    size_t D = f->D, N = f->N;
-    const double *G = f->shared.facet, *offset = G + N * D;
-    double *C = f->desk.square[0], trace = 0;
-    for (size_t i = 0; i < D; i++)
-        f->desk.vector[0][i] = q->mu[i] - f->cells.now.z[i];
-    for (size_t j = 0; j < N; j++)
-        low[j] = offset[j] - cblas_ddot((int)D, G + j * D, 1, f->desk.vector[0], 1);
-    memcpy(A, G, N * D * sizeof *A);
-    q->family->pull(D, q->R, q->root, N, A, f->arena);
-    if (dims == D) {
-        memcpy(W, A, N * D * sizeof *W);
-        return;
-    }
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *C = wv_arena_take(f->arena, dims * dims), *spare = wv_arena_take(f->arena, dims * dims), trace = 0;
     cblas_dsyrk(ROW, CblasLower, CblasNoTrans, (int)dims, (int)D, 1.0, A + D, (int)D, 0.0, C, (int)dims);
     for (size_t j = 0; j < dims; j++)
         trace += C[j * dims + j];
     for (size_t j = 0; j < dims; j++) /* particles may lie on a line, or on each other */
         C[j * dims + j] += 1e-14 * trace + 1e-300;
-    wv_dense_chol(dims, C, f->desk.square[1]);
+    wv_dense_chol(dims, C, spare);
     memset(W, 0, dims * sizeof *W);
     memcpy(W + dims, C, dims * dims * sizeof *W);
+    wv_arena_release(f->arena, mark);
+}
+
+void wv_halfspaces_scores(wvgd_fit *f, const wv_gaussian *q, size_t dims, double *A, double *W, double *low)
+{
+    size_t D = f->D, N = f->N, mark = wv_arena_mark(f->arena);
+    const double *G = f->halfspaces.facet;
+    double *away = wv_arena_take(f->arena, D);
+    for (size_t i = 0; i < D; i++)
+        away[i] = q->mu[i] - f->cells.now.z[i];
+    for (size_t j = 0; j < N; j++)
+        low[j] = f->halfspaces.offset[j] - cblas_ddot((int)D, G + j * D, 1, away, 1);
+    memcpy(A, G, N * D * sizeof *A);
+    q->family->pull(D, q->R, q->root, N, A, f->arena);
+    if (dims == D)
+        memcpy(W, A, N * D * sizeof *W);
+    else
+        factor_products(f, dims, A, W);
+    wv_arena_release(f->arena, mark);
 }
 
 /* ---- the mass of a component in its cell ------------------------------------------------------------------------- */
-/* In coordinates e in which q_j is standard normal its cell is { e : B e < h }: B [N - 1][D], rows of length
- * 1, and h into f->desk.wall. Where walls are fewer than dimensions only the space that they span matters, and B
- * becomes the Cholesky factor of B B'; basis [N - 1][D], if it is not NULL, has orthonormal rows that span
- * it. Returns the number of columns of B. */
-size_t wv_halfspaces_walls(wvgd_fit *f, size_t j, double *basis)
+/* B [n][D] and h [n] of the cell of j, rows of B of length 1; returns n = N - 1. */
+static size_t find_walls(wvgd_fit *f, size_t j, double *B, double *h)
 {
-    size_t D = f->D, walls = 0, N = f->N;
-    const double *G = f->shared.facet, *offset = G + N * D;
-    double *B = f->desk.wall, *h = B + N * D, *C = f->desk.square[0], *away = f->desk.vector[0];
+    size_t D = f->D, walls = 0, mark = wv_arena_mark(f->arena);
+    const double *G = f->halfspaces.facet, *offset = f->halfspaces.offset;
+    double *away = wv_arena_take(f->arena, D);
     wv_gaussian q = wv_partition_component(&f->cells, j);
     for (size_t i = 0; i < D; i++)
         away[i] = q.mu[i] - f->cells.now.z[i];
-    for (size_t k = 0; k < N; k++) {
+    for (size_t k = 0; k < f->N; k++) {
         if (k == j)
             continue;
         double *b = B + walls * D;
@@ -116,130 +149,209 @@ size_t wv_halfspaces_walls(wvgd_fit *f, size_t j, double *basis)
         cblas_dscal((int)D, length > 0 ? 1 / length : 0, B + k * D, 1);
         h[k] = length > 0 ? h[k] / length : INFINITY;
     }
-    if (walls >= D)
-        return D;
-    cblas_dsyrk(ROW, CblasLower, CblasNoTrans, (int)walls, (int)D, 1.0, B, (int)D, 0.0, C, (int)walls);
-    if (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', (lapack_int)walls, C, (lapack_int)walls) != 0)
-        return D;
-    for (size_t k = 0; basis && k < walls; k++)
-        if (!(C[k * walls + k] > 1e-4))
-            return D; /* walls so nearly parallel that rounding would tell their basis */
-    if (basis) {
-        memcpy(basis, B, walls * D * sizeof *B);
-        cblas_dtrsm(ROW, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, (int)walls, (int)D, 1.0, C, (int)walls,
-                    basis, (int)D);
-    }
-    memset(B, 0, walls * walls * sizeof *B);
-    for (size_t k = 0; k < walls; k++)
-        memcpy(B + k * walls, C + k * walls, (k + 1) * sizeof *B);
+    wv_arena_release(f->arena, mark);
     return walls;
 }
 
-double wv_halfspaces_count(wvgd_fit *f, size_t j, size_t dims, uint64_t first, size_t pairs, double *squares)
+/* Whether a basis of the walls, with the Cholesky factor C[n][n] of their products, is told by more than rounding: it
+ * is not where walls are nearly parallel. */
+static bool independent(size_t n, const double *C)
 {
-    size_t inside = 0, both = 0;
-    double *columns = f->desk.block, in[WV_COLUMNS]; /* [dims][WV_COLUMNS] */
-    const double *B = f->desk.wall, *h = B + f->N * f->D;
+    for (size_t k = 0; k < n; k++)
+        if (!(C[k * n + k] > 1e-4))
+            return false;
+    return true;
+}
+
+/* Fewer walls than dimensions: only the space that they span matters, and B becomes the Cholesky factor C of B B'. It
+ * stays as it is where there is no such factor, or no basis. */
+static void span(wvgd_fit *f, wv_walls *w, double *basis)
+{
+    size_t D = f->D, n = w->n, mark = wv_arena_mark(f->arena);
+    double *C = wv_arena_take(f->arena, n * n);
+    cblas_dsyrk(ROW, CblasLower, CblasNoTrans, (int)n, (int)D, 1.0, w->B, (int)D, 0.0, C, (int)n);
+    bool found = LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', (lapack_int)n, C, (lapack_int)n) == 0 &&
+                 (!basis || independent(n, C));
+    if (found && basis) {
+        memcpy(basis, w->B, n * D * sizeof *basis);
+        cblas_dtrsm(ROW, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, (int)n, (int)D, 1.0, C, (int)n, basis,
+                    (int)D);
+    }
+    if (found) {
+        memset(w->B, 0, n * n * sizeof *w->B);
+        for (size_t k = 0; k < n; k++)
+            memcpy(w->B + k * n, C + k * n, (k + 1) * sizeof *w->B);
+        w->dims = n;
+    }
+    wv_arena_release(f->arena, mark);
+}
+
+wv_walls wv_halfspaces_walls(wvgd_fit *f, size_t j, double *basis)
+{
+    wv_walls w = {.dims = f->D, .B = wv_arena_take(f->arena, f->N * f->D), .h = wv_arena_take(f->arena, f->N)};
+    w.n = find_walls(f, j, w.B, w.h);
+    if (w.n < f->D)
+        span(f, &w, basis);
+    return w;
+}
+
+double wv_halfspaces_count(wvgd_fit *f, size_t j, const wv_walls *w, uint64_t first, size_t pairs, double *squares)
+{
+    size_t inside = 0, both = 0, mark = wv_arena_mark(f->arena);
+    double *columns = wv_arena_take(f->arena, w->dims * WV_COLUMNS), in[WV_COLUMNS]; /* [dims][WV_COLUMNS] */
     wv_stream stream = {f->opt.seed, WV_RNG_FREE, f->count.batch, j};
     for (size_t at = 0; at < pairs; at += WV_COLUMNS) {
         size_t here = pairs - at < WV_COLUMNS ? pairs - at : WV_COLUMNS;
-        wv_rng_normal(&stream, first + at, dims * WV_COLUMNS, columns);
-        wv_columns_best()->within(dims, WV_COLUMNS, f->N - 1, columns, B, h, in);
+        wv_rng_normal(&stream, first + at, w->dims * WV_COLUMNS, columns);
+        wv_columns_best()->within(w->dims, WV_COLUMNS, w->n, columns, w->B, w->h, in);
         for (size_t i = 0; i < here; i++) {
             inside += in[i] == 3 ? 2 : in[i] > 0;
             both += in[i] == 3;
         }
     }
+    wv_arena_release(f->arena, mark);
     *squares += (double)(inside + 2 * both) / 4;
     return (double)inside / 2;
 }
 
 /* ---- draws inside a cell ----------------------------------------------------------------------------------------- */
-/* Where walls are fewer than dimensions: of n draws e of the standard normal only the coordinates a in the space
- * that the walls span are made, and the others, e = g + Q' (a - Q g) with a normal g, for those inside. Returns how
- * many these are, or n + 1 if this is no way. */
-static size_t inside_walls(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t first, size_t n)
+/* Draws e of the standard normal in D dimensions whose coordinates a in the space of the walls lie within, number
+ * first .. first + n: `seen` gets their a [kept][dims], g their coordinates as if there were no walls. Returns how
+ * many. */
+static size_t draw_within(wvgd_fit *f, size_t j, const wv_walls *w, wv_rng_use use, uint64_t first, size_t n,
+                          double *seen, double *g)
 {
-    size_t D = f->D, kept = 0;
-    /* [dims][D], [dims][WV_COLUMNS], [kept][dims] */
-    double *Q = f->desk.square[2], *a = f->desk.block, *seen = f->desk.gy, in[WV_COLUMNS];
-    wv_gaussian q = wv_partition_component(&f->cells, j);
-    size_t dims = f->N <= D && wv_halfspaces_flat(f) ? wv_halfspaces_walls(f, j, Q) : D;
+    size_t D = f->D, dims = w->dims, kept = 0, mark = wv_arena_mark(f->arena);
+    double *a = wv_arena_take(f->arena, dims * WV_COLUMNS), in[WV_COLUMNS]; /* [dims][WV_COLUMNS] */
     /* not those of other draws in a cell, which are numbered by it */
     wv_stream walls = {f->opt.seed, use, f->count.batch, f->N + 2 * j},
               rest = {f->opt.seed, use, f->count.batch, f->N + 2 * j + 1};
-    if (dims >= D)
-        return n + 1;
     for (size_t at = 0; at < n; at += WV_COLUMNS) {
         wv_rng_normal(&walls, first + at, dims * WV_COLUMNS, a);
-        wv_columns_best()->within(dims, WV_COLUMNS, f->N - 1, a, f->desk.wall, f->desk.wall + f->N * D, in);
+        wv_columns_best()->within(dims, WV_COLUMNS, w->n, a, w->B, w->h, in);
         for (size_t i = 0; i < WV_COLUMNS && at + i < n; i++) {
             if (!((int)in[i] & 1))
                 continue;
-            wv_rng_normal(&rest, first + at + i, D, f->desk.gx + kept * D);
+            wv_rng_normal(&rest, first + at + i, D, g + kept * D);
             for (size_t k = 0; k < dims; k++)
                 seen[kept * dims + k] = a[k * WV_COLUMNS + i];
-            f->desk.gu[kept++] = 1;
+            kept++;
         }
     }
-    if (!kept)
-        return 0;
-    cblas_dgemm(ROW, CblasNoTrans, CblasTrans, (int)kept, (int)dims, (int)D, -1.0, f->desk.gx, (int)D, Q, (int)D, 1.0,
-                seen, (int)dims);
-    cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)kept, (int)D, (int)dims, 1.0, seen, (int)dims, Q, (int)D, 1.0,
-                f->desk.gx, (int)D);
-    q.family->colour(D, q.R, q.root, kept, f->desk.gx, f->arena);
-    for (size_t i = 0; i < kept; i++)
-        for (size_t k = 0; k < D; k++)
-            f->desk.gx[i * D + k] += q.mu[k];
+    wv_arena_release(f->arena, mark);
     return kept;
+}
+
+/* x[n][D] of component j: e = g + Q' (a - Q g) from `seen` (a, destroyed) and g in x, Q[dims][D] the basis. */
+static void complete(wvgd_fit *f, size_t j, size_t n, size_t dims, const double *Q, double *seen, double *x)
+{
+    size_t D = f->D;
+    wv_gaussian q = wv_partition_component(&f->cells, j);
+    cblas_dgemm(ROW, CblasNoTrans, CblasTrans, (int)n, (int)dims, (int)D, -1.0, x, (int)D, Q, (int)D, 1.0, seen,
+                (int)dims);
+    cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)n, (int)D, (int)dims, 1.0, seen, (int)dims, Q, (int)D, 1.0, x,
+                (int)D);
+    q.family->colour(D, q.R, q.root, n, x, f->arena);
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < D; k++)
+            x[i * D + k] += q.mu[k];
+}
+
+/* Where walls are fewer than dimensions only the coordinates in the space that they span are made of all n draws, and
+ * the others of those inside. False: this is no way. */
+static bool draw_by_walls(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t first, size_t n, wv_inside *in)
+{
+    size_t D = f->D;
+    if (f->N > D || !wv_halfspaces_flat(f))
+        return false;
+    size_t mark = wv_arena_mark(f->arena);
+    double *Q = wv_arena_take(f->arena, f->N * D); /* [dims][D] */
+    wv_walls w = wv_halfspaces_walls(f, j, Q);
+    bool fewer = w.dims < D;
+    if (fewer) {
+        double *seen = wv_arena_take(f->arena, n * w.dims);
+        in->all = (double)n;
+        in->n = draw_within(f, j, &w, use, first, n, seen, in->x);
+        for (size_t i = 0; i < in->n; i++)
+            in->u[i] = 1;
+        if (in->n)
+            complete(f, j, in->n, w.dims, Q, seen, in->x);
+    }
+    wv_arena_release(f->arena, mark);
+    return fewer;
+}
+
+/* x[n][D]: the first `half` draws from q_j, the others from around the particle; u[n]: their weights for q_j. Returns
+ * the sum of these. */
+static double draw_both(wvgd_fit *f, size_t j, const wv_stream *stream, uint64_t first, size_t half, size_t n,
+                        bool mirrored, double *x, double *u)
+{
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *log_r = wv_arena_take(f->arena, n), *y = wv_arena_take(f->arena, n * D), all = 0;
+    wv_gaussian q = wv_partition_component(&f->cells, j), r = wv_partition_around(&f->cells, j);
+    wv_gaussian_draw(&r, stream, first + half, n - half, mirrored, x + half * D, f->arena);
+    wv_gaussian_log_density(&q, n, x, u, y, f->arena);
+    wv_gaussian_log_density(&r, n, x, log_r, y, f->arena);
+    for (size_t i = 0; i < n; i++)
+        all += u[i] = 2 / (1 + exp(log_r[i] - u[i]));
+    wv_arena_release(f->arena, mark);
+    return all;
+}
+
+/* Draws are made in the whole space, and those outside of the cell left out. */
+static void draw_and_reject(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t first, size_t n, bool around, wv_inside *in)
+{
+    size_t D = f->D, half = around ? n / 2 : n, mark = wv_arena_mark(f->arena);
+    double *x = wv_arena_take(f->arena, n * D), *u = wv_arena_take(f->arena, n); /* [n][D], [n] */
+    uint32_t *cell = wv_arena_take_index(f->arena, n);
+    wv_gaussian q = wv_partition_component(&f->cells, j);
+    wv_stream stream = {f->opt.seed, use, f->count.batch, j};
+    /* elsewhere standard errors are taken as if draws were independent */
+    bool mirrored = use == WV_RNG_FIT || f->N == 1;
+    wv_gaussian_draw(&q, &stream, first, half, mirrored, x, f->arena);
+    for (size_t i = 0; i < n; i++)
+        u[i] = 1;
+    in->all = around ? draw_both(f, j, &stream, first, half, n, mirrored, x, u) : (double)n;
+    if (f->N > 1)
+        wv_halfspaces_assign(f, n, x, cell);
+    for (size_t i = 0; i < n; i++) {
+        /* from both halves in turn, so that the first few stand for all */
+        size_t k = around ? i / 2 + (i % 2) * half : i;
+        if (f->N > 1 && cell[k] != j)
+            continue;
+        memcpy(in->x + in->n * D, x + k * D, D * sizeof *x);
+        in->u[in->n++] = u[k];
+    }
+    wv_arena_release(f->arena, mark);
+}
+
+wv_inside wv_halfspaces_draw_inside(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t first, size_t n, bool around)
+{
+    wv_inside in = {.x = wv_arena_take(f->arena, n * f->D), .u = wv_arena_take(f->arena, n)};
+    bool mirrored = use == WV_RNG_FIT || f->N == 1;
+    if (mirrored || around || f->D <= WV_LATTICE || !draw_by_walls(f, j, use, first, n, &in))
+        draw_and_reject(f, j, use, first, n, around, &in);
+    return in;
 }
 
 size_t wv_halfspaces_inside(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t first, size_t n, bool around, double *all)
 {
-    size_t D = f->D, half = around ? n / 2 : n, kept = 0;
-    double *u = f->desk.glu, *log_r = f->desk.free_cost;
-    wv_gaussian q = wv_partition_component(&f->cells, j), r = wv_partition_around(&f->cells, j);
-    wv_stream stream = {f->opt.seed, use, f->count.batch, j};
-    /* elsewhere standard errors are taken as if draws were independent */
-    bool mirrored = use == WV_RNG_FIT || f->N == 1;
-    if (!mirrored && !around && f->D > WV_LATTICE && (kept = inside_walls(f, j, use, first, n)) <= n) {
-        *all = (double)n;
-        return kept;
-    }
-    kept = 0;
-    wv_gaussian_draw(&q, &stream, first, half, mirrored, f->desk.gy, f->arena);
-    for (size_t i = 0; i < n; i++)
-        u[i] = 1;
-    *all = (double)n;
-    if (around) {
-        wv_gaussian_draw(&r, &stream, first + half, n - half, mirrored, f->desk.gy + half * D, f->arena);
-        wv_gaussian_log_density(&q, n, f->desk.gy, u, f->desk.y, f->arena);
-        wv_gaussian_log_density(&r, n, f->desk.gy, log_r, f->desk.y, f->arena);
-        *all = 0;
-        for (size_t i = 0; i < n; i++)
-            *all += u[i] = 2 / (1 + exp(log_r[i] - u[i]));
-    }
-    if (f->N > 1)
-        wv_halfspaces_assign(f, n, f->desk.gy, f->desk.free_cell);
-    for (size_t i = 0; i < n; i++) {
-        /* from both halves in turn, so that the first few stand for all */
-        size_t k = around ? i / 2 + (i % 2) * half : i;
-        if (f->N > 1 && f->desk.free_cell[k] != j)
-            continue;
-        memcpy(f->desk.gx + kept * D, f->desk.gy + k * D, D * sizeof(double));
-        f->desk.gu[kept++] = u[k];
-    }
-    return kept;
+    size_t mark = wv_arena_mark(f->arena);
+    wv_inside in = wv_halfspaces_draw_inside(f, j, use, first, n, around);
+    memcpy(f->desk.gx, in.x, in.n * f->D * sizeof *in.x);
+    memcpy(f->desk.gu, in.u, in.n * sizeof *in.u);
+    *all = in.all;
+    wv_arena_release(f->arena, mark);
+    return in.n;
 }
 
 /* ---- a lattice --------------------------------------------------------------------------------------------------- */
 void wv_halfspaces_lattice(wvgd_fit *f, size_t dims)
 {
     wv_stream stream = {f->opt.seed, WV_RNG_SETTLE, 0, 0};
-    if (f->known.lattice_dims != dims)
-        wv_rng_lattice_columns(&stream, WV_LATTICE_POINTS, dims, f->shared.lattice);
-    f->known.lattice_dims = dims;
+    if (f->halfspaces.lattice_dims != dims)
+        wv_rng_lattice_columns(&stream, WV_LATTICE_POINTS, dims, f->halfspaces.lattice);
+    f->halfspaces.lattice_dims = dims;
 }
 
 double wv_halfspaces_lattice_error(size_t dims, double n, double mass)
@@ -248,12 +360,11 @@ double wv_halfspaces_lattice_error(size_t dims, double n, double mass)
     return 0.5 * pow(n, -(d + 1) / (2 * d)) * sqrt(fmax(4 * mass * (1 - mass), 0.6));
 }
 
-double wv_halfspaces_lattice_mass(wvgd_fit *f, size_t dims)
+double wv_halfspaces_lattice_mass(const wvgd_fit *f, const wv_walls *w)
 {
     double inside = 0, in[WV_COLUMNS];
-    const double *B = f->desk.wall, *h = B + f->N * f->D;
     for (size_t first = 0; first < WV_LATTICE_POINTS; first += WV_COLUMNS) {
-        wv_columns_best()->within(dims, WV_COLUMNS, f->N - 1, f->shared.lattice + first * dims, B, h, in);
+        wv_columns_best()->within(w->dims, WV_COLUMNS, w->n, f->halfspaces.lattice + first * w->dims, w->B, w->h, in);
         for (size_t i = 0; i < WV_COLUMNS; i++)
             inside += in[i] == 3 ? 1 : in[i] > 0 ? 0.5 : 0;
     }

@@ -4,6 +4,21 @@
 #include "gaussian.h"
 #include "wvgd.h"
 
+enum { WV_LATTICE_POINTS = 4096 };
+
+/* What is kept between calls; it is made again from the particles, so it is not saved. */
+typedef struct {
+    double *facet;       /* [N][D] M (z_k - z_0), */
+    double *offset;      /* [N] and |z_k - z_0|^2_M / 2: as wv_halfspaces_update has left them */
+    double *lattice;     /* [WV_LATTICE_POINTS / WV_COLUMNS][dims][WV_COLUMNS] standard normal points */
+    size_t lattice_dims; /* their dimensions; 0: there are none yet */
+    double *memory;
+} wv_halfspaces;
+
+/* used: the fit has cells to be told by walls (staged solver). False without memory. */
+bool wv_halfspaces_new(wv_halfspaces *h, size_t N, size_t D, bool used);
+void wv_halfspaces_free(wv_halfspaces *h);
+
 /* Squared costs: cells are bounded by hyperplanes. */
 bool wv_halfspaces_flat(const wvgd_fit *f);
 
@@ -23,24 +38,41 @@ size_t wv_halfspaces_dims(const wvgd_fit *f);
  * row, which is 0) is the Cholesky factor of the products if dims is not D, and a copy if it is. */
 void wv_halfspaces_scores(wvgd_fit *f, const wv_gaussian *q, size_t dims, double *A, double *W, double *low);
 
-/* Draws number first .. first + n of q_j (with `around` the second half comes from around the particle): those
- * inside the cell into f->gx, weights that stand for q_j there (all 1 without `around`) into f->gu. Returns how
- * many; *all: the weight of all n. n is at most WV_FREE. */
+/* Draws of a component in its cell, in the arena of the caller. */
+typedef struct {
+    size_t n;
+    double *x;  /* [n][D] */
+    double *u;  /* [n] weights that stand for the component */
+    double all; /* the weight of all draws, those outside included */
+} wv_inside;
+
+/* Those inside the cell of draws number first .. first + n of q_j; with `around` the second half comes from around the
+ * particle, without it all weights are 1. n is at most WV_FREE. */
+wv_inside wv_halfspaces_draw_inside(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t first, size_t n, bool around);
+
+/* The same into f->desk.gx and f->desk.gu. Returns how many; *all: the weight of all n. */
 size_t wv_halfspaces_inside(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t first, size_t n, bool around, double *all);
 
-/* Squared costs: the walls of the cell of j as q_j sees them, in as few dimensions as they span (returned); then
- * the sum over mirrored pairs of draws of q_j of the share of the pair that lies within, and the sum of the
- * squares of these shares, added to *squares. */
-size_t wv_halfspaces_walls(wvgd_fit *f, size_t j, double *basis);
-double wv_halfspaces_count(wvgd_fit *f, size_t j, size_t dims, uint64_t first, size_t pairs, double *squares);
+/* The walls of one cell: { e : B e < h } in coordinates e in which its component is standard normal. */
+typedef struct {
+    size_t n, dims;
+    double *B; /* [n][dims] rows of length 1 */
+    double *h; /* [n] */
+} wv_walls;
 
-/* Points for cells that depend on few directions only: WV_LATTICE_POINTS standard normal ones in dims <= WV_LATTICE
- * dimensions into f->lattice, in columns: blocks [dims][WV_COLUMNS]. */
-enum { WV_LATTICE_POINTS = 4096 };
+/* Squared costs: the walls of the cell of j as q_j sees them, in the arena of the caller, in as few dimensions as they
+ * span; basis [N - 1][D], if it is not NULL and these are fewer than D, gets orthonormal rows that span them. */
+wv_walls wv_halfspaces_walls(wvgd_fit *f, size_t j, double *basis);
+
+/* Sum over mirrored pairs of draws of q_j, number first .. first + pairs, of the share of the pair that lies within;
+ * the sum of the squares of these shares is added to *squares. */
+double wv_halfspaces_count(wvgd_fit *f, size_t j, const wv_walls *w, uint64_t first, size_t pairs, double *squares);
+
+/* Makes the lattice, for cells that depend on dims <= WV_LATTICE directions only. */
 void wv_halfspaces_lattice(wvgd_fit *f, size_t dims);
 
-/* Share of these points, and of their mirror images, that lie within the walls of a cell (wv_halfspaces_walls). */
-double wv_halfspaces_lattice_mass(wvgd_fit *f, size_t dims);
+/* Share of these points, and of their mirror images, that lie within the walls of a cell. */
+double wv_halfspaces_lattice_mass(const wvgd_fit *f, const wv_walls *w);
 
 /* Error that n of them leave in a mass, more or less. */
 double wv_halfspaces_lattice_error(size_t dims, double n, double mass);

@@ -143,7 +143,7 @@ static void draws_inside(void **state)
                       {12, 4, WVGD_FULL, WVGD_MAHALANOBIS}, {7, 3, WVGD_FULL, WVGD_SQEUCLID},
                       {9, 5, WVGD_DIAG, WVGD_SQEUCLID},     {8, 4, WVGD_DIAG, WVGD_MAHALANOBIS},
                       {6, 3, WVGD_FULL, WVGD_SQEUCLID},     {6, 3, WVGD_FULL, WVGD_SQEUCLID}};
-    static double kept[WV_FREE * MAX_D], near[WV_FREE], next[WV_FREE];
+    static double near[WV_FREE], next[WV_FREE];
     static uint32_t cell[WV_FREE];
     test_random r = test_random_seed(3);
     double worst = 0;
@@ -167,20 +167,21 @@ static void draws_inside(void **state)
         for (size_t j = 0; j < N; j++) {
             tally got = {.n = BATCHES * WV_FREE}, wanted = {.n = BATCHES * WV_FREE}, alone = {.n = ALONE};
             const double *mu = f->cells.now.mu + j * D;
-            double all, e[MAX_D], x[MAX_D];
+            double e[MAX_D], x[MAX_D];
+            size_t mark = wv_arena_mark(f->arena);
             for (uint64_t b = 0; b < BATCHES; b++) {
-                size_t n = wv_halfspaces_inside(f, j, WV_RNG_BOUND, b * WV_FREE, WV_FREE, false, &all);
-                assert_true(all == WV_FREE && n <= WV_FREE);
-                memcpy(kept, f->desk.gx, n * D * sizeof *kept);
-                wv_nearest_assign(f, n, kept, cell, near, next);
-                for (size_t i = 0; i < n; i++) {
-                    assert_true(f->desk.gu[i] == 1 && (cell[i] == j || next[i] - near[i] < 1e-9 * next[i]));
-                    add(&got, D, mu, kept + i * D);
+                wv_inside in = wv_halfspaces_draw_inside(f, j, WV_RNG_BOUND, b * WV_FREE, WV_FREE, false);
+                assert_true(in.all == WV_FREE && in.n <= WV_FREE);
+                wv_nearest_assign(f, in.n, in.x, cell, near, next);
+                for (size_t i = 0; i < in.n; i++) {
+                    assert_true(in.u[i] == 1 && (cell[i] == j || next[i] - near[i] < 1e-9 * next[i]));
+                    add(&got, D, mu, in.x + i * D);
                 }
-                size_t few = wv_halfspaces_inside(f, j, WV_RNG_BOUND, b * WV_FREE, 100, false, &all);
-                assert_true(all == 100 && few <= n && few <= 100);
-                for (size_t i = 0; i < few * D; i++)
-                    assert_near(f->desk.gx[i], kept[i], 1e-12 * (1 + fabs(kept[i])));
+                wv_inside few = wv_halfspaces_draw_inside(f, j, WV_RNG_BOUND, b * WV_FREE, 100, false);
+                assert_true(few.all == 100 && few.n <= in.n && few.n <= 100);
+                for (size_t i = 0; i < few.n * D; i++)
+                    assert_near(few.x[i], in.x[i], 1e-12 * (1 + fabs(in.x[i])));
+                wv_arena_release(f->arena, mark);
             }
             for (size_t i = 0; i < BATCHES * WV_FREE; i++) {
                 test_random_normals(&r, D, e);
@@ -189,15 +190,17 @@ static void draws_inside(void **state)
                     x[k] += mu[k];
                 add(&wanted, D, mu, nearest(f, x) == j ? x : NULL);
             }
-            for (uint64_t i = 0; i < ALONE; i++)
-                add(&alone, D, mu,
-                    wv_halfspaces_inside(f, j, WV_RNG_BOUND, BATCHES * WV_FREE + i, 1, false, &all) ? f->desk.gx
-                                                                                                    : NULL);
+            for (uint64_t i = 0; i < ALONE; i++) {
+                wv_inside one = wv_halfspaces_draw_inside(f, j, WV_RNG_BOUND, BATCHES * WV_FREE + i, 1, false);
+                add(&alone, D, mu, one.n ? one.x : NULL);
+                wv_arena_release(f->arena, mark);
+            }
             double z = fmax(apart(&got, &wanted, D), apart(&alone, &wanted, D));
             worst = fmax(worst, z);
             if (!(z < 5))
                 fail_msg("case %zu, cell %zu: %g standard errors", c, j, z);
-            walls = wv_halfspaces_walls(f, j, basis);
+            walls = wv_halfspaces_walls(f, j, basis).dims;
+            wv_arena_release(f->arena, mark);
             assert_true(c + 2 >= CASES ? walls == N - 1 || walls == D : walls == N - 1);
         }
         wvgd_free(f);
@@ -269,14 +272,17 @@ static void lattice_masses(void **state)
                 truth *= below(h[k]);
             }
             f->opt.seed = 100 + trial;
-            f->known.lattice_dims = 0;
+            f->halfspaces.lattice_dims = 0;
             wv_halfspaces_update(f);
             wv_halfspaces_lattice(f, dims);
             double total = 0, errors = 0;
             for (size_t j = 0; j < N; j++) { /* all components are one: masses sum to 1 */
-                assert_int_equal(wv_halfspaces_walls(f, j, NULL), dims);
-                double mass = wv_halfspaces_lattice_mass(f, dims),
+                size_t mark = wv_arena_mark(f->arena);
+                wv_walls walls = wv_halfspaces_walls(f, j, NULL);
+                assert_int_equal(walls.dims, dims);
+                double mass = wv_halfspaces_lattice_mass(f, &walls),
                        error = wv_halfspaces_lattice_error(dims, 2 * WV_LATTICE_POINTS, mass);
+                wv_arena_release(f->arena, mark);
                 total += mass;
                 errors += error;
                 if (j && N > 2)
@@ -336,7 +342,7 @@ static void shared_masses(void **state)
             memcpy(f->cells.now.root + j * size, f->cells.now.root, size * sizeof(double));
         }
         wv_halfspaces_update(f);
-        wv_cell_bound_masses(f);
+        wv_cell_bound_masses(f, NULL);
         for (size_t i = 0; i < DRAWS; i++) {
             test_random_normals(&r, D, e);
             colour(cases[c].family, D, f->cells.now.root, e, x);
@@ -392,7 +398,7 @@ static void lost_component(void **state)
     memcpy(f->cells.best.mu, f->cells.now.mu, N * D * sizeof(double));
     memcpy(f->cells.best.root, f->cells.now.root, N * D * D * sizeof(double));
     wv_halfspaces_update(f);
-    wv_cell_bound_masses(f);
+    wv_cell_bound_masses(f, NULL);
     for (size_t j = 0; j < N; j++) {
         assert_true(f->cells.elbo_se[j] < 0.3 && f->cells.log_Z[j] > -20);
         for (size_t i = 0; i < D; i++)

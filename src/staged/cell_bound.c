@@ -8,6 +8,8 @@
 #include "simd/columns.h"
 #include "evidence.h"
 #include "halfspaces.h"
+#include "memory.h"
+#include "policy.h"
 #include "staged/mixture_fit.h"
 #include "staged/cell_refine.h"
 #include "staged/cell_draws.h"
@@ -15,33 +17,46 @@
 #include <cblas.h>
 #include <lapacke.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum {
-    BATCHES = 24, /* batches of WV_FREE free draws for the mass of a cell, */
-    TRIES = 60,   /* of draws for the bound */
-    FEW = 1024,   /* free draws after which to look again */
-    SHARED = 16,  /* cells that are many for one component to draw in */
-    RARE = 30     /* draws in a cell that are too few to tell its mass */
-};
+bool wv_cell_bound_new(wv_cell_bound *b, size_t room)
+{
+    const wv_slot slots[] = {{&b->weight, room}};
+    b->memory = wv_memory_carve(slots, sizeof slots / sizeof *slots, WV_AS_IT_IS);
+    return b->memory != NULL;
+}
 
-/* Draws for the bound, in all and for a cell, at least, and in all because they are cheap, at most; standard error
- * wanted of the ELBO of a component that is alone, and its draws at most. */
-static const double bound_draws = 100, bound_cell = 16, cheap_draws = 512, alone_se = 0.006, alone_draws = 2000;
+void wv_cell_bound_free(wv_cell_bound *b)
+{
+    free(b->memory);
+}
 
 /* ---- masses ------------------------------------------------------------------------------------------------------ */
+static bool few_dims(const wvgd_fit *f)
+{
+    return (double)f->D <= wv_policy.cells_few_dims;
+}
+
 /* Free draws of one cell at most, such that all cells together stay affordable. */
 static size_t mass_most(const wvgd_fit *f)
 {
-    double most = 3e10 / ((double)f->N * (double)f->N * 2 * (double)f->D);
-    return (size_t)fmin(fmax(most, 256), WV_FREE * BATCHES);
+    double most = wv_policy.bound_mass_work / ((double)f->N * (double)f->N * 2 * (double)f->D);
+    return (size_t)fmin(fmax(most, wv_policy.bound_mass_least), WV_FREE * wv_policy.bound_mass_batches);
 }
 
 /* Standard error of a log mass that is small enough: what matters is their sum. */
 static double fine_enough(const wvgd_fit *f)
 {
     double N = (double)f->N;
-    return f->D > 4 ? 0.01 * sqrt(N) : 0.005 * fmax(1, sqrt(N / 10));
+    return few_dims(f) ? wv_policy.bound_mass_se_few * fmax(1, sqrt(N / wv_policy.bound_mass_se_cells))
+                       : wv_policy.bound_mass_se * sqrt(N);
+}
+
+/* Share of a component in its cell that is too small for its own draws to tell. */
+static double little(const wvgd_fit *f)
+{
+    return few_dims(f) ? wv_policy.bound_little_few : wv_policy.bound_little;
 }
 
 /* Whether so few directions tell a cell that a lattice of points in them tells masses. */
@@ -50,60 +65,90 @@ static bool few_walls(const wvgd_fit *f)
     return f->N > 1 && f->N <= WV_LATTICE + 1 && f->D > WV_LATTICE && wv_halfspaces_flat(f);
 }
 
+/* Of n draws, the weight of those inside a cell and the sum of its squares. */
+typedef struct {
+    double inside, squares, n;
+} inside_count;
+
+/* Counts so many more draws of component j, from number `first` on. Without walls, or with draws from around the
+ * particle, these are made. */
+static void count_more(wvgd_fit *f, size_t j, const wv_walls *walls, bool around, uint64_t first, size_t draws,
+                       inside_count *c)
+{
+    size_t mark = wv_arena_mark(f->arena);
+    if (walls->dims && !around)
+        c->inside += wv_halfspaces_count(f, j, walls, first, draws, &c->squares);
+    else {
+        wv_inside in = wv_halfspaces_draw_inside(f, j, WV_RNG_FREE, first, draws, around);
+        c->inside += cblas_dasum((int)in.n, in.u, 1);
+        c->squares += cblas_ddot((int)in.n, in.u, 1, in.u, 1);
+    }
+    c->n += (double)draws;
+    wv_arena_release(f->arena, mark);
+}
+
+/* Relative error of the share inside. */
+static double count_error(inside_count c)
+{
+    return c.inside > 0 ? sqrt(fmax(c.squares / c.inside / c.inside - 1 / c.n, 0)) : INFINITY;
+}
+
+/* Whether the lattice tells the mass: then it is c->inside of 1. *error: its relative error. */
+static bool lattice_tells(wvgd_fit *f, const wv_walls *walls, inside_count *c, double *error)
+{
+    double mass = wv_halfspaces_lattice_mass(f, walls);
+    *error = mass > 0 ? wv_halfspaces_lattice_error(walls->dims, 2 * WV_LATTICE_POINTS, mass) / mass : INFINITY;
+    if (!(mass > little(f) && *error < fine_enough(f)))
+        return false;
+    *c = (inside_count){.inside = mass, .n = 1};
+    return true;
+}
+
 /* log Z_j, or as far as the draws go; returns its standard error. Of a component that hardly reaches into its cell,
  * as the best one for a tail may, draws from around the particle tell the rest (f->cells.around). */
 static double mass(wvgd_fit *f, size_t j)
 {
-    double inside = 0, squares = 0, n = 0, error = 0, fine = fine_enough(f), little = f->D > 4 ? 0.02 : 0.1;
-    size_t most = mass_most(f), batch = most < FEW ? most : FEW,
-           dims = f->N > 1 && wv_halfspaces_flat(f) ? wv_halfspaces_walls(f, j, NULL) : 0;
-    bool around = false, known = false;
-    if (few_walls(f) && dims <= WV_LATTICE) {
-        inside = wv_halfspaces_lattice_mass(f, dims);
-        error = inside > 0 ? wv_halfspaces_lattice_error(dims, 2 * WV_LATTICE_POINTS, inside) / inside : INFINITY;
-        known = inside > little && error < fine;
-        inside = known ? inside : 0;
-        n = known;
-    }
+    size_t most = mass_most(f), look = (size_t)wv_policy.bound_mass_look, batch = most < look ? most : look,
+           mark = wv_arena_mark(f->arena);
+    inside_count c = {0, 0, 0};
+    double error = 0;
+    wv_walls walls = f->N > 1 && wv_halfspaces_flat(f) ? wv_halfspaces_walls(f, j, NULL) : (wv_walls){0};
+    bool around = false, known = few_walls(f) && walls.dims <= WV_LATTICE && lattice_tells(f, &walls, &c, &error);
     for (uint64_t first = 0; first < most && f->N > 1 && !known; first += batch) {
-        double all = (double)batch;
-        if (dims && !around)
-            inside += wv_halfspaces_count(f, j, dims, first, batch, &squares);
-        else {
-            size_t kept = wv_halfspaces_inside(f, j, WV_RNG_FREE, first, batch, around, &all);
-            inside += cblas_dasum((int)kept, f->desk.gu, 1);
-            squares += cblas_ddot((int)kept, f->desk.gu, 1, f->desk.gu, 1);
-        }
-        n += (double)batch;
-        if (inside < little * n && !around) {
+        count_more(f, j, &walls, around, first, batch, &c);
+        if (c.inside < little(f) * c.n && !around) {
             around = true;
-            inside = squares = n = 0;
+            c = (inside_count){0, 0, 0};
             continue;
         }
-        error = inside > 0 ? sqrt(fmax(squares / inside / inside - 1 / n, 0)) : INFINITY;
-        if (error < fine)
+        error = count_error(c);
+        if (error < fine_enough(f))
             break;
     }
     f->cells.around[j] = around;
-    f->cells.log_Z[j] = f->N == 1 ? 0 : inside > 0 ? log(inside / n) : -INFINITY;
+    f->cells.log_Z[j] = f->N == 1 ? 0 : c.inside > 0 ? log(c.inside / c.n) : -INFINITY;
+    wv_arena_release(f->arena, mark);
     return error;
 }
 
 /* ---- cells with the same component ------------------------------------------------------------------------------- */
 /* Where one Gaussian is the best for many cells, as it is where the posterior is like one, its draws serve all of
- * them: f->shared.start[j] is the first cell with the component of cell j, N for one that is not shared by many. */
-static void find_shared(wvgd_fit *f, size_t many)
+ * them. Returns leader[N], in the arena of the caller: the first cell with the component of cell j, N for a component
+ * that fewer than `many` cells share. */
+static size_t *find_leaders(wvgd_fit *f, size_t many)
 {
-    for (size_t j = 0; j < f->N; j++)
-        f->shared.start[j] = f->N;
-    for (size_t j = 0; j < f->N; j++) {
+    size_t N = f->N, *leader = wv_arena_take_sizes(f->arena, N);
+    for (size_t j = 0; j < N; j++)
+        leader[j] = N;
+    for (size_t j = 0; j < N; j++) {
         size_t cells = 0;
-        for (size_t k = j; k < f->N && f->shared.start[j] == f->N; k++)
-            cells += f->shared.start[k] == f->N && wv_partition_same(&f->cells, j, k);
-        for (size_t k = f->N; k-- > j && cells >= many;)
-            if (f->shared.start[k] == f->N && wv_partition_same(&f->cells, j, k))
-                f->shared.start[k] = j;
+        for (size_t k = j; k < N && leader[j] == N; k++)
+            cells += leader[k] == N && wv_partition_same(&f->cells, j, k);
+        for (size_t k = N; k-- > j && cells >= many;)
+            if (leader[k] == N && wv_partition_same(&f->cells, j, k))
+                leader[k] = j;
     }
+    return leader;
 }
 
 /* Draws number first .. first + WV_FREE of the component of cell j, and what is known of them. */
@@ -114,36 +159,48 @@ typedef struct {
     double *x;             /* [WV_FREE][D] */
     uint32_t *cell;        /* [WV_FREE] */
     double *log_m, *log_q; /* [WV_FREE] log densities of mixture and component, or NULL */
-} drawn;
+} shared_draws;
+
+/* In the arena of the caller, not drawn yet. */
+static shared_draws take_shared(wvgd_fit *f, size_t j, wv_rng_use use, bool densities)
+{
+    return (shared_draws){.j = j,
+                          .use = use,
+                          .x = wv_arena_take(f->arena, WV_FREE * f->D),
+                          .cell = wv_arena_take_index(f->arena, WV_FREE),
+                          .log_m = densities ? wv_arena_take(f->arena, WV_FREE) : NULL,
+                          .log_q = densities ? wv_arena_take(f->arena, WV_FREE) : NULL};
+}
 
 static void draw_piece(wvgd_fit *f, void *context, size_t piece)
 {
-    const drawn *d = context;
-    size_t n = wv_fit_piece(WV_FREE), at = piece * n;
+    const shared_draws *d = context;
+    size_t n = wv_fit_piece(WV_FREE), at = piece * n, mark = wv_arena_mark(f->arena);
     wv_gaussian q = wv_partition_component(&f->cells, d->j);
     wv_stream stream = {f->opt.seed, d->use, f->count.batch, d->j};
     double *x = d->x + at * f->D;
     wv_gaussian_draw(&q, &stream, d->first + at, n, false, x, f->arena);
     wv_halfspaces_assign(f, n, x, d->cell + at);
-    if (!d->log_m)
-        return;
-    wv_cell_target(f, n, x, d->log_m + at, NULL);
-    wv_gaussian_log_density(&q, n, x, d->log_q + at, f->desk.y, f->arena);
+    if (d->log_m) {
+        double *y = wv_arena_take(f->arena, n * f->D);
+        wv_cell_target(f, n, x, d->log_m + at, NULL);
+        wv_gaussian_log_density(&q, n, x, d->log_q + at, y, f->arena);
+    }
+    wv_arena_release(f->arena, mark);
 }
 
-/* Into f->desk.gy, their cells into f->desk.free_cell, with `densities` those of the mixture into f->desk.glp and
- * those of the component into f->desk.gr. */
-static void draw_shared(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t first, bool densities)
+static void draw_shared(wvgd_fit *f, shared_draws *d, uint64_t first)
 {
-    drawn d = {
-        j, use, first, f->desk.gy, f->desk.free_cell, densities ? f->desk.glp : NULL, densities ? f->desk.gr : NULL};
-    wv_fit_share(f, wv_fit_pieces(WV_FREE), (double)WV_FREE * (double)f->D * (double)(f->N + f->D), draw_piece, &d);
+    d->first = first;
+    wv_fit_share(f, wv_fit_pieces(WV_FREE), (double)WV_FREE * (double)f->D * (double)(f->N + f->D), draw_piece, d);
 }
 
 /* Shared draws at most. */
 static size_t shared_most(const wvgd_fit *f)
 {
-    return (size_t)fmax(fmin(4e9 / (double)(f->N * f->D), WV_FREE * BATCHES), 2 * WV_FREE);
+    return (
+        size_t)fmax(fmin(wv_policy.bound_shared_work / (double)(f->N * f->D), WV_FREE * wv_policy.bound_mass_batches),
+                    WV_FREE * wv_policy.bound_shared_least);
 }
 
 /* Draws of the component of cell j, number first .. first + WV_FREE, that lie in each cell. */
@@ -151,15 +208,16 @@ typedef struct {
     size_t j, dims;
     uint64_t first;
     const double *W, *low; /* wv_halfspaces_scores */
-    double *count;         /* [pieces][N] */
+    double *piece;         /* [pieces][N] counts */
 } counted;
 
 /* Squared costs: of the draws only the coordinates that tell their cell are made, and their mirror images. */
 static void count_piece(wvgd_fit *f, void *context, size_t piece)
 {
     const counted *c = context;
-    size_t half = wv_fit_piece(WV_FREE) / 2, dims = c->dims;
-    double *e = f->desk.gy, *count = c->count + piece * f->N, which[WV_COLUMNS]; /* [dims][WV_COLUMNS] */
+    size_t half = wv_fit_piece(WV_FREE) / 2, dims = c->dims, mark = wv_arena_mark(f->arena);
+    double *e = wv_arena_take(f->arena, dims * WV_COLUMNS), *count = c->piece + piece * f->N,
+           which[WV_COLUMNS]; /* e: [dims][WV_COLUMNS] */
     wv_stream stream = {f->opt.seed, WV_RNG_FREE, f->count.batch, c->j};
     memset(count, 0, f->N * sizeof *count);
     for (size_t at = 0; at < half; at += WV_COLUMNS) {
@@ -172,21 +230,34 @@ static void count_piece(wvgd_fit *f, void *context, size_t piece)
                 count[(size_t)which[i]]++;
         }
     }
+    wv_arena_release(f->arena, mark);
+}
+
+/* Multiplications for so many free draws of dims coordinates: to make one takes as long as to compare it with some
+ * twenty particles. */
+static double draw_work(const wvgd_fit *f, double draws, size_t dims)
+{
+    return draws * (double)dims * ((double)f->N + wv_policy.bound_draw_price);
+}
+
+/* Adds WV_FREE draws to count[N], those in each cell. */
+static void count_flat(wvgd_fit *f, counted *c, double *count)
+{
+    size_t pieces = wv_fit_pieces(WV_FREE);
+    wv_fit_share(f, pieces, draw_work(f, WV_FREE, c->dims), count_piece, c);
+    for (size_t i = 0; i < pieces * f->N; i++)
+        count[i % f->N] += c->piece[i];
 }
 
 /* Under any cost the draws themselves are made. */
-static void count_shared(wvgd_fit *f, counted *c, double *count)
+static void count_drawn(wvgd_fit *f, size_t j, uint64_t first, double *count)
 {
-    size_t pieces = wv_fit_pieces(WV_FREE), N = f->N;
-    if (!wv_halfspaces_flat(f)) {
-        draw_shared(f, c->j, WV_RNG_FREE, c->first, false);
-        for (size_t i = 0; i < WV_FREE; i++)
-            count[f->desk.free_cell[i]]++;
-        return;
-    }
-    wv_fit_share(f, pieces, (double)WV_FREE * (double)c->dims * (double)(N + 20), count_piece, c);
-    for (size_t i = 0; i < pieces * N; i++)
-        count[i % N] += c->count[i];
+    size_t mark = wv_arena_mark(f->arena);
+    shared_draws d = take_shared(f, j, WV_RNG_FREE, false);
+    draw_shared(f, &d, first);
+    for (size_t i = 0; i < WV_FREE; i++)
+        count[d.cell[i]]++;
+    wv_arena_release(f->arena, mark);
 }
 
 /* Whether component j is all of the mixture. */
@@ -196,55 +267,66 @@ static bool is_mixture(const wvgd_fit *f, size_t j)
     return wv_mixture_is(&f->mix, &q);
 }
 
-/* Error of the sum of the logarithms of its masses, weighted by themselves, where so many of n
- * draws are in each cell. */
-static double error_of(const wvgd_fit *f, size_t j, double n, const double *count)
+/* Error of the sum of the logarithms of the masses of the component of cell j, weighted by themselves, where so many
+ * of n draws are in each cell. */
+static double error_of(const wvgd_fit *f, const size_t *leader, size_t j, double n, const double *count)
 {
     double error = 0;
     for (size_t k = j; k < f->N; k++)
-        if (f->shared.start[k] == j)
-            error = count[k] < RARE ? INFINITY : hypot(error, count[k] / n * sqrt(1 / count[k] - 1 / n));
+        if (leader[k] == j)
+            error = count[k] < wv_policy.bound_rare ? INFINITY
+                                                    : hypot(error, count[k] / n * sqrt(1 / count[k] - 1 / n));
     return error;
 }
 
 /* Masses of the component of cell j in all of its cells. */
-static void share_masses(wvgd_fit *f, size_t j)
+static void share_masses(wvgd_fit *f, const size_t *leader, const wv_mixture_masses *known, size_t j)
 {
-    size_t N = f->N;
-    double n = 0, error = INFINITY, *count = f->shared.cell_spare, *W = f->shared.sum_z, *low = f->shared.step_kl;
-    counted c = {.j = j, .dims = wv_halfspaces_dims(f), .W = W, .low = low, .count = f->desk.gx};
+    size_t N = f->N, D = f->D, mark = wv_arena_mark(f->arena);
+    bool flat = wv_halfspaces_flat(f);
+    double n = 0, error = INFINITY, *count = wv_arena_zeros(f->arena, N), *A = wv_arena_take(f->arena, N * D),
+           *W = wv_arena_take(f->arena, N * D), *low = wv_arena_take(f->arena, N);
+    counted c = {.j = j,
+                 .dims = wv_halfspaces_dims(f),
+                 .W = W,
+                 .low = low,
+                 .piece = wv_arena_take(f->arena, wv_fit_pieces(WV_FREE) * N)};
     wv_gaussian q = wv_partition_component(&f->cells, j);
-    if (wv_halfspaces_flat(f))
-        wv_halfspaces_scores(f, &q, c.dims, f->shared.try_z, W, low);
-    memset(count, 0, N * sizeof *count);
-    if (f->known.mass_points > 0 && is_mixture(f, j)) { /* the points that told its masses are as good as draws */
-        n = f->known.mass_points;
-        cblas_daxpy((int)N, n, f->shared.mix_mass, 1, count, 1);
-        error = error_of(f, j, n, count);
+    if (flat)
+        wv_halfspaces_scores(f, &q, c.dims, A, W, low);
+    if (known && known->points > 0 && is_mixture(f, j)) { /* the points that told its masses are as good as draws */
+        n = known->points;
+        cblas_daxpy((int)N, n, known->mass, 1, count, 1);
+        error = error_of(f, leader, j, n, count);
     }
     for (; c.first < shared_most(f) && error > fine_enough(f) / sqrt((double)N); c.first += WV_FREE) {
-        count_shared(f, &c, count);
+        if (flat)
+            count_flat(f, &c, count);
+        else
+            count_drawn(f, j, c.first, count);
         n += WV_FREE;
-        error = error_of(f, j, n, count);
+        error = error_of(f, leader, j, n, count);
     }
     for (size_t k = j; k < N; k++)
-        if (f->shared.start[k] == j) {
+        if (leader[k] == j) {
             f->cells.around[k] = 0;
             f->cells.log_Z[k] = log(count[k] / n);
             f->cells.elbo_se[k] = sqrt(1 / count[k] - 1 / n);
         }
+    wv_arena_release(f->arena, mark);
 }
 
 /* A component whose share cannot be told gives way to the one before it was polished; and one of which next to
- * nothing lies in the cell to that of the mixture. */
+ * nothing lies in the cell to that of the mixture. context: leader[N]. */
 static void mass_of(wvgd_fit *f, void *context, size_t j)
 {
-    static const struct {
+    const struct {
         double error; /* standard error of the log mass that is too large */
         void (*give_way)(wvgd_fit *, size_t);
-    } way[] = {{0.1, wv_cell_component_recall}, {0.3, wv_cell_component_plain}};
-    (void)context;
-    if (f->shared.start[j] < f->N)
+    } way[] = {{wv_policy.bound_recall_se, wv_cell_component_recall},
+               {wv_policy.bound_plain_se, wv_cell_component_plain}};
+    const size_t *leader = context;
+    if (leader[j] < f->N)
         return;
     f->cells.elbo_se[j] = mass(f, j);
     for (size_t i = 0; i < sizeof way / sizeof *way; i++)
@@ -255,22 +337,17 @@ static void mass_of(wvgd_fit *f, void *context, size_t j)
         }
 }
 
-/* Multiplications for so many free draws in every cell: to make them takes as long as to compare
- * them with some twenty particles. */
-static double work_of(const wvgd_fit *f, double draws)
+void wv_cell_bound_masses(wvgd_fit *f, const wv_mixture_masses *known)
 {
-    return draws * (double)(f->N * f->D) * (double)(f->N + 20);
-}
-
-void wv_cell_bound_masses(wvgd_fit *f)
-{
-    find_shared(f, WV_LATTICE + 2); /* where the lattice does not tell */
-    if (few_walls(f))
+    size_t mark = wv_arena_mark(f->arena), *leader = find_leaders(f, WV_LATTICE + 2);
+    if (few_walls(f)) /* with so few cells none is shared by many */
         wv_halfspaces_lattice(f, f->N - 1);
     for (size_t j = 0; j < f->N; j++)
-        if (f->shared.start[j] == j)
-            share_masses(f, j);
-    wv_fit_share(f, f->N, work_of(f, fmin((double)mass_most(f), 1 / (fine_enough(f) * fine_enough(f)))), mass_of, NULL);
+        if (leader[j] == j)
+            share_masses(f, leader, known, j);
+    double draws = fmin((double)mass_most(f), 1 / (fine_enough(f) * fine_enough(f)));
+    wv_fit_share(f, f->N, draw_work(f, draws * (double)f->N, f->D), mass_of, leader);
+    wv_arena_release(f->arena, mark);
 }
 
 /* ---- draws ------------------------------------------------------------------------------------------------------- */
@@ -280,12 +357,12 @@ static wv_gaussian best_control(wvgd_fit *f)
 {
     size_t D = f->D, K = f->mix.K;
     wv_gaussian best = wv_partition_component(&f->cells, 0);
-    double least = wv_cell_refine_price(f, &best, alone_se);
+    double least = wv_cell_refine_price(f, &best, wv_policy.bound_alone_se);
     for (size_t k = 0; k < K + f->modes.n; k++) {
         wv_gaussian g = k < K ? wv_mixture_component(&f->mix, k)
                               : (wv_gaussian){wv_family_get(WVGD_FULL),        D, 0, f->modes.x + (k - K) * D,
                                               f->modes.root + (k - K) * D * D, 0};
-        double price = wv_cell_refine_price(f, &g, alone_se);
+        double price = wv_cell_refine_price(f, &g, wv_policy.bound_alone_se);
         if (price < least) {
             least = price;
             best = g;
@@ -299,33 +376,46 @@ static size_t bound_wanted(wvgd_fit *f, size_t j)
 {
     if (f->N == 1) {
         wv_gaussian control = best_control(f);
-        return 2 * (size_t)(fmin(fmax(wv_cell_refine_price(f, &control, alone_se), bound_draws), alone_draws) / 2);
+        return 2 *
+               (size_t)(fmin(fmax(wv_cell_refine_price(f, &control, wv_policy.bound_alone_se), wv_policy.bound_draws),
+                             wv_policy.bound_alone_draws) /
+                        2);
     }
-    double all = fmax(f->cells.refined ? 3 * bound_draws : bound_draws, fmin(wv_fit_cheap(f), cheap_draws));
-    return f->cells.weight[j] > 0 ? (size_t)fmax(bound_cell, round(all * f->cells.weight[j])) : 0;
+    double all = fmax(f->cells.refined ? wv_policy.bound_draws_refined : wv_policy.bound_draws,
+                      fmin(wv_fit_cheap(f), wv_policy.bound_draws_cheap));
+    return f->cells.weight[j] > 0 ? (size_t)fmax(wv_policy.bound_draws_cell, round(all * f->cells.weight[j])) : 0;
 }
 
-/* Draws that cells want, from which place of the batch on, and how many they have, [N] each. */
+/* Draws that cells want, from which place of the batch on, and how many they have; leaders of cells. */
 typedef struct {
-    size_t *wanted, *place, *have;
+    size_t *wanted, *place, *have; /* [N] */
+    const size_t *leader;          /* [N] */
 } places;
+
+/* Draws to make at once for so many inside the cell of j: a few more than its share tells; alone, mirrored pairs. */
+static size_t draws_at_once(const wvgd_fit *f, size_t j, size_t wanted)
+{
+    double share = f->cells.around[j] > 0 ? wv_policy.bound_around_share
+                                          : fmax(exp(f->cells.log_Z[j]), wv_policy.bound_share_least);
+    double pairs = wv_policy.bound_draw_pairs * (double)wanted / share + wv_policy.bound_draw_spare;
+    return f->N == 1 ? wanted : 2 * (size_t)(fmin(pairs, WV_FREE / 2));
+}
 
 /* Draws of component j that lie in its cell, if it is not shared. */
 static void draw_own(wvgd_fit *f, void *context, size_t j)
 {
     const places *p = context;
-    size_t D = f->D, at = p->place[j], wanted = p->wanted[j], have = 0;
-    if (f->shared.start[j] < f->N)
+    size_t D = f->D, at = p->place[j], wanted = p->wanted[j], have = 0, batch = draws_at_once(f, j, wanted);
+    if (p->leader[j] < f->N)
         return;
-    double share = f->cells.around[j] > 0 ? 0.5 : fmax(exp(f->cells.log_Z[j]), 0.01), all;
-    /* alone, in mirrored pairs */
-    size_t batch = f->N == 1 ? wanted : 2 * (size_t)(fmin(0.55 * (double)wanted / share + 8, WV_FREE / 2));
-    for (uint64_t b = 0; b < TRIES && have < wanted; b++) {
-        size_t kept = wv_halfspaces_inside(f, j, WV_RNG_BOUND, b * WV_FREE, batch, f->cells.around[j] > 0, &all);
-        kept = kept < wanted - have ? kept : wanted - have;
-        memcpy(f->b.x + (at + have) * D, f->desk.gx, kept * D * sizeof(double));
-        memcpy(f->b.log_m + at + have, f->desk.gu, kept * sizeof(double));
+    for (uint64_t b = 0; (double)b < wv_policy.bound_tries && have < wanted; b++) {
+        size_t mark = wv_arena_mark(f->arena);
+        wv_inside in = wv_halfspaces_draw_inside(f, j, WV_RNG_BOUND, b * WV_FREE, batch, f->cells.around[j] > 0);
+        size_t kept = in.n < wanted - have ? in.n : wanted - have;
+        memcpy(f->b.x + (at + have) * D, in.x, kept * D * sizeof *in.x);
+        memcpy(f->bound.weight + at + have, in.u, kept * sizeof *in.u);
         have += kept;
+        wv_arena_release(f->arena, mark);
     }
     p->have[j] = have;
 }
@@ -333,52 +423,70 @@ static void draw_own(wvgd_fit *f, void *context, size_t j)
 /* The same for all cells that share the component of cell j. */
 static void draw_all(wvgd_fit *f, size_t j, const places *p)
 {
-    size_t D = f->D, missing = 0, *wanted = p->wanted, *place = p->place, *have = p->have;
+    size_t D = f->D, missing = 0, mark = wv_arena_mark(f->arena);
+    shared_draws d = take_shared(f, j, WV_RNG_BOUND, false);
     for (size_t k = j; k < f->N; k++)
-        missing += f->shared.start[k] == j ? wanted[k] : 0;
+        missing += p->leader[k] == j ? p->wanted[k] : 0;
     for (uint64_t first = 0; first < shared_most(f) && missing; first += WV_FREE) {
-        draw_shared(f, j, WV_RNG_BOUND, first, false);
+        draw_shared(f, &d, first);
         for (size_t i = 0; i < WV_FREE; i++) {
-            size_t k = f->desk.free_cell[i];
-            if (f->shared.start[k] != j || have[k] == wanted[k])
+            size_t k = d.cell[i];
+            if (p->leader[k] != j || p->have[k] == p->wanted[k])
                 continue;
-            memcpy(f->b.x + (place[k] + have[k]) * D, f->desk.gy + i * D, D * sizeof(double));
-            f->b.log_m[place[k] + have[k]++] = 1;
+            memcpy(f->b.x + (p->place[k] + p->have[k]) * D, d.x + i * D, D * sizeof(double));
+            f->bound.weight[p->place[k] + p->have[k]++] = 1;
             missing--;
         }
     }
+    wv_arena_release(f->arena, mark);
+}
+
+/* Places in the batch for the draws that cells want. */
+static places plan(wvgd_fit *f)
+{
+    size_t N = f->N, at = 0;
+    places p = {wv_arena_take_sizes(f->arena, N), wv_arena_take_sizes(f->arena, N), wv_arena_take_sizes(f->arena, N),
+                find_leaders(f, (size_t)wv_policy.bound_shared_cells)};
+    for (size_t j = 0; j < N; j++) {
+        size_t wanted = bound_wanted(f, j);
+        p.wanted[j] = wanted < f->size.n_max - at ? wanted : f->size.n_max - at;
+        p.place[j] = at;
+        p.have[j] = 0;
+        at += p.wanted[j];
+    }
+    return p;
+}
+
+/* Closes the gaps that cells with fewer draws than they wanted have left; returns how many draws there are. */
+static size_t close_gaps(wvgd_fit *f, const places *p)
+{
+    size_t at = 0, D = f->D;
+    for (size_t j = 0; j < f->N; j++) {
+        memmove(f->b.x + at * D, f->b.x + p->place[j] * D, p->have[j] * D * sizeof(double));
+        memmove(f->bound.weight + at, f->bound.weight + p->place[j], p->have[j] * sizeof(double));
+        for (size_t i = 0; i < p->have[j]; i++)
+            f->b.cell[at++] = (uint32_t)j;
+    }
+    return at;
 }
 
 /* Fresh draws of every component of weight that lie in its cell: those that do not are thrown away
  * before they cost anything. */
 wvgd_status wv_cell_bound_ask(wvgd_fit *f, wvgd_error *error)
 {
-    size_t at = 0, D = f->D, N = f->N, *wanted = f->proposals.share, *place = wanted + N, *have = place + N;
-    places p = {wanted, place, have};
+    size_t N = f->N, mark = wv_arena_mark(f->arena);
     wv_halfspaces_update(f);
-    find_shared(f, SHARED);
-    for (size_t j = 0; j < N; j++) {
-        wanted[j] = bound_wanted(f, j);
-        wanted[j] = wanted[j] < f->size.n_max - at ? wanted[j] : f->size.n_max - at;
-        place[j] = at;
-        have[j] = 0;
-        at += wanted[j];
-    }
+    places p = plan(f);
     for (size_t j = 0; j < N; j++)
-        if (f->shared.start[j] == j)
+        if (p.leader[j] == j)
             draw_all(f, j, &p);
-    wv_fit_share(f, N, work_of(f, 4 * bound_cell), draw_own, &p);
-    at = 0;
-    for (size_t j = 0; j < N; j++) { /* close the gaps */
-        memmove(f->b.x + at * D, f->b.x + place[j] * D, have[j] * D * sizeof(double));
-        memmove(f->b.log_m + at, f->b.log_m + place[j], have[j] * sizeof(double));
-        for (size_t i = 0; i < have[j]; i++)
-            f->b.cell[at++] = (uint32_t)j;
-    }
-    if (!at)
+    wv_fit_share(f, N, draw_work(f, 4 * wv_policy.bound_draws_cell * (double)N, f->D), draw_own, &p);
+    size_t n = close_gaps(f, &p);
+    wv_arena_release(f->arena, mark);
+    if (!n)
         return wv_fail(error, WVGD_E_NO_DRAWS,
                        "none of %zu components reaches into its cell, so there is no bound: is the density proper?", N);
-    f->b.n = at;
+    f->b.n = n;
     return WVGD_OK;
 }
 
@@ -402,74 +510,111 @@ static wvgd_estimate bound(const wvgd_fit *f, const double *w)
     return e;
 }
 
+/* What free draws of a component in its cell have said of log m - log q_j: sums of weights, of weighted values and
+ * their squares, of squared weights. */
+typedef struct {
+    double sum, mean, squares, weights;
+} free_sums;
+
+/* Adds n free draws of component q; returns how many. */
+static size_t add_free(wvgd_fit *f, size_t j, const wv_gaussian *q, uint64_t first, size_t draws, free_sums *s)
+{
+    size_t mark = wv_arena_mark(f->arena);
+    wv_inside in = wv_halfspaces_draw_inside(f, j, WV_RNG_FREE, first, draws, f->cells.around[j] > 0);
+    double *log_m = wv_arena_take(f->arena, in.n), *log_q = wv_arena_take(f->arena, in.n),
+           *y = wv_arena_take(f->arena, in.n * f->D);
+    wv_cell_target(f, in.n, in.x, log_m, NULL);
+    wv_gaussian_log_density(q, in.n, in.x, log_q, y, f->arena);
+    for (size_t i = 0; i < in.n; i++) {
+        double u = in.u[i], d = log_m[i] - log_q[i];
+        s->sum += u;
+        s->mean += u * d;
+        s->squares += u * d * d;
+        s->weights += u * u;
+    }
+    wv_arena_release(f->arena, mark);
+    return in.n;
+}
+
 /* E_qj[log m - log q_j] over the cell, m the mixture, from draws that cost nothing, to the wanted
  * standard error or as far as they go. */
 static wvgd_estimate free_part(wvgd_fit *f, size_t j, double wanted)
 {
-    double sum = 0, mean = 0, squares = 0, weights = 0, all, se = INFINITY;
-    size_t most = f->cells.refined ? BATCHES * WV_FREE : 2 * WV_FREE,
-           batch = mass_most(f) < FEW / 4 ? mass_most(f) : FEW / 4, kept = 0;
+    double se = INFINITY, batches = f->cells.refined ? wv_policy.bound_mass_batches : wv_policy.bound_free_batches;
+    uint64_t after = (uint64_t)wv_policy.bound_mass_batches * WV_FREE; /* the draws that told masses */
+    size_t most = (size_t)batches * WV_FREE, look = (size_t)wv_policy.bound_free_look,
+           batch = mass_most(f) < look ? mass_most(f) : look, kept = 0;
+    free_sums s = {0, 0, 0, 0};
     most = most < mass_most(f) ? most : mass_most(f);
     wv_gaussian q = wv_partition_component(&f->cells, j);
     for (uint64_t first = 0; first < most && se > wanted; first += batch) {
-        size_t n = wv_halfspaces_inside(f, j, WV_RNG_FREE, BATCHES * WV_FREE + first, batch, f->cells.around[j] > 0,
-                                        &all);
-        wv_cell_target(f, n, f->desk.gx, f->desk.glp, NULL);
-        wv_gaussian_log_density(&q, n, f->desk.gx, f->desk.gr, f->desk.y, f->arena);
-        for (size_t i = 0; i < n; i++) {
-            double u = f->desk.gu[i], d = f->desk.glp[i] - f->desk.gr[i];
-            sum += u;
-            mean += u * d;
-            squares += u * d * d;
-            weights += u * u;
-        }
-        kept += n;
-        if (sum > 0 && (kept > 40 || first + batch >= most)) /* of fewer the error is not known */
-            se = sqrt(fmax(squares / sum - mean / sum * (mean / sum), 0) * weights) / sum;
+        kept += add_free(f, j, &q, after + first, batch, &s);
+        if (s.sum > 0 && ((double)kept > wv_policy.bound_free_known || first + batch >= most))
+            se = sqrt(fmax(s.squares / s.sum - s.mean / s.sum * (s.mean / s.sum), 0) * s.weights) / s.sum;
     }
-    return (wvgd_estimate){mean / sum, se};
+    return (wvgd_estimate){s.mean / s.sum, se};
 }
 
-/* The same for all cells that share the component of cell j: values into f->shared.cell_spare, standard
- * errors into f->shared.sum_z. */
-static void share_free_part(wvgd_fit *f, size_t j)
+/* The same for cells that share their component, [N] each. */
+typedef struct {
+    double *value, *se;
+} free_parts;
+
+/* Of so many draws in each cell [N], their sums of d = log m - log q and of its square. */
+typedef struct {
+    double *n, *sum, *squares;
+} cell_sums;
+
+/* For all cells that share the component of cell j. Returns the largest standard error. */
+static double share_estimates(size_t N, const size_t *leader, size_t j, cell_sums s, free_parts *p)
 {
-    size_t N = f->N;
-    double worst = INFINITY, *value = f->shared.cell_spare, *se = f->shared.sum_z, *n = f->shared.try_z, *sum = n + N,
-           *squares = sum + N;
-    memset(n, 0, 3 * N * sizeof *n);
-    for (uint64_t first = 0; first < shared_most(f) / 2 && worst > fine_enough(f) / 2; first += WV_FREE) {
-        draw_shared(f, j, WV_RNG_FREE, BATCHES * WV_FREE + first, true);
-        for (size_t i = 0; i < WV_FREE; i++) {
-            size_t k = f->desk.free_cell[i];
-            double d = f->desk.glp[i] - f->desk.gr[i];
-            n[k]++;
-            sum[k] += d;
-            squares[k] += d * d;
+    double worst = 0;
+    for (size_t k = j; k < N; k++)
+        if (leader[k] == j) {
+            p->value[k] = s.sum[k] / s.n[k];
+            p->se[k] = s.n[k] > 1 ? sqrt(fmax(s.squares[k] / s.n[k] - p->value[k] * p->value[k], 0) / s.n[k])
+                                  : INFINITY;
+            worst = fmax(worst, p->se[k]);
         }
-        worst = 0;
-        for (size_t k = j; k < N; k++)
-            if (f->shared.start[k] == j) {
-                value[k] = sum[k] / n[k];
-                se[k] = n[k] > 1 ? sqrt(fmax(squares[k] / n[k] - value[k] * value[k], 0) / n[k]) : INFINITY;
-                worst = fmax(worst, se[k]);
-            }
+    return worst;
+}
+
+static void share_free_part(wvgd_fit *f, const size_t *leader, size_t j, free_parts *p)
+{
+    size_t N = f->N, mark = wv_arena_mark(f->arena),
+           most = (size_t)(wv_policy.bound_control_draws * (double)shared_most(f));
+    double worst = INFINITY;
+    cell_sums s = {wv_arena_zeros(f->arena, N), wv_arena_zeros(f->arena, N), wv_arena_zeros(f->arena, N)};
+    shared_draws d = take_shared(f, j, WV_RNG_FREE, true);
+    for (uint64_t first = 0; first < most && worst > wv_policy.bound_control_se * fine_enough(f); first += WV_FREE) {
+        draw_shared(f, &d, (uint64_t)wv_policy.bound_mass_batches * WV_FREE + first);
+        for (size_t i = 0; i < WV_FREE; i++) {
+            size_t k = d.cell[i];
+            double apart = d.log_m[i] - d.log_q[i];
+            s.n[k]++;
+            s.sum[k] += apart;
+            s.squares[k] += apart * apart;
+        }
+        worst = share_estimates(N, leader, j, s, p);
     }
+    wv_arena_release(f->arena, mark);
 }
 
 /* E_q[log g - log q] of Gaussians g and q. */
 static double gaussian_part(wvgd_fit *f, const wv_gaussian *g, const wv_gaussian *q)
 {
-    size_t D = f->D;
-    double *A = f->desk.square[0], *d = f->desk.vector[0];
-    memset(A, 0, D * D * sizeof *A); /* rows: columns of the root of q, by the columns of the identity */
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *A = wv_arena_zeros(f->arena, D * D), *d = wv_arena_take(f->arena, D);
+    /* rows of A: columns of the root of q, by the columns of the identity */
     for (size_t i = 0; i < D; i++)
         A[i * D + i] = 1;
     q->family->colour(D, q->R, q->root, D, A, f->arena);
     g->family->whiten(D, g->R, g->root, D, A, f->arena);
     wv_gaussian_whiten(g, 1, q->mu, d, f->arena);
-    return q->family->log_det(D, q->R, q->root) - g->family->log_det(D, g->R, g->root) +
-           ((double)D - cblas_ddot((int)(D * D), A, 1, A, 1) - cblas_ddot((int)D, d, 1, d, 1)) / 2;
+    double part = q->family->log_det(D, q->R, q->root) - g->family->log_det(D, g->R, g->root) +
+                  ((double)D - cblas_ddot((int)(D * D), A, 1, A, 1) - cblas_ddot((int)D, d, 1, d, 1)) / 2;
+    wv_arena_release(f->arena, mark);
+    return part;
 }
 
 /* Row i of the products of whitened coordinates whose means are known to be 0: all, or the squares alone; after a 1. */
@@ -482,50 +627,100 @@ static void products(size_t D, size_t p, bool all, const double *t, double *T)
             T[at++] = t[k] * t[l] - (k == l);
 }
 
+/* Regression on products of whitened coordinates, a block of draws at a time. */
+typedef struct {
+    size_t D, p;   /* coefficients */
+    bool all;      /* all products, not squares alone */
+    double *T;     /* [WV_BLOCK][p] products of a block */
+    double *F;     /* [p][p] T'T, then its Cholesky factor */
+    double *b, *e; /* [p] coefficients; of the intercept's own column of (T'T)^-1 */
+} regression;
+
+/* Fills T with the draws from `first` on; returns how many. */
+static size_t fill_block(const regression *r, size_t n, size_t first, const double *y)
+{
+    size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
+    for (size_t i = 0; i < here; i++)
+        products(r->D, r->p, r->all, y + 2 * (first + i) * r->D, r->T + i * r->p);
+    return here;
+}
+
+/* False: there are no coefficients. */
+static bool fit_products(const regression *r, size_t n, const double *d, const double *y)
+{
+    size_t p = r->p;
+    lapack_int size = (lapack_int)p;
+    memset(r->F, 0, p * p * sizeof *r->F);
+    memset(r->b, 0, p * sizeof *r->b);
+    memset(r->e, 0, p * sizeof *r->e);
+    r->e[0] = 1;
+    for (size_t first = 0; first < n; first += WV_BLOCK) {
+        int here = (int)fill_block(r, n, first, y);
+        cblas_dsyrk(CblasRowMajor, CblasLower, CblasTrans, (int)p, here, 1.0, r->T, (int)p, 1.0, r->F, (int)p);
+        cblas_dgemv(CblasRowMajor, CblasTrans, here, (int)p, 1.0, r->T, (int)p, d + first, 1, 1.0, r->b, 1);
+    }
+    return LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', size, r->F, size) == 0 &&
+           LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', size, 1, r->F, size, r->b, size) == 0 &&
+           LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', size, 1, r->F, size, r->e, size) == 0;
+}
+
+/* The intercept and the mean of what the regression fitted to the others leaves of each d. */
+static wvgd_estimate leave_one_out(const regression *r, size_t n, const double *d, const double *y)
+{
+    int p = (int)r->p;
+    double sum = 0, squares = 0;
+    for (size_t first = 0; first < n; first += WV_BLOCK) {
+        size_t here = fill_block(r, n, first, y);
+        for (size_t i = 0; i < here; i++) {
+            double *t = r->T + i * r->p;
+            /* what the others leave of d: more, by the leverage, and by what the pair has done to the intercept */
+            double left = d[first + i] - cblas_ddot(p, r->b, 1, t, 1), pull = cblas_ddot(p, r->e, 1, t, 1);
+            cblas_dtrsv(CblasRowMajor, CblasLower, CblasNoTrans, CblasNonUnit, p, r->F, p, t, 1);
+            left *= (1 - pull) / (1 - fmin(cblas_ddot(p, t, 1, t, 1), 0.99));
+            sum += left;
+            squares += left * left;
+        }
+    }
+    double mean = sum / (double)n;
+    return (wvgd_estimate){r->b[0] + mean, sqrt(fmax(squares / (double)n - mean * mean, 0) / (double)(n - 1))};
+}
+
+/* Coefficients that n pairs of draws can tell: of all products, of squares, or of the intercept alone. */
+static size_t coefficients(const wvgd_fit *f, size_t n, bool *all)
+{
+    size_t D = f->D, p = 1 + D * (D + 1) / 2;
+    *all = p <= f->size.p_max && wv_policy.bound_products_pairs * (double)p < (double)n;
+    p = *all ? p : 1 + D;
+    return p > f->size.p_max || wv_policy.bound_squares_pairs * (double)p >= (double)n ? 1 : p;
+}
+
 /* Mean of d[n] under q, whose whitened draws are y (rows 2i: one of each pair), given that
  * E y_i y_k = delta_ik: of d less what the regression on these products makes of them, for each pair the one fitted
  * to the others, so that the products' means do not have to be 0 in the sample; and its standard error. With
  * too few pairs for all products the squares must do. */
 static wvgd_estimate adjusted_mean(wvgd_fit *f, size_t n, const double *d, const double *y)
 {
-    size_t D = f->D, p = 1 + D * (D + 1) / 2;
-    bool all = p <= f->size.p_max && 2 * p < n;
-    double *F = f->desk.F, *T = f->desk.T, *b = f->desk.Fc, *e = f->desk.Fm, sum = 0, squares = 0;
-    p = all ? p : 1 + D;
-    if (p > f->size.p_max || 3 * p >= n)
-        p = 1;
-    memset(F, 0, p * p * sizeof *F);
-    memset(b, 0, p * sizeof *b);
-    memset(e, 0, p * sizeof *e);
-    e[0] = 1;
-    for (int pass = 0; pass < 2; pass++) {
-        for (size_t first = 0; first < n; first += WV_BLOCK) {
-            size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
-            for (size_t i = 0; i < here; i++)
-                products(D, p, all, y + 2 * (first + i) * D, T + i * p);
-            if (pass == 0) {
-                cblas_dsyrk(CblasRowMajor, CblasLower, CblasTrans, (int)p, (int)here, 1.0, T, (int)p, 1.0, F, (int)p);
-                cblas_dgemv(CblasRowMajor, CblasTrans, (int)here, (int)p, 1.0, T, (int)p, d + first, 1, 1.0, b, 1);
-                continue;
-            }
-            for (size_t i = 0; i < here; i++) {
-                /* what the others leave of d: more, by the leverage, and by what the pair has done to the intercept */
-                double left = d[first + i] - cblas_ddot((int)p, b, 1, T + i * p, 1),
-                       pull = cblas_ddot((int)p, e, 1, T + i * p, 1);
-                cblas_dtrsv(CblasRowMajor, CblasLower, CblasNoTrans, CblasNonUnit, (int)p, F, (int)p, T + i * p, 1);
-                left *= (1 - pull) / (1 - fmin(cblas_ddot((int)p, T + i * p, 1, T + i * p, 1), 0.99));
-                sum += left;
-                squares += left * left;
-            }
-        }
-        if (pass == 0 &&
-            (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', (lapack_int)p, F, (lapack_int)p) != 0 ||
-             LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', (lapack_int)p, 1, F, (lapack_int)p, b, (lapack_int)p) != 0 ||
-             LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', (lapack_int)p, 1, F, (lapack_int)p, e, (lapack_int)p) != 0))
-            return (wvgd_estimate){NAN, INFINITY};
-    }
-    double mean = sum / (double)n;
-    return (wvgd_estimate){b[0] + mean, sqrt(fmax(squares / (double)n - mean * mean, 0) / (double)(n - 1))};
+    size_t mark = wv_arena_mark(f->arena);
+    regression r = {.D = f->D};
+    r.p = coefficients(f, n, &r.all);
+    r.T = wv_arena_take(f->arena, WV_BLOCK * r.p);
+    r.F = wv_arena_take(f->arena, r.p * r.p);
+    r.b = wv_arena_take(f->arena, r.p);
+    r.e = wv_arena_take(f->arena, r.p);
+    wvgd_estimate mean = {NAN, INFINITY};
+    if (fit_products(&r, n, d, y))
+        mean = leave_one_out(&r, n, d, y);
+    wv_arena_release(f->arena, mark);
+    return mean;
+}
+
+/* Whether the density is zero at one of n draws of the batch from `first` on. */
+static bool density_ends(const wv_batch *b, size_t first, size_t n)
+{
+    for (size_t i = first; i < first + n; i++)
+        if (!(b->log_p[i] > -INFINITY))
+            return true;
+    return false;
 }
 
 /* ELBO of a component that is alone, from mirrored pairs of draws: a Gaussian near it is the control, and
@@ -534,33 +729,43 @@ static wvgd_estimate adjusted_mean(wvgd_fit *f, size_t n, const double *d, const
 static bool estimate_alone(wvgd_fit *f)
 {
     const wv_batch *b = &f->b;
-    wv_gaussian q = wv_partition_component(&f->cells, 0), g = best_control(f);
-    double *d = f->desk.glp;
-    size_t pairs = b->n / 2;
-    for (size_t i = 0; i < b->n; i++)
-        if (!(b->log_p[i] > -INFINITY))
-            return false;
-    wv_gaussian_log_density(&g, b->n, b->x, f->desk.psi, f->desk.y, f->arena);
-    wv_gaussian_whiten(&q, b->n, b->x, f->desk.y, f->arena);
-    for (size_t i = 0; i < pairs; i++)
-        d[i] = (b->log_p[2 * i] - f->desk.psi[2 * i] + b->log_p[2 * i + 1] - f->desk.psi[2 * i + 1]) / 2;
-    wvgd_estimate mean = pairs > 2 ? adjusted_mean(f, pairs, d, f->desk.y) : (wvgd_estimate){NAN, INFINITY};
-    double elbo = gaussian_part(f, &g, &q) + mean.value;
-    if (!isfinite(elbo + mean.se))
+    size_t n = b->n, pairs = n / 2;
+    if (density_ends(b, 0, n))
         return false;
-    f->cells.elbo[0] = elbo;
-    f->cells.elbo_se[0] = mean.se;
-    return true;
+    size_t mark = wv_arena_mark(f->arena);
+    wv_gaussian q = wv_partition_component(&f->cells, 0), g = best_control(f);
+    double *d = wv_arena_take(f->arena, pairs), *log_g = wv_arena_take(f->arena, n),
+           *y = wv_arena_take(f->arena, n * f->D); /* [n][D] whitened draws */
+    wv_gaussian_log_density(&g, n, b->x, log_g, y, f->arena);
+    wv_gaussian_whiten(&q, n, b->x, y, f->arena);
+    for (size_t i = 0; i < pairs; i++)
+        d[i] = (b->log_p[2 * i] - log_g[2 * i] + b->log_p[2 * i + 1] - log_g[2 * i + 1]) / 2;
+    wvgd_estimate mean = pairs > 2 ? adjusted_mean(f, pairs, d, y) : (wvgd_estimate){NAN, INFINITY};
+    double elbo = gaussian_part(f, &g, &q) + mean.value;
+    bool usable = isfinite(elbo + mean.se);
+    if (usable) {
+        f->cells.elbo[0] = elbo;
+        f->cells.elbo_se[0] = mean.se;
+    }
+    wv_arena_release(f->arena, mark);
+    return usable;
 }
 
-/* Weighted variance of log p~ - b[n] over the draws of the batch from `first` on that have density. */
-static double spread_of(const wv_batch *batch, size_t first, size_t n, const double *b)
+/* Draws of a cell in the batch, those number first .. first + n, and log densities of what explains them. */
+typedef struct {
+    size_t first, n;
+    const double *log_p, *weight; /* [n] */
+    double *log_control;          /* [n] of the component, or of the mixture where that explains more */
+} cell_draws;
+
+/* Weighted variance of log p~ - b[n] over the draws that have density. */
+static double spread_of(const cell_draws *c, const double *b)
 {
     double sum = 0, mean = 0, squares = 0;
     for (int pass = 0; pass < 2; pass++)
-        for (size_t i = 0; i < n; i++)
-            if (batch->log_p[first + i] > -INFINITY) {
-                double w = batch->log_m[first + i], d = batch->log_p[first + i] - b[i];
+        for (size_t i = 0; i < c->n; i++)
+            if (c->log_p[i] > -INFINITY) {
+                double w = c->weight[i], d = c->log_p[i] - b[i];
                 if (pass == 0) {
                     sum += w;
                     mean += w * d;
@@ -577,42 +782,49 @@ static void leave_out(wvgd_fit *f, size_t j)
     f->cells.weight[j] = 0;
 }
 
-/* ELBO_j and its standard error from the draws of cell j in the batch (context: [N + 1] the first of each cell),
- * whose weights stand in b->log_m. The mixture is a control: what of log p~ - log q_j it explains is known, unless
- * the density is zero in a part of the cell that only these draws know of. */
-static void estimate(wvgd_fit *f, void *context, size_t j)
+/* What the answers meet: the first draw of each cell [N + 1], leaders [N], and what these share. */
+typedef struct {
+    const size_t *begin, *leader;
+    free_parts parts;
+} told;
+
+/* The mixture as a control: what of log p~ - log q_j it explains is known and returned; c->log_control becomes the
+ * mixture's. Unless the density is zero in a part of the cell that only these draws know of, or the mixture explains
+ * less than the component: then nothing is known, and nothing changes. */
+static wvgd_estimate take_control(wvgd_fit *f, const told *t, size_t j, cell_draws *c)
 {
-    const wv_batch *b = &f->b;
-    const size_t *begin = context;
-    size_t first = begin[j], end = begin[j + 1];
-    wv_gaussian q = wv_partition_component(&f->cells, j);
-    double mean = 0, squares = 0, n = 0, sum = 0, all = 0, *log_m = f->desk.moving;
-    wvgd_estimate known = {0, 0};
-    bool cut = false;
-    for (size_t i = first; i < end; i++)
-        cut |= !(b->log_p[i] > -INFINITY);
-    wv_gaussian_log_density(&q, end - first, b->x + first * f->D, f->desk.psi, f->desk.y, f->arena);
-    bool controlled = end - first > 2 && !cut && !is_mixture(f, j);
-    if (controlled)
-        wv_cell_target(f, end - first, b->x + first * f->D, log_m, NULL);
-    double left = controlled ? spread_of(b, first, end - first, log_m) : 0;
-    if (controlled && left < spread_of(b, first, end - first, f->desk.psi)) {
+    const wvgd_estimate nothing = {0, 0};
+    if (c->n <= 2 || density_ends(&f->b, c->first, c->n) || is_mixture(f, j))
+        return nothing;
+    size_t mark = wv_arena_mark(f->arena);
+    double *log_m = wv_arena_take(f->arena, c->n);
+    wvgd_estimate known = nothing;
+    wv_cell_target(f, c->n, f->b.x + c->first * f->D, log_m, NULL);
+    double left = spread_of(c, log_m);
+    if (left < spread_of(c, c->log_control)) {
         /* of the error: draws of the mixture are free, but where evaluations are cheap they take as long */
-        double share = wv_fit_cheap(f) > 0 ? 1 : 0.3;
-        double wanted = fmax(share * sqrt(left / (double)(end - first)), fine_enough(f) / 2);
-        known = f->shared.start[j] < f->N ? (wvgd_estimate){f->shared.cell_spare[j], f->shared.sum_z[j]}
-                                          : free_part(f, j, wanted);
+        double share = wv_fit_cheap(f) > 0 ? wv_policy.bound_control_cheap : wv_policy.bound_control_dear;
+        double wanted = fmax(share * sqrt(left / (double)c->n), wv_policy.bound_control_se * fine_enough(f));
+        known = t->leader[j] < f->N ? (wvgd_estimate){t->parts.value[j], t->parts.se[j]} : free_part(f, j, wanted);
         if (isfinite(known.se))
-            memcpy(f->desk.psi, log_m, (end - first) * sizeof(double));
+            memcpy(c->log_control, log_m, c->n * sizeof *log_m);
         else
-            known = (wvgd_estimate){0, 0};
+            known = nothing;
     }
-    for (size_t i = first; i < end; i++) {
-        all += b->log_m[i];
-        if (b->log_p[i] > -INFINITY) {
+    wv_arena_release(f->arena, mark);
+    return known;
+}
+
+/* ELBO_j and its standard error from the draws of cell j. */
+static void estimate_cell(wvgd_fit *f, size_t j, const cell_draws *c, wvgd_estimate known)
+{
+    double mean = 0, squares = 0, n = 0, sum = 0, all = 0;
+    for (size_t i = 0; i < c->n; i++) {
+        all += c->weight[i];
+        if (c->log_p[i] > -INFINITY) {
             n++;
-            sum += b->log_m[i];
-            mean += b->log_m[i] * (b->log_p[i] - f->desk.psi[i - first]);
+            sum += c->weight[i];
+            mean += c->weight[i] * (c->log_p[i] - c->log_control[i]);
         }
     }
     if (n < 2 || !(sum > 0)) {
@@ -620,9 +832,9 @@ static void estimate(wvgd_fit *f, void *context, size_t j)
         return;
     }
     mean /= sum;
-    for (size_t i = first; i < end; i++)
-        if (b->log_p[i] > -INFINITY) {
-            double d = b->log_m[i] / sum * (b->log_p[i] - f->desk.psi[i - first] - mean);
+    for (size_t i = 0; i < c->n; i++)
+        if (c->log_p[i] > -INFINITY) {
+            double d = c->weight[i] / sum * (c->log_p[i] - c->log_control[i] - mean);
             squares += d * d;
         }
     squares *= n / (n - 1);
@@ -632,17 +844,31 @@ static void estimate(wvgd_fit *f, void *context, size_t j)
         sqrt(squares + known.se * known.se + f->cells.elbo_se[j] * f->cells.elbo_se[j] + (1 - sum / all) / n);
 }
 
+static void estimate(wvgd_fit *f, void *context, size_t j)
+{
+    const told *t = context;
+    size_t first = t->begin[j], n = t->begin[j + 1] - first, mark = wv_arena_mark(f->arena);
+    wv_gaussian q = wv_partition_component(&f->cells, j);
+    cell_draws c = {first, n, f->b.log_p + first, f->bound.weight + first, wv_arena_take(f->arena, n)};
+    double *y = wv_arena_take(f->arena, n * f->D);
+    wv_gaussian_log_density(&q, n, f->b.x + first * f->D, c.log_control, y, f->arena);
+    wvgd_estimate known = take_control(f, t, j, &c);
+    estimate_cell(f, j, &c, known);
+    wv_arena_release(f->arena, mark);
+}
+
 double wv_cell_bound_most(const wvgd_fit *f, size_t j)
 {
-    return f->outcome.evidence.value + 3 * f->outcome.evidence.se +
-           log(fmin(f->cells.beta[j] + 3 * f->cells.beta_se[j], 1));
+    double errors = wv_policy.bound_most_errors;
+    return f->outcome.evidence.value + errors * f->outcome.evidence.se +
+           log(fmin(f->cells.beta[j] + errors * f->cells.beta_se[j], 1));
 }
 
 /* Whether ELBO_j lies above the log mass of its cell, by more than the noise of both: then the draws have
  * not told the mass of the component there. */
 static bool incredible(const wvgd_fit *f, size_t j)
 {
-    return f->cells.elbo[j] - 3 * f->cells.elbo_se[j] > wv_cell_bound_most(f, j);
+    return f->cells.elbo[j] - wv_policy.bound_most_errors * f->cells.elbo_se[j] > wv_cell_bound_most(f, j);
 }
 
 /* Leaves out what cannot be, where the evidence is known well enough to tell and something else is left. */
@@ -651,7 +877,7 @@ static void disbelieve(wvgd_fit *f)
     double others = 0;
     for (size_t j = 0; j < f->N; j++)
         others += f->cells.elbo[j] > -INFINITY && !incredible(f, j) ? f->cells.weight[j] : 0;
-    for (size_t j = 0; j < f->N && others > 0 && f->outcome.evidence.se < 0.05; j++)
+    for (size_t j = 0; j < f->N && others > 0 && f->outcome.evidence.se < wv_policy.bound_evidence_se; j++)
         if (incredible(f, j))
             leave_out(f, j);
 }
@@ -680,39 +906,52 @@ static void consider(wvgd_fit *f, const double *w, double luck)
  * e too high has a weight that is w (1 - w) e too high, and adds e times that to the bound. */
 static void choose_weights(wvgd_fit *f)
 {
-    double *w = f->shared.cell_spare, *low = f->shared.sum_z, luck = 0;
+    size_t N = f->N, mark = wv_arena_mark(f->arena);
+    double *w = wv_arena_take(f->arena, N), *low = wv_arena_take(f->arena, N), luck = 0;
     f->outcome.bound = bound(f, f->cells.weight);
     f->outcome.bound_beta = bound(f, f->cells.weight_beta);
     consider(f, f->cells.weight_beta, 0);
-    for (size_t j = 0; j < f->N; j++)
-        low[j] = f->cells.elbo[j] > -INFINITY ? f->cells.elbo[j] - 2 * f->cells.elbo_se[j] : -INFINITY;
-    wv_evidence_weights(f->N, low, w);
-    for (size_t j = 0; j < f->N; j++)
+    for (size_t j = 0; j < N; j++)
+        low[j] = f->cells.elbo[j] > -INFINITY ? f->cells.elbo[j] - wv_policy.bound_cautious_errors * f->cells.elbo_se[j]
+                                              : -INFINITY;
+    wv_evidence_weights(N, low, w);
+    for (size_t j = 0; j < N; j++)
         luck += w[j] > 0 ? w[j] * (1 - w[j]) * f->cells.elbo_se[j] * f->cells.elbo_se[j] : 0;
     consider(f, w, luck);
+    wv_arena_release(f->arena, mark);
 }
 
-wvgd_status wv_cell_bound_tell(wvgd_fit *f, wvgd_error *error)
+/* The first draw of each cell, [N + 1], in the arena of the caller. */
+static size_t *first_draws(wvgd_fit *f)
 {
-    (void)error;
-    wv_cell_target_prepare(f);
-    wv_halfspaces_update(f);
-    find_shared(f, SHARED);
-    for (size_t j = 0; j < f->N; j++)
-        if (f->shared.start[j] == j && !is_mixture(f, j))
-            share_free_part(f, j);
-    size_t *begin = f->proposals.share; /* [N + 1] first draw of each cell */
+    size_t *begin = wv_arena_take_sizes(f->arena, f->N + 1);
     begin[0] = 0;
     for (size_t j = 0; j < f->N; j++)
         for (begin[j + 1] = begin[j]; begin[j + 1] < f->b.n && f->b.cell[begin[j + 1]] == j;)
             begin[j + 1]++;
-    if (f->N > 1 || !estimate_alone(f))
-        wv_fit_share(f, f->N, work_of(f, FEW), estimate, begin);
-    if (f->N > 1)
+    return begin;
+}
+
+wvgd_status wv_cell_bound_tell(wvgd_fit *f, wvgd_error *error)
+{
+    size_t N = f->N, mark = wv_arena_mark(f->arena);
+    (void)error;
+    wv_cell_target_prepare(f);
+    wv_halfspaces_update(f);
+    told t = {first_draws(f),
+              find_leaders(f, (size_t)wv_policy.bound_shared_cells),
+              {wv_arena_take(f->arena, N), wv_arena_take(f->arena, N)}};
+    for (size_t j = 0; j < N; j++)
+        if (t.leader[j] == j && !is_mixture(f, j))
+            share_free_part(f, t.leader, j, &t.parts);
+    if (N > 1 || !estimate_alone(f))
+        wv_fit_share(f, N, draw_work(f, wv_policy.bound_mass_look * (double)N, f->D), estimate, &t);
+    wv_arena_release(f->arena, mark);
+    if (N > 1)
         disbelieve(f);
-    double kept = cblas_dasum((int)f->N, f->cells.weight, 1);
+    double kept = cblas_dasum((int)N, f->cells.weight, 1);
     if (kept > 0)
-        cblas_dscal((int)f->N, 1 / kept, f->cells.weight, 1);
+        cblas_dscal((int)N, 1 / kept, f->cells.weight, 1);
     choose_weights(f);
     f->stage = WV_DONE;
     return WVGD_OK;

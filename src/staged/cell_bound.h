@@ -2,9 +2,27 @@
 #ifndef WV_CELL_BOUND_H
 #define WV_CELL_BOUND_H
 #include "wvgd.h"
+#include <stdbool.h>
 
-/* log Z_j of every component, with standard errors in f->elbo_se. Needs wv_halfspaces_update. */
-void wv_cell_bound_masses(wvgd_fit *f);
+/* What is kept from the asked batch to its answers. It is not saved: a restored fit asks for the batch again. */
+typedef struct {
+    double *weight; /* [n_max] what each draw of the batch counts for its component */
+    double *memory;
+} wv_cell_bound;
+
+/* room: draws in a batch at most. False without memory. */
+bool wv_cell_bound_new(wv_cell_bound *b, size_t room);
+void wv_cell_bound_free(wv_cell_bound *b);
+
+/* Masses of the mixture in the cells that points which cost nothing have told. */
+typedef struct {
+    double points; /* how many */
+    double *mass;  /* [N] */
+} wv_mixture_masses;
+
+/* log Z_j of every component, with standard errors in f->cells.elbo_se. Needs wv_halfspaces_update. known: what is
+ * known of the mixture, or NULL. */
+void wv_cell_bound_masses(wvgd_fit *f, const wv_mixture_masses *known);
 
 /* The log mass of cell j, which no ELBO_j can be above, and three standard errors. */
 double wv_cell_bound_most(const wvgd_fit *f, size_t j);

@@ -147,7 +147,7 @@ static size_t control_share(const wvgd_fit *f, size_t k)
     return 2 * (size_t)((least + (most - least * K) * f->mix.w[k]) / 2);
 }
 
-/* Points of all components into f->desk.gx, unless they share f->shared.lattice; returns how many. */
+/* Points of all components into f->desk.gx, unless they share f->halfspaces.lattice; returns how many. */
 static size_t control_points(wvgd_fit *f)
 {
     size_t n = 0, dims = control_dims(f);
@@ -229,9 +229,9 @@ static void mixture_cells(wvgd_fit *f, double *mass, double *sum)
     for (size_t k = 0; k < f->mix.K; k++) {
         wv_gaussian q = wv_mixture_component(&f->mix, k);
         size_t n = control_share(f, k);
-        (wv_halfspaces_flat(f) ? count_points : place_points)(f, &q, n,
-                                                              shared(f) ? f->shared.lattice : f->desk.gx + at * dims,
-                                                              f->mix.w[k] / (double)n, mass, sum);
+        (wv_halfspaces_flat(f) ? count_points
+                               : place_points)(f, &q, n, shared(f) ? f->halfspaces.lattice : f->desk.gx + at * dims,
+                                               f->mix.w[k] / (double)n, mass, sum);
         at += n;
     }
 }
@@ -421,7 +421,7 @@ void wv_cells_begin(wvgd_fit *f)
 void wv_cells_weigh(wvgd_fit *f)
 {
     wv_halfspaces_update(f);
-    wv_cell_bound_masses(f);
+    wv_cell_bound_masses(f, &(wv_mixture_masses){f->known.mass_points, f->shared.mix_mass});
     if (f->cells.refined)
         wv_cell_refine_weigh(f);
     else
