@@ -140,3 +140,18 @@ void wv_closing_set_log_q(wv_closing *c, size_t j, size_t n, const double *log_q
         if (b->cell[i] == j)
             b->log_q[i] = b->log_p[i] > -INFINITY && k < n ? log_q[k++] : -INFINITY;
 }
+
+void wv_closing_copy(wv_closing *to, const wv_closing *from)
+{
+    const wv_batch *b = &from->draws;
+    size_t n = b->n, D = from->D;
+    to->draws.n = n;
+    to->trial = from->trial;
+    to->planned = from->planned;
+    memcpy(to->draws.x, b->x, n * D * sizeof *b->x);
+    memcpy(to->draws.grad, b->grad, n * D * sizeof *b->grad);
+    memcpy(to->draws.log_p, b->log_p, n * sizeof *b->log_p);
+    memcpy(to->draws.log_m, b->log_m, n * sizeof *b->log_m);
+    memcpy(to->draws.stratum, b->stratum, n * sizeof *b->stratum);
+    memcpy(to->calibrated, from->calibrated, n * sizeof *from->calibrated);
+}

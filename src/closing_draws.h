@@ -56,4 +56,7 @@ void wv_closing_seen_forget(wv_closing *c, size_t from);
 /* Log densities log_q[n] of the component of cell j at the draws there with positive density, in their order. Others,
  * and those beyond n, get none. Writes to no draw of another cell. */
 void wv_closing_set_log_q(wv_closing *c, size_t j, size_t n, const double *log_q);
+
+/* Draws with gradients and what is calibrated of them, into a part of the same shape; neither cells nor weights. */
+void wv_closing_copy(wv_closing *to, const wv_closing *from);
 #endif

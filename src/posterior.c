@@ -209,3 +209,10 @@ void wv_posterior_set_moments(wv_posterior *p, size_t D, const double *mean, con
     memcpy(p->var, var, D * sizeof *var);
     memcpy(p->mcse, mcse, D * sizeof *mcse);
 }
+
+void wv_posterior_copy(wv_posterior *to, const wv_posterior *from, size_t D)
+{
+    memcpy(to->mean, from->mean, D * sizeof *to->mean);
+    memcpy(to->var, from->var, D * sizeof *to->var);
+    memcpy(to->mcse, from->mcse, D * sizeof *to->mcse);
+}

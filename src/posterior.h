@@ -38,4 +38,6 @@ bool wv_posterior_uncorrected(const wvgd_fit *f);
 
 /* Means, variances and standard errors of the means, [D] each. */
 void wv_posterior_set_moments(wv_posterior *p, size_t D, const double *mean, const double *var, const double *mcse);
+
+void wv_posterior_copy(wv_posterior *to, const wv_posterior *from, size_t D);
 #endif

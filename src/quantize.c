@@ -1,0 +1,49 @@
+/* quantize.c - other cells from the same closing draws. */
+#include "closing_draws.h"
+#include "error.h"
+#include "fit.h"
+#include "posterior.h"
+#include "staged/cells.h"
+#include "staged/mixture_fit.h"
+#include "staged/modes.h"
+#include "wvgd.h"
+
+wvgd_fit *wvgd_quantize(const wvgd_fit *fit, const wvgd_options *options, wvgd_error *error)
+{
+    if (fit->stage != WV_DONE || !fit->staged) {
+        wv_fail(error, WVGD_E_ARGUMENT, "other cells can be had from a staged fit that has ended: this one is %s",
+                fit->staged ? "not at its end" : "of the joint solver");
+        return NULL;
+    }
+    wvgd_fit *f = wvgd_new(&fit->model, options, NULL, error);
+    if (!f)
+        return NULL;
+    size_t n = fit->closing.draws.n, D = f->D;
+    if (!f->staged || f->mix.room != fit->mix.room || f->size.close_max != fit->size.close_max) {
+        wv_fail(error, WVGD_E_ARGUMENT,
+                "other cells need the options of the fit, but for particles, cost, family and the like");
+        wvgd_free(f);
+        return NULL;
+    }
+    if (f->N > n) {
+        wv_fail(error, WVGD_E_ARGUMENT, "%zu particles from %zu closing draws: expected no more particles than draws",
+                f->N, n);
+        wvgd_free(f);
+        return NULL;
+    }
+    f->stop = fit->stop;
+    f->count = fit->count;
+    f->tally = fit->tally;
+    f->last = fit->last;
+    f->outcome = fit->outcome;
+    f->growth = fit->growth;
+    f->explore.starts = fit->explore.starts;
+    wv_mixture_copy(&f->mix, &fit->mix);
+    wv_modes_copy(&f->modes, &fit->modes);
+    wv_closing_copy(&f->closing, &fit->closing);
+    wv_posterior_copy(&f->posterior, &fit->posterior, D);
+    wv_posterior_weights(f);
+    wv_mixture_log_density(f, n, f->closing.draws.x, f->closing.draws.log_mix[0]);
+    wv_cells_begin(f);
+    return f;
+}
