@@ -155,3 +155,23 @@ void wv_closing_copy(wv_closing *to, const wv_closing *from)
     memcpy(to->draws.stratum, b->stratum, n * sizeof *b->stratum);
     memcpy(to->calibrated, from->calibrated, n * sizeof *from->calibrated);
 }
+
+void wv_closing_collect(wv_closing *c, const wv_batch *b, size_t most, size_t *next)
+{
+    size_t D = c->D, n = b->n < most ? b->n : most;
+    *next = c->draws.n ? *next % most : 0;
+    for (size_t from = 0, here; from < n; from += here) {
+        size_t at = *next % most;
+        here = n - from < most - at ? n - from : most - at;
+        memcpy(c->draws.x + at * D, b->x + from * D, here * D * sizeof *b->x);
+        memcpy(c->draws.log_p + at, b->log_p + from, here * sizeof *b->log_p);
+        memcpy(c->draws.log_m + at, b->log_m + from, here * sizeof *b->log_m);
+        *next += here;
+    }
+    c->draws.n = c->draws.n + n < most ? c->draws.n + n : most;
+}
+
+void wv_closing_clear(wv_closing *c)
+{
+    c->draws.n = 0;
+}

@@ -59,4 +59,9 @@ void wv_closing_set_log_q(wv_closing *c, size_t j, size_t n, const double *log_q
 
 /* Draws with gradients and what is calibrated of them, into a part of the same shape; neither cells nor weights. */
 void wv_closing_copy(wv_closing *to, const wv_closing *from);
+
+/* Before the closing stages: keeps the points of a batch, in the place of the oldest where there are more than `most`.
+ * *next: where the next one goes, which the caller remembers. */
+void wv_closing_collect(wv_closing *c, const wv_batch *b, size_t most, size_t *next);
+void wv_closing_clear(wv_closing *c);
 #endif

@@ -8,32 +8,11 @@
 #include "nearest.h"
 #include "simd/columns.h"
 #include "halfspaces.h"
-#include "staged/mixture_fit.h"
+#include "policy.h"
 #include "weights.h"
 #include <cblas.h>
 #include <math.h>
 #include <string.h>
-
-enum {
-    RESTARTS = 24,
-    ENOUGH = 4,
-    FINALS = 6,
-    FEW = 8,    /* particles, in few dimensions, of which all starts are settled */
-    MINIMA = 4, /* of these at most with all points */
-    ROUNDS = 40,
-    SEEDS = 32,
-    MIXTURE = 8192,  /* draws of the mixture, at most */
-    COMPARED = 2048, /* those of them on which starts are compared */
-    FEWEST = 512,    /* with one mode in many dimensions, where starts end alike */
-    MOST = 200000    /* coordinates of all particles, for several starts */
-};
-/* gain of a round, relative, at which Lloyd's iteration has settled: to compare starts, and of the best */
-static const double roughly = 1e-3, exactly = 1e-5;
-static const double varied = 0.02; /* relative range of the distortions of starts that are not much alike */
-/* relative differences of settled distortions: that mean the same minimum; of minima among which
- * few points cannot choose */
-static const double same = 1e-3, near = 0.05;
-static const double clearly = 0.995; /* distortion relative to the current, on the same points */
 
 /* Points that are kept at most. */
 static size_t room(const wvgd_fit *f)
@@ -41,28 +20,12 @@ static size_t room(const wvgd_fit *f)
     return f->size.n_max < f->size.close_max ? f->size.n_max : f->size.close_max;
 }
 
-/* Keeps the batch, in the place of the oldest points if there is no other. */
-static void keep(wvgd_fit *f)
-{
-    size_t D = f->D, most = room(f), n = f->b.n < most ? f->b.n : most;
-    f->joint.kept = f->closing.draws.n ? f->joint.kept % most : 0;
-    for (size_t from = 0, here; from < n; from += here) {
-        size_t at = f->joint.kept % most;
-        here = n - from < most - at ? n - from : most - at;
-        memcpy(f->closing.draws.x + at * D, f->b.x + from * D, here * D * sizeof(double));
-        memcpy(f->closing.draws.log_p + at, f->b.log_p + from, here * sizeof(double));
-        memcpy(f->closing.draws.log_m + at, f->b.log_m + from, here * sizeof(double));
-        f->joint.kept += here;
-    }
-    f->closing.draws.n = f->closing.draws.n + n < most ? f->closing.draws.n + n : most;
-}
-
 void wv_kmeans_pool(wvgd_fit *f)
 {
     if (f->b.n < room(f))
-        keep(f);
+        wv_closing_collect(&f->closing, &f->b, room(f), &f->joint.kept);
     else
-        f->closing.draws.n = 0; /* there is room for no other batch: it is taken when it is looked at */
+        wv_closing_clear(&f->closing); /* there is room for no other batch: it is taken when it is looked at */
 }
 
 /* Weighted points in flat coordinates. */
@@ -87,15 +50,16 @@ static void assign_piece(wvgd_fit *f, void *context, size_t piece)
 {
     assigning *a = context;
     const points *p = a->p;
-    size_t end = end_of(p->n, piece);
-    double *cost = f->desk.free_cost;
+    size_t end = end_of(p->n, piece), mark = wv_arena_mark(f->arena);
+    double *cost = wv_arena_take(f->arena, WV_FREE), *next = wv_arena_take(f->arena, WV_FREE);
     a->total[piece] = 0;
     for (size_t first = piece * wv_fit_piece(p->n); first < end; first += WV_FREE) {
         size_t here = end - first < WV_FREE ? end - first : WV_FREE;
-        wv_nearest_nearest(f, a->centre, here, p->y + first * f->D, a->cell + first, cost, cost + WV_FREE);
+        wv_nearest_nearest(f, a->centre, here, p->y + first * f->D, a->cell + first, cost, next);
         for (size_t k = 0; k < here; k++)
             a->total[piece] += p->w[first + k] * cost[k];
     }
+    wv_arena_release(f->arena, mark);
 }
 
 /* Nearest centre of each point; returns the distortion. */
@@ -109,29 +73,37 @@ static double assign(wvgd_fit *f, const points *p, const double *centre, uint32_
     return total;
 }
 
-/* Lloyd's iteration until the distortion settles. An empty cell keeps its centre. */
+/* Each centre to the mean of the points of its cell; that of an empty cell stays. mass: [N], sum: [N][D]. */
+static void to_means(size_t N, size_t D, const points *p, const uint32_t *cell, double *mass, double *sum,
+                     double *centre)
+{
+    memset(mass, 0, N * sizeof *mass);
+    memset(sum, 0, N * D * sizeof *sum);
+    for (size_t k = 0; k < p->n; k++) {
+        mass[cell[k]] += p->w[k];
+        for (size_t i = 0; i < D; i++)
+            sum[cell[k] * D + i] += p->w[k] * p->y[k * D + i];
+    }
+    for (size_t j = 0; j < N; j++)
+        for (size_t i = 0; mass[j] > 0 && i < D; i++)
+            centre[j * D + i] = sum[j * D + i] / mass[j];
+}
+
+/* Lloyd's iteration until the distortion settles. */
 static double lloyd(wvgd_fit *f, const points *p, double settled_at, size_t rounds, double *centre)
 {
-    size_t D = f->D;
-    uint32_t *cell = (uint32_t *)(void *)f->desk.psi;
-    double *mass = f->desk.wall, *sum = mass + f->N; /* [N], [N][D] */
+    size_t N = f->N, D = f->D, mark = wv_arena_mark(f->arena);
+    uint32_t *cell = wv_arena_take_index(f->arena, p->n);
+    double *mass = wv_arena_take(f->arena, N), *sum = wv_arena_take(f->arena, N * D);
     double distortion = assign(f, p, centre, cell);
-    for (size_t round = 0; round < rounds; round++) {
-        memset(mass, 0, f->N * (D + 1) * sizeof *mass);
-        for (size_t k = 0; k < p->n; k++) {
-            mass[cell[k]] += p->w[k];
-            for (size_t i = 0; i < D; i++)
-                sum[cell[k] * D + i] += p->w[k] * p->y[k * D + i];
-        }
-        for (size_t j = 0; j < f->N; j++)
-            for (size_t i = 0; mass[j] > 0 && i < D; i++)
-                centre[j * D + i] = sum[j * D + i] / mass[j];
+    bool settled = false;
+    for (size_t round = 0; round < rounds && !settled; round++) {
+        to_means(N, D, p, cell, mass, sum, centre);
         double next = assign(f, p, centre, cell);
-        bool settled = next > (1 - settled_at) * distortion;
+        settled = next > (1 - settled_at) * distortion;
         distortion = next;
-        if (settled)
-            break;
     }
+    wv_arena_release(f->arena, mark);
     return distortion;
 }
 
@@ -147,8 +119,9 @@ static void approach(wvgd_fit *f, void *context, size_t piece)
 {
     const approaching *a = context;
     const points *p = a->p;
-    size_t D = f->D, end = end_of(p->n, piece);
-    double *columns = f->desk.block, least[WV_COLUMNS], other[WV_COLUMNS], which[WV_COLUMNS];
+    size_t D = f->D, end = end_of(p->n, piece), mark = wv_arena_mark(f->arena);
+    double *columns = wv_arena_take(f->arena, D * WV_COLUMNS); /* [D][WV_COLUMNS] */
+    double least[WV_COLUMNS], other[WV_COLUMNS], which[WV_COLUMNS];
     for (size_t first = piece * wv_fit_piece(p->n); first < end; first += WV_COLUMNS) {
         size_t here = end - first < WV_COLUMNS ? end - first : WV_COLUMNS;
         double *cost = a->cost + first;
@@ -158,22 +131,42 @@ static void approach(wvgd_fit *f, void *context, size_t piece)
         for (size_t k = 0; k < here; k++)
             cost[k] = least[k] < cost[k] ? least[k] : cost[k];
     }
+    wv_arena_release(f->arena, mark);
+}
+
+static bool few_dims(const wvgd_fit *f)
+{
+    return (double)f->D <= wv_policy.cells_few_dims;
 }
 
 /* Few particles in few dimensions: which minimum they are in is seen, and all starts are affordable. */
 static bool thorough(const wvgd_fit *f)
 {
-    return f->D <= 4 && f->N <= FEW;
+    return few_dims(f) && (double)f->N <= wv_policy.kmeans_thorough_particles;
 }
 
-/* k-means++: each centre a point drawn in proportion to its weight times its cost so far; of many centres, SEEDS at
+/* The first of the running sums[n] that is not below `wanted`. */
+static size_t find_sum(size_t n, const double *sum, double wanted)
+{
+    size_t low = 0, high = n - 1;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (sum[middle] < wanted)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* k-means++: each centre a point drawn in proportion to its weight times its cost so far; of many centres, several at
  * a time. In few dimensions that leaves out minima with many centres where the weight is, so every other start
  * draws in proportion to the weight alone. */
 static void seed(wvgd_fit *f, const points *p, uint64_t restart, double *centre)
 {
-    size_t D = f->D, n = p->n, step = f->N / SEEDS + 1;
+    size_t D = f->D, n = p->n, step = f->N / (size_t)wv_policy.kmeans_seeds + 1, mark = wv_arena_mark(f->arena);
     bool plain = thorough(f) && restart % 2;
-    double *cost = f->desk.gr, *sum = f->desk.ga;
+    double *cost = wv_arena_take(f->arena, n), *sum = wv_arena_take(f->arena, n);
     wv_stream stream = {f->opt.seed, WV_RNG_RESTART, f->count.batch, restart};
     for (size_t k = 0; k < n; k++)
         cost[k] = INFINITY;
@@ -184,32 +177,25 @@ static void seed(wvgd_fit *f, const points *p, uint64_t restart, double *centre)
             sum[k] = total += (p->w[k] > 0 ? p->w[k] : 0) * (j && !plain ? cost[k] : 1);
         for (size_t i = j; i < next; i++) {
             double u;
-            size_t low = 0, high = n - 1;
             wv_rng_uniform(&stream, i, 1, &u);
-            while (low < high) {
-                size_t middle = (low + high) / 2;
-                if (sum[middle] < u * total)
-                    low = middle + 1;
-                else
-                    high = middle;
-            }
-            memcpy(centre + i * D, p->y + low * D, D * sizeof *centre);
+            memcpy(centre + i * D, p->y + find_sum(n, sum, u * total) * D, D * sizeof *centre);
         }
         approaching a = {p, centre, j, next, cost};
         wv_fit_share(f, wv_fit_pieces(n), (double)(n * (next - j) * D), approach, &a);
     }
+    wv_arena_release(f->arena, mark);
 }
 
-/* Spread of every cell from the pooled points: marginal variances, as a start. */
-static void spreads(wvgd_fit *f, size_t n, const double *w)
+/* Spread of every cell from the pooled points with weights w[n]: marginal variances, as a start. */
+static void spreads(wvgd_fit *f, size_t n, const double *w, const uint32_t *cell)
 {
-    size_t D = f->D;
-    double *sd = f->desk.vector[0];
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *sd = wv_arena_take(f->arena, D);
     for (size_t j = 0; j < f->N; j++) {
         double mass = 0, *z = f->cells.now.z + j * D;
         memset(sd, 0, D * sizeof *sd);
         for (size_t k = 0; k < n; k++)
-            if (f->b.cell[k] == j) {
+            if (cell[k] == j) {
                 mass += w[k];
                 for (size_t i = 0; i < D; i++)
                     sd[i] += w[k] * (f->closing.draws.x[k * D + i] - z[i]) * (f->closing.draws.x[k * D + i] - z[i]);
@@ -222,6 +208,7 @@ static void spreads(wvgd_fit *f, size_t n, const double *w)
         if (usable)
             f->cell_family->set_sd(D, 0, f->cells.now.spread + j * f->cell_family->size(D, 0), sd);
     }
+    wv_arena_release(f->arena, mark);
 }
 
 /* Points and particles, relative to `origin`, in coordinates in which the cost is (or is like) the squared distance. */
@@ -244,24 +231,43 @@ static void unflatten(const wvgd_fit *f, size_t n, double *y, const double *orig
 /* Rounds of Lloyd's iteration on n points at most. */
 static size_t affordable(const wvgd_fit *f, size_t n)
 {
-    return (size_t)fmin(fmax(4e9 / ((double)n * (double)(f->N * f->D)), 3), ROUNDS);
+    double most = wv_policy.kmeans_rounds_work / ((double)n * (double)(f->N * f->D));
+    return (size_t)fmin(fmax(most, wv_policy.kmeans_rounds_least), wv_policy.kmeans_rounds);
+}
+
+/* Whether one start must do for particles of so many coordinates. */
+static bool one_start(size_t coordinates)
+{
+    return (double)coordinates >= wv_policy.kmeans_one_start_room;
 }
 
 size_t wv_kmeans_size(const wvgd_fit *f)
 {
     size_t one = wv_times(f->N, f->D);
-    return one < MOST ? RESTARTS * one : one;
+    return one_start(one) ? one : (size_t)wv_policy.kmeans_starts * one;
 }
 
 /* Starts, and how far they have come. */
 typedef struct {
     const points *p;
-    double *centre;           /* [RESTARTS][N][D] */
-    double after[RESTARTS];   /* distortion of each after two rounds, */
-    double settled[RESTARTS]; /* and when it has settled, */
-    size_t rounds, first;     /* after so many rounds at most; the first to be tried */
-    size_t order[RESTARTS];   /* the better ones first */
+    double *centre;       /* [kmeans_starts][N][D] */
+    double *after;        /* [kmeans_starts] distortion of each after the rounds of the trial, */
+    double *settled;      /* [kmeans_starts] and when it has settled, */
+    size_t rounds, first; /* after so many rounds at most; the first to be tried */
+    size_t *order;        /* [kmeans_starts] the better ones first */
 } starts;
+
+/* In the arena of the caller. */
+static starts take_starts(wvgd_fit *f, const points *p)
+{
+    size_t most = (size_t)wv_policy.kmeans_starts;
+    return (starts){.p = p,
+                    .centre = wv_arena_take(f->arena, wv_kmeans_size(f)),
+                    .after = wv_arena_take(f->arena, most),
+                    .settled = wv_arena_take(f->arena, most),
+                    .rounds = affordable(f, p->n),
+                    .order = wv_arena_take_sizes(f->arena, most)};
+}
 
 static void try_start(wvgd_fit *f, void *context, size_t k)
 {
@@ -269,14 +275,14 @@ static void try_start(wvgd_fit *f, void *context, size_t k)
     size_t r = s->first + k;
     double *centre = s->centre + r * f->N * f->D;
     seed(f, s->p, r, centre);
-    s->after[r] = lloyd(f, s->p, roughly, 2, centre);
+    s->after[r] = lloyd(f, s->p, wv_policy.kmeans_roughly, (size_t)wv_policy.kmeans_trial_rounds, centre);
 }
 
 static void settle_start(wvgd_fit *f, void *context, size_t k)
 {
     starts *s = context;
     size_t r = s->order[k];
-    s->settled[r] = lloyd(f, s->p, roughly, s->rounds, s->centre + r * f->N * f->D);
+    s->settled[r] = lloyd(f, s->p, wv_policy.kmeans_roughly, s->rounds, s->centre + r * f->N * f->D);
 }
 
 /* Tries starts from .. to, and adds them to those in order. */
@@ -292,68 +298,101 @@ static void try_starts(wvgd_fit *f, starts *s, size_t from, size_t to)
     }
 }
 
-/* The best of many starts, in flat coordinates, into best[N][D], with its distortion. The starts are compared on the
- * last `few` of the points: first all after two rounds, then the better ones when they have settled. With few
- * particles in few dimensions those that settle in different minima go on with all points, else the best does; in
- * many, a few starts tell whether it matters where one begins. False: it does, and `probe` asked no more. */
-static bool search(wvgd_fit *f, size_t n, size_t few, const double *y, const double *w, const double *w_few, bool probe,
-                   double *best, double *distortion)
+/* Tries as many starts as are affordable; returns how many of them are to settle. In many dimensions a few tell whether
+ * it matters where one begins. 0: it does, and `probe` asked no more. */
+static size_t try_all(wvgd_fit *f, starts *s, bool probe)
 {
-    size_t ND = f->N * f->D, restarts = RESTARTS, finals = FINALS, tried = 0;
-    points all = {n, y, w}, some = {few, y + (n - few) * f->D, w_few};
-    starts s = {.p = &some, .centre = f->shared.starts, .rounds = affordable(f, few)};
-    double least = INFINITY, low = INFINITY, kept[MINIMA];
-    if ((double)few * (double)ND > 1e8 || ND >= MOST) {
-        restarts = finals = 1;
-        s.rounds -= 2; /* those of the trial are dear, too */
-    } else if (thorough(f))
-        finals = RESTARTS;
-    if (restarts > 1 && f->D > 4) {
-        try_starts(f, &s, 0, ENOUGH);
-        if (s.after[s.order[ENOUGH - 1]] < (1 + varied) * s.after[s.order[0]]) {
-            restarts = ENOUGH;
-            finals = 1;
-        } else if (probe)
-            return false;
+    size_t ND = f->N * f->D, all = (size_t)wv_policy.kmeans_starts, few = (size_t)wv_policy.kmeans_probe_starts;
+    if ((double)s->p->n * (double)ND > wv_policy.kmeans_one_start_work || one_start(ND)) {
+        s->rounds -= (size_t)wv_policy.kmeans_trial_rounds; /* those of the trial are dear, too */
+        try_starts(f, s, 0, 1);
+        return 1;
     }
-    if (restarts != ENOUGH)
-        try_starts(f, &s, restarts > 1 && f->D > 4 ? ENOUGH : 0, restarts);
-    wv_fit_share(f, finals, (double)(finals * s.rounds) * (double)(few * ND), settle_start, &s);
-    for (size_t k = 0; k < finals; k++) {
-        double *centre = f->shared.starts + s.order[k] * ND, d = s.settled[s.order[k]];
-        if (thorough(f)) {
-            low = fmin(low, fmin(d, s.after[s.order[0]]));
-            for (size_t i = 0; i < tried; i++)
-                d = fabs(d - kept[i]) < same * d ? INFINITY : d;
-            if (d > (1 + near) * low || tried == MINIMA)
-                continue;
-            kept[tried++] = d;
-            d = lloyd(f, &all, exactly, affordable(f, n), centre);
+    if (few_dims(f)) {
+        try_starts(f, s, 0, all);
+        return thorough(f) ? all : (size_t)wv_policy.kmeans_finals;
+    }
+    try_starts(f, s, 0, few);
+    if (s->after[s->order[few - 1]] < (1 + wv_policy.kmeans_varied) * s->after[s->order[0]])
+        return 1;
+    if (probe)
+        return 0;
+    try_starts(f, s, few, all);
+    return (size_t)wv_policy.kmeans_finals;
+}
+
+/* The best of the first `finals` of the order into best[N][D]; returns its distortion. */
+static double take_best(const starts *s, size_t ND, size_t finals, double *best)
+{
+    double least = INFINITY;
+    for (size_t k = 0; k < finals; k++)
+        if (s->settled[s->order[k]] < least) {
+            least = s->settled[s->order[k]];
+            memcpy(best, s->centre + s->order[k] * ND, ND * sizeof *best);
         }
+    return least;
+}
+
+/* Whether a distortion is none of kept[n], but for rounding. */
+static bool other_minimum(double d, size_t n, const double *kept)
+{
+    for (size_t i = 0; i < n; i++)
+        if (fabs(d - kept[i]) < wv_policy.kmeans_same * d)
+            return false;
+    return true;
+}
+
+/* The same, if those that settled in different minima, which few points cannot choose among, go on with all points. */
+static double take_best_minimum(wvgd_fit *f, const points *all, const starts *s, size_t finals, double *best)
+{
+    size_t ND = f->N * f->D, tried = 0, most = (size_t)wv_policy.kmeans_minima, mark = wv_arena_mark(f->arena);
+    double least = INFINITY, low = INFINITY, *kept = wv_arena_take(f->arena, most);
+    for (size_t k = 0; k < finals; k++) {
+        double *centre = s->centre + s->order[k] * ND, d = s->settled[s->order[k]];
+        low = fmin(low, fmin(d, s->after[s->order[0]]));
+        if (!other_minimum(d, tried, kept) || d > (1 + wv_policy.kmeans_near) * low || tried == most)
+            continue;
+        kept[tried++] = d;
+        d = lloyd(f, all, wv_policy.kmeans_exactly, affordable(f, all->n), centre);
         if (d < least) {
             least = d;
             memcpy(best, centre, ND * sizeof *best);
         }
     }
-    *distortion = thorough(f) || (few == n && f->D > 4)
-                      ? least
-                      : lloyd(f, &all, f->D > 4 ? roughly : exactly, affordable(f, n), best);
-    return true;
+    wv_arena_release(f->arena, mark);
+    return least;
 }
 
-bool wv_kmeans_improve(wvgd_fit *f)
+/* The best of many starts, in flat coordinates, into best[N][D], with its distortion. The starts are compared on
+ * `some` of the points: first all after two rounds, then the better ones when they have settled. With few particles in
+ * few dimensions those that settle in different minima go on with all points, else the best does. False: it matters
+ * where one begins, and `probe` asked no more. */
+static bool search(wvgd_fit *f, points all, points some, bool probe, double *best, double *distortion)
+{
+    size_t ND = f->N * f->D, mark = wv_arena_mark(f->arena);
+    starts s = take_starts(f, &some);
+    size_t finals = try_all(f, &s, probe);
+    if (finals) {
+        wv_fit_share(f, finals, (double)(finals * s.rounds) * (double)(some.n * ND), settle_start, &s);
+        *distortion = thorough(f) ? take_best_minimum(f, &all, &s, finals, best) : take_best(&s, ND, finals, best);
+        if (!thorough(f) && (some.n != all.n || few_dims(f)))
+            *distortion = lloyd(f, &all, few_dims(f) ? wv_policy.kmeans_exactly : wv_policy.kmeans_roughly,
+                                affordable(f, all.n), best);
+    }
+    wv_arena_release(f->arena, mark);
+    return finals > 0;
+}
+
+/* Looks for better particles on the n pooled points; what it takes from the arena is the caller's to release. */
+static bool find_better(wvgd_fit *f, size_t n)
 {
     size_t D = f->D, ND = f->N * D;
-    double *y = f->desk.y, *w = f->desk.gu, *current = f->shared.try_z, *best = current + ND,
-           *origin = f->desk.vector[1];
-    if (f->N == 1 || (f->opt.cost != WVGD_SQEUCLID && f->opt.cost != WVGD_MAHALANOBIS))
-        return false;
-    if (!f->closing.draws.n)
-        keep(f);
-    size_t n = f->closing.draws.n;
+    double *y = wv_arena_take(f->arena, n * D), *w = wv_arena_take(f->arena, n), *log_w = wv_arena_take(f->arena, n),
+           *current = wv_arena_take(f->arena, ND), *best = wv_arena_take(f->arena, ND),
+           *origin = wv_arena_take(f->arena, D), least;
     for (size_t k = 0; k < n; k++)
-        f->desk.psi[k] = f->closing.draws.log_p[k] - f->closing.draws.log_m[k];
-    if (!wv_weights_normalise(n, f->desk.psi, w) || wv_weights_ess(n, w) < 50 * (double)f->N)
+        log_w[k] = f->closing.draws.log_p[k] - f->closing.draws.log_m[k];
+    if (!wv_weights_normalise(n, log_w, w) || wv_weights_ess(n, w) < wv_policy.kmeans_enough * (double)f->N)
         return false;
     memcpy(origin, f->cells.now.z, D * sizeof *origin);
     memcpy(y, f->closing.draws.x, n * D * sizeof *y);
@@ -361,26 +400,39 @@ bool wv_kmeans_improve(wvgd_fit *f)
     flatten(f, n, y, origin);
     flatten(f, f->N, current, origin);
     points p = {n, y, w};
-    double now = lloyd(f, &p, exactly, ROUNDS, current), least;
-    search(f, n, n, y, w, w, false, best, &least);
-    if (!(least < clearly * now))
+    double now = lloyd(f, &p, wv_policy.kmeans_exactly, (size_t)wv_policy.kmeans_rounds, current);
+    search(f, p, p, false, best, &least);
+    if (!(least < wv_policy.kmeans_better * now))
         return false;
-    assign(f, &p, best, f->b.cell);
+    uint32_t *cell = wv_arena_take_index(f->arena, n);
+    assign(f, &p, best, cell);
     unflatten(f, f->N, best, origin);
     memcpy(f->cells.now.z, best, ND * sizeof *best);
-    spreads(f, n, w);
+    spreads(f, n, w, cell);
     return true;
+}
+
+bool wv_kmeans_improve(wvgd_fit *f)
+{
+    if (f->N == 1 || !wv_halfspaces_flat(f))
+        return false;
+    if (!f->closing.draws.n)
+        wv_closing_collect(&f->closing, &f->b, room(f), &f->joint.kept);
+    size_t mark = wv_arena_mark(f->arena);
+    bool better = find_better(f, f->closing.draws.n);
+    wv_arena_release(f->arena, mark);
+    return better;
 }
 
 /* Draws of the mixture, more of the heavier components, into y[n][D] with weights w[n] that sum to `total`. */
 static void mixture_points(wvgd_fit *f, uint64_t key, size_t n, double total, double *y, double *w)
 {
     size_t K = f->mix.K;
-    double before = 0;
+    double before = 0, even = wv_policy.kmeans_mixture_even;
     for (size_t k = 0, at = 0; k < K; k++) {
         wv_gaussian q = wv_mixture_component(&f->mix, k);
         wv_stream stream = {f->opt.seed, WV_RNG_SETTLE, key, k};
-        before += 0.5 * f->mix.w[k] + 0.5 / (double)K;
+        before += (1 - even) * f->mix.w[k] + even / (double)K;
         size_t end = k + 1 < K ? (size_t)(before * (double)n) : n, here = end - at;
         if (f->D <= WV_LATTICE) {
             wv_rng_lattice(&stream, here, f->D, y + at * f->D);
@@ -398,15 +450,19 @@ static void mixture_points(wvgd_fit *f, uint64_t key, size_t n, double total, do
 /* Particles from n draws of the mixture alone; false: as in `search`. */
 static bool place_alone(wvgd_fit *f, size_t n, bool probe)
 {
-    size_t ND = f->N * f->D;
-    double distortion;
-    mixture_points(f, 2, n, 1, f->desk.y, f->desk.gu);
-    flatten(f, n, f->desk.y, f->posterior.mean);
-    if (!search(f, n, n, f->desk.y, f->desk.gu, f->desk.gu, probe, f->shared.try_z, &distortion))
-        return false;
-    unflatten(f, f->N, f->shared.try_z, f->posterior.mean);
-    memcpy(f->cells.now.z, f->shared.try_z, ND * sizeof(double));
-    return true;
+    size_t ND = f->N * f->D, mark = wv_arena_mark(f->arena);
+    double *y = wv_arena_take(f->arena, n * f->D), *w = wv_arena_take(f->arena, n), *best = wv_arena_take(f->arena, ND),
+           distortion;
+    points p = {n, y, w};
+    mixture_points(f, 2, n, 1, y, w);
+    flatten(f, n, y, f->posterior.mean);
+    bool found = search(f, p, p, probe, best, &distortion);
+    if (found) {
+        unflatten(f, f->N, best, f->posterior.mean);
+        memcpy(f->cells.now.z, best, ND * sizeof *best);
+    }
+    wv_arena_release(f->arena, mark);
+    return found;
 }
 
 /* Whether there is nothing to search: for a Gaussian, under the cost that divides by its covariance, particles that
@@ -414,7 +470,8 @@ static bool place_alone(wvgd_fit *f, size_t n, bool probe)
  * many as that the posterior of one that is not quite Gaussian has its preferences.) */
 static bool regular(const wvgd_fit *f)
 {
-    return f->mix.K == 1 && f->opt.cost == WVGD_MAHALANOBIS && !f->opt.metric && f->N > 1 && 2 * f->N < f->D;
+    return f->mix.K == 1 && f->opt.cost == WVGD_MAHALANOBIS && !f->opt.metric && f->N > 1 &&
+           wv_policy.kmeans_regular * (double)f->N < (double)f->D;
 }
 
 /* Particles at the corners of a regular simplex around the mixture's mean, in the space of the first N - 1
@@ -434,47 +491,93 @@ static void place_regular(wvgd_fit *f)
     unflatten(f, N, z, f->mix.mu);
 }
 
-void wv_kmeans_place(wvgd_fit *f, double c)
+/* Points for k-means: so many draws of the mixture, stored draws, then the draws of the mixture on which starts are
+ * compared. */
+typedef struct {
+    size_t rest, stored, compared;
+    size_t extra; /* rest + compared: draws of the mixture */
+} plan;
+
+static size_t at_least(size_t n, double least)
 {
-    size_t D = f->D, ND = f->N * D, n = f->closing.draws.n < f->size.n_max / 2 ? f->closing.draws.n : f->size.n_max / 2,
-           extra = c > 0 ? f->size.n_max - n : 0;
-    double *y = f->desk.y, *w = f->desk.gu, *w_few = f->desk.glv, *best = f->shared.try_z, total = 0, distortion;
-    size_t few = 50 * f->N > FEWEST ? 50 * f->N : FEWEST, compared = 20 * f->N > COMPARED ? 20 * f->N : COMPARED,
-           most = D > 4 ? compared : compared + MIXTURE;
-    /* the mixture's draws alone will do, unless they do not know where the density ends */
-    bool many = D > 4 && wv_halfspaces_flat(f), alike = c > (many ? 0.5 : 0.9) && !f->count.zero_points;
-    extra = extra < most ? extra : most;
+    return (double)n > least ? n : (size_t)least;
+}
+
+static plan plan_points(const wvgd_fit *f, double c)
+{
+    size_t N = f->N, half = f->size.n_max / 2, draws = f->closing.draws.n;
+    plan p = {.stored = draws < half ? draws : half,
+              .compared = at_least((size_t)wv_policy.kmeans_compared_particle * N, wv_policy.kmeans_compared)};
+    size_t most = few_dims(f) ? p.compared + (size_t)wv_policy.kmeans_mixture : p.compared,
+           room = c > 0 ? f->size.n_max - p.stored : 0;
+    p.extra = room < most ? room : most;
     /* all of them, rather than a remainder that does not stand for the mixture */
-    compared = compared + 4 * f->mix.K < extra ? compared : extra;
-    if (many && alike && extra && regular(f)) {
+    p.compared = p.compared + (size_t)wv_policy.kmeans_rest_component * f->mix.K < p.extra ? p.compared : p.extra;
+    p.rest = p.extra - p.compared;
+    return p;
+}
+
+/* In many dimensions with a mixture like the posterior: particles will be sharpened, and a hundredth of the distortion
+ * does not matter. */
+static void place_by_mixture(wvgd_fit *f, size_t compared)
+{
+    size_t few = at_least((size_t)wv_policy.kmeans_fewest_particle * f->N, wv_policy.kmeans_fewest);
+    if (regular(f))
         place_regular(f);
-        return;
+    else if (f->modes.relevant > 1 || few >= compared || !place_alone(f, few, true))
+        place_alone(f, compared, false);
+}
+
+/* Stored draws into y[n][D] with weights w[n], less what the mixture stands for: all, or evenly spaced ones, for those
+ * of a proposal are neighbours. Returns the sum of the weights. */
+static double stored_points(const wvgd_fit *f, size_t n, wv_mixture_control control, double *y, double *w)
+{
+    size_t D = f->D, all = f->closing.draws.n;
+    double total = 0;
+    for (size_t k = 0; k < n; k++) {
+        size_t i = n < all ? (size_t)((double)k * (double)all / (double)n) : k;
+        memcpy(y + k * D, f->closing.draws.x + i * D, D * sizeof *y);
+        total += w[k] = f->closing.v[i] - (control.c > 0 ? control.c * control.w[i] : 0);
     }
-    if (many && alike && extra) { /* particles will be sharpened, and a hundredth of the distortion does not matter */
-        if (f->modes.relevant > 1 || few >= compared || !place_alone(f, few, true))
-            place_alone(f, compared, false);
-        return;
-    }
-    size_t rest = extra - compared, all = rest + n + compared;
-    if (rest)
-        mixture_points(f, 1, rest, c * (double)rest / (double)extra, y, w);
-    for (size_t k = 0; k < n; k++) { /* all draws, or evenly spaced ones: those of a proposal are neighbours */
-        size_t i = n < f->closing.draws.n ? (size_t)((double)k * (double)f->closing.draws.n / (double)n) : k;
-        memcpy(y + (rest + k) * D, f->closing.draws.x + i * D, D * sizeof *y);
-        total += w[rest + k] = f->closing.v[i] - (extra ? c * f->shared.close_spare[i] : 0);
-    }
-    if (extra)
-        mixture_points(f, 2, compared, c * (double)compared / (double)extra, y + (rest + n) * D, w + rest + n);
-    total += extra ? c : 0;
+    return total;
+}
+
+/* Stored draws, with those of the mixture as control; alike: starts are compared on the mixture's draws. */
+static void place_by_draws(wvgd_fit *f, wv_mixture_control control, plan p, bool alike)
+{
+    size_t D = f->D, ND = f->N * D, n = p.stored, all = p.rest + n + p.compared, mark = wv_arena_mark(f->arena);
+    double *y = wv_arena_take(f->arena, all * D), *w = wv_arena_take(f->arena, all), c = control.c,
+           *w_some = wv_arena_take(f->arena, n + p.compared), *best = wv_arena_take(f->arena, ND), distortion;
+    if (p.rest)
+        mixture_points(f, 1, p.rest, c * (double)p.rest / (double)p.extra, y, w);
+    double total = stored_points(f, n, control, y + p.rest * D, w + p.rest);
+    if (p.extra)
+        mixture_points(f, 2, p.compared, c * (double)p.compared / (double)p.extra, y + (p.rest + n) * D,
+                       w + p.rest + n);
+    total += p.extra ? c : 0;
     cblas_dscal((int)all, 1 / total, w, 1);
     /* draws and the mixture's last points, which stand for all of them */
-    memcpy(w_few, w + rest, (n + compared) * sizeof *w);
-    if (extra)
-        cblas_dscal((int)compared, (double)extra / (double)compared, w_few + n, 1);
+    memcpy(w_some, w + p.rest, (n + p.compared) * sizeof *w);
+    if (p.extra)
+        cblas_dscal((int)p.compared, (double)p.extra / (double)p.compared, w_some + n, 1);
     flatten(f, all, y, f->posterior.mean);
-    size_t own = thorough(f) ? n : 0;
-    search(f, all, extra && alike ? own + compared : all, y, w, extra && alike ? w_few + n - own : w, false, best,
+    size_t own = thorough(f) ? n : 0, some = own + p.compared;
+    points every = {all, y, w};
+    search(f, every, p.extra && alike ? (points){some, y + (all - some) * D, w_some + n - own} : every, false, best,
            &distortion);
     unflatten(f, f->N, best, f->posterior.mean);
     memcpy(f->cells.now.z, best, ND * sizeof *best);
+    wv_arena_release(f->arena, mark);
+}
+
+void wv_kmeans_place(wvgd_fit *f, wv_mixture_control control)
+{
+    plan p = plan_points(f, control.c);
+    bool many = !few_dims(f) && wv_halfspaces_flat(f);
+    /* the mixture's draws alone will do, unless they do not know where the density ends */
+    bool alike = control.c > (many ? wv_policy.kmeans_alike_many : wv_policy.kmeans_alike) && !f->count.zero_points;
+    if (many && alike && p.extra)
+        place_by_mixture(f, p.compared);
+    else
+        place_by_draws(f, control, p, alike);
 }

@@ -501,7 +501,7 @@ static void particles_form_a_simplex(void **state)
             }
             assert_near(total, 1, 1e-9);
             told = fmax(told, fabs(r.distortion.value - (D - square)) / r.distortion.se);
-            wv_kmeans_place(fit, 1);
+            wv_kmeans_place(fit, (wv_mixture_control){1, NULL});
             whiten(N, fit->cells.now.metric, fit->mix.mu, fit->cells.now.z, y);
             for (size_t j = 0; j < N; j++)
                 for (size_t k = 0; k <= j; k++)

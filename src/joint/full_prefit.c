@@ -3,6 +3,7 @@
  * predicts what a diagonal family must lose; and it joins the closing proposal. */
 #include "joint/full_prefit.h"
 #include "fit.h"
+#include "posterior.h"
 #include "memory.h"
 #include "gaussian.h"
 #include "joint/schedule.h"
@@ -153,4 +154,10 @@ void wv_full_prefit_start(wv_full_prefit *p, const double *mu, const double *roo
 {
     memcpy(p->mu, mu, p->D * sizeof *mu);
     memcpy(p->root, root, p->D * p->D * sizeof *root);
+}
+
+void wv_full_prefit_take_posterior(wvgd_fit *f)
+{
+    memcpy(f->prefit.mu, f->posterior.mean, f->D * sizeof(double));
+    wv_posterior_root(f, wv_family_get(WVGD_FULL), f->prefit.root);
 }

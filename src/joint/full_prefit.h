@@ -28,4 +28,7 @@ void wv_full_prefit_leave(wvgd_fit *f);
 
 /* It begins as the Gaussian with this mean [D] and Cholesky factor [D][D]. */
 void wv_full_prefit_start(wv_full_prefit *p, const double *mu, const double *root);
+
+/* Becomes the Gaussian with the mean and covariance of the posterior, as the closing draws have them. */
+void wv_full_prefit_take_posterior(wvgd_fit *f);
 #endif

@@ -12,8 +12,10 @@
 #include "evidence.h"
 #include "halfspaces.h"
 #include "staged/assess.h"
+#include "joint/full_prefit.h"
 #include "joint/particle.h"
 #include "kmeans.h"
+#include "policy.h"
 #include "staged/cell_refine.h"
 #include "staged/cell_draws.h"
 #include "staged/cell_component.h"
@@ -22,32 +24,60 @@
 #include <math.h>
 #include <string.h>
 
+static bool few_dims(const wvgd_fit *f)
+{
+    return (double)f->D <= wv_policy.cells_few_dims;
+}
+
 /* ---- particles --------------------------------------------------------------------------------------------------- */
-/* Cells of a piece of the stored draws, which has no more than WV_FREE of them (close_max is 100000 at most), and
- * with `context` also costs to the nearest particle. */
+/* Stored draws of a piece. */
+typedef struct {
+    size_t first, n;
+} stretch;
+
+static stretch stretch_of(const wvgd_fit *f, size_t piece)
+{
+    size_t most = wv_fit_piece(f->closing.draws.n), first = piece * most, left = f->closing.draws.n - first;
+    return (stretch){first, left < most ? left : most};
+}
+
+/* Cells of a piece of the stored draws, which has no more than WV_FREE of them (close_max is 100000 at most). */
 static void find_piece(wvgd_fit *f, void *context, size_t piece)
 {
-    size_t most = wv_fit_piece(f->closing.draws.n), first = piece * most,
-           here = f->closing.draws.n - first < most ? f->closing.draws.n - first : most;
-    if (context)
-        wv_nearest_assign(f, here, f->closing.draws.x + first * f->D, f->closing.draws.cell + first,
-                          f->closing.draws.near + first, f->desk.free_cost);
-    else
-        wv_halfspaces_assign(f, here, f->closing.draws.x + first * f->D, f->closing.draws.cell + first);
+    stretch s = stretch_of(f, piece);
+    (void)context;
+    wv_halfspaces_assign(f, s.n, f->closing.draws.x + s.first * f->D, f->closing.draws.cell + s.first);
+}
+
+/* The same, and costs to the nearest particle. */
+static void assign_piece(wvgd_fit *f, void *context, size_t piece)
+{
+    stretch s = stretch_of(f, piece);
+    size_t mark = wv_arena_mark(f->arena);
+    double *next = wv_arena_take(f->arena, s.n);
+    (void)context;
+    wv_nearest_assign(f, s.n, f->closing.draws.x + s.first * f->D, f->closing.draws.cell + s.first,
+                      f->closing.draws.near + s.first, next);
+    wv_arena_release(f->arena, mark);
+}
+
+static void share_pieces(wvgd_fit *f, wv_fit_task *task)
+{
+    size_t n = f->closing.draws.n;
+    wv_fit_share(f, wv_fit_pieces(n), (double)(n * f->N * f->D), task, NULL);
 }
 
 /* Cells of the stored draws, */
 static void find_cells(wvgd_fit *f)
 {
     wv_halfspaces_update(f);
-    wv_fit_share(f, wv_fit_pieces(f->closing.draws.n), (double)(f->closing.draws.n * f->N * f->D), find_piece, NULL);
+    share_pieces(f, find_piece);
 }
 
 /* and costs to the nearest particle. */
 static void assign_all(wvgd_fit *f)
 {
-    wv_fit_share(f, wv_fit_pieces(f->closing.draws.n), (double)(f->closing.draws.n * f->N * f->D), find_piece,
-                 f->closing.draws.near);
+    share_pieces(f, assign_piece);
     wv_halfspaces_update(f);
 }
 
@@ -60,25 +90,24 @@ static double work_of(const wvgd_fit *f)
 /* Particles to where the cost pulls them, spreads to the covariances of the cells. */
 static void settle_particle(wvgd_fit *f, void *context, size_t j)
 {
-    size_t n = wv_cell_draws_gather(f, j, false);
+    size_t n = wv_cell_draws_gather(f, j, false), mark = wv_arena_mark(f->arena);
+    double *log_u = wv_arena_take(f->arena, n), *weight = wv_arena_take(f->arena, n),
+           *mean = wv_arena_take(f->arena, f->D);
     (void)context;
-    memcpy(f->desk.glu, f->desk.glv, n * sizeof(double));
+    memcpy(log_u, f->desk.glv, n * sizeof *log_u); /* there is no component yet: it stands for the posterior */
     if (n > 1)
-        wv_particle_step(f, j, (wv_cell_points){n, f->desk.gx, f->desk.glu, f->desk.glv}, 1, f->desk.ga,
-                         f->desk.vector[9]);
+        wv_particle_step(f, j, (wv_cell_points){n, f->desk.gx, log_u, f->desk.glv}, 1, weight, mean);
+    wv_arena_release(f->arena, mark);
 }
 
-/* gain of a round, relative, at which particles have settled under a cost that is dear */
-static const double settled = 3e-4;
-
-static void settle_particles(wvgd_fit *f, size_t rounds)
+static void settle_particles(wvgd_fit *f, double rounds)
 {
     double before = INFINITY, distortion;
-    for (size_t round = 0; round < rounds; round++) {
+    for (size_t round = 0; (double)round < rounds; round++) {
         if (f->opt.cost == WVGD_CALLBACK) {
             assign_all(f);
             distortion = cblas_ddot((int)f->closing.draws.n, f->closing.v, 1, f->closing.draws.near, 1);
-            if (distortion > (1 - settled) * before)
+            if (distortion > (1 - wv_policy.cells_settled_gain) * before)
                 return;
             before = distortion;
         } else
@@ -94,10 +123,17 @@ static void settle_particles(wvgd_fit *f, size_t rounds)
  * squared cost the cell of a point x = mu_k + L_k e depends on e only where the N - 1 walls between the first
  * particle and the others look, so in more than four dimensions the points have only as many coordinates as these
  * directions, if they are fewer; elsewhere e has mean 0. */
+typedef struct {
+    wv_mixture_control like; /* how far the posterior follows it */
+    size_t n;                /* points of all components together; 0: there are none */
+    const double *e;         /* [n][dims], or the lattice, which all components share, in columns */
+    wv_mixture_masses known; /* of the mixture */
+    double *sum;             /* [N][D] sums of x in the cells: of the mixture, or of the posterior */
+} control;
 
 static size_t control_dims(const wvgd_fit *f)
 {
-    return f->D > 4 ? wv_halfspaces_dims(f) : f->D;
+    return few_dims(f) ? f->D : wv_halfspaces_dims(f);
 }
 
 static bool lattice(const wvgd_fit *f)
@@ -115,14 +151,17 @@ static bool shared(const wvgd_fit *f)
 static double control_draws(const wvgd_fit *f)
 {
     double d = (double)control_dims(f);
-    return shared(f) ? WV_LATTICE_POINTS : fmin(fmax(1e7 / (d * d), 4000), 10000);
+    return shared(f) ? WV_LATTICE_POINTS
+                     : fmin(fmax(wv_policy.cells_control_work / (d * d), wv_policy.cells_control_least),
+                            wv_policy.cells_control_most);
 }
 
 /* Whether the points are affordable. */
 static bool controlled(const wvgd_fit *f)
 {
     double d = (double)control_dims(f);
-    return f->N > 1 && control_draws(f) * (double)f->N * (wv_halfspaces_flat(f) ? d : d * d) < 3e9 &&
+    return f->N > 1 &&
+           control_draws(f) * (double)f->N * (wv_halfspaces_flat(f) ? d : d * d) < wv_policy.cells_control_affordable &&
            f->opt.cost != WVGD_CALLBACK;
 }
 
@@ -143,113 +182,143 @@ static void spread_points(wvgd_fit *f, size_t k, size_t n, double *e)
 /* Points of component k: an even number. */
 static size_t control_share(const wvgd_fit *f, size_t k)
 {
-    double K = (double)f->mix.K, most = fmin(control_draws(f), (double)f->size.n_max), least = fmin(64, 0.5 * most / K);
+    double K = (double)f->mix.K, most = fmin(control_draws(f), (double)f->size.n_max),
+           least = fmin(wv_policy.cells_control_component, wv_policy.cells_control_even * most / K);
     return 2 * (size_t)((least + (most - least * K) * f->mix.w[k]) / 2);
 }
 
-/* Points of all components into f->desk.gx, unless they share f->halfspaces.lattice; returns how many. */
-static size_t control_points(wvgd_fit *f)
+/* Points of all components, in the arena of the caller unless they are the lattice. */
+static void make_points(wvgd_fit *f, control *c)
 {
-    size_t n = 0, dims = control_dims(f);
+    size_t dims = control_dims(f), at = 0;
     if (shared(f)) {
         wv_halfspaces_lattice(f, dims);
-        return WV_LATTICE_POINTS;
+        c->n = WV_LATTICE_POINTS;
+        c->e = f->halfspaces.lattice;
+        return;
     }
-    for (size_t k = 0; k < f->mix.K; k++) {
-        spread_points(f, k, control_share(f, k), f->desk.gx + n * dims);
-        n += control_share(f, k);
-    }
-    return n;
+    for (size_t k = 0; k < f->mix.K; k++)
+        c->n += control_share(f, k);
+    double *e = wv_arena_take(f->arena, c->n * dims);
+    for (size_t k = 0; k < f->mix.K; at += control_share(f, k++))
+        spread_points(f, k, control_share(f, k), e + at * dims);
+    c->e = e;
 }
 
-/* Adds mass and sums of x in the cells of n points e of component q, each of weight w; they are in
- * columns if they are shared. */
+/* Scores of the cells as one component sees them, and what its points add up to, in its coordinates. */
+typedef struct {
+    size_t dims;
+    double *A, *W, *low; /* [N][D], [N][dims], [N] wv_halfspaces_scores */
+    double *mass, *T;    /* [N], [N][dims] weights of the points, and their weighted sums */
+} cell_counts;
+
+/* n points e[n][dims], each of weight w; in columns if they are the lattice. */
+static void count_columns(wvgd_fit *f, const cell_counts *c, size_t n, const double *e, double w)
+{
+    size_t dims = c->dims, mark = wv_arena_mark(f->arena);
+    double *turned = wv_arena_take(f->arena, dims * WV_COLUMNS), which[WV_COLUMNS]; /* [dims][WV_COLUMNS] */
+    for (size_t first = 0; first < n; first += WV_COLUMNS) {
+        size_t here = n - first < WV_COLUMNS ? n - first : WV_COLUMNS;
+        const double *columns = shared(f) ? e + first * dims : turned;
+        if (!shared(f))
+            wv_columns_turn(dims, here, e + first * dims, turned);
+        wv_columns_best()->highest(dims, wv_columns_round(here), f->N, columns, c->W, c->low, which);
+        for (size_t i = 0; i < here; i++) {
+            size_t best = (size_t)which[i];
+            c->mass[best] += w;
+            for (size_t k = 0; k < dims; k++)
+                c->T[best * dims + k] += w * columns[k * WV_COLUMNS + i];
+        }
+    }
+    wv_arena_release(f->arena, mark);
+}
+
+/* From coordinates along the walls, T[N][dims], to those of the component, T[N][D]. W is overwritten. */
+static void from_walls(size_t N, size_t D, const cell_counts *c)
+{
+    int dims = (int)c->dims;
+    cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, (int)N, dims, 1.0, c->W + dims, dims,
+                c->T, dims);
+    memcpy(c->W, c->T, N * c->dims * sizeof *c->W);
+    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)N, (int)D, dims, 1.0, c->W, dims, c->A + D, (int)D, 0.0,
+                c->T, (int)D);
+}
+
+/* Squared costs: adds mass and sums of x in the cells of n points e of component q, each of weight w. */
 static void count_points(wvgd_fit *f, const wv_gaussian *q, size_t n, const double *e, double w, double *mass,
                          double *sum)
 {
-    size_t D = f->D, N = f->N, dims = control_dims(f);
-    double *A = f->shared.try_z + N * D, *T = A + N * D, *low = f->shared.cell_spare, *W = f->shared.sum_z,
-           *own = f->shared.step_kl, which[WV_COLUMNS];
-    wv_halfspaces_scores(f, q, dims, A, W, low);
-    memset(T, 0, N * D * sizeof *T);
-    memset(own, 0, N * sizeof *own);
-    for (size_t first = 0; first < n; first += WV_COLUMNS) {
-        size_t here = n - first < WV_COLUMNS ? n - first : WV_COLUMNS;
-        const double *columns = shared(f) ? e + first * dims : f->desk.block;
-        if (!shared(f))
-            wv_columns_turn(dims, here, e + first * dims, f->desk.block);
-        wv_columns_best()->highest(dims, wv_columns_round(here), N, columns, W, low, which);
-        for (size_t i = 0; i < here; i++) {
-            size_t best = (size_t)which[i];
-            own[best] += w;
-            for (size_t k = 0; k < dims; k++)
-                T[best * dims + k] += w * columns[k * WV_COLUMNS + i];
-        }
-    }
-    if (dims < D) { /* from coordinates along the walls to those of q */
-        cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, (int)N, (int)dims, 1.0, W + dims,
-                    (int)dims, T, (int)dims);
-        memcpy(W, T, N * dims * sizeof *W);
-        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)N, (int)D, (int)dims, 1.0, W, (int)dims, A + D,
-                    (int)D, 0.0, T, (int)D);
-    }
-    q->family->colour(D, 0, q->root, N, T, f->arena);
-    cblas_daxpy((int)(N * D), 1.0, T, 1, sum, 1);
+    size_t D = f->D, N = f->N, mark = wv_arena_mark(f->arena);
+    cell_counts c = {control_dims(f),
+                     wv_arena_take(f->arena, N * D),
+                     wv_arena_take(f->arena, N * D),
+                     wv_arena_take(f->arena, N),
+                     wv_arena_zeros(f->arena, N),
+                     wv_arena_zeros(f->arena, N * D)};
+    wv_halfspaces_scores(f, q, c.dims, c.A, c.W, c.low);
+    count_columns(f, &c, n, e, w);
+    if (c.dims < D)
+        from_walls(N, D, &c);
+    q->family->colour(D, 0, q->root, N, c.T, f->arena);
+    cblas_daxpy((int)(N * D), 1.0, c.T, 1, sum, 1);
     for (size_t j = 0; j < N; j++) {
-        mass[j] += own[j];
-        cblas_daxpy((int)D, own[j], q->mu, 1, sum + j * D, 1);
+        mass[j] += c.mass[j];
+        cblas_daxpy((int)D, c.mass[j], q->mu, 1, sum + j * D, 1);
     }
+    wv_arena_release(f->arena, mark);
 }
 
 /* The same under any cost: the points themselves are made. */
 static void place_points(wvgd_fit *f, const wv_gaussian *q, size_t n, const double *e, double w, double *mass,
                          double *sum)
 {
-    size_t D = f->D;
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *x = wv_arena_take(f->arena, WV_FREE * D); /* [WV_FREE][D] */
+    uint32_t *cell = wv_arena_take_index(f->arena, WV_FREE);
     for (size_t first = 0; first < n; first += WV_FREE) {
         size_t here = n - first < WV_FREE ? n - first : WV_FREE;
-        memcpy(f->desk.gy, e + first * D, here * D * sizeof *e);
-        q->family->colour(D, 0, q->root, here, f->desk.gy, f->arena);
+        memcpy(x, e + first * D, here * D * sizeof *e);
+        q->family->colour(D, 0, q->root, here, x, f->arena);
         for (size_t i = 0; i < here; i++)
-            cblas_daxpy((int)D, 1.0, q->mu, 1, f->desk.gy + i * D, 1);
-        wv_halfspaces_assign(f, here, f->desk.gy, f->desk.free_cell);
+            cblas_daxpy((int)D, 1.0, q->mu, 1, x + i * D, 1);
+        wv_halfspaces_assign(f, here, x, cell);
         for (size_t i = 0; i < here; i++) {
-            mass[f->desk.free_cell[i]] += w;
-            cblas_daxpy((int)D, w, f->desk.gy + i * D, 1, sum + f->desk.free_cell[i] * D, 1);
+            mass[cell[i]] += w;
+            cblas_daxpy((int)D, w, x + i * D, 1, sum + cell[i] * D, 1);
         }
     }
+    wv_arena_release(f->arena, mark);
 }
 
-/* Masses of the mixture in the cells, mass[N], and its sums of x there, sum[N][D], from the control points. */
-static void mixture_cells(wvgd_fit *f, double *mass, double *sum)
+/* Masses of the mixture in the cells, mass[N], and its sums of x there, c->sum, from the control points. */
+static void mixture_cells(wvgd_fit *f, const control *c, double *mass)
 {
     size_t dims = control_dims(f), at = 0;
     memset(mass, 0, f->N * sizeof *mass);
-    memset(sum, 0, f->N * f->D * sizeof *sum);
+    memset(c->sum, 0, f->N * f->D * sizeof *c->sum);
     for (size_t k = 0; k < f->mix.K; k++) {
         wv_gaussian q = wv_mixture_component(&f->mix, k);
         size_t n = control_share(f, k);
-        (wv_halfspaces_flat(f) ? count_points
-                               : place_points)(f, &q, n, shared(f) ? f->halfspaces.lattice : f->desk.gx + at * dims,
-                                               f->mix.w[k] / (double)n, mass, sum);
+        const double *e = shared(f) ? c->e : c->e + at * dims;
+        (wv_halfspaces_flat(f) ? count_points : place_points)(f, &q, n, e, f->mix.w[k] / (double)n, mass, c->sum);
         at += n;
     }
 }
 
-/* Weights of the stored draws that stand for the mixture (log density in f->closing.draws.log_mix[0]), into
- * f->shared.close_spare; returns how far the posterior's follow them, as a coefficient between 0 and 1. */
-static double mixture_weights(wvgd_fit *f)
+/* Weights w[n] of the stored draws that stand for the mixture (log density in f->closing.draws.log_mix[0]); returns
+ * how far the posterior's follow them, as a coefficient between 0 and 1. */
+static double mixture_weights(wvgd_fit *f, double *w)
 {
-    size_t n = f->closing.draws.n;
-    double mean = 1 / (double)n, cross = 0, square = 0;
+    size_t n = f->closing.draws.n, mark = wv_arena_mark(f->arena);
+    double mean = 1 / (double)n, cross = 0, square = 0, *log_w = wv_arena_take(f->arena, n);
     for (size_t i = 0; i < n; i++)
-        f->desk.psi[i] = f->closing.draws.log_mix[0][i] - f->closing.draws.log_m[i];
-    if (!wv_weights_normalise(n, f->desk.psi, f->shared.close_spare))
-        return 0;
-    for (size_t i = 0; i < n; i++) {
-        cross += (f->closing.v[i] - mean) * (f->shared.close_spare[i] - mean);
-        square += (f->shared.close_spare[i] - mean) * (f->shared.close_spare[i] - mean);
+        log_w[i] = f->closing.draws.log_mix[0][i] - f->closing.draws.log_m[i];
+    bool some = wv_weights_normalise(n, log_w, w);
+    for (size_t i = 0; i < n && some; i++) {
+        cross += (f->closing.v[i] - mean) * (w[i] - mean);
+        square += (w[i] - mean) * (w[i] - mean);
     }
+    wv_arena_release(f->arena, mark);
     return square > 0 ? fmin(fmax(cross / square, 0), 1) : 0;
 }
 
@@ -260,34 +329,47 @@ static double control_error(const wvgd_fit *f, size_t n, double mass)
                       : sqrt(mass * (1 - mass) / (double)n);
 }
 
-/* Masses of the mixture into f->cells.beta, and its sums of x in the cells into f->shared.try_z; with `draws` those of
- * the posterior, by what the stored draws tell of the difference; c: the coefficient of the control. */
-static void sharpen(wvgd_fit *f, double c, bool draws)
+/* What of the weight of stored draw i the mixture does not tell. */
+static double own_weight(const wvgd_fit *f, const control *c, size_t i)
+{
+    return f->closing.v[i] - c->like.c * c->like.w[i];
+}
+
+/* Masses of the mixture into f->cells.beta, and its sums of x in the cells into c->sum; with `draws` those of the
+ * posterior, by what the stored draws tell of the difference. */
+static void sharpen(wvgd_fit *f, const control *c, bool draws)
 {
     size_t D = f->D, N = f->N;
-    double *sum = f->shared.try_z;
-    mixture_cells(f, f->cells.beta, sum);
+    mixture_cells(f, c, f->cells.beta);
     if (!draws)
         return;
-    memcpy(f->shared.mix_mass, f->cells.beta, N * sizeof(double));
-    cblas_dscal((int)N, c, f->cells.beta, 1);
-    cblas_dscal((int)(N * D), c, sum, 1);
+    memcpy(c->known.mass, f->cells.beta, N * sizeof(double));
+    cblas_dscal((int)N, c->like.c, f->cells.beta, 1);
+    cblas_dscal((int)(N * D), c->like.c, c->sum, 1);
     for (size_t i = 0; i < f->closing.draws.n; i++) {
-        double w = f->closing.v[i] - c * f->shared.close_spare[i];
+        double w = own_weight(f, c, i);
         f->cells.beta[f->closing.draws.cell[i]] += w;
-        cblas_daxpy((int)D, w, f->closing.draws.x + i * D, 1, sum + f->closing.draws.cell[i] * D, 1);
+        cblas_daxpy((int)D, w, f->closing.draws.x + i * D, 1, c->sum + f->closing.draws.cell[i] * D, 1);
     }
+}
+
+static double sharpen_rounds(const wvgd_fit *f)
+{
+    return few_dims(f) ? wv_policy.cells_sharpen_rounds_few
+           : shared(f) ? wv_policy.cells_sharpen_rounds_lattice
+                       : wv_policy.cells_sharpen_rounds;
 }
 
 /* Lloyd's steps with sharpened means, for squared costs. In few dimensions they are slow to settle, so
  * over-relaxed; in many, where particles lean towards the draws that placed them, that would throw them out of
  * their cells, and a hundredth more or less does not matter: there the steps but for the last are those of the
  * mixture alone, if it is like the posterior. */
-static void sharpen_particles(wvgd_fit *f, double c)
+static void sharpen_particles(wvgd_fit *f, const control *c)
 {
-    size_t D = f->D, rounds = D <= 4 ? 12 : shared(f) ? 4 : 3;
+    size_t D = f->D, rounds = (size_t)sharpen_rounds(f);
     for (size_t round = 1; round <= rounds; round++) {
-        bool draws = !shared(f) || c < 0.5 || round == rounds;
+        bool draws = !shared(f) || c->like.c < wv_policy.cells_sharpen_alike || round == rounds;
+        double step = few_dims(f) && round < rounds ? wv_policy.cells_sharpen_step : 1;
         if (draws)
             find_cells(f);
         else
@@ -296,32 +378,33 @@ static void sharpen_particles(wvgd_fit *f, double c)
         for (size_t j = 0; j < f->N; j++)
             for (size_t i = 0; i < D && f->cells.beta[j] > 0; i++) {
                 double *z = &f->cells.now.z[j * D + i];
-                *z += (D <= 4 && round < rounds ? 1.6 : 1) * (f->shared.try_z[j * D + i] / f->cells.beta[j] - *z);
+                *z += step * (c->sum[j * D + i] / f->cells.beta[j] - *z);
             }
     }
 }
 
 /* Sharpened masses and their standard errors. */
-static void sharpen_masses(wvgd_fit *f, size_t n, double c)
+static void sharpen_masses(wvgd_fit *f, const control *c)
 {
-    double total = 0, squares = 0, *own = f->shared.cell_spare;
+    size_t mark = wv_arena_mark(f->arena);
+    double total = 0, squares = 0, *own = wv_arena_zeros(f->arena, f->N); /* [N] squares of the weights in a cell */
     sharpen(f, c, true);
-    memset(own, 0, f->N * sizeof *own);
     for (size_t j = 0; j < f->N; j++)
         total += f->cells.beta[j] = fmax(f->cells.beta[j], 0);
     cblas_dscal((int)f->N, 1 / total, f->cells.beta, 1);
     for (size_t i = 0; i < f->closing.draws.n; i++) {
-        double w = f->closing.v[i] - c * f->shared.close_spare[i];
+        double w = own_weight(f, c, i);
         own[f->closing.draws.cell[i]] += w * w;
         squares += w * w;
     }
     for (size_t j = 0; j < f->N; j++) {
-        double b = f->cells.beta[j], known = c * control_error(f, n, b);
+        double b = f->cells.beta[j], known = c->like.c * control_error(f, c->n, b);
         f->cells.beta_se[j] = sqrt(own[j] * (1 - b) * (1 - b) + (squares - own[j]) * b * b + known * known);
     }
+    wv_arena_release(f->arena, mark);
 }
 
-static void place_particles(wvgd_fit *f, double c)
+static void place_particles(wvgd_fit *f, wv_mixture_control like)
 {
     size_t size = f->cell_family->size(f->D, 0);
     wv_posterior_root(f, f->cell_family, f->cells.now.spread);
@@ -334,7 +417,7 @@ static void place_particles(wvgd_fit *f, double c)
     for (size_t j = 1; j < f->N; j++)
         memcpy(f->cells.now.spread + j * size, f->cells.now.spread, size * sizeof(double));
     if (f->N > 1)
-        wv_kmeans_place(f, c);
+        wv_kmeans_place(f, like);
     else
         memcpy(f->cells.now.z, f->posterior.mean,
                f->D * sizeof(double)); /* where wv_posterior_describe finds its place from */
@@ -346,10 +429,10 @@ static void place_particles(wvgd_fit *f, double c)
 static void weigh_component(wvgd_fit *f, void *context, size_t j)
 {
     const wv_batch *b = &f->closing.draws;
-    size_t n = 0;
-    double *u = f->desk.psi, *d = f->desk.moving, sum = 0, mean = 0;
+    size_t n = 0, most = b->n < f->size.n_max ? b->n : f->size.n_max, mark = wv_arena_mark(f->arena);
+    double *u = wv_arena_take(f->arena, most), *d = wv_arena_take(f->arena, most), sum = 0, mean = 0;
     (void)context;
-    for (size_t i = 0; i < b->n && n < f->size.n_max; i++)
+    for (size_t i = 0; i < b->n && n < most; i++)
         if (b->cell[i] == j && b->log_q[i] > -INFINITY) {
             u[n] = b->log_q[i] - b->log_m[i];
             d[n++] = b->log_p[i] - b->log_q[i];
@@ -360,13 +443,14 @@ static void weigh_component(wvgd_fit *f, void *context, size_t j)
         mean += u[i] * d[i];
     }
     f->cells.elbo[j] = sum > 0 && f->cells.log_Z[j] > -INFINITY ? mean / sum + f->cells.log_Z[j] : -INFINITY;
+    wv_arena_release(f->arena, mark);
 }
 
 /* Whether ELBO_j lies a nat above the log mass of its cell, which it cannot: of a component that hardly reaches
  * into its cell the stored draws tell nothing. */
 static bool incredible(const wvgd_fit *f, size_t j)
 {
-    return f->cells.elbo[j] > wv_cell_bound_most(f, j) + 1;
+    return f->cells.elbo[j] > wv_cell_bound_most(f, j) + wv_policy.cells_incredible_nats;
 }
 
 /* What cannot be has no weight, where the evidence is known well enough to tell and most is left. */
@@ -376,7 +460,8 @@ static void weigh_components(wvgd_fit *f)
     wv_fit_share(f, f->N, work_of(f), weigh_component, NULL);
     for (size_t j = 0; j < f->N; j++)
         left += incredible(f, j) ? 0 : f->cells.beta[j];
-    for (size_t j = 0; j < f->N && left > 0.5 && f->outcome.evidence.se < 0.05; j++)
+    bool believed = left > wv_policy.cells_incredible_left && f->outcome.evidence.se < wv_policy.cells_evidence_se;
+    for (size_t j = 0; j < f->N && believed; j++)
         if (incredible(f, j))
             f->cells.elbo[j] = -INFINITY;
     wv_evidence_weights(f->N, f->cells.elbo, f->cells.weight);
@@ -388,40 +473,11 @@ static void fit_component(wvgd_fit *f, void *context, size_t j)
     wv_cell_component_fit(f, j);
 }
 
-void wv_cells_begin(wvgd_fit *f)
-{
-    f->cells.refined = 0;
-    f->outcome.meanfield_gap = NAN;
-    double c = controlled(f) ? mixture_weights(f) : 0;
-    wv_cell_target_prepare(f);
-    place_particles(f, c);
-    if (f->N > 1 && (!wv_halfspaces_flat(f) || !controlled(f)))
-        settle_particles(f, !wv_halfspaces_flat(f) ? 30 : f->D > 4 ? 1 : 2);
-    size_t points = controlled(f) ? control_points(f) : 0;
-    if (points && wv_halfspaces_flat(f))
-        sharpen_particles(f, c);
-    assign_all(f);
-    wv_posterior_describe(f);
-    if (points)
-        sharpen_masses(f, points, c);
-    f->known.mass_points = (double)points;
-    memcpy(f->cells.weight_beta, f->cells.beta, f->N * sizeof(double));
-    if (f->prefit.wanted) {
-        memcpy(f->prefit.mu, f->posterior.mean, f->D * sizeof(double));
-        wv_posterior_root(f, wv_family_get(WVGD_FULL), f->prefit.root);
-    }
-    wv_cell_component_survey(f);
-    wv_fit_share(f, f->N, 1e6 * (double)f->N, fit_component, NULL); /* a millisecond each, or several */
-    wv_cells_weigh(f);
-    f->known.mass_points = 0; /* particles may move */
-    if (wv_cell_refine_wanted(f))
-        wv_cell_refine_begin(f);
-}
-
-void wv_cells_weigh(wvgd_fit *f)
+/* known: masses of the mixture, or NULL. */
+static void weigh(wvgd_fit *f, const wv_mixture_masses *known)
 {
     wv_halfspaces_update(f);
-    wv_cell_bound_masses(f, &(wv_mixture_masses){f->known.mass_points, f->shared.mix_mass});
+    wv_cell_bound_masses(f, known);
     if (f->cells.refined)
         wv_cell_refine_weigh(f);
     else
@@ -429,4 +485,60 @@ void wv_cells_weigh(wvgd_fit *f)
     if (!(cblas_dasum((int)f->N, f->cells.weight, 1) > 0)) /* no component has a draw in its cell that could tell */
         memcpy(f->cells.weight, f->cells.beta, f->N * sizeof(double));
     f->stage = WV_BOUND;
+}
+
+void wv_cells_weigh(wvgd_fit *f)
+{
+    weigh(f, NULL);
+}
+
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
+/* Rounds of steps without the control. */
+static double settle_rounds(const wvgd_fit *f)
+{
+    return !wv_halfspaces_flat(f) ? wv_policy.cells_settle_rounds
+           : few_dims(f)          ? wv_policy.cells_settle_rounds_few
+                                  : wv_policy.cells_settle_rounds_flat;
+}
+
+/* Particles, cells and their masses. Fills c from the arena of the caller. */
+static void find_partition(wvgd_fit *f, control *c)
+{
+    bool some = controlled(f);
+    *c = (control){.known.mass = wv_arena_take(f->arena, f->N), .sum = wv_arena_take(f->arena, f->N * f->D)};
+    if (some) {
+        double *w = wv_arena_take(f->arena, f->closing.draws.n);
+        c->like = (wv_mixture_control){mixture_weights(f, w), w};
+    }
+    wv_cell_target_prepare(f);
+    place_particles(f, c->like);
+    if (f->N > 1 && (!wv_halfspaces_flat(f) || !some))
+        settle_particles(f, settle_rounds(f));
+    if (some)
+        make_points(f, c);
+    if (c->n && wv_halfspaces_flat(f))
+        sharpen_particles(f, c);
+    assign_all(f);
+    wv_posterior_describe(f);
+    if (c->n)
+        sharpen_masses(f, c);
+    c->known.points = (double)c->n;
+    memcpy(f->cells.weight_beta, f->cells.beta, f->N * sizeof(double));
+}
+
+void wv_cells_begin(wvgd_fit *f)
+{
+    size_t mark = wv_arena_mark(f->arena);
+    control c;
+    f->cells.refined = 0;
+    f->outcome.meanfield_gap = NAN;
+    find_partition(f, &c);
+    if (f->prefit.wanted)
+        wv_full_prefit_take_posterior(f);
+    wv_cell_component_survey(f);
+    wv_fit_share(f, f->N, wv_policy.cells_component_work * (double)f->N, fit_component, NULL);
+    weigh(f, &c.known);
+    wv_arena_release(f->arena, mark);
+    if (wv_cell_refine_wanted(f))
+        wv_cell_refine_begin(f);
 }

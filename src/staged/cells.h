@@ -3,8 +3,8 @@
 #define WV_CELLS_H
 #include "wvgd.h"
 
-/* With the log density of the mixture at the stored draws in f->close.log_mix[0]: solves the transport problem on
- * them, fits a truncated component to every cell, and goes on to the stage that draws for the bound. */
+/* With the log density of the mixture at the stored draws in f->closing.draws.log_mix[0]: solves the transport problem
+ * on them, fits a truncated component to every cell, and goes on to the stage that draws for the bound. */
 void wv_cells_begin(wvgd_fit *f);
 
 /* Masses of the components in their cells and weights, after the components have changed; then the
