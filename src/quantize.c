@@ -4,7 +4,7 @@
 #include "fit.h"
 #include "posterior.h"
 #include "staged/cells.h"
-#include "staged/mixture_fit.h"
+#include "staged/assess.h"
 #include "staged/modes.h"
 #include "wvgd.h"
 
