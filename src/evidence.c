@@ -7,6 +7,7 @@
  * The influence of a point on PELBO is sum_j w_j [ u_j 1_j (h - h_bar_j + 1)/Z_j - u_j ]; its variance within strata
  * gives the standard error. A point of density zero belongs to no cell: components are cut to the support as well. */
 #include "evidence.h"
+#include "arena.h"
 #include "fit.h"
 #include "weights.h"
 #include <math.h>
@@ -14,7 +15,8 @@
 
 void wv_evidence_elbo(const wvgd_fit *f, const wv_batch *b, double *elbo, double *log_Z, double *h_bar)
 {
-    double *sum = elbo, *mean = h_bar ? h_bar : f->shared.cell_spare;
+    size_t mark = wv_arena_mark(f->arena);
+    double *sum = elbo, *mean = h_bar ? h_bar : wv_arena_take(f->arena, f->N);
     memset(sum, 0, f->N * sizeof *sum);
     memset(mean, 0, f->N * sizeof *mean);
     for (size_t i = 0; i < b->n; i++)
@@ -29,6 +31,7 @@ void wv_evidence_elbo(const wvgd_fit *f, const wv_batch *b, double *elbo, double
         log_Z[j] = sum[j] > 0 ? log(fmin(sum[j] / b->sum_u[j], 1)) : -INFINITY;
         elbo[j] = mean[j] + log_Z[j];
     }
+    wv_arena_release(f->arena, mark);
 }
 
 /* Stratified standard error of the mean of psi: its square is the sum over strata of n_s Var_s / n^2. Points of a
@@ -53,6 +56,24 @@ static double stratified(size_t n, const uint32_t *stratum, double *psi)
     return largest * sqrt(total) / (double)n;
 }
 
+/* Standard error of the bound, by the influence of each point on it. kept: the sum of the weights that count. */
+static double bound_se(const wvgd_fit *f, const wv_batch *b, const double *w, double kept, int which,
+                       const double *elbo, const double *log_Z, const double *h_bar)
+{
+    size_t mark = wv_arena_mark(f->arena);
+    double *influence = wv_arena_take(f->arena, b->n), se;
+    for (size_t i = 0; i < b->n; i++) {
+        size_t j = b->cell[i];
+        double psi = -exp(b->log_mix[which][i] - b->log_m[i]);
+        if (b->log_p[i] > -INFINITY && w[j] > 0 && elbo[j] > -INFINITY)
+            psi += w[j] / kept * exp(b->log_q[i] - b->log_m[i] - log_Z[j]) * (b->log_p[i] - b->log_q[i] - h_bar[j] + 1);
+        influence[i] = psi;
+    }
+    se = stratified(b->n, b->stratum, influence);
+    wv_arena_release(f->arena, mark);
+    return se;
+}
+
 wvgd_estimate wv_evidence_bound(const wvgd_fit *f, const wv_batch *b, const double *w, int which, const double *elbo,
                                 const double *log_Z, const double *h_bar)
 {
@@ -66,14 +87,7 @@ wvgd_estimate wv_evidence_bound(const wvgd_fit *f, const wv_batch *b, const doub
     for (size_t j = 0; j < f->N; j++)
         if (w[j] > 0 && elbo[j] > -INFINITY)
             bound.value += w[j] / kept * (elbo[j] - log(w[j] / kept));
-    for (size_t i = 0; i < b->n; i++) {
-        size_t j = b->cell[i];
-        double psi = -exp(b->log_mix[which][i] - b->log_m[i]);
-        if (b->log_p[i] > -INFINITY && w[j] > 0 && elbo[j] > -INFINITY)
-            psi += w[j] / kept * exp(b->log_q[i] - b->log_m[i] - log_Z[j]) * (b->log_p[i] - b->log_q[i] - h_bar[j] + 1);
-        f->desk.psi[i] = psi;
-    }
-    bound.se = stratified(b->n, b->stratum, f->desk.psi);
+    bound.se = bound_se(f, b, w, kept, which, elbo, log_Z, h_bar);
     return bound;
 }
 
@@ -107,11 +121,15 @@ wvgd_estimate wv_evidence_importance(const wvgd_fit *f, const wv_batch *b)
         top = fmax(top, b->log_p[i] - b->log_m[i]);
     if (top == -INFINITY)
         return (wvgd_estimate){-INFINITY, INFINITY};
+    size_t mark = wv_arena_mark(f->arena);
+    double *weight = wv_arena_take(f->arena, b->n); /* in units of the largest */
     for (size_t i = 0; i < b->n; i++) {
-        f->desk.psi[i] = exp(b->log_p[i] - b->log_m[i] - top);
-        mean += f->desk.psi[i] / n;
+        weight[i] = exp(b->log_p[i] - b->log_m[i] - top);
+        mean += weight[i] / n;
     }
-    return (wvgd_estimate){top + log(mean), stratified(b->n, b->stratum, f->desk.psi) / mean};
+    wvgd_estimate evidence = {top + log(mean), stratified(b->n, b->stratum, weight) / mean};
+    wv_arena_release(f->arena, mark);
+    return evidence;
 }
 
 void wv_evidence_weights(size_t N, const double *elbo, double *weight)

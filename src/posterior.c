@@ -1,6 +1,7 @@
 /* posterior.c - what the closing draws say of the posterior, with either solver: their normalised weights, moments,
  * masses of the cells and diagnostics (method, section 5). */
 #include "posterior.h"
+#include "arena.h"
 #include "fit.h"
 #include "memory.h"
 #include "gaussian.h"
@@ -44,31 +45,37 @@ bool wv_posterior_uncorrected(const wvgd_fit *f)
     return f->stage == WV_DONE && !f->staged && f->outcome.ess < few;
 }
 
-/* The weights of the closing draws that users see are those that stand for the ensemble. */
-static void stand_for_ensemble(wvgd_fit *f)
+/* log_w[n]: logs of weights for the ensemble, up to a factor. */
+static void ensemble_weights(const wvgd_fit *f, double *log_w)
 {
-    for (size_t i = 0; i < f->closing.draws.n; i++) {
-        size_t j = f->closing.draws.cell[i];
-        f->desk.psi[i] = f->cells.weight[j] > 0 && f->closing.draws.log_p[i] > -INFINITY
-                             ? log(f->cells.weight[j]) + f->closing.draws.log_q[i] - f->cells.log_Z[j] -
-                                   f->closing.draws.log_m[i]
-                             : -INFINITY;
+    const wv_batch *b = &f->closing.draws;
+    for (size_t i = 0; i < b->n; i++) {
+        size_t j = b->cell[i];
+        log_w[i] = f->cells.weight[j] > 0 && b->log_p[i] > -INFINITY
+                       ? log(f->cells.weight[j]) + b->log_q[i] - f->cells.log_Z[j] - b->log_m[i]
+                       : -INFINITY;
     }
-    double total = wv_weights_lse(f->closing.draws.n, f->desk.psi);
+}
+
+/* log_w[n]: logs of weights for the posterior, up to a factor. */
+static void importance_weights(const wvgd_fit *f, double *log_w)
+{
     for (size_t i = 0; i < f->closing.draws.n; i++)
-        f->closing.log_w[i] = f->desk.psi[i] - total;
+        log_w[i] = f->closing.draws.log_p[i] - f->closing.draws.log_m[i];
 }
 
 bool wv_posterior_weights(wvgd_fit *f)
 {
-    for (size_t i = 0; i < f->closing.draws.n; i++)
-        f->desk.psi[i] = f->closing.draws.log_p[i] - f->closing.draws.log_m[i];
-    bool some = wv_weights_normalise(f->closing.draws.n, f->desk.psi, f->closing.v);
-    double total = wv_weights_lse(f->closing.draws.n, f->desk.psi);
-    for (size_t i = 0; i < f->closing.draws.n; i++)
-        f->closing.log_w[i] = some ? f->desk.psi[i] - total : -INFINITY;
-    if (some && wv_posterior_uncorrected(f))
-        stand_for_ensemble(f);
+    size_t n = f->closing.draws.n, mark = wv_arena_mark(f->arena);
+    double *log_w = wv_arena_take(f->arena, n);
+    importance_weights(f, log_w);
+    bool some = wv_weights_normalise(n, log_w, f->closing.v);
+    if (some && wv_posterior_uncorrected(f)) /* what users see stands for the ensemble */
+        ensemble_weights(f, log_w);
+    double total = wv_weights_lse(n, log_w);
+    for (size_t i = 0; i < n; i++)
+        f->closing.log_w[i] = some ? log_w[i] - total : -INFINITY;
+    wv_arena_release(f->arena, mark);
     return some;
 }
 
@@ -81,12 +88,16 @@ void wv_posterior_masses(const wvgd_fit *f, double *beta)
 
 static void cell_diagnostics(wvgd_fit *f)
 {
-    size_t *end = f->shared.start; /* [N + 1] draws of the cells before, which become those of the cell itself, too */
-    double all = 0, *sum = f->shared.cell_spare, *squares = f->cells.ess, *log_w = f->desk.psi;
+    size_t n = f->closing.draws.n, mark = wv_arena_mark(f->arena);
+    size_t *end = wv_arena_take_sizes(f->arena,
+                                      f->N + 1); /* draws of the cells before; later, of the cell itself, too */
+    uint32_t *order = wv_arena_take_index(f->arena, n);
+    double all = 0, *sum = wv_arena_take(f->arena, f->N), *squares = wv_arena_take(f->arena, f->N),
+           *log_w = wv_arena_take(f->arena, n); /* [n] by cell */
     memset(end, 0, (f->N + 1) * sizeof *end);
     memset(sum, 0, f->N * sizeof *sum);
     memset(squares, 0, f->N * sizeof *squares);
-    for (size_t i = 0; i < f->closing.draws.n; i++) {
+    for (size_t i = 0; i < n; i++) {
         size_t j = f->closing.draws.cell[i];
         double v = f->closing.v[i];
         end[j + 1]++;
@@ -96,14 +107,15 @@ static void cell_diagnostics(wvgd_fit *f)
     }
     for (size_t j = 0; j < f->N; j++)
         end[j + 1] += end[j];
-    for (size_t i = 0; i < f->closing.draws.n; i++)
+    for (size_t i = 0; i < n; i++)
         log_w[end[f->closing.draws.cell[i]]++] = f->closing.draws.log_p[i] - f->closing.draws.log_m[i];
     for (size_t j = 0, first = 0; j < f->N; first = end[j++]) {
         double b = f->cells.beta[j];
         f->cells.beta_se[j] = sqrt(squares[j] * (1 - b) * (1 - b) + (all - squares[j]) * b * b);
         f->cells.ess[j] = squares[j] > 0 ? sum[j] * sum[j] / squares[j] : 0;
-        f->cells.pareto_k[j] = wv_weights_pareto_k(end[j] - first, log_w + first, NULL, f->shared.order);
+        f->cells.pareto_k[j] = wv_weights_pareto_k(end[j] - first, log_w + first, NULL, order);
     }
+    wv_arena_release(f->arena, mark);
 }
 
 /* The iterations since the cells came to rest have estimated the same masses: both estimates,
@@ -137,17 +149,12 @@ void wv_posterior_moments(const wvgd_fit *f, size_t m, const double *value, doub
     }
 }
 
-void wv_posterior_root(wvgd_fit *f, const wv_family *family, double *root)
+/* C[D][D] += the weighted squares of the draws about their mean, the lower half. */
+static void add_squares(const wvgd_fit *f, double *C)
 {
-    size_t D = f->D;
-    double *sd = f->desk.vector[0], *C = f->desk.square[0], *x = f->desk.block, *centred = x + D * WV_COLUMNS,
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *x = wv_arena_take(f->arena, 3 * D * WV_COLUMNS), *centred = x + D * WV_COLUMNS,
            *weighted = centred + D * WV_COLUMNS, v[WV_COLUMNS]; /* [D][WV_COLUMNS] */
-    for (size_t i = 0; i < D; i++)
-        sd[i] = fmax(sqrt(f->posterior.var[i]), 1e-150);
-    family->set_sd(D, 0, root, sd);
-    if (family != wv_family_get(WVGD_FULL))
-        return;
-    memset(C, 0, D * D * sizeof *C);
     for (size_t first = 0; first < f->closing.draws.n; first += WV_COLUMNS) {
         size_t here = f->closing.draws.n - first < WV_COLUMNS ? f->closing.draws.n - first : WV_COLUMNS,
                whole = wv_columns_round(here);
@@ -157,13 +164,48 @@ void wv_posterior_root(wvgd_fit *f, const wv_family *family, double *root)
         wv_columns_best()->centre(D, whole, v, x, f->posterior.mean, centred, weighted);
         wv_columns_product(D, whole, weighted, centred, true, C);
     }
+    wv_arena_release(f->arena, mark);
+}
+
+/* Turns root, of independent coordinates with these sds, into that of the correlated ones, if their covariance has a
+ * Cholesky factor. */
+static void correlate(const wvgd_fit *f, const double *sd, double *root)
+{
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *C = wv_arena_zeros(f->arena, D * D), *spare = wv_arena_take(f->arena, D * D);
+    add_squares(f, C);
     for (size_t i = 0; i < D; i++)
         for (size_t k = 0; k <= i; k++)
             C[i * D + k] /= sd[i] * sd[k];
-    if (wv_dense_chol(D, C, f->desk.square[1]))
+    if (wv_dense_chol(D, C, spare))
         for (size_t i = 0; i < D; i++)
             for (size_t k = 0; k <= i; k++)
                 root[i * D + k] = sd[i] * C[i * D + k];
+    wv_arena_release(f->arena, mark);
+}
+
+void wv_posterior_root(wvgd_fit *f, const wv_family *family, double *root)
+{
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *sd = wv_arena_take(f->arena, D);
+    for (size_t i = 0; i < D; i++)
+        sd[i] = fmax(sqrt(f->posterior.var[i]), 1e-150);
+    family->set_sd(D, 0, root, sd);
+    if (family == wv_family_get(WVGD_FULL))
+        correlate(f, sd, root);
+    wv_arena_release(f->arena, mark);
+}
+
+/* Costs of the draws to the one particle. */
+static void measure_costs(wvgd_fit *f)
+{
+    size_t n = f->closing.draws.n, most = f->size.n_max, mark = wv_arena_mark(f->arena);
+    uint32_t *cell = wv_arena_take_index(f->arena, most);
+    double *next = wv_arena_take(f->arena, most);
+    for (size_t first = 0; first < n; first += most)
+        wv_nearest_assign(f, n - first < most ? n - first : most, f->closing.draws.x + first * f->D, cell,
+                          f->closing.draws.near + first, next);
+    wv_arena_release(f->arena, mark);
 }
 
 /* One particle bounds no cell: it is placed only now. With several, the iterations since the cells came to
@@ -175,11 +217,7 @@ static void distortion(wvgd_fit *f)
         if (!f->opt.metric)
             wv_posterior_root(f, f->metric_family, f->cells.now.metric);
         wv_particle_place_one(f, f->closing.draws.n, f->closing.draws.x, f->closing.v, f->posterior.mean);
-        for (size_t first = 0; first < f->closing.draws.n; first += f->size.n_max) {
-            size_t here = f->closing.draws.n - first < f->size.n_max ? f->closing.draws.n - first : f->size.n_max;
-            wv_nearest_assign(f, here, f->closing.draws.x + first * f->D, f->b.cell, f->closing.draws.near + first,
-                              f->b.next);
-        }
+        measure_costs(f);
     }
     wvgd_estimate d = wv_evidence_mean(f->closing.draws.n, f->closing.v, f->closing.draws.near, 1);
     double k = (double)f->joint.averaged, own = d.se * d.se,
@@ -192,12 +230,20 @@ static void distortion(wvgd_fit *f)
     f->last.distortion_se = d.se;
 }
 
+static void overall_diagnostics(wvgd_fit *f)
+{
+    size_t n = f->closing.draws.n, mark = wv_arena_mark(f->arena);
+    double *log_w = wv_arena_take(f->arena, n);
+    uint32_t *order = wv_arena_take_index(f->arena, n);
+    importance_weights(f, log_w);
+    f->outcome.pareto_k = wv_weights_pareto_k(n, log_w, f->closing.smooth, order);
+    wv_arena_release(f->arena, mark);
+}
+
 void wv_posterior_describe(wvgd_fit *f)
 {
     wv_posterior_masses(f, f->cells.beta);
-    for (size_t i = 0; i < f->closing.draws.n; i++)
-        f->desk.psi[i] = f->closing.draws.log_p[i] - f->closing.draws.log_m[i];
-    f->outcome.pareto_k = wv_weights_pareto_k(f->closing.draws.n, f->desk.psi, f->closing.smooth, f->shared.order);
+    overall_diagnostics(f);
     cell_diagnostics(f);
     pool_masses(f);
     distortion(f);
