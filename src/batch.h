@@ -17,6 +17,12 @@ typedef struct {
     double *sum_u;        /* [N] sum over all points of q_j / m */
 } wv_batch;
 
+/* Points of a batch listed by cell: those of cell j are order[start[j]] .. order[start[j + 1] - 1]. */
+typedef struct {
+    uint32_t *order; /* [n] */
+    size_t *start;   /* [N + 1] */
+} wv_cell_lists;
+
 typedef struct {
     wv_gaussian q;
     double log_alpha; /* log share in the mixture that was sampled */

@@ -11,12 +11,15 @@ void wv_batch_density(wvgd_fit *f, wv_batch *b, const double *const w[2]);
 /* The same where the proposals are not the components (shared_proposals.h): points are listed by cell, and only the
  * component of a point's own cell is evaluated, so sum_u is its expectation, the number of points, and log_mix, which
  * tells of its noise, is -INFINITY. First what the proposals have in common for all points, then points from `first`
- * on, whose cells are known, by whoever has them at hand, and then the rest, when all are listed by cell. */
+ * on, whose cells are known, by whoever has them at hand, and then the rest, when all are listed by cell. The arrays
+ * of a plan come from f->arena, and whoever made it releases them. */
 typedef struct {
-    size_t at_once;    /* points whose densities are held at once */
-    const double *own; /* scales of diagonal components, or NULL */
+    size_t at_once; /* points whose densities are held at once */
+    double *scale;  /* [proposals][D + 1] inverse scales of diagonal proposals and constants of their log densities */
+    double *share;  /* [proposals] shares of all */
+    const double *own; /* [N][D + 1] scales of diagonal components, or NULL */
 } wv_batch_density_plan;
 wv_batch_density_plan wv_batch_density_begin(wvgd_fit *f);
 void wv_batch_density_some(wvgd_fit *f, wv_batch *b, const wv_batch_density_plan *plan, size_t first, size_t n);
-void wv_batch_density_end(wvgd_fit *f, wv_batch *b, const wv_batch_density_plan *plan);
+void wv_batch_density_end(wvgd_fit *f, wv_batch *b, const wv_batch_density_plan *plan, const wv_cell_lists *lists);
 #endif

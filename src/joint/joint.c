@@ -214,15 +214,17 @@ static void weigh(wvgd_fit *f)
     const double *const w[2] = {f->cells.weight, NULL};
     memset(b->sum_u, 0, f->N * sizeof *b->sum_u);
     if (f->opt.sampler == WVGD_MIXTURE) {
+        size_t mark = wv_arena_mark(f->arena);
         wv_batch_density_plan plan;
         if (grouped(f))
             plan = wv_batch_density_begin(f);
         assign(f, grouped(f) ? &plan : NULL);
         sort_by_cell(f);
         if (grouped(f))
-            wv_batch_density_end(f, b, &plan);
+            wv_batch_density_end(f, b, &plan, &(wv_cell_lists){f->shared.order, f->shared.start});
         else
             wv_batch_density(f, b, w);
+        wv_arena_release(f->arena, mark);
         return;
     }
     sort_by_cell(f);
