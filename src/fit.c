@@ -279,11 +279,14 @@ static bool make_parts(wvgd_fit *f)
     bool adam = f->opt.estimator == WVGD_REPARAM, mixture = f->exploring && f->dense,
          prefit = f->opt.family == WVGD_DIAG && D > 1 && f->dense && f->opt.estimator == WVGD_NATURAL;
     size_t K = mixture ? wv_draws_components(f) : 0, d = mixture ? D : 0;
+    wv_joint_sizes joint = {.adam = adam ? both : 0,
+                            .group = f->staged ? 0 : wv_shared_proposals_size(f),
+                            .tail_root = f->staged ? 0 : f->metric_family->size(D, 0)};
     f->trace.N = f->N;
     return wv_partition_new(&f->cells, (wv_shape){f->N, D, f->R, f->family, f->cell_family, f->metric_family}) &&
            wv_halfspaces_new(&f->halfspaces, f->N, D, f->staged) &&
            wv_cell_bound_new(&f->bound, f->staged ? f->size.n_max : 0) && wv_posterior_new(&f->posterior, D) &&
-           wv_full_prefit_new(&f->prefit, D, prefit) && wv_joint_new(&f->joint, f->N, D, adam ? both : 0) &&
+           wv_full_prefit_new(&f->prefit, D, prefit) && wv_joint_new(&f->joint, f->N, D, joint) &&
            wv_modes_new(&f->modes, D, f->dense, f->exploring) &&
            wv_explore_new(&f->explore, D, f->dense, f->exploring) && wv_mixture_new(&f->mix, d, K) &&
            wv_mixture_new(&f->mix_best, d, K) && wv_mixture_new(&f->mix_tried, d, K) &&

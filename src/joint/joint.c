@@ -22,10 +22,14 @@
 #include <string.h>
 #include <stdlib.h>
 
-bool wv_joint_new(wv_joint *j, size_t N, size_t D, size_t adam)
+bool wv_joint_new(wv_joint *j, size_t N, size_t D, wv_joint_sizes size)
 {
-    *j = (wv_joint){.N = N, .D = D, .adam_size = adam};
-    const wv_slot slots[] = {{&j->z_mark, wv_times(N, D)}, {&j->adam, adam}};
+    *j = (wv_joint){.N = N, .D = D, .adam_size = size.adam};
+    const wv_slot slots[] = {{&j->z_mark, wv_times(N, D)},
+                             {&j->adam, size.adam},
+                             {&j->group, size.group},
+                             {&j->tail_mu, size.tail_root ? D : 0},
+                             {&j->tail_root, size.tail_root}};
     j->memory = wv_memory_carve(slots, sizeof slots / sizeof *slots, WV_ZEROED);
     return j->memory != NULL;
 }
@@ -38,20 +42,13 @@ void wv_joint_free(wv_joint *j)
 /* rows: of the trace, at most. */
 bool wv_joint_archive(wv_joint *j, wv_archive *a, size_t rows)
 {
+    enum { SAVED = offsetof(wv_joint, z_mark) }; /* all numbers of eight bytes: there is no padding */
     wv_joint s = *j;
-    s.z_mark = s.adam = s.memory = NULL; /* so that equal states have equal bytes */
-    wv_archive_values(a, &s, sizeof s);
+    wv_archive_values(a, &s, SAVED);
     if (s.phase_start > rows || s.marked > rows || s.trials > 4)
         return wv_archive_refuse(a);
-    if (wv_archive_reading(a)) {
-        s.N = j->N;
-        s.D = j->D;
-        s.adam_size = j->adam_size;
-        s.z_mark = j->z_mark;
-        s.adam = j->adam;
-        s.memory = j->memory;
+    if (wv_archive_reading(a))
         *j = s;
-    }
     wv_archive_array(a, j->z_mark, j->N * j->D);
     wv_archive_array(a, j->adam, j->adam_size);
     return true;
@@ -528,7 +525,7 @@ static bool move_particles(wvgd_fit *f)
 {
     size_t moved[2];
     if (!moves_due(f, f->count.iteration) || f->last.ess < 10 * (double)f->N ||
-        !wv_particle_move(f, &f->b, f->desk.moving, f->shared.order, f->shared.start, moved))
+        !wv_particle_move(f, &f->b, f->desk.moving, &(wv_cell_lists){f->shared.order, f->shared.start}, moved))
         return false;
     for (int i = 0; i < 2; i++) {
         wv_joint_restart(f, moved[i]);

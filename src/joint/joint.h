@@ -4,9 +4,9 @@
 #include "archive.h"
 #include "wvgd.h"
 
-/* How far the iterations have come. */
+/* How far the iterations have come, and what lasts from one to the next. */
 typedef struct {
-    size_t N, D;
+    /* ---- saved as it is ---- */
     double rho;           /* step of the components, as a share of the full natural step */
     size_t phase_start;   /* first trace row that still describes this phase (later moves and returns restart it) */
     size_t averaged;      /* iterations in the settling or averaging phase */
@@ -18,13 +18,25 @@ typedef struct {
     double distortion1, distortion2; /* means of the distortion and its square since the cells have been at rest */
     size_t trials;                   /* of closing draws before the present one */
     size_t kept;                     /* where the next point goes that kmeans.c keeps among the closing draws */
-    double *z_mark;                  /* [N][D] particles some iterations ago */
-    double *adam;                    /* reparam: [N][2][D + root size] */
-    size_t adam_size;
+
+    /* ---- saved with its arrays ---- */
+    double *z_mark; /* [N][D] particles some iterations ago */
+    double *adam;   /* reparam: [N][2][D + root size] */
+
+    /* ---- from one ask to its tell: where the means and roots of proposals are ---- */
+    double *group;               /* [2N][D + cell_family->size] those of groups of particles */
+    double *tail_mu, *tail_root; /* [D], [metric_family->size] the wide Student-t of the closing proposal */
+
+    size_t N, D, adam_size;
     double *memory;
 } wv_joint;
 
-bool wv_joint_new(wv_joint *j, size_t N, size_t D, size_t adam);
+/* Doubles of the arrays above. */
+typedef struct {
+    size_t adam, group, tail_root;
+} wv_joint_sizes;
+
+bool wv_joint_new(wv_joint *j, size_t N, size_t D, wv_joint_sizes size);
 void wv_joint_free(wv_joint *j);
 bool wv_joint_archive(wv_joint *j, wv_archive *a, size_t rows);
 

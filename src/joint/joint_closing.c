@@ -3,6 +3,7 @@
  * final batch; the final batch, independent of all choices, gives the bound, the evidence, masses and moments. So the
  * bound is a bound, and no lucky batch stops the draws (method, section 5). */
 #include "joint/joint_closing.h"
+#include "arena.h"
 #include "fit.h"
 #include "gaussian.h"
 #include "joint/batch_density.h"
@@ -25,43 +26,52 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
+/* Adds w times the covariance of q about m to that of the ensemble: C[D][D], or the variances alone. */
+static void add_covariance(const wvgd_fit *f, const wv_gaussian *q, const double *z, double w, const double *m,
+                           double *C)
+{
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *apart = wv_arena_take(f->arena, D);
+    for (size_t i = 0; i < D; i++)
+        apart[i] = z[i] - m[i];
+    if (f->metric_family == wv_family_get(WVGD_FULL)) {
+        double *cov = wv_arena_take(f->arena, D * D);
+        wv_gaussian_cov(q, cov, f->arena);
+        cblas_daxpy((int)(D * D), w, cov, 1, C, 1);
+        cblas_dger(CblasRowMajor, (int)D, (int)D, w, apart, 1, apart, 1, C, (int)D);
+    } else {
+        double *sd = wv_arena_take(f->arena, D);
+        q->family->sd(D, q->R, q->root, sd);
+        for (size_t i = 0; i < D; i++)
+            C[i] += w * (sd[i] * sd[i] + apart[i] * apart[i]);
+    }
+    wv_arena_release(f->arena, mark);
+}
+
 /* A t around the whole ensemble: its mean and `widening` times a root of its covariance. Diagonal
  * where no D x D matrix is formed. */
-static void wide_tail(wvgd_fit *f, const double *w)
+static wv_gaussian wide_tail(wvgd_fit *f, const double *w)
 {
-    size_t D = f->D;
-    double *m = f->shared.tail_mu, *C = f->desk.square[0];
     bool full = f->metric_family == wv_family_get(WVGD_FULL);
+    size_t D = f->D, size = f->metric_family->size(D, 0), mark = wv_arena_mark(f->arena);
+    double *m = f->joint.tail_mu, *root = f->joint.tail_root, *C = wv_arena_zeros(f->arena, size);
     memset(m, 0, D * sizeof *m);
     for (size_t j = 0; j < f->N; j++)
         cblas_daxpy((int)D, w[j], f->cells.now.z + j * D, 1, m, 1);
-    if (full)
-        memset(C, 0, D * D * sizeof *C);
-    memset(f->shared.tail_root, 0, D * sizeof *m);
     for (size_t j = 0; j < f->N; j++) {
         if (w[j] == 0)
             continue;
-        wv_gaussian q = wv_partition_component(&f->cells, j), r = wv_partition_spread(&f->cells, j);
-        const wv_gaussian *g = f->N > 1 ? &r : &q;
-        for (size_t i = 0; i < D; i++)
-            f->desk.vector[0][i] = f->cells.now.z[j * D + i] - m[i];
-        if (full) {
-            wv_gaussian_cov(g, f->desk.square[1], f->arena);
-            cblas_daxpy((int)(D * D), w[j], f->desk.square[1], 1, C, 1);
-            cblas_dger(CblasRowMajor, (int)D, (int)D, w[j], f->desk.vector[0], 1, f->desk.vector[0], 1, C, (int)D);
-        } else {
-            g->family->sd(D, g->R, g->root, f->desk.vector[1]);
-            for (size_t i = 0; i < D; i++)
-                f->shared.tail_root[i] +=
-                    w[j] * (f->desk.vector[1][i] * f->desk.vector[1][i] + f->desk.vector[0][i] * f->desk.vector[0][i]);
-        }
+        wv_gaussian q = f->N > 1 ? wv_partition_spread(&f->cells, j) : wv_partition_component(&f->cells, j);
+        add_covariance(f, &q, f->cells.now.z + j * D, w[j], m, C);
     }
-    if (full && wv_dense_chol(D, C, f->desk.square[1]))
+    if (full && wv_dense_chol(D, C, wv_arena_take(f->arena, D * D)))
         for (size_t i = 0; i < D * D; i++)
-            f->shared.tail_root[i] = widening * C[i];
+            root[i] = widening * C[i];
     else if (!full)
         for (size_t i = 0; i < D; i++)
-            f->shared.tail_root[i] = widening * sqrt(f->shared.tail_root[i]);
+            root[i] = widening * sqrt(C[i]);
+    wv_arena_release(f->arena, mark);
+    return (wv_gaussian){f->metric_family, D, 0, m, root, degrees};
 }
 
 /* The closing proposal for ensemble weights w, each share rounded to whole draws out of `planned`. */
@@ -69,7 +79,6 @@ static void propose(wvgd_fit *f, const double *w)
 {
     size_t N = f->N, c = 0, left = f->closing.planned, largest = 0;
     double central = (1 - share_tails - share_wide) / 2;
-    wide_tail(f, w);
     for (size_t j = 0; j < N; j++) {
         double a = 0.5 * w[j] + 0.5 / (double)N;
         f->proposals.p[j] = (wv_proposal){wv_partition_component(&f->cells, j), a * central};
@@ -77,8 +86,7 @@ static void propose(wvgd_fit *f, const double *w)
         f->proposals.p[N + j].q.nu = degrees;
         f->proposals.p[2 * N + j] = (wv_proposal){wv_partition_spread(&f->cells, j), a * central};
     }
-    f->proposals.p[3 * N] = (wv_proposal){{f->metric_family, f->D, 0, f->shared.tail_mu, f->shared.tail_root, degrees},
-                                          share_wide};
+    f->proposals.p[3 * N] = (wv_proposal){wide_tail(f, w), share_wide};
     f->proposals.n = 3 * N + 1;
     if (f->prefit.wanted) { /* a full Gaussian covers what diagonal ones cannot */
         for (c = 0; c < f->proposals.n; c++)
@@ -163,25 +171,32 @@ static void keep(wvgd_fit *f)
 static void refit_spreads(wvgd_fit *f)
 {
     const wv_batch *b = &f->closing.draws;
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *x = wv_arena_take(f->arena, b->n * D), *log_u = wv_arena_take(f->arena, b->n),
+           *log_v = wv_arena_take(f->arena, b->n);
     for (size_t j = 0; j < f->N && f->opt.cost != WVGD_OWN; j++) {
         size_t n = 0;
         for (size_t i = 0; i < b->n; i++)
             if (b->cell[i] == j && b->log_p[i] > -INFINITY) {
-                memcpy(f->desk.gx + n * f->D, b->x + i * f->D, f->D * sizeof(double));
-                f->desk.glu[n] = b->log_q[i] - b->log_m[i];
-                f->desk.glv[n++] = b->log_p[i] - b->log_m[i];
+                memcpy(x + n * D, b->x + i * D, D * sizeof *x);
+                log_u[n] = b->log_q[i] - b->log_m[i];
+                log_v[n++] = b->log_p[i] - b->log_m[i];
             }
         if (n > 2)
-            wv_particle_refit(f, j, (wv_cell_points){n, f->desk.gx, f->desk.glu, f->desk.glv});
+            wv_particle_refit(f, j, (wv_cell_points){n, x, log_u, log_v});
     }
+    wv_arena_release(f->arena, mark);
 }
 
 /* Weights for the bound: from the smoothed ELBO_j of the iterations, which have less noise, but from
  * the trial where the two do not agree. */
 static void choose_weights(wvgd_fit *f)
 {
-    wv_evidence_elbo(f, &f->closing.draws, f->cells.elbo, f->cells.log_Z, f->shared.cell_spare);
-    wv_evidence_elbo_se(f, &f->closing.draws, f->cells.elbo, f->cells.log_Z, f->shared.cell_spare, f->cells.elbo_se);
+    size_t mark = wv_arena_mark(f->arena);
+    double *h_bar = wv_arena_take(f->arena, f->N);
+    wv_evidence_elbo(f, &f->closing.draws, f->cells.elbo, f->cells.log_Z, h_bar);
+    wv_evidence_elbo_se(f, &f->closing.draws, f->cells.elbo, f->cells.log_Z, h_bar, f->cells.elbo_se);
+    wv_arena_release(f->arena, mark);
     for (size_t j = 0; j < f->N; j++)
         if (!f->joint.averaged || !(fabs(f->cells.elbo[j] - f->cells.now.elbo[j]) < 3 * f->cells.elbo_se[j]))
             f->cells.now.elbo[j] = f->cells.elbo[j];
@@ -225,16 +240,23 @@ static void bury_dead(wvgd_fit *f)
         f->cells.weight[j] /= kept;
 }
 
+/* Bounds from the final draws. */
+static void estimate_bounds(wvgd_fit *f)
+{
+    const wv_batch *b = &f->closing.draws;
+    size_t mark = wv_arena_mark(f->arena);
+    double *h_bar = wv_arena_take(f->arena, f->N), *elbo = f->cells.elbo, *log_Z = f->cells.log_Z;
+    wv_evidence_elbo(f, b, elbo, log_Z, h_bar);
+    wv_evidence_elbo_se(f, b, elbo, log_Z, h_bar, f->cells.elbo_se);
+    bury_dead(f);
+    f->outcome.bound = wv_evidence_bound(f, b, f->cells.weight, 0, elbo, log_Z, h_bar);
+    f->outcome.bound_beta = wv_evidence_bound(f, b, f->cells.weight_beta, 1, elbo, log_Z, h_bar);
+    wv_arena_release(f->arena, mark);
+}
+
 static void finish(wvgd_fit *f)
 {
-    double *h_bar = f->shared.cell_spare;
-    wv_evidence_elbo(f, &f->closing.draws, f->cells.elbo, f->cells.log_Z, h_bar);
-    wv_evidence_elbo_se(f, &f->closing.draws, f->cells.elbo, f->cells.log_Z, h_bar, f->cells.elbo_se);
-    bury_dead(f);
-    f->outcome.bound = wv_evidence_bound(f, &f->closing.draws, f->cells.weight, 0, f->cells.elbo, f->cells.log_Z,
-                                         h_bar);
-    f->outcome.bound_beta = wv_evidence_bound(f, &f->closing.draws, f->cells.weight_beta, 1, f->cells.elbo,
-                                              f->cells.log_Z, h_bar);
+    estimate_bounds(f);
     memcpy(f->closing.calibrated, f->closing.v, f->closing.draws.n * sizeof(double));
     f->outcome.evidence = wv_evidence_importance(f, &f->closing.draws);
     f->outcome.ess = wv_weights_ess(f->closing.draws.n, f->closing.v);

@@ -3,6 +3,7 @@
  * for squared costs a is constant and the step is Lloyd's. A callback cost has only its gradient: clipped diagonal
  * Newton. Dividing by beta_j (a mean over the cell, not a sum) is the preconditioner that lets light cells move. */
 #include "joint/particle.h"
+#include "arena.h"
 #include "fit.h"
 #include "cost.h"
 #include "gaussian.h"
@@ -75,54 +76,65 @@ static double clipped(double g, double curvature)
  * by if coordinate i does by 1/20 sd. */
 static void newton_step(const wvgd_fit *f, const double *g, const double *sd, double *H, double *step)
 {
-    size_t D = f->D;
-    double *e = f->desk.vector[5], *pull = f->desk.vector[6];
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *e = wv_arena_take(f->arena, D), *pull = wv_arena_take(f->arena, D),
+           *work = wv_arena_take(f->arena, wv_dense_eigh_work(D));
     memset(step, 0, D * sizeof *step);
     for (size_t i = 0; i < D; i++) {
         pull[i] = sd[i] * g[i];
         for (size_t k = 0; k <= i; k++)
             H[i * D + k] = (H[i * D + k] * sd[k] + H[k * D + i] * sd[i]) / 2 / difference;
     }
-    if (!wv_dense_eigh(D, H, e, f->desk.syev))
-        return;
-    double least = 1e-6 * fmax(fabs(e[0]), fabs(e[D - 1]));
-    for (size_t k = 0; k < D; k++)
-        cblas_daxpy((int)D, clipped(cblas_ddot((int)D, H + k * D, 1, pull, 1), fmax(fabs(e[k]), least)), H + k * D, 1,
-                    step, 1);
+    if (wv_dense_eigh(D, H, e, work)) {
+        double least = 1e-6 * fmax(fabs(e[0]), fabs(e[D - 1]));
+        for (size_t k = 0; k < D; k++)
+            cblas_daxpy((int)D, clipped(cblas_ddot((int)D, H + k * D, 1, pull, 1), fmax(fabs(e[k]), least)), H + k * D,
+                        1, step, 1);
+    }
+    wv_arena_release(f->arena, mark);
 }
 
-/* Newton with a Hessian by finite differences, clipped to two sds of the cell; in very many
- * dimensions its diagonal only. */
-static void newton(const wvgd_fit *f, size_t n, const double *x, const double *w, const double *z, const double *sd,
-                   double *target)
+/* Newton with a Hessian by finite differences of the gradient, which is g[D] in all, at n points x with weights w:
+ * the step in sds into step[D]. In very many dimensions by its diagonal only. */
+static void difference_step(const wvgd_fit *f, size_t n, const double *x, const double *w, const double *z,
+                            const double *sd, const double *g, double *step)
 {
-    size_t D = f->D;
-    double *g = f->desk.vector[4], *row = f->desk.vector[5], *at = f->desk.vector[6], *here = f->desk.vector[8],
-           *H = f->dense ? f->desk.square[1] : NULL, equal[SAMPLE];
-    wv_cost_callback(f, z, n, x, NULL, w, g);
-    memcpy(here, g, D * sizeof *g);
-    if (n > SAMPLE) {
-        sample(D, n, x, w, f->desk.gy);
-        for (size_t k = 0; k < SAMPLE; k++)
-            equal[k] = 1.0 / SAMPLE;
-        n = SAMPLE;
-        x = f->desk.gy;
-        w = equal;
-        wv_cost_callback(f, z, n, x, NULL, w, here);
-    }
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *here = wv_arena_take(f->arena, D), *at = wv_arena_take(f->arena, D),
+           *rows = wv_arena_take(f->arena, f->dense ? D * D : D), *row = rows; /* [D][D], or one that is used again */
+    wv_cost_callback(f, z, n, x, NULL, w, here);
     memcpy(at, z, D * sizeof *at);
     for (size_t i = 0; i < D; i++) {
-        row = H ? H + i * D : row;
+        row = f->dense ? rows + i * D : rows;
         at[i] = z[i] + difference * sd[i];
         wv_cost_callback(f, at, n, x, NULL, w, row);
         at[i] = z[i];
         cblas_daxpy((int)D, -1.0, here, 1, row, 1);
-        target[i] = clipped(sd[i] * g[i], sd[i] * row[i] / difference);
+        step[i] = clipped(sd[i] * g[i], sd[i] * row[i] / difference);
     }
-    if (H)
-        newton_step(f, g, sd, H, target);
+    if (f->dense)
+        newton_step(f, g, sd, rows, step);
+    wv_arena_release(f->arena, mark);
+}
+
+/* Newton, clipped to two sds of the cell. */
+static void newton(const wvgd_fit *f, size_t n, const double *x, const double *w, const double *z, const double *sd,
+                   double *target)
+{
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *g = wv_arena_take(f->arena, D);
+    wv_cost_callback(f, z, n, x, NULL, w, g);
+    if (n > SAMPLE) {
+        double *some = wv_arena_take(f->arena, SAMPLE * D), *equal = wv_arena_take(f->arena, SAMPLE);
+        sample(D, n, x, w, some);
+        for (size_t k = 0; k < SAMPLE; k++)
+            equal[k] = 1.0 / SAMPLE;
+        difference_step(f, SAMPLE, some, equal, z, sd, g, target);
+    } else
+        difference_step(f, n, x, w, z, sd, g, target);
     for (size_t i = 0; i < D; i++)
         target[i] = z[i] + (isfinite(target[i]) ? sd[i] * fmin(fmax(target[i], -2), 2) : 0);
+    wv_arena_release(f->arena, mark);
 }
 
 static double mean_cost(const wvgd_fit *f, size_t n, const double *x, const double *w, const double *z)
@@ -157,8 +169,11 @@ static void step_spread(wvgd_fit *f, double *root, wv_cell_points p, const doubl
 {
     double needed = f->cell_family == wv_family_get(WVGD_FULL) ? (double)f->D : 1;
     double keep = lambda * (ess > 10 * needed ? 1 : ess / (ess + needed));
-    wv_gaussian_follow(f->cell_family, f->D, root, mean, p.n, p.x, weight, keep, f->desk.y, f->desk.square[0],
-                       f->arena);
+    size_t mark = wv_arena_mark(f->arena);
+    double *y = wv_arena_take(f->arena, p.n * f->D),
+           *C = f->cell_family == wv_family_get(WVGD_FULL) ? wv_arena_take(f->arena, f->D * f->D) : NULL;
+    wv_gaussian_follow(f->cell_family, f->D, root, mean, p.n, p.x, weight, keep, y, C, f->arena);
+    wv_arena_release(f->arena, mark);
 }
 
 /* Where the cost pulls z_j: the weighted mean for squared costs. */
@@ -197,22 +212,26 @@ bool wv_particle_ordered(const wvgd_fit *f)
 static double add_free(wvgd_fit *f, size_t j, uint64_t batch, double *sum)
 {
     enum { HALF = WV_FREE / 2 };
-    size_t D = f->D;
-    double *x = f->desk.gy, *log_q = f->desk.psi, *log_r = f->desk.free_cost, total = 0;
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *x = wv_arena_take(f->arena, WV_FREE * D), *y = wv_arena_take(f->arena, WV_FREE * D),
+           *weight = wv_arena_take(f->arena, WV_FREE), *log_r = wv_arena_take(f->arena, WV_FREE),
+           *near = wv_arena_take(f->arena, WV_FREE), *next = wv_arena_take(f->arena, WV_FREE), total = 0;
+    uint32_t *cell = wv_arena_take_index(f->arena, WV_FREE);
     wv_gaussian q = wv_partition_component(&f->cells, j), r = wv_partition_around(&f->cells, j);
     wv_stream stream = {f->opt.seed, WV_RNG_FREE, f->count.batch, j};
     wv_gaussian_draw(&q, &stream, batch * WV_FREE, HALF, true, x, f->arena);
     wv_gaussian_draw(&r, &stream, batch * WV_FREE + HALF, HALF, true, x + HALF * D, f->arena);
-    wv_gaussian_log_density(&q, WV_FREE, x, log_q, f->desk.y, f->arena);
-    wv_gaussian_log_density(&r, WV_FREE, x, log_r, f->desk.y, f->arena);
+    wv_gaussian_log_density(&q, WV_FREE, x, weight, y, f->arena);
+    wv_gaussian_log_density(&r, WV_FREE, x, log_r, y, f->arena);
     for (size_t k = 0; k < WV_FREE; k++)
-        log_q[k] = 1 / (1 + exp(log_r[k] - log_q[k])); /* weight, up to a factor */
-    wv_nearest_assign(f, WV_FREE, x, f->desk.free_cell, f->desk.free_cost, f->desk.free_cost + WV_FREE);
+        weight[k] = 1 / (1 + exp(log_r[k] - weight[k])); /* from log q_j, up to a factor */
+    wv_nearest_assign(f, WV_FREE, x, cell, near, next);
     for (size_t k = 0; k < WV_FREE; k++)
-        if (f->desk.free_cell[k] == j) {
-            total += log_q[k];
-            cblas_daxpy((int)D, log_q[k], x + k * D, 1, sum, 1);
+        if (cell[k] == j) {
+            total += weight[k];
+            cblas_daxpy((int)D, weight[k], x + k * D, 1, sum, 1);
         }
+    wv_arena_release(f->arena, mark);
     return total;
 }
 
@@ -298,7 +317,8 @@ void wv_particle_refit(wvgd_fit *f, size_t j, wv_cell_points p)
 
 void wv_particle_place_one(wvgd_fit *f, size_t n, const double *x, const double *w, const double *mean)
 {
-    double *z = f->cells.now.z, *target = f->desk.vector[3], *sd = f->desk.vector[2],
+    size_t mark = wv_arena_mark(f->arena);
+    double *z = f->cells.now.z, *target = wv_arena_take(f->arena, f->D), *sd = wv_arena_take(f->arena, f->D),
            damp = f->opt.cost == WVGD_LP && f->opt.power > 2 ? 1 / (f->opt.power - 1) : 1;
     f->cell_family->sd(f->D, 0, f->cells.now.spread, sd);
     for (int round = 0; round < 100; round++) {
@@ -306,116 +326,160 @@ void wv_particle_place_one(wvgd_fit *f, size_t n, const double *x, const double 
         for (size_t i = 0; i < f->D; i++)
             z[i] += damp * (target[i] - z[i]);
     }
+    wv_arena_release(f->arena, mark);
 }
 
 /* ---- moves ------------------------------------------------------------------------------------------------------- */
-/* Splits cell j (its points gathered in f->desk.gx, weights f->desk.ga, mean m): two positions a, b along the principal
- * axis, refined by two rounds of Lloyd. Returns what the cell's cost falls by, less what two means fitted to the noise
- * of so many points would gain, which in many dimensions is most of it. */
-static double split_gain(wvgd_fit *f, size_t j, size_t n, const double *m, double *a, double *b)
+/* Points of one cell with their weights, which sum to 1, and mean. */
+typedef struct {
+    size_t n;
+    double *x, *weight; /* [n][D], [n] */
+    double *mean;       /* [D] */
+} weighted;
+
+/* Two positions in the place of one particle. */
+typedef struct {
+    double *a, *b; /* [D] */
+} halves;
+
+/* v[D]: the cell's principal axis, one sd long: the image of the unit vector that a few power iterations of A A' leave.
+ */
+static void principal_axis(const wvgd_fit *f, const double *root, double *v)
 {
     size_t D = f->D;
-    double *cost_a = f->desk.glu, *cost_b = f->desk.glv, *y = f->desk.y, before = 0, after = 0;
-    wv_gaussian spread = wv_partition_spread(&f->cells, j);
-    /* principal axis: the image of the unit vector that a few power iterations of A A' leave */
-    double *v = f->desk.vector[6];
     for (size_t i = 0; i < D; i++)
         v[i] = 1.0 / (1.0 + (double)i);
     for (int round = 0; round < 8; round++) {
-        f->cell_family->pull(D, 0, spread.root, 1, v, NULL);
+        f->cell_family->pull(D, 0, root, 1, v, NULL);
         double norm = cblas_dnrm2((int)D, v, 1);
         cblas_dscal((int)D, 1 / norm, v, 1);
-        f->cell_family->colour(D, 0, spread.root, 1, v, NULL);
+        f->cell_family->colour(D, 0, root, 1, v, NULL);
     }
-    for (size_t i = 0; i < D; i++) {
-        a[i] = m[i] - 0.8 * v[i];
-        b[i] = m[i] + 0.8 * v[i];
-    }
-    for (int round = 0; round < 3; round++) {
-        wv_cost_cost(f, j, a, n, f->desk.gx, cost_a, y);
-        wv_cost_cost(f, j, b, n, f->desk.gx, cost_b, y);
-        if (round == 2)
-            break;
-        double mass_a = 0, mass_b = 0;
-        memset(f->desk.vector[7], 0, D * sizeof(double));
-        memset(f->desk.vector[8], 0, D * sizeof(double));
-        for (size_t k = 0; k < n; k++) {
-            bool left = cost_a[k] < cost_b[k];
-            cblas_daxpy((int)D, f->desk.ga[k], f->desk.gx + k * D, 1, left ? f->desk.vector[7] : f->desk.vector[8], 1);
-            *(left ? &mass_a : &mass_b) += f->desk.ga[k];
-        }
-        for (size_t i = 0; i < D && mass_a > 0 && mass_b > 0; i++) {
-            a[i] = f->desk.vector[7][i] / mass_a;
-            b[i] = f->desk.vector[8][i] / mass_b;
-        }
-    }
-    for (size_t k = 0; k < n; k++)
-        after += f->desk.ga[k] * fmin(cost_a[k], cost_b[k]);
-    wv_cost_cost(f, j, f->cells.now.z + j * D, n, f->desk.gx, cost_a, y);
-    for (size_t k = 0; k < n; k++)
-        before += f->desk.ga[k] * cost_a[k];
-    return before - after - 2 * before / wv_weights_ess(n, f->desk.ga);
 }
 
-/* Gathers cell j's points with weights w into f->desk.gx, f->desk.ga (normalised); returns their mass. */
-static double gather(wvgd_fit *f, const wv_batch *b, const double *w, const uint32_t *order, size_t n, double *mean)
+/* Each half to the mean of the points that are nearer to it, cost[2][n] says to which; unless one has none. */
+static void lloyd_round(const wvgd_fit *f, const weighted *p, const double *cost_a, const double *cost_b, halves h)
 {
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *sum_a = wv_arena_zeros(f->arena, D), *sum_b = wv_arena_zeros(f->arena, D), mass_a = 0, mass_b = 0;
+    for (size_t k = 0; k < p->n; k++) {
+        bool left = cost_a[k] < cost_b[k];
+        cblas_daxpy((int)D, p->weight[k], p->x + k * D, 1, left ? sum_a : sum_b, 1);
+        *(left ? &mass_a : &mass_b) += p->weight[k];
+    }
+    for (size_t i = 0; i < D && mass_a > 0 && mass_b > 0; i++) {
+        h.a[i] = sum_a[i] / mass_a;
+        h.b[i] = sum_b[i] / mass_b;
+    }
+    wv_arena_release(f->arena, mark);
+}
+
+/* Splits cell j: two positions along the principal axis, refined by two rounds of Lloyd. Returns what the cell's cost
+ * falls by, less what two means fitted to the noise of so many points would gain, which in many dimensions is most of
+ * it. */
+static double split_gain(const wvgd_fit *f, size_t j, const weighted *p, halves h)
+{
+    size_t D = f->D, n = p->n, mark = wv_arena_mark(f->arena);
+    double *cost_a = wv_arena_take(f->arena, n), *cost_b = wv_arena_take(f->arena, n),
+           *y = wv_arena_take(f->arena, n * D), *v = wv_arena_take(f->arena, D), before = 0, after = 0;
+    principal_axis(f, wv_partition_spread(&f->cells, j).root, v);
+    for (size_t i = 0; i < D; i++) {
+        h.a[i] = p->mean[i] - 0.8 * v[i];
+        h.b[i] = p->mean[i] + 0.8 * v[i];
+    }
+    for (int round = 0; round < 3; round++) {
+        wv_cost_cost(f, j, h.a, n, p->x, cost_a, y);
+        wv_cost_cost(f, j, h.b, n, p->x, cost_b, y);
+        if (round < 2)
+            lloyd_round(f, p, cost_a, cost_b, h);
+    }
+    for (size_t k = 0; k < n; k++)
+        after += p->weight[k] * fmin(cost_a[k], cost_b[k]);
+    wv_cost_cost(f, j, f->cells.now.z + j * D, n, p->x, cost_a, y);
+    for (size_t k = 0; k < n; k++)
+        before += p->weight[k] * cost_a[k];
+    wv_arena_release(f->arena, mark);
+    return before - after - 2 * before / wv_weights_ess(n, p->weight);
+}
+
+/* Gathers the n points order[n] of a cell with weights w into p; returns their mass. */
+static double gather(const wvgd_fit *f, const wv_batch *b, const double *w, const uint32_t *order, size_t n,
+                     weighted *p)
+{
+    size_t D = f->D;
     double mass = 0;
-    memset(mean, 0, f->D * sizeof *mean);
+    p->n = n;
+    memset(p->mean, 0, D * sizeof *p->mean);
     for (size_t k = 0; k < n; k++) {
-        memcpy(f->desk.gx + k * f->D, b->x + order[k] * f->D, f->D * sizeof(double));
-        mass += f->desk.ga[k] = w[order[k]];
+        memcpy(p->x + k * D, b->x + order[k] * D, D * sizeof *p->x);
+        mass += p->weight[k] = w[order[k]];
     }
     for (size_t k = 0; k < n && mass > 0; k++) {
-        f->desk.ga[k] /= mass;
-        cblas_daxpy((int)f->D, f->desk.ga[k], f->desk.gx + k * f->D, 1, mean, 1);
+        p->weight[k] /= mass;
+        cblas_daxpy((int)D, p->weight[k], p->x + k * D, 1, p->mean, 1);
     }
     return mass;
 }
 
-bool wv_particle_move(wvgd_fit *f, const wv_batch *b, const double *w, const uint32_t *order, const size_t *start,
-                      size_t moved[2])
+/* The particle whose removal costs least, every point going to its second nearest; *cost is what it costs. */
+static size_t least_useful(const wvgd_fit *f, const wv_batch *b, const double *w, const wv_cell_lists *lists,
+                           double *cost)
 {
-    size_t D = f->D, least = 0, most = f->N;
-    double smallest = INFINITY, largest = 0, *a = f->desk.vector[2], *c = f->desk.vector[3],
-           *best_a = f->desk.vector[4], *best_c = f->desk.vector[5];
-    for (size_t j = 0; j < f->N; j++) { /* cost of removal: every point goes to its second nearest */
+    size_t least = 0;
+    *cost = INFINITY;
+    for (size_t j = 0; j < f->N; j++) {
         double utility = 0;
-        for (size_t k = start[j]; k < start[j + 1]; k++)
-            utility += w[order[k]] * (b->next[order[k]] - b->near[order[k]]);
-        if (utility < smallest) {
-            smallest = utility;
+        for (size_t k = lists->start[j]; k < lists->start[j + 1]; k++) {
+            size_t i = lists->order[k];
+            utility += w[i] * (b->next[i] - b->near[i]);
+        }
+        if (utility < *cost) {
+            *cost = utility;
             least = j;
         }
     }
+    return least;
+}
+
+/* The cell, other than `least`, that gains most from a second particle, N if none gains; *gain is what it gains, and
+ * `best` where both would be. */
+static size_t most_gaining(const wvgd_fit *f, const wv_batch *b, const double *w, const wv_cell_lists *lists,
+                           size_t least, double *gain, halves best)
+{
+    size_t D = f->D, most = f->N, mark = wv_arena_mark(f->arena);
+    halves h = {wv_arena_take(f->arena, D), wv_arena_take(f->arena, D)};
+    weighted p = {.x = wv_arena_take(f->arena, b->n * D),
+                  .weight = wv_arena_take(f->arena, b->n),
+                  .mean = wv_arena_take(f->arena, D)};
+    *gain = 0;
     for (size_t j = 0; j < f->N; j++) {
-        size_t n = start[j + 1] - start[j];
-        if (j == least || n < 4)
-            continue;
-        double mass = gather(f, b, w, order + start[j], n, f->desk.vector[1]);
+        size_t first = lists->start[j], n = lists->start[j + 1] - first;
+        double mass = j == least || n < 4 ? 0 : gather(f, b, w, lists->order + first, n, &p);
         if (!(mass > 0))
             continue;
-        double gain = mass * split_gain(f, j, n, f->desk.vector[1], a, c);
-        if (gain > largest) {
-            largest = gain;
+        double here = mass * split_gain(f, j, &p, h);
+        if (here > *gain) {
+            *gain = here;
             most = j;
-            memcpy(best_a, a, D * sizeof *a);
-            memcpy(best_c, c, D * sizeof *c);
+            memcpy(best.a, h.a, D * sizeof *h.a);
+            memcpy(best.b, h.b, D * sizeof *h.b);
         }
     }
-    if (most == f->N || !(largest > 0.9 * smallest))
-        return false;
-    memcpy(f->cells.now.z + least * D, best_a, D * sizeof *a);
-    memcpy(f->cells.now.z + most * D, best_c, D * sizeof *a);
-    /* both halves begin with the cell's spread, narrowed along the line between them to what a half has */
-    size_t size = f->cell_family->size(D, 0);
-    double *root = f->cells.now.spread + most * size, *v = f->desk.vector[6];
+    wv_arena_release(f->arena, mark);
+    return most;
+}
+
+/* Narrows the spread of a cell along the line between its halves to what a half has. */
+static void halve_spread(const wvgd_fit *f, halves h, double *root)
+{
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *v = wv_arena_take(f->arena, D);
     for (size_t i = 0; i < D; i++)
-        v[i] = (best_c[i] - best_a[i]) / 2;
+        v[i] = (h.b[i] - h.a[i]) / 2;
     f->cell_family->whiten(D, 0, root, 1, v, NULL);
     double along = cblas_ddot((int)D, v, 1, v, 1), cut = along > 0 ? fmin(1, 0.8 / along) : 0;
     if (f->cell_family == wv_family_get(WVGD_FULL)) {
-        double *C = f->desk.square[0];
+        double *C = wv_arena_take(f->arena, D * D);
         for (size_t i = 0; i < D; i++)
             for (size_t k = 0; k < D; k++)
                 C[i * D + k] = (i == k) - cut * v[i] * v[k];
@@ -423,8 +487,25 @@ bool wv_particle_move(wvgd_fit *f, const wv_batch *b, const double *w, const uin
     } else
         for (size_t i = 0; i < D; i++)
             root[i] *= sqrt(fmax(1 - cut * v[i] * v[i], 0.2));
-    memcpy(f->cells.now.spread + least * size, root, size * sizeof *root);
-    moved[0] = least;
-    moved[1] = most;
-    return true;
+    wv_arena_release(f->arena, mark);
+}
+
+bool wv_particle_move(wvgd_fit *f, const wv_batch *b, const double *w, const wv_cell_lists *lists, size_t moved[2])
+{
+    size_t D = f->D, size = f->cell_family->size(D, 0), mark = wv_arena_mark(f->arena);
+    halves h = {wv_arena_take(f->arena, D), wv_arena_take(f->arena, D)};
+    double loss, gain;
+    size_t least = least_useful(f, b, w, lists, &loss), most = most_gaining(f, b, w, lists, least, &gain, h);
+    bool worth = most < f->N && gain > 0.9 * loss;
+    if (worth) {
+        double *spread = f->cells.now.spread;
+        memcpy(f->cells.now.z + least * D, h.a, D * sizeof *h.a);
+        memcpy(f->cells.now.z + most * D, h.b, D * sizeof *h.b);
+        halve_spread(f, h, spread + most * size);
+        memcpy(spread + least * size, spread + most * size, size * sizeof *spread);
+        moved[0] = least;
+        moved[1] = most;
+    }
+    wv_arena_release(f->arena, mark);
+    return worth;
 }

@@ -28,8 +28,7 @@ void wv_particle_refit(wvgd_fit *f, size_t j, wv_cell_points p);
 void wv_particle_place_one(wvgd_fit *f, size_t n, const double *x, const double *w, const double *mean);
 
 /* Utility move (LBG-U): takes the particle whose removal costs least to the cell that gains most from a second one.
- * b has cells, costs and posterior weights w[n]; order and start list its points by cell. True: one moved; its
- * number and that of the one it now neighbours are in moved, both with new spreads. */
-bool wv_particle_move(wvgd_fit *f, const wv_batch *b, const double *w, const uint32_t *order, const size_t *start,
-                      size_t moved[2]);
+ * b has cells, costs and posterior weights w[n], and is listed by cell. True: one moved; its number and that of the one
+ * it now neighbours are in moved, both with new spreads. */
+bool wv_particle_move(wvgd_fit *f, const wv_batch *b, const double *w, const wv_cell_lists *lists, size_t moved[2]);
 #endif

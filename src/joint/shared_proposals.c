@@ -7,6 +7,7 @@
  * branch of the tree becomes one group unless those below it do better. So cells that overlap, in many dimensions say,
  * or lie side by side share a proposal, and modes, between which there is nothing, do not. */
 #include "joint/shared_proposals.h"
+#include "arena.h"
 #include "fit.h"
 #include "gaussian.h"
 #include "dense.h"
@@ -28,41 +29,56 @@ size_t wv_shared_proposals_size(const wvgd_fit *f)
     return wv_shared_proposals_many(f) ? wv_times(2 * f->N, f->D + f->cell_family->size(f->D, 0)) : 0;
 }
 
-/* The next proposal: the Gaussian with the moments of n cells, or of n components of which each counts as its draws. */
-static wv_gaussian merge(wvgd_fit *f, size_t n, const uint32_t *member, bool cells)
+/* Particles in the order of groups, and the groups made so far. */
+typedef struct {
+    uint32_t *member; /* [N] */
+    double *draws;    /* [N] of the component of each particle */
+    size_t *size;     /* [N] particles of each group */
+} grouping;
+
+/* Adds w times the covariance of q about mu to C: the lower half, or the diagonal alone. */
+static void add_covariance(const wvgd_fit *f, const wv_gaussian *q, double w, const double *mu, double *C)
 {
-    size_t D = f->D, size = D + f->cell_family->size(D, 0);
-    bool full = f->cell_family == wv_family_get(WVGD_FULL);
-    double *mu = f->shared.group + f->proposals.n * size, *root = mu + D, *sd = f->desk.vector[0],
-           *apart = f->desk.vector[1], *C = full ? f->desk.square[0] : root, total = 0;
-    memset(mu, 0, D * sizeof *mu);
-    memset(C, 0, f->cell_family->size(D, 0) * sizeof *C);
-    for (size_t k = 0; k < n; k++)
-        total += cells ? 1 : f->shared.cell_spare[member[k]];
-    for (size_t k = 0; k < n; k++)
-        cblas_daxpy((int)D, (cells ? 1 : f->shared.cell_spare[member[k]]) / total,
-                    (cells ? f->cells.now.z : f->cells.now.mu) + member[k] * D, 1, mu, 1);
-    for (size_t k = 0; k < n; k++) {
-        wv_gaussian q = cells ? wv_partition_spread(&f->cells, member[k])
-                              : wv_partition_component(&f->cells, member[k]);
-        double w = (cells ? 1 : f->shared.cell_spare[member[k]]) / total;
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *sd = wv_arena_take(f->arena, D), *apart = wv_arena_take(f->arena, D);
+    for (size_t i = 0; i < D; i++)
+        apart[i] = q->mu[i] - mu[i];
+    if (f->cell_family == wv_family_get(WVGD_FULL)) {
+        cblas_dsyrk(CblasRowMajor, CblasLower, CblasNoTrans, (int)D, (int)D, w, q->root, (int)D, 1.0, C, (int)D);
+        cblas_dsyr(CblasRowMajor, CblasLower, (int)D, w, apart, 1, C, (int)D);
+    } else {
+        q->family->sd(D, q->R, q->root, sd);
         for (size_t i = 0; i < D; i++)
-            apart[i] = q.mu[i] - mu[i];
-        if (full) {
-            cblas_dsyrk(CblasRowMajor, CblasLower, CblasNoTrans, (int)D, (int)D, w, q.root, (int)D, 1.0, C, (int)D);
-            cblas_dsyr(CblasRowMajor, CblasLower, (int)D, w, apart, 1, C, (int)D);
-        } else {
-            q.family->sd(D, q.R, q.root, sd);
-            for (size_t i = 0; i < D; i++)
-                C[i] += w * (sd[i] * sd[i] + apart[i] * apart[i]);
-        }
+            C[i] += w * (sd[i] * sd[i] + apart[i] * apart[i]);
     }
-    if (full) {
-        bool definite = wv_dense_chol(D, C, f->desk.square[1]);
+    wv_arena_release(f->arena, mark);
+}
+
+/* The next proposal: the Gaussian with the moments of n cells, or (draws) of n components of which each counts as its
+ * draws. */
+static wv_gaussian merge(wvgd_fit *f, size_t n, const uint32_t *member, const double *draws)
+{
+    size_t D = f->D, size = f->cell_family->size(D, 0), mark = wv_arena_mark(f->arena);
+    double *mu = f->joint.group + f->proposals.n * (D + size), *root = mu + D, *C = wv_arena_zeros(f->arena, size),
+           total = 0;
+    memset(mu, 0, D * sizeof *mu);
+    for (size_t k = 0; k < n; k++)
+        total += draws ? draws[member[k]] : 1;
+    for (size_t k = 0; k < n; k++)
+        cblas_daxpy((int)D, (draws ? draws[member[k]] : 1) / total,
+                    (draws ? f->cells.now.mu : f->cells.now.z) + member[k] * D, 1, mu, 1);
+    for (size_t k = 0; k < n; k++) {
+        wv_gaussian q = draws ? wv_partition_component(&f->cells, member[k])
+                              : wv_partition_spread(&f->cells, member[k]);
+        add_covariance(f, &q, (draws ? draws[member[k]] : 1) / total, mu, C);
+    }
+    if (f->cell_family == wv_family_get(WVGD_FULL)) {
+        bool definite = wv_dense_chol(D, C, wv_arena_take(f->arena, D * D));
         memcpy(root, definite ? C : wv_partition_spread(&f->cells, member[0]).root, D * D * sizeof *root);
     } else
         for (size_t i = 0; i < D; i++)
             root[i] = sqrt(C[i]);
+    wv_arena_release(f->arena, mark);
     return (wv_gaussian){f->cell_family, D, 0, mu, root, 0};
 }
 
@@ -100,9 +116,8 @@ static void divide(const wvgd_fit *f, size_t axis, size_t n, uint32_t *member, s
  * share of cells in the variance of all. */
 static size_t longest(const wvgd_fit *f, size_t n, const uint32_t *member, const wv_gaussian *all)
 {
-    size_t D = f->D, axis = 0;
-    double *within = f->desk.vector[2], *sd = f->desk.vector[3];
-    memset(within, 0, D * sizeof *within);
+    size_t D = f->D, axis = 0, mark = wv_arena_mark(f->arena);
+    double *within = wv_arena_zeros(f->arena, D), *sd = wv_arena_take(f->arena, D);
     for (size_t k = 0; k < n; k++) {
         wv_gaussian cell = wv_partition_spread(&f->cells, member[k]);
         cell.family->sd(D, 0, cell.root, sd);
@@ -115,56 +130,61 @@ static size_t longest(const wvgd_fit *f, size_t n, const uint32_t *member, const
         if (within[i] < within[axis])
             axis = i;
     }
+    wv_arena_release(f->arena, mark);
     return axis;
 }
 
 /* Makes a group of n particles: a proposal with the moments of their cells. Returns the log of its
  * volume for each particle. */
-static double unite(wvgd_fit *f, size_t n, const uint32_t *member)
+static double unite(wvgd_fit *f, grouping *g, size_t n, const uint32_t *member)
 {
-    wv_gaussian all = merge(f, n, member, true);
-    f->proposals.share[f->proposals.n] = n;
+    wv_gaussian all = merge(f, n, member, NULL);
+    g->size[f->proposals.n] = n;
     f->proposals.p[f->proposals.n++].q = all;
     return all.family->log_det(f->D, 0, all.root) - log((double)n);
 }
 
 /* Makes groups of n particles: one, unless groups of halves of them can have less volume by more
  * than `spare`. Returns the least volume. */
-static double split(wvgd_fit *f, size_t n, uint32_t *member)
+static double split(wvgd_fit *f, grouping *g, size_t n, uint32_t *member)
 {
     size_t at = f->proposals.n, half = n / 2;
-    double whole = unite(f, n, member), parts;
+    double whole = unite(f, g, n, member), parts;
     if (n == 1)
         return whole;
     divide(f, longest(f, n, member, &f->proposals.p[at].q), n, member, half);
     f->proposals.n = at;
-    parts = (double)half * split(f, half, member);
-    parts = (parts + (double)(n - half) * split(f, n - half, member + half)) / (double)n;
+    parts = (double)half * split(f, g, half, member);
+    parts = (parts + (double)(n - half) * split(f, g, n - half, member + half)) / (double)n;
     if (whole < parts + spare) {
         f->proposals.n = at;
-        unite(f, n, member);
+        unite(f, g, n, member);
     }
     return fmin(whole, parts);
 }
 
 void wv_shared_proposals_propose(wvgd_fit *f, double nu)
 {
+    size_t mark = wv_arena_mark(f->arena);
+    grouping g = {.member = wv_arena_take_index(f->arena, f->N),
+                  .draws = wv_arena_take(f->arena, f->N),
+                  .size = wv_arena_take_sizes(f->arena, f->N)};
     for (size_t j = 0; j < f->N; j++) {
-        f->shared.member[j] = (uint32_t)j;
-        f->shared.cell_spare[j] = (double)f->proposals.share[j];
+        g.member[j] = (uint32_t)j;
+        g.draws[j] = (double)f->proposals.share[j];
     }
     f->proposals.n = 0;
-    split(f, f->N, f->shared.member);
+    split(f, &g, f->N, g.member);
     size_t groups = f->proposals.n;
-    for (size_t g = 0, first = 0; g < groups; g++) {
-        size_t n = f->proposals.share[g], draws = 0;
-        for (size_t k = 0; k < n; k++)
-            draws += (size_t)f->shared.cell_spare[f->shared.member[first + k]];
-        f->proposals.p[g].q.nu = nu;
-        f->proposals.share[g] = n * f->size.M - draws;
+    for (size_t k = 0, first = 0; k < groups; first += g.size[k++]) {
+        size_t n = g.size[k], draws = 0;
+        for (size_t i = first; i < first + n; i++)
+            draws += (size_t)g.draws[g.member[i]];
+        f->proposals.p[k].q.nu = nu;
+        f->proposals.share[k] = n * f->size.M - draws;
         f->proposals.share[f->proposals.n] = draws;
-        f->proposals.p[f->proposals.n].q = merge(f, n, f->shared.member + first, false);
+        f->proposals.p[f->proposals.n].q = merge(f, n, g.member + first, g.draws);
         f->proposals.n++;
-        first += n;
     }
+    wv_arena_release(f->arena, mark);
 }
