@@ -2,6 +2,7 @@
  * covariance preconditions the steps of their means, which diagonal scales alone cannot do on correlated posteriors; it
  * predicts what a diagonal family must lose; and it joins the closing proposal. */
 #include "joint/full_prefit.h"
+#include "arena.h"
 #include "fit.h"
 #include "posterior.h"
 #include "memory.h"
@@ -51,14 +52,12 @@ wvgd_status wv_full_prefit_ask(wvgd_fit *f, wvgd_error *error)
     return WVGD_OK;
 }
 
-/* Components, spreads and metric begin where the pilot ended. */
-void wv_full_prefit_leave(wvgd_fit *f)
+/* sd[D]: the sds of the best diagonal Gaussian, 1 / sqrt Lambda_ii, Lambda the pilot's precision. Returns the nats that
+ * such a Gaussian must lose: sum log Lambda_ii / 2 - log det Lambda / 2. */
+static double diagonal_fit(const wvgd_fit *f, double *sd)
 {
-    size_t D = f->D;
-    /* nats that a diagonal Gaussian must lose: sum log Lambda_ii / 2 - log det Lambda / 2, Lambda
-     * the pilot's precision */
-    double *inverse = f->desk.square[0], gap = wv_family_get(WVGD_FULL)->log_det(D, 0, f->prefit.root);
-    memset(inverse, 0, D * D * sizeof *inverse);
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *inverse = wv_arena_zeros(f->arena, D * D), gap = wv_family_get(WVGD_FULL)->log_det(D, 0, f->prefit.root);
     for (size_t i = 0; i < D; i++)
         inverse[i * D + i] = 1;
     cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, 1.0, f->prefit.root,
@@ -66,19 +65,28 @@ void wv_full_prefit_leave(wvgd_fit *f)
     for (size_t i = 0; i < D; i++) {
         double precision = cblas_ddot((int)D, inverse + i, (int)D, inverse + i, (int)D);
         gap += log(precision) / 2;
-        f->desk.vector[0][i] = 1 / sqrt(precision);
+        sd[i] = 1 / sqrt(precision);
     }
-    f->outcome.meanfield_gap = gap;
+    wv_arena_release(f->arena, mark);
+    return gap;
+}
+
+void wv_full_prefit_leave(wvgd_fit *f)
+{
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *sd = wv_arena_take(f->arena, D);
+    f->outcome.meanfield_gap = diagonal_fit(f, sd);
     for (size_t j = 0; j < f->N; j++) {
-        if (f->N == 1)
-            memcpy(f->cells.now.mu, f->prefit.mu, D * sizeof(double));
-        f->family->set_sd(D, f->R, f->cells.now.root + j * f->family->size(D, f->R), f->desk.vector[0]);
-        f->cell_family->set_sd(D, 0, f->cells.now.spread + j * f->cell_family->size(D, 0), f->desk.vector[0]);
+        f->family->set_sd(D, f->R, f->cells.now.root + j * f->family->size(D, f->R), sd);
+        f->cell_family->set_sd(D, 0, f->cells.now.spread + j * f->cell_family->size(D, 0), sd);
     }
-    if (f->N == 1)
+    if (f->N == 1) {
+        memcpy(f->cells.now.mu, f->prefit.mu, D * sizeof(double));
         memcpy(f->cells.now.z, f->prefit.mu, D * sizeof(double));
+    }
     if (!f->opt.metric && f->metric_family == wv_family_get(WVGD_FULL))
         memcpy(f->cells.now.metric, f->prefit.root, D * D * sizeof(double));
+    wv_arena_release(f->arena, mark);
     f->stage = WV_SEARCH;
     f->joint.averaged = 0;
     f->joint.rho = 0.5;
@@ -86,56 +94,105 @@ void wv_full_prefit_leave(wvgd_fit *f)
     wv_schedule_begin_phase(f);
 }
 
-wvgd_status wv_full_prefit_tell(wvgd_fit *f, wvgd_error *error)
+/* Points with a density, and what a step needs to know of them. */
+typedef struct {
+    size_t n;
+    double *x, *grad;      /* [n][D] */
+    double *log_p, *h, *u; /* [n] log p~, log p~ - log q, equal weights */
+} gathered;
+
+/* Room for n points, from the arena. */
+static gathered room_for(const wvgd_fit *f, size_t n)
 {
+    wv_arena *a = f->arena;
+    return (gathered){0,
+                      wv_arena_take(a, n * f->D),
+                      wv_arena_take(a, n * f->D),
+                      wv_arena_take(a, n),
+                      wv_arena_take(a, n),
+                      wv_arena_take(a, n)};
+}
+
+static void gather(wvgd_fit *f, gathered *g)
+{
+    const wv_batch *b = &f->b;
     wv_gaussian q = wv_full_prefit_gaussian(f);
-    size_t n = f->b.n, kept = 0, D = f->D;
-    double mean = 0, squares = 0;
-    wv_gaussian_log_density(&q, n, f->b.x, f->b.log_q, f->desk.y, f->arena);
-    for (size_t i = 0; i < n; i++)
-        if (f->b.log_p[i] > -INFINITY) {
-            memcpy(f->desk.gx + kept * D, f->b.x + i * D, D * sizeof(double));
-            memcpy(f->desk.gg + kept * D, f->b.grad + i * D, D * sizeof(double));
-            f->desk.glp[kept] = f->b.log_p[i];
-            f->desk.gr[kept++] = f->b.log_p[i] - f->b.log_q[i];
+    size_t D = f->D, kept = 0, mark = wv_arena_mark(f->arena);
+    wv_gaussian_log_density(&q, b->n, b->x, b->log_q, wv_arena_take(f->arena, b->n * D), f->arena);
+    wv_arena_release(f->arena, mark);
+    for (size_t i = 0; i < b->n; i++)
+        if (b->log_p[i] > -INFINITY) {
+            memcpy(g->x + kept * D, b->x + i * D, D * sizeof(double));
+            memcpy(g->grad + kept * D, b->grad + i * D, D * sizeof(double));
+            g->log_p[kept] = b->log_p[i];
+            g->h[kept++] = b->log_p[i] - b->log_q[i];
         }
-    if (!kept)
-        return wv_fail(
-            error, WVGD_E_NO_DRAWS,
-            "none of the %zu points of iteration %zu has a finite log density: check the model, or start elsewhere", n,
-            f->count.iteration + 1);
-    for (size_t i = 0; i < kept; i++)
-        mean += f->desk.gr[i] / (double)kept;
-    for (size_t i = 0; i < kept; i++) {
-        squares += (f->desk.gr[i] - mean) * (f->desk.gr[i] - mean);
-        f->desk.gu[i] = 1 / (double)kept;
-    }
-    f->last.pelbo = mean;
-    f->last.pelbo_se = sqrt(squares) / (double)kept;
-    bool averaging = f->joint.averaged > 0;
+    g->n = kept;
+}
+
+/* The bound of the Gaussian that made the points. */
+static wvgd_estimate bound(const gathered *g)
+{
+    double mean = 0, squares = 0, n = (double)g->n;
+    for (size_t i = 0; i < g->n; i++)
+        mean += g->h[i] / n;
+    for (size_t i = 0; i < g->n; i++)
+        squares += (g->h[i] - mean) * (g->h[i] - mean);
+    return (wvgd_estimate){mean, sqrt(squares) / n};
+}
+
+/* Steps the Gaussian; nats of the full step, INFINITY if there was none. */
+static double step(wvgd_fit *f, const gathered *g, double rho)
+{
     wv_update c = {.estimator = WVGD_NATURAL,
-                   .family = q.family,
+                   .family = wv_family_get(WVGD_FULL),
                    .mu = f->prefit.mu,
                    .root = f->prefit.root,
-                   .n = kept,
-                   .x = f->desk.gx,
-                   .log_p = f->desk.glp,
-                   .grad = f->desk.gg,
-                   .u = f->desk.gu,
-                   .ess = (double)kept,
-                   .rho = averaging ? 1 / (1 / f->joint.rho + (double)f->joint.averaged) : f->joint.rho};
-    if (2 * kept < n)
-        cblas_dscal((int)(D * D), 0.5, f->prefit.root, 1); /* half of it outside the support: draw nearer */
-    bool back = wv_schedule_fell(f);
-    wv_update_result r = back ? (wv_update_result){false, 0} : wv_update_component(f, &c);
-    f->last.step = r.ok ? r.kl : INFINITY;
+                   .n = g->n,
+                   .x = g->x,
+                   .log_p = g->log_p,
+                   .grad = g->grad,
+                   .u = g->u,
+                   .ess = (double)g->n,
+                   .rho = rho};
+    for (size_t i = 0; i < g->n; i++)
+        g->u[i] = 1 / (double)g->n;
+    wv_update_result r = wv_update_component(f, &c);
+    return r.ok ? r.kl : INFINITY;
+}
+
+/* One iteration with the points that have a density; *back: the bound had fallen, and the best state is there again. */
+static wvgd_status iterate(wvgd_fit *f, const gathered *g, bool *back, wvgd_error *error)
+{
+    wvgd_estimate now = bound(g);
+    f->last.pelbo = now.value;
+    f->last.pelbo_se = now.se;
+    if (2 * g->n < f->b.n)
+        cblas_dscal((int)(f->D * f->D), 0.5, f->prefit.root, 1); /* half of it outside the support: draw nearer */
+    double k = (double)f->joint.averaged, rho = k > 0 ? 1 / (1 / f->joint.rho + k) : f->joint.rho;
+    *back = wv_schedule_fell(f);
+    f->last.step = *back ? INFINITY : step(f, g, rho);
     f->count.iteration++;
     for (size_t j = 0; j < f->N; j++)
         f->cells.beta[j] = NAN;
-    wvgd_status status = wv_fit_note(f, error);
+    return wv_fit_note(f, error);
+}
+
+wvgd_status wv_full_prefit_tell(wvgd_fit *f, wvgd_error *error)
+{
+    size_t n = f->b.n, mark = wv_arena_mark(f->arena);
+    gathered g = room_for(f, n);
+    bool back = false;
+    gather(f, &g);
+    wvgd_status status = g.n ? iterate(f, &g, &back, error)
+                             : wv_fail(error, WVGD_E_NO_DRAWS,
+                                       "none of the %zu points of iteration %zu has a finite log density: check the "
+                                       "model, or start elsewhere",
+                                       n, f->count.iteration + 1);
+    wv_arena_release(f->arena, mark);
     if (status != WVGD_OK)
         return status;
-    if (averaging)
+    if (f->joint.averaged > 0)
         f->joint.averaged++;
     else if (back)
         wv_schedule_begin_phase(f);

@@ -2,6 +2,7 @@
  * particle and every component. Read it from wv_joint_tell at the end upwards (method, sections 2-4, 6; when
  * steps change and when to stop: schedule.c). */
 #include "joint/joint.h"
+#include "arena.h"
 #include "fit.h"
 #include "error.h"
 #include "memory.h"
@@ -144,19 +145,19 @@ wvgd_status wv_joint_ask(wvgd_fit *f, wvgd_error *error)
 }
 
 /* ---- what the batch says ----------------------------------------------------------------------------------------- */
-/* Points listed by cell: order[start[j] .. start[j+1]). */
-static void sort_by_cell(wvgd_fit *f)
+static void sort_by_cell(const wvgd_fit *f, const wv_cell_lists *lists)
 {
-    memset(f->shared.start, 0, (f->N + 1) * sizeof *f->shared.start);
+    size_t *start = lists->start;
+    memset(start, 0, (f->N + 1) * sizeof *start);
     for (size_t i = 0; i < f->b.n; i++)
-        f->shared.start[f->b.cell[i] + 1]++;
+        start[f->b.cell[i] + 1]++;
     for (size_t j = 0; j < f->N; j++)
-        f->shared.start[j + 1] += f->shared.start[j];
+        start[j + 1] += start[j];
     for (size_t i = 0; i < f->b.n; i++)
-        f->shared.order[f->shared.start[f->b.cell[i]]++] = (uint32_t)i;
+        lists->order[start[f->b.cell[i]]++] = (uint32_t)i;
     for (size_t j = f->N; j > 0; j--)
-        f->shared.start[j] = f->shared.start[j - 1];
-    f->shared.start[0] = 0;
+        start[j] = start[j - 1];
+    start[0] = 0;
 }
 
 /* Are particles looked at that might be worth more elsewhere, after so many iterations? Then costs
@@ -173,6 +174,7 @@ static void assign_stretch(wvgd_fit *f, void *context, size_t k)
     const wv_batch_density_plan *plan = context;
     wv_batch *b = &f->b;
     wv_nearest_sieve sieve;
+    size_t mark = wv_arena_mark(f->arena);
     bool second = moves_due(f, f->count.iteration + 1),
          pairs = s->proposal < f->proposals.n && wv_nearest_mirrored(f, f->proposals.p[s->proposal].q.mu, &sieve);
     for (size_t at = s->first, end = at + s->n, here; at < end; at += here) {
@@ -185,6 +187,7 @@ static void assign_stretch(wvgd_fit *f, void *context, size_t k)
         if (plan)
             wv_batch_density_some(f, b, plan, at, here);
     }
+    wv_arena_release(f->arena, mark);
 }
 
 /* Cells of the points. Draws of a proposal are pairs of mirror images; those of proposals with few
@@ -204,44 +207,57 @@ static void assign(wvgd_fit *f, wv_batch_density_plan *plan)
     wv_fit_share(f, listed, (double)(at * f->D) * (double)(f->N + (plan ? f->proposals.n : 0)), assign_stretch, plan);
 }
 
-/* Cells and densities. A rejected batch has only own draws: u = 1, and Z_j is the share kept. */
-static void weigh(wvgd_fit *f)
+/* Cells, lists and densities of a batch of the mixture. */
+static void weigh_mixture(wvgd_fit *f, const wv_cell_lists *lists)
+{
+    size_t mark = wv_arena_mark(f->arena);
+    if (grouped(f)) {
+        wv_batch_density_plan plan = wv_batch_density_begin(f);
+        assign(f, &plan);
+        sort_by_cell(f, lists);
+        wv_batch_density_end(f, &f->b, &plan, lists);
+    } else {
+        const double *const w[2] = {f->cells.weight, NULL};
+        assign(f, NULL);
+        sort_by_cell(f, lists);
+        wv_batch_density(f, &f->b, w);
+    }
+    wv_arena_release(f->arena, mark);
+}
+
+/* Lists and densities of a rejected batch, which has only own draws: u = 1, and Z_j is the share kept. */
+static void weigh_kept(wvgd_fit *f, const wv_cell_lists *lists)
 {
     wv_batch *b = &f->b;
-    const double *const w[2] = {f->cells.weight, NULL};
-    memset(b->sum_u, 0, f->N * sizeof *b->sum_u);
-    if (f->opt.sampler == WVGD_MIXTURE) {
-        size_t mark = wv_arena_mark(f->arena);
-        wv_batch_density_plan plan;
-        if (grouped(f))
-            plan = wv_batch_density_begin(f);
-        assign(f, grouped(f) ? &plan : NULL);
-        sort_by_cell(f);
-        if (grouped(f))
-            wv_batch_density_end(f, b, &plan, &(wv_cell_lists){f->shared.order, f->shared.start});
-        else
-            wv_batch_density(f, b, w);
-        wv_arena_release(f->arena, mark);
-        return;
-    }
-    sort_by_cell(f);
+    size_t mark = wv_arena_mark(f->arena);
+    double *y = wv_arena_take(f->arena, b->n * f->D);
+    sort_by_cell(f, lists);
     for (size_t first = 0, end; first < b->n; first = end) {
         size_t j = b->cell[first];
         for (end = first; end < b->n && b->cell[end] == j; end++)
             ;
-        wv_gaussian_log_density(&f->proposals.p[j].q, end - first, b->x + first * f->D, b->log_q + first, f->desk.y,
-                                f->arena);
+        wv_gaussian_log_density(&f->proposals.p[j].q, end - first, b->x + first * f->D, b->log_q + first, y, f->arena);
         b->sum_u[j] = (double)f->size.M;
         for (size_t k = first; k < end; k++) {
             b->log_m[k] = b->log_q[k];
             b->log_mix[0][k] = b->log_q[k];
         }
     }
+    wv_arena_release(f->arena, mark);
 }
 
-/* Standard error of the bound from kept draws alone: of the mean of h = log p~ - log q, and of log
+static void weigh(wvgd_fit *f, const wv_cell_lists *lists)
+{
+    memset(f->b.sum_u, 0, f->N * sizeof *f->b.sum_u);
+    if (f->opt.sampler == WVGD_MIXTURE)
+        weigh_mixture(f, lists);
+    else
+        weigh_kept(f, lists);
+}
+
+/* Standard error of the bound from kept draws alone: of the mean h_bar[N] of h = log p~ - log q, and of log
  * Z_j, a share of the draws. */
-static double reject_se(const wvgd_fit *f)
+static double reject_se(const wvgd_fit *f, const double *h_bar)
 {
     const wv_batch *b = &f->b;
     double variance = 0;
@@ -249,7 +265,7 @@ static double reject_se(const wvgd_fit *f)
         double squares = 0, kept = 0, Z = exp(f->cells.log_Z[j]);
         for (size_t i = 0; i < b->n; i++)
             if (b->cell[i] == j && b->log_p[i] > -INFINITY) {
-                double d = b->log_p[i] - b->log_q[i] - f->shared.cell_spare[j];
+                double d = b->log_p[i] - b->log_q[i] - h_bar[j];
                 squares += d * d;
                 kept++;
             }
@@ -259,31 +275,60 @@ static double reject_se(const wvgd_fit *f)
     return sqrt(variance);
 }
 
-/* Masses, bound, distortion of the state that made the batch. The bound is judged with weights
- * from earlier batches, so it is one. */
-static bool estimate(wvgd_fit *f)
+/* Normalised posterior weights of the points; false: none has weight. */
+static bool posterior_weights(const wvgd_fit *f, double *weight)
+{
+    const wv_batch *b = &f->b;
+    size_t mark = wv_arena_mark(f->arena);
+    double *log_w = wv_arena_take(f->arena, b->n);
+    for (size_t i = 0; i < b->n; i++)
+        log_w[i] = b->log_p[i] - b->log_m[i];
+    bool some = wv_weights_normalise(b->n, log_w, weight);
+    wv_arena_release(f->arena, mark);
+    return some;
+}
+
+/* Masses, bound, distortion of the state that made the batch, whose points have posterior weights weight[n]. The bound
+ * is judged with ensemble weights from earlier batches, so it is one. */
+static void estimate(wvgd_fit *f, const double *weight)
 {
     wv_batch *b = &f->b;
-    for (size_t i = 0; i < b->n; i++)
-        f->desk.psi[i] = b->log_p[i] - b->log_m[i];
-    if (!wv_weights_normalise(b->n, f->desk.psi, f->shared.pooled))
-        return false;
+    size_t mark = wv_arena_mark(f->arena);
+    double *h_bar = wv_arena_take(f->arena, f->N);
     memset(f->cells.beta, 0, f->N * sizeof *f->cells.beta);
     for (size_t i = 0; i < b->n; i++)
-        f->cells.beta[b->cell[i]] += f->shared.pooled[i];
-    f->last.ess = wv_weights_ess(b->n, f->shared.pooled);
-    f->last.distortion = wv_evidence_mean(b->n, f->shared.pooled, b->near, 1).value;
-    wv_evidence_elbo(f, b, f->cells.elbo, f->cells.log_Z, f->shared.cell_spare);
+        f->cells.beta[b->cell[i]] += weight[i];
+    f->last.ess = wv_weights_ess(b->n, weight);
+    f->last.distortion = wv_evidence_mean(b->n, weight, b->near, 1).value;
+    wv_evidence_elbo(f, b, f->cells.elbo, f->cells.log_Z, h_bar);
     if (f->count.iteration == 0)
         wv_evidence_weights(f->N, f->cells.elbo, f->cells.weight);
-    wvgd_estimate bound = wv_evidence_bound(f, b, f->cells.weight, 0, f->cells.elbo, f->cells.log_Z,
-                                            f->shared.cell_spare);
+    wvgd_estimate bound = wv_evidence_bound(f, b, f->cells.weight, 0, f->cells.elbo, f->cells.log_Z, h_bar);
     f->last.pelbo = bound.value;
-    f->last.pelbo_se = f->opt.sampler == WVGD_REJECT ? reject_se(f) : bound.se;
-    return true;
+    f->last.pelbo_se = f->opt.sampler == WVGD_REJECT ? reject_se(f, h_bar) : bound.se;
+    wv_arena_release(f->arena, mark);
 }
 
 /* ---- one cell ---------------------------------------------------------------------------------------------------- */
+/* Points that a component is fitted to. */
+typedef struct {
+    size_t n;
+    double *x, *grad;                  /* [n][D], [n][D] (NULL without gradients) */
+    double *log_p, *log_u, *log_v, *u; /* [n] what is fitted, log q_j/m, log p~/m, normalised u */
+} gathered;
+
+/* Room for n points, from the arena. */
+static gathered room_for(const wvgd_fit *f, size_t n)
+{
+    wv_arena *a = f->arena;
+    return (gathered){.x = wv_arena_take(a, n * f->D),
+                      .grad = f->model.has_gradient ? wv_arena_take(a, n * f->D) : NULL,
+                      .log_p = wv_arena_take(a, n),
+                      .log_u = wv_arena_take(a, n),
+                      .log_v = wv_arena_take(a, n),
+                      .u = wv_arena_take(a, n)};
+}
+
 static void fetch(const double *row, size_t D)
 {
     for (size_t i = 0; i < D; i += 64 / sizeof *row)
@@ -292,47 +337,49 @@ static void fetch(const double *row, size_t D)
 
 /* Numbers first and rows after them: with many cells none of them is in the cache, and those of
  * several points are waited for at once. */
-static void gather(wvgd_fit *f, size_t j)
+static void gather(const wvgd_fit *f, const wv_cell_lists *lists, size_t j, gathered *g)
 {
     const wv_batch *b = &f->b;
-    const uint32_t *order = f->shared.order + f->shared.start[j];
+    const uint32_t *order = lists->order + lists->start[j];
     /* rows that are fetched before they are copied */
-    size_t D = f->D, n = f->shared.start[j + 1] - f->shared.start[j], ahead = D < 16 ? 16 : 4;
+    size_t D = f->D, n = lists->start[j + 1] - lists->start[j], ahead = D < 16 ? 16 : 4;
+    g->n = n;
     for (size_t k = 0; k < n; k++) {
         size_t i = order[k];
         double log_p = b->log_p[i], log_m = b->log_m[i];
-        f->desk.glp[k] = log_p;
-        f->desk.glu[k] = log_p > -INFINITY ? b->log_q[i] - log_m : -INFINITY;
-        f->desk.glv[k] = log_p - log_m;
+        g->log_p[k] = log_p;
+        g->log_u[k] = log_p > -INFINITY ? b->log_q[i] - log_m : -INFINITY;
+        g->log_v[k] = log_p - log_m;
     }
     for (size_t k = 0; k < n; k++) {
-        size_t i = order[k], next = f->shared.start[j] + k + ahead < b->n ? order[k + ahead] : i;
+        size_t i = order[k], next = lists->start[j] + k + ahead < b->n ? order[k + ahead] : i;
         fetch(b->x + next * D, D);
-        if (f->model.has_gradient)
+        if (g->grad)
             fetch(b->grad + next * D, D);
-        memcpy(f->desk.gx + k * D, b->x + i * D, D * sizeof(double));
-        if (f->model.has_gradient)
-            memcpy(f->desk.gg + k * D, b->grad + i * D, D * sizeof(double));
+        memcpy(g->x + k * D, b->x + i * D, D * sizeof(double));
+        if (g->grad)
+            memcpy(g->grad + k * D, b->grad + i * D, D * sizeof(double));
     }
 }
 
 /* Points of density zero drop out of the regressions (their weight is zero, their log density is
  * not a number to multiply by it). */
-static size_t drop_zero(wvgd_fit *f, size_t n)
+static void drop_zero(size_t D, gathered *g)
 {
-    size_t kept = 0, D = f->D;
-    for (size_t k = 0; k < n; k++)
-        if (f->desk.glp[k] > -INFINITY) {
+    size_t kept = 0;
+    for (size_t k = 0; k < g->n; k++)
+        if (g->log_p[k] > -INFINITY) {
             if (kept != k) {
-                memcpy(f->desk.gx + kept * D, f->desk.gx + k * D, D * sizeof(double));
-                memcpy(f->desk.gg + kept * D, f->desk.gg + k * D, D * sizeof(double));
-                f->desk.glp[kept] = f->desk.glp[k];
-                f->desk.glu[kept] = f->desk.glu[k];
-                f->desk.glv[kept] = f->desk.glv[k];
+                memcpy(g->x + kept * D, g->x + k * D, D * sizeof(double));
+                if (g->grad)
+                    memcpy(g->grad + kept * D, g->grad + k * D, D * sizeof(double));
+                g->log_p[kept] = g->log_p[k];
+                g->log_u[kept] = g->log_u[k];
+                g->log_v[kept] = g->log_v[k];
             }
             kept++;
         }
-    return kept;
+    g->n = kept;
 }
 
 void wv_joint_restart(wvgd_fit *f, size_t j)
@@ -344,57 +391,69 @@ void wv_joint_restart(wvgd_fit *f, size_t j)
     f->tally.restarts++;
 }
 
-/* What component j is fitted to with soft cells: log p~ + log r_j, r_j = w_j q_j / sum_k w_k q_k,
- * at every point of the batch. */
-static size_t soften(wvgd_fit *f, size_t j)
+/* grad += grad log q_j = -A'^-1 y at the points. */
+static void add_own_gradient(const wvgd_fit *f, size_t j, gathered *g)
 {
-    const wv_batch *b = &f->b;
-    size_t n = 0, D = f->D;
-    wv_gaussian_log_density(&f->proposals.p[j].q, b->n, b->x, f->desk.psi, f->desk.y, f->arena);
-    for (size_t i = 0; i < b->n; i++) {
-        double log_u = f->desk.psi[i] - b->log_m[i];
-        if (!(b->log_p[i] > -INFINITY) || log_u < -30 || b->log_mix[0][i] == -INFINITY)
-            continue;
-        memcpy(f->desk.gx + n * D, b->x + i * D, D * sizeof(double));
-        f->desk.glp[n] = b->log_p[i] + f->desk.psi[i] - b->log_mix[0][i];
-        f->desk.glu[n] = log_u;
-        if (f->model.has_gradient)
-            for (size_t d = 0; d < D; d++)
-                f->desk.gg[n * D + d] = b->grad[i * D + d] - f->shared.soft_grad[i * D + d];
-        n++;
-    }
-    if (f->model.has_gradient) { /* + grad log q_j = -A'^-1 y */
-        wv_gaussian_whiten(&f->proposals.p[j].q, n, f->desk.gx, f->desk.y, f->arena);
-        f->proposals.p[j].q.family->push(D, f->R, f->proposals.p[j].q.root, n, f->desk.y, f->arena);
-        cblas_daxpy((int)(n * D), -1.0, f->desk.y, 1, f->desk.gg, 1);
-    }
-    return n;
+    const wv_gaussian *q = &f->proposals.p[j].q;
+    size_t mark = wv_arena_mark(f->arena);
+    double *y = wv_arena_take(f->arena, g->n * f->D);
+    wv_gaussian_whiten(q, g->n, g->x, y, f->arena);
+    q->family->push(f->D, f->R, q->root, g->n, y, f->arena);
+    cblas_daxpy((int)(g->n * f->D), -1.0, y, 1, g->grad, 1);
+    wv_arena_release(f->arena, mark);
 }
 
-/* soft_grad = grad log sum_k w_k q_k at every point, */
+/* What component j is fitted to with soft cells: log p~ + log r_j, r_j = w_j q_j / sum_k w_k q_k, at every point of
+ * the batch. mixture_grad: [n][D] that of the log mixture. */
+static void soften(const wvgd_fit *f, size_t j, const double *mixture_grad, gathered *g)
+{
+    const wv_batch *b = &f->b;
+    size_t n = 0, D = f->D, mark = wv_arena_mark(f->arena);
+    double *log_q = wv_arena_take(f->arena, b->n), *y = wv_arena_take(f->arena, b->n * D);
+    wv_gaussian_log_density(&f->proposals.p[j].q, b->n, b->x, log_q, y, f->arena);
+    for (size_t i = 0; i < b->n; i++) {
+        double log_u = log_q[i] - b->log_m[i];
+        if (!(b->log_p[i] > -INFINITY) || log_u < -30 || b->log_mix[0][i] == -INFINITY)
+            continue;
+        memcpy(g->x + n * D, b->x + i * D, D * sizeof(double));
+        g->log_p[n] = b->log_p[i] + log_q[i] - b->log_mix[0][i];
+        g->log_u[n] = log_u;
+        for (size_t d = 0; d < D && g->grad; d++)
+            g->grad[n * D + d] = b->grad[i * D + d] - mixture_grad[i * D + d];
+        n++;
+    }
+    g->n = n;
+    if (g->grad)
+        add_own_gradient(f, j, g);
+    wv_arena_release(f->arena, mark);
+}
+
+/* out[n][D] = grad log sum_k w_k q_k at every point, */
 static void mixture_gradient(wvgd_fit *f, void *context, size_t piece)
 {
-    const wv_batch *b = context;
+    const wv_batch *b = &f->b;
     size_t D = f->D, first = piece * wv_fit_piece(b->n),
-           n = b->n - first < wv_fit_piece(b->n) ? b->n - first : wv_fit_piece(b->n);
-    double *out = f->shared.soft_grad + first * D;
+           n = b->n - first < wv_fit_piece(b->n) ? b->n - first : wv_fit_piece(b->n), mark = wv_arena_mark(f->arena);
+    double *out = (double *)context + first * D, *log_q = wv_arena_take(f->arena, n),
+           *y = wv_arena_take(f->arena, n * D);
     memset(out, 0, n * D * sizeof *out);
     for (size_t j = 0; j < f->N; j++) {
         if (!(f->cells.weight[j] > 0))
             continue;
         const wv_gaussian *q = &f->proposals.p[j].q;
-        wv_gaussian_log_density(q, n, b->x + first * D, f->desk.psi, f->desk.y, f->arena);
-        q->family->push(D, q->R, q->root, n, f->desk.y, f->arena);
+        wv_gaussian_log_density(q, n, b->x + first * D, log_q, y, f->arena);
+        q->family->push(D, q->R, q->root, n, y, f->arena);
         for (size_t i = 0; i < n; i++)
-            cblas_daxpy((int)D, -exp(log(f->cells.weight[j]) + f->desk.psi[i] - b->log_mix[0][first + i]),
-                        f->desk.y + i * D, 1, out + i * D, 1);
+            cblas_daxpy((int)D, -exp(log(f->cells.weight[j]) + log_q[i] - b->log_mix[0][first + i]), y + i * D, 1,
+                        out + i * D, 1);
     }
+    wv_arena_release(f->arena, mark);
 }
 
 /* piece by piece. */
-static void mixture_gradients(wvgd_fit *f)
+static void mixture_gradients(wvgd_fit *f, double *out)
 {
-    wv_fit_share(f, wv_fit_pieces(f->b.n), (double)(f->b.n * f->N * f->D), mixture_gradient, &f->b);
+    wv_fit_share(f, wv_fit_pieces(f->b.n), (double)(f->b.n * f->N * f->D), mixture_gradient, out);
 }
 
 /* A component that runs away from its cell begins again, with steps half as long; so often (in a tail whose best fit
@@ -415,7 +474,8 @@ static double own_step(const wvgd_fit *f, size_t j, double rho)
     return 1 / (1 / rho + (exp2(f->cells.now.losses[j]) - 1) / f->joint.rho);
 }
 
-static void move_component(wvgd_fit *f, size_t j, size_t n, double rho, bool soft)
+/* One step of component j; returns the nats of the full one. */
+static double move_component(wvgd_fit *f, size_t j, const gathered *g, double rho, bool soft)
 {
     size_t D = f->D, size = f->family->size(D, f->R);
     double enough = D == 1 ? 4 : 6;
@@ -424,30 +484,29 @@ static void move_component(wvgd_fit *f, size_t j, size_t n, double rho, bool sof
                    .R = f->R,
                    .mu = f->cells.now.mu + j * D,
                    .root = f->cells.now.root + j * size,
-                   .n = n,
-                   .x = f->desk.gx,
-                   .log_p = f->desk.glp,
-                   .grad = f->model.has_gradient ? f->desk.gg : NULL,
-                   .u = f->desk.gu,
+                   .n = g->n,
+                   .x = g->x,
+                   .log_p = g->log_p,
+                   .grad = g->grad,
+                   .u = g->u,
                    .rho = own_step(f, j, rho),
                    .truncated = !soft && f->N > 1 && f->cells.log_Z[j] < log(hardly_cut),
                    .precondition = f->prefit.wanted ? f->prefit.root : NULL,
                    .adam = f->joint.adam ? f->joint.adam + j * 2 * (D + size) : NULL,
                    .time = f->count.iteration + 1};
-    bool some = wv_weights_normalise(n, f->desk.glu, f->desk.gu);
-    c.ess = wv_weights_ess(n, f->desk.gu);
+    bool some = wv_weights_normalise(g->n, g->log_u, g->u);
+    c.ess = wv_weights_ess(g->n, g->u);
     if (wv_joint_gave_up(f, j)) { /* the Gaussian of the cell's moments will do */
         wv_joint_restart(f, j);
-        return;
+        return 0;
     }
     wv_update_result r = some && c.ess >= enough ? wv_update_component(f, &c) : (wv_update_result){false, 0};
     if (r.ok)
-        f->shared.step_kl[j] += r.kl;
-    else {
-        f->cells.now.losses[j] += 1;
-        f->tally.lost += f->cells.weight[j] > 0.01;
-        wv_joint_restart(f, j);
-    }
+        return r.kl;
+    f->cells.now.losses[j] += 1;
+    f->tally.lost += f->cells.weight[j] > 0.01;
+    wv_joint_restart(f, j);
+    return 0;
 }
 
 /* Does the cost follow the posterior? */
@@ -456,64 +515,84 @@ static bool followed(const wvgd_fit *f)
     return f->opt.cost == WVGD_MAHALANOBIS && !f->opt.metric && f->N > 1;
 }
 
+/* What moves the cells of a batch, and how they have moved. */
 typedef struct {
     double rho, lambda; /* steps of components and of particles, as shares of full ones */
-    bool soft;
-} steps;
+    const wv_cell_lists *lists;
+    const double *mixture_grad; /* soft cells: [n][D] gradient of the log mixture; or NULL */
+    double *tempered; /* [n] posterior weights of the points, or NULL: those of cells that move become the ones
+                       * that have moved them */
+    double *walked;   /* [N] how far each particle has gone: |step|^2 in units of the cell, times its mass */
+    double *nats;     /* [N] of the full step of each component */
+} moving;
 
-/* Cell j: the particle towards its posterior mean, the component towards p_j. f->shared.cell_spare: what
- * the particle has walked. */
-static void move_cell(wvgd_fit *f, void *context, size_t j)
+/* The particle of cell j towards its posterior mean. */
+static void move_particle(wvgd_fit *f, const moving *m, size_t j, const gathered *g)
 {
-    const steps *by = context;
-    size_t n = f->shared.start[j + 1] - f->shared.start[j];
-    gather(f, j);
-    n = drop_zero(f, n);
-    f->shared.step_kl[j] = f->shared.cell_spare[j] = 0;
-    if (n < 3)
-        return;
-    double moved = by->lambda > 0 ? wv_particle_step(f, j, (wv_cell_points){n, f->desk.gx, f->desk.glu, f->desk.glv},
-                                                     by->lambda, f->desk.ga, f->desk.vector[9])
-                                  : -1;
+    size_t mark = wv_arena_mark(f->arena);
+    double *weight = wv_arena_take(f->arena, g->n), *mean = wv_arena_take(f->arena, f->D);
+    double moved = wv_particle_step(f, j, (wv_cell_points){g->n, g->x, g->log_u, g->log_v}, m->lambda, weight, mean);
     if (moved >= 0) {
-        f->shared.cell_spare[j] = f->cells.beta[j] * by->lambda * by->lambda * moved;
-        for (size_t k = 0, to = f->shared.start[j]; to < f->shared.start[j + 1] && followed(f); to++)
-            f->shared.pooled[f->shared.order[to]] =
-                f->b.log_p[f->shared.order[to]] > -INFINITY ? f->cells.beta[j] * f->desk.ga[k++] : 0;
+        m->walked[j] = f->cells.beta[j] * m->lambda * m->lambda * moved;
+        for (size_t k = 0, to = m->lists->start[j]; to < m->lists->start[j + 1] && m->tempered; to++) {
+            size_t i = m->lists->order[to];
+            m->tempered[i] = f->b.log_p[i] > -INFINITY ? f->cells.beta[j] * weight[k++] : 0;
+        }
     }
-    if (by->soft)
-        n = soften(f, j);
-    move_component(f, j, n, by->rho, by->soft);
+    wv_arena_release(f->arena, mark);
 }
 
-static void move_cells(wvgd_fit *f, steps by)
+/* Cell j: the particle towards its posterior mean, the component towards p_j. */
+static void move_cell(wvgd_fit *f, void *context, size_t j)
+{
+    const moving *m = context;
+    bool soft = m->mixture_grad;
+    size_t mark = wv_arena_mark(f->arena);
+    gathered g = room_for(f, soft ? f->b.n : m->lists->start[j + 1] - m->lists->start[j]);
+    gather(f, m->lists, j, &g);
+    drop_zero(f->D, &g);
+    m->nats[j] = m->walked[j] = 0;
+    if (g.n >= 3) {
+        if (m->lambda > 0)
+            move_particle(f, m, j, &g);
+        if (soft)
+            soften(f, j, m->mixture_grad, &g);
+        m->nats[j] = move_component(f, j, &g, m->rho, soft);
+    }
+    wv_arena_release(f->arena, mark);
+}
+
+static void move_cells(wvgd_fit *f, moving *m)
 {
     double work = (double)(f->b.n * f->D) * (f->family == wv_family_get(WVGD_DIAG) ? 8 : (double)f->D);
     bool ordered = wv_particle_ordered(f);
     if (!ordered)
-        wv_fit_share(f, f->N, work, move_cell, &by);
+        wv_fit_share(f, f->N, work, move_cell, m);
     for (size_t j = 0; j < f->N; j++) {
         if (ordered)
-            move_cell(f, &by, j);
-        f->joint.walked += f->shared.cell_spare[j];
-        f->last.step += f->cells.weight[j] * f->shared.step_kl[j];
+            move_cell(f, m, j);
+        f->joint.walked += m->walked[j];
+        f->last.step += f->cells.weight[j] * m->nats[j];
     }
 }
 
 /* ---- the metric -------------------------------------------------------------------------------------------------- */
-/* The posterior's mean and covariance, from the pooled weights, smoothed: the mahalanobis cost follows them. */
-static void follow_posterior(wvgd_fit *f, double lambda)
+/* The posterior's mean and covariance, from weights of the points, which are normalised, smoothed: the mahalanobis cost
+ * follows them. */
+static void follow_posterior(wvgd_fit *f, double lambda, double *weight)
 {
-    size_t D = f->D, n = f->b.n;
-    double ess = wv_weights_ess(n, f->shared.pooled), keep = lambda * ess / (ess + (double)D),
-           total = cblas_dasum((int)n, f->shared.pooled, 1);
-    if (!(total > 0))
-        return;
-    cblas_dscal((int)n, 1 / total, f->shared.pooled, 1);
-    cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->b.x, (int)D, f->shared.pooled, 1, 0.0,
-                f->cells.now.centre, 1);
-    wv_gaussian_follow(f->metric_family, D, f->cells.now.metric, f->cells.now.centre, n, f->b.x, f->shared.pooled, keep,
-                       f->desk.y, f->desk.square[0], f->arena);
+    size_t D = f->D, n = f->b.n, mark = wv_arena_mark(f->arena);
+    double ess = wv_weights_ess(n, weight), keep = lambda * ess / (ess + (double)D),
+           total = cblas_dasum((int)n, weight, 1), *y = wv_arena_take(f->arena, n * D),
+           *C = f->metric_family == wv_family_get(WVGD_FULL) ? wv_arena_take(f->arena, D * D) : NULL;
+    if (total > 0) {
+        cblas_dscal((int)n, 1 / total, weight, 1);
+        cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->b.x, (int)D, weight, 1, 0.0, f->cells.now.centre,
+                    1);
+        wv_gaussian_follow(f->metric_family, D, f->cells.now.metric, f->cells.now.centre, n, f->b.x, weight, keep, y, C,
+                           f->arena);
+    }
+    wv_arena_release(f->arena, mark);
 }
 
 /* ---- the iteration ----------------------------------------------------------------------------------------------- */
@@ -521,11 +600,11 @@ static void follow_posterior(wvgd_fit *f, double lambda)
 static const double light = 0.05;
 
 /* A particle to where it is worth more. Returns whether that matters to what the last iterations have shown. */
-static bool move_particles(wvgd_fit *f)
+static bool move_particles(wvgd_fit *f, const double *weight, const wv_cell_lists *lists)
 {
     size_t moved[2];
     if (!moves_due(f, f->count.iteration) || f->last.ess < 10 * (double)f->N ||
-        !wv_particle_move(f, &f->b, f->desk.moving, &(wv_cell_lists){f->shared.order, f->shared.start}, moved))
+        !wv_particle_move(f, &f->b, weight, lists, moved))
         return false;
     for (int i = 0; i < 2; i++) {
         wv_joint_restart(f, moved[i]);
@@ -562,42 +641,70 @@ static void remember(wvgd_fit *f)
     wv_evidence_weights(f->N, f->cells.now.elbo, f->cells.weight);
 }
 
-wvgd_status wv_joint_tell(wvgd_fit *f, wvgd_error *error)
+/* Step of the components. 1/k averages; preconditioned means may be pulled too weakly in some directions, and 2/k
+ * forgives that for a third more noise. */
+static double component_step(const wvgd_fit *f)
 {
+    double k = (double)f->joint.averaged;
+    return f->stage == WV_AVERAGE ? 1 / (1 / f->joint.rho + (f->prefit.wanted ? k / 2 : k)) : f->joint.rho;
+}
+
+/* Moves every particle and every component; weight[n]: posterior weights of the points. */
+static void move_state(wvgd_fit *f, const double *weight, const wv_cell_lists *lists)
+{
+    size_t n = f->b.n, mark = wv_arena_mark(f->arena);
     bool soft = f->opt.cells == WVGD_SOFT && f->stage == WV_SEARCH && f->N > 1;
-    /* 1/k averages; preconditioned means may be pulled too weakly in some directions, and 2/k
-     * forgives that for a third more noise */
-    double k = (double)f->joint.averaged,
-           rho = f->stage == WV_AVERAGE ? 1 / (1 / f->joint.rho + (f->prefit.wanted ? k / 2 : k)) : f->joint.rho;
-    double lambda = wv_schedule_lambda(f, rho);
-    weigh(f);
-    if (!estimate(f))
-        return wv_fail(
-            error, WVGD_E_NO_DRAWS,
-            "none of the %zu points of iteration %zu has a finite log density: check the model, or start elsewhere",
-            f->b.n, f->count.iteration + 1);
+    double rho = component_step(f), lambda = wv_schedule_lambda(f, rho),
+           *mixture_grad = soft ? wv_arena_take(f->arena, n * f->D) : NULL,
+           *tempered = followed(f) ? wv_arena_take(f->arena, n) : NULL;
+    moving m = {
+        rho, lambda, lists, mixture_grad, tempered, wv_arena_take(f->arena, f->N), wv_arena_take(f->arena, f->N)};
+    if (soft)
+        mixture_gradients(f, mixture_grad);
+    if (tempered)
+        memcpy(tempered, weight, n * sizeof *tempered);
+    move_cells(f, &m);
+    if (lambda > 0 && tempered)
+        follow_posterior(f, lambda, tempered);
+    remember(f);
+    wv_arena_release(f->arena, mark);
+}
+
+/* One iteration with points that are weighed and listed by cell. */
+static wvgd_status iterate(wvgd_fit *f, const double *weight, const wv_cell_lists *lists, wvgd_error *error)
+{
+    estimate(f, weight);
     if (f->stage == WV_SEARCH && f->N > 1)
         wv_kmeans_pool(f);
     bool back = wv_schedule_fell(f);
     f->last.step = 0;
-    if (!back) {
-        if (moves_due(f, f->count.iteration + 1))
-            memcpy(f->desk.moving, f->shared.pooled, f->b.n * sizeof *f->desk.moving);
-        if (soft)
-            mixture_gradients(f);
-        move_cells(f, (steps){rho, lambda, soft});
-        if (lambda > 0 && followed(f))
-            follow_posterior(f, lambda);
-        remember(f);
-    }
+    if (!back)
+        move_state(f, weight, lists);
     f->count.iteration++;
     wvgd_status status = wv_fit_note(f, error);
-    if (status != WVGD_OK)
-        return status;
-    if (back || move_particles(f))
+    if (status == WVGD_OK && (back || move_particles(f, weight, lists)))
         wv_schedule_begin_phase(f);
-    wv_schedule_next(f);
-    return WVGD_OK;
+    return status;
+}
+
+wvgd_status wv_joint_tell(wvgd_fit *f, wvgd_error *error)
+{
+    size_t n = f->b.n, mark = wv_arena_mark(f->arena);
+    wv_cell_lists lists = {wv_arena_take_index(f->arena, n), wv_arena_take_sizes(f->arena, f->N + 1)};
+    double *weight = wv_arena_take(f->arena, n);
+    wvgd_status status;
+    weigh(f, &lists);
+    if (posterior_weights(f, weight))
+        status = iterate(f, weight, &lists, error);
+    else
+        status = wv_fail(
+            error, WVGD_E_NO_DRAWS,
+            "none of the %zu points of iteration %zu has a finite log density: check the model, or start elsewhere", n,
+            f->count.iteration + 1);
+    wv_arena_release(f->arena, mark);
+    if (status == WVGD_OK)
+        wv_schedule_next(f);
+    return status;
 }
 
 void wv_joint_begin(wvgd_fit *f)

@@ -56,6 +56,7 @@ static wv_gaussian wide_tail(wvgd_fit *f, const double *w)
     size_t D = f->D, size = f->metric_family->size(D, 0), mark = wv_arena_mark(f->arena);
     double *m = f->joint.tail_mu, *root = f->joint.tail_root, *C = wv_arena_zeros(f->arena, size);
     memset(m, 0, D * sizeof *m);
+    memset(root, 0, size * sizeof *root);
     for (size_t j = 0; j < f->N; j++)
         cblas_daxpy((int)D, w[j], f->cells.now.z + j * D, 1, m, 1);
     for (size_t j = 0; j < f->N; j++) {

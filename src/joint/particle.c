@@ -94,22 +94,27 @@ static void newton_step(const wvgd_fit *f, const double *g, const double *sd, do
     wv_arena_release(f->arena, mark);
 }
 
-/* Newton with a Hessian by finite differences of the gradient, which is g[D] in all, at n points x with weights w:
- * the step in sds into step[D]. In very many dimensions by its diagonal only. */
-static void difference_step(const wvgd_fit *f, size_t n, const double *x, const double *w, const double *z,
-                            const double *sd, const double *g, double *step)
+/* Points of a cell that stand for it, and the gradient of their mean cost. */
+typedef struct {
+    size_t n;
+    const double *x, *w; /* [n][D], [n] */
+    const double *grad;  /* [D] */
+} slope_points;
+
+/* The Newton step in sds into step[D], g[D] being the gradient, with a Hessian by differences of gradients at points
+ * that stand for all. In very many dimensions by its diagonal only. */
+static void difference_step(const wvgd_fit *f, slope_points p, const double *z, const double *sd, const double *g,
+                            double *step)
 {
     size_t D = f->D, mark = wv_arena_mark(f->arena);
-    double *here = wv_arena_take(f->arena, D), *at = wv_arena_take(f->arena, D),
-           *rows = wv_arena_take(f->arena, f->dense ? D * D : D), *row = rows; /* [D][D], or one that is used again */
-    wv_cost_callback(f, z, n, x, NULL, w, here);
+    double *at = wv_arena_take(f->arena, D), *rows = wv_arena_take(f->arena, f->dense ? D * D : D);
     memcpy(at, z, D * sizeof *at);
     for (size_t i = 0; i < D; i++) {
-        row = f->dense ? rows + i * D : rows;
+        double *row = f->dense ? rows + i * D : rows;
         at[i] = z[i] + difference * sd[i];
-        wv_cost_callback(f, at, n, x, NULL, w, row);
+        wv_cost_callback(f, at, p.n, p.x, NULL, p.w, row);
         at[i] = z[i];
-        cblas_daxpy((int)D, -1.0, here, 1, row, 1);
+        cblas_daxpy((int)D, -1.0, p.grad, 1, row, 1);
         step[i] = clipped(sd[i] * g[i], sd[i] * row[i] / difference);
     }
     if (f->dense)
@@ -124,14 +129,17 @@ static void newton(const wvgd_fit *f, size_t n, const double *x, const double *w
     size_t D = f->D, mark = wv_arena_mark(f->arena);
     double *g = wv_arena_take(f->arena, D);
     wv_cost_callback(f, z, n, x, NULL, w, g);
+    slope_points p = {n, x, w, g};
     if (n > SAMPLE) {
-        double *some = wv_arena_take(f->arena, SAMPLE * D), *equal = wv_arena_take(f->arena, SAMPLE);
+        double *some = wv_arena_take(f->arena, SAMPLE * D), *equal = wv_arena_take(f->arena, SAMPLE),
+               *grad = wv_arena_take(f->arena, D);
         sample(D, n, x, w, some);
         for (size_t k = 0; k < SAMPLE; k++)
             equal[k] = 1.0 / SAMPLE;
-        difference_step(f, SAMPLE, some, equal, z, sd, g, target);
-    } else
-        difference_step(f, n, x, w, z, sd, g, target);
+        wv_cost_callback(f, z, SAMPLE, some, NULL, equal, grad);
+        p = (slope_points){SAMPLE, some, equal, grad};
+    }
+    difference_step(f, p, z, sd, g, target);
     for (size_t i = 0; i < D; i++)
         target[i] = z[i] + (isfinite(target[i]) ? sd[i] * fmin(fmax(target[i], -2), 2) : 0);
     wv_arena_release(f->arena, mark);

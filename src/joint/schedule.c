@@ -8,6 +8,7 @@
  * Converged: what noise still costs (the nats of a full step over k) is below the tolerance, the bound has not risen
  * meanwhile, and components of weight have hardly ever been without points. */
 #include "joint/schedule.h"
+#include "arena.h"
 #include "fit.h"
 #include "joint/joint_closing.h"
 #include "joint/joint.h"
@@ -118,13 +119,16 @@ static bool drifting(wvgd_fit *f)
         return false;
     if (f->trace.rows < f->joint.marked + DRIFT)
         return true;
+    size_t scratch = wv_arena_mark(f->arena);
+    double *gone = wv_arena_take(f->arena, D);
     for (size_t j = 0; j < f->N; j++) {
         wv_gaussian spread = wv_partition_spread(&f->cells, j);
         for (size_t i = 0; i < D; i++)
-            f->desk.vector[0][i] = f->cells.now.z[j * D + i] - f->joint.z_mark[j * D + i];
-        spread.family->whiten(D, 0, spread.root, 1, f->desk.vector[0], NULL);
-        net += f->cells.beta[j] * cblas_ddot((int)D, f->desk.vector[0], 1, f->desk.vector[0], 1);
+            gone[i] = f->cells.now.z[j * D + i] - f->joint.z_mark[j * D + i];
+        spread.family->whiten(D, 0, spread.root, 1, gone, NULL);
+        net += f->cells.beta[j] * cblas_ddot((int)D, gone, 1, gone, 1);
     }
+    wv_arena_release(f->arena, scratch);
     bool drifts = net * DRIFT > 6 * f->joint.walked;
     mark(f);
     return drifts;
