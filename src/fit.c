@@ -1,15 +1,13 @@
 /* fit.c - new, free, ask, tell, step, run. A fit goes through stages; each stage makes a batch of points (ask) and
  * takes their log densities (tell), and tell decides which stage comes next:
  *     staged   explore -> (mix -> try -> [crawl])* -> close -> bound -> done                 (staged.c)
- *     joint    [explore ->] [pilot ->] search -> settle -> average -> trial -> final -> done (joint.c, schedule.c,
- *                                                                                             joint_closing.c) */
+ *     joint    [explore ->] [pilot ->] search -> settle -> average -> trial -> final -> done (joint.c) */
 #include "fit.h"
 #include "gaussian.h"
 #include "rng.h"
 #include "thread_pool.h"
 #include "staged/cell_bound.h"
 #include "nearest.h"
-#include "joint/joint_closing.h"
 #include "simd/columns.h"
 #include "dense.h"
 #include "staged/explore.h"
@@ -20,11 +18,9 @@
 #include "staged/modes.h"
 #include "moments.h"
 #include "options.h"
-#include "joint/full_prefit.h"
 #include "draws.h"
 #include "kmeans.h"
 #include "staged/cell_refine.h"
-#include "joint/schedule.h"
 #include "staged/staged.h"
 #include <cblas.h>
 #include <math.h>
@@ -51,12 +47,12 @@ static const stage stages[] = {
     [WV_CLOSE] = {"close", wv_staged_ask, wv_staged_tell, true},
     [WV_REFINE] = {"refine", wv_cell_refine_ask, wv_cell_refine_tell, true},
     [WV_BOUND] = {"bound", wv_cell_bound_ask, wv_cell_bound_tell, false},
-    [WV_PILOT] = {"pilot", wv_full_prefit_ask, wv_full_prefit_tell, true},
+    [WV_PILOT] = {"pilot", wv_joint_ask, wv_joint_tell, true},
     [WV_SEARCH] = {"fit", wv_joint_ask, wv_joint_tell, true},
     [WV_SETTLE] = {"settle", wv_joint_ask, wv_joint_tell, true},
     [WV_AVERAGE] = {"average", wv_joint_ask, wv_joint_tell, true},
-    [WV_TRIAL] = {"close", wv_joint_closing_ask, wv_joint_closing_tell, false},
-    [WV_FINAL] = {"close", wv_joint_closing_ask, wv_joint_closing_tell, false},
+    [WV_TRIAL] = {"close", wv_joint_ask, wv_joint_tell, false},
+    [WV_FINAL] = {"close", wv_joint_ask, wv_joint_tell, false},
     [WV_DONE] = {"done", NULL, NULL, false},
 };
 
@@ -431,17 +427,15 @@ static void end_now(wvgd_fit *f, wvgd_stop stop)
         f->pending = stop;
         return;
     }
-    if (f->stage >= WV_TRIAL)
+    if (f->stage == WV_DONE)
         return;
-    if (f->staged && f->stage <= WV_BOUND) {
+    if (f->staged) {
         wv_staged_hurry(f, stop);
         return;
     }
     if (f->stage == WV_EXPLORE)
         wv_explore_settle(f);
-    if (f->stage == WV_PILOT)
-        wv_full_prefit_leave(f);
-    wv_schedule_end(f, stop);
+    wv_joint_hurry(f, stop);
 }
 
 wvgd_status wvgd_tell(wvgd_fit *f, const double *log_p, const double *grad, wvgd_error *error)

@@ -87,11 +87,6 @@ void wv_full_prefit_leave(wvgd_fit *f)
     if (!f->opt.metric && f->metric_family == wv_family_get(WVGD_FULL))
         memcpy(f->cells.now.metric, f->prefit.root, D * D * sizeof(double));
     wv_arena_release(f->arena, mark);
-    f->stage = WV_SEARCH;
-    f->joint.averaged = 0;
-    f->joint.rho = 0.5;
-    f->joint.best = -INFINITY;
-    wv_schedule_begin_phase(f);
 }
 
 /* Points with a density, and what a step needs to know of them. */
@@ -161,6 +156,18 @@ static double step(wvgd_fit *f, const gathered *g, double rho)
     return r.ok ? r.kl : INFINITY;
 }
 
+/* Keeps the best Gaussian, and goes back to it when the bound has fallen (then true). */
+static bool went_back(wvgd_fit *f)
+{
+    wv_bound_change change = wv_schedule_compare(f);
+    size_t both = (f->D + f->D * f->D) * sizeof(double);
+    if (change == WV_BOUND_BEST)
+        memcpy(f->prefit.best, f->prefit.mu, both);
+    else if (change == WV_BOUND_FELL)
+        memcpy(f->prefit.mu, f->prefit.best, both);
+    return change == WV_BOUND_FELL;
+}
+
 /* One iteration with the points that have a density; *back: the bound had fallen, and the best state is there again. */
 static wvgd_status iterate(wvgd_fit *f, const gathered *g, bool *back, wvgd_error *error)
 {
@@ -170,7 +177,7 @@ static wvgd_status iterate(wvgd_fit *f, const gathered *g, bool *back, wvgd_erro
     if (2 * g->n < f->b.n)
         cblas_dscal((int)(f->D * f->D), 0.5, f->prefit.root, 1); /* half of it outside the support: draw nearer */
     double k = (double)f->joint.averaged, rho = k > 0 ? 1 / (1 / f->joint.rho + k) : f->joint.rho;
-    *back = wv_schedule_fell(f);
+    *back = went_back(f);
     f->last.step = *back ? INFINITY : step(f, g, rho);
     f->count.iteration++;
     for (size_t j = 0; j < f->N; j++)
@@ -178,7 +185,7 @@ static wvgd_status iterate(wvgd_fit *f, const gathered *g, bool *back, wvgd_erro
     return wv_fit_note(f, error);
 }
 
-wvgd_status wv_full_prefit_tell(wvgd_fit *f, wvgd_error *error)
+wvgd_status wv_full_prefit_tell(wvgd_fit *f, bool *complete, wvgd_error *error)
 {
     size_t n = f->b.n, mark = wv_arena_mark(f->arena);
     gathered g = room_for(f, n);
@@ -200,10 +207,7 @@ wvgd_status wv_full_prefit_tell(wvgd_fit *f, wvgd_error *error)
         f->joint.averaged = 1;
         wv_schedule_begin_phase(f);
     }
-    if (wv_schedule_still(f) || f->joint.averaged > 20 || 2 * f->count.iteration >= f->opt.max_iter)
-        wv_full_prefit_leave(f);
-    if (f->count.iteration >= f->opt.max_iter)
-        wv_schedule_end(f, WVGD_MAX_ITER);
+    *complete = wv_schedule_still(f) || f->joint.averaged > 20 || 2 * f->count.iteration >= f->opt.max_iter;
     return WVGD_OK;
 }
 

@@ -21,7 +21,9 @@ void wv_full_prefit_archive(wv_full_prefit *p, wv_archive *a);
 
 wv_gaussian wv_full_prefit_gaussian(const wvgd_fit *f);
 wvgd_status wv_full_prefit_ask(wvgd_fit *f, wvgd_error *error);
-wvgd_status wv_full_prefit_tell(wvgd_fit *f, wvgd_error *error);
+
+/* complete: there is nothing left to gain, or it has gone on for long enough. */
+wvgd_status wv_full_prefit_tell(wvgd_fit *f, bool *complete, wvgd_error *error);
 
 /* Components, spreads and metric begin where the pilot has got to. */
 void wv_full_prefit_leave(wvgd_fit *f);

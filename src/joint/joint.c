@@ -1,27 +1,30 @@
 /* joint.c - the paper's dynamics, with exact estimators: an iteration draws a batch, weighs it, and moves every
- * particle and every component. Read it from wv_joint_tell at the end upwards (method, sections 2-4, 6; when
- * steps change and when to stop: schedule.c). */
+ * particle and every component (method, sections 2-4, 6). Which stage comes when is decided here, at the end, and
+ * nowhere else:
+ *     [pilot ->] search -> settle -> average -> trial -> final -> done
+ * (judgements: schedule.c; the pilot: full_prefit.c; trial and final: joint_closing.c). */
 #include "joint/joint.h"
 #include "arena.h"
-#include "fit.h"
 #include "error.h"
-#include "memory.h"
-#include "gaussian.h"
-#include "joint/batch_density.h"
-#include "nearest.h"
 #include "evidence.h"
-#include "joint/shared_proposals.h"
+#include "fit.h"
+#include "gaussian.h"
+#include "joint/full_prefit.h"
+#include "joint/joint_batch.h"
+#include "joint/joint_closing.h"
 #include "joint/particle.h"
-#include "kmeans.h"
 #include "joint/schedule.h"
+#include "kmeans.h"
+#include "memory.h"
 #include "trace.h"
 #include "update/update.h"
 #include "weights.h"
 #include <cblas.h>
 #include <lapacke.h>
 #include <math.h>
-#include <string.h>
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 bool wv_joint_new(wv_joint *j, size_t N, size_t D, wv_joint_sizes size)
 {
@@ -55,206 +58,7 @@ bool wv_joint_archive(wv_joint *j, wv_archive *a, size_t rows)
     return true;
 }
 
-/* ---- the proposal ------------------------------------------------------------------------------------------------ */
-/* Do groups of particles share proposals? */
-static bool grouped(const wvgd_fit *f)
-{
-    return wv_shared_proposals_many(f) && f->opt.sampler == WVGD_MIXTURE && f->opt.cells != WVGD_SOFT;
-}
-
-/* Each cell's M draws come from its component and from a Student-t around its particle: half and half while the
- * component lies in its cell, fewer from a component that does not (a nearly flat one, whose own draws fall
- * elsewhere). One component needs only itself; many share proposals. */
-static void propose(wvgd_fit *f)
-{
-    size_t N = f->N;
-    bool spread = N > 1 && f->opt.sampler == WVGD_MIXTURE;
-    f->proposals.n = spread ? 2 * N : N;
-    for (size_t j = 0; j < N; j++) {
-        double inside = f->count.iteration ? fmin(exp(f->cells.log_Z[j]), 1) : 1;
-        size_t own = inside >= 0 ? 2 * (size_t)ceil((double)f->size.M / 2 * fmax(inside / (1 + inside), 0.125))
-                                 : f->size.M / 2; /* an eighth at least: u_j <= 8 N */
-        f->proposals.share[j] = spread && own < f->size.M ? own : f->size.M;
-        f->proposals.p[j].q = wv_partition_component(&f->cells, j);
-        if (spread) {
-            f->proposals.share[N + j] = f->size.M - f->proposals.share[j];
-            f->proposals.p[N + j].q = wv_partition_around(&f->cells, j);
-        }
-    }
-    if (grouped(f))
-        wv_shared_proposals_propose(f, wv_partition_around(&f->cells, 0).nu);
-    for (size_t c = 0; c < f->proposals.n; c++)
-        f->proposals.p[c].log_alpha = log((double)f->proposals.share[c] / (double)(N * f->size.M));
-}
-
-/* Keeps the draws of component j that fall into its own cell; returns how many. */
-static size_t reject(wvgd_fit *f, size_t j, size_t at)
-{
-    wv_batch *b = &f->b;
-    size_t D = f->D, kept = at;
-    wv_nearest_assign(f, f->size.M, b->x + at * D, b->cell + at, b->near + at, b->next + at);
-    for (size_t k = at; k < at + f->size.M; k++)
-        if (b->cell[k] == j) {
-            memmove(b->x + kept * D, b->x + k * D, D * sizeof(double));
-            b->cell[kept] = b->cell[k];
-            b->near[kept] = b->near[k];
-            b->next[kept++] = b->next[k];
-        }
-    return kept - at;
-}
-
-/* Lists n points from `first` on as stretches, none of them too long; returns how many are listed now. */
-static size_t list(wvgd_fit *f, size_t listed, size_t first, size_t n, size_t proposal)
-{
-    size_t piece = wv_fit_piece(f->b.n);
-    for (size_t at = 0; at < n; at += piece)
-        f->proposals.stretch[listed++] = (wv_stretch){first + at, n - at < piece ? n - at : piece, proposal, at};
-    return listed;
-}
-
-static void draw_stretch(wvgd_fit *f, void *context, size_t k)
-{
-    const wv_stretch *s = &f->proposals.stretch[k];
-    (void)context;
-    wv_fit_draw(f, f->count.batch, s->proposal, WV_RNG_FIT, s->number, s->n, true, s->first);
-}
-
-static void draw(wvgd_fit *f)
-{
-    size_t listed = 0;
-    f->b.n = f->N * f->size.M;
-    for (size_t c = 0, at = 0; c < f->proposals.n; at += f->proposals.share[c++])
-        listed = list(f, listed, at, f->proposals.share[c], c);
-    wv_fit_share(f, listed, 10 * (double)(f->b.n * f->D), draw_stretch, NULL);
-}
-
-wvgd_status wv_joint_ask(wvgd_fit *f, wvgd_error *error)
-{
-    propose(f);
-    if (f->opt.sampler == WVGD_MIXTURE) {
-        draw(f);
-        return WVGD_OK;
-    }
-    f->b.n = 0;
-    for (size_t c = 0; c < f->proposals.n; c++) {
-        wv_fit_draw(f, f->count.batch, c, WV_RNG_FIT, 0, f->proposals.share[c], true, f->b.n);
-        f->b.n += reject(f, c, f->b.n);
-    }
-    return f->b.n ? WVGD_OK
-                  : wv_fail(error, WVGD_E_NO_DRAWS, "no component has a draw in its own cell: use the mixture sampler");
-}
-
 /* ---- what the batch says ----------------------------------------------------------------------------------------- */
-static void sort_by_cell(const wvgd_fit *f, const wv_cell_lists *lists)
-{
-    size_t *start = lists->start;
-    memset(start, 0, (f->N + 1) * sizeof *start);
-    for (size_t i = 0; i < f->b.n; i++)
-        start[f->b.cell[i] + 1]++;
-    for (size_t j = 0; j < f->N; j++)
-        start[j + 1] += start[j];
-    for (size_t i = 0; i < f->b.n; i++)
-        lists->order[start[f->b.cell[i]]++] = (uint32_t)i;
-    for (size_t j = f->N; j > 0; j--)
-        start[j] = start[j - 1];
-    start[0] = 0;
-}
-
-/* Are particles looked at that might be worth more elsewhere, after so many iterations? Then costs
- * to the second nearest count, too. */
-static bool moves_due(const wvgd_fit *f, size_t iterations)
-{
-    return f->N > 1 && f->stage == WV_SEARCH && iterations % 4 == 3 && f->joint.moves < 20 + 2 * f->N;
-}
-
-/* Cells of a stretch of points and, where proposals are shared (plan), their densities, as long as they are at hand. */
-static void assign_stretch(wvgd_fit *f, void *context, size_t k)
-{
-    const wv_stretch *s = &f->proposals.stretch[k];
-    const wv_batch_density_plan *plan = context;
-    wv_batch *b = &f->b;
-    wv_nearest_sieve sieve;
-    size_t mark = wv_arena_mark(f->arena);
-    bool second = moves_due(f, f->count.iteration + 1),
-         pairs = s->proposal < f->proposals.n && wv_nearest_mirrored(f, f->proposals.p[s->proposal].q.mu, &sieve);
-    for (size_t at = s->first, end = at + s->n, here; at < end; at += here) {
-        here = pairs && end - at > 2 * WV_COLUMNS ? 2 * WV_COLUMNS : end - at;
-        if (pairs)
-            wv_nearest_assign_mirrored(f, &sieve, here, b->x + at * f->D, b->cell + at, b->near + at, b->next + at,
-                                       second);
-        else
-            wv_nearest_assign(f, here, b->x + at * f->D, b->cell + at, b->near + at, b->next + at);
-        if (plan)
-            wv_batch_density_some(f, b, plan, at, here);
-    }
-    wv_arena_release(f->arena, mark);
-}
-
-/* Cells of the points. Draws of a proposal are pairs of mirror images; those of proposals with few
- * draws are taken together. */
-static void assign(wvgd_fit *f, wv_batch_density_plan *plan)
-{
-    enum { MANY = 128 };
-    size_t from = 0, at = 0, listed = 0;
-    for (size_t c = 0; c < f->proposals.n; at += f->proposals.share[c++])
-        if (plan && f->proposals.share[c] >= MANY) {
-            listed = list(f, listed, from, at - from, f->proposals.n);
-            listed = list(f, listed, at, f->proposals.share[c], c);
-            from = at + f->proposals.share[c];
-        }
-    listed = list(f, listed, from, at - from, f->proposals.n);
-    wv_nearest_prepare(f);
-    wv_fit_share(f, listed, (double)(at * f->D) * (double)(f->N + (plan ? f->proposals.n : 0)), assign_stretch, plan);
-}
-
-/* Cells, lists and densities of a batch of the mixture. */
-static void weigh_mixture(wvgd_fit *f, const wv_cell_lists *lists)
-{
-    size_t mark = wv_arena_mark(f->arena);
-    if (grouped(f)) {
-        wv_batch_density_plan plan = wv_batch_density_begin(f);
-        assign(f, &plan);
-        sort_by_cell(f, lists);
-        wv_batch_density_end(f, &f->b, &plan, lists);
-    } else {
-        const double *const w[2] = {f->cells.weight, NULL};
-        assign(f, NULL);
-        sort_by_cell(f, lists);
-        wv_batch_density(f, &f->b, w);
-    }
-    wv_arena_release(f->arena, mark);
-}
-
-/* Lists and densities of a rejected batch, which has only own draws: u = 1, and Z_j is the share kept. */
-static void weigh_kept(wvgd_fit *f, const wv_cell_lists *lists)
-{
-    wv_batch *b = &f->b;
-    size_t mark = wv_arena_mark(f->arena);
-    double *y = wv_arena_take(f->arena, b->n * f->D);
-    sort_by_cell(f, lists);
-    for (size_t first = 0, end; first < b->n; first = end) {
-        size_t j = b->cell[first];
-        for (end = first; end < b->n && b->cell[end] == j; end++)
-            ;
-        wv_gaussian_log_density(&f->proposals.p[j].q, end - first, b->x + first * f->D, b->log_q + first, y, f->arena);
-        b->sum_u[j] = (double)f->size.M;
-        for (size_t k = first; k < end; k++) {
-            b->log_m[k] = b->log_q[k];
-            b->log_mix[0][k] = b->log_q[k];
-        }
-    }
-    wv_arena_release(f->arena, mark);
-}
-
-static void weigh(wvgd_fit *f, const wv_cell_lists *lists)
-{
-    memset(f->b.sum_u, 0, f->N * sizeof *f->b.sum_u);
-    if (f->opt.sampler == WVGD_MIXTURE)
-        weigh_mixture(f, lists);
-    else
-        weigh_kept(f, lists);
-}
-
 /* Standard error of the bound from kept draws alone: of the mean h_bar[N] of h = log p~ - log q, and of log
  * Z_j, a share of the draws. */
 static double reject_se(const wvgd_fit *f, const double *h_bar)
@@ -603,7 +407,7 @@ static const double light = 0.05;
 static bool move_particles(wvgd_fit *f, const double *weight, const wv_cell_lists *lists)
 {
     size_t moved[2];
-    if (!moves_due(f, f->count.iteration) || f->last.ess < 10 * (double)f->N ||
+    if (!wv_schedule_moves_due(f, f->count.iteration) || f->last.ess < 10 * (double)f->N ||
         !wv_particle_move(f, &f->b, weight, lists, moved))
         return false;
     for (int i = 0; i < 2; i++) {
@@ -670,13 +474,24 @@ static void move_state(wvgd_fit *f, const double *weight, const wv_cell_lists *l
     wv_arena_release(f->arena, mark);
 }
 
+/* Keeps the best state, and goes back to it when the bound has fallen (then true). */
+static bool went_back(wvgd_fit *f)
+{
+    wv_bound_change change = wv_schedule_compare(f);
+    if (change == WV_BOUND_BEST)
+        wv_partition_keep(&f->cells);
+    else if (change == WV_BOUND_FELL)
+        wv_partition_go_back(&f->cells);
+    return change == WV_BOUND_FELL;
+}
+
 /* One iteration with points that are weighed and listed by cell. */
 static wvgd_status iterate(wvgd_fit *f, const double *weight, const wv_cell_lists *lists, wvgd_error *error)
 {
     estimate(f, weight);
     if (f->stage == WV_SEARCH && f->N > 1)
         wv_kmeans_pool(f);
-    bool back = wv_schedule_fell(f);
+    bool back = went_back(f);
     f->last.step = 0;
     if (!back)
         move_state(f, weight, lists);
@@ -687,13 +502,13 @@ static wvgd_status iterate(wvgd_fit *f, const double *weight, const wv_cell_list
     return status;
 }
 
-wvgd_status wv_joint_tell(wvgd_fit *f, wvgd_error *error)
+static wvgd_status tell_iteration(wvgd_fit *f, wvgd_error *error)
 {
     size_t n = f->b.n, mark = wv_arena_mark(f->arena);
     wv_cell_lists lists = {wv_arena_take_index(f->arena, n), wv_arena_take_sizes(f->arena, f->N + 1)};
     double *weight = wv_arena_take(f->arena, n);
     wvgd_status status;
-    weigh(f, &lists);
+    wv_joint_batch_weigh(f, &lists);
     if (posterior_weights(f, weight))
         status = iterate(f, weight, &lists, error);
     else
@@ -702,9 +517,116 @@ wvgd_status wv_joint_tell(wvgd_fit *f, wvgd_error *error)
             "none of the %zu points of iteration %zu has a finite log density: check the model, or start elsewhere", n,
             f->count.iteration + 1);
     wv_arena_release(f->arena, mark);
-    if (status == WVGD_OK)
-        wv_schedule_next(f);
     return status;
+}
+
+/* ---- stages ------------------------------------------------------------------------------------------------------ */
+/* What a stage says after a batch. */
+typedef enum {
+    GOES_ON,
+    COMPLETE, /* the next one can begin */
+    CONVERGED /* an iteration: nothing is left to gain */
+} report;
+
+/* Better particles from the pooled points, a few times at most; then the search begins again. */
+static bool requantise(wvgd_fit *f)
+{
+    if (f->joint.requantised >= 3 || !wv_kmeans_improve(f))
+        return false;
+    f->joint.requantised++;
+    for (size_t j = 0; j < f->N; j++) {
+        wv_joint_restart(f, j);
+        f->cells.now.losses[j] = 0;
+    }
+    f->joint.best = -INFINITY;
+    wv_schedule_begin_stage(f);
+    return true;
+}
+
+static report after_search(wvgd_fit *f)
+{
+    if (wv_schedule_exhausted(f))
+        return CONVERGED;
+    return wv_schedule_at_rest(f) && !requantise(f) ? COMPLETE : GOES_ON;
+}
+
+static report after_settle(wvgd_fit *f)
+{
+    return ++f->joint.averaged == wv_schedule_settling() ? COMPLETE : GOES_ON;
+}
+
+static report after_average(wvgd_fit *f)
+{
+    f->joint.averaged++;
+    if (!wv_schedule_averaged(f))
+        return GOES_ON;
+    if (wv_schedule_converged(f))
+        return CONVERGED;
+    wv_schedule_average_on(f);
+    return GOES_ON;
+}
+
+/* Stages of iterations, which can be ended early. */
+static bool iterating(wv_stage stage)
+{
+    return stage == WV_PILOT || stage == WV_SEARCH || stage == WV_SETTLE || stage == WV_AVERAGE;
+}
+
+/* What the stage has come to. complete: as the pilot or the closing draws say. */
+static report look(wvgd_fit *f, bool complete)
+{
+    switch (f->stage) {
+    case WV_SEARCH: return after_search(f);
+    case WV_SETTLE: return after_settle(f);
+    case WV_AVERAGE: return after_average(f);
+    default: return complete ? COMPLETE : GOES_ON;
+    }
+}
+
+/* The stage that comes next. */
+static wv_stage next(const wvgd_fit *f, report seen)
+{
+    if (seen == CONVERGED)
+        return WV_TRIAL;
+    if (seen == GOES_ON)
+        return f->stage;
+    switch (f->stage) {
+    case WV_PILOT: return WV_SEARCH;
+    case WV_SEARCH: return f->N == 1 ? WV_AVERAGE : WV_SETTLE; /* one particle bounds no cell */
+    case WV_SETTLE: return WV_AVERAGE;
+    case WV_AVERAGE: return WV_TRIAL;
+    case WV_TRIAL: return WV_FINAL;
+    default: return WV_DONE;
+    }
+}
+
+/* Enters a stage from another one: the one place where the joint solver changes it. */
+static void enter(wvgd_fit *f, wv_stage stage)
+{
+    bool from_pilot = f->stage == WV_PILOT;
+    f->stage = stage;
+    if (iterating(stage)) {
+        if (from_pilot) {
+            wv_full_prefit_leave(f);
+            f->joint.rho = 0.5;
+            f->joint.best = -INFINITY;
+        }
+        wv_schedule_begin_stage(f);
+    } else if (stage == WV_TRIAL)
+        wv_joint_closing_begin(f);
+    else if (stage == WV_DONE)
+        wv_joint_closing_finish(f);
+}
+
+/* Ends the iterations, and goes on to the closing draws with the better of the current and the best state. */
+static void end_iterations(wvgd_fit *f, wvgd_stop stop)
+{
+    f->stop = stop;
+    if (wv_schedule_best_is_better(f))
+        wv_partition_go_back(&f->cells);
+    if (f->stage != WV_AVERAGE)
+        f->joint.averaged = 0; /* the cells were not at rest */
+    enter(f, WV_TRIAL);
 }
 
 void wv_joint_begin(wvgd_fit *f)
@@ -716,4 +638,38 @@ void wv_joint_begin(wvgd_fit *f)
         f->cells.now.elbo[j] = -INFINITY;
     wv_evidence_weights(f->N, f->cells.now.elbo, f->cells.weight);
     wv_schedule_begin_phase(f);
+}
+
+wvgd_status wv_joint_ask(wvgd_fit *f, wvgd_error *error)
+{
+    if (f->stage == WV_PILOT)
+        return wv_full_prefit_ask(f, error);
+    return iterating(f->stage) ? wv_joint_batch_ask(f, error) : wv_joint_closing_ask(f, error);
+}
+
+wvgd_status wv_joint_tell(wvgd_fit *f, wvgd_error *error)
+{
+    bool complete = false;
+    wvgd_status status = f->stage == WV_PILOT  ? wv_full_prefit_tell(f, &complete, error)
+                         : iterating(f->stage) ? tell_iteration(f, error)
+                                               : wv_joint_closing_tell(f, &complete, error);
+    if (status != WVGD_OK)
+        return status;
+    report seen = look(f, complete);
+    wv_stage stage = next(f, seen);
+    if (seen == CONVERGED)
+        end_iterations(f, WVGD_CONVERGED);
+    else if (stage != f->stage)
+        enter(f, stage);
+    if (iterating(f->stage) && f->count.iteration >= f->opt.max_iter)
+        end_iterations(f, WVGD_MAX_ITER);
+    return WVGD_OK;
+}
+
+void wv_joint_hurry(wvgd_fit *f, wvgd_stop stop)
+{
+    if (f->stage == WV_PILOT)
+        enter(f, WV_SEARCH);
+    if (iterating(f->stage))
+        end_iterations(f, stop);
 }

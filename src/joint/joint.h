@@ -43,8 +43,12 @@ bool wv_joint_archive(wv_joint *j, wv_archive *a, size_t rows);
 /* Enters the first stage: the pilot for diagonal components, else the search. */
 void wv_joint_begin(wvgd_fit *f);
 
+/* A batch of the present stage; its answers are taken, and the next stage begins when this one is complete. */
 wvgd_status wv_joint_ask(wvgd_fit *f, wvgd_error *error);
 wvgd_status wv_joint_tell(wvgd_fit *f, wvgd_error *error);
+
+/* Ends the iterations for the given reason: from here on only closing draws. */
+void wv_joint_hurry(wvgd_fit *f, wvgd_stop stop);
 
 /* Begins component j again with the shape of its cell. */
 void wv_joint_restart(wvgd_fit *f, size_t j);

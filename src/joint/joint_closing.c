@@ -109,9 +109,9 @@ static void propose(wvgd_fit *f, const double *w)
         f->proposals.p[c].log_alpha = log((double)f->proposals.share[c] / (double)f->closing.planned);
 }
 
-static void begin_stage(wvgd_fit *f, wv_stage stage, size_t planned)
+/* Forgets the draws: the next are planned. */
+static void plan_draws(wvgd_fit *f, size_t planned)
 {
-    f->stage = stage;
     f->closing.planned = planned;
     f->closing.draws.n = f->closing.block = 0;
     memset(f->closing.draws.sum_u, 0, f->N * sizeof(double));
@@ -121,7 +121,7 @@ void wv_joint_closing_begin(wvgd_fit *f)
 {
     size_t most = f->size.n_max < f->size.close_max ? f->size.n_max : f->size.close_max,
            least = larger(2000, larger(100 * f->N, 100 * f->D));
-    begin_stage(f, WV_TRIAL, least < most ? least : most);
+    plan_draws(f, least < most ? least : most);
     f->joint.trials = 0;
     wv_evidence_weights(f->N, f->cells.now.elbo, f->cells.weight);
     memcpy(f->cells.weight_beta, f->cells.weight, f->N * sizeof *f->cells.weight);
@@ -209,23 +209,35 @@ static void choose_weights(wvgd_fit *f)
  * standard error of about 1/70 of a sd. */
 static const double enough_ess = 5000;
 
-static void plan(wvgd_fit *f)
+static double final_draws(const wvgd_fit *f, double rel)
 {
-    double rel;
+    double wanted = 1.3 * (1 / rel - 1) / (f->opt.evidence_se * f->opt.evidence_se),
+           least = fmax((double)larger(4000, 200 * f->N), enough_ess / rel);
+    return fmin(fmax(wanted, least), (double)f->size.close_max);
+}
+
+/* Returns whether the final draws can be made; else those of another trial are planned. */
+static bool end_trial(wvgd_fit *f)
+{
     wv_posterior_masses(f, f->cells.weight_beta);
     if (f->joint.averaged)
         memcpy(f->cells.weight_beta, f->cells.now.beta, f->N * sizeof(double));
     choose_weights(f);
-    rel = wv_weights_ess(f->closing.draws.n, f->closing.v) / (double)f->closing.draws.n;
+    double rel = wv_weights_ess(f->closing.draws.n, f->closing.v) / (double)f->closing.draws.n;
     refit_spreads(f);
-    if (rel < 0.3 && f->joint.trials < 4) { /* a proposal that its own draws have improved deserves another trial */
-        f->joint.trials++;
-        begin_stage(f, WV_TRIAL, f->closing.planned);
-        return;
-    }
-    double wanted = 1.3 * (1 / rel - 1) / (f->opt.evidence_se * f->opt.evidence_se),
-           least = fmax((double)larger(4000, 200 * f->N), enough_ess / rel);
-    begin_stage(f, WV_FINAL, (size_t)fmin(fmax(wanted, least), (double)f->size.close_max));
+    bool again = rel < 0.3 && f->joint.trials < 4; /* a proposal that its own draws have improved deserves another */
+    f->joint.trials += again;
+    plan_draws(f, again ? f->closing.planned : (size_t)final_draws(f, rel));
+    return !again;
+}
+
+/* Returns whether the final draws are enough; else as many again are planned: the trial was too hopeful. */
+static bool end_block(wvgd_fit *f)
+{
+    bool again = wv_evidence_importance(f, &f->closing.draws).se > f->opt.evidence_se &&
+                 f->closing.draws.n + f->closing.planned <= f->size.close_max;
+    f->closing.block += again;
+    return !again;
 }
 
 /* A component of which no final draw lies in its cell cannot be part of the ensemble. */
@@ -255,13 +267,12 @@ static void estimate_bounds(wvgd_fit *f)
     wv_arena_release(f->arena, mark);
 }
 
-static void finish(wvgd_fit *f)
+void wv_joint_closing_finish(wvgd_fit *f)
 {
     estimate_bounds(f);
     memcpy(f->closing.calibrated, f->closing.v, f->closing.draws.n * sizeof(double));
     f->outcome.evidence = wv_evidence_importance(f, &f->closing.draws);
     f->outcome.ess = wv_weights_ess(f->closing.draws.n, f->closing.v);
-    f->stage = WV_DONE;
     if (wv_posterior_uncorrected(f)) {
         wv_posterior_weights(f);
         wv_weights_normalise(f->closing.draws.n, f->closing.log_w, f->closing.calibrated);
@@ -272,7 +283,7 @@ static void finish(wvgd_fit *f)
         memcpy(f->closing.smooth, f->closing.log_w, f->closing.draws.n * sizeof(double));
 }
 
-wvgd_status wv_joint_closing_tell(wvgd_fit *f, wvgd_error *error)
+wvgd_status wv_joint_closing_tell(wvgd_fit *f, bool *complete, wvgd_error *error)
 {
     const double *const w[2] = {f->cells.weight, f->cells.weight_beta};
     memset(f->b.sum_u, 0, f->N * sizeof(double));
@@ -285,16 +296,10 @@ wvgd_status wv_joint_closing_tell(wvgd_fit *f, wvgd_error *error)
         return WVGD_OK;
     if (!wv_posterior_weights(f)) {
         size_t n = f->closing.draws.n;
-        begin_stage(f, f->stage, f->closing.planned); /* whoever goes on begins this stage again */
+        plan_draws(f, f->closing.planned); /* whoever goes on begins this stage again */
         return wv_fail(error, WVGD_E_NO_DRAWS,
                        "none of %zu closing draws has a finite log density: there is nothing to estimate from", n);
     }
-    if (f->stage == WV_TRIAL)
-        plan(f);
-    else if (wv_evidence_importance(f, &f->closing.draws).se > f->opt.evidence_se &&
-             f->closing.draws.n + f->closing.planned <= f->size.close_max)
-        f->closing.block++; /* the trial was too hopeful: as many again */
-    else
-        finish(f);
+    *complete = f->stage == WV_TRIAL ? end_trial(f) : end_block(f);
     return WVGD_OK;
 }

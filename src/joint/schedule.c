@@ -1,4 +1,4 @@
-/* schedule.c - which stage comes next, and when a run has converged.
+/* schedule.c - what the trace shows, and when a run has converged.
  *
  * search: constant steps until the bound has stopped rising, judged against its own noise, and the particles drift no
  * more than noise would move them; a bound that falls beyond noise sends the fit back to its best state with half the
@@ -10,9 +10,6 @@
 #include "joint/schedule.h"
 #include "arena.h"
 #include "fit.h"
-#include "joint/joint_closing.h"
-#include "joint/joint.h"
-#include "kmeans.h"
 #include "trace.h"
 #include <cblas.h>
 #include <math.h>
@@ -37,23 +34,10 @@ void wv_schedule_begin_phase(wvgd_fit *f)
     mark(f);
 }
 
-/* The best state so far is kept, and can be gone back to: of the pilot while it runs, of the ensemble afterwards. */
-static void keep_best(wvgd_fit *f)
+void wv_schedule_begin_stage(wvgd_fit *f)
 {
-    if (f->stage == WV_PILOT)
-        memcpy(f->prefit.best, f->prefit.mu, (f->D + f->D * f->D) * sizeof(double));
-    else
-        wv_partition_keep(&f->cells);
-    f->joint.best = f->last.pelbo;
-    f->joint.best_se = f->last.pelbo_se;
-}
-
-static void go_back(wvgd_fit *f)
-{
-    if (f->stage == WV_PILOT)
-        memcpy(f->prefit.mu, f->prefit.best, (f->D + f->D * f->D) * sizeof(double));
-    else
-        wv_partition_go_back(&f->cells);
+    f->joint.averaged = 0;
+    wv_schedule_begin_phase(f);
 }
 
 static size_t window(const wvgd_fit *f)
@@ -77,50 +61,47 @@ bool wv_schedule_still(const wvgd_fit *f)
            wv_trace_step(&f->trace, f->trace.rows - 2, 2) < 1e-3 * f->opt.tol;
 }
 
-bool wv_schedule_fell(wvgd_fit *f)
+wv_bound_change wv_schedule_compare(wvgd_fit *f)
 {
-    double noise = 4 * sqrt(f->last.pelbo_se * f->last.pelbo_se + f->joint.best_se * f->joint.best_se);
+    wv_joint *j = &f->joint;
+    double noise = 4 * sqrt(f->last.pelbo_se * f->last.pelbo_se + j->best_se * j->best_se);
     if (f->stage == WV_AVERAGE)
-        return false; /* steps fall anyway, and the luckiest of many batches is no measure */
-    if (f->last.pelbo > f->joint.best || f->joint.best == -INFINITY)
-        keep_best(f);
-    else if (f->last.pelbo < f->joint.best - fmax(2, noise) && f->joint.rho > 0.02) {
-        go_back(f);
-        f->joint.rho /= 2;
-        f->joint.best = -INFINITY; /* judged anew, so that one lucky batch does not hold the fit back */
-        return true;
+        return WV_BOUND_WITHIN; /* steps fall anyway, and the luckiest of many batches is no measure */
+    if (f->last.pelbo > j->best || j->best == -INFINITY) {
+        j->best = f->last.pelbo;
+        j->best_se = f->last.pelbo_se;
+        return WV_BOUND_BEST;
     }
-    return false;
+    if (f->last.pelbo < j->best - fmax(2, noise) && j->rho > 0.02) {
+        j->rho /= 2;
+        j->best = -INFINITY; /* judged anew, so that one lucky batch does not hold the fit back */
+        return WV_BOUND_FELL;
+    }
+    return WV_BOUND_WITHIN;
 }
 
-void wv_schedule_end(wvgd_fit *f, wvgd_stop stop)
+bool wv_schedule_best_is_better(const wvgd_fit *f)
 {
     size_t w = window(f);
-    f->stop = stop;
-    if (f->stage != WV_AVERAGE)
-        f->joint.averaged = 0; /* the cells were not at rest */
-    if (f->stage == WV_SEARCH && stop != WVGD_CONVERGED && f->joint.best > -INFINITY)
-        go_back(f);
-    else if (f->stage != WV_SEARCH && f->trace.rows >= f->joint.phase_start + w) {
-        wvgd_estimate late = wv_trace_pelbo(&f->trace, f->trace.rows - w, w);
-        if (late.value < f->joint.best - 6 * sqrt(late.se * late.se + f->joint.best_se * f->joint.best_se) - 0.1)
-            go_back(f);
-    }
-    wv_joint_closing_begin(f);
+    if (f->stage == WV_SEARCH)
+        return f->stop != WVGD_CONVERGED && f->joint.best > -INFINITY;
+    if (f->trace.rows < f->joint.phase_start + w)
+        return false;
+    wvgd_estimate late = wv_trace_pelbo(&f->trace, f->trace.rows - w, w);
+    return late.value < f->joint.best - 6 * sqrt(late.se * late.se + f->joint.best_se * f->joint.best_se) - 0.1;
+}
+
+bool wv_schedule_moves_due(const wvgd_fit *f, size_t iterations)
+{
+    return f->N > 1 && f->stage == WV_SEARCH && iterations % 4 == 3 && f->joint.moves < 20 + 2 * f->N;
 }
 
 /* Over the last DRIFT iterations, did the particles go further together than independent steps of that size would?
  * For noise around a fixed point the ratio below is about 2, for steady motion about DRIFT^2. */
-static bool drifting(wvgd_fit *f)
+static bool drifted(const wvgd_fit *f)
 {
-    size_t D = f->D;
-    double net = 0;
-    if (f->N == 1)
-        return false;
-    if (f->trace.rows < f->joint.marked + DRIFT)
-        return true;
-    size_t scratch = wv_arena_mark(f->arena);
-    double *gone = wv_arena_take(f->arena, D);
+    size_t D = f->D, scratch = wv_arena_mark(f->arena);
+    double net = 0, *gone = wv_arena_take(f->arena, D);
     for (size_t j = 0; j < f->N; j++) {
         wv_gaussian spread = wv_partition_spread(&f->cells, j);
         for (size_t i = 0; i < D; i++)
@@ -129,9 +110,18 @@ static bool drifting(wvgd_fit *f)
         net += f->cells.beta[j] * cblas_ddot((int)D, gone, 1, gone, 1);
     }
     wv_arena_release(f->arena, scratch);
-    bool drifts = net * DRIFT > 6 * f->joint.walked;
-    mark(f);
-    return drifts;
+    return net * DRIFT > 6 * f->joint.walked;
+}
+
+/* Have the particles gone on for long enough to tell? */
+static bool drift_known(const wvgd_fit *f)
+{
+    return f->trace.rows >= f->joint.marked + DRIFT;
+}
+
+static bool drifting(const wvgd_fit *f)
+{
+    return f->N > 1 && (!drift_known(f) || drifted(f));
 }
 
 /* In many dimensions particles turn without end if the posterior is about equally wide in several directions, and if
@@ -153,11 +143,25 @@ static bool turning(const wvgd_fit *f)
     return mean[0] - mean[1] < fmax(1e-3 * mean[1], 2 * sqrt(squares));
 }
 
-static void enter(wvgd_fit *f, wv_stage stage)
+bool wv_schedule_exhausted(const wvgd_fit *f)
 {
-    f->stage = stage;
-    f->joint.averaged = 0;
-    wv_schedule_begin_phase(f);
+    return f->N == 1 && !f->tally.lost && wv_schedule_still(f);
+}
+
+bool wv_schedule_at_rest(wvgd_fit *f)
+{
+    if (!wv_schedule_level(f, window(f)))
+        return false;
+    if (!drifting(f) || turning(f))
+        return true;
+    if (drift_known(f))
+        mark(f);
+    return false;
+}
+
+size_t wv_schedule_settling(void)
+{
+    return SETTLE;
 }
 
 double wv_schedule_lambda(const wvgd_fit *f, double rho)
@@ -176,41 +180,27 @@ static double tolerance(const wvgd_fit *f)
     return f->opt.tol * fmax(1, (double)f->D / WV_DENSE);
 }
 
-void wv_schedule_next(wvgd_fit *f)
+static size_t rows_of_phase(const wvgd_fit *f)
 {
-    size_t least = f->N == 1 ? 30 : 150, rows = f->trace.rows - f->joint.phase_start;
-    if (f->stage == WV_SEARCH) {
-        if (wv_schedule_still(f) && f->N == 1 && !f->tally.lost)
-            wv_schedule_end(f, WVGD_CONVERGED);
-        else if (wv_schedule_level(f, window(f)) && (!drifting(f) || turning(f))) {
-            if (f->joint.requantised < 3 && wv_kmeans_improve(f)) {
-                f->joint.requantised++;
-                for (size_t j = 0; j < f->N; j++) {
-                    wv_joint_restart(f, j);
-                    f->cells.now.losses[j] = 0;
-                }
-                f->joint.best = -INFINITY;
-                enter(f, WV_SEARCH);
-            } else
-                enter(f, f->N == 1 ? WV_AVERAGE : WV_SETTLE);
-        }
-    } else if (f->stage == WV_SETTLE) {
-        if (++f->joint.averaged == SETTLE)
-            enter(f, WV_AVERAGE);
-    } else {
-        f->joint.averaged++;
-        double gap = wv_trace_step(&f->trace, f->joint.phase_start, rows) / (double)(f->joint.averaged + 1);
-        if (rows >= least && gap < tolerance(f)) {
-            if (wv_schedule_level(f, rows / 2) && 20 * f->tally.lost <= rows)
-                wv_schedule_end(f, WVGD_CONVERGED);
-            else if (f->dense)
-                enter(f, WV_AVERAGE);
-            else { /* with a thousand noisy means what has been averaged is too good to be thrown away */
-                f->joint.averaged /= 2;
-                wv_schedule_begin_phase(f);
-            }
-        }
-    }
-    if (f->stage <= WV_AVERAGE && f->count.iteration >= f->opt.max_iter)
-        wv_schedule_end(f, WVGD_MAX_ITER);
+    return f->trace.rows - f->joint.phase_start;
+}
+
+bool wv_schedule_averaged(const wvgd_fit *f)
+{
+    size_t least = f->N == 1 ? 30 : 150, rows = rows_of_phase(f);
+    double gap = wv_trace_step(&f->trace, f->joint.phase_start, rows) / (double)(f->joint.averaged + 1);
+    return rows >= least && gap < tolerance(f);
+}
+
+bool wv_schedule_converged(const wvgd_fit *f)
+{
+    size_t rows = rows_of_phase(f);
+    return wv_schedule_level(f, rows / 2) && 20 * f->tally.lost <= rows;
+}
+
+void wv_schedule_average_on(wvgd_fit *f)
+{
+    /* with a thousand noisy means what has been averaged is too good to be thrown away */
+    f->joint.averaged = f->dense ? 0 : f->joint.averaged / 2;
+    wv_schedule_begin_phase(f);
 }
