@@ -11,6 +11,7 @@
 #include "nearest.h"
 #include "simd/columns.h"
 #include "weights.h"
+#include "policy.h"
 #include <cblas.h>
 #include <math.h>
 #include <string.h>
@@ -37,12 +38,9 @@ void wv_posterior_archive(wv_posterior *p, wv_archive *a, size_t D)
     wv_archive_array(a, p->mcse, D);
 }
 
-/* Effective draws below which weights correct nothing: what they say of the posterior is noise. */
-static const double few = 30;
-
 bool wv_posterior_uncorrected(const wvgd_fit *f)
 {
-    return f->stage == WV_DONE && !f->staged && f->outcome.ess < few;
+    return f->stage == WV_DONE && !f->staged && f->outcome.ess < wv_policy.posterior_few;
 }
 
 /* log_w[n]: logs of weights for the ensemble, up to a factor. */

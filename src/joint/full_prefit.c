@@ -10,15 +10,21 @@
 #include "joint/schedule.h"
 #include "trace.h"
 #include "update/update.h"
+#include "policy.h"
 #include <cblas.h>
 #include <math.h>
 #include <string.h>
 #include <stdlib.h>
 
+static size_t draws_for(size_t D)
+{
+    return (size_t)fmax(wv_policy.pilot_draws, wv_policy.pilot_draws_each * (double)D);
+}
+
 bool wv_full_prefit_new(wv_full_prefit *p, size_t D, bool wanted)
 {
     size_t both = wanted ? D + D * D : 0;
-    *p = (wv_full_prefit){.wanted = wanted, .D = D, .draws = 4 * D > 64 ? 4 * D : 64};
+    *p = (wv_full_prefit){.wanted = wanted, .D = D, .draws = draws_for(D)};
     const wv_slot slots[] = {{&p->mu, both}, {&p->best, both}};
     p->memory = wv_memory_carve(slots, sizeof slots / sizeof *slots, WV_ZEROED);
     p->root = p->mu ? p->mu + D : NULL;
@@ -174,8 +180,8 @@ static wvgd_status iterate(wvgd_fit *f, const gathered *g, bool *back, wvgd_erro
     wvgd_estimate now = bound(g);
     f->last.pelbo = now.value;
     f->last.pelbo_se = now.se;
-    if (2 * g->n < f->b.n)
-        cblas_dscal((int)(f->D * f->D), 0.5, f->prefit.root, 1); /* half of it outside the support: draw nearer */
+    if ((double)g->n < wv_policy.pilot_inside * (double)f->b.n) /* much of it outside the support: draw nearer */
+        cblas_dscal((int)(f->D * f->D), wv_policy.pilot_shrink, f->prefit.root, 1);
     double k = (double)f->joint.averaged, rho = k > 0 ? 1 / (1 / f->joint.rho + k) : f->joint.rho;
     *back = went_back(f);
     f->last.step = *back ? INFINITY : step(f, g, rho);
@@ -203,11 +209,12 @@ wvgd_status wv_full_prefit_tell(wvgd_fit *f, bool *complete, wvgd_error *error)
         f->joint.averaged++;
     else if (back)
         wv_schedule_begin_phase(f);
-    else if (wv_schedule_level(f, 6)) {
+    else if (wv_schedule_level(f, (size_t)wv_policy.pilot_window)) {
         f->joint.averaged = 1;
         wv_schedule_begin_phase(f);
     }
-    *complete = wv_schedule_still(f) || f->joint.averaged > 20 || 2 * f->count.iteration >= f->opt.max_iter;
+    *complete = wv_schedule_still(f) || (double)f->joint.averaged > wv_policy.pilot_average ||
+                (double)f->count.iteration >= wv_policy.pilot_most * (double)f->opt.max_iter;
     return WVGD_OK;
 }
 

@@ -19,6 +19,7 @@
 #include "trace.h"
 #include "update/update.h"
 #include "weights.h"
+#include "policy.h"
 #include <cblas.h>
 #include <lapacke.h>
 #include <math.h>
@@ -49,7 +50,7 @@ bool wv_joint_archive(wv_joint *j, wv_archive *a, size_t rows)
     enum { SAVED = offsetof(wv_joint, z_mark) }; /* all numbers of eight bytes: there is no padding */
     wv_joint s = *j;
     wv_archive_values(a, &s, SAVED);
-    if (s.phase_start > rows || s.marked > rows || s.trials > 4)
+    if (s.phase_start > rows || s.marked > rows || (double)s.trials > wv_policy.joint_trials)
         return wv_archive_refuse(a);
     if (wv_archive_reading(a))
         *j = s;
@@ -262,15 +263,10 @@ static void mixture_gradients(wvgd_fit *f, double *out)
 
 /* A component that runs away from its cell begins again, with steps half as long; so often (in a tail whose best fit
  * is an exponential or flatter, say), and it is no longer fitted but given the moments of the posterior in the cell. */
-static const double patience = 6;
-
 bool wv_joint_gave_up(const wvgd_fit *f, size_t j)
 {
-    return f->N > 1 && f->cells.now.losses[j] >= patience;
+    return f->N > 1 && f->cells.now.losses[j] >= wv_policy.joint_patience;
 }
-
-/* Components cut by their cell (less than this mass inside) need the boundary term. */
-static const double hardly_cut = 0.98;
 
 /* The step of component j where that of the others is rho: as if its phase had begun with a shorter one. */
 static double own_step(const wvgd_fit *f, size_t j, double rho)
@@ -282,7 +278,7 @@ static double own_step(const wvgd_fit *f, size_t j, double rho)
 static double move_component(wvgd_fit *f, size_t j, const gathered *g, double rho, bool soft)
 {
     size_t D = f->D, size = f->family->size(D, f->R);
-    double enough = D == 1 ? 4 : 6;
+    double enough = D == 1 ? wv_policy.joint_ess_line : wv_policy.joint_ess;
     wv_update c = {.estimator = f->opt.estimator,
                    .family = f->family,
                    .R = f->R,
@@ -294,7 +290,7 @@ static double move_component(wvgd_fit *f, size_t j, const gathered *g, double rh
                    .grad = g->grad,
                    .u = g->u,
                    .rho = own_step(f, j, rho),
-                   .truncated = !soft && f->N > 1 && f->cells.log_Z[j] < log(hardly_cut),
+                   .truncated = !soft && f->N > 1 && f->cells.log_Z[j] < log(wv_policy.joint_hardly_cut),
                    .precondition = f->prefit.wanted ? f->prefit.root : NULL,
                    .adam = f->joint.adam ? f->joint.adam + j * 2 * (D + size) : NULL,
                    .time = f->count.iteration + 1};
@@ -308,7 +304,7 @@ static double move_component(wvgd_fit *f, size_t j, const gathered *g, double rh
     if (r.ok)
         return r.kl;
     f->cells.now.losses[j] += 1;
-    f->tally.lost += f->cells.weight[j] > 0.01;
+    f->tally.lost += f->cells.weight[j] > wv_policy.joint_heavy;
     wv_joint_restart(f, j);
     return 0;
 }
@@ -356,7 +352,7 @@ static void move_cell(wvgd_fit *f, void *context, size_t j)
     gather(f, m->lists, j, &g);
     drop_zero(f->D, &g);
     m->nats[j] = m->walked[j] = 0;
-    if (g.n >= 3) {
+    if ((double)g.n >= wv_policy.joint_cell_points) {
         if (m->lambda > 0)
             move_particle(f, m, j, &g);
         if (soft)
@@ -400,14 +396,11 @@ static void follow_posterior(wvgd_fit *f, double lambda, double *weight)
 }
 
 /* ---- the iteration ----------------------------------------------------------------------------------------------- */
-/* Masses of moved cells, together, below which everything goes on as before. */
-static const double light = 0.05;
-
 /* A particle to where it is worth more. Returns whether that matters to what the last iterations have shown. */
 static bool move_particles(wvgd_fit *f, const double *weight, const wv_cell_lists *lists)
 {
     size_t moved[2];
-    if (!wv_schedule_moves_due(f, f->count.iteration) || f->last.ess < 10 * (double)f->N ||
+    if (!wv_schedule_moves_due(f, f->count.iteration) || f->last.ess < wv_policy.joint_move_ess * (double)f->N ||
         !wv_particle_move(f, &f->b, weight, lists, moved))
         return false;
     for (int i = 0; i < 2; i++) {
@@ -415,7 +408,7 @@ static bool move_particles(wvgd_fit *f, const double *weight, const wv_cell_list
         f->cells.now.losses[moved[i]] = 0;
     }
     f->joint.moves++;
-    if (f->cells.beta[moved[0]] + f->cells.beta[moved[1]] < light)
+    if (f->cells.beta[moved[0]] + f->cells.beta[moved[1]] < wv_policy.joint_move_light)
         return false;
     /* judged anew: components that begin again are worse at first, and that is no reason for shorter steps */
     f->joint.best = -INFINITY;
@@ -427,7 +420,7 @@ static bool move_particles(wvgd_fit *f, const double *weight, const wv_cell_list
 static void remember(wvgd_fit *f)
 {
     double k = f->stage == WV_AVERAGE ? (double)f->joint.averaged : 0,
-           share = f->stage == WV_AVERAGE ? 1 / (k + 1) : 0.2;
+           share = f->stage == WV_AVERAGE ? 1 / (k + 1) : wv_policy.joint_memory;
     for (size_t j = 0; j < f->N; j++) {
         if (f->cells.elbo[j] > -INFINITY) {
             bool known = f->cells.now.elbo[j] > -INFINITY && (f->stage != WV_AVERAGE || k > 0);
@@ -445,12 +438,12 @@ static void remember(wvgd_fit *f)
     wv_evidence_weights(f->N, f->cells.now.elbo, f->cells.weight);
 }
 
-/* Step of the components. 1/k averages; preconditioned means may be pulled too weakly in some directions, and 2/k
- * forgives that for a third more noise. */
+/* Step of the components, which averages when it falls like 1/k. */
 static double component_step(const wvgd_fit *f)
 {
     double k = (double)f->joint.averaged;
-    return f->stage == WV_AVERAGE ? 1 / (1 / f->joint.rho + (f->prefit.wanted ? k / 2 : k)) : f->joint.rho;
+    return f->stage == WV_AVERAGE ? 1 / (1 / f->joint.rho + (f->prefit.wanted ? k / wv_policy.joint_preconditioned : k))
+                                  : f->joint.rho;
 }
 
 /* Moves every particle and every component; weight[n]: posterior weights of the points. */
@@ -531,7 +524,7 @@ typedef enum {
 /* Better particles from the pooled points, a few times at most; then the search begins again. */
 static bool requantise(wvgd_fit *f)
 {
-    if (f->joint.requantised >= 3 || !wv_kmeans_improve(f))
+    if ((double)f->joint.requantised >= wv_policy.joint_requantise || !wv_kmeans_improve(f))
         return false;
     f->joint.requantised++;
     for (size_t j = 0; j < f->N; j++) {
@@ -608,7 +601,7 @@ static void enter(wvgd_fit *f, wv_stage stage)
     if (iterating(stage)) {
         if (from_pilot) {
             wv_full_prefit_leave(f);
-            f->joint.rho = 0.5;
+            f->joint.rho = wv_policy.joint_step;
             f->joint.best = -INFINITY;
         }
         wv_schedule_begin_stage(f);
@@ -631,7 +624,7 @@ static void end_iterations(wvgd_fit *f, wvgd_stop stop)
 
 void wv_joint_begin(wvgd_fit *f)
 {
-    f->joint.rho = f->N == 1 || f->prefit.wanted ? 1 : 0.5;
+    f->joint.rho = f->N == 1 || f->prefit.wanted ? 1 : wv_policy.joint_step;
     f->joint.best = -INFINITY;
     f->stage = f->prefit.wanted ? WV_PILOT : WV_SEARCH;
     for (size_t j = 0; j < f->N; j++)

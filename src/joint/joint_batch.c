@@ -9,6 +9,7 @@
 #include "joint/shared_proposals.h"
 #include "nearest.h"
 #include "simd/columns.h"
+#include "policy.h"
 #include <math.h>
 #include <string.h>
 
@@ -29,8 +30,9 @@ static void propose(wvgd_fit *f)
     f->proposals.n = spread ? 2 * N : N;
     for (size_t j = 0; j < N; j++) {
         double inside = f->count.iteration ? fmin(exp(f->cells.log_Z[j]), 1) : 1;
-        size_t own = inside >= 0 ? 2 * (size_t)ceil((double)f->size.M / 2 * fmax(inside / (1 + inside), 0.125))
-                                 : f->size.M / 2; /* an eighth at least: u_j <= 8 N */
+        size_t own = inside >= 0 ? 2 * (size_t)ceil((double)f->size.M / 2 *
+                                                    fmax(inside / (1 + inside), wv_policy.joint_own_share))
+                                 : f->size.M / 2;
         f->proposals.share[j] = spread && own < f->size.M ? own : f->size.M;
         f->proposals.p[j].q = wv_partition_component(&f->cells, j);
         if (spread) {
@@ -144,10 +146,9 @@ static void assign_stretch(wvgd_fit *f, void *context, size_t k)
  * draws are taken together. */
 static void assign(wvgd_fit *f, wv_batch_density_plan *plan)
 {
-    enum { MANY = 128 };
     size_t from = 0, at = 0, listed = 0;
     for (size_t c = 0; c < f->proposals.n; at += f->proposals.share[c++])
-        if (plan && f->proposals.share[c] >= MANY) {
+        if (plan && (double)f->proposals.share[c] >= wv_policy.joint_mirrored_draws) {
             listed = list(f, listed, from, at - from, f->proposals.n);
             listed = list(f, listed, at, f->proposals.share[c], c);
             from = at + f->proposals.share[c];

@@ -14,12 +14,10 @@
 #include "joint/particle.h"
 #include "joint/full_prefit.h"
 #include "weights.h"
+#include "policy.h"
 #include <cblas.h>
 #include <math.h>
 #include <string.h>
-
-/* Shares of the closing proposal: Student-t copies of the components, and one wide t around everything. */
-static const double share_tails = 0.2, share_wide = 0.1, degrees = 4, widening = 2;
 
 static size_t larger(size_t a, size_t b)
 {
@@ -48,7 +46,7 @@ static void add_covariance(const wvgd_fit *f, const wv_gaussian *q, const double
     wv_arena_release(f->arena, mark);
 }
 
-/* A t around the whole ensemble: its mean and `widening` times a root of its covariance. Diagonal
+/* A t around the whole ensemble: its mean and a multiple of a root of its covariance. Diagonal
  * where no D x D matrix is formed. */
 static wv_gaussian wide_tail(wvgd_fit *f, const double *w)
 {
@@ -67,34 +65,34 @@ static wv_gaussian wide_tail(wvgd_fit *f, const double *w)
     }
     if (full && wv_dense_chol(D, C, wv_arena_take(f->arena, D * D)))
         for (size_t i = 0; i < D * D; i++)
-            root[i] = widening * C[i];
+            root[i] = wv_policy.joint_wide_factor * C[i];
     else if (!full)
         for (size_t i = 0; i < D; i++)
-            root[i] = widening * sqrt(C[i]);
+            root[i] = wv_policy.joint_wide_factor * sqrt(C[i]);
     wv_arena_release(f->arena, mark);
-    return (wv_gaussian){f->metric_family, D, 0, m, root, degrees};
+    return (wv_gaussian){f->metric_family, D, 0, m, root, wv_policy.joint_tail_degrees};
 }
 
 /* The closing proposal for ensemble weights w, each share rounded to whole draws out of `planned`. */
 static void propose(wvgd_fit *f, const double *w)
 {
     size_t N = f->N, c = 0, left = f->closing.planned, largest = 0;
-    double central = (1 - share_tails - share_wide) / 2;
+    double central = (1 - wv_policy.joint_tail_share - wv_policy.joint_wide_share) / 2;
     for (size_t j = 0; j < N; j++) {
-        double a = 0.5 * w[j] + 0.5 / (double)N;
+        double even = wv_policy.joint_even_share, a = (1 - even) * w[j] + even / (double)N;
         f->proposals.p[j] = (wv_proposal){wv_partition_component(&f->cells, j), a * central};
-        f->proposals.p[N + j] = (wv_proposal){wv_partition_component(&f->cells, j), a * share_tails};
-        f->proposals.p[N + j].q.nu = degrees;
+        f->proposals.p[N + j] = (wv_proposal){wv_partition_component(&f->cells, j), a * wv_policy.joint_tail_share};
+        f->proposals.p[N + j].q.nu = wv_policy.joint_tail_degrees;
         f->proposals.p[2 * N + j] = (wv_proposal){wv_partition_spread(&f->cells, j), a * central};
     }
-    f->proposals.p[3 * N] = (wv_proposal){wide_tail(f, w), share_wide};
+    f->proposals.p[3 * N] = (wv_proposal){wide_tail(f, w), wv_policy.joint_wide_share};
     f->proposals.n = 3 * N + 1;
     if (f->prefit.wanted) { /* a full Gaussian covers what diagonal ones cannot */
         for (c = 0; c < f->proposals.n; c++)
-            f->proposals.p[c].log_alpha *= 0.6;
-        f->proposals.p[c] = (wv_proposal){wv_full_prefit_gaussian(f), 0.2};
+            f->proposals.p[c].log_alpha *= 1 - 2 * wv_policy.joint_full_share;
+        f->proposals.p[c] = (wv_proposal){wv_full_prefit_gaussian(f), wv_policy.joint_full_share};
         f->proposals.p[c + 1] = f->proposals.p[c];
-        f->proposals.p[c + 1].q.nu = degrees;
+        f->proposals.p[c + 1].q.nu = wv_policy.joint_tail_degrees;
         f->proposals.n += 2;
     }
     for (c = 0; c < f->proposals.n; c++) {
@@ -120,12 +118,14 @@ static void plan_draws(wvgd_fit *f, size_t planned)
 void wv_joint_closing_begin(wvgd_fit *f)
 {
     size_t most = f->size.n_max < f->size.close_max ? f->size.n_max : f->size.close_max,
-           least = larger(2000, larger(100 * f->N, 100 * f->D));
+           least = larger((size_t)wv_policy.joint_trial_draws,
+                          (size_t)wv_policy.joint_trial_draws_each * larger(f->N, f->D));
     plan_draws(f, least < most ? least : most);
     f->joint.trials = 0;
     wv_evidence_weights(f->N, f->cells.now.elbo, f->cells.weight);
     memcpy(f->cells.weight_beta, f->cells.weight, f->N * sizeof *f->cells.weight);
-    if (f->joint.averaged < 10) /* too few iterations with the cells at rest to say anything of the masses */
+    if ((double)f->joint.averaged <
+        wv_policy.joint_masses_known) /* too few iterations with the cells at rest to say anything of the masses */
         f->joint.averaged = 0;
 }
 
@@ -199,24 +199,24 @@ static void choose_weights(wvgd_fit *f)
     wv_evidence_elbo_se(f, &f->closing.draws, f->cells.elbo, f->cells.log_Z, h_bar, f->cells.elbo_se);
     wv_arena_release(f->arena, mark);
     for (size_t j = 0; j < f->N; j++)
-        if (!f->joint.averaged || !(fabs(f->cells.elbo[j] - f->cells.now.elbo[j]) < 3 * f->cells.elbo_se[j]))
+        if (!f->joint.averaged ||
+            !(fabs(f->cells.elbo[j] - f->cells.now.elbo[j]) < wv_policy.joint_elbo_agrees * f->cells.elbo_se[j]))
             f->cells.now.elbo[j] = f->cells.elbo[j];
     wv_evidence_weights(f->N, f->cells.now.elbo, f->cells.weight);
 }
 
-/* The trial has chosen: weights for the bound, and how many final draws bring the evidence to the
- * wanted standard error (a third more, as the share is itself an estimate) and posterior means to a
- * standard error of about 1/70 of a sd. */
-static const double enough_ess = 5000;
-
+/* How many final draws bring the evidence to the wanted standard error and posterior means to one of about 1/70 of a
+ * sd, where a share rel of the draws is effective. */
 static double final_draws(const wvgd_fit *f, double rel)
 {
-    double wanted = 1.3 * (1 / rel - 1) / (f->opt.evidence_se * f->opt.evidence_se),
-           least = fmax((double)larger(4000, 200 * f->N), enough_ess / rel);
+    double wanted = wv_policy.joint_final_margin * (1 / rel - 1) / (f->opt.evidence_se * f->opt.evidence_se),
+           least = fmax(fmax(wv_policy.joint_final_draws, wv_policy.joint_final_draws_each * (double)f->N),
+                        wv_policy.joint_final_ess / rel);
     return fmin(fmax(wanted, least), (double)f->size.close_max);
 }
 
-/* Returns whether the final draws can be made; else those of another trial are planned. */
+/* The trial has chosen weights. Returns whether the final draws can be made; else those of another trial are planned.
+ */
 static bool end_trial(wvgd_fit *f)
 {
     wv_posterior_masses(f, f->cells.weight_beta);
@@ -225,7 +225,9 @@ static bool end_trial(wvgd_fit *f)
     choose_weights(f);
     double rel = wv_weights_ess(f->closing.draws.n, f->closing.v) / (double)f->closing.draws.n;
     refit_spreads(f);
-    bool again = rel < 0.3 && f->joint.trials < 4; /* a proposal that its own draws have improved deserves another */
+    bool again = rel < wv_policy.joint_trial_uneven &&
+                 (double)f->joint.trials <
+                     wv_policy.joint_trials; /* a proposal that its own draws have improved deserves another */
     f->joint.trials += again;
     plan_draws(f, again ? f->closing.planned : (size_t)final_draws(f, rel));
     return !again;

@@ -10,6 +10,7 @@
 #include "nearest.h"
 #include "dense.h"
 #include "weights.h"
+#include "policy.h"
 #include <cblas.h>
 #include <math.h>
 #include <string.h>
@@ -19,7 +20,9 @@
 static double temper(wvgd_fit *f, wv_cell_points p, double *weight)
 {
     static const double tau[] = {1, 0.7, 0.5, 0.3, 0.2, 0.1, 0.05, 0};
-    double enough = fmin(0.1 * (double)p.n, 2 * (double)f->D + 8), ess = 0;
+    double enough = fmin(wv_policy.particle_ess_share * (double)p.n,
+                         wv_policy.particle_ess_each * (double)f->D + wv_policy.particle_ess),
+           ess = 0;
     size_t mark = wv_arena_mark(f->arena);
     double *log_w = wv_arena_take(f->arena, p.n);
     for (size_t t = 0; t < sizeof tau / sizeof *tau && (!t || ess < enough); t++) {
@@ -35,13 +38,12 @@ static double temper(wvgd_fit *f, wv_cell_points p, double *weight)
     return ess;
 }
 
-/* Weiszfeld target for sum |a_i - b_i|^p, coordinate by coordinate; smoothed at zero by a
- * twentieth of the cell's sd. */
+/* Weiszfeld target for sum |a_i - b_i|^p, coordinate by coordinate; smoothed at zero by a share of the cell's sd. */
 static void weiszfeld(size_t D, double p, size_t n, const double *x, const double *w, const double *z, const double *sd,
                       double *target)
 {
     for (size_t i = 0; i < D; i++) {
-        double e = 0.05 * sd[i], sum = 0, weighted = 0;
+        double e = wv_policy.particle_smoothing * sd[i], sum = 0, weighted = 0;
         for (size_t k = 0; k < n; k++) {
             double d = x[k * D + i] - z[i], a = w[k] * pow(d * d + e * e, (p - 2) / 2);
             sum += a;
@@ -51,29 +53,26 @@ static void weiszfeld(size_t D, double p, size_t n, const double *x, const doubl
     }
 }
 
-enum { SAMPLE = 256 };                 /* points that are enough for curvatures, */
-static const double difference = 0.05; /* which are differences of gradients so many sds apart */
-
-/* Draws SAMPLE of n points evenly by their weights, which sum to 1, into some[SAMPLE][D]. */
-static void sample(size_t D, size_t n, const double *x, const double *w, double *some)
+/* Takes `wanted` of n points evenly by their weights, which sum to 1, into some[wanted][D]. */
+static void sample(size_t D, size_t n, const double *x, const double *w, size_t wanted, double *some)
 {
     double sum = 0;
     size_t made = 0;
-    for (size_t k = 0; k < n && made < SAMPLE; k++)
-        for (sum += w[k] * SAMPLE; made < SAMPLE && (sum > (double)made + 0.5 || k + 1 == n); made++)
+    for (size_t k = 0; k < n && made < wanted; k++)
+        for (sum += w[k] * (double)wanted; made < wanted && (sum > (double)made + 0.5 || k + 1 == n); made++)
             memcpy(some + made * D, x + k * D, D * sizeof *x);
 }
 
-/* -g over the curvature, in sds, at most two; where it is not positive all of these. */
+/* -g over the curvature, in sds, at most so many; where it is not positive all of these. */
 static double clipped(double g, double curvature)
 {
-    double step = curvature > 0 ? -g / curvature : -copysign(2, g);
-    return isfinite(step) && g != 0 ? fmin(fmax(step, -2), 2) : 0;
+    double most = wv_policy.particle_newton_most, step = curvature > 0 ? -g / curvature : -copysign(most, g);
+    return isfinite(step) && g != 0 ? fmin(fmax(step, -most), most) : 0;
 }
 
 /* The Newton step in sds, along each axis of the Hessian as far as its curvature (or its opposite,
  * where that is negative) says. Row i of H[D][D], which is overwritten: what the gradient changes
- * by if coordinate i does by 1/20 sd. */
+ * by if coordinate i does by a difference. */
 static void newton_step(const wvgd_fit *f, const double *g, const double *sd, double *H, double *step)
 {
     size_t D = f->D, mark = wv_arena_mark(f->arena);
@@ -83,7 +82,7 @@ static void newton_step(const wvgd_fit *f, const double *g, const double *sd, do
     for (size_t i = 0; i < D; i++) {
         pull[i] = sd[i] * g[i];
         for (size_t k = 0; k <= i; k++)
-            H[i * D + k] = (H[i * D + k] * sd[k] + H[k * D + i] * sd[i]) / 2 / difference;
+            H[i * D + k] = (H[i * D + k] * sd[k] + H[k * D + i] * sd[i]) / 2 / wv_policy.particle_difference;
     }
     if (wv_dense_eigh(D, H, e, work)) {
         double least = 1e-6 * fmax(fabs(e[0]), fabs(e[D - 1]));
@@ -111,37 +110,37 @@ static void difference_step(const wvgd_fit *f, slope_points p, const double *z, 
     memcpy(at, z, D * sizeof *at);
     for (size_t i = 0; i < D; i++) {
         double *row = f->dense ? rows + i * D : rows;
-        at[i] = z[i] + difference * sd[i];
+        at[i] = z[i] + wv_policy.particle_difference * sd[i];
         wv_cost_callback(f, at, p.n, p.x, NULL, p.w, row);
         at[i] = z[i];
         cblas_daxpy((int)D, -1.0, p.grad, 1, row, 1);
-        step[i] = clipped(sd[i] * g[i], sd[i] * row[i] / difference);
+        step[i] = clipped(sd[i] * g[i], sd[i] * row[i] / wv_policy.particle_difference);
     }
     if (f->dense)
         newton_step(f, g, sd, rows, step);
     wv_arena_release(f->arena, mark);
 }
 
-/* Newton, clipped to two sds of the cell. */
+/* Newton, clipped to a few sds of the cell. */
 static void newton(const wvgd_fit *f, size_t n, const double *x, const double *w, const double *z, const double *sd,
                    double *target)
 {
-    size_t D = f->D, mark = wv_arena_mark(f->arena);
-    double *g = wv_arena_take(f->arena, D);
+    size_t D = f->D, some_points = (size_t)wv_policy.particle_newton_points, mark = wv_arena_mark(f->arena);
+    double *g = wv_arena_take(f->arena, D), most = wv_policy.particle_newton_most;
     wv_cost_callback(f, z, n, x, NULL, w, g);
     slope_points p = {n, x, w, g};
-    if (n > SAMPLE) {
-        double *some = wv_arena_take(f->arena, SAMPLE * D), *equal = wv_arena_take(f->arena, SAMPLE),
+    if (n > some_points) {
+        double *some = wv_arena_take(f->arena, some_points * D), *equal = wv_arena_take(f->arena, some_points),
                *grad = wv_arena_take(f->arena, D);
-        sample(D, n, x, w, some);
-        for (size_t k = 0; k < SAMPLE; k++)
-            equal[k] = 1.0 / SAMPLE;
-        wv_cost_callback(f, z, SAMPLE, some, NULL, equal, grad);
-        p = (slope_points){SAMPLE, some, equal, grad};
+        sample(D, n, x, w, some_points, some);
+        for (size_t k = 0; k < some_points; k++)
+            equal[k] = 1.0 / (double)some_points;
+        wv_cost_callback(f, z, some_points, some, NULL, equal, grad);
+        p = (slope_points){some_points, some, equal, grad};
     }
     difference_step(f, p, z, sd, g, target);
     for (size_t i = 0; i < D; i++)
-        target[i] = z[i] + (isfinite(target[i]) ? sd[i] * fmin(fmax(target[i], -2), 2) : 0);
+        target[i] = z[i] + (isfinite(target[i]) ? sd[i] * fmin(fmax(target[i], -most), most) : 0);
     wv_arena_release(f->arena, mark);
 }
 
@@ -162,7 +161,7 @@ static double mean_cost(const wvgd_fit *f, size_t n, const double *x, const doub
 static void hold_back(const wvgd_fit *f, size_t n, const double *x, const double *w, const double *z, double *target)
 {
     double before = mean_cost(f, n, x, w, z);
-    for (int halvings = 0; halvings < 8; halvings++) {
+    for (int halvings = 0; halvings < (int)wv_policy.particle_halvings; halvings++) {
         if (mean_cost(f, n, x, w, target) < before)
             return;
         for (size_t i = 0; i < f->D; i++)
@@ -176,7 +175,7 @@ static void step_spread(wvgd_fit *f, double *root, wv_cell_points p, const doubl
                         const double *mean)
 {
     double needed = f->cell_family == wv_family_get(WVGD_FULL) ? (double)f->D : 1;
-    double keep = lambda * (ess > 10 * needed ? 1 : ess / (ess + needed));
+    double keep = lambda * (ess > wv_policy.particle_spread_ess * needed ? 1 : ess / (ess + needed));
     size_t mark = wv_arena_mark(f->arena);
     double *y = wv_arena_take(f->arena, p.n * f->D),
            *C = f->cell_family == wv_family_get(WVGD_FULL) ? wv_arena_take(f->arena, f->D * f->D) : NULL;
@@ -207,7 +206,9 @@ static size_t free_batches(const wvgd_fit *f)
     if (f->stage != WV_SETTLE || f->count.zero_points || f->count.bad_points)
         return 0;
     double work = (double)(f->N * f->N) * (double)f->D * (f->opt.cost == WVGD_SQEUCLID ? 1 : (double)f->D) * WV_FREE;
-    return f->opt.cost == WVGD_CALLBACK ? 0 : (size_t)fmin(2, 2.4e5 / work);
+    return f->opt.cost == WVGD_CALLBACK
+               ? 0
+               : (size_t)fmin(wv_policy.particle_free_batches, wv_policy.particle_free_work / work);
 }
 
 bool wv_particle_ordered(const wvgd_fit *f)
@@ -329,7 +330,7 @@ void wv_particle_place_one(wvgd_fit *f, size_t n, const double *x, const double 
     double *z = f->cells.now.z, *target = wv_arena_take(f->arena, f->D), *sd = wv_arena_take(f->arena, f->D),
            damp = f->opt.cost == WVGD_LP && f->opt.power > 2 ? 1 / (f->opt.power - 1) : 1;
     f->cell_family->sd(f->D, 0, f->cells.now.spread, sd);
-    for (int round = 0; round < 100; round++) {
+    for (int round = 0; round < (int)wv_policy.particle_place_rounds; round++) {
         attract(f, n, x, w, z, mean, sd, target);
         for (size_t i = 0; i < f->D; i++)
             z[i] += damp * (target[i] - z[i]);
@@ -345,6 +346,9 @@ typedef struct {
     double *mean;       /* [D] */
 } weighted;
 
+/* Mean of half a standard normal, about. */
+static const double half_normal = 0.8;
+
 /* Two positions in the place of one particle. */
 typedef struct {
     double *a, *b; /* [D] */
@@ -357,7 +361,7 @@ static void principal_axis(const wvgd_fit *f, const double *root, double *v)
     size_t D = f->D;
     for (size_t i = 0; i < D; i++)
         v[i] = 1.0 / (1.0 + (double)i);
-    for (int round = 0; round < 8; round++) {
+    for (int round = 0; round < (int)wv_policy.particle_axis_rounds; round++) {
         f->cell_family->pull(D, 0, root, 1, v, NULL);
         double norm = cblas_dnrm2((int)D, v, 1);
         cblas_dscal((int)D, 1 / norm, v, 1);
@@ -382,7 +386,7 @@ static void lloyd_round(const wvgd_fit *f, const weighted *p, const double *cost
     wv_arena_release(f->arena, mark);
 }
 
-/* Splits cell j: two positions along the principal axis, refined by two rounds of Lloyd. Returns what the cell's cost
+/* Splits cell j: two positions along the principal axis, refined by a few rounds of Lloyd. Returns what the cell's cost
  * falls by, less what two means fitted to the noise of so many points would gain, which in many dimensions is most of
  * it. */
 static double split_gain(const wvgd_fit *f, size_t j, const weighted *p, halves h)
@@ -392,13 +396,13 @@ static double split_gain(const wvgd_fit *f, size_t j, const weighted *p, halves 
            *y = wv_arena_take(f->arena, n * D), *v = wv_arena_take(f->arena, D), before = 0, after = 0;
     principal_axis(f, wv_partition_spread(&f->cells, j).root, v);
     for (size_t i = 0; i < D; i++) {
-        h.a[i] = p->mean[i] - 0.8 * v[i];
-        h.b[i] = p->mean[i] + 0.8 * v[i];
+        h.a[i] = p->mean[i] - half_normal * v[i];
+        h.b[i] = p->mean[i] + half_normal * v[i];
     }
-    for (int round = 0; round < 3; round++) {
+    for (int round = 0, rounds = (int)wv_policy.particle_split_rounds; round <= rounds; round++) {
         wv_cost_cost(f, j, h.a, n, p->x, cost_a, y);
         wv_cost_cost(f, j, h.b, n, p->x, cost_b, y);
-        if (round < 2)
+        if (round < rounds)
             lloyd_round(f, p, cost_a, cost_b, h);
     }
     for (size_t k = 0; k < n; k++)
@@ -462,7 +466,9 @@ static size_t most_gaining(const wvgd_fit *f, const wv_batch *b, const double *w
     *gain = 0;
     for (size_t j = 0; j < f->N; j++) {
         size_t first = lists->start[j], n = lists->start[j + 1] - first;
-        double mass = j == least || n < 4 ? 0 : gather(f, b, w, lists->order + first, n, &p);
+        double mass = j == least || (double)n < wv_policy.particle_split_points
+                          ? 0
+                          : gather(f, b, w, lists->order + first, n, &p);
         if (!(mass > 0))
             continue;
         double here = mass * split_gain(f, j, &p, h);
@@ -504,7 +510,7 @@ bool wv_particle_move(wvgd_fit *f, const wv_batch *b, const double *w, const wv_
     halves h = {wv_arena_take(f->arena, D), wv_arena_take(f->arena, D)};
     double loss, gain;
     size_t least = least_useful(f, b, w, lists, &loss), most = most_gaining(f, b, w, lists, least, &gain, h);
-    bool worth = most < f->N && gain > 0.9 * loss;
+    bool worth = most < f->N && gain > wv_policy.particle_move_gain * loss;
     if (worth) {
         double *spread = f->cells.now.spread;
         memcpy(f->cells.now.z + least * D, h.a, D * sizeof *h.a);

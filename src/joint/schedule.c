@@ -11,14 +11,10 @@
 #include "arena.h"
 #include "fit.h"
 #include "trace.h"
+#include "policy.h"
 #include <cblas.h>
 #include <math.h>
 #include <string.h>
-
-enum {
-    DRIFT = 16,  /* iterations over which drift is judged */
-    SETTLE = 140 /* iterations in which particles settle */
-};
 
 static void mark(wvgd_fit *f)
 {
@@ -42,7 +38,7 @@ void wv_schedule_begin_stage(wvgd_fit *f)
 
 static size_t window(const wvgd_fit *f)
 {
-    return f->N == 1 ? 6 : 12;
+    return (size_t)(f->N == 1 ? wv_policy.joint_window_one : wv_policy.joint_window);
 }
 
 bool wv_schedule_level(const wvgd_fit *f, size_t w)
@@ -52,19 +48,19 @@ bool wv_schedule_level(const wvgd_fit *f, size_t w)
     wvgd_estimate late = wv_trace_pelbo(&f->trace, f->trace.rows - w, w),
                   early = wv_trace_pelbo(&f->trace, f->trace.rows - 2 * w, w);
     double noise = sqrt(late.se * late.se + early.se * early.se);
-    return late.value - early.value < fmax(f->opt.tol, 2 * noise);
+    return late.value - early.value < fmax(f->opt.tol, wv_policy.joint_level_noise * noise);
 }
 
 bool wv_schedule_still(const wvgd_fit *f)
 {
     return f->trace.rows >= f->joint.phase_start + 2 &&
-           wv_trace_step(&f->trace, f->trace.rows - 2, 2) < 1e-3 * f->opt.tol;
+           wv_trace_step(&f->trace, f->trace.rows - 2, 2) < wv_policy.joint_still * f->opt.tol;
 }
 
 wv_bound_change wv_schedule_compare(wvgd_fit *f)
 {
     wv_joint *j = &f->joint;
-    double noise = 4 * sqrt(f->last.pelbo_se * f->last.pelbo_se + j->best_se * j->best_se);
+    double noise = wv_policy.joint_fall_noise * sqrt(f->last.pelbo_se * f->last.pelbo_se + j->best_se * j->best_se);
     if (f->stage == WV_AVERAGE)
         return WV_BOUND_WITHIN; /* steps fall anyway, and the luckiest of many batches is no measure */
     if (f->last.pelbo > j->best || j->best == -INFINITY) {
@@ -72,7 +68,7 @@ wv_bound_change wv_schedule_compare(wvgd_fit *f)
         j->best_se = f->last.pelbo_se;
         return WV_BOUND_BEST;
     }
-    if (f->last.pelbo < j->best - fmax(2, noise) && j->rho > 0.02) {
+    if (f->last.pelbo < j->best - fmax(wv_policy.joint_fall, noise) && j->rho > wv_policy.joint_least_step) {
         j->rho /= 2;
         j->best = -INFINITY; /* judged anew, so that one lucky batch does not hold the fit back */
         return WV_BOUND_FELL;
@@ -88,16 +84,25 @@ bool wv_schedule_best_is_better(const wvgd_fit *f)
     if (f->trace.rows < f->joint.phase_start + w)
         return false;
     wvgd_estimate late = wv_trace_pelbo(&f->trace, f->trace.rows - w, w);
-    return late.value < f->joint.best - 6 * sqrt(late.se * late.se + f->joint.best_se * f->joint.best_se) - 0.1;
+    double noise = wv_policy.joint_return_noise * sqrt(late.se * late.se + f->joint.best_se * f->joint.best_se);
+    return late.value < f->joint.best - noise - wv_policy.joint_return;
+}
+
+/* Every few iterations, at the end of each few. */
+static bool move_turn(size_t iterations)
+{
+    size_t every = (size_t)wv_policy.joint_move_every;
+    return iterations % every == every - 1;
 }
 
 bool wv_schedule_moves_due(const wvgd_fit *f, size_t iterations)
 {
-    return f->N > 1 && f->stage == WV_SEARCH && iterations % 4 == 3 && f->joint.moves < 20 + 2 * f->N;
+    double most = wv_policy.joint_moves + wv_policy.joint_moves_each * (double)f->N;
+    return f->N > 1 && f->stage == WV_SEARCH && move_turn(iterations) && (double)f->joint.moves < most;
 }
 
-/* Over the last DRIFT iterations, did the particles go further together than independent steps of that size would?
- * For noise around a fixed point the ratio below is about 2, for steady motion about DRIFT^2. */
+/* Over the last k iterations, k that of joint_drift, did the particles go further together than independent steps of
+ * that size would? For noise around a fixed point the ratio below is about 2, for steady motion about k^2. */
 static bool drifted(const wvgd_fit *f)
 {
     size_t D = f->D, scratch = wv_arena_mark(f->arena);
@@ -110,13 +115,13 @@ static bool drifted(const wvgd_fit *f)
         net += f->cells.beta[j] * cblas_ddot((int)D, gone, 1, gone, 1);
     }
     wv_arena_release(f->arena, scratch);
-    return net * DRIFT > 6 * f->joint.walked;
+    return net * wv_policy.joint_drift > wv_policy.joint_drift_ratio * f->joint.walked;
 }
 
 /* Have the particles gone on for long enough to tell? */
 static bool drift_known(const wvgd_fit *f)
 {
-    return f->trace.rows >= f->joint.marked + DRIFT;
+    return f->trace.rows >= f->joint.marked + (size_t)wv_policy.joint_drift;
 }
 
 static bool drifting(const wvgd_fit *f)
@@ -126,21 +131,22 @@ static bool drifting(const wvgd_fit *f)
 
 /* In many dimensions particles turn without end if the posterior is about equally wide in several directions, and if
  * they are many, they drift without end in more than four. There it is enough that the distortion has stopped
- * falling: by less than a thousandth, or than noise. */
+ * falling, from one window of iterations to the next, within noise. */
 static bool turning(const wvgd_fit *f)
 {
-    enum { WINDOW = 2 * DRIFT, PLANE = 4, FEW = 8 };
-    /* few particles may have far to go, and need not settle for less */
-    size_t least = f->dense && f->N <= FEW ? 8 * WINDOW : 2 * WINDOW;
-    double mean[2] = {0, 0}, squares = 0;
-    if (f->D <= PLANE || f->trace.rows < f->joint.phase_start + least)
+    bool few = f->dense && (double)f->N <= wv_policy.joint_turning_few;
+    size_t w = 2 * (size_t)wv_policy.joint_drift,
+           least = w * (size_t)(few ? wv_policy.joint_turning_windows_few : wv_policy.joint_turning_windows);
+    double mean[2] = {0, 0}, squares = 0, n = (double)w;
+    if ((double)f->D <= wv_policy.joint_turning_dims || f->trace.rows < f->joint.phase_start + least)
         return false;
-    const wvgd_trace_row *row = f->trace.row + f->trace.rows - 2 * WINDOW;
-    for (size_t i = 0; i < 2 * WINDOW; i++)
-        mean[i / WINDOW] += row[i].distortion / WINDOW;
-    for (size_t i = 0; i < 2 * WINDOW; i++)
-        squares += pow(row[i].distortion - mean[i / WINDOW], 2) / (WINDOW * (WINDOW - 1));
-    return mean[0] - mean[1] < fmax(1e-3 * mean[1], 2 * sqrt(squares));
+    const wvgd_trace_row *row = f->trace.row + f->trace.rows - 2 * w;
+    for (size_t i = 0; i < 2 * w; i++)
+        mean[i / w] += row[i].distortion / n;
+    for (size_t i = 0; i < 2 * w; i++)
+        squares += pow(row[i].distortion - mean[i / w], 2) / (n * (n - 1));
+    return mean[0] - mean[1] <
+           fmax(wv_policy.joint_turning_gain * mean[1], wv_policy.joint_level_noise * sqrt(squares));
 }
 
 bool wv_schedule_exhausted(const wvgd_fit *f)
@@ -161,17 +167,17 @@ bool wv_schedule_at_rest(wvgd_fit *f)
 
 size_t wv_schedule_settling(void)
 {
-    return SETTLE;
+    return (size_t)wv_policy.joint_settle;
 }
 
 double wv_schedule_lambda(const wvgd_fit *f, double rho)
 {
-    double falling = (double)f->joint.averaged - SETTLE / 2;
+    double falling = (double)f->joint.averaged - wv_policy.joint_settle / 2;
     if (f->stage == WV_SETTLE && falling > 0)
-        return 1 / (1.4 + 0.3 * falling);
+        return 1 / (wv_policy.joint_fall_from + wv_policy.joint_fall_rate * falling);
     if (f->stage == WV_AVERAGE)
         return f->N == 1 ? rho : 0; /* one particle bounds no cell */
-    return 0.7;
+    return wv_policy.joint_particle_step;
 }
 
 /* Nats that noise may still cost. In many dimensions a nat is less: the tolerance holds for every WV_DENSE of them. */
@@ -187,15 +193,16 @@ static size_t rows_of_phase(const wvgd_fit *f)
 
 bool wv_schedule_averaged(const wvgd_fit *f)
 {
-    size_t least = f->N == 1 ? 30 : 150, rows = rows_of_phase(f);
+    size_t rows = rows_of_phase(f);
     double gap = wv_trace_step(&f->trace, f->joint.phase_start, rows) / (double)(f->joint.averaged + 1);
-    return rows >= least && gap < tolerance(f);
+    double least = f->N == 1 ? wv_policy.joint_average_one : wv_policy.joint_average;
+    return (double)rows >= least && gap < tolerance(f);
 }
 
 bool wv_schedule_converged(const wvgd_fit *f)
 {
     size_t rows = rows_of_phase(f);
-    return wv_schedule_level(f, rows / 2) && 20 * f->tally.lost <= rows;
+    return wv_schedule_level(f, rows / 2) && wv_policy.joint_lost_each * (double)f->tally.lost <= (double)rows;
 }
 
 void wv_schedule_average_on(wvgd_fit *f)

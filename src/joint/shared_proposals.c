@@ -11,17 +11,17 @@
 #include "fit.h"
 #include "gaussian.h"
 #include "dense.h"
+#include "policy.h"
 #include <cblas.h>
 #include <math.h>
 #include <string.h>
-
-static const double spare = 0.05; /* nats that a group may lose to those it could be split into */
 
 /* In many dimensions cells, seen as diagonal Gaussians, overlap so much that proposals of their own are no better
  * than shared ones. With ten dimensions that are correlated they still are, by tenths of a nat. */
 bool wv_shared_proposals_many(const wvgd_fit *f)
 {
-    return f->N > (f->family == wv_family_get(WVGD_DIAG) && f->D >= 32 ? 8 : 32);
+    bool overlap = f->family == wv_family_get(WVGD_DIAG) && (double)f->D >= wv_policy.groups_dims;
+    return (double)f->N > (overlap ? wv_policy.groups_particles_overlap : wv_policy.groups_particles);
 }
 
 size_t wv_shared_proposals_size(const wvgd_fit *f)
@@ -145,7 +145,7 @@ static double unite(wvgd_fit *f, grouping *g, size_t n, const uint32_t *member)
 }
 
 /* Makes groups of n particles: one, unless groups of halves of them can have less volume by more
- * than `spare`. Returns the least volume. */
+ * than groups_spare. Returns the least volume. */
 static double split(wvgd_fit *f, grouping *g, size_t n, uint32_t *member)
 {
     size_t at = f->proposals.n, half = n / 2;
@@ -156,7 +156,7 @@ static double split(wvgd_fit *f, grouping *g, size_t n, uint32_t *member)
     f->proposals.n = at;
     parts = (double)half * split(f, g, half, member);
     parts = (parts + (double)(n - half) * split(f, g, n - half, member + half)) / (double)n;
-    if (whole < parts + spare) {
+    if (whole < parts + wv_policy.groups_spare) {
         f->proposals.n = at;
         unite(f, g, n, member);
     }
