@@ -175,3 +175,28 @@ void wv_closing_clear(wv_closing *c)
 {
     c->draws.n = 0;
 }
+
+void wv_closing_plan(wv_closing *c, size_t planned)
+{
+    c->planned = planned;
+    c->draws.n = c->block = 0;
+    memset(c->draws.sum_u, 0, c->N * sizeof *c->draws.sum_u);
+}
+
+void wv_closing_append(wv_closing *c, const wv_batch *b)
+{
+    wv_batch *d = &c->draws;
+    size_t n = b->n, at = d->n;
+    memcpy(d->x + at * c->D, b->x, n * c->D * sizeof *d->x);
+    memcpy(d->log_p + at, b->log_p, n * sizeof *d->log_p);
+    memcpy(d->log_m + at, b->log_m, n * sizeof *d->log_m);
+    memcpy(d->log_q + at, b->log_q, n * sizeof *d->log_q);
+    memcpy(d->log_mix[0] + at, b->log_mix[0], n * sizeof *d->log_mix[0]);
+    memcpy(d->log_mix[1] + at, b->log_mix[1], n * sizeof *d->log_mix[1]);
+    memcpy(d->near + at, b->near, n * sizeof *d->near);
+    memcpy(d->cell + at, b->cell, n * sizeof *d->cell);
+    memcpy(d->stratum + at, b->stratum, n * sizeof *d->stratum);
+    for (size_t j = 0; j < c->N; j++)
+        d->sum_u[j] += b->sum_u[j];
+    d->n = at + n;
+}

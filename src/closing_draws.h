@@ -64,4 +64,10 @@ void wv_closing_copy(wv_closing *to, const wv_closing *from);
  * *next: where the next one goes, which the caller remembers. */
 void wv_closing_collect(wv_closing *c, const wv_batch *b, size_t most, size_t *next);
 void wv_closing_clear(wv_closing *c);
+
+/* Forgets the draws; the next come in blocks of so many. */
+void wv_closing_plan(wv_closing *c, size_t planned);
+
+/* Appends points with cells and densities, and adds to sum_u. */
+void wv_closing_append(wv_closing *c, const wv_batch *b);
 #endif

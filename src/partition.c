@@ -123,6 +123,21 @@ void wv_partition_place(wv_partition *p, size_t j, const double *z, const wv_gau
     set_root(s->cell_family, D, 0, p->now.spread + j * s->cell_family->size(D, 0), g, sd);
 }
 
+void wv_partition_set_sd(wv_partition *p, const double *sd)
+{
+    const wv_shape *s = &p->shape;
+    for (size_t j = 0; j < s->N; j++) {
+        s->family->set_sd(s->D, s->R, p->now.root + j * s->family->size(s->D, s->R), sd);
+        s->cell_family->set_sd(s->D, 0, p->now.spread + j * s->cell_family->size(s->D, 0), sd);
+    }
+}
+
+void wv_partition_put_one(wv_partition *p, const double *at)
+{
+    memcpy(p->now.mu, at, p->shape.D * sizeof *at);
+    memcpy(p->now.z, at, p->shape.D * sizeof *at);
+}
+
 void wv_partition_set_metric(wv_partition *p, const double *root)
 {
     memcpy(p->now.metric, root, p->shape.metric_family->size(p->shape.D, 0) * sizeof *root);
@@ -187,4 +202,10 @@ void wv_partition_restart_component(wv_partition *p, size_t j, const double *cor
         s->family->set_sd(D, s->R, root, sd);
     }
     wv_arena_release(arena, mark);
+}
+
+void wv_partition_forget_masses(wv_partition *p)
+{
+    for (size_t j = 0; j < p->shape.N; j++)
+        p->beta[j] = NAN;
 }

@@ -66,4 +66,9 @@ void wv_partition_recall_component(wv_partition *p, size_t j);
 /* Component j begins again at its particle, with the shape of its cell; a diagonal one no wider than coordinates are
  * when the others are given, under the covariance with the Cholesky factor correlated[D][D] (NULL: not known). */
 void wv_partition_restart_component(wv_partition *p, size_t j, const double *correlated, wv_arena *arena);
+
+void wv_partition_set_sd(wv_partition *p, const double *sd);  /* all components and cells: independent coordinates */
+void wv_partition_put_one(wv_partition *p, const double *at); /* the first particle and its component */
+void wv_partition_set_metric(wv_partition *p, const double *root);
+void wv_partition_forget_masses(wv_partition *p);
 #endif

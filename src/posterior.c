@@ -147,6 +147,12 @@ void wv_posterior_moments(const wvgd_fit *f, size_t m, const double *value, doub
     }
 }
 
+void wv_posterior_estimate(wvgd_fit *f)
+{
+    wv_posterior *p = &f->posterior;
+    wv_posterior_moments(f, f->D, f->closing.draws.x, p->mean, p->var, p->mcse);
+}
+
 /* C[D][D] += the weighted squares of the draws about their mean, the lower half. */
 static void add_squares(const wvgd_fit *f, double *C)
 {

@@ -25,7 +25,10 @@ void wv_posterior_masses(const wvgd_fit *f, double *beta);
  * value[n][m], as if draws were independent. */
 void wv_posterior_moments(const wvgd_fit *f, size_t m, const double *value, double *mean, double *var, double *mcse);
 
-/* Root of the posterior's covariance from the weighted draws and f->mean, f->var: sds times the
+/* The same of the coordinates, which are the moments of the posterior. */
+void wv_posterior_estimate(wvgd_fit *f);
+
+/* Root of the posterior's covariance from the weighted draws and their moments: sds times the
  * Cholesky factor of the correlations. */
 void wv_posterior_root(wvgd_fit *f, const wv_family *family, double *root);
 

@@ -82,16 +82,11 @@ void wv_full_prefit_leave(wvgd_fit *f)
     size_t D = f->D, mark = wv_arena_mark(f->arena);
     double *sd = wv_arena_take(f->arena, D);
     f->outcome.meanfield_gap = diagonal_fit(f, sd);
-    for (size_t j = 0; j < f->N; j++) {
-        f->family->set_sd(D, f->R, f->cells.now.root + j * f->family->size(D, f->R), sd);
-        f->cell_family->set_sd(D, 0, f->cells.now.spread + j * f->cell_family->size(D, 0), sd);
-    }
-    if (f->N == 1) {
-        memcpy(f->cells.now.mu, f->prefit.mu, D * sizeof(double));
-        memcpy(f->cells.now.z, f->prefit.mu, D * sizeof(double));
-    }
+    wv_partition_set_sd(&f->cells, sd);
+    if (f->N == 1)
+        wv_partition_put_one(&f->cells, f->prefit.mu);
     if (!f->opt.metric && f->metric_family == wv_family_get(WVGD_FULL))
-        memcpy(f->cells.now.metric, f->prefit.root, D * D * sizeof(double));
+        wv_partition_set_metric(&f->cells, f->prefit.root);
     wv_arena_release(f->arena, mark);
 }
 
@@ -186,8 +181,7 @@ static wvgd_status iterate(wvgd_fit *f, const gathered *g, bool *back, wvgd_erro
     *back = went_back(f);
     f->last.step = *back ? INFINITY : step(f, g, rho);
     f->count.iteration++;
-    for (size_t j = 0; j < f->N; j++)
-        f->cells.beta[j] = NAN;
+    wv_partition_forget_masses(&f->cells);
     return wv_fit_note(f, error);
 }
 

@@ -107,20 +107,12 @@ static void propose(wvgd_fit *f, const double *w)
         f->proposals.p[c].log_alpha = log((double)f->proposals.share[c] / (double)f->closing.planned);
 }
 
-/* Forgets the draws: the next are planned. */
-static void plan_draws(wvgd_fit *f, size_t planned)
-{
-    f->closing.planned = planned;
-    f->closing.draws.n = f->closing.block = 0;
-    memset(f->closing.draws.sum_u, 0, f->N * sizeof(double));
-}
-
 void wv_joint_closing_begin(wvgd_fit *f)
 {
     size_t most = f->size.n_max < f->size.close_max ? f->size.n_max : f->size.close_max,
            least = larger((size_t)wv_policy.joint_trial_draws,
                           (size_t)wv_policy.joint_trial_draws_each * larger(f->N, f->D));
-    plan_draws(f, least < most ? least : most);
+    wv_closing_plan(&f->closing, least < most ? least : most);
     f->joint.trials = 0;
     wv_evidence_weights(f->N, f->cells.now.elbo, f->cells.weight);
     memcpy(f->cells.weight_beta, f->cells.weight, f->N * sizeof *f->cells.weight);
@@ -149,22 +141,6 @@ wvgd_status wv_joint_closing_ask(wvgd_fit *f, wvgd_error *error)
     }
     f->b.n = n;
     return WVGD_OK;
-}
-
-/* Appends the chunk to the store. */
-static void keep(wvgd_fit *f)
-{
-    size_t n = f->b.n, at = f->closing.draws.n;
-    memcpy(f->closing.draws.x + at * f->D, f->b.x, n * f->D * sizeof(double));
-    memcpy(f->closing.draws.log_p + at, f->b.log_p, n * sizeof(double));
-    memcpy(f->closing.draws.log_m + at, f->b.log_m, n * sizeof(double));
-    memcpy(f->closing.draws.log_q + at, f->b.log_q, n * sizeof(double));
-    memcpy(f->closing.draws.log_mix[0] + at, f->b.log_mix[0], n * sizeof(double));
-    memcpy(f->closing.draws.log_mix[1] + at, f->b.log_mix[1], n * sizeof(double));
-    memcpy(f->closing.draws.near + at, f->b.near, n * sizeof(double));
-    memcpy(f->closing.draws.cell + at, f->b.cell, n * sizeof(uint32_t));
-    memcpy(f->closing.draws.stratum + at, f->b.stratum, n * sizeof(uint32_t));
-    f->closing.draws.n = at + n;
 }
 
 /* The spreads once more, from the trial's draws: with few iterations they rest on few points. They are only
@@ -229,7 +205,7 @@ static bool end_trial(wvgd_fit *f)
                  (double)f->joint.trials <
                      wv_policy.joint_trials; /* a proposal that its own draws have improved deserves another */
     f->joint.trials += again;
-    plan_draws(f, again ? f->closing.planned : (size_t)final_draws(f, rel));
+    wv_closing_plan(&f->closing, again ? f->closing.planned : (size_t)final_draws(f, rel));
     return !again;
 }
 
@@ -279,7 +255,7 @@ void wv_joint_closing_finish(wvgd_fit *f)
         wv_posterior_weights(f);
         wv_weights_normalise(f->closing.draws.n, f->closing.log_w, f->closing.calibrated);
     }
-    wv_posterior_moments(f, f->D, f->closing.draws.x, f->posterior.mean, f->posterior.var, f->posterior.mcse);
+    wv_posterior_estimate(f);
     wv_posterior_describe(f);
     if (wv_posterior_uncorrected(f))
         memcpy(f->closing.smooth, f->closing.log_w, f->closing.draws.n * sizeof(double));
@@ -291,14 +267,12 @@ wvgd_status wv_joint_closing_tell(wvgd_fit *f, bool *complete, wvgd_error *error
     memset(f->b.sum_u, 0, f->N * sizeof(double));
     wv_nearest_assign(f, f->b.n, f->b.x, f->b.cell, f->b.near, f->b.next);
     wv_batch_density(f, &f->b, w);
-    for (size_t j = 0; j < f->N; j++)
-        f->closing.draws.sum_u[j] += f->b.sum_u[j];
-    keep(f);
+    wv_closing_append(&f->closing, &f->b);
     if (f->closing.draws.n < (f->closing.block + 1) * f->closing.planned)
         return WVGD_OK;
     if (!wv_posterior_weights(f)) {
         size_t n = f->closing.draws.n;
-        plan_draws(f, f->closing.planned); /* whoever goes on begins this stage again */
+        wv_closing_plan(&f->closing, f->closing.planned); /* whoever goes on begins this stage again */
         return wv_fail(error, WVGD_E_NO_DRAWS,
                        "none of %zu closing draws has a finite log density: there is nothing to estimate from", n);
     }
