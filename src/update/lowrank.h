@@ -1,10 +1,10 @@
 /* lowrank.h - the update of low-rank components where no D x D matrix is formed. */
 #ifndef WV_LOWRANK_H
 #define WV_LOWRANK_H
-#include "update/update.h"
+#include "update/step.h"
 
-/* Doubles of workspace for n points, beside the vectors of the fit. */
+/* Doubles of workspace for n points, about. */
 size_t wv_lowrank_work(size_t D, size_t R, size_t n);
 
-wv_update_result wv_lowrank_update(wvgd_fit *f, const wv_update *c);
+wv_update_result wv_lowrank_update(const wv_step *s, const wv_update *c);
 #endif

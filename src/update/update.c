@@ -12,17 +12,15 @@
  * reparam: the paper's estimator E_qj[(grad log p~ - grad log q) dz/dtheta], with Adam. It lacks the
  * boundary term; exact for one particle. */
 #include "update/update.h"
-#include "fit.h"
-#include "gaussian.h"
 #include "dense.h"
+#include "gaussian.h"
 #include "update/diagonal.h"
 #include "update/lowrank.h"
+#include "update/reparam.h"
 #include <cblas.h>
 #include <lapacke.h>
 #include <math.h>
 #include <string.h>
-
-#define ROW CblasRowMajor
 
 /* Smallest precision of a truncated component, in units of its cell: its best fit may be flat. */
 static const double flattest = 0.02;
@@ -33,7 +31,7 @@ static const double narrowest = 4, widest = 1e4;
 /* Dimensions from which on slopes of a truncated diagonal component are taken coordinate by coordinate (diagonal.c). */
 static const size_t many = 16;
 
-/* Names for the scratch of one update. */
+/* What one update works out. */
 typedef struct {
     size_t D;
     wv_update_moments m; /* of y and of the gradients */
@@ -43,36 +41,52 @@ typedef struct {
     double *C;           /* [D][D] Cov(gradient - that of log q_j, y), gradient in y, */
     double *X;      /* [D][D] curvature of the fitted quadratic relative to log q_j: the precision aimed at is I - X, */
     double *A;      /* [D][D] curvature of the quadratic in z (truncated or score), */
-    double *E;      /* [D][D] eigenvectors, */
-    double *S, *S2; /* [D][D] spare */
-    double *a0, *a1; /* [D] gradient of the quadratic at the mean, in y and in z */
-    double *c;       /* [D] eigenvalues */
-    double *delta, *spare;
-    double r2;           /* share of the variance of the gradient (or of log p~) that the quadratic
-                          * explains; NAN: not worked out */
+    double *E;      /* [D][D] eigenvectors; at the end the new root in y, */
+    double *S, *S2; /* [D][D] products on the way */
+    double *a0, *a1;     /* [D] gradient of the quadratic at the mean, in y and in z */
+    double *c;           /* [D] eigenvalues */
+    double *change;      /* [D] of the slope: d0, */
+    double *step;        /* [D] and what a full covariance makes of it (c->precondition) */
+    double *delta;       /* [D] new location in y */
+    double r2;           /* share of the variance of the gradient (or of log p~) that the quadratic explains;
+                          * NAN: not worked out */
     double *y, *gy, *uy; /* [n][D] points, gradients and weighted points */
 } local;
 
-static local names(wvgd_fit *f)
+static wv_update_moments own_moments(const wv_step *s)
 {
-    return (local){.D = f->D,
-                   .M = f->desk.square[0],
-                   .W = f->desk.square[1],
-                   .V = f->desk.square[2],
-                   .C = f->desk.square[3],
-                   .X = f->desk.square[4],
-                   .A = f->desk.square[5],
-                   .E = f->desk.square[6],
-                   .S = f->desk.square[7],
-                   .S2 = f->desk.square[8],
-                   .a0 = f->desk.vector[1],
-                   .a1 = f->desk.vector[2],
-                   .c = f->desk.vector[3],
-                   .delta = f->desk.vector[4],
-                   .spare = f->desk.vector[5],
-                   .y = f->desk.y,
-                   .gy = f->desk.gy,
-                   .uy = f->desk.uy,
+    size_t D = s->D;
+    return (wv_update_moments){.mean = wv_arena_take(s->arena, D),
+                               .cov = wv_arena_take(s->arena, D * D),
+                               .grad = wv_arena_take(s->arena, D),
+                               .cross = wv_arena_take(s->arena, D * D)};
+}
+
+/* Room for the update, which the caller gives back. */
+static local make_room(const wv_step *s, const wv_update *c)
+{
+    size_t D = s->D, square = D * D, points = c->n * D;
+    wv_arena *a = s->arena;
+    return (local){.D = D,
+                   .m = c->moments ? *c->moments : own_moments(s),
+                   .M = wv_arena_take(a, square),
+                   .W = wv_arena_take(a, square),
+                   .V = wv_arena_take(a, square),
+                   .C = wv_arena_take(a, square),
+                   .X = wv_arena_take(a, square),
+                   .A = wv_arena_take(a, square),
+                   .E = wv_arena_take(a, square),
+                   .S = wv_arena_take(a, square),
+                   .S2 = wv_arena_take(a, square),
+                   .a0 = wv_arena_take(a, D),
+                   .a1 = wv_arena_take(a, D),
+                   .c = wv_arena_take(a, D),
+                   .change = wv_arena_take(a, D),
+                   .step = wv_arena_take(a, D),
+                   .delta = wv_arena_take(a, D),
+                   .y = wv_arena_take(a, points),
+                   .gy = wv_arena_take(a, points),
+                   .uy = wv_arena_take(a, points),
                    .r2 = NAN};
 }
 
@@ -88,7 +102,7 @@ static void multiply(size_t D, CBLAS_TRANSPOSE ta, const double *a, CBLAS_TRANSP
         }
     if (D <= TINY)
         return;
-    cblas_dgemm(ROW, ta, tb, (int)D, (int)D, (int)D, 1.0, a, (int)D, b, (int)D, 0.0, out, (int)D);
+    cblas_dgemm(CblasRowMajor, ta, tb, (int)D, (int)D, (int)D, 1.0, a, (int)D, b, (int)D, 0.0, out, (int)D);
 }
 
 /* sum_ik a_ik b_ik */
@@ -109,7 +123,7 @@ static double trace(size_t D, const double *a, const double *b)
 /* out[D] = sum_k u_k rows_k */
 static void weighted_mean(size_t n, size_t D, const double *u, const double *rows, double *out)
 {
-    cblas_dgemv(ROW, CblasTrans, (int)n, (int)D, 1.0, rows, (int)D, u, 1, 0.0, out, 1);
+    cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, rows, (int)D, u, 1, 0.0, out, 1);
 }
 
 static void weighted_rows(size_t n, size_t D, const double *u, const double *rows, double *out)
@@ -141,26 +155,21 @@ static bool diagonal(const wv_update *c)
 
 /* ---- moments ----------------------------------------------------------------------------------------------------- */
 /* Covariance of the gradients, lower half. */
-static void spread(wvgd_fit *f, const wv_update *c, const wv_update_moments *m, double *cov)
+static void spread(const wv_update *c, const local *l, double *cov)
 {
-    memcpy(f->desk.gy, c->grad, c->n * f->D * sizeof *f->desk.gy);
-    subtract_row(c->n, f->D, m->grad, f->desk.gy);
-    weighted_rows(c->n, f->D, c->u, f->desk.gy, f->desk.uy);
-    memset(cov, 0, f->D * f->D * sizeof *cov);
-    wv_dense_cross(c->n, f->D, f->desk.uy, f->D, f->desk.gy, true, cov);
+    memcpy(l->gy, c->grad, c->n * l->D * sizeof *l->gy);
+    subtract_row(c->n, l->D, l->m.grad, l->gy);
+    weighted_rows(c->n, l->D, c->u, l->gy, l->uy);
+    memset(cov, 0, l->D * l->D * sizeof *cov);
+    wv_dense_cross(c->n, l->D, l->uy, l->D, l->gy, true, cov);
 }
 
 /* Moments of the points at hand; l->y is left with y - mean. */
-static void measure(wvgd_fit *f, const wv_update *c, local *l)
+static void measure(const wv_step *s, const wv_update *c, local *l)
 {
     size_t D = l->D;
     wv_gaussian q = {c->family, D, c->R, c->mu, c->root, 0};
-    l->m = (wv_update_moments){.mean = f->desk.vector[0],
-                               .cov = f->desk.square[9],
-                               .grad = f->desk.vector[9],
-                               .cross = f->desk.square[10],
-                               .spread = spread};
-    wv_gaussian_whiten(&q, c->n, c->x, l->y, f->arena);
+    wv_gaussian_whiten(&q, c->n, c->x, l->y, s->arena);
     weighted_mean(c->n, D, c->u, l->y, l->m.mean);
     subtract_row(c->n, D, l->m.mean, l->y);
     weighted_rows(c->n, D, c->u, l->y, l->uy);
@@ -193,31 +202,34 @@ static void shrink(const wv_update *c, local *l)
 
 /* ---- regression of the gradient ---------------------------------------------------------------------------------- */
 /* a0 and C: gradients in y, relative to that of log q_j, which is -y. */
-static void pull(wvgd_fit *f, const wv_update *c, local *l)
+static void pull(const wv_step *s, const wv_update *c, local *l)
 {
     size_t D = l->D;
     memcpy(l->a0, l->m.grad, D * sizeof *l->a0);
-    c->family->pull(D, c->R, c->root, 1, l->a0, f->arena);
+    c->family->pull(D, c->R, c->root, 1, l->a0, s->arena);
     if (l->m.relative)
         cblas_daxpy((int)D, -1.0, l->m.mean, 1, l->a0, 1);
     memcpy(l->S, l->m.cross, D * D * sizeof *l->S);
-    c->family->pull(D, c->R, c->root, D, l->S, f->arena);
+    c->family->pull(D, c->R, c->root, D, l->S, s->arena);
     for (size_t i = 0; i < D; i++)
         for (size_t k = 0; k < D; k++)
             l->C[i * D + k] = l->S[k * D + i] + (l->m.relative ? 0 : l->m.cov[i * D + k]);
 }
 
 /* Variances in z of the gradient and of what log q_j leaves of it. */
-static void variances(wvgd_fit *f, const wv_update *c, local *l, double *total, double *residual)
+static void variances(const wv_step *s, const wv_update *c, local *l, double *total, double *residual)
 {
     size_t D = l->D;
-    l->m.spread(f, c, &l->m, l->S);
+    if (l->m.spread)
+        l->m.spread(s->fit, c, &l->m, l->S);
+    else
+        spread(c, l, l->S);
     wv_dense_mirror(D, l->S);
-    c->family->pull(D, c->R, c->root, D, l->S, f->arena);
+    c->family->pull(D, c->R, c->root, D, l->S, s->arena);
     for (size_t i = 0; i < D; i++)
         for (size_t k = 0; k < D; k++)
             l->S2[i * D + k] = l->S[k * D + i];
-    c->family->pull(D, c->R, c->root, D, l->S2, f->arena);
+    c->family->pull(D, c->R, c->root, D, l->S2, s->arena);
     double given = inner(D, l->M, l->S2), both = 2 * inner(D, l->M, l->C), own = inner(D, l->M, l->m.cov);
     /* gradient = relative - y; C is the covariance of the relative one with y */
     *total = fmax(l->m.relative ? given - both + own : given, 0);
@@ -272,15 +284,20 @@ static void scale_both(size_t D, const double *left, double sign_left, const dou
             a[i * D + k] *= (sign_left > 0 ? left[i] : 1 / left[i]) * (sign_right > 0 ? right[k] : 1 / right[k]);
 }
 
-/* X through the eigenvectors of Cov(z), which are those of Cov(y) unless the family is diagonal. */
-static bool regress_by_eigenvectors(wvgd_fit *f, const wv_update *c, local *l)
+static bool eigenvectors(const wv_step *s, size_t D, double *E, double *values)
+{
+    size_t mark = wv_arena_mark(s->arena);
+    bool found = wv_dense_eigh(D, E, values, wv_arena_take(s->arena, wv_dense_eigh_work(D)));
+    wv_arena_release(s->arena, mark);
+    return found;
+}
+
+/* l->E and l->c: eigenvectors and eigenvalues of Cov(z), which for all but diagonal families has the eigenvectors of
+ * Cov(y); root: [D] of M, in the eigenbasis. l->S: what C + C' is there. */
+static bool to_eigenvectors(const wv_step *s, const wv_update *c, local *l, double *root)
 {
     size_t D = l->D;
-    bool diag = diagonal(c), few = !enough(c, l), measured = few || diag;
-    /* root: [D] of M, in the eigenbasis */
-    double *root = f->desk.vector[6], total = 0, residual = 0, rss = 0, lambda = ridges[0];
-    if (measured)
-        variances(f, c, l, &total, &residual);
+    bool diag = diagonal(c);
     memcpy(l->E, l->m.cov, D * D * sizeof *l->E);
     memcpy(l->S, l->C, D * D * sizeof *l->S);
     if (diag) {
@@ -289,7 +306,7 @@ static bool regress_by_eigenvectors(wvgd_fit *f, const wv_update *c, local *l)
         scale_both(D, root, -1, root, -1, l->E);
         scale_both(D, root, 1, root, -1, l->S);
     }
-    if (!wv_dense_eigh(D, l->E, l->c, f->desk.syev))
+    if (!eigenvectors(s, D, l->E, l->c))
         return false;
     multiply(D, CblasNoTrans, l->E, CblasNoTrans, l->S, l->S2);
     multiply(D, CblasNoTrans, l->S2, CblasTrans, l->E, l->S);
@@ -305,11 +322,14 @@ static bool regress_by_eigenvectors(wvgd_fit *f, const wv_update *c, local *l)
     for (size_t i = 0; i < D; i++)
         for (size_t k = 0; k <= i; k++)
             l->S[i * D + k] = l->S[k * D + i] = l->S[i * D + k] + l->S[k * D + i];
-    if (measured) {
-        rss = residual;
-        lambda = choose_ridge(l, l->S, residual, c->ess, few ? sizeof ridges / sizeof *ridges : 1, &rss);
-        l->r2 = total > 0 ? 1 - rss / total : 1;
-    }
+    return true;
+}
+
+/* X from l->S in the eigenbasis, with ridge lambda. */
+static void from_eigenvectors(const wv_update *c, local *l, const double *root, double lambda)
+{
+    size_t D = l->D;
+    bool diag = diagonal(c);
     for (size_t i = 0; i < D; i++)
         for (size_t k = 0; k < D; k++)
             l->S[i * D + k] /= l->c[i] + l->c[k] + 2 * lambda;
@@ -319,19 +339,38 @@ static bool regress_by_eigenvectors(wvgd_fit *f, const wv_update *c, local *l)
     multiply(D, CblasTrans, l->E, CblasNoTrans, l->S2, l->X);
     if (diag)
         scale_both(D, root, -1, root, -1, l->X);
-    return true;
+}
+
+/* X through the eigenvectors of Cov(z). */
+static bool regress_by_eigenvectors(const wv_step *s, const wv_update *c, local *l)
+{
+    size_t mark = wv_arena_mark(s->arena);
+    bool few = !enough(c, l), measured = few || diagonal(c);
+    double *root = wv_arena_take(s->arena, l->D), total = 0, residual = 0, rss = 0, lambda = ridges[0];
+    if (measured)
+        variances(s, c, l, &total, &residual);
+    bool found = to_eigenvectors(s, c, l, root);
+    if (found && measured) {
+        rss = residual;
+        lambda = choose_ridge(l, l->S, residual, c->ess, few ? sizeof ridges / sizeof *ridges : 1, &rss);
+        l->r2 = total > 0 ? 1 - rss / total : 1;
+    }
+    if (found)
+        from_eigenvectors(c, l, root, lambda);
+    wv_arena_release(s->arena, mark);
+    return found;
 }
 
 /* The same with the least ridge, without eigenvectors, for M = keep cov + own I. In z the equation is S X + X
  * S = T, S = Cov(z) + lambda I; its solution is a series in U = (S + p)^-1 (S - p), whose terms are summed in
  * doubling numbers (Smith): X <- X + U X U, U <- U^2, from X = 2 p (S + p)^-1 T (S + p)^-1. In y everything
  * is a function of F = Cov(y) + (p + lambda) M, since M = a F + b I; U becomes (1 - 2 p a) I - 2 p b F^-1.
- * False: the series converges too slowly. */
-static bool regress_by_series(local *l, const double *cov, const double *C, double keep, double own)
+ * K, U: [D][D] scratch. False: the series converges too slowly. */
+static bool sum_series(local *l, const double *cov, const double *C, double keep, double own, double *K, double *U)
 {
     enum { DOUBLINGS = 7 };
     size_t D = l->D;
-    double sum = 0, *K = l->E, *U = l->A;
+    double sum = 0;
     for (size_t i = 0; i < D; i++)
         sum += cov[i * D + i] / (double)D;
     double p = sum / (keep * sum + own), shift = p + ridges[0], a = keep / (1 + shift * keep),
@@ -367,46 +406,55 @@ static bool regress_by_series(local *l, const double *cov, const double *C, doub
     }
 }
 
+static bool regress_by_series(const wv_step *s, local *l, const double *cov, const double *C, double keep, double own)
+{
+    size_t mark = wv_arena_mark(s->arena), square = l->D * l->D;
+    bool summed = sum_series(l, cov, C, keep, own, wv_arena_take(s->arena, square), wv_arena_take(s->arena, square));
+    wv_arena_release(s->arena, mark);
+    return summed;
+}
+
 /* First part of `natural`: the gradient is a0 + (X - I)(y - mean) under q_j, X symmetric, with a
  * ridge towards 0, the current precision. */
-static bool gradient_regression(wvgd_fit *f, const wv_update *c, local *l)
+static bool gradient_regression(const wv_step *s, const wv_update *c, local *l)
 {
-    pull(f, c, l);
-    return (!diagonal(c) && enough(c, l) && regress_by_series(l, l->m.cov, l->C, l->keep, l->own)) ||
-           regress_by_eigenvectors(f, c, l);
+    pull(s, c, l);
+    return (!diagonal(c) && enough(c, l) && regress_by_series(s, l, l->m.cov, l->C, l->keep, l->own)) ||
+           regress_by_eigenvectors(s, c, l);
 }
 
 /* The same for a diagonal component that is truncated: only what the slope is on the diagonal, and r2, for which
  * eigenvectors would be needed, does not matter. */
-static bool diagonal_slopes(wvgd_fit *f, const wv_update *c, local *l, double *slope)
+static bool diagonal_slopes(const wv_step *s, const wv_update *c, local *l, double *slope)
 {
-    size_t D = l->D;
-    double *root = f->desk.vector[6], *cov = l->W, *C = l->V; /* in z, where M = I */
-    measure(f, c, l);
+    size_t mark = wv_arena_mark(s->arena), D = l->D;
+    double *root = wv_arena_take(s->arena, D), *cov = wv_arena_take(s->arena, D * D),
+           *C = wv_arena_take(s->arena, D * D); /* of M; Cov(y) and C in z, where M = I */
+    measure(s, c, l);
     shrink(c, l);
-    pull(f, c, l);
+    pull(s, c, l);
     for (size_t i = 0; i < D; i++)
         root[i] = sqrt(l->M[i * D + i]);
     memcpy(cov, l->m.cov, D * D * sizeof *cov);
     memcpy(C, l->C, D * D * sizeof *C);
     scale_both(D, root, -1, root, -1, cov);
     scale_both(D, root, 1, root, -1, C);
-    bool summed = enough(c, l) && regress_by_series(l, cov, C, 0, 1);
-    if (!summed && !regress_by_eigenvectors(f, c, l))
-        return false;
-    for (size_t i = 0; i < D; i++)
+    bool summed = enough(c, l) && regress_by_series(s, l, cov, C, 0, 1),
+         found = summed || regress_by_eigenvectors(s, c, l);
+    for (size_t i = 0; found && i < D; i++)
         slope[i] = l->X[i * D + i] / (summed ? l->M[i * D + i] : 1);
-    return true;
+    wv_arena_release(s->arena, mark);
+    return found;
 }
 
 /* r2 where it has not been worked out with the ridge, which was next to nothing: the quadratic
  * explains <X, T>/2 in z. */
-static void explain(wvgd_fit *f, const wv_update *c, local *l)
+static void explain(const wv_step *s, const wv_update *c, local *l)
 {
     double total, residual;
     if (!isnan(l->r2))
         return;
-    variances(f, c, l, &total, &residual);
+    variances(s, c, l, &total, &residual);
     multiply(l->D, CblasNoTrans, l->X, CblasNoTrans, l->M, l->S);
     double rss = fmax(residual - trace(l->D, l->S, l->C) - ridges[0] * trace(l->D, l->S, l->S), 0);
     l->r2 = total > 0 ? 1 - rss / total : 1;
@@ -424,12 +472,12 @@ static bool to_cell(const wv_update *c, local *l)
     for (size_t i = 0; i < D; i++)
         for (size_t k = 0; k < D; k++)
             l->S[i * D + k] = l->V[k * D + i];
-    cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)c->n, (int)D, (int)D, 1.0, l->y, (int)D, l->S, (int)D, 0.0, l->uy,
-                (int)D);
+    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)c->n, (int)D, (int)D, 1.0, l->y, (int)D, l->S, (int)D,
+                0.0, l->uy, (int)D);
     double *swap = l->y;
     l->y = l->uy;
     l->uy = swap;
-    cblas_dgemv(ROW, CblasTrans, (int)D, (int)D, 1.0, l->W, (int)D, l->a0, 1, 0.0, l->a1, 1);
+    cblas_dgemv(CblasRowMajor, CblasTrans, (int)D, (int)D, 1.0, l->W, (int)D, l->a0, 1, 0.0, l->a1, 1);
     memcpy(l->S, l->X, D * D * sizeof *l->S);
     for (size_t i = 0; i < D; i++)
         l->S[i * D + i] -= 1;
@@ -442,7 +490,7 @@ static bool to_cell(const wv_update *c, local *l)
 static void from_cell(local *l)
 {
     size_t D = l->D;
-    cblas_dgemv(ROW, CblasTrans, (int)D, (int)D, 1.0, l->V, (int)D, l->a1, 1, 0.0, l->a0, 1);
+    cblas_dgemv(CblasRowMajor, CblasTrans, (int)D, (int)D, 1.0, l->V, (int)D, l->a1, 1, 0.0, l->a0, 1);
     multiply(D, CblasTrans, l->V, CblasNoTrans, l->A, l->S);
     multiply(D, CblasNoTrans, l->S, CblasNoTrans, l->V, l->X);
     for (size_t i = 0; i < D; i++)
@@ -454,7 +502,7 @@ static double residuals(const wv_update *c, local *l, double *r)
 {
     int n = (int)c->n, D = (int)l->D;
     double mean = 0, variance = 0;
-    cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, n, D, D, 1.0, l->y, D, l->A, D, 0.0, l->gy, D);
+    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, D, D, 1.0, l->y, D, l->A, D, 0.0, l->gy, D);
     for (size_t k = 0; k < c->n; k++) {
         const double *y = l->y + k * l->D;
         r[k] = c->log_p[k] - cblas_ddot(D, l->a1, 1, y, 1) - cblas_ddot(D, l->gy + k * l->D, 1, y, 1) / 2;
@@ -479,84 +527,93 @@ static void statistics(size_t D, const double *y, bool cross, double *T)
     }
 }
 
-/* F = Cov(T, T), b = Cov(T, r) under the weights, accumulated in blocks. */
-static void normal_equations(wvgd_fit *f, const wv_update *c, const local *l, const double *r, bool cross, size_t p,
-                             double *mean)
+/* F = Cov(T, T) (lower half), with_r = Cov(T, r) under the weights for r with mean 0, accumulated in blocks. */
+static void normal_equations(const wv_step *s, const wv_update *c, const local *l, const double *r, bool cross,
+                             size_t p, double *F, double *with_r)
 {
-    memset(f->desk.F, 0, p * p * sizeof *f->desk.F);
-    memset(f->desk.Fc, 0, p * sizeof *f->desk.Fc);
-    memset(mean, 0, p * sizeof *mean);
-    for (size_t first = 0; first < c->n; first += WV_BLOCK) {
-        size_t here = c->n - first < WV_BLOCK ? c->n - first : WV_BLOCK;
+    size_t mark = wv_arena_mark(s->arena);
+    double *T = wv_arena_take(s->arena, WV_STEP_ROWS * p), *mean = wv_arena_zeros(s->arena, p); /* [rows][p], [p] */
+    memset(F, 0, p * p * sizeof *F);
+    memset(with_r, 0, p * sizeof *with_r);
+    for (size_t first = 0; first < c->n; first += WV_STEP_ROWS) {
+        size_t here = c->n - first < WV_STEP_ROWS ? c->n - first : WV_STEP_ROWS;
         for (size_t k = 0; k < here; k++) {
-            double *T = f->desk.T + k * p, u = c->u[first + k], root = sqrt(u);
-            statistics(l->D, l->y + (first + k) * l->D, cross, T);
-            cblas_daxpy((int)p, u, T, 1, mean, 1);
-            cblas_daxpy((int)p, u * r[first + k], T, 1, f->desk.Fc, 1);
-            cblas_dscal((int)p, root, T, 1);
+            double *row = T + k * p, u = c->u[first + k], root = sqrt(u);
+            statistics(l->D, l->y + (first + k) * l->D, cross, row);
+            cblas_daxpy((int)p, u, row, 1, mean, 1);
+            cblas_daxpy((int)p, u * r[first + k], row, 1, with_r, 1);
+            cblas_dscal((int)p, root, row, 1);
         }
-        cblas_dsyrk(ROW, CblasLower, CblasTrans, (int)p, (int)here, 1.0, f->desk.T, (int)p, 1.0, f->desk.F, (int)p);
+        cblas_dsyrk(CblasRowMajor, CblasLower, CblasTrans, (int)p, (int)here, 1.0, T, (int)p, 1.0, F, (int)p);
     }
-    cblas_dsyr(ROW, CblasLower, (int)p, -1.0, mean, 1, f->desk.F, (int)p);
+    cblas_dsyr(CblasRowMajor, CblasLower, (int)p, -1.0, mean, 1, F, (int)p);
+    wv_arena_release(s->arena, mark);
+}
+
+/* Adds the coefficients b of (z, z^2/2, products) to the quadratic (a1, A) in z. */
+static void add_coefficients(local *l, const double *b, bool cross)
+{
+    size_t D = l->D;
+    cblas_daxpy((int)D, 1.0, b, 1, l->a1, 1);
+    for (size_t i = 0, at = 2 * D; i < D; i++) {
+        l->A[i * D + i] += b[D + i];
+        for (size_t k = 0; cross && k < i; k++, at++) {
+            l->A[i * D + k] += b[at];
+            l->A[k * D + i] += b[at];
+        }
+    }
 }
 
 /* Second part: regression of the residual of log p~ on T, shrunk by ESS/(ESS + coefficients); adds to a1 and A. */
-static void residual_regression(wvgd_fit *f, const wv_update *c, local *l)
+static void residual_regression(const wv_step *s, const wv_update *c, local *l)
 {
-    size_t D = l->D, full = 2 * D + D * (D - 1) / 2;
-    bool cross = c->family != wv_family_get(WVGD_DIAG) && full <= f->size.p_max && c->ess > 1.5 * (double)full;
+    size_t mark = wv_arena_mark(s->arena), D = l->D, full = 2 * D + D * (D - 1) / 2;
+    bool cross = !diagonal(c) && full <= s->most_coefficients && c->ess > 1.5 * (double)full;
     size_t p = cross ? full : 2 * D;
     /* without gradients this is all there is: where points suffice, plain least squares, since
      * shrinking would cripple the trust region */
     bool plain = c->estimator == WVGD_SCORE && c->ess > 2 * (double)p;
-    double *r = f->desk.gr, variance = residuals(c, l, r), shrink = plain ? 1 : c->ess / (c->ess + (double)p),
+    double *r = wv_arena_take(s->arena, c->n), *F = wv_arena_take(s->arena, p * p), *b = wv_arena_take(s->arena, p),
+           *with_r = wv_arena_take(s->arena, p); /* [n], [p][p], [p] coefficients, [p] Cov(T, r) */
+    double variance = residuals(c, l, r), shrink = plain ? 1 : c->ess / (c->ess + (double)p),
            ridge = plain ? 1e-9 : (double)p / c->ess, explained = 0;
-    normal_equations(f, c, l, r, cross, p, f->desk.Fm);
-    memcpy(f->desk.Fm, f->desk.Fc, p * sizeof *f->desk.Fm);
+    normal_equations(s, c, l, r, cross, p, F, with_r);
+    memcpy(b, with_r, p * sizeof *b);
     for (size_t i = 0; i < p; i++)
-        f->desk.F[i * p + i] = f->desk.F[i * p + i] * (1 + ridge) + 1e-9;
-    if (LAPACKE_dposv_work(LAPACK_COL_MAJOR, 'U', (lapack_int)p, 1, f->desk.F, (lapack_int)p, f->desk.Fc,
-                           (lapack_int)p) != 0)
-        return;
-    for (size_t i = 0; i < p; i++) {
-        explained += f->desk.Fc[i] * f->desk.Fm[i];
-        f->desk.Fc[i] *= shrink;
-    }
-    cblas_daxpy((int)D, 1.0, f->desk.Fc, 1, l->a1, 1);
-    for (size_t i = 0, at = 2 * D; i < D; i++) {
-        l->A[i * D + i] += f->desk.Fc[D + i];
-        for (size_t k = 0; cross && k < i; k++, at++) {
-            l->A[i * D + k] += f->desk.Fc[at];
-            l->A[k * D + i] += f->desk.Fc[at];
+        F[i * p + i] = F[i * p + i] * (1 + ridge) + 1e-9;
+    if (LAPACKE_dposv_work(LAPACK_COL_MAJOR, 'U', (lapack_int)p, 1, F, (lapack_int)p, b, (lapack_int)p) == 0) {
+        for (size_t i = 0; i < p; i++) {
+            explained += b[i] * with_r[i];
+            b[i] *= shrink;
         }
+        add_coefficients(l, b, cross);
+        if (c->estimator == WVGD_SCORE)
+            l->r2 = variance > 0 ? fmin(explained / variance, 1) : 1;
     }
-    if (c->estimator == WVGD_SCORE)
-        l->r2 = variance > 0 ? fmin(explained / variance, 1) : 1;
+    wv_arena_release(s->arena, mark);
 }
 
 /* (a0, X): what the quadratic fit aims at. */
-static bool aim(wvgd_fit *f, const wv_update *c, local *l)
+static bool aim(const wv_step *s, const wv_update *c, local *l)
 {
     size_t D = l->D;
     bool score = c->estimator == WVGD_SCORE;
-    if (c->moments)
-        l->m = *c->moments;
-    else
-        measure(f, c, l);
+    if (!c->moments)
+        measure(s, c, l);
     shrink(c, l);
     if (score) {
         l->r2 = 0;
         for (size_t i = 0; i < D; i++)
             l->a0[i] = -l->m.mean[i];
         memset(l->X, 0, D * D * sizeof *l->X);
-    } else if (!gradient_regression(f, c, l))
+    } else if (!gradient_regression(s, c, l))
         return false;
     if (diagonal(c))
         keep_diagonal(D, l->X);
     if (score || c->truncated) {
         if (!to_cell(c, l))
             return false;
-        residual_regression(f, c, l);
+        residual_regression(s, c, l);
         from_cell(l);
     }
     return true;
@@ -564,10 +621,10 @@ static bool aim(wvgd_fit *f, const wv_update *c, local *l)
 
 /* ---- the step ---------------------------------------------------------------------------------------------------- */
 /* Eigenvalues of the symmetric matrix P brought into [low, high]. */
-static bool limit(wvgd_fit *f, local *l, double low, double high, double *P)
+static bool limit(const wv_step *s, local *l, double low, double high, double *P)
 {
     memcpy(l->E, P, l->D * l->D * sizeof *l->E);
-    if (!wv_dense_eigh(l->D, l->E, l->c, f->desk.syev))
+    if (!eigenvectors(s, l->D, l->E, l->c))
         return false;
     for (size_t i = 0; i < l->D; i++)
         l->c[i] = fmin(fmax(l->c[i], low), high);
@@ -592,23 +649,24 @@ static bool inside(const wv_update *c, local *l, double clip)
 }
 
 /* The trust region opens as the quadratic explains more of the gradient. */
-static double region(wvgd_fit *f, const wv_update *c, local *l)
+static double region(const wv_step *s, const wv_update *c, local *l)
 {
     if (c->truncated)
         return narrowest;
-    explain(f, c, l);
+    explain(s, c, l);
     return fmin(fmax(1 / fmax(1 - l->r2, 1e-300), narrowest), widest);
 }
 
 /* The precision after the step into l->S: that which is wanted, its change limited to [low, high], and with a floor,
  * in z, for truncated components. False: no numbers. *limited: a limit was met. */
-static bool new_precision(wvgd_fit *f, const wv_update *c, local *l, bool free, double low, double high, bool *limited)
+static bool new_precision(const wv_step *s, const wv_update *c, local *l, bool free, double low, double high,
+                          bool *limited)
 {
     size_t D = l->D;
-    double *P = l->A;
+    double *P = l->A; /* the precision in z: the quadratic is not needed any more */
     want(c, l);
     *limited = !free;
-    if (!free && !limit(f, l, low, high, l->S))
+    if (!free && !limit(s, l, low, high, l->S))
         return false;
     if (!c->truncated)
         return true;
@@ -618,7 +676,7 @@ static bool new_precision(wvgd_fit *f, const wv_update *c, local *l, bool free, 
         return true;
     *limited = true;
     wv_dense_mirror(D, P);
-    if (!limit(f, l, flattest, INFINITY, P))
+    if (!limit(s, l, flattest, INFINITY, P))
         return false;
     multiply(D, CblasTrans, l->V, CblasNoTrans, P, l->S2);
     multiply(D, CblasNoTrans, l->S2, CblasNoTrans, l->V, l->S);
@@ -635,69 +693,80 @@ static void give_back(const wv_update *c, local *l, double *n0)
             l->S2[i * D + k] = l->S[i * D + k] - (i == k) + c->rho * l->X[i * D + k];
     multiply(D, CblasTrans, l->W, CblasNoTrans, l->S2, l->E);
     multiply(D, CblasNoTrans, l->E, CblasNoTrans, l->W, l->S2);
-    cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)c->n, (int)D, (int)D, 1.0, l->y, (int)D, l->S2, (int)D, 0.0,
-                l->gy, (int)D);
+    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)c->n, (int)D, (int)D, 1.0, l->y, (int)D, l->S2, (int)D,
+                0.0, l->gy, (int)D);
     memset(n1, 0, D * sizeof *n1);
     for (size_t k = 0; k < c->n; k++)
         cblas_daxpy((int)D, c->u[k] * cblas_ddot((int)D, l->gy + k * D, 1, l->y + k * D, 1) / 2, l->y + k * D, 1, n1,
                     1);
-    cblas_dgemv(ROW, CblasTrans, (int)D, (int)D, 1.0, l->V, (int)D, n1, 1, 1.0, n0, 1);
+    cblas_dgemv(CblasRowMajor, CblasTrans, (int)D, (int)D, 1.0, l->V, (int)D, n1, 1, 1.0, n0, 1);
 }
 
 /* Location after the step, relative to the current one in y, into l->delta, and the root of the covariance, E
  * E' = S^-1, into l->E. It solves with a precision that has no upper limit, which would make it overshoot. */
-static bool new_location(wvgd_fit *f, const wv_update *c, local *l, const double *d0, const double *step, double size,
-                         bool limited)
+static bool new_location(const wv_step *s, const wv_update *c, local *l, double size, bool limited)
 {
     size_t D = l->D;
     int d = (int)D;
-    double *n0 = f->desk.vector[8];
+    size_t mark = wv_arena_mark(s->arena);
+    double *n0 = wv_arena_take(s->arena, D);
     for (size_t i = 0; i < D; i++)
-        n0[i] = (c->precondition ? 0 : c->rho * d0[i]) - l->m.mean[i];
+        n0[i] = (c->precondition ? 0 : c->rho * l->change[i]) - l->m.mean[i];
     if (c->truncated && limited)
         give_back(c, l, n0);
-    if (!wv_dense_inverse_root(D, l->S, l->E, l->S2))
-        return false;
-    cblas_dtrmv(ROW, CblasLower, CblasTrans, CblasNonUnit, d, l->E, d, n0, 1);
-    cblas_dtrmv(ROW, CblasLower, CblasNoTrans, CblasNonUnit, d, l->E, d, n0, 1);
-    for (size_t i = 0; i < D; i++)
-        l->delta[i] = n0[i] + l->m.mean[i];
-    if (c->precondition)
-        cblas_daxpy(d, fmin(c->rho, sqrt((double)D) / 2 / sqrt(fmax(size, 1e-300))), step, 1, l->delta, 1);
-    return true;
+    bool definite = wv_dense_inverse_root(D, l->S, l->E, l->S2);
+    if (definite) {
+        cblas_dtrmv(CblasRowMajor, CblasLower, CblasTrans, CblasNonUnit, d, l->E, d, n0, 1);
+        cblas_dtrmv(CblasRowMajor, CblasLower, CblasNoTrans, CblasNonUnit, d, l->E, d, n0, 1);
+        for (size_t i = 0; i < D; i++)
+            l->delta[i] = n0[i] + l->m.mean[i];
+        if (c->precondition)
+            cblas_daxpy(d, fmin(c->rho, sqrt((double)D) / 2 / sqrt(fmax(size, 1e-300))), l->step, 1, l->delta, 1);
+    }
+    wv_arena_release(s->arena, mark);
+    return definite;
 }
 
 /* q_j takes the covariance E E' in y. */
-static bool absorb(wvgd_fit *f, const wv_update *c, local *l)
+static bool absorb(const wv_step *s, const wv_update *c, local *l)
 {
     size_t D = l->D;
     if (c->family == wv_family_get(WVGD_FULL)) { /* a product of lower triangles is one */
-        cblas_dtrmm(ROW, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, 1.0, l->E, (int)D, c->root,
-                    (int)D);
+        cblas_dtrmm(CblasRowMajor, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, 1.0, l->E,
+                    (int)D, c->root, (int)D);
         return true;
     }
     multiply(D, CblasNoTrans, l->E, CblasTrans, l->E, l->S);
-    return c->family->absorb(D, c->R, c->root, l->S, f->arena);
+    return c->family->absorb(D, c->R, c->root, l->S, s->arena);
 }
 
-/* The step itself: towards (a0, X) by rho, within the trust region. */
-static wv_update_result take(wvgd_fit *f, const wv_update *c, local *l)
+/* The change of the slope that (a0, X) asks for, into l->change, and l->step with a full covariance. Returns its
+ * squared size in units of the component. */
+static double slope_change(const wv_step *s, const wv_update *c, local *l)
 {
-    wv_update_result result = {false, 0};
-    size_t D = l->D;
+    size_t mark = wv_arena_mark(s->arena), D = l->D;
     int d = (int)D;
-    double *d0 = l->spare, *step = f->desk.vector[6], *Md = f->desk.vector[7];
+    double *d0 = l->change, *Md = wv_arena_take(s->arena, D);
     for (size_t i = 0; i < D; i++)
         d0[i] = l->a0[i] + l->m.mean[i];
-    cblas_dgemv(ROW, CblasNoTrans, d, d, 1.0, l->M, d, d0, 1, 0.0, Md, 1);
+    cblas_dgemv(CblasRowMajor, CblasNoTrans, d, d, 1.0, l->M, d, d0, 1, 0.0, Md, 1);
     double size = cblas_ddot(d, d0, 1, Md, 1), far = c->rho * sqrt(size);
+    wv_arena_release(s->arena, mark);
     if (c->truncated && far > 1) {
         /* a cell is about 2 units wide: no estimate from its points justifies a larger change of slope */
         cblas_dscal(d, 1 / far, d0, 1);
         size /= far * far;
     }
-    if (c->precondition)
-        size = wv_diagonal_precondition(c, D, d0, step);
+    return c->precondition ? wv_diagonal_precondition(c, D, d0, l->step) : size;
+}
+
+/* The step itself: towards (a0, X) by rho, within the trust region. */
+static wv_update_result walk(const wv_step *s, const wv_update *c, local *l)
+{
+    wv_update_result result = {false, 0};
+    size_t D = l->D;
+    int d = (int)D;
+    double size = slope_change(s, c, l);
     multiply(D, CblasNoTrans, l->X, CblasNoTrans, l->M, l->S);
     result.kl = trace(D, l->S, l->S) / 4 + size / 2;
     if (!isfinite(result.kl))
@@ -705,164 +774,108 @@ static wv_update_result take(wvgd_fit *f, const wv_update *c, local *l)
     want(c, l);
     /* no trust region is narrower: where it is not left, r2 need not be known */
     bool free = inside(c, l, narrowest), limited;
-    double clip = free ? narrowest : region(f, c, l);
+    double clip = free ? narrowest : region(s, c, l);
     want(c, l);
     bool low = free || wv_dense_above(D, l->S, 1, 1 / clip, l->S2),
          high = free || wv_dense_above(D, l->S, -1, -clip, l->S2);
-    if (!new_precision(f, c, l, low, 1 / clip, INFINITY, &limited) || !new_location(f, c, l, d0, step, size, limited))
+    if (!new_precision(s, c, l, low, 1 / clip, INFINITY, &limited) || !new_location(s, c, l, size, limited))
         return result;
     double moved = cblas_dnrm2(d, l->delta, 1), most = sqrt((double)D) / 4;
     if (!isfinite(moved))
         return result;
     if (moved > clip * most && !c->precondition) {
-        clip = region(f, c, l);
+        clip = region(s, c, l);
         cblas_dscal(d, fmin(1, clip * most / moved), l->delta, 1);
     }
     if (!high &&
-        !(new_precision(f, c, l, false, 1 / clip, clip, &limited) && wv_dense_inverse_root(D, l->S, l->E, l->S2)))
+        !(new_precision(s, c, l, false, 1 / clip, clip, &limited) && wv_dense_inverse_root(D, l->S, l->E, l->S2)))
         return result;
-    c->family->colour(D, c->R, c->root, 1, l->delta, f->arena);
+    c->family->colour(D, c->R, c->root, 1, l->delta, s->arena);
     cblas_daxpy(d, 1.0, l->delta, 1, c->mu, 1);
-    result.ok = absorb(f, c, l);
+    result.ok = absorb(s, c, l);
     return result;
 }
 
-/* ---- reparam ----------------------------------------------------------------------------------------------------- */
-/* E_qj[(grad log p~ + y) (1, y')] in the component's whitened coordinates: gradients of ELBO_j (but for the boundary
- * term) in its mean and in a lower-triangular (or diagonal) change of its root. */
-static void path_gradient(wvgd_fit *f, const wv_update *c, double *g_mu, double *g_root)
+static wv_update_result by_matrices(const wv_step *s, const wv_update *c)
 {
-    size_t D = f->D;
-    wv_gaussian q = {c->family, D, c->R, c->mu, c->root, 0};
-    wv_gaussian_whiten(&q, c->n, c->x, f->desk.y, f->arena);
-    memcpy(f->desk.gy, c->grad, c->n * D * sizeof *f->desk.gy);
-    c->family->pull(D, c->R, c->root, c->n, f->desk.gy, f->arena);
-    cblas_daxpy((int)(c->n * D), 1.0, f->desk.y, 1, f->desk.gy, 1);
-    weighted_mean(c->n, D, c->u, f->desk.gy, g_mu);
-    weighted_rows(c->n, D, c->u, f->desk.y, f->desk.uy);
-    if (c->family == wv_family_get(WVGD_FULL))
-        cblas_dgemm(ROW, CblasTrans, CblasNoTrans, (int)D, (int)D, (int)c->n, 1.0, f->desk.gy, (int)D, f->desk.uy,
-                    (int)D, 0.0, g_root, (int)D);
-    else
-        for (size_t i = 0; i < D; i++)
-            g_root[i] = cblas_ddot((int)c->n, f->desk.gy + i, (int)D, f->desk.uy + i, (int)D);
-}
-
-/* Adam's direction, in place. */
-static void adam(size_t size, double *g, double *m, double *v, size_t time)
-{
-    double t = (double)time, fade1 = 1 - pow(0.9, t), fade2 = 1 - pow(0.999, t);
-    for (size_t i = 0; i < size; i++) {
-        m[i] = 0.9 * m[i] + 0.1 * g[i];
-        v[i] = 0.999 * v[i] + 0.001 * g[i] * g[i];
-        g[i] = m[i] / fade1 / (sqrt(v[i] / fade2) + 1e-8);
-    }
-}
-
-static wv_update_result reparam(wvgd_fit *f, const wv_update *c)
-{
-    size_t D = f->D, size = c->family->size(D, 0), all = D + size;
-    bool full = c->family == wv_family_get(WVGD_FULL);
-    double *g_mu = f->desk.vector[0], *g_root = full ? f->desk.square[0] : f->desk.vector[1], rate = 0.1 * c->rho;
-    wv_update_result result = {true, 0};
-    path_gradient(f, c, g_mu, g_root);
-    result.kl = cblas_ddot((int)D, g_mu, 1, g_mu, 1) / 2 + cblas_ddot((int)size, g_root, 1, g_root, 1) / 4;
-    if (!isfinite(result.kl))
-        return (wv_update_result){false, 0};
-    adam(D, g_mu, c->adam, c->adam + all, c->time);
-    adam(size, g_root, c->adam + D, c->adam + all + D, c->time);
-    cblas_dscal((int)D, rate, g_mu, 1);
-    c->family->colour(D, c->R, c->root, 1, g_mu, f->arena);
-    cblas_daxpy((int)D, 1.0, g_mu, 1, c->mu, 1);
-    if (!full) {
-        for (size_t i = 0; i < D; i++)
-            c->root[i] *= exp(rate * g_root[i]);
-        return result;
-    }
-    for (size_t i = 0; i < D; i++) /* L <- L (I + tril(step)), its diagonal through exp */
-        for (size_t k = 0; k < D; k++)
-            g_root[i * D + k] = k > i ? 0 : k == i ? exp(rate * g_root[i * D + k]) : rate * g_root[i * D + k];
-    cblas_dtrmm(ROW, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, 1.0, g_root, (int)D, c->root,
-                (int)D);
+    size_t mark = wv_arena_mark(s->arena);
+    local l = make_room(s, c);
+    wv_update_result result = {false, 0};
+    if (aim(s, c, &l))
+        result = walk(s, c, &l);
+    wv_arena_release(s->arena, mark);
     return result;
 }
 
 /* A diagonal component that its cell truncates. In few dimensions the slopes of the gradient come
  * from a regression on all coordinates. */
-static wv_update_result truncated(wvgd_fit *f, const wv_update *c)
+static wv_update_result truncated(const wv_step *s, const wv_update *c)
 {
-    local l = names(f);
-    double *slope = NULL;
-    if (c->estimator == WVGD_NATURAL && f->D > 1 && f->D < many) {
-        slope = f->desk.vector[9];
-        if (!diagonal_slopes(f, c, &l, slope))
-            return (wv_update_result){false, 0};
-    }
-    return wv_diagonal_truncated(f, c, slope);
-}
-
-static wv_update_result step(wvgd_fit *f, const wv_update *c)
-{
-    if (c->estimator == WVGD_REPARAM)
-        return reparam(f, c);
-    if (diagonal(c) && (!f->dense || c->ess < 1.5 * (double)f->D))
-        return wv_diagonal_large(f, c);
-    if (!f->dense)
-        return wv_lowrank_update(f, c);
-    if (diagonal(c) && c->truncated)
-        return truncated(f, c);
-    local l = names(f);
-    if (!aim(f, c, &l))
-        return (wv_update_result){false, 0};
-    return take(f, c, &l);
-}
-
-/* Finite, and within a range whose squares are: an improper density has components that grow or shrink without end. */
-static bool sound(const wvgd_fit *f, const wv_update *c)
-{
-    double *sd = f->desk.vector[0];
-    c->family->sd(f->D, c->R, c->root, sd);
-    for (size_t i = 0; i < f->D; i++)
-        if (!(sd[i] > 1e-120 && sd[i] < 1e120 && fabs(c->mu[i]) < 1e120))
-            return false;
-    return isfinite(c->family->log_det(f->D, c->R, c->root));
-}
-
-wv_update_result wv_update_component(wvgd_fit *f, const wv_update *c)
-{
-    size_t size = c->family->size(f->D, c->R);
-    memcpy(f->desk.undo, c->mu, f->D * sizeof(double));
-    memcpy(f->desk.undo + f->D, c->root, size * sizeof(double));
-    wv_update_result result = step(f, c);
-    if (result.ok && !sound(f, c)) {
-        result = (wv_update_result){false, 0};
-        f->tally.limits++;
-    }
-    if (!result.ok) {
-        memcpy(c->mu, f->desk.undo, f->D * sizeof(double));
-        memcpy(c->root, f->desk.undo + f->D, size * sizeof(double));
-    }
+    if (c->estimator != WVGD_NATURAL || s->D == 1 || s->D >= many)
+        return wv_diagonal_truncated(s, c, NULL);
+    size_t mark = wv_arena_mark(s->arena);
+    double *slope = wv_arena_take(s->arena, s->D);
+    size_t room = wv_arena_mark(s->arena);
+    local l = make_room(s, c);
+    bool sloped = diagonal_slopes(s, c, &l, slope);
+    wv_arena_release(s->arena, room);
+    wv_update_result result = sloped ? wv_diagonal_truncated(s, c, slope) : (wv_update_result){false, 0};
+    wv_arena_release(s->arena, mark);
     return result;
 }
 
-void wv_update_target_1d(wvgd_fit *f, const wv_update *c, double gradient[2], double natural[2])
+/* ---- all estimators ---------------------------------------------------------------------------------------------- */
+static wv_update_result move(const wv_step *s, const wv_update *c)
 {
-    local l = names(f);
-    if (c->estimator == WVGD_REPARAM) {
-        path_gradient(f, c, gradient, gradient + 1);
-        gradient[0] /= c->root[0];
-        natural[0] = natural[1] = NAN;
-        return;
+    if (c->estimator == WVGD_REPARAM)
+        return wv_reparam_update(s, c);
+    if (diagonal(c) && (!s->dense || c->ess < 1.5 * (double)s->D))
+        return wv_diagonal_large(s, c);
+    if (!s->dense)
+        return wv_lowrank_update(s, c);
+    if (diagonal(c) && c->truncated)
+        return truncated(s, c);
+    return by_matrices(s, c);
+}
+
+/* Finite, and within a range whose squares are: an improper density has components that grow or shrink without end. */
+static bool sound(const wv_step *s, const wv_update *c)
+{
+    size_t mark = wv_arena_mark(s->arena);
+    double *sd = wv_arena_take(s->arena, s->D);
+    bool within = true;
+    c->family->sd(s->D, c->R, c->root, sd);
+    for (size_t i = 0; i < s->D && within; i++)
+        within = sd[i] > 1e-120 && sd[i] < 1e120 && fabs(c->mu[i]) < 1e120;
+    wv_arena_release(s->arena, mark);
+    return within && isfinite(c->family->log_det(s->D, c->R, c->root));
+}
+
+wv_update_result wv_update_step(const wv_step *s, const wv_update *c)
+{
+    size_t mark = wv_arena_mark(s->arena), size = c->family->size(s->D, c->R);
+    double *mu = wv_arena_take(s->arena, s->D), *root = wv_arena_take(s->arena, size); /* before the step */
+    memcpy(mu, c->mu, s->D * sizeof *mu);
+    memcpy(root, c->root, size * sizeof *root);
+    wv_update_result result = move(s, c);
+    if (result.ok && !sound(s, c)) {
+        result = (wv_update_result){false, 0};
+        ++*s->limits;
     }
-    if (!aim(f, c, &l))
-        return;
-    /* log p~ ~ a0 y + (X - 1) y^2/2 with y = (z - m)/s */
-    double s = c->root[0], m = c->mu[0] + s * l.m.mean[0], s2 = s * s;
-    natural[1] = (l.X[0] - 1) / (2 * s2);
-    natural[0] = l.a0[0] / s - m * (l.X[0] - 1) / s2;
-    /* gradient of ELBO_j = Cov_qj(T, log p~ - log q) = F (natural target - current), then the chain
-     * rule to (mu, log sigma) */
-    double d0 = natural[0] - c->mu[0] / s2, d1 = natural[1] + 1 / (2 * s2), F[3] = {0, 0, 0}, e1 = 0, e2 = 0;
+    if (!result.ok) {
+        memcpy(c->mu, mu, s->D * sizeof *mu);
+        memcpy(c->root, root, size * sizeof *root);
+    }
+    wv_arena_release(s->arena, mark);
+    return result;
+}
+
+/* Gradient of ELBO_j = Cov_qj(T, log p~ - log q) = F (natural target - current), then the chain rule to
+ * (mu, log sigma). */
+static void elbo_gradient_1d(const wv_update *c, const double natural[2], double gradient[2])
+{
+    double s2 = c->root[0] * c->root[0], d0 = natural[0] - c->mu[0] / s2, d1 = natural[1] + 1 / (2 * s2),
+           F[3] = {0, 0, 0}, e1 = 0, e2 = 0;
     for (size_t k = 0; k < c->n; k++) {
         e1 += c->u[k] * c->x[k];
         e2 += c->u[k] * c->x[k] * c->x[k];
@@ -876,4 +889,24 @@ void wv_update_target_1d(wvgd_fit *f, const wv_update *c, double gradient[2], do
     double g0 = F[0] * d0 + F[1] * d1, g1 = F[1] * d0 + F[2] * d1; /* in the natural parameters mu/s2, -1/(2 s2) */
     gradient[0] = g0 / s2;
     gradient[1] = -2 * g0 * c->mu[0] / s2 + g1 / s2;
+}
+
+void wv_update_step_target_1d(const wv_step *s, const wv_update *c, double gradient[2], double natural[2])
+{
+    if (c->estimator == WVGD_REPARAM) {
+        wv_reparam_gradient(s, c, gradient, gradient + 1);
+        gradient[0] /= c->root[0];
+        natural[0] = natural[1] = NAN;
+        return;
+    }
+    size_t mark = wv_arena_mark(s->arena);
+    local l = make_room(s, c);
+    if (aim(s, c, &l)) {
+        /* log p~ ~ a0 y + (X - 1) y^2/2 with y = (z - m)/sd */
+        double sd = c->root[0], m = c->mu[0] + sd * l.m.mean[0], s2 = sd * sd;
+        natural[1] = (l.X[0] - 1) / (2 * s2);
+        natural[0] = l.a0[0] / sd - m * (l.X[0] - 1) / s2;
+        elbo_gradient_1d(c, natural, gradient);
+    }
+    wv_arena_release(s->arena, mark);
 }
