@@ -54,18 +54,21 @@ void wv_cost_callback(const wvgd_fit *f, const double *a, size_t n, const double
         o->cost_batch(o->cost_self, D, a, n, x, cost, weight, grad);
         return;
     }
+    size_t mark = wv_arena_mark(f->arena);
+    double *one = wv_arena_take(f->arena, D); /* gradient of one cost */
     if (grad)
         memset(grad, 0, D * sizeof *grad);
     for (size_t k = 0; k < n; k++) {
         bool pulls = grad && weight[k] != 0;
         if (!cost && !pulls)
             continue;
-        double here = o->cost_function(o->cost_self, D, a, x + k * D, pulls ? f->desk.vector[7] : NULL);
+        double here = o->cost_function(o->cost_self, D, a, x + k * D, pulls ? one : NULL);
         if (cost)
             cost[k] = here;
         if (pulls)
-            cblas_daxpy((int)D, weight[k], f->desk.vector[7], 1, grad, 1);
+            cblas_daxpy((int)D, weight[k], one, 1, grad, 1);
     }
+    wv_arena_release(f->arena, mark);
 }
 
 void wv_cost_cost(const wvgd_fit *f, size_t j, const double *z, size_t n, const double *x, double *out, double *y)

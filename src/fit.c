@@ -127,6 +127,7 @@ void wvgd_free(wvgd_fit *f)
     wv_cell_refine_free(&f->refine);
     wv_halfspaces_free(&f->halfspaces);
     wv_cell_bound_free(&f->bound);
+    wv_nearest_batch_free(&f->nearest);
     wv_posterior_free(&f->posterior);
     wv_full_prefit_free(&f->prefit);
     wv_joint_free(&f->joint);
@@ -280,6 +281,7 @@ static bool make_parts(wvgd_fit *f)
                             .tail_root = f->staged ? 0 : f->metric_family->size(D, 0)};
     f->trace.N = f->N;
     return wv_partition_new(&f->cells, (wv_shape){f->N, D, f->R, f->family, f->cell_family, f->metric_family}) &&
+           wv_nearest_batch_new(&f->nearest, f->staged ? 0 : f->N, D) &&
            wv_halfspaces_new(&f->halfspaces, f->N, D, f->staged) &&
            wv_cell_bound_new(&f->bound, f->staged ? f->size.n_max : 0) && wv_posterior_new(&f->posterior, D) &&
            wv_full_prefit_new(&f->prefit, D, prefit) && wv_joint_new(&f->joint, f->N, D, joint) &&

@@ -12,6 +12,7 @@
 #include "joint/full_prefit.h"
 #include "joint/joint.h"
 #include "mixture.h"
+#include "nearest.h"
 #include "partition.h"
 #include "posterior.h"
 #include "scratch.h"
@@ -153,6 +154,7 @@ struct wvgd_fit {
     wv_cell_refine refine;
     wv_halfspaces halfspaces;
     wv_cell_bound bound;
+    wv_nearest_batch nearest;
     wv_posterior posterior;
     wv_full_prefit prefit;
     wv_joint joint;

@@ -10,6 +10,7 @@
 #include <cblas.h>
 #include <float.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Takes particle j, at `cost` from point k, into account. */
@@ -79,30 +80,60 @@ static size_t coarse_room(size_t N, size_t D)
                        : 0;
 }
 
-/* Rounds the particles z[N][D]; f->desk.narrow is scratch. room: as wv_nearest_rounded_size has it. NULL: they are
- * few, or this processor cannot use it. */
-static wv_nearest_rounded *round_particles(const wvgd_fit *f, const double *z, double *room)
+static float *take_floats(wv_arena *arena, size_t n)
 {
-    size_t N = f->N, D = f->D, n = WV_INT_SCORES_GROUP * groups(N);
-    const wv_int_scores *pass = wv_int_scores_best();
-    wv_nearest_rounded *r = (wv_nearest_rounded *)(void *)room;
-    float *e = (float *)(void *)f->desk.narrow, most = 0, size[WV_INT_SCORES_GROUP], rest[WV_INT_SCORES_GROUP];
-    if (!crowd(N, D))
-        return NULL;
-    *r = (wv_nearest_rounded){.w = {.bytes = D > SHORT, .words = words(D), .groups = groups(N)},
-                              .middle = room + sizeof *r / sizeof *room + 1};
-    r->w.z = (int32_t *)(void *)(r->middle + D);
-    r->w.base = r->w.z + n * r->w.words;
-    memset(r->middle, 0, D * sizeof *r->middle);
+    return (float *)(void *)wv_arena_take_index(arena, n);
+}
+
+static int32_t *take_ints(wv_arena *arena, size_t n)
+{
+    return (int32_t *)(void *)wv_arena_take_index(arena, n);
+}
+
+/* 32-bit words that rounded particles need beside their middle. */
+static size_t rounded_words(size_t N, size_t D)
+{
+    return wv_times(WV_INT_SCORES_GROUP * groups(N), words(D) + 1);
+}
+
+/* Rounded particles without values. middle: [D]; room: [rounded_words]. */
+static wv_nearest_rounded lay_out_rounded(size_t N, size_t D, double *middle, int32_t *room)
+{
+    return (wv_nearest_rounded){.w = {.bytes = D > SHORT,
+                                      .words = words(D),
+                                      .groups = groups(N),
+                                      .z = room,
+                                      .base = room + WV_INT_SCORES_GROUP * groups(N) * words(D)},
+                                .middle = middle};
+}
+
+/* The middle of the particles z[N][D], and the largest coordinate of one relative to it; NaN if there is one.
+ * e: [whole_row] scratch. */
+static float centre(const wvgd_fit *f, const double *z, double *middle, float *e)
+{
+    size_t N = f->N, D = f->D;
+    float most = 0;
+    memset(middle, 0, D * sizeof *middle);
     for (size_t j = 0; j < N; j++)
-        cblas_daxpy((int)D, 1 / (double)N, z + j * D, 1, r->middle, 1);
+        cblas_daxpy((int)D, 1 / (double)N, z + j * D, 1, middle, 1);
     for (size_t j = 0; j < N; j++) {
-        float here = pass->narrow(false, 1, D, z + j * D, r->middle, e);
+        float here = wv_int_scores_best()->narrow(false, 1, D, z + j * D, middle, e);
         most = here <= most ? most : here; /* NaN stays, for it is not less than anything */
     }
+    return most;
+}
+
+/* Rounds the particles z[N][D] into what lay_out_rounded has made. */
+static void round_particles(const wvgd_fit *f, const double *z, wv_nearest_rounded *r)
+{
+    size_t mark = wv_arena_mark(f->arena), N = f->N, D = f->D;
+    const wv_int_scores *pass = wv_int_scores_best();
+    float *e = take_floats(f->arena, WV_INT_SCORES_GROUP * whole_row(D)), size[WV_INT_SCORES_GROUP],
+          rest[WV_INT_SCORES_GROUP], most = centre(f, z, r->middle, e); /* e: [group][whole_row] */
     r->scale = largest(&r->w) / (double)most * (1 - 4 * (double)FLT_EPSILON);
     r->fit = most > 1e-15F && most < 1e15F;
-    memset(r->w.z, 0, n * (r->w.words + 1) * sizeof *r->w.z);
+    r->radius = r->rest = 0;
+    memset(r->w.z, 0, rounded_words(N, D) * sizeof *r->w.z);
     for (size_t j = 0; j < N && r->fit; j += WV_INT_SCORES_GROUP) {
         size_t here = N - j < WV_INT_SCORES_GROUP ? N - j : WV_INT_SCORES_GROUP;
         pass->narrow(false, here, D, z + j * D, r->middle, e);
@@ -116,13 +147,34 @@ static wv_nearest_rounded *round_particles(const wvgd_fit *f, const double *z, d
             r->w.base[j + k] *= r->w.bytes ? 128 : 0;
         }
     }
-    return r;
+    wv_arena_release(f->arena, mark);
 }
 
-void wv_nearest_prepare(const wvgd_fit *f)
+/* ---- those of one batch ------------------------------------------------------------------------------------------ */
+bool wv_nearest_batch_new(wv_nearest_batch *b, size_t N, size_t D)
 {
-    if (f->shared.rounded)
-        round_particles(f, f->cells.now.z, f->shared.rounded);
+    *b = (wv_nearest_batch){0};
+    if (!crowd(N, D))
+        return true;
+    b->middle = malloc(wv_times(D, sizeof *b->middle));
+    b->words = malloc(wv_times(rounded_words(N, D), sizeof *b->words));
+    return b->middle && b->words;
+}
+
+void wv_nearest_batch_free(wv_nearest_batch *b)
+{
+    free(b->middle);
+    free(b->words);
+}
+
+void wv_nearest_prepare(wvgd_fit *f)
+{
+    wv_nearest_batch *b = &f->nearest;
+    if (!b->middle)
+        return;
+    b->particles = lay_out_rounded(f->N, f->D, b->middle, b->words);
+    round_particles(f, f->cells.now.z, &b->particles);
+    b->made = true;
 }
 
 /* ---- single precision -------------------------------------------------------------------------------------------- */
@@ -132,45 +184,60 @@ size_t wv_nearest_narrow_size(size_t N, size_t D)
 }
 
 /* The coarse part of a sieve: scores of the middle, and scratch. */
-static void lay_out(const wvgd_fit *f, wv_nearest_sieve *s, const wv_nearest_rounded *r, bool mirrored)
+static void lay_out_coarse(const wvgd_fit *f, wv_nearest_sieve *s, const wv_nearest_rounded *r, bool mirrored)
 {
-    size_t N = f->N, D = f->D, n = WV_INT_SCORES_GROUP * groups(N);
+    size_t N = f->N, D = f->D, n = WV_INT_SCORES_GROUP * groups(N), room = ROOM + WV_INT_SCORES_GROUP;
     const wv_columns *pass = wv_columns_best();
     double square = pass->row_distance(D, s->middle, r->middle);
     s->rounded = r;
     s->w = r->w;
     s->w.mirrored = mirrored;
     s->apart = sqrt(square);
-    s->e = s->square + N;
-    s->list.row = (uint32_t *)(void *)(s->e + WV_COLUMNS * whole_row(D));
-    s->list.particle = s->list.row + ROOM + WV_INT_SCORES_GROUP;
-    s->list.hit = s->list.particle + ROOM + WV_INT_SCORES_GROUP;
-    s->w.x = (int32_t *)(void *)(s->list.hit + ROOM + WV_INT_SCORES_GROUP);
-    s->w.square = (float *)(void *)(s->w.x + WV_COLUMNS * s->w.words);
-    s->w.plus = s->w.x + WV_COLUMNS * s->w.words + n;
-    s->w.minus = s->w.plus + n;
-    s->w.low = s->w.minus + n;
+    s->e = take_floats(f->arena, WV_COLUMNS * whole_row(D));
+    s->list.row = wv_arena_take_index(f->arena, room);
+    s->list.particle = wv_arena_take_index(f->arena, room);
+    s->list.hit = wv_arena_take_index(f->arena, room);
+    s->distance = wv_arena_take(f->arena, ROOM);
+    s->w.x = take_ints(f->arena, WV_COLUMNS * s->w.words);
+    s->w.square = take_floats(f->arena, n);
+    s->w.plus = take_ints(f->arena, n);
+    s->w.minus = take_ints(f->arena, n);
+    s->w.low = take_ints(f->arena, groups(N) * WV_INT_SCORES_IMAGES);
     memset(s->w.x, 0, WV_COLUMNS * s->w.words * sizeof *s->w.x);
     for (size_t j = 0; j < n; j++)
         s->w.square[j] = j < N ? (float)(pass->row_distance(D, s->wide + j * D, s->middle) - square) : (float)INFINITY;
 }
 
-/* middle: NULL for their mean. rounded: the particles as whole numbers; NULL: there are none. */
+/* A sieve for particles z[N][D], whose memory the caller gives back. middle: NULL for their mean. rounded: the
+ * particles as whole numbers; NULL: there are none. */
 static wv_nearest_sieve make_sieve(const wvgd_fit *f, const double *z, const double *middle,
                                    const wv_nearest_rounded *rounded)
 {
     size_t N = f->N, D = f->D;
-    wv_nearest_sieve s = {.middle = f->desk.narrow, .z = (float *)(void *)(f->desk.narrow + D), .wide = z};
-    s.x = s.z + N * D;
-    s.square = s.x + WV_COLUMNS * D;
+    wv_nearest_sieve s = {.middle = wv_arena_take(f->arena, D),
+                          .z = take_floats(f->arena, N * D),
+                          .x = take_floats(f->arena, WV_COLUMNS * D),
+                          .square = take_floats(f->arena, N),
+                          .wide = z};
     memset(s.middle, 0, D * sizeof *s.middle);
     for (size_t j = 0; j < N && !middle; j++)
         cblas_daxpy((int)D, 1 / (double)N, z + j * D, 1, s.middle, 1);
     if (middle)
         memcpy(s.middle, middle, D * sizeof *middle);
     if (rounded && rounded->fit)
-        lay_out(f, &s, rounded, middle != NULL);
+        lay_out_coarse(f, &s, rounded, middle != NULL);
     return s;
+}
+
+/* The same with whole numbers made for this sieve alone, into *r, where they are of use. */
+static wv_nearest_sieve make_own_sieve(const wvgd_fit *f, const double *z, wv_nearest_rounded *r)
+{
+    size_t N = f->N, D = f->D;
+    if (!crowd(N, D))
+        return make_sieve(f, z, NULL, NULL);
+    *r = lay_out_rounded(N, D, wv_arena_take(f->arena, D), take_ints(f->arena, rounded_words(N, D)));
+    round_particles(f, z, r);
+    return make_sieve(f, z, NULL, r);
 }
 
 /* Particles in single precision, when they are wanted. */
@@ -208,31 +275,24 @@ static void scan(const wvgd_fit *f, const double *z, const double *x, uint32_t *
         compare(0, (uint32_t)j, wv_columns_best()->row_distance(f->D, x, z + j * f->D), cell, near, next);
 }
 
-/* Nearest and second nearest particle of a block of points, by whole numbers: n rows, or n pairs of mirror images,
- * middle + e and middle - e, up to rounding in double. Scores, squares - 2 e.z in units of twice the product of the
- * units of e and z, tell all particles that can be one of the two; these are compared in double. If e is off by
- * `left` and z by `rest`, e.z is off by left |z| + |e| rest at most, both being measured.
- * next: NULL if it is not wanted. False: there are too many of them, or the numbers are too large or too small. */
-static bool sift_coarse(const wvgd_fit *f, const wv_nearest_sieve *s, size_t n, const double *rows, uint32_t *cell,
-                        double *near, double *next)
+/* Rows, or halves of pairs of rows, as whole numbers: sizes and rests in single precision. */
+typedef struct {
+    double scale;                             /* of the rows */
+    float size[WV_COLUMNS], rest[WV_COLUMNS]; /* squared norms of scaled rows, and of what rounding took from them */
+} coarse_rows;
+
+/* Raises the scores in limit[WV_INT_SCORES_IMAGES] by what rounding may have added to them, in the units `whole` of
+ * scores. If a row is off by `left` and a particle by `rest`, their product is off by left |z| + |e| rest at most, both
+ * being measured. False: the numbers are too large. */
+static bool raise_limits(const wvgd_fit *f, const wv_nearest_sieve *s, size_t n, const coarse_rows *c, double whole,
+                         int32_t *limit)
 {
     const double unit = FLT_EPSILON, R = s->rounded->radius, rounded = s->rounded->rest, reach = R * (R + 2 * s->apart),
                  origin = cblas_dnrm2((int)f->D, s->middle, 1);
-    const wv_int_scores *pass = wv_int_scores_best();
-    int32_t limit[WV_INT_SCORES_IMAGES], sum[WV_COLUMNS];
-    float size[WV_COLUMNS], rest[WV_COLUMNS];
-    double spare[2 * WV_COLUMNS], distance[ROOM];
-    size_t D = f->D, points = s->w.mirrored ? 2 * n : n, room = points * f->N / 8 < ROOM ? points * f->N / 8 : ROOM;
-    double most = (double)pass->narrow(s->w.mirrored, n, D, rows, s->middle, s->e),
-           scale = (double)(float)(largest(&s->w) / most * (1 - 4 * unit)), whole = scale * s->rounded->scale / 2;
-    if (!(most > 1e-15 && most < 1e15) || !(reach * whole < 0x1p28))
-        return false;
-    pass->round(&s->w, n, whole_row(D), s->e, (float)scale, 128, WV_COLUMNS, s->w.x, size, rest, sum);
-    pass->level(&s->w, (float)whole);
-    pass->sweep(&s->w, next != NULL, limit);
+    size_t D = f->D;
     for (size_t k = 0; k < WV_COLUMNS; k++) {
-        double e = sqrt((double)size[k < n ? k : 0]) / scale * (1 + (double)D * unit),
-               left = sqrt((double)rest[k < n ? k : 0]) / scale * (1 + (double)D * unit) + 2 * unit * e,
+        double e = sqrt((double)c->size[k < n ? k : 0]) / c->scale * (1 + (double)D * unit),
+               left = sqrt((double)c->rest[k < n ? k : 0]) / c->scale * (1 + (double)D * unit) + 2 * unit * e,
                all = e + R + s->apart;
         double wrong = 2 * (left * R + (e + left) * rounded) * (1 + 1e-9) + 16 * DBL_EPSILON * (origin + all) * all +
                        (double)(D + 8) * DBL_EPSILON * all * all;
@@ -242,15 +302,40 @@ static bool sift_coarse(const wvgd_fit *f, const wv_nearest_sieve *s, size_t n, 
         limit[k] = k < n ? limit[k] + (int32_t)margin : INT32_MIN;
         limit[WV_COLUMNS + k] = k < n && s->w.mirrored ? limit[WV_COLUMNS + k] + (int32_t)margin : INT32_MIN;
     }
+    return true;
+}
+
+/* Nearest and second nearest particle of a block of points, by whole numbers: n rows, or n pairs of mirror images,
+ * middle + e and middle - e, up to rounding in double. Scores, squares - 2 e.z in units of twice the product of the
+ * units of e and z, tell all particles that can be one of the two; these are compared in double.
+ * next: NULL if it is not wanted. False: there are too many of them, or the numbers are too large or too small. */
+static bool sift_coarse(const wvgd_fit *f, const wv_nearest_sieve *s, size_t n, const double *rows, uint32_t *cell,
+                        double *near, double *next)
+{
+    const double reach = s->rounded->radius * (s->rounded->radius + 2 * s->apart);
+    const wv_int_scores *pass = wv_int_scores_best();
+    int32_t limit[WV_INT_SCORES_IMAGES], sum[WV_COLUMNS];
+    double spare[2 * WV_COLUMNS];
+    size_t D = f->D, points = s->w.mirrored ? 2 * n : n, room = points * f->N / 8 < ROOM ? points * f->N / 8 : ROOM;
+    double most = (double)pass->narrow(s->w.mirrored, n, D, rows, s->middle, s->e);
+    coarse_rows c = {.scale = (double)(float)(largest(&s->w) / most * (1 - 4 * (double)FLT_EPSILON))};
+    double whole = c.scale * s->rounded->scale / 2;
+    if (!(most > 1e-15 && most < 1e15) || !(reach * whole < 0x1p28))
+        return false;
+    pass->round(&s->w, n, whole_row(D), s->e, (float)c.scale, 128, WV_COLUMNS, s->w.x, c.size, c.rest, sum);
+    pass->level(&s->w, (float)whole);
+    pass->sweep(&s->w, next != NULL, limit);
+    if (!raise_limits(f, s, n, &c, whole, limit))
+        return false;
     size_t listed = pass->pick(&s->w, limit, room, &s->list);
     if (listed == room)
         return false;
     next = next ? next : spare;
     for (size_t k = 0; k < points; k++)
         near[k] = next[k] = INFINITY, cell[k] = 0;
-    wv_columns_best()->row_distances(D, listed, rows, s->list.row, s->wide, s->list.particle, distance);
+    wv_columns_best()->row_distances(D, listed, rows, s->list.row, s->wide, s->list.particle, s->distance);
     for (size_t i = 0; i < listed; i++)
-        compare(s->list.row[i], s->list.particle[i], distance[i], cell, near, next);
+        compare(s->list.row[i], s->list.particle[i], s->distance[i], cell, near, next);
     return true;
 }
 
@@ -335,47 +420,64 @@ static bool try_coarse(const wvgd_fit *f, wv_nearest_sieve *s, size_t n, const d
     return s && s->rounded;
 }
 
+/* Compares a block of rows with all particles. */
+static void compare_rows(const wvgd_fit *f, const double *z, size_t n, const double *rows, uint32_t *cell, double *near,
+                         double *next)
+{
+    size_t mark = wv_arena_mark(f->arena);
+    double *columns = wv_arena_take(f->arena, f->D * WV_COLUMNS); /* [D][WV_COLUMNS] */
+    wv_columns_turn(f->D, n, rows, columns);
+    compare_block(f, z, n, columns, cell, near, next);
+    wv_arena_release(f->arena, mark);
+}
+
+/* Sieves a block of rows in single precision. */
+static bool sift_rows(const wvgd_fit *f, wv_nearest_sieve *s, size_t n, const double *rows, uint32_t *cell,
+                      double *near, double *next)
+{
+    size_t mark = wv_arena_mark(f->arena);
+    double *columns = wv_arena_take(f->arena, f->D * WV_COLUMNS); /* [D][WV_COLUMNS] */
+    wv_columns_turn(f->D, n, rows, columns);
+    bool found = sift(f, s, n, rows, columns, cell, near, next);
+    wv_arena_release(f->arena, mark);
+    return found;
+}
+
 /* Nearest and second nearest of the particles z[N][D], by squared distance, of a block of points.
  * s: NULL for few particles. */
 static void find(const wvgd_fit *f, wv_nearest_sieve *s, const double *z, size_t n, const double *rows, uint32_t *cell,
                  double *near, double *next)
 {
-    double *columns = f->desk.block; /* [D][WV_COLUMNS] */
-    if (try_coarse(f, s, n, rows, cell, near, next))
-        return;
-    wv_columns_turn(f->D, n, rows, columns);
-    if (!s || !sift(f, s, n, rows, columns, cell, near, next))
-        compare_block(f, z, n, columns, cell, near, next);
-}
-
-/* Room for particles as whole numbers at the end of the scratch. */
-static double *own_room(const wvgd_fit *f)
-{
-    return f->desk.narrow + wv_nearest_narrow_size(f->N, f->D) - wv_nearest_rounded_size(f->N, f->D);
+    if (!try_coarse(f, s, n, rows, cell, near, next) && !(s && sift_rows(f, s, n, rows, cell, near, next)))
+        compare_rows(f, z, n, rows, cell, near, next);
 }
 
 void wv_nearest_nearest(const wvgd_fit *f, const double *z, size_t n, const double *x, uint32_t *cell, double *near,
                         double *next)
 {
+    size_t mark = wv_arena_mark(f->arena);
     bool many = f->N >= MANY && n >= WV_COLUMNS;
+    wv_nearest_rounded rounded;
     wv_nearest_sieve s = {0};
     if (many)
-        s = make_sieve(f, z, NULL, round_particles(f, z, own_room(f)));
+        s = make_own_sieve(f, z, &rounded);
     for (size_t first = 0; first < n; first += WV_COLUMNS)
         find(f, many ? &s : NULL, z, n - first < WV_COLUMNS ? n - first : WV_COLUMNS, x + first * f->D, cell + first,
              near + first, next + first);
+    wv_arena_release(f->arena, mark);
 }
 
 /* The same for few particles where one metric holds for all cells, a full one: points and particles are
  * whitened, relative to the first particle. */
 static void assign_few(const wvgd_fit *f, size_t n, const double *x, uint32_t *cell, double *near, double *next)
 {
-    size_t D = f->D, size = D * WV_COLUMNS;
-    double inverse[WV_DENSE * WV_DENSE], r[WV_COLUMNS], *columns = f->desk.block, *spare = columns + size,
-                                                        *y = spare + size,
-                                                        *z = y + size; /* [D][D], .., [D][WV_COLUMNS], [N][D] */
+    size_t mark = wv_arena_mark(f->arena), D = f->D, block = D * WV_COLUMNS;
+    double *inverse = wv_arena_take(f->arena, D * D), *z = wv_arena_take(f->arena, f->N * D), /* [D][D], [N][D] */
+                                                          *columns = wv_arena_take(f->arena, block),
+           *spare = wv_arena_take(f->arena, block), *y = wv_arena_take(f->arena, block),
+           r[WV_COLUMNS]; /* [D][WV_COLUMNS] each */
     wv_gaussian metric = {f->metric_family, D, 0, f->cells.now.z, f->cells.now.metric, 0};
-    wv_gaussian_whiten(&metric, f->N, f->cells.now.z, z, NULL);
+    wv_gaussian_whiten(&metric, f->N, f->cells.now.z, z, f->arena);
     wv_dense_invert(D, f->cells.now.metric, inverse);
     for (size_t first = 0; first < n; first += WV_COLUMNS) {
         size_t here = n - first < WV_COLUMNS ? n - first : WV_COLUMNS;
@@ -383,41 +485,35 @@ static void assign_few(const wvgd_fit *f, size_t n, const double *x, uint32_t *c
         wv_columns_whiten(D, wv_columns_round(here), inverse, f->cells.now.z, columns, spare, y, r);
         compare_block(f, z, here, y, cell + first, near + first, next + first);
     }
+    wv_arena_release(f->arena, mark);
 }
 
 /* The same for any number of particles and any metric. */
 static void assign_whitened(const wvgd_fit *f, size_t n, const double *x, uint32_t *cell, double *near, double *next)
 {
-    size_t D = f->D;
-    double *rows = f->desk.block + WV_COLUMNS * D, *z = rows + WV_COLUMNS * D; /* [WV_COLUMNS][D], [N][D] */
+    size_t mark = wv_arena_mark(f->arena), D = f->D;
+    double *z = wv_arena_take(f->arena, f->N * D),
+           *rows = wv_arena_take(f->arena, WV_COLUMNS * D); /* [N][D], [..][D] */
     bool many = f->N >= MANY && n >= WV_COLUMNS;
     wv_gaussian metric = {f->metric_family, D, 0, f->cells.now.z, f->cells.now.metric, 0};
+    wv_nearest_rounded rounded;
     wv_nearest_sieve s = {0};
-    wv_gaussian_whiten(&metric, f->N, f->cells.now.z, z, NULL);
+    wv_gaussian_whiten(&metric, f->N, f->cells.now.z, z, f->arena);
     if (many)
-        s = make_sieve(f, z, NULL, round_particles(f, z, own_room(f)));
+        s = make_own_sieve(f, z, &rounded);
     for (size_t first = 0; first < n; first += WV_COLUMNS) {
         size_t here = n - first < WV_COLUMNS ? n - first : WV_COLUMNS;
-        wv_gaussian_whiten(&metric, here, x + first * D, rows, NULL);
+        wv_gaussian_whiten(&metric, here, x + first * D, rows, f->arena);
         find(f, many ? &s : NULL, z, here, rows, cell + first, near + first, next + first);
     }
+    wv_arena_release(f->arena, mark);
 }
 
-void wv_nearest_assign(const wvgd_fit *f, size_t n, const double *x, uint32_t *cell, double *near, double *next)
+/* The same for any cost. */
+static void assign_any(const wvgd_fit *f, size_t n, const double *x, uint32_t *cell, double *near, double *next)
 {
-    size_t D = f->D;
-    double *cost = f->desk.block, *y = cost + WV_BLOCK; /* [WV_BLOCK], [WV_BLOCK][D] */
-    if (!n)
-        return;
-    if (f->opt.cost == WVGD_SQEUCLID) {
-        wv_nearest_nearest(f, f->cells.now.z, n, x, cell, near, next);
-        return;
-    }
-    if (f->opt.cost == WVGD_MAHALANOBIS && D <= WV_BLOCK / 2) {
-        bool few = f->N < MANY && n >= WV_COLUMNS && D <= WV_DENSE && f->metric_family == wv_family_get(WVGD_FULL);
-        (few ? assign_few : assign_whitened)(f, n, x, cell, near, next);
-        return;
-    }
+    size_t mark = wv_arena_mark(f->arena), D = f->D;
+    double *cost = wv_arena_take(f->arena, WV_BLOCK), *y = wv_arena_take(f->arena, WV_BLOCK * D); /* of a block */
     for (size_t k = 0; k < n; k++) {
         cell[k] = 0;
         near[k] = next[k] = INFINITY;
@@ -430,13 +526,26 @@ void wv_nearest_assign(const wvgd_fit *f, size_t n, const double *x, uint32_t *c
                 compare(first + k, (uint32_t)j, cost[k], cell, near, next);
         }
     }
+    wv_arena_release(f->arena, mark);
+}
+
+void wv_nearest_assign(const wvgd_fit *f, size_t n, const double *x, uint32_t *cell, double *near, double *next)
+{
+    bool whitened = f->opt.cost == WVGD_MAHALANOBIS && f->D <= WV_BLOCK / 2,
+         few = f->N < MANY && n >= WV_COLUMNS && f->D <= WV_DENSE && f->metric_family == wv_family_get(WVGD_FULL);
+    if (!n)
+        return;
+    if (f->opt.cost == WVGD_SQEUCLID)
+        wv_nearest_nearest(f, f->cells.now.z, n, x, cell, near, next);
+    else
+        (!whitened ? assign_any : few ? assign_few : assign_whitened)(f, n, x, cell, near, next);
 }
 
 bool wv_nearest_mirrored(const wvgd_fit *f, const double *middle, wv_nearest_sieve *s)
 {
     if (f->opt.cost != WVGD_SQEUCLID || f->N < MANY)
         return false;
-    *s = make_sieve(f, f->cells.now.z, middle, (const wv_nearest_rounded *)(const void *)f->shared.rounded);
+    *s = make_sieve(f, f->cells.now.z, middle, f->nearest.made ? &f->nearest.particles : NULL);
     return true;
 }
 
@@ -447,7 +556,6 @@ void wv_nearest_assign_mirrored(const wvgd_fit *f, wv_nearest_sieve *s, size_t n
         return;
     for (size_t at = 0, here; at < n; at += here) {
         here = n - at < WV_COLUMNS ? n - at : WV_COLUMNS;
-        wv_columns_turn(f->D, here, x + at * f->D, f->desk.block);
-        compare_block(f, f->cells.now.z, here, f->desk.block, cell + at, near + at, next + at);
+        compare_rows(f, f->cells.now.z, here, x + at * f->D, cell + at, near + at, next + at);
     }
 }

@@ -445,11 +445,13 @@ static void nearest_particles(void **state)
             }
             wv_nearest_prepare(f);
             for (int second = 0; second < 2; second++) {
+                size_t mark = wv_arena_mark(f->arena);
                 wv_nearest_sieve s;
                 assert_true(wv_nearest_mirrored(f, middle, &s));
                 for (size_t i = 0; i < n; i += 2 * WV_COLUMNS)
                     wv_nearest_assign_mirrored(f, &s, n - i < 2 * WV_COLUMNS ? n - i : 2 * WV_COLUMNS, x + i * D,
                                                cell + i, near + i, next + i, second);
+                wv_arena_release(f->arena, mark);
                 check_cells(f, n, x, cell, near, second ? next : NULL);
             }
         }

@@ -125,6 +125,7 @@ static void assign_stretch(wvgd_fit *f, void *context, size_t k)
     const wv_stretch *s = &f->proposals.stretch[k];
     const wv_batch_density_plan *plan = context;
     wv_batch *b = &f->b;
+    size_t mark = wv_arena_mark(f->arena); /* of the sieve */
     wv_nearest_sieve sieve;
     size_t mark = wv_arena_mark(f->arena);
     bool second = wv_schedule_moves_due(f, f->count.iteration + 1),
@@ -139,6 +140,7 @@ static void assign_stretch(wvgd_fit *f, void *context, size_t k)
         if (plan)
             wv_batch_density_some(f, b, plan, at, here);
     }
+    wv_arena_release(f->arena, mark);
     wv_arena_release(f->arena, mark);
 }
 
