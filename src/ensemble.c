@@ -18,15 +18,29 @@ static wvgd_status ended(const wvgd_fit *f, wvgd_error *error)
     return WVGD_OK;
 }
 
+/* Cells of n points, with costs to the nearest and the second nearest particle. */
+typedef struct {
+    uint32_t *cell;
+    double *near, *next;
+} nearest_cells;
+
+static nearest_cells take_cells(const wvgd_fit *f, size_t n)
+{
+    return (nearest_cells){wv_arena_take_index(f->arena, n), wv_arena_take(f->arena, n), wv_arena_take(f->arena, n)};
+}
+
 wvgd_status wvgd_cell(const wvgd_fit *f, size_t n, const double *z, size_t *cell, wvgd_error *error)
 {
     wvgd_status status = ended(f, error);
-    for (size_t first = 0; status == WVGD_OK && first < n; first += f->size.n_max) {
-        size_t here = n - first < f->size.n_max ? n - first : f->size.n_max;
-        wv_nearest_assign(f, here, z + first * f->D, f->b.cell, f->b.near, f->b.next);
+    size_t mark = wv_arena_mark(f->arena), most = n < f->size.n_max ? n : f->size.n_max;
+    nearest_cells at = take_cells(f, most);
+    for (size_t first = 0; status == WVGD_OK && first < n; first += most) {
+        size_t here = n - first < most ? n - first : most;
+        wv_nearest_assign(f, here, z + first * f->D, at.cell, at.near, at.next);
         for (size_t i = 0; i < here; i++)
-            cell[first + i] = f->b.cell[i];
+            cell[first + i] = at.cell[i];
     }
+    wv_arena_release(f->arena, mark);
     return status;
 }
 
@@ -50,55 +64,95 @@ static size_t piece(const wvgd_fit *f)
     return most < 1 ? 1 : most < WV_FREE ? most : WV_FREE;
 }
 
-/* f->shared.start[j]: the first cell with the component of cell j. What is drawn or worked out for one serves all of
- * them. */
-static void find_first(const wvgd_fit *f)
+/* [N] the first cell with the component of each cell, from the arena. What is drawn or worked out for one serves all
+ * cells with that component. */
+static const size_t *find_first(const wvgd_fit *f)
 {
+    size_t *first = wv_arena_take_sizes(f->arena, f->N);
     for (size_t j = 0; j < f->N; j++)
-        for (f->shared.start[j] = 0; !wv_partition_same(&f->cells, f->shared.start[j], j);)
-            f->shared.start[j]++;
+        for (first[j] = 0; !wv_partition_same(&f->cells, first[j], j);)
+            first[j]++;
+    return first;
 }
 
-/* Chains of the points whose cells are in f->b.cell, in their order: f->shared.member[j] is the first of cell j, or of
- * all that have the component of that one, f->shared.order[i] the next after point i. */
-static void chain(const wvgd_fit *f, size_t n, bool components)
+/* Points in chains, one for each cell, or for each component under the first cell that has it; in each the points
+ * have the order that they were given in. */
+typedef struct {
+    uint32_t *first; /* [N] first point of a chain, or NONE */
+    uint32_t *after; /* [n] the next point of its chain, or NONE */
+} chains;
+
+static chains take_chains(const wvgd_fit *f, size_t n)
 {
-    for (size_t j = 0; j < f->N; j++)
-        f->shared.member[j] = NONE;
+    return (chains){wv_arena_take_index(f->arena, f->N), wv_arena_take_index(f->arena, n)};
+}
+
+/* Chains of n points that lie in the cells cell[n]. leader: [N] the cell whose chain a cell's points go to; NULL: its
+ * own. */
+static void link_chains(const chains *c, size_t N, size_t n, const uint32_t *cell, const size_t *leader)
+{
+    for (size_t j = 0; j < N; j++)
+        c->first[j] = NONE;
     for (size_t i = n; i-- > 0;) {
-        size_t j = components ? f->shared.start[f->b.cell[i]] : f->b.cell[i];
-        f->shared.order[i] = f->shared.member[j];
-        f->shared.member[j] = (uint32_t)i;
+        size_t j = leader ? leader[cell[i]] : cell[i];
+        c->after[i] = c->first[j];
+        c->first[j] = (uint32_t)i;
     }
+}
+
+/* Takes the first point of chain j away. */
+static void drop_first(const chains *c, size_t j)
+{
+    c->first[j] = c->after[c->first[j]];
+}
+
+static size_t length(const chains *c, size_t j)
+{
+    size_t n = 0;
+    for (uint32_t i = c->first[j]; i != NONE; i = c->after[i])
+        n++;
+    return n;
+}
+
+/* log q_ens of the points x[][D] in chain j, which lie in the cells cell[] and have the component of cell j. */
+static void log_q_of_chain(const wvgd_fit *f, const chains *c, size_t j, const double *x, const uint32_t *cell,
+                           double *log_q)
+{
+    size_t mark = wv_arena_mark(f->arena), D = f->D, n = length(c, j), k = 0;
+    wv_gaussian q = wv_partition_component(&f->cells, j);
+    double *chained = wv_arena_take(f->arena, n * D), *y = wv_arena_take(f->arena, n * D),
+           *log_component = wv_arena_take(f->arena, n); /* [n][D], [n][D], [n] */
+    for (uint32_t i = c->first[j]; i != NONE; i = c->after[i])
+        memcpy(chained + k++ * D, x + i * D, D * sizeof *x);
+    if (n)
+        wv_gaussian_log_density(&q, n, chained, log_component, y, f->arena);
+    k = 0;
+    for (uint32_t i = c->first[j]; i != NONE; i = c->after[i], k++) {
+        double weight = f->cells.weight[cell[i]], log_Z = f->cells.log_Z[cell[i]];
+        log_q[i] = weight > 0 && log_Z > -INFINITY ? log(weight) + log_component[k] - log_Z : -INFINITY;
+    }
+    wv_arena_release(f->arena, mark);
 }
 
 wvgd_status wvgd_log_q(const wvgd_fit *f, size_t n, const double *z, double *log_q, wvgd_error *error)
 {
     wvgd_status status = ended(f, error);
-    if (status == WVGD_OK)
-        find_first(f);
-    for (size_t first = 0, most = piece(f); status == WVGD_OK && first < n; first += most) {
-        size_t here = n - first < most ? n - first : most, D = f->D;
-        const double *x = z + first * D;
-        wv_nearest_assign(f, here, x, f->b.cell, f->b.near, f->b.next);
-        chain(f, here, true);
-        for (size_t j = 0; j < f->N; j++) {
-            size_t k = 0;
-            wv_gaussian q = wv_partition_component(&f->cells, j);
-            for (uint32_t i = f->shared.member[j]; i != NONE; i = f->shared.order[i])
-                memcpy(f->desk.gx + k++ * D, x + i * D, D * sizeof *x);
-            if (k)
-                wv_gaussian_log_density(&q, k, f->desk.gx, f->desk.psi, f->desk.y, f->arena);
-            k = 0;
-            for (uint32_t i = f->shared.member[j]; i != NONE; i = f->shared.order[i], k++) {
-                size_t cell = f->b.cell[i];
-                bool lives = f->cells.weight[cell] > 0 && f->cells.log_Z[cell] > -INFINITY;
-                log_q[first + i] = lives ? log(f->cells.weight[cell]) + f->desk.psi[k] - f->cells.log_Z[cell]
-                                         : -INFINITY;
-            }
-        }
+    if (status != WVGD_OK)
+        return status;
+    size_t mark = wv_arena_mark(f->arena), most = piece(f);
+    const size_t *leader = find_first(f);
+    nearest_cells at = take_cells(f, most);
+    chains c = take_chains(f, most);
+    for (size_t first = 0; first < n; first += most) {
+        size_t here = n - first < most ? n - first : most;
+        const double *x = z + first * f->D;
+        wv_nearest_assign(f, here, x, at.cell, at.near, at.next);
+        link_chains(&c, f->N, here, at.cell, leader);
+        for (size_t j = 0; j < f->N; j++)
+            log_q_of_chain(f, &c, j, x, at.cell, log_q + first);
     }
-    return status;
+    wv_arena_release(f->arena, mark);
+    return WVGD_OK;
 }
 
 /* ---- draws ------------------------------------------------------------------------------------------------------- */
@@ -141,85 +195,135 @@ static bool remote(const wvgd_fit *f, size_t j)
 static void draw_remote(const wvgd_fit *f, size_t j, const wv_stream *stream, double *z)
 {
     enum { CANDIDATES = 256 };
-    size_t D = f->D, n = piece(f) < CANDIDATES ? piece(f) : CANDIDATES, chosen = n;
+    size_t mark = wv_arena_mark(f->arena), D = f->D, n = piece(f) < CANDIDATES ? piece(f) : CANDIDATES, chosen = n;
     wv_gaussian q = wv_partition_component(&f->cells, j), r = wv_partition_around(&f->cells, j);
-    double best = -INFINITY, *log_q = f->desk.psi, *log_r = f->desk.moving;
-    wv_gaussian_draw(&r, stream, 0, n, false, f->desk.gy, f->arena);
-    wv_nearest_assign(f, n, f->desk.gy, f->desk.free_cell, f->desk.free_cost, f->desk.free_cost + WV_FREE);
-    wv_gaussian_log_density(&q, n, f->desk.gy, log_q, f->desk.y, f->arena);
-    wv_gaussian_log_density(&r, n, f->desk.gy, log_r, f->desk.y, f->arena);
+    double best = -INFINITY, *x = wv_arena_take(f->arena, n * D), *y = wv_arena_take(f->arena, n * D),
+           *log_q = wv_arena_take(f->arena, n), *log_r = wv_arena_take(f->arena, n);
+    nearest_cells at = take_cells(f, n);
+    wv_gaussian_draw(&r, stream, 0, n, false, x, f->arena);
+    wv_nearest_assign(f, n, x, at.cell, at.near, at.next);
+    wv_gaussian_log_density(&q, n, x, log_q, y, f->arena);
+    wv_gaussian_log_density(&r, n, x, log_r, y, f->arena);
     for (size_t i = 0; i < n; i++) {
         double u, key;
         wv_rng_uniform(stream, n + i, 1, &u);
         key = log_q[i] - log_r[i] - log(-log(u));
-        if (f->desk.free_cell[i] == j && key > best) {
+        if (at.cell[i] == j && key > best) {
             best = key;
             chosen = i;
         }
     }
     if (chosen < n)
-        memcpy(z, f->desk.gy + chosen * D, D * sizeof *z);
+        memcpy(z, x + chosen * D, D * sizeof *z);
     else
         draw_stored(f, j, stream, z);
+    wv_arena_release(f->arena, mark);
 }
 
-/* Draws of one component for the cells that have it, tried one after the other until each of the `wanted`
- * draws in the chains of these has one. */
+/* Draws of the ensemble, some at a time. */
 typedef struct {
     const wvgd_fit *f;
     wv_stream stream;
-    uint64_t first; /* number of the first draw z */
-    size_t wanted;
-    double *z;
-} trying;
+    uint64_t first;       /* number of the first draw z */
+    double *z;            /* [n][D] */
+    const size_t *leader; /* [N] the first cell with the component of each cell */
+    chains missing;       /* draws that are still to be made, by cells */
+    double *since;        /* [N] the try after which the last draw of a cell was found */
+    size_t *wanted;       /* [N] draws of each component still to be made, at its first cell */
+} drawing;
+
+/* Takes x for the next draw that is missing in cell j. */
+static void settle(drawing *d, size_t j, const double *x)
+{
+    memcpy(d->z + d->missing.first[j] * d->f->D, x, d->f->D * sizeof *x);
+    drop_first(&d->missing, j);
+    d->wanted[d->leader[j]]--;
+}
 
 /* Whether the next draw of cell j has seen so many tries miss that it is taken from the closing
  * draws; `tried`: tries so far. */
-static bool give_up(trying *t, size_t j, double tried)
+static bool give_up(drawing *d, size_t j, double tried)
 {
     enum { TRIES = 20000 };
-    const wvgd_fit *f = t->f;
-    double *since = f->shared.cell_spare; /* [N] the try after which the last draw was found */
-    uint32_t i = f->shared.member[j];
-    if (i == NONE || tried < since[j] + TRIES)
+    uint32_t i = d->missing.first[j];
+    if (i == NONE || tried < d->since[j] + TRIES)
         return false;
-    wv_stream own = t->stream;
-    own.component = ~(t->first + i);
-    draw_stored(f, j, &own, t->z + i * f->D);
-    f->shared.member[j] = f->shared.order[i];
-    since[j] += TRIES;
-    t->wanted--;
+    wv_stream own = d->stream;
+    own.component = ~(d->first + i);
+    draw_stored(d->f, j, &own, d->z + i * d->f->D);
+    drop_first(&d->missing, j);
+    d->since[j] += TRIES;
+    d->wanted[d->leader[j]]--;
     return true;
 }
 
-static void try_component(trying *t, size_t j)
+/* Tries x[n][D], which lie in the cells cell[n], go to the cells with the component of cell j that miss draws;
+ * `tried`: tries before them. */
+static void deal(drawing *d, size_t j, uint64_t tried, size_t n, const double *x, const uint32_t *cell)
 {
-    const wvgd_fit *f = t->f;
-    size_t D = f->D, most = piece(f), n;
-    wv_gaussian q = wv_partition_component(&f->cells, j);
-    for (uint64_t tried = 0; t->wanted; tried += n) {
-        n = 2 * t->wanted < 64 ? 64 : 2 * t->wanted;
-        n = n < most ? n : most;
-        wv_gaussian_draw(&q, &t->stream, tried, n, false, f->desk.gy, f->arena);
-        wv_nearest_assign(f, n, f->desk.gy, f->desk.free_cell, f->desk.free_cost, f->desk.free_cost + WV_FREE);
-        for (size_t k = 0; k < n; k++) {
-            size_t cell = f->desk.free_cell[k];
-            if (f->shared.start[cell] != j)
-                continue;
-            while (give_up(t, cell, (double)(tried + k)))
-                ;
-            uint32_t i = f->shared.member[cell];
-            if (i == NONE)
-                continue;
-            memcpy(t->z + i * D, f->desk.gy + k * D, D * sizeof *t->z);
-            f->shared.member[cell] = f->shared.order[i];
-            f->shared.cell_spare[cell] = (double)(tried + k + 1);
-            t->wanted--;
-        }
-        for (size_t cell = j; cell < f->N; cell++)
-            while (f->shared.start[cell] == j && give_up(t, cell, (double)(tried + n)))
-                ;
+    for (size_t k = 0; k < n; k++) {
+        if (d->leader[cell[k]] != j)
+            continue;
+        while (give_up(d, cell[k], (double)(tried + k)))
+            ;
+        if (d->missing.first[cell[k]] == NONE)
+            continue;
+        settle(d, cell[k], x + k * d->f->D);
+        d->since[cell[k]] = (double)(tried + k + 1);
     }
+    for (size_t other = j; other < d->f->N; other++)
+        while (d->leader[other] == j && give_up(d, other, (double)(tried + n)))
+            ;
+}
+
+/* Draws of the component of cell j for the cells that have it, tried one after the other until none is missing. */
+static void try_component(drawing *d, size_t j)
+{
+    const wvgd_fit *f = d->f;
+    size_t mark = wv_arena_mark(f->arena), most = piece(f), n;
+    wv_gaussian q = wv_partition_component(&f->cells, j);
+    double *x = wv_arena_take(f->arena, most * f->D); /* [most][D] tries */
+    nearest_cells at = take_cells(f, most);
+    wv_stream stream = d->stream;
+    stream.component = d->first / WV_FREE * f->N + j + 1;
+    for (uint64_t tried = 0; d->wanted[j]; tried += n) {
+        n = 2 * d->wanted[j] < 64 ? 64 : 2 * d->wanted[j];
+        n = n < most ? n : most;
+        wv_gaussian_draw(&q, &stream, tried, n, false, x, f->arena);
+        wv_nearest_assign(f, n, x, at.cell, at.near, at.next);
+        deal(d, j, tried, n, x, at.cell);
+    }
+    wv_arena_release(f->arena, mark);
+}
+
+/* Draws n, WV_FREE at most, by cells that the weights choose. */
+static void draw_some(drawing *d, size_t n, size_t *cell)
+{
+    const wvgd_fit *f = d->f;
+    size_t mark = wv_arena_mark(f->arena);
+    uint32_t *of = wv_arena_take_index(f->arena, n); /* cell of each */
+    memset(d->wanted, 0, f->N * sizeof *d->wanted);
+    memset(d->since, 0, f->N * sizeof *d->since);
+    for (size_t i = 0; i < n; i++) {
+        double u;
+        wv_rng_uniform(&d->stream, d->first + i, 1, &u);
+        size_t j = pick(f->N, f->cells.weight, u);
+        of[i] = (uint32_t)j;
+        d->wanted[d->leader[j]] += !remote(f, j);
+        if (cell)
+            cell[i] = j;
+    }
+    link_chains(&d->missing, f->N, n, of, NULL);
+    for (size_t j = 0; j < f->N; j++)
+        for (; remote(f, j) && d->missing.first[j] != NONE; drop_first(&d->missing, j)) {
+            wv_stream own = d->stream;
+            own.component = ~(d->first + d->missing.first[j]); /* which no component has */
+            draw_remote(f, j, &own, d->z + d->missing.first[j] * f->D);
+        }
+    for (size_t j = 0; j < f->N; j++)
+        if (d->wanted[j])
+            try_component(d, j);
+    wv_arena_release(f->arena, mark);
 }
 
 /* By pieces of 4096, in each of which the k-th draw in a cell is the k-th try that was found there: the draws before
@@ -227,37 +331,22 @@ static void try_component(trying *t, size_t j)
 wvgd_status wvgd_sample(const wvgd_fit *f, uint64_t stream, size_t n, double *z, size_t *cell, wvgd_error *error)
 {
     wvgd_status status = ended(f, error);
-    wv_stream s = {f->opt.seed, WV_RNG_SAMPLE, stream, 0};
-    double u, *wanted = f->shared.step_kl; /* [N] draws of each component */
-    if (status == WVGD_OK)
-        find_first(f);
-    for (size_t first = 0; status == WVGD_OK && first < n; first += WV_FREE) {
-        size_t here = n - first < WV_FREE ? n - first : WV_FREE;
-        memset(wanted, 0, f->N * sizeof *wanted);
-        memset(f->shared.cell_spare, 0, f->N * sizeof(double));
-        for (size_t i = 0; i < here; i++) {
-            wv_rng_uniform(&s, first + i, 1, &u);
-            size_t j = pick(f->N, f->cells.weight, u);
-            f->b.cell[i] = (uint32_t)j;
-            wanted[f->shared.start[j]] += !remote(f, j);
-            if (cell)
-                cell[first + i] = j;
-        }
-        chain(f, here, false);
-        for (size_t j = 0; j < f->N; j++)
-            for (; remote(f, j) && f->shared.member[j] != NONE;
-                 f->shared.member[j] = f->shared.order[f->shared.member[j]]) {
-                wv_stream own = s;
-                own.component = ~(uint64_t)(first + f->shared.member[j]); /* which no component has */
-                draw_remote(f, j, &own, z + (first + f->shared.member[j]) * f->D);
-            }
-        for (size_t j = 0; j < f->N; j++) {
-            trying t = {f, s, first, (size_t)wanted[j], z + first * f->D};
-            t.stream.component = first / WV_FREE * f->N + j + 1;
-            try_component(&t, j);
-        }
+    if (status != WVGD_OK)
+        return status;
+    size_t mark = wv_arena_mark(f->arena);
+    drawing d = {.f = f,
+                 .stream = {f->opt.seed, WV_RNG_SAMPLE, stream, 0},
+                 .leader = find_first(f),
+                 .missing = take_chains(f, WV_FREE),
+                 .since = wv_arena_take(f->arena, f->N),
+                 .wanted = wv_arena_take_sizes(f->arena, f->N)};
+    for (size_t first = 0; first < n; first += WV_FREE) {
+        d.first = first;
+        d.z = z + first * f->D;
+        draw_some(&d, n - first < WV_FREE ? n - first : WV_FREE, cell ? cell + first : NULL);
     }
-    return status;
+    wv_arena_release(f->arena, mark);
+    return WVGD_OK;
 }
 
 wvgd_status wvgd_resample(const wvgd_fit *f, uint64_t stream, size_t n, double *z, size_t *index, wvgd_error *error)
@@ -265,15 +354,17 @@ wvgd_status wvgd_resample(const wvgd_fit *f, uint64_t stream, size_t n, double *
     wvgd_status status = ended(f, error);
     if (status != WVGD_OK)
         return status;
-    wv_weights_normalise(f->closing.draws.n, f->closing.smooth, f->shared.close_spare);
+    size_t mark = wv_arena_mark(f->arena);
+    double *weight = wv_arena_take(f->arena, f->closing.draws.n);
+    wv_weights_normalise(f->closing.draws.n, f->closing.smooth, weight);
     wv_stream s = {f->opt.seed, WV_RNG_RESAMPLE, stream, 0};
-    double u, u_order, sum = f->shared.close_spare[0];
+    double u, u_order, sum = weight[0];
     wv_rng_uniform(&s, 0, 1, &u);
     for (size_t i = 0, k = 0; i < n; i++) {
         /* systematic: one random number, every point used as often as its weight says */
         double at = ((double)i + u) / (double)n;
         while (sum < at && k + 1 < f->closing.draws.n)
-            sum += f->shared.close_spare[++k];
+            sum += weight[++k];
         /* in random order (each new draw changes places with a random earlier one), so that readers who
          * expect a chain see independent draws */
         wv_rng_uniform(&s, i + 1, 1, &u_order);
@@ -286,6 +377,7 @@ wvgd_status wvgd_resample(const wvgd_fit *f, uint64_t stream, size_t n, double *
             index[j] = k;
         }
     }
+    wv_arena_release(f->arena, mark);
     return WVGD_OK;
 }
 
