@@ -132,6 +132,7 @@ void wvgd_free(wvgd_fit *f)
     wv_full_prefit_free(&f->prefit);
     wv_joint_free(&f->joint);
     wv_trace_free(&f->trace);
+    wv_views_free(&f->views);
     free(f->proposals.p);
     free(f->proposals.share);
     free(f->proposals.stretch);
@@ -293,7 +294,8 @@ static bool make_parts(wvgd_fit *f)
            wv_cell_refine_new(&f->refine, D, wv_cell_refine_proposals(f)) &&
            wv_closing_new(&f->closing, f->N, D, f->size.close_max, f->size.made_room, f->staged) &&
            (!f->staged || wv_closing_seen_new(&f->closing, K + 1, wv_draws_points(f))) && wv_shared_new(f) &&
-           wv_desk_new(f) && (f->arena = wv_arena_new(arena_size(f))) != NULL;
+           wv_desk_new(f) && wv_views_new(&f->views, wv_times(f->N, D), wv_times(f->N, f->cell_family->size(D, 0))) &&
+           (f->arena = wv_arena_new(arena_size(f))) != NULL;
 }
 
 /* The covariance root of a given metric: c = (a-b)' metric (a-b) = |A^-1 (a-b)|^2 with A A' = metric^-1. */

@@ -15,6 +15,7 @@
 #include "nearest.h"
 #include "partition.h"
 #include "posterior.h"
+#include "results.h"
 #include "scratch.h"
 #include "staged/cell_refine.h"
 #include "staged/cell_target.h"
@@ -159,6 +160,7 @@ struct wvgd_fit {
     wv_full_prefit prefit;
     wv_joint joint;
     wv_trace trace;
+    wv_views views;
     wv_shared shared;
     wv_known known;
 

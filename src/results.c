@@ -2,14 +2,16 @@
 #include "fit.h"
 #include "gaussian.h"
 #include "joint/joint.h"
+#include "memory.h"
+#include "results.h"
 #include "verdict.h"
 #include <cblas.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
-__attribute__((format(printf, 2, 3))) static void warn(wvgd_fit *f, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void add_warning(wvgd_fit *f, const char *format, ...)
 {
     if (f->messages.warnings == WV_WARNINGS)
         return;
@@ -56,20 +58,23 @@ static void warn_cells(wvgd_fit *f)
                          : f->staged                ? "a smaller evidence-se takes more draws"
                                                     : "try more particles";
     if (bad)
-        warn(f, "Pareto k-hat %.2f in cell %zu (%zu cell%s above %.2f): the posterior there is not covered well; %s",
-             f->cells.pareto_k[worst], worst + 1, bad, bad > 1 ? "s" : "", k_limit(f->closing.draws.n), advice);
+        add_warning(
+            f, "Pareto k-hat %.2f in cell %zu (%zu cell%s above %.2f): the posterior there is not covered well; %s",
+            f->cells.pareto_k[worst], worst + 1, bad, bad > 1 ? "s" : "", k_limit(f->closing.draws.n), advice);
     if (dead)
-        warn(f, "%zu of %zu cells got no mass (cell %zu is one): use fewer particles", dead, f->N, last + 1);
+        add_warning(f, "%zu of %zu cells got no mass (cell %zu is one): use fewer particles", dead, f->N, last + 1);
     if (missing > 0.01)
-        warn(f,
-             "cells with %.2g of the mass have no bound, and no part in the ensemble and the PELBO (means, masses and "
-             "evidence are not touched): use fewer particles",
-             missing);
+        add_warning(
+            f,
+            "cells with %.2g of the mass have no bound, and no part in the ensemble and the PELBO (means, masses and "
+            "evidence are not touched): use fewer particles",
+            missing);
     if (given_up > 0.01)
-        warn(f,
-             "components of cells with %.2g of the mass kept leaving them, and have the cells' moments: the PELBO is "
-             "lower than need be (means, masses and evidence are not touched); %s",
-             given_up, f->opt.family != WVGD_FULL ? "try family full" : "use the staged solver");
+        add_warning(
+            f,
+            "components of cells with %.2g of the mass kept leaving them, and have the cells' moments: the PELBO is "
+            "lower than need be (means, masses and evidence are not touched); %s",
+            given_up, f->opt.family != WVGD_FULL ? "try family full" : "use the staged solver");
 }
 
 /* What a user should know besides the verdict; each with what to do about it. */
@@ -80,43 +85,63 @@ static void warnings(wvgd_fit *f)
         return;
     warn_cells(f);
     if (f->outcome.meanfield_gap > 5 && f->opt.family == WVGD_DIAG)
-        warn(f,
-             "a diagonal Gaussian loses about %.1f nats on this posterior, whose parameters are strongly correlated: "
-             "use family full",
-             f->outcome.meanfield_gap);
+        add_warning(
+            f,
+            "a diagonal Gaussian loses about %.1f nats on this posterior, whose parameters are strongly correlated: "
+            "use family full",
+            f->outcome.meanfield_gap);
     if (!isfinite(f->last.distortion))
-        warn(f,
-             "the distortion is %g: the cost between a particle and a draw is infinite or no number; check the cost "
-             "function, or the power of lp",
-             f->last.distortion);
+        add_warning(
+            f,
+            "the distortion is %g: the cost between a particle and a draw is infinite or no number; check the cost "
+            "function, or the power of lp",
+            f->last.distortion);
     if (f->count.bad_points)
-        warn(f,
-             "%zu of %zu points had a NaN or infinite density or gradient and were given weight zero: check the model "
-             "there",
-             f->count.bad_points, f->count.evaluations);
+        add_warning(
+            f,
+            "%zu of %zu points had a NaN or infinite density or gradient and were given weight zero: check the model "
+            "there",
+            f->count.bad_points, f->count.evaluations);
     if (4 * f->count.zero_points > f->count.evaluations)
-        warn(f, "%zu of %zu points had density zero: a bounded parameter may need a transformation",
-             f->count.zero_points, f->count.evaluations);
+        add_warning(f, "%zu of %zu points had density zero: a bounded parameter may need a transformation",
+                    f->count.zero_points, f->count.evaluations);
+}
+
+bool wv_views_new(wv_views *v, size_t sds, size_t spreads)
+{
+    const wv_slot slots[] = {{&v->sd, sds}, {&v->spread, spreads}};
+    v->memory = wv_memory_carve(slots, sizeof slots / sizeof *slots, WV_AS_IT_IS);
+    return v->memory != NULL;
+}
+
+void wv_views_free(wv_views *v)
+{
+    free(v->memory);
+}
+
+static void fill_views(wvgd_fit *f)
+{
+    size_t D = f->D, size = f->cell_family->size(D, 0);
+    for (size_t j = 0; j < f->N; j++) {
+        wv_gaussian q = wv_partition_component(&f->cells, j), s = wv_partition_spread(&f->cells, j);
+        q.family->sd(D, q.R, q.root, f->views.sd + j * D);
+        if (f->cell_family == wv_family_get(WVGD_FULL))
+            wv_gaussian_cov(&s, f->views.spread + j * size, f->arena);
+        else
+            for (size_t i = 0; i < D; i++)
+                f->views.spread[j * D + i] = s.root[i] * s.root[i];
+    }
 }
 
 void wvgd_get_results(const wvgd_fit *fit, wvgd_results *r)
 {
     wvgd_fit *f = (wvgd_fit *)(uintptr_t)fit; /* the views below are filled on demand, in memory of the fit's own */
-    size_t N = f->N, D = f->D, size = f->cell_family->size(D, 0);
-    for (size_t j = 0; j < N; j++) {
-        wv_gaussian q = wv_partition_component(&f->cells, j), s = wv_partition_spread(&f->cells, j);
-        q.family->sd(D, q.R, q.root, f->shared.sd_view + j * D);
-        if (f->cell_family == wv_family_get(WVGD_FULL))
-            wv_gaussian_cov(&s, f->shared.spread_view + j * size, f->arena);
-        else
-            for (size_t i = 0; i < D; i++)
-                f->shared.spread_view[j * D + i] = s.root[i] * s.root[i];
-    }
+    fill_views(f);
     warnings(f);
     wv_verdict(f);
     bool done = f->stage == WV_DONE, mixture = f->staged && f->closing.v && f->mix.K;
-    *r = (wvgd_results){.N = N,
-                        .D = D,
+    *r = (wvgd_results){.N = f->N,
+                        .D = f->D,
                         .rank = f->R,
                         .solver = f->staged ? WVGD_STAGED : WVGD_JOINT,
                         .stop = done ? f->stop : WVGD_RUNNING,
@@ -136,9 +161,9 @@ void wvgd_get_results(const wvgd_fit *fit, wvgd_results *r)
                         .cell_ess = f->cells.ess,
                         .cell_pareto_k = f->cells.pareto_k,
                         .mu = f->cells.now.mu,
-                        .sd = f->shared.sd_view,
+                        .sd = f->views.sd,
                         .chol = f->opt.family == WVGD_FULL ? f->cells.now.root : NULL,
-                        .cell_cov = f->shared.spread_view,
+                        .cell_cov = f->views.spread,
                         .pelbo = done ? f->outcome.bound : (wvgd_estimate){f->last.pelbo, f->last.pelbo_se},
                         .pelbo_beta = f->outcome.bound_beta,
                         .evidence = f->outcome.evidence,

@@ -125,9 +125,8 @@ static void assign_stretch(wvgd_fit *f, void *context, size_t k)
     const wv_stretch *s = &f->proposals.stretch[k];
     const wv_batch_density_plan *plan = context;
     wv_batch *b = &f->b;
-    size_t mark = wv_arena_mark(f->arena); /* of the sieve */
     wv_nearest_sieve sieve;
-    size_t mark = wv_arena_mark(f->arena);
+    size_t mark = wv_arena_mark(f->arena); /* of the sieve */
     bool second = wv_schedule_moves_due(f, f->count.iteration + 1),
          pairs = s->proposal < f->proposals.n && wv_nearest_mirrored(f, f->proposals.p[s->proposal].q.mu, &sieve);
     for (size_t at = s->first, end = at + s->n, here; at < end; at += here) {
@@ -140,7 +139,6 @@ static void assign_stretch(wvgd_fit *f, void *context, size_t k)
         if (plan)
             wv_batch_density_some(f, b, plan, at, here);
     }
-    wv_arena_release(f->arena, mark);
     wv_arena_release(f->arena, mark);
 }
 

@@ -1,0 +1,17 @@
+/* results.h - results in the shape that users see. */
+#ifndef WV_RESULTS_H
+#define WV_RESULTS_H
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Filled whenever a user asks for results, who may keep pointers to them. */
+typedef struct {
+    double *memory; /* the block behind what follows */
+    double *sd;     /* [N][D] marginal sds of the components */
+    double *spread; /* [N][D] variances, or with family full [N][D][D] covariances, of the posterior in the cells */
+} wv_views;
+
+/* So many numbers of each; false without memory. */
+bool wv_views_new(wv_views *v, size_t sds, size_t spreads);
+void wv_views_free(wv_views *v);
+#endif
