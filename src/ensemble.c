@@ -7,6 +7,7 @@
 #include "fit.h"
 #include "staged/modes.h"
 #include "moments.h"
+#include "policy.h"
 #include "weights.h"
 #include <math.h>
 #include <string.h>
@@ -60,7 +61,7 @@ enum { NONE = UINT32_MAX };
 /* Points that are looked at together. */
 static size_t piece(const wvgd_fit *f)
 {
-    size_t most = (1 << 19) / f->D;
+    size_t most = (size_t)wv_policy.ensemble_piece / f->D;
     return most < 1 ? 1 : most < WV_FREE ? most : WV_FREE;
 }
 
@@ -187,15 +188,15 @@ static void draw_stored(const wvgd_fit *f, size_t j, const wv_stream *stream, do
 /* A cell that its component hardly reaches into, far out in its tail, would take thousands of tries for a draw. */
 static bool remote(const wvgd_fit *f, size_t j)
 {
-    return f->cells.log_Z[j] < -7;
+    return f->cells.log_Z[j] < wv_policy.ensemble_remote;
 }
 
 /* There points around the particle are candidates: one of those in the cell, by their weights q_j over
  * the density that they were drawn from. */
 static void draw_remote(const wvgd_fit *f, size_t j, const wv_stream *stream, double *z)
 {
-    enum { CANDIDATES = 256 };
-    size_t mark = wv_arena_mark(f->arena), D = f->D, n = piece(f) < CANDIDATES ? piece(f) : CANDIDATES, chosen = n;
+    size_t mark = wv_arena_mark(f->arena), D = f->D, most = (size_t)wv_policy.ensemble_candidates,
+           n = piece(f) < most ? piece(f) : most, chosen = n;
     wv_gaussian q = wv_partition_component(&f->cells, j), r = wv_partition_around(&f->cells, j);
     double best = -INFINITY, *x = wv_arena_take(f->arena, n * D), *y = wv_arena_take(f->arena, n * D),
            *log_q = wv_arena_take(f->arena, n), *log_r = wv_arena_take(f->arena, n);
@@ -244,15 +245,14 @@ static void settle(drawing *d, size_t j, const double *x)
  * draws; `tried`: tries so far. */
 static bool give_up(drawing *d, size_t j, double tried)
 {
-    enum { TRIES = 20000 };
     uint32_t i = d->missing.first[j];
-    if (i == NONE || tried < d->since[j] + TRIES)
+    if (i == NONE || tried < d->since[j] + wv_policy.ensemble_tries)
         return false;
     wv_stream own = d->stream;
     own.component = ~(d->first + i);
     draw_stored(d->f, j, &own, d->z + i * d->f->D);
     drop_first(&d->missing, j);
-    d->since[j] += TRIES;
+    d->since[j] += wv_policy.ensemble_tries;
     d->wanted[d->leader[j]]--;
     return true;
 }
@@ -276,6 +276,13 @@ static void deal(drawing *d, size_t j, uint64_t tried, size_t n, const double *x
             ;
 }
 
+static size_t tries_at_once(size_t wanted, size_t most)
+{
+    size_t least = (size_t)wv_policy.ensemble_tries_least, n = (size_t)wv_policy.ensemble_tries_each * wanted;
+    n = n < least ? least : n;
+    return n < most ? n : most;
+}
+
 /* Draws of the component of cell j for the cells that have it, tried one after the other until none is missing. */
 static void try_component(drawing *d, size_t j)
 {
@@ -287,8 +294,7 @@ static void try_component(drawing *d, size_t j)
     wv_stream stream = d->stream;
     stream.component = d->first / WV_FREE * f->N + j + 1;
     for (uint64_t tried = 0; d->wanted[j]; tried += n) {
-        n = 2 * d->wanted[j] < 64 ? 64 : 2 * d->wanted[j];
-        n = n < most ? n : most;
+        n = tries_at_once(d->wanted[j], most);
         wv_gaussian_draw(&q, &stream, tried, n, false, x, f->arena);
         wv_nearest_assign(f, n, x, at.cell, at.near, at.next);
         deal(d, j, tried, n, x, at.cell);

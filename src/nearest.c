@@ -3,6 +3,7 @@
 #include "nearest.h"
 #include "fit.h"
 #include "gaussian.h"
+#include "policy.h"
 #include "cost.h"
 #include "simd/int_scores.h"
 #include "simd/columns.h"
@@ -24,22 +25,21 @@ static inline void compare(size_t k, uint32_t j, double cost, uint32_t *cell, do
     next[k] = further < after ? further : after;
 }
 
-enum {
-    MANY = 16, /* particles from which on it pays to sift them */
-    DOUBTS = 4 /* points of a block that may be compared with all of them one by one */
-};
-
 /* ---- whole numbers ----------------------------------------------------------------------------------------------- */
 enum {
-    CROWD = 48,  /* particles from which on they are used */
-    SHORT = 12,  /* dimensions up to which they have 16 bits, */
-    LONG = 4096, /* and at most */
+    LONG = 4096, /* dimensions at most: products stay below 2^28 */
     ROOM = 4096  /* candidates of a block */
 };
 
+/* Have whole numbers 8 bits, not 16? */
+static bool bytes(size_t D)
+{
+    return (double)D > wv_policy.nearest_short;
+}
+
 static size_t words(size_t D)
 {
-    return D <= SHORT ? (D + 1) / 2 : (D + 3) / 4;
+    return !bytes(D) ? (D + 1) / 2 : (D + 3) / 4;
 }
 
 static size_t groups(size_t N)
@@ -55,7 +55,7 @@ static size_t whole_row(size_t D)
 
 static bool crowd(size_t N, size_t D)
 {
-    return N >= CROWD && D <= LONG && wv_int_scores_best();
+    return (double)N >= wv_policy.nearest_crowd && D <= LONG && wv_int_scores_best();
 }
 
 /* The largest whole number: products of points and particles stay below 2^28. */
@@ -99,7 +99,7 @@ static size_t rounded_words(size_t N, size_t D)
 /* Rounded particles without values. middle: [D]; room: [rounded_words]. */
 static wv_nearest_rounded lay_out_rounded(size_t N, size_t D, double *middle, int32_t *room)
 {
-    return (wv_nearest_rounded){.w = {.bytes = D > SHORT,
+    return (wv_nearest_rounded){.w = {.bytes = bytes(D),
                                       .words = words(D),
                                       .groups = groups(N),
                                       .z = room,
@@ -316,7 +316,8 @@ static bool sift_coarse(const wvgd_fit *f, const wv_nearest_sieve *s, size_t n, 
     const wv_int_scores *pass = wv_int_scores_best();
     int32_t limit[WV_INT_SCORES_IMAGES], sum[WV_COLUMNS];
     double spare[2 * WV_COLUMNS];
-    size_t D = f->D, points = s->w.mirrored ? 2 * n : n, room = points * f->N / 8 < ROOM ? points * f->N / 8 : ROOM;
+    size_t D = f->D, points = s->w.mirrored ? 2 * n : n, room = points * f->N / (size_t)wv_policy.nearest_candidates;
+    room = room < ROOM ? room : ROOM;
     double most = (double)pass->narrow(s->w.mirrored, n, D, rows, s->middle, s->e);
     coarse_rows c = {.scale = (double)(float)(largest(&s->w) / most * (1 - 4 * (double)FLT_EPSILON))};
     double whole = c.scale * s->rounded->scale / 2;
@@ -360,7 +361,7 @@ static bool sift(const wvgd_fit *f, wv_nearest_sieve *s, size_t n, const double 
         double rest = sqrt((double)third[k] / (1 + (double)(D + 4) * unit)) - unit * (2 * s->radius + sqrt(near[k]));
         if (rest > 0 && rest * rest > next[k] && third[k] > 1e-30F && near[k] < 1e36)
             continue;
-        if (++doubts > DOUBTS)
+        if ((double)++doubts > wv_policy.nearest_doubts)
             return false;
         scan(f, s->wide, rows + k * D, &cell[k], &near[k], &next[k]);
     }
@@ -391,7 +392,7 @@ static bool sift_mirrored(const wvgd_fit *f, wv_nearest_sieve *s, size_t pairs, 
         double wrong = unit * ((double)(D + 6) * R * (e + off) + 2 * R * R) + 4 * off * (e + R + off);
         if (square + (double)third[from] - wrong > next[k] && square > 1e-30 && square < 1e36 && R > 1e-15)
             continue;
-        if (++doubts > DOUBTS)
+        if ((double)++doubts > wv_policy.nearest_doubts)
             return false;
         scan(f, s->wide, rows + k * D, &cell[k], &near[k], &next[k]);
     }
@@ -452,17 +453,23 @@ static void find(const wvgd_fit *f, wv_nearest_sieve *s, const double *z, size_t
         compare_rows(f, z, n, rows, cell, near, next);
 }
 
+/* Particles enough to sift them. */
+static bool many(const wvgd_fit *f)
+{
+    return (double)f->N >= wv_policy.nearest_many;
+}
+
 void wv_nearest_nearest(const wvgd_fit *f, const double *z, size_t n, const double *x, uint32_t *cell, double *near,
                         double *next)
 {
     size_t mark = wv_arena_mark(f->arena);
-    bool many = f->N >= MANY && n >= WV_COLUMNS;
+    bool sifting = many(f) && n >= WV_COLUMNS;
     wv_nearest_rounded rounded;
     wv_nearest_sieve s = {0};
-    if (many)
+    if (sifting)
         s = make_own_sieve(f, z, &rounded);
     for (size_t first = 0; first < n; first += WV_COLUMNS)
-        find(f, many ? &s : NULL, z, n - first < WV_COLUMNS ? n - first : WV_COLUMNS, x + first * f->D, cell + first,
+        find(f, sifting ? &s : NULL, z, n - first < WV_COLUMNS ? n - first : WV_COLUMNS, x + first * f->D, cell + first,
              near + first, next + first);
     wv_arena_release(f->arena, mark);
 }
@@ -494,17 +501,17 @@ static void assign_whitened(const wvgd_fit *f, size_t n, const double *x, uint32
     size_t mark = wv_arena_mark(f->arena), D = f->D;
     double *z = wv_arena_take(f->arena, f->N * D),
            *rows = wv_arena_take(f->arena, WV_COLUMNS * D); /* [N][D], [..][D] */
-    bool many = f->N >= MANY && n >= WV_COLUMNS;
+    bool sifting = many(f) && n >= WV_COLUMNS;
     wv_gaussian metric = {f->metric_family, D, 0, f->cells.now.z, f->cells.now.metric, 0};
     wv_nearest_rounded rounded;
     wv_nearest_sieve s = {0};
     wv_gaussian_whiten(&metric, f->N, f->cells.now.z, z, f->arena);
-    if (many)
+    if (sifting)
         s = make_own_sieve(f, z, &rounded);
     for (size_t first = 0; first < n; first += WV_COLUMNS) {
         size_t here = n - first < WV_COLUMNS ? n - first : WV_COLUMNS;
         wv_gaussian_whiten(&metric, here, x + first * D, rows, f->arena);
-        find(f, many ? &s : NULL, z, here, rows, cell + first, near + first, next + first);
+        find(f, sifting ? &s : NULL, z, here, rows, cell + first, near + first, next + first);
     }
     wv_arena_release(f->arena, mark);
 }
@@ -531,8 +538,8 @@ static void assign_any(const wvgd_fit *f, size_t n, const double *x, uint32_t *c
 
 void wv_nearest_assign(const wvgd_fit *f, size_t n, const double *x, uint32_t *cell, double *near, double *next)
 {
-    bool whitened = f->opt.cost == WVGD_MAHALANOBIS && f->D <= WV_BLOCK / 2,
-         few = f->N < MANY && n >= WV_COLUMNS && f->D <= WV_DENSE && f->metric_family == wv_family_get(WVGD_FULL);
+    bool whitened = f->opt.cost == WVGD_MAHALANOBIS && (double)f->D <= wv_policy.nearest_whitened,
+         few = !many(f) && n >= WV_COLUMNS && f->D <= WV_DENSE && f->metric_family == wv_family_get(WVGD_FULL);
     if (!n)
         return;
     if (f->opt.cost == WVGD_SQEUCLID)
@@ -543,7 +550,7 @@ void wv_nearest_assign(const wvgd_fit *f, size_t n, const double *x, uint32_t *c
 
 bool wv_nearest_mirrored(const wvgd_fit *f, const double *middle, wv_nearest_sieve *s)
 {
-    if (f->opt.cost != WVGD_SQEUCLID || f->N < MANY)
+    if (f->opt.cost != WVGD_SQEUCLID || !many(f))
         return false;
     *s = make_sieve(f, f->cells.now.z, middle, f->nearest.made ? &f->nearest.particles : NULL);
     return true;

@@ -3,6 +3,7 @@
 #include "gaussian.h"
 #include "joint/joint.h"
 #include "memory.h"
+#include "policy.h"
 #include "results.h"
 #include "verdict.h"
 #include <cblas.h>
@@ -23,18 +24,15 @@ __attribute__((format(printf, 2, 3))) static void add_warning(wvgd_fit *f, const
     f->messages.warnings++;
 }
 
-static double k_limit(size_t n)
-{
-    return fmin(1 - 1 / log10((double)n), 0.7);
-}
-
 /* Is k-hat of a cell above its limit by more than a standard error (about (1 + k) / sqrt(m) for a tail of
  * m draws, before it is shrunk as if there were ten more)? Of many cells some are always above it, and
  * tails of less than ten draws tell nothing. */
 static bool uncovered(const wvgd_fit *f, size_t j)
 {
     double ess = f->cells.ess[j], m = fmin(0.2 * ess, 3 * sqrt(ess)), k = f->cells.pareto_k[j];
-    return m >= 10 && k - (1 + k) * sqrt(m) / (m + 10) > k_limit(f->closing.draws.n) && f->cells.beta[j] > 0.01;
+    return m >= wv_policy.results_tail_draws &&
+           k - (1 + k) * sqrt(m) / (m + 10) > wv_verdict_khat_limit(f->closing.draws.n) &&
+           f->cells.beta[j] > wv_policy.results_mass;
 }
 
 static void warn_cells(wvgd_fit *f)
@@ -60,16 +58,17 @@ static void warn_cells(wvgd_fit *f)
     if (bad)
         add_warning(
             f, "Pareto k-hat %.2f in cell %zu (%zu cell%s above %.2f): the posterior there is not covered well; %s",
-            f->cells.pareto_k[worst], worst + 1, bad, bad > 1 ? "s" : "", k_limit(f->closing.draws.n), advice);
+            f->cells.pareto_k[worst], worst + 1, bad, bad > 1 ? "s" : "", wv_verdict_khat_limit(f->closing.draws.n),
+            advice);
     if (dead)
         add_warning(f, "%zu of %zu cells got no mass (cell %zu is one): use fewer particles", dead, f->N, last + 1);
-    if (missing > 0.01)
+    if (missing > wv_policy.results_mass)
         add_warning(
             f,
             "cells with %.2g of the mass have no bound, and no part in the ensemble and the PELBO (means, masses and "
             "evidence are not touched): use fewer particles",
             missing);
-    if (given_up > 0.01)
+    if (given_up > wv_policy.results_mass)
         add_warning(
             f,
             "components of cells with %.2g of the mass kept leaving them, and have the cells' moments: the PELBO is "
@@ -84,7 +83,7 @@ static void warnings(wvgd_fit *f)
     if (f->stage != WV_DONE)
         return;
     warn_cells(f);
-    if (f->outcome.meanfield_gap > 5 && f->opt.family == WVGD_DIAG)
+    if (f->outcome.meanfield_gap > wv_policy.results_meanfield_gap && f->opt.family == WVGD_DIAG)
         add_warning(
             f,
             "a diagonal Gaussian loses about %.1f nats on this posterior, whose parameters are strongly correlated: "
@@ -102,7 +101,7 @@ static void warnings(wvgd_fit *f)
             "%zu of %zu points had a NaN or infinite density or gradient and were given weight zero: check the model "
             "there",
             f->count.bad_points, f->count.evaluations);
-    if (4 * f->count.zero_points > f->count.evaluations)
+    if (wv_policy.results_zero_points * (double)f->count.zero_points > (double)f->count.evaluations)
         add_warning(f, "%zu of %zu points had density zero: a bounded parameter may need a transformation",
                     f->count.zero_points, f->count.evaluations);
 }
@@ -171,7 +170,7 @@ void wvgd_get_results(const wvgd_fit *fit, wvgd_results *r)
                         .ess = done ? f->outcome.ess : f->last.ess,
                         .closing_draws = done ? f->closing.draws.n : 0,
                         .pareto_k = f->outcome.pareto_k,
-                        .pareto_k_limit = done ? k_limit(f->closing.draws.n) : NAN,
+                        .pareto_k_limit = done ? wv_verdict_khat_limit(f->closing.draws.n) : NAN,
                         .meanfield_gap = f->outcome.meanfield_gap,
                         .starts = f->explore.starts,
                         .modes = f->modes.relevant,

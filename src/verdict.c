@@ -3,6 +3,7 @@
  * trace in the weights (method, section 5). */
 #include "verdict.h"
 #include "fit.h"
+#include "policy.h"
 #include "posterior.h"
 #include <math.h>
 #include <stdarg.h>
@@ -36,32 +37,51 @@ static double rounding(const wvgd_fit *f)
     return largest * 0x1p-52;
 }
 
-static void against(wvgd_fit *f)
+double wv_verdict_khat_limit(size_t n)
 {
-    const char *more = f->staged
-                           ? "give it more components, or transform the parameters so that the posterior is rounder"
-                       : f->dense ? "try the staged solver, or more particles"
-                       : f->opt.family == WVGD_LOWRANK
-                           ? "raise rank, or use family full"
-                           : "parameters are correlated, or the posterior is not Gaussian: try family lowrank, or full";
-    double limit = fmin(1 - 1 / log10((double)f->closing.draws.n), 0.7);
+    return fmin(1 - 1 / log10((double)n), wv_policy.results_khat_limit);
+}
+
+/* What to do where the fitted distribution is not close enough to the posterior. */
+static const char *remedy(const wvgd_fit *f)
+{
+    if (f->staged)
+        return "give it more components, or transform the parameters so that the posterior is rounder";
+    if (f->dense)
+        return "try the staged solver, or more particles";
+    return f->opt.family == WVGD_LOWRANK
+               ? "raise rank, or use family full"
+               : "parameters are correlated, or the posterior is not Gaussian: try family lowrank, or full";
+}
+
+static void about_convergence(wvgd_fit *f)
+{
     if (f->stop == WVGD_TIME_UP || f->stop == WVGD_STOPPED)
         say(f, "stopped before it had converged: resume it, with more max-seconds if they ended it");
     else if (f->stop != WVGD_CONVERGED && (!f->staged || f->count.iteration >= f->opt.max_iter))
         say(f, "it has not converged within %zu iterations: raise max-iter", f->opt.max_iter);
     else if (f->stop != WVGD_CONVERGED)
-        say(f, "it has not converged with the draws that it may make: %s", more);
+        say(f, "it has not converged with the draws that it may make: %s", remedy(f));
+}
+
+static void about_weights(wvgd_fit *f)
+{
+    double limit = wv_verdict_khat_limit(f->closing.draws.n);
     if (wv_posterior_uncorrected(f))
         say(f,
             "the weights of the closing draws rest on %.0f of them: means and sds are those of the fitted components, "
             "which they cannot correct",
             f->outcome.ess);
-    if (!(f->outcome.evidence.se < 0.05))
-        say(f, "the standard error %.3g of the log evidence is not below 0.05, the weights are uneven: %s",
-            f->outcome.evidence.se, more);
+    if (!(f->outcome.evidence.se < wv_policy.verdict_evidence_se))
+        say(f, "the standard error %.3g of the log evidence is not below %g, the weights are uneven: %s",
+            f->outcome.evidence.se, wv_policy.verdict_evidence_se, remedy(f));
     if (f->outcome.pareto_k > limit)
-        say(f, "Pareto k-hat %.2f is above %.2f, tails are not covered: %s", f->outcome.pareto_k, limit, more);
-    if (f->outcome.unseen > 4)
+        say(f, "Pareto k-hat %.2f is above %.2f, tails are not covered: %s", f->outcome.pareto_k, limit, remedy(f));
+}
+
+static void about_modes(wvgd_fit *f)
+{
+    if (f->outcome.unseen > wv_policy.verdict_unseen)
         say(f, "a mode that an ascent had found is not covered by the draws: try another seed, or more components");
     if (f->modes.hit_once)
         say(f,
@@ -71,29 +91,42 @@ static void against(wvgd_fit *f)
     if (!f->explore.starts)
         say(f, "modes were not searched for, and one that no particle came near would leave no trace: use init "
                "explore, which needs gradients");
+}
+
+/* The first parameter whose sd is so small beside its mean that a double hardly resolves it; D: none. */
+static size_t unresolved(const wvgd_fit *f)
+{
+    size_t i = 0;
+    while (i < f->D &&
+           !(sqrt(f->posterior.var[i]) < wv_policy.verdict_roundings * 0x1p-52 * fabs(f->posterior.mean[i])))
+        i++;
+    return i;
+}
+
+static void about_numbers(wvgd_fit *f)
+{
+    size_t i = unresolved(f);
     if (f->tally.limits)
         say(f,
             "%zu steps would have taken a component beyond 1e120 or below 1e-120: is the density proper, and bounded?",
             f->tally.limits);
-    if (20 * f->count.bad_points > f->count.evaluations)
+    if (wv_policy.verdict_bad_points * (double)f->count.bad_points > (double)f->count.evaluations)
         say(f, "%zu of %zu points had a NaN or infinite density or gradient: check the model there",
             f->count.bad_points, f->count.evaluations);
-    for (size_t i = 0; i < f->D; i++)
-        if (sqrt(f->posterior.var[i]) < 64 * 0x1p-52 * fabs(f->posterior.mean[i])) {
-            say(f,
-                "parameter %zu varies by %.2g around %.6g, which is hardly more than a double resolves: shift it in "
-                "the model",
-                i + 1, sqrt(f->posterior.var[i]), f->posterior.mean[i]);
-            break;
-        }
-    if (rounding(f) > 0.01)
+    if (i < f->D)
+        say(f,
+            "parameter %zu varies by %.2g around %.6g, which is hardly more than a double resolves: shift it in "
+            "the model",
+            i + 1, sqrt(f->posterior.var[i]), f->posterior.mean[i]);
+    if (rounding(f) > wv_policy.verdict_resolution)
         say(f, "log densities are so large that a double resolves only %.2g of them: subtract a constant in the model",
             rounding(f));
 }
 
 static void in_favour(wvgd_fit *f)
 {
-    say(f, "converged, and the log evidence has a standard error of %.2g (below 0.05)", f->outcome.evidence.se);
+    say(f, "converged, and the log evidence has a standard error of %.2g (below %g)", f->outcome.evidence.se,
+        wv_policy.verdict_evidence_se);
     say(f,
         "from %zu starts ascents led to %zu mode%s, none of them only once; %.2g more expected unseen, if modes draw "
         "them about equally (narrow ones beside wide ones draw fewer)",
@@ -106,7 +139,10 @@ void wv_verdict(wvgd_fit *f)
     f->messages.reliable = false;
     if (f->stage != WV_DONE)
         return;
-    against(f);
+    about_convergence(f);
+    about_weights(f);
+    about_modes(f);
+    about_numbers(f);
     f->messages.reliable = f->messages.reasons == 0;
     if (f->messages.reliable)
         in_favour(f);

@@ -8,15 +8,13 @@
  * What a regression on the other coordinates as well would take out of the noise of a slope, sum_k X_ik^2 / ESS, is
  * small beside that of the boundary term, 2 sum_i<k X_ik^2 / ESS, if there are many. */
 #include "update/diagonal.h"
+#include "policy.h"
 #include "simd/columns.h"
 #include "dense.h"
 #include <cblas.h>
 #include <lapacke.h>
 #include <math.h>
 #include <string.h>
-
-static const double flattest = 0.02; /* smallest precision of a truncated component, in units of its cell */
-static const double most_change = 4; /* limit of a trust region: the factor by which a precision may change */
 
 /* What a step works out, [D] each but for the last. */
 typedef struct {
@@ -116,7 +114,7 @@ static void normal_equations(const wv_step *s, const wv_update *c, const local *
 static void regress_together(const wv_step *s, const wv_update *c, local *l)
 {
     size_t mark = wv_arena_mark(s->arena), D = s->D, p = 2 * D;
-    bool plain = c->estimator == WVGD_SCORE && c->ess > 2 * (double)p; /* as in update.c */
+    bool plain = c->estimator == WVGD_SCORE && c->ess > wv_policy.update_plain_points * (double)p; /* as in update.c */
     double keep = plain ? 1 : c->ess / (c->ess + (double)p), ridge = plain ? 1e-9 : (double)p / c->ess,
            *F = wv_arena_take(s->arena, p * p), *b = wv_arena_take(s->arena, p);
     normal_equations(s, c, l, F, b);
@@ -143,10 +141,10 @@ double wv_diagonal_precondition(const wv_update *c, size_t dim, const double *d0
 }
 
 /* The precision in y after the step, X less than log q_j's: its change limited to
- * [1/most_change, high], with a floor in z. */
+ * [1/update_change, high], with a floor in z. */
 static double new_precision(const wv_update *c, double X, double W, double high)
 {
-    return fmax(clamp(1 - c->rho * X, 1 / most_change, high), flattest / (W * W));
+    return fmax(clamp(1 - c->rho * X, 1 / wv_policy.update_change, high), wv_policy.update_flattest / (W * W));
 }
 
 /* Where a step of a truncated component goes, in y, [D] each. */
@@ -191,7 +189,9 @@ static double aim(const wv_step *s, const wv_update *c, const local *l, const ta
         *limited = *limited || new_precision(c, t->X[i], W, INFINITY) != 1 - c->rho * t->X[i];
     }
     double far = c->rho * sqrt(size);
-    if (far > 1) { /* a cell is about 2 units wide: no estimate from its points justifies a larger change of slope */
+    if (far > wv_policy.update_slope_change) { /* a cell is about 2 units wide: no estimate from its points justifies a
+                                                  larger change of slope */
+        far /= wv_policy.update_slope_change;
         cblas_dscal((int)s->D, 1 / far, t->d0, 1);
         size /= far * far;
     }
@@ -205,14 +205,15 @@ static double aim(const wv_step *s, const wv_update *c, const local *l, const ta
 static double locate(const wv_step *s, const wv_update *c, const local *l, const target *t, double size, bool limited)
 {
     size_t D = s->D;
-    double *n0 = t->n0, moved = 0;
+    double *n0 = t->n0, moved = 0,
+           reach = wv_policy.update_move_preconditioned * sqrt((double)D) / sqrt(fmax(size, 1e-300));
     for (size_t i = 0; i < D; i++)
         n0[i] = (c->precondition ? 0 : c->rho * t->d0[i]) - l->at[i];
     if (limited)
         give_back(s, c, l, t);
     for (size_t i = 0; i < D; i++) {
         n0[i] = n0[i] / new_precision(c, t->X[i], l->W[i], INFINITY) + l->at[i];
-        n0[i] += c->precondition ? fmin(c->rho, sqrt((double)D) / 2 / sqrt(fmax(size, 1e-300))) * t->step[i] : 0;
+        n0[i] += c->precondition ? fmin(c->rho, reach) * t->step[i] : 0;
         moved += n0[i] * n0[i];
     }
     return sqrt(moved);
@@ -227,12 +228,13 @@ static wv_update_result walk(const wv_step *s, const wv_update *c, const local *
                 wv_arena_take(s->arena, D)};
     bool limited;
     wv_update_result result = {false, 0};
-    double size = aim(s, c, l, &t, &result.kl, &limited), most = sqrt((double)D) / 4 * most_change;
+    double size = aim(s, c, l, &t, &result.kl, &limited),
+           most = wv_policy.update_move * sqrt((double)D) * wv_policy.update_change;
     double moved = isfinite(result.kl) ? locate(s, c, l, &t, size, limited) : NAN;
     result.ok = isfinite(moved);
     for (size_t i = 0; result.ok && i < D; i++) {
         c->mu[i] += c->root[i] * t.n0[i] * (moved > most && !c->precondition ? most / moved : 1);
-        c->root[i] /= sqrt(new_precision(c, t.X[i], l->W[i], most_change));
+        c->root[i] /= sqrt(new_precision(c, t.X[i], l->W[i], wv_policy.update_change));
     }
     wv_arena_release(s->arena, mark);
     return result;
@@ -304,13 +306,14 @@ wv_update_result wv_diagonal_large(const wv_step *s, const wv_update *c)
 {
     size_t mark = wv_arena_mark(s->arena);
     local l = make_room(s, c);
+    double most_change = wv_policy.update_change;
     wv_update_result result = {true, 0};
     regress_large(s, c, &l);
     for (size_t i = 0; i < s->D && result.ok; i++) {
         double w = l.W[i], P0 = w * w, h1 = -w * l.at[i];
         result.kl += (l.a1[i] - h1) * (l.a1[i] - h1) / 2 + (l.a2[i] + P0) * (l.a2[i] + P0) / 4;
         double wanted = P0 - c->rho * (l.a2[i] + P0), P = clamp(wanted, P0 / most_change, INFINITY);
-        P = c->truncated ? fmax(P, flattest) : P;
+        P = c->truncated ? fmax(P, wv_policy.update_flattest) : P;
         double location = (h1 + c->rho * (l.a1[i] - h1)) / P;
         P = fmin(P, P0 * most_change);
         double moved = clamp(l.at[i] + w * location, -most_change, most_change);

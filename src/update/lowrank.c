@@ -7,11 +7,10 @@
  * The R directions that gain most are kept. */
 #include "update/lowrank.h"
 #include "dense.h"
+#include "policy.h"
 #include <cblas.h>
 #include <math.h>
 #include <string.h>
-
-static const double most_change = 4; /* the factor by which a precision may change */
 
 static double clamp(double x, double low, double high)
 {
@@ -139,7 +138,7 @@ static void find_directions(const wv_step *s, const wv_update *c, low *l)
     for (size_t k = 0; k < R; k++)
         memcpy(V + k * D, weighted + (k * n / R) * D, D * sizeof *V);
     orthonormalise(D, R, V);
-    for (int round = 0; round < 4; round++) {
+    for (int round = 0; round < (int)wv_policy.update_lowrank_rounds; round++) {
         cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)R, (int)n, (int)D, 1.0, V, (int)D, weighted, (int)D,
                     0.0, l->at, (int)n);
         cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)R, (int)D, (int)n, 1.0, l->at, (int)n, weighted,
@@ -234,7 +233,7 @@ static bool aim_precision(const wv_step *s, const wv_update *c, low *l, const do
     turn(K, N, false, N0, spare);
     for (size_t k = 0; k < K; k++) {
         double before = fmax(1 + N0[k * K + k], 1e-6);
-        l->value[k] = clamp(1 + l->value[k], before / most_change, before * most_change);
+        l->value[k] = clamp(1 + l->value[k], before / wv_policy.update_change, before * wv_policy.update_change);
     }
     return true;
 }
@@ -278,14 +277,14 @@ static bool keep_directions(const wv_step *s, const wv_update *c, low *l, double
 static bool take_root(const wv_step *s, const wv_update *c, low *l)
 {
     size_t mark = wv_arena_mark(s->arena), D = s->D, R = c->R;
-    double *d = wv_arena_take(s->arena, D), *more = wv_arena_take(s->arena, D);
+    double *d = wv_arena_take(s->arena, D), *more = wv_arena_take(s->arena, D), change = wv_policy.update_change;
     for (size_t i = 0; i < D; i++)
-        d[i] = clamp(1 - c->rho * l->b[i], 1 / most_change, most_change);
+        d[i] = clamp(1 - c->rho * l->b[i], 1 / change, change);
     bool taken = aim_precision(s, c, l, d) && keep_directions(s, c, l, more);
     if (taken) {
         orthonormalise(D, R, c->root + D + R);
         for (size_t i = 0; i < D; i++)
-            c->root[i] /= sqrt(d[i] * clamp(1 + more[i], 1 / most_change, most_change));
+            c->root[i] /= sqrt(d[i] * clamp(1 + more[i], 1 / change, change));
     }
     wv_arena_release(s->arena, mark);
     return taken;
@@ -317,7 +316,7 @@ static wv_update_result walk(const wv_step *s, const wv_update *c, low *l)
     if (!take_root(s, c, l))
         return result;
     c->family->pull(D, c->R, c->root, 1, l->slope, s->arena);
-    double moved = cblas_dnrm2((int)D, l->slope, 1), limit = sqrt((double)D);
+    double moved = cblas_dnrm2((int)D, l->slope, 1), limit = wv_policy.update_lowrank_move * sqrt((double)D);
     result.kl += moved * moved / 2;
     if (!isfinite(result.kl))
         return result;

@@ -1,6 +1,7 @@
 /* reparam.c - the paper's estimator E_qj[(grad log p~ - grad log q) dz/dtheta], with Adam. It lacks the boundary term;
  * exact for one particle. */
 #include "update/reparam.h"
+#include "policy.h"
 #include <cblas.h>
 #include <math.h>
 #include <string.h>
@@ -33,7 +34,7 @@ void wv_reparam_gradient(const wv_step *s, const wv_update *c, double *g_mu, dou
     wv_arena_release(s->arena, mark);
 }
 
-/* Adam's direction, in place. */
+/* Adam's direction, in place, with the constants of its authors. */
 static void adam(size_t size, double *g, double *m, double *v, size_t time)
 {
     double t = (double)time, fade1 = 1 - pow(0.9, t), fade2 = 1 - pow(0.999, t);
@@ -62,7 +63,8 @@ static void change_root(size_t D, const wv_update *c, double rate, double *g_roo
 wv_update_result wv_reparam_update(const wv_step *s, const wv_update *c)
 {
     size_t mark = wv_arena_mark(s->arena), D = s->D, size = c->family->size(D, 0), all = D + size;
-    double *g_mu = wv_arena_take(s->arena, D), *g_root = wv_arena_take(s->arena, size), rate = 0.1 * c->rho;
+    double *g_mu = wv_arena_take(s->arena, D), *g_root = wv_arena_take(s->arena, size),
+           rate = wv_policy.update_adam_rate * c->rho;
     wv_update_result result = {false, 0};
     wv_reparam_gradient(s, c, g_mu, g_root);
     double kl = cblas_ddot((int)D, g_mu, 1, g_mu, 1) / 2 + cblas_ddot((int)size, g_root, 1, g_root, 1) / 4;

@@ -14,6 +14,7 @@
 #include "update/update.h"
 #include "dense.h"
 #include "gaussian.h"
+#include "policy.h"
 #include "update/diagonal.h"
 #include "update/lowrank.h"
 #include "update/reparam.h"
@@ -21,15 +22,6 @@
 #include <lapacke.h>
 #include <math.h>
 #include <string.h>
-
-/* Smallest precision of a truncated component, in units of its cell: its best fit may be flat. */
-static const double flattest = 0.02;
-
-/* Limits of a trust region: the factor by which a precision may change. */
-static const double narrowest = 4, widest = 1e4;
-
-/* Dimensions from which on slopes of a truncated diagonal component are taken coordinate by coordinate (diagonal.c). */
-static const size_t many = 16;
 
 /* What one update works out. */
 typedef struct {
@@ -92,15 +84,15 @@ static local make_room(const wv_step *s, const wv_update *c)
 
 static void multiply(size_t D, CBLAS_TRANSPOSE ta, const double *a, CBLAS_TRANSPOSE tb, const double *b, double *out)
 {
-    enum { TINY = 4 }; /* takes less time than a call */
-    for (size_t i = 0; D <= TINY && i < D; i++)
+    bool tiny = (double)D <= wv_policy.update_tiny_matrix;
+    for (size_t i = 0; tiny && i < D; i++)
         for (size_t k = 0; k < D; k++) {
             double sum = 0;
             for (size_t m = 0; m < D; m++)
                 sum += a[ta == CblasTrans ? m * D + i : i * D + m] * b[tb == CblasTrans ? k * D + m : m * D + k];
             out[i * D + k] = sum;
         }
-    if (D <= TINY)
+    if (tiny)
         return;
     cblas_dgemm(CblasRowMajor, ta, tb, (int)D, (int)D, (int)D, 1.0, a, (int)D, b, (int)D, 0.0, out, (int)D);
 }
@@ -256,7 +248,7 @@ static const double ridges[] = {1e-7, 1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1, 3, 10
 /* With points enough, next to no ridge: a shrunken step would bias what averaging converges to. */
 static bool enough(const wv_update *c, const local *l)
 {
-    return c->ess > 3 * (double)l->D;
+    return c->ess > wv_policy.update_enough_points * (double)l->D;
 }
 
 /* Ridge strength, one of the first `most`, by generalised cross-validation. */
@@ -265,7 +257,7 @@ static double choose_ridge(const local *l, const double *S, double total, double
     double best = INFINITY, lambda = 100, observations = ess * (double)l->D;
     for (size_t g = 0; g < most; g++) {
         double df, r = ridge_rss(l, S, total, ridges[g], &df), left = 1 - df / observations;
-        double score = left > 0.02 ? r / (left * left) : INFINITY;
+        double score = left > wv_policy.update_freedom_left ? r / (left * left) : INFINITY;
         if (score < best) {
             best = score;
             lambda = ridges[g];
@@ -368,7 +360,6 @@ static bool regress_by_eigenvectors(const wv_step *s, const wv_update *c, local 
  * K, U: [D][D] scratch. False: the series converges too slowly. */
 static bool sum_series(local *l, const double *cov, const double *C, double keep, double own, double *K, double *U)
 {
-    enum { DOUBLINGS = 7 };
     size_t D = l->D;
     double sum = 0;
     for (size_t i = 0; i < D; i++)
@@ -396,7 +387,7 @@ static bool sum_series(local *l, const double *cov, const double *C, double keep
         double left = inner(D, U, U);
         if (left < 1e-15)
             return true;
-        if (round == DOUBLINGS || !isfinite(left))
+        if (round == (int)wv_policy.update_series_doublings || !isfinite(left))
             return false;
         multiply(D, CblasNoTrans, U, CblasNoTrans, l->X, l->S);
         multiply(D, CblasNoTrans, l->S, CblasNoTrans, U, l->S2);
@@ -568,11 +559,11 @@ static void add_coefficients(local *l, const double *b, bool cross)
 static void residual_regression(const wv_step *s, const wv_update *c, local *l)
 {
     size_t mark = wv_arena_mark(s->arena), D = l->D, full = 2 * D + D * (D - 1) / 2;
-    bool cross = !diagonal(c) && full <= s->most_coefficients && c->ess > 1.5 * (double)full;
+    bool cross = !diagonal(c) && full <= s->most_coefficients && c->ess > wv_policy.update_cross_points * (double)full;
     size_t p = cross ? full : 2 * D;
     /* without gradients this is all there is: where points suffice, plain least squares, since
      * shrinking would cripple the trust region */
-    bool plain = c->estimator == WVGD_SCORE && c->ess > 2 * (double)p;
+    bool plain = c->estimator == WVGD_SCORE && c->ess > wv_policy.update_plain_points * (double)p;
     double *r = wv_arena_take(s->arena, c->n), *F = wv_arena_take(s->arena, p * p), *b = wv_arena_take(s->arena, p),
            *with_r = wv_arena_take(s->arena, p); /* [n], [p][p], [p] coefficients, [p] Cov(T, r) */
     double variance = residuals(c, l, r), shrink = plain ? 1 : c->ess / (c->ess + (double)p),
@@ -652,9 +643,9 @@ static bool inside(const wv_update *c, local *l, double clip)
 static double region(const wv_step *s, const wv_update *c, local *l)
 {
     if (c->truncated)
-        return narrowest;
+        return wv_policy.update_change;
     explain(s, c, l);
-    return fmin(fmax(1 / fmax(1 - l->r2, 1e-300), narrowest), widest);
+    return fmin(fmax(1 / fmax(1 - l->r2, 1e-300), wv_policy.update_change), wv_policy.update_change_most);
 }
 
 /* The precision after the step into l->S: that which is wanted, its change limited to [low, high], and with a floor,
@@ -672,11 +663,11 @@ static bool new_precision(const wv_step *s, const wv_update *c, local *l, bool f
         return true;
     multiply(D, CblasTrans, l->W, CblasNoTrans, l->S, l->S2);
     multiply(D, CblasNoTrans, l->S2, CblasNoTrans, l->W, P);
-    if (wv_dense_above(D, P, 1, flattest, l->S2))
+    if (wv_dense_above(D, P, 1, wv_policy.update_flattest, l->S2))
         return true;
     *limited = true;
     wv_dense_mirror(D, P);
-    if (!limit(s, l, flattest, INFINITY, P))
+    if (!limit(s, l, wv_policy.update_flattest, INFINITY, P))
         return false;
     multiply(D, CblasTrans, l->V, CblasNoTrans, P, l->S2);
     multiply(D, CblasNoTrans, l->S2, CblasNoTrans, l->V, l->S);
@@ -721,7 +712,9 @@ static bool new_location(const wv_step *s, const wv_update *c, local *l, double 
         for (size_t i = 0; i < D; i++)
             l->delta[i] = n0[i] + l->m.mean[i];
         if (c->precondition)
-            cblas_daxpy(d, fmin(c->rho, sqrt((double)D) / 2 / sqrt(fmax(size, 1e-300))), l->step, 1, l->delta, 1);
+            cblas_daxpy(d,
+                        fmin(c->rho, wv_policy.update_move_preconditioned * sqrt((double)D) / sqrt(fmax(size, 1e-300))),
+                        l->step, 1, l->delta, 1);
     }
     wv_arena_release(s->arena, mark);
     return definite;
@@ -752,8 +745,9 @@ static double slope_change(const wv_step *s, const wv_update *c, local *l)
     cblas_dgemv(CblasRowMajor, CblasNoTrans, d, d, 1.0, l->M, d, d0, 1, 0.0, Md, 1);
     double size = cblas_ddot(d, d0, 1, Md, 1), far = c->rho * sqrt(size);
     wv_arena_release(s->arena, mark);
-    if (c->truncated && far > 1) {
+    if (c->truncated && far > wv_policy.update_slope_change) {
         /* a cell is about 2 units wide: no estimate from its points justifies a larger change of slope */
+        far /= wv_policy.update_slope_change;
         cblas_dscal(d, 1 / far, d0, 1);
         size /= far * far;
     }
@@ -773,14 +767,14 @@ static wv_update_result walk(const wv_step *s, const wv_update *c, local *l)
         return result;
     want(c, l);
     /* no trust region is narrower: where it is not left, r2 need not be known */
-    bool free = inside(c, l, narrowest), limited;
-    double clip = free ? narrowest : region(s, c, l);
+    bool free = inside(c, l, wv_policy.update_change), limited;
+    double clip = free ? wv_policy.update_change : region(s, c, l);
     want(c, l);
     bool low = free || wv_dense_above(D, l->S, 1, 1 / clip, l->S2),
          high = free || wv_dense_above(D, l->S, -1, -clip, l->S2);
     if (!new_precision(s, c, l, low, 1 / clip, INFINITY, &limited) || !new_location(s, c, l, size, limited))
         return result;
-    double moved = cblas_dnrm2(d, l->delta, 1), most = sqrt((double)D) / 4;
+    double moved = cblas_dnrm2(d, l->delta, 1), most = wv_policy.update_move * sqrt((double)D);
     if (!isfinite(moved))
         return result;
     if (moved > clip * most && !c->precondition) {
@@ -811,7 +805,7 @@ static wv_update_result by_matrices(const wv_step *s, const wv_update *c)
  * from a regression on all coordinates. */
 static wv_update_result truncated(const wv_step *s, const wv_update *c)
 {
-    if (c->estimator != WVGD_NATURAL || s->D == 1 || s->D >= many)
+    if (c->estimator != WVGD_NATURAL || s->D == 1 || (double)s->D >= wv_policy.update_apart_dimensions)
         return wv_diagonal_truncated(s, c, NULL);
     size_t mark = wv_arena_mark(s->arena);
     double *slope = wv_arena_take(s->arena, s->D);
@@ -829,7 +823,7 @@ static wv_update_result move(const wv_step *s, const wv_update *c)
 {
     if (c->estimator == WVGD_REPARAM)
         return wv_reparam_update(s, c);
-    if (diagonal(c) && (!s->dense || c->ess < 1.5 * (double)s->D))
+    if (diagonal(c) && (!s->dense || c->ess < wv_policy.update_matrix_points * (double)s->D))
         return wv_diagonal_large(s, c);
     if (!s->dense)
         return wv_lowrank_update(s, c);
