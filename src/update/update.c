@@ -33,16 +33,17 @@ typedef struct {
     double *C;           /* [D][D] Cov(gradient - that of log q_j, y), gradient in y, */
     double *X;      /* [D][D] curvature of the fitted quadratic relative to log q_j: the precision aimed at is I - X, */
     double *A;      /* [D][D] curvature of the quadratic in z (truncated or score), */
-    double *E;      /* [D][D] eigenvectors; at the end the new root in y, */
+    double *E;      /* [D][D] eigenvectors, */
+    double *Q;      /* [D][D] the new root in y */
     double *S, *S2; /* [D][D] products on the way */
-    double *a0, *a1;     /* [D] gradient of the quadratic at the mean, in y and in z */
-    double *c;           /* [D] eigenvalues */
-    double *change;      /* [D] of the slope: d0, */
-    double *step;        /* [D] and what a full covariance makes of it (c->precondition) */
-    double *delta;       /* [D] new location in y */
-    double r2;           /* share of the variance of the gradient (or of log p~) that the quadratic explains;
-                          * NAN: not worked out */
-    double *y, *gy, *uy; /* [n][D] points, gradients and weighted points */
+    double *a0, *a1; /* [D] gradient of the quadratic at the mean, in y and in z */
+    double *c;       /* [D] eigenvalues */
+    double *change;  /* [D] of the slope: d0, */
+    double *step;    /* [D] and what a full covariance makes of it (c->precondition) */
+    double *delta;   /* [D] new location in y */
+    double r2;       /* share of the variance of the gradient (or of log p~) that the quadratic explains;
+                      * NAN: not worked out */
+    double *y, *z;   /* [n][D] points less their mean, in y and in z (truncated or score) */
 } local;
 
 static wv_update_moments own_moments(const wv_step *s)
@@ -68,6 +69,7 @@ static local make_room(const wv_step *s, const wv_update *c)
                    .X = wv_arena_take(a, square),
                    .A = wv_arena_take(a, square),
                    .E = wv_arena_take(a, square),
+                   .Q = wv_arena_take(a, square),
                    .S = wv_arena_take(a, square),
                    .S2 = wv_arena_take(a, square),
                    .a0 = wv_arena_take(a, D),
@@ -77,8 +79,7 @@ static local make_room(const wv_step *s, const wv_update *c)
                    .step = wv_arena_take(a, D),
                    .delta = wv_arena_take(a, D),
                    .y = wv_arena_take(a, points),
-                   .gy = wv_arena_take(a, points),
-                   .uy = wv_arena_take(a, points),
+                   .z = wv_arena_take(a, points),
                    .r2 = NAN};
 }
 
@@ -147,32 +148,37 @@ static bool diagonal(const wv_update *c)
 
 /* ---- moments ----------------------------------------------------------------------------------------------------- */
 /* Covariance of the gradients, lower half. */
-static void spread(const wv_update *c, const local *l, double *cov)
+static void spread(const wv_step *s, const wv_update *c, const local *l, double *cov)
 {
-    memcpy(l->gy, c->grad, c->n * l->D * sizeof *l->gy);
-    subtract_row(c->n, l->D, l->m.grad, l->gy);
-    weighted_rows(c->n, l->D, c->u, l->gy, l->uy);
-    memset(cov, 0, l->D * l->D * sizeof *cov);
-    wv_dense_cross(c->n, l->D, l->uy, l->D, l->gy, true, cov);
+    size_t mark = wv_arena_mark(s->arena), D = l->D;
+    double *g = wv_arena_take(s->arena, c->n * D), *ug = wv_arena_take(s->arena, c->n * D); /* [n][D] centred */
+    memcpy(g, c->grad, c->n * D * sizeof *g);
+    subtract_row(c->n, D, l->m.grad, g);
+    weighted_rows(c->n, D, c->u, g, ug);
+    memset(cov, 0, D * D * sizeof *cov);
+    wv_dense_cross(c->n, D, ug, D, g, true, cov);
+    wv_arena_release(s->arena, mark);
 }
 
 /* Moments of the points at hand; l->y is left with y - mean. */
 static void measure(const wv_step *s, const wv_update *c, local *l)
 {
-    size_t D = l->D;
+    size_t mark = wv_arena_mark(s->arena), D = l->D;
+    double *uy = wv_arena_take(s->arena, c->n * D); /* [n][D] weighted */
     wv_gaussian q = {c->family, D, c->R, c->mu, c->root, 0};
     wv_gaussian_whiten(&q, c->n, c->x, l->y, s->arena);
     weighted_mean(c->n, D, c->u, l->y, l->m.mean);
     subtract_row(c->n, D, l->m.mean, l->y);
-    weighted_rows(c->n, D, c->u, l->y, l->uy);
+    weighted_rows(c->n, D, c->u, l->y, uy);
     memset(l->m.cov, 0, D * D * sizeof(double));
-    wv_dense_cross(c->n, D, l->uy, D, l->y, true, l->m.cov);
+    wv_dense_cross(c->n, D, uy, D, l->y, true, l->m.cov);
     wv_dense_mirror(D, l->m.cov);
-    if (c->estimator == WVGD_SCORE)
-        return;
-    weighted_mean(c->n, D, c->u, c->grad, l->m.grad);
-    memset(l->m.cross, 0, D * D * sizeof(double));
-    wv_dense_cross(c->n, D, l->uy, D, c->grad, false, l->m.cross);
+    if (c->estimator != WVGD_SCORE) {
+        weighted_mean(c->n, D, c->u, c->grad, l->m.grad);
+        memset(l->m.cross, 0, D * D * sizeof(double));
+        wv_dense_cross(c->n, D, uy, D, c->grad, false, l->m.cross);
+    }
+    wv_arena_release(s->arena, mark);
 }
 
 /* M: covariance of q_j on its cell; with few points shrunk towards the component's own shape. */
@@ -215,7 +221,7 @@ static void variances(const wv_step *s, const wv_update *c, local *l, double *to
     if (l->m.spread)
         l->m.spread(s->fit, c, &l->m, l->S);
     else
-        spread(c, l, l->S);
+        spread(s, c, l, l->S);
     wv_dense_mirror(D, l->S);
     c->family->pull(D, c->R, c->root, D, l->S, s->arena);
     for (size_t i = 0; i < D; i++)
@@ -464,10 +470,7 @@ static bool to_cell(const wv_update *c, local *l)
         for (size_t k = 0; k < D; k++)
             l->S[i * D + k] = l->V[k * D + i];
     cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)c->n, (int)D, (int)D, 1.0, l->y, (int)D, l->S, (int)D,
-                0.0, l->uy, (int)D);
-    double *swap = l->y;
-    l->y = l->uy;
-    l->uy = swap;
+                0.0, l->z, (int)D);
     cblas_dgemv(CblasRowMajor, CblasTrans, (int)D, (int)D, 1.0, l->W, (int)D, l->a0, 1, 0.0, l->a1, 1);
     memcpy(l->S, l->X, D * D * sizeof *l->S);
     for (size_t i = 0; i < D; i++)
@@ -488,15 +491,25 @@ static void from_cell(local *l)
         l->X[i * D + i] += 1;
 }
 
-/* r = log p~ - a1.z - z'Az/2 at every point, centred; returns its weighted variance. */
-static double residuals(const wv_update *c, local *l, double *r)
+/* zAz[n]: z'Az/2 at every point. */
+static void forms(const wv_step *s, const wv_update *c, const local *l, const double *A, double *zAz)
 {
-    int n = (int)c->n, D = (int)l->D;
+    size_t mark = wv_arena_mark(s->arena);
+    int D = (int)l->D;
+    double *zA = wv_arena_take(s->arena, c->n * l->D); /* [n][D] */
+    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)c->n, D, D, 1.0, l->z, D, A, D, 0.0, zA, D);
+    for (size_t k = 0; k < c->n; k++)
+        zAz[k] = cblas_ddot(D, zA + k * l->D, 1, l->z + k * l->D, 1) / 2;
+    wv_arena_release(s->arena, mark);
+}
+
+/* r = log p~ - a1.z - z'Az/2 at every point, centred; returns its weighted variance. */
+static double residuals(const wv_step *s, const wv_update *c, const local *l, double *r)
+{
     double mean = 0, variance = 0;
-    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, D, D, 1.0, l->y, D, l->A, D, 0.0, l->gy, D);
+    forms(s, c, l, l->A, r);
     for (size_t k = 0; k < c->n; k++) {
-        const double *y = l->y + k * l->D;
-        r[k] = c->log_p[k] - cblas_ddot(D, l->a1, 1, y, 1) - cblas_ddot(D, l->gy + k * l->D, 1, y, 1) / 2;
+        r[k] = c->log_p[k] - cblas_ddot((int)l->D, l->a1, 1, l->z + k * l->D, 1) - r[k];
         mean += c->u[k] * r[k];
     }
     for (size_t k = 0; k < c->n; k++) {
@@ -506,15 +519,15 @@ static double residuals(const wv_update *c, local *l, double *r)
     return variance;
 }
 
-/* Statistics of a point: y, y^2/2 and, with `cross`, y_i y_k for i > k. */
-static void statistics(size_t D, const double *y, bool cross, double *T)
+/* Statistics of a point: z, z^2/2 and, with `cross`, z_i z_k for i > k. */
+static void statistics(size_t D, const double *z, bool cross, double *T)
 {
     size_t at = 2 * D;
     for (size_t i = 0; i < D; i++) {
-        T[i] = y[i];
-        T[D + i] = y[i] * y[i] / 2;
+        T[i] = z[i];
+        T[D + i] = z[i] * z[i] / 2;
         for (size_t k = 0; cross && k < i; k++)
-            T[at++] = y[i] * y[k];
+            T[at++] = z[i] * z[k];
     }
 }
 
@@ -530,7 +543,7 @@ static void normal_equations(const wv_step *s, const wv_update *c, const local *
         size_t here = c->n - first < WV_STEP_ROWS ? c->n - first : WV_STEP_ROWS;
         for (size_t k = 0; k < here; k++) {
             double *row = T + k * p, u = c->u[first + k], root = sqrt(u);
-            statistics(l->D, l->y + (first + k) * l->D, cross, row);
+            statistics(l->D, l->z + (first + k) * l->D, cross, row);
             cblas_daxpy((int)p, u, row, 1, mean, 1);
             cblas_daxpy((int)p, u * r[first + k], row, 1, with_r, 1);
             cblas_dscal((int)p, root, row, 1);
@@ -566,7 +579,7 @@ static void residual_regression(const wv_step *s, const wv_update *c, local *l)
     bool plain = c->estimator == WVGD_SCORE && c->ess > wv_policy.update_plain_points * (double)p;
     double *r = wv_arena_take(s->arena, c->n), *F = wv_arena_take(s->arena, p * p), *b = wv_arena_take(s->arena, p),
            *with_r = wv_arena_take(s->arena, p); /* [n], [p][p], [p] coefficients, [p] Cov(T, r) */
-    double variance = residuals(c, l, r), shrink = plain ? 1 : c->ess / (c->ess + (double)p),
+    double variance = residuals(s, c, l, r), shrink = plain ? 1 : c->ess / (c->ess + (double)p),
            ridge = plain ? 1e-9 : (double)p / c->ess, explained = 0;
     normal_equations(s, c, l, r, cross, p, F, with_r);
     memcpy(b, with_r, p * sizeof *b);
@@ -674,27 +687,26 @@ static bool new_precision(const wv_step *s, const wv_update *c, local *l, bool f
     return true;
 }
 
-/* When limits have changed the quadratic, give back its linear part: n += E[ z z'(P - wanted)z ]/2, in z. */
-static void give_back(const wv_update *c, local *l, double *n0)
+/* When limits have changed the quadratic, give back its linear part: n0 += E[ z z'(P - wanted)z ]/2, in z. */
+static void give_back(const wv_step *s, const wv_update *c, local *l, double *n0)
 {
-    size_t D = l->D;
-    double *n1 = l->a1;
+    size_t mark = wv_arena_mark(s->arena), D = l->D;
+    double *changed = wv_arena_take(s->arena, D * D), *zPz = wv_arena_take(s->arena, c->n),
+           *n1 = wv_arena_zeros(s->arena, D); /* [D][D] in y, [n], [D] in z */
     for (size_t i = 0; i < D; i++)
         for (size_t k = 0; k < D; k++)
-            l->S2[i * D + k] = l->S[i * D + k] - (i == k) + c->rho * l->X[i * D + k];
-    multiply(D, CblasTrans, l->W, CblasNoTrans, l->S2, l->E);
-    multiply(D, CblasNoTrans, l->E, CblasNoTrans, l->W, l->S2);
-    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)c->n, (int)D, (int)D, 1.0, l->y, (int)D, l->S2, (int)D,
-                0.0, l->gy, (int)D);
-    memset(n1, 0, D * sizeof *n1);
+            changed[i * D + k] = l->S[i * D + k] - (i == k) + c->rho * l->X[i * D + k];
+    multiply(D, CblasTrans, l->W, CblasNoTrans, changed, l->S2);
+    multiply(D, CblasNoTrans, l->S2, CblasNoTrans, l->W, changed);
+    forms(s, c, l, changed, zPz);
     for (size_t k = 0; k < c->n; k++)
-        cblas_daxpy((int)D, c->u[k] * cblas_ddot((int)D, l->gy + k * D, 1, l->y + k * D, 1) / 2, l->y + k * D, 1, n1,
-                    1);
+        cblas_daxpy((int)D, c->u[k] * zPz[k], l->z + k * D, 1, n1, 1);
     cblas_dgemv(CblasRowMajor, CblasTrans, (int)D, (int)D, 1.0, l->V, (int)D, n1, 1, 1.0, n0, 1);
+    wv_arena_release(s->arena, mark);
 }
 
-/* Location after the step, relative to the current one in y, into l->delta, and the root of the covariance, E
- * E' = S^-1, into l->E. It solves with a precision that has no upper limit, which would make it overshoot. */
+/* Location after the step, relative to the current one in y, into l->delta, and the root of the covariance, Q
+ * Q' = S^-1, into l->Q. It solves with a precision that has no upper limit, which would make it overshoot. */
 static bool new_location(const wv_step *s, const wv_update *c, local *l, double size, bool limited)
 {
     size_t D = l->D;
@@ -704,11 +716,11 @@ static bool new_location(const wv_step *s, const wv_update *c, local *l, double 
     for (size_t i = 0; i < D; i++)
         n0[i] = (c->precondition ? 0 : c->rho * l->change[i]) - l->m.mean[i];
     if (c->truncated && limited)
-        give_back(c, l, n0);
-    bool definite = wv_dense_inverse_root(D, l->S, l->E, l->S2);
+        give_back(s, c, l, n0);
+    bool definite = wv_dense_inverse_root(D, l->S, l->Q, l->S2);
     if (definite) {
-        cblas_dtrmv(CblasRowMajor, CblasLower, CblasTrans, CblasNonUnit, d, l->E, d, n0, 1);
-        cblas_dtrmv(CblasRowMajor, CblasLower, CblasNoTrans, CblasNonUnit, d, l->E, d, n0, 1);
+        cblas_dtrmv(CblasRowMajor, CblasLower, CblasTrans, CblasNonUnit, d, l->Q, d, n0, 1);
+        cblas_dtrmv(CblasRowMajor, CblasLower, CblasNoTrans, CblasNonUnit, d, l->Q, d, n0, 1);
         for (size_t i = 0; i < D; i++)
             l->delta[i] = n0[i] + l->m.mean[i];
         if (c->precondition)
@@ -720,16 +732,16 @@ static bool new_location(const wv_step *s, const wv_update *c, local *l, double 
     return definite;
 }
 
-/* q_j takes the covariance E E' in y. */
+/* q_j takes the covariance Q Q' in y. */
 static bool absorb(const wv_step *s, const wv_update *c, local *l)
 {
     size_t D = l->D;
     if (c->family == wv_family_get(WVGD_FULL)) { /* a product of lower triangles is one */
-        cblas_dtrmm(CblasRowMajor, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, 1.0, l->E,
+        cblas_dtrmm(CblasRowMajor, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, 1.0, l->Q,
                     (int)D, c->root, (int)D);
         return true;
     }
-    multiply(D, CblasNoTrans, l->E, CblasTrans, l->E, l->S);
+    multiply(D, CblasNoTrans, l->Q, CblasTrans, l->Q, l->S);
     return c->family->absorb(D, c->R, c->root, l->S, s->arena);
 }
 
@@ -782,7 +794,7 @@ static wv_update_result walk(const wv_step *s, const wv_update *c, local *l)
         cblas_dscal(d, fmin(1, clip * most / moved), l->delta, 1);
     }
     if (!high &&
-        !(new_precision(s, c, l, false, 1 / clip, clip, &limited) && wv_dense_inverse_root(D, l->S, l->E, l->S2)))
+        !(new_precision(s, c, l, false, 1 / clip, clip, &limited) && wv_dense_inverse_root(D, l->S, l->Q, l->S2)))
         return result;
     c->family->colour(D, c->R, c->root, 1, l->delta, s->arena);
     cblas_daxpy(d, 1.0, l->delta, 1, c->mu, 1);
