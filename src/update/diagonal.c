@@ -1,4 +1,4 @@
-/* diagonal.c - the natural step of diagonal components (method, section 4): the regressions of update.c with
+/* diagonal.c - the natural step of diagonal components (method, section 4): the regressions of quadratic.c with
  * matrices that are diagonal, so that all but one of them take time in proportion to points and dimensions.
  *
  * Coordinates are y = (x - mu)/root, whitened by the component, and z = (y - mean)/W, in units of the cell. First
@@ -114,7 +114,8 @@ static void normal_equations(const wv_step *s, const wv_update *c, const local *
 static void regress_together(const wv_step *s, const wv_update *c, local *l)
 {
     size_t mark = wv_arena_mark(s->arena), D = s->D, p = 2 * D;
-    bool plain = c->estimator == WVGD_SCORE && c->ess > wv_policy.update_plain_points * (double)p; /* as in update.c */
+    bool plain = c->estimator == WVGD_SCORE &&
+                 c->ess > wv_policy.update_plain_points * (double)p; /* as in quadratic.c */
     double keep = plain ? 1 : c->ess / (c->ess + (double)p), ridge = plain ? 1e-9 : (double)p / c->ess,
            *F = wv_arena_take(s->arena, p * p), *b = wv_arena_take(s->arena, p);
     normal_equations(s, c, l, F, b);

@@ -39,6 +39,11 @@ typedef struct wv_update {
     size_t time;                      /* iterations so far, from 1 (reparam) */
 } wv_update;
 
+static inline bool wv_update_diagonal(const wv_update *c)
+{
+    return c->family == wv_family_get(WVGD_DIAG);
+}
+
 typedef struct {
     bool ok;   /* false: nothing sensible could be estimated, the component is unchanged */
     double kl; /* nats between the component and the full step */
