@@ -6,6 +6,7 @@
 #include "fit.h"
 #include "error.h"
 #include "memory.h"
+#include "policy.h"
 #include "simd/columns.h"
 #include "dense.h"
 #include <cblas.h>
@@ -81,16 +82,28 @@ enum { GROUP = 32 }; /* log densities that are summed at once */
 
 size_t wv_draws_components(const wvgd_fit *f)
 {
-    size_t fit = 200000 / (f->D * f->D), most = f->opt.components;
-    fit = fit < 8 ? 8 : fit;
+    size_t fit = (size_t)wv_policy.mixture_roots / (f->D * f->D), few = (size_t)wv_policy.mixture_room_least,
+           most = f->opt.components;
+    fit = fit < few ? few : fit;
     return fit < most ? fit : most;
+}
+
+size_t wv_draws_each(size_t D, size_t K)
+{
+    bool few = (double)K < wv_policy.mixture_few;
+    size_t draws = K == 1 ? (size_t)wv_policy.mixture_alone_draws * D
+                          : D / (size_t)(few ? wv_policy.mixture_few_draws : wv_policy.mixture_draws),
+           least_draws = (size_t)(K == 1 ? wv_policy.mixture_alone_draws_least : wv_policy.mixture_draws_least);
+    return draws > least_draws ? draws : least_draws;
 }
 
 size_t wv_draws_points(const wvgd_fit *f)
 {
-    size_t K = wv_draws_components(f), joint = f->D / 2 > 10 ? f->D / 2 : 10, alone = 2 * f->D > 20 ? 2 * f->D : 20;
-    /* four batches of the last fit, a trial and a final batch, and twelve of the next fit */
-    size_t many = 16 * K * (joint + joint % 2) + (400 + 24 * K + 4) + (WV_CHUNK + 4 * K + 4), one = 9 * alone;
+    size_t K = wv_draws_components(f), each = wv_draws_each(f->D, 2), alone = wv_draws_each(f->D, 1);
+    /* four batches of the last fit, a trial and a final batch, and all of the next fit */
+    size_t batches = 4 + (size_t)wv_policy.mixture_iterations;
+    size_t many = batches * K * (each + each % 2) + (400 + 24 * K + 4) + (WV_CHUNK + 4 * K + 4),
+           one = ((size_t)wv_policy.mixture_window + 1) * alone;
     many = many > one ? many : one;
     return (many + WV_COLUMNS - 1) / WV_COLUMNS * WV_COLUMNS;
 }
@@ -102,8 +115,8 @@ size_t wv_draws_proposals(const wvgd_fit *f)
 
 size_t wv_draws_kept(const wvgd_fit *f)
 {
-    size_t all = wv_times(wv_times(wv_draws_components(f), wv_draws_points(f)), f->D), most = (size_t)1 << 20,
-           cube = f->D * f->D * f->D; /* splits need a cube */
+    size_t all = wv_times(wv_times(wv_draws_components(f), wv_draws_points(f)), f->D),
+           most = (size_t)wv_policy.mixture_kept, cube = f->D * f->D * f->D; /* splits need a cube */
     most = all < most ? all : most;
     return most > cube ? most : cube;
 }

@@ -62,6 +62,9 @@ size_t wv_draws_proposals(const wvgd_fit *f);
 size_t wv_draws_kept(const wvgd_fit *f);
 size_t wv_draws_work(size_t D);
 
+/* Draws of each of K components in a batch of a fit in D dimensions, at least. */
+size_t wv_draws_each(size_t D, size_t K);
+
 void wv_draws_clear(wvgd_fit *f);
 
 /* Points in the pool. */

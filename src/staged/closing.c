@@ -3,6 +3,7 @@
 #include "staged/closing.h"
 #include "fit.h"
 #include "gaussian.h"
+#include "policy.h"
 #include "simd/columns.h"
 #include "dense.h"
 #include "draws.h"
@@ -12,10 +13,13 @@
 #include <math.h>
 #include <string.h>
 
-/* Shares of the proposal: Student-t copies of the components, and one wide t around everything. */
-static const double share_tails = 0.2, share_wide = 0.1, degrees_tails = 3, degrees_wide = 4, widening = 2;
-
 /* ---- the proposal ------------------------------------------------------------------------------------------------ */
+/* Weight of one of K components in the proposal: between that in the mixture and an equal one. */
+static double evened(double w, size_t K)
+{
+    return (1 - wv_policy.closing_even_share) * w + wv_policy.closing_even_share / (double)K;
+}
+
 /* m = 0.9 sum_k (w_k/2 + 1/2K) [0.8 N(mu_k, C_k) + 0.2 t_3(mu_k, C_k)] + 0.1 t_4(moments of the mixture, twice as
  * wide): about n draws, an even number of each. */
 void wv_closing_propose(wvgd_fit *f, size_t n)
@@ -23,17 +27,18 @@ void wv_closing_propose(wvgd_fit *f, size_t n)
     size_t K = f->mix.K, total = 0;
     f->proposals.n = 2 * K + 1;
     for (size_t k = 0; k < K; k++) {
-        double share = (double)n * (1 - share_wide) * (0.5 * f->mix.w[k] + 0.5 / (double)K);
+        double share = (double)n * (1 - wv_policy.closing_wide_share) * evened(f->mix.w[k], K);
         f->proposals.p[2 * k].q = f->proposals.p[2 * k + 1].q = wv_mixture_component(&f->mix, k);
-        f->proposals.p[2 * k + 1].q.nu = degrees_tails;
-        f->proposals.share[2 * k] = 2 * (size_t)fmax(1, round((1 - share_tails) * share / 2));
-        f->proposals.share[2 * k + 1] = 2 * (size_t)fmax(1, round(share_tails * share / 2));
+        f->proposals.p[2 * k + 1].q.nu = wv_policy.closing_tails_degrees;
+        f->proposals.share[2 * k] = 2 * (size_t)fmax(1, round((1 - wv_policy.closing_tails_share) * share / 2));
+        f->proposals.share[2 * k + 1] = 2 * (size_t)fmax(1, round(wv_policy.closing_tails_share * share / 2));
     }
     bool wide = wv_mixture_moments(&f->mix, f->closing.wide_mu, f->closing.wide_root, f->arena);
-    cblas_dscal((int)(f->D * f->D), widening, f->closing.wide_root, 1);
-    f->proposals.p[2 * K].q = (wv_gaussian){wv_family_get(WVGD_FULL), f->D,        0, f->closing.wide_mu,
-                                            f->closing.wide_root,     degrees_wide};
-    f->proposals.share[2 * K] = wide ? 2 * (size_t)fmax(2, round(share_wide * (double)n / 2)) : 0;
+    cblas_dscal((int)(f->D * f->D), wv_policy.closing_wide_scale, f->closing.wide_root, 1);
+    f->proposals.p[2 * K].q =
+        (wv_gaussian){wv_family_get(WVGD_FULL),      f->D, 0, f->closing.wide_mu, f->closing.wide_root,
+                      wv_policy.closing_wide_degrees};
+    f->proposals.share[2 * K] = wide ? 2 * (size_t)fmax(2, round(wv_policy.closing_wide_share * (double)n / 2)) : 0;
     for (size_t c = 0; c < f->proposals.n; c++)
         total += f->proposals.share[c];
     f->b.n = total;
@@ -60,10 +65,11 @@ static wv_place place(const void *self, size_t k)
     const sources *s = self;
     const double *made = s->made + 2 * k, *inverse = s->inverse + k * s->D * s->D;
     if (k + 1 < s->n)
-        return (wv_place){s->p[2 * k].q.mu, inverse, s->log_det[k], made[0], degrees_tails, made[1], 0};
+        return (wv_place){s->p[2 * k].q.mu, inverse, s->log_det[k], made[0], wv_policy.closing_tails_degrees,
+                          made[1],          0};
     /* the wide t around a component alone has its root, wider */
-    double like = s->n == 2 ? 1 / (widening * widening) : 0;
-    return (wv_place){s->p[2 * k].q.mu, inverse, s->log_det[k], 0, degrees_wide, made[0], like};
+    double like = s->n == 2 ? 1 / (wv_policy.closing_wide_scale * wv_policy.closing_wide_scale) : 0;
+    return (wv_place){s->p[2 * k].q.mu, inverse, s->log_det[k], 0, wv_policy.closing_wide_degrees, made[0], like};
 }
 
 /* Component k of the mixture, whose proposal is the place of that number. */
@@ -350,6 +356,12 @@ static double weigh_alone(wvgd_fit *f, const sources *s, const wv_squares *squar
     return top;
 }
 
+/* Whether the controls have corrected the mean only a little. */
+static bool is_small(double level, double mean)
+{
+    return level > mean / wv_policy.closing_correction && level < wv_policy.closing_correction * mean;
+}
+
 /* Evidence and its standard error from weights whose largest log is `top`, which become f->closing.v. */
 static wvgd_estimate estimate(wvgd_fit *f, const controls *c, size_t first, double top)
 {
@@ -364,7 +376,7 @@ static wvgd_estimate estimate(wvgd_fit *f, const controls *c, size_t first, doub
     calibrate(f, c, first);
     regress(f, c, first, v, mean, beta);
     double level = mean - cblas_ddot((int)C, beta, 1, c->mean, 1);
-    if (!(level > mean / 4 && level < 4 * mean)) { /* no small correction: leave it */
+    if (!is_small(level, mean)) {
         memset(beta, 0, C * sizeof *beta);
         level = mean;
     }
@@ -372,7 +384,7 @@ static wvgd_estimate estimate(wvgd_fit *f, const controls *c, size_t first, doub
     wv_arena_release(f->arena, mark);
     /* what the draws cannot show: the ridge and rounding; and where some points have no density, a share of
      * such points that n draws may well miss */
-    double hidden = hypot(1e-4, f->count.bad_points + f->count.zero_points ? 1 / (double)n : 0);
+    double hidden = hypot(wv_policy.closing_hidden_se, f->count.bad_points + f->count.zero_points ? 1 / (double)n : 0);
     return (wvgd_estimate){top + log(level), hypot(sqrt(variance) / (double)n, hidden)};
 }
 
@@ -465,7 +477,8 @@ void wv_closing_pool(wvgd_fit *f)
             double omega = 1;
             for (size_t k = 0; k < c.C; k++)
                 omega -= (c.h[i * c.C + k] - c.mean[k]) * c.tilt[k];
-            f->closing.draws.log_m[at + i] -= log(fmin(fmax(omega, 0.2), 5));
+            f->closing.draws.log_m[at + i] -=
+                log(fmin(fmax(omega, wv_policy.closing_omega_least), wv_policy.closing_omega_most));
         }
     }
     wv_arena_release(f->arena, mark);

@@ -3,6 +3,7 @@
 #include "staged/grow.h"
 #include "fit.h"
 #include "gaussian.h"
+#include "policy.h"
 #include "rng.h"
 #include "simd/columns.h"
 #include "staged/assess.h"
@@ -11,6 +12,9 @@
 #include <cblas.h>
 #include <math.h>
 #include <string.h>
+
+/* Weights of points that need not be looked at: for sums, and for the direction of a split. */
+static const double negligible = 1e-12, faint = 1e-8;
 
 /* ---- drop -------------------------------------------------------------------------------------------------------- */
 /* Is component k the heaviest of those of a mode that matters? */
@@ -28,7 +32,8 @@ void wv_grow_drop(wvgd_fit *f)
     size_t K = f->mix.K, mark = wv_arena_mark(f->arena);
     double *light = wv_arena_take(f->arena, K);
     for (size_t k = 0; k < K; k++)
-        light[k] = !(f->mix.w[k] > 0.03 / (double)K) && !(f->mix.w[k] > 0.002 && stands_for_mode(f, k));
+        light[k] = !(f->mix.w[k] > wv_policy.mixture_drop / (double)K) &&
+                   !(f->mix.w[k] > wv_policy.mixture_drop_mode && stands_for_mode(f, k));
     wv_mixture_drop(&f->mix, light);
     wv_arena_release(f->arena, mark);
 }
@@ -81,7 +86,7 @@ static sample gather(wvgd_fit *f, const wv_assessment *a, size_t k)
     sample s = {.x = wv_arena_take(f->arena, a->n * D),
                 .grad = wv_arena_take(f->arena, a->n * D),
                 .u = wv_arena_take(f->arena, wv_assess_blocks(a) * WV_COLUMNS)};
-    size_t n = wv_assess_component(f, a, k, 1e-8, s.u) ? a->n : 0;
+    size_t n = wv_assess_component(f, a, k, faint, s.u) ? a->n : 0;
     for (size_t i = 0; i < n; i++)
         if (s.u[i] > 0) {
             memcpy(s.x + s.n * D, f->pool.x + i * D, D * sizeof(double));
@@ -113,7 +118,7 @@ static void tame(wvgd_fit *f, size_t n, const double *u, double *r)
     double *length = wv_arena_take(f->arena, n), *mean = wv_arena_zeros(f->arena, D);
     for (size_t i = 0; i < n; i++)
         length[i] = cblas_dnrm2((int)D, r + i * D, 1);
-    double most = quantile(n, length, u, 0.98);
+    double most = quantile(n, length, u, wv_policy.mixture_split_quantile);
     for (size_t i = 0; i < n; i++) {
         if (length[i] > most)
             cblas_dscal((int)D, most / length[i], r + i * D, 1);
@@ -129,12 +134,12 @@ static void largest_direction(wvgd_fit *f, size_t k, const double *S, double *be
 {
     size_t D = f->D, mark = wv_arena_mark(f->arena);
     double *v = wv_arena_take(f->arena, D), *T = wv_arena_take(f->arena, D * D), largest = -1;
-    for (uint64_t start = 0; start < 3; start++) {
+    for (uint64_t start = 0; (double)start < wv_policy.mixture_split_starts; start++) {
         wv_stream stream = {f->opt.seed, WV_RNG_RESTART, f->count.batch, k};
         wv_rng_normal(&stream, start, D, v);
         cblas_dscal((int)D, 1 / cblas_dnrm2((int)D, v, 1), v, 1);
         double norm = 0;
-        for (int round = 0; round < 15; round++)
+        for (int round = 0; round < wv_policy.mixture_split_rounds; round++)
             norm = power_step(D, S, v, T);
         if (norm > largest) {
             largest = norm;
@@ -171,7 +176,7 @@ static void split(wvgd_fit *f, size_t k, const double *v)
     q.family->colour(D, 0, q.root, 1, away, f->arena);
     for (size_t i = 0; i < D; i++)
         for (size_t c = 0; c < D; c++)
-            C[i * D + c] = (i == c) - 0.64 * v[i] * v[c];
+            C[i * D + c] = (i == c) - wv_policy.mixture_split_narrowing * v[i] * v[c];
     if (wv_mixture_absorb(&f->mix, k, C, f->arena)) {
         for (int sign = -1; sign <= 1; sign += 2) {
             memcpy(mu, q.mu, D * sizeof *mu);
@@ -188,10 +193,10 @@ static double misfit(wvgd_fit *f, const wv_assessment *a, size_t k)
 {
     size_t mark = wv_arena_mark(f->arena);
     double gap = 0, *u = wv_arena_take(f->arena, wv_assess_blocks(a) * WV_COLUMNS);
-    if (wv_assess_component(f, a, k, 1e-12, u) && wv_weights_ess(a->n, u) >= 4)
+    if (wv_assess_component(f, a, k, negligible, u) && wv_weights_ess(a->n, u) >= wv_policy.mixture_step_ess)
         for (size_t i = 0; i < a->n; i++) {
             double off = u[i] > 0 ? f->pool.log_p[i] - a->log_m[i] - a->elbo : 0;
-            gap += f->mix.w[k] * u[i] * fmin(off * off, 25);
+            gap += f->mix.w[k] * u[i] * fmin(off * off, wv_policy.mixture_split_outlier);
         }
     wv_arena_release(f->arena, mark);
     return gap;
@@ -210,7 +215,7 @@ void wv_grow_split(wvgd_fit *f)
     size_t K = f->mix.K, mark = wv_arena_mark(f->arena);
     double *gap = wv_arena_take(f->arena, K), *direction = wv_arena_take(f->arena, f->D);
     wv_assessment a = wv_assess_room(f, K, wv_draws_size(f));
-    size_t most = wv_assess(f, &a, false) ? 2 : 0;
+    size_t most = wv_assess(f, &a, false) ? (size_t)wv_policy.mixture_splits : 0;
     for (size_t k = 0; k < K && most; k++)
         gap[k] = misfit(f, &a, k);
     for (; most && f->mix.K + 2 <= f->mix.room; most--) {
@@ -229,7 +234,7 @@ void wv_grow_split(wvgd_fit *f)
 static void strike_near(wvgd_fit *f, size_t n, const double *x, double *log_w, double *y)
 {
     size_t D = f->D;
-    double near = (double)D + 2 * sqrt(2 * (double)D);
+    double near = (double)D + wv_policy.mixture_add_apart * sqrt(2 * (double)D);
     wv_gaussian q = wv_mixture_component(&f->mix, f->mix.K - 1);
     wv_gaussian_whiten(&q, n, x, y, f->arena);
     for (size_t k = 0; k < n; k++)
@@ -248,14 +253,20 @@ static void make_way(wvgd_fit *f, size_t added, double share)
     wv_arena_release(f->arena, mark);
 }
 
+/* Components to add to K. */
+static size_t additions(size_t K)
+{
+    return (size_t)fmax(ceil(wv_policy.mixture_add_share * (double)K), wv_policy.mixture_add_least);
+}
+
 void wv_grow_add(wvgd_fit *f, size_t n, const double *x, double *log_w, double share)
 {
-    size_t D = f->D, K = f->mix.K, wanted = (size_t)ceil(0.34 * (double)K), added = 0, mark = wv_arena_mark(f->arena);
+    size_t D = f->D, K = f->mix.K, wanted = additions(K), added = 0, mark = wv_arena_mark(f->arena);
     wv_mixture before = f->mix; /* its first K components stay where they are */
     double *y = wv_arena_take(f->arena, n * D);
-    for (wanted = wanted > 2 ? wanted : 2; added < wanted && f->mix.K < f->mix.room; added++) {
+    for (; added < wanted && f->mix.K < f->mix.room; added++) {
         size_t i = position_of_largest(n, log_w);
-        if (!(log_w[i] > 0.7))
+        if (!(log_w[i] > wv_policy.mixture_add_excess))
             break;
         size_t parent = wv_mixture_owner(&before, x + i * D, f->arena);
         wv_gaussian q = wv_mixture_component(&before, parent);
@@ -290,16 +301,18 @@ static void refine_one(wvgd_fit *f, void *context, size_t k)
     }
     memcpy(mu, old, D * sizeof *mu);
     memcpy(root, f->mix.root + k * D * D, D * D * sizeof *root);
-    to->w[k] = 0.2 * w;
+    to->w[k] = wv_policy.mixture_refine_old * w;
     if (!(sum < 1e-8)) {
         cblas_dscal((int)n, 1 / sum, u, 1);
-        double size = wv_weights_ess(n, u), keep = size / (size + 2 * d);
+        double size = wv_weights_ess(n, u), keep = size / (size + wv_policy.mixture_refine_prior * d);
         cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->pool.x, (int)D, u, 1, 0.0, mu, 1);
         for (size_t i = 0; i < D; i++)
             mu[i] = old[i] + keep * (mu[i] - old[i]);
         wv_gaussian_follow(wv_family_get(WVGD_FULL), D, root, mu, n, f->pool.x, u, size / (size + 1 + d * d),
                            wv_arena_take(f->arena, n * D), wv_arena_take(f->arena, D * D), f->arena);
-        to->w[k] = size < 10 ? 0.5 * (w + sum) : 0.2 * w + 0.8 * sum;
+        to->w[k] = size < wv_policy.mixture_refine_few
+                       ? 0.5 * (w + sum)
+                       : wv_policy.mixture_refine_old * w + (1 - wv_policy.mixture_refine_old) * sum;
     }
     wv_arena_release(f->arena, mark);
 }

@@ -6,6 +6,7 @@
 #include "draws.h"
 #include "fit.h"
 #include "gaussian.h"
+#include "policy.h"
 #include "rng.h"
 #include "simd/columns.h"
 #include "staged/assess.h"
@@ -16,7 +17,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { WINDOW = 8, ALONE = 120, TOGETHER = 12 }; /* batches kept for one component; iterations at most */
+static const double negligible = 1e-12; /* weight of a point that need not be looked at */
 
 /* ---- draws ------------------------------------------------------------------------------------------------------- */
 /* n standard normals in antithetic orthogonal blocks: 2 D of them span every direction twice. */
@@ -53,17 +54,12 @@ void wv_mixture_fit_spread(wvgd_fit *f, const wv_gaussian *q, const wv_stream *s
         cblas_daxpy((int)f->D, 1.0, q->mu, 1, x + i * f->D, 1);
 }
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 /* Draws of each component in a batch, an even number. */
 static size_t draws_each(const wvgd_fit *f)
 {
-    size_t K = f->mix.K, D = f->D, draws = larger(K == 1 ? 2 * D : K < 8 ? D / 2 : D / 3, K == 1 ? 20 : 10);
+    size_t K = f->mix.K, draws = wv_draws_each(f->D, K);
     if (K > 1 && f->growth.effort) { /* as many as the pool has room for */
-        size_t room = wv_draws_components(f) * larger(D / 2, 10) / K / 2 * 2;
+        size_t room = f->mix.room * wv_draws_each(f->D, 2) / K / 2 * 2;
         draws = draws << f->growth.effort < room ? draws << f->growth.effort : room;
     }
     return draws + draws % 2;
@@ -206,17 +202,17 @@ static void step_one(wvgd_fit *f, void *context, size_t k)
     const stepping *s = context;
     size_t D = f->D, mark = wv_arena_mark(f->arena);
     double *u = wv_arena_take(f->arena, wv_assess_blocks(s->at) * WV_COLUMNS), *root = s->root + k * D * D;
-    double ess = wv_assess_component(f, s->at, k, 1e-12, u) ? wv_weights_ess(s->at->n, u) : 0;
+    double ess = wv_assess_component(f, s->at, k, negligible, u) ? wv_weights_ess(s->at->n, u) : 0;
     memcpy(s->mu + k * D, f->mix.mu + k * D, D * sizeof(double));
     memcpy(root, f->mix.root + k * D * D, D * D * sizeof *root);
     s->elbo[k] = NAN;
     wv_update_result r = {false, 0};
-    if (ess >= 4) {
+    if (ess >= wv_policy.mixture_step_ess) {
         s->elbo[k] = wv_assess_own_elbo(f, s->at, u);
         r = update(f, s, k, u, ess);
     }
     if (!r.ok)
-        cblas_dscal((int)(D * D), 0.8, root, 1);
+        cblas_dscal((int)(D * D), wv_policy.mixture_failed_scale, root, 1);
     s->kl[k] = r.ok ? r.kl : INFINITY;
     wv_arena_release(f->arena, mark);
 }
@@ -232,9 +228,10 @@ static void step_weights(wvgd_fit *f, const double *elbo)
             bottom = fmin(bottom, elbo[k]);
         }
     for (size_t k = 0; k < K; k++)
-        sum += w[k] = f->mix.w[k] * exp(0.5 * ((isfinite(elbo[k]) ? elbo[k] : bottom) - top));
+        sum += w[k] = f->mix.w[k] *
+                      exp(wv_policy.mixture_weight_power * ((isfinite(elbo[k]) ? elbo[k] : bottom) - top));
     for (size_t k = 0; k < K; k++)
-        floored += w[k] = fmax(w[k] / sum, 0.02 / (double)K);
+        floored += w[k] = fmax(w[k] / sum, wv_policy.mixture_weight_least / (double)K);
     for (size_t k = 0; k < K; k++)
         w[k] /= floored;
     if (K > 1 && top > -INFINITY)
@@ -277,7 +274,7 @@ static void go_back(wvgd_fit *f)
 static void contract(wvgd_fit *f)
 {
     for (size_t k = 0; k < f->mix.K; k++)
-        wv_mixture_scale_root(&f->mix, k, 0.5);
+        wv_mixture_scale_root(&f->mix, k, wv_policy.mixture_retreat_scale);
 }
 
 /* Back to the best state, less the components that have dragged the ELBO down since: one that has lost itself in the
@@ -287,7 +284,8 @@ static void undo(wvgd_fit *f, const wv_assessment *a)
     size_t K = f->mix.K, mark = wv_arena_mark(f->arena);
     double *lost = wv_arena_take(f->arena, K), *u = wv_arena_take(f->arena, wv_assess_blocks(a) * WV_COLUMNS);
     for (size_t k = 0; k < K; k++)
-        lost[k] = K > 1 && wv_assess_component(f, a, k, 1e-12, u) && wv_assess_own_elbo(f, a, u) < f->fitting.best - 30;
+        lost[k] = K > 1 && wv_assess_component(f, a, k, negligible, u) &&
+                  wv_assess_own_elbo(f, a, u) < f->fitting.best - wv_policy.mixture_lost;
     go_back(f);
     wv_mixture_drop(&f->mix, lost);
     keep_best(f);
@@ -299,17 +297,34 @@ static double noise_of(const wv_assessment *a)
     return a->sd / sqrt(fmax(a->ess, 1));
 }
 
+/* Has the ELBO fallen below that of the best state? Of a state that has gone astray the noise is as large as the
+ * fall. */
+static bool is_fall(double elbo, double noise, const wv_mixture_fitting *m)
+{
+    return elbo < m->best - fmax(wv_policy.mixture_fall, wv_policy.mixture_fall_noise * fmin(noise, m->best_sd));
+}
+
+static bool is_gain(double elbo, double noise, const wv_mixture_fitting *m)
+{
+    return elbo > m->best + wv_policy.mixture_gain + wv_policy.mixture_gain_noise * noise;
+}
+
+/* Is a full step of so many nats hardly one? */
+static bool is_small(double kl, size_t D)
+{
+    return kl < wv_policy.mixture_rest_step * (wv_policy.mixture_rest_base + wv_policy.mixture_rest_each * (double)D);
+}
+
 /* Compares the state with the best, and goes back to that if it has become worse (*back). True: the fit has ended. */
 static bool compare(wvgd_fit *f, wv_assessment *a, bool *back)
 {
     wv_mixture_fitting *m = &f->fitting;
     double noise = noise_of(a);
-    /* of a state that has gone astray the noise is as large as the fall */
-    *back = a->elbo < m->best - fmax(1, 3 * fmin(noise, m->best_sd));
-    m->stalls = a->elbo > m->best + 0.02 + 0.1 * noise ? 0 : m->stalls + 1;
+    *back = is_fall(a->elbo, noise, m);
+    m->stalls = is_gain(a->elbo, noise, m) ? 0 : m->stalls + 1;
     if (*back) {
         undo(f, a);
-        m->rho = fmax(0.2, m->rho / 2);
+        m->rho = fmax(wv_policy.mixture_rho_least, wv_policy.mixture_rho_fall * m->rho);
         if (!wv_assess(f, a, false))
             return true;
         m->best = fmin(m->best, a->elbo);
@@ -319,7 +334,7 @@ static bool compare(wvgd_fit *f, wv_assessment *a, bool *back)
         m->best = a->elbo;
         m->best_sd = a->sd;
     }
-    if (m->stalls < (f->mix.K == 1 ? 6 : 4))
+    if ((double)m->stalls < (f->mix.K == 1 ? wv_policy.mixture_alone_patience : wv_policy.mixture_patience))
         return false;
     wv_mixture_fit_end(f);
     return true;
@@ -335,7 +350,7 @@ static bool iterate(wvgd_fit *f, wv_assessment *a, bool judged, bool measured)
         if (m->best > -INFINITY)
             go_back(f);
         contract(f);
-        return ++m->stalls > 10;
+        return (double)++m->stalls > wv_policy.mixture_retreats;
     }
     f->last.pelbo = a->elbo;
     f->last.pelbo_se = noise_of(a);
@@ -343,13 +358,13 @@ static bool iterate(wvgd_fit *f, wv_assessment *a, bool judged, bool measured)
     if (judged && compare(f, a, &back))
         return true;
     double kl = step(f, a);
-    m->small = kl < 0.01 * (5 + 0.2 * (double)f->D) ? m->small + 1 : 0;
+    m->small = is_small(kl, f->D) ? m->small + 1 : 0;
     m->elbo = a->elbo;
     m->sd = a->sd;
-    if (m->small >= 2)
+    if ((double)m->small >= wv_policy.mixture_rests)
         return true;
     if (!back)
-        m->rho = fmin(1, 1.4 * m->rho);
+        m->rho = fmin(1, wv_policy.mixture_rho_rise * m->rho);
     return false;
 }
 
@@ -368,7 +383,8 @@ void wv_mixture_fit_begin(wvgd_fit *f, bool step_first)
 /* Whether iterations are over, though there may be more to gain. */
 static bool late(wvgd_fit *f)
 {
-    if (f->fitting.iteration < (f->mix.K == 1 ? ALONE : TOGETHER))
+    double most = f->mix.K == 1 ? wv_policy.mixture_alone_iterations : wv_policy.mixture_iterations;
+    if ((double)f->fitting.iteration < most)
         return false;
     wv_mixture_fit_end(f);
     return true;
@@ -378,7 +394,7 @@ static bool late(wvgd_fit *f)
 static bool retreat(wvgd_fit *f)
 {
     contract(f);
-    if (++f->fitting.stalls <= 10)
+    if ((double)++f->fitting.stalls <= wv_policy.mixture_retreats)
         return false;
     wv_mixture_fit_end(f);
     return true;
@@ -387,14 +403,15 @@ static bool retreat(wvgd_fit *f)
 bool wv_mixture_fit_tell(wvgd_fit *f)
 {
     size_t finite = 0, mark = wv_arena_mark(f->arena);
+    size_t window = (size_t)wv_policy.mixture_window;
     bool alone = f->mix.K == 1, ended;
     for (size_t i = 0; i < f->b.n; i++)
         finite += f->b.log_p[i] > -INFINITY;
     wv_assessment a = wv_assess_room(f, f->mix.K, wv_draws_size(f) + f->b.n);
     wv_draws_take_seen(f, &f->b, &a.seen);
-    bool measured = !alone || f->pool.batches <= WINDOW;
+    bool measured = !alone || f->pool.batches <= window;
     if (alone)
-        wv_draws_forget(f, WINDOW);
+        wv_draws_forget(f, window);
     f->fitting.iteration++;
     f->count.iteration++;
     if (alone && 2 * finite < f->b.n)
