@@ -17,7 +17,8 @@ typedef struct overflow {
 
 struct wv_arena {
     unsigned char *memory, *base; /* as it was allocated, and its first whole cache line */
-    size_t size, used;            /* bytes */
+    size_t size;                  /* bytes, a multiple of LINE */
+    size_t used;                  /* bytes, and a line for each array beyond them, so that a later mark is larger */
     overflow *beyond;
 };
 
@@ -29,6 +30,7 @@ wv_arena *wv_arena_new(size_t doubles)
         free(a);
         return NULL;
     }
+    size = (size + LINE - 1) / LINE * LINE;
     a->memory = malloc(size + LINE);
     if (!a->memory) {
         free(a);
@@ -85,8 +87,10 @@ size_t wv_arena_mark(const wv_arena *a)
 
 void wv_arena_release(wv_arena *a, size_t mark)
 {
+    size_t end = a->used < a->size ? a->used : a->size;
     free_beyond(a, mark);
-    poison(a->base + mark, a->used - mark, false);
+    if (mark < end)
+        poison(a->base + mark, end - mark, false);
     a->used = mark;
 }
 
@@ -98,6 +102,7 @@ static void *take_beyond(wv_arena *a, size_t size)
         return NULL;
     *o = (overflow){a->beyond, a->used};
     a->beyond = o;
+    a->used += LINE;
     return (unsigned char *)o + head;
 }
 
@@ -105,7 +110,7 @@ static void *take(wv_arena *a, size_t n, size_t each)
 {
     size_t size = wv_times(n, each);
     size = size < SIZE_MAX - LINE ? (size + LINE - 1) / LINE * LINE : size;
-    if (size > a->size - a->used)
+    if (a->used > a->size || size > a->size - a->used)
         return take_beyond(a, size);
     void *memory = a->base + a->used;
     a->used += size;
