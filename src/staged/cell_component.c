@@ -398,7 +398,7 @@ static weighted of_set(const cell *c, set s, double ess)
     return (weighted){s.n, c->draws.x, c->draws.log_p, c->draws.grad, c->draws.u, ess, s.share};
 }
 
-static wv_update_result step(wvgd_fit *f, const cell *c, weighted p, double rho)
+static wv_update_result take_step(wvgd_fit *f, const cell *c, weighted p, double rho)
 {
     size_t D = f->D;
     wv_update by = {.estimator = WVGD_NATURAL,
@@ -418,6 +418,7 @@ static wv_update_result step(wvgd_fit *f, const cell *c, weighted p, double rho)
     return wv_update_component(f, &by);
 }
 
+/* Sizes of sets that the budget allows. */
 static sizes affordable(const wvgd_fit *f)
 {
     double D = (double)f->D, N = (double)f->N,
@@ -444,7 +445,7 @@ static bool use_up(wvgd_fit *f, cell *c, set s, double *kl)
     for (int k = 0; (double)k < wv_policy.component_set_steps; k++) {
         if (k && !((ess = reweigh(f, c, s.n)) > wv_policy.component_set_worn * s.ess))
             break;
-        wv_update_result r = ess < enough ? (wv_update_result){false, 0} : step(f, c, of_set(c, s, ess), rho);
+        wv_update_result r = ess < enough ? (wv_update_result){false, 0} : take_step(f, c, of_set(c, s, ess), rho);
         if (!r.ok)
             return false;
         *kl = k ? *kl : r.kl;
@@ -492,9 +493,9 @@ static bool average(wvgd_fit *f, cell *c, set s)
     double kl, sets = averaged_sets(f->D, s.spread, c->size.many);
     for (uint64_t k = 0; !k || (double)k < sets; k++) {
         s = draw(f, c, last_set() + k, c->size.many, s);
-        if (!s.n || !(sets > 1 ? s.ess > wv_policy.component_step_draws &&
-                                     step(f, c, of_set(c, s, s.ess), 1 / (double)(k + 2)).ok
-                               : use_up(f, c, s, &kl)))
+        if (!s.n || (sets > 1 && !(s.ess > wv_policy.component_step_draws)))
+            return false;
+        if (!(sets > 1 ? take_step(f, c, of_set(c, s, s.ess), 1 / (double)(k + 2)).ok : use_up(f, c, s, &kl)))
             return false;
     }
     return true;
@@ -575,8 +576,8 @@ static void polish(wvgd_fit *f, const cell *c)
             break;
         double ess = wv_weights_ess(n, u);
         wv_update_result r = ess > wv_policy.component_polish_draws * parameters
-                                 ? step(f, c, (weighted){n, s.x, s.log_p, s.grad, u, ess, 0},
-                                        wv_policy.component_polish_step)
+                                 ? take_step(f, c, (weighted){n, s.x, s.log_p, s.grad, u, ess, 0},
+                                             wv_policy.component_polish_step)
                                  : (wv_update_result){false, 0};
         if (!r.ok) /* too few after all: as it was */
             wv_cell_component_recall(f, c->j);

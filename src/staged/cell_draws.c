@@ -230,12 +230,12 @@ typedef struct {
     double squares, rr, dd;  /* sums of u^2, u r^2, u d^2 */
 } regression;
 
-/* One block in three: the roots of its weights, and r and d times these. */
+/* Of one block: the roots of its weights, and r and d times these. */
 typedef struct {
     double root[WV_COLUMNS], r[WV_COLUMNS], d[WV_COLUMNS];
 } scaled;
 
-/* Scales the draws of a block, `whole` with those beyond the last, and adds their squares. */
+/* The block of draws from number `first` on, filled up with zeros, and its part of the sums of squares. */
 static void scale(const wv_cell_sample *s, const double *log_q, const double *u, size_t first, scaled *to,
                   regression *g)
 {

@@ -52,18 +52,20 @@ static bool diagonal(const wvgd_fit *f)
     return f->family == wv_family_get(WVGD_DIAG);
 }
 
-/* The diagonal Gaussian that is best for the whole space: with its restriction to every cell the cells are no worse
- * than one component. Kept where the joint solver has its pilot's best. */
+/* Several diagonal components may begin with the one that is best for the whole space: then the cells are no worse than
+ * one component. */
 static bool has_whole(const wvgd_fit *f)
 {
     return f->N > 1 && f->prefit.wanted;
 }
 
+/* That component. It stands where the joint solver has its pilot's best, and is saved with that. */
 static wv_gaussian whole(const wvgd_fit *f)
 {
     return (wv_gaussian){f->family, f->D, f->R, f->prefit.best, f->prefit.best + f->D, 0};
 }
 
+/* Whether the present round fits it. */
 static bool on_whole(const wvgd_fit *f)
 {
     return has_whole(f) && (double)f->cells.refined < wv_policy.refine_whole_rounds;
@@ -86,10 +88,11 @@ static bool judging(const wvgd_fit *f)
     return f->N > 1 && (double)f->cells.refined + 1 == wv_policy.refine_rounds;
 }
 
+/* It begins with the posterior's mean, and with the sds that each coordinate has when the others are given. */
 static void begin_whole(wvgd_fit *f)
 {
     size_t D = f->D, mark = wv_arena_mark(f->arena);
-    double *P = wv_arena_take(f->arena, D * D);
+    double *P = wv_arena_take(f->arena, D * D); /* the precision of the posterior */
     memcpy(f->prefit.best, f->posterior.mean, D * sizeof(double));
     memcpy(P, f->prefit.root, D * D * sizeof *P);
     bool inverted = LAPACKE_dpotri_work(LAPACK_COL_MAJOR, 'U', (lapack_int)D, P, (lapack_int)D) == 0;
@@ -235,7 +238,7 @@ static bool enough(const wvgd_fit *f, double ess)
 
 /* One step of the component with location mu and the given root, fitted on cell j (N: everywhere); returns the nats
  * of a full step, NAN: it could not be taken. */
-static double step(wvgd_fit *f, const uint32_t *cell, size_t j, double *mu, double *root, double rho)
+static double take_step(wvgd_fit *f, const uint32_t *cell, size_t j, double *mu, double *root, double rho)
 {
     size_t mark = wv_arena_mark(f->arena);
     wv_gaussian q = {f->family, f->D, f->R, mu, root, 0};
@@ -272,6 +275,7 @@ static void choose_starts(wvgd_fit *f, const uint32_t *cell)
     }
 }
 
+/* Components that have become worse on their cells are again what they began with. */
 static void keep_better(wvgd_fit *f, const uint32_t *cell)
 {
     for (size_t j = 0; j < f->N; j++) {
@@ -298,12 +302,12 @@ static double step_share(const wvgd_fit *f)
 }
 
 /* What a round does with its draws; returns the nats of full steps, weighted. */
-static double advance(wvgd_fit *f, const uint32_t *cell)
+static double use_draws(wvgd_fit *f, const uint32_t *cell)
 {
     size_t size = f->family->size(f->D, f->R);
     double kl = 0, rho = step_share(f);
     if (on_whole(f)) {
-        step(f, cell, f->N, f->prefit.best, f->prefit.best + f->D, rho);
+        take_step(f, cell, f->N, f->prefit.best, f->prefit.best + f->D, rho);
         return 0;
     }
     if (judging(f)) {
@@ -313,7 +317,7 @@ static double advance(wvgd_fit *f, const uint32_t *cell)
     if (has_whole(f) && (double)f->cells.refined == wv_policy.refine_whole_rounds)
         choose_starts(f, cell);
     for (size_t j = 0; j < f->N; j++)
-        kl += f->cells.weight[j] * step(f, cell, j, f->cells.now.mu + j * f->D, f->cells.now.root + j * size, rho);
+        kl += f->cells.weight[j] * take_step(f, cell, j, f->cells.now.mu + j * f->D, f->cells.now.root + j * size, rho);
     return kl;
 }
 
@@ -333,7 +337,7 @@ wvgd_status wv_cell_refine_tell(wvgd_fit *f, wvgd_error *error)
     /* draws of the component itself, in mirrored pairs, tell more than these and older ones with unequal weights */
     wv_draws_clear(f);
     wv_draws_take(f, &f->b);
-    double kl = advance(f, find_cells(f));
+    double kl = use_draws(f, find_cells(f));
     wv_arena_release(f->arena, mark);
     f->cells.refined++;
     if (ended(f, f->cells.refined, kl)) {
