@@ -15,7 +15,13 @@ typedef struct {
     uint32_t *cell;       /* [n] nearest particle */
     uint32_t *stratum;    /* [n] proposal that drew the point */
     double *sum_u;        /* [N] sum over all points of q_j / m */
+    double *memory;       /* of a batch that owns its arrays */
+    uint32_t *index;
 } wv_batch;
+
+/* Room for n points in D dimensions, and for sums over N cells; false without memory. */
+bool wv_batch_new(wv_batch *b, size_t n, size_t D, size_t N, bool gradients);
+void wv_batch_free(wv_batch *b);
 
 /* Points of a batch listed by cell: those of cell j are order[start[j]] .. order[start[j + 1] - 1]. */
 typedef struct {
@@ -41,4 +47,8 @@ typedef struct {
     size_t *share;       /* [the same] draws of each */
     wv_stretch *stretch; /* [2 (3N + 3) + 1 + WV_PIECES] */
 } wv_proposals;
+
+/* For N components, besides `others`, and stretches of so many pieces at most; false without memory. */
+bool wv_proposals_new(wv_proposals *p, size_t N, size_t others, size_t pieces);
+void wv_proposals_free(wv_proposals *p);
 #endif

@@ -75,12 +75,6 @@ static size_t arena_size(const wvgd_fit *f)
     return points + cells + wv_times(any, 8) + wv_times(24, square) + wv_times(p, p + WV_BLOCK + 8) + 65536;
 }
 
-static void drop_view(wvgd_fit *view)
-{
-    wv_arena_free(view->arena);
-    wv_desk_free(&view->desk);
-}
-
 /* The other workers; fewer than asked for, if there is no memory for them. A cost function of the
  * caller's is called by one thread at a time. */
 static bool hire(wvgd_fit *f)
@@ -91,14 +85,12 @@ static bool hire(wvgd_fit *f)
         memcpy(&f->workers.view[v], f, offsetof(wvgd_fit, workers));
         wvgd_fit *view = &f->workers.view[v];
         view->arena = wv_arena_new(arena_size(f));
-        if (!view->arena || !wv_desk_new(view)) {
-            wv_arena_free(view->arena);
+        if (!view->arena)
             break;
-        }
         f->workers.views++;
     }
     while (f->workers.views && !wv_thread_pool_room(f->workers.views))
-        drop_view(&f->workers.view[--f->workers.views]);
+        wv_arena_free(f->workers.view[--f->workers.views].arena);
     f->workers.pool = f->workers.view ? wv_thread_pool_new((unsigned)f->workers.views + 1) : NULL;
     return f->workers.pool != NULL;
 }
@@ -109,11 +101,9 @@ void wvgd_free(wvgd_fit *f)
         return;
     wv_thread_pool_free(f->workers.pool);
     for (size_t v = 0; v < f->workers.views; v++)
-        drop_view(&f->workers.view[v]);
+        wv_arena_free(f->workers.view[v].arena);
     free(f->workers.view);
     wv_arena_free(f->arena);
-    wv_desk_free(&f->desk);
-    wv_shared_free(&f->shared);
     wv_explore_free(&f->explore);
     wv_modes_free(&f->modes);
     wv_mixture_free(&f->mix);
@@ -133,9 +123,8 @@ void wvgd_free(wvgd_fit *f)
     wv_joint_free(&f->joint);
     wv_trace_free(&f->trace);
     wv_views_free(&f->views);
-    free(f->proposals.p);
-    free(f->proposals.share);
-    free(f->proposals.stretch);
+    wv_batch_free(&f->own);
+    wv_proposals_free(&f->proposals);
     free(f);
 }
 
@@ -293,30 +282,36 @@ static bool make_parts(wvgd_fit *f)
            wv_tail_probe_new(&f->probe, d) && wv_cell_target_new(&f->target, D, f->staged ? K : 0) &&
            wv_cell_refine_new(&f->refine, D, wv_cell_refine_proposals(f)) &&
            wv_closing_new(&f->closing, f->N, D, f->size.close_max, f->size.made_room, f->staged) &&
-           (!f->staged || wv_closing_seen_new(&f->closing, K + 1, wv_draws_points(f))) && wv_shared_new(f) &&
-           wv_desk_new(f) && wv_views_new(&f->views, wv_times(f->N, D), wv_times(f->N, f->cell_family->size(D, 0))) &&
+           (!f->staged || wv_closing_seen_new(&f->closing, K + 1, wv_draws_points(f))) &&
+           wv_batch_new(&f->own, f->size.n_max, D, f->N, f->model.has_gradient) &&
+           wv_proposals_new(&f->proposals, f->N, f->size.made_room, WV_PIECES) &&
+           wv_views_new(&f->views, wv_times(f->N, D), wv_times(f->N, f->cell_family->size(D, 0))) &&
            (f->arena = wv_arena_new(arena_size(f))) != NULL;
 }
 
 /* The covariance root of a given metric: c = (a-b)' metric (a-b) = |A^-1 (a-b)|^2 with A A' = metric^-1. */
 static bool given_metric(wvgd_fit *f)
 {
-    size_t D = f->D;
-    double *E = f->desk.square[0], *e = f->desk.vector[0];
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *E = wv_arena_take(f->arena, D * D), *e = wv_arena_take(f->arena, D),
+           *spare = wv_arena_take(f->arena, D * D), *work = wv_arena_take(f->arena, wv_dense_eigh_work(D));
     memcpy(E, f->opt.metric, D * D * sizeof *E);
-    if (!wv_dense_eigh(D, E, e, f->desk.syev) || !(e[0] > 0))
-        return false;
-    for (size_t i = 0; i < D; i++)
+    bool definite = wv_dense_eigh(D, E, e, work) && e[0] > 0;
+    for (size_t i = 0; i < D && definite; i++)
         e[i] = 1 / e[i];
-    wv_dense_rebuild(D, E, e, f->cells.now.metric, f->desk.square[1]);
-    return wv_dense_chol(D, f->cells.now.metric, f->desk.square[1]);
+    if (definite) {
+        wv_dense_rebuild(D, E, e, f->cells.now.metric, spare);
+        definite = wv_dense_chol(D, f->cells.now.metric, spare);
+    }
+    wv_arena_release(f->arena, mark);
+    return definite;
 }
 
 /* Particles at z0 or at normal draws of the given scale, components and cells round with that scale. */
 static void place(wvgd_fit *f, const double *z0)
 {
-    size_t D = f->D;
-    double *sd = f->desk.vector[0];
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *sd = wv_arena_take(f->arena, D), *normal = wv_arena_take(f->arena, D);
     for (size_t i = 0; i < D; i++)
         sd[i] = f->opt.init_scale;
     for (size_t j = 0; j < f->N; j++) {
@@ -325,8 +320,8 @@ static void place(wvgd_fit *f, const double *z0)
         wv_rng_normal(&stream, j, D, z);
         cblas_dscal((int)D, f->opt.init_scale, z, 1);
         if (f->opt.init == WVGD_INIT_PRIOR && f->model.start) {
-            wv_rng_normal(&stream, j, D, f->desk.vector[1]);
-            f->model.start(f->model.start_self, f->desk.vector[1], z);
+            wv_rng_normal(&stream, j, D, normal);
+            f->model.start(f->model.start_self, normal, z);
         }
         if (z0)
             memcpy(z, z0 + j * D, D * sizeof *z);
@@ -339,6 +334,7 @@ static void place(wvgd_fit *f, const double *z0)
         memcpy(f->prefit.mu, f->cells.now.z, D * sizeof *sd);
         wv_family_get(WVGD_FULL)->set_sd(D, 0, f->prefit.root, sd);
     }
+    wv_arena_release(f->arena, mark);
 }
 
 wvgd_fit *wvgd_new(const wvgd_model *model, const wvgd_options *options, const double *z0, wvgd_error *error)
@@ -363,7 +359,7 @@ wvgd_fit *wvgd_new(const wvgd_model *model, const wvgd_options *options, const d
         wvgd_free(f);
         return NULL;
     }
-    f->known = WV_KNOWN_NOTHING;
+    f->b = f->own;
     place(f, z0);
     if (f->opt.metric && f->opt.cost == WVGD_MAHALANOBIS && (!f->dense || !given_metric(f))) {
         wv_fail(error, WVGD_E_ARGUMENT, "the metric is not positive definite, or has more than %d dimensions",

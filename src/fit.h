@@ -16,7 +16,6 @@
 #include "partition.h"
 #include "posterior.h"
 #include "results.h"
-#include "scratch.h"
 #include "staged/cell_refine.h"
 #include "staged/cell_target.h"
 #include "staged/cell_bound.h"
@@ -31,6 +30,8 @@
 
 enum {
     WV_DENSE = 128,  /* up to this dimension, D x D matrices are formed for every family */
+    WV_BLOCK = 256,  /* points whose densities under all proposals are held at once */
+    WV_FREE = 4096,  /* draws that are not evaluated, in one batch; at most WV_CHUNK */
     WV_CHUNK = 4096, /* closing draws asked for at once */
     WV_WORKERS = 32, /* threads of a fit at most */
     WV_PIECES = 64,  /* pieces at most into which a batch is cut for them */
@@ -161,12 +162,9 @@ struct wvgd_fit {
     wv_joint joint;
     wv_trace trace;
     wv_views views;
-    wv_shared shared;
-    wv_known known;
 
     wv_workers workers;
     wv_arena *arena; /* scratch of one worker */
-    wv_desk desk;
     wv_messages messages;
 };
 

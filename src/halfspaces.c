@@ -334,17 +334,6 @@ wv_inside wv_halfspaces_draw_inside(wvgd_fit *f, size_t j, wv_rng_use use, uint6
     return in;
 }
 
-size_t wv_halfspaces_inside(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t first, size_t n, bool around, double *all)
-{
-    size_t mark = wv_arena_mark(f->arena);
-    wv_inside in = wv_halfspaces_draw_inside(f, j, use, first, n, around);
-    memcpy(f->desk.gx, in.x, in.n * f->D * sizeof *in.x);
-    memcpy(f->desk.gu, in.u, in.n * sizeof *in.u);
-    *all = in.all;
-    wv_arena_release(f->arena, mark);
-    return in.n;
-}
-
 /* ---- a lattice --------------------------------------------------------------------------------------------------- */
 void wv_halfspaces_lattice(wvgd_fit *f, size_t dims)
 {

@@ -50,9 +50,6 @@ typedef struct {
  * particle, without it all weights are 1. n is at most WV_FREE. */
 wv_inside wv_halfspaces_draw_inside(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t first, size_t n, bool around);
 
-/* The same into f->desk.gx and f->desk.gu. Returns how many; *all: the weight of all n. */
-size_t wv_halfspaces_inside(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t first, size_t n, bool around, double *all);
-
 /* The walls of one cell: { e : B e < h } in coordinates e in which its component is standard normal. */
 typedef struct {
     size_t n, dims;

@@ -202,7 +202,6 @@ wvgd_status wvgd_restore(wvgd_fit *f, const void *buffer, size_t size, wvgd_erro
     }
     f->asked = false;
     f->b = f->own; /* a batch that was asked for may stand in the store */
-    f->known = WV_KNOWN_NOTHING;
     wv_posterior_weights(f);
     return WVGD_OK;
 }

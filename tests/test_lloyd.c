@@ -227,17 +227,19 @@ static void callback_is_squared(void **state)
 }
 
 /* ---- the force --------------------------------------------------------------------------------------------------- */
-/* Gathers cell j of the batch that was told, as an iteration does. */
-static size_t gather(wvgd_fit *f, size_t j)
+/* The points of cell j of the batch that was told, as an iteration gathers them, in arrays that the caller frees. */
+static wv_cell_points gather(const wvgd_fit *f, size_t j)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < f->b.n; i++)
+    size_t n = 0, most = f->b.n;
+    double *x = malloc(3 * most * sizeof *x), *log_u = x + most, *log_v = log_u + most;
+    assert_non_null(x);
+    for (size_t i = 0; i < most; i++)
         if (f->b.cell[i] == j) {
-            f->desk.gx[n] = f->b.x[i];
-            f->desk.glu[n] = f->b.log_q[i] - f->b.log_m[i];
-            f->desk.glv[n++] = f->b.log_p[i] - f->b.log_m[i];
+            x[n] = f->b.x[i];
+            log_u[n] = f->b.log_q[i] - f->b.log_m[i];
+            log_v[n++] = f->b.log_p[i] - f->b.log_m[i];
         }
-    return n;
+    return (wv_cell_points){n, x, log_u, log_v};
 }
 
 /* Two particles in 1-D, squared cost. The force on particle 1 is the pull of the whole distribution
@@ -276,9 +278,12 @@ static void force(void **state)
         size_t n = f->b.n;
         assert_int_equal(wvgd_restore(f, saved, size, &error), WVGD_OK);
         f->b.n = n;
-        double middle;
-        assert_true(wv_particle_step(f, 0, (wv_cell_points){gather(f, 0), f->desk.gx, f->desk.glu, f->desk.glv}, 1.0,
-                                     f->desk.ga, &middle) >= 0);
+        wv_cell_points p = gather(f, 0);
+        double middle, *weight = malloc(p.n * sizeof *weight);
+        assert_non_null(weight);
+        assert_true(wv_particle_step(f, 0, p, 1.0, weight, &middle) >= 0);
+        free((void *)(uintptr_t)p.x);
+        free(weight);
         double full_step = f->cells.now.z[0] - z[0], value = 2 * own.beta * full_step;
         mean += value / BATCHES;
         squares += value * value / BATCHES;

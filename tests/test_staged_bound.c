@@ -354,8 +354,8 @@ static void stored_densities(void **state)
     assert_int_equal(f->mix.K, 1);
     for (size_t i = 0; i < f->closing.draws.n; i += 7) {
         wv_gaussian q = wv_partition_component(&f->cells, f->closing.draws.cell[i]);
-        double log_q;
-        wv_gaussian_log_density(&q, 1, f->closing.draws.x + i * D, &log_q, f->desk.y, f->arena);
+        double log_q, y[D];
+        wv_gaussian_log_density(&q, 1, f->closing.draws.x + i * D, &log_q, y, f->arena);
         assert_near(f->closing.draws.log_q[i], log_q, 1e-9);
     }
     wvgd_free(f);

@@ -305,13 +305,15 @@ static set draw_inside(wvgd_fit *f, cell *c, uint64_t number, size_t wanted, set
 {
     set s = {.share = last.share, .elbo = -INFINITY, .around = last.around};
     for (int attempt = 0; attempt < 2; attempt++) {
-        double all;
         size_t n = attempt && !s.around ? WV_FREE / 2 : draws_for(wanted, s.around ? 0.5 : s.share);
-        s.n = wv_halfspaces_inside(f, c->j, WV_RNG_FIT, number * WV_FREE, n, s.around, &all);
-        memcpy(c->draws.x, f->desk.gx, s.n * f->D * sizeof(double));
-        memcpy(c->draws.u, f->desk.gu, s.n * sizeof(double));
+        size_t mark = wv_arena_mark(f->arena);
+        wv_inside in = wv_halfspaces_draw_inside(f, c->j, WV_RNG_FIT, number * WV_FREE, n, s.around);
+        s.n = in.n;
+        memcpy(c->draws.x, in.x, s.n * f->D * sizeof(double));
+        memcpy(c->draws.u, in.u, s.n * sizeof(double));
+        wv_arena_release(f->arena, mark);
         *sum = cblas_dasum((int)s.n, c->draws.u, 1);
-        s.share = *sum / all;
+        s.share = *sum / in.all;
         if (s.around || s.share > wv_policy.component_little_share || n >= WV_FREE / 2)
             break;
         s.around = few_dimensions(f); /* few of its own draws lie in the cell */

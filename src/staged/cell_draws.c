@@ -64,18 +64,6 @@ wv_cell_sample wv_cell_draws_sample(wvgd_fit *f, size_t j, bool gradients)
     return s;
 }
 
-size_t wv_cell_draws_gather(wvgd_fit *f, size_t j, bool gradients)
-{
-    wv_cell_sample s = {.x = f->desk.gx,
-                        .grad = gradients ? f->desk.gg : NULL,
-                        .log_p = f->desk.glp,
-                        .log_w = f->desk.glv,
-                        .log_mix = f->desk.moving,
-                        .log_m = f->desk.psi};
-    add_rows(f, j, &s);
-    return s.n;
-}
-
 /* ---- in columns -------------------------------------------------------------------------------------------------- */
 /* Rows become columns from number n on. */
 static void turn(size_t D, size_t n, const double *const *row, double *columns)

@@ -22,11 +22,6 @@ wv_cell_sample wv_cell_draws_sample(wvgd_fit *f, size_t j, bool gradients);
 /* The same without gradients, in columns. j = N: one out of `every` of all stored draws. */
 wv_cell_sample wv_cell_draws_columns(wvgd_fit *f, size_t j, size_t every);
 
-/* The same as wv_cell_draws_sample into f->desk.gx, f->desk.glp, with `gradients` f->desk.gg; log weights of the
- * posterior in f->desk.glv, log densities of their proposal in f->desk.psi, of the mixture in f->desk.moving. Returns
- * how many. */
-size_t wv_cell_draws_gather(wvgd_fit *f, size_t j, bool gradients);
-
 /* Mean[D] and root[D][D] of the posterior in the cell, from draws in columns with weights u[n]. False: there is none.
  */
 bool wv_cell_draws_moments(wvgd_fit *f, const wv_cell_sample *s, const double *u, double *mean, double *root);

@@ -90,13 +90,12 @@ static double work_of(const wvgd_fit *f)
 /* Particles to where the cost pulls them, spreads to the covariances of the cells. */
 static void settle_particle(wvgd_fit *f, void *context, size_t j)
 {
-    size_t n = wv_cell_draws_gather(f, j, false), mark = wv_arena_mark(f->arena);
-    double *log_u = wv_arena_take(f->arena, n), *weight = wv_arena_take(f->arena, n),
-           *mean = wv_arena_take(f->arena, f->D);
+    size_t mark = wv_arena_mark(f->arena);
+    wv_cell_sample s = wv_cell_draws_sample(f, j, false);
+    double *weight = wv_arena_take(f->arena, s.n), *mean = wv_arena_take(f->arena, f->D);
     (void)context;
-    memcpy(log_u, f->desk.glv, n * sizeof *log_u); /* there is no component yet: it stands for the posterior */
-    if (n > 1)
-        wv_particle_step(f, j, (wv_cell_points){n, f->desk.gx, log_u, f->desk.glv}, 1, weight, mean);
+    if (s.n > 1) /* there is no component yet: it stands for the posterior */
+        wv_particle_step(f, j, (wv_cell_points){s.n, s.x, s.log_w, s.log_w}, 1, weight, mean);
     wv_arena_release(f->arena, mark);
 }
 
