@@ -34,27 +34,31 @@
 /* ---- stages ------------------------------------------------------------------------------------------------------ */
 typedef struct {
     const char *name;
-    wvgd_status (*ask)(wvgd_fit *, wvgd_error *);
-    wvgd_status (*tell)(wvgd_fit *, wvgd_error *);
     bool gradient; /* wants gradients where the model has them */
 } stage;
 
 static const stage stages[] = {
-    [WV_EXPLORE] = {"explore", wv_explore_ask, wv_explore_tell, true},
-    [WV_MIX] = {"fit", wv_staged_ask, wv_staged_tell, true},
-    [WV_TRY] = {"try", wv_staged_ask, wv_staged_tell, true},
-    [WV_CRAWL] = {"crawl", wv_staged_ask, wv_staged_tell, true},
-    [WV_CLOSE] = {"close", wv_staged_ask, wv_staged_tell, true},
-    [WV_REFINE] = {"refine", wv_cell_refine_ask, wv_cell_refine_tell, true},
-    [WV_BOUND] = {"bound", wv_cell_bound_ask, wv_cell_bound_tell, false},
-    [WV_PILOT] = {"pilot", wv_joint_ask, wv_joint_tell, true},
-    [WV_SEARCH] = {"fit", wv_joint_ask, wv_joint_tell, true},
-    [WV_SETTLE] = {"settle", wv_joint_ask, wv_joint_tell, true},
-    [WV_AVERAGE] = {"average", wv_joint_ask, wv_joint_tell, true},
-    [WV_TRIAL] = {"close", wv_joint_ask, wv_joint_tell, false},
-    [WV_FINAL] = {"close", wv_joint_ask, wv_joint_tell, false},
-    [WV_DONE] = {"done", NULL, NULL, false},
+    [WV_EXPLORE] = {"explore", true}, [WV_MIX] = {"fit", true},         [WV_TRY] = {"try", true},
+    [WV_CRAWL] = {"crawl", true},     [WV_CLOSE] = {"close", true},     [WV_REFINE] = {"refine", true},
+    [WV_BOUND] = {"bound", false},    [WV_PILOT] = {"pilot", true},     [WV_SEARCH] = {"fit", true},
+    [WV_SETTLE] = {"settle", true},   [WV_AVERAGE] = {"average", true}, [WV_TRIAL] = {"close", false},
+    [WV_FINAL] = {"close", false},    [WV_DONE] = {"done", false},
 };
+
+/* The two solvers. */
+typedef struct {
+    void (*begin)(wvgd_fit *);
+    wvgd_status (*ask)(wvgd_fit *, wvgd_error *);
+    wvgd_status (*tell)(wvgd_fit *, wvgd_error *);
+    void (*hurry)(wvgd_fit *, wvgd_stop); /* what is left is closed with as few draws as possible */
+} solver;
+
+static const solver *solver_of(const wvgd_fit *f)
+{
+    static const solver staged = {wv_staged_begin, wv_staged_ask, wv_staged_tell, wv_staged_hurry},
+                        joint = {wv_joint_begin, wv_joint_ask, wv_joint_tell, wv_joint_hurry};
+    return f->staged ? &staged : &joint;
+}
 
 void wv_fit_draw(wvgd_fit *f, uint64_t number, size_t k, wv_rng_use use, uint64_t first, size_t n, bool antithetic,
                  size_t at)
@@ -370,10 +374,7 @@ wvgd_fit *wvgd_new(const wvgd_model *model, const wvgd_options *options, const d
     f->last.pelbo = f->last.pelbo_se = f->last.ess = f->last.distortion = f->last.distortion_se =
         f->outcome.meanfield_gap = f->outcome.pareto_k = NAN;
     f->outcome.bound = f->outcome.bound_beta = f->outcome.evidence = (wvgd_estimate){NAN, NAN};
-    if (f->exploring)
-        wv_explore_begin(f);
-    else
-        wv_joint_begin(f);
+    solver_of(f)->begin(f);
     return f;
 }
 
@@ -387,7 +388,7 @@ wvgd_status wvgd_ask(wvgd_fit *f, size_t *n, const double **z, bool *gradient, w
     if (f->stage == WV_DONE)
         return WVGD_OK;
     if (!f->asked) {
-        wvgd_status status = now->ask(f, error);
+        wvgd_status status = solver_of(f)->ask(f, error);
         if (status == WVGD_OK && !f->b.n)
             status = wv_fail(error, WVGD_E_STATE,
                              "stage %s has no points to ask for: the state that was restored is damaged", now->name);
@@ -429,13 +430,7 @@ static void end_now(wvgd_fit *f, wvgd_stop stop)
     }
     if (f->stage == WV_DONE)
         return;
-    if (f->staged) {
-        wv_staged_hurry(f, stop);
-        return;
-    }
-    if (f->stage == WV_EXPLORE)
-        wv_explore_settle(f);
-    wv_joint_hurry(f, stop);
+    solver_of(f)->hurry(f, stop);
 }
 
 wvgd_status wvgd_tell(wvgd_fit *f, const double *log_p, const double *grad, wvgd_error *error)
@@ -450,7 +445,7 @@ wvgd_status wvgd_tell(wvgd_fit *f, const double *log_p, const double *grad, wvgd
     clean(f, log_p, gradient ? grad : NULL);
     f->asked = false;
     f->count.batch++;
-    wvgd_status status = now->tell(f, error);
+    wvgd_status status = solver_of(f)->tell(f, error);
     wvgd_stop stop = f->pending;
     f->pending = WVGD_RUNNING;
     if (stop != WVGD_RUNNING && status == WVGD_OK)

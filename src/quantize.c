@@ -3,7 +3,7 @@
 #include "error.h"
 #include "fit.h"
 #include "posterior.h"
-#include "staged/cells.h"
+#include "staged/staged.h"
 #include "staged/assess.h"
 #include "staged/modes.h"
 #include "wvgd.h"
@@ -44,6 +44,6 @@ wvgd_fit *wvgd_quantize(const wvgd_fit *fit, const wvgd_options *options, wvgd_e
     wv_posterior_copy(&f->posterior, &fit->posterior, D);
     wv_posterior_weights(f);
     wv_mixture_log_density(f, n, f->closing.draws.x, f->closing.draws.log_mix[0]);
-    wv_cells_begin(f);
+    wv_staged_cells(f);
     return f;
 }

@@ -18,6 +18,8 @@
 #include "memory.h"
 #include "trace.h"
 #include "update/update.h"
+#include "staged/explore.h"
+#include "staged/modes.h"
 #include "weights.h"
 #include "policy.h"
 #include <cblas.h>
@@ -622,7 +624,8 @@ static void end_iterations(wvgd_fit *f, wvgd_stop stop)
     enter(f, WV_TRIAL);
 }
 
-void wv_joint_begin(wvgd_fit *f)
+/* The pilot for diagonal components, else the search. */
+static void begin_iterations(wvgd_fit *f)
 {
     f->joint.rho = f->N == 1 || f->prefit.wanted ? 1 : wv_policy.joint_step;
     f->joint.best = -INFINITY;
@@ -633,8 +636,35 @@ void wv_joint_begin(wvgd_fit *f)
     wv_schedule_begin_phase(f);
 }
 
+void wv_joint_begin(wvgd_fit *f)
+{
+    if (f->exploring) {
+        wv_explore_begin(f);
+        f->stage = WV_EXPLORE;
+    } else
+        begin_iterations(f);
+}
+
+/* From the modes that have been found so far. */
+static void leave_exploration(wvgd_fit *f)
+{
+    wv_modes_order(f);
+    wv_explore_place(f);
+    begin_iterations(f);
+}
+
+static wvgd_status tell_exploration(wvgd_fit *f, wvgd_error *error)
+{
+    wvgd_status status = wv_explore_tell(f, error);
+    if (status == WVGD_OK && wv_explore_done(f))
+        leave_exploration(f);
+    return status;
+}
+
 wvgd_status wv_joint_ask(wvgd_fit *f, wvgd_error *error)
 {
+    if (f->stage == WV_EXPLORE)
+        return wv_explore_ask(f, error);
     if (f->stage == WV_PILOT)
         return wv_full_prefit_ask(f, error);
     return iterating(f->stage) ? wv_joint_batch_ask(f, error) : wv_joint_closing_ask(f, error);
@@ -643,6 +673,8 @@ wvgd_status wv_joint_ask(wvgd_fit *f, wvgd_error *error)
 wvgd_status wv_joint_tell(wvgd_fit *f, wvgd_error *error)
 {
     bool complete = false;
+    if (f->stage == WV_EXPLORE)
+        return tell_exploration(f, error);
     wvgd_status status = f->stage == WV_PILOT  ? wv_full_prefit_tell(f, &complete, error)
                          : iterating(f->stage) ? tell_iteration(f, error)
                                                : wv_joint_closing_tell(f, &complete, error);
@@ -661,6 +693,8 @@ wvgd_status wv_joint_tell(wvgd_fit *f, wvgd_error *error)
 
 void wv_joint_hurry(wvgd_fit *f, wvgd_stop stop)
 {
+    if (f->stage == WV_EXPLORE)
+        leave_exploration(f);
     if (f->stage == WV_PILOT)
         enter(f, WV_SEARCH);
     if (iterating(f->stage))

@@ -40,7 +40,7 @@ bool wv_joint_new(wv_joint *j, size_t N, size_t D, wv_joint_sizes size);
 void wv_joint_free(wv_joint *j);
 bool wv_joint_archive(wv_joint *j, wv_archive *a, size_t rows);
 
-/* Enters the first stage: the pilot for diagonal components, else the search. */
+/* Enters the first stage. */
 void wv_joint_begin(wvgd_fit *f);
 
 /* A batch of the present stage; its answers are taken, and the next stage begins when this one is complete. */

@@ -932,10 +932,9 @@ static size_t *first_draws(wvgd_fit *f)
     return begin;
 }
 
-wvgd_status wv_cell_bound_tell(wvgd_fit *f, wvgd_error *error)
+void wv_cell_bound_tell(wvgd_fit *f)
 {
     size_t N = f->N, mark = wv_arena_mark(f->arena);
-    (void)error;
     wv_cell_target_prepare(f);
     wv_halfspaces_update(f);
     told t = {first_draws(f),
@@ -953,6 +952,4 @@ wvgd_status wv_cell_bound_tell(wvgd_fit *f, wvgd_error *error)
     if (kept > 0)
         cblas_dscal((int)N, 1 / kept, f->cells.weight, 1);
     choose_weights(f);
-    f->stage = WV_DONE;
-    return WVGD_OK;
 }

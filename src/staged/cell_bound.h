@@ -28,5 +28,5 @@ void wv_cell_bound_masses(wvgd_fit *f, const wv_mixture_masses *known);
 double wv_cell_bound_most(const wvgd_fit *f, size_t j);
 
 wvgd_status wv_cell_bound_ask(wvgd_fit *f, wvgd_error *error);
-wvgd_status wv_cell_bound_tell(wvgd_fit *f, wvgd_error *error);
+void wv_cell_bound_tell(wvgd_fit *f);
 #endif

@@ -12,7 +12,6 @@
 #include "policy.h"
 #include "evidence.h"
 #include "staged/mixture_fit.h"
-#include "staged/cells.h"
 #include "draws.h"
 #include "update/update.h"
 #include "weights.h"
@@ -103,7 +102,6 @@ static void begin_whole(wvgd_fit *f)
 
 void wv_cell_refine_begin(wvgd_fit *f)
 {
-    f->stage = WV_REFINE;
     wv_draws_clear(f);
     if (has_whole(f))
         begin_whole(f);
@@ -131,16 +129,15 @@ static void propose(wvgd_fit *f, const wv_gaussian *q, uint64_t key)
     wv_arena_release(f->arena, mark);
 }
 
-wvgd_status wv_cell_refine_ask(wvgd_fit *f, wvgd_error *error)
+void wv_cell_refine_ask(wvgd_fit *f)
 {
-    (void)error;
     f->b.n = f->proposals.n = 0;
     if (!f->refine.room)
-        return WVGD_OK; /* a damaged state: there is nothing to ask for */
+        return; /* a damaged state: there is nothing to ask for */
     if (has_whole(f) && (double)f->cells.refined <= wv_policy.refine_whole_rounds) {
-        wv_gaussian q = whole(f);
-        propose(f, &q, 0);
-    }
+            wv_gaussian q = whole(f);
+            propose(f, &q, 0);
+        }
     for (size_t j = 0; j < f->N && !on_whole(f); j++)
         for (int other = 0; other <= (judging(f) || f->cells.around[j] > 0); other++) {
             wv_gaussian q = !other       ? wv_partition_component(&f->cells, j)
@@ -148,7 +145,6 @@ wvgd_status wv_cell_refine_ask(wvgd_fit *f, wvgd_error *error)
                                          : wv_partition_around(&f->cells, j);
             propose(f, &q, 2 * j + 1 + (uint64_t)other);
         }
-    return WVGD_OK;
 }
 
 /* ---- what the draws tell ----------------------------------------------------------------------------------------- */
@@ -330,21 +326,19 @@ static bool ended(const wvgd_fit *f, size_t rounds, double kl)
            (double)rounds == wv_policy.refine_rounds || f->stop != WVGD_CONVERGED;
 }
 
-wvgd_status wv_cell_refine_tell(wvgd_fit *f, wvgd_error *error)
+bool wv_cell_refine_tell(wvgd_fit *f)
 {
     size_t mark = wv_arena_mark(f->arena);
-    (void)error;
     /* draws of the component itself, in mirrored pairs, tell more than these and older ones with unequal weights */
     wv_draws_clear(f);
     wv_draws_take(f, &f->b);
     double kl = use_draws(f, find_cells(f));
     wv_arena_release(f->arena, mark);
     f->cells.refined++;
-    if (ended(f, f->cells.refined, kl)) {
+    bool complete = ended(f, f->cells.refined, kl);
+    if (complete)
         catch_runaway(f);
-        wv_cells_weigh(f);
-    }
-    return WVGD_OK;
+    return complete;
 }
 
 void wv_cell_refine_weigh(wvgd_fit *f)

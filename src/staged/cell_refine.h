@@ -22,9 +22,10 @@ size_t wv_cell_refine_proposals(const wvgd_fit *f);
 /* Whether the components that cells.c has fitted without the model deserve evaluations of their own. */
 bool wv_cell_refine_wanted(const wvgd_fit *f);
 
+/* Rounds of draws of every component, a natural-gradient step each. True: that was the last. */
 void wv_cell_refine_begin(wvgd_fit *f);
-wvgd_status wv_cell_refine_ask(wvgd_fit *f, wvgd_error *error);
-wvgd_status wv_cell_refine_tell(wvgd_fit *f, wvgd_error *error);
+void wv_cell_refine_ask(wvgd_fit *f);
+bool wv_cell_refine_tell(wvgd_fit *f);
 
 /* Weights of the components from their own draws of the last round. */
 void wv_cell_refine_weigh(wvgd_fit *f);

@@ -483,7 +483,6 @@ static void weigh(wvgd_fit *f, const wv_mixture_masses *known)
         weigh_components(f);
     if (!(cblas_dasum((int)f->N, f->cells.weight, 1) > 0)) /* no component has a draw in its cell that could tell */
         memcpy(f->cells.weight, f->cells.beta, f->N * sizeof(double));
-    f->stage = WV_BOUND;
 }
 
 void wv_cells_weigh(wvgd_fit *f)
@@ -538,6 +537,4 @@ void wv_cells_begin(wvgd_fit *f)
     wv_fit_share(f, f->N, wv_policy.cells_component_work * (double)f->N, fit_component, NULL);
     weigh(f, &c.known);
     wv_arena_release(f->arena, mark);
-    if (wv_cell_refine_wanted(f))
-        wv_cell_refine_begin(f);
 }

@@ -4,10 +4,9 @@
 #include "wvgd.h"
 
 /* With the log density of the mixture at the stored draws in f->closing.draws.log_mix[0]: solves the transport problem
- * on them, fits a truncated component to every cell, and goes on to the stage that draws for the bound. */
+ * on them and fits a truncated component to every cell. What is left is the bound. */
 void wv_cells_begin(wvgd_fit *f);
 
-/* Masses of the components in their cells and weights, after the components have changed; then the
- * stage that draws for the bound. */
+/* Masses of the components in their cells and weights, after the components have changed. */
 void wv_cells_weigh(wvgd_fit *f);
 #endif

@@ -21,11 +21,9 @@
 #include "rng.h"
 #include "simd/columns.h"
 #include "staged/ascent.h"
-#include "joint/joint.h"
 #include "staged/mixture_fit.h"
 #include "staged/modes.h"
 #include "draws.h"
-#include "staged/staged.h"
 #include <cblas.h>
 #include <math.h>
 #include <string.h>
@@ -81,7 +79,7 @@ bool wv_explore_archive(wv_explore *e, wv_archive *a, bool running)
         size_t phase, starts, climbed, judged, idle, ends;
     } s = {e->phase, e->starts, e->climbed, e->judged, e->idle, e->ends};
     wv_archive_values(a, &s, sizeof s);
-    if (s.phase > WV_ALONE || s.judged >= WV_PATHS || s.ends > WV_ENDS || (running && !e->frame))
+    if (s.phase > WV_EXPLORED || s.judged >= WV_PATHS || s.ends > WV_ENDS || (running && !e->frame))
         return wv_archive_refuse(a);
     for (size_t i = 0; i < WV_ENDS; i++)
         if (!archive_end(&e->end[i], a))
@@ -234,7 +232,6 @@ static void begin_wave(wvgd_fit *f)
 
 void wv_explore_begin(wvgd_fit *f)
 {
-    f->stage = WV_EXPLORE;
     wv_modes_begin(f);
     begin_wave(f);
 }
@@ -340,7 +337,7 @@ static bool satisfied(const wvgd_fit *f)
 static void next_wave(wvgd_fit *f)
 {
     if (f->modes.n && satisfied(f))
-        wv_explore_settle(f);
+        f->explore.phase = WV_EXPLORED;
     else
         begin_wave(f);
 }
@@ -639,6 +636,7 @@ wvgd_status wv_explore_ask(wvgd_fit *f, wvgd_error *error)
     case WV_CLIMB: ask_climb(f); break;
     case WV_JUDGE: ask_judge(f); break;
     case WV_ALONE: wv_mixture_fit_ask(f); break;
+    case WV_EXPLORED: break;
     }
     return WVGD_OK;
 }
@@ -687,8 +685,13 @@ static void tell_climb(wvgd_fit *f)
 /* Has no start led to a mode, and is the next wave about to begin? */
 static bool lost(const wvgd_fit *f)
 {
-    return f->stage == WV_EXPLORE && !f->modes.n && (double)f->explore.starts > wv_policy.explore_hopeless_starts &&
+    return !f->modes.n && (double)f->explore.starts > wv_policy.explore_hopeless_starts &&
            f->explore.phase == WV_CLIMB && f->explore.path[0].fresh && !f->explore.path[0].tries;
+}
+
+bool wv_explore_done(const wvgd_fit *f)
+{
+    return f->explore.phase == WV_EXPLORED;
 }
 
 wvgd_status wv_explore_tell(wvgd_fit *f, wvgd_error *error)
@@ -700,6 +703,7 @@ wvgd_status wv_explore_tell(wvgd_fit *f, wvgd_error *error)
         if (wv_mixture_fit_tell(f) || hopeless(f) || arrived(f))
             take(f, f->fitting.elbo, f->fitting.sd, true);
         break;
+    case WV_EXPLORED: break;
     }
     if (lost(f))
         return wv_fail(error, WVGD_E_NO_DRAWS,
@@ -751,18 +755,11 @@ static void settle(wvgd_fit *f, size_t j, size_t m, bool alone)
     wv_arena_release(f->arena, mark);
 }
 
-void wv_explore_settle(wvgd_fit *f)
+void wv_explore_place(wvgd_fit *f)
 {
     size_t count[WV_MODES], j = 0, best = 0;
-    wv_modes_order(f);
-    if (f->staged) {
-        wv_staged_begin(f);
+    if (!f->modes.n) /* stopped before any ascent has ended: particles stay where the given scale puts them */
         return;
-    }
-    if (!f->modes.n) { /* stopped before any ascent has ended: particles stay where the given scale puts them */
-        wv_joint_begin(f);
-        return;
-    }
     allot(f, count);
     for (size_t m = 0; m < f->modes.n; m++) {
         if (f->modes.mode[m].elbo > f->modes.mode[best].elbo)
@@ -775,5 +772,4 @@ void wv_explore_settle(wvgd_fit *f)
         wv_full_prefit_start(&f->prefit, g.mu, g.root);
     if (!(f->opt.metric && f->opt.cost == WVGD_MAHALANOBIS))
         wv_partition_set_metric(&f->cells, g.root);
-    wv_joint_begin(f);
 }

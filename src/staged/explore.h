@@ -8,7 +8,7 @@
 enum { WV_ENDS = 16 }; /* ends of ascents remembered that were no modes */
 
 /* What exploration is doing: paths climb; one that has ended is judged by a few draws; its Gaussian is fitted. */
-typedef enum { WV_CLIMB, WV_JUDGE, WV_ALONE } wv_exploring;
+typedef enum { WV_CLIMB, WV_JUDGE, WV_ALONE, WV_EXPLORED } wv_exploring;
 
 /* Where an ascent ended that led to a known mode when its Gaussian was fitted. */
 typedef struct {
@@ -51,6 +51,9 @@ void wv_explore_begin(wvgd_fit *f);
 wvgd_status wv_explore_ask(wvgd_fit *f, wvgd_error *error);
 wvgd_status wv_explore_tell(wvgd_fit *f, wvgd_error *error);
 
-/* Goes on to the solver with the modes found so far. */
-void wv_explore_settle(wvgd_fit *f);
+/* Whether enough has been seen: wv_modes_order then puts the modes that matter first. */
+bool wv_explore_done(const wvgd_fit *f);
+
+/* Joint solver: particles, components and the metric begin at the modes found so far. */
+void wv_explore_place(wvgd_fit *f);
 #endif

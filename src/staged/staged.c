@@ -21,6 +21,8 @@
 #include "moments.h"
 #include "policy.h"
 #include "posterior.h"
+#include "staged/cell_bound.h"
+#include "staged/cell_refine.h"
 #include "staged/cells.h"
 #include "staged/closing.h"
 #include "staged/decisions.h"
@@ -273,6 +275,16 @@ static wv_stage begin_mixture(wvgd_fit *f)
     return K > 1 ? begin_fit(f, false) : begin_trial(f);
 }
 
+/* Cells and their components, and a round of evaluations for these where that pays. */
+static wv_stage begin_cells(wvgd_fit *f)
+{
+    wv_cells_begin(f);
+    if (!wv_cell_refine_wanted(f))
+        return WV_BOUND;
+    wv_cell_refine_begin(f);
+    return WV_REFINE;
+}
+
 /* A mode that exploration found and that the closing proposal has lost: one whose top, by its Gaussian, stands far
  * above what the proposal has there. modes.n: none. Notes how far the worst does. */
 static size_t find_lost(wvgd_fit *f)
@@ -392,8 +404,7 @@ static wv_stage conclude(wvgd_fit *f)
     }
     wv_closing_mixture_density(f);
     wv_moments_estimate(f);
-    wv_cells_begin(f);
-    return f->stage;
+    return begin_cells(f);
 }
 
 /* A piece of the closing batch has been weighed. It is extended from the same proposal until the standard error is what
@@ -433,7 +444,25 @@ static wv_stage after_close(wvgd_fit *f)
 /* ---- the loop ---------------------------------------------------------------------------------------------------- */
 void wv_staged_begin(wvgd_fit *f)
 {
-    f->stage = begin_mixture(f);
+    wv_explore_begin(f);
+    f->stage = WV_EXPLORE;
+}
+
+void wv_staged_cells(wvgd_fit *f)
+{
+    f->stage = begin_cells(f);
+}
+
+static wv_stage after_explore(wvgd_fit *f)
+{
+    wv_modes_order(f);
+    return begin_mixture(f);
+}
+
+static wv_stage after_refine(wvgd_fit *f)
+{
+    wv_cells_weigh(f);
+    return WV_BOUND;
 }
 
 void wv_staged_hurry(wvgd_fit *f, wvgd_stop stop)
@@ -443,7 +472,7 @@ void wv_staged_hurry(wvgd_fit *f, wvgd_stop stop)
         return;
     f->stop = stop;
     if (f->stage == WV_EXPLORE)
-        wv_explore_settle(f);
+        f->stage = after_explore(f);
     if (f->stage == WV_MIX) {
         wv_mixture_fit_end(f);
         f->stage = after_fit(f);
@@ -452,38 +481,49 @@ void wv_staged_hurry(wvgd_fit *f, wvgd_stop stop)
 
 wvgd_status wv_staged_ask(wvgd_fit *f, wvgd_error *error)
 {
-    (void)error;
     switch (f->stage) {
+    case WV_EXPLORE: return wv_explore_ask(f, error);
     case WV_MIX: wv_mixture_fit_ask(f); break;
     case WV_TRY: wv_closing_draw(f, wv_decide_trial_draws(f->mix.K, wv_fit_cheap(f)), WV_RNG_TRIAL); break;
     case WV_CRAWL: wv_tail_probe_ask(f); break;
     case WV_CLOSE: wv_closing_draw(f, f->closing.planned, WV_RNG_CLOSE); break;
+    case WV_REFINE: wv_cell_refine_ask(f); break;
+    case WV_BOUND: return wv_cell_bound_ask(f, error);
     default: break;
     }
     return WVGD_OK;
 }
 
+static bool take_closing(wvgd_fit *f)
+{
+    wv_closing_take(f);
+    f->growth.spent += f->b.n;
+    f->count.iteration++;
+    return true;
+}
+
 /* Takes the answers of a batch; whether its stage is complete. */
-static bool take(wvgd_fit *f)
+static bool take(wvgd_fit *f, wvgd_status *status, wvgd_error *error)
 {
     switch (f->stage) {
+    case WV_EXPLORE: *status = wv_explore_tell(f, error); return *status == WVGD_OK && wv_explore_done(f);
     case WV_MIX: return wv_mixture_fit_tell(f);
     case WV_CRAWL: return wv_tail_probe_tell(f);
-    default:
-        wv_closing_take(f);
-        f->growth.spent += f->b.n;
-        f->count.iteration++;
-        return true;
+    case WV_REFINE: return wv_cell_refine_tell(f);
+    case WV_BOUND: wv_cell_bound_tell(f); return true;
+    default: return take_closing(f);
     }
 }
 
 static wv_stage next(wvgd_fit *f)
 {
     switch (f->stage) {
+    case WV_EXPLORE: return after_explore(f);
     case WV_MIX: return after_fit(f);
     case WV_TRY: return after_trial(f);
     case WV_CRAWL: return after_probe(f);
     case WV_CLOSE: return after_close(f);
+    case WV_REFINE: return after_refine(f);
     default: return WV_DONE;
     }
 }
@@ -491,10 +531,11 @@ static wv_stage next(wvgd_fit *f)
 wvgd_status wv_staged_tell(wvgd_fit *f, wvgd_error *error)
 {
     wv_stage stage = f->stage;
-    if (take(f))
+    wvgd_status status = WVGD_OK;
+    if (take(f, &status, error))
         f->stage = next(f);
-    if (stage == WV_CRAWL)
-        return WVGD_OK;
+    if (stage != WV_MIX && stage != WV_TRY && stage != WV_CLOSE) /* others leave no row in the trace */
+        return status;
     if (stage == WV_MIX && f->count.iteration >= f->opt.max_iter)
         wv_staged_hurry(f, WVGD_MAX_ITER);
     if (!f->closing.draws.n && f->stage == WV_CLOSE)

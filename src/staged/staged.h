@@ -27,8 +27,11 @@ typedef struct {
 enum { WV_EFFORT = 2 }; /* times that a fit's draws for each component may be doubled */
 bool wv_growth_archive(wv_growth *g, wv_archive *a);
 
-/* From the modes that exploration has found. */
+/* Enters the first stage. */
 void wv_staged_begin(wvgd_fit *f);
+
+/* Goes on from closing draws that are there, with their weights and moments: cells, and what follows. */
+void wv_staged_cells(wvgd_fit *f);
 
 /* Ends the search: what is left is closed with as few draws as possible. */
 void wv_staged_hurry(wvgd_fit *f, wvgd_stop stop);
