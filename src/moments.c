@@ -17,7 +17,7 @@
 #include "policy.h"
 #include "simd/columns.h"
 #include "dense.h"
-#include "staged/mixture_fit.h"
+#include "mixture.h"
 #include "staged/modes.h"
 #include "weights.h"
 #include <cblas.h>

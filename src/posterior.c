@@ -6,7 +6,7 @@
 #include "memory.h"
 #include "gaussian.h"
 #include "evidence.h"
-#include "joint/particle.h"
+#include "particle.h"
 #include "dense.h"
 #include "nearest.h"
 #include "simd/columns.h"

@@ -12,7 +12,7 @@
 
 #include "nearest.h"
 #include "fit.h"
-#include "joint/particle.h"
+#include "particle.h"
 #include "kmeans.h"
 #include "support/near.h"
 #include "support/oracle1d.h"

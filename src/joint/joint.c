@@ -12,7 +12,7 @@
 #include "joint/full_prefit.h"
 #include "joint/joint_batch.h"
 #include "joint/joint_closing.h"
-#include "joint/particle.h"
+#include "particle.h"
 #include "joint/schedule.h"
 #include "kmeans.h"
 #include "memory.h"

@@ -11,7 +11,7 @@
 #include "nearest.h"
 #include "dense.h"
 #include "evidence.h"
-#include "joint/particle.h"
+#include "particle.h"
 #include "joint/full_prefit.h"
 #include "weights.h"
 #include "policy.h"

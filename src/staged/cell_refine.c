@@ -135,9 +135,9 @@ void wv_cell_refine_ask(wvgd_fit *f)
     if (!f->refine.room)
         return; /* a damaged state: there is nothing to ask for */
     if (has_whole(f) && (double)f->cells.refined <= wv_policy.refine_whole_rounds) {
-            wv_gaussian q = whole(f);
-            propose(f, &q, 0);
-        }
+        wv_gaussian q = whole(f);
+        propose(f, &q, 0);
+    }
     for (size_t j = 0; j < f->N && !on_whole(f); j++)
         for (int other = 0; other <= (judging(f) || f->cells.around[j] > 0); other++) {
             wv_gaussian q = !other       ? wv_partition_component(&f->cells, j)

@@ -13,7 +13,7 @@
 #include "halfspaces.h"
 #include "staged/assess.h"
 #include "joint/full_prefit.h"
-#include "joint/particle.h"
+#include "particle.h"
 #include "kmeans.h"
 #include "policy.h"
 #include "staged/cell_refine.h"

@@ -262,7 +262,8 @@ static void measure_ends(wvgd_fit *f, const mixture_ends *e)
 static bool find_axis(wvgd_fit *f, mixture_ends *e, size_t k)
 {
     if (e->of != k) {
-        bool found = wv_mixture_moments_of(&f->mix, e->mode, e->mode[k], e->mean, e->root, f->arena) && axis(f, k, e->root, e->v);
+        bool found = wv_mixture_moments_of(&f->mix, e->mode, e->mode[k], e->mean, e->root, f->arena) &&
+                     axis(f, k, e->root, e->v);
         e->of = found ? k : f->mix.K;
         e->middle = found ? nearest_draw(f, k) : 0;
     }

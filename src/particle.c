@@ -2,7 +2,7 @@
  * With grad_1 c = a(z,x)(z-x) the damped Weiszfeld step z += lambda (sum w a x / sum w a - z) needs no step size;
  * for squared costs a is constant and the step is Lloyd's. A callback cost has only its gradient: clipped diagonal
  * Newton. Dividing by beta_j (a mean over the cell, not a sum) is the preconditioner that lets light cells move. */
-#include "joint/particle.h"
+#include "particle.h"
 #include "arena.h"
 #include "fit.h"
 #include "cost.h"
