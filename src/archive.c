@@ -61,3 +61,15 @@ const unsigned char *wv_archive_peek(const wv_archive *a, size_t size)
 {
     return a->mode == WV_CHECKING && !a->refused && size <= a->size ? a->in : NULL;
 }
+
+bool wv_archive_shares(const wv_archive *a, size_t n)
+{
+    const unsigned char *from = wv_archive_peek(a, n * sizeof(double));
+    for (size_t i = 0; from && i < n; i++) {
+        double w;
+        memcpy(&w, from + i * sizeof w, sizeof w);
+        if (!(w >= 0 && w <= 1 + 1e-9)) /* sums to 1 may round up */
+            return false;
+    }
+    return true;
+}

@@ -45,6 +45,10 @@ void wv_archive_bytes(wv_archive *a, void *array, size_t size);
  * aligned: to be copied one by one. */
 const unsigned char *wv_archive_peek(const wv_archive *a, size_t size);
 
+/* Whether the next n doubles are shares, from 0 to 1: numbers that say how many draws a proposal makes. True when
+ * nothing is being checked. */
+bool wv_archive_shares(const wv_archive *a, size_t n);
+
 /* False, for the caller to return. */
 bool wv_archive_refuse(wv_archive *a);
 #endif

@@ -7,9 +7,13 @@
 #include <sanitizer/asan_interface.h>
 #endif
 
-enum { LINE = 64 };
+enum {
+    LINE = 64,
+    TOKENS =
+        1024 /* arrays beyond the room of an arena: each takes a line of it, so that marks before and after differ */
+};
 
-/* Memory beyond the room of an arena: taken after `mark`, given back when that is released. */
+/* Memory beyond the room of an arena: given back when what was used at `mark` is released. */
 typedef struct overflow {
     struct overflow *next;
     size_t mark;
@@ -31,7 +35,7 @@ wv_arena *wv_arena_new(size_t doubles)
         return NULL;
     }
     size = (size + LINE - 1) / LINE * LINE;
-    a->memory = malloc(size + LINE);
+    a->memory = malloc(size + (TOKENS + 1) * LINE);
     if (!a->memory) {
         free(a);
         return NULL;
@@ -74,7 +78,7 @@ void wv_arena_free(wv_arena *a)
         return;
     free_beyond(a, 0);
 #if WV_POISON && defined __SANITIZE_ADDRESS__
-    __asan_unpoison_memory_region(a->base, a->size);
+    __asan_unpoison_memory_region(a->base, a->size + TOKENS * LINE);
 #endif
     free(a->memory);
     free(a);

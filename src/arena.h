@@ -16,7 +16,7 @@
 typedef struct wv_arena wv_arena;
 
 /* Room for so many doubles, which cost nothing until they are touched; NULL without memory. An arena that is asked for
- * more than that still gives it, from memory that it allocates. */
+ * more than that still gives it, from memory that it allocates while there is any. */
 wv_arena *wv_arena_new(size_t doubles);
 void wv_arena_free(wv_arena *a); /* accepts NULL */
 

@@ -36,7 +36,8 @@ bool wv_closing_new(wv_closing *c, size_t N, size_t D, size_t room, size_t strat
     if (!c->memory || !c->index)
         return false;
     memset(b->sum_u, 0, N * sizeof *b->sum_u); /* these are saved in every stage */
-    memset(c->made, 0, strata * sizeof *c->made);
+    if (strata)
+        memset(c->made, 0, strata * sizeof *c->made);
     return true;
 }
 
@@ -68,7 +69,8 @@ static bool sane(const counts *s, wv_closing_rule rule)
 {
     return s->n <= rule.most && s->planned <= rule.planned_most && s->trial <= s->n && s->block <= rule.most &&
            (s->n || !rule.some) &&
-           (!rule.blocks || (s->planned && s->n <= (s->block + 1) * s->planned && s->n >= s->block * s->planned));
+           (!rule.blocks || (s->planned && s->planned <= rule.most / (s->block + 1) &&
+                             s->n <= (s->block + 1) * s->planned && s->n >= s->block * s->planned));
 }
 
 bool wv_closing_archive(wv_closing *c, wv_archive *a, wv_closing_rule rule)

@@ -383,6 +383,9 @@ void wv_draws_drop_last(wvgd_fit *f)
  * new ones to all, is nothing so far, and for old proposals worked out. */
 static void append(wvgd_fit *f, const wv_batch *b)
 {
+    if (f->pool.batches == WV_BATCHES || b->n > f->pool.room - wv_draws_size(f) ||
+        f->proposals.n > f->pool.places - proposals(f))
+        wv_draws_clear(f); /* there is room in every fit; a forged state may leave none */
     size_t D = f->D, n0 = wv_draws_size(f), c0 = proposals(f), n = b->n, old = f->pool.batches;
     memcpy(f->pool.x + n0 * D, b->x, n * D * sizeof(double));
     memcpy(f->pool.grad + n0 * D, b->grad, n * D * sizeof(double));

@@ -75,8 +75,18 @@ static size_t arena_size(const wvgd_fit *f)
 {
     size_t N = f->N, D = f->D, n = f->size.n_max, any = n > f->size.close_max ? n : f->size.close_max,
            square = f->dense ? D * D : D, p = f->size.p_max;
-    size_t points = wv_times(n + WV_BLOCK, wv_times(8, D) + f->R + 16), cells = wv_times(N, wv_times(16, D) + 64);
+    size_t points = wv_times(n + WV_BLOCK, wv_times(9, D) + 4 * f->R + 16), cells = wv_times(N, wv_times(28, D) + 64);
     return points + cells + wv_times(any, 8) + wv_times(24, square) + wv_times(p, p + WV_BLOCK + 8) + 65536;
+}
+
+/* And of the caller's, beside that: the mixture at all points of the pool. */
+static size_t mixture_size(const wvgd_fit *f)
+{
+    size_t K = f->mix.room, D = f->D, made = f->size.made_room;
+    if (!K)
+        return 0;
+    return wv_times(K + 1, f->pool.room + 2 * (D * D + D + 2) + WV_BLOCK) + wv_draws_kept(f) + D * D * D +
+           wv_times(made, made + WV_BLOCK + 3);
 }
 
 /* The other workers; fewer than asked for, if there is no memory for them. A cost function of the
@@ -290,7 +300,7 @@ static bool make_parts(wvgd_fit *f)
            wv_batch_new(&f->own, f->size.n_max, D, f->N, f->model.has_gradient) &&
            wv_proposals_new(&f->proposals, f->N, f->size.made_room, WV_PIECES) &&
            wv_views_new(&f->views, wv_times(f->N, D), wv_times(f->N, f->cell_family->size(D, 0))) &&
-           (f->arena = wv_arena_new(arena_size(f))) != NULL;
+           (f->arena = wv_arena_new(arena_size(f) + mixture_size(f))) != NULL;
 }
 
 /* The covariance root of a given metric: c = (a-b)' metric (a-b) = |A^-1 (a-b)|^2 with A A' = metric^-1. */

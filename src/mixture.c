@@ -33,6 +33,8 @@ bool wv_mixture_archive(wv_mixture *m, wv_archive *a, size_t least)
     }
     wv_archive_array(a, m->mu, K * D);
     wv_archive_array(a, m->root, K * D * D);
+    if (!wv_archive_shares(a, K))
+        return wv_archive_refuse(a);
     wv_archive_array(a, m->w, K);
     return true;
 }
@@ -226,4 +228,5 @@ void wv_mixture_set_one(wv_mixture *m, const double *mu, const double *root)
     m->w[0] = 1;
     memcpy(m->mu, mu, D * sizeof *m->mu);
     memcpy(m->root, root, D * D * sizeof *m->root);
+    m->version++;
 }

@@ -35,18 +35,6 @@ void wv_partition_free(wv_partition *p)
     free(p->memory);
 }
 
-/* Shares, which decide how many draws a proposal makes. */
-static bool shares(const unsigned char *from, size_t n)
-{
-    for (size_t j = 0; from && j < n; j++) {
-        double w;
-        memcpy(&w, from + j * sizeof w, sizeof w);
-        if (!(w >= 0 && w <= 1))
-            return false;
-    }
-    return true;
-}
-
 bool wv_partition_archive(wv_partition *p, wv_archive *a)
 {
     size_t N = p->shape.N, refined = p->refined;
@@ -57,7 +45,7 @@ bool wv_partition_archive(wv_partition *p, wv_archive *a)
         p->refined = refined;
     wv_archive_array(a, p->now.z, p->size);
     wv_archive_array(a, p->best.z, p->size);
-    if (!shares(wv_archive_peek(a, N * sizeof(double)), N))
+    if (!wv_archive_shares(a, N))
         return wv_archive_refuse(a);
     wv_archive_array(a, p->weight, N);
     for (size_t i = 0; i < sizeof results / sizeof *results; i++)

@@ -10,7 +10,7 @@ typedef struct {
 } wv_policy_values;
 #undef ROW
 
-#define ROW(name, value, unit, why, where) .name = value,
+#define ROW(name, value, unit, why, where) .name = (value),
 static const wv_policy_values wv_policy = {
 #include "policy.def"
 };

@@ -76,24 +76,36 @@ static bool staged_stage(size_t stage)
 /* Whether the fit can be in this stage. */
 static bool possible(const wvgd_fit *f, const course *c)
 {
-    return c->stage <= WV_DONE && c->stop <= WVGD_STOPPED && c->pending <= WVGD_STOPPED &&
-           (c->stage != WV_EXPLORE || f->exploring) && (c->stage != WV_PILOT || f->prefit.wanted) &&
-           (!staged_stage(c->stage) || f->staged);
+    if (c->stage > WV_DONE || c->stop > WVGD_STOPPED || c->pending > WVGD_STOPPED)
+        return false;
+    switch (c->stage) {
+    case WV_EXPLORE: return f->exploring;
+    case WV_DONE: return true;
+    case WV_PILOT: return f->prefit.wanted && !f->staged;
+    case WV_REFINE: return f->staged && f->refine.room > 0;
+    default: return staged_stage(c->stage) == f->staged;
+    }
 }
 
 /* What there is of the closing draws in a stage, and what its next batch relies on. */
 static wv_closing_rule rule_of(const wvgd_fit *f, size_t stage)
 {
+    size_t room = f->size.close_max, batch = WV_CHUNK + 4 * f->size.made_room;
     bool joint = stage == WV_TRIAL || stage == WV_FINAL || (stage == WV_DONE && !f->staged),
          cells = joint || stage == WV_REFINE || stage == WV_BOUND || stage == WV_DONE;
-    return (wv_closing_rule){.cells = cells,
-                             .weights = cells && (f->staged || stage == WV_DONE),
-                             .some = stage == WV_DONE,
-                             .blocks = joint,
-                             .most = cells || staged_stage(stage) || f->size.n_max > f->size.close_max
-                                         ? f->size.close_max
-                                         : f->size.n_max,
-                             .planned_most = staged_stage(stage) ? WV_CHUNK : f->size.close_max};
+    wv_closing_rule rule = {.cells = cells,
+                            .weights = cells && (f->staged || stage == WV_DONE),
+                            .some = stage == WV_DONE,
+                            .blocks = joint,
+                            .most = room,
+                            .planned_most = staged_stage(stage) ? WV_CHUNK : room};
+    if (stage == WV_TRY)
+        rule.most = 0; /* a trial begins anew */
+    else if (stage == WV_CLOSE)
+        rule.most = room > batch ? room - batch : 0; /* there is room for another piece */
+    else if (!cells && !staged_stage(stage) && f->size.n_max < room)
+        rule.most = f->size.n_max;
+    return rule;
 }
 
 static bool archive_parts(wvgd_fit *f, wv_archive *a, const course *c)
@@ -101,8 +113,9 @@ static bool archive_parts(wvgd_fit *f, wv_archive *a, const course *c)
     bool exploring = c->stage == WV_EXPLORE, staged = staged_stage(c->stage);
     wv_full_prefit_archive(&f->prefit, a);
     wv_posterior_archive(&f->posterior, a, f->D);
-    return wv_trace_archive(&f->trace, a, c->count.iteration) && wv_partition_archive(&f->cells, a) &&
-           wv_joint_archive(&f->joint, a, c->count.iteration) && wv_modes_archive(&f->modes, a) &&
+    size_t rows = 0;
+    return wv_trace_archive(&f->trace, a, c->count.iteration, &rows) && wv_partition_archive(&f->cells, a) &&
+           wv_joint_archive(&f->joint, a, rows) && wv_modes_archive(&f->modes, a) &&
            wv_explore_archive(&f->explore, a, exploring) && wv_growth_archive(&f->growth, a) &&
            wv_mixture_archive(&f->mix, a, staged) && wv_mixture_archive(&f->mix_best, a, 0) &&
            wv_mixture_archive(&f->mix_tried, a, 0) && wv_draws_archive(&f->pool, a, exploring || staged) &&

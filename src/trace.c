@@ -11,20 +11,21 @@ void wv_trace_free(wv_trace *t)
     free(t->beta);
 }
 
-bool wv_trace_archive(wv_trace *t, wv_archive *a, size_t most)
+bool wv_trace_archive(wv_trace *t, wv_archive *a, size_t most, size_t *rows)
 {
-    size_t rows = t->rows;
-    wv_archive_values(a, &rows, sizeof rows);
-    if (rows > most)
+    size_t n = t->rows, each = sizeof *t->row + t->N * sizeof *t->beta;
+    wv_archive_values(a, &n, sizeof n);
+    *rows = n;
+    if (n > most || (a->mode == WV_CHECKING && n > a->size / each))
         return wv_archive_refuse(a);
-    if (a->mode == WV_CHECKING && !wv_trace_reserve(t, rows)) {
+    if (a->mode == WV_CHECKING && !wv_trace_reserve(t, n)) {
         a->memory = true;
         return wv_archive_refuse(a);
     }
     if (wv_archive_reading(a))
-        t->rows = rows;
-    wv_archive_bytes(a, t->row, rows * sizeof *t->row);
-    wv_archive_array(a, t->beta, rows * t->N);
+        t->rows = n;
+    wv_archive_bytes(a, t->row, n * sizeof *t->row);
+    wv_archive_array(a, t->beta, n * t->N);
     return true;
 }
 

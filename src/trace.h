@@ -12,7 +12,8 @@ typedef struct {
 } wv_trace;
 
 void wv_trace_free(wv_trace *t);
-bool wv_trace_archive(wv_trace *t, wv_archive *a, size_t most); /* of `most` rows at most */
+/* Of `most` rows at most; *rows: those of the archive. */
+bool wv_trace_archive(wv_trace *t, wv_archive *a, size_t most, size_t *rows);
 
 /* Room for so many rows; false without memory. */
 bool wv_trace_reserve(wv_trace *t, size_t wanted);

@@ -649,7 +649,7 @@ static int compare(const results *r)
         printf("%zu fingerprints of %d fits are as they were\n", n, FITS);
         return EXIT_SUCCESS;
     }
-    if (strcmp(made_with, tools())) {
+    if (*made_with && n && strcmp(made_with, tools())) {
         printf("skipped: %zu of %zu fingerprints differ, but they were made with %s, and here is %s\n", changed, r->n,
                made_with, tools());
         return SKIPPED;

@@ -241,38 +241,43 @@ static bool grow_tails(wvgd_fit *f)
 }
 
 /* ---- the mixture of the modes ------------------------------------------------------------------------------------ */
+/* One Gaussian of the given scale around 0. */
+static void set_given_scale(wvgd_fit *f)
+{
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *sd = wv_arena_take(f->arena, D), *mu = wv_arena_zeros(f->arena, D), *root = wv_arena_take(f->arena, D * D);
+    for (size_t i = 0; i < D; i++)
+        sd[i] = f->opt.init_scale;
+    wv_family_get(WVGD_FULL)->set_sd(D, 0, root, sd);
+    wv_mixture_set_one(&f->mix, mu, root);
+    wv_arena_release(f->arena, mark);
+}
+
 /* One component for each mode that matters, or, where exploration was stopped before any ascent has ended, one of the
  * given scale. */
 static wv_stage begin_mixture(wvgd_fit *f)
 {
-    size_t D = f->D, K = 0;
     double top = -INFINITY, sum = 0;
     f->growth.last_elbo = -INFINITY;
     for (size_t m = 0; m < f->modes.n; m++)
         top = fmax(top, f->modes.mode[m].elbo);
-    for (size_t m = 0; m < f->modes.n && K < f->mix.room; m++)
+    wv_mixture_clear(&f->mix);
+    for (size_t m = 0; m < f->modes.n && f->mix.K < f->mix.room; m++)
         if (f->modes.mode[m].relevant) {
-            memcpy(f->mix.mu + K * D, f->modes.x + m * D, D * sizeof(double));
-            memcpy(f->mix.root + K * D * D, f->modes.root + m * D * D, D * D * sizeof(double));
-            sum += f->mix.w[K++] = exp(f->modes.mode[m].elbo - top);
+            wv_gaussian g = wv_modes_gaussian(f, m);
+            double w = exp(f->modes.mode[m].elbo - top);
+            wv_mixture_append(&f->mix, &g, w);
+            sum += w;
         }
-    if (!K) {
-        size_t mark = wv_arena_mark(f->arena);
-        double *sd = wv_arena_take(f->arena, D);
-        for (size_t i = 0; i < D; i++)
-            sd[i] = f->opt.init_scale;
-        memset(f->mix.mu, 0, D * sizeof(double));
-        wv_family_get(WVGD_FULL)->set_sd(D, 0, f->mix.root, sd);
-        sum = f->mix.w[K++] = 1;
-        wv_arena_release(f->arena, mark);
+    if (!f->mix.K) {
+        set_given_scale(f);
+        sum = 1;
     }
-    for (size_t k = 0; k < K; k++)
-        f->mix.w[k] = fmax(f->mix.w[k] / sum, wv_policy.start_least_weight / (double)K);
-    cblas_dscal((int)K, 1 / cblas_dasum((int)K, f->mix.w, 1), f->mix.w, 1);
-    f->mix.K = K;
+    wv_mixture_raise_weights(&f->mix, sum, wv_policy.start_least_weight / (double)f->mix.K);
+    wv_mixture_normalise(&f->mix);
     wv_draws_clear(f);
     f->fitting.elbo = top + log(sum);
-    return K > 1 ? begin_fit(f, false) : begin_trial(f);
+    return f->mix.K > 1 ? begin_fit(f, false) : begin_trial(f);
 }
 
 /* Cells and their components, and a round of evaluations for these where that pays. */
@@ -314,14 +319,11 @@ static size_t find_lost(wvgd_fit *f)
 /* Its place and Gaussian join the mixture once more. */
 static void put_back(wvgd_fit *f, size_t m)
 {
-    size_t D = f->D, K = f->mix.K;
+    wv_gaussian g = wv_modes_gaussian(f, m);
     double w = fmin(fmax(exp(f->modes.mode[m].elbo - f->outcome.evidence.value), wv_policy.recover_least_weight),
                     wv_policy.recover_most_weight);
-    memcpy(f->mix.mu + K * D, f->modes.x + m * D, D * sizeof(double));
-    memcpy(f->mix.root + K * D * D, f->modes.root + m * D * D, D * D * sizeof(double));
-    cblas_dscal((int)K, 1 - w, f->mix.w, 1);
-    f->mix.w[K] = w;
-    f->mix.K = K + 1;
+    wv_mixture_scale_weights(&f->mix, 1 - w);
+    wv_mixture_append(&f->mix, &g, w);
     f->growth.recovered++;
     f->growth.rounds = f->growth.fails = 0;
     wv_draws_forget(f, (size_t)wv_policy.recent_batches);
@@ -437,8 +439,11 @@ static wv_stage after_close(wvgd_fit *f)
         wv_draws_drop_last(f); /* so that the last batch there is the trial's */
     }
     c.least = least_final(f, f->closing.trial, f->outcome.ess / (double)n);
-    f->closing.planned = wv_decide_extension(&g, &c, WV_CHUNK);
-    return f->closing.planned ? WV_CLOSE : conclude(f);
+    size_t more = wv_decide_extension(&g, &c, WV_CHUNK);
+    if (!more)
+        return conclude(f);
+    f->closing.planned = more;
+    return WV_CLOSE;
 }
 
 /* ---- the loop ---------------------------------------------------------------------------------------------------- */

@@ -50,7 +50,7 @@ bool wv_tail_probe_archive(wv_tail_probe *p, wv_archive *a, bool running, size_t
     memcpy(s.step, p->step, sizeof s.step);
     memcpy(s.energy, p->energy, sizeof s.energy);
     wv_archive_values(a, &s, sizeof s);
-    bool good = s.steps <= WV_WALK && s.seen <= s.steps * WV_WALKS;
+    bool good = (running ? s.steps < WV_WALK : s.steps <= WV_WALK) && s.seen <= s.steps * WV_WALKS;
     for (size_t c = 0; c < WV_WALKS; c++)
         good = good && !(s.alive[c] & ~1) && (!running || s.component[c] < components);
     if (!good)
@@ -365,5 +365,5 @@ bool wv_tail_probe_tell(wvgd_fit *f)
             alive += f->probe.alive[c] ? 1 : 0;
             n++;
         }
-    return !alive || f->probe.steps == WV_WALK;
+    return !alive || f->probe.steps >= WV_WALK;
 }
