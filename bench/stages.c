@@ -138,7 +138,7 @@ static bool known(wvgd_fit *fit, double *mean, double *sd)
     }
     double *root = malloc(D * D * sizeof *root);
     /* growing: what it was before stands until it has ended */
-    const wv_mixture *mix = fit->stage == WV_MIX && fit->mix_tried.K ? &fit->mix_tried : &fit->mix;
+    const wv_mixture *mix = fit->stage == WV_FIT && fit->mix_tried.K ? &fit->mix_tried : &fit->mix;
     bool fine = root && wv_mixture_moments(mix, mean, root, fit->arena);
     if (fine)
         wv_family_get(WVGD_FULL)->sd(D, 0, root, sd);

@@ -38,11 +38,11 @@ typedef struct {
 } stage;
 
 static const stage stages[] = {
-    [WV_EXPLORE] = {"explore", true}, [WV_MIX] = {"fit", true},         [WV_TRY] = {"try", true},
-    [WV_CRAWL] = {"crawl", true},     [WV_CLOSE] = {"close", true},     [WV_REFINE] = {"refine", true},
-    [WV_BOUND] = {"bound", false},    [WV_PILOT] = {"pilot", true},     [WV_SEARCH] = {"fit", true},
-    [WV_SETTLE] = {"settle", true},   [WV_AVERAGE] = {"average", true}, [WV_TRIAL] = {"close", false},
-    [WV_FINAL] = {"close", false},    [WV_DONE] = {"done", false},
+    [WV_EXPLORE] = {"explore", true},    [WV_FIT] = {"fit", true},         [WV_TRIAL] = {"try", true},
+    [WV_PROBE] = {"crawl", true},        [WV_CLOSING] = {"close", true},   [WV_REFINE] = {"refine", true},
+    [WV_BOUND] = {"bound", false},       [WV_PILOT] = {"pilot", true},     [WV_SEARCH] = {"fit", true},
+    [WV_SETTLE] = {"settle", true},      [WV_AVERAGE] = {"average", true}, [WV_JOINT_TRIAL] = {"close", false},
+    [WV_JOINT_FINAL] = {"close", false}, [WV_DONE] = {"done", false},
 };
 
 /* The two solvers. */
@@ -76,7 +76,8 @@ static size_t arena_size(const wvgd_fit *f)
     size_t N = f->N, D = f->D, n = f->size.n_max, any = n > f->size.close_max ? n : f->size.close_max,
            square = f->dense ? D * D : D, p = f->size.p_max;
     size_t points = wv_times(n + WV_BLOCK, wv_times(9, D) + 4 * f->R + 16), cells = wv_times(N, wv_times(28, D) + 64);
-    return points + cells + wv_times(any, 8) + wv_times(24, square) + wv_times(p, p + WV_BLOCK + 8) + 65536;
+    size_t target = f->staged ? wv_times(WV_BLOCK, wv_times(f->mix.room + 1, D)) + f->mix.room : 0;
+    return points + cells + target + wv_times(any, 8) + wv_times(24, square) + wv_times(p, p + WV_BLOCK + 8) + 65536;
 }
 
 /* And of the caller's, beside that: the mixture at all points of the pool. */

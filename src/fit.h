@@ -43,10 +43,10 @@ enum {
 typedef enum {
     WV_EXPLORE,
     /* staged */
-    WV_MIX,
-    WV_TRY,
-    WV_CRAWL,
-    WV_CLOSE,
+    WV_FIT,
+    WV_TRIAL,
+    WV_PROBE,
+    WV_CLOSING,
     WV_REFINE,
     WV_BOUND,
     /* joint */
@@ -54,8 +54,8 @@ typedef enum {
     WV_SEARCH,
     WV_SETTLE,
     WV_AVERAGE,
-    WV_TRIAL,
-    WV_FINAL,
+    WV_JOINT_TRIAL,
+    WV_JOINT_FINAL,
 
     WV_DONE
 } wv_stage;

@@ -1,7 +1,7 @@
 /* particle.c - z_j goes down the transport cost D = E min_j c(z_j, z) (method, section 2).
  * With grad_1 c = a(z,x)(z-x) the damped Weiszfeld step z += lambda (sum w a x / sum w a - z) needs no step size;
- * for squared costs a is constant and the step is Lloyd's. A callback cost has only its gradient: clipped diagonal
- * Newton. Dividing by beta_j (a mean over the cell, not a sum) is the preconditioner that lets light cells move. */
+ * for squared costs a is constant and the step is Lloyd's. A callback cost has only its gradient: clipped Newton
+ * steps. Dividing by beta_j (a mean over the cell, not a sum) is the preconditioner that lets light cells move. */
 #include "particle.h"
 #include "arena.h"
 #include "fit.h"

@@ -70,7 +70,7 @@ typedef struct {
 
 static bool staged_stage(size_t stage)
 {
-    return stage >= WV_MIX && stage <= WV_BOUND;
+    return stage >= WV_FIT && stage <= WV_BOUND;
 }
 
 /* Whether the fit can be in this stage. */
@@ -91,7 +91,7 @@ static bool possible(const wvgd_fit *f, const course *c)
 static wv_closing_rule rule_of(const wvgd_fit *f, size_t stage)
 {
     size_t room = f->size.close_max, batch = WV_CHUNK + 4 * f->size.made_room;
-    bool joint = stage == WV_TRIAL || stage == WV_FINAL || (stage == WV_DONE && !f->staged),
+    bool joint = stage == WV_JOINT_TRIAL || stage == WV_JOINT_FINAL || (stage == WV_DONE && !f->staged),
          cells = joint || stage == WV_REFINE || stage == WV_BOUND || stage == WV_DONE;
     wv_closing_rule rule = {.cells = cells,
                             .weights = cells && (f->staged || stage == WV_DONE),
@@ -99,9 +99,9 @@ static wv_closing_rule rule_of(const wvgd_fit *f, size_t stage)
                             .blocks = joint,
                             .most = room,
                             .planned_most = staged_stage(stage) ? WV_CHUNK : room};
-    if (stage == WV_TRY)
+    if (stage == WV_TRIAL)
         rule.most = 0; /* a trial begins anew */
-    else if (stage == WV_CLOSE)
+    else if (stage == WV_CLOSING)
         rule.most = room > batch ? room - batch : 0; /* there is room for another piece */
     else if (!cells && !staged_stage(stage) && f->size.n_max < room)
         rule.most = f->size.n_max;
@@ -119,7 +119,7 @@ static bool archive_parts(wvgd_fit *f, wv_archive *a, const course *c)
            wv_explore_archive(&f->explore, a, exploring) && wv_growth_archive(&f->growth, a) &&
            wv_mixture_archive(&f->mix, a, staged) && wv_mixture_archive(&f->mix_best, a, 0) &&
            wv_mixture_archive(&f->mix_tried, a, 0) && wv_draws_archive(&f->pool, a, exploring || staged) &&
-           wv_tail_probe_archive(&f->probe, a, c->stage == WV_CRAWL, f->mix.room) &&
+           wv_tail_probe_archive(&f->probe, a, c->stage == WV_PROBE, f->mix.room) &&
            wv_closing_archive(&f->closing, a, rule_of(f, c->stage));
 }
 

@@ -98,7 +98,7 @@ static closing finish(wvgd_fit *fit)
 static void finish_twice(wvgd_fit *fit, closing out[2])
 {
     wvgd_error error;
-    while (fit->stage != WV_FINAL)
+    while (fit->stage != WV_JOINT_FINAL)
         if (wvgd_step(fit, &error) != WVGD_OK)
             fail_msg("%s", error.text);
     size_t size = wvgd_save_size(fit);

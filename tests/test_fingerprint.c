@@ -252,7 +252,7 @@ static size_t step(wvgd_fit *fit, size_t most)
 /* ---- results ----------------------------------------------------------------------------------------------------- */
 typedef struct {
     char name[64]; /* of the fit, a blank, of the result */
-    size_t n;
+    size_t n, room;
     double *value; /* [n] */
 } result;
 
@@ -266,7 +266,10 @@ static void add(results *r, const double *value, size_t n)
     if (!value)
         return;
     result *last = &r->list[r->n - 1];
-    last->value = need(realloc(last->value, (last->n + n + 1) * sizeof *value));
+    if (last->n + n > last->room) {
+        last->room = 2 * (last->n + n) + 16;
+        last->value = need(realloc(last->value, last->room * sizeof *value));
+    }
     memcpy(last->value + last->n, value, n * sizeof *value);
     last->n += n;
 }

@@ -582,15 +582,15 @@ static report look(wvgd_fit *f, bool complete)
 static wv_stage next(const wvgd_fit *f, report seen)
 {
     if (seen == CONVERGED)
-        return WV_TRIAL;
+        return WV_JOINT_TRIAL;
     if (seen == GOES_ON)
         return f->stage;
     switch (f->stage) {
     case WV_PILOT: return WV_SEARCH;
     case WV_SEARCH: return f->N == 1 ? WV_AVERAGE : WV_SETTLE; /* one particle bounds no cell */
     case WV_SETTLE: return WV_AVERAGE;
-    case WV_AVERAGE: return WV_TRIAL;
-    case WV_TRIAL: return WV_FINAL;
+    case WV_AVERAGE: return WV_JOINT_TRIAL;
+    case WV_JOINT_TRIAL: return WV_JOINT_FINAL;
     default: return WV_DONE;
     }
 }
@@ -607,7 +607,7 @@ static void enter(wvgd_fit *f, wv_stage stage)
             f->joint.best = -INFINITY;
         }
         wv_schedule_begin_stage(f);
-    } else if (stage == WV_TRIAL)
+    } else if (stage == WV_JOINT_TRIAL)
         wv_joint_closing_begin(f);
     else if (stage == WV_DONE)
         wv_joint_closing_finish(f);
@@ -621,7 +621,7 @@ static void end_iterations(wvgd_fit *f, wvgd_stop stop)
         wv_partition_go_back(&f->cells);
     if (f->stage != WV_AVERAGE)
         f->joint.averaged = 0; /* the cells were not at rest */
-    enter(f, WV_TRIAL);
+    enter(f, WV_JOINT_TRIAL);
 }
 
 /* The pilot for diagonal components, else the search. */

@@ -133,7 +133,7 @@ wvgd_status wv_joint_closing_ask(wvgd_fit *f, wvgd_error *error)
         size_t from = begun + at > done ? begun + at - done : 0;
         if (from < f->proposals.share[c]) {
             size_t count = f->proposals.share[c] - from < n - at ? f->proposals.share[c] - from : n - at;
-            wv_fit_draw(f, f->joint.trials, c, f->stage == WV_TRIAL ? WV_RNG_TRIAL : WV_RNG_CLOSE,
+            wv_fit_draw(f, f->joint.trials, c, f->stage == WV_JOINT_TRIAL ? WV_RNG_TRIAL : WV_RNG_CLOSE,
                         f->closing.block * f->proposals.share[c] + from, count, false, at);
             at += count;
         }
@@ -276,6 +276,6 @@ wvgd_status wv_joint_closing_tell(wvgd_fit *f, bool *complete, wvgd_error *error
         return wv_fail(error, WVGD_E_NO_DRAWS,
                        "none of %zu closing draws has a finite log density: there is nothing to estimate from", n);
     }
-    *complete = f->stage == WV_TRIAL ? end_trial(f) : end_block(f);
+    *complete = f->stage == WV_JOINT_TRIAL ? end_trial(f) : end_block(f);
     return WVGD_OK;
 }

@@ -137,13 +137,13 @@ static double least_final(const wvgd_fit *f, size_t trial, double share)
 static wv_stage begin_fit(wvgd_fit *f, bool step_first)
 {
     wv_mixture_fit_begin(f, step_first);
-    return WV_MIX;
+    return WV_FIT;
 }
 
 static wv_stage begin_trial(wvgd_fit *f)
 {
     wv_closing_begin(f, 0);
-    return WV_TRY;
+    return WV_TRIAL;
 }
 
 /* Forward-KL step of the proposal on everything in the pool. */
@@ -166,7 +166,7 @@ static wv_stage begin_close(wvgd_fit *f)
         refine_proposal(f);
     f->closing.planned = wv_decide_final_draws(wanted, least, WV_CHUNK);
     wv_closing_begin(f, f->closing.draws.n);
-    return WV_CLOSE;
+    return WV_CLOSING;
 }
 
 /* The mixture of the last trial that had density, once more. */
@@ -373,7 +373,7 @@ static wv_stage after_trial(wvgd_fit *f)
         f->growth.probes++;
         f->growth.probe_elbo = f->fitting.elbo;
         f->growth.probe_K = f->mix.K;
-        return wv_tail_probe_begin(f) ? WV_CRAWL : begin_close(f);
+        return wv_tail_probe_begin(f) ? WV_PROBE : begin_close(f);
     case WV_DECIDE_CLOSE: break;
     }
     return begin_close(f);
@@ -402,7 +402,7 @@ static wv_stage conclude(wvgd_fit *f)
         f->stop = wv_decide_converged(f->outcome.evidence.se, f->opt.evidence_se) ? WVGD_CONVERGED : WVGD_MAX_ITER;
     if (!wv_posterior_weights(f)) {
         f->closing.draws.n = 0; /* the caller reports that no draw has density */
-        return WV_CLOSE;
+        return WV_CLOSING;
     }
     wv_closing_mixture_density(f);
     wv_moments_estimate(f);
@@ -443,7 +443,7 @@ static wv_stage after_close(wvgd_fit *f)
     if (!more)
         return conclude(f);
     f->closing.planned = more;
-    return WV_CLOSE;
+    return WV_CLOSING;
 }
 
 /* ---- the loop ---------------------------------------------------------------------------------------------------- */
@@ -478,7 +478,7 @@ void wv_staged_hurry(wvgd_fit *f, wvgd_stop stop)
     f->stop = stop;
     if (f->stage == WV_EXPLORE)
         f->stage = after_explore(f);
-    if (f->stage == WV_MIX) {
+    if (f->stage == WV_FIT) {
         wv_mixture_fit_end(f);
         f->stage = after_fit(f);
     }
@@ -488,10 +488,10 @@ wvgd_status wv_staged_ask(wvgd_fit *f, wvgd_error *error)
 {
     switch (f->stage) {
     case WV_EXPLORE: return wv_explore_ask(f, error);
-    case WV_MIX: wv_mixture_fit_ask(f); break;
-    case WV_TRY: wv_closing_draw(f, wv_decide_trial_draws(f->mix.K, wv_fit_cheap(f)), WV_RNG_TRIAL); break;
-    case WV_CRAWL: wv_tail_probe_ask(f); break;
-    case WV_CLOSE: wv_closing_draw(f, f->closing.planned, WV_RNG_CLOSE); break;
+    case WV_FIT: wv_mixture_fit_ask(f); break;
+    case WV_TRIAL: wv_closing_draw(f, wv_decide_trial_draws(f->mix.K, wv_fit_cheap(f)), WV_RNG_TRIAL); break;
+    case WV_PROBE: wv_tail_probe_ask(f); break;
+    case WV_CLOSING: wv_closing_draw(f, f->closing.planned, WV_RNG_CLOSE); break;
     case WV_REFINE: wv_cell_refine_ask(f); break;
     case WV_BOUND: return wv_cell_bound_ask(f, error);
     default: break;
@@ -512,8 +512,8 @@ static bool take(wvgd_fit *f, wvgd_status *status, wvgd_error *error)
 {
     switch (f->stage) {
     case WV_EXPLORE: *status = wv_explore_tell(f, error); return *status == WVGD_OK && wv_explore_done(f);
-    case WV_MIX: return wv_mixture_fit_tell(f);
-    case WV_CRAWL: return wv_tail_probe_tell(f);
+    case WV_FIT: return wv_mixture_fit_tell(f);
+    case WV_PROBE: return wv_tail_probe_tell(f);
     case WV_REFINE: return wv_cell_refine_tell(f);
     case WV_BOUND: wv_cell_bound_tell(f); return true;
     default: return take_closing(f);
@@ -524,10 +524,10 @@ static wv_stage next(wvgd_fit *f)
 {
     switch (f->stage) {
     case WV_EXPLORE: return after_explore(f);
-    case WV_MIX: return after_fit(f);
-    case WV_TRY: return after_trial(f);
-    case WV_CRAWL: return after_probe(f);
-    case WV_CLOSE: return after_close(f);
+    case WV_FIT: return after_fit(f);
+    case WV_TRIAL: return after_trial(f);
+    case WV_PROBE: return after_probe(f);
+    case WV_CLOSING: return after_close(f);
     case WV_REFINE: return after_refine(f);
     default: return WV_DONE;
     }
@@ -539,11 +539,11 @@ wvgd_status wv_staged_tell(wvgd_fit *f, wvgd_error *error)
     wvgd_status status = WVGD_OK;
     if (take(f, &status, error))
         f->stage = next(f);
-    if (stage != WV_MIX && stage != WV_TRY && stage != WV_CLOSE) /* others leave no row in the trace */
+    if (stage != WV_FIT && stage != WV_TRIAL && stage != WV_CLOSING) /* others leave no row in the trace */
         return status;
-    if (stage == WV_MIX && f->count.iteration >= f->opt.max_iter)
+    if (stage == WV_FIT && f->count.iteration >= f->opt.max_iter)
         wv_staged_hurry(f, WVGD_MAX_ITER);
-    if (!f->closing.draws.n && f->stage == WV_CLOSE)
+    if (!f->closing.draws.n && f->stage == WV_CLOSING)
         return wv_fail(error, WVGD_E_NO_DRAWS,
                        "none of the closing draws has a finite log density: check the model, or start elsewhere");
     if (f->stage != WV_REFINE && f->stage != WV_BOUND) { /* there are no cells yet */
