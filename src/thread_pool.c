@@ -11,12 +11,12 @@
 
 typedef struct {
     pthread_t thread;
-    wv_thread_pool *crew;
+    wv_thread_pool *pool;
     unsigned number;
 } worker;
 
 struct wv_thread_pool {
-    pthread_mutex_t taken; /* by a caller: others do without the crew */
+    pthread_mutex_t taken; /* by a caller: others do without the pool */
     pthread_mutex_t lock;
     pthread_cond_t work, done;
     worker *worker;         /* [wanted] */
@@ -56,7 +56,7 @@ static void serve(wv_thread_pool *c, unsigned number)
 static void *work(void *self)
 {
     worker *w = self;
-    wv_thread_pool *c = w->crew;
+    wv_thread_pool *c = w->pool;
     pthread_mutex_lock(&c->lock);
     while (!c->quit) {
         serve(c, w->number);
@@ -96,7 +96,7 @@ static void start(wv_thread_pool *c)
         wanted--;
     for (; c->extra < wanted; c->extra++) {
         worker *w = &c->worker[c->extra];
-        *w = (worker){.crew = c, .number = c->extra + 1};
+        *w = (worker){.pool = c, .number = c->extra + 1};
         if (pthread_create(&w->thread, NULL, work, w) != 0)
             break; /* fewer threads than asked for only take longer */
     }
