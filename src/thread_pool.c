@@ -33,37 +33,37 @@ struct wv_thread_pool {
 };
 
 /* Takes tasks until none is left. Called and returns with the lock held. */
-static void serve(wv_thread_pool *c, unsigned number)
+static void serve(wv_thread_pool *pool, unsigned number)
 {
-    while (c->next < c->count) {
-        size_t at = c->next++;
-        wv_thread_pool_task *task = c->task;
-        void *context = c->context;
-        c->busy++;
-        pthread_mutex_unlock(&c->lock);
+    while (pool->next < pool->count) {
+        size_t at = pool->next++;
+        wv_thread_pool_task *task = pool->task;
+        void *context = pool->context;
+        pool->busy++;
+        pthread_mutex_unlock(&pool->lock);
         int failure = task(context, at, number);
-        pthread_mutex_lock(&c->lock);
-        c->busy--;
-        if (failure && (!c->failure || at < c->failed_at)) {
-            c->failure = failure;
-            c->failed_at = at;
+        pthread_mutex_lock(&pool->lock);
+        pool->busy--;
+        if (failure && (!pool->failure || at < pool->failed_at)) {
+            pool->failure = failure;
+            pool->failed_at = at;
         }
     }
-    if (!c->busy)
-        pthread_cond_signal(&c->done);
+    if (!pool->busy)
+        pthread_cond_signal(&pool->done);
 }
 
 static void *work(void *self)
 {
     worker *w = self;
-    wv_thread_pool *c = w->pool;
-    pthread_mutex_lock(&c->lock);
-    while (!c->quit) {
-        serve(c, w->number);
-        if (!c->quit && c->next >= c->count)
-            pthread_cond_wait(&c->work, &c->lock);
+    wv_thread_pool *pool = w->pool;
+    pthread_mutex_lock(&pool->lock);
+    while (!pool->quit) {
+        serve(pool, w->number);
+        if (!pool->quit && pool->next >= pool->count)
+            pthread_cond_wait(&pool->work, &pool->lock);
     }
-    pthread_mutex_unlock(&c->lock);
+    pthread_mutex_unlock(&pool->lock);
     return NULL;
 }
 
@@ -89,95 +89,95 @@ bool wv_thread_pool_room(size_t threads)
 /* Threads of all crews that are at work, their callers' included, each of which may still want its buffer. */
 static _Atomic unsigned alive;
 
-static void start(wv_thread_pool *c)
+static void start(wv_thread_pool *pool)
 {
-    unsigned others = atomic_fetch_add(&alive, c->wanted + 1), wanted = c->wanted;
+    unsigned others = atomic_fetch_add(&alive, pool->wanted + 1), wanted = pool->wanted;
     while (wanted && !wv_thread_pool_room(others + wanted))
         wanted--;
-    for (; c->extra < wanted; c->extra++) {
-        worker *w = &c->worker[c->extra];
-        *w = (worker){.pool = c, .number = c->extra + 1};
+    for (; pool->extra < wanted; pool->extra++) {
+        worker *w = &pool->worker[pool->extra];
+        *w = (worker){.pool = pool, .number = pool->extra + 1};
         if (pthread_create(&w->thread, NULL, work, w) != 0)
             break; /* fewer threads than asked for only take longer */
     }
-    atomic_fetch_sub(&alive, c->extra ? c->wanted - c->extra : c->wanted + 1);
-    c->wanted = c->extra;
+    atomic_fetch_sub(&alive, pool->extra ? pool->wanted - pool->extra : pool->wanted + 1);
+    pool->wanted = pool->extra;
 }
 
-static int run_together(wv_thread_pool *c, size_t count, wv_thread_pool_task *task, void *context)
+static int run_together(wv_thread_pool *pool, size_t count, wv_thread_pool_task *task, void *context)
 {
-    pthread_mutex_lock(&c->lock);
-    c->count = count;
-    c->next = 0;
-    c->task = task;
-    c->context = context;
-    c->failure = 0;
-    for (size_t i = 1; i < count && i <= c->extra; i++)
-        pthread_cond_signal(&c->work);
-    serve(c, 0);
-    while (c->busy)
-        pthread_cond_wait(&c->done, &c->lock);
-    int failure = c->failure;
-    c->count = c->next = 0;
-    pthread_mutex_unlock(&c->lock);
+    pthread_mutex_lock(&pool->lock);
+    pool->count = count;
+    pool->next = 0;
+    pool->task = task;
+    pool->context = context;
+    pool->failure = 0;
+    for (size_t i = 1; i < count && i <= pool->extra; i++)
+        pthread_cond_signal(&pool->work);
+    serve(pool, 0);
+    while (pool->busy)
+        pthread_cond_wait(&pool->done, &pool->lock);
+    int failure = pool->failure;
+    pool->count = pool->next = 0;
+    pthread_mutex_unlock(&pool->lock);
     return failure;
 }
 
-int wv_thread_pool_run(wv_thread_pool *c, size_t count, wv_thread_pool_task *task, void *context)
+int wv_thread_pool_run(wv_thread_pool *pool, size_t count, wv_thread_pool_task *task, void *context)
 {
-    if (count < 2 || c->owner != getpid() || pthread_mutex_trylock(&c->taken) != 0)
+    if (count < 2 || pool->owner != getpid() || pthread_mutex_trylock(&pool->taken) != 0)
         return run_alone(count, task, context);
-    if (c->extra < c->wanted)
-        start(c);
-    int failure = c->extra ? run_together(c, count, task, context) : run_alone(count, task, context);
-    pthread_mutex_unlock(&c->taken);
+    if (pool->extra < pool->wanted)
+        start(pool);
+    int failure = pool->extra ? run_together(pool, count, task, context) : run_alone(count, task, context);
+    pthread_mutex_unlock(&pool->taken);
     return failure;
 }
 
 wv_thread_pool *wv_thread_pool_new(unsigned workers)
 {
     unsigned wanted = workers > 1 ? workers - 1 : 0;
-    wv_thread_pool *c = calloc(1, sizeof *c);
-    if (!c || !(c->worker = calloc(wanted ? wanted : 1, sizeof *c->worker))) {
-        free(c);
+    wv_thread_pool *pool = calloc(1, sizeof *pool);
+    if (!pool || !(pool->worker = calloc(wanted ? wanted : 1, sizeof *pool->worker))) {
+        free(pool);
         return NULL;
     }
-    c->owner = getpid();
-    c->wanted = wanted;
-    pthread_mutex_init(&c->taken, NULL);
-    pthread_mutex_init(&c->lock, NULL);
-    pthread_cond_init(&c->work, NULL);
-    pthread_cond_init(&c->done, NULL);
-    return c;
+    pool->owner = getpid();
+    pool->wanted = wanted;
+    pthread_mutex_init(&pool->taken, NULL);
+    pthread_mutex_init(&pool->lock, NULL);
+    pthread_cond_init(&pool->work, NULL);
+    pthread_cond_init(&pool->done, NULL);
+    return pool;
 }
 
-static void dismiss(wv_thread_pool *c)
+static void dismiss(wv_thread_pool *pool)
 {
-    pthread_mutex_lock(&c->lock);
-    c->quit = 1;
-    pthread_cond_broadcast(&c->work);
-    pthread_mutex_unlock(&c->lock);
-    for (unsigned i = 0; i < c->extra; i++)
-        pthread_join(c->worker[i].thread, NULL);
-    pthread_cond_destroy(&c->done);
-    pthread_cond_destroy(&c->work);
-    pthread_mutex_destroy(&c->lock);
-    pthread_mutex_destroy(&c->taken);
-    if (c->extra)
-        atomic_fetch_sub(&alive, c->extra + 1);
+    pthread_mutex_lock(&pool->lock);
+    pool->quit = 1;
+    pthread_cond_broadcast(&pool->work);
+    pthread_mutex_unlock(&pool->lock);
+    for (unsigned i = 0; i < pool->extra; i++)
+        pthread_join(pool->worker[i].thread, NULL);
+    pthread_cond_destroy(&pool->done);
+    pthread_cond_destroy(&pool->work);
+    pthread_mutex_destroy(&pool->lock);
+    pthread_mutex_destroy(&pool->taken);
+    if (pool->extra)
+        atomic_fetch_sub(&alive, pool->extra + 1);
 }
 
-void wv_thread_pool_free(wv_thread_pool *c)
+void wv_thread_pool_free(wv_thread_pool *pool)
 {
-    if (!c)
+    if (!pool)
         return;
-    if (c->owner == getpid())
-        dismiss(c);
-    free(c->worker);
-    free(c);
+    if (pool->owner == getpid())
+        dismiss(pool);
+    free(pool->worker);
+    free(pool);
 }
 
-unsigned wv_thread_pool_workers(const wv_thread_pool *c)
+unsigned wv_thread_pool_workers(const wv_thread_pool *pool)
 {
-    return c->extra + 1;
+    return pool->extra + 1;
 }
