@@ -1,6 +1,6 @@
 /* fit.c - new, free, ask, tell, step, run. A fit goes through stages; each stage makes a batch of points (ask) and
  * takes their log densities (tell), and tell decides which stage comes next:
- *     staged   explore -> (mix -> try -> [crawl])* -> close -> bound -> done                 (staged.c)
+ *     staged   explore -> (fit -> trial -> [probe])* -> close -> [refine ->] bound -> done    (staged.c)
  *     joint    [explore ->] [pilot ->] search -> settle -> average -> trial -> final -> done (joint.c) */
 #include "fit.h"
 #include "gaussian.h"
