@@ -1,8 +1,8 @@
 /* pass_bodies.h - the passes of pass.h, for one instruction set. Included with WV_LANES, its doubles in a
  * register; WV_TARGET, the attribute of functions that use it; and WV_PASS, the name of the table that is
  * defined here, with WV_NAME and WV_THERE in it. */
-#include "lanes.h"
 #include "pass.h"
+#include "simd/lanes.h"
 #include <float.h>
 #include <math.h>
 

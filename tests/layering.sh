@@ -2,7 +2,7 @@
 # layering.sh SOURCE: the rules between directories that a compiler does not check.
 #   The library (src/, models/) and the baseline (svgd/) do not print, exit, abort, read the environment or open files.
 #   src/ sees its own headers and the public ones; models/ and svgd/ see wvgd_model.h and headers of their own, models/ also
-#   thread_pool.h, the threads of the library, and simd/instructions.h, its choice of an instruction set.
+#   thread_pool.h, the threads of the library, simd/instructions.h, its choice of an instruction set, and simd/lanes.h, its vectors.
 #   No file has a name that describes nothing.
 set -eu
 cd "$1"
@@ -50,8 +50,8 @@ includes() {
 }
 found=$(includes src wvgd.h wvgd_model.h)
 [ -z "$found" ] || complain "src/ may include its own headers, wvgd.h and wvgd_model.h only" "$found"
-found=$(includes models wvgd_model.h thread_pool.h simd/instructions.h)
-[ -z "$found" ] || complain "models/ may include its own headers, wvgd_model.h, thread_pool.h and simd/instructions.h only" "$found"
+found=$(includes models wvgd_model.h thread_pool.h simd/instructions.h simd/lanes.h)
+[ -z "$found" ] || complain "models/ may include its own headers, wvgd_model.h, thread_pool.h, simd/instructions.h and simd/lanes.h only" "$found"
 
 # Inside src: no file includes one that, by way of others, includes it. (fit.h, the struct that solvers work on, counts as
 # none.) What both solvers use, on top of src/, includes nothing of theirs, but for fit.h

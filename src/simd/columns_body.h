@@ -1,44 +1,18 @@
 /* columns_body.h - passes over blocks of points for one instruction set. Included with WV_LANES, its doubles in a
- * register, WV_TARGET, the attribute of functions that use it, and WV_SET, the name of the table.
- * exp(-a) = 2^k (1 + r + r^2 q(r)), |r| <= log(2)/2, q of degree 9 interpolating at Chebyshev's points, right
- * to 4e-17; beyond 708 it is taken for 0.
- * log s = e log 2 + 2 atanh(t), t = (m - 1)/(m + 1), s = m 2^e with sqrt(1/2) <= m < sqrt(2): atanh(t)/t is a series
- * in t^2 <= 0.0295, to t^22 right to 1e-18. */
+ * register, WV_TARGET, the attribute of functions that use it, and WV_SET, the name of the table. */
 #include "simd/columns.h"
+#include "simd/lanes.h"
 #include <float.h>
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 
-typedef double lanes __attribute__((vector_size(WV_LANES * sizeof(double))));
-typedef int64_t words __attribute__((vector_size(WV_LANES * sizeof(int64_t))));
-#define INLINE WV_TARGET static inline __attribute__((always_inline))
-
-static const double shift = 6755399441055744.0; /* 1.5 2^52: an integer in the low bits of a double */
-
-INLINE lanes load(const double *x)
+WV_INLINE wv_lanes all(double x)
 {
-    lanes v;
-    memcpy(&v, x, sizeof v);
-    return v;
+    return x - (wv_lanes){0};
 }
 
-INLINE void put(double *x, lanes v)
-{
-    memcpy(x, &v, sizeof v);
-}
-
-INLINE lanes all(double x)
-{
-    return x - (lanes){0};
-}
-
-INLINE lanes choose(words mask, lanes yes, lanes no)
-{
-    return (lanes)((mask & (words)yes) | (~mask & (words)no));
-}
-
-INLINE double sum_of(lanes v)
+WV_INLINE double sum_of(wv_lanes v)
 {
 #if WV_LANES == 8
     v += __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3);
@@ -49,42 +23,11 @@ INLINE double sum_of(lanes v)
     return v[0] + v[1];
 }
 
-/* exp(-a), a >= -700 */
-INLINE lanes exp_minus(lanes a)
-{
-    words near = a <= 708.0;
-    lanes x = -(lanes)(near & (words)a), shifted = x * 1.4426950408889634 + shift, k = shifted - shift;
-    lanes r = (x - k * 6.93147180369123816490e-01) - k * 1.90821492927058770002e-10, r2 = r * r, r4 = r2 * r2;
-    lanes c2 = 0.5000000000000001 + r * 0.16666666666666669, c4 = 0.041666666666624164 + r * 0.008333333333330065;
-    lanes c6 = 0.0013888888917196719 + r * 0.00019841269863040545,
-          c8 = 2.4801521322368692e-05 + r * 2.7557268480310024e-06;
-    lanes c10 = 2.7620075879983367e-07 + r * 2.5100375832561234e-08;
-    lanes p = r + r2 * ((c2 + r2 * c4) + r4 * ((c6 + r2 * c8) + r4 * c10));
-    lanes scale = (lanes)((((words)shifted + 1023) << 52) & near);
-    return scale + scale * p;
-}
-
-/* log s, s a positive number that is not denormal; infinity stays. */
-INLINE lanes log_of(lanes s)
-{
-    words bits = (words)s, exponent = (bits >> 52) - 1022;
-    lanes m = (lanes)((bits & 0x000fffffffffffff) | 0x3fe0000000000000); /* [1/2, 1) */
-    words small = m < 0.70710678118654752;
-    m = choose(small, m + m, m);
-    lanes e = (lanes)((exponent + small) + (int64_t)0x4338000000000000) - shift;
-    lanes t = (m - 1.0) / (m + 1.0), t2 = t * t, t4 = t2 * t2, t8 = t4 * t4;
-    lanes a = (1.0 / 3.0 + t2 * (1.0 / 5.0)) + t4 * (1.0 / 7.0 + t2 * (1.0 / 9.0));
-    lanes b = (1.0 / 11.0 + t2 * (1.0 / 13.0)) + t4 * (1.0 / 15.0 + t2 * (1.0 / 17.0));
-    lanes c = 1.0 / 19.0 + t2 * (1.0 / 21.0) + t4 * (1.0 / 23.0);
-    lanes value = e * 0.69314718055994531 + 2.0 * (t + t * (t2 * (a + t8 * (b + t8 * c))));
-    return choose(s <= DBL_MAX, value, s);
-}
-
 /* Rows of a square become its columns, in place. */
-INLINE void transpose(lanes *r)
+WV_INLINE void transpose(wv_lanes *r)
 {
 #if WV_LANES == 8
-    lanes s[8], t[8];
+    wv_lanes s[8], t[8];
     for (int k = 0; k < 8; k += 2) {
         s[k] = __builtin_shufflevector(r[k], r[k + 1], 0, 8, 2, 10, 4, 12, 6, 14);
         s[k + 1] = __builtin_shufflevector(r[k], r[k + 1], 1, 9, 3, 11, 5, 13, 7, 15);
@@ -99,7 +42,7 @@ INLINE void transpose(lanes *r)
         r[k + 4] = __builtin_shufflevector(t[k], t[k + 4], 4, 5, 6, 7, 12, 13, 14, 15);
     }
 #elif WV_LANES == 4
-    lanes s[4];
+    wv_lanes s[4];
     for (int k = 0; k < 4; k += 2) {
         s[k] = __builtin_shufflevector(r[k], r[k + 1], 0, 4, 2, 6);
         s[k + 1] = __builtin_shufflevector(r[k], r[k + 1], 1, 5, 3, 7);
@@ -109,7 +52,7 @@ INLINE void transpose(lanes *r)
         r[k + 2] = __builtin_shufflevector(s[k], s[k + 2], 2, 3, 6, 7);
     }
 #else
-    lanes first = r[0];
+    wv_lanes first = r[0];
     r[0] = __builtin_shufflevector(first, r[1], 0, 2);
     r[1] = __builtin_shufflevector(first, r[1], 1, 3);
 #endif
@@ -123,12 +66,12 @@ WV_TARGET static void turn(size_t D, const double *const *row, double *out)
     for (size_t k = 0; k < WV_COLUMNS_WIDTH; k += WV_LANES)
         for (size_t next = 0; D >= WV_LANES && next < D; next += WV_LANES) {
             size_t d = next + WV_LANES < D ? next : D - WV_LANES; /* the last square overlaps the one before */
-            lanes square[WV_LANES];
+            wv_lanes square[WV_LANES];
             for (size_t i = 0; i < WV_LANES; i++)
-                square[i] = load(row[k + i] + d);
+                square[i] = wv_lanes_load(row[k + i] + d);
             transpose(square);
             for (size_t i = 0; i < WV_LANES; i++)
-                put(out + (d + i) * WV_COLUMNS + k, square[i]);
+                wv_lanes_store(out + (d + i) * WV_COLUMNS + k, square[i]);
         }
 }
 
@@ -136,22 +79,22 @@ WV_TARGET static void subtract(size_t D, size_t n, const double *x, const double
 {
     for (size_t d = 0; d < D; d++)
         for (size_t i = 0; i < n; i += WV_LANES)
-            put(out + d * WV_COLUMNS + i, load(x + d * WV_COLUMNS + i) - mu[d]);
+            wv_lanes_store(out + d * WV_COLUMNS + i, wv_lanes_load(x + d * WV_COLUMNS + i) - mu[d]);
 }
 
 WV_TARGET static void squares(size_t D, size_t n, const double *y, double *out)
 {
     for (size_t i = 0; i < n; i += WV_LANES) {
-        lanes even = {0}, odd = {0};
+        wv_lanes even = {0}, odd = {0};
         size_t d = 0;
         for (; d + 1 < D; d += 2) {
-            lanes a = load(y + d * WV_COLUMNS + i), b = load(y + (d + 1) * WV_COLUMNS + i);
+            wv_lanes a = wv_lanes_load(y + d * WV_COLUMNS + i), b = wv_lanes_load(y + (d + 1) * WV_COLUMNS + i);
             even += a * a;
             odd += b * b;
         }
         if (d < D)
-            even += load(y + d * WV_COLUMNS + i) * load(y + d * WV_COLUMNS + i);
-        put(out + i, even + odd);
+            even += wv_lanes_load(y + d * WV_COLUMNS + i) * wv_lanes_load(y + d * WV_COLUMNS + i);
+        wv_lanes_store(out + i, even + odd);
     }
 }
 
@@ -159,8 +102,9 @@ WV_TARGET static void scale(size_t D, size_t n, const double *w, const double *y
 {
     for (size_t d = 0; d < D; d++)
         for (size_t i = 0; i < n; i += WV_LANES) {
-            lanes u = load(w + i);
-            put(out + d * WV_COLUMNS + i, (lanes)((u > 0.0) & (words)(u * load(y + d * WV_COLUMNS + i))));
+            wv_lanes u = wv_lanes_load(w + i);
+            wv_lanes_store(out + d * WV_COLUMNS + i,
+                           (wv_lanes)((u > 0.0) & (wv_mask)(u * wv_lanes_load(y + d * WV_COLUMNS + i))));
         }
 }
 
@@ -169,19 +113,20 @@ WV_TARGET static void centre(size_t D, size_t n, const double *w, const double *
 {
     for (size_t d = 0; d < D; d++)
         for (size_t i = 0; i < n; i += WV_LANES) {
-            lanes u = load(w + i), v = (lanes)((u > 0.0) & (words)(load(y + d * WV_COLUMNS + i) - mean[d]));
-            put(out + d * WV_COLUMNS + i, v);
-            put(weighted + d * WV_COLUMNS + i, u * v);
+            wv_lanes u = wv_lanes_load(w + i),
+                     v = (wv_lanes)((u > 0.0) & (wv_mask)(wv_lanes_load(y + d * WV_COLUMNS + i) - mean[d]));
+            wv_lanes_store(out + d * WV_COLUMNS + i, v);
+            wv_lanes_store(weighted + d * WV_COLUMNS + i, u * v);
         }
 }
 
 WV_TARGET static void mean(size_t D, size_t n, const double *w, const double *y, double *sum)
 {
     for (size_t d = 0; d < D; d++) {
-        lanes s = {0};
+        wv_lanes s = {0};
         for (size_t i = 0; i < n; i += WV_LANES) {
-            lanes u = load(w + i);
-            s += (lanes)((u > 0.0) & (words)(u * load(y + d * WV_COLUMNS + i)));
+            wv_lanes u = wv_lanes_load(w + i);
+            s += (wv_lanes)((u > 0.0) & (wv_mask)(u * wv_lanes_load(y + d * WV_COLUMNS + i)));
         }
         sum[d] += sum_of(s);
     }
@@ -189,32 +134,32 @@ WV_TARGET static void mean(size_t D, size_t n, const double *w, const double *y,
 
 WV_TARGET static void add_logs(size_t C, size_t n, const double *log_q, double *out)
 {
-    const lanes nothing = all(-INFINITY);
+    const wv_lanes nothing = all(-INFINITY);
     for (size_t i = 0; i < n; i += WV_LANES) {
-        lanes first = load(out + i), top = choose(first > nothing, first, nothing);
+        wv_lanes first = wv_lanes_load(out + i), top = wv_lanes_select(first > nothing, first, nothing);
         for (size_t c = 0; c < C; c++) {
-            lanes v = load(log_q + c * WV_COLUMNS + i);
-            top = choose(v > top, v, top);
+            wv_lanes v = wv_lanes_load(log_q + c * WV_COLUMNS + i);
+            top = wv_lanes_select(v > top, v, top);
         }
-        words some = top > nothing;
-        lanes base = (lanes)(some & (words)top), sum = exp_minus(base - first);
+        wv_mask some = top > nothing;
+        wv_lanes base = (wv_lanes)(some & (wv_mask)top), sum = wv_lanes_exp_or_0(base - first);
         for (size_t c = 0; c < C; c++)
-            sum += exp_minus(base - load(log_q + c * WV_COLUMNS + i)); /* NaN is not <= 708: 0 */
-        put(out + i, choose(some, base + log_of(sum), nothing));
+            sum += wv_lanes_exp_or_0(base - wv_lanes_load(log_q + c * WV_COLUMNS + i)); /* NaN is not <= 708: 0 */
+        wv_lanes_store(out + i, wv_lanes_select(some, base + wv_lanes_log(sum), nothing));
     }
 }
 
 WV_TARGET static void exponentials(size_t n, double top, const double *x, double *out)
 {
     for (size_t i = 0; i < n; i += WV_LANES)
-        put(out + i, exp_minus(top - load(x + i)));
+        wv_lanes_store(out + i, wv_lanes_exp_or_0(top - wv_lanes_load(x + i)));
 }
 
 WV_TARGET static void tails(size_t n, double nu, double power, double constant, const double *r, double *out)
 {
     double inverse = 1.0 / nu;
     for (size_t i = 0; i < n; i += WV_LANES)
-        put(out + i, constant - power * log_of(1.0 + load(r + i) * inverse));
+        wv_lanes_store(out + i, constant - power * wv_lanes_log(1.0 + wv_lanes_load(r + i) * inverse));
 }
 
 enum {
@@ -226,47 +171,47 @@ WV_TARGET static void apart(size_t D, size_t n, const double *x, const double *m
 {
     size_t i = 0;
     for (; i + ABREAST * WV_LANES <= n; i += ABREAST * WV_LANES) {
-        lanes sum[ABREAST] = {{0}};
+        wv_lanes sum[ABREAST] = {{0}};
         for (size_t d = 0; d < D; d++)
             for (size_t k = 0; k < ABREAST; k++) {
-                lanes y = (load(x + d * WV_COLUMNS + i + k * WV_LANES) - mu[d]) * scaled[d];
+                wv_lanes y = (wv_lanes_load(x + d * WV_COLUMNS + i + k * WV_LANES) - mu[d]) * scaled[d];
                 sum[k] += y * y;
             }
         for (size_t k = 0; k < ABREAST; k++)
-            put(out + i + k * WV_LANES, sum[k]);
+            wv_lanes_store(out + i + k * WV_LANES, sum[k]);
     }
     for (; i < n; i += WV_LANES) {
-        lanes sum = {0};
+        wv_lanes sum = {0};
         for (size_t d = 0; d < D; d++) {
-            lanes y = (load(x + d * WV_COLUMNS + i) - mu[d]) * scaled[d];
+            wv_lanes y = (wv_lanes_load(x + d * WV_COLUMNS + i) - mu[d]) * scaled[d];
             sum += y * y;
         }
-        put(out + i, sum);
+        wv_lanes_store(out + i, sum);
     }
 }
 
 /* The least and the second least of the costs so far, with one more. */
-INLINE void compare(lanes cost, double j, lanes *near, lanes *next, lanes *which)
+WV_INLINE void compare(wv_lanes cost, double j, wv_lanes *near, wv_lanes *next, wv_lanes *which)
 {
-    words closer = cost < *near, second = cost < *next;
-    *next = choose(closer, *near, choose(second, cost, *next));
-    *near = choose(closer, cost, *near);
-    *which = choose(closer, all(j), *which);
+    wv_mask closer = cost < *near, second = cost < *next;
+    *next = wv_lanes_select(closer, *near, wv_lanes_select(second, cost, *next));
+    *near = wv_lanes_select(closer, cost, *near);
+    *which = wv_lanes_select(closer, all(j), *which);
 }
 
 WV_TARGET static void nearest(size_t D, size_t n, size_t N, const double *x, const double *z, double *near,
                               double *next, double *which)
 {
     for (size_t i = 0; i < n; i += WV_LANES) {
-        lanes least = all(INFINITY), other = least, at = {0};
+        wv_lanes least = all(INFINITY), other = least, at = {0};
         size_t j = 0;
         for (; j + ABREAST <= N; j += ABREAST) {
-            lanes sum[ABREAST] = {{0}};
+            wv_lanes sum[ABREAST] = {{0}};
             const double *row = z + j * D;
             for (size_t d = 0; d < D; d++) {
-                lanes v = load(x + d * WV_COLUMNS + i);
+                wv_lanes v = wv_lanes_load(x + d * WV_COLUMNS + i);
                 for (size_t k = 0; k < ABREAST; k++) {
-                    lanes y = v - row[k * D + d];
+                    wv_lanes y = v - row[k * D + d];
                     sum[k] += y * y;
                 }
             }
@@ -274,37 +219,37 @@ WV_TARGET static void nearest(size_t D, size_t n, size_t N, const double *x, con
                 compare(sum[k], (double)(j + k), &least, &other, &at);
         }
         for (; j < N; j++) {
-            lanes sum = {0};
+            wv_lanes sum = {0};
             for (size_t d = 0; d < D; d++) {
-                lanes y = load(x + d * WV_COLUMNS + i) - z[j * D + d];
+                wv_lanes y = wv_lanes_load(x + d * WV_COLUMNS + i) - z[j * D + d];
                 sum += y * y;
             }
             compare(sum, (double)j, &least, &other, &at);
         }
-        put(near + i, least);
-        put(next + i, other);
-        put(which + i, at);
+        wv_lanes_store(near + i, least);
+        wv_lanes_store(next + i, other);
+        wv_lanes_store(which + i, at);
     }
 }
 
-INLINE void climb(lanes score, double j, lanes *most, lanes *which)
+WV_INLINE void climb(wv_lanes score, double j, wv_lanes *most, wv_lanes *which)
 {
-    words higher = score > *most;
-    *most = choose(higher, score, *most);
-    *which = choose(higher, all(j), *which);
+    wv_mask higher = score > *most;
+    *most = wv_lanes_select(higher, score, *most);
+    *which = wv_lanes_select(higher, all(j), *which);
 }
 
 /* Some rows at once, for some vectors of columns. */
-INLINE void climb_rows(size_t D, size_t rows, size_t vectors, const double *x, const double *g, const double *offset,
-                       double j, lanes *most, lanes *at)
+WV_INLINE void climb_rows(size_t D, size_t rows, size_t vectors, const double *x, const double *g, const double *offset,
+                          double j, wv_lanes *most, wv_lanes *at)
 {
-    lanes sum[ABREAST][VECTORS];
+    wv_lanes sum[ABREAST][VECTORS];
     for (size_t k = 0; k < rows; k++)
         for (size_t v = 0; v < vectors; v++)
             sum[k][v] = all(-offset[k]);
     for (size_t d = 0; d < D; d++)
         for (size_t v = 0; v < vectors; v++) {
-            lanes y = load(x + d * WV_COLUMNS + v * WV_LANES);
+            wv_lanes y = wv_lanes_load(x + d * WV_COLUMNS + v * WV_LANES);
             for (size_t k = 0; k < rows; k++)
                 sum[k][v] += g[k * D + d] * y;
         }
@@ -313,10 +258,10 @@ INLINE void climb_rows(size_t D, size_t rows, size_t vectors, const double *x, c
             climb(sum[k][v], j + (double)k, &most[v], &at[v]);
 }
 
-INLINE void climb_all(size_t D, size_t N, size_t vectors, const double *x, const double *g, const double *offset,
-                      double *which)
+WV_INLINE void climb_all(size_t D, size_t N, size_t vectors, const double *x, const double *g, const double *offset,
+                         double *which)
 {
-    lanes most[VECTORS], at[VECTORS];
+    wv_lanes most[VECTORS], at[VECTORS];
     size_t j = 0;
     for (size_t v = 0; v < vectors; v++) {
         most[v] = all(-INFINITY);
@@ -327,7 +272,7 @@ INLINE void climb_all(size_t D, size_t N, size_t vectors, const double *x, const
     for (; j < N; j++)
         climb_rows(D, 1, vectors, x, g + j * D, offset + j, (double)j, most, at);
     for (size_t v = 0; v < vectors; v++)
-        put(which + v * WV_LANES, at[v]);
+        wv_lanes_store(which + v * WV_LANES, at[v]);
 }
 
 WV_TARGET static void highest(size_t D, size_t n, size_t N, const double *x, const double *g, const double *offset,
@@ -340,7 +285,7 @@ WV_TARGET static void highest(size_t D, size_t n, size_t N, const double *x, con
         climb_all(D, N, 1, x + i, g, offset, which + i);
 }
 
-INLINE bool any(words mask)
+WV_INLINE bool any(wv_mask mask)
 {
     int64_t bits = 0;
     for (size_t k = 0; k < WV_LANES; k++)
@@ -353,15 +298,15 @@ WV_TARGET static void within(size_t D, size_t n, size_t N, const double *x, cons
 {
     enum { OFTEN = 8 }; /* rows after which to see whether there are columns left */
     for (size_t i = 0; i < n; i += WV_LANES) {
-        words plus = all(0) == 0, minus = plus;
+        wv_mask plus = all(0) == 0, minus = plus;
         for (size_t j = 0; j < N && (j % OFTEN || any(plus | minus)); j++) {
-            lanes v = {0};
+            wv_lanes v = {0};
             for (size_t d = 0; d < D; d++)
-                v += g[j * D + d] * load(x + d * WV_COLUMNS + i);
+                v += g[j * D + d] * wv_lanes_load(x + d * WV_COLUMNS + i);
             plus &= v < bound[j];
             minus &= -v < bound[j];
         }
-        put(out + i, (lanes)((words)all(1) & plus) + (lanes)((words)all(2) & minus));
+        wv_lanes_store(out + i, (wv_lanes)((wv_mask)all(1) & plus) + (wv_lanes)((wv_mask)all(2) & minus));
     }
 }
 
@@ -374,12 +319,12 @@ WV_TARGET static void shorten(size_t D, const double *x, const double *mu, float
     typedef float shorter __attribute__((vector_size(WV_LANES * sizeof(float))));
     for (size_t d = 0; d < D; d++)
         for (size_t i = 0; i < WV_COLUMNS; i += WV_LANES) {
-            shorter v = __builtin_convertvector(load(x + d * WV_COLUMNS + i) - mu[d], shorter);
+            shorter v = __builtin_convertvector(wv_lanes_load(x + d * WV_COLUMNS + i) - mu[d], shorter);
             memcpy(out + d * WV_COLUMNS + i, &v, sizeof v);
         }
 }
 
-INLINE narrow either(flags mask, narrow yes, narrow no)
+WV_INLINE narrow either(flags mask, narrow yes, narrow no)
 {
     return (narrow)((mask & (flags)yes) | (~mask & (flags)no));
 }
@@ -390,7 +335,7 @@ typedef struct {
     flags which[2];
 } trio;
 
-INLINE void insert(narrow cost, int32_t j, trio *t)
+WV_INLINE void insert(narrow cost, int32_t j, trio *t)
 {
     flags first = cost < t->least[0], second = cost < t->least[1], third = cost < t->least[2], at = j - (flags){0};
     t->least[2] = either(second, t->least[1], either(third, cost, t->least[2]));
@@ -400,14 +345,14 @@ INLINE void insert(narrow cost, int32_t j, trio *t)
     t->which[0] = (first & at) | (~first & t->which[0]);
 }
 
-INLINE void put_trio(const trio *t, int32_t *first, int32_t *second, float *third)
+WV_INLINE void put_trio(const trio *t, int32_t *first, int32_t *second, float *third)
 {
     memcpy(first, &t->which[0], sizeof t->which[0]);
     memcpy(second, &t->which[1], sizeof t->which[1]);
     memcpy(third, &t->least[2], sizeof t->least[2]);
 }
 
-INLINE narrow load_narrow(const float *x)
+WV_INLINE narrow load_narrow(const float *x)
 {
     narrow v;
     memcpy(&v, x, sizeof v);
@@ -480,26 +425,27 @@ WV_TARGET static void nearby_mirrored(size_t D, size_t n, size_t N, const float 
 
 WV_TARGET static void shares(size_t C, size_t n, size_t ld, const double *alpha, double *log_q, double *log_m)
 {
-    const lanes nothing = all(-INFINITY);
+    const wv_lanes nothing = all(-INFINITY);
     for (size_t i = 0; i < n; i += WV_LANES) {
-        lanes top = nothing, sum = {0};
+        wv_lanes top = nothing, sum = {0};
         for (size_t c = 0; c < C; c++) {
-            lanes v = load(log_q + c * ld + i);
+            wv_lanes v = wv_lanes_load(log_q + c * ld + i);
             if (alpha[c] > 0)
-                top = choose(v > top, v, top);
+                top = wv_lanes_select(v > top, v, top);
         }
-        words some = top > nothing;
-        lanes base = (lanes)(some & (words)top);
+        wv_mask some = top > nothing;
+        wv_lanes base = (wv_lanes)(some & (wv_mask)top);
         for (size_t c = 0; c < C; c++) {
-            lanes below = base - load(log_q + c * ld + i),
-                  e = exp_minus(choose(below < -600.0, all(-600.0), below)); /* NaN is not <= 708: 0 */
-            put(log_q + c * ld + i, e);
+            wv_lanes below = base - wv_lanes_load(log_q + c * ld + i),
+                     e = wv_lanes_exp_or_0(
+                         wv_lanes_select(below < -600.0, all(-600.0), below)); /* NaN is not <= 708: 0 */
+            wv_lanes_store(log_q + c * ld + i, e);
             sum += alpha[c] * e;
         }
-        put(log_m + i, choose(some, base + log_of(sum), nothing));
-        lanes each = 1.0 / sum;
+        wv_lanes_store(log_m + i, wv_lanes_select(some, base + wv_lanes_log(sum), nothing));
+        wv_lanes each = 1.0 / sum;
         for (size_t c = 0; c < C; c++)
-            put(log_q + c * ld + i, (lanes)(some & (words)(load(log_q + c * ld + i) * each)));
+            wv_lanes_store(log_q + c * ld + i, (wv_lanes)(some & (wv_mask)(wv_lanes_load(log_q + c * ld + i) * each)));
     }
 }
 
@@ -507,13 +453,13 @@ WV_TARGET static void shares(size_t C, size_t n, size_t ld, const double *alpha,
 /* Coordinates are taken by whole vectors, for all rows at once, so that sums stay in registers;
  * what is left of them, one by one. */
 
-INLINE double distance_of(size_t D, const double *x, const double *m)
+WV_INLINE double distance_of(size_t D, const double *x, const double *m)
 {
-    lanes sum = {0};
+    wv_lanes sum = {0};
     double total = 0;
     size_t d = 0;
     for (; d + WV_LANES <= D; d += WV_LANES) {
-        lanes y = load(x + d) - load(m + d);
+        wv_lanes y = wv_lanes_load(x + d) - wv_lanes_load(m + d);
         sum += y * y;
     }
     for (; d < D; d++)
@@ -537,11 +483,11 @@ WV_TARGET static void row_distances(size_t D, size_t n, const double *x, const u
 
 WV_TARGET static double row_apart(size_t D, const double *x, const double *m, const double *s)
 {
-    lanes sum = {0};
+    wv_lanes sum = {0};
     double total = 0;
     size_t d = 0;
     for (; d + WV_LANES <= D; d += WV_LANES) {
-        lanes z = (load(x + d) - load(m + d)) * load(s + d);
+        wv_lanes z = (wv_lanes_load(x + d) - wv_lanes_load(m + d)) * wv_lanes_load(s + d);
         sum += z * z;
     }
     for (; d < D; d++)
@@ -554,10 +500,10 @@ WV_TARGET static void row_means(size_t n, size_t D, const double *u, const doubl
 {
     size_t d = 0;
     for (; d + WV_LANES <= D; d += WV_LANES) {
-        lanes sum = {0};
+        wv_lanes sum = {0};
         for (size_t p = 0; p < n; p++)
-            sum += u[p] * load(x + p * D + d);
-        put(out + d, sum);
+            sum += u[p] * wv_lanes_load(x + p * D + d);
+        wv_lanes_store(out + d, sum);
     }
     for (; d < D; d++) {
         double sum = 0;
@@ -572,16 +518,16 @@ WV_TARGET static void row_slopes(size_t n, size_t D, const double *u, const doub
 {
     size_t d = 0;
     for (; d + WV_LANES <= D; d += WV_LANES) {
-        lanes square = {0}, both = {0}, middle = load(m + d), level = g ? load(gm + d) : middle;
+        wv_lanes square = {0}, both = {0}, middle = wv_lanes_load(m + d), level = g ? wv_lanes_load(gm + d) : middle;
         for (size_t p = 0; p < n; p++) {
-            lanes y = load(x + p * D + d) - middle, uy = u[p] * y;
+            wv_lanes y = wv_lanes_load(x + p * D + d) - middle, uy = u[p] * y;
             square += uy * y;
             if (g)
-                both += uy * (load(g + p * D + d) - level);
+                both += uy * (wv_lanes_load(g + p * D + d) - level);
         }
-        put(variance + d, square);
+        wv_lanes_store(variance + d, square);
         if (g)
-            put(cross + d, both);
+            wv_lanes_store(cross + d, both);
     }
     for (; d < D; d++) {
         double square = 0, both = 0;
@@ -602,12 +548,12 @@ WV_TARGET static void row_quadratic(size_t n, size_t D, const double *x, const d
 {
     for (size_t p = 0; p < n; p++) {
         const double *row = x + p * D;
-        lanes sum = {0};
+        wv_lanes sum = {0};
         double total = 0;
         size_t d = 0;
         for (; d + WV_LANES <= D; d += WV_LANES) {
-            lanes z = (load(row + d) - load(m + d)) * load(s + d);
-            sum += z * (load(a1 + d) + load(a2 + d) * (0.5 * z));
+            wv_lanes z = (wv_lanes_load(row + d) - wv_lanes_load(m + d)) * wv_lanes_load(s + d);
+            sum += z * (wv_lanes_load(a1 + d) + wv_lanes_load(a2 + d) * (0.5 * z));
         }
         for (; d < D; d++) {
             double z = (row[d] - m[d]) * s[d];
@@ -623,18 +569,19 @@ WV_TARGET static void row_products(size_t n, size_t D, const double *u, const do
 {
     size_t d = 0;
     for (; d + WV_LANES <= D; d += WV_LANES) {
-        lanes zt = {0}, tt = {0}, zr = {0}, tr = {0}, middle = load(m + d), unit = load(s + d), level = load(half + d);
+        wv_lanes zt = {0}, tt = {0}, zr = {0}, tr = {0}, middle = wv_lanes_load(m + d), unit = wv_lanes_load(s + d),
+                 level = wv_lanes_load(half + d);
         for (size_t p = 0; p < n; p++) {
-            lanes z = (load(x + p * D + d) - middle) * unit, t = 0.5 * z * z - level, ut = u[p] * t;
+            wv_lanes z = (wv_lanes_load(x + p * D + d) - middle) * unit, t = 0.5 * z * z - level, ut = u[p] * t;
             zt += ut * z;
             tt += ut * t;
             zr += u[p] * r[p] * z;
             tr += ut * r[p];
         }
-        put(out + d, zt);
-        put(out + D + d, tt);
-        put(out + 2 * D + d, zr);
-        put(out + 3 * D + d, tr);
+        wv_lanes_store(out + d, zt);
+        wv_lanes_store(out + D + d, tt);
+        wv_lanes_store(out + 2 * D + d, zr);
+        wv_lanes_store(out + 3 * D + d, tr);
     }
     for (; d < D; d++) {
         double sum[4] = {0};
@@ -658,9 +605,9 @@ WV_TARGET static void row_statistics(size_t n, size_t D, const double *u, const 
         double root = sqrt(u[p]);
         size_t d = 0;
         for (; d + WV_LANES <= D; d += WV_LANES) {
-            lanes z = (load(row + d) - load(m + d)) * load(s + d);
-            put(T + d, root * z);
-            put(T + D + d, root * (0.5 * z * z - load(half + d)));
+            wv_lanes z = (wv_lanes_load(row + d) - wv_lanes_load(m + d)) * wv_lanes_load(s + d);
+            wv_lanes_store(T + d, root * z);
+            wv_lanes_store(T + D + d, root * (0.5 * z * z - wv_lanes_load(half + d)));
         }
         for (; d < D; d++) {
             double z = (row[d] - m[d]) * s[d];
@@ -673,9 +620,10 @@ WV_TARGET static void row_statistics(size_t n, size_t D, const double *u, const 
 WV_TARGET static void powers(size_t D, size_t n, const double *w, const double *y, const double *from, double *out)
 {
     for (size_t d = 0; d < D; d++) {
-        lanes s1 = {0}, s2 = {0}, t1 = {0}, t2 = {0};
+        wv_lanes s1 = {0}, s2 = {0}, t1 = {0}, t2 = {0};
         for (size_t i = 0; i < n; i += WV_LANES) {
-            lanes u = load(w + i), x = (lanes)((u > 0.0) & (words)(load(y + d * WV_COLUMNS + i) - from[d])), ux = u * x;
+            wv_lanes u = wv_lanes_load(w + i),
+                     x = (wv_lanes)((u > 0.0) & (wv_mask)(wv_lanes_load(y + d * WV_COLUMNS + i) - from[d])), ux = u * x;
             s1 += ux;
             s2 += ux * x;
             t1 += u * ux;
@@ -693,16 +641,17 @@ WV_TARGET static void pair_scores(size_t D, size_t n, const double *v, const dou
                                   const double *unit, double *out, double *square)
 {
     for (size_t d = 0; d < D; d++) {
-        lanes s = {0}, t = {0};
+        wv_lanes s = {0}, t = {0};
         for (size_t i = 0; i < n; i += WV_LANES) {
             size_t at = d * WV_COLUMNS + i;
-            lanes a = load(v + i), b = load(w + i), ga = load(g + at), gb = load(h + at);
-            lanes ea = a * (ga * ((load(x + at) - mu[d]) * unit[d]) + 1.0),
-                  eb = b * (gb * ((load(y + at) - mu[d]) * unit[d]) + 1.0);
+            wv_lanes a = wv_lanes_load(v + i), b = wv_lanes_load(w + i), ga = wv_lanes_load(g + at),
+                     gb = wv_lanes_load(h + at);
+            wv_lanes ea = a * (ga * ((wv_lanes_load(x + at) - mu[d]) * unit[d]) + 1.0),
+                     eb = b * (gb * ((wv_lanes_load(y + at) - mu[d]) * unit[d]) + 1.0);
             ga *= a;
             gb *= b;
-            put(out + at, ga + gb);
-            put(out + D * WV_COLUMNS + at, ea + eb);
+            wv_lanes_store(out + at, ga + gb);
+            wv_lanes_store(out + D * WV_COLUMNS + at, ea + eb);
             s += ga * ga + gb * gb;
             t += ea * ea + eb * eb;
         }
@@ -720,11 +669,11 @@ WV_TARGET static void pair_values(size_t D, size_t n, double share, const double
     for (size_t d = 0; d < D; d++)
         for (size_t i = 0; i < n; i += WV_LANES) {
             size_t at = d * WV_COLUMNS + i;
-            lanes a = load(v + i) * share, b = load(w + i) * share;
-            lanes p = (lanes)((a > 0.0) & (words)((load(x + at) - middle[d]) * units[d] - from[d])),
-                  q = (lanes)((b > 0.0) & (words)((load(y + at) - middle[d]) * units[d] - from[d]));
-            put(out + at, a * p + b * q);
-            put(squared + at, a * p * p + b * q * q);
+            wv_lanes a = wv_lanes_load(v + i) * share, b = wv_lanes_load(w + i) * share;
+            wv_lanes p = (wv_lanes)((a > 0.0) & (wv_mask)((wv_lanes_load(x + at) - middle[d]) * units[d] - from[d])),
+                     q = (wv_lanes)((b > 0.0) & (wv_mask)((wv_lanes_load(y + at) - middle[d]) * units[d] - from[d]));
+            wv_lanes_store(out + at, a * p + b * q);
+            wv_lanes_store(squared + at, a * p * p + b * q * q);
         }
 }
 
@@ -732,14 +681,14 @@ WV_TARGET static void pair_sums(size_t D, size_t n, const double *keep, const do
                                 const double *q, double *out)
 {
     for (size_t d = 0; d < D; d++) {
-        lanes e1 = {0}, e2 = {0}, q1 = {0}, qt = {0};
+        wv_lanes e1 = {0}, e2 = {0}, q1 = {0}, qt = {0};
         for (size_t i = 0; i < n; i += WV_LANES) {
             size_t at = d * WV_COLUMNS + i;
-            lanes e = load(a + at) * load(keep + i), s = load(q + at);
+            wv_lanes e = wv_lanes_load(a + at) * wv_lanes_load(keep + i), s = wv_lanes_load(q + at);
             e1 += e;
             e2 += e * e;
             q1 += s;
-            qt += s * load(t + i);
+            qt += s * wv_lanes_load(t + i);
         }
         out[d] += sum_of(e1);
         out[D + d] += sum_of(e2);
@@ -752,24 +701,24 @@ WV_TARGET static void row_times(size_t D, const double *x, const double *M, doub
 {
     size_t at = 0;
     for (; at + ABREAST * WV_LANES <= D; at += ABREAST * WV_LANES) {
-        lanes s[ABREAST] = {{0}};
+        wv_lanes s[ABREAST] = {{0}};
         for (size_t k = 0; k < D; k++)
             for (size_t i = 0; i < ABREAST; i++)
-                s[i] += x[k] * load(M + k * D + at + i * WV_LANES);
+                s[i] += x[k] * wv_lanes_load(M + k * D + at + i * WV_LANES);
         for (size_t i = 0; i < ABREAST; i++)
-            put(out + at + i * WV_LANES, s[i]);
+            wv_lanes_store(out + at + i * WV_LANES, s[i]);
     }
     for (; at < D && D >= WV_LANES; at += WV_LANES) {
         size_t from = at + WV_LANES < D ? at : D - WV_LANES; /* the last vector overlaps the one before */
-        lanes even = {0}, odd = {0};
+        wv_lanes even = {0}, odd = {0};
         size_t k = 0;
         for (; k + 1 < D; k += 2) {
-            even += x[k] * load(M + k * D + from);
-            odd += x[k + 1] * load(M + (k + 1) * D + from);
+            even += x[k] * wv_lanes_load(M + k * D + from);
+            odd += x[k + 1] * wv_lanes_load(M + (k + 1) * D + from);
         }
         if (k < D)
-            even += x[k] * load(M + k * D + from);
-        put(out + from, even + odd);
+            even += x[k] * wv_lanes_load(M + k * D + from);
+        wv_lanes_store(out + from, even + odd);
     }
     for (; at < D; at++) {
         double s = 0;
@@ -779,23 +728,23 @@ WV_TARGET static void row_times(size_t D, const double *x, const double *M, doub
     }
 }
 
-INLINE double product(size_t D, const double *a, const double *b)
+WV_INLINE double product(size_t D, const double *a, const double *b)
 {
-    lanes even = {0}, odd = {0};
+    wv_lanes even = {0}, odd = {0};
     size_t i = 0;
     for (; i + WV_LANES < D; i += 2 * WV_LANES) {
-        even += load(a + i) * load(b + i);
-        odd += load(a + i + WV_LANES) * load(b + i + WV_LANES);
+        even += wv_lanes_load(a + i) * wv_lanes_load(b + i);
+        odd += wv_lanes_load(a + i + WV_LANES) * wv_lanes_load(b + i + WV_LANES);
     }
     if (i < D)
-        even += load(a + i) * load(b + i);
+        even += wv_lanes_load(a + i) * wv_lanes_load(b + i);
     return sum_of(even + odd);
 }
 
-INLINE void add_times(size_t D, double w, const double *a, double *out)
+WV_INLINE void add_times(size_t D, double w, const double *a, double *out)
 {
     for (size_t i = 0; i < D; i += WV_LANES)
-        put(out + i, load(out + i) + w * load(a + i));
+        wv_lanes_store(out + i, wv_lanes_load(out + i) + w * wv_lanes_load(a + i));
 }
 
 WV_TARGET static void row_secants(size_t D, size_t pairs, const double *const *s, const double *const *y,
@@ -807,7 +756,7 @@ WV_TARGET static void row_secants(size_t D, size_t pairs, const double *const *s
         add_times(D, -a[q], y[q], v);
     }
     for (size_t i = 0; i < D; i += WV_LANES)
-        put(v + i, gamma * load(v + i));
+        wv_lanes_store(v + i, gamma * wv_lanes_load(v + i));
     for (size_t q = pairs; q-- > 0;)
         add_times(D, a[q] - product(D, y[q], v) / sy[q], s[q], v);
 }
