@@ -4,7 +4,6 @@
 #include "pass.h"
 #include "simd/lanes.h"
 #include <float.h>
-#include <math.h>
 
 /* log(1 + exp s) = max(s, 0) + log(1 + t), t = exp(-|s|) <= 1: a product of up to 512 factors 1 + t stays
  * below 2^512, so one logarithm does for all. sigmoid(s) is 1 / (1 + t), or t / (1 + t) where s <= 0;
@@ -21,8 +20,7 @@ WV_TARGET static void softplus(size_t rows, size_t width, double *s, double *sum
             product *= total;
             wv_lanes_store(s + r * width + i, wv_lanes_select(negative, t, one) / total);
         }
-        for (size_t k = 0; k < WV_LANES; k++)
-            sum[i + k] += above[k] + log(product[k]);
+        wv_lanes_store(sum + i, wv_lanes_load(sum + i) + (above + wv_lanes_log(product)));
     }
 }
 
