@@ -5,7 +5,6 @@
 #include "fit.h"
 #include "gaussian.h"
 #include "rng.h"
-#include "thread_pool.h"
 #include "staged/cell_bound.h"
 #include "nearest.h"
 #include "simd/columns.h"
@@ -90,35 +89,29 @@ static size_t mixture_size(const wvgd_fit *f)
            wv_times(made, made + WV_BLOCK + 3);
 }
 
-/* The other workers; fewer than asked for, if there is no memory for them. A cost function of the
- * caller's is called by one thread at a time. */
-static bool hire(wvgd_fit *f)
+/* Workers, and views of the fit for those beside the caller. A cost function of the user's is called by one thread at a
+ * time. */
+static bool make_workers(wvgd_fit *f)
 {
-    size_t wanted = f->opt.cost == WVGD_CALLBACK ? 1 : f->opt.threads < WV_WORKERS ? f->opt.threads : WV_WORKERS;
-    f->workers.view = calloc(wanted, sizeof *f->workers.view);
-    for (size_t v = 0; f->workers.view && v + 1 < wanted; v++) {
-        memcpy(&f->workers.view[v], f, offsetof(wvgd_fit, workers));
-        wvgd_fit *view = &f->workers.view[v];
-        view->arena = wv_arena_new(arena_size(f));
-        if (!view->arena)
-            break;
-        f->workers.views++;
+    size_t wanted = f->opt.cost == WVGD_CALLBACK ? 1 : f->opt.threads;
+    wv_workers *w = &f->workers;
+    if (!wv_workers_new(w, wanted, (wv_workers_room){arena_size(f) + mixture_size(f), arena_size(f)}))
+        return false;
+    f->arena = w->arena[0];
+    f->view = calloc(w->n, sizeof *f->view);
+    for (size_t v = 0; f->view && v + 1 < w->n; v++) {
+        f->view[v].arena = w->arena[v + 1];
+        f->view[v].workers = wv_workers_one(&w->arena[v + 1]); /* what is shared already is not shared again */
     }
-    while (f->workers.views && !wv_thread_pool_room(f->workers.views))
-        wv_arena_free(f->workers.view[--f->workers.views].arena);
-    f->workers.pool = f->workers.view ? wv_thread_pool_new((unsigned)f->workers.views + 1) : NULL;
-    return f->workers.pool != NULL;
+    return f->view != NULL;
 }
 
 void wvgd_free(wvgd_fit *f)
 {
     if (!f)
         return;
-    wv_thread_pool_free(f->workers.pool);
-    for (size_t v = 0; v < f->workers.views; v++)
-        wv_arena_free(f->workers.view[v].arena);
-    free(f->workers.view);
-    wv_arena_free(f->arena);
+    wv_workers_free(&f->workers);
+    free(f->view);
     wv_explore_free(&f->explore);
     wv_modes_free(&f->modes);
     wv_mixture_free(&f->mix);
@@ -150,11 +143,13 @@ typedef struct {
     void *context;
 } shared;
 
-static int do_task(void *self, size_t index, unsigned worker)
+static void do_task(wv_arena *arena, void *self, size_t index)
 {
     const shared *s = self;
-    s->task(worker ? &s->f->workers.view[worker - 1] : s->f, s->context, index);
-    return 0;
+    wvgd_fit *f = s->f;
+    for (size_t v = 0; arena != f->arena; v++)
+        f = &s->f->view[v];
+    s->task(f, s->context, index);
 }
 
 wvgd_status wv_fit_note(wvgd_fit *f, wvgd_error *error)
@@ -167,42 +162,22 @@ wvgd_status wv_fit_note(wvgd_fit *f, wvgd_error *error)
 
 void wv_fit_share(wvgd_fit *f, size_t count, double work, wv_fit_task *task, void *context)
 {
-    wv_thread_pool *crew = f->workers.pool;
-    size_t restarts = f->tally.restarts, lost = f->tally.lost, limits = f->tally.limits;
-    if (!crew || count < 2 || work < wv_thread_pool_worth() || !f->workers.views) {
-        /* views have no crew: what is shared already is not shared again */
-        for (size_t i = 0; i < count; i++)
-            task(f, context, i);
-        return;
-    }
-    for (size_t v = 0; v < f->workers.views; v++)
-        memcpy(&f->workers.view[v], f, offsetof(wvgd_fit, workers));
-    f->workers.pool = NULL;
-    wv_thread_pool_run(crew, count, do_task, &(shared){f, task, context});
-    f->workers.pool = crew;
-    for (size_t v = 0; v < f->workers.views; v++) {
-        f->tally.restarts += f->workers.view[v].tally.restarts - restarts;
-        f->tally.lost += f->workers.view[v].tally.lost - lost;
-        f->tally.limits += f->workers.view[v].tally.limits - limits;
+    size_t views = wv_workers_shares(&f->workers, count, work) ? f->workers.n - 1 : 0;
+    wv_tally before = f->tally;
+    for (size_t v = 0; v < views; v++)
+        memcpy(&f->view[v], f, offsetof(wvgd_fit, workers));
+    wv_workers_share(&f->workers, count, work, do_task, &(shared){f, task, context});
+    for (size_t v = 0; v < views; v++) {
+        const wv_tally *after = &f->view[v].tally;
+        f->tally.restarts += after->restarts - before.restarts;
+        f->tally.lost += after->lost - before.lost;
+        f->tally.limits += after->limits - before.limits;
     }
 }
 
 double wv_fit_cheap(const wvgd_fit *f)
 {
     return f->model.work > 0 ? fmin(3e7 / f->model.work, WV_CHUNK / 2) : 0;
-}
-
-size_t wv_fit_piece(size_t n)
-{
-    enum { LEAST = 2 * WV_BLOCK };
-    size_t piece = (n + WV_PIECES - 1) / WV_PIECES;
-    piece = (piece + WV_BLOCK - 1) / WV_BLOCK * WV_BLOCK;
-    return piece > LEAST ? piece : LEAST;
-}
-
-size_t wv_fit_pieces(size_t n)
-{
-    return (n + wv_fit_piece(n) - 1) / wv_fit_piece(n);
 }
 
 /* ---- new --------------------------------------------------------------------------------------------------------- */
@@ -300,8 +275,7 @@ static bool make_parts(wvgd_fit *f)
            (!f->staged || wv_closing_seen_new(&f->closing, K + 1, wv_draws_points(f))) &&
            wv_batch_new(&f->own, f->size.n_max, D, f->N, f->model.has_gradient) &&
            wv_proposals_new(&f->proposals, f->N, f->size.made_room, WV_PIECES) &&
-           wv_views_new(&f->views, wv_times(f->N, D), wv_times(f->N, f->cell_family->size(D, 0))) &&
-           (f->arena = wv_arena_new(arena_size(f) + mixture_size(f))) != NULL;
+           wv_views_new(&f->views, wv_times(f->N, D), wv_times(f->N, f->cell_family->size(D, 0))) && make_workers(f);
 }
 
 /* The covariance root of a given metric: c = (a-b)' metric (a-b) = |A^-1 (a-b)|^2 with A A' = metric^-1. */
@@ -369,7 +343,7 @@ wvgd_fit *wvgd_new(const wvgd_model *model, const wvgd_options *options, const d
         f->exploring = f->staged || (!z0 && options->init == WVGD_INIT_EXPLORE && model->has_gradient);
         sizes(f);
     }
-    if (!f || !make_parts(f) || !hire(f)) {
+    if (!f || !make_parts(f)) {
         wv_fail(error, WVGD_E_MEMORY, "no memory for %zu particles in %zu dimensions", options->particles, model->dim);
         wvgd_free(f);
         return NULL;

@@ -24,17 +24,14 @@
 #include "staged/modes.h"
 #include "staged/staged.h"
 #include "staged/tail_probe.h"
-#include "thread_pool.h"
 #include "trace.h"
+#include "workers.h"
 #include "wvgd.h"
 
 enum {
     WV_DENSE = 128,  /* up to this dimension, D x D matrices are formed for every family */
-    WV_BLOCK = 256,  /* points whose densities under all proposals are held at once */
     WV_FREE = 4096,  /* draws that are not evaluated, in one batch; at most WV_CHUNK */
     WV_CHUNK = 4096, /* closing draws asked for at once */
-    WV_WORKERS = 32, /* threads of a fit at most */
-    WV_PIECES = 64,  /* pieces at most into which a batch is cut for them */
     WV_WARNINGS = 16,
     WV_REASONS = 12
 };
@@ -109,14 +106,6 @@ typedef struct {
     bool reliable;
 } wv_messages;
 
-/* Threads that share the work. They see the fit through views, which are the same but for what follows the workers in
- * the struct. */
-typedef struct {
-    wv_thread_pool *pool;
-    size_t views;   /* workers beside the caller, */
-    wvgd_fit *view; /* [views] */
-} wv_workers;
-
 struct wvgd_fit {
     /* ---- what is fitted, and how ---- */
     wvgd_model model;
@@ -163,8 +152,10 @@ struct wvgd_fit {
     wv_trace trace;
     wv_views views;
 
+    /* ---- whose work it is: views are the same but for what follows ---- */
     wv_workers workers;
-    wv_arena *arena; /* scratch of one worker */
+    wv_arena *arena; /* of the worker, who owns it */
+    wvgd_fit *view;  /* [workers.n - 1] the fit as the other workers see it */
     wv_messages messages;
 };
 
@@ -182,11 +173,6 @@ void wv_fit_share(wvgd_fit *f, size_t count, double work, wv_fit_task *task, voi
 /* Draws that cost little beside the fit's own work, where an evaluation is known to be cheap; 0
  * where nothing is known. */
 double wv_fit_cheap(const wvgd_fit *f);
-
-/* Points in one of the pieces, WV_PIECES at most, into which n points are cut to be shared: it does
- * not depend on the number of workers. */
-size_t wv_fit_piece(size_t n);
-size_t wv_fit_pieces(size_t n);
 
 /* Appends the present iteration to the trace. */
 wvgd_status wv_fit_note(wvgd_fit *f, wvgd_error *error);

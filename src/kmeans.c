@@ -36,7 +36,7 @@ typedef struct {
 
 static size_t end_of(size_t n, size_t piece)
 {
-    return (piece + 1) * wv_fit_piece(n) < n ? (piece + 1) * wv_fit_piece(n) : n;
+    return (piece + 1) * wv_workers_piece(n) < n ? (piece + 1) * wv_workers_piece(n) : n;
 }
 
 typedef struct {
@@ -53,7 +53,7 @@ static void assign_piece(wvgd_fit *f, void *context, size_t piece)
     size_t end = end_of(p->n, piece), mark = wv_arena_mark(f->arena);
     double *cost = wv_arena_take(f->arena, WV_FREE), *next = wv_arena_take(f->arena, WV_FREE);
     a->total[piece] = 0;
-    for (size_t first = piece * wv_fit_piece(p->n); first < end; first += WV_FREE) {
+    for (size_t first = piece * wv_workers_piece(p->n); first < end; first += WV_FREE) {
         size_t here = end - first < WV_FREE ? end - first : WV_FREE;
         wv_nearest_nearest(f, a->centre, here, p->y + first * f->D, a->cell + first, cost, next);
         for (size_t k = 0; k < here; k++)
@@ -67,8 +67,8 @@ static double assign(wvgd_fit *f, const points *p, const double *centre, uint32_
 {
     double total = 0;
     assigning a = {.p = p, .centre = centre, .cell = cell};
-    wv_fit_share(f, wv_fit_pieces(p->n), (double)(p->n * f->N * f->D), assign_piece, &a);
-    for (size_t piece = 0; piece < wv_fit_pieces(p->n); piece++)
+    wv_fit_share(f, wv_workers_pieces(p->n), (double)(p->n * f->N * f->D), assign_piece, &a);
+    for (size_t piece = 0; piece < wv_workers_pieces(p->n); piece++)
         total += a.total[piece];
     return total;
 }
@@ -122,7 +122,7 @@ static void approach(wvgd_fit *f, void *context, size_t piece)
     size_t D = f->D, end = end_of(p->n, piece), mark = wv_arena_mark(f->arena);
     double *columns = wv_arena_take(f->arena, D * WV_COLUMNS); /* [D][WV_COLUMNS] */
     double least[WV_COLUMNS], other[WV_COLUMNS], which[WV_COLUMNS];
-    for (size_t first = piece * wv_fit_piece(p->n); first < end; first += WV_COLUMNS) {
+    for (size_t first = piece * wv_workers_piece(p->n); first < end; first += WV_COLUMNS) {
         size_t here = end - first < WV_COLUMNS ? end - first : WV_COLUMNS;
         double *cost = a->cost + first;
         wv_columns_turn(D, here, p->y + first * D, columns);
@@ -181,7 +181,7 @@ static void seed(wvgd_fit *f, const points *p, uint64_t restart, double *centre)
             memcpy(centre + i * D, p->y + find_sum(n, sum, u * total) * D, D * sizeof *centre);
         }
         approaching a = {p, centre, j, next, cost};
-        wv_fit_share(f, wv_fit_pieces(n), (double)(n * (next - j) * D), approach, &a);
+        wv_fit_share(f, wv_workers_pieces(n), (double)(n * (next - j) * D), approach, &a);
     }
     wv_arena_release(f->arena, mark);
 }

@@ -275,7 +275,7 @@ static void memory_of_threads(void **state)
             live = 0;
             refuse_at = k;
             wvgd_fit *fit = wvgd_new(&model, &o, NULL, &error);
-            fewer = fewer || (fit && fit->workers.views < 3);
+            fewer = fewer || (fit && fit->workers.n < 4);
             total = fit ? calls : k + 1;
             wvgd_free(fit);
             watching = false;

@@ -175,7 +175,7 @@ static wvgd_fit *make(const way *w, size_t threads)
     wvgd_fit *fit = wvgd_new(w->model, &o, NULL, &error);
     if (!fit)
         fail_msg("%s: %s", w->name, error.text);
-    assert_int_equal(fit->workers.views + 1, w->cost == WVGD_CALLBACK ? 1 : threads);
+    assert_int_equal(fit->workers.n, w->cost == WVGD_CALLBACK ? 1 : threads);
     return fit;
 }
 

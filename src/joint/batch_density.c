@@ -143,10 +143,10 @@ static void weigh_piece(wvgd_fit *f, void *context, size_t k)
 
 void wv_batch_density(wvgd_fit *f, wv_batch *b, const double *const w[2])
 {
-    size_t pieces = wv_fit_pieces(b->n), mark = wv_arena_mark(f->arena);
+    size_t pieces = wv_workers_pieces(b->n), mark = wv_arena_mark(f->arena);
     weighing g = {.b = b,
                   .plan = prepare(f),
-                  .piece = wv_fit_piece(b->n),
+                  .piece = wv_workers_piece(b->n),
                   .w = w,
                   .sum_u = wv_arena_zeros(f->arena, pieces * f->N)};
     wv_fit_share(f, pieces,

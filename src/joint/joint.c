@@ -239,8 +239,9 @@ static void soften(const wvgd_fit *f, size_t j, const double *mixture_grad, gath
 static void mixture_gradient(wvgd_fit *f, void *context, size_t piece)
 {
     const wv_batch *b = &f->b;
-    size_t D = f->D, first = piece * wv_fit_piece(b->n),
-           n = b->n - first < wv_fit_piece(b->n) ? b->n - first : wv_fit_piece(b->n), mark = wv_arena_mark(f->arena);
+    size_t D = f->D, first = piece * wv_workers_piece(b->n),
+           n = b->n - first < wv_workers_piece(b->n) ? b->n - first : wv_workers_piece(b->n),
+           mark = wv_arena_mark(f->arena);
     double *out = (double *)context + first * D, *log_q = wv_arena_take(f->arena, n),
            *y = wv_arena_take(f->arena, n * D);
     memset(out, 0, n * D * sizeof *out);
@@ -260,7 +261,7 @@ static void mixture_gradient(wvgd_fit *f, void *context, size_t piece)
 /* piece by piece. */
 static void mixture_gradients(wvgd_fit *f, double *out)
 {
-    wv_fit_share(f, wv_fit_pieces(f->b.n), (double)(f->b.n * f->N * f->D), mixture_gradient, out);
+    wv_fit_share(f, wv_workers_pieces(f->b.n), (double)(f->b.n * f->N * f->D), mixture_gradient, out);
 }
 
 /* A component that runs away from its cell begins again, with steps half as long; so often (in a tail whose best fit

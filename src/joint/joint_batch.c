@@ -65,7 +65,7 @@ static size_t reject(wvgd_fit *f, size_t j, size_t at)
 /* Lists n points from `first` on as stretches, none of them too long; returns how many are listed now. */
 static size_t list(wvgd_fit *f, size_t listed, size_t first, size_t n, size_t proposal)
 {
-    size_t piece = wv_fit_piece(f->b.n);
+    size_t piece = wv_workers_piece(f->b.n);
     for (size_t at = 0; at < n; at += piece)
         f->proposals.stretch[listed++] = (wv_stretch){first + at, n - at < piece ? n - at : piece, proposal, at};
     return listed;

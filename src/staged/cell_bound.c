@@ -175,7 +175,7 @@ static shared_draws take_shared(wvgd_fit *f, size_t j, wv_rng_use use, bool dens
 static void draw_piece(wvgd_fit *f, void *context, size_t piece)
 {
     const shared_draws *d = context;
-    size_t n = wv_fit_piece(WV_FREE), at = piece * n, mark = wv_arena_mark(f->arena);
+    size_t n = wv_workers_piece(WV_FREE), at = piece * n, mark = wv_arena_mark(f->arena);
     wv_gaussian q = wv_partition_component(&f->cells, d->j);
     wv_stream stream = {f->opt.seed, d->use, f->count.batch, d->j};
     double *x = d->x + at * f->D;
@@ -192,7 +192,7 @@ static void draw_piece(wvgd_fit *f, void *context, size_t piece)
 static void draw_shared(wvgd_fit *f, shared_draws *d, uint64_t first)
 {
     d->first = first;
-    wv_fit_share(f, wv_fit_pieces(WV_FREE), (double)WV_FREE * (double)f->D * (double)(f->N + f->D), draw_piece, d);
+    wv_fit_share(f, wv_workers_pieces(WV_FREE), (double)WV_FREE * (double)f->D * (double)(f->N + f->D), draw_piece, d);
 }
 
 /* Shared draws at most. */
@@ -215,7 +215,7 @@ typedef struct {
 static void count_piece(wvgd_fit *f, void *context, size_t piece)
 {
     const counted *c = context;
-    size_t half = wv_fit_piece(WV_FREE) / 2, dims = c->dims, mark = wv_arena_mark(f->arena);
+    size_t half = wv_workers_piece(WV_FREE) / 2, dims = c->dims, mark = wv_arena_mark(f->arena);
     double *e = wv_arena_take(f->arena, dims * WV_COLUMNS), *count = c->piece + piece * f->N,
            which[WV_COLUMNS]; /* e: [dims][WV_COLUMNS] */
     wv_stream stream = {f->opt.seed, WV_RNG_FREE, f->count.batch, c->j};
@@ -243,7 +243,7 @@ static double draw_work(const wvgd_fit *f, double draws, size_t dims)
 /* Adds WV_FREE draws to count[N], those in each cell. */
 static void count_flat(wvgd_fit *f, counted *c, double *count)
 {
-    size_t pieces = wv_fit_pieces(WV_FREE);
+    size_t pieces = wv_workers_pieces(WV_FREE);
     wv_fit_share(f, pieces, draw_work(f, WV_FREE, c->dims), count_piece, c);
     for (size_t i = 0; i < pieces * f->N; i++)
         count[i % f->N] += c->piece[i];
@@ -290,7 +290,7 @@ static void share_masses(wvgd_fit *f, const size_t *leader, const wv_mixture_mas
                  .dims = wv_halfspaces_dims(f),
                  .W = W,
                  .low = low,
-                 .piece = wv_arena_take(f->arena, wv_fit_pieces(WV_FREE) * N)};
+                 .piece = wv_arena_take(f->arena, wv_workers_pieces(WV_FREE) * N)};
     wv_gaussian q = wv_partition_component(&f->cells, j);
     if (flat)
         wv_halfspaces_scores(f, &q, c.dims, A, W, low);

@@ -37,7 +37,7 @@ typedef struct {
 
 static stretch stretch_of(const wvgd_fit *f, size_t piece)
 {
-    size_t most = wv_fit_piece(f->closing.draws.n), first = piece * most, left = f->closing.draws.n - first;
+    size_t most = wv_workers_piece(f->closing.draws.n), first = piece * most, left = f->closing.draws.n - first;
     return (stretch){first, left < most ? left : most};
 }
 
@@ -64,7 +64,7 @@ static void assign_piece(wvgd_fit *f, void *context, size_t piece)
 static void share_pieces(wvgd_fit *f, wv_fit_task *task)
 {
     size_t n = f->closing.draws.n;
-    wv_fit_share(f, wv_fit_pieces(n), (double)(n * f->N * f->D), task, NULL);
+    wv_fit_share(f, wv_workers_pieces(n), (double)(n * f->N * f->D), task, NULL);
 }
 
 /* Cells of the stored draws, */

@@ -1,0 +1,73 @@
+/* workers.c - threads that share numbered tasks, each with scratch memory of its own. Which of them does a task is left
+ * to chance; pieces of points have fixed sizes, so that results have the same bits for any number of threads. */
+#include "workers.h"
+#include <stdlib.h>
+
+bool wv_workers_new(wv_workers *w, size_t wanted, wv_workers_room room)
+{
+    wanted = wanted < 1 ? 1 : wanted < WV_WORKERS ? wanted : WV_WORKERS;
+    *w = (wv_workers){.arena = calloc(wanted, sizeof(wv_arena *))};
+    while (w->arena && w->n < wanted && (w->arena[w->n] = wv_arena_new(w->n ? room.others : room.caller)) != NULL)
+        w->n++;
+    while (w->n > 1 && !wv_thread_pool_room(w->n - 1))
+        wv_arena_free(w->arena[--w->n]);
+    w->pool = w->n ? wv_thread_pool_new((unsigned)w->n) : NULL;
+    return w->pool != NULL;
+}
+
+void wv_workers_free(wv_workers *w)
+{
+    wv_thread_pool_free(w->pool);
+    for (size_t i = 0; i < w->n; i++)
+        wv_arena_free(w->arena[i]);
+    free(w->arena);
+}
+
+wv_workers wv_workers_one(wv_arena **arena)
+{
+    return (wv_workers){.n = 1, .arena = arena};
+}
+
+/* ---- work that is shared ----------------------------------------------------------------------------------------- */
+typedef struct {
+    const wv_workers *workers;
+    wv_workers_task *task;
+    void *context;
+} shared;
+
+static int do_task(void *self, size_t index, unsigned worker)
+{
+    const shared *s = self;
+    s->task(s->workers->arena[worker], s->context, index);
+    return 0;
+}
+
+bool wv_workers_shares(const wv_workers *w, size_t count, double work)
+{
+    return w->n > 1 && !w->busy && count > 1 && work >= wv_thread_pool_worth();
+}
+
+void wv_workers_share(wv_workers *w, size_t count, double work, wv_workers_task *task, void *context)
+{
+    if (!wv_workers_shares(w, count, work)) {
+        for (size_t i = 0; i < count; i++)
+            task(w->arena[0], context, i);
+        return;
+    }
+    w->busy = true;
+    wv_thread_pool_run(w->pool, count, do_task, &(shared){w, task, context});
+    w->busy = false;
+}
+
+size_t wv_workers_piece(size_t n)
+{
+    enum { LEAST = 2 * WV_BLOCK };
+    size_t piece = (n + WV_PIECES - 1) / WV_PIECES;
+    piece = (piece + WV_BLOCK - 1) / WV_BLOCK * WV_BLOCK;
+    return piece > LEAST ? piece : LEAST;
+}
+
+size_t wv_workers_pieces(size_t n)
+{
+    return (n + wv_workers_piece(n) - 1) / wv_workers_piece(n);
+}
