@@ -171,7 +171,7 @@ typedef struct {
  * partition, estimated from fresh draws. */
 typedef struct wvgd_results {
     size_t N, D, rank;
-    wvgd_solver solver; /* that is used: joint, where the staged one cannot do what the options say (docs/staged.md) */
+    wvgd_solver solver; /* the one used: joint, where the staged one cannot do what the options ask for */
     wvgd_stop stop;
     size_t iterations, evaluations;
     size_t bad_points;    /* points with a NaN or +INF density, or with a NaN gradient: weight zero */

@@ -1,4 +1,4 @@
-/* decisions.c - what the staged solver does next, as pure functions of a few numbers (docs/staged.md). */
+/* decisions.c - what the staged solver does next, as pure functions of a few numbers (docs/internals/staged.md). */
 #include "staged/decisions.h"
 #include "policy.h"
 #include <math.h>
