@@ -1,89 +1,249 @@
-/* draws.c - batches of a staged fit. Each point's log_sum is the log of the sum over all proposals of
- * (draws made) x (density at the point), so that p~ / (exp log_sum / n) is its deterministic-mixture
- * weight, whoever drew it (method, section 3). What the proposals of each batch add is kept for every
- * point, so that batches can be forgotten. */
+/* draws.c - sets of draws. In a set with sums each point's log_sum is the log of the sum over all proposals of (draws
+ * made) x (density at the point), so that p~ / (exp log_sum / n) is its deterministic-mixture weight, whoever drew it
+ * (method, section 3). What the proposals of each batch add is kept for every point, so that batches can be
+ * forgotten. */
 #include "draws.h"
-#include "fit.h"
+#include "dense.h"
 #include "error.h"
 #include "memory.h"
 #include "policy.h"
 #include "simd/columns.h"
-#include "dense.h"
 #include <cblas.h>
 #include <math.h>
-#include <string.h>
 #include <stdlib.h>
+#include <string.h>
 
-bool wv_draws_new(wv_draws *d, size_t D, size_t room, size_t places)
+/* Room for the squares that are kept: the last row is read beyond its end. */
+static size_t seen_row(const wv_draws_shape *s)
 {
-    *d = (wv_draws){.D = D, .room = room, .places = places};
+    return wv_times((s->seen + WV_COLUMNS - 1) / WV_COLUMNS, WV_COLUMNS);
+}
+
+bool wv_draws_new(wv_draws *d, wv_draws_shape s)
+{
+    size_t D = s.D, room = s.room, places = s.places, cells = s.cells ? room : 0, sums = s.sums ? room : 0,
+           row = seen_row(&s);
+    *d = (wv_draws){.shape = s, .squares.row = row};
     const wv_slot slots[] = {
         {&d->x, wv_times(room, D)},
-        {&d->grad, wv_times(room, D)},
         {&d->log_p, room},
-        {&d->log_sum, room},
-        {&d->part, wv_times(WV_BATCHES, room)},
+        {&d->grad, s.gradients ? wv_times(room, D) : 0},
+        {&d->log_m, s.sums ? 0 : room},
         {&d->mu, wv_times(places, D)},
         {&d->inverse, wv_times(places, wv_times(D, D))},
         {&d->log_det, places},
         {&d->share, places},
         {&d->nu, places},
         {&d->tails, places},
+        {&d->log_sum, sums},
+        {&d->part, wv_times(WV_BATCHES, sums)},
+        {&d->near, cells},
+        {&d->log_q, cells},
+        {&d->log_mix[0], cells},
+        {&d->log_mix[1], cells},
+        {&d->sum_u, s.cells},
+        {&d->squares.r, row ? wv_times(s.seen_places, row) + WV_COLUMNS : 0},
     };
     d->memory = wv_memory_carve(slots, sizeof slots / sizeof *slots, WV_AS_IT_IS); /* most of it is never used */
-    return d->memory != NULL;
+    d->index = cells ? calloc(wv_times(2, cells), sizeof *d->index) : NULL;
+    if (!d->memory || (cells && !d->index))
+        return false;
+    if (cells) {
+        d->cell = d->index;
+        d->stratum = d->index + room;
+        memset(d->sum_u, 0, s.cells * sizeof *d->sum_u); /* these are saved in every stage */
+    }
+    return true;
 }
 
 void wv_draws_free(wv_draws *d)
 {
     free(d->memory);
+    free(d->index);
 }
 
-bool wv_draws_archive(wv_draws *d, wv_archive *a, bool running)
+/* ---- save and restore -------------------------------------------------------------------------------------------- */
+/* Whether n whole numbers in the archive are below `end`. */
+static bool below(const unsigned char *from, size_t n, size_t end)
 {
-    struct {
-        size_t batches;
-        wv_draws_batch batch[WV_BATCHES];
-    } s = {.batches = d->batches};
-    memcpy(s.batch, d->batch, sizeof s.batch);
-    wv_archive_values(a, &s, sizeof s);
-    size_t n = 0, made = 0;
-    if (s.batches > WV_BATCHES)
-        return wv_archive_refuse(a);
-    for (size_t b = 0; b < s.batches; b++) {
-        const wv_draws_batch *batch = &s.batch[b];
-        if (batch->first != n || batch->proposal != made || batch->n > d->room - n ||
-            batch->proposals > d->places - made)
-            return wv_archive_refuse(a);
-        n += batch->n;
-        made += batch->proposals;
+    for (size_t i = 0; from && i < n; i++) {
+        uint32_t value;
+        memcpy(&value, from + i * sizeof value, sizeof value);
+        if (value >= end)
+            return false;
     }
-    if (wv_archive_reading(a)) {
-        d->batches = s.batches;
-        memcpy(d->batch, s.batch, sizeof s.batch);
-    }
-    n = running ? n : 0;
-    made = running ? made : 0;
-    wv_archive_array(a, d->x, n * d->D);
-    wv_archive_array(a, d->grad, n * d->D);
-    wv_archive_array(a, d->log_p, n);
-    wv_archive_array(a, d->log_sum, n);
-    wv_archive_array(a, d->mu, made * d->D);
-    wv_archive_array(a, d->inverse, made * d->D * d->D);
-    double *const lists[] = {d->log_det, d->share, d->nu, d->tails};
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
-        wv_archive_array(a, lists[i], made);
-    for (size_t b = 0; b < s.batches; b++)
-        wv_archive_array(a, n ? d->part + b * d->room : NULL, n);
     return true;
 }
 
+/* Counts that a saved state holds. */
+typedef struct {
+    size_t n, next, batches;
+    wv_draws_batch batch[WV_BATCHES];
+} counts;
+
+/* Proposals of all batches; more than there is room for if they contradict each other, or the number of points. */
+static size_t proposals_of(const wv_draws_shape *shape, const counts *s)
+{
+    size_t n = 0, made = 0, none = shape->places + 1;
+    if (s->batches > WV_BATCHES)
+        return none;
+    for (size_t b = 0; b < s->batches; b++) {
+        const wv_draws_batch *batch = &s->batch[b];
+        if (batch->first != n || batch->proposal != made || batch->n > shape->room - n ||
+            batch->proposals > shape->places - made)
+            return none;
+        n += batch->n;
+        made += batch->proposals;
+    }
+    return shape->places && n != s->n ? none : made;
+}
+
+static void archive_proposals(wv_draws *d, wv_archive *a, const counts *s, size_t made)
+{
+    size_t D = d->shape.D;
+    wv_archive_array(a, d->mu, made * D);
+    wv_archive_array(a, d->inverse, made * D * D);
+    double *const lists[] = {d->log_det, d->share, d->nu, d->tails};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        wv_archive_array(a, lists[i], made);
+    if (!d->shape.sums)
+        return;
+    wv_archive_array(a, d->log_sum, s->n);
+    for (size_t b = 0; b < s->batches; b++)
+        wv_archive_array(a, d->part + b * d->shape.room, s->n);
+}
+
+static bool archive_cells(wv_draws *d, wv_archive *a, size_t n, bool known)
+{
+    size_t N = d->shape.cells, cells = known ? n : 0;
+    wv_archive_array(a, d->sum_u, N);
+    if (!below(wv_archive_peek(a, n * sizeof *d->stratum), n, d->shape.places + 3 * N + 3))
+        return wv_archive_refuse(a);
+    wv_archive_bytes(a, d->stratum, n * sizeof *d->stratum);
+    if (!below(wv_archive_peek(a, cells * sizeof *d->cell), cells, N))
+        return wv_archive_refuse(a);
+    wv_archive_bytes(a, d->cell, cells * sizeof *d->cell);
+    wv_archive_array(a, d->near, cells);
+    wv_archive_array(a, d->log_q, cells);
+    wv_archive_array(a, d->log_mix[0], cells);
+    wv_archive_array(a, d->log_mix[1], d->shape.gradients ? 0 : cells); /* one set of weights with gradients */
+    return true;
+}
+
+bool wv_draws_archive(wv_draws *d, wv_archive *a, wv_draws_rule rule)
+{
+    counts s = {.n = d->n, .next = d->next, .batches = d->batches};
+    memcpy(s.batch, d->batch, sizeof s.batch);
+    if (rule.left_out)
+        memset(&s, 0, sizeof s);
+    wv_archive_values(a, &s, sizeof s);
+    size_t made = proposals_of(&d->shape, &s);
+    if (s.n > d->shape.room || s.n < rule.least || s.n > rule.most || made > d->shape.places)
+        return wv_archive_refuse(a);
+    if (wv_archive_reading(a)) {
+        d->n = s.n;
+        d->next = s.next;
+        d->batches = s.batches;
+        d->known = 0;
+        memcpy(d->batch, s.batch, sizeof s.batch);
+    }
+    wv_archive_array(a, d->x, s.n * d->shape.D);
+    wv_archive_array(a, d->log_p, s.n);
+    wv_archive_array(a, d->grad, d->shape.gradients ? s.n * d->shape.D : 0);
+    wv_archive_array(a, d->log_m, d->shape.sums ? 0 : s.n);
+    archive_proposals(d, a, &s, made);
+    return !d->shape.cells || archive_cells(d, a, s.n, rule.cells);
+}
+
+/* ---- points ------------------------------------------------------------------------------------------------------ */
+void wv_draws_clear(wv_draws *d)
+{
+    d->n = d->next = d->batches = d->known = 0;
+    if (d->shape.cells)
+        memset(d->sum_u, 0, d->shape.cells * sizeof *d->sum_u);
+}
+
+wv_batch wv_draws_view(const wv_draws *d, size_t first)
+{
+    wv_batch b = {.n = d->n - first, .x = d->x + first * d->shape.D, .log_p = d->log_p + first, .sum_u = d->sum_u};
+    b.grad = d->shape.gradients ? d->grad + first * d->shape.D : NULL;
+    b.log_m = d->shape.sums ? NULL : d->log_m + first;
+    if (d->shape.cells) {
+        b.log_q = d->log_q + first;
+        b.log_mix[0] = d->log_mix[0] + first;
+        b.log_mix[1] = d->log_mix[1] + first;
+        b.near = d->near + first;
+        b.cell = d->cell + first;
+        b.stratum = d->stratum + first;
+    }
+    return b;
+}
+
+void wv_draws_append(wv_draws *d, const wv_batch *b)
+{
+    size_t n = b->n, at = d->n, D = d->shape.D;
+    memcpy(d->x + at * D, b->x, n * D * sizeof *d->x);
+    memcpy(d->log_p + at, b->log_p, n * sizeof *d->log_p);
+    memcpy(d->log_m + at, b->log_m, n * sizeof *d->log_m);
+    memcpy(d->log_q + at, b->log_q, n * sizeof *d->log_q);
+    memcpy(d->log_mix[0] + at, b->log_mix[0], n * sizeof *d->log_mix[0]);
+    memcpy(d->log_mix[1] + at, b->log_mix[1], n * sizeof *d->log_mix[1]);
+    memcpy(d->near + at, b->near, n * sizeof *d->near);
+    memcpy(d->cell + at, b->cell, n * sizeof *d->cell);
+    memcpy(d->stratum + at, b->stratum, n * sizeof *d->stratum);
+    for (size_t j = 0; j < d->shape.cells; j++)
+        d->sum_u[j] += b->sum_u[j];
+    d->n = at + n;
+}
+
+void wv_draws_collect(wv_draws *d, const wv_batch *b)
+{
+    size_t D = d->shape.D, most = d->shape.room, n = b->n < most ? b->n : most;
+    d->next = d->n ? d->next % most : 0;
+    for (size_t from = 0, here; from < n; from += here) {
+        size_t at = d->next % most;
+        here = n - from < most - at ? n - from : most - at;
+        memcpy(d->x + at * D, b->x + from * D, here * D * sizeof *b->x);
+        memcpy(d->log_p + at, b->log_p + from, here * sizeof *b->log_p);
+        memcpy(d->log_m + at, b->log_m + from, here * sizeof *b->log_m);
+        d->next += here;
+    }
+    d->n = d->n + n < most ? d->n + n : most;
+}
+
+void wv_draws_copy(wv_draws *to, const wv_draws *from)
+{
+    size_t n = from->n, D = from->shape.D, c = wv_draws_made(from);
+    to->n = n;
+    to->batches = from->batches;
+    to->known = 0;
+    memcpy(to->batch, from->batch, sizeof to->batch);
+    memcpy(to->x, from->x, n * D * sizeof *to->x);
+    memcpy(to->grad, from->grad, n * D * sizeof *to->grad);
+    memcpy(to->log_p, from->log_p, n * sizeof *to->log_p);
+    memcpy(to->log_m, from->log_m, n * sizeof *to->log_m);
+    memcpy(to->stratum, from->stratum, n * sizeof *to->stratum);
+    memcpy(to->mu, from->mu, c * D * sizeof *to->mu);
+    memcpy(to->inverse, from->inverse, c * D * D * sizeof *to->inverse);
+    memcpy(to->log_det, from->log_det, c * sizeof *to->log_det);
+    memcpy(to->share, from->share, c * sizeof *to->share);
+    memcpy(to->nu, from->nu, c * sizeof *to->nu);
+    memcpy(to->tails, from->tails, c * sizeof *to->tails);
+}
+
+void wv_draws_set_log_q(wv_draws *d, size_t j, size_t n, const double *log_q)
+{
+    for (size_t i = 0, k = 0; i < d->n; i++)
+        if (d->cell[i] == j)
+            d->log_q[i] = d->log_p[i] > -INFINITY && k < n ? log_q[k++] : -INFINITY;
+}
+
+/* ---- sizes ------------------------------------------------------------------------------------------------------- */
 enum { GROUP = 32 }; /* log densities that are summed at once */
 
-size_t wv_draws_components(const wvgd_fit *f)
+size_t wv_draws_components(size_t D, size_t most)
 {
-    size_t fit = (size_t)wv_policy.mixture_roots / (f->D * f->D), few = (size_t)wv_policy.mixture_room_least,
-           most = f->opt.components;
+    size_t fit = (size_t)wv_policy.mixture_roots / (D * D), few = (size_t)wv_policy.mixture_room_least;
     fit = fit < few ? few : fit;
     return fit < most ? fit : most;
 }
@@ -97,9 +257,9 @@ size_t wv_draws_each(size_t D, size_t K)
     return draws > least_draws ? draws : least_draws;
 }
 
-size_t wv_draws_points(const wvgd_fit *f)
+size_t wv_draws_points(size_t D, size_t K)
 {
-    size_t K = wv_draws_components(f), each = wv_draws_each(f->D, 2), alone = wv_draws_each(f->D, 1);
+    size_t each = wv_draws_each(D, 2), alone = wv_draws_each(D, 1);
     /* four batches of the last fit, a trial and a final batch, and all of the next fit */
     size_t batches = 4 + (size_t)wv_policy.mixture_iterations;
     size_t many = batches * K * (each + each % 2) + (400 + 24 * K + 4) + (WV_CHUNK + 4 * K + 4),
@@ -108,54 +268,42 @@ size_t wv_draws_points(const wvgd_fit *f)
     return (many + WV_COLUMNS - 1) / WV_COLUMNS * WV_COLUMNS;
 }
 
-size_t wv_draws_proposals(const wvgd_fit *f)
+size_t wv_draws_proposals(size_t K)
 {
-    return 20 * wv_draws_components(f) + 2;
+    return 20 * K + 2;
 }
 
-size_t wv_draws_kept(const wvgd_fit *f)
+size_t wv_draws_kept(size_t D, size_t K)
 {
-    size_t all = wv_times(wv_times(wv_draws_components(f), wv_draws_points(f)), f->D),
-           most = (size_t)wv_policy.mixture_kept, cube = f->D * f->D * f->D; /* splits need a cube */
+    size_t all = wv_times(wv_times(K, wv_draws_points(D, K)), D), most = (size_t)wv_policy.mixture_kept,
+           cube = D * D * D; /* splits need a cube */
     most = all < most ? all : most;
     return most > cube ? most : cube;
 }
 
-size_t wv_draws_work(size_t D)
+/* ---- places ------------------------------------------------------------------------------------------------------ */
+size_t wv_draws_made(const wv_draws *d)
 {
-    return WV_COLUMNS * (3 * D + GROUP + 4);
+    size_t b = d->batches;
+    return b ? d->batch[b - 1].proposal + d->batch[b - 1].proposals : 0;
 }
 
-void wv_draws_clear(wvgd_fit *f)
+wv_place wv_draws_place(const wv_draws *d, size_t i)
 {
-    f->pool.batches = 0;
+    size_t D = d->shape.D;
+    return (wv_place){d->mu + i * D, d->inverse + i * D * D, d->log_det[i], d->share[i], d->nu[i], d->tails[i], 0};
 }
-
-size_t wv_draws_size(const wvgd_fit *f)
-{
-    size_t b = f->pool.batches;
-    return b ? f->pool.batch[b - 1].first + f->pool.batch[b - 1].n : 0;
-}
-
-static size_t proposals(const wvgd_fit *f)
-{
-    size_t b = f->pool.batches;
-    return b ? f->pool.batch[b - 1].proposal + f->pool.batch[b - 1].proposals : 0;
-}
-
-/* Proposals of the pool from number `first` on. */
-typedef struct {
-    const wv_draws *pool;
-    size_t first;
-} made_by;
 
 static wv_place proposal(const void *self, size_t c)
 {
-    const made_by *m = self;
-    const wv_draws *d = m->pool;
-    size_t i = m->first + c;
-    return (
-        wv_place){d->mu + i * d->D, d->inverse + i * d->D * d->D, d->log_det[i], d->share[i], d->nu[i], d->tails[i], 0};
+    const wv_draws_made_by *m = self;
+    return wv_draws_place(m->set, m->first + c);
+}
+
+wv_places wv_draws_places(const wv_draws *d, size_t b, wv_draws_made_by *self)
+{
+    *self = (wv_draws_made_by){d, d->batch[b].proposal};
+    return (wv_places){proposal, self, d->batch[b].proposals};
 }
 
 /* ---- densities --------------------------------------------------------------------------------------------------- */
@@ -166,12 +314,12 @@ typedef struct {
 } block;
 
 /* From the arena. */
-static block take_block(wvgd_fit *f)
+static block take_block(size_t D, wv_arena *arena)
 {
-    size_t size = f->D * WV_COLUMNS;
-    return (block){wv_arena_take(f->arena, size),       wv_arena_take(f->arena, size),
-                   wv_arena_take(f->arena, size),       wv_arena_take(f->arena, WV_COLUMNS),
-                   wv_arena_take(f->arena, WV_COLUMNS), wv_arena_take(f->arena, (GROUP + 2) * WV_COLUMNS)};
+    size_t size = D * WV_COLUMNS;
+    return (block){wv_arena_take(arena, size),       wv_arena_take(arena, size),
+                   wv_arena_take(arena, size),       wv_arena_take(arena, WV_COLUMNS),
+                   wv_arena_take(arena, WV_COLUMNS), wv_arena_take(arena, (GROUP + 2) * WV_COLUMNS)};
 }
 
 /* log (draws x density) of a place's Gaussian and of its Student-t, from r = |y|^2, into log_q;
@@ -212,6 +360,7 @@ static size_t least(size_t a, size_t b)
 
 /* Densities of places at points, block by block of WV_COLUMNS. */
 typedef struct {
+    size_t D;
     const wv_places *places;
     size_t n;
     const double *x;           /* [n][D] */
@@ -227,45 +376,46 @@ static size_t blocks_of(size_t n)
 }
 
 /* Multiplications, of which whitening takes most. */
-static double work_of(const wvgd_fit *f, const densities *d, bool whitens)
+static double work_of(const densities *d, bool whitens)
 {
-    return (double)(d->places->n * d->n * f->D) * (whitens ? (double)f->D : 1);
+    return (double)(d->places->n * d->n * d->D) * (whitens ? (double)d->D : 1);
 }
 
-static void add_at(wvgd_fit *f, void *context, size_t at)
+static void add_at(wv_arena *arena, void *context, size_t at)
 {
     const densities *d = context;
-    size_t first = at * WV_COLUMNS, here = least(d->n - first, WV_COLUMNS), mark = wv_arena_mark(f->arena);
-    block b = take_block(f);
+    size_t first = at * WV_COLUMNS, here = least(d->n - first, WV_COLUMNS), mark = wv_arena_mark(arena);
+    block b = take_block(d->D, arena);
     if (!d->squares)
-        wv_columns_turn(f->D, here, d->x + first * f->D, b.x);
+        wv_columns_turn(d->D, here, d->x + first * d->D, b.x);
     for (size_t i = 0; i < WV_COLUMNS; i++)
         b.sum[i] = i < here ? d->log_sum[first + i] : 0;
-    add_block(f->D, &b, d->places, wv_columns_round(here), d->squares ? d->squares->r + d->first + first : NULL,
+    add_block(d->D, &b, d->places, wv_columns_round(here), d->squares ? d->squares->r + d->first + first : NULL,
               d->squares ? d->squares->row : 0);
     memcpy(d->log_sum + first, b.sum, here * sizeof *d->log_sum);
-    wv_arena_release(f->arena, mark);
+    wv_arena_release(arena, mark);
 }
 
-void wv_draws_add(wvgd_fit *f, const wv_places *p, size_t n, const double *x, double *log_sum)
+void wv_draws_add(size_t D, const wv_places *p, size_t n, const double *x, double *log_sum, wv_workers *w)
 {
-    densities d = {.places = p, .n = n, .x = x, .log_sum = log_sum};
-    wv_fit_share(f, blocks_of(n), work_of(f, &d, true), add_at, &d);
+    densities d = {.D = D, .places = p, .n = n, .x = x, .log_sum = log_sum};
+    wv_workers_share(w, blocks_of(n), work_of(&d, true), add_at, &d);
 }
 
-void wv_draws_sum(wvgd_fit *f, const wv_places *p, const wv_squares *s, size_t first, size_t n, double *log_sum)
+void wv_draws_sum(size_t D, const wv_places *p, const wv_squares *s, size_t first, size_t n, double *log_sum,
+                  wv_workers *w)
 {
-    densities d = {.places = p, .n = n, .squares = s, .first = first, .log_sum = log_sum};
-    wv_fit_share(f, blocks_of(n), work_of(f, &d, false), add_at, &d);
+    densities d = {.D = D, .places = p, .n = n, .squares = s, .first = first, .log_sum = log_sum};
+    wv_workers_share(w, blocks_of(n), work_of(&d, false), add_at, &d);
 }
 
-static void measure_at(wvgd_fit *f, void *context, size_t index)
+static void measure_at(wv_arena *arena, void *context, size_t index)
 {
     const densities *d = context;
     const wv_squares *to = d->squares;
-    size_t D = f->D, size = D * WV_COLUMNS, at = d->known + index, first = at * WV_COLUMNS,
-           here = least(d->n - first, WV_COLUMNS), mark = wv_arena_mark(f->arena);
-    block b = take_block(f);
+    size_t D = d->D, size = D * WV_COLUMNS, at = d->known + index, first = at * WV_COLUMNS,
+           here = least(d->n - first, WV_COLUMNS), mark = wv_arena_mark(arena);
+    block b = take_block(d->D, arena);
     wv_columns_turn(D, here, d->x + first * D, b.x);
     for (size_t c = 0; c < d->places->n; c++) {
         wv_place p = d->places->at(d->places->self, c);
@@ -276,146 +426,191 @@ static void measure_at(wvgd_fit *f, void *context, size_t index)
         else
             wv_columns_whiten(D, wv_columns_round(here), p.inverse, p.mu, b.x, b.spare, y, r);
     }
-    wv_arena_release(f->arena, mark);
+    wv_arena_release(arena, mark);
 }
 
-void wv_draws_measure(wvgd_fit *f, const wv_places *p, size_t known, size_t n, const double *x, const wv_squares *to)
+void wv_draws_measure(size_t D, const wv_places *p, size_t known, size_t n, const double *x, const wv_squares *to,
+                      wv_workers *w)
 {
-    densities d = {.places = p, .n = n, .x = x, .squares = to, .known = known / WV_COLUMNS};
+    densities d = {.D = D, .places = p, .n = n, .x = x, .squares = to, .known = known / WV_COLUMNS};
     if (d.known < blocks_of(n))
-        wv_fit_share(f, blocks_of(n) - d.known, work_of(f, &d, true), measure_at, &d);
+        wv_workers_share(w, blocks_of(n) - d.known, work_of(&d, true), measure_at, &d);
 }
 
-wv_squares wv_draws_squares(wvgd_fit *f, size_t places, size_t n, bool keep)
+wv_squares wv_draws_squares(size_t D, size_t places, size_t n, size_t keep, wv_arena *arena)
 {
-    size_t row = blocks_of(n) * WV_COLUMNS, points = wv_times(wv_times(places, row), f->D);
+    size_t row = blocks_of(n) * WV_COLUMNS, points = wv_times(wv_times(places, row), D);
     return (wv_squares){.row = row,
-                        .r = wv_arena_take(f->arena, wv_times(places, row)),
-                        .y = keep && points <= wv_draws_kept(f) ? wv_arena_take(f->arena, points) : NULL};
+                        .r = wv_arena_take(arena, wv_times(places, row)),
+                        .y = points <= keep ? wv_arena_take(arena, points) : NULL};
 }
 
-void wv_draws_add_density(wvgd_fit *f, size_t b, size_t n, const double *x, double *log_sum)
+void wv_draws_add_density(const wv_draws *d, size_t b, size_t n, const double *x, double *log_sum, wv_workers *w)
 {
-    const wv_draws_batch *batch = &f->pool.batch[b];
-    made_by self = {&f->pool, batch->proposal};
-    wv_draws_add(f, &(wv_places){proposal, &self, batch->proposals}, n, x, log_sum);
+    wv_draws_made_by self;
+    wv_places places = wv_draws_places(d, b, &self);
+    wv_draws_add(d->shape.D, &places, n, x, log_sum, w);
+}
+
+const wv_squares *wv_draws_see(wv_draws *d, const wv_places *p, size_t version, wv_workers *w)
+{
+    if (d->n > d->squares.row)
+        return NULL;
+    wv_draws_measure(d->shape.D, p, d->version == version ? d->known : 0, d->n, d->x, &d->squares, w);
+    d->known = d->n;
+    d->version = version;
+    return &d->squares;
 }
 
 /* ---- batches ----------------------------------------------------------------------------------------------------- */
 /* [n] what the proposals of batch b add to each point. */
-static double *part(const wvgd_fit *f, size_t b)
+static double *part(const wv_draws *d, size_t b)
 {
-    return f->pool.part + b * f->pool.room;
+    return d->part + b * d->shape.room;
 }
 
 /* log_sum of all points, over all batches. */
-static void combine(wvgd_fit *f)
+static void combine(wv_draws *d, wv_arena *arena)
 {
-    size_t mark = wv_arena_mark(f->arena);
-    block b = take_block(f);
-    for (size_t n = wv_draws_size(f), first = 0; first < n; first += WV_COLUMNS) {
-        size_t here = least(n - first, WV_COLUMNS);
+    size_t mark = wv_arena_mark(arena);
+    block b = take_block(d->shape.D, arena);
+    for (size_t first = 0; first < d->n; first += WV_COLUMNS) {
+        size_t here = least(d->n - first, WV_COLUMNS);
         for (size_t i = 0; i < WV_COLUMNS; i++)
             b.sum[i] = -INFINITY;
-        for (size_t k = 0; k < f->pool.batches; k++)
-            memcpy(b.log_q + k * WV_COLUMNS, part(f, k) + first, here * sizeof(double));
-        wv_columns_best()->add_logs(f->pool.batches, wv_columns_round(here), b.log_q, b.sum);
-        memcpy(f->pool.log_sum + first, b.sum, here * sizeof(double));
+        for (size_t k = 0; k < d->batches; k++)
+            memcpy(b.log_q + k * WV_COLUMNS, part(d, k) + first, here * sizeof(double));
+        wv_columns_best()->add_logs(d->batches, wv_columns_round(here), b.log_q, b.sum);
+        memcpy(d->log_sum + first, b.sum, here * sizeof(double));
     }
-    wv_arena_release(f->arena, mark);
+    wv_arena_release(arena, mark);
 }
 
-void wv_draws_forget(wvgd_fit *f, size_t keep)
+/* Points from x0 and proposals from c0 on come to stand first. */
+static void move_to_front(wv_draws *d, size_t x0, size_t c0)
 {
-    if (f->pool.batches <= keep)
-        return;
-    size_t drop = f->pool.batches - keep, D = f->D, n = wv_draws_size(f), c = proposals(f);
-    size_t x0 = keep ? f->pool.batch[drop].first : n, c0 = keep ? f->pool.batch[drop].proposal : c;
-    memmove(f->pool.x, f->pool.x + x0 * D, (n - x0) * D * sizeof(double));
-    memmove(f->pool.grad, f->pool.grad + x0 * D, (n - x0) * D * sizeof(double));
-    memmove(f->pool.log_p, f->pool.log_p + x0, (n - x0) * sizeof(double));
-    memmove(f->pool.mu, f->pool.mu + c0 * D, (c - c0) * D * sizeof(double));
-    memmove(f->pool.inverse, f->pool.inverse + c0 * D * D, (c - c0) * D * D * sizeof(double));
-    double *const lists[] = {f->pool.log_det, f->pool.share, f->pool.nu, f->pool.tails};
+    size_t D = d->shape.D, n = d->n - x0, c = wv_draws_made(d) - c0;
+    memmove(d->x, d->x + x0 * D, n * D * sizeof(double));
+    memmove(d->grad, d->grad + x0 * D, n * D * sizeof(double));
+    memmove(d->log_p, d->log_p + x0, n * sizeof(double));
+    if (d->shape.cells)
+        memmove(d->stratum, d->stratum + x0, n * sizeof *d->stratum);
+    memmove(d->mu, d->mu + c0 * D, c * D * sizeof(double));
+    memmove(d->inverse, d->inverse + c0 * D * D, c * D * D * sizeof(double));
+    double *const lists[] = {d->log_det, d->share, d->nu, d->tails};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
-        memmove(lists[i], lists[i] + c0, (c - c0) * sizeof(double));
-    for (size_t b = 0; b < keep; b++) {
-        memmove(part(f, b), part(f, b + drop) + x0, (n - x0) * sizeof(double));
-        f->pool.batch[b] = f->pool.batch[b + drop];
-        f->pool.batch[b].first -= x0;
-        f->pool.batch[b].proposal -= c0;
-    }
-    f->pool.batches = keep;
-    combine(f);
+        memmove(lists[i], lists[i] + c0, c * sizeof(double));
 }
 
-/* Proposals of f->proposals.p as places from c0 on; a Gaussian and a Student-t with the same location and root, one
- * after the other, are one place. Returns how many. */
-static size_t take_places(wvgd_fit *f, size_t c0)
+void wv_draws_forget(wv_draws *d, size_t keep, wv_arena *arena)
 {
-    size_t D = f->D, at = c0;
+    if (d->batches <= keep)
+        return;
+    size_t drop = d->batches - keep, x0 = keep ? d->batch[drop].first : d->n,
+           c0 = keep ? d->batch[drop].proposal : wv_draws_made(d);
+    move_to_front(d, x0, c0);
+    for (size_t b = 0; b < keep; b++) {
+        if (d->shape.sums)
+            memmove(part(d, b), part(d, b + drop) + x0, (d->n - x0) * sizeof(double));
+        d->batch[b] = d->batch[b + drop];
+        d->batch[b].first -= x0;
+        d->batch[b].proposal -= c0;
+    }
+    d->n -= x0;
+    d->batches = keep;
+    d->known = 0;
+    if (d->shape.sums)
+        combine(d, arena);
+}
+
+/* Proposals as places from c0 on; a Gaussian and a Student-t with the same location and root, one after the other, are
+ * one place. again: they stand there, and have made more draws. Returns how many. */
+static size_t take_places(wv_draws *d, const wv_proposals *p, size_t c0, bool again)
+{
+    size_t D = d->shape.D, at = c0;
     const wv_gaussian *last = NULL;
-    for (size_t c = 0; c < f->proposals.n; c++) {
-        const wv_gaussian *q = &f->proposals.p[c].q;
-        if (!f->proposals.share[c])
+    for (size_t c = 0; c < p->n; c++) {
+        const wv_gaussian *q = &p->p[c].q;
+        if (!p->share[c])
             continue;
-        if (!last || last->mu != q->mu || last->root != q->root || last->nu > 0 || !(q->nu > 0)) {
-            memcpy(f->pool.mu + at * D, q->mu, D * sizeof(double));
-            wv_dense_invert(D, q->root, f->pool.inverse + at * D * D);
-            f->pool.log_det[at] = q->family->log_det(D, 0, q->root);
-            f->pool.share[at] = f->pool.tails[at] = f->pool.nu[at] = 0;
-            at++;
+        bool another = !last || last->mu != q->mu || last->root != q->root || last->nu > 0 || !(q->nu > 0);
+        if (another && !again) {
+            memcpy(d->mu + at * D, q->mu, D * sizeof(double));
+            wv_dense_invert(D, q->root, d->inverse + at * D * D);
+            d->log_det[at] = q->family->log_det(D, 0, q->root);
+            d->share[at] = d->tails[at] = 0;
         }
+        at += another;
         last = q;
-        f->pool.nu[at - 1] = q->nu;
-        *(q->nu > 0 ? &f->pool.tails[at - 1] : &f->pool.share[at - 1]) = (double)f->proposals.share[c];
+        d->nu[at - 1] = q->nu;
+        *(q->nu > 0 ? &d->tails[at - 1] : &d->share[at - 1]) += (double)p->share[c];
     }
     return at - c0;
 }
 
-void wv_draws_drop_last(wvgd_fit *f)
+void wv_draws_add_batch(wv_draws *d, size_t n, const wv_proposals *p)
 {
-    f->pool.batches--;
-    combine(f);
+    if (d->batches == WV_BATCHES || n > d->shape.room - d->n || p->n > d->shape.places - wv_draws_made(d))
+        wv_draws_clear(d); /* there is room in every fit; a forged state may leave none */
+    size_t c0 = wv_draws_made(d);
+    d->batch[d->batches] = (wv_draws_batch){d->n, n, c0, take_places(d, p, c0, false)};
+    d->batches++;
+    d->n += n;
 }
 
-/* The points of a batch and its proposals join the pool; what proposals add to points, old ones to the new points and
- * new ones to all, is nothing so far, and for old proposals worked out. */
-static void append(wvgd_fit *f, const wv_batch *b)
+void wv_draws_extend_batch(wv_draws *d, size_t n, const wv_proposals *p)
 {
-    if (f->pool.batches == WV_BATCHES || b->n > f->pool.room - wv_draws_size(f) ||
-        f->proposals.n > f->pool.places - proposals(f))
-        wv_draws_clear(f); /* there is room in every fit; a forged state may leave none */
-    size_t D = f->D, n0 = wv_draws_size(f), c0 = proposals(f), n = b->n, old = f->pool.batches;
-    memcpy(f->pool.x + n0 * D, b->x, n * D * sizeof(double));
-    memcpy(f->pool.grad + n0 * D, b->grad, n * D * sizeof(double));
-    memcpy(f->pool.log_p + n0, b->log_p, n * sizeof(double));
-    size_t made = take_places(f, c0);
-    f->pool.batch[f->pool.batches++] = (wv_draws_batch){n0, n, c0, made};
+    wv_draws_batch *last = d->batches ? &d->batch[d->batches - 1] : NULL;
+    if (!last || n > d->shape.room - d->n || p->n > d->shape.places - last->proposal) {
+        wv_draws_add_batch(d, n, p); /* of a forged state */
+        return;
+    }
+    take_places(d, p, last->proposal, true);
+    last->n += n;
+    d->n += n;
+}
+
+void wv_draws_drop_last(wv_draws *d, wv_arena *arena)
+{
+    d->n = d->batch[--d->batches].first;
+    d->known = least(d->known, d->n);
+    if (d->shape.sums)
+        combine(d, arena);
+}
+
+/* The points of a batch and its proposals join the set; what proposals add to points, old ones to the new points and
+ * new ones to all, is nothing so far, and for old proposals worked out. */
+static void join(wv_draws *d, const wv_batch *b, const wv_proposals *p, wv_workers *w)
+{
+    wv_draws_add_batch(d, b->n, p);
+    size_t D = d->shape.D, n = b->n, n0 = d->n - n, old = d->batches - 1;
+    memcpy(d->x + n0 * D, b->x, n * D * sizeof(double));
+    memcpy(d->grad + n0 * D, b->grad, n * D * sizeof(double));
+    memcpy(d->log_p + n0, b->log_p, n * sizeof(double));
     for (size_t k = 0; k <= old; k++) {
-        double *log_sum = part(f, k);
+        double *log_sum = part(d, k);
         for (size_t i = k < old ? n0 : 0; i < n0 + n; i++)
             log_sum[i] = -INFINITY;
     }
     for (size_t k = 0; k < old; k++)
-        wv_draws_add_density(f, k, n, f->pool.x + n0 * D, part(f, k) + n0);
+        wv_draws_add_density(d, k, n, d->x + n0 * D, part(d, k) + n0, w);
 }
 
-void wv_draws_take(wvgd_fit *f, const wv_batch *b)
+void wv_draws_take(wv_draws *d, const wv_batch *b, const wv_proposals *p, wv_workers *w)
 {
-    append(f, b);
-    size_t last = f->pool.batches - 1;
-    wv_draws_add_density(f, last, wv_draws_size(f), f->pool.x, part(f, last));
-    combine(f);
+    join(d, b, p, w);
+    size_t last = d->batches - 1;
+    wv_draws_add_density(d, last, d->n, d->x, part(d, last), w);
+    combine(d, w->arena[0]);
 }
 
-void wv_draws_take_seen(wvgd_fit *f, const wv_batch *b, const wv_squares *seen)
+void wv_draws_take_seen(wv_draws *d, const wv_batch *b, const wv_proposals *p, const wv_squares *seen, wv_workers *w)
 {
-    append(f, b);
-    size_t last = f->pool.batches - 1, n = wv_draws_size(f);
-    made_by self = {&f->pool, f->pool.batch[last].proposal};
-    wv_places places = {proposal, &self, f->pool.batch[last].proposals};
-    wv_draws_measure(f, &places, 0, n, f->pool.x, seen);
-    wv_draws_sum(f, &places, seen, 0, n, part(f, last));
-    combine(f);
+    join(d, b, p, w);
+    size_t last = d->batches - 1;
+    wv_draws_made_by self;
+    wv_places places = wv_draws_places(d, last, &self);
+    wv_draws_measure(d->shape.D, &places, 0, d->n, d->x, seen, w);
+    wv_draws_sum(d->shape.D, &places, seen, 0, d->n, part(d, last), w);
+    combine(d, w->arena[0]);
 }

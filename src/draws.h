@@ -1,36 +1,85 @@
-/* draws.h - points with the proposals that made them, and their weights under the mixture of all
- * these (deterministic-mixture weights). */
+/* draws.h - a set of draws: points, their answers, and the proposals that made them. A fit has the recent draws of its
+ * mixture, the closing draws, which results are estimated from, and those of the last iterations of the joint
+ * solver. */
 #ifndef WV_DRAWS_H
 #define WV_DRAWS_H
 #include "archive.h"
 #include "batch.h"
+#include "workers.h"
 #include "wvgd.h"
 
-enum { WV_BATCHES = 24 }; /* batches that are kept */
+enum {
+    WV_BATCHES = 24, /* batches of a set at most */
+    WV_CHUNK = 4096, /* closing draws asked for at once */
+};
 
 /* A batch that has been taken: its points and the proposals that made them. */
 typedef struct {
     size_t first, n, proposal, proposals;
 } wv_draws_batch;
 
-/* Points of the last batches and the proposals that made them. */
+/* Squares |y|^2 of points in the coordinates of places, a row for each place. */
 typedef struct {
-    size_t D;
-    size_t room, places; /* points and proposals at most */
+    size_t row; /* points that there is room for, a multiple of WV_COLUMNS */
+    double *r;  /* [places][row] */
+    double *y;  /* [places][row / WV_COLUMNS][D][WV_COLUMNS] the points in these coordinates, or NULL */
+} wv_squares;
+
+/* What a set keeps. */
+typedef struct {
+    size_t D, room;           /* dimensions; points at most */
+    bool gradients;           /* gradients and strata */
+    size_t cells;             /* cells and densities of components, for so many; or 0 */
+    size_t places;            /* proposals at most; 0: none are kept */
+    bool sums;                /* what each batch's proposals add to the density at every point */
+    size_t seen, seen_places; /* squares of so many points in the coordinates of so many places */
+} wv_draws_shape;
+
+/* A set of draws. */
+typedef struct {
+    wv_draws_shape shape;
+    size_t n;
+    size_t next;          /* where the next point goes in a set that keeps the last ones */
+    double *x;            /* [room][D] points */
+    double *log_p, *grad; /* [room], [room][D] answers */
+    uint32_t *stratum;    /* [room] proposal of its batch that drew the point */
+    double *log_m;        /* [room] log density of the mixture that was sampled; not with sums */
+
+    /* ---- batches and proposals: location, inverse root, log determinant of the root; draws as a Gaussian, degrees
+     * of freedom and draws as a Student-t ---- */
     size_t batches;
     wv_draws_batch batch[WV_BATCHES];
-    double *x, *grad, *log_p; /* [n][D], [n][D], [n] */
-    double *log_sum;          /* [n] log of the sum over proposals of draws x density, */
-    double *part;             /* [WV_BATCHES][room] and of the proposals of each batch */
-    /* proposals: location, inverse root, log determinant of the root; draws as a Gaussian, degrees of freedom and
-     * draws as a Student-t */
-    double *mu, *inverse, *log_det, *share, *nu, *tails;
+    double *mu, *inverse, *log_det, *share, *nu, *tails; /* [places][D], [places][D][D], [places] each */
+    double *log_sum; /* [room] with sums: log of the sum over proposals of draws x density, */
+    double *part;    /* [WV_BATCHES][room] and of the proposals of each batch */
+
+    /* ---- cells ---- */
+    uint32_t *cell;     /* [room] cell of the point */
+    double *near;       /* [room] cost to its particle */
+    double *log_q;      /* [room] log density of the component of the cell */
+    double *log_mix[2]; /* [room] log sum_j w_j q_j for two sets of weights; staged: the first is that of the mixture */
+    double *sum_u;      /* [cells] sum over all points of q_j / m */
+
+    /* ---- a cache, never saved: squares of the first `known` points in the coordinates of the last batch's places,
+     * which come from this version of the mixture ---- */
+    wv_squares squares;
+    size_t known, version;
+
     double *memory;
+    uint32_t *index;
 } wv_draws;
 
-bool wv_draws_new(wv_draws *d, size_t D, size_t room, size_t places);
+bool wv_draws_new(wv_draws *d, wv_draws_shape shape);
 void wv_draws_free(wv_draws *d);
-bool wv_draws_archive(wv_draws *d, wv_archive *a, bool running);
+
+/* What there is of a set in a stage. */
+typedef struct {
+    bool left_out;      /* nothing that a later stage needs */
+    bool cells;         /* there are cells and densities of components */
+    size_t least, most; /* points */
+} wv_draws_rule;
+
+bool wv_draws_archive(wv_draws *d, wv_archive *a, wv_draws_rule rule);
 
 /* A Gaussian and a Student-t of the same location and root, with the draws that each has made. */
 typedef struct {
@@ -47,54 +96,81 @@ typedef struct {
     size_t n;
 } wv_places;
 
-/* Squares |y|^2 of points in the coordinates of places, a row for each place. */
-typedef struct {
-    size_t row; /* points that there is room for, a multiple of WV_COLUMNS */
-    double *r;  /* [places][row] */
-    double *y;  /* [places][row / WV_COLUMNS][D][WV_COLUMNS] the points in these coordinates, or NULL */
-} wv_squares;
-
-/* Room for components, points and proposals of a staged fit in D dimensions; doubles of whitened points that
- * are kept; doubles for a block of points. */
-size_t wv_draws_components(const wvgd_fit *f);
-size_t wv_draws_points(const wvgd_fit *f);
-size_t wv_draws_proposals(const wvgd_fit *f);
-size_t wv_draws_kept(const wvgd_fit *f);
-size_t wv_draws_work(size_t D);
+/* Room for components of a staged fit in D dimensions that may have `most`; then for points and proposals with K of
+ * them, and for doubles of whitened points that are kept. */
+size_t wv_draws_components(size_t D, size_t most);
+size_t wv_draws_points(size_t D, size_t K);
+size_t wv_draws_proposals(size_t K);
+size_t wv_draws_kept(size_t D, size_t K);
 
 /* Draws of each of K components in a batch of a fit in D dimensions, at least. */
 size_t wv_draws_each(size_t D, size_t K);
 
-void wv_draws_clear(wvgd_fit *f);
+/* ---- points ------------------------------------------------------------------------------------------------------ */
+/* Forgets everything. */
+void wv_draws_clear(wv_draws *d);
 
-/* Points in the pool. */
-size_t wv_draws_size(const wvgd_fit *f);
+/* Points from `first` on, as a batch: a view. */
+wv_batch wv_draws_view(const wv_draws *d, size_t first);
 
-/* Takes a batch, made by f->proposals with the draws of each, into the pool and weighs all points anew. */
-void wv_draws_take(wvgd_fit *f, const wv_batch *b);
+/* Appends points with cells and densities, and adds to sum_u. */
+void wv_draws_append(wv_draws *d, const wv_batch *b);
+
+/* Keeps the points of a batch, in the place of the oldest where there is no more room. */
+void wv_draws_collect(wv_draws *d, const wv_batch *b);
+
+/* Everything but cells, into a set of the same shape. */
+void wv_draws_copy(wv_draws *to, const wv_draws *from);
+
+/* Log densities log_q[n] of the component of cell j at the draws there with positive density, in their order. Others,
+ * and those beyond n, get none. Writes to no draw of another cell. */
+void wv_draws_set_log_q(wv_draws *d, size_t j, size_t n, const double *log_q);
+
+/* ---- batches ----------------------------------------------------------------------------------------------------- */
+/* Takes a batch, made by these proposals with the draws of each, and weighs all points of a set with sums anew. */
+void wv_draws_take(wv_draws *d, const wv_batch *b, const wv_proposals *p, wv_workers *w);
 
 /* The same for a batch of at most as many proposals as `seen` has rows (one for a Gaussian and its Student-t): leaves
- * there all points of the pool in the coordinates of these. */
-void wv_draws_take_seen(wvgd_fit *f, const wv_batch *b, const wv_squares *seen);
+ * there all points of the set in the coordinates of these. */
+void wv_draws_take_seen(wv_draws *d, const wv_batch *b, const wv_proposals *p, const wv_squares *seen, wv_workers *w);
 
-/* Forgets the last batch. */
-void wv_draws_drop_last(wvgd_fit *f);
+/* Points that stand behind the last one already: another batch with its proposals, or more of the last batch, whose
+ * proposals made them, too. For a set without sums. */
+void wv_draws_add_batch(wv_draws *d, size_t n, const wv_proposals *p);
+void wv_draws_extend_batch(wv_draws *d, size_t n, const wv_proposals *p);
 
-/* Forgets all batches but the last `keep`. */
-void wv_draws_forget(wvgd_fit *f, size_t keep);
+/* Forgets the last batch, or all but the last `keep`. */
+void wv_draws_drop_last(wv_draws *d, wv_arena *arena);
+void wv_draws_forget(wv_draws *d, size_t keep, wv_arena *arena);
 
-/* Room for n points in the coordinates of so many places, from f->arena; with `keep` for the points themselves, too,
- * if they are not too many. */
-wv_squares wv_draws_squares(wvgd_fit *f, size_t places, size_t n, bool keep);
+/* ---- densities --------------------------------------------------------------------------------------------------- */
+/* The proposals of batch b as places; wv_draws_place is one of them. `self` is for these places to point to. */
+typedef struct {
+    const wv_draws *set;
+    size_t first;
+} wv_draws_made_by;
+wv_places wv_draws_places(const wv_draws *d, size_t b, wv_draws_made_by *self);
+wv_place wv_draws_place(const wv_draws *d, size_t number);
+size_t wv_draws_made(const wv_draws *d); /* proposals of all batches */
+
+/* Adds log sum_c share_c q_c over the proposals of batch b to log_sum[n] at the points x[n][D]. */
+void wv_draws_add_density(const wv_draws *d, size_t b, size_t n, const double *x, double *log_sum, wv_workers *w);
+
+/* Room for n points in the coordinates of so many places, from the arena; with at most `keep` doubles for the points
+ * themselves, too. */
+wv_squares wv_draws_squares(size_t D, size_t places, size_t n, size_t keep, wv_arena *arena);
 
 /* Adds log of the sum over places of draws x density to log_sum[n] at the points x[n][D]. */
-void wv_draws_add(wvgd_fit *f, const wv_places *p, size_t n, const double *x, double *log_sum);
+void wv_draws_add(size_t D, const wv_places *p, size_t n, const double *x, double *log_sum, wv_workers *w);
 
 /* The same in two steps: squares of the points x[n][D], of which the first `known` are there already; and the sum at
  * n of the points, from `first` on. Rows are read up to 7 numbers beyond that. */
-void wv_draws_measure(wvgd_fit *f, const wv_places *p, size_t known, size_t n, const double *x, const wv_squares *to);
-void wv_draws_sum(wvgd_fit *f, const wv_places *p, const wv_squares *s, size_t first, size_t n, double *log_sum);
+void wv_draws_measure(size_t D, const wv_places *p, size_t known, size_t n, const double *x, const wv_squares *to,
+                      wv_workers *w);
+void wv_draws_sum(size_t D, const wv_places *p, const wv_squares *s, size_t first, size_t n, double *log_sum,
+                  wv_workers *w);
 
-/* The proposals of batch b as a mixture: adds log sum_c share_c q_c to log_sum[n] at the points x[n][D]. */
-void wv_draws_add_density(wvgd_fit *f, size_t b, size_t n, const double *x, double *log_sum);
+/* Squares of all points in the coordinates of these places, which belong to a version of the mixture: worked out where
+ * they are not known. NULL: there is no room for them. */
+const wv_squares *wv_draws_see(wv_draws *d, const wv_places *p, size_t version, wv_workers *w);
 #endif

@@ -68,6 +68,12 @@ void wv_fit_draw(wvgd_fit *f, uint64_t number, size_t k, wv_rng_use use, uint64_
         f->b.stratum[i] = (uint32_t)k;
 }
 
+/* Whether there is a mixture, and how many components it may have. */
+static size_t mixture_room(const wvgd_fit *f)
+{
+    return f->exploring && f->dense ? wv_draws_components(f->D, f->opt.components) : 0;
+}
+
 /* ---- workers ----------------------------------------------------------------------------------------------------- */
 /* Doubles of scratch of one worker: several arrays as large as a batch, for a cell may have all of its points. */
 static size_t arena_size(const wvgd_fit *f)
@@ -79,13 +85,13 @@ static size_t arena_size(const wvgd_fit *f)
     return points + cells + target + wv_times(any, 8) + wv_times(24, square) + wv_times(p, p + WV_BLOCK + 8) + 65536;
 }
 
-/* And of the caller's, beside that: the mixture at all points of the pool. */
+/* And of the caller's, beside that: the mixture at all recent draws. */
 static size_t mixture_size(const wvgd_fit *f)
 {
     size_t K = f->mix.room, D = f->D, made = f->size.made_room;
     if (!K)
         return 0;
-    return wv_times(K + 1, f->pool.room + 2 * (D * D + D + 2) + WV_BLOCK) + wv_draws_kept(f) + D * D * D +
+    return wv_times(K + 1, f->recent.shape.room + 2 * (D * D + D + 2) + WV_BLOCK) + wv_draws_kept(D, K) + D * D * D +
            wv_times(made, made + WV_BLOCK + 3);
 }
 
@@ -117,7 +123,9 @@ void wvgd_free(wvgd_fit *f)
     wv_mixture_free(&f->mix);
     wv_mixture_free(&f->mix_best);
     wv_mixture_free(&f->mix_tried);
-    wv_draws_free(&f->pool);
+    wv_draws_free(&f->recent);
+    wv_draws_free(&f->gathered);
+    wv_staged_closing_free(&f->wide);
     wv_tail_probe_free(&f->probe);
     wv_closing_free(&f->closing);
     wv_partition_free(&f->cells);
@@ -233,10 +241,10 @@ static void sizes(wvgd_fit *f)
     f->metric_family = wv_family_get(f->dense ? WVGD_FULL : WVGD_DIAG);
     f->size.M = o->draws ? o->draws : default_draws(o, D);
     size_t batch = wv_times(N, f->size.M);
-    f->size.made_room = f->exploring && f->dense ? 2 * wv_draws_components(f) + 1 : 0;
+    f->size.made_room = mixture_room(f) ? 2 * mixture_room(f) + 1 : 0;
     f->size.n_max = batch > WV_CHUNK + 4 * f->size.made_room ? batch : WV_CHUNK + 4 * f->size.made_room;
-    if (f->size.made_room && wv_draws_points(f) > f->size.n_max)
-        f->size.n_max = wv_draws_points(f);
+    if (f->size.made_room && wv_draws_points(D, mixture_room(f)) > f->size.n_max)
+        f->size.n_max = wv_draws_points(D, mixture_room(f));
     f->size.close_max = 100000;
     double finer = 0.02 / o->evidence_se;
     f->size.close_budget = (size_t)(30000 * fmax(1, finer * finer));
@@ -249,13 +257,42 @@ static void sizes(wvgd_fit *f)
                  : 2 * D);
 }
 
+static wv_draws_shape recent_shape(const wvgd_fit *f)
+{
+    size_t K = mixture_room(f), D = K ? f->D : 0;
+    return (wv_draws_shape){.D = D,
+                            .room = K ? wv_draws_points(D, K) : 0,
+                            .gradients = true,
+                            .places = K ? wv_draws_proposals(K) : 0,
+                            .sums = true};
+}
+
+static wv_draws_shape gathered_shape(const wvgd_fit *f)
+{
+    size_t n = f->size.n_max < f->size.close_max ? f->size.n_max : f->size.close_max;
+    return (wv_draws_shape){.D = f->D, .room = f->staged ? 0 : n};
+}
+
+/* Two batches of the staged solver, that of the trial and the final one, with their proposals. */
+static wv_draws_shape closing_shape(const wvgd_fit *f)
+{
+    size_t K = f->staged ? mixture_room(f) : 0;
+    return (wv_draws_shape){.D = f->D,
+                            .room = f->size.close_max,
+                            .gradients = f->staged,
+                            .cells = f->N,
+                            .places = f->staged ? 2 * f->size.made_room : 0,
+                            .seen = f->staged ? wv_draws_points(f->D, K) : 0,
+                            .seen_places = K + 1};
+}
+
 /* All memory of the iterations; wvgd_free takes what has been made. */
 static bool make_parts(wvgd_fit *f)
 {
     size_t D = f->D, root = f->family->size(D, f->R), both = wv_times(f->N, wv_times(2, D + root));
-    bool adam = f->opt.estimator == WVGD_REPARAM, mixture = f->exploring && f->dense,
+    bool adam = f->opt.estimator == WVGD_REPARAM,
          prefit = f->opt.family == WVGD_DIAG && D > 1 && f->dense && f->opt.estimator == WVGD_NATURAL;
-    size_t K = mixture ? wv_draws_components(f) : 0, d = mixture ? D : 0;
+    size_t K = mixture_room(f), d = K ? D : 0;
     wv_joint_sizes joint = {.adam = adam ? both : 0,
                             .group = f->staged ? 0 : wv_shared_proposals_size(f),
                             .tail_root = f->staged ? 0 : f->metric_family->size(D, 0)};
@@ -268,11 +305,10 @@ static bool make_parts(wvgd_fit *f)
            wv_modes_new(&f->modes, D, f->dense, f->exploring) &&
            wv_explore_new(&f->explore, D, f->dense, f->exploring) && wv_mixture_new(&f->mix, d, K) &&
            wv_mixture_new(&f->mix_best, d, K) && wv_mixture_new(&f->mix_tried, d, K) &&
-           wv_draws_new(&f->pool, d, mixture ? wv_draws_points(f) : 0, mixture ? wv_draws_proposals(f) : 0) &&
+           wv_draws_new(&f->recent, recent_shape(f)) && wv_draws_new(&f->gathered, gathered_shape(f)) &&
            wv_tail_probe_new(&f->probe, d) && wv_cell_target_new(&f->target, D, f->staged ? K : 0) &&
            wv_cell_refine_new(&f->refine, D, wv_cell_refine_proposals(f)) &&
-           wv_closing_new(&f->closing, f->N, D, f->size.close_max, f->size.made_room, f->staged) &&
-           (!f->staged || wv_closing_seen_new(&f->closing, K + 1, wv_draws_points(f))) &&
+           wv_closing_new(&f->closing, closing_shape(f)) && wv_staged_closing_new(&f->wide, f->staged ? D : 0) &&
            wv_batch_new(&f->own, f->size.n_max, D, f->N, f->model.has_gradient) &&
            wv_proposals_new(&f->proposals, f->N, f->size.made_room, WV_PIECES) &&
            wv_views_new(&f->views, wv_times(f->N, D), wv_times(f->N, f->cell_family->size(D, 0))) && make_workers(f);

@@ -4,7 +4,7 @@
 #define WV_FIT_H
 #include "arena.h"
 #include "batch.h"
-#include "closing_draws.h"
+#include "closing.h"
 #include "draws.h"
 #include "error.h"
 #include "gaussian.h"
@@ -23,15 +23,15 @@
 #include "staged/mixture_fit.h"
 #include "staged/modes.h"
 #include "staged/staged.h"
+#include "staged/staged_closing.h"
 #include "staged/tail_probe.h"
 #include "trace.h"
 #include "workers.h"
 #include "wvgd.h"
 
 enum {
-    WV_DENSE = 128,  /* up to this dimension, D x D matrices are formed for every family */
-    WV_FREE = 4096,  /* draws that are not evaluated, in one batch; at most WV_CHUNK */
-    WV_CHUNK = 4096, /* closing draws asked for at once */
+    WV_DENSE = 128, /* up to this dimension, D x D matrices are formed for every family */
+    WV_FREE = 4096, /* draws that are not evaluated, in one batch; at most WV_CHUNK */
     WV_WARNINGS = 16,
     WV_REASONS = 12
 };
@@ -137,9 +137,11 @@ struct wvgd_fit {
     wv_mixture mix, mix_best, mix_tried;
     wv_mixture_fitting fitting;
     wv_growth growth;
-    wv_draws pool;
+    wv_draws recent;   /* draws of the last batches of the mixture */
+    wv_draws gathered; /* joint: points of the last iterations, which kmeans.c looks for better particles on */
     wv_tail_probe probe;
     wv_closing closing;
+    wv_staged_closing wide;
     wv_partition cells;
     struct wv_cell_target target;
     wv_cell_refine refine;

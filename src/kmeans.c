@@ -14,18 +14,12 @@
 #include <math.h>
 #include <string.h>
 
-/* Points that are kept at most. */
-static size_t room(const wvgd_fit *f)
-{
-    return f->size.n_max < f->size.close_max ? f->size.n_max : f->size.close_max;
-}
-
 void wv_kmeans_pool(wvgd_fit *f)
 {
-    if (f->b.n < room(f))
-        wv_closing_collect(&f->closing, &f->b, room(f), &f->joint.kept);
+    if (f->b.n < f->gathered.shape.room)
+        wv_draws_collect(&f->gathered, &f->b);
     else
-        wv_closing_clear(&f->closing); /* there is room for no other batch: it is taken when it is looked at */
+        wv_draws_clear(&f->gathered); /* there is room for no other batch: it is taken when it is looked at */
 }
 
 /* Weighted points in flat coordinates. */
@@ -198,7 +192,7 @@ static void spreads(wvgd_fit *f, size_t n, const double *w, const uint32_t *cell
             if (cell[k] == j) {
                 mass += w[k];
                 for (size_t i = 0; i < D; i++)
-                    sd[i] += w[k] * (f->closing.draws.x[k * D + i] - z[i]) * (f->closing.draws.x[k * D + i] - z[i]);
+                    sd[i] += w[k] * (f->gathered.x[k * D + i] - z[i]) * (f->gathered.x[k * D + i] - z[i]);
             }
         bool usable = mass > 0;
         for (size_t i = 0; i < D; i++) {
@@ -391,11 +385,11 @@ static bool find_better(wvgd_fit *f, size_t n)
            *current = wv_arena_take(f->arena, ND), *best = wv_arena_take(f->arena, ND),
            *origin = wv_arena_take(f->arena, D), least;
     for (size_t k = 0; k < n; k++)
-        log_w[k] = f->closing.draws.log_p[k] - f->closing.draws.log_m[k];
+        log_w[k] = f->gathered.log_p[k] - f->gathered.log_m[k];
     if (!wv_weights_normalise(n, log_w, w) || wv_weights_ess(n, w) < wv_policy.kmeans_enough * (double)f->N)
         return false;
     memcpy(origin, f->cells.now.z, D * sizeof *origin);
-    memcpy(y, f->closing.draws.x, n * D * sizeof *y);
+    memcpy(y, f->gathered.x, n * D * sizeof *y);
     memcpy(current, f->cells.now.z, ND * sizeof *current);
     flatten(f, n, y, origin);
     flatten(f, f->N, current, origin);
@@ -416,10 +410,10 @@ bool wv_kmeans_improve(wvgd_fit *f)
 {
     if (f->N == 1 || !wv_halfspaces_flat(f))
         return false;
-    if (!f->closing.draws.n)
-        wv_closing_collect(&f->closing, &f->b, room(f), &f->joint.kept);
+    if (!f->gathered.n)
+        wv_draws_collect(&f->gathered, &f->b);
     size_t mark = wv_arena_mark(f->arena);
-    bool better = find_better(f, f->closing.draws.n);
+    bool better = find_better(f, f->gathered.n);
     wv_arena_release(f->arena, mark);
     return better;
 }

@@ -6,8 +6,7 @@
 /* Doubles that all starts take. */
 size_t wv_kmeans_size(const wvgd_fit *f);
 
-/* Keeps the points of the last iterations with their posterior weights, as many as one batch can hold, in
- * f->closing. */
+/* Keeps the points of the last iterations with their posterior weights, as many as one batch can hold. */
 void wv_kmeans_pool(wvgd_fit *f);
 
 /* Looks for better particles on the pooled points: Lloyd from many starts against Lloyd from the current

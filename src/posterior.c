@@ -46,7 +46,7 @@ bool wv_posterior_uncorrected(const wvgd_fit *f)
 /* log_w[n]: logs of weights for the ensemble, up to a factor. */
 static void ensemble_weights(const wvgd_fit *f, double *log_w)
 {
-    const wv_batch *b = &f->closing.draws;
+    const wv_draws *b = &f->closing.draws;
     for (size_t i = 0; i < b->n; i++) {
         size_t j = b->cell[i];
         log_w[i] = f->cells.weight[j] > 0 && b->log_p[i] > -INFINITY
@@ -65,14 +65,16 @@ static void importance_weights(const wvgd_fit *f, double *log_w)
 bool wv_posterior_weights(wvgd_fit *f)
 {
     size_t n = f->closing.draws.n, mark = wv_arena_mark(f->arena);
-    double *log_w = wv_arena_take(f->arena, n);
+    double *log_w = wv_arena_take(f->arena, n), *v = wv_arena_take(f->arena, n);
     importance_weights(f, log_w);
-    bool some = wv_weights_normalise(n, log_w, f->closing.v);
+    bool some = wv_weights_normalise(n, log_w, v);
+    wv_closing_set_weights(&f->closing, 0, v);
     if (some && wv_posterior_uncorrected(f)) /* what users see stands for the ensemble */
         ensemble_weights(f, log_w);
     double total = wv_weights_lse(n, log_w);
     for (size_t i = 0; i < n; i++)
-        f->closing.log_w[i] = some ? log_w[i] - total : -INFINITY;
+        log_w[i] = some ? log_w[i] - total : -INFINITY;
+    wv_closing_set_log_weights(&f->closing, log_w);
     wv_arena_release(f->arena, mark);
     return some;
 }
@@ -237,10 +239,11 @@ static void distortion(wvgd_fit *f)
 static void overall_diagnostics(wvgd_fit *f)
 {
     size_t n = f->closing.draws.n, mark = wv_arena_mark(f->arena);
-    double *log_w = wv_arena_take(f->arena, n);
+    double *log_w = wv_arena_take(f->arena, n), *smooth = wv_arena_take(f->arena, n);
     uint32_t *order = wv_arena_take_index(f->arena, n);
     importance_weights(f, log_w);
-    f->outcome.pareto_k = wv_weights_pareto_k(n, log_w, f->closing.smooth, order);
+    f->outcome.pareto_k = wv_weights_pareto_k(n, log_w, smooth, order);
+    wv_closing_set_smooth(&f->closing, smooth);
     wv_arena_release(f->arena, mark);
 }
 

@@ -1,5 +1,5 @@
 /* quantize.c - other cells from the same closing draws. */
-#include "closing_draws.h"
+#include "closing.h"
 #include "error.h"
 #include "fit.h"
 #include "posterior.h"

@@ -12,7 +12,7 @@ typedef struct {
 } header;
 
 static const char magic[8] = "wvgdfit";
-enum { VERSION = 11 };
+enum { VERSION = 12 };
 
 static uint64_t hash(uint64_t h, const void *data, size_t size)
 {
@@ -93,24 +93,24 @@ static wv_closing_rule rule_of(const wvgd_fit *f, size_t stage)
     size_t room = f->size.close_max, batch = WV_CHUNK + 4 * f->size.made_room;
     bool joint = stage == WV_JOINT_TRIAL || stage == WV_JOINT_FINAL || (stage == WV_DONE && !f->staged),
          cells = joint || stage == WV_REFINE || stage == WV_BOUND || stage == WV_DONE;
-    wv_closing_rule rule = {.cells = cells,
+    wv_closing_rule rule = {.draws = {.cells = cells, .most = room},
                             .weights = cells && (f->staged || stage == WV_DONE),
                             .some = stage == WV_DONE,
                             .blocks = joint,
-                            .most = room,
                             .planned_most = staged_stage(stage) ? WV_CHUNK : room};
-    if (stage == WV_TRIAL)
-        rule.most = 0; /* a trial begins anew */
+    if (stage == WV_TRIAL || (!cells && !staged_stage(stage)))
+        rule.draws.most = 0; /* a trial begins anew */
     else if (stage == WV_CLOSING)
-        rule.most = room > batch ? room - batch : 0; /* there is room for another piece */
-    else if (!cells && !staged_stage(stage) && f->size.n_max < room)
-        rule.most = f->size.n_max;
+        rule.draws.most = room > batch ? room - batch : 0; /* there is room for another piece */
     return rule;
 }
 
 static bool archive_parts(wvgd_fit *f, wv_archive *a, const course *c)
 {
     bool exploring = c->stage == WV_EXPLORE, staged = staged_stage(c->stage);
+    wv_closing_rule closing = rule_of(f, c->stage);
+    wv_draws_rule recent = {.left_out = !exploring && !staged, .most = f->recent.shape.room},
+                  gathered = {.left_out = closing.draws.cells, .most = f->gathered.shape.room};
     wv_full_prefit_archive(&f->prefit, a);
     wv_posterior_archive(&f->posterior, a, f->D);
     size_t rows = 0;
@@ -118,9 +118,10 @@ static bool archive_parts(wvgd_fit *f, wv_archive *a, const course *c)
            wv_joint_archive(&f->joint, a, rows) && wv_modes_archive(&f->modes, a) &&
            wv_explore_archive(&f->explore, a, exploring) && wv_growth_archive(&f->growth, a) &&
            wv_mixture_archive(&f->mix, a, staged) && wv_mixture_archive(&f->mix_best, a, 0) &&
-           wv_mixture_archive(&f->mix_tried, a, 0) && wv_draws_archive(&f->pool, a, exploring || staged) &&
+           wv_mixture_archive(&f->mix_tried, a, 0) && wv_draws_archive(&f->recent, a, recent) &&
+           wv_draws_archive(&f->gathered, a, gathered) &&
            wv_tail_probe_archive(&f->probe, a, c->stage == WV_PROBE, f->mix.room) &&
-           wv_closing_archive(&f->closing, a, rule_of(f, c->stage));
+           wv_closing_archive(&f->closing, a, closing);
 }
 
 static bool archive_all(wvgd_fit *f, wv_archive *a)

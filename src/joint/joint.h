@@ -17,7 +17,6 @@ typedef struct {
     double best, best_se; /* PELBO of the best state so far */
     double distortion1, distortion2; /* means of the distortion and its square since the cells have been at rest */
     size_t trials;                   /* of closing draws before the present one */
-    size_t kept;                     /* where the next point goes that kmeans.c keeps among the closing draws */
 
     /* ---- saved with its arrays ---- */
     double *z_mark; /* [N][D] particles some iterations ago */

@@ -112,7 +112,7 @@ void wv_joint_closing_begin(wvgd_fit *f)
     size_t most = f->size.n_max < f->size.close_max ? f->size.n_max : f->size.close_max,
            least = larger((size_t)wv_policy.joint_trial_draws,
                           (size_t)wv_policy.joint_trial_draws_each * larger(f->N, f->D));
-    wv_closing_plan(&f->closing, least < most ? least : most);
+    wv_closing_restart(&f->closing, least < most ? least : most);
     f->joint.trials = 0;
     wv_evidence_weights(f->N, f->cells.now.elbo, f->cells.weight);
     memcpy(f->cells.weight_beta, f->cells.weight, f->N * sizeof *f->cells.weight);
@@ -147,7 +147,7 @@ wvgd_status wv_joint_closing_ask(wvgd_fit *f, wvgd_error *error)
  * proposals here, unless they define the cells. */
 static void refit_spreads(wvgd_fit *f)
 {
-    const wv_batch *b = &f->closing.draws;
+    const wv_draws *b = &f->closing.draws;
     size_t D = f->D, mark = wv_arena_mark(f->arena);
     double *x = wv_arena_take(f->arena, b->n * D), *log_u = wv_arena_take(f->arena, b->n),
            *log_v = wv_arena_take(f->arena, b->n);
@@ -171,8 +171,9 @@ static void choose_weights(wvgd_fit *f)
 {
     size_t mark = wv_arena_mark(f->arena);
     double *h_bar = wv_arena_take(f->arena, f->N);
-    wv_evidence_elbo(f, &f->closing.draws, f->cells.elbo, f->cells.log_Z, h_bar);
-    wv_evidence_elbo_se(f, &f->closing.draws, f->cells.elbo, f->cells.log_Z, h_bar, f->cells.elbo_se);
+    wv_batch b = wv_draws_view(&f->closing.draws, 0);
+    wv_evidence_elbo(f, &b, f->cells.elbo, f->cells.log_Z, h_bar);
+    wv_evidence_elbo_se(f, &b, f->cells.elbo, f->cells.log_Z, h_bar, f->cells.elbo_se);
     wv_arena_release(f->arena, mark);
     for (size_t j = 0; j < f->N; j++)
         if (!f->joint.averaged ||
@@ -205,16 +206,18 @@ static bool end_trial(wvgd_fit *f)
                  (double)f->joint.trials <
                      wv_policy.joint_trials; /* a proposal that its own draws have improved deserves another */
     f->joint.trials += again;
-    wv_closing_plan(&f->closing, again ? f->closing.planned : (size_t)final_draws(f, rel));
+    wv_closing_restart(&f->closing, again ? f->closing.planned : (size_t)final_draws(f, rel));
     return !again;
 }
 
 /* Returns whether the final draws are enough; else as many again are planned: the trial was too hopeful. */
 static bool end_block(wvgd_fit *f)
 {
-    bool again = wv_evidence_importance(f, &f->closing.draws).se > f->opt.evidence_se &&
+    wv_batch b = wv_draws_view(&f->closing.draws, 0);
+    bool again = wv_evidence_importance(f, &b).se > f->opt.evidence_se &&
                  f->closing.draws.n + f->closing.planned <= f->size.close_max;
-    f->closing.block += again;
+    if (again)
+        wv_closing_add_block(&f->closing);
     return !again;
 }
 
@@ -234,31 +237,36 @@ static void bury_dead(wvgd_fit *f)
 /* Bounds from the final draws. */
 static void estimate_bounds(wvgd_fit *f)
 {
-    const wv_batch *b = &f->closing.draws;
+    wv_batch b = wv_draws_view(&f->closing.draws, 0);
     size_t mark = wv_arena_mark(f->arena);
     double *h_bar = wv_arena_take(f->arena, f->N), *elbo = f->cells.elbo, *log_Z = f->cells.log_Z;
-    wv_evidence_elbo(f, b, elbo, log_Z, h_bar);
-    wv_evidence_elbo_se(f, b, elbo, log_Z, h_bar, f->cells.elbo_se);
+    wv_evidence_elbo(f, &b, elbo, log_Z, h_bar);
+    wv_evidence_elbo_se(f, &b, elbo, log_Z, h_bar, f->cells.elbo_se);
     bury_dead(f);
-    f->outcome.bound = wv_evidence_bound(f, b, f->cells.weight, 0, elbo, log_Z, h_bar);
-    f->outcome.bound_beta = wv_evidence_bound(f, b, f->cells.weight_beta, 1, elbo, log_Z, h_bar);
+    f->outcome.bound = wv_evidence_bound(f, &b, f->cells.weight, 0, elbo, log_Z, h_bar);
+    f->outcome.bound_beta = wv_evidence_bound(f, &b, f->cells.weight_beta, 1, elbo, log_Z, h_bar);
     wv_arena_release(f->arena, mark);
 }
 
 void wv_joint_closing_finish(wvgd_fit *f)
 {
     estimate_bounds(f);
-    memcpy(f->closing.calibrated, f->closing.v, f->closing.draws.n * sizeof(double));
-    f->outcome.evidence = wv_evidence_importance(f, &f->closing.draws);
+    wv_closing_set_calibrated(&f->closing, f->closing.v);
+    wv_batch b = wv_draws_view(&f->closing.draws, 0);
+    f->outcome.evidence = wv_evidence_importance(f, &b);
     f->outcome.ess = wv_weights_ess(f->closing.draws.n, f->closing.v);
     if (wv_posterior_uncorrected(f)) {
         wv_posterior_weights(f);
-        wv_weights_normalise(f->closing.draws.n, f->closing.log_w, f->closing.calibrated);
+        size_t mark = wv_arena_mark(f->arena);
+        double *weight = wv_arena_take(f->arena, f->closing.draws.n);
+        wv_weights_normalise(f->closing.draws.n, f->closing.log_w, weight);
+        wv_closing_set_calibrated(&f->closing, weight);
+        wv_arena_release(f->arena, mark);
     }
     wv_posterior_estimate(f);
     wv_posterior_describe(f);
     if (wv_posterior_uncorrected(f))
-        memcpy(f->closing.smooth, f->closing.log_w, f->closing.draws.n * sizeof(double));
+        wv_closing_set_smooth(&f->closing, f->closing.log_w);
 }
 
 wvgd_status wv_joint_closing_tell(wvgd_fit *f, bool *complete, wvgd_error *error)
@@ -267,12 +275,12 @@ wvgd_status wv_joint_closing_tell(wvgd_fit *f, bool *complete, wvgd_error *error
     memset(f->b.sum_u, 0, f->N * sizeof(double));
     wv_nearest_assign(f, f->b.n, f->b.x, f->b.cell, f->b.near, f->b.next);
     wv_batch_density(f, &f->b, w);
-    wv_closing_append(&f->closing, &f->b);
+    wv_draws_append(&f->closing.draws, &f->b);
     if (f->closing.draws.n < (f->closing.block + 1) * f->closing.planned)
         return WVGD_OK;
     if (!wv_posterior_weights(f)) {
         size_t n = f->closing.draws.n;
-        wv_closing_plan(&f->closing, f->closing.planned); /* whoever goes on begins this stage again */
+        wv_closing_restart(&f->closing, f->closing.planned); /* whoever goes on begins this stage again */
         return wv_fail(error, WVGD_E_NO_DRAWS,
                        "none of %zu closing draws has a finite log density: there is nothing to estimate from", n);
     }

@@ -1,5 +1,5 @@
-/* assess.c - what the pooled points say of the mixture. They have deterministic-mixture weights: density of the
- * mixture, or of a component, over that of all proposals that have made the pool. */
+/* assess.c - what the recent draws say of the mixture. They have deterministic-mixture weights: density of the
+ * mixture, or of a component, over that of all proposals that made them. */
 #include "staged/assess.h"
 #include "dense.h"
 #include "fit.h"
@@ -46,7 +46,7 @@ void wv_mixture_log_density(wvgd_fit *f, size_t n, const double *x, double *log_
     for (size_t i = 0; i < n; i++)
         log_m[i] = -INFINITY;
     invert(f, &a);
-    wv_draws_add(f, &(wv_places){place, &a, f->mix.K}, n, x, log_m);
+    wv_draws_add(f->D, &(wv_places){place, &a, f->mix.K}, n, x, log_m, &f->workers);
     wv_arena_release(f->arena, mark);
 }
 
@@ -54,7 +54,7 @@ void wv_mixture_log_density(wvgd_fit *f, size_t n, const double *x, double *log_
 wv_assessment wv_assess_room(wvgd_fit *f, size_t K, size_t n)
 {
     wv_assessment a = begin(f, K);
-    a.seen = wv_draws_squares(f, K, n, true);
+    a.seen = wv_draws_squares(f->D, K, n, wv_draws_kept(f->D, f->mix.room), f->arena);
     a.log_q = a.seen.r;
     a.log_m = wv_arena_take(f->arena, n);
     a.u = wv_arena_take(f->arena, n);
@@ -73,10 +73,10 @@ static void judge(const wvgd_fit *f, wv_assessment *a)
     double mean = 0, squares = 0;
     for (size_t i = 0; i < a->n; i++)
         if (a->u[i] > 0)
-            mean += a->u[i] * (f->pool.log_p[i] - a->log_m[i]);
+            mean += a->u[i] * (f->recent.log_p[i] - a->log_m[i]);
     for (size_t i = 0; i < a->n; i++)
         if (a->u[i] > 0)
-            squares += a->u[i] * (f->pool.log_p[i] - a->log_m[i] - mean) * (f->pool.log_p[i] - a->log_m[i] - mean);
+            squares += a->u[i] * (f->recent.log_p[i] - a->log_m[i] - mean) * (f->recent.log_p[i] - a->log_m[i] - mean);
     a->elbo = mean;
     a->sd = sqrt(squares);
     a->ess = wv_weights_ess(a->n, a->u);
@@ -89,10 +89,10 @@ static bool weigh(wvgd_fit *f, wv_assessment *a, double *inside)
     size_t n = a->n, mark = wv_arena_mark(f->arena);
     double *log_u = wv_arena_take(f->arena, n);
     for (size_t i = 0; i < n; i++)
-        log_u[i] = a->log_m[i] - f->pool.log_sum[i];
+        log_u[i] = a->log_m[i] - f->recent.log_sum[i];
     *inside = -wv_weights_lse(n, log_u);
     for (size_t i = 0; i < n; i++)
-        log_u[i] = f->pool.log_p[i] > -INFINITY ? log_u[i] : -INFINITY;
+        log_u[i] = f->recent.log_p[i] > -INFINITY ? log_u[i] : -INFINITY;
     *inside += wv_weights_lse(n, log_u);
     bool some = wv_weights_normalise(n, log_u, a->u);
     wv_arena_release(f->arena, mark);
@@ -101,16 +101,16 @@ static bool weigh(wvgd_fit *f, wv_assessment *a, double *inside)
 
 bool wv_assess(wvgd_fit *f, wv_assessment *a, bool measured)
 {
-    size_t n = wv_draws_size(f), K = f->mix.K, row = a->seen.row;
+    size_t n = f->recent.n, K = f->mix.K, row = a->seen.row;
     wv_places places = {place, a, K};
     double inside;
     a->n = n;
     invert(f, a);
     if (!measured)
-        wv_draws_measure(f, &places, 0, n, f->pool.x, &a->seen);
+        wv_draws_measure(f->D, &places, 0, n, f->recent.x, &a->seen, &f->workers);
     for (size_t i = 0; i < n; i++)
         a->log_m[i] = -INFINITY;
-    wv_draws_sum(f, &places, &a->seen, 0, n, a->log_m);
+    wv_draws_sum(f->D, &places, &a->seen, 0, n, a->log_m, &f->workers);
     for (size_t k = 0; k < K; k++)
         wv_columns_density(f->D, n, a->log_det[k], 0, a->seen.r + k * row, a->log_q + k * row);
     if (!weigh(f, a, &inside))
@@ -127,7 +127,7 @@ bool wv_assess_component(wvgd_fit *f, const wv_assessment *a, size_t k, double l
     const double *log_q = a->log_q + k * a->seen.row;
     double total = 0, *log_u = wv_arena_take(f->arena, n);
     for (size_t i = 0; i < n; i++)
-        log_u[i] = f->pool.log_p[i] > -INFINITY ? log_q[i] - f->pool.log_sum[i] : -INFINITY;
+        log_u[i] = f->recent.log_p[i] > -INFINITY ? log_q[i] - f->recent.log_sum[i] : -INFINITY;
     bool some = wv_weights_normalise(n, log_u, u);
     for (size_t i = 0; i < n; i++)
         total += u[i] = u[i] > least ? u[i] : 0;
@@ -144,7 +144,7 @@ double wv_assess_own_elbo(const wvgd_fit *f, const wv_assessment *a, const doubl
     double sum = 0;
     for (size_t i = 0; i < a->n; i++)
         if (u[i] > 0)
-            sum += u[i] * (f->pool.log_p[i] - a->log_m[i]);
+            sum += u[i] * (f->recent.log_p[i] - a->log_m[i]);
     return sum;
 }
 
@@ -172,7 +172,7 @@ const double *wv_assess_whitened(wvgd_fit *f, const wv_assessment *a, size_t k, 
         return a->seen.y + (k * (a->seen.row / WV_COLUMNS) + at) * size;
     double *x = wv_arena_take(f->arena, size), *spare = wv_arena_take(f->arena, size),
            *y = wv_arena_take(f->arena, size), *r = wv_arena_take(f->arena, WV_COLUMNS);
-    wv_columns_turn(D, wv_assess_points_in(a, at), f->pool.x + at * size, x);
+    wv_columns_turn(D, wv_assess_points_in(a, at), f->recent.x + at * size, x);
     wv_columns_whiten(D, wv_assess_columns_in(a, at), a->inverse + k * D * D, a->mix->mu + k * D, x, spare, y, r);
     return y;
 }

@@ -1,4 +1,4 @@
-/* assess.h - what the pooled points say of the mixture: densities, ELBO, and the weights that make them stand for it or
+/* assess.h - what the recent draws say of the mixture: densities, ELBO, and the weights that make them stand for it or
  * for one of its components. */
 #ifndef WV_ASSESS_H
 #define WV_ASSESS_H
@@ -6,7 +6,7 @@
 #include "mixture.h"
 #include "wvgd.h"
 
-/* The mixture, its components in the order that it has them, at the points of the pool. */
+/* The mixture, its components in the order that it has them, at the recent draws. */
 typedef struct {
     const wv_mixture *mix;
     size_t n;                  /* points */
@@ -20,11 +20,11 @@ typedef struct {
 /* Room for an assessment of K components at n points, from f->arena. */
 wv_assessment wv_assess_room(wvgd_fit *f, size_t K, size_t n);
 
-/* Fills it for f->mix and the points in the pool, which there must be room for. measured: seen has the squares and the
+/* Fills it for f->mix and the recent draws, which there must be room for. measured: seen has the squares and the
  * points already. False: no point has density. */
 bool wv_assess(wvgd_fit *f, wv_assessment *a, bool measured);
 
-/* u[n]: weights of the pooled points that stand for component k, those of at most `least` left out, zero up to the end
+/* u[n]: weights of the recent draws that stand for component k, those of at most `least` left out, zero up to the end
  * of the last block of WV_COLUMNS; false: no point has density. */
 bool wv_assess_component(wvgd_fit *f, const wv_assessment *a, size_t k, double least, double *u);
 

@@ -312,7 +312,7 @@ bool wv_cell_draws_may_gain(wvgd_fit *f, const wv_cell_sample *s, const wv_gauss
 
 void wv_cell_draws_keep(wvgd_fit *f, size_t j, size_t n, const double *log_q)
 {
-    wv_closing_set_log_q(&f->closing, j, n, log_q);
+    wv_draws_set_log_q(&f->closing.draws, j, n, log_q);
 }
 
 void wv_cell_draws_measure(wvgd_fit *f, size_t j)

@@ -38,7 +38,7 @@ size_t wv_cell_refine_proposals(const wvgd_fit *f)
 {
     bool suits = f->staged && (f->N == 1 || (f->family != wv_family_get(WVGD_FULL) &&
                                              (double)f->D > wv_policy.refine_few_dimensions));
-    return suits && 2 * f->N + 1 <= wv_draws_components(f) ? 2 * f->N + 1 : 0;
+    return suits && 2 * f->N + 1 <= wv_draws_components(f->D, f->opt.components) ? 2 * f->N + 1 : 0;
 }
 
 bool wv_cell_refine_wanted(const wvgd_fit *f)
@@ -102,7 +102,7 @@ static void begin_whole(wvgd_fit *f)
 
 void wv_cell_refine_begin(wvgd_fit *f)
 {
-    wv_draws_clear(f);
+    wv_draws_clear(&f->recent);
     if (has_whole(f))
         begin_whole(f);
     for (size_t j = 0; j < f->N; j++)
@@ -151,13 +151,13 @@ void wv_cell_refine_ask(wvgd_fit *f)
 /* Cells of all points of the pool, from the arena. */
 static const uint32_t *find_cells(wvgd_fit *f)
 {
-    size_t n = wv_draws_size(f);
+    size_t n = f->recent.n;
     uint32_t *cell = wv_arena_take_index(f->arena, n);
     size_t mark = wv_arena_mark(f->arena);
     double *near = wv_arena_take(f->arena, WV_FREE), *next = wv_arena_take(f->arena, WV_FREE);
     for (size_t first = 0; first < n; first += WV_FREE) {
         size_t here = n - first < WV_FREE ? n - first : WV_FREE;
-        wv_nearest_assign(f, here, f->pool.x + first * f->D, cell + first, near, next);
+        wv_nearest_assign(f, here, f->recent.x + first * f->D, cell + first, near, next);
     }
     wv_arena_release(f->arena, mark);
     return cell;
@@ -176,14 +176,14 @@ typedef struct {
 static void add_points(const wvgd_fit *f, const uint32_t *cell, size_t j, const double *u, const double *log_q,
                        double *r, in_cell *to)
 {
-    size_t D = f->D, n = wv_draws_size(f), kept = 0;
+    size_t D = f->D, n = f->recent.n, kept = 0;
     double sum = 0;
     for (size_t i = 0; i < n; i++)
-        if (u[i] > 0 && f->pool.log_p[i] > -INFINITY && (cell[i] == j || j == f->N || f->N == 1)) {
-            memcpy(to->x + kept * D, f->pool.x + i * D, D * sizeof(double));
-            memcpy(to->grad + kept * D, f->pool.grad + i * D, D * sizeof(double));
-            to->log_p[kept] = f->pool.log_p[i];
-            r[kept] = f->pool.log_p[i] - log_q[i];
+        if (u[i] > 0 && f->recent.log_p[i] > -INFINITY && (cell[i] == j || j == f->N || f->N == 1)) {
+            memcpy(to->x + kept * D, f->recent.x + i * D, D * sizeof(double));
+            memcpy(to->grad + kept * D, f->recent.grad + i * D, D * sizeof(double));
+            to->log_p[kept] = f->recent.log_p[i];
+            r[kept] = f->recent.log_p[i] - log_q[i];
             sum += to->u[kept++] = u[i];
         }
     if (!(sum > 0))
@@ -197,7 +197,7 @@ static void add_points(const wvgd_fit *f, const uint32_t *cell, size_t j, const 
  * releases. */
 static in_cell gather(wvgd_fit *f, const uint32_t *cell, const wv_gaussian *q, size_t j)
 {
-    size_t n = wv_draws_size(f), D = f->D;
+    size_t n = f->recent.n, D = f->D;
     in_cell to = {0,
                   wv_arena_take(f->arena, n * D),
                   wv_arena_take(f->arena, n * D),
@@ -207,9 +207,9 @@ static in_cell gather(wvgd_fit *f, const uint32_t *cell, const wv_gaussian *q, s
     size_t mark = wv_arena_mark(f->arena);
     double *log_q = wv_arena_take(f->arena, n), *log_u = wv_arena_take(f->arena, n), *u = wv_arena_take(f->arena, n),
            *y = wv_arena_take(f->arena, n * D);
-    wv_gaussian_log_density(q, n, f->pool.x, log_q, y, f->arena);
+    wv_gaussian_log_density(q, n, f->recent.x, log_q, y, f->arena);
     for (size_t i = 0; i < n; i++)
-        log_u[i] = log_q[i] - f->pool.log_sum[i];
+        log_u[i] = log_q[i] - f->recent.log_sum[i];
     if (wv_weights_normalise(n, log_u, u))
         add_points(f, cell, j, u, log_q, log_u, &to);
     wv_arena_release(f->arena, mark);
@@ -330,8 +330,8 @@ bool wv_cell_refine_tell(wvgd_fit *f)
 {
     size_t mark = wv_arena_mark(f->arena);
     /* draws of the component itself, in mirrored pairs, tell more than these and older ones with unequal weights */
-    wv_draws_clear(f);
-    wv_draws_take(f, &f->b);
+    wv_draws_clear(&f->recent);
+    wv_draws_take(&f->recent, &f->b, &f->proposals, &f->workers);
     double kl = use_draws(f, find_cells(f));
     wv_arena_release(f->arena, mark);
     f->cells.refined++;
@@ -355,15 +355,15 @@ void wv_cell_refine_weigh(wvgd_fit *f)
 
 double wv_cell_refine_price(wvgd_fit *f, const wv_gaussian *control, double se)
 {
-    size_t b = f->pool.batches;
+    size_t b = f->recent.batches;
     double sum = 0, squares = 0, pairs = 0;
     if (!b || !f->cells.refined)
         return 0;
-    size_t first = f->pool.batch[b - 1].first, n = f->pool.batch[b - 1].n, mark = wv_arena_mark(f->arena);
+    size_t first = f->recent.batch[b - 1].first, n = f->recent.batch[b - 1].n, mark = wv_arena_mark(f->arena);
     double *log_q = wv_arena_take(f->arena, n), *y = wv_arena_take(f->arena, n * f->D);
-    wv_gaussian_log_density(control, n, f->pool.x + first * f->D, log_q, y, f->arena);
+    wv_gaussian_log_density(control, n, f->recent.x + first * f->D, log_q, y, f->arena);
     for (size_t i = 0; i + 1 < n; i += 2) {
-        double d = (f->pool.log_p[first + i] - log_q[i] + f->pool.log_p[first + i + 1] - log_q[i + 1]) / 2;
+        double d = (f->recent.log_p[first + i] - log_q[i] + f->recent.log_p[first + i + 1] - log_q[i + 1]) / 2;
         if (!isfinite(d))
             continue;
         sum += d;

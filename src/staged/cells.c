@@ -427,7 +427,7 @@ static void place_particles(wvgd_fit *f, wv_mixture_control like)
 /* ELBO_j from the stored draws of the cell, for the weights only. */
 static void weigh_component(wvgd_fit *f, void *context, size_t j)
 {
-    const wv_batch *b = &f->closing.draws;
+    const wv_draws *b = &f->closing.draws;
     size_t n = 0, most = b->n < f->size.n_max ? b->n : f->size.n_max, mark = wv_arena_mark(f->arena);
     double *u = wv_arena_take(f->arena, most), *d = wv_arena_take(f->arena, most), sum = 0, mean = 0;
     (void)context;

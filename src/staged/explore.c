@@ -375,7 +375,7 @@ static void next_end(wvgd_fit *f)
 static void fit_candidate(wvgd_fit *f)
 {
     f->explore.phase = WV_ALONE;
-    wv_draws_clear(f);
+    wv_draws_clear(&f->recent);
     wv_mixture_fit_begin(f, false);
 }
 

@@ -89,8 +89,8 @@ static sample gather(wvgd_fit *f, const wv_assessment *a, size_t k)
     size_t n = wv_assess_component(f, a, k, faint, s.u) ? a->n : 0;
     for (size_t i = 0; i < n; i++)
         if (s.u[i] > 0) {
-            memcpy(s.x + s.n * D, f->pool.x + i * D, D * sizeof(double));
-            memcpy(s.grad + s.n * D, f->pool.grad + i * D, D * sizeof(double));
+            memcpy(s.x + s.n * D, f->recent.x + i * D, D * sizeof(double));
+            memcpy(s.grad + s.n * D, f->recent.grad + i * D, D * sizeof(double));
             s.u[s.n++] = s.u[i];
         }
     return s;
@@ -195,7 +195,7 @@ static double misfit(wvgd_fit *f, const wv_assessment *a, size_t k)
     double gap = 0, *u = wv_arena_take(f->arena, wv_assess_blocks(a) * WV_COLUMNS);
     if (wv_assess_component(f, a, k, negligible, u) && wv_weights_ess(a->n, u) >= wv_policy.mixture_step_ess)
         for (size_t i = 0; i < a->n; i++) {
-            double off = u[i] > 0 ? f->pool.log_p[i] - a->log_m[i] - a->elbo : 0;
+            double off = u[i] > 0 ? f->recent.log_p[i] - a->log_m[i] - a->elbo : 0;
             gap += f->mix.w[k] * u[i] * fmin(off * off, wv_policy.mixture_split_outlier);
         }
     wv_arena_release(f->arena, mark);
@@ -214,7 +214,7 @@ void wv_grow_split(wvgd_fit *f)
 {
     size_t K = f->mix.K, mark = wv_arena_mark(f->arena);
     double *gap = wv_arena_take(f->arena, K), *direction = wv_arena_take(f->arena, f->D);
-    wv_assessment a = wv_assess_room(f, K, wv_draws_size(f));
+    wv_assessment a = wv_assess_room(f, K, f->recent.n);
     size_t most = wv_assess(f, &a, false) ? (size_t)wv_policy.mixture_splits : 0;
     for (size_t k = 0; k < K && most; k++)
         gap[k] = misfit(f, &a, k);
@@ -305,10 +305,10 @@ static void refine_one(wvgd_fit *f, void *context, size_t k)
     if (!(sum < 1e-8)) {
         cblas_dscal((int)n, 1 / sum, u, 1);
         double size = wv_weights_ess(n, u), keep = size / (size + wv_policy.mixture_refine_prior * d);
-        cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->pool.x, (int)D, u, 1, 0.0, mu, 1);
+        cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->recent.x, (int)D, u, 1, 0.0, mu, 1);
         for (size_t i = 0; i < D; i++)
             mu[i] = old[i] + keep * (mu[i] - old[i]);
-        wv_gaussian_follow(wv_family_get(WVGD_FULL), D, root, mu, n, f->pool.x, u, size / (size + 1 + d * d),
+        wv_gaussian_follow(wv_family_get(WVGD_FULL), D, root, mu, n, f->recent.x, u, size / (size + 1 + d * d),
                            wv_arena_take(f->arena, n * D), wv_arena_take(f->arena, D * D), f->arena);
         to->w[k] = size < wv_policy.mixture_refine_few
                        ? 0.5 * (w + sum)
@@ -320,7 +320,7 @@ static void refine_one(wvgd_fit *f, void *context, size_t k)
 void wv_grow_refine(wvgd_fit *f, const double *v)
 {
     size_t K = f->mix.K, D = f->D, mark = wv_arena_mark(f->arena);
-    wv_assessment a = wv_assess_room(f, K, wv_draws_size(f));
+    wv_assessment a = wv_assess_room(f, K, f->recent.n);
     if (wv_assess(f, &a, false)) {
         refinement to = {.at = &a,
                          .v = v,

@@ -4,7 +4,7 @@
 #include "wvgd.h"
 
 /* Splits the components that explain log p~ worst, along the direction in which its curvature changes
- * fastest; from the points in the pool. */
+ * fastest; from the recent draws. */
 void wv_grow_split(wvgd_fit *f);
 
 /* Adds components at the points x[n][D] whose weight p~/m is largest; log_w: [n] their log weights
@@ -14,6 +14,6 @@ void wv_grow_add(wvgd_fit *f, size_t n, const double *x, double *log_w, double s
 /* Drops components that have hardly any weight. */
 void wv_grow_drop(wvgd_fit *f);
 
-/* Forward-KL (population Monte Carlo) step from all points in the pool with normalised posterior weights v. */
+/* Forward-KL (population Monte Carlo) step from all recent draws with normalised posterior weights v. */
 void wv_grow_refine(wvgd_fit *f, const double *v);
 #endif

@@ -58,7 +58,7 @@ void wv_mixture_fit_spread(wvgd_fit *f, const wv_gaussian *q, const wv_stream *s
 static size_t draws_each(const wvgd_fit *f)
 {
     size_t K = f->mix.K, draws = wv_draws_each(f->D, K);
-    if (K > 1 && f->growth.effort) { /* as many as the pool has room for */
+    if (K > 1 && f->growth.effort) { /* as many as the recent draws have room for */
         size_t room = f->mix.room * wv_draws_each(f->D, 2) / K / 2 * 2;
         draws = draws << f->growth.effort < room ? draws << f->growth.effort : room;
     }
@@ -88,7 +88,7 @@ typedef struct {
     double *elbo, *kl; /* [K] part of each in the ELBO; nats of a full step */
 } stepping;
 
-/* Gradients at the pooled points of block `at` of log p~, and with several components of log p~ - log m,
+/* Gradients at the recent draws of block `at` of log p~, and with several components of log p~ - log m,
  * grad log m = - sum_k r_k A_k'^-1 y_k. */
 static void gradients(wvgd_fit *f, void *context, size_t at)
 {
@@ -99,7 +99,7 @@ static void gradients(wvgd_fit *f, void *context, size_t at)
     const wv_columns *pass = wv_columns_best();
     double *r = wv_arena_take(f->arena, WV_COLUMNS), *ry = wv_arena_take(f->arena, D * WV_COLUMNS),
            *out = s->grad + first * D;
-    wv_columns_turn(D, points, f->pool.grad + first * D, out);
+    wv_columns_turn(D, points, f->recent.grad + first * D, out);
     for (size_t k = 0; k < K && K > 1; k++) {
         const double *log_q = a->log_q + k * a->seen.row;
         double log_w = log(f->mix.w[k]);
@@ -340,8 +340,8 @@ static bool compare(wvgd_fit *f, wv_assessment *a, bool *back)
     return true;
 }
 
-/* Judges the current state on the pool, goes back if it has become worse, and steps. measured: a->seen is known, as
- * wv_draws_take_seen has left it. True: the fit has ended. */
+/* Judges the current state on the recent draws, goes back if it has become worse, and steps. measured: a->seen is
+ * known, as wv_draws_take_seen has left it. True: the fit has ended. */
 static bool iterate(wvgd_fit *f, wv_assessment *a, bool judged, bool measured)
 {
     wv_mixture_fitting *m = &f->fitting;
@@ -375,7 +375,7 @@ void wv_mixture_fit_begin(wvgd_fit *f, bool step_first)
     if (!step_first)
         return;
     size_t mark = wv_arena_mark(f->arena);
-    wv_assessment a = wv_assess_room(f, f->mix.K, wv_draws_size(f));
+    wv_assessment a = wv_assess_room(f, f->mix.K, f->recent.n);
     iterate(f, &a, false, false);
     wv_arena_release(f->arena, mark);
 }
@@ -407,11 +407,11 @@ bool wv_mixture_fit_tell(wvgd_fit *f)
     bool alone = f->mix.K == 1, ended;
     for (size_t i = 0; i < f->b.n; i++)
         finite += f->b.log_p[i] > -INFINITY;
-    wv_assessment a = wv_assess_room(f, f->mix.K, wv_draws_size(f) + f->b.n);
-    wv_draws_take_seen(f, &f->b, &a.seen);
-    bool measured = !alone || f->pool.batches <= window;
+    wv_assessment a = wv_assess_room(f, f->mix.K, f->recent.n + f->b.n);
+    wv_draws_take_seen(&f->recent, &f->b, &f->proposals, &a.seen, &f->workers);
+    bool measured = !alone || f->recent.batches <= window;
     if (alone)
-        wv_draws_forget(f, window);
+        wv_draws_forget(&f->recent, window, f->arena);
     f->fitting.iteration++;
     f->count.iteration++;
     if (alone && 2 * finite < f->b.n)

@@ -15,7 +15,7 @@ typedef struct {
     double elbo, sd;      /* of the last */
 } wv_mixture_fitting;
 
-/* Begins to fit the components in f->mix with their weights. What is in the pool is used; with `step_first`
+/* Begins to fit the components in f->mix with their weights. The recent draws are used; with `step_first`
  * a first step is taken from it alone. */
 void wv_mixture_fit_begin(wvgd_fit *f, bool step_first);
 

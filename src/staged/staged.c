@@ -9,7 +9,7 @@
  *     probe   once growth was needed, or would have been but for its price, short Hamiltonian walks look for what the
  *             trial cannot see (tail_probe.c); the mixture grows where they find it
  *     close   the proposal is refined on the draws at hand, then a batch whose size was fixed before it was drawn gives
- *             the evidence; its draws never saw the proposal (closing.c)
+ *             the evidence; its draws never saw the proposal (staged_closing.c)
  *     cells   the transport problem on the weighted draws, without the model (cells.c)
  *     bound   one fresh batch for the PELBO (cell_bound.c)
  *
@@ -24,7 +24,7 @@
 #include "staged/cell_bound.h"
 #include "staged/cell_refine.h"
 #include "staged/cells.h"
-#include "staged/closing.h"
+#include "staged/staged_closing.h"
 #include "staged/decisions.h"
 #include "staged/explore.h"
 #include "staged/grow.h"
@@ -81,7 +81,7 @@ static wv_trial_facts trial_facts(const wvgd_fit *f, wvgd_estimate e)
 /* log p~ / (m Z) that all but a few of the posterior, as the trial's draws have it, stays below: by bisection. */
 static double usual(const wvgd_fit *f, double log_z)
 {
-    const wv_batch *b = &f->closing.draws;
+    const wv_draws *b = &f->closing.draws;
     double low = -50, high = 50, total = cblas_dasum((int)b->n, f->closing.v, 1);
     for (int round = 0; round < 40; round++) {
         double middle = (low + high) / 2, above = 0;
@@ -105,7 +105,7 @@ static double below(const wvgd_fit *f, double log_p)
 /* Pareto k-hat of the weights of the final draws. */
 static double final_k(wvgd_fit *f)
 {
-    const wv_batch *b = &f->closing.draws;
+    const wv_draws *b = &f->closing.draws;
     size_t first = f->closing.trial, n = b->n - first, mark = wv_arena_mark(f->arena);
     double *log_w = wv_arena_take(f->arena, n);
     uint32_t *order = wv_arena_take_index(f->arena, n);
@@ -142,17 +142,17 @@ static wv_stage begin_fit(wvgd_fit *f, bool step_first)
 
 static wv_stage begin_trial(wvgd_fit *f)
 {
-    wv_closing_begin(f, 0);
+    wv_closing_clear(&f->closing);
     return WV_TRIAL;
 }
 
-/* Forward-KL step of the proposal on everything in the pool. */
+/* Forward-KL step of the proposal on all recent draws. */
 static void refine_proposal(wvgd_fit *f)
 {
-    size_t n = wv_draws_size(f), mark = wv_arena_mark(f->arena);
+    size_t n = f->recent.n, mark = wv_arena_mark(f->arena);
     double *log_w = wv_arena_take(f->arena, n), *v = wv_arena_take(f->arena, n);
     for (size_t i = 0; i < n; i++)
-        log_w[i] = f->pool.log_p[i] - f->pool.log_sum[i];
+        log_w[i] = f->recent.log_p[i] - f->recent.log_sum[i];
     if (wv_weights_normalise(n, log_w, v))
         wv_grow_refine(f, v);
     wv_arena_release(f->arena, mark);
@@ -164,8 +164,8 @@ static wv_stage begin_close(wvgd_fit *f)
     double least = least_final(f, f->closing.draws.n, 1), wanted = f->stop == WVGD_RUNNING ? f->growth.wanted : 0;
     if (wv_decide_draws_expensive(prices(f), f->growth.wanted))
         refine_proposal(f);
-    f->closing.planned = wv_decide_final_draws(wanted, least, WV_CHUNK);
-    wv_closing_begin(f, f->closing.draws.n);
+    wv_closing_plan(&f->closing, wv_decide_final_draws(wanted, least, WV_CHUNK));
+    wv_closing_end_trial(&f->closing);
     return WV_CLOSING;
 }
 
@@ -192,7 +192,7 @@ static void count_failure(wvgd_fit *f)
 static bool grow(wvgd_fit *f, size_t first, wvgd_estimate e)
 {
     wv_growth_facts g = growth_facts(f);
-    const wv_batch *b = &f->closing.draws;
+    const wv_draws *b = &f->closing.draws;
     size_t n = b->n - first, mark = wv_arena_mark(f->arena);
     double *log_w = wv_arena_take(f->arena, n), share = f->last.ess / (double)n;
     if (f->growth.rounds && !wv_decide_growth_helped(&g, share, f->growth.last_rel, f->growth.undone))
@@ -219,16 +219,11 @@ static bool grow(wvgd_fit *f, size_t first, wvgd_estimate e)
 static bool grow_tails(wvgd_fit *f)
 {
     size_t n = f->probe.seen, before = f->mix.K, mark = wv_arena_mark(f->arena);
-    double *log_w = wv_arena_take(f->arena, n), most = -INFINITY, made = 0;
-    wv_closing_propose(f, wv_decide_trial_draws(f->mix.K, wv_fit_cheap(f))); /* for its density */
-    for (size_t c = 0; c < f->proposals.n; c++)
-        made += f->closing.made[c];
-    for (size_t i = 0; i < n; i++)
-        log_w[i] = -INFINITY;
-    wv_closing_add_density(f, n, f->probe.seen_x, log_w);
+    double *log_w = wv_arena_take(f->arena, n), most = -INFINITY;
+    wv_staged_closing_log_density(f, n, f->probe.seen_x, log_w);
     for (size_t i = 0; i < n; i++) {
         double log_p = f->probe.seen_log_p[i];
-        log_w[i] = log_p - (log_w[i] - log(made)) - f->growth.trial_z;
+        log_w[i] = log_p - log_w[i] - f->growth.trial_z;
         if (log_w[i] > most && exp(log_w[i]) * below(f, log_p) > wv_policy.probe_matters)
             most = log_w[i];
     }
@@ -275,7 +270,7 @@ static wv_stage begin_mixture(wvgd_fit *f)
     }
     wv_mixture_raise_weights(&f->mix, sum, wv_policy.start_least_weight / (double)f->mix.K);
     wv_mixture_normalise(&f->mix);
-    wv_draws_clear(f);
+    wv_draws_clear(&f->recent);
     f->fitting.elbo = top + log(sum);
     return f->mix.K > 1 ? begin_fit(f, false) : begin_trial(f);
 }
@@ -295,19 +290,16 @@ static wv_stage begin_cells(wvgd_fit *f)
 static size_t find_lost(wvgd_fit *f)
 {
     const double half_log_2pi = 0.918938533204672741780;
-    double made = 0;
     f->outcome.unseen = -INFINITY;
-    for (size_t c = 0; c < f->proposals.n; c++)
-        made += f->closing.made[c];
     for (size_t m = 0; m < f->modes.n && f->stop == WVGD_RUNNING; m++) {
         const wv_mode *mode = &f->modes.mode[m];
         const double *x = f->modes.x + m * f->D, *root = f->modes.root + m * f->D * f->D;
-        double log_m = -INFINITY;
-        wv_closing_add_density(f, 1, x, &log_m);
+        double log_m;
+        wv_staged_closing_log_density(f, 1, x, &log_m);
         if (!mode->relevant || mode->elbo < f->outcome.evidence.value - wv_policy.recover_light)
             continue;
         double top = mode->elbo - wv_family_get(WVGD_FULL)->log_det(f->D, 0, root) - (double)f->D * half_log_2pi;
-        double above = top - (log_m - log(made)) - f->outcome.evidence.value;
+        double above = top - log_m - f->outcome.evidence.value;
         f->outcome.unseen = fmax(f->outcome.unseen, above);
         if (above > wv_policy.recover_uncovered && (double)f->growth.recovered < wv_policy.recover_most &&
             f->mix.K < f->mix.room)
@@ -326,7 +318,7 @@ static void put_back(wvgd_fit *f, size_t m)
     wv_mixture_append(&f->mix, &g, w);
     f->growth.recovered++;
     f->growth.rounds = f->growth.fails = 0;
-    wv_draws_forget(f, (size_t)wv_policy.recent_batches);
+    wv_draws_forget(&f->recent, (size_t)wv_policy.recent_batches, f->arena);
 }
 
 /* ---- what comes after each stage --------------------------------------------------------------------------------- */
@@ -334,7 +326,7 @@ static void put_back(wvgd_fit *f, size_t m)
 static wv_stage after_fit(wvgd_fit *f)
 {
     wv_grow_drop(f);
-    wv_draws_forget(f, (size_t)wv_policy.recent_batches);
+    wv_draws_forget(&f->recent, (size_t)wv_policy.recent_batches, f->arena);
     f->growth.undone = f->mix_tried.K && wv_decide_undo(f->fitting.elbo, f->growth.tried_elbo);
     if (f->growth.undone)
         go_back(f);
@@ -344,9 +336,9 @@ static wv_stage after_fit(wvgd_fit *f)
 /* What the trial says of the evidence's price. */
 static wvgd_estimate weigh_trial(wvgd_fit *f)
 {
-    wvgd_estimate e = wv_closing_weigh(f, 0);
-    wv_batch drawn = wv_closing_draws(f, 0);
-    wv_draws_take(f, &drawn);
+    wvgd_estimate e = wv_staged_closing_weigh(f, 0);
+    wv_batch drawn = wv_draws_view(&f->closing.draws, 0);
+    wv_draws_take(&f->recent, &drawn, &f->proposals, &f->workers);
     f->growth.wanted = wv_policy.trial_margin * wv_decide_draws_needed(e.se, f->closing.draws.n, f->opt.evidence_se);
     f->growth.trial_z = e.value;
     f->growth.trial_ess = f->last.ess;
@@ -396,15 +388,15 @@ static wv_stage conclude(wvgd_fit *f)
     double share = f->outcome.ess / (double)(f->closing.draws.n - f->closing.trial);
     if (f->closing.trial &&
         !trial_useful(f, f->closing.trial, share)) /* it would rule what both say of the posterior */
-        wv_closing_forget_trial(f);
-    wv_closing_pool(f);
+        wv_closing_forget_trial(&f->closing, f->arena);
+    wv_staged_closing_weigh_all(f);
     if (f->stop == WVGD_RUNNING)
         f->stop = wv_decide_converged(f->outcome.evidence.se, f->opt.evidence_se) ? WVGD_CONVERGED : WVGD_MAX_ITER;
     if (!wv_posterior_weights(f)) {
-        f->closing.draws.n = 0; /* the caller reports that no draw has density */
+        wv_closing_clear(&f->closing); /* the caller reports that no draw has density */
         return WV_CLOSING;
     }
-    wv_closing_mixture_density(f);
+    wv_staged_closing_mixture_density(f);
     wv_moments_estimate(f);
     return begin_cells(f);
 }
@@ -414,14 +406,14 @@ static wv_stage conclude(wvgd_fit *f)
 static wv_stage after_close(wvgd_fit *f)
 {
     size_t n = f->closing.draws.n - f->closing.trial;
-    wvgd_estimate e = wv_closing_weigh(f, f->closing.trial);
+    wvgd_estimate e = wv_staged_closing_weigh(f, f->closing.trial);
     wv_growth_facts g = growth_facts(f);
     wv_final_facts c = {.first = n == f->b.n,
                         .finite = isfinite(e.value),
                         .se = e.se,
                         .wanted_se = wv_decide_wanted_se(f->opt.evidence_se),
                         .n = (double)n,
-                        .room = wv_closing_has_room(f),
+                        .room = wv_staged_closing_has_room(f),
                         .returns = f->growth.returns,
                         .growth_price = wv_decide_growth_price(prices(f), f->growth.rounds)};
     c.left = wv_policy.closing_margin * (wv_decide_draws_needed(e.se, n, f->opt.evidence_se) - (double)n);
@@ -431,18 +423,18 @@ static wv_stage after_close(wvgd_fit *f)
     f->outcome.ess = f->last.ess;
     f->growth.wanted = c.left;
     if (wv_decide_return(&g, &c)) {
-        wv_batch drawn = wv_closing_draws(f, f->closing.trial);
+        wv_batch drawn = wv_draws_view(&f->closing.draws, f->closing.trial);
         f->growth.returns++;
-        wv_draws_take(f, &drawn);
+        wv_draws_take(&f->recent, &drawn, &f->proposals, &f->workers);
         if (grow(f, f->closing.trial, e))
             return begin_fit(f, true);
-        wv_draws_drop_last(f); /* so that the last batch there is the trial's */
+        wv_draws_drop_last(&f->recent, f->arena);
     }
     c.least = least_final(f, f->closing.trial, f->outcome.ess / (double)n);
     size_t more = wv_decide_extension(&g, &c, WV_CHUNK);
     if (!more)
         return conclude(f);
-    f->closing.planned = more;
+    wv_closing_plan(&f->closing, more);
     return WV_CLOSING;
 }
 
@@ -489,9 +481,9 @@ wvgd_status wv_staged_ask(wvgd_fit *f, wvgd_error *error)
     switch (f->stage) {
     case WV_EXPLORE: return wv_explore_ask(f, error);
     case WV_FIT: wv_mixture_fit_ask(f); break;
-    case WV_TRIAL: wv_closing_draw(f, wv_decide_trial_draws(f->mix.K, wv_fit_cheap(f)), WV_RNG_TRIAL); break;
+    case WV_TRIAL: wv_staged_closing_draw(f, wv_decide_trial_draws(f->mix.K, wv_fit_cheap(f)), WV_RNG_TRIAL); break;
     case WV_PROBE: wv_tail_probe_ask(f); break;
-    case WV_CLOSING: wv_closing_draw(f, f->closing.planned, WV_RNG_CLOSE); break;
+    case WV_CLOSING: wv_staged_closing_draw(f, f->closing.planned, WV_RNG_CLOSE); break;
     case WV_REFINE: wv_cell_refine_ask(f); break;
     case WV_BOUND: return wv_cell_bound_ask(f, error);
     default: break;
@@ -501,7 +493,7 @@ wvgd_status wv_staged_ask(wvgd_fit *f, wvgd_error *error)
 
 static bool take_closing(wvgd_fit *f)
 {
-    wv_closing_take(f);
+    wv_staged_closing_take(f);
     f->growth.spent += f->b.n;
     f->count.iteration++;
     return true;

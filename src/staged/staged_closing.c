@@ -1,8 +1,10 @@
-/* closing.c - closing draws of the staged solver: the proposal they come from, where they are kept, and the evidence
- * that they give (method, section 5). A trial, if there was one, stands before the final batch. */
-#include "staged/closing.h"
+/* staged_closing.c - closing draws of the staged solver: the proposal they come from, and the evidence that they give
+ * (method, section 5). A trial, if there was one, stands before the final batch. */
+#include "staged/staged_closing.h"
+#include "error.h"
 #include "fit.h"
 #include "gaussian.h"
+#include "memory.h"
 #include "policy.h"
 #include "simd/columns.h"
 #include "dense.h"
@@ -11,7 +13,20 @@
 #include <cblas.h>
 #include <lapacke.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+
+bool wv_staged_closing_new(wv_staged_closing *c, size_t D)
+{
+    const wv_slot slots[] = {{&c->wide_mu, D}, {&c->wide_root, wv_times(D, D)}};
+    c->memory = wv_memory_carve(slots, sizeof slots / sizeof *slots, WV_AS_IT_IS);
+    return c->memory != NULL;
+}
+
+void wv_staged_closing_free(wv_staged_closing *c)
+{
+    free(c->memory);
+}
 
 /* ---- the proposal ------------------------------------------------------------------------------------------------ */
 /* Weight of one of K components in the proposal: between that in the mixture and an equal one. */
@@ -22,7 +37,7 @@ static double evened(double w, size_t K)
 
 /* m = 0.9 sum_k (w_k/2 + 1/2K) [0.8 N(mu_k, C_k) + 0.2 t_3(mu_k, C_k)] + 0.1 t_4(moments of the mixture, twice as
  * wide): about n draws, an even number of each. */
-void wv_closing_propose(wvgd_fit *f, size_t n)
+static void propose(wvgd_fit *f, size_t n)
 {
     size_t K = f->mix.K, total = 0;
     f->proposals.n = 2 * K + 1;
@@ -33,11 +48,10 @@ void wv_closing_propose(wvgd_fit *f, size_t n)
         f->proposals.share[2 * k] = 2 * (size_t)fmax(1, round((1 - wv_policy.closing_tails_share) * share / 2));
         f->proposals.share[2 * k + 1] = 2 * (size_t)fmax(1, round(wv_policy.closing_tails_share * share / 2));
     }
-    bool wide = wv_mixture_moments(&f->mix, f->closing.wide_mu, f->closing.wide_root, f->arena);
-    cblas_dscal((int)(f->D * f->D), wv_policy.closing_wide_scale, f->closing.wide_root, 1);
-    f->proposals.p[2 * K].q =
-        (wv_gaussian){wv_family_get(WVGD_FULL),      f->D, 0, f->closing.wide_mu, f->closing.wide_root,
-                      wv_policy.closing_wide_degrees};
+    bool wide = wv_mixture_moments(&f->mix, f->wide.wide_mu, f->wide.wide_root, f->arena);
+    cblas_dscal((int)(f->D * f->D), wv_policy.closing_wide_scale, f->wide.wide_root, 1);
+    f->proposals.p[2 * K].q = (wv_gaussian){wv_family_get(WVGD_FULL),      f->D, 0, f->wide.wide_mu, f->wide.wide_root,
+                                            wv_policy.closing_wide_degrees};
     f->proposals.share[2 * K] = wide ? 2 * (size_t)fmax(2, round(wv_policy.closing_wide_share * (double)n / 2)) : 0;
     for (size_t c = 0; c < f->proposals.n; c++)
         total += f->proposals.share[c];
@@ -50,26 +64,23 @@ static void draw(wvgd_fit *f, wv_rng_use use)
         wv_fit_draw(f, f->count.batch, c, use, 0, f->proposals.share[c], true, at);
 }
 
-/* The proposals as places: components, each with its Student-t copy, and the wide t. */
+/* The proposals of the last batch: components, each with its Student-t copy, and the wide t. */
 typedef struct {
-    size_t D, n;          /* places */
-    const wv_proposal *p; /* [2n - 1] */
-    const double *w;      /* [n - 1] weights of the components */
-    double *inverse;      /* [n][D][D] inverse roots, */
-    double *log_det;      /* [n] log determinants of the roots, */
-    double *made;         /* [2n - 1] draws of each proposal */
+    const wv_draws *set;
+    size_t first, n;       /* places: the first, and how many */
+    const double *w;       /* [n - 1] weights of the components */
+    double *share, *tails; /* [n] draws of each as a Gaussian and as a Student-t */
 } sources;
 
 static wv_place place(const void *self, size_t k)
 {
     const sources *s = self;
-    const double *made = s->made + 2 * k, *inverse = s->inverse + k * s->D * s->D;
-    if (k + 1 < s->n)
-        return (wv_place){s->p[2 * k].q.mu, inverse, s->log_det[k], made[0], wv_policy.closing_tails_degrees,
-                          made[1],          0};
-    /* the wide t around a component alone has its root, wider */
-    double like = s->n == 2 ? 1 / (wv_policy.closing_wide_scale * wv_policy.closing_wide_scale) : 0;
-    return (wv_place){s->p[2 * k].q.mu, inverse, s->log_det[k], 0, wv_policy.closing_wide_degrees, made[0], like};
+    wv_place p = wv_draws_place(s->set, s->first + k);
+    p.share = s->share[k];
+    p.tails = s->tails[k];
+    if (k == 1 && s->n == 2 && !(p.share > 0)) /* the wide t around a component alone has its root, wider */
+        p.like = 1 / (wv_policy.closing_wide_scale * wv_policy.closing_wide_scale);
+    return p;
 }
 
 /* Component k of the mixture, whose proposal is the place of that number. */
@@ -82,52 +93,41 @@ static wv_place component(const void *self, size_t k)
     return p;
 }
 
-/* The present proposals with the draws that have been made of them, from the arena. */
+/* With the draws that have been made of them, from the arena. */
 static sources take_sources(wvgd_fit *f)
 {
-    size_t D = f->D, n = (f->proposals.n + 1) / 2;
-    sources s = {.D = D,
+    const wv_draws *set = &f->closing.draws;
+    wv_draws_batch last = set->batches ? set->batch[set->batches - 1] : (wv_draws_batch){0};
+    size_t n = last.proposals;
+    sources s = {.set = set,
+                 .first = last.proposal,
                  .n = n,
-                 .p = f->proposals.p,
                  .w = f->mix.w,
-                 .inverse = wv_arena_take(f->arena, n * D * D),
-                 .log_det = wv_arena_take(f->arena, n),
-                 .made = wv_arena_take(f->arena, f->proposals.n)};
+                 .share = wv_arena_take(f->arena, n),
+                 .tails = wv_arena_take(f->arena, n)};
     for (size_t k = 0; k < n; k++) {
-        const wv_gaussian *q = &f->proposals.p[2 * k].q;
-        wv_dense_invert(D, q->root, s.inverse + k * D * D);
-        s.log_det[k] = q->family->log_det(D, 0, q->root);
+        s.share[k] = set->share[s.first + k];
+        s.tails[k] = set->tails[s.first + k];
     }
-    memcpy(s.made, f->closing.made, f->proposals.n * sizeof *s.made);
     return s;
 }
 
-void wv_closing_add_density(wvgd_fit *f, size_t n, const double *x, double *log_sum)
+void wv_staged_closing_log_density(wvgd_fit *f, size_t n, const double *x, double *log_m)
 {
     size_t mark = wv_arena_mark(f->arena);
     sources s = take_sources(f);
-    wv_draws_add(f, &(wv_places){place, &s, s.n}, n, x, log_sum);
+    double made = 0;
+    for (size_t k = 0; k < s.n; k++)
+        made += s.share[k] + s.tails[k];
+    for (size_t i = 0; i < n; i++)
+        log_m[i] = -INFINITY;
+    wv_draws_add(f->D, &(wv_places){place, &s, s.n}, n, x, log_m, &f->workers);
+    for (size_t i = 0; i < n; i++)
+        log_m[i] -= log(made);
     wv_arena_release(f->arena, mark);
 }
 
-/* ---- the store --------------------------------------------------------------------------------------------------- */
-void wv_closing_begin(wvgd_fit *f, size_t trial)
-{
-    f->closing.draws.n = f->closing.trial = trial;
-    wv_closing_seen_forget(&f->closing, trial);
-    memset(f->closing.made, 0, f->size.made_room * sizeof(double));
-}
-
-wv_batch wv_closing_draws(const wvgd_fit *f, size_t first)
-{
-    size_t D = f->D;
-    return (wv_batch){.n = f->closing.draws.n - first,
-                      .x = f->closing.draws.x + first * D,
-                      .log_p = f->closing.draws.log_p + first,
-                      .grad = f->closing.draws.grad + first * D,
-                      .stratum = f->closing.draws.stratum + first};
-}
-
+/* ---- draws ------------------------------------------------------------------------------------------------------- */
 /* The batch has the points, answers and strata of another place. */
 static void place_batch(wvgd_fit *f, const wv_batch *at)
 {
@@ -138,25 +138,23 @@ static void place_batch(wvgd_fit *f, const wv_batch *at)
 }
 
 /* Draws are made, and answers told, where they are stored. */
-void wv_closing_draw(wvgd_fit *f, size_t n, wv_rng_use use)
+void wv_staged_closing_draw(wvgd_fit *f, size_t n, wv_rng_use use)
 {
-    wv_batch end = wv_closing_draws(f, f->closing.draws.n);
+    wv_batch end = wv_draws_view(&f->closing.draws, f->closing.draws.n);
     place_batch(f, &end);
-    wv_closing_propose(f, n);
+    propose(f, n);
     draw(f, use);
 }
 
-bool wv_closing_has_room(const wvgd_fit *f)
+bool wv_staged_closing_has_room(const wvgd_fit *f)
 {
     return f->closing.draws.n + WV_CHUNK + 4 * f->size.made_room < f->size.close_max;
 }
 
-void wv_closing_take(wvgd_fit *f)
+void wv_staged_closing_take(wvgd_fit *f)
 {
     place_batch(f, &f->own);
-    f->closing.draws.n = f->closing.draws.n + f->b.n;
-    for (size_t c = 0; c < f->proposals.n; c++)
-        f->closing.made[c] += (double)f->proposals.share[c];
+    wv_closing_take(&f->closing, f->b.n, &f->proposals);
 }
 
 /* ---- evidence ---------------------------------------------------------------------------------------------------- */
@@ -169,25 +167,17 @@ void wv_closing_take(wvgd_fit *f)
  * NULL, and whoever needs them works them out. */
 static const wv_squares *measure(wvgd_fit *f, const sources *s)
 {
-    wv_closing_seen *seen = &f->closing.seen;
-    size_t n = f->closing.draws.n;
-    if (n > seen->squares.row)
-        return NULL;
-    wv_draws_measure(f, &(wv_places){place, s, s->n}, wv_closing_seen_known(&f->closing, f->mix.version), n,
-                     f->closing.draws.x, &seen->squares);
-    seen->n = n;
-    seen->version = f->mix.version;
-    return &seen->squares;
+    return wv_draws_see(&f->closing.draws, &(wv_places){place, s, s->n}, f->mix.version, &f->workers);
 }
 
-/* Adds log of the sum over the first n places to log_sum at the stored draws from `first` on. */
+/* Adds log of the sum over places to log_sum at the stored draws from `first` on. */
 static void add_places(wvgd_fit *f, wv_places p, const wv_squares *squares, size_t first, double *log_sum)
 {
     size_t n = f->closing.draws.n - first;
     if (squares)
-        wv_draws_sum(f, &p, squares, first, n, log_sum);
+        wv_draws_sum(f->D, &p, squares, first, n, log_sum, &f->workers);
     else
-        wv_draws_add(f, &p, n, f->closing.draws.x + first * f->D, log_sum);
+        wv_draws_add(f->D, &p, n, f->closing.draws.x + first * f->D, log_sum, &f->workers);
 }
 
 /* Controls: Gaussian proposals (the posterior has little in common with the others). */
@@ -201,18 +191,23 @@ typedef struct {
     double *S;                 /* [C][C] their covariance: ridged, Cholesky factor */
 } controls;
 
-static size_t controls_made(const wvgd_fit *f)
+static bool is_control(const sources *s, size_t k)
+{
+    return s->set->share[s->first + k] > 0;
+}
+
+static size_t controls_made(const sources *s)
 {
     size_t C = 0;
-    for (size_t k = 0; 2 * k + 1 < f->proposals.n; k++)
-        C += f->closing.made[2 * k] > 0;
+    for (size_t k = 0; k < s->n; k++)
+        C += is_control(s, k);
     return C;
 }
 
 /* From the arena. */
 static controls take_controls(wvgd_fit *f, const sources *s, const wv_squares *squares)
 {
-    size_t C = controls_made(f);
+    size_t C = controls_made(s);
     controls c = {.from = s,
                   .squares = squares,
                   .C = C,
@@ -222,7 +217,7 @@ static controls take_controls(wvgd_fit *f, const sources *s, const wv_squares *s
                   .tilt = wv_arena_take(f->arena, C),
                   .S = wv_arena_take(f->arena, C * C)};
     if (!squares)
-        c.block = wv_draws_squares(f, s->n, WV_BLOCK, false);
+        c.block = wv_draws_squares(f->D, s->n, WV_BLOCK, 0, f->arena);
     return c;
 }
 
@@ -234,11 +229,12 @@ static void see_controls(wvgd_fit *f, const controls *c, size_t first, size_t n)
     const double *r = squares->r + (c->squares ? first : 0), *log_m = f->closing.draws.log_m + first;
     size_t column = 0;
     if (!c->squares)
-        wv_draws_measure(f, &(wv_places){place, s, s->n}, 0, n, f->closing.draws.x + first * f->D, squares);
-    for (size_t k = 0; k + 1 < s->n; k++) {
-        if (!(f->closing.made[2 * k] > 0))
+        wv_draws_measure(f->D, &(wv_places){place, s, s->n}, 0, n, f->closing.draws.x + first * f->D, squares,
+                         &f->workers);
+    for (size_t k = 0; k < s->n; k++) {
+        if (!is_control(s, k))
             continue;
-        wv_columns_density(f->D, n, s->log_det[k], 0, r + k * squares->row, c->log_q);
+        wv_columns_density(f->D, n, s->set->log_det[s->first + k], 0, r + k * squares->row, c->log_q);
         for (size_t i = 0; i < n; i++)
             c->log_q[i] -= log_m[i];
         wv_weights_exp(n, c->log_q);
@@ -330,7 +326,9 @@ static double residual_variance(wvgd_fit *f, const controls *c, size_t first, co
             double pair = 0;
             for (size_t k = i; k <= i + 1; k++)
                 pair += (v[at + k] - cblas_ddot((int)C, beta, 1, c->h + k * C, 1)) / level / 2;
-            add_pair(&sums[f->closing.draws.stratum[first + at + i]], pair);
+            size_t stratum = f->closing.draws.stratum[first + at + i];
+            if (stratum < strata)
+                add_pair(&sums[stratum], pair);
         }
     }
     for (size_t k = 0; k < strata; k++)
@@ -362,12 +360,12 @@ static bool is_small(double level, double mean)
     return level > mean / wv_policy.closing_correction && level < wv_policy.closing_correction * mean;
 }
 
-/* Evidence and its standard error from weights whose largest log is `top`, which become f->closing.v. */
+/* Evidence and its standard error from weights whose largest log is `top`, which become those of the draws. */
 static wvgd_estimate estimate(wvgd_fit *f, const controls *c, size_t first, double top)
 {
     size_t n = f->closing.draws.n - first, C = c->C, mark = wv_arena_mark(f->arena);
     const double *log_m = f->closing.draws.log_m + first;
-    double *v = f->closing.v + first, mean = 0, *beta = wv_arena_take(f->arena, C);
+    double *v = wv_arena_take(f->arena, n), mean = 0, *beta = wv_arena_take(f->arena, C);
     for (size_t i = 0; i < n; i++) {
         v[i] = exp(f->closing.draws.log_p[first + i] - log_m[i] - top);
         mean += v[i] / (double)n;
@@ -381,6 +379,7 @@ static wvgd_estimate estimate(wvgd_fit *f, const controls *c, size_t first, doub
         level = mean;
     }
     double variance = residual_variance(f, c, first, v, beta, level);
+    wv_closing_set_weights(&f->closing, first, v);
     wv_arena_release(f->arena, mark);
     /* what the draws cannot show: the ridge and rounding; and where some points have no density, a share of
      * such points that n draws may well miss */
@@ -388,7 +387,7 @@ static wvgd_estimate estimate(wvgd_fit *f, const controls *c, size_t first, doub
     return (wvgd_estimate){top + log(level), hypot(sqrt(variance) / (double)n, hidden)};
 }
 
-wvgd_estimate wv_closing_weigh(wvgd_fit *f, size_t first)
+wvgd_estimate wv_staged_closing_weigh(wvgd_fit *f, size_t first)
 {
     wvgd_estimate e = {-INFINITY, INFINITY};
     size_t mark = wv_arena_mark(f->arena);
@@ -404,43 +403,28 @@ wvgd_estimate wv_closing_weigh(wvgd_fit *f, size_t first)
 }
 
 /* ---- trial and final batch together ------------------------------------------------------------------------------ */
-void wv_closing_forget_trial(wvgd_fit *f)
-{
-    size_t trial = f->closing.trial, n = f->closing.draws.n - trial, D = f->D;
-    memmove(f->closing.draws.x, f->closing.draws.x + trial * D, n * D * sizeof(double));
-    memmove(f->closing.draws.grad, f->closing.draws.grad + trial * D, n * D * sizeof(double));
-    memmove(f->closing.draws.log_p, f->closing.draws.log_p + trial, n * sizeof(double));
-    memmove(f->closing.draws.stratum, f->closing.draws.stratum + trial, n * sizeof(uint32_t));
-    f->closing.draws.n = n;
-    f->closing.trial = 0;
-    wv_closing_seen_forget(&f->closing, 0);
-}
-
-void wv_closing_mixture_density(wvgd_fit *f)
+void wv_staged_closing_mixture_density(wvgd_fit *f)
 {
     size_t mark = wv_arena_mark(f->arena);
-    double *log_m = f->closing.draws.log_mix[0];
+    double *log_mix = f->closing.draws.log_mix[0];
     sources s = take_sources(f);
     for (size_t i = 0; i < f->closing.draws.n; i++)
-        log_m[i] = -INFINITY;
-    add_places(f, (wv_places){component, &s, f->mix.K}, measure(f, &s), 0, log_m);
+        log_mix[i] = -INFINITY;
+    add_places(f, (wv_places){component, &s, f->mix.K}, measure(f, &s), 0, log_mix);
     wv_arena_release(f->arena, mark);
 }
 
-/* Whether a batch of the pool has the proposals of the final one, as it does unless they were refined in between:
- * its draws are then theirs, too. */
-static bool join(const wvgd_fit *f, const sources *s, const wv_draws_batch *batch)
+/* Whether the trial had the proposals of the final batch, as it does unless they were refined in between: its draws
+ * are then theirs, too. */
+static bool join(const sources *s)
 {
-    size_t D = f->D, c0 = batch->proposal;
-    bool same = batch->proposals == s->n;
-    for (size_t k = 0; k < s->n && same; k++)
-        same = !memcmp(f->pool.mu + (c0 + k) * D, s->p[2 * k].q.mu, D * sizeof(double)) &&
-               !memcmp(f->pool.inverse + (c0 + k) * D * D, s->inverse + k * D * D, D * D * sizeof(double));
-    for (size_t k = 0; k < s->n && same; k++) {
-        bool wide = k + 1 == s->n;
-        s->made[2 * k] += wide ? f->pool.tails[c0 + k] : f->pool.share[c0 + k];
-        if (!wide)
-            s->made[2 * k + 1] += f->pool.tails[c0 + k];
+    const wv_draws *set = s->set;
+    size_t D = set->shape.D, n = s->n;
+    bool same = set->batch[0].proposals == n && !memcmp(set->mu, set->mu + s->first * D, n * D * sizeof(double)) &&
+                !memcmp(set->inverse, set->inverse + s->first * D * D, n * D * D * sizeof(double));
+    for (size_t k = 0; k < n && same; k++) {
+        s->share[k] += set->share[k];
+        s->tails[k] += set->tails[k];
     }
     return same;
 }
@@ -448,21 +432,20 @@ static bool join(const wvgd_fit *f, const sources *s, const wv_draws_batch *batc
 /* Log density of both batches together at all stored draws. */
 static void weigh_together(wvgd_fit *f, const sources *s, const wv_squares *squares)
 {
-    size_t n = f->closing.draws.n, trial = f->closing.trial, b = f->pool.batches;
-    double *log_m = f->closing.draws.log_m;
+    const wv_draws *set = &f->closing.draws;
+    size_t n = set->n;
+    double *log_m = set->log_m;
     for (size_t i = 0; i < n; i++)
         log_m[i] = -INFINITY;
-    while (b > 0 && f->pool.batch[b - 1].n != trial) /* the batch of the pool that holds the trial's proposals */
-        b--;
-    bool joined = b && join(f, s, &f->pool.batch[b - 1]);
+    bool both = set->batches > 1, joined = both && join(s);
     add_places(f, (wv_places){place, s, s->n}, squares, 0, log_m);
-    if (b && !joined)
-        wv_draws_add_density(f, b - 1, n, f->closing.draws.x, log_m);
+    if (both && !joined)
+        wv_draws_add_density(set, 0, n, set->x, log_m, &f->workers);
     for (size_t i = 0; i < n; i++)
         log_m[i] -= log((double)n);
 }
 
-void wv_closing_pool(wvgd_fit *f)
+void wv_staged_closing_weigh_all(wvgd_fit *f)
 {
     size_t n = f->closing.draws.n, mark = wv_arena_mark(f->arena);
     sources s = take_sources(f);
