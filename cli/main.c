@@ -1,4 +1,5 @@
 /* main.c - the program wvgd: finds the command, runs it, says in one line why it failed. */
+#define _GNU_SOURCE
 #include "commands.h"
 #include "help.h"
 #include "text.h"
@@ -7,6 +8,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sysexits.h>
 #include <unistd.h>
 
@@ -42,17 +44,34 @@ static const command *find_command(const char *name, failure *f)
     return NULL;
 }
 
-/* Commands return. If the process ends while one runs, a model in a shared object has called exit,
- * perhaps with a code that means success. */
-static bool running;
+/* Commands return. If the process ends while one runs, a model in a shared object has ended it, perhaps with a code
+ * that means success. Processes that a model has started may end as they like. */
+static pid_t running; /* this process while a command runs, else 0 */
 
 static void refuse_exit(void)
 {
-    if (!running)
+    if (running != getpid())
         return;
-    fputs("wvgd: the model has ended the program: exit was called from its shared object, which it must not do\n",
-          stderr);
-    _exit(EX_SOFTWARE);
+    static const char why[] = "wvgd: the model has ended the program: exit was called from its shared object, which it "
+                              "must not do\n";
+    ssize_t written = write(STDERR_FILENO, why, sizeof why - 1);
+    (void)written;
+    syscall(SYS_exit_group, EX_SOFTWARE);
+}
+
+/* Shared objects find the names of the program before those of the C library: their _exit(0) and _Exit(0), which run
+ * nothing that atexit has noted, come here. */
+__attribute__((visibility("default"))) void _exit(int code)
+{
+    if (!code)
+        refuse_exit();
+    for (;;)
+        syscall(SYS_exit_group, code);
+}
+
+__attribute__((visibility("default"))) void _Exit(int code)
+{
+    _exit(code);
 }
 
 static int run_command(int argc, char **argv, failure *f)
@@ -61,9 +80,9 @@ static int run_command(int argc, char **argv, failure *f)
     const command *c = find_command(argv[0], f);
     int code = c ? parse_arguments(c, argc, argv, &a, f) : f->code;
     if (!code) {
-        running = true;
+        running = getpid();
         code = c->run(&a, f);
-        running = false;
+        running = 0;
     }
     free_arguments(&a);
     return code;
@@ -103,6 +122,7 @@ int main(int argc, char **argv)
     setlocale(LC_CTYPE, "");  /* for the width of names; numbers stay as they are in C */
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of write */
     atexit(refuse_exit);
+    at_quick_exit(refuse_exit);
     if (openblas_set_num_threads)
         openblas_set_num_threads(1);
     if (openblas_set_num_threads && blas_thread_shutdown_)
