@@ -5,7 +5,7 @@
 
 enum { EXIT_INTERRUPTED = 130 };
 
-/* From now on the first signal is noted, the second ends the process at once. */
+/* From now on the first signal is noted and says that a second one ends the process at once, which it does. */
 void catch_signals(void);
 bool was_interrupted(void);
 #endif
