@@ -48,15 +48,17 @@ static void add_moments(json_t *posterior, size_t n, double *x)
         double level;
     } quantile[] = {{"q5", 0.05}, {"q50", 0.5}, {"q95", 0.95}};
     double mean = 0, square = 0;
+    qsort(x, n, sizeof *x, by_value);
     for (size_t i = 0; i < n; i++)
         mean += x[i] / (double)n;
+    if (n && x[0] == x[n - 1]) /* a constant has no spread of rounding errors */
+        mean = x[0];
     for (size_t i = 0; i < n; i++)
         square += (x[i] - mean) * (x[i] - mean);
     json_array_append_new(json_object_get(posterior, "mean"), json_number(mean));
     json_array_append_new(json_object_get(posterior, "sd"), json_number(n > 1 ? sqrt(square / (double)(n - 1)) : NAN));
     json_array_append_new(json_object_get(posterior, "mcse"), json_null());
     json_array_append_new(json_object_get(posterior, "ess"), json_null());
-    qsort(x, n, sizeof *x, by_value);
     for (size_t k = 0; k < sizeof quantile / sizeof *quantile; k++) {
         size_t at = (size_t)ceil(quantile[k].level * (double)n);
         json_array_append_new(json_object_get(posterior, quantile[k].key), json_number(n ? x[at ? at - 1 : 0] : NAN));

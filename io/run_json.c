@@ -119,18 +119,22 @@ static json_t *mode(const wvgd_results *r, const shown_draws *d, size_t m)
         if (d->mode[d->n + j] == m)
             json_array_append_new(particles, json_integer((json_int_t)j + 1));
     for (size_t c = 0; c < d->columns; c++) {
-        double weight = 0, first = 0, second = 0;
+        double weight = 0, first = 0, second = 0, low = INFINITY, high = -INFINITY;
         for (size_t i = 0; i < d->n; i++)
             if (d->mode[i] == m && d->weight[i] > 0) {
+                double value = d->value[i * d->columns + c];
                 weight += d->weight[i];
-                first += d->weight[i] * d->value[i * d->columns + c];
+                first += d->weight[i] * value;
+                low = fmin(low, value);
+                high = fmax(high, value);
             }
+        double centre = low == high ? low : first / weight; /* a constant has no spread of rounding errors */
         for (size_t i = 0; i < d->n; i++)
             if (d->mode[i] == m && d->weight[i] > 0) {
-                double off = d->value[i * d->columns + c] - first / weight;
+                double off = d->value[i * d->columns + c] - centre;
                 second += d->weight[i] * off * off;
             }
-        json_array_append_new(mean, json_number(first / weight));
+        json_array_append_new(mean, json_number(centre));
         json_array_append_new(sd, json_number(sqrt(second / weight)));
     }
     json_object_set_new(o, "mass", json_number(d->mass[m]));
@@ -260,12 +264,33 @@ typedef struct {
     double quantile[3]; /* 5, 50, 95 % */
 } column_summary;
 
+static bool is_constant(size_t n, const weighted *x)
+{
+    size_t i = 1;
+    while (i < n && x[i].value == x[0].value)
+        i++;
+    return n && i >= n;
+}
+
+/* A value that never changes has no spread, not one of rounding errors; the ESS is that of the weights. */
+static column_summary constant_summary(size_t n, const weighted *x)
+{
+    double v = x[0].value, sum = 0, squares = 0;
+    for (size_t i = 0; i < n; i++) {
+        sum += x[i].weight;
+        squares += x[i].weight * x[i].weight;
+    }
+    return (column_summary){v, 0, 0, fmin(sum * sum / squares, (double)n), {v, v, v}};
+}
+
 /* Of n weighted values, which are rearranged on the way. */
 static column_summary summarise(size_t n, weighted *x)
 {
     static const double level[3] = {0.05, 0.5, 0.95};
     column_summary s = {0};
     double variance = 0, sharper = 0, error = 0;
+    if (is_constant(n, x))
+        return constant_summary(n, x);
     for (size_t i = 0; i < n; i++)
         s.mean += x[i].calibrated * x[i].value;
     for (size_t i = 0; i < n; i++) {
@@ -276,7 +301,7 @@ static column_summary summarise(size_t n, weighted *x)
     }
     s.sd = sqrt(sharper > variance / 4 && sharper < 4 * variance ? sharper : variance);
     s.mcse = sqrt(error);
-    s.ess = variance / error;
+    s.ess = fmin(variance / error, (double)n);
     for (size_t k = 0; k < 3; k++)
         s.quantile[k] = quantile(n, x, level[k]);
     return s;
@@ -300,9 +325,9 @@ static json_t *posterior(const shown_draws *d)
             if (d->weight[i] > 0)
                 x[n++] = (weighted){d->value[i * d->columns + c], d->weight[i], d->calibrated[i]};
         column_summary s = summarise(n, x);
-        if (d->known) {
+        if (d->known && s.sd > 0) {
             s.mean = d->known[c];
-            s.sd = sqrt(d->known[d->columns + c]);
+            s.sd = d->known[d->columns + c] > 0 ? sqrt(d->known[d->columns + c]) : s.sd;
             s.mcse = d->known[2 * d->columns + c];
         }
         const double values[KEYS] = {s.mean, s.sd, s.mcse, s.ess, s.quantile[0], s.quantile[1], s.quantile[2]};

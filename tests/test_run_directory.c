@@ -529,7 +529,7 @@ static void moments_and_quantiles_of_weighted_draws(void **state)
         const char *key;
         double up, down;
     } expected[] = {{"mean", 3, -3},    {"sd", 1.0954451150103321, 1.0954451150103321},
-                    {"mcse", 0.4, 0.4}, {"ess", 7.5, 7.5},
+                    {"mcse", 0.4, 0.4}, {"ess", 5, 5},
                     {"q5", 1, -5},      {"q50", 3, -3},
                     {"q95", 5, -1}};
     wvgd_results r = example();
@@ -597,10 +597,48 @@ static void known_moments_are_taken(void **state)
         assert_float_equal(at(json_object_get(p, "sd"), c), sqrt(known[2 + c]), 0.0);
         assert_float_equal(at(json_object_get(p, "mcse"), c), known[4 + c], 0.0);
         assert_float_equal(at(json_object_get(p, "q50"), c), (c ? 20.0 : 2.0), 0.0);
-        assert_float_equal(at(json_object_get(p, "ess"), c), 4, 1e-9); /* variance 1/2, and 1/8 = 2 (1/4)^2 */
+        assert_float_equal(at(json_object_get(p, "ess"), c), 3, 1e-9); /* variance 1/2 over 2 (1/4)^2: of 3 draws */
     }
     json_decref(asked);
     json_decref(run);
+}
+
+/* Generated quantities may be constant, or 1 in a few draws of little weight: no spread out of rounding errors, and
+ * not more effective draws than draws. */
+static void constant_and_discrete_quantities(void **state)
+{
+    (void)state;
+    enum { MANY = 1000 };
+    static const char *const names[] = {"constant", "rare"};
+    double value[2 * MANY], weight[MANY], sum = 0, known[] = {0.1, 0.002, 1e-20, -1e-9, 1e-12, 1e-5};
+    size_t mode[MANY + 2] = {0};
+    const double mass[] = {1, 0, 0};
+    for (size_t i = 0; i < MANY; i++) {
+        value[2 * i] = 0.1;
+        value[2 * i + 1] = i < 10;
+        sum += weight[i] = i < 10 ? 0.01 : 1;
+    }
+    for (size_t i = 0; i < MANY; i++)
+        weight[i] /= sum;
+    shown_draws draws = {MANY, 2, names, value, weight, weight, NULL, mode, mass};
+    wvgd_results r = example();
+    r.modes = 1;
+    for (draws.known = NULL;; draws.known = known) {
+        json_t *asked = json_object(), *run = run_json(asked, &r, &draws);
+        const json_t *p = json_object_get(run, "posterior"),
+                     *only = json_array_get(json_object_get(json_object_get(run, "modes"), "each"), 0);
+        assert_true(at(json_object_get(p, "mean"), 0) == 0.1 && at(json_object_get(only, "mean"), 0) == 0.1);
+        assert_true(at(json_object_get(p, "sd"), 0) == 0 && at(json_object_get(only, "sd"), 0) == 0);
+        assert_true(json_is_real(json_array_get(json_object_get(p, "sd"), 0)));
+        assert_true(at(json_object_get(p, "mcse"), 0) == 0);
+        assert_true(at(json_object_get(p, "sd"), 1) > 0);
+        for (size_t c = 0; c < 2; c++)
+            assert_true(at(json_object_get(p, "ess"), c) > 0 && at(json_object_get(p, "ess"), c) <= MANY);
+        json_decref(asked);
+        json_decref(run);
+        if (draws.known)
+            break;
+    }
 }
 
 static void verdict_is_that_of_the_results(void **state)
@@ -709,6 +747,7 @@ int main(void)
         TEST(moments_and_quantiles_of_weighted_draws),
         TEST(quantiles_are_where_the_weight_is),
         TEST(known_moments_are_taken),
+        TEST(constant_and_discrete_quantities),
         TEST(modes_are_listed),
         TEST(verdict_is_that_of_the_results),
         TEST(modes_that_may_be_missing),
