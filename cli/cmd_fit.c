@@ -13,6 +13,7 @@
 #include "shown.h"
 #include "signals.h"
 #include "start_file.h"
+#include "stored_values.h"
 #include "write.h"
 #include <limits.h>
 #include <stdlib.h>
@@ -37,6 +38,7 @@ typedef struct {
     void *kept;         /* state before the last step that may end the iterations, or NULL */
     size_t kept_size;
     json_t *kept_asked; /* the record then */
+    shown_draws shown;  /* closing draws of a fit that has ended */
     bool early;         /* a limit or a signal has told the fit to end */
     progress_display display;
 } fit_run;
@@ -78,6 +80,8 @@ static void drop_kept(fit_run *r)
 static int save_state(fit_run *r, const char *file, failure *f)
 {
     int code = keep_state(r, f);
+    if (!code && r->shown.n && r->model.show) /* the fit has ended */
+        code = store_values(r->kept_asked, r->fit, &r->model, &r->shown, &r->kept, &r->kept_size, f);
     if (!code)
         code = write_checkpoint(r->dir, file, r->kept_asked, r->kept, r->kept_size, f);
     drop_kept(r);
@@ -126,7 +130,6 @@ static void interrupt(fit_run *r)
 {
     save_on_the_way(r);
     hide_progress(&r->display);
-    fputs("wvgd: interrupted: closing with the best state so far; a second signal ends at once\n", stderr);
     wvgd_stop_now(r->fit);
     r->early = true;
 }
@@ -235,13 +238,12 @@ static void add_message(json_t *run, const char *text, const char *message)
 
 static json_t *describe_run(fit_run *r, const wvgd_results *results, failure *f)
 {
-    shown_draws draws;
     size_t refused;
     note_message(r);
     const char *message = record_reopen(r->asked, "message");
-    if (show_closing_draws(r->fit, &r->model, &draws, &refused, f))
+    if (show_closing_draws(r->fit, &r->model, &r->shown, &refused, f))
         return NULL;
-    json_t *run = run_json(r->asked, results, &draws);
+    json_t *run = run_json(r->asked, results, &r->shown);
     if (run && message && results->bad_points)
         add_message(run, "the model could not be evaluated at some points", message);
     if (run && refused) {
@@ -254,7 +256,6 @@ static json_t *describe_run(fit_run *r, const wvgd_results *results, failure *f)
     }
     if (!run)
         fail(f, EX_SOFTWARE, "no memory for the results");
-    free_shown(&draws, r->fit);
     return run;
 }
 
@@ -361,7 +362,7 @@ static int begin_new(fit_run *r, const arguments *a, failure *f)
         code = check_run_directory(r->dir, overwrite, f);
     }
     if (!code)
-        code = open_recorded(r->asked, true, &r->model, f);
+        code = open_new(r->asked, &r->model, f);
     if (!code && !r->model.model.has_gradient && !record_given(r->asked, "estimator"))
         record_set(r->asked, "estimator", "score");
     if (!code && record_reopen_flag(r->asked, "start"))
@@ -389,9 +390,12 @@ static int begin_again(fit_run *r, const arguments *a, failure *f)
     void *state = NULL;
     size_t size = 0;
     wvgd_error error;
+    model_trust trust;
     r->dir = given(a, "resume");
     r->resumed = true;
-    int code = lock_run_directory(r->dir, &r->lock, f);
+    int code = given_trust(a, &trust, f);
+    if (!code)
+        code = lock_run_directory(r->dir, &r->lock, f);
     if (!code && !has_run_file(r->dir, CHECKPOINT_FILE))
         code = fail(f, EX_TEMPFAIL, "cannot resume: %s has no checkpoint", r->dir);
     if (!code)
@@ -404,7 +408,7 @@ static int begin_again(fit_run *r, const arguments *a, failure *f)
     if (!code)
         code = record_options(r->asked, &r->options, f);
     if (!code)
-        code = open_recorded(r->asked, false, &r->model, f);
+        code = open_again(r->asked, r->dir, &trust, &r->model, f);
     if (!code && record_reopen_flag(r->asked, "start")) {
         /* where it started does not matter any more, only that it was given */
         r->start = calloc(r->options.particles, r->model.model.dim * sizeof *r->start);
@@ -412,8 +416,9 @@ static int begin_again(fit_run *r, const arguments *a, failure *f)
     }
     if (!code)
         code = make_fit(r, f);
-    if (!code && wvgd_restore(r->fit, state, size, &error) != WVGD_OK)
+    if (!code && wvgd_restore(r->fit, state, stored_state_size(r->asked, size), &error) != WVGD_OK)
         code = fail(f, EX_TEMPFAIL, "cannot resume %s: %s", r->dir, error.text);
+    forget_stored_values(r->asked);
     r->saved_at = clock_now();
     free(state);
     return code;
@@ -421,6 +426,7 @@ static int begin_again(fit_run *r, const arguments *a, failure *f)
 
 static void end_run(fit_run *r)
 {
+    free_shown(&r->shown, r->fit);
     wvgd_free(r->fit);
     close_model(&r->model);
     free(r->start);
@@ -472,11 +478,12 @@ static int run_fit(arguments *a, failure *f)
 
 const command fit_command = {
     "fit",
-    "MODEL [--data FILE] --out DIR\n--resume DIR",
+    "MODEL [--data FILE] --out DIR\n--resume DIR [MODEL.so]",
     "fit a model, print a summary, leave the results in a directory",
     "Fits MODEL: a built-in one (wvgd models lists them) or a shared object. It stops by itself, prints a summary on "
     "stdout and leaves run.json, particles.csv, trace.csv, history.csv, draws.csv (Stan CSV) and a checkpoint in DIR. "
-    "Ctrl-C stops early with the results so far; --resume DIR goes on.",
+    "Ctrl-C stops early with the results so far; --resume DIR goes on, and wants a model that is a shared object to be "
+    "named again, or --trust-model.",
     "# logistic regression; the last column of the file is the target\n"
     "wvgd fit logistic --data heart.csv --standardize --out heart\n"
     "# another target, ten cells, options kept in a file\n"
@@ -485,7 +492,8 @@ const command fit_command = {
     "# a model of your own, compiled to a shared object\n"
     "wvgd fit ./model.so --data data.json --out mine\n"
     "# stopped by Ctrl-C, or by a limit that is raised now\n"
-    "wvgd fit --resume heart --max-iter 10000\n",
+    "wvgd fit --resume heart --max-iter 10000\n"
+    "wvgd fit --resume mine ./model.so\n",
     fit_option,
     "MODEL",
     run_fit,

@@ -14,6 +14,7 @@ static const char *const changeable[] = {"particles", "cost", "power", "family"}
 enum { CHANGEABLE = sizeof changeable / sizeof *changeable };
 
 typedef struct {
+    model_trust trust;
     json_t *asked; /* the record of the fit, later that of its new cells */
     void *state;
     size_t size;
@@ -49,7 +50,7 @@ static int restore_fit(quantization *q, const char *dir, failure *f)
     failure why;
     wvgd_error error;
     wvgd_results r;
-    int code = open_recorded(q->asked, false, &q->model, &why);
+    int code = open_again(q->asked, dir, &q->trust, &q->model, &why);
     if (code)
         return fail(f, code, "other cells need the model itself, and its data, for their bound: %s", why.text);
     if (take_cost(&q->options, &q->model, f))
@@ -106,6 +107,7 @@ static int change_asked(quantization *q, const arguments *a, const json_t *chang
     for (size_t i = 0; i < CHANGEABLE; i++)
         if (given(a, changeable[i]))
             failed |= json_object_set(options, changeable[i], json_object_get(new_options, changeable[i]));
+    forget_stored_values(q->asked);
     json_object_del(reopen, "start");     /* new particles start nowhere, */
     json_object_del(q->asked, "history"); /* and have come from nowhere */
     if (failed)
@@ -155,12 +157,19 @@ static int write_begun(quantization *q, const char *out, bool overwrite, bool *m
 }
 
 /* Evaluates the bound, writes the files and prints the summary, as for any run that goes on. */
-static int go_on(const char *out, bool quiet, bool made, failure *f)
+static int go_on(const arguments *q, bool made, failure *f)
 {
-    char fit[] = "fit", resume[] = "--resume", silent[] = "--quiet";
-    char *dir = strdup(out), *argv[] = {fit, resume, dir, quiet ? silent : NULL, NULL};
+    char fit[] = "fit", resume[] = "--resume", silent[] = "--quiet", trust[] = "--trust-model";
+    const char *out = given(q, "out");
+    char *dir = strdup(out), *argv[6] = {fit, resume, dir};
+    int argc = 3;
+    if (given(q, "quiet"))
+        argv[argc++] = silent;
+    if (given(q, "trust-model"))
+        argv[argc++] = trust;
     arguments a = {0};
-    int code = dir ? parse_arguments(&fit_command, quiet ? 4 : 3, argv, &a, f) : fail(f, EX_SOFTWARE, "no memory");
+    int code = dir ? parse_arguments(&fit_command, argc, argv, &a, f) : fail(f, EX_SOFTWARE, "no memory");
+    a.object = given(q, "model"); /* the user has named it */
     if (!code)
         code = fit_command.run(&a, f);
     if (code && !has_run_file(out, RUN_FILE) && !has_old_run(out))
@@ -174,7 +183,9 @@ static int begin_cells(const arguments *a, const json_t *changes, bool *made, fa
 {
     quantization q = {0};
     const char *dir = a->word[0], *out = given(a, "out");
-    int code = load_state(&q, dir, f);
+    int code = given_trust(a, &q.trust, f);
+    if (!code)
+        code = load_state(&q, dir, f);
     if (!code)
         code = check_run_directory(out, given(a, "overwrite") != NULL, f);
     if (!code)
@@ -207,7 +218,7 @@ static int run_quantize(arguments *a, failure *f)
     if (!code)
         code = begin_cells(a, changes, &made, f);
     if (!code)
-        code = go_on(given(a, "out"), given(a, "quiet") != NULL, made, f);
+        code = go_on(a, made, f);
     json_decref(changes);
     free(out);
     return code;
@@ -220,6 +231,8 @@ static bool quantize_option(size_t i, option_line *line)
         {"out", 'o', "OTHER", NULL, "DIR/cells-N, or DIR/cells-N-COST",
          "directory for the results; made if it is not there", NULL},
         {"overwrite", 0, NULL, NULL, NULL, "replace a run that is there", NULL},
+        {"model", 0, "MODEL.so", NULL, NULL, NAMED_MODEL_HELP, NULL},
+        {"trust-model", 0, NULL, NULL, NULL, TRUST_MODEL_HELP, NULL},
         {"quiet", 'q', NULL, NULL, NULL, "no progress on stderr", NULL},
     };
     if (i < CHANGEABLE) {

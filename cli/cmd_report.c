@@ -61,6 +61,8 @@ static int take_ensemble(run_view *v, sources *s, failure *f)
     size_t n = ENSEMBLE_VALUES / (v->P + 1);
     wvgd_error error;
     n = n < LEAST_ENSEMBLE ? LEAST_ENSEMBLE : n > MOST_ENSEMBLE ? MOST_ENSEMBLE : n;
+    if (s->saved.from_store && n > s->saved.stored.ensemble)
+        n = s->saved.stored.ensemble;
     double *z = malloc(n * v->D * sizeof *z);
     s->ensemble_cell = malloc(n * sizeof *s->ensemble_cell);
     if (!z || !s->ensemble_cell) {
@@ -129,11 +131,11 @@ static int take_coordinates(run_view *v, sources *s, failure *f)
     return 0;
 }
 
-static int take_fit(run_view *v, sources *s, failure *f)
+static int take_fit(run_view *v, sources *s, const model_trust *trust, failure *f)
 {
     failure why;
     wvgd_results r;
-    if (load_saved(&s->saved, v->dir, &why)) {
+    if (load_saved(&s->saved, v->dir, trust, &why)) {
         note(v, "the fit itself could not be restored, so there is no density of the ensemble: %s", why.text);
         return 0;
     }
@@ -184,6 +186,8 @@ static bool report_option(size_t i, option_line *line)
         {"out", 'o', "FILE", NULL, "DIR/report.html", "where to write the page", NULL},
         {"figures", 0, "FIGURES", NULL, NULL,
          "write the main plots as SVG and PNG into that directory (by gnuplot), and the page only with --out", NULL},
+        {"model", 0, "MODEL.so", NULL, NULL, NAMED_MODEL_HELP, NULL},
+        {"trust-model", 0, NULL, NULL, NULL, TRUST_MODEL_HELP, NULL},
     };
     if (i >= sizeof table / sizeof *table)
         return false;
@@ -208,16 +212,19 @@ static int run_report(arguments *a, failure *f)
 {
     run_view v = {0};
     sources s = {0};
+    model_trust trust;
     const char *figures = given(a, "figures"), *out = given(a, "out");
     if (!a->words)
         return fail(f, EX_USAGE, "report: DIR is missing: which run?");
+    if (given_trust(a, &trust, f))
+        return f->code;
     bool page = out || !figures;
     char *path = out ? strdup(out) : run_path(a->word[0], "report.html");
     int code = path ? read_view(a->word[0], &v, f) : fail(f, EX_SOFTWARE, "no memory");
     if (!code && page && !has_page())
         code = write_page(path, NULL, f);
     if (!code)
-        code = take_fit(&v, &s, f);
+        code = take_fit(&v, &s, &trust, f);
     if (!code) {
         take_data(&v, &s);
         if (figures)

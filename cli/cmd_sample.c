@@ -1,5 +1,5 @@
 /* cmd_sample.c - wvgd sample: draws from a fit that has ended, as Stan CSV. The fit comes back from its saved state,
- * so that the data are not needed; only models that transform their parameters must be opened again. */
+ * and quantities of models that transform their parameters from what was stored with it. */
 #include "commands.h"
 #include "run_directory.h"
 #include "saved_fit.h"
@@ -40,6 +40,8 @@ static bool sample_option(size_t i, option_line *line)
          NULL},
         {"out", 'o', "FILE", NULL, NULL, "write there instead of stdout", NULL},
         {"seed", 0, "S", "0..2^64-1", "1", "another seed, other draws", NULL},
+        {"model", 0, "MODEL.so", NULL, NULL, NAMED_MODEL_HELP, NULL},
+        {"trust-model", 0, NULL, NULL, NULL, TRUST_MODEL_HELP, NULL},
     };
     if (i >= sizeof table / sizeof *table)
         return false;
@@ -47,11 +49,24 @@ static bool sample_option(size_t i, option_line *line)
     return true;
 }
 
+/* The run keeps quantities of its closing draws, and of some draws of the ensemble. */
+static int check_stored(const saved_fit *s, const char *dir, draws_kind kind, uint64_t seed, size_t n, failure *f)
+{
+    if (!s->from_store || kind != ENSEMBLE_DRAWS || (seed == 1 && n <= s->stored.ensemble))
+        return 0;
+    return fail(
+        f, EX_TEMPFAIL,
+        "the run in %s keeps quantities of %zu draws of the ensemble, those of seed 1: others need its model, and "
+        "that is code: name it by --model, or give --trust-model; --resample needs none",
+        dir, s->stored.ensemble);
+}
+
 static int run_sample(arguments *a, failure *f)
 {
     bool resample = given(a, "resample") != NULL, weighted = given(a, "weighted") != NULL;
     size_t n = weighted ? 0 : 1000, seed = 1;
     saved_fit s = {0};
+    model_trust trust;
     if (!a->words)
         return fail(f, EX_USAGE, "sample: DIR is missing: draws of which run?");
     if (resample && weighted)
@@ -59,14 +74,15 @@ static int run_sample(arguments *a, failure *f)
     int code = given_count(a, "draws", 1, 100000000, &n, f);
     if (!code)
         code = given_count(a, "seed", 0, SIZE_MAX, &seed, f);
+    draws_kind kind = resample ? RESAMPLED_DRAWS : weighted ? WEIGHTED_DRAWS : ENSEMBLE_DRAWS;
     if (!code)
-        code = load_saved(&s, a->word[0], f);
+        code = given_trust(a, &trust, f);
     if (!code)
-        code = write_sample(&s, given(a, "out"),
-                            resample   ? RESAMPLED_DRAWS
-                            : weighted ? WEIGHTED_DRAWS
-                                       : ENSEMBLE_DRAWS,
-                            seed, n, f);
+        code = load_saved(&s, a->word[0], &trust, f);
+    if (!code)
+        code = check_stored(&s, a->word[0], kind, seed, n, f);
+    if (!code)
+        code = write_sample(&s, given(a, "out"), kind, seed, n, f);
     free_saved(&s);
     return code;
 }
@@ -78,7 +94,9 @@ const command sample_command = {
     "Writes draws from the run in DIR as Stan CSV. By default they come from the fitted approximation (the ensemble), "
     "which is near the posterior but not the posterior, and the model is not evaluated: lp__ is NaN. --resample gives "
     "draws of the posterior, by importance resampling; --weighted gives the points that these are taken from, with "
-    "their weights. The data are not needed, except by shared objects that transform their parameters.",
+    "their weights. Neither model nor data are needed: a run keeps what a model that transforms its parameters, such "
+    "as "
+    "a Stan program, has to show for its closing draws and for 1000 draws of the ensemble.",
     "# draws of the posterior\n"
     "wvgd sample heart -n 4000 --resample --out draws.csv\n"
     "# draws from the approximation, from another seed\n"

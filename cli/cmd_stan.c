@@ -98,11 +98,11 @@ static int run_stan(arguments *a, failure *f)
     int code = read_request(a, &request, f);
     if (!code && given(a, "doctor"))
         return examine_toolchains(&request.wish, stdout, f);
-    if (!code && given(a, "resume"))
+    if (!code && given(a, "resume") && !a->words)
         return fit_command.run(a, f);
     if (!code)
         code = check_program(a, f);
-    if (!code)
+    if (!code && !given(a, "resume"))
         code = check_fit(a, f);
     if (!code)
         code = compile_stan(&request, &object, f);
@@ -157,7 +157,7 @@ static int run_stan_compile(arguments *a, failure *f)
 
 const command stan_command = {
     "stan",
-    "PROGRAM.stan [--data FILE.json] --out DIR\n--resume DIR\n--doctor",
+    "PROGRAM.stan [--data FILE.json] --out DIR\n--resume DIR [PROGRAM.stan]\n--doctor",
     "compile and fit a Stan program",
     "Compiles a Stan program, once: the object is kept in $XDG_CACHE_HOME/wvgd (or ~/.cache/wvgd), named after the "
     "content of the program and of what compiles it. Then fits it as wvgd fit does, with all its options. draws.csv "
@@ -170,6 +170,8 @@ const command stan_command = {
     "wvgd summary schools\n"
     "# more cells, another seed; compiled already\n"
     "wvgd stan schools.stan --data schools.json --particles 10 --seed 2 --out schools10\n"
+    "# go on with a run that a limit has ended\n"
+    "wvgd stan --resume schools schools.stan --max-iter 10000\n"
     "# with a BridgeStan of your own, for newer Stan\n"
     "wvgd stan --bridgestan ~/bridgestan schools.stan --data schools.json --out new\n",
     stan_option,

@@ -75,7 +75,7 @@ static int take_option(const char *path, const char *key, const json_t *value, j
     bool model = !strcmp(name, "model");
     if (!model && !find_option(name, &line))
         return unknown_key(path, key, f);
-    if (!strcmp(name, "config") || !strcmp(name, "resume"))
+    if (!strcmp(name, "config") || !strcmp(name, "resume") || !strcmp(name, "trust-model"))
         return fail(f, EX_DATAERR, "%s: found the option %s, expected it on the command line only", path, name);
     if (json_object_get(seen, name))
         return fail(f, EX_DATAERR, "%s: found the option %s twice, expected it once", path, name);

@@ -33,6 +33,7 @@ static const option_line program_options[] = {
      "before the fit, compare the model's gradient with differences at 20 points (beyond 100 dimensions fewer) like "
      "those that fits start from",
      program_group},
+    {"trust-model", 0, NULL, NULL, NULL, TRUST_MODEL_HELP "; with --config, that of the file", program_group},
     {"quiet", 'q', NULL, NULL, NULL, "no progress on stderr", program_group},
 };
 enum { PROGRAM_OPTIONS = sizeof program_options / sizeof *program_options };
@@ -282,7 +283,8 @@ static int fill_library(json_t *options, json_t *reopen, const json_t *texts, fa
 /* The program's and the model's. */
 static void fill_others(json_t *options, const json_t *texts)
 {
-    static const char *const not_recorded[] = {"out", "resume", "overwrite", "config", "quiet", "check-gradient", NULL};
+    static const char *const not_recorded[] = {"out",   "resume",         "overwrite",   "config",
+                                               "quiet", "check-gradient", "trust-model", NULL};
     option_line line;
     for (size_t i = 0; fit_option(i, &line); i++) {
         const char *value = text_at(texts, line.name);
@@ -334,6 +336,11 @@ int new_record(const arguments *a, json_t **asked, failure *f)
     const char *name = text_at(texts, "model");
     if (!code && !name)
         code = fail(f, EX_USAGE, "%s: MODEL is missing: wvgd models lists what there is", a->command->name);
+    if (!code && !a->words && is_shared_object(name) && !given(a, "trust-model"))
+        code = fail(f, EX_TEMPFAIL,
+                    "%s names the model %s, and that is code which would run with your rights: name the model on the "
+                    "command line, or give --trust-model",
+                    given(a, "config"), name);
     if (!code && !a->object && is_stan_program(name))
         code = fail(f, EX_USAGE, "%s is a Stan program: wvgd stan %s compiles and fits it, with the same options", name,
                     name);
@@ -448,14 +455,24 @@ static bool may_change(const char *name)
     return false;
 }
 
+int given_trust(const arguments *a, model_trust *trust, failure *f)
+{
+    const char *word = a->command->word && !strcmp(a->command->word, "DIR") ? given(a, "model")
+                       : a->words                                           ? a->word[0]
+                                                                            : NULL;
+    *trust = (model_trust){given(a, "trust-model") != NULL, a->object ? a->object : word};
+    if (word && !a->object && is_stan_program(word))
+        return fail(f, EX_USAGE, "%s is a Stan program: wvgd stan-compile %s prints the path of the model", word, word);
+    return 0;
+}
+
 int change_record(json_t *asked, const arguments *a, failure *f)
 {
     json_t *texts = json_object();
     int code = 0;
-    if (a->words)
-        code = fail(f, EX_USAGE, "fit: --resume takes the model from the run, but '%s' is given too", a->word[0]);
     for (size_t i = 0; i < a->options && !code; i++) {
-        bool aside = !strcmp(a->name[i], "quiet") || !strcmp(a->name[i], "resume");
+        bool aside = !strcmp(a->name[i], "quiet") || !strcmp(a->name[i], "resume") ||
+                     !strcmp(a->name[i], "trust-model");
         if (a->value[i] && !aside && !may_change(a->name[i]))
             code = fail(f, EX_USAGE,
                         "fit: --%s cannot change when a run goes on: with --resume only limits, threads and output can",
@@ -487,32 +504,51 @@ static bool is_pipe(const char *path)
     return !stat(path, &s) && !S_ISREG(s.st_mode) && !S_ISDIR(s.st_mode);
 }
 
-/* Notes the hash of a file, or compares it with the one noted. */
-static int check_file(json_t *reopen, const char *path, const char *key, bool fresh, failure *f)
+/* Notes the hash of a file that the model has been made from. */
+static int note_file(json_t *reopen, const char *path, const char *key, failure *f)
 {
     uint64_t hash;
     char text[32];
-    if (!path || (fresh && is_pipe(path)))
+    if (!path || is_pipe(path))
         return 0;
     int code = hash_file(path, &hash, f);
-    if (code)
-        return code;
-    snprintf(text, sizeof text, "%016" PRIx64, hash);
-    const char *was = json_string_value(json_object_get(reopen, key));
-    if (fresh)
+    if (!code) {
+        snprintf(text, sizeof text, "%016" PRIx64, hash);
         json_object_set_new(reopen, key, json_string(text));
-    else if (!was || strcmp(was, text))
-        return fail(f, EX_TEMPFAIL, "%s has changed since the run began: it cannot go on with other data", path);
-    return 0;
+    }
+    return code;
+}
+
+/* Compares the hash of a file with the one noted. The record may come from anybody: what is no plain file of the size
+ * that data may have, or has no full path, is not opened. */
+static int check_file(const json_t *reopen, const char *path, const char *key, failure *f)
+{
+    uint64_t hash;
+    char text[32];
+    struct stat s;
+    const char *was = json_string_value(json_object_get(reopen, key));
+    if (!path)
+        return 0;
+    if (*path != '/')
+        return fail(f, EX_TEMPFAIL, "the run names the file %s: expected a full path", path);
+    if (!stat(path, &s) && !S_ISREG(s.st_mode))
+        return fail(f, EX_TEMPFAIL, "%s is not a plain file: a run cannot go on with such data", path);
+    if (!was)
+        return fail(f, EX_TEMPFAIL, "the run does not say what was in %s: it cannot go on with it", path);
+    int code = hash_file(path, &hash, f);
+    snprintf(text, sizeof text, "%016" PRIx64, hash);
+    if (!code && strcmp(was, text))
+        code = fail(f, EX_TEMPFAIL, "%s has changed since the run began: it cannot go on with other data", path);
+    return code;
 }
 
 /* A Stan program's object is in the cache of compiled programs, which anybody may clean. */
-static int check_compiled(json_t *reopen, const char *program, const char *object, failure *f)
+static int check_compiled(const json_t *reopen, const char *program, const char *object, failure *f)
 {
     failure changed;
     if (!access(object, F_OK))
         return 0;
-    if (check_file(reopen, program, "program_hash", false, &changed) == EX_TEMPFAIL)
+    if (check_file(reopen, program, "program_hash", &changed) == EX_TEMPFAIL)
         return fail(f, EX_TEMPFAIL,
                     "%s has changed since the run began, and what was compiled from it then, %s, is gone: the cache "
                     "was cleaned",
@@ -545,32 +581,12 @@ static bool model_texts(const json_t *asked, option_texts *t)
     return t->value && t->buffer;
 }
 
-int open_recorded(json_t *asked, bool fresh, opened_model *model, failure *f)
+/* Opens the model of that name with what the record says else. */
+static int open_with_record(const json_t *asked, const char *name, const char *data, opened_model *model, failure *f)
 {
-    json_t *reopen = json_object_get(asked, "reopen");
-    const char *name = record_reopen(asked, "model"), *data = record_reopen(asked, "data"),
-               *program = record_reopen(asked, "program");
     option_texts texts = {0};
-    if (fresh) { /* as users have written it, for messages */
-        const json_t *as_given = json_object_get(reopen, "given");
-        name = program ? name : text_at(as_given, "model");
-        data = text_at(as_given, "data");
-    }
-    if (!name)
-        return fail(f, EX_TEMPFAIL, "the record of the run does not name a model");
-    if (!model_texts(asked, &texts)) {
-        free(texts.value);
-        free(texts.buffer);
-        return fail(f, EX_SOFTWARE, "no memory for the options of the model");
-    }
-    int code = program && !fresh ? check_compiled(reopen, program, name, f) : 0;
-    if (!code && fresh)
-        code = check_file(reopen, program, "program_hash", fresh, f);
-    if (!code)
-        code = check_file(reopen, data, "data_hash", fresh, f);
-    if (!code && is_shared_object(name))
-        code = check_file(reopen, name, "model_hash", fresh, f);
-    if (!code) {
+    int code;
+    if (model_texts(asked, &texts)) {
         char seed[40];
         const char *text = option_text_of(json_object_get(json_object_get(asked, "options"), "seed"), seed);
         size_t threads = record_count(asked, "threads", 1);
@@ -580,12 +596,93 @@ int open_recorded(json_t *asked, bool fresh, opened_model *model, failure *f)
                                  texts.value,
                                  threads < 4096 ? (unsigned)threads : 4096,
                                  text ? strtoull(text, NULL, 10) : 1,
-                                 program};
+                                 record_reopen(asked, "program")};
         code = open_model(&request, model, f);
-    }
+    } else
+        code = fail(f, EX_SOFTWARE, "no memory for the options of the model");
     free(texts.value);
     free(texts.buffer);
     return code;
+}
+
+/* Files are hashed once the model has read them: what it refuses at the first line need not be read to its end. */
+int open_new(json_t *asked, opened_model *model, failure *f)
+{
+    json_t *reopen = json_object_get(asked, "reopen");
+    const json_t *as_given = json_object_get(reopen, "given"); /* as users have written it, for messages */
+    const char *program = record_reopen(asked, "program"),
+               *name = program ? record_reopen(asked, "model") : text_at(as_given, "model"),
+               *data = text_at(as_given, "data");
+    int code = open_with_record(asked, name, data, model, f);
+    if (code)
+        return code;
+    code = note_file(reopen, program, "program_hash", f);
+    if (!code)
+        code = note_file(reopen, data, "data_hash", f);
+    if (!code && is_shared_object(name))
+        code = note_file(reopen, name, "model_hash", f);
+    if (code)
+        close_model(model);
+    return code;
+}
+
+/* ---- opening a model again --------------------------------------------------------------------------------------- */
+/* The object that the record names, if it is where a run of this user's would have it: at a full path without links,
+ * and not among the files of the run. */
+static int check_recorded_object(const char *name, const char *dir, failure *f)
+{
+    char *real = realpath(name, NULL), *inside = realpath(dir, NULL);
+    size_t length = inside ? strlen(inside) : 0;
+    int code = 0;
+    if (*name != '/')
+        code = fail(f, EX_TEMPFAIL, "the run in %s names its model %s: expected a full path; name the model yourself",
+                    dir, name);
+    else if (!real)
+        code = fail(f, EX_NOINPUT, "cannot open %s, the model of the run in %s: %s", name, dir, strerror(errno));
+    else if (strcmp(real, name))
+        code = fail(f, EX_TEMPFAIL, "%s, the model of the run in %s, is %s now: name the model yourself", name, dir,
+                    real);
+    else if (length && !strncmp(real, inside, length) && real[length] == '/')
+        code = fail(f, EX_TEMPFAIL, "the model of the run in %s lies in that directory itself: name the model yourself",
+                    dir);
+    free(real);
+    free(inside);
+    return code;
+}
+
+/* A model is code. It is loaded if the user names it, or trusts the name that the run directory has. */
+static int choose_object(json_t *reopen, const char *dir, const model_trust *trust, failure *f)
+{
+    const char *name = text_at(reopen, "model"), *program = text_at(reopen, "program");
+    if (trust->named) {
+        json_object_set_new(reopen, "model", absolute(trust->named));
+        return 0;
+    }
+    if (!trust->recorded)
+        return fail(f, EX_TEMPFAIL,
+                    "the run in %s needs its model, and that is code which would run with your rights: name the model "
+                    "again, or load %s with --trust-model",
+                    dir, program ? program : name);
+    int code = *name == '/' && program ? check_compiled(reopen, program, name, f) : 0;
+    return code ? code : check_recorded_object(name, dir, f);
+}
+
+int open_again(json_t *asked, const char *dir, const model_trust *trust, opened_model *model, failure *f)
+{
+    json_t *reopen = json_object_get(asked, "reopen");
+    const char *name = record_reopen(asked, "model"), *data = record_reopen(asked, "data");
+    if (!name)
+        return fail(f, EX_TEMPFAIL, "the record of the run does not name a model");
+    bool object = is_shared_object(name);
+    if (!object && trust->named && strcmp(trust->named, name))
+        return fail(f, EX_USAGE, "the model of the run in %s is %s, not '%s'", dir, name, trust->named);
+    int code = object ? choose_object(reopen, dir, trust, f) : 0;
+    name = record_reopen(asked, "model");
+    if (!code)
+        code = check_file(reopen, data, "data_hash", f);
+    if (!code && object)
+        code = check_file(reopen, name, "model_hash", f);
+    return code ? code : open_with_record(asked, name, data, model, f);
 }
 
 static json_t *names_json(size_t n, const char *const *names)

@@ -55,9 +55,24 @@ double record_number(const json_t *asked, const char *name, double otherwise);
 bool record_given(const json_t *asked, const char *name);
 void record_set(json_t *asked, const char *name, const char *value);
 
-/* Opens the model, after checking that its files are those of the record (EX_TEMPFAIL if they have
- * changed; `fresh`: notes what they are now). */
-int open_recorded(json_t *asked, bool fresh, opened_model *model, failure *f);
+/* Opens the model of a new run, and notes what its files are. */
+int open_new(json_t *asked, opened_model *model, failure *f);
+
+/* A run directory may come from anybody, and the model that it names may be a shared object. Such a model is opened
+ * only if the user asks for it. */
+typedef struct {
+    bool recorded;     /* --trust-model: the object that the record names */
+    const char *named; /* or this one, which the user has named again; NULL: none */
+} model_trust;
+#define TRUST_MODEL_HELP "load the shared object that the run names as its model: code, which runs with your rights"
+#define NAMED_MODEL_HELP "the shared object that the run was made with, named again: loaded instead of the recorded one"
+
+/* What the command line says of it. */
+int given_trust(const arguments *a, model_trust *trust, failure *f);
+
+/* Opens the model of the run in dir again, after checking that its files are those of the record. EX_TEMPFAIL: they
+ * have changed, or the model is code that nobody trusts. */
+int open_again(json_t *asked, const char *dir, const model_trust *trust, opened_model *model, failure *f);
 
 /* A string of reopen, or NULL. */
 const char *record_reopen(const json_t *asked, const char *key);

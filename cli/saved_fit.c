@@ -1,7 +1,6 @@
 /* saved_fit.c - from the checkpoint (or result) of a run to its fit, without the data where possible. */
 #include "saved_fit.h"
 #include "run_directory.h"
-#include "run_record.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
@@ -12,6 +11,7 @@ void free_saved(saved_fit *s)
     wvgd_free(s->fit);
     if (s->model.owner)
         close_model(&s->model);
+    free_values(&s->stored);
     json_decref(s->asked);
     free(s->state);
     free(s->names);
@@ -49,11 +49,25 @@ static int shape_model(saved_fit *s, const char *dir, failure *f)
 }
 
 /* A model with constraints shows its draws itself; one with a cost of its own tells their cells. */
-static int reopen_model(saved_fit *s, failure *f)
+static int reopen_model(saved_fit *s, const char *dir, const model_trust *trust, failure *f)
 {
     failure why;
-    int code = open_recorded(s->asked, false, &s->model, &why);
+    int code = open_again(s->asked, dir, trust, &s->model, &why);
     return code ? fail(f, code, "draws of this run need the model itself, and its data: %s", why.text) : 0;
+}
+
+/* The stored values in the place of the model. */
+static int take_stored(saved_fit *s, const char *dir, size_t whole, failure *f)
+{
+    int code = shape_model(s, dir, f);
+    if (!code)
+        code = read_values(s->asked, s->state, whole, &s->stored, f);
+    s->model.shown = s->stored.P;
+    s->model.shown_names = s->stored.names;
+    s->model.show = find_values;
+    s->model.show_self = &s->stored;
+    s->from_store = true;
+    return code;
 }
 
 static int restore_fit(saved_fit *s, const char *dir, failure *f)
@@ -79,7 +93,8 @@ static int restore_fit(saved_fit *s, const char *dir, failure *f)
     return 0;
 }
 
-int read_saved(const char *dir, json_t **asked, void **state, size_t *size, failure *f)
+/* The same, with the size of all that is there. */
+static int read_whole(const char *dir, json_t **asked, void **state, size_t *size, failure *f)
 {
     bool there = !access(dir, F_OK), closed = has_run_file(dir, RESULT_FILE);
     const char *file = closed ? RESULT_FILE : CHECKPOINT_FILE;
@@ -98,10 +113,27 @@ int read_saved(const char *dir, json_t **asked, void **state, size_t *size, fail
                : fail(f, EX_DATAERR, "%s/%s belongs to another run than %s/" RUN_FILE, dir, file, dir);
 }
 
-int load_saved(saved_fit *s, const char *dir, failure *f)
+int read_saved(const char *dir, json_t **asked, void **state, size_t *size, failure *f)
 {
-    int code = read_saved(dir, &s->asked, &s->state, &s->size, f);
+    int code = read_whole(dir, asked, state, size, f);
     if (!code)
-        code = needs_model(s->asked) ? reopen_model(s, f) : shape_model(s, dir, f);
-    return code ? code : restore_fit(s, dir, f);
+        *size = stored_state_size(*asked, *size);
+    return code;
+}
+
+int load_saved(saved_fit *s, const char *dir, const model_trust *trust, failure *f)
+{
+    size_t whole = 0;
+    int code = read_whole(dir, &s->asked, &s->state, &whole, f);
+    if (code)
+        return code;
+    s->size = stored_state_size(s->asked, whole);
+    bool open = needs_model(s->asked), told = trust->recorded || trust->named;
+    if (open && !told && has_stored_values(s->asked))
+        code = take_stored(s, dir, whole, f);
+    else
+        code = open ? reopen_model(s, dir, trust, f) : shape_model(s, dir, f);
+    if (!code)
+        code = restore_fit(s, dir, f);
+    return !code && s->from_store ? match_values(&s->stored, s->fit, f) : code;
 }

@@ -3,6 +3,7 @@
  *     JSON text  state  FNV-1a of all that comes before */
 #include "run_directory.h"
 #include "json_file.h"
+#include "text.h"
 #include "write.h"
 #include <dirent.h>
 #include <errno.h>
@@ -359,19 +360,39 @@ uint64_t hash_text(const char *text)
     return hash_bytes(hash_start, text, strlen(text));
 }
 
+/* Opens a plain file of a size that data may have; anything else could wait, or never end. */
+static int open_plain(const char *path, int *fd, failure *f)
+{
+    struct stat s;
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (*fd < 0)
+        return fail(f, EX_NOINPUT, "cannot open %s: %s", path, strerror(errno));
+    int code = 0;
+    if (fstat(*fd, &s))
+        code = fail(f, EX_NOINPUT, "cannot read %s: %s", path, strerror(errno));
+    else if (!S_ISREG(s.st_mode))
+        code = fail(f, EX_NOINPUT, "cannot read %s: found %s, expected a file", path,
+                    S_ISDIR(s.st_mode) ? "a directory" : "a pipe or a device");
+    else
+        code = check_file_size(path, (unsigned long long)s.st_size, f);
+    if (code)
+        close(*fd);
+    return code;
+}
+
 int hash_file(const char *path, uint64_t *hash, failure *f)
 {
-    FILE *stream = fopen(path, "rb");
-    if (!stream)
-        return fail(f, EX_NOINPUT, "cannot open %s: %s", path, strerror(errno));
-    char buffer[65536];
+    int fd;
+    char buffer[4096 - 256];
+    ssize_t n = 0;
+    if (open_plain(path, &fd, f))
+        return f->code;
     *hash = hash_start;
-    for (size_t n; (n = fread(buffer, 1, sizeof buffer, stream)) > 0;)
-        *hash = hash_bytes(*hash, buffer, n);
-    bool bad = ferror(stream) != 0;
-    int error = errno;
-    fclose(stream);
-    return bad ? fail(f, EX_NOINPUT, "cannot read %s: %s", path, strerror(error)) : 0;
+    while ((n = read(fd, buffer, sizeof buffer)) > 0 || (n < 0 && errno == EINTR))
+        *hash = n > 0 ? hash_bytes(*hash, buffer, (size_t)n) : *hash;
+    int code = n < 0 ? fail(f, EX_NOINPUT, "cannot read %s: %s", path, strerror(errno)) : 0;
+    close(fd);
+    return code;
 }
 
 /* ---- run.json ---------------------------------------------------------------------------------------------------- */

@@ -25,6 +25,13 @@ static size_t line_of(const char *text, const char *at)
     return line;
 }
 
+int check_file_size(const char *path, unsigned long long size, failure *f)
+{
+    return size <= largest_file
+               ? 0
+               : fail(f, EX_DATAERR, "%s: found %llu bytes, expected at most %zu", path, size, largest_file);
+}
+
 /* Makes room for at least one more byte and the final NUL. */
 static int grow(char **text, size_t *room, const char *path, failure *f)
 {
@@ -71,9 +78,11 @@ int read_text(const char *path, char **text, size_t *size, failure *f)
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return fail(f, EX_NOINPUT, "cannot open %s: %s", path, strerror(errno));
-    int code;
-    if (fstat(fd, &about) == 0 && S_ISDIR(about.st_mode))
+    int code, known = fstat(fd, &about) == 0;
+    if (known && S_ISDIR(about.st_mode))
         code = fail(f, EX_NOINPUT, "cannot read %s: found a directory, expected a file", path);
+    else if (known && S_ISREG(about.st_mode) && check_file_size(path, (unsigned long long)about.st_size, f))
+        code = f->code;
     else
         code = read_all(fd, path, text, size, f);
     close(fd);

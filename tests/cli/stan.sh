@@ -82,7 +82,7 @@ grep -v '^#' first/draws.csv | sed -n 2p | grep -q ',2$' || complain "generated 
 expect 0 anything "${fit[@]}" --threads 2 --quiet --out second
 same_but_times first second
 [ "$(compiled)" = 1 ] || complain "compiled again: $(cat bridgestan/log)"
-expect 0 silence "$wvgd" sample first --resample -n 1000
+expect 0 silence "$wvgd" sample first --resample -n 1000 --trust-model
 cmp -s stdout first/draws.csv || complain "generated quantities differ in sample --resample"
 [ -z "$(ls work)" ] || complain "the temporary directory is not empty: $(ls work)"
 echo '// more' >>program/normal.stan
@@ -153,19 +153,24 @@ done
 
 # ---- going on ----------------------------------------------------------------------------------------------------------------------------------
 expect 0 anything "${fit[@]}" --max-iter 3 --threads 1 --quiet --out limited
-expect 0 anything "$wvgd" fit --resume limited --quiet --max-iter 2000
+expect 75 'needs its model, and that is code.*program/normal.stan with --trust-model' "$wvgd" stan --resume limited --quiet --max-iter 2000
+cp -r limited named
+expect 0 anything "$wvgd" fit --resume limited --quiet --max-iter 2000 --trust-model
+expect 0 anything "$wvgd" stan --resume named program/normal.stan --quiet --max-iter 2000
 expect 0 anything "${fit[@]}" --max-iter 2000 --quiet --out whole
 same_but_times whole limited
+same_but_times whole named
 expect 0 anything "${fit[@]}" --max-iter 3 --quiet --overwrite --out limited
 rm -r cache
-expect 66 'compiled form of .*program/normal.stan is gone, the cache was cleaned: .*wvgd stan-compile' "$wvgd" fit --resume limited --quiet
-expect 66 'the cache was cleaned' "$wvgd" sample limited -n 3
-expect 0 anything "$wvgd" stan-compile program/normal.stan
-expect 0 anything "$wvgd" stan --resume limited --quiet --max-iter 2000
+expect 66 'compiled form of .*program/normal.stan is gone, the cache was cleaned: .*wvgd stan-compile' "$wvgd" fit --resume limited --quiet --trust-model
+expect 66 'the cache was cleaned' "$wvgd" sample limited -n 3 --trust-model
+expect 0 silence "$wvgd" sample limited -n 3
+expect 64 'normal.stan is a Stan program: wvgd stan-compile' "$wvgd" fit --resume limited --quiet program/normal.stan
+expect 0 anything "$wvgd" stan --resume limited program/normal.stan --quiet --max-iter 2000 # compiles it again
 same_but_times whole limited
 rm -r cache
 echo '// other' >>program/normal.stan
-expect 75 'normal.stan has changed since the run began' "$wvgd" fit --resume limited --quiet
+expect 75 'normal.stan has changed since the run began' "$wvgd" fit --resume limited --quiet --trust-model
 
 # ---- the cache ------------------------------------------------------------------------------------------------------------------------------------
 mkdir -p cache/wvgd/stan && chmod 777 cache/wvgd/stan

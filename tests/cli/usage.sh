@@ -147,7 +147,7 @@ done
 expect 0 silence "$wvgd" sample run -n 5 --out run/mine.csv
 rm run/mine.csv
 expect 64 'cannot change' "$wvgd" fit --resume run --particles 3
-expect 64 'takes the model from the run' "$wvgd" fit mixture --resume run
+expect 64 "model of the run in run is mixture, not 'logistic'" "$wvgd" fit logistic --resume run
 mkdir none
 expect 66 'none is no run directory' "$wvgd" summary none
 expect 66 'none is no run directory' "$wvgd" sample none

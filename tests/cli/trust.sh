@@ -1,0 +1,86 @@
+#!/bin/bash
+# trust.sh WVGD SOURCE: what run directories, models and data from somebody else can do: load code, end the program, speak to the terminal, make it read what it should not.
+. "$(dirname "$0")/check.sh"
+objects=$(dirname "$wvgd")/tests
+cp "$objects/plugin.so" "$objects/fake_stan.so" "$objects/failing.so" .
+mkdir own && cp plugin.so fake_stan.so own
+
+# ---- a model that ends the program, or never answers --------------------------------------------------------------------------
+for config in exit _exit _Exit quick open _open; do
+    expect 70 'exit was called from its shared object' "$wvgd" fit ./failing.so --config $config --quiet --out "gone$config"
+done
+expect 0 anything "$wvgd" fit ./failing.so --config child --max-iter 3 --quiet --out child # its children may
+perl -e '$SIG{INT} = "DEFAULT"; exec @ARGV' "$wvgd" fit ./failing.so --config endless --quiet --out endless >stdout 2>stderr &
+process=$!
+for _ in $(seq 250); do
+    [ ! -e endless/checkpoint ] || break
+    sleep 0.02
+done
+sleep 0.3
+kill -INT $process
+for _ in $(seq 100); do
+    ! grep -q 'a second signal ends at once' stderr || break
+    sleep 0.02
+done
+grep -q 'a second signal ends at once' stderr || complain "the first signal says nothing: $(cat stderr)"
+kill -0 $process || complain "the first signal has ended it"
+kill -INT $process
+(sleep 5; kill -KILL $process 2>/dev/null) & # not forever
+wait $process
+code=$?
+[ $code = 130 ] || complain "exit code $code after two signals"
+
+# ---- data are looked at before they are read to their end -----------------------------------------------------------------------
+truncate -s 900G huge.csv
+expect 65 'huge.csv: found 966367641600 bytes, expected at most' timeout 20 "$wvgd" fit logistic --data huge.csv --quiet --out run
+truncate -s 4G zeros.csv
+expect 65 'zeros.csv:1: found a NUL byte' timeout 2 "$wvgd" fit logistic --data zeros.csv --quiet --out run
+expect 65 'found a NUL byte' timeout 2 "$wvgd" fit ./plugin.so --data zeros.csv --quiet --out run
+[ ! -e run ] || complain "bad data have left a directory"
+rm huge.csv zeros.csv
+
+# ---- the model of a run is code -------------------------------------------------------------------------------------------------
+expect 0 anything "$wvgd" fit ./own/plugin.so --config 3 --particles 2 --max-iter 3 --quiet --out plugged
+expect 0 anything "$wvgd" fit ./own/fake_stan.so --particles 2 --quiet --out stan
+for run in plugged stan; do
+    expect 75 'needs its model, and that is code.*--trust-model' "$wvgd" fit --resume $run --quiet
+    expect 75 'needs its model, and that is code.*--trust-model' "$wvgd" quantize $run --particles 3 --quiet
+done
+[ ! -e plugged/cells-3 ] || complain "quantize has left a directory"
+cp -r plugged again
+expect 0 anything "$wvgd" fit --resume plugged --max-iter 5 --trust-model --quiet
+expect 0 anything "$wvgd" fit --resume again --max-iter 5 --quiet ./plugin.so # another file with the same content
+same_but_times plugged again
+expect 75 'fake_stan.so has changed since the run began' "$wvgd" fit --resume plugged --max-iter 7 --quiet ./fake_stan.so
+expect 0 anything "$wvgd" quantize stan --particles 3 --model ./fake_stan.so --quiet --out three
+expect 0 anything "$wvgd" quantize stan --particles 3 --trust-model --quiet --out three2
+same_but_times three three2
+expect 75 'stan/run.json names the model .*/fake_stan.so, and that is code' "$wvgd" fit --config stan/run.json --quiet --out new
+expect 0 anything "$wvgd" fit --config stan/run.json --quiet --out new ./fake_stan.so
+expect 0 anything "$wvgd" fit --config stan/run.json --quiet --out new2 --trust-model
+cmp -s <(cut -d, -f1-7 new/draws.csv | grep -v '^# model') <(cut -d, -f1-7 new2/draws.csv | grep -v '^# model') || complain "another model"
+echo '{"trust-model": true, "model": "./fake_stan.so"}' >sly.json
+expect 65 'expected it on the command line only' "$wvgd" fit --config sly.json --quiet --out sly
+
+# results need no model
+expect 0 silence "$wvgd" sample stan --trust-model
+cp stdout with
+expect 0 silence "$wvgd" sample stan --trust-model --resample -n 500 --seed 7
+grep -v '^#' stdout | cut -d, -f1-7 >with.posterior # but for the random numbers of generated quantities
+expect 0 silence "$wvgd" sample stan --trust-model --weighted
+cp stdout with.weighted
+rm -r own fake_stan.so
+expect 0 silence "$wvgd" sample stan
+cmp -s stdout with || complain "stored draws of the ensemble differ: $(diff stdout with | head -4)"
+expect 0 silence "$wvgd" sample stan --resample -n 500 --seed 7
+grep -v '^#' stdout | cut -d, -f1-7 | cmp -s - with.posterior || complain "stored draws of the posterior differ"
+expect 0 silence "$wvgd" sample stan --weighted
+cut -d, -f1-7 stdout | cmp -s - <(cut -d, -f1-7 with.weighted) || complain "stored weighted draws differ"
+expect 75 'keeps quantities of 1000 draws of the ensemble.*--trust-model' "$wvgd" sample stan -n 1001
+expect 75 'keeps quantities' "$wvgd" sample stan --seed 2
+expect 0 silence "$wvgd" summary stan
+expect 66 'cannot open .*/own/fake_stan.so' "$wvgd" fit --resume stan --trust-model
+if "$wvgd" report stan -o page.html >stdout 2>stderr; then
+    ! grep -q 'could not be restored' page.html || complain "the report needs the model"
+fi
+finish
