@@ -14,7 +14,6 @@
 #include "signals.h"
 #include "start_file.h"
 #include "stored_values.h"
-#include "write.h"
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,12 +29,13 @@ typedef struct {
     double *start; /* [N][D] particles of --init FILE.csv, or NULL */
     wvgd_fit *fit;
     const char *dir;
-    int lock;           /* descriptor of the locked directory, or -1 */
-    bool made, resumed; /* the directory is new; its run goes on */
-    double every;       /* seconds between checkpoints */
-    double saved_at;    /* when the last one was written */
-    size_t saves;       /* checkpoints written on the way */
-    void *kept;         /* state before the last step that may end the iterations, or NULL */
+    const char *checkpoint; /* its file in dir */
+    int lock;               /* descriptor of the locked directory, or -1 */
+    bool made, resumed;     /* the directory is new; its run goes on */
+    double every;           /* seconds between checkpoints */
+    double saved_at;        /* when the last one was written */
+    size_t saves;           /* checkpoints written on the way */
+    void *kept;             /* state before the last step that may end the iterations, or NULL */
     size_t kept_size;
     json_t *kept_asked; /* the record then */
     shown_draws shown;  /* closing draws of a fit that has ended */
@@ -77,13 +77,21 @@ static void drop_kept(fit_run *r)
     r->kept_asked = NULL;
 }
 
-static int save_state(fit_run *r, const char *file, failure *f)
+/* A checkpoint on the way. The first is `passing`: there is nothing to lose yet. */
+static int write_kept(fit_run *r, bool passing, failure *f)
+{
+    file_set set = set_of_run(r->dir);
+    set.passing = passing;
+    if (write_checkpoint(&set, r->checkpoint, r->kept_asked, r->kept, r->kept_size, f))
+        return f->code;
+    return commit_files(&set, f);
+}
+
+static int save_state(fit_run *r, bool passing, failure *f)
 {
     int code = keep_state(r, f);
-    if (!code && r->shown.n && r->model.show) /* the fit has ended */
-        code = store_values(r->kept_asked, r->fit, &r->model, &r->shown, &r->kept, &r->kept_size, f);
     if (!code)
-        code = write_checkpoint(r->dir, file, r->kept_asked, r->kept, r->kept_size, f);
+        code = write_kept(r, passing, f);
     drop_kept(r);
     r->saved_at = clock_now();
     return code;
@@ -93,7 +101,7 @@ static int save_state(fit_run *r, const char *file, failure *f)
 static void save_on_the_way(fit_run *r)
 {
     failure f;
-    if (!save_state(r, CHECKPOINT_FILE, &f)) {
+    if (!save_state(r, false, &f)) {
         r->saves++;
         return;
     }
@@ -119,7 +127,7 @@ static void end_early(fit_run *r)
 {
     failure f;
     r->early = true;
-    if (r->kept && write_checkpoint(r->dir, CHECKPOINT_FILE, r->kept_asked, r->kept, r->kept_size, &f)) {
+    if (r->kept && write_kept(r, false, &f)) {
         hide_progress(&r->display);
         fprintf(stderr, "wvgd: warning: no checkpoint: %s\n", f.text);
     }
@@ -170,51 +178,56 @@ static int iterate(fit_run *r, failure *f)
 }
 
 /* ---- results ----------------------------------------------------------------------------------------------------- */
-static int write_draws(const fit_run *r, failure *f)
+static int write_draws(const fit_run *r, file_set *set, failure *f)
 {
-    whole_file w;
-    char *path = run_path(r->dir, DRAWS_FILE);
-    int code = path ? begin_file(&w, path, f) : fail(f, EX_SOFTWARE, "no memory");
-    if (!code) {
-        const char *name = json_string_value(json_object_get(json_object_get(r->asked, "model"), "name"));
-        code = put_draws(w.stream, r->fit, &r->model, name ? name : "model", RESAMPLED_DRAWS, r->options.seed,
-                         record_count(r->asked, "output-draws", 1000), f);
-        if (code)
-            abandon_file(&w);
-        else
-            code = finish_file(&w, f);
-    }
-    free(path);
+    const char *name = json_string_value(json_object_get(json_object_get(r->asked, "model"), "name"));
+    FILE *stream = add_file(set, DRAWS_FILE, f);
+    return stream ? put_draws(stream, r->fit, &r->model, name ? name : "model", RESAMPLED_DRAWS, r->options.seed,
+                              record_count(r->asked, "output-draws", 1000), f)
+                  : f->code;
+}
+
+/* The closed state. A run that ended early keeps its checkpoint as well, from which it can go on. */
+static int write_end(fit_run *r, file_set *set, failure *f)
+{
+    bool next = !strcmp(r->checkpoint, NEXT_FILE);
+    int code = keep_state(r, f);
+    if (!code && r->shown.n && r->model.show)
+        code = store_values(r->kept_asked, r->fit, &r->model, &r->shown, &r->kept, &r->kept_size, f);
+    if (!code)
+        code = write_checkpoint(set, r->early ? RESULT_FILE : CHECKPOINT_FILE, r->kept_asked, r->kept, r->kept_size, f);
+    drop_kept(r);
+    if (!code && r->early && next)
+        code = add_move(set, NEXT_FILE, CHECKPOINT_FILE, f);
+    if (!r->early)
+        add_removal(set, RESULT_FILE);
+    if (!r->early && next)
+        add_removal(set, NEXT_FILE);
     return code;
 }
 
-/* The state, then tables, then run.json: whoever sees run.json of a run that has ended finds
- * everything else in place. */
+/* All files of the run together, in the place of those that are there. */
 static int write_files(fit_run *r, const wvgd_results *results, const json_t *run, failure *f)
 {
     size_t rows;
     const wvgd_trace_row *trace = wvgd_trace(r->fit, &rows);
+    file_set set = set_of_run(r->dir);
     r->early = r->early && results->stop != WVGD_CONVERGED;
     note_end(r->asked, r->fit);
-    int code = save_state(r, r->early ? RESULT_FILE : CHECKPOINT_FILE, f);
-    if (!code && !r->early) {
-        char *old = run_path(r->dir, RESULT_FILE);
-        if (old)
-            unlink(old);
-        free(old);
-    }
+    int code = write_end(r, &set, f);
     if (!code)
-        code = write_draws(r, f);
+        code = write_draws(r, &set, f);
     if (!code)
-        code = write_particles(r->dir, results, r->model.model.names, f);
+        code = write_particles(&set, results, r->model.model.names, f);
     if (!code)
-        code = write_trace(r->dir, rows, results->N, trace, wvgd_trace_beta(r->fit), f);
+        code = write_trace(&set, rows, results->N, trace, wvgd_trace_beta(r->fit), f);
     if (!code)
-        code = write_history(r->dir, r->asked, results->D, r->model.model.names, f);
+        code = write_history(&set, r->asked, results->D, r->model.model.names, f);
     if (!code)
-        code = write_run(r->dir, run, f);
+        code = write_run(&set, run, f);
     if (!code)
-        forget_old_run(r->dir);
+        return commit_files(&set, f);
+    abandon_files(&set);
     return code;
 }
 
@@ -378,9 +391,10 @@ static int begin_new(fit_run *r, const arguments *a, failure *f)
     if (!code)
         code = make_run_directory(r->dir, overwrite, &r->lock, &r->made, f);
     if (!code) {
-        code = save_state(r, CHECKPOINT_FILE, f);
+        r->checkpoint = file_to_begin(r->dir);
+        code = save_state(r, true, f);
         if (code)
-            remove_run(r->dir, r->made);
+            discard_run(r->dir, r->checkpoint, r->made);
     }
     return code;
 }
@@ -396,11 +410,12 @@ static int begin_again(fit_run *r, const arguments *a, failure *f)
     int code = given_trust(a, &trust, f);
     if (!code)
         code = lock_run_directory(r->dir, &r->lock, f);
-    if (!code && !has_run_file(r->dir, CHECKPOINT_FILE))
+    r->checkpoint = code ? CHECKPOINT_FILE : file_to_resume(r->dir);
+    if (!code && !has_run_file(r->dir, r->checkpoint))
         code = fail(f, EX_TEMPFAIL, "cannot resume: %s has no checkpoint", r->dir);
     if (!code)
-        code = read_checkpoint(r->dir, CHECKPOINT_FILE, &r->asked, &state, &size, f);
-    if (!code && !same_run(r->asked, r->dir))
+        code = read_checkpoint(r->dir, r->checkpoint, &r->asked, &state, &size, f);
+    if (!code && strcmp(r->checkpoint, NEXT_FILE) && !same_run(r->asked, r->dir))
         code = fail(f, EX_TEMPFAIL, "cannot resume: %s/" CHECKPOINT_FILE " belongs to another run than %s/" RUN_FILE,
                     r->dir, r->dir);
     if (!code)
@@ -443,9 +458,9 @@ static void give_up(fit_run *r, failure *f)
     char why[sizeof f->text];
     memcpy(why, f->text, sizeof why);
     if (!r->resumed && !r->saves)
-        remove_run(r->dir, r->made);
-    else if (has_old_run(r->dir))
-        fail(f, f->code, "%.700s; the run that was to be replaced is kept as %s/*.old", why, r->dir);
+        discard_run(r->dir, r->checkpoint, r->made);
+    else if (!strcmp(r->checkpoint, NEXT_FILE))
+        fail(f, f->code, "%.700s; the run that was to be replaced is still in %s", why, r->dir);
 }
 
 static int run_fit(arguments *a, failure *f)

@@ -146,9 +146,14 @@ static int write_begun(quantization *q, const char *out, bool overwrite, bool *m
     if (!code)
         code = make_run_directory(out, overwrite, &lock, made, f);
     if (!code) {
-        code = write_checkpoint(out, CHECKPOINT_FILE, q->asked, state, size, f);
+        const char *file = file_to_begin(out);
+        file_set set = set_of_run(out);
+        set.passing = true; /* nothing is lost that could not be had again */
+        code = write_checkpoint(&set, file, q->asked, state, size, f);
+        if (!code)
+            code = commit_files(&set, f);
         if (code)
-            remove_run(out, *made);
+            discard_run(out, file, *made);
     }
     if (lock >= 0)
         close(lock);
@@ -172,8 +177,8 @@ static int go_on(const arguments *q, bool made, failure *f)
     a.object = given(q, "model"); /* the user has named it */
     if (!code)
         code = fit_command.run(&a, f);
-    if (code && !has_run_file(out, RUN_FILE) && !has_old_run(out))
-        remove_run(out, made);
+    if (code && (has_run_file(out, NEXT_FILE) || !has_run_file(out, RUN_FILE))) /* it has not ended */
+        discard_run(out, file_to_resume(out), made);
     free_arguments(&a);
     free(dir);
     return code;

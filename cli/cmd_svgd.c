@@ -405,6 +405,22 @@ static void print_warnings(const json_t *run)
     }
 }
 
+/* Four files in the place of all that are there. */
+static int write_files(const svgd_run *r, const json_t *run, failure *f)
+{
+    static const char *const others[] = {HISTORY_FILE, RESULT_FILE, CHECKPOINT_FILE, NEXT_FILE};
+    file_set set = set_of_run(r->dir);
+    int code = write_svgd_tables(&set, &r->results, f);
+    if (!code)
+        code = write_run(&set, run, f);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        add_removal(&set, others[i]);
+    if (!code)
+        return commit_files(&set, f);
+    abandon_files(&set);
+    return code;
+}
+
 static int finish(svgd_run *r, failure *f)
 {
     int code = choose_bandwidth(r, f);
@@ -413,11 +429,7 @@ static int finish(svgd_run *r, failure *f)
         code = fail(f, EX_SOFTWARE, "no memory for the results");
     if (code)
         return code;
-    code = write_svgd_tables(r->dir, &r->results, f);
-    if (!code)
-        code = write_run(r->dir, run, f);
-    if (!code)
-        forget_old_run(r->dir);
+    code = write_files(r, run, f);
     print_warnings(run);
     print_summary(stdout, run, SHOWN_ROWS, r->dir);
     json_decref(run);
@@ -433,9 +445,9 @@ static int run_svgd(arguments *a, failure *f)
         code = iterate(&r, f);
         if (!code)
             code = finish(&r, f);
-        if (code)
-            remove_run(r.dir, r.made);
-        else if (!strcmp(r.results.stop, "stopped"))
+        if (code && r.made)
+            rmdir(r.dir);
+        if (!code && !strcmp(r.results.stop, "stopped"))
             code = fail(f, EXIT_INTERRUPTED, "interrupted; the results so far are in %s", r.dir);
     }
     svgd_free(r.svgd);

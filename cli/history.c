@@ -195,22 +195,19 @@ static void put_frame(FILE *s, size_t index, const json_t *frame, size_t D)
     }
 }
 
-int write_history(const char *dir, const json_t *asked, size_t D, const char *const *names, failure *f)
+int write_history(file_set *set, const json_t *asked, size_t D, const char *const *names, failure *f)
 {
-    whole_file w;
     const json_t *frames = json_object_get(json_object_get(asked, "history"), "frames");
-    char *path = run_path(dir, HISTORY_FILE);
-    int code = path ? begin_file(&w, path, f) : fail(f, EX_SOFTWARE, "no memory");
-    free(path);
-    if (code)
-        return code;
-    fputs("frame,iteration,evaluations,stage,pelbo,ess,kind,point,weight", w.stream);
+    FILE *s = add_file(set, HISTORY_FILE, f);
+    if (!s)
+        return f->code;
+    fputs("frame,iteration,evaluations,stage,pelbo,ess,kind,point,weight", s);
     for (size_t i = 0; i < D; i++) {
-        putc(',', w.stream);
-        put_name(w.stream, names[i]);
+        putc(',', s);
+        put_name(s, names[i]);
     }
-    putc('\n', w.stream);
+    putc('\n', s);
     for (size_t i = 0; i < json_array_size(frames); i++)
-        put_frame(w.stream, i + 1, json_array_get(frames, i), D);
-    return finish_file(&w, f);
+        put_frame(s, i + 1, json_array_get(frames, i), D);
+    return 0;
 }

@@ -7,6 +7,7 @@
 #ifndef WV_HISTORY_H
 #define WV_HISTORY_H
 #include "failure.h"
+#include "file_set.h"
 #include "wvgd.h"
 #include <jansson.h>
 
@@ -20,5 +21,5 @@ void note_batch(json_t *asked, const char *stage, const wvgd_fit *fit);
 void note_end(json_t *asked, const wvgd_fit *fit);
 
 /* history.csv. names: [D] of the coordinates. */
-int write_history(const char *dir, const json_t *asked, size_t D, const char *const *names, failure *f);
+int write_history(file_set *set, const json_t *asked, size_t D, const char *const *names, failure *f);
 #endif

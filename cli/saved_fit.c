@@ -96,6 +96,8 @@ static int restore_fit(saved_fit *s, const char *dir, failure *f)
 /* The same, with the size of all that is there. */
 static int read_whole(const char *dir, json_t **asked, void **state, size_t *size, failure *f)
 {
+    if (settle_run(dir, f))
+        return f->code;
     bool there = !access(dir, F_OK), closed = has_run_file(dir, RESULT_FILE);
     const char *file = closed ? RESULT_FILE : CHECKPOINT_FILE;
     if (there && !is_run_directory(dir))

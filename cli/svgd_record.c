@@ -235,71 +235,60 @@ json_t *svgd_json(const svgd_results *r)
 }
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
-static int begin_table(const char *dir, const char *file, whole_file *w, failure *f)
-{
-    char *path = run_path(dir, file);
-    int code = path ? begin_file(w, path, f) : fail(f, EX_SOFTWARE, "no memory for %s", file);
-    free(path);
-    return code;
-}
-
 static void put_field(FILE *s, double value)
 {
     putc(',', s);
     put_number(s, value);
 }
 
-static int write_particle_table(const char *dir, const svgd_results *r, failure *f)
+static int write_particle_table(file_set *set, const svgd_results *r, failure *f)
 {
-    whole_file w;
-    int code = begin_table(dir, PARTICLES_FILE, &w, f);
-    if (code)
-        return code;
-    fputs("particle,weight,log_p", w.stream);
+    FILE *s = add_file(set, PARTICLES_FILE, f);
+    if (!s)
+        return f->code;
+    fputs("particle,weight,log_p", s);
     for (size_t d = 0; d < r->view.D; d++) {
-        putc(',', w.stream);
-        put_name(w.stream, r->model->model.names[d]);
+        putc(',', s);
+        put_name(s, r->model->model.names[d]);
     }
-    putc('\n', w.stream);
+    putc('\n', s);
     for (size_t i = 0; i < r->view.n; i++) {
-        fprintf(w.stream, "%zu", i + 1);
-        put_field(w.stream, 1 / (double)r->view.n);
-        put_field(w.stream, r->view.log_p[i]);
+        fprintf(s, "%zu", i + 1);
+        put_field(s, 1 / (double)r->view.n);
+        put_field(s, r->view.log_p[i]);
         for (size_t d = 0; d < r->view.D; d++)
-            put_field(w.stream, r->view.z[i * r->view.D + d]);
-        putc('\n', w.stream);
+            put_field(s, r->view.z[i * r->view.D + d]);
+        putc('\n', s);
     }
-    return finish_file(&w, f);
+    return 0;
 }
 
-static int write_trace_table(const char *dir, const svgd_results *r, failure *f)
+static int write_trace_table(file_set *set, const svgd_results *r, failure *f)
 {
-    whole_file w;
-    int code = begin_table(dir, TRACE_FILE, &w, f);
-    if (code)
-        return code;
-    fputs("iteration,evaluations,seconds,mean_log_p,bandwidth,force\n", w.stream);
+    FILE *s = add_file(set, TRACE_FILE, f);
+    if (!s)
+        return f->code;
+    fputs("iteration,evaluations,seconds,mean_log_p,bandwidth,force\n", s);
     for (size_t k = 0; k < r->rows; k++) {
         const svgd_row *row = &r->row[k];
-        fprintf(w.stream, "%zu,%zu", row->iteration, row->evaluations);
-        put_field(w.stream, row->seconds);
-        put_field(w.stream, row->mean_log_p);
-        put_field(w.stream, row->bandwidth);
-        put_field(w.stream, row->force);
-        putc('\n', w.stream);
+        fprintf(s, "%zu,%zu", row->iteration, row->evaluations);
+        put_field(s, row->seconds);
+        put_field(s, row->mean_log_p);
+        put_field(s, row->bandwidth);
+        put_field(s, row->force);
+        putc('\n', s);
     }
-    return finish_file(&w, f);
+    return 0;
 }
 
 /* The particles, each once; lp_approx__ is the kernel density estimate. */
-static int write_draw_table(const char *dir, const svgd_results *r, failure *f)
+static int write_draw_table(file_set *set, const svgd_results *r, failure *f)
 {
-    whole_file w;
     const svgd_view *v = &r->view;
     const char *name = json_string_value(json_object_get(json_object_get(r->asked, "model"), "name"));
     double *log_q = calloc(v->n, sizeof *log_q), *values = calloc(r->model->shown + v->D, sizeof *values);
-    int code = log_q && values ? begin_table(dir, DRAWS_FILE, &w, f)
-                               : fail(f, EX_SOFTWARE, "no memory for %zu particles", v->n);
+    FILE *s = log_q && values ? add_file(set, DRAWS_FILE, f) : NULL;
+    int code = !log_q || !values ? fail(f, EX_SOFTWARE, "no memory for %zu particles", v->n) : s ? 0 : f->code;
     if (!code) {
         for (size_t i = 0; i < v->n; i++)
             log_q[i] = NAN;
@@ -307,23 +296,22 @@ static int write_draw_table(const char *dir, const svgd_results *r, failure *f)
             svgd_kde_log_density(v->n, v->D, v->z, r->kde, v->n, v->z, log_q);
         if (r->model->restart)
             r->model->restart(r->model->show_self, r->seed);
-        put_stan_head(w.stream, &(stan_csv_head){name ? name : "model", "svgd: the particles, each once", r->seed, v->n,
-                                                 v->n, r->model->shown, r->model->shown_names});
+        put_stan_head(s, &(stan_csv_head){name ? name : "model", "svgd: the particles, each once", r->seed, v->n, v->n,
+                                          r->model->shown, r->model->shown_names});
         for (size_t i = 0; i < v->n; i++) {
             show_particle(r, i, values);
-            put_stan_draw(w.stream, &(stan_csv_draw){v->log_p[i], log_q[i], i, 0}, r->model->shown, values);
+            put_stan_draw(s, &(stan_csv_draw){v->log_p[i], log_q[i], i, 0}, r->model->shown, values);
         }
-        code = finish_file(&w, f);
     }
     free(log_q);
     free(values);
     return code;
 }
 
-int write_svgd_tables(const char *dir, const svgd_results *r, failure *f)
+int write_svgd_tables(file_set *set, const svgd_results *r, failure *f)
 {
-    int code = write_draw_table(dir, r, f);
+    int code = write_draw_table(set, r, f);
     if (!code)
-        code = write_particle_table(dir, r, f);
-    return code ? code : write_trace_table(dir, r, f);
+        code = write_particle_table(set, r, f);
+    return code ? code : write_trace_table(set, r, f);
 }

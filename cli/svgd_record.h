@@ -3,6 +3,7 @@
 #ifndef WV_SVGD_RECORD_H
 #define WV_SVGD_RECORD_H
 #include "failure.h"
+#include "file_set.h"
 #include "open_model.h"
 #include "svgd.h"
 #include <jansson.h>
@@ -30,6 +31,6 @@ typedef struct {
 /* The object of run.json. NULL without memory. */
 json_t *svgd_json(const svgd_results *r);
 
-/* particles.csv, trace.csv and draws.csv in dir. */
-int write_svgd_tables(const char *dir, const svgd_results *r, failure *f);
+/* particles.csv, trace.csv and draws.csv. */
+int write_svgd_tables(file_set *set, const svgd_results *r, failure *f);
 #endif

@@ -1,4 +1,4 @@
-/* run_directory.c - the files of a run. Each of them is replaced as a whole; the checkpoint is
+/* run_directory.c - the files of a run. They are replaced together (file_set.h); the checkpoint is
  *     magic[8]  version  size of the JSON text  size of the state  (8 bytes each, in the machine's order)
  *     JSON text  state  FNV-1a of all that comes before */
 #include "run_directory.h"
@@ -13,10 +13,11 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sysexits.h>
+#include <time.h>
 #include <unistd.h>
 
-static const char *const run_files[] = {RUN_FILE,     DRAWS_FILE,  PARTICLES_FILE, TRACE_FILE,
-                                        HISTORY_FILE, RESULT_FILE, CHECKPOINT_FILE};
+static const char *const run_files[] = {RUN_FILE,     DRAWS_FILE,  PARTICLES_FILE,  TRACE_FILE,
+                                        HISTORY_FILE, RESULT_FILE, CHECKPOINT_FILE, NEXT_FILE};
 enum { RUN_FILES = sizeof run_files / sizeof *run_files };
 
 char *run_path(const char *dir, const char *file)
@@ -42,47 +43,29 @@ bool has_run_file(const char *dir, const char *file)
 }
 
 /* ---- the directory ----------------------------------------------------------------------------------------------- */
-/* What a file of a run is called while it is being written, and while another run is about to take its place. */
-static const char *const endings[] = {"", ".partial", ".old"};
-enum { WHOLE, PARTIAL, OLD, ENDINGS };
-
-/* Which file of a run has this name, and with which ending; RUN_FILES: none. */
-static size_t find_run_file(const char *name, size_t *ending)
+static bool is_run_file(const char *name)
 {
-    for (size_t k = 0; k < RUN_FILES; k++) {
-        size_t length = strlen(run_files[k]);
-        for (*ending = 0; !strncmp(name, run_files[k], length) && *ending < ENDINGS; ++*ending)
-            if (!strcmp(name + length, endings[*ending]))
-                return k;
-    }
-    return RUN_FILES;
+    for (size_t k = 0; k < RUN_FILES; k++)
+        if (!strcmp(name, run_files[k]))
+            return true;
+    return false;
 }
 
 /* Whether something lies in the directory; what was left half-written does not count. */
 static bool is_used(DIR *d)
 {
-    size_t ending;
     for (const struct dirent *e; (e = readdir(d));)
-        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") &&
-            (find_run_file(e->d_name, &ending) == RUN_FILES || ending != PARTIAL))
+        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && !is_temporary(e->d_name, NULL))
             return true;
     return false;
-}
-
-/* DIR/FILE and an ending, to be freed. */
-static char *ended_path(const char *dir, size_t k, size_t ending)
-{
-    char name[64];
-    snprintf(name, sizeof name, "%s%s", run_files[k], endings[ending]);
-    return run_path(dir, name);
 }
 
 /* Where files of a run are about to be written there must be nothing but files. */
 static int check_files(const char *dir, failure *f)
 {
-    for (size_t i = 0; i < RUN_FILES * ENDINGS; i++) {
+    for (size_t k = 0; k < RUN_FILES; k++) {
         struct stat s;
-        char *path = ended_path(dir, i / ENDINGS, i % ENDINGS);
+        char *path = run_path(dir, run_files[k]);
         if (!path)
             return no_memory(f);
         bool other = !lstat(path, &s) && !S_ISREG(s.st_mode) && !S_ISLNK(s.st_mode);
@@ -98,18 +81,31 @@ static int check_files(const char *dir, failure *f)
 
 bool is_run_directory(const char *dir)
 {
-    return has_run_file(dir, CHECKPOINT_FILE) || has_run_file(dir, RUN_FILE);
+    return has_run_file(dir, CHECKPOINT_FILE) || has_run_file(dir, RUN_FILE) || has_run_file(dir, NEXT_FILE);
+}
+
+const char *file_to_resume(const char *dir)
+{
+    return has_run_file(dir, NEXT_FILE) ? NEXT_FILE : CHECKPOINT_FILE;
+}
+
+const char *file_to_begin(const char *dir)
+{
+    return is_run_directory(dir) ? NEXT_FILE : CHECKPOINT_FILE;
 }
 
 /* Was it stopped by a limit, a signal or a crash? A run that has converged has nothing left to do,
  * and one of SVGD no checkpoint. */
 static bool can_go_on(const char *dir)
 {
-    return has_run_file(dir, CHECKPOINT_FILE) && (has_run_file(dir, RESULT_FILE) || !has_run_file(dir, RUN_FILE));
+    return has_run_file(dir, NEXT_FILE) ||
+           (has_run_file(dir, CHECKPOINT_FILE) && (has_run_file(dir, RESULT_FILE) || !has_run_file(dir, RUN_FILE)));
 }
 
 int check_run_directory(const char *dir, bool overwrite, failure *f)
 {
+    if (settle_run(dir, f))
+        return f->code;
     DIR *d = opendir(dir);
     struct stat s;
     if (!d && errno == ENOENT && !*dir)
@@ -121,7 +117,7 @@ int check_run_directory(const char *dir, bool overwrite, failure *f)
         return 0;
     if (!d)
         return fail(f, EX_CANTCREAT, "cannot write to %s: %s", dir, strerror(errno));
-    bool used = is_used(d), run = is_run_directory(dir) || has_old_run(dir);
+    bool used = is_used(d), run = is_run_directory(dir);
     closedir(d);
     if (used && !run)
         return fail(f, EX_CANTCREAT, "%s is not empty and not the directory of a run: choose another --out", dir);
@@ -134,71 +130,61 @@ int check_run_directory(const char *dir, bool overwrite, failure *f)
     return check_files(dir, f);
 }
 
-static void remove_files(const char *dir, size_t ending)
+void discard_run(const char *dir, const char *file, bool made)
 {
-    for (size_t k = 0; k < RUN_FILES; k++) {
-        char *path = ended_path(dir, k, ending);
-        if (path)
-            unlink(path);
-        free(path);
-    }
-}
-
-/* Files get another ending, unless there is one with that ending already. */
-static void rename_files(const char *dir, size_t from, size_t to)
-{
-    for (size_t k = 0; k < RUN_FILES; k++) {
-        char *old = ended_path(dir, k, from), *new = ended_path(dir, k, to);
-        if (old && new &&access(new, F_OK))
-            rename(old, new);
-        free(old);
-        free(new);
-    }
-}
-
-/* The run that is there makes room. One that never ended does not count if it was itself replacing one that had. */
-static void set_aside(const char *dir)
-{
-    if (has_run_file(dir, RUN_FILE) || !has_run_file(dir, RUN_FILE ".old"))
-        remove_files(dir, OLD);
-    rename_files(dir, WHOLE, OLD);
-    remove_files(dir, WHOLE);
-}
-
-void remove_run(const char *dir, bool made)
-{
-    remove_files(dir, PARTIAL);
-    remove_files(dir, WHOLE);
-    rename_files(dir, OLD, WHOLE);
+    char *path = run_path(dir, file);
+    if (path)
+        unlink(path);
+    free(path);
     if (made)
         rmdir(dir);
 }
 
-void forget_old_run(const char *dir)
+/* ---- one process at a time --------------------------------------------------------------------------------------- */
+/* Opens and locks the directory. 0 or an errno; EWOULDBLOCK: another process has it. File systems without locks: 0. */
+static int take_lock(const char *dir, int *lock)
 {
-    remove_files(dir, OLD);
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return errno;
+    if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
+        close(fd);
+        return EWOULDBLOCK;
+    }
+    *lock = fd;
+    return 0;
 }
 
-bool has_old_run(const char *dir)
+int settle_run(const char *dir, failure *f)
 {
-    return has_run_file(dir, CHECKPOINT_FILE ".old");
+    const struct timespec pause = {0, 10000000};
+    int lock = -1, error = EWOULDBLOCK;
+    for (int i = 0; i < 500 && error == EWOULDBLOCK; i++) { /* who has the lock may be about to complete it */
+        if (!has_incomplete_files(dir))
+            return 0;
+        error = take_lock(dir, &lock);
+        if (error == EWOULDBLOCK)
+            nanosleep(&pause, NULL);
+    }
+    if (error)
+        return fail(f, EX_CANTCREAT, "cannot complete the run in %s: %s", dir, strerror(error));
+    int code = complete_files(dir, is_run_file, f);
+    close(lock);
+    return code;
 }
 
 int lock_run_directory(const char *dir, int *lock, failure *f)
 {
-    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return fail(f, errno == ENOENT || errno == ENOTDIR ? EX_NOINPUT : EX_CANTCREAT, "cannot open %s: %s", dir,
-                    strerror(errno));
-    if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) { /* other errors: a file system without locks */
-        close(fd);
+    int error = take_lock(dir, lock);
+    if (error == EWOULDBLOCK)
         return fail(f, EX_CANTCREAT, "another process is writing to %s", dir);
-    }
-    /* killed just after it was set aside: there is nothing newer */
-    if (!has_run_file(dir, CHECKPOINT_FILE) && has_old_run(dir))
-        rename_files(dir, OLD, WHOLE);
-    *lock = fd;
-    return 0;
+    if (error)
+        return fail(f, error == ENOENT || error == ENOTDIR ? EX_NOINPUT : EX_CANTCREAT, "cannot open %s: %s", dir,
+                    strerror(error));
+    int code = complete_files(dir, is_run_file, f);
+    if (!code)
+        remove_leftovers(dir, NULL);
+    return code;
 }
 
 int make_run_directory(const char *dir, bool overwrite, int *lock, bool *made, failure *f)
@@ -209,22 +195,21 @@ int make_run_directory(const char *dir, bool overwrite, int *lock, bool *made, f
                     strerror(errno));
     if (lock_run_directory(dir, lock, f))
         return f->code = EX_CANTCREAT;
-    int code = *made ? 0 : check_run_directory(dir, overwrite, f); /* once more, now that nobody else can write to it */
-    if (!code && !*made) {
-        remove_files(dir, PARTIAL);
-        set_aside(dir);
-    }
-    return code;
+    return *made ? 0 : check_run_directory(dir, overwrite, f); /* once more, now that nobody else can write to it */
+}
+
+file_set set_of_run(const char *dir)
+{
+    return (file_set){.dir = dir, .whole = true};
 }
 
 bool belongs_to_run(const char *path)
 {
     char *real = realpath(path, NULL), *copy = strdup(real ? real : path), *slash = copy ? strrchr(copy, '/') : NULL;
-    size_t ending;
     if (slash)
         *slash = '\0';
     const char *name = slash ? slash + 1 : copy, *dir = !slash ? "." : slash == copy ? "/" : copy;
-    bool belongs = name && find_run_file(name, &ending) < RUN_FILES && is_run_directory(dir);
+    bool belongs = name && is_run_file(name) && is_run_directory(dir);
     free(copy);
     free(real);
     return belongs;
@@ -261,23 +246,21 @@ static uint64_t hash_words(uint64_t h, const char *data, size_t size)
     return hash_bytes(h, data + at, size - at);
 }
 
-int write_checkpoint(const char *dir, const char *file, const json_t *asked, const void *state, size_t size, failure *f)
+int write_checkpoint(file_set *s, const char *file, const json_t *asked, const void *state, size_t size, failure *f)
 {
-    char *path = run_path(dir, file), *text = json_dumps(asked, JSON_COMPACT | JSON_REAL_PRECISION(17));
-    whole_file w;
-    int code = path && text ? begin_file(&w, path, f) : no_memory(f);
+    char *text = json_dumps(asked, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    FILE *stream = text ? add_file(s, file, f) : NULL;
+    int code = !text ? no_memory(f) : stream ? 0 : f->code;
     if (!code) {
         header h = {"", VERSION, strlen(text), size};
         memcpy(h.magic, magic, sizeof magic);
         uint64_t sum = hash_words(hash_bytes(hash_bytes(hash_start, &h, sizeof h), text, strlen(text)), state, size);
-        fwrite(&h, sizeof h, 1, w.stream);
-        fwrite(text, 1, strlen(text), w.stream);
-        fwrite(state, 1, size, w.stream);
-        fwrite(&sum, sizeof sum, 1, w.stream);
-        code = finish_file(&w, f);
+        fwrite(&h, sizeof h, 1, stream);
+        fwrite(text, 1, strlen(text), stream);
+        fwrite(state, 1, size, stream);
+        fwrite(&sum, sizeof sum, 1, stream);
     }
     free(text);
-    free(path);
     return code;
 }
 
@@ -396,18 +379,16 @@ int hash_file(const char *path, uint64_t *hash, failure *f)
 }
 
 /* ---- run.json ---------------------------------------------------------------------------------------------------- */
-int write_run(const char *dir, const json_t *run, failure *f)
+int write_run(file_set *s, const json_t *run, failure *f)
 {
-    char *path = run_path(dir, RUN_FILE), *text = json_dumps(run, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
-    whole_file w;
-    int code = path && text ? begin_file(&w, path, f) : no_memory(f);
+    char *text = json_dumps(run, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
+    FILE *stream = text ? add_file(s, RUN_FILE, f) : NULL;
+    int code = !text ? no_memory(f) : stream ? 0 : f->code;
     if (!code) {
-        fputs(text, w.stream);
-        putc('\n', w.stream);
-        code = finish_file(&w, f);
+        fputs(text, stream);
+        putc('\n', stream);
     }
     free(text);
-    free(path);
     return code;
 }
 
@@ -463,6 +444,8 @@ int read_run(const char *dir, json_t **run, failure *f)
 {
     char *bytes = NULL;
     size_t size = 0;
+    if (settle_run(dir, f))
+        return f->code;
     if (!has_run_file(dir, RUN_FILE) && has_run_file(dir, CHECKPOINT_FILE))
         return fail(f, EX_NOINPUT, "the run in %s has not ended yet: wvgd fit --resume %s goes on with it", dir, dir);
     if (!access(dir, F_OK) && !is_run_directory(dir))
@@ -477,15 +460,6 @@ int read_run(const char *dir, json_t **run, failure *f)
 }
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
-/* Opens DIR/FILE. */
-static int begin_table(whole_file *w, const char *dir, const char *file, failure *f)
-{
-    char *path = run_path(dir, file);
-    int code = path ? begin_file(w, path, f) : no_memory(f);
-    free(path);
-    return code;
-}
-
 static void put_fields(FILE *stream, size_t n, const double *values)
 {
     for (size_t i = 0; i < n; i++) {
@@ -494,46 +468,44 @@ static void put_fields(FILE *stream, size_t n, const double *values)
     }
 }
 
-int write_particles(const char *dir, const wvgd_results *r, const char *const *names, failure *f)
+int write_particles(file_set *set, const wvgd_results *r, const char *const *names, failure *f)
 {
-    whole_file w;
-    int code = begin_table(&w, dir, PARTICLES_FILE, f);
-    if (code)
-        return code;
-    fputs("particle,beta,beta_se,weight,log_Z,elbo,elbo_se,ess,pareto_k", w.stream);
+    FILE *s = add_file(set, PARTICLES_FILE, f);
+    if (!s)
+        return f->code;
+    fputs("particle,beta,beta_se,weight,log_Z,elbo,elbo_se,ess,pareto_k", s);
     for (size_t i = 0; i < r->D; i++) {
-        putc(',', w.stream);
-        put_name(w.stream, names[i]);
+        putc(',', s);
+        put_name(s, names[i]);
     }
     for (size_t j = 0; j < r->N; j++) {
         const double values[] = {r->beta[j], r->beta_se[j], r->weight[j],   r->log_Z[j],
                                  r->elbo[j], r->elbo_se[j], r->cell_ess[j], r->cell_pareto_k[j]};
-        fprintf(w.stream, "\n%zu", j + 1);
-        put_fields(w.stream, sizeof values / sizeof *values, values);
-        put_fields(w.stream, r->D, r->z + j * r->D);
+        fprintf(s, "\n%zu", j + 1);
+        put_fields(s, sizeof values / sizeof *values, values);
+        put_fields(s, r->D, r->z + j * r->D);
     }
-    putc('\n', w.stream);
-    return finish_file(&w, f);
+    putc('\n', s);
+    return 0;
 }
 
-int write_trace(const char *dir, size_t rows, size_t N, const wvgd_trace_row *row, const double *beta, failure *f)
+int write_trace(file_set *set, size_t rows, size_t N, const wvgd_trace_row *row, const double *beta, failure *f)
 {
-    whole_file w;
-    int code = begin_table(&w, dir, TRACE_FILE, f);
-    if (code)
-        return code;
-    fputs("iteration,evaluations,seconds,pelbo,distortion,ess", w.stream);
+    FILE *s = add_file(set, TRACE_FILE, f);
+    if (!s)
+        return f->code;
+    fputs("iteration,evaluations,seconds,pelbo,distortion,ess", s);
     for (size_t j = 0; j < N; j++)
-        fprintf(w.stream, ",beta_%zu", j + 1);
-    fputs(",pelbo_se,step\n", w.stream);
+        fprintf(s, ",beta_%zu", j + 1);
+    fputs(",pelbo_se,step\n", s);
     for (size_t k = 0; k < rows; k++) {
-        fprintf(w.stream, "%zu,%zu", row[k].iteration, row[k].evaluations);
+        fprintf(s, "%zu,%zu", row[k].iteration, row[k].evaluations);
         const double middle[] = {row[k].seconds, row[k].pelbo, row[k].distortion, row[k].ess},
                      last[] = {row[k].pelbo_se, row[k].step};
-        put_fields(w.stream, 4, middle);
-        put_fields(w.stream, N, beta + k * N);
-        put_fields(w.stream, 2, last);
-        putc('\n', w.stream);
+        put_fields(s, 4, middle);
+        put_fields(s, N, beta + k * N);
+        put_fields(s, 2, last);
+        putc('\n', s);
     }
-    return finish_file(&w, f);
+    return 0;
 }

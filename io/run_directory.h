@@ -4,6 +4,7 @@
 #ifndef WV_RUN_DIRECTORY_H
 #define WV_RUN_DIRECTORY_H
 #include "failure.h"
+#include "file_set.h"
 #include "wvgd.h"
 #include <jansson.h>
 #include <stdbool.h>
@@ -18,6 +19,7 @@
 #define CHECKPOINT_FILE "checkpoint" /* the state to go on from */
 /* the closed state, where it is another one: of a run that ended before it had converged */
 #define RESULT_FILE "result"
+#define NEXT_FILE "checkpoint.next" /* the checkpoint of a run that takes the place of the others when it has ended */
 
 /* DIR/FILE, to be freed; NULL without memory. */
 char *run_path(const char *dir, const char *file);
@@ -26,37 +28,42 @@ char *run_path(const char *dir, const char *file);
 int check_run_directory(const char *dir, bool overwrite, failure *f);
 
 /* Makes the directory, or takes an existing one, and locks it against other processes as long as *lock (a
- * descriptor) is open. `made` says whether it is new. With `overwrite` the files of an old run are set aside:
- * NAME.old, until forget_old_run or remove_run. */
+ * descriptor) is open. `made` says whether it is new. What a killed process has left is completed or removed. */
 int make_run_directory(const char *dir, bool overwrite, int *lock, bool *made, failure *f);
 int lock_run_directory(const char *dir, int *lock, failure *f);
 
-/* Removes the files of a run, and the directory if `made`; those of a run that it was about to replace come back. */
-void remove_run(const char *dir, bool made);
+/* Completes what a process was about to put in place when it was killed. For those who only read. */
+int settle_run(const char *dir, failure *f);
 
-/* The new run has taken the place of the one that was set aside. */
-void forget_old_run(const char *dir);
-bool has_old_run(const char *dir);
+/* Which file is the checkpoint of a run that goes on, and of one that begins. If another run is there, it stays until
+ * the new one has ended. */
+const char *file_to_resume(const char *dir);
+const char *file_to_begin(const char *dir);
 
-/* Has it run.json or a checkpoint? */
+/* Removes the checkpoint `file` of a run that came to nothing, and the directory if `made`. */
+void discard_run(const char *dir, const char *file, bool made);
+
+/* The files of a run to be written: add them with the functions below, then commit_files. The directory is locked. */
+file_set set_of_run(const char *dir);
+
+/* Has it a run.json or a checkpoint? */
 bool is_run_directory(const char *dir);
 
 /* Is this the path, links followed, of a file that a run directory has or may get? */
 bool belongs_to_run(const char *path);
 
 /* A checkpoint: what was asked, as JSON, and the bytes of wvgd_save. */
-int write_checkpoint(const char *dir, const char *file, const json_t *asked, const void *state, size_t size,
-                     failure *f);
+int write_checkpoint(file_set *s, const char *file, const json_t *asked, const void *state, size_t size, failure *f);
 int read_checkpoint(const char *dir, const char *file, json_t **asked, void **state, size_t *size, failure *f);
 bool has_run_file(const char *dir, const char *file);
 
 /* run.json. Reading checks that what other commands need is there: EX_DATAERR if not. */
-int write_run(const char *dir, const json_t *run, failure *f);
+int write_run(file_set *s, const json_t *run, failure *f);
 int read_run(const char *dir, json_t **run, failure *f);
 
 /* particles.csv and trace.csv. names: [D] of the coordinates. */
-int write_particles(const char *dir, const wvgd_results *r, const char *const *names, failure *f);
-int write_trace(const char *dir, size_t rows, size_t N, const wvgd_trace_row *row, const double *beta, failure *f);
+int write_particles(file_set *set, const wvgd_results *r, const char *const *names, failure *f);
+int write_trace(file_set *set, size_t rows, size_t N, const wvgd_trace_row *row, const double *beta, failure *f);
 
 /* A number that changes with the content of a file: FNV-1a. */
 int hash_file(const char *path, uint64_t *hash, failure *f);

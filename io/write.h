@@ -1,14 +1,15 @@
-/* write.h - files that appear whole or not at all: written under a temporary name, flushed to the disk, renamed. */
+/* write.h - one file that appears whole or not at all (file_set.h), and the spelling of numbers and names in CSV. */
 #ifndef WV_WRITE_H
 #define WV_WRITE_H
 #include "failure.h"
+#include "file_set.h"
 #include <stdio.h>
 
 typedef struct {
-    FILE *stream;    /* write here */
-    char *path;      /* what the file will be called: as given, for messages, */
-    char *target;    /* and with links followed */
-    char *temporary; /* what it is called until then: TARGET.partial; NULL: a device or pipe, written directly */
+    FILE *stream; /* write here */
+    char *path;   /* what the file will be called: as given, for messages, */
+    char *target; /* and with links followed */
+    file_set set; /* of this file alone; empty: a device or pipe, written directly */
 } whole_file;
 
 /* Opens. 0, or an exit code with *f filled: EX_CANTCREAT (EX_IOERR when the disk is full). */

@@ -8,6 +8,7 @@
 #include "write.h"
 #include <setjmp.h>
 #include <cmocka.h>
+#include <dirent.h>
 #include <fcntl.h>
 #include <float.h>
 #include <math.h>
@@ -30,8 +31,10 @@ static int enter(void **state)
 static int leave(void **state)
 {
     (void)state;
-    forget_old_run(dir);
-    remove_run(dir, true);
+    static const char *const files[] = {RUN_FILE,     DRAWS_FILE,  PARTICLES_FILE, TRACE_FILE,
+                                        HISTORY_FILE, RESULT_FILE, NEXT_FILE,      CHECKPOINT_FILE};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        discard_run(dir, files[i], true);
     return access(dir, F_OK) ? 0 : -1; /* nothing else was left in it */
 }
 
@@ -110,6 +113,19 @@ static void drop(const char *file)
     free(path);
 }
 
+/* Temporary files in the directory; *one gets the path of one of them, to be freed. */
+static size_t count_temporary(char **one)
+{
+    DIR *d = opendir(dir);
+    size_t n = 0;
+    assert_non_null(d);
+    for (const struct dirent *e; (e = readdir(d));)
+        if (is_temporary(e->d_name, NULL) && !n++ && one)
+            *one = run_path(dir, e->d_name);
+    closedir(d);
+    return n;
+}
+
 /* ---- whole files ------------------------------------------------------------------------------------------------- */
 static void old_file_stays_until_the_new_one_is_whole(void **state)
 {
@@ -131,7 +147,7 @@ static void old_file_stays_until_the_new_one_is_whole(void **state)
     assert_int_equal(finish_file(&w, &f), 0);
     get(RUN_FILE, text, sizeof text);
     assert_string_equal(text, "new");
-    assert_int_equal(get(RUN_FILE ".partial", text, sizeof text), SIZE_MAX);
+    assert_int_equal(count_temporary(NULL), 0);
     free(path);
 }
 
@@ -212,8 +228,9 @@ static void when_a_directory_may_be_used(void **state)
     (void)state;
     failure f;
     assert_int_equal(check_run_directory(dir, false, &f), 0); /* empty */
-    put(CHECKPOINT_FILE ".partial", "left by a run that was killed");
+    put(".checkpoint.wvgd-0123456789abcdef", "left by a run that was killed");
     assert_int_equal(check_run_directory(dir, false, &f), 0);
+    drop(".checkpoint.wvgd-0123456789abcdef");
     put("letter.txt", "not ours");
     assert_int_equal(check_run_directory(dir, true, &f), EX_CANTCREAT);
     assert_non_null(strstr(f.text, "not the directory of a run"));
@@ -235,7 +252,7 @@ static void one_process_at_a_time(void **state)
     put(RUN_FILE, "{}");
     assert_int_equal(make_run_directory(dir, true, &first, &made, &f), 0);
     assert_false(made);
-    assert_false(has_run_file(dir, RUN_FILE)); /* of the run that is being replaced: set aside */
+    assert_true(has_run_file(dir, RUN_FILE)); /* of the run that is being replaced: until the new one has ended */
     assert_int_equal(lock_run_directory(dir, &second, &f), EX_CANTCREAT);
     close(first);
     assert_int_equal(lock_run_directory(dir, &second, &f), 0);
@@ -252,57 +269,195 @@ static void content_is(const char *file, const char *expected)
         assert_string_equal(text, expected);
 }
 
-/* Begins a run that replaces the one in dir, and writes its first checkpoint. */
-static void replace(const char *checkpoint)
+/* Adds a file to a set. */
+static void add(file_set *set, const char *file, const char *text)
 {
     failure f;
-    int lock;
-    bool made;
-    assert_int_equal(make_run_directory(dir, true, &lock, &made, &f), 0);
-    close(lock);
-    if (checkpoint)
-        put(CHECKPOINT_FILE, checkpoint);
+    FILE *s = add_file(set, file, &f);
+    assert_non_null(s);
+    fputs(text, s);
 }
 
-static void old_run_stays_until_the_new_one_has_ended(void **state)
+/* A run that has ended replaces another, of which one file goes and one moves. */
+static file_set stage_run(void)
 {
-    (void)state;
     failure f;
-    int lock;
+    file_set set = set_of_run(dir);
+    add(&set, RUN_FILE, "run 2");
+    add(&set, DRAWS_FILE, "draws 2");
+    assert_int_equal(add_move(&set, NEXT_FILE, CHECKPOINT_FILE, &f), 0);
+    add_removal(&set, RESULT_FILE);
+    return set;
+}
+
+static void put_old_run(void)
+{
     put(RUN_FILE, "run 1");
     put(CHECKPOINT_FILE, "state 1");
     put(DRAWS_FILE, "draws 1");
-    replace("state 2");
-    content_is(RUN_FILE, NULL);
-    remove_run(dir, false); /* it failed: all is as it was */
+    put(RESULT_FILE, "result 1");
+    put(NEXT_FILE, "state 2");
+}
+
+static void content_is_new(void)
+{
+    content_is(RUN_FILE, "run 2");
+    content_is(DRAWS_FILE, "draws 2");
+    content_is(CHECKPOINT_FILE, "state 2");
+    content_is(NEXT_FILE, NULL);
+    content_is(RESULT_FILE, NULL);
+    assert_int_equal(count_temporary(NULL), 0);
+}
+
+static void files_of_a_run_come_together(void **state)
+{
+    (void)state;
+    failure f;
+    put_old_run();
+    file_set set = stage_run();
     content_is(RUN_FILE, "run 1");
-    content_is(CHECKPOINT_FILE, "state 1");
-    content_is(DRAWS_FILE, "draws 1");
-    assert_false(has_old_run(dir));
-    replace("state 2");
-    assert_true(has_old_run(dir));
-    replace("state 3"); /* of two that never ended the older one is forgotten, the run that ended is not */
-    remove_run(dir, false);
+    abandon_files(&set);
     content_is(RUN_FILE, "run 1");
-    content_is(CHECKPOINT_FILE, "state 1");
-    replace(NULL); /* killed before its first checkpoint */
-    assert_int_equal(check_run_directory(dir, false, &f), EX_CANTCREAT);
-    assert_int_equal(lock_run_directory(dir, &lock, &f), 0);
-    close(lock);
+    content_is(NEXT_FILE, "state 2");
+    assert_int_equal(count_temporary(NULL), 0);
+    set = stage_run();
+    assert_int_equal(commit_files(&set, &f), 0);
+    content_is_new();
+}
+
+/* A process that was killed between two renames: the list is there, and some of it was done. */
+static void what_was_begun_is_completed(void **state)
+{
+    (void)state;
+    failure f;
+    json_t *run = NULL;
+    int lock;
+    for (int done = 0; done < 4; done++)
+        for (int reader = 0; reader < 2; reader++) {
+            put_old_run();
+            put(".wvgd-commit", "wvgd commit 1\nmove .run.json.wvgd-0123456789abcdef run.json\n"
+                                "move .draws.csv.wvgd-0123456789abcdef draws.csv\nmove checkpoint.next checkpoint\n"
+                                "remove result\nend\n");
+            put(done > 0 ? RUN_FILE : ".run.json.wvgd-0123456789abcdef", "run 2");
+            put(done > 1 ? DRAWS_FILE : ".draws.csv.wvgd-0123456789abcdef", "draws 2");
+            if (done > 2) {
+                put(CHECKPOINT_FILE, "state 2");
+                drop(NEXT_FILE);
+            }
+            if (reader)
+                assert_int_equal(read_run(dir, &run, &f), EX_DATAERR); /* "run 2" is no JSON */
+            else {
+                assert_int_equal(lock_run_directory(dir, &lock, &f), 0);
+                close(lock);
+            }
+            content_is_new();
+        }
+}
+
+static void lists_of_others_are_refused(void **state)
+{
+    (void)state;
+    static const char *const lists[] = {
+        "",
+        "wvgd commit 1\n",
+        "wvgd commit 2\nremove draws.csv\nend\n",
+        "wvgd commit 1\nremove draws.csv\n", /* cut short */
+        "wvgd commit 1\nremove draws.csv\nremove ../letter.txt\nend\n",
+        "wvgd commit 1\nremove draws.csv\nremove letter.txt\nend\n",
+        "wvgd commit 1\nremove draws.csv\nmove letter.txt run.json\nend\n",
+        "wvgd commit 1\nremove draws.csv\nmove run.json letter.txt\nend\n",
+        "wvgd commit 1\nremove draws.csv\nmove /etc/passwd run.json\nend\n",
+        "wvgd commit 1\nremove draws.csv\nmove\nend\n",
+        "wvgd commit 1\nremove draws.csv\nrun letter.txt\nend\n",
+    };
+    failure f;
+    json_t *run = NULL;
+    put_old_run();
+    put("letter.txt", "not ours");
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        put(".wvgd-commit", lists[i]);
+        assert_int_equal(read_run(dir, &run, &f), EX_DATAERR);
+        assert_non_null(strstr(f.text, ".wvgd-commit"));
+        content_is(DRAWS_FILE, "draws 1");
+        content_is("letter.txt", "not ours");
+    }
+    drop(".wvgd-commit");
+    drop("letter.txt");
+}
+
+static void a_new_run_waits_beside_the_old_one(void **state)
+{
+    (void)state;
+    assert_string_equal(file_to_begin(dir), CHECKPOINT_FILE);
+    assert_string_equal(file_to_resume(dir), CHECKPOINT_FILE);
+    put(RUN_FILE, "run 1");
+    assert_string_equal(file_to_begin(dir), NEXT_FILE);
+    assert_string_equal(file_to_resume(dir), CHECKPOINT_FILE);
+    put(NEXT_FILE, "state 2");
+    assert_string_equal(file_to_begin(dir), NEXT_FILE);
+    assert_string_equal(file_to_resume(dir), NEXT_FILE);
+    discard_run(dir, NEXT_FILE, false);
+    content_is(NEXT_FILE, NULL);
     content_is(RUN_FILE, "run 1");
-    content_is(CHECKPOINT_FILE, "state 1");
-    replace("state 4");
-    put(RUN_FILE, "run 4");
-    forget_old_run(dir); /* it has ended */
-    remove_run(dir, false);
-    content_is(RUN_FILE, NULL);
-    content_is(DRAWS_FILE, NULL);
+}
+
+/* What a killed process has left goes; what a living one writes, and what only looks like it, stays. */
+static void leftovers_go_and_others_stay(void **state)
+{
+    (void)state;
+    static const char *const left[] = {".draws.csv.wvgd-0123456789abcdef", ".draws.csv.wvgd-fedcba9876543210"},
+                             *const stay[] = {".draws.csv.wvgd-0123456789ABCDEF", ".draws.csv.wvgd-0123456789abcde",
+                                              "draws.csv.wvgd-0123456789abcdef",  ".draws.csv.wvgd-0123456789abcdef~",
+                                              ".mine.csv.wvgd-0123456789abcdef",  "draws.csv.partial"};
+    failure f;
+    char text[100], *living = NULL, *path = run_path(dir, DRAWS_FILE);
+    file_set set = {.dir = dir};
+    add(&set, DRAWS_FILE, "one");
+    assert_int_equal(count_temporary(&living), 1);
+    for (size_t i = 0; i < 2; i++)
+        put(left[i], "left");
+    for (size_t i = 0; i < sizeof stay / sizeof *stay; i++)
+        put(stay[i], "mine");
+    whole_file w;
+    assert_int_equal(begin_file(&w, path, &f), 0); /* a second writer of the same file */
+    fputs("two", w.stream);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(get(left[i], text, sizeof text), SIZE_MAX);
+    assert_int_equal(access(living, F_OK), 0);
+    assert_int_equal(commit_files(&set, &f), 0);
+    content_is(DRAWS_FILE, "one");
+    assert_int_equal(finish_file(&w, &f), 0);
+    content_is(DRAWS_FILE, "two");
+    for (size_t i = 0; i < sizeof stay / sizeof *stay; i++) {
+        content_is(stay[i], "mine");
+        drop(stay[i]);
+    }
+    free(living);
+    free(path);
+}
+
+/* The longest name that a file can have. */
+static void long_names(void **state)
+{
+    (void)state;
+    failure f;
+    char name[256];
+    whole_file w;
+    memset(name, 'n', 255);
+    name[255] = '\0';
+    char *path = run_path(dir, name);
+    assert_int_equal(begin_file(&w, path, &f), 0);
+    fputs("text", w.stream);
+    assert_int_equal(finish_file(&w, &f), 0);
+    content_is(name, "text");
+    drop(name);
+    free(path);
 }
 
 static void places_that_are_not_files(void **state)
 {
     (void)state;
-    static const char *const files[] = {RUN_FILE, DRAWS_FILE ".partial", CHECKPOINT_FILE ".old"};
+    static const char *const files[] = {RUN_FILE, DRAWS_FILE, NEXT_FILE};
     failure f;
     put(CHECKPOINT_FILE, "x");
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
@@ -327,9 +482,8 @@ static void files_that_belong_to_a_run(void **state)
     static const struct {
         const char *file;
         bool belongs;
-    } cases[] = {{DRAWS_FILE, true},          {RESULT_FILE, true},
-                 {RUN_FILE ".partial", true}, {CHECKPOINT_FILE ".old", true},
-                 {"mine.csv", false},         {"draws.csv.bak", false}};
+    } cases[] = {
+        {DRAWS_FILE, true}, {RESULT_FILE, true}, {NEXT_FILE, true}, {"mine.csv", false}, {"draws.csv.bak", false}};
     for (int run = 0; run < 2; run++) {
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
             char *path = run_path(dir, cases[i].file);
@@ -359,7 +513,9 @@ static void checkpoint_comes_back(void **state)
     const char bytes[] = {0, 1, 2, (char)255, 0, 7};
     void *got = NULL;
     size_t size = 0;
-    assert_int_equal(write_checkpoint(dir, CHECKPOINT_FILE, asked, bytes, sizeof bytes, &f), 0);
+    file_set set = set_of_run(dir);
+    assert_int_equal(write_checkpoint(&set, CHECKPOINT_FILE, asked, bytes, sizeof bytes, &f), 0);
+    assert_int_equal(commit_files(&set, &f), 0);
     assert_int_equal(read_checkpoint(dir, CHECKPOINT_FILE, &back, &got, &size, &f), 0);
     assert_int_equal(size, sizeof bytes);
     assert_memory_equal(got, bytes, size);
@@ -380,7 +536,9 @@ static void damaged_checkpoints_are_refused(void **state)
     void *got = NULL;
     size_t size, length;
     char whole[500], *path = run_path(dir, CHECKPOINT_FILE);
-    assert_int_equal(write_checkpoint(dir, CHECKPOINT_FILE, asked, "0123456789", 10, &f), 0);
+    file_set set = set_of_run(dir);
+    assert_int_equal(write_checkpoint(&set, CHECKPOINT_FILE, asked, "0123456789", 10, &f), 0);
+    assert_int_equal(commit_files(&set, &f), 0);
     json_decref(asked);
     length = get(CHECKPOINT_FILE, whole, sizeof whole);
     for (size_t k = 0; k < 2 * length; k++) {
@@ -460,13 +618,21 @@ static void same_bits(double a, double b)
     assert_memory_equal(&a, &b, sizeof a);
 }
 
+static void put_run(const json_t *run)
+{
+    failure f;
+    file_set set = set_of_run(dir);
+    assert_int_equal(write_run(&set, run, &f), 0);
+    assert_int_equal(commit_files(&set, &f), 0);
+}
+
 static void numbers_come_back_bit_for_bit(void **state)
 {
     (void)state;
     failure f;
     wvgd_results r = example();
     json_t *run = run_of(&r), *back = NULL;
-    assert_int_equal(write_run(dir, run, &f), 0);
+    put_run(run);
     assert_int_equal(read_run(dir, &back, &f), 0);
     assert_true(json_equal(run, back));
     for (size_t j = 0; j < N; j++) {
@@ -718,7 +884,7 @@ static void incomplete_run_json(void **state)
             json_object_set_new(run, paths[i / 2], json_integer(3));
         else
             json_object_del(run, paths[i / 2]);
-        assert_int_equal(write_run(dir, run, &f), 0);
+        put_run(run);
         assert_int_equal(read_run(dir, &back, &f), EX_DATAERR);
         assert_non_null(strstr(f.text, paths[i / 2]));
         json_decref(run);
@@ -738,7 +904,12 @@ int main(void)
         TEST(names_in_csv),
         TEST(when_a_directory_may_be_used),
         TEST(one_process_at_a_time),
-        TEST(old_run_stays_until_the_new_one_has_ended),
+        TEST(files_of_a_run_come_together),
+        TEST(what_was_begun_is_completed),
+        TEST(lists_of_others_are_refused),
+        TEST(a_new_run_waits_beside_the_old_one),
+        TEST(leftovers_go_and_others_stay),
+        TEST(long_names),
         TEST(places_that_are_not_files),
         TEST(files_that_belong_to_a_run),
         TEST(checkpoint_comes_back),

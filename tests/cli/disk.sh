@@ -11,7 +11,7 @@ expect 74 'File too large' limited 4000 "${fit[@]}" --particles 2 --out middle #
 grep -q 'log evidence' stdout || complain "results that cannot be written are not printed"
 [ -s middle/checkpoint ] || complain "the checkpoint is gone"
 [ ! -e middle/run.json ] || complain "run.json is there, but not all else"
-! ls middle | grep -q partial || complain "partial files are left: $(ls middle)"
+! ls -A middle | grep -q '^[.]' || complain "temporary files are left: $(ls -A middle)"
 expect 0 silence "$wvgd" fit --resume middle --quiet
 [ -s middle/run.json ] || complain "the run does not go on after the disk had room again"
 

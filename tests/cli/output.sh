@@ -181,10 +181,12 @@ if [ -e "$objects/failing.so" ]; then
     cp -r run kept && rm -rf before && cp -r run before
     expect 70 'failed with code 7' "$wvgd" fit ./failing.so --config third --quiet --overwrite --out kept
     diff -r before kept >/dev/null || complain "a run that failed has damaged the one that it was to replace: $(ls kept)"
-    expect 70 'failed with code 7.*; the run that was to be replaced is kept as kept/\*.old' "$wvgd" fit ./failing.so --config third --checkpoint-every 0 --quiet --overwrite --out kept
-    cmp -s run/run.json kept/run.json.old || complain "the run that was to be replaced is gone: $(ls kept)"
+    expect 70 'failed with code 7.*; the run that was to be replaced is still in kept' "$wvgd" fit ./failing.so --config third --checkpoint-every 0 --quiet --overwrite --out kept
+    cmp -s run/run.json kept/run.json || complain "the run that was to be replaced is gone: $(ls kept)"
+    expect 0 silence "$wvgd" sample kept -n 5
+    expect 73 'wvgd fit --resume kept goes on' "$wvgd" fit mixture --data mixture.json --quiet --out kept
     expect 0 silence "$wvgd" fit mixture --data mixture.json --quiet --overwrite --out kept
-    ! ls kept | grep -q old || complain "files of the run that was replaced are left: $(ls kept)"
+    ! ls kept | grep -q next || complain "files of the run that was replaced are left: $(ls kept)"
 else
     echo "skipped: no failing.so in $objects"
 fi

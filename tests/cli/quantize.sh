@@ -38,7 +38,7 @@ places again | cmp -s - wanted || complain "cells of cells are not those of the 
 expect 73 'again holds a run already: --overwrite replaces it$' "$wvgd" quantize run --particles 3 --out again
 expect 0 anything "$wvgd" quantize run --particles 3 --quiet --out again --overwrite
 cmp -s again/particles.csv run/cells-3/particles.csv || complain "--overwrite has not replaced the run"
-[ -z "$(find . -name '*.old' -o -name '*.partial')" ] || complain "something is left of the run that was replaced"
+[ -z "$(find . -name '*.next' -o -name '.*.wvgd-*' -o -name .wvgd-commit)" ] || complain "something is left of the run that was replaced"
 printf 'a,b\n0,0\n4,1\n-3,5\n' >start.csv
 expect 0 anything "$wvgd" fit mixture --data mixture.json --init start.csv --quiet --out placed
 expect 0 anything "$wvgd" quantize placed --particles 2 --quiet

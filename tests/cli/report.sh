@@ -31,7 +31,7 @@ echo old >page.html
 (ulimit -f 64 && "$wvgd" report run -o page.html >stdout 2>stderr)
 [ $? = 74 ] || complain "a page that does not fit on the disk is no error: $(cat stderr)"
 [ "$(cat page.html)" = old ] || complain "a page that could not be written has replaced the old one"
-[ -z "$(find . -name '*.partial')" ] || complain "a partial file is left"
+[ -z "$(find . -name '.*.wvgd-*')" ] || complain "a partial file is left"
 expect 64 'DIR is missing' "$wvgd" report
 expect 66 'nothing' "$wvgd" report nothing
 mkdir none

@@ -49,7 +49,7 @@ killed() {
     if [ -e killed ]; then
         expect 0 anything "$wvgd" fit --resume killed --quiet
         same_but_times "$whole" killed
-        ls killed | grep -q partial && complain "a partial file is left: $(ls killed)"
+        ls -A killed | grep -q '^[.]' && complain "a temporary file is left: $(ls -A killed)"
     fi
     rm -rf killed
     echo "$whole: $kills kills, $ends ends before the last"

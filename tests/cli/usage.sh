@@ -139,8 +139,8 @@ cp -r run odd && rm odd/run.json && mkdir odd/run.json
 expect 73 'odd/run.json is a directory' "$wvgd" fit mixture --data mixture.json --overwrite --out odd
 [ -s odd/checkpoint ] || complain "a run was damaged by one that could not begin"
 expect 0 'not converged' "$wvgd" fit mixture --data mixture.json --solver joint --max-iter 3 --overwrite --out run
-! ls run | grep -q old || complain "files of the run that was replaced are left: $(ls run)"
-for file in draws.csv checkpoint result trace.csv.partial; do
+! ls run | grep -q next || complain "files of the run that was replaced are left: $(ls run)"
+for file in draws.csv checkpoint result checkpoint.next; do
     expect 73 'belongs to a run' "$wvgd" sample run -n 5 --out run/$file
 done
 (cd run && "$wvgd" sample . -n 5 --out draws.csv 2>/dev/null) && complain "draws.csv of the run was overwritten"
