@@ -281,18 +281,21 @@ int write_figures(const run_view *v, const char *dir, failure *f)
         return fail(f, EX_UNAVAILABLE, "there is no gnuplot, which draws the figures: Debian package gnuplot-nox");
     if (mkdir(dir, 0777) && errno != EEXIST)
         return fail(f, EX_CANTCREAT, "cannot create %s: %s", dir, strerror(errno));
-    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+    file_set set = {.dir = dir};
+    int code = 0;
+    for (size_t i = 0; i < sizeof figures / sizeof *figures && !code; i++) {
         char *script = NULL;
         size_t size = 0;
         FILE *s = open_memstream(&script, &size);
         bool drawn = s && figures[i].put(s, v);
         bool well = s && !fclose(s);
-        int code = !well   ? fail(f, EX_SOFTWARE, "no memory for a figure")
-                   : drawn ? draw_figure(dir, figures[i].name, figures[i].width, figures[i].height, script, f)
-                           : 0;
+        code = !well   ? fail(f, EX_SOFTWARE, "no memory for a figure")
+               : drawn ? add_figure(&set, figures[i].name, figures[i].width, figures[i].height, script, f)
+                       : 0;
         free(script);
-        if (code)
-            return code;
     }
-    return 0;
+    if (!code)
+        return commit_files(&set, f);
+    abandon_files(&set);
+    return code;
 }

@@ -1,14 +1,13 @@
-/* gnuplot.c - runs gnuplot on a script in the directory of the figure, under temporary names; what it has drawn
- * is flushed to the disk and renamed. The palette is that of Okabe and Ito, with grey instead of its yellow,
- * which cannot be seen as a line on white. */
+/* gnuplot.c - runs gnuplot on a script in memory (memfd_create), into memory: no file but the figure itself is
+ * ever written, and nothing is left of a process that was killed. The palette is that of Okabe and Ito, with grey
+ * instead of its yellow, which cannot be seen as a line on white. */
+#define _GNU_SOURCE /* memfd_create */
 #include "gnuplot.h"
 #include "stan_process.h"
-#include "write.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/mman.h>
 #include <sysexits.h>
 #include <unistd.h>
 
@@ -33,22 +32,12 @@ bool has_gnuplot(void)
     return program != NULL;
 }
 
-static char *join(const char *dir, const char *name, const char *ending)
-{
-    size_t size = strlen(dir) + strlen(name) + strlen(ending) + 3;
-    char *path = malloc(size);
-    if (path)
-        snprintf(path, size, "%s/%s.%s", dir, name, ending);
-    return path;
-}
-
 /* ---- the script -------------------------------------------------------------------------------------------------- */
-static void put_style(FILE *s, const char *name, size_t format, unsigned width, unsigned height)
+static void put_style(FILE *s, int drawing, size_t format, unsigned width, unsigned height)
 {
     fprintf(s, "set terminal %s size %u,%u enhanced font '%s' background '#ffffff'\n", formats[format].terminal, width,
             height, formats[format].font);
-    fprintf(s, "set output '%s.%s.partial'\nset encoding utf8\nset datafile missing 'NaN'\n", name,
-            formats[format].ending);
+    fprintf(s, "set output '/dev/fd/%d'\nset encoding utf8\nset datafile missing 'NaN'\n", drawing);
     for (size_t i = 0; i < FIGURE_COLOURS; i++)
         fprintf(s, "set linetype %zu linecolor rgb '%s' linewidth 2 pointtype 7 pointsize 0.6\n", i + 1, colours[i]);
     fputs("set border 3 linecolor rgb '#444444'\nset tics nomirror out scale 0.6 textcolor rgb '#222222'\n"
@@ -57,19 +46,14 @@ static void put_style(FILE *s, const char *name, size_t format, unsigned width, 
           s);
 }
 
-static int write_script(const char *dir, const char *name, size_t format, unsigned width, unsigned height,
-                        const char *script, failure *f)
+/* A file in memory, which programs that we start see as /dev/fd/N. NULL: impossible. */
+static FILE *open_memory(void)
 {
-    whole_file w;
-    char *path = join(dir, name, "gnuplot");
-    int code = path ? begin_file(&w, path, f) : fail(f, EX_SOFTWARE, "no memory for a figure");
-    if (!code) {
-        put_style(w.stream, name, format, width, height);
-        fputs(script, w.stream);
-        code = finish_file(&w, f);
-    }
-    free(path);
-    return code;
+    int fd = memfd_create("wvgd-figure", 0);
+    FILE *stream = fd >= 0 ? fdopen(fd, "w+") : NULL;
+    if (fd >= 0 && !stream)
+        close(fd);
+    return stream;
 }
 
 /* The first line of what gnuplot says that is no blank and no copy of the script. */
@@ -81,71 +65,71 @@ static const char *first_complaint(char *output)
     return "it does not say why";
 }
 
-static int run_script(const char *dir, const char *name, failure *f)
+static int run_script(FILE *script, const char *name, failure *f)
 {
     process_end end;
-    char *program = find_program("gnuplot"), *script = join(".", name, "gnuplot");
-    int code;
+    char path[32], *program = find_program("gnuplot");
     if (!program)
-        code = fail(f, EX_UNAVAILABLE, "there is no gnuplot, which draws the figures: Debian package gnuplot-nox");
-    else if (!script)
-        code = fail(f, EX_SOFTWARE, "no memory for a figure");
-    else {
-        const char *argv[] = {program, script, NULL};
-        code = run_process(argv, dir, &end, f);
-        if (!code && end.status)
-            code = fail(f, EX_SOFTWARE, "gnuplot cannot draw %s: %.300s", name, first_complaint(end.output));
-        free(end.output);
-    }
+        return fail(f, EX_UNAVAILABLE, "there is no gnuplot, which draws the figures: Debian package gnuplot-nox");
+    snprintf(path, sizeof path, "/dev/fd/%d", fileno(script));
+    const char *argv[] = {program, path, NULL};
+    int code = run_process(argv, NULL, &end, f);
+    if (!code && end.status)
+        code = fail(f, EX_SOFTWARE, "gnuplot cannot draw %s: %.300s", name, first_complaint(end.output));
+    free(end.output);
     free(program);
-    free(script);
     return code;
 }
 
 /* ---- what it has drawn ------------------------------------------------------------------------------------------- */
-/* Flushes a file that gnuplot has written and gives it its name. */
-static int keep_drawing(const char *partial, const char *path, failure *f)
+static int keep_drawing(file_set *set, FILE *drawing, const char *name, const char *ending, failure *f)
 {
-    struct stat about;
-    int fd = open(partial, O_RDONLY | O_CLOEXEC);
-    bool whole = fd >= 0 && !fstat(fd, &about) && about.st_size > 0 && !fsync(fd);
-    int error = errno;
-    if (fd >= 0)
-        close(fd);
-    if (fd >= 0 && !whole)
-        return fail(f, EX_IOERR, "%s: gnuplot has not written it whole", path);
-    if (fd < 0)
-        return fail(f, EX_CANTCREAT, "%s: gnuplot could not write it: %s", path, strerror(error));
-    return rename(partial, path) ? fail(f, EX_IOERR, "%s: %s", path, strerror(errno)) : 0;
+    char file[100], buffer[2048];
+    size_t n, all = 0;
+    snprintf(file, sizeof file, "%.80s.%s", name, ending);
+    FILE *stream = add_file(set, file, f);
+    if (!stream)
+        return f->code;
+    rewind(drawing);
+    for (; (n = fread(buffer, 1, sizeof buffer, drawing)) > 0; all += n)
+        fwrite(buffer, 1, n, stream);
+    return all ? 0 : fail(f, EX_SOFTWARE, "gnuplot has drawn nothing for %s", file);
 }
 
-static int draw_one(const char *dir, const char *name, size_t format, unsigned width, unsigned height,
-                    const char *script, failure *f)
+static int draw_one(file_set *set, const char *name, size_t format, unsigned width, unsigned height, const char *script,
+                    failure *f)
 {
-    char ending[16];
-    snprintf(ending, sizeof ending, "%s.partial", formats[format].ending);
-    char *path = join(dir, name, formats[format].ending), *partial = join(dir, name, ending),
-         *text = join(dir, name, "gnuplot");
-    int code = path && partial && text ? write_script(dir, name, format, width, height, script, f)
-                                       : fail(f, EX_SOFTWARE, "no memory for a figure");
+    FILE *text = open_memory(), *drawing = open_memory();
+    int code = text && drawing ? 0 : fail(f, EX_SOFTWARE, "no memory for a figure: %s", strerror(errno));
+    if (!code) {
+        put_style(text, fileno(drawing), format, width, height);
+        fputs(script, text);
+        code = fflush(text) ? fail(f, EX_SOFTWARE, "no memory for a figure: %s", strerror(errno))
+                            : run_script(text, name, f);
+    }
     if (!code)
-        code = run_script(dir, name, f);
-    if (!code)
-        code = keep_drawing(partial, path, f);
-    if (code && partial)
-        unlink(partial);
+        code = keep_drawing(set, drawing, name, formats[format].ending, f);
     if (text)
-        unlink(text);
-    free(path);
-    free(partial);
-    free(text);
+        fclose(text);
+    if (drawing)
+        fclose(drawing);
+    return code;
+}
+
+int add_figure(file_set *set, const char *name, unsigned width, unsigned height, const char *script, failure *f)
+{
+    int code = 0;
+    for (size_t format = 0; format < FORMATS && !code; format++)
+        code = draw_one(set, name, format, width, height, script, f);
     return code;
 }
 
 int draw_figure(const char *dir, const char *name, unsigned width, unsigned height, const char *script, failure *f)
 {
-    int code = 0;
-    for (size_t format = 0; format < FORMATS && !code; format++)
-        code = draw_one(dir, name, format, width, height, script, f);
+    file_set set = {.dir = dir};
+    int code = add_figure(&set, name, width, height, script, f);
+    if (!code)
+        return commit_files(&set, f);
+    abandon_files(&set);
     return code;
 }

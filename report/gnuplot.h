@@ -13,6 +13,7 @@
 #ifndef WV_GNUPLOT_H
 #define WV_GNUPLOT_H
 #include "failure.h"
+#include "file_set.h"
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -28,4 +29,7 @@ bool has_gnuplot(void);
  * exit code with *f filled and files of that name left as they were: EX_UNAVAILABLE without gnuplot, EX_SOFTWARE
  * with what it said about the script, EX_CANTCREAT, EX_IOERR, or 130: interrupted. */
 int draw_figure(const char *dir, const char *name, unsigned width, unsigned height, const char *script, failure *f);
+
+/* The same for several figures: both files join the set, which the caller commits or abandons. */
+int add_figure(file_set *set, const char *name, unsigned width, unsigned height, const char *script, failure *f);
 #endif
