@@ -4,9 +4,9 @@
 #include "gaussian.h"
 #include "posterior.h"
 #include "rng.h"
+#include "describe.h"
 #include "fit.h"
 #include "staged/modes.h"
-#include "moments.h"
 #include "policy.h"
 #include "weights.h"
 #include <math.h>
@@ -400,9 +400,9 @@ wvgd_status wvgd_expect(const wvgd_fit *fit, size_t m, const double *value, doub
     if (status != WVGD_OK)
         return status;
     if (f->staged)
-        wv_moments_of(f, m, value, mean, var, mcse);
+        wv_describe_functions(f, m, value, mean, var, mcse);
     else
-        wv_posterior_moments(f, m, value, mean, var, mcse);
+        wv_posterior_moments(&f->closing, m, value, mean, var, mcse);
     return WVGD_OK;
 }
 

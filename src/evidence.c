@@ -8,17 +8,16 @@
  * gives the standard error. A point of density zero belongs to no cell: components are cut to the support as well. */
 #include "evidence.h"
 #include "arena.h"
-#include "fit.h"
 #include "weights.h"
 #include <math.h>
 #include <string.h>
 
-void wv_evidence_elbo(const wvgd_fit *f, const wv_batch *b, double *elbo, double *log_Z, double *h_bar)
+void wv_evidence_elbo(size_t N, const wv_batch *b, double *elbo, double *log_Z, double *h_bar, wv_arena *arena)
 {
-    size_t mark = wv_arena_mark(f->arena);
-    double *sum = elbo, *mean = h_bar ? h_bar : wv_arena_take(f->arena, f->N);
-    memset(sum, 0, f->N * sizeof *sum);
-    memset(mean, 0, f->N * sizeof *mean);
+    size_t mark = wv_arena_mark(arena);
+    double *sum = elbo, *mean = h_bar ? h_bar : wv_arena_take(arena, N);
+    memset(sum, 0, N * sizeof *sum);
+    memset(mean, 0, N * sizeof *mean);
     for (size_t i = 0; i < b->n; i++)
         if (b->log_p[i] > -INFINITY) {
             double u = exp(b->log_q[i] - b->log_m[i]);
@@ -26,12 +25,12 @@ void wv_evidence_elbo(const wvgd_fit *f, const wv_batch *b, double *elbo, double
             if (u > 0)
                 mean[b->cell[i]] += u * (b->log_p[i] - b->log_q[i]);
         }
-    for (size_t j = 0; j < f->N; j++) {
+    for (size_t j = 0; j < N; j++) {
         mean[j] = sum[j] > 0 ? mean[j] / sum[j] : 0;
         log_Z[j] = sum[j] > 0 ? log(fmin(sum[j] / b->sum_u[j], 1)) : -INFINITY;
         elbo[j] = mean[j] + log_Z[j];
     }
-    wv_arena_release(f->arena, mark);
+    wv_arena_release(arena, mark);
 }
 
 /* Stratified standard error of the mean of psi: its square is the sum over strata of n_s Var_s / n^2. Points of a
@@ -57,11 +56,11 @@ static double stratified(size_t n, const uint32_t *stratum, double *psi)
 }
 
 /* Standard error of the bound, by the influence of each point on it. kept: the sum of the weights that count. */
-static double bound_se(const wvgd_fit *f, const wv_batch *b, const double *w, double kept, int which,
-                       const double *elbo, const double *log_Z, const double *h_bar)
+static double bound_se(const wv_batch *b, const double *w, double kept, int which, const double *elbo,
+                       const double *log_Z, const double *h_bar, wv_arena *arena)
 {
-    size_t mark = wv_arena_mark(f->arena);
-    double *influence = wv_arena_take(f->arena, b->n), se;
+    size_t mark = wv_arena_mark(arena);
+    double *influence = wv_arena_take(arena, b->n), se;
     for (size_t i = 0; i < b->n; i++) {
         size_t j = b->cell[i];
         double psi = -exp(b->log_mix[which][i] - b->log_m[i]);
@@ -70,31 +69,31 @@ static double bound_se(const wvgd_fit *f, const wv_batch *b, const double *w, do
         influence[i] = psi;
     }
     se = stratified(b->n, b->stratum, influence);
-    wv_arena_release(f->arena, mark);
+    wv_arena_release(arena, mark);
     return se;
 }
 
-wvgd_estimate wv_evidence_bound(const wvgd_fit *f, const wv_batch *b, const double *w, int which, const double *elbo,
-                                const double *log_Z, const double *h_bar)
+wvgd_estimate wv_evidence_bound(size_t N, const wv_batch *b, const double *w, int which, const double *elbo,
+                                const double *log_Z, const double *h_bar, wv_arena *arena)
 {
     wvgd_estimate bound = {0, NAN};
     double kept = 0;
-    for (size_t j = 0; j < f->N; j++)
+    for (size_t j = 0; j < N; j++)
         if (w[j] > 0 && elbo[j] > -INFINITY)
             kept += w[j];
     if (!(kept > 0))
         return (wvgd_estimate){-INFINITY, INFINITY};
-    for (size_t j = 0; j < f->N; j++)
+    for (size_t j = 0; j < N; j++)
         if (w[j] > 0 && elbo[j] > -INFINITY)
             bound.value += w[j] / kept * (elbo[j] - log(w[j] / kept));
-    bound.se = bound_se(f, b, w, kept, which, elbo, log_Z, h_bar);
+    bound.se = bound_se(b, w, kept, which, elbo, log_Z, h_bar, arena);
     return bound;
 }
 
-void wv_evidence_elbo_se(const wvgd_fit *f, const wv_batch *b, const double *elbo, const double *log_Z,
-                         const double *h_bar, double *se)
+void wv_evidence_elbo_se(size_t N, const wv_batch *b, const double *elbo, const double *log_Z, const double *h_bar,
+                         double *se)
 {
-    for (size_t j = 0; j < f->N; j++) {
+    for (size_t j = 0; j < N; j++) {
         double largest = 0, squares = 0;
         for (int pass = 0; pass < 2; pass++) /* influence of a point in the cell, in units of the largest */
             for (size_t i = 0; i < b->n; i++) {
@@ -114,21 +113,21 @@ void wv_evidence_elbo_se(const wvgd_fit *f, const wv_batch *b, const double *elb
     }
 }
 
-wvgd_estimate wv_evidence_importance(const wvgd_fit *f, const wv_batch *b)
+wvgd_estimate wv_evidence_importance(const wv_batch *b, wv_arena *arena)
 {
     double top = -INFINITY, mean = 0, n = (double)b->n;
     for (size_t i = 0; i < b->n; i++)
         top = fmax(top, b->log_p[i] - b->log_m[i]);
     if (top == -INFINITY)
         return (wvgd_estimate){-INFINITY, INFINITY};
-    size_t mark = wv_arena_mark(f->arena);
-    double *weight = wv_arena_take(f->arena, b->n); /* in units of the largest */
+    size_t mark = wv_arena_mark(arena);
+    double *weight = wv_arena_take(arena, b->n); /* in units of the largest */
     for (size_t i = 0; i < b->n; i++) {
         weight[i] = exp(b->log_p[i] - b->log_m[i] - top);
         mean += weight[i] / n;
     }
     wvgd_estimate evidence = {top + log(mean), stratified(b->n, b->stratum, weight) / mean};
-    wv_arena_release(f->arena, mark);
+    wv_arena_release(arena, mark);
     return evidence;
 }
 

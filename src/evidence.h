@@ -1,25 +1,26 @@
 /* evidence.h - what a batch of weighted points says about masses, bounds and the evidence. */
 #ifndef WV_EVIDENCE_H
 #define WV_EVIDENCE_H
+#include "arena.h"
 #include "batch.h"
 #include "wvgd.h"
 
 /* ELBO_j and log Z_j from all points of the batch; -INFINITY for a cell in which no point has weight.
  * h_bar[N]: E_qj[log p~ - log q_j], may be NULL. */
-void wv_evidence_elbo(const wvgd_fit *f, const wv_batch *b, double *elbo, double *log_Z, double *h_bar);
+void wv_evidence_elbo(size_t N, const wv_batch *b, double *elbo, double *log_Z, double *h_bar, wv_arena *arena);
 
 /* PELBO(w) = sum_j w_j (ELBO_j - log w_j) for weights that do not depend on this batch, with its standard error:
  * which = 0 or 1 says which of b->log_mix belongs to w. Cells with w > 0 and ELBO_j = -INFINITY are left out and the
  * rest of w scaled up, which keeps it a bound. */
-wvgd_estimate wv_evidence_bound(const wvgd_fit *f, const wv_batch *b, const double *w, int which, const double *elbo,
-                                const double *log_Z, const double *h_bar);
+wvgd_estimate wv_evidence_bound(size_t N, const wv_batch *b, const double *w, int which, const double *elbo,
+                                const double *log_Z, const double *h_bar, wv_arena *arena);
 
 /* Standard error of each ELBO_j. */
-void wv_evidence_elbo_se(const wvgd_fit *f, const wv_batch *b, const double *elbo, const double *log_Z,
-                         const double *h_bar, double *se);
+void wv_evidence_elbo_se(size_t N, const wv_batch *b, const double *elbo, const double *log_Z, const double *h_bar,
+                         double *se);
 
 /* log mean p~/m and its standard error, by the delta method within strata. */
-wvgd_estimate wv_evidence_importance(const wvgd_fit *f, const wv_batch *b);
+wvgd_estimate wv_evidence_importance(const wv_batch *b, wv_arena *arena);
 
 /* Softmax of ELBO_j: the best ensemble weights. */
 void wv_evidence_weights(size_t N, const double *elbo, double *weight);

@@ -14,8 +14,8 @@
 #include "joint/shared_proposals.h"
 #include "joint/joint.h"
 #include "update/lowrank.h"
+#include "update/update.h"
 #include "staged/modes.h"
-#include "moments.h"
 #include "options.h"
 #include "draws.h"
 #include "kmeans.h"
@@ -66,6 +66,21 @@ void wv_fit_draw(wvgd_fit *f, uint64_t number, size_t k, wv_rng_use use, uint64_
     wv_gaussian_draw(&f->proposals.p[k].q, &stream, first, n, antithetic, f->b.x + at * f->D, f->arena);
     for (size_t i = at; i < at + n; i++)
         f->b.stratum[i] = (uint32_t)k;
+}
+
+wv_step wv_fit_step(wvgd_fit *f)
+{
+    return (wv_step){.D = f->D,
+                     .dense = f->dense,
+                     .most_coefficients = f->size.p_max,
+                     .arena = f->arena,
+                     .limits = &f->tally.limits};
+}
+
+wv_update_result wv_fit_update(wvgd_fit *f, const wv_update *c)
+{
+    wv_step s = wv_fit_step(f);
+    return wv_update_step(&s, c);
 }
 
 /* Whether there is a mixture, and how many components it may have. */

@@ -26,6 +26,7 @@
 #include "staged/staged_closing.h"
 #include "staged/tail_probe.h"
 #include "trace.h"
+#include "update/step.h"
 #include "workers.h"
 #include "wvgd.h"
 
@@ -165,6 +166,10 @@ struct wvgd_fit {
  * need another stream, or other numbers of it. */
 void wv_fit_draw(wvgd_fit *f, uint64_t number, size_t k, wv_rng_use use, uint64_t first, size_t n, bool antithetic,
                  size_t at);
+
+/* One step of a component (update/update.h), with the scratch of this worker. */
+wv_step wv_fit_step(wvgd_fit *f);
+wv_update_result wv_fit_update(wvgd_fit *f, const wv_update *c);
 
 /* Tasks 0 .. count-1 in this order, shared among the workers, each with a view of the fit. A task writes to the
  * scratch of its worker, to f->tally, and to what belongs to its index alone. work: multiplications of all tasks

@@ -12,13 +12,11 @@
  * What mirrored pairs, or the number of draws of each proposal, have settled already does not vary, so that it is
  * left as it is: the masses of modes that lie apart, for one. */
 #include "moments.h"
-#include "fit.h"
 #include "gaussian.h"
 #include "policy.h"
 #include "simd/columns.h"
 #include "dense.h"
 #include "mixture.h"
-#include "staged/modes.h"
 #include "weights.h"
 #include <cblas.h>
 #include <lapacke.h>
@@ -30,12 +28,6 @@ enum {
     GROUPS = 16,        /* of components */
     PROPOSALS = 256     /* whose means are kept */
 };
-
-size_t wv_moments_work(size_t D)
-{
-    size_t p = 2 * D + GROUPS, q = p + D;
-    return 4 * p + q + q * q + 2 * p * p + D * p + 15 * D + 2 * D * D + PROPOSALS * (q + 2);
-}
 
 /* Functions of the parameters by their values at the stored draws: [n][m], m <= D, rows `ld` apart. */
 typedef struct {
@@ -76,10 +68,10 @@ typedef struct {
 } stein;
 
 /* Arrays for m functions, from the arena: their lengths in doubles. */
-static stein new_stein(wvgd_fit *f, size_t m)
+static stein new_stein(const wv_moments_input *in, size_t m)
 {
-    size_t D = f->D, p = 2 * D + GROUPS, q = p + m;
-    stein s = {.p = 2 * D, .q = 2 * D + m, .group = wv_arena_take_sizes(f->arena, f->mix.K)};
+    size_t D = in->D, p = 2 * D + GROUPS, q = p + m;
+    stein s = {.p = 2 * D, .q = 2 * D + m, .group = wv_arena_take_sizes(in->arena, in->mix->K)};
     const struct {
         double **array;
         size_t length;
@@ -117,7 +109,7 @@ static stein new_stein(wvgd_fit *f, size_t m)
         {&s.bar, PROPOSALS * (q + 2)},
     };
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
-        *arrays[i].array = wv_arena_take(f->arena, arrays[i].length);
+        *arrays[i].array = wv_arena_take(in->arena, arrays[i].length);
     memset(s.zero, 0, q * sizeof *s.zero);
     return s;
 }
@@ -125,18 +117,18 @@ static stein new_stein(wvgd_fit *f, size_t m)
 /* ---- values ------------------------------------------------------------------------------------------------------ */
 /* Means, sds and standard errors under the weights as they are, as if draws were independent: from sums of what
  * values differ by from those of the first draw of weight. */
-static void weighted(wvgd_fit *f, const wanted *w, const stein *s)
+static void weighted(const wv_moments_input *in, const wanted *w, const stein *s)
 {
-    size_t m = w->m, n = f->closing.draws.n, one = 0;
+    size_t m = w->m, n = in->draws->n, one = 0;
     double *sums = s->sums, *from = s->centre, v[WV_COLUMNS], squares = 0; /* sums of powers; the first draw's values */
-    while (one + 1 < n && !(f->closing.v[one] > 0))
+    while (one + 1 < n && !(in->v[one] > 0))
         one++;
     memcpy(from, w->value + one * w->ld, m * sizeof *from);
     memset(sums, 0, 4 * m * sizeof *sums);
     for (size_t first = 0; first < n; first += WV_COLUMNS) {
         size_t here = n - first < WV_COLUMNS ? n - first : WV_COLUMNS, whole = wv_columns_round(here);
         for (size_t i = 0; i < whole; i++) {
-            v[i] = i < here ? f->closing.v[first + i] : 0;
+            v[i] = i < here ? in->v[first + i] : 0;
             squares += v[i] * v[i];
         }
         wv_columns_turn_rows(m, here, w->value + first * w->ld, w->ld, s->draws);
@@ -166,24 +158,18 @@ static void correlate(const stein *s, size_t D)
         s->R[i] *= s->sd[i % D];
 }
 
-/* The group of the mixture's component k. */
-static size_t group_of(wvgd_fit *f, size_t k)
-{
-    size_t m = f->modes.n > 1 ? wv_modes_nearest(f, f->modes.n, f->mix.mu + k * f->D) : 0;
-    return m < GROUPS ? m : GROUPS - 1;
-}
-
 /* Which groups there are. */
-static void form_groups(wvgd_fit *f, stein *s, size_t m)
+static void form_groups(const wv_moments_input *in, stein *s, size_t m)
 {
     memset(s->share, 0, GROUPS * sizeof *s->share);
-    for (size_t k = 0; k < f->mix.K; k++) {
-        s->group[k] = group_of(f, k);
-        s->share[s->group[k]] += f->mix.w[k];
+    for (size_t k = 0; k < in->mix->K; k++) {
+        size_t mode = in->modes > 1 ? in->mode[k] : 0;
+        s->group[k] = mode < GROUPS ? mode : GROUPS - 1;
+        s->share[s->group[k]] += in->mix->w[k];
     }
-    s->groups = f->modes.n > 1 ? f->modes.n : 1;
+    s->groups = in->modes > 1 ? in->modes : 1;
     s->groups = s->groups < GROUPS ? s->groups : GROUPS;
-    s->p = 2 * f->D + s->groups;
+    s->p = 2 * in->D + s->groups;
     s->q = s->p + m;
 }
 
@@ -193,100 +179,99 @@ typedef struct {
     double v[2][PAIRS]; /* n times the weights of first and second draws; 0 beyond the pairs */
 } stretch;
 
-static stretch next_stretch(const wvgd_fit *f, size_t first)
+static stretch next_stretch(const wv_moments_input *in, size_t first)
 {
-    const uint32_t *stratum = f->closing.draws.stratum;
+    const uint32_t *stratum = in->draws->stratum;
     stretch r = {.first = first, .pairs = 1};
-    while (r.pairs < PAIRS && first + 2 * r.pairs < f->closing.draws.n &&
-           stratum[first + 2 * r.pairs] == stratum[first])
+    while (r.pairs < PAIRS && first + 2 * r.pairs < in->draws->n && stratum[first + 2 * r.pairs] == stratum[first])
         r.pairs++;
     r.whole = wv_columns_round(r.pairs);
     for (size_t i = 0; i < 2 * PAIRS; i++)
-        r.v[i % 2][i / 2] = i < 2 * r.pairs ? (double)f->closing.draws.n * f->closing.v[first + i] : 0;
+        r.v[i % 2][i / 2] = i < 2 * r.pairs ? (double)in->draws->n * in->v[first + i] : 0;
     return r;
 }
 
 /* Whether the proposal (of its batch) ends with the stretch. */
-static bool last_of_proposal(const wvgd_fit *f, const stretch *r)
+static bool last_of_proposal(const wv_moments_input *in, const stretch *r)
 {
     size_t next = r->first + 2 * r->pairs;
-    return next >= f->closing.draws.n || f->closing.draws.stratum[next] != f->closing.draws.stratum[r->first];
+    return next >= in->draws->n || in->draws->stratum[next] != in->draws->stratum[r->first];
 }
 
 /* u[n] <- the density of the mixture over that of the draws, for those of a stretch; */
-static void mixture_ratio(const wvgd_fit *f, const stretch *r, double *u)
+static void mixture_ratio(const wv_moments_input *in, const stretch *r, double *u)
 {
     for (size_t i = 0; i < 2 * r->pairs; i++)
-        u[i] = f->closing.draws.log_mix[0][r->first + i] - f->closing.draws.log_m[r->first + i];
+        u[i] = in->draws->log_mix[0][r->first + i] - in->draws->log_m[r->first + i];
     wv_weights_exp(2 * r->pairs, u);
 }
 
 /* and that of group g. */
-static void group_ratio(wvgd_fit *f, const stein *s, const stretch *r, size_t g, double *u)
+static void group_ratio(const wv_moments_input *in, const stein *s, const stretch *r, size_t g, double *u)
 {
-    size_t n = 2 * r->pairs, mark = wv_arena_mark(f->arena);
-    const double *log_m = f->closing.draws.log_m + r->first;
-    double *log_q = wv_arena_take(f->arena, n), *y = wv_arena_take(f->arena, n * f->D); /* [n], [n][D] */
+    size_t n = 2 * r->pairs, mark = wv_arena_mark(in->arena);
+    const double *log_m = in->draws->log_m + r->first;
+    double *log_q = wv_arena_take(in->arena, n), *y = wv_arena_take(in->arena, n * in->D); /* [n], [n][D] */
     memset(u, 0, n * sizeof *u);
-    for (size_t k = 0; k < f->mix.K; k++) {
+    for (size_t k = 0; k < in->mix->K; k++) {
         if (s->group[k] != g)
             continue;
-        wv_gaussian q = wv_mixture_component(&f->mix, k);
-        wv_gaussian_log_density(&q, n, f->closing.draws.x + r->first * f->D, log_q, y, f->arena);
+        wv_gaussian q = wv_mixture_component(in->mix, k);
+        wv_gaussian_log_density(&q, n, in->draws->x + r->first * in->D, log_q, y, in->arena);
         for (size_t i = 0; i < n; i++)
-            u[i] += f->mix.w[k] * exp(log_q[i] - log_m[i]);
+            u[i] += in->mix->w[k] * exp(log_q[i] - log_m[i]);
     }
-    wv_arena_release(f->arena, mark);
+    wv_arena_release(in->arena, mark);
 }
 
 /* Densities of the groups over that of the draws, less their weights, which are the means: sums over pairs into the
  * last rows of s->H. Adds squares over single draws to square, if that is not NULL. */
-static void see_groups(wvgd_fit *f, const stein *s, const stretch *r, double *square)
+static void see_groups(const wv_moments_input *in, const stein *s, const stretch *r, double *square)
 {
     double u[2 * PAIRS];
     for (size_t g = 0; g < s->groups; g++) {
-        double *h = s->H + (2 * f->D + g) * PAIRS;
+        double *h = s->H + (2 * in->D + g) * PAIRS;
         if (s->groups == 1)
-            mixture_ratio(f, r, u);
+            mixture_ratio(in, r, u);
         else
-            group_ratio(f, s, r, g, u);
+            group_ratio(in, s, r, g, u);
         for (size_t i = 0; i < PAIRS; i++)
             h[i] = i < r->pairs ? (u[2 * i] - s->share[g]) + (u[2 * i + 1] - s->share[g]) : 0;
         for (size_t i = 0; square && i < 2 * r->pairs; i++)
-            square[2 * f->D + g] += (u[i] - s->share[g]) * (u[i] - s->share[g]);
+            square[2 * in->D + g] += (u[i] - s->share[g]) * (u[i] - s->share[g]);
     }
 }
 
 /* Sums over the pairs of a stretch of the statistics, with n times the weights: s->H; and squares over single draws. */
-static void pair_statistics(wvgd_fit *f, const stein *s, const stretch *r, double *square)
+static void pair_statistics(const wv_moments_input *in, const stein *s, const stretch *r, double *square)
 {
-    size_t D = f->D, size = D * PAIRS;
+    size_t D = in->D, size = D * PAIRS;
     double *x = s->draws, *g = x + 2 * size, *raw = x + 6 * size;
     for (size_t e = 0; e < 2; e++) {
-        wv_columns_turn_rows(D, r->pairs, f->closing.draws.x + (r->first + e) * D, 2 * D, x + e * size);
-        wv_columns_turn_rows(D, r->pairs, f->closing.draws.grad + (r->first + e) * D, 2 * D, raw);
+        wv_columns_turn_rows(D, r->pairs, in->draws->x + (r->first + e) * D, 2 * D, x + e * size);
+        wv_columns_turn_rows(D, r->pairs, in->draws->grad + (r->first + e) * D, 2 * D, raw);
         cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)D, (int)r->whole, (int)D, 1.0, s->R, (int)D, raw,
                     PAIRS, 0.0, g + e * size, PAIRS);
     }
     wv_columns_best()->pair_scores(D, r->whole, r->v[0], r->v[1], g, g + size, x, x + size, s->mu, s->unit, s->H,
                                    square);
-    see_groups(f, s, r, square);
+    see_groups(in, s, r, square);
 }
 
 /* The same of the values, from `from`, in sds: s->A, with the weights themselves; and of their squares: s->Q.
  * turned: the statistics have the coordinates in columns already. */
-static void pair_values(const wvgd_fit *f, const wanted *w, const stein *s, const stretch *r, const double *from,
-                        bool turned)
+static void pair_values(const wv_moments_input *in, const wanted *w, const stein *s, const stretch *r,
+                        const double *from, bool turned)
 {
-    size_t size = f->D * PAIRS;
+    size_t size = in->D * PAIRS;
     double *y = s->draws;
-    if (w->value != f->closing.draws.x || !turned) {
+    if (w->value != in->draws->x || !turned) {
         y += 4 * size;
         for (size_t e = 0; e < 2; e++)
             wv_columns_turn_rows(w->m, r->pairs, w->value + (r->first + e) * w->ld, 2 * w->ld, y + e * size);
     }
-    wv_columns_best()->pair_values(w->m, r->whole, 1 / (double)f->closing.draws.n, r->v[0], r->v[1], y, y + size,
-                                   s->centre, s->scale, from, s->A, s->Q);
+    wv_columns_best()->pair_values(w->m, r->whole, 1 / (double)in->draws->n, r->v[0], r->v[1], y, y + size, s->centre,
+                                   s->scale, from, s->A, s->Q);
 }
 
 /* Means over the pairs of a proposal that has ended. */
@@ -302,9 +287,9 @@ static void keep_means(const stein *s, size_t proposal, double pairs, double wei
 }
 
 /* Sums and scatter of the statistics, and that with values and weights; squares of single draws. */
-static void scatter(wvgd_fit *f, const wanted *w, stein *s)
+static void scatter(const wv_moments_input *in, const wanted *w, stein *s)
 {
-    size_t p = s->p, q = s->q, n = f->closing.draws.n, proposal = 0;
+    size_t p = s->p, q = s->q, n = in->draws->n, proposal = 0;
     double pairs = 0, weight = 0, ones[PAIRS], both[PAIRS];
     const wv_columns *pass = wv_columns_best();
     double *const sums[] = {s->total, s->cross, s->square, s->sum};
@@ -314,18 +299,18 @@ static void scatter(wvgd_fit *f, const wanted *w, stein *s)
     memset(s->mean, 0, w->m * sizeof(double));
     stretch r;
     for (size_t first = 0; first < n; first += 2 * r.pairs) {
-        r = next_stretch(f, first);
+        r = next_stretch(in, first);
         for (size_t i = 0; i < PAIRS; i++) {
             ones[i] = i < r.pairs;
             weight += both[i] = r.v[0][i] + r.v[1][i];
         }
-        pair_statistics(f, s, &r, s->square);
-        pair_values(f, w, s, &r, s->zero, true);
+        pair_statistics(in, s, &r, s->square);
+        pair_values(in, w, s, &r, s->zero, true);
         wv_columns_product(q, r.whole, s->H, s->H, true, s->S);
         pass->mean(q, r.whole, ones, s->H, s->sum);
         pass->mean(p, r.whole, both, s->H, s->cross);
         pairs += (double)r.pairs;
-        if (!last_of_proposal(f, &r))
+        if (!last_of_proposal(in, &r))
             continue;
         /* what is left is scatter */
         cblas_dsyr(CblasRowMajor, CblasLower, (int)q, -1 / pairs, s->sum, 1, s->S, (int)q);
@@ -382,13 +367,12 @@ static void unscale(const stein *s, size_t m, const double *B)
 }
 
 /* The tilt c, the mean under it, and slopes B = S^-1 scatter of b with (value - mean). False: there is no tilt. */
-static bool solve(wvgd_fit *f, const wanted *w, stein *s)
+static bool solve(const wv_moments_input *in, const wanted *w, stein *s)
 {
     size_t p = s->p, q = s->q, m = w->m;
     lapack_int size = (lapack_int)p, rows = (lapack_int)q;
-    double n = (double)f->closing.draws.n,
-           *B = s->S + p * q; /* [m][q], of which the first p: what LAPACK takes for p x m */
-    scatter(f, w, s);
+    double n = (double)in->draws->n, *B = s->S + p * q; /* [m][q], of which the first p: what LAPACK takes for p x m */
+    scatter(in, w, s);
     if (!(s->freedom > wv_policy.moments_freedom * (double)p) || !scale_statistics(s))
         return false;
     if (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', size, s->S, rows) != 0 ||
@@ -410,14 +394,14 @@ static bool solve(wvgd_fit *f, const wanted *w, stein *s)
 /* ---- moments ----------------------------------------------------------------------------------------------------- */
 /* A proposal has ended with the pair before draw `end`: its part of the variances, of the squared errors and of the
  * weights, weight[n] (of which the pairs' tilts are in place). */
-static void end_proposal(const wvgd_fit *f, const stein *s, size_t m, size_t end, size_t pairs, double *weight)
+static void end_proposal(const wv_moments_input *in, const stein *s, size_t m, size_t end, size_t pairs, double *weight)
 {
     double tilt = 0, n = (double)pairs;
     const double *e = s->sums, *ee = e + m, *square = ee + m, *tilted = square + m;
     for (size_t i = end - 2 * pairs; i < end; i += 2)
         tilt += weight[i] / n;
     for (size_t i = end - 2 * pairs; i < end; i++)
-        weight[i] = f->closing.v[i] * (1 - (weight[i] - tilt));
+        weight[i] = in->v[i] * (1 - (weight[i] - tilt));
     for (size_t k = 0; k < m; k++) {
         s->var[k] += square[k] - tilted[k] + tilt * square[k];
         s->error[k] += pairs > 1 ? n / (n - 1) * fmax(ee[k] - e[k] * e[k] / n, 0) : ee[k];
@@ -446,29 +430,29 @@ static void leave_out(const stein *s, const stretch *r, size_t m, size_t proposa
 
 /* Weights, into weight[n], variances and squared errors, with the tilt (or without: the mean is then
  * s->mean = 0). Returns the sum of the weights. */
-static double tilt(wvgd_fit *f, const wanted *w, const stein *s, bool tilted, double *weight)
+static double tilt(const wv_moments_input *in, const wanted *w, const stein *s, bool tilted, double *weight)
 {
-    size_t m = w->m, n = f->closing.draws.n, pairs = 0, proposal = 0;
+    size_t m = w->m, n = in->draws->n, pairs = 0, proposal = 0;
     double t[PAIRS] = {0}, keep[PAIRS];
     memset(s->var, 0, m * sizeof(double));
     memset(s->error, 0, m * sizeof(double));
     memset(s->sums, 0, 4 * m * sizeof(double));
     stretch r;
     for (size_t first = 0; first < n; first += 2 * r.pairs) {
-        r = next_stretch(f, first);
+        r = next_stretch(in, first);
         for (size_t i = 0; i < PAIRS; i++)
             keep[i] = i < r.pairs;
         if (tilted)
-            pair_statistics(f, s, &r, NULL);
-        pair_values(f, w, s, &r, s->mean, tilted);
+            pair_statistics(in, s, &r, NULL);
+        pair_values(in, w, s, &r, s->mean, tilted);
         if (tilted)
             leave_out(s, &r, m, proposal, t, keep);
         wv_columns_best()->pair_sums(m, r.whole, keep, t, s->A, s->Q, s->sums);
         for (size_t i = 0; i < r.pairs; i++)
             weight[first + 2 * i] = weight[first + 2 * i + 1] = t[i];
         pairs += r.pairs;
-        if (last_of_proposal(f, &r)) {
-            end_proposal(f, s, m, first + 2 * r.pairs, pairs, weight);
+        if (last_of_proposal(in, &r)) {
+            end_proposal(in, s, m, first + 2 * r.pairs, pairs, weight);
             pairs = 0;
             proposal++;
         }
@@ -499,25 +483,26 @@ static bool small_correction(double var, double sum, double shift, double se)
 
 /* Means, variances and standard errors of the wanted functions, and the weights under which they are means. Where a
  * tilt is not safe, or no small correction, there is none. */
-static void estimate(wvgd_fit *f, const wanted *w, double *mean, double *var, double *mcse, double *weight)
+static void estimate(const wv_moments_input *in, const wanted *w, double *mean, double *var, double *mcse,
+                     double *weight)
 {
-    size_t m = w->m, n = f->closing.draws.n, mark = wv_arena_mark(f->arena);
-    stein s = new_stein(f, m);
-    weighted(f, w, &s);
-    bool tilted = weights_tell(f->D, wv_weights_ess(n, f->closing.v), f->outcome.pareto_k) &&
-                  wv_mixture_moments(&f->mix, s.mu, s.root, f->arena);
+    size_t m = w->m, n = in->draws->n, mark = wv_arena_mark(in->arena);
+    stein s = new_stein(in, m);
+    weighted(in, w, &s);
+    bool tilted = weights_tell(in->D, wv_weights_ess(n, in->v), in->pareto_k) &&
+                  wv_mixture_moments(in->mix, s.mu, s.root, in->arena);
     if (tilted) {
-        correlate(&s, f->D);
-        form_groups(f, &s, m);
+        correlate(&s, in->D);
+        form_groups(in, &s, m);
     }
     s.A = s.H + s.p * PAIRS;
-    tilted = tilted && solve(f, w, &s);
-    double sum = tilted ? tilt(f, w, &s, true, weight) : 1;
+    tilted = tilted && solve(in, w, &s);
+    double sum = tilted ? tilt(in, w, &s, true, weight) : 1;
     for (size_t k = 0; k < m && tilted; k++)
         tilted = small_correction(s.var[k], sum, fabs(s.mean[k]) / s.scale[k], s.least[k]);
     if (!tilted) {
         memset(s.mean, 0, m * sizeof(double));
-        sum = tilt(f, w, &s, false, weight);
+        sum = tilt(in, w, &s, false, weight);
     }
     for (size_t k = 0; k < m; k++) {
         double sd = 1 / s.scale[k];
@@ -525,28 +510,22 @@ static void estimate(wvgd_fit *f, const wanted *w, double *mean, double *var, do
         var[k] = sd * sd * s.var[k] / sum;
         mcse[k] = hypot(sd * hypot(sqrt(s.error[k]) / sum, unseen), 0x1p-52 * fabs(mean[k]));
     }
-    wv_arena_release(f->arena, mark);
+    wv_arena_release(in->arena, mark);
 }
 
-void wv_moments_estimate(wvgd_fit *f)
+void wv_moments_estimate(const wv_moments_input *in, double *mean, double *var, double *mcse, double *weight)
 {
-    size_t D = f->D, mark = wv_arena_mark(f->arena);
-    double *mean = wv_arena_take(f->arena, D), *var = wv_arena_take(f->arena, D), *mcse = wv_arena_take(f->arena, D),
-           *weight = wv_arena_take(f->arena, f->closing.draws.n); /* [D], [D], [D], [n] */
-    estimate(f, &(wanted){D, D, f->closing.draws.x}, mean, var, mcse, weight);
-    wv_posterior_set_moments(&f->posterior, D, mean, var, mcse);
-    wv_closing_set_calibrated(&f->closing, weight);
-    wv_arena_release(f->arena, mark);
+    estimate(in, &(wanted){in->D, in->D, in->draws->x}, mean, var, mcse, weight);
 }
 
 /* Whether there is nothing to estimate of a function, whose values are m apart: it is the same at all draws of
  * weight, two at least, or no finite number at one. *mean is then its mean, or NAN. */
-static bool is_plain(const wvgd_fit *f, size_t m, const double *value, double *mean)
+static bool is_plain(const wv_moments_input *in, size_t m, const double *value, double *mean)
 {
     size_t counted = 0, same = 0;
-    for (size_t i = 0; i < f->closing.draws.n; i++) {
+    for (size_t i = 0; i < in->draws->n; i++) {
         double here = value[i * m];
-        if (!(f->closing.v[i] > 0))
+        if (!(in->v[i] > 0))
             continue;
         if (!isfinite(here)) {
             *mean = NAN;
@@ -559,18 +538,18 @@ static bool is_plain(const wvgd_fit *f, size_t m, const double *value, double *m
 }
 
 /* In runs of at most D functions, between those that have to be left out: they would deprive others of the tilt. */
-void wv_moments_of(wvgd_fit *f, size_t m, const double *value, double *mean, double *var, double *mcse)
+void wv_moments_of(const wv_moments_input *in, size_t m, const double *value, double *mean, double *var, double *mcse)
 {
-    size_t mark = wv_arena_mark(f->arena);
-    double *weight = wv_arena_take(f->arena, f->closing.draws.n); /* [n] not wanted */
+    size_t mark = wv_arena_mark(in->arena);
+    double *weight = wv_arena_take(in->arena, in->draws->n); /* [n] not wanted */
     for (size_t at = 0, run; at < m;) {
-        for (run = 0; run < f->D && at + run < m && !is_plain(f, m, value + at + run, &mean[at + run]);)
+        for (run = 0; run < in->D && at + run < m && !is_plain(in, m, value + at + run, &mean[at + run]);)
             run++;
         if (run)
-            estimate(f, &(wanted){run, m, value + at}, mean + at, var + at, mcse + at, weight);
+            estimate(in, &(wanted){run, m, value + at}, mean + at, var + at, mcse + at, weight);
         else
             var[at] = mcse[at] = 0 * mean[at];
         at += run ? run : 1;
     }
-    wv_arena_release(f->arena, mark);
+    wv_arena_release(in->arena, mark);
 }

@@ -2,7 +2,8 @@
 #ifndef WV_POSTERIOR_H
 #define WV_POSTERIOR_H
 #include "archive.h"
-#include "batch.h"
+#include "arena.h"
+#include "closing.h"
 #include "wvgd.h"
 
 /* Moments of the posterior. */
@@ -15,29 +16,32 @@ bool wv_posterior_new(wv_posterior *p, size_t D);
 void wv_posterior_free(wv_posterior *p);
 void wv_posterior_archive(wv_posterior *p, wv_archive *a, size_t D);
 
-/* Normalised posterior weights of the stored draws; false when all are zero. */
-bool wv_posterior_weights(wvgd_fit *f);
+/* log_w[n]: logs of weights for the posterior, up to a factor. */
+void wv_posterior_log_weights(const wv_draws *d, double *log_w);
 
-/* Masses of the cells, beta[N]: sums of these weights. */
-void wv_posterior_masses(const wvgd_fit *f, double *beta);
+/* Masses of the cells, beta[N]: sums of the normalised weights. */
+void wv_posterior_masses(const wv_closing *c, size_t N, double *beta);
 
-/* Means, variances and standard errors of m functions by their values at the stored draws,
- * value[n][m], as if draws were independent. */
-void wv_posterior_moments(const wvgd_fit *f, size_t m, const double *value, double *mean, double *var, double *mcse);
+/* Pareto-smoothed weights, which become those of the draws; returns k-hat. */
+double wv_posterior_smooth(wv_closing *c, wv_arena *arena);
+
+/* Standard errors of the masses, effective sizes and k-hats of the draws of each cell. */
+typedef struct {
+    double *beta_se, *ess, *pareto_k; /* [N] */
+} wv_cell_diagnostics;
+void wv_posterior_diagnose(const wv_closing *c, size_t N, const double *beta, wv_cell_diagnostics to, wv_arena *arena);
+
+/* Means, variances and standard errors of m functions by their values at the draws, value[n][m], under the calibrated
+ * weights, as if draws were independent. */
+void wv_posterior_moments(const wv_closing *c, size_t m, const double *value, double *mean, double *var, double *mcse);
 
 /* The same of the coordinates, which are the moments of the posterior. */
-void wv_posterior_estimate(wvgd_fit *f);
+void wv_posterior_estimate(wv_posterior *p, const wv_closing *c);
 
 /* Root of the posterior's covariance from the weighted draws and their moments: sds times the
  * Cholesky factor of the correlations. */
-void wv_posterior_root(wvgd_fit *f, const wv_family *family, double *root);
-
-/* Masses, k-hats, distortion from the stored draws, their weights and cells. */
-void wv_posterior_describe(wvgd_fit *f);
-
-/* Are the weights of the closing draws of a joint fit that has ended so uneven that means, variances and the weights
- * that users see stand for the ensemble instead? */
-bool wv_posterior_uncorrected(const wvgd_fit *f);
+void wv_posterior_root(const wv_posterior *p, const wv_closing *c, const wv_family *family, double *root,
+                       wv_arena *arena);
 
 /* Means, variances and standard errors of the means, [D] each. */
 void wv_posterior_set_moments(wv_posterior *p, size_t D, const double *mean, const double *var, const double *mcse);

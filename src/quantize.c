@@ -1,6 +1,7 @@
 /* quantize.c - other cells from the same closing draws. */
 #include "closing.h"
 #include "error.h"
+#include "describe.h"
 #include "fit.h"
 #include "posterior.h"
 #include "staged/staged.h"
@@ -42,7 +43,7 @@ wvgd_fit *wvgd_quantize(const wvgd_fit *fit, const wvgd_options *options, wvgd_e
     wv_modes_copy(&f->modes, &fit->modes);
     wv_closing_copy(&f->closing, &fit->closing);
     wv_posterior_copy(&f->posterior, &fit->posterior, D);
-    wv_posterior_weights(f);
+    wv_describe_weights(f);
     wv_mixture_log_density(f, n, f->closing.draws.x, f->closing.draws.log_mix[0]);
     wv_staged_cells(f);
     return f;

@@ -2,6 +2,7 @@
  * keyed by batch, so nothing of a generator needs keeping, and a batch that was asked for but not told is simply asked
  * for again. */
 #include "archive.h"
+#include "describe.h"
 #include "fit.h"
 #include "posterior.h"
 #include <string.h>
@@ -216,6 +217,6 @@ wvgd_status wvgd_restore(wvgd_fit *f, const void *buffer, size_t size, wvgd_erro
     }
     f->asked = false;
     f->b = f->own; /* a batch that was asked for may stand in the store */
-    wv_posterior_weights(f);
+    wv_describe_weights(f);
     return WVGD_OK;
 }

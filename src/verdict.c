@@ -2,6 +2,7 @@
  * looked at. "No evidence against" is all that can be said: a mode that no ascent came near leaves no
  * trace in the weights (method, section 5). */
 #include "verdict.h"
+#include "describe.h"
 #include "fit.h"
 #include "policy.h"
 #include "posterior.h"
@@ -67,7 +68,7 @@ static void about_convergence(wvgd_fit *f)
 static void about_weights(wvgd_fit *f)
 {
     double limit = wv_verdict_khat_limit(f->closing.draws.n);
-    if (wv_posterior_uncorrected(f))
+    if (wv_describe_uncorrected(f))
         say(f,
             "the weights of the closing draws rest on %.0f of them: means and sds are those of the fitted components, "
             "which they cannot correct",

@@ -192,7 +192,8 @@ static values estimate(rig *r, size_t batch)
     for (size_t j = 0; j < f->N; j++) {
         wv_update c = gather(r, j);
         v.ess[j] = c.ess;
-        wv_update_target_1d(f, &c, &v.cell[j][GRAD_MU], &v.cell[j][NATURAL_1]);
+        wv_step s = wv_fit_step(f);
+        wv_update_target_1d(&s, &c, &v.cell[j][GRAD_MU], &v.cell[j][NATURAL_1]);
     }
     return v;
 }

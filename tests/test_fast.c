@@ -499,7 +499,7 @@ static void one_dimension(void **state)
                            .ess = 1 / squares,
                            .truncated = true,
                            .rho = trial % 5 ? 0.5 : 1};
-            wv_update_result result = wv_update_component(f[k], &c);
+            wv_update_result result = wv_fit_update(f[k], &c);
             assert_true(result.ok);
             kl[k] = result.kl;
         }
@@ -563,7 +563,7 @@ static void normal_posteriors(void **state)
                            .truncated = true,
                            .rho = 1};
             bool few = c.ess < 1.5 * (double)D; /* a ridge of 1/ESS holds the step back */
-            assert_true(wv_update_component(f, &c).ok);
+            assert_true(wv_fit_update(f, &c).ok);
             for (size_t d = 0; d < D; d++) {
                 assert_near(mu[d], mean[d], (few ? 0.2 : 1e-4) * sd[d]);
                 assert_near(root[d], sd[d], (few ? 0.2 : 1e-4) * sd[d]);

@@ -153,7 +153,7 @@ static double step(wvgd_fit *f, const gathered *g, double rho)
                    .rho = rho};
     for (size_t i = 0; i < g->n; i++)
         g->u[i] = 1 / (double)g->n;
-    wv_update_result r = wv_update_component(f, &c);
+    wv_update_result r = wv_fit_update(f, &c);
     return r.ok ? r.kl : INFINITY;
 }
 
@@ -221,5 +221,5 @@ void wv_full_prefit_start(wv_full_prefit *p, const double *mu, const double *roo
 void wv_full_prefit_take_posterior(wvgd_fit *f)
 {
     memcpy(f->prefit.mu, f->posterior.mean, f->D * sizeof(double));
-    wv_posterior_root(f, wv_family_get(WVGD_FULL), f->prefit.root);
+    wv_posterior_root(&f->posterior, &f->closing, wv_family_get(WVGD_FULL), f->prefit.root, f->arena);
 }

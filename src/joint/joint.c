@@ -107,10 +107,11 @@ static void estimate(wvgd_fit *f, const double *weight)
         f->cells.beta[b->cell[i]] += weight[i];
     f->last.ess = wv_weights_ess(b->n, weight);
     f->last.distortion = wv_evidence_mean(b->n, weight, b->near, 1).value;
-    wv_evidence_elbo(f, b, f->cells.elbo, f->cells.log_Z, h_bar);
+    wv_evidence_elbo(f->N, b, f->cells.elbo, f->cells.log_Z, h_bar, f->arena);
     if (f->count.iteration == 0)
         wv_evidence_weights(f->N, f->cells.elbo, f->cells.weight);
-    wvgd_estimate bound = wv_evidence_bound(f, b, f->cells.weight, 0, f->cells.elbo, f->cells.log_Z, h_bar);
+    wvgd_estimate bound = wv_evidence_bound(f->N, b, f->cells.weight, 0, f->cells.elbo, f->cells.log_Z, h_bar,
+                                            f->arena);
     f->last.pelbo = bound.value;
     f->last.pelbo_se = f->opt.sampler == WVGD_REJECT ? reject_se(f, h_bar) : bound.se;
     wv_arena_release(f->arena, mark);
@@ -303,7 +304,7 @@ static double move_component(wvgd_fit *f, size_t j, const gathered *g, double rh
         wv_joint_restart(f, j);
         return 0;
     }
-    wv_update_result r = some && c.ess >= enough ? wv_update_component(f, &c) : (wv_update_result){false, 0};
+    wv_update_result r = some && c.ess >= enough ? wv_fit_update(f, &c) : (wv_update_result){false, 0};
     if (r.ok)
         return r.kl;
     f->cells.now.losses[j] += 1;

@@ -4,6 +4,7 @@
  * bound is a bound, and no lucky batch stops the draws (method, section 5). */
 #include "joint/joint_closing.h"
 #include "arena.h"
+#include "describe.h"
 #include "fit.h"
 #include "gaussian.h"
 #include "joint/batch_density.h"
@@ -172,8 +173,8 @@ static void choose_weights(wvgd_fit *f)
     size_t mark = wv_arena_mark(f->arena);
     double *h_bar = wv_arena_take(f->arena, f->N);
     wv_batch b = wv_draws_view(&f->closing.draws, 0);
-    wv_evidence_elbo(f, &b, f->cells.elbo, f->cells.log_Z, h_bar);
-    wv_evidence_elbo_se(f, &b, f->cells.elbo, f->cells.log_Z, h_bar, f->cells.elbo_se);
+    wv_evidence_elbo(f->N, &b, f->cells.elbo, f->cells.log_Z, h_bar, f->arena);
+    wv_evidence_elbo_se(f->N, &b, f->cells.elbo, f->cells.log_Z, h_bar, f->cells.elbo_se);
     wv_arena_release(f->arena, mark);
     for (size_t j = 0; j < f->N; j++)
         if (!f->joint.averaged ||
@@ -196,7 +197,7 @@ static double final_draws(const wvgd_fit *f, double rel)
  */
 static bool end_trial(wvgd_fit *f)
 {
-    wv_posterior_masses(f, f->cells.weight_beta);
+    wv_posterior_masses(&f->closing, f->N, f->cells.weight_beta);
     if (f->joint.averaged)
         memcpy(f->cells.weight_beta, f->cells.now.beta, f->N * sizeof(double));
     choose_weights(f);
@@ -214,7 +215,7 @@ static bool end_trial(wvgd_fit *f)
 static bool end_block(wvgd_fit *f)
 {
     wv_batch b = wv_draws_view(&f->closing.draws, 0);
-    bool again = wv_evidence_importance(f, &b).se > f->opt.evidence_se &&
+    bool again = wv_evidence_importance(&b, f->arena).se > f->opt.evidence_se &&
                  f->closing.draws.n + f->closing.planned <= f->size.close_max;
     if (again)
         wv_closing_add_block(&f->closing);
@@ -240,11 +241,11 @@ static void estimate_bounds(wvgd_fit *f)
     wv_batch b = wv_draws_view(&f->closing.draws, 0);
     size_t mark = wv_arena_mark(f->arena);
     double *h_bar = wv_arena_take(f->arena, f->N), *elbo = f->cells.elbo, *log_Z = f->cells.log_Z;
-    wv_evidence_elbo(f, &b, elbo, log_Z, h_bar);
-    wv_evidence_elbo_se(f, &b, elbo, log_Z, h_bar, f->cells.elbo_se);
+    wv_evidence_elbo(f->N, &b, elbo, log_Z, h_bar, f->arena);
+    wv_evidence_elbo_se(f->N, &b, elbo, log_Z, h_bar, f->cells.elbo_se);
     bury_dead(f);
-    f->outcome.bound = wv_evidence_bound(f, &b, f->cells.weight, 0, elbo, log_Z, h_bar);
-    f->outcome.bound_beta = wv_evidence_bound(f, &b, f->cells.weight_beta, 1, elbo, log_Z, h_bar);
+    f->outcome.bound = wv_evidence_bound(f->N, &b, f->cells.weight, 0, elbo, log_Z, h_bar, f->arena);
+    f->outcome.bound_beta = wv_evidence_bound(f->N, &b, f->cells.weight_beta, 1, elbo, log_Z, h_bar, f->arena);
     wv_arena_release(f->arena, mark);
 }
 
@@ -253,19 +254,19 @@ void wv_joint_closing_finish(wvgd_fit *f)
     estimate_bounds(f);
     wv_closing_set_calibrated(&f->closing, f->closing.v);
     wv_batch b = wv_draws_view(&f->closing.draws, 0);
-    f->outcome.evidence = wv_evidence_importance(f, &b);
+    f->outcome.evidence = wv_evidence_importance(&b, f->arena);
     f->outcome.ess = wv_weights_ess(f->closing.draws.n, f->closing.v);
-    if (wv_posterior_uncorrected(f)) {
-        wv_posterior_weights(f);
+    if (wv_describe_uncorrected(f)) {
+        wv_describe_weights(f);
         size_t mark = wv_arena_mark(f->arena);
         double *weight = wv_arena_take(f->arena, f->closing.draws.n);
         wv_weights_normalise(f->closing.draws.n, f->closing.log_w, weight);
         wv_closing_set_calibrated(&f->closing, weight);
         wv_arena_release(f->arena, mark);
     }
-    wv_posterior_estimate(f);
-    wv_posterior_describe(f);
-    if (wv_posterior_uncorrected(f))
+    wv_posterior_estimate(&f->posterior, &f->closing);
+    wv_describe_cells(f);
+    if (wv_describe_uncorrected(f))
         wv_closing_set_smooth(&f->closing, f->closing.log_w);
 }
 
@@ -278,7 +279,7 @@ wvgd_status wv_joint_closing_tell(wvgd_fit *f, bool *complete, wvgd_error *error
     wv_draws_append(&f->closing.draws, &f->b);
     if (f->closing.draws.n < (f->closing.block + 1) * f->closing.planned)
         return WVGD_OK;
-    if (!wv_posterior_weights(f)) {
+    if (!wv_describe_weights(f)) {
         size_t n = f->closing.draws.n;
         wv_closing_restart(&f->closing, f->closing.planned); /* whoever goes on begins this stage again */
         return wv_fail(error, WVGD_E_NO_DRAWS,

@@ -417,7 +417,7 @@ static wv_update_result take_step(wvgd_fit *f, const cell *c, weighted p, double
                     .precondition = f->prefit.wanted ? c->root : NULL,
                     .rho = rho,
                     .truncated = f->N > 1 && p.share < wv_policy.component_hardly_cut};
-    return wv_update_component(f, &by);
+    return wv_fit_update(f, &by);
 }
 
 /* Sizes of sets that the budget allows. */

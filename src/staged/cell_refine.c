@@ -253,7 +253,7 @@ static double take_step(wvgd_fit *f, const uint32_t *cell, size_t j, double *mu,
                    .precondition = f->prefit.wanted ? f->prefit.root : NULL,
                    .rho = rho,
                    .truncated = f->N > 1 && j < f->N};
-    wv_update_result r = enough(f, c.ess) ? wv_update_component(f, &c) : (wv_update_result){false, 0};
+    wv_update_result r = enough(f, c.ess) ? wv_fit_update(f, &c) : (wv_update_result){false, 0};
     wv_arena_release(f->arena, mark);
     return r.ok ? r.kl : NAN;
 }

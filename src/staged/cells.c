@@ -1,6 +1,7 @@
 /* cells.c - with weighted draws in hand the transport problem is weighted k-means; particles, masses of the
  * cells, then their components (cell_component.c): none of it asks the model (method, sections 5 and 6, quantise). */
 #include "staged/cells.h"
+#include "describe.h"
 #include "fit.h"
 #include "gaussian.h"
 #include "posterior.h"
@@ -406,12 +407,12 @@ static void sharpen_masses(wvgd_fit *f, const control *c)
 static void place_particles(wvgd_fit *f, wv_mixture_control like)
 {
     size_t size = f->cell_family->size(f->D, 0);
-    wv_posterior_root(f, f->cell_family, f->cells.now.spread);
+    wv_posterior_root(&f->posterior, &f->closing, f->cell_family, f->cells.now.spread, f->arena);
     if (!(f->opt.metric && f->opt.cost == WVGD_MAHALANOBIS)) {
         if (f->metric_family == f->cell_family)
             memcpy(f->cells.now.metric, f->cells.now.spread, size * sizeof(double));
         else
-            wv_posterior_root(f, f->metric_family, f->cells.now.metric);
+            wv_posterior_root(&f->posterior, &f->closing, f->metric_family, f->cells.now.metric, f->arena);
     }
     for (size_t j = 1; j < f->N; j++)
         memcpy(f->cells.now.spread + j * size, f->cells.now.spread, size * sizeof(double));
@@ -419,7 +420,7 @@ static void place_particles(wvgd_fit *f, wv_mixture_control like)
         wv_kmeans_place(f, like);
     else
         memcpy(f->cells.now.z, f->posterior.mean,
-               f->D * sizeof(double)); /* where wv_posterior_describe finds its place from */
+               f->D * sizeof(double)); /* where wv_describe_cells finds its place from */
     wv_halfspaces_update(f);
 }
 
@@ -517,7 +518,7 @@ static void find_partition(wvgd_fit *f, control *c)
     if (c->n && wv_halfspaces_flat(f))
         sharpen_particles(f, c);
     assign_all(f);
-    wv_posterior_describe(f);
+    wv_describe_cells(f);
     if (c->n)
         sharpen_masses(f, c);
     c->known.points = (double)c->n;

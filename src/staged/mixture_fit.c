@@ -123,13 +123,13 @@ typedef struct {
 } own_moments;
 
 /* Covariance of the gradients under the weights c->u, lower half. */
-static void spread(wvgd_fit *f, const wv_update *c, const wv_update_moments *m, double *cov)
+static void spread(const wv_step *s, const wv_update *c, const wv_update_moments *m, double *cov)
 {
     const own_moments *own = (const own_moments *)(const void *)c->moments;
     const wv_assessment *a = own->step->at;
-    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    size_t D = s->D, mark = wv_arena_mark(s->arena);
     const wv_columns *pass = wv_columns_best();
-    double *g = wv_arena_take(f->arena, D * WV_COLUMNS), *ug = wv_arena_take(f->arena, D * WV_COLUMNS);
+    double *g = wv_arena_take(s->arena, D * WV_COLUMNS), *ug = wv_arena_take(s->arena, D * WV_COLUMNS);
     memset(cov, 0, D * D * sizeof *cov);
     for (size_t at = 0; at < wv_assess_blocks(a); at++) {
         size_t n = wv_assess_columns_in(a, at);
@@ -137,7 +137,7 @@ static void spread(wvgd_fit *f, const wv_update *c, const wv_update_moments *m, 
         pass->centre(D, n, u, own->step->grad + at * WV_COLUMNS * D, m->grad, g, ug);
         wv_columns_product(D, n, ug, g, true, cov);
     }
-    wv_arena_release(f->arena, mark);
+    wv_arena_release(s->arena, mark);
 }
 
 /* Moments of points and gradients in the coordinates of component k under the weights u, which stand for it, so that
@@ -191,7 +191,7 @@ static wv_update_result update(wvgd_fit *f, const stepping *s, size_t k, const d
                    .u = u,
                    .ess = ess,
                    .rho = f->fitting.rho};
-    wv_update_result r = wv_update_component(f, &c);
+    wv_update_result r = wv_fit_update(f, &c);
     wv_arena_release(f->arena, mark);
     return r;
 }

@@ -16,9 +16,9 @@
  * Decisions are in decisions.c, their constants in policy.def. */
 #include "staged/staged.h"
 #include "draws.h"
+#include "describe.h"
 #include "fit.h"
 #include "gaussian.h"
-#include "moments.h"
 #include "policy.h"
 #include "posterior.h"
 #include "staged/cell_bound.h"
@@ -392,12 +392,12 @@ static wv_stage conclude(wvgd_fit *f)
     wv_staged_closing_weigh_all(f);
     if (f->stop == WVGD_RUNNING)
         f->stop = wv_decide_converged(f->outcome.evidence.se, f->opt.evidence_se) ? WVGD_CONVERGED : WVGD_MAX_ITER;
-    if (!wv_posterior_weights(f)) {
+    if (!wv_describe_weights(f)) {
         wv_closing_clear(&f->closing); /* the caller reports that no draw has density */
         return WV_CLOSING;
     }
     wv_staged_closing_mixture_density(f);
-    wv_moments_estimate(f);
+    wv_describe_moments(f);
     return begin_cells(f);
 }
 

@@ -153,7 +153,7 @@ static void variances(const wv_step *s, const wv_update *c, wv_quadratic *l, dou
 {
     size_t D = l->D;
     if (l->m.spread)
-        l->m.spread(s->fit, c, &l->m, l->S);
+        l->m.spread(s, c, &l->m, l->S);
     else
         spread(s, c, l, l->S);
     wv_dense_mirror(D, l->S);

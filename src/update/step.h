@@ -7,6 +7,7 @@
 #include "wvgd.h"
 #include <stdbool.h>
 
+struct wv_step;
 struct wv_update;
 
 /* Moments of points y = A^-1 (x - mu), A the component's root, and of the gradients there, under
@@ -16,7 +17,7 @@ typedef struct wv_update_moments {
     double *grad, *cross; /* [D] mean of the gradients; [D][D] Cov(y_i, gradient_k) */
     bool relative;        /* the gradients are those of log p~ - log q_j */
     /* [D][D] Cov(gradient), lower half; needed now and then. NULL: it comes from the points at hand. */
-    void (*spread)(wvgd_fit *f, const struct wv_update *c, const struct wv_update_moments *m, double *cov);
+    void (*spread)(const struct wv_step *s, const struct wv_update *c, const struct wv_update_moments *m, double *cov);
 } wv_update_moments;
 
 /* A component and the weighted points that stand for q_j: everything an estimator needs. */
@@ -50,13 +51,12 @@ typedef struct {
 } wv_update_result;
 
 /* What a step works with beside the component. */
-typedef struct {
+typedef struct wv_step {
     size_t D;
     bool dense;               /* D x D matrices are formed */
     size_t most_coefficients; /* of a residual regression */
     wv_arena *arena;
     size_t *limits; /* counts steps undone because the component would have left the range of numbers */
-    wvgd_fit *fit;  /* nothing here looks into it: it is for wv_update_moments.spread */
 } wv_step;
 
 enum { WV_STEP_ROWS = 256 }; /* points whose statistics are held at once */

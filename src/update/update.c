@@ -293,7 +293,7 @@ static void elbo_gradient_1d(const wv_update *c, const double natural[2], double
     gradient[1] = -2 * g0 * c->mu[0] / s2 + g1 / s2;
 }
 
-void wv_update_step_target_1d(const wv_step *s, const wv_update *c, double gradient[2], double natural[2])
+void wv_update_target_1d(const wv_step *s, const wv_update *c, double gradient[2], double natural[2])
 {
     if (c->estimator == WVGD_REPARAM) {
         wv_reparam_gradient(s, c, gradient, gradient + 1);

@@ -1,0 +1,144 @@
+/* describe.c - what the closing draws of a fit say, put together of its parts with either solver: weights, moments,
+ * masses, diagnostics and distortion (method, section 5). */
+#include "describe.h"
+#include "arena.h"
+#include "evidence.h"
+#include "fit.h"
+#include "moments.h"
+#include "nearest.h"
+#include "particle.h"
+#include "policy.h"
+#include "posterior.h"
+#include "staged/modes.h"
+#include "weights.h"
+#include <math.h>
+#include <string.h>
+
+/* ---- weights ----------------------------------------------------------------------------------------------------- */
+bool wv_describe_uncorrected(const wvgd_fit *f)
+{
+    return f->stage == WV_DONE && !f->staged && f->outcome.ess < wv_policy.posterior_few;
+}
+
+/* log_w[n]: logs of weights for the ensemble, up to a factor. */
+static void ensemble_weights(const wvgd_fit *f, double *log_w)
+{
+    const wv_draws *b = &f->closing.draws;
+    for (size_t i = 0; i < b->n; i++) {
+        size_t j = b->cell[i];
+        log_w[i] = f->cells.weight[j] > 0 && b->log_p[i] > -INFINITY
+                       ? log(f->cells.weight[j]) + b->log_q[i] - f->cells.log_Z[j] - b->log_m[i]
+                       : -INFINITY;
+    }
+}
+
+bool wv_describe_weights(wvgd_fit *f)
+{
+    size_t n = f->closing.draws.n, mark = wv_arena_mark(f->arena);
+    double *log_w = wv_arena_take(f->arena, n), *v = wv_arena_take(f->arena, n);
+    wv_posterior_log_weights(&f->closing.draws, log_w);
+    bool some = wv_weights_normalise(n, log_w, v);
+    wv_closing_set_weights(&f->closing, 0, v);
+    if (some && wv_describe_uncorrected(f)) /* what users see stands for the ensemble */
+        ensemble_weights(f, log_w);
+    double total = wv_weights_lse(n, log_w);
+    for (size_t i = 0; i < n; i++)
+        log_w[i] = some ? log_w[i] - total : -INFINITY;
+    wv_closing_set_log_weights(&f->closing, log_w);
+    wv_arena_release(f->arena, mark);
+    return some;
+}
+
+/* ---- moments ----------------------------------------------------------------------------------------------------- */
+/* What the moments of a staged fit are estimated from. */
+static wv_moments_input moments_input(wvgd_fit *f)
+{
+    size_t K = f->mix.K, *mode = wv_arena_take_sizes(f->arena, K);
+    for (size_t k = 0; k < K; k++)
+        mode[k] = f->modes.n > 1 ? wv_modes_nearest(f, f->modes.n, f->mix.mu + k * f->D) : 0;
+    return (wv_moments_input){f->D,    &f->closing.draws, f->closing.v, f->outcome.pareto_k,
+                              &f->mix, f->modes.n,        mode,         f->arena};
+}
+
+void wv_describe_moments(wvgd_fit *f)
+{
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *mean = wv_arena_take(f->arena, D), *var = wv_arena_take(f->arena, D), *mcse = wv_arena_take(f->arena, D),
+           *weight = wv_arena_take(f->arena, f->closing.draws.n); /* [D], [D], [D], [n] */
+    wv_moments_input in = moments_input(f);
+    wv_moments_estimate(&in, mean, var, mcse, weight);
+    wv_posterior_set_moments(&f->posterior, D, mean, var, mcse);
+    wv_closing_set_calibrated(&f->closing, weight);
+    wv_arena_release(f->arena, mark);
+}
+
+void wv_describe_functions(wvgd_fit *f, size_t m, const double *value, double *mean, double *var, double *mcse)
+{
+    size_t mark = wv_arena_mark(f->arena);
+    wv_moments_input in = moments_input(f);
+    wv_moments_of(&in, m, value, mean, var, mcse);
+    wv_arena_release(f->arena, mark);
+}
+
+/* ---- cells ------------------------------------------------------------------------------------------------------- */
+/* The iterations since the cells came to rest have estimated the same masses: both estimates,
+ * weighted by their precision. */
+static void pool_masses(wvgd_fit *f)
+{
+    double total = 0, k = (double)f->joint.averaged;
+    for (size_t j = 0; j < f->N; j++) {
+        double other = fmax(f->cells.now.beta2[j] - f->cells.now.beta[j] * f->cells.now.beta[j], 0) / fmax(k - 1, 1),
+               own = f->cells.beta_se[j] * f->cells.beta_se[j];
+        if (f->joint.averaged && own > 0 && other > 0) {
+            f->cells.beta[j] = (f->cells.beta[j] / own + f->cells.now.beta[j] / other) / (1 / own + 1 / other);
+            f->cells.beta_se[j] = sqrt(1 / (1 / own + 1 / other));
+        }
+        total += f->cells.beta[j];
+    }
+    for (size_t j = 0; j < f->N; j++)
+        f->cells.beta[j] /= total;
+}
+
+/* Costs of the draws to the one particle. */
+static void measure_costs(wvgd_fit *f)
+{
+    size_t n = f->closing.draws.n, most = f->size.n_max, mark = wv_arena_mark(f->arena);
+    uint32_t *cell = wv_arena_take_index(f->arena, most);
+    double *next = wv_arena_take(f->arena, most);
+    for (size_t first = 0; first < n; first += most)
+        wv_nearest_assign(f, n - first < most ? n - first : most, f->closing.draws.x + first * f->D, cell,
+                          f->closing.draws.near + first, next);
+    wv_arena_release(f->arena, mark);
+}
+
+/* One particle bounds no cell: it is placed only now. With several, the iterations since the cells came to
+ * rest have estimated the same distortion. */
+static void distortion(wvgd_fit *f)
+{
+    if (f->N == 1) {
+        wv_posterior_root(&f->posterior, &f->closing, f->cell_family, f->cells.now.spread, f->arena);
+        if (!f->opt.metric)
+            wv_posterior_root(&f->posterior, &f->closing, f->metric_family, f->cells.now.metric, f->arena);
+        wv_particle_place_one(f, f->closing.draws.n, f->closing.draws.x, f->closing.v, f->posterior.mean);
+        measure_costs(f);
+    }
+    wvgd_estimate d = wv_evidence_mean(f->closing.draws.n, f->closing.v, f->closing.draws.near, 1);
+    double k = (double)f->joint.averaged, own = d.se * d.se,
+           other = fmax(f->joint.distortion2 - f->joint.distortion1 * f->joint.distortion1, 0) / fmax(k - 1, 1);
+    if (f->N > 1 && f->joint.averaged && own > 0 && other > 0 && isfinite(own) && isfinite(other)) {
+        d.value = (d.value / own + f->joint.distortion1 / other) / (1 / own + 1 / other);
+        d.se = sqrt(1 / (1 / own + 1 / other));
+    }
+    f->last.distortion = d.value;
+    f->last.distortion_se = d.se;
+}
+
+void wv_describe_cells(wvgd_fit *f)
+{
+    wv_cell_diagnostics to = {f->cells.beta_se, f->cells.ess, f->cells.pareto_k};
+    wv_posterior_masses(&f->closing, f->N, f->cells.beta);
+    f->outcome.pareto_k = wv_posterior_smooth(&f->closing, f->arena);
+    wv_posterior_diagnose(&f->closing, f->N, f->cells.beta, to, f->arena);
+    pool_masses(f);
+    distortion(f);
+}

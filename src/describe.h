@@ -1,0 +1,20 @@
+/* describe.h - what the closing draws of a fit say of the posterior and of its cells. */
+#ifndef WV_DESCRIBE_H
+#define WV_DESCRIBE_H
+#include "wvgd.h"
+
+/* Normalised posterior weights of the closing draws; false when all are zero. */
+bool wv_describe_weights(wvgd_fit *f);
+
+/* Are the weights of the closing draws of a joint fit that has ended so uneven that means, variances and the weights
+ * that users see stand for the ensemble instead? */
+bool wv_describe_uncorrected(const wvgd_fit *f);
+
+/* Of a staged fit: moments of the posterior and calibrated weights; moments of m functions of the parameters by their
+ * values at the closing draws, value[n][m]. */
+void wv_describe_moments(wvgd_fit *f);
+void wv_describe_functions(wvgd_fit *f, size_t m, const double *value, double *mean, double *var, double *mcse);
+
+/* Masses, k-hats and distortion from the closing draws, their weights and cells. */
+void wv_describe_cells(wvgd_fit *f);
+#endif
