@@ -5,7 +5,6 @@
  *     l1, lp        sum |a_i-b_i|^p
  *     callback      the user's                                                     (method, sections 1 and 2) */
 #include "cost.h"
-#include "fit.h"
 #include "gaussian.h"
 #include <cblas.h>
 #include <math.h>
@@ -45,48 +44,58 @@ static void whitened(const wv_family *family, const double *root, size_t D, cons
         out[k] = cblas_ddot((int)D, y + k * D, 1, y + k * D, 1);
 }
 
-void wv_cost_callback(const wvgd_fit *f, const double *a, size_t n, const double *x, double *cost, const double *weight,
-                      double *grad)
+wv_cost wv_cost_of(const wvgd_options *o, const wv_family *metric_family, const wv_family *cell_family)
 {
-    const wvgd_options *o = &f->opt;
-    size_t D = f->D;
-    if (o->cost_batch) {
-        o->cost_batch(o->cost_self, D, a, n, x, cost, weight, grad);
+    return (wv_cost){o->cost, o->power, o->cost_function, o->cost_batch, o->cost_self, metric_family, cell_family};
+}
+
+bool wv_cost_flat(const wv_cost *c)
+{
+    return c->kind == WVGD_SQEUCLID || c->kind == WVGD_MAHALANOBIS;
+}
+
+void wv_cost_callback(const wv_cost *c, size_t D, const double *a, size_t n, const double *x, double *cost,
+                      const double *weight, double *grad, wv_arena *arena)
+{
+    if (c->batch) {
+        c->batch(c->self, D, a, n, x, cost, weight, grad);
         return;
     }
-    size_t mark = wv_arena_mark(f->arena);
-    double *one = wv_arena_take(f->arena, D); /* gradient of one cost */
+    size_t mark = wv_arena_mark(arena);
+    double *one = wv_arena_take(arena, D); /* gradient of one cost */
     if (grad)
         memset(grad, 0, D * sizeof *grad);
     for (size_t k = 0; k < n; k++) {
         bool pulls = grad && weight[k] != 0;
         if (!cost && !pulls)
             continue;
-        double here = o->cost_function(o->cost_self, D, a, x + k * D, pulls ? one : NULL);
+        double here = c->function(c->self, D, a, x + k * D, pulls ? one : NULL);
         if (cost)
             cost[k] = here;
         if (pulls)
             cblas_daxpy((int)D, weight[k], one, 1, grad, 1);
     }
-    wv_arena_release(f->arena, mark);
+    wv_arena_release(arena, mark);
 }
 
-void wv_cost_cost(const wvgd_fit *f, size_t j, const double *z, size_t n, const double *x, double *out, double *y)
+void wv_cost_cost(const wv_geometry *g, size_t j, const double *z, size_t n, const double *x, double *out, double *y,
+                  wv_arena *arena)
 {
-    size_t D = f->D;
-    switch (f->opt.cost) {
+    size_t D = g->D;
+    const wv_cost *c = &g->cost;
+    switch (c->kind) {
     case WVGD_SQEUCLID: squared(D, z, n, x, out); break;
-    case WVGD_MAHALANOBIS: whitened(f->metric_family, f->cells.now.metric, D, z, n, x, out, y); break;
+    case WVGD_MAHALANOBIS: whitened(c->metric_family, g->metric, D, z, n, x, out, y); break;
     case WVGD_OWN: {
-        wv_gaussian own = wv_partition_spread(&f->cells, j);
-        double half_log_det = own.family->log_det(D, own.R, own.root);
-        whitened(own.family, own.root, D, z, n, x, out, y);
+        const double *root = g->spread + j * c->cell_family->size(D, 0);
+        double half_log_det = c->cell_family->log_det(D, 0, root);
+        whitened(c->cell_family, root, D, z, n, x, out, y);
         for (size_t k = 0; k < n; k++)
             out[k] = out[k] / 2 + half_log_det;
         break;
     }
     case WVGD_L1: powered(D, 1, z, n, x, out); break;
-    case WVGD_LP: powered(D, f->opt.power, z, n, x, out); break;
-    case WVGD_CALLBACK: wv_cost_callback(f, z, n, x, out, NULL, NULL); break;
+    case WVGD_LP: powered(D, c->power, z, n, x, out); break;
+    case WVGD_CALLBACK: wv_cost_callback(c, D, z, n, x, out, NULL, NULL, arena); break;
     }
 }

@@ -105,9 +105,10 @@ static void measure_costs(wvgd_fit *f)
     size_t n = f->closing.draws.n, most = f->size.n_max, mark = wv_arena_mark(f->arena);
     uint32_t *cell = wv_arena_take_index(f->arena, most);
     double *next = wv_arena_take(f->arena, most);
+    wv_geometry g = wv_partition_geometry(&f->cells);
     for (size_t first = 0; first < n; first += most)
-        wv_nearest_assign(f, n - first < most ? n - first : most, f->closing.draws.x + first * f->D, cell,
-                          f->closing.draws.near + first, next);
+        wv_nearest_assign(&g, n - first < most ? n - first : most, f->closing.draws.x + first * f->D, cell,
+                          f->closing.draws.near + first, next, f->arena);
     wv_arena_release(f->arena, mark);
 }
 
@@ -119,7 +120,8 @@ static void distortion(wvgd_fit *f)
         wv_posterior_root(&f->posterior, &f->closing, f->cell_family, f->cells.now.spread, f->arena);
         if (!f->opt.metric)
             wv_posterior_root(&f->posterior, &f->closing, f->metric_family, f->cells.now.metric, f->arena);
-        wv_particle_place_one(f, f->closing.draws.n, f->closing.draws.x, f->closing.v, f->posterior.mean);
+        wv_particle_place_one(&f->cells, f->closing.draws.n, f->closing.draws.x, f->closing.v, f->posterior.mean,
+                              f->arena);
         measure_costs(f);
     }
     wvgd_estimate d = wv_evidence_mean(f->closing.draws.n, f->closing.v, f->closing.draws.near, 1);

@@ -30,6 +30,12 @@ static nearest_cells take_cells(const wvgd_fit *f, size_t n)
     return (nearest_cells){wv_arena_take_index(f->arena, n), wv_arena_take(f->arena, n), wv_arena_take(f->arena, n)};
 }
 
+static void find_cells(const wvgd_fit *f, size_t n, const double *x, const nearest_cells *at)
+{
+    wv_geometry g = wv_partition_geometry(&f->cells);
+    wv_nearest_assign(&g, n, x, at->cell, at->near, at->next, f->arena);
+}
+
 wvgd_status wvgd_cell(const wvgd_fit *f, size_t n, const double *z, size_t *cell, wvgd_error *error)
 {
     wvgd_status status = ended(f, error);
@@ -37,7 +43,7 @@ wvgd_status wvgd_cell(const wvgd_fit *f, size_t n, const double *z, size_t *cell
     nearest_cells at = take_cells(f, most);
     for (size_t first = 0; status == WVGD_OK && first < n; first += most) {
         size_t here = n - first < most ? n - first : most;
-        wv_nearest_assign(f, here, z + first * f->D, at.cell, at.near, at.next);
+        find_cells(f, here, z + first * f->D, &at);
         for (size_t i = 0; i < here; i++)
             cell[first + i] = at.cell[i];
     }
@@ -147,7 +153,7 @@ wvgd_status wvgd_log_q(const wvgd_fit *f, size_t n, const double *z, double *log
     for (size_t first = 0; first < n; first += most) {
         size_t here = n - first < most ? n - first : most;
         const double *x = z + first * f->D;
-        wv_nearest_assign(f, here, x, at.cell, at.near, at.next);
+        find_cells(f, here, x, &at);
         link_chains(&c, f->N, here, at.cell, leader);
         for (size_t j = 0; j < f->N; j++)
             log_q_of_chain(f, &c, j, x, at.cell, log_q + first);
@@ -202,7 +208,7 @@ static void draw_remote(const wvgd_fit *f, size_t j, const wv_stream *stream, do
            *log_q = wv_arena_take(f->arena, n), *log_r = wv_arena_take(f->arena, n);
     nearest_cells at = take_cells(f, n);
     wv_gaussian_draw(&r, stream, 0, n, false, x, f->arena);
-    wv_nearest_assign(f, n, x, at.cell, at.near, at.next);
+    find_cells(f, n, x, &at);
     wv_gaussian_log_density(&q, n, x, log_q, y, f->arena);
     wv_gaussian_log_density(&r, n, x, log_r, y, f->arena);
     for (size_t i = 0; i < n; i++) {
@@ -296,7 +302,7 @@ static void try_component(drawing *d, size_t j)
     for (uint64_t tried = 0; d->wanted[j]; tried += n) {
         n = tries_at_once(d->wanted[j], most);
         wv_gaussian_draw(&q, &stream, tried, n, false, x, f->arena);
-        wv_nearest_assign(f, n, x, at.cell, at.near, at.next);
+        find_cells(f, n, x, &at);
         deal(d, j, tried, n, x, at.cell);
     }
     wv_arena_release(f->arena, mark);

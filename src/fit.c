@@ -312,7 +312,8 @@ static bool make_parts(wvgd_fit *f)
                             .group = f->staged ? 0 : wv_shared_proposals_size(f),
                             .tail_root = f->staged ? 0 : f->metric_family->size(D, 0)};
     f->trace.N = f->N;
-    return wv_partition_new(&f->cells, (wv_shape){f->N, D, f->R, f->family, f->cell_family, f->metric_family}) &&
+    return wv_partition_new(&f->cells, (wv_shape){f->N, D, f->R, f->family, f->cell_family, f->metric_family,
+                                                  wv_cost_of(&f->opt, f->metric_family, f->cell_family)}) &&
            wv_nearest_batch_new(&f->nearest, f->staged ? 0 : f->N, D) &&
            wv_halfspaces_new(&f->halfspaces, f->N, D, f->staged) &&
            wv_cell_bound_new(&f->bound, f->staged ? f->size.n_max : 0) && wv_posterior_new(&f->posterior, D) &&

@@ -30,12 +30,7 @@
 #include "workers.h"
 #include "wvgd.h"
 
-enum {
-    WV_DENSE = 128, /* up to this dimension, D x D matrices are formed for every family */
-    WV_FREE = 4096, /* draws that are not evaluated, in one batch; at most WV_CHUNK */
-    WV_WARNINGS = 16,
-    WV_REASONS = 12
-};
+enum { WV_WARNINGS = 16, WV_REASONS = 12 };
 
 /* What a batch is for. */
 typedef enum {

@@ -12,6 +12,8 @@
 #include "rng.h"
 #include "wvgd.h"
 
+enum { WV_DENSE = 128 }; /* up to this dimension, D x D matrices are formed for every family */
+
 typedef struct wv_family {
     const char *name;
     size_t (*size)(size_t D, size_t R);                        /* doubles in a root */

@@ -3,12 +3,12 @@
  *     s_k(x) = (x - z_0)' M (z_k - z_0) - |z_k - z_0|^2_M / 2,
  * linear in x. */
 #include "halfspaces.h"
-#include "fit.h"
 #include "gaussian.h"
 #include "rng.h"
 #include "nearest.h"
 #include "simd/columns.h"
 #include "dense.h"
+#include "error.h"
 #include "memory.h"
 #include <cblas.h>
 #include <lapacke.h>
@@ -35,67 +35,68 @@ void wv_halfspaces_free(wv_halfspaces *h)
     free(h->memory);
 }
 
-bool wv_halfspaces_flat(const wvgd_fit *f)
+/* ---- cells ------------------------------------------------------------------------------------------------------- */
+static bool flat(const wv_halfspaces *h)
 {
-    return f->opt.cost == WVGD_SQEUCLID || f->opt.cost == WVGD_MAHALANOBIS;
+    return wv_cost_flat(&h->g.cost);
 }
 
-/* ---- cells ------------------------------------------------------------------------------------------------------- */
-void wv_halfspaces_update(wvgd_fit *f)
+void wv_halfspaces_update(wv_halfspaces *h, const wv_geometry *g, wv_arena *arena)
 {
-    size_t D = f->D, N = f->N;
-    double *G = f->halfspaces.facet;
-    if (!wv_halfspaces_flat(f))
+    size_t D = g->D, N = g->N;
+    double *G = h->facet;
+    h->g = *g;
+    if (!flat(h))
         return;
     for (size_t k = 0; k < N * D; k++)
-        G[k] = f->cells.now.z[k] - f->cells.now.z[k % D];
-    if (f->opt.cost == WVGD_MAHALANOBIS)
-        f->metric_family->whiten(D, 0, f->cells.now.metric, N, G, f->arena);
+        G[k] = g->z[k] - g->z[k % D];
+    if (g->cost.kind == WVGD_MAHALANOBIS)
+        g->cost.metric_family->whiten(D, 0, g->metric, N, G, arena);
     for (size_t k = 0; k < N; k++)
-        f->halfspaces.offset[k] = cblas_ddot((int)D, G + k * D, 1, G + k * D, 1) / 2;
-    if (f->opt.cost == WVGD_MAHALANOBIS)
-        f->metric_family->push(D, 0, f->cells.now.metric, N, G, f->arena);
+        h->offset[k] = cblas_ddot((int)D, G + k * D, 1, G + k * D, 1) / 2;
+    if (g->cost.kind == WVGD_MAHALANOBIS)
+        g->cost.metric_family->push(D, 0, g->metric, N, G, arena);
 }
 
 /* Under a squared cost. */
-static void assign_flat(wvgd_fit *f, size_t n, const double *x, uint32_t *cell)
+static void assign_flat(const wv_halfspaces *h, size_t n, const double *x, uint32_t *cell, wv_arena *arena)
 {
-    size_t D = f->D, mark = wv_arena_mark(f->arena);
-    double *columns = wv_arena_take(f->arena, D * WV_COLUMNS), which[WV_COLUMNS]; /* [D][WV_COLUMNS] */
+    size_t D = h->g.D, mark = wv_arena_mark(arena);
+    double *columns = wv_arena_take(arena, D * WV_COLUMNS), which[WV_COLUMNS]; /* [D][WV_COLUMNS] */
     const wv_columns *pass = wv_columns_best();
     for (size_t first = 0; first < n; first += WV_COLUMNS) {
         size_t here = n - first < WV_COLUMNS ? n - first : WV_COLUMNS, whole = wv_columns_round(here);
         wv_columns_turn(D, here, x + first * D, columns);
-        pass->subtract(D, whole, columns, f->cells.now.z, columns);
-        pass->highest(D, whole, f->N, columns, f->halfspaces.facet, f->halfspaces.offset, which);
+        pass->subtract(D, whole, columns, h->g.z, columns);
+        pass->highest(D, whole, h->g.N, columns, h->facet, h->offset, which);
         for (size_t i = 0; i < here; i++)
             cell[first + i] = (uint32_t)which[i];
     }
-    wv_arena_release(f->arena, mark);
+    wv_arena_release(arena, mark);
 }
 
-void wv_halfspaces_assign(wvgd_fit *f, size_t n, const double *x, uint32_t *cell)
+void wv_halfspaces_assign(const wv_halfspaces *h, size_t n, const double *x, uint32_t *cell, wv_arena *arena)
 {
-    if (wv_halfspaces_flat(f)) {
-        assign_flat(f, n, x, cell);
+    if (flat(h)) {
+        assign_flat(h, n, x, cell, arena);
         return;
     }
-    size_t mark = wv_arena_mark(f->arena);
-    double *near = wv_arena_take(f->arena, n), *next = wv_arena_take(f->arena, n);
-    wv_nearest_assign(f, n, x, cell, near, next);
-    wv_arena_release(f->arena, mark);
+    size_t mark = wv_arena_mark(arena);
+    double *near = wv_arena_take(arena, n), *next = wv_arena_take(arena, n);
+    wv_nearest_assign(&h->g, n, x, cell, near, next, arena);
+    wv_arena_release(arena, mark);
 }
 
-size_t wv_halfspaces_dims(const wvgd_fit *f)
+size_t wv_halfspaces_dims(const wv_geometry *g)
 {
-    return wv_halfspaces_flat(f) && f->N - 1 < f->D ? f->N - 1 : f->D;
+    return wv_cost_flat(&g->cost) && g->N - 1 < g->D ? g->N - 1 : g->D;
 }
 
 /* W[1 + dims][dims] from A[1 + dims][D]: a row of zeros, then the Cholesky factor of the products of the others. */
-static void factor_products(wvgd_fit *f, size_t dims, const double *A, double *W)
+static void factor_products(size_t D, size_t dims, const double *A, double *W, wv_arena *arena)
 {
-    size_t D = f->D, mark = wv_arena_mark(f->arena);
-    double *C = wv_arena_take(f->arena, dims * dims), *spare = wv_arena_take(f->arena, dims * dims), trace = 0;
+    size_t mark = wv_arena_mark(arena);
+    double *C = wv_arena_take(arena, dims * dims), *spare = wv_arena_take(arena, dims * dims), trace = 0;
     cblas_dsyrk(ROW, CblasLower, CblasNoTrans, (int)dims, (int)D, 1.0, A + D, (int)D, 0.0, C, (int)dims);
     for (size_t j = 0; j < dims; j++)
         trace += C[j * dims + j];
@@ -104,52 +105,53 @@ static void factor_products(wvgd_fit *f, size_t dims, const double *A, double *W
     wv_dense_chol(dims, C, spare);
     memset(W, 0, dims * sizeof *W);
     memcpy(W + dims, C, dims * dims * sizeof *W);
-    wv_arena_release(f->arena, mark);
+    wv_arena_release(arena, mark);
 }
 
-void wv_halfspaces_scores(wvgd_fit *f, const wv_gaussian *q, size_t dims, double *A, double *W, double *low)
+void wv_halfspaces_scores(const wv_halfspaces *h, const wv_gaussian *q, size_t dims, double *A, double *W, double *low,
+                          wv_arena *arena)
 {
-    size_t D = f->D, N = f->N, mark = wv_arena_mark(f->arena);
-    const double *G = f->halfspaces.facet;
-    double *away = wv_arena_take(f->arena, D);
+    size_t D = h->g.D, N = h->g.N, mark = wv_arena_mark(arena);
+    const double *G = h->facet;
+    double *away = wv_arena_take(arena, D);
     for (size_t i = 0; i < D; i++)
-        away[i] = q->mu[i] - f->cells.now.z[i];
+        away[i] = q->mu[i] - h->g.z[i];
     for (size_t j = 0; j < N; j++)
-        low[j] = f->halfspaces.offset[j] - cblas_ddot((int)D, G + j * D, 1, away, 1);
+        low[j] = h->offset[j] - cblas_ddot((int)D, G + j * D, 1, away, 1);
     memcpy(A, G, N * D * sizeof *A);
-    q->family->pull(D, q->R, q->root, N, A, f->arena);
+    q->family->pull(D, q->R, q->root, N, A, arena);
     if (dims == D)
         memcpy(W, A, N * D * sizeof *W);
     else
-        factor_products(f, dims, A, W);
-    wv_arena_release(f->arena, mark);
+        factor_products(D, dims, A, W, arena);
+    wv_arena_release(arena, mark);
 }
 
 /* ---- the mass of a component in its cell ------------------------------------------------------------------------- */
-/* B [n][D] and h [n] of the cell of j, rows of B of length 1; returns n = N - 1. */
-static size_t find_walls(wvgd_fit *f, size_t j, double *B, double *h)
+/* B [n][D] and low [n] of the cell of j as q sees it, rows of B of length 1; returns n = N - 1. */
+static size_t find_walls(const wv_halfspaces *h, size_t j, const wv_gaussian *q, double *B, double *low,
+                         wv_arena *arena)
 {
-    size_t D = f->D, walls = 0, mark = wv_arena_mark(f->arena);
-    const double *G = f->halfspaces.facet, *offset = f->halfspaces.offset;
-    double *away = wv_arena_take(f->arena, D);
-    wv_gaussian q = wv_partition_component(&f->cells, j);
+    size_t D = h->g.D, walls = 0, mark = wv_arena_mark(arena);
+    const double *G = h->facet, *offset = h->offset;
+    double *away = wv_arena_take(arena, D);
     for (size_t i = 0; i < D; i++)
-        away[i] = q.mu[i] - f->cells.now.z[i];
-    for (size_t k = 0; k < f->N; k++) {
+        away[i] = q->mu[i] - h->g.z[i];
+    for (size_t k = 0; k < h->g.N; k++) {
         if (k == j)
             continue;
         double *b = B + walls * D;
         for (size_t i = 0; i < D; i++)
             b[i] = G[k * D + i] - G[j * D + i];
-        h[walls++] = offset[k] - offset[j] - cblas_ddot((int)D, b, 1, away, 1);
+        low[walls++] = offset[k] - offset[j] - cblas_ddot((int)D, b, 1, away, 1);
     }
-    q.family->pull(D, q.R, q.root, walls, B, f->arena);
+    q->family->pull(D, q->R, q->root, walls, B, arena);
     for (size_t k = 0; k < walls; k++) {
         double length = cblas_dnrm2((int)D, B + k * D, 1);
         cblas_dscal((int)D, length > 0 ? 1 / length : 0, B + k * D, 1);
-        h[k] = length > 0 ? h[k] / length : INFINITY;
+        low[k] = length > 0 ? low[k] / length : INFINITY;
     }
-    wv_arena_release(f->arena, mark);
+    wv_arena_release(arena, mark);
     return walls;
 }
 
@@ -165,10 +167,10 @@ static bool independent(size_t n, const double *C)
 
 /* Fewer walls than dimensions: only the space that they span matters, and B becomes the Cholesky factor C of B B'. It
  * stays as it is where there is no such factor, or no basis. */
-static void span(wvgd_fit *f, wv_walls *w, double *basis)
+static void span(size_t D, wv_walls *w, double *basis, wv_arena *arena)
 {
-    size_t D = f->D, n = w->n, mark = wv_arena_mark(f->arena);
-    double *C = wv_arena_take(f->arena, n * n);
+    size_t n = w->n, mark = wv_arena_mark(arena);
+    double *C = wv_arena_take(arena, n * n);
     cblas_dsyrk(ROW, CblasLower, CblasNoTrans, (int)n, (int)D, 1.0, w->B, (int)D, 0.0, C, (int)n);
     bool found = LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', (lapack_int)n, C, (lapack_int)n) == 0 &&
                  (!basis || independent(n, C));
@@ -183,33 +185,34 @@ static void span(wvgd_fit *f, wv_walls *w, double *basis)
             memcpy(w->B + k * n, C + k * n, (k + 1) * sizeof *w->B);
         w->dims = n;
     }
-    wv_arena_release(f->arena, mark);
+    wv_arena_release(arena, mark);
 }
 
-wv_walls wv_halfspaces_walls(wvgd_fit *f, size_t j, double *basis)
+wv_walls wv_halfspaces_walls(const wv_halfspaces *h, size_t j, const wv_gaussian *q, double *basis, wv_arena *arena)
 {
-    wv_walls w = {.dims = f->D, .B = wv_arena_take(f->arena, f->N * f->D), .h = wv_arena_take(f->arena, f->N)};
-    w.n = find_walls(f, j, w.B, w.h);
-    if (w.n < f->D)
-        span(f, &w, basis);
+    size_t N = h->g.N, D = h->g.D;
+    wv_walls w = {.dims = D, .B = wv_arena_take(arena, N * D), .h = wv_arena_take(arena, N)};
+    w.n = find_walls(h, j, q, w.B, w.h, arena);
+    if (w.n < D)
+        span(D, &w, basis, arena);
     return w;
 }
 
-double wv_halfspaces_count(wvgd_fit *f, size_t j, const wv_walls *w, uint64_t first, size_t pairs, double *squares)
+double wv_halfspaces_count(const wv_walls *w, const wv_stream *stream, uint64_t first, size_t pairs, double *squares,
+                           wv_arena *arena)
 {
-    size_t inside = 0, both = 0, mark = wv_arena_mark(f->arena);
-    double *columns = wv_arena_take(f->arena, w->dims * WV_COLUMNS), in[WV_COLUMNS]; /* [dims][WV_COLUMNS] */
-    wv_stream stream = {f->opt.seed, WV_RNG_FREE, f->count.batch, j};
+    size_t inside = 0, both = 0, mark = wv_arena_mark(arena);
+    double *columns = wv_arena_take(arena, w->dims * WV_COLUMNS), in[WV_COLUMNS]; /* [dims][WV_COLUMNS] */
     for (size_t at = 0; at < pairs; at += WV_COLUMNS) {
         size_t here = pairs - at < WV_COLUMNS ? pairs - at : WV_COLUMNS;
-        wv_rng_normal(&stream, first + at, w->dims * WV_COLUMNS, columns);
+        wv_rng_normal(stream, first + at, w->dims * WV_COLUMNS, columns);
         wv_columns_best()->within(w->dims, WV_COLUMNS, w->n, columns, w->B, w->h, in);
         for (size_t i = 0; i < here; i++) {
             inside += in[i] == 3 ? 2 : in[i] > 0;
             both += in[i] == 3;
         }
     }
-    wv_arena_release(f->arena, mark);
+    wv_arena_release(arena, mark);
     *squares += (double)(inside + 2 * both) / 4;
     return (double)inside / 2;
 }
@@ -218,14 +221,15 @@ double wv_halfspaces_count(wvgd_fit *f, size_t j, const wv_walls *w, uint64_t fi
 /* Draws e of the standard normal in D dimensions whose coordinates a in the space of the walls lie within, number
  * first .. first + n: `seen` gets their a [kept][dims], g their coordinates as if there were no walls. Returns how
  * many. */
-static size_t draw_within(wvgd_fit *f, size_t j, const wv_walls *w, wv_rng_use use, uint64_t first, size_t n,
-                          double *seen, double *g)
+static size_t draw_within(const wv_halfspaces *h, const wv_in_cell *c, const wv_walls *w, uint64_t first, size_t n,
+                          double *seen, double *g, wv_arena *arena)
 {
-    size_t D = f->D, dims = w->dims, kept = 0, mark = wv_arena_mark(f->arena);
-    double *a = wv_arena_take(f->arena, dims * WV_COLUMNS), in[WV_COLUMNS]; /* [dims][WV_COLUMNS] */
+    size_t N = h->g.N, D = h->g.D, dims = w->dims, kept = 0, mark = wv_arena_mark(arena);
+    double *a = wv_arena_take(arena, dims * WV_COLUMNS), in[WV_COLUMNS]; /* [dims][WV_COLUMNS] */
     /* not those of other draws in a cell, which are numbered by it */
-    wv_stream walls = {f->opt.seed, use, f->count.batch, f->N + 2 * j},
-              rest = {f->opt.seed, use, f->count.batch, f->N + 2 * j + 1};
+    wv_stream walls = c->stream, rest = c->stream;
+    walls.component = N + 2 * c->j;
+    rest.component = N + 2 * c->j + 1;
     for (size_t at = 0; at < n; at += WV_COLUMNS) {
         wv_rng_normal(&walls, first + at, dims * WV_COLUMNS, a);
         wv_columns_best()->within(dims, WV_COLUMNS, w->n, a, w->B, w->h, in);
@@ -238,109 +242,114 @@ static size_t draw_within(wvgd_fit *f, size_t j, const wv_walls *w, wv_rng_use u
             kept++;
         }
     }
-    wv_arena_release(f->arena, mark);
+    wv_arena_release(arena, mark);
     return kept;
 }
 
-/* x[n][D] of component j: e = g + Q' (a - Q g) from `seen` (a, destroyed) and g in x, Q[dims][D] the basis. */
-static void complete(wvgd_fit *f, size_t j, size_t n, size_t dims, const double *Q, double *seen, double *x)
+/* x[n][D] of q: e = g + Q' (a - Q g) from `seen` (a, destroyed) and g in x, Q[dims][D] the basis. */
+static void complete(const wv_gaussian *q, size_t n, size_t dims, const double *Q, double *seen, double *x,
+                     wv_arena *arena)
 {
-    size_t D = f->D;
-    wv_gaussian q = wv_partition_component(&f->cells, j);
+    size_t D = q->D;
     cblas_dgemm(ROW, CblasNoTrans, CblasTrans, (int)n, (int)dims, (int)D, -1.0, x, (int)D, Q, (int)D, 1.0, seen,
                 (int)dims);
     cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)n, (int)D, (int)dims, 1.0, seen, (int)dims, Q, (int)D, 1.0, x,
                 (int)D);
-    q.family->colour(D, q.R, q.root, n, x, f->arena);
+    q->family->colour(D, q->R, q->root, n, x, arena);
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < D; k++)
-            x[i * D + k] += q.mu[k];
+            x[i * D + k] += q->mu[k];
 }
 
 /* Where walls are fewer than dimensions only the coordinates in the space that they span are made of all n draws, and
  * the others of those inside. False: this is no way. */
-static bool draw_by_walls(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t first, size_t n, wv_inside *in)
+static bool draw_by_walls(const wv_halfspaces *h, const wv_in_cell *c, uint64_t first, size_t n, wv_inside *in,
+                          wv_arena *arena)
 {
-    size_t D = f->D;
-    if (f->N > D || !wv_halfspaces_flat(f))
+    size_t N = h->g.N, D = h->g.D;
+    if (N > D || !flat(h))
         return false;
-    size_t mark = wv_arena_mark(f->arena);
-    double *Q = wv_arena_take(f->arena, f->N * D); /* [dims][D] */
-    wv_walls w = wv_halfspaces_walls(f, j, Q);
+    size_t mark = wv_arena_mark(arena);
+    double *Q = wv_arena_take(arena, N * D); /* [dims][D] */
+    wv_walls w = wv_halfspaces_walls(h, c->j, &c->q, Q, arena);
     bool fewer = w.dims < D;
     if (fewer) {
-        double *seen = wv_arena_take(f->arena, n * w.dims);
+        double *seen = wv_arena_take(arena, n * w.dims);
         in->all = (double)n;
-        in->n = draw_within(f, j, &w, use, first, n, seen, in->x);
+        in->n = draw_within(h, c, &w, first, n, seen, in->x, arena);
         for (size_t i = 0; i < in->n; i++)
             in->u[i] = 1;
         if (in->n)
-            complete(f, j, in->n, w.dims, Q, seen, in->x);
+            complete(&c->q, in->n, w.dims, Q, seen, in->x, arena);
     }
-    wv_arena_release(f->arena, mark);
+    wv_arena_release(arena, mark);
     return fewer;
 }
 
 /* x[n][D]: the first `half` draws from q_j, the others from around the particle; u[n]: their weights for q_j. Returns
  * the sum of these. */
-static double draw_both(wvgd_fit *f, size_t j, const wv_stream *stream, uint64_t first, size_t half, size_t n,
-                        bool mirrored, double *x, double *u)
+static double draw_both(const wv_in_cell *c, uint64_t first, size_t half, size_t n, bool mirrored, double *x, double *u,
+                        wv_arena *arena)
 {
-    size_t D = f->D, mark = wv_arena_mark(f->arena);
-    double *log_r = wv_arena_take(f->arena, n), *y = wv_arena_take(f->arena, n * D), all = 0;
-    wv_gaussian q = wv_partition_component(&f->cells, j), r = wv_partition_around(&f->cells, j);
-    wv_gaussian_draw(&r, stream, first + half, n - half, mirrored, x + half * D, f->arena);
-    wv_gaussian_log_density(&q, n, x, u, y, f->arena);
-    wv_gaussian_log_density(&r, n, x, log_r, y, f->arena);
+    size_t D = c->q.D, mark = wv_arena_mark(arena);
+    double *log_r = wv_arena_take(arena, n), *y = wv_arena_take(arena, n * D), all = 0;
+    wv_gaussian_draw(&c->around, &c->stream, first + half, n - half, mirrored, x + half * D, arena);
+    wv_gaussian_log_density(&c->q, n, x, u, y, arena);
+    wv_gaussian_log_density(&c->around, n, x, log_r, y, arena);
     for (size_t i = 0; i < n; i++)
         all += u[i] = 2 / (1 + exp(log_r[i] - u[i]));
-    wv_arena_release(f->arena, mark);
+    wv_arena_release(arena, mark);
     return all;
 }
 
-/* Draws are made in the whole space, and those outside of the cell left out. */
-static void draw_and_reject(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t first, size_t n, bool around, wv_inside *in)
+/* Elsewhere standard errors are taken as if draws were independent. */
+static bool mirrored(const wv_halfspaces *h, const wv_in_cell *c)
 {
-    size_t D = f->D, half = around ? n / 2 : n, mark = wv_arena_mark(f->arena);
-    double *x = wv_arena_take(f->arena, n * D), *u = wv_arena_take(f->arena, n); /* [n][D], [n] */
-    uint32_t *cell = wv_arena_take_index(f->arena, n);
-    wv_gaussian q = wv_partition_component(&f->cells, j);
-    wv_stream stream = {f->opt.seed, use, f->count.batch, j};
-    /* elsewhere standard errors are taken as if draws were independent */
-    bool mirrored = use == WV_RNG_FIT || f->N == 1;
-    wv_gaussian_draw(&q, &stream, first, half, mirrored, x, f->arena);
+    return c->stream.use == WV_RNG_FIT || h->g.N == 1;
+}
+
+/* Draws are made in the whole space, and those outside of the cell left out. */
+static void draw_and_reject(const wv_halfspaces *h, const wv_in_cell *c, uint64_t first, size_t n, wv_inside *in,
+                            wv_arena *arena)
+{
+    bool both = c->around.family != NULL;
+    size_t N = h->g.N, D = h->g.D, half = both ? n / 2 : n, mark = wv_arena_mark(arena);
+    double *x = wv_arena_take(arena, n * D), *u = wv_arena_take(arena, n); /* [n][D], [n] */
+    uint32_t *cell = wv_arena_take_index(arena, n);
+    wv_gaussian_draw(&c->q, &c->stream, first, half, mirrored(h, c), x, arena);
     for (size_t i = 0; i < n; i++)
         u[i] = 1;
-    in->all = around ? draw_both(f, j, &stream, first, half, n, mirrored, x, u) : (double)n;
-    if (f->N > 1)
-        wv_halfspaces_assign(f, n, x, cell);
+    in->all = both ? draw_both(c, first, half, n, mirrored(h, c), x, u, arena) : (double)n;
+    if (N > 1)
+        wv_halfspaces_assign(h, n, x, cell, arena);
     for (size_t i = 0; i < n; i++) {
         /* from both halves in turn, so that the first few stand for all */
-        size_t k = around ? i / 2 + (i % 2) * half : i;
-        if (f->N > 1 && cell[k] != j)
+        size_t k = both ? i / 2 + (i % 2) * half : i;
+        if (N > 1 && cell[k] != c->j)
             continue;
         memcpy(in->x + in->n * D, x + k * D, D * sizeof *x);
         in->u[in->n++] = u[k];
     }
-    wv_arena_release(f->arena, mark);
+    wv_arena_release(arena, mark);
 }
 
-wv_inside wv_halfspaces_draw_inside(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t first, size_t n, bool around)
+wv_inside wv_halfspaces_draw_inside(const wv_halfspaces *h, const wv_in_cell *c, uint64_t first, size_t n,
+                                    wv_arena *arena)
 {
-    wv_inside in = {.x = wv_arena_take(f->arena, n * f->D), .u = wv_arena_take(f->arena, n)};
-    bool mirrored = use == WV_RNG_FIT || f->N == 1;
-    if (mirrored || around || f->D <= WV_LATTICE || !draw_by_walls(f, j, use, first, n, &in))
-        draw_and_reject(f, j, use, first, n, around, &in);
+    size_t D = h->g.D;
+    wv_inside in = {.x = wv_arena_take(arena, n * D), .u = wv_arena_take(arena, n)};
+    if (mirrored(h, c) || c->around.family || D <= WV_LATTICE || !draw_by_walls(h, c, first, n, &in, arena))
+        draw_and_reject(h, c, first, n, &in, arena);
     return in;
 }
 
 /* ---- a lattice --------------------------------------------------------------------------------------------------- */
-void wv_halfspaces_lattice(wvgd_fit *f, size_t dims)
+void wv_halfspaces_lattice(wv_halfspaces *h, uint64_t seed, size_t dims)
 {
-    wv_stream stream = {f->opt.seed, WV_RNG_SETTLE, 0, 0};
-    if (f->halfspaces.lattice_dims != dims)
-        wv_rng_lattice_columns(&stream, WV_LATTICE_POINTS, dims, f->halfspaces.lattice);
-    f->halfspaces.lattice_dims = dims;
+    wv_stream stream = {seed, WV_RNG_SETTLE, 0, 0};
+    if (h->lattice_dims != dims)
+        wv_rng_lattice_columns(&stream, WV_LATTICE_POINTS, dims, h->lattice);
+    h->lattice_dims = dims;
 }
 
 double wv_halfspaces_lattice_error(size_t dims, double n, double mass)
@@ -349,11 +358,11 @@ double wv_halfspaces_lattice_error(size_t dims, double n, double mass)
     return 0.5 * pow(n, -(d + 1) / (2 * d)) * sqrt(fmax(4 * mass * (1 - mass), 0.6));
 }
 
-double wv_halfspaces_lattice_mass(const wvgd_fit *f, const wv_walls *w)
+double wv_halfspaces_lattice_mass(const wv_halfspaces *h, const wv_walls *w)
 {
     double inside = 0, in[WV_COLUMNS];
     for (size_t first = 0; first < WV_LATTICE_POINTS; first += WV_COLUMNS) {
-        wv_columns_best()->within(w->dims, WV_COLUMNS, w->n, f->halfspaces.lattice + first * w->dims, w->B, w->h, in);
+        wv_columns_best()->within(w->dims, WV_COLUMNS, w->n, h->lattice + first * w->dims, w->B, w->h, in);
         for (size_t i = 0; i < WV_COLUMNS; i++)
             inside += in[i] == 3 ? 1 : in[i] > 0 ? 0.5 : 0;
     }

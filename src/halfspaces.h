@@ -1,13 +1,19 @@
 /* halfspaces.h - points that cost no evaluation: which cell they lie in, draws of a component inside its cell. */
 #ifndef WV_HALFSPACES_H
 #define WV_HALFSPACES_H
+#include "arena.h"
+#include "cost.h"
 #include "gaussian.h"
-#include "wvgd.h"
+#include "rng.h"
 
-enum { WV_LATTICE_POINTS = 4096 };
+enum {
+    WV_FREE = 4096, /* draws that are not evaluated, in one batch */
+    WV_LATTICE_POINTS = 4096
+};
 
 /* What is kept between calls; it is made again from the particles, so it is not saved. */
 typedef struct {
+    wv_geometry g;       /* as it was given last */
     double *facet;       /* [N][D] M (z_k - z_0), */
     double *offset;      /* [N] and |z_k - z_0|^2_M / 2: as wv_halfspaces_update has left them */
     double *lattice;     /* [WV_LATTICE_POINTS / WV_COLUMNS][dims][WV_COLUMNS] standard normal points */
@@ -19,24 +25,30 @@ typedef struct {
 bool wv_halfspaces_new(wv_halfspaces *h, size_t N, size_t D, bool used);
 void wv_halfspaces_free(wv_halfspaces *h);
 
-/* Squared costs: cells are bounded by hyperplanes. */
-bool wv_halfspaces_flat(const wvgd_fit *f);
-
 /* The hyperplanes of the cells, which everything below reads: to be called whenever particles or metric have changed.
  */
-void wv_halfspaces_update(wvgd_fit *f);
+void wv_halfspaces_update(wv_halfspaces *h, const wv_geometry *g, wv_arena *arena);
 
 /* Nearest particle of each of the points x[n][D]; n is at most WV_FREE. */
-void wv_halfspaces_assign(wvgd_fit *f, size_t n, const double *x, uint32_t *cell);
+void wv_halfspaces_assign(const wv_halfspaces *h, size_t n, const double *x, uint32_t *cell, wv_arena *arena);
 
 /* Squared costs: the cell of a point of a Gaussian depends on so many of its coordinates only, in a
  * basis that the walls span: at most N - 1. */
-size_t wv_halfspaces_dims(const wvgd_fit *f);
+size_t wv_halfspaces_dims(const wv_geometry *g);
 
 /* Squared costs: the particle nearest to a point of q is that of the largest W e - low, e[dims] standard normal,
- * W[N][dims]; dims is wv_halfspaces_dims(f), or D. A[N][D]: the walls as q sees them, of which W (but for its first
+ * W[N][dims]; dims is wv_halfspaces_dims, or D. A[N][D]: the walls as q sees them, of which W (but for its first
  * row, which is 0) is the Cholesky factor of the products if dims is not D, and a copy if it is. */
-void wv_halfspaces_scores(wvgd_fit *f, const wv_gaussian *q, size_t dims, double *A, double *W, double *low);
+void wv_halfspaces_scores(const wv_halfspaces *h, const wv_gaussian *q, size_t dims, double *A, double *W, double *low,
+                          wv_arena *arena);
+
+/* A Gaussian in cell j, the component of it as a rule, and where its draws come from. */
+typedef struct {
+    size_t j;
+    wv_gaussian q;
+    wv_gaussian around; /* half of the draws come from this one, around the particle; family NULL: none do */
+    wv_stream stream;   /* of cell j: stream.component is j */
+} wv_in_cell;
 
 /* Draws of a component in its cell, in the arena of the caller. */
 typedef struct {
@@ -46,9 +58,10 @@ typedef struct {
     double all; /* the weight of all draws, those outside included */
 } wv_inside;
 
-/* Those inside the cell of draws number first .. first + n of q_j; with `around` the second half comes from around the
- * particle, without it all weights are 1. n is at most WV_FREE. */
-wv_inside wv_halfspaces_draw_inside(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t first, size_t n, bool around);
+/* Those inside the cell of draws number first .. first + n of q; with `around` the second half comes from there,
+ * without it all weights are 1. n is at most WV_FREE. */
+wv_inside wv_halfspaces_draw_inside(const wv_halfspaces *h, const wv_in_cell *c, uint64_t first, size_t n,
+                                    wv_arena *arena);
 
 /* The walls of one cell: { e : B e < h } in coordinates e in which its component is standard normal. */
 typedef struct {
@@ -57,19 +70,20 @@ typedef struct {
     double *h; /* [n] */
 } wv_walls;
 
-/* Squared costs: the walls of the cell of j as q_j sees them, in the arena of the caller, in as few dimensions as they
- * span; basis [N - 1][D], if it is not NULL and these are fewer than D, gets orthonormal rows that span them. */
-wv_walls wv_halfspaces_walls(wvgd_fit *f, size_t j, double *basis);
+/* Squared costs: the walls of the cell of j as q sees them, in as few dimensions as they span; basis [N - 1][D], if it
+ * is not NULL and these are fewer than D, gets orthonormal rows that span them. */
+wv_walls wv_halfspaces_walls(const wv_halfspaces *h, size_t j, const wv_gaussian *q, double *basis, wv_arena *arena);
 
-/* Sum over mirrored pairs of draws of q_j, number first .. first + pairs, of the share of the pair that lies within;
- * the sum of the squares of these shares is added to *squares. */
-double wv_halfspaces_count(wvgd_fit *f, size_t j, const wv_walls *w, uint64_t first, size_t pairs, double *squares);
+/* Sum over mirrored pairs of draws of q, number first .. first + pairs of the stream, of the share of the pair that
+ * lies within; the sum of the squares of these shares is added to *squares. */
+double wv_halfspaces_count(const wv_walls *w, const wv_stream *stream, uint64_t first, size_t pairs, double *squares,
+                           wv_arena *arena);
 
-/* Makes the lattice, for cells that depend on dims <= WV_LATTICE directions only. */
-void wv_halfspaces_lattice(wvgd_fit *f, size_t dims);
+/* Makes the lattice, for cells that depend on dims <= WV_LATTICE directions only, unless it is there. */
+void wv_halfspaces_lattice(wv_halfspaces *h, uint64_t seed, size_t dims);
 
 /* Share of these points, and of their mirror images, that lie within the walls of a cell. */
-double wv_halfspaces_lattice_mass(const wvgd_fit *f, const wv_walls *w);
+double wv_halfspaces_lattice_mass(const wv_halfspaces *h, const wv_walls *w);
 
 /* Error that n of them leave in a mass, more or less. */
 double wv_halfspaces_lattice_error(size_t dims, double n, double mass);

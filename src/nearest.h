@@ -1,16 +1,14 @@
 /* nearest.h - the nearest particle of many points. */
 #ifndef WV_NEAREST_H
 #define WV_NEAREST_H
+#include "arena.h"
+#include "cost.h"
 #include "simd/int_scores.h"
-#include "wvgd.h"
 
 /* Nearest particle of each point (lowest index on ties), the cost to it and to the second nearest
  * (INFINITY when N = 1). */
-void wv_nearest_assign(const wvgd_fit *f, size_t n, const double *x, uint32_t *cell, double *near, double *next);
-
-/* The same for particles z[N][D] under the squared distance. */
-void wv_nearest_nearest(const wvgd_fit *f, const double *z, size_t n, const double *x, uint32_t *cell, double *near,
-                        double *next);
+void wv_nearest_assign(const wv_geometry *g, size_t n, const double *x, uint32_t *cell, double *near, double *next,
+                       wv_arena *arena);
 
 /* Particles as whole numbers. */
 typedef struct {
@@ -37,6 +35,7 @@ void wv_nearest_batch_free(wv_nearest_batch *b);
 /* Particles in single precision, relative to a point in their middle, and what is needed to tell
  * how wrong distances from them may be. */
 typedef struct {
+    size_t N, D;
     float *z, *x, *square;             /* [N][D], [D][WV_COLUMNS] of a block of points, [N] |z|^2 */
     const double *wide;                /* [N][D] the particles themselves */
     double *middle;                    /* [D] */
@@ -52,14 +51,11 @@ typedef struct {
 
 /* Cells of rows of which each two are mirror images about `middle`, middle + e and middle - e: with many
  * particles that takes half the time. First the particles are seen, once for all workers; then each makes a sieve for a
- * middle (false: that is of no use), which finds the cells of up to 2 WV_COLUMNS rows at a time. The sieve lies in
- * f->arena: who makes one marks the arena before and releases it afterwards. second: `next` is wanted. */
-void wv_nearest_prepare(wvgd_fit *f);
-bool wv_nearest_mirrored(const wvgd_fit *f, const double *middle, wv_nearest_sieve *s);
-void wv_nearest_assign_mirrored(const wvgd_fit *f, wv_nearest_sieve *s, size_t n, const double *x, uint32_t *cell,
-                                double *near, double *next, bool second);
-
-/* Doubles of scratch, for scratch.c; nothing here uses it. */
-size_t wv_nearest_narrow_size(size_t N, size_t D);
-size_t wv_nearest_rounded_size(size_t N, size_t D);
+ * middle (false: that is of no use), which finds the cells of up to 2 WV_COLUMNS rows at a time. The sieve lies in the
+ * arena: who makes one marks it before and releases it afterwards. second: `next` is wanted. */
+void wv_nearest_prepare(wv_nearest_batch *b, const wv_geometry *g, wv_arena *arena);
+bool wv_nearest_mirrored(const wv_nearest_batch *b, const wv_geometry *g, const double *middle, wv_nearest_sieve *s,
+                         wv_arena *arena);
+void wv_nearest_assign_mirrored(wv_nearest_sieve *s, size_t n, const double *x, uint32_t *cell, double *near,
+                                double *next, bool second, wv_arena *arena);
 #endif

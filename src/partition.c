@@ -63,6 +63,11 @@ void wv_partition_go_back(wv_partition *p)
     memcpy(p->now.z, p->best.z, p->size * sizeof(double));
 }
 
+wv_geometry wv_partition_geometry(const wv_partition *p)
+{
+    return (wv_geometry){p->shape.cost, p->shape.N, p->shape.D, p->now.z, p->now.metric, p->now.spread};
+}
+
 wv_gaussian wv_partition_component(const wv_partition *p, size_t j)
 {
     const wv_shape *s = &p->shape;
@@ -129,6 +134,69 @@ void wv_partition_put_one(wv_partition *p, const double *at)
 void wv_partition_set_metric(wv_partition *p, const double *root)
 {
     memcpy(p->now.metric, root, p->shape.metric_family->size(p->shape.D, 0) * sizeof *root);
+}
+
+void wv_partition_move(wv_partition *p, size_t j, const double *z)
+{
+    memcpy(p->now.z + j * p->shape.D, z, p->shape.D * sizeof *z);
+}
+
+void wv_partition_move_all(wv_partition *p, const double *z)
+{
+    memcpy(p->now.z, z, p->shape.N * p->shape.D * sizeof *z);
+}
+
+/* ---- spreads ----------------------------------------------------------------------------------------------------- */
+static double *spread_of(wv_partition *p, size_t j)
+{
+    return p->now.spread + j * p->shape.cell_family->size(p->shape.D, 0);
+}
+
+void wv_partition_set_spread(wv_partition *p, size_t j, const double *root)
+{
+    memcpy(spread_of(p, j), root, p->shape.cell_family->size(p->shape.D, 0) * sizeof *root);
+}
+
+void wv_partition_follow(wv_partition *p, size_t j, const double *mean, size_t n, const double *x, const double *weight,
+                         double keep, wv_arena *arena)
+{
+    const wv_family *family = p->shape.cell_family;
+    size_t D = p->shape.D, mark = wv_arena_mark(arena);
+    double *y = wv_arena_take(arena, n * D),
+           *C = family == wv_family_get(WVGD_FULL) ? wv_arena_take(arena, D * D) : NULL;
+    wv_gaussian_follow(family, D, spread_of(p, j), mean, n, x, weight, keep, y, C, arena);
+    wv_arena_release(arena, mark);
+}
+
+/* sd[D] about z of the points of cell j; false: some are zero, or there are no points. */
+static bool deviations(size_t D, size_t j, const double *z, size_t n, const double *x, const double *w,
+                       const uint32_t *cell, double *sd)
+{
+    double mass = 0;
+    memset(sd, 0, D * sizeof *sd);
+    for (size_t k = 0; k < n; k++)
+        if (cell[k] == j) {
+            mass += w[k];
+            for (size_t i = 0; i < D; i++)
+                sd[i] += w[k] * (x[k * D + i] - z[i]) * (x[k * D + i] - z[i]);
+        }
+    bool usable = mass > 0;
+    for (size_t i = 0; i < D; i++) {
+        sd[i] = sqrt(sd[i] / mass);
+        usable = usable && sd[i] > 0 && isfinite(sd[i]);
+    }
+    return usable;
+}
+
+void wv_partition_spread_over(wv_partition *p, size_t n, const double *x, const double *w, const uint32_t *cell,
+                              wv_arena *arena)
+{
+    size_t D = p->shape.D, mark = wv_arena_mark(arena);
+    double *sd = wv_arena_take(arena, D);
+    for (size_t j = 0; j < p->shape.N; j++)
+        if (deviations(D, j, p->now.z + j * D, n, x, w, cell, sd))
+            p->shape.cell_family->set_sd(D, 0, spread_of(p, j), sd);
+    wv_arena_release(arena, mark);
 }
 
 /* ---- components -------------------------------------------------------------------------------------------------- */

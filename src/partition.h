@@ -3,6 +3,7 @@
 #define WV_PARTITION_H
 #include "archive.h"
 #include "arena.h"
+#include "cost.h"
 #include "gaussian.h"
 
 /* What is adapted; one contiguous block, so that the best state can be kept by one copy. */
@@ -22,6 +23,7 @@ typedef struct {
 typedef struct {
     size_t N, D, R;
     const wv_family *family, *cell_family, *metric_family; /* of components, of cells, of the metric */
+    wv_cost cost;
 } wv_shape;
 
 typedef struct {
@@ -46,6 +48,9 @@ bool wv_partition_archive(wv_partition *p, wv_archive *a);
 void wv_partition_keep(wv_partition *p);
 void wv_partition_go_back(wv_partition *p);
 
+/* The particles with the cost that makes the cells: it follows them as they move. */
+wv_geometry wv_partition_geometry(const wv_partition *p);
+
 wv_gaussian wv_partition_component(const wv_partition *p, size_t j);
 bool wv_partition_same(const wv_partition *p, size_t i, size_t j); /* whether two cells have the same component */
 wv_gaussian wv_partition_spread(const wv_partition *p, size_t j);  /* N(z_j, covariance of the cell) */
@@ -55,6 +60,21 @@ wv_gaussian wv_partition_around(const wv_partition *p, size_t j);  /* the same a
  * family its standard deviations sd[D]. */
 void wv_partition_place(wv_partition *p, size_t j, const double *z, const wv_gaussian *g, const double *sd);
 void wv_partition_set_metric(wv_partition *p, const double *root); /* [metric_family->size] */
+
+/* Particle j, or all of them, go to z[D] or z[N][D]. */
+void wv_partition_move(wv_partition *p, size_t j, const double *z);
+void wv_partition_move_all(wv_partition *p, const double *z);
+
+/* The spread of cell j becomes root[cell_family->size]; follows, by a share `keep`, the covariance about mean[D] of
+ * points x[n][D] with weights that sum to 1. */
+void wv_partition_set_spread(wv_partition *p, size_t j, const double *root);
+void wv_partition_follow(wv_partition *p, size_t j, const double *mean, size_t n, const double *x, const double *weight,
+                         double keep, wv_arena *arena);
+
+/* Spreads of all cells: the standard deviations about their particles of points x[n][D] with weights w[n] and cells.
+ * Those of cells without two points stay. */
+void wv_partition_spread_over(wv_partition *p, size_t n, const double *x, const double *w, const uint32_t *cell,
+                              wv_arena *arena);
 
 /* Component j becomes the given Gaussian of its family; is kept; is what was kept, and becomes that again. Writes to
  * nothing that belongs to another cell. */

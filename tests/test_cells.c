@@ -472,8 +472,9 @@ static void particles_form_a_simplex(void **state)
     for (size_t N = 2; N <= MAX_CORNERS; N++)
         for (uint64_t seed = 1; seed <= SEEDS; seed++) {
             wvgd_results r;
-            double y[MAX_CORNERS * D], n = (double)N, square = n / (n - 1) * highest[N] * highest[N], total = 0,
-                                       share[MAX_CORNERS] = {0}, sum = 0, squares = 0;
+            double z[MAX_CORNERS * D], y[MAX_CORNERS * D],
+                n = (double)N, square = n / (n - 1) * highest[N] * highest[N], total = 0, share[MAX_CORNERS] = {0},
+                sum = 0, squares = 0;
             wvgd_options o = options_of(N, WVGD_FULL, seed);
             wvgd_fit *fit = fitted(&model, &o, &r);
             assert_int_equal(r.components, 1);
@@ -501,8 +502,10 @@ static void particles_form_a_simplex(void **state)
             }
             assert_near(total, 1, 1e-9);
             told = fmax(told, fabs(r.distortion.value - (D - square)) / r.distortion.se);
-            wv_kmeans_place(fit, (wv_mixture_control){1, NULL});
-            whiten(N, fit->cells.now.metric, fit->mix.mu, fit->cells.now.z, y);
+            wv_geometry g = wv_partition_geometry(&fit->cells);
+            wv_kmeans_points p = {.mixture = &fit->mix, .control = {1, NULL}, .most = fit->size.n_max};
+            wv_kmeans_place(&g, &p, 1, 1, &fit->workers, z);
+            whiten(N, fit->cells.now.metric, fit->mix.mu, z, y);
             for (size_t j = 0; j < N; j++)
                 for (size_t k = 0; k <= j; k++)
                     assert_near(product(y + j * D, y + k * D), k == j ? 1 : -1 / (n - 1), 1e-9);
@@ -536,6 +539,7 @@ static void densities_at_stored_draws(void **state)
             wvgd_fit *f = fitted(&model, &o, &r);
             size_t D = f->D, seen = 0;
             double *y = malloc(D * sizeof *y), near, next;
+            wv_geometry g = wv_partition_geometry(&f->cells);
             assert_true(f->closing.draws.n > 100);
             for (size_t i = 0; i < f->closing.draws.n; i++) {
                 const double *x = f->closing.draws.x + i * D;
@@ -544,7 +548,7 @@ static void densities_at_stored_draws(void **state)
                 long double log_q = -(long double)D / 2 * logl(2 * acosl(-1.0L)), size = 1;
                 wv_gaussian q = wv_partition_component(&f->cells, j);
                 if (i % 16 == 0) { /* the cells are those of the particles as they are */
-                    wv_nearest_assign(f, 1, x, &cell, &near, &next);
+                    wv_nearest_assign(&g, 1, x, &cell, &near, &next, f->arena);
                     assert_true(cell == j || next - near < 1e-9 * next);
                 }
                 if (!(f->closing.draws.log_p[i] > -INFINITY)) {

@@ -415,6 +415,7 @@ static void nearest_particles(void **state)
         size_t D = dims[k % 6], N = numbers[k / 90];
         double scale = scales[k / 6 % 5], origin = origins[k / 30 % 3] * scale;
         wvgd_fit *f = new_fit(&D, N, WVGD_DIAG);
+        wv_geometry g = wv_partition_geometry(&f->cells);
         double *x = malloc(n * D * sizeof *x), middle[MOST], near[n], next[n];
         uint32_t cell[n];
         for (int twins = 0; twins < 2; twins++) {
@@ -430,7 +431,7 @@ static void nearest_particles(void **state)
                     f->cells.now.z[22 * D + d] = f->cells.now.z[21 * D + d] * (1 - 1e-9);
                 }
             }
-            wv_nearest_assign(f, n, x, cell, near, next);
+            wv_nearest_assign(&g, n, x, cell, near, next, f->arena);
             check_cells(f, n, x, cell, near, next);
             if (twins)
                 assert_int_equal(cell[11], 7);
@@ -443,14 +444,14 @@ static void nearest_particles(void **state)
                     x[i + D] = middle[i % D] - e;
                 }
             }
-            wv_nearest_prepare(f);
+            wv_nearest_prepare(&f->nearest, &g, f->arena);
             for (int second = 0; second < 2; second++) {
                 size_t mark = wv_arena_mark(f->arena);
                 wv_nearest_sieve s;
-                assert_true(wv_nearest_mirrored(f, middle, &s));
+                assert_true(wv_nearest_mirrored(&f->nearest, &g, middle, &s, f->arena));
                 for (size_t i = 0; i < n; i += 2 * WV_COLUMNS)
-                    wv_nearest_assign_mirrored(f, &s, n - i < 2 * WV_COLUMNS ? n - i : 2 * WV_COLUMNS, x + i * D,
-                                               cell + i, near + i, next + i, second);
+                    wv_nearest_assign_mirrored(&s, n - i < 2 * WV_COLUMNS ? n - i : 2 * WV_COLUMNS, x + i * D, cell + i,
+                                               near + i, next + i, second, f->arena);
                 wv_arena_release(f->arena, mark);
                 check_cells(f, n, x, cell, near, second ? next : NULL);
             }

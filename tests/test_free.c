@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "staged/cell_bound.h"
+#include "staged/cell_draws.h"
 #include "nearest.h"
 #include "gaussian.h"
 #include "fit.h"
@@ -163,21 +164,21 @@ static void draws_inside(void **state)
         }
         for (size_t j = 0; j < N; j++)
             fill_root(cases[c].family, D, &r, f->cells.now.root + j * size);
-        wv_halfspaces_update(f);
+        wv_cell_draws_update_walls(f);
         for (size_t j = 0; j < N; j++) {
             tally got = {.n = BATCHES * WV_FREE}, wanted = {.n = BATCHES * WV_FREE}, alone = {.n = ALONE};
             const double *mu = f->cells.now.mu + j * D;
             double e[MAX_D], x[MAX_D];
             size_t mark = wv_arena_mark(f->arena);
             for (uint64_t b = 0; b < BATCHES; b++) {
-                wv_inside in = wv_halfspaces_draw_inside(f, j, WV_RNG_BOUND, b * WV_FREE, WV_FREE, false);
+                wv_inside in = wv_cell_draws_inside(f, j, WV_RNG_BOUND, b * WV_FREE, WV_FREE, false);
                 assert_true(in.all == WV_FREE && in.n <= WV_FREE);
-                wv_nearest_assign(f, in.n, in.x, cell, near, next);
+                wv_nearest_assign(&f->halfspaces.g, in.n, in.x, cell, near, next, f->arena);
                 for (size_t i = 0; i < in.n; i++) {
                     assert_true(in.u[i] == 1 && (cell[i] == j || next[i] - near[i] < 1e-9 * next[i]));
                     add(&got, D, mu, in.x + i * D);
                 }
-                wv_inside few = wv_halfspaces_draw_inside(f, j, WV_RNG_BOUND, b * WV_FREE, 100, false);
+                wv_inside few = wv_cell_draws_inside(f, j, WV_RNG_BOUND, b * WV_FREE, 100, false);
                 assert_true(few.all == 100 && few.n <= in.n && few.n <= 100);
                 for (size_t i = 0; i < few.n * D; i++)
                     assert_near(few.x[i], in.x[i], 1e-12 * (1 + fabs(in.x[i])));
@@ -191,7 +192,7 @@ static void draws_inside(void **state)
                 add(&wanted, D, mu, nearest(f, x) == j ? x : NULL);
             }
             for (uint64_t i = 0; i < ALONE; i++) {
-                wv_inside one = wv_halfspaces_draw_inside(f, j, WV_RNG_BOUND, BATCHES * WV_FREE + i, 1, false);
+                wv_inside one = wv_cell_draws_inside(f, j, WV_RNG_BOUND, BATCHES * WV_FREE + i, 1, false);
                 add(&alone, D, mu, one.n ? one.x : NULL);
                 wv_arena_release(f->arena, mark);
             }
@@ -199,7 +200,8 @@ static void draws_inside(void **state)
             worst = fmax(worst, z);
             if (!(z < 5))
                 fail_msg("case %zu, cell %zu: %g standard errors", c, j, z);
-            walls = wv_halfspaces_walls(f, j, basis).dims;
+            wv_gaussian q = wv_partition_component(&f->cells, j);
+            walls = wv_halfspaces_walls(&f->halfspaces, j, &q, basis, f->arena).dims;
             wv_arena_release(f->arena, mark);
             assert_true(c + 2 >= CASES ? walls == N - 1 || walls == D : walls == N - 1);
         }
@@ -273,14 +275,14 @@ static void lattice_masses(void **state)
             }
             f->opt.seed = 100 + trial;
             f->halfspaces.lattice_dims = 0;
-            wv_halfspaces_update(f);
-            wv_halfspaces_lattice(f, dims);
+            wv_cell_draws_update_walls(f);
+            wv_halfspaces_lattice(&f->halfspaces, f->opt.seed, dims);
             double total = 0, errors = 0;
             for (size_t j = 0; j < N; j++) { /* all components are one: masses sum to 1 */
                 size_t mark = wv_arena_mark(f->arena);
-                wv_walls walls = wv_halfspaces_walls(f, j, NULL);
+                wv_walls walls = wv_cell_draws_walls(f, j);
                 assert_int_equal(walls.dims, dims);
-                double mass = wv_halfspaces_lattice_mass(f, &walls),
+                double mass = wv_halfspaces_lattice_mass(&f->halfspaces, &walls),
                        error = wv_halfspaces_lattice_error(dims, 2 * WV_LATTICE_POINTS, mass);
                 wv_arena_release(f->arena, mark);
                 total += mass;
@@ -341,7 +343,7 @@ static void shared_masses(void **state)
             memcpy(f->cells.now.mu + j * D, f->cells.now.mu, D * sizeof(double));
             memcpy(f->cells.now.root + j * size, f->cells.now.root, size * sizeof(double));
         }
-        wv_halfspaces_update(f);
+        wv_cell_draws_update_walls(f);
         wv_cell_bound_masses(f, NULL);
         for (size_t i = 0; i < DRAWS; i++) {
             test_random_normals(&r, D, e);
@@ -397,7 +399,7 @@ static void lost_component(void **state)
         f->cells.now.root[LOST * D * D + i * (D + 1)] = 0.1;
     memcpy(f->cells.best.mu, f->cells.now.mu, N * D * sizeof(double));
     memcpy(f->cells.best.root, f->cells.now.root, N * D * D * sizeof(double));
-    wv_halfspaces_update(f);
+    wv_cell_draws_update_walls(f);
     wv_cell_bound_masses(f, NULL);
     for (size_t j = 0; j < N; j++) {
         assert_true(f->cells.elbo_se[j] < 0.3 && f->cells.log_Z[j] > -20);

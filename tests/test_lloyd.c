@@ -281,7 +281,7 @@ static void force(void **state)
         wv_cell_points p = gather(f, 0);
         double middle, *weight = malloc(p.n * sizeof *weight);
         assert_non_null(weight);
-        assert_true(wv_particle_step(f, 0, p, 1.0, weight, &middle) >= 0);
+        assert_true(wv_particle_step(&f->cells, 0, p, (wv_free_draws){0}, 1.0, weight, &middle, f->arena) >= 0);
         free((void *)(uintptr_t)p.x);
         free(weight);
         double full_step = f->cells.now.z[0] - z[0], value = 2 * own.beta * full_step;
@@ -302,40 +302,33 @@ static void force(void **state)
 static void the_last_points_are_kept(void **state)
 {
     (void)state;
-    enum { BATCH = 1000, BATCHES = 23 };
-    wvgd_model model;
-    wvgd_options o;
-    assert_int_equal(target_rosenbrock(&model, 2), 0);
-    wvgd_options_init(&o);
-    o.solver = WVGD_JOINT;
-    o.particles = 2;
-    wvgd_fit *f = wvgd_new(&model, &o, NULL, NULL);
-    assert_non_null(f);
-    assert_true(f->size.n_max > 2 * BATCH && f->size.n_max < (BATCHES - 2) * BATCH && f->size.n_max % BATCH);
+    enum { BATCH = 1000, BATCHES = 23, ROOM = 4100 };
+    wv_batch batch;
+    wv_draws d;
+    assert_true(wv_batch_new(&batch, BATCH, 2, 1, false) && wv_draws_new(&d, (wv_draws_shape){.D = 2, .room = ROOM}));
     bool *seen = malloc(BATCH * BATCHES * sizeof *seen);
+    batch.n = BATCH;
     for (size_t b = 0; b < BATCHES; b++) {
-        f->b.n = BATCH;
         for (size_t i = 0; i < BATCH; i++) {
             double number = (double)(b * BATCH + i);
-            f->b.x[2 * i] = number;
-            f->b.x[2 * i + 1] = f->b.log_p[i] = -number;
-            f->b.log_m[i] = 2 * number;
+            batch.x[2 * i] = number;
+            batch.x[2 * i + 1] = batch.log_p[i] = -number;
+            batch.log_m[i] = 2 * number;
         }
-        wv_kmeans_pool(f);
-        size_t made = (b + 1) * BATCH, kept = made < f->size.n_max ? made : f->size.n_max;
-        assert_int_equal(f->closing.draws.n, kept);
+        wv_draws_collect(&d, &batch);
+        size_t made = (b + 1) * BATCH, kept = made < ROOM ? made : ROOM;
+        assert_int_equal(d.n, kept);
         memset(seen, 0, BATCH * BATCHES * sizeof *seen);
         for (size_t i = 0; i < kept; i++) {
-            double number = f->closing.draws.x[2 * i];
+            double number = d.x[2 * i];
             assert_true(number >= (double)(made - kept) && number < (double)made && !seen[(size_t)number]);
-            assert_true(f->closing.draws.x[2 * i + 1] == -number && f->closing.draws.log_p[i] == -number &&
-                        f->closing.draws.log_m[i] == 2 * number);
+            assert_true(d.x[2 * i + 1] == -number && d.log_p[i] == -number && d.log_m[i] == 2 * number);
             seen[(size_t)number] = true;
         }
     }
     free(seen);
-    wvgd_free(f);
-    wvgd_model_close(&model);
+    wv_draws_free(&d);
+    wv_batch_free(&batch);
 }
 
 int main(void)

@@ -328,6 +328,7 @@ typedef struct {
                        * that have moved them */
     double *walked;   /* [N] how far each particle has gone: |step|^2 in units of the cell, times its mass */
     double *nats;     /* [N] of the full step of each component */
+    wv_free_draws free;
 } moving;
 
 /* The particle of cell j towards its posterior mean. */
@@ -335,7 +336,8 @@ static void move_particle(wvgd_fit *f, const moving *m, size_t j, const gathered
 {
     size_t mark = wv_arena_mark(f->arena);
     double *weight = wv_arena_take(f->arena, g->n), *mean = wv_arena_take(f->arena, f->D);
-    double moved = wv_particle_step(f, j, (wv_cell_points){g->n, g->x, g->log_u, g->log_v}, m->lambda, weight, mean);
+    double moved = wv_particle_step(&f->cells, j, (wv_cell_points){g->n, g->x, g->log_u, g->log_v}, m->free, m->lambda,
+                                    weight, mean, f->arena);
     if (moved >= 0) {
         m->walked[j] = f->cells.beta[j] * m->lambda * m->lambda * moved;
         for (size_t k = 0, to = m->lists->start[j]; to < m->lists->start[j + 1] && m->tempered; to++) {
@@ -366,10 +368,18 @@ static void move_cell(wvgd_fit *f, void *context, size_t j)
     wv_arena_release(f->arena, mark);
 }
 
+/* Draws that cost no evaluation: where the density is zero the component ends too, which they cannot tell. */
+static wv_free_draws free_draws(const wvgd_fit *f)
+{
+    wv_geometry g = wv_partition_geometry(&f->cells);
+    bool some = f->stage == WV_SETTLE && !f->count.zero_points && !f->count.bad_points;
+    return (wv_free_draws){f->opt.seed, f->count.batch, some ? wv_particle_free_batches(&g) : 0};
+}
+
 static void move_cells(wvgd_fit *f, moving *m)
 {
     double work = (double)(f->b.n * f->D) * (f->family == wv_family_get(WVGD_DIAG) ? 8 : (double)f->D);
-    bool ordered = wv_particle_ordered(f);
+    bool ordered = m->free.batches > 0; /* those that settle look at the cells of all */
     if (!ordered)
         wv_fit_share(f, f->N, work, move_cell, m);
     for (size_t j = 0; j < f->N; j++) {
@@ -405,7 +415,7 @@ static bool move_particles(wvgd_fit *f, const double *weight, const wv_cell_list
 {
     size_t moved[2];
     if (!wv_schedule_moves_due(f, f->count.iteration) || f->last.ess < wv_policy.joint_move_ess * (double)f->N ||
-        !wv_particle_move(f, &f->b, weight, lists, moved))
+        !wv_particle_move(&f->cells, &f->b, weight, lists, moved, f->arena))
         return false;
     for (int i = 0; i < 2; i++) {
         wv_joint_restart(f, moved[i]);
@@ -458,8 +468,14 @@ static void move_state(wvgd_fit *f, const double *weight, const wv_cell_lists *l
     double rho = component_step(f), lambda = wv_schedule_lambda(f, rho),
            *mixture_grad = soft ? wv_arena_take(f->arena, n * f->D) : NULL,
            *tempered = followed(f) ? wv_arena_take(f->arena, n) : NULL;
-    moving m = {
-        rho, lambda, lists, mixture_grad, tempered, wv_arena_take(f->arena, f->N), wv_arena_take(f->arena, f->N)};
+    moving m = {rho,
+                lambda,
+                lists,
+                mixture_grad,
+                tempered,
+                wv_arena_take(f->arena, f->N),
+                wv_arena_take(f->arena, f->N),
+                free_draws(f)};
     if (soft)
         mixture_gradients(f, mixture_grad);
     if (tempered)
@@ -482,12 +498,21 @@ static bool went_back(wvgd_fit *f)
     return change == WV_BOUND_FELL;
 }
 
+/* Keeps the points of the last iterations, as many as one batch can hold. */
+static void keep_points(wvgd_fit *f)
+{
+    if (f->b.n < f->gathered.shape.room)
+        wv_draws_collect(&f->gathered, &f->b);
+    else
+        wv_draws_clear(&f->gathered); /* there is room for no other batch: it is taken when it is looked at */
+}
+
 /* One iteration with points that are weighed and listed by cell. */
 static wvgd_status iterate(wvgd_fit *f, const double *weight, const wv_cell_lists *lists, wvgd_error *error)
 {
     estimate(f, weight);
     if (f->stage == WV_SEARCH && f->N > 1)
-        wv_kmeans_pool(f);
+        keep_points(f);
     bool back = went_back(f);
     f->last.step = 0;
     if (!back)
@@ -525,10 +550,37 @@ typedef enum {
     CONVERGED /* an iteration: nothing is left to gain */
 } report;
 
-/* Better particles from the pooled points, a few times at most; then the search begins again. */
+/* Clearly better particles on the points that were kept, if there are, with the spreads of the new cells; components
+ * are left to the caller. */
+static bool find_better(wvgd_fit *f)
+{
+    const wv_draws *b = &f->gathered;
+    wv_geometry g = wv_partition_geometry(&f->cells);
+    if (f->N == 1 || !wv_cost_flat(&g.cost))
+        return false;
+    if (!b->n)
+        wv_draws_collect(&f->gathered, &f->b);
+    size_t mark = wv_arena_mark(f->arena);
+    double *log_w = wv_arena_take(f->arena, b->n), *w = wv_arena_take(f->arena, b->n),
+           *z = wv_arena_take(f->arena, f->N * f->D);
+    uint32_t *cell = wv_arena_take_index(f->arena, b->n);
+    for (size_t k = 0; k < b->n; k++)
+        log_w[k] = b->log_p[k] - b->log_m[k];
+    bool better = wv_weights_normalise(b->n, log_w, w) &&
+                  wv_kmeans_improve(&g, (wv_weighted_points){b->n, b->x, w}, f->opt.seed, f->count.batch, &f->workers,
+                                    z, cell);
+    if (better) {
+        wv_partition_move_all(&f->cells, z);
+        wv_partition_spread_over(&f->cells, b->n, b->x, w, cell, f->arena);
+    }
+    wv_arena_release(f->arena, mark);
+    return better;
+}
+
+/* Better particles from the points that were kept, a few times at most; then the search begins again. */
 static bool requantise(wvgd_fit *f)
 {
-    if ((double)f->joint.requantised >= wv_policy.joint_requantise || !wv_kmeans_improve(f))
+    if ((double)f->joint.requantised >= wv_policy.joint_requantise || !find_better(f))
         return false;
     f->joint.requantised++;
     for (size_t j = 0; j < f->N; j++) {

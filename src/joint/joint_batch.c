@@ -51,7 +51,8 @@ static size_t reject(wvgd_fit *f, size_t j, size_t at)
 {
     wv_batch *b = &f->b;
     size_t D = f->D, kept = at;
-    wv_nearest_assign(f, f->size.M, b->x + at * D, b->cell + at, b->near + at, b->next + at);
+    wv_geometry g = wv_partition_geometry(&f->cells);
+    wv_nearest_assign(&g, f->size.M, b->x + at * D, b->cell + at, b->near + at, b->next + at, f->arena);
     for (size_t k = at; k < at + f->size.M; k++)
         if (b->cell[k] == j) {
             memmove(b->x + kept * D, b->x + k * D, D * sizeof(double));
@@ -125,17 +126,19 @@ static void assign_stretch(wvgd_fit *f, void *context, size_t k)
     const wv_stretch *s = &f->proposals.stretch[k];
     const wv_batch_density_plan *plan = context;
     wv_batch *b = &f->b;
+    wv_geometry g = wv_partition_geometry(&f->cells);
     wv_nearest_sieve sieve;
     size_t mark = wv_arena_mark(f->arena); /* of the sieve */
     bool second = wv_schedule_moves_due(f, f->count.iteration + 1),
-         pairs = s->proposal < f->proposals.n && wv_nearest_mirrored(f, f->proposals.p[s->proposal].q.mu, &sieve);
+         pairs = s->proposal < f->proposals.n &&
+                 wv_nearest_mirrored(&f->nearest, &g, f->proposals.p[s->proposal].q.mu, &sieve, f->arena);
     for (size_t at = s->first, end = at + s->n, here; at < end; at += here) {
         here = pairs && end - at > 2 * WV_COLUMNS ? 2 * WV_COLUMNS : end - at;
         if (pairs)
-            wv_nearest_assign_mirrored(f, &sieve, here, b->x + at * f->D, b->cell + at, b->near + at, b->next + at,
-                                       second);
+            wv_nearest_assign_mirrored(&sieve, here, b->x + at * f->D, b->cell + at, b->near + at, b->next + at, second,
+                                       f->arena);
         else
-            wv_nearest_assign(f, here, b->x + at * f->D, b->cell + at, b->near + at, b->next + at);
+            wv_nearest_assign(&g, here, b->x + at * f->D, b->cell + at, b->near + at, b->next + at, f->arena);
         if (plan)
             wv_batch_density_some(f, b, plan, at, here);
     }
@@ -147,6 +150,7 @@ static void assign_stretch(wvgd_fit *f, void *context, size_t k)
 static void assign(wvgd_fit *f, wv_batch_density_plan *plan)
 {
     size_t from = 0, at = 0, listed = 0;
+    wv_geometry g = wv_partition_geometry(&f->cells);
     for (size_t c = 0; c < f->proposals.n; at += f->proposals.share[c++])
         if (plan && (double)f->proposals.share[c] >= wv_policy.joint_mirrored_draws) {
             listed = list(f, listed, from, at - from, f->proposals.n);
@@ -154,7 +158,7 @@ static void assign(wvgd_fit *f, wv_batch_density_plan *plan)
             from = at + f->proposals.share[c];
         }
     listed = list(f, listed, from, at - from, f->proposals.n);
-    wv_nearest_prepare(f);
+    wv_nearest_prepare(&f->nearest, &g, f->arena);
     wv_fit_share(f, listed, (double)(at * f->D) * (double)(f->N + (plan ? f->proposals.n : 0)), assign_stretch, plan);
 }
 

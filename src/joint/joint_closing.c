@@ -161,7 +161,7 @@ static void refit_spreads(wvgd_fit *f)
                 log_v[n++] = b->log_p[i] - b->log_m[i];
             }
         if (n > 2)
-            wv_particle_refit(f, j, (wv_cell_points){n, x, log_u, log_v});
+            wv_particle_refit(&f->cells, j, (wv_cell_points){n, x, log_u, log_v}, f->arena);
     }
     wv_arena_release(f->arena, mark);
 }
@@ -273,8 +273,9 @@ void wv_joint_closing_finish(wvgd_fit *f)
 wvgd_status wv_joint_closing_tell(wvgd_fit *f, bool *complete, wvgd_error *error)
 {
     const double *const w[2] = {f->cells.weight, f->cells.weight_beta};
+    wv_geometry g = wv_partition_geometry(&f->cells);
     memset(f->b.sum_u, 0, f->N * sizeof(double));
-    wv_nearest_assign(f, f->b.n, f->b.x, f->b.cell, f->b.near, f->b.next);
+    wv_nearest_assign(&g, f->b.n, f->b.x, f->b.cell, f->b.near, f->b.next, f->arena);
     wv_batch_density(f, &f->b, w);
     wv_draws_append(&f->closing.draws, &f->b);
     if (f->closing.draws.n < (f->closing.block + 1) * f->closing.planned)

@@ -62,7 +62,7 @@ static double little(const wvgd_fit *f)
 /* Whether so few directions tell a cell that a lattice of points in them tells masses. */
 static bool few_walls(const wvgd_fit *f)
 {
-    return f->N > 1 && f->N <= WV_LATTICE + 1 && f->D > WV_LATTICE && wv_halfspaces_flat(f);
+    return f->N > 1 && f->N <= WV_LATTICE + 1 && f->D > WV_LATTICE && wv_cost_flat(&f->cells.shape.cost);
 }
 
 /* Of n draws, the weight of those inside a cell and the sum of its squares. */
@@ -77,9 +77,10 @@ static void count_more(wvgd_fit *f, size_t j, const wv_walls *walls, bool around
 {
     size_t mark = wv_arena_mark(f->arena);
     if (walls->dims && !around)
-        c->inside += wv_halfspaces_count(f, j, walls, first, draws, &c->squares);
+        c->inside += wv_halfspaces_count(walls, &(wv_stream){f->opt.seed, WV_RNG_FREE, f->count.batch, j}, first, draws,
+                                         &c->squares, f->arena);
     else {
-        wv_inside in = wv_halfspaces_draw_inside(f, j, WV_RNG_FREE, first, draws, around);
+        wv_inside in = wv_cell_draws_inside(f, j, WV_RNG_FREE, first, draws, around);
         c->inside += cblas_dasum((int)in.n, in.u, 1);
         c->squares += cblas_ddot((int)in.n, in.u, 1, in.u, 1);
     }
@@ -96,7 +97,7 @@ static double count_error(inside_count c)
 /* Whether the lattice tells the mass: then it is c->inside of 1. *error: its relative error. */
 static bool lattice_tells(wvgd_fit *f, const wv_walls *walls, inside_count *c, double *error)
 {
-    double mass = wv_halfspaces_lattice_mass(f, walls);
+    double mass = wv_halfspaces_lattice_mass(&f->halfspaces, walls);
     *error = mass > 0 ? wv_halfspaces_lattice_error(walls->dims, 2 * WV_LATTICE_POINTS, mass) / mass : INFINITY;
     if (!(mass > little(f) && *error < fine_enough(f)))
         return false;
@@ -112,7 +113,7 @@ static double mass(wvgd_fit *f, size_t j)
            mark = wv_arena_mark(f->arena);
     inside_count c = {0, 0, 0};
     double error = 0;
-    wv_walls walls = f->N > 1 && wv_halfspaces_flat(f) ? wv_halfspaces_walls(f, j, NULL) : (wv_walls){0};
+    wv_walls walls = f->N > 1 && wv_cost_flat(&f->cells.shape.cost) ? wv_cell_draws_walls(f, j) : (wv_walls){0};
     bool around = false, known = few_walls(f) && walls.dims <= WV_LATTICE && lattice_tells(f, &walls, &c, &error);
     for (uint64_t first = 0; first < most && f->N > 1 && !known; first += batch) {
         count_more(f, j, &walls, around, first, batch, &c);
@@ -180,7 +181,7 @@ static void draw_piece(wvgd_fit *f, void *context, size_t piece)
     wv_stream stream = {f->opt.seed, d->use, f->count.batch, d->j};
     double *x = d->x + at * f->D;
     wv_gaussian_draw(&q, &stream, d->first + at, n, false, x, f->arena);
-    wv_halfspaces_assign(f, n, x, d->cell + at);
+    wv_halfspaces_assign(&f->halfspaces, n, x, d->cell + at, f->arena);
     if (d->log_m) {
         double *y = wv_arena_take(f->arena, n * f->D);
         wv_cell_target(f, n, x, d->log_m + at, NULL);
@@ -283,17 +284,17 @@ static double error_of(const wvgd_fit *f, const size_t *leader, size_t j, double
 static void share_masses(wvgd_fit *f, const size_t *leader, const wv_mixture_masses *known, size_t j)
 {
     size_t N = f->N, D = f->D, mark = wv_arena_mark(f->arena);
-    bool flat = wv_halfspaces_flat(f);
+    bool flat = wv_cost_flat(&f->cells.shape.cost);
     double n = 0, error = INFINITY, *count = wv_arena_zeros(f->arena, N), *A = wv_arena_take(f->arena, N * D),
            *W = wv_arena_take(f->arena, N * D), *low = wv_arena_take(f->arena, N);
     counted c = {.j = j,
-                 .dims = wv_halfspaces_dims(f),
+                 .dims = wv_halfspaces_dims(&f->halfspaces.g),
                  .W = W,
                  .low = low,
                  .piece = wv_arena_take(f->arena, wv_workers_pieces(WV_FREE) * N)};
     wv_gaussian q = wv_partition_component(&f->cells, j);
     if (flat)
-        wv_halfspaces_scores(f, &q, c.dims, A, W, low);
+        wv_halfspaces_scores(&f->halfspaces, &q, c.dims, A, W, low, f->arena);
     if (known && known->points > 0 && is_mixture(f, j)) { /* the points that told its masses are as good as draws */
         n = known->points;
         cblas_daxpy((int)N, n, known->mass, 1, count, 1);
@@ -341,7 +342,7 @@ void wv_cell_bound_masses(wvgd_fit *f, const wv_mixture_masses *known)
 {
     size_t mark = wv_arena_mark(f->arena), *leader = find_leaders(f, WV_LATTICE + 2);
     if (few_walls(f)) /* with so few cells none is shared by many */
-        wv_halfspaces_lattice(f, f->N - 1);
+        wv_halfspaces_lattice(&f->halfspaces, f->opt.seed, f->N - 1);
     for (size_t j = 0; j < f->N; j++)
         if (leader[j] == j)
             share_masses(f, leader, known, j);
@@ -410,7 +411,7 @@ static void draw_own(wvgd_fit *f, void *context, size_t j)
         return;
     for (uint64_t b = 0; (double)b < wv_policy.bound_tries && have < wanted; b++) {
         size_t mark = wv_arena_mark(f->arena);
-        wv_inside in = wv_halfspaces_draw_inside(f, j, WV_RNG_BOUND, b * WV_FREE, batch, f->cells.around[j] > 0);
+        wv_inside in = wv_cell_draws_inside(f, j, WV_RNG_BOUND, b * WV_FREE, batch, f->cells.around[j] > 0);
         size_t kept = in.n < wanted - have ? in.n : wanted - have;
         memcpy(f->b.x + (at + have) * D, in.x, kept * D * sizeof *in.x);
         memcpy(f->bound.weight + at + have, in.u, kept * sizeof *in.u);
@@ -475,7 +476,7 @@ static size_t close_gaps(wvgd_fit *f, const places *p)
 wvgd_status wv_cell_bound_ask(wvgd_fit *f, wvgd_error *error)
 {
     size_t N = f->N, mark = wv_arena_mark(f->arena);
-    wv_halfspaces_update(f);
+    wv_cell_draws_update_walls(f);
     places p = plan(f);
     for (size_t j = 0; j < N; j++)
         if (p.leader[j] == j)
@@ -520,7 +521,7 @@ typedef struct {
 static size_t add_free(wvgd_fit *f, size_t j, const wv_gaussian *q, uint64_t first, size_t draws, free_sums *s)
 {
     size_t mark = wv_arena_mark(f->arena);
-    wv_inside in = wv_halfspaces_draw_inside(f, j, WV_RNG_FREE, first, draws, f->cells.around[j] > 0);
+    wv_inside in = wv_cell_draws_inside(f, j, WV_RNG_FREE, first, draws, f->cells.around[j] > 0);
     double *log_m = wv_arena_take(f->arena, in.n), *log_q = wv_arena_take(f->arena, in.n),
            *y = wv_arena_take(f->arena, in.n * f->D);
     wv_cell_target(f, in.n, in.x, log_m, NULL);
@@ -936,7 +937,7 @@ void wv_cell_bound_tell(wvgd_fit *f)
 {
     size_t N = f->N, mark = wv_arena_mark(f->arena);
     wv_cell_target_prepare(f);
-    wv_halfspaces_update(f);
+    wv_cell_draws_update_walls(f);
     told t = {first_draws(f),
               find_leaders(f, (size_t)wv_policy.bound_shared_cells),
               {wv_arena_take(f->arena, N), wv_arena_take(f->arena, N)}};

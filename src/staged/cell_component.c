@@ -307,7 +307,7 @@ static set draw_inside(wvgd_fit *f, cell *c, uint64_t number, size_t wanted, set
     for (int attempt = 0; attempt < 2; attempt++) {
         size_t n = attempt && !s.around ? WV_FREE / 2 : draws_for(wanted, s.around ? 0.5 : s.share);
         size_t mark = wv_arena_mark(f->arena);
-        wv_inside in = wv_halfspaces_draw_inside(f, c->j, WV_RNG_FIT, number * WV_FREE, n, s.around);
+        wv_inside in = wv_cell_draws_inside(f, c->j, WV_RNG_FIT, number * WV_FREE, n, s.around);
         s.n = in.n;
         memcpy(c->draws.x, in.x, s.n * f->D * sizeof(double));
         memcpy(c->draws.u, in.u, s.n * sizeof(double));
@@ -513,7 +513,7 @@ static size_t draw_both(wvgd_fit *f, size_t j, const wv_gaussian q[2], uint64_t 
         wv_stream stream = {f->opt.seed, WV_RNG_FIT, f->count.batch, j};
         wv_gaussian_draw(&q[k], &stream, (number + k) * WV_FREE, half, true, all + k * half * D, f->arena);
     }
-    wv_halfspaces_assign(f, n, all, where);
+    wv_halfspaces_assign(&f->halfspaces, n, all, where, f->arena);
     for (size_t i = 0; i < n; i++)
         if (where[i] == j || f->N == 1)
             memcpy(x + kept++ * D, all + i * D, D * sizeof(double));

@@ -13,6 +13,27 @@
 #include <math.h>
 #include <string.h>
 
+void wv_cell_draws_update_walls(wvgd_fit *f)
+{
+    wv_geometry g = wv_partition_geometry(&f->cells);
+    wv_halfspaces_update(&f->halfspaces, &g, f->arena);
+}
+
+wv_walls wv_cell_draws_walls(wvgd_fit *f, size_t j)
+{
+    wv_gaussian q = wv_partition_component(&f->cells, j);
+    return wv_halfspaces_walls(&f->halfspaces, j, &q, NULL, f->arena);
+}
+
+wv_inside wv_cell_draws_inside(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t first, size_t n, bool around)
+{
+    wv_in_cell c = {.j = j,
+                    .q = wv_partition_component(&f->cells, j),
+                    .around = around ? wv_partition_around(&f->cells, j) : (wv_gaussian){0},
+                    .stream = {f->opt.seed, use, f->count.batch, j}};
+    return wv_halfspaces_draw_inside(&f->halfspaces, &c, first, n, f->arena);
+}
+
 /* ---- gathered ---------------------------------------------------------------------------------------------------- */
 size_t wv_cell_draws_most(const wvgd_fit *f, size_t j)
 {

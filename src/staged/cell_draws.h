@@ -1,7 +1,8 @@
-/* cell_draws.h - the stored draws of a cell, and what they tell of Gaussians. */
+/* cell_draws.h - draws in a cell: those of its component, the stored ones, and what these tell of Gaussians. */
 #ifndef WV_CELL_DRAWS_H
 #define WV_CELL_DRAWS_H
 #include "gaussian.h"
+#include "halfspaces.h"
 #include "wvgd.h"
 
 /* Stored draws of one cell, f->size.n_max at most. */
@@ -12,6 +13,14 @@ typedef struct {
     double *log_p, *log_w;   /* [n] log p~, log weights of the posterior */
     double *log_mix, *log_m; /* [n] log densities of the mixture, and of the proposal that made them */
 } wv_cell_sample;
+
+/* The walls of all cells follow particles and metric: f->halfspaces. */
+void wv_cell_draws_update_walls(wvgd_fit *f);
+
+/* Those of cell j as its component sees them, and draws number first .. first + n of it that lie in the cell; around:
+ * half of them from around the particle. Both in f->arena. */
+wv_walls wv_cell_draws_walls(wvgd_fit *f, size_t j);
+wv_inside wv_cell_draws_inside(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t first, size_t n, bool around);
 
 /* Draws of a sample of cell j at most: stored draws without density are counted, too. */
 size_t wv_cell_draws_most(const wvgd_fit *f, size_t j);

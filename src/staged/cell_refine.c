@@ -155,9 +155,10 @@ static const uint32_t *find_cells(wvgd_fit *f)
     uint32_t *cell = wv_arena_take_index(f->arena, n);
     size_t mark = wv_arena_mark(f->arena);
     double *near = wv_arena_take(f->arena, WV_FREE), *next = wv_arena_take(f->arena, WV_FREE);
+    wv_geometry g = wv_partition_geometry(&f->cells);
     for (size_t first = 0; first < n; first += WV_FREE) {
         size_t here = n - first < WV_FREE ? n - first : WV_FREE;
-        wv_nearest_assign(f, here, f->recent.x + first * f->D, cell + first, near, next);
+        wv_nearest_assign(&g, here, f->recent.x + first * f->D, cell + first, near, next, f->arena);
     }
     wv_arena_release(f->arena, mark);
     return cell;

@@ -47,7 +47,8 @@ static void find_piece(wvgd_fit *f, void *context, size_t piece)
 {
     stretch s = stretch_of(f, piece);
     (void)context;
-    wv_halfspaces_assign(f, s.n, f->closing.draws.x + s.first * f->D, f->closing.draws.cell + s.first);
+    wv_halfspaces_assign(&f->halfspaces, s.n, f->closing.draws.x + s.first * f->D, f->closing.draws.cell + s.first,
+                         f->arena);
 }
 
 /* The same, and costs to the nearest particle. */
@@ -56,9 +57,10 @@ static void assign_piece(wvgd_fit *f, void *context, size_t piece)
     stretch s = stretch_of(f, piece);
     size_t mark = wv_arena_mark(f->arena);
     double *next = wv_arena_take(f->arena, s.n);
+    wv_geometry g = wv_partition_geometry(&f->cells);
     (void)context;
-    wv_nearest_assign(f, s.n, f->closing.draws.x + s.first * f->D, f->closing.draws.cell + s.first,
-                      f->closing.draws.near + s.first, next);
+    wv_nearest_assign(&g, s.n, f->closing.draws.x + s.first * f->D, f->closing.draws.cell + s.first,
+                      f->closing.draws.near + s.first, next, f->arena);
     wv_arena_release(f->arena, mark);
 }
 
@@ -71,7 +73,7 @@ static void share_pieces(wvgd_fit *f, wv_fit_task *task)
 /* Cells of the stored draws, */
 static void find_cells(wvgd_fit *f)
 {
-    wv_halfspaces_update(f);
+    wv_cell_draws_update_walls(f);
     share_pieces(f, find_piece);
 }
 
@@ -79,7 +81,7 @@ static void find_cells(wvgd_fit *f)
 static void assign_all(wvgd_fit *f)
 {
     share_pieces(f, assign_piece);
-    wv_halfspaces_update(f);
+    wv_cell_draws_update_walls(f);
 }
 
 /* Multiplications for what is done with the stored draws of all cells, each of which looks for its own. */
@@ -96,7 +98,8 @@ static void settle_particle(wvgd_fit *f, void *context, size_t j)
     double *weight = wv_arena_take(f->arena, s.n), *mean = wv_arena_take(f->arena, f->D);
     (void)context;
     if (s.n > 1) /* there is no component yet: it stands for the posterior */
-        wv_particle_step(f, j, (wv_cell_points){s.n, s.x, s.log_w, s.log_w}, 1, weight, mean);
+        wv_particle_step(&f->cells, j, (wv_cell_points){s.n, s.x, s.log_w, s.log_w}, (wv_free_draws){0}, 1, weight,
+                         mean, f->arena);
     wv_arena_release(f->arena, mark);
 }
 
@@ -133,7 +136,8 @@ typedef struct {
 
 static size_t control_dims(const wvgd_fit *f)
 {
-    return few_dims(f) ? f->D : wv_halfspaces_dims(f);
+    wv_geometry g = wv_partition_geometry(&f->cells);
+    return few_dims(f) ? f->D : wv_halfspaces_dims(&g);
 }
 
 static bool lattice(const wvgd_fit *f)
@@ -161,7 +165,8 @@ static bool controlled(const wvgd_fit *f)
 {
     double d = (double)control_dims(f);
     return f->N > 1 &&
-           control_draws(f) * (double)f->N * (wv_halfspaces_flat(f) ? d : d * d) < wv_policy.cells_control_affordable &&
+           control_draws(f) * (double)f->N * (wv_cost_flat(&f->cells.shape.cost) ? d : d * d) <
+               wv_policy.cells_control_affordable &&
            f->opt.cost != WVGD_CALLBACK;
 }
 
@@ -192,7 +197,7 @@ static void make_points(wvgd_fit *f, control *c)
 {
     size_t dims = control_dims(f), at = 0;
     if (shared(f)) {
-        wv_halfspaces_lattice(f, dims);
+        wv_halfspaces_lattice(&f->halfspaces, f->opt.seed, dims);
         c->n = WV_LATTICE_POINTS;
         c->e = f->halfspaces.lattice;
         return;
@@ -255,7 +260,7 @@ static void count_points(wvgd_fit *f, const wv_gaussian *q, size_t n, const doub
                      wv_arena_take(f->arena, N),
                      wv_arena_zeros(f->arena, N),
                      wv_arena_zeros(f->arena, N * D)};
-    wv_halfspaces_scores(f, q, c.dims, c.A, c.W, c.low);
+    wv_halfspaces_scores(&f->halfspaces, q, c.dims, c.A, c.W, c.low, f->arena);
     count_columns(f, &c, n, e, w);
     if (c.dims < D)
         from_walls(N, D, &c);
@@ -281,7 +286,7 @@ static void place_points(wvgd_fit *f, const wv_gaussian *q, size_t n, const doub
         q->family->colour(D, 0, q->root, here, x, f->arena);
         for (size_t i = 0; i < here; i++)
             cblas_daxpy((int)D, 1.0, q->mu, 1, x + i * D, 1);
-        wv_halfspaces_assign(f, here, x, cell);
+        wv_halfspaces_assign(&f->halfspaces, here, x, cell, f->arena);
         for (size_t i = 0; i < here; i++) {
             mass[cell[i]] += w;
             cblas_daxpy((int)D, w, x + i * D, 1, sum + cell[i] * D, 1);
@@ -300,7 +305,8 @@ static void mixture_cells(wvgd_fit *f, const control *c, double *mass)
         wv_gaussian q = wv_mixture_component(&f->mix, k);
         size_t n = control_share(f, k);
         const double *e = shared(f) ? c->e : c->e + at * dims;
-        (wv_halfspaces_flat(f) ? count_points : place_points)(f, &q, n, e, f->mix.w[k] / (double)n, mass, c->sum);
+        (wv_cost_flat(&f->cells.shape.cost) ? count_points : place_points)(f, &q, n, e, f->mix.w[k] / (double)n, mass,
+                                                                           c->sum);
         at += n;
     }
 }
@@ -373,7 +379,7 @@ static void sharpen_particles(wvgd_fit *f, const control *c)
         if (draws)
             find_cells(f);
         else
-            wv_halfspaces_update(f);
+            wv_cell_draws_update_walls(f);
         sharpen(f, c, draws);
         for (size_t j = 0; j < f->N; j++)
             for (size_t i = 0; i < D && f->cells.beta[j] > 0; i++) {
@@ -404,24 +410,42 @@ static void sharpen_masses(wvgd_fit *f, const control *c)
     wv_arena_release(f->arena, mark);
 }
 
+/* Particles z[N][D] by k-means. */
+static void find_particles(wvgd_fit *f, wv_mixture_control like, double *z)
+{
+    wv_geometry g = wv_partition_geometry(&f->cells);
+    wv_kmeans_points p = {.draws = {f->closing.draws.n, f->closing.draws.x, f->closing.v},
+                          .mean = f->posterior.mean,
+                          .mixture = &f->mix,
+                          .control = like,
+                          .most = f->size.n_max,
+                          .zeros = f->count.zero_points > 0,
+                          .several_modes = f->modes.relevant > 1,
+                          .given_metric = f->opt.metric != NULL};
+    wv_kmeans_place(&g, &p, f->opt.seed, f->count.batch, &f->workers, z);
+}
+
 static void place_particles(wvgd_fit *f, wv_mixture_control like)
 {
-    size_t size = f->cell_family->size(f->D, 0);
-    wv_posterior_root(&f->posterior, &f->closing, f->cell_family, f->cells.now.spread, f->arena);
+    size_t mark = wv_arena_mark(f->arena);
+    double *spread = wv_arena_take(f->arena, f->cell_family->size(f->D, 0)),
+           *metric = wv_arena_take(f->arena, f->metric_family->size(f->D, 0)),
+           *z = wv_arena_take(f->arena, f->N * f->D);
+    wv_posterior_root(&f->posterior, &f->closing, f->cell_family, spread, f->arena);
+    for (size_t j = 0; j < f->N; j++)
+        wv_partition_set_spread(&f->cells, j, spread);
     if (!(f->opt.metric && f->opt.cost == WVGD_MAHALANOBIS)) {
-        if (f->metric_family == f->cell_family)
-            memcpy(f->cells.now.metric, f->cells.now.spread, size * sizeof(double));
-        else
-            wv_posterior_root(&f->posterior, &f->closing, f->metric_family, f->cells.now.metric, f->arena);
+        if (f->metric_family != f->cell_family)
+            wv_posterior_root(&f->posterior, &f->closing, f->metric_family, metric, f->arena);
+        wv_partition_set_metric(&f->cells, f->metric_family == f->cell_family ? spread : metric);
     }
-    for (size_t j = 1; j < f->N; j++)
-        memcpy(f->cells.now.spread + j * size, f->cells.now.spread, size * sizeof(double));
-    if (f->N > 1)
-        wv_kmeans_place(f, like);
-    else
-        memcpy(f->cells.now.z, f->posterior.mean,
-               f->D * sizeof(double)); /* where wv_describe_cells finds its place from */
-    wv_halfspaces_update(f);
+    if (f->N > 1) {
+        find_particles(f, like, z);
+        wv_partition_move_all(&f->cells, z);
+    } else
+        wv_partition_move(&f->cells, 0, f->posterior.mean); /* where wv_describe_cells finds its place from */
+    wv_cell_draws_update_walls(f);
+    wv_arena_release(f->arena, mark);
 }
 
 /* ---- weights of the components ----------------------------------------------------------------------------------- */
@@ -476,7 +500,7 @@ static void fit_component(wvgd_fit *f, void *context, size_t j)
 /* known: masses of the mixture, or NULL. */
 static void weigh(wvgd_fit *f, const wv_mixture_masses *known)
 {
-    wv_halfspaces_update(f);
+    wv_cell_draws_update_walls(f);
     wv_cell_bound_masses(f, known);
     if (f->cells.refined)
         wv_cell_refine_weigh(f);
@@ -495,9 +519,9 @@ void wv_cells_weigh(wvgd_fit *f)
 /* Rounds of steps without the control. */
 static double settle_rounds(const wvgd_fit *f)
 {
-    return !wv_halfspaces_flat(f) ? wv_policy.cells_settle_rounds
-           : few_dims(f)          ? wv_policy.cells_settle_rounds_few
-                                  : wv_policy.cells_settle_rounds_flat;
+    return !wv_cost_flat(&f->cells.shape.cost) ? wv_policy.cells_settle_rounds
+           : few_dims(f)                       ? wv_policy.cells_settle_rounds_few
+                                               : wv_policy.cells_settle_rounds_flat;
 }
 
 /* Particles, cells and their masses. Fills c from the arena of the caller. */
@@ -511,11 +535,11 @@ static void find_partition(wvgd_fit *f, control *c)
     }
     wv_cell_target_prepare(f);
     place_particles(f, c->like);
-    if (f->N > 1 && (!wv_halfspaces_flat(f) || !some))
+    if (f->N > 1 && (!wv_cost_flat(&f->cells.shape.cost) || !some))
         settle_particles(f, settle_rounds(f));
     if (some)
         make_points(f, c);
-    if (c->n && wv_halfspaces_flat(f))
+    if (c->n && wv_cost_flat(&f->cells.shape.cost))
         sharpen_particles(f, c);
     assign_all(f);
     wv_describe_cells(f);
