@@ -1,7 +1,7 @@
 /* file_set.c - temporary files, one flush, renames, and the list of renames.
  *
  * A temporary file is locked as long as its process lives: that tells leftovers from files that are being written. */
-#define _GNU_SOURCE /* syncfs */
+#define _GNU_SOURCE /* fopencookie, syncfs */
 #include "file_set.h"
 #include <dirent.h>
 #include <errno.h>
@@ -115,6 +115,49 @@ void remove_leftovers(const char *dir, const char *name)
         closedir(d);
 }
 
+/* ---- streams ----------------------------------------------------------------------------------------------------- */
+/* Where a stream goes. Streams remember that a write has failed, but not why. */
+struct sink {
+    int fd, error; /* errno of the first write that has failed, or 0 */
+};
+
+static ssize_t put_bytes(void *cookie, const char *bytes, size_t size)
+{
+    struct sink *sink = cookie;
+    size_t done = 0;
+    while (done < size && !sink->error) {
+        ssize_t put = write(sink->fd, bytes + done, size - done);
+        if (put >= 0)
+            done += (size_t)put;
+        else if (errno != EINTR)
+            sink->error = errno;
+    }
+    return sink->error ? 0 : (ssize_t)size;
+}
+
+static int close_sink(void *cookie)
+{
+    struct sink *sink = cookie;
+    int fd = sink->fd;
+    free(sink);
+    return close(fd);
+}
+
+/* Takes fd over, but for a failure: NULL. */
+static FILE *open_stream(int fd, struct sink **sink)
+{
+    *sink = malloc(sizeof **sink);
+    if (!*sink)
+        return NULL;
+    **sink = (struct sink){fd, 0};
+    FILE *stream = fopencookie(*sink, "w", (cookie_io_functions_t){.write = put_bytes, .close = close_sink});
+    if (stream)
+        setvbuf(stream, NULL, _IOFBF, 1 << 16);
+    else
+        free(*sink);
+    return stream;
+}
+
 /* ---- a set ------------------------------------------------------------------------------------------------------- */
 static void forget(file_set *s)
 {
@@ -131,7 +174,7 @@ static void forget(file_set *s)
 void abandon_files(file_set *s)
 {
     for (size_t i = 0; i < s->files; i++)
-        if (s->file[i].stream)
+        if (s->file[i].stream && s->file[i].temporary)
             unlink(s->file[i].temporary);
     forget(s);
 }
@@ -144,7 +187,7 @@ static int refuse_place(const char *shown, int error, failure *f)
 FILE *add_file(file_set *s, const char *name, failure *f)
 {
     struct stat about;
-    staged_file w = {NULL, s->shown ? strdup(s->shown) : join(s->dir, name), NULL, join(s->dir, name)};
+    staged_file w = {.shown = s->shown ? strdup(s->shown) : join(s->dir, name), .place = join(s->dir, name)};
     int fd = -1, error = !w.shown || !w.place || s->files == SET_FILES ? ENOMEM : 0;
     if (!error && !lstat(w.place, &about) && S_ISDIR(about.st_mode))
         error = EISDIR; /* a rename could not replace it */
@@ -152,8 +195,8 @@ FILE *add_file(file_set *s, const char *name, failure *f)
         remove_leftovers(s->dir, name);
     if (!error)
         error = make_temporary(s->dir, name, &w.temporary, &fd);
-    if (!error && !(w.stream = fdopen(fd, "w"))) {
-        error = errno;
+    if (!error && !(w.stream = open_stream(fd, &w.sink))) {
+        error = ENOMEM;
         unlink(w.temporary);
         close(fd);
     }
@@ -168,9 +211,25 @@ FILE *add_file(file_set *s, const char *name, failure *f)
     return w.stream;
 }
 
+FILE *add_device(file_set *s, const char *path, failure *f)
+{
+    staged_file w = {.shown = strdup(path)};
+    int fd = w.shown ? open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY) : -1, error = fd < 0 ? errno : ENOMEM;
+    w.stream = fd >= 0 && s->files < SET_FILES ? open_stream(fd, &w.sink) : NULL;
+    if (w.stream) {
+        s->file[s->files++] = w;
+        return w.stream;
+    }
+    refuse_place(path, error, f);
+    if (fd >= 0)
+        close(fd);
+    free(w.shown);
+    return NULL;
+}
+
 int add_move(file_set *s, const char *from, const char *name, failure *f)
 {
-    staged_file w = {NULL, join(s->dir, name), join(s->dir, from), join(s->dir, name)};
+    staged_file w = {.shown = join(s->dir, name), .temporary = join(s->dir, from), .place = join(s->dir, name)};
     if (w.shown && w.temporary && w.place && s->files < SET_FILES) {
         s->file[s->files++] = w;
         return 0;
@@ -198,9 +257,8 @@ static int check_streams(const file_set *s, failure *f)
 {
     for (size_t i = 0; i < s->files; i++) {
         FILE *stream = s->file[i].stream;
-        errno = 0;
         if (stream && (fflush(stream) || ferror(stream)))
-            return refuse_write(&s->file[i], errno, f);
+            return refuse_write(&s->file[i], s->file[i].sink->error, f);
     }
     return 0;
 }
@@ -214,12 +272,12 @@ static int flush_to_disk(const file_set *s, failure *f)
     if (fd >= 0)
         close(fd);
     for (size_t i = 0; i < s->files; i++) {
-        int file = s->file[i].stream ? fileno(s->file[i].stream) : -1;
-        if (file < 0)
+        const staged_file *w = &s->file[i];
+        if (!w->stream || !w->temporary)
             continue;
-        if (each && fsync(file))
+        if (each && fsync(w->sink->fd))
             return refuse_write(&s->file[i], errno, f);
-        int copy = each ? -1 : dup(file); /* network file systems tell of errors when a file is closed */
+        int copy = each ? -1 : dup(w->sink->fd); /* network file systems tell of errors when a file is closed */
         if (copy >= 0 && close(copy))
             return refuse_write(&s->file[i], errno, f);
     }
@@ -255,7 +313,8 @@ static int rename_all(const file_set *s, failure *f)
 {
     int code = 0;
     for (size_t i = s->files; i-- > 0 && !code;) /* the list, if there is one, is the last: it comes first */
-        if (rename(s->file[i].temporary, s->file[i].place) && (s->file[i].stream || errno != ENOENT))
+        if (s->file[i].temporary && rename(s->file[i].temporary, s->file[i].place) &&
+            (s->file[i].stream || errno != ENOENT))
             code = refuse_write(&s->file[i], errno, f);
     for (size_t i = 0; i < s->removals && !code; i++) {
         char *path = join(s->dir, s->removal[i]);
@@ -279,11 +338,11 @@ int commit_files(file_set *s, failure *f)
         return code;
     }
     code = rename_all(s, f);
-    if (!code && !s->passing)
+    if (!code && !s->passing && s->dir)
         flush_directory(s->dir);
     if (!code && listed)
         unlink(s->file[s->files - 1].place);
-    if (code && !has_incomplete_files(s->dir))
+    if (code && (!listed || !has_incomplete_files(s->dir)))
         abandon_files(s);
     forget(s);
     return code;

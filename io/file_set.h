@@ -18,9 +18,10 @@
 enum { SET_FILES = 20 };
 
 typedef struct {
-    FILE *stream;    /* what is written; NULL: the file is there already, and moves */
+    FILE *stream; /* what is written; NULL: the file is there already, and moves */
+    struct sink *sink;
     char *shown;     /* the path in messages */
-    char *temporary; /* DIR/.NAME.wvgd-XXXXXXXXXXXXXXXX, where it is */
+    char *temporary; /* DIR/.NAME.wvgd-XXXXXXXXXXXXXXXX, where it is; NULL: a device, which is written directly */
     char *place;     /* DIR/NAME, where it goes */
 } staged_file;
 
@@ -36,6 +37,9 @@ typedef struct {
 
 /* Opens the file that will be DIR/NAME. NULL with *f filled: EX_CANTCREAT, or EX_IOERR when the disk is full. */
 FILE *add_file(file_set *s, const char *name, failure *f);
+
+/* A device or pipe that is written as it is. */
+FILE *add_device(file_set *s, const char *path, failure *f);
 
 /* With the others, DIR/FROM becomes DIR/NAME; DIR/NAME is removed. */
 int add_move(file_set *s, const char *from, const char *name, failure *f);

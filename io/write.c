@@ -2,7 +2,6 @@
 #include "write.h"
 #include "text.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -10,25 +9,11 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sysexits.h>
-#include <unistd.h>
 
 static bool is_plain(const char *path)
 {
     struct stat s;
     return stat(path, &s) || S_ISREG(s.st_mode) || S_ISDIR(s.st_mode);
-}
-
-/* A device or a pipe is written as it is. */
-static int open_device(whole_file *w, const char *path, failure *f)
-{
-    int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-    w->stream = fd >= 0 ? fdopen(fd, "w") : NULL;
-    if (w->stream)
-        return 0;
-    fail(f, EX_CANTCREAT, "cannot create %s: %s", path, strerror(errno));
-    if (fd >= 0)
-        close(fd);
-    return f->code;
 }
 
 /* Frees. */
@@ -47,8 +32,8 @@ int begin_file(whole_file *w, const char *path, failure *f)
     if (!w->path || !w->target)
         return leave(w, fail(f, EX_SOFTWARE, "no memory to write %s", path));
     if (!is_plain(path)) {
-        int code = open_device(w, path, f);
-        return code ? leave(w, code) : 0;
+        w->stream = add_device(&w->set, path, f);
+        return w->stream ? 0 : leave(w, f->code);
     }
     char *slash = strrchr(w->target, '/'), *name = slash ? slash + 1 : w->target;
     struct stat s;
@@ -65,24 +50,12 @@ int begin_file(whole_file *w, const char *path, failure *f)
 
 int finish_file(whole_file *w, failure *f)
 {
-    if (w->set.files)
-        return leave(w, commit_files(&w->set, f));
-    errno = 0;
-    bool well = !fflush(w->stream) && !ferror(w->stream);
-    int error = errno;
-    if (fclose(w->stream) && well) {
-        error = errno;
-        well = false;
-    }
-    return leave(w, well ? 0 : fail(f, EX_IOERR, "cannot write %s: %s", w->path, strerror(error ? error : EIO)));
+    return leave(w, commit_files(&w->set, f));
 }
 
 void abandon_file(whole_file *w)
 {
-    if (w->set.files)
-        abandon_files(&w->set);
-    else if (w->stream)
-        fclose(w->stream);
+    abandon_files(&w->set);
     leave(w, 0);
 }
 

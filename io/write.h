@@ -9,7 +9,7 @@ typedef struct {
     FILE *stream; /* write here */
     char *path;   /* what the file will be called: as given, for messages, */
     char *target; /* and with links followed */
-    file_set set; /* of this file alone; empty: a device or pipe, written directly */
+    file_set set; /* of this file alone */
 } whole_file;
 
 /* Opens. 0, or an exit code with *f filled: EX_CANTCREAT (EX_IOERR when the disk is full). */

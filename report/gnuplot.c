@@ -1,10 +1,11 @@
 /* gnuplot.c - runs gnuplot on a script in memory (memfd_create), into memory: no file but the figure itself is
  * ever written, and nothing is left of a process that was killed. The palette is that of Okabe and Ito, with grey
  * instead of its yellow, which cannot be seen as a line on white. */
-#define _GNU_SOURCE /* memfd_create */
+#define _GNU_SOURCE /* memfd_create, memmem */
 #include "gnuplot.h"
 #include "stan_process.h"
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,8 +17,8 @@ static const char *const colours[FIGURE_COLOURS] = {"#0072b2", "#d55e00", "#009e
 
 /* One figure as two files. */
 static const struct {
-    const char *ending, *terminal, *font;
-} formats[] = {{"svg", "svg", "Helvetica,14"}, {"png", "pngcairo", "Sans,11"}};
+    const char *ending, *terminal, *font, *last; /* last: what stands near its end */
+} formats[] = {{"svg", "svg", "Helvetica,14", "</svg>"}, {"png", "pngcairo", "Sans,11", "IEND"}};
 enum { FORMATS = sizeof formats / sizeof *formats };
 
 const char *figure_colour(size_t i)
@@ -74,7 +75,7 @@ static int run_script(FILE *script, const char *name, failure *f)
     snprintf(path, sizeof path, "/dev/fd/%d", fileno(script));
     const char *argv[] = {program, path, NULL};
     int code = run_process(argv, NULL, &end, f);
-    if (!code && end.status)
+    if (!code && end.status && end.status != 128 + SIGXFSZ) /* a limit on the size of files: keep_drawing sees it */
         code = fail(f, EX_SOFTWARE, "gnuplot cannot draw %s: %.300s", name, first_complaint(end.output));
     free(end.output);
     free(program);
@@ -82,18 +83,29 @@ static int run_script(FILE *script, const char *name, failure *f)
 }
 
 /* ---- what it has drawn ------------------------------------------------------------------------------------------- */
-static int keep_drawing(file_set *set, FILE *drawing, const char *name, const char *ending, failure *f)
+/* gnuplot does not tell of what it could not write. */
+static bool is_whole(FILE *drawing, const char *last)
+{
+    char tail[32];
+    if (fseek(drawing, 0, SEEK_END) || ftell(drawing) < (long)sizeof tail ||
+        fseek(drawing, -(long)sizeof tail, SEEK_END) || fread(tail, 1, sizeof tail, drawing) != sizeof tail)
+        return false;
+    return memmem(tail, sizeof tail, last, strlen(last)) != NULL;
+}
+
+static int keep_drawing(file_set *set, FILE *drawing, const char *name, size_t format, failure *f)
 {
     char file[100], buffer[2048];
-    size_t n, all = 0;
-    snprintf(file, sizeof file, "%.80s.%s", name, ending);
+    snprintf(file, sizeof file, "%.80s.%s", name, formats[format].ending);
+    if (!is_whole(drawing, formats[format].last))
+        return fail(f, EX_IOERR, "gnuplot has not drawn %s whole: is the size of files limited?", file);
     FILE *stream = add_file(set, file, f);
     if (!stream)
         return f->code;
     rewind(drawing);
-    for (; (n = fread(buffer, 1, sizeof buffer, drawing)) > 0; all += n)
+    for (size_t n; (n = fread(buffer, 1, sizeof buffer, drawing)) > 0;)
         fwrite(buffer, 1, n, stream);
-    return all ? 0 : fail(f, EX_SOFTWARE, "gnuplot has drawn nothing for %s", file);
+    return 0;
 }
 
 static int draw_one(file_set *set, const char *name, size_t format, unsigned width, unsigned height, const char *script,
@@ -108,7 +120,7 @@ static int draw_one(file_set *set, const char *name, size_t format, unsigned wid
                             : run_script(text, name, f);
     }
     if (!code)
-        code = keep_drawing(set, drawing, name, formats[format].ending, f);
+        code = keep_drawing(set, drawing, name, format, f);
     if (text)
         fclose(text);
     if (drawing)
