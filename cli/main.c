@@ -74,6 +74,19 @@ __attribute__((visibility("default"))) void _Exit(int code)
     _exit(code);
 }
 
+/* argp ends the program by itself after --help and the like. */
+static bool returned; /* from the command: main looks at the output */
+
+static void check_output(void)
+{
+    static const char why[] = "wvgd: cannot write to stdout\n";
+    if (returned || (!fflush(stdout) && !ferror(stdout)))
+        return;
+    ssize_t written = write(STDERR_FILENO, why, sizeof why - 1);
+    (void)written;
+    syscall(SYS_exit_group, EX_IOERR);
+}
+
 static int run_command(int argc, char **argv, failure *f)
 {
     arguments a = {0};
@@ -121,6 +134,7 @@ int main(int argc, char **argv)
     failure f = {0};
     setlocale(LC_CTYPE, "");  /* for the width of names; numbers stay as they are in C */
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of write */
+    atexit(check_output);
     atexit(refuse_exit);
     at_quick_exit(refuse_exit);
     if (openblas_set_num_threads)
@@ -128,6 +142,7 @@ int main(int argc, char **argv)
     if (openblas_set_num_threads && blas_thread_shutdown_)
         blas_thread_shutdown_();
     int code = start(argc, argv, &f);
+    returned = true;
     if ((fflush(stdout) || ferror(stdout)) && !code)
         code = fail(&f, EX_IOERR, "cannot write to stdout");
     if (code)
