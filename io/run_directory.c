@@ -37,7 +37,8 @@ static int no_memory(failure *f)
 bool has_run_file(const char *dir, const char *file)
 {
     char *path = run_path(dir, file);
-    bool there = path && !access(path, F_OK);
+    /* what cannot be looked at may be there: whoever opens it is told why */
+    bool there = path && (!access(path, F_OK) || (errno != ENOENT && errno != ENOTDIR));
     free(path);
     return there;
 }

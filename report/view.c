@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sysexits.h>
 
 double run_number(const json_t *object, const char *key)
@@ -51,8 +52,11 @@ static int read_optional(run_view *v, const char *file, const char *shows, numbe
         note(v, "%s is not in the run directory: no %s", file, shows);
         return 0;
     }
+    struct stat about;
     char *path = run_path(v->dir, file);
-    int code = path ? read_table(path, t, f) : fail(f, EX_SOFTWARE, "no memory");
+    int code = !path                                            ? fail(f, EX_SOFTWARE, "no memory")
+               : !stat(path, &about) && !S_ISREG(about.st_mode) ? fail(f, EX_DATAERR, "%s is not a plain file", path)
+                                                                : read_table(path, t, f);
     free(path);
     return code;
 }
