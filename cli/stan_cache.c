@@ -1,9 +1,9 @@
 /* stan_cache.c - the cache and its keys. */
 #include "stan_cache.h"
 #include "text.h"
+#include "write.h"
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <ftw.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -16,7 +16,6 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char unfinished[] = ".new-"; /* how files are called until they are whole */
 static const char workplace[] = "wvgd-stan-";
 
 char *make_text(const char *format, ...)
@@ -88,22 +87,6 @@ static int make_directories(char *path)
     return mkdir(path, 0700) && errno != EEXIST ? -1 : 0;
 }
 
-/* Files that a process was writing when it was killed. */
-static void remove_unfinished(const char *dir)
-{
-    DIR *d = opendir(dir);
-    time_t now = time(NULL);
-    for (const struct dirent *e; d && (e = readdir(d));) {
-        struct stat about;
-        char *path = strncmp(e->d_name, unfinished, strlen(unfinished)) ? NULL : make_text("%s/%s", dir, e->d_name);
-        if (path && !lstat(path, &about) && now - about.st_mtime > 3600)
-            unlink(path);
-        free(path);
-    }
-    if (d)
-        closedir(d);
-}
-
 int open_cache(char **dir, failure *f)
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -127,82 +110,44 @@ int open_cache(char **dir, failure *f)
     if (code)
         free(path);
     else {
-        remove_unfinished(path);
+        remove_leftovers(path, NULL); /* of a process that was killed */
         *dir = path;
     }
     return code;
 }
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
-static bool write_all(int fd, const char *bytes, size_t size)
-{
-    while (size) {
-        ssize_t put = write(fd, bytes, size);
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put <= 0)
-            return false;
-        bytes += put;
-        size -= (size_t)put;
-    }
-    return true;
-}
-
-/* Copies what is left of a file. */
-static bool copy_all(int from, int to)
-{
-    char buffer[65536];
-    for (ssize_t got; (got = read(from, buffer, sizeof buffer));) {
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0 || !write_all(to, buffer, (size_t)got))
-            return false;
-    }
-    return true;
-}
-
 /* Either a text, or the file `from`. */
-static int keep(const char *text, int from, const char *dir, const char *name, failure *f)
+static int keep(const char *text, FILE *from, const char *dir, const char *name, failure *f)
 {
-    char *temporary = make_text("%s/%sXXXXXX", dir, unfinished), *path = make_text("%s/%s", dir, name);
-    int fd = temporary && path ? mkstemp(temporary) : -1, code = 0;
-    if (!temporary || !path)
-        code = no_memory(f);
-    else if (fd < 0)
-        code = fail(f, EX_CANTCREAT, "cannot write to the cache directory %s: %s", dir, strerror(errno));
-    else {
-        bool well = (text ? write_all(fd, text, strlen(text)) : copy_all(from, fd)) && !fsync(fd);
-        int error = errno;
-        if (close(fd) && well) {
-            error = errno;
-            well = false;
-        }
-        if (well && rename(temporary, path)) {
-            error = errno;
-            well = false;
-        }
-        if (!well) {
-            unlink(temporary);
-            code = fail(f, EX_IOERR, "cannot write %s: %s", path, strerror(error));
-        }
-    }
-    free(temporary);
+    whole_file w;
+    char buffer[2048], *path = make_text("%s/%s", dir, name);
+    int code = path ? begin_file(&w, path, f) : no_memory(f);
     free(path);
-    return code;
+    if (code)
+        return code;
+    if (text)
+        fputs(text, w.stream);
+    for (size_t n; from && (n = fread(buffer, 1, sizeof buffer, from)) > 0;)
+        fwrite(buffer, 1, n, w.stream);
+    if (!from || !ferror(from))
+        return finish_file(&w, f);
+    abandon_file(&w);
+    return fail(f, EX_IOERR, "cannot read what is to be kept as %s/%s", dir, name);
 }
 
 int keep_text(const char *text, const char *dir, const char *name, failure *f)
 {
-    return keep(text, -1, dir, name, f);
+    return keep(text, NULL, dir, name, f);
 }
 
 int keep_file(const char *from, const char *dir, const char *name, failure *f)
 {
-    int fd = open(from, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
+    FILE *stream = fopen(from, "rb");
+    if (!stream)
         return fail(f, EX_SOFTWARE, "cannot open %s: %s", from, strerror(errno));
-    int code = keep(NULL, fd, dir, name, f);
-    close(fd);
+    int code = keep(NULL, stream, dir, name, f);
+    fclose(stream);
     return code;
 }
 
