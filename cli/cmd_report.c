@@ -208,6 +208,21 @@ static int write_report(run_view *v, const char *path, failure *f)
     return code;
 }
 
+/* All files of the run, and of the same one. */
+static int read_all(run_view *v, sources *s, const char *dir, const model_trust *trust, failure *f)
+{
+    int code = settle_run(dir, f);
+    run_stamp before = stamp_of_run(dir);
+    if (!code)
+        code = read_view(dir, v, f);
+    if (!code)
+        code = take_fit(v, s, trust, f);
+    run_stamp after = stamp_of_run(dir);
+    return same_stamp(&before, &after)
+               ? code
+               : fail(f, EX_TEMPFAIL, "the run in %s was replaced while it was read: try again", dir);
+}
+
 static int run_report(arguments *a, failure *f)
 {
     run_view v = {0};
@@ -220,11 +235,9 @@ static int run_report(arguments *a, failure *f)
         return f->code;
     bool page = out || !figures;
     char *path = out ? strdup(out) : run_path(a->word[0], "report.html");
-    int code = path ? read_view(a->word[0], &v, f) : fail(f, EX_SOFTWARE, "no memory");
+    int code = path ? read_all(&v, &s, a->word[0], &trust, f) : fail(f, EX_SOFTWARE, "no memory");
     if (!code && page && !has_page())
         code = write_page(path, NULL, f);
-    if (!code)
-        code = take_fit(&v, &s, &trust, f);
     if (!code) {
         take_data(&v, &s);
         if (figures)

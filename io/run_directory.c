@@ -161,7 +161,7 @@ int settle_run(const char *dir, failure *f)
     const struct timespec pause = {0, 10000000};
     int lock = -1, error = EWOULDBLOCK;
     for (int i = 0; i < 500 && error == EWOULDBLOCK; i++) { /* who has the lock may be about to complete it */
-        if (!has_incomplete_files(dir))
+        if (!*dir || !has_incomplete_files(dir))
             return 0;
         error = take_lock(dir, &lock);
         if (error == EWOULDBLOCK)
@@ -197,6 +197,20 @@ int make_run_directory(const char *dir, bool overwrite, int *lock, bool *made, f
     if (lock_run_directory(dir, lock, f))
         return f->code = EX_CANTCREAT;
     return *made ? 0 : check_run_directory(dir, overwrite, f); /* once more, now that nobody else can write to it */
+}
+
+run_stamp stamp_of_run(const char *dir)
+{
+    struct stat s;
+    char *path = run_path(dir, RUN_FILE);
+    bool there = path && !stat(path, &s);
+    free(path);
+    return there ? (run_stamp){s.st_ino, s.st_size, s.st_mtim.tv_sec, s.st_mtim.tv_nsec} : (run_stamp){0};
+}
+
+bool same_stamp(const run_stamp *a, const run_stamp *b)
+{
+    return a->file == b->file && a->size == b->size && a->second == b->second && a->nanosecond == b->nanosecond;
 }
 
 file_set set_of_run(const char *dir)

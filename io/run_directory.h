@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
 
 #define RUN_FILE "run.json"
 #define DRAWS_FILE "draws.csv"
@@ -34,6 +36,17 @@ int lock_run_directory(const char *dir, int *lock, failure *f);
 
 /* Completes what a process was about to put in place when it was killed. For those who only read. */
 int settle_run(const char *dir, failure *f);
+
+/* Of which run.json there is. Who reads several files of a run, one after another, takes it before and after: if
+ * they differ, another process has put a new run in place meanwhile. */
+typedef struct {
+    ino_t file;
+    off_t size;
+    time_t second;
+    long nanosecond;
+} run_stamp;
+run_stamp stamp_of_run(const char *dir);
+bool same_stamp(const run_stamp *a, const run_stamp *b);
 
 /* Which file is the checkpoint of a run that goes on, and of one that begins. If another run is there, it stays until
  * the new one has ended. */

@@ -315,14 +315,19 @@ static void files_of_a_run_come_together(void **state)
     failure f;
     put_old_run();
     file_set set = stage_run();
+    run_stamp before = stamp_of_run(dir), after;
     content_is(RUN_FILE, "run 1");
     abandon_files(&set);
+    after = stamp_of_run(dir);
+    assert_true(same_stamp(&before, &after));
     content_is(RUN_FILE, "run 1");
     content_is(NEXT_FILE, "state 2");
     assert_int_equal(count_temporary(NULL), 0);
     set = stage_run();
     assert_int_equal(commit_files(&set, &f), 0);
     content_is_new();
+    after = stamp_of_run(dir);
+    assert_false(same_stamp(&before, &after));
 }
 
 /* A process that was killed between two renames: the list is there, and some of it was done. */
