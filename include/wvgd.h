@@ -191,6 +191,9 @@ typedef struct wvgd_results {
     const double *mu;            /* [N][D] location of the component */
     const double *sd;            /* [N][D] its marginal standard deviations (before truncation) */
     const double *chol;          /* [N][D][D] lower Cholesky factor of its covariance; NULL unless the family is full */
+    const double *limit;         /* [N] 1: the variance of the component is so much larger than that of the posterior in
+                                  * the cell that it could as well be infinite: mu and sd stand for an exponential, or
+                                  * for a level; 0 otherwise */
     const double *cell_cov; /* [N][D][D] covariance of the posterior in the cell (full family), else [N][D] variances */
 
     wvgd_estimate pelbo;      /* lower bound with the optimal weights */
@@ -255,7 +258,7 @@ wvgd_status wvgd_log_q(const wvgd_fit *fit, size_t n, const double *z, double *l
 
 /* n draws z[n][D] from the ensemble; cell[n] may be NULL. The same stream gives the same draws, however many
  * are asked for. Where a component hardly reaches into its cell (log_Z below -7) a draw is one of 256 points
- * around the particle, chosen by their weights. */
+ * around the particle, chosen by their weights; in one dimension it is exact. */
 wvgd_status wvgd_sample(const wvgd_fit *fit, uint64_t stream, size_t n, double *z, size_t *cell, wvgd_error *error);
 
 /* n draws from the posterior by resampling the closing draws with their (Pareto-smoothed) importance

@@ -204,6 +204,8 @@ static json_t *particle(const wvgd_results *r, size_t j)
     for (size_t c = 0; c < sizeof columns / sizeof *columns; c++)
         json_object_set_new(o, columns[c].key, json_number(columns[c].value[j]));
     set_shape(o, r, j);
+    if (r->limit[j] > 0)
+        json_object_set_new(o, "limit", json_true());
     return o;
 }
 

@@ -6,6 +6,7 @@
 #include "rng.h"
 #include "describe.h"
 #include "fit.h"
+#include "interval.h"
 #include "staged/modes.h"
 #include "policy.h"
 #include "weights.h"
@@ -198,9 +199,18 @@ static bool remote(const wvgd_fit *f, size_t j)
 }
 
 /* There points around the particle are candidates: one of those in the cell, by their weights q_j over
- * the density that they were drawn from. */
+ * the density that they were drawn from. In one dimension the cell's own draws cost no more. */
 static void draw_remote(const wvgd_fit *f, size_t j, const wv_stream *stream, double *z)
 {
+    wv_geometry g = wv_partition_geometry(&f->cells);
+    if (wv_interval_cells(&g)) {
+        size_t mark = wv_arena_mark(f->arena);
+        wv_gaussian q = wv_partition_component(&f->cells, j);
+        wv_intervals cell = wv_interval_cell(&g, j, f->arena);
+        wv_interval_draw(&cell, &q, stream, 0, 1, z);
+        wv_arena_release(f->arena, mark);
+        return;
+    }
     size_t mark = wv_arena_mark(f->arena), D = f->D, most = (size_t)wv_policy.ensemble_candidates,
            n = piece(f) < most ? piece(f) : most, chosen = n;
     wv_gaussian q = wv_partition_component(&f->cells, j), r = wv_partition_around(&f->cells, j);

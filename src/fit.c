@@ -96,8 +96,10 @@ static size_t arena_size(const wvgd_fit *f)
     size_t N = f->N, D = f->D, n = f->size.n_max, any = n > f->size.close_max ? n : f->size.close_max,
            square = f->dense ? D * D : D, p = f->size.p_max;
     size_t points = wv_times(n + WV_BLOCK, wv_times(9, D) + 4 * f->R + 16), cells = wv_times(N, wv_times(28, D) + 64);
-    size_t target = f->staged ? wv_times(WV_BLOCK, wv_times(f->mix.room + 1, D)) + f->mix.room : 0;
-    return points + cells + target + wv_times(any, 8) + wv_times(24, square) + wv_times(p, p + WV_BLOCK + 8) + 65536;
+    size_t target = f->staged ? wv_times(WV_BLOCK, wv_times(f->mix.room + 1, D)) + f->mix.room : 0,
+           line = f->staged && D == 1 ? wv_times(f->mix.room + 2, 1024) : 0; /* quadrature on a cell */
+    return points + cells + target + line + wv_times(any, 8) + wv_times(24, square) + wv_times(p, p + WV_BLOCK + 8) +
+           65536;
 }
 
 /* And of the caller's, beside that: the mixture at all recent draws. */
@@ -327,7 +329,8 @@ static bool make_parts(wvgd_fit *f)
            wv_closing_new(&f->closing, closing_shape(f)) && wv_staged_closing_new(&f->wide, f->staged ? D : 0) &&
            wv_batch_new(&f->own, f->size.n_max, D, f->N, f->model.has_gradient) &&
            wv_proposals_new(&f->proposals, f->N, f->size.made_room, WV_PIECES) &&
-           wv_views_new(&f->views, wv_times(f->N, D), wv_times(f->N, f->cell_family->size(D, 0))) && make_workers(f);
+           wv_views_new(&f->views, f->N, wv_times(f->N, D), wv_times(f->N, f->cell_family->size(D, 0))) &&
+           make_workers(f);
 }
 
 /* The covariance root of a given metric: c = (a-b)' metric (a-b) = |A^-1 (a-b)|^2 with A A' = metric^-1. */

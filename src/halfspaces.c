@@ -3,6 +3,7 @@
  *     s_k(x) = (x - z_0)' M (z_k - z_0) - |z_k - z_0|^2_M / 2,
  * linear in x. */
 #include "halfspaces.h"
+#include "interval.h"
 #include "gaussian.h"
 #include "rng.h"
 #include "nearest.h"
@@ -338,6 +339,14 @@ wv_inside wv_halfspaces_draw_inside(const wv_halfspaces *h, const wv_in_cell *c,
 {
     size_t D = h->g.D;
     wv_inside in = {.x = wv_arena_take(arena, n * D), .u = wv_arena_take(arena, n)};
+    if (h->g.N > 1 && wv_interval_cells(&h->g)) { /* all of them lie there */
+        wv_intervals cell = wv_interval_cell(&h->g, c->j, arena);
+        in.all = (double)n * exp(-wv_interval_draw(&cell, &c->q, &c->stream, first, n, in.x));
+        in.n = n;
+        for (size_t i = 0; i < n; i++)
+            in.u[i] = 1;
+        return in;
+    }
     if (mirrored(h, c) || c->around.family || D <= WV_LATTICE || !draw_by_walls(h, c, first, n, &in, arena))
         draw_and_reject(h, c, first, n, &in, arena);
     return in;

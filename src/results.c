@@ -106,9 +106,9 @@ static void warnings(wvgd_fit *f)
                     f->count.zero_points, f->count.evaluations);
 }
 
-bool wv_views_new(wv_views *v, size_t sds, size_t spreads)
+bool wv_views_new(wv_views *v, size_t N, size_t sds, size_t spreads)
 {
-    const wv_slot slots[] = {{&v->sd, sds}, {&v->spread, spreads}};
+    const wv_slot slots[] = {{&v->sd, sds}, {&v->limit, N}, {&v->spread, spreads}};
     v->memory = wv_memory_carve(slots, sizeof slots / sizeof *slots, WV_AS_IT_IS);
     return v->memory != NULL;
 }
@@ -118,12 +118,26 @@ void wv_views_free(wv_views *v)
     free(v->memory);
 }
 
+/* Whether component j is wider than the posterior in its cell, along some coordinate, by as much as steps let it be. */
+static bool without_limit(wvgd_fit *f, size_t j)
+{
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    wv_gaussian s = wv_partition_spread(&f->cells, j);
+    double *sd = wv_arena_take(f->arena, D), widest = 0;
+    s.family->sd(D, 0, s.root, sd);
+    for (size_t i = 0; i < D; i++)
+        widest = fmax(widest, f->views.sd[j * D + i] / sd[i]);
+    wv_arena_release(f->arena, mark);
+    return f->N > 1 && widest * widest * wv_policy.update_flattest > wv_policy.results_limit;
+}
+
 static void fill_views(wvgd_fit *f)
 {
     size_t D = f->D, size = f->cell_family->size(D, 0);
     for (size_t j = 0; j < f->N; j++) {
         wv_gaussian q = wv_partition_component(&f->cells, j), s = wv_partition_spread(&f->cells, j);
         q.family->sd(D, q.R, q.root, f->views.sd + j * D);
+        f->views.limit[j] = without_limit(f, j);
         if (f->cell_family == wv_family_get(WVGD_FULL))
             wv_gaussian_cov(&s, f->views.spread + j * size, f->arena);
         else
@@ -162,6 +176,7 @@ void wvgd_get_results(const wvgd_fit *fit, wvgd_results *r)
                         .mu = f->cells.now.mu,
                         .sd = f->views.sd,
                         .chol = f->opt.family == WVGD_FULL ? f->cells.now.root : NULL,
+                        .limit = f->views.limit,
                         .cell_cov = f->views.spread,
                         .pelbo = done ? f->outcome.bound : (wvgd_estimate){f->last.pelbo, f->last.pelbo_se},
                         .pelbo_beta = f->outcome.bound_beta,

@@ -8,10 +8,11 @@
 typedef struct {
     double *memory; /* the block behind what follows */
     double *sd;     /* [N][D] marginal sds of the components */
+    double *limit;  /* [N] flags: components whose variance could as well be infinite */
     double *spread; /* [N][D] variances, or with family full [N][D][D] covariances, of the posterior in the cells */
 } wv_views;
 
-/* So many numbers of each; false without memory. */
-bool wv_views_new(wv_views *v, size_t sds, size_t spreads);
+/* For N particles, and so many numbers of each; false without memory. */
+bool wv_views_new(wv_views *v, size_t N, size_t sds, size_t spreads);
 void wv_views_free(wv_views *v);
 #endif

@@ -110,6 +110,11 @@ static void sort_by(size_t n, uint32_t *order, const double *log_w, size_t last)
     }
 }
 
+void wv_weights_order(size_t n, const double *w, uint32_t *order)
+{
+    sort_by(n, order, w, n);
+}
+
 /* Mean of log(1 - theta x) over the exceedances: logarithms of products of a few factors, where these are numbers. */
 static double shape_at(double theta, size_t m, const double *x)
 {

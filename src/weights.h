@@ -23,6 +23,9 @@ void wv_weights_add_log(size_t n, double *out, double log_w, const double *log_q
 /* Effective sample size (sum w)^2 / sum w^2. */
 double wv_weights_ess(size_t n, const double *w);
 
+/* order[n]: numbers of the values w[n], the smallest first. Does not allocate. */
+void wv_weights_order(size_t n, const double *w, uint32_t *order);
+
 /* Pareto k-hat of the weights (Zhang and Stephens's estimate with the usual weak prior). NAN: too few distinct
  * weights in the tail. When smoothed is not NULL it gets the Pareto-smoothed log weights. order: [n] scratch. */
 double wv_weights_pareto_k(size_t n, const double *log_w, double *smoothed, uint32_t *order);

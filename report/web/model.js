@@ -287,7 +287,7 @@ function mixture() {
         hi = curve?.[curve.length - 1].x ?? 5,
         edges = boundaries(lo, hi);
     const xs = [...Array.from({ length: 600 }, (_, i) => lo + (i / 599) * (hi - lo)), ...edges.flat()].sort((a, b) => a - b),
-        transport = (p, x) => p.weight * Math.exp(-p.log_Z) * normal(x, p.mu[0], p.sd[0]);
+        transport = (p, x) => (p.weight * Math.exp(-(((x - p.mu[0]) / p.sd[0]) ** 2) / 2 - p.log_Z)) / (p.sd[0] * Math.sqrt(2 * Math.PI));
     const target = xs.map((x) => ({ x, y: page.weight.reduce((s, w, k) => s + (w / total) * normal(x, page.mean[k], page.sd[k]), 0) })),
         pieces = xs.map((x) => {
             const p = ownerOf(x);

@@ -8,6 +8,7 @@
 #include "simd/columns.h"
 #include "evidence.h"
 #include "halfspaces.h"
+#include "staged/cell_line.h"
 #include "memory.h"
 #include "policy.h"
 #include "staged/mixture_fit.h"
@@ -109,6 +110,11 @@ static bool lattice_tells(wvgd_fit *f, const wv_walls *walls, inside_count *c, d
  * as the best one for a tail may, draws from around the particle tell the rest (f->cells.around). */
 static double mass(wvgd_fit *f, size_t j)
 {
+    if (wv_cell_line_cells(f)) {
+        f->cells.around[j] = 0;
+        f->cells.log_Z[j] = wv_cell_line_log_Z(f, j);
+        return 0;
+    }
     size_t most = mass_most(f), look = (size_t)wv_policy.bound_mass_look, batch = most < look ? most : look,
            mark = wv_arena_mark(f->arena);
     inside_count c = {0, 0, 0};

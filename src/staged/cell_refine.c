@@ -5,6 +5,7 @@
 #include "staged/cell_refine.h"
 #include "fit.h"
 #include "gaussian.h"
+#include "staged/cell_line.h"
 #include "nearest.h"
 #include "dense.h"
 #include "error.h"
@@ -303,6 +304,8 @@ static double use_draws(wvgd_fit *f, const uint32_t *cell)
 {
     size_t size = f->family->size(f->D, f->R);
     double kl = 0, rho = step_share(f);
+    if (wv_cell_line_cells(f))
+        return 0; /* quadrature has found the best: the draws are for the bound */
     if (on_whole(f)) {
         take_step(f, cell, f->N, f->prefit.best, f->prefit.best + f->D, rho);
         return 0;

@@ -20,6 +20,7 @@
 #include "staged/cell_refine.h"
 #include "staged/cell_draws.h"
 #include "staged/cell_component.h"
+#include "staged/cell_line.h"
 #include "weights.h"
 #include <cblas.h>
 #include <math.h>
@@ -410,6 +411,35 @@ static void sharpen_masses(wvgd_fit *f, const control *c)
     wv_arena_release(f->arena, mark);
 }
 
+/* ---- masses in one dimension ------------------------------------------------------------------------------------- */
+/* Integrals of p~ over the cells, [N], and what they change if half of the draws that told it are left out. */
+typedef struct {
+    double *mass, *error;
+} integrals;
+
+static void integrate(wvgd_fit *f, void *context, size_t j)
+{
+    const integrals *to = context;
+    double log_Z = f->outcome.evidence.value;
+    to->mass[j] = exp(wv_cell_line_log_mass(f, j, 1) - log_Z);
+    to->error[j] = fabs(to->mass[j] - exp(wv_cell_line_log_mass(f, j, 2) - log_Z));
+}
+
+/* Where cells are intervals quadrature tells their masses, mostly better than weights of draws do. */
+static void integrate_masses(wvgd_fit *f)
+{
+    size_t N = f->N, mark = wv_arena_mark(f->arena);
+    integrals to = {wv_arena_take(f->arena, N), wv_arena_take(f->arena, N)};
+    wv_fit_share(f, N, wv_policy.cells_component_work * (double)N, integrate, &to);
+    double total = cblas_dasum((int)N, to.mass, 1), error = cblas_dasum((int)N, to.error, 1);
+    if (error < total * cblas_dasum((int)N, f->cells.beta_se, 1))
+        for (size_t j = 0; j < N; j++) {
+            f->cells.beta[j] = to.mass[j] / total;
+            f->cells.beta_se[j] = hypot(to.error[j], f->cells.beta[j] * error) / total;
+        }
+    wv_arena_release(f->arena, mark);
+}
+
 /* Particles z[N][D] by k-means. */
 static void find_particles(wvgd_fit *f, wv_mixture_control like, double *z)
 {
@@ -449,9 +479,13 @@ static void place_particles(wvgd_fit *f, wv_mixture_control like)
 }
 
 /* ---- weights of the components ----------------------------------------------------------------------------------- */
-/* ELBO_j from the stored draws of the cell, for the weights only. */
+/* ELBO_j from the stored draws of the cell, or by quadrature where that can be had, for the weights only. */
 static void weigh_component(wvgd_fit *f, void *context, size_t j)
 {
+    if (wv_cell_line_cells(f)) {
+        f->cells.elbo[j] = wv_cell_line_elbo(f, j);
+        return;
+    }
     const wv_draws *b = &f->closing.draws;
     size_t n = 0, most = b->n < f->size.n_max ? b->n : f->size.n_max, mark = wv_arena_mark(f->arena);
     double *u = wv_arena_take(f->arena, most), *d = wv_arena_take(f->arena, most), sum = 0, mean = 0;
@@ -461,6 +495,9 @@ static void weigh_component(wvgd_fit *f, void *context, size_t j)
             u[n] = b->log_q[i] - b->log_m[i];
             d[n++] = b->log_p[i] - b->log_q[i];
         }
+    double top = wv_weights_largest(n, u); /* far out in the tail of the component all are small */
+    for (size_t i = 0; i < n; i++)
+        u[i] -= top;
     wv_weights_exp(n, u);
     for (size_t i = 0; i < n; i++) {
         sum += u[i];
@@ -545,6 +582,8 @@ static void find_partition(wvgd_fit *f, control *c)
     wv_describe_cells(f);
     if (c->n)
         sharpen_masses(f, c);
+    if (f->N > 1 && wv_cell_line_cells(f))
+        integrate_masses(f);
     c->known.points = (double)c->n;
     memcpy(f->cells.weight_beta, f->cells.beta, f->N * sizeof(double));
 }

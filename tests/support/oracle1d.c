@@ -159,6 +159,87 @@ void oracle1d_lloyd(const oracle1d_target *target, size_t N, double *z, size_t s
     free(mean);
 }
 
+/* Masses and sums of z up to each of some points, by which means of cells are told at once. */
+enum { STEPS = 40000 };
+typedef struct {
+    double lo, step, mass[STEPS + 1], sum[STEPS + 1];
+} cumulated;
+
+static cumulated *cumulate(const oracle1d_target *t)
+{
+    cumulated *c = malloc(sizeof *c);
+    double hi = -INFINITY;
+    if (!c)
+        abort();
+    *c = (cumulated){.lo = INFINITY};
+    for (size_t k = 0; k < t->K; k++) {
+        c->lo = fmin(c->lo, t->mean[k] - 9.0 * t->sd[k]);
+        hi = fmax(hi, t->mean[k] + 9.0 * t->sd[k]);
+    }
+    c->step = (hi - c->lo) / STEPS;
+    for (size_t i = 0; i < STEPS; i++) {
+        double z = c->lo + ((double)i + 0.5) * c->step, p = exp(oracle1d_log_p(t, z)) * c->step;
+        c->mass[i + 1] = c->mass[i] + p;
+        c->sum[i + 1] = c->sum[i] + p * z;
+    }
+    return c;
+}
+
+/* Mass and sum of z below a point. */
+static void below(const cumulated *c, double z, double *mass, double *sum)
+{
+    double at = fmin(fmax((z - c->lo) / c->step, 0.0), STEPS);
+    size_t i = at < STEPS ? (size_t)at : STEPS - 1;
+    *mass = c->mass[i] + (at - (double)i) * (c->mass[i + 1] - c->mass[i]);
+    *sum = c->sum[i] + (at - (double)i) * (c->sum[i + 1] - c->sum[i]);
+}
+
+/* A Lloyd step of z[N]; returns the sum of mass times squared mean over the cells: what the steps raise. */
+static double quick_step(const cumulated *c, size_t N, double *z)
+{
+    double before = 0.0, before_sum = 0.0, value = 0.0;
+    for (size_t j = 0; j < N; j++) {
+        double mass, sum;
+        below(c, j + 1 < N ? 0.5 * (z[j] + z[j + 1]) : INFINITY, &mass, &sum);
+        double m = mass - before, s = sum - before_sum;
+        before = mass;
+        before_sum = sum;
+        if (m > 0.0) {
+            z[j] = s / m;
+            value += s * s / m;
+        }
+    }
+    return value;
+}
+
+/* Starts are quantiles at places that a sequence of low discrepancy names. */
+void oracle1d_quantizer(const oracle1d_target *target, size_t N, size_t starts, double *z)
+{
+    cumulated *c = cumulate(target);
+    double best = -INFINITY, *at = numbers(N);
+    for (size_t s = 0; s < starts; s++) {
+        double value = 0.0;
+        for (size_t j = 0; j < N; j++) {
+            double shift = s ? fmod((double)(s * N + j) * 0.6180339887498949, 1.0) : 0.5, wanted;
+            wanted = ((double)j + shift) / (double)N * c->mass[STEPS];
+            size_t i = 0;
+            while (i < STEPS && c->mass[i] < wanted)
+                i++;
+            at[j] = c->lo + (double)i * c->step;
+        }
+        for (int k = 0; k < 1000; k++)
+            value = quick_step(c, N, at);
+        if (value > best) {
+            best = value;
+            for (size_t j = 0; j < N; j++)
+                z[j] = at[j];
+        }
+    }
+    free(at);
+    free(c);
+    oracle1d_lloyd(target, N, z, 5);
+}
+
 /* ---- components -------------------------------------------------------------------------------------------------- */
 /* Turns the weights of g into those of q_j, which sum to 1; returns log Z_j. */
 static double truncate_to(grid *g, double mu, double sd)
@@ -234,6 +315,120 @@ oracle1d_component oracle1d_component_in(const oracle1d_target *target, oracle1d
     free(log_p);
     grid_free(&g);
     return c;
+}
+
+/* ---- the best component ------------------------------------------------------------------------------------------ */
+/* A cell in units of the posterior there, t = (z - mean) / h; components are exp(b t - P t^2 / 2) / C. */
+typedef struct {
+    grid g;
+    oracle1d_posterior p;
+    double h, *t, *log_p, *u; /* [g.n] u: weights of a component */
+} unit_cell;
+
+typedef struct {
+    double b, P;
+} natural;
+
+static const double FLATTEST = 1e-5;
+
+/* Weights of q into c->u; returns its ELBO, with the target in units of z. */
+static double weigh(const unit_cell *c, natural q)
+{
+    double top = -INFINITY, sum = 0.0, mean = 0.0;
+    for (size_t i = 0; i < c->g.n; i++)
+        top = fmax(top, q.b * c->t[i] - 0.5 * q.P * c->t[i] * c->t[i]);
+    for (size_t i = 0; i < c->g.n; i++)
+        sum += c->u[i] = c->g.w[i] * exp(q.b * c->t[i] - 0.5 * q.P * c->t[i] * c->t[i] - top);
+    for (size_t i = 0; i < c->g.n; i++) {
+        c->u[i] /= sum;
+        if (c->u[i] > 0.0)
+            mean += c->u[i] * (c->log_p[i] - q.b * c->t[i] + 0.5 * q.P * c->t[i] * c->t[i]);
+    }
+    return mean + top + log(sum);
+}
+
+/* The regression of log p~ on t and t^2 under the weights u; b once more where P meets its floor. */
+static natural regress(const unit_cell *c)
+{
+    double m1 = 0.0, m2 = 0.0, ml = 0.0, s11 = 0.0, s12 = 0.0, s22 = 0.0, r1 = 0.0, r2 = 0.0;
+    for (size_t i = 0; i < c->g.n; i++)
+        if (c->u[i] > 0.0) {
+            m1 += c->u[i] * c->t[i];
+            m2 += c->u[i] * c->t[i] * c->t[i];
+            ml += c->u[i] * c->log_p[i];
+        }
+    for (size_t i = 0; i < c->g.n; i++)
+        if (c->u[i] > 0.0) {
+            double a = c->t[i] - m1, d = c->t[i] * c->t[i] - m2, l = c->log_p[i] - ml;
+            s11 += c->u[i] * a * a;
+            s12 += c->u[i] * a * d;
+            s22 += c->u[i] * d * d;
+            r1 += c->u[i] * a * l;
+            r2 += c->u[i] * d * l;
+        }
+    double curve = (s11 * r2 - s12 * r1) / (s11 * s22 - s12 * s12), P = fmax(-2.0 * curve, FLATTEST);
+    return (natural){(r1 + 0.5 * P * s12) / s11, P};
+}
+
+/* Steps from q on, halved until the ELBO rises; returns the last ELBO. */
+static double climb(const unit_cell *c, natural *q)
+{
+    double elbo = weigh(c, *q), gain = INFINITY;
+    for (int k = 0; k < 200 && gain > 1e-10; k++) {
+        weigh(c, *q);
+        natural to = regress(c), next = *q;
+        gain = 0.0;
+        for (double rho = 1.0; rho > 1e-8 && !(gain > 0.0); rho /= 2.0) {
+            next = (natural){q->b + rho * (to.b - q->b), q->P + rho * (to.P - q->P)};
+            gain = weigh(c, next) - elbo;
+        }
+        if (gain > 0.0) {
+            *q = next;
+            elbo += gain;
+        }
+    }
+    return elbo;
+}
+
+static unit_cell unit_cell_new(const oracle1d_target *target, oracle1d_interval cell)
+{
+    unit_cell c = {.g = target_grid(target, cell), .p = oracle1d_posterior_in(target, cell)};
+    c.h = sqrt(c.p.var);
+    c.t = numbers(c.g.n + 1);
+    c.log_p = numbers(c.g.n + 1);
+    c.u = numbers(c.g.n + 1);
+    for (size_t i = 0; i < c.g.n; i++) {
+        c.t[i] = (c.g.x[i] - c.p.mean) / c.h;
+        c.log_p[i] = oracle1d_log_p(target, c.g.x[i]);
+    }
+    return c;
+}
+
+static void unit_cell_free(unit_cell *c)
+{
+    grid_free(&c->g);
+    free(c->t);
+    free(c->log_p);
+    free(c->u);
+}
+
+/* From the moments of the posterior, from a level, and from every component of the target. */
+oracle1d_best oracle1d_best_in(const oracle1d_target *target, oracle1d_interval cell)
+{
+    oracle1d_best best = {NAN, NAN, -INFINITY, false};
+    unit_cell c = unit_cell_new(target, cell);
+    for (size_t k = 0; k < target->K + 2; k++) {
+        natural q = {0.0, k == 0 ? 1.0 : FLATTEST};
+        if (k > 1) {
+            q.P = fmax(c.p.var / (target->sd[k - 2] * target->sd[k - 2]), FLATTEST);
+            q.b = q.P * (target->mean[k - 2] - c.p.mean) / c.h;
+        }
+        double elbo = climb(&c, &q);
+        if (elbo > best.elbo)
+            best = (oracle1d_best){c.p.mean + c.h * q.b / q.P, c.h / sqrt(q.P), elbo, q.P <= FLATTEST};
+    }
+    unit_cell_free(&c);
+    return best;
 }
 
 /* ---- the ensemble ------------------------------------------------------------------------------------------------ */

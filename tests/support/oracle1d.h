@@ -9,6 +9,7 @@
 #ifndef ORACLE1D_H
 #define ORACLE1D_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 typedef struct {
@@ -39,6 +40,9 @@ double oracle1d_distortion(const oracle1d_target *target, size_t N, const double
 /* `steps` times: every z_j becomes the mean of its cell (Lloyd). */
 void oracle1d_lloyd(const oracle1d_target *target, size_t N, double *z, size_t steps);
 
+/* The best of resting places that Lloyd's steps reach from so many starts, in z, sorted. */
+void oracle1d_quantizer(const oracle1d_target *target, size_t N, size_t starts, double *z);
+
 /* A component in a cell. */
 typedef struct {
     double log_Z;                /* log of the mass of q in the cell */
@@ -49,6 +53,14 @@ typedef struct {
     double mean, var;            /* of q_j */
 } oracle1d_component;
 oracle1d_component oracle1d_component_in(const oracle1d_target *target, oracle1d_interval cell, double mu, double sd);
+
+/* The Gaussian that is best on the cell, by elbo. Where its precision would fall below 1e-5 of that of the posterior
+ * there, or below zero, that is the limit, and mu and sd stand for it. */
+typedef struct {
+    double mu, sd, elbo;
+    bool limit;
+} oracle1d_best;
+oracle1d_best oracle1d_best_in(const oracle1d_target *target, oracle1d_interval cell);
 
 /* PELBO(w) = sum_j w_j (elbo_j - log w_j), with 0 log 0 = 0. */
 double oracle1d_pelbo(size_t N, const double *elbo, const double *weight);

@@ -1,0 +1,192 @@
+/* test_cell_line.c - components of cells in one dimension: each is the best truncated Gaussian on its cell, found
+ * without quadrature of the engine's own; cells, masses and draws there. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <gsl/gsl_cdf.h>
+#include <math.h>
+#include <string.h>
+
+#include "fit.h"
+#include "interval.h"
+#include "support/fitted.h"
+#include "support/near.h"
+#include "support/oracle1d.h"
+#include "support/targets.h"
+#include "support/test_random.h"
+
+enum { K = 5, MOST = 10 };
+
+typedef struct {
+    double weight[K], mean[K], sd[K];
+} mixture;
+
+/* Weights U(0, 1) normalised, means N(0, 1.5^2), sds U(0.1, 1). */
+static mixture random_mixture(uint64_t seed)
+{
+    mixture m;
+    double sum = 0;
+    test_random r = test_random_seed(seed);
+    for (size_t k = 0; k < K; k++)
+        sum += m.weight[k] = test_random_uniform(&r);
+    for (size_t k = 0; k < K; k++) {
+        m.weight[k] /= sum;
+        m.mean[k] = 1.5 * test_random_normal(&r);
+        m.sd[k] = 0.1 + 0.9 * test_random_uniform(&r);
+    }
+    return m;
+}
+
+static wvgd_fit *fit_mixture(const mixture *m, size_t N, wvgd_cost cost, wvgd_family family, uint64_t seed,
+                             wvgd_results *r)
+{
+    wvgd_model model;
+    wvgd_options o = staged_options(N, seed);
+    o.cost = cost;
+    o.family = family;
+    o.rank = 1;
+    o.power = 3;
+    assert_int_equal(target_mixture_1d(&model, K, m->weight, m->mean, m->sd), 0);
+    wvgd_fit *fit = fitted(&model, &o, r);
+    wvgd_model_close(&model);
+    return fit;
+}
+
+/* The largest number of nats by which a component is below the best on its cell, an interval. */
+static double worst_loss(const mixture *m, const wvgd_fit *fit, const wvgd_results *r)
+{
+    double worst = -INFINITY;
+    oracle1d_target t = {K, m->weight, m->mean, m->sd};
+    for (size_t j = 0; j < r->N; j++) {
+        size_t mark = wv_arena_mark(fit->arena);
+        wv_geometry g = wv_partition_geometry(&fit->cells);
+        wv_intervals cell = wv_interval_cell(&g, j, fit->arena);
+        assert_int_equal(cell.n, 1);
+        oracle1d_interval i = {cell.part->lo, cell.part->hi};
+        wv_arena_release(fit->arena, mark);
+        double best = oracle1d_best_in(&t, i).elbo, log_Z = oracle1d_component_in(&t, i, r->mu[j], r->sd[j]).log_Z;
+        worst = fmax(worst, best - oracle1d_component_in(&t, i, r->mu[j], r->sd[j]).elbo);
+        assert_near(r->log_Z[j], log_Z, 1e-8 * (1 + fabs(log_Z)));
+        assert_near(r->beta[j], oracle1d_posterior_in(&t, i).beta, 5 * r->beta_se[j] + 1e-4);
+    }
+    return worst;
+}
+
+/* Cells that fall off steeply from their wall, where the best component is nearly an exponential. */
+static void steep_walls(void **state)
+{
+    (void)state;
+    static const mixture cases[2] = {{{.00466, .35741, .29228, .04079, .30485},
+                                      {1.05819, -1.35738, 1.78502, .48774, .42437},
+                                      {.96551, .24039, .14947, .93655, .89014}},
+                                     {{.23789, .23264, .22727, .10675, .19545},
+                                      {-.12970, -1.66241, -.34054, -2.18969, -1.47930},
+                                      {.27326, .87163, .84458, .52722, .75329}}};
+    static const size_t N[2] = {7, 4};
+    for (size_t c = 0; c < 2; c++)
+        for (uint64_t seed = 1; seed <= 3; seed++) {
+            wvgd_results r;
+            wvgd_fit *fit = fit_mixture(&cases[c], N[c], WVGD_SQEUCLID, WVGD_DIAG, seed, &r);
+            double loss = worst_loss(&cases[c], fit, &r);
+            print_message("steep wall %zu, seed %d: at most %.5f nats below the optimum\n", c + 1, (int)seed, loss);
+            assert_true(loss < 0.02);
+            wvgd_free(fit);
+        }
+}
+
+/* Random mixtures, N = 1..10, all families, and all costs whose cells are intervals. */
+static void best_on_their_cells(void **state)
+{
+    (void)state;
+    static const wvgd_cost costs[] = {WVGD_SQEUCLID, WVGD_MAHALANOBIS, WVGD_L1, WVGD_LP};
+    double worst = 0;
+    for (uint64_t i = 0; i < 40; i++) {
+        wvgd_results r;
+        mixture m = random_mixture(7000 + i);
+        wvgd_fit *fit = fit_mixture(&m, 1 + i % MOST, costs[i % 4], (wvgd_family)(i % 3), 1 + i, &r);
+        double loss = worst_loss(&m, fit, &r);
+        if (!(loss < 0.02))
+            fail_msg("mixture %d, N = %zu: a component is %.4f nats below the optimum", (int)i, r.N, loss);
+        worst = fmax(worst, loss);
+        wvgd_free(fit);
+    }
+    print_message("40 mixtures: at most %.5f nats below the optimum\n", worst);
+}
+
+/* The cost `own`, under which cells have several parts: where points lie is what wvgd_cell says. Masses of the parts,
+ * and draws of the ensemble, which lie in their cells. */
+static void cells_of_several_parts(void **state)
+{
+    (void)state;
+    enum { N = 6, POINTS = 4001 };
+    static double x[POINTS];
+    static size_t cell[POINTS];
+    size_t parts = 0;
+    for (size_t i = 0; i < POINTS; i++)
+        x[i] = -8 + 16.0 * (double)i / POINTS;
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        wvgd_results r;
+        mixture m = random_mixture(7100 + seed);
+        wvgd_fit *fit = fit_mixture(&m, N, WVGD_OWN, WVGD_FULL, seed, &r);
+        assert_int_equal(wvgd_cell(fit, POINTS, x, cell, NULL), WVGD_OK);
+        for (size_t j = 0; j < N; j++) {
+            size_t mark = wv_arena_mark(fit->arena);
+            wv_geometry g = wv_partition_geometry(&fit->cells);
+            wv_intervals in = wv_interval_cell(&g, j, fit->arena);
+            parts += in.n > 1;
+            for (size_t i = 0; i < POINTS; i++) {
+                bool inside = false;
+                for (size_t p = 0; p < in.n; p++)
+                    inside = inside || (x[i] > in.part[p].lo && x[i] < in.part[p].hi);
+                assert_int_equal(inside, cell[i] == j);
+            }
+            wv_arena_release(fit->arena, mark);
+        }
+        assert_int_equal(wvgd_sample(fit, 1, POINTS / 4, x, cell, NULL), WVGD_OK);
+        size_t where[POINTS / 4];
+        assert_int_equal(wvgd_cell(fit, POINTS / 4, x, where, NULL), WVGD_OK);
+        for (size_t i = 0; i < POINTS / 4; i++)
+            assert_int_equal(where[i], cell[i]);
+        for (size_t i = 0; i < POINTS; i++)
+            x[i] = -8 + 16.0 * (double)i / POINTS;
+        wvgd_free(fit);
+    }
+    assert_true(parts > 0);
+}
+
+/* Log mass of N(mu, sd^2) in an interval. */
+static double log_mass(wv_interval part, double mu, double sd)
+{
+    wv_gaussian q = {wv_family_get(WVGD_DIAG), 1, 0, &mu, &sd, 0};
+    return wv_interval_log_mass(&(wv_intervals){1, &part}, &q);
+}
+
+/* Masses against GSL's, in the middle, in both tails and far out in them, and additive; a part of no width has none. */
+static void masses(void **state)
+{
+    (void)state;
+    static const double ends[][2] = {{-1, 2}, {-INFINITY, 0.5}, {3, INFINITY}, {-9, -8.5}, {6, 7}, {1, 1.0001}};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        double l = ends[i][0], r = ends[i][1];
+        wv_interval part = {5 + 2 * l, 5 + 2 * r};
+        double mass = l > 0 ? gsl_cdf_ugaussian_Q(l) - gsl_cdf_ugaussian_Q(r)
+                            : gsl_cdf_ugaussian_P(r) - gsl_cdf_ugaussian_P(l);
+        assert_near(log_mass(part, 5, 2), log(mass), 1e-9);
+    }
+    /* an exponential of rate 3 from 2 on: N(2 - 3 s^2, s^2) has the density of its wall there, over 3 */
+    for (double s = 10; s < 1e5; s *= 10) {
+        wv_interval part = {2, INFINITY};
+        double log_wall = -9 * s * s / 2 - log(s) - 0.91893853320467274;
+        assert_near(log_mass(part, 2 - 3 * s * s, s) - log_wall, -log(3), 0.2 / (s * s) + 1e-6);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(steep_walls), cmocka_unit_test(best_on_their_cells),
+                                       cmocka_unit_test(cells_of_several_parts), cmocka_unit_test(masses)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
