@@ -1,4 +1,4 @@
-/* test_crew.c - the threads of the library: every task is done once, whoever does it; a fit has the same bits
+/* test_thread_pool.c - the threads of the library: every task is done once, whoever does it; a fit has the same bits
  * for any number of threads, in its trace, its results and its saved states, and goes on from a state with
  * another number; threads that cannot be started, or for which there is no memory, are done without. The linker
  * sends pthread_create and mmap here (--wrap). */

@@ -1,4 +1,4 @@
-/* test_lloyd.c - particles go where the transport cost is least: Lloyd-Max quantizers, medians, means, and the force
+/* test_kmeans.c - particles go where the transport cost is least: Lloyd-Max quantizers, medians, means, and the force
  * on one of two particles. The joint solver. */
 #include <stdarg.h>
 #include <stddef.h>

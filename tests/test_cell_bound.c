@@ -1,0 +1,207 @@
+/* test_cell_bound.c - masses of components in their cells: those of a component in all cells are what counting gives,
+ * and one that is nowhere near its cell gives way. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "staged/cell_bound.h"
+#include "staged/cell_draws.h"
+#include "fit.h"
+#include "support/near.h"
+#include "support/test_random.h"
+
+enum { MAX_D = 12 };
+
+static int flat(void *self, size_t n, const double *z, double *log_density, double *gradient)
+{
+    size_t D = *(size_t *)self;
+    (void)z;
+    memset(log_density, 0, n * sizeof *log_density);
+    if (gradient)
+        memset(gradient, 0, n * D * sizeof *gradient);
+    return 0;
+}
+
+/* A fit that has not begun: particles, components and metric are for the tests to set. */
+static wvgd_fit *new_fit(size_t *D, size_t N, wvgd_family family, wvgd_cost cost)
+{
+    wvgd_options o;
+    wvgd_error error;
+    wvgd_model model = {.name = "flat", .dim = *D, .log_density = flat, .self = D, .has_gradient = true};
+    wvgd_options_init(&o);
+    assert_int_equal(o.solver, WVGD_STAGED);
+    o.particles = N;
+    o.family = family;
+    o.cost = cost;
+    wvgd_fit *f = wvgd_new(&model, &o, NULL, &error);
+    if (!f)
+        fail_msg("%s", error.text);
+    return f;
+}
+
+static void fill_root(wvgd_family family, size_t D, test_random *r, double *root)
+{
+    for (size_t i = 0; i < D; i++)
+        for (size_t k = 0; k < D; k++) {
+            double v = k == i ? 0.6 + test_random_uniform(r) : k < i ? 0.6 * test_random_uniform(r) - 0.3 : 0;
+            if (family == WVGD_FULL)
+                root[i * D + k] = v;
+            if (family == WVGD_DIAG && k == i)
+                root[i] = v;
+        }
+}
+
+/* out[D] = root e */
+static void colour(wvgd_family family, size_t D, const double *root, const double *e, double *out)
+{
+    for (size_t i = 0; i < D; i++) {
+        out[i] = family == WVGD_DIAG ? root[i] * e[i] : 0;
+        for (size_t k = 0; family == WVGD_FULL && k <= i; k++)
+            out[i] += root[i * D + k] * e[k];
+    }
+}
+
+/* The particle nearest to x, by |L^-1 (x - z)|^2, with L the metric's root or I, or by sum |x - z|, one by one. */
+static size_t nearest(const wvgd_fit *f, const double *x)
+{
+    size_t D = f->D, at = 0;
+    double least = INFINITY;
+    for (size_t j = 0; j < f->N; j++) {
+        double y[32], cost = 0;
+        for (size_t i = 0; i < D; i++) {
+            y[i] = x[i] - f->cells.now.z[j * D + i];
+            if (f->opt.cost == WVGD_L1)
+                y[i] = sqrt(fabs(y[i]));
+            for (size_t k = 0; f->opt.cost == WVGD_MAHALANOBIS && k < i; k++)
+                y[i] -= f->cells.now.metric[i * D + k] * y[k];
+            if (f->opt.cost == WVGD_MAHALANOBIS)
+                y[i] /= f->cells.now.metric[i * D + i];
+            cost += y[i] * y[i];
+        }
+        if (cost < least) {
+            least = cost;
+            at = j;
+        }
+    }
+    return at;
+}
+
+/* One component in all cells: masses against counts of draws, made and compared with all particles one by one,
+ * within their errors; fewer walls than dimensions, more, particles on a line, costs without walls. */
+static void shared_masses(void **state)
+{
+    (void)state;
+    enum { CASES = 7, DRAWS = 100000, MOST = 20 };
+    static const struct {
+        size_t D, N;
+        wvgd_family family;
+        wvgd_cost cost;
+        bool line;
+    } cases[CASES] = {{8, 7, WVGD_FULL, WVGD_MAHALANOBIS, false},
+                      {12, 12, WVGD_FULL, WVGD_SQEUCLID, false},
+                      {5, MOST, WVGD_FULL, WVGD_MAHALANOBIS, false},
+                      {3, 8, WVGD_DIAG, WVGD_SQEUCLID, false},
+                      {1, 6, WVGD_FULL, WVGD_SQEUCLID, false},
+                      {9, 6, WVGD_FULL, WVGD_SQEUCLID, true},
+                      {4, 7, WVGD_FULL, WVGD_L1, false}};
+    test_random r = test_random_seed(21);
+    double squares = 0, worst = 0, all = 0;
+    for (size_t c = 0; c < CASES; c++) {
+        size_t D = cases[c].D, N = cases[c].N, count[MOST] = {0};
+        wvgd_fit *f = new_fit(&D, N, cases[c].family, cases[c].cost);
+        double line[MAX_D], e[MAX_D], x[MAX_D], total = 0;
+        size_t size = f->family->size(D, 0);
+        fill_root(WVGD_FULL, D, &r, f->cells.now.metric);
+        fill_root(cases[c].family, D, &r, f->cells.now.root);
+        for (size_t i = 0; i < D; i++) {
+            line[i] = 0.5 * test_random_normal(&r);
+            f->cells.now.mu[i] = test_random_normal(&r);
+        }
+        for (size_t i = 0; i < N * D; i++)
+            f->cells.now.z[i] = f->cells.now.mu[i % D] +
+                                (cases[c].line ? ((double)(i / D) - 2.2) * line[i % D] : 0.8 * test_random_normal(&r));
+        for (size_t j = 1; j < N; j++) {
+            memcpy(f->cells.now.mu + j * D, f->cells.now.mu, D * sizeof(double));
+            memcpy(f->cells.now.root + j * size, f->cells.now.root, size * sizeof(double));
+        }
+        wv_cell_draws_update_walls(f);
+        wv_cell_bound_masses(f, NULL);
+        for (size_t i = 0; i < DRAWS; i++) {
+            test_random_normals(&r, D, e);
+            colour(cases[c].family, D, f->cells.now.root, e, x);
+            for (size_t k = 0; k < D; k++)
+                x[k] += f->cells.now.mu[k];
+            count[nearest(f, x)]++;
+        }
+        for (size_t j = 0; j < N; j++) {
+            double n = (double)count[j], se = hypot(f->cells.elbo_se[j], sqrt(1 / n - 1.0 / DRAWS)),
+                   z = (f->cells.log_Z[j] - log(n / DRAWS)) / se;
+            total += exp(f->cells.log_Z[j]);
+            if (n < 200)
+                continue; /* next to nothing: neither is normal */
+            squares += z * z;
+            worst = fmax(worst, fabs(z));
+            all++;
+            assert_true(f->cells.elbo_se[j] < 0.2);
+        }
+        assert_near(total, 1, 1e-12);
+        wvgd_free(f);
+    }
+    print_message("masses of a shared component: z-scores of %.0f have root mean square %.2f, the largest is %.2f\n",
+                  all, sqrt(squares / all), worst);
+    assert_true(all > 50);
+    assert_true(sqrt(squares / all) < 1 + 4 / sqrt(2 * all) && worst < 5);
+}
+
+/* A component that is nowhere near its cell, so that nothing tells its mass there, gives way to
+ * that of the mixture; the others stay. */
+static void lost_component(void **state)
+{
+    (void)state;
+    enum { LOST = 1 };
+    size_t D = 6, N = 3;
+    wvgd_fit *f = new_fit(&D, N, WVGD_FULL, WVGD_SQEUCLID);
+    test_random r = test_random_seed(5);
+    double mu[18], root[36];
+    for (size_t i = 0; i < D * D; i++) {
+        f->mix.root[i] = root[i] = i % (D + 1) ? 0 : 1.5;
+        for (size_t j = 0; j < N; j++)
+            f->cells.now.spread[j * D * D + i] = f->cells.now.root[j * D * D + i] = root[i];
+    }
+    memset(f->mix.mu, 0, D * sizeof(double));
+    f->mix.w[0] = 1;
+    f->mix.K = 1;
+    for (size_t i = 0; i < N * D; i++) {
+        f->cells.now.z[i] = test_random_normal(&r);
+        f->cells.now.mu[i] = mu[i] = f->cells.now.z[i] + 0.1 * test_random_normal(&r) +
+                                     (i / D == LOST ? (i % D ? 0 : 200) : 0);
+    }
+    for (size_t i = 0; i < D; i++)
+        f->cells.now.root[LOST * D * D + i * (D + 1)] = 0.1;
+    memcpy(f->cells.best.mu, f->cells.now.mu, N * D * sizeof(double));
+    memcpy(f->cells.best.root, f->cells.now.root, N * D * D * sizeof(double));
+    wv_cell_draws_update_walls(f);
+    wv_cell_bound_masses(f, NULL);
+    for (size_t j = 0; j < N; j++) {
+        assert_true(f->cells.elbo_se[j] < 0.3 && f->cells.log_Z[j] > -20);
+        for (size_t i = 0; i < D; i++)
+            assert_true(f->cells.now.mu[j * D + i] == (j == LOST ? f->mix.mu[i] : mu[j * D + i]));
+    }
+    assert_memory_equal(f->cells.now.root + LOST * D * D, root, sizeof root);
+    wvgd_free(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shared_masses),
+        cmocka_unit_test(lost_component),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
