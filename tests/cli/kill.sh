@@ -46,7 +46,7 @@ after_kill() {
     fi
     holds "$kind" || complain "$where: neither the old files nor the new ones: $(ls -A area) $(diff now new.txt | head -5)"
     if [ -e area/checkpoint.next ] || { [ -e area/checkpoint ] && [ ! -e area/run.json ]; }; then
-        set -- "$wvgd" fit --resume area --quiet
+        set -- "$wvgd" fit --resume area --trust-model --quiet
     elif [ "$kind" = run ] && [ "$2$3" != fit--resume ]; then
         set -- "$@" --overwrite
     fi
@@ -164,6 +164,7 @@ if [ -e "$objects/fake_stan_threads.so" ] && command -v make >/dev/null; then
     rm -rf start && mkdir start && echo old >start/model.so
     mkdir work
     export TMPDIR=$tmp/work # where it compiles; what is left there goes after a day
+    "$wvgd" stan-compile normal.stan --quiet --bridgestan bridgestan >stdout 2>stderr || complain "$(cat stderr)"
     attack "stan-compile" files "$wvgd" stan-compile normal.stan --quiet --bridgestan bridgestan -o area/model.so
     XDG_CACHE_HOME=$tmp/area/cache attack "stan-compile, nothing kept yet" files "$wvgd" stan-compile normal.stan --quiet --bridgestan bridgestan -o area/model.so
     begin_with other
