@@ -231,6 +231,25 @@ void wv_draws_copy(wv_draws *to, const wv_draws *from)
     memcpy(to->tails, from->tails, c * sizeof *to->tails);
 }
 
+void wv_draws_set_cells(wv_draws *d, size_t first, size_t n, const uint32_t *cell, const double *near)
+{
+    if (cell)
+        memcpy(d->cell + first, cell, n * sizeof *cell);
+    if (near)
+        memcpy(d->near + first, near, n * sizeof *near);
+}
+
+void wv_draws_set_mixture(wv_draws *d, const double *log_mix)
+{
+    memcpy(d->log_mix[0], log_mix, d->n * sizeof *log_mix);
+}
+
+void wv_draws_lower(wv_draws *d, size_t first, size_t n, const double *less)
+{
+    for (size_t i = 0; i < n; i++)
+        d->log_m[first + i] -= less[i];
+}
+
 void wv_draws_set_log_q(wv_draws *d, size_t j, size_t n, const double *log_q)
 {
     for (size_t i = 0, k = 0; i < d->n; i++)
@@ -450,6 +469,23 @@ void wv_draws_add_density(const wv_draws *d, size_t b, size_t n, const double *x
     wv_draws_made_by self;
     wv_places places = wv_draws_places(d, b, &self);
     wv_draws_add(d->shape.D, &places, n, x, log_sum, w);
+}
+
+void wv_draws_weigh(wv_draws *d, const wv_places *p, const wv_squares *squares, const size_t *batch, size_t first,
+                    wv_workers *w)
+{
+    size_t D = d->shape.D, n = d->n - first;
+    double *log_m = d->log_m + first, *x = d->x + first * D;
+    for (size_t i = 0; i < n; i++)
+        log_m[i] = -INFINITY;
+    if (squares)
+        wv_draws_sum(D, p, squares, first, n, log_m, w);
+    else
+        wv_draws_add(D, p, n, x, log_m, w);
+    if (batch)
+        wv_draws_add_density(d, *batch, n, x, log_m, w);
+    for (size_t i = 0; i < n; i++)
+        log_m[i] -= log((double)n);
 }
 
 const wv_squares *wv_draws_see(wv_draws *d, const wv_places *p, size_t version, wv_workers *w)

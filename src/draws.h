@@ -122,6 +122,14 @@ void wv_draws_collect(wv_draws *d, const wv_batch *b);
 /* Everything but cells, into a set of the same shape. */
 void wv_draws_copy(wv_draws *to, const wv_draws *from);
 
+/* Cells cell[n] of the points from `first` on, and costs near[n] to their particles (each may be NULL). */
+void wv_draws_set_cells(wv_draws *d, size_t first, size_t n, const uint32_t *cell, const double *near);
+
+/* Log density log_mix[n] of the mixture at all points; log m of the n points from `first` on becomes less by less[n].
+ */
+void wv_draws_set_mixture(wv_draws *d, const double *log_mix);
+void wv_draws_lower(wv_draws *d, size_t first, size_t n, const double *less);
+
 /* Log densities log_q[n] of the component of cell j at the draws there with positive density, in their order. Others,
  * and those beyond n, get none. Writes to no draw of another cell. */
 void wv_draws_set_log_q(wv_draws *d, size_t j, size_t n, const double *log_q);
@@ -169,6 +177,11 @@ void wv_draws_measure(size_t D, const wv_places *p, size_t known, size_t n, cons
                       wv_workers *w);
 void wv_draws_sum(size_t D, const wv_places *p, const wv_squares *s, size_t first, size_t n, double *log_sum,
                   wv_workers *w);
+
+/* log m of the points from `first` on: of all n of them, log of the sum over places, and with `batch` over the
+ * proposals of that one, of draws x density / n; by their squares, which may be NULL. */
+void wv_draws_weigh(wv_draws *d, const wv_places *p, const wv_squares *squares, const size_t *batch, size_t first,
+                    wv_workers *w);
 
 /* Squares of all points in the coordinates of these places, which belong to a version of the mixture: worked out where
  * they are not known. NULL: there is no room for them. */

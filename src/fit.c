@@ -152,7 +152,7 @@ void wvgd_free(wvgd_fit *f)
     wv_cell_bound_free(&f->bound);
     wv_nearest_batch_free(&f->nearest);
     wv_posterior_free(&f->posterior);
-    wv_full_prefit_free(&f->prefit);
+    wv_pilot_free(&f->pilot);
     wv_joint_free(&f->joint);
     wv_trace_free(&f->trace);
     wv_views_free(&f->views);
@@ -308,7 +308,7 @@ static bool make_parts(wvgd_fit *f)
 {
     size_t D = f->D, root = f->family->size(D, f->R), both = wv_times(f->N, wv_times(2, D + root));
     bool adam = f->opt.estimator == WVGD_REPARAM,
-         prefit = f->opt.family == WVGD_DIAG && D > 1 && f->dense && f->opt.estimator == WVGD_NATURAL;
+         pilot = f->opt.family == WVGD_DIAG && D > 1 && f->dense && f->opt.estimator == WVGD_NATURAL;
     size_t K = mixture_room(f), d = K ? D : 0;
     wv_joint_sizes joint = {.adam = adam ? both : 0,
                             .group = f->staged ? 0 : wv_shared_proposals_size(f),
@@ -319,13 +319,13 @@ static bool make_parts(wvgd_fit *f)
            wv_nearest_batch_new(&f->nearest, f->staged ? 0 : f->N, D) &&
            wv_halfspaces_new(&f->halfspaces, f->N, D, f->staged) &&
            wv_cell_bound_new(&f->bound, f->staged ? f->size.n_max : 0) && wv_posterior_new(&f->posterior, D) &&
-           wv_full_prefit_new(&f->prefit, D, prefit) && wv_joint_new(&f->joint, f->N, D, joint) &&
+           wv_pilot_new(&f->pilot, D, pilot) && wv_joint_new(&f->joint, f->N, D, joint) &&
            wv_modes_new(&f->modes, D, f->dense, f->exploring) &&
            wv_explore_new(&f->explore, D, f->dense, f->exploring) && wv_mixture_new(&f->mix, d, K) &&
            wv_mixture_new(&f->mix_best, d, K) && wv_mixture_new(&f->mix_tried, d, K) &&
            wv_draws_new(&f->recent, recent_shape(f)) && wv_draws_new(&f->gathered, gathered_shape(f)) &&
            wv_tail_probe_new(&f->probe, d) && wv_cell_target_new(&f->target, D, f->staged ? K : 0) &&
-           wv_cell_refine_new(&f->refine, D, wv_cell_refine_proposals(f)) &&
+           wv_cell_refine_new(&f->refine, D, wv_cell_refine_proposals(f), pilot) &&
            wv_closing_new(&f->closing, closing_shape(f)) && wv_staged_closing_new(&f->wide, f->staged ? D : 0) &&
            wv_batch_new(&f->own, f->size.n_max, D, f->N, f->model.has_gradient) &&
            wv_proposals_new(&f->proposals, f->N, f->size.made_room, WV_PIECES) &&
@@ -374,9 +374,10 @@ static void place(wvgd_fit *f, const double *z0)
         f->cell_family->set_sd(D, 0, f->cells.now.spread + j * f->cell_family->size(D, 0), sd);
     }
     f->metric_family->set_sd(D, 0, f->cells.now.metric, sd);
-    if (f->prefit.wanted) {
-        memcpy(f->prefit.mu, f->cells.now.z, D * sizeof *sd);
-        wv_family_get(WVGD_FULL)->set_sd(D, 0, f->prefit.root, sd);
+    if (f->pilot.wanted) {
+        double *root = wv_arena_take(f->arena, D * D);
+        wv_family_get(WVGD_FULL)->set_sd(D, 0, root, sd);
+        wv_pilot_start(&f->pilot, f->cells.now.z, root);
     }
     wv_arena_release(f->arena, mark);
 }

@@ -9,7 +9,7 @@
 #include "error.h"
 #include "gaussian.h"
 #include "halfspaces.h"
-#include "joint/full_prefit.h"
+#include "joint/pilot.h"
 #include "joint/joint.h"
 #include "mixture.h"
 #include "nearest.h"
@@ -145,7 +145,7 @@ struct wvgd_fit {
     wv_cell_bound bound;
     wv_nearest_batch nearest;
     wv_posterior posterior;
-    wv_full_prefit prefit;
+    wv_pilot pilot;
     wv_joint joint;
     wv_trace trace;
     wv_views views;

@@ -44,7 +44,11 @@ wvgd_fit *wvgd_quantize(const wvgd_fit *fit, const wvgd_options *options, wvgd_e
     wv_closing_copy(&f->closing, &fit->closing);
     wv_posterior_copy(&f->posterior, &fit->posterior, D);
     wv_describe_weights(f);
-    wv_mixture_log_density(f, n, f->closing.draws.x, f->closing.draws.log_mix[0]);
+    size_t mark = wv_arena_mark(f->arena);
+    double *log_mix = wv_arena_take(f->arena, n);
+    wv_mixture_log_density(f, n, f->closing.draws.x, log_mix);
+    wv_draws_set_mixture(&f->closing.draws, log_mix);
+    wv_arena_release(f->arena, mark);
     wv_staged_cells(f);
     return f;
 }

@@ -13,7 +13,7 @@ typedef struct {
 } header;
 
 static const char magic[8] = "wvgdfit";
-enum { VERSION = 12 };
+enum { VERSION = 13 };
 
 static uint64_t hash(uint64_t h, const void *data, size_t size)
 {
@@ -82,7 +82,7 @@ static bool possible(const wvgd_fit *f, const course *c)
     switch (c->stage) {
     case WV_EXPLORE: return f->exploring;
     case WV_DONE: return true;
-    case WV_PILOT: return f->prefit.wanted && !f->staged;
+    case WV_PILOT: return f->pilot.wanted && !f->staged;
     case WV_REFINE: return f->staged && f->refine.room > 0;
     default: return staged_stage(c->stage) == f->staged;
     }
@@ -112,8 +112,9 @@ static bool archive_parts(wvgd_fit *f, wv_archive *a, const course *c)
     wv_closing_rule closing = rule_of(f, c->stage);
     wv_draws_rule recent = {.left_out = !exploring && !staged, .most = f->recent.shape.room},
                   gathered = {.left_out = closing.draws.cells, .most = f->gathered.shape.room};
-    wv_full_prefit_archive(&f->prefit, a);
+    wv_pilot_archive(&f->pilot, a);
     wv_posterior_archive(&f->posterior, a, f->D);
+    wv_cell_refine_archive(&f->refine, a, c->stage == WV_REFINE);
     size_t rows = 0;
     return wv_trace_archive(&f->trace, a, c->count.iteration, &rows) && wv_partition_archive(&f->cells, a) &&
            wv_joint_archive(&f->joint, a, rows) && wv_modes_archive(&f->modes, a) &&

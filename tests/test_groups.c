@@ -338,8 +338,8 @@ static void components_begin_again(void **state)
         .name = "round", .dim = D, .log_density = round_density, .self = &D, .has_gradient = true, .thread_safe = true};
     wvgd_options o = options(2, 100);
     wvgd_fit *f = open(&model, &o, NULL);
-    assert_true(f->prefit.wanted);
-    memcpy(f->prefit.root, root, sizeof root);
+    assert_true(f->pilot.wanted);
+    memcpy(f->pilot.root, root, sizeof root);
     for (size_t i = 0; i < 2 * D; i++)
         f->cells.now.spread[i] = i == 1 ? 0.5 : 4;
     wv_joint_restart(f, 0);

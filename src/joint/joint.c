@@ -2,14 +2,14 @@
  * particle and every component (method, sections 2-4, 6). Which stage comes when is decided here, at the end, and
  * nowhere else:
  *     [pilot ->] search -> settle -> average -> trial -> final -> done
- * (judgements: schedule.c; the pilot: full_prefit.c; trial and final: joint_closing.c). */
+ * (judgements: schedule.c; the pilot: pilot.c; trial and final: joint_closing.c). */
 #include "joint/joint.h"
 #include "arena.h"
 #include "error.h"
 #include "evidence.h"
 #include "fit.h"
 #include "gaussian.h"
-#include "joint/full_prefit.h"
+#include "joint/pilot.h"
 #include "joint/joint_batch.h"
 #include "joint/joint_closing.h"
 #include "particle.h"
@@ -193,7 +193,7 @@ static void drop_zero(size_t D, gathered *g)
 void wv_joint_restart(wvgd_fit *f, size_t j)
 {
     size_t both = f->D + f->family->size(f->D, f->R);
-    wv_partition_restart_component(&f->cells, j, f->prefit.wanted ? f->prefit.root : NULL, f->arena);
+    wv_partition_restart_component(&f->cells, j, f->pilot.wanted ? f->pilot.root : NULL, f->arena);
     if (f->joint.adam)
         memset(f->joint.adam + j * 2 * both, 0, 2 * both * sizeof(double));
     f->tally.restarts++;
@@ -295,7 +295,7 @@ static double move_component(wvgd_fit *f, size_t j, const gathered *g, double rh
                    .u = g->u,
                    .rho = own_step(f, j, rho),
                    .truncated = !soft && f->N > 1 && f->cells.log_Z[j] < log(wv_policy.joint_hardly_cut),
-                   .precondition = f->prefit.wanted ? f->prefit.root : NULL,
+                   .precondition = f->pilot.wanted ? f->pilot.root : NULL,
                    .adam = f->joint.adam ? f->joint.adam + j * 2 * (D + size) : NULL,
                    .time = f->count.iteration + 1};
     bool some = wv_weights_normalise(g->n, g->log_u, g->u);
@@ -456,7 +456,7 @@ static void remember(wvgd_fit *f)
 static double component_step(const wvgd_fit *f)
 {
     double k = (double)f->joint.averaged;
-    return f->stage == WV_AVERAGE ? 1 / (1 / f->joint.rho + (f->prefit.wanted ? k / wv_policy.joint_preconditioned : k))
+    return f->stage == WV_AVERAGE ? 1 / (1 / f->joint.rho + (f->pilot.wanted ? k / wv_policy.joint_preconditioned : k))
                                   : f->joint.rho;
 }
 
@@ -656,7 +656,7 @@ static void enter(wvgd_fit *f, wv_stage stage)
     f->stage = stage;
     if (iterating(stage)) {
         if (from_pilot) {
-            wv_full_prefit_leave(f);
+            wv_pilot_leave(f);
             f->joint.rho = wv_policy.joint_step;
             f->joint.best = -INFINITY;
         }
@@ -681,9 +681,9 @@ static void end_iterations(wvgd_fit *f, wvgd_stop stop)
 /* The pilot for diagonal components, else the search. */
 static void begin_iterations(wvgd_fit *f)
 {
-    f->joint.rho = f->N == 1 || f->prefit.wanted ? 1 : wv_policy.joint_step;
+    f->joint.rho = f->N == 1 || f->pilot.wanted ? 1 : wv_policy.joint_step;
     f->joint.best = -INFINITY;
-    f->stage = f->prefit.wanted ? WV_PILOT : WV_SEARCH;
+    f->stage = f->pilot.wanted ? WV_PILOT : WV_SEARCH;
     for (size_t j = 0; j < f->N; j++)
         f->cells.now.elbo[j] = -INFINITY;
     wv_evidence_weights(f->N, f->cells.now.elbo, f->cells.weight);
@@ -720,7 +720,7 @@ wvgd_status wv_joint_ask(wvgd_fit *f, wvgd_error *error)
     if (f->stage == WV_EXPLORE)
         return wv_explore_ask(f, error);
     if (f->stage == WV_PILOT)
-        return wv_full_prefit_ask(f, error);
+        return wv_pilot_ask(f, error);
     return iterating(f->stage) ? wv_joint_batch_ask(f, error) : wv_joint_closing_ask(f, error);
 }
 
@@ -729,7 +729,7 @@ wvgd_status wv_joint_tell(wvgd_fit *f, wvgd_error *error)
     bool complete = false;
     if (f->stage == WV_EXPLORE)
         return tell_exploration(f, error);
-    wvgd_status status = f->stage == WV_PILOT  ? wv_full_prefit_tell(f, &complete, error)
+    wvgd_status status = f->stage == WV_PILOT  ? wv_pilot_tell(f, &complete, error)
                          : iterating(f->stage) ? tell_iteration(f, error)
                                                : wv_joint_closing_tell(f, &complete, error);
     if (status != WVGD_OK)

@@ -13,7 +13,7 @@
 #include "dense.h"
 #include "evidence.h"
 #include "particle.h"
-#include "joint/full_prefit.h"
+#include "joint/pilot.h"
 #include "weights.h"
 #include "policy.h"
 #include <cblas.h>
@@ -88,10 +88,10 @@ static void propose(wvgd_fit *f, const double *w)
     }
     f->proposals.p[3 * N] = (wv_proposal){wide_tail(f, w), wv_policy.joint_wide_share};
     f->proposals.n = 3 * N + 1;
-    if (f->prefit.wanted) { /* a full Gaussian covers what diagonal ones cannot */
+    if (f->pilot.wanted) { /* a full Gaussian covers what diagonal ones cannot */
         for (c = 0; c < f->proposals.n; c++)
             f->proposals.p[c].log_alpha *= 1 - 2 * wv_policy.joint_full_share;
-        f->proposals.p[c] = (wv_proposal){wv_full_prefit_gaussian(f), wv_policy.joint_full_share};
+        f->proposals.p[c] = (wv_proposal){wv_pilot_gaussian(f), wv_policy.joint_full_share};
         f->proposals.p[c + 1] = f->proposals.p[c];
         f->proposals.p[c + 1].q.nu = wv_policy.joint_tail_degrees;
         f->proposals.n += 2;

@@ -415,7 +415,7 @@ static wv_update_result take_step(wvgd_fit *f, const cell *c, weighted p, double
                     .grad = p.grad,
                     .u = p.u,
                     .ess = p.ess,
-                    .precondition = f->prefit.wanted ? c->root : NULL,
+                    .precondition = f->pilot.wanted ? c->root : NULL,
                     .rho = rho,
                     .truncated = f->N > 1 && p.share < wv_policy.component_hardly_cut};
     return wv_fit_update(f, &by);
@@ -935,7 +935,7 @@ void wv_cell_component_fit(wvgd_fit *f, size_t j)
               .root = wv_arena_take(f->arena, D * D),
               .weight = wv_arena_take(f->arena, wv_cell_draws_most(f, j)),
               .mass = wv_arena_take(f->arena, f->mix.K)};
-    wv_partition_restart_component(&f->cells, j, f->prefit.wanted ? f->prefit.root : NULL, f->arena);
+    wv_partition_restart_component(&f->cells, j, f->pilot.wanted ? f->pilot.root : NULL, f->arena);
     f->tally.restarts++;
     wv_partition_keep_component(&f->cells, j);
     if (wv_cell_line_cells(f)) {

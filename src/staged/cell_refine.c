@@ -22,10 +22,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool wv_cell_refine_new(wv_cell_refine *r, size_t D, size_t room)
+bool wv_cell_refine_new(wv_cell_refine *r, size_t D, size_t room, bool whole)
 {
-    *r = (wv_cell_refine){.room = room};
-    const wv_slot slots[] = {{&r->root, wv_times(room, D * D)}};
+    *r = (wv_cell_refine){.room = room, .D = whole ? D : 0};
+    const wv_slot slots[] = {{&r->root, wv_times(room, D * D)}, {&r->whole, 2 * r->D}};
     r->memory = wv_memory_carve(slots, sizeof slots / sizeof *slots, WV_AS_IT_IS);
     return r->memory != NULL;
 }
@@ -33,6 +33,11 @@ bool wv_cell_refine_new(wv_cell_refine *r, size_t D, size_t room)
 void wv_cell_refine_free(wv_cell_refine *r)
 {
     free(r->memory);
+}
+
+void wv_cell_refine_archive(wv_cell_refine *r, wv_archive *a, bool running)
+{
+    wv_archive_array(a, r->whole, running ? 2 * r->D : 0);
 }
 
 size_t wv_cell_refine_proposals(const wvgd_fit *f)
@@ -56,13 +61,13 @@ static bool diagonal(const wvgd_fit *f)
  * one component. */
 static bool has_whole(const wvgd_fit *f)
 {
-    return f->N > 1 && f->prefit.wanted;
+    return f->N > 1 && f->pilot.wanted;
 }
 
 /* That component. It stands where the joint solver has its pilot's best, and is saved with that. */
 static wv_gaussian whole(const wvgd_fit *f)
 {
-    return (wv_gaussian){f->family, f->D, f->R, f->prefit.best, f->prefit.best + f->D, 0};
+    return (wv_gaussian){f->family, f->D, f->R, f->refine.whole, f->refine.whole + f->D, 0};
 }
 
 /* Whether the present round fits it. */
@@ -93,11 +98,11 @@ static void begin_whole(wvgd_fit *f)
 {
     size_t D = f->D, mark = wv_arena_mark(f->arena);
     double *P = wv_arena_take(f->arena, D * D); /* the precision of the posterior */
-    memcpy(f->prefit.best, f->posterior.mean, D * sizeof(double));
-    memcpy(P, f->prefit.root, D * D * sizeof *P);
+    memcpy(f->refine.whole, f->posterior.mean, D * sizeof(double));
+    memcpy(P, f->pilot.root, D * D * sizeof *P);
     bool inverted = LAPACKE_dpotri_work(LAPACK_COL_MAJOR, 'U', (lapack_int)D, P, (lapack_int)D) == 0;
     for (size_t i = 0; i < D; i++)
-        f->prefit.best[D + i] = inverted && P[i * D + i] > 0 ? 1 / sqrt(P[i * D + i]) : sqrt(f->posterior.var[i]);
+        f->refine.whole[D + i] = inverted && P[i * D + i] > 0 ? 1 / sqrt(P[i * D + i]) : sqrt(f->posterior.var[i]);
     wv_arena_release(f->arena, mark);
 }
 
@@ -252,7 +257,7 @@ static double take_step(wvgd_fit *f, const uint32_t *cell, size_t j, double *mu,
                    .grad = p.grad,
                    .u = p.u,
                    .ess = p.n ? wv_weights_ess(p.n, p.u) : 0,
-                   .precondition = f->prefit.wanted ? f->prefit.root : NULL,
+                   .precondition = f->pilot.wanted ? f->pilot.root : NULL,
                    .rho = rho,
                    .truncated = f->N > 1 && j < f->N};
     wv_update_result r = enough(f, c.ess) ? wv_fit_update(f, &c) : (wv_update_result){false, 0};
@@ -307,7 +312,7 @@ static double use_draws(wvgd_fit *f, const uint32_t *cell)
     if (wv_cell_line_cells(f))
         return 0; /* quadrature has found the best: the draws are for the bound */
     if (on_whole(f)) {
-        take_step(f, cell, f->N, f->prefit.best, f->prefit.best + f->D, rho);
+        take_step(f, cell, f->N, f->refine.whole, f->refine.whole + f->D, rho);
         return 0;
     }
     if (judging(f)) {

@@ -13,7 +13,7 @@
 #include "evidence.h"
 #include "halfspaces.h"
 #include "staged/assess.h"
-#include "joint/full_prefit.h"
+#include "joint/pilot.h"
 #include "particle.h"
 #include "kmeans.h"
 #include "policy.h"
@@ -47,9 +47,12 @@ static stretch stretch_of(const wvgd_fit *f, size_t piece)
 static void find_piece(wvgd_fit *f, void *context, size_t piece)
 {
     stretch s = stretch_of(f, piece);
+    size_t mark = wv_arena_mark(f->arena);
+    uint32_t *cell = wv_arena_take_index(f->arena, s.n);
     (void)context;
-    wv_halfspaces_assign(&f->halfspaces, s.n, f->closing.draws.x + s.first * f->D, f->closing.draws.cell + s.first,
-                         f->arena);
+    wv_halfspaces_assign(&f->halfspaces, s.n, f->closing.draws.x + s.first * f->D, cell, f->arena);
+    wv_draws_set_cells(&f->closing.draws, s.first, s.n, cell, NULL);
+    wv_arena_release(f->arena, mark);
 }
 
 /* The same, and costs to the nearest particle. */
@@ -57,11 +60,12 @@ static void assign_piece(wvgd_fit *f, void *context, size_t piece)
 {
     stretch s = stretch_of(f, piece);
     size_t mark = wv_arena_mark(f->arena);
-    double *next = wv_arena_take(f->arena, s.n);
+    double *near = wv_arena_take(f->arena, s.n), *next = wv_arena_take(f->arena, s.n);
+    uint32_t *cell = wv_arena_take_index(f->arena, s.n);
     wv_geometry g = wv_partition_geometry(&f->cells);
     (void)context;
-    wv_nearest_assign(&g, s.n, f->closing.draws.x + s.first * f->D, f->closing.draws.cell + s.first,
-                      f->closing.draws.near + s.first, next, f->arena);
+    wv_nearest_assign(&g, s.n, f->closing.draws.x + s.first * f->D, cell, near, next, f->arena);
+    wv_draws_set_cells(&f->closing.draws, s.first, s.n, cell, near);
     wv_arena_release(f->arena, mark);
 }
 
@@ -595,8 +599,8 @@ void wv_cells_begin(wvgd_fit *f)
     f->cells.refined = 0;
     f->outcome.meanfield_gap = NAN;
     find_partition(f, &c);
-    if (f->prefit.wanted)
-        wv_full_prefit_take_posterior(f);
+    if (f->pilot.wanted)
+        wv_pilot_take_posterior(f);
     wv_cell_component_survey(f);
     wv_fit_share(f, f->N, wv_policy.cells_component_work * (double)f->N, fit_component, NULL);
     weigh(f, &c.known);

@@ -768,8 +768,8 @@ void wv_explore_place(wvgd_fit *f)
             settle(f, j++, m, count[m] == 1);
     }
     wv_gaussian g = wv_modes_gaussian(f, best);
-    if (f->prefit.wanted)
-        wv_full_prefit_start(&f->prefit, g.mu, g.root);
+    if (f->pilot.wanted)
+        wv_pilot_start(&f->pilot, g.mu, g.root);
     if (!(f->opt.metric && f->opt.cost == WVGD_MAHALANOBIS))
         wv_partition_set_metric(&f->cells, g.root);
 }

@@ -170,16 +170,6 @@ static const wv_squares *measure(wvgd_fit *f, const sources *s)
     return wv_draws_see(&f->closing.draws, &(wv_places){place, s, s->n}, f->mix.version, &f->workers);
 }
 
-/* Adds log of the sum over places to log_sum at the stored draws from `first` on. */
-static void add_places(wvgd_fit *f, wv_places p, const wv_squares *squares, size_t first, double *log_sum)
-{
-    size_t n = f->closing.draws.n - first;
-    if (squares)
-        wv_draws_sum(f->D, &p, squares, first, n, log_sum, &f->workers);
-    else
-        wv_draws_add(f->D, &p, n, f->closing.draws.x + first * f->D, log_sum, &f->workers);
-}
-
 /* Controls: Gaussian proposals (the posterior has little in common with the others). */
 typedef struct {
     const sources *from;
@@ -342,15 +332,11 @@ static double residual_variance(wvgd_fit *f, const controls *c, size_t first, co
  * log weight. */
 static double weigh_alone(wvgd_fit *f, const sources *s, const wv_squares *squares, size_t first)
 {
-    size_t n = f->closing.draws.n - first;
-    double *log_m = f->closing.draws.log_m + first, top = -INFINITY;
-    for (size_t i = 0; i < n; i++)
-        log_m[i] = -INFINITY;
-    add_places(f, (wv_places){place, s, s->n}, squares, first, log_m);
-    for (size_t i = 0; i < n; i++) {
-        log_m[i] -= log((double)n);
-        top = fmax(top, f->closing.draws.log_p[first + i] - log_m[i]);
-    }
+    const wv_draws *set = &f->closing.draws;
+    double top = -INFINITY;
+    wv_draws_weigh(&f->closing.draws, &(wv_places){place, s, s->n}, squares, NULL, first, &f->workers);
+    for (size_t i = first; i < set->n; i++)
+        top = fmax(top, set->log_p[i] - set->log_m[i]);
     return top;
 }
 
@@ -405,12 +391,19 @@ wvgd_estimate wv_staged_closing_weigh(wvgd_fit *f, size_t first)
 /* ---- trial and final batch together ------------------------------------------------------------------------------ */
 void wv_staged_closing_mixture_density(wvgd_fit *f)
 {
+    const wv_draws *set = &f->closing.draws;
     size_t mark = wv_arena_mark(f->arena);
-    double *log_mix = f->closing.draws.log_mix[0];
+    double *log_mix = wv_arena_take(f->arena, set->n);
     sources s = take_sources(f);
-    for (size_t i = 0; i < f->closing.draws.n; i++)
+    wv_places places = {component, &s, f->mix.K};
+    const wv_squares *squares = measure(f, &s);
+    for (size_t i = 0; i < set->n; i++)
         log_mix[i] = -INFINITY;
-    add_places(f, (wv_places){component, &s, f->mix.K}, measure(f, &s), 0, log_mix);
+    if (squares)
+        wv_draws_sum(f->D, &places, squares, 0, set->n, log_mix, &f->workers);
+    else
+        wv_draws_add(f->D, &places, set->n, set->x, log_mix, &f->workers);
+    wv_draws_set_mixture(&f->closing.draws, log_mix);
     wv_arena_release(f->arena, mark);
 }
 
@@ -432,17 +425,10 @@ static bool join(const sources *s)
 /* Log density of both batches together at all stored draws. */
 static void weigh_together(wvgd_fit *f, const sources *s, const wv_squares *squares)
 {
-    const wv_draws *set = &f->closing.draws;
-    size_t n = set->n;
-    double *log_m = set->log_m;
-    for (size_t i = 0; i < n; i++)
-        log_m[i] = -INFINITY;
-    bool both = set->batches > 1, joined = both && join(s);
-    add_places(f, (wv_places){place, s, s->n}, squares, 0, log_m);
-    if (both && !joined)
-        wv_draws_add_density(set, 0, n, set->x, log_m, &f->workers);
-    for (size_t i = 0; i < n; i++)
-        log_m[i] -= log((double)n);
+    const size_t trial = 0;
+    bool both = f->closing.draws.batches > 1, joined = both && join(s);
+    wv_draws_weigh(&f->closing.draws, &(wv_places){place, s, s->n}, squares, both && !joined ? &trial : NULL, 0,
+                   &f->workers);
 }
 
 void wv_staged_closing_weigh_all(wvgd_fit *f)
@@ -451,6 +437,7 @@ void wv_staged_closing_weigh_all(wvgd_fit *f)
     sources s = take_sources(f);
     const wv_squares *squares = measure(f, &s);
     controls c = take_controls(f, &s, squares);
+    double *less = wv_arena_take(f->arena, WV_BLOCK);
     weigh_together(f, &s, squares);
     calibrate(f, &c, 0);
     for (size_t at = 0; at < n; at += WV_BLOCK) {
@@ -460,9 +447,9 @@ void wv_staged_closing_weigh_all(wvgd_fit *f)
             double omega = 1;
             for (size_t k = 0; k < c.C; k++)
                 omega -= (c.h[i * c.C + k] - c.mean[k]) * c.tilt[k];
-            f->closing.draws.log_m[at + i] -=
-                log(fmin(fmax(omega, wv_policy.closing_omega_least), wv_policy.closing_omega_most));
+            less[i] = log(fmin(fmax(omega, wv_policy.closing_omega_least), wv_policy.closing_omega_most));
         }
+        wv_draws_lower(&f->closing.draws, at, here, less);
     }
     wv_arena_release(f->arena, mark);
 }

@@ -1,7 +1,7 @@
-/* full_prefit.c - a single full Gaussian fitted before diagonal components (method, section 4, families). Its
+/* pilot.c - a single full Gaussian fitted before diagonal components (method, section 4, families). Its
  * covariance preconditions the steps of their means, which diagonal scales alone cannot do on correlated posteriors; it
  * predicts what a diagonal family must lose; and it joins the closing proposal. */
-#include "joint/full_prefit.h"
+#include "joint/pilot.h"
 #include "arena.h"
 #include "fit.h"
 #include "posterior.h"
@@ -21,39 +21,39 @@ static size_t draws_for(size_t D)
     return (size_t)fmax(wv_policy.pilot_draws, wv_policy.pilot_draws_each * (double)D);
 }
 
-bool wv_full_prefit_new(wv_full_prefit *p, size_t D, bool wanted)
+bool wv_pilot_new(wv_pilot *p, size_t D, bool wanted)
 {
     size_t both = wanted ? D + D * D : 0;
-    *p = (wv_full_prefit){.wanted = wanted, .D = D, .draws = draws_for(D)};
+    *p = (wv_pilot){.wanted = wanted, .D = D, .draws = draws_for(D)};
     const wv_slot slots[] = {{&p->mu, both}, {&p->best, both}};
     p->memory = wv_memory_carve(slots, sizeof slots / sizeof *slots, WV_ZEROED);
     p->root = p->mu ? p->mu + D : NULL;
     return p->memory != NULL;
 }
 
-void wv_full_prefit_free(wv_full_prefit *p)
+void wv_pilot_free(wv_pilot *p)
 {
     free(p->memory);
 }
 
-void wv_full_prefit_archive(wv_full_prefit *p, wv_archive *a)
+void wv_pilot_archive(wv_pilot *p, wv_archive *a)
 {
     size_t both = p->wanted ? p->D + p->D * p->D : 0;
     wv_archive_array(a, p->mu, both);
     wv_archive_array(a, p->best, both);
 }
 
-wv_gaussian wv_full_prefit_gaussian(const wvgd_fit *f)
+wv_gaussian wv_pilot_gaussian(const wvgd_fit *f)
 {
-    return (wv_gaussian){wv_family_get(WVGD_FULL), f->D, 0, f->prefit.mu, f->prefit.root, 0};
+    return (wv_gaussian){wv_family_get(WVGD_FULL), f->D, 0, f->pilot.mu, f->pilot.root, 0};
 }
 
-wvgd_status wv_full_prefit_ask(wvgd_fit *f, wvgd_error *error)
+wvgd_status wv_pilot_ask(wvgd_fit *f, wvgd_error *error)
 {
     (void)error;
-    f->proposals.p[0] = (wv_proposal){wv_full_prefit_gaussian(f), 0};
+    f->proposals.p[0] = (wv_proposal){wv_pilot_gaussian(f), 0};
     f->proposals.n = 1;
-    f->b.n = f->prefit.draws;
+    f->b.n = f->pilot.draws;
     wv_fit_draw(f, f->count.batch, 0, WV_RNG_PILOT, 0, f->b.n, true, 0);
     return WVGD_OK;
 }
@@ -63,10 +63,10 @@ wvgd_status wv_full_prefit_ask(wvgd_fit *f, wvgd_error *error)
 static double diagonal_fit(const wvgd_fit *f, double *sd)
 {
     size_t D = f->D, mark = wv_arena_mark(f->arena);
-    double *inverse = wv_arena_zeros(f->arena, D * D), gap = wv_family_get(WVGD_FULL)->log_det(D, 0, f->prefit.root);
+    double *inverse = wv_arena_zeros(f->arena, D * D), gap = wv_family_get(WVGD_FULL)->log_det(D, 0, f->pilot.root);
     for (size_t i = 0; i < D; i++)
         inverse[i * D + i] = 1;
-    cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, 1.0, f->prefit.root,
+    cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, 1.0, f->pilot.root,
                 (int)D, inverse, (int)D);
     for (size_t i = 0; i < D; i++) {
         double precision = cblas_ddot((int)D, inverse + i, (int)D, inverse + i, (int)D);
@@ -77,16 +77,16 @@ static double diagonal_fit(const wvgd_fit *f, double *sd)
     return gap;
 }
 
-void wv_full_prefit_leave(wvgd_fit *f)
+void wv_pilot_leave(wvgd_fit *f)
 {
     size_t D = f->D, mark = wv_arena_mark(f->arena);
     double *sd = wv_arena_take(f->arena, D);
     f->outcome.meanfield_gap = diagonal_fit(f, sd);
     wv_partition_set_sd(&f->cells, sd);
     if (f->N == 1)
-        wv_partition_put_one(&f->cells, f->prefit.mu);
+        wv_partition_put_one(&f->cells, f->pilot.mu);
     if (!f->opt.metric && f->metric_family == wv_family_get(WVGD_FULL))
-        wv_partition_set_metric(&f->cells, f->prefit.root);
+        wv_partition_set_metric(&f->cells, f->pilot.root);
     wv_arena_release(f->arena, mark);
 }
 
@@ -112,7 +112,7 @@ static gathered room_for(const wvgd_fit *f, size_t n)
 static void gather(wvgd_fit *f, gathered *g)
 {
     const wv_batch *b = &f->b;
-    wv_gaussian q = wv_full_prefit_gaussian(f);
+    wv_gaussian q = wv_pilot_gaussian(f);
     size_t D = f->D, kept = 0, mark = wv_arena_mark(f->arena);
     wv_gaussian_log_density(&q, b->n, b->x, b->log_q, wv_arena_take(f->arena, b->n * D), f->arena);
     wv_arena_release(f->arena, mark);
@@ -142,8 +142,8 @@ static double step(wvgd_fit *f, const gathered *g, double rho)
 {
     wv_update c = {.estimator = WVGD_NATURAL,
                    .family = wv_family_get(WVGD_FULL),
-                   .mu = f->prefit.mu,
-                   .root = f->prefit.root,
+                   .mu = f->pilot.mu,
+                   .root = f->pilot.root,
                    .n = g->n,
                    .x = g->x,
                    .log_p = g->log_p,
@@ -163,9 +163,9 @@ static bool went_back(wvgd_fit *f)
     wv_bound_change change = wv_schedule_compare(f);
     size_t both = (f->D + f->D * f->D) * sizeof(double);
     if (change == WV_BOUND_BEST)
-        memcpy(f->prefit.best, f->prefit.mu, both);
+        memcpy(f->pilot.best, f->pilot.mu, both);
     else if (change == WV_BOUND_FELL)
-        memcpy(f->prefit.mu, f->prefit.best, both);
+        memcpy(f->pilot.mu, f->pilot.best, both);
     return change == WV_BOUND_FELL;
 }
 
@@ -176,7 +176,7 @@ static wvgd_status iterate(wvgd_fit *f, const gathered *g, bool *back, wvgd_erro
     f->last.pelbo = now.value;
     f->last.pelbo_se = now.se;
     if ((double)g->n < wv_policy.pilot_inside * (double)f->b.n) /* much of it outside the support: draw nearer */
-        cblas_dscal((int)(f->D * f->D), wv_policy.pilot_shrink, f->prefit.root, 1);
+        cblas_dscal((int)(f->D * f->D), wv_policy.pilot_shrink, f->pilot.root, 1);
     double k = (double)f->joint.averaged, rho = k > 0 ? 1 / (1 / f->joint.rho + k) : f->joint.rho;
     *back = went_back(f);
     f->last.step = *back ? INFINITY : step(f, g, rho);
@@ -185,7 +185,7 @@ static wvgd_status iterate(wvgd_fit *f, const gathered *g, bool *back, wvgd_erro
     return wv_fit_note(f, error);
 }
 
-wvgd_status wv_full_prefit_tell(wvgd_fit *f, bool *complete, wvgd_error *error)
+wvgd_status wv_pilot_tell(wvgd_fit *f, bool *complete, wvgd_error *error)
 {
     size_t n = f->b.n, mark = wv_arena_mark(f->arena);
     gathered g = room_for(f, n);
@@ -212,14 +212,14 @@ wvgd_status wv_full_prefit_tell(wvgd_fit *f, bool *complete, wvgd_error *error)
     return WVGD_OK;
 }
 
-void wv_full_prefit_start(wv_full_prefit *p, const double *mu, const double *root)
+void wv_pilot_start(wv_pilot *p, const double *mu, const double *root)
 {
     memcpy(p->mu, mu, p->D * sizeof *mu);
     memcpy(p->root, root, p->D * p->D * sizeof *root);
 }
 
-void wv_full_prefit_take_posterior(wvgd_fit *f)
+void wv_pilot_take_posterior(wvgd_fit *f)
 {
-    memcpy(f->prefit.mu, f->posterior.mean, f->D * sizeof(double));
-    wv_posterior_root(&f->posterior, &f->closing, wv_family_get(WVGD_FULL), f->prefit.root, f->arena);
+    memcpy(f->pilot.mu, f->posterior.mean, f->D * sizeof(double));
+    wv_posterior_root(&f->posterior, &f->closing, wv_family_get(WVGD_FULL), f->pilot.root, f->arena);
 }
