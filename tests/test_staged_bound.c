@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/edited_state.h"
 #include "support/fitted.h"
 #include "support/near.h"
-#include "fit.h"
 #include "support/targets.h"
 #include "support/test_random.h"
 #include "weights.h"
@@ -123,7 +123,7 @@ static void bound_of_one(void **state)
         wvgd_fit *fit = wvgd_new(&model, &o, NULL, NULL);
         assert_int_equal(wvgd_run(fit, NULL, NULL, NULL), WVGD_OK);
         wvgd_get_results(fit, &r);
-        double off = r.pelbo.value - log_gamma_elbo(D, shape, fit->cells.now.mu, fit->cells.now.root);
+        double off = r.pelbo.value - log_gamma_elbo(D, shape, r.mu, r.chol);
         sum += off;
         variance += r.pelbo.se * r.pelbo.se;
         squares += off * off / (r.pelbo.se * r.pelbo.se);
@@ -260,7 +260,12 @@ static void impossible_bounds_have_no_weight(void **state)
     wvgd_fit *fit = wvgd_new(&model, &o, NULL, NULL);
     for (wvgd_get_progress(fit, &p); strcmp(p.stage, "bound"); wvgd_get_progress(fit, &p))
         assert_int_equal(wvgd_step(fit, NULL), WVGD_OK);
-    fit->cells.log_Z[ODD] += 8;
+    double before[5], after[5];
+    wvgd_get_results(fit, &r);
+    memcpy(before, r.log_Z, sizeof before);
+    memcpy(after, r.log_Z, sizeof after);
+    after[ODD] += 8;
+    assert_int_equal(edited_state_replace(fit, 5, before, after), 1);
     assert_int_equal(wvgd_run(fit, NULL, NULL, NULL), WVGD_OK);
     wvgd_get_results(fit, &r);
     print_message("a mass that is 8 nats too large: weight %.3f, bound %.3f +- %.3f, evidence %.3f\n", r.weight[ODD],
@@ -313,7 +318,10 @@ static void diagnostics_of_cells(void **state)
     o.cost_function = quadratic;
     assert_int_equal(target_banana(&model, D, 1, 0.5), 0);
     wvgd_fit *f = fitted(&model, &o, &r);
-    size_t n = f->closing.draws.n;
+    size_t n;
+    const double *all_log_w;
+    const uint32_t *cell;
+    assert_int_equal(wvgd_draws(f, &n, NULL, NULL, &all_log_w, &cell, NULL), WVGD_OK);
     double *log_w = malloc(n * sizeof *log_w);
     uint32_t *order = malloc(n * sizeof *order);
     assert_true(log_w && order);
@@ -321,13 +329,13 @@ static void diagnostics_of_cells(void **state)
         double mass = 0, squares = 0, error = 0;
         size_t own = 0;
         for (size_t i = 0; i < n; i++)
-            if (f->closing.draws.cell[i] == j) {
-                mass += f->closing.v[i];
-                squares += f->closing.v[i] * f->closing.v[i];
-                log_w[own++] = f->closing.log_w[i];
+            if (cell[i] == j) {
+                mass += exp(all_log_w[i]);
+                squares += exp(2 * all_log_w[i]);
+                log_w[own++] = all_log_w[i];
             }
         for (size_t i = 0; i < n; i++)
-            error += pow(f->closing.v[i] * ((f->closing.draws.cell[i] == j) - mass), 2);
+            error += pow(exp(all_log_w[i]) * ((cell[i] == j) - mass), 2);
         assert_near(r.beta[j], mass, 1e-12);
         assert_near(r.beta_se[j], sqrt(error), 1e-12);
         assert_near(r.cell_ess[j], mass * mass / squares, 1e-6);
@@ -339,8 +347,22 @@ static void diagnostics_of_cells(void **state)
     wvgd_model_close(&model);
 }
 
-/* The log densities that stored draws have under the components of their cells, however they were come by: of a
- * posterior that is nearly normal they are the mixture's own. */
+/* log N(x; mu, L L') */
+static double gaussian(size_t D, const double *x, const double *mu, const double *L)
+{
+    double y[16], log_q = -0.5 * (double)D * log(2 * acos(-1));
+    for (size_t i = 0; i < D; i++) {
+        y[i] = x[i] - mu[i];
+        for (size_t k = 0; k < i; k++)
+            y[i] -= L[i * D + k] * y[k];
+        y[i] /= L[i * D + i];
+        log_q -= y[i] * y[i] / 2 + log(L[i * D + i]);
+    }
+    return log_q;
+}
+
+/* The log densities that closing draws have under the components of their cells, however they were come by, in the
+ * saved state: of a posterior that is nearly normal they are the mixture's own, which stand there, too. */
 static void stored_densities(void **state)
 {
     (void)state;
@@ -351,13 +373,19 @@ static void stored_densities(void **state)
     wvgd_results r;
     assert_int_equal(target_log_gamma(&model, D, shape), 0);
     wvgd_fit *f = fitted(&model, &o, &r);
-    assert_int_equal(f->mix.K, 1);
-    for (size_t i = 0; i < f->closing.draws.n; i += 7) {
-        wv_gaussian q = wv_partition_component(&f->cells, f->closing.draws.cell[i]);
-        double log_q, y[D];
-        wv_gaussian_log_density(&q, 1, f->closing.draws.x + i * D, &log_q, y, f->arena);
-        assert_near(f->closing.draws.log_q[i], log_q, 1e-9);
+    assert_int_equal(r.components, 1);
+    size_t n;
+    const double *x;
+    const uint32_t *cell;
+    assert_int_equal(wvgd_draws(f, &n, &x, NULL, NULL, &cell, NULL), WVGD_OK);
+    double *log_q = malloc(n * sizeof *log_q), apart = 0;
+    assert_non_null(log_q);
+    for (size_t i = 0; i < n; i++) {
+        log_q[i] = gaussian(D, x + i * D, r.mu + cell[i] * D, r.chol + cell[i] * D * D);
+        apart = fmax(apart, fabs(log_q[i] - gaussian(D, x + i * D, r.component_mu, r.component_chol)));
     }
+    assert_int_equal(edited_state_count(f, n, log_q, 1e-9), apart < 1e-9 ? 2 : 1);
+    free(log_q);
     wvgd_free(f);
     wvgd_model_close(&model);
 }
@@ -377,8 +405,18 @@ static void draws_of_lost_components(void **state)
     wvgd_fit *f = wvgd_new(&model, &o, NULL, &error);
     assert_int_equal(wvgd_run(f, NULL, NULL, &error), WVGD_OK);
     assert_int_equal(wvgd_sample(f, 1, n, z[0], cell, NULL), WVGD_OK);
+    wvgd_results r;
+    double before[N * D], after[N * D];
+    wvgd_get_results(f, &r);
+    memcpy(before, r.mu, sizeof before);
+    memcpy(after, r.mu, sizeof after);
     for (size_t d = 0; d < D; d++)
-        f->cells.now.mu[LOST * D + d] += 1e6;
+        after[LOST * D + d] += 1e6;
+    assert_true(edited_state_replace(f, N * D, before, after) > 0);
+    size_t draws;
+    const double *x;
+    const uint32_t *of;
+    assert_int_equal(wvgd_draws(f, &draws, &x, NULL, NULL, &of, NULL), WVGD_OK);
     assert_int_equal(wvgd_sample(f, 1, n, z[1], cell, NULL), WVGD_OK);
     assert_int_equal(wvgd_sample(f, 1, FEWER, z[2], NULL, NULL), WVGD_OK);
     assert_memory_equal(z[1], z[2], FEWER * D * sizeof(double));
@@ -388,9 +426,9 @@ static void draws_of_lost_components(void **state)
             continue;
         }
         lost++;
-        for (size_t k = 0; k < f->closing.draws.n; k++)
-            if (!memcmp(z[1] + i * D, f->closing.draws.x + k * D, D * sizeof(double))) {
-                assert_int_equal(f->closing.draws.cell[k], LOST);
+        for (size_t k = 0; k < draws; k++)
+            if (!memcmp(z[1] + i * D, x + k * D, D * sizeof(double))) {
+                assert_int_equal(of[k], LOST);
                 found++;
                 break;
             }
@@ -418,16 +456,25 @@ static void draws_of_remote_cells(void **state)
     assert_int_equal(target_mixture_1d(&model, 1, &one, &zero, &one), 0);
     wvgd_fit *f = wvgd_new(&model, &o, NULL, &error);
     assert_int_equal(wvgd_run(f, NULL, NULL, &error), WVGD_OK);
+    wvgd_results r;
+    wvgd_get_results(f, &r);
     for (size_t j = 1; j < N; j++)
-        last = f->cells.now.z[j] > f->cells.now.z[last] ? j : last;
+        last = r.z[j] > r.z[last] ? j : last;
     double next = -INFINITY;
     for (size_t j = 0; j < N; j++)
-        next = j != last && f->cells.now.z[j] > next ? f->cells.now.z[j] : next;
-    double wall = (next + f->cells.now.z[last]) / 2, all = erfc((wall - mu) / sd / sqrt(2));
-    f->cells.now.mu[last] = mu;
-    f->cells.now.root[last] = sd;
-    f->cells.log_Z[last] = log(all / 2);
-    assert_true(f->cells.log_Z[last] < -25);
+        next = j != last && r.z[j] > next ? r.z[j] : next;
+    double wall = (next + r.z[last]) / 2, all = erfc((wall - mu) / sd / sqrt(2));
+    const double *const view[] = {r.mu, r.chol, r.log_Z}, other[] = {mu, sd, log(all / 2)};
+    double before[3][N], after[3][N];
+    for (size_t i = 0; i < 3; i++) {
+        memcpy(before[i], view[i], sizeof before[i]);
+        memcpy(after[i], view[i], sizeof after[i]);
+        after[i][last] = other[i];
+    }
+    for (size_t i = 0; i < 3; i++)
+        assert_true(edited_state_replace(f, N, before[i], after[i]) > 0);
+    wvgd_get_results(f, &r);
+    assert_true(r.log_Z[last] < -25 && r.mu[last] == mu);
     assert_int_equal(wvgd_sample(f, 1, n, z, cell, NULL), WVGD_OK);
     for (size_t i = 0; i < n; i++) {
         if (cell[i] != last)

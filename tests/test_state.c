@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/edited_state.h"
 #include "support/targets.h"
 #include "support/test_random.h"
 #include "wvgd.h"
@@ -637,29 +638,6 @@ static void states_of_other_fits_are_found(void **state)
 /* A checksum protects from accidents, not from somebody who computes it again: whatever counts and indices such a
  * state holds, it is refused, or the fit goes on without touching memory that is not its own. Each try runs in a
  * process of its own, which a crash ends. */
-static uint64_t hash(uint64_t h, const void *data, size_t size)
-{
-    const unsigned char *byte = data;
-    for (size_t i = 0; i < size; i++)
-        h = (h ^ byte[i]) * 1099511628211u;
-    return h;
-}
-
-/* As src/state.c has it. */
-static uint64_t checksum(const unsigned char *bytes, size_t size)
-{
-    uint64_t lane[4] = {14695981039346656037u, 1, 2, 3}, word[4];
-    size_t whole = size - size % sizeof word;
-    for (size_t at = 0; at < whole; at += sizeof word) {
-        memcpy(word, bytes + at, sizeof word);
-        for (size_t i = 0; i < 4; i++) {
-            lane[i] = (lane[i] ^ word[i]) * 1099511628211u;
-            lane[i] ^= lane[i] >> 29;
-        }
-    }
-    return hash(hash(14695981039346656037u, lane, sizeof lane), bytes + whole, size - whole);
-}
-
 /* How a try ends. */
 enum { TAKEN, REFUSED, NO_MEMORY };
 
@@ -697,7 +675,7 @@ static size_t forge(saved *s, test_random *random)
 {
     size_t end = s->size - sizeof(uint64_t), at;
     bool count = test_random_bits(random) % 4;
-    uint64_t word, bits = test_random_bits(random), sum;
+    uint64_t word, bits = test_random_bits(random);
     do {
         at = test_random_bits(random) % (end / 8) * 8;
         memcpy(&word, s->bytes + at, sizeof word);
@@ -711,8 +689,7 @@ static size_t forge(saved *s, test_random *random)
     default: word = bits;
     }
     memcpy(s->bytes + at, &word, sizeof word);
-    sum = checksum(s->bytes, end);
-    memcpy(s->bytes + end, &sum, sizeof sum);
+    edited_state_seal(s->bytes, s->size);
     return at;
 }
 

@@ -1,6 +1,6 @@
-/* test_groups.c - many particles, whose groups share proposals: what is estimated is the same. Masses of cells and
- * of components in them against closed forms, bounds and evidence against known constants; who shares a proposal
- * with whom; components that lose their cells. The joint solver. */
+/* test_shared_proposals.c - many particles, whose groups share proposals: what is estimated is the same. Masses of
+ * cells and of components in them against closed forms, bounds and evidence against known constants; who shares a
+ * proposal with whom; components that lose their cells. The joint solver. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,6 +14,7 @@
 #include "fit.h"
 #include "joint/shared_proposals.h"
 #include "joint/joint.h"
+#include "partition.h"
 #include "support/near.h"
 #include "support/targets.h"
 #include "support/test_random.h"
@@ -276,7 +277,16 @@ static void resumed(void **state)
         } else if (i > 5)
             assert_int_equal(wvgd_step(g, &error), WVGD_OK);
     }
-    assert_memory_equal(f->cells.now.z, g->cells.now.z, f->cells.size * sizeof(double));
+    wvgd_results a, b;
+    wvgd_get_results(f, &a);
+    wvgd_get_results(g, &b);
+    const double *const of_f[] = {a.z, a.mu, a.sd, a.cell_cov}, *const of_g[] = {b.z, b.mu, b.sd, b.cell_cov};
+    for (size_t i = 0; i < 4; i++)
+        assert_memory_equal(of_f[i], of_g[i], a.N * a.D * sizeof(double));
+    const double *const masses_f[] = {a.beta, a.elbo, a.log_Z, a.weight}, *const masses_g[] = {b.beta, b.elbo, b.log_Z,
+                                                                                               b.weight};
+    for (size_t i = 0; i < 4; i++)
+        assert_memory_equal(masses_f[i], masses_g[i], a.N * sizeof(double));
     wvgd_free(f);
     wvgd_free(g);
     model.close(model.self);
@@ -332,25 +342,28 @@ static void turning_particles_come_to_rest(void **state)
 static void components_begin_again(void **state)
 {
     (void)state;
-    size_t D = 2;
-    const double r = 0.8, root[4] = {3, 0, r * 2, sqrt(1 - r * r) * 2};
-    wvgd_model model = {
-        .name = "round", .dim = D, .log_density = round_density, .self = &D, .has_gradient = true, .thread_safe = true};
-    wvgd_options o = options(2, 100);
-    wvgd_fit *f = open(&model, &o, NULL);
-    assert_true(f->pilot.wanted);
-    memcpy(f->pilot.root, root, sizeof root);
-    for (size_t i = 0; i < 2 * D; i++)
-        f->cells.now.spread[i] = i == 1 ? 0.5 : 4;
-    wv_joint_restart(f, 0);
-    wv_joint_restart(f, 1);
-    assert_near(f->cells.now.root[0], 3 * sqrt(1 - r * r), 1e-12);
-    assert_near(f->cells.now.root[1], 0.5, 1e-12);
-    assert_near(f->cells.now.root[2], 3 * sqrt(1 - r * r), 1e-12);
-    assert_near(f->cells.now.root[3], 2 * sqrt(1 - r * r), 1e-12);
-    for (size_t i = 0; i < 2 * D; i++)
-        assert_true(f->cells.now.mu[i] == f->cells.now.z[i]);
-    wvgd_free(f);
+    enum { N = 2, D = 2 };
+    const double r = 0.8, root[4] = {3, 0, r * 2, sqrt(1 - r * r) * 2}, z[N * D] = {1, 2, 3, 4}, wide[D] = {4, 4},
+                 narrow[D] = {4, 0.5};
+    const wv_family *diag = wv_family_get(WVGD_DIAG);
+    wv_partition p;
+    wv_arena *arena = wv_arena_new(1000);
+    assert_true(
+        arena &&
+        wv_partition_new(&p, (wv_shape){.N = N, .D = D, .family = diag, .cell_family = diag, .metric_family = diag}));
+    for (size_t j = 0; j < N; j++) {
+        wv_gaussian shape = {diag, D, 0, z + j * D, j ? wide : narrow, 0};
+        wv_partition_place(&p, j, z + j * D, &shape, j ? wide : narrow);
+        wv_partition_set_component(&p, j, wide, wide);
+        wv_partition_restart_component(&p, j, root, arena);
+    }
+    assert_near(p.now.root[0], 3 * sqrt(1 - r * r), 1e-12);
+    assert_near(p.now.root[1], 0.5, 1e-12);
+    assert_near(p.now.root[2], 3 * sqrt(1 - r * r), 1e-12);
+    assert_near(p.now.root[3], 2 * sqrt(1 - r * r), 1e-12);
+    assert_memory_equal(p.now.mu, z, sizeof z);
+    wv_partition_free(&p);
+    wv_arena_free(arena);
 }
 
 /* Heavy tails (two degrees of freedom, in five dimensions): components that run away from their cells take shorter
