@@ -61,17 +61,17 @@ static void refuse_exit(void)
 
 /* Shared objects find the names of the program before those of the C library: their _exit(0) and _Exit(0), which run
  * nothing that atexit has noted, come here. */
-__attribute__((visibility("default"))) void _exit(int code)
+__attribute__((visibility("default"))) void _exit(int status)
 {
-    if (!code)
+    if (!status)
         refuse_exit();
     for (;;)
-        syscall(SYS_exit_group, code);
+        syscall(SYS_exit_group, status);
 }
 
-__attribute__((visibility("default"))) void _Exit(int code)
+__attribute__((visibility("default"))) void _Exit(int status)
 {
-    _exit(code);
+    _exit(status);
 }
 
 /* argp ends the program by itself after --help and the like. */

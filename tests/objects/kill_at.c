@@ -41,85 +41,89 @@ __attribute__((destructor)) static void tell(void)
     fclose(s);
 }
 
-typedef int one_path(const char *);
-typedef int two_paths(const char *, const char *);
-typedef int one_number(int);
-typedef int opening(const char *, int, ...);
-typedef int making(const char *, mode_t);
-
-static void *find(const char *name)
+/* Counts the call, then finds the function that ours stands before. */
+static void *after_step(const char *name)
 {
+    step();
     return dlsym(RTLD_NEXT, name);
 }
 
-#define STEP(type, name, call)                                                                                         \
-    do {                                                                                                               \
-        type *next;                                                                                                    \
-        void *found = find(name);                                                                                      \
-        memcpy(&next, &found, sizeof next);                                                                            \
-        step();                                                                                                        \
-        return next call;                                                                                              \
-    } while (0)
-
-int rename(const char *from, const char *to)
+static int with_path(const char *name, const char *path)
 {
-    STEP(two_paths, "rename", (from, to));
+    int (*next)(const char *);
+    void *found = after_step(name);
+    memcpy(&next, &found, sizeof next);
+    return next(path);
 }
 
-int unlink(const char *path)
+static int with_number(const char *name, int fd)
 {
-    STEP(one_path, "unlink", (path));
+    int (*next)(int);
+    void *found = after_step(name);
+    memcpy(&next, &found, sizeof next);
+    return next(fd);
 }
 
-int rmdir(const char *path)
+int rename(const char *old, const char *new)
 {
-    STEP(one_path, "rmdir", (path));
+    int (*next)(const char *, const char *);
+    void *found = after_step("rename");
+    memcpy(&next, &found, sizeof next);
+    return next(old, new);
 }
 
 int mkdir(const char *path, mode_t mode)
 {
-    STEP(making, "mkdir", (path, mode));
+    int (*next)(const char *, mode_t);
+    void *found = after_step("mkdir");
+    memcpy(&next, &found, sizeof next);
+    return next(path, mode);
+}
+
+int unlink(const char *name)
+{
+    return with_path("unlink", name);
+}
+
+int rmdir(const char *path)
+{
+    return with_path("rmdir", path);
 }
 
 int fsync(int fd)
 {
-    STEP(one_number, "fsync", (fd));
+    return with_number("fsync", fd);
 }
 
 int syncfs(int fd)
 {
-    STEP(one_number, "syncfs", (fd));
+    return with_number("syncfs", fd);
 }
 
-static int open_next(const char *name, const char *path, int flags, mode_t mode)
+/* open and open64: for writing it counts. */
+static int open_with(const char *name, const char *file, int oflag, va_list args)
 {
-    opening *next;
-    void *found = find(name);
+    int (*next)(const char *, int, ...);
+    mode_t mode = oflag & O_CREAT ? va_arg(args, mode_t) : 0;
+    void *found = oflag & (O_WRONLY | O_RDWR) ? after_step(name) : dlsym(RTLD_NEXT, name);
     memcpy(&next, &found, sizeof next);
-    if (flags & (O_WRONLY | O_RDWR))
-        step();
-    return next(path, flags, mode);
+    return next(file, oflag, mode);
 }
 
-static mode_t mode_of(int flags, va_list args)
-{
-    return flags & O_CREAT ? va_arg(args, mode_t) : 0;
-}
-
-int open(const char *path, int flags, ...)
+int open(const char *file, int oflag, ...)
 {
     va_list args;
-    va_start(args, flags);
-    mode_t mode = mode_of(flags, args);
+    va_start(args, oflag);
+    int fd = open_with("open", file, oflag, args);
     va_end(args);
-    return open_next("open", path, flags, mode);
+    return fd;
 }
 
-int open64(const char *path, int flags, ...)
+int open64(const char *file, int oflag, ...)
 {
     va_list args;
-    va_start(args, flags);
-    mode_t mode = mode_of(flags, args);
+    va_start(args, oflag);
+    int fd = open_with("open64", file, oflag, args);
     va_end(args);
-    return open_next("open64", path, flags, mode);
+    return fd;
 }
