@@ -60,7 +60,8 @@ static int restore_fit(quantization *q, const char *dir, failure *f)
         return fail(f, EX_SOFTWARE, "no memory for %zu particles", q->options.particles);
     q->fit = wvgd_new(&q->model.model, &q->options, q->start, &error);
     if (!q->fit || wvgd_restore(q->fit, q->state, q->size, &error) != WVGD_OK)
-        return fail(f, EX_DATAERR, "cannot restore the fit in %s: %s", dir, error.text);
+        return fail(f, error.code == WVGD_E_MEMORY ? EX_SOFTWARE : EX_DATAERR, "cannot restore the fit in %s: %s", dir,
+                    error.text);
     wvgd_get_results(q->fit, &r);
     if (r.stop == WVGD_RUNNING)
         return fail(f, EX_NOINPUT, "the run in %s has not ended yet: wvgd fit --resume %s goes on with it", dir, dir);

@@ -1,6 +1,7 @@
 /* cmd_report.c - wvgd report: a run directory as one HTML page, or as figures. What is in the files is always shown;
  * the fit itself, brought back from its saved state, adds draws of the ensemble and weighted draws, and the data
  * file what the model has to show. Where either is gone the page says so. */
+#include "blas.h"
 #include "commands.h"
 #include "figures.h"
 #include "page.h"
@@ -235,7 +236,9 @@ static int run_report(arguments *a, failure *f)
         return f->code;
     bool page = out || !figures;
     char *path = out ? strdup(out) : run_path(a->word[0], "report.html");
-    int code = path ? read_all(&v, &s, a->word[0], &trust, f) : fail(f, EX_SOFTWARE, "no memory");
+    int code = path ? reserve_blas(1, f) : fail(f, EX_SOFTWARE, "no memory");
+    if (!code)
+        code = read_all(&v, &s, a->word[0], &trust, f);
     if (!code && page && !has_page())
         code = write_page(path, NULL, f);
     if (!code) {

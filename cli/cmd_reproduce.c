@@ -1,4 +1,5 @@
 /* cmd_reproduce.c - wvgd reproduce: the experiments of the paper, by the table in experiments/reproduce.c. */
+#include "blas.h"
 #include "commands.h"
 #include "reproduce.h"
 #include "run_directory.h"
@@ -108,6 +109,8 @@ static int run_reproduce(arguments *a, failure *f)
         code = given_count(a, "random-targets", 1, 1000, &r.random_targets, f);
     if (!code && r.targets && r.random_targets)
         code = fail(f, EX_USAGE, "reproduce: --targets and --random-targets exclude each other");
+    if (!code)
+        code = reserve_blas(threads, f);
     if (code)
         return code;
     r.threads = (unsigned)threads;

@@ -12,11 +12,6 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-/* OpenBLAS, if it is the BLAS: chunks of our own share the work, and matrices are small. Its threads, which it
- * starts before main, would keep a processor busy for the first 30 ms. */
-void openblas_set_num_threads(int threads) __attribute__((weak));
-int blas_thread_shutdown_(void) __attribute__((weak));
-
 const char *argp_program_version = "wvgd " WVGD_VERSION;
 
 static const command *const commands[] = {&fit_command,      &svgd_command,         &summary_command,  &sample_command,
@@ -137,10 +132,6 @@ int main(int argc, char **argv)
     atexit(check_output);
     atexit(refuse_exit);
     at_quick_exit(refuse_exit);
-    if (openblas_set_num_threads)
-        openblas_set_num_threads(1);
-    if (openblas_set_num_threads && blas_thread_shutdown_)
-        blas_thread_shutdown_();
     int code = start(argc, argv, &f);
     returned = true;
     if ((fflush(stdout) || ferror(stdout)) && !code)

@@ -1,6 +1,7 @@
 /* open_model.c - the table of models and of their options, and how each model is made from its data. To add a
  * model: a row, and a function that opens it. */
 #include "open_model.h"
+#include "blas.h"
 #include "external.h"
 #include "model_data.h"
 #include "models.h"
@@ -538,7 +539,9 @@ int open_model(const model_request *request, opened_model *out, failure *f)
     if (!s)
         return fail(f, EX_SOFTWARE, "%s: no memory", request->name);
     s->out = out;
-    int code = is_path(request->name) ? open_external(request, s, out, f) : open_builtin(request, s, out, f);
+    int code = reserve_blas(request->threads, f);
+    if (!code)
+        code = is_path(request->name) ? open_external(request, s, out, f) : open_builtin(request, s, out, f);
     if (!code)
         code = complete(request, s, out, f);
     if (code)

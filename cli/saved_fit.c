@@ -1,5 +1,6 @@
 /* saved_fit.c - from the checkpoint (or result) of a run to its fit, without the data where possible. */
 #include "saved_fit.h"
+#include "blas.h"
 #include "run_directory.h"
 #include <stdlib.h>
 #include <string.h>
@@ -74,7 +75,9 @@ static int restore_fit(saved_fit *s, const char *dir, failure *f)
 {
     wvgd_options options;
     wvgd_error error;
-    int code = record_options(s->asked, &options, f);
+    int code = reserve_blas(1, f);
+    if (!code)
+        code = record_options(s->asked, &options, f);
     if (!code)
         code = take_cost(&options, &s->model, f);
     if (code)
@@ -85,7 +88,8 @@ static int restore_fit(saved_fit *s, const char *dir, failure *f)
     options.threads = 1; /* there is nothing left to share */
     s->fit = wvgd_new(&s->model.model, &options, s->start, &error);
     if (!s->fit || wvgd_restore(s->fit, s->state, s->size, &error) != WVGD_OK)
-        return fail(f, EX_DATAERR, "cannot restore the fit in %s: %s", dir, error.text);
+        return fail(f, error.code == WVGD_E_MEMORY ? EX_SOFTWARE : EX_DATAERR, "cannot restore the fit in %s: %s", dir,
+                    error.text);
     wvgd_results r;
     wvgd_get_results(s->fit, &r);
     if (r.stop == WVGD_RUNNING)
