@@ -127,7 +127,8 @@ static int start(int argc, char **argv, failure *f)
 int main(int argc, char **argv)
 {
     failure f = {0};
-    setlocale(LC_CTYPE, "");  /* for the width of names; numbers stay as they are in C */
+    setlocale(LC_CTYPE, ""); /* for the width of names */
+    use_plain_numbers();
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of write */
     atexit(check_output);
     atexit(refuse_exit);

@@ -135,8 +135,8 @@ const char *table_text(const number_table *t, size_t row, size_t column)
 double table_number(const number_table *t, size_t row, size_t column)
 {
     const char *text = table_text(t, row, column);
-    char *end;
-    double value = strtod(text, &end); /* NaN and Inf too */
+    const char *end;
+    double value = convert_number(text, &end); /* NaN and Inf too */
     return end == text || *end ? NAN : value;
 }
 

@@ -134,16 +134,23 @@ static const char *skip_number(const char *s)
     return digits ? s : NULL;
 }
 
-/* strtod with a decimal point whatever the locale of the program. */
-static double convert(const char *s)
+void use_plain_numbers(void)
 {
-    locale_t plain = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
-    locale_t before = plain ? uselocale(plain) : (locale_t)0;
-    double value = strtod(s, NULL);
-    if (plain) {
-        uselocale(before);
-        freelocale(plain);
-    }
+    static locale_t plain;
+    locale_t names = plain ? (locale_t)0 : duplocale(LC_GLOBAL_LOCALE);
+    if (names)
+        plain = newlocale(LC_NUMERIC_MASK, "C", names);
+    if (plain)
+        uselocale(plain);
+}
+
+double convert_number(const char *s, const char **end)
+{
+    locale_t before = uselocale(newlocale(LC_ALL_MASK, "C", (locale_t)0)); /* the whole C locale is not allocated */
+    char *stop;
+    double value = strtod(s, &stop);
+    uselocale(before);
+    *end = stop;
     return value;
 }
 
@@ -168,7 +175,7 @@ const char *read_number(const char *s, double *value)
     const char *end = skip_number(s);
     if (!end || *skip_blanks(end))
         return explain_number(s);
-    *value = convert(s);
+    *value = convert_number(s, &end);
     return isfinite(*value) ? NULL : "a number between -1.8e308 and 1.8e308";
 }
 

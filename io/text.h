@@ -20,6 +20,13 @@ const char *read_number(const char *s, double *value);
 /* The same for options, which have no blanks around them. */
 const char *read_plain_number(const char *s, double *value);
 
+/* strtod with a decimal point whatever the locale. */
+double convert_number(const char *s, const char **end);
+
+/* From here on this thread prints and reads numbers with a decimal point, whatever setlocale says then or later: a
+ * model in a shared object may call it. */
+void use_plain_numbers(void);
+
 /* The field is empty, or a usual mark of a missing value: NA, NaN, null, ? ... */
 bool is_missing(const char *s);
 

@@ -27,6 +27,7 @@ static int leave(whole_file *w, int code)
 
 int begin_file(whole_file *w, const char *path, failure *f)
 {
+    use_plain_numbers();               /* again: a model may have called uselocale */
     char *real = realpath(path, NULL); /* the file itself if path is a link to one, so that the link stays */
     *w = (whole_file){.path = strdup(path), .target = real ? real : strdup(path)};
     if (!w->path || !w->target)

@@ -1,7 +1,7 @@
 /* error.c - errors as data. */
 #include "error.h"
+#include "number_text.h"
 #include <stdarg.h>
-#include <stdio.h>
 
 wvgd_status wv_fail(wvgd_error *error, wvgd_status code, const char *format, ...)
 {
@@ -9,7 +9,7 @@ wvgd_status wv_fail(wvgd_error *error, wvgd_status code, const char *format, ...
         va_list args;
         va_start(args, format);
         error->code = code;
-        vsnprintf(error->text, sizeof error->text, format, args);
+        wv_number_text_vprint(error->text, sizeof error->text, format, args);
         va_end(args);
     }
     return code;

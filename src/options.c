@@ -2,6 +2,7 @@
  * and JSON keys all read it. */
 #include "options.h"
 #include "error.h"
+#include "number_text.h"
 #include <errno.h>
 #include <math.h>
 #include <stddef.h>
@@ -161,7 +162,7 @@ static wvgd_status set_number(const row *r, void *field, const char *value, wvgd
         *(uint64_t *)field = u;
         return WVGD_OK;
     }
-    double x = is_decimal(value) ? strtod(value, &end) : NAN;
+    double x = is_decimal(value) ? wv_number_text_parse(value, &end) : NAN;
     if (!(x >= r->low && x <= r->high) || *end || (r->kind == COUNT && x != floor(x)))
         return bad_value(r, value, error);
     if (r->kind == COUNT)
@@ -198,7 +199,7 @@ wvgd_status wvgd_options_get(const wvgd_options *options, const char *name, char
     else if (r->kind == SEED)
         length = snprintf(text, size, "%llu", (unsigned long long)*(const uint64_t *)field);
     else if (r->kind == REAL)
-        length = snprintf(text, size, "%.17g", *(const double *)field);
+        length = wv_number_text_print(text, size, "%.17g", *(const double *)field);
     else if (*(const int *)field < 0 || *(const int *)field >= choices(r->info.values))
         length = snprintf(text, size, "%d", *(const int *)field);
     else {

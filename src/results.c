@@ -3,6 +3,7 @@
 #include "gaussian.h"
 #include "joint/joint.h"
 #include "memory.h"
+#include "number_text.h"
 #include "policy.h"
 #include "results.h"
 #include "verdict.h"
@@ -18,7 +19,8 @@ __attribute__((format(printf, 2, 3))) static void add_warning(wvgd_fit *f, const
         return;
     va_list args;
     va_start(args, format);
-    vsnprintf(f->messages.warning_text[f->messages.warnings], sizeof f->messages.warning_text[0], format, args);
+    wv_number_text_vprint(f->messages.warning_text[f->messages.warnings], sizeof f->messages.warning_text[0], format,
+                          args);
     va_end(args);
     f->messages.warning[f->messages.warnings] = f->messages.warning_text[f->messages.warnings];
     f->messages.warnings++;

@@ -4,6 +4,7 @@
 #include "verdict.h"
 #include "describe.h"
 #include "fit.h"
+#include "number_text.h"
 #include "policy.h"
 #include "posterior.h"
 #include <math.h>
@@ -16,7 +17,8 @@ __attribute__((format(printf, 2, 3))) static void say(wvgd_fit *f, const char *f
         return;
     va_list args;
     va_start(args, format);
-    vsnprintf(f->messages.reason_text[f->messages.reasons], sizeof f->messages.reason_text[0], format, args);
+    wv_number_text_vprint(f->messages.reason_text[f->messages.reasons], sizeof f->messages.reason_text[0], format,
+                          args);
     va_end(args);
     f->messages.reason[f->messages.reasons] = f->messages.reason_text[f->messages.reasons];
     f->messages.reasons++;

@@ -1,7 +1,8 @@
 /* plugin.c - a model of our own interface: a standard normal in as many dimensions as the configuration
  * says (default 2). The configuration "broken" leaves log_density out, "names" gives a coordinate an empty
- * name, "silent" fails without a message. */
+ * name, "silent" fails without a message, "locale" takes the user's locale for the whole program. */
 #include "wvgd_model.h"
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,9 +29,12 @@ int wvgd_model_open(wvgd_model *model, const char *config, char *error, size_t e
     size_t dim = 2;
     if (config && strcmp(config, "silent") == 0)
         return 1;
+    bool comma = config && strcmp(config, "locale") == 0;
+    if (comma)
+        setlocale(LC_ALL, "");
     if (config && *config >= '0' && *config <= '9')
         dim = (size_t)strtoul(config, NULL, 10);
-    else if (config && strcmp(config, "broken") != 0 && strcmp(config, "names") != 0) {
+    else if (config && !comma && strcmp(config, "broken") != 0 && strcmp(config, "names") != 0) {
         snprintf(error, error_size, "found the configuration \"%s\", expected a dimension", config);
         return 1;
     }
