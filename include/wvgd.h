@@ -16,7 +16,8 @@
  * thread at a time, and starts threads of its own only if the option `threads` says so; different fits are
  * independent. A child of fork has the fit, but goes on with it in one thread.
  * Every call that can fail returns a wvgd_status and fills *error (which may be NULL) with a sentence for the user.
- * The same seed gives the same bits as long as the BLAS does; a threaded BLAS should be told to use one thread. */
+ * A NULL where a pointer is needed is WVGD_E_ARGUMENT; functions without a status do nothing then, and return NULL or
+ * 0. The same seed gives the same bits as long as the BLAS does; a threaded BLAS should be told to use one thread. */
 #ifndef WVGD_H
 #define WVGD_H
 
@@ -91,7 +92,7 @@ typedef struct wvgd_options {
     size_t threads; /* over cells, components and blocks of points; wvgd_model_threads shares the model's
                      * work. Results do not depend on it */
     /* not settable by name */
-    const double *metric;              /* mahalanobis: [D][D] positive definite, c = (a-b)' metric (a-b);
+    const double *metric;              /* mahalanobis: [D][D] symmetric positive definite, c = (a-b)' metric (a-b);
                                         * NULL: follows the posterior */
     wvgd_cost_function *cost_function; /* callback cost; called by the thread that runs the fit only,
                                         * which then starts no others */
@@ -128,7 +129,7 @@ void wvgd_free(wvgd_fit *fit); /* accepts NULL */
 
 /* Why a run has ended, or that it has not. */
 typedef enum { WVGD_RUNNING, WVGD_CONVERGED, WVGD_MAX_ITER, WVGD_TIME_UP, WVGD_STOPPED } wvgd_stop;
-const char *wvgd_stop_name(wvgd_stop stop); /* "running", "converged", "max_iter", "time_up", "stopped" */
+const char *wvgd_stop_name(wvgd_stop stop); /* "running", "converged", "max_iter", "time_up", "stopped", "unknown" */
 
 /* One batch in two halves. wvgd_ask gives n points z[n][D], valid until wvgd_tell; with *gradient set, tell
  * wants their gradients too (else its grad may be NULL). Asking again without telling gives the same

@@ -47,13 +47,14 @@ void wvgd_model_close(wvgd_model *model);
 typedef double wvgd_point_density(void *self, const double *z, double *grad);
 
 /* Makes *model out of a function of one point. self is passed on and must outlive the model.
- * Returns 0, or -1 without memory. */
+ * Returns 0, or -1 without memory, or if model or density is NULL. */
 int wvgd_model_pointwise(wvgd_model *model, size_t dim, wvgd_point_density *density, void *self, bool has_gradient);
 
 /* Makes *model out of *inner, with each batch cut into chunks of WVGD_CHUNK points (fewer if the batch is small)
  * that `threads` threads share; results are the same bits for every number of threads. *inner is copied; what it
  * points to must outlive the model, and closing the model does not close it. A model that is not thread_safe is
- * served by one thread. Returns 0, or -1 if there is no memory. */
+ * served by one thread. Returns 0, or -1 if there is no memory, or model or inner is
+ * NULL. */
 enum { WVGD_CHUNK = 64 };
 int wvgd_model_threads(wvgd_model *model, const wvgd_model *inner, unsigned threads);
 

@@ -19,7 +19,7 @@ static int log_density(void *self, size_t n, const double *z, double *log_p, dou
 
 int wvgd_model_pointwise(wvgd_model *model, size_t dim, wvgd_point_density *density, void *self, bool has_gradient)
 {
-    pointwise *p = malloc(sizeof *p);
+    pointwise *p = model && density ? malloc(sizeof *p) : NULL;
     if (!p)
         return -1;
     *p = (pointwise){dim, density, self};

@@ -52,7 +52,7 @@ static void close_shared(void *self)
 
 int wvgd_model_threads(wvgd_model *model, const wvgd_model *inner, unsigned threads)
 {
-    shared *s = calloc(1, sizeof *s);
+    shared *s = model && inner ? calloc(1, sizeof *s) : NULL;
     if (!s || !(s->crew = wv_thread_pool_new(inner->thread_safe ? threads : 1))) {
         free(s);
         return -1;

@@ -39,6 +39,9 @@ static void find_cells(const wvgd_fit *f, size_t n, const double *x, const neare
 
 wvgd_status wvgd_cell(const wvgd_fit *f, size_t n, const double *z, size_t *cell, wvgd_error *error)
 {
+    if (wv_missing(error, "wvgd_cell", "fit", f) || (n && wv_missing(error, "wvgd_cell", "z", z)) ||
+        (n && wv_missing(error, "wvgd_cell", "cell", cell)))
+        return WVGD_E_ARGUMENT;
     wvgd_status status = ended(f, error);
     size_t mark = wv_arena_mark(f->arena), most = n < f->size.n_max ? n : f->size.n_max;
     nearest_cells at = take_cells(f, most);
@@ -54,6 +57,9 @@ wvgd_status wvgd_cell(const wvgd_fit *f, size_t n, const double *z, size_t *cell
 
 wvgd_status wvgd_mode(const wvgd_fit *fit, size_t n, const double *z, size_t *mode, wvgd_error *error)
 {
+    if (wv_missing(error, "wvgd_mode", "fit", fit) || (n && wv_missing(error, "wvgd_mode", "z", z)) ||
+        (n && wv_missing(error, "wvgd_mode", "mode", mode)))
+        return WVGD_E_ARGUMENT;
     wvgd_fit *f = (wvgd_fit *)(uintptr_t)fit; /* scratch of its own is written to */
     wvgd_status status = ended(f, error);
     if (status != WVGD_OK)
@@ -144,6 +150,9 @@ static void log_q_of_chain(const wvgd_fit *f, const chains *c, size_t j, const d
 
 wvgd_status wvgd_log_q(const wvgd_fit *f, size_t n, const double *z, double *log_q, wvgd_error *error)
 {
+    if (wv_missing(error, "wvgd_log_q", "fit", f) || (n && wv_missing(error, "wvgd_log_q", "z", z)) ||
+        (n && wv_missing(error, "wvgd_log_q", "log_q", log_q)))
+        return WVGD_E_ARGUMENT;
     wvgd_status status = ended(f, error);
     if (status != WVGD_OK)
         return status;
@@ -352,6 +361,8 @@ static void draw_some(drawing *d, size_t n, size_t *cell)
  * it are the same however many are asked for. */
 wvgd_status wvgd_sample(const wvgd_fit *f, uint64_t stream, size_t n, double *z, size_t *cell, wvgd_error *error)
 {
+    if (wv_missing(error, "wvgd_sample", "fit", f) || (n && wv_missing(error, "wvgd_sample", "z", z)))
+        return WVGD_E_ARGUMENT;
     wvgd_status status = ended(f, error);
     if (status != WVGD_OK)
         return status;
@@ -373,6 +384,8 @@ wvgd_status wvgd_sample(const wvgd_fit *f, uint64_t stream, size_t n, double *z,
 
 wvgd_status wvgd_resample(const wvgd_fit *f, uint64_t stream, size_t n, double *z, size_t *index, wvgd_error *error)
 {
+    if (wv_missing(error, "wvgd_resample", "fit", f) || (n && wv_missing(error, "wvgd_resample", "z", z)))
+        return WVGD_E_ARGUMENT;
     wvgd_status status = ended(f, error);
     if (status != WVGD_OK)
         return status;
@@ -405,12 +418,16 @@ wvgd_status wvgd_resample(const wvgd_fit *f, uint64_t stream, size_t n, double *
 
 const double *wvgd_draw_weights(const wvgd_fit *f)
 {
-    return f->stage == WV_DONE ? f->closing.calibrated : NULL;
+    return f && f->stage == WV_DONE ? f->closing.calibrated : NULL;
 }
 
 wvgd_status wvgd_expect(const wvgd_fit *fit, size_t m, const double *value, double *mean, double *var, double *mcse,
                         wvgd_error *error)
 {
+    if (wv_missing(error, "wvgd_expect", "fit", fit) || (m && wv_missing(error, "wvgd_expect", "value", value)) ||
+        (m && wv_missing(error, "wvgd_expect", "mean", mean)) || (m && wv_missing(error, "wvgd_expect", "var", var)) ||
+        (m && wv_missing(error, "wvgd_expect", "mcse", mcse)))
+        return WVGD_E_ARGUMENT;
     wvgd_fit *f = (wvgd_fit *)(uintptr_t)fit; /* scratch of its own is written to */
     wvgd_status status = ended(f, error);
     if (status != WVGD_OK)
@@ -425,6 +442,8 @@ wvgd_status wvgd_expect(const wvgd_fit *fit, size_t m, const double *value, doub
 wvgd_status wvgd_draws(const wvgd_fit *f, size_t *n, const double **z, const double **log_p, const double **log_w,
                        const uint32_t **cell, wvgd_error *error)
 {
+    if (wv_missing(error, "wvgd_draws", "fit", f))
+        return WVGD_E_ARGUMENT;
     wvgd_status status = ended(f, error);
     if (status != WVGD_OK)
         return status;

@@ -15,6 +15,13 @@ wvgd_status wv_fail(wvgd_error *error, wvgd_status code, const char *format, ...
     return code;
 }
 
+bool wv_missing(wvgd_error *error, const char *function, const char *name, const void *argument)
+{
+    if (!argument)
+        wv_fail(error, WVGD_E_ARGUMENT, "%s: the argument %s is NULL", function, name);
+    return !argument;
+}
+
 size_t wv_times(size_t a, size_t b)
 {
     return b && a > SIZE_MAX / b ? SIZE_MAX : a * b;

@@ -206,6 +206,23 @@ double wv_fit_cheap(const wvgd_fit *f)
 }
 
 /* ---- new --------------------------------------------------------------------------------------------------------- */
+/* A given metric has finite entries and is symmetric, but for rounding. Whether it is positive definite shows later. */
+static wvgd_status check_metric(const double *metric, size_t D, wvgd_error *error)
+{
+    const double rounding = 1e-10;
+    for (size_t i = 0; i < D; i++)
+        for (size_t k = 0; k <= i; k++) {
+            double below = metric[i * D + k], above = metric[k * D + i];
+            if (!(fabs(below - above) <= rounding * fmax(fabs(below), fabs(above))))
+                return wv_fail(
+                    error, WVGD_E_ARGUMENT,
+                    "the metric has %.17g in row %zu, column %zu and %.17g in row %zu, column %zu: it must be "
+                    "symmetric, finite and positive definite",
+                    below, i + 1, k + 1, above, k + 1, i + 1);
+        }
+    return WVGD_OK;
+}
+
 static wvgd_status check(const wvgd_model *model, const wvgd_options *o, const double *z0, wvgd_error *error)
 {
     wvgd_status status = wv_options_check(o, error);
@@ -227,12 +244,13 @@ static wvgd_status check(const wvgd_model *model, const wvgd_options *o, const d
                        model->dim, WV_DENSE);
     if (o->estimator == WVGD_REPARAM && o->family == WVGD_LOWRANK)
         return wv_fail(error, WVGD_E_ARGUMENT, "estimator reparam works with family diag or full, not lowrank");
+    bool metric = o->metric && o->cost == WVGD_MAHALANOBIS && model->dim <= WV_DENSE;
     for (size_t i = 0; z0 && i < wv_times(o->particles, model->dim); i++)
         if (!isfinite(z0[i]))
             return wv_fail(error, WVGD_E_ARGUMENT,
                            "starting particle %zu has coordinate %zu = %g: expected a finite number",
                            i / model->dim + 1, i % model->dim + 1, z0[i]);
-    return WVGD_OK;
+    return metric ? check_metric(o->metric, model->dim, error) : WVGD_OK;
 }
 
 /* Draws a component and iteration, where the user leaves it to us: enough for the regressions of D gradients
@@ -384,6 +402,8 @@ static void place(wvgd_fit *f, const double *z0)
 
 wvgd_fit *wvgd_new(const wvgd_model *model, const wvgd_options *options, const double *z0, wvgd_error *error)
 {
+    if (wv_missing(error, "wvgd_new", "model", model) || wv_missing(error, "wvgd_new", "options", options))
+        return NULL;
     if (check(model, options, z0, error) != WVGD_OK)
         return NULL;
     wvgd_fit *f = calloc(1, sizeof *f);
@@ -422,6 +442,9 @@ wvgd_fit *wvgd_new(const wvgd_model *model, const wvgd_options *options, const d
 /* ---- ask and tell ------------------------------------------------------------------------------------------------ */
 wvgd_status wvgd_ask(wvgd_fit *f, size_t *n, const double **z, bool *gradient, wvgd_error *error)
 {
+    if (wv_missing(error, "wvgd_ask", "fit", f) || wv_missing(error, "wvgd_ask", "n", n) ||
+        wv_missing(error, "wvgd_ask", "z", z) || wv_missing(error, "wvgd_ask", "gradient", gradient))
+        return WVGD_E_ARGUMENT;
     const stage *now = &stages[f->stage];
     *n = 0;
     *z = NULL;
@@ -476,6 +499,8 @@ static void end_now(wvgd_fit *f, wvgd_stop stop)
 
 wvgd_status wvgd_tell(wvgd_fit *f, const double *log_p, const double *grad, wvgd_error *error)
 {
+    if (wv_missing(error, "wvgd_tell", "fit", f))
+        return WVGD_E_ARGUMENT;
     const stage *now = &stages[f->stage];
     bool gradient = now->gradient && f->model.has_gradient;
     if (!f->asked)
@@ -503,11 +528,14 @@ static double clock_seconds(void)
 
 void wvgd_stop_now(wvgd_fit *f)
 {
-    end_now(f, WVGD_STOPPED);
+    if (f)
+        end_now(f, WVGD_STOPPED);
 }
 
 wvgd_status wvgd_step(wvgd_fit *f, wvgd_error *error)
 {
+    if (wv_missing(error, "wvgd_step", "fit", f))
+        return WVGD_E_ARGUMENT;
     double begin = clock_seconds();
     size_t n;
     const double *z;
@@ -532,6 +560,8 @@ wvgd_status wvgd_step(wvgd_fit *f, wvgd_error *error)
 
 wvgd_status wvgd_run(wvgd_fit *f, wvgd_progress_callback *callback, void *self, wvgd_error *error)
 {
+    if (wv_missing(error, "wvgd_run", "fit", f))
+        return WVGD_E_ARGUMENT;
     while (f->stage != WV_DONE) {
         wvgd_status status = wvgd_step(f, error);
         if (status != WVGD_OK)
@@ -546,6 +576,10 @@ wvgd_status wvgd_run(wvgd_fit *f, wvgd_progress_callback *callback, void *self, 
 
 void wvgd_get_progress(const wvgd_fit *f, wvgd_progress *p)
 {
+    if (p && !f)
+        *p = (wvgd_progress){stages[WV_DONE].name, 0, 0, 0, 0, NAN, NAN, NAN};
+    if (!p || !f)
+        return;
     *p = (wvgd_progress){stages[f->stage].name, f->count.iteration, f->opt.max_iter,  f->count.evaluations,
                          f->count.seconds,      f->last.pelbo,      f->last.pelbo_se, f->last.ess};
 }
@@ -553,7 +587,7 @@ void wvgd_get_progress(const wvgd_fit *f, wvgd_progress *p)
 const char *wvgd_stop_name(wvgd_stop stop)
 {
     static const char *const names[] = {"running", "converged", "max_iter", "time_up", "stopped"};
-    return names[stop];
+    return (size_t)stop < sizeof names / sizeof *names ? names[stop] : "unknown";
 }
 
 const char *wvgd_version(void)

@@ -76,6 +76,8 @@ const wvgd_option_info *wvgd_options_describe(size_t i)
 
 void wvgd_options_init(wvgd_options *options)
 {
+    if (!options)
+        return;
     memset(options, 0, sizeof *options);
     options->size = sizeof *options;
     for (size_t i = 0; i < ROWS; i++)
@@ -174,6 +176,9 @@ static wvgd_status set_number(const row *r, void *field, const char *value, wvgd
 
 wvgd_status wvgd_options_set(wvgd_options *options, const char *name, const char *value, wvgd_error *error)
 {
+    if (wv_missing(error, "wvgd_options_set", "options", options) ||
+        wv_missing(error, "wvgd_options_set", "name", name) || wv_missing(error, "wvgd_options_set", "value", value))
+        return WVGD_E_ARGUMENT;
     const row *r = find(name);
     if (!r)
         return wv_fail(error, WVGD_E_ARGUMENT, "there is no option '%.60s'", name);
@@ -189,6 +194,9 @@ wvgd_status wvgd_options_set(wvgd_options *options, const char *name, const char
 
 wvgd_status wvgd_options_get(const wvgd_options *options, const char *name, char *text, size_t size, wvgd_error *error)
 {
+    if (wv_missing(error, "wvgd_options_get", "options", options) ||
+        wv_missing(error, "wvgd_options_get", "name", name) || wv_missing(error, "wvgd_options_get", "text", text))
+        return WVGD_E_ARGUMENT;
     const row *r = find(name);
     if (!r)
         return wv_fail(error, WVGD_E_ARGUMENT, "there is no option '%.60s'", name);

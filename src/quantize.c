@@ -11,6 +11,8 @@
 
 wvgd_fit *wvgd_quantize(const wvgd_fit *fit, const wvgd_options *options, wvgd_error *error)
 {
+    if (wv_missing(error, "wvgd_quantize", "fit", fit) || wv_missing(error, "wvgd_quantize", "options", options))
+        return NULL;
     if (fit->stage != WV_DONE || !fit->staged) {
         wv_fail(error, WVGD_E_ARGUMENT, "other cells can be had from a staged fit that has ended: this one is %s",
                 fit->staged ? "not at its end" : "of the joint solver");

@@ -12,6 +12,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 __attribute__((format(printf, 2, 3))) static void add_warning(wvgd_fit *f, const char *format, ...)
 {
@@ -150,6 +151,10 @@ static void fill_views(wvgd_fit *f)
 
 void wvgd_get_results(const wvgd_fit *fit, wvgd_results *r)
 {
+    if (r && !fit)
+        memset(r, 0, sizeof *r);
+    if (!r || !fit)
+        return;
     wvgd_fit *f = (wvgd_fit *)(uintptr_t)fit; /* the views below are filled on demand, in memory of the fit's own */
     fill_views(f);
     warnings(f);
@@ -210,6 +215,8 @@ void wvgd_get_results(const wvgd_fit *fit, wvgd_results *r)
 
 wvgd_status wvgd_component_cov(const wvgd_fit *f, size_t j, double *cov, wvgd_error *error)
 {
+    if (wv_missing(error, "wvgd_component_cov", "fit", f) || wv_missing(error, "wvgd_component_cov", "cov", cov))
+        return WVGD_E_ARGUMENT;
     if (j >= f->N)
         return wv_fail(error, WVGD_E_ARGUMENT, "component %zu: there are %zu", j, f->N);
     wv_gaussian q = wv_partition_component(&f->cells, j);
@@ -219,11 +226,12 @@ wvgd_status wvgd_component_cov(const wvgd_fit *f, size_t j, double *cov, wvgd_er
 
 const wvgd_trace_row *wvgd_trace(const wvgd_fit *f, size_t *rows)
 {
-    *rows = f->trace.rows;
-    return f->trace.row;
+    if (rows)
+        *rows = f ? f->trace.rows : 0;
+    return f ? f->trace.row : NULL;
 }
 
 const double *wvgd_trace_beta(const wvgd_fit *f)
 {
-    return f->trace.beta;
+    return f ? f->trace.beta : NULL;
 }

@@ -164,11 +164,13 @@ static size_t size_of(wvgd_fit *f)
 
 size_t wvgd_save_size(const wvgd_fit *fit)
 {
-    return size_of((wvgd_fit *)(uintptr_t)fit); /* an archive that counts or writes changes nothing */
+    return !fit ? 0 : size_of((wvgd_fit *)(uintptr_t)fit); /* an archive that counts or writes changes nothing */
 }
 
 wvgd_status wvgd_save(const wvgd_fit *fit, void *buffer, size_t size, wvgd_error *error)
 {
+    if (wv_missing(error, "wvgd_save", "fit", fit) || wv_missing(error, "wvgd_save", "buffer", buffer))
+        return WVGD_E_ARGUMENT;
     wvgd_fit *f = (wvgd_fit *)(uintptr_t)fit;
     if (size != size_of(f))
         return wv_fail(error, WVGD_E_ARGUMENT, "the buffer has %zu bytes: expected %zu, as wvgd_save_size says", size,
@@ -192,6 +194,8 @@ wvgd_status wvgd_save(const wvgd_fit *fit, void *buffer, size_t size, wvgd_error
 
 wvgd_status wvgd_restore(wvgd_fit *f, const void *buffer, size_t size, wvgd_error *error)
 {
+    if (wv_missing(error, "wvgd_restore", "fit", f) || wv_missing(error, "wvgd_restore", "buffer", buffer))
+        return WVGD_E_ARGUMENT;
     header h;
     uint64_t sum;
     const unsigned char *from = buffer;
