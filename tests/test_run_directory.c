@@ -563,8 +563,9 @@ static void damaged_checkpoints_are_refused(void **state)
 
 /* ---- run.json ---------------------------------------------------------------------------------------------------- */
 enum { N = 2, D = 2, DRAWS = 5 };
-static double z[N * D] = {0.1, -1.0 / 3, 1e300, DBL_MIN}, beta[N] = {0.7, 0.3}, tiny[N] = {DBL_TRUE_MIN, 1e-5},
-                    mixed[N] = {-INFINITY, -2.5}, missing[N] = {NAN, 0.2}, sd[N * D] = {1, 2, 3, 4};
+static double z[N * D] = {0.1, -1.0 / 3, 1e300, DBL_MIN}, none[N] = {0, 0}, beta[N] = {0.7, 0.3},
+                    tiny[N] = {DBL_TRUE_MIN, 1e-5}, mixed[N] = {-INFINITY, -2.5}, missing[N] = {NAN, 0.2},
+                    sd[N * D] = {1, 2, 3, 4};
 
 static wvgd_results example(void)
 {
@@ -583,6 +584,7 @@ static wvgd_results example(void)
                           .cell_ess = beta,
                           .cell_pareto_k = missing,
                           .mu = z,
+                          .limit = none,
                           .sd = sd,
                           .pelbo = {-12.345678901234567, 0.01},
                           .pelbo_beta = {-13, 0.01},
