@@ -140,6 +140,30 @@ attack "quantize" run "$wvgd" quantize converged --particles 2 --quiet --out are
 begin_with other
 attack "quantize --overwrite" run "$wvgd" quantize converged --particles 2 --quiet --overwrite --out area
 
+# A reader that is killed while it completes what another process has begun.
+begin_with other
+for k in $(seq 100); do
+    put_start
+    KILL_AT=$k LD_PRELOAD=$shim "$wvgd" fit "${mixture[@]}" --particles 2 --output-draws 20 --overwrite --out area >stdout 2>stderr &
+    wait $! 2>/dev/null
+    [ ! -e area/.wvgd-commit ] || break
+done
+rm -rf start && mv area start
+put_start
+expect 0 silence "$wvgd" summary area
+content_of_run area >new.txt 2>&1
+cp new.txt old.txt
+for k in $(seq 100); do
+    put_start
+    KILL_AT=$k LD_PRELOAD=$shim "$wvgd" summary area >stdout 2>stderr &
+    wait $! 2>/dev/null
+    [ $? = 137 ] || break
+    after_kill run "summary, call $k" "$wvgd" fit --resume area --quiet
+done
+[ "$k" -gt 5 ] || complain "summary has nothing to complete"
+all_kills=$((all_kills + k - 1))
+echo "summary of a run that is half in place: $((k - 1)) kills"
+
 # ---- files -------------------------------------------------------------------------------------------------------------------------
 rm -rf start && mkdir start && echo old >start/out.csv
 attack "sample --out" files "$wvgd" sample converged -n 50 --out area/out.csv
