@@ -17,7 +17,27 @@ bool wv_batch_new(wv_batch *b, size_t n, size_t D, size_t N, bool gradients)
     b->index = calloc(wv_times(2, n), sizeof *b->index);
     b->cell = b->index;
     b->stratum = b->index ? b->index + n : NULL;
+    b->own.x = b->x;
+    b->own.log_p = b->log_p;
+    b->own.grad = b->grad;
+    b->own.stratum = b->stratum;
     return b->memory && b->index;
+}
+
+void wv_batch_put(wv_batch *b, const wv_batch *place)
+{
+    b->x = place->x;
+    b->log_p = place->log_p;
+    b->grad = place->grad;
+    b->stratum = place->stratum;
+}
+
+void wv_batch_put_back(wv_batch *b)
+{
+    b->x = b->own.x;
+    b->log_p = b->own.log_p;
+    b->grad = b->own.grad;
+    b->stratum = b->own.stratum;
 }
 
 void wv_batch_free(wv_batch *b)

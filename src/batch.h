@@ -17,11 +17,19 @@ typedef struct {
     double *sum_u;        /* [N] sum over all points of q_j / m */
     double *memory;       /* of a batch that owns its arrays */
     uint32_t *index;
+    struct {
+        double *x, *log_p, *grad;
+        uint32_t *stratum;
+    } own; /* its own arrays, while points and answers stand elsewhere */
 } wv_batch;
 
 /* Room for n points in D dimensions, and for sums over N cells; false without memory. */
 bool wv_batch_new(wv_batch *b, size_t n, size_t D, size_t N, bool gradients);
 void wv_batch_free(wv_batch *b);
+
+/* Points, answers and strata are made and told in the arrays of `place`, without a copy; and in its own again. */
+void wv_batch_put(wv_batch *b, const wv_batch *place);
+void wv_batch_put_back(wv_batch *b);
 
 /* Points of a batch listed by cell: those of cell j are order[start[j]] .. order[start[j + 1] - 1]. */
 typedef struct {

@@ -156,7 +156,7 @@ void wvgd_free(wvgd_fit *f)
     wv_joint_free(&f->joint);
     wv_trace_free(&f->trace);
     wv_views_free(&f->views);
-    wv_batch_free(&f->own);
+    wv_batch_free(&f->b);
     wv_proposals_free(&f->proposals);
     free(f);
 }
@@ -345,7 +345,7 @@ static bool make_parts(wvgd_fit *f)
            wv_tail_probe_new(&f->probe, d) && wv_cell_target_new(&f->target, D, f->staged ? K : 0) &&
            wv_cell_refine_new(&f->refine, D, wv_cell_refine_proposals(f), pilot) &&
            wv_closing_new(&f->closing, closing_shape(f)) && wv_staged_closing_new(&f->wide, f->staged ? D : 0) &&
-           wv_batch_new(&f->own, f->size.n_max, D, f->N, f->model.has_gradient) &&
+           wv_batch_new(&f->b, f->size.n_max, D, f->N, f->model.has_gradient) &&
            wv_proposals_new(&f->proposals, f->N, f->size.made_room, WV_PIECES) &&
            wv_views_new(&f->views, f->N, wv_times(f->N, D), wv_times(f->N, f->cell_family->size(D, 0))) &&
            make_workers(f);
@@ -424,7 +424,6 @@ wvgd_fit *wvgd_new(const wvgd_model *model, const wvgd_options *options, const d
         wvgd_free(f);
         return NULL;
     }
-    f->b = f->own;
     place(f, z0);
     if (f->opt.metric && f->opt.cost == WVGD_MAHALANOBIS && (!f->dense || !given_metric(f))) {
         wv_fail(error, WVGD_E_ARGUMENT, "the metric is not positive definite, or has more than %d dimensions",

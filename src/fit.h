@@ -126,7 +126,6 @@ struct wvgd_fit {
 
     /* ---- parts ---- */
     wv_batch b;
-    wv_batch own; /* b as it was made: closing draws of the staged solver are made where they are stored */
     wv_proposals proposals;
     wv_explore explore;
     wv_modes modes;

@@ -221,7 +221,8 @@ wvgd_status wvgd_restore(wvgd_fit *f, const void *buffer, size_t size, wvgd_erro
             return wv_fail(error, WVGD_E_STATE, "the state is damaged: its counts contradict each other");
     }
     f->asked = false;
-    f->b = f->own; /* a batch that was asked for may stand in the store */
+    wv_batch_put_back(&f->b); /* one that was asked for may stand among the closing draws */
+    f->b.n = 0;
     wv_describe_weights(f);
     return WVGD_OK;
 }

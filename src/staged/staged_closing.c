@@ -128,20 +128,11 @@ void wv_staged_closing_log_density(wvgd_fit *f, size_t n, const double *x, doubl
 }
 
 /* ---- draws ------------------------------------------------------------------------------------------------------- */
-/* The batch has the points, answers and strata of another place. */
-static void place_batch(wvgd_fit *f, const wv_batch *at)
-{
-    f->b.x = at->x;
-    f->b.log_p = at->log_p;
-    f->b.grad = at->grad;
-    f->b.stratum = at->stratum;
-}
-
 /* Draws are made, and answers told, where they are stored. */
 void wv_staged_closing_draw(wvgd_fit *f, size_t n, wv_rng_use use)
 {
     wv_batch end = wv_draws_view(&f->closing.draws, f->closing.draws.n);
-    place_batch(f, &end);
+    wv_batch_put(&f->b, &end);
     propose(f, n);
     draw(f, use);
 }
@@ -153,7 +144,7 @@ bool wv_staged_closing_has_room(const wvgd_fit *f)
 
 void wv_staged_closing_take(wvgd_fit *f)
 {
-    place_batch(f, &f->own);
+    wv_batch_put_back(&f->b);
     wv_closing_take(&f->closing, f->b.n, &f->proposals);
 }
 
