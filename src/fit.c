@@ -17,6 +17,7 @@
 #include "update/update.h"
 #include "staged/modes.h"
 #include "options.h"
+#include "policy.h"
 #include "draws.h"
 #include "kmeans.h"
 #include "staged/cell_refine.h"
@@ -96,10 +97,10 @@ static size_t arena_size(const wvgd_fit *f)
     size_t N = f->N, D = f->D, n = f->size.n_max, any = n > f->size.close_max ? n : f->size.close_max,
            square = f->dense ? D * D : D, p = f->size.p_max;
     size_t points = wv_times(n + WV_BLOCK, wv_times(9, D) + 4 * f->R + 16), cells = wv_times(N, wv_times(28, D) + 64);
+    size_t regression = wv_times(p, (f->dense ? p : 0) + WV_BLOCK + 8); /* by coordinates where no matrix is formed */
     size_t target = f->staged ? wv_times(WV_BLOCK, wv_times(f->mix.room + 1, D)) + f->mix.room : 0,
            line = f->staged && D == 1 ? wv_times(f->mix.room + 2, 1024) : 0; /* quadrature on a cell */
-    return points + cells + target + line + wv_times(any, 8) + wv_times(24, square) + wv_times(p, p + WV_BLOCK + 8) +
-           65536;
+    return points + cells + target + line + wv_times(any, 8) + wv_times(24, square) + regression + 65536;
 }
 
 /* And of the caller's, beside that: the mixture at all recent draws. */
@@ -259,11 +260,20 @@ static size_t default_draws(const wvgd_options *o, size_t D)
 {
     size_t statistics = 2 * D + (o->family == WVGD_DIAG ? 0 : D * (D - 1) / 2),
            wanted = o->estimator == WVGD_SCORE ? 2 * statistics : 4 * D;
-    size_t most = D <= WV_DENSE ? 4096 : 512;
+    size_t most = D <= WV_DENSE ? 4096 : 512, room = (size_t)wv_policy.memory_draws / D;
+    most = most < room ? most : room;
     wanted = wanted < most ? wanted : most;
     /* truncated components: fewer are biased, and more iterations do not repair it */
     size_t least = o->particles > 1 ? 128 : 64;
     return wanted > least ? wanted + wanted % 2 : least;
+}
+
+/* Closing draws asked for at once: fewer in very many dimensions. */
+static size_t closing_chunk(size_t D)
+{
+    size_t room = (size_t)wv_policy.memory_closing / D, least = (size_t)wv_policy.memory_closing_least;
+    room = room > least / 4 ? room : least / 4;
+    return room < WV_CHUNK ? room : WV_CHUNK;
 }
 
 static void sizes(wvgd_fit *f)
@@ -277,13 +287,15 @@ static void sizes(wvgd_fit *f)
     f->size.M = o->draws ? o->draws : default_draws(o, D);
     size_t batch = wv_times(N, f->size.M);
     f->size.made_room = mixture_room(f) ? 2 * mixture_room(f) + 1 : 0;
-    f->size.n_max = batch > WV_CHUNK + 4 * f->size.made_room ? batch : WV_CHUNK + 4 * f->size.made_room;
+    size_t chunk = closing_chunk(D) + 4 * f->size.made_room;
+    f->size.n_max = batch > chunk ? batch : chunk;
     if (f->size.made_room && wv_draws_points(D, mixture_room(f)) > f->size.n_max)
         f->size.n_max = wv_draws_points(D, mixture_room(f));
     f->size.close_max = 100000;
     double finer = 0.02 / o->evidence_se;
     f->size.close_budget = (size_t)(30000 * fmax(1, finer * finer));
-    while (f->size.close_max > 10000 && f->size.close_max * D > 30000000)
+    while (f->size.close_max > (size_t)wv_policy.memory_closing_least &&
+           (double)f->size.close_max * (double)D > wv_policy.memory_closing)
         f->size.close_max /= 2;
     size_t full = 2 * D + wv_times(D, D - 1) / 2;
     f->size.p_max =

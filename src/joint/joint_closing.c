@@ -128,6 +128,7 @@ wvgd_status wv_joint_closing_ask(wvgd_fit *f, wvgd_error *error)
            done = 0;
     (void)error;
     n = n < WV_CHUNK ? n : WV_CHUNK;
+    n = n < f->size.n_max ? n : f->size.n_max;
     propose(f, f->cells.weight);
     for (size_t c = 0; c < f->proposals.n && at < n; c++) {
         /* first draw of this share that belongs to the chunk */
