@@ -155,9 +155,10 @@ typedef int wvgd_progress_callback(void *self, const wvgd_progress *progress);
 /* Steps until the fit has ended. callback may be NULL. */
 wvgd_status wvgd_run(wvgd_fit *fit, wvgd_progress_callback *callback, void *self, wvgd_error *error);
 
-/* Ends the iterations as if a progress callback had asked for it, between ask and tell after the tell: the closing
- * pass remains to be run by step, run, or ask and tell. Like all of this not from a signal handler or another
- * thread: there, set a flag that the callback looks at. */
+/* Ends the iterations as if a progress callback had asked for it: the next ask, tell or step sees it, step also between
+ * the calls of the model for one batch, which it then gives up. The closing pass remains to be run by step, run, or ask
+ * and tell. Unlike all else here it may be called from another thread, as long as the fit is not being freed, and from
+ * a signal handler. */
 void wvgd_stop_now(wvgd_fit *fit);
 
 void wvgd_get_progress(const wvgd_fit *fit, wvgd_progress *progress);

@@ -35,14 +35,17 @@
 typedef struct {
     const char *name;
     bool gradient; /* wants gradients where the model has them */
+    bool may_stop; /* its batch may be left undone: the closing pass does not need it */
 } stage;
 
 static const stage stages[] = {
-    [WV_EXPLORE] = {"explore", true},    [WV_FIT] = {"fit", true},         [WV_TRIAL] = {"try", true},
-    [WV_PROBE] = {"crawl", true},        [WV_CLOSING] = {"close", true},   [WV_REFINE] = {"refine", true},
-    [WV_BOUND] = {"bound", false},       [WV_PILOT] = {"pilot", true},     [WV_SEARCH] = {"fit", true},
-    [WV_SETTLE] = {"settle", true},      [WV_AVERAGE] = {"average", true}, [WV_JOINT_TRIAL] = {"close", false},
-    [WV_JOINT_FINAL] = {"close", false}, [WV_DONE] = {"done", false},
+    [WV_EXPLORE] = {"explore", true, true},     [WV_FIT] = {"fit", true, true},
+    [WV_TRIAL] = {"try", true, false},          [WV_PROBE] = {"crawl", true, false},
+    [WV_CLOSING] = {"close", true, false},      [WV_REFINE] = {"refine", true, false},
+    [WV_BOUND] = {"bound", false, false},       [WV_PILOT] = {"pilot", true, true},
+    [WV_SEARCH] = {"fit", true, true},          [WV_SETTLE] = {"settle", true, true},
+    [WV_AVERAGE] = {"average", true, true},     [WV_JOINT_TRIAL] = {"close", false, false},
+    [WV_JOINT_FINAL] = {"close", false, false}, [WV_DONE] = {"done", false, false},
 };
 
 /* The two solvers. */
@@ -450,12 +453,46 @@ wvgd_fit *wvgd_new(const wvgd_model *model, const wvgd_options *options, const d
     return f;
 }
 
+/* ---- limits ------------------------------------------------------------------------------------------------------ */
+/* Ends the iterations: from here on only the closing pass. */
+static void end_now(wvgd_fit *f, wvgd_stop stop)
+{
+    if (f->asked) {
+        f->pending = stop;
+        return;
+    }
+    if (f->stage == WV_DONE)
+        return;
+    solver_of(f)->hurry(f, stop);
+}
+
+void wvgd_stop_now(wvgd_fit *f)
+{
+    if (f)
+        atomic_store(&f->stop_asked, true);
+}
+
+/* What wvgd_stop_now has asked for, since it was last looked for. */
+static void obey(wvgd_fit *f)
+{
+    if (atomic_exchange(&f->stop_asked, false))
+        end_now(f, WVGD_STOPPED);
+}
+
+static double clock_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 /* ---- ask and tell ------------------------------------------------------------------------------------------------ */
 wvgd_status wvgd_ask(wvgd_fit *f, size_t *n, const double **z, bool *gradient, wvgd_error *error)
 {
     if (wv_missing(error, "wvgd_ask", "fit", f) || wv_missing(error, "wvgd_ask", "n", n) ||
         wv_missing(error, "wvgd_ask", "z", z) || wv_missing(error, "wvgd_ask", "gradient", gradient))
         return WVGD_E_ARGUMENT;
+    obey(f);
     const stage *now = &stages[f->stage];
     *n = 0;
     *z = NULL;
@@ -496,18 +533,6 @@ static void clean(wvgd_fit *f, const double *log_p, const double *grad)
     f->count.evaluations += b->n;
 }
 
-/* Ends the iterations: from here on only the closing pass. */
-static void end_now(wvgd_fit *f, wvgd_stop stop)
-{
-    if (f->asked) {
-        f->pending = stop;
-        return;
-    }
-    if (f->stage == WV_DONE)
-        return;
-    solver_of(f)->hurry(f, stop);
-}
-
 wvgd_status wvgd_tell(wvgd_fit *f, const double *log_p, const double *grad, wvgd_error *error)
 {
     if (wv_missing(error, "wvgd_tell", "fit", f))
@@ -523,6 +548,7 @@ wvgd_status wvgd_tell(wvgd_fit *f, const double *log_p, const double *grad, wvgd
     f->asked = false;
     f->count.batch++;
     wvgd_status status = solver_of(f)->tell(f, error);
+    obey(f);
     wvgd_stop stop = f->pending;
     f->pending = WVGD_RUNNING;
     if (stop != WVGD_RUNNING && status == WVGD_OK)
@@ -530,17 +556,27 @@ wvgd_status wvgd_tell(wvgd_fit *f, const double *log_p, const double *grad, wvgd
     return status;
 }
 
-static double clock_seconds(void)
+/* Evaluates the batch by pieces, between which it looks for a limit that has struck since `begin`. Their size is fixed,
+ * a multiple of what wvgd_model_threads hands out, and the last one is not smaller. *stop: the limit that left points
+ * undone. */
+static int evaluate(wvgd_fit *f, bool gradient, double begin, size_t *done, wvgd_stop *stop)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-void wvgd_stop_now(wvgd_fit *f)
-{
-    if (f)
-        end_now(f, WVGD_STOPPED);
+    size_t piece = (size_t)wv_policy.step_piece, n = f->b.n, D = f->D;
+    bool may_stop = stages[f->stage].may_stop && f->stop == WVGD_RUNNING;
+    int failure = 0;
+    for (*done = 0; *done < n && !failure && *stop == WVGD_RUNNING;) {
+        size_t at = *done, here = n - at < 2 * piece ? n - at : piece;
+        failure = f->model.log_density(f->model.self, here, f->b.x + at * D, f->b.log_p + at,
+                                       gradient ? f->b.grad + at * D : NULL);
+        *done += here;
+        if (!may_stop || *done == n)
+            continue;
+        if (atomic_load(&f->stop_asked))
+            *stop = WVGD_STOPPED;
+        else if (f->opt.max_seconds > 0 && f->count.seconds + clock_seconds() - begin >= f->opt.max_seconds)
+            *stop = WVGD_TIME_UP;
+    }
+    return failure;
 }
 
 wvgd_status wvgd_step(wvgd_fit *f, wvgd_error *error)
@@ -557,12 +593,20 @@ wvgd_status wvgd_step(wvgd_fit *f, wvgd_error *error)
     if (status != WVGD_OK || n == 0)
         return status;
     double asked = clock_seconds();
-    int failure = f->model.log_density(f->model.self, n, z, f->b.log_p, gradient ? f->b.grad : NULL);
+    wvgd_stop stop = WVGD_RUNNING;
+    size_t done;
+    int failure = evaluate(f, gradient, begin, &done, &stop);
     f->count.model_seconds += clock_seconds() - asked;
     if (failure)
         return wv_fail(error, WVGD_E_MODEL, "%s failed with code %d in batch %zu",
                        f->model.name ? f->model.name : "the model", failure, f->count.batch + 1);
-    status = wvgd_tell(f, f->b.log_p, f->b.grad, error);
+    if (stop == WVGD_RUNNING)
+        status = wvgd_tell(f, f->b.log_p, f->b.grad, error);
+    else { /* the batch is given up */
+        f->count.evaluations += done;
+        f->asked = false;
+        end_now(f, stop);
+    }
     f->count.seconds += clock_seconds() - begin;
     if (f->opt.max_seconds > 0 && f->count.seconds >= f->opt.max_seconds)
         end_now(f, WVGD_TIME_UP);
@@ -580,7 +624,7 @@ wvgd_status wvgd_run(wvgd_fit *f, wvgd_progress_callback *callback, void *self, 
         wvgd_progress progress;
         wvgd_get_progress(f, &progress);
         if (callback && callback(self, &progress))
-            wvgd_stop_now(f);
+            end_now(f, WVGD_STOPPED);
     }
     return WVGD_OK;
 }

@@ -29,6 +29,7 @@
 #include "update/step.h"
 #include "workers.h"
 #include "wvgd.h"
+#include <stdatomic.h>
 
 enum { WV_WARNINGS = 16, WV_REASONS = 12 };
 
@@ -117,6 +118,8 @@ struct wvgd_fit {
     /* ---- how far it has come ---- */
     wv_stage stage;
     wvgd_stop stop;
+    atomic_bool
+        stop_asked;    /* by wvgd_stop_now, perhaps in another thread; only looked at by the one that runs the fit */
     wvgd_stop pending; /* asked for between ask and tell: takes effect after the tell */
     bool asked;        /* a batch is waiting to be told */
     wv_counts count;

@@ -1,0 +1,174 @@
+/* test_limits.c - limits are seen inside a batch: a stop, from the model's call as from another thread, and the clock.
+ * `stop` names the one that struck, and a limit that does not strike changes no bit. Also: memory in many dimensions.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "wvgd.h"
+
+enum { DIM = 3, PARTICLES = 100, DRAWS = 200, PIECE = 2047 }; /* most points of one call of the model */
+
+typedef struct {
+    wvgd_fit *fit;
+    size_t stop_at;   /* calls of the model after which it asks for a stop; 0: never */
+    size_t calls;     /* so far */
+    size_t most;      /* points in one of them */
+    long nanoseconds; /* that a point takes */
+} watched;
+
+static int log_density(void *self, size_t n, const double *z, double *log_p, double *grad)
+{
+    watched *w = self;
+    w->calls++;
+    w->most = n > w->most ? n : w->most;
+    if (w->calls == w->stop_at)
+        wvgd_stop_now(w->fit);
+    nanosleep(&(struct timespec){0, (long)n * w->nanoseconds}, NULL);
+    for (size_t i = 0; i < n; i++) {
+        log_p[i] = 0;
+        for (size_t d = 0; d < DIM; d++) {
+            log_p[i] -= 0.5 * z[i * DIM + d] * z[i * DIM + d];
+            if (grad)
+                grad[i * DIM + d] = -z[i * DIM + d];
+        }
+    }
+    return 0;
+}
+
+/* Of the joint solver without exploration: the first batch has PARTICLES * DRAWS points. */
+static wvgd_fit *new_fit(watched *w, double max_seconds)
+{
+    wvgd_model model = {.name = "watched", .dim = DIM, .log_density = log_density, .self = w, .has_gradient = true};
+    wvgd_options o;
+    wvgd_options_init(&o);
+    o.solver = WVGD_JOINT;
+    o.init = WVGD_INIT_NORMAL;
+    o.particles = PARTICLES;
+    o.draws = DRAWS;
+    o.max_iter = 3;
+    o.max_seconds = max_seconds;
+    w->fit = wvgd_new(&model, &o, NULL, NULL);
+    assert_non_null(w->fit);
+    return w->fit;
+}
+
+static wvgd_results run(wvgd_fit *fit)
+{
+    wvgd_results r;
+    wvgd_error error;
+    assert_int_equal(wvgd_run(fit, NULL, NULL, &error), WVGD_OK);
+    wvgd_get_results(fit, &r);
+    return r;
+}
+
+static void a_stop_is_seen_inside_a_batch(void **state)
+{
+    (void)state;
+    watched w = {.stop_at = 1};
+    wvgd_fit *fit = new_fit(&w, 0);
+    assert_int_equal(wvgd_step(fit, NULL), WVGD_OK);
+    assert_int_equal(w.calls, 1); /* the rest of the batch is given up */
+    wvgd_results r = run(fit);
+    assert_int_equal(r.stop, WVGD_STOPPED);
+    assert_true(w.most <= PIECE);
+    assert_int_equal(r.iterations, 0);
+    wvgd_free(fit);
+}
+
+static void the_clock_is_seen_inside_a_batch(void **state)
+{
+    (void)state;
+    watched w = {.nanoseconds = 20000};
+    wvgd_fit *fit = new_fit(&w, 0.03); /* the first batch would take 0.4 s */
+    assert_int_equal(wvgd_step(fit, NULL), WVGD_OK);
+    wvgd_progress p;
+    wvgd_get_progress(fit, &p);
+    assert_true(p.evaluations > 0 && p.evaluations < PARTICLES * DRAWS);
+    assert_int_equal(run(fit).stop, WVGD_TIME_UP);
+    wvgd_free(fit);
+}
+
+static void *stop_later(void *context)
+{
+    nanosleep(&(struct timespec){0, 60000000}, NULL);
+    wvgd_stop_now(context);
+    return NULL;
+}
+
+static void another_thread_may_stop_a_run(void **state)
+{
+    (void)state;
+    watched w = {.nanoseconds = 10000};
+    wvgd_fit *fit = new_fit(&w, 0);
+    pthread_t other;
+    assert_int_equal(pthread_create(&other, NULL, stop_later, fit), 0);
+    wvgd_results r = run(fit);
+    pthread_join(other, NULL);
+    assert_int_equal(r.stop, WVGD_STOPPED);
+    wvgd_free(fit);
+}
+
+static void a_limit_that_does_not_strike_changes_nothing(void **state)
+{
+    (void)state;
+    watched free_of = {0}, within = {0};
+    wvgd_fit *a = new_fit(&free_of, 0), *b = new_fit(&within, 1e6);
+    wvgd_results r = run(a), s = run(b);
+    assert_int_equal(r.stop, WVGD_MAX_ITER);
+    assert_int_equal(s.stop, WVGD_MAX_ITER);
+    assert_int_equal(r.evaluations, s.evaluations);
+    assert_memory_equal(r.z, s.z, PARTICLES * DIM * sizeof *r.z);
+    assert_memory_equal(r.beta, s.beta, PARTICLES * sizeof *r.beta);
+    assert_memory_equal(&r.evidence, &s.evidence, sizeof r.evidence);
+    wvgd_free(a);
+    wvgd_free(b);
+}
+
+/* Diagonal and low-rank components in 100,000 dimensions need no matrix: 337 GB would be one. */
+static void memory_is_linear_in_the_dimension(void **state)
+{
+    (void)state;
+#ifdef __SANITIZE_ADDRESS__
+    skip(); /* its shadow alone is larger than the limit */
+#endif
+    const rlim_t most = (rlim_t)12 << 30;
+    struct rlimit before, small;
+    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+    small = before;
+    small.rlim_cur = before.rlim_max < most ? before.rlim_max : most;
+    for (wvgd_family family = WVGD_DIAG; family <= WVGD_LOWRANK; family += WVGD_LOWRANK - WVGD_DIAG) {
+        wvgd_model model = {.dim = 100000, .log_density = log_density, .has_gradient = true};
+        wvgd_options o;
+        wvgd_error error = {0};
+        wvgd_options_init(&o);
+        o.particles = 1;
+        o.family = family;
+        assert_int_equal(setrlimit(RLIMIT_AS, &small), 0);
+        wvgd_fit *fit = wvgd_new(&model, &o, NULL, &error);
+        assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+        if (!fit)
+            print_error("%s\n", error.text);
+        assert_non_null(fit);
+        wvgd_free(fit);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_stop_is_seen_inside_a_batch),
+        cmocka_unit_test(the_clock_is_seen_inside_a_batch),
+        cmocka_unit_test(another_thread_may_stop_a_run),
+        cmocka_unit_test(a_limit_that_does_not_strike_changes_nothing),
+        cmocka_unit_test(memory_is_linear_in_the_dimension),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
