@@ -6,7 +6,7 @@
 # make stan-tools installs what `wvgd stan` compiles Stan programs with (Debian's rstan: large)
 # make figures    all experiments of the paper: tables and figures in figures/ (half an hour)
 # make bench      speed against peers and limits as one table, also in bench/results.md (20 minutes; bench-quick: one); bench-peers installs the peers
-# make fingerprints  writes the hashes of results that test_fingerprint compares with (CONTRIBUTING.md); tools/compare-fingerprints says what changed
+# make fingerprints  writes the hashes of results that test_fingerprint compares with (CONTRIBUTING.md); scripts/compare-fingerprints says what changed
 # make check-clang, format, packages, clean
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
@@ -26,13 +26,13 @@ cmake:
 	@command -v cmake >/dev/null || { echo "There is no cmake: 'make packages' installs it, and all else that wvgd needs." >&2; exit 1; }
 
 packages:
-	@tools/install-packages
+	@scripts/install-packages
 
 build-packages:
-	@tools/install-packages build
+	@scripts/install-packages build
 
 stan-tools:
-	@tools/install-packages stan
+	@scripts/install-packages stan
 
 test: packages cmake
 	$(call build,build,-DWVGD_TESTS=ON -DWVGD_EXAMPLES=ON -DWVGD_CHECKS=ON)
@@ -64,8 +64,8 @@ bench-quick: cmake
 	bench/run --quick
 
 bench-peers:
-	@tools/install-packages peers
-	@tools/install-packages stan
+	@scripts/install-packages peers
+	@scripts/install-packages stan
 
 figures: packages cmake
 	$(call build,build,,--target wvgd_main)

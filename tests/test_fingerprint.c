@@ -7,7 +7,7 @@
  *     test_fingerprint            compares; exit 0: equal, 1: not, 77: cannot be compared here (the
  *                                 reason is printed)
  *     test_fingerprint --write    writes the file anew (make fingerprints)
- *     test_fingerprint --values   prints all values as well, for tools/compare-fingerprints
+ *     test_fingerprint --values   prints all values as well, for scripts/compare-fingerprints
  *
  * Bits depend on the instruction set, the BLAS kernels, the compiler and the C library. The first two are forced:
  * the linker puts __wrap_wv_instructions_best in the place of the library's choice, and OpenBLAS gets the kernels of
@@ -658,7 +658,7 @@ static int compare(const results *r)
         return SKIPPED;
     }
     fprintf(stderr,
-            "test_fingerprint: %zu of %zu results have changed (%zu in the file). tools/compare-fingerprints says by "
+            "test_fingerprint: %zu of %zu results have changed (%zu in the file). scripts/compare-fingerprints says by "
             "how much. If they were meant to, `make fingerprints` writes the new ones.\n",
             changed, r->n, n);
     return EXIT_FAILURE;
