@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "thread_pool.h"
-#include "fit.h"
+#include "workers.h"
 #include "support/targets.h"
 #include "wvgd.h"
 
@@ -141,6 +141,54 @@ static void threads_that_do_not_start(void **state)
     }
 }
 
+/* ---- workers ----------------------------------------------------------------------------------------------------- */
+enum { TAKEN = 500 };
+
+/* Fills scratch with its number, and looks whether somebody else has written there. */
+static void fill(wv_arena *arena, void *context, size_t index)
+{
+    counts *c = context;
+    size_t mark = wv_arena_mark(arena);
+    double *mine = wv_arena_take(arena, TAKEN);
+    c->wrong = c->wrong || mark != 0;
+    for (size_t i = 0; i < TAKEN; i++)
+        mine[i] = (double)index;
+    for (size_t i = 0; i < TAKEN; i++)
+        c->wrong = c->wrong || mine[i] != (double)index;
+    c->done[index]++;
+    wv_arena_release(arena, mark);
+}
+
+/* A task that shares its own work does that alone, in the arena of its worker. */
+static void fill_again(wv_arena *arena, void *context, size_t index)
+{
+    wv_workers one = wv_workers_one(&arena);
+    counts inside = {0};
+    (void)index;
+    wv_workers_share(&one, 3, 1e9, fill, &inside);
+    *(bool *)context = *(bool *)context || inside.wrong || inside.done[0] + inside.done[1] + inside.done[2] != 3;
+}
+
+static void workers_with_arenas(void **state)
+{
+    (void)state;
+    static counts c;
+    for (size_t wanted = 0; wanted <= 5; wanted++) {
+        wv_workers w;
+        bool wrong = false;
+        assert_true(wv_workers_new(&w, wanted, (wv_workers_room){TAKEN, TAKEN}));
+        assert_int_equal(w.n, wanted ? wanted : 1);
+        c = (counts){0};
+        wv_workers_share(&w, TASKS, 1e9, fill, &c);
+        for (size_t i = 0; i < TASKS; i++)
+            assert_int_equal(c.done[i], 1);
+        assert_false(c.wrong);
+        wv_workers_share(&w, 20, 1e9, fill_again, &wrong);
+        assert_false(wrong);
+        wv_workers_free(&w);
+    }
+}
+
 /* ---- fits -------------------------------------------------------------------------------------------------------- */
 typedef struct {
     const char *name;
@@ -175,7 +223,6 @@ static wvgd_fit *make(const way *w, size_t threads)
     wvgd_fit *fit = wvgd_new(w->model, &o, NULL, &error);
     if (!fit)
         fail_msg("%s: %s", w->name, error.text);
-    assert_int_equal(fit->workers.n, w->cost == WVGD_CALLBACK ? 1 : threads);
     return fit;
 }
 
@@ -224,16 +271,20 @@ enum { LOOKS = 3 };
 
 static size_t run(const way *w, size_t threads, const size_t look[LOOKS], saved out[LOOKS])
 {
+    int before = startable;
     wvgd_fit *fit = make(w, threads);
     size_t n = 0, settling = 0;
     for (; batch(w, fit); n++) {
-        settling += fit->stage == WV_SETTLE;
+        wvgd_progress p;
+        wvgd_get_progress(fit, &p);
+        settling += !strcmp(p.stage, "settle");
         for (size_t k = 0; look && k < LOOKS; k++)
             if (n + 1 == look[k])
                 out[k] = save(fit);
     }
     if (w->settles)
         assert_true(settling > 0);
+    assert_int_equal(before - startable, w->cost == WVGD_CALLBACK ? 0 : threads - 1);
     wvgd_free(fit);
     return n;
 }
@@ -483,15 +534,11 @@ static void fits_without_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(threads_without_room),
-        cmocka_unit_test(every_task_once),
-        cmocka_unit_test(threads_that_do_not_start),
-        cmocka_unit_test(joint_fits),
-        cmocka_unit_test(staged_fits),
-        cmocka_unit_test(callback_costs),
-        cmocka_unit_test(fits_without_threads),
-        cmocka_unit_test(several_callers),
-        cmocka_unit_test(children_work_alone),
+        cmocka_unit_test(threads_without_room), cmocka_unit_test(every_task_once),
+        cmocka_unit_test(workers_with_arenas),  cmocka_unit_test(threads_that_do_not_start),
+        cmocka_unit_test(joint_fits),           cmocka_unit_test(staged_fits),
+        cmocka_unit_test(callback_costs),       cmocka_unit_test(fits_without_threads),
+        cmocka_unit_test(several_callers),      cmocka_unit_test(children_work_alone),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
