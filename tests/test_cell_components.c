@@ -1,5 +1,5 @@
-/* test_cell_bound.c - masses of components in their cells: those of a component in all cells are what counting gives,
- * and one that is nowhere near its cell gives way. */
+/* test_cell_components.c - components in their cells: masses of one in all cells are what counting gives, one that is
+ * nowhere near its cell gives way, densities are stored as they are, and steps are taken where they gain. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,7 +13,11 @@
 #include "staged/cell_bound.h"
 #include "staged/cell_draws.h"
 #include "fit.h"
+#include "nearest.h"
+#include "support/fitted.h"
+#include "support/logistic_truth.h"
 #include "support/near.h"
+#include "support/targets.h"
 #include "support/test_random.h"
 
 enum { MAX_D = 12 };
@@ -197,11 +201,128 @@ static void lost_component(void **state)
     wvgd_free(f);
 }
 
+static wvgd_options options_of(size_t N, wvgd_family family, uint64_t seed)
+{
+    wvgd_options o;
+    wvgd_options_init(&o);
+    assert_int_equal(o.solver, WVGD_STAGED);
+    o.particles = N;
+    o.family = family;
+    o.seed = seed;
+    return o;
+}
+
+/* ---- densities at the stored draws ------------------------------------------------------------------------------- */
+/* Log densities that are stored with the draws are those of the component of the cell that a draw lies in, as it was
+ * left, whichever of several ways it was found in: by forward substitution in long double. */
+static void densities_at_stored_draws(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"cancer", "diabetes", "iris"};
+    static const size_t counts[] = {2, 5, 20};
+    double worst = 0;
+    for (size_t d = 0; d < 3; d++) {
+        logistic_data data;
+        wvgd_model model;
+        assert_true(logistic_data_read(&data, names[d], 0, true));
+        assert_int_equal(target_logistic(&model, data.n, data.D, data.X, data.y), 0);
+        for (size_t c = 0; c < 3; c++) {
+            wvgd_results r;
+            wvgd_options o = options_of(counts[c], WVGD_FULL, 1 + c);
+            wvgd_fit *f = fitted(&model, &o, &r);
+            size_t D = f->D, seen = 0;
+            double *y = malloc(D * sizeof *y), near, next;
+            wv_geometry g = wv_partition_geometry(&f->cells);
+            assert_true(f->closing.draws.n > 100);
+            for (size_t i = 0; i < f->closing.draws.n; i++) {
+                const double *x = f->closing.draws.x + i * D;
+                size_t j = f->closing.draws.cell[i];
+                uint32_t cell;
+                long double log_q = -(long double)D / 2 * logl(2 * acosl(-1.0L)), size = 1;
+                wv_gaussian q = wv_partition_component(&f->cells, j);
+                if (i % 16 == 0) { /* the cells are those of the particles as they are */
+                    wv_nearest_assign(&g, 1, x, &cell, &near, &next, f->arena);
+                    assert_true(cell == j || next - near < 1e-9 * next);
+                }
+                if (!(f->closing.draws.log_p[i] > -INFINITY)) {
+                    assert_true(f->closing.draws.log_q[i] == -INFINITY);
+                    continue;
+                }
+                for (size_t k = 0; k < D; k++) {
+                    long double v = (long double)x[k] - q.mu[k];
+                    for (size_t m = 0; m < k; m++)
+                        v -= (long double)q.root[k * D + m] * y[m];
+                    v /= q.root[k * D + k];
+                    y[k] = (double)v;
+                    log_q -= v * v / 2 + logl(q.root[k * D + k]);
+                    size += v * v;
+                }
+                worst = fmax(worst, (double)(fabsl(f->closing.draws.log_q[i] - log_q) / size));
+                seen++;
+            }
+            assert_true(seen > f->closing.draws.n / 2);
+            free(y);
+            wvgd_free(f);
+        }
+        wvgd_model_close(&model);
+        logistic_data_free(&data);
+    }
+    print_message("densities at stored draws: within %.2g\n", worst);
+    assert_true(worst < 1e-12);
+}
+
+/* Components of cells that are neither a mode's Gaussian nor one of the mixture's: those that took steps. */
+static size_t own_components(const wvgd_fit *f)
+{
+    size_t D = f->D, own = 0;
+    for (size_t j = 0; j < f->N; j++) {
+        const double *root = f->cells.now.root + j * D * D;
+        bool found = false;
+        for (size_t m = 0; m < f->modes.n; m++)
+            found |= !memcmp(root, f->modes.root + m * D * D, D * D * sizeof *root);
+        for (size_t k = 0; k < f->mix.K; k++)
+            found |= !memcmp(root, f->mix.root + k * D * D, D * D * sizeof *root);
+        own += !found;
+    }
+    return own;
+}
+
+/* On a bent ridge no Gaussian of the mixture is the best one for a cell, and the stored draws say so, whatever was
+ * found for all cells at once; a normal posterior needs no other than its own. */
+static void components_step_where_that_gains(void **state)
+{
+    (void)state;
+    enum { SEEDS = 6, N = 5, D = 12 };
+    for (int bent = 0; bent < 2; bent++) {
+        size_t own = 0;
+        for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+            wvgd_model model;
+            wvgd_options o;
+            wvgd_error error;
+            assert_int_equal(target_banana(&model, D, 6, bent ? 0.05 : 0), 0);
+            wvgd_options_init(&o);
+            o.particles = N;
+            o.cost = WVGD_SQEUCLID;
+            o.seed = seed;
+            wvgd_fit *f = wvgd_new(&model, &o, NULL, &error);
+            assert_non_null(f);
+            assert_int_equal(wvgd_run(f, NULL, NULL, &error), WVGD_OK);
+            own += own_components(f);
+            wvgd_free(f);
+            wvgd_model_close(&model);
+        }
+        print_message("components of their own, %s: %zu of %d\n", bent ? "banana" : "normal", own, SEEDS * N);
+        assert_true(bent ? own >= SEEDS * N / 3 : own == 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shared_masses),
         cmocka_unit_test(lost_component),
+        cmocka_unit_test(densities_at_stored_draws),
+        cmocka_unit_test(components_step_where_that_gains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
