@@ -3,6 +3,7 @@
 #include "check_gradient.h"
 #include "models.h"
 #include "random.h"
+#include "say.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,15 +97,12 @@ static int tell(const gradient_check *c, size_t points, failure *f)
                     points, c->bad.count ? "which is no number" : "which is zero",
                     c->bad.count ? c->bad.where : c->zero.where);
     if (c->bad.count)
-        fprintf(stderr,
-                "wvgd: warning: the log density is not a number, or infinite, at %zu of %zu points, first at %s\n",
-                c->bad.count, points, c->bad.where);
+        say("warning: the log density is not a number, or infinite, at %zu of %zu points, first at %s", c->bad.count,
+            points, c->bad.where);
     if (c->zero.count)
-        fprintf(stderr, "wvgd: the density is zero at %zu of %zu points, first at %s\n", c->zero.count, points,
-                c->zero.where);
-    fprintf(stderr,
-            "wvgd: the gradient agrees with differences at %zu points: %zu derivatives, worst relative error %.1e\n",
-            points - c->zero.count - c->bad.count, c->compared, c->error);
+        say("the density is zero at %zu of %zu points, first at %s", c->zero.count, points, c->zero.where);
+    say("the gradient agrees with differences at %zu points: %zu derivatives, worst relative error %.1e",
+        points - c->zero.count - c->bad.count, c->compared, c->error);
     return 0;
 }
 

@@ -5,16 +5,15 @@
  * before it was told to, so that --resume goes on as if nothing had happened, and its closed state in `result`. */
 #include "check_gradient.h"
 #include "commands.h"
-#include "help.h"
 #include "history.h"
 #include "progress.h"
 #include "run_directory.h"
 #include "run_record.h"
+#include "say.h"
 #include "shown.h"
 #include "signals.h"
 #include "start_file.h"
 #include "stored_values.h"
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
@@ -106,7 +105,7 @@ static void save_on_the_way(fit_run *r)
         return;
     }
     hide_progress(&r->display);
-    fprintf(stderr, "wvgd: warning: no checkpoint: %s\n", f.text);
+    say("warning: no checkpoint: %s", f.text);
 }
 
 /* ---- iterations -------------------------------------------------------------------------------------------------- */
@@ -129,7 +128,7 @@ static void end_early(fit_run *r)
     r->early = true;
     if (r->kept && write_kept(r, false, &f)) {
         hide_progress(&r->display);
-        fprintf(stderr, "wvgd: warning: no checkpoint: %s\n", f.text);
+        say("warning: no checkpoint: %s", f.text);
     }
     drop_kept(r);
 }
@@ -272,15 +271,6 @@ static json_t *describe_run(fit_run *r, const wvgd_results *results, failure *f)
     return run;
 }
 
-static void print_list(const json_t *list)
-{
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        fputs("wvgd: warning: ", stderr);
-        put_cut(stderr, json_string_value(json_array_get(list, i)), INT_MAX);
-        putc('\n', stderr);
-    }
-}
-
 /* What speaks against the result, and all warnings; unless the summary says so in the same terminal. */
 static void print_warnings(const json_t *run)
 {
@@ -288,8 +278,8 @@ static void print_warnings(const json_t *run)
     if (isatty(STDOUT_FILENO) && isatty(STDERR_FILENO))
         return;
     if (!json_is_true(json_object_get(verdict, "reliable")))
-        print_list(json_object_get(verdict, "reasons"));
-    print_list(json_object_get(json_object_get(run, "diagnostics"), "warnings"));
+        say_warnings(json_object_get(verdict, "reasons"));
+    say_warnings(json_object_get(json_object_get(run, "diagnostics"), "warnings"));
 }
 
 /* The results are printed even if they cannot be written. */
@@ -336,7 +326,7 @@ static void say_solver(const fit_run *r)
                       : r->options.sampler != WVGD_MIXTURE
                           ? "with another sampler than mixture"
                           : "with components that are not full in more than 128 dimensions";
-    fprintf(stderr, "wvgd: the staged solver does not work %s: this is the joint solver\n", why);
+    say("the staged solver does not work %s: this is the joint solver", why);
 }
 
 static int make_fit(fit_run *r, failure *f)
@@ -472,7 +462,7 @@ static int run_fit(arguments *a, failure *f)
         bool quiet = given(a, "quiet") || (!r.resumed && record_given(r.asked, "quiet"));
         wvgd_get_progress(r.fit, &p);
         if (!quiet && !strcmp(p.stage, "done"))
-            fprintf(stderr, "wvgd: the run in %s had ended already: nothing was left to do\n", r.dir);
+            say("the run in %s had ended already: nothing was left to do", r.dir);
         r.every = record_number(r.asked, "checkpoint-every", 30);
         r.display = begin_progress(quiet, r.options.max_seconds);
         catch_signals();

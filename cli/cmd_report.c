@@ -9,6 +9,7 @@
 #include "run_directory.h"
 #include "run_record.h"
 #include "saved_fit.h"
+#include "text.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -204,8 +205,10 @@ static int write_report(run_view *v, const char *path, failure *f)
     json_t *data = describe_report(v, f);
     int code = data ? write_page(path, data, f) : f->code;
     json_decref(data);
-    if (!code && !stat(path, &about) && S_ISREG(about.st_mode))
-        printf("%s: %.2f MB\n", path, (double)about.st_size / 1e6);
+    if (!code && !stat(path, &about) && S_ISREG(about.st_mode)) {
+        put_foreign(stdout, path);
+        printf(": %.2f MB\n", (double)about.st_size / 1e6);
+    }
     return code;
 }
 

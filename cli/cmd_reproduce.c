@@ -5,6 +5,7 @@
 #include "run_directory.h"
 #include "signals.h"
 #include "text.h"
+#include "say.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,11 +70,11 @@ static int run_one(const experiment *e, const reproduction *asked, const char *o
     if (code)
         return code;
     if (!r.quiet)
-        fprintf(stderr, "wvgd: %s: %s\n", e->name, e->line);
+        say("%s: %s", e->name, e->line);
     double begun = now_seconds();
     code = e->run(&r, f);
     if (!code && !r.quiet)
-        fprintf(stderr, "wvgd: %s took %.0f s; results are in %s\n", e->name, now_seconds() - begun, out);
+        say("%s took %.0f s; results are in %s", e->name, now_seconds() - begun, out);
     return code;
 }
 

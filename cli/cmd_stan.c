@@ -4,6 +4,7 @@
 #include "run_directory.h"
 #include "run_record.h"
 #include "stan_compile.h"
+#include "text.h"
 #include "write.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -149,7 +150,10 @@ static int run_stan_compile(arguments *a, failure *f)
         code = compile_stan(&request, &object, f);
     if (!code && given(a, "out"))
         code = copy_object(object, given(a, "out"), f);
-    else if (!code)
+    else if (!code && isatty(STDOUT_FILENO)) { /* elsewhere its bytes count */
+        put_foreign(stdout, object);
+        putchar('\n');
+    } else if (!code)
         puts(object);
     free(object);
     return code;

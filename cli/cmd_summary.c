@@ -53,6 +53,7 @@ static void put_fixed(FILE *s, int width, int decimals, double value)
 static void put_item(FILE *s, const char *words)
 {
     size_t column = 3;
+    char shown[5];
     fputs("  -", s);
     while (*words) {
         size_t length = strcspn(words, " ");
@@ -61,10 +62,8 @@ static void put_item(FILE *s, const char *words)
             column = 3;
         }
         putc(' ', s);
-        for (size_t i = 0, control; i < length; i += control ? control : 1) {
-            control = control_length(words + i);
-            putc(control ? '?' : words[i], s);
-        }
+        for (size_t i = 0; i < length; fputs(shown, s))
+            i += show_character(words + i, shown);
         column += 1 + length;
         words += length + strspn(words + length, " ");
     }
@@ -109,9 +108,10 @@ static void put_head(FILE *s, const json_t *run)
     fprintf(s, ": %.0f parameter%s, %zu %s%s\n", dim, dim > 1 ? "s" : "", cells, is_svgd(run) ? "particle" : "cell",
             cells == 1 ? "" : "s");
     const char *stop = text(json_object_get(run, "stop"));
-    fprintf(s, "%.20s after %.0f iterations, %.0f evaluations, %.3g s (%.3g s in the model)\n",
-            strcmp(stop, "max_iter") ? stop : "not converged", number(run, "iterations"), number(run, "evaluations"),
-            number(json_object_get(run, "seconds"), "total"), number(json_object_get(run, "seconds"), "model"));
+    put_cut(s, strcmp(stop, "max_iter") ? stop : "not converged", 20);
+    fprintf(s, " after %.0f iterations, %.0f evaluations, %.3g s (%.3g s in the model)\n", number(run, "iterations"),
+            number(run, "evaluations"), number(json_object_get(run, "seconds"), "total"),
+            number(json_object_get(run, "seconds"), "model"));
     put_labels(s, model);
     putc('\n', s);
 }
@@ -132,7 +132,9 @@ static void put_density(FILE *s, const json_t *run)
     put_value(s, 0, 2, number(json_object_get(run, "diagnostics"), "force"));
     fputs(" nats per sd; kernel density estimate: bandwidth", s);
     put_value(s, 0, 4, number(d, "bandwidth"));
-    fprintf(s, " (%.20s)\n\n", text(json_object_get(d, "chosen")));
+    fputs(" (", s);
+    put_cut(s, text(json_object_get(d, "chosen")), 20);
+    fputs(")\n\n", s);
 }
 
 static void put_evidence(FILE *s, const json_t *run)
@@ -156,8 +158,11 @@ static size_t rows_shown(size_t n, size_t most)
 
 static void put_more(FILE *s, size_t n, size_t most, const char *dir)
 {
-    if (n > most)
-        fprintf(s, "... and %zu more: wvgd summary %s\n", n - most, dir ? dir : "DIR");
+    if (n > most) {
+        fprintf(s, "... and %zu more: wvgd summary ", n - most);
+        put_foreign(s, dir ? dir : "DIR");
+        putc('\n', s);
+    }
     putc('\n', s);
 }
 
@@ -324,6 +329,21 @@ void print_summary(FILE *stream, const json_t *run, size_t most, const char *dir
 }
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
+/* JSON text, which has escapes for some control characters only, with escapes for all. */
+static void put_json_text(FILE *s, const char *json)
+{
+    bool plain;
+    for (size_t length; *json; json += length) {
+        length = read_character(json, &plain);
+        if (plain || *json == '\n')
+            fwrite(json, 1, length, s);
+        else if (length < 3) /* U+007F to U+009F: the last byte is the number */
+            fprintf(s, "\\u00%02X", (unsigned char)json[length - 1]);
+        else /* U+2028 to U+202E, U+2066 to U+2069 */
+            fprintf(s, "\\u20%02X", (((unsigned char)json[1] & 3) << 6) | ((unsigned char)json[2] & 63));
+    }
+}
+
 static int print_json(const json_t *run, failure *f)
 {
     static const char *const keys[] = {"model",      "stop",        "iterations", "evaluations", "seconds",  "evidence",
@@ -342,10 +362,14 @@ static int print_json(const json_t *run, failure *f)
         json_array_append_new(particles, row);
     }
     json_object_set_new(out, "particles", particles);
-    int failed = json_dumpf(out, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
-    putchar('\n');
+    char *dump = json_dumps(out, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
     json_decref(out);
-    return failed ? fail(f, EX_IOERR, "cannot write to stdout") : 0;
+    if (!dump)
+        return fail(f, EX_SOFTWARE, "no memory for the JSON text");
+    put_json_text(stdout, dump);
+    putchar('\n');
+    free(dump);
+    return ferror(stdout) ? fail(f, EX_IOERR, "cannot write to stdout") : 0;
 }
 
 static bool summary_option(size_t i, option_line *line)

@@ -12,6 +12,7 @@
 #include "start_file.h"
 #include "svgd_record.h"
 #include "text.h"
+#include "say.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -398,11 +399,7 @@ static void print_warnings(const json_t *run)
     const json_t *list = json_object_get(json_object_get(run, "diagnostics"), "warnings");
     if (isatty(STDOUT_FILENO) && isatty(STDERR_FILENO))
         return;
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        fputs("wvgd: warning: ", stderr);
-        put_cut(stderr, json_string_value(json_array_get(list, i)), 1000);
-        putc('\n', stderr);
-    }
+    say_warnings(list);
 }
 
 /* Four files in the place of all that are there. */

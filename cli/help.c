@@ -566,12 +566,15 @@ int generate(const char *what, FILE *stream, failure *f)
 }
 
 /* ---- text in a terminal ------------------------------------------------------------------------------------------ */
-/* Columns of UTF-8 text, taking each character for one. */
+/* Columns of text as it is shown, taking each character for one. */
 static int columns(const char *text)
 {
     int n = 0;
-    for (; *text; text++)
-        n += (*text & 0xc0) != 0x80;
+    bool plain;
+    for (size_t length; *text; text += length) {
+        length = read_character(text, &plain);
+        n += plain ? 1 : 4 * (int)length; /* \xNN */
+    }
     return n;
 }
 
@@ -579,15 +582,14 @@ int put_cut(FILE *stream, const char *text, int most)
 {
     int wide = columns(text), shown = 0;
     const char *ellipsis = strcmp(nl_langinfo(CODESET), "UTF-8") ? "." : "\xe2\x80\xa6";
-    for (size_t control; *text; text += control ? control : 1) {
-        bool begins = (*text & 0xc0) != 0x80;
-        control = control_length(text);
-        if (begins && wide > most && shown == most - 1) {
+    for (char character[5]; *text;) {
+        text += show_character(text, character);
+        if (wide > most && shown + columns(character) > most - 1) {
             fputs(ellipsis, stream);
-            return most;
+            return shown + 1;
         }
-        shown += begins;
-        putc(control ? '?' : *text, stream);
+        shown += columns(character);
+        fputs(character, stream);
     }
     return shown;
 }

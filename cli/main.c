@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "commands.h"
 #include "help.h"
+#include "say.h"
 #include "text.h"
 #include "wvgd.h"
 #include <locale.h>
@@ -138,6 +139,6 @@ int main(int argc, char **argv)
     if ((fflush(stdout) || ferror(stdout)) && !code)
         code = fail(&f, EX_IOERR, "cannot write to stdout");
     if (code)
-        fprintf(stderr, "wvgd: %s\n", f.text);
+        say("%s", f.text);
     return code;
 }

@@ -8,6 +8,7 @@
 #include "stan_source.h"
 #include "text.h"
 #include "wvgd.h"
+#include "say.h"
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -105,15 +106,21 @@ static int make_key(job *j, failure *f)
 }
 
 /* ---- what compilers say ------------------------------------------------------------------------------------------ */
-/* Indented; control characters that a terminal would obey as '?'. */
+/* Indented, in lines as they are. */
 static void put_lines(const char *text)
 {
     bool start = true;
-    for (; *text; text++) {
+    char shown[5];
+    while (*text) {
         if (start && *text != '\n')
             fputs("    ", stderr);
         start = *text == '\n';
-        putc(*text == '\n' || *text == '\t' || !control_length(text) ? *text : '?', stderr);
+        if (strchr("\n\t", *text))
+            putc(*text++, stderr);
+        else {
+            text += show_character(text, shown);
+            fputs(shown, stderr);
+        }
     }
     if (!start)
         putc('\n', stderr);
@@ -215,7 +222,7 @@ static int refuse_program(const job *j, const char *output, const stan_rewriting
 static void say_begin(const job *j)
 {
     if (!j->request->quiet)
-        fprintf(stderr, "compiling %s, about 40 s the first time\n", j->request->path);
+        say_plainly("compiling %s, about 40 s the first time", j->request->path);
 }
 
 /* ---- Debian's Stan ----------------------------------------------------------------------------------------------- */
@@ -268,8 +275,8 @@ static int translate_any(const job *j, failure *f)
         code = name ? keep_text(r.text, j->cache, name, f) : no_memory(f);
     }
     if (!code && !j->request->quiet)
-        fprintf(stderr, "%s has newer Stan syntax (%s): rewritten for Stan 2.21 as %s/%s\n", j->request->path,
-                r.changes, j->cache, name);
+        say_plainly("%s has newer Stan syntax (%s): rewritten for Stan 2.21 as %s/%s", j->request->path, r.changes,
+                    j->cache, name);
     free(name);
     free(r.text);
     free(refused);

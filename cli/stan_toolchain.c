@@ -4,6 +4,7 @@
 #include "stan_cache.h"
 #include "stan_process.h"
 #include "text.h"
+#include "say.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,7 +127,7 @@ static void find_r(stan_toolchain *t, failure *f)
     bool right = headers && !strncmp(headers, "2.21.", 5);
     add_part(t, "rstan", packages, copy(rstan));
     if (headers && !right)
-        fprintf(stderr, "wvgd: warning: StanHeaders %s is not of use: the shim is written for 2.21\n", headers);
+        say("warning: StanHeaders %s is not of use: the shim is written for 2.21", headers);
     add_part(t, "StanHeaders 2.21", "Debian package r-cran-stanheaders",
              right && is_file(library) ? copy(headers) : NULL);
     free(library);
@@ -299,7 +300,7 @@ int find_toolchain(const stan_wish *wish, stan_toolchain *t, failure *f)
         free_toolchain(t);
         if (wanted)
             return code;
-        fprintf(stderr, "wvgd: warning: BRIDGESTAN is of no use: %s\n", f->text);
+        say("warning: BRIDGESTAN is of no use: %s", f->text);
         f->code = 0;
     }
     find_debian(t, f);
@@ -310,10 +311,13 @@ int find_toolchain(const stan_wish *wish, stan_toolchain *t, failure *f)
 
 static void print_toolchain(FILE *s, const stan_toolchain *t)
 {
-    fprintf(s, "%s: %s%s\n", t->name, t->complete ? "works, " : "not complete", t->complete ? t->version : "");
-    for (size_t i = 0; i < t->parts; i++)
-        fprintf(s, "  %-18s %s%s\n", t->part[i].what,
-                t->part[i].found ? "" : "missing: ", t->part[i].found ? t->part[i].found : t->part[i].remedy);
+    fprintf(s, "%s: %s", t->name, t->complete ? "works, " : "not complete");
+    put_foreign(s, t->complete ? t->version : "");
+    for (size_t i = 0; i < t->parts; i++) {
+        fprintf(s, "\n  %-18s %s", t->part[i].what, t->part[i].found ? "" : "missing: ");
+        put_foreign(s, t->part[i].found ? t->part[i].found : t->part[i].remedy);
+    }
+    putc('\n', s);
 }
 
 int examine_toolchains(const stan_wish *wish, FILE *stream, failure *f)
@@ -329,10 +333,10 @@ int examine_toolchains(const stan_wish *wish, FILE *stream, failure *f)
     print_toolchain(stream, &debian);
     putc('\n', stream);
     failure why = {0};
-    if (open_cache(&cache, &why))
-        fprintf(stream, "Cache: %s\n", why.text);
-    else
-        fprintf(stream, "Cache: %s\n", cache);
+    bool no_cache = open_cache(&cache, &why) != 0;
+    fputs("Cache: ", stream);
+    put_foreign(stream, no_cache ? why.text : cache);
+    putc('\n', stream);
     if (works)
         fprintf(stream, "Stan programs are compiled with %s.\n", bridgestan.complete ? bridgestan.name : debian.name);
     else

@@ -1,6 +1,7 @@
 /* start_file.c - reads the particles of --init FILE.csv. */
 #include "start_file.h"
 #include "csv_file.h"
+#include "say.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <sysexits.h>
@@ -34,8 +35,8 @@ int read_start(const char *path, size_t D, bool fixed, bool quiet, size_t *parti
     if (!code)
         code = read_rows(&csv, *start, f);
     if (!code && !quiet && csv.rows != *particles)
-        fprintf(stderr, "wvgd: %s has %zu row%s: the number of particles is %zu, not %zu\n", path, csv.rows,
-                csv.rows == 1 ? "" : "s", csv.rows, *particles);
+        say("%s has %zu row%s: the number of particles is %zu, not %zu", path, csv.rows, csv.rows == 1 ? "" : "s",
+            csv.rows, *particles);
     *particles = wanted;
     close_csv(&csv);
     return code;

@@ -8,11 +8,17 @@
 int fail(failure *f, int code, const char *format, ...)
 {
     va_list args;
+    char text[sizeof f->text];
     va_start(args, format);
-    f->code = code;
-    vsnprintf(f->text, sizeof f->text, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    for (char *c = f->text; *c; c++) /* one line, whatever a file name or a model's message holds */
-        memset(c, ' ', control_length(c));
+    f->code = code;
+    for (size_t at = 0, n = 0; at < sizeof f->text - 4; at += strlen(f->text + at)) {
+        char *shown = f->text + at; /* one line, whatever a file name or a model's message holds */
+        *shown = '\0';
+        if (!text[n])
+            break;
+        n += strchr("\n\r\t", text[n]) ? (size_t)sprintf(shown, " ") : show_character(text + n, shown);
+    }
     return code;
 }

@@ -8,10 +8,8 @@
 static void put_comment(FILE *stream, const char *key, const char *text)
 {
     fprintf(stream, "# %s = ", key);
-    for (size_t control; *text; text += control ? control : 1) {
-        control = control_length(text);
-        putc(control ? '_' : *text, stream);
-    }
+    while (*text)
+        text += put_safe(stream, text);
     putc('\n', stream);
 }
 

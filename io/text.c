@@ -2,7 +2,6 @@
 #include "text.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <locale.h>
 #include <math.h>
 #include <stdint.h>
@@ -185,32 +184,63 @@ const char *read_plain_number(const char *s, double *value)
 }
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
-static bool is_utf8(const char *s, size_t length)
+/* Bytes of the UTF-8 character that c begins with, and which it is; 0: it begins with none. */
+static size_t decode(const unsigned char *c, unsigned *code)
 {
-    json_t *checked = json_stringn(s, length);
-    json_decref(checked);
-    return checked != NULL;
-}
-
-size_t control_length(const char *s)
-{
-    const unsigned char *c = (const unsigned char *)s;
-    if ((c[0] && c[0] < ' ') || c[0] == 127)
-        return 1;
-    return c[0] == 0xC2 && c[1] >= 0x80 && c[1] < 0xA0 ? 2 : 0;
-}
-
-/* One character of s as it is to be shown, and how many bytes of s it takes. */
-static size_t show_character(const char *s, char out[5])
-{
-    unsigned char c = (unsigned char)*s;
-    size_t length = c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
-    if (control_length(s) || strnlen(s, length) < length || !is_utf8(s, length)) {
-        snprintf(out, 5, "\\x%02X", c);
-        return 1;
+    static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
+    size_t length = c[0] < 0x80 ? 1 : c[0] < 0xC2 ? 0 : c[0] < 0xE0 ? 2 : c[0] < 0xF0 ? 3 : c[0] < 0xF5 ? 4 : 0;
+    *code = length > 1 ? c[0] & (0xFFu >> (length + 1)) : c[0];
+    for (size_t i = 1; i < length; i++) {
+        if ((c[i] & 0xC0) != 0x80)
+            return 0;
+        *code = *code << 6 | (c[i] & 0x3F);
     }
-    snprintf(out, 5, "%.*s", (int)length, s);
-    return length;
+    bool surrogate = *code >= 0xD800 && *code < 0xE000;
+    return *code < least[length] || surrogate || *code > 0x10FFFF ? 0 : length;
+}
+
+/* Terminals obey the first two; the others turn the text around, or end the line. */
+static bool is_control(unsigned code)
+{
+    return code < ' ' || (code >= 0x7F && code < 0xA0) || (code >= 0x2028 && code <= 0x202E) ||
+           (code >= 0x2066 && code <= 0x2069);
+}
+
+size_t read_character(const char *s, bool *plain)
+{
+    unsigned code;
+    size_t length = decode((const unsigned char *)s, &code);
+    *plain = length && !is_control(code);
+    return length ? length : 1;
+}
+
+size_t show_character(const char *s, char out[5])
+{
+    bool plain;
+    size_t length = read_character(s, &plain);
+    if (plain)
+        snprintf(out, 5, "%.*s", (int)length, s);
+    else
+        snprintf(out, 5, "\\x%02X", (unsigned char)*s);
+    return plain ? length : 1;
+}
+
+void put_foreign(FILE *stream, const char *text)
+{
+    char shown[5];
+    while (*text) {
+        text += show_character(text, shown);
+        fputs(shown, stream);
+    }
+}
+
+bool is_utf8(const char *s)
+{
+    unsigned code;
+    size_t length = 1;
+    while (*s && length)
+        s += length = decode((const unsigned char *)s, &code);
+    return length != 0;
 }
 
 const char *quote(const char *s, char out[QUOTED])
@@ -232,11 +262,13 @@ const char *name_problem(const char *name)
         return "a name";
     if (length > 255)
         return "a name of at most 255 bytes";
-    if (!is_utf8(name, length))
+    if (!is_utf8(name))
         return "a name in UTF-8";
-    for (; *name; name++)
-        if (control_length(name))
+    for (bool plain; *name;) {
+        name += read_character(name, &plain);
+        if (!plain)
             return "a name without control characters";
+    }
     return NULL;
 }
 

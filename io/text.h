@@ -4,6 +4,7 @@
 #include "failure.h"
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 /* Reads a file whole: text[size] and a NUL after it; free() it. A byte order mark at the start is dropped; a NUL
  * byte is refused. Returns 0 or an exit code. */
@@ -30,9 +31,18 @@ void use_plain_numbers(void);
 /* The field is empty, or a usual mark of a missing value: NA, NaN, null, ? ... */
 bool is_missing(const char *s);
 
-/* Bytes of the control character that s begins with, in UTF-8: 1 below U+0020 and for U+007F, 2 for U+0080 to
- * U+009F, which terminals obey too; 0: it is none. */
-size_t control_length(const char *s);
+/* The character that s begins with: its bytes, and whether it may be printed as it is. Not so: control characters
+ * (U+0000 to U+001F, U+007F to U+009F), those that turn text around or end lines (U+2028 to U+202E, U+2066 to U+2069),
+ * and bytes that are no UTF-8, which come one by one. */
+size_t read_character(const char *s, bool *plain);
+
+/* One character of s as it may be shown, \xNN for a byte that may not, and how many bytes of s it takes. */
+size_t show_character(const char *s, char out[5]);
+
+/* Prints text that comes from a file, a model, another program or a path: all of it goes this way. */
+void put_foreign(FILE *stream, const char *text);
+
+bool is_utf8(const char *s);
 
 /* s in quotes for a message: control characters and bytes that are not UTF-8 as \xNN, cut when long. Returns out. */
 enum { QUOTED = 64 };

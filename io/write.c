@@ -130,16 +130,23 @@ void put_number(FILE *stream, double value)
         fprintf(stream, "%.17g", value);
 }
 
+size_t put_safe(FILE *stream, const char *text)
+{
+    bool plain;
+    size_t length = read_character(text, &plain);
+    fwrite(plain ? text : "_", 1, plain ? length : 1, stream);
+    return length;
+}
+
 void put_name(FILE *stream, const char *name)
 {
     bool quoted = !*name || strpbrk(name, ",\"#' ") != NULL;
     if (quoted)
         putc('"', stream);
-    for (size_t control; *name; name += control ? control : 1) {
-        control = control_length(name);
+    for (size_t length; *name; name += length) {
         if (*name == '"')
             putc('"', stream);
-        putc(control ? '_' : *name, stream);
+        length = put_safe(stream, name);
     }
     if (quoted)
         putc('"', stream);

@@ -25,6 +25,9 @@ void abandon_file(whole_file *w);
 /* A number that reads back to the same bits: 17 digits; NaN, Inf, -Inf (what R, NumPy and pandas all read). */
 void put_number(FILE *stream, double value);
 
+/* The first character of a text, or '_' if it must not be printed as it is. Returns its bytes. */
+size_t put_safe(FILE *stream, const char *text);
+
 /* A name as a CSV field: quoted if it has to be, control characters replaced by '_'. */
 void put_name(FILE *stream, const char *name);
 #endif

@@ -27,6 +27,11 @@ found=$(code src/*.[ch] src/*/*.[ch] models/*.[ch] svgd/*.[ch] | grep -E "(^|[^[
 found=$(code src/*.[ch] src/*/*.[ch] models/*.[ch] svgd/*.[ch] | grep -E '(^|[^[:alnum:]_])(stdout|stderr|stdin|environ)([^[:alnum:]_]|$)' || true)
 [ -z "$found" ] || complain "streams or variables that a library must not touch" "$found"
 
+# What the program says on stderr may hold text of files, models and paths, which a terminal must not obey: only say.c, and
+# put_lines, which does as say.c does, print there; progress.c prints numbers and help.c the program's own text.
+found=$(code cli/*.c report/*.c io/*.c | grep -vE '^cli/(say|progress|help)\.c:' | grep -E '(printf|puts|putc|fwrite)[[:space:]]*\(.*stderr|(^|[^[:alnum:]_])(perror|v?dprintf|warnx?|errx?|error)[[:space:]]*\("' | grep -vE '^cli/stan_compile\.c: +(fputs|putc)\((("    "|shown), stderr|\*text\+\+, stderr|.\\n., stderr)\);$' || true)
+[ -z "$found" ] || complain "lines on stderr that do not go through say" "$found"
+
 # includes DIRECTORY ALLOWED...: an #include names a header of the system, or one that lies in DIRECTORY, or is ALLOWED.
 includes() {
     directory=$1

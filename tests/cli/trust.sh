@@ -83,4 +83,37 @@ expect 66 'cannot open .*/own/fake_stan.so' "$wvgd" fit --resume stan --trust-mo
 if "$wvgd" report stan -o page.html >stdout 2>stderr; then
     ! grep -q 'could not be restored' page.html || complain "the report needs the model"
 fi
+
+# ---- nothing speaks to the terminal ------------------------------------------------------------------------------------------------
+# clean WHAT: neither stdout nor stderr has control characters, in UTF-8 or raw, or characters that turn text around
+clean() {
+    perl -0777 -ne 's/[\n\t\x20-\x7e]+|[\xc3-\xdf][\x80-\xbf]|\xc2[\xa0-\xbf]|\xe2\x80[\x80-\xa7\xaf-\xbf]|\xe2\x81[\x80-\xa5\xaa-\xbf]|(?!\xe2[\x80\x81])[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}//g; exit(length > 0)' stdout || complain "$1: stdout has what a terminal obeys: $(od -c stdout | grep -m3 -E '033|233|177|  \\r|342 200')"
+    perl -0777 -ne 's/[\n\t\x20-\x7e]+|[\xc3-\xdf][\x80-\xbf]|\xc2[\xa0-\xbf]|\xe2\x80[\x80-\xa7\xaf-\xbf]|(?!\xe2[\x80\x81])[\xe0-\xef][\x80-\xbf]{2}//g; exit(length > 0)' stderr || complain "$1: stderr has what a terminal obeys: $(od -c stderr | head -5)"
+}
+hostile() { # DIR: every text in run.json begins with commands to a terminal
+    perl -pi -e 's/(: "|^ +"(?=[^"]*",?$))/$1\\u001b]0;x\\u0007\\u009b31m\\u007f\\u202e\xc3\xa9/' "$1/run.json"
+}
+expect 0 anything "$wvgd" fit mixture --data mixture.json --max-iter 2 --quiet --out sick
+expect 0 anything "$wvgd" svgd mixture --data mixture.json --particles 10 --max-iter 3 --quiet --out sick2
+for run in sick sick2; do
+    hostile $run
+    for command in "summary $run" "summary $run --json" "summary $run --check" "sample $run" "report $run -o x.html" "fit --resume $run" "quantize $run --particles 2"; do
+        "$wvgd" $command >stdout 2>stderr
+        clean "$command"
+    done
+    "$wvgd" summary $run --json >stdout && grep -qF '\u001B]0;x\u0007\u009B31m\u007F\u202Eé' stdout || complain "summary --json does not give the text"
+done
+esc=$(printf '\033[31m\302\233\342\200\256\233')
+printf 'a%s,b,y\n1,2,0\n2,1,1\n3,x%s,1\n' "$esc" "$esc" >names.csv
+printf 'a,b,y\n1,2,0\n2,1%s,1\n3,4,1\n' "$esc" >values.csv
+printf 'a,b,y\n1,2,no%s\n2,1,no%s\n3,4,yes\n4,4,no%s\n2,2,yes\n' "$esc" "$esc" "$esc" >labels.csv
+printf '{"weights%s": 1}' "$esc" >keys.json
+for command in "fit logistic --data names.csv" "fit linear --data values.csv" "fit logistic --data labels.csv" "fit mixture --data keys.json" "fit gone$esc" "fit mixture --data gone$esc" "fit ./gone$esc.so" "fit mixture --data mixture.json --$esc" "fit mixture --data mixture.json --family $esc" "summary gone$esc" "sample gone$esc" "report gone$esc" "fit --resume gone$esc" "gone$esc" "fit --config gone$esc" "stan gone$esc.stan" "fit mixture -$esc" "--$esc" "help $esc" "svgd mixture --data gone$esc"; do
+    "$wvgd" $command --max-iter 2 --out "o$esc" >stdout 2>stderr
+    clean "$command"
+done
+expect 0 anything "$wvgd" fit mixture --data mixture.json --max-iter 2 --quiet --overwrite --out "o$esc"
+clean "a directory"
+"$wvgd" report "o$esc" >stdout 2>stderr
+clean "its report"
 finish
