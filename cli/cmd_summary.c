@@ -2,6 +2,7 @@
  * file lacks is shown as '-'. */
 #include "commands.h"
 #include "help.h"
+#include "json_bytes.h"
 #include "run_directory.h"
 #include "text.h"
 #include <math.h>
@@ -362,7 +363,7 @@ static int print_json(const json_t *run, failure *f)
         json_array_append_new(particles, row);
     }
     json_object_set_new(out, "particles", particles);
-    char *dump = json_dumps(out, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
+    char *dump = dump_json(out, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
     json_decref(out);
     if (!dump)
         return fail(f, EX_SOFTWARE, "no memory for the JSON text");

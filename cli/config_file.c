@@ -114,8 +114,12 @@ int read_config(const char *path, json_t *texts, failure *f)
     code = quoted ? parse_json(path, quoted, strlen(quoted), 0, &config, f)
                   : fail(f, EX_SOFTWARE, "%s: no memory for so large a file", path);
     free(quoted);
-    if (code)
+    if (!code && unescape_json(config))
+        code = fail(f, EX_SOFTWARE, "%s: no memory for so large a file", path);
+    if (code) {
+        json_decref(config);
         return code;
+    }
     const json_t *options = json_object_get(config, "options"),
                  *name = json_object_get(json_object_get(config, "model"), "name");
     bool run = json_is_object(options) && json_is_string(name);

@@ -741,7 +741,7 @@ static json_t *identity(const json_t *asked)
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (json_object_get(reopen, files[i]))
             json_object_set(all, files[i], json_object_get(reopen, files[i]));
-    char *dump = json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
+    char *dump = dump_json(all, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
     snprintf(text, sizeof text, "%016" PRIx64, dump ? hash_text(dump) : 0);
     json_t *id = dump ? json_string(text) : NULL;
     free(dump);

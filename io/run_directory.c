@@ -2,6 +2,7 @@
  *     magic[8]  version  size of the JSON text  size of the state  (8 bytes each, in the machine's order)
  *     JSON text  state  FNV-1a of all that comes before */
 #include "run_directory.h"
+#include "json_bytes.h"
 #include "json_file.h"
 #include "text.h"
 #include "write.h"
@@ -263,7 +264,7 @@ static uint64_t hash_words(uint64_t h, const char *data, size_t size)
 
 int write_checkpoint(file_set *s, const char *file, const json_t *asked, const void *state, size_t size, failure *f)
 {
-    char *text = json_dumps(asked, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    char *text = dump_json(asked, JSON_COMPACT | JSON_REAL_PRECISION(17));
     FILE *stream = text ? add_file(s, file, f) : NULL;
     int code = !text ? no_memory(f) : stream ? 0 : f->code;
     if (!code) {
@@ -329,7 +330,7 @@ static int parse_checkpoint(const char *path, const char *bytes, size_t size, js
         return fail(f, EX_TEMPFAIL, "%s is damaged: its checksum does not match", path);
     json_t *json = json_loadb(bytes + sizeof h, (size_t)h.text_size, JSON_REJECT_DUPLICATES, NULL);
     void *copy = malloc((size_t)h.state_size + 1);
-    if (!json_is_object(json) || !copy) {
+    if (!json_is_object(json) || !copy || unescape_json(json)) {
         json_decref(json);
         free(copy);
         return copy ? fail(f, EX_TEMPFAIL, "%s is damaged: what it says of the run is not JSON", path) : no_memory(f);
@@ -396,7 +397,7 @@ int hash_file(const char *path, uint64_t *hash, failure *f)
 /* ---- run.json ---------------------------------------------------------------------------------------------------- */
 int write_run(file_set *s, const json_t *run, failure *f)
 {
-    char *text = json_dumps(run, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
+    char *text = dump_json(run, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
     FILE *stream = text ? add_file(s, RUN_FILE, f) : NULL;
     int code = !text ? no_memory(f) : stream ? 0 : f->code;
     if (!code) {
@@ -446,8 +447,9 @@ static int parse_run(const char *path, const char *bytes, size_t size, json_t **
 {
     json_error_t error;
     json_t *json = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, &error);
-    int code = json ? check_run(path, json, f)
-                    : fail(f, EX_DATAERR, "%s, line %d, column %d: %s", path, error.line, error.column, error.text);
+    int code = json && unescape_json(json) ? no_memory(f)
+               : json                      ? check_run(path, json, f)
+                      : fail(f, EX_DATAERR, "%s, line %d, column %d: %s", path, error.line, error.column, error.text);
     if (code)
         json_decref(json);
     else

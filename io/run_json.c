@@ -14,26 +14,6 @@ json_t *json_number(double value)
     return isfinite(value) ? json_real(value) : json_null();
 }
 
-json_t *json_text(const char *text)
-{
-    json_t *json = json_string(text);
-    if (json)
-        return json;
-    size_t length = strlen(text), n = 0;
-    char *utf8 = malloc(2 * length + 1);
-    if (!utf8)
-        return NULL;
-    for (size_t i = 0; i < length; i++) {
-        unsigned char c = (unsigned char)text[i];
-        if (c >= 0x80)
-            utf8[n++] = (char)(0xc0 | (c >> 6));
-        utf8[n++] = (char)(c >= 0x80 ? 0x80 | (c & 0x3f) : c);
-    }
-    json = json_stringn(utf8, n);
-    free(utf8);
-    return json;
-}
-
 static json_t *numbers(size_t n, const double *x)
 {
     json_t *a = json_array();

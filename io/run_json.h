@@ -1,6 +1,7 @@
 /* run_json.h - what a fit has found, as the JSON object of run.json (docs/formats.md). */
 #ifndef WV_RUN_JSON_H
 #define WV_RUN_JSON_H
+#include "json_bytes.h"
 #include "wvgd.h"
 #include <jansson.h>
 
@@ -20,9 +21,6 @@ typedef struct {
 
 /* A number; null where JSON has none (NaN, infinities). */
 json_t *json_number(double value);
-
-/* A string from text in UTF-8, or else in Latin 1. */
-json_t *json_text(const char *text);
 
 /* The object of run.json, but for `version, id, command, model, options`, which come from *asked: they
  * are put first. NULL without memory. */

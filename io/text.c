@@ -234,12 +234,17 @@ void put_foreign(FILE *stream, const char *text)
     }
 }
 
-bool is_utf8(const char *s)
+size_t utf8_length(const char *s)
 {
     unsigned code;
+    return decode((const unsigned char *)s, &code);
+}
+
+bool is_utf8(const char *s)
+{
     size_t length = 1;
     while (*s && length)
-        s += length = decode((const unsigned char *)s, &code);
+        s += length = utf8_length(s);
     return length != 0;
 }
 

@@ -44,6 +44,9 @@ void put_foreign(FILE *stream, const char *text);
 
 bool is_utf8(const char *s);
 
+/* Bytes of the UTF-8 character that s begins with; 0: it begins with none. */
+size_t utf8_length(const char *s);
+
 /* s in quotes for a message: control characters and bytes that are not UTF-8 as \xNN, cut when long. Returns out. */
 enum { QUOTED = 64 };
 const char *quote(const char *s, char out[QUOTED]);

@@ -25,7 +25,7 @@ enum {
 
 static json_t *missing(const char *why)
 {
-    json_t *o = json_object(), *text = json_string(why);
+    json_t *o = json_object(), *text = json_text(why);
     json_object_set_new(o, "missing", text ? text : json_string("the data file cannot be read"));
     return o;
 }

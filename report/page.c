@@ -1,6 +1,7 @@
 /* page.c - the frame of the page, embedded by the assembler, and the data in it. In the data every character that
  * HTML could take for markup is written as \uXXXX. */
 #include "page.h"
+#include "json_bytes.h"
 #include "write.h"
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +45,7 @@ int write_page(const char *path, const json_t *data, failure *f)
                     "this wvgd was built without the page of the report, for which the build needs Node.js 18 or "
                     "later and, once, the npm registry: install nodejs (on Debian: apt-get install nodejs), run "
                     "cmake again and build. wvgd summary has the same numbers, wvgd report --figures the main plots");
-    char *json = json_dumps(data, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9));
+    char *json = dump_json(data, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9));
     if (!json)
         return fail(f, EX_SOFTWARE, "no memory for the page");
     int code = begin_file(&w, path, f);

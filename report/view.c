@@ -1,6 +1,7 @@
 /* view.c - a run directory as far as it can be read. */
 #include "report.h"
 #include "run_directory.h"
+#include "run_json.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -29,8 +30,7 @@ void note(run_view *v, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    json_t *json = json_string(text);
-    json_array_append_new(v->notes, json ? json : json_string("a file name that is no UTF-8"));
+    json_array_append_new(v->notes, json_text(text));
 }
 
 bool is_staged(const run_view *v)

@@ -849,9 +849,34 @@ static void modes_that_may_be_missing(void **state)
 static void texts_that_are_not_utf8(void **state)
 {
     (void)state;
-    json_t *text = json_text("caf\xe9");
-    assert_string_equal(json_string_value(text), "caf\xc3\xa9");
-    json_decref(text);
+    static const struct {
+        const char *bytes, *in_file;
+    } texts[] = {{"caf\xe9", "bytes:caf%E9"},
+                 {"caf\xc3\xa9 100%", "caf\xc3\xa9 100%"},
+                 {"\xc3\xa9\xe9%E9", "bytes:\xc3\xa9%E9%25E9"},
+                 {"bytes:", "bytes:bytes:"},
+                 {"\xed\xa0\x80\xc0\xaf", "bytes:%ED%A0%80%C0%AF"}};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        json_t *text = json_text(texts[i].bytes), *object = json_pack("{s:[o]}", "path", text),
+               *plain = json_pack("{s:[s]}", "path", texts[i].in_file);
+        char *written = dump_json(object, JSON_COMPACT), *expected = json_dumps(plain, JSON_COMPACT);
+        json_t *back = json_loads(written, 0, NULL);
+        assert_string_equal(json_string_value(text), texts[i].bytes); /* untouched by writing */
+        assert_string_equal(written, expected);
+        assert_int_equal(unescape_json(back), 0);
+        assert_true(json_equal(back, object));
+        json_decref(object);
+        json_decref(plain);
+        json_decref(back);
+        free(written);
+        free(expected);
+    }
+    json_t *odd = json_pack("[s,s,s]", "bytes:%0", "bytes:%00x", "bytes:%zz%"); /* nobody writes these */
+    assert_int_equal(unescape_json(odd), 0);
+    assert_string_equal(json_string_value(json_array_get(odd, 0)), "%0");
+    assert_string_equal(json_string_value(json_array_get(odd, 1)), "%00x");
+    assert_string_equal(json_string_value(json_array_get(odd, 2)), "%zz%");
+    json_decref(odd);
 }
 
 static void broken_run_json(void **state)

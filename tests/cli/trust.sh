@@ -116,4 +116,34 @@ expect 0 anything "$wvgd" fit mixture --data mixture.json --max-iter 2 --quiet -
 clean "a directory"
 "$wvgd" report "o$esc" >stdout 2>stderr
 clean "its report"
+
+# ---- paths are bytes ---------------------------------------------------------------------------------------------------------------------
+raw=$(printf 'caf\351') utf8=café
+if mkdir "$raw.test" 2>/dev/null && [ -e "$raw.test" ]; then # not every file system has such names
+    expect 0 anything "$wvgd" fit mixture --data mixture.json --max-iter 2 --quiet --out "$utf8"
+    cp -r "$utf8" before.utf8
+    cp mixture.json "$raw.json"
+    echo '{"weights": [1], "means": [5], "sds": [1]}' >"$utf8.json"
+    expect 0 anything "$wvgd" fit mixture --data "$raw.json" --max-iter 2 --quiet --overwrite --out "$raw"
+    [ -s "$raw/run.json" ] || complain "nothing was written to the directory that was named: $(ls)"
+    diff -r "$utf8" before.utf8 >/dev/null || complain "another run was replaced"
+    grep -q '"data": "bytes:caf%E9.json"' "$raw/run.json" || complain "run.json does not have the bytes: $(grep data "$raw/run.json")"
+    grep -q '"dim": 2' "$raw/run.json" || complain "the data of another file were read"
+    expect 0 anything "$wvgd" fit --resume "$raw" --max-iter 4 --quiet
+    expect 0 silence "$wvgd" summary "$raw" --json
+    expect 0 silence "$wvgd" sample "$raw" --out "$raw.csv"
+    [ -s "$raw.csv" ] || complain "sample has written elsewhere"
+    expect 0 anything "$wvgd" fit --config "$raw/run.json" --quiet --out "$raw.again"
+    grep -q '"data": "bytes:caf%E9.json"' "$raw.again/run.json" || complain "--config does not read bytes"
+    expect 0 anything "$wvgd" svgd mixture --data "$raw.json" --particles 10 --max-iter 3 --quiet --out "$raw.svgd"
+    grep -q '"data": "bytes:caf%E9.json"' "$raw.svgd/run.json" || complain "svgd does not have the bytes"
+    expect 0 anything "$wvgd" quantize "$raw" --particles 2 --quiet
+    cp plugin.so "$raw.so"
+    expect 0 anything "$wvgd" fit "./$raw.so" --max-iter 2 --quiet --out "$raw.plugin"
+    expect 0 anything "$wvgd" fit --resume "$raw.plugin" --trust-model --max-iter 3 --quiet
+    "$wvgd" report "$raw" -o page2.html >stdout 2>stderr
+    case $? in 0 | 69) ;; *) complain "no report: $(cat stderr)" ;; esac
+    clean "paths"
+    expect 66 'cannot open gone.xE9' "$wvgd" fit mixture --data "$(printf 'gone\351')" --out x
+fi
 finish
