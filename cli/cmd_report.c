@@ -10,7 +10,6 @@
 #include "run_record.h"
 #include "saved_fit.h"
 #include "text.h"
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,23 +159,14 @@ static int take_fit(run_view *v, sources *s, const model_trust *trust, failure *
 /* ---- what the data add ------------------------------------------------------------------------------------------- */
 static void take_data(run_view *v, sources *s)
 {
-    const json_t *asked = s->saved.asked;
-    const char *path = asked ? record_reopen(asked, "data")
-                             : json_string_value(json_object_get(json_object_get(v->run, "options"), "data"));
-    const char *wanted = asked ? record_reopen(asked, "data_hash") : NULL;
-    char found[20];
-    uint64_t hash;
+    const json_t *asked = s->saved.asked ? s->saved.asked : v->run; /* of SVGD there is no other record */
+    const char *path = record_reopen(asked, "data");
     failure why;
     v->no_data = s->no_data;
-    struct stat about;
     if (!path)
         snprintf(s->no_data, sizeof s->no_data, "the run does not say where its data were");
-    else if (!stat(path, &about) && !S_ISREG(about.st_mode))
-        snprintf(s->no_data, sizeof s->no_data, "%s is no plain file", path);
-    else if (hash_file(path, &hash, &why))
+    else if (check_data(asked, &why))
         snprintf(s->no_data, sizeof s->no_data, "%s", why.text);
-    else if (snprintf(found, sizeof found, "%016" PRIx64, hash), wanted && strcmp(found, wanted))
-        snprintf(s->no_data, sizeof s->no_data, "%s has changed since the run", path);
     else
         v->data = path;
 }

@@ -183,10 +183,10 @@ static int make_record(svgd_run *r, failure *f)
     json_object_set_new(r->asked, "command", text ? json_text(text) : NULL);
     json_object_set_new(r->asked, "model", model);
     json_object_set_new(r->asked, "options", options_json(r));
+    failed |= !json_object_get(r->asked, "options") || !text;
     free(text);
-    return !failed && json_object_get(r->asked, "options") && text
-               ? 0
-               : fail(f, EX_SOFTWARE, "no memory for the record of the run");
+    return failed ? fail(f, EX_SOFTWARE, "no memory for the record of the run")
+                  : note_data(r->asked, given(r->a, "data"), f);
 }
 
 static int open_asked(svgd_run *r, failure *f)

@@ -532,14 +532,28 @@ static int check_file(const json_t *reopen, const char *path, const char *key, f
     if (*path != '/')
         return fail(f, EX_TEMPFAIL, "the run names the file %s: expected a full path", path);
     if (!stat(path, &s) && !S_ISREG(s.st_mode))
-        return fail(f, EX_TEMPFAIL, "%s is not a plain file: a run cannot go on with such data", path);
+        return fail(f, EX_TEMPFAIL, "%s is not a plain file: expected data that can be read again", path);
     if (!was)
-        return fail(f, EX_TEMPFAIL, "the run does not say what was in %s: it cannot go on with it", path);
+        return fail(f, EX_TEMPFAIL, "the run does not say what was in %s: nothing is read from it", path);
     int code = hash_file(path, &hash, f);
     snprintf(text, sizeof text, "%016" PRIx64, hash);
     if (!code && strcmp(was, text))
-        code = fail(f, EX_TEMPFAIL, "%s has changed since the run began: it cannot go on with other data", path);
+        code = fail(f, EX_TEMPFAIL, "%s has changed since the run began: it needs the same data", path);
     return code;
+}
+
+int note_data(json_t *asked, const char *path, failure *f)
+{
+    json_t *reopen = json_object();
+    json_object_set_new(reopen, "data", absolute(path));
+    int failed = json_object_set_new(asked, "reopen", reopen);
+    return failed ? fail(f, EX_SOFTWARE, "no memory for the record of the run")
+                  : note_file(reopen, path, "data_hash", f);
+}
+
+int check_data(const json_t *asked, failure *f)
+{
+    return check_file(json_object_get(asked, "reopen"), record_reopen(asked, "data"), "data_hash", f);
 }
 
 /* A Stan program's object is in the cache of compiled programs, which anybody may clean. */

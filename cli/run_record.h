@@ -58,6 +58,12 @@ void record_set(json_t *asked, const char *name, const char *value);
 /* Opens the model of a new run, and notes what its files are. */
 int open_new(json_t *asked, opened_model *model, failure *f);
 
+/* Notes where the data of a run are, and what they are, in its record. */
+int note_data(json_t *asked, const char *path, failure *f);
+
+/* Are they still what the record says, in a plain file at a full path? EX_TEMPFAIL if not. */
+int check_data(const json_t *asked, failure *f);
+
 /* A run directory may come from anybody, and the model that it names may be a shared object. Such a model is opened
  * only if the user asks for it. */
 typedef struct {

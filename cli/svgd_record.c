@@ -209,7 +209,7 @@ static json_t *verdict(void)
 
 json_t *svgd_json(const svgd_results *r)
 {
-    static const char *const first[] = {"version", "command", "model", "options"};
+    static const char *const first[] = {"version", "command", "model", "options", "reopen"};
     json_t *o = json_object(), *shown = posterior(r);
     if (!o || !shown) {
         json_decref(o);

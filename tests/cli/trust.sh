@@ -146,4 +146,18 @@ if mkdir "$raw.test" 2>/dev/null && [ -e "$raw.test" ]; then # not every file sy
     clean "paths"
     expect 66 'cannot open gone.xE9' "$wvgd" fit mixture --data "$(printf 'gone\351')" --out x
 fi
+
+# ---- a report shows no file that the run cannot have been made from -------------------------------------------------------------------------
+printf 't,y\n0,1\n1,2\n2,3\n3,1\n4,2\n' >series.csv
+printf 't,y\n0,77771\n1,77772\n2,77773\n3,77771\n4,77772\n' >private.csv
+"$wvgd" svgd gp --data series.csv --particles 10 --max-iter 3 --quiet --out series >stdout 2>stderr
+if "$wvgd" report series -o whole.html >stdout 2>stderr; then
+    perl -pi -e 's/series\.csv/private.csv/' series/run.json
+    expect 0 silence "$wvgd" report series -o stolen.html
+    grep -q 'private.csv has changed' stolen.html || complain "the report shows a file that is not the run's"
+    perl -ni -e 'print unless /"data_hash"/' series/run.json
+    perl -0pi -e 's/("data": "[^"]*"),\n(\s*\})/$1\n$2/' series/run.json
+    expect 0 silence "$wvgd" report series -o stolen.html
+    grep -q 'does not say what was in .*private.csv' stolen.html || complain "the report shows a file without a hash: $(cat stderr)"
+fi
 finish
