@@ -10,11 +10,16 @@ typedef struct {
 } wv_policy_values;
 #undef ROW
 
+/* bench/policy.c is linked to an engine whose table it can write to. Everywhere else values are constants. */
+#ifdef WV_POLICY_WRITABLE
+extern wv_policy_values wv_policy;
+#else
 #define ROW(name, value, unit, why, where) .name = (value),
 static const wv_policy_values wv_policy = {
 #include "policy.def"
 };
 #undef ROW
+#endif
 
 /* Row i, or NULL past the end: for documents and tests. */
 typedef struct {
