@@ -36,10 +36,10 @@ static void powered(size_t D, double p, const double *z, size_t n, const double 
 
 /* |A^-1 (x - z)|^2 */
 static void whitened(const wv_family *family, const double *root, size_t D, const double *z, size_t n, const double *x,
-                     double *out, double *y)
+                     double *out, double *y, wv_arena *arena)
 {
     wv_gaussian g = {family, D, 0, z, root, 0};
-    wv_gaussian_whiten(&g, n, x, y, NULL);
+    wv_gaussian_whiten(&g, n, x, y, arena);
     for (size_t k = 0; k < n; k++)
         out[k] = cblas_ddot((int)D, y + k * D, 1, y + k * D, 1);
 }
@@ -85,11 +85,11 @@ void wv_cost_cost(const wv_geometry *g, size_t j, const double *z, size_t n, con
     const wv_cost *c = &g->cost;
     switch (c->kind) {
     case WVGD_SQEUCLID: squared(D, z, n, x, out); break;
-    case WVGD_MAHALANOBIS: whitened(c->metric_family, g->metric, D, z, n, x, out, y); break;
+    case WVGD_MAHALANOBIS: whitened(c->metric_family, g->metric, D, z, n, x, out, y, arena); break;
     case WVGD_OWN: {
         const double *root = g->spread + j * c->cell_family->size(D, 0);
         double half_log_det = c->cell_family->log_det(D, 0, root);
-        whitened(c->cell_family, root, D, z, n, x, out, y);
+        whitened(c->cell_family, root, D, z, n, x, out, y, arena);
         for (size_t k = 0; k < n; k++)
             out[k] = out[k] / 2 + half_log_det;
         break;

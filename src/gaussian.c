@@ -97,9 +97,10 @@ static void transpose(size_t D, const double *a, double *out)
 
 /* x <- x T, T a triangle with zeros in its other half, D <= MOST: products of a few rows with a strip of T are made
  * without copies, and most of the zeros are left out. */
-static void times(size_t D, const double *T, bool upper, size_t n, double *x)
+static void times(size_t D, const double *T, bool upper, size_t n, double *x, wv_arena *arena)
 {
-    double rows[ROWS * MOST];
+    size_t mark = wv_arena_mark(arena);
+    double *rows = wv_arena_take(arena, ROWS * D);
     for (size_t first = 0; first < n; first += ROWS) {
         size_t here = n - first < ROWS ? n - first : ROWS;
         double *to = x + first * D;
@@ -110,32 +111,50 @@ static void times(size_t D, const double *T, bool upper, size_t n, double *x)
                         (int)D, T + from * D + at, (int)D, 0.0, to + at, (int)D);
         }
     }
+    wv_arena_release(arena, mark);
+}
+
+/* x <- x L'. */
+static void times_transposed(size_t D, const double *L, size_t n, double *x, wv_arena *arena)
+{
+    size_t mark = wv_arena_mark(arena);
+    double *T = wv_arena_take(arena, D * D);
+    transpose(D, L, T);
+    times(D, T, true, n, x, arena);
+    wv_arena_release(arena, mark);
+}
+
+/* x <- x L^-1, or x L'^-1. With many rows the product with the inverse is several times faster than solving. */
+static void times_inverse(size_t D, const double *L, bool transposed, size_t n, double *x, wv_arena *arena)
+{
+    size_t mark = wv_arena_mark(arena);
+    double *inverse = wv_arena_take(arena, D * D);
+    wv_dense_invert(D, L, inverse);
+    if (transposed)
+        times_transposed(D, inverse, n, x, arena);
+    else
+        times(D, inverse, false, n, x, arena);
+    wv_arena_release(arena, mark);
 }
 
 static void full_colour(size_t D, size_t R, const double *L, size_t n, double *y, wv_arena *arena)
 {
-    double T[MOST * MOST];
-    (void)R, (void)arena;
-    if (D <= MOST && n >= FEW) {
-        transpose(D, L, T);
-        times(D, T, true, n, y);
-    } else if (n == 1)
+    (void)R;
+    if (D <= MOST && n >= FEW)
+        times_transposed(D, L, n, y, arena);
+    else if (n == 1)
         cblas_dtrmv(CblasRowMajor, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, L, (int)D, y, 1);
     else
         cblas_dtrmm(CblasRowMajor, CblasRight, CblasLower, CblasTrans, CblasNonUnit, (int)n, (int)D, 1.0, L, (int)D, y,
                     (int)D);
 }
 
-/* With many rows the product with the inverse is several times faster than solving. */
 static void full_whiten(size_t D, size_t R, const double *L, size_t n, double *x, wv_arena *arena)
 {
-    double inverse[MOST * MOST], T[MOST * MOST];
-    (void)R, (void)arena;
-    if (D <= MOST && n >= FEW) {
-        wv_dense_invert(D, L, inverse);
-        transpose(D, inverse, T);
-        times(D, T, true, n, x);
-    } else if (n == 1)
+    (void)R;
+    if (D <= MOST && n >= FEW)
+        times_inverse(D, L, true, n, x, arena);
+    else if (n == 1)
         cblas_dtrsv(CblasRowMajor, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, L, (int)D, x, 1);
     else
         cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, CblasTrans, CblasNonUnit, (int)n, (int)D, 1.0, L, (int)D, x,
@@ -144,9 +163,9 @@ static void full_whiten(size_t D, size_t R, const double *L, size_t n, double *x
 
 static void full_pull(size_t D, size_t R, const double *L, size_t n, double *g, wv_arena *arena)
 {
-    (void)R, (void)arena;
+    (void)R;
     if (D <= MOST && n >= FEW)
-        times(D, L, false, n, g);
+        times(D, L, false, n, g, arena);
     else if (n == 1 && D <= MOST) {
         double row[MOST];
         memcpy(row, g, D * sizeof *g);
@@ -158,12 +177,10 @@ static void full_pull(size_t D, size_t R, const double *L, size_t n, double *g, 
 
 static void full_push(size_t D, size_t R, const double *L, size_t n, double *y, wv_arena *arena)
 {
-    double inverse[MOST * MOST];
-    (void)R, (void)arena;
-    if (D <= MOST && n >= FEW) {
-        wv_dense_invert(D, L, inverse);
-        times(D, inverse, false, n, y);
-    } else
+    (void)R;
+    if (D <= MOST && n >= FEW)
+        times_inverse(D, L, false, n, y, arena);
+    else
         cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, (int)n, (int)D, 1.0, L, (int)D,
                     y, (int)D);
 }

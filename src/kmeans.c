@@ -184,18 +184,18 @@ static void draw_centres(const task *t, const points *p, uint64_t restart, doubl
 }
 
 /* Points and particles, relative to `origin`, in coordinates in which the cost is (or is like) the squared distance. */
-static void flatten(const wv_geometry *g, size_t n, double *y, const double *origin)
+static void flatten(const wv_geometry *g, size_t n, double *y, const double *origin, wv_arena *arena)
 {
     for (size_t k = 0; k < n * g->D; k++)
         y[k] -= origin[k % g->D];
     if (g->cost.kind != WVGD_SQEUCLID)
-        g->cost.metric_family->whiten(g->D, 0, g->metric, n, y, NULL);
+        g->cost.metric_family->whiten(g->D, 0, g->metric, n, y, arena);
 }
 
-static void unflatten(const wv_geometry *g, size_t n, double *y, const double *origin)
+static void unflatten(const wv_geometry *g, size_t n, double *y, const double *origin, wv_arena *arena)
 {
     if (g->cost.kind != WVGD_SQEUCLID)
-        g->cost.metric_family->colour(g->D, 0, g->metric, n, y, NULL);
+        g->cost.metric_family->colour(g->D, 0, g->metric, n, y, arena);
     for (size_t k = 0; k < n * g->D; k++)
         y[k] += origin[k % g->D];
 }
@@ -388,15 +388,15 @@ bool wv_kmeans_improve(const wv_geometry *g, wv_weighted_points p, uint64_t seed
     double *y = wv_arena_take(arena_of(&t), p.n * D), *current = wv_arena_take(arena_of(&t), ND), least;
     memcpy(y, p.x, p.n * D * sizeof *y);
     memcpy(current, g->z, ND * sizeof *current);
-    flatten(g, p.n, y, g->z);
-    flatten(g, g->N, current, g->z);
+    flatten(g, p.n, y, g->z, arena_of(&t));
+    flatten(g, g->N, current, g->z, arena_of(&t));
     points flat = {p.n, y, p.w};
     double now = lloyd(&t, &flat, wv_policy.kmeans_exactly, (size_t)wv_policy.kmeans_rounds, current);
     search(&t, flat, flat, false, z, &least);
     bool better = least < wv_policy.kmeans_better * now;
     if (better) {
         assign(&t, &flat, z, cell);
-        unflatten(g, g->N, z, g->z);
+        unflatten(g, g->N, z, g->z, arena_of(&t));
     }
     wv_arena_release(arena_of(&t), mark);
     return better;
@@ -449,10 +449,10 @@ static bool place_alone(const placing *s, size_t n, bool probe)
     double *y = wv_arena_take(arena, n * D), *w = wv_arena_take(arena, n), distortion;
     points p = {n, y, w};
     mixture_points(s, 2, n, 1, y, w);
-    flatten(s->g, n, y, s->p->mean);
+    flatten(s->g, n, y, s->p->mean, arena_of(&s->t));
     bool found = search(&s->t, p, p, probe, s->z, &distortion);
     if (found)
-        unflatten(s->g, s->t.N, s->z, s->p->mean);
+        unflatten(s->g, s->t.N, s->z, s->p->mean, arena_of(&s->t));
     wv_arena_release(arena, mark);
     return found;
 }
@@ -480,7 +480,7 @@ static void place_regular(const placing *s)
         for (size_t j = k + 1; j < N; j++)
             z[j * D + k] = -height / (left - 1);
     }
-    unflatten(s->g, N, z, s->p->mixture->mu);
+    unflatten(s->g, N, z, s->p->mixture->mu, arena_of(&s->t));
 }
 
 /* Points for k-means: so many draws of the mixture, stored draws, then the draws of the mixture on which starts are
@@ -556,12 +556,12 @@ static void place_by_draws(const placing *s, plan p, bool alike)
     memcpy(w_some, w + p.rest, (n + p.compared) * sizeof *w);
     if (p.extra)
         cblas_dscal((int)p.compared, (double)p.extra / (double)p.compared, w_some + n, 1);
-    flatten(s->g, all, y, s->p->mean);
+    flatten(s->g, all, y, s->p->mean, arena_of(&s->t));
     size_t own = thorough(N, D) ? n : 0, some = own + p.compared;
     points every = {all, y, w};
     search(&s->t, every, p.extra && alike ? (points){some, y + (all - some) * D, w_some + n - own} : every, false, s->z,
            &distortion);
-    unflatten(s->g, N, s->z, s->p->mean);
+    unflatten(s->g, N, s->z, s->p->mean, arena_of(&s->t));
     wv_arena_release(arena, mark);
 }
 

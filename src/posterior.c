@@ -51,9 +51,8 @@ double wv_posterior_smooth(wv_closing *c, wv_arena *arena)
 {
     size_t n = c->draws.n, mark = wv_arena_mark(arena);
     double *log_w = wv_arena_take(arena, n), *smooth = wv_arena_take(arena, n);
-    uint32_t *order = wv_arena_take_index(arena, n);
     wv_posterior_log_weights(&c->draws, log_w);
-    double k = wv_weights_pareto_k(n, log_w, smooth, order);
+    double k = wv_weights_pareto_k(n, log_w, smooth, arena);
     wv_closing_set_smooth(c, smooth);
     wv_arena_release(arena, mark);
     return k;
@@ -63,7 +62,6 @@ void wv_posterior_diagnose(const wv_closing *c, size_t N, const double *beta, wv
 {
     size_t n = c->draws.n, mark = wv_arena_mark(arena);
     size_t *end = wv_arena_take_sizes(arena, N + 1); /* draws of the cells before; later, of the cell itself, too */
-    uint32_t *order = wv_arena_take_index(arena, n);
     double all = 0, *sum = wv_arena_take(arena, N), *squares = wv_arena_take(arena, N),
            *log_w = wv_arena_take(arena, n); /* [n] by cell */
     memset(end, 0, (N + 1) * sizeof *end);
@@ -85,7 +83,7 @@ void wv_posterior_diagnose(const wv_closing *c, size_t N, const double *beta, wv
         double b = beta[j];
         to.beta_se[j] = sqrt(squares[j] * (1 - b) * (1 - b) + (all - squares[j]) * b * b);
         to.ess[j] = squares[j] > 0 ? sum[j] * sum[j] / squares[j] : 0;
-        to.pareto_k[j] = wv_weights_pareto_k(end[j] - first, log_w + first, NULL, order);
+        to.pareto_k[j] = wv_weights_pareto_k(end[j] - first, log_w + first, NULL, arena);
     }
     wv_arena_release(arena, mark);
 }

@@ -156,15 +156,11 @@ static double pareto_fit(size_t m, const double *x, double *scale)
     return ((double)m * k + 5) / ((double)m + 10);
 }
 
-double wv_weights_pareto_k(size_t n, const double *log_w, double *smoothed, uint32_t *order)
+/* k-hat of the m largest weights; order: [n], x: [m] scratch. */
+static double pareto_tail(size_t n, const double *log_w, size_t m, double *smoothed, uint32_t *order, double *x)
 {
-    if (smoothed)
-        memcpy(smoothed, log_w, n * sizeof *smoothed);
-    size_t m = (size_t)fmin(0.2 * (double)n, 3 * sqrt((double)n));
-    if (m < 5)
-        return NAN;
     sort_by(n, order, log_w, m + 1);
-    double top = log_w[order[n - 1]], cut = log_w[order[n - m - 1]], x[m]; /* m <= 3 sqrt(n): small */
+    double top = log_w[order[n - 1]], cut = log_w[order[n - m - 1]];
     if (!(cut > -INFINITY) || !isfinite(top))
         return NAN;
     for (size_t i = 0; i < m; i++)
@@ -178,5 +174,18 @@ double wv_weights_pareto_k(size_t n, const double *log_w, double *smoothed, uint
             double quantile = fabs(k) > 1e-8 ? scale * expm1(-k * log1p(-p)) / k : -scale * log1p(-p);
             smoothed[order[n - m + i]] = fmin(top + log(quantile + exp(cut - top)), top);
         }
+    return k;
+}
+
+double wv_weights_pareto_k(size_t n, const double *log_w, double *smoothed, wv_arena *arena)
+{
+    if (smoothed)
+        memcpy(smoothed, log_w, n * sizeof *smoothed);
+    size_t m = (size_t)fmin(0.2 * (double)n, 3 * sqrt((double)n));
+    if (m < 5)
+        return NAN;
+    size_t mark = wv_arena_mark(arena);
+    double k = pareto_tail(n, log_w, m, smoothed, wv_arena_take_index(arena, n), wv_arena_take(arena, m));
+    wv_arena_release(arena, mark);
     return k;
 }

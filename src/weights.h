@@ -1,6 +1,7 @@
 /* weights.h - importance weights, always in log space. */
 #ifndef WV_WEIGHTS_H
 #define WV_WEIGHTS_H
+#include "arena.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,6 +28,6 @@ double wv_weights_ess(size_t n, const double *w);
 void wv_weights_order(size_t n, const double *w, uint32_t *order);
 
 /* Pareto k-hat of the weights (Zhang and Stephens's estimate with the usual weak prior). NAN: too few distinct
- * weights in the tail. When smoothed is not NULL it gets the Pareto-smoothed log weights. order: [n] scratch. */
-double wv_weights_pareto_k(size_t n, const double *log_w, double *smoothed, uint32_t *order);
+ * weights in the tail. When smoothed is not NULL it gets the Pareto-smoothed log weights. */
+double wv_weights_pareto_k(size_t n, const double *log_w, double *smoothed, wv_arena *arena);
 #endif

@@ -64,6 +64,7 @@ static void effective_sizes(void **state)
 enum { MANY = 40000 };
 static double log_w[MANY], smoothed[MANY];
 static uint32_t order[MANY];
+static wv_arena *arena;
 
 /* Generalised Pareto draws ((1 - u)^-k - 1)/k: every tail of them is generalised Pareto with the same shape. The
  * tail fitted has m = 3 sqrt(n) = 600 points, whose maximum likelihood estimate of k has standard error
@@ -81,7 +82,7 @@ static void shape_of_pareto_tails(void **state)
                 double u = test_random_uniform(&random);
                 log_w[i] = 12 + log(k != 0 ? expm1(-k * log(u)) / k : -log(u));
             }
-            double hat = wv_weights_pareto_k(MANY, log_w, NULL, order);
+            double hat = wv_weights_pareto_k(MANY, log_w, NULL, arena);
             assert_near(hat, k, 4 * (1 + fabs(k)) / sqrt(m) + prior);
             mean += hat / SAMPLES;
         }
@@ -98,7 +99,7 @@ static void extreme_tails(void **state)
     test_random random = test_random_seed(6);
     for (size_t i = 0; i < MANY; i++)
         log_w[i] = -20 * log(test_random_uniform(&random));
-    double k = wv_weights_pareto_k(MANY, log_w, NULL, order);
+    double k = wv_weights_pareto_k(MANY, log_w, NULL, arena);
     assert_true(k > 10 && k < 30);
 }
 
@@ -109,13 +110,13 @@ static void shape_has_no_scale(void **state)
     test_random random = test_random_seed(5);
     for (size_t i = 0; i < 5000; i++)
         log_w[i] = -0.6 * log(test_random_uniform(&random));
-    double k = wv_weights_pareto_k(5000, log_w, NULL, order);
+    double k = wv_weights_pareto_k(5000, log_w, NULL, arena);
     static const double shift[] = {-1e5, -700, 700, 1e5};
     for (size_t s = 0; s < 4; s++) {
         static double moved[5000];
         for (size_t i = 0; i < 5000; i++)
             moved[i] = log_w[i] + shift[s];
-        assert_near(wv_weights_pareto_k(5000, moved, NULL, order), k, 1e-6);
+        assert_near(wv_weights_pareto_k(5000, moved, NULL, arena), k, 1e-6);
     }
 }
 
@@ -124,24 +125,24 @@ static void too_few_or_equal_weights(void **state)
     (void)state;
     for (size_t i = 0; i < 5000; i++)
         log_w[i] = -3;
-    assert_true(isnan(wv_weights_pareto_k(5000, log_w, smoothed, order))); /* no tail */
+    assert_true(isnan(wv_weights_pareto_k(5000, log_w, smoothed, arena))); /* no tail */
     for (size_t i = 0; i < 5000; i++)
         assert_true(smoothed[i] == log_w[i]);
     test_random random = test_random_seed(6);
     for (size_t i = 0; i < 5000; i++)
         log_w[i] = test_random_normal(&random);
     for (size_t n = 0; n < 25; n++)
-        assert_true(isnan(wv_weights_pareto_k(n, log_w, smoothed, order))); /* a fifth of them: fewer than 5 */
-    assert_true(isfinite(wv_weights_pareto_k(100, log_w, NULL, order)));
+        assert_true(isnan(wv_weights_pareto_k(n, log_w, smoothed, arena))); /* a fifth of them: fewer than 5 */
+    assert_true(isfinite(wv_weights_pareto_k(100, log_w, NULL, arena)));
     for (size_t i = 10; i < 5000; i++)
         log_w[i] = -INFINITY; /* ten weights, less than the tail has points */
-    assert_true(isnan(wv_weights_pareto_k(5000, log_w, NULL, order)));
+    assert_true(isnan(wv_weights_pareto_k(5000, log_w, NULL, arena)));
     for (size_t i = 0; i < 5000; i++)
         log_w[i] = -INFINITY;
-    assert_true(isnan(wv_weights_pareto_k(5000, log_w, NULL, order)));
+    assert_true(isnan(wv_weights_pareto_k(5000, log_w, NULL, arena)));
     for (size_t i = 0; i < 5000; i++)
         log_w[i] = i % 2 ? 0 : -1; /* two values: the whole tail is one of them */
-    assert_true(isnan(wv_weights_pareto_k(5000, log_w, NULL, order)));
+    assert_true(isnan(wv_weights_pareto_k(5000, log_w, NULL, arena)));
 }
 
 static int ascending(const void *a, const void *b)
@@ -161,7 +162,7 @@ static void smoothing(void **state)
         test_random random = test_random_seed(7 + s);
         for (size_t i = 0; i < n; i++)
             log_w[i] = log(expm1(-shapes[s] * log(test_random_uniform(&random))) / shapes[s]);
-        assert_true(isfinite(wv_weights_pareto_k(n, log_w, smoothed, order)));
+        assert_true(isfinite(wv_weights_pareto_k(n, log_w, smoothed, arena)));
         for (uint32_t i = 0; i < n; i++)
             order[i] = i;
         qsort(order, n, sizeof *order, ascending);
@@ -179,6 +180,19 @@ static void smoothing(void **state)
     }
 }
 
+static int make_arena(void **state)
+{
+    (void)state;
+    return (arena = wv_arena_new(2 * MANY)) ? 0 : -1;
+}
+
+static int free_arena(void **state)
+{
+    (void)state;
+    wv_arena_free(arena);
+    return 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -191,5 +205,5 @@ int main(void)
         cmocka_unit_test(too_few_or_equal_weights),
         cmocka_unit_test(smoothing),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_arena, free_arena);
 }

@@ -108,10 +108,9 @@ static double final_k(wvgd_fit *f)
     const wv_draws *b = &f->closing.draws;
     size_t first = f->closing.trial, n = b->n - first, mark = wv_arena_mark(f->arena);
     double *log_w = wv_arena_take(f->arena, n);
-    uint32_t *order = wv_arena_take_index(f->arena, n);
     for (size_t i = 0; i < n; i++)
         log_w[i] = b->log_p[first + i] - b->log_m[first + i];
-    double k = wv_weights_pareto_k(n, log_w, NULL, order);
+    double k = wv_weights_pareto_k(n, log_w, NULL, f->arena);
     wv_arena_release(f->arena, mark);
     return k;
 }
