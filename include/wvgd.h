@@ -14,7 +14,8 @@
  * Conventions: arrays are row-major; N particles, D dimensions; logs are natural. The library never prints, exits,
  * reads the environment, opens files or keeps global state (but for a count of its threads). A fit is used by one
  * thread at a time, and starts threads of its own only if the option `threads` says so; different fits are
- * independent. A child of fork has the fit, but goes on with it in one thread.
+ * independent. A thread that runs a fit needs 128 KB of stack, more if the model does. A child of fork has the fit,
+ * but goes on with it in one thread.
  * Every call that can fail returns a wvgd_status and fills *error (which may be NULL) with a sentence for the user.
  * A NULL where a pointer is needed is WVGD_E_ARGUMENT; functions without a status do nothing then, and return NULL or
  * 0. The same seed gives the same bits as long as the BLAS does; a threaded BLAS should be told to use one thread. */
