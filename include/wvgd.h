@@ -143,7 +143,7 @@ wvgd_status wvgd_step(wvgd_fit *fit, wvgd_error *error);
 
 /* What a run is doing, for a progress bar. */
 typedef struct {
-    const char *stage; /* "explore", "fit", "try", "crawl", "close", "refine", "bound", "done"; joint: also
+    const char *stage; /* "explore", "fit", "trial", "probe", "close", "refine", "bound", "done"; joint: also
                         * "pilot", "settle", "average" */
     size_t iteration, max_iter, evaluations;
     double seconds;

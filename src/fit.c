@@ -40,7 +40,7 @@ typedef struct {
 
 static const stage stages[] = {
     [WV_EXPLORE] = {"explore", true, true},     [WV_FIT] = {"fit", true, true},
-    [WV_TRIAL] = {"try", true, false},          [WV_PROBE] = {"crawl", true, false},
+    [WV_TRIAL] = {"trial", true, false},        [WV_PROBE] = {"probe", true, false},
     [WV_CLOSING] = {"close", true, false},      [WV_REFINE] = {"refine", true, false},
     [WV_BOUND] = {"bound", false, false},       [WV_PILOT] = {"pilot", true, true},
     [WV_SEARCH] = {"fit", true, true},          [WV_SETTLE] = {"settle", true, true},

@@ -334,7 +334,7 @@ static void stopping_in_every_stage(void **state)
         const char *stage;
         size_t after;
     } rows[] = {{"explore", 0}, {"explore", 12}, {"pilot", 0}, {"pilot", 2}, {"fit", 0},  {"fit", 3},
-                {"fit", 20},    {"settle", 3},   {"try", 0},   {"close", 0}, {"bound", 0}};
+                {"fit", 20},    {"settle", 3},   {"trial", 0}, {"close", 0}, {"bound", 0}};
     size_t stopped = 0;
     for (wvgd_family family = WVGD_DIAG; family <= WVGD_FULL; family++) /* diag has a pilot */
         for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
@@ -400,7 +400,7 @@ static void stop_now_between_ask_and_tell(void **state)
     assert_int_equal(wvgd_tell(fit, log_p, grad, NULL), WVGD_OK);
     free(log_p);
     free(grad);
-    assert_string_equal(stage_of(fit), SOLVER == WVGD_STAGED ? "try" : "close");
+    assert_string_equal(stage_of(fit), SOLVER == WVGD_STAGED ? "trial" : "close");
     wvgd_stop_now(fit);
     assert_int_equal(wvgd_run(fit, NULL, NULL, NULL), WVGD_OK);
     assert_complete(fit);
@@ -426,7 +426,7 @@ static void max_iter_is_kept(void **state)
                 wvgd_get_progress(fit, &p);
                 if (!strcmp(stage, "explore"))
                     explored = p.iteration;
-                fitting += strcmp(stage, "explore") && strcmp(stage, "try") && strcmp(stage, "close") &&
+                fitting += strcmp(stage, "explore") && strcmp(stage, "trial") && strcmp(stage, "close") &&
                            strcmp(stage, "refine") && strcmp(stage, "bound");
             }
             if (fitting > 1 && explored + fitting > limits[k])
@@ -452,7 +452,7 @@ static void max_seconds_is_kept(void **state)
             o.max_seconds = 1e-9; /* up after the first batch */
             wvgd_fit *fit = wvgd_new(&MODEL, &o, NULL, NULL);
             assert_int_equal(wvgd_step(fit, NULL), WVGD_OK);
-            assert_string_equal(stage_of(fit), SOLVER == WVGD_STAGED ? "try" : "close");
+            assert_string_equal(stage_of(fit), SOLVER == WVGD_STAGED ? "trial" : "close");
             assert_int_equal(wvgd_run(fit, NULL, NULL, NULL), WVGD_OK);
             wvgd_results r;
             wvgd_get_results(fit, &r);
@@ -600,7 +600,7 @@ static void trace_has_a_row_an_iteration(void **state)
         const wvgd_trace_row *row = wvgd_trace(fit, &rows);
         wvgd_progress p;
         wvgd_get_progress(fit, &p);
-        bool iterates = strcmp(stage, "explore") && strcmp(stage, "crawl") && strcmp(stage, "refine") &&
+        bool iterates = strcmp(stage, "explore") && strcmp(stage, "probe") && strcmp(stage, "refine") &&
                         strcmp(stage, "bound") && (SOLVER == WVGD_STAGED || strcmp(stage, "close"));
         assert_int_equal(rows, before + iterates);
         if (!iterates)

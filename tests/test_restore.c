@@ -205,7 +205,7 @@ static void staged_fit_that_grows(void **state)
     wvgd_model model;
     wvgd_options o = options_of(WVGD_STAGED, 2, WVGD_FULL, 2000);
     assert_int_equal(target_banana(&model, 2, 1, 1), 0);
-    check(&model, &o, (const char *const[]){"explore", "fit", "try", "crawl", "close", "bound", "done", NULL});
+    check(&model, &o, (const char *const[]){"explore", "fit", "trial", "probe", "close", "bound", "done", NULL});
     wvgd_model_close(&model);
 }
 
@@ -217,7 +217,7 @@ static void staged_fit_of_one_particle(void **state)
     wvgd_options o = options_of(WVGD_STAGED, 1, WVGD_FULL, 2000);
     o.evidence_se = 0.01;
     assert_int_equal(target_log_gamma(&model, 3, shapes), 0);
-    check(&model, &o, (const char *const[]){"explore", "fit", "try", "close", "refine", "bound", "done", NULL});
+    check(&model, &o, (const char *const[]){"explore", "fit", "trial", "close", "refine", "bound", "done", NULL});
     wvgd_model_close(&model);
 }
 
@@ -240,7 +240,7 @@ static void staged_fits_with_many_cells(void **state)
     wvgd_model_close(&model);
     assert_int_equal(target_mixture_random(&model, 2, 3, 4.0, 5), 0);
     o = options_of(WVGD_STAGED, 3, WVGD_DIAG, 2000);
-    check(&model, &o, (const char *const[]){"explore", "fit", "try", "close", "bound", "done", NULL});
+    check(&model, &o, (const char *const[]){"explore", "fit", "trial", "close", "bound", "done", NULL});
     wvgd_model_close(&model);
 }
 

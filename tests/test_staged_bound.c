@@ -20,7 +20,7 @@
 
 static int note_walks(void *self, const wvgd_progress *p)
 {
-    *(bool *)self |= !strcmp(p->stage, "crawl");
+    *(bool *)self |= !strcmp(p->stage, "probe");
     return 0;
 }
 

@@ -16,7 +16,7 @@
 #include "wvgd.h"
 
 static wvgd_model BANANA;
-static const char *const STAGES[] = {"explore", "fit", "try", "crawl", "close", "bound"};
+static const char *const STAGES[] = {"explore", "fit", "trial", "probe", "close", "bound"};
 enum { STAGE_COUNT = 6, D = 2 };
 
 static int set_up(void **state)

@@ -296,7 +296,7 @@ static void goes_on_full(void **state)
     o.max_iter = 400; /* enough to come to rest */
     o.tol = 0.1;
     if (SOLVER == WVGD_STAGED)
-        every_stage(&o, NULL, (const char *const[]){"explore", "fit", "try", "close", "bound", "done", NULL});
+        every_stage(&o, NULL, (const char *const[]){"explore", "fit", "trial", "close", "bound", "done", NULL});
     else
         every_stage(&o, NULL, (const char *const[]){"explore", "fit", "settle", "average", "close", "done", NULL});
 }
@@ -306,7 +306,7 @@ static void goes_on_diag(void **state)
     (void)state;
     wvgd_options o = options_of(3, WVGD_DIAG);
     if (SOLVER == WVGD_STAGED)
-        every_stage(&o, NULL, (const char *const[]){"explore", "fit", "try", "close", "bound", "done", NULL});
+        every_stage(&o, NULL, (const char *const[]){"explore", "fit", "trial", "close", "bound", "done", NULL});
     else
         every_stage(&o, NULL, (const char *const[]){"explore", "pilot", "fit", "close", "done", NULL});
 }
@@ -397,7 +397,7 @@ static void goes_on_from_every_batch(void **state)
     o.evidence_se = 0.02;
     assert_int_equal(target_banana(&bent, 2, 1, 1), 0);
     if (SOLVER == WVGD_STAGED)
-        every_batch(&bent, &o, (const char *const[]){"explore", "fit", "try", "crawl", "close", "bound", NULL});
+        every_batch(&bent, &o, (const char *const[]){"explore", "fit", "trial", "probe", "close", "bound", NULL});
     o.max_iter = 30;
     o.family = WVGD_DIAG;
     if (SOLVER == WVGD_JOINT)

@@ -216,8 +216,8 @@ function curves() {
 const stages = {
     explore: "search for modes",
     fit: "fit",
-    try: "trial of the mixture",
-    crawl: "walks into the tails",
+    trial: "trial of the mixture",
+    probe: "walks into the tails",
     close: "closing draws",
     refine: "components refined",
     bound: "bound",
