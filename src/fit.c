@@ -206,7 +206,7 @@ void wv_fit_share(wvgd_fit *f, size_t count, double work, wv_fit_task *task, voi
 
 double wv_fit_cheap(const wvgd_fit *f)
 {
-    return f->model.work > 0 ? fmin(3e7 / f->model.work, WV_CHUNK / 2) : 0;
+    return f->model.work > 0 ? fmin(wv_policy.cheap_work / f->model.work, WV_CHUNK / 2) : 0;
 }
 
 /* ---- new --------------------------------------------------------------------------------------------------------- */
@@ -262,12 +262,13 @@ static wvgd_status check(const wvgd_model *model, const wvgd_options *o, const d
 static size_t default_draws(const wvgd_options *o, size_t D)
 {
     size_t statistics = 2 * D + (o->family == WVGD_DIAG ? 0 : D * (D - 1) / 2),
-           wanted = o->estimator == WVGD_SCORE ? 2 * statistics : 4 * D;
-    size_t most = D <= WV_DENSE ? 4096 : 512, room = (size_t)wv_policy.memory_draws / D;
+           wanted = (size_t)(o->estimator == WVGD_SCORE ? wv_policy.draws_statistic * (double)statistics
+                                                        : wv_policy.draws_dimension * (double)D),
+           most = (size_t)(D <= WV_DENSE ? wv_policy.draws_most : wv_policy.draws_most_many),
+           least = (size_t)(o->particles > 1 ? wv_policy.draws_least : wv_policy.draws_least_alone),
+           room = (size_t)wv_policy.memory_draws / D;
     most = most < room ? most : room;
     wanted = wanted < most ? wanted : most;
-    /* truncated components: fewer are biased, and more iterations do not repair it */
-    size_t least = o->particles > 1 ? 128 : 64;
     return wanted > least ? wanted + wanted % 2 : least;
 }
 
@@ -294,17 +295,18 @@ static void sizes(wvgd_fit *f)
     f->size.n_max = batch > chunk ? batch : chunk;
     if (f->size.made_room && wv_draws_points(D, mixture_room(f)) > f->size.n_max)
         f->size.n_max = wv_draws_points(D, mixture_room(f));
-    f->size.close_max = 100000;
-    double finer = 0.02 / o->evidence_se;
-    f->size.close_budget = (size_t)(30000 * fmax(1, finer * finer));
+    f->size.close_max = (size_t)wv_policy.closing_most;
+    double finer = wv_policy.closing_budget_se / o->evidence_se;
+    f->size.close_budget = (size_t)(wv_policy.closing_budget * fmax(1, finer * finer));
     while (f->size.close_max > (size_t)wv_policy.memory_closing_least &&
            (double)f->size.close_max * (double)D > wv_policy.memory_closing)
         f->size.close_max /= 2;
     size_t full = 2 * D + wv_times(D, D - 1) / 2;
-    f->size.p_max =
-        1 + (f->dense && ((o->family != WVGD_DIAG && (double)full * 1.5 < (double)batch) || (f->N == 1 && full < 600))
-                 ? full
-                 : 2 * D);
+    f->size.p_max = 1 +
+                    (f->dense && ((o->family != WVGD_DIAG && (double)full * wv_policy.score_draws < (double)batch) ||
+                                  (f->N == 1 && (double)full < wv_policy.score_alone))
+                         ? full
+                         : 2 * D);
 }
 
 static wv_draws_shape recent_shape(const wvgd_fit *f)

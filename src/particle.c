@@ -495,7 +495,7 @@ static void halve_spread(const wv_family *family, size_t D, halves h, double *ro
     for (size_t i = 0; i < D; i++)
         v[i] = (h.b[i] - h.a[i]) / 2;
     family->whiten(D, 0, root, 1, v, NULL);
-    double along = cblas_ddot((int)D, v, 1, v, 1), cut = along > 0 ? fmin(1, 0.8 / along) : 0;
+    double along = cblas_ddot((int)D, v, 1, v, 1), cut = along > 0 ? fmin(1, wv_policy.particle_split_cut / along) : 0;
     if (family == wv_family_get(WVGD_FULL)) {
         double *C = wv_arena_take(arena, D * D);
         for (size_t i = 0; i < D; i++)
@@ -504,7 +504,7 @@ static void halve_spread(const wv_family *family, size_t D, halves h, double *ro
         family->absorb(D, 0, root, C, arena);
     } else
         for (size_t i = 0; i < D; i++)
-            root[i] *= sqrt(fmax(1 - cut * v[i] * v[i], 0.2));
+            root[i] *= sqrt(fmax(1 - cut * v[i] * v[i], wv_policy.particle_split_left));
     wv_arena_release(arena, mark);
 }
 

@@ -2,6 +2,7 @@
 #include "partition.h"
 #include "error.h"
 #include "memory.h"
+#include "policy.h"
 #include <lapacke.h>
 #include <math.h>
 #include <stdlib.h>
@@ -93,7 +94,10 @@ bool wv_partition_same(const wv_partition *p, size_t i, size_t j)
 wv_gaussian wv_partition_around(const wv_partition *p, size_t j)
 {
     wv_gaussian around = wv_partition_spread(p, j);
-    around.nu = p->shape.D <= 4 ? 6 : p->shape.D <= 12 ? 16 : 0;
+    double D = (double)p->shape.D;
+    around.nu = D <= wv_policy.around_few_dims    ? wv_policy.around_degrees_few
+                : D <= wv_policy.around_some_dims ? wv_policy.around_degrees_some
+                                                  : 0;
     return around;
 }
 

@@ -22,8 +22,13 @@ static wv_growth_facts going_on(void)
 
 static wv_trial_facts cheap_trial(void)
 {
-    return (wv_trial_facts){
-        .finite = true, .cost = 300, .usual = 1, .even = 1, .round_price = 700, .growth_price = 1400, .probes = 3};
+    return (wv_trial_facts){.finite = true,
+                            .cost = 300,
+                            .weight_quantile = 1,
+                            .lognormal_quantile = 1,
+                            .round_price = 700,
+                            .growth_price = 1400,
+                            .probes = 3};
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
@@ -82,12 +87,12 @@ static void least_draws(void **state)
 
 /* Quantile 0.995 of lognormal weights: with ESS = n / exp(s^2) their log has standard deviation s, and under the
  * posterior mean s^2 / 2. */
-static void even_weights(void **state)
+static void lognormal_weights(void **state)
 {
     (void)state;
     double s = 0.7;
-    assert_near(wv_decide_even_weights(1000, 1000), 0, 1e-12);
-    assert_near(wv_decide_even_weights(1000, 1000 / exp(s * s)), s * s / 2 + 2.576 * s, 1e-9);
+    assert_near(wv_decide_lognormal_quantile(1000, 1000), 0, 1e-12);
+    assert_near(wv_decide_lognormal_quantile(1000, 1000 / exp(s * s)), s * s / 2 + 2.576 * s, 1e-9);
 }
 
 /* ---- prices ------------------------------------------------------------------------------------------------------ */
@@ -163,7 +168,7 @@ static void after_a_trial(void **state)
     assert_int_equal(wv_decide_after_trial(&g, &t), WV_DECIDE_GROW);
     t.finite = false; /* but there is nothing to grow from */
     assert_int_equal(wv_decide_after_trial(&g, &t), WV_DECIDE_CLOSE);
-    t = cheap_trial(), t.usual = 1.4; /* a tail heavier than a lognormal's, while growth pays */
+    t = cheap_trial(), t.weight_quantile = 1.4; /* a tail heavier than a lognormal's, while growth pays */
     assert_int_equal(wv_decide_after_trial(&g, &t), WV_DECIDE_GROW);
     g.K = 40; /* not with many components, */
     assert_int_equal(wv_decide_after_trial(&g, &t), WV_DECIDE_CLOSE);
@@ -254,6 +259,36 @@ static void use_of_the_trial(void **state)
     assert_true(wv_decide_trial_useful(2, 160, 0.02)); /* no worse than the final batch */
 }
 
+/* ---- walks and modes --------------------------------------------------------------------------------------------- */
+static void places_that_walks_have_found(void **state)
+{
+    (void)state;
+    assert_true(wv_decide_place_matters(log(2), 0.02)); /* 0.04 of the posterior may be missing */
+    assert_false(wv_decide_place_matters(log(2), 0.01));
+    assert_true(wv_decide_place_matters(3, 0.002)); /* little lies below, but there is 20 times too little density */
+    assert_false(wv_decide_place_matters(-INFINITY, 1));
+    assert_true(wv_decide_tails_uncovered(2.1, 1)); /* a factor of seven, */
+    assert_false(wv_decide_tails_uncovered(1.9, 1));
+    assert_false(wv_decide_tails_uncovered(2.1, 2)); /* and more than the trial's own draws have */
+    assert_true(wv_decide_tails_uncovered(2.4, 2));
+    assert_false(wv_decide_tails_uncovered(-INFINITY, INFINITY)); /* no place matters */
+}
+
+static void modes_that_the_proposal_has_lost(void **state)
+{
+    (void)state;
+    assert_true(wv_decide_mode_matters(true, -15, -10));
+    assert_false(wv_decide_mode_matters(false, -15, -10));
+    assert_false(wv_decide_mode_matters(true, -15.6, -10)); /* 0.4 % of the evidence */
+    assert_true(wv_decide_put_back(4.1, 0, 3, 80));
+    assert_false(wv_decide_put_back(3.9, 0, 3, 80));
+    assert_false(wv_decide_put_back(4.1, 2, 3, 80)); /* twice at most */
+    assert_false(wv_decide_put_back(4.1, 0, 80, 80));
+    assert_near(wv_decide_put_back_weight(-10, -10 + log(4)), 0.25, 1e-12);
+    assert_near(wv_decide_put_back_weight(-20, -10), 0.05, 1e-12);
+    assert_near(wv_decide_put_back_weight(-10, -10), 0.5, 1e-12);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -261,7 +296,7 @@ int main(void)
         cmocka_unit_test(trials),
         cmocka_unit_test(draws_for_a_standard_error),
         cmocka_unit_test(least_draws),
-        cmocka_unit_test(even_weights),
+        cmocka_unit_test(lognormal_weights),
         cmocka_unit_test(price_of_growth),
         cmocka_unit_test(tails_after_growth),
         cmocka_unit_test(end_of_growth),
@@ -271,6 +306,8 @@ int main(void)
         cmocka_unit_test(back_to_growth),
         cmocka_unit_test(extensions),
         cmocka_unit_test(use_of_the_trial),
+        cmocka_unit_test(places_that_walks_have_found),
+        cmocka_unit_test(modes_that_the_proposal_has_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

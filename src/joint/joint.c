@@ -221,7 +221,7 @@ static void soften(const wvgd_fit *f, size_t j, const double *mixture_grad, gath
     wv_gaussian_log_density(&f->proposals.p[j].q, b->n, b->x, log_q, y, f->arena);
     for (size_t i = 0; i < b->n; i++) {
         double log_u = log_q[i] - b->log_m[i];
-        if (!(b->log_p[i] > -INFINITY) || log_u < -30 || b->log_mix[0][i] == -INFINITY)
+        if (!(b->log_p[i] > -INFINITY) || log_u < wv_policy.joint_far || b->log_mix[0][i] == -INFINITY)
             continue;
         memcpy(g->x + n * D, b->x + i * D, D * sizeof(double));
         g->log_p[n] = b->log_p[i] + log_q[i] - b->log_mix[0][i];

@@ -349,7 +349,7 @@ static set draw(wvgd_fit *f, cell *c, uint64_t number, size_t wanted, set last)
 {
     double sum = 0;
     set s = draw_inside(f, c, number, wanted, last, &sum);
-    if (s.n < 3 || !(s.share > smallest_share(f->N)))
+    if ((double)s.n < wv_policy.component_least_draws || !(s.share > smallest_share(f->N)))
         s.n = 0;
     else
         measure(f, c, &s, sum);
@@ -553,10 +553,10 @@ static bool improved(wvgd_fit *f, const cell *c, uint64_t number, double share)
     wv_gaussian q[2] = {wv_partition_component(&f->cells, c->j), wv_partition_kept_component(&f->cells, c->j)};
     double *x = wv_arena_take(f->arena, n * f->D), elbo[2] = {0, 0};
     size_t kept = draw_both(f, c->j, q, number, n, x);
-    if (kept >= 3)
+    if ((double)kept >= wv_policy.component_least_draws)
         compare(f, c, q, kept, x, elbo);
     wv_arena_release(f->arena, mark);
-    return kept >= 3 && elbo[0] > elbo[1];
+    return (double)kept >= wv_policy.component_least_draws && elbo[0] > elbo[1];
 }
 
 /* Where the stored draws of the cell are many for the coefficients of a component, the last steps are the
@@ -875,7 +875,7 @@ typedef enum {
 
 static findings look(wvgd_fit *f, cell *c, const wv_cell_sample *s)
 {
-    bool mass = s->n >= 3 && wv_weights_normalise(s->n, s->log_w, c->weight) &&
+    bool mass = (double)s->n >= wv_policy.component_least_draws && wv_weights_normalise(s->n, s->log_w, c->weight) &&
                 wv_cell_draws_moments(f, s, c->weight, c->mean, c->root);
     c->n = s->n;
     c->ess = mass ? wv_weights_ess(s->n, c->weight) : 0;

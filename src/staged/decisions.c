@@ -19,24 +19,33 @@ static double grown(wv_prices p)
     return (double)p.K + wv_policy.growth_new_components;
 }
 
+/* Draws of a component in an iteration. */
+static double draws_each(wv_prices p)
+{
+    return fmax(wv_policy.growth_draws_least, (double)p.D / wv_policy.growth_draws_dims);
+}
+
 double wv_decide_round_price(wv_prices p)
 {
-    double K = grown(p), each = fmax(5, (double)p.D / 2);
-    return wv_policy.trial_draws_many + wv_policy.trial_draws_many_each * K + wv_policy.growth_iterations * K * each;
+    double K = grown(p);
+    return wv_policy.trial_draws_many + wv_policy.trial_draws_many_each * K +
+           wv_policy.growth_iterations * K * draws_each(p);
 }
 
 /* The fit's own work in a round, in evaluations: iterations in which all points meet all components, and matrices of
  * these are factorised. */
 static double own_price(wv_prices p)
 {
-    double D = (double)p.D, K = grown(p), points = wv_policy.trial_draws_many + 4 * K * fmax(5, D / 2);
-    return p.work > 0 ? wv_policy.growth_iterations * K * D * D * (8 * points + 30 * D) / p.work : 0;
+    double D = (double)p.D, K = grown(p),
+           points = wv_policy.trial_draws_many + wv_policy.growth_own_batches * K * draws_each(p),
+           each = wv_policy.growth_own_products * points + wv_policy.growth_own_matrices * D;
+    return p.work > 0 ? wv_policy.growth_iterations * K * D * D * each / p.work : 0;
 }
 
 double wv_decide_growth_price(wv_prices p, size_t rounds)
 {
     double evaluations = (rounds ? wv_policy.growth_later_price : 1) * wv_decide_round_price(p);
-    return fmax(evaluations, fmin(evaluations + wv_policy.growth_usual_rounds * own_price(p),
+    return fmax(evaluations, fmin(evaluations + wv_policy.growth_own_rounds * own_price(p),
                                   (double)p.draw_budget * wv_policy.growth_budget_share));
 }
 
@@ -62,10 +71,10 @@ double wv_decide_tail_error(size_t rounds)
     return fmin(wv_policy.tail_error_each * (double)rounds, wv_policy.tail_error_most);
 }
 
-double wv_decide_even_weights(size_t n, double ess)
+double wv_decide_lognormal_quantile(size_t n, double ess)
 {
     double variance = log((double)n / fmax(ess, 1));
-    return variance / 2 + 2.576 * sqrt(variance); /* the quantile 0.995 of a normal: see usual_share */
+    return variance / 2 + wv_policy.weight_quantile_normal * sqrt(variance);
 }
 
 bool wv_decide_trial_useful(double trial_ess, size_t n, double share)
@@ -83,7 +92,8 @@ double wv_decide_least_final(size_t N, size_t D, double cheap, size_t trial, boo
 
 size_t wv_decide_final_draws(double wanted, double least, size_t chunk)
 {
-    return (size_t)fmin(fmin(fmax(wanted, least), fmax((double)(chunk / 3), least)), (double)chunk);
+    return (size_t)fmin(fmin(fmax(wanted, least), fmax(floor(wv_policy.closing_first_share * (double)chunk), least)),
+                        (double)chunk);
 }
 
 /* ---- growth ------------------------------------------------------------------------------------------------------ */
@@ -124,7 +134,7 @@ bool wv_decide_undo(double elbo, double tried_elbo)
 static bool heavy_tail(const wv_growth_facts *g, const wv_trial_facts *t)
 {
     return g->rounds && (double)g->K < wv_policy.growth_many_components &&
-           t->usual > t->even + wv_policy.growth_heavy_tail && worthwhile(g);
+           t->weight_quantile > t->lognormal_quantile + wv_policy.growth_heavy_tail && worthwhile(g);
 }
 
 /* Walks are sent out once growth was needed, or would have been but for its price; again while they help. */
@@ -141,6 +151,32 @@ wv_trial_decision wv_decide_after_trial(const wv_growth_facts *g, const wv_trial
     if (t->finite && (t->cost > t->growth_price || heavy_tail(g, t)))
         return WV_DECIDE_GROW;
     return probe_due(g, t) ? WV_DECIDE_PROBE : WV_DECIDE_CLOSE;
+}
+
+/* ---- what walks and modes have shown ---------------------------------------------------------------------------- */
+bool wv_decide_place_matters(double log_w, double below)
+{
+    return exp(log_w) * below > wv_policy.probe_matters;
+}
+
+bool wv_decide_tails_uncovered(double most, double weight_quantile)
+{
+    return most > fmax(wv_policy.probe_uncovered, weight_quantile + wv_policy.probe_above_quantile);
+}
+
+bool wv_decide_mode_matters(bool relevant, double elbo, double log_z)
+{
+    return relevant && !(elbo < log_z - wv_policy.recover_light);
+}
+
+bool wv_decide_put_back(double above, size_t recovered, size_t K, size_t room)
+{
+    return above > wv_policy.recover_uncovered && (double)recovered < wv_policy.recover_most && K < room;
+}
+
+double wv_decide_put_back_weight(double elbo, double log_z)
+{
+    return fmin(fmax(exp(elbo - log_z), wv_policy.recover_least_weight), wv_policy.recover_most_weight);
 }
 
 /* ---- the final batch --------------------------------------------------------------------------------------------- */

@@ -33,7 +33,7 @@ double wv_decide_tail_error(size_t rounds);
 
 /* log p~/(m Z) below which all but a few of n draws would stay if their weights were lognormal, with this effective
  * size. */
-double wv_decide_even_weights(size_t n, double ess);
+double wv_decide_lognormal_quantile(size_t n, double ess);
 
 /* Whether a trial of n draws and this effective size is of use beside a final batch of which this share is
  * effective. */
@@ -65,10 +65,10 @@ bool wv_decide_growth_helped(const wv_growth_facts *g, double share, double last
 
 /* What a trial has shown. */
 typedef struct {
-    bool finite;  /* some draw has density */
-    double cost;  /* draws that the evidence will need */
-    double usual; /* log p~/(m Z) that all but a few of the posterior's draws stay below, */
-    double even;  /* and what it would be for lognormal weights */
+    bool finite;               /* some draw has density */
+    double cost;               /* draws that the evidence will need */
+    double weight_quantile;    /* log p~/(m Z) that all but a few of the posterior's draws stay below, */
+    double lognormal_quantile; /* and what it would be for lognormal weights */
     double round_price, growth_price;
     size_t probes;     /* tail probes so far, */
     double probe_elbo; /* the ELBO at the last, */
@@ -77,6 +77,19 @@ typedef struct {
 
 typedef enum { WV_DECIDE_GROW, WV_DECIDE_PROBE, WV_DECIDE_CLOSE } wv_trial_decision;
 wv_trial_decision wv_decide_after_trial(const wv_growth_facts *g, const wv_trial_facts *t);
+
+/* A place that a walk has found, where log p~/(m Z) is log_w, with this share of the posterior where the density is
+ * less: is the mass that may be missing there worth a component? */
+bool wv_decide_place_matters(double log_w, double below);
+/* The highest log p~/(m Z) among places that matter is one that the proposal does not cover. */
+bool wv_decide_tails_uncovered(double most, double weight_quantile);
+
+/* A mode that exploration found, of this ELBO, has enough of the evidence to be missed. */
+bool wv_decide_mode_matters(bool relevant, double elbo, double log_z);
+/* A mode whose top stands so far above what the proposal has there (log p~/(m Z)) joins the mixture again, and with
+ * which weight. */
+bool wv_decide_put_back(double above, size_t recovered, size_t K, size_t room);
+double wv_decide_put_back_weight(double elbo, double log_z);
 
 /* What a piece of the final batch has shown. */
 typedef struct {

@@ -20,6 +20,7 @@
 #include "fit.h"
 #include "gaussian.h"
 #include "policy.h"
+#include "verdict.h"
 #include "posterior.h"
 #include "staged/cell_bound.h"
 #include "staged/cell_refine.h"
@@ -69,8 +70,8 @@ static wv_trial_facts trial_facts(const wvgd_fit *f, wvgd_estimate e)
 {
     return (wv_trial_facts){.finite = isfinite(e.value),
                             .cost = f->growth.wanted,
-                            .usual = f->growth.usual,
-                            .even = wv_decide_even_weights(f->closing.draws.n, f->last.ess),
+                            .weight_quantile = f->growth.weight_quantile,
+                            .lognormal_quantile = wv_decide_lognormal_quantile(f->closing.draws.n, f->last.ess),
                             .round_price = wv_decide_round_price(prices(f)),
                             .growth_price = wv_decide_growth_price(prices(f), f->growth.rounds),
                             .probes = f->growth.probes,
@@ -79,7 +80,7 @@ static wv_trial_facts trial_facts(const wvgd_fit *f, wvgd_estimate e)
 }
 
 /* log p~ / (m Z) that all but a few of the posterior, as the trial's draws have it, stays below: by bisection. */
-static double usual(const wvgd_fit *f, double log_z)
+static double weight_quantile(const wvgd_fit *f, double log_z)
 {
     const wv_draws *b = &f->closing.draws;
     double low = -50, high = 50, total = cblas_dasum((int)b->n, f->closing.v, 1);
@@ -87,7 +88,7 @@ static double usual(const wvgd_fit *f, double log_z)
         double middle = (low + high) / 2, above = 0;
         for (size_t i = 0; i < b->n; i++)
             above += b->log_p[i] - b->log_m[i] - log_z > middle ? f->closing.v[i] : 0;
-        *(above > wv_policy.usual_share * total ? &low : &high) = middle;
+        *(above > wv_policy.weight_quantile_share * total ? &low : &high) = middle;
     }
     return high;
 }
@@ -117,8 +118,7 @@ static double final_k(wvgd_fit *f)
 
 static bool uncovered_tails(wvgd_fit *f)
 {
-    double n = (double)(f->closing.draws.n - f->closing.trial);
-    return final_k(f) > fmin(1 - 1 / log10(n), 0.7);
+    return final_k(f) > wv_verdict_khat_limit(f->closing.draws.n - f->closing.trial);
 }
 
 /* Whether the trial counts beside a final batch of which this share is effective. */
@@ -223,11 +223,10 @@ static bool grow_tails(wvgd_fit *f)
     for (size_t i = 0; i < n; i++) {
         double log_p = f->probe.seen_log_p[i];
         log_w[i] = log_p - log_w[i] - f->growth.trial_z;
-        if (log_w[i] > most && exp(log_w[i]) * below(f, log_p) > wv_policy.probe_matters)
+        if (log_w[i] > most && wv_decide_place_matters(log_w[i], below(f, log_p)))
             most = log_w[i];
     }
-    if (most > fmax(wv_policy.probe_uncovered, f->growth.usual + wv_policy.probe_above_usual) &&
-        f->stop == WVGD_RUNNING)
+    if (wv_decide_tails_uncovered(most, f->growth.weight_quantile) && f->stop == WVGD_RUNNING)
         wv_grow_add(f, n, f->probe.seen_x, log_w, wv_policy.probe_share);
     wv_arena_release(f->arena, mark);
     f->growth.rounds += f->mix.K > before;
@@ -295,13 +294,12 @@ static size_t find_lost(wvgd_fit *f)
         const double *x = f->modes.x + m * f->D, *root = f->modes.root + m * f->D * f->D;
         double log_m;
         wv_staged_closing_log_density(f, 1, x, &log_m);
-        if (!mode->relevant || mode->elbo < f->outcome.evidence.value - wv_policy.recover_light)
+        if (!wv_decide_mode_matters(mode->relevant, mode->elbo, f->outcome.evidence.value))
             continue;
         double top = mode->elbo - wv_family_get(WVGD_FULL)->log_det(f->D, 0, root) - (double)f->D * half_log_2pi;
         double above = top - log_m - f->outcome.evidence.value;
         f->outcome.unseen = fmax(f->outcome.unseen, above);
-        if (above > wv_policy.recover_uncovered && (double)f->growth.recovered < wv_policy.recover_most &&
-            f->mix.K < f->mix.room)
+        if (wv_decide_put_back(above, f->growth.recovered, f->mix.K, f->mix.room))
             return m;
     }
     return f->modes.n;
@@ -311,8 +309,7 @@ static size_t find_lost(wvgd_fit *f)
 static void put_back(wvgd_fit *f, size_t m)
 {
     wv_gaussian g = wv_modes_gaussian(f, m);
-    double w = fmin(fmax(exp(f->modes.mode[m].elbo - f->outcome.evidence.value), wv_policy.recover_least_weight),
-                    wv_policy.recover_most_weight);
+    double w = wv_decide_put_back_weight(f->modes.mode[m].elbo, f->outcome.evidence.value);
     wv_mixture_scale_weights(&f->mix, 1 - w);
     wv_mixture_append(&f->mix, &g, w);
     f->growth.recovered++;
@@ -341,7 +338,7 @@ static wvgd_estimate weigh_trial(wvgd_fit *f)
     f->growth.wanted = wv_policy.trial_margin * wv_decide_draws_needed(e.se, f->closing.draws.n, f->opt.evidence_se);
     f->growth.trial_z = e.value;
     f->growth.trial_ess = f->last.ess;
-    f->growth.usual = isfinite(e.value) ? usual(f, e.value) : INFINITY;
+    f->growth.weight_quantile = isfinite(e.value) ? weight_quantile(f, e.value) : INFINITY;
     return e;
 }
 

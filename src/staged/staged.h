@@ -10,7 +10,7 @@ typedef struct {
     double wanted;              /* draws that the final batch will need, as the trial says */
     double trial_z;             /* log evidence, as the trial says */
     double trial_ess;           /* effective size of the trial */
-    double usual;               /* log p~ / (m Z) that all but a few of the posterior's draws stay below */
+    double weight_quantile;     /* log p~ / (m Z) that all but a few of the posterior's draws stay below */
     double tried_elbo;          /* ELBO of mix_tried, the last mixture of which a trial had density */
     double last_elbo, last_rel; /* ELBO and relative ESS before the last growth */
     size_t rounds, fails;       /* of growth; of these without success, running */

@@ -37,10 +37,11 @@ void wv_reparam_gradient(const wv_step *s, const wv_update *c, double *g_mu, dou
 /* Adam's direction, in place, with the constants of its authors. */
 static void adam(size_t size, double *g, double *m, double *v, size_t time)
 {
-    double t = (double)time, fade1 = 1 - pow(0.9, t), fade2 = 1 - pow(0.999, t);
+    double t = (double)time, new1 = wv_policy.update_adam_mean, new2 = wv_policy.update_adam_square,
+           fade1 = 1 - pow(1 - new1, t), fade2 = 1 - pow(1 - new2, t);
     for (size_t i = 0; i < size; i++) {
-        m[i] = 0.9 * m[i] + 0.1 * g[i];
-        v[i] = 0.999 * v[i] + 0.001 * g[i] * g[i];
+        m[i] = (1 - new1) * m[i] + new1 * g[i];
+        v[i] = (1 - new2) * v[i] + new2 * g[i] * g[i];
         g[i] = m[i] / fade1 / (sqrt(v[i] / fade2) + 1e-8);
     }
 }
