@@ -27,23 +27,12 @@ __attribute__((format(printf, 2, 3))) static void add_warning(wvgd_fit *f, const
     f->messages.warnings++;
 }
 
-/* Is k-hat of a cell above its limit by more than a standard error (about (1 + k) / sqrt(m) for a tail of
- * m draws, before it is shrunk as if there were ten more)? Of many cells some are always above it, and
- * tails of less than ten draws tell nothing. */
-static bool uncovered(const wvgd_fit *f, size_t j)
-{
-    double ess = f->cells.ess[j], m = fmin(0.2 * ess, 3 * sqrt(ess)), k = f->cells.pareto_k[j];
-    return m >= wv_policy.results_tail_draws &&
-           k - (1 + k) * sqrt(m) / (m + 10) > wv_verdict_khat_limit(f->closing.draws.n) &&
-           f->cells.beta[j] > wv_policy.results_mass;
-}
-
 static void warn_cells(wvgd_fit *f)
 {
     size_t worst = 0, bad = 0, dead = 0, last = 0;
     double missing = 0, given_up = 0; /* mass of cells without a bound, and of those whose component is not fitted */
     for (size_t j = 0; j < f->N; j++) {
-        if (uncovered(f, j)) {
+        if (wv_verdict_cell_uncovered(f->cells.pareto_k[j], f->cells.ess[j], f->cells.beta[j], f->closing.draws.n)) {
             bad++;
             if (!(f->cells.pareto_k[worst] > f->cells.pareto_k[j]))
                 worst = j;

@@ -7,6 +7,7 @@
 #include "number_text.h"
 #include "policy.h"
 #include "posterior.h"
+#include "weights.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -43,6 +44,13 @@ static double rounding(const wvgd_fit *f)
 double wv_verdict_khat_limit(size_t n)
 {
     return fmin(1 - 1 / log10((double)n), wv_policy.results_khat_limit);
+}
+
+bool wv_verdict_cell_uncovered(double k, double ess, double mass, size_t n)
+{
+    double m = wv_weights_tail(ess);
+    return m >= wv_policy.results_tail_draws && k - (1 + k) * sqrt(m) / (m + 10) > wv_verdict_khat_limit(n) &&
+           mass > wv_policy.results_mass;
 }
 
 /* What to do where the fitted distribution is not close enough to the posterior. */

@@ -177,11 +177,16 @@ static double pareto_tail(size_t n, const double *log_w, size_t m, double *smoot
     return k;
 }
 
+double wv_weights_tail(double n)
+{
+    return fmin(0.2 * n, 3 * sqrt(n));
+}
+
 double wv_weights_pareto_k(size_t n, const double *log_w, double *smoothed, wv_arena *arena)
 {
     if (smoothed)
         memcpy(smoothed, log_w, n * sizeof *smoothed);
-    size_t m = (size_t)fmin(0.2 * (double)n, 3 * sqrt((double)n));
+    size_t m = (size_t)wv_weights_tail((double)n);
     if (m < 5)
         return NAN;
     size_t mark = wv_arena_mark(arena);

@@ -27,6 +27,9 @@ double wv_weights_ess(size_t n, const double *w);
 /* order[n]: numbers of the values w[n], the smallest first. Does not allocate. */
 void wv_weights_order(size_t n, const double *w, uint32_t *order);
 
+/* Draws in the tail that k-hat of n weights looks at: a fifth of few, 3 sqrt(n) of many. */
+double wv_weights_tail(double n);
+
 /* Pareto k-hat of the weights (Zhang and Stephens's estimate with the usual weak prior). NAN: too few distinct
  * weights in the tail. When smoothed is not NULL it gets the Pareto-smoothed log weights. */
 double wv_weights_pareto_k(size_t n, const double *log_w, double *smoothed, wv_arena *arena);

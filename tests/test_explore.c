@@ -15,7 +15,7 @@
 
 #include "simd/columns.h"
 #include "staged/explore.h"
-#include "fit.h"
+#include "staged/modes.h"
 #include "support/near.h"
 #include "support/targets.h"
 #include "support/test_random.h"
@@ -28,6 +28,13 @@ static const char *stage_of(const wvgd_fit *fit)
     wvgd_progress p;
     wvgd_get_progress(fit, &p);
     return p.stage;
+}
+
+static size_t modes_of(const wvgd_fit *fit)
+{
+    wvgd_results r;
+    wvgd_get_results(fit, &r);
+    return r.modes;
 }
 
 /* A fit that has just explored. */
@@ -385,12 +392,12 @@ static void exploring_is_optional(void **state)
 
 /* The inverse Hessian of BFGS after `last` pairs of path k, of which all that count are there: H <- (I - s y'/sy) H
  * (I - y s'/sy) + s s'/sy, from the oldest to the newest. */
-static void bfgs(const wvgd_fit *f, size_t k, size_t last, double H[3][3])
+static void bfgs(const wv_explore *e, size_t k, size_t last, double H[3][3])
 {
     enum { D = 3 };
     const size_t P = wv_columns_round(D);
-    const double *S = f->explore.path_s + k * WV_KEPT * P, *Y = f->explore.path_y + k * WV_KEPT * P,
-                 *s = S + (last - 1) % WV_KEPT * P, *y = Y + (last - 1) % WV_KEPT * P;
+    const double *S = e->path_s + k * WV_KEPT * P, *Y = e->path_y + k * WV_KEPT * P, *s = S + (last - 1) % WV_KEPT * P,
+                 *y = Y + (last - 1) % WV_KEPT * P;
     double gamma = (s[0] * y[0] + s[1] * y[1] + s[2] * y[2]) / (y[0] * y[0] + y[1] * y[1] + y[2] * y[2]);
     for (size_t i = 0; i < D; i++)
         for (size_t j = 0; j < D; j++)
@@ -414,18 +421,18 @@ static void bfgs(const wvgd_fit *f, size_t k, size_t last, double H[3][3])
 
 /* Stations of path k whose roots are there, and whose curvature pairs still are: the Gaussian left behind has
  * covariance L L' = F H F', F the frame. Returns how many. */
-static size_t check_stations(const wvgd_fit *f, size_t k)
+static size_t check_stations(const wv_explore *e, size_t k)
 {
     enum { D = 3 };
-    const wv_path *p = &f->explore.path[k];
-    const double *F = f->explore.frame;
+    const wv_path *p = &e->path[k];
+    const double *F = e->frame;
     size_t seen = 0;
-    for (size_t i = 0; i < wv_explore_stations(f); i++) {
-        const double *L = f->explore.station_root + (k * wv_explore_stations(f) + i) * D * D;
+    for (size_t i = 0; i < e->stations; i++) {
+        const double *L = e->station_root + (k * e->stations + i) * D * D;
         double H[D][D], size = 0;
         if (!(p->made & 1u << i) || !p->left[i] || p->pairs >= p->left[i] + WV_KEPT - WV_PAIRS)
             continue;
-        bfgs(f, k, p->left[i], H);
+        bfgs(e, k, p->left[i], H);
         for (size_t r = 0; r < D * D; r++)
             size += L[r] * L[r];
         for (size_t r = 0; r < D; r++)
@@ -456,10 +463,10 @@ static void stations(void **state)
         wvgd_options_init(&o);
         wvgd_fit *f = wvgd_new(&model, &o, NULL, &error);
         assert_non_null(f);
-        while (f->stage == WV_EXPLORE) {
+        while (!strcmp(stage_of(f), "explore")) {
             assert_int_equal(wvgd_step(f, &error), WVGD_OK);
             for (size_t k = 0; k < WV_PATHS; k++)
-                seen += check_stations(f, k);
+                seen += check_stations(wv_explore_of(f), k);
         }
         wvgd_free(f);
         wvgd_model_close(&model);
@@ -495,7 +502,7 @@ static void narrower_modes(void **state)
             wvgd_model model;
             assert_int_equal(target_mixture(&model, D, 2, weight, mean, cov), 0);
             wvgd_fit *fit = explored(&model, WVGD_STAGED, 2, seed, 1);
-            found += fit->modes.relevant == 2;
+            found += modes_of(fit) == 2;
             wvgd_free(fit);
             wvgd_model_close(&model);
         }
@@ -577,7 +584,7 @@ static void mirrored_modes(void **state)
         assert_int_equal(wvgd_model_pointwise(&model, cases[c].D, cases[c].density, y, true), 0);
         for (uint64_t seed = 1; seed <= cases[c].seeds; seed++) {
             wvgd_fit *fit = explored(&model, WVGD_STAGED, 2, seed, 1);
-            found += fit->modes.relevant >= cases[c].modes;
+            found += modes_of(fit) >= cases[c].modes;
             wvgd_free(fit);
         }
         print_message("%s: all modes in %zu of %d runs\n", cases[c].name, found, (int)cases[c].seeds);
@@ -602,13 +609,14 @@ static void mirror_image_of_the_mode(void **state)
     wvgd_fit *fit = wvgd_new(&model, &o, NULL, &error);
     assert_non_null(fit);
     while (!strcmp(stage_of(fit), "explore")) {
+        const wv_modes *modes = wv_modes_of(fit);
         size_t best = 0;
         assert_int_equal(wvgd_ask(fit, &n, &z, &gradient, &error), WVGD_OK);
         assert_true(n <= 400);
-        for (size_t m = 1; m < fit->modes.n; m++)
-            best = fit->modes.mode[m].elbo > fit->modes.mode[best].elbo ? m : best;
+        for (size_t m = 1; m < modes->n; m++)
+            best = modes->mode[m].elbo > modes->mode[best].elbo ? m : best;
         for (size_t i = 0; i < n; i++)
-            seen += fit->modes.n && z[2 * i] == -fit->modes.x[2 * best] && z[2 * i + 1] == -fit->modes.x[2 * best + 1];
+            seen += modes->n && z[2 * i] == -modes->x[2 * best] && z[2 * i + 1] == -modes->x[2 * best + 1];
         model.log_density(model.self, n, z, log_p, grad);
         assert_int_equal(wvgd_tell(fit, log_p, grad, &error), WVGD_OK);
     }

@@ -110,6 +110,11 @@ bool wv_explore_archive(wv_explore *e, wv_archive *a, bool running)
     return true;
 }
 
+const wv_explore *wv_explore_of(const wvgd_fit *f)
+{
+    return &f->explore;
+}
+
 size_t wv_explore_stations(const wvgd_fit *f)
 {
     return f->dense ? WV_STATIONS : 1;

@@ -44,6 +44,9 @@ bool wv_explore_new(wv_explore *e, size_t D, bool dense, bool used);
 void wv_explore_free(wv_explore *e);
 bool wv_explore_archive(wv_explore *e, wv_archive *a, bool running);
 
+/* What a fit has explored so far. */
+const wv_explore *wv_explore_of(const wvgd_fit *f);
+
 /* Gaussians that a path leaves behind. */
 size_t wv_explore_stations(const wvgd_fit *f);
 

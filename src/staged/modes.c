@@ -79,6 +79,11 @@ bool wv_modes_archive(wv_modes *m, wv_archive *a)
 
 static const double half_log_2pi = 0.918938533204672741780;
 
+const wv_modes *wv_modes_of(const wvgd_fit *f)
+{
+    return &f->modes;
+}
+
 size_t wv_modes_root_size(const wvgd_fit *f)
 {
     return f->dense ? f->D * f->D : f->D;

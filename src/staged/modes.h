@@ -31,6 +31,9 @@ void wv_modes_free(wv_modes *m);
 void wv_modes_copy(wv_modes *to, const wv_modes *from); /* of the same room */
 bool wv_modes_archive(wv_modes *m, wv_archive *a);
 
+/* The modes that a fit has found so far. */
+const wv_modes *wv_modes_of(const wvgd_fit *f);
+
 /* Doubles that a mode's root takes, and how many modes are kept. */
 size_t wv_modes_root_size(const wvgd_fit *f);
 size_t wv_modes_most(const wvgd_fit *f);

@@ -14,6 +14,16 @@ static inline wvgd_fit *fitted(const wvgd_model *model, const wvgd_options *o, w
     return fit;
 }
 
+static inline wvgd_options solver_options(wvgd_solver solver, size_t N, uint64_t seed)
+{
+    wvgd_options o;
+    wvgd_options_init(&o);
+    o.solver = solver;
+    o.particles = N;
+    o.seed = seed;
+    return o;
+}
+
 /* Options of a staged fit. */
 static inline wvgd_options staged_options(size_t N, uint64_t seed)
 {
