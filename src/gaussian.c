@@ -97,7 +97,7 @@ static void transpose(size_t D, const double *a, double *out)
 
 /* x <- x T, T a triangle with zeros in its other half, D <= MOST: products of a few rows with a strip of T are made
  * without copies, and most of the zeros are left out. */
-static void times(size_t D, const double *T, bool upper, size_t n, double *x, wv_arena *arena)
+static void multiply(size_t D, const double *T, bool upper, size_t n, double *x, wv_arena *arena)
 {
     size_t mark = wv_arena_mark(arena);
     double *rows = wv_arena_take(arena, ROWS * D);
@@ -120,7 +120,7 @@ static void times_transposed(size_t D, const double *L, size_t n, double *x, wv_
     size_t mark = wv_arena_mark(arena);
     double *T = wv_arena_take(arena, D * D);
     transpose(D, L, T);
-    times(D, T, true, n, x, arena);
+    multiply(D, T, true, n, x, arena);
     wv_arena_release(arena, mark);
 }
 
@@ -133,7 +133,7 @@ static void times_inverse(size_t D, const double *L, bool transposed, size_t n, 
     if (transposed)
         times_transposed(D, inverse, n, x, arena);
     else
-        times(D, inverse, false, n, x, arena);
+        multiply(D, inverse, false, n, x, arena);
     wv_arena_release(arena, mark);
 }
 
@@ -165,7 +165,7 @@ static void full_pull(size_t D, size_t R, const double *L, size_t n, double *g, 
 {
     (void)R;
     if (D <= MOST && n >= FEW)
-        times(D, L, false, n, g, arena);
+        multiply(D, L, false, n, g, arena);
     else if (n == 1 && D <= MOST) {
         double row[MOST];
         memcpy(row, g, D * sizeof *g);

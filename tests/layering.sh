@@ -80,6 +80,18 @@ found=$(grep -nE 'stage = ' src/*.c src/*/*.c | grep -E '(->|\.)stage = ' | grep
 found=$(includes svgd wvgd_model.h)
 [ -z "$found" ] || complain "svgd/ may include its own headers and wvgd_model.h only" "$found"
 
+# No static function has the name of one of the C library, which a reader would take it for.
+libraries=$(ldconfig -p 2>/dev/null | sed -n 's/.* => \(.*\/lib[cm]\.so\.6\)$/\1/p')
+if [ -n "$libraries" ] && command -v nm >/dev/null; then
+    found=$(nm -D $libraries 2>/dev/null | awk '$2 ~ /[TWi]/ { sub(/@.*/, "", $3); print $3 }' | sort -u >"${TMPDIR:-/tmp}/libc.$$"
+            code src/*.c src/*/*.c models/*.c | sed -nE 's/^[^:]*: static [^=;(]*[ *]([a-z_0-9]+)\(.*/\1/p' | sort -u |
+                comm -12 - "${TMPDIR:-/tmp}/libc.$$"
+            rm -f "${TMPDIR:-/tmp}/libc.$$")
+    [ -z "$found" ] || complain "static functions named like functions of the C library" "$found"
+fi
+found=$(grep -nE '(^|[^[:alnum:]_])alloca[[:space:]]*\(' src/*.[ch] src/*/*.[ch] models/*.[ch] svgd/*.[ch] || true)
+[ -z "$found" ] || complain "memory on the stack that grows" "$found"
+
 found=$(find . \( -name .git -o -name 'build*' \) -prune -o -type f -print | grep -E '/(util|utils|common|misc|helper|helpers)(\.[^/]*)?$' || true)
 [ -z "$found" ] || complain "names that describe nothing" "$found"
 

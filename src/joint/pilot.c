@@ -138,7 +138,7 @@ static wvgd_estimate bound(const gathered *g)
 }
 
 /* Steps the Gaussian; nats of the full step, INFINITY if there was none. */
-static double step(wvgd_fit *f, const gathered *g, double rho)
+static double step_gaussian(wvgd_fit *f, const gathered *g, double rho)
 {
     wv_update c = {.estimator = WVGD_NATURAL,
                    .family = wv_family_get(WVGD_FULL),
@@ -179,7 +179,7 @@ static wvgd_status iterate(wvgd_fit *f, const gathered *g, bool *back, wvgd_erro
         cblas_dscal((int)(f->D * f->D), wv_policy.pilot_shrink, f->pilot.root, 1);
     double k = (double)f->joint.averaged, rho = k > 0 ? 1 / (1 / f->joint.rho + k) : f->joint.rho;
     *back = went_back(f);
-    f->last.step = *back ? INFINITY : step(f, g, rho);
+    f->last.step = *back ? INFINITY : step_gaussian(f, g, rho);
     f->count.iteration++;
     wv_partition_forget_masses(&f->cells);
     return wv_fit_note(f, error);

@@ -240,7 +240,7 @@ static void step_weights(wvgd_fit *f, const double *elbo)
 }
 
 /* A step of every component, and of the weights; returns the nats of a full step. */
-static double step(wvgd_fit *f, const wv_assessment *a)
+static double step_components(wvgd_fit *f, const wv_assessment *a)
 {
     size_t K = f->mix.K, D = f->D, blocks = wv_assess_blocks(a), mark = wv_arena_mark(f->arena);
     double total = 0;
@@ -357,7 +357,7 @@ static bool iterate(wvgd_fit *f, wv_assessment *a, bool judged, bool measured)
     f->last.ess = a->ess;
     if (judged && compare(f, a, &back))
         return true;
-    double kl = step(f, a);
+    double kl = step_components(f, a);
     m->small = is_small(kl, f->D) ? m->small + 1 : 0;
     m->elbo = a->elbo;
     m->sd = a->sd;
