@@ -19,7 +19,7 @@ bool wv_ascent_archive(wv_path *path, wv_archive *a)
 {
     wv_path p = *path;
     wv_archive_values(a, &p, sizeof p);
-    if (!flag(p.active) || !flag(p.fresh) || !flag(p.settled) || !flag(p.judged) || !flag(p.spike) ||
+    if (!flag(p.active) || !flag(p.fresh) || !flag(p.at_top) || !flag(p.judged) || !flag(p.spike) ||
         (double)p.tries > wv_policy.start_tries || p.hit < -1 || p.hit >= WV_MODES ||
         (p.stations | p.made) >> WV_STATIONS)
         return wv_archive_refuse(a);
@@ -194,7 +194,7 @@ void wv_ascent_leave_last(wvgd_fit *f, size_t k)
     wv_path *p = &f->explore.path[k];
     size_t last = wv_explore_stations(f) - 1;
     leave(f, k, last);
-    if (p->settled)
+    if (p->at_top)
         p->stations = 1u << last;
     make_roots(f, k);
 }
@@ -218,10 +218,10 @@ static bool out_of_range(const wvgd_fit *f, size_t k)
     return false;
 }
 
-void wv_ascent_end(wvgd_fit *f, size_t k, bool settled)
+void wv_ascent_end(wvgd_fit *f, size_t k, bool at_top)
 {
     f->explore.path[k].active = 0;
-    f->explore.path[k].settled = settled;
+    f->explore.path[k].at_top = at_top;
 }
 
 /* New direction H g; the first is the gradient, at most one unit of the frame long. */

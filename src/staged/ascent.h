@@ -14,13 +14,13 @@ enum {
 
 /* An ascent under way. */
 typedef struct {
-    int active, fresh;          /* flags; fresh: its start has not been evaluated */
-    int settled, judged, spike; /* flags: it has ended at a top; its end has been looked at; a narrow
-                                 * peak there has been tried */
-    int hit;                    /* the known mode in which it ended, or -1 */
-    unsigned stations, made;    /* bits: Gaussians left behind; those whose roots have been worked out */
-    size_t left[WV_STATIONS];   /* curvature pairs at each */
-    size_t start, tries;        /* which start, after how many without density */
+    int active, fresh;         /* flags; fresh: its start has not been evaluated */
+    int at_top, judged, spike; /* flags: it has ended at a top; its end has been looked at; a narrow
+                                * peak there has been tried */
+    int hit;                   /* the known mode in which it ended, or -1 */
+    unsigned stations, made;   /* bits: Gaussians left behind; those whose roots have been worked out */
+    size_t left[WV_STATIONS];  /* curvature pairs at each */
+    size_t start, tries;       /* which start, after how many without density */
     size_t evaluations, accepted, pairs, stalls, looks;
     double log_p, slope;    /* at the last accepted point */
     double sy[WV_KEPT];     /* products of its curvature pairs */
@@ -40,10 +40,10 @@ void wv_ascent_begin(wvgd_fit *f, size_t k, double log_p, const double *x, const
 
 /* Takes the answer at the trial point of path k. */
 void wv_ascent_advance(wvgd_fit *f, size_t k, double log_p, const double *x, const double *g);
-void wv_ascent_end(wvgd_fit *f, size_t k, bool settled);
+void wv_ascent_end(wvgd_fit *f, size_t k, bool at_top);
 
 /* Path k leaves the Gaussian of its curvature here behind as its last, of which station i is a view; those that it left
- * on the way stay only if it has not settled. */
+ * on the way stay only if it has not ended at a top. */
 void wv_ascent_leave_last(wvgd_fit *f, size_t k);
 wv_gaussian wv_ascent_station(const wvgd_fit *f, size_t k, size_t i);
 #endif

@@ -128,7 +128,7 @@ static void propose(wvgd_fit *f, const wv_gaussian *q, uint64_t key)
         if (q->nu > 0)
             wv_gaussian_draw(q, &stream, 0, n, true, x, f->arena);
         else
-            wv_mixture_fit_spread(f, &f->proposals.p[c].q, &stream, n, x);
+            wv_mixture_fit_draw_blocks(f, &f->proposals.p[c].q, &stream, n, x);
         f->proposals.n++;
         f->b.n += n;
     }

@@ -263,7 +263,7 @@ static size_t find_end(wvgd_fit *f, size_t k)
 /* The mode to which the end of path k has led again and again, or -1. */
 static int fitted_before(wvgd_fit *f, size_t k)
 {
-    size_t e = f->explore.path[k].settled ? find_end(f, k) : f->explore.ends;
+    size_t e = f->explore.path[k].at_top ? find_end(f, k) : f->explore.ends;
     return e < f->explore.ends && (double)f->explore.end[e].fits >= wv_policy.judge_end_fits ? f->explore.end[e].mode
                                                                                              : -1;
 }
@@ -272,7 +272,7 @@ static void remember_end(wvgd_fit *f, size_t k, size_t mode)
 {
     const wv_path *p = &f->explore.path[k];
     size_t e = find_end(f, k);
-    if (!p->settled || e == WV_ENDS)
+    if (!p->at_top || e == WV_ENDS)
         return;
     if (e == f->explore.ends) {
         f->explore.end[f->explore.ends++] = (wv_end){.log_p = p->log_p};
@@ -359,7 +359,7 @@ static void next_end(wvgd_fit *f)
             wv_modes_judge(f);
             continue;
         }
-        if ((!p->settled && !p->pairs) || far_below(f, k)) /* got nowhere */
+        if ((!p->at_top && !p->pairs) || far_below(f, k)) /* got nowhere */
             continue;
         wv_ascent_leave_last(f, k);
         if (!f->dense) {
@@ -393,7 +393,7 @@ static bool spike(wvgd_fit *f)
     const double *x = f->explore.path_x + f->explore.judged * f->D;
     size_t m = 0, D = f->D;
     double distance = INFINITY, above = p->log_p - wv_modes_predict(f, x, &m, &distance);
-    if (p->spike || !p->settled || !(above > wv_policy.judge_spike && distance < wv_modes_bulk(f)))
+    if (p->spike || !p->at_top || !(above > wv_policy.judge_spike && distance < wv_modes_bulk(f)))
         return false;
     p->spike = 1;
     size_t mark = wv_arena_mark(f->arena);
@@ -416,7 +416,7 @@ static bool keep_top(wvgd_fit *f)
     size_t m = 0;
     double distance = INFINITY, above = p->log_p - wv_modes_predict(f, x, &m, &distance),
            elbo = p->log_p + g.family->log_det(f->D, 0, g.root) + (double)f->D * half_log_2pi;
-    if (!p->settled || !(above > wv_policy.judge_kept_top && distance > wv_modes_bulk(f)) ||
+    if (!p->at_top || !(above > wv_policy.judge_kept_top && distance > wv_modes_bulk(f)) ||
         wv_modes_too_light(f, elbo, 0))
         return false;
     wv_modes_add(f, &g, elbo, wv_policy.judge_unfitted_sd);
@@ -461,7 +461,7 @@ static void take(wvgd_fit *f, double elbo, double sd, bool fitted)
         if (fitted && spike(f))
             return;
     }
-    if (!f->explore.path[f->explore.judged].settled)
+    if (!f->explore.path[f->explore.judged].at_top)
         f->explore.idle = before && f->modes.relevant > before ? 0 : f->explore.idle + 1;
     next_end(f);
 }
@@ -576,11 +576,11 @@ static double top_elbo(const wvgd_fit *f)
  * may be hopeless, and yet its top as high as a mode's. */
 static void try_candidate(wvgd_fit *f, const wv_path *p, const wv_gaussian *g, double elbo)
 {
-    bool high = p->settled && f->modes.n && p->log_p > wv_modes_top(f) - wv_policy.judge_high_top;
+    bool high = p->at_top && f->modes.n && p->log_p > wv_modes_top(f) - wv_policy.judge_high_top;
     wv_mixture_set_one(&f->mix, g->mu, g->root);
     if (elbo > top_elbo(f) - wv_policy.judge_light - (double)f->D || high)
         fit_candidate(f);
-    else if (p->settled)
+    else if (p->at_top)
         take(f, elbo, wv_policy.judge_unfitted_sd, false);
     else
         next_end(f);
@@ -593,7 +593,7 @@ static void judge_stations(wvgd_fit *f)
     size_t path = f->explore.judged;
     const wv_path *p = &f->explore.path[path];
     judgement j = judge_path(f, path);
-    if (j.best == WV_STATIONS && p->settled && !f->modes.n) {
+    if (j.best == WV_STATIONS && p->at_top && !f->modes.n) {
         /* a top near an edge, or in a small support: the fit contracts where draws have no density */
         j.best = j.last = WV_STATIONS - 1;
         j.elbo = p->log_p;
@@ -605,7 +605,7 @@ static void judge_stations(wvgd_fit *f)
     /* an ascent without end, not only a long one */
     wv_gaussian g = wv_ascent_station(f, path, j.best < j.last ? j.first : j.best);
     bool idle = (double)f->explore.idle >= wv_policy.judge_idle && j.elbo < top_elbo(f);
-    if (!p->settled && (hits_bulk(f, &g, j.elbo) || idle))
+    if (!p->at_top && (hits_bulk(f, &g, j.elbo) || idle))
         next_end(f);
     else
         try_candidate(f, p, &g, j.elbo);

@@ -301,23 +301,23 @@ static void refine_one(wvgd_fit *f, void *context, size_t k)
     }
     memcpy(mu, old, D * sizeof *mu);
     memcpy(root, f->mix.root + k * D * D, D * D * sizeof *root);
-    to->w[k] = wv_policy.mixture_refine_old * w;
+    to->w[k] = wv_policy.mixture_forward_old * w;
     if (!(sum < 1e-8)) {
         cblas_dscal((int)n, 1 / sum, u, 1);
-        double size = wv_weights_ess(n, u), keep = size / (size + wv_policy.mixture_refine_prior * d);
+        double size = wv_weights_ess(n, u), keep = size / (size + wv_policy.mixture_forward_prior * d);
         cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->recent.x, (int)D, u, 1, 0.0, mu, 1);
         for (size_t i = 0; i < D; i++)
             mu[i] = old[i] + keep * (mu[i] - old[i]);
         wv_gaussian_follow(wv_family_get(WVGD_FULL), D, root, mu, n, f->recent.x, u, size / (size + 1 + d * d),
                            wv_arena_take(f->arena, n * D), wv_arena_take(f->arena, D * D), f->arena);
-        to->w[k] = size < wv_policy.mixture_refine_few
+        to->w[k] = size < wv_policy.mixture_forward_few
                        ? 0.5 * (w + sum)
-                       : wv_policy.mixture_refine_old * w + (1 - wv_policy.mixture_refine_old) * sum;
+                       : wv_policy.mixture_forward_old * w + (1 - wv_policy.mixture_forward_old) * sum;
     }
     wv_arena_release(f->arena, mark);
 }
 
-void wv_grow_refine(wvgd_fit *f, const double *v)
+void wv_grow_forward_step(wvgd_fit *f, const double *v)
 {
     size_t K = f->mix.K, D = f->D, mark = wv_arena_mark(f->arena);
     wv_assessment a = wv_assess_room(f, K, f->recent.n);

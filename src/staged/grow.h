@@ -15,5 +15,5 @@ void wv_grow_add(wvgd_fit *f, size_t n, const double *x, double *log_w, double s
 void wv_grow_drop(wvgd_fit *f);
 
 /* Forward-KL (population Monte Carlo) step from all recent draws with normalised posterior weights v. */
-void wv_grow_refine(wvgd_fit *f, const double *v);
+void wv_grow_forward_step(wvgd_fit *f, const double *v);
 #endif

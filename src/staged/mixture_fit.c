@@ -46,7 +46,7 @@ static void orthogonal(const wv_stream *stream, size_t D, size_t n, double *x, w
     wv_arena_release(arena, mark);
 }
 
-void wv_mixture_fit_spread(wvgd_fit *f, const wv_gaussian *q, const wv_stream *stream, size_t n, double *x)
+void wv_mixture_fit_draw_blocks(wvgd_fit *f, const wv_gaussian *q, const wv_stream *stream, size_t n, double *x)
 {
     orthogonal(stream, f->D, n, x, f->arena);
     q->family->colour(f->D, q->R, q->root, n, x, f->arena);
@@ -75,7 +75,7 @@ void wv_mixture_fit_ask(wvgd_fit *f)
         wv_gaussian q = wv_mixture_component(&f->mix, k);
         f->proposals.p[k].q = q;
         f->proposals.share[k] = draws;
-        wv_mixture_fit_spread(f, &q, &stream, draws, f->b.x + k * draws * D);
+        wv_mixture_fit_draw_blocks(f, &q, &stream, draws, f->b.x + k * draws * D);
     }
 }
 

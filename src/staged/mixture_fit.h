@@ -25,7 +25,7 @@ void wv_mixture_fit_ask(wvgd_fit *f);
 bool wv_mixture_fit_tell(wvgd_fit *f);
 
 /* n draws of q in antithetic orthogonal blocks, each followed by its mirror image. */
-void wv_mixture_fit_spread(wvgd_fit *f, const wv_gaussian *q, const wv_stream *stream, size_t n, double *x);
+void wv_mixture_fit_draw_blocks(wvgd_fit *f, const wv_gaussian *q, const wv_stream *stream, size_t n, double *x);
 
 /* Takes the best state so far. */
 void wv_mixture_fit_end(wvgd_fit *f);

@@ -153,7 +153,7 @@ static void refine_proposal(wvgd_fit *f)
     for (size_t i = 0; i < n; i++)
         log_w[i] = f->recent.log_p[i] - f->recent.log_sum[i];
     if (wv_weights_normalise(n, log_w, v))
-        wv_grow_refine(f, v);
+        wv_grow_forward_step(f, v);
     wv_arena_release(f->arena, mark);
 }
 
