@@ -39,6 +39,9 @@ static void rows_are_complete(void **state)
     for (const wv_policy_row *r; (r = wv_policy_describe(rows)); rows++) {
         if (!*r->name || !*r->unit || !*r->why || !*r->where || !isfinite(r->value))
             fail_msg("row %zu (%s) lacks a unit, a reason, a place or a finite value", rows, r->name);
+        /* a reason of its own, not the second half of the row above */
+        if (!strncmp(r->why, "and ", 4) || !strncmp(r->why, "the same", 8) || r->why[strlen(r->why) - 1] == ',')
+            fail_msg("%s: the reason continues another row's", r->name);
         for (size_t i = 0; i < rows; i++)
             assert_string_not_equal(wv_policy_describe(i)->name, r->name);
     }
