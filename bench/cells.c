@@ -3,7 +3,7 @@
  * quadrature cells named                     two mixtures with cells that fall off steeply from a wall, six seeds each
  *     cells density [SEEDS]           integrated squared error over that of the optimum, N = 3..7: the mixtures of
  *                                     tests/data, and as many fresh ones
- *     cells gap [SEEDS]               log evidence - PELBO in 2, 5, 10 and 31 dimensions, and the time of a fit
+ *     cells gap [SEEDS [D]]           log evidence - PELBO in 2, 5, 10 and 31 dimensions, or D, and the time of a fit
  * Options after these: --cost C, --family F, --solver S. */
 #include "logistic_truth.h"
 #include "mixture_tables.h"
@@ -20,6 +20,9 @@
 enum { K = 5, MOST = 10 };
 
 static wvgd_options asked; /* what all fits have in common */
+
+/* Only OpenBLAS has it: its threads would get in each other's way here. */
+void openblas_set_num_threads(int threads) __attribute__((weak));
 
 static void die(const char *why)
 {
@@ -279,7 +282,7 @@ static void show_gap(const char *name, const wvgd_model *model, double log_evide
         }
 }
 
-static void gap(uint64_t seeds)
+static void gap(uint64_t seeds, size_t only)
 {
     static const size_t dims[] = {2, 5, 10};
     wvgd_model model;
@@ -287,12 +290,14 @@ static void gap(uint64_t seeds)
     logistic_truth truth;
     printf("target      D family  N seed       gap       se  gap beta    evals       ms\n");
     for (size_t i = 0; i < 3; i++)
-        for (uint64_t seed = 1; seed <= seeds; seed++) {
+        for (uint64_t seed = 1; seed <= seeds && (!only || only == dims[i]); seed++) {
             if (target_mixture_random(&model, dims[i], 5, 1.5, seed))
                 die("no memory");
             show_gap("mixture", &model, 0, seed);
             wvgd_model_close(&model);
         }
+    if (only && only != 31)
+        return;
     if (!logistic_data_read(&data, "cancer", LOGISTIC_ALL_ROWS, true) ||
         !logistic_truth_read(&truth, "cancer", LOGISTIC_ALL_ROWS, true) ||
         target_logistic(&model, data.n, data.D, data.X, data.y))
@@ -312,6 +317,8 @@ int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
     wvgd_error error;
+    if (openblas_set_num_threads)
+        openblas_set_num_threads(1);
     wvgd_options_init(&asked);
     asked.cost = WVGD_SQEUCLID;
     asked.family = WVGD_DIAG;
@@ -325,7 +332,7 @@ int main(int argc, char **argv)
     else if (!strcmp(what, "density"))
         density(number(argc, argv, 2, 2));
     else if (!strcmp(what, "gap"))
-        gap(number(argc, argv, 2, 4));
+        gap(number(argc, argv, 2, 4), number(argc, argv, 3, 0));
     else
         die("expected line, named, density or gap");
     return 0;

@@ -70,6 +70,7 @@ static double worst_loss(const mixture *m, const wvgd_fit *fit, const wvgd_resul
         double best = oracle1d_best_in(&t, i).elbo, log_Z = oracle1d_component_in(&t, i, r->mu[j], r->sd[j]).log_Z;
         worst = fmax(worst, best - oracle1d_component_in(&t, i, r->mu[j], r->sd[j]).elbo);
         assert_near(r->log_Z[j], log_Z, 1e-8 * (1 + fabs(log_Z)));
+        assert_true(r->elbo[j] > -INFINITY || r->beta[j] < 1e-6);
         assert_near(r->beta[j], oracle1d_posterior_in(&t, i).beta, 5 * r->beta_se[j] + 1e-4);
     }
     return worst;

@@ -323,7 +323,7 @@ static void share_masses(wvgd_fit *f, const size_t *leader, const wv_mixture_mas
     wv_arena_release(f->arena, mark);
 }
 
-/* A component whose share cannot be told gives way to the one before it was polished; and one of which next to
+/* A component whose share cannot be told gives way to the one that was kept; and one of which next to
  * nothing lies in the cell to that of the mixture. context: leader[N]. */
 static void mass_of(wvgd_fit *f, void *context, size_t j)
 {
@@ -878,10 +878,13 @@ static bool incredible(const wvgd_fit *f, size_t j)
     return f->cells.elbo[j] - wv_policy.bound_most_errors * f->cells.elbo_se[j] > wv_cell_bound_most(f, j);
 }
 
-/* Leaves out what cannot be, where the evidence is known well enough to tell and something else is left. */
+/* Leaves out what cannot be, where the evidence is known well enough to tell and something else is left. Masses of
+ * components in one dimension are exact. */
 static void disbelieve(wvgd_fit *f)
 {
     double others = 0;
+    if (wv_cell_line_cells(f))
+        return;
     for (size_t j = 0; j < f->N; j++)
         others += f->cells.elbo[j] > -INFINITY && !incredible(f, j) ? f->cells.weight[j] : 0;
     for (size_t j = 0; j < f->N && others > 0 && f->outcome.evidence.se < wv_policy.bound_evidence_se; j++)

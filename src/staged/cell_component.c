@@ -2,7 +2,8 @@
  * exponential of a quadratic that corrects it on the cell, fitted to log p~ - log m at the stored draws there.
  * That costs no evaluation, so draws of the component itself are as many as it takes: the regression of update.c
  * runs on a few sets of them, several steps on each, for as long as the component still is like the one that
- * made the set (method, section 6, quantise). */
+ * made the set and the ELBO on it rises (method, section 6, quantise). In the end all candidates are judged on fresh
+ * draws of all of them. In one dimension cell_line.c does without draws. */
 #include "staged/cell_component.h"
 #include "fit.h"
 #include "gaussian.h"
@@ -35,6 +36,14 @@ typedef struct {
     size_t few, many;
 } sizes;
 
+/* Components that a cell has had on the way, of which the best is taken. */
+enum { CANDIDATES = 16 };
+typedef struct {
+    size_t n;
+    double *mu, *root; /* [n][D], [n][family->size] */
+    double *elbo;      /* [n] by draws of their own; INFINITY: not known */
+} candidates;
+
 /* A cell whose component is fitted. */
 typedef struct {
     size_t j;
@@ -51,6 +60,7 @@ typedef struct {
     double *correction;    /* the quadratic that corrects the mixture: 1, t, t^2/2 and, with `cross`, t_i t_k */
     bool cross;
     made draws;
+    candidates tried;
 } cell;
 
 static bool is_full(const wvgd_fit *f)
@@ -356,20 +366,6 @@ static set draw(wvgd_fit *f, cell *c, uint64_t number, size_t wanted, set last)
     return s;
 }
 
-/* Weights of the set for the component as it is now; returns their effective size. */
-static double reweigh(wvgd_fit *f, cell *c, size_t n)
-{
-    size_t mark = wv_arena_mark(f->arena);
-    double *log_u = wv_arena_take(f->arena, n), *y = wv_arena_take(f->arena, n * f->D);
-    wv_gaussian q = wv_partition_component(&f->cells, c->j);
-    wv_gaussian_log_density(&q, n, c->draws.x, log_u, y, f->arena);
-    for (size_t i = 0; i < n; i++)
-        log_u[i] += c->draws.log_v[i];
-    double ess = wv_weights_normalise(n, log_u, c->draws.u) ? wv_weights_ess(n, c->draws.u) : 0;
-    wv_arena_release(f->arena, mark);
-    return ess;
-}
-
 /* What the stored draws of the cell add to the ELBO of a component q: the mean over it of what mixture and correction
  * leave, shrunk where few of them stand for it. */
 static double stored_part(wvgd_fit *f, const cell *c, const wv_gaussian *q)
@@ -389,19 +385,40 @@ static double stored_part(wvgd_fit *f, const cell *c, const wv_gaussian *q)
 }
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
-/* Points with weights that stand for the component, of which so much lies in the cell. */
+/* Points that stand for the component as it is. */
 typedef struct {
     size_t n;
-    const double *x, *log_p, *grad, *u;
-    double ess, share;
+    const double *x, *log_p, *grad; /* [n][D], [n], [n][D] */
+    const double *log_v;            /* [n] is added to the log density of a component that they shall stand for */
+    double *u;                      /* [n] normalised weights */
+    double share;                   /* of the component that lies in the cell */
+    double ess, elbo;               /* of the component, but for what all components have in common */
 } weighted;
 
-static weighted of_set(const cell *c, set s, double ess)
+/* Weights, effective size and ELBO of the component as it is now. */
+static void weigh(wvgd_fit *f, size_t j, weighted *p)
 {
-    return (weighted){s.n, c->draws.x, c->draws.log_p, c->draws.grad, c->draws.u, ess, s.share};
+    size_t n = p->n, mark = wv_arena_mark(f->arena);
+    double *log_q = wv_arena_take(f->arena, n), *log_u = wv_arena_take(f->arena, n),
+           *y = wv_arena_take(f->arena, n * f->D);
+    wv_gaussian q = wv_partition_component(&f->cells, j);
+    wv_gaussian_log_density(&q, n, p->x, log_q, y, f->arena);
+    for (size_t i = 0; i < n; i++)
+        log_u[i] = log_q[i] + p->log_v[i];
+    bool some = wv_weights_normalise(n, log_u, p->u);
+    p->ess = some ? wv_weights_ess(n, p->u) : 0;
+    p->elbo = some ? wv_weights_lse(n, log_u) : -INFINITY;
+    for (size_t i = 0; i < n && some; i++)
+        p->elbo += p->u[i] * (p->log_p[i] - log_q[i]);
+    wv_arena_release(f->arena, mark);
 }
 
-static wv_update_result take_step(wvgd_fit *f, const cell *c, weighted p, double rho)
+static weighted of_set(const cell *c, set s)
+{
+    return (weighted){s.n, c->draws.x, c->draws.log_p, c->draws.grad, c->draws.log_v, c->draws.u, s.share, s.ess, 0};
+}
+
+static wv_update_result take_step(wvgd_fit *f, const cell *c, const weighted *p, double rho)
 {
     size_t D = f->D;
     wv_update by = {.estimator = WVGD_NATURAL,
@@ -409,16 +426,42 @@ static wv_update_result take_step(wvgd_fit *f, const cell *c, weighted p, double
                     .R = f->R,
                     .mu = f->cells.now.mu + c->j * D,
                     .root = f->cells.now.root + c->j * f->family->size(D, f->R),
-                    .n = p.n,
-                    .x = p.x,
-                    .log_p = p.log_p,
-                    .grad = p.grad,
-                    .u = p.u,
-                    .ess = p.ess,
+                    .n = p->n,
+                    .x = p->x,
+                    .log_p = p->log_p,
+                    .grad = p->grad,
+                    .u = p->u,
+                    .ess = p->ess,
                     .precondition = f->pilot.wanted ? c->root : NULL,
                     .rho = rho,
-                    .truncated = f->N > 1 && p.share < wv_policy.component_hardly_cut};
+                    .truncated = f->N > 1 && p->share < wv_policy.component_hardly_cut};
     return wv_fit_update(f, &by);
+}
+
+/* A step that is kept only if the ELBO on the same points rises, and halved until it does. ok: false: none does, and
+ * nothing has changed; kl: of the full one. */
+static wv_update_result climb(wvgd_fit *f, const cell *c, weighted *p, double rho)
+{
+    size_t D = f->D, size = f->family->size(D, f->R), mark = wv_arena_mark(f->arena);
+    double *mu = wv_arena_take(f->arena, D), *root = wv_arena_take(f->arena, size), before = p->elbo;
+    wv_gaussian q = wv_partition_component(&f->cells, c->j);
+    wv_update_result r = {true, 0};
+    bool gained = false;
+    memcpy(mu, q.mu, D * sizeof *mu);
+    memcpy(root, q.root, size * sizeof *root);
+    for (int k = 0; r.ok && !gained && (double)k <= wv_policy.component_halvings; k++, rho /= 2) {
+        wv_update_result step = take_step(f, c, p, rho);
+        r = (wv_update_result){step.ok, k ? r.kl : step.kl};
+        weigh(f, c->j, p);
+        gained = p->elbo > before;
+        if (!gained) {
+            wv_partition_set_component(&f->cells, c->j, mu, root);
+            weigh(f, c->j, p);
+        }
+    }
+    r.ok = gained;
+    wv_arena_release(f->arena, mark);
+    return r;
 }
 
 /* Sizes of sets that the budget allows. */
@@ -443,16 +486,16 @@ static sizes affordable(const wvgd_fit *f)
  * first, in full. False: it has lost its cell. */
 static bool use_up(wvgd_fit *f, cell *c, set s, double *kl)
 {
-    double ess = s.ess, rho = is_full(f) ? wv_policy.component_step_full : wv_policy.component_step_other,
-           enough = f->D == 1 ? wv_policy.component_step_draws_one : wv_policy.component_step_draws;
-    for (int k = 0; (double)k < wv_policy.component_set_steps; k++) {
-        if (k && !((ess = reweigh(f, c, s.n)) > wv_policy.component_set_worn * s.ess))
-            break;
-        wv_update_result r = ess < enough ? (wv_update_result){false, 0} : take_step(f, c, of_set(c, s, ess), rho);
-        if (!r.ok)
+    double rho = is_full(f) ? wv_policy.component_step_full : wv_policy.component_step_other;
+    weighted p = of_set(c, s);
+    weigh(f, c->j, &p);
+    *kl = 0;
+    for (int k = 0; (double)k < wv_policy.component_set_steps && p.ess > wv_policy.component_set_worn * s.ess; k++) {
+        if (p.ess < wv_policy.component_step_draws)
             return false;
+        wv_update_result r = climb(f, c, &p, rho);
         *kl = k ? *kl : r.kl;
-        if (r.kl < wv_policy.component_settled_gain)
+        if (!r.ok || r.kl < wv_policy.component_settled_gain)
             break;
     }
     return true;
@@ -498,94 +541,165 @@ static bool average(wvgd_fit *f, cell *c, set s)
         s = draw(f, c, last_set() + k, c->size.many, s);
         if (!s.n || (sets > 1 && !(s.ess > wv_policy.component_step_draws)))
             return false;
-        if (!(sets > 1 ? take_step(f, c, of_set(c, s, s.ess), 1 / (double)(k + 2)).ok : use_up(f, c, s, &kl)))
+        weighted p = of_set(c, s);
+        if (!(sets > 1 ? take_step(f, c, &p, 1 / (double)(k + 2)).ok : use_up(f, c, s, &kl)))
             return false;
     }
     return true;
 }
 
-/* Draws of both components q, half each, n in all, that lie in the cell: x[n][D]. Returns how many. */
-static size_t draw_both(wvgd_fit *f, size_t j, const wv_gaussian q[2], uint64_t number, size_t n, double *x)
+/* Where the stored draws of the cell are many for the coefficients of a component, further steps are the posterior's
+ * own, on these draws. False: there are none. */
+static bool use_stored(wvgd_fit *f, const cell *c)
 {
-    size_t D = f->D, half = n / 2, kept = 0, mark = wv_arena_mark(f->arena);
-    double *all = wv_arena_take(f->arena, n * D); /* [2][half][D] */
-    uint32_t *where = wv_arena_take_index(f->arena, n);
-    for (uint64_t k = 0; k < 2; k++) {
-        wv_stream stream = {f->opt.seed, WV_RNG_FIT, f->count.batch, j};
-        wv_gaussian_draw(&q[k], &stream, (number + k) * WV_FREE, half, true, all + k * half * D, f->arena);
+    size_t D = f->D;
+    double parameters = 2 * (double)D + (f->family == wv_family_get(WVGD_DIAG) ? 0 : (double)D * ((double)D - 1) / 2),
+           enough = wv_policy.component_stored_draws * parameters;
+    if (!((double)c->n > enough))
+        return false;
+    size_t mark = wv_arena_mark(f->arena);
+    wv_cell_sample s = wv_cell_draws_sample(f, c->j, true);
+    double *log_v = wv_arena_take(f->arena, s.n);
+    for (size_t i = 0; i < s.n; i++)
+        log_v[i] = -s.log_m[i];
+    weighted p = {s.n, s.x, s.log_p, s.grad, log_v, wv_arena_take(f->arena, s.n), 0, 0, 0};
+    bool moved = false;
+    weigh(f, c->j, &p);
+    for (int k = 0; (double)k < wv_policy.component_stored_steps && p.ess > enough; k++) {
+        double before = p.elbo;
+        bool gained = climb(f, c, &p, wv_policy.component_stored_step).ok;
+        moved = moved || gained;
+        if (!gained || p.elbo - before < wv_policy.component_stored_settled)
+            break;
     }
-    wv_halfspaces_assign(&f->halfspaces, n, all, where, f->arena);
-    for (size_t i = 0; i < n; i++)
-        if (where[i] == j || f->N == 1)
-            memcpy(x + kept++ * D, all + i * D, D * sizeof(double));
+    wv_arena_release(f->arena, mark);
+    return moved;
+}
+
+/* ---- candidates -------------------------------------------------------------------------------------------------- */
+static wv_gaussian candidate(const wvgd_fit *f, const cell *c, size_t k)
+{
+    return (wv_gaussian){f->family, f->D, f->R, c->tried.mu + k * f->D, c->tried.root + k * f->family->size(f->D, f->R),
+                         0};
+}
+
+static candidates take_candidates(wvgd_fit *f)
+{
+    return (candidates){0, wv_arena_take(f->arena, CANDIDATES * f->D),
+                        wv_arena_take(f->arena, CANDIDATES * f->family->size(f->D, f->R)),
+                        wv_arena_take(f->arena, CANDIDATES)};
+}
+
+/* Candidate k becomes q. */
+static void set_candidate(const wvgd_fit *f, cell *c, size_t k, const wv_gaussian *q, double elbo)
+{
+    size_t D = f->D, size = f->family->size(D, f->R);
+    memmove(c->tried.mu + k * D, q->mu, D * sizeof(double));
+    memmove(c->tried.root + k * size, q->root, size * sizeof(double));
+    c->tried.elbo[k] = elbo;
+}
+
+/* The component as it is becomes a candidate, with its ELBO by draws of its own. */
+static void add_candidate(const wvgd_fit *f, cell *c, double elbo)
+{
+    wv_gaussian q = wv_partition_component(&f->cells, c->j);
+    if (c->tried.n < CANDIDATES)
+        set_candidate(f, c, c->tried.n++, &q, elbo);
+}
+
+/* Drops the candidates that are far from the best by draws of their own; in many dimensions, where judging is dear, all
+ * but that. */
+static void drop_candidates(const wvgd_fit *f, cell *c)
+{
+    double best = -INFINITY, far = few_dimensions(f) ? wv_policy.component_judged : 0;
+    size_t kept = 0;
+    for (size_t k = 0; k < c->tried.n; k++)
+        best = fmax(best, c->tried.elbo[k] < INFINITY ? c->tried.elbo[k] : -INFINITY);
+    for (size_t k = 0; k < c->tried.n; k++)
+        if (c->tried.elbo[k] >= best - far) {
+            wv_gaussian q = candidate(f, c, k);
+            set_candidate(f, c, kept++, &q, c->tried.elbo[k]);
+        }
+    c->tried.n = kept;
+}
+
+/* Draws of all candidates and of the Gaussian around the particle, `each` of them, that lie in the cell: x[][D].
+ * Returns how many. */
+static size_t draw_all(wvgd_fit *f, const cell *c, uint64_t number, size_t each, double *x)
+{
+    size_t D = f->D, kept = 0, mark = wv_arena_mark(f->arena);
+    double *all = wv_arena_take(f->arena, each * D);
+    uint32_t *where = wv_arena_take_index(f->arena, each);
+    for (size_t k = 0; k <= c->tried.n; k++) {
+        wv_stream stream = {f->opt.seed, WV_RNG_FIT, f->count.batch, c->j};
+        wv_gaussian q = k < c->tried.n ? candidate(f, c, k) : wv_partition_around(&f->cells, c->j);
+        wv_gaussian_draw(&q, &stream, (number + k) * WV_FREE, each, true, all, f->arena);
+        wv_halfspaces_assign(&f->halfspaces, each, all, where, f->arena);
+        for (size_t i = 0; i < each; i++)
+            if (where[i] == c->j || f->N == 1)
+                memcpy(x + kept++ * D, all + i * D, D * sizeof(double));
+    }
     wv_arena_release(f->arena, mark);
     return kept;
 }
 
-/* ELBOs of both components q on the cell, from draws x[n][D] of both. */
-static void compare(wvgd_fit *f, const cell *c, const wv_gaussian q[2], size_t n, const double *x, double elbo[2])
+/* Log densities of the candidates at x[n][D], log_q[k][n], and minus that of all of them and the Gaussian around the
+ * particle, from which x come, log_v[n]. */
+static void find_densities(wvgd_fit *f, const cell *c, size_t n, const double *x, double *log_q, double *log_v)
 {
     size_t mark = wv_arena_mark(f->arena);
-    double *log_q[2] = {wv_arena_take(f->arena, n), wv_arena_take(f->arena, n)}, *log_p = wv_arena_take(f->arena, n),
-           *y = wv_arena_take(f->arena, n * f->D);
-    for (size_t k = 0; k < 2; k++)
-        wv_gaussian_log_density(&q[k], n, x, log_q[k], y, f->arena);
-    wv_cell_target(f, n, x, log_p, NULL);
-    correct(f, c, n, x, log_p, NULL);
-    for (size_t k = 0; k < 2; k++) {
-        double sum = 0, mean = 0;
-        for (size_t i = 0; i < n; i++) {
-            double u = 1 / (1 + exp(log_q[1 - k][i] - log_q[k][i]));
-            sum += u;
-            mean += u * (log_p[i] - log_q[k][i]);
-        }
-        elbo[k] = mean / sum + log(sum);
-        elbo[k] += stored_part(f, c, &q[k]);
+    double *y = wv_arena_take(f->arena, n * f->D);
+    wv_gaussian around = wv_partition_around(&f->cells, c->j);
+    wv_gaussian_log_density(&around, n, x, log_v, y, f->arena);
+    for (size_t k = 0; k < c->tried.n; k++) {
+        wv_gaussian q = candidate(f, c, k);
+        wv_gaussian_log_density(&q, n, x, log_q + k * n, y, f->arena);
+        wv_weights_add_log(n, log_v, 0, log_q + k * n);
+    }
+    for (size_t i = 0; i < n; i++)
+        log_v[i] = -log_v[i];
+    wv_arena_release(f->arena, mark);
+}
+
+/* ELBO of a candidate with log densities log_q[n] at the draws, by their target log_p[n]; -INFINITY: too few of them
+ * stand for it. */
+static double elbo_of(wvgd_fit *f, size_t n, const double *log_q, const double *log_v, const double *log_p)
+{
+    size_t mark = wv_arena_mark(f->arena);
+    double *log_u = wv_arena_take(f->arena, n), *u = wv_arena_take(f->arena, n), elbo = -INFINITY;
+    for (size_t i = 0; i < n; i++)
+        log_u[i] = log_q[i] + log_v[i];
+    if (wv_weights_normalise(n, log_u, u) && wv_weights_ess(n, u) > wv_policy.component_judge_draws) {
+        elbo = wv_weights_lse(n, log_u);
+        for (size_t i = 0; i < n; i++)
+            elbo += u[i] * (log_p[i] - log_q[i]);
     }
     wv_arena_release(f->arena, mark);
+    return elbo;
 }
 
-/* Whether the component as it is now is better on its cell than as it was kept; share: of it that lies there. */
-static bool improved(wvgd_fit *f, const cell *c, uint64_t number, double share)
+/* The component becomes the best of all candidates, by fresh draws of all of them; none is, if no draws tell. */
+static void judge(wvgd_fit *f, cell *c, uint64_t number)
 {
-    size_t n = 4 * (size_t)(fmin((double)c->size.many / fmax(share, wv_policy.component_compare_share), WV_FREE) / 4),
-           mark = wv_arena_mark(f->arena);
-    wv_gaussian q[2] = {wv_partition_component(&f->cells, c->j), wv_partition_kept_component(&f->cells, c->j)};
-    double *x = wv_arena_take(f->arena, n * f->D), elbo[2] = {0, 0};
-    size_t kept = draw_both(f, c->j, q, number, n, x);
-    if ((double)kept >= wv_policy.component_least_draws)
-        compare(f, c, q, kept, x, elbo);
-    wv_arena_release(f->arena, mark);
-    return (double)kept >= wv_policy.component_least_draws && elbo[0] > elbo[1];
-}
-
-/* Where the stored draws of the cell are many for the coefficients of a component, the last steps are the
- * posterior's own: the regression on these draws, to its fixed point. */
-static void polish(wvgd_fit *f, const cell *c)
-{
-    size_t D = f->D, n = c->n;
-    double parameters = 2 * (double)D + (f->family == wv_family_get(WVGD_DIAG) ? 0 : (double)D * ((double)D - 1) / 2);
-    if (!((double)n > wv_policy.component_polish_draws * parameters))
-        return;
-    size_t mark = wv_arena_mark(f->arena);
-    wv_cell_sample s = wv_cell_draws_sample(f, c->j, true);
-    double *log_u = wv_arena_take(f->arena, n), *u = wv_arena_take(f->arena, n), *y = wv_arena_take(f->arena, n * D);
-    for (int k = 0; (double)k < wv_policy.component_polish_steps; k++) {
-        wv_gaussian q = wv_partition_component(&f->cells, c->j);
-        wv_gaussian_log_density(&q, n, s.x, log_u, y, f->arena);
-        for (size_t i = 0; i < n; i++)
-            log_u[i] -= s.log_m[i];
-        if (!wv_weights_normalise(n, log_u, u))
-            break;
-        double ess = wv_weights_ess(n, u);
-        wv_update_result r = ess > wv_policy.component_polish_draws * parameters
-                                 ? take_step(f, c, (weighted){n, s.x, s.log_p, s.grad, u, ess, 0},
-                                             wv_policy.component_polish_step)
-                                 : (wv_update_result){false, 0};
-        if (!r.ok) /* too few after all: as it was */
-            wv_cell_component_recall(f, c->j);
-        if (!r.ok || r.kl < wv_policy.component_polish_settled)
-            break;
+    drop_candidates(f, c);
+    size_t K = c->tried.n,
+           each = 2 *
+                  (size_t)(fmin(wv_policy.component_judges * (double)c->size.many, WV_FREE) / (double)(2 * (K + 1))),
+           most = each * (K + 1), mark = wv_arena_mark(f->arena);
+    double *x = wv_arena_take(f->arena, most * f->D), best = -INFINITY;
+    size_t n = draw_all(f, c, number, each, x);
+    double *log_q = wv_arena_take(f->arena, K * n), *log_v = wv_arena_take(f->arena, n),
+           *log_p = wv_arena_take(f->arena, n); /* [K][n], [n], [n] */
+    find_densities(f, c, n, x, log_q, log_v);
+    wv_cell_target(f, n, x, log_p, NULL);
+    correct(f, c, n, x, log_p, NULL);
+    for (size_t k = 0; k < K; k++) {
+        wv_gaussian q = candidate(f, c, k);
+        double elbo = elbo_of(f, n, log_q + k * n, log_v, log_p) + stored_part(f, c, &q);
+        if (elbo > best + (k ? wv_policy.component_margin : 0)) {
+            best = elbo;
+            wv_partition_set_component(&f->cells, c->j, q.mu, q.root);
+        }
     }
     wv_arena_release(f->arena, mark);
 }
@@ -715,10 +829,12 @@ static void share_cell(wvgd_fit *f, const cell *c, const wv_cell_sample *s)
 
 /* Keeps the component as it is, with the set of its draws, if its ELBO is clearly better than *best: of
  * equal ones all cells shall have the same. */
-static void consider(wvgd_fit *f, const cell *c, set s, double *best, set *chosen)
+static void consider(wvgd_fit *f, cell *c, set s, double *best, set *chosen)
 {
     wv_gaussian q = wv_partition_component(&f->cells, c->j);
     double value = s.n ? s.elbo + stored_part(f, c, &q) : -INFINITY;
+    if (s.n)
+        add_candidate(f, c, value);
     if (value > *best + wv_policy.component_margin) {
         *best = value;
         *chosen = s;
@@ -821,7 +937,7 @@ static made take_draws(wvgd_fit *f)
                   wv_arena_take(f->arena, WV_FREE), wv_arena_take(f->arena, WV_FREE), wv_arena_take(f->arena, WV_FREE)};
 }
 
-/* The same from draws of its own, or by steps. */
+/* The same from draws of its own, or by steps: of all beginnings and ends the best. */
 static void choose_drawn(wvgd_fit *f, cell *c)
 {
     size_t mark = wv_arena_mark(f->arena);
@@ -829,14 +945,24 @@ static void choose_drawn(wvgd_fit *f, cell *c)
     c->residual = wv_arena_take(f->arena, c->stored.n);
     c->correction = wv_arena_take(f->arena, all_coefficients(f->D));
     c->draws = take_draws(f);
+    c->tried = take_candidates(f);
     fit_correction(f, c);
     double left = find_residuals(f, c);
     set s = choose(f, c);
-    if (s.spread > fmax(wv_policy.component_alike, thorough(f) ? 0 : needed(f) * left)) {
+    bool open = s.spread > fmax(wv_policy.component_alike, thorough(f) ? 0 : needed(f) * left);
+    if (open) {
         s = draw(f, c, 0, c->size.few, s);
-        if (!(thorough(f) || descend(f, c, &s)) || !average(f, c, s) || !improved(f, c, comparing_set(), s.share))
+        if ((thorough(f) || descend(f, c, &s)) && average(f, c, s))
+            add_candidate(f, c, INFINITY);
+        else
             wv_cell_component_recall(f, c->j);
     }
+    if (use_stored(f, c)) {
+        add_candidate(f, c, INFINITY);
+        open = true;
+    }
+    if (open)
+        judge(f, c, comparing_set());
     wv_arena_release(f->arena, mark);
 }
 
@@ -911,8 +1037,9 @@ static void settle(wvgd_fit *f, cell *c)
         take_heaviest(f, c->j);
     else if (drawn(f, c))
         choose_drawn(f, c);
+    if (!drawn(f, c))
+        use_stored(f, c);
     wv_partition_keep_component(&f->cells, c->j);
-    polish(f, c);
 }
 
 /* In one dimension, where cells are intervals: the component is the best there. */

@@ -416,7 +416,8 @@ static void sharpen_masses(wvgd_fit *f, const control *c)
 }
 
 /* ---- masses in one dimension ------------------------------------------------------------------------------------- */
-/* Integrals of p~ over the cells, [N], and what they change if half of the draws that told it are left out. */
+/* Integrals of p~ over the cells, [N], and their errors: what they change if half of the draws that told it
+ * are left out, and what quadrature leaves. */
 typedef struct {
     double *mass, *error;
 } integrals;
@@ -426,7 +427,7 @@ static void integrate(wvgd_fit *f, void *context, size_t j)
     const integrals *to = context;
     double log_Z = f->outcome.evidence.value;
     to->mass[j] = exp(wv_cell_line_log_mass(f, j, 1) - log_Z);
-    to->error[j] = fabs(to->mass[j] - exp(wv_cell_line_log_mass(f, j, 2) - log_Z));
+    to->error[j] = hypot(to->mass[j] - exp(wv_cell_line_log_mass(f, j, 2) - log_Z), wv_policy.line_error * to->mass[j]);
 }
 
 /* Where cells are intervals quadrature tells their masses, mostly better than weights of draws do. */
