@@ -7,7 +7,7 @@
 
 bool wv_closing_new(wv_closing *c, wv_draws_shape shape)
 {
-    *c = (wv_closing){.planned = 0};
+    memset(c, 0, sizeof *c);
     const wv_slot slots[] = {{&c->v, shape.room},
                              {&c->log_w, shape.room},
                              {&c->smooth, shape.room},

@@ -89,14 +89,14 @@ static void pool_masses(wvgd_fit *f)
     for (size_t j = 0; j < f->N; j++) {
         double other = fmax(f->cells.now.beta2[j] - f->cells.now.beta[j] * f->cells.now.beta[j], 0) / fmax(k - 1, 1),
                own = f->cells.beta_se[j] * f->cells.beta_se[j];
-        if (f->joint.averaged && own > 0 && other > 0) {
-            f->cells.beta[j] = (f->cells.beta[j] / own + f->cells.now.beta[j] / other) / (1 / own + 1 / other);
-            f->cells.beta_se[j] = sqrt(1 / (1 / own + 1 / other));
-        }
+        if (f->joint.averaged && own > 0 && other > 0)
+            wv_partition_set_mass(&f->cells, j,
+                                  (f->cells.beta[j] / own + f->cells.now.beta[j] / other) / (1 / own + 1 / other),
+                                  sqrt(1 / (1 / own + 1 / other)));
         total += f->cells.beta[j];
     }
     for (size_t j = 0; j < f->N; j++)
-        f->cells.beta[j] /= total;
+        wv_partition_set_mass(&f->cells, j, f->cells.beta[j] / total, f->cells.beta_se[j]);
 }
 
 /* Costs of the draws to the one particle. */
@@ -114,14 +114,27 @@ static void measure_costs(wvgd_fit *f)
     wv_arena_release(f->arena, mark);
 }
 
+/* The spread of the one cell, and the metric unless it was given, are those of the posterior. */
+static void take_posterior(wvgd_fit *f)
+{
+    size_t mark = wv_arena_mark(f->arena);
+    double *spread = wv_arena_take(f->arena, f->cell_family->size(f->D, 0)),
+           *metric = wv_arena_take(f->arena, f->metric_family->size(f->D, 0));
+    wv_posterior_root(&f->posterior, &f->closing, f->cell_family, spread, f->arena);
+    wv_partition_set_spread(&f->cells, 0, spread);
+    if (!f->opt.metric) {
+        wv_posterior_root(&f->posterior, &f->closing, f->metric_family, metric, f->arena);
+        wv_partition_set_metric(&f->cells, metric);
+    }
+    wv_arena_release(f->arena, mark);
+}
+
 /* One particle bounds no cell: it is placed only now. With several, the iterations since the cells came to
  * rest have estimated the same distortion. */
 static void distortion(wvgd_fit *f)
 {
     if (f->N == 1) {
-        wv_posterior_root(&f->posterior, &f->closing, f->cell_family, f->cells.now.spread, f->arena);
-        if (!f->opt.metric)
-            wv_posterior_root(&f->posterior, &f->closing, f->metric_family, f->cells.now.metric, f->arena);
+        take_posterior(f);
         wv_particle_place_one(&f->cells, f->closing.draws.n, f->closing.draws.x, f->closing.v, f->posterior.mean,
                               f->arena);
         measure_costs(f);
@@ -139,10 +152,14 @@ static void distortion(wvgd_fit *f)
 
 void wv_describe_cells(wvgd_fit *f)
 {
-    wv_cell_diagnostics to = {f->cells.beta_se, f->cells.ess, f->cells.pareto_k};
-    wv_posterior_masses(&f->closing, f->N, f->cells.beta);
+    size_t N = f->N, mark = wv_arena_mark(f->arena);
+    wv_cell_diagnostics d = {wv_arena_take(f->arena, N), wv_arena_take(f->arena, N), wv_arena_take(f->arena, N)};
+    wv_partition_sum_masses(&f->cells, f->closing.draws.n, f->closing.draws.cell, f->closing.v);
     f->outcome.pareto_k = wv_posterior_smooth(&f->closing, f->arena);
-    wv_posterior_diagnose(&f->closing, f->N, f->cells.beta, to, f->arena);
+    wv_posterior_diagnose(&f->closing, N, f->cells.beta, d, f->arena);
+    for (size_t j = 0; j < N; j++)
+        wv_partition_set_diagnostics(&f->cells, j, d.beta_se[j], d.ess[j], d.pareto_k[j]);
+    wv_arena_release(f->arena, mark);
     pool_masses(f);
     distortion(f);
 }

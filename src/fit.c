@@ -348,7 +348,7 @@ static bool make_parts(wvgd_fit *f)
     wv_joint_sizes joint = {.adam = adam ? both : 0,
                             .group = f->staged ? 0 : wv_shared_proposals_size(f),
                             .tail_root = f->staged ? 0 : f->metric_family->size(D, 0)};
-    f->trace.N = f->N;
+    wv_trace_new(&f->trace, f->N);
     return wv_partition_new(&f->cells, (wv_shape){f->N, D, f->R, f->family, f->cell_family, f->metric_family,
                                                   wv_cost_of(&f->opt, f->metric_family, f->cell_family)}) &&
            wv_nearest_batch_new(&f->nearest, f->staged ? 0 : f->N, D) &&
@@ -373,14 +373,16 @@ static bool given_metric(wvgd_fit *f)
 {
     size_t D = f->D, mark = wv_arena_mark(f->arena);
     double *E = wv_arena_take(f->arena, D * D), *e = wv_arena_take(f->arena, D),
-           *spare = wv_arena_take(f->arena, D * D), *work = wv_arena_take(f->arena, wv_dense_eigh_work(D));
+           *metric = wv_arena_take(f->arena, D * D), *spare = wv_arena_take(f->arena, D * D),
+           *work = wv_arena_take(f->arena, wv_dense_eigh_work(D));
     memcpy(E, f->opt.metric, D * D * sizeof *E);
     bool definite = wv_dense_eigh(D, E, e, work) && e[0] > 0;
     for (size_t i = 0; i < D && definite; i++)
         e[i] = 1 / e[i];
     if (definite) {
-        wv_dense_rebuild(D, E, e, f->cells.now.metric, spare);
-        definite = wv_dense_chol(D, f->cells.now.metric, spare);
+        wv_dense_rebuild(D, E, e, metric, spare);
+        definite = wv_dense_chol(D, metric, spare);
+        wv_partition_set_metric(&f->cells, metric);
     }
     wv_arena_release(f->arena, mark);
     return definite;
@@ -390,11 +392,11 @@ static bool given_metric(wvgd_fit *f)
 static void place(wvgd_fit *f, const double *z0)
 {
     size_t D = f->D, mark = wv_arena_mark(f->arena);
-    double *sd = wv_arena_take(f->arena, D), *normal = wv_arena_take(f->arena, D);
+    double *sd = wv_arena_take(f->arena, D), *normal = wv_arena_take(f->arena, D), *z = wv_arena_take(f->arena, D),
+           *metric = wv_arena_take(f->arena, f->metric_family->size(D, 0));
     for (size_t i = 0; i < D; i++)
         sd[i] = f->opt.init_scale;
     for (size_t j = 0; j < f->N; j++) {
-        double *z = f->cells.now.z + j * D;
         wv_stream stream = {f->opt.seed, WV_RNG_START, 0, 0};
         wv_rng_normal(&stream, j, D, z);
         cblas_dscal((int)D, f->opt.init_scale, z, 1);
@@ -404,11 +406,11 @@ static void place(wvgd_fit *f, const double *z0)
         }
         if (z0)
             memcpy(z, z0 + j * D, D * sizeof *z);
-        memcpy(f->cells.now.mu + j * D, z, D * sizeof *z);
-        f->family->set_sd(D, f->R, f->cells.now.root + j * f->family->size(D, f->R), sd);
-        f->cell_family->set_sd(D, 0, f->cells.now.spread + j * f->cell_family->size(D, 0), sd);
+        wv_partition_put(&f->cells, j, z);
     }
-    f->metric_family->set_sd(D, 0, f->cells.now.metric, sd);
+    wv_partition_set_sd(&f->cells, sd);
+    f->metric_family->set_sd(D, 0, metric, sd);
+    wv_partition_set_metric(&f->cells, metric);
     if (f->pilot.wanted) {
         double *root = wv_arena_take(f->arena, D * D);
         wv_family_get(WVGD_FULL)->set_sd(D, 0, root, sd);

@@ -1,8 +1,10 @@
 /* partition.c - particles, their cells and the components of these. */
 #include "partition.h"
 #include "error.h"
+#include "evidence.h"
 #include "memory.h"
 #include "policy.h"
+#include <cblas.h>
 #include <lapacke.h>
 #include <math.h>
 #include <stdlib.h>
@@ -129,15 +131,28 @@ void wv_partition_set_sd(wv_partition *p, const double *sd)
     }
 }
 
-void wv_partition_put_one(wv_partition *p, const double *at)
+void wv_partition_put(wv_partition *p, size_t j, const double *at)
 {
-    memcpy(p->now.mu, at, p->shape.D * sizeof *at);
-    memcpy(p->now.z, at, p->shape.D * sizeof *at);
+    size_t D = p->shape.D;
+    memcpy(p->now.mu + j * D, at, D * sizeof *at);
+    memcpy(p->now.z + j * D, at, D * sizeof *at);
 }
 
 void wv_partition_set_metric(wv_partition *p, const double *root)
 {
     memcpy(p->now.metric, root, p->shape.metric_family->size(p->shape.D, 0) * sizeof *root);
+}
+
+void wv_partition_follow_metric(wv_partition *p, size_t n, const double *x, const double *weight, double keep,
+                                wv_arena *arena)
+{
+    const wv_family *family = p->shape.metric_family;
+    size_t D = p->shape.D, mark = wv_arena_mark(arena);
+    double *y = wv_arena_take(arena, n * D),
+           *C = family == wv_family_get(WVGD_FULL) ? wv_arena_take(arena, D * D) : NULL;
+    cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, x, (int)D, weight, 1, 0.0, p->now.centre, 1);
+    wv_gaussian_follow(family, D, p->now.metric, p->now.centre, n, x, weight, keep, y, C, arena);
+    wv_arena_release(arena, mark);
 }
 
 void wv_partition_move(wv_partition *p, size_t j, const double *z)
@@ -150,6 +165,13 @@ void wv_partition_move_all(wv_partition *p, const double *z)
     memcpy(p->now.z, z, p->shape.N * p->shape.D * sizeof *z);
 }
 
+void wv_partition_move_towards(wv_partition *p, size_t j, double share, const double *z)
+{
+    double *from = p->now.z + j * p->shape.D;
+    for (size_t i = 0; i < p->shape.D; i++)
+        from[i] += share * (z[i] - from[i]);
+}
+
 /* ---- spreads ----------------------------------------------------------------------------------------------------- */
 static double *spread_of(wv_partition *p, size_t j)
 {
@@ -159,6 +181,11 @@ static double *spread_of(wv_partition *p, size_t j)
 void wv_partition_set_spread(wv_partition *p, size_t j, const double *root)
 {
     memcpy(spread_of(p, j), root, p->shape.cell_family->size(p->shape.D, 0) * sizeof *root);
+}
+
+void wv_partition_set_spread_sd(wv_partition *p, size_t j, const double *sd)
+{
+    p->shape.cell_family->set_sd(p->shape.D, 0, spread_of(p, j), sd);
 }
 
 void wv_partition_follow(wv_partition *p, size_t j, const double *mean, size_t n, const double *x, const double *weight,
@@ -210,6 +237,20 @@ void wv_partition_set_component(wv_partition *p, size_t j, const double *mu, con
     size_t size = s->family->size(s->D, s->R);
     memcpy(p->now.mu + j * s->D, mu, s->D * sizeof *mu);
     memcpy(p->now.root + j * size, root, size * sizeof *root);
+}
+
+void wv_partition_set_component_sd(wv_partition *p, size_t j, const double *mu, const double *sd)
+{
+    const wv_shape *s = &p->shape;
+    memcpy(p->now.mu + j * s->D, mu, s->D * sizeof *mu);
+    if (sd)
+        s->family->set_sd(s->D, s->R, p->now.root + j * s->family->size(s->D, s->R), sd);
+}
+
+wv_parameters wv_partition_lend(wv_partition *p, size_t j)
+{
+    const wv_shape *s = &p->shape;
+    return (wv_parameters){p->now.mu + j * s->D, p->now.root + j * s->family->size(s->D, s->R)};
 }
 
 wv_gaussian wv_partition_kept_component(const wv_partition *p, size_t j)
@@ -264,8 +305,128 @@ void wv_partition_restart_component(wv_partition *p, size_t j, const double *cor
     wv_arena_release(arena, mark);
 }
 
+void wv_partition_lose(wv_partition *p, size_t j)
+{
+    p->now.losses[j] += 1;
+}
+
+void wv_partition_forget_losses(wv_partition *p, size_t j)
+{
+    p->now.losses[j] = 0;
+}
+
+/* ---- results ----------------------------------------------------------------------------------------------------- */
+void wv_partition_begin_rounds(wv_partition *p)
+{
+    p->refined = 0;
+}
+
+void wv_partition_count_round(wv_partition *p)
+{
+    p->refined++;
+}
+
+void wv_partition_set_mass(wv_partition *p, size_t j, double beta, double se)
+{
+    p->beta[j] = beta;
+    p->beta_se[j] = se;
+}
+
+void wv_partition_sum_masses(wv_partition *p, size_t n, const uint32_t *cell, const double *weight)
+{
+    memset(p->beta, 0, p->shape.N * sizeof *p->beta);
+    for (size_t i = 0; i < n; i++)
+        p->beta[cell[i]] += weight[i];
+}
+
 void wv_partition_forget_masses(wv_partition *p)
 {
     for (size_t j = 0; j < p->shape.N; j++)
         p->beta[j] = NAN;
+}
+
+void wv_partition_set_diagnostics(wv_partition *p, size_t j, double beta_se, double ess, double pareto_k)
+{
+    p->beta_se[j] = beta_se;
+    p->ess[j] = ess;
+    p->pareto_k[j] = pareto_k;
+}
+
+void wv_partition_set_log_Z(wv_partition *p, size_t j, wvgd_estimate log_Z, bool around)
+{
+    p->log_Z[j] = log_Z.value;
+    p->elbo_se[j] = log_Z.se; /* until there are draws for the bound, which add theirs */
+    p->around[j] = around;
+}
+
+void wv_partition_set_elbo(wv_partition *p, size_t j, double elbo)
+{
+    p->elbo[j] = elbo;
+}
+
+void wv_partition_set_bound(wv_partition *p, size_t j, wvgd_estimate elbo, double log_Z)
+{
+    p->elbo[j] = elbo.value;
+    p->elbo_se[j] = elbo.se;
+    p->log_Z[j] = log_Z;
+}
+
+void wv_partition_leave_out(wv_partition *p, size_t j)
+{
+    p->elbo[j] = -INFINITY;
+    p->weight[j] = 0;
+}
+
+void wv_partition_estimate(wv_partition *p, const wv_batch *b, double *h_bar, wv_arena *arena)
+{
+    wv_evidence_elbo(p->shape.N, b, p->elbo, p->log_Z, h_bar, arena);
+}
+
+void wv_partition_estimate_se(wv_partition *p, const wv_batch *b, const double *h_bar)
+{
+    wv_evidence_elbo_se(p->shape.N, b, p->elbo, p->log_Z, h_bar, p->elbo_se);
+}
+
+void wv_partition_forget_elbos(wv_partition *p)
+{
+    for (size_t j = 0; j < p->shape.N; j++)
+        p->now.elbo[j] = -INFINITY;
+}
+
+void wv_partition_trust_elbo(wv_partition *p, size_t j)
+{
+    p->now.elbo[j] = p->elbo[j];
+}
+
+void wv_partition_remember(wv_partition *p, double elbos, double masses)
+{
+    wv_ensemble *e = &p->now;
+    for (size_t j = 0; j < p->shape.N; j++) {
+        double beta = p->beta[j];
+        if (p->elbo[j] > -INFINITY)
+            e->elbo[j] = e->elbo[j] > -INFINITY && elbos < 1 ? e->elbo[j] + elbos * (p->elbo[j] - e->elbo[j])
+                                                             : p->elbo[j];
+        e->beta[j] += masses * (beta - e->beta[j]);
+        e->beta2[j] += masses * (beta * beta - e->beta2[j]);
+    }
+}
+
+void wv_partition_weigh(wv_partition *p, const double *elbo)
+{
+    wv_evidence_weights(p->shape.N, elbo, p->weight);
+}
+
+void wv_partition_set_weights(wv_partition *p, const double *w)
+{
+    memcpy(p->weight, w, p->shape.N * sizeof *w);
+}
+
+void wv_partition_scale_weights(wv_partition *p, double by)
+{
+    cblas_dscal((int)p->shape.N, by, p->weight, 1);
+}
+
+void wv_partition_set_weight_beta(wv_partition *p, const double *w)
+{
+    memcpy(p->weight_beta, w, p->shape.N * sizeof *w);
 }

@@ -3,6 +3,7 @@
 #define WV_PARTITION_H
 #include "archive.h"
 #include "arena.h"
+#include "batch.h"
 #include "cost.h"
 #include "gaussian.h"
 
@@ -61,13 +62,19 @@ wv_gaussian wv_partition_around(const wv_partition *p, size_t j);  /* the same a
 void wv_partition_place(wv_partition *p, size_t j, const double *z, const wv_gaussian *g, const double *sd);
 void wv_partition_set_metric(wv_partition *p, const double *root); /* [metric_family->size] */
 
-/* Particle j, or all of them, go to z[D] or z[N][D]. */
+/* The metric follows, by a share `keep`, the covariance of points x[n][D] with weights that sum to 1. */
+void wv_partition_follow_metric(wv_partition *p, size_t n, const double *x, const double *weight, double keep,
+                                wv_arena *arena);
+
+/* Particle j, or all of them, go to z[D] or z[N][D]; or by a share of the way. */
 void wv_partition_move(wv_partition *p, size_t j, const double *z);
 void wv_partition_move_all(wv_partition *p, const double *z);
+void wv_partition_move_towards(wv_partition *p, size_t j, double share, const double *z);
 
-/* The spread of cell j becomes root[cell_family->size]; follows, by a share `keep`, the covariance about mean[D] of
- * points x[n][D] with weights that sum to 1. */
+/* The spread of cell j becomes root[cell_family->size], or independent coordinates with sd[D]; follows, by a share
+ * `keep`, the covariance about mean[D] of points x[n][D] with weights that sum to 1. */
 void wv_partition_set_spread(wv_partition *p, size_t j, const double *root);
+void wv_partition_set_spread_sd(wv_partition *p, size_t j, const double *sd);
 void wv_partition_follow(wv_partition *p, size_t j, const double *mean, size_t n, const double *x, const double *weight,
                          double keep, wv_arena *arena);
 
@@ -76,19 +83,65 @@ void wv_partition_follow(wv_partition *p, size_t j, const double *mean, size_t n
 void wv_partition_spread_over(wv_partition *p, size_t n, const double *x, const double *w, const uint32_t *cell,
                               wv_arena *arena);
 
-/* Component j becomes the given Gaussian of its family; is kept; is what was kept, and becomes that again. Writes to
+/* Component j becomes the given Gaussian of its family, or one of independent coordinates with sd[D] (NULL: it keeps
+ * its shape); is kept; is what was kept, and becomes that again. Writes to
  * nothing that belongs to another cell. */
 void wv_partition_set_component(wv_partition *p, size_t j, const double *mu, const double *root);
+void wv_partition_set_component_sd(wv_partition *p, size_t j, const double *mu, const double *sd);
 void wv_partition_keep_component(wv_partition *p, size_t j);
 wv_gaussian wv_partition_kept_component(const wv_partition *p, size_t j);
 void wv_partition_recall_component(wv_partition *p, size_t j);
+
+/* Parameters of component j, lent for a step that changes them where they are. */
+typedef struct {
+    double *mu, *root; /* [D], [family->size] */
+} wv_parameters;
+wv_parameters wv_partition_lend(wv_partition *p, size_t j);
 
 /* Component j begins again at its particle, with the shape of its cell; a diagonal one no wider than coordinates are
  * when the others are given, under the covariance with the Cholesky factor correlated[D][D] (NULL: not known). */
 void wv_partition_restart_component(wv_partition *p, size_t j, const double *correlated, wv_arena *arena);
 
-void wv_partition_set_sd(wv_partition *p, const double *sd);  /* all components and cells: independent coordinates */
-void wv_partition_put_one(wv_partition *p, const double *at); /* the first particle and its component */
-void wv_partition_set_metric(wv_partition *p, const double *root);
+/* All components and cells: independent coordinates. Particle j and its component: a place. */
+void wv_partition_set_sd(wv_partition *p, const double *sd);
+void wv_partition_put(wv_partition *p, size_t j, const double *at);
+
+/* Times that component j ran away from its cell: once more, and none. */
+void wv_partition_lose(wv_partition *p, size_t j);
+void wv_partition_forget_losses(wv_partition *p, size_t j);
+
+/* ---- results: those of one cell write to nothing that belongs to another ---- */
+/* Rounds of evaluations for the components: none yet, and one more. */
+void wv_partition_begin_rounds(wv_partition *p);
+void wv_partition_count_round(wv_partition *p);
+
+/* Masses: of one cell; sums of the weights of points; not known. Diagnostics of the draws in a cell. */
+void wv_partition_set_mass(wv_partition *p, size_t j, double beta, double se);
+void wv_partition_sum_masses(wv_partition *p, size_t n, const uint32_t *cell, const double *weight);
 void wv_partition_forget_masses(wv_partition *p);
+void wv_partition_set_diagnostics(wv_partition *p, size_t j, double beta_se, double ess, double pareto_k);
+
+/* log Z_j with its standard error, by draws of the component, or also from around the particle; ELBO_j; ELBO_j with its
+ * standard error and the log Z_j that belongs to it; cell j has no bound, and no part in the ensemble. */
+void wv_partition_set_log_Z(wv_partition *p, size_t j, wvgd_estimate log_Z, bool around);
+void wv_partition_set_elbo(wv_partition *p, size_t j, double elbo);
+void wv_partition_set_bound(wv_partition *p, size_t j, wvgd_estimate elbo, double log_Z);
+void wv_partition_leave_out(wv_partition *p, size_t j);
+
+/* ELBOs and log Z of all cells by a batch, and their standard errors; h_bar[N] as in evidence.h. */
+void wv_partition_estimate(wv_partition *p, const wv_batch *b, double *h_bar, wv_arena *arena);
+void wv_partition_estimate_se(wv_partition *p, const wv_batch *b, const double *h_bar);
+
+/* Smoothed ELBOs: not known; that of cell j is the last one; those, and means of the masses, go by a share towards the
+ * last ones (1: become these). */
+void wv_partition_forget_elbos(wv_partition *p);
+void wv_partition_trust_elbo(wv_partition *p, size_t j);
+void wv_partition_remember(wv_partition *p, double elbos, double masses);
+
+/* Weights of the components: the best ones for ELBOs elbo[N]; given, w[N]; times a number; and, for the ensemble by
+ * masses, given. */
+void wv_partition_weigh(wv_partition *p, const double *elbo);
+void wv_partition_set_weights(wv_partition *p, const double *w);
+void wv_partition_scale_weights(wv_partition *p, double by);
+void wv_partition_set_weight_beta(wv_partition *p, const double *w);
 #endif

@@ -39,8 +39,8 @@ wvgd_fit *wvgd_quantize(const wvgd_fit *fit, const wvgd_options *options, wvgd_e
     f->tally = fit->tally;
     f->last = fit->last;
     f->outcome = fit->outcome;
-    f->growth = fit->growth;
-    f->explore.starts = fit->explore.starts;
+    wv_growth_copy(&f->growth, &fit->growth);
+    wv_explore_copy_counts(&f->explore, &fit->explore);
     wv_mixture_copy(&f->mix, &fit->mix);
     wv_modes_copy(&f->modes, &fit->modes);
     wv_closing_copy(&f->closing, &fit->closing);

@@ -137,7 +137,7 @@ static bool archive_all(wvgd_fit *f, wv_archive *a)
     c.tally = f->tally;
     c.last = f->last;
     c.outcome = f->outcome;
-    c.fitting = f->fitting;
+    memcpy(&c.fitting, &f->fitting, sizeof c.fitting);
     wv_archive_values(a, &c, sizeof c);
     if (!possible(f, &c))
         return wv_archive_refuse(a);
@@ -149,7 +149,7 @@ static bool archive_all(wvgd_fit *f, wv_archive *a)
         f->tally = c.tally;
         f->last = c.last;
         f->outcome = c.outcome;
-        f->fitting = c.fitting;
+        wv_mixture_fit_restore(&f->fitting, &c.fitting);
     }
     return archive_parts(f, a, &c);
 }

@@ -5,6 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+void wv_trace_new(wv_trace *t, size_t N)
+{
+    *t = (wv_trace){.N = N};
+}
+
 void wv_trace_free(wv_trace *t)
 {
     free(t->row);

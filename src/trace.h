@@ -11,6 +11,7 @@ typedef struct {
     double *beta;        /* [rows][N] masses of the cells */
 } wv_trace;
 
+void wv_trace_new(wv_trace *t, size_t N); /* without rows */
 void wv_trace_free(wv_trace *t);
 /* Of `most` rows at most; *rows: those of the archive. */
 bool wv_trace_archive(wv_trace *t, wv_archive *a, size_t most, size_t *rows);

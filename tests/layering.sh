@@ -1,11 +1,13 @@
 #!/bin/sh
-# layering.sh SOURCE: the rules between directories that a compiler does not check.
+# layering.sh SOURCE [COMPILER [FLAG...]]: the rules between directories that a compiler does not check, and, by ownership.sh,
+#   who writes what inside src/.
 #   The library (src/, models/) and the baseline (svgd/) do not print, exit, abort, read the environment or open files.
 #   src/ sees its own headers and the public ones; models/ and svgd/ see wvgd_model.h and headers of their own, models/ also
 #   thread_pool.h, the threads of the library, simd/instructions.h, its choice of an instruction set, and simd/lanes.h, its vectors.
 #   No file has a name that describes nothing.
 set -eu
 cd "$1"
+shift
 failed=0
 complain() {
     echo "$1:" >&2
@@ -95,4 +97,5 @@ found=$(grep -nE '(^|[^[:alnum:]_])alloca[[:space:]]*\(' src/*.[ch] src/*/*.[ch]
 found=$(find . \( -name .git -o -name 'build*' \) -prune -o -type f -print | grep -E '/(util|utils|common|misc|helper|helpers)(\.[^/]*)?$' || true)
 [ -z "$found" ] || complain "names that describe nothing" "$found"
 
+sh tests/ownership.sh . "$@" || failed=1
 exit $failed

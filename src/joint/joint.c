@@ -102,14 +102,12 @@ static void estimate(wvgd_fit *f, const double *weight)
     wv_batch *b = &f->b;
     size_t mark = wv_arena_mark(f->arena);
     double *h_bar = wv_arena_take(f->arena, f->N);
-    memset(f->cells.beta, 0, f->N * sizeof *f->cells.beta);
-    for (size_t i = 0; i < b->n; i++)
-        f->cells.beta[b->cell[i]] += weight[i];
+    wv_partition_sum_masses(&f->cells, b->n, b->cell, weight);
     f->last.ess = wv_weights_ess(b->n, weight);
     f->last.distortion = wv_evidence_mean(b->n, weight, b->near, 1).value;
-    wv_evidence_elbo(f->N, b, f->cells.elbo, f->cells.log_Z, h_bar, f->arena);
+    wv_partition_estimate(&f->cells, b, h_bar, f->arena);
     if (f->count.iteration == 0)
-        wv_evidence_weights(f->N, f->cells.elbo, f->cells.weight);
+        wv_partition_weigh(&f->cells, f->cells.elbo);
     wvgd_estimate bound = wv_evidence_bound(f->N, b, f->cells.weight, 0, f->cells.elbo, f->cells.log_Z, h_bar,
                                             f->arena);
     f->last.pelbo = bound.value;
@@ -283,11 +281,12 @@ static double move_component(wvgd_fit *f, size_t j, const gathered *g, double rh
 {
     size_t D = f->D, size = f->family->size(D, f->R);
     double enough = D == 1 ? wv_policy.joint_ess_line : wv_policy.joint_ess;
+    wv_parameters q = wv_partition_lend(&f->cells, j);
     wv_update c = {.estimator = f->opt.estimator,
                    .family = f->family,
                    .R = f->R,
-                   .mu = f->cells.now.mu + j * D,
-                   .root = f->cells.now.root + j * size,
+                   .mu = q.mu,
+                   .root = q.root,
                    .n = g->n,
                    .x = g->x,
                    .log_p = g->log_p,
@@ -307,7 +306,7 @@ static double move_component(wvgd_fit *f, size_t j, const gathered *g, double rh
     wv_update_result r = some && c.ess >= enough ? wv_fit_update(f, &c) : (wv_update_result){false, 0};
     if (r.ok)
         return r.kl;
-    f->cells.now.losses[j] += 1;
+    wv_partition_lose(&f->cells, j);
     f->tally.lost += f->cells.weight[j] > wv_policy.joint_heavy;
     wv_joint_restart(f, j);
     return 0;
@@ -395,18 +394,13 @@ static void move_cells(wvgd_fit *f, moving *m)
  * follows them. */
 static void follow_posterior(wvgd_fit *f, double lambda, double *weight)
 {
-    size_t D = f->D, n = f->b.n, mark = wv_arena_mark(f->arena);
-    double ess = wv_weights_ess(n, weight), keep = lambda * ess / (ess + (double)D),
-           total = cblas_dasum((int)n, weight, 1), *y = wv_arena_take(f->arena, n * D),
-           *C = f->metric_family == wv_family_get(WVGD_FULL) ? wv_arena_take(f->arena, D * D) : NULL;
-    if (total > 0) {
-        cblas_dscal((int)n, 1 / total, weight, 1);
-        cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->b.x, (int)D, weight, 1, 0.0, f->cells.now.centre,
-                    1);
-        wv_gaussian_follow(f->metric_family, D, f->cells.now.metric, f->cells.now.centre, n, f->b.x, weight, keep, y, C,
-                           f->arena);
-    }
-    wv_arena_release(f->arena, mark);
+    size_t n = f->b.n;
+    double ess = wv_weights_ess(n, weight), keep = lambda * ess / (ess + (double)f->D),
+           total = cblas_dasum((int)n, weight, 1);
+    if (!(total > 0))
+        return;
+    cblas_dscal((int)n, 1 / total, weight, 1);
+    wv_partition_follow_metric(&f->cells, n, f->b.x, weight, keep, f->arena);
 }
 
 /* ---- the iteration ----------------------------------------------------------------------------------------------- */
@@ -419,7 +413,7 @@ static bool move_particles(wvgd_fit *f, const double *weight, const wv_cell_list
         return false;
     for (int i = 0; i < 2; i++) {
         wv_joint_restart(f, moved[i]);
-        f->cells.now.losses[moved[i]] = 0;
+        wv_partition_forget_losses(&f->cells, moved[i]);
     }
     f->joint.moves++;
     if (f->cells.beta[moved[0]] + f->cells.beta[moved[1]] < wv_policy.joint_move_light)
@@ -435,21 +429,11 @@ static void remember(wvgd_fit *f)
 {
     double k = f->stage == WV_AVERAGE ? (double)f->joint.averaged : 0,
            share = f->stage == WV_AVERAGE ? 1 / (k + 1) : wv_policy.joint_memory;
-    for (size_t j = 0; j < f->N; j++) {
-        if (f->cells.elbo[j] > -INFINITY) {
-            bool known = f->cells.now.elbo[j] > -INFINITY && (f->stage != WV_AVERAGE || k > 0);
-            f->cells.now.elbo[j] = known ? f->cells.now.elbo[j] + share * (f->cells.elbo[j] - f->cells.now.elbo[j])
-                                         : f->cells.elbo[j];
-        }
-        f->cells.now.beta[j] += k > 0 ? share * (f->cells.beta[j] - f->cells.now.beta[j])
-                                      : f->cells.beta[j] - f->cells.now.beta[j];
-        f->cells.now.beta2[j] += k > 0 ? share * (f->cells.beta[j] * f->cells.beta[j] - f->cells.now.beta2[j])
-                                       : f->cells.beta[j] * f->cells.beta[j] - f->cells.now.beta2[j];
-    }
     double d = f->last.distortion, rate = k > 0 ? share : 1;
+    wv_partition_remember(&f->cells, share, rate);
     f->joint.distortion1 += rate * (d - f->joint.distortion1);
     f->joint.distortion2 += rate * (d * d - f->joint.distortion2);
-    wv_evidence_weights(f->N, f->cells.now.elbo, f->cells.weight);
+    wv_partition_weigh(&f->cells, f->cells.now.elbo);
 }
 
 /* Step of the components, which averages when it falls like 1/k. */
@@ -585,7 +569,7 @@ static bool requantise(wvgd_fit *f)
     f->joint.requantised++;
     for (size_t j = 0; j < f->N; j++) {
         wv_joint_restart(f, j);
-        f->cells.now.losses[j] = 0;
+        wv_partition_forget_losses(&f->cells, j);
     }
     f->joint.best = -INFINITY;
     wv_schedule_begin_stage(f);
@@ -684,9 +668,8 @@ static void begin_iterations(wvgd_fit *f)
     f->joint.rho = f->N == 1 || f->pilot.wanted ? 1 : wv_policy.joint_step;
     f->joint.best = -INFINITY;
     f->stage = f->pilot.wanted ? WV_PILOT : WV_SEARCH;
-    for (size_t j = 0; j < f->N; j++)
-        f->cells.now.elbo[j] = -INFINITY;
-    wv_evidence_weights(f->N, f->cells.now.elbo, f->cells.weight);
+    wv_partition_forget_elbos(&f->cells);
+    wv_partition_weigh(&f->cells, f->cells.now.elbo);
     wv_schedule_begin_phase(f);
 }
 

@@ -115,8 +115,8 @@ void wv_joint_closing_begin(wvgd_fit *f)
                           (size_t)wv_policy.joint_trial_draws_each * larger(f->N, f->D));
     wv_closing_restart(&f->closing, least < most ? least : most);
     f->joint.trials = 0;
-    wv_evidence_weights(f->N, f->cells.now.elbo, f->cells.weight);
-    memcpy(f->cells.weight_beta, f->cells.weight, f->N * sizeof *f->cells.weight);
+    wv_partition_weigh(&f->cells, f->cells.now.elbo);
+    wv_partition_set_weight_beta(&f->cells, f->cells.weight);
     if ((double)f->joint.averaged <
         wv_policy.joint_masses_known) /* too few iterations with the cells at rest to say anything of the masses */
         f->joint.averaged = 0;
@@ -174,14 +174,14 @@ static void choose_weights(wvgd_fit *f)
     size_t mark = wv_arena_mark(f->arena);
     double *h_bar = wv_arena_take(f->arena, f->N);
     wv_batch b = wv_draws_view(&f->closing.draws, 0);
-    wv_evidence_elbo(f->N, &b, f->cells.elbo, f->cells.log_Z, h_bar, f->arena);
-    wv_evidence_elbo_se(f->N, &b, f->cells.elbo, f->cells.log_Z, h_bar, f->cells.elbo_se);
+    wv_partition_estimate(&f->cells, &b, h_bar, f->arena);
+    wv_partition_estimate_se(&f->cells, &b, h_bar);
     wv_arena_release(f->arena, mark);
     for (size_t j = 0; j < f->N; j++)
         if (!f->joint.averaged ||
             !(fabs(f->cells.elbo[j] - f->cells.now.elbo[j]) < wv_policy.joint_elbo_agrees * f->cells.elbo_se[j]))
-            f->cells.now.elbo[j] = f->cells.elbo[j];
-    wv_evidence_weights(f->N, f->cells.now.elbo, f->cells.weight);
+            wv_partition_trust_elbo(&f->cells, j);
+    wv_partition_weigh(&f->cells, f->cells.now.elbo);
 }
 
 /* How many final draws bring the evidence to the wanted standard error and posterior means to one of about 1/70 of a
@@ -194,13 +194,21 @@ static double final_draws(const wvgd_fit *f, double rel)
     return fmin(fmax(wanted, least), (double)f->size.close_max);
 }
 
+/* Masses as the iterations with the cells at rest have them, else the trial. */
+static void weigh_by_masses(wvgd_fit *f)
+{
+    size_t mark = wv_arena_mark(f->arena);
+    double *mass = wv_arena_take(f->arena, f->N);
+    wv_posterior_masses(&f->closing, f->N, mass);
+    wv_partition_set_weight_beta(&f->cells, f->joint.averaged ? f->cells.now.beta : mass);
+    wv_arena_release(f->arena, mark);
+}
+
 /* The trial has chosen weights. Returns whether the final draws can be made; else those of another trial are planned.
  */
 static bool end_trial(wvgd_fit *f)
 {
-    wv_posterior_masses(&f->closing, f->N, f->cells.weight_beta);
-    if (f->joint.averaged)
-        memcpy(f->cells.weight_beta, f->cells.now.beta, f->N * sizeof(double));
+    weigh_by_masses(f);
     choose_weights(f);
     double rel = wv_weights_ess(f->closing.draws.n, f->closing.v) / (double)f->closing.draws.n;
     refit_spreads(f);
@@ -226,14 +234,14 @@ static bool end_block(wvgd_fit *f)
 /* A component of which no final draw lies in its cell cannot be part of the ensemble. */
 static void bury_dead(wvgd_fit *f)
 {
-    double kept = 0;
-    for (size_t j = 0; j < f->N; j++) {
-        if (f->cells.elbo[j] == -INFINITY)
-            f->cells.weight[j] = 0;
-        kept += f->cells.weight[j];
-    }
+    size_t mark = wv_arena_mark(f->arena);
+    double kept = 0, *w = wv_arena_take(f->arena, f->N);
+    for (size_t j = 0; j < f->N; j++)
+        kept += w[j] = f->cells.elbo[j] > -INFINITY ? f->cells.weight[j] : 0;
     for (size_t j = 0; j < f->N && kept > 0; j++)
-        f->cells.weight[j] /= kept;
+        w[j] /= kept;
+    wv_partition_set_weights(&f->cells, w);
+    wv_arena_release(f->arena, mark);
 }
 
 /* Bounds from the final draws. */
@@ -241,9 +249,10 @@ static void estimate_bounds(wvgd_fit *f)
 {
     wv_batch b = wv_draws_view(&f->closing.draws, 0);
     size_t mark = wv_arena_mark(f->arena);
-    double *h_bar = wv_arena_take(f->arena, f->N), *elbo = f->cells.elbo, *log_Z = f->cells.log_Z;
-    wv_evidence_elbo(f->N, &b, elbo, log_Z, h_bar, f->arena);
-    wv_evidence_elbo_se(f->N, &b, elbo, log_Z, h_bar, f->cells.elbo_se);
+    const double *elbo = f->cells.elbo, *log_Z = f->cells.log_Z;
+    double *h_bar = wv_arena_take(f->arena, f->N);
+    wv_partition_estimate(&f->cells, &b, h_bar, f->arena);
+    wv_partition_estimate_se(&f->cells, &b, h_bar);
     bury_dead(f);
     f->outcome.bound = wv_evidence_bound(f->N, &b, f->cells.weight, 0, elbo, log_Z, h_bar, f->arena);
     f->outcome.bound_beta = wv_evidence_bound(f->N, &b, f->cells.weight_beta, 1, elbo, log_Z, h_bar, f->arena);

@@ -84,7 +84,7 @@ void wv_pilot_leave(wvgd_fit *f)
     f->outcome.meanfield_gap = diagonal_fit(f, sd);
     wv_partition_set_sd(&f->cells, sd);
     if (f->N == 1)
-        wv_partition_put_one(&f->cells, f->pilot.mu);
+        wv_partition_put(&f->cells, 0, f->pilot.mu);
     if (!f->opt.metric && f->metric_family == wv_family_get(WVGD_FULL))
         wv_partition_set_metric(&f->cells, f->pilot.root);
     wv_arena_release(f->arena, mark);

@@ -106,14 +106,13 @@ static bool lattice_tells(wvgd_fit *f, const wv_walls *walls, inside_count *c, d
     return true;
 }
 
-/* log Z_j, or as far as the draws go; returns its standard error. Of a component that hardly reaches into its cell,
+/* log Z_j, or as far as the draws go, and its standard error. Of a component that hardly reaches into its cell,
  * as the best one for a tail may, draws from around the particle tell the rest (f->cells.around). */
-static double mass(wvgd_fit *f, size_t j)
+static void find_mass(wvgd_fit *f, size_t j)
 {
     if (wv_cell_line_cells(f)) {
-        f->cells.around[j] = 0;
-        f->cells.log_Z[j] = wv_cell_line_log_Z(f, j);
-        return 0;
+        wv_partition_set_log_Z(&f->cells, j, (wvgd_estimate){wv_cell_line_log_Z(f, j), 0}, false);
+        return;
     }
     size_t most = mass_most(f), look = (size_t)wv_policy.bound_mass_look, batch = most < look ? most : look,
            mark = wv_arena_mark(f->arena);
@@ -132,10 +131,9 @@ static double mass(wvgd_fit *f, size_t j)
         if (error < fine_enough(f))
             break;
     }
-    f->cells.around[j] = around;
-    f->cells.log_Z[j] = f->N == 1 ? 0 : c.inside > 0 ? log(c.inside / c.n) : -INFINITY;
+    double log_Z = f->N == 1 ? 0 : c.inside > 0 ? log(c.inside / c.n) : -INFINITY;
+    wv_partition_set_log_Z(&f->cells, j, (wvgd_estimate){log_Z, error}, around);
     wv_arena_release(f->arena, mark);
-    return error;
 }
 
 /* ---- cells with the same component ------------------------------------------------------------------------------- */
@@ -315,11 +313,8 @@ static void share_masses(wvgd_fit *f, const size_t *leader, const wv_mixture_mas
         error = error_of(f, leader, j, n, count);
     }
     for (size_t k = j; k < N; k++)
-        if (leader[k] == j) {
-            f->cells.around[k] = 0;
-            f->cells.log_Z[k] = log(count[k] / n);
-            f->cells.elbo_se[k] = sqrt(1 / count[k] - 1 / n);
-        }
+        if (leader[k] == j)
+            wv_partition_set_log_Z(&f->cells, k, (wvgd_estimate){log(count[k] / n), sqrt(1 / count[k] - 1 / n)}, false);
     wv_arena_release(f->arena, mark);
 }
 
@@ -335,12 +330,12 @@ static void mass_of(wvgd_fit *f, void *context, size_t j)
     const size_t *leader = context;
     if (leader[j] < f->N)
         return;
-    f->cells.elbo_se[j] = mass(f, j);
+    find_mass(f, j);
     for (size_t i = 0; i < sizeof way / sizeof *way; i++)
         if (!(f->cells.elbo_se[j] < way[i].error)) {
             way[i].give_way(f, j);
             wv_cell_draws_measure(f, j);
-            f->cells.elbo_se[j] = mass(f, j);
+            find_mass(f, j);
         }
 }
 
@@ -750,10 +745,8 @@ static bool estimate_alone(wvgd_fit *f)
     wvgd_estimate mean = pairs > 2 ? adjusted_mean(f, pairs, d, y) : (wvgd_estimate){NAN, INFINITY};
     double elbo = gaussian_part(f, &g, &q) + mean.value;
     bool usable = isfinite(elbo + mean.se);
-    if (usable) {
-        f->cells.elbo[0] = elbo;
-        f->cells.elbo_se[0] = mean.se;
-    }
+    if (usable)
+        wv_partition_set_bound(&f->cells, 0, (wvgd_estimate){elbo, mean.se}, f->cells.log_Z[0]);
     wv_arena_release(f->arena, mark);
     return usable;
 }
@@ -780,13 +773,6 @@ static double spread_of(const cell_draws *c, const double *b)
                     squares += w * (d - mean / sum) * (d - mean / sum);
             }
     return squares / sum;
-}
-
-/* Cell j has no bound, and no part in the ensemble. */
-static void leave_out(wvgd_fit *f, size_t j)
-{
-    f->cells.elbo[j] = -INFINITY;
-    f->cells.weight[j] = 0;
 }
 
 /* What the answers meet: the first draw of each cell [N + 1], leaders [N], and what these share. */
@@ -835,7 +821,7 @@ static void estimate_cell(wvgd_fit *f, size_t j, const cell_draws *c, wvgd_estim
         }
     }
     if (n < 2 || !(sum > 0)) {
-        leave_out(f, j);
+        wv_partition_leave_out(&f->cells, j);
         return;
     }
     mean /= sum;
@@ -845,10 +831,9 @@ static void estimate_cell(wvgd_fit *f, size_t j, const cell_draws *c, wvgd_estim
             squares += d * d;
         }
     squares *= n / (n - 1);
-    f->cells.log_Z[j] += log(sum / all); /* where the density is zero the cell ends too */
-    f->cells.elbo[j] = known.value + mean + f->cells.log_Z[j];
-    f->cells.elbo_se[j] =
-        sqrt(squares + known.se * known.se + f->cells.elbo_se[j] * f->cells.elbo_se[j] + (1 - sum / all) / n);
+    double log_Z = f->cells.log_Z[j] + log(sum / all); /* where the density is zero the cell ends too */
+    double se = sqrt(squares + known.se * known.se + f->cells.elbo_se[j] * f->cells.elbo_se[j] + (1 - sum / all) / n);
+    wv_partition_set_bound(&f->cells, j, (wvgd_estimate){known.value + mean + log_Z, se}, log_Z);
 }
 
 static void estimate(wvgd_fit *f, void *context, size_t j)
@@ -889,7 +874,7 @@ static void disbelieve(wvgd_fit *f)
         others += f->cells.elbo[j] > -INFINITY && !incredible(f, j) ? f->cells.weight[j] : 0;
     for (size_t j = 0; j < f->N && others > 0 && f->outcome.evidence.se < wv_policy.bound_evidence_se; j++)
         if (incredible(f, j))
-            leave_out(f, j);
+            wv_partition_leave_out(&f->cells, j);
 }
 
 /* Takes other weights, if they are better by more than the noise of the difference; luck: what that noise has added
@@ -907,7 +892,7 @@ static void consider(wvgd_fit *f, const double *w, double luck)
             return; /* a cell without a bound has no part in the ensemble */
     if (!(other.value > f->outcome.bound.value + sqrt(noise)))
         return;
-    memcpy(f->cells.weight, w, f->N * sizeof(double));
+    wv_partition_set_weights(&f->cells, w);
     f->outcome.bound = other;
 }
 
@@ -960,6 +945,6 @@ void wv_cell_bound_tell(wvgd_fit *f)
         disbelieve(f);
     double kept = cblas_dasum((int)N, f->cells.weight, 1);
     if (kept > 0)
-        cblas_dscal((int)N, 1 / kept, f->cells.weight, 1);
+        wv_partition_scale_weights(&f->cells, 1 / kept);
     choose_weights(f);
 }

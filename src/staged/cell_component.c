@@ -251,13 +251,11 @@ static void set_component(wvgd_fit *f, size_t j, const double *mean, const doubl
     if (is_full(f))
         wv_partition_set_component(&f->cells, j, mean, root);
     else {
-        memcpy(f->cells.now.mu + j * D, mean, D * sizeof *mean);
         memcpy(C, root, D * D * sizeof *C);
-        if (LAPACKE_dpotri_work(LAPACK_COL_MAJOR, 'U', (lapack_int)D, C, (lapack_int)D) == 0) {
-            for (size_t i = 0; i < D; i++)
-                sd[i] = 1 / sqrt(C[i * D + i]);
-            f->family->set_sd(D, f->R, f->cells.now.root + j * f->family->size(D, f->R), sd);
-        }
+        bool inverted = LAPACKE_dpotri_work(LAPACK_COL_MAJOR, 'U', (lapack_int)D, C, (lapack_int)D) == 0;
+        for (size_t i = 0; i < D && inverted; i++)
+            sd[i] = 1 / sqrt(C[i * D + i]);
+        wv_partition_set_component_sd(&f->cells, j, mean, inverted ? sd : NULL);
     }
     wv_arena_release(f->arena, mark);
 }
@@ -271,14 +269,14 @@ void wv_cell_component_recall(wvgd_fit *f, size_t j)
 static void set_spread(wvgd_fit *f, const cell *c)
 {
     size_t D = f->D, mark = wv_arena_mark(f->arena);
-    double *spread = f->cells.now.spread + c->j * f->cell_family->size(D, 0), *sd = wv_arena_take(f->arena, D);
+    double *sd = wv_arena_take(f->arena, D);
     if (f->opt.cost == WVGD_OWN) {
         /* it bounds the cell */
     } else if (f->cell_family == wv_family_get(WVGD_FULL))
-        memcpy(spread, c->root, D * D * sizeof *spread);
+        wv_partition_set_spread(&f->cells, c->j, c->root);
     else {
         wv_family_get(WVGD_FULL)->sd(D, 0, c->root, sd);
-        f->cell_family->set_sd(D, 0, spread, sd);
+        wv_partition_set_spread_sd(&f->cells, c->j, sd);
     }
     wv_arena_release(f->arena, mark);
 }
@@ -420,12 +418,12 @@ static weighted of_set(const cell *c, set s)
 
 static wv_update_result take_step(wvgd_fit *f, const cell *c, const weighted *p, double rho)
 {
-    size_t D = f->D;
+    wv_parameters q = wv_partition_lend(&f->cells, c->j);
     wv_update by = {.estimator = WVGD_NATURAL,
                     .family = f->family,
                     .R = f->R,
-                    .mu = f->cells.now.mu + c->j * D,
-                    .root = f->cells.now.root + c->j * f->family->size(D, f->R),
+                    .mu = q.mu,
+                    .root = q.root,
                     .n = p->n,
                     .x = p->x,
                     .log_p = p->log_p,
@@ -736,13 +734,13 @@ static bool gains_somewhere(wvgd_fit *f, const wv_gaussian *q)
  * but where it follows next to nothing everywhere, cells need not be asked one by one. */
 void wv_cell_component_survey(wvgd_fit *f)
 {
-    f->target.surveyed = WV_MODES;
+    wv_cell_target_set_surveyed(&f->target, WV_MODES);
     if (f->N == 1 || thorough(f) || !f->modes.n)
         return;
     size_t m = wv_modes_heaviest(f);
     wv_gaussian q = wv_modes_gaussian(f, m);
     if (!gains_somewhere(f, &q))
-        f->target.surveyed = m;
+        wv_cell_target_set_surveyed(&f->target, m);
 }
 
 /* Whether component j is the Gaussian that was surveyed, and would not gain. */

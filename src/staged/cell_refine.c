@@ -307,7 +307,6 @@ static double step_share(const wvgd_fit *f)
 /* What a round does with its draws; returns the nats of full steps, weighted. */
 static double use_draws(wvgd_fit *f, const uint32_t *cell)
 {
-    size_t size = f->family->size(f->D, f->R);
     double kl = 0, rho = step_share(f);
     if (wv_cell_line_cells(f))
         return 0; /* quadrature has found the best: the draws are for the bound */
@@ -321,8 +320,10 @@ static double use_draws(wvgd_fit *f, const uint32_t *cell)
     }
     if (has_whole(f) && (double)f->cells.refined == wv_policy.refine_whole_rounds)
         choose_starts(f, cell);
-    for (size_t j = 0; j < f->N; j++)
-        kl += f->cells.weight[j] * take_step(f, cell, j, f->cells.now.mu + j * f->D, f->cells.now.root + j * size, rho);
+    for (size_t j = 0; j < f->N; j++) {
+        wv_parameters q = wv_partition_lend(&f->cells, j);
+        kl += f->cells.weight[j] * take_step(f, cell, j, q.mu, q.root, rho);
+    }
     return kl;
 }
 
@@ -343,7 +344,7 @@ bool wv_cell_refine_tell(wvgd_fit *f)
     wv_draws_take(&f->recent, &f->b, &f->proposals, &f->workers);
     double kl = use_draws(f, find_cells(f));
     wv_arena_release(f->arena, mark);
-    f->cells.refined++;
+    wv_partition_count_round(&f->cells);
     bool complete = ended(f, f->cells.refined, kl);
     if (complete)
         catch_runaway(f);
@@ -356,10 +357,10 @@ void wv_cell_refine_weigh(wvgd_fit *f)
     const uint32_t *cell = find_cells(f);
     for (size_t j = 0; j < f->N; j++) {
         wv_gaussian q = wv_partition_component(&f->cells, j);
-        f->cells.elbo[j] = f->cells.log_Z[j] > -INFINITY ? elbo_on(f, cell, &q, j) : -INFINITY;
+        wv_partition_set_elbo(&f->cells, j, f->cells.log_Z[j] > -INFINITY ? elbo_on(f, cell, &q, j) : -INFINITY);
     }
     wv_arena_release(f->arena, mark);
-    wv_evidence_weights(f->N, f->cells.elbo, f->cells.weight);
+    wv_partition_weigh(&f->cells, f->cells.elbo);
 }
 
 double wv_cell_refine_price(wvgd_fit *f, const wv_gaussian *control, double se)

@@ -28,6 +28,11 @@ void wv_cell_target_free(struct wv_cell_target *t)
     free(t->memory);
 }
 
+void wv_cell_target_set_surveyed(struct wv_cell_target *t, size_t mode)
+{
+    t->surveyed = mode;
+}
+
 void wv_cell_target_prepare(wvgd_fit *f)
 {
     size_t D = f->D, K = f->mix.K;

@@ -11,13 +11,16 @@ struct wv_cell_target {
     double *inverse;  /* [K][D][D] inverse roots */
     double *mean;     /* [K][D] whitened means, relative to the mean of the posterior */
     double *constant; /* [K] log weights and the constants of the log densities */
-    size_t surveyed;  /* cell_component.c: the mode whose Gaussian no steps towards the target improve, or WV_MODES */
+    size_t surveyed;  /* the mode whose Gaussian no steps towards the target improve, or WV_MODES */
     double *memory;
 };
 
 /* Room for a mixture of so many components; false without memory. */
 bool wv_cell_target_new(struct wv_cell_target *t, size_t D, size_t components);
 void wv_cell_target_free(struct wv_cell_target *t);
+
+/* No steps towards the target improve the Gaussian of this mode; WV_MODES: of none that is known. */
+void wv_cell_target_set_surveyed(struct wv_cell_target *t, size_t mode);
 
 /* To be called whenever the mixture or the mean of the posterior has changed. */
 void wv_cell_target_prepare(wvgd_fit *f);

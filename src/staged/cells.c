@@ -346,20 +346,20 @@ static double own_weight(const wvgd_fit *f, const control *c, size_t i)
     return f->closing.v[i] - c->like.c * c->like.w[i];
 }
 
-/* Masses of the mixture into f->cells.beta, and its sums of x in the cells into c->sum; with `draws` those of the
+/* Masses of the mixture into beta[N], and its sums of x in the cells into c->sum; with `draws` those of the
  * posterior, by what the stored draws tell of the difference. */
-static void sharpen(wvgd_fit *f, const control *c, bool draws)
+static void sharpen(wvgd_fit *f, const control *c, bool draws, double *beta)
 {
     size_t D = f->D, N = f->N;
-    mixture_cells(f, c, f->cells.beta);
+    mixture_cells(f, c, beta);
     if (!draws)
         return;
-    memcpy(c->known.mass, f->cells.beta, N * sizeof(double));
-    cblas_dscal((int)N, c->like.c, f->cells.beta, 1);
+    memcpy(c->known.mass, beta, N * sizeof(double));
+    cblas_dscal((int)N, c->like.c, beta, 1);
     cblas_dscal((int)(N * D), c->like.c, c->sum, 1);
     for (size_t i = 0; i < f->closing.draws.n; i++) {
         double w = own_weight(f, c, i);
-        f->cells.beta[f->closing.draws.cell[i]] += w;
+        beta[f->closing.draws.cell[i]] += w;
         cblas_daxpy((int)D, w, f->closing.draws.x + i * D, 1, c->sum + f->closing.draws.cell[i] * D, 1);
     }
 }
@@ -377,7 +377,8 @@ static double sharpen_rounds(const wvgd_fit *f)
  * mixture alone, if it is like the posterior. */
 static void sharpen_particles(wvgd_fit *f, const control *c)
 {
-    size_t D = f->D, rounds = (size_t)sharpen_rounds(f);
+    size_t D = f->D, rounds = (size_t)sharpen_rounds(f), mark = wv_arena_mark(f->arena);
+    double *beta = wv_arena_take(f->arena, f->N), *mean = wv_arena_take(f->arena, D);
     for (size_t round = 1; round <= rounds; round++) {
         bool draws = !shared(f) || c->like.c < wv_policy.cells_sharpen_alike || round == rounds;
         double step = few_dims(f) && round < rounds ? wv_policy.cells_sharpen_step : 1;
@@ -385,13 +386,15 @@ static void sharpen_particles(wvgd_fit *f, const control *c)
             find_cells(f);
         else
             wv_cell_draws_update_walls(f);
-        sharpen(f, c, draws);
+        sharpen(f, c, draws, beta);
         for (size_t j = 0; j < f->N; j++)
-            for (size_t i = 0; i < D && f->cells.beta[j] > 0; i++) {
-                double *z = &f->cells.now.z[j * D + i];
-                *z += step * (c->sum[j * D + i] / f->cells.beta[j] - *z);
+            if (beta[j] > 0) {
+                for (size_t i = 0; i < D; i++)
+                    mean[i] = c->sum[j * D + i] / beta[j];
+                wv_partition_move_towards(&f->cells, j, step, mean);
             }
     }
+    wv_arena_release(f->arena, mark);
 }
 
 /* Sharpened masses and their standard errors. */
@@ -399,18 +402,20 @@ static void sharpen_masses(wvgd_fit *f, const control *c)
 {
     size_t mark = wv_arena_mark(f->arena);
     double total = 0, squares = 0, *own = wv_arena_zeros(f->arena, f->N); /* [N] squares of the weights in a cell */
-    sharpen(f, c, true);
+    double *beta = wv_arena_take(f->arena, f->N);
+    sharpen(f, c, true, beta);
     for (size_t j = 0; j < f->N; j++)
-        total += f->cells.beta[j] = fmax(f->cells.beta[j], 0);
-    cblas_dscal((int)f->N, 1 / total, f->cells.beta, 1);
+        total += beta[j] = fmax(beta[j], 0);
+    cblas_dscal((int)f->N, 1 / total, beta, 1);
     for (size_t i = 0; i < f->closing.draws.n; i++) {
         double w = own_weight(f, c, i);
         own[f->closing.draws.cell[i]] += w * w;
         squares += w * w;
     }
     for (size_t j = 0; j < f->N; j++) {
-        double b = f->cells.beta[j], known = c->like.c * control_error(f, c->n, b);
-        f->cells.beta_se[j] = sqrt(own[j] * (1 - b) * (1 - b) + (squares - own[j]) * b * b + known * known);
+        double b = beta[j], known = c->like.c * control_error(f, c->n, b);
+        wv_partition_set_mass(&f->cells, j, b,
+                              sqrt(own[j] * (1 - b) * (1 - b) + (squares - own[j]) * b * b + known * known));
     }
     wv_arena_release(f->arena, mark);
 }
@@ -439,8 +444,8 @@ static void integrate_masses(wvgd_fit *f)
     double total = cblas_dasum((int)N, to.mass, 1), error = cblas_dasum((int)N, to.error, 1);
     if (error < total * cblas_dasum((int)N, f->cells.beta_se, 1))
         for (size_t j = 0; j < N; j++) {
-            f->cells.beta[j] = to.mass[j] / total;
-            f->cells.beta_se[j] = hypot(to.error[j], f->cells.beta[j] * error) / total;
+            double beta = to.mass[j] / total;
+            wv_partition_set_mass(&f->cells, j, beta, hypot(to.error[j], beta * error) / total);
         }
     wv_arena_release(f->arena, mark);
 }
@@ -488,7 +493,7 @@ static void place_particles(wvgd_fit *f, wv_mixture_control like)
 static void weigh_component(wvgd_fit *f, void *context, size_t j)
 {
     if (wv_cell_line_cells(f)) {
-        f->cells.elbo[j] = wv_cell_line_elbo(f, j);
+        wv_partition_set_elbo(&f->cells, j, wv_cell_line_elbo(f, j));
         return;
     }
     const wv_draws *b = &f->closing.draws;
@@ -508,7 +513,8 @@ static void weigh_component(wvgd_fit *f, void *context, size_t j)
         sum += u[i];
         mean += u[i] * d[i];
     }
-    f->cells.elbo[j] = sum > 0 && f->cells.log_Z[j] > -INFINITY ? mean / sum + f->cells.log_Z[j] : -INFINITY;
+    bool some = sum > 0 && f->cells.log_Z[j] > -INFINITY;
+    wv_partition_set_elbo(&f->cells, j, some ? mean / sum + f->cells.log_Z[j] : -INFINITY);
     wv_arena_release(f->arena, mark);
 }
 
@@ -529,8 +535,8 @@ static void weigh_components(wvgd_fit *f)
     bool believed = left > wv_policy.cells_incredible_left && f->outcome.evidence.se < wv_policy.cells_evidence_se;
     for (size_t j = 0; j < f->N && believed; j++)
         if (incredible(f, j))
-            f->cells.elbo[j] = -INFINITY;
-    wv_evidence_weights(f->N, f->cells.elbo, f->cells.weight);
+            wv_partition_set_elbo(&f->cells, j, -INFINITY);
+    wv_partition_weigh(&f->cells, f->cells.elbo);
 }
 
 static void fit_component(wvgd_fit *f, void *context, size_t j)
@@ -549,7 +555,7 @@ static void weigh(wvgd_fit *f, const wv_mixture_masses *known)
     else
         weigh_components(f);
     if (!(cblas_dasum((int)f->N, f->cells.weight, 1) > 0)) /* no component has a draw in its cell that could tell */
-        memcpy(f->cells.weight, f->cells.beta, f->N * sizeof(double));
+        wv_partition_set_weights(&f->cells, f->cells.beta);
 }
 
 void wv_cells_weigh(wvgd_fit *f)
@@ -590,14 +596,14 @@ static void find_partition(wvgd_fit *f, control *c)
     if (f->N > 1 && wv_cell_line_cells(f))
         integrate_masses(f);
     c->known.points = (double)c->n;
-    memcpy(f->cells.weight_beta, f->cells.beta, f->N * sizeof(double));
+    wv_partition_set_weight_beta(&f->cells, f->cells.beta);
 }
 
 void wv_cells_begin(wvgd_fit *f)
 {
     size_t mark = wv_arena_mark(f->arena);
     control c;
-    f->cells.refined = 0;
+    wv_partition_begin_rounds(&f->cells);
     f->outcome.meanfield_gap = NAN;
     find_partition(f, &c);
     if (f->pilot.wanted)

@@ -73,6 +73,11 @@ static bool archive_end(wv_end *end, wv_archive *a)
     return true;
 }
 
+void wv_explore_copy_counts(wv_explore *to, const wv_explore *from)
+{
+    to->starts = from->starts;
+}
+
 bool wv_explore_archive(wv_explore *e, wv_archive *a, bool running)
 {
     struct {

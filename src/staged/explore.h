@@ -43,6 +43,7 @@ typedef struct {
 bool wv_explore_new(wv_explore *e, size_t D, bool dense, bool used);
 void wv_explore_free(wv_explore *e);
 bool wv_explore_archive(wv_explore *e, wv_archive *a, bool running);
+void wv_explore_copy_counts(wv_explore *to, const wv_explore *from); /* of an exploration that has ended */
 
 /* What a fit has explored so far. */
 const wv_explore *wv_explore_of(const wvgd_fit *f);

@@ -431,3 +431,13 @@ void wv_mixture_fit_end(wvgd_fit *f)
         m->sd = m->best_sd;
     }
 }
+
+void wv_mixture_fit_restore(wv_mixture_fitting *m, const wv_mixture_fitting *saved)
+{
+    *m = *saved;
+}
+
+void wv_mixture_fit_set_elbo(wv_mixture_fitting *m, double elbo)
+{
+    m->elbo = elbo;
+}

@@ -15,6 +15,10 @@ typedef struct {
     double elbo, sd;      /* of the last */
 } wv_mixture_fitting;
 
+/* As it was saved; and where the mixture was not fitted, the ELBO that is known of it. */
+void wv_mixture_fit_restore(wv_mixture_fitting *m, const wv_mixture_fitting *saved);
+void wv_mixture_fit_set_elbo(wv_mixture_fitting *m, double elbo);
+
 /* Begins to fit the components in f->mix with their weights. The recent draws are used; with `step_first`
  * a first step is taken from it alone. */
 void wv_mixture_fit_begin(wvgd_fit *f, bool step_first);

@@ -36,6 +36,11 @@
 #include <math.h>
 #include <string.h>
 
+void wv_growth_copy(wv_growth *to, const wv_growth *from)
+{
+    *to = *from;
+}
+
 bool wv_growth_archive(wv_growth *g, wv_archive *a)
 {
     wv_growth s = *g;
@@ -172,7 +177,7 @@ static wv_stage begin_close(wvgd_fit *f)
 static void go_back(wvgd_fit *f)
 {
     wv_mixture_copy(&f->mix, &f->mix_tried);
-    f->fitting.elbo = f->growth.tried_elbo;
+    wv_mixture_fit_set_elbo(&f->fitting, f->growth.tried_elbo);
 }
 
 /* ---- growth ------------------------------------------------------------------------------------------------------ */
@@ -269,7 +274,7 @@ static wv_stage begin_mixture(wvgd_fit *f)
     wv_mixture_raise_weights(&f->mix, sum, wv_policy.start_least_weight / (double)f->mix.K);
     wv_mixture_normalise(&f->mix);
     wv_draws_clear(&f->recent);
-    f->fitting.elbo = top + log(sum);
+    wv_mixture_fit_set_elbo(&f->fitting, top + log(sum));
     return f->mix.K > 1 ? begin_fit(f, false) : begin_trial(f);
 }
 
@@ -536,8 +541,7 @@ wvgd_status wv_staged_tell(wvgd_fit *f, wvgd_error *error)
                        "none of the closing draws has a finite log density: check the model, or start elsewhere");
     if (f->stage != WV_REFINE && f->stage != WV_BOUND) { /* there are no cells yet */
         f->last.distortion = NAN;
-        for (size_t j = 0; j < f->N; j++)
-            f->cells.beta[j] = NAN;
+        wv_partition_forget_masses(&f->cells);
     }
     return wv_fit_note(f, error);
 }

@@ -26,6 +26,7 @@ typedef struct {
 
 enum { WV_EFFORT = 2 }; /* times that a fit's draws for each component may be doubled */
 bool wv_growth_archive(wv_growth *g, wv_archive *a);
+void wv_growth_copy(wv_growth *to, const wv_growth *from);
 
 /* Enters the first stage. */
 void wv_staged_begin(wvgd_fit *f);
