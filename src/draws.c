@@ -258,8 +258,6 @@ void wv_draws_set_log_q(wv_draws *d, size_t j, size_t n, const double *log_q)
 }
 
 /* ---- sizes ------------------------------------------------------------------------------------------------------- */
-enum { GROUP = 32 }; /* log densities that are summed at once */
-
 size_t wv_draws_components(size_t D, size_t most)
 {
     size_t fit = (size_t)wv_policy.mixture_roots / (D * D), few = (size_t)wv_policy.mixture_room_least;
@@ -322,153 +320,15 @@ static wv_place proposal(const void *self, size_t c)
 wv_places wv_draws_places(const wv_draws *d, size_t b, wv_draws_made_by *self)
 {
     *self = (wv_draws_made_by){d, d->batch[b].proposal};
-    return (wv_places){proposal, self, d->batch[b].proposals};
+    return (wv_places){proposal, self, d->batch[b].proposals, d->shape.D};
 }
 
 /* ---- densities --------------------------------------------------------------------------------------------------- */
-/* Scratch of a block of points. */
-typedef struct {
-    double *x, *spare, *y;   /* [D][WV_COLUMNS] */
-    double *r, *sum, *log_q; /* [WV_COLUMNS], [WV_COLUMNS], [GROUP + 2][WV_COLUMNS] */
-} block;
-
-/* From the arena. */
-static block take_block(size_t D, wv_arena *arena)
-{
-    size_t size = D * WV_COLUMNS;
-    return (block){wv_arena_take(arena, size),       wv_arena_take(arena, size),
-                   wv_arena_take(arena, size),       wv_arena_take(arena, WV_COLUMNS),
-                   wv_arena_take(arena, WV_COLUMNS), wv_arena_take(arena, (GROUP + 2) * WV_COLUMNS)};
-}
-
-/* log (draws x density) of a place's Gaussian and of its Student-t, from r = |y|^2, into log_q;
- * returns how many of the two it has. */
-static size_t weigh(const wv_place *p, size_t D, size_t n, const double *r, double *log_q)
-{
-    size_t made = 0;
-    if (p->share > 0)
-        wv_columns_density(D, n, p->log_det - log(p->share), 0, r, log_q + WV_COLUMNS * made++);
-    if (p->tails > 0)
-        wv_columns_density(D, n, p->log_det - log(p->tails), p->nu, r, log_q + WV_COLUMNS * made++);
-    return made;
-}
-
-/* b->sum <- log(exp b->sum + sum over places) at the n points in b->x, or with `r` from the squares in its rows, a
- * place each, `row` apart. */
-static void add_block(size_t D, const block *b, const wv_places *places, size_t n, const double *r, size_t row)
-{
-    size_t waiting = 0;
-    for (size_t c = 0; c < places->n; c++) {
-        wv_place p = places->at(places->self, c);
-        if (!r && p.like > 0)
-            cblas_dscal((int)n, p.like, b->r, 1);
-        else if (!r)
-            wv_columns_whiten(D, n, p.inverse, p.mu, b->x, b->spare, b->y, b->r);
-        waiting += weigh(&p, D, n, r ? r + c * row : b->r, b->log_q + waiting * WV_COLUMNS);
-        if (waiting >= GROUP || c + 1 == places->n) {
-            wv_columns_best()->add_logs(waiting, n, b->log_q, b->sum);
-            waiting = 0;
-        }
-    }
-}
-
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-/* Densities of places at points, block by block of WV_COLUMNS. */
-typedef struct {
-    size_t D;
-    const wv_places *places;
-    size_t n;
-    const double *x;           /* [n][D] */
-    double *log_sum;           /* [n] */
-    const wv_squares *squares; /* or NULL */
-    size_t first;              /* square that belongs to the first point */
-    size_t known;              /* blocks that are left out */
-} densities;
-
-static size_t blocks_of(size_t n)
-{
-    return (n + WV_COLUMNS - 1) / WV_COLUMNS;
-}
-
-/* Multiplications, of which whitening takes most. */
-static double work_of(const densities *d, bool whitens)
-{
-    return (double)(d->places->n * d->n * d->D) * (whitens ? (double)d->D : 1);
-}
-
-static void add_at(wv_arena *arena, void *context, size_t at)
-{
-    const densities *d = context;
-    size_t first = at * WV_COLUMNS, here = least(d->n - first, WV_COLUMNS), mark = wv_arena_mark(arena);
-    block b = take_block(d->D, arena);
-    if (!d->squares)
-        wv_columns_turn(d->D, here, d->x + first * d->D, b.x);
-    for (size_t i = 0; i < WV_COLUMNS; i++)
-        b.sum[i] = i < here ? d->log_sum[first + i] : 0;
-    add_block(d->D, &b, d->places, wv_columns_round(here), d->squares ? d->squares->r + d->first + first : NULL,
-              d->squares ? d->squares->row : 0);
-    memcpy(d->log_sum + first, b.sum, here * sizeof *d->log_sum);
-    wv_arena_release(arena, mark);
-}
-
-void wv_draws_add(size_t D, const wv_places *p, size_t n, const double *x, double *log_sum, wv_workers *w)
-{
-    densities d = {.D = D, .places = p, .n = n, .x = x, .log_sum = log_sum};
-    wv_workers_share(w, blocks_of(n), work_of(&d, true), add_at, &d);
-}
-
-void wv_draws_sum(size_t D, const wv_places *p, const wv_squares *s, size_t first, size_t n, double *log_sum,
-                  wv_workers *w)
-{
-    densities d = {.D = D, .places = p, .n = n, .squares = s, .first = first, .log_sum = log_sum};
-    wv_workers_share(w, blocks_of(n), work_of(&d, false), add_at, &d);
-}
-
-static void measure_at(wv_arena *arena, void *context, size_t index)
-{
-    const densities *d = context;
-    const wv_squares *to = d->squares;
-    size_t D = d->D, size = D * WV_COLUMNS, at = d->known + index, first = at * WV_COLUMNS,
-           here = least(d->n - first, WV_COLUMNS), mark = wv_arena_mark(arena);
-    block b = take_block(d->D, arena);
-    wv_columns_turn(D, here, d->x + first * D, b.x);
-    for (size_t c = 0; c < d->places->n; c++) {
-        wv_place p = d->places->at(d->places->self, c);
-        double *y = to->y ? to->y + (c * (to->row / WV_COLUMNS) + at) * size : b.y, *r = to->r + c * to->row + first;
-        if (p.like > 0)
-            for (size_t i = 0; i < here; i++)
-                r[i] = p.like * (r - to->row)[i];
-        else
-            wv_columns_whiten(D, wv_columns_round(here), p.inverse, p.mu, b.x, b.spare, y, r);
-    }
-    wv_arena_release(arena, mark);
-}
-
-void wv_draws_measure(size_t D, const wv_places *p, size_t known, size_t n, const double *x, const wv_squares *to,
-                      wv_workers *w)
-{
-    densities d = {.D = D, .places = p, .n = n, .x = x, .squares = to, .known = known / WV_COLUMNS};
-    if (d.known < blocks_of(n))
-        wv_workers_share(w, blocks_of(n) - d.known, work_of(&d, true), measure_at, &d);
-}
-
-wv_squares wv_draws_squares(size_t D, size_t places, size_t n, size_t keep, wv_arena *arena)
-{
-    size_t row = blocks_of(n) * WV_COLUMNS, points = wv_times(wv_times(places, row), D);
-    return (wv_squares){.row = row,
-                        .r = wv_arena_take(arena, wv_times(places, row)),
-                        .y = points <= keep ? wv_arena_take(arena, points) : NULL};
-}
-
 void wv_draws_add_density(const wv_draws *d, size_t b, size_t n, const double *x, double *log_sum, wv_workers *w)
 {
     wv_draws_made_by self;
     wv_places places = wv_draws_places(d, b, &self);
-    wv_draws_add(d->shape.D, &places, n, x, log_sum, w);
+    wv_places_add(&places, n, x, NULL, log_sum, w);
 }
 
 void wv_draws_weigh(wv_draws *d, const wv_places *p, const wv_squares *squares, const size_t *batch, size_t first,
@@ -476,12 +336,8 @@ void wv_draws_weigh(wv_draws *d, const wv_places *p, const wv_squares *squares, 
 {
     size_t D = d->shape.D, n = d->n - first;
     double *log_m = d->log_m + first, *x = d->x + first * D;
-    for (size_t i = 0; i < n; i++)
-        log_m[i] = -INFINITY;
-    if (squares)
-        wv_draws_sum(D, p, squares, first, n, log_m, w);
-    else
-        wv_draws_add(D, p, n, x, log_m, w);
+    const wv_squares *from = squares ? &(wv_squares){squares->row, squares->r + first, NULL} : NULL;
+    wv_places_log(p, n, x, from, log_m, w);
     if (batch)
         wv_draws_add_density(d, *batch, n, x, log_m, w);
     for (size_t i = 0; i < n; i++)
@@ -492,13 +348,18 @@ const wv_squares *wv_draws_see(wv_draws *d, const wv_places *p, size_t version, 
 {
     if (d->n > d->squares.row)
         return NULL;
-    wv_draws_measure(d->shape.D, p, d->version == version ? d->known : 0, d->n, d->x, &d->squares, w);
+    wv_places_measure(p, d->version == version ? d->known : 0, d->n, d->x, &d->squares, w);
     d->known = d->n;
     d->version = version;
     return &d->squares;
 }
 
 /* ---- batches ----------------------------------------------------------------------------------------------------- */
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
 /* [n] what the proposals of batch b add to each point. */
 static double *part(const wv_draws *d, size_t b)
 {
@@ -509,15 +370,15 @@ static double *part(const wv_draws *d, size_t b)
 static void combine(wv_draws *d, wv_arena *arena)
 {
     size_t mark = wv_arena_mark(arena);
-    block b = take_block(d->shape.D, arena);
+    double *log_q = wv_arena_take(arena, WV_BATCHES * WV_COLUMNS), sum[WV_COLUMNS]; /* [batches][WV_COLUMNS] */
     for (size_t first = 0; first < d->n; first += WV_COLUMNS) {
         size_t here = least(d->n - first, WV_COLUMNS);
         for (size_t i = 0; i < WV_COLUMNS; i++)
-            b.sum[i] = -INFINITY;
+            sum[i] = -INFINITY;
         for (size_t k = 0; k < d->batches; k++)
-            memcpy(b.log_q + k * WV_COLUMNS, part(d, k) + first, here * sizeof(double));
-        wv_columns_best()->add_logs(d->batches, wv_columns_round(here), b.log_q, b.sum);
-        memcpy(d->log_sum + first, b.sum, here * sizeof(double));
+            memcpy(log_q + k * WV_COLUMNS, part(d, k) + first, here * sizeof(double));
+        wv_columns_best()->add_logs(d->batches, wv_columns_round(here), log_q, sum);
+        memcpy(d->log_sum + first, sum, here * sizeof(double));
     }
     wv_arena_release(arena, mark);
 }
@@ -646,7 +507,7 @@ void wv_draws_take_seen(wv_draws *d, const wv_batch *b, const wv_proposals *p, c
     size_t last = d->batches - 1;
     wv_draws_made_by self;
     wv_places places = wv_draws_places(d, last, &self);
-    wv_draws_measure(d->shape.D, &places, 0, d->n, d->x, seen, w);
-    wv_draws_sum(d->shape.D, &places, seen, 0, d->n, part(d, last), w);
+    wv_places_measure(&places, 0, d->n, d->x, seen, w);
+    wv_places_add(&places, d->n, d->x, seen, part(d, last), w);
     combine(d, w->arena[0]);
 }

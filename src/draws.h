@@ -5,7 +5,7 @@
 #define WV_DRAWS_H
 #include "archive.h"
 #include "batch.h"
-#include "workers.h"
+#include "mixture.h"
 #include "wvgd.h"
 
 enum {
@@ -17,13 +17,6 @@ enum {
 typedef struct {
     size_t first, n, proposal, proposals;
 } wv_draws_batch;
-
-/* Squares |y|^2 of points in the coordinates of places, a row for each place. */
-typedef struct {
-    size_t row; /* points that there is room for, a multiple of WV_COLUMNS */
-    double *r;  /* [places][row] */
-    double *y;  /* [places][row / WV_COLUMNS][D][WV_COLUMNS] the points in these coordinates, or NULL */
-} wv_squares;
 
 /* What a set keeps. */
 typedef struct {
@@ -80,21 +73,6 @@ typedef struct {
 } wv_draws_rule;
 
 bool wv_draws_archive(wv_draws *d, wv_archive *a, wv_draws_rule rule);
-
-/* A Gaussian and a Student-t of the same location and root, with the draws that each has made. */
-typedef struct {
-    const double *mu, *inverse; /* [D]; [D][D] inverse of the root */
-    double log_det;             /* of the root */
-    double share, nu, tails;    /* draws of the Gaussian; degrees of freedom and draws of the Student-t */
-    double like;                /* if not 0: the squares |y|^2 here are those of the place before, times this */
-} wv_place;
-
-/* n places: at(self, c) is that of number c. */
-typedef struct {
-    wv_place (*at)(const void *self, size_t c);
-    const void *self;
-    size_t n;
-} wv_places;
 
 /* Room for components of a staged fit in D dimensions that may have `most`; then for points and proposals with K of
  * them, and for doubles of whitened points that are kept. */
@@ -164,21 +142,7 @@ size_t wv_draws_made(const wv_draws *d); /* proposals of all batches */
 /* Adds log sum_c share_c q_c over the proposals of batch b to log_sum[n] at the points x[n][D]. */
 void wv_draws_add_density(const wv_draws *d, size_t b, size_t n, const double *x, double *log_sum, wv_workers *w);
 
-/* Room for n points in the coordinates of so many places, from the arena; with at most `keep` doubles for the points
- * themselves, too. */
-wv_squares wv_draws_squares(size_t D, size_t places, size_t n, size_t keep, wv_arena *arena);
-
-/* Adds log of the sum over places of draws x density to log_sum[n] at the points x[n][D]. */
-void wv_draws_add(size_t D, const wv_places *p, size_t n, const double *x, double *log_sum, wv_workers *w);
-
-/* The same in two steps: squares of the points x[n][D], of which the first `known` are there already; and the sum at
- * n of the points, from `first` on. Rows are read up to 7 numbers beyond that. */
-void wv_draws_measure(size_t D, const wv_places *p, size_t known, size_t n, const double *x, const wv_squares *to,
-                      wv_workers *w);
-void wv_draws_sum(size_t D, const wv_places *p, const wv_squares *s, size_t first, size_t n, double *log_sum,
-                  wv_workers *w);
-
-/* log m of the points from `first` on: of all n of them, log of the sum over places, and with `batch` over the
+/* log m of the points from `first` on: of all n of them, log of the sum over these places, and with `batch` over the
  * proposals of that one, of draws x density / n; by their squares, which may be NULL. */
 void wv_draws_weigh(wv_draws *d, const wv_places *p, const wv_squares *squares, const size_t *batch, size_t first,
                     wv_workers *w);

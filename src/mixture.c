@@ -3,6 +3,8 @@
 #include "dense.h"
 #include "error.h"
 #include "memory.h"
+#include "simd/columns.h"
+#include "weights.h"
 #include <cblas.h>
 #include <math.h>
 #include <stdlib.h>
@@ -11,7 +13,9 @@
 bool wv_mixture_new(wv_mixture *m, size_t D, size_t room)
 {
     *m = (wv_mixture){.D = D, .room = room};
-    const wv_slot slots[] = {{&m->mu, wv_times(room, D)}, {&m->root, wv_times(room, wv_times(D, D))}, {&m->w, room}};
+    size_t roots = wv_times(room, wv_times(D, D));
+    const wv_slot slots[] = {
+        {&m->mu, wv_times(room, D)}, {&m->root, roots}, {&m->w, room}, {&m->inverse, roots}, {&m->log_det, room}};
     m->memory = wv_memory_carve(slots, sizeof slots / sizeof *slots, WV_AS_IT_IS);
     return m->memory != NULL;
 }
@@ -21,18 +25,29 @@ void wv_mixture_free(wv_mixture *m)
     free(m->memory);
 }
 
+/* Components first .. end - 1 have changed. */
+static void renew(wv_mixture *m, size_t first, size_t end)
+{
+    size_t D = m->D;
+    for (size_t k = first; k < end; k++) {
+        wv_dense_invert(D, m->root + k * D * D, m->inverse + k * D * D);
+        m->log_det[k] = wv_family_get(WVGD_FULL)->log_det(D, 0, m->root + k * D * D);
+    }
+    m->version++;
+}
+
 bool wv_mixture_archive(wv_mixture *m, wv_archive *a, size_t least)
 {
     size_t K = m->K, D = m->D;
     wv_archive_values(a, &K, sizeof K);
     if (K > m->room || K < least)
         return wv_archive_refuse(a);
-    if (wv_archive_reading(a)) {
-        m->K = K;
-        m->version++;
-    }
     wv_archive_array(a, m->mu, K * D);
     wv_archive_array(a, m->root, K * D * D);
+    if (wv_archive_reading(a)) {
+        m->K = K;
+        renew(m, 0, K);
+    }
     if (!wv_archive_shares(a, K))
         return wv_archive_refuse(a);
     wv_archive_array(a, m->w, K);
@@ -51,23 +66,254 @@ bool wv_mixture_is(const wv_mixture *m, const wv_gaussian *q)
            !memcmp(q->root, m->root, D * D * sizeof *m->root);
 }
 
-/* ---- what it says ------------------------------------------------------------------------------------------------ */
-size_t wv_mixture_owner(const wv_mixture *m, const double *x, wv_arena *arena)
+/* ---- densities at many points ------------------------------------------------------------------------------------ */
+enum { GROUP = 32 }; /* log densities that are summed at once */
+
+/* Places at points, block by block of WV_COLUMNS. */
+typedef struct {
+    const wv_places *places;
+    size_t n;
+    const double *x;           /* [n][D] */
+    const wv_squares *squares; /* where these are kept, or NULL */
+    size_t known;              /* blocks that are left out */
+    double *log_sum;           /* [n] */
+} densities;
+
+static size_t blocks_of(size_t n)
 {
-    size_t best = 0, mark = wv_arena_mark(arena);
-    double most = -INFINITY, log_q, *y = wv_arena_take(arena, m->D);
-    for (size_t k = 0; k < m->K; k++) {
-        wv_gaussian q = wv_mixture_component(m, k);
-        wv_gaussian_log_density(&q, 1, x, &log_q, y, arena);
-        if (log_q + log(m->w[k]) > most) {
-            most = log_q + log(m->w[k]);
-            best = k;
-        }
-    }
-    wv_arena_release(arena, mark);
-    return best;
+    return (n + WV_COLUMNS - 1) / WV_COLUMNS;
 }
 
+/* Points in block `at` of n points. */
+static size_t points_in(size_t n, size_t at)
+{
+    size_t left = n - at * WV_COLUMNS;
+    return left < WV_COLUMNS ? left : WV_COLUMNS;
+}
+
+/* Multiplications, of which whitening takes most. */
+static double work_of(const densities *d, bool whitens)
+{
+    size_t D = d->places->D;
+    return (double)(d->places->n * d->n * D) * (whitens ? (double)D : 1);
+}
+
+wv_squares wv_places_squares(size_t D, size_t places, size_t n, size_t keep, wv_arena *arena)
+{
+    size_t row = blocks_of(n) * WV_COLUMNS, points = wv_times(wv_times(places, row), D);
+    return (wv_squares){.row = row,
+                        .r = wv_arena_take(arena, wv_times(places, row)),
+                        .y = points <= keep ? wv_arena_take(arena, points) : NULL};
+}
+
+/* r = |y|^2 in the coordinates of place p of n points in the columns of x, from those of the place before, if they are
+ * like these. spare, y: [D][WV_COLUMNS]. */
+static void see(const wv_place *p, size_t D, size_t n, const double *x, double *spare, const double *before, double *y,
+                double *r)
+{
+    if (!(p->like > 0))
+        wv_columns_whiten(D, n, p->inverse, p->mu, x, spare, y, r);
+    for (size_t i = 0; i < n && p->like > 0; i++)
+        r[i] = p->like * before[i];
+}
+
+static void measure_at(wv_arena *arena, void *context, size_t index)
+{
+    const densities *d = context;
+    const wv_squares *to = d->squares;
+    size_t D = d->places->D, size = D * WV_COLUMNS, at = d->known + index, here = points_in(d->n, at),
+           mark = wv_arena_mark(arena);
+    double *x = wv_arena_take(arena, size), *spare = wv_arena_take(arena, size), *own = wv_arena_take(arena, size);
+    wv_columns_turn(D, here, d->x + at * size, x);
+    for (size_t c = 0; c < d->places->n; c++) {
+        wv_place p = d->places->at(d->places->self, c);
+        double *y = to->y ? to->y + (c * (to->row / WV_COLUMNS) + at) * size : own,
+               *r = to->r + c * to->row + at * WV_COLUMNS;
+        see(&p, D, wv_columns_round(here), x, spare, c ? r - to->row : NULL, y, r);
+    }
+    wv_arena_release(arena, mark);
+}
+
+void wv_places_measure(const wv_places *p, size_t known, size_t n, const double *x, const wv_squares *to, wv_workers *w)
+{
+    densities d = {.places = p, .n = n, .x = x, .squares = to, .known = known / WV_COLUMNS};
+    if (d.known < blocks_of(n))
+        wv_workers_share(w, blocks_of(n) - d.known, work_of(&d, true), measure_at, &d);
+}
+
+/* log (weight x density) of a place's Gaussian and of its Student-t, from r = |y|^2, into log_q; returns how many of
+ * the two it has. */
+static size_t weigh(const wv_place *p, size_t D, size_t n, const double *r, double *log_q)
+{
+    size_t made = 0;
+    if (p->share > 0)
+        wv_columns_density(D, n, p->log_det - log(p->share), 0, r, log_q + WV_COLUMNS * made++);
+    if (p->tails > 0)
+        wv_columns_density(D, n, p->log_det - log(p->tails), p->nu, r, log_q + WV_COLUMNS * made++);
+    return made;
+}
+
+static void add_at(wv_arena *arena, void *context, size_t at)
+{
+    const densities *d = context;
+    size_t D = d->places->D, C = d->places->n, size = D * WV_COLUMNS, first = at * WV_COLUMNS,
+           here = points_in(d->n, at), n = wv_columns_round(here), waiting = 0, mark = wv_arena_mark(arena);
+    double *x = wv_arena_take(arena, size), *spare = wv_arena_take(arena, size), *y = wv_arena_take(arena, size),
+           *log_q = wv_arena_take(arena, (GROUP + 2) * WV_COLUMNS), own[WV_COLUMNS], sum[WV_COLUMNS];
+    if (!d->squares)
+        wv_columns_turn(D, here, d->x + first * D, x);
+    for (size_t i = 0; i < WV_COLUMNS; i++)
+        sum[i] = i < here ? d->log_sum[first + i] : 0;
+    for (size_t c = 0; c < C; c++) {
+        wv_place p = d->places->at(d->places->self, c);
+        const double *r = d->squares ? d->squares->r + c * d->squares->row + first : own;
+        if (!d->squares)
+            see(&p, D, n, x, spare, own, y, own);
+        waiting += weigh(&p, D, n, r, log_q + waiting * WV_COLUMNS);
+        if (waiting >= GROUP || c + 1 == C) {
+            wv_columns_best()->add_logs(waiting, n, log_q, sum);
+            waiting = 0;
+        }
+    }
+    memcpy(d->log_sum + first, sum, here * sizeof *sum);
+    wv_arena_release(arena, mark);
+}
+
+void wv_places_add(const wv_places *p, size_t n, const double *x, const wv_squares *squares, double *log_sum,
+                   wv_workers *w)
+{
+    densities d = {.places = p, .n = n, .x = x, .squares = squares, .log_sum = log_sum};
+    wv_workers_share(w, blocks_of(n), work_of(&d, !squares), add_at, &d);
+}
+
+void wv_places_log(const wv_places *p, size_t n, const double *x, const wv_squares *squares, double *log_sum,
+                   wv_workers *w)
+{
+    for (size_t i = 0; i < n; i++)
+        log_sum[i] = -INFINITY;
+    wv_places_add(p, n, x, squares, log_sum, w);
+}
+
+/* ---- of a mixture ------------------------------------------------------------------------------------------------ */
+static wv_place component(const void *self, size_t k)
+{
+    const wv_mixture *m = self;
+    size_t D = m->D;
+    return (wv_place){m->mu + k * D, m->inverse + k * D * D, m->log_det[k], m->w[k], 0, 0, 0};
+}
+
+wv_places wv_mixture_places(const wv_mixture *m)
+{
+    return (wv_places){component, m, m->K, m->D};
+}
+
+void wv_mixture_share(const wv_mixture *m, size_t k, size_t n, const double *r, const double *log_m, double *share)
+{
+    double constant = log(m->w[k]) + wv_columns_constant(m->D, m->log_det[k], 0);
+    for (size_t i = 0; i < n; i++)
+        share[i] = constant - r[i] / 2 - log_m[i];
+    wv_weights_exp(n, share);
+}
+
+const double *wv_mixture_whitened(const wv_mixture *m, const wv_block *b, size_t k, wv_arena *arena)
+{
+    size_t D = m->D, size = D * WV_COLUMNS;
+    const wv_squares *s = b->squares;
+    if (s->y)
+        return s->y + (k * (s->row / WV_COLUMNS) + b->at) * size;
+    double *x = wv_arena_take(arena, size), *spare = wv_arena_take(arena, size), *y = wv_arena_take(arena, size),
+           *r = wv_arena_take(arena, WV_COLUMNS);
+    wv_columns_turn(D, b->n, b->x, x);
+    wv_columns_whiten(D, wv_columns_round(b->n), m->inverse + k * D * D, m->mu + k * D, x, spare, y, r);
+    return y;
+}
+
+/* grad log m = - sum_k r_k A_k'^-1 y_k, r_k the share of component k. */
+void wv_mixture_subtract_gradient(const wv_mixture *m, const wv_block *b, double *out, wv_arena *arena)
+{
+    const double negligible = 1e-17;
+    size_t D = m->D, n = wv_columns_round(b->n), mark = wv_arena_mark(arena);
+    double *ry = wv_arena_take(arena, D * WV_COLUMNS), share[WV_COLUMNS] = {0};
+    for (size_t k = 0; k < m->K; k++) {
+        size_t before = wv_arena_mark(arena);
+        wv_mixture_share(m, k, b->n, b->squares->r + k * b->squares->row + b->at * WV_COLUMNS, b->log_m, share);
+        if (wv_weights_largest(b->n, share) > negligible) {
+            wv_columns_best()->scale(D, n, share, wv_mixture_whitened(m, b, k, arena), ry);
+            wv_columns_push(D, n, m->inverse + k * D * D, ry, out);
+        }
+        wv_arena_release(arena, before);
+    }
+    wv_arena_release(arena, mark);
+}
+
+typedef struct {
+    const wv_mixture *mix;
+    size_t n;
+    const double *x;      /* [n][D] */
+    double *log_m, *grad; /* [n], [n][D] */
+} slopes;
+
+static void slope_at(wv_arena *arena, void *context, size_t at)
+{
+    const slopes *s = context;
+    size_t D = s->mix->D, first = at * WV_COLUMNS, here = points_in(s->n, at), mark = wv_arena_mark(arena);
+    double *out = wv_arena_zeros(arena, D * WV_COLUMNS), *grad = s->grad + first * D;
+    wv_places places = wv_mixture_places(s->mix);
+    wv_squares squares = wv_places_squares(D, s->mix->K, here, SIZE_MAX, arena);
+    wv_workers alone = wv_workers_one(&arena);
+    wv_places_measure(&places, 0, here, s->x + first * D, &squares, &alone);
+    wv_places_log(&places, here, s->x + first * D, &squares, s->log_m + first, &alone);
+    wv_block b = {&squares, 0, here, s->x + first * D, s->log_m + first};
+    wv_mixture_subtract_gradient(s->mix, &b, out, arena);
+    for (size_t i = 0; i < here; i++)
+        for (size_t d = 0; d < D; d++)
+            grad[i * D + d] = -out[d * WV_COLUMNS + i];
+    wv_arena_release(arena, mark);
+}
+
+void wv_mixture_log_density(const wv_mixture *m, size_t n, const double *x, double *log_m, double *grad, wv_workers *w)
+{
+    wv_places places = wv_mixture_places(m);
+    slopes s = {m, n, x, log_m, grad};
+    if (grad)
+        wv_workers_share(w, blocks_of(n), 2 * (double)(m->K * n * m->D * m->D), slope_at, &s);
+    else
+        wv_places_log(&places, n, x, NULL, log_m, w);
+}
+
+void wv_mixture_owners(const wv_mixture *m, size_t n, const double *x, size_t *owner, wv_arena *arena)
+{
+    wv_places places = wv_mixture_places(m);
+    wv_workers alone = wv_workers_one(&arena);
+    for (size_t first = 0; first < n; first += WV_COLUMNS) {
+        size_t here = points_in(n, first / WV_COLUMNS), mark = wv_arena_mark(arena);
+        wv_squares s = wv_places_squares(m->D, m->K, here, 0, arena);
+        double most[WV_COLUMNS];
+        for (size_t i = 0; i < here; i++) {
+            owner[first + i] = 0;
+            most[i] = -INFINITY;
+        }
+        wv_places_measure(&places, 0, here, x + first * m->D, &s, &alone);
+        for (size_t k = 0; k < m->K; k++) {
+            double top = log(m->w[k]) - m->log_det[k];
+            for (size_t i = 0; i < here; i++)
+                if (top - s.r[k * s.row + i] / 2 > most[i]) {
+                    most[i] = top - s.r[k * s.row + i] / 2;
+                    owner[first + i] = k;
+                }
+        }
+        wv_arena_release(arena, mark);
+    }
+}
+
+size_t wv_mixture_owner(const wv_mixture *m, const double *x, wv_arena *arena)
+{
+    size_t owner = 0;
+    wv_mixture_owners(m, 1, x, &owner, arena);
+    return owner;
+}
+
+/* ---- moments ----------------------------------------------------------------------------------------------------- */
 /* Adds share times the covariance of q about `mean` to cov[D][D]. */
 static void add_cov(const wv_gaussian *q, double share, const double *mean, double *cov, wv_arena *arena)
 {
@@ -128,6 +374,8 @@ void wv_mixture_copy(wv_mixture *to, const wv_mixture *from)
     memcpy(to->mu, from->mu, K * D * sizeof *to->mu);
     memcpy(to->root, from->root, K * D * D * sizeof *to->root);
     memcpy(to->w, from->w, K * sizeof *to->w);
+    memcpy(to->inverse, from->inverse, K * D * D * sizeof *to->inverse);
+    memcpy(to->log_det, from->log_det, K * sizeof *to->log_det);
     to->version++;
 }
 
@@ -143,7 +391,7 @@ static void put(wv_mixture *m, size_t to, const wv_gaussian *q)
     size_t D = m->D;
     memcpy(m->mu + to * D, q->mu, D * sizeof *m->mu);
     memcpy(m->root + to * D * D, q->root, D * D * sizeof *m->root);
-    m->version++;
+    renew(m, to, to + 1);
 }
 
 void wv_mixture_append(wv_mixture *m, const wv_gaussian *q, double weight)
@@ -157,7 +405,7 @@ void wv_mixture_set_components(wv_mixture *m, const double *mu, const double *ro
     size_t K = m->K, D = m->D;
     memcpy(m->mu, mu, K * D * sizeof *mu);
     memcpy(m->root, root, K * D * D * sizeof *root);
-    m->version++;
+    renew(m, 0, K);
 }
 
 void wv_mixture_drop(wv_mixture *m, const double *marked)
@@ -182,13 +430,14 @@ void wv_mixture_drop(wv_mixture *m, const double *marked)
 void wv_mixture_scale_root(wv_mixture *m, size_t k, double by)
 {
     cblas_dscal((int)(m->D * m->D), by, m->root + k * m->D * m->D, 1);
-    m->version++;
+    renew(m, k, k + 1);
 }
 
 bool wv_mixture_absorb(wv_mixture *m, size_t k, double *C, wv_arena *arena)
 {
-    m->version++;
-    return wv_family_get(WVGD_FULL)->absorb(m->D, 0, m->root + k * m->D * m->D, C, arena);
+    bool absorbed = wv_family_get(WVGD_FULL)->absorb(m->D, 0, m->root + k * m->D * m->D, C, arena);
+    renew(m, k, k + 1);
+    return absorbed;
 }
 
 void wv_mixture_set_weight(wv_mixture *m, size_t k, double weight)
@@ -223,10 +472,7 @@ void wv_mixture_normalise(wv_mixture *m)
 
 void wv_mixture_set_one(wv_mixture *m, const double *mu, const double *root)
 {
-    size_t D = m->D;
     m->K = 1;
     m->w[0] = 1;
-    memcpy(m->mu, mu, D * sizeof *m->mu);
-    memcpy(m->root, root, D * D * sizeof *m->root);
-    m->version++;
+    wv_mixture_set_components(m, mu, root);
 }

@@ -3,6 +3,7 @@
 #define WV_MIXTURE_H
 #include "archive.h"
 #include "gaussian.h"
+#include "workers.h"
 
 typedef struct {
     size_t K;       /* components */
@@ -12,6 +13,10 @@ typedef struct {
     double *mu;     /* [K][D] */
     double *root;   /* [K][D][D] lower Cholesky factors of the covariances */
     double *w;      /* [K] weights */
+
+    /* ---- made from the roots when they change, never saved ---- */
+    double *inverse; /* [K][D][D] inverse roots */
+    double *log_det; /* [K] log determinants of the roots */
     double *memory;
 } wv_mixture;
 
@@ -25,10 +30,73 @@ wv_gaussian wv_mixture_component(const wv_mixture *m, size_t k);
 /* Whether q is all of the mixture. */
 bool wv_mixture_is(const wv_mixture *m, const wv_gaussian *q);
 
-/* ---- what it says ---- */
-/* The component with the largest share of the mixture's density at x. */
+/* ---- densities at many points ---- */
+/* A Gaussian and a Student-t of the same location and root, each with a weight: the draws that it has made, say. */
+typedef struct {
+    const double *mu, *inverse; /* [D]; [D][D] inverse of the root */
+    double log_det;             /* of the root */
+    double share, nu, tails;    /* weight of the Gaussian; degrees of freedom and weight of the Student-t */
+    double like;                /* if not 0: the squares |y|^2 here are those of the place before, times this */
+} wv_place;
+
+/* n places: at(self, c) is that of number c. */
+typedef struct {
+    wv_place (*at)(const void *self, size_t c);
+    const void *self;
+    size_t n, D;
+} wv_places;
+
+/* Squares |y|^2 of points in the coordinates of places, a row for each place. */
+typedef struct {
+    size_t row; /* points that there is room for, a multiple of WV_COLUMNS */
+    double *r;  /* [places][row] */
+    double *y;  /* [places][row / WV_COLUMNS][D][WV_COLUMNS] the points in these coordinates, or NULL */
+} wv_squares;
+
+/* Room for n points in the coordinates of so many places, from the arena; with at most `keep` doubles for the points
+ * themselves, too. */
+wv_squares wv_places_squares(size_t D, size_t places, size_t n, size_t keep, wv_arena *arena);
+
+/* Squares of the points x[n][D], of which the first `known` are there already. */
+void wv_places_measure(const wv_places *p, size_t known, size_t n, const double *x, const wv_squares *to,
+                       wv_workers *w);
+
+/* log_sum[n], the log of the sum over places of weight x density at the points x[n][D]; and what adds it. squares: of
+ * these points, whose rows are read up to 7 numbers beyond the last; NULL: worked out. */
+void wv_places_log(const wv_places *p, size_t n, const double *x, const wv_squares *squares, double *log_sum,
+                   wv_workers *w);
+void wv_places_add(const wv_places *p, size_t n, const double *x, const wv_squares *squares, double *log_sum,
+                   wv_workers *w);
+
+/* The components of a mixture, with their weights. */
+wv_places wv_mixture_places(const wv_mixture *m);
+
+/* Log density of the mixture at x[n][D], and its gradient [n][D] unless grad is NULL. */
+void wv_mixture_log_density(const wv_mixture *m, size_t n, const double *x, double *log_m, double *grad, wv_workers *w);
+
+/* The same in steps, where squares are kept. share[n] = w_k q_k / m, from the squares r[n] in the coordinates of
+ * component k. */
+void wv_mixture_share(const wv_mixture *m, size_t k, size_t n, const double *r, const double *log_m, double *share);
+
+/* A block of at most WV_COLUMNS points. */
+typedef struct {
+    const wv_squares *squares;
+    size_t at, n;        /* its number in these; points */
+    const double *x;     /* [n][D] */
+    const double *log_m; /* [n] */
+} wv_block;
+
+/* The block in the coordinates of component k: [D][WV_COLUMNS], valid until the arena is released. */
+const double *wv_mixture_whitened(const wv_mixture *m, const wv_block *b, size_t k, wv_arena *arena);
+
+/* out[D][WV_COLUMNS] -= gradient of log m at the block. */
+void wv_mixture_subtract_gradient(const wv_mixture *m, const wv_block *b, double *out, wv_arena *arena);
+
+/* owner[n]: the component with the largest share of the mixture's density at each of the points x[n][D]. */
+void wv_mixture_owners(const wv_mixture *m, size_t n, const double *x, size_t *owner, wv_arena *arena);
 size_t wv_mixture_owner(const wv_mixture *m, const double *x, wv_arena *arena);
 
+/* ---- moments ---- */
 /* Mean [D] and Cholesky factor [D][D] of the mixture's covariance; false: none. */
 bool wv_mixture_moments(const wv_mixture *m, double *mean, double *root, wv_arena *arena);
 

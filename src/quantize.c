@@ -48,7 +48,7 @@ wvgd_fit *wvgd_quantize(const wvgd_fit *fit, const wvgd_options *options, wvgd_e
     wv_describe_weights(f);
     size_t mark = wv_arena_mark(f->arena);
     double *log_mix = wv_arena_take(f->arena, n);
-    wv_mixture_log_density(f, n, f->closing.draws.x, log_mix);
+    wv_mixture_log_density(&f->mix, n, f->closing.draws.x, log_mix, NULL, &f->workers);
     wv_draws_set_mixture(&f->closing.draws, log_mix);
     wv_arena_release(f->arena, mark);
     wv_staged_cells(f);

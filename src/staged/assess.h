@@ -9,12 +9,10 @@
 /* The mixture, its components in the order that it has them, at the recent draws. */
 typedef struct {
     const wv_mixture *mix;
-    size_t n;                  /* points */
-    double *inverse, *log_det; /* [K][D][D], [K] inverse roots, and log determinants of the roots */
-    wv_squares seen;           /* the points in the coordinates of each component; wv_assess turns the squares |y|^2, */
-    double *log_q;             /* [K][seen.row] where they stand, into log densities */
-    double *log_m, *u;         /* [n], [n] log density of the mixture; weights that stand for it */
-    double elbo, sd, ess;      /* of the mixture: sd of log p~ - log m, effective size of u */
+    size_t n;             /* points */
+    wv_squares seen;      /* the points in the coordinates of each component */
+    double *log_m, *u;    /* [n], [n] log density of the mixture; weights that stand for it */
+    double elbo, sd, ess; /* of the mixture: sd of log p~ - log m, effective size of u */
 } wv_assessment;
 
 /* Room for an assessment of K components at n points, from f->arena. */
@@ -31,17 +29,11 @@ bool wv_assess_component(wvgd_fit *f, const wv_assessment *a, size_t k, double l
 /* E_qk[log p~ - log m] under these weights. */
 double wv_assess_own_elbo(const wvgd_fit *f, const wv_assessment *a, const double *u);
 
-/* Blocks of WV_COLUMNS points; points in block `at`, and these rounded up to whole vectors. */
+/* Blocks of WV_COLUMNS points, points in one of them, and that one. */
 size_t wv_assess_blocks(const wv_assessment *a);
 size_t wv_assess_points_in(const wv_assessment *a, size_t at);
-size_t wv_assess_columns_in(const wv_assessment *a, size_t at);
-
-/* Block `at` in the coordinates of component k: [D][WV_COLUMNS], valid until the arena is released. */
-const double *wv_assess_whitened(wvgd_fit *f, const wv_assessment *a, size_t k, size_t at);
+wv_block wv_assess_block(const wvgd_fit *f, const wv_assessment *a, size_t at);
 
 /* Multiplications that take the points to the coordinates of all components, or moments in these. */
 double wv_assess_work(const wv_assessment *a);
-
-/* log sum_k w_k q_k of f->mix at n points x[n][D]. */
-void wv_mixture_log_density(wvgd_fit *f, size_t n, const double *x, double *log_m);
 #endif

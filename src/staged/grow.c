@@ -292,11 +292,12 @@ static void refine_one(wvgd_fit *f, void *context, size_t k)
     const refinement *to = context;
     const wv_assessment *a = to->at;
     size_t n = a->n, D = f->D, mark = wv_arena_mark(f->arena);
-    const double *log_q = a->log_q + k * a->seen.row, *old = f->mix.mu + k * D;
+    const double *old = f->mix.mu + k * D;
     double sum = 0, d = (double)D, w = f->mix.w[k], *mu = to->mu + k * D, *root = to->root + k * D * D,
-           *u = wv_arena_take(f->arena, n);
+           *u = wv_arena_take(f->arena, n); /* shares, then weights */
+    wv_mixture_share(&f->mix, k, n, a->seen.r + k * a->seen.row, a->log_m, u);
     for (size_t i = 0; i < n; i++) {
-        double r = to->v[i] > 0 ? to->v[i] * w * exp(log_q[i] - a->log_m[i]) : 0;
+        double r = to->v[i] > 0 ? to->v[i] * u[i] : 0;
         sum += u[i] = isfinite(r) ? r : 0;
     }
     memcpy(mu, old, D * sizeof *mu);

@@ -88,32 +88,15 @@ typedef struct {
     double *elbo, *kl; /* [K] part of each in the ELBO; nats of a full step */
 } stepping;
 
-/* Gradients at the recent draws of block `at` of log p~, and with several components of log p~ - log m,
- * grad log m = - sum_k r_k A_k'^-1 y_k. */
+/* Gradients at the recent draws of block `at` of log p~, and with several components of log p~ - log m. */
 static void gradients(wvgd_fit *f, void *context, size_t at)
 {
     const stepping *s = context;
-    const wv_assessment *a = s->at;
-    size_t D = f->D, K = f->mix.K, points = wv_assess_points_in(a, at), n = wv_assess_columns_in(a, at),
-           first = at * WV_COLUMNS, mark = wv_arena_mark(f->arena);
-    const wv_columns *pass = wv_columns_best();
-    double *r = wv_arena_take(f->arena, WV_COLUMNS), *ry = wv_arena_take(f->arena, D * WV_COLUMNS),
-           *out = s->grad + first * D;
-    wv_columns_turn(D, points, f->recent.grad + first * D, out);
-    for (size_t k = 0; k < K && K > 1; k++) {
-        const double *log_q = a->log_q + k * a->seen.row;
-        double log_w = log(f->mix.w[k]);
-        for (size_t i = 0; i < n; i++) /* no part beyond the last point, where nothing is known */
-            r[i] = i < points ? log_w + log_q[first + i] - a->log_m[first + i] : -INFINITY;
-        pass->exponentials(n, 0, r, r);
-        if (!(wv_weights_largest(n, r) > 1e-17))
-            continue;
-        size_t before = wv_arena_mark(f->arena);
-        pass->scale(D, n, r, wv_assess_whitened(f, a, k, at), ry);
-        wv_columns_push(D, n, a->inverse + k * D * D, ry, out);
-        wv_arena_release(f->arena, before);
-    }
-    wv_arena_release(f->arena, mark);
+    wv_block b = wv_assess_block(f, s->at, at);
+    double *out = s->grad + at * WV_COLUMNS * f->D;
+    wv_columns_turn(f->D, b.n, f->recent.grad + at * WV_COLUMNS * f->D, out);
+    if (f->mix.K > 1)
+        wv_mixture_subtract_gradient(&f->mix, &b, out, f->arena);
 }
 
 /* Moments of one component, and the step that they are for. */
@@ -132,7 +115,7 @@ static void spread(const wv_step *s, const wv_update *c, const wv_update_moments
     double *g = wv_arena_take(s->arena, D * WV_COLUMNS), *ug = wv_arena_take(s->arena, D * WV_COLUMNS);
     memset(cov, 0, D * D * sizeof *cov);
     for (size_t at = 0; at < wv_assess_blocks(a); at++) {
-        size_t n = wv_assess_columns_in(a, at);
+        size_t n = wv_columns_round(wv_assess_points_in(a, at));
         const double *u = c->u + at * WV_COLUMNS;
         pass->centre(D, n, u, own->step->grad + at * WV_COLUMNS * D, m->grad, g, ug);
         wv_columns_product(D, n, ug, g, true, cov);
@@ -154,11 +137,12 @@ static void measure(wvgd_fit *f, const stepping *s, size_t k, const double *u, w
     memset(m->cov, 0, D * D * sizeof *y);
     memset(m->cross, 0, D * D * sizeof *y);
     for (size_t at = 0; at < wv_assess_blocks(s->at); at++, u += WV_COLUMNS) {
-        size_t n = wv_assess_columns_in(s->at, at), before = wv_arena_mark(f->arena);
+        wv_block b = wv_assess_block(f, s->at, at);
+        size_t n = wv_columns_round(b.n), before = wv_arena_mark(f->arena);
         const double *g = s->grad + at * WV_COLUMNS * D;
         if (!(wv_weights_largest(n, u) > 0))
             continue;
-        pass->centre(D, n, u, wv_assess_whitened(f, s->at, k, at), zero, y, uy);
+        pass->centre(D, n, u, wv_mixture_whitened(&f->mix, &b, k, f->arena), zero, y, uy);
         pass->mean(D, n, u, y, m->mean);
         pass->mean(D, n, u, g, m->grad);
         wv_columns_product(D, n, uy, y, true, m->cov);

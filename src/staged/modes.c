@@ -112,12 +112,14 @@ static double top_of(const wvgd_fit *f, size_t m)
     return f->modes.mode[m].elbo - g.family->log_det(f->D, 0, g.root) - (double)f->D * half_log_2pi;
 }
 
-double wv_modes_predict(wvgd_fit *f, const double *x, size_t *mode, double *distance)
+/* Log density at x that the first `among` modes predict together; the one that says most of it, and the squared
+ * distance from it. */
+static double predict(wvgd_fit *f, size_t among, const double *x, size_t *mode, double *distance)
 {
     double total = -INFINITY, best = -INFINITY, log_q;
     size_t mark = wv_arena_mark(f->arena);
     double *y = wv_arena_take(f->arena, f->D); /* x in the coordinates of a mode */
-    for (size_t m = 0; m < f->modes.n; m++) {
+    for (size_t m = 0; m < among; m++) {
         wv_gaussian g = wv_modes_gaussian(f, m);
         wv_gaussian_log_density(&g, 1, x, &log_q, y, f->arena);
         double here = log_q + f->modes.mode[m].elbo;
@@ -130,6 +132,11 @@ double wv_modes_predict(wvgd_fit *f, const double *x, size_t *mode, double *dist
     }
     wv_arena_release(f->arena, mark);
     return total;
+}
+
+double wv_modes_predict(wvgd_fit *f, const double *x, size_t *mode, double *distance)
+{
+    return predict(f, f->modes.n, x, mode, distance);
 }
 
 double wv_modes_bulk(const wvgd_fit *f)
@@ -357,53 +364,21 @@ void wv_modes_order(wvgd_fit *f)
 
 size_t wv_modes_nearest(wvgd_fit *f, size_t among, const double *x)
 {
-    size_t best = 0, mark = wv_arena_mark(f->arena);
-    double most = -INFINITY, log_q, *y = wv_arena_take(f->arena, f->D); /* x in the coordinates of a mode */
-    for (size_t m = 0; m < among; m++) {
-        wv_gaussian q = wv_modes_gaussian(f, m);
-        wv_gaussian_log_density(&q, 1, x, &log_q, y, f->arena);
-        if (f->modes.mode[m].elbo + log_q > most) {
-            most = f->modes.mode[m].elbo + log_q;
-            best = m;
-        }
-    }
-    wv_arena_release(f->arena, mark);
+    size_t best = 0;
+    double distance;
+    predict(f, among, x, &best, &distance);
     return best;
-}
-
-/* The modes of n <= WV_BLOCK points: that of the densest of K components, component k of mode_of[k]. */
-static void assign_block(wvgd_fit *f, size_t n, const double *x, size_t K, const size_t *mode_of, size_t *mode)
-{
-    size_t mark = wv_arena_mark(f->arena);
-    double *log_q = wv_arena_take(f->arena, n), *most = wv_arena_take(f->arena, n),
-           *y = wv_arena_take(f->arena, n * f->D); /* [n], [n], [n][D] points in the coordinates of a component */
-    for (size_t i = 0; i < n; i++) {
-        mode[i] = 0;
-        most[i] = -INFINITY;
-    }
-    for (size_t k = 0; k < K; k++) {
-        wv_gaussian q = f->staged ? wv_mixture_component(&f->mix, k) : wv_modes_gaussian(f, k);
-        double log_weight = f->staged ? log(f->mix.w[k]) : f->modes.mode[k].elbo;
-        wv_gaussian_log_density(&q, n, x, log_q, y, f->arena);
-        for (size_t i = 0; i < n; i++)
-            if (log_weight + log_q[i] > most[i]) {
-                most[i] = log_weight + log_q[i];
-                mode[i] = mode_of[k];
-            }
-    }
-    wv_arena_release(f->arena, mark);
 }
 
 void wv_modes_assign(wvgd_fit *f, size_t n, const double *x, size_t *mode)
 {
-    size_t D = f->D, modes = f->modes.relevant,
-           K = modes < 2   ? 0
-               : f->staged ? f->mix.K
-                           : modes,
-           mark = wv_arena_mark(f->arena), *mode_of = wv_arena_take_sizes(f->arena, K); /* [K] */
+    size_t D = f->D, modes = f->modes.relevant, K = f->staged ? f->mix.K : 0, mark = wv_arena_mark(f->arena),
+           *mode_of = wv_arena_take_sizes(f->arena, K); /* [K] */
     for (size_t k = 0; k < K; k++)
-        mode_of[k] = f->staged ? wv_modes_nearest(f, modes, f->mix.mu + k * D) : k;
-    for (size_t first = 0; first < n; first += WV_BLOCK)
-        assign_block(f, n - first < WV_BLOCK ? n - first : WV_BLOCK, x + first * D, K, mode_of, mode + first);
+        mode_of[k] = wv_modes_nearest(f, modes, f->mix.mu + k * D);
+    if (f->staged)
+        wv_mixture_owners(&f->mix, n, x, mode, f->arena);
+    for (size_t i = 0; i < n; i++)
+        mode[i] = modes < 2 ? 0 : f->staged ? mode_of[mode[i]] : wv_modes_nearest(f, modes, x + i * D);
     wv_arena_release(f->arena, mark);
 }

@@ -119,9 +119,7 @@ void wv_staged_closing_log_density(wvgd_fit *f, size_t n, const double *x, doubl
     double made = 0;
     for (size_t k = 0; k < s.n; k++)
         made += s.share[k] + s.tails[k];
-    for (size_t i = 0; i < n; i++)
-        log_m[i] = -INFINITY;
-    wv_draws_add(f->D, &(wv_places){place, &s, s.n}, n, x, log_m, &f->workers);
+    wv_places_log(&(wv_places){place, &s, s.n, f->D}, n, x, NULL, log_m, &f->workers);
     for (size_t i = 0; i < n; i++)
         log_m[i] -= log(made);
     wv_arena_release(f->arena, mark);
@@ -158,7 +156,7 @@ void wv_staged_closing_take(wvgd_fit *f)
  * NULL, and whoever needs them works them out. */
 static const wv_squares *measure(wvgd_fit *f, const sources *s)
 {
-    return wv_draws_see(&f->closing.draws, &(wv_places){place, s, s->n}, f->mix.version, &f->workers);
+    return wv_draws_see(&f->closing.draws, &(wv_places){place, s, s->n, f->D}, f->mix.version, &f->workers);
 }
 
 /* Controls: Gaussian proposals (the posterior has little in common with the others). */
@@ -198,7 +196,7 @@ static controls take_controls(wvgd_fit *f, const sources *s, const wv_squares *s
                   .tilt = wv_arena_take(f->arena, C),
                   .S = wv_arena_take(f->arena, C * C)};
     if (!squares)
-        c.block = wv_draws_squares(f->D, s->n, WV_BLOCK, 0, f->arena);
+        c.block = wv_places_squares(f->D, s->n, WV_BLOCK, 0, f->arena);
     return c;
 }
 
@@ -210,8 +208,8 @@ static void see_controls(wvgd_fit *f, const controls *c, size_t first, size_t n)
     const double *r = squares->r + (c->squares ? first : 0), *log_m = f->closing.draws.log_m + first;
     size_t column = 0;
     if (!c->squares)
-        wv_draws_measure(f->D, &(wv_places){place, s, s->n}, 0, n, f->closing.draws.x + first * f->D, squares,
-                         &f->workers);
+        wv_places_measure(&(wv_places){place, s, s->n, f->D}, 0, n, f->closing.draws.x + first * f->D, squares,
+                          &f->workers);
     for (size_t k = 0; k < s->n; k++) {
         if (!is_control(s, k))
             continue;
@@ -325,7 +323,7 @@ static double weigh_alone(wvgd_fit *f, const sources *s, const wv_squares *squar
 {
     const wv_draws *set = &f->closing.draws;
     double top = -INFINITY;
-    wv_draws_weigh(&f->closing.draws, &(wv_places){place, s, s->n}, squares, NULL, first, &f->workers);
+    wv_draws_weigh(&f->closing.draws, &(wv_places){place, s, s->n, f->D}, squares, NULL, first, &f->workers);
     for (size_t i = first; i < set->n; i++)
         top = fmax(top, set->log_p[i] - set->log_m[i]);
     return top;
@@ -386,14 +384,8 @@ void wv_staged_closing_mixture_density(wvgd_fit *f)
     size_t mark = wv_arena_mark(f->arena);
     double *log_mix = wv_arena_take(f->arena, set->n);
     sources s = take_sources(f);
-    wv_places places = {component, &s, f->mix.K};
-    const wv_squares *squares = measure(f, &s);
-    for (size_t i = 0; i < set->n; i++)
-        log_mix[i] = -INFINITY;
-    if (squares)
-        wv_draws_sum(f->D, &places, squares, 0, set->n, log_mix, &f->workers);
-    else
-        wv_draws_add(f->D, &places, set->n, set->x, log_mix, &f->workers);
+    wv_places places = {component, &s, f->mix.K, f->D};
+    wv_places_log(&places, set->n, set->x, measure(f, &s), log_mix, &f->workers);
     wv_draws_set_mixture(&f->closing.draws, log_mix);
     wv_arena_release(f->arena, mark);
 }
@@ -418,7 +410,7 @@ static void weigh_together(wvgd_fit *f, const sources *s, const wv_squares *squa
 {
     const size_t trial = 0;
     bool both = f->closing.draws.batches > 1, joined = both && join(s);
-    wv_draws_weigh(&f->closing.draws, &(wv_places){place, s, s->n}, squares, both && !joined ? &trial : NULL, 0,
+    wv_draws_weigh(&f->closing.draws, &(wv_places){place, s, s->n, f->D}, squares, both && !joined ? &trial : NULL, 0,
                    &f->workers);
 }
 

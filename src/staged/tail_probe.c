@@ -206,7 +206,7 @@ static double lonely(wvgd_fit *f, size_t k, const double *v)
     q.family->colour(D, 0, q.root, 1, x, f->arena);
     cblas_daxpy((int)D, 1.0, q.mu, 1, x, 1);
     wv_gaussian_log_density(&q, 1, x, &log_q, y, f->arena);
-    wv_mixture_log_density(f, 1, x, &log_m);
+    wv_mixture_log_density(&f->mix, 1, x, &log_m, NULL, &f->workers);
     wv_arena_release(f->arena, mark);
     return log(f->mix.w[k]) + log_q - log_m;
 }
