@@ -50,14 +50,14 @@ bool wv_proposals_new(wv_proposals *p, size_t N, size_t others, size_t pieces)
 {
     size_t most = wv_times(3, N) + 3;
     *p = (wv_proposals){.p = calloc(most + others, sizeof *p->p),
-                        .share = calloc(most + others, sizeof *p->share),
+                        .draws = calloc(most + others, sizeof *p->draws),
                         .stretch = calloc(2 * most + 1 + pieces, sizeof *p->stretch)};
-    return p->p && p->share && p->stretch;
+    return p->p && p->draws && p->stretch;
 }
 
 void wv_proposals_free(wv_proposals *p)
 {
     free(p->p);
-    free(p->share);
+    free(p->draws);
     free(p->stretch);
 }

@@ -52,7 +52,7 @@ typedef struct {
 typedef struct {
     size_t n;
     wv_proposal *p;      /* [3N + 3 + those of a closing batch] */
-    size_t *share;       /* [the same] draws of each */
+    size_t *draws;       /* [the same] of each */
     wv_stretch *stretch; /* [2 (3N + 3) + 1 + WV_PIECES] */
 } wv_proposals;
 

@@ -428,7 +428,7 @@ static size_t take_places(wv_draws *d, const wv_proposals *p, size_t c0, bool ag
     const wv_gaussian *last = NULL;
     for (size_t c = 0; c < p->n; c++) {
         const wv_gaussian *q = &p->p[c].q;
-        if (!p->share[c])
+        if (!p->draws[c])
             continue;
         bool another = !last || last->mu != q->mu || last->root != q->root || last->nu > 0 || !(q->nu > 0);
         if (another && !again) {
@@ -440,7 +440,7 @@ static size_t take_places(wv_draws *d, const wv_proposals *p, size_t c0, bool ag
         at += another;
         last = q;
         d->nu[at - 1] = q->nu;
-        *(q->nu > 0 ? &d->tails[at - 1] : &d->share[at - 1]) += (double)p->share[c];
+        *(q->nu > 0 ? &d->tails[at - 1] : &d->share[at - 1]) += (double)p->draws[c];
     }
     return at - c0;
 }

@@ -128,7 +128,7 @@ static bool make_workers(wvgd_fit *f)
     f->view = calloc(w->n, sizeof *f->view);
     for (size_t v = 0; f->view && v + 1 < w->n; v++) {
         f->view[v].arena = w->arena[v + 1];
-        f->view[v].workers = wv_workers_one(&w->arena[v + 1]); /* what is shared already is not shared again */
+        f->view[v].workers = wv_workers_one(&w->arena[v + 1]); /* a task runs its own tasks alone */
     }
     return f->view != NULL;
 }
@@ -165,16 +165,16 @@ void wvgd_free(wvgd_fit *f)
     free(f);
 }
 
-/* ---- work that is shared ----------------------------------------------------------------------------------------- */
+/* ---- tasks ------------------------------------------------------------------------------------------------------- */
 typedef struct {
     wvgd_fit *f;
     wv_fit_task *task;
     void *context;
-} shared;
+} job;
 
 static void do_task(wv_arena *arena, void *self, size_t index)
 {
-    const shared *s = self;
+    const job *s = self;
     wvgd_fit *f = s->f;
     for (size_t v = 0; arena != f->arena; v++)
         f = &s->f->view[v];
@@ -189,13 +189,13 @@ wvgd_status wv_fit_note(wvgd_fit *f, wvgd_error *error)
     return wv_trace_append(&f->trace, row, f->cells.beta, error);
 }
 
-void wv_fit_share(wvgd_fit *f, size_t count, double work, wv_fit_task *task, void *context)
+void wv_fit_run_tasks(wvgd_fit *f, size_t count, double work, wv_fit_task *task, void *context)
 {
-    size_t views = wv_workers_shares(&f->workers, count, work) ? f->workers.n - 1 : 0;
+    size_t views = wv_workers_worth(&f->workers, count, work) ? f->workers.n - 1 : 0;
     wv_tally before = f->tally;
     for (size_t v = 0; v < views; v++)
         memcpy(&f->view[v], f, offsetof(wvgd_fit, workers));
-    wv_workers_share(&f->workers, count, work, do_task, &(shared){f, task, context});
+    wv_workers_run(&f->workers, count, work, do_task, &(job){f, task, context});
     for (size_t v = 0; v < views; v++) {
         const wv_tally *after = &f->view[v].tally;
         f->tally.restarts += after->restarts - before.restarts;

@@ -168,11 +168,11 @@ void wv_fit_draw(wvgd_fit *f, uint64_t number, size_t k, wv_rng_use use, uint64_
 wv_step wv_fit_step(wvgd_fit *f);
 wv_update_result wv_fit_update(wvgd_fit *f, const wv_update *c);
 
-/* Tasks 0 .. count-1 in this order, shared among the workers, each with a view of the fit. A task writes to the
+/* Tasks 0 .. count-1 in this order, run by the workers, each with a view of the fit. A task writes to the
  * scratch of its worker, to f->tally, and to what belongs to its index alone. work: multiplications of all tasks
  * together, about; with few of them nobody is woken. */
 typedef void wv_fit_task(wvgd_fit *f, void *context, size_t index);
-void wv_fit_share(wvgd_fit *f, size_t count, double work, wv_fit_task *task, void *context);
+void wv_fit_run_tasks(wvgd_fit *f, size_t count, double work, wv_fit_task *task, void *context);
 
 /* Draws that cost little beside the fit's own work, where an evaluation is known to be cheap; 0
  * where nothing is known. */

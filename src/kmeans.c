@@ -61,7 +61,7 @@ static double assign(const task *t, const points *p, const double *centre, uint3
 {
     double total = 0;
     assigning a = {.p = p, .centres = {.cost.kind = WVGD_SQEUCLID, .N = t->N, .D = t->D, .z = centre}, .cell = cell};
-    wv_workers_share(t->workers, wv_workers_pieces(p->n), (double)(p->n * t->N * t->D), assign_piece, &a);
+    wv_workers_run(t->workers, wv_workers_pieces(p->n), (double)(p->n * t->N * t->D), assign_piece, &a);
     for (size_t piece = 0; piece < wv_workers_pieces(p->n); piece++)
         total += a.total[piece];
     return total;
@@ -178,7 +178,7 @@ static void draw_centres(const task *t, const points *p, uint64_t restart, doubl
             memcpy(centre + i * D, p->x + find_sum(n, sum, u * total) * D, D * sizeof *centre);
         }
         approaching a = {p, D, centre, j, next, cost};
-        wv_workers_share(t->workers, wv_workers_pieces(n), (double)(n * (next - j) * D), approach, &a);
+        wv_workers_run(t->workers, wv_workers_pieces(n), (double)(n * (next - j) * D), approach, &a);
     }
     wv_arena_release(arena, mark);
 }
@@ -223,7 +223,7 @@ static size_t starts_size(const task *t)
 /* Starts, and how far they have come. */
 typedef struct {
     const task *t;
-    bool shared; /* a worker does all of a start; else all of them share each */
+    bool whole; /* a worker does the whole of a start; else all work at each */
     const points *p;
     double *centre;       /* [kmeans_starts][N][D] */
     double *after;        /* [kmeans_starts] distortion of each after the rounds of the trial, */
@@ -253,7 +253,7 @@ static void try_start(wv_arena *arena, void *context, size_t k)
     task t = *s->t;
     size_t r = s->first + k;
     double *centre = s->centre + r * t.N * t.D;
-    t.workers = s->shared ? &one : t.workers;
+    t.workers = s->whole ? &one : t.workers;
     draw_centres(&t, s->p, r, centre);
     s->after[r] = lloyd(&t, s->p, wv_policy.kmeans_roughly, (size_t)wv_policy.kmeans_trial_rounds, centre);
 }
@@ -264,14 +264,14 @@ static void settle_start(wv_arena *arena, void *context, size_t k)
     wv_workers one = wv_workers_one(&arena);
     task t = *s->t;
     size_t r = s->order[k];
-    t.workers = s->shared ? &one : t.workers;
+    t.workers = s->whole ? &one : t.workers;
     s->settled[r] = lloyd(&t, s->p, wv_policy.kmeans_roughly, s->rounds, s->centre + r * t.N * t.D);
 }
 
-static void share_starts(starts *s, size_t count, double work, wv_workers_task *start)
+static void run_starts(starts *s, size_t count, double work, wv_workers_task *start)
 {
-    s->shared = wv_workers_shares(s->t->workers, count, work);
-    wv_workers_share(s->t->workers, count, work, start, s);
+    s->whole = wv_workers_worth(s->t->workers, count, work);
+    wv_workers_run(s->t->workers, count, work, start, s);
 }
 
 /* Tries starts from .. to, and adds them to those in order. */
@@ -279,7 +279,7 @@ static void try_starts(starts *s, size_t from, size_t to)
 {
     const task *t = s->t;
     s->first = from;
-    share_starts(s, to - from, (double)(to - from) * 4 * (double)(s->p->n * t->N * t->D), try_start);
+    run_starts(s, to - from, (double)(to - from) * 4 * (double)(s->p->n * t->N * t->D), try_start);
     for (size_t r = from; r < to; r++) {
         size_t at = r;
         for (; at && s->after[r] < s->after[s->order[at - 1]]; at--)
@@ -368,7 +368,7 @@ static bool search(const task *t, points all, points some, bool probe, double *b
     starts s = take_starts(t, &some);
     size_t finals = try_all(&s, probe);
     if (finals) {
-        share_starts(&s, finals, (double)(finals * s.rounds) * (double)(some.n * ND), settle_start);
+        run_starts(&s, finals, (double)(finals * s.rounds) * (double)(some.n * ND), settle_start);
         *distortion = every ? take_best_minimum(&all, &s, finals, best) : take_best(&s, ND, finals, best);
         if (!every && (some.n != all.n || few))
             *distortion = lloyd(t, &all, few ? wv_policy.kmeans_exactly : wv_policy.kmeans_roughly,

@@ -138,7 +138,7 @@ void wv_places_measure(const wv_places *p, size_t known, size_t n, const double 
 {
     densities d = {.places = p, .n = n, .x = x, .squares = to, .known = known / WV_COLUMNS};
     if (d.known < blocks_of(n))
-        wv_workers_share(w, blocks_of(n) - d.known, work_of(&d, true), measure_at, &d);
+        wv_workers_run(w, blocks_of(n) - d.known, work_of(&d, true), measure_at, &d);
 }
 
 /* log (weight x density) of a place's Gaussian and of its Student-t, from r = |y|^2, into log_q; returns how many of
@@ -183,7 +183,7 @@ void wv_places_add(const wv_places *p, size_t n, const double *x, const wv_squar
                    wv_workers *w)
 {
     densities d = {.places = p, .n = n, .x = x, .squares = squares, .log_sum = log_sum};
-    wv_workers_share(w, blocks_of(n), work_of(&d, !squares), add_at, &d);
+    wv_workers_run(w, blocks_of(n), work_of(&d, !squares), add_at, &d);
 }
 
 void wv_places_log(const wv_places *p, size_t n, const double *x, const wv_squares *squares, double *log_sum,
@@ -276,7 +276,7 @@ void wv_mixture_log_density(const wv_mixture *m, size_t n, const double *x, doub
     wv_places places = wv_mixture_places(m);
     slopes s = {m, n, x, log_m, grad};
     if (grad)
-        wv_workers_share(w, blocks_of(n), 2 * (double)(m->K * n * m->D * m->D), slope_at, &s);
+        wv_workers_run(w, blocks_of(n), 2 * (double)(m->K * n * m->D * m->D), slope_at, &s);
     else
         wv_places_log(&places, n, x, NULL, log_m, w);
 }

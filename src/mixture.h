@@ -30,7 +30,7 @@ wv_gaussian wv_mixture_component(const wv_mixture *m, size_t k);
 /* Whether q is all of the mixture. */
 bool wv_mixture_is(const wv_mixture *m, const wv_gaussian *q);
 
-/* ---- densities at many points ---- */
+/* ---- densities at many points ------------------------------------------------------------------------------------ */
 /* A Gaussian and a Student-t of the same location and root, each with a weight: the draws that it has made, say. */
 typedef struct {
     const double *mu, *inverse; /* [D]; [D][D] inverse of the root */
@@ -96,7 +96,7 @@ void wv_mixture_subtract_gradient(const wv_mixture *m, const wv_block *b, double
 void wv_mixture_owners(const wv_mixture *m, size_t n, const double *x, size_t *owner, wv_arena *arena);
 size_t wv_mixture_owner(const wv_mixture *m, const double *x, wv_arena *arena);
 
-/* ---- moments ---- */
+/* ---- moments ----------------------------------------------------------------------------------------------------- */
 /* Mean [D] and Cholesky factor [D][D] of the mixture's covariance; false: none. */
 bool wv_mixture_moments(const wv_mixture *m, double *mean, double *root, wv_arena *arena);
 
@@ -104,7 +104,7 @@ bool wv_mixture_moments(const wv_mixture *m, double *mean, double *root, wv_aren
 bool wv_mixture_moments_of(const wv_mixture *m, const double *group, double g, double *mean, double *root,
                            wv_arena *arena);
 
-/* ---- changes ---- */
+/* ---- changes ----------------------------------------------------------------------------------------------------- */
 /* to <- from, which has no more components than there is room for. */
 void wv_mixture_copy(wv_mixture *to, const wv_mixture *from);
 

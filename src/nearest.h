@@ -19,7 +19,7 @@ typedef struct {
     bool fit;              /* they are neither too large nor too small */
 } wv_nearest_rounded;
 
-/* The particles of a fit as whole numbers, for one batch: wv_nearest_prepare makes them, before work is shared, and
+/* The particles of a fit as whole numbers, for one batch: wv_nearest_prepare makes them, before the workers start, and
  * all workers read them. */
 typedef struct {
     double *middle; /* [D]; NULL: particles are few, or this processor cannot use whole numbers */

@@ -110,7 +110,7 @@ void wv_partition_put(wv_partition *p, size_t j, const double *at);
 void wv_partition_lose(wv_partition *p, size_t j);
 void wv_partition_forget_losses(wv_partition *p, size_t j);
 
-/* ---- results: those of one cell write to nothing that belongs to another ---- */
+/* ---- results: those of one cell write to nothing that belongs to another ----------------------------------------- */
 /* Rounds of evaluations for the components: none yet, and one more. */
 void wv_partition_begin_rounds(wv_partition *p);
 void wv_partition_count_round(wv_partition *p);

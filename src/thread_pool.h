@@ -1,4 +1,4 @@
-/* thread_pool.h - threads that share tasks which are numbered. They are started once, when there is work,
+/* thread_pool.h - threads that run numbered tasks. They are started once, when there is work,
  * and wait in between. */
 #ifndef WV_THREAD_POOL_H
 #define WV_THREAD_POOL_H
@@ -18,8 +18,8 @@ void wv_thread_pool_free(wv_thread_pool *pool); /* NULL is none */
 /* Those that there are: the caller's alone, before there is work. */
 unsigned wv_thread_pool_workers(const wv_thread_pool *pool);
 
-/* Multiplications that take as long as it takes to wake some threads, several times over: less work is not shared. In
- * a file of its own, so that tests can have everything shared. */
+/* Multiplications that take as long as it takes to wake some threads, several times over: for less work none is woken.
+ * In a file of its own, so that tests can wake them for everything. */
 double wv_thread_pool_worth(void);
 
 /* OpenBLAS takes a buffer for each thread that is inside it, and where there is no room for one (ulimit -v) asks

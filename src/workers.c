@@ -1,4 +1,4 @@
-/* workers.c - threads that share numbered tasks, each with scratch memory of its own. Which of them does a task is left
+/* workers.c - threads that run numbered tasks, each with scratch memory of its own. Which of them does a task is left
  * to chance; pieces of points have fixed sizes, so that results have the same bits for any number of threads. */
 #include "workers.h"
 #include <stdlib.h>
@@ -28,34 +28,34 @@ wv_workers wv_workers_one(wv_arena **arena)
     return (wv_workers){.n = 1, .arena = arena};
 }
 
-/* ---- work that is shared ----------------------------------------------------------------------------------------- */
+/* ---- tasks ------------------------------------------------------------------------------------------------------- */
 typedef struct {
     const wv_workers *workers;
     wv_workers_task *task;
     void *context;
-} shared;
+} job;
 
 static int do_task(void *self, size_t index, unsigned worker)
 {
-    const shared *s = self;
+    const job *s = self;
     s->task(s->workers->arena[worker], s->context, index);
     return 0;
 }
 
-bool wv_workers_shares(const wv_workers *w, size_t count, double work)
+bool wv_workers_worth(const wv_workers *w, size_t count, double work)
 {
     return w->n > 1 && !w->busy && count > 1 && work >= wv_thread_pool_worth();
 }
 
-void wv_workers_share(wv_workers *w, size_t count, double work, wv_workers_task *task, void *context)
+void wv_workers_run(wv_workers *w, size_t count, double work, wv_workers_task *task, void *context)
 {
-    if (!wv_workers_shares(w, count, work)) {
+    if (!wv_workers_worth(w, count, work)) {
         for (size_t i = 0; i < count; i++)
             task(w->arena[0], context, i);
         return;
     }
     w->busy = true;
-    wv_thread_pool_run(w->pool, count, do_task, &(shared){w, task, context});
+    wv_thread_pool_run(w->pool, count, do_task, &(job){w, task, context});
     w->busy = false;
 }
 

@@ -247,7 +247,7 @@ static void groups_keep_to_their_modes(void **state)
             for (size_t d = 0; d < D; d++)
                 assert_true(sds[d] < 3);
             near[f->proposals.p[c].q.mu[0] > 0]++;
-            draws += f->proposals.share[c];
+            draws += f->proposals.draws[c];
         }
         assert_int_equal(draws, N * M);
         assert_int_equal(n, N * M);

@@ -165,7 +165,7 @@ static void fill_again(wv_arena *arena, void *context, size_t index)
     wv_workers one = wv_workers_one(&arena);
     counts inside = {0};
     (void)index;
-    wv_workers_share(&one, 3, 1e9, fill, &inside);
+    wv_workers_run(&one, 3, 1e9, fill, &inside);
     *(bool *)context = *(bool *)context || inside.wrong || inside.done[0] + inside.done[1] + inside.done[2] != 3;
 }
 
@@ -179,11 +179,11 @@ static void workers_with_arenas(void **state)
         assert_true(wv_workers_new(&w, wanted, (wv_workers_room){TAKEN, TAKEN}));
         assert_int_equal(w.n, wanted ? wanted : 1);
         c = (counts){0};
-        wv_workers_share(&w, TASKS, 1e9, fill, &c);
+        wv_workers_run(&w, TASKS, 1e9, fill, &c);
         for (size_t i = 0; i < TASKS; i++)
             assert_int_equal(c.done[i], 1);
         assert_false(c.wrong);
-        wv_workers_share(&w, 20, 1e9, fill_again, &wrong);
+        wv_workers_run(&w, 20, 1e9, fill_again, &wrong);
         assert_false(wrong);
         wv_workers_free(&w);
     }

@@ -99,7 +99,7 @@ static void divide(const wvgd_fit *f, const points *p)
     wv_columns_best()->shares(f->proposals.n, wv_columns_round(p->n), p->plan->at_once, p->plan->share, p->u, p->log_m);
 }
 
-/* A batch is weighed in pieces, which workers share. */
+/* A batch is weighed in pieces, a task each. */
 typedef struct {
     wv_batch *b;
     wv_batch_density_plan plan;
@@ -149,9 +149,10 @@ void wv_batch_density(wvgd_fit *f, wv_batch *b, const double *const w[2])
                   .piece = wv_workers_piece(b->n),
                   .w = w,
                   .sum_u = wv_arena_zeros(f->arena, pieces * f->N)};
-    wv_fit_share(f, pieces,
-                 (double)b->n * (double)f->proposals.n * (double)f->D * (g.plan.at_once == WV_BLOCK ? (double)f->D : 1),
-                 weigh_piece, &g);
+    wv_fit_run_tasks(f, pieces,
+                     (double)b->n * (double)f->proposals.n * (double)f->D *
+                         (g.plan.at_once == WV_BLOCK ? (double)f->D : 1),
+                     weigh_piece, &g);
     for (size_t k = 0; k < pieces; k++)
         cblas_daxpy((int)f->N, 1.0, g.sum_u + k * f->N, 1, b->sum_u, 1);
     wv_arena_release(f->arena, mark);
@@ -229,7 +230,7 @@ void wv_batch_density_some(wvgd_fit *f, wv_batch *b, const wv_batch_density_plan
 void wv_batch_density_end(wvgd_fit *f, wv_batch *b, const wv_batch_density_plan *plan, const wv_cell_lists *lists)
 {
     if (!plan->own)
-        wv_fit_share(f, f->N, (double)(b->n * f->D * f->D), own_densities_gathered, &(listed){b, lists});
+        wv_fit_run_tasks(f, f->N, (double)(b->n * f->D * f->D), own_densities_gathered, &(listed){b, lists});
     for (size_t j = 0; j < f->N; j++)
         b->sum_u[j] = (double)b->n;
     for (size_t i = 0; i < b->n; i++)

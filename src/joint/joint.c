@@ -260,7 +260,7 @@ static void mixture_gradient(wvgd_fit *f, void *context, size_t piece)
 /* piece by piece. */
 static void mixture_gradients(wvgd_fit *f, double *out)
 {
-    wv_fit_share(f, wv_workers_pieces(f->b.n), (double)(f->b.n * f->N * f->D), mixture_gradient, out);
+    wv_fit_run_tasks(f, wv_workers_pieces(f->b.n), (double)(f->b.n * f->N * f->D), mixture_gradient, out);
 }
 
 /* A component that runs away from its cell begins again, with steps half as long; so often (in a tail whose best fit
@@ -380,7 +380,7 @@ static void move_cells(wvgd_fit *f, moving *m)
     double work = (double)(f->b.n * f->D) * (f->family == wv_family_get(WVGD_DIAG) ? 8 : (double)f->D);
     bool ordered = m->free.batches > 0; /* those that settle look at the cells of all */
     if (!ordered)
-        wv_fit_share(f, f->N, work, move_cell, m);
+        wv_fit_run_tasks(f, f->N, work, move_cell, m);
     for (size_t j = 0; j < f->N; j++) {
         if (ordered)
             move_cell(f, m, j);

@@ -33,17 +33,17 @@ static void propose(wvgd_fit *f)
         size_t own = inside >= 0 ? 2 * (size_t)ceil((double)f->size.M / 2 *
                                                     fmax(inside / (1 + inside), wv_policy.joint_own_share))
                                  : f->size.M / 2;
-        f->proposals.share[j] = spread && own < f->size.M ? own : f->size.M;
+        f->proposals.draws[j] = spread && own < f->size.M ? own : f->size.M;
         f->proposals.p[j].q = wv_partition_component(&f->cells, j);
         if (spread) {
-            f->proposals.share[N + j] = f->size.M - f->proposals.share[j];
+            f->proposals.draws[N + j] = f->size.M - f->proposals.draws[j];
             f->proposals.p[N + j].q = wv_partition_around(&f->cells, j);
         }
     }
     if (grouped(f))
         wv_shared_proposals_propose(f, wv_partition_around(&f->cells, 0).nu);
     for (size_t c = 0; c < f->proposals.n; c++)
-        f->proposals.p[c].log_alpha = log((double)f->proposals.share[c] / (double)(N * f->size.M));
+        f->proposals.p[c].log_alpha = log((double)f->proposals.draws[c] / (double)(N * f->size.M));
 }
 
 /* Keeps the draws of component j that fall into its own cell; returns how many. */
@@ -83,9 +83,9 @@ static void draw(wvgd_fit *f)
 {
     size_t listed = 0;
     f->b.n = f->N * f->size.M;
-    for (size_t c = 0, at = 0; c < f->proposals.n; at += f->proposals.share[c++])
-        listed = list(f, listed, at, f->proposals.share[c], c);
-    wv_fit_share(f, listed, 10 * (double)(f->b.n * f->D), draw_stretch, NULL);
+    for (size_t c = 0, at = 0; c < f->proposals.n; at += f->proposals.draws[c++])
+        listed = list(f, listed, at, f->proposals.draws[c], c);
+    wv_fit_run_tasks(f, listed, 10 * (double)(f->b.n * f->D), draw_stretch, NULL);
 }
 
 wvgd_status wv_joint_batch_ask(wvgd_fit *f, wvgd_error *error)
@@ -97,7 +97,7 @@ wvgd_status wv_joint_batch_ask(wvgd_fit *f, wvgd_error *error)
     }
     f->b.n = 0;
     for (size_t c = 0; c < f->proposals.n; c++) {
-        wv_fit_draw(f, f->count.batch, c, WV_RNG_FIT, 0, f->proposals.share[c], true, f->b.n);
+        wv_fit_draw(f, f->count.batch, c, WV_RNG_FIT, 0, f->proposals.draws[c], true, f->b.n);
         f->b.n += reject(f, c, f->b.n);
     }
     return f->b.n ? WVGD_OK
@@ -151,15 +151,16 @@ static void assign(wvgd_fit *f, wv_batch_density_plan *plan)
 {
     size_t from = 0, at = 0, listed = 0;
     wv_geometry g = wv_partition_geometry(&f->cells);
-    for (size_t c = 0; c < f->proposals.n; at += f->proposals.share[c++])
-        if (plan && (double)f->proposals.share[c] >= wv_policy.joint_mirrored_draws) {
+    for (size_t c = 0; c < f->proposals.n; at += f->proposals.draws[c++])
+        if (plan && (double)f->proposals.draws[c] >= wv_policy.joint_mirrored_draws) {
             listed = list(f, listed, from, at - from, f->proposals.n);
-            listed = list(f, listed, at, f->proposals.share[c], c);
-            from = at + f->proposals.share[c];
+            listed = list(f, listed, at, f->proposals.draws[c], c);
+            from = at + f->proposals.draws[c];
         }
     listed = list(f, listed, from, at - from, f->proposals.n);
     wv_nearest_prepare(&f->nearest, &g, f->arena);
-    wv_fit_share(f, listed, (double)(at * f->D) * (double)(f->N + (plan ? f->proposals.n : 0)), assign_stretch, plan);
+    wv_fit_run_tasks(f, listed, (double)(at * f->D) * (double)(f->N + (plan ? f->proposals.n : 0)), assign_stretch,
+                     plan);
 }
 
 /* Cells, lists and densities of a batch of the mixture. */

@@ -97,15 +97,15 @@ static void propose(wvgd_fit *f, const double *w)
         f->proposals.n += 2;
     }
     for (c = 0; c < f->proposals.n; c++) {
-        f->proposals.share[c] = (size_t)(f->proposals.p[c].log_alpha * (double)f->closing.planned);
-        f->proposals.share[c] = f->proposals.share[c] < left ? f->proposals.share[c] : left;
-        left -= f->proposals.share[c];
-        if (f->proposals.share[c] > f->proposals.share[largest])
+        f->proposals.draws[c] = (size_t)(f->proposals.p[c].log_alpha * (double)f->closing.planned);
+        f->proposals.draws[c] = f->proposals.draws[c] < left ? f->proposals.draws[c] : left;
+        left -= f->proposals.draws[c];
+        if (f->proposals.draws[c] > f->proposals.draws[largest])
             largest = c;
     }
-    f->proposals.share[largest] += left;
+    f->proposals.draws[largest] += left;
     for (c = 0; c < f->proposals.n; c++)
-        f->proposals.p[c].log_alpha = log((double)f->proposals.share[c] / (double)f->closing.planned);
+        f->proposals.p[c].log_alpha = log((double)f->proposals.draws[c] / (double)f->closing.planned);
 }
 
 void wv_joint_closing_begin(wvgd_fit *f)
@@ -133,13 +133,13 @@ wvgd_status wv_joint_closing_ask(wvgd_fit *f, wvgd_error *error)
     for (size_t c = 0; c < f->proposals.n && at < n; c++) {
         /* first draw of this share that belongs to the chunk */
         size_t from = begun + at > done ? begun + at - done : 0;
-        if (from < f->proposals.share[c]) {
-            size_t count = f->proposals.share[c] - from < n - at ? f->proposals.share[c] - from : n - at;
+        if (from < f->proposals.draws[c]) {
+            size_t count = f->proposals.draws[c] - from < n - at ? f->proposals.draws[c] - from : n - at;
             wv_fit_draw(f, f->joint.trials, c, f->stage == WV_JOINT_TRIAL ? WV_RNG_TRIAL : WV_RNG_CLOSE,
-                        f->closing.block * f->proposals.share[c] + from, count, false, at);
+                        f->closing.block * f->proposals.draws[c] + from, count, false, at);
             at += count;
         }
-        done += f->proposals.share[c];
+        done += f->proposals.draws[c];
     }
     f->b.n = n;
     return WVGD_OK;

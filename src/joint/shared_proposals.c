@@ -171,7 +171,7 @@ void wv_shared_proposals_propose(wvgd_fit *f, double nu)
                   .size = wv_arena_take_sizes(f->arena, f->N)};
     for (size_t j = 0; j < f->N; j++) {
         g.member[j] = (uint32_t)j;
-        g.draws[j] = (double)f->proposals.share[j];
+        g.draws[j] = (double)f->proposals.draws[j];
     }
     f->proposals.n = 0;
     split(f, &g, f->N, g.member);
@@ -181,8 +181,8 @@ void wv_shared_proposals_propose(wvgd_fit *f, double nu)
         for (size_t i = first; i < first + n; i++)
             draws += (size_t)g.draws[g.member[i]];
         f->proposals.p[k].q.nu = nu;
-        f->proposals.share[k] = n * f->size.M - draws;
-        f->proposals.share[f->proposals.n] = draws;
+        f->proposals.draws[k] = n * f->size.M - draws;
+        f->proposals.draws[f->proposals.n] = draws;
         f->proposals.p[f->proposals.n].q = merge(f, n, g.member + first, g.draws);
         f->proposals.n++;
     }

@@ -197,7 +197,8 @@ static void draw_piece(wvgd_fit *f, void *context, size_t piece)
 static void draw_shared(wvgd_fit *f, shared_draws *d, uint64_t first)
 {
     d->first = first;
-    wv_fit_share(f, wv_workers_pieces(WV_FREE), (double)WV_FREE * (double)f->D * (double)(f->N + f->D), draw_piece, d);
+    wv_fit_run_tasks(f, wv_workers_pieces(WV_FREE), (double)WV_FREE * (double)f->D * (double)(f->N + f->D), draw_piece,
+                     d);
 }
 
 /* Shared draws at most. */
@@ -249,7 +250,7 @@ static double draw_work(const wvgd_fit *f, double draws, size_t dims)
 static void count_flat(wvgd_fit *f, counted *c, double *count)
 {
     size_t pieces = wv_workers_pieces(WV_FREE);
-    wv_fit_share(f, pieces, draw_work(f, WV_FREE, c->dims), count_piece, c);
+    wv_fit_run_tasks(f, pieces, draw_work(f, WV_FREE, c->dims), count_piece, c);
     for (size_t i = 0; i < pieces * f->N; i++)
         count[i % f->N] += c->piece[i];
 }
@@ -285,7 +286,7 @@ static double error_of(const wvgd_fit *f, const size_t *leader, size_t j, double
 }
 
 /* Masses of the component of cell j in all of its cells. */
-static void share_masses(wvgd_fit *f, const size_t *leader, const wv_mixture_masses *known, size_t j)
+static void masses_of_shared(wvgd_fit *f, const size_t *leader, const wv_mixture_masses *known, size_t j)
 {
     size_t N = f->N, D = f->D, mark = wv_arena_mark(f->arena);
     bool flat = wv_cost_flat(&f->cells.shape.cost);
@@ -346,9 +347,9 @@ void wv_cell_bound_masses(wvgd_fit *f, const wv_mixture_masses *known)
         wv_halfspaces_lattice(&f->halfspaces, f->opt.seed, f->N - 1);
     for (size_t j = 0; j < f->N; j++)
         if (leader[j] == j)
-            share_masses(f, leader, known, j);
+            masses_of_shared(f, leader, known, j);
     double draws = fmin((double)mass_most(f), 1 / (fine_enough(f) * fine_enough(f)));
-    wv_fit_share(f, f->N, draw_work(f, draws * (double)f->N, f->D), mass_of, leader);
+    wv_fit_run_tasks(f, f->N, draw_work(f, draws * (double)f->N, f->D), mass_of, leader);
     wv_arena_release(f->arena, mark);
 }
 
@@ -482,7 +483,7 @@ wvgd_status wv_cell_bound_ask(wvgd_fit *f, wvgd_error *error)
     for (size_t j = 0; j < N; j++)
         if (p.leader[j] == j)
             draw_all(f, j, &p);
-    wv_fit_share(f, N, draw_work(f, 4 * wv_policy.bound_draws_cell * (double)N, f->D), draw_own, &p);
+    wv_fit_run_tasks(f, N, draw_work(f, 4 * wv_policy.bound_draws_cell * (double)N, f->D), draw_own, &p);
     size_t n = close_gaps(f, &p);
     wv_arena_release(f->arena, mark);
     if (!n)
@@ -568,7 +569,7 @@ typedef struct {
 } cell_sums;
 
 /* For all cells that share the component of cell j. Returns the largest standard error. */
-static double share_estimates(size_t N, const size_t *leader, size_t j, cell_sums s, free_parts *p)
+static double estimates_of_shared(size_t N, const size_t *leader, size_t j, cell_sums s, free_parts *p)
 {
     double worst = 0;
     for (size_t k = j; k < N; k++)
@@ -581,7 +582,7 @@ static double share_estimates(size_t N, const size_t *leader, size_t j, cell_sum
     return worst;
 }
 
-static void share_free_part(wvgd_fit *f, const size_t *leader, size_t j, free_parts *p)
+static void free_part_of_shared(wvgd_fit *f, const size_t *leader, size_t j, free_parts *p)
 {
     size_t N = f->N, mark = wv_arena_mark(f->arena),
            most = (size_t)(wv_policy.bound_control_draws * (double)shared_most(f));
@@ -597,7 +598,7 @@ static void share_free_part(wvgd_fit *f, const size_t *leader, size_t j, free_pa
             s.sum[k] += apart;
             s.squares[k] += apart * apart;
         }
-        worst = share_estimates(N, leader, j, s, p);
+        worst = estimates_of_shared(N, leader, j, s, p);
     }
     wv_arena_release(f->arena, mark);
 }
@@ -937,9 +938,9 @@ void wv_cell_bound_tell(wvgd_fit *f)
               {wv_arena_take(f->arena, N), wv_arena_take(f->arena, N)}};
     for (size_t j = 0; j < N; j++)
         if (t.leader[j] == j && !is_mixture(f, j))
-            share_free_part(f, t.leader, j, &t.parts);
+            free_part_of_shared(f, t.leader, j, &t.parts);
     if (N > 1 || !estimate_alone(f))
-        wv_fit_share(f, N, draw_work(f, wv_policy.bound_mass_look * (double)N, f->D), estimate, &t);
+        wv_fit_run_tasks(f, N, draw_work(f, wv_policy.bound_mass_look * (double)N, f->D), estimate, &t);
     wv_arena_release(f->arena, mark);
     if (N > 1)
         disbelieve(f);

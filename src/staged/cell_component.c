@@ -803,7 +803,7 @@ static bool begin(wvgd_fit *f, const cell *c, size_t number, double *most)
 }
 
 /* Mass of each component of the mixture in the cell, from some of the stored draws, in columns, into c->mass. */
-static void share_cell(wvgd_fit *f, const cell *c, const wv_cell_sample *s)
+static void masses_in_cell(wvgd_fit *f, const cell *c, const wv_cell_sample *s)
 {
     size_t D = f->D, n = s->n, step = n / (size_t)wv_policy.component_mass_draws + 1, some = 0,
            most = (n + step - 1) / step, mark = wv_arena_mark(f->arena);
@@ -878,7 +878,7 @@ static bool best_stored(wvgd_fit *f, const cell *c, const wv_cell_sample *s, sto
     double most = 0;
     for (size_t b = 1; b < beginnings() && to->spread > wv_policy.component_margin; b++) {
         if (b == 2)
-            share_cell(f, c, s);
+            masses_in_cell(f, c, s);
         if (!begin(f, c, b, &most))
             continue;
         wv_gaussian q = wv_partition_component(&f->cells, c->j);
@@ -1014,7 +1014,7 @@ static findings look(wvgd_fit *f, cell *c, const wv_cell_sample *s)
     if (f->N > 1 && !thorough(f) && choose_stored(f, c, s))
         return TOLD;
     if (drawn(f, c))
-        share_cell(f, c, s);
+        masses_in_cell(f, c, s);
     return OPEN;
 }
 

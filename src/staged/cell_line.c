@@ -367,7 +367,7 @@ static size_t next_start(const wvgd_fit *f, double *mass)
 }
 
 /* Masses of the components of the mixture in the cell, mass[K]; u has the weights of the target. */
-static void share_cell(const wvgd_fit *f, const line *l, double *mass)
+static void masses_in_cell(const wvgd_fit *f, const line *l, double *mass)
 {
     double sum = 0;
     for (size_t k = 0; k < f->mix.K; k++) {
@@ -397,7 +397,7 @@ static void choose(wvgd_fit *f, size_t j, line *l)
     size_t mark = wv_arena_mark(f->arena), k = 0;
     double *mass = wv_arena_take(f->arena, f->mix.K);
     component best = {0, 1, -INFINITY}, level = {0, wv_policy.line_flattest, -INFINITY};
-    share_cell(f, l, mass);
+    masses_in_cell(f, l, mass);
     climb(l, &best);
     climb(l, &level);
     best = level.elbo > best.elbo + wv_policy.line_settled ? level : best;

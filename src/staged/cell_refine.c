@@ -124,7 +124,7 @@ static void propose(wvgd_fit *f, const wv_gaussian *q, uint64_t key)
     wv_gaussian_cov(q, root, f->arena);
     if (wv_dense_chol(D, root, spare)) {
         f->proposals.p[c].q = (wv_gaussian){wv_family_get(WVGD_FULL), D, 0, q->mu, root, q->nu};
-        f->proposals.share[c] = n;
+        f->proposals.draws[c] = n;
         if (q->nu > 0)
             wv_gaussian_draw(q, &stream, 0, n, true, x, f->arena);
         else

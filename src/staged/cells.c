@@ -69,23 +69,23 @@ static void assign_piece(wvgd_fit *f, void *context, size_t piece)
     wv_arena_release(f->arena, mark);
 }
 
-static void share_pieces(wvgd_fit *f, wv_fit_task *task)
+static void run_pieces(wvgd_fit *f, wv_fit_task *task)
 {
     size_t n = f->closing.draws.n;
-    wv_fit_share(f, wv_workers_pieces(n), (double)(n * f->N * f->D), task, NULL);
+    wv_fit_run_tasks(f, wv_workers_pieces(n), (double)(n * f->N * f->D), task, NULL);
 }
 
 /* Cells of the stored draws, */
 static void find_cells(wvgd_fit *f)
 {
     wv_cell_draws_update_walls(f);
-    share_pieces(f, find_piece);
+    run_pieces(f, find_piece);
 }
 
 /* and costs to the nearest particle. */
 static void assign_all(wvgd_fit *f)
 {
-    share_pieces(f, assign_piece);
+    run_pieces(f, assign_piece);
     wv_cell_draws_update_walls(f);
 }
 
@@ -120,7 +120,7 @@ static void settle_particles(wvgd_fit *f, double rounds)
             before = distortion;
         } else
             find_cells(f);
-        wv_fit_share(f, f->N, work_of(f), settle_particle, NULL);
+        wv_fit_run_tasks(f, f->N, work_of(f), settle_particle, NULL);
     }
     find_cells(f);
 }
@@ -151,7 +151,7 @@ static bool lattice(const wvgd_fit *f)
 }
 
 /* Whether the points are those of wv_halfspaces_lattice, for all components the same. */
-static bool shared(const wvgd_fit *f)
+static bool same_lattice(const wvgd_fit *f)
 {
     return lattice(f) && control_dims(f) < f->D;
 }
@@ -160,9 +160,9 @@ static bool shared(const wvgd_fit *f)
 static double control_draws(const wvgd_fit *f)
 {
     double d = (double)control_dims(f);
-    return shared(f) ? WV_LATTICE_POINTS
-                     : fmin(fmax(wv_policy.cells_control_work / (d * d), wv_policy.cells_control_least),
-                            wv_policy.cells_control_most);
+    return same_lattice(f) ? WV_LATTICE_POINTS
+                           : fmin(fmax(wv_policy.cells_control_work / (d * d), wv_policy.cells_control_least),
+                                  wv_policy.cells_control_most);
 }
 
 /* Whether the points are affordable. */
@@ -190,7 +190,7 @@ static void spread_points(wvgd_fit *f, size_t k, size_t n, double *e)
 }
 
 /* Points of component k: an even number. */
-static size_t control_share(const wvgd_fit *f, size_t k)
+static size_t control_points(const wvgd_fit *f, size_t k)
 {
     double K = (double)f->mix.K, most = fmin(control_draws(f), (double)f->size.n_max),
            least = fmin(wv_policy.cells_control_component, wv_policy.cells_control_even * most / K);
@@ -201,17 +201,17 @@ static size_t control_share(const wvgd_fit *f, size_t k)
 static void make_points(wvgd_fit *f, control *c)
 {
     size_t dims = control_dims(f), at = 0;
-    if (shared(f)) {
+    if (same_lattice(f)) {
         wv_halfspaces_lattice(&f->halfspaces, f->opt.seed, dims);
         c->n = WV_LATTICE_POINTS;
         c->e = f->halfspaces.lattice;
         return;
     }
     for (size_t k = 0; k < f->mix.K; k++)
-        c->n += control_share(f, k);
+        c->n += control_points(f, k);
     double *e = wv_arena_take(f->arena, c->n * dims);
-    for (size_t k = 0; k < f->mix.K; at += control_share(f, k++))
-        spread_points(f, k, control_share(f, k), e + at * dims);
+    for (size_t k = 0; k < f->mix.K; at += control_points(f, k++))
+        spread_points(f, k, control_points(f, k), e + at * dims);
     c->e = e;
 }
 
@@ -229,8 +229,8 @@ static void count_columns(wvgd_fit *f, const cell_counts *c, size_t n, const dou
     double *turned = wv_arena_take(f->arena, dims * WV_COLUMNS), which[WV_COLUMNS]; /* [dims][WV_COLUMNS] */
     for (size_t first = 0; first < n; first += WV_COLUMNS) {
         size_t here = n - first < WV_COLUMNS ? n - first : WV_COLUMNS;
-        const double *columns = shared(f) ? e + first * dims : turned;
-        if (!shared(f))
+        const double *columns = same_lattice(f) ? e + first * dims : turned;
+        if (!same_lattice(f))
             wv_columns_turn(dims, here, e + first * dims, turned);
         wv_columns_best()->highest(dims, wv_columns_round(here), f->N, columns, c->W, c->low, which);
         for (size_t i = 0; i < here; i++) {
@@ -308,8 +308,8 @@ static void mixture_cells(wvgd_fit *f, const control *c, double *mass)
     memset(c->sum, 0, f->N * f->D * sizeof *c->sum);
     for (size_t k = 0; k < f->mix.K; k++) {
         wv_gaussian q = wv_mixture_component(&f->mix, k);
-        size_t n = control_share(f, k);
-        const double *e = shared(f) ? c->e : c->e + at * dims;
+        size_t n = control_points(f, k);
+        const double *e = same_lattice(f) ? c->e : c->e + at * dims;
         (wv_cost_flat(&f->cells.shape.cost) ? count_points : place_points)(f, &q, n, e, f->mix.w[k] / (double)n, mass,
                                                                            c->sum);
         at += n;
@@ -366,9 +366,9 @@ static void sharpen(wvgd_fit *f, const control *c, bool draws, double *beta)
 
 static double sharpen_rounds(const wvgd_fit *f)
 {
-    return few_dims(f) ? wv_policy.cells_sharpen_rounds_few
-           : shared(f) ? wv_policy.cells_sharpen_rounds_lattice
-                       : wv_policy.cells_sharpen_rounds;
+    return few_dims(f)       ? wv_policy.cells_sharpen_rounds_few
+           : same_lattice(f) ? wv_policy.cells_sharpen_rounds_lattice
+                             : wv_policy.cells_sharpen_rounds;
 }
 
 /* Lloyd's steps with sharpened means, for squared costs. In few dimensions they are slow to settle, so
@@ -380,7 +380,7 @@ static void sharpen_particles(wvgd_fit *f, const control *c)
     size_t D = f->D, rounds = (size_t)sharpen_rounds(f), mark = wv_arena_mark(f->arena);
     double *beta = wv_arena_take(f->arena, f->N), *mean = wv_arena_take(f->arena, D);
     for (size_t round = 1; round <= rounds; round++) {
-        bool draws = !shared(f) || c->like.c < wv_policy.cells_sharpen_alike || round == rounds;
+        bool draws = !same_lattice(f) || c->like.c < wv_policy.cells_sharpen_alike || round == rounds;
         double step = few_dims(f) && round < rounds ? wv_policy.cells_sharpen_step : 1;
         if (draws)
             find_cells(f);
@@ -440,7 +440,7 @@ static void integrate_masses(wvgd_fit *f)
 {
     size_t N = f->N, mark = wv_arena_mark(f->arena);
     integrals to = {wv_arena_take(f->arena, N), wv_arena_take(f->arena, N)};
-    wv_fit_share(f, N, wv_policy.cells_component_work * (double)N, integrate, &to);
+    wv_fit_run_tasks(f, N, wv_policy.cells_component_work * (double)N, integrate, &to);
     double total = cblas_dasum((int)N, to.mass, 1), error = cblas_dasum((int)N, to.error, 1);
     if (error < total * cblas_dasum((int)N, f->cells.beta_se, 1))
         for (size_t j = 0; j < N; j++) {
@@ -529,7 +529,7 @@ static bool incredible(const wvgd_fit *f, size_t j)
 static void weigh_components(wvgd_fit *f)
 {
     double left = 0;
-    wv_fit_share(f, f->N, work_of(f), weigh_component, NULL);
+    wv_fit_run_tasks(f, f->N, work_of(f), weigh_component, NULL);
     for (size_t j = 0; j < f->N; j++)
         left += incredible(f, j) ? 0 : f->cells.beta[j];
     bool believed = left > wv_policy.cells_incredible_left && f->outcome.evidence.se < wv_policy.cells_evidence_se;
@@ -609,7 +609,7 @@ void wv_cells_begin(wvgd_fit *f)
     if (f->pilot.wanted)
         wv_pilot_take_posterior(f);
     wv_cell_component_survey(f);
-    wv_fit_share(f, f->N, wv_policy.cells_component_work * (double)f->N, fit_component, NULL);
+    wv_fit_run_tasks(f, f->N, wv_policy.cells_component_work * (double)f->N, fit_component, NULL);
     weigh(f, &c.known);
     wv_arena_release(f->arena, mark);
 }

@@ -328,7 +328,7 @@ void wv_grow_forward_step(wvgd_fit *f, const double *v)
                          .mu = wv_arena_take(f->arena, K * D),
                          .root = wv_arena_take(f->arena, K * D * D),
                          .w = wv_arena_take(f->arena, K)};
-        wv_fit_share(f, K, wv_assess_work(&a), refine_one, &to);
+        wv_fit_run_tasks(f, K, wv_assess_work(&a), refine_one, &to);
         wv_mixture_set_components(&f->mix, to.mu, to.root);
         wv_mixture_set_weights(&f->mix, to.w);
         wv_mixture_normalise(&f->mix);

@@ -74,7 +74,7 @@ void wv_mixture_fit_ask(wvgd_fit *f)
         wv_stream stream = {f->opt.seed, WV_RNG_FIT, f->count.batch, k};
         wv_gaussian q = wv_mixture_component(&f->mix, k);
         f->proposals.p[k].q = q;
-        f->proposals.share[k] = draws;
+        f->proposals.draws[k] = draws;
         wv_mixture_fit_draw_blocks(f, &q, &stream, draws, f->b.x + k * draws * D);
     }
 }
@@ -234,8 +234,8 @@ static double step_components(wvgd_fit *f, const wv_assessment *a)
                   .root = wv_arena_take(f->arena, K * D * D),
                   .elbo = wv_arena_take(f->arena, K),
                   .kl = wv_arena_take(f->arena, K)};
-    wv_fit_share(f, blocks, wv_assess_work(a), gradients, &s);
-    wv_fit_share(f, K, 2 * wv_assess_work(a), step_one, &s);
+    wv_fit_run_tasks(f, blocks, wv_assess_work(a), gradients, &s);
+    wv_fit_run_tasks(f, K, 2 * wv_assess_work(a), step_one, &s);
     for (size_t k = 0; k < K; k++)
         total += f->mix.w[k] * s.kl[k];
     wv_mixture_set_components(&f->mix, s.mu, s.root);

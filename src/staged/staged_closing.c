@@ -45,23 +45,23 @@ static void propose(wvgd_fit *f, size_t n)
         double share = (double)n * (1 - wv_policy.closing_wide_share) * evened(f->mix.w[k], K);
         f->proposals.p[2 * k].q = f->proposals.p[2 * k + 1].q = wv_mixture_component(&f->mix, k);
         f->proposals.p[2 * k + 1].q.nu = wv_policy.closing_tails_degrees;
-        f->proposals.share[2 * k] = 2 * (size_t)fmax(1, round((1 - wv_policy.closing_tails_share) * share / 2));
-        f->proposals.share[2 * k + 1] = 2 * (size_t)fmax(1, round(wv_policy.closing_tails_share * share / 2));
+        f->proposals.draws[2 * k] = 2 * (size_t)fmax(1, round((1 - wv_policy.closing_tails_share) * share / 2));
+        f->proposals.draws[2 * k + 1] = 2 * (size_t)fmax(1, round(wv_policy.closing_tails_share * share / 2));
     }
     bool wide = wv_mixture_moments(&f->mix, f->wide.wide_mu, f->wide.wide_root, f->arena);
     cblas_dscal((int)(f->D * f->D), wv_policy.closing_wide_scale, f->wide.wide_root, 1);
     f->proposals.p[2 * K].q = (wv_gaussian){wv_family_get(WVGD_FULL),      f->D, 0, f->wide.wide_mu, f->wide.wide_root,
                                             wv_policy.closing_wide_degrees};
-    f->proposals.share[2 * K] = wide ? 2 * (size_t)fmax(2, round(wv_policy.closing_wide_share * (double)n / 2)) : 0;
+    f->proposals.draws[2 * K] = wide ? 2 * (size_t)fmax(2, round(wv_policy.closing_wide_share * (double)n / 2)) : 0;
     for (size_t c = 0; c < f->proposals.n; c++)
-        total += f->proposals.share[c];
+        total += f->proposals.draws[c];
     f->b.n = total;
 }
 
 static void draw(wvgd_fit *f, wv_rng_use use)
 {
-    for (size_t c = 0, at = 0; c < f->proposals.n; at += f->proposals.share[c++])
-        wv_fit_draw(f, f->count.batch, c, use, 0, f->proposals.share[c], true, at);
+    for (size_t c = 0, at = 0; c < f->proposals.n; at += f->proposals.draws[c++])
+        wv_fit_draw(f, f->count.batch, c, use, 0, f->proposals.draws[c], true, at);
 }
 
 /* The proposals of the last batch: components, each with its Student-t copy, and the wide t. */
