@@ -199,18 +199,23 @@ static size_t decode(const unsigned char *c, unsigned *code)
     return *code < least[length] || surrogate || *code > 0x10FFFF ? 0 : length;
 }
 
-/* Terminals obey the first two; the others turn the text around, or end the line. */
+/* Terminals obey these. */
 static bool is_control(unsigned code)
 {
-    return code < ' ' || (code >= 0x7F && code < 0xA0) || (code >= 0x2028 && code <= 0x202E) ||
-           (code >= 0x2066 && code <= 0x2069);
+    return code < ' ' || (code >= 0x7F && code < 0xA0);
+}
+
+/* These turn the text around, or end the line. */
+static bool misleads(unsigned code)
+{
+    return (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
 }
 
 size_t read_character(const char *s, bool *plain)
 {
     unsigned code;
     size_t length = decode((const unsigned char *)s, &code);
-    *plain = length && !is_control(code);
+    *plain = length && !is_control(code) && !misleads(code);
     return length ? length : 1;
 }
 
@@ -269,9 +274,9 @@ const char *name_problem(const char *name)
         return "a name of at most 255 bytes";
     if (!is_utf8(name))
         return "a name in UTF-8";
-    for (bool plain; *name;) {
-        name += read_character(name, &plain);
-        if (!plain)
+    for (unsigned code; *name;) {
+        name += decode((const unsigned char *)name, &code);
+        if (is_control(code))
             return "a name without control characters";
     }
     return NULL;

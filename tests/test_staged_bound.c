@@ -445,7 +445,8 @@ static void draws_of_remote_cells(void **state)
 {
     (void)state;
     enum { N = 3, n = 30000, BINS = 10 };
-    const double mu = -12.0, sd = 1.5, one = 1, zero = 0;
+    const double mu = -12.0, sd = 1.5, weight = 1, mean = 0.3,
+                 scale = 0.9; /* no numbers that stand elsewhere in a state */
     static double z[n];
     static size_t cell[n];
     wvgd_model model;
@@ -453,7 +454,7 @@ static void draws_of_remote_cells(void **state)
     wvgd_error error;
     size_t last = 0, count[BINS] = {0}, drawn = 0, again = 0;
     o.cost = WVGD_SQEUCLID;
-    assert_int_equal(target_mixture_1d(&model, 1, &one, &zero, &one), 0);
+    assert_int_equal(target_mixture_1d(&model, 1, &weight, &mean, &scale), 0);
     wvgd_fit *f = wvgd_new(&model, &o, NULL, &error);
     assert_int_equal(wvgd_run(f, NULL, NULL, &error), WVGD_OK);
     wvgd_results r;

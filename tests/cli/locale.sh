@@ -25,7 +25,7 @@ for dir in plain comma; do
     sed -i -e '/"config":/d' -e '/"id":/d' $dir.copy/run.json
 done
 same_but_times plain.copy comma.copy
-for command in "sample comma -n 5 --out draws.csv" "summary comma" "fit --resume comma --quiet" "report comma --out report.html"; do
+for command in "sample comma -n 5 --out draws.csv" "summary comma" "fit --resume comma --trust-model --quiet" "report comma --out report.html"; do
     # shellcheck disable=SC2086
     expect 0 anything env LC_ALL=comma.UTF-8 "$wvgd" $command
 done
