@@ -367,7 +367,7 @@ static void print_row(const wv_policy_row *r, const change c[2], const double *s
 }
 
 /* The row's value in the table that the engine reads: rows are doubles in order. */
-static double *place(size_t i)
+static double *value_of(size_t i)
 {
     return (double *)((char *)&wv_policy + i * sizeof(double));
 }
@@ -410,7 +410,7 @@ int main(int argc, char **argv)
         const wv_policy_row *r = wv_policy_describe(i);
         if (!asked_for(r->name, argc, argv))
             continue;
-        suite low = apart(place(i), smaller(r->value), 1), high = apart(place(i), larger(r->value), 1);
+        suite low = apart(value_of(i), smaller(r->value), 1), high = apart(value_of(i), larger(r->value), 1);
         change c[2] = {compare(&base, &low), compare(&base, &high)};
         print_row(r, c, sd);
     }

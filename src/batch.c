@@ -24,12 +24,12 @@ bool wv_batch_new(wv_batch *b, size_t n, size_t D, size_t N, bool gradients)
     return b->memory && b->index;
 }
 
-void wv_batch_put(wv_batch *b, const wv_batch *place)
+void wv_batch_put(wv_batch *b, const wv_batch *to)
 {
-    b->x = place->x;
-    b->log_p = place->log_p;
-    b->grad = place->grad;
-    b->stratum = place->stratum;
+    b->x = to->x;
+    b->log_p = to->log_p;
+    b->grad = to->grad;
+    b->stratum = to->stratum;
 }
 
 void wv_batch_put_back(wv_batch *b)

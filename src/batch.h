@@ -27,8 +27,8 @@ typedef struct {
 bool wv_batch_new(wv_batch *b, size_t n, size_t D, size_t N, bool gradients);
 void wv_batch_free(wv_batch *b);
 
-/* Points, answers and strata are made and told in the arrays of `place`, without a copy; and in its own again. */
-void wv_batch_put(wv_batch *b, const wv_batch *place);
+/* Points, answers and strata are made and told in the arrays of `to`, without a copy; and in its own again. */
+void wv_batch_put(wv_batch *b, const wv_batch *to);
 void wv_batch_put_back(wv_batch *b);
 
 /* Points of a batch listed by cell: those of cell j are order[start[j]] .. order[start[j + 1] - 1]. */

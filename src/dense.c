@@ -11,7 +11,7 @@ enum {
     STRIP = 8   /* rows of a product that are made at once */
 };
 
-/* Doubles, then whole numbers in the place of doubles. */
+/* Doubles, then whole numbers instead of doubles. */
 size_t wv_dense_eigh_work(size_t D)
 {
     return 2 * D * D + 40 * D + 8;

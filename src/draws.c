@@ -14,27 +14,27 @@
 #include <string.h>
 
 /* Room for the squares that are kept: the last row is read beyond its end. */
-static size_t seen_row(const wv_draws_shape *s)
+static size_t cached_row(const wv_draws_shape *s)
 {
-    return wv_times((s->seen + WV_COLUMNS - 1) / WV_COLUMNS, WV_COLUMNS);
+    return wv_times((s->cached + WV_COLUMNS - 1) / WV_COLUMNS, WV_COLUMNS);
 }
 
 bool wv_draws_new(wv_draws *d, wv_draws_shape s)
 {
-    size_t D = s.D, room = s.room, places = s.places, cells = s.cells ? room : 0, sums = s.sums ? room : 0,
-           row = seen_row(&s);
+    size_t D = s.D, room = s.room, sources = s.sources, cells = s.cells ? room : 0, sums = s.sums ? room : 0,
+           row = cached_row(&s);
     *d = (wv_draws){.shape = s, .squares.row = row};
     const wv_slot slots[] = {
         {&d->x, wv_times(room, D)},
         {&d->log_p, room},
         {&d->grad, s.gradients ? wv_times(room, D) : 0},
         {&d->log_m, s.sums ? 0 : room},
-        {&d->mu, wv_times(places, D)},
-        {&d->inverse, wv_times(places, wv_times(D, D))},
-        {&d->log_det, places},
-        {&d->share, places},
-        {&d->nu, places},
-        {&d->tails, places},
+        {&d->mu, wv_times(sources, D)},
+        {&d->inverse, wv_times(sources, wv_times(D, D))},
+        {&d->log_det, sources},
+        {&d->draws, sources},
+        {&d->nu, sources},
+        {&d->t_draws, sources},
         {&d->log_sum, sums},
         {&d->part, wv_times(WV_BATCHES, sums)},
         {&d->near, cells},
@@ -42,7 +42,7 @@ bool wv_draws_new(wv_draws *d, wv_draws_shape s)
         {&d->log_mix[0], cells},
         {&d->log_mix[1], cells},
         {&d->sum_u, s.cells},
-        {&d->squares.r, row ? wv_times(s.seen_places, row) + WV_COLUMNS : 0},
+        {&d->squares.r, row ? wv_times(s.cached_sources, row) + WV_COLUMNS : 0},
     };
     d->memory = wv_memory_carve(slots, sizeof slots / sizeof *slots, WV_AS_IT_IS); /* most of it is never used */
     d->index = cells ? calloc(wv_times(2, cells), sizeof *d->index) : NULL;
@@ -84,18 +84,18 @@ typedef struct {
 /* Proposals of all batches; more than there is room for if they contradict each other, or the number of points. */
 static size_t proposals_of(const wv_draws_shape *shape, const counts *s)
 {
-    size_t n = 0, made = 0, none = shape->places + 1;
+    size_t n = 0, made = 0, none = shape->sources + 1;
     if (s->batches > WV_BATCHES)
         return none;
     for (size_t b = 0; b < s->batches; b++) {
         const wv_draws_batch *batch = &s->batch[b];
         if (batch->first != n || batch->proposal != made || batch->n > shape->room - n ||
-            batch->proposals > shape->places - made)
+            batch->proposals > shape->sources - made)
             return none;
         n += batch->n;
         made += batch->proposals;
     }
-    return shape->places && n != s->n ? none : made;
+    return shape->sources && n != s->n ? none : made;
 }
 
 static void archive_proposals(wv_draws *d, wv_archive *a, const counts *s, size_t made)
@@ -103,7 +103,7 @@ static void archive_proposals(wv_draws *d, wv_archive *a, const counts *s, size_
     size_t D = d->shape.D;
     wv_archive_array(a, d->mu, made * D);
     wv_archive_array(a, d->inverse, made * D * D);
-    double *const lists[] = {d->log_det, d->share, d->nu, d->tails};
+    double *const lists[] = {d->log_det, d->draws, d->nu, d->t_draws};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         wv_archive_array(a, lists[i], made);
     if (!d->shape.sums)
@@ -117,7 +117,7 @@ static bool archive_cells(wv_draws *d, wv_archive *a, size_t n, bool known)
 {
     size_t N = d->shape.cells, cells = known ? n : 0;
     wv_archive_array(a, d->sum_u, N);
-    if (!below(wv_archive_peek(a, n * sizeof *d->stratum), n, d->shape.places + 3 * N + 3))
+    if (!below(wv_archive_peek(a, n * sizeof *d->stratum), n, d->shape.sources + 3 * N + 3))
         return wv_archive_refuse(a);
     wv_archive_bytes(a, d->stratum, n * sizeof *d->stratum);
     if (!below(wv_archive_peek(a, cells * sizeof *d->cell), cells, N))
@@ -138,7 +138,7 @@ bool wv_draws_archive(wv_draws *d, wv_archive *a, wv_draws_rule rule)
         memset(&s, 0, sizeof s);
     wv_archive_values(a, &s, sizeof s);
     size_t made = proposals_of(&d->shape, &s);
-    if (s.n > d->shape.room || s.n < rule.least || s.n > rule.most || made > d->shape.places)
+    if (s.n > d->shape.room || s.n < rule.least || s.n > rule.most || made > d->shape.sources)
         return wv_archive_refuse(a);
     if (wv_archive_reading(a)) {
         d->n = s.n;
@@ -226,9 +226,9 @@ void wv_draws_copy(wv_draws *to, const wv_draws *from)
     memcpy(to->mu, from->mu, c * D * sizeof *to->mu);
     memcpy(to->inverse, from->inverse, c * D * D * sizeof *to->inverse);
     memcpy(to->log_det, from->log_det, c * sizeof *to->log_det);
-    memcpy(to->share, from->share, c * sizeof *to->share);
+    memcpy(to->draws, from->draws, c * sizeof *to->draws);
     memcpy(to->nu, from->nu, c * sizeof *to->nu);
-    memcpy(to->tails, from->tails, c * sizeof *to->tails);
+    memcpy(to->t_draws, from->t_draws, c * sizeof *to->t_draws);
 }
 
 void wv_draws_set_cells(wv_draws *d, size_t first, size_t n, const uint32_t *cell, const double *near)
@@ -298,57 +298,57 @@ size_t wv_draws_kept(size_t D, size_t K)
     return most > cube ? most : cube;
 }
 
-/* ---- places ------------------------------------------------------------------------------------------------------ */
+/* ---- sources ----------------------------------------------------------------------------------------------------- */
 size_t wv_draws_made(const wv_draws *d)
 {
     size_t b = d->batches;
     return b ? d->batch[b - 1].proposal + d->batch[b - 1].proposals : 0;
 }
 
-wv_place wv_draws_place(const wv_draws *d, size_t i)
+wv_source wv_draws_source(const wv_draws *d, size_t i)
 {
     size_t D = d->shape.D;
-    return (wv_place){d->mu + i * D, d->inverse + i * D * D, d->log_det[i], d->share[i], d->nu[i], d->tails[i], 0};
+    return (wv_source){d->mu + i * D, d->inverse + i * D * D, d->log_det[i], d->draws[i], d->nu[i], d->t_draws[i], 0};
 }
 
-static wv_place proposal(const void *self, size_t c)
+static wv_source proposal(const void *self, size_t c)
 {
     const wv_draws_made_by *m = self;
-    return wv_draws_place(m->set, m->first + c);
+    return wv_draws_source(m->set, m->first + c);
 }
 
-wv_places wv_draws_places(const wv_draws *d, size_t b, wv_draws_made_by *self)
+wv_sources wv_draws_sources(const wv_draws *d, size_t b, wv_draws_made_by *self)
 {
     *self = (wv_draws_made_by){d, d->batch[b].proposal};
-    return (wv_places){proposal, self, d->batch[b].proposals, d->shape.D};
+    return (wv_sources){proposal, self, d->batch[b].proposals, d->shape.D};
 }
 
 /* ---- densities --------------------------------------------------------------------------------------------------- */
 void wv_draws_add_density(const wv_draws *d, size_t b, size_t n, const double *x, double *log_sum, wv_workers *w)
 {
     wv_draws_made_by self;
-    wv_places places = wv_draws_places(d, b, &self);
-    wv_places_add(&places, n, x, NULL, log_sum, w);
+    wv_sources sources = wv_draws_sources(d, b, &self);
+    wv_sources_add(&sources, n, x, NULL, log_sum, w);
 }
 
-void wv_draws_weigh(wv_draws *d, const wv_places *p, const wv_squares *squares, const size_t *batch, size_t first,
+void wv_draws_weigh(wv_draws *d, const wv_sources *p, const wv_squares *squares, const size_t *batch, size_t first,
                     wv_workers *w)
 {
     size_t D = d->shape.D, n = d->n - first;
     double *log_m = d->log_m + first, *x = d->x + first * D;
     const wv_squares *from = squares ? &(wv_squares){squares->row, squares->r + first, NULL} : NULL;
-    wv_places_log(p, n, x, from, log_m, w);
+    wv_sources_log(p, n, x, from, log_m, w);
     if (batch)
         wv_draws_add_density(d, *batch, n, x, log_m, w);
     for (size_t i = 0; i < n; i++)
         log_m[i] -= log((double)n);
 }
 
-const wv_squares *wv_draws_see(wv_draws *d, const wv_places *p, size_t version, wv_workers *w)
+const wv_squares *wv_draws_cached_squares(wv_draws *d, const wv_sources *p, size_t version, wv_workers *w)
 {
     if (d->n > d->squares.row)
         return NULL;
-    wv_places_measure(p, d->version == version ? d->known : 0, d->n, d->x, &d->squares, w);
+    wv_sources_measure(p, d->version == version ? d->known : 0, d->n, d->x, &d->squares, w);
     d->known = d->n;
     d->version = version;
     return &d->squares;
@@ -394,7 +394,7 @@ static void move_to_front(wv_draws *d, size_t x0, size_t c0)
         memmove(d->stratum, d->stratum + x0, n * sizeof *d->stratum);
     memmove(d->mu, d->mu + c0 * D, c * D * sizeof(double));
     memmove(d->inverse, d->inverse + c0 * D * D, c * D * D * sizeof(double));
-    double *const lists[] = {d->log_det, d->share, d->nu, d->tails};
+    double *const lists[] = {d->log_det, d->draws, d->nu, d->t_draws};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         memmove(lists[i], lists[i] + c0, c * sizeof(double));
 }
@@ -420,9 +420,9 @@ void wv_draws_forget(wv_draws *d, size_t keep, wv_arena *arena)
         combine(d, arena);
 }
 
-/* Proposals as places from c0 on; a Gaussian and a Student-t with the same location and root, one after the other, are
- * one place. again: they stand there, and have made more draws. Returns how many. */
-static size_t take_places(wv_draws *d, const wv_proposals *p, size_t c0, bool again)
+/* Proposals as sources from c0 on; a Gaussian and a Student-t with the same location and root, one after the other, are
+ * one source. again: they stand there, and have made more draws. Returns how many. */
+static size_t take_sources(wv_draws *d, const wv_proposals *p, size_t c0, bool again)
 {
     size_t D = d->shape.D, at = c0;
     const wv_gaussian *last = NULL;
@@ -435,22 +435,22 @@ static size_t take_places(wv_draws *d, const wv_proposals *p, size_t c0, bool ag
             memcpy(d->mu + at * D, q->mu, D * sizeof(double));
             wv_dense_invert(D, q->root, d->inverse + at * D * D);
             d->log_det[at] = q->family->log_det(D, 0, q->root);
-            d->share[at] = d->tails[at] = 0;
+            d->draws[at] = d->t_draws[at] = 0;
         }
         at += another;
         last = q;
         d->nu[at - 1] = q->nu;
-        *(q->nu > 0 ? &d->tails[at - 1] : &d->share[at - 1]) += (double)p->draws[c];
+        *(q->nu > 0 ? &d->t_draws[at - 1] : &d->draws[at - 1]) += (double)p->draws[c];
     }
     return at - c0;
 }
 
 void wv_draws_add_batch(wv_draws *d, size_t n, const wv_proposals *p)
 {
-    if (d->batches == WV_BATCHES || n > d->shape.room - d->n || p->n > d->shape.places - wv_draws_made(d))
+    if (d->batches == WV_BATCHES || n > d->shape.room - d->n || p->n > d->shape.sources - wv_draws_made(d))
         wv_draws_clear(d); /* there is room in every fit; a forged state may leave none */
     size_t c0 = wv_draws_made(d);
-    d->batch[d->batches] = (wv_draws_batch){d->n, n, c0, take_places(d, p, c0, false)};
+    d->batch[d->batches] = (wv_draws_batch){d->n, n, c0, take_sources(d, p, c0, false)};
     d->batches++;
     d->n += n;
 }
@@ -458,11 +458,11 @@ void wv_draws_add_batch(wv_draws *d, size_t n, const wv_proposals *p)
 void wv_draws_extend_batch(wv_draws *d, size_t n, const wv_proposals *p)
 {
     wv_draws_batch *last = d->batches ? &d->batch[d->batches - 1] : NULL;
-    if (!last || n > d->shape.room - d->n || p->n > d->shape.places - last->proposal) {
+    if (!last || n > d->shape.room - d->n || p->n > d->shape.sources - last->proposal) {
         wv_draws_add_batch(d, n, p); /* of a forged state */
         return;
     }
-    take_places(d, p, last->proposal, true);
+    take_sources(d, p, last->proposal, true);
     last->n += n;
     d->n += n;
 }
@@ -506,8 +506,8 @@ void wv_draws_take_seen(wv_draws *d, const wv_batch *b, const wv_proposals *p, c
     join(d, b, p, w);
     size_t last = d->batches - 1;
     wv_draws_made_by self;
-    wv_places places = wv_draws_places(d, last, &self);
-    wv_places_measure(&places, 0, d->n, d->x, seen, w);
-    wv_places_add(&places, d->n, d->x, seen, part(d, last), w);
+    wv_sources sources = wv_draws_sources(d, last, &self);
+    wv_sources_measure(&sources, 0, d->n, d->x, seen, w);
+    wv_sources_add(&sources, d->n, d->x, seen, part(d, last), w);
     combine(d, w->arena[0]);
 }

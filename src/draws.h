@@ -20,12 +20,12 @@ typedef struct {
 
 /* What a set keeps. */
 typedef struct {
-    size_t D, room;           /* dimensions; points at most */
-    bool gradients;           /* gradients and strata */
-    size_t cells;             /* cells and densities of components, for so many; or 0 */
-    size_t places;            /* proposals at most; 0: none are kept */
-    bool sums;                /* what each batch's proposals add to the density at every point */
-    size_t seen, seen_places; /* squares of so many points in the coordinates of so many places */
+    size_t D, room;                /* dimensions; points at most */
+    bool gradients;                /* gradients and strata */
+    size_t cells;                  /* cells and densities of components, for so many; or 0 */
+    size_t sources;                /* proposals at most; 0: none are kept */
+    bool sums;                     /* what each batch's proposals add to the density at every point */
+    size_t cached, cached_sources; /* squares of so many points in the coordinates of so many sources */
 } wv_draws_shape;
 
 /* A set of draws. */
@@ -42,7 +42,7 @@ typedef struct {
      * of freedom and draws as a Student-t ---- */
     size_t batches;
     wv_draws_batch batch[WV_BATCHES];
-    double *mu, *inverse, *log_det, *share, *nu, *tails; /* [places][D], [places][D][D], [places] each */
+    double *mu, *inverse, *log_det, *draws, *nu, *t_draws; /* [sources][D], [sources][D][D], [sources] each */
     double *log_sum; /* [room] with sums: log of the sum over proposals of draws x density, */
     double *part;    /* [WV_BATCHES][room] and of the proposals of each batch */
 
@@ -53,7 +53,7 @@ typedef struct {
     double *log_mix[2]; /* [room] log sum_j w_j q_j for two sets of weights; staged: the first is that of the mixture */
     double *sum_u;      /* [cells] sum over all points of q_j / m */
 
-    /* ---- a cache, never saved: squares of the first `known` points in the coordinates of the last batch's places,
+    /* ---- a cache, never saved: squares of the first `known` points in the coordinates of the last batch's sources,
      * which come from this version of the mixture ---- */
     wv_squares squares;
     size_t known, version;
@@ -94,7 +94,7 @@ wv_batch wv_draws_view(const wv_draws *d, size_t first);
 /* Appends points with cells and densities, and adds to sum_u. */
 void wv_draws_append(wv_draws *d, const wv_batch *b);
 
-/* Keeps the points of a batch, in the place of the oldest where there is no more room. */
+/* Keeps the points of a batch, instead of the oldest where there is no more room. */
 void wv_draws_collect(wv_draws *d, const wv_batch *b);
 
 /* Everything but cells, into a set of the same shape. */
@@ -130,24 +130,24 @@ void wv_draws_drop_last(wv_draws *d, wv_arena *arena);
 void wv_draws_forget(wv_draws *d, size_t keep, wv_arena *arena);
 
 /* ---- densities --------------------------------------------------------------------------------------------------- */
-/* The proposals of batch b as places; wv_draws_place is one of them. `self` is for these places to point to. */
+/* The proposals of batch b as sources; wv_draws_source is one of them. `self` is for these sources to point to. */
 typedef struct {
     const wv_draws *set;
     size_t first;
 } wv_draws_made_by;
-wv_places wv_draws_places(const wv_draws *d, size_t b, wv_draws_made_by *self);
-wv_place wv_draws_place(const wv_draws *d, size_t number);
+wv_sources wv_draws_sources(const wv_draws *d, size_t b, wv_draws_made_by *self);
+wv_source wv_draws_source(const wv_draws *d, size_t number);
 size_t wv_draws_made(const wv_draws *d); /* proposals of all batches */
 
-/* Adds log sum_c share_c q_c over the proposals of batch b to log_sum[n] at the points x[n][D]. */
+/* Adds log sum_c draws_c q_c over the proposals of batch b to log_sum[n] at the points x[n][D]. */
 void wv_draws_add_density(const wv_draws *d, size_t b, size_t n, const double *x, double *log_sum, wv_workers *w);
 
-/* log m of the points from `first` on: of all n of them, log of the sum over these places, and with `batch` over the
+/* log m of the points from `first` on: of all n of them, log of the sum over these sources, and with `batch` over the
  * proposals of that one, of draws x density / n; by their squares, which may be NULL. */
-void wv_draws_weigh(wv_draws *d, const wv_places *p, const wv_squares *squares, const size_t *batch, size_t first,
+void wv_draws_weigh(wv_draws *d, const wv_sources *p, const wv_squares *squares, const size_t *batch, size_t first,
                     wv_workers *w);
 
-/* Squares of all points in the coordinates of these places, which belong to a version of the mixture: worked out where
+/* Squares of all points in the coordinates of these sources, which belong to a version of the mixture: worked out where
  * they are not known. NULL: there is no room for them. */
-const wv_squares *wv_draws_see(wv_draws *d, const wv_places *p, size_t version, wv_workers *w);
+const wv_squares *wv_draws_cached_squares(wv_draws *d, const wv_sources *p, size_t version, wv_workers *w);
 #endif

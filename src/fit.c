@@ -315,7 +315,7 @@ static wv_draws_shape recent_shape(const wvgd_fit *f)
     return (wv_draws_shape){.D = D,
                             .room = K ? wv_draws_points(D, K) : 0,
                             .gradients = true,
-                            .places = K ? wv_draws_proposals(K) : 0,
+                            .sources = K ? wv_draws_proposals(K) : 0,
                             .sums = true};
 }
 
@@ -333,9 +333,9 @@ static wv_draws_shape closing_shape(const wvgd_fit *f)
                             .room = f->size.close_max,
                             .gradients = f->staged,
                             .cells = f->N,
-                            .places = f->staged ? 2 * f->size.made_room : 0,
-                            .seen = f->staged ? wv_draws_points(f->D, K) : 0,
-                            .seen_places = K + 1};
+                            .sources = f->staged ? 2 * f->size.made_room : 0,
+                            .cached = f->staged ? wv_draws_points(f->D, K) : 0,
+                            .cached_sources = K + 1};
 }
 
 /* All memory of the iterations; wvgd_free takes what has been made. */

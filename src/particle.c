@@ -355,7 +355,7 @@ typedef struct {
 /* Mean of half a standard normal, about. */
 static const double half_normal = 0.8;
 
-/* Two positions in the place of one particle. */
+/* Two positions instead of one particle. */
 typedef struct {
     double *a, *b; /* [D] */
 } halves;

@@ -102,7 +102,7 @@ wv_parameters wv_partition_lend(wv_partition *p, size_t j);
  * when the others are given, under the covariance with the Cholesky factor correlated[D][D] (NULL: not known). */
 void wv_partition_restart_component(wv_partition *p, size_t j, const double *correlated, wv_arena *arena);
 
-/* All components and cells: independent coordinates. Particle j and its component: a place. */
+/* All components and cells: independent coordinates. Particle j and its component: a position. */
 void wv_partition_set_sd(wv_partition *p, const double *sd);
 void wv_partition_put(wv_partition *p, size_t j, const double *at);
 

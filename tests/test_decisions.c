@@ -266,10 +266,10 @@ static void use_of_the_trial(void **state)
 static void places_that_walks_have_found(void **state)
 {
     (void)state;
-    assert_true(wv_decide_place_matters(log(2), 0.02)); /* 0.04 of the posterior may be missing */
-    assert_false(wv_decide_place_matters(log(2), 0.01));
-    assert_true(wv_decide_place_matters(3, 0.002)); /* little lies below, but there is 20 times too little density */
-    assert_false(wv_decide_place_matters(-INFINITY, 1));
+    assert_true(wv_decide_point_matters(log(2), 0.02)); /* 0.04 of the posterior may be missing */
+    assert_false(wv_decide_point_matters(log(2), 0.01));
+    assert_true(wv_decide_point_matters(3, 0.002)); /* little lies below, but there is 20 times too little density */
+    assert_false(wv_decide_point_matters(-INFINITY, 1));
     assert_true(wv_decide_tails_uncovered(2.1, 1)); /* a factor of seven, */
     assert_false(wv_decide_tails_uncovered(1.9, 1));
     assert_false(wv_decide_tails_uncovered(2.1, 2)); /* and more than the trial's own draws have */

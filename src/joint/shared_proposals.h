@@ -10,7 +10,7 @@ bool wv_shared_proposals_many(const wvgd_fit *f);
 size_t wv_shared_proposals_size(const wvgd_fit *f);
 
 /* f->proposals.draws[j] draws of component j and draws[N + j] around particle j are to be made, the latter with
- * nu degrees of freedom (0: of a Gaussian): puts proposals for groups of particles in the place of
+ * nu degrees of freedom (0: of a Gaussian): puts proposals for groups of particles instead of
  * these, with the sums of their draws. */
 void wv_shared_proposals_propose(wvgd_fit *f, double nu);
 #endif

@@ -10,7 +10,7 @@
 wv_assessment wv_assess_room(wvgd_fit *f, size_t K, size_t n)
 {
     return (wv_assessment){.mix = &f->mix,
-                           .seen = wv_places_squares(f->D, K, n, wv_draws_kept(f->D, f->mix.room), f->arena),
+                           .seen = wv_sources_squares(f->D, K, n, wv_draws_kept(f->D, f->mix.room), f->arena),
                            .log_m = wv_arena_take(f->arena, n),
                            .u = wv_arena_take(f->arena, n)};
 }
@@ -55,12 +55,12 @@ static bool weigh(wvgd_fit *f, wv_assessment *a, double *inside)
 
 bool wv_assess(wvgd_fit *f, wv_assessment *a, bool measured)
 {
-    wv_places places = wv_mixture_places(&f->mix);
+    wv_sources sources = wv_mixture_sources(&f->mix);
     double inside;
     a->n = f->recent.n;
     if (!measured)
-        wv_places_measure(&places, 0, a->n, f->recent.x, &a->seen, &f->workers);
-    wv_places_log(&places, a->n, f->recent.x, &a->seen, a->log_m, &f->workers);
+        wv_sources_measure(&sources, 0, a->n, f->recent.x, &a->seen, &f->workers);
+    wv_sources_log(&sources, a->n, f->recent.x, &a->seen, a->log_m, &f->workers);
     if (!weigh(f, a, &inside))
         return false;
     judge(f, a);

@@ -389,11 +389,11 @@ static size_t bound_wanted(wvgd_fit *f, size_t j)
     return f->cells.weight[j] > 0 ? (size_t)fmax(wv_policy.bound_draws_cell, round(all * f->cells.weight[j])) : 0;
 }
 
-/* Draws that cells want, from which place of the batch on, and how many they have; leaders of cells. */
+/* Draws that cells want, from which point of the batch on, and how many they have; leaders of cells. */
 typedef struct {
-    size_t *wanted, *place, *have; /* [N] */
+    size_t *wanted, *first, *have; /* [N] */
     const size_t *leader;          /* [N] */
-} places;
+} cell_plan;
 
 /* Draws to make at once for so many inside the cell of j: a few more than its share tells; alone, mirrored pairs. */
 static size_t draws_at_once(const wvgd_fit *f, size_t j, size_t wanted)
@@ -407,8 +407,8 @@ static size_t draws_at_once(const wvgd_fit *f, size_t j, size_t wanted)
 /* Draws of component j that lie in its cell, if it is not shared. */
 static void draw_own(wvgd_fit *f, void *context, size_t j)
 {
-    const places *p = context;
-    size_t D = f->D, at = p->place[j], wanted = p->wanted[j], have = 0, batch = draws_at_once(f, j, wanted);
+    const cell_plan *p = context;
+    size_t D = f->D, at = p->first[j], wanted = p->wanted[j], have = 0, batch = draws_at_once(f, j, wanted);
     if (p->leader[j] < f->N)
         return;
     for (uint64_t b = 0; (double)b < wv_policy.bound_tries && have < wanted; b++) {
@@ -424,7 +424,7 @@ static void draw_own(wvgd_fit *f, void *context, size_t j)
 }
 
 /* The same for all cells that share the component of cell j. */
-static void draw_all(wvgd_fit *f, size_t j, const places *p)
+static void draw_all(wvgd_fit *f, size_t j, const cell_plan *p)
 {
     size_t D = f->D, missing = 0, mark = wv_arena_mark(f->arena);
     shared_draws d = take_shared(f, j, WV_RNG_BOUND, false);
@@ -436,8 +436,8 @@ static void draw_all(wvgd_fit *f, size_t j, const places *p)
             size_t k = d.cell[i];
             if (p->leader[k] != j || p->have[k] == p->wanted[k])
                 continue;
-            memcpy(f->b.x + (p->place[k] + p->have[k]) * D, d.x + i * D, D * sizeof(double));
-            f->bound.weight[p->place[k] + p->have[k]++] = 1;
+            memcpy(f->b.x + (p->first[k] + p->have[k]) * D, d.x + i * D, D * sizeof(double));
+            f->bound.weight[p->first[k] + p->have[k]++] = 1;
             missing--;
         }
     }
@@ -445,15 +445,15 @@ static void draw_all(wvgd_fit *f, size_t j, const places *p)
 }
 
 /* Places in the batch for the draws that cells want. */
-static places plan(wvgd_fit *f)
+static cell_plan plan(wvgd_fit *f)
 {
     size_t N = f->N, at = 0;
-    places p = {wv_arena_take_sizes(f->arena, N), wv_arena_take_sizes(f->arena, N), wv_arena_take_sizes(f->arena, N),
-                find_leaders(f, (size_t)wv_policy.bound_shared_cells)};
+    cell_plan p = {wv_arena_take_sizes(f->arena, N), wv_arena_take_sizes(f->arena, N), wv_arena_take_sizes(f->arena, N),
+                   find_leaders(f, (size_t)wv_policy.bound_shared_cells)};
     for (size_t j = 0; j < N; j++) {
         size_t wanted = bound_wanted(f, j);
         p.wanted[j] = wanted < f->size.n_max - at ? wanted : f->size.n_max - at;
-        p.place[j] = at;
+        p.first[j] = at;
         p.have[j] = 0;
         at += p.wanted[j];
     }
@@ -461,12 +461,12 @@ static places plan(wvgd_fit *f)
 }
 
 /* Closes the gaps that cells with fewer draws than they wanted have left; returns how many draws there are. */
-static size_t close_gaps(wvgd_fit *f, const places *p)
+static size_t close_gaps(wvgd_fit *f, const cell_plan *p)
 {
     size_t at = 0, D = f->D;
     for (size_t j = 0; j < f->N; j++) {
-        memmove(f->b.x + at * D, f->b.x + p->place[j] * D, p->have[j] * D * sizeof(double));
-        memmove(f->bound.weight + at, f->bound.weight + p->place[j], p->have[j] * sizeof(double));
+        memmove(f->b.x + at * D, f->b.x + p->first[j] * D, p->have[j] * D * sizeof(double));
+        memmove(f->bound.weight + at, f->bound.weight + p->first[j], p->have[j] * sizeof(double));
         for (size_t i = 0; i < p->have[j]; i++)
             f->b.cell[at++] = (uint32_t)j;
     }
@@ -479,7 +479,7 @@ wvgd_status wv_cell_bound_ask(wvgd_fit *f, wvgd_error *error)
 {
     size_t N = f->N, mark = wv_arena_mark(f->arena);
     wv_cell_draws_update_walls(f);
-    places p = plan(f);
+    cell_plan p = plan(f);
     for (size_t j = 0; j < N; j++)
         if (p.leader[j] == j)
             draw_all(f, j, &p);

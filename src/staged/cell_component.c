@@ -840,7 +840,7 @@ static void consider(wvgd_fit *f, cell *c, set s, double *best, set *chosen)
     }
 }
 
-/* Of all beginnings, and of the places where they lead, the one with the best ELBO. Returns the set of its draws. */
+/* Of all beginnings, and of the points where they lead, the one with the best ELBO. Returns the set of its draws. */
 static set choose(wvgd_fit *f, cell *c)
 {
     double best = -INFINITY, most = 0;

@@ -106,7 +106,7 @@ static size_t choose_draws(const wvgd_fit *f, size_t j, const wv_intervals *cell
     return n;
 }
 
-/* The chosen draws in the order of their places x[n]; chosen: their numbers. */
+/* The chosen draws in the order of their positions x[n]; chosen: their numbers. */
 static void set_ratios(wvgd_fit *f, size_t n, const uint32_t *chosen, size_t every, ratios *r)
 {
     const wv_draws *b = &f->closing.draws;

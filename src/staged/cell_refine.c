@@ -1,5 +1,5 @@
 /* cell_refine.c - cells.c fits the components of the cells to the mixture, corrected by what the closing draws say:
- * as good as these. A single component is all that there is of the posterior, and a diagonal one looks at places
+ * as good as these. A single component is all that there is of the posterior, and a diagonal one looks at points
  * where the closing draws are few, so those are fitted to the posterior itself: rounds of draws of every component,
  * natural gradient steps on all of them, with deterministic-mixture weights (draws.c). */
 #include "staged/cell_refine.h"

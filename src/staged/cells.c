@@ -176,7 +176,7 @@ static bool controlled(const wvgd_fit *f)
 }
 
 /* n standard normal points e[n][dims] for component k of the mixture: a lattice, or mirrored draws. */
-static void spread_points(wvgd_fit *f, size_t k, size_t n, double *e)
+static void draw_points(wvgd_fit *f, size_t k, size_t n, double *e)
 {
     size_t dims = control_dims(f);
     wv_stream stream = {f->opt.seed, WV_RNG_SETTLE, 0, k};
@@ -211,7 +211,7 @@ static void make_points(wvgd_fit *f, control *c)
         c->n += control_points(f, k);
     double *e = wv_arena_take(f->arena, c->n * dims);
     for (size_t k = 0; k < f->mix.K; at += control_points(f, k++))
-        spread_points(f, k, control_points(f, k), e + at * dims);
+        draw_points(f, k, control_points(f, k), e + at * dims);
     c->e = e;
 }
 
@@ -279,8 +279,8 @@ static void count_points(wvgd_fit *f, const wv_gaussian *q, size_t n, const doub
 }
 
 /* The same under any cost: the points themselves are made. */
-static void place_points(wvgd_fit *f, const wv_gaussian *q, size_t n, const double *e, double w, double *mass,
-                         double *sum)
+static void assign_points(wvgd_fit *f, const wv_gaussian *q, size_t n, const double *e, double w, double *mass,
+                          double *sum)
 {
     size_t D = f->D, mark = wv_arena_mark(f->arena);
     double *x = wv_arena_take(f->arena, WV_FREE * D); /* [WV_FREE][D] */
@@ -310,8 +310,8 @@ static void mixture_cells(wvgd_fit *f, const control *c, double *mass)
         wv_gaussian q = wv_mixture_component(&f->mix, k);
         size_t n = control_points(f, k);
         const double *e = same_lattice(f) ? c->e : c->e + at * dims;
-        (wv_cost_flat(&f->cells.shape.cost) ? count_points : place_points)(f, &q, n, e, f->mix.w[k] / (double)n, mass,
-                                                                           c->sum);
+        (wv_cost_flat(&f->cells.shape.cost) ? count_points : assign_points)(f, &q, n, e, f->mix.w[k] / (double)n, mass,
+                                                                            c->sum);
         at += n;
     }
 }
@@ -483,7 +483,7 @@ static void place_particles(wvgd_fit *f, wv_mixture_control like)
         find_particles(f, like, z);
         wv_partition_move_all(&f->cells, z);
     } else
-        wv_partition_move(&f->cells, 0, f->posterior.mean); /* where wv_describe_cells finds its place from */
+        wv_partition_move(&f->cells, 0, f->posterior.mean); /* where wv_describe_cells finds its position from */
     wv_cell_draws_update_walls(f);
     wv_arena_release(f->arena, mark);
 }

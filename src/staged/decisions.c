@@ -154,7 +154,7 @@ wv_trial_decision wv_decide_after_trial(const wv_growth_facts *g, const wv_trial
 }
 
 /* ---- what walks and modes have shown ----------------------------------------------------------------------------- */
-bool wv_decide_place_matters(double log_w, double below)
+bool wv_decide_point_matters(double log_w, double below)
 {
     return exp(log_w) * below > wv_policy.probe_matters;
 }

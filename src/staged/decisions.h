@@ -78,10 +78,10 @@ typedef struct {
 typedef enum { WV_DECIDE_GROW, WV_DECIDE_PROBE, WV_DECIDE_CLOSE } wv_trial_decision;
 wv_trial_decision wv_decide_after_trial(const wv_growth_facts *g, const wv_trial_facts *t);
 
-/* A place that a walk has found, where log p~/(m Z) is log_w, with this share of the posterior where the density is
+/* A point that a walk has found, where log p~/(m Z) is log_w, with this share of the posterior where the density is
  * less: is the mass that may be missing there worth a component? */
-bool wv_decide_place_matters(double log_w, double below);
-/* The highest log p~/(m Z) among places that matter is one that the proposal does not cover. */
+bool wv_decide_point_matters(double log_w, double below);
+/* The highest log p~/(m Z) among points that matter is one that the proposal does not cover. */
 bool wv_decide_tails_uncovered(double most, double weight_quantile);
 
 /* A mode that exploration found, of this ELBO, has enough of the evidence to be missed. */
@@ -105,7 +105,7 @@ typedef struct {
     bool room;       /* for another piece */
 } wv_final_facts;
 
-/* Back to growth, if that finds a place for a component. */
+/* Back to growth, if that finds room for a component. */
 bool wv_decide_return(const wv_growth_facts *g, const wv_final_facts *c);
 
 /* Draws of another piece; 0: enough. */

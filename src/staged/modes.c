@@ -332,7 +332,7 @@ void wv_modes_set(wvgd_fit *f, size_t m, const wv_gaussian *g, double elbo, doub
 void wv_modes_add(wvgd_fit *f, const wv_gaussian *g, double elbo, double sd)
 {
     size_t m = f->modes.n, most = wv_modes_most(f);
-    if (m == most) { /* full: take the place of the lightest, if this one is better */
+    if (m == most) { /* full: replace the lightest, if this one is better */
         m = 0;
         for (size_t i = 1; i < most; i++)
             if (f->modes.mode[i].elbo < f->modes.mode[m].elbo)

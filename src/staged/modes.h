@@ -79,7 +79,7 @@ void wv_modes_hit(wvgd_fit *f, size_t m);
 /* Frame and scatter of later starts: twice the spread of the modes in the frame, twice its unit at least. */
 void wv_modes_rescale(wvgd_fit *f);
 
-/* Mode m becomes, or one more is, the Gaussian g; if there is no room, in the place of the lightest. */
+/* Mode m becomes, or one more is, the Gaussian g; if there is no room, instead of the lightest. */
 void wv_modes_set(wvgd_fit *f, size_t m, const wv_gaussian *g, double elbo, double sd, size_t hits);
 void wv_modes_add(wvgd_fit *f, const wv_gaussian *g, double elbo, double sd);
 

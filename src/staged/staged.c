@@ -191,7 +191,7 @@ static void count_failure(wvgd_fit *f)
         f->growth.fails++;
 }
 
-/* More components, where the stored draws from `first` on say so; false: no place was found for any, and that is the
+/* More components, where the stored draws from `first` on say so; false: none was found, and that is the
  * end of growth. */
 static bool grow(wvgd_fit *f, size_t first, wvgd_estimate e)
 {
@@ -228,7 +228,7 @@ static bool grow_tails(wvgd_fit *f)
     for (size_t i = 0; i < n; i++) {
         double log_p = f->probe.seen_log_p[i];
         log_w[i] = log_p - log_w[i] - f->growth.trial_z;
-        if (log_w[i] > most && wv_decide_place_matters(log_w[i], below(f, log_p)))
+        if (log_w[i] > most && wv_decide_point_matters(log_w[i], below(f, log_p)))
             most = log_w[i];
     }
     if (wv_decide_tails_uncovered(most, f->growth.weight_quantile) && f->stop == WVGD_RUNNING)
@@ -310,7 +310,7 @@ static size_t find_lost(wvgd_fit *f)
     return f->modes.n;
 }
 
-/* Its place and Gaussian join the mixture once more. */
+/* Its Gaussian joins the mixture once more. */
 static void put_back(wvgd_fit *f, size_t m)
 {
     wv_gaussian g = wv_modes_gaussian(f, m);

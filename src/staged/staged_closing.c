@@ -67,47 +67,47 @@ static void draw(wvgd_fit *f, wv_rng_use use)
 /* The proposals of the last batch: components, each with its Student-t copy, and the wide t. */
 typedef struct {
     const wv_draws *set;
-    size_t first, n;       /* places: the first, and how many */
-    const double *w;       /* [n - 1] weights of the components */
-    double *share, *tails; /* [n] draws of each as a Gaussian and as a Student-t */
-} sources;
+    size_t first, n;         /* sources: the first, and how many */
+    const double *w;         /* [n - 1] weights of the components */
+    double *draws, *t_draws; /* [n] of each as a Gaussian and as a Student-t */
+} closing_sources;
 
-static wv_place place(const void *self, size_t k)
+static wv_source source(const void *self, size_t k)
 {
-    const sources *s = self;
-    wv_place p = wv_draws_place(s->set, s->first + k);
-    p.share = s->share[k];
-    p.tails = s->tails[k];
-    if (k == 1 && s->n == 2 && !(p.share > 0)) /* the wide t around a component alone has its root, wider */
+    const closing_sources *s = self;
+    wv_source p = wv_draws_source(s->set, s->first + k);
+    p.weight = s->draws[k];
+    p.t_weight = s->t_draws[k];
+    if (k == 1 && s->n == 2 && !(p.weight > 0)) /* the wide t around a component alone has its root, wider */
         p.like = 1 / (wv_policy.closing_wide_scale * wv_policy.closing_wide_scale);
     return p;
 }
 
-/* Component k of the mixture, whose proposal is the place of that number. */
-static wv_place component(const void *self, size_t k)
+/* Component k of the mixture, whose proposal is the source of that number. */
+static wv_source component(const void *self, size_t k)
 {
-    const sources *s = self;
-    wv_place p = place(s, k);
-    p.share = s->w[k];
-    p.tails = 0;
+    const closing_sources *s = self;
+    wv_source p = source(s, k);
+    p.weight = s->w[k];
+    p.t_weight = 0;
     return p;
 }
 
 /* With the draws that have been made of them, from the arena. */
-static sources take_sources(wvgd_fit *f)
+static closing_sources list_sources(wvgd_fit *f)
 {
     const wv_draws *set = &f->closing.draws;
     wv_draws_batch last = set->batches ? set->batch[set->batches - 1] : (wv_draws_batch){0};
     size_t n = last.proposals;
-    sources s = {.set = set,
-                 .first = last.proposal,
-                 .n = n,
-                 .w = f->mix.w,
-                 .share = wv_arena_take(f->arena, n),
-                 .tails = wv_arena_take(f->arena, n)};
+    closing_sources s = {.set = set,
+                         .first = last.proposal,
+                         .n = n,
+                         .w = f->mix.w,
+                         .draws = wv_arena_take(f->arena, n),
+                         .t_draws = wv_arena_take(f->arena, n)};
     for (size_t k = 0; k < n; k++) {
-        s.share[k] = set->share[s.first + k];
-        s.tails[k] = set->tails[s.first + k];
+        s.draws[k] = set->draws[s.first + k];
+        s.t_draws[k] = set->t_draws[s.first + k];
     }
     return s;
 }
@@ -115,11 +115,11 @@ static sources take_sources(wvgd_fit *f)
 void wv_staged_closing_log_density(wvgd_fit *f, size_t n, const double *x, double *log_m)
 {
     size_t mark = wv_arena_mark(f->arena);
-    sources s = take_sources(f);
+    closing_sources s = list_sources(f);
     double made = 0;
     for (size_t k = 0; k < s.n; k++)
-        made += s.share[k] + s.tails[k];
-    wv_places_log(&(wv_places){place, &s, s.n, f->D}, n, x, NULL, log_m, &f->workers);
+        made += s.draws[k] + s.t_draws[k];
+    wv_sources_log(&(wv_sources){source, &s, s.n, f->D}, n, x, NULL, log_m, &f->workers);
     for (size_t i = 0; i < n; i++)
         log_m[i] -= log(made);
     wv_arena_release(f->arena, mark);
@@ -152,30 +152,31 @@ void wv_staged_closing_take(wvgd_fit *f)
  * mixture of the q_c nothing is left (Owen and Zhou). Equivalently, the draws get weights omega_i, near 1, under
  * which the integrals are right in the sample. */
 
-/* |y|^2 of all stored draws in the coordinates of the proposals' places, if they are few enough to be kept; otherwise
+/* |y|^2 of all stored draws in the coordinates of the sources, if they are few enough to be kept; otherwise
  * NULL, and whoever needs them works them out. */
-static const wv_squares *measure(wvgd_fit *f, const sources *s)
+static const wv_squares *measure(wvgd_fit *f, const closing_sources *s)
 {
-    return wv_draws_see(&f->closing.draws, &(wv_places){place, s, s->n, f->D}, f->mix.version, &f->workers);
+    return wv_draws_cached_squares(&f->closing.draws, &(wv_sources){source, s, s->n, f->D}, f->mix.version,
+                                   &f->workers);
 }
 
 /* Controls: Gaussian proposals (the posterior has little in common with the others). */
 typedef struct {
-    const sources *from;
+    const closing_sources *from;
     const wv_squares *squares; /* of all stored draws, or NULL */
-    wv_squares block;          /* else of one block of them: [places][WV_BLOCK] */
+    wv_squares block;          /* else of one block of them: [sources][WV_BLOCK] */
     size_t C;                  /* controls */
     double *log_q, *h;         /* [WV_BLOCK], [WV_BLOCK][C] q_c / m - 1 at a block of draws */
     double *mean, *tilt;       /* [C] means; S^-1 mean */
     double *S;                 /* [C][C] their covariance: ridged, Cholesky factor */
 } controls;
 
-static bool is_control(const sources *s, size_t k)
+static bool is_control(const closing_sources *s, size_t k)
 {
-    return s->set->share[s->first + k] > 0;
+    return s->set->draws[s->first + k] > 0;
 }
 
-static size_t controls_made(const sources *s)
+static size_t controls_made(const closing_sources *s)
 {
     size_t C = 0;
     for (size_t k = 0; k < s->n; k++)
@@ -184,7 +185,7 @@ static size_t controls_made(const sources *s)
 }
 
 /* From the arena. */
-static controls take_controls(wvgd_fit *f, const sources *s, const wv_squares *squares)
+static controls take_controls(wvgd_fit *f, const closing_sources *s, const wv_squares *squares)
 {
     size_t C = controls_made(s);
     controls c = {.from = s,
@@ -196,20 +197,20 @@ static controls take_controls(wvgd_fit *f, const sources *s, const wv_squares *s
                   .tilt = wv_arena_take(f->arena, C),
                   .S = wv_arena_take(f->arena, C * C)};
     if (!squares)
-        c.block = wv_places_squares(f->D, s->n, WV_BLOCK, 0, f->arena);
+        c.block = wv_sources_squares(f->D, s->n, WV_BLOCK, 0, f->arena);
     return c;
 }
 
 /* c->h at stored draws first .. first + n, n <= WV_BLOCK. */
 static void see_controls(wvgd_fit *f, const controls *c, size_t first, size_t n)
 {
-    const sources *s = c->from;
+    const closing_sources *s = c->from;
     const wv_squares *squares = c->squares ? c->squares : &c->block;
     const double *r = squares->r + (c->squares ? first : 0), *log_m = f->closing.draws.log_m + first;
     size_t column = 0;
     if (!c->squares)
-        wv_places_measure(&(wv_places){place, s, s->n, f->D}, 0, n, f->closing.draws.x + first * f->D, squares,
-                          &f->workers);
+        wv_sources_measure(&(wv_sources){source, s, s->n, f->D}, 0, n, f->closing.draws.x + first * f->D, squares,
+                           &f->workers);
     for (size_t k = 0; k < s->n; k++) {
         if (!is_control(s, k))
             continue;
@@ -319,11 +320,11 @@ static double residual_variance(wvgd_fit *f, const controls *c, size_t first, co
 
 /* Log density of the proposals at stored draws from `first` on, as if they had drawn these alone; returns the largest
  * log weight. */
-static double weigh_alone(wvgd_fit *f, const sources *s, const wv_squares *squares, size_t first)
+static double weigh_alone(wvgd_fit *f, const closing_sources *s, const wv_squares *squares, size_t first)
 {
     const wv_draws *set = &f->closing.draws;
     double top = -INFINITY;
-    wv_draws_weigh(&f->closing.draws, &(wv_places){place, s, s->n, f->D}, squares, NULL, first, &f->workers);
+    wv_draws_weigh(&f->closing.draws, &(wv_sources){source, s, s->n, f->D}, squares, NULL, first, &f->workers);
     for (size_t i = first; i < set->n; i++)
         top = fmax(top, set->log_p[i] - set->log_m[i]);
     return top;
@@ -366,7 +367,7 @@ wvgd_estimate wv_staged_closing_weigh(wvgd_fit *f, size_t first)
 {
     wvgd_estimate e = {-INFINITY, INFINITY};
     size_t mark = wv_arena_mark(f->arena);
-    sources s = take_sources(f);
+    closing_sources s = list_sources(f);
     const wv_squares *squares = measure(f, &s);
     double top = weigh_alone(f, &s, squares, first);
     if (isfinite(top)) {
@@ -383,41 +384,41 @@ void wv_staged_closing_mixture_density(wvgd_fit *f)
     const wv_draws *set = &f->closing.draws;
     size_t mark = wv_arena_mark(f->arena);
     double *log_mix = wv_arena_take(f->arena, set->n);
-    sources s = take_sources(f);
-    wv_places places = {component, &s, f->mix.K, f->D};
-    wv_places_log(&places, set->n, set->x, measure(f, &s), log_mix, &f->workers);
+    closing_sources s = list_sources(f);
+    wv_sources sources = {component, &s, f->mix.K, f->D};
+    wv_sources_log(&sources, set->n, set->x, measure(f, &s), log_mix, &f->workers);
     wv_draws_set_mixture(&f->closing.draws, log_mix);
     wv_arena_release(f->arena, mark);
 }
 
 /* Whether the trial had the proposals of the final batch, as it does unless they were refined in between: its draws
  * are then theirs, too. */
-static bool join(const sources *s)
+static bool join(const closing_sources *s)
 {
     const wv_draws *set = s->set;
     size_t D = set->shape.D, n = s->n;
     bool same = set->batch[0].proposals == n && !memcmp(set->mu, set->mu + s->first * D, n * D * sizeof(double)) &&
                 !memcmp(set->inverse, set->inverse + s->first * D * D, n * D * D * sizeof(double));
     for (size_t k = 0; k < n && same; k++) {
-        s->share[k] += set->share[k];
-        s->tails[k] += set->tails[k];
+        s->draws[k] += set->draws[k];
+        s->t_draws[k] += set->t_draws[k];
     }
     return same;
 }
 
 /* Log density of both batches together at all stored draws. */
-static void weigh_together(wvgd_fit *f, const sources *s, const wv_squares *squares)
+static void weigh_together(wvgd_fit *f, const closing_sources *s, const wv_squares *squares)
 {
     const size_t trial = 0;
     bool both = f->closing.draws.batches > 1, joined = both && join(s);
-    wv_draws_weigh(&f->closing.draws, &(wv_places){place, s, s->n, f->D}, squares, both && !joined ? &trial : NULL, 0,
+    wv_draws_weigh(&f->closing.draws, &(wv_sources){source, s, s->n, f->D}, squares, both && !joined ? &trial : NULL, 0,
                    &f->workers);
 }
 
 void wv_staged_closing_weigh_all(wvgd_fit *f)
 {
     size_t n = f->closing.draws.n, mark = wv_arena_mark(f->arena);
-    sources s = take_sources(f);
+    closing_sources s = list_sources(f);
     const wv_squares *squares = measure(f, &s);
     controls c = take_controls(f, &s, squares);
     double *less = wv_arena_take(f->arena, WV_BLOCK);
