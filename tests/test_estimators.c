@@ -1,8 +1,9 @@
 /* test_estimators.c - every estimator of an iteration against quadrature, in one dimension.
  *
- * A fit is put into a state with known particles and components; batches with different random numbers are
- * drawn from that same state, and the mean over batches of each estimate is compared with its exact value,
- * within 4 standard errors of that mean. Self-normalised estimates, logs of means and shrunken regressions have
+ * A fit is put into a state with known particles and components; batches of fits with other seeds are drawn from that
+ * same state, and the mean over batches of each estimate is compared with its exact value, within 4 standard errors of
+ * that mean. Gradients and natural parameters, which a fit does not show, are estimated by update/ from points that
+ * are weighted as those of a batch are. Self-normalised estimates, logs of means and shrunken regressions have
  * a bias of the order of 1/n for n draws; batches are so large that it stays below that error, or it is named
  * where it is compared. The joint solver. */
 #include <stdarg.h>
@@ -15,7 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fit.h"
+#include "gaussian.h"
+#include "support/edited_state.h"
 #include "support/near.h"
 #include "support/oracle1d.h"
 #include "support/targets.h"
@@ -66,68 +68,97 @@ static problem random_problem(size_t N, uint64_t seed)
     return p;
 }
 
+/* Wherever the state of the fit has n doubles, it has others. */
+static void put(wvgd_fit *f, size_t n, const double *from, const double *to)
+{
+    if (!edited_state_replace(f, n, from, to))
+        fail_msg("the state has no such %zu numbers", n);
+}
+
+static wvgd_fit *open(const wvgd_model *model, const wvgd_options *o, const double *z0)
+{
+    wvgd_error error;
+    wvgd_fit *f = wvgd_new(model, o, z0, &error);
+    if (!f)
+        fail_msg("%s", error.text);
+    return f;
+}
+
+static void step(wvgd_fit *f)
+{
+    wvgd_error error;
+    if (wvgd_step(f, &error) != WVGD_OK)
+        fail_msg("%s", error.text);
+}
+
+/* A fit with the state of another, and the next seed. */
+static wvgd_fit *twin(const wvgd_model *model, wvgd_options *o, const wvgd_fit *from, const double *z0)
+{
+    wvgd_error error;
+    o->seed++;
+    wvgd_fit *f = open(model, o, z0);
+    if (edited_state_move(f, from, &error) != WVGD_OK)
+        fail_msg("%s", error.text);
+    return f;
+}
+
 typedef struct {
     const problem *p;
+    wvgd_options o;
     wvgd_model model;
     wvgd_fit *f;
-    size_t size;
-    void *state;                       /* [size] saved */
-    double *x, *g, *log_p, *log_u, *u; /* [n_max] a cell's points */
+    test_random random;
+    wv_step step;
+    size_t undone;
+    double *x, *g, *log_p, *log_u, *u; /* [room] a cell's points */
 } rig;
 
-static void keep_state(rig *r)
-{
-    assert_int_equal(wvgd_save(r->f, r->state, r->size, NULL), WVGD_OK);
-}
+enum { DRAWS = 4000, BATCHES = 50, ROOM = MAX_N * DRAWS };
 
-static void restore_state(rig *r)
-{
-    size_t n = r->f->b.n;
-    assert_int_equal(wvgd_restore(r->f, r->state, r->size, NULL), WVGD_OK);
-    r->f->b.n = n; /* the points of the last batch are still there */
-}
-
-/* A fit in its second iteration (in the first, the bound's weights come from the batch itself) with the
- * problem's particles, components and weights. */
+/* A fit in its second iteration (in the first, the bound's weights come from the batch itself) with the problem's
+ * particles, components and weights. */
 static rig open_rig(const problem *p, wvgd_options o)
 {
-    rig r = {.p = p};
-    wvgd_error error;
+    rig r = {.p = p, .o = o, .random = test_random_seed(p->N)};
     oracle1d_target target = target_of(p);
+    wvgd_results old;
+    double old_spread[MAX_N], spread[MAX_N], log_Z[MAX_N];
     assert_int_equal(target_mixture_1d(&r.model, p->K, p->weight, p->mean, p->sd), 0);
-    o.particles = p->N;
-    o.cost = WVGD_SQEUCLID;
-    o.family = WVGD_DIAG;
-    r.f = wvgd_new(&r.model, &o, p->z, &error);
-    if (!r.f)
-        fail_msg("%s", error.text);
+    r.o.particles = p->N;
+    r.o.cost = WVGD_SQEUCLID;
+    r.o.family = WVGD_DIAG;
+    r.f = open(&r.model, &r.o, p->z);
+    step(r.f);
+    wvgd_get_results(r.f, &old);
     for (size_t j = 0; j < p->N; j++) {
         oracle1d_interval cell = oracle1d_cell(p->N, p->z, j);
-        r.f->cells.now.mu[j] = p->mu[j];
-        r.f->cells.now.root[j] = p->root[j];
-        r.f->cells.now.spread[j] = sqrt(oracle1d_posterior_in(&target, cell).var);
-        r.f->cells.log_Z[j] = oracle1d_component_in(&target, cell, p->mu[j], p->root[j]).log_Z;
-        r.f->cells.weight[j] = p->w[j];
+        old_spread[j] = sqrt(old.cell_cov[j]);
+        spread[j] = sqrt(oracle1d_posterior_in(&target, cell).var);
+        log_Z[j] = oracle1d_component_in(&target, cell, p->mu[j], p->root[j]).log_Z;
     }
-    r.f->count.iteration = 1;
-    size_t n = r.f->size.n_max;
-    r.size = wvgd_save_size(r.f);
-    r.state = malloc(r.size);
-    r.x = malloc(5 * n * sizeof *r.x);
-    assert_non_null(r.state);
+    const struct {
+        const double *from, *to; /* [N] */
+    } edit[] = {{old.z, p->z},        {old.mu, p->mu},    {old.sd, p->root},
+                {old_spread, spread}, {old.weight, p->w}, {old.log_Z, log_Z}};
+    for (size_t i = 0; i < (p->N > 1 ? 6 : 3); i++) { /* one component has weight 1 and all of its cell */
+        put(r.f, p->N, edit[i].from, edit[i].to);
+        wvgd_get_results(r.f, &old);
+    }
+    r.step = (wv_step){.D = 1, .dense = true, .most_coefficients = 3, .arena = wv_arena_new(40 * ROOM)};
+    r.x = malloc(5 * ROOM * sizeof *r.x);
+    assert_non_null(r.step.arena);
     assert_non_null(r.x);
-    r.g = r.x + n;
-    r.log_p = r.g + n;
-    r.log_u = r.log_p + n;
-    r.u = r.log_u + n;
-    keep_state(&r);
+    r.g = r.x + ROOM;
+    r.log_p = r.g + ROOM;
+    r.log_u = r.log_p + ROOM;
+    r.u = r.log_u + ROOM;
     return r;
 }
 
 static void close_rig(rig *r)
 {
-    free(r->state);
     free(r->x);
+    wv_arena_free(r->step.arena);
     wvgd_free(r->f);
     r->model.close(r->model.self);
 }
@@ -143,58 +174,75 @@ typedef struct {
     double ess[MAX_N]; /* of the weights that stand for q_j */
 } values;
 
-/* The weighted points of cell j of the batch told last, as an iteration takes them. */
-static wv_update gather(rig *r, size_t j)
+static double log_normal(double x, double mu, double sd)
 {
-    wvgd_fit *f = r->f;
+    return -log(sd) - (x - mu) * (x - mu) / (2 * sd * sd);
+}
+
+/* Draws of component k that lie in cell j, behind n others, with the weights of draws of component j in their cell:
+ * 1, or where they stand beside as many draws of each component, by the density of all these. Returns how many there
+ * are then. */
+static size_t draw(rig *r, size_t j, size_t k, size_t n)
+{
+    const problem *p = r->p;
+    oracle1d_interval cell = oracle1d_cell(p->N, p->z, j);
+    for (size_t i = 0; i < DRAWS; i++) {
+        double x = p->mu[k] + p->root[k] * test_random_normal(&r->random), m = 0;
+        if (!(x > cell.lo && x < cell.hi))
+            continue;
+        for (size_t c = 0; c < p->N; c++)
+            m += exp(log_normal(x, p->mu[c], p->root[c]));
+        r->log_u[n] = r->o.sampler == WVGD_REJECT ? 0 : log_normal(x, p->mu[j], p->root[j]) - log(m);
+        r->x[n++] = x;
+    }
+    return n;
+}
+
+/* Weighted points of cell j, as an iteration takes them. */
+static wv_update gather(rig *r, size_t j, double *mu, double *root)
+{
     size_t n = 0;
-    for (size_t i = 0; i < f->b.n; i++)
-        if (f->b.cell[i] == j) {
-            r->x[n] = f->b.x[i];
-            r->g[n] = f->b.grad[i];
-            r->log_p[n] = f->b.log_p[i];
-            r->log_u[n++] = f->b.log_q[i] - f->b.log_m[i];
-        }
+    for (size_t k = 0; k < r->p->N; k++)
+        n = k == j || r->o.sampler == WVGD_MIXTURE ? draw(r, j, k, n) : n;
     assert_true(wv_weights_normalise(n, r->log_u, r->u));
-    return (wv_update){.estimator = f->opt.estimator,
-                       .family = f->family,
-                       .mu = f->cells.now.mu + j,
-                       .root = f->cells.now.root + j,
+    assert_int_equal(r->model.log_density(r->model.self, n, r->x, r->log_p, r->g), 0);
+    *mu = r->p->mu[j];
+    *root = r->p->root[j];
+    return (wv_update){.estimator = r->o.estimator,
+                       .family = wv_family_get(WVGD_DIAG),
+                       .mu = mu,
+                       .root = root,
                        .n = n,
                        .x = r->x,
                        .log_p = r->log_p,
                        .grad = r->g,
                        .u = r->u,
                        .ess = wv_weights_ess(n, r->u),
-                       .truncated = f->N > 1,
+                       .truncated = r->p->N > 1,
                        .rho = 1};
 }
 
-/* Batch number `batch` of the state. Telling it moves the fit; its estimates are read off, and the
- * state is put back. */
-static values estimate(rig *r, size_t batch)
+/* What another batch of the state tells. */
+static values estimate(rig *r)
 {
-    values v = {.pelbo = NAN};
-    wvgd_error error;
-    wvgd_fit *f = r->f;
-    f->count.batch = batch;
-    if (wvgd_step(f, &error) != WVGD_OK)
-        fail_msg("%s", error.text);
-    v.pelbo = f->last.pelbo;
-    v.pelbo_se = f->last.pelbo_se;
-    v.distortion = f->last.distortion;
-    for (size_t j = 0; j < f->N; j++) {
-        v.cell[j][LOG_Z] = f->cells.log_Z[j];
-        v.cell[j][BETA] = f->cells.beta[j];
-        v.cell[j][ELBO] = f->cells.elbo[j];
-    }
-    restore_state(r);
-    for (size_t j = 0; j < f->N; j++) {
-        wv_update c = gather(r, j);
+    wvgd_fit *f = twin(&r->model, &r->o, r->f, r->p->z);
+    wvgd_results now;
+    size_t rows;
+    step(f);
+    wvgd_get_results(f, &now);
+    const wvgd_trace_row *last = wvgd_trace(f, &rows) + rows - 1;
+    values v = {.pelbo = last->pelbo, .pelbo_se = last->pelbo_se, .distortion = last->distortion};
+    r->step.limits = &r->undone;
+    for (size_t j = 0; j < r->p->N; j++) {
+        double mu, root;
+        wv_update c = gather(r, j, &mu, &root);
+        v.cell[j][LOG_Z] = now.log_Z[j];
+        v.cell[j][BETA] = now.beta[j];
+        v.cell[j][ELBO] = now.elbo[j];
         v.ess[j] = c.ess;
-        wv_step s = wv_fit_step(f);
-        wv_update_target_1d(&s, &c, &v.cell[j][GRAD_MU], &v.cell[j][NATURAL_1]);
+        wv_update_target_1d(&r->step, &c, &v.cell[j][GRAD_MU], &v.cell[j][NATURAL_1]);
     }
+    wvgd_free(f);
     return v;
 }
 
@@ -245,7 +293,7 @@ static void average(rig *r, size_t batches, tallies *t)
 {
     memset(t, 0, sizeof *t);
     for (size_t b = 0; b < batches; b++) {
-        values v = estimate(r, b);
+        values v = estimate(r);
         for (size_t j = 0; j < r->p->N; j++) {
             for (int q = 0; q < PER_CELL; q++)
                 add(&t->cell[j][q], v.cell[j][q]);
@@ -265,8 +313,6 @@ static double score(const tally *t, double truth, double bias)
 }
 
 /* ---- against quadrature ------------------------------------------------------------------------------------------ */
-enum { DRAWS = 4000, BATCHES = 50 };
-
 static wvgd_options options_for(wvgd_estimator estimator, wvgd_sampler sampler)
 {
     wvgd_options o;
@@ -412,7 +458,7 @@ enum { PLANE = 2 };
 static const double SOFT_WEIGHT[2] = {0.35, 0.65}, SOFT_MEAN[2 * PLANE] = {-1.0, 0.2, 0.8, -0.5},
                     SOFT_COV[2 * PLANE * PLANE] = {0.8, 0.3, 0.3, 0.5, 0.6, -0.2, -0.2, 1.1};
 
-static wvgd_fit *soft_fit(const wvgd_model *model, wvgd_estimator estimator, const double *z0)
+static wvgd_options soft_options(wvgd_estimator estimator)
 {
     wvgd_options o;
     wvgd_options_init(&o);
@@ -421,25 +467,63 @@ static wvgd_fit *soft_fit(const wvgd_model *model, wvgd_estimator estimator, con
     o.cost = WVGD_SQEUCLID;
     o.cells = WVGD_SOFT;
     o.estimator = estimator;
-    wvgd_error error;
-    wvgd_fit *f = wvgd_new(model, &o, z0, &error);
-    if (!f)
-        fail_msg("%s", error.text);
-    return f;
+    return o;
 }
 
-static double component_error(const wvgd_fit *f, const double *mean, const double *cov)
+/* Particles, means and roots of the components, as they stand in a state. */
+typedef struct {
+    double z[2 * PLANE], mu[2 * PLANE], root[2 * PLANE * PLANE];
+} planes;
+
+static planes planes_of(const wvgd_fit *f)
+{
+    planes s;
+    wvgd_results r;
+    wvgd_get_results(f, &r);
+    memcpy(s.z, r.z, sizeof s.z);
+    memcpy(s.mu, r.mu, sizeof s.mu);
+    memcpy(s.root, r.chol, sizeof s.root);
+    return s;
+}
+
+/* The fit in its second iteration (in the first, weights come from the batch) with these, and the true weights. */
+static void put_planes(wvgd_fit *f, const planes *to)
+{
+    planes from = planes_of(f);
+    wvgd_results r;
+    put(f, 2 * PLANE, from.z, to->z);
+    put(f, 2 * PLANE, from.mu, to->mu);
+    put(f, 2 * PLANE * PLANE, from.root, to->root);
+    wvgd_get_results(f, &r);
+    put(f, 2, r.weight, SOFT_WEIGHT);
+}
+
+static double component_error(const wvgd_fit *f)
 {
     double worst = 0, own[PLANE * PLANE];
     wvgd_error error;
+    planes now = planes_of(f);
     for (size_t j = 0; j < 2; j++) {
         assert_int_equal(wvgd_component_cov(f, j, own, &error), WVGD_OK);
         for (size_t i = 0; i < PLANE; i++)
-            worst = fmax(worst, fabs(f->cells.now.mu[j * PLANE + i] - mean[j * PLANE + i]));
+            worst = fmax(worst, fabs(now.mu[j * PLANE + i] - SOFT_MEAN[j * PLANE + i]));
         for (size_t i = 0; i < PLANE * PLANE; i++)
-            worst = fmax(worst, fabs(own[i] - cov[j * PLANE * PLANE + i]));
+            worst = fmax(worst, fabs(own[i] - SOFT_COV[j * PLANE * PLANE + i]));
     }
     return worst;
+}
+
+/* One step from here, in the second iteration of a fit with another seed; returns the error after it. */
+static double soft_step(const wvgd_model *model, wvgd_options *o, const wvgd_fit *second, planes *at, double *before)
+{
+    wvgd_fit *f = twin(model, o, second, SOFT_MEAN);
+    put_planes(f, at);
+    *before = component_error(f);
+    step(f);
+    double after = component_error(f);
+    *at = planes_of(f);
+    wvgd_free(f);
+    return after;
 }
 
 /* Components and weights at the truth of a mixture: log p~ + log r_j = log w_j q_j at every point, so a step from
@@ -449,27 +533,30 @@ static void soft_cells_stay_at_truth(void **state)
     (void)state;
     static const wvgd_estimator estimators[] = {WVGD_NATURAL, WVGD_SCORE};
     wvgd_model model;
+    planes truth;
+    memcpy(truth.z, SOFT_MEAN, sizeof truth.z);
+    memcpy(truth.mu, SOFT_MEAN, sizeof truth.mu);
+    for (size_t j = 0; j < 2; j++) {
+        const double *c = SOFT_COV + j * PLANE * PLANE;
+        double *root = truth.root + j * PLANE * PLANE;
+        root[0] = sqrt(c[0]);
+        root[1] = 0;
+        root[2] = c[2] / root[0];
+        root[3] = sqrt(c[3] - root[2] * root[2]);
+    }
     assert_int_equal(target_mixture(&model, PLANE, 2, SOFT_WEIGHT, SOFT_MEAN, SOFT_COV), 0);
     for (size_t e = 0; e < 2; e++) {
-        wvgd_fit *f = soft_fit(&model, estimators[e], SOFT_MEAN);
-        wvgd_error error;
-        for (size_t j = 0; j < 2; j++) {
-            const double *c = SOFT_COV + j * PLANE * PLANE;
-            double *root = f->cells.now.root + j * PLANE * PLANE;
-            root[0] = sqrt(c[0]);
-            root[1] = 0;
-            root[2] = c[2] / root[0];
-            root[3] = sqrt(c[3] - root[2] * root[2]);
-        }
-        assert_true(component_error(f, SOFT_MEAN, SOFT_COV) < 1e-14);
-        f->count.iteration = 1; /* in the first, weights come from the batch */
+        wvgd_options o = soft_options(estimators[e]);
+        wvgd_fit *second = open(&model, &o, SOFT_MEAN);
+        planes at = truth;
+        step(second);
         for (size_t batch = 0; batch < 5; batch++) {
-            memcpy(f->cells.weight, SOFT_WEIGHT, sizeof SOFT_WEIGHT);
-            memcpy(f->cells.now.z, SOFT_MEAN, sizeof SOFT_MEAN);
-            assert_int_equal(wvgd_step(f, &error), WVGD_OK);
-            assert_true(component_error(f, SOFT_MEAN, SOFT_COV) < 1e-9);
+            double before;
+            memcpy(at.z, SOFT_MEAN, sizeof at.z);
+            assert_true(soft_step(&model, &o, second, &at, &before) < 1e-9);
+            assert_true(before < (batch ? 1e-9 : 1e-14));
         }
-        wvgd_free(f);
+        wvgd_free(second);
     }
     model.close(model.self);
 }
@@ -479,24 +566,20 @@ static void soft_cells_stay_at_truth(void **state)
 static void soft_cells_go_to_truth(void **state)
 {
     (void)state;
-    const double start[2 * PLANE] = {-2.0, 1.0, 2.0, -1.0};
+    const planes start = {{-2.0, 1.0, 2.0, -1.0}, {-2.0, 1.0, 2.0, -1.0}, {1, 0, 0, 1, 1, 0, 0, 1}};
+    planes at = start;
     wvgd_model model;
     assert_int_equal(target_mixture(&model, PLANE, 2, SOFT_WEIGHT, SOFT_MEAN, SOFT_COV), 0);
-    wvgd_fit *f = soft_fit(&model, WVGD_NATURAL, start);
-    wvgd_error error;
-    f->count.iteration = 1;
-    double before = component_error(f, SOFT_MEAN, SOFT_COV);
-    for (size_t batch = 0; batch < 150; batch++) {
-        memcpy(f->cells.weight, SOFT_WEIGHT, sizeof SOFT_WEIGHT);
-        f->stage = WV_SEARCH;  /* soft cells belong to it */
-        f->joint.moves = 1000; /* particles only drift */
-        assert_int_equal(wvgd_step(f, &error), WVGD_OK);
-    }
-    double after = component_error(f, SOFT_MEAN, SOFT_COV);
-    print_message("soft cells: error of the components from %.3g to %.3g in 150 steps\n", before, after);
-    assert_true(before > 0.5);
+    wvgd_options o = soft_options(WVGD_NATURAL);
+    wvgd_fit *second = open(&model, &o, SOFT_MEAN);
+    step(second);
+    double first, before, after = soft_step(&model, &o, second, &at, &first);
+    for (size_t batch = 1; batch < 150; batch++)
+        after = soft_step(&model, &o, second, &at, &before);
+    print_message("soft cells: error of the components from %.3g to %.3g in 150 steps\n", first, after);
+    assert_true(first > 0.5);
     assert_true(after < 1e-7);
-    wvgd_free(f);
+    wvgd_free(second);
     model.close(model.self);
 }
 
