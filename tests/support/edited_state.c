@@ -40,13 +40,13 @@ static unsigned char *save(const wvgd_fit *fit, size_t *size)
     return state;
 }
 
-size_t edited_state_replace(wvgd_fit *fit, size_t n, const double *from, const double *to)
+size_t edited_state_put(wvgd_fit *fit, size_t n, const double *mark, size_t offset, size_t m, const double *to)
 {
-    size_t size, found = 0;
+    size_t size, found = 0, most = n > offset + m ? n : offset + m;
     unsigned char *state = save(fit, &size);
-    for (size_t at = HEADER; state && at + (n + 1) * WORD <= size; at++)
-        if (!memcmp(state + at, from, n * WORD)) {
-            memcpy(state + at, to, n * WORD);
+    for (size_t at = HEADER; state && at + (most + 1) * WORD <= size; at++)
+        if (!memcmp(state + at, mark, n * WORD)) {
+            memcpy(state + at + offset * WORD, to, m * WORD);
             found++;
         }
     if (state) {
@@ -55,6 +55,11 @@ size_t edited_state_replace(wvgd_fit *fit, size_t n, const double *from, const d
     }
     free(state);
     return found;
+}
+
+size_t edited_state_replace(wvgd_fit *fit, size_t n, const double *from, const double *to)
+{
+    return edited_state_put(fit, n, from, 0, n, to);
 }
 
 size_t edited_state_count(const wvgd_fit *fit, size_t n, const double *value, double off)

@@ -11,6 +11,9 @@ void edited_state_seal(unsigned char *state, size_t size);
  * times; 0 also where the state is refused. */
 size_t edited_state_replace(wvgd_fit *fit, size_t n, const double *from, const double *to);
 
+/* The same for the m doubles that stand `offset` doubles behind the first of n that are `mark`. */
+size_t edited_state_put(wvgd_fit *fit, size_t n, const double *mark, size_t offset, size_t m, const double *to);
+
 /* In how many places of the saved state n doubles in a row are these, each within `off`. */
 size_t edited_state_count(const wvgd_fit *fit, size_t n, const double *value, double off);
 
