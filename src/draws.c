@@ -501,13 +501,14 @@ void wv_draws_take(wv_draws *d, const wv_batch *b, const wv_proposals *p, wv_wor
     combine(d, w->arena[0]);
 }
 
-void wv_draws_take_seen(wv_draws *d, const wv_batch *b, const wv_proposals *p, const wv_squares *seen, wv_workers *w)
+void wv_draws_take_measured(wv_draws *d, const wv_batch *b, const wv_proposals *p, const wv_squares *squares,
+                            wv_workers *w)
 {
     join(d, b, p, w);
     size_t last = d->batches - 1;
     wv_draws_made_by self;
     wv_sources sources = wv_draws_sources(d, last, &self);
-    wv_sources_measure(&sources, 0, d->n, d->x, seen, w);
-    wv_sources_add(&sources, d->n, d->x, seen, part(d, last), w);
+    wv_sources_measure(&sources, 0, d->n, d->x, squares, w);
+    wv_sources_add(&sources, d->n, d->x, squares, part(d, last), w);
     combine(d, w->arena[0]);
 }

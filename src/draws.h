@@ -116,9 +116,10 @@ void wv_draws_set_log_q(wv_draws *d, size_t j, size_t n, const double *log_q);
 /* Takes a batch, made by these proposals with the draws of each, and weighs all points of a set with sums anew. */
 void wv_draws_take(wv_draws *d, const wv_batch *b, const wv_proposals *p, wv_workers *w);
 
-/* The same for a batch of at most as many proposals as `seen` has rows (one for a Gaussian and its Student-t): leaves
- * there all points of the set in the coordinates of these. */
-void wv_draws_take_seen(wv_draws *d, const wv_batch *b, const wv_proposals *p, const wv_squares *seen, wv_workers *w);
+/* The same for a batch of at most as many proposals as `squares` has rows (one for a Gaussian and its Student-t):
+ * leaves there all points of the set in the coordinates of these. */
+void wv_draws_take_measured(wv_draws *d, const wv_batch *b, const wv_proposals *p, const wv_squares *squares,
+                            wv_workers *w);
 
 /* Points that stand behind the last one already: another batch with its proposals, or more of the last batch, whose
  * proposals made them, too. For a set without sums. */

@@ -259,7 +259,7 @@ typedef struct {
 } drawing;
 
 /* Takes x for the next draw that is missing in cell j. */
-static void settle(drawing *d, size_t j, const double *x)
+static void take_draw(drawing *d, size_t j, const double *x)
 {
     memcpy(d->z + d->missing.first[j] * d->f->D, x, d->f->D * sizeof *x);
     drop_first(&d->missing, j);
@@ -293,7 +293,7 @@ static void deal(drawing *d, size_t j, uint64_t tried, size_t n, const double *x
             ;
         if (d->missing.first[cell[k]] == NONE)
             continue;
-        settle(d, cell[k], x + k * d->f->D);
+        take_draw(d, cell[k], x + k * d->f->D);
         d->since[cell[k]] = (double)(tried + k + 1);
     }
     for (size_t other = j; other < d->f->N; other++)

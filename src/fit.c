@@ -199,7 +199,7 @@ void wv_fit_run_tasks(wvgd_fit *f, size_t count, double work, wv_fit_task *task,
     for (size_t v = 0; v < views; v++) {
         const wv_tally *after = &f->view[v].tally;
         f->tally.restarts += after->restarts - before.restarts;
-        f->tally.lost += after->lost - before.lost;
+        f->tally.starved += after->starved - before.starved;
         f->tally.limits += after->limits - before.limits;
     }
 }

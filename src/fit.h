@@ -74,7 +74,7 @@ typedef struct {
 /* What tasks count, whichever worker runs them. */
 typedef struct {
     size_t restarts; /* components begun again on their cell */
-    size_t lost;     /* times in this phase that a component of weight had too few points for a step */
+    size_t starved;  /* times in this phase that a component of weight had too few points for a step */
     size_t limits;   /* steps undone because a component would have left the range of numbers */
 } wv_tally;
 
@@ -89,7 +89,7 @@ typedef struct {
     wvgd_estimate bound, bound_beta, evidence;
     double pareto_k, ess;
     double meanfield_gap;
-    double unseen; /* log p~ / (m Z) at the mode that the closing proposal covers least */
+    double uncovered; /* log p~ / (m Z) at the mode that the closing proposal covers least */
 } wv_outcome;
 
 /* Words for the user. */

@@ -220,10 +220,10 @@ double wv_halfspaces_count(const wv_walls *w, const wv_stream *stream, uint64_t 
 
 /* ---- draws inside a cell ----------------------------------------------------------------------------------------- */
 /* Draws e of the standard normal in D dimensions whose coordinates a in the space of the walls lie within, number
- * first .. first + n: `seen` gets their a [kept][dims], g their coordinates as if there were no walls. Returns how
+ * first .. first + n: `in_walls` gets their a [kept][dims], g their coordinates as if there were no walls. Returns how
  * many. */
 static size_t draw_within(const wv_halfspaces *h, const wv_in_cell *c, const wv_walls *w, uint64_t first, size_t n,
-                          double *seen, double *g, wv_arena *arena)
+                          double *in_walls, double *g, wv_arena *arena)
 {
     size_t N = h->g.N, D = h->g.D, dims = w->dims, kept = 0, mark = wv_arena_mark(arena);
     double *a = wv_arena_take(arena, dims * WV_COLUMNS), in[WV_COLUMNS]; /* [dims][WV_COLUMNS] */
@@ -239,7 +239,7 @@ static size_t draw_within(const wv_halfspaces *h, const wv_in_cell *c, const wv_
                 continue;
             wv_rng_normal(&rest, first + at + i, D, g + kept * D);
             for (size_t k = 0; k < dims; k++)
-                seen[kept * dims + k] = a[k * WV_COLUMNS + i];
+                in_walls[kept * dims + k] = a[k * WV_COLUMNS + i];
             kept++;
         }
     }
@@ -247,14 +247,14 @@ static size_t draw_within(const wv_halfspaces *h, const wv_in_cell *c, const wv_
     return kept;
 }
 
-/* x[n][D] of q: e = g + Q' (a - Q g) from `seen` (a, destroyed) and g in x, Q[dims][D] the basis. */
-static void complete(const wv_gaussian *q, size_t n, size_t dims, const double *Q, double *seen, double *x,
+/* x[n][D] of q: e = g + Q' (a - Q g) from `in_walls` (a, destroyed) and g in x, Q[dims][D] the basis. */
+static void complete(const wv_gaussian *q, size_t n, size_t dims, const double *Q, double *in_walls, double *x,
                      wv_arena *arena)
 {
     size_t D = q->D;
-    cblas_dgemm(ROW, CblasNoTrans, CblasTrans, (int)n, (int)dims, (int)D, -1.0, x, (int)D, Q, (int)D, 1.0, seen,
+    cblas_dgemm(ROW, CblasNoTrans, CblasTrans, (int)n, (int)dims, (int)D, -1.0, x, (int)D, Q, (int)D, 1.0, in_walls,
                 (int)dims);
-    cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)n, (int)D, (int)dims, 1.0, seen, (int)dims, Q, (int)D, 1.0, x,
+    cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)n, (int)D, (int)dims, 1.0, in_walls, (int)dims, Q, (int)D, 1.0, x,
                 (int)D);
     q->family->colour(D, q->R, q->root, n, x, arena);
     for (size_t i = 0; i < n; i++)
@@ -275,13 +275,13 @@ static bool draw_by_walls(const wv_halfspaces *h, const wv_in_cell *c, uint64_t 
     wv_walls w = wv_halfspaces_walls(h, c->j, &c->q, Q, arena);
     bool fewer = w.dims < D;
     if (fewer) {
-        double *seen = wv_arena_take(arena, n * w.dims);
+        double *in_walls = wv_arena_take(arena, n * w.dims);
         in->all = (double)n;
-        in->n = draw_within(h, c, &w, first, n, seen, in->x, arena);
+        in->n = draw_within(h, c, &w, first, n, in_walls, in->x, arena);
         for (size_t i = 0; i < in->n; i++)
             in->u[i] = 1;
         if (in->n)
-            complete(&c->q, in->n, w.dims, Q, seen, in->x, arena);
+            complete(&c->q, in->n, w.dims, Q, in_walls, in->x, arena);
     }
     wv_arena_release(arena, mark);
     return fewer;

@@ -9,7 +9,7 @@
  * variances of a Gaussian (method, section 5).
  * With h = (g, y g + 1) and b = n sum v h for each pair, S the sum over proposals of the scatter of b among their
  * pairs: weights v (1 - (b - b_bar) . S^-1 sum b), b_bar the mean of the proposal.
- * What mirrored pairs, or the number of draws of each proposal, have settled already does not vary, so that it is
+ * What mirrored pairs, or the number of draws of each proposal, have fixed already does not vary, so that it is
  * left as it is: the masses of modes that lie apart, for one. */
 #include "moments.h"
 #include "gaussian.h"
@@ -465,7 +465,7 @@ static double tilt(const wv_moments_input *in, const wanted *w, const stein *s, 
 }
 
 /* Standard error, in sds, that pairs do not show: that of the ridge, and of rounding. */
-static const double unseen = 1e-6;
+static const double least_error = 1e-6;
 
 /* Do draws of that effective size and k-hat tell a tilt? */
 static bool weights_tell(size_t D, double ess, double pareto_k)
@@ -508,7 +508,7 @@ static void estimate(const wv_moments_input *in, const wanted *w, double *mean, 
         double sd = 1 / s.scale[k];
         mean[k] = s.centre[k] + sd * s.mean[k];
         var[k] = sd * sd * s.var[k] / sum;
-        mcse[k] = hypot(sd * hypot(sqrt(s.error[k]) / sum, unseen), 0x1p-52 * fabs(mean[k]));
+        mcse[k] = hypot(sd * hypot(sqrt(s.error[k]) / sum, least_error), 0x1p-52 * fabs(mean[k]));
     }
     wv_arena_release(in->arena, mark);
 }

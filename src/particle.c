@@ -392,9 +392,9 @@ static void lloyd_round(size_t D, const weighted *p, const double *cost_a, const
     wv_arena_release(arena, mark);
 }
 
-/* Splits cell j: two positions along the principal axis, refined by a few rounds of Lloyd. Returns what the cell's cost
- * falls by, less what two means fitted to the noise of so many points would gain, which in many dimensions is most of
- * it. */
+/* Splits cell j: two positions along the principal axis, improved by a few rounds of Lloyd. Returns what the cell's
+ * cost falls by, less what two means fitted to the noise of so many points would gain, which in many dimensions is most
+ * of it. */
 static double split_gain(const wv_geometry *g, size_t j, const weighted *p, halves h, wv_arena *arena)
 {
     const wv_family *family = g->cost.cell_family;

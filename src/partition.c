@@ -219,7 +219,7 @@ static bool deviations(size_t D, size_t j, const double *z, size_t n, const doub
     return usable;
 }
 
-void wv_partition_spread_over(wv_partition *p, size_t n, const double *x, const double *w, const uint32_t *cell,
+void wv_partition_fit_spreads(wv_partition *p, size_t n, const double *x, const double *w, const uint32_t *cell,
                               wv_arena *arena)
 {
     size_t D = p->shape.D, mark = wv_arena_mark(arena);

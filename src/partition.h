@@ -80,7 +80,7 @@ void wv_partition_follow(wv_partition *p, size_t j, const double *mean, size_t n
 
 /* Spreads of all cells: the standard deviations about their particles of points x[n][D] with weights w[n] and cells.
  * Those of cells without two points stay. */
-void wv_partition_spread_over(wv_partition *p, size_t n, const double *x, const double *w, const uint32_t *cell,
+void wv_partition_fit_spreads(wv_partition *p, size_t n, const double *x, const double *w, const uint32_t *cell,
                               wv_arena *arena);
 
 /* Component j becomes the given Gaussian of its family, or one of independent coordinates with sd[D] (NULL: it keeps

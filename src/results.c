@@ -98,9 +98,9 @@ static void warnings(wvgd_fit *f)
                     f->count.zero_points, f->count.evaluations);
 }
 
-bool wv_views_new(wv_views *v, size_t N, size_t sds, size_t spreads)
+bool wv_views_new(wv_views *v, size_t N, size_t sds, size_t cell_covs)
 {
-    const wv_slot slots[] = {{&v->sd, sds}, {&v->limit, N}, {&v->spread, spreads}};
+    const wv_slot slots[] = {{&v->sd, sds}, {&v->limit, N}, {&v->cell_cov, cell_covs}};
     v->memory = wv_memory_carve(slots, sizeof slots / sizeof *slots, WV_AS_IT_IS);
     return v->memory != NULL;
 }
@@ -131,10 +131,10 @@ static void fill_views(wvgd_fit *f)
         q.family->sd(D, q.R, q.root, f->views.sd + j * D);
         f->views.limit[j] = without_limit(f, j);
         if (f->cell_family == wv_family_get(WVGD_FULL))
-            wv_gaussian_cov(&s, f->views.spread + j * size, f->arena);
+            wv_gaussian_cov(&s, f->views.cell_cov + j * size, f->arena);
         else
             for (size_t i = 0; i < D; i++)
-                f->views.spread[j * D + i] = s.root[i] * s.root[i];
+                f->views.cell_cov[j * D + i] = s.root[i] * s.root[i];
     }
 }
 
@@ -173,7 +173,7 @@ void wvgd_get_results(const wvgd_fit *fit, wvgd_results *r)
                         .sd = f->views.sd,
                         .chol = f->opt.family == WVGD_FULL ? f->cells.now.root : NULL,
                         .limit = f->views.limit,
-                        .cell_cov = f->views.spread,
+                        .cell_cov = f->views.cell_cov,
                         .pelbo = done ? f->outcome.bound : (wvgd_estimate){f->last.pelbo, f->last.pelbo_se},
                         .pelbo_beta = f->outcome.bound_beta,
                         .evidence = f->outcome.evidence,

@@ -6,13 +6,13 @@
 
 /* Filled whenever a user asks for results, who may keep pointers to them. */
 typedef struct {
-    double *memory; /* the block behind what follows */
-    double *sd;     /* [N][D] marginal sds of the components */
-    double *limit;  /* [N] flags: components whose variance could as well be infinite */
-    double *spread; /* [N][D] variances, or with family full [N][D][D] covariances, of the posterior in the cells */
+    double *memory;   /* the block behind what follows */
+    double *sd;       /* [N][D] marginal sds of the components */
+    double *limit;    /* [N] flags: components whose variance could as well be infinite */
+    double *cell_cov; /* [N][D] variances, or with family full [N][D][D] covariances, of the posterior in the cells */
 } wv_views;
 
 /* For N particles, and so many numbers of each; false without memory. */
-bool wv_views_new(wv_views *v, size_t N, size_t sds, size_t spreads);
+bool wv_views_new(wv_views *v, size_t N, size_t sds, size_t cell_covs);
 void wv_views_free(wv_views *v);
 #endif

@@ -92,7 +92,7 @@ static void about_weights(wvgd_fit *f)
 
 static void about_modes(wvgd_fit *f)
 {
-    if (f->outcome.unseen > wv_policy.verdict_unseen)
+    if (f->outcome.uncovered > wv_policy.verdict_uncovered)
         say(f, "a mode that an ascent had found is not covered by the draws: try another seed, or more components");
     if (f->modes.hit_once)
         say(f,

@@ -307,7 +307,7 @@ static double move_component(wvgd_fit *f, size_t j, const gathered *g, double rh
     if (r.ok)
         return r.kl;
     wv_partition_lose(&f->cells, j);
-    f->tally.lost += f->cells.weight[j] > wv_policy.joint_heavy;
+    f->tally.starved += f->cells.weight[j] > wv_policy.joint_heavy;
     wv_joint_restart(f, j);
     return 0;
 }
@@ -555,7 +555,7 @@ static bool find_better(wvgd_fit *f)
                                     z, cell);
     if (better) {
         wv_partition_move_all(&f->cells, z);
-        wv_partition_spread_over(&f->cells, b->n, b->x, w, cell, f->arena);
+        wv_partition_fit_spreads(&f->cells, b->n, b->x, w, cell, f->arena);
     }
     wv_arena_release(f->arena, mark);
     return better;
@@ -617,11 +617,11 @@ static report look(wvgd_fit *f, bool complete)
 }
 
 /* The stage that comes next. */
-static wv_stage next(const wvgd_fit *f, report seen)
+static wv_stage next(const wvgd_fit *f, report found)
 {
-    if (seen == CONVERGED)
+    if (found == CONVERGED)
         return WV_JOINT_TRIAL;
-    if (seen == GOES_ON)
+    if (found == GOES_ON)
         return f->stage;
     switch (f->stage) {
     case WV_PILOT: return WV_SEARCH;
@@ -717,9 +717,9 @@ wvgd_status wv_joint_tell(wvgd_fit *f, wvgd_error *error)
                                                : wv_joint_closing_tell(f, &complete, error);
     if (status != WVGD_OK)
         return status;
-    report seen = look(f, complete);
-    wv_stage stage = next(f, seen);
-    if (seen == CONVERGED)
+    report found = look(f, complete);
+    wv_stage stage = next(f, found);
+    if (found == CONVERGED)
         end_iterations(f, WVGD_CONVERGED);
     else if (stage != f->stage)
         enter(f, stage);

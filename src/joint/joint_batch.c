@@ -26,16 +26,16 @@ static bool grouped(const wvgd_fit *f)
 static void propose(wvgd_fit *f)
 {
     size_t N = f->N;
-    bool spread = N > 1 && f->opt.sampler == WVGD_MIXTURE;
-    f->proposals.n = spread ? 2 * N : N;
+    bool mixed = N > 1 && f->opt.sampler == WVGD_MIXTURE;
+    f->proposals.n = mixed ? 2 * N : N;
     for (size_t j = 0; j < N; j++) {
         double inside = f->count.iteration ? fmin(exp(f->cells.log_Z[j]), 1) : 1;
         size_t own = inside >= 0 ? 2 * (size_t)ceil((double)f->size.M / 2 *
                                                     fmax(inside / (1 + inside), wv_policy.joint_own_share))
                                  : f->size.M / 2;
-        f->proposals.draws[j] = spread && own < f->size.M ? own : f->size.M;
+        f->proposals.draws[j] = mixed && own < f->size.M ? own : f->size.M;
         f->proposals.p[j].q = wv_partition_component(&f->cells, j);
-        if (spread) {
+        if (mixed) {
             f->proposals.draws[N + j] = f->size.M - f->proposals.draws[j];
             f->proposals.p[N + j].q = wv_partition_around(&f->cells, j);
         }

@@ -26,7 +26,7 @@ static void mark(wvgd_fit *f)
 void wv_schedule_begin_phase(wvgd_fit *f)
 {
     f->joint.phase_start = f->trace.rows;
-    f->tally.lost = 0;
+    f->tally.starved = 0;
     mark(f);
 }
 
@@ -151,7 +151,7 @@ static bool turning(const wvgd_fit *f)
 
 bool wv_schedule_exhausted(const wvgd_fit *f)
 {
-    return f->N == 1 && !f->tally.lost && wv_schedule_still(f);
+    return f->N == 1 && !f->tally.starved && wv_schedule_still(f);
 }
 
 bool wv_schedule_at_rest(wvgd_fit *f)
@@ -202,7 +202,7 @@ bool wv_schedule_averaged(const wvgd_fit *f)
 bool wv_schedule_converged(const wvgd_fit *f)
 {
     size_t rows = rows_of_phase(f);
-    return wv_schedule_level(f, rows / 2) && wv_policy.joint_lost_each * (double)f->tally.lost <= (double)rows;
+    return wv_schedule_level(f, rows / 2) && wv_policy.joint_starved_each * (double)f->tally.starved <= (double)rows;
 }
 
 void wv_schedule_average_on(wvgd_fit *f)

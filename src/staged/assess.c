@@ -10,7 +10,7 @@
 wv_assessment wv_assess_room(wvgd_fit *f, size_t K, size_t n)
 {
     return (wv_assessment){.mix = &f->mix,
-                           .seen = wv_sources_squares(f->D, K, n, wv_draws_kept(f->D, f->mix.room), f->arena),
+                           .squares = wv_sources_squares(f->D, K, n, wv_draws_kept(f->D, f->mix.room), f->arena),
                            .log_m = wv_arena_take(f->arena, n),
                            .u = wv_arena_take(f->arena, n)};
 }
@@ -59,8 +59,8 @@ bool wv_assess(wvgd_fit *f, wv_assessment *a, bool measured)
     double inside;
     a->n = f->recent.n;
     if (!measured)
-        wv_sources_measure(&sources, 0, a->n, f->recent.x, &a->seen, &f->workers);
-    wv_sources_log(&sources, a->n, f->recent.x, &a->seen, a->log_m, &f->workers);
+        wv_sources_measure(&sources, 0, a->n, f->recent.x, &a->squares, &f->workers);
+    wv_sources_log(&sources, a->n, f->recent.x, &a->squares, a->log_m, &f->workers);
     if (!weigh(f, a, &inside))
         return false;
     judge(f, a);
@@ -72,7 +72,7 @@ bool wv_assess(wvgd_fit *f, wv_assessment *a, bool measured)
 bool wv_assess_component(wvgd_fit *f, const wv_assessment *a, size_t k, double least, double *u)
 {
     size_t n = a->n, mark = wv_arena_mark(f->arena);
-    const double *r = a->seen.r + k * a->seen.row;
+    const double *r = a->squares.r + k * a->squares.row;
     double total = 0, *log_u = wv_arena_take(f->arena, n);
     for (size_t i = 0; i < n; i++)
         log_u[i] = f->recent.log_p[i] > -INFINITY ? -r[i] / 2 - f->recent.log_sum[i] : -INFINITY;
@@ -111,5 +111,5 @@ size_t wv_assess_points_in(const wv_assessment *a, size_t at)
 wv_block wv_assess_block(const wvgd_fit *f, const wv_assessment *a, size_t at)
 {
     size_t first = at * WV_COLUMNS;
-    return (wv_block){&a->seen, at, wv_assess_points_in(a, at), f->recent.x + first * f->D, a->log_m + first};
+    return (wv_block){&a->squares, at, wv_assess_points_in(a, at), f->recent.x + first * f->D, a->log_m + first};
 }

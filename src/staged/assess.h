@@ -10,7 +10,7 @@
 typedef struct {
     const wv_mixture *mix;
     size_t n;             /* points */
-    wv_squares seen;      /* the points in the coordinates of each component */
+    wv_squares squares;   /* the points in the coordinates of each component */
     double *log_m, *u;    /* [n], [n] log density of the mixture; weights that stand for it */
     double elbo, sd, ess; /* of the mixture: sd of log p~ - log m, effective size of u */
 } wv_assessment;
@@ -18,7 +18,7 @@ typedef struct {
 /* Room for an assessment of K components at n points, from f->arena. */
 wv_assessment wv_assess_room(wvgd_fit *f, size_t K, size_t n);
 
-/* Fills it for f->mix and the recent draws, which there must be room for. measured: seen has the squares and the
+/* Fills it for f->mix and the recent draws, which there must be room for. measured: squares has the squares and the
  * points already. False: no point has density. */
 bool wv_assess(wvgd_fit *f, wv_assessment *a, bool measured);
 

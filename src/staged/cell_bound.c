@@ -760,7 +760,7 @@ typedef struct {
 } cell_draws;
 
 /* Weighted variance of log p~ - b[n] over the draws that have density. */
-static double spread_of(const cell_draws *c, const double *b)
+static double variance_of(const cell_draws *c, const double *b)
 {
     double sum = 0, mean = 0, squares = 0;
     for (int pass = 0; pass < 2; pass++)
@@ -794,8 +794,8 @@ static wvgd_estimate take_control(wvgd_fit *f, const told *t, size_t j, cell_dra
     double *log_m = wv_arena_take(f->arena, c->n);
     wvgd_estimate known = nothing;
     wv_cell_target(f, c->n, f->b.x + c->first * f->D, log_m, NULL);
-    double left = spread_of(c, log_m);
-    if (left < spread_of(c, c->log_control)) {
+    double left = variance_of(c, log_m);
+    if (left < variance_of(c, c->log_control)) {
         /* of the error: draws of the mixture are free, but where evaluations are cheap they take as long */
         double share = wv_fit_cheap(f) > 0 ? wv_policy.bound_control_cheap : wv_policy.bound_control_dear;
         double wanted = fmax(share * sqrt(left / (double)c->n), wv_policy.bound_control_se * fine_enough(f));

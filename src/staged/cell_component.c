@@ -287,8 +287,8 @@ typedef struct {
     size_t n;
     double share; /* of the component that lies in the cell */
     double ess;
-    double elbo, spread; /* mean (and log share), and variance of log target - log component */
-    bool around;         /* half of them come from around the particle */
+    double elbo, variance; /* mean (and log share), and variance of log target - log component */
+    bool around;           /* half of them come from around the particle */
 } set;
 
 /* In few dimensions draws around the particle have weight; elsewhere there are as many draws as there may be. */
@@ -349,7 +349,7 @@ static void measure(wvgd_fit *f, cell *c, set *s, double sum)
         squares += d->u[i] * (d->log_p[i] - log_q[i] - mean) * (d->log_p[i] - log_q[i] - mean);
     s->ess = wv_weights_ess(n, d->u);
     s->elbo = log(s->share) + mean;
-    s->spread = squares;
+    s->variance = squares;
     wv_arena_release(f->arena, mark);
 }
 
@@ -523,18 +523,18 @@ static bool descend(wvgd_fit *f, cell *c, set *s)
     return s->n > 0;
 }
 
-/* Sets that the last steps need: the noise of one moves a component by about its dimensions times its spread, over its
- * draws, in nats. */
-static double averaged_sets(size_t D, double spread, size_t draws)
+/* Sets that the last steps need: the noise of one moves a component by about its dimensions times its variance, over
+ * its draws, in nats. */
+static double averaged_sets(size_t D, double variance, size_t draws)
 {
-    return fmin(ceil((double)D * spread / (wv_policy.component_noise * (double)draws)),
+    return fmin(ceil((double)D * variance / (wv_policy.component_noise * (double)draws)),
                 wv_policy.component_averaged_sets);
 }
 
 /* The last steps: on one set, or on several with steps that fall like 1/k. */
 static bool average(wvgd_fit *f, cell *c, set s)
 {
-    double kl, sets = averaged_sets(f->D, s.spread, c->size.many);
+    double kl, sets = averaged_sets(f->D, s.variance, c->size.many);
     for (uint64_t k = 0; !k || (double)k < sets; k++) {
         s = draw(f, c, last_set() + k, c->size.many, s);
         if (!s.n || (sets > 1 && !(s.ess > wv_policy.component_step_draws)))
@@ -861,22 +861,22 @@ static set choose(wvgd_fit *f, cell *c)
  * is known. */
 static bool undecided(const wvgd_fit *f, size_t j, wv_judgement a)
 {
-    return a.spread > wv_policy.component_margin && a.ess < fmax(wv_policy.component_enough_draws, (double)f->D) &&
+    return a.variance > wv_policy.component_margin && a.ess < fmax(wv_policy.component_enough_draws, (double)f->D) &&
            !surveyed(f, j);
 }
 
 /* What the stored draws say of the best beginning. */
 typedef struct {
-    double *log_q, *u;   /* [n] log densities and weights of the last beginning, */
-    double *best_q;      /* [n] log densities of the best, */
-    double best, spread; /* its ELBO, and the variance of log p~ - log q; -INFINITY: there is none */
+    double *log_q, *u;     /* [n] log densities and weights of the last beginning, */
+    double *best_q;        /* [n] log densities of the best, */
+    double best, variance; /* its ELBO, and the variance of log p~ - log q; -INFINITY: there is none */
 } stored_choice;
 
 /* The best of all beginnings but for the moments. False: the draws cannot tell it. */
 static bool best_stored(wvgd_fit *f, const cell *c, const wv_cell_sample *s, stored_choice *to)
 {
     double most = 0;
-    for (size_t b = 1; b < beginnings() && to->spread > wv_policy.component_margin; b++) {
+    for (size_t b = 1; b < beginnings() && to->variance > wv_policy.component_margin; b++) {
         if (b == 2)
             masses_in_cell(f, c, s);
         if (!begin(f, c, b, &most))
@@ -888,7 +888,7 @@ static bool best_stored(wvgd_fit *f, const cell *c, const wv_cell_sample *s, sto
             return false;
         if (a.elbo > to->best + wv_policy.component_margin) {
             to->best = a.elbo;
-            to->spread = a.spread;
+            to->variance = a.variance;
             memcpy(to->best_q, to->log_q, s->n * sizeof *to->log_q);
             wv_partition_keep_component(&f->cells, c->j);
         }
@@ -899,7 +899,7 @@ static bool best_stored(wvgd_fit *f, const cell *c, const wv_cell_sample *s, sto
 /* Whether steps from the best beginning may gain. */
 static bool steps_may_gain(wvgd_fit *f, const cell *c, const wv_cell_sample *s, stored_choice *by)
 {
-    if (!(by->spread > wv_policy.component_margin))
+    if (!(by->variance > wv_policy.component_margin))
         return false;
     if (crossed(f, c->ess))
         return true;
@@ -947,7 +947,7 @@ static void choose_drawn(wvgd_fit *f, cell *c)
     fit_correction(f, c);
     double left = find_residuals(f, c);
     set s = choose(f, c);
-    bool open = s.spread > fmax(wv_policy.component_alike, thorough(f) ? 0 : needed(f) * left);
+    bool open = s.variance > fmax(wv_policy.component_alike, thorough(f) ? 0 : needed(f) * left);
     if (open) {
         s = draw(f, c, 0, c->size.few, s);
         if ((thorough(f) || descend(f, c, &s)) && average(f, c, s))
@@ -1028,7 +1028,7 @@ static findings look_first(wvgd_fit *f, cell *c)
 }
 
 /* Fits the component of a cell whose moments are known. */
-static void settle(wvgd_fit *f, cell *c)
+static void fit_known(wvgd_fit *f, cell *c)
 {
     set_component(f, c->j, c->mean, c->root);
     if (heaviest(f))
@@ -1070,7 +1070,7 @@ void wv_cell_component_fit(wvgd_fit *f, size_t j)
     }
     findings found = look_first(f, &c);
     if (found == OPEN)
-        settle(f, &c);
+        fit_known(f, &c);
     wv_arena_release(f->arena, mark);
     if (found != TOLD)
         wv_cell_draws_measure(f, j);

@@ -201,7 +201,7 @@ void wv_cell_draws_density(wvgd_fit *f, const wv_cell_sample *s, const wv_gaussi
 wv_judgement wv_cell_draws_judge(const wvgd_fit *f, const wv_cell_sample *s, const double *log_q, double *u)
 {
     size_t n = s->n;
-    double top = -INFINITY, sum = 0, squares = 0, mean = 0, spread = 0;
+    double top = -INFINITY, sum = 0, squares = 0, mean = 0, variance = 0;
     for (size_t i = 0; i < n; i++) {
         u[i] = log_q[i] - s->log_m[i];
         top = u[i] > top ? u[i] : top;
@@ -220,9 +220,9 @@ wv_judgement wv_cell_draws_judge(const wvgd_fit *f, const wv_cell_sample *s, con
     for (size_t i = 0; i < n; i++) {
         double d = s->log_p[i] - log_q[i] - mean;
         u[i] /= sum;
-        spread += u[i] * d * d;
+        variance += u[i] * d * d;
     }
-    return (wv_judgement){sum * sum / squares, mean + top + log(sum / (double)f->closing.draws.n), spread};
+    return (wv_judgement){sum * sum / squares, mean + top + log(sum / (double)f->closing.draws.n), variance};
 }
 
 size_t wv_cell_draws_asked(size_t D)

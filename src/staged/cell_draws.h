@@ -41,8 +41,8 @@ void wv_cell_draws_density(wvgd_fit *f, const wv_cell_sample *s, const wv_gaussi
 /* What draws tell of a Gaussian whose log densities there are log_q[n]; u[n]: normalised weights that stand for it. */
 typedef struct {
     double ess;
-    double elbo;   /* of the Gaussian in the cell: E_q[log p~ - log q] + log Z_q */
-    double spread; /* variance of log p~ - log q under q */
+    double elbo;     /* of the Gaussian in the cell: E_q[log p~ - log q] + log Z_q */
+    double variance; /* of log p~ - log q under q */
 } wv_judgement;
 
 wv_judgement wv_cell_draws_judge(const wvgd_fit *f, const wv_cell_sample *s, const double *log_q, double *u);
@@ -51,8 +51,8 @@ wv_judgement wv_cell_draws_judge(const wvgd_fit *f, const wv_cell_sample *s, con
 size_t wv_cell_draws_asked(size_t D);
 
 /* Whether steps from q could gain, for mixture and a quadratic correction explain more than `alike`, and more than
- * `times` what they leave, of the spread of q. Draws in columns; log_q[n], u[n]: as wv_cell_draws_judge has them. Too
- * few draws cannot say no. */
+ * `times` what they leave, of the variance of log p~ - log q. Draws in columns; log_q[n], u[n]: as wv_cell_draws_judge
+ * has them. Too few draws cannot say no. */
 bool wv_cell_draws_may_gain(wvgd_fit *f, const wv_cell_sample *s, const wv_gaussian *q, const double *log_q,
                             const double *u, double alike, double times);
 

@@ -526,7 +526,7 @@ static double judge_station(wvgd_fit *f, const wv_gaussian *g, const double *x, 
             finite++;
         }
     wv_arena_release(f->arena, mark);
-    return finite >= n / 2 ? sum / finite - wv_policy.judge_lost * (n - finite) / n : -INFINITY;
+    return finite >= n / 2 ? sum / finite - wv_policy.judge_without_density * (n - finite) / n : -INFINITY;
 }
 
 /* Which stations of a path have density; WV_STATIONS: none. */
@@ -693,7 +693,7 @@ static void tell_climb(wvgd_fit *f)
 }
 
 /* Has no start led to a mode, and is the next wave about to begin? */
-static bool lost(const wvgd_fit *f)
+static bool without_modes(const wvgd_fit *f)
 {
     return !f->modes.n && (double)f->explore.starts > wv_policy.explore_hopeless_starts &&
            f->explore.phase == WV_CLIMB && f->explore.path[0].fresh && !f->explore.path[0].tries;
@@ -715,7 +715,7 @@ wvgd_status wv_explore_tell(wvgd_fit *f, wvgd_error *error)
         break;
     case WV_EXPLORED: break;
     }
-    if (lost(f))
+    if (without_modes(f))
         return wv_fail(error, WVGD_E_NO_DRAWS,
                        "none of %zu starting points of scale %g, tried %g times each, has a finite log density that "
                        "can be climbed to a top: give starting points or init-scale; or is the gradient wrong, or the "
@@ -750,7 +750,7 @@ static void allot(wvgd_fit *f, size_t *count)
 }
 
 /* Particle j starts in mode m: at its top when alone there, else at a draw from its Gaussian. */
-static void settle(wvgd_fit *f, size_t j, size_t m, bool alone)
+static void place_in_mode(wvgd_fit *f, size_t j, size_t m, bool alone)
 {
     size_t D = f->D, mark = wv_arena_mark(f->arena);
     wv_gaussian g = wv_modes_gaussian(f, m);
@@ -775,7 +775,7 @@ void wv_explore_place(wvgd_fit *f)
         if (f->modes.mode[m].elbo > f->modes.mode[best].elbo)
             best = m;
         for (size_t c = 0; c < count[m]; c++)
-            settle(f, j++, m, count[m] == 1);
+            place_in_mode(f, j++, m, count[m] == 1);
     }
     wv_gaussian g = wv_modes_gaussian(f, best);
     if (f->pilot.wanted)

@@ -279,23 +279,23 @@ void wv_grow_add(wvgd_fit *f, size_t n, const double *x, double *log_w, double s
     wv_arena_release(f->arena, mark);
 }
 
-/* ---- refine ------------------------------------------------------------------------------------------------------ */
+/* ---- forward steps ----------------------------------------------------------------------------------------------- */
 typedef struct {
     const wv_assessment *at;
     const double *v;       /* [n] weights of the points */
     double *mu, *root, *w; /* [K][D], [K][D][D], [K] the next components, and their weights, not normalised */
-} refinement;
+} forward_step;
 
 /* Component k follows the points that it is responsible for. */
-static void refine_one(wvgd_fit *f, void *context, size_t k)
+static void step_forward(wvgd_fit *f, void *context, size_t k)
 {
-    const refinement *to = context;
+    const forward_step *to = context;
     const wv_assessment *a = to->at;
     size_t n = a->n, D = f->D, mark = wv_arena_mark(f->arena);
     const double *old = f->mix.mu + k * D;
     double sum = 0, d = (double)D, w = f->mix.w[k], *mu = to->mu + k * D, *root = to->root + k * D * D,
            *u = wv_arena_take(f->arena, n); /* shares, then weights */
-    wv_mixture_share(&f->mix, k, n, a->seen.r + k * a->seen.row, a->log_m, u);
+    wv_mixture_share(&f->mix, k, n, a->squares.r + k * a->squares.row, a->log_m, u);
     for (size_t i = 0; i < n; i++) {
         double r = to->v[i] > 0 ? to->v[i] * u[i] : 0;
         sum += u[i] = isfinite(r) ? r : 0;
@@ -323,12 +323,12 @@ void wv_grow_forward_step(wvgd_fit *f, const double *v)
     size_t K = f->mix.K, D = f->D, mark = wv_arena_mark(f->arena);
     wv_assessment a = wv_assess_room(f, K, f->recent.n);
     if (wv_assess(f, &a, false)) {
-        refinement to = {.at = &a,
-                         .v = v,
-                         .mu = wv_arena_take(f->arena, K * D),
-                         .root = wv_arena_take(f->arena, K * D * D),
-                         .w = wv_arena_take(f->arena, K)};
-        wv_fit_run_tasks(f, K, wv_assess_work(&a), refine_one, &to);
+        forward_step to = {.at = &a,
+                           .v = v,
+                           .mu = wv_arena_take(f->arena, K * D),
+                           .root = wv_arena_take(f->arena, K * D * D),
+                           .w = wv_arena_take(f->arena, K)};
+        wv_fit_run_tasks(f, K, wv_assess_work(&a), step_forward, &to);
         wv_mixture_set_components(&f->mix, to.mu, to.root);
         wv_mixture_set_weights(&f->mix, to.w);
         wv_mixture_normalise(&f->mix);

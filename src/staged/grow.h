@@ -1,4 +1,4 @@
-/* grow.h - growth of the mixture: components are split, added, dropped and refined. */
+/* grow.h - growth of the mixture: components are split, added and dropped, and follow weighted draws. */
 #ifndef WV_GROW_H
 #define WV_GROW_H
 #include "wvgd.h"

@@ -106,7 +106,7 @@ typedef struct {
 } own_moments;
 
 /* Covariance of the gradients under the weights c->u, lower half. */
-static void spread(const wv_step *s, const wv_update *c, const wv_update_moments *m, double *cov)
+static void grad_cov(const wv_step *s, const wv_update *c, const wv_update_moments *m, double *cov)
 {
     const own_moments *own = (const own_moments *)(const void *)c->moments;
     const wv_assessment *a = own->step->at;
@@ -164,7 +164,7 @@ static wv_update_result update(wvgd_fit *f, const stepping *s, size_t k, const d
                              .grad = wv_arena_take(f->arena, D),
                              .cross = wv_arena_take(f->arena, D * D),
                              .relative = f->mix.K > 1,
-                             .spread = spread},
+                             .grad_cov = grad_cov},
                        .step = s};
     measure(f, s, k, u, &own.m);
     wv_update c = {.estimator = WVGD_NATURAL,
@@ -261,17 +261,17 @@ static void contract(wvgd_fit *f)
         wv_mixture_scale_root(&f->mix, k, wv_policy.mixture_retreat_scale);
 }
 
-/* Back to the best state, less the components that have dragged the ELBO down since: one that has lost itself in the
+/* Back to the best state, less the components that have dragged the ELBO down since: one that has gone astray in the
  * neck of a funnel, say, goes, and the others need not suffer for it. */
 static void undo(wvgd_fit *f, const wv_assessment *a)
 {
     size_t K = f->mix.K, mark = wv_arena_mark(f->arena);
-    double *lost = wv_arena_take(f->arena, K), *u = wv_arena_take(f->arena, wv_assess_blocks(a) * WV_COLUMNS);
+    double *astray = wv_arena_take(f->arena, K), *u = wv_arena_take(f->arena, wv_assess_blocks(a) * WV_COLUMNS);
     for (size_t k = 0; k < K; k++)
-        lost[k] = K > 1 && wv_assess_component(f, a, k, negligible, u) &&
-                  wv_assess_own_elbo(f, a, u) < f->fitting.best - wv_policy.mixture_lost;
+        astray[k] = K > 1 && wv_assess_component(f, a, k, negligible, u) &&
+                    wv_assess_own_elbo(f, a, u) < f->fitting.best - wv_policy.mixture_astray;
     go_back(f);
-    wv_mixture_drop(&f->mix, lost);
+    wv_mixture_drop(&f->mix, astray);
     keep_best(f);
     wv_arena_release(f->arena, mark);
 }
@@ -324,8 +324,8 @@ static bool compare(wvgd_fit *f, wv_assessment *a, bool *back)
     return true;
 }
 
-/* Judges the current state on the recent draws, goes back if it has become worse, and steps. measured: a->seen is
- * known, as wv_draws_take_seen has left it. True: the fit has ended. */
+/* Judges the current state on the recent draws, goes back if it has become worse, and steps. measured: a->squares is
+ * known, as wv_draws_take_measured has left it. True: the fit has ended. */
 static bool iterate(wvgd_fit *f, wv_assessment *a, bool judged, bool measured)
 {
     wv_mixture_fitting *m = &f->fitting;
@@ -392,7 +392,7 @@ bool wv_mixture_fit_tell(wvgd_fit *f)
     for (size_t i = 0; i < f->b.n; i++)
         finite += f->b.log_p[i] > -INFINITY;
     wv_assessment a = wv_assess_room(f, f->mix.K, f->recent.n + f->b.n);
-    wv_draws_take_seen(&f->recent, &f->b, &f->proposals, &a.seen, &f->workers);
+    wv_draws_take_measured(&f->recent, &f->b, &f->proposals, &a.squares, &f->workers);
     bool measured = !alone || f->recent.batches <= window;
     if (alone)
         wv_draws_forget(&f->recent, window, f->arena);

@@ -276,10 +276,10 @@ static bool mean_frame(wvgd_fit *f, double *frame)
 }
 
 /* The mean of the relevant modes, and their mean squared distance from it, a dimension, in units of the frame. */
-static double spread_of_modes(wvgd_fit *f, const double *frame, double *centre)
+static double variance_of_modes(wvgd_fit *f, const double *frame, double *centre)
 {
     size_t D = f->D, mark = wv_arena_mark(f->arena);
-    double *y = wv_arena_take(f->arena, D), spread = 0; /* a mode in the coordinates of the frame */
+    double *y = wv_arena_take(f->arena, D), variance = 0; /* a mode in the coordinates of the frame */
     memset(centre, 0, D * sizeof *centre);
     for (size_t m = 0; m < f->modes.n; m++)
         if (f->modes.mode[m].relevant)
@@ -288,10 +288,10 @@ static double spread_of_modes(wvgd_fit *f, const double *frame, double *centre)
     for (size_t m = 0; m < f->modes.n; m++)
         if (f->modes.mode[m].relevant) {
             wv_gaussian_whiten(&middle, 1, f->modes.x + m * D, y, f->arena);
-            spread += cblas_ddot((int)D, y, 1, y, 1) / ((double)f->modes.relevant * (double)D);
+            variance += cblas_ddot((int)D, y, 1, y, 1) / ((double)f->modes.relevant * (double)D);
         }
     wv_arena_release(f->arena, mark);
-    return spread;
+    return variance;
 }
 
 /* Do starts around such a centre stay in the range of numbers? Where ascents run away they do not. */
@@ -311,7 +311,7 @@ void wv_modes_rescale(wvgd_fit *f)
     wv_modes_judge(f);
     if (mean_frame(f, frame)) {
         double scatter = wv_policy.modes_scatter *
-                         fmax(wv_policy.modes_least_spread, sqrt(spread_of_modes(f, frame, centre)));
+                         fmax(wv_policy.modes_least_sd, sqrt(variance_of_modes(f, frame, centre)));
         wv_modes_family(f)->sd(D, 0, frame, sd);
         if (in_range(D, centre, sd, scatter)) { /* else: go on as before */
             memcpy(f->modes.frame, frame, size * sizeof *frame);

@@ -76,7 +76,7 @@ void wv_modes_begin(wvgd_fit *f);
 /* An ascent has ended in mode m. */
 void wv_modes_hit(wvgd_fit *f, size_t m);
 
-/* Frame and scatter of later starts: twice the spread of the modes in the frame, twice its unit at least. */
+/* Frame and scatter of later starts: twice the sd of the modes in the frame, twice its unit at least. */
 void wv_modes_rescale(wvgd_fit *f);
 
 /* Mode m becomes, or one more is, the Gaussian g; if there is no room, instead of the lightest. */

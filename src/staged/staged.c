@@ -8,10 +8,9 @@
  *             largest (grow.c), fit again
  *     probe   once growth was needed, or would have been but for its price, short Hamiltonian walks look for what the
  *             trial cannot see (tail_probe.c); the mixture grows where they find it
- *     close   the proposal is refined on the draws at hand, then a batch whose size was fixed before it was drawn gives
- *             the evidence; its draws never saw the proposal (staged_closing.c)
- *     cells   the transport problem on the weighted draws, without the model (cells.c)
- *     bound   one fresh batch for the PELBO (cell_bound.c)
+ *     close   the proposal is improved on the draws at hand, then a batch whose size was fixed before it was drawn
+ * gives the evidence; its draws never saw the proposal (staged_closing.c) cells   the transport problem on the weighted
+ * draws, without the model (cells.c) bound   one fresh batch for the PELBO (cell_bound.c)
  *
  * Decisions are in decisions.c, their constants in policy.def. */
 #include "staged/staged.h"
@@ -151,7 +150,7 @@ static wv_stage begin_trial(wvgd_fit *f)
 }
 
 /* Forward-KL step of the proposal on all recent draws. */
-static void refine_proposal(wvgd_fit *f)
+static void improve_proposal(wvgd_fit *f)
 {
     size_t n = f->recent.n, mark = wv_arena_mark(f->arena);
     double *log_w = wv_arena_take(f->arena, n), *v = wv_arena_take(f->arena, n);
@@ -167,7 +166,7 @@ static wv_stage begin_close(wvgd_fit *f)
 {
     double least = least_final(f, f->closing.draws.n, 1), wanted = f->stop == WVGD_RUNNING ? f->growth.wanted : 0;
     if (wv_decide_draws_expensive(prices(f), f->growth.wanted))
-        refine_proposal(f);
+        improve_proposal(f);
     wv_closing_plan(&f->closing, wv_decide_final_draws(wanted, least, WV_CHUNK));
     wv_closing_end_trial(&f->closing);
     return WV_CLOSING;
@@ -222,17 +221,17 @@ static bool grow(wvgd_fit *f, size_t first, wvgd_estimate e)
 /* Components where the walks have found much more density than the proposal has; false: nowhere. */
 static bool grow_tails(wvgd_fit *f)
 {
-    size_t n = f->probe.seen, before = f->mix.K, mark = wv_arena_mark(f->arena);
+    size_t n = f->probe.visited, before = f->mix.K, mark = wv_arena_mark(f->arena);
     double *log_w = wv_arena_take(f->arena, n), most = -INFINITY;
-    wv_staged_closing_log_density(f, n, f->probe.seen_x, log_w);
+    wv_staged_closing_log_density(f, n, f->probe.visited_x, log_w);
     for (size_t i = 0; i < n; i++) {
-        double log_p = f->probe.seen_log_p[i];
+        double log_p = f->probe.visited_log_p[i];
         log_w[i] = log_p - log_w[i] - f->growth.trial_z;
         if (log_w[i] > most && wv_decide_point_matters(log_w[i], below(f, log_p)))
             most = log_w[i];
     }
     if (wv_decide_tails_uncovered(most, f->growth.weight_quantile) && f->stop == WVGD_RUNNING)
-        wv_grow_add(f, n, f->probe.seen_x, log_w, wv_policy.probe_share);
+        wv_grow_add(f, n, f->probe.visited_x, log_w, wv_policy.probe_share);
     wv_arena_release(f->arena, mark);
     f->growth.rounds += f->mix.K > before;
     return f->mix.K > before;
@@ -293,7 +292,7 @@ static wv_stage begin_cells(wvgd_fit *f)
 static size_t find_lost(wvgd_fit *f)
 {
     const double half_log_2pi = 0.918938533204672741780;
-    f->outcome.unseen = -INFINITY;
+    f->outcome.uncovered = -INFINITY;
     for (size_t m = 0; m < f->modes.n && f->stop == WVGD_RUNNING; m++) {
         const wv_mode *mode = &f->modes.mode[m];
         const double *x = f->modes.x + m * f->D, *root = f->modes.root + m * f->D * f->D;
@@ -303,7 +302,7 @@ static size_t find_lost(wvgd_fit *f)
             continue;
         double top = mode->elbo - wv_family_get(WVGD_FULL)->log_det(f->D, 0, root) - (double)f->D * half_log_2pi;
         double above = top - log_m - f->outcome.evidence.value;
-        f->outcome.unseen = fmax(f->outcome.unseen, above);
+        f->outcome.uncovered = fmax(f->outcome.uncovered, above);
         if (wv_decide_put_back(above, f->growth.recovered, f->mix.K, f->mix.room))
             return m;
     }

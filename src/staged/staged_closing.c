@@ -391,7 +391,7 @@ void wv_staged_closing_mixture_density(wvgd_fit *f)
     wv_arena_release(f->arena, mark);
 }
 
-/* Whether the trial had the proposals of the final batch, as it does unless they were refined in between: its draws
+/* Whether the trial had the proposals of the final batch, as it does unless they were improved in between: its draws
  * are then theirs, too. */
 static bool join(const closing_sources *s)
 {

@@ -24,8 +24,8 @@ bool wv_tail_probe_new(wv_tail_probe *p, size_t D)
     const wv_slot slots[] = {{&p->x, rows},
                              {&p->g, rows},
                              {&p->p, rows},
-                             {&p->seen_x, wv_times(WV_WALKS * WV_WALK, D)},
-                             {&p->seen_log_p, D ? WV_WALKS * WV_WALK : 0}};
+                             {&p->visited_x, wv_times(WV_WALKS * WV_WALK, D)},
+                             {&p->visited_log_p, D ? WV_WALKS * WV_WALK : 0}};
     p->memory = wv_memory_carve(slots, sizeof slots / sizeof *slots, WV_ZEROED);
     return p->memory != NULL;
 }
@@ -38,37 +38,37 @@ void wv_tail_probe_free(wv_tail_probe *p)
 bool wv_tail_probe_archive(wv_tail_probe *p, wv_archive *a, bool running, size_t components)
 {
     struct {
-        size_t seen, steps, component[WV_WALKS];
+        size_t visited, steps, component[WV_WALKS];
         int alive[WV_WALKS];
         double step[WV_WALKS], energy[WV_WALKS];
     } s;
     memset(&s, 0, sizeof s);
-    s.seen = p->seen;
+    s.visited = p->visited;
     s.steps = p->steps;
     memcpy(s.component, p->component, sizeof s.component);
     memcpy(s.alive, p->alive, sizeof s.alive);
     memcpy(s.step, p->step, sizeof s.step);
     memcpy(s.energy, p->energy, sizeof s.energy);
     wv_archive_values(a, &s, sizeof s);
-    bool good = (running ? s.steps < WV_WALK : s.steps <= WV_WALK) && s.seen <= s.steps * WV_WALKS;
+    bool good = (running ? s.steps < WV_WALK : s.steps <= WV_WALK) && s.visited <= s.steps * WV_WALKS;
     for (size_t c = 0; c < WV_WALKS; c++)
         good = good && !(s.alive[c] & ~1) && (!running || s.component[c] < components);
     if (!good)
         return wv_archive_refuse(a);
     if (wv_archive_reading(a)) {
-        p->seen = s.seen;
+        p->visited = s.visited;
         p->steps = s.steps;
         memcpy(p->component, s.component, sizeof s.component);
         memcpy(p->alive, s.alive, sizeof s.alive);
         memcpy(p->step, s.step, sizeof s.step);
         memcpy(p->energy, s.energy, sizeof s.energy);
     }
-    size_t walks = running ? 2 * WV_WALKS : 0, seen = running ? s.seen : 0;
+    size_t walks = running ? 2 * WV_WALKS : 0, visited = running ? s.visited : 0;
     wv_archive_array(a, p->x, walks * p->D);
     wv_archive_array(a, p->g, walks * p->D);
     wv_archive_array(a, p->p, walks * p->D);
-    wv_archive_array(a, p->seen_x, seen * p->D);
-    wv_archive_array(a, p->seen_log_p, seen);
+    wv_archive_array(a, p->visited_x, visited * p->D);
+    wv_archive_array(a, p->visited_log_p, visited);
     return true;
 }
 
@@ -298,7 +298,7 @@ bool wv_tail_probe_begin(wvgd_fit *f)
 {
     bool alive = false;
     double *const rows[] = {f->probe.x, f->probe.g, f->probe.p};
-    f->probe.seen = f->probe.steps = 0;
+    f->probe.visited = f->probe.steps = 0;
     memset(f->probe.component, 0, sizeof f->probe.component);
     memset(f->probe.alive, 0, sizeof f->probe.alive);
     memset(f->probe.step, 0, sizeof f->probe.step);
@@ -332,8 +332,8 @@ static double energy(const wvgd_fit *f, size_t c, double log_p)
 /* The walk has been at x. */
 static void note_point(wvgd_fit *f, const double *x, double log_p)
 {
-    memcpy(f->probe.seen_x + f->probe.seen * f->D, x, f->D * sizeof *x);
-    f->probe.seen_log_p[f->probe.seen++] = log_p;
+    memcpy(f->probe.visited_x + f->probe.visited * f->D, x, f->D * sizeof *x);
+    f->probe.visited_log_p[f->probe.visited++] = log_p;
 }
 
 /* A step of walk c, with the answer at its point. */

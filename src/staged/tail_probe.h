@@ -12,13 +12,13 @@ enum {
 
 typedef struct {
     size_t D;
-    size_t seen, steps;
+    size_t visited, steps;
     size_t component[WV_WALKS]; /* whose metric each uses */
     int alive[WV_WALKS];        /* flags */
     double step[WV_WALKS];
-    double energy[WV_WALKS];     /* log density followed, less momentum^2 / 2, at the start */
-    double *x, *g, *p;           /* [2][walks][D] point, gradient, momentum: now, and at the start */
-    double *seen_x, *seen_log_p; /* [seen][D], [seen] where they have been */
+    double energy[WV_WALKS];           /* log density followed, less momentum^2 / 2, at the start */
+    double *x, *g, *p;                 /* [2][walks][D] point, gradient, momentum: now, and at the start */
+    double *visited_x, *visited_log_p; /* [visited][D], [visited] where they have been */
     double *memory;
 } wv_tail_probe;
 

@@ -82,7 +82,7 @@ static void keep_diagonal(size_t D, double *a)
 
 /* ---- moments ----------------------------------------------------------------------------------------------------- */
 /* Covariance of the gradients, lower half. */
-static void spread(const wv_step *s, const wv_update *c, const wv_quadratic *l, double *cov)
+static void grad_cov(const wv_step *s, const wv_update *c, const wv_quadratic *l, double *cov)
 {
     size_t mark = wv_arena_mark(s->arena), D = l->D;
     double *g = wv_arena_take(s->arena, c->n * D), *ug = wv_arena_take(s->arena, c->n * D); /* [n][D] centred */
@@ -152,10 +152,10 @@ static void pull(const wv_step *s, const wv_update *c, wv_quadratic *l)
 static void variances(const wv_step *s, const wv_update *c, wv_quadratic *l, double *total, double *residual)
 {
     size_t D = l->D;
-    if (l->m.spread)
-        l->m.spread(s, c, &l->m, l->S);
+    if (l->m.grad_cov)
+        l->m.grad_cov(s, c, &l->m, l->S);
     else
-        spread(s, c, l, l->S);
+        grad_cov(s, c, l, l->S);
     wv_dense_mirror(D, l->S);
     c->family->pull(D, c->R, c->root, D, l->S, s->arena);
     for (size_t i = 0; i < D; i++)

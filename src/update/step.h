@@ -17,7 +17,8 @@ typedef struct wv_update_moments {
     double *grad, *cross; /* [D] mean of the gradients; [D][D] Cov(y_i, gradient_k) */
     bool relative;        /* the gradients are those of log p~ - log q_j */
     /* [D][D] Cov(gradient), lower half; needed now and then. NULL: it comes from the points at hand. */
-    void (*spread)(const struct wv_step *s, const struct wv_update *c, const struct wv_update_moments *m, double *cov);
+    void (*grad_cov)(const struct wv_step *s, const struct wv_update *c, const struct wv_update_moments *m,
+                     double *cov);
 } wv_update_moments;
 
 /* A component and the weighted points that stand for q_j: everything an estimator needs. */
