@@ -2,6 +2,7 @@
  * option, then lets argp take it apart. */
 #include "arguments.h"
 #include "help.h"
+#include "request.h"
 #include "text.h"
 #include <argp.h>
 #include <errno.h>
@@ -227,24 +228,15 @@ int given_seed(const arguments *a, const char *name, uint64_t *value, failure *f
 
 char *command_text(const arguments *a)
 {
+    const char **word = calloc((size_t)a->argc + 2, sizeof *word);
     char *text = NULL;
-    size_t size = 0;
-    FILE *s = open_memstream(&text, &size);
-    if (!s)
-        return NULL;
-    fprintf(s, "wvgd %s", a->command->name);
-    for (int i = 1; i < a->argc; i++) {
-        const char *w = a->argv[i];
-        bool plain = *w &&
-                     strspn(w, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%") == strlen(w);
-        fputs(plain ? " " : " '", s);
-        for (; *w; w++)
-            if (*w == '\'')
-                fputs("'\\''", s);
-            else
-                putc(*w, s);
-        if (!plain)
-            putc('\'', s);
+    if (word) {
+        word[0] = "wvgd";
+        word[1] = a->command->name;
+        for (int i = 1; i < a->argc; i++)
+            word[i + 1] = a->argv[i];
+        text = quoted_words((size_t)a->argc + 1, word);
     }
-    return fclose(s) ? NULL : text;
+    free(word);
+    return text;
 }

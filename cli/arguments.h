@@ -3,19 +3,10 @@
 #ifndef WV_ARGUMENTS_H
 #define WV_ARGUMENTS_H
 #include "failure.h"
+#include "option_line.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-typedef struct {
-    const char *name;     /* long name */
-    char letter;          /* short name, or 0 */
-    const char *argument; /* what follows: "FILE", "diag|full" ...; NULL: a flag */
-    const char *range;    /* of a number, or NULL */
-    const char *initial;  /* default, or NULL */
-    const char *help;     /* one line */
-    const char *group;    /* heading under which it is listed */
-} option_line;
 
 struct command;
 

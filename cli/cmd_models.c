@@ -1,13 +1,14 @@
 /* cmd_models.c - wvgd models: the table of models, and the options that only some of them have. */
 #include "commands.h"
 #include "open_model.h"
+#include <stdio.h>
 
 static int run_models(arguments *a, failure *f)
 {
     (void)a;
     (void)f;
-    for (unsigned i = 0; describe_model(i); i++) {
-        const model_info *m = describe_model(i);
+    for (unsigned i = 0; wvgd_model_describe(i); i++) {
+        const wvgd_model_info *m = wvgd_model_describe(i);
         printf("%-10s %s\n           data: %s\n", m->name, m->help, m->data ? m->data : "none");
     }
     puts("\nOptions of models:");

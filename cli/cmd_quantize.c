@@ -2,6 +2,9 @@
  * again: the new partition is written as the checkpoint of a run of its own, which lacks only the batch for its
  * bound, and wvgd fit goes on with that one. */
 #include "commands.h"
+#include "fit_options.h"
+#include "fit_request.h"
+#include "request.h"
 #include "run_directory.h"
 #include "run_record.h"
 #include "saved_fit.h"
@@ -95,8 +98,13 @@ static int read_changes(const arguments *a, json_t **changes, failure *f)
 {
     static const char *word[] = {"model"}; /* which the fit will name */
     arguments b = *a;
+    wvgd_request *q = NULL;
     b.word = word;
-    return new_record(&b, changes, f);
+    int code = request_fit(&b, &q, f);
+    if (!code)
+        code = new_record(q, changes, f);
+    wvgd_request_free(q);
+    return code;
 }
 
 static int change_asked(quantization *q, const arguments *a, const json_t *changes, failure *f)

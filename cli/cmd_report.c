@@ -1,9 +1,11 @@
 /* cmd_report.c - wvgd report: a run directory as one HTML page, or as figures. What is in the files is always shown;
  * the fit itself, brought back from its saved state, adds draws of the ensemble and weighted draws, and the data
  * file what the model has to show. Where either is gone the page says so. */
-#include "blas.h"
+#include "blas_memory.h"
 #include "commands.h"
 #include "figures.h"
+#include "fit_options.h"
+#include "fit_request.h"
 #include "page.h"
 #include "report.h"
 #include "run_directory.h"

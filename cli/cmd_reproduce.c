@@ -1,5 +1,5 @@
 /* cmd_reproduce.c - wvgd reproduce: the experiments of the paper, by the table in experiments/reproduce.c. */
-#include "blas.h"
+#include "blas_memory.h"
 #include "commands.h"
 #include "reproduce.h"
 #include "run_directory.h"

@@ -1,6 +1,8 @@
 /* cmd_sample.c - wvgd sample: draws from a fit that has ended, as Stan CSV. The fit comes back from its saved state,
  * and quantities of models that transform their parameters from what was stored with it. */
 #include "commands.h"
+#include "fit_options.h"
+#include "fit_request.h"
 #include "run_directory.h"
 #include "saved_fit.h"
 #include "shown.h"
@@ -9,7 +11,7 @@
 #include <string.h>
 #include <sysexits.h>
 
-static int write_sample(const saved_fit *s, const char *path, draws_kind kind, uint64_t seed, size_t n, failure *f)
+static int write_sample(const saved_fit *s, const char *path, wvgd_draws_kind kind, uint64_t seed, size_t n, failure *f)
 {
     const char *name = json_string_value(json_object_get(json_object_get(s->asked, "model"), "name"));
     whole_file w;
@@ -50,9 +52,9 @@ static bool sample_option(size_t i, option_line *line)
 }
 
 /* The run keeps quantities of its closing draws, and of some draws of the ensemble. */
-static int check_stored(const saved_fit *s, const char *dir, draws_kind kind, uint64_t seed, size_t n, failure *f)
+static int check_stored(const saved_fit *s, const char *dir, wvgd_draws_kind kind, uint64_t seed, size_t n, failure *f)
 {
-    if (!s->from_store || kind != ENSEMBLE_DRAWS || (seed == 1 && n <= s->stored.ensemble))
+    if (!s->from_store || kind != WVGD_DRAWS_ENSEMBLE || (seed == 1 && n <= s->stored.ensemble))
         return 0;
     return fail(
         f, EX_TEMPFAIL,
@@ -74,7 +76,7 @@ static int run_sample(arguments *a, failure *f)
     int code = given_count(a, "draws", 1, 100000000, &n, f);
     if (!code)
         code = given_count(a, "seed", 0, SIZE_MAX, &seed, f);
-    draws_kind kind = resample ? RESAMPLED_DRAWS : weighted ? WEIGHTED_DRAWS : ENSEMBLE_DRAWS;
+    wvgd_draws_kind kind = resample ? WVGD_DRAWS_RESAMPLED : weighted ? WVGD_DRAWS_WEIGHTED : WVGD_DRAWS_ENSEMBLE;
     if (!code)
         code = given_trust(a, &trust, f);
     if (!code)

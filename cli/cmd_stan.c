@@ -1,6 +1,9 @@
 /* cmd_stan.c - wvgd stan: compiles a Stan program, and fits it as wvgd fit does a shared object.
  * wvgd stan-compile: the first half. */
 #include "commands.h"
+#include "fit_options.h"
+#include "fit_request.h"
+#include "request.h"
 #include "run_directory.h"
 #include "run_record.h"
 #include "stan_compile.h"
@@ -80,8 +83,11 @@ static int check_program(const arguments *a, failure *f)
 static int check_fit(arguments *a, failure *f)
 {
     json_t *asked = NULL;
+    wvgd_request *request = NULL;
     a->object = a->word[0]; /* not known yet */
-    int code = new_record(a, &asked, f);
+    int code = request_fit(a, &request, f);
+    if (!code)
+        code = new_record(request, &asked, f);
     a->object = NULL;
     const char *data = code ? NULL : record_reopen(asked, "data");
     if (!code)
@@ -89,6 +95,7 @@ static int check_fit(arguments *a, failure *f)
     if (!code && data && access(data, R_OK))
         code = fail(f, EX_NOINPUT, "cannot open %s: %s", data, strerror(errno));
     json_decref(asked);
+    wvgd_request_free(request);
     return code;
 }
 

@@ -1,7 +1,6 @@
 /* cmd_svgd.c - wvgd svgd: the SVGD baseline on any model, with the inputs and outputs of wvgd fit
  * as far as they make sense for it. */
 #include "commands.h"
-#include "help.h"
 #include "kde.h"
 #include "progress.h"
 #include "random.h"
@@ -10,10 +9,12 @@
 #include "run_record.h"
 #include "signals.h"
 #include "start_file.h"
+#include "summary.h"
 #include "svgd_record.h"
 #include "text.h"
 #include "say.h"
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
@@ -230,13 +231,24 @@ static int draw_start(svgd_run *r, bool prior, failure *f)
     return memory ? 0 : fail(f, EX_SOFTWARE, "no memory for %zu particles of %zu coordinates", n, D);
 }
 
+/* Those of a file. */
+static int place_particles(svgd_run *r, const char *path, failure *f)
+{
+    size_t before = r->o.particles;
+    int code = read_start(path, r->model.model.dim, given(r->a, "particles") != NULL, &r->o.particles, &r->start, f);
+    char *note = code || given(r->a, "quiet") ? NULL : start_note(path, before, r->o.particles);
+    if (note)
+        say("%s", note);
+    free(note);
+    return code;
+}
+
 static int make_start(svgd_run *r, failure *f)
 {
     const char *init = given(r->a, "init") ? given(r->a, "init") : "prior";
     size_t length = strlen(init);
     if (length > 4 && !strcmp(init + length - 4, ".csv"))
-        return read_start(init, r->model.model.dim, given(r->a, "particles") != NULL, given(r->a, "quiet") != NULL,
-                          &r->o.particles, &r->start, f);
+        return place_particles(r, init, f);
     if (strcmp(init, "prior") && strcmp(init, "normal"))
         return fail(f, EX_USAGE, "option init is '%.60s': expected prior|normal|FILE.csv", init);
     return draw_start(r, !strcmp(init, "prior"), f);
@@ -428,7 +440,7 @@ static int finish(svgd_run *r, failure *f)
         return code;
     code = write_files(r, run, f);
     print_warnings(run);
-    print_summary(stdout, run, SHOWN_ROWS, r->dir);
+    put_summary(stdout, run, SHOWN_ROWS, r->dir);
     json_decref(run);
     return code;
 }

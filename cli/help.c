@@ -312,8 +312,8 @@ static void generate_man(FILE *s)
     for (size_t i = 0; describe_command(i); i++)
         put_roff_command(s, describe_command(i));
     fputs(".SH MODELS\n", s);
-    for (unsigned i = 0; describe_model(i); i++) {
-        const model_info *m = describe_model(i);
+    for (unsigned i = 0; wvgd_model_describe(i); i++) {
+        const wvgd_model_info *m = wvgd_model_describe(i);
         fputs(".TP\n.B ", s);
         put_roff_text(s, m->name);
         putc('\n', s);
@@ -355,9 +355,9 @@ static void put_words(FILE *s, const char *choices, const char *between)
 
 static void put_models(FILE *s)
 {
-    for (unsigned i = 0; describe_model(i); i++)
-        if (!strpbrk(describe_model(i)->name, "./")) /* not "PATH.so" */
-            fprintf(s, "%s%s", i ? " " : "", describe_model(i)->name);
+    for (unsigned i = 0; wvgd_model_describe(i); i++)
+        if (!strpbrk(wvgd_model_describe(i)->name, "./")) /* not "PATH.so" */
+            fprintf(s, "%s%s", i ? " " : "", wvgd_model_describe(i)->name);
 }
 
 /* Completion of the argument of each option that has one. */
@@ -563,33 +563,4 @@ int generate(const char *what, FILE *stream, failure *f)
             return 0;
         }
     return fail(f, EX_USAGE, "--generate is '%s': expected man, bash, zsh or options.md", what);
-}
-
-/* ---- text in a terminal ------------------------------------------------------------------------------------------ */
-/* Columns of text as it is shown, taking each character for one. */
-static int columns(const char *text)
-{
-    int n = 0;
-    bool plain;
-    for (size_t length; *text; text += length) {
-        length = read_character(text, &plain);
-        n += plain ? 1 : 4 * (int)length; /* \xNN */
-    }
-    return n;
-}
-
-int put_cut(FILE *stream, const char *text, int most)
-{
-    int wide = columns(text), shown = 0;
-    const char *ellipsis = strcmp(nl_langinfo(CODESET), "UTF-8") ? "." : "\xe2\x80\xa6";
-    for (char character[5]; *text;) {
-        text += show_character(text, character);
-        if (wide > most && shown + columns(character) > most - 1) {
-            fputs(ellipsis, stream);
-            return shown + 1;
-        }
-        shown += columns(character);
-        fputs(character, stream);
-    }
-    return shown;
 }

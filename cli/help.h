@@ -30,7 +30,4 @@ void print_help(FILE *stream);
 
 /* wvgd --generate WHAT: man, bash, zsh, options.md. */
 int generate(const char *what, FILE *stream, failure *f);
-
-/* Text in a terminal: control characters as '?', cut to `most` columns with an ellipsis. Returns the columns shown. */
-int put_cut(FILE *stream, const char *text, int most);
 #endif

@@ -10,12 +10,12 @@
  *      `wvgd reproduce all` goes through.
  * CMake picks up new files of experiments by itself. Input files go to experiments/data/ with their origin in
  * experiments/data/PROVENANCE.md; find_shared("experiments/FILE", f) and, for those of data/,
- * find_shared("data/FILE.csv", f) (io/shared_file.h) find them in the build tree and when installed.
+ * find_shared("data/FILE.csv", f) (cli/shared_file.h) find them in the build tree and when installed.
  *
  * Rules: all randomness comes from r->seed; with r->quick the same code runs on less (a few seconds an experiment,
  * for the tests); results do not depend on r->threads. Independent fits are shared by threads with run_jobs: give
  * each fit a model of its own or a thread safe one, and no threads of its own. Files are written with begin_result
- * or begin_markdown, then finish_file (io/write.h): whole or not at all.
+ * or begin_markdown, then finish_file (tools/io/write.h): whole or not at all.
  * Figures: draw_result; without gnuplot it warns and the rest goes on. Anything that people should see goes to the
  * Markdown file, which is printed on stdout as well (print_result). */
 #ifndef WV_REPRODUCE_H

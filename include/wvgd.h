@@ -41,12 +41,18 @@ typedef enum {
     WVGD_E_MEMORY,   /* no memory */
     WVGD_E_MODEL,    /* the model returned an error */
     WVGD_E_NO_DRAWS, /* no draw had a finite density, or no draw fell into a cell: nothing to estimate from */
-    WVGD_E_STATE     /* a saved state is damaged, or belongs to another fit */
+    WVGD_E_STATE,    /* a saved state is damaged, or belongs to another fit */
+    /* of wvgd_tools.h, which reads and writes files: */
+    WVGD_E_DATA,       /* a file has not what it should have */
+    WVGD_E_NO_INPUT,   /* there is no such file, or it cannot be opened */
+    WVGD_E_CREATE,     /* a file or directory cannot be made, or is in the way */
+    WVGD_E_IO,         /* reading or writing failed */
+    WVGD_E_UNAVAILABLE /* a program or file that comes with others is missing */
 } wvgd_status;
 
 typedef struct {
     wvgd_status code;
-    char text[256];
+    char text[1024];
 } wvgd_error;
 
 /* ---- options ----------------------------------------------------------------------------------------------------- */

@@ -31,7 +31,7 @@ found=$(code src/*.[ch] src/*/*.[ch] models/*.[ch] svgd/*.[ch] | grep -E '(^|[^[
 
 # What the program says on stderr may hold text of files, models and paths, which a terminal must not obey: only say.c, and
 # put_lines, which does as say.c does, print there; progress.c prints numbers and help.c the program's own text.
-found=$(code cli/*.c report/*.c io/*.c | grep -vE '^cli/(say|progress|help)\.c:' | grep -E '(printf|puts|putc|fwrite)[[:space:]]*\(.*stderr|(^|[^[:alnum:]_])(perror|v?dprintf|warnx?|errx?|error)[[:space:]]*\("' | grep -vE '^cli/stan_compile\.c: +(fputs|putc)\((("    "|shown), stderr|\*text\+\+, stderr|.\\n., stderr)\);$' || true)
+found=$(code cli/*.c report/*.c | grep -vE '^cli/(say|progress|help)\.c:' | grep -E '(printf|puts|putc|fwrite)[[:space:]]*\(.*stderr|(^|[^[:alnum:]_])(perror|v?dprintf|warnx?|errx?|error)[[:space:]]*\("' | grep -vE '^cli/stan_compile\.c: +(fputs|putc)\((("    "|shown), stderr|\*text\+\+, stderr|.\\n., stderr)\);$' || true)
 [ -z "$found" ] || complain "lines on stderr that do not go through say" "$found"
 
 # includes DIRECTORY ALLOWED...: an #include names a header of the system, or one that lies in DIRECTORY, or is ALLOWED.
@@ -93,6 +93,21 @@ if [ -n "$libraries" ] && command -v nm >/dev/null; then
 fi
 found=$(grep -nE '(^|[^[:alnum:]_])alloca[[:space:]]*\(' src/*.[ch] src/*/*.[ch] models/*.[ch] svgd/*.[ch] || true)
 [ -z "$found" ] || complain "memory on the stack that grows" "$found"
+
+# cli -> tools, report -> wvgd.h <- src: the program sees no header of the algorithm or of models; libwvgd-tools sees none of the
+# program or of the report, either, and does not print.
+headers() {
+    for directory in "$@"; do (cd "$directory" && ls ./*.h) | sed 's|^\./||'; done
+}
+found=$(includes cli $(headers include tools report svgd experiments))
+[ -z "$found" ] || complain "cli/ may include headers of its own and of include/, tools/, report/, svgd/ and experiments/ only" "$found"
+found=$(includes tools $(headers include svgd) models.h external.h)
+[ -z "$found" ] || complain "tools/ may include headers of its own, of include/ and svgd/, and models.h and external.h only" "$found"
+found=$(includes report $(headers include tools) stan_process.h)
+[ -z "$found" ] || complain "report/ may include headers of its own, of include/ and tools/, and stan_process.h (it runs gnuplot) only" "$found"
+found=$(code tools/*.[ch] tools/*/*.[ch] | grep -E '(^|[^[:alnum:]_])(stdout|stderr|stdin|printf|puts|putchar|perror|exit|_exit|abort|signal|sigaction|setlocale|getenv|setenv)[[:space:]]*(\(|,|\))' |
+    grep -v 'format(printf' || true)
+[ -z "$found" ] || complain "libwvgd-tools must not print, exit, handle signals, change the locale or read the environment" "$found"
 
 found=$(find . \( -name .git -o -name 'build*' \) -prune -o -type f -print | grep -E '/(util|utils|common|misc|helper|helpers)(\.[^/]*)?$' || true)
 [ -z "$found" ] || complain "names that describe nothing" "$found"

@@ -552,7 +552,7 @@ static void tells_what_it_read(void **state)
     failure f;
     write_data(TEXT("a,state,c,b\n1,well,7,200\n2,ill,7,-100\n4,well,7,0\n9,ill,7,50\n"));
     assert_int_equal(open_with("logistic", data_path, NULL, "standardize", "target=state", 1, &model, &f), 0);
-    const regression_facts *facts = model.facts;
+    const wvgd_table *facts = model.facts;
     assert_string_equal(facts->target, "state");
     assert_string_equal(facts->label[0], "ill");
     assert_string_equal(facts->label[1], "well");
@@ -689,7 +689,7 @@ static void describes_models_and_options(void **state)
 {
     (void)state;
     unsigned models = 0, options = 0;
-    for (const model_info *m; (m = describe_model(models)); models++)
+    for (const wvgd_model_info *m; (m = wvgd_model_describe(models)); models++)
         assert_true(m->name && m->data && m->help && !strchr(m->help, '\n'));
     for (const model_option *o; (o = describe_model_option(options)); options++)
         assert_true(o->name && o->models && o->help && !strchr(o->help, '\n'));

@@ -20,13 +20,6 @@
 
 #define OBJECT WVGD_BINARY_DIR "/tests/plugin.so"
 
-/* Help and completion list the commands of the program, which is not here. */
-const command *describe_command(size_t i)
-{
-    (void)i;
-    return NULL;
-}
-
 static char dir[64];
 
 static int enter(void **state)

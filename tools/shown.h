@@ -5,17 +5,18 @@
 #include "open_model.h"
 #include "run_json.h"
 #include "stan_csv.h"
-#include "wvgd.h"
+#include "wvgd_tools.h"
 #include <stdio.h>
 
 /* The closing draws of a fit with their weights. refused: draws that the model could not show, which are left out. */
 int show_closing_draws(const wvgd_fit *fit, const opened_model *model, shown_draws *out, size_t *refused, failure *f);
 void free_shown(shown_draws *draws, const wvgd_fit *fit);
 
-/* Which draws of the fit. */
-typedef enum { ENSEMBLE_DRAWS, RESAMPLED_DRAWS, WEIGHTED_DRAWS } draws_kind;
-
 /* Writes n draws (0: all, for weighted ones) as Stan CSV. */
-int put_draws(FILE *stream, const wvgd_fit *fit, const opened_model *model, const char *name, draws_kind kind,
+int put_draws(FILE *stream, const wvgd_fit *fit, const opened_model *model, const char *name, wvgd_draws_kind kind,
               uint64_t stream_number, size_t n, failure *f);
+
+/* The same in memory: value[n][shown], and log_w[n] unless it is NULL. */
+int show_draws(const wvgd_fit *fit, const opened_model *model, wvgd_draws_kind kind, uint64_t stream_number, size_t n,
+               double *value, double *log_w, failure *f);
 #endif

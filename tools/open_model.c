@@ -1,7 +1,7 @@
 /* open_model.c - the table of models and of their options, and how each model is made from its data. To add a
  * model: a row, and a function that opens it. */
 #include "open_model.h"
-#include "blas.h"
+#include "blas_memory.h"
 #include "external.h"
 #include "model_data.h"
 #include "models.h"
@@ -138,8 +138,9 @@ static int read_four(const model_request *request, unsigned i, double value[4], 
 /* ---- everything behind an opened model --------------------------------------------------------------------------- */
 typedef struct {
     wvgd_model inner, pooled;
-    regression_data data;   /* of a regression: names and labels */
-    regression_facts facts; /* pointing into it */
+    regression_data data; /* of a regression: names and labels */
+    wvgd_table facts;     /* pointing into it */
+    double *moments;      /* [2][columns] means and sds of features, or NULL */
     wv_bridgestan *stan;
     wv_bnn_angle *angle; /* between predictions of a bnn */
     char *name_text;     /* of names made here */
@@ -167,14 +168,15 @@ static int open_mixture(const model_request *request, session *s, failure *f)
 static int note_facts(const model_request *request, session *s, failure *f)
 {
     const regression_data *d = &s->data;
-    s->facts = (regression_facts){d->target, {d->label[0], d->label[1]}, d->columns, d->names, NULL, NULL};
+    s->facts = (wvgd_table){d->rows, d->target, {d->label[0], d->label[1]}, d->columns, d->names, NULL, NULL};
     s->out->facts = &s->facts;
     if (!given_option(request, STANDARDIZE))
         return 0;
-    if (!(s->facts.mean = calloc(d->columns, 2 * sizeof *s->facts.mean)))
+    if (!(s->moments = calloc(d->columns, 2 * sizeof *s->moments)))
         return no_memory(request, f);
-    s->facts.sd = s->facts.mean + d->columns;
-    measure_features(d, s->facts.mean, s->facts.sd);
+    s->facts.mean = s->moments;
+    s->facts.sd = s->moments + d->columns;
+    measure_features(d, s->moments, s->moments + d->columns);
     return 0;
 }
 
@@ -251,7 +253,7 @@ static int open_gp(const model_request *request, session *s, failure *f)
 }
 
 static const struct {
-    model_info info;
+    wvgd_model_info info;
     int (*open)(const model_request *request, session *s, failure *f); /* NULL: a shared object */
 } models[] = {
     {{"mixture", "JSON {\"weights\":[K], \"means\":[[D]..], \"sds\":[[D]..]} or \"covs\":[[[D][D]]..]",
@@ -275,7 +277,7 @@ static const struct {
 };
 enum { MODELS = sizeof models / sizeof *models };
 
-const model_info *describe_model(unsigned i)
+const wvgd_model_info *wvgd_model_describe(size_t i)
 {
     return i < MODELS ? &models[i].info : NULL;
 }
@@ -311,10 +313,16 @@ static int restart(void *self, unsigned long long seed)
 }
 
 /* ---- shared objects ---------------------------------------------------------------------------------------------- */
-static bool is_path(const char *name)
+bool names_object(const char *model)
 {
-    size_t length = strlen(name);
-    return strchr(name, '/') || (length > 3 && strcmp(name + length - 3, ".so") == 0);
+    size_t length = model ? strlen(model) : 0;
+    return length && (strchr(model, '/') || (length > 3 && strcmp(model + length - 3, ".so") == 0));
+}
+
+bool names_stan_program(const char *model)
+{
+    size_t length = strlen(model);
+    return length > 5 && strcmp(model + length - 5, ".stan") == 0;
 }
 
 /* The text for an object: --config, or the contents of --data, or NULL. free() it. */
@@ -541,7 +549,7 @@ int open_model(const model_request *request, opened_model *out, failure *f)
     s->out = out;
     int code = reserve_blas(request->threads, f);
     if (!code)
-        code = is_path(request->name) ? open_external(request, s, out, f) : open_builtin(request, s, out, f);
+        code = names_object(request->name) ? open_external(request, s, out, f) : open_builtin(request, s, out, f);
     if (!code)
         code = complete(request, s, out, f);
     if (code)
@@ -558,7 +566,7 @@ void close_model(opened_model *model)
         wv_bridgestan_close(s->stan);
         wv_bnn_angle_free(s->angle);
         free_regression(&s->data);
-        free(s->facts.mean);
+        free(s->moments);
         free(s->name_text);
         free(s->names);
         free(s);

@@ -3,8 +3,8 @@
 #include "check_gradient.h"
 #include "models.h"
 #include "random.h"
-#include "say.h"
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,9 +24,11 @@ typedef struct {
     double *z, *grad; /* [dim] the point, and what the model says there */
     double log_p;
     wv_check found;
-    wv_check worst;             /* at the first point where the gradient is wrong */
-    size_t compared;            /* derivatives */
-    double error;               /* the greatest */
+    wv_check worst;  /* at the first point where the gradient is wrong */
+    size_t compared; /* derivatives */
+    double error;    /* the greatest */
+    wvgd_note_callback *note;
+    void *note_self;
     sightings wrong, zero, bad; /* gradients; densities that are 0; log densities that are NaN or +infinite */
 } gradient_check;
 
@@ -46,7 +48,7 @@ static void show_point(const wvgd_model *m, const double *z, char *text, size_t 
     }
 }
 
-static void note(gradient_check *c, sightings *s)
+static void sight(gradient_check *c, sightings *s)
 {
     if (s->count++ == 0)
         show_point(c->model, c->z, s->where, sizeof s->where);
@@ -73,18 +75,30 @@ static int look(gradient_check *c, failure *f)
 static void judge(gradient_check *c)
 {
     if (!isfinite(c->log_p)) {
-        note(c, c->log_p < 0 ? &c->zero : &c->bad);
+        sight(c, c->log_p < 0 ? &c->zero : &c->bad);
         return;
     }
     c->compared += c->found.compared;
     c->error = fmax(c->error, c->found.error);
     if (c->found.compared && !(c->found.error < tolerance)) {
         c->worst = c->wrong.count ? c->worst : c->found;
-        note(c, &c->wrong);
+        sight(c, &c->wrong);
     }
 }
 
-static int tell(const gradient_check *c, size_t points, failure *f)
+/* One line for people. */
+__attribute__((format(printf, 2, 3))) static void say(const gradient_check *c, const char *format, ...)
+{
+    char text[600];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (c->note)
+        c->note(c->note_self, text);
+}
+
+static int conclude(const gradient_check *c, size_t points, failure *f)
 {
     const wv_check *w = &c->worst;
     if (c->wrong.count)
@@ -97,11 +111,11 @@ static int tell(const gradient_check *c, size_t points, failure *f)
                     points, c->bad.count ? "which is no number" : "which is zero",
                     c->bad.count ? c->bad.where : c->zero.where);
     if (c->bad.count)
-        say("warning: the log density is not a number, or infinite, at %zu of %zu points, first at %s", c->bad.count,
+        say(c, "warning: the log density is not a number, or infinite, at %zu of %zu points, first at %s", c->bad.count,
             points, c->bad.where);
     if (c->zero.count)
-        say("the density is zero at %zu of %zu points, first at %s", c->zero.count, points, c->zero.where);
-    say("the gradient agrees with differences at %zu points: %zu derivatives, worst relative error %.1e",
+        say(c, "the density is zero at %zu of %zu points, first at %s", c->zero.count, points, c->zero.where);
+    say(c, "the gradient agrees with differences at %zu points: %zu derivatives, worst relative error %.1e",
         points - c->zero.count - c->bad.count, c->compared, c->error);
     return 0;
 }
@@ -119,10 +133,14 @@ static void draw_point(gradient_check *c, const gradient_points *p, size_t i, do
         c->z[d] = p->scale * normal[d] + (p->start ? p->start[i % p->n * m->dim + d] : 0);
 }
 
-int check_gradient(const wvgd_model *model, const gradient_points *p, failure *f)
+int check_gradient(const wvgd_model *model, const gradient_points *p, wvgd_note_callback *note, void *self, failure *f)
 {
     size_t D = model->dim, enough = DERIVATIVES / D, points = enough < LEAST ? LEAST : enough < MOST ? enough : MOST;
-    gradient_check c = {.model = model, .z = calloc(D, sizeof *c.z), .grad = calloc(D, sizeof *c.grad)};
+    gradient_check c = {.model = model,
+                        .note = note,
+                        .note_self = self,
+                        .z = calloc(D, sizeof *c.z),
+                        .grad = calloc(D, sizeof *c.grad)};
     double *normal = calloc(D, sizeof *normal);
     int code = c.z && c.grad && normal ? 0 : fail(f, EX_SOFTWARE, "no memory to check the gradient");
     for (size_t i = 0; i < points && !code; i++) {
@@ -132,7 +150,7 @@ int check_gradient(const wvgd_model *model, const gradient_points *p, failure *f
             judge(&c);
     }
     if (!code)
-        code = tell(&c, points, f);
+        code = conclude(&c, points, f);
     free(c.z);
     free(c.grad);
     free(normal);

@@ -1,6 +1,6 @@
 /* saved_fit.c - from the checkpoint (or result) of a run to its fit, without the data where possible. */
 #include "saved_fit.h"
-#include "blas.h"
+#include "blas_memory.h"
 #include "run_directory.h"
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef WV_CHECK_GRADIENT_H
 #define WV_CHECK_GRADIENT_H
 #include "failure.h"
-#include "wvgd_model.h"
+#include "wvgd_tools.h"
 #include <stdint.h>
 
 /* Where to look: normal points around each of some given ones in turn; without any, draws from the
@@ -16,7 +16,8 @@ typedef struct {
     uint64_t seed;
 } gradient_points;
 
-/* What it finds goes to stderr, points without a density too. EX_SOFTWARE with *f filled: the gradient is
- * wrong somewhere, or cannot be checked. */
-int check_gradient(const wvgd_model *model, const gradient_points *points, failure *f);
+/* What it finds goes to `note`, points without a density too. EX_SOFTWARE with *f filled: the gradient is wrong
+ * somewhere, or cannot be checked. */
+int check_gradient(const wvgd_model *model, const gradient_points *points, wvgd_note_callback *note, void *self,
+                   failure *f);
 #endif

@@ -1,9 +1,9 @@
 /* config_file.c - {"particles": 7, "max_iter": 100, ...} as texts, which the tables of options
  * check as they check a command line. */
 #include "config_file.h"
+#include "fit_options.h"
 #include "json_file.h"
 #include "run_json.h"
-#include "run_record.h"
 #include "text.h"
 #include <stdlib.h>
 #include <string.h>

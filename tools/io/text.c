@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <locale.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -133,14 +134,20 @@ static const char *skip_number(const char *s)
     return digits ? s : NULL;
 }
 
-void use_plain_numbers(void)
+static locale_t plain_locale;
+
+static void make_plain(void)
 {
-    static locale_t plain;
-    locale_t names = plain ? (locale_t)0 : duplocale(LC_GLOBAL_LOCALE);
+    locale_t names = duplocale(LC_GLOBAL_LOCALE);
     if (names)
-        plain = newlocale(LC_NUMERIC_MASK, "C", names);
-    if (plain)
-        uselocale(plain);
+        plain_locale = newlocale(LC_NUMERIC_MASK, "C", names);
+}
+
+locale_t use_plain_numbers(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_plain);
+    return uselocale(plain_locale);
 }
 
 double convert_number(const char *s, const char **end)

@@ -3,7 +3,7 @@
 #ifndef WV_OPEN_MODEL_H
 #define WV_OPEN_MODEL_H
 #include "failure.h"
-#include "wvgd.h"
+#include "wvgd_tools.h"
 
 /* An option that only some models have. */
 typedef struct {
@@ -15,12 +15,9 @@ typedef struct {
 } model_option;
 const model_option *describe_model_option(unsigned i); /* NULL past the end */
 
-typedef struct {
-    const char *name;
-    const char *data; /* what --data is */
-    const char *help; /* one line */
-} model_info;
-const model_info *describe_model(unsigned i); /* NULL past the end */
+/* Is it a path to a shared object (NULL: no), rather than the name of a built-in model? */
+bool names_object(const char *model);
+bool names_stan_program(const char *model);
 
 /* What the user asked for. */
 typedef struct {
@@ -34,16 +31,6 @@ typedef struct {
     const char *program;       /* Stan program that the shared object was compiled from, for messages, or NULL */
 } model_request;
 
-/* What a built-in regression made of its file, for whoever reads the results. */
-typedef struct {
-    const char *target;       /* the column that is explained */
-    const char *label[2];     /* what stands there for 0 and for 1; NULL: it has numbers */
-    size_t columns;           /* features */
-    const char *const *names; /* [columns] */
-    double *mean, *sd;        /* [columns] what was taken away from them, and what they were divided by (0: constant,
-                               * and 0 in the model); NULL: not standardised */
-} regression_facts;
-
 /* A model ready to be fitted, threads and counting included, and how its draws are shown. It must stay
  * where it is: the model keeps its address. */
 typedef struct {
@@ -55,15 +42,15 @@ typedef struct {
     int (*show)(void *self, const double *z, double *values);
     /* what follows from show has random numbers from this seed on; 0 on success; NULL if show is */
     int (*restart)(void *self, unsigned long long seed);
-    void *show_self;               /* first argument of both */
-    unsigned long long seed;       /* of the request */
-    const regression_facts *facts; /* NULL: the model is no regression */
-    wvgd_cost_batch *cost;         /* between predictions, for --cost functional; NULL: the model makes none */
-    void *cost_self;               /* its first argument */
-    size_t failed_points;          /* points at which a Stan model could not be evaluated (density zero) or shown
-                                    * (values NAN); kept up to date */
-    const char *first_message;     /* why the first of them could not, or NULL; kept up to date */
-    void *owner;                   /* everything behind it */
+    void *show_self;           /* first argument of both */
+    unsigned long long seed;   /* of the request */
+    const wvgd_table *facts;   /* NULL: the model is no regression */
+    wvgd_cost_batch *cost;     /* between predictions, for --cost functional; NULL: the model makes none */
+    void *cost_self;           /* its first argument */
+    size_t failed_points;      /* points at which a Stan model could not be evaluated (density zero) or shown
+                                * (values NAN); kept up to date */
+    const char *first_message; /* why the first of them could not, or NULL; kept up to date */
+    void *owner;               /* everything behind it */
 } opened_model;
 
 /* 0, or an exit code with *f filled and *out all zero. Evaluate and show an external model only

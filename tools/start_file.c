@@ -1,7 +1,6 @@
 /* start_file.c - reads the particles of --init FILE.csv. */
 #include "start_file.h"
 #include "csv_file.h"
-#include "say.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <sysexits.h>
@@ -17,7 +16,7 @@ static int read_rows(const csv_file *csv, double *start, failure *f)
     return 0;
 }
 
-int read_start(const char *path, size_t D, bool fixed, bool quiet, size_t *particles, double **start, failure *f)
+int read_start(const char *path, size_t D, bool fixed, size_t *particles, double **start, failure *f)
 {
     csv_file csv;
     int code = open_csv(path, &csv, f);
@@ -34,10 +33,19 @@ int read_start(const char *path, size_t D, bool fixed, bool quiet, size_t *parti
         code = fail(f, EX_SOFTWARE, "no memory for %zu particles", csv.rows);
     if (!code)
         code = read_rows(&csv, *start, f);
-    if (!code && !quiet && csv.rows != *particles)
-        say("%s has %zu row%s: the number of particles is %zu, not %zu", path, csv.rows, csv.rows == 1 ? "" : "s",
-            csv.rows, *particles);
     *particles = wanted;
     close_csv(&csv);
     return code;
+}
+
+char *start_note(const char *path, size_t before, size_t particles)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *s = before == particles ? NULL : open_memstream(&text, &size);
+    if (!s)
+        return NULL;
+    fprintf(s, "%s has %zu row%s: the number of particles is %zu, not %zu", path, particles, particles == 1 ? "" : "s",
+            particles, before);
+    return fclose(s) ? NULL : text;
 }

@@ -11,7 +11,9 @@
     "FILE.csv: a line of names, then a row for each particle with a number for each coordinate, in the order of the "  \
     "model; --particles follows from it"
 
-/* start[*particles][D], to be freed. fixed: the file must have *particles rows; else they become as many as it has,
- * and if that is another number a line on stderr says so, unless it is to be quiet. */
-int read_start(const char *path, size_t D, bool fixed, bool quiet, size_t *particles, double **start, failure *f);
+/* start[*particles][D], to be freed. fixed: the file must have *particles rows; else they become as many as it has. */
+int read_start(const char *path, size_t D, bool fixed, size_t *particles, double **start, failure *f);
+
+/* For people, if the number of particles has changed from `before`: "FILE has 3 rows: ..."; else NULL. To be freed. */
+char *start_note(const char *path, size_t before, size_t particles);
 #endif

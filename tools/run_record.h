@@ -1,5 +1,5 @@
-/* run_record.h - what was asked of a run: command line and --config, as one JSON object that the checkpoint
- * keeps and a later process can start from.
+/* run_record.h - what was asked of a run, as one JSON object that request.c makes, the checkpoint keeps and a later
+ * process can start from.
  *     version, command, model{name, kind, dim, names, target, labels, standardized}, options{long name: value}, id
  *                                      as in run.json
  *     reopen{model, data, text, model_hash, data_hash, gradient, start, constrained, shown}
@@ -8,22 +8,9 @@
  *     reopen{message}                  the first message of a model that could not be evaluated somewhere */
 #ifndef WV_RUN_RECORD_H
 #define WV_RUN_RECORD_H
-#include "arguments.h"
 #include "open_model.h"
 #include "wvgd.h"
 #include <jansson.h>
-
-/* Row i of the options of wvgd fit: the library's, the program's, the models'. */
-bool fit_option(size_t i, option_line *line);
-
-/* The row of that name; false: there is none. */
-bool find_option(const char *name, option_line *line);
-
-/* Belongs to built-in models only. */
-bool is_model_option(const option_line *line);
-
-/* A new record from a command line; --config is read here. Values are checked. */
-int new_record(const arguments *a, json_t **asked, failure *f);
 
 /* What run.json says of an opened model, but for its name; not 0: no memory. */
 int describe_opened(json_t *m, const opened_model *model);
@@ -31,11 +18,11 @@ int describe_opened(json_t *m, const opened_model *model);
 /* Adds what is known once the model is open. */
 int complete_record(json_t *asked, const opened_model *model, failure *f);
 
-/* Changes that a run which goes on allows: --max-iter, --max-seconds, --threads, --checkpoint-every, --output-draws. */
-int change_record(json_t *asked, const arguments *a, failure *f);
+/* May an option change when a run goes on? */
+bool may_change(const char *name);
 
-/* The text of an option's JSON value, in buffer unless it is a string ("" for true); NULL: it is none. */
-const char *option_text_of(const json_t *value, char buffer[40]);
+/* An absolute path where the file is there; else as it is: opening it will tell. null for NULL. */
+json_t *absolute_path(const char *path);
 
 /* Does the record belong to the run.json in dir, if there is one that can be read? */
 bool same_run(const json_t *asked, const char *dir);
@@ -70,11 +57,6 @@ typedef struct {
     bool recorded;     /* --trust-model: the object that the record names */
     const char *named; /* or this one, which the user has named again; NULL: none */
 } model_trust;
-#define TRUST_MODEL_HELP "load the shared object that the run names as its model: code, which runs with your rights"
-#define NAMED_MODEL_HELP "the shared object that the run was made with, named again: loaded instead of the recorded one"
-
-/* What the command line says of it. */
-int given_trust(const arguments *a, model_trust *trust, failure *f);
 
 /* Opens the model of the run in dir again, after checking that its files are those of the record. EX_TEMPFAIL: they
  * have changed, or the model is code that nobody trusts. */

@@ -2,6 +2,7 @@
 #ifndef WV_TEXT_H
 #define WV_TEXT_H
 #include "failure.h"
+#include <locale.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -25,8 +26,8 @@ const char *read_plain_number(const char *s, double *value);
 double convert_number(const char *s, const char **end);
 
 /* From here on this thread prints and reads numbers with a decimal point, whatever setlocale says then or later: a
- * model in a shared object may call it. */
-void use_plain_numbers(void);
+ * model in a shared object may call it. Returns what uselocale takes to have it as before. */
+locale_t use_plain_numbers(void);
 
 /* The field is empty, or a usual mark of a missing value: NA, NaN, null, ? ... */
 bool is_missing(const char *s);

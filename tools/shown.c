@@ -186,51 +186,79 @@ static wvgd_status fill_weighted(const wvgd_fit *fit, size_t D, draw_table *t, w
     return status;
 }
 
+/* The quantities of a draw: NAN where the model refuses it. */
+static void show_row(const opened_model *m, const double *z, double *value)
+{
+    if (show(m, z, value))
+        for (size_t c = 0; c < m->shown; c++)
+            value[c] = NAN;
+}
+
+/* Takes n draws of the fit; free_table in either case. */
+static int take_draws(const wvgd_fit *fit, size_t D, wvgd_draws_kind kind, uint64_t stream, size_t n, draw_table *t,
+                      failure *f)
+{
+    wvgd_error error;
+    if (!make_table(t, n, D))
+        return fail(f, EX_SOFTWARE, "no memory for %zu draws", n);
+    wvgd_status status = kind == WVGD_DRAWS_ENSEMBLE    ? fill_ensemble(fit, stream, t, &error)
+                         : kind == WVGD_DRAWS_RESAMPLED ? fill_resampled(fit, stream, t, &error)
+                                                        : fill_weighted(fit, D, t, &error);
+    if (status == WVGD_OK)
+        status = wvgd_log_q(fit, t->n, t->z, t->log_q, &error);
+    return status == WVGD_OK ? 0 : fail(f, EX_SOFTWARE, "%s", error.text);
+}
+
 static int put_table(FILE *stream, const opened_model *m, const stan_csv_head *head, const draw_table *t, failure *f)
 {
-    double *values = table(1, m->shown);
-    if (!values)
+    double *value = table(1, m->shown);
+    if (!value)
         return fail(f, EX_SOFTWARE, "no memory for %zu quantities", m->shown);
     put_stan_head(stream, head);
     if (m->restart)
         m->restart(m->show_self, head->seed);
     for (size_t i = 0; i < t->n; i++) {
-        if (show(m, t->z + i * m->model.dim, values)) /* the model refuses this draw */
-            for (size_t c = 0; c < m->shown; c++)
-                values[c] = NAN;
-        put_stan_draw(stream, &(stan_csv_draw){t->log_p[i], t->log_q[i], t->cell[i], t->log_w[i]}, m->shown, values);
+        show_row(m, t->z + i * m->model.dim, value);
+        put_stan_draw(stream, &(stan_csv_draw){t->log_p[i], t->log_q[i], t->cell[i], t->log_w[i]}, m->shown, value);
     }
-    free(values);
+    free(value);
     return 0;
 }
 
-int put_draws(FILE *stream, const wvgd_fit *fit, const opened_model *m, const char *name, draws_kind kind,
+int put_draws(FILE *stream, const wvgd_fit *fit, const opened_model *m, const char *name, wvgd_draws_kind kind,
               uint64_t stream_number, size_t n, failure *f)
 {
     static const char *const kinds[] = {"ensemble: draws from the fitted approximation, lp__ not evaluated",
                                         "resampled: closing draws resampled by their importance weights",
                                         "weighted: closing draws with their normalised importance weights"};
     draw_table t;
-    wvgd_error error;
     wvgd_results r;
     wvgd_get_results(fit, &r);
-    n = kind == WEIGHTED_DRAWS && (!n || n > r.closing_draws) ? r.closing_draws : n;
-    int code = 0;
-    if (!make_table(&t, n, m->model.dim))
-        code = fail(f, EX_SOFTWARE, "no memory for %zu draws", n);
-    if (!code) {
-        wvgd_status status = kind == ENSEMBLE_DRAWS    ? fill_ensemble(fit, stream_number, &t, &error)
-                             : kind == RESAMPLED_DRAWS ? fill_resampled(fit, stream_number, &t, &error)
-                                                       : fill_weighted(fit, m->model.dim, &t, &error);
-        if (status == WVGD_OK)
-            status = wvgd_log_q(fit, t.n, t.z, t.log_q, &error);
-        if (status != WVGD_OK)
-            code = fail(f, EX_SOFTWARE, "%s", error.text);
-    }
+    n = kind == WVGD_DRAWS_WEIGHTED && (!n || n > r.closing_draws) ? r.closing_draws : n;
+    int code = take_draws(fit, m->model.dim, kind, stream_number, n, &t, f);
     if (!code) {
         stan_csv_head head = {name, kinds[kind], stream_number, r.N, t.n, m->shown, m->shown_names};
         code = put_table(stream, m, &head, &t, f);
     }
+    free_table(&t);
+    return code;
+}
+
+int show_draws(const wvgd_fit *fit, const opened_model *m, wvgd_draws_kind kind, uint64_t stream_number, size_t n,
+               double *value, double *log_w, failure *f)
+{
+    draw_table t;
+    wvgd_results r;
+    wvgd_get_results(fit, &r);
+    if (kind == WVGD_DRAWS_WEIGHTED && n > r.closing_draws)
+        return fail(f, EX_USAGE, "%zu weighted draws: expected at most %zu, the closing draws", n, r.closing_draws);
+    int code = take_draws(fit, m->model.dim, kind, stream_number, n, &t, f);
+    if (!code && m->restart)
+        m->restart(m->show_self, stream_number);
+    for (size_t i = 0; !code && i < n; i++)
+        show_row(m, t.z + i * m->model.dim, value + i * m->shown);
+    if (!code && log_w && n)
+        memcpy(log_w, t.log_w, n * sizeof *log_w);
     free_table(&t);
     return code;
 }

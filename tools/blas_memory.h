@@ -1,6 +1,6 @@
-/* blas.h - memory of OpenBLAS, where it is the BLAS. */
-#ifndef BLAS_H
-#define BLAS_H
+/* blas_memory.h - memory of OpenBLAS, where it is the BLAS. */
+#ifndef WV_BLAS_MEMORY_H
+#define WV_BLAS_MEMORY_H
 #include "failure.h"
 #include <stddef.h>
 

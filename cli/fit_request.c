@@ -1,0 +1,61 @@
+/* fit_request.c - options and words of a command line, passed on under their names. */
+#include "fit_request.h"
+#include "open_model.h"
+#include "request.h"
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+static int no_memory(failure *f)
+{
+    return fail(f, EX_SOFTWARE, "no memory for the command line");
+}
+
+/* An empty request by this command. */
+static int begin_request(const arguments *a, wvgd_request **q, failure *f)
+{
+    if (!(*q = wvgd_request_new()))
+        return no_memory(f);
+    (*q)->who = a->command->name;
+    (*q)->command = command_text(a);
+    (*q)->object = a->object ? strdup(a->object) : NULL;
+    return (*q)->command && (!a->object || (*q)->object) ? 0 : no_memory(f);
+}
+
+/* All options that were given, except for one, and the word. */
+static int pass_options(const arguments *a, wvgd_request *q, const char *except, failure *f)
+{
+    for (size_t i = 0; i < a->options; i++)
+        if (a->value[i] && strcmp(a->name[i], except) && request_text(q, a->name[i], a->value[i]))
+            return no_memory(f);
+    return a->words && request_text(q, "model", a->word[0]) ? no_memory(f) : 0;
+}
+
+/* With a shared object as model, what is no file that can be read is configuration text for it. */
+int request_fit(const arguments *a, wvgd_request **q, failure *f)
+{
+    const char *config = given(a, "config"), *model = a->words ? a->word[0] : NULL;
+    bool text = config && (a->object || names_object(model)) && access(config, R_OK);
+    int code = begin_request(a, q, f);
+    if (!code && config && !text)
+        code = request_file(*q, config, f);
+    if (!code)
+        code = pass_options(a, *q, "config", f);
+    return !code && text && request_text(*q, "config", config) ? no_memory(f) : code;
+}
+
+int request_changes(const arguments *a, wvgd_request **q, failure *f)
+{
+    int code = begin_request(a, q, f);
+    return code ? code : pass_options(a, *q, "resume", f);
+}
+
+int given_trust(const arguments *a, model_trust *trust, failure *f)
+{
+    const char *word = given(a, "model");
+    *trust = (model_trust){given(a, "trust-model") != NULL, a->object ? a->object : word};
+    if (word && !a->object && names_stan_program(word))
+        return fail(f, EX_USAGE, "%s is a Stan program: wvgd stan-compile %s prints the path of the model", word, word);
+    return 0;
+}

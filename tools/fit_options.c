@@ -1,0 +1,193 @@
+/* fit_options.c - the options of a fit: those of the library, of a run, of models. Options travel as text, which the
+ * table of their owner checks; JSON types are for readers. */
+#include "fit_options.h"
+#include "open_model.h"
+#include "run_json.h"
+#include "start_file.h"
+#include "text.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+static const char library_group[] = "Options of the fit:", program_group[] = "Options of the run:",
+                  model_group[] = "Options of models:";
+
+/* ---- the table --------------------------------------------------------------------------------------------------- */
+static const option_line program_options[] = {
+    {"data", 0, "FILE", NULL, NULL, "data of the model: CSV or JSON, see wvgd models", program_group},
+    {"out", 'o', "DIR", NULL, NULL, "directory for the results; made if it is not there", program_group},
+    {"resume", 0, "DIR", NULL, NULL, "go on with the run in DIR from its last checkpoint", program_group},
+    {"overwrite", 0, NULL, NULL, NULL, "replace a run that is in the --out directory", program_group},
+    {"config", 0, "FILE", NULL, NULL,
+     "file with options: a JSON object whose keys are long names (and model), or the run.json of another run; the "
+     "command line wins. With a shared object as MODEL, what is no file that can be read is configuration text for it",
+     program_group},
+    {"output-draws", 0, "K", "1..1000000", "1000", "posterior draws in draws.csv", program_group},
+    {"checkpoint-every", 0, "SECONDS", "0..1e9", "30", "seconds between checkpoints", program_group},
+    {"check-gradient", 0, NULL, NULL, NULL,
+     "before the fit, compare the model's gradient with differences at 20 points (beyond 100 dimensions fewer) like "
+     "those that fits start from",
+     program_group},
+    {"trust-model", 0, NULL, NULL, NULL, TRUST_MODEL_HELP "; with --config, that of the file", program_group},
+    {"quiet", 'q', NULL, NULL, NULL, "no progress on stderr", program_group},
+};
+enum { PROGRAM_OPTIONS = sizeof program_options / sizeof *program_options };
+
+static size_t library_options(void)
+{
+    size_t n = 0;
+    while (wvgd_options_describe(n))
+        n++;
+    return n;
+}
+
+/* The choices that a command line has: starts may also come from a file, and the cost that is a function of
+ * the caller's is here one of the model's. */
+static const char *choices(const wvgd_option_info *info)
+{
+    static _Thread_local char text[2][120];
+    bool init = !strcmp(info->name, "init"), cost = !strcmp(info->name, "cost");
+    const char *own = cost ? strstr(info->values, "callback") : NULL;
+    if (!init && !cost)
+        return info->values;
+    snprintf(text[cost], sizeof text[cost], "%.*s%s", own ? (int)(own - info->values) : (int)strlen(info->values),
+             info->values, own ? "functional" : "|FILE.csv");
+    return text[cost];
+}
+
+/* What such a file holds. */
+static const char *start_help(const wvgd_option_info *info)
+{
+    static _Thread_local char text[500];
+    if (strcmp(info->name, "init"))
+        return info->help;
+    snprintf(text, sizeof text, "%s; " START_FILE_HELP, info->help);
+    return text;
+}
+
+const char *translate_cost(const char *name, const char *value, const char *from, const char *to)
+{
+    return !strcmp(name, "cost") && !strcmp(value, from) ? to : value;
+}
+
+int set_fit_option(wvgd_options *o, const wvgd_option_info *info, const char *value, failure *f)
+{
+    bool hidden = !strcmp(info->name, "cost") && !strcmp(value, "callback");
+    if (!hidden &&
+        wvgd_options_set(o, info->name, translate_cost(info->name, value, "functional", "callback"), NULL) == WVGD_OK)
+        return 0;
+    return fail(f, EX_USAGE, "option %s is '%.60s': expected %s", info->name, value, choices(info));
+}
+
+/* A library starts no threads unasked; the program does, and shares the model's work among them, too. */
+static bool is_threads(const wvgd_option_info *info)
+{
+    return !strcmp(info->name, "threads");
+}
+
+option_line library_line(const wvgd_option_info *info)
+{
+    bool choice = strstr(info->values, "..") == NULL, real = strchr(info->values, 'e') || strchr(info->initial, '.');
+    const char *initial = is_threads(info) ? "all cores" : info->initial;
+    return (option_line){info->name,
+                         0,
+                         choice ? choices(info) : real ? "X" : "N",
+                         choice ? NULL : info->values,
+                         initial,
+                         start_help(info),
+                         library_group};
+}
+
+bool fit_option(size_t i, option_line *line)
+{
+    size_t library = library_options();
+    if (i < PROGRAM_OPTIONS) {
+        *line = program_options[i];
+        return true;
+    }
+    i -= PROGRAM_OPTIONS;
+    if (i < library) {
+        *line = library_line(wvgd_options_describe(i));
+        return true;
+    }
+    const model_option *o = describe_model_option((unsigned)(i - library));
+    if (!o)
+        return false;
+    *line = (option_line){o->name, 0, o->argument, o->models, o->initial, o->help, model_group};
+    return true;
+}
+
+bool find_option(const char *name, option_line *line)
+{
+    for (size_t i = 0; fit_option(i, line); i++)
+        if (!strcmp(line->name, name))
+            return true;
+    return false;
+}
+
+bool is_model_option(const option_line *line)
+{
+    return line->group == model_group;
+}
+
+bool is_library_option(const option_line *line)
+{
+    return line->group == library_group;
+}
+
+/* ---- text and JSON ----------------------------------------------------------------------------------------------- */
+/* A number, or text if it is none, or one whose digits would be lost. */
+static json_t *number_from_text(const char *text)
+{
+    double value;
+    char *end;
+    if (read_plain_number(text, &value))
+        return json_text(text);
+    errno = 0;
+    long long whole = strtoll(text, &end, 10);
+    if (!*end && !errno)
+        return json_integer(whole);
+    return *end ? json_real(value) : json_text(text); /* beyond 2^63 there are no integers of Jansson's */
+}
+
+static bool is_number(const char *text)
+{
+    double value;
+    return text && !read_number(text, &value);
+}
+
+json_t *typed_option(const option_line *line, const char *text)
+{
+    if (!line->argument)
+        return json_true();
+    bool number = line->group == model_group ? is_number(line->initial) : line->range != NULL;
+    return number ? number_from_text(text) : json_text(text);
+}
+
+const char *option_text_of(const json_t *v, char buffer[40])
+{
+    if (json_is_string(v))
+        return json_string_value(v);
+    if (json_is_integer(v))
+        snprintf(buffer, 40, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
+    else if (json_is_real(v)) /* as few digits as give the number back, which is what somebody has written */
+        for (int digits = 1; digits <= 17; digits++) {
+            snprintf(buffer, 40, "%.*g", digits, json_real_value(v));
+            if (strtod(buffer, NULL) == json_real_value(v))
+                break;
+        }
+    else if (json_is_true(v))
+        buffer[0] = 0;
+    else
+        return NULL;
+    return buffer;
+}
+
+bool is_start_file(const char *name, const char *value)
+{
+    size_t n = value ? strlen(value) : 0;
+    return !strcmp(name, "init") && n > 4 && !strcmp(value + n - 4, ".csv");
+}

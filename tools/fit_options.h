@@ -1,0 +1,40 @@
+/* fit_options.h - the table of the options of a fit, and their values as text and as JSON. */
+#ifndef WV_FIT_OPTIONS_H
+#define WV_FIT_OPTIONS_H
+#include "failure.h"
+#include "option_line.h"
+#include "wvgd.h"
+#include <jansson.h>
+
+#define TRUST_MODEL_HELP "load the shared object that the run names as its model: code, which runs with your rights"
+#define NAMED_MODEL_HELP "the shared object that the run was made with, named again: loaded instead of the recorded one"
+
+/* Row i of the options of wvgd fit: the program's, the library's, the models'. */
+bool fit_option(size_t i, option_line *line);
+
+/* The row of that name; false: there is none. */
+bool find_option(const char *name, option_line *line);
+
+/* Belongs to built-in models only; to the library. */
+bool is_model_option(const option_line *line);
+bool is_library_option(const option_line *line);
+
+/* The row of an option of the library. Choices are what follows the option; numbers have a range, whole ones are called
+ * N. */
+option_line library_line(const wvgd_option_info *info);
+
+/* Sets an option of the library from the text that users write. */
+int set_fit_option(wvgd_options *o, const wvgd_option_info *info, const char *value, failure *f);
+
+/* A cost is spelled otherwise here than in the library: functional is the callback. Other names are the same. */
+const char *translate_cost(const char *name, const char *value, const char *from, const char *to);
+
+/* The value of an option as JSON: numbers where the option has a range or a number as default. */
+json_t *typed_option(const option_line *line, const char *text);
+
+/* The text of an option's JSON value, in buffer unless it is a string ("" for true); NULL: it is none. */
+const char *option_text_of(const json_t *value, char buffer[40]);
+
+/* --init FILE.csv */
+bool is_start_file(const char *name, const char *value);
+#endif

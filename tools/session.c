@@ -1,0 +1,410 @@
+/* session.c - opens a session: from a request, from the checkpoint of a run, or from a run that has ended; and shows
+ * what it has found. */
+#include "session.h"
+#include "check_gradient.h"
+#include "fit_options.h"
+#include "json_bytes.h"
+#include "request.h"
+#include "run_directory.h"
+#include "run_record.h"
+#include "shown.h"
+#include "start_file.h"
+#include "status.h"
+#include "stored_values.h"
+#include "summary.h"
+#include "text.h"
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+static wvgd_session *new_session(const wvgd_request *request, wvgd_error *error)
+{
+    wvgd_session *s = calloc(1, sizeof *s);
+    failure f;
+    if (!s) {
+        fail(&f, EX_SOFTWARE, "no memory for a session");
+        pass_failure(error, &f);
+        return NULL;
+    }
+    s->lock = -1;
+    s->shows = &s->model;
+    s->note = request ? request->note : NULL;
+    s->note_self = request ? request->note_self : NULL;
+    return s;
+}
+
+void wvgd_session_close(wvgd_session *s)
+{
+    if (!s)
+        return;
+    free_shown(&s->shown, s->fit);
+    if (!s->loaded)
+        wvgd_free(s->fit);
+    close_model(&s->model);
+    free_saved(&s->saved);
+    free(s->start);
+    drop_kept(&s->before);
+    json_decref(s->asked);
+    json_decref(s->run);
+    free(s->warning);
+    free(s->text);
+    free(s->dir);
+    if (s->lock >= 0)
+        close(s->lock);
+    free(s);
+}
+
+/* The session, or what made it fail. The caller has its locale again. */
+static wvgd_session *opened(wvgd_session *s, int code, const failure *f, locale_t before, wvgd_error *error)
+{
+    uselocale(before);
+    if (!code)
+        return s;
+    pass_failure(error, f);
+    wvgd_session_close(s);
+    return NULL;
+}
+
+static int set_directory(wvgd_session *s, const char *dir, failure *f)
+{
+    s->dir = strdup(dir);
+    return s->dir ? 0 : fail(f, EX_SOFTWARE, "no memory for the name of a directory");
+}
+
+/* ---- a new one --------------------------------------------------------------------------------------------------- */
+/* Particles of --init FILE.csv: as many as it has rows, unless --particles says otherwise. */
+static int place_particles(wvgd_session *s, failure *f)
+{
+    const char *path = json_string_value(json_object_get(json_object_get(s->asked, "options"), "init"));
+    char text[32];
+    int code = record_options(s->asked, &s->options, f);
+    size_t before = s->options.particles;
+    if (!code)
+        code = read_start(path, s->model.model.dim, record_given(s->asked, "particles"), &s->options.particles,
+                          &s->start, f);
+    if (code)
+        return code;
+    snprintf(text, sizeof text, "%zu", s->options.particles);
+    record_set(s->asked, "particles", text);
+    char *note = s->note && !record_given(s->asked, "quiet") ? start_note(path, before, s->options.particles) : NULL;
+    if (note)
+        s->note(s->note_self, note);
+    free(note);
+    return 0;
+}
+
+/* Not every fit can be had from the staged solver. */
+static void explain_solver(wvgd_session *s)
+{
+    wvgd_results found;
+    wvgd_get_results(s->fit, &found);
+    if (found.solver == s->options.solver)
+        return;
+    s->solver =
+        !s->model.model.has_gradient ? "the staged solver does not work without gradients: this is the joint solver"
+        : s->options.estimator != WVGD_NATURAL
+            ? "the staged solver does not work with another estimator than natural: this is the joint solver"
+        : s->options.sampler != WVGD_MIXTURE
+            ? "the staged solver does not work with another sampler than mixture: this is the joint solver"
+            : "the staged solver does not work with components that are not full in more than 128 dimensions: this is "
+              "the joint solver";
+    if (s->note)
+        s->note(s->note_self, s->solver);
+}
+
+static int make_fit(wvgd_session *s, failure *f)
+{
+    wvgd_error error;
+    if (take_cost(&s->options, &s->model, f))
+        return f->code;
+    s->fit = wvgd_new(&s->model.model, &s->options, s->start, &error);
+    if (s->fit) {
+        explain_solver(s);
+        return 0;
+    }
+    return fail(f, error.code == WVGD_E_ARGUMENT ? EX_USAGE : EX_SOFTWARE, "%s", error.text);
+}
+
+/* --check-gradient */
+static int check_start(const wvgd_session *s, failure *f)
+{
+    const wvgd_model *m = &s->model.model;
+    const wvgd_options *o = &s->options;
+    if (!m->has_gradient)
+        return fail(f, EX_USAGE, "--check-gradient: the model has no gradient to check");
+    return check_gradient(m,
+                          &(gradient_points){o->particles, s->start, m->start && o->init != WVGD_INIT_NORMAL,
+                                             o->init_scale, o->seed},
+                          s->note, s->note_self, f);
+}
+
+static int begin_new(wvgd_session *s, const wvgd_request *request, failure *f)
+{
+    int code = new_record(request, &s->asked, f);
+    const char *out = record_reopen(s->asked, "out");
+    if (!code && out)
+        code = check_run_directory(out, record_given(s->asked, "overwrite"), f);
+    if (!code && out)
+        code = set_directory(s, out, f);
+    if (!code)
+        code = open_new(s->asked, &s->model, f);
+    if (!code && !s->model.model.has_gradient && !record_given(s->asked, "estimator"))
+        record_set(s->asked, "estimator", "score");
+    if (!code && record_reopen_flag(s->asked, "start"))
+        code = place_particles(s, f);
+    if (!code)
+        code = record_options(s->asked, &s->options, f);
+    if (!code)
+        code = complete_record(s->asked, &s->model, f);
+    if (!code)
+        code = make_fit(s, f);
+    return !code && record_given(s->asked, "check-gradient") ? check_start(s, f) : code;
+}
+
+wvgd_session *wvgd_open(const wvgd_request *request, wvgd_error *error)
+{
+    failure f;
+    wvgd_session *s = lacks(error, "wvgd_open", "request", request) ? NULL : new_session(request, error);
+    if (!s)
+        return NULL;
+    locale_t before = use_plain_numbers();
+    return opened(s, begin_new(s, request, &f), &f, before, error);
+}
+
+/* ---- one that goes on -------------------------------------------------------------------------------------------- */
+/* Which model may be loaded. */
+static int trust_of(const wvgd_request *request, model_trust *trust, failure *f)
+{
+    const char *model = request ? requested(request, "model") : NULL;
+    *trust = (model_trust){request && requested(request, "trust-model"),
+                           request && request->object ? request->object : model};
+    if (model && !request->object && names_stan_program(model))
+        return fail(f, EX_USAGE, "%s is a Stan program: wvgd stan-compile %s prints the path of the model", model,
+                    model);
+    return 0;
+}
+
+static int read_begun(wvgd_session *s, void **state, size_t *size, failure *f)
+{
+    int code = lock_run_directory(s->dir, &s->lock, f);
+    s->checkpoint = code ? CHECKPOINT_FILE : file_to_resume(s->dir);
+    if (!code && !has_run_file(s->dir, s->checkpoint))
+        code = fail(f, EX_TEMPFAIL, "cannot resume: %s has no checkpoint", s->dir);
+    if (!code)
+        code = read_checkpoint(s->dir, s->checkpoint, &s->asked, state, size, f);
+    if (!code && strcmp(s->checkpoint, NEXT_FILE) && !same_run(s->asked, s->dir))
+        code = fail(f, EX_TEMPFAIL, "cannot resume: %s/" CHECKPOINT_FILE " belongs to another run than %s/" RUN_FILE,
+                    s->dir, s->dir);
+    return code;
+}
+
+/* Where it started does not matter any more, only that it was given. */
+static int forget_start(wvgd_session *s, failure *f)
+{
+    if (!record_reopen_flag(s->asked, "start"))
+        return 0;
+    s->start = calloc(s->options.particles, s->model.model.dim * sizeof *s->start);
+    return s->start ? 0 : fail(f, EX_SOFTWARE, "no memory for %zu particles", s->options.particles);
+}
+
+static int begin_again(wvgd_session *s, const char *dir, const wvgd_request *request, failure *f)
+{
+    void *state = NULL;
+    size_t size = 0;
+    wvgd_error error;
+    model_trust trust;
+    s->resumed = true;
+    int code = trust_of(request, &trust, f);
+    if (!code)
+        code = set_directory(s, dir, f);
+    if (!code)
+        code = read_begun(s, &state, &size, f);
+    if (!code && request)
+        code = change_record(s->asked, request, f);
+    if (!code)
+        code = record_options(s->asked, &s->options, f);
+    if (!code)
+        code = open_again(s->asked, dir, &trust, &s->model, f);
+    if (!code)
+        code = forget_start(s, f);
+    if (!code)
+        code = make_fit(s, f);
+    if (!code && wvgd_restore(s->fit, state, stored_state_size(s->asked, size), &error) != WVGD_OK)
+        code = fail(f, EX_TEMPFAIL, "cannot resume %s: %s", dir, error.text);
+    forget_stored_values(s->asked);
+    s->saved_at = clock_seconds();
+    free(state);
+    return code;
+}
+
+wvgd_session *wvgd_resume(const char *dir, const wvgd_request *request, wvgd_error *error)
+{
+    failure f;
+    wvgd_session *s = lacks(error, "wvgd_resume", "dir", dir) ? NULL : new_session(request, error);
+    if (!s)
+        return NULL;
+    locale_t before = use_plain_numbers();
+    return opened(s, begin_again(s, dir, request, &f), &f, before, error);
+}
+
+/* ---- one that has ended ------------------------------------------------------------------------------------------ */
+static int load(wvgd_session *s, const char *dir, const wvgd_request *request, failure *f)
+{
+    model_trust trust;
+    s->loaded = true;
+    s->shows = &s->saved.model;
+    int code = trust_of(request, &trust, f);
+    if (!code)
+        code = set_directory(s, dir, f);
+    if (!code)
+        code = load_saved(&s->saved, dir, &trust, f);
+    s->fit = s->saved.fit;
+    if (!code)
+        code = read_run(dir, &s->run, f);
+    return code ? code : list_warnings(s, f);
+}
+
+wvgd_session *wvgd_load(const char *dir, const wvgd_request *request, wvgd_error *error)
+{
+    failure f;
+    wvgd_session *s = lacks(error, "wvgd_load", "dir", dir) ? NULL : new_session(request, error);
+    if (!s)
+        return NULL;
+    locale_t before = use_plain_numbers();
+    return opened(s, load(s, dir, request, &f), &f, before, error);
+}
+
+/* ---- what it has ------------------------------------------------------------------------------------------------- */
+const wvgd_model *wvgd_session_model(const wvgd_session *s)
+{
+    return s ? &s->shows->model : NULL;
+}
+
+const wvgd_table *wvgd_session_table(const wvgd_session *s)
+{
+    return s ? s->shows->facts : NULL;
+}
+
+wvgd_fit *wvgd_session_fit(const wvgd_session *s)
+{
+    return s ? s->fit : NULL;
+}
+
+const char *wvgd_session_solver_note(const wvgd_session *s)
+{
+    return s ? s->solver : NULL;
+}
+
+const char *const *wvgd_session_names(const wvgd_session *s, size_t *n)
+{
+    if (n)
+        *n = s ? s->shows->shown : 0;
+    return s ? s->shows->shown_names : NULL;
+}
+
+const char *wvgd_session_option(wvgd_session *s, const char *name)
+{
+    if (!s || !name)
+        return NULL;
+    char buffer[40];
+    const json_t *asked = s->loaded ? s->saved.asked : s->asked;
+    locale_t before = use_plain_numbers();
+    const char *text = option_text_of(json_object_get(json_object_get(asked, "options"), name), buffer);
+    uselocale(before);
+    if (text != buffer)
+        return text;
+    snprintf(s->option, sizeof s->option, "%s", buffer);
+    return s->option;
+}
+
+/* Adds the texts of a list. */
+static void take_list(wvgd_session *s, const json_t *list)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *text = json_string_value(json_array_get(list, i));
+        if (text)
+            s->warning[s->warnings++] = text;
+    }
+}
+
+int list_warnings(wvgd_session *s, failure *f)
+{
+    const json_t *reasons = json_object_get(json_object_get(s->run, "verdict"), "reasons"),
+                 *warnings = json_object_get(json_object_get(s->run, "diagnostics"), "warnings");
+    s->warning = calloc(json_array_size(reasons) + json_array_size(warnings) + 1, sizeof *s->warning);
+    if (!s->warning)
+        return fail(f, EX_SOFTWARE, "no memory for the warnings");
+    if (!is_reliable(s->run))
+        take_list(s, reasons);
+    take_list(s, warnings);
+    return 0;
+}
+
+const char *const *wvgd_session_warnings(const wvgd_session *s, size_t *n)
+{
+    if (n)
+        *n = s ? s->warnings : 0;
+    return s ? s->warning : NULL;
+}
+
+static bool has_ended(const wvgd_session *s, const char *function, wvgd_error *error)
+{
+    failure f;
+    if (s->run)
+        return true;
+    fail(&f, EX_USAGE, "%s: the session has not run: expected wvgd_session_run first", function);
+    pass_failure(error, &f);
+    return false;
+}
+
+static char *summary_text(const wvgd_session *s, wvgd_summary_kind kind, size_t most)
+{
+    char *text = NULL;
+    size_t size;
+    int failed = 0;
+    if (kind == WVGD_RUN_JSON)
+        return dump_json(s->run, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
+    FILE *stream = open_memstream(&text, &size);
+    if (!stream)
+        return NULL;
+    if (kind == WVGD_SUMMARY_JSON)
+        failed = put_summary_json(stream, s->run);
+    else
+        put_summary(stream, s->run, most ? most : SIZE_MAX, s->dir);
+    if (!fclose(stream) && !failed)
+        return text;
+    free(text);
+    return NULL;
+}
+
+wvgd_status wvgd_session_summary(wvgd_session *s, wvgd_summary_kind kind, size_t most, const char **text,
+                                 wvgd_error *error)
+{
+    static const char function[] = "wvgd_session_summary";
+    failure f;
+    if (lacks(error, function, "session", s) || lacks(error, function, "text", text) || !has_ended(s, function, error))
+        return WVGD_E_ARGUMENT;
+    locale_t before = use_plain_numbers();
+    char *made = summary_text(s, kind, most);
+    uselocale(before);
+    if (!made) {
+        fail(&f, EX_SOFTWARE, "no memory for the summary");
+        return pass_failure(error, &f);
+    }
+    free(s->text);
+    *text = s->text = made;
+    return WVGD_OK;
+}
+
+wvgd_status wvgd_session_draws(const wvgd_session *s, wvgd_draws_kind kind, uint64_t seed, size_t n, double *value,
+                               double *log_w, wvgd_error *error)
+{
+    static const char function[] = "wvgd_session_draws";
+    failure f;
+    if (lacks(error, function, "session", s) || lacks(error, function, "value", value) ||
+        !has_ended(s, function, error))
+        return WVGD_E_ARGUMENT;
+    return show_draws(s->fit, s->shows, kind, seed, n, value, log_w, &f) ? pass_failure(error, &f) : WVGD_OK;
+}

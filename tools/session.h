@@ -1,0 +1,61 @@
+/* session.h - a model, its fit and, perhaps, its run directory. session.c opens, shows and closes it; session_run.c
+ * runs it and writes its files. */
+#ifndef WV_SESSION_H
+#define WV_SESSION_H
+#include "open_model.h"
+#include "run_json.h"
+#include "saved_fit.h"
+#include "wvgd_tools.h"
+#include <jansson.h>
+
+/* A state of the fit, and the record of the run then. */
+typedef struct {
+    void *state;
+    size_t size;
+    json_t *asked;
+} kept_state;
+void drop_kept(kept_state *k);
+
+struct wvgd_session {
+    json_t *asked;      /* the record of the run */
+    opened_model model; /* what was opened here, */
+    saved_fit saved;    /* or what was loaded */
+    bool loaded;
+    const opened_model *shows; /* one of the two models */
+    wvgd_fit *fit;
+    wvgd_options options;
+    double *start;          /* [N][D] particles of --init FILE.csv, or NULL */
+    const char *solver;     /* why it is another one, or NULL */
+    char *dir;              /* run directory; NULL: none yet */
+    const char *checkpoint; /* its file in dir */
+    int lock;               /* descriptor of the locked directory, or -1 */
+    bool made, resumed;     /* the directory is new; its run goes on */
+    wvgd_note_callback *note;
+    void *note_self;
+
+    /* a run under way */
+    wvgd_progress_callback *callback;
+    void *callback_self;
+    const char *stage;         /* of the batch that is evaluated next, */
+    double seconds, last_step; /* how long all have taken before it, and how long the last one took */
+    double every;              /* seconds between checkpoints */
+    double saved_at;           /* when the last one was written */
+    size_t saves;              /* checkpoints written on the way */
+    kept_state before;         /* before the last step that may end the iterations; to go on from */
+    failure failed;            /* code 0: nothing has */
+    bool early;                /* a limit or the callback has told the fit to end */
+
+    /* a run that has ended */
+    shown_draws shown;    /* its closing draws */
+    json_t *run;          /* the object of run.json; NULL: it has not ended */
+    size_t warnings;      /* what speaks against the result, then what else there is to know, */
+    const char **warning; /* [warnings] of run */
+    char *text;           /* the last summary */
+    char option[64];      /* the last option */
+};
+
+/* Lists what run says against the result. */
+int list_warnings(wvgd_session *s, failure *f);
+
+double clock_seconds(void);
+#endif

@@ -1,0 +1,381 @@
+/* session_run.c - runs the fit of a session with checkpoints, and writes the run directory.
+ *
+ * `checkpoint` is always a state to go on from. A run that a limit or the callback ends leaves there the state from
+ * before it was told to, so that it can go on as if nothing had happened, and its closed state in `result`. */
+#include "history.h"
+#include "run_directory.h"
+#include "run_record.h"
+#include "session.h"
+#include "shown.h"
+#include "status.h"
+#include "stored_values.h"
+#include "text.h"
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <time.h>
+#include <unistd.h>
+
+double clock_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- checkpoints ------------------------------------------------------------------------------------------------- */
+/* The first message of a model that cannot be evaluated somewhere stays with the run, for a
+ * process that goes on with it. */
+static void note_message(wvgd_session *s)
+{
+    if (s->model.first_message && !record_reopen(s->asked, "message"))
+        json_object_set_new(json_object_get(s->asked, "reopen"), "message", json_text(s->model.first_message));
+}
+
+void drop_kept(kept_state *k)
+{
+    free(k->state);
+    json_decref(k->asked);
+    *k = (kept_state){0};
+}
+
+static int keep_state(wvgd_session *s, kept_state *k, failure *f)
+{
+    size_t size = wvgd_save_size(s->fit);
+    wvgd_error error;
+    note_message(s);
+    void *state = realloc(k->state, size);
+    if (!state)
+        return fail(f, EX_SOFTWARE, "no memory for a checkpoint of %zu bytes", size);
+    json_decref(k->asked);
+    *k = (kept_state){state, size, json_deep_copy(s->asked)};
+    if (!k->asked)
+        return fail(f, EX_SOFTWARE, "no memory for the record of the run");
+    return wvgd_save(s->fit, state, size, &error) == WVGD_OK ? 0 : fail(f, EX_SOFTWARE, "%s", error.text);
+}
+
+/* A checkpoint on the way. The first is `passing`: there is nothing to lose yet. */
+static int write_kept(const wvgd_session *s, const kept_state *k, bool passing, failure *f)
+{
+    file_set set = set_of_run(s->dir);
+    set.passing = passing;
+    if (write_checkpoint(&set, s->checkpoint, k->asked, k->state, k->size, f))
+        return f->code;
+    return commit_files(&set, f);
+}
+
+static int save_state(wvgd_session *s, bool passing, failure *f)
+{
+    kept_state now = {0};
+    int code = keep_state(s, &now, f);
+    if (!code)
+        code = write_kept(s, &now, passing, f);
+    drop_kept(&now);
+    s->saved_at = clock_seconds();
+    return code;
+}
+
+static void warn_of(const wvgd_session *s, const failure *f)
+{
+    char text[sizeof f->text + 32];
+    snprintf(text, sizeof text, "warning: no checkpoint: %s", f->text);
+    if (s->note)
+        s->note(s->note_self, text);
+}
+
+/* On the way a checkpoint that cannot be written is no reason to give up: the disk may have room again later. */
+static void save_on_the_way(wvgd_session *s)
+{
+    failure f;
+    if (save_state(s, false, &f))
+        warn_of(s, &f);
+    else
+        s->saves++;
+}
+
+/* ---- iterations -------------------------------------------------------------------------------------------------- */
+/* The next step may reach a limit: its state is what a later run goes on from. */
+static bool may_end(const wvgd_session *s, const wvgd_progress *p)
+{
+    return p->iteration + 1 >= s->options.max_iter ||
+           (s->options.max_seconds > 0 && p->seconds + 2 * s->last_step >= s->options.max_seconds);
+}
+
+static bool has_reached_limit(const wvgd_session *s, const wvgd_progress *p)
+{
+    return p->iteration >= s->options.max_iter || (s->options.max_seconds > 0 && p->seconds >= s->options.max_seconds);
+}
+
+/* The last step has reached a limit: what was kept from before it becomes the checkpoint. */
+static void end_early(wvgd_session *s)
+{
+    failure f;
+    s->early = true;
+    if (s->dir && s->before.state && write_kept(s, &s->before, false, &f))
+        warn_of(s, &f);
+}
+
+/* The callback wants the run to stop: it can go on from here. */
+static void interrupt(wvgd_session *s)
+{
+    failure f;
+    s->early = true;
+    if (s->dir)
+        save_on_the_way(s);
+    else if (keep_state(s, &s->before, &f))
+        drop_kept(&s->before);
+}
+
+/* Before a batch. Not 0: s->failed says why there is to be none. */
+static int before_batch(wvgd_session *s, const wvgd_progress *p)
+{
+    s->stage = p->stage;
+    s->seconds = p->seconds;
+    if (!s->early && may_end(s, p) && keep_state(s, &s->before, &s->failed))
+        return s->failed.code;
+    note_points(s->asked, s->stage, s->fit);
+    return 0;
+}
+
+/* After a batch, and before the next one: the callback of wvgd_run. */
+static int after_batch(void *self, const wvgd_progress *p)
+{
+    wvgd_session *s = self;
+    bool done = !strcmp(p->stage, "done");
+    note_batch(s->asked, s->stage, s->fit);
+    s->last_step = p->seconds - s->seconds;
+    if (!s->early && has_reached_limit(s, p))
+        end_early(s);
+    bool stop = s->callback && s->callback(s->callback_self, p) && !s->early && !done;
+    if (stop)
+        interrupt(s);
+    else if (s->dir && !s->early && !done && clock_seconds() - s->saved_at >= s->every)
+        save_on_the_way(s);
+    return !done && (before_batch(s, p) || stop);
+}
+
+static int explain_failure(const wvgd_session *s, const wvgd_error *error, failure *f)
+{
+    const char *message = s->model.first_message;
+    return fail(f, EX_SOFTWARE, message ? "%s: %s" : "%s", error->text, message);
+}
+
+static int iterate(wvgd_session *s, failure *f)
+{
+    wvgd_progress p;
+    wvgd_error error;
+    wvgd_get_progress(s->fit, &p);
+    if (strcmp(p.stage, "done") && before_batch(s, &p))
+        return fail(f, s->failed.code, "%s", s->failed.text);
+    if (wvgd_run(s->fit, after_batch, s, &error) != WVGD_OK)
+        return explain_failure(s, &error, f);
+    return s->failed.code ? fail(f, s->failed.code, "%s", s->failed.text) : 0;
+}
+
+/* ---- results ----------------------------------------------------------------------------------------------------- */
+static void add_warning(json_t *run, const char *text)
+{
+    json_array_append_new(json_object_get(json_object_get(run, "diagnostics"), "warnings"), json_text(text));
+}
+
+/* Text and, if there is one, the message of the model, as one line. */
+static void add_message(json_t *run, const char *text, const char *message)
+{
+    char line[1000];
+    int n = snprintf(line, sizeof line, "%s%s%s", text, message ? "; its first message: " : "", message ? message : "");
+    for (char *c = line; n > 0 && *c; c++)
+        if ((unsigned char)*c < ' ')
+            *c = ' ';
+    for (size_t end = strlen(line); end && line[end - 1] == ' ';)
+        line[--end] = '\0';
+    add_warning(run, line);
+}
+
+static json_t *describe_run(wvgd_session *s, const wvgd_results *results, failure *f)
+{
+    size_t refused;
+    note_message(s);
+    const char *message = record_reopen(s->asked, "message");
+    if (show_closing_draws(s->fit, &s->model, &s->shown, &refused, f))
+        return NULL;
+    json_t *run = run_json(s->asked, results, &s->shown);
+    if (run && message && results->bad_points)
+        add_message(run, "the model could not be evaluated at some points", message);
+    if (run && refused) {
+        char text[200];
+        snprintf(text, sizeof text,
+                 "%zu of %zu draws could not be transformed by the model and are left out of the moments: check its "
+                 "generated quantities",
+                 refused, results->closing_draws);
+        add_message(run, text, message ? NULL : s->model.first_message);
+    }
+    if (!run)
+        fail(f, EX_SOFTWARE, "no memory for the results");
+    return run;
+}
+
+static int write_draws(const wvgd_session *s, file_set *set, failure *f)
+{
+    const char *name = json_string_value(json_object_get(json_object_get(s->asked, "model"), "name"));
+    FILE *stream = add_file(set, DRAWS_FILE, f);
+    return stream ? put_draws(stream, s->fit, &s->model, name ? name : "model", WVGD_DRAWS_RESAMPLED, s->options.seed,
+                              record_count(s->asked, "output-draws", 1000), f)
+                  : f->code;
+}
+
+/* The closed state. A run that ended early keeps its checkpoint as well, from which it can go on. */
+static int write_end(wvgd_session *s, file_set *set, failure *f)
+{
+    bool next = !strcmp(s->checkpoint, NEXT_FILE);
+    kept_state end = {0};
+    int code = keep_state(s, &end, f);
+    if (!code && s->shown.n && s->model.show)
+        code = store_values(end.asked, s->fit, &s->model, &s->shown, &end.state, &end.size, f);
+    if (!code)
+        code = write_checkpoint(set, s->early ? RESULT_FILE : CHECKPOINT_FILE, end.asked, end.state, end.size, f);
+    drop_kept(&end);
+    if (!code && s->early && next)
+        code = add_move(set, NEXT_FILE, CHECKPOINT_FILE, f);
+    if (!s->early)
+        add_removal(set, RESULT_FILE);
+    if (!s->early && next)
+        add_removal(set, NEXT_FILE);
+    return code;
+}
+
+/* All files of the run together, in the place of those that are there. */
+static int write_files(wvgd_session *s, failure *f)
+{
+    size_t rows;
+    wvgd_results results;
+    const wvgd_trace_row *trace = wvgd_trace(s->fit, &rows);
+    file_set set = set_of_run(s->dir);
+    wvgd_get_results(s->fit, &results);
+    s->early = s->early && results.stop != WVGD_CONVERGED;
+    note_end(s->asked, s->fit);
+    int code = write_end(s, &set, f);
+    if (!code)
+        code = write_draws(s, &set, f);
+    if (!code)
+        code = write_particles(&set, &results, s->model.model.names, f);
+    if (!code)
+        code = write_trace(&set, rows, results.N, trace, wvgd_trace_beta(s->fit), f);
+    if (!code)
+        code = write_history(&set, s->asked, results.D, s->model.model.names, f);
+    if (!code)
+        code = write_run(&set, s->run, f);
+    if (!code)
+        return commit_files(&set, f);
+    abandon_files(&set);
+    return code;
+}
+
+/* ---- the run ----------------------------------------------------------------------------------------------------- */
+/* Nothing is created before everything is known to be in order. */
+static int begin_directory(wvgd_session *s, failure *f)
+{
+    if (!s->dir || s->resumed)
+        return 0;
+    int code = make_run_directory(s->dir, record_given(s->asked, "overwrite"), &s->lock, &s->made, f);
+    if (!code) {
+        s->checkpoint = file_to_begin(s->dir);
+        code = save_state(s, true, f);
+        if (code)
+            discard_run(s->dir, s->checkpoint, s->made);
+    }
+    return code;
+}
+
+/* Nothing was reached that anybody could go on from, or a checkpoint was: then the run that it was to replace is not
+ * lost either. */
+static void give_up(wvgd_session *s, failure *f)
+{
+    char why[sizeof f->text];
+    memcpy(why, f->text, sizeof why);
+    if (!s->dir)
+        return;
+    if (!s->resumed && !s->saves)
+        discard_run(s->dir, s->checkpoint, s->made);
+    else if (!strcmp(s->checkpoint, NEXT_FILE))
+        fail(f, f->code, "%.700s; the run that was to be replaced is still in %s", why, s->dir);
+}
+
+static int run(wvgd_session *s, failure *f)
+{
+    wvgd_results results;
+    int code = begin_directory(s, f);
+    if (code)
+        return code;
+    s->every = record_number(s->asked, "checkpoint-every", 30);
+    if ((code = iterate(s, f))) {
+        give_up(s, f);
+        return code;
+    }
+    wvgd_get_results(s->fit, &results);
+    s->run = describe_run(s, &results, f);
+    if (!s->run || list_warnings(s, f))
+        return f->code;
+    return s->dir ? write_files(s, f) : 0;
+}
+
+wvgd_status wvgd_session_run(wvgd_session *s, wvgd_progress_callback *callback, void *self, wvgd_error *error)
+{
+    failure f;
+    if (lacks(error, "wvgd_session_run", "session", s))
+        return WVGD_E_ARGUMENT;
+    s->callback = callback;
+    s->callback_self = self;
+    locale_t before = use_plain_numbers();
+    int code = s->run ? 0 : run(s, &f);
+    uselocale(before);
+    return code ? pass_failure(error, &f) : WVGD_OK;
+}
+
+/* The state to go on from, if there is one, then all files. */
+static int write_directory(wvgd_session *s, const char *dir, bool overwrite, failure *f)
+{
+    int lock = -1;
+    bool made = false;
+    char *other = s->dir;
+    const char *checkpoint = s->checkpoint;
+    if (!(s->dir = strdup(dir))) {
+        s->dir = other;
+        return fail(f, EX_SOFTWARE, "no memory for the name of a directory");
+    }
+    int code = check_run_directory(dir, overwrite, f);
+    if (!code)
+        code = make_run_directory(dir, overwrite, &lock, &made, f);
+    if (!code) {
+        s->checkpoint = file_to_begin(dir);
+        if (s->early && s->before.state)
+            code = write_kept(s, &s->before, true, f);
+        if (!code)
+            code = write_files(s, f);
+        if (code)
+            discard_run(dir, s->checkpoint, made);
+    }
+    if (lock >= 0)
+        close(lock);
+    free(s->dir);
+    s->dir = other;
+    s->checkpoint = checkpoint;
+    return code;
+}
+
+wvgd_status wvgd_session_write(wvgd_session *s, const char *dir, bool overwrite, wvgd_error *error)
+{
+    failure f = {0};
+    if (lacks(error, "wvgd_session_write", "session", s) || lacks(error, "wvgd_session_write", "dir", dir))
+        return WVGD_E_ARGUMENT;
+    if (s->loaded)
+        fail(&f, EX_USAGE, "wvgd_session_write: the session was loaded: expected one that has run");
+    else if (!s->run)
+        fail(&f, EX_USAGE, "wvgd_session_write: the session has not run: expected wvgd_session_run first");
+    else {
+        locale_t before = use_plain_numbers();
+        write_directory(s, dir, overwrite, &f);
+        uselocale(before);
+    }
+    return f.code ? pass_failure(error, &f) : WVGD_OK;
+}
