@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "fit.h"
+#include "arena.h"
 #include "interval.h"
 #include "support/fitted.h"
 #include "support/near.h"
@@ -40,39 +40,57 @@ static mixture random_mixture(uint64_t seed)
     return m;
 }
 
-static wvgd_fit *fit_mixture(const mixture *m, size_t N, wvgd_cost cost, wvgd_family family, uint64_t seed,
-                             wvgd_results *r)
+static wvgd_options options_of(size_t N, wvgd_cost cost, wvgd_family family, uint64_t seed)
 {
-    wvgd_model model;
     wvgd_options o = staged_options(N, seed);
     o.cost = cost;
     o.family = family;
     o.rank = 1;
     o.power = 3;
+    return o;
+}
+
+static wvgd_fit *fit_mixture(const mixture *m, const wvgd_options *o, wvgd_results *r)
+{
+    wvgd_model model;
     assert_int_equal(target_mixture_1d(&model, K, m->weight, m->mean, m->sd), 0);
-    wvgd_fit *fit = fitted(&model, &o, r);
+    wvgd_fit *fit = fitted(&model, o, r);
     wvgd_model_close(&model);
     return fit;
 }
 
-/* The largest number of nats by which a component is below the best on its cell, an interval. */
-static double worst_loss(const mixture *m, const wvgd_fit *fit, const wvgd_results *r)
+/* The cell of particle j, in the arena. */
+static wv_intervals cell_of(const wvgd_options *o, const wvgd_results *r, size_t j, wv_arena *arena)
 {
+    const wv_family *diag = wv_family_get(WVGD_DIAG);
+    double *spread = wv_arena_take(arena, r->N), *one = wv_arena_take(arena, 1);
+    for (size_t i = 0; i < r->N; i++)
+        spread[i] = sqrt(r->cell_cov[i]);
+    *one = 1; /* a metric does not move the walls of intervals */
+    wv_geometry g = {wv_cost_of(o, diag, diag), r->N, 1, r->z, one, spread};
+    return wv_interval_cell(&g, j, arena);
+}
+
+/* The largest number of nats by which a component is below the best on its cell, an interval. */
+static double worst_loss(const mixture *m, const wvgd_options *o, const wvgd_results *r)
+{
+    wv_arena *arena = wv_arena_new(1000);
+    assert_non_null(arena);
     double worst = -INFINITY;
     oracle1d_target t = {K, m->weight, m->mean, m->sd};
     for (size_t j = 0; j < r->N; j++) {
-        size_t mark = wv_arena_mark(fit->arena);
-        wv_geometry g = wv_partition_geometry(&fit->cells);
-        wv_intervals cell = wv_interval_cell(&g, j, fit->arena);
+        size_t mark = wv_arena_mark(arena);
+        wv_intervals cell = cell_of(o, r, j, arena);
         assert_int_equal(cell.n, 1);
         oracle1d_interval i = {cell.part->lo, cell.part->hi};
-        wv_arena_release(fit->arena, mark);
+        wv_arena_release(arena, mark);
         double best = oracle1d_best_in(&t, i).elbo, log_Z = oracle1d_component_in(&t, i, r->mu[j], r->sd[j]).log_Z;
         worst = fmax(worst, best - oracle1d_component_in(&t, i, r->mu[j], r->sd[j]).elbo);
         assert_near(r->log_Z[j], log_Z, 1e-8 * (1 + fabs(log_Z)));
         assert_true(r->elbo[j] > -INFINITY || r->beta[j] < 1e-6);
         assert_near(r->beta[j], oracle1d_posterior_in(&t, i).beta, 5 * r->beta_se[j] + 1e-4);
     }
+    wv_arena_free(arena);
     return worst;
 }
 
@@ -90,8 +108,9 @@ static void steep_walls(void **state)
     for (size_t c = 0; c < 2; c++)
         for (uint64_t seed = 1; seed <= 3; seed++) {
             wvgd_results r;
-            wvgd_fit *fit = fit_mixture(&cases[c], N[c], WVGD_SQEUCLID, WVGD_DIAG, seed, &r);
-            double loss = worst_loss(&cases[c], fit, &r);
+            wvgd_options o = options_of(N[c], WVGD_SQEUCLID, WVGD_DIAG, seed);
+            wvgd_fit *fit = fit_mixture(&cases[c], &o, &r);
+            double loss = worst_loss(&cases[c], &o, &r);
             print_message("steep wall %zu, seed %d: at most %.5f nats below the optimum\n", c + 1, (int)seed, loss);
             assert_true(loss < 0.02);
             wvgd_free(fit);
@@ -107,8 +126,9 @@ static void best_on_their_cells(void **state)
     for (uint64_t i = 0; i < 40; i++) {
         wvgd_results r;
         mixture m = random_mixture(7000 + i);
-        wvgd_fit *fit = fit_mixture(&m, 1 + i % MOST, costs[i % 4], (wvgd_family)(i % 3), 1 + i, &r);
-        double loss = worst_loss(&m, fit, &r);
+        wvgd_options o = options_of(1 + i % MOST, costs[i % 4], (wvgd_family)(i % 3), 1 + i);
+        wvgd_fit *fit = fit_mixture(&m, &o, &r);
+        double loss = worst_loss(&m, &o, &r);
         if (!(loss < 0.02))
             fail_msg("mixture %d, N = %zu: a component is %.4f nats below the optimum", (int)i, r.N, loss);
         worst = fmax(worst, loss);
@@ -126,17 +146,19 @@ static void cells_of_several_parts(void **state)
     static double x[POINTS];
     static size_t cell[POINTS];
     size_t parts = 0;
+    wv_arena *arena = wv_arena_new(1000);
+    assert_non_null(arena);
     for (size_t i = 0; i < POINTS; i++)
         x[i] = -8 + 16.0 * (double)i / POINTS;
     for (uint64_t seed = 1; seed <= 4; seed++) {
         wvgd_results r;
         mixture m = random_mixture(7100 + seed);
-        wvgd_fit *fit = fit_mixture(&m, N, WVGD_OWN, WVGD_FULL, seed, &r);
+        wvgd_options o = options_of(N, WVGD_OWN, WVGD_FULL, seed);
+        wvgd_fit *fit = fit_mixture(&m, &o, &r);
         assert_int_equal(wvgd_cell(fit, POINTS, x, cell, NULL), WVGD_OK);
         for (size_t j = 0; j < N; j++) {
-            size_t mark = wv_arena_mark(fit->arena);
-            wv_geometry g = wv_partition_geometry(&fit->cells);
-            wv_intervals in = wv_interval_cell(&g, j, fit->arena);
+            size_t mark = wv_arena_mark(arena);
+            wv_intervals in = cell_of(&o, &r, j, arena);
             parts += in.n > 1;
             for (size_t i = 0; i < POINTS; i++) {
                 bool inside = false;
@@ -144,7 +166,7 @@ static void cells_of_several_parts(void **state)
                     inside = inside || (x[i] > in.part[p].lo && x[i] < in.part[p].hi);
                 assert_int_equal(inside, cell[i] == j);
             }
-            wv_arena_release(fit->arena, mark);
+            wv_arena_release(arena, mark);
         }
         assert_int_equal(wvgd_sample(fit, 1, POINTS / 4, x, cell, NULL), WVGD_OK);
         size_t where[POINTS / 4];
@@ -155,6 +177,7 @@ static void cells_of_several_parts(void **state)
             x[i] = -8 + 16.0 * (double)i / POINTS;
         wvgd_free(fit);
     }
+    wv_arena_free(arena);
     assert_true(parts > 0);
 }
 
