@@ -4,7 +4,7 @@
 #   The library (src/, models/) and the baseline (svgd/) do not print, exit, abort, read the environment or open files.
 #   src/ sees its own headers and the public ones; models/ and svgd/ see wvgd_model.h and headers of their own, models/ also
 #   thread_pool.h, the threads of the library, simd/instructions.h, its choice of an instruction set, and simd/lanes.h, its vectors.
-#   No file has a name that describes nothing.
+#   No file has a name that describes nothing. docs/internals/architecture.md names every file of src/.
 set -eu
 cd "$1"
 shift
@@ -112,6 +112,19 @@ found=$(includes report $(headers include tools) stan_process.h)
 found=$(code tools/*.[ch] tools/*/*.[ch] | grep -E '(^|[^[:alnum:]_])(stdout|stderr|stdin|printf|puts|putchar|perror|exit|_exit|abort|signal|sigaction|setlocale|getenv|setenv)[[:space:]]*(\(|,|\))' |
     grep -v 'format(printf' || true)
 [ -z "$found" ] || complain "libwvgd-tools must not print, exit, handle signals, change the locale or read the environment" "$found"
+
+# docs/internals/architecture.md names every unit of src/ (columns* stands for all that begin so), and its layout no other.
+layout=$(sed -n '/^## Layout/,/^## Who/p' docs/internals/architecture.md)
+found=$(for file in src/*.[ch] src/*/*.[ch] src/*.def; do
+    unit=${file##*/}
+    unit=${unit%.*}
+    echo "$layout" | grep -qE "(^|[^a-z_])$unit\.(c|h|def)" || echo "$layout" | grep -oE '[a-z_]+\*' | tr -d '*' | grep -qx "${unit%%_*}" || echo "$file"
+done | sort -u)
+[ -z "$found" ] || complain "files of src/ that docs/internals/architecture.md does not name" "$found"
+found=$(echo "$layout" | sed -n '/^    src\//,/^    models\//p' | grep -oE '[a-z_]+\.(c|h|def)\b' | sort -u | while read -r name; do
+    [ -n "$(find src include models -name "$name")" ] || echo "$name"
+done)
+[ -z "$found" ] || complain "files that docs/internals/architecture.md names and src/ does not have" "$found"
 
 found=$(find . \( -name .git -o -name 'build*' \) -prune -o -type f -print | grep -E '/(util|utils|common|misc|helper|helpers)(\.[^/]*)?$' || true)
 [ -z "$found" ] || complain "names that describe nothing" "$found"
