@@ -213,7 +213,7 @@ void wv_draws_collect(wv_draws *d, const wv_batch *b)
 
 void wv_draws_copy(wv_draws *to, const wv_draws *from)
 {
-    size_t n = from->n, D = from->shape.D, c = wv_draws_made(from);
+    size_t n = from->n, D = from->shape.D, c = wv_draws_sources_made(from);
     to->n = n;
     to->batches = from->batches;
     to->known = 0;
@@ -299,7 +299,7 @@ size_t wv_draws_kept(size_t D, size_t K)
 }
 
 /* ---- sources ----------------------------------------------------------------------------------------------------- */
-size_t wv_draws_made(const wv_draws *d)
+size_t wv_draws_sources_made(const wv_draws *d)
 {
     size_t b = d->batches;
     return b ? d->batch[b - 1].proposal + d->batch[b - 1].proposals : 0;
@@ -313,20 +313,20 @@ wv_source wv_draws_source(const wv_draws *d, size_t i)
 
 static wv_source proposal(const void *self, size_t c)
 {
-    const wv_draws_made_by *m = self;
+    const wv_draws_of_batch *m = self;
     return wv_draws_source(m->set, m->first + c);
 }
 
-wv_sources wv_draws_sources(const wv_draws *d, size_t b, wv_draws_made_by *self)
+wv_sources wv_draws_sources(const wv_draws *d, size_t b, wv_draws_of_batch *self)
 {
-    *self = (wv_draws_made_by){d, d->batch[b].proposal};
+    *self = (wv_draws_of_batch){d, d->batch[b].proposal};
     return (wv_sources){proposal, self, d->batch[b].proposals, d->shape.D};
 }
 
 /* ---- densities --------------------------------------------------------------------------------------------------- */
 void wv_draws_add_density(const wv_draws *d, size_t b, size_t n, const double *x, double *log_sum, wv_workers *w)
 {
-    wv_draws_made_by self;
+    wv_draws_of_batch self;
     wv_sources sources = wv_draws_sources(d, b, &self);
     wv_sources_add(&sources, n, x, NULL, log_sum, w);
 }
@@ -386,7 +386,7 @@ static void combine(wv_draws *d, wv_arena *arena)
 /* Points from x0 and proposals from c0 on come to stand first. */
 static void move_to_front(wv_draws *d, size_t x0, size_t c0)
 {
-    size_t D = d->shape.D, n = d->n - x0, c = wv_draws_made(d) - c0;
+    size_t D = d->shape.D, n = d->n - x0, c = wv_draws_sources_made(d) - c0;
     memmove(d->x, d->x + x0 * D, n * D * sizeof(double));
     memmove(d->grad, d->grad + x0 * D, n * D * sizeof(double));
     memmove(d->log_p, d->log_p + x0, n * sizeof(double));
@@ -404,7 +404,7 @@ void wv_draws_forget(wv_draws *d, size_t keep, wv_arena *arena)
     if (d->batches <= keep)
         return;
     size_t drop = d->batches - keep, x0 = keep ? d->batch[drop].first : d->n,
-           c0 = keep ? d->batch[drop].proposal : wv_draws_made(d);
+           c0 = keep ? d->batch[drop].proposal : wv_draws_sources_made(d);
     move_to_front(d, x0, c0);
     for (size_t b = 0; b < keep; b++) {
         if (d->shape.sums)
@@ -447,9 +447,9 @@ static size_t take_sources(wv_draws *d, const wv_proposals *p, size_t c0, bool a
 
 void wv_draws_add_batch(wv_draws *d, size_t n, const wv_proposals *p)
 {
-    if (d->batches == WV_BATCHES || n > d->shape.room - d->n || p->n > d->shape.sources - wv_draws_made(d))
+    if (d->batches == WV_BATCHES || n > d->shape.room - d->n || p->n > d->shape.sources - wv_draws_sources_made(d))
         wv_draws_clear(d); /* there is room in every fit; a forged state may leave none */
-    size_t c0 = wv_draws_made(d);
+    size_t c0 = wv_draws_sources_made(d);
     d->batch[d->batches] = (wv_draws_batch){d->n, n, c0, take_sources(d, p, c0, false)};
     d->batches++;
     d->n += n;
@@ -506,7 +506,7 @@ void wv_draws_take_measured(wv_draws *d, const wv_batch *b, const wv_proposals *
 {
     join(d, b, p, w);
     size_t last = d->batches - 1;
-    wv_draws_made_by self;
+    wv_draws_of_batch self;
     wv_sources sources = wv_draws_sources(d, last, &self);
     wv_sources_measure(&sources, 0, d->n, d->x, squares, w);
     wv_sources_add(&sources, d->n, d->x, squares, part(d, last), w);

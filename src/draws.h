@@ -135,10 +135,10 @@ void wv_draws_forget(wv_draws *d, size_t keep, wv_arena *arena);
 typedef struct {
     const wv_draws *set;
     size_t first;
-} wv_draws_made_by;
-wv_sources wv_draws_sources(const wv_draws *d, size_t b, wv_draws_made_by *self);
+} wv_draws_of_batch;
+wv_sources wv_draws_sources(const wv_draws *d, size_t b, wv_draws_of_batch *self);
 wv_source wv_draws_source(const wv_draws *d, size_t number);
-size_t wv_draws_made(const wv_draws *d); /* proposals of all batches */
+size_t wv_draws_sources_made(const wv_draws *d); /* proposals of all batches */
 
 /* Adds log sum_c draws_c q_c over the proposals of batch b to log_sum[n] at the points x[n][D]. */
 void wv_draws_add_density(const wv_draws *d, size_t b, size_t n, const double *x, double *log_sum, wv_workers *w);

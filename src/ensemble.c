@@ -222,7 +222,7 @@ static void draw_remote(const wvgd_fit *f, size_t j, const wv_stream *stream, do
     }
     size_t mark = wv_arena_mark(f->arena), D = f->D, most = (size_t)wv_policy.ensemble_candidates,
            n = piece(f) < most ? piece(f) : most, chosen = n;
-    wv_gaussian q = wv_partition_component(&f->cells, j), r = wv_partition_around(&f->cells, j);
+    wv_gaussian q = wv_partition_component(&f->cells, j), r = wv_partition_proposal(&f->cells, j);
     double best = -INFINITY, *x = wv_arena_take(f->arena, n * D), *y = wv_arena_take(f->arena, n * D),
            *log_q = wv_arena_take(f->arena, n), *log_r = wv_arena_take(f->arena, n);
     nearest_cells at = take_cells(f, n);

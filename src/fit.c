@@ -109,7 +109,7 @@ static size_t arena_size(const wvgd_fit *f)
 /* And of the caller's, beside that: the mixture at all recent draws. */
 static size_t mixture_size(const wvgd_fit *f)
 {
-    size_t K = f->mix.room, D = f->D, made = f->size.made_room;
+    size_t K = f->mix.room, D = f->D, made = f->size.closing_proposals;
     if (!K)
         return 0;
     return wv_times(K + 1, f->recent.shape.room + 2 * (D * D + D + 2) + WV_BLOCK) + wv_draws_kept(D, K) + D * D * D +
@@ -290,10 +290,10 @@ static void sizes(wvgd_fit *f)
     f->metric_family = wv_family_get(f->dense ? WVGD_FULL : WVGD_DIAG);
     f->size.M = o->draws ? o->draws : default_draws(o, D);
     size_t batch = wv_times(N, f->size.M);
-    f->size.made_room = mixture_room(f) ? 2 * mixture_room(f) + 1 : 0;
-    size_t chunk = closing_chunk(D) + 4 * f->size.made_room;
+    f->size.closing_proposals = mixture_room(f) ? 2 * mixture_room(f) + 1 : 0;
+    size_t chunk = closing_chunk(D) + 4 * f->size.closing_proposals;
     f->size.n_max = batch > chunk ? batch : chunk;
-    if (f->size.made_room && wv_draws_points(D, mixture_room(f)) > f->size.n_max)
+    if (f->size.closing_proposals && wv_draws_points(D, mixture_room(f)) > f->size.n_max)
         f->size.n_max = wv_draws_points(D, mixture_room(f));
     f->size.close_max = (size_t)wv_policy.closing_most;
     double finer = wv_policy.closing_budget_se / o->evidence_se;
@@ -333,7 +333,7 @@ static wv_draws_shape closing_shape(const wvgd_fit *f)
                             .room = f->size.close_max,
                             .gradients = f->staged,
                             .cells = f->N,
-                            .sources = f->staged ? 2 * f->size.made_room : 0,
+                            .sources = f->staged ? 2 * f->size.closing_proposals : 0,
                             .cached = f->staged ? wv_draws_points(f->D, K) : 0,
                             .cached_sources = K + 1};
 }
@@ -363,7 +363,7 @@ static bool make_parts(wvgd_fit *f)
            wv_cell_refine_new(&f->refine, D, wv_cell_refine_proposals(f), pilot) &&
            wv_closing_new(&f->closing, closing_shape(f)) && wv_staged_closing_new(&f->wide, f->staged ? D : 0) &&
            wv_batch_new(&f->b, f->size.n_max, D, f->N, f->model.has_gradient) &&
-           wv_proposals_new(&f->proposals, f->N, f->size.made_room, WV_PIECES) &&
+           wv_proposals_new(&f->proposals, f->N, f->size.closing_proposals, WV_PIECES) &&
            wv_views_new(&f->views, f->N, wv_times(f->N, D), wv_times(f->N, f->cell_family->size(D, 0))) &&
            make_workers(f);
 }

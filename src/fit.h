@@ -56,12 +56,12 @@ typedef enum {
 
 /* Limits that follow from the dimension and the options. */
 typedef struct {
-    size_t M;            /* draws a component */
-    size_t n_max;        /* points in a batch at most */
-    size_t close_max;    /* closing draws at most */
-    size_t close_budget; /* staged: closing draws at most, all trials included */
-    size_t made_room;    /* proposals of a closing batch at most */
-    size_t p_max;        /* coefficients of a residual regression at most */
+    size_t M;                 /* draws a component */
+    size_t n_max;             /* points in a batch at most */
+    size_t close_max;         /* closing draws at most */
+    size_t close_budget;      /* staged: closing draws at most, all trials included */
+    size_t closing_proposals; /* at most in a batch */
+    size_t p_max;             /* coefficients of a residual regression at most */
 } wv_sizes;
 
 typedef struct {

@@ -216,7 +216,7 @@ static double add_free(const wv_partition *cells, const wv_stream *stream, uint6
            *weight = wv_arena_take(arena, WV_FREE), *log_r = wv_arena_take(arena, WV_FREE),
            *near = wv_arena_take(arena, WV_FREE), *next = wv_arena_take(arena, WV_FREE), total = 0;
     uint32_t *cell = wv_arena_take_index(arena, WV_FREE);
-    wv_gaussian q = wv_partition_component(cells, j), r = wv_partition_around(cells, j);
+    wv_gaussian q = wv_partition_component(cells, j), r = wv_partition_proposal(cells, j);
     wv_geometry g = wv_partition_geometry(cells);
     wv_gaussian_draw(&q, stream, batch * WV_FREE, HALF, true, x, arena);
     wv_gaussian_draw(&r, stream, batch * WV_FREE + HALF, HALF, true, x + HALF * D, arena);

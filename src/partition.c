@@ -17,12 +17,12 @@ bool wv_partition_new(wv_partition *p, wv_shape shape)
     *p = (wv_partition){.shape = shape};
     wv_ensemble *e = &p->now, *b = &p->best;
     const wv_slot slots[] = {
-        {&e->z, ND},     {&e->mu, ND},  {&e->root, root}, {&e->spread, spread}, {&e->metric, metric},
-        {&e->centre, D}, {&e->elbo, N}, {&e->losses, N},  {&e->beta, N},        {&e->beta2, N},
-        {&b->z, ND},     {&b->mu, ND},  {&b->root, root}, {&b->spread, spread}, {&b->metric, metric},
-        {&b->centre, D}, {&b->elbo, N}, {&b->losses, N},  {&b->beta, N},        {&b->beta2, N},
-        {&p->around, N}, {&p->beta, N}, {&p->beta_se, N}, {&p->weight, N},      {&p->weight_beta, N},
-        {&p->log_Z, N},  {&p->elbo, N}, {&p->elbo_se, N}, {&p->ess, N},         {&p->pareto_k, N},
+        {&e->z, ND},     {&e->mu, ND},  {&e->root, root},  {&e->spread, spread}, {&e->metric, metric},
+        {&e->centre, D}, {&e->elbo, N}, {&e->runaways, N}, {&e->beta, N},        {&e->beta2, N},
+        {&b->z, ND},     {&b->mu, ND},  {&b->root, root},  {&b->spread, spread}, {&b->metric, metric},
+        {&b->centre, D}, {&b->elbo, N}, {&b->runaways, N}, {&b->beta, N},        {&b->beta2, N},
+        {&p->around, N}, {&p->beta, N}, {&p->beta_se, N},  {&p->weight, N},      {&p->weight_beta, N},
+        {&p->log_Z, N},  {&p->elbo, N}, {&p->elbo_se, N},  {&p->ess, N},         {&p->pareto_k, N},
     };
     p->memory = wv_memory_carve(slots, sizeof slots / sizeof *slots, WV_ZEROED);
     if (!p->memory)
@@ -93,7 +93,7 @@ bool wv_partition_same(const wv_partition *p, size_t i, size_t j)
 
 /* Cells may be unbounded and components in them decay like exponentials: no Gaussian covers that; in many dimensions a
  * t would waste its draws. */
-wv_gaussian wv_partition_around(const wv_partition *p, size_t j)
+wv_gaussian wv_partition_proposal(const wv_partition *p, size_t j)
 {
     wv_gaussian around = wv_partition_spread(p, j);
     double D = (double)p->shape.D;
@@ -305,14 +305,14 @@ void wv_partition_restart_component(wv_partition *p, size_t j, const double *cor
     wv_arena_release(arena, mark);
 }
 
-void wv_partition_lose(wv_partition *p, size_t j)
+void wv_partition_count_runaway(wv_partition *p, size_t j)
 {
-    p->now.losses[j] += 1;
+    p->now.runaways[j] += 1;
 }
 
-void wv_partition_forget_losses(wv_partition *p, size_t j)
+void wv_partition_forget_runaways(wv_partition *p, size_t j)
 {
-    p->now.losses[j] = 0;
+    p->now.runaways[j] = 0;
 }
 
 /* ---- results ----------------------------------------------------------------------------------------------------- */

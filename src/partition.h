@@ -16,7 +16,7 @@ typedef struct {
     double *metric;       /* [metric_family->size] root of the covariance that the mahalanobis cost divides by */
     double *centre;       /* [D] posterior mean, smoothed */
     double *elbo;         /* [N] smoothed ELBO_j: softmax gives the weights that judge the next batch */
-    double *losses;       /* [N] times that a component ran away from its cell */
+    double *runaways;     /* [N] times that a component ran away from its cell */
     double *beta, *beta2; /* [N] means of beta_j and its square since the cells have been at rest */
 } wv_ensemble;
 
@@ -53,9 +53,9 @@ void wv_partition_go_back(wv_partition *p);
 wv_geometry wv_partition_geometry(const wv_partition *p);
 
 wv_gaussian wv_partition_component(const wv_partition *p, size_t j);
-bool wv_partition_same(const wv_partition *p, size_t i, size_t j); /* whether two cells have the same component */
-wv_gaussian wv_partition_spread(const wv_partition *p, size_t j);  /* N(z_j, covariance of the cell) */
-wv_gaussian wv_partition_around(const wv_partition *p, size_t j);  /* the same as a proposal: a Student-t */
+bool wv_partition_same(const wv_partition *p, size_t i, size_t j);  /* whether two cells have the same component */
+wv_gaussian wv_partition_spread(const wv_partition *p, size_t j);   /* N(z_j, covariance of the cell) */
+wv_gaussian wv_partition_proposal(const wv_partition *p, size_t j); /* the same as a proposal: a Student-t */
 
 /* Particle j and its component are at z, [D]; component and spread have the shape of g, or where they are of another
  * family its standard deviations sd[D]. */
@@ -107,8 +107,8 @@ void wv_partition_set_sd(wv_partition *p, const double *sd);
 void wv_partition_put(wv_partition *p, size_t j, const double *at);
 
 /* Times that component j ran away from its cell: once more, and none. */
-void wv_partition_lose(wv_partition *p, size_t j);
-void wv_partition_forget_losses(wv_partition *p, size_t j);
+void wv_partition_count_runaway(wv_partition *p, size_t j);
+void wv_partition_forget_runaways(wv_partition *p, size_t j);
 
 /* ---- results: those of one cell write to nothing that belongs to another ----------------------------------------- */
 /* Rounds of evaluations for the components: none yet, and one more. */

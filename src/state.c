@@ -91,7 +91,7 @@ static bool possible(const wvgd_fit *f, const course *c)
 /* What there is of the closing draws in a stage, and what its next batch relies on. */
 static wv_closing_rule rule_of(const wvgd_fit *f, size_t stage)
 {
-    size_t room = f->size.close_max, batch = WV_CHUNK + 4 * f->size.made_room;
+    size_t room = f->size.close_max, batch = WV_CHUNK + 4 * f->size.closing_proposals;
     bool joint = stage == WV_JOINT_TRIAL || stage == WV_JOINT_FINAL || (stage == WV_DONE && !f->staged),
          cells = joint || stage == WV_REFINE || stage == WV_BOUND || stage == WV_DONE;
     wv_closing_rule rule = {.draws = {.cells = cells, .most = room},

@@ -267,13 +267,13 @@ static void mixture_gradients(wvgd_fit *f, double *out)
  * is an exponential or flatter, say), and it is no longer fitted but given the moments of the posterior in the cell. */
 bool wv_joint_gave_up(const wvgd_fit *f, size_t j)
 {
-    return f->N > 1 && f->cells.now.losses[j] >= wv_policy.joint_patience;
+    return f->N > 1 && f->cells.now.runaways[j] >= wv_policy.joint_patience;
 }
 
 /* The step of component j where that of the others is rho: as if its phase had begun with a shorter one. */
 static double own_step(const wvgd_fit *f, size_t j, double rho)
 {
-    return 1 / (1 / rho + (exp2(f->cells.now.losses[j]) - 1) / f->joint.rho);
+    return 1 / (1 / rho + (exp2(f->cells.now.runaways[j]) - 1) / f->joint.rho);
 }
 
 /* One step of component j; returns the nats of the full one. */
@@ -306,7 +306,7 @@ static double move_component(wvgd_fit *f, size_t j, const gathered *g, double rh
     wv_update_result r = some && c.ess >= enough ? wv_fit_update(f, &c) : (wv_update_result){false, 0};
     if (r.ok)
         return r.kl;
-    wv_partition_lose(&f->cells, j);
+    wv_partition_count_runaway(&f->cells, j);
     f->tally.starved += f->cells.weight[j] > wv_policy.joint_heavy;
     wv_joint_restart(f, j);
     return 0;
@@ -413,7 +413,7 @@ static bool move_particles(wvgd_fit *f, const double *weight, const wv_cell_list
         return false;
     for (int i = 0; i < 2; i++) {
         wv_joint_restart(f, moved[i]);
-        wv_partition_forget_losses(&f->cells, moved[i]);
+        wv_partition_forget_runaways(&f->cells, moved[i]);
     }
     f->joint.moves++;
     if (f->cells.beta[moved[0]] + f->cells.beta[moved[1]] < wv_policy.joint_move_light)
@@ -569,7 +569,7 @@ static bool requantise(wvgd_fit *f)
     f->joint.requantised++;
     for (size_t j = 0; j < f->N; j++) {
         wv_joint_restart(f, j);
-        wv_partition_forget_losses(&f->cells, j);
+        wv_partition_forget_runaways(&f->cells, j);
     }
     f->joint.best = -INFINITY;
     wv_schedule_begin_stage(f);

@@ -37,11 +37,11 @@ static void propose(wvgd_fit *f)
         f->proposals.p[j].q = wv_partition_component(&f->cells, j);
         if (mixed) {
             f->proposals.draws[N + j] = f->size.M - f->proposals.draws[j];
-            f->proposals.p[N + j].q = wv_partition_around(&f->cells, j);
+            f->proposals.p[N + j].q = wv_partition_proposal(&f->cells, j);
         }
     }
     if (grouped(f))
-        wv_shared_proposals_propose(f, wv_partition_around(&f->cells, 0).nu);
+        wv_shared_proposals_propose(f, wv_partition_proposal(&f->cells, 0).nu);
     for (size_t c = 0; c < f->proposals.n; c++)
         f->proposals.p[c].log_alpha = log((double)f->proposals.draws[c] / (double)(N * f->size.M));
 }

@@ -630,7 +630,7 @@ static size_t draw_all(wvgd_fit *f, const cell *c, uint64_t number, size_t each,
     uint32_t *where = wv_arena_take_index(f->arena, each);
     for (size_t k = 0; k <= c->tried.n; k++) {
         wv_stream stream = {f->opt.seed, WV_RNG_FIT, f->count.batch, c->j};
-        wv_gaussian q = k < c->tried.n ? candidate(f, c, k) : wv_partition_around(&f->cells, c->j);
+        wv_gaussian q = k < c->tried.n ? candidate(f, c, k) : wv_partition_proposal(&f->cells, c->j);
         wv_gaussian_draw(&q, &stream, (number + k) * WV_FREE, each, true, all, f->arena);
         wv_halfspaces_assign(&f->halfspaces, each, all, where, f->arena);
         for (size_t i = 0; i < each; i++)
@@ -647,7 +647,7 @@ static void find_densities(wvgd_fit *f, const cell *c, size_t n, const double *x
 {
     size_t mark = wv_arena_mark(f->arena);
     double *y = wv_arena_take(f->arena, n * f->D);
-    wv_gaussian around = wv_partition_around(&f->cells, c->j);
+    wv_gaussian around = wv_partition_proposal(&f->cells, c->j);
     wv_gaussian_log_density(&around, n, x, log_v, y, f->arena);
     for (size_t k = 0; k < c->tried.n; k++) {
         wv_gaussian q = candidate(f, c, k);

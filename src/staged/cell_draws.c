@@ -29,7 +29,7 @@ wv_inside wv_cell_draws_inside(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t f
 {
     wv_in_cell c = {.j = j,
                     .q = wv_partition_component(&f->cells, j),
-                    .around = around ? wv_partition_around(&f->cells, j) : (wv_gaussian){0},
+                    .around = around ? wv_partition_proposal(&f->cells, j) : (wv_gaussian){0},
                     .stream = {f->opt.seed, use, f->count.batch, j}};
     return wv_halfspaces_draw_inside(&f->halfspaces, &c, first, n, f->arena);
 }

@@ -148,7 +148,7 @@ void wv_cell_refine_ask(wvgd_fit *f)
         for (int other = 0; other <= (judging(f) || f->cells.around[j] > 0); other++) {
             wv_gaussian q = !other       ? wv_partition_component(&f->cells, j)
                             : judging(f) ? wv_partition_kept_component(&f->cells, j)
-                                         : wv_partition_around(&f->cells, j);
+                                         : wv_partition_proposal(&f->cells, j);
             propose(f, &q, 2 * j + 1 + (uint64_t)other);
         }
 }

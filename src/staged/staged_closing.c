@@ -137,7 +137,7 @@ void wv_staged_closing_draw(wvgd_fit *f, size_t n, wv_rng_use use)
 
 bool wv_staged_closing_has_room(const wvgd_fit *f)
 {
-    return f->closing.draws.n + WV_CHUNK + 4 * f->size.made_room < f->size.close_max;
+    return f->closing.draws.n + WV_CHUNK + 4 * f->size.closing_proposals < f->size.close_max;
 }
 
 void wv_staged_closing_take(wvgd_fit *f)
