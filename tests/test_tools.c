@@ -1,0 +1,387 @@
+/* test_tools.c - libwvgd-tools through its header: NULL and wrong arguments, what belongs to whom, and runs that are
+ * written, loaded, stopped and gone on with. Would find errors without a sentence or with the wrong code, sessions
+ * that need their request, results that differ by how they were asked for, and directories left half written. */
+#include "wvgd_tools.h"
+#include <locale.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+/* after what it needs */
+#include <cmocka.h>
+
+#define TABLE WVGD_SOURCE_DIR "/data/cancer.csv"
+#define OBJECT WVGD_BINARY_DIR "/tests/plugin.so"
+
+static char dir[64];
+static wvgd_error error;
+
+static int enter(void **state)
+{
+    (void)state;
+    snprintf(dir, sizeof dir, "/tmp/wvgd-tools-XXXXXX");
+    return mkdtemp(dir) && !chdir(dir) ? 0 : -1;
+}
+
+static int leave(void **state)
+{
+    (void)state;
+    char line[100];
+    snprintf(line, sizeof line, "rm -rf %s", dir);
+    return chdir("/") || system(line);
+}
+
+static void put_file(const char *path, const char *text)
+{
+    FILE *s = fopen(path, "w");
+    assert_non_null(s);
+    assert_true(fputs(text, s) >= 0);
+    assert_int_equal(fclose(s), 0);
+}
+
+static void set(wvgd_request *request, const char *name, const char *value)
+{
+    assert_int_equal(wvgd_request_set(request, name, value, &error), WVGD_OK);
+}
+
+static wvgd_request *ask_logistic(void)
+{
+    wvgd_request *request = wvgd_request_new();
+    assert_non_null(request);
+    set(request, "model", "logistic");
+    set(request, "data", TABLE);
+    set(request, "standardize", "");
+    set(request, "threads", "1");
+    return request;
+}
+
+static wvgd_session *open_session(const wvgd_request *request)
+{
+    wvgd_session *s = wvgd_open(request, &error);
+    if (!s)
+        print_error("%s\n", error.text);
+    assert_non_null(s);
+    return s;
+}
+
+static void run(wvgd_session *s)
+{
+    assert_int_equal(wvgd_session_run(s, NULL, NULL, &error), WVGD_OK);
+}
+
+static double evidence(const wvgd_session *s)
+{
+    wvgd_results r;
+    wvgd_get_results(wvgd_session_fit(s), &r);
+    return r.evidence.value;
+}
+
+/* ---- wrong arguments --------------------------------------------------------------------------------------------- */
+static void refused(wvgd_status status, wvgd_status expected, const char *words)
+{
+    assert_int_equal(status, expected);
+    assert_int_equal(error.code, expected);
+    if (!strstr(error.text, words))
+        print_error("found \"%s\", expected \"%s\" in it\n", error.text, words);
+    assert_non_null(strstr(error.text, words));
+}
+
+static void refuses_null(void **state)
+{
+    (void)state;
+    wvgd_request *request = wvgd_request_new();
+    const char *text = "";
+    double x = 0;
+    refused(wvgd_request_set(NULL, "model", "gp", &error), WVGD_E_ARGUMENT, "request");
+    refused(wvgd_request_set(request, NULL, "gp", &error), WVGD_E_ARGUMENT, "name");
+    refused(wvgd_request_read(NULL, "a", &error), WVGD_E_ARGUMENT, "request");
+    refused(wvgd_request_read(request, NULL, &error), WVGD_E_ARGUMENT, "path");
+    refused(wvgd_request_command(NULL, "a", &error), WVGD_E_ARGUMENT, "request");
+    refused(wvgd_session_run(NULL, NULL, NULL, &error), WVGD_E_ARGUMENT, "session");
+    refused(wvgd_session_write(NULL, "a", false, &error), WVGD_E_ARGUMENT, "session");
+    refused(wvgd_session_summary(NULL, WVGD_SUMMARY_TEXT, 0, &text, &error), WVGD_E_ARGUMENT, "session");
+    refused(wvgd_session_draws(NULL, WVGD_DRAWS_ENSEMBLE, 1, 1, &x, NULL, &error), WVGD_E_ARGUMENT, "session");
+    assert_null(wvgd_open(NULL, &error));
+    assert_null(wvgd_resume(NULL, NULL, &error));
+    assert_null(wvgd_load(NULL, NULL, &error));
+    assert_null(wvgd_open(NULL, NULL));
+    assert_null(wvgd_request_get(NULL, "model"));
+    assert_null(wvgd_request_get(request, NULL));
+    assert_null(wvgd_session_model(NULL));
+    assert_null(wvgd_session_table(NULL));
+    assert_null(wvgd_session_fit(NULL));
+    assert_null(wvgd_session_solver_note(NULL));
+    assert_null(wvgd_session_names(NULL, NULL));
+    assert_null(wvgd_session_warnings(NULL, NULL));
+    assert_null(wvgd_session_option(NULL, "seed"));
+    wvgd_request_notes(NULL, NULL, NULL);
+    wvgd_request_free(NULL);
+    wvgd_session_close(NULL);
+    wvgd_request_free(request);
+}
+
+static void refuses_options(void **state)
+{
+    (void)state;
+    wvgd_request *request = ask_logistic();
+    set(request, "max_iter", "70");
+    assert_string_equal(wvgd_request_get(request, "max-iter"), "70");
+    refused(wvgd_request_set(request, "max-iter", "none", &error), WVGD_E_ARGUMENT, "none");
+    assert_string_equal(wvgd_request_get(request, "max-iter"), "70");
+    set(request, "max-iter", NULL);
+    assert_null(wvgd_request_get(request, "max-iter"));
+    refused(wvgd_request_set(request, "particels", "3", &error), WVGD_E_ARGUMENT, "particels");
+    refused(wvgd_request_set(request, "resume", "x", &error), WVGD_E_ARGUMENT, "wvgd_resume");
+    assert_int_equal(wvgd_request_set(request, "particels", "3", NULL), WVGD_E_ARGUMENT);
+    wvgd_request_free(request);
+}
+
+/* Opening fails with that code and these words. */
+static void cannot_open(wvgd_request *request, wvgd_status expected, int code, const char *words)
+{
+    assert_null(wvgd_open(request, &error));
+    refused(error.code, expected, words);
+    assert_int_equal(wvgd_exit_code(error.code), code);
+}
+
+static void refuses_requests(void **state)
+{
+    (void)state;
+    wvgd_request *request = wvgd_request_new();
+    cannot_open(request, WVGD_E_ARGUMENT, 64, "MODEL is missing");
+    set(request, "model", "logistc");
+    cannot_open(request, WVGD_E_ARGUMENT, 64, "logistic");
+    set(request, "model", "logistic");
+    set(request, "data", "none.csv");
+    cannot_open(request, WVGD_E_NO_INPUT, 66, "none.csv");
+    put_file("bad.csv", "a,y\n1,0\nx,1\n");
+    set(request, "data", "bad.csv");
+    cannot_open(request, WVGD_E_DATA, 65, "bad.csv:3");
+    set(request, "data", TABLE);
+    put_file("file", "");
+    set(request, "out", "file");
+    cannot_open(request, WVGD_E_CREATE, 73, "file");
+    wvgd_request_free(request);
+}
+
+static void reads_files_without_trust(void **state)
+{
+    (void)state;
+    wvgd_request *request = wvgd_request_new();
+    put_file("options.json", "{\"model\": \"logistic\", \"particles\": 3, \"max_iter\": 50}");
+    assert_int_equal(wvgd_request_read(request, "options.json", &error), WVGD_OK);
+    set(request, "particles", "4"); /* what is set later wins */
+    assert_string_equal(wvgd_request_get(request, "particles"), "4");
+    assert_string_equal(wvgd_request_get(request, "max-iter"), "50");
+    put_file("code.json", "{\"model\": \"" OBJECT "\"}");
+    assert_int_equal(wvgd_request_read(request, "code.json", &error), WVGD_OK);
+    cannot_open(request, WVGD_E_STATE, 75, "code");
+    set(request, "model", OBJECT); /* the caller's own word is enough */
+    wvgd_session_close(open_session(request));
+    refused(wvgd_request_read(request, "none.json", &error), WVGD_E_NO_INPUT, "none.json");
+    put_file("wrong.json", "{\"particels\": 3}");
+    refused(wvgd_request_read(request, "wrong.json", &error), WVGD_E_DATA, "particels");
+    wvgd_request_free(request);
+}
+
+/* ---- runs -------------------------------------------------------------------------------------------------------- */
+static void opens_tables(void **state)
+{
+    (void)state;
+    wvgd_request *request = ask_logistic();
+    wvgd_session *s = open_session(request);
+    const wvgd_table *table = wvgd_session_table(s);
+    size_t n;
+    const char *text;
+    double x;
+    assert_non_null(table);
+    assert_int_equal(table->rows, 569);
+    assert_int_equal(table->columns, 30);
+    assert_non_null(table->mean);
+    assert_int_equal(wvgd_session_model(s)->dim, 31);
+    assert_string_equal(wvgd_session_names(s, &n)[30], "intercept");
+    assert_int_equal(n, 31);
+    assert_string_equal(wvgd_session_option(s, "particles"), "5");
+    assert_string_equal(wvgd_session_option(s, "standardize"), "");
+    assert_null(wvgd_session_option(s, "none"));
+    assert_null(wvgd_session_solver_note(s));
+    assert_null(wvgd_session_warnings(s, &n));
+    refused(wvgd_session_summary(s, WVGD_SUMMARY_TEXT, 0, &text, &error), WVGD_E_ARGUMENT, "has not run");
+    refused(wvgd_session_draws(s, WVGD_DRAWS_ENSEMBLE, 1, 1, &x, NULL, &error), WVGD_E_ARGUMENT, "has not run");
+    refused(wvgd_session_write(s, "early", false, &error), WVGD_E_ARGUMENT, "has not run");
+    assert_int_not_equal(access("early", F_OK), 0);
+    wvgd_session_close(s);
+    wvgd_request_free(request);
+}
+
+/* Log weights of weighted draws sum to 1. */
+static void check_draws(const wvgd_session *s, const wvgd_session *loaded)
+{
+    enum { N = 50, D = 31 };
+    double *a = calloc(N * D, sizeof *a), *b = calloc(N * D, sizeof *b), log_w[N], sum = 0;
+    static const wvgd_draws_kind kinds[] = {WVGD_DRAWS_ENSEMBLE, WVGD_DRAWS_RESAMPLED, WVGD_DRAWS_WEIGHTED};
+    for (size_t k = 0; k < 3; k++) {
+        assert_int_equal(wvgd_session_draws(s, kinds[k], 7, N, a, log_w, &error), WVGD_OK);
+        assert_int_equal(wvgd_session_draws(loaded, kinds[k], 7, N, b, NULL, &error), WVGD_OK);
+        assert_memory_equal(a, b, N * D * sizeof *a);
+    }
+    for (size_t i = 0; i < N; i++)
+        sum += exp(log_w[i]);
+    assert_true(fabs(sum - 1) < 1e-12);
+    refused(wvgd_session_draws(s, WVGD_DRAWS_WEIGHTED, 1, SIZE_MAX, a, NULL, &error), WVGD_E_ARGUMENT, "at most");
+    free(a);
+    free(b);
+}
+
+static void writes_and_loads(void **state)
+{
+    (void)state;
+    wvgd_request *request = ask_logistic();
+    wvgd_session *s = open_session(request), *other = open_session(request);
+    const char *text;
+    wvgd_request_free(request); /* sessions do not need it */
+    run(s);
+    run(s); /* does nothing */
+    run(other);
+    assert_true(evidence(s) == evidence(other));
+    assert_true(fabs(evidence(s) + 55.2) < 0.2);
+    assert_int_equal(wvgd_session_write(s, "run", false, &error), WVGD_OK);
+    refused(wvgd_session_write(other, "run", false, &error), WVGD_E_CREATE, "run");
+    assert_int_equal(wvgd_session_write(other, "run", true, &error), WVGD_OK);
+    assert_int_equal(wvgd_session_summary(s, WVGD_SUMMARY_TEXT, 10, &text, &error), WVGD_OK);
+    assert_non_null(strstr(text, "log evidence"));
+    assert_non_null(strstr(text, "and 21 more"));
+    assert_int_equal(wvgd_session_summary(s, WVGD_SUMMARY_JSON, 0, &text, &error), WVGD_OK);
+    assert_int_equal(*text, '{');
+    wvgd_session *loaded = wvgd_load("run", NULL, &error);
+    assert_non_null(loaded);
+    assert_true(evidence(loaded) == evidence(s));
+    assert_string_equal(wvgd_session_option(loaded, "seed"), "1");
+    assert_int_equal(wvgd_session_summary(loaded, WVGD_RUN_JSON, 0, &text, &error), WVGD_OK);
+    assert_non_null(strstr(text, "wvgd fit logistic --data " TABLE " --standardize"));
+    check_draws(s, loaded);
+    refused(wvgd_session_write(loaded, "copy", false, &error), WVGD_E_ARGUMENT, "loaded");
+    wvgd_session_close(loaded);
+    wvgd_session_close(other);
+    wvgd_session_close(s);
+    assert_null(wvgd_load("none", NULL, &error));
+    assert_int_equal(error.code, WVGD_E_NO_INPUT);
+}
+
+static int stop_in_fit(void *self, const wvgd_progress *p)
+{
+    size_t *calls = self;
+    ++*calls;
+    return p->iteration >= 2;
+}
+
+/* A run that is stopped, written and gone on with ends as one that nobody stopped: into a directory from the
+ * beginning, or written at the end. */
+static void goes_on(void **state)
+{
+    const bool out = *state != NULL;
+    size_t calls = 0;
+    wvgd_results r;
+    wvgd_progress p;
+    wvgd_request *request = ask_logistic();
+    wvgd_session *whole = open_session(request);
+    run(whole);
+    if (out)
+        set(request, "out", "stopped");
+    wvgd_session *s = open_session(request);
+    assert_int_equal(wvgd_session_run(s, stop_in_fit, &calls, &error), WVGD_OK);
+    wvgd_get_results(wvgd_session_fit(s), &r);
+    assert_int_equal(r.stop, WVGD_STOPPED);
+    assert_true(calls > 2);
+    if (!out)
+        assert_int_equal(wvgd_session_write(s, "stopped", false, &error), WVGD_OK);
+    wvgd_session_close(s);
+    wvgd_session *ended = wvgd_load("stopped", NULL, &error);
+    assert_non_null(ended);
+    wvgd_session_close(ended);
+    s = wvgd_resume("stopped", NULL, &error);
+    assert_non_null(s);
+    wvgd_get_progress(wvgd_session_fit(s), &p);
+    assert_int_equal(p.iteration, 2); /* from there, not from the beginning */
+    run(s);
+    assert_true(evidence(s) == evidence(whole));
+    wvgd_session_close(s);
+    wvgd_session_close(whole);
+    wvgd_request_free(request);
+}
+
+static void take_note(void *self, const char *text)
+{
+    snprintf(self, 200, "%s", text);
+}
+
+static void says_which_solver(void **state)
+{
+    (void)state;
+    char note[200] = "";
+    wvgd_request *request = ask_logistic();
+    set(request, "estimator", "score");
+    wvgd_request_notes(request, take_note, note);
+    wvgd_session *s = open_session(request);
+    wvgd_results r;
+    wvgd_get_results(wvgd_session_fit(s), &r);
+    assert_int_equal(r.solver, WVGD_JOINT);
+    assert_non_null(strstr(note, "estimator"));
+    assert_string_equal(wvgd_session_solver_note(s), note);
+    wvgd_session_close(s);
+    wvgd_request_free(request);
+}
+
+static void leaves_the_locale(void **state)
+{
+    (void)state;
+    locale_t mine = duplocale(LC_GLOBAL_LOCALE), before = uselocale(mine);
+    wvgd_request *request = ask_logistic();
+    set(request, "max-iter", "2");
+    wvgd_session *s = open_session(request);
+    assert_true(uselocale((locale_t)0) == mine);
+    run(s);
+    assert_true(uselocale((locale_t)0) == mine);
+    wvgd_session_close(s);
+    wvgd_request_free(request);
+    uselocale(before);
+    freelocale(mine);
+}
+
+static void describes_models(void **state)
+{
+    (void)state;
+    size_t n = 0;
+    for (; wvgd_model_describe(n); n++)
+        assert_non_null(wvgd_model_describe(n)->help);
+    assert_true(n > 4);
+    assert_null(wvgd_model_describe(SIZE_MAX));
+    assert_int_equal(wvgd_exit_code(WVGD_OK), 0);
+    assert_int_equal(wvgd_exit_code(WVGD_E_MEMORY), 70);
+    assert_int_equal(wvgd_exit_code(WVGD_E_IO), 74);
+}
+
+int main(void)
+{
+    static char out[] = "out";
+#define IN_DIRECTORY(test) cmocka_unit_test_setup_teardown(test, enter, leave)
+    const struct CMUnitTest tests[] = {
+        IN_DIRECTORY(refuses_null),
+        IN_DIRECTORY(refuses_options),
+        IN_DIRECTORY(refuses_requests),
+        IN_DIRECTORY(reads_files_without_trust),
+        IN_DIRECTORY(opens_tables),
+        IN_DIRECTORY(writes_and_loads),
+        {"goes_on", goes_on, enter, leave, NULL},
+        {"goes_on_in_directory", goes_on, enter, leave, out},
+        IN_DIRECTORY(says_which_solver),
+        IN_DIRECTORY(leaves_the_locale),
+        IN_DIRECTORY(describes_models),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
