@@ -1,4 +1,4 @@
-# make            builds build/wvgd, build/libwvgd.so, build/libwvgd.a, tests and examples
+# make            builds build/wvgd, build/libwvgd.so, build/libwvgd.a, build/libwvgd-tools.so, build/libwvgd-tools.a, tests and examples
 # make test       installs missing Debian packages, builds, runs all tests
 # make demo       installs what the build needs, builds the program, fits data/cancer.csv, prints the summary, leaves the run and report.html in demo/
 # make install    PREFIX=/usr/local DESTDIR=
