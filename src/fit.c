@@ -154,7 +154,6 @@ void wvgd_free(wvgd_fit *f)
     wv_cell_refine_free(&f->refine);
     wv_halfspaces_free(&f->halfspaces);
     wv_cell_bound_free(&f->bound);
-    wv_nearest_batch_free(&f->nearest);
     wv_posterior_free(&f->posterior);
     wv_pilot_free(&f->pilot);
     wv_joint_free(&f->joint);
@@ -351,7 +350,6 @@ static bool make_parts(wvgd_fit *f)
     wv_trace_new(&f->trace, f->N);
     return wv_partition_new(&f->cells, (wv_shape){f->N, D, f->R, f->family, f->cell_family, f->metric_family,
                                                   wv_cost_of(&f->opt, f->metric_family, f->cell_family)}) &&
-           wv_nearest_batch_new(&f->nearest, f->staged ? 0 : f->N, D) &&
            wv_halfspaces_new(&f->halfspaces, f->N, D, f->staged) &&
            wv_cell_bound_new(&f->bound, f->staged ? f->size.n_max : 0) && wv_posterior_new(&f->posterior, D) &&
            wv_pilot_new(&f->pilot, D, pilot) && wv_joint_new(&f->joint, f->N, D, joint) &&

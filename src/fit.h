@@ -145,7 +145,6 @@ struct wvgd_fit {
     wv_cell_refine refine;
     wv_halfspaces halfspaces;
     wv_cell_bound bound;
-    wv_nearest_batch nearest;
     wv_posterior posterior;
     wv_pilot pilot;
     wv_joint joint;

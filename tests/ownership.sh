@@ -32,7 +32,6 @@ wv_cell_target staged/cell_target
 wv_halfspaces halfspaces
 wv_cell_refine staged/cell_refine
 wv_cell_bound staged/cell_bound
-wv_nearest_batch nearest
 wv_pilot joint/pilot
 wv_joint joint/joint joint/schedule joint/pilot joint/shared_proposals joint/joint_closing
 wv_trace trace

@@ -1,5 +1,5 @@
-/* test_nearest.c - the nearest of many particles against comparing all of them: candidates in single precision, scores
- * of whole numbers, cells and costs. */
+/* test_nearest.c - the nearest of many particles against comparing all of them: candidates in single precision,
+ * cells and costs. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,7 +14,6 @@
 #include "nearest.h"
 #include "simd/columns.h"
 #include "simd/instructions.h"
-#include "simd/int_scores.h"
 #include "support/test_random.h"
 
 enum { MOST = 50 };
@@ -109,141 +108,7 @@ static void candidates(void **state)
     with_each(check_nearby);
 }
 
-/* Parts of word i of row k, as numbers. */
-static int32_t part(const wv_int_scores_words *w, const int32_t *words, size_t stride, size_t i, size_t k, bool sign)
-{
-    uint32_t word = (uint32_t)words[(w->bytes ? i / 4 : i / 2) * stride + k];
-    if (!w->bytes)
-        return (int16_t)(word >> i % 2 * 16);
-    return sign ? (int8_t)(word >> i % 4 * 8) : (int32_t)(word >> i % 4 * 8 & 0xff) - 128;
-}
-
-/* Scores of whole numbers, the lowest in each group, the lowest and second lowest of these, and
- * who is listed, against one by one. */
-static void check_whole(const wv_int_scores *pass, bool bytes, bool mirrored, size_t D)
-{
-    enum { N = 75, GROUPS = 5, ROOM = 10000, LD = 48 };
-    static int32_t z[GROUPS * WV_INT_SCORES_GROUP * LD], x[WV_COLUMNS * LD], base[GROUPS * WV_INT_SCORES_GROUP],
-        plus[GROUPS * WV_INT_SCORES_GROUP], minus[GROUPS * WV_INT_SCORES_GROUP], low[GROUPS * WV_INT_SCORES_IMAGES];
-    static float e[WV_COLUMNS * LD], square[GROUPS * WV_INT_SCORES_GROUP];
-    static double wide[2 * WV_COLUMNS * LD], middle[LD];
-    static uint32_t row[ROOM + WV_INT_SCORES_GROUP], particle[ROOM + WV_INT_SCORES_GROUP],
-        hit[ROOM + WV_INT_SCORES_GROUP];
-    static int32_t score[WV_INT_SCORES_IMAGES][N];
-    wv_int_scores_words w = {.bytes = bytes,
-                             .mirrored = mirrored,
-                             .words = (D + (bytes ? 3 : 1)) / (bytes ? 4 : 2),
-                             .groups = GROUPS,
-                             .z = z,
-                             .base = base,
-                             .x = x,
-                             .square = square,
-                             .plus = plus,
-                             .minus = minus,
-                             .low = low};
-    wv_int_scores_list list = {row, particle, hit};
-    int32_t first[WV_INT_SCORES_IMAGES], second[WV_INT_SCORES_IMAGES], limit[WV_INT_SCORES_IMAGES], sum[WV_COLUMNS];
-    float size[WV_COLUMNS], rest[WV_COLUMNS], largest = bytes ? 127 : 3000;
-    size_t ld = (D + 15) / 16 * 16, images = mirrored ? WV_INT_SCORES_IMAGES : WV_COLUMNS, expected = 0;
-    test_random r = test_random_seed(D + 2 * bytes + mirrored);
-    memset(z, 0, sizeof z);
-    memset(base, 0, sizeof base);
-    for (size_t d = 0; d < D; d++)
-        middle[d] = test_random_normal(&r);
-    for (size_t j = 0; j < N; j += WV_INT_SCORES_GROUP) {
-        size_t here = N - j < WV_INT_SCORES_GROUP ? N - j : WV_INT_SCORES_GROUP;
-        for (size_t i = 0; i < here * D; i++)
-            wide[i] = middle[i % D] + test_random_uniform(&r) - 0.5;
-        assert_true(pass->narrow(false, here, D, wide, middle, e) <= 0.51F);
-        pass->round(&w, here, ld, e, largest, 0, WV_INT_SCORES_GROUP, z + j * w.words, size, rest, sum);
-        for (size_t k = 0; k < here; k++) {
-            int32_t total = 0;
-            for (size_t d = 0; d < D; d++) {
-                total += part(&w, z + j * w.words, WV_INT_SCORES_GROUP, d, k, true);
-                assert_true(fabs(part(&w, z + j * w.words, WV_INT_SCORES_GROUP, d, k, true) -
-                                 (wide[k * D + d] - middle[d]) * (double)largest) <= 0.501);
-            }
-            assert_int_equal(total, sum[k]);
-            base[j + k] = bytes ? 128 * total : 0;
-        }
-    }
-    for (size_t j = 0; j < GROUPS * WV_INT_SCORES_GROUP; j++)
-        square[j] = j < N ? (float)(100 * test_random_uniform(&r) - 20) : (float)INFINITY;
-    for (size_t i = 0; i < images * D; i++)
-        wide[i] = middle[i % D] + test_random_uniform(&r) - 0.5;
-    float most = pass->narrow(mirrored, WV_COLUMNS, D, wide, middle, e), seen = 0;
-    pass->round(&w, WV_COLUMNS, ld, e, largest / most, 128, WV_COLUMNS, x, size, rest, sum);
-    for (size_t k = 0; k < WV_COLUMNS; k++) {
-        double squares = 0, left = 0;
-        for (size_t d = 0; d < D; d++) {
-            double v = (mirrored ? (wide[2 * k * D + d] - wide[(2 * k + 1) * D + d]) / 2 : wide[k * D + d] - middle[d]),
-                   whole = part(&w, x, WV_COLUMNS, d, k, false);
-            seen = fmaxf(seen, (float)fabs(v));
-            v *= (double)(largest / most);
-            squares += v * v;
-            left += (v - whole) * (v - whole);
-            assert_true(fabs(v - whole) <= 0.501);
-        }
-        assert_true(fabs((double)size[k] - squares) <= 1e-5 * squares &&
-                    fabs((double)rest[k] - left) <= 1e-2 * (left + 1e-2));
-    }
-    assert_true(seen == most);
-    pass->level(&w, 7.0F);
-    for (size_t i = 0; i < images; i++)
-        for (size_t j = 0; j < N; j++) {
-            int32_t product = 0;
-            for (size_t d = 0; d < D; d++)
-                product += part(&w, x, WV_COLUMNS, d, i % WV_COLUMNS, false) *
-                           part(&w, z + j / WV_INT_SCORES_GROUP * WV_INT_SCORES_GROUP * w.words, WV_INT_SCORES_GROUP, d,
-                                j % WV_INT_SCORES_GROUP, true);
-            score[i][j] = (int32_t)lrintf(7.0F * square[j]) + (i < WV_COLUMNS ? -product : product);
-        }
-    pass->sweep(&w, false, first);
-    pass->sweep(&w, true, second);
-    for (size_t i = 0; i < WV_INT_SCORES_IMAGES; i++)
-        limit[i] = i < images ? second[i] + (int32_t)(i * 30) : INT32_MIN;
-    for (size_t i = 0; i < images; i++) {
-        int32_t lowest[GROUPS];
-        for (size_t g = 0; g < GROUPS; g++) {
-            lowest[g] = INT32_MAX;
-            for (size_t j = g * WV_INT_SCORES_GROUP; j < N && j < (g + 1) * WV_INT_SCORES_GROUP; j++) {
-                lowest[g] = score[i][j] < lowest[g] ? score[i][j] : lowest[g];
-                expected += score[i][j] <= limit[i];
-            }
-            assert_int_equal(low[g * WV_INT_SCORES_IMAGES + i], lowest[g]);
-        }
-        size_t below = 0, not_above = 0;
-        for (size_t g = 0; g < GROUPS; g++) {
-            assert_true(first[i] <= lowest[g]);
-            below += lowest[g] < second[i];
-            not_above += lowest[g] <= second[i];
-        }
-        assert_true(below <= 1 && not_above >= 2);
-    }
-    assert_int_equal(pass->pick(&w, limit, ROOM, &list), expected);
-    assert_true(expected >= 2 * images);
-    uint32_t last[WV_INT_SCORES_IMAGES] = {0};
-    for (size_t k = 0; k < expected; k++) {
-        size_t image = mirrored ? row[k] / 2 + (row[k] % 2 ? WV_COLUMNS : 0) : row[k];
-        assert_true(score[image][particle[k]] <= limit[image] && particle[k] + 1 > last[image]);
-        last[image] = particle[k] + 1;
-    }
-    assert_int_equal(pass->pick(&w, limit, expected, &list), expected); /* no room */
-    wide[D] = NAN;
-    assert_true(isnan(pass->narrow(mirrored, WV_COLUMNS, D, wide, middle, e)));
-}
-
-static void whole_numbers(void **state)
-{
-    (void)state;
-    static const size_t dims[] = {1, 2, 7, 8, 15, 16, 17, 33, 47};
-    if (!wv_int_scores_best())
-        skip();
-    for (size_t k = 0; k < 4 * 9; k++)
-        check_whole(wv_int_scores_best(), k % 2, k / 2 % 2, dims[k / 4]);
-}
-
-/* Cells and costs are those that comparing all particles gives. next: NULL if it is not known */
+/* Cells and costs are those that comparing all particles gives. */
 static void check_cells(const wv_geometry *g, size_t n, const double *x, const uint32_t *cell, const double *near,
                         const double *next)
 {
@@ -263,7 +128,7 @@ static void check_cells(const wv_geometry *g, size_t n, const double *x, const u
                 second = cost;
         }
         assert_true(cell[i] == at || second <= least * (1 + 1e-14));
-        assert_true(fabs(near[i] - least) <= 1e-13 * least && (!next || fabs(next[i] - second) <= 1e-13 * second));
+        assert_true(fabs(near[i] - least) <= 1e-13 * least && fabs(next[i] - second) <= 1e-13 * second);
     }
 }
 
@@ -284,8 +149,7 @@ static void nearest_particles(void **state)
         double *x = malloc(n * D * sizeof *x), *z = malloc(N * D * sizeof *z), middle[MOST], near[n], next[n];
         uint32_t cell[n];
         wv_geometry g = {.cost.kind = WVGD_SQEUCLID, .N = N, .D = D, .z = z};
-        wv_nearest_batch batch;
-        assert_true(x && z && wv_nearest_batch_new(&batch, N, D));
+        assert_true(x && z);
         for (int twins = 0; twins < 2; twins++) {
             for (size_t i = 0; i < N * D; i++)
                 z[i] = origin + scale * test_random_normal(&r);
@@ -312,21 +176,17 @@ static void nearest_particles(void **state)
                     x[i + D] = middle[i % D] - e;
                 }
             }
-            wv_nearest_prepare(&batch, &g, arena);
-            for (int second = 0; second < 2; second++) {
-                size_t mark = wv_arena_mark(arena);
-                wv_nearest_sieve s;
-                assert_true(wv_nearest_mirrored(&batch, &g, middle, &s, arena));
-                for (size_t i = 0; i < n; i += 2 * WV_COLUMNS)
-                    wv_nearest_assign_mirrored(&s, n - i < 2 * WV_COLUMNS ? n - i : 2 * WV_COLUMNS, x + i * D, cell + i,
-                                               near + i, next + i, second, arena);
-                wv_arena_release(arena, mark);
-                check_cells(&g, n, x, cell, near, second ? next : NULL);
-            }
+            size_t mark = wv_arena_mark(arena);
+            wv_nearest_sieve s;
+            assert_true(wv_nearest_mirrored(&g, middle, &s, arena));
+            for (size_t i = 0; i < n; i += 2 * WV_COLUMNS)
+                wv_nearest_assign_mirrored(&s, n - i < 2 * WV_COLUMNS ? n - i : 2 * WV_COLUMNS, x + i * D, cell + i,
+                                           near + i, next + i, arena);
+            wv_arena_release(arena, mark);
+            check_cells(&g, n, x, cell, near, next);
         }
         free(x);
         free(z);
-        wv_nearest_batch_free(&batch);
     }
     wv_arena_free(arena);
 }
@@ -335,7 +195,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(candidates),
-        cmocka_unit_test(whole_numbers),
         cmocka_unit_test(nearest_particles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -109,14 +109,6 @@ static void check_rows(const wv_columns *pass)
                 same(pass->row_apart(D, k.x + p * D, k.m, k.s), apart, apart);
                 same(pass->row_distance(D, k.x + p * D, k.m), distance, distance);
             }
-            uint32_t xi[POINTS], mi[POINTS];
-            for (size_t p = 0; p < n; p++) {
-                xi[p] = (uint32_t)(p * 5 % n);
-                mi[p] = (uint32_t)(p * 3 % n);
-            }
-            pass->row_distances(D, n, k.x, xi, k.g, mi, left);
-            for (size_t p = 0; p < n; p++)
-                assert_true(left[p] == pass->row_distance(D, k.x + xi[p] * D, k.g + mi[p] * D));
         }
 }
 

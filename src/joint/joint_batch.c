@@ -129,13 +129,12 @@ static void assign_stretch(wvgd_fit *f, void *context, size_t k)
     wv_geometry g = wv_partition_geometry(&f->cells);
     wv_nearest_sieve sieve;
     size_t mark = wv_arena_mark(f->arena); /* of the sieve */
-    bool second = wv_schedule_moves_due(f, f->count.iteration + 1),
-         pairs = s->proposal < f->proposals.n &&
-                 wv_nearest_mirrored(&f->nearest, &g, f->proposals.p[s->proposal].q.mu, &sieve, f->arena);
+    bool pairs = s->proposal < f->proposals.n &&
+                 wv_nearest_mirrored(&g, f->proposals.p[s->proposal].q.mu, &sieve, f->arena);
     for (size_t at = s->first, end = at + s->n, here; at < end; at += here) {
         here = pairs && end - at > 2 * WV_COLUMNS ? 2 * WV_COLUMNS : end - at;
         if (pairs)
-            wv_nearest_assign_mirrored(&sieve, here, b->x + at * f->D, b->cell + at, b->near + at, b->next + at, second,
+            wv_nearest_assign_mirrored(&sieve, here, b->x + at * f->D, b->cell + at, b->near + at, b->next + at,
                                        f->arena);
         else
             wv_nearest_assign(&g, here, b->x + at * f->D, b->cell + at, b->near + at, b->next + at, f->arena);
@@ -150,7 +149,6 @@ static void assign_stretch(wvgd_fit *f, void *context, size_t k)
 static void assign(wvgd_fit *f, wv_batch_density_plan *plan)
 {
     size_t from = 0, at = 0, listed = 0;
-    wv_geometry g = wv_partition_geometry(&f->cells);
     for (size_t c = 0; c < f->proposals.n; at += f->proposals.draws[c++])
         if (plan && (double)f->proposals.draws[c] >= wv_policy.joint_mirrored_draws) {
             listed = list(f, listed, from, at - from, f->proposals.n);
@@ -158,7 +156,6 @@ static void assign(wvgd_fit *f, wv_batch_density_plan *plan)
             from = at + f->proposals.draws[c];
         }
     listed = list(f, listed, from, at - from, f->proposals.n);
-    wv_nearest_prepare(&f->nearest, &g, f->arena);
     wv_fit_run_tasks(f, listed, (double)(at * f->D) * (double)(f->N + (plan ? f->proposals.n : 0)), assign_stretch,
                      plan);
 }

@@ -81,10 +81,8 @@ typedef struct {
      * the products sy[] = s.y and the first step gamma say; rows are D long, a multiple of WV_COLUMNS_WIDTH */
     void (*row_secants)(size_t D, size_t pairs, const double *const *s, const double *const *y, const double *sy,
                         double gamma, double *v);
-    /* |x - m|^2 and |(x - m) s|^2 of one row, and the former of n pairs of rows, xi[n] of x and mi[n] of m */
+    /* |x - m|^2 and |(x - m) s|^2 of one row */
     double (*row_distance)(size_t D, const double *x, const double *m);
-    void (*row_distances)(size_t D, size_t n, const double *x, const uint32_t *xi, const double *m, const uint32_t *mi,
-                          double *out);
     double (*row_apart)(size_t D, const double *x, const double *m, const double *s);
     /* Under the weights u[n]: out[D] the mean of x */
     void (*row_means)(size_t n, size_t D, const double *u, const double *x, double *out);

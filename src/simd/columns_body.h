@@ -474,13 +474,6 @@ WV_TARGET static double row_distance(size_t D, const double *x, const double *m)
     return distance_of(D, x, m);
 }
 
-WV_TARGET static void row_distances(size_t D, size_t n, const double *x, const uint32_t *xi, const double *m,
-                                    const uint32_t *mi, double *out)
-{
-    for (size_t k = 0; k < n; k++)
-        out[k] = distance_of(D, x + xi[k] * D, m + mi[k] * D);
-}
-
 WV_TARGET static double row_apart(size_t D, const double *x, const double *m, const double *s)
 {
     wv_lanes sum = {0};
@@ -761,9 +754,8 @@ WV_TARGET static void row_secants(size_t D, size_t pairs, const double *const *s
         add_times(D, a[q] - product(D, y[q], v) / sy[q], s[q], v);
 }
 
-const wv_columns WV_SET = {turn,          subtract,     squares,   scale,           centre,        mean,
-                           add_logs,      exponentials, tails,     apart,           nearest,       highest,
-                           within,        shorten,      nearby,    nearby_mirrored, shares,        powers,
-                           pair_scores,   pair_values,  pair_sums, row_times,       row_secants,   row_distance,
-                           row_distances, row_apart,    row_means, row_slopes,      row_quadratic, row_products,
-                           row_statistics};
+const wv_columns WV_SET = {turn,        subtract,     squares,    scale,           centre,       mean,
+                           add_logs,    exponentials, tails,      apart,           nearest,      highest,
+                           within,      shorten,      nearby,     nearby_mirrored, shares,       powers,
+                           pair_scores, pair_values,  pair_sums,  row_times,       row_secants,  row_distance,
+                           row_apart,   row_means,    row_slopes, row_quadratic,   row_products, row_statistics};

@@ -10,7 +10,7 @@ wv_instructions wv_instructions_best(void)
     if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512dq") ||
         !__builtin_cpu_supports("avx512vl"))
         return WV_AVX2;
-    return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vnni") ? WV_AVX512_VNNI : WV_AVX512;
+    return WV_AVX512;
 #else
     return WV_ANY;
 #endif

@@ -2,8 +2,8 @@
 #ifndef WV_INSTRUCTIONS_H
 #define WV_INSTRUCTIONS_H
 
-/* Each has all that those before it have. AVX2 is meant with FMA, AVX512 with DQ and VL, AVX512_VNNI with BW, too. */
-typedef enum { WV_ANY, WV_AVX2, WV_AVX512, WV_AVX512_VNNI } wv_instructions;
+/* Each has all that those before it have. AVX2 is meant with FMA, AVX512 with DQ and VL. */
+typedef enum { WV_ANY, WV_AVX2, WV_AVX512 } wv_instructions;
 
 /* The best that this processor has. Whatever chooses a pass asks here and nowhere else: results differ in the last bits
  * between instruction sets, and a test that wants the same bits everywhere replaces this one function. */
