@@ -150,7 +150,6 @@ void wvgd_free(wvgd_fit *f)
     wv_tail_probe_free(&f->probe);
     wv_closing_free(&f->closing);
     wv_partition_free(&f->cells);
-    wv_cell_target_free(&f->target);
     wv_cell_refine_free(&f->refine);
     wv_halfspaces_free(&f->halfspaces);
     wv_cell_bound_free(&f->bound);
@@ -357,8 +356,7 @@ static bool make_parts(wvgd_fit *f)
            wv_explore_new(&f->explore, D, f->dense, f->exploring) && wv_mixture_new(&f->mix, d, K) &&
            wv_mixture_new(&f->mix_best, d, K) && wv_mixture_new(&f->mix_tried, d, K) &&
            wv_draws_new(&f->recent, recent_shape(f)) && wv_draws_new(&f->gathered, gathered_shape(f)) &&
-           wv_tail_probe_new(&f->probe, d) && wv_cell_target_new(&f->target, D, f->staged ? K : 0) &&
-           wv_cell_refine_new(&f->refine, D, wv_cell_refine_proposals(f), pilot) &&
+           wv_tail_probe_new(&f->probe, d) && wv_cell_refine_new(&f->refine, D, wv_cell_refine_proposals(f), pilot) &&
            wv_closing_new(&f->closing, closing_shape(f)) && wv_staged_closing_new(&f->wide, f->staged ? D : 0) &&
            wv_batch_new(&f->b, f->size.n_max, D, f->N, f->model.has_gradient) &&
            wv_proposals_new(&f->proposals, f->N, f->size.closing_proposals, WV_PIECES) &&

@@ -17,7 +17,7 @@
 #include "posterior.h"
 #include "results.h"
 #include "staged/cell_refine.h"
-#include "staged/cell_target.h"
+#include "staged/cell_component.h"
 #include "staged/cell_bound.h"
 #include "staged/explore.h"
 #include "staged/mixture_fit.h"
@@ -141,7 +141,7 @@ struct wvgd_fit {
     wv_closing closing;
     wv_staged_closing wide;
     wv_partition cells;
-    struct wv_cell_target target;
+    wv_cell_survey survey;
     wv_cell_refine refine;
     wv_halfspaces halfspaces;
     wv_cell_bound bound;

@@ -28,7 +28,7 @@ wv_mixture_fitting staged/mixture_fit
 wv_growth staged/staged
 wv_tail_probe staged/tail_probe
 wv_staged_closing staged/staged_closing
-wv_cell_target staged/cell_target
+wv_cell_survey staged/cell_component
 wv_halfspaces halfspaces
 wv_cell_refine staged/cell_refine
 wv_cell_bound staged/cell_bound

@@ -4,7 +4,6 @@
 #include "fit.h"
 #include "gaussian.h"
 #include "rng.h"
-#include "staged/cell_target.h"
 #include "simd/columns.h"
 #include "evidence.h"
 #include "halfspaces.h"
@@ -188,7 +187,7 @@ static void draw_piece(wvgd_fit *f, void *context, size_t piece)
     wv_halfspaces_assign(&f->halfspaces, n, x, d->cell + at, f->arena);
     if (d->log_m) {
         double *y = wv_arena_take(f->arena, n * f->D);
-        wv_cell_target(f, n, x, d->log_m + at, NULL);
+        wv_mixture_log_density(&f->mix, n, x, d->log_m + at, NULL, &f->workers);
         wv_gaussian_log_density(&q, n, x, d->log_q + at, y, f->arena);
     }
     wv_arena_release(f->arena, mark);
@@ -526,7 +525,7 @@ static size_t add_free(wvgd_fit *f, size_t j, const wv_gaussian *q, uint64_t fir
     wv_inside in = wv_cell_draws_inside(f, j, WV_RNG_FREE, first, draws, f->cells.around[j] > 0);
     double *log_m = wv_arena_take(f->arena, in.n), *log_q = wv_arena_take(f->arena, in.n),
            *y = wv_arena_take(f->arena, in.n * f->D);
-    wv_cell_target(f, in.n, in.x, log_m, NULL);
+    wv_mixture_log_density(&f->mix, in.n, in.x, log_m, NULL, &f->workers);
     wv_gaussian_log_density(q, in.n, in.x, log_q, y, f->arena);
     for (size_t i = 0; i < in.n; i++) {
         double u = in.u[i], d = log_m[i] - log_q[i];
@@ -793,7 +792,7 @@ static wvgd_estimate take_control(wvgd_fit *f, const told *t, size_t j, cell_dra
     size_t mark = wv_arena_mark(f->arena);
     double *log_m = wv_arena_take(f->arena, c->n);
     wvgd_estimate known = nothing;
-    wv_cell_target(f, c->n, f->b.x + c->first * f->D, log_m, NULL);
+    wv_mixture_log_density(&f->mix, c->n, f->b.x + c->first * f->D, log_m, NULL, &f->workers);
     double left = variance_of(c, log_m);
     if (left < variance_of(c, c->log_control)) {
         /* of the error: draws of the mixture are free, but where evaluations are cheap they take as long */
@@ -931,7 +930,6 @@ static size_t *first_draws(wvgd_fit *f)
 void wv_cell_bound_tell(wvgd_fit *f)
 {
     size_t N = f->N, mark = wv_arena_mark(f->arena);
-    wv_cell_target_prepare(f);
     wv_cell_draws_update_walls(f);
     told t = {first_draws(f),
               find_leaders(f, (size_t)wv_policy.bound_shared_cells),

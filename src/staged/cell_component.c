@@ -7,7 +7,6 @@
 #include "staged/cell_component.h"
 #include "fit.h"
 #include "gaussian.h"
-#include "staged/cell_target.h"
 #include "simd/columns.h"
 #include "dense.h"
 #include "halfspaces.h"
@@ -338,7 +337,7 @@ static void measure(wvgd_fit *f, cell *c, set *s, double sum)
     double mean = 0, squares = 0, *log_q = wv_arena_take(f->arena, n), *y = wv_arena_take(f->arena, n * f->D);
     wv_gaussian q = wv_partition_component(&f->cells, c->j);
     wv_gaussian_log_density(&q, n, d->x, log_q, y, f->arena);
-    wv_cell_target(f, n, d->x, d->log_p, d->grad);
+    wv_mixture_log_density(&f->mix, n, d->x, d->log_p, d->grad, &f->workers);
     correct(f, c, n, d->x, d->log_p, d->grad);
     for (size_t i = 0; i < n; i++) {
         d->log_v[i] = log(d->u[i]) - log_q[i];
@@ -689,7 +688,7 @@ static void judge(wvgd_fit *f, cell *c, uint64_t number)
     double *log_q = wv_arena_take(f->arena, K * n), *log_v = wv_arena_take(f->arena, n),
            *log_p = wv_arena_take(f->arena, n); /* [K][n], [n], [n] */
     find_densities(f, c, n, x, log_q, log_v);
-    wv_cell_target(f, n, x, log_p, NULL);
+    wv_mixture_log_density(&f->mix, n, x, log_p, NULL, &f->workers);
     correct(f, c, n, x, log_p, NULL);
     for (size_t k = 0; k < K; k++) {
         wv_gaussian q = candidate(f, c, k);
@@ -734,20 +733,20 @@ static bool gains_somewhere(wvgd_fit *f, const wv_gaussian *q)
  * but where it follows next to nothing everywhere, cells need not be asked one by one. */
 void wv_cell_component_survey(wvgd_fit *f)
 {
-    wv_cell_target_set_surveyed(&f->target, WV_MODES);
+    f->survey.gainless = 0;
     if (f->N == 1 || thorough(f) || !f->modes.n)
         return;
     size_t m = wv_modes_heaviest(f);
     wv_gaussian q = wv_modes_gaussian(f, m);
     if (!gains_somewhere(f, &q))
-        wv_cell_target_set_surveyed(&f->target, m);
+        f->survey.gainless = m + 1;
 }
 
 /* Whether component j is the Gaussian that was surveyed, and would not gain. */
 static bool surveyed(const wvgd_fit *f, size_t j)
 {
-    size_t D = f->D, m = f->target.surveyed;
-    return m < WV_MODES && !memcmp(f->cells.now.mu + j * D, f->modes.x + m * D, D * sizeof(double)) &&
+    size_t D = f->D, m = f->survey.gainless - 1;
+    return f->survey.gainless && !memcmp(f->cells.now.mu + j * D, f->modes.x + m * D, D * sizeof(double)) &&
            !memcmp(f->cells.now.root + j * D * D, f->modes.root + m * D * D, D * D * sizeof(double));
 }
 

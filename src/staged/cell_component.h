@@ -3,6 +3,12 @@
 #ifndef WV_CELL_COMPONENT_H
 #define WV_CELL_COMPONENT_H
 #include "wvgd.h"
+#include <stddef.h>
+
+/* It follows from the mixture and is never saved. */
+typedef struct {
+    size_t gainless; /* the mode, from 1 on, whose Gaussian no steps towards the mixture improve; 0: none */
+} wv_cell_survey;
 
 /* What can be said for all cells at once, before components are fitted. */
 void wv_cell_component_survey(wvgd_fit *f);

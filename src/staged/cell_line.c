@@ -10,7 +10,6 @@
 #include "fit.h"
 #include "interval.h"
 #include "policy.h"
-#include "staged/cell_target.h"
 #include "weights.h"
 #include <math.h>
 
@@ -115,7 +114,7 @@ static void set_ratios(wvgd_fit *f, size_t n, const uint32_t *chosen, size_t eve
     uint32_t *order = wv_arena_take_index(f->arena, n);
     for (size_t i = 0; i < n; i++)
         x[i] = b->x[chosen[i]];
-    wv_cell_target(f, n, x, log_m, slope);
+    wv_mixture_log_density(&f->mix, n, x, log_m, slope, &f->workers);
     wv_weights_order(n, x, order);
     for (size_t i = every / 2; i < n; i += every) {
         size_t k = order[i];
@@ -223,7 +222,7 @@ static void add_part(line *l, wv_interval part, size_t n, const double *at)
 static void set_target(wvgd_fit *f, const ratios *r, line *l)
 {
     size_t kept = 0, below = 0;
-    wv_cell_target(f, l->n, l->x, l->log_p, NULL);
+    wv_mixture_log_density(&f->mix, l->n, l->x, l->log_p, NULL, &f->workers);
     for (size_t i = 0; i < l->n; i++) {
         double log_p = l->log_p[i] + ratio_at(r, l->x[i], &below);
         if (!(log_p > -INFINITY))

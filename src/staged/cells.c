@@ -6,7 +6,6 @@
 #include "gaussian.h"
 #include "posterior.h"
 #include "rng.h"
-#include "staged/cell_target.h"
 #include "staged/cell_bound.h"
 #include "nearest.h"
 #include "simd/columns.h"
@@ -581,7 +580,6 @@ static void find_partition(wvgd_fit *f, control *c)
         double *w = wv_arena_take(f->arena, f->closing.draws.n);
         c->like = (wv_mixture_control){mixture_weights(f, w), w};
     }
-    wv_cell_target_prepare(f);
     place_particles(f, c->like);
     if (f->N > 1 && (!wv_cost_flat(&f->cells.shape.cost) || !some))
         settle_particles(f, settle_rounds(f));
