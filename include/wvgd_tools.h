@@ -126,7 +126,8 @@ const char *wvgd_session_solver_note(const wvgd_session *session);
  * directory is locked, gets a checkpoint every `checkpoint-every` seconds, and all files at the end. A callback that
  * returns another value than 0 stops the run: it closes with the results so far, and can go on later (wvgd_resume).
  * If files cannot be written at the end, the status says so, and the results are there all the same. A run that fails
- * before its first checkpoint leaves nothing behind. A second call does nothing. */
+ * before its first checkpoint leaves nothing behind. A second call does nothing, or is WVGD_E_ARGUMENT if the first has
+ * failed. */
 wvgd_status wvgd_session_run(wvgd_session *session, wvgd_progress_callback *callback, void *self, wvgd_error *error);
 
 /* Writes the run directory of a session that has run: dir is made if it is not there; a run that is in it is replaced

@@ -315,6 +315,23 @@ static void goes_on(void **state)
     wvgd_request_free(request);
 }
 
+/* A model that fails in its third batch: nothing is left, and the session cannot run again. */
+static void gives_up(void **state)
+{
+    (void)state;
+    wvgd_request *request = wvgd_request_new();
+    set(request, "model", WVGD_BINARY_DIR "/tests/failing.so");
+    set(request, "config", "third");
+    set(request, "out", "failed");
+    wvgd_session *s = open_session(request);
+    refused(wvgd_session_run(s, NULL, NULL, &error), WVGD_E_MODEL, "7");
+    assert_int_not_equal(access("failed", F_OK), 0);
+    refused(wvgd_session_run(s, NULL, NULL, &error), WVGD_E_ARGUMENT, "failed before");
+    assert_int_not_equal(access("failed", F_OK), 0);
+    wvgd_session_close(s);
+    wvgd_request_free(request);
+}
+
 static void take_note(void *self, const char *text)
 {
     snprintf(self, 200, "%s", text);
@@ -379,6 +396,7 @@ int main(void)
         IN_DIRECTORY(writes_and_loads),
         {"goes_on", goes_on, enter, leave, NULL},
         {"goes_on_in_directory", goes_on, enter, leave, out},
+        IN_DIRECTORY(gives_up),
         IN_DIRECTORY(says_which_solver),
         IN_DIRECTORY(leaves_the_locale),
         IN_DIRECTORY(describes_models),

@@ -34,6 +34,7 @@ struct wvgd_session {
     void *note_self;
 
     /* a run under way */
+    bool begun;
     wvgd_progress_callback *callback;
     void *callback_self;
     const char *stage;         /* of the batch that is evaluated next, */

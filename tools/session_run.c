@@ -304,6 +304,9 @@ static void give_up(wvgd_session *s, failure *f)
 static int run(wvgd_session *s, failure *f)
 {
     wvgd_results results;
+    if (s->begun)
+        return fail(f, EX_USAGE, "wvgd_session_run: the run has failed before: expected a new session");
+    s->begun = true;
     int code = begin_directory(s, f);
     if (code)
         return code;
