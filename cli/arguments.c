@@ -1,7 +1,7 @@
 /* arguments.c - checks a command line against the command's options, with messages that name the nearest
  * option, then lets argp take it apart. */
 #include "arguments.h"
-#include "help.h"
+#include "help_page.h"
 #include "request.h"
 #include "text.h"
 #include <argp.h>
@@ -21,14 +21,15 @@ static size_t count_options(const command *c)
 }
 
 /* ---- messages that argp does not give ---------------------------------------------------------------------------- */
-static const char *const everywhere[] = {"help", "usage", "version", NULL}; /* argp's own */
+static const char *const everywhere[] = {"help", "help-all", "usage", "version"}; /* options of every command */
+enum { EVERYWHERE = sizeof everywhere / sizeof *everywhere };
 
 /* The option of that name or of a name that only begins so; *n: how many begin so. */
 static const char *match(const arguments *a, const char *name, size_t length, size_t *n, size_t *which)
 {
     const char *found = NULL;
     *n = 0;
-    for (size_t i = 0; i < a->options + 3; i++) {
+    for (size_t i = 0; i < a->options + EVERYWHERE; i++) {
         const char *have = i < a->options ? a->name[i] : everywhere[i - a->options];
         if (strncmp(have, name, length))
             continue;
@@ -46,16 +47,16 @@ static const char *match(const arguments *a, const char *name, size_t length, si
 static int unknown_option(const command *c, const arguments *a, const char *word, size_t length, failure *f)
 {
     char *name = strndup(word, length);
-    const char **names = calloc(a->options + 4, sizeof *names);
+    const char **names = calloc(a->options + EVERYWHERE + 1, sizeof *names);
     const char *near = NULL;
     if (name && names) {
         memcpy(names, a->name, a->options * sizeof *names);
-        memcpy(names + a->options, everywhere, 3 * sizeof *names);
+        memcpy(names + a->options, everywhere, sizeof everywhere);
         near = find_nearest(name, names);
     }
     int code = fail(f, EX_USAGE,
-                    near ? "%s: there is no option --%.*s: did you mean --%s?"
-                         : "%s: there is no option --%.*s: see wvgd %s --help",
+                    near ? "%s: unknown option --%.*s: did you mean --%s?"
+                         : "%s: unknown option --%.*s: see wvgd %s --help-all",
                     c->name, (int)length, word, near ? near : c->name);
     free(names);
     free(name);
@@ -72,13 +73,12 @@ static int check_long(const command *c, const arguments *a, int argc, char **arg
     if (!n)
         return unknown_option(c, a, word, length, f);
     if (n > 1)
-        return fail(f, EX_USAGE, "%s: --%.*s may mean several options, one of them --%s: write more of it", c->name,
-                    (int)length, word, name);
+        return fail(f, EX_USAGE, "%s: --%.*s is ambiguous: it could be --%s or another option, so write more letters",
+                    c->name, (int)length, word, name);
     if (which < a->options)
         c->option(which, &line);
     if (!line.argument && word[length])
-        return fail(f, EX_USAGE, "%s: --%s is a flag and takes no value, but has '%s'", c->name, name,
-                    word + length + 1);
+        return fail(f, EX_USAGE, "%s: --%s takes no value, but '%s' was given", c->name, name, word + length + 1);
     if (line.argument && !word[length] && ++*i == argc)
         return fail(f, EX_USAGE, "%s: --%s needs a value: %s", c->name, name, line.argument);
     return 0;
@@ -92,7 +92,7 @@ static int check_letters(const command *c, const arguments *a, int argc, char **
         while (k < a->options && c->option(k, &line) && line.letter != *letter)
             k++;
         if (k == a->options && !strchr("?hV", *letter))
-            return fail(f, EX_USAGE, "%s: there is no option -%c: see wvgd %s --help", c->name, *letter, c->name);
+            return fail(f, EX_USAGE, "%s: unknown option -%c: see wvgd %s --help", c->name, *letter, c->name);
         if (k < a->options && line.argument) {
             if (!letter[1] && ++*i == argc)
                 return fail(f, EX_USAGE, "%s: -%c needs a value: %s", c->name, *letter, line.argument);
@@ -114,11 +114,54 @@ static int check_words(const command *c, const arguments *a, int argc, char **ar
 }
 
 /* ---- argp -------------------------------------------------------------------------------------------------------- */
+enum { HELP_ALL = 0x800, USAGE, FIRST_KEY = 0x1000 }; /* beyond all letters */
+
+/* The number by which argp knows row i. */
+static int option_key(size_t i, const option_line *line)
+{
+    return line->letter ? line->letter : FIRST_KEY + (int)i;
+}
+
+/* Names, keys and arguments of the options, for argp; its own layout of help is not used. NULL: no memory. */
+static struct argp_option *make_options(const command *c, size_t n)
+{
+    static const struct argp_option own[] = {{"help", 'h', NULL, 0, NULL, 0},
+                                             {NULL, '?', NULL, 0, NULL, 0},
+                                             {"help-all", HELP_ALL, NULL, 0, NULL, 0},
+                                             {"usage", USAGE, NULL, 0, NULL, 0},
+                                             {"version", 'V', NULL, 0, NULL, 0}};
+    enum { OWN = sizeof own / sizeof *own };
+    struct argp_option *options = calloc(n + OWN + 1, sizeof *options);
+    option_line line;
+    if (!options)
+        return NULL;
+    for (size_t i = 0; i < n && c->option(i, &line); i++)
+        options[i] = (struct argp_option){line.name, option_key(i, &line), line.argument, 0, "", 0};
+    for (size_t i = 0; i < OWN; i++) {
+        options[n + i] = own[i];
+        options[n + i].doc = "";
+    }
+    return options;
+}
+
+/* --help and the like end the program; any other key is not theirs. */
+static void answer(const command *c, int key)
+{
+    if (key == 'h' || key == '?' || key == HELP_ALL)
+        print_command_help(stdout, c, key == HELP_ALL);
+    else if (key == USAGE)
+        print_usage(stdout, c);
+    else if (key == 'V')
+        puts(argp_program_version);
+    else
+        return;
+    exit(0);
+}
+
 static error_t take(int key, char *text, struct argp_state *state)
 {
     arguments *a = state->input;
-    if (key == 'h')
-        argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
+    answer(a->command, key);
     if (key == ARGP_KEY_ARG) {
         a->word[a->words++] = text;
         return 0;
@@ -153,19 +196,17 @@ int parse_arguments(const command *c, int argc, char **argv, arguments *a, failu
     int code = check_words(c, a, argc, argv, f);
     if (code)
         return code;
-    argp_table table;
-    if (!make_argp(c, take, &table))
-        return fail(f, EX_SOFTWARE, "no memory for the help of %s", c->name);
-    char *program = argv[0];
-    argv[0] = table.title;
-    error_t error = argp_parse(&table.argp, argc, argv, 0, NULL, a);
-    argv[0] = program;
-    free_argp(&table);
+    struct argp_option *options = make_options(c, n);
+    if (!options)
+        return fail(f, EX_SOFTWARE, "no memory for the options of %s", c->name);
+    struct argp argp = {options, take, NULL, NULL, NULL, NULL, NULL};
+    error_t error = argp_parse(&argp, argc, argv, ARGP_NO_HELP, NULL, a);
+    free(options);
     if (error)
         return fail(f, EX_USAGE, "%s: %s: see wvgd %s --help", c->name, strerror(error), c->name);
     if (a->words > (c->word != NULL))
-        return fail(f, EX_USAGE, "%s: '%s' is one word too many: expected %s", c->name, a->word[c->word != NULL],
-                    c->word ? c->word : "options only");
+        return fail(f, EX_USAGE, "%s: unexpected argument '%s': expected %s", c->name, a->word[c->word != NULL],
+                    c->word ? c->word : "only options");
     return 0;
 }
 

@@ -32,12 +32,14 @@ typedef struct command {
     bool (*option)(size_t i, option_line *line); /* row i of its options; false past the end */
     const char *word;                            /* what the first word is: "MODEL", "DIR"; NULL: it takes none */
     int (*run)(arguments *a, failure *f);
+    const char *basic; /* options that --help shows, in order, "data out"; --help-all shows all. NULL: both show all */
 } command;
 
 /* Row i of the commands, or NULL past the end. */
 const command *describe_command(size_t i);
 
-/* Parses argv[1..argc) (argv[0] is the command). --help and --version print and exit. 0, or EX_USAGE with *f filled. */
+/* Parses argv[1..argc) (argv[0] is the command). --help, --help-all, --usage and
+ * --version print and exit. 0, or EX_USAGE with *f filled. */
 int parse_arguments(const command *c, int argc, char **argv, arguments *a, failure *f);
 void free_arguments(arguments *a);
 

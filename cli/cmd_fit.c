@@ -78,8 +78,8 @@ static int explain_signal(const wvgd_session *s, const char *dir, failure *f)
     wvgd_results r;
     wvgd_get_results(wvgd_session_fit(s), &r);
     return fail(f, EXIT_INTERRUPTED,
-                r.stop != WVGD_CONVERGED ? "interrupted; wvgd fit --resume %s goes on"
-                                         : "interrupted, but the run in %s had ended already",
+                r.stop != WVGD_CONVERGED ? "interrupted; wvgd fit --resume %s continues"
+                                         : "interrupted, but the run in %s had already finished",
                 dir);
 }
 
@@ -88,7 +88,7 @@ static int run_session(wvgd_session *s, const char *dir, progress_display *displ
 {
     wvgd_error error;
     if (!display->quiet && was_done(s))
-        say("the run in %s had ended already: nothing was left to do", dir);
+        say("the run in %s had already finished: nothing to do", dir);
     catch_signals();
     wvgd_status status = wvgd_session_run(s, after_batch, display, &error);
     hide_progress(display);
@@ -119,22 +119,18 @@ static int run_fit(arguments *a, failure *f)
 const command fit_command = {
     "fit",
     "MODEL [--data FILE] --out DIR\n--resume DIR [MODEL.so]",
-    "fit a model, print a summary, leave the results in a directory",
-    "Fits MODEL: a built-in one (wvgd models lists them) or a shared object. It stops by itself, prints a summary on "
-    "stdout and leaves run.json, particles.csv, trace.csv, history.csv, draws.csv (Stan CSV) and a checkpoint in DIR. "
-    "Ctrl-C stops early with the results so far; --resume DIR goes on, and wants a model that is a shared object to be "
-    "named again, or --trust-model.",
-    "# logistic regression; the last column of the file is the target\n"
-    "wvgd fit logistic --data heart.csv --standardize --out heart\n"
-    "# another target, ten cells, options kept in a file\n"
-    "wvgd fit logistic --data heart.csv --target chd --particles 10 --out heart10\n"
-    "wvgd fit --config heart.json --out heart11\n"
-    "# a model of your own, compiled to a shared object\n"
-    "wvgd fit ./model.so --data data.json --out mine\n"
-    "# stopped by Ctrl-C, or by a limit that is raised now\n"
-    "wvgd fit --resume heart --max-iter 10000\n"
-    "wvgd fit --resume mine ./model.so\n",
+    "fit a model, print a summary, write the results to a directory",
+    "Fits MODEL, a built-in model (see wvgd models) or a shared object. The fit stops when it has converged. It prints "
+    "a summary to stdout and writes run.json, particles.csv, trace.csv, history.csv, draws.csv (Stan CSV) and a "
+    "checkpoint to DIR. Ctrl-C stops early and writes the results so far; --resume DIR continues. If the model is a "
+    "shared object, name it again or give --trust-model.",
+    "# logistic regression; the target is the last column of the file\nwvgd fit logistic --data heart.csv "
+    "--standardize --out heart\n# another target, ten cells\nwvgd fit logistic --data heart.csv --target chd "
+    "--particles 10 --out heart10\n# options from a file\nwvgd fit --config heart.json --out heart11\n# your own "
+    "model, compiled to a shared object\nwvgd fit ./model.so --data data.json --out mine\n# continue after Ctrl-C, or "
+    "with a higher limit\nwvgd fit --resume heart --max-iter 10000\nwvgd fit --resume mine ./model.so\n",
     fit_option,
     "MODEL",
     run_fit,
+    "data target ignore standardize out particles seed threads max-seconds evidence-se resume overwrite quiet",
 };

@@ -11,7 +11,7 @@ static int run_models(arguments *a, failure *f)
         const wvgd_model_info *m = wvgd_model_describe(i);
         printf("%-10s %s\n           data: %s\n", m->name, m->help, m->data ? m->data : "none");
     }
-    puts("\nOptions of models:");
+    puts("\nModel options:");
     for (unsigned i = 0; describe_model_option(i); i++) {
         const model_option *o = describe_model_option(i);
         printf("  --%s%s%s (%s)\n           %s", o->name, o->argument ? " " : "", o->argument ? o->argument : "",
@@ -26,11 +26,12 @@ static int run_models(arguments *a, failure *f)
 const command models_command = {
     "models",
     "",
-    "models that can be fitted, and their options",
-    "Lists the models that can be fitted: those built in, and shared objects; with the data that each takes and the "
-    "options that only it has.",
+    "list the models and their options",
+    "Lists the built-in models and the kinds of shared objects that can be fitted, with their data formats and "
+    "options.",
     "wvgd models\n",
     NULL,
     NULL,
     run_models,
+    NULL,
 };

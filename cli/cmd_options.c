@@ -24,10 +24,11 @@ static int run_options(arguments *a, failure *f)
 const command options_command = {
     "options",
     "",
-    "options of a fit, with their values and defaults",
-    "Lists the options of wvgd fit: name, values, default, meaning.",
+    "list the options of a fit, with values and defaults",
+    "Lists the options of wvgd fit with values, defaults and meanings.",
     "wvgd options\n",
     NULL,
     NULL,
     run_options,
+    NULL,
 };

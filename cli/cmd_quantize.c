@@ -43,8 +43,8 @@ static int load_state(quantization *q, const char *dir, failure *f)
     if (read_saved(dir, &q->asked, &q->state, &q->size, f) || record_options(q->asked, &q->options, f))
         return f->code;
     if (q->options.solver != WVGD_STAGED)
-        return fail(f, EX_DATAERR,
-                    "the run in %s was made by the joint solver: other cells need a fit with --solver staged", dir);
+        return fail(f, EX_DATAERR, "the run in %s used the joint solver: quantize needs a fit with --solver staged",
+                    dir);
     return 0;
 }
 
@@ -55,7 +55,7 @@ static int restore_fit(quantization *q, const char *dir, failure *f)
     wvgd_results r;
     int code = open_again(q->asked, dir, &q->trust, &q->model, &why);
     if (code)
-        return fail(f, code, "other cells need the model itself, and its data, for their bound: %s", why.text);
+        return fail(f, code, "new cells need the model and its data to compute their bound: %s", why.text);
     if (take_cost(&q->options, &q->model, f))
         return f->code;
     if (record_reopen_flag(q->asked, "start") &&
@@ -67,7 +67,7 @@ static int restore_fit(quantization *q, const char *dir, failure *f)
                     error.text);
     wvgd_get_results(q->fit, &r);
     if (r.stop == WVGD_RUNNING)
-        return fail(f, EX_NOINPUT, "the run in %s has not ended yet: wvgd fit --resume %s goes on with it", dir, dir);
+        return fail(f, EX_NOINPUT, "the run in %s has not finished: wvgd fit --resume %s continues it", dir, dir);
     return 0;
 }
 
@@ -136,7 +136,7 @@ static int make_cells(quantization *q, failure *f)
         return code;
     wvgd_get_results(q->fit, &r);
     if (options.particles > r.closing_draws)
-        return fail(f, EX_USAGE, "option particles is '%zu': expected at most %zu, the draws that the run has",
+        return fail(f, EX_USAGE, "option particles is '%zu': expected at most %zu, the number of draws of the run",
                     options.particles, r.closing_draws);
     q->cells = wvgd_quantize(q->fit, &options, &error);
     return q->cells ? 0 : fail(f, error.code == WVGD_E_ARGUMENT ? EX_USAGE : EX_SOFTWARE, "%s", error.text);
@@ -220,9 +220,9 @@ static int run_quantize(arguments *a, failure *f)
     char *out = NULL;
     bool made = false;
     if (!a->words)
-        return fail(f, EX_USAGE, "quantize: DIR is missing: other cells of which run?");
+        return fail(f, EX_USAGE, "quantize: DIR is missing: name a run directory");
     if (!given(a, "particles"))
-        return fail(f, EX_USAGE, "quantize: --particles N is missing: how many cells?");
+        return fail(f, EX_USAGE, "quantize: --particles N is missing: give the number of cells");
     if (!given(a, "out")) {
         if (!(out = default_directory(a)))
             return fail(f, EX_SOFTWARE, "no memory");
@@ -242,16 +242,16 @@ static int run_quantize(arguments *a, failure *f)
 static bool quantize_option(size_t i, option_line *line)
 {
     static const option_line table[] = {
-        {"out", 'o', "OTHER", NULL, "DIR/cells-N, or DIR/cells-N-COST",
-         "directory for the results; made if it is not there", NULL},
-        {"overwrite", 0, NULL, NULL, NULL, "replace a run that is there", NULL},
+        {"out", 'o', "OTHER", NULL, "DIR/cells-N, or DIR/cells-N-COST", "directory for the results; created if missing",
+         NULL},
+        {"overwrite", 0, NULL, NULL, NULL, "replace an existing run", NULL},
         {"model", 0, "MODEL.so", NULL, NULL, NAMED_MODEL_HELP, NULL},
         {"trust-model", 0, NULL, NULL, NULL, TRUST_MODEL_HELP, NULL},
-        {"quiet", 'q', NULL, NULL, NULL, "no progress on stderr", NULL},
+        {"quiet", 'q', NULL, NULL, NULL, "show no progress on stderr", NULL},
     };
     if (i < CHANGEABLE) {
         bool found = find_option(changeable[i], line);
-        line->initial = i ? "that of the run" : NULL;
+        line->initial = i ? "as in the run" : NULL;
         line->group = NULL;
         return found;
     }
@@ -264,19 +264,16 @@ static bool quantize_option(size_t i, option_line *line)
 const command quantize_command = {
     "quantize",
     "DIR --particles N [--cost C] [--out OTHER]",
-    "other cells from the draws of a fit that has ended",
-    "Cuts the posterior of the run in DIR into N other cells, without fitting again: the weighted draws of the fit "
-    "are kept, and the model is evaluated only for the bound of the new cells. OTHER is a run directory like any "
-    "other, for summary and sample. DIR must have ended and be of --solver staged; the model and its data must be "
-    "where they were.",
-    "# five cells first, then ten and twenty of the same posterior\n"
-    "wvgd fit logistic --data heart.csv --particles 5 --out heart\n"
-    "wvgd quantize heart --particles 10                  # in heart/cells-10\n"
-    "wvgd quantize heart --particles 20 --out heart20\n"
-    "# what \"nearest\" means: absolute differences instead of squares\n"
-    "wvgd quantize heart --particles 10 --cost l1\n"
-    "wvgd summary heart/cells-10-l1\n",
+    "divide the posterior of a finished fit into other cells",
+    "Divides the posterior of the run in DIR into N new cells without fitting again. It reuses the weighted draws of "
+    "the fit and evaluates the model only to compute the bound of the new cells. OTHER becomes a run directory like "
+    "any other. The run in DIR must be finished and use --solver staged; its model and data must still be in place.",
+    "# first five cells, then ten and twenty of the same posterior\nwvgd fit logistic --data heart.csv --particles 5 "
+    "--out heart\nwvgd quantize heart --particles 10                  # in heart/cells-10\nwvgd quantize heart "
+    "--particles 20 --out heart20\n# another distance: absolute differences instead of squares\nwvgd quantize heart "
+    "--particles 10 --cost l1\nwvgd summary heart/cells-10-l1\n",
     quantize_option,
     "DIR",
     run_quantize,
+    NULL,
 };

@@ -73,7 +73,7 @@ static int take_ensemble(run_view *v, sources *s, failure *f)
         return no_memory(f);
     }
     if (wvgd_sample(s->saved.fit, 1, n, z, s->ensemble_cell, &error) != WVGD_OK) {
-        note(v, "the ensemble cannot be drawn from: %s", error.text);
+        note(v, "cannot draw from the ensemble: %s", error.text);
         free(z);
         return 0;
     }
@@ -139,12 +139,12 @@ static int take_fit(run_view *v, sources *s, const model_trust *trust, failure *
     failure why;
     wvgd_results r;
     if (load_saved(&s->saved, v->dir, trust, &why)) {
-        note(v, "the fit itself could not be restored, so there is no density of the ensemble: %s", why.text);
+        note(v, "the fit could not be restored, so the density of the ensemble is missing: %s", why.text);
         return 0;
     }
     wvgd_get_results(s->saved.fit, &r);
     if (r.N != v->N || r.D != v->D || s->saved.model.shown != v->P) {
-        note(v, "the saved fit is not the one that run.json describes, so there is no density of the ensemble");
+        note(v, "the saved fit does not match run.json, so the density of the ensemble is missing");
         return 0;
     }
     v->fit = s->saved.fit;
@@ -166,7 +166,7 @@ static void take_data(run_view *v, sources *s)
     failure why;
     v->no_data = s->no_data;
     if (!path)
-        snprintf(s->no_data, sizeof s->no_data, "the run does not say where its data were");
+        snprintf(s->no_data, sizeof s->no_data, "the run does not name its data file");
     else if (check_data(asked, &why))
         snprintf(s->no_data, sizeof s->no_data, "%s", why.text);
     else
@@ -177,9 +177,11 @@ static void take_data(run_view *v, sources *s)
 static bool report_option(size_t i, option_line *line)
 {
     static const option_line table[] = {
-        {"out", 'o', "FILE", NULL, "DIR/report.html", "where to write the page", NULL},
+        {"out", 'o', "FILE", NULL, "DIR/report.html", "file for the page", NULL},
         {"figures", 0, "FIGURES", NULL, NULL,
-         "write the main plots as SVG and PNG into that directory (by gnuplot), and the page only with --out", NULL},
+         "write the main plots as SVG and PNG files to this directory (needs gnuplot); write the page only if --out is "
+         "given",
+         NULL},
         {"model", 0, "MODEL.so", NULL, NULL, NAMED_MODEL_HELP, NULL},
         {"trust-model", 0, NULL, NULL, NULL, TRUST_MODEL_HELP, NULL},
     };
@@ -193,7 +195,7 @@ static int write_report(run_view *v, const char *path, failure *f)
 {
     struct stat about;
     if (belongs_to_run(path))
-        return fail(f, EX_CANTCREAT, "%s belongs to a run, which would be damaged: choose another --out", path);
+        return fail(f, EX_CANTCREAT, "%s is a file of a run and would be overwritten: choose another --out", path);
     json_t *data = describe_report(v, f);
     int code = data ? write_page(path, data, f) : f->code;
     json_decref(data);
@@ -216,7 +218,7 @@ static int read_all(run_view *v, sources *s, const char *dir, const model_trust 
     run_stamp after = stamp_of_run(dir);
     return same_stamp(&before, &after)
                ? code
-               : fail(f, EX_TEMPFAIL, "the run in %s was replaced while it was read: try again", dir);
+               : fail(f, EX_TEMPFAIL, "the run in %s was replaced while being read: try again", dir);
 }
 
 static int run_report(arguments *a, failure *f)
@@ -226,7 +228,7 @@ static int run_report(arguments *a, failure *f)
     model_trust trust;
     const char *figures = given(a, "figures"), *out = given(a, "out");
     if (!a->words)
-        return fail(f, EX_USAGE, "report: DIR is missing: which run?");
+        return fail(f, EX_USAGE, "report: DIR is missing: name a run directory");
     if (given_trust(a, &trust, f))
         return f->code;
     bool page = out || !figures;
@@ -252,14 +254,15 @@ static int run_report(arguments *a, failure *f)
 const command report_command = {
     "report",
     "DIR [-o FILE]\nDIR --figures FIGURES",
-    "a run as one self-contained HTML page, or as figures",
-    "Writes an HTML page about the run in DIR that needs nothing else, not even a network: the verdict with its "
-    "reasons, parameters, densities, pairs of parameters with cells and particles, a replay of the training, and for "
-    "some models what they have fitted. With --figures the main plots become SVG and PNG files instead.",
+    "write a report: one self-contained HTML page, or figures",
+    "Writes an HTML page about the run in DIR. The page is one file and works offline. It shows the verdict with its "
+    "reasons, parameters, densities, pairs of parameters with cells and particles, a replay of the fit and, for some "
+    "models, their predictions. With --figures, writes the main plots as SVG and PNG files instead.",
     "wvgd report heart                       # heart/report.html\n"
     "wvgd report heart -o /tmp/heart.html\n"
     "wvgd report heart --figures figures     # marginals, pair, masses, training: .svg and .png\n",
     report_option,
     "DIR",
     run_report,
+    NULL,
 };

@@ -15,17 +15,16 @@
 
 static const option_line reproduce_options[] = {
     {"out", 'o', "DIR", NULL, "reproduction",
-     "directory for tables and figures (all: a directory for each experiment in it); files of the same name are "
-     "replaced",
-     NULL},
-    {"seed", 0, "N", "0..18446744073709551615", "1", "of all random numbers", NULL},
-    {"quick", 0, NULL, NULL, NULL, "the same on much less, to see whether it works", NULL},
-    {"threads", 0, "N", "1..4096", "all cores", "fits that run at the same time; results do not depend on it", NULL},
+     "directory for tables and figures; existing files are replaced. With all: one subdirectory per experiment", NULL},
+    {"seed", 0, "N", "0..18446744073709551615", "1", "random seed", NULL},
+    {"quick", 0, NULL, NULL, NULL, "run a much smaller version, to test that everything works", NULL},
+    {"threads", 0, "N", "1..4096", "all cores", "number of fits to run in parallel; results do not depend on it", NULL},
     {"targets", 0, "FILE", NULL, NULL,
-     "mixture: other targets, as JSON: {\"targets\": [{\"weights\": [..], \"means\": [..], \"sds\": [..]}, ..]}", NULL},
+     "mixture: read targets from a JSON file: {\"targets\": [{\"weights\": [..], \"means\": [..], \"sds\": [..]}, ..]}",
+     NULL},
     {"random-targets", 0, "K", "1..1000", NULL,
-     "mixture: K random targets by the paper's rule, from the seed, instead of the fixed ones", NULL},
-    {"quiet", 'q', NULL, NULL, NULL, "no progress on stderr", NULL},
+     "mixture: use K random targets, drawn by the paper's rule, instead of the fixed ones", NULL},
+    {"quiet", 'q', NULL, NULL, NULL, "show no progress on stderr", NULL},
 };
 
 static bool reproduce_option(size_t i, option_line *line)
@@ -47,8 +46,8 @@ static const experiment *find_experiment(const char *name, failure *f)
     }
     const char *near = find_nearest(name, names);
     fail(f, EX_USAGE,
-         near ? "reproduce: there is no experiment '%.60s': did you mean %s?"
-              : "reproduce: there is no experiment '%.60s': see wvgd reproduce --help",
+         near ? "reproduce: unknown experiment '%.60s': did you mean %s?"
+              : "reproduce: unknown experiment '%.60s': see wvgd reproduce --help",
          name, near);
     return NULL;
 }
@@ -58,7 +57,7 @@ static int make_directory(const char *dir, failure *f)
     struct stat about;
     if (!mkdir(dir, 0777) || (errno == EEXIST && !stat(dir, &about) && S_ISDIR(about.st_mode)))
         return 0;
-    return fail(f, EX_CANTCREAT, "cannot make the directory %s: %s", dir, strerror(errno));
+    return fail(f, EX_CANTCREAT, "cannot create the directory %s: %s", dir, strerror(errno));
 }
 
 static int run_one(const experiment *e, const reproduction *asked, const char *out, failure *f)
@@ -99,7 +98,7 @@ static int run_reproduce(arguments *a, failure *f)
                       .targets = given(a, "targets")};
     const char *out = given(a, "out") ? given(a, "out") : "reproduction", *name = a->words ? a->word[0] : NULL;
     if (!name)
-        return fail(f, EX_USAGE, "reproduce: which experiment? see wvgd reproduce --help");
+        return fail(f, EX_USAGE, "reproduce: NAME is missing: see wvgd reproduce --help");
     const experiment *e = strcmp(name, "all") ? find_experiment(name, f) : NULL;
     int code = e || !strcmp(name, "all") ? 0 : f->code;
     if (!code)
@@ -109,7 +108,7 @@ static int run_reproduce(arguments *a, failure *f)
     if (!code)
         code = given_count(a, "random-targets", 1, 1000, &r.random_targets, f);
     if (!code && r.targets && r.random_targets)
-        code = fail(f, EX_USAGE, "reproduce: --targets and --random-targets exclude each other");
+        code = fail(f, EX_USAGE, "reproduce: give either --targets or --random-targets, not both");
     if (!code)
         code = reserve_blas(threads, f);
     if (code)
@@ -128,14 +127,14 @@ static int run_reproduce(arguments *a, failure *f)
 const command reproduce_command = {
     "reproduce",
     "NAME|all [--quick] [--out DIR]",
-    "run the paper's experiments: tables and figures beside the paper's numbers",
-    "Runs an experiment (mixture, logistic, gp, bnn, theory), or all of them, and leaves in DIR results.csv (a row a "
-    "run), results.md (tables, with the paper's numbers beside ours) and figures (SVG and PNG, where gnuplot is "
-    "installed).",
-    "wvgd reproduce mixture --out mixture\n"
-    "# does everything work? two minutes at most\n"
-    "wvgd reproduce all --quick --out quick\n",
+    "run the paper's experiments and compare with its numbers",
+    "Runs one experiment (mixture, logistic, gp, bnn, theory) or all of them. Writes results.csv (one row per run), "
+    "results.md (tables with the paper's numbers beside ours) and, if gnuplot is installed, figures (SVG and PNG) to "
+    "DIR.",
+    "wvgd reproduce mixture --out mixture\n# test that everything works; takes at most two minutes\nwvgd reproduce all "
+    "--quick --out quick\n",
     reproduce_option,
     "mixture|logistic|gp|bnn|theory|all",
     run_reproduce,
+    NULL,
 };

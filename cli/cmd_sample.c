@@ -16,7 +16,7 @@ static int write_sample(const saved_fit *s, const char *path, wvgd_draws_kind ki
     const char *name = json_string_value(json_object_get(json_object_get(s->asked, "model"), "name"));
     whole_file w;
     if (path && belongs_to_run(path))
-        return fail(f, EX_CANTCREAT, "%s belongs to a run, which would be damaged: choose another --out", path);
+        return fail(f, EX_CANTCREAT, "%s is a file of a run and would be overwritten: choose another --out", path);
     if (!path)
         return put_draws(stdout, s->fit, &s->model, name ? name : "model", kind, seed, n, f);
     int code = begin_file(&w, path, f);
@@ -33,15 +33,15 @@ static bool sample_option(size_t i, option_line *line)
     static const option_line table[] = {
         {"draws", 'n', "K", "1..100000000", "1000; all with --weighted", "number of draws", NULL},
         {"resample", 0, NULL, NULL, NULL,
-         "draws of the posterior instead: the closing draws of the fit, resampled by their importance weights, as in "
-         "draws.csv; they may repeat",
+         "draw from the posterior instead, as in draws.csv: the final draws of the fit, resampled by importance "
+         "weight; draws may repeat",
          NULL},
         {"weighted", 0, NULL, NULL, NULL,
-         "the closing draws themselves, with log_weight__; with -n K only K of them, evenly spaced, whose weights are "
-         "made to sum to 1: for estimates take all",
+         "write the final draws with their log_weight__. With -n K, write K evenly spaced draws and rescale their "
+         "weights; for estimates, use all draws",
          NULL},
-        {"out", 'o', "FILE", NULL, NULL, "write there instead of stdout", NULL},
-        {"seed", 0, "S", "0..2^64-1", "1", "another seed, other draws", NULL},
+        {"out", 'o', "FILE", NULL, NULL, "write to FILE instead of stdout", NULL},
+        {"seed", 0, "S", "0..2^64-1", "1", "random seed of the draws", NULL},
         {"model", 0, "MODEL.so", NULL, NULL, NAMED_MODEL_HELP, NULL},
         {"trust-model", 0, NULL, NULL, NULL, TRUST_MODEL_HELP, NULL},
     };
@@ -56,11 +56,10 @@ static int check_stored(const saved_fit *s, const char *dir, wvgd_draws_kind kin
 {
     if (!s->from_store || kind != WVGD_DRAWS_ENSEMBLE || (seed == 1 && n <= s->stored.ensemble))
         return 0;
-    return fail(
-        f, EX_TEMPFAIL,
-        "the run in %s keeps quantities of %zu draws of the ensemble, those of seed 1: others need its model, and "
-        "that is code: name it by --model, or give --trust-model; --resample needs none",
-        dir, s->stored.ensemble);
+    return fail(f, EX_TEMPFAIL,
+                "the run in %s stores %zu ensemble draws, of seed 1. Other draws need its model, which is code: name "
+                "it with --model or give --trust-model. --resample needs no model",
+                dir, s->stored.ensemble);
 }
 
 static int run_sample(arguments *a, failure *f)
@@ -70,9 +69,9 @@ static int run_sample(arguments *a, failure *f)
     saved_fit s = {0};
     model_trust trust;
     if (!a->words)
-        return fail(f, EX_USAGE, "sample: DIR is missing: draws of which run?");
+        return fail(f, EX_USAGE, "sample: DIR is missing: name a run directory");
     if (resample && weighted)
-        return fail(f, EX_USAGE, "sample: --resample and --weighted exclude each other");
+        return fail(f, EX_USAGE, "sample: give either --resample or --weighted, not both");
     int code = given_count(a, "draws", 1, 100000000, &n, f);
     if (!code)
         code = given_count(a, "seed", 0, SIZE_MAX, &seed, f);
@@ -92,18 +91,16 @@ static int run_sample(arguments *a, failure *f)
 const command sample_command = {
     "sample",
     "DIR",
-    "draws from a fit that has ended, as Stan CSV; --resample: of the posterior itself",
-    "Writes draws from the run in DIR as Stan CSV. By default they come from the fitted approximation (the ensemble), "
-    "which is near the posterior but not the posterior, and the model is not evaluated: lp__ is NaN. --resample gives "
-    "draws of the posterior, by importance resampling; --weighted gives the points that these are taken from, with "
-    "their weights. Neither model nor data are needed: a run keeps what a model that transforms its parameters, such "
-    "as "
-    "a Stan program, has to show for its closing draws and for 1000 draws of the ensemble.",
-    "# draws of the posterior\n"
-    "wvgd sample heart -n 4000 --resample --out draws.csv\n"
-    "# draws from the approximation, from another seed\n"
-    "wvgd sample heart -n 4000 --seed 7 | grep -v '^#'\n",
+    "write draws from a finished fit as Stan CSV",
+    "Writes draws from the run in DIR as Stan CSV. By default they come from the fitted approximation (the ensemble); "
+    "the model is not evaluated, so lp__ is NaN. --resample draws from the posterior by importance resampling. "
+    "--weighted writes the weighted draws that --resample chooses from. Neither model nor data are needed: for models "
+    "that transform their parameters, such as Stan programs, the run stores the transformed values of its final draws "
+    "and of 1000 ensemble draws.",
+    "# draws from the posterior\nwvgd sample heart -n 4000 --resample --out draws.csv\n# draws from the approximation, "
+    "with another seed\nwvgd sample heart -n 4000 --seed 7 | grep -v '^#'\n",
     sample_option,
     "DIR",
     run_sample,
+    NULL,
 };

@@ -16,23 +16,24 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-static const char stan_group[] = "Options of Stan programs:";
+static const char stan_group[] = "Stan options:";
 
 static const option_line compile_options[] = {
-    {"bridgestan", 0, "DIR", NULL, "$BRIDGESTAN", "directory of a BridgeStan, 2.0 or later, to compile with",
+    {"bridgestan", 0, "DIR", NULL, "$BRIDGESTAN", "BridgeStan directory (version 2.0 or later) to compile with",
      stan_group},
     {"toolchain", 0, "auto|bridgestan|rstan", NULL, "auto",
-     "what to compile with; auto: BridgeStan if its directory is given, else Debian's rstan", stan_group},
+     "compiler for Stan programs; auto: BridgeStan if its directory is given, otherwise Debian's rstan", stan_group},
     {"no-rewrite", 0, NULL, NULL, NULL,
-     "refuse syntax that is newer than the toolchain, rather than rewrite a copy of the program", stan_group},
+     "reject syntax that the toolchain does not know instead of rewriting a copy of the program", stan_group},
 };
 enum { COMPILE_OPTIONS = sizeof compile_options / sizeof *compile_options };
 
 /* Those of the compilation, then those of a fit but for what belongs to built-in models, which come last there. */
 static bool stan_option(size_t i, option_line *line)
 {
-    static const option_line doctor = {"doctor",  0,    NULL,
-                                       NULL,      NULL, "tell which toolchains are there and what is missing, and end",
+    static const option_line doctor = {"doctor",  0,
+                                       NULL,      NULL,
+                                       NULL,      "show which toolchains are installed and what is missing, then exit",
                                        stan_group};
     if (i <= COMPILE_OPTIONS) {
         *line = i ? compile_options[i - 1] : doctor;
@@ -44,9 +45,9 @@ static bool stan_option(size_t i, option_line *line)
 static bool stan_compile_option(size_t i, option_line *line)
 {
     static const option_line table[] = {
-        {"out", 'o', "FILE", NULL, NULL, "copy the object there; without it, its path in the cache is printed",
+        {"out", 'o', "FILE", NULL, NULL, "copy the shared object to FILE; otherwise print its path in the cache",
          stan_group},
-        {"quiet", 'q', NULL, NULL, NULL, "no progress on stderr", stan_group},
+        {"quiet", 'q', NULL, NULL, NULL, "show no progress on stderr", stan_group},
     };
     size_t own = sizeof table / sizeof *table;
     if (i >= own + COMPILE_OPTIONS)
@@ -73,9 +74,9 @@ static int check_program(const arguments *a, failure *f)
     const char *path = a->words ? a->word[0] : "";
     size_t length = strlen(path);
     if (!length)
-        return fail(f, EX_USAGE, "%s: PROGRAM.stan is missing: which Stan program?", a->command->name);
+        return fail(f, EX_USAGE, "%s: PROGRAM.stan is missing: name a Stan program", a->command->name);
     if (length > 3 && !strcmp(path + length - 3, ".so"))
-        return fail(f, EX_USAGE, "%s: %s is compiled already: wvgd fit %s", a->command->name, path, path);
+        return fail(f, EX_USAGE, "%s: %s is already compiled: use wvgd fit %s", a->command->name, path, path);
     return access(path, R_OK) ? fail(f, EX_NOINPUT, "cannot open %s: %s", path, strerror(errno)) : 0;
 }
 
@@ -170,35 +171,31 @@ const command stan_command = {
     "stan",
     "PROGRAM.stan [--data FILE.json] --out DIR\n--resume DIR [PROGRAM.stan]\n--doctor",
     "compile and fit a Stan program",
-    "Compiles a Stan program, once: the object is kept in $XDG_CACHE_HOME/wvgd (or ~/.cache/wvgd), named after the "
-    "content of the program and of what compiles it. Then fits it as wvgd fit does, with all its options. draws.csv "
-    "and the summary have the program's own names: parameters, transformed parameters and generated quantities. Data "
-    "are JSON, as CmdStan reads it. It compiles with BridgeStan, or with Debian's r-cran-rstan.",
-    "# is there something to compile with?\n"
-    "wvgd stan --doctor\n"
-    "# compile (about 40 s the first time) and fit\n"
-    "wvgd stan schools.stan --data schools.json --out schools\n"
-    "wvgd summary schools\n"
-    "# more cells, another seed; compiled already\n"
-    "wvgd stan schools.stan --data schools.json --particles 10 --seed 2 --out schools10\n"
-    "# go on with a run that a limit has ended\n"
-    "wvgd stan --resume schools schools.stan --max-iter 10000\n"
-    "# with a BridgeStan of your own, for newer Stan\n"
-    "wvgd stan --bridgestan ~/bridgestan schools.stan --data schools.json --out new\n",
+    "Compiles a Stan program and fits it as wvgd fit does, with the same options. The compiled program is cached in "
+    "$XDG_CACHE_HOME/wvgd (or ~/.cache/wvgd) and compiled again only if the program or the compiler changes. draws.csv "
+    "and the summary use the names of the program: parameters, transformed parameters and generated quantities. The "
+    "data file is JSON, as for CmdStan. BridgeStan or Debian's r-cran-rstan compiles the program.",
+    "# check the toolchain\nwvgd stan --doctor\n# compile (about 40 s the first time) and fit\nwvgd stan schools.stan "
+    "--data schools.json --out schools\nwvgd summary schools\n# more cells, another seed; already compiled\nwvgd stan "
+    "schools.stan --data schools.json --particles 10 --seed 2 --out schools10\n# continue a run that reached a "
+    "limit\nwvgd stan --resume schools schools.stan --max-iter 10000\n# use your own BridgeStan, for newer Stan\nwvgd "
+    "stan --bridgestan ~/bridgestan schools.stan --data schools.json --out new\n",
     stan_option,
     "PROGRAM",
     run_stan,
+    "data out particles seed threads max-seconds evidence-se resume overwrite quiet doctor",
 };
 
 const command stan_compile_command = {
     "stan-compile",
     "PROGRAM.stan [-o MODEL.so]",
     "compile a Stan program to a shared object",
-    "Compiles a Stan program to a shared object with BridgeStan's interface, which wvgd fit takes. Without -o it "
-    "stays in the cache, and its path is printed.",
+    "Compiles a Stan program to a shared object with BridgeStan's interface, for wvgd fit. Without -o, the object "
+    "stays in the cache and its path is printed.",
     "wvgd stan-compile schools.stan -o schools.so\n"
     "wvgd fit ./schools.so --data schools.json --out schools\n",
     stan_compile_option,
     "PROGRAM",
     run_stan_compile,
+    NULL,
 };

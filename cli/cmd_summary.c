@@ -25,8 +25,8 @@ static const char *first_reason(const json_t *run)
 static bool summary_option(size_t i, option_line *line)
 {
     static const option_line table[] = {
-        {"json", 0, NULL, NULL, NULL, "print JSON: the same numbers, with all their digits", NULL},
-        {"check", 0, NULL, NULL, NULL, "exit with 1 if the verdict is that the result is not to be relied on", NULL},
+        {"json", 0, NULL, NULL, NULL, "print JSON: the same numbers with all digits", NULL},
+        {"check", 0, NULL, NULL, NULL, "exit with code 1 if the result is unreliable", NULL},
     };
     if (i >= sizeof table / sizeof *table)
         return false;
@@ -38,7 +38,7 @@ static int run_summary(arguments *a, failure *f)
 {
     json_t *run = NULL;
     if (!a->words)
-        return fail(f, EX_USAGE, "summary: DIR is missing: which run?");
+        return fail(f, EX_USAGE, "summary: DIR is missing: name a run directory");
     int code = read_run(a->word[0], &run, f);
     if (code)
         return code;
@@ -47,7 +47,7 @@ static int run_summary(arguments *a, failure *f)
     else
         put_summary(stdout, run, SIZE_MAX, a->word[0]);
     if (!code && given(a, "check") && !is_reliable(run))
-        code = fail(f, EXIT_FAILURE, "the run in %s is not to be relied on: %s", a->word[0], first_reason(run));
+        code = fail(f, EXIT_FAILURE, "the run in %s is unreliable: %s", a->word[0], first_reason(run));
     json_decref(run);
     return code;
 }
@@ -55,16 +55,15 @@ static int run_summary(arguments *a, failure *f)
 const command summary_command = {
     "summary",
     "DIR",
-    "what a run has found: parameters, particles, evidence, verdict",
-    "Prints, from the run directory DIR: the log evidence and its lower bound; mean, sd, quantiles, effective sample "
-    "size (ESS) and Monte Carlo standard error (MCSE) of each parameter; if there are several modes, the mass of "
-    "each, with its particles and the means there of the parameters that tell modes apart best; mass, weight, ELBO "
-    "and Pareto k-hat of each particle; and a verdict with what to do about it.",
-    "wvgd summary heart\n"
-    "wvgd summary heart --json | jq .evidence.importance.value\n"
-    "# in a script: only go on with a result that nothing speaks against\n"
-    "wvgd summary heart --check >heart.txt && wvgd sample heart --out draws.csv\n",
+    "show the results of a run: parameters, particles, evidence, verdict",
+    "Prints the results in the run directory DIR. First the log evidence and its lower bound. Then, for each "
+    "parameter: mean, sd, quantiles, effective sample size (ESS) and Monte Carlo standard error (MCSE). If there are "
+    "several modes: their masses, their particles, and the means of the parameters that differ most between modes. For "
+    "each particle: mass, weight, ELBO and Pareto k-hat. Last, a verdict with reasons and advice.",
+    "wvgd summary heart\nwvgd summary heart --json | jq .evidence.importance.value\n# in a script: continue only if no "
+    "problems were detected\nwvgd summary heart --check >heart.txt && wvgd sample heart --out draws.csv\n",
     summary_option,
     "DIR",
     run_summary,
+    NULL,
 };

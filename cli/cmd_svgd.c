@@ -23,36 +23,35 @@
 enum { SHOWN_ROWS = 30, TRACE_ROWS = 2000 };
 
 /* ---- options ----------------------------------------------------------------------------------------------------- */
-static const char run_group[] = "Options of the run:", svgd_group[] = "Options of SVGD:",
-                  model_group[] = "Options of models:";
+static const char run_group[] = "Run options:", svgd_group[] = "SVGD options:", model_group[] = "Model options:";
 
 static const option_line options[] = {
-    {"data", 0, "FILE", NULL, NULL, "data of the model: CSV or JSON, see wvgd models", run_group},
-    {"config", 0, "TEXT", NULL, NULL, "configuration text of a shared object", run_group},
-    {"out", 'o', "DIR", NULL, NULL, "directory for the results; made if it is not there", run_group},
-    {"overwrite", 0, NULL, NULL, NULL, "replace a run that is in the --out directory", run_group},
-    {"threads", 0, "N", "1..4096", "all cores", "threads that evaluate the model; results do not depend on it",
-     run_group},
-    {"quiet", 'q', NULL, NULL, NULL, "no progress on stderr", run_group},
+    {"data", 0, "FILE", NULL, NULL, "data file, CSV or JSON: see wvgd models", run_group},
+    {"config", 0, "TEXT", NULL, NULL, "configuration text for a shared object", run_group},
+    {"out", 'o', "DIR", NULL, NULL, "directory for the results; created if missing", run_group},
+    {"overwrite", 0, NULL, NULL, NULL, "replace an existing run in the --out directory", run_group},
+    {"threads", 0, "N", "1..4096", "all cores",
+     "number of threads that evaluate the model; results do not depend on it", run_group},
+    {"quiet", 'q', NULL, NULL, NULL, "show no progress on stderr", run_group},
     {"particles", 0, "N", "1..100000", "100", "number of particles", svgd_group},
-    {"optimizer", 0, "adam|adagrad", NULL, "adagrad", "how the particles follow the direction of SVGD", svgd_group},
+    {"optimizer", 0, "adam|adagrad", NULL, "adagrad", "optimizer that moves the particles", svgd_group},
     {"step", 0, "X", "1e-12..1e6", "0.5",
-     "length of the first steps, in units of the parameters; later ones are shorter", svgd_group},
+     "length of the first steps, in units of the parameters; later steps are shorter", svgd_group},
     {"bandwidth", 0, "median|H", NULL, "median",
-     "h of the kernel exp(-|a-b|^2/h); median: med^2/log N in every step, med the median distance", svgd_group},
+     "h in the kernel exp(-|a-b|^2/h); median: med^2/log N in every step, where med is the median distance",
+     svgd_group},
     {"kde-bandwidth", 0, "best|B", NULL, "best",
-     "sd of the Gaussians of the kernel density estimate; best: in one dimension that with the least integrated "
-     "squared error by quadrature of the model, else by leave-one-out likelihood",
+     "bandwidth of the kernel density estimate; best: minimizes the integrated squared error by quadrature in one "
+     "dimension, otherwise maximizes the leave-one-out likelihood",
      svgd_group},
     {"init", 0, "prior|normal|FILE.csv", NULL, "prior",
      "where particles start: the model's prior if it has one, or N(0, init-scale^2); " START_FILE_HELP, svgd_group},
     {"init-scale", 0, "X", "1e-12..1e12", "1", "rough scale of the parameters", svgd_group},
-    {"max-iter", 0, "N", "1..100000000", "20000", "steps at most", svgd_group},
-    {"max-seconds", 0, "X", "0..1e9", "0", "seconds at most; 0: no limit", svgd_group},
+    {"max-iter", 0, "N", "1..100000000", "20000", "maximum number of steps", svgd_group},
+    {"max-seconds", 0, "X", "0..1e9", "0", "time limit in seconds; 0: no limit", svgd_group},
     {"tol", 0, "X", "0..1e6", "0.0001",
-     "converged when the force on the particles, in nats per sd of theirs, is below this in ten steps on end",
-     svgd_group},
-    {"seed", 0, "N", "0..18446744073709551615", "1", "of the start", svgd_group},
+     "converged when the force on the particles, in nats per sd, stays below this for ten steps", svgd_group},
+    {"seed", 0, "N", "0..18446744073709551615", "1", "random seed of the starting points", svgd_group},
 };
 enum { OPTIONS = sizeof options / sizeof *options };
 
@@ -206,7 +205,7 @@ static int open_asked(svgd_run *r, failure *f)
     int code = open_model(&request, &r->model, f);
     free(value);
     if (!code && !r->model.model.has_gradient)
-        code = fail(f, EX_USAGE, "svgd: the model %s has no gradient, which SVGD needs", r->a->word[0]);
+        code = fail(f, EX_USAGE, "svgd: SVGD needs gradients, but the model %s has none", r->a->word[0]);
     return code;
 }
 
@@ -259,9 +258,9 @@ static int begin(svgd_run *r, failure *f)
 {
     bool overwrite = given(r->a, "overwrite");
     if (!r->a->words)
-        return fail(f, EX_USAGE, "svgd: MODEL is missing: wvgd models lists what there is");
+        return fail(f, EX_USAGE, "svgd: MODEL is missing: see wvgd models");
     if (!(r->dir = given(r->a, "out")))
-        return fail(f, EX_USAGE, "svgd: --out DIR is missing: where should the results go?");
+        return fail(f, EX_USAGE, "svgd: --out DIR is missing: name a directory for the results");
     int code = read_options(r, f);
     if (!code)
         code = check_run_directory(r->dir, overwrite, f);
@@ -303,7 +302,7 @@ static void note_row(svgd_run *r, const svgd_view *v, double seconds, bool last)
 static int explain_failure(const svgd_run *r, int status, failure *f)
 {
     const char *message = r->model.first_message;
-    return fail(f, EX_SOFTWARE, "the model %s has failed with code %d%s%s", r->a->word[0], status, message ? ": " : "",
+    return fail(f, EX_SOFTWARE, "the model %s failed with code %d%s%s", r->a->word[0], status, message ? ": " : "",
                 message ? message : "");
 }
 
@@ -319,7 +318,7 @@ static int iterate(svgd_run *r, failure *f)
             return explain_failure(r, status, f);
         svgd_get(r->svgd, &v);
         if (!isfinite(v.force))
-            return fail(f, EX_SOFTWARE, "the particles have run away after %zu steps: try a smaller --step than %g",
+            return fail(f, EX_SOFTWARE, "the particles diverged after %zu steps: try a smaller --step than %g",
                         v.iteration, r->o.step);
         seconds = clock_now() - begun;
         stop = reason_to_stop(r, &v, seconds);
@@ -473,12 +472,13 @@ const command svgd_command = {
     "svgd",
     "MODEL [--data FILE] --out DIR",
     "Stein variational gradient descent on the same models, for comparison",
-    "Moves particles of equal weight by SVGD (Liu and Wang, 2016) with the RBF kernel, prints a summary on stdout and "
-    "leaves run.json, particles.csv, trace.csv and draws.csv (the particles) in DIR. SVGD gives no evidence and no "
-    "standard errors; a kernel density estimate stands for its density. wvgd fit is what to use for inference.",
+    "Moves particles of equal weight by SVGD (Liu and Wang, 2016) with the RBF kernel. Prints a summary to stdout and "
+    "writes run.json, particles.csv, trace.csv and draws.csv (the particles) to DIR. SVGD gives no evidence and no "
+    "standard errors; its density is a kernel density estimate. It serves as a baseline: for inference use wvgd fit.",
     "wvgd svgd logistic --data heart.csv --standardize --particles 200 --out heart-svgd\n"
     "wvgd svgd mixture --data mixture.json --optimizer adam --step 0.1 --out mixture-svgd\n",
     svgd_option,
     "MODEL",
     run_svgd,
+    "data target ignore standardize out particles step seed threads max-iter max-seconds overwrite quiet",
 };

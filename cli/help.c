@@ -9,11 +9,6 @@
 #include <string.h>
 #include <sysexits.h>
 
-int option_key(size_t i, const option_line *line)
-{
-    return line->letter ? line->letter : 0x1000 + (int)i;
-}
-
 void describe_option(const option_line *line, char *text, size_t size)
 {
     const char *range = line->range, *initial = line->initial;
@@ -25,123 +20,82 @@ void describe_option(const option_line *line, char *text, size_t size)
         snprintf(text + at, size - at, range ? " (%s)" : " (default %s)", range ? range : initial);
 }
 
-/* ---- argp -------------------------------------------------------------------------------------------------------- */
-void free_argp(argp_table *t)
-{
-    for (size_t i = 0; t->text && i < t->texts; i++)
-        free(t->text[i]);
-    free(t->text);
-    free(t->options);
-    free(t->title);
-    free(t->doc);
-    free(t->synopsis);
-    *t = (argp_table){0};
-}
+/* ---- order of options -------------------------------------------------------------------------------------------- */
+const char basic_group[] = "Basic options:";
 
-/* What the command does, "Examples:", and each line of them indented. */
-static char *help_text(const command *c)
+/* Whether a list of words separated by blanks has this one; *before: how many words come before it. */
+static bool has_word(const char *list, const char *word, size_t *before)
 {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *s = open_memstream(&text, &size);
-    if (!s)
-        return NULL;
-    fprintf(s, "%s\vExamples:\n", c->text);
-    for (const char *line = c->examples; *line; line += strcspn(line, "\n") + 1)
-        fprintf(s, "  %.*s\n", (int)strcspn(line, "\n"), line);
-    if (fclose(s)) {
-        free(text);
-        return NULL;
+    *before = 0;
+    for (size_t length; list && *list; list += length + (list[length] == ' '), ++*before) {
+        length = strcspn(list, " ");
+        if (length == strlen(word) && !strncmp(list, word, length))
+            return true;
     }
-    return text;
+    return false;
 }
 
-static char *make_title(const char *name)
+static bool is_basic(const command *c, const option_line *line)
 {
-    size_t size = strlen(name) + sizeof "wvgd ";
-    char *text = malloc(size);
-    if (text)
-        snprintf(text, size, "wvgd %s", name);
-    return text;
+    size_t before;
+    return has_word(c->basic, line->name, &before);
 }
 
-/* Options in the order of the table, a heading before each group. */
-static bool fill_options(const command *c, argp_table *t)
+bool listed_option(const command *c, size_t i, option_line *line)
 {
-    option_line line;
-    const char *group = NULL;
-    int groups = 0;
-    size_t at = 0;
-    for (size_t i = 0; i < t->texts && c->option(i, &line); i++) {
-        if (line.group && (!group || strcmp(group, line.group)))
-            t->options[at++] = (struct argp_option){NULL, 0, NULL, 0, line.group, ++groups};
-        group = line.group;
-        char text[600];
-        describe_option(&line, text, sizeof text);
-        t->text[i] = strdup(text);
-        if (!t->text[i])
-            return false;
-        t->options[at++] = (struct argp_option){line.name, option_key(i, &line), line.argument, 0, t->text[i], groups};
-    }
-    t->options[at] = (struct argp_option){NULL, 'h', NULL, OPTION_HIDDEN, "as --help", groups};
-    return true;
+    size_t before, basic = 0;
+    for (size_t k = 0; c->option && c->option(k, line); k++)
+        if (has_word(c->basic, line->name, &before)) {
+            basic++;
+            if (before == i) {
+                line->group = basic_group;
+                return true;
+            }
+        }
+    for (size_t k = 0; c->option && c->option(k, line); k++)
+        if (!is_basic(c, line) && basic++ == i)
+            return true;
+    return false;
 }
 
-bool make_argp(const command *c, argp_parser_t take, argp_table *t)
+bool same_group(const char *a, const char *b)
 {
-    option_line line;
-    size_t n = 0;
-    while (c->option && c->option(n, &line))
-        n++;
-    *t = (argp_table){{0},
-                      calloc(2 * n + 2, sizeof *t->options),
-                      make_title(c->name),
-                      help_text(c),
-                      strdup(c->synopsis),
-                      calloc(n + 1, sizeof *t->text),
-                      n};
-    if (!t->options || !t->title || !t->doc || !t->synopsis || !t->text || !fill_options(c, t)) {
-        free_argp(t);
-        return false;
-    }
-    t->argp = (struct argp){t->options, take, t->synopsis, t->doc, NULL, NULL, NULL};
-    return true;
+    return a && b ? !strcmp(a, b) : a == b;
 }
 
 /* ---- wvgd --help ------------------------------------------------------------------------------------------------- */
-static const char about[] = "Bayesian inference by Wasserstein variational gradient descent: particles, their cells "
-                            "and masses, a bound on the log evidence and an estimate of it, and draws from the "
-                            "posterior.";
+static const char about[] =
+    "Bayesian inference by Wasserstein variational gradient descent. A fit gives particles with their cells and "
+    "masses, the log evidence with a lower bound, and draws from the posterior.";
 static const char first_steps[] =
-    "wvgd models                                        # what can be fitted\n"
-    "wvgd fit logistic --data heart.csv --out heart     # fit, print a summary, leave files in heart/\n"
-    "wvgd summary heart                                 # the summary once more\n"
-    "wvgd report heart                                  # a page to look at: heart/report.html\n"
-    "wvgd sample heart -n 4000 --resample --out d.csv   # draws of the posterior, as Stan CSV\n"
-    "wvgd stan schools.stan --data schools.json --out s # compile and fit a Stan program\n";
+    "wvgd models                                        # list the models\nwvgd fit logistic --data heart.csv --out "
+    "heart     # fit, print a summary, write files to heart/\nwvgd summary heart                                 # "
+    "print the summary again\nwvgd report heart                                  # write heart/report.html\nwvgd "
+    "sample heart -n 4000 --resample --out d.csv   # write posterior draws as Stan CSV\nwvgd stan schools.stan --data "
+    "schools.json --out s # compile and fit a Stan program\n";
 
 static const struct {
     int code;
     const char *meaning;
 } exit_codes[] = {
     {0, "done; see `verdict` and `warnings` in run.json"},
-    {1, "summary --check: not to be relied on"},
-    {64, "wrong usage: a command, option or value"},
-    {65, "bad data: file, line and column are named"},
-    {66, "no such input"},
-    {69, "a tool is missing: for Stan programs (wvgd stan --doctor), reports or figures"},
+    {1, "summary --check: the result is unreliable"},
+    {64, "wrong command, option or value"},
+    {65, "bad data; the message names file, line and column"},
+    {66, "an input file or directory does not exist"},
+    {69, "a required tool is missing (Stan: see wvgd stan --doctor; report: Node.js; figures: gnuplot)"},
     {70, "the model failed, or no draw had a finite weight"},
     {73, "cannot create output"},
     {74, "input or output error, such as a full disk"},
-    {75, "cannot go on with that run"},
-    {130, "interrupted; checkpoint and run.json are written"},
+    {75, "cannot resume or reopen the run"},
+    {130, "interrupted; checkpoint and run.json have been written"},
 };
 enum { EXIT_CODES = sizeof exit_codes / sizeof *exit_codes };
 
 void print_help(FILE *stream)
 {
-    fputs("Usage: wvgd COMMAND ...\nBayesian inference by Wasserstein variational gradient descent.\n\n"
-          "Commands (wvgd COMMAND --help tells more):\n",
+    fputs("Usage: wvgd COMMAND ...\nBayesian inference by Wasserstein variational gradient descent.\n\nCommands (wvgd "
+          "COMMAND --help explains each):\n",
           stream);
     for (size_t i = 0; describe_command(i); i++)
         fprintf(stream, "  %-12s %s\n", describe_command(i)->name, describe_command(i)->line);
@@ -196,16 +150,11 @@ static const command *listed_before(const command *c, const option_line *line)
 {
     const command *first = describe_command(0);
     option_line other;
-    for (size_t k = 0; c != first && line->group && first->option(k, &other); k++)
+    for (size_t k = 0; c != first && line->group && listed_option(first, k, &other); k++)
         if (other.group && !strcmp(other.group, line->group) && !strcmp(other.name, line->name) &&
             !strcmp(other.help, line->help))
             return first;
     return NULL;
-}
-
-static bool same_group(const char *a, const char *b)
-{
-    return a && b ? !strcmp(a, b) : a == b;
 }
 
 /* Options of one heading. */
@@ -220,16 +169,16 @@ static option_group look_at_group(const command *c, size_t k)
 {
     option_group g = {0};
     option_line line, other;
-    c->option(k, &line);
+    listed_option(c, k, &line);
     const char *group = line.group;
-    for (; c->option(k, &line) && same_group(line.group, group); k++) {
+    for (; listed_option(c, k, &line) && same_group(line.group, group); k++) {
         const command *shared = listed_before(c, &line);
         g.first = shared ? shared : g.first;
         g.shared += shared != NULL;
         g.own += shared == NULL;
     }
     size_t there = 0;
-    for (k = 0; g.first && g.first->option(k, &other); k++)
+    for (k = 0; g.first && listed_option(g.first, k, &other); k++)
         there += same_group(other.group, group);
     g.all = g.shared == there;
     return g;
@@ -241,7 +190,7 @@ static void put_shared(FILE *s, const command *c, size_t k, const option_group *
     option_line line;
     if (g->all)
         fputs("those", s);
-    for (size_t left = g->shared; !g->all && left && c->option(k, &line); k++)
+    for (size_t left = g->shared; !g->all && left && listed_option(c, k, &line); k++)
         if (listed_before(c, &line))
             fprintf(s, "%s%s%s%s", open, line.name, close, --left ? ", " : "");
 }
@@ -250,7 +199,7 @@ static void put_roff_options(FILE *s, const command *c)
 {
     option_line line;
     const char *group = NULL;
-    for (size_t i = 0; c->option && c->option(i, &line); i++) {
+    for (size_t i = 0; listed_option(c, i, &line); i++) {
         char text[600];
         if (line.group && !same_group(group, line.group)) {
             option_group g = look_at_group(c, i);
@@ -401,7 +350,7 @@ static void generate_bash(FILE *s)
         fprintf(s, "        %s) words=\"", c->name);
         for (size_t k = 0; c->option && c->option(k, &line); k++)
             fprintf(s, "--%s ", line.name);
-        fputs("--help\" ;;\n", s);
+        fputs(c->basic ? "--help --help-all\" ;;\n" : "--help\" ;;\n", s);
     }
     fputs("    esac\n    if [[ $word == -* ]]; then\n        mapfile -t COMPREPLY < <(compgen -W \"$words\" -- "
           "\"$word\")\n"
@@ -480,6 +429,8 @@ static void generate_zsh(FILE *s)
         for (size_t k = 0; c->option && c->option(k, &line); k++)
             put_zsh_option(s, &line);
         fputs("                '--help[help]'", s);
+        if (c->basic)
+            fputs(" \\\n                '--help-all[all options]'", s);
         if (c->word && !strcmp(c->word, "MODEL")) {
             fputs(" \\\n                '1:MODEL:{compadd ", s);
             put_models(s);
@@ -532,10 +483,10 @@ static void generate_page(FILE *s)
     for (size_t i = 0; describe_command(i); i++) {
         const command *c = describe_command(i);
         const char *group = NULL;
-        if (!c->option || !c->option(0, &line))
+        if (!listed_option(c, 0, &line))
             continue;
         fprintf(s, "\n## wvgd %s\n\n%s\n", c->name, c->text);
-        for (size_t k = 0; c->option(k, &line); k++) {
+        for (size_t k = 0; listed_option(c, k, &line); k++) {
             if (!k || !same_group(group, line.group))
                 put_page_group(s, c, k, line.group);
             group = line.group;

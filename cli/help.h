@@ -3,24 +3,15 @@
 #ifndef WV_HELP_H
 #define WV_HELP_H
 #include "arguments.h"
-#include <argp.h>
 #include <stdio.h>
 
-/* The name of the command, its options and texts, for argp. */
-typedef struct {
-    struct argp argp;
-    struct argp_option *options;
-    char *title, *doc, *synopsis;
-    char **text; /* the help texts of options */
-    size_t texts;
-} argp_table;
+/* Row i of the options of c in the order in which they are listed: basic ones first, under a heading of their own.
+ * false past the end. */
+bool listed_option(const command *c, size_t i, option_line *line);
+extern const char basic_group[];
 
-/* The number by which argp knows row i: the letter, or a number beyond all letters. */
-int option_key(size_t i, const option_line *line);
-
-/* false: no memory. */
-bool make_argp(const command *c, argp_parser_t take, argp_table *table);
-void free_argp(argp_table *table);
+/* Whether two headings, which may be NULL, are the same. */
+bool same_group(const char *a, const char *b);
 
 /* "help (1..10; default 5)" into text. */
 void describe_option(const option_line *line, char *text, size_t size);

@@ -25,6 +25,39 @@ const command *describe_command(size_t i)
     return i < COMMANDS ? commands[i] : NULL;
 }
 
+/* Words that people try first, and what answers them. */
+static const struct {
+    const char *word, *answer;
+} likely[] = {
+    {"run", "use wvgd fit"},
+    {"infer", "use wvgd fit"},
+    {"train", "use wvgd fit"},
+    {"resume", "use wvgd fit --resume DIR"},
+    {"continue", "use wvgd fit --resume DIR"},
+    {"plot", "use wvgd report DIR for a page with plots, or wvgd report DIR --figures FIGURES for SVG and PNG files"},
+    {"show", "use wvgd summary DIR"},
+    {"print", "use wvgd summary DIR"},
+    {"diagnose", "use wvgd summary DIR, which ends with a verdict and its reasons"},
+    {"check", "use wvgd summary DIR --check, which exits with code 1 if the result is unreliable"},
+    {"draws", "use wvgd sample DIR"},
+    {"compile", "use wvgd stan-compile PROGRAM.stan"},
+    {"list", "use wvgd models"},
+    {"version", "use wvgd --version"},
+    {"predict",
+     "predictions are not available yet; wvgd sample DIR --resample writes posterior draws to compute them from"},
+    {"compare", "comparing runs is not available yet; wvgd summary DIR prints the log evidence of each"},
+    {"loo", "cross-validation is not available yet; wvgd summary DIR prints the log evidence"},
+    {"batch", "batches are not available yet; run wvgd fit once for each data set"},
+};
+
+static const char *answer_to(const char *word)
+{
+    for (size_t i = 0; i < sizeof likely / sizeof *likely; i++)
+        if (!strcmp(likely[i].word, word))
+            return likely[i].answer;
+    return NULL;
+}
+
 static const command *find_command(const char *name, failure *f)
 {
     const char *names[COMMANDS + 1] = {NULL};
@@ -33,10 +66,13 @@ static const command *find_command(const char *name, failure *f)
         if (!strcmp(names[i], name))
             return commands[i];
     }
-    const char *near = find_nearest(name, names);
-    fail(f, EX_USAGE,
-         near ? "there is no command '%.60s': did you mean %s?" : "there is no command '%.60s': see wvgd --help", name,
-         near);
+    const char *near = find_nearest(name, names), *answer = answer_to(name);
+    if (answer)
+        fail(f, EX_USAGE, "unknown command '%s': %s", name, answer);
+    else
+        fail(f, EX_USAGE,
+             near ? "unknown command '%.60s': did you mean %s?" : "unknown command '%.60s': see wvgd --help", name,
+             near);
     return NULL;
 }
 
@@ -48,8 +84,8 @@ static void refuse_exit(void)
 {
     if (running != getpid())
         return;
-    static const char why[] = "wvgd: the model has ended the program: exit was called from its shared object, which it "
-                              "must not do\n";
+    static const char why[] =
+        "wvgd: the model ended the program: code in its shared object called exit, which a model must not do\n";
     ssize_t written = write(STDERR_FILENO, why, sizeof why - 1);
     (void)written;
     syscall(SYS_exit_group, EX_SOFTWARE);
@@ -108,8 +144,9 @@ static int start(int argc, char **argv, failure *f)
 {
     const char *first = argc > 1 ? argv[1] : NULL;
     if (!first)
-        return fail(f, EX_USAGE, "a command is missing: see wvgd --help");
-    bool help = !strcmp(first, "--help") || !strcmp(first, "-h") || !strcmp(first, "help");
+        return fail(f, EX_USAGE, "no command given: see wvgd --help");
+    bool help = !strcmp(first, "--help") || !strcmp(first, "-h") || !strcmp(first, "help") || !strcmp(first, "-help") ||
+                !strcmp(first, "-?") || !strcmp(first, "--help-all");
     if (help && argc > 2)
         return help_with(argv[2], f);
     if (help)
@@ -119,7 +156,7 @@ static int start(int argc, char **argv, failure *f)
     else if (!strcmp(first, "--generate") && argc == 3)
         return generate(argv[2], stdout, f);
     else if (*first == '-')
-        return fail(f, EX_USAGE, "there is no option %s before the command: see wvgd --help", first);
+        return fail(f, EX_USAGE, "unknown option %s before the command: see wvgd --help", first);
     else
         return run_command(argc - 1, argv + 1, f);
     return 0;

@@ -96,17 +96,16 @@ int open_cache(char **dir, failure *f)
                                         : NULL;
     *dir = NULL;
     if (!path)
-        return fail(
-            f, EX_CANTCREAT,
-            "there is no place for compiled Stan programs: neither XDG_CACHE_HOME nor HOME is the path of a directory");
+        return fail(f, EX_CANTCREAT,
+                    "no directory for compiled Stan programs: set XDG_CACHE_HOME or HOME to a directory");
     int code = 0;
     if (make_directories(path) || stat(path, &about))
         code = fail(f, errno == ENOSPC || errno == EDQUOT ? EX_IOERR : EX_CANTCREAT,
-                    "cannot make the cache directory %s: %s (XDG_CACHE_HOME names another place)", path,
+                    "cannot create the cache directory %s: %s (set XDG_CACHE_HOME to another directory)", path,
                     strerror(errno));
     else if (!S_ISDIR(about.st_mode) || about.st_uid != geteuid() || (about.st_mode & (S_IWGRP | S_IWOTH)))
         code = fail(f, EX_CANTCREAT,
-                    "the cache directory %s is not ours alone to write to: XDG_CACHE_HOME names another place", path);
+                    "other users can write to the cache directory %s: set XDG_CACHE_HOME to another directory", path);
     if (code)
         free(path);
     else {
@@ -196,7 +195,7 @@ int make_workplace(char **dir, failure *f)
         return no_memory(f);
     if (mkdtemp(*dir))
         return 0;
-    int code = fail(f, EX_CANTCREAT, "cannot make a temporary directory in %s: %s", top, strerror(errno));
+    int code = fail(f, EX_CANTCREAT, "cannot create a temporary directory in %s: %s", top, strerror(errno));
     free(*dir);
     *dir = NULL;
     return code;

@@ -139,7 +139,7 @@ static const char *last_lines(const char *text, size_t lines)
 static int refuse_step(const job *j, const char *what, const process_end *end, failure *f)
 {
     put_lines(last_lines(end->output, SHOWN_LINES));
-    return fail(f, EX_SOFTWARE, "%s: %s has failed with status %d; its last lines are above", j->request->path, what,
+    return fail(f, EX_SOFTWARE, "%s: %s failed with status %d; its last lines are above", j->request->path, what,
                 end->status);
 }
 
@@ -187,18 +187,18 @@ static void advise(const job *j, const stan_rewriting *r, char *text, size_t siz
     *text = '\0';
     if (j->tools.bridgestan && r->old_arrays)
         snprintf(text, size,
-                 ". This looks like older Stan syntax: newer Stan wants array[N] real x, not real x[N] as in line "
-                 "%zu; --toolchain rstan takes it",
+                 ". This looks like old Stan syntax: current Stan needs array[N] real x, not real x[N] as in line %zu; "
+                 "--toolchain rstan accepts it",
                  r->old_arrays);
     else if (!j->tools.bridgestan && *r->newer)
         snprintf(text, size,
                  ". This looks like newer Stan syntax: Stan 2.21 does not know %s (line %zu); BridgeStan compiles "
-                 "newer programs: wvgd stan --doctor",
+                 "newer programs: see wvgd stan --doctor",
                  r->newer, r->newer_line);
     else if (!j->tools.bridgestan && *r->changes && j->request->keep_syntax)
         snprintf(text, size,
-                 ". This looks like newer Stan syntax (%s), and here is Stan 2.21, which wants real x[N], not "
-                 "array[N] real x: without --no-rewrite it is rewritten",
+                 ". This looks like newer Stan syntax (%s), but Stan 2.21 needs real x[N], not array[N] real x: leave "
+                 "out --no-rewrite to have it rewritten",
                  r->changes);
 }
 
@@ -214,15 +214,15 @@ static int refuse_program(const job *j, const char *output, const stan_rewriting
     if (placed)
         file = locate_stan(&j->source, &line);
     if (placed && column)
-        return fail(f, EX_DATAERR, "%s:%zu:%zu: Stan refuses the program: %s%s", file, line, column, says, advice);
-    return placed ? fail(f, EX_DATAERR, "%s:%zu: Stan refuses the program: %s%s", file, line, says, advice)
-                  : fail(f, EX_DATAERR, "%s: Stan refuses the program: %s%s", file, says, advice);
+        return fail(f, EX_DATAERR, "%s:%zu:%zu: Stan rejects the program: %s%s", file, line, column, says, advice);
+    return placed ? fail(f, EX_DATAERR, "%s:%zu: Stan rejects the program: %s%s", file, line, says, advice)
+                  : fail(f, EX_DATAERR, "%s: Stan rejects the program: %s%s", file, says, advice);
 }
 
 static void say_begin(const job *j)
 {
     if (!j->request->quiet)
-        say_plainly("compiling %s, about 40 s the first time", j->request->path);
+        say_plainly("compiling %s (about 40 s; later runs use the cache)", j->request->path);
 }
 
 /* ---- Debian's Stan ----------------------------------------------------------------------------------------------- */
@@ -275,7 +275,7 @@ static int translate_any(const job *j, failure *f)
         code = name ? keep_text(r.text, j->cache, name, f) : no_memory(f);
     }
     if (!code && !j->request->quiet)
-        say_plainly("%s has newer Stan syntax (%s): rewritten for Stan 2.21 as %s/%s", j->request->path, r.changes,
+        say_plainly("%s uses newer Stan syntax (%s): rewritten for Stan 2.21 as %s/%s", j->request->path, r.changes,
                     j->cache, name);
     free(name);
     free(r.text);
@@ -362,7 +362,7 @@ static int build_with_debian(const job *j, failure *f)
     if (!code)
         code = make_shim(j, &shim, f);
     if (!code)
-        code = compile_file(j, from, to, header, "g++, compiling what Stan has made of it,", f);
+        code = compile_file(j, from, to, header, "g++, compiling the generated C++,", f);
     if (!code) {
         const char *more[] = {"-o", "result.so", to, shim, library, "-ljansson", "-ltbb", NULL};
         code = run_compiler(j, link_flags, LINK_FLAGS, more, "g++, linking,", f);
@@ -408,7 +408,7 @@ static int build_with_bridgestan(const job *j, failure *f)
     if (!code)
         code = run_make(j, target, f);
     if (!code && rename(target, result))
-        code = fail(f, EX_SOFTWARE, "%s: make in BridgeStan has ended well, but has not made %s_model.so",
+        code = fail(f, EX_SOFTWARE, "%s: make in BridgeStan succeeded, but did not create %s_model.so",
                     j->request->path, j->stem);
     if (lock >= 0)
         close(lock);

@@ -225,7 +225,7 @@ int run_process(const char *const *argv, const char *dir, process_end *end, fail
         code = fail(f, EX_UNAVAILABLE, "cannot run %s: %s", argv[0], strerror(error));
     else if (watch(child, out, end)) {
         stop_group(child);
-        code = fail(f, EXIT_INTERRUPTED, "interrupted while %s was running; nothing is left behind", argv[0]);
+        code = fail(f, EXIT_INTERRUPTED, "interrupted while %s was running; no files are left behind", argv[0]);
     }
     if (out >= 0 && !error)
         close(out);

@@ -95,7 +95,7 @@ static int add_line(reader *r, const char *line, size_t length, size_t file, siz
     s->origin[s->lines++] = (stan_origin){file, number};
     r->size += length + 1;
     if (r->size > LARGEST)
-        return fail(r->f, EX_DATAERR, "%s: found more than %d bytes of program, expected fewer", s->file[0], LARGEST);
+        return fail(r->f, EX_DATAERR, "%s: the program has more than %d bytes", s->file[0], LARGEST);
     return fwrite(line, 1, length, r->out) == length && putc('\n', r->out) != EOF ? 0 : no_memory(r);
 }
 
@@ -106,10 +106,9 @@ static int include(reader *r, const char *name, size_t file, size_t number, size
 {
     const char *from = r->source->file[file];
     if (depth == DEPTH || r->source->files == FILES)
-        return fail(
-            r->f, EX_DATAERR,
-            "%s:%zu: found too many files #included (%zu, %zu of them within each other): does one include itself?",
-            from, number, r->source->files, depth);
+        return fail(r->f, EX_DATAERR,
+                    "%s:%zu: too many files included (%zu, nested %zu deep): does a file include itself?", from, number,
+                    r->source->files, depth);
     char *path = beside(from, name);
     if (path && access(path, F_OK)) {
         free(path);
@@ -120,8 +119,8 @@ static int include(reader *r, const char *name, size_t file, size_t number, size
     if (access(path, F_OK)) {
         free(path);
         return fail(r->f, EX_NOINPUT,
-                    "%s:%zu: there is no file %s to #include, neither beside it nor beside the program", from, number,
-                    name);
+                    "%s:%zu: cannot find the included file %s, neither beside this file nor beside the program", from,
+                    number, name);
     }
     return add_file(r, path, depth + 1);
 }
@@ -164,7 +163,7 @@ int read_stan(const char *path, stan_source *source, failure *f)
     if (r.out && fclose(r.out) && !code)
         code = no_memory(&r);
     if (!code && !source->lines)
-        code = fail(f, EX_DATAERR, "%s: found an empty file, expected a Stan program", path);
+        code = fail(f, EX_DATAERR, "%s is empty, expected a Stan program", path);
     if (code)
         free_stan(source);
     return code;

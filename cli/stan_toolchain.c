@@ -127,7 +127,7 @@ static void find_r(stan_toolchain *t, failure *f)
     bool right = headers && !strncmp(headers, "2.21.", 5);
     add_part(t, "rstan", packages, copy(rstan));
     if (headers && !right)
-        say("warning: StanHeaders %s is not of use: the shim is written for 2.21", headers);
+        say("warning: cannot use StanHeaders %s: the shim is written for 2.21", headers);
     add_part(t, "StanHeaders 2.21", "Debian package r-cran-stanheaders",
              right && is_file(library) ? copy(headers) : NULL);
     free(library);
@@ -202,7 +202,7 @@ static void find_debian(stan_toolchain *t, failure *f)
     if (!f->code)
         find_headers(t, f);
     describe_debian(t); /* not where the shim lies: its content is what counts */
-    add_part(t, "shim of wvgd", "installed with wvgd as share/wvgd/stan; WVGD_STAN_DIR names another place",
+    add_part(t, "shim of wvgd", "installed with wvgd as share/wvgd/stan; WVGD_STAN_DIR names another directory",
              all ? copy(t->support) : NULL);
 }
 
@@ -237,8 +237,8 @@ static void find_bridgestan(stan_toolchain *t, const char *path, failure *f)
         version = bridgestan_version(t->root);
     }
     add_part(t, "its directory",
-             path && *path ? "the path given has no Makefile of BridgeStan"
-                           : "name it with --bridgestan DIR, or in the environment as BRIDGESTAN",
+             path && *path ? "this directory has no BridgeStan Makefile"
+                           : "set it with --bridgestan DIR or the environment variable BRIDGESTAN",
              is_file(makefile) ? copy(t->root) : NULL);
     add_part(t, "make", "Debian package make", copy(t->make));
     t->version = version ? make_text("BridgeStan %s", version) : copy("BridgeStan");
@@ -282,9 +282,9 @@ static int refuse_toolchain(const stan_toolchain *t, const char *path, failure *
     char missing[200];
     list_missing(t, missing, sizeof missing);
     if (t->bridgestan && path && !t->part[0].found)
-        return fail(f, EX_UNAVAILABLE,
-                    "%s is not BridgeStan: there is no Makefile in it (wvgd stan --doctor tells more)", path);
-    return fail(f, EX_UNAVAILABLE, "%s is not complete; missing: %s (wvgd stan --doctor tells more)", t->name, missing);
+        return fail(f, EX_UNAVAILABLE, "%s is not a BridgeStan directory: it has no Makefile (see wvgd stan --doctor)",
+                    path);
+    return fail(f, EX_UNAVAILABLE, "%s is not complete; missing: %s (see wvgd stan --doctor)", t->name, missing);
 }
 
 int find_toolchain(const stan_wish *wish, stan_toolchain *t, failure *f)
@@ -300,7 +300,7 @@ int find_toolchain(const stan_wish *wish, stan_toolchain *t, failure *f)
         free_toolchain(t);
         if (wanted)
             return code;
-        say("warning: BRIDGESTAN is of no use: %s", f->text);
+        say("warning: cannot use BRIDGESTAN: %s", f->text);
         f->code = 0;
     }
     find_debian(t, f);
@@ -348,5 +348,7 @@ int examine_toolchains(const stan_wish *wish, FILE *stream, failure *f)
     free_toolchain(&debian);
     if (f->code)
         return f->code;
-    return works ? 0 : fail(f, EX_UNAVAILABLE, "no toolchain for Stan programs is complete: see above what is missing");
+    return works ? 0
+                 : fail(f, EX_UNAVAILABLE,
+                        "no toolchain for Stan programs is complete: the list above shows what is missing");
 }

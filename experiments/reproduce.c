@@ -65,7 +65,7 @@ int draw_result(const reproduction *r, const char *name, unsigned width, unsigne
 {
     if (has_gnuplot())
         return draw_figure(r->out, name, width, height, script, f);
-    fprintf(stderr, "wvgd: warning: %s is not drawn: there is no gnuplot (Debian package gnuplot-nox)\n", name);
+    fprintf(stderr, "wvgd: warning: %s is not drawn: gnuplot is not installed (Debian package gnuplot-nox)\n", name);
     return 0;
 }
 
@@ -167,7 +167,7 @@ int run_jobs(const reproduction *r, const char *what, size_t n, experiment_job *
         *f = l.why;
         return f->code;
     }
-    return was_interrupted() ? fail(f, EXIT_INTERRUPTED,
-                                    "interrupted in %s: files of experiments that had ended are in place", r->name)
-                             : 0;
+    return was_interrupted()
+               ? fail(f, EXIT_INTERRUPTED, "interrupted in %s: the files of finished experiments are complete", r->name)
+               : 0;
 }

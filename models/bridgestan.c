@@ -112,7 +112,7 @@ static double evaluate(wv_bridgestan *s, const double *z, double *grad)
          good = code == 0 && isfinite(log_p) && (!grad || all_finite(s->dim, grad));
     if (!good && !zero)
         note_failure(s, z, message,
-                     code           ? "the Stan program has failed without a message"
+                     code           ? "the Stan program failed without a message"
                      : isnan(log_p) ? "the log density is not a number"
                      : isinf(log_p) ? "the log density is infinite"
                                     : "the gradient of the log density is not finite");
@@ -147,7 +147,7 @@ int wv_bridgestan_constrain(void *self, const double *z, double *values)
     char *message = NULL;
     int code = s->bs.param_constrain(s->model, true, true, z, values, s->rng, &message);
     if (code) {
-        note_failure(s, z, message, "the Stan program has failed without a message");
+        note_failure(s, z, message, "the Stan program failed without a message");
         for (size_t i = 0; i < s->quantities.count; i++)
             values[i] = NAN;
     }
@@ -210,15 +210,15 @@ static wv_external_status load_symbols(interface *bs, void *object, char *error,
 {
     const int *major = dlsym(object, "bs_major_version"); /* not there before 2.0 */
     if (!major || *major != 2) {
-        snprintf(error, error_size, "found a model of BridgeStan %d.x, expected 2.x: build it with a newer BridgeStan",
+        snprintf(error, error_size,
+                 "the model was built with BridgeStan %d.x, expected 2.x: build it with a newer BridgeStan",
                  major ? *major : 1);
         return WV_EXTERNAL_REFUSED;
     }
     for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
         void *symbol = dlsym(object, symbols[i].name);
         if (!symbol) {
-            snprintf(error, error_size, "found a BridgeStan model without the function %s, expected it to be exported",
-                     symbols[i].name);
+            snprintf(error, error_size, "the BridgeStan model does not export the function %s", symbols[i].name);
             return WV_EXTERNAL_REFUSED;
         }
         memcpy((char *)bs + symbols[i].offset, &symbol, sizeof symbol);
@@ -244,13 +244,13 @@ static wv_external_status construct(wv_bridgestan *s, const char *data, unsigned
     message = NULL;
     s->model = s->bs.model_construct(data, seed, &message);
     if (!s->model) {
-        take_message(&s->bs, message, "bs_model_construct has failed without a message", error, error_size);
+        take_message(&s->bs, message, "bs_model_construct failed without a message", error, error_size);
         return WV_EXTERNAL_REFUSED;
     }
     message = NULL;
     s->rng = s->bs.rng_construct(seed, &message);
     if (!s->rng) {
-        take_message(&s->bs, message, "bs_rng_construct has failed without a message", error, error_size);
+        take_message(&s->bs, message, "bs_rng_construct failed without a message", error, error_size);
         return WV_EXTERNAL_BROKEN;
     }
     return WV_EXTERNAL_OK;
@@ -260,14 +260,14 @@ static wv_external_status describe(wv_bridgestan *s, char *error, size_t error_s
 {
     int dim = s->bs.param_unc_num(s->model), shown = s->bs.param_num(s->model, true, true);
     if (dim <= 0) {
-        snprintf(error, error_size, "found a Stan program with %d parameters, expected at least 1", dim);
+        snprintf(error, error_size, "the Stan program has %d parameters, expected at least 1", dim);
         return WV_EXTERNAL_REFUSED;
     }
     s->dim = (size_t)dim;
     if (shown < 0 || split_names(&s->coordinates, s->bs.param_unc_names(s->model), s->dim) ||
         split_names(&s->quantities, s->bs.param_names(s->model, true, true), (size_t)shown)) {
         snprintf(error, error_size,
-                 "found names that do not fit %d unconstrained and %d constrained parameters, or no memory", dim,
+                 "the names do not match %d unconstrained and %d constrained parameters, or memory is exhausted", dim,
                  shown);
         return WV_EXTERNAL_BROKEN;
     }

@@ -40,11 +40,11 @@ wv_external_status wv_model_plugin(wvgd_model *model, void *object, const char *
     wvgd_model made = {0};
     if (open_model(&made, config, message, sizeof message) != 0) {
         message[sizeof message - 1] = '\0';
-        snprintf(error, error_size, "%s", *message ? message : "wvgd_model_open has failed without a message");
+        snprintf(error, error_size, "%s", *message ? message : "wvgd_model_open failed without a message");
         return WV_EXTERNAL_REFUSED;
     }
     if (made.dim == 0) {
-        snprintf(error, error_size, "found a model of dimension 0, expected at least 1");
+        snprintf(error, error_size, "the model has dimension 0, expected at least 1");
         wvgd_model_close(&made);
         return WV_EXTERNAL_REFUSED;
     }

@@ -278,7 +278,8 @@ int write_figures(const run_view *v, const char *dir, failure *f)
                    {"masses", 640, 420, put_masses},
                    {"training", 720, 460, put_training}};
     if (!has_gnuplot())
-        return fail(f, EX_UNAVAILABLE, "there is no gnuplot, which draws the figures: Debian package gnuplot-nox");
+        return fail(f, EX_UNAVAILABLE,
+                    "gnuplot, which draws the figures, is not installed (Debian package gnuplot-nox)");
     if (mkdir(dir, 0777) && errno != EEXIST)
         return fail(f, EX_CANTCREAT, "cannot create %s: %s", dir, strerror(errno));
     file_set set = {.dir = dir};

@@ -63,7 +63,7 @@ static const char *first_complaint(char *output)
     for (char *line = strtok(output, "\n"); line; line = strtok(NULL, "\n"))
         if (strstr(line, "line ") && strchr(line, ':'))
             return line;
-    return "it does not say why";
+    return "no reason given";
 }
 
 static int run_script(FILE *script, const char *name, failure *f)
@@ -71,7 +71,8 @@ static int run_script(FILE *script, const char *name, failure *f)
     process_end end;
     char path[32], *program = find_program("gnuplot");
     if (!program)
-        return fail(f, EX_UNAVAILABLE, "there is no gnuplot, which draws the figures: Debian package gnuplot-nox");
+        return fail(f, EX_UNAVAILABLE,
+                    "gnuplot, which draws the figures, is not installed (Debian package gnuplot-nox)");
     snprintf(path, sizeof path, "/dev/fd/%d", fileno(script));
     const char *argv[] = {program, path, NULL};
     int code = run_process(argv, NULL, &end, f);
@@ -98,7 +99,7 @@ static int keep_drawing(file_set *set, FILE *drawing, const char *name, size_t f
     char file[100], buffer[2048];
     snprintf(file, sizeof file, "%.80s.%s", name, formats[format].ending);
     if (!is_whole(drawing, formats[format].last))
-        return fail(f, EX_IOERR, "gnuplot has not drawn %s whole: is the size of files limited?", file);
+        return fail(f, EX_IOERR, "gnuplot did not finish drawing %s: is the file size limited?", file);
     FILE *stream = add_file(set, file, f);
     if (!stream)
         return f->code;

@@ -128,7 +128,7 @@ static json_t *describe_gp(const run_view *v)
     failure why;
     series_data data;
     if (v->D != 4)
-        return missing("this run has not the four parameters of a gp");
+        return missing("this run does not have the four parameters of a gp");
     if (read_series(v->data, option(v, "ignore"), &data, &why))
         return missing(why.text);
     json_t *o = NULL;
@@ -150,7 +150,7 @@ static json_t *describe_gp(const run_view *v)
     }
     free(work);
     free_series(&data);
-    return o ? o : missing("the series is too long for its fits to be drawn: they are for at most 1500 times");
+    return o ? o : missing("the series is too long to plot its fits: the limit is 1500 points");
 }
 
 /* ---- logistic ---------------------------------------------------------------------------------------------------- */
@@ -197,7 +197,7 @@ static json_t *describe_logistic(const run_view *v)
     bool intercept = !flag(v, "no-intercept");
     double *p = calloc(data.rows + 1, sizeof *p);
     if (v->P != data.columns + intercept)
-        o = missing("the data file has other columns than the run");
+        o = missing("the columns of the data file differ from those of the run");
     else if (!v->n || !p)
         o = missing("there are no draws to predict with");
     else {
@@ -244,7 +244,7 @@ json_t *describe_model_page(const run_view *v)
         if (!strcmp(kind, pages[i].kind)) {
             json_t *o = v->data || (!strcmp(kind, "mixture") && v->D != 1)
                             ? pages[i].describe(v)
-                            : missing(v->no_data ? v->no_data : "the data file is not known");
+                            : missing(v->no_data ? v->no_data : "the data file is unknown");
             if (o && !json_object_get(o, "kind"))
                 json_object_set_new(o, "kind", json_string(kind));
             return o;

@@ -42,9 +42,9 @@ int write_page(const char *path, const json_t *data, failure *f)
     const char *at = has_page() ? strstr(wv_page_frame, marker) : NULL;
     if (!at)
         return fail(f, EX_UNAVAILABLE,
-                    "this wvgd was built without the page of the report, for which the build needs Node.js 18 or "
-                    "later and, once, the npm registry: install nodejs (on Debian: apt-get install nodejs), run "
-                    "cmake again and build. wvgd summary has the same numbers, wvgd report --figures the main plots");
+                    "this wvgd was built without the report page. To build it, install Node.js 18 or later (on Debian: "
+                    "apt-get install nodejs), run cmake again and build; the first build needs the npm registry. wvgd "
+                    "summary prints the same numbers, wvgd report --figures writes the main plots");
     char *json = dump_json(data, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9));
     if (!json)
         return fail(f, EX_SOFTWARE, "no memory for the page");

@@ -106,10 +106,7 @@ static json_t *describe_particles(run_view *v, size_t *budget)
         json_object_set_new(o, "shown", pack_floats(v->N * v->P, v->particle));
     add_shapes(o, list, v->D, budget);
     if (run_number(o, "correlated") < (double)v->N)
-        note(v,
-             "the page has the correlations of %.0f of %zu particles' components only: ellipses of the others are left "
-             "out",
-             run_number(o, "correlated"), v->N);
+        note(v, "the page shows ellipses for %.0f of %zu particles only", run_number(o, "correlated"), v->N);
     return o;
 }
 
@@ -124,10 +121,8 @@ static json_t *describe_components(run_view *v, size_t *budget)
     if (list)
         add_shapes(o, list, v->D, budget);
     if (list && run_number(o, "correlated") < (double)json_array_size(list))
-        note(
-            v,
-            "the page has the correlations of %.0f of %zu mixture components only: ellipses of the others are left out",
-            run_number(o, "correlated"), json_array_size(list));
+        note(v, "the page shows ellipses for %.0f of %zu mixture components only", run_number(o, "correlated"),
+             json_array_size(list));
     return o;
 }
 

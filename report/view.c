@@ -49,7 +49,7 @@ weighted_values posterior_values(const run_view *v)
 static int read_optional(run_view *v, const char *file, const char *shows, number_table *t, failure *f)
 {
     if (!has_run_file(v->dir, file)) {
-        note(v, "%s is not in the run directory: no %s", file, shows);
+        note(v, "%s is missing from the run directory: no %s", file, shows);
         return 0;
     }
     struct stat about;

@@ -16,7 +16,7 @@
 static wvgd_status ended(const wvgd_fit *f, wvgd_error *error)
 {
     if (f->stage != WV_DONE)
-        return wv_fail(error, WVGD_E_ARGUMENT, "the fit has not ended: run it first");
+        return wv_fail(error, WVGD_E_ARGUMENT, "the fit has not finished: run it first");
     return WVGD_OK;
 }
 

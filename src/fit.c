@@ -233,8 +233,7 @@ static wvgd_status check(const wvgd_model *model, const wvgd_options *o, const d
     if (model->dim < 1 || model->dim > 1000000)
         return wv_fail(error, WVGD_E_ARGUMENT, "the model has %zu dimensions: expected 1..1000000", model->dim);
     if (o->init == WVGD_INIT_PRIOR && !model->start)
-        return wv_fail(error, WVGD_E_ARGUMENT,
-                       "init is prior, but %s names no prior to start from: use explore or normal",
+        return wv_fail(error, WVGD_E_ARGUMENT, "init is prior, but %s has no prior to draw from: use explore or normal",
                        model->name ? model->name : "the model");
     if (!model->has_gradient && o->estimator != WVGD_SCORE)
         return wv_fail(error, WVGD_E_ARGUMENT, "the model has no gradient: use estimator score");
@@ -502,8 +501,8 @@ wvgd_status wvgd_ask(wvgd_fit *f, size_t *n, const double **z, bool *gradient, w
     if (!f->asked) {
         wvgd_status status = solver_of(f)->ask(f, error);
         if (status == WVGD_OK && !f->b.n)
-            status = wv_fail(error, WVGD_E_STATE,
-                             "stage %s has no points to ask for: the state that was restored is damaged", now->name);
+            status = wv_fail(error, WVGD_E_STATE, "stage %s has no points to ask for: the restored state is damaged",
+                             now->name);
         if (status != WVGD_OK)
             return status;
         f->asked = true;
@@ -540,7 +539,8 @@ wvgd_status wvgd_tell(wvgd_fit *f, const double *log_p, const double *grad, wvgd
     const stage *now = &stages[f->stage];
     bool gradient = now->gradient && f->model.has_gradient;
     if (!f->asked)
-        return wv_fail(error, WVGD_E_ARGUMENT, "wvgd_tell without wvgd_ask: there are no points to tell about");
+        return wv_fail(error, WVGD_E_ARGUMENT,
+                       "wvgd_tell was called without wvgd_ask: no points are waiting for answers");
     if (!log_p || (gradient && !grad))
         return wv_fail(error, WVGD_E_ARGUMENT, "wvgd_tell needs %s",
                        log_p ? "gradients in this stage" : "log densities");

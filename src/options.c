@@ -23,47 +23,56 @@ typedef struct {
 /* clang-format off */
 static const row table[] = {
     {{"solver", "staged|joint", "staged",
-      "staged: fit a mixture, grow it, then cut it into cells; joint: particles and components move together, as in "
-      "the paper"},
+      "staged: fit a Gaussian mixture, add components while that helps, then divide the posterior into cells; "
+      "joint: the paper's method, which moves particles and components together"},
      NAME, FIELD(solver), 0, 0},
-    {{"particles", "1..100000", "5", "number of particles N: cells in the answer"}, COUNT, FIELD(particles), 1, 100000},
-    {{"components", "1..200", "80", "staged solver: components that its mixture may grow to"},
+    {{"particles", "1..100000", "5",
+      "number of particles; each represents one cell of the posterior"},
+     COUNT, FIELD(particles), 1, 100000},
+    {{"components", "1..200", "80", "staged solver: maximum number of mixture components"},
      COUNT, FIELD(components), 1, 200},
-    {{"family", "diag|full|lowrank", "full", "shape of each component's covariance"}, NAME, FIELD(family), 0, 0},
-    {{"rank", "1..1000", "5", "lowrank family: directions beside the diagonal"}, COUNT, FIELD(rank), 1, 1000},
+    {{"family", "diag|full|lowrank", "full",
+      "covariance of each component: diagonal, full, or diagonal plus low rank"},
+     NAME, FIELD(family), 0, 0},
+    {{"rank", "1..1000", "5", "lowrank family: rank of the term added to the diagonal"}, COUNT, FIELD(rank), 1, 1000},
     {{"cells", "hard|soft", "hard",
-      "what a component is fitted to: its cell, or its responsibility (the answer has hard cells)"},
+      "fit each component to its cell (hard) or to its responsibilities (soft); the results always have hard cells"},
      NAME, FIELD(cells), 0, 0},
     {{"cost", "sqeuclid|mahalanobis|own|l1|lp|callback", "mahalanobis",
-      "what nearest means; mahalanobis follows the posterior's covariance, own each cell's"},
+      "distance used to assign points to cells; mahalanobis uses the covariance of the posterior, own that of each "
+      "cell"},
      NAME, FIELD(cost), 0, 0},
-    {{"power", "1..8", "1.5", "lp cost: sum |a-b|^power"}, REAL, FIELD(power), 1, 8},
+    {{"power", "1..8", "1.5", "lp cost: the exponent in sum |a-b|^power"}, REAL, FIELD(power), 1, 8},
     {{"estimator", "natural|score|reparam", "natural",
-      "component update: exact with gradients, exact without, or the paper's biased one"},
+      "how components are updated: natural (exact, uses gradients), score (exact, needs no gradients) or reparam "
+      "(the paper's, biased)"},
      NAME, FIELD(estimator), 0, 0},
     {{"sampler", "mixture|reject", "mixture",
-      "share draws among cells, or reject those outside the own cell (the paper's)"},
+      "mixture: all components share their draws; reject: each component discards its draws outside its own cell, "
+      "as in the paper"},
      NAME, FIELD(sampler), 0, 0},
-    {{"draws", "0..1000000", "0", "points a component and iteration; 0: chosen from the dimension"},
+    {{"draws", "0..1000000", "0", "draws per component per iteration; 0: chosen from the dimension"},
      COUNT, FIELD(draws), 0, 1000000},
     {{"init", "explore|prior|normal", "explore",
-      "starts: adapted to the modes that ascents find, drawn from the model's prior, or normal draws of init-scale"},
+      "where the fit starts: at modes found by gradient ascent (explore), at draws from the model's prior, or at "
+      "normal draws with sd init-scale"},
      NAME, FIELD(init), 0, 0},
-    {{"starts", "0..100000", "0", "ascents from different starts; 0: until they find nothing new"},
+    {{"starts", "0..100000", "0",
+      "number of gradient ascents in the search for modes; 0: continue until they find no new modes"},
      COUNT, FIELD(starts), 0, 100000},
-    {{"init-scale", "1e-100..1e100", "1", "rough scale of the parameters; need not be right"},
+    {{"init-scale", "1e-100..1e100", "1", "rough scale of the parameters; it need not be accurate"},
      REAL, FIELD(init_scale), 1e-100, 1e100},
     {{"max-iter", "1..1000000", "2000",
-      "iterations at most; those in which single modes are fitted while exploring count, but are not cut short, and "
-      "the fit closes with a trial and a final batch"},
+      "maximum number of iterations; the fit still completes the search for modes and the final estimates"},
      COUNT, FIELD(max_iter), 1, 1000000},
-    {{"max-seconds", "0..1e9", "0", "seconds at most; 0: no limit"}, REAL, FIELD(max_seconds), 0, 1e9},
-    {{"tol", "1e-8..10", "0.005", "nats of PELBO that noise and drift may still cost at convergence"},
+    {{"max-seconds", "0..1e9", "0", "time limit in seconds; 0: no limit"}, REAL, FIELD(max_seconds), 0, 1e9},
+    {{"tol", "1e-8..10", "0.005", "convergence tolerance: PELBO, in nats, that noise and drift may still cost"},
      REAL, FIELD(tol), 1e-8, 10},
-    {{"evidence-se", "0.001..1", "0.02", "standard error of the log evidence; draws aim at 3/4 of it"},
+    {{"evidence-se", "0.001..1", "0.02",
+      "target for the standard error of the log evidence; smaller values take more draws"},
      REAL, FIELD(evidence_se), 0.001, 1},
-    {{"seed", "0..2^64-1", "1", "same seed, same bits"}, SEED, FIELD(seed), 0, 0},
-    {{"threads", "1..4096", "1", "threads that share the work; results do not depend on it"},
+    {{"seed", "0..2^64-1", "1", "random seed; the same seed gives identical results"}, SEED, FIELD(seed), 0, 0},
+    {{"threads", "1..4096", "1", "number of threads; results do not depend on it"},
      COUNT, FIELD(threads), 1, 4096},
 };
 /* clang-format on */
@@ -181,7 +190,7 @@ wvgd_status wvgd_options_set(wvgd_options *options, const char *name, const char
         return WVGD_E_ARGUMENT;
     const row *r = find(name);
     if (!r)
-        return wv_fail(error, WVGD_E_ARGUMENT, "there is no option '%.60s'", name);
+        return wv_fail(error, WVGD_E_ARGUMENT, "unknown option '%.60s'", name);
     void *field = (char *)options + r->offset;
     if (r->kind != NAME)
         return set_number(r, field, value, error);
@@ -199,7 +208,7 @@ wvgd_status wvgd_options_get(const wvgd_options *options, const char *name, char
         return WVGD_E_ARGUMENT;
     const row *r = find(name);
     if (!r)
-        return wv_fail(error, WVGD_E_ARGUMENT, "there is no option '%.60s'", name);
+        return wv_fail(error, WVGD_E_ARGUMENT, "unknown option '%.60s'", name);
     const void *field = (const char *)options + r->offset;
     int length = 0;
     if (r->kind == COUNT)
@@ -217,7 +226,7 @@ wvgd_status wvgd_options_get(const wvgd_options *options, const char *name, char
         length = snprintf(text, size, "%.*s", (int)strcspn(v, "|"), v);
     }
     if (length < 0 || (size_t)length >= size)
-        return wv_fail(error, WVGD_E_ARGUMENT, "option %s does not fit into %zu bytes", name, size);
+        return wv_fail(error, WVGD_E_ARGUMENT, "the value of option %s does not fit into %zu bytes", name, size);
     return WVGD_OK;
 }
 
@@ -237,10 +246,10 @@ static bool in_range(const row *r, const void *field)
 wvgd_status wv_options_check(const wvgd_options *options, wvgd_error *error)
 {
     if (options->size != sizeof *options)
-        return wv_fail(
-            error, WVGD_E_ARGUMENT,
-            "options have size %zu, expected %zu: call wvgd_options_init, and use the header of this library version",
-            options->size, sizeof *options);
+        return wv_fail(error, WVGD_E_ARGUMENT,
+                       "the options struct has size %zu, expected %zu: call wvgd_options_init, and compile with the "
+                       "header of this library version",
+                       options->size, sizeof *options);
     for (size_t i = 0; i < ROWS; i++)
         if (!in_range(&table[i], (const char *)options + table[i].offset)) {
             char text[64] = "out of range";

@@ -14,8 +14,8 @@ wvgd_fit *wvgd_quantize(const wvgd_fit *fit, const wvgd_options *options, wvgd_e
     if (wv_missing(error, "wvgd_quantize", "fit", fit) || wv_missing(error, "wvgd_quantize", "options", options))
         return NULL;
     if (fit->stage != WV_DONE || !fit->staged) {
-        wv_fail(error, WVGD_E_ARGUMENT, "other cells can be had from a staged fit that has ended: this one is %s",
-                fit->staged ? "not at its end" : "of the joint solver");
+        wv_fail(error, WVGD_E_ARGUMENT, "new cells need a finished fit of the staged solver: this one is %s",
+                fit->staged ? "not finished" : "by the joint solver");
         return NULL;
     }
     wvgd_fit *f = wvgd_new(&fit->model, options, NULL, error);
@@ -24,13 +24,13 @@ wvgd_fit *wvgd_quantize(const wvgd_fit *fit, const wvgd_options *options, wvgd_e
     size_t n = fit->closing.draws.n, D = f->D;
     if (!f->staged || f->mix.room != fit->mix.room || f->size.close_max != fit->size.close_max) {
         wv_fail(error, WVGD_E_ARGUMENT,
-                "other cells need the options of the fit, but for particles, cost, family and the like");
+                "new cells must keep the options of the fit, except particles, cost, power and family");
         wvgd_free(f);
         return NULL;
     }
     if (f->N > n) {
-        wv_fail(error, WVGD_E_ARGUMENT, "%zu particles from %zu closing draws: expected no more particles than draws",
-                f->N, n);
+        wv_fail(error, WVGD_E_ARGUMENT,
+                "%zu particles, but only %zu final draws: expected no more particles than draws", f->N, n);
         wvgd_free(f);
         return NULL;
     }

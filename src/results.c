@@ -48,23 +48,23 @@ static void warn_cells(wvgd_fit *f)
                          : f->staged                ? "a smaller evidence-se takes more draws"
                                                     : "try more particles";
     if (bad)
-        add_warning(
-            f, "Pareto k-hat %.2f in cell %zu (%zu cell%s above %.2f): the posterior there is not covered well; %s",
-            f->cells.pareto_k[worst], worst + 1, bad, bad > 1 ? "s" : "", wv_verdict_khat_limit(f->closing.draws.n),
-            advice);
+        add_warning(f,
+                    "Pareto k-hat is %.2f in cell %zu (%zu cell%s above %.2f), so the draws cover the posterior there "
+                    "poorly: %s",
+                    f->cells.pareto_k[worst], worst + 1, bad, bad > 1 ? "s" : "",
+                    wv_verdict_khat_limit(f->closing.draws.n), advice);
     if (dead)
-        add_warning(f, "%zu of %zu cells got no mass (cell %zu is one): use fewer particles", dead, f->N, last + 1);
+        add_warning(f, "%zu of %zu cells have no mass (such as cell %zu): use fewer particles", dead, f->N, last + 1);
     if (missing > wv_policy.results_mass)
-        add_warning(
-            f,
-            "cells with %.2g of the mass have no bound, and no part in the ensemble and the PELBO (means, masses and "
-            "evidence are not touched): use fewer particles",
-            missing);
+        add_warning(f,
+                    "cells with %.2g of the mass have no bound and are left out of the ensemble and the PELBO; means, "
+                    "masses and evidence are not affected: use fewer particles",
+                    missing);
     if (given_up > wv_policy.results_mass)
         add_warning(
             f,
-            "components of cells with %.2g of the mass kept leaving them, and have the cells' moments: the PELBO is "
-            "lower than need be (means, masses and evidence are not touched); %s",
+            "in cells with %.2g of the mass the fit of the component failed, and the moments of the cell replace it; "
+            "the PELBO is lower than necessary, but means, masses and evidence are not affected: %s",
             given_up, f->opt.family != WVGD_FULL ? "try family full" : "use the staged solver");
 }
 
@@ -77,21 +77,17 @@ static void warnings(wvgd_fit *f)
     warn_cells(f);
     if (f->outcome.meanfield_gap > wv_policy.results_meanfield_gap && f->opt.family == WVGD_DIAG)
         add_warning(
-            f,
-            "a diagonal Gaussian loses about %.1f nats on this posterior, whose parameters are strongly correlated: "
-            "use family full",
+            f, "the parameters are strongly correlated, so a diagonal Gaussian loses about %.1f nats: use family full",
             f->outcome.meanfield_gap);
     if (!isfinite(f->last.distortion))
-        add_warning(
-            f,
-            "the distortion is %g: the cost between a particle and a draw is infinite or no number; check the cost "
-            "function, or the power of lp",
-            f->last.distortion);
+        add_warning(f,
+                    "the distortion is %g: a cost between a particle and a draw is infinite or NaN; check the cost "
+                    "function, or the power of lp",
+                    f->last.distortion);
     if (f->count.bad_points)
         add_warning(
             f,
-            "%zu of %zu points had a NaN or infinite density or gradient and were given weight zero: check the model "
-            "there",
+            "%zu of %zu points had a NaN or infinite density or gradient and have weight zero: check the model there",
             f->count.bad_points, f->count.evaluations);
     if (wv_policy.results_zero_points * (double)f->count.zero_points > (double)f->count.evaluations)
         add_warning(f, "%zu of %zu points had density zero: a bounded parameter may need a transformation",

@@ -173,7 +173,7 @@ wvgd_status wvgd_save(const wvgd_fit *fit, void *buffer, size_t size, wvgd_error
         return WVGD_E_ARGUMENT;
     wvgd_fit *f = (wvgd_fit *)(uintptr_t)fit;
     if (size != size_of(f))
-        return wv_fail(error, WVGD_E_ARGUMENT, "the buffer has %zu bytes: expected %zu, as wvgd_save_size says", size,
+        return wv_fail(error, WVGD_E_ARGUMENT, "the buffer has %zu bytes, expected %zu (see wvgd_save_size)", size,
                        size_of(f));
     header h;
     memset(&h, 0, sizeof h);
@@ -200,7 +200,7 @@ wvgd_status wvgd_restore(wvgd_fit *f, const void *buffer, size_t size, wvgd_erro
     uint64_t sum;
     const unsigned char *from = buffer;
     if (size < sizeof h + sizeof sum)
-        return wv_fail(error, WVGD_E_STATE, "the state has %zu bytes: too short to be one", size);
+        return wv_fail(error, WVGD_E_STATE, "the state has only %zu bytes", size);
     memcpy(&h, from, sizeof h);
     memcpy(&sum, from + size - sizeof sum, sizeof sum);
     if (memcmp(h.magic, magic, sizeof magic) || h.version != VERSION || h.size != size)

@@ -57,7 +57,7 @@ bool wv_verdict_cell_uncovered(double k, double ess, double mass, size_t n)
 static const char *remedy(const wvgd_fit *f)
 {
     if (f->staged)
-        return "give it more components, or transform the parameters so that the posterior is rounder";
+        return "allow more components, or transform the parameters to make the posterior closer to Gaussian";
     if (f->dense)
         return "try the staged solver, or more particles";
     return f->opt.family == WVGD_LOWRANK
@@ -68,11 +68,11 @@ static const char *remedy(const wvgd_fit *f)
 static void about_convergence(wvgd_fit *f)
 {
     if (f->stop == WVGD_TIME_UP || f->stop == WVGD_STOPPED)
-        say(f, "stopped before it had converged: resume it, with more max-seconds if they ended it");
+        say(f, "stopped before it had converged: resume it, and raise max-seconds if that was the limit");
     else if (f->stop != WVGD_CONVERGED && (!f->staged || f->count.iteration >= f->opt.max_iter))
         say(f, "it has not converged within %zu iterations: raise max-iter", f->opt.max_iter);
     else if (f->stop != WVGD_CONVERGED)
-        say(f, "it has not converged with the draws that it may make: %s", remedy(f));
+        say(f, "it has not converged with the largest number of draws allowed: %s", remedy(f));
 }
 
 static void about_weights(wvgd_fit *f)
@@ -80,28 +80,29 @@ static void about_weights(wvgd_fit *f)
     double limit = wv_verdict_khat_limit(f->closing.draws.n);
     if (wv_describe_uncorrected(f))
         say(f,
-            "the weights of the closing draws rest on %.0f of them: means and sds are those of the fitted components, "
-            "which they cannot correct",
+            "the effective number of final draws is only %.0f, so means and sds come from the fitted components "
+            "without correction",
             f->outcome.ess);
     if (!(f->outcome.evidence.se < wv_policy.verdict_evidence_se))
-        say(f, "the standard error %.3g of the log evidence is not below %g, the weights are uneven: %s",
+        say(f, "the standard error of the log evidence is %.3g, not below %g, because the weights are uneven: %s",
             f->outcome.evidence.se, wv_policy.verdict_evidence_se, remedy(f));
     if (f->outcome.pareto_k > limit)
-        say(f, "Pareto k-hat %.2f is above %.2f, tails are not covered: %s", f->outcome.pareto_k, limit, remedy(f));
+        say(f, "Pareto k-hat %.2f is above %.2f, so the draws do not cover the tails: %s", f->outcome.pareto_k, limit,
+            remedy(f));
 }
 
 static void about_modes(wvgd_fit *f)
 {
     if (f->outcome.uncovered > wv_policy.verdict_uncovered)
-        say(f, "a mode that an ascent had found is not covered by the draws: try another seed, or more components");
+        say(f, "the draws do not cover a mode that the search had found: try another seed, or more components");
     if (f->modes.hit_once)
         say(f,
-            "%zu of %zu modes %s found by one ascent only, so others may have been missed: raise starts, or set "
-            "init-scale to the size of the region",
+            "%zu of %zu modes %s found from one start only, so others may have been missed: raise starts, or set "
+            "init-scale to the scale of the parameters",
             f->modes.hit_once, f->modes.relevant, f->modes.hit_once > 1 ? "were" : "was");
     if (!f->explore.starts)
-        say(f, "modes were not searched for, and one that no particle came near would leave no trace: use init "
-               "explore, which needs gradients");
+        say(f, "there was no search for modes, so a mode far from all particles would go unnoticed: use init explore, "
+               "which needs gradients");
 }
 
 /* The first parameter whose sd is so small beside its mean that a double hardly resolves it; D: none. */
@@ -125,12 +126,11 @@ static void about_numbers(wvgd_fit *f)
         say(f, "%zu of %zu points had a NaN or infinite density or gradient: check the model there",
             f->count.bad_points, f->count.evaluations);
     if (i < f->D)
-        say(f,
-            "parameter %zu varies by %.2g around %.6g, which is hardly more than a double resolves: shift it in "
-            "the model",
+        say(f, "parameter %zu varies by %.2g around %.6g, hardly more than a double resolves: shift it in the model",
             i + 1, sqrt(f->posterior.var[i]), f->posterior.mean[i]);
     if (rounding(f) > wv_policy.verdict_resolution)
-        say(f, "log densities are so large that a double resolves only %.2g of them: subtract a constant in the model",
+        say(f,
+            "the log densities are so large that a double resolves them only to %.2g: subtract a constant in the model",
             rounding(f));
 }
 
@@ -139,8 +139,8 @@ static void in_favour(wvgd_fit *f)
     say(f, "converged, and the log evidence has a standard error of %.2g (below %g)", f->outcome.evidence.se,
         wv_policy.verdict_evidence_se);
     say(f,
-        "from %zu starts ascents led to %zu mode%s, none of them only once; %.2g more expected unseen, if modes draw "
-        "them about equally (narrow ones beside wide ones draw fewer)",
+        "%zu starts led to %zu mode%s, each found at least twice; %.2g more modes are expected, if all modes attract "
+        "starts about equally (narrow modes attract fewer)",
         f->explore.starts, f->modes.relevant, f->modes.relevant > 1 ? "s" : "", wv_verdict_unseen(f));
 }
 

@@ -187,7 +187,7 @@ static void calls_out_of_order(void **state)
     assert_non_null(strstr(error.text, "gradients"));
     /* what only an ended fit can do */
     assert_int_equal(wvgd_cell(fit, 1, z, &cell, &error), WVGD_E_ARGUMENT);
-    assert_non_null(strstr(error.text, "not ended"));
+    assert_non_null(strstr(error.text, "not finished"));
     assert_int_equal(wvgd_log_q(fit, 1, z, &log_q, NULL), WVGD_E_ARGUMENT);
     assert_int_equal(wvgd_sample(fit, 1, 1, z, NULL, NULL), WVGD_E_ARGUMENT);
     assert_int_equal(wvgd_resample(fit, 1, 1, z, NULL, NULL), WVGD_E_ARGUMENT);

@@ -181,7 +181,7 @@ static void assert_sound(const wvgd_fit *fit, const hostile *h, wvgd_family fami
         missing += r.elbo[j] > -INFINITY ? 0 : r.beta[j];
     }
     if (dead)
-        assert_warned(&r, "got no mass");
+        assert_warned(&r, "have no mass");
     if (missing > 0.01)
         assert_warned(&r, "have no bound");
     const double estimates[] = {r.pelbo.value,      r.pelbo.se,       r.pelbo_beta.value,
@@ -205,7 +205,7 @@ static void assert_sound(const wvgd_fit *fit, const hostile *h, wvgd_family fami
     if (10 * r.bad_points > r.evaluations)
         assert_doubted(&r, "NaN or infinite density");
     if (!r.starts)
-        assert_doubted(&r, "modes were not searched for");
+        assert_doubted(&r, "there was no search for modes");
     assert_true(r.reasons > 0);
     /* it is a distribution too: draws are finite, lie where they say, and have a density */
     enum { DRAWS = 40, MAX_D = 8 };

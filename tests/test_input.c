@@ -104,14 +104,14 @@ typedef struct {
 
 static const bad_input bad_inputs[] = {
     /* the header */
-    {"logistic", TEXT(""), 65, "data.txt:1: found an empty file", NULL, NULL},
-    {"logistic", TEXT("\n\n  \n"), 65, "data.txt:1: found an empty file", NULL, NULL},
-    {"logistic", TEXT("a,y\n"), 65, "data.txt:2: found no rows", NULL, NULL},
-    {"logistic", TEXT("a,y"), 65, "found no rows", NULL, NULL},
-    {"logistic", TEXT("y\n0\n1\n"), 65, "data.txt:1: column y: found no other column", NULL, NULL},
+    {"logistic", TEXT(""), 65, "data.txt:1: the file is empty", NULL, NULL},
+    {"logistic", TEXT("\n\n  \n"), 65, "data.txt:1: the file is empty", NULL, NULL},
+    {"logistic", TEXT("a,y\n"), 65, "data.txt:2: there are no rows", NULL, NULL},
+    {"logistic", TEXT("a,y"), 65, "there are no rows", NULL, NULL},
+    {"logistic", TEXT("y\n0\n1\n"), 65, "data.txt:1: column y: there is no other column", NULL, NULL},
     {"logistic", TEXT("a,,y\n1,2,0\n2,3,1\n"), 65, "data.txt:1: column 2: found \"\", expected a name", NULL, NULL},
     {"logistic", TEXT("a,y,\n1,0,\n2,1,\n"), 65, "data.txt:1: column 3: found \"\"", NULL, NULL},
-    {"logistic", TEXT("a,b,a,y\n1,2,3,0\n1,2,3,1\n"), 65, "data.txt:1: column 3: found \"a\" a second time", NULL,
+    {"logistic", TEXT("a,b,a,y\n1,2,3,0\n1,2,3,1\n"), 65, "data.txt:1: column 3: the name \"a\" is already taken", NULL,
      NULL},
     {"logistic", TEXT("1.5,2.5,0\n2,3,1\n"), 65, "data.txt:1: column 1: found the number 1.5, expected a header", NULL,
      NULL},
@@ -125,12 +125,11 @@ static const bad_input bad_inputs[] = {
      TEXT("a\xC2\x9B"
           "31m,y\n1,0\n2,1\n"),
      65, "column 1: found \"a\\xC2\\x9B31m\", expected a name without control", NULL, NULL},
-    {"logistic", TEXT("a,lp__,y\n1,2,0\n2,2,1\n"), 65, "found a parameter named \"lp__\", expected another name", NULL,
-     NULL},
-    {"linear", TEXT("log_weight__,y\n1,0\n2,1\n"), 65, "found a parameter named \"log_weight__\"", NULL, NULL},
-    {"linear", TEXT("path__,lp_approx__,y\n1,1,0\n2,1,1\n"), 65, "found a parameter named \"path__\"", NULL, NULL},
-    {"logistic", TEXT("intercept,y\n1,0\n2,1\n"), 65, "two parameters named \"intercept\"", NULL, NULL},
-    {"linear", TEXT("log_sigma,y\n1,0\n2,1\n"), 65, "two parameters named \"log_sigma\"", NULL, NULL},
+    {"logistic", TEXT("a,lp__,y\n1,2,0\n2,2,1\n"), 65, "a parameter cannot be named \"lp__\"", NULL, NULL},
+    {"linear", TEXT("log_weight__,y\n1,0\n2,1\n"), 65, "a parameter cannot be named \"log_weight__\"", NULL, NULL},
+    {"linear", TEXT("path__,lp_approx__,y\n1,1,0\n2,1,1\n"), 65, "a parameter cannot be named \"path__\"", NULL, NULL},
+    {"logistic", TEXT("intercept,y\n1,0\n2,1\n"), 65, "two parameters are named \"intercept\"", NULL, NULL},
+    {"linear", TEXT("log_sigma,y\n1,0\n2,1\n"), 65, "two parameters are named \"log_sigma\"", NULL, NULL},
     /* rows */
     {"logistic", TEXT("a,b,y\n1,2,0\n1,2\n"), 65, "data.txt:3: found 2 fields, expected 3", NULL, NULL},
     {"logistic", TEXT("a,b,y\n1,2,0\n1,2,3,1\n"), 65, "data.txt:3: found 4 fields, expected 3", NULL, NULL},
@@ -164,7 +163,7 @@ static const bad_input bad_inputs[] = {
     {"logistic", TEXT("a,y\n--1,0\n1,1\n"), 65, "found \"--1\"", NULL, NULL},
     {"logistic", TEXT("a,y\n1 2,0\n1,1\n"), 65, "found \"1 2\"", NULL, NULL},
     {"logistic", TEXT("a,y\n\xC2\xB2,0\n1,1\n"), 65, "found \"\xC2\xB2\", expected a number", NULL, NULL},
-    {"logistic", TEXT("a,y\n\"1,0\n1,1\n"), 65, "data.txt:2: found a quoted field that never ends", NULL, NULL},
+    {"logistic", TEXT("a,y\n\"1,0\n1,1\n"), 65, "data.txt:2: a quoted field has no closing quote", NULL, NULL},
     {"logistic", TEXT("a,y\n1\"2,0\n1,1\n"), 65, "data.txt:2: field 1: found a quote inside a field", NULL, NULL},
     {"logistic", TEXT("a,y\n1,\"0\"x\n1,1\n"), 65, "data.txt:2: field 2: found a quote inside a field", NULL, NULL},
     {"logistic", TEXT("a,y\n1,0\n2\0,1\n"), 65, "data.txt:3: found a NUL byte", NULL, NULL},
@@ -178,45 +177,45 @@ static const bad_input bad_inputs[] = {
      65, "data.txt:1: found a NUL byte", NULL, NULL},
     {"logistic", TEXT("\x89PNG\r\n\x1A\n\x0D\x01\xF0\x9F"), 65, "data.txt", NULL, NULL},
     /* targets */
-    {"logistic", TEXT("a,y\n1,0\n2,0\n"), 65, "data.txt:3: column y: found the same value \"0\" in every row", NULL,
-     NULL},
+    {"logistic", TEXT("a,y\n1,0\n2,0\n"), 65, "data.txt:3: column y: every row has the same value \"0\"", NULL, NULL},
     {"logistic", TEXT("a,y\n1,no\n2,yes\n3,no\n4,maybe\n"), 65,
-     "data.txt:5: column y: found \"maybe\", expected two different values, here \"no\" and \"yes\"", NULL, NULL},
+     "data.txt:5: column y: found \"maybe\", expected two different values (\"no\" and \"yes\" so far)", NULL, NULL},
     {"logistic", TEXT("a,y\n1,0\n2,1\n3,2\n"), 65, "data.txt:4: column y: found \"2\", expected two different values",
      NULL, NULL},
     {"logistic", TEXT("a,y\n1,0\n2,NA\n3,0\n"), 65, "data.txt:3: column y: found \"NA\", expected a value in every row",
      NULL, NULL},
     {"logistic", TEXT("a,y\n1,0\n2,\n3,1\n"), 65, "data.txt:3: column y: found an empty field", NULL, NULL},
-    {"logistic", TEXT("size,y\n1,0\n2,1\n"), 65,
-     "data.txt:1: column \"sise\": found no column of this name, expected perhaps size", "target=sise", NULL},
-    {"logistic", TEXT("size,y\n1,0\n2,1\n"), 65, "expected a name of the header", "target=quite_another", NULL},
-    {"linear", TEXT("a,y\n1,2.5\n2,2.50\n"), 65, "found the same value \"2.5\" in every row", NULL, NULL},
+    {"logistic", TEXT("size,y\n1,0\n2,1\n"), 65, "data.txt:1: there is no column \"sise\": did you mean size",
+     "target=sise", NULL},
+    {"logistic", TEXT("size,y\n1,0\n2,1\n"), 65, "expected a name in the header", "target=quite_another", NULL},
+    {"linear", TEXT("a,y\n1,2.5\n2,2.50\n"), 65, "every row has the same value \"2.5\"", NULL, NULL},
     {"linear", TEXT("a,y\n1,2.5\n2,x\n"), 65, "data.txt:3: column y: found \"x\", expected a number", NULL, NULL},
-    {"linear", TEXT("a,y\n1,2.5\n"), 65, "found the same value", NULL, NULL},
+    {"linear", TEXT("a,y\n1,2.5\n"), 65, "every row has the same value", NULL, NULL},
     {"bnn", TEXT("a,y\n1,p\n2,q\n3,r\n"), 65, "data.txt:2: column y: found \"p\", expected a number", NULL, NULL},
     {"bnn", TEXT("a,y\n1,p\n2,q\n3,r\n"), 65, "data.txt:4: column y: found \"r\", expected two different values",
      "likelihood=binary", NULL},
     {"bnn", TEXT("a,y\n1,p\n2,q\n"), 65, "column y: found \"p\", expected a number", "likelihood=normal", NULL},
-    {"logistic", TEXT("a,b,y\n1,2,0\n2,1,1\n"), 65, "column \"c\": found no column of this name", "ignore=a,c", NULL},
-    {"logistic", TEXT("a,b,y\n1,2,0\n2,1,1\n"), 65, "column \"\": found no column of this name", "ignore=", NULL},
+    {"logistic", TEXT("a,b,y\n1,2,0\n2,1,1\n"), 65, "there is no column \"c\"", "ignore=a,c", NULL},
+    {"logistic", TEXT("a,b,y\n1,2,0\n2,1,1\n"), 65, "there is no column \"\"", "ignore=", NULL},
     {"logistic", TEXT("a,b,y\n1,2,0\n2,1,1\n"), 65,
-     "column y: found no other column, expected a target and at least one feature", "ignore=a,b", NULL},
-    {"logistic", TEXT("a,b,y\n1,2,0\n2,1,1\n"), 65, "found no other column", "ignore=a,b,y", NULL},
-    {"logistic", TEXT("a,b,y\n1,2,0\n2,1,1\n"), 65, "column a: found among those to be ignored", "ignore=a",
+     "column y: there is no other column, expected a target and at least one feature", "ignore=a,b", NULL},
+    {"logistic", TEXT("a,b,y\n1,2,0\n2,1,1\n"), 65, "there is no other column", "ignore=a,b,y", NULL},
+    {"logistic", TEXT("a,b,y\n1,2,0\n2,1,1\n"), 65, "column a is the target and cannot be ignored", "ignore=a",
      "target=a"},
     {"gp", TEXT("t,y,z\n1,2,3\n"), 65,
-     "data.txt:1: found 3 columns, expected two, time and value (--ignore leaves others out)", NULL, NULL},
-    {"gp", TEXT("t\n1\n"), 65, "data.txt:1: found 1 column, expected two, time and value", NULL, NULL},
+     "data.txt:1: found 3 columns, expected two: time and value (leave out others with --ignore)", NULL, NULL},
+    {"gp", TEXT("t\n1\n"), 65, "data.txt:1: found 1 column, expected two: time and value", NULL, NULL},
     {"gp", TEXT("t,y,z\n1,2,3\n"), 65, "data.txt:1: found 0 columns", "ignore=t,y,z", NULL},
-    {"gp", TEXT("t,y\n1,2\n2,2\n"), 65, "column y: found the same value \"2\"", NULL, NULL},
+    {"gp", TEXT("t,y\n1,2\n2,2\n"), 65, "column y: every row has the same value \"2\"", NULL, NULL},
     {"gp", TEXT("t,y\n1,2\n2,\n"), 65, "data.txt:3: column y: found an empty field", NULL, NULL},
     /* JSON */
     {"mixture", TEXT(""), 65, "data.txt:1:0: found end of file", NULL, NULL},
     {"mixture", TEXT("[]"), 65, "the whole: found an array of 0, expected an object", NULL, NULL},
     {"mixture", TEXT("3"), 65, "data.txt:1:1: found '3', expected '[' or '{'", NULL, NULL},
-    {"mixture", TEXT("{\"weights\":[1],\n\"means\":[0,],\n"), 65, "data.txt:2:12: found ']'", NULL, NULL},
-    {"mixture", TEXT("{\"weights\":[1],\"means\":[NaN],\"sds\":[1]}"), 65, "data.txt:1:27: found 'NaN'", NULL, NULL},
-    {"mixture", TEXT("{\"weights\":[1],\"means\":[-Infinity],\"sds\":[1]}"), 65, "found '-", NULL, NULL},
+    {"mixture", TEXT("{\"weights\":[1],\n\"means\":[0,],\n"), 65, "data.txt:2:12: invalid JSON at ']'", NULL, NULL},
+    {"mixture", TEXT("{\"weights\":[1],\"means\":[NaN],\"sds\":[1]}"), 65, "data.txt:1:27: invalid JSON at 'NaN'", NULL,
+     NULL},
+    {"mixture", TEXT("{\"weights\":[1],\"means\":[-Infinity],\"sds\":[1]}"), 65, "invalid JSON at '-", NULL, NULL},
     {"mixture", TEXT("{\"weights\":[1],\"means\":[1e999],\"sds\":[1]}"), 65, "overflow", NULL, NULL},
     {"mixture", TEXT("{\"weights\":[1],\"means\":[0],\"sds\":[1]} x"), 65, "expected end of file", NULL, NULL},
     {"mixture", TEXT("{\"weights\":[1],\"weights\":[2],\"means\":[0],\"sds\":[1]}"), 65, "duplicate object key", NULL,
@@ -243,7 +242,7 @@ static const bad_input bad_inputs[] = {
      "weights[1]: found -2, expected a number above 0", NULL, NULL},
     {"mixture", TEXT("{\"weights\":[0],\"means\":[0],\"sds\":[1]}"), 65,
      "weights[0]: found 0, expected a number above 0", NULL, NULL},
-    {"mixture", TEXT("{\"weights\":[1e308,1e308],\"means\":[0,1],\"sds\":[1,1]}"), 65, "weights: found a sum above",
+    {"mixture", TEXT("{\"weights\":[1e308,1e308],\"means\":[0,1],\"sds\":[1,1]}"), 65, "weights: the sum is above",
      NULL, NULL},
     {"mixture", TEXT("{\"weights\":[\"1\"],\"means\":[0],\"sds\":[1]}"), 65,
      "weights[0]: found the string \"1\", expected a number", NULL, NULL},
@@ -268,7 +267,7 @@ static const bad_input bad_inputs[] = {
     {"mixture", TEXT("{\"weights\":[1],\"means\":[[0,1]],\"covs\":[[[1,0.5],[0.4,1]]]}"), 65,
      "covs[0][1][0]: found 0.4", NULL, NULL},
     {"mixture", TEXT("{\"weights\":[1],\"means\":[[0,1]],\"covs\":[[[1,2],[2,1]]]}"), 65,
-     "covs[0]: found a matrix whose leading minor of order 2", NULL, NULL},
+     "covs[0]: the matrix is not positive definite (leading minor of order 2)", NULL, NULL},
     {"mixture", TEXT("{\"weights\":[1],\"means\":[[0,1]],\"covs\":[[[1,0],[0,-1]]]}"), 65,
      "covs[0][1][1]: found -1, expected a variance above 0", NULL, NULL},
     {"mixture", TEXT("{\"weights\":[1],\"means\":[0],\"covs\":[0]}"), 65, "covs[0][0][0]: found 0", NULL, NULL},
@@ -276,9 +275,9 @@ static const bad_input bad_inputs[] = {
     {"logistik", TEXT("a,y\n1,0\n2,1\n"), 64, "unknown model \"logistik\", did you mean logistic?", NULL, NULL},
     {"quux", TEXT("a,y\n1,0\n2,1\n"), 64, "expected mixture, logistic, linear, gp, bnn, or a path", NULL, NULL},
     {"", TEXT("a,y\n1,0\n2,1\n"), 64, "unknown model \"\"", NULL, NULL},
-    {"logistic", TEXT("a,y\n1,0\n2,1\n"), 64, "--hidden: found with the model logistic, expected only with bnn",
-     "hidden=3", NULL},
-    {"bnn", TEXT("a,y\n1,0\n2,1\n"), 64, "--no-intercept: found with the model bnn", "no-intercept", NULL},
+    {"logistic", TEXT("a,y\n1,0\n2,1\n"), 64, "--hidden does not apply to the model logistic, only to bnn", "hidden=3",
+     NULL},
+    {"bnn", TEXT("a,y\n1,0\n2,1\n"), 64, "--no-intercept does not apply to the model bnn", "no-intercept", NULL},
     {"bnn", TEXT("a,y\n1,0\n2,1\n"), 64, "--hidden: found \"0\", expected a whole number", "hidden=0", NULL},
     {"bnn", TEXT("a,y\n1,0\n2,1\n"), 64, "--hidden: found \"2.5\"", "hidden=2.5", NULL},
     {"bnn", TEXT("a,y\n1,0\n2,1\n"), 64, "--likelihood: found \"poisson\", expected auto", "likelihood=poisson", NULL},
@@ -290,7 +289,7 @@ static const bad_input bad_inputs[] = {
      NULL},
     {"linear", TEXT("a,y\n1,0\n2,1\n"), 64, "--prior-sd: found \"0x10\", expected a decimal number", "prior-sd=0x10",
      NULL},
-    {"mixture", TEXT("{}"), 64, "--ignore: found with the model mixture", "ignore=a", NULL},
+    {"mixture", TEXT("{}"), 64, "--ignore does not apply to the model mixture", "ignore=a", NULL},
     {"gp", TEXT("t,y\n1,0\n2,1\n"), 64, "--prior-means: found \"1,2,3\", expected four numbers", "prior-means=1,2,3",
      NULL},
     {"gp", TEXT("t,y\n1,0\n2,1\n"), 64, "--prior-means: found \"1,2,3,4,5\"", "prior-means=1,2,3,4,5", NULL},
@@ -338,7 +337,7 @@ static void refuses_what_cannot_be_opened(void **state)
         expect_failure(models[i], directory, NULL, EX_NOINPUT, "found a directory, expected a file");
     }
     expect_failure("logistic", "", NULL, EX_NOINPUT, "cannot open ");
-    expect_failure("logistic", NULL, NULL, EX_USAGE, "found no --data FILE, expected CSV");
+    expect_failure("logistic", NULL, NULL, EX_USAGE, "--data FILE is missing, expected CSV");
     expect_failure("logistic", data_path, "{}", EX_USAGE, "--config");
     write_data(TEXT("a,y\n1,0\n"));
     assert_int_equal(chmod(data_path, 0), 0);
@@ -346,7 +345,7 @@ static void refuses_what_cannot_be_opened(void **state)
         expect_failure("logistic", data_path, NULL, EX_NOINPUT, "Permission denied");
     assert_int_equal(chmod(data_path, 0600), 0);
     expect_failure("logistic", "/dev/zero", NULL, EX_DATAERR, "/dev/zero:1: found a NUL byte");
-    expect_failure("logistic", "/dev/null", NULL, EX_DATAERR, "found an empty file");
+    expect_failure("logistic", "/dev/null", NULL, EX_DATAERR, "the file is empty");
 }
 
 /* n times `unit` between head and tail. */
@@ -369,7 +368,7 @@ static void refuses_huge_inputs(void **state)
     write_repeated("a,y\n1,0\n\"", "\n", 100000, "\",1\n3,1,1\n");
     expect_failure("logistic", data_path, NULL, EX_DATAERR, "data.txt:100004: found 3 fields");
     write_repeated("a,y\n1,0\n\"", "2,1\n", 100000, "");
-    expect_failure("logistic", data_path, NULL, EX_DATAERR, "data.txt:3: found a quoted field that never ends");
+    expect_failure("logistic", data_path, NULL, EX_DATAERR, "data.txt:3: a quoted field has no closing quote");
     write_repeated("", "n", 1000, ",y\n1,0\n2,1\n");
     expect_failure("logistic", data_path, NULL, EX_DATAERR, "expected a name of at most 255 bytes");
     write_repeated("a", ",", 100000, "\n");
@@ -770,7 +769,7 @@ static void survives_mutations(void **state)
             accepted++;
         } else {
             assert_int_equal(code, EX_DATAERR);
-            assert_true(strstr(f.text, "data.txt") || strstr(f.text, "two parameters named"));
+            assert_true(strstr(f.text, "data.txt") || strstr(f.text, "two parameters are named"));
             for (const char *c = f.text; *c; c++)
                 assert_true((unsigned char)*c >= ' ');
             refused++;
@@ -821,26 +820,26 @@ static void refuses_bad_objects(void **state)
     } cases[] = {
         {OBJECT("plugin"), "what", 65, "found the configuration \"what\", expected a dimension"},
         {OBJECT("plugin"), "silent", 65, "without a message"},
-        {OBJECT("plugin"), "0", 65, "found a model of dimension 0, expected at least 1"},
-        {OBJECT("plugin"), "30000000", 65, "found a model of 30000000 parameters, expected at most 1000000"},
+        {OBJECT("plugin"), "0", 65, "the model has dimension 0, expected at least 1"},
+        {OBJECT("plugin"), "30000000", 65, "the model has 30000000 parameters, expected at most 1000000"},
         {OBJECT("plugin"), "broken", 70, "has left log_density NULL"},
         {OBJECT("plugin"), "names", 70, "name of coordinate 2: found \"\", expected a name"},
-        {OBJECT("empty"), NULL, 65, "found neither wvgd_model_open nor bs_model_construct"},
-        {OBJECT("fake_stan_old"), NULL, 65, "found a model of BridgeStan 1.x, expected 2.x"},
-        {OBJECT("fake_stan_incomplete"), NULL, 65, "without the function bs_param_constrain"},
-        {OBJECT("fake_stan_empty"), NULL, 65, "found a Stan program with 0 parameters, expected at least 1"},
-        {OBJECT("fake_stan_nameless"), NULL, 70, "found names that do not fit"},
+        {OBJECT("empty"), NULL, 65, "exports neither wvgd_model_open nor bs_model_construct"},
+        {OBJECT("fake_stan_old"), NULL, 65, "the model was built with BridgeStan 1.x, expected 2.x"},
+        {OBJECT("fake_stan_incomplete"), NULL, 65, "does not export the function bs_param_constrain"},
+        {OBJECT("fake_stan_empty"), NULL, 65, "the Stan program has 0 parameters, expected at least 1"},
+        {OBJECT("fake_stan_nameless"), NULL, 70, "the names do not match"},
         {OBJECT("fake_stan"), "{\"fail\": 1}", 65, "variable does not exist: y"},
         {OBJECT("fake_stan"), "data.json", 65, "--config: found \"data.json\", expected a JSON object"},
         {OBJECT("missing"), NULL, 66, "missing.so: No such file"},
         {"nowhere.so", NULL, 66, "nowhere.so: No such file"},
         {"/tmp/", NULL, 66, "found a directory, expected a shared object"},
-        {"/dev/null", NULL, 66, "something that is no file"},
+        {"/dev/null", NULL, 66, "something that is not a file"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         expect_failure(cases[i].object, NULL, cases[i].text, cases[i].code, cases[i].fragment);
     write_data(TEXT("{}"));
-    expect_failure(OBJECT("plugin"), data_path, "3", EX_USAGE, "found --data and --config, expected one of them");
+    expect_failure(OBJECT("plugin"), data_path, "3", EX_USAGE, "give either --data or --config");
     write_data(TEXT(""));
     expect_failure(OBJECT("fake_stan"), data_path, NULL, EX_DATAERR, "data.txt: found \"\", expected a JSON object");
     expect_failure(data_path, NULL, NULL, EX_DATAERR, "not a shared object");

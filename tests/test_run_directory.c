@@ -233,7 +233,7 @@ static void when_a_directory_may_be_used(void **state)
     drop(".checkpoint.wvgd-0123456789abcdef");
     put("letter.txt", "not ours");
     assert_int_equal(check_run_directory(dir, true, &f), EX_CANTCREAT);
-    assert_non_null(strstr(f.text, "not the directory of a run"));
+    assert_non_null(strstr(f.text, "is not a run directory"));
     drop("letter.txt");
     put(CHECKPOINT_FILE, "x");
     assert_int_equal(check_run_directory(dir, false, &f), EX_CANTCREAT);
@@ -477,7 +477,7 @@ static void places_that_are_not_files(void **state)
     char *link = run_path(dir, TRACE_FILE);
     assert_int_equal(symlink("/nowhere/at/all", link), 0);
     assert_int_equal(check_run_directory(link, false, &f), EX_CANTCREAT);
-    assert_non_null(strstr(f.text, "a link to something that is not there"));
+    assert_non_null(strstr(f.text, "is a broken link"));
     free(link);
 }
 
@@ -889,7 +889,7 @@ static void broken_run_json(void **state)
     failure f;
     json_t *run = NULL;
     assert_int_equal(read_run(dir, &run, &f), EX_NOINPUT);
-    assert_non_null(strstr(f.text, "is no run directory"));
+    assert_non_null(strstr(f.text, "is not a run directory"));
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         put(RUN_FILE, texts[i]);
         assert_int_equal(read_run(dir, &run, &f), EX_DATAERR);

@@ -477,7 +477,7 @@ static bool says_so(const wvgd_fit *f)
     bool said = false;
     wvgd_get_results(f, &r);
     for (size_t i = 0; i < r.warnings; i++)
-        said |= strstr(r.warning[i], "kept leaving") != NULL;
+        said |= strstr(r.warning[i], "fit of the component failed") != NULL;
     return said;
 }
 

@@ -189,7 +189,7 @@ static void not_searched(void **state)
         o.init = way ? WVGD_INIT_NORMAL : WVGD_INIT_EXPLORE;
         wvgd_fit *fit = judged(&model, &o, &r);
         assert_false(r.reliable);
-        assert_true(says(&r, "modes were not searched for"));
+        assert_true(says(&r, "there was no search for modes"));
         assert_int_equal(r.reasons, 1); /* and nothing else: the fit itself is right */
         assert_near(r.evidence.value, 0, 5 * r.evidence.se);
         assert_true(isnan(r.expected_unseen));
@@ -214,7 +214,7 @@ static void found_only_once(void **state)
         o.starts = 9;
         wvgd_fit *fit = judged(&model, &o, &r);
         once += r.hit_once > 0;
-        assert_int_equal(says(&r, "found by one ascent only"), r.hit_once > 0);
+        assert_int_equal(says(&r, "found from one start only"), r.hit_once > 0);
         if (r.hit_once)
             assert_false(r.reliable);
         wvgd_free(fit);

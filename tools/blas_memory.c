@@ -36,6 +36,7 @@ int reserve_blas(size_t threads, failure *f)
         blas_memory_free(buffer[i]); /* which keeps it for the next one who asks */
     return n ? 0
              : fail(f, EX_SOFTWARE,
-                    "no memory for BLAS, which needs %d MB of address space: raise the limit (ulimit -v, ulimit -d)",
+                    "not enough memory for BLAS, which needs %d MB of address space: raise the limit (ulimit -v, "
+                    "ulimit -d)",
                     BUFFER >> 20);
 }

@@ -66,8 +66,7 @@ static int look(gradient_check *c, failure *f)
     if (failed) {
         char where[320];
         show_point(c->model, c->z, where, sizeof where);
-        return fail(f, EX_SOFTWARE, "the model failed with code %d while its gradient was checked at %s", failed,
-                    where);
+        return fail(f, EX_SOFTWARE, "the model failed with code %d during the gradient check at %s", failed, where);
     }
     return 0;
 }
@@ -103,19 +102,19 @@ static int conclude(const gradient_check *c, size_t points, failure *f)
     const wv_check *w = &c->worst;
     if (c->wrong.count)
         return fail(f, EX_SOFTWARE,
-                    "the gradient is wrong: d log p / d %s is %.9g by the model, %.9g by differences at %s; wrong at "
-                    "%zu of %zu points",
+                    "the gradient is wrong: d log p / d %s is %.9g in the model, but %.9g by finite differences, at "
+                    "%s; wrong at %zu of %zu points",
                     c->model->names[w->coordinate], w->gradient, w->difference, c->wrong.where, c->wrong.count, points);
     if (!c->compared)
         return fail(f, EX_SOFTWARE, "the gradient cannot be checked: none of %zu points has a finite density, %s at %s",
-                    points, c->bad.count ? "which is no number" : "which is zero",
+                    points, c->bad.count ? "it is not a number" : "it is zero",
                     c->bad.count ? c->bad.where : c->zero.where);
     if (c->bad.count)
-        say(c, "warning: the log density is not a number, or infinite, at %zu of %zu points, first at %s", c->bad.count,
-            points, c->bad.where);
+        say(c, "warning: the log density is NaN or infinite at %zu of %zu points, first at %s", c->bad.count, points,
+            c->bad.where);
     if (c->zero.count)
         say(c, "the density is zero at %zu of %zu points, first at %s", c->zero.count, points, c->zero.where);
-    say(c, "the gradient agrees with differences at %zu points: %zu derivatives, worst relative error %.1e",
+    say(c, "the gradient agrees with finite differences at %zu points: %zu derivatives, largest relative error %.1e",
         points - c->zero.count - c->bad.count, c->compared, c->error);
     return 0;
 }

@@ -51,8 +51,8 @@ static int unknown_key(const char *path, const char *key, failure *f)
     for (size_t i = 0; i < 198 && fit_option(i, &line); i++)
         names[i + 1] = line.name;
     const char *near = find_nearest(key, names);
-    return fail(f, EX_DATAERR, "%s: there is no option %s%s%s%s", path, quote(key, shown),
-                near ? ": did you mean " : "", near ? near : ": wvgd options lists them", near ? "?" : "");
+    return fail(f, EX_DATAERR, "%s: unknown option %s%s%s%s", path, quote(key, shown), near ? ": did you mean " : "",
+                near ? near : ": see wvgd options", near ? "?" : "");
 }
 
 /* What a value of this option may be; NULL if it is one. line NULL: the model. */
@@ -63,7 +63,7 @@ static const char *find_fault(const option_line *line, const json_t *value)
     if (!line)
         return json_is_string(value) ? NULL : "a text";
     if (!line->argument)
-        return json_is_boolean(value) ? NULL : "true or false: it is a flag";
+        return json_is_boolean(value) ? NULL : "true or false";
     return json_is_string(value) || json_is_number(value) ? NULL : "a text or a number";
 }
 
@@ -76,9 +76,9 @@ static int take_option(const char *path, const char *key, const json_t *value, j
     if (!model && !find_option(name, &line))
         return unknown_key(path, key, f);
     if (!strcmp(name, "config") || !strcmp(name, "resume") || !strcmp(name, "trust-model"))
-        return fail(f, EX_DATAERR, "%s: found the option %s, expected it on the command line only", path, name);
+        return fail(f, EX_DATAERR, "%s: the option %s is allowed on the command line only", path, name);
     if (json_object_get(seen, name))
-        return fail(f, EX_DATAERR, "%s: found the option %s twice, expected it once", path, name);
+        return fail(f, EX_DATAERR, "%s: the option %s appears twice", path, name);
     json_object_set_new(seen, name, json_true());
     const char *expected = find_fault(model ? NULL : &line, value);
     snprintf(where, sizeof where, "option %s", name);
@@ -112,10 +112,10 @@ int read_config(const char *path, json_t *texts, failure *f)
     char *quoted = quote_long_integers(bytes, size);
     free(bytes);
     code = quoted ? parse_json(path, quoted, strlen(quoted), 0, &config, f)
-                  : fail(f, EX_SOFTWARE, "%s: no memory for so large a file", path);
+                  : fail(f, EX_SOFTWARE, "%s: not enough memory for a file of this size", path);
     free(quoted);
     if (!code && unescape_json(config))
-        code = fail(f, EX_SOFTWARE, "%s: no memory for so large a file", path);
+        code = fail(f, EX_SOFTWARE, "%s: not enough memory for a file of this size", path);
     if (code) {
         json_decref(config);
         return code;

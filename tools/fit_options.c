@@ -12,27 +12,26 @@
 #include <string.h>
 #include <sysexits.h>
 
-static const char library_group[] = "Options of the fit:", program_group[] = "Options of the run:",
-                  model_group[] = "Options of models:";
+static const char library_group[] = "Fit options:", program_group[] = "Run options:", model_group[] = "Model options:";
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 static const option_line program_options[] = {
-    {"data", 0, "FILE", NULL, NULL, "data of the model: CSV or JSON, see wvgd models", program_group},
-    {"out", 'o', "DIR", NULL, NULL, "directory for the results; made if it is not there", program_group},
-    {"resume", 0, "DIR", NULL, NULL, "go on with the run in DIR from its last checkpoint", program_group},
-    {"overwrite", 0, NULL, NULL, NULL, "replace a run that is in the --out directory", program_group},
+    {"data", 0, "FILE", NULL, NULL, "data file, CSV or JSON: see wvgd models", program_group},
+    {"out", 'o', "DIR", NULL, NULL, "directory for the results; created if missing", program_group},
+    {"resume", 0, "DIR", NULL, NULL, "continue the run in DIR from its last checkpoint", program_group},
+    {"overwrite", 0, NULL, NULL, NULL, "replace an existing run in the --out directory", program_group},
     {"config", 0, "FILE", NULL, NULL,
-     "file with options: a JSON object whose keys are long names (and model), or the run.json of another run; the "
-     "command line wins. With a shared object as MODEL, what is no file that can be read is configuration text for it",
+     "read options from FILE: a JSON object with option names (and model) as keys, or the run.json of another run. The "
+     "command line takes precedence. If MODEL is a shared object and FILE cannot be read, the text itself is passed to "
+     "the model",
      program_group},
-    {"output-draws", 0, "K", "1..1000000", "1000", "posterior draws in draws.csv", program_group},
+    {"output-draws", 0, "K", "1..1000000", "1000", "number of posterior draws in draws.csv", program_group},
     {"checkpoint-every", 0, "SECONDS", "0..1e9", "30", "seconds between checkpoints", program_group},
     {"check-gradient", 0, NULL, NULL, NULL,
-     "before the fit, compare the model's gradient with differences at 20 points (beyond 100 dimensions fewer) like "
-     "those that fits start from",
+     "before the fit, compare the model's gradient with finite differences at up to 20 starting points", program_group},
+    {"trust-model", 0, NULL, NULL, NULL, TRUST_MODEL_HELP ". With --config: the model named in that file",
      program_group},
-    {"trust-model", 0, NULL, NULL, NULL, TRUST_MODEL_HELP "; with --config, that of the file", program_group},
-    {"quiet", 'q', NULL, NULL, NULL, "no progress on stderr", program_group},
+    {"quiet", 'q', NULL, NULL, NULL, "show no progress on stderr", program_group},
 };
 enum { PROGRAM_OPTIONS = sizeof program_options / sizeof *program_options };
 

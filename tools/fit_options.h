@@ -6,8 +6,9 @@
 #include "wvgd.h"
 #include <jansson.h>
 
-#define TRUST_MODEL_HELP "load the shared object that the run names as its model: code, which runs with your rights"
-#define NAMED_MODEL_HELP "the shared object that the run was made with, named again: loaded instead of the recorded one"
+#define TRUST_MODEL_HELP                                                                                               \
+    "load the shared object that the run names as its model. This runs its code with your permissions"
+#define NAMED_MODEL_HELP "path of the shared object that the run was fitted with; loaded instead of the recorded path"
 
 /* Row i of the options of wvgd fit: the program's, the library's, the models'. */
 bool fit_option(size_t i, option_line *line);

@@ -18,21 +18,21 @@ enum { TARGET, IGNORE, STANDARDIZE, NO_INTERCEPT, PRIOR_SD, HIDDEN, LIKELIHOOD, 
 
 static const model_option options[OPTIONS] = {
     [TARGET] = {"target", "COL", NULL, "logistic, linear, bnn",
-                "column that is to be explained (default: the last one); all others are features"},
+                "response column (default: the last one); all others are features"},
     [IGNORE] = {"ignore", "COL[,COL]", NULL, "logistic, linear, bnn, gp",
-                "columns to be left out: identifiers, text, a second target"},
+                "columns to leave out, such as identifiers, text or a second target"},
     [STANDARDIZE] = {"standardize", NULL, NULL, "logistic, linear, bnn",
                      "centre each feature and divide it by its sample sd; constant features become 0"},
     [NO_INTERCEPT] = {"no-intercept", NULL, NULL, "logistic, linear",
-                      "do not append a column of ones as the last feature"},
-    [PRIOR_SD] =
-        {"prior-sd", "S", "1", "logistic, linear, bnn",
-         "prior of every weight: normal with mean 0 and sd S; of the noise sd: half-Cauchy of scale S; above 0"},
-    [HIDDEN] = {"hidden", "H", "5", "bnn", "hidden units, 1 to 10000"},
+                      "do not add an intercept (a column of ones, after the last feature)"},
+    [PRIOR_SD] = {"prior-sd", "S", "1", "logistic, linear, bnn",
+                  "prior of every weight: normal with mean 0 and sd S, above 0; prior of the noise sd: half-Cauchy "
+                  "with scale S"},
+    [HIDDEN] = {"hidden", "H", "5", "bnn", "number of hidden units, 1 to 10000"},
     [LIKELIHOOD] = {"likelihood", "auto|binary|normal", "auto", "bnn",
-                    "auto: binary if the target has exactly two different values, else normal"},
+                    "auto: binary if the target has exactly two different values, otherwise normal"},
     [PRIOR_MEANS] = {"prior-means", "A,F,S,B", "0,0,0,0", "gp",
-                     "means of the normal priors of log A, log f, log s, log B; do not depend on the data"},
+                     "means of the normal priors of log A, log f, log s, log B"},
     [PRIOR_SDS] = {"prior-sds", "A,F,S,B", "2,2,2,2", "gp",
                    "sds of the normal priors of log A, log f, log s, log B; above 0"},
 };
@@ -69,8 +69,8 @@ static int check_options(const model_request *request, const char *name, failure
 {
     for (unsigned i = 0; i < OPTIONS; i++)
         if (given_option(request, i) && !in_list(options[i].models, name))
-            return fail(f, EX_USAGE, "--%s: found with the model %s, expected only with %s", options[i].name,
-                        request->name, options[i].models);
+            return fail(f, EX_USAGE, "--%s does not apply to the model %s, only to %s", options[i].name, request->name,
+                        options[i].models);
     return 0;
 }
 
@@ -132,7 +132,7 @@ static int read_four(const model_request *request, unsigned i, double value[4], 
         good = good && !read_plain_number(at, &value[k]);
         at = comma ? comma + 1 : at;
     }
-    return good ? 0 : refuse_option(i, text, "four numbers with commas between them", f);
+    return good ? 0 : refuse_option(i, text, "four numbers separated by commas", f);
 }
 
 /* ---- everything behind an opened model --------------------------------------------------------------------------- */
@@ -151,7 +151,7 @@ typedef struct {
 /* ---- built-in models --------------------------------------------------------------------------------------------- */
 static int no_memory(const model_request *request, failure *f)
 {
-    return fail(f, EX_SOFTWARE, "%s: no memory for the model, or it is too large for BLAS", request->name);
+    return fail(f, EX_SOFTWARE, "%s: not enough memory for the model, or it is too large for BLAS", request->name);
 }
 
 static int open_mixture(const model_request *request, session *s, failure *f)
@@ -260,20 +260,22 @@ static const struct {
       "mixture of Gaussians; the log evidence is the log of the sum of the weights"},
      open_mixture},
     {{"logistic", "CSV: features and a target of 0/1 or two labels",
-      "logistic regression; the greater label counts as 1"},
+      "logistic regression; of two labels, the later one in order counts as 1"},
      open_logistic},
-    {{"linear", "CSV: features and a real target", "linear regression with unknown noise sd (log_sigma)"}, open_linear},
+    {{"linear", "CSV: features and a real target", "linear regression with unknown noise sd (parameter log_sigma)"},
+     open_linear},
     {{"gp", "CSV with two columns, time and value",
-      "Gaussian process, A exp(-(t-t')^2/(2 s^2)) cos(2 pi f (t-t')) + B [t = t']; log A, log f, log s, log B"},
+      "Gaussian process with covariance A exp(-(t-t')^2/(2 s^2)) cos(2 pi f (t-t')) + B [t = t']; parameters log A, "
+      "log f, log s, log B"},
      open_gp},
     {{"bnn", "CSV as for linear or logistic",
-      "neural network with one hidden layer of H tanh units; its H! 2^H mirror images make means of single weights "
-      "meaningless"},
+      "neural network with one hidden layer of H tanh units; swapping units or signs changes nothing, so means of "
+      "single weights have no meaning"},
      open_bnn},
-    {{"PATH.so", "JSON for a Stan model, any text for others; or that text itself: --config TEXT",
+    {{"PATH.so", "JSON for a Stan model, any text for others; --config TEXT passes the text directly",
       "shared object that exports wvgd_model_open, or a Stan model compiled by BridgeStan 2.x"},
      NULL},
-    {{"PROGRAM.stan", "JSON as CmdStan reads it", "Stan program: wvgd stan, not wvgd fit, compiles and fits it"}, NULL},
+    {{"PROGRAM.stan", "JSON as CmdStan reads it", "Stan program; use wvgd stan, which compiles and fits it"}, NULL},
 };
 enum { MODELS = sizeof models / sizeof *models };
 
@@ -331,7 +333,7 @@ static int read_configuration(const model_request *request, char **text, failure
     size_t size;
     *text = NULL;
     if (request->data && request->text)
-        return fail(f, EX_USAGE, "%s: found --data and --config, expected one of them", request->name);
+        return fail(f, EX_USAGE, "%s: give either --data or --config, not both", request->name);
     if (request->data)
         return read_text(request->data, text, &size, f);
     if (request->text && !(*text = strdup(request->text)))
@@ -390,12 +392,11 @@ static int open_object(const model_request *request, const char *path, const cha
     wv_object_kind kind;
     void *object = wv_object_load(path, &kind, error, sizeof error);
     if (!object)
-        return fail(f, EX_DATAERR, "%s: cannot be loaded: %s", request->name, error);
+        return fail(f, EX_DATAERR, "cannot load %s: %s", request->name, error);
     if (kind == WV_OBJECT_BRIDGESTAN)
         return open_stan(request, object, text, s, out, f);
     if (kind == WV_OBJECT_UNKNOWN)
-        return fail(f, EX_DATAERR,
-                    "%s: found neither wvgd_model_open nor bs_model_construct among its symbols, expected one of them",
+        return fail(f, EX_DATAERR, "%s is not a model: it exports neither wvgd_model_open nor bs_model_construct",
                     request->name);
     out->kind = "plugin";
     return fail_external(request, wv_model_plugin(&s->inner, object, text, error, sizeof error), error, f);
@@ -431,9 +432,8 @@ static int refuse_name(const char *name, failure *f)
     }
     const char *nearest = find_nearest(name, names);
     quote(name, shown);
-    return nearest
-               ? fail(f, EX_USAGE, "found the unknown model %s, did you mean %s?", shown, nearest)
-               : fail(f, EX_USAGE, "found the unknown model %s, expected %sor a path to a shared object", shown, list);
+    return nearest ? fail(f, EX_USAGE, "unknown model %s, did you mean %s?", shown, nearest)
+                   : fail(f, EX_USAGE, "unknown model %s, expected %sor a path to a shared object", shown, list);
 }
 
 static int open_builtin(const model_request *request, session *s, opened_model *out, failure *f)
@@ -446,10 +446,10 @@ static int open_builtin(const model_request *request, session *s, opened_model *
     if (check_options(request, request->name, f))
         return f->code;
     if (request->text)
-        return fail(f, EX_USAGE, "--config: found a text for the model %s, expected one only for a shared object",
+        return fail(f, EX_USAGE, "--config: the model %s takes no configuration text, only shared objects do",
                     request->name);
     if (!request->data)
-        return fail(f, EX_USAGE, "%s: found no --data FILE, expected %s", request->name, models[i].info.data);
+        return fail(f, EX_USAGE, "%s: --data FILE is missing, expected %s", request->name, models[i].info.data);
     out->kind = models[i].info.name;
     return models[i].open(request, s, f);
 }
@@ -490,16 +490,12 @@ static int check_names(const model_request *request, int code, size_t n, const c
             return fail(f, code, "%s: name of coordinate %zu: found %s, expected %s", request->name, i + 1,
                         quote(names[i], shown), rule);
         if (is_taken(names[i]))
-            return fail(
-                f, code,
-                "%s: found a parameter named %s, expected another name: draws.csv has a column of its own called so",
-                request->name, quote(names[i], shown));
+            return fail(f, code, "%s: a parameter cannot be named %s: draws.csv uses this name itself", request->name,
+                        quote(names[i], shown));
     }
     size_t repeated = find_repeated(n, names);
     if (repeated < n)
-        return fail(f, code,
-                    "%s: found two parameters named %s, expected names that differ (intercept and log_sigma are the "
-                    "model's own)",
+        return fail(f, code, "%s: two parameters are named %s (intercept and log_sigma belong to the model)",
                     request->name, quote(names[repeated], shown));
     return repeated > n ? no_memory(request, f) : 0;
 }
@@ -511,7 +507,7 @@ static int complete(const model_request *request, session *s, opened_model *out,
 {
     bool external = strcmp(out->kind, "plugin") == 0 || s->stan;
     if (s->inner.dim > largest_dim)
-        return fail(f, EX_DATAERR, "%s: found a model of %zu parameters, expected at most %zu", known_as(request),
+        return fail(f, EX_DATAERR, "%s: the model has %zu parameters, expected at most %zu", known_as(request),
                     s->inner.dim, largest_dim);
     if (!s->inner.names && make_names(s))
         return no_memory(request, f);

@@ -179,8 +179,8 @@ static int check_path(const wvgd_request *request, const char *name, failure *f)
     if (!is_from_file(request, name) || *path == '/' || (strcmp(name, "data") && !is_start_file(name, path)) ||
         !access(path, F_OK))
         return 0;
-    fail(f, EX_NOINPUT, "%s: option %s is '%s', which is not there: paths begin in the working directory, %s",
-         request->file, name, path, (here = getcwd(NULL, 0)) ? here : "which is gone");
+    fail(f, EX_NOINPUT, "%s: option %s is '%s', which does not exist: paths are relative to the working directory, %s",
+         request->file, name, path, (here = getcwd(NULL, 0)) ? here : "which no longer exists");
     free(here);
     return f->code;
 }
@@ -262,17 +262,16 @@ static int check_request(const wvgd_request *request, failure *f)
     if (code)
         return code;
     if (!name)
-        return fail(f, EX_USAGE, "%s: MODEL is missing: wvgd models lists what there is", who);
+        return fail(f, EX_USAGE, "%s: MODEL is missing: see wvgd models", who);
     if (is_from_file(request, "model") && names_object(name) && !requested(request, "trust-model"))
         return fail(f, EX_TEMPFAIL,
-                    "%s names the model %s, and that is code which would run with your rights: name the model on the "
+                    "%s names the model %s, which is code that would run with your permissions: name the model on the "
                     "command line, or give --trust-model",
                     request->file, name);
     if (!request->object && names_stan_program(name))
-        return fail(f, EX_USAGE, "%s is a Stan program: wvgd stan %s compiles and fits it, with the same options", name,
-                    name);
+        return fail(f, EX_USAGE, "%s is a Stan program: use wvgd stan %s, with the same options", name, name);
     if (request->who && !requested(request, "out"))
-        return fail(f, EX_USAGE, "%s: --out DIR is missing: where should the results go?", who);
+        return fail(f, EX_USAGE, "%s: --out DIR is missing: name a directory for the results", who);
     return check_numbers(request, f);
 }
 
@@ -389,8 +388,7 @@ int change_record(json_t *asked, const wvgd_request *changes, failure *f)
     json_object_foreach(changes->texts, name, value)
         if (!is_aside(name) && !may_change(name))
             return fail(f, EX_USAGE,
-                        "fit: --%s cannot change when a run goes on: with --resume only limits, threads and output can",
-                        name);
+                        "fit: --%s cannot change with --resume: only limits, threads and output options can", name);
     int code = check_numbers(changes, f);
     json_object_foreach(changes->texts, name, value)
         if (!code)

@@ -82,7 +82,7 @@ int take_cost(wvgd_options *options, const opened_model *model, failure *f)
     if (options->cost != WVGD_CALLBACK)
         return 0;
     if (!model->cost)
-        return fail(f, EX_USAGE, "cost functional needs a model with predictions: bnn");
+        return fail(f, EX_USAGE, "cost functional needs a model with predictions, such as bnn");
     options->cost_batch = model->cost;
     options->cost_self = model->cost_self;
     return 0;
@@ -137,15 +137,15 @@ static int check_file(const json_t *reopen, const char *path, const char *key, f
     if (!path)
         return 0;
     if (*path != '/')
-        return fail(f, EX_TEMPFAIL, "the run names the file %s: expected a full path", path);
+        return fail(f, EX_TEMPFAIL, "the run names the file %s, expected a full path", path);
     if (!stat(path, &s) && !S_ISREG(s.st_mode))
-        return fail(f, EX_TEMPFAIL, "%s is not a plain file: expected data that can be read again", path);
+        return fail(f, EX_TEMPFAIL, "%s is not a plain file, expected data that can be read again", path);
     if (!was)
-        return fail(f, EX_TEMPFAIL, "the run does not say what was in %s: nothing is read from it", path);
+        return fail(f, EX_TEMPFAIL, "the run has no checksum of %s, so the file is not read", path);
     int code = hash_file(path, &hash, f);
     snprintf(text, sizeof text, "%016" PRIx64, hash);
     if (!code && strcmp(was, text))
-        code = fail(f, EX_TEMPFAIL, "%s has changed since the run began: it needs the same data", path);
+        code = fail(f, EX_TEMPFAIL, "%s has changed since the run began: the run needs the same data", path);
     return code;
 }
 
@@ -171,13 +171,11 @@ static int check_compiled(const json_t *reopen, const char *program, const char 
         return 0;
     if (check_file(reopen, program, "program_hash", &changed) == EX_TEMPFAIL)
         return fail(f, EX_TEMPFAIL,
-                    "%s has changed since the run began, and what was compiled from it then, %s, is gone: the cache "
-                    "was cleaned",
-                    program, object);
-    return fail(
-        f, EX_NOINPUT,
-        "the compiled form of %s is gone, the cache was cleaned: there is no %s; wvgd stan-compile %s makes it again",
-        program, object, program);
+                    "%s has changed since the run began, and the compiled model %s is no longer in the cache", program,
+                    object);
+    return fail(f, EX_NOINPUT,
+                "the compiled model of %s is no longer in the cache (%s): wvgd stan-compile %s compiles it again",
+                program, object, program);
 }
 
 /* Texts of the model's options as given, in the order of their table; the numbers among them in buffers. */
@@ -256,16 +254,17 @@ static int check_recorded_object(const char *name, const char *dir, failure *f)
     size_t length = inside ? strlen(inside) : 0;
     int code = 0;
     if (*name != '/')
-        code = fail(f, EX_TEMPFAIL, "the run in %s names its model %s: expected a full path; name the model yourself",
+        code = fail(f, EX_TEMPFAIL,
+                    "the run in %s names its model as %s, expected a full path: name the model on the command line",
                     dir, name);
     else if (!real)
         code = fail(f, EX_NOINPUT, "cannot open %s, the model of the run in %s: %s", name, dir, strerror(errno));
     else if (strcmp(real, name))
-        code = fail(f, EX_TEMPFAIL, "%s, the model of the run in %s, is %s now: name the model yourself", name, dir,
-                    real);
+        code = fail(f, EX_TEMPFAIL, "%s, the model of the run in %s, is now %s: name the model on the command line",
+                    name, dir, real);
     else if (length && !strncmp(real, inside, length) && real[length] == '/')
-        code = fail(f, EX_TEMPFAIL, "the model of the run in %s lies in that directory itself: name the model yourself",
-                    dir);
+        code = fail(f, EX_TEMPFAIL,
+                    "the model of the run in %s lies inside that directory: name the model on the command line", dir);
     free(real);
     free(inside);
     return code;
@@ -281,7 +280,7 @@ static int choose_object(json_t *reopen, const char *dir, const model_trust *tru
     }
     if (!trust->recorded)
         return fail(f, EX_TEMPFAIL,
-                    "the run in %s needs its model, and that is code which would run with your rights: name the model "
+                    "the run in %s needs its model, which is code that would run with your permissions: name the model "
                     "again, or load %s with --trust-model",
                     dir, program ? program : name);
     int code = *name == '/' && program ? check_compiled(reopen, program, name, f) : 0;

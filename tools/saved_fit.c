@@ -32,7 +32,7 @@ static int shape_model(saved_fit *s, const char *dir, failure *f)
     const json_t *model = json_object_get(s->asked, "model"), *names = json_object_get(model, "names");
     size_t D = json_array_size(names);
     if (!D || (json_int_t)D != json_integer_value(json_object_get(model, "dim")))
-        return fail(f, EX_DATAERR, "%s: the checkpoint does not say what the parameters are", dir);
+        return fail(f, EX_DATAERR, "%s: the checkpoint has no list of parameters", dir);
     s->names = calloc(D, sizeof *s->names);
     if (!s->names)
         return fail(f, EX_SOFTWARE, "no memory for %zu names", D);
@@ -54,7 +54,7 @@ static int reopen_model(saved_fit *s, const char *dir, const model_trust *trust,
 {
     failure why;
     int code = open_again(s->asked, dir, trust, &s->model, &why);
-    return code ? fail(f, code, "draws of this run need the model itself, and its data: %s", why.text) : 0;
+    return code ? fail(f, code, "draws from this run need its model and data: %s", why.text) : 0;
 }
 
 /* The stored values in the place of the model. */
@@ -93,7 +93,7 @@ static int restore_fit(saved_fit *s, const char *dir, failure *f)
     wvgd_results r;
     wvgd_get_results(s->fit, &r);
     if (r.stop == WVGD_RUNNING)
-        return fail(f, EX_NOINPUT, "the run in %s has not ended yet: wvgd fit --resume %s goes on with it", dir, dir);
+        return fail(f, EX_NOINPUT, "the run in %s has not finished: wvgd fit --resume %s continues it", dir, dir);
     return 0;
 }
 
@@ -105,7 +105,7 @@ static int read_whole(const char *dir, json_t **asked, void **state, size_t *siz
     bool there = !access(dir, F_OK), closed = has_run_file(dir, RESULT_FILE);
     const char *file = closed ? RESULT_FILE : CHECKPOINT_FILE;
     if (there && !is_run_directory(dir))
-        return fail(f, EX_NOINPUT, "%s is no run directory: it has neither " RUN_FILE " nor " CHECKPOINT_FILE, dir);
+        return fail(f, EX_NOINPUT, "%s is not a run directory: it has neither " RUN_FILE " nor " CHECKPOINT_FILE, dir);
     if (there && !closed && !has_run_file(dir, CHECKPOINT_FILE))
         return fail(f, EX_NOINPUT,
                     "%s has no " CHECKPOINT_FILE

@@ -102,14 +102,12 @@ static void explain_solver(wvgd_session *s)
     wvgd_get_results(s->fit, &found);
     if (found.solver == s->options.solver)
         return;
-    s->solver =
-        !s->model.model.has_gradient ? "the staged solver does not work without gradients: this is the joint solver"
-        : s->options.estimator != WVGD_NATURAL
-            ? "the staged solver does not work with another estimator than natural: this is the joint solver"
-        : s->options.sampler != WVGD_MIXTURE
-            ? "the staged solver does not work with another sampler than mixture: this is the joint solver"
-            : "the staged solver does not work with components that are not full in more than 128 dimensions: this is "
-              "the joint solver";
+    s->solver = !s->model.model.has_gradient ? "using the joint solver: the staged solver needs gradients"
+                : s->options.estimator != WVGD_NATURAL
+                    ? "using the joint solver: the staged solver works only with estimator natural"
+                : s->options.sampler != WVGD_MIXTURE
+                    ? "using the joint solver: the staged solver works only with sampler mixture"
+                    : "using the joint solver: the staged solver needs family full in more than 128 dimensions";
     if (s->note)
         s->note(s->note_self, s->solver);
 }

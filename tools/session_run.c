@@ -205,7 +205,7 @@ static json_t *describe_run(wvgd_session *s, const wvgd_results *results, failur
     if (run && refused) {
         char text[200];
         snprintf(text, sizeof text,
-                 "%zu of %zu draws could not be transformed by the model and are left out of the moments: check its "
+                 "the model could not transform %zu of %zu draws, which are left out of the moments: check its "
                  "generated quantities",
                  refused, results->closing_draws);
         add_message(run, text, message ? NULL : s->model.first_message);
@@ -298,7 +298,7 @@ static void give_up(wvgd_session *s, failure *f)
     if (!s->resumed && !s->saves)
         discard_run(s->dir, s->checkpoint, s->made);
     else if (!strcmp(s->checkpoint, NEXT_FILE))
-        fail(f, f->code, "%.700s; the run that was to be replaced is still in %s", why, s->dir);
+        fail(f, f->code, "%.700s; the old run is still in %s", why, s->dir);
 }
 
 static int run(wvgd_session *s, failure *f)

@@ -25,8 +25,8 @@ int read_start(const char *path, size_t D, bool fixed, size_t *particles, double
     size_t wanted = fixed ? *particles : csv.rows;
     if (csv.columns != D || csv.rows != wanted)
         code = fail(f, EX_DATAERR,
-                    "%s: %zu rows of %zu columns: expected a row for each of %zu particles, a column for each of %zu "
-                    "coordinates",
+                    "%s has %zu rows and %zu columns, expected one row for each of %zu particles and one column for "
+                    "each of %zu parameters",
                     path, csv.rows, csv.columns, wanted, D);
     *start = code ? NULL : calloc(csv.rows, D * sizeof **start);
     if (!code && !*start)
@@ -45,7 +45,7 @@ char *start_note(const char *path, size_t before, size_t particles)
     FILE *s = before == particles ? NULL : open_memstream(&text, &size);
     if (!s)
         return NULL;
-    fprintf(s, "%s has %zu row%s: the number of particles is %zu, not %zu", path, particles, particles == 1 ? "" : "s",
-            particles, before);
+    fprintf(s, "%s has %zu row%s, so the number of particles is %zu, not %zu", path, particles,
+            particles == 1 ? "" : "s", particles, before);
     return fclose(s) ? NULL : text;
 }

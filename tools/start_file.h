@@ -8,8 +8,8 @@
 
 /* For the help of --init. */
 #define START_FILE_HELP                                                                                                \
-    "FILE.csv: a line of names, then a row for each particle with a number for each coordinate, in the order of the "  \
-    "model; --particles follows from it"
+    "FILE.csv: a header, then one row per particle with one number per parameter, in the order of the "                \
+    "model; its rows set --particles"
 
 /* start[*particles][D], to be freed. fixed: the file must have *particles rows; else they become as many as it has. */
 int read_start(const char *path, size_t D, bool fixed, size_t *particles, double **start, failure *f);

@@ -126,7 +126,7 @@ static void put_estimate(FILE *s, const char *name, const json_t *estimate)
 static void put_density(FILE *s, const json_t *run)
 {
     const json_t *d = json_object_get(run, "density");
-    fputs("no log evidence: SVGD gives none\nforce", s);
+    fputs("no log evidence: SVGD does not estimate it\nforce", s);
     put_value(s, 0, 2, number(json_object_get(run, "diagnostics"), "force"));
     fputs(" nats per sd; kernel density estimate: bandwidth", s);
     put_value(s, 0, 4, number(d, "bandwidth"));
@@ -143,7 +143,7 @@ static void put_evidence(FILE *s, const json_t *run)
     put_fixed(s, 0, 2, number(d, "pareto_k"));
     fputs("\n", s);
     put_estimate(s, "PELBO", json_object_get(e, "pelbo"));
-    fputs("   lower bound of the log evidence\n", s);
+    fputs("   lower bound on the log evidence\n", s);
     put_estimate(s, "distortion", json_object_get(run, "distortion"));
     fputs("   mean cost from a posterior point to its particle\n\n", s);
 }
@@ -303,7 +303,7 @@ static void put_verdict(FILE *s, const json_t *run)
 {
     const json_t *v = json_object_get(run, "verdict"),
                  *warnings = json_object_get(json_object_get(run, "diagnostics"), "warnings");
-    fputs(is_reliable(run) ? "Verdict: no evidence against this result\n" : "Verdict: not to be relied on\n", s);
+    fputs(is_reliable(run) ? "Verdict: no problems detected\n" : "Verdict: unreliable\n", s);
     put_items(s, json_object_get(v, "reasons"));
     if (json_array_size(warnings)) {
         fputs("Warnings:\n", s);

@@ -162,24 +162,24 @@ static json_t *warnings(const svgd_results *r)
     char text[300];
     const svgd_view *v = &r->view;
     if (strcmp(r->stop, "converged")) {
-        snprintf(
-            text, sizeof text,
-            "the particles were still moving: force %.2g, above --tol %.2g; raise --max-iter, or try another --step",
-            v->force, r->force_limit);
+        snprintf(text, sizeof text,
+                 "the particles were still moving: the force %.2g is above --tol %.2g; raise --max-iter, or try "
+                 "another --step",
+                 v->force, r->force_limit);
         add_text(list, text);
     }
     if (v->D > 1 && v->n < 10 * v->D) {
         snprintf(text, sizeof text,
-                 "%zu particles in %zu dimensions: SVGD makes standard deviations too small unless there are many "
-                 "more particles than dimensions; raise --particles",
+                 "%zu particles in %zu dimensions: SVGD underestimates standard deviations unless there are many more "
+                 "particles than dimensions; raise --particles",
                  v->n, v->D);
         add_text(list, text);
     }
     if (v->bad_points) {
-        snprintf(
-            text, sizeof text,
-            "%zu evaluations had no finite density or gradient; a particle moves by the others' repulsion alone then",
-            v->bad_points);
+        snprintf(text, sizeof text,
+                 "%zu evaluations had no finite density or gradient; such a particle is moved only by repulsion from "
+                 "the others",
+                 v->bad_points);
         add_text(list, text);
     }
     return list;
@@ -199,9 +199,8 @@ static json_t *diagnostics(const svgd_results *r)
 static json_t *verdict(void)
 {
     json_t *o = json_object(), *reasons = json_array();
-    add_text(reasons, "SVGD gives no log evidence, no bound and no standard errors: nothing in this run can tell how "
-                      "near its particles are to the posterior, or whether they miss a mode; wvgd fit on the same "
-                      "model can");
+    add_text(reasons, "SVGD gives no log evidence, no bound and no standard errors, so this run cannot show how close "
+                      "its particles are to the posterior or whether they miss a mode; use wvgd fit on the same model");
     json_object_set_new(o, "reliable", json_false());
     json_object_set_new(o, "reasons", reasons);
     return o;

@@ -62,7 +62,7 @@ function tiles() {
             "Modes",
             modes.starts ? count(modes.found) : "\u2013",
             modes.starts
-                ? `by ${plural(modes.starts, "ascent")}; ${count(modes.hit_once)} hit once; ${format(modes.expected_unseen ?? NaN, 2)} more expected unseen`
+                ? `from ${plural(modes.starts, "start")}; ${count(modes.hit_once)} found only once; ${format(modes.expected_unseen ?? NaN, 2)} more expected`
                 : "not searched for",
         ),
         tile("Distortion", withError(distortion), "mean cost from a posterior point to its particle"),
@@ -86,17 +86,17 @@ export function drawVerdict(section) {
                     "p",
                     { class: "headline" },
                     good
-                        ? `${stop}. No evidence against this result.`
+                        ? `${stop}. No problems detected.`
                         : run.stop === "converged"
-                          ? `${stop}, but its result is not to be relied on.`
-                          : `${stop}. Its result is not to be relied on.`,
+                          ? `${stop}, but the result is unreliable.`
+                          : `${stop}. The result is unreliable.`,
                 ),
                 h(
                     "p",
                     {},
                     good
-                        ? "Nothing that was checked speaks against it; a mode that no ascent came near would leave no trace."
-                        : "What speaks against it, and what to do:",
+                        ? "No check found a problem. A mode that no start came near would go unnoticed."
+                        : "The reasons, and what to do:",
                 ),
                 h("ul", {}, verdict.reasons.map(good ? praise : problem)),
             ),

@@ -520,8 +520,8 @@ static wvgd_status tell_iteration(wvgd_fit *f, wvgd_error *error)
     else
         status = wv_fail(
             error, WVGD_E_NO_DRAWS,
-            "none of the %zu points of iteration %zu has a finite log density: check the model, or start elsewhere", n,
-            f->count.iteration + 1);
+            "none of the %zu points of iteration %zu has a finite log density: check the model, or change init-scale",
+            n, f->count.iteration + 1);
     wv_arena_release(f->arena, mark);
     return status;
 }

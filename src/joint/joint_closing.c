@@ -294,7 +294,7 @@ wvgd_status wv_joint_closing_tell(wvgd_fit *f, bool *complete, wvgd_error *error
         size_t n = f->closing.draws.n;
         wv_closing_restart(&f->closing, f->closing.planned); /* whoever goes on begins this stage again */
         return wv_fail(error, WVGD_E_NO_DRAWS,
-                       "none of %zu closing draws has a finite log density: there is nothing to estimate from", n);
+                       "none of %zu final draws has a finite log density: nothing can be estimated", n);
     }
     *complete = f->stage == WV_JOINT_TRIAL ? end_trial(f) : end_block(f);
     return WVGD_OK;

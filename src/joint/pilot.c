@@ -194,7 +194,7 @@ wvgd_status wv_pilot_tell(wvgd_fit *f, bool *complete, wvgd_error *error)
     wvgd_status status = g.n ? iterate(f, &g, &back, error)
                              : wv_fail(error, WVGD_E_NO_DRAWS,
                                        "none of the %zu points of iteration %zu has a finite log density: check the "
-                                       "model, or start elsewhere",
+                                       "model, or change init-scale",
                                        n, f->count.iteration + 1);
     wv_arena_release(f->arena, mark);
     if (status != WVGD_OK)

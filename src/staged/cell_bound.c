@@ -487,7 +487,7 @@ wvgd_status wv_cell_bound_ask(wvgd_fit *f, wvgd_error *error)
     wv_arena_release(f->arena, mark);
     if (!n)
         return wv_fail(error, WVGD_E_NO_DRAWS,
-                       "none of %zu components reaches into its cell, so there is no bound: is the density proper?", N);
+                       "none of %zu components has mass in its cell, so there is no bound: is the density proper?", N);
     f->b.n = n;
     return WVGD_OK;
 }

@@ -717,9 +717,9 @@ wvgd_status wv_explore_tell(wvgd_fit *f, wvgd_error *error)
     }
     if (without_modes(f))
         return wv_fail(error, WVGD_E_NO_DRAWS,
-                       "none of %zu starting points of scale %g, tried %g times each, has a finite log density that "
-                       "can be climbed to a top: give starting points or init-scale; or is the gradient wrong, or the "
-                       "top an edge (then transform the parameter that ends there)?",
+                       "gradient ascent found no mode from %zu starting points of scale %g, tried %g times each: set "
+                       "init-scale or give starting points, and check the gradient. A mode on the edge of a "
+                       "parameter's range needs a transformation of that parameter",
                        f->explore.starts - 1, f->opt.init_scale, wv_policy.start_tries);
     return WVGD_OK;
 }

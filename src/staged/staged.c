@@ -537,7 +537,7 @@ wvgd_status wv_staged_tell(wvgd_fit *f, wvgd_error *error)
         wv_staged_hurry(f, WVGD_MAX_ITER);
     if (!f->closing.draws.n && f->stage == WV_CLOSING)
         return wv_fail(error, WVGD_E_NO_DRAWS,
-                       "none of the closing draws has a finite log density: check the model, or start elsewhere");
+                       "none of the final draws has a finite log density: check the model, or change init-scale");
     if (f->stage != WV_REFINE && f->stage != WV_BOUND) { /* there are no cells yet */
         f->last.distortion = NAN;
         wv_partition_forget_masses(&f->cells);

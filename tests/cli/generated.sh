@@ -5,7 +5,7 @@
 "$wvgd" --generate options.md >options.md
 cmp -s options.md "$source/docs/options.md" || complain "docs/options.md is not what 'wvgd --generate options.md' writes: $(diff options.md "$source/docs/options.md" | head -5)"
 awk '/^\| `--/ && before !~ /^\|/ { bad = 1 } { before = $0 } END { exit bad }' options.md || complain "docs/options.md has rows without the head of a table"
-grep -q '^Options of the run: `--data`, `--out`.* of `wvgd fit`, and:$' options.md || complain "docs/options.md does not say which options svgd shares with fit"
+grep -q '^Basic options: `--data`.* of `wvgd fit`, and:$' options.md || complain "docs/options.md does not say which options svgd shares with fit"
 
 "$wvgd" --generate man >wvgd.1
 if command -v groff >/dev/null; then

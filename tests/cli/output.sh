@@ -4,7 +4,7 @@
 
 expect 0 silence "$wvgd" fit mixture --data mixture.json --particles 4 --output-draws 500 --quiet --out run
 cp stdout fit.txt
-grep -q 'Verdict: no evidence against' fit.txt || complain "no verdict: $(cat fit.txt)"
+grep -q 'Verdict: no problems detected' fit.txt || complain "no verdict: $(cat fit.txt)"
 
 # ---- summary ---------------------------------------------------------------------------------------------------------------
 expect 0 silence "$wvgd" summary run
@@ -20,9 +20,9 @@ expect 0 silence "$wvgd" summary run --check
 cmp -s stdout fit.txt || complain "summary --check prints something else"
 ! grep -qE ' -0\.0*( |$)' stdout || complain "the summary has a negative zero: $(grep -E ' -0\.0*( |$)' stdout)"
 expect 0 'not converged' "$wvgd" fit mixture --data mixture.json --solver joint --max-iter 3 --particles 2 --quiet --out short
-grep -q '^Verdict: not to be relied on' stdout || complain "a run that has not converged counts as reliable"
-expect 1 'short is not to be relied on: it has not converged' "$wvgd" summary short --check
-grep -q '^Verdict: not to be relied on' stdout || complain "summary --check does not print the summary"
+grep -q '^Verdict: unreliable' stdout || complain "a run that has not converged counts as reliable"
+expect 1 'short is unreliable: it has not converged' "$wvgd" summary short --check
+grep -q '^Verdict: unreliable' stdout || complain "summary --check does not print the summary"
 echo '{"weights": [1], "means": [0], "sds": [1]}' >one.json
 expect 0 silence "$wvgd" fit mixture --data one.json --particles 1 --quiet --out single
 head -1 stdout | grep -q '^mixture: 1 parameter, 1 cell$' || complain "one parameter, one cell: $(head -1 stdout)"
@@ -80,7 +80,7 @@ expect 0 'gradient agrees with differences at 20 points: 40 derivatives' "$wvgd"
 grep -q 'start.csv has 3 rows: the number of particles is 3, not 5' stderr || complain "nothing says that there are fewer particles: $(cat stderr)"
 grep -q '"particles": 3,' placed/run.json || complain "the number of particles is not that of the file"
 expect 0 silence "$wvgd" sample placed -n 5
-expect 65 'start.csv: 3 rows of 2 columns: expected a row for each of 4 particles' "$wvgd" fit mixture --data mixture.json --init start.csv --particles 4 --out wrong
+expect 65 'start.csv has 3 rows and 2 columns, expected one row for each of 4 particles' "$wvgd" fit mixture --data mixture.json --init start.csv --particles 4 --out wrong
 printf 'a,b,c\n0,0,0\n' >start.csv
 expect 65 'start.csv: 1 rows of 3 columns' "$wvgd" fit mixture --data mixture.json --init start.csv --out wrong
 printf 'a_name_that_goes_on_and_on_and_never_seems_to_end,\033[31mred,y\n1,2,0\n2,1,1\n3,5,1\n1,4,0\n2,2,1\n' >long.csv
@@ -99,7 +99,7 @@ echo '{}' >hostile/run.json
 expect 65 'hostile/run.json: version: found nothing' "$wvgd" summary hostile
 expect 65 'hostile/run.json: version' "$wvgd" summary hostile --json
 echo '[]' >hostile/run.json
-expect 65 'expected the object of a run' "$wvgd" summary hostile
+expect 65 'expected the JSON object of a run' "$wvgd" summary hostile
 
 # ---- files of another run --------------------------------------------------------------------------------------------------------
 cp -r run mixed && cp short/result mixed/result
@@ -108,7 +108,7 @@ rm mixed/result && cp single/checkpoint mixed/checkpoint
 expect 65 'mixed/checkpoint belongs to another run' "$wvgd" sample mixed -n 5
 expect 75 'mixed/checkpoint belongs to another run' "$wvgd" fit --resume mixed
 rm mixed/run.json
-expect 0 'had ended already: nothing was left to do' "$wvgd" fit --resume mixed
+expect 0 'had already finished: nothing to do' "$wvgd" fit --resume mixed
 expect 0 silence "$wvgd" fit --resume mixed --quiet
 
 # ---- where ascents and particles start ---------------------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ if [ -e "$objects/failing.so" ]; then
     expect 70 'failed with code 7.*; the run that was to be replaced is still in kept' "$wvgd" fit ./failing.so --config third --checkpoint-every 0 --quiet --overwrite --out kept
     cmp -s run/run.json kept/run.json || complain "the run that was to be replaced is gone: $(ls kept)"
     expect 0 silence "$wvgd" sample kept -n 5
-    expect 73 'wvgd fit --resume kept goes on' "$wvgd" fit mixture --data mixture.json --quiet --out kept
+    expect 73 'wvgd fit --resume kept continues' "$wvgd" fit mixture --data mixture.json --quiet --out kept
     expect 0 silence "$wvgd" fit mixture --data mixture.json --quiet --overwrite --out kept
     ! ls kept | grep -q next || complain "files of the run that was replaced are left: $(ls kept)"
 else

@@ -35,7 +35,7 @@ expect 0 anything "$wvgd" quantize run/cells-3 --particles 2 --quiet --out again
 places() { awk -F, 'NR > 1 { printf "%.6f %.6f %.6f\n", $2, $10, $11 }' "$1/particles.csv" | sort; } # masses and particles, in whatever order
 places run/cells-2 >wanted
 places again | cmp -s - wanted || complain "cells of cells are not those of the fit"
-expect 73 'again holds a run already: --overwrite replaces it$' "$wvgd" quantize run --particles 3 --out again
+expect 73 'again already holds a run: --overwrite replaces it$' "$wvgd" quantize run --particles 3 --out again
 expect 0 anything "$wvgd" quantize run --particles 3 --quiet --out again --overwrite
 cmp -s again/particles.csv run/cells-3/particles.csv || complain "--overwrite has not replaced the run"
 [ -z "$(find . -name '*.next' -o -name '.*.wvgd-*' -o -name .wvgd-commit)" ] || complain "something is left of the run that was replaced"
@@ -50,21 +50,21 @@ expect 0 silence "$wvgd" sample short/cells-3 -n 5
 
 # ---- errors --------------------------------------------------------------------------------------------------------------------
 expect 64 "particles is '0'" "$wvgd" quantize run --particles 0
-expect 64 "particles is '99999': expected at most [0-9]+, the draws" "$wvgd" quantize run --particles 99999
+expect 64 "particles is '99999': expected at most [0-9]+, the number of draws" "$wvgd" quantize run --particles 99999
 expect 64 "cost is 'near': expected sqeuclid" "$wvgd" quantize run --particles 5 --cost near
 expect 64 'cost functional needs a model with predictions' "$wvgd" quantize run --particles 5 --cost functional
 expect 66 'nothing' "$wvgd" quantize nothing --particles 5
 mkdir none
-expect 66 'none is no run directory' "$wvgd" quantize none --particles 5
+expect 66 'none is not a run directory' "$wvgd" quantize none --particles 5
 expect 0 anything "$wvgd" svgd mixture --data mixture.json --particles 5 --max-iter 5 --quiet --out stein
 expect 66 'stein has no checkpoint: runs of wvgd svgd have none' "$wvgd" quantize stein --particles 5
-expect 73 'stein holds a run already: --overwrite replaces it$' "$wvgd" quantize run --particles 3 --out stein
+expect 73 'stein already holds a run: --overwrite replaces it$' "$wvgd" quantize run --particles 3 --out stein
 expect 0 anything "$wvgd" fit mixture --data mixture.json --solver joint --max-iter 3 --particles 2 --quiet --out joint
-expect 65 'made by the joint solver: other cells need a fit with --solver staged' "$wvgd" quantize joint --particles 5
+expect 65 'used the joint solver: quantize needs a fit with --solver staged' "$wvgd" quantize joint --particles 5
 mkdir damaged && cp run/run.json damaged && head -c 5000 run/checkpoint >damaged/checkpoint
 expect 65 'damaged' "$wvgd" quantize damaged --particles 5
 mv mixture.json away.json
-expect 66 'other cells need the model itself, and its data.*mixture.json' "$wvgd" quantize run --particles 5
+expect 66 'new cells need the model and its data.*mixture.json' "$wvgd" quantize run --particles 5
 echo '{"weights": [1], "means": [[0, 0]], "sds": [[1, 1]]}' >mixture.json
 expect 75 'mixture.json has changed' "$wvgd" quantize run --particles 5
 mv away.json mixture.json

@@ -23,7 +23,7 @@ grep -qE '(src|href)="(https?:)?//' run/report.html && complain "the page refers
 grep -q "Content-Security-Policy.*default-src 'none'" run/report.html || complain "no policy"
 expect 0 silence "$wvgd" report run -o page.html
 cmp -s page.html run/report.html || complain "two reports of the same run differ"
-expect 73 'belongs to a run' "$wvgd" report run -o run/run.json
+expect 73 'is a file of a run' "$wvgd" report run -o run/run.json
 expect 73 'cannot create' "$wvgd" report run -o nowhere/page.html
 mkdir directory
 expect 73 'cannot create directory' "$wvgd" report run -o directory
@@ -35,15 +35,15 @@ echo old >page.html
 expect 64 'DIR is missing' "$wvgd" report
 expect 66 'nothing' "$wvgd" report nothing
 mkdir none
-expect 66 'none is no run directory' "$wvgd" report none
+expect 66 'none is not a run directory' "$wvgd" report none
 
 # ---- what may be missing -------------------------------------------------------------------------------------------------------------------
 for file in draws.csv trace.csv history.csv checkpoint; do
     rm -rf part && cp -r run part && rm part/$file part/report.html
     expect 0 silence "$wvgd" report part
-    [ $file = checkpoint ] || lacks part/report.html "$file is not in the run directory"
+    [ $file = checkpoint ] || lacks part/report.html "$file is missing from the run directory"
 done
-lacks part/report.html 'the fit itself could not be restored'
+lacks part/report.html 'the fit could not be restored'
 rm part/draws.csv part/trace.csv part/history.csv
 expect 0 silence "$wvgd" report part # run.json alone
 awk 'BEGIN { print "a,b,y"; for (i = 0; i < 60; i++) { a = sin(1.7 * i); b = cos(2.3 * i + 1); print a "," b "," (a + 0.5 * sin(7 * i) > 0) } }' >rows.csv
@@ -71,7 +71,7 @@ spoiled 65 'particles: found .*, expected an array' run.json 's|^ "particles": \
 spoiled 65 'posterior.names\[0\] is no text' run.json '/"posterior"/,$s/"z\.1"/1/'
 spoiled 65 'draws.csv:[0-9]+: found 5 fields' draws.csv '$s/,[^,]*$//'
 spoiled 65 'draws.csv: found 5 columns.*expected lp__' draws.csv 's/,[^,]*$//'
-spoiled 65 'quoted field that never ends' draws.csv '$s/^/"/'
+spoiled 65 'quoted field has no closing quote' draws.csv '$s/^/"/'
 spoiled 0 silence draws.csv '$s/[^,]*$/NaN/'
 spoiled 0 silence draws.csv '/^#/!s/^[^l,]*,[^,]*,[^,]*,/Inf,-Inf,99999999999999999999,/'
 spoiled 0 silence trace.csv '2,$s/,[^,]*,/,Inf,/'

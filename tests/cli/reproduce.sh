@@ -5,7 +5,7 @@
 expect 64 'which experiment' "$wvgd" reproduce
 expect 64 'did you mean mixture' "$wvgd" reproduce mixtur
 expect 64 "option seed is 'x'" "$wvgd" reproduce mixture --seed x
-expect 64 'exclude each other' "$wvgd" reproduce mixture --targets t.json --random-targets 3
+expect 64 'give either .* not both' "$wvgd" reproduce mixture --targets t.json --random-targets 3
 expect 66 'nowhere.json' "$wvgd" reproduce mixture --targets nowhere.json --out x -q
 echo '{"targets": [{"weights": [1, 2], "means": [0], "sds": [1, 1]}]}' >short.json
 expect 65 'targets\[0\].means' "$wvgd" reproduce mixture --targets short.json --out x -q
@@ -68,7 +68,7 @@ fi
 cd .. || exit 1
 # Without gnuplot there are tables, and a warning.
 mkdir bin && echo '{"targets": [{"weights": [1, 2], "means": [0, 3], "sds": [1, 1]}]}' >own.json
-expect 0 'figure_a is not drawn: there is no gnuplot \(Debian package gnuplot-nox\)' env PATH="$tmp/bin" "$wvgd" reproduce mixture --quick --targets own.json --out own -q
+expect 0 'figure_a is not drawn: gnuplot is not installed \(Debian package gnuplot-nox\)' env PATH="$tmp/bin" "$wvgd" reproduce mixture --quick --targets own.json --out own -q
 [ -s own/results.csv ] && [ ! -e own/figure_a.svg ] || complain "without gnuplot: $(ls own)"
 # The same on any number of threads, but for seconds.
 expect 0 anything env PATH="$tmp/bin" "$wvgd" reproduce mixture --quick --targets own.json --out threads -q --threads 1

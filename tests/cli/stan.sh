@@ -16,9 +16,9 @@ for word in "Rscript  *missing: Debian package r-base-core" "rstan  *missing" "m
     grep -q -- "$word" stdout || complain "--doctor does not say '$word': $(cat stdout)"
 done
 expect 69 'missing: Rscript, rstan, .*wvgd stan --doctor' env PATH="$tmp/nowhere" "$wvgd" stan normal.stan --out run
-expect 69 'is not BridgeStan: there is no Makefile' "$wvgd" stan normal.stan --bridgestan nowhere --out run
+expect 69 'is not a BridgeStan directory: it has no Makefile' "$wvgd" stan normal.stan --bridgestan nowhere --out run
 expect 69 'not complete; missing: its directory' "$wvgd" stan normal.stan --toolchain bridgestan --out run
-expect 69 'warning: BRIDGESTAN is of no use' env PATH="$tmp/nowhere" BRIDGESTAN=nothing "$wvgd" stan normal.stan --out run
+expect 69 'warning: cannot use BRIDGESTAN' env PATH="$tmp/nowhere" BRIDGESTAN=nothing "$wvgd" stan normal.stan --out run
 expect 69 anything env PATH="$tmp/nowhere" WVGD_STAN_DIR="$tmp/nowhere" "$wvgd" stan --doctor
 grep -q 'shim of wvgd *missing' stdout || complain "--doctor does not miss the shim: $(cat stdout)"
 
@@ -28,21 +28,21 @@ expect 64 'PROGRAM.stan is missing' "$wvgd" stan-compile
 expect 64 'stan: --out DIR is missing' "$wvgd" stan normal.stan
 expect 64 "toolchain is 'gcc': expected auto, bridgestan or rstan" "$wvgd" stan normal.stan --toolchain gcc --out run
 expect 64 "particles is '0'" "$wvgd" stan normal.stan --particles 0 --out run
-expect 64 'no option --standardize' "$wvgd" stan normal.stan --standardize --out run
-expect 64 'model.so is compiled already: wvgd fit model.so' "$wvgd" stan model.so --out run
-expect 64 'normal.stan is a Stan program: wvgd stan normal.stan' "$wvgd" fit normal.stan
-expect 64 './normal.stan is a Stan program: wvgd stan' "$wvgd" fit ./normal.stan --out run
+expect 64 'unknown option --standardize' "$wvgd" stan normal.stan --standardize --out run
+expect 64 'model.so is already compiled: use wvgd fit model.so' "$wvgd" stan model.so --out run
+expect 64 'normal.stan is a Stan program: use wvgd stan normal.stan' "$wvgd" fit normal.stan
+expect 64 './normal.stan is a Stan program: use wvgd stan' "$wvgd" fit ./normal.stan --out run
 expect 66 'cannot open nothing.stan' "$wvgd" stan nothing.stan --out run
 expect 66 'cannot open nothing.json' "$wvgd" stan normal.stan --data nothing.json --out run
 expect 66 'found a directory' "$wvgd" stan-compile nowhere
 touch empty.stan
-expect 65 'empty.stan: found an empty file' "$wvgd" stan empty.stan --out run
+expect 65 'empty.stan is empty' "$wvgd" stan empty.stan --out run
 head -c 100 /dev/zero >zero.stan
 expect 65 'zero.stan:1: found a NUL byte' "$wvgd" stan zero.stan --out run
 echo '#include "not there.stan"' >includes.stan
-expect 66 'includes.stan:1: there is no file not there.stan' "$wvgd" stan includes.stan --out run
+expect 66 'includes.stan:1: cannot find the included file not there.stan' "$wvgd" stan includes.stan --out run
 echo '#include itself.stan' >itself.stan
-expect 65 'itself.stan:1: found too many files' "$wvgd" stan itself.stan --out run
+expect 65 'itself.stan:1: too many files' "$wvgd" stan itself.stan --out run
 mkdir full && touch full/letter
 expect 73 'full is not empty' "$wvgd" stan normal.stan --out full
 [ ! -e run ] || complain "something wrong has left a directory"
@@ -68,12 +68,12 @@ export BRIDGESTAN=$tmp/bridgestan
 compiled() { wc -l <bridgestan/log; }
 expect 0 silence "$wvgd" stan --doctor
 grep -q 'BridgeStan: works' stdout || complain "--doctor does not find BridgeStan: $(cat stdout)"
-expect 73 'neither XDG_CACHE_HOME nor HOME' env -u HOME XDG_CACHE_HOME=relative "$wvgd" stan normal.stan --out run
+expect 73 'set XDG_CACHE_HOME or HOME' env -u HOME XDG_CACHE_HOME=relative "$wvgd" stan normal.stan --out run
 [ ! -e run ] || complain "a program that could not be kept has left a directory"
 
 mkdir program && cp normal.stan program
 fit=("$wvgd" stan program/normal.stan --particles 2)
-expect 0 'compiling program/normal.stan, about 40 s' "${fit[@]}" --threads 1 --out first
+expect 0 'compiling program/normal.stan \(about 40 s' "${fit[@]}" --threads 1 --out first
 grep -q '^program/normal.stan: 2 parameters' stdout || complain "the summary does not name the program: $(head -1 stdout)"
 [ "$(ls program)" = normal.stan ] || complain "something was written beside the program: $(ls program)"
 grep -q '/normal true$' bridgestan/log || complain "make was not asked for threads: $(cat bridgestan/log)"
@@ -105,20 +105,20 @@ program() { # NAME LINE...: a program of these lines
     printf '%s\n' "$@" >"$file"
 }
 program failing.stan '// failure'
-expect 70 'failing.stan: make in BridgeStan has failed with status 2' "$wvgd" stan failing.stan --out run
+expect 70 'failing.stan: make in BridgeStan failed with status 2' "$wvgd" stan failing.stan --out run
 grep -q '^    .*cannot find -lsomething' stderr || complain "the compiler's last lines are not shown: $(cat stderr)"
 program nothing_comes.stan '// nothing'
-expect 70 'has not made nothing_comes_model.so' "$wvgd" stan nothing_comes.stan --out run
+expect 70 'did not create nothing_comes_model.so' "$wvgd" stan nothing_comes.stan --out run
 program wrong.stan '// syntax' 'model { real x[3]; }'
-expect 65 'wrong.stan:2:6: Stan refuses the program: Ill-formed thing. This looks like older Stan syntax: .*line 2' "$wvgd" stan wrong.stan --out run
+expect 65 'wrong.stan:2:6: Stan rejects the program: Ill-formed thing. This looks like old Stan syntax: .*line 2' "$wvgd" stan wrong.stan --out run
 program part.stan '// a line' 'wrong'
 program outer.stan '#include part.stan' '// syntax'
-expect 65 'part.stan:2:6: Stan refuses' "$wvgd" stan outer.stan --out run
+expect 65 'part.stan:2:6: Stan rejects' "$wvgd" stan outer.stan --out run
 grep -q '^     *2:  wrong' stderr || complain "Stan's own text is not shown: $(cat stderr)"
 cp "$objects/empty.so" bridgestan/empty.so
 sed -i "s|cp .*/fake_stan_threads.so|cp empty.so|" bridgestan/Makefile
 program other.stan '// other'
-expect 65 'found neither wvgd_model_open nor bs_model_construct' "$wvgd" stan other.stan --out run
+expect 65 'exports neither wvgd_model_open nor bs_model_construct' "$wvgd" stan other.stan --out run
 sed -i "s|cp empty.so|cp $objects/fake_stan_threads.so|" bridgestan/Makefile
 echo '{"fail": 1}' >fail.json
 expect 65 'normal.stan: .*variable does not exist: y' "${fit[@]}" --data fail.json --out run
@@ -153,7 +153,7 @@ done
 
 # ---- going on ----------------------------------------------------------------------------------------------------------------------------------
 expect 0 anything "${fit[@]}" --max-iter 3 --threads 1 --quiet --out limited
-expect 75 'needs its model, and that is code.*program/normal.stan with --trust-model' "$wvgd" stan --resume limited --quiet --max-iter 2000
+expect 75 'needs its model, which is code.*program/normal.stan with --trust-model' "$wvgd" stan --resume limited --quiet --max-iter 2000
 cp -r limited named
 expect 0 anything "$wvgd" fit --resume limited --quiet --max-iter 2000 --trust-model
 expect 0 anything "$wvgd" stan --resume named program/normal.stan --quiet --max-iter 2000
@@ -162,8 +162,8 @@ same_but_times whole limited
 same_but_times whole named
 expect 0 anything "${fit[@]}" --max-iter 3 --quiet --overwrite --out limited
 rm -r cache
-expect 66 'compiled form of .*program/normal.stan is gone, the cache was cleaned: .*wvgd stan-compile' "$wvgd" fit --resume limited --quiet --trust-model
-expect 66 'the cache was cleaned' "$wvgd" sample limited -n 3 --trust-model
+expect 66 'compiled model of .*program/normal.stan is no longer in the cache .*wvgd stan-compile' "$wvgd" fit --resume limited --quiet --trust-model
+expect 66 'no longer in the cache' "$wvgd" sample limited -n 3 --trust-model
 expect 0 silence "$wvgd" sample limited -n 3
 expect 64 'normal.stan is a Stan program: wvgd stan-compile' "$wvgd" fit --resume limited --quiet program/normal.stan
 expect 0 anything "$wvgd" stan --resume limited program/normal.stan --quiet --max-iter 2000 # compiles it again
@@ -174,7 +174,7 @@ expect 75 'normal.stan has changed since the run began' "$wvgd" fit --resume lim
 
 # ---- the cache ------------------------------------------------------------------------------------------------------------------------------------
 mkdir -p cache/wvgd/stan && chmod 777 cache/wvgd/stan
-expect 73 'not ours alone' "$wvgd" stan-compile normal.stan
+expect 73 'other users can write to the cache' "$wvgd" stan-compile normal.stan
 rm -r cache && touch cache
-expect 73 'cannot make the cache directory' "$wvgd" stan-compile normal.stan
+expect 73 'cannot create the cache directory' "$wvgd" stan-compile normal.stan
 finish

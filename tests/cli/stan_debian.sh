@@ -155,15 +155,15 @@ grep -q '"bad_points": [1-9]' decay/run.json || complain "points that were rejec
 
 # ---- programs that are refused ---------------------------------------------------------------------------------------------------------------------------------
 printf 'data { int N; }\nparameters { real mu }\nmodel { mu ~ normal(0, 1); }\n' >semicolon.stan
-expect 65 'semicolon.stan:2:21: Stan refuses the program: PARSER EXPECTED: ";"' "$wvgd" stan semicolon.stan --out refused
+expect 65 'semicolon.stan:2:21: Stan rejects the program: PARSER EXPECTED: ";"' "$wvgd" stan semicolon.stan --out refused
 grep -q '^     *2: parameters { real mu }' stderr || complain "Stan's own text is not shown: $(cat stderr)"
-expect 65 'mean.stan:2:2: .*looks like newer Stan syntax \(array\[\.\.\.\].*without --no-rewrite' "$wvgd" stan mean.stan --no-rewrite --out refused
+expect 65 'mean.stan:2:2: .*looks like newer Stan syntax \(array\[\.\.\.\].*leave out --no-rewrite' "$wvgd" stan mean.stan --no-rewrite --out refused
 printf 'parameters { real mu; }\nmodel {\n  tuple(real, real) t = (mu, 1);\n}\n' >tuple.stan
 expect 65 'tuple.stan:3:.*looks like newer Stan syntax: Stan 2.21 does not know tuple \(line 3\); BridgeStan' "$wvgd" stan tuple.stan --out refused
 printf 'parameters { real mu; }\nmodle { mu ~ normal(0, 1); }\n' >misspelt.stan
-expect 65 'misspelt.stan:2: Stan refuses the program: PARSER FAILED' "$wvgd" stan misspelt.stan --out refused
+expect 65 'misspelt.stan:2: Stan rejects the program: PARSER FAILED' "$wvgd" stan misspelt.stan --out refused
 printf 'real oops(real x) {\n  return x +;\n}\n' >part.stan
 printf 'functions {\n#include part.stan\n}\nparameters { real mu; }\nmodel { mu ~ normal(oops(0), 1); }\n' >whole.stan
-expect 65 'part.stan:2:[0-9]+: Stan refuses' "$wvgd" stan whole.stan --out refused
+expect 65 'part.stan:2:[0-9]+: Stan rejects' "$wvgd" stan whole.stan --out refused
 [ ! -e refused ] && [ ! -e deep ] || complain "a program that was refused has left a directory"
 finish

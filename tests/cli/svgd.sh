@@ -5,7 +5,7 @@ data=$source/data
 
 expect 0 silence "$wvgd" svgd mixture --data mixture.json --particles 40 --quiet --out run --threads 1
 cp stdout summary.txt
-for word in 'mixture: 2 parameters, 40 particles' '^converged after' 'no log evidence: SVGD gives none' 'bandwidth .*leave-one-out' '^z.1 ' 'Verdict: not to be relied on'; do
+for word in 'mixture: 2 parameters, 40 particles' '^converged after' 'no log evidence: SVGD does not estimate it' 'bandwidth .*leave-one-out' '^z.1 ' 'Verdict: unreliable'; do
     grep -qE "$word" summary.txt || complain "the summary lacks '$word': $(cat summary.txt)"
 done
 for file in run.json particles.csv trace.csv draws.csv; do
@@ -60,9 +60,9 @@ expect 64 "option particles is '0': expected 1..100000" "$wvgd" svgd mixture --d
 expect 64 "option init is 'here'" "$wvgd" svgd mixture --data mixture.json --init here --out x
 expect 64 'did you mean --particles' "$wvgd" svgd mixture --data mixture.json --particle-s 3 --out x
 expect 66 'nowhere.json' "$wvgd" svgd mixture --data nowhere.json --out x
-expect 65 'start.csv: 3 rows of 2 columns' "$wvgd" svgd mixture --data mixture.json --particles 5 --init start.csv --out x
+expect 65 'start.csv has 3 rows and 2 columns' "$wvgd" svgd mixture --data mixture.json --particles 5 --init start.csv --out x
 printf 'z.1,z.2\n1e308,0\n-1e308,0\n' >far.csv
-expect 70 'run away' "$wvgd" svgd mixture --data mixture.json --init far.csv -q --out x
+expect 70 'diverged' "$wvgd" svgd mixture --data mixture.json --init far.csv -q --out x
 [ ! -e x ] || complain "a run that was refused has left x"
 expect 73 'run' "$wvgd" svgd mixture --data mixture.json --out run
 expect 0 anything "$wvgd" svgd mixture --data mixture.json --overwrite -q --out run

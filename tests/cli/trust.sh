@@ -7,7 +7,7 @@ mkdir own && cp plugin.so fake_stan.so own
 
 # ---- a model that ends the program, or never answers --------------------------------------------------------------------------
 for config in exit _exit _Exit quick open _open; do
-    expect 70 'exit was called from its shared object' "$wvgd" fit ./failing.so --config $config --quiet --out "gone$config"
+    expect 70 'code in its shared object called exit' "$wvgd" fit ./failing.so --config $config --quiet --out "gone$config"
 done
 expect 0 anything "$wvgd" fit ./failing.so --config child --max-iter 3 --quiet --out child # its children may
 perl -e '$SIG{INT} = "DEFAULT"; exec @ARGV' "$wvgd" fit ./failing.so --config endless --quiet --out endless >stdout 2>stderr &
@@ -43,8 +43,8 @@ rm huge.csv zeros.csv
 expect 0 anything "$wvgd" fit ./own/plugin.so --config 3 --particles 2 --max-iter 3 --quiet --out plugged
 expect 0 anything "$wvgd" fit ./own/fake_stan.so --particles 2 --quiet --out stan
 for run in plugged stan; do
-    expect 75 'needs its model, and that is code.*--trust-model' "$wvgd" fit --resume $run --quiet
-    expect 75 'needs its model, and that is code.*--trust-model' "$wvgd" quantize $run --particles 3 --quiet
+    expect 75 'needs its model, which is code.*--trust-model' "$wvgd" fit --resume $run --quiet
+    expect 75 'needs its model, which is code.*--trust-model' "$wvgd" quantize $run --particles 3 --quiet
 done
 [ ! -e plugged/cells-3 ] || complain "quantize has left a directory"
 cp -r plugged again
@@ -55,12 +55,12 @@ expect 75 'fake_stan.so has changed since the run began' "$wvgd" fit --resume pl
 expect 0 anything "$wvgd" quantize stan --particles 3 --model ./fake_stan.so --quiet --out three
 expect 0 anything "$wvgd" quantize stan --particles 3 --trust-model --quiet --out three2
 same_but_times three three2
-expect 75 'stan/run.json names the model .*/fake_stan.so, and that is code' "$wvgd" fit --config stan/run.json --quiet --out new
+expect 75 'stan/run.json names the model .*/fake_stan.so, which is code' "$wvgd" fit --config stan/run.json --quiet --out new
 expect 0 anything "$wvgd" fit --config stan/run.json --quiet --out new ./fake_stan.so
 expect 0 anything "$wvgd" fit --config stan/run.json --quiet --out new2 --trust-model
 cmp -s <(cut -d, -f1-7 new/draws.csv | grep -v '^# model') <(cut -d, -f1-7 new2/draws.csv | grep -v '^# model') || complain "another model"
 echo '{"trust-model": true, "model": "./fake_stan.so"}' >sly.json
-expect 65 'expected it on the command line only' "$wvgd" fit --config sly.json --quiet --out sly
+expect 65 'is allowed on the command line only' "$wvgd" fit --config sly.json --quiet --out sly
 
 # results need no model
 expect 0 silence "$wvgd" sample stan --trust-model
@@ -76,8 +76,8 @@ expect 0 silence "$wvgd" sample stan --resample -n 500 --seed 7
 grep -v '^#' stdout | cut -d, -f1-7 | cmp -s - with.posterior || complain "stored draws of the posterior differ"
 expect 0 silence "$wvgd" sample stan --weighted
 cut -d, -f1-7 stdout | cmp -s - <(cut -d, -f1-7 with.weighted) || complain "stored weighted draws differ"
-expect 75 'keeps quantities of 1000 draws of the ensemble.*--trust-model' "$wvgd" sample stan -n 1001
-expect 75 'keeps quantities' "$wvgd" sample stan --seed 2
+expect 75 'stores 1000 ensemble draws.*--trust-model' "$wvgd" sample stan -n 1001
+expect 75 'ensemble draws, of seed 1' "$wvgd" sample stan --seed 2
 expect 0 silence "$wvgd" summary stan
 expect 66 'cannot open .*/own/fake_stan.so' "$wvgd" fit --resume stan --trust-model
 if "$wvgd" report stan -o page.html >stdout 2>stderr; then
@@ -158,6 +158,6 @@ if "$wvgd" report series -o whole.html >stdout 2>stderr; then
     perl -ni -e 'print unless /"data_hash"/' series/run.json
     perl -0pi -e 's/("data": "[^"]*"),\n(\s*\})/$1\n$2/' series/run.json
     expect 0 silence "$wvgd" report series -o stolen.html
-    grep -q 'does not say what was in .*private.csv' stolen.html || complain "the report shows a file without a hash: $(cat stderr)"
+    grep -q 'has no checksum of .*private.csv' stolen.html || complain "the report shows a file without a hash: $(cat stderr)"
 fi
 finish

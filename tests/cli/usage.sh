@@ -10,6 +10,24 @@ for command in '' fit summary sample quantize models options stan stan-compile; 
     grep -q 'Usage: wvgd' stdout || complain "no usage in $command --help"
     [ "$(awk 'length > 100' stdout | wc -l)" = 0 ] || complain "$command --help has lines beyond 100 columns"
 done
+# At any width options begin in column 3 or 7, and no line but an example is longer than the page.
+for command in fit stan svgd quantize sample; do
+    for width in 60 61 67 72 73 79 80 99 120 200; do
+        page=$((width < 100 ? width : 100))
+        expect 0 silence env COLUMNS=$width "$wvgd" $command --help-all
+        [ -z "$(sed '/^Examples:/,$d' stdout | awk -v page=$page 'length > page')" ] || complain "$command --help-all is wider than $width columns"
+        grep -q '^ *$' stdout && [ -n "$(grep '^ \+$' stdout)" ] && complain "$command --help-all has a line of blanks at $width columns"
+        [ "$(grep -c '^  \(-.,\|   \) --' stdout)" = "$(sed '/^Examples:/,$d' stdout | grep -c '^ *\(-., \)\?--[a-z-]*\(=\|  \|$\)')" ] || complain "$command --help-all at $width columns has options out of line"
+    done
+done
+expect 0 silence "$wvgd" fit --help
+[ "$(grep -c '^  .* --' stdout)" -lt 30 ] || complain "fit --help shows more than the basic options"
+grep -q 'wvgd fit --help-all' stdout || complain "fit --help does not name --help-all"
+expect 0 silence "$wvgd" fit --help-all
+"$wvgd" options | sed -n 's/^ .*--\([a-z-]*\).*/\1/p' | while read -r name; do
+    grep -q -- "--$name" stdout || echo "$name"
+done >unlisted
+[ ! -s unlisted ] || complain "fit --help-all lacks $(cat unlisted)"
 for command in fit summary models; do
     expect 0 silence "$wvgd" $command -h
     grep -q "Usage: wvgd $command" stdout || complain "no usage in $command -h"
@@ -22,7 +40,7 @@ for word in help --help; do
 done
 expect 0 silence "$wvgd" help
 grep -q '^Commands' stdout || complain "wvgd help does not list the commands"
-expect 64 "no command 'fti': did you mean fit" "$wvgd" help fti
+expect 64 "unknown command 'fti': did you mean fit" "$wvgd" help fti
 expect 0 silence "$wvgd" models
 grep -q '^mixture ' stdout || complain "models does not list mixture"
 expect 0 silence "$wvgd" options
@@ -32,20 +50,23 @@ grep -q -- '  -o, --out DIR$' stdout || complain "options does not list -o"
 grep -q -- '--cost sqeuclid.*|functional$' stdout || complain "options does not list the cost functional"
 
 # ---- what does not ---------------------------------------------------------------------------------------------------------
-expect 64 'a command is missing' "$wvgd"
-expect 64 "no command 'fti': did you mean fit" "$wvgd" fti
-expect 64 "no command 'frobnicate'" "$wvgd" frobnicate
-expect 64 'no option --frob before' "$wvgd" --frob
-expect 64 'no option --particels: did you mean --particles' "$wvgd" fit mixture --particels 3 --out run
-expect 64 'no option --resume: see wvgd svgd --help' "$wvgd" svgd --resume run # nothing it has is near to that
-expect 64 'no option --frobnicate' "$wvgd" fit mixture --frobnicate --out run
-expect 64 'no option -z' "$wvgd" fit mixture -z --out run
-expect 64 '--max may mean several' "$wvgd" fit mixture --max 3 --out run
+expect 64 'no command given' "$wvgd"
+expect 64 "unknown command 'fti': did you mean fit" "$wvgd" fti
+expect 64 "unknown command 'frobnicate'" "$wvgd" frobnicate
+expect 64 'use wvgd report' "$wvgd" plot run
+expect 64 'use wvgd fit' "$wvgd" run mixture
+expect 64 'not available yet' "$wvgd" batch run
+expect 64 'unknown option --frob before' "$wvgd" --frob
+expect 64 'unknown option --particels: did you mean --particles' "$wvgd" fit mixture --particels 3 --out run
+expect 64 'unknown option --resume: see wvgd svgd --help' "$wvgd" svgd --resume run # nothing it has is near to that
+expect 64 'unknown option --frobnicate' "$wvgd" fit mixture --frobnicate --out run
+expect 64 'unknown option -z' "$wvgd" fit mixture -z --out run
+expect 64 '--max is ambiguous' "$wvgd" fit mixture --max 3 --out run
 expect 64 '--particles needs a value' "$wvgd" fit mixture --out run --particles
-expect 64 '--quiet is a flag' "$wvgd" fit mixture --quiet=yes --out run
+expect 64 '--quiet takes no value' "$wvgd" fit mixture --quiet=yes --out run
 expect 64 'MODEL is missing' "$wvgd" fit --out run
 expect 64 '--out DIR is missing' "$wvgd" fit mixture --data mixture.json
-expect 64 'one word too many' "$wvgd" fit mixture logistic --out run
+expect 64 "unexpected argument 'logistic'" "$wvgd" fit mixture logistic --out run
 expect 64 "particles is '0': expected 1\.\.100000" "$wvgd" fit mixture --data mixture.json --particles 0 --out run
 expect 64 "particles is 'many'" "$wvgd" fit mixture --data mixture.json --particles many --out run
 expect 64 "particles is '0x10'" "$wvgd" fit mixture --data mixture.json --particles 0x10 --out run
@@ -55,9 +76,9 @@ for option in particles threads tol checkpoint-every output-draws; do
     done
 done
 expect 64 "init is 'zero': expected explore.prior.normal.FILE.csv" "$wvgd" fit mixture --data mixture.json --init zero --out run
-expect 64 'mixture names no prior' "$wvgd" fit mixture --data mixture.json --init prior --out run
+expect 64 'mixture has no prior' "$wvgd" fit mixture --data mixture.json --init prior --out run
 expect 64 "cost is 'callback': expected .*functional" "$wvgd" fit mixture --data mixture.json --cost callback --out run
-expect 64 'cost functional needs a model with predictions: bnn' "$wvgd" fit mixture --data mixture.json --cost functional --out run
+expect 64 'cost functional needs a model with predictions' "$wvgd" fit mixture --data mixture.json --cost functional --out run
 printf 'a,y\n1,0\n2,1\n3,1\n' >two.csv
 expect 64 'prior-sd: found "1e-320", expected a number above 0' "$wvgd" fit logistic --data two.csv --prior-sd 1e-320 --out run
 expect 64 'prior-sd: found "-0.1"' "$wvgd" fit logistic --data two.csv --prior-sd=-0.1 --out run
@@ -73,14 +94,14 @@ expect 64 'moddel' "$wvgd" fit moddel --data mixture.json --out run
 expect 64 'reparam works with' "$wvgd" fit mixture --data mixture.json --estimator reparam --family lowrank --out run
 expect 64 'DIR is missing' "$wvgd" summary
 expect 64 'DIR is missing' "$wvgd" sample
-expect 64 'exclude each other' "$wvgd" sample run --resample --weighted
+expect 64 'give either .* not both' "$wvgd" sample run --resample --weighted
 expect 64 "draws is '0'" "$wvgd" sample run -n 0
 expect 64 'DIR is missing' "$wvgd" quantize --particles 3
 expect 64 'particles N is missing' "$wvgd" quantize run
 expect 64 '--generate' "$wvgd" --generate poem
 
 expect 66 'nothing.json' "$wvgd" fit mixture --data nothing.json --out run
-expect 65 '^wvgd: ./two.csv:1: column "z"' "$wvgd" fit logistic --data ./two.csv --target z --out run # the path as it was given
+expect 65 '^wvgd: ./two.csv:1: there is no column "z"' "$wvgd" fit logistic --data ./two.csv --target z --out run # the path as it was given
 expect 66 'nothing.csv' "$wvgd" fit mixture --data mixture.json --init nothing.csv --out run
 expect 66 'nothing' "$wvgd" summary nothing
 expect 66 'nothing' "$wvgd" sample nothing
@@ -102,12 +123,12 @@ config 65 'option quiet: found 3, expected true or false' '{"model": "mixture", 
 config 65 'option particles: found an array of 1, expected a text or a number' '{"model": "mixture", "particles": [3]}'
 config 65 'option particles: found true, expected a text or a number' '{"model": "mixture", "particles": true}'
 config 65 'option model: found 3, expected a text' '{"model": 3}'
-config 65 'option max-iter twice' '{"model": "mixture", "max_iter": 2, "max-iter": 4}'
-config 65 'option resume, expected it on the command line only' '{"model": "mixture", "resume": "x"}'
-config 65 'option config, expected it on the command line only' '{"model": "mixture", "config": "x"}'
+config 65 'option max-iter appears twice' '{"model": "mixture", "max_iter": 2, "max-iter": 4}'
+config 65 'option resume is allowed on the command line only' '{"model": "mixture", "resume": "x"}'
+config 65 'option config is allowed on the command line only' '{"model": "mixture", "config": "x"}'
 config 64 "seed is '18446744073709551616'" '{"model": "mixture", "data": "mixture.json", "seed": 18446744073709551616}'
-config 66 "data is 'nothing.csv', which is not there: .*working directory, $tmp" '{"model": "mixture", "data": "nothing.csv"}'
-config 66 "init is 'nothing.csv', which is not there" '{"model": "mixture", "data": "mixture.json", "init": "nothing.csv"}'
+config 66 "data is 'nothing.csv', which does not exist: .*working directory, $tmp" '{"model": "mixture", "data": "nothing.csv"}'
+config 66 "init is 'nothing.csv', which does not exist" '{"model": "mixture", "data": "mixture.json", "init": "nothing.csv"}'
 config 64 "particles is '-3'" '{"model": "mixture", "data": "mixture.json", "particles": -3}'
 config 64 'MODEL is missing' '{"particles": 3}'
 [ ! -e run ] || complain "a directory was left behind by runs that could not begin"
@@ -125,23 +146,23 @@ echo '{"overwrite": true}' >config.json
 expect 0 'not converged' "$wvgd" fit mixture --data mixture.json --config config.json --solver joint --max-iter 3 --quiet --out again # a flag in a file counts
 
 # ---- places for output -----------------------------------------------------------------------------------------------------
-expect 73 'run holds a run already: --overwrite replaces it, wvgd fit --resume run goes on with it' "$wvgd" fit mixture --data mixture.json --out run
+expect 73 'run already holds a run: --overwrite replaces it, wvgd fit --resume run continues it' "$wvgd" fit mixture --data mixture.json --out run
 mkdir full && touch full/letter
-expect 73 'not empty and not the directory of a run' "$wvgd" fit mixture --data mixture.json --overwrite --out full
+expect 73 'not empty and is not a run directory' "$wvgd" fit mixture --data mixture.json --overwrite --out full
 touch file
 expect 73 'file' "$wvgd" fit mixture --data mixture.json --out file
 expect 73 'a/b' "$wvgd" fit mixture --data mixture.json --out a/b
 expect 73 '/proc' "$wvgd" fit mixture --data mixture.json --out /proc/wvgd
 [ "$(ls full)" = letter ] || complain "something was written to a directory that is not ours"
 ln -s nowhere dangling
-expect 73 'dangling is a link to something that is not there' "$wvgd" fit mixture --data mixture.json --out dangling
+expect 73 'dangling is a broken link' "$wvgd" fit mixture --data mixture.json --out dangling
 cp -r run odd && rm odd/run.json && mkdir odd/run.json
 expect 73 'odd/run.json is a directory' "$wvgd" fit mixture --data mixture.json --overwrite --out odd
 [ -s odd/checkpoint ] || complain "a run was damaged by one that could not begin"
 expect 0 'not converged' "$wvgd" fit mixture --data mixture.json --solver joint --max-iter 3 --overwrite --out run
 ! ls run | grep -q next || complain "files of the run that was replaced are left: $(ls run)"
 for file in draws.csv checkpoint result checkpoint.next; do
-    expect 73 'belongs to a run' "$wvgd" sample run -n 5 --out run/$file
+    expect 73 'is a file of a run' "$wvgd" sample run -n 5 --out run/$file
 done
 (cd run && "$wvgd" sample . -n 5 --out draws.csv 2>/dev/null) && complain "draws.csv of the run was overwritten"
 expect 0 silence "$wvgd" sample run -n 5 --out run/mine.csv
@@ -149,13 +170,13 @@ rm run/mine.csv
 expect 64 'cannot change' "$wvgd" fit --resume run --particles 3
 expect 64 "model of the run in run is mixture, not 'logistic'" "$wvgd" fit logistic --resume run
 mkdir none
-expect 66 'none is no run directory' "$wvgd" summary none
-expect 66 'none is no run directory' "$wvgd" sample none
+expect 66 'none is not a run directory' "$wvgd" summary none
+expect 66 'none is not a run directory' "$wvgd" sample none
 expect 75 'no checkpoint' "$wvgd" fit --resume none
 echo nonsense >none/checkpoint
-expect 75 'too short' "$wvgd" fit --resume none
-expect 66 'has not ended' "$wvgd" summary none
-expect 65 'too short' "$wvgd" sample none
+expect 75 'too few for a checkpoint' "$wvgd" fit --resume none
+expect 66 'has not finished' "$wvgd" summary none
+expect 65 'too few for a checkpoint' "$wvgd" sample none
 head -c 1000 run/checkpoint >none/checkpoint
 expect 75 'damaged' "$wvgd" fit --resume none
 finish

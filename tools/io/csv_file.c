@@ -28,7 +28,7 @@ typedef struct {
 
 static void no_memory(reader *r)
 {
-    r->code = fail(r->f, EX_SOFTWARE, "%s:%zu: no memory for so large a file", r->csv->path, r->line);
+    r->code = fail(r->f, EX_SOFTWARE, "%s:%zu: not enough memory for a file of this size", r->csv->path, r->line);
 }
 
 static void add_field(void *field, size_t length, void *self)
@@ -103,13 +103,12 @@ static void refuse_syntax(reader *r, struct csv_parser *parser, bool at_end)
     if (csv_error(parser) != CSV_EPARSE)
         no_memory(r);
     else if (at_end)
-        r->code = fail(r->f, EX_DATAERR, "%s:%zu: found a quoted field that never ends, expected a closing quote",
-                       r->csv->path, r->row_line);
+        r->code = fail(r->f, EX_DATAERR, "%s:%zu: a quoted field has no closing quote", r->csv->path, r->row_line);
     else
-        r->code =
-            fail(r->f, EX_DATAERR,
-                 "%s:%zu: field %zu: found a quote inside a field, expected the field in quotes and its quotes doubled",
-                 r->csv->path, r->line, r->fields + 1);
+        r->code = fail(
+            r->f, EX_DATAERR,
+            "%s:%zu: field %zu: found a quote inside a field: put the field in quotes and double the quotes inside it",
+            r->csv->path, r->line, r->fields + 1);
 }
 
 /* text: the file, size bytes and a NUL. */
@@ -155,12 +154,11 @@ static int check_header(const csv_file *csv, failure *f)
         numbers += read_number(csv->name[c], &number) == NULL;
     }
     if (numbers == csv->columns)
-        return fail(f, EX_DATAERR,
-                    "%s:1: column 1: found the number %s, expected a header with the names of the columns", csv->path,
-                    csv->name[0]);
+        return fail(f, EX_DATAERR, "%s:1: column 1: found the number %s, expected a header with column names",
+                    csv->path, csv->name[0]);
     size_t repeated = find_repeated(csv->columns, csv->name);
     if (repeated < csv->columns)
-        return fail(f, EX_DATAERR, "%s:1: column %zu: found %s a second time, expected names that differ", csv->path,
+        return fail(f, EX_DATAERR, "%s:1: column %zu: the name %s is already taken by another column", csv->path,
                     repeated + 1, quote(csv->name[repeated], shown));
     return repeated > csv->columns ? fail(f, EX_SOFTWARE, "%s: no memory for %zu columns", csv->path, csv->columns) : 0;
 }
@@ -168,8 +166,7 @@ static int check_header(const csv_file *csv, failure *f)
 static int finish(csv_file *csv, failure *f)
 {
     if (csv->columns == 0)
-        return fail(f, EX_DATAERR, "%s:1: found an empty file, expected a header with the names of the columns",
-                    csv->path);
+        return fail(f, EX_DATAERR, "%s:1: the file is empty, expected a header with column names", csv->path);
     csv->name = calloc(csv->columns, sizeof *csv->name);
     if (!csv->name)
         return fail(f, EX_SOFTWARE, "%s: no memory for %zu columns", csv->path, csv->columns);
@@ -179,7 +176,7 @@ static int finish(csv_file *csv, failure *f)
     if (check_header(csv, f))
         return f->code;
     if (csv->rows == 0)
-        return fail(f, EX_DATAERR, "%s:2: found no rows after the header, expected at least one", csv->path);
+        return fail(f, EX_DATAERR, "%s:2: there are no rows after the header", csv->path);
     return 0;
 }
 

@@ -413,11 +413,11 @@ static int follow_list(const char *dir, const char *list, bool (*may_change)(con
         }
         free(copy);
         if (error)
-            return fail(f, disk_or_create(error), "the files of %s are only half in place, and cannot be moved: %s",
-                        dir, strerror(error));
+            return fail(f, disk_or_create(error),
+                        "the files of the run in %s are only partly in place, and the others cannot be moved: %s", dir,
+                        strerror(error));
         if (!good || !ended)
-            return fail(f, EX_DATAERR, "%s/%s is not a list of files that wvgd has left there: remove it", dir,
-                        list_name);
+            return fail(f, EX_DATAERR, "%s/%s is not a list of files written by wvgd: remove it", dir, list_name);
     }
     return 0;
 }

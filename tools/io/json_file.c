@@ -21,7 +21,7 @@ static int refuse_syntax(const char *path, const json_error_t *error, failure *f
         text[length - tail] = '\0';
         return fail(f, EX_DATAERR, "%s:%d:%d: found %s, expected %s", path, error->line, error->column, found, text);
     }
-    return fail(f, EX_DATAERR, "%s:%d:%d: found %s (%s), expected JSON with finite numbers and keys that differ", path,
+    return fail(f, EX_DATAERR, "%s:%d:%d: invalid JSON at %s (%s); numbers must be finite and keys unique", path,
                 error->line, error->column, found, text);
 }
 
@@ -43,7 +43,7 @@ int parse_json(const char *path, const char *text, size_t size, size_t flags, js
     *root = json_loadb(text, size, JSON_REJECT_DUPLICATES | flags, &error);
     if (!*root)
         return json_error_code(&error) == json_error_out_of_memory
-                   ? fail(f, EX_SOFTWARE, "%s: no memory for so large a file", path)
+                   ? fail(f, EX_SOFTWARE, "%s: not enough memory for a file of this size", path)
                    : refuse_syntax(path, &error, f);
     if (!json_is_object(*root)) {
         refuse_json(path, "the whole", *root, "an object {...}", f);
@@ -89,7 +89,7 @@ int check_keys(const char *path, json_t *object, const char *const *keys, failur
             continue;
         const char *nearest = find_nearest(key, keys);
         quote(key, shown);
-        return nearest ? fail(f, EX_DATAERR, "%s: found the unknown key %s, did you mean \"%s\"?", path, shown, nearest)
+        return nearest ? fail(f, EX_DATAERR, "%s: unknown key %s, did you mean \"%s\"?", path, shown, nearest)
                        : fail(f, EX_DATAERR, "%s: found the unknown key %s, expected one like \"%s\"", path, shown,
                               keys[0]);
     }

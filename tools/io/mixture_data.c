@@ -65,7 +65,7 @@ static int read_weights(const char *path, const json_t *array, mixture_data *out
         total += out->weight[k];
     }
     return isfinite(total) ? 0
-                           : fail(f, EX_DATAERR, "%s: weights: found a sum above 1.8e308, expected a finite one", path);
+                           : fail(f, EX_DATAERR, "%s: weights: the sum is above 1.8e308, expected a finite one", path);
 }
 
 static int read_means(const char *path, const json_t *array, mixture_data *out, failure *f)
@@ -114,7 +114,7 @@ static int check_symmetry(const char *path, size_t k, size_t D, double *cov, fai
             if (fabs(below - above) > 1e-9 * sqrt(cov[i * D + i]) * sqrt(cov[j * D + j]))
                 return fail(
                     f, EX_DATAERR,
-                    "%s: covs[%zu][%zu][%zu]: found %.17g and %.17g across the diagonal, expected a symmetric matrix",
+                    "%s: covs[%zu][%zu][%zu]: found %.17g, but %.17g across the diagonal: the matrix must be symmetric",
                     path, k, i, j, below, above);
             cov[i * D + j] = cov[j * D + i] = below + (above - below) / 2;
         }
@@ -128,9 +128,7 @@ static int check_definite(const char *path, size_t k, size_t D, const double *co
     lapack_int info = LAPACKE_dpotrf_work(LAPACK_ROW_MAJOR, 'L', (lapack_int)D, work, (lapack_int)D);
     if (info < 0)
         return fail(f, EX_SOFTWARE, "%s: no memory to check covs[%zu]", path, k);
-    return info ? fail(f, EX_DATAERR,
-                       "%s: covs[%zu]: found a matrix whose leading minor of order %d is not positive, expected a "
-                       "positive definite one",
+    return info ? fail(f, EX_DATAERR, "%s: covs[%zu]: the matrix is not positive definite (leading minor of order %d)",
                        path, k, (int)info)
                 : 0;
 }
@@ -178,8 +176,8 @@ static int allocate(const char *path, const json_t *means, mixture_data *out, fa
         return refuse_json(path, "means[0]", first, "at least one number", f);
     if (out->D > largest_covs / out->D || out->K > largest_covs / (out->D * out->D))
         return fail(f, EX_DATAERR,
-                    "%s: found %zu components in %zu dimensions, expected at most %zu numbers in their covariances",
-                    path, out->K, out->D, largest_covs);
+                    "%s: found %zu components in %zu dimensions: their covariances may have at most %zu numbers", path,
+                    out->K, out->D, largest_covs);
     out->weight = calloc(out->K, sizeof *out->weight);
     out->mean = calloc(out->K * out->D, sizeof *out->mean);
     out->cov = calloc(out->K * out->D * out->D, sizeof *out->cov);

@@ -19,7 +19,7 @@ typedef struct {
 
 static void no_memory(reader *r)
 {
-    r->code = fail(r->f, EX_SOFTWARE, "%s: no memory for so large a table", r->path);
+    r->code = fail(r->f, EX_SOFTWARE, "%s: not enough memory for a table of this size", r->path);
 }
 
 /* Doubles an array of items of that size when it is full. */
@@ -68,8 +68,8 @@ static void end_row(int character, void *self)
     if (!r->t->columns)
         r->t->columns = r->in_row;
     else if (r->in_row != r->t->columns)
-        r->code = fail(r->f, EX_DATAERR, "%s:%zu: found %zu fields, expected %zu, as many as there are names", r->path,
-                       r->line, r->in_row, r->t->columns);
+        r->code = fail(r->f, EX_DATAERR, "%s:%zu: found %zu fields, expected %zu as in the header", r->path, r->line,
+                       r->in_row, r->t->columns);
     else
         r->t->rows++;
     r->in_row = 0;
@@ -88,16 +88,15 @@ static void parse(reader *r, const char *text, size_t size)
         r->line++;
         if (!(text[at] == '#' && !r->in_row) &&
             csv_parse(&parser, text + at, length, add_field, end_row, r) != length && !r->code)
-            r->code = fail(r->f, EX_DATAERR, "%s:%zu: this is no CSV: %s", r->path, r->line,
+            r->code = fail(r->f, EX_DATAERR, "%s:%zu: invalid CSV: %s", r->path, r->line,
                            csv_strerror(csv_error(&parser)));
         at += length;
     }
     if (!r->code && csv_fini(&parser, add_field, end_row, r) && !r->code)
-        r->code = fail(r->f, EX_DATAERR, "%s:%zu: found a quoted field that never ends, expected a closing quote",
-                       r->path, r->line);
+        r->code = fail(r->f, EX_DATAERR, "%s:%zu: a quoted field has no closing quote", r->path, r->line);
     csv_free(&parser);
     if (!r->code && !r->t->columns)
-        r->code = fail(r->f, EX_DATAERR, "%s: found no line of names, expected one", r->path);
+        r->code = fail(r->f, EX_DATAERR, "%s: the header with column names is missing", r->path);
 }
 
 int read_table(const char *path, number_table *t, failure *f)

@@ -38,12 +38,11 @@ static int check_file(int fd, const char *path, failure *f)
         return fail(f, EX_IOERR, "cannot read %s: %s", path, strerror(errno));
     if (!S_ISREG(about.st_mode))
         return fail(f, EX_NOINPUT, "cannot read %s: found %s, expected a shared object", path,
-                    S_ISDIR(about.st_mode) ? "a directory" : "something that is no file");
+                    S_ISDIR(about.st_mode) ? "a directory" : "something that is not a file");
     if (!read_at(fd, magic, sizeof magic, 0) || memcmp(magic, ELFMAG, SELFMAG) != 0)
-        return fail(f, EX_DATAERR, "%s: found a file that is not a shared object, expected one (ELF)", path);
+        return fail(f, EX_DATAERR, "%s is not a shared object (ELF)", path);
     if (!is_whole(fd, (unsigned long long)about.st_size))
-        return fail(f, EX_DATAERR, "%s: found a shared object that has been cut short or damaged, expected all of it",
-                    path);
+        return fail(f, EX_DATAERR, "%s: the shared object is cut short or damaged", path);
     return 0;
 }
 

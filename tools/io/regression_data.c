@@ -27,8 +27,8 @@ static int refuse_column(const csv_file *csv, const char *name, failure *f)
         memcpy(names, csv->name, csv->columns * sizeof *names);
         nearest = find_nearest(name, names);
     }
-    fail(f, EX_DATAERR, "%s:1: column %s: found no column of this name, expected %s%s", csv->path, quote(name, shown),
-         nearest ? "perhaps " : "a name of the header", nearest ? nearest : "");
+    fail(f, EX_DATAERR, "%s:1: there is no column %s: %s%s", csv->path, quote(name, shown),
+         nearest ? "did you mean " : "expected a name in the header", nearest ? nearest : "");
     free(names);
     return f->code;
 }
@@ -139,14 +139,14 @@ static int refuse_constant(const csv_file *csv, size_t column, const char *value
 {
     char shown[QUOTED];
     return fail(f, EX_DATAERR,
-                "%s:%zu: column %s: found the same value %s in every row, expected at least two different ones",
-                csv->path, csv->line[csv->rows - 1], csv->name[column], quote(value, shown));
+                "%s:%zu: column %s: every row has the same value %s, expected at least two different ones", csv->path,
+                csv->line[csv->rows - 1], csv->name[column], quote(value, shown));
 }
 
 static int refuse_third(const csv_file *csv, size_t column, const label_set *set, failure *f)
 {
     char first[QUOTED], second[QUOTED], expected[3 * QUOTED];
-    snprintf(expected, sizeof expected, "two different values, here %s and %s", quote(set->first, first),
+    snprintf(expected, sizeof expected, "two different values (%s and %s so far)", quote(set->first, first),
              quote(set->second, second));
     return refuse_field(csv, set->third_row, column, find_field(csv, set->third_row, column), expected, f);
 }
@@ -242,8 +242,8 @@ static size_t find_target(const csv_file *csv, const char *name, const bool *ign
         const char *shown = csv->name[target < csv->columns ? target : 0];
         fail(f, EX_DATAERR,
              name && ignored[target]
-                 ? "%s:1: column %s: found among those to be ignored, expected the target to stay"
-                 : "%s:1: column %s: found no other column, expected a target and at least one feature",
+                 ? "%s:1: column %s is the target and cannot be ignored"
+                 : "%s:1: column %s: there is no other column, expected a target and at least one feature",
              csv->path, shown);
         return csv->columns;
     }
@@ -321,8 +321,8 @@ static int find_pair(const csv_file *csv, const bool *ignored, size_t *t, size_t
         if (!ignored[c] && n++ < 2)
             left[n - 1] = c;
     if (n != 2)
-        return fail(f, EX_DATAERR, "%s:1: found %zu column%s, expected two, time and value%s", csv->path, n,
-                    n == 1 ? "" : "s", n > 2 ? " (--ignore leaves others out)" : "");
+        return fail(f, EX_DATAERR, "%s:1: found %zu column%s, expected two: time and value%s", csv->path, n,
+                    n == 1 ? "" : "s", n > 2 ? " (leave out others with --ignore)" : "");
     bool swapped = !strcmp(csv->name[left[0]], "y") || !strcmp(csv->name[left[1]], "t");
     *t = left[swapped];
     *y = left[!swapped];

@@ -72,7 +72,7 @@ static int check_files(const char *dir, failure *f)
             return no_memory(f);
         bool other = !lstat(path, &s) && !S_ISREG(s.st_mode) && !S_ISLNK(s.st_mode);
         if (other)
-            fail(f, EX_CANTCREAT, "%s is %s: expected a file of a run, or nothing", path,
+            fail(f, EX_CANTCREAT, "%s is %s, expected a file of a run or nothing", path,
                  S_ISDIR(s.st_mode) ? "a directory" : "no plain file");
         free(path);
         if (other)
@@ -111,10 +111,9 @@ int check_run_directory(const char *dir, bool overwrite, failure *f)
     DIR *d = opendir(dir);
     struct stat s;
     if (!d && errno == ENOENT && !*dir)
-        return fail(f, EX_CANTCREAT, "--out is empty: expected the name of a directory");
+        return fail(f, EX_CANTCREAT, "--out is empty, expected the name of a directory");
     if (!d && errno == ENOENT && !lstat(dir, &s) && S_ISLNK(s.st_mode))
-        return fail(f, EX_CANTCREAT, "%s is a link to something that is not there: expected a directory, or nothing",
-                    dir);
+        return fail(f, EX_CANTCREAT, "%s is a broken link, expected a directory or nothing", dir);
     if (!d && errno == ENOENT)
         return 0;
     if (!d)
@@ -122,11 +121,11 @@ int check_run_directory(const char *dir, bool overwrite, failure *f)
     bool used = is_used(d), run = is_run_directory(dir);
     closedir(d);
     if (used && !run)
-        return fail(f, EX_CANTCREAT, "%s is not empty and not the directory of a run: choose another --out", dir);
+        return fail(f, EX_CANTCREAT, "%s is not empty and is not a run directory: choose another --out", dir);
     if (used && !overwrite)
-        return fail(f, EX_CANTCREAT, "%s holds a run already: --overwrite replaces it%s%s%s", dir,
+        return fail(f, EX_CANTCREAT, "%s already holds a run: --overwrite replaces it%s%s%s", dir,
                     can_go_on(dir) ? ", wvgd fit --resume " : "", can_go_on(dir) ? dir : "",
-                    can_go_on(dir) ? " goes on with it" : "");
+                    can_go_on(dir) ? " continues it" : "");
     if (access(dir, W_OK | X_OK))
         return fail(f, EX_CANTCREAT, "cannot write to %s: %s", dir, strerror(errno));
     return check_files(dir, f);
@@ -317,14 +316,14 @@ static int parse_checkpoint(const char *path, const char *bytes, size_t size, js
     header h;
     uint64_t sum;
     if (size < sizeof h + sizeof sum)
-        return fail(f, EX_TEMPFAIL, "%s has %zu bytes: too short to be a checkpoint", path, size);
+        return fail(f, EX_TEMPFAIL, "%s has %zu bytes, too few for a checkpoint", path, size);
     memcpy(&h, bytes, sizeof h);
     memcpy(&sum, bytes + size - sizeof sum, sizeof sum);
     size_t room = size - sizeof h - sizeof sum;
     if (memcmp(h.magic, magic, sizeof magic) || h.version != VERSION)
         return fail(f, EX_TEMPFAIL, "%s is not a checkpoint of this version of wvgd", path);
     if (h.text_size > room || h.state_size != room - h.text_size)
-        return fail(f, EX_TEMPFAIL, "%s is damaged: %zu bytes, which is not what its beginning says", path, size);
+        return fail(f, EX_TEMPFAIL, "%s is damaged: its size of %zu bytes does not match its header", path, size);
     if (sum != hash_words(hash_bytes(hash_start, bytes, sizeof h + (size_t)h.text_size), bytes + sizeof h + h.text_size,
                           (size_t)h.state_size))
         return fail(f, EX_TEMPFAIL, "%s is damaged: its checksum does not match", path);
@@ -333,7 +332,8 @@ static int parse_checkpoint(const char *path, const char *bytes, size_t size, js
     if (!json_is_object(json) || !copy || unescape_json(json)) {
         json_decref(json);
         free(copy);
-        return copy ? fail(f, EX_TEMPFAIL, "%s is damaged: what it says of the run is not JSON", path) : no_memory(f);
+        return copy ? fail(f, EX_TEMPFAIL, "%s is damaged: its record of the run is not valid JSON", path)
+                    : no_memory(f);
     }
     memcpy(copy, bytes + sizeof h + h.text_size, (size_t)h.state_size);
     *asked = json;
@@ -429,7 +429,7 @@ static int check_run(const char *path, const json_t *run, failure *f)
         {"verdict", "reasons", JSON_ARRAY, "an array"},
     };
     if (!json_is_object(run))
-        return refuse_json(path, "the whole", run, "the object of a run", f);
+        return refuse_json(path, "the whole", run, "the JSON object of a run", f);
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
         const json_t *value = json_object_get(run, needed[i].key);
         if (needed[i].inside)
@@ -464,9 +464,9 @@ int read_run(const char *dir, json_t **run, failure *f)
     if (settle_run(dir, f))
         return f->code;
     if (!has_run_file(dir, RUN_FILE) && has_run_file(dir, CHECKPOINT_FILE))
-        return fail(f, EX_NOINPUT, "the run in %s has not ended yet: wvgd fit --resume %s goes on with it", dir, dir);
+        return fail(f, EX_NOINPUT, "the run in %s has not finished: wvgd fit --resume %s continues it", dir, dir);
     if (!access(dir, F_OK) && !is_run_directory(dir))
-        return fail(f, EX_NOINPUT, "%s is no run directory: it has neither " RUN_FILE " nor " CHECKPOINT_FILE, dir);
+        return fail(f, EX_NOINPUT, "%s is not a run directory: it has neither " RUN_FILE " nor " CHECKPOINT_FILE, dir);
     char *path = run_path(dir, RUN_FILE);
     int code = path ? read_all(path, &bytes, &size, f) : no_memory(f);
     if (!code)
