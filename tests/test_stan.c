@@ -208,7 +208,7 @@ static void includes_files(void **state)
     assert_int_equal(read_stan("main.stan", &source, &f), EX_DATAERR);
     write_file("inner.stan", "#include gone.stan\n");
     assert_int_equal(read_stan("main.stan", &source, &f), EX_NOINPUT);
-    assert_non_null(strstr(f.text, "inner.stan:1: there is no file gone.stan"));
+    assert_non_null(strstr(f.text, "inner.stan:1: cannot find the included file gone.stan"));
     unlink("main.stan");
     unlink("part one.stan");
     unlink("inner.stan");

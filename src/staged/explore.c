@@ -717,9 +717,8 @@ wvgd_status wv_explore_tell(wvgd_fit *f, wvgd_error *error)
     }
     if (without_modes(f))
         return wv_fail(error, WVGD_E_NO_DRAWS,
-                       "gradient ascent found no mode from %zu starting points of scale %g, tried %g times each: set "
-                       "init-scale or give starting points, and check the gradient. A mode on the edge of a "
-                       "parameter's range needs a transformation of that parameter",
+                       "no mode with a finite log density found from %zu starting points of scale %g (%g tries each): "
+                       "set init-scale or give starting points, check the gradient, transform bounded parameters",
                        f->explore.starts - 1, f->opt.init_scale, wv_policy.start_tries);
     return WVGD_OK;
 }

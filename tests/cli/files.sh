@@ -76,7 +76,7 @@ echo old >page.html
 [ $page = 69 ] || expect 74 'cannot write page.html: File too large' limited 64 "$wvgd" report run -o page.html
 [ "$(cat page.html)" = old ] || complain "a page that could not be written has replaced the old one"
 expect 74 'cannot write large.csv: File too large' limited 64 "$wvgd" sample run -n 20000 --out large.csv
-command -v gnuplot >/dev/null && expect 74 'gnuplot has not drawn .* whole' limited 1 "$wvgd" report run --figures small
+command -v gnuplot >/dev/null && expect 74 'gnuplot did not finish drawing' limited 1 "$wvgd" report run --figures small
 [ -z "$(find . -name '.*.wvgd-[0-9a-f]*' ! -name '*mine')" ] || complain "left: $(find . -name '.*.wvgd-*')"
 mkdir disk
 if [ "$(id -u)" = 0 ] && mount -t tmpfs -o size=64k tmpfs disk 2>/dev/null; then

@@ -13,7 +13,7 @@ limited() {
     code=$?
     case $code in
     0) return ;;
-    70 | 71) grep -qE '^wvgd: .*no memory' stderr && return ;;
+    70 | 71) grep -qE '^wvgd: .*(no|not enough) memory' stderr && return ;;
     127) grep -q 'error while loading shared libraries' stderr && return ;;
     esac
     complain "exit code $code with $kilobytes KB: $*: $(head -c 300 stderr)"

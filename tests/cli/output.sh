@@ -76,13 +76,13 @@ cmp -s stdout run/draws.csv || complain "sample --resample with the run's seed i
 
 # ---- particles of a file, gradients, a name that is too long -----------------------------------------------------------------
 printf 'a,b\n0,0\n4,1\n-3,5\n' >start.csv
-expect 0 'gradient agrees with differences at 20 points: 40 derivatives' "$wvgd" fit mixture --data mixture.json --init start.csv --check-gradient --out placed
-grep -q 'start.csv has 3 rows: the number of particles is 3, not 5' stderr || complain "nothing says that there are fewer particles: $(cat stderr)"
+expect 0 'gradient agrees with finite differences at 20 points: 40 derivatives' "$wvgd" fit mixture --data mixture.json --init start.csv --check-gradient --out placed
+grep -q 'start.csv has 3 rows, so the number of particles is 3, not 5' stderr || complain "nothing says that there are fewer particles: $(cat stderr)"
 grep -q '"particles": 3,' placed/run.json || complain "the number of particles is not that of the file"
 expect 0 silence "$wvgd" sample placed -n 5
 expect 65 'start.csv has 3 rows and 2 columns, expected one row for each of 4 particles' "$wvgd" fit mixture --data mixture.json --init start.csv --particles 4 --out wrong
 printf 'a,b,c\n0,0,0\n' >start.csv
-expect 65 'start.csv: 1 rows of 3 columns' "$wvgd" fit mixture --data mixture.json --init start.csv --out wrong
+expect 65 'start.csv has 1 rows and 3 columns' "$wvgd" fit mixture --data mixture.json --init start.csv --out wrong
 printf 'a_name_that_goes_on_and_on_and_never_seems_to_end,\033[31mred,y\n1,2,0\n2,1,1\n3,5,1\n1,4,0\n2,2,1\n' >long.csv
 expect 65 'long.csv' "$wvgd" fit logistic --data long.csv --quiet --out red
 sed -i 's/.\[31mred/x/' long.csv
@@ -138,7 +138,7 @@ expect 0 silence "$wvgd" sample angles -n 20
 grep -v '^#' stdout | cut -d, -f3 | sort -u | grep -qx 1 || complain "no draw in cell 1"
 expect 0 anything "$wvgd" fit bnn --data rows.csv --hidden 2 --cost functional --particles 2 --max-seconds 2 --quiet --out angles.staged
 mv rows.csv elsewhere.csv
-expect 66 'need the model itself, and its data: .*rows.csv' "$wvgd" sample angles -n 20
+expect 66 'need its model and data: .*rows.csv' "$wvgd" sample angles -n 20
 mv elsewhere.csv rows.csv
 
 # ---- shared objects ----------------------------------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ if [ -e "$objects/plugin.so" ] && [ -e "$objects/fake_stan.so" ]; then
     grep -v '^#' stdout | awk -F, 'NR > 1 && !($6 > 0)' | grep -q . && complain "sigma is not transformed in draws of the ensemble"
     rm plugin.so fake_stan.so
     expect 0 silence "$wvgd" sample plugged -n 5
-    expect 66 'need the model itself.*fake_stan.so' "$wvgd" sample stan -n 5 --trust-model
+    expect 66 'need its model and data.*fake_stan.so' "$wvgd" sample stan -n 5 --trust-model
     expect 66 'plugin.so' "$wvgd" fit --resume plugged --trust-model
 else
     echo "skipped: no shared objects in $objects"
@@ -171,17 +171,17 @@ if [ -e "$objects/failing.so" ]; then
     expect 70 'none of 20 points has a finite density' "$wvgd" fit ./failing.so --config zero --check-gradient --quiet --out failed
     [ ! -e failed ] || complain "a run that failed at once has left a directory"
     for config in hole edge; do # which are said, but no reason to stop
-        expect 0 'gradient agrees with differences at 1[0-9] points' "$wvgd" fit ./failing.so --config $config --check-gradient --quiet --max-iter 3 --out a.$config
+        expect 0 'gradient agrees with finite differences at 1[0-9] points' "$wvgd" fit ./failing.so --config $config --check-gradient --quiet --max-iter 3 --out a.$config
     done
     grep -q 'density is zero at [1-9] of 20 points, first at z.1 = [1-9]' stderr || complain "nothing says where the density is zero: $(cat stderr)"
-    expect 0 'log density is not a number, or infinite, at [1-9] of 20 points, first at z.1 = [1-9]' "$wvgd" fit ./failing.so --config hole --check-gradient --quiet --overwrite --max-iter 3 --out a.hole
+    expect 0 'log density is NaN or infinite at [1-9] of 20 points, first at z.1 = [1-9]' "$wvgd" fit ./failing.so --config hole --check-gradient --quiet --overwrite --max-iter 3 --out a.hole
     expect 70 'failed with code 7' "$wvgd" fit ./failing.so --config third --checkpoint-every 0 --quiet --out failed
     [ -s failed/checkpoint ] || complain "a run that failed after a checkpoint cannot go on"
     expect 70 'in batch 5' "$wvgd" fit --resume failed --quiet ./failing.so # goes on after batch 2, and the model fails in its third call again
     cp -r run kept && rm -rf before && cp -r run before
     expect 70 'failed with code 7' "$wvgd" fit ./failing.so --config third --quiet --overwrite --out kept
     diff -r before kept >/dev/null || complain "a run that failed has damaged the one that it was to replace: $(ls kept)"
-    expect 70 'failed with code 7.*; the run that was to be replaced is still in kept' "$wvgd" fit ./failing.so --config third --checkpoint-every 0 --quiet --overwrite --out kept
+    expect 70 'failed with code 7.*; the old run is still in kept' "$wvgd" fit ./failing.so --config third --checkpoint-every 0 --quiet --overwrite --out kept
     cmp -s run/run.json kept/run.json || complain "the run that was to be replaced is gone: $(ls kept)"
     expect 0 silence "$wvgd" sample kept -n 5
     expect 73 'wvgd fit --resume kept continues' "$wvgd" fit mixture --data mixture.json --quiet --out kept

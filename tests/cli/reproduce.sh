@@ -2,7 +2,7 @@
 # reproduce.sh WVGD SOURCE: wvgd reproduce: quick runs of all experiments, tables and figures, numbers of the mixture experiment and of the theory, and what is refused.
 . "$(dirname "$0")/check.sh"
 
-expect 64 'which experiment' "$wvgd" reproduce
+expect 64 'NAME is missing' "$wvgd" reproduce
 expect 64 'did you mean mixture' "$wvgd" reproduce mixtur
 expect 64 "option seed is 'x'" "$wvgd" reproduce mixture --seed x
 expect 64 'give either .* not both' "$wvgd" reproduce mixture --targets t.json --random-targets 3
@@ -13,7 +13,7 @@ echo '{"targets": [{"weights": [1], "means": [0], "sds": [-1]}]}' >negative.json
 expect 65 'targets\[0\].sds\[0\]' "$wvgd" reproduce mixture --targets negative.json --out x -q
 echo '{"targets": []}' >none.json
 expect 65 'targets' "$wvgd" reproduce mixture --targets none.json --out x -q
-expect 73 'cannot make the directory' "$wvgd" reproduce mixture --out none.json/x -q
+expect 73 'cannot create the directory' "$wvgd" reproduce mixture --out none.json/x -q
 
 expect 0 silence "$wvgd" reproduce all --quick --out all -q
 cat all/*/results.md all/theory/theory.md >expected

@@ -110,7 +110,7 @@ limits() {
     same_but_times before limited
     expect 0 anything "$wvgd" fit --resume limited --quiet --max-iter 2000
     same_but_times "$whole" limited
-    expect 0 'nothing was left to do' "$wvgd" fit --resume limited
+    expect 0 'nothing to do' "$wvgd" fit --resume limited
     same_but_times "$whole" limited
     expect 0 'stopped before it had converged' "$@" --max-seconds 0.01 --out timed
     grep -q '"stop": "time_up"' timed/run.json || complain "$whole: run.json does not say time_up"
