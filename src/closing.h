@@ -11,7 +11,7 @@ typedef struct {
     size_t block;   /* blocks complete */
     size_t trial;   /* of the draws, those of the trial, which stand first */
 
-    /* ---- weights: of posterior.c, but for the calibrated ones, of moments.c ---- */
+    /* ---- weights ---- */
     double *v, *log_w;  /* [room] normalised posterior weights, and the logs of these, */
     double *smooth;     /* [room] Pareto-smoothed log weights, */
     double *calibrated; /* [room] and weights calibrated by Stein's identities */

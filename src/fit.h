@@ -151,7 +151,7 @@ struct wvgd_fit {
     wv_trace trace;
     wv_views views;
 
-    /* ---- whose work it is: views are the same but for what follows ---- */
+    /* ---- the worker: a view is a copy of all that stands before, for another worker ---- */
     wv_workers workers;
     wv_arena *arena; /* of the worker, who owns it */
     wvgd_fit *view;  /* [workers.n - 1] the fit as the other workers see it */

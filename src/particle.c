@@ -16,8 +16,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Weights of the posterior in a cell, p~/m; where they are too uneven to trust, tempered towards q_j/m: the largest
- * tau of the list that leaves a decent effective size. Returns it; 0: no weight at all. */
+/* Weights of the posterior in a cell, p~/m; where they are too uneven to trust, tempered towards q_j/m by the
+ * largest power of a list that leaves a decent effective size. Returns the effective size; 0: no weight at all. */
 static double temper(size_t D, wv_cell_points p, double *weight, wv_arena *arena)
 {
     static const double tau[] = {1, 0.7, 0.5, 0.3, 0.2, 0.1, 0.05, 0};
@@ -276,7 +276,7 @@ static void sharpen(const wv_partition *cells, size_t j, wv_cell_points p, const
     wv_arena_release(arena, mark);
 }
 
-/* The share of the way to where the cost pulls that a full step takes. */
+/* What a step towards where the cost pulls is divided by. */
 static double damping(const wv_cost *c)
 {
     return c->kind == WVGD_LP && c->power > 2 ? c->power - 1 : 1;

@@ -1,5 +1,9 @@
-/* staged.c - the default solver: explore -> fit -> (trial -> grow -> fit)* -> close -> cells -> bound (method, section
- * 6). Read it from the end: wv_staged_tell takes the answers of a batch, `next` decides what comes after it.
+/* staged.c - the default solver (method, section 6). Read it from the end: wv_staged_tell takes the answers of a batch,
+ * `next` decides what comes after it.
+ *
+ *     explore -> [fit ->] trial -> grow and fit again, probe, or close -> [refine ->] bound
+ *
+ * `close` may lead back to `fit`, where its draws show that growth is needed or that a mode was lost.
  *
  *     fit     the mixture of the modes, with soft cells (mixture_fit.c)
  *     trial   draws from the mixture with heavier tails say what the evidence would cost: variance of the weights over
@@ -8,9 +12,11 @@
  *             largest (grow.c), fit again
  *     probe   once growth was needed, or would have been but for its price, short Hamiltonian walks look for what the
  *             trial cannot see (tail_probe.c); the mixture grows where they find it
- *     close   the proposal is improved on the draws at hand, then a batch whose size was fixed before it was drawn
- * gives the evidence; its draws never saw the proposal (staged_closing.c) cells   the transport problem on the weighted
- * draws, without the model (cells.c) bound   one fresh batch for the PELBO (cell_bound.c)
+ *     close   a fresh batch, of a size fixed beforehand, gives the evidence: the proposal was not fitted to these
+ *             draws (staged_closing.c)
+ *     cells   the transport problem on the weighted draws, without the model (cells.c)
+ *     refine  natural-gradient steps of the components of the cells, where that pays (cell_refine.c)
+ *     bound   one fresh batch for the PELBO (cell_bound.c)
  *
  * Decisions are in decisions.c, their constants in policy.def. */
 #include "staged/staged.h"
@@ -83,7 +89,7 @@ static wv_trial_facts trial_facts(const wvgd_fit *f, wvgd_estimate e)
                             .probe_K = f->growth.probe_K};
 }
 
-/* log p~ / (m Z) that all but a few of the posterior, as the trial's draws have it, stays below: by bisection. */
+/* Upper quantile of log p~/(m Z) under the posterior, from the weighted draws of the trial, by bisection. */
 static double weight_quantile(const wvgd_fit *f, double log_z)
 {
     const wv_draws *b = &f->closing.draws;
@@ -180,8 +186,8 @@ static void go_back(wvgd_fit *f)
 }
 
 /* ---- growth ------------------------------------------------------------------------------------------------------ */
-/* Growth has not helped: with more draws for each component it may, where these cost little beside what growth is to
- * save. */
+/* Growth has not helped. Where the draws still wanted are expensive, components get more draws from now on; otherwise
+ * it is a failure. */
 static void count_failure(wvgd_fit *f)
 {
     if (f->growth.effort < WV_EFFORT && wv_decide_draws_expensive(prices(f), f->growth.wanted))
@@ -190,8 +196,8 @@ static void count_failure(wvgd_fit *f)
         f->growth.fails++;
 }
 
-/* More components, where the stored draws from `first` on say so; false: none was found, and that is the
- * end of growth. */
+/* Splits and adds components by the closing draws from number `first` on. False: none could be added, and growth ends.
+ */
 static bool grow(wvgd_fit *f, size_t first, wvgd_estimate e)
 {
     wv_growth_facts g = growth_facts(f);
@@ -386,8 +392,8 @@ static wv_stage conclude(wvgd_fit *f)
     }
     f->outcome.pareto_k = final_k(f);
     double share = f->outcome.ess / (double)(f->closing.draws.n - f->closing.trial);
-    if (f->closing.trial &&
-        !trial_useful(f, f->closing.trial, share)) /* it would rule what both say of the posterior */
+    /* the few effective draws of a poor trial would dominate the moments of all draws */
+    if (f->closing.trial && !trial_useful(f, f->closing.trial, share))
         wv_closing_forget_trial(&f->closing, f->arena);
     wv_staged_closing_weigh_all(f);
     if (f->stop == WVGD_RUNNING)
