@@ -65,7 +65,7 @@ typedef struct {
 } wv_sizes;
 
 typedef struct {
-    size_t iteration; /* of the joint solver, pilot included */
+    size_t iteration; /* shown to users; pilot included */
     size_t batch;     /* all batches: keys the draws */
     size_t evaluations, bad_points, zero_points;
     double seconds, model_seconds;
