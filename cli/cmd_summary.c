@@ -59,7 +59,8 @@ const command summary_command = {
     "Prints the results in the run directory DIR. First the log evidence and its lower bound. Then, for each "
     "parameter: mean, sd, quantiles, effective sample size (ESS) and Monte Carlo standard error (MCSE). If there are "
     "several modes: their masses, their particles, and the means of the parameters that differ most between modes. For "
-    "each particle: mass, weight, ELBO and Pareto k-hat. Last, a verdict with reasons and advice.",
+    "each particle: mass, weight, ELBO, what its component could still gain within its family and what it loses in "
+    "all (nats), and Pareto k-hat. Last, a verdict with reasons and advice.",
     "wvgd summary heart\nwvgd summary heart --json | jq .evidence.importance.value\n# in a script: continue only if no "
     "problems were detected\nwvgd summary heart --check >heart.txt && wvgd sample heart --out draws.csv\n",
     summary_option,

@@ -236,6 +236,17 @@ typedef struct wvgd_results {
     const char *const *reason;  /* [reasons] */
     size_t warnings;            /* what else a user should know; each with a remedy */
     const char *const *warning; /* [warnings] */
+
+    /* Of the components: what a further step could still win, and what the family loses in all. A loss that remains
+     * where there is nothing to gain is the price of the family, no bad fit. */
+    const double *gain;    /* [N] nats of ELBO_j that another step of component j within its family would win, half of
+                            * the variance of log p~ - log q_j that (t, t t') explains under q_j, and no more than the
+                            * loss. NAN: too few draws to
+                            * tell, or the joint solver, which does not look */
+    const double *gain_se; /* [N] */
+    const double *loss;    /* [N] log(beta_j p(x)) - ELBO_j = KL(q_j || p_j), p(x) by importance sampling; INFINITY
+                            * where there is no ELBO_j, NAN before the fit has ended */
+    const double *loss_se; /* [N] */
 } wvgd_results;
 
 void wvgd_get_results(const wvgd_fit *fit, wvgd_results *results);

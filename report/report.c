@@ -96,7 +96,8 @@ static void add_shapes(json_t *o, const json_t *list, size_t D, size_t *budget)
 
 static json_t *describe_particles(run_view *v, size_t *budget)
 {
-    static const char *const keys[] = {"beta", "beta_se", "weight", "log_Z", "elbo", "elbo_se", "ess", "pareto_k"};
+    static const char *const keys[] = {"beta", "beta_se",  "weight", "log_Z",   "elbo", "elbo_se",
+                                       "ess",  "pareto_k", "gain",   "gain_se", "loss", "loss_se"};
     const json_t *list = json_object_get(v->run, "particles");
     json_t *o = json_object();
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)

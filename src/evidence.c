@@ -131,6 +131,23 @@ wvgd_estimate wv_evidence_importance(const wv_batch *b, wv_arena *arena)
     return evidence;
 }
 
+wvgd_estimate wv_evidence_reconcile(wvgd_estimate evidence, wvgd_estimate bound, wvgd_estimate other, double errors)
+{
+    const wvgd_estimate bounds[] = {bound, other};
+    for (size_t i = 0; i < 2; i++) {
+        double above = bounds[i].value - evidence.value;
+        if (isfinite(above) && above > errors * hypot(evidence.se, bounds[i].se))
+            evidence.se = sqrt(above / errors * (above / errors) - bounds[i].se * bounds[i].se);
+    }
+    return evidence;
+}
+
+bool wv_evidence_contradicted(wvgd_estimate evidence, wvgd_estimate bound, wvgd_estimate other, double errors)
+{
+    return bound.value - evidence.value > 0.999 * errors * hypot(evidence.se, bound.se) ||
+           other.value - evidence.value > 0.999 * errors * hypot(evidence.se, other.se);
+}
+
 void wv_evidence_weights(size_t N, const double *elbo, double *weight)
 {
     if (!wv_weights_normalise(N, elbo, weight))

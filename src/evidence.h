@@ -22,6 +22,14 @@ void wv_evidence_elbo_se(size_t N, const wv_batch *b, const double *elbo, const 
 /* log mean p~/m and its standard error, by the delta method within strata. */
 wvgd_estimate wv_evidence_importance(const wv_batch *b, wv_arena *arena);
 
+/* The evidence with the error that two bounds show. One that lies above it by more than so many errors of both is
+ * believed rather: draws have supported every cell of a bound, but importance sampling does not see what its proposal
+ * has no draws of, nor does its own error. */
+wvgd_estimate wv_evidence_reconcile(wvgd_estimate evidence, wvgd_estimate bound, wvgd_estimate other, double errors);
+
+/* Whether that has been done: a bound lies above the evidence by all of their errors. */
+bool wv_evidence_contradicted(wvgd_estimate evidence, wvgd_estimate bound, wvgd_estimate other, double errors);
+
 /* Softmax of ELBO_j: the best ensemble weights. */
 void wv_evidence_weights(size_t N, const double *elbo, double *weight);
 

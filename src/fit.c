@@ -349,7 +349,7 @@ static bool make_parts(wvgd_fit *f)
     return wv_partition_new(&f->cells, (wv_shape){f->N, D, f->R, f->family, f->cell_family, f->metric_family,
                                                   wv_cost_of(&f->opt, f->metric_family, f->cell_family)}) &&
            wv_halfspaces_new(&f->halfspaces, f->N, D, f->staged) &&
-           wv_cell_bound_new(&f->bound, f->staged ? f->size.n_max : 0) && wv_posterior_new(&f->posterior, D) &&
+           wv_cell_bound_new(&f->bound, f->staged ? f->N : 0) && wv_posterior_new(&f->posterior, D) &&
            wv_pilot_new(&f->pilot, D, pilot) && wv_joint_new(&f->joint, f->N, D, joint) &&
            wv_modes_new(&f->modes, D, f->dense, f->exploring) &&
            wv_explore_new(&f->explore, D, f->dense, f->exploring) && wv_mixture_new(&f->mix, d, K) &&

@@ -17,19 +17,21 @@ bool wv_partition_new(wv_partition *p, wv_shape shape)
     *p = (wv_partition){.shape = shape};
     wv_ensemble *e = &p->now, *b = &p->best;
     const wv_slot slots[] = {
-        {&e->z, ND},     {&e->mu, ND},  {&e->root, root},  {&e->spread, spread}, {&e->metric, metric},
-        {&e->centre, D}, {&e->elbo, N}, {&e->runaways, N}, {&e->beta, N},        {&e->beta2, N},
-        {&b->z, ND},     {&b->mu, ND},  {&b->root, root},  {&b->spread, spread}, {&b->metric, metric},
-        {&b->centre, D}, {&b->elbo, N}, {&b->runaways, N}, {&b->beta, N},        {&b->beta2, N},
-        {&p->around, N}, {&p->beta, N}, {&p->beta_se, N},  {&p->weight, N},      {&p->weight_beta, N},
-        {&p->log_Z, N},  {&p->elbo, N}, {&p->elbo_se, N},  {&p->ess, N},         {&p->pareto_k, N},
+        {&e->z, ND},     {&e->mu, ND},     {&e->root, root},  {&e->spread, spread}, {&e->metric, metric},
+        {&e->centre, D}, {&e->elbo, N},    {&e->runaways, N}, {&e->beta, N},        {&e->beta2, N},
+        {&b->z, ND},     {&b->mu, ND},     {&b->root, root},  {&b->spread, spread}, {&b->metric, metric},
+        {&b->centre, D}, {&b->elbo, N},    {&b->runaways, N}, {&b->beta, N},        {&b->beta2, N},
+        {&p->around, N}, {&p->beta, N},    {&p->beta_se, N},  {&p->weight, N},      {&p->weight_beta, N},
+        {&p->log_Z, N},  {&p->elbo, N},    {&p->elbo_se, N},  {&p->ess, N},         {&p->pareto_k, N},
+        {&p->gain, N},   {&p->gain_se, N}, {&p->excess, N},   {&p->excess_se, N},
     };
     p->memory = wv_memory_carve(slots, sizeof slots / sizeof *slots, WV_ZEROED);
     if (!p->memory)
         return false;
     p->size = (size_t)(b->z - e->z);
     for (size_t j = 0; j < N; j++)
-        p->beta[j] = p->beta_se[j] = p->log_Z[j] = p->elbo[j] = p->elbo_se[j] = p->ess[j] = p->pareto_k[j] = NAN;
+        p->beta[j] = p->beta_se[j] = p->log_Z[j] = p->elbo[j] = p->elbo_se[j] = p->ess[j] = p->pareto_k[j] =
+            p->gain[j] = p->gain_se[j] = p->excess[j] = p->excess_se[j] = NAN;
     return true;
 }
 
@@ -41,8 +43,8 @@ void wv_partition_free(wv_partition *p)
 bool wv_partition_archive(wv_partition *p, wv_archive *a)
 {
     size_t N = p->shape.N, refined = p->refined;
-    double *const results[] = {p->around, p->beta,    p->beta_se, p->weight_beta, p->log_Z,
-                               p->elbo,   p->elbo_se, p->ess,     p->pareto_k};
+    double *const results[] = {p->around, p->beta,     p->beta_se, p->weight_beta, p->log_Z,  p->elbo,     p->elbo_se,
+                               p->ess,    p->pareto_k, p->gain,    p->gain_se,     p->excess, p->excess_se};
     wv_archive_values(a, &refined, sizeof refined);
     if (wv_archive_reading(a))
         p->refined = refined;
@@ -429,4 +431,16 @@ void wv_partition_scale_weights(wv_partition *p, double by)
 void wv_partition_set_weight_beta(wv_partition *p, const double *w)
 {
     memcpy(p->weight_beta, w, p->shape.N * sizeof *w);
+}
+
+void wv_partition_set_gain(wv_partition *p, size_t j, wvgd_estimate gain)
+{
+    p->gain[j] = gain.value;
+    p->gain_se[j] = gain.se;
+}
+
+void wv_partition_set_excess(wv_partition *p, size_t j, wvgd_estimate excess)
+{
+    p->excess[j] = excess.value;
+    p->excess_se[j] = excess.se;
 }

@@ -37,6 +37,8 @@ typedef struct {
     double *weight, *weight_beta; /* [N] of the components in the ensemble: optimal ones, and masses */
     double *log_Z, *elbo, *elbo_se; /* [N] */
     double *ess, *pareto_k;         /* [N] of the closing draws in each cell */
+    double *gain, *gain_se;         /* [N] nats that another step of the component would win */
+    double *excess, *excess_se;     /* [N] ELBO_j as the mixture has it less the measured one; NAN: not known */
     double *memory;
 } wv_partition;
 
@@ -127,6 +129,11 @@ void wv_partition_set_log_Z(wv_partition *p, size_t j, wvgd_estimate log_Z, bool
 void wv_partition_set_elbo(wv_partition *p, size_t j, double elbo);
 void wv_partition_set_bound(wv_partition *p, size_t j, wvgd_estimate elbo, double log_Z);
 void wv_partition_leave_out(wv_partition *p, size_t j);
+
+/* Of component j: nats that another step would win; its ELBO as the mixture has it less the measured one. NAN: not
+ * known. */
+void wv_partition_set_gain(wv_partition *p, size_t j, wvgd_estimate gain);
+void wv_partition_set_excess(wv_partition *p, size_t j, wvgd_estimate excess);
 
 /* ELBOs and log Z of all cells by a batch, and their standard errors; h_bar[N] as in evidence.h. */
 void wv_partition_estimate(wv_partition *p, const wv_batch *b, double *h_bar, wv_arena *arena);

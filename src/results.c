@@ -68,6 +68,39 @@ static void warn_cells(wvgd_fit *f)
             given_up, f->opt.family != WVGD_FULL ? "try family full" : "use the staged solver");
 }
 
+/* Where the mixture promises more of an ELBO than the draws of the component show. */
+static void warn_mixture(wvgd_fit *f)
+{
+    double mass = 0, most = 0;
+    size_t worst = 0;
+    for (size_t j = 0; j < f->N; j++) {
+        double sure = f->cells.excess[j] - wv_policy.bound_most_errors * f->cells.excess_se[j];
+        if (!(sure > wv_policy.results_excess && f->cells.beta[j] > wv_policy.results_mass))
+            continue;
+        mass += f->cells.beta[j];
+        worst = sure > most ? j : worst;
+        most = fmax(most, sure);
+    }
+    if (mass > 0)
+        add_warning(f,
+                    "the mixture is wrong in cells with %.2g of the mass (in cell %zu it promises %.1f nats too much), "
+                    "so their "
+                    "components may be, too: allow more components",
+                    mass, worst + 1, f->cells.excess[worst]);
+}
+
+/* A loss that is left where there is nothing to gain is the price of the family. */
+static void warn_loss(wvgd_fit *f)
+{
+    double loss = f->outcome.evidence.value - f->outcome.bound.value;
+    if (loss - wv_policy.verdict_errors * hypot(f->outcome.evidence.se, f->outcome.bound.se) > wv_policy.results_loss)
+        add_warning(
+            f,
+            "the components lose %.1f nats of the log evidence, which their family cannot avoid where they have "
+            "nothing to gain (gain and loss of each are in the results): %s",
+            loss, f->opt.family != WVGD_FULL ? "try family full" : "more particles lose less");
+}
+
 /* What a user should know besides the verdict; each with what to do about it. */
 static void warnings(wvgd_fit *f)
 {
@@ -75,6 +108,8 @@ static void warnings(wvgd_fit *f)
     if (f->stage != WV_DONE)
         return;
     warn_cells(f);
+    warn_mixture(f);
+    warn_loss(f);
     if (f->outcome.meanfield_gap > wv_policy.results_meanfield_gap && f->opt.family == WVGD_DIAG)
         add_warning(
             f, "the parameters are strongly correlated, so a diagonal Gaussian loses about %.1f nats: use family full",
@@ -96,7 +131,7 @@ static void warnings(wvgd_fit *f)
 
 bool wv_views_new(wv_views *v, size_t N, size_t sds, size_t cell_covs)
 {
-    const wv_slot slots[] = {{&v->sd, sds}, {&v->limit, N}, {&v->cell_cov, cell_covs}};
+    const wv_slot slots[] = {{&v->sd, sds}, {&v->limit, N}, {&v->cell_cov, cell_covs}, {&v->loss, N}, {&v->loss_se, N}};
     v->memory = wv_memory_carve(slots, sizeof slots / sizeof *slots, WV_AS_IT_IS);
     return v->memory != NULL;
 }
@@ -117,6 +152,19 @@ static bool without_limit(wvgd_fit *f, size_t j)
         widest = fmax(widest, f->views.sd[j * D + i] / sd[i]);
     wv_arena_release(f->arena, mark);
     return f->N > 1 && widest * widest * wv_policy.update_flattest > wv_policy.results_limit;
+}
+
+/* log(beta_j p(x)) - ELBO_j of every cell. */
+static void fill_losses(wvgd_fit *f)
+{
+    const wv_partition *p = &f->cells;
+    wvgd_estimate e = f->outcome.evidence;
+    for (size_t j = 0; j < f->N; j++) {
+        bool known = f->stage == WV_DONE && p->beta[j] > 0;
+        f->views.loss[j] = known ? e.value + log(p->beta[j]) - p->elbo[j] : NAN;
+        f->views.loss_se[j] =
+            known && p->elbo[j] > -INFINITY ? hypot(hypot(e.se, p->elbo_se[j]), p->beta_se[j] / p->beta[j]) : NAN;
+    }
 }
 
 static void fill_views(wvgd_fit *f)
@@ -142,6 +190,7 @@ void wvgd_get_results(const wvgd_fit *fit, wvgd_results *r)
         return;
     wvgd_fit *f = (wvgd_fit *)(uintptr_t)fit; /* the views below are filled on demand, in memory of the fit's own */
     fill_views(f);
+    fill_losses(f);
     warnings(f);
     wv_verdict(f);
     bool done = f->stage == WV_DONE, mixture = f->staged && f->closing.v && f->mix.K;
@@ -165,6 +214,10 @@ void wvgd_get_results(const wvgd_fit *fit, wvgd_results *r)
                         .elbo_se = f->cells.elbo_se,
                         .cell_ess = f->cells.ess,
                         .cell_pareto_k = f->cells.pareto_k,
+                        .gain = f->cells.gain,
+                        .gain_se = f->cells.gain_se,
+                        .loss = f->views.loss,
+                        .loss_se = f->views.loss_se,
                         .mu = f->cells.now.mu,
                         .sd = f->views.sd,
                         .chol = f->opt.family == WVGD_FULL ? f->cells.now.root : NULL,

@@ -10,6 +10,7 @@ typedef struct {
     double *sd;       /* [N][D] marginal sds of the components */
     double *limit;    /* [N] flags: components whose variance could as well be infinite */
     double *cell_cov; /* [N][D] variances, or with family full [N][D][D] covariances, of the posterior in the cells */
+    double *loss, *loss_se; /* [N] log(beta_j p(x)) - ELBO_j */
 } wv_views;
 
 /* For N particles, and so many numbers of each; false without memory. */

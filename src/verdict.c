@@ -3,6 +3,7 @@
  * trace in the weights (method, section 5). */
 #include "verdict.h"
 #include "describe.h"
+#include "evidence.h"
 #include "fit.h"
 #include "number_text.h"
 #include "policy.h"
@@ -75,6 +76,14 @@ static void about_convergence(wvgd_fit *f)
         say(f, "it has not converged with the largest number of draws allowed: %s", remedy(f));
 }
 
+/* The bound contradicts the evidence, which wv_evidence_reconcile has given its error. */
+static bool contradicted(const wvgd_fit *f)
+{
+    return f->outcome.evidence.se > wv_policy.verdict_evidence_se &&
+           wv_evidence_contradicted(f->outcome.evidence, f->outcome.bound, f->outcome.bound_beta,
+                                    wv_policy.bound_most_errors);
+}
+
 static void about_weights(wvgd_fit *f)
 {
     double limit = wv_verdict_khat_limit(f->closing.draws.n);
@@ -83,12 +92,86 @@ static void about_weights(wvgd_fit *f)
             "the effective number of final draws is only %.0f, so means and sds come from the fitted components "
             "without correction",
             f->outcome.ess);
-    if (!(f->outcome.evidence.se < wv_policy.verdict_evidence_se))
+    if (contradicted(f))
+        say(f,
+            "the bound %.2f lies above the log evidence, whose draws have missed a part of the posterior, so that its "
+            "standard error is %.2g: %s",
+            f->outcome.bound.value, f->outcome.evidence.se, remedy(f));
+    else if (!(f->outcome.evidence.se < wv_policy.verdict_evidence_se))
         say(f, "the standard error of the log evidence is %.3g, not below %g, because the weights are uneven: %s",
             f->outcome.evidence.se, wv_policy.verdict_evidence_se, remedy(f));
     if (f->outcome.pareto_k > limit)
         say(f, "Pareto k-hat %.2f is above %.2f, so the draws do not cover the tails: %s", f->outcome.pareto_k, limit,
             remedy(f));
+}
+
+/* Variance of weight j by the errors of all ELBOs: weights are their softmax. */
+static double weight_variance(size_t N, size_t j, const double *weight, const double *elbo_se)
+{
+    double variance = 0;
+    for (size_t k = 0; k < N; k++)
+        if (weight[k] > 0 && isfinite(elbo_se[k])) {
+            double d = weight[j] * ((j == k) - weight[k]) * elbo_se[k];
+            variance += d * d;
+        }
+    return variance;
+}
+
+double wv_verdict_weights_apart(size_t N, const double *weight, const double *elbo_se, const double *beta,
+                                const double *beta_se)
+{
+    double apart = 0;
+    for (size_t j = 0; j < N; j++) {
+        double se = sqrt(beta_se[j] * beta_se[j] + weight_variance(N, j, weight, elbo_se));
+        apart += fmax(fabs(weight[j] - beta[j]) - wv_policy.verdict_errors * se, 0);
+    }
+    return apart;
+}
+
+wv_verdict_gains wv_verdict_look_at_gains(size_t N, const double *gain, const double *gain_se, const double *beta)
+{
+    wv_verdict_gains g = {N, 0};
+    double most = wv_policy.verdict_gain;
+    for (size_t j = 0; j < N; j++) {
+        double sure = gain[j] - wv_policy.verdict_errors * gain_se[j];
+        if (!(beta[j] > wv_policy.results_mass))
+            continue;
+        if (!isfinite(sure))
+            g.unknown += beta[j];
+        else if (sure > most) {
+            most = sure;
+            g.worst = j;
+        }
+    }
+    return g;
+}
+
+/* What to do where the components are not good enough. */
+static const char *ensemble_remedy(const wvgd_fit *f)
+{
+    return f->opt.family != WVGD_FULL ? "try family full, or take draws of the posterior instead of the ensemble"
+                                      : "try more particles, or take draws of the posterior instead of the ensemble";
+}
+
+static void about_ensemble(wvgd_fit *f)
+{
+    const wv_partition *p = &f->cells;
+    double apart = wv_verdict_weights_apart(f->N, p->weight, p->elbo_se, p->beta, p->beta_se);
+    /* the joint solver does not look at gains */
+    wv_verdict_gains g = wv_verdict_look_at_gains(f->staged ? f->N : 0, p->gain, p->gain_se, p->beta);
+    if (apart > wv_policy.verdict_ensemble)
+        say(f,
+            "weights of the ensemble and masses of its cells differ by %.2g in all, beyond their errors, because some "
+            "components are worse than others: %s",
+            apart, ensemble_remedy(f));
+    if (f->staged && g.worst < f->N)
+        say(f, "the component of cell %zu could gain %.2g +- %.1g nats more within its family: %s", g.worst + 1,
+            f->cells.gain[g.worst], f->cells.gain_se[g.worst], ensemble_remedy(f));
+    if (g.unknown > wv_policy.verdict_ensemble)
+        say(f,
+            "too few effective draws see the components of cells with %.2g of the mass to tell how good they are: use "
+            "fewer particles, or take draws of the posterior instead of the ensemble",
+            g.unknown);
 }
 
 static void about_modes(wvgd_fit *f)
@@ -152,6 +235,7 @@ void wv_verdict(wvgd_fit *f)
         return;
     about_convergence(f);
     about_weights(f);
+    about_ensemble(f);
     about_modes(f);
     about_numbers(f);
     f->messages.reliable = f->messages.reasons == 0;

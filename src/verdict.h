@@ -15,6 +15,19 @@ double wv_verdict_unseen(const wvgd_fit *f);
  * many cells some are always above it, and tails of less than ten draws tell nothing. */
 bool wv_verdict_cell_uncovered(double k, double ess, double mass, size_t n);
 
+/* sum_j |weight_j - beta_j|, of each what is beyond its error; weights are the softmax of ELBOs with these errors. */
+double wv_verdict_weights_apart(size_t N, const double *weight, const double *elbo_se, const double *beta,
+                                const double *beta_se);
+
+/* What the components of cells of weight could gain within their family: the worst of those that are bad fits, and the
+ * mass of those that too few draws see (a gain of NAN). */
+typedef struct {
+    size_t worst; /* N: none */
+    double unknown;
+} wv_verdict_gains;
+
+wv_verdict_gains wv_verdict_look_at_gains(size_t N, const double *gain, const double *gain_se, const double *beta);
+
 /* The largest Pareto k-hat with which n weights can be relied on. */
 double wv_verdict_khat_limit(size_t n);
 #endif

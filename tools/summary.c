@@ -194,8 +194,8 @@ static void put_particles(FILE *s, const json_t *run, size_t most, const char *d
 {
     const json_t *particles = json_object_get(run, "particles");
     size_t n = json_array_size(particles);
-    fprintf(s, "%-9s %9s %9s %9s %13s %9s %8s %8s\n", "particle", "beta", "+-", "weight", "ELBO", "log Z", "ESS",
-            "k-hat");
+    fprintf(s, "%-9s %9s %9s %9s %13s %9s %8s %8s %8s %8s\n", "particle", "beta", "+-", "weight", "ELBO", "log Z",
+            "gain", "loss", "ESS", "k-hat");
     most = rows_shown(n, most);
     for (size_t j = 0; j < n && j < most; j++) {
         const json_t *p = json_array_get(particles, j);
@@ -205,6 +205,8 @@ static void put_particles(FILE *s, const json_t *run, size_t most, const char *d
         put_fixed(s, 9, 5, number(p, "weight"));
         put_fixed(s, 13, 4, number(p, "elbo"));
         put_fixed(s, 9, 4, number(p, "log_Z"));
+        put_fixed(s, 8, 3, number(p, "gain"));
+        put_fixed(s, 8, 3, number(p, "loss"));
         put_fixed(s, 8, 0, number(p, "ess"));
         put_fixed(s, 8, 2, number(p, "pareto_k"));
         putc('\n', s);
@@ -347,7 +349,8 @@ static json_t *choose_parts(const json_t *run)
 {
     static const char *const keys[] = {"model",      "stop",        "iterations", "evaluations", "seconds",  "evidence",
                                        "distortion", "diagnostics", "verdict",    "modes",       "posterior"};
-    static const char *const columns[] = {"z", "beta", "beta_se", "weight", "elbo", "elbo_se", "ess", "pareto_k"};
+    static const char *const columns[] = {"z",   "beta",     "beta_se", "weight",  "elbo", "elbo_se",
+                                          "ess", "pareto_k", "gain",    "gain_se", "loss", "loss_se"};
     json_t *out = json_object(), *particles = json_array(), *p;
     size_t j;
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)

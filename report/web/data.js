@@ -120,7 +120,7 @@ export const particles = Array.from({ length: N }, (_, j) => ({
     z: z.subarray(j * D, (j + 1) * D),
     ...shapeOf(j),
     ...Object.fromEntries(
-        ["beta", "beta_se", "weight", "log_Z", "elbo", "elbo_se", "ess", "pareto_k"].map((key) => [key, number(raw.particles[key]?.[j])]),
+        ["beta", "beta_se", "weight", "log_Z", "elbo", "elbo_se", "ess", "pareto_k", "gain", "gain_se", "loss", "loss_se"].map((key) => [key, number(raw.particles[key]?.[j])]),
     ),
 }));
 const shownParticles = raw.particles?.shown ? floats(raw.particles.shown) : null;

@@ -71,7 +71,8 @@ function modeTable() {
 }
 
 function table() {
-    const bad = (k) => k > diagnostics.limit;
+    const bad = (k) => k > diagnostics.limit,
+        gains = (p) => p.gain - 2 * p.gain_se > 0.1;
     const rows = particles.map((p) =>
         h(
             "tr",
@@ -83,11 +84,15 @@ function table() {
             h("td", {}, fixed(p.elbo, 3)),
             h("td", {}, fixed(p.elbo_se, 3)),
             h("td", {}, fixed(p.log_Z, 3)),
+            h("td", gains(p) ? { class: "flag", title: "could gain more within its family" } : {}, fixed(p.gain, 3), gains(p) ? " \u26a0" : ""),
+            h("td", {}, fixed(p.gain_se, 3)),
+            h("td", {}, fixed(p.loss, 3)),
+            h("td", {}, fixed(p.loss_se, 3)),
             h("td", bad(p.pareto_k) ? { class: "flag", title: "above the limit" } : {}, fixed(p.pareto_k, 2), bad(p.pareto_k) ? " \u26a0" : ""),
             h("td", {}, count(p.ess)),
         ),
     );
-    const head = ["Particle", "Mass", "\u00b1", "Weight", "ELBO", "\u00b1", "log Z", "k\u0302", "ESS"].map((title) =>
+    const head = ["Particle", "Mass", "\u00b1", "Weight", "ELBO", "\u00b1", "log Z", "Gain", "\u00b1", "Loss", "\u00b1", "k\u0302", "ESS"].map((title) =>
         h("th", { scope: "col" }, title),
     );
     return h(
@@ -231,7 +236,7 @@ export function drawParticles(section) {
         h(
             "p",
             { class: "quiet" },
-            "Each particle owns the points nearest to it. Its mass is the posterior probability of that cell; error bars are two standard errors. Point at a particle, or move to it with the Tab key, to see it everywhere on the page.",
+            "Each particle owns the points nearest to it. Its mass is the posterior probability of that cell; error bars are two standard errors. Gain is what its Gaussian could still win within its family, loss what it falls short of the posterior there, in nats. Point at a particle, or move to it with the Tab key, to see it everywhere on the page.",
         ),
         h(
             "div",

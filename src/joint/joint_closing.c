@@ -264,7 +264,8 @@ void wv_joint_closing_finish(wvgd_fit *f)
     estimate_bounds(f);
     wv_closing_set_calibrated(&f->closing, f->closing.v);
     wv_batch b = wv_draws_view(&f->closing.draws, 0);
-    f->outcome.evidence = wv_evidence_importance(&b, f->arena);
+    f->outcome.evidence = wv_evidence_reconcile(wv_evidence_importance(&b, f->arena), f->outcome.bound,
+                                                f->outcome.bound_beta, wv_policy.bound_most_errors);
     f->outcome.ess = wv_weights_ess(f->closing.draws.n, f->closing.v);
     if (wv_describe_uncorrected(f)) {
         wv_describe_weights(f);

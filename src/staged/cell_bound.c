@@ -13,6 +13,7 @@
 #include "staged/mixture_fit.h"
 #include "staged/cell_refine.h"
 #include "staged/cell_draws.h"
+#include "staged/cell_gain.h"
 #include "staged/cell_component.h"
 #include <cblas.h>
 #include <lapacke.h>
@@ -20,9 +21,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool wv_cell_bound_new(wv_cell_bound *b, size_t room)
+bool wv_cell_bound_new(wv_cell_bound *b, size_t N)
 {
-    const wv_slot slots[] = {{&b->weight, room}};
+    const wv_slot slots[] = {{&b->ess, N}, {&b->log_Z, N}, {&b->log_Z_se, N}, {&b->part, N}, {&b->log_Z_part, N}};
     b->memory = wv_memory_carve(slots, sizeof slots / sizeof *slots, WV_AS_IT_IS);
     return b->memory != NULL;
 }
@@ -116,7 +117,7 @@ static void find_mass(wvgd_fit *f, size_t j)
     size_t most = mass_most(f), look = (size_t)wv_policy.bound_mass_look, batch = most < look ? most : look,
            mark = wv_arena_mark(f->arena);
     inside_count c = {0, 0, 0};
-    double error = 0;
+    double error = f->N > 1 ? INFINITY : 0;
     wv_walls walls = f->N > 1 && wv_cost_flat(&f->cells.shape.cost) ? wv_cell_draws_walls(f, j) : (wv_walls){0};
     bool around = false, known = few_walls(f) && walls.dims <= WV_LATTICE && lattice_tells(f, &walls, &c, &error);
     for (uint64_t first = 0; first < most && f->N > 1 && !known; first += batch) {
@@ -318,25 +319,28 @@ static void masses_of_shared(wvgd_fit *f, const size_t *leader, const wv_mixture
     wv_arena_release(f->arena, mark);
 }
 
-/* A component whose share cannot be told gives way to the one that was kept; and one of which next to
- * nothing lies in the cell to that of the mixture. context: leader[N]. */
+/* The component becomes the cell's own moments, which lie in it. */
+static void begin_again(wvgd_fit *f, size_t j)
+{
+    wv_partition_restart_component(&f->cells, j, f->pilot.wanted ? f->pilot.root : NULL, f->arena);
+}
+
+/* A component whose share of the cell cannot be told gives way to the one that was kept, that one to the
+ * mixture's, and that to the cell's moments. context: leader[N]. */
 static void mass_of(wvgd_fit *f, void *context, size_t j)
 {
-    const struct {
-        double error; /* standard error of the log mass that is too large */
-        void (*give_way)(wvgd_fit *, size_t);
-    } way[] = {{wv_policy.bound_recall_se, wv_cell_component_recall},
-               {wv_policy.bound_plain_se, wv_cell_component_plain}};
+    static void (*const give_way[])(wvgd_fit *, size_t) = {wv_cell_component_recall, wv_cell_component_plain,
+                                                           begin_again};
     const size_t *leader = context;
+    double most = fmax(wv_policy.bound_mass_known, 2 / sqrt((double)mass_most(f)));
     if (leader[j] < f->N)
         return;
     find_mass(f, j);
-    for (size_t i = 0; i < sizeof way / sizeof *way; i++)
-        if (!(f->cells.elbo_se[j] < way[i].error)) {
-            way[i].give_way(f, j);
-            wv_cell_draws_measure(f, j);
-            find_mass(f, j);
-        }
+    for (size_t i = 0; i < sizeof give_way / sizeof *give_way && !(f->cells.elbo_se[j] < most); i++) {
+        give_way[i](f, j);
+        wv_cell_draws_measure(f, j);
+        find_mass(f, j);
+    }
 }
 
 void wv_cell_bound_masses(wvgd_fit *f, const wv_mixture_masses *known)
@@ -385,7 +389,8 @@ static size_t bound_wanted(wvgd_fit *f, size_t j)
     }
     double all = fmax(f->cells.refined ? wv_policy.bound_draws_refined : wv_policy.bound_draws,
                       fmin(wv_fit_cheap(f), wv_policy.bound_draws_cheap));
-    return f->cells.weight[j] > 0 ? (size_t)fmax(wv_policy.bound_draws_cell, round(all * f->cells.weight[j])) : 0;
+    bool counts = f->cells.weight[j] > 0 || f->cells.beta[j] > wv_policy.results_mass;
+    return counts ? (size_t)fmax(wv_policy.bound_draws_cell, round(all * f->cells.weight[j])) : 0;
 }
 
 /* Draws that cells want, from which point of the batch on, and how many they have; leaders of cells. */
@@ -397,29 +402,118 @@ typedef struct {
 /* Draws to make at once for so many inside the cell of j: a few more than its share tells; alone, mirrored pairs. */
 static size_t draws_at_once(const wvgd_fit *f, size_t j, size_t wanted)
 {
-    double share = f->cells.around[j] > 0 ? wv_policy.bound_around_share
-                                          : fmax(exp(f->cells.log_Z[j]), wv_policy.bound_share_least);
+    double share = fmax(exp(f->cells.log_Z[j]), wv_policy.bound_share_least);
     double pairs = wv_policy.bound_draw_pairs * (double)wanted / share + wv_policy.bound_draw_spare;
     return f->N == 1 ? wanted : 2 * (size_t)(fmin(pairs, WV_FREE / 2));
 }
 
-/* Draws of component j that lie in its cell, if it is not shared. */
-static void draw_own(wvgd_fit *f, void *context, size_t j)
+/* Draws of component j that lie in its cell. */
+static void draw_plain(wvgd_fit *f, size_t j, const cell_plan *p)
 {
-    const cell_plan *p = context;
     size_t D = f->D, at = p->first[j], wanted = p->wanted[j], have = 0, batch = draws_at_once(f, j, wanted);
-    if (p->leader[j] < f->N)
-        return;
     for (uint64_t b = 0; (double)b < wv_policy.bound_tries && have < wanted; b++) {
         size_t mark = wv_arena_mark(f->arena);
-        wv_inside in = wv_cell_draws_inside(f, j, WV_RNG_BOUND, b * WV_FREE, batch, f->cells.around[j] > 0);
+        wv_inside in = wv_cell_draws_inside(f, j, WV_RNG_BOUND, b * WV_FREE, batch, false);
         size_t kept = in.n < wanted - have ? in.n : wanted - have;
         memcpy(f->b.x + (at + have) * D, in.x, kept * D * sizeof *in.x);
-        memcpy(f->bound.weight + at + have, in.u, kept * sizeof *in.u);
         have += kept;
         wv_arena_release(f->arena, mark);
     }
     p->have[j] = have;
+}
+
+/* ---- pools ------------------------------------------------------------------------------------------------------- */
+/* Of a component that hardly reaches into its cell only weighted draws are at hand, u = q_j/r, r their proposal. Its
+ * mass Z^ = mean u and the mean h^ = sum u h / sum u of h = log p~ - log q_j must come of the same draws: then
+ *     exp(h^) Z^ <= mean u exp(h) = mean p~/r,
+ * whose expectation is the posterior's mass in the cell, however few of the draws matter. So a pool of draws tells the
+ * mass and E_qj[log m - log q_j], and those to be evaluated are picked from it in proportion to their weights. */
+typedef struct {
+    double all, sum, squares; /* weights of all draws; of those inside: their sum and that of their squares */
+    double level, d;          /* an arbitrary level of d = log m - log q_j, and the sum of u (d - level) */
+    double d1, d2;            /* sums of u^2 (d - level) and u^2 (d - level)^2 */
+} pool;
+
+static double pool_ess(const pool *p)
+{
+    return p->squares > 0 ? p->sum * p->sum / p->squares : 0;
+}
+
+/* Adds a batch of WV_FREE draws. */
+static void fill_pool(wvgd_fit *f, size_t j, uint64_t batch, pool *p)
+{
+    size_t mark = wv_arena_mark(f->arena);
+    wv_inside in = wv_cell_draws_inside(f, j, WV_RNG_BOUND, batch * WV_FREE, WV_FREE, true);
+    wv_gaussian q = wv_partition_component(&f->cells, j);
+    double *log_m = wv_arena_take(f->arena, in.n), *log_q = wv_arena_take(f->arena, in.n),
+           *y = wv_arena_take(f->arena, in.n * f->D);
+    wv_mixture_log_density(&f->mix, in.n, in.x, log_m, NULL, &f->workers);
+    wv_gaussian_log_density(&q, in.n, in.x, log_q, y, f->arena);
+    p->all += in.all;
+    for (size_t i = 0; i < in.n; i++) {
+        double u = in.u[i], d = log_m[i] - log_q[i];
+        if (!(u > 0))
+            continue;
+        p->level = p->sum > 0 ? p->level : d;
+        d -= p->level;
+        p->sum += u;
+        p->squares += u * u;
+        p->d += u * d;
+        p->d1 += u * u * d;
+        p->d2 += u * u * d * d;
+    }
+    wv_arena_release(f->arena, mark);
+}
+
+/* What a pool tells of cell j. */
+static void keep_pool(wvgd_fit *f, size_t j, const pool *p)
+{
+    double mean = p->d / p->sum, s = mean - 1, own = p->sum * p->sum,
+           both = (p->d2 - 2 * s * p->d1 + s * s * p->squares) / own;
+    f->bound.ess[j] = pool_ess(p);
+    f->bound.log_Z[j] = log(p->sum / p->all);
+    f->bound.log_Z_se[j] = sqrt(fmax(p->squares / own - 1 / p->all, 0));
+    f->bound.part[j] = p->level + mean;
+    f->bound.log_Z_part[j] = sqrt(fmax(both - 1 / p->all, 0));
+}
+
+/* The draws to be evaluated, from the same batches again: one for each equal part of the sum of the weights. */
+static void pick_draws(wvgd_fit *f, size_t j, size_t batches, double sum, const cell_plan *to)
+{
+    size_t D = f->D, wanted = to->wanted[j], have = 0;
+    double passed = 0;
+    for (uint64_t b = 0; b < batches && have < wanted; b++) {
+        size_t mark = wv_arena_mark(f->arena);
+        wv_inside in = wv_cell_draws_inside(f, j, WV_RNG_BOUND, b * WV_FREE, WV_FREE, true);
+        for (size_t i = 0; i < in.n; i++) {
+            passed += in.u[i];
+            for (; have < wanted && ((double)have + 0.5) * sum < passed * (double)wanted; have++)
+                memcpy(f->b.x + (to->first[j] + have) * D, in.x + i * D, D * sizeof(double));
+        }
+        wv_arena_release(f->arena, mark);
+    }
+    to->have[j] = have;
+}
+
+/* No draws are evaluated where the pool cannot support an estimate: such a cell has no bound. */
+static void draw_pool(wvgd_fit *f, size_t j, const cell_plan *to)
+{
+    pool p = {0};
+    size_t batches = 0, most = mass_most(f) / WV_FREE + 1;
+    while (batches < most && pool_ess(&p) < wv_policy.bound_pool_enough)
+        fill_pool(f, j, batches++, &p);
+    if (!(pool_ess(&p) > wv_policy.bound_pool_least) || !isfinite(p.d2))
+        return;
+    keep_pool(f, j, &p);
+    pick_draws(f, j, batches, p.sum, to);
+}
+
+/* Draws of component j for the bound, if it is not shared. */
+static void draw_own(wvgd_fit *f, void *context, size_t j)
+{
+    const cell_plan *p = context;
+    if (p->leader[j] == f->N && p->wanted[j])
+        (f->cells.around[j] > 0 ? draw_pool : draw_plain)(f, j, p);
 }
 
 /* The same for all cells that share the component of cell j. */
@@ -435,8 +529,7 @@ static void draw_all(wvgd_fit *f, size_t j, const cell_plan *p)
             size_t k = d.cell[i];
             if (p->leader[k] != j || p->have[k] == p->wanted[k])
                 continue;
-            memcpy(f->b.x + (p->first[k] + p->have[k]) * D, d.x + i * D, D * sizeof(double));
-            f->bound.weight[p->first[k] + p->have[k]++] = 1;
+            memcpy(f->b.x + (p->first[k] + p->have[k]++) * D, d.x + i * D, D * sizeof(double));
             missing--;
         }
     }
@@ -465,7 +558,6 @@ static size_t close_gaps(wvgd_fit *f, const cell_plan *p)
     size_t at = 0, D = f->D;
     for (size_t j = 0; j < f->N; j++) {
         memmove(f->b.x + at * D, f->b.x + p->first[j] * D, p->have[j] * D * sizeof(double));
-        memmove(f->bound.weight + at, f->bound.weight + p->first[j], p->have[j] * sizeof(double));
         for (size_t i = 0; i < p->have[j]; i++)
             f->b.cell[at++] = (uint32_t)j;
     }
@@ -478,6 +570,7 @@ wvgd_status wv_cell_bound_ask(wvgd_fit *f, wvgd_error *error)
 {
     size_t N = f->N, mark = wv_arena_mark(f->arena);
     wv_cell_draws_update_walls(f);
+    memset(f->bound.ess, 0, N * sizeof *f->bound.ess);
     cell_plan p = plan(f);
     for (size_t j = 0; j < N; j++)
         if (p.leader[j] == j)
@@ -512,30 +605,27 @@ static wvgd_estimate bound(const wvgd_fit *f, const double *w)
     return e;
 }
 
-/* What free draws of a component in its cell have said of log m - log q_j: sums of weights, of weighted values and
- * their squares, of squared weights. */
+/* What free draws of a component in its cell have said of log m - log q_j: how many, sums of values and of squares. */
 typedef struct {
-    double sum, mean, squares, weights;
+    double n, sum, squares;
 } free_sums;
 
-/* Adds n free draws of component q; returns how many. */
-static size_t add_free(wvgd_fit *f, size_t j, const wv_gaussian *q, uint64_t first, size_t draws, free_sums *s)
+/* Adds free draws of component q. */
+static void add_free(wvgd_fit *f, size_t j, const wv_gaussian *q, uint64_t first, size_t draws, free_sums *s)
 {
     size_t mark = wv_arena_mark(f->arena);
-    wv_inside in = wv_cell_draws_inside(f, j, WV_RNG_FREE, first, draws, f->cells.around[j] > 0);
+    wv_inside in = wv_cell_draws_inside(f, j, WV_RNG_FREE, first, draws, false);
     double *log_m = wv_arena_take(f->arena, in.n), *log_q = wv_arena_take(f->arena, in.n),
            *y = wv_arena_take(f->arena, in.n * f->D);
     wv_mixture_log_density(&f->mix, in.n, in.x, log_m, NULL, &f->workers);
     wv_gaussian_log_density(q, in.n, in.x, log_q, y, f->arena);
     for (size_t i = 0; i < in.n; i++) {
-        double u = in.u[i], d = log_m[i] - log_q[i];
-        s->sum += u;
-        s->mean += u * d;
-        s->squares += u * d * d;
-        s->weights += u * u;
+        double d = log_m[i] - log_q[i];
+        s->sum += d;
+        s->squares += d * d;
     }
+    s->n += (double)in.n;
     wv_arena_release(f->arena, mark);
-    return in.n;
 }
 
 /* E_qj[log m - log q_j] over the cell, m the mixture, from draws that cost nothing, to the wanted
@@ -545,16 +635,16 @@ static wvgd_estimate free_part(wvgd_fit *f, size_t j, double wanted)
     double se = INFINITY, batches = f->cells.refined ? wv_policy.bound_mass_batches : wv_policy.bound_free_batches;
     uint64_t after = (uint64_t)wv_policy.bound_mass_batches * WV_FREE; /* the draws that told masses */
     size_t most = (size_t)batches * WV_FREE, look = (size_t)wv_policy.bound_free_look,
-           batch = mass_most(f) < look ? mass_most(f) : look, kept = 0;
-    free_sums s = {0, 0, 0, 0};
+           batch = mass_most(f) < look ? mass_most(f) : look;
+    free_sums s = {0, 0, 0};
     most = most < mass_most(f) ? most : mass_most(f);
     wv_gaussian q = wv_partition_component(&f->cells, j);
     for (uint64_t first = 0; first < most && se > wanted; first += batch) {
-        kept += add_free(f, j, &q, after + first, batch, &s);
-        if (s.sum > 0 && ((double)kept > wv_policy.bound_free_known || first + batch >= most))
-            se = sqrt(fmax(s.squares / s.sum - s.mean / s.sum * (s.mean / s.sum), 0) * s.weights) / s.sum;
+        add_free(f, j, &q, after + first, batch, &s);
+        if (s.n > wv_policy.bound_free_known)
+            se = sqrt(fmax(s.squares / s.n - s.sum / s.n * (s.sum / s.n), 0) / s.n);
     }
-    return (wvgd_estimate){s.mean / s.sum, se};
+    return (wvgd_estimate){s.sum / s.n, se};
 }
 
 /* The same for cells that share their component, [N] each. */
@@ -754,86 +844,95 @@ static bool estimate_alone(wvgd_fit *f)
 /* Draws of a cell in the batch, those number first .. first + n, and log densities of what explains them. */
 typedef struct {
     size_t first, n;
-    const double *log_p, *weight; /* [n] */
-    double *log_control;          /* [n] of the component, or of the mixture where that explains more */
+    const double *log_p; /* [n] */
+    double *log_control; /* [n] of the component, or of the mixture where that explains more */
 } cell_draws;
 
-/* Weighted variance of log p~ - b[n] over the draws that have density. */
-static double variance_of(const cell_draws *c, const double *b)
+/* Mean and variance of log p~ - b[n] over the draws that have density, and how many these are. */
+typedef struct {
+    double n, mean, variance;
+} cell_moments;
+
+static cell_moments moments_of(const cell_draws *c, const double *b)
 {
-    double sum = 0, mean = 0, squares = 0;
-    for (int pass = 0; pass < 2; pass++)
-        for (size_t i = 0; i < c->n; i++)
-            if (c->log_p[i] > -INFINITY) {
-                double w = c->weight[i], d = c->log_p[i] - b[i];
-                if (pass == 0) {
-                    sum += w;
-                    mean += w * d;
-                } else
-                    squares += w * (d - mean / sum) * (d - mean / sum);
-            }
-    return squares / sum;
+    cell_moments s = {0, 0, 0};
+    for (size_t i = 0; i < c->n; i++)
+        if (c->log_p[i] > -INFINITY) {
+            s.n++;
+            s.mean += c->log_p[i] - b[i];
+        }
+    s.mean /= s.n;
+    for (size_t i = 0; i < c->n; i++)
+        if (c->log_p[i] > -INFINITY)
+            s.variance += (c->log_p[i] - b[i] - s.mean) * (c->log_p[i] - b[i] - s.mean) / (s.n - 1);
+    return s;
 }
 
 /* What the answers meet: the first draw of each cell [N + 1], leaders [N], and what these share. */
 typedef struct {
-    const size_t *begin, *leader;
+    size_t *begin;
+    const size_t *leader;
     free_parts parts;
 } told;
 
-/* The mixture as a control: what of log p~ - log q_j it explains is known and returned; c->log_control becomes the
- * mixture's. Unless the density is zero in a part of the cell that only these draws know of, or the mixture explains
- * less than the component: then nothing is known, and nothing changes. */
-static wvgd_estimate take_control(wvgd_fit *f, const told *t, size_t j, cell_draws *c)
+/* E_qj[log m - log q_j] of cell j, whose draws leave log p~ - log m with so much variance; its error is that of its sum
+ * with log Z_j where a pool tells both. */
+static wvgd_estimate mixture_part(wvgd_fit *f, const told *t, size_t j, const cell_draws *c, double left)
 {
-    const wvgd_estimate nothing = {0, 0};
+    /* of the error: draws of the mixture are free, but where evaluations are cheap they take as long */
+    double share = wv_fit_cheap(f) > 0 ? wv_policy.bound_control_cheap : wv_policy.bound_control_dear;
+    double wanted = fmax(share * sqrt(left / (double)c->n), wv_policy.bound_control_se * fine_enough(f));
+    if (f->bound.ess[j] > 0)
+        return (wvgd_estimate){f->bound.part[j], f->bound.log_Z_part[j]};
+    return t->leader[j] < f->N ? (wvgd_estimate){t->parts.value[j], t->parts.se[j]} : free_part(f, j, wanted);
+}
+
+/* The mixture as a control: what of log p~ - log q_j it explains is known and goes to *known; c->log_control becomes
+ * the mixture's. Unless the density is zero in a part of the cell that only these draws know of, or the mixture
+ * explains less than the component: then nothing is known, and nothing changes. */
+static bool take_control(wvgd_fit *f, const told *t, size_t j, cell_draws *c, wvgd_estimate *known)
+{
     if (c->n <= 2 || density_ends(&f->b, c->first, c->n) || is_mixture(f, j))
-        return nothing;
+        return false;
     size_t mark = wv_arena_mark(f->arena);
     double *log_m = wv_arena_take(f->arena, c->n);
-    wvgd_estimate known = nothing;
     wv_mixture_log_density(&f->mix, c->n, f->b.x + c->first * f->D, log_m, NULL, &f->workers);
-    double left = variance_of(c, log_m);
-    if (left < variance_of(c, c->log_control)) {
-        /* of the error: draws of the mixture are free, but where evaluations are cheap they take as long */
-        double share = wv_fit_cheap(f) > 0 ? wv_policy.bound_control_cheap : wv_policy.bound_control_dear;
-        double wanted = fmax(share * sqrt(left / (double)c->n), wv_policy.bound_control_se * fine_enough(f));
-        known = t->leader[j] < f->N ? (wvgd_estimate){t->parts.value[j], t->parts.se[j]} : free_part(f, j, wanted);
-        if (isfinite(known.se))
-            memcpy(c->log_control, log_m, c->n * sizeof *log_m);
-        else
-            known = nothing;
+    cell_moments s = moments_of(c, log_m);
+    double left = s.variance;
+    wv_partition_set_excess(&f->cells, j,
+                            (wvgd_estimate){f->outcome.evidence.value - s.mean,
+                                            hypot(f->outcome.evidence.se, sqrt(left / s.n))});
+    bool better = left < moments_of(c, c->log_control).variance;
+    wvgd_estimate part = better ? mixture_part(f, t, j, c, left) : (wvgd_estimate){0, INFINITY};
+    bool taken = isfinite(part.value + part.se);
+    if (taken) {
+        memcpy(c->log_control, log_m, c->n * sizeof *log_m);
+        *known = part;
     }
     wv_arena_release(f->arena, mark);
-    return known;
+    return taken;
+}
+
+/* Squared error of what is known of cell j beside its evaluated draws, whose values have this variance. */
+static double known_error(const wvgd_fit *f, size_t j, wvgd_estimate known, bool controlled, double variance)
+{
+    double mass = f->cells.elbo_se[j];
+    if (!(f->bound.ess[j] > 0))
+        return known.se * known.se + mass * mass;
+    return controlled ? known.se * known.se : mass * mass + variance / f->bound.ess[j];
 }
 
 /* ELBO_j and its standard error from the draws of cell j. */
-static void estimate_cell(wvgd_fit *f, size_t j, const cell_draws *c, wvgd_estimate known)
+static void estimate_cell(wvgd_fit *f, size_t j, const cell_draws *c, wvgd_estimate known, bool controlled)
 {
-    double mean = 0, squares = 0, n = 0, sum = 0, all = 0;
-    for (size_t i = 0; i < c->n; i++) {
-        all += c->weight[i];
-        if (c->log_p[i] > -INFINITY) {
-            n++;
-            sum += c->weight[i];
-            mean += c->weight[i] * (c->log_p[i] - c->log_control[i]);
-        }
-    }
-    if (n < 2 || !(sum > 0)) {
+    cell_moments s = moments_of(c, c->log_control);
+    if (s.n < 2) {
         wv_partition_leave_out(&f->cells, j);
         return;
     }
-    mean /= sum;
-    for (size_t i = 0; i < c->n; i++)
-        if (c->log_p[i] > -INFINITY) {
-            double d = c->weight[i] / sum * (c->log_p[i] - c->log_control[i] - mean);
-            squares += d * d;
-        }
-    squares *= n / (n - 1);
-    double log_Z = f->cells.log_Z[j] + log(sum / all); /* where the density is zero the cell ends too */
-    double se = sqrt(squares + known.se * known.se + f->cells.elbo_se[j] * f->cells.elbo_se[j] + (1 - sum / all) / n);
-    wv_partition_set_bound(&f->cells, j, (wvgd_estimate){known.value + mean + log_Z, se}, log_Z);
+    double kept = s.n / (double)c->n, log_Z = f->cells.log_Z[j] + log(kept), /* where density is zero the cell ends */
+        se = sqrt(s.variance / s.n + known_error(f, j, known, controlled, s.variance) + (1 - kept) / s.n);
+    wv_partition_set_bound(&f->cells, j, (wvgd_estimate){known.value + s.mean + log_Z, se}, log_Z);
 }
 
 static void estimate(wvgd_fit *f, void *context, size_t j)
@@ -841,12 +940,32 @@ static void estimate(wvgd_fit *f, void *context, size_t j)
     const told *t = context;
     size_t first = t->begin[j], n = t->begin[j + 1] - first, mark = wv_arena_mark(f->arena);
     wv_gaussian q = wv_partition_component(&f->cells, j);
-    cell_draws c = {first, n, f->b.log_p + first, f->bound.weight + first, wv_arena_take(f->arena, n)};
+    cell_draws c = {first, n, f->b.log_p + first, wv_arena_take(f->arena, n)};
+    wvgd_estimate known = {0, 0};
+    wv_partition_set_excess(&f->cells, j, (wvgd_estimate){NAN, NAN});
     double *y = wv_arena_take(f->arena, n * f->D);
     wv_gaussian_log_density(&q, n, f->b.x + first * f->D, c.log_control, y, f->arena);
-    wvgd_estimate known = take_control(f, t, j, &c);
-    estimate_cell(f, j, &c, known);
+    if (f->bound.ess[j] > 0)
+        wv_partition_set_log_Z(&f->cells, j, (wvgd_estimate){f->bound.log_Z[j], f->bound.log_Z_se[j]}, true);
+    bool controlled = take_control(f, t, j, &c, &known);
+    estimate_cell(f, j, &c, known, controlled);
     wv_arena_release(f->arena, mark);
+}
+
+/* What component j could still gain, if its cell has a bound: no more than it loses. The gain of one step is an
+ * expansion about the best fit; of a component far from that a few draws in its tail can make it anything. context:
+ * begin[N + 1]. */
+static void find_gain(wvgd_fit *f, void *context, size_t j)
+{
+    const size_t *begin = context, first = begin[j], n = begin[j + 1] - first;
+    wvgd_estimate gain = {NAN, NAN}, e = f->outcome.evidence;
+    if (f->cells.elbo[j] > -INFINITY)
+        gain = wv_cell_gain(f, j, n, f->b.x + first * f->D, f->b.log_p + first);
+    double loss = fmax(e.value + log(f->cells.beta[j]) - f->cells.elbo[j], 0),
+           loss_se = hypot(hypot(e.se, f->cells.elbo_se[j]), f->cells.beta_se[j] / f->cells.beta[j]);
+    if (gain.value > loss + wv_policy.verdict_errors * loss_se)
+        gain = (wvgd_estimate){loss, loss_se};
+    wv_partition_set_gain(&f->cells, j, gain);
 }
 
 double wv_cell_bound_most(const wvgd_fit *f, size_t j)
@@ -877,6 +996,16 @@ static void disbelieve(wvgd_fit *f)
             wv_partition_leave_out(&f->cells, j);
 }
 
+/* A cell without a bound has no part in the ensemble. Weights that sum to 1, or to 0 where no cell has any. */
+static void mask_weights(const wvgd_fit *f, double *w)
+{
+    for (size_t j = 0; j < f->N; j++)
+        w[j] = f->cells.elbo[j] > -INFINITY ? w[j] : 0;
+    double kept = cblas_dasum((int)f->N, w, 1);
+    if (kept > 0)
+        cblas_dscal((int)f->N, 1 / kept, w, 1);
+}
+
 /* Takes other weights, if they are better by more than the noise of the difference; luck: what that noise has added
  * to their bound on average, because they come of the same draws. */
 static void consider(wvgd_fit *f, const double *w, double luck)
@@ -888,8 +1017,6 @@ static void consider(wvgd_fit *f, const double *w, double luck)
         if (f->cells.elbo[j] > -INFINITY)
             noise += (f->cells.weight[j] - w[j]) * (f->cells.weight[j] - w[j]) * f->cells.elbo_se[j] *
                      f->cells.elbo_se[j];
-        else if (w[j] > 0)
-            return; /* a cell without a bound has no part in the ensemble */
     if (!(other.value > f->outcome.bound.value + sqrt(noise)))
         return;
     wv_partition_set_weights(&f->cells, w);
@@ -902,10 +1029,16 @@ static void consider(wvgd_fit *f, const double *w, double luck)
 static void choose_weights(wvgd_fit *f)
 {
     size_t N = f->N, mark = wv_arena_mark(f->arena);
-    double *w = wv_arena_take(f->arena, N), *low = wv_arena_take(f->arena, N), luck = 0;
+    double *w = wv_arena_take(f->arena, N), *low = wv_arena_take(f->arena, N), *own = wv_arena_take(f->arena, N),
+           luck = 0;
+    memcpy(w, f->cells.weight_beta, N * sizeof *w);
+    memcpy(own, f->cells.weight, N * sizeof *own);
+    mask_weights(f, w);
+    mask_weights(f, own);
+    wv_partition_set_weights(&f->cells, own);
     f->outcome.bound = bound(f, f->cells.weight);
-    f->outcome.bound_beta = bound(f, f->cells.weight_beta);
-    consider(f, f->cells.weight_beta, 0);
+    f->outcome.bound_beta = bound(f, w);
+    consider(f, w, 0);
     for (size_t j = 0; j < N; j++)
         low[j] = f->cells.elbo[j] > -INFINITY ? f->cells.elbo[j] - wv_policy.bound_cautious_errors * f->cells.elbo_se[j]
                                               : -INFINITY;
@@ -939,11 +1072,11 @@ void wv_cell_bound_tell(wvgd_fit *f)
             free_part_of_shared(f, t.leader, j, &t.parts);
     if (N > 1 || !estimate_alone(f))
         wv_fit_run_tasks(f, N, draw_work(f, wv_policy.bound_mass_look * (double)N, f->D), estimate, &t);
-    wv_arena_release(f->arena, mark);
     if (N > 1)
         disbelieve(f);
-    double kept = cblas_dasum((int)N, f->cells.weight, 1);
-    if (kept > 0)
-        wv_partition_scale_weights(&f->cells, 1 / kept);
     choose_weights(f);
+    f->outcome.evidence = wv_evidence_reconcile(f->outcome.evidence, f->outcome.bound, f->outcome.bound_beta,
+                                                wv_policy.bound_most_errors);
+    wv_fit_run_tasks(f, N, draw_work(f, wv_policy.bound_mass_look * (double)N, f->D), find_gain, t.begin);
+    wv_arena_release(f->arena, mark);
 }

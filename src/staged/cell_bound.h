@@ -4,14 +4,17 @@
 #include "wvgd.h"
 #include <stdbool.h>
 
-/* What is kept from the asked batch to its answers. It is not saved: a restored fit asks for the batch again. */
+/* What is kept from the asked batch to its answers: of each cell what its pool has told, free of evaluations. It is not
+ * saved: a restored fit asks for the batch again. */
 typedef struct {
-    double *weight; /* [n_max] what each draw of the batch counts for its component */
+    double *ess;               /* [N] effective draws of the pool; 0: the cell has none, and needs none */
+    double *log_Z, *log_Z_se;  /* [N] log mass of the component in its cell */
+    double *part, *log_Z_part; /* [N] E_qj[log m - log q_j], m the mixture; standard error of its sum with log_Z */
     double *memory;
 } wv_cell_bound;
 
-/* room: draws in a batch at most. False without memory. */
-bool wv_cell_bound_new(wv_cell_bound *b, size_t room);
+/* False without memory. */
+bool wv_cell_bound_new(wv_cell_bound *b, size_t N);
 void wv_cell_bound_free(wv_cell_bound *b);
 
 /* Masses of the mixture in the cells that points which cost nothing have told. */

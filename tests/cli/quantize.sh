@@ -32,7 +32,7 @@ expect 0 anything "$wvgd" quantize run/ --particles 2 --cost lp --power 3 --fami
 grep -q '"cost": "lp"' run/cells-2-lp/run.json && grep -q '"power": 3' run/cells-2-lp/run.json && grep -q '"family": "diag"' run/cells-2-lp/run.json ||
     complain "run.json of cells-2-lp has other options"
 expect 0 anything "$wvgd" quantize run/cells-3 --particles 2 --quiet --out again # the draws of the fit are still there
-places() { awk -F, 'NR > 1 { printf "%.6f %.6f %.6f\n", $2, $10, $11 }' "$1/particles.csv" | sort; } # masses and particles, in whatever order
+places() { awk -F, 'NR > 1 { printf "%.6f %.6f %.6f\n", $2, $14, $15 }' "$1/particles.csv" | sort; } # masses and particles, in whatever order
 places run/cells-2 >wanted
 places again | cmp -s - wanted || complain "cells of cells are not those of the fit"
 expect 73 'again already holds a run: --overwrite replaces it$' "$wvgd" quantize run --particles 3 --out again

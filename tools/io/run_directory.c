@@ -490,14 +490,15 @@ int write_particles(file_set *set, const wvgd_results *r, const char *const *nam
     FILE *s = add_file(set, PARTICLES_FILE, f);
     if (!s)
         return f->code;
-    fputs("particle,beta,beta_se,weight,log_Z,elbo,elbo_se,ess,pareto_k", s);
+    fputs("particle,beta,beta_se,weight,log_Z,elbo,elbo_se,ess,pareto_k,gain,gain_se,loss,loss_se", s);
     for (size_t i = 0; i < r->D; i++) {
         putc(',', s);
         put_name(s, names[i]);
     }
     for (size_t j = 0; j < r->N; j++) {
         const double values[] = {r->beta[j], r->beta_se[j], r->weight[j],   r->log_Z[j],
-                                 r->elbo[j], r->elbo_se[j], r->cell_ess[j], r->cell_pareto_k[j]};
+                                 r->elbo[j], r->elbo_se[j], r->cell_ess[j], r->cell_pareto_k[j],
+                                 r->gain[j], r->gain_se[j], r->loss[j],     r->loss_se[j]};
         fprintf(s, "\n%zu", j + 1);
         put_fields(s, sizeof values / sizeof *values, values);
         put_fields(s, r->D, r->z + j * r->D);

@@ -180,7 +180,8 @@ static json_t *particle(const wvgd_results *r, size_t j)
         const char *key;
         const double *value; /* [N] */
     } columns[] = {{"beta", r->beta}, {"beta_se", r->beta_se}, {"weight", r->weight}, {"log_Z", r->log_Z},
-                   {"elbo", r->elbo}, {"elbo_se", r->elbo_se}, {"ess", r->cell_ess},  {"pareto_k", r->cell_pareto_k}};
+                   {"elbo", r->elbo}, {"elbo_se", r->elbo_se}, {"ess", r->cell_ess},  {"pareto_k", r->cell_pareto_k},
+                   {"gain", r->gain}, {"gain_se", r->gain_se}, {"loss", r->loss},     {"loss_se", r->loss_se}};
     for (size_t c = 0; c < sizeof columns / sizeof *columns; c++)
         json_object_set_new(o, columns[c].key, json_number(columns[c].value[j]));
     set_shape(o, r, j);

@@ -1,0 +1,306 @@
+/* cell_gain.c - what a component could still gain within its family. The natural gradient step of a truncated Gaussian
+ * q_j is the regression of log p~ - log q_j on its statistics T = (t, t t') under q_j (method, section 4), and wins
+ * half of the variance that this explains, to second order: gain_j = Var_qj(g) / 2,     g the fitted part of log p~ -
+ * log q_j = (log m - log q_j) + (log p~ - log m). The loss against log(beta_j p(x)) cannot tell a bad fit from what the
+ * family must lose; the gain can. g has many coefficients and the evaluated draws are few, so its direction is found
+ * without them: free draws of q_j fit log m - log q_j, m the mixture, and stored draws, weighted to stand for q_j, log
+ * p~ - log m. What a step of the best length along g wins is Cov(g, log p~ - log q_j)^2 / (2 Var g): one coefficient,
+ * measured on other free draws and on the evaluated ones, so that no draw judges what was fitted to it. Directions that
+ * neither shows remain unseen. */
+#include "staged/cell_gain.h"
+#include "fit.h"
+#include "gaussian.h"
+#include "halfspaces.h"
+#include "dense.h"
+#include "policy.h"
+#include "staged/cell_draws.h"
+#include "weights.h"
+#include <cblas.h>
+#include <lapacke.h>
+#include <math.h>
+#include <string.h>
+
+/* Weighted draws of q_j in its cell, and values there. */
+typedef struct {
+    size_t n;
+    double *x, *u, *d; /* [n][D], [n], [n] */
+} weighted;
+
+static weighted take_weighted(wvgd_fit *f, size_t n)
+{
+    return (weighted){0, wv_arena_take(f->arena, n * f->D), wv_arena_take(f->arena, n), wv_arena_take(f->arena, n)};
+}
+
+/* Draws `first` .. `end` of w. */
+static weighted part_of(const wvgd_fit *f, const weighted *w, size_t first, size_t end)
+{
+    return (weighted){end - first, w->x + first * f->D, w->u + first, w->d + first};
+}
+
+/* The family's statistics in coordinates t of `frame`. */
+typedef struct {
+    size_t D, p; /* 1, t, and products: all of them, or squares alone */
+    bool all;
+    wv_gaussian frame;
+    double *b; /* [p] coefficients of g */
+} direction;
+
+static size_t size_of(size_t D, bool all)
+{
+    return 1 + D + (all ? D * (D + 1) / 2 : D);
+}
+
+/* T[p] of t[D]. */
+static void statistics(const direction *g, const double *t, double *T)
+{
+    size_t at = 0;
+    T[at++] = 1;
+    for (size_t k = 0; k < g->D; k++)
+        T[at++] = t[k];
+    for (size_t k = 0; k < g->D; k++)
+        for (size_t l = g->all ? 0 : k; l <= k; l++)
+            T[at++] = t[k] * t[l];
+}
+
+/* ---- draws ------------------------------------------------------------------------------------------------------- */
+/* log m - log q_j at the draws from number `first` on. */
+static void add_values(wvgd_fit *f, size_t j, weighted *w, size_t first)
+{
+    size_t n = w->n - first, mark = wv_arena_mark(f->arena);
+    double *log_q = wv_arena_take(f->arena, n), *y = wv_arena_take(f->arena, n * f->D);
+    wv_gaussian q = wv_partition_component(&f->cells, j);
+    wv_mixture_log_density(&f->mix, n, w->x + first * f->D, w->d + first, NULL, &f->workers);
+    wv_gaussian_log_density(&q, n, w->x + first * f->D, log_q, y, f->arena);
+    for (size_t i = 0; i < n; i++)
+        w->d[first + i] -= log_q[i];
+    wv_arena_release(f->arena, mark);
+}
+
+/* Free draws of q_j in its cell, so many or as far as they go; of weighted ones as many as there may be. */
+static weighted draw_free(wvgd_fit *f, size_t j, size_t wanted)
+{
+    bool around = f->cells.around[j] > 0;
+    double share = fmax(exp(f->cells.log_Z[j]), wv_policy.bound_share_least),
+           each = around ? WV_FREE : fmin(2 * ceil(wv_policy.bound_draw_pairs * (double)wanted / share), WV_FREE);
+    wanted = around ? WV_FREE : wanted;
+    uint64_t begin = 2 * (uint64_t)wv_policy.bound_mass_batches * WV_FREE;
+    weighted w = take_weighted(f, wanted);
+    for (size_t b = 0; w.n < wanted && (double)b < wv_policy.gain_check_batches; b++) {
+        size_t mark = wv_arena_mark(f->arena);
+        wv_inside in = wv_cell_draws_inside(f, j, WV_RNG_FREE, begin + b * WV_FREE, (size_t)each, around);
+        size_t kept = in.n < wanted - w.n ? in.n : wanted - w.n;
+        memcpy(w.x + w.n * f->D, in.x, kept * f->D * sizeof(double));
+        memcpy(w.u + w.n, in.u, kept * sizeof(double));
+        w.n += kept;
+        wv_arena_release(f->arena, mark);
+    }
+    add_values(f, j, &w, 0);
+    return w;
+}
+
+/* Stored draws of the cell that stand for q_j, with log p~ - log m. */
+static weighted stored_draws(wvgd_fit *f, size_t j)
+{
+    wv_cell_sample s = wv_cell_draws_sample(f, j, false);
+    weighted w = {s.n, s.x, wv_arena_take(f->arena, s.n), wv_arena_take(f->arena, s.n)};
+    size_t mark = wv_arena_mark(f->arena);
+    wv_gaussian q = wv_partition_component(&f->cells, j);
+    double *log_q = wv_arena_take(f->arena, s.n), *y = wv_arena_take(f->arena, s.n * f->D);
+    wv_gaussian_log_density(&q, s.n, s.x, log_q, y, f->arena);
+    for (size_t i = 0; i < s.n; i++) {
+        log_q[i] -= s.log_m[i];
+        w.d[i] = s.log_p[i] - s.log_mix[i];
+    }
+    if (!s.n || !wv_weights_normalise(s.n, log_q, w.u))
+        w.n = 0;
+    wv_arena_release(f->arena, mark);
+    return w;
+}
+
+static bool enough(const weighted *w, size_t p)
+{
+    return w->n > p && wv_weights_ess(w->n, w->u) > wv_policy.gain_check_least * (double)p;
+}
+
+/* ---- the direction ----------------------------------------------------------------------------------------------- */
+/* Coordinates t in which the draws have mean 0 and variance 1: of all axes for full components, else of each.
+ * mean[D], root[D][D]. False: there are none. */
+static bool find_frame(wvgd_fit *f, const weighted *w, direction *g, double *mean, double *root)
+{
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    bool full = f->family == wv_family_get(WVGD_FULL), ok = true;
+    double sum = cblas_dasum((int)w->n, w->u, 1), *d = wv_arena_take(f->arena, D), *C = wv_arena_zeros(f->arena, D * D),
+           *spare = wv_arena_take(f->arena, D * D);
+    cblas_dgemv(CblasRowMajor, CblasTrans, (int)w->n, (int)D, 1 / sum, w->x, (int)D, w->u, 1, 0.0, mean, 1);
+    for (size_t i = 0; i < w->n; i++) {
+        for (size_t k = 0; k < D; k++)
+            d[k] = w->x[i * D + k] - mean[k];
+        cblas_dsyr(CblasRowMajor, CblasLower, (int)D, w->u[i] / sum, d, 1, C, (int)D);
+    }
+    for (size_t k = 0; k < D; k++)
+        ok = ok && C[k * D + k] > 0 && isfinite(C[k * D + k]);
+    for (size_t k = 0; k < D && !full; k++)
+        root[k] = sqrt(C[k * D + k]);
+    if (full && ok && (ok = wv_dense_chol(D, C, spare)))
+        memcpy(root, C, D * D * sizeof *root);
+    g->frame = (wv_gaussian){full ? f->family : wv_family_get(WVGD_DIAG), D, 0, mean, root, 0};
+    wv_arena_release(f->arena, mark);
+    return ok;
+}
+
+/* Rows of statistics of a block of draws from `first` on, in T[WV_BLOCK][p]; returns how many. */
+static size_t fill_block(wvgd_fit *f, const direction *g, size_t n, const double *x, size_t first, double *T)
+{
+    size_t D = g->D, here = n - first < WV_BLOCK ? n - first : WV_BLOCK, mark = wv_arena_mark(f->arena);
+    double *t = wv_arena_take(f->arena, here * D);
+    wv_gaussian_whiten(&g->frame, here, x + first * D, t, f->arena);
+    for (size_t i = 0; i < here; i++)
+        statistics(g, t + i * D, T + i * g->p);
+    wv_arena_release(f->arena, mark);
+    return here;
+}
+
+/* Adds the regression of d on the statistics to g. */
+static bool add_regression(wvgd_fit *f, const weighted *w, direction *g)
+{
+    size_t p = g->p, mark = wv_arena_mark(f->arena);
+    lapack_int size = (lapack_int)p;
+    double *T = wv_arena_take(f->arena, WV_BLOCK * p), *F = wv_arena_zeros(f->arena, p * p),
+           *b = wv_arena_zeros(f->arena, p), level = w->d[0];
+    for (size_t first = 0; first < w->n; first += WV_BLOCK) {
+        size_t here = fill_block(f, g, w->n, w->x, first, T);
+        for (size_t i = 0; i < here; i++) {
+            double u = w->u[first + i], *row = T + i * p;
+            cblas_daxpy((int)p, u * (w->d[first + i] - level), row, 1, b, 1);
+            cblas_dscal((int)p, sqrt(u), row, 1);
+        }
+        cblas_dsyrk(CblasRowMajor, CblasLower, CblasTrans, (int)p, (int)here, 1.0, T, (int)p, 1.0, F, (int)p);
+    }
+    for (size_t k = 0; k < p; k++)
+        F[k * p + k] *= 1 + 1e-9;
+    bool ok = LAPACKE_dposv_work(LAPACK_COL_MAJOR, 'U', size, 1, F, size, b, size) == 0;
+    for (size_t k = 0; k < p && ok; k++)
+        ok = isfinite(b[k]);
+    if (ok)
+        cblas_daxpy((int)p, 1.0, b, 1, g->b, 1);
+    wv_arena_release(f->arena, mark);
+    return ok;
+}
+
+/* ---- the gain ---------------------------------------------------------------------------------------------------- */
+/* value[n] of g at n points, with the mean that weights u[n] (NULL: equal ones) give it taken away. */
+static void evaluate(wvgd_fit *f, const direction *g, size_t n, const double *x, const double *u, double *value)
+{
+    size_t mark = wv_arena_mark(f->arena);
+    double *T = wv_arena_take(f->arena, WV_BLOCK * g->p), sum = 0, mean = 0;
+    for (size_t first = 0; first < n; first += WV_BLOCK) {
+        size_t here = fill_block(f, g, n, x, first, T);
+        cblas_dgemv(CblasRowMajor, CblasNoTrans, (int)here, (int)g->p, 1.0, T, (int)g->p, g->b, 1, 0.0, value + first,
+                    1);
+    }
+    for (size_t i = 0; i < n; i++) {
+        sum += u ? u[i] : 1;
+        mean += (u ? u[i] : 1) * value[i];
+    }
+    for (size_t i = 0; i < n; i++)
+        value[i] -= mean / sum;
+    wv_arena_release(f->arena, mark);
+}
+
+/* g at weighted draws; weighted means of g^2 and of g d. */
+typedef struct {
+    const weighted *w;
+    double *g; /* [n], of mean 0 */
+    double sum, variance, covariance;
+} moments;
+
+static moments moments_of(wvgd_fit *f, const direction *g, const weighted *w)
+{
+    moments m = {w, wv_arena_take(f->arena, w->n), 0, 0, 0};
+    evaluate(f, g, w->n, w->x, w->u, m.g);
+    for (size_t i = 0; i < w->n; i++)
+        m.sum += w->u[i];
+    for (size_t i = 0; i < w->n; i++) {
+        m.variance += w->u[i] / m.sum * m.g[i] * m.g[i];
+        m.covariance += w->u[i] / m.sum * m.g[i] * w->d[i];
+    }
+    return m;
+}
+
+/* Variance of r Cov(g, d) - r^2/2 * Var g, as the draws have it; with a mean of d far from 0 its noise has no part. */
+static double error_of(const moments *m, double r, double variance)
+{
+    double mean = 0, error = 0;
+    for (size_t i = 0; i < m->w->n; i++)
+        mean += m->w->u[i] / m->sum * m->w->d[i];
+    for (size_t i = 0; i < m->w->n; i++) {
+        double e = r * (m->g[i] * (m->w->d[i] - mean) - m->covariance) - variance * (m->g[i] * m->g[i] - m->variance);
+        error += m->w->u[i] / m->sum * e * (m->w->u[i] / m->sum * e);
+    }
+    return error;
+}
+
+/* The evaluated draws, with log p~ - log m. */
+static weighted evaluated(wvgd_fit *f, size_t n, const double *x, const double *log_p)
+{
+    weighted w = take_weighted(f, n);
+    for (size_t i = 0; i < n; i++)
+        if (log_p[i] > -INFINITY) {
+            memcpy(w.x + w.n * f->D, x + i * f->D, f->D * sizeof *x);
+            w.u[w.n] = 1;
+            w.d[w.n++] = log_p[i];
+        }
+    size_t mark = wv_arena_mark(f->arena);
+    double *log_m = wv_arena_take(f->arena, w.n);
+    wv_mixture_log_density(&f->mix, w.n, w.x, log_m, NULL, &f->workers);
+    for (size_t i = 0; i < w.n; i++)
+        w.d[i] -= log_m[i];
+    wv_arena_release(f->arena, mark);
+    return w;
+}
+
+/* gain = C^2 / 2V, V = Var g from free draws, C the covariance with log p~ - log q_j, to which the evaluated ones add
+ * what the mixture does not tell. */
+static wvgd_estimate gain_along(const moments *known, const moments *asked)
+{
+    double V = known->variance, C = known->covariance + asked->covariance;
+    if (!(V > 1e-12))
+        return (wvgd_estimate){0, 0};
+    double r = C / V, error = error_of(known, r, r * r / 2) + error_of(asked, r, 0),
+           second = (error_of(known, 1, 0) + error_of(asked, 1, 0)) / (2 * V);
+    return (wvgd_estimate){C > 0 ? C * r / 2 : 0, sqrt(error) + second};
+}
+
+/* The direction of the step, from the first free draws and from stored draws, if these can tell. */
+static bool find_direction(wvgd_fit *f, size_t j, const weighted *first, direction *g, double *mean, double *root)
+{
+    size_t mark = wv_arena_mark(f->arena);
+    bool ok = find_frame(f, first, g, mean, root) && add_regression(f, first, g);
+    weighted stored = stored_draws(f, j);
+    if (ok && enough(&stored, g->p))
+        add_regression(f, &stored, g);
+    wv_arena_release(f->arena, mark);
+    return ok;
+}
+
+wvgd_estimate wv_cell_gain(wvgd_fit *f, size_t j, size_t n, const double *x, const double *log_p)
+{
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    wvgd_estimate gain = {NAN, NAN};
+    direction g = {.D = D};
+    g.all = f->family == wv_family_get(WVGD_FULL) && (double)size_of(D, true) <= wv_policy.gain_check_coefficients;
+    g.p = size_of(D, g.all);
+    size_t fit = (size_t)fmin(wv_policy.gain_check_draws * (double)g.p, WV_FREE / 2),
+           wanted = fit + (size_t)wv_policy.gain_check_measure;
+    weighted free_draws = draw_free(f, j, wanted), asked = evaluated(f, n, x, log_p),
+             first = part_of(f, &free_draws, 0, free_draws.n * fit / wanted),
+             other = part_of(f, &free_draws, first.n, free_draws.n);
+    g.b = wv_arena_zeros(f->arena, g.p);
+    double *mean = wv_arena_take(f->arena, D), *root = wv_arena_take(f->arena, D * D);
+    if (asked.n > 2 && enough(&first, g.p) && enough(&other, 1) && find_direction(f, j, &first, &g, mean, root)) {
+        moments known = moments_of(f, &g, &other), measured = moments_of(f, &g, &asked);
+        gain = gain_along(&known, &measured);
+    }
+    wv_arena_release(f->arena, mark);
+    return gain;
+}
