@@ -32,10 +32,12 @@ static bool sample_option(size_t i, option_line *line)
 {
     static const option_line table[] = {
         {"draws", 'n', "K", "1..100000000", "1000; all with --weighted", "number of draws", NULL},
-        {"resample", 0, NULL, NULL, NULL,
-         "draw from the posterior instead, as in draws.csv: the final draws of the fit, resampled by importance "
-         "weight; draws may repeat",
+        {"from", 0, "WHAT", "posterior|ensemble", "posterior",
+         "posterior: the final draws of the fit, resampled by importance weight, as in draws.csv; draws may repeat. "
+         "ensemble: draws from the fitted approximation; they never repeat, and are as close to the posterior as the "
+         "fit",
          NULL},
+        {"resample", 0, NULL, NULL, NULL, "the same as --from posterior", NULL},
         {"weighted", 0, NULL, NULL, NULL,
          "write the final draws with their log_weight__. With -n K, write K evenly spaced draws and rescale their "
          "weights; for estimates, use all draws",
@@ -58,24 +60,38 @@ static int check_stored(const saved_fit *s, const char *dir, wvgd_draws_kind kin
         return 0;
     return fail(f, EX_TEMPFAIL,
                 "the run in %s stores %zu ensemble draws, of seed 1. Other draws need its model, which is code: name "
-                "it with --model or give --trust-model. --resample needs no model",
+                "it with --model or give --trust-model. --from posterior needs no model",
                 dir, s->stored.ensemble);
+}
+
+/* Which draws are asked for. */
+static int given_kind(const arguments *a, wvgd_draws_kind *kind, failure *f)
+{
+    const char *from = given(a, "from");
+    bool ensemble = from && !strcmp(from, "ensemble");
+    if (from && !ensemble && strcmp(from, "posterior"))
+        return fail(f, EX_USAGE, "sample: --from is posterior or ensemble, not '%.40s'", from);
+    if ((from || given(a, "resample")) && given(a, "weighted"))
+        return fail(f, EX_USAGE, "sample: give either --%s or --weighted, not both", from ? "from" : "resample");
+    if (ensemble && given(a, "resample"))
+        return fail(f, EX_USAGE, "sample: give either --from ensemble or --resample, not both");
+    *kind = given(a, "weighted") ? WVGD_DRAWS_WEIGHTED : ensemble ? WVGD_DRAWS_ENSEMBLE : WVGD_DRAWS_RESAMPLED;
+    return 0;
 }
 
 static int run_sample(arguments *a, failure *f)
 {
-    bool resample = given(a, "resample") != NULL, weighted = given(a, "weighted") != NULL;
-    size_t n = weighted ? 0 : 1000, seed = 1;
+    size_t n = given(a, "weighted") ? 0 : 1000, seed = 1;
+    wvgd_draws_kind kind = WVGD_DRAWS_RESAMPLED;
     saved_fit s = {0};
     model_trust trust;
     if (!a->words)
         return fail(f, EX_USAGE, "sample: DIR is missing: name a run directory");
-    if (resample && weighted)
-        return fail(f, EX_USAGE, "sample: give either --resample or --weighted, not both");
-    int code = given_count(a, "draws", 1, 100000000, &n, f);
+    int code = given_kind(a, &kind, f);
+    if (!code)
+        code = given_count(a, "draws", 1, 100000000, &n, f);
     if (!code)
         code = given_count(a, "seed", 0, SIZE_MAX, &seed, f);
-    wvgd_draws_kind kind = resample ? WVGD_DRAWS_RESAMPLED : weighted ? WVGD_DRAWS_WEIGHTED : WVGD_DRAWS_ENSEMBLE;
     if (!code)
         code = given_trust(a, &trust, f);
     if (!code)
@@ -91,14 +107,14 @@ static int run_sample(arguments *a, failure *f)
 const command sample_command = {
     "sample",
     "DIR",
-    "write draws from a finished fit as Stan CSV",
-    "Writes draws from the run in DIR as Stan CSV. By default they come from the fitted approximation (the ensemble); "
-    "the model is not evaluated, so lp__ is NaN. --resample draws from the posterior by importance resampling. "
-    "--weighted writes the weighted draws that --resample chooses from. Neither model nor data are needed: for models "
+    "write draws from the posterior of a finished fit as Stan CSV",
+    "Writes draws from the run in DIR as Stan CSV. By default they come from the posterior, by importance resampling; "
+    "--weighted writes the weighted draws that are resampled. --from ensemble draws from the fitted approximation "
+    "instead; the model is not evaluated there, so lp__ is NaN. Neither model nor data are needed: for models "
     "that transform their parameters, such as Stan programs, the run stores the transformed values of its final draws "
     "and of 1000 ensemble draws.",
-    "# draws from the posterior\nwvgd sample heart -n 4000 --resample --out draws.csv\n# draws from the approximation, "
-    "with another seed\nwvgd sample heart -n 4000 --seed 7 | grep -v '^#'\n",
+    "# draws from the posterior\nwvgd sample heart -n 4000 --out draws.csv\n# draws from the approximation, "
+    "with another seed\nwvgd sample heart -n 4000 --from ensemble --seed 7 | grep -v '^#'\n",
     sample_option,
     "DIR",
     run_sample,

@@ -71,7 +71,7 @@ static const char first_steps[] =
     "wvgd models                                        # list the models\nwvgd fit logistic --data heart.csv --out "
     "heart     # fit, print a summary, write files to heart/\nwvgd summary heart                                 # "
     "print the summary again\nwvgd report heart                                  # write heart/report.html\nwvgd "
-    "sample heart -n 4000 --resample --out d.csv   # write posterior draws as Stan CSV\nwvgd stan schools.stan --data "
+    "sample heart -n 4000 --out d.csv              # write posterior draws as Stan CSV\nwvgd stan schools.stan --data "
     "schools.json --out s # compile and fit a Stan program\n";
 
 static const struct {

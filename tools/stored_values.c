@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sysexits.h>
 
-enum { ENSEMBLE_DRAWS_STORED = 1000 }; /* as many as wvgd sample gives by default */
+enum { ENSEMBLE_DRAWS_STORED = 1000 }; /* as many as wvgd sample --from ensemble gives by default */
 
 static const json_t *stored_in(const json_t *asked)
 {

@@ -60,19 +60,22 @@ sed -n 3p stdout | grep -q '^target state: "ill"' || complain "the summary of sv
 # ---- sample ----------------------------------------------------------------------------------------------------------------
 lines() { grep -vc '^#' "$1"; }
 [ "$(lines run/draws.csv)" = 501 ] || complain "draws.csv has $(lines run/draws.csv) lines"
-for option in '' --resample --weighted; do
+for option in '' '--from ensemble' --weighted; do
     expect 0 silence "$wvgd" sample run -n 50 $option
     [ "$(lines stdout)" = 51 ] || complain "sample -n 50 $option gives $(lines stdout) lines"
     cp stdout once
     expect 0 silence "$wvgd" sample run -n 50 $option --out twice
     cmp -s once twice || complain "sample $option is not the same twice"
 done
-expect 0 silence "$wvgd" sample run --seed 2 -n 50
+expect 0 silence "$wvgd" sample run --seed 2 -n 50 --from ensemble
 cp stdout other
-expect 0 silence "$wvgd" sample run -n 50
+expect 0 silence "$wvgd" sample run -n 50 --from ensemble
+grep -v '^#' stdout | grep -q '^NaN,' || complain "draws of the ensemble have been evaluated"
 ! cmp -s stdout other || complain "another seed gives the same draws"
-expect 0 silence "$wvgd" sample run --resample -n 500
-cmp -s stdout run/draws.csv || complain "sample --resample with the run's seed is not draws.csv"
+for option in '' --resample '--from posterior'; do
+    expect 0 silence "$wvgd" sample run $option -n 500
+    cmp -s stdout run/draws.csv || complain "sample $option with the run's seed is not draws.csv"
+done
 
 # ---- particles of a file, gradients, a name that is too long -----------------------------------------------------------------
 printf 'a,b\n0,0\n4,1\n-3,5\n' >start.csv
@@ -214,7 +217,7 @@ each = run["modes"]["each"]
 assert set(each[0]) == {"mass", "mass_se", "particles", "mean", "sd"} and sorted(sum((m["particles"] for m in each), [])) == [1, 2, 3, 4]
 assert len(each) == 3 and each[0]["mass"] >= each[1]["mass"] >= each[2]["mass"] and abs(sum(m["mass"] for m in each) - 1) < 1e-6
 assert np.allclose(sum(m["mass"] * np.array(m["mean"]) for m in each), run["posterior"]["mean"], atol=0.2)
-for key in "z beta beta_se weight log_Z elbo ess pareto_k mu chol".split():
+for key in "z beta beta_se weight log_Z elbo ess pareto_k gain gain_se loss loss_se mu chol".split():
     assert key in run["particles"][0], key
 assert summary["posterior"] == run["posterior"]
 # log evidence: log(0.5 + 0.3 + 0.4); five standard errors

@@ -63,21 +63,21 @@ echo '{"trust-model": true, "model": "./fake_stan.so"}' >sly.json
 expect 65 'is allowed on the command line only' "$wvgd" fit --config sly.json --quiet --out sly
 
 # results need no model
-expect 0 silence "$wvgd" sample stan --trust-model
+expect 0 silence "$wvgd" sample stan --from ensemble --trust-model
 cp stdout with
 expect 0 silence "$wvgd" sample stan --trust-model --resample -n 500 --seed 7
 grep -v '^#' stdout | cut -d, -f1-7 >with.posterior # but for the random numbers of generated quantities
 expect 0 silence "$wvgd" sample stan --trust-model --weighted
 cp stdout with.weighted
 rm -r own fake_stan.so
-expect 0 silence "$wvgd" sample stan
+expect 0 silence "$wvgd" sample stan --from ensemble
 cmp -s stdout with || complain "stored draws of the ensemble differ: $(diff stdout with | head -4)"
 expect 0 silence "$wvgd" sample stan --resample -n 500 --seed 7
 grep -v '^#' stdout | cut -d, -f1-7 | cmp -s - with.posterior || complain "stored draws of the posterior differ"
 expect 0 silence "$wvgd" sample stan --weighted
 cut -d, -f1-7 stdout | cmp -s - <(cut -d, -f1-7 with.weighted) || complain "stored weighted draws differ"
-expect 75 'stores 1000 ensemble draws.*--trust-model' "$wvgd" sample stan -n 1001
-expect 75 'ensemble draws, of seed 1' "$wvgd" sample stan --seed 2
+expect 75 'stores 1000 ensemble draws.*--trust-model' "$wvgd" sample stan --from ensemble -n 1001
+expect 75 'ensemble draws, of seed 1' "$wvgd" sample stan --from ensemble --seed 2
 expect 0 silence "$wvgd" summary stan
 expect 66 'cannot open .*/own/fake_stan.so' "$wvgd" fit --resume stan --trust-model
 if "$wvgd" report stan -o page.html >stdout 2>stderr; then

@@ -95,6 +95,9 @@ expect 64 'reparam works with' "$wvgd" fit mixture --data mixture.json --estimat
 expect 64 'DIR is missing' "$wvgd" summary
 expect 64 'DIR is missing' "$wvgd" sample
 expect 64 'give either .* not both' "$wvgd" sample run --resample --weighted
+expect 64 'give either .* not both' "$wvgd" sample run --from ensemble --weighted
+expect 64 'give either .* not both' "$wvgd" sample run --from ensemble --resample
+expect 64 "posterior or ensemble, not 'prior'" "$wvgd" sample run --from prior
 expect 64 "draws is '0'" "$wvgd" sample run -n 0
 expect 64 'DIR is missing' "$wvgd" quantize --particles 3
 expect 64 'particles N is missing' "$wvgd" quantize run
