@@ -169,6 +169,8 @@ static error_t take(int key, char *text, struct argp_state *state)
     option_line line;
     for (size_t i = 0; i < a->options && a->command->option(i, &line); i++)
         if (key == option_key(i, &line)) {
+            if (a->value[i] && line.argument && strstr(line.argument, "[,"))
+                a->repeated = line.name;
             a->value[i] = text ? text : "";
             return 0;
         }
@@ -186,6 +188,7 @@ int parse_arguments(const command *c, int argc, char **argv, arguments *a, failu
                      calloc((size_t)argc + 1, sizeof *a->word),
                      argc,
                      calloc((size_t)argc + 1, sizeof *a->argv),
+                     NULL,
                      NULL};
     if (!a->name || !a->value || !a->word || !a->argv)
         return fail(f, EX_SOFTWARE, "no memory for the command line");
@@ -204,6 +207,9 @@ int parse_arguments(const command *c, int argc, char **argv, arguments *a, failu
     free(options);
     if (error)
         return fail(f, EX_USAGE, "%s: %s: see wvgd %s --help", c->name, strerror(error), c->name);
+    if (a->repeated)
+        return fail(f, EX_USAGE, "%s: --%s is given twice: give all columns in one, as --%s A,B", c->name, a->repeated,
+                    a->repeated);
     if (a->words > (c->word != NULL))
         return fail(f, EX_USAGE, "%s: unexpected argument '%s': expected %s", c->name, a->word[c->word != NULL],
                     c->word ? c->word : "only options");

@@ -20,7 +20,8 @@ typedef struct {
     const char **word; /* [words] all else, in order */
     int argc;          /* the command line as it was, for the record */
     char **argv;
-    const char *object; /* shared object that stands for the first word, which it was made from; NULL: none */
+    const char *repeated; /* a list that was given twice, of which the first would be lost; NULL: none */
+    const char *object;   /* shared object that stands for the first word, which it was made from; NULL: none */
 } arguments;
 
 typedef struct command {

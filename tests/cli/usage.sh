@@ -83,6 +83,7 @@ printf 'a,y\n1,0\n2,1\n3,1\n' >two.csv
 expect 64 'prior-sd: found "1e-320", expected a number above 0' "$wvgd" fit logistic --data two.csv --prior-sd 1e-320 --out run
 expect 64 'prior-sd: found "-0.1"' "$wvgd" fit logistic --data two.csv --prior-sd=-0.1 --out run
 printf 'name,a,y\nx,1,0\ny,2,1\nz,3,1\n' >named.csv
+expect 64 '--ignore is given twice' "$wvgd" fit logistic --data named.csv --ignore name --ignore other --out run
 expect 65 'column name: found "x", expected a number, or --ignore name' "$wvgd" fit logistic --data named.csv --out run
 expect 64 "family is 'round': expected diag.full" "$wvgd" fit mixture --data mixture.json --family round --out run
 expect 64 "threads is '0'" "$wvgd" fit mixture --data mixture.json --threads 0 --out run
