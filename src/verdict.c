@@ -94,7 +94,7 @@ static void about_weights(wvgd_fit *f)
             f->outcome.ess);
     if (contradicted(f))
         say(f,
-            "the bound %.2f lies above the log evidence, whose draws have missed a part of the posterior, so that its "
+            "the bound %.6g lies above the log evidence, whose draws have missed a part of the posterior, so that its "
             "standard error is %.2g: %s",
             f->outcome.bound.value, f->outcome.evidence.se, remedy(f));
     else if (!(f->outcome.evidence.se < wv_policy.verdict_evidence_se))

@@ -146,7 +146,7 @@ static void what_weights_cannot_correct(void **state)
     assert_false(r.reliable);
     assert_true(r.ess < 30);
     for (size_t i = 0; i < r.reasons; i++)
-        said = said || strstr(r.reason[i], "those of the fitted components");
+        said = said || strstr(r.reason[i], "come from the fitted components");
     assert_true(said);
     size_t n;
     const double *log_w;
