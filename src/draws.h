@@ -137,7 +137,7 @@ typedef struct {
     size_t first;
 } wv_draws_of_batch;
 wv_sources wv_draws_sources(const wv_draws *d, size_t b, wv_draws_of_batch *self);
-wv_source wv_draws_source(const wv_draws *d, size_t number);
+wv_source wv_draws_source(const wv_draws *d, size_t i);
 size_t wv_draws_sources_made(const wv_draws *d); /* proposals of all batches */
 
 /* Adds log sum_c draws_c q_c over the proposals of batch b to log_sum[n] at the points x[n][D]. */

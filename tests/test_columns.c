@@ -775,6 +775,8 @@ static void any_number_of_rows(void **state)
     const wv_family *full = wv_family_get(WVGD_FULL);
     void (*const turn[])(size_t, size_t, const double *, size_t, double *, wv_arena *) = {full->colour, full->whiten,
                                                                                           full->pull, full->push};
+    wv_arena *arena = wv_arena_new(1 << 16);
+    assert_non_null(arena);
     test_random random = test_random_seed(9);
     for (size_t D = 1; D <= MOST; D += 1 + D / 4) {
         fill_root(D, &random, L);
@@ -782,19 +784,20 @@ static void any_number_of_rows(void **state)
             x[i] = test_random_normal(&random);
         for (size_t t = 0; t < 4; t++) {
             memcpy(all, x, MANY * D * sizeof *x);
-            turn[t](D, 0, L, MANY, all, NULL);
+            turn[t](D, 0, L, MANY, all, arena);
             for (size_t rows = 1; rows <= 3; rows += 2) {
                 memcpy(some, x, MANY * D * sizeof *x);
                 for (size_t at = 0; at < MANY; at += rows)
-                    turn[t](D, 0, L, rows, some + at * D, NULL);
+                    turn[t](D, 0, L, rows, some + at * D, arena);
                 for (size_t i = 0; i < MANY * D; i++)
                     assert_true(fabs(some[i] - all[i]) < 1e-9 * (1 + fabs(all[i])));
             }
-            turn[t ^ 1](D, 0, L, MANY, all, NULL);
+            turn[t ^ 1](D, 0, L, MANY, all, arena);
             for (size_t i = 0; i < MANY * D; i++)
                 assert_true(fabs(all[i] - x[i]) < 1e-9 * (1 + fabs(x[i])));
         }
     }
+    wv_arena_free(arena);
 }
 
 int main(void)

@@ -110,8 +110,8 @@ static void objects_are_loaded_when_asked_for(void **state)
     assert_int_equal(open_it("./model.so", NULL, none, "--trust-model"), EX_TEMPFAIL);
     assert_int_equal(open_it("./model.so", NULL, recorded, "expected a full path"), EX_TEMPFAIL);
     assert_int_equal(open_it("run/model.so", NULL, recorded, "expected a full path"), EX_TEMPFAIL);
-    assert_int_equal(open_it(link, NULL, recorded, "name the model yourself"), EX_TEMPFAIL);
-    assert_int_equal(open_it(inside, NULL, recorded, "in that directory itself"), EX_TEMPFAIL);
+    assert_int_equal(open_it(link, NULL, recorded, "is now "), EX_TEMPFAIL);
+    assert_int_equal(open_it(inside, NULL, recorded, "lies inside that directory"), EX_TEMPFAIL);
     assert_false(is_loaded(path) || is_loaded(inside));
     assert_int_equal(open_it(path, NULL, recorded, ""), 0);
     assert_int_equal(open_it("run/model.so", NULL, named, ""), 0); /* the user's own, of the same content */
@@ -156,8 +156,8 @@ static void data_are_plain_files_with_a_hash(void **state)
     assert_int_equal(open_it("mixture", "/dev/zero", none, "not a plain file"), EX_TEMPFAIL);
     assert_int_equal(open_it("mixture", "/dev/tty", none, "not a plain file"), EX_TEMPFAIL);
     assert_int_equal(open_it("mixture", "data.json", none, "expected a full path"), EX_TEMPFAIL);
-    assert_int_equal(open_it("mixture", data, none, "does not say what was in"), EX_TEMPFAIL);
-    assert_int_equal(open_it("mixture", "/etc/passwd", none, "does not say what was in"), EX_TEMPFAIL);
+    assert_int_equal(open_it("mixture", data, none, "has no checksum of"), EX_TEMPFAIL);
+    assert_int_equal(open_it("mixture", "/etc/passwd", none, "has no checksum of"), EX_TEMPFAIL);
     uint64_t hash;
     failure f;
     assert_int_equal(hash_file(pipe, &hash, &f), EX_NOINPUT);
