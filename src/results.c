@@ -182,6 +182,29 @@ static void fill_views(wvgd_fit *f)
     }
 }
 
+/* What belongs to particles and their cells. */
+static void give_cells(const wvgd_fit *f, wvgd_results *r)
+{
+    r->z = f->cells.now.z;
+    r->beta = f->cells.beta;
+    r->beta_se = f->cells.beta_se;
+    r->weight = f->cells.weight;
+    r->log_Z = f->cells.log_Z;
+    r->elbo = f->cells.elbo;
+    r->elbo_se = f->cells.elbo_se;
+    r->cell_ess = f->cells.ess;
+    r->cell_pareto_k = f->cells.pareto_k;
+    r->gain = f->cells.gain;
+    r->gain_se = f->cells.gain_se;
+    r->loss = f->views.loss;
+    r->loss_se = f->views.loss_se;
+    r->mu = f->cells.now.mu;
+    r->sd = f->views.sd;
+    r->chol = f->opt.family == WVGD_FULL ? f->cells.now.root : NULL;
+    r->limit = f->views.limit;
+    r->cell_cov = f->views.cell_cov;
+}
+
 void wvgd_get_results(const wvgd_fit *fit, wvgd_results *r)
 {
     if (r && !fit)
@@ -205,24 +228,6 @@ void wvgd_get_results(const wvgd_fit *fit, wvgd_results *r)
                         .zero_points = f->count.zero_points,
                         .seconds = f->count.seconds,
                         .model_seconds = f->count.model_seconds,
-                        .z = f->cells.now.z,
-                        .beta = f->cells.beta,
-                        .beta_se = f->cells.beta_se,
-                        .weight = f->cells.weight,
-                        .log_Z = f->cells.log_Z,
-                        .elbo = f->cells.elbo,
-                        .elbo_se = f->cells.elbo_se,
-                        .cell_ess = f->cells.ess,
-                        .cell_pareto_k = f->cells.pareto_k,
-                        .gain = f->cells.gain,
-                        .gain_se = f->cells.gain_se,
-                        .loss = f->views.loss,
-                        .loss_se = f->views.loss_se,
-                        .mu = f->cells.now.mu,
-                        .sd = f->views.sd,
-                        .chol = f->opt.family == WVGD_FULL ? f->cells.now.root : NULL,
-                        .limit = f->views.limit,
-                        .cell_cov = f->views.cell_cov,
                         .pelbo = done ? f->outcome.bound : (wvgd_estimate){f->last.pelbo, f->last.pelbo_se},
                         .pelbo_beta = f->outcome.bound_beta,
                         .evidence = f->outcome.evidence,
@@ -249,6 +254,7 @@ void wvgd_get_results(const wvgd_fit *fit, wvgd_results *r)
                         .mcse = f->posterior.mcse,
                         .warnings = f->messages.warnings,
                         .warning = f->messages.warning};
+    give_cells(f, r);
 }
 
 wvgd_status wvgd_component_cov(const wvgd_fit *f, size_t j, double *cov, wvgd_error *error)
