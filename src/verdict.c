@@ -1,5 +1,5 @@
 /* verdict.c - what speaks against a result, each with a remedy; or, where nothing does, what has been
- * looked at. "No evidence against" is all that can be said: a mode that no ascent came near leaves no
+ * looked at. "No problems detected" is all that can be said: a mode that no ascent came near leaves no
  * trace in the weights (method, section 5). */
 #include "verdict.h"
 #include "describe.h"
