@@ -118,17 +118,25 @@ static void inverse_hessian(wvgd_fit *f, size_t k, size_t last, double *H)
     wv_arena_release(f->arena, mark);
 }
 
-/* root, which holds the frame, times that of H: of its diagonal, one unit vector at a time, */
+/* root, which holds the frame, times that of H: of its diagonal, pair by pair from the oldest on,
+ *     H <- H - (Hy s' + s y'H)/sy + (1 + y'Hy/sy) s s'/sy, */
 static void absorb_diagonal(wvgd_fit *f, size_t k, size_t last, double *root)
 {
-    size_t mark = wv_arena_mark(f->arena);
-    double *v = wv_arena_take(f->arena, padded(f));
-    for (size_t i = 0; i < f->D; i++) {
-        memset(v, 0, padded(f) * sizeof *v);
-        v[i] = 1;
-        two_loop(f, k, last, v);
-        root[i] *= sqrt(fmax(v[i], 1e-300));
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    pairs p = pairs_of(f, k, last);
+    double *Hy = wv_arena_take(f->arena, padded(f)), *h = wv_arena_take(f->arena, D); /* h: the diagonal */
+    for (size_t i = 0; i < D; i++)
+        h[i] = p.gamma;
+    for (size_t q = p.n; q-- > 0;) {
+        const double *s = p.s[q];
+        memcpy(Hy, p.y[q], padded(f) * sizeof *Hy);
+        wv_columns_best()->row_secants(padded(f), p.n - q - 1, p.s + q + 1, p.y + q + 1, p.sy + q + 1, p.gamma, Hy);
+        double step = 1 + cblas_ddot((int)D, p.y[q], 1, Hy, 1) / p.sy[q];
+        for (size_t i = 0; i < D; i++)
+            h[i] += s[i] * (step * s[i] - 2 * Hy[i]) / p.sy[q];
     }
+    for (size_t i = 0; i < D; i++)
+        root[i] *= sqrt(fmax(h[i], 1e-300));
     wv_arena_release(f->arena, mark);
 }
 
