@@ -1,0 +1,222 @@
+/* trust.c - can the verdict be trusted? Fits of many kinds of targets with known evidence.
+ *     trust [KIND ...] [--seeds N] [--first SEED] [--jobs J] [-v]
+ * KIND: part of a kind's name; all of them without. A row for each kind:
+ *     right      |error of the log evidence| <= max(0.05, 3 se)
+ *     lies       called reliable and not right
+ *     trusted    share of the right ones that are called reliable
+ *     > 3 se     share of the reliable ones whose error is beyond 3 standard errors
+ *     z          rms of (mean - truth) / se over known marginals of the reliable ones; of log sd; of quantiles
+ *     evals, s   means
+ * -v: a line for each fit. Kinds in brackets are not part of the totals: funnels, and what nothing points to. */
+#include "trust/targets.h"
+#include "wvgd.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* What comes of one fit. */
+typedef struct {
+    size_t kind;
+    unsigned long seed;
+    int failed, reliable;
+    double error, se, evaluations, seconds, pelbo;
+    double z[3];     /* sums of squares over marginals: means, log sds, quantiles */
+    size_t count[3]; /* terms of each */
+    char reason[200];
+} outcome;
+
+typedef struct {
+    size_t n, failed, right, reliable, lies, trusted, beyond, count[3];
+    double z[3], evaluations, seconds, worst;
+} totals;
+
+static unsigned long seeds = 10, first_seed = 1, jobs = 1;
+static int verbose;
+
+static void compare(const trust_target *t, const wvgd_results *r, outcome *out)
+{
+    for (size_t i = 0; i < t->known; i++) {
+        double z = (r->mean[i] - t->marginal[i].mean) / r->mcse[i];
+        out->z[0] += z * z;
+        out->count[0]++;
+    }
+}
+
+static void start(void *self, const double *normal, double *z)
+{
+    trust_target *t = self;
+    t->start(t, normal, z);
+}
+
+static outcome fit_one(size_t kind, unsigned long seed)
+{
+    outcome out = {.kind = kind, .seed = seed, .failed = 1, .error = NAN, .se = NAN};
+    trust_target *t = trust_make(trust_kinds + kind, seed);
+    wvgd_options o;
+    wvgd_error error = {0};
+    wvgd_results r;
+    wvgd_model model;
+    if (wvgd_model_pointwise(&model, t->dim, t->density, t, true))
+        abort();
+    if (t->start) {
+        model.start = start;
+        model.start_self = t;
+    }
+    wvgd_options_init(&o);
+    o.seed = seed;
+    wvgd_fit *fit = wvgd_new(&model, &o, NULL, &error);
+    if (fit && wvgd_run(fit, NULL, NULL, &error) == WVGD_OK) {
+        wvgd_get_results(fit, &r);
+        out.failed = 0;
+        out.reliable = r.reliable;
+        out.error = r.evidence.value - t->log_z;
+        out.se = r.evidence.se;
+        out.pelbo = r.pelbo.value - t->log_z;
+        out.evaluations = (double)r.evaluations;
+        out.seconds = r.seconds;
+        compare(t, &r, &out);
+        snprintf(out.reason, sizeof out.reason, "%.199s", r.reasons ? r.reason[0] : "");
+    } else
+        snprintf(out.reason, sizeof out.reason, "%.199s", error.text);
+    wvgd_free(fit);
+    wvgd_model_close(&model);
+    trust_free(t);
+    return out;
+}
+
+static int right(const outcome *o)
+{
+    return !o->failed && fabs(o->error) <= fmax(0.05, 3 * o->se);
+}
+
+static void add(totals *s, const outcome *o)
+{
+    s->n++;
+    s->failed += (size_t)o->failed;
+    if (o->failed)
+        return;
+    s->right += (size_t)right(o);
+    s->reliable += (size_t)o->reliable;
+    s->lies += o->reliable && !right(o);
+    s->trusted += o->reliable && right(o);
+    s->beyond += o->reliable && fabs(o->error) > 3 * o->se;
+    for (size_t k = 0; o->reliable && k < 3; k++) {
+        s->z[k] += o->z[k];
+        s->count[k] += o->count[k];
+    }
+    if (o->reliable)
+        s->worst = fmax(s->worst, fabs(o->error));
+    s->evaluations += o->evaluations;
+    s->seconds += o->seconds;
+}
+
+static void row(const char *name, const totals *s)
+{
+    double n = (double)s->n;
+    printf("%-36s %5zu %6.3f %8.3f %5zu %7.3f %6.3f %7.3f ", name, s->n, (double)s->right / n, (double)s->reliable / n,
+           s->lies, (double)s->trusted / (double)s->right, (double)s->beyond / (double)s->reliable, s->worst);
+    for (size_t k = 0; k < 3; k++)
+        printf(" %5.2f", sqrt(s->z[k] / (double)s->count[k]));
+    printf(" %7.0f %6.2f%s\n", s->evaluations / n, s->seconds / n, s->failed ? "  (some failed)" : "");
+}
+
+static void print_one(const outcome *o)
+{
+    printf("%s, seed %lu: error %.4f se %.4f pelbo %.3f, %.0f evaluations, %.2f s, %s%s%s\n", trust_kinds[o->kind].name,
+           o->seed, o->error, o->se, o->pelbo, o->evaluations, o->seconds, o->reliable ? "reliable" : o->reason,
+           right(o) ? "" : "  WRONG", o->reliable && !right(o) ? " LIE" : "");
+}
+
+static bool asked(int argc, char **argv, const char *name)
+{
+    bool some = false, found = false;
+    for (int i = 1; i < argc; i++) {
+        if (!strncmp(argv[i], "--", 2)) {
+            i++;
+            continue;
+        }
+        if (argv[i][0] == '-')
+            continue;
+        some = true;
+        found = found || strstr(name, argv[i]);
+    }
+    return !some || found;
+}
+
+/* The fits that are this worker's, to `to`. */
+static void work(int argc, char **argv, unsigned long worker, int to)
+{
+    unsigned long number = 0;
+    for (size_t kind = 0; kind < trust_kind_count; kind++)
+        for (unsigned long seed = first_seed; seed < first_seed + seeds; seed++)
+            if (asked(argc, argv, trust_kinds[kind].name) && number++ % jobs == worker) {
+                outcome o = fit_one(kind, seed);
+                if (write(to, &o, sizeof o) != sizeof o)
+                    exit(74);
+            }
+}
+
+static void take_outcomes(FILE *from, totals *of)
+{
+    outcome o;
+    while (fread(&o, sizeof o, 1, from) == 1) {
+        add(of + o.kind, &o);
+        if (trust_kinds[o.kind].class == TRUST_COUNTED)
+            add(of + trust_kind_count, &o);
+        if (verbose)
+            print_one(&o);
+    }
+}
+
+static void print_table(const totals *of)
+{
+    char name[80];
+    printf("%-36s %5s %6s %8s %5s %7s %6s %7s  %5s %5s %5s %7s %6s\n", "kind", "fits", "right", "reliable", "lies",
+           "trusted", "> 3 se", "worst", "mean", "sd", "quant", "evals", "s");
+    for (size_t k = 0; k < trust_kind_count; k++)
+        if (of[k].n) {
+            snprintf(name, sizeof name, trust_kinds[k].class == TRUST_COUNTED ? "%s" : "(%s)", trust_kinds[k].name);
+            row(name, of + k);
+        }
+    row("all", of + trust_kind_count);
+}
+
+int main(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        verbose = verbose || !strcmp(argv[i], "-v");
+        if (i + 1 < argc && !strcmp(argv[i], "--seeds"))
+            seeds = strtoul(argv[i + 1], NULL, 10);
+        if (i + 1 < argc && !strcmp(argv[i], "--first"))
+            first_seed = strtoul(argv[i + 1], NULL, 10);
+        if (i + 1 < argc && !strcmp(argv[i], "--jobs"))
+            jobs = strtoul(argv[i + 1], NULL, 10);
+    }
+    totals *of = calloc(trust_kind_count + 1, sizeof *of);
+    int ends[2];
+    if (!of || !jobs || pipe(ends))
+        return 70;
+    for (unsigned long w = 0; w < jobs; w++) {
+        pid_t child = fork();
+        if (child < 0)
+            return 70;
+        if (!child) {
+            work(argc, argv, w, ends[1]);
+            _exit(0);
+        }
+    }
+    close(ends[1]);
+    FILE *from = fdopen(ends[0], "rb");
+    if (!from)
+        return 70;
+    take_outcomes(from, of);
+    while (wait(NULL) > 0)
+        ;
+    print_table(of);
+    fclose(from);
+    free(of);
+    return 0;
+}

@@ -1,0 +1,58 @@
+/* targets.h - kinds of targets with known evidence, for measuring whether a verdict can be trusted.
+ *
+ * Every kind makes a random target from a seed. Densities are those of z; log_z is the log of their integral, by a
+ * closed form or by quadrature. */
+#ifndef TRUST_TARGETS_H
+#define TRUST_TARGETS_H
+#include <stdint.h>
+#include "wvgd_model.h"
+
+enum { TRUST_LEVELS = 3 }; /* quantiles at 5, 50 and 95 % */
+extern const double trust_level[TRUST_LEVELS];
+
+/* What is known of one coordinate. */
+typedef struct {
+    double mean, sd, quantile[TRUST_LEVELS];
+} trust_marginal;
+
+typedef struct trust_target {
+    size_t dim;
+    double log_z;
+    wvgd_point_density *density;                           /* called with the target as self */
+    void (*start)(void *self, const double *n, double *z); /* draw from the prior; NULL: there is none */
+    size_t known;                                          /* the first coordinates have known marginals */
+    trust_marginal *marginal;                              /* [known] */
+    size_t n, K;                                           /* kinds use these as they like */
+    double *a, *b, *c, *work;
+    double p[8];
+    const void *what;
+} trust_target;
+
+typedef enum {
+    TRUST_COUNTED, /* part of the totals */
+    TRUST_BENT,    /* funnels and hierarchies */
+    TRUST_HIDDEN   /* no density or gradient points to where the mass is */
+} trust_class;
+
+typedef struct {
+    const char *name;
+    trust_class class;
+    void (*make)(trust_target *t, uint64_t seed);
+} trust_kind;
+
+extern const trust_kind trust_kinds[];
+extern const size_t trust_kind_count;
+
+trust_target *trust_make(const trust_kind *kind, uint64_t seed);
+void trust_free(trust_target *t);
+
+/* ---- parts of kinds ---------------------------------------------------------------------------------------------- */
+void *trust_take(size_t n, size_t size); /* zeros; aborts without memory */
+
+/* Mean, sd and quantiles of a density that n points x (ascending) with masses m stand for. */
+trust_marginal trust_marginal_of(size_t n, const double *x, const double *m);
+
+void trust_spectrum(trust_target *t, uint64_t seed, size_t lines);
+void trust_posterior(trust_target *t, uint64_t seed, const char *name);
+void trust_regression(trust_target *t, uint64_t seed);
+#endif
