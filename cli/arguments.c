@@ -5,7 +5,6 @@
 #include "request.h"
 #include "text.h"
 #include <argp.h>
-#include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,6 +62,33 @@ static int unknown_option(const command *c, const arguments *a, const char *word
     return code;
 }
 
+/* "--prior-sd, --prior-means or --prior-sds" */
+static int ambiguous(const command *c, const arguments *a, const char *word, size_t length, size_t n, failure *f)
+{
+    char list[300] = "";
+    for (size_t i = 0, at = 0; i < a->options + EVERYWHERE && at < sizeof list; i++) {
+        const char *have = i < a->options ? a->name[i] : everywhere[i - a->options];
+        if (!strncmp(have, word, length))
+            at += (size_t)snprintf(list + at, sizeof list - at, "--%s%s", have, --n > 1 ? ", " : n == 1 ? " or " : "");
+    }
+    return fail(f, EX_USAGE, "%s: --%.*s is ambiguous: did you mean %s?", c->name, (int)length, word, list);
+}
+
+/* The value of an option, which is the next word, is passed over. Another option is no value: one that begins like it
+ * is written after '='. Negative numbers are values. */
+static int pass_value(const command *c, const char *option, const char *value, int argc, char **argv, int *i,
+                      failure *f)
+{
+    const char *next = *i + 1 < argc ? argv[*i + 1] : NULL;
+    if (!next)
+        return fail(f, EX_USAGE, "%s: %s needs a value: %s", c->name, option, value);
+    if (next[0] == '-' && next[1] && !strchr(".0123456789", next[1]))
+        return fail(f, EX_USAGE, "%s: %s needs a value: expected %s, found the option %s", c->name, option, value,
+                    next);
+    ++*i;
+    return 0;
+}
+
 /* Checks the option at argv[*i], and passes over its argument. */
 static int check_long(const command *c, const arguments *a, int argc, char **argv, int *i, failure *f)
 {
@@ -73,15 +99,14 @@ static int check_long(const command *c, const arguments *a, int argc, char **arg
     if (!n)
         return unknown_option(c, a, word, length, f);
     if (n > 1)
-        return fail(f, EX_USAGE, "%s: --%.*s is ambiguous: it could be --%s or another option, so write more letters",
-                    c->name, (int)length, word, name);
+        return ambiguous(c, a, word, length, n, f);
     if (which < a->options)
         c->option(which, &line);
     if (!line.argument && word[length])
         return fail(f, EX_USAGE, "%s: --%s takes no value, but '%s' was given", c->name, name, word + length + 1);
-    if (line.argument && !word[length] && ++*i == argc)
-        return fail(f, EX_USAGE, "%s: --%s needs a value: %s", c->name, name, line.argument);
-    return 0;
+    char option[80];
+    snprintf(option, sizeof option, "--%s", name);
+    return line.argument && !word[length] ? pass_value(c, option, line.argument, argc, argv, i, f) : 0;
 }
 
 static int check_letters(const command *c, const arguments *a, int argc, char **argv, int *i, failure *f)
@@ -94,9 +119,8 @@ static int check_letters(const command *c, const arguments *a, int argc, char **
         if (k == a->options && !strchr("?hV", *letter))
             return fail(f, EX_USAGE, "%s: unknown option -%c: see wvgd %s --help", c->name, *letter, c->name);
         if (k < a->options && line.argument) {
-            if (!letter[1] && ++*i == argc)
-                return fail(f, EX_USAGE, "%s: -%c needs a value: %s", c->name, *letter, line.argument);
-            break;
+            char option[] = {'-', *letter, '\0'};
+            return letter[1] ? 0 : pass_value(c, option, line.argument, argc, argv, i, f);
         }
     }
     return 0;
@@ -177,6 +201,20 @@ static error_t take(int key, char *text, struct argp_state *state)
     return ARGP_ERR_UNKNOWN;
 }
 
+/* One word at most. A second one is often the data file. */
+static int check_count(const arguments *a, failure *f)
+{
+    const command *c = a->command;
+    const char *extra = a->words > (c->word != NULL) ? a->word[c->word != NULL] : NULL;
+    if (!extra)
+        return 0;
+    if (c->word && !strcmp(c->word, "MODEL") && !given(a, "data"))
+        return fail(f, EX_USAGE, "%s: unexpected argument '%s': expected one MODEL, and --data FILE for its data",
+                    c->name, extra);
+    return fail(f, EX_USAGE, "%s: unexpected argument '%s': expected %s%s", c->name, extra,
+                c->word ? "one " : "only options", c->word ? c->word : "");
+}
+
 int parse_arguments(const command *c, int argc, char **argv, arguments *a, failure *f)
 {
     size_t n = count_options(c);
@@ -210,10 +248,7 @@ int parse_arguments(const command *c, int argc, char **argv, arguments *a, failu
     if (a->repeated)
         return fail(f, EX_USAGE, "%s: --%s is given twice: give all columns in one, as --%s A,B", c->name, a->repeated,
                     a->repeated);
-    if (a->words > (c->word != NULL))
-        return fail(f, EX_USAGE, "%s: unexpected argument '%s': expected %s", c->name, a->word[c->word != NULL],
-                    c->word ? c->word : "only options");
-    return 0;
+    return check_count(a, f);
 }
 
 void free_arguments(arguments *a)
@@ -233,44 +268,43 @@ const char *given(const arguments *a, const char *name)
     return NULL;
 }
 
-int given_count(const arguments *a, const char *name, size_t least, size_t most, size_t *value, failure *f)
+/* The row of an option, and what was given for it; NULL: nothing. */
+static const char *given_row(const arguments *a, const char *name, option_line *line)
 {
-    const char *text = given(a, name);
-    if (!text)
-        return 0;
-    char *end;
-    errno = 0;
-    unsigned long long u = strtoull(text, &end, 10);
-    if (*text < '0' || *text > '9' || *end || errno || u < least || u > most)
-        return fail(f, EX_USAGE, "option %s is '%.60s': expected %zu..%zu", name, text, least, most);
-    *value = (size_t)u;
-    return 0;
+    for (size_t i = 0; i < a->options; i++)
+        if (!strcmp(a->name[i], name))
+            return a->command->option(i, line) ? a->value[i] : NULL;
+    return NULL;
 }
 
-int given_number(const arguments *a, const char *name, double least, double most, double *value, failure *f)
+int given_count(const arguments *a, const char *name, size_t *value, failure *f)
 {
-    const char *text = given(a, name);
-    double number;
-    if (!text)
-        return 0;
-    if (read_plain_number(text, &number) || !(number >= least && number <= most))
-        return fail(f, EX_USAGE, "option %s is '%.60s': expected %g..%g", name, text, least, most);
-    *value = number;
-    return 0;
+    double number = (double)*value;
+    int code = given_number(a, name, &number, f);
+    if (!code && given(a, name))
+        *value = (size_t)number;
+    return code;
+}
+
+int given_number(const arguments *a, const char *name, double *value, failure *f)
+{
+    option_line line;
+    const char *text = given_row(a, name, &line);
+    return text ? read_value(&line, text, value, f) : 0;
 }
 
 int given_seed(const arguments *a, const char *name, uint64_t *value, failure *f)
 {
-    const char *text = given(a, name);
-    char *end;
-    if (!text)
-        return 0;
-    errno = 0;
-    unsigned long long u = strtoull(text, &end, 10);
-    if (*text < '0' || *text > '9' || *end || errno)
-        return fail(f, EX_USAGE, "option %s is '%.60s': expected 0..18446744073709551615", name, text);
-    *value = u;
-    return 0;
+    option_line line;
+    const char *text = given_row(a, name, &line);
+    return text ? read_seed(&line, text, value, f) : 0;
+}
+
+int given_choice(const arguments *a, const char *name, size_t *which, failure *f)
+{
+    option_line line;
+    const char *text = given_row(a, name, &line);
+    return text ? read_choice(&line, text, which, f) : 0;
 }
 
 char *command_text(const arguments *a)

@@ -50,12 +50,15 @@ char *command_text(const arguments *a);
 /* Value of an option, or NULL if it was not given. */
 const char *given(const arguments *a, const char *name);
 
-/* A whole number from an option: *value stays as it is if it was not given. */
-int given_count(const arguments *a, const char *name, size_t least, size_t most, size_t *value, failure *f);
+/* A whole number from an option, in its range: *value stays as it is if it was not given. */
+int given_count(const arguments *a, const char *name, size_t *value, failure *f);
 
 /* A number from an option, likewise. */
-int given_number(const arguments *a, const char *name, double least, double most, double *value, failure *f);
+int given_number(const arguments *a, const char *name, double *value, failure *f);
 
 /* A seed: 0..2^64 - 1. */
 int given_seed(const arguments *a, const char *name, uint64_t *value, failure *f);
+
+/* Which of its choices an option is: 0, 1 ..., likewise. */
+int given_choice(const arguments *a, const char *name, size_t *which, failure *f);
 #endif

@@ -95,7 +95,12 @@ static int run_session(wvgd_session *s, const char *dir, progress_display *displ
     print_results(s);
     if (status != WVGD_OK)
         return fail_as(f, &error);
-    return was_interrupted() ? explain_signal(s, dir, f) : 0;
+    if (was_interrupted())
+        return explain_signal(s, dir, f);
+    if (!display->quiet)
+        say("results are in %s: wvgd report %s makes a page with plots, wvgd sample %s -n 4000 writes draws", dir, dir,
+            dir);
+    return 0;
 }
 
 static int run_fit(arguments *a, failure *f)

@@ -136,7 +136,7 @@ static int make_cells(quantization *q, failure *f)
         return code;
     wvgd_get_results(q->fit, &r);
     if (options.particles > r.closing_draws)
-        return fail(f, EX_USAGE, "option particles is '%zu': expected at most %zu, the number of draws of the run",
+        return fail(f, EX_USAGE, "--particles is '%zu': expected at most %zu, the number of draws of the run",
                     options.particles, r.closing_draws);
     q->cells = wvgd_quantize(q->fit, &options, &error);
     return q->cells ? 0 : fail(f, error.code == WVGD_E_ARGUMENT ? EX_USAGE : EX_SOFTWARE, "%s", error.text);

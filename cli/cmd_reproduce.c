@@ -104,9 +104,9 @@ static int run_reproduce(arguments *a, failure *f)
     if (!code)
         code = given_seed(a, "seed", &r.seed, f);
     if (!code)
-        code = given_count(a, "threads", 1, 4096, &threads, f);
+        code = given_count(a, "threads", &threads, f);
     if (!code)
-        code = given_count(a, "random-targets", 1, 1000, &r.random_targets, f);
+        code = given_count(a, "random-targets", &r.random_targets, f);
     if (!code && r.targets && r.random_targets)
         code = fail(f, EX_USAGE, "reproduce: give either --targets or --random-targets, not both");
     if (!code)

@@ -5,6 +5,7 @@
 #include "fit_request.h"
 #include "run_directory.h"
 #include "saved_fit.h"
+#include "say.h"
 #include "shown.h"
 #include "write.h"
 #include <stdlib.h>
@@ -32,7 +33,7 @@ static bool sample_option(size_t i, option_line *line)
 {
     static const option_line table[] = {
         {"draws", 'n', "K", "1..100000000", "1000; all with --weighted", "number of draws", NULL},
-        {"from", 0, "WHAT", "posterior|ensemble", "posterior",
+        {"from", 0, "posterior|ensemble", NULL, "posterior",
          "posterior: the final draws of the fit, resampled by importance weight, as in draws.csv; draws may repeat. "
          "ensemble: draws from the fitted approximation; they never repeat, and are as close to the posterior as the "
          "fit",
@@ -43,7 +44,7 @@ static bool sample_option(size_t i, option_line *line)
          "weights; for estimates, use all draws",
          NULL},
         {"out", 'o', "FILE", NULL, NULL, "write to FILE instead of stdout", NULL},
-        {"seed", 0, "S", "0..2^64-1", "1", "random seed of the draws", NULL},
+        {"seed", 0, "N", "0..2^64-1", "1", "random seed of the draws", NULL},
         {"model", 0, "MODEL.so", NULL, NULL, NAMED_MODEL_HELP, NULL},
         {"trust-model", 0, NULL, NULL, NULL, TRUST_MODEL_HELP, NULL},
     };
@@ -64,13 +65,22 @@ static int check_stored(const saved_fit *s, const char *dir, wvgd_draws_kind kin
                 dir, s->stored.ensemble);
 }
 
+/* There are only so many draws with weights. */
+static void note_fewer(const saved_fit *s, wvgd_draws_kind kind, size_t n)
+{
+    wvgd_results r;
+    wvgd_get_results(s->fit, &r);
+    if (kind == WVGD_DRAWS_WEIGHTED && n > r.closing_draws)
+        say("warning: the run has %zu weighted draws, not %zu: all of them are written", r.closing_draws, n);
+}
+
 /* Which draws are asked for. */
 static int given_kind(const arguments *a, wvgd_draws_kind *kind, failure *f)
 {
     const char *from = given(a, "from");
-    bool ensemble = from && !strcmp(from, "ensemble");
-    if (from && !ensemble && strcmp(from, "posterior"))
-        return fail(f, EX_USAGE, "sample: --from is posterior or ensemble, not '%.40s'", from);
+    size_t ensemble = 0;
+    if (given_choice(a, "from", &ensemble, f))
+        return f->code;
     if ((from || given(a, "resample")) && given(a, "weighted"))
         return fail(f, EX_USAGE, "sample: give either --%s or --weighted, not both", from ? "from" : "resample");
     if (ensemble && given(a, "resample"))
@@ -81,7 +91,8 @@ static int given_kind(const arguments *a, wvgd_draws_kind *kind, failure *f)
 
 static int run_sample(arguments *a, failure *f)
 {
-    size_t n = given(a, "weighted") ? 0 : 1000, seed = 1;
+    size_t n = given(a, "weighted") ? 0 : 1000;
+    uint64_t seed = 1;
     wvgd_draws_kind kind = WVGD_DRAWS_RESAMPLED;
     saved_fit s = {0};
     model_trust trust;
@@ -89,15 +100,17 @@ static int run_sample(arguments *a, failure *f)
         return fail(f, EX_USAGE, "sample: DIR is missing: name a run directory");
     int code = given_kind(a, &kind, f);
     if (!code)
-        code = given_count(a, "draws", 1, 100000000, &n, f);
+        code = given_count(a, "draws", &n, f);
     if (!code)
-        code = given_count(a, "seed", 0, SIZE_MAX, &seed, f);
+        code = given_seed(a, "seed", &seed, f);
     if (!code)
         code = given_trust(a, &trust, f);
     if (!code)
         code = load_saved(&s, a->word[0], &trust, f);
     if (!code)
         code = check_stored(&s, a->word[0], kind, seed, n, f);
+    if (!code)
+        note_fewer(&s, kind, n);
     if (!code)
         code = write_sample(&s, given(a, "out"), kind, seed, n, f);
     free_saved(&s);

@@ -59,14 +59,12 @@ static bool stan_compile_option(size_t i, option_line *line)
 /* What both commands take from the command line. */
 static int read_request(const arguments *a, stan_request *request, failure *f)
 {
-    const char *toolchain = given(a, "toolchain");
+    size_t which;
     *request = (stan_request){.path = a->words ? a->word[0] : NULL,
-                              .wish = {toolchain, given(a, "bridgestan")},
+                              .wish = {given(a, "toolchain"), given(a, "bridgestan")},
                               .keep_syntax = given(a, "no-rewrite") != NULL,
                               .quiet = given(a, "quiet") != NULL};
-    if (toolchain && strcmp(toolchain, "auto") && strcmp(toolchain, "bridgestan") && strcmp(toolchain, "rstan"))
-        return fail(f, EX_USAGE, "option toolchain is '%.60s': expected auto, bridgestan or rstan", toolchain);
-    return 0;
+    return given_choice(a, "toolchain", &which, f);
 }
 
 static int check_program(const arguments *a, failure *f)
@@ -91,10 +89,10 @@ static int check_fit(arguments *a, failure *f)
         code = new_record(request, &asked, f);
     a->object = NULL;
     const char *data = code ? NULL : record_reopen(asked, "data");
-    if (!code)
-        code = check_run_directory(record_reopen(asked, "out"), given(a, "overwrite") != NULL, f);
     if (!code && data && access(data, R_OK))
         code = fail(f, EX_NOINPUT, "cannot open %s: %s", data, strerror(errno));
+    if (!code)
+        code = check_out(request, f);
     json_decref(asked);
     wvgd_request_free(request);
     return code;

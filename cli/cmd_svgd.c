@@ -37,10 +37,10 @@ static const option_line options[] = {
     {"optimizer", 0, "adam|adagrad", NULL, "adagrad", "optimizer that moves the particles", svgd_group},
     {"step", 0, "X", "1e-12..1e6", "0.5",
      "length of the first steps, in units of the parameters; later steps are shorter", svgd_group},
-    {"bandwidth", 0, "median|H", NULL, "median",
+    {"bandwidth", 0, "median|H", "1e-300..1e300", "median",
      "h in the kernel exp(-|a-b|^2/h); median: med^2/log N in every step, where med is the median distance",
      svgd_group},
-    {"kde-bandwidth", 0, "best|B", NULL, "best",
+    {"kde-bandwidth", 0, "best|B", "1e-150..1e150", "best",
      "bandwidth of the kernel density estimate; best: minimizes the integrated squared error by quadrature in one "
      "dimension, otherwise maximizes the leave-one-out likelihood",
      svgd_group},
@@ -86,54 +86,46 @@ typedef struct {
 
 /* ---- what was asked ---------------------------------------------------------------------------------------------- */
 /* A word that stands for a number which is not given. */
-static int given_or(const arguments *a, const char *name, const char *word, double least, double most, double *value,
-                    failure *f)
+static int given_or(const arguments *a, const char *name, const char *word, double *value, failure *f)
 {
     const char *text = given(a, name);
-    if (!text || !strcmp(text, word))
-        return 0;
-    if (given_number(a, name, least, most, value, f))
-        return fail(f, EX_USAGE, "option %s is '%.60s': expected %s or a number from %g to %g", name, text, word, least,
-                    most);
-    return 0;
+    return !text || !strcmp(text, word) ? 0 : given_number(a, name, value, f);
 }
 
 static int read_options(svgd_run *r, failure *f)
 {
     const arguments *a = r->a;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    const char *optimiser = given(a, "optimizer");
     svgd_options_init(&r->o);
-    r->o.optimiser = SVGD_ADAGRAD;
     r->o.step = 0.5;
     r->o.tol = 1e-4;
     r->init_scale = 1;
     r->max_iter = 20000;
     r->seed = 1;
     r->threads = cores > 0 ? (size_t)cores : 1;
-    if (optimiser && !strcmp(optimiser, "adam"))
-        r->o.optimiser = SVGD_ADAM;
-    else if (optimiser && strcmp(optimiser, "adagrad"))
-        return fail(f, EX_USAGE, "option optimizer is '%.60s': expected adam|adagrad", optimiser);
-    int code = given_count(a, "particles", 1, 100000, &r->o.particles, f);
+    size_t adagrad = 1;
+    int code = given_choice(a, "optimizer", &adagrad, f);
+    r->o.optimiser = adagrad ? SVGD_ADAGRAD : SVGD_ADAM;
     if (!code)
-        code = given_number(a, "step", 1e-12, 1e6, &r->o.step, f);
+        code = given_count(a, "particles", &r->o.particles, f);
     if (!code)
-        code = given_or(a, "bandwidth", "median", 1e-300, 1e300, &r->o.bandwidth, f);
+        code = given_number(a, "step", &r->o.step, f);
     if (!code)
-        code = given_or(a, "kde-bandwidth", "best", 1e-150, 1e150, &r->kde, f);
+        code = given_or(a, "bandwidth", "median", &r->o.bandwidth, f);
     if (!code)
-        code = given_number(a, "init-scale", 1e-12, 1e12, &r->init_scale, f);
+        code = given_or(a, "kde-bandwidth", "best", &r->kde, f);
     if (!code)
-        code = given_count(a, "max-iter", 1, 100000000, &r->max_iter, f);
+        code = given_number(a, "init-scale", &r->init_scale, f);
     if (!code)
-        code = given_number(a, "max-seconds", 0, 1e9, &r->max_seconds, f);
+        code = given_count(a, "max-iter", &r->max_iter, f);
     if (!code)
-        code = given_number(a, "tol", 0, 1e6, &r->o.tol, f);
+        code = given_number(a, "max-seconds", &r->max_seconds, f);
+    if (!code)
+        code = given_number(a, "tol", &r->o.tol, f);
     if (!code)
         code = given_seed(a, "seed", &r->seed, f);
     r->o.scale = r->init_scale;
-    return code ? code : given_count(a, "threads", 1, 4096, &r->threads, f);
+    return code ? code : given_count(a, "threads", &r->threads, f);
 }
 
 static bool is_number(const char *text)
@@ -248,9 +240,9 @@ static int make_start(svgd_run *r, failure *f)
     size_t length = strlen(init);
     if (length > 4 && !strcmp(init + length - 4, ".csv"))
         return place_particles(r, init, f);
-    if (strcmp(init, "prior") && strcmp(init, "normal"))
-        return fail(f, EX_USAGE, "option init is '%.60s': expected prior|normal|FILE.csv", init);
-    return draw_start(r, !strcmp(init, "prior"), f);
+    size_t normal = 0;
+    int code = given_choice(r->a, "init", &normal, f);
+    return code ? code : draw_start(r, !normal, f);
 }
 
 /* Nothing is created before everything is known to be in order. */

@@ -122,6 +122,7 @@ typedef struct {
     const char *values;  /* "diag|full|lowrank", or the range of a number */
     const char *initial; /* default, as text */
     const char *help;    /* one line */
+    const char *needs;   /* "family lowrank": it has an effect only with this value of another option; NULL: always */
 } wvgd_option_info;
 const wvgd_option_info *wvgd_options_describe(size_t i);
 

@@ -231,20 +231,23 @@ static wvgd_status check(const wvgd_model *model, const wvgd_options *o, const d
     if (status != WVGD_OK)
         return status;
     if (model->dim < 1 || model->dim > 1000000)
-        return wv_fail(error, WVGD_E_ARGUMENT, "the model has %zu dimensions: expected 1..1000000", model->dim);
+        return wv_fail(error, WVGD_E_ARGUMENT, "the model has %zu dimensions: expected 1 to 1000000", model->dim);
     if (o->init == WVGD_INIT_PRIOR && !model->start)
-        return wv_fail(error, WVGD_E_ARGUMENT, "init is prior, but %s has no prior to draw from: use explore or normal",
+        return wv_fail(error, WVGD_E_ARGUMENT,
+                       "--init is prior, but %s has no prior to draw from: use explore or normal",
                        model->name ? model->name : "the model");
     if (!model->has_gradient && o->estimator != WVGD_SCORE)
-        return wv_fail(error, WVGD_E_ARGUMENT, "the model has no gradient: use estimator score");
+        return wv_fail(error, WVGD_E_ARGUMENT, "the model has no gradient: use --estimator score");
     if (o->family == WVGD_FULL && model->dim > 10 * WV_DENSE)
-        return wv_fail(error, WVGD_E_ARGUMENT, "family full in %zu dimensions: use diag or lowrank above %d",
+        return wv_fail(error, WVGD_E_ARGUMENT, "--family is full in %zu dimensions: use diag or lowrank above %d",
                        model->dim, 10 * WV_DENSE);
     if (o->estimator == WVGD_SCORE && o->family == WVGD_LOWRANK && model->dim > WV_DENSE)
-        return wv_fail(error, WVGD_E_ARGUMENT, "family lowrank without gradients in %zu dimensions: use diag above %d",
-                       model->dim, WV_DENSE);
+        return wv_fail(error, WVGD_E_ARGUMENT,
+                       "--family is lowrank in %zu dimensions, without gradients: use diag above %d", model->dim,
+                       WV_DENSE);
     if (o->estimator == WVGD_REPARAM && o->family == WVGD_LOWRANK)
-        return wv_fail(error, WVGD_E_ARGUMENT, "estimator reparam works with family diag or full, not lowrank");
+        return wv_fail(error, WVGD_E_ARGUMENT,
+                       "--estimator reparam works with --family diag or full, not with lowrank");
     bool metric = o->metric && o->cost == WVGD_MAHALANOBIS && model->dim <= WV_DENSE;
     for (size_t i = 0; z0 && i < wv_times(o->particles, model->dim); i++)
         if (!isfinite(z0[i]))

@@ -24,55 +24,60 @@ typedef struct {
 static const row table[] = {
     {{"solver", "staged|joint", "staged",
       "staged: fit a Gaussian mixture, add components while that helps, then divide the posterior into cells; "
-      "joint: the paper's method, which moves particles and components together"},
+      "joint: the paper's method, which moves particles and components together", NULL},
      NAME, FIELD(solver), 0, 0},
     {{"particles", "1..100000", "5",
-      "number of particles; each represents one cell of the posterior"},
+      "number of particles; each represents one cell of the posterior", NULL},
      COUNT, FIELD(particles), 1, 100000},
-    {{"components", "1..200", "80", "staged solver: maximum number of mixture components"},
+    {{"components", "1..200", "80", "staged solver: maximum number of mixture components", "solver staged"},
      COUNT, FIELD(components), 1, 200},
     {{"family", "diag|full|lowrank", "full",
-      "covariance of each component: diagonal, full, or diagonal plus low rank"},
+      "covariance of each component: diagonal, full, or diagonal plus low rank", NULL},
      NAME, FIELD(family), 0, 0},
-    {{"rank", "1..1000", "5", "lowrank family: rank of the term added to the diagonal"}, COUNT, FIELD(rank), 1, 1000},
+    {{"rank", "1..1000", "5", "lowrank family: rank of the term added to the diagonal", "family lowrank"},
+     COUNT, FIELD(rank), 1, 1000},
     {{"cells", "hard|soft", "hard",
-      "fit each component to its cell (hard) or to its responsibilities (soft); the results always have hard cells"},
+      "joint solver: fit each component to its cell (hard) or to its responsibilities (soft); the "
+      "results always have hard cells",
+      "solver joint"},
      NAME, FIELD(cells), 0, 0},
     {{"cost", "sqeuclid|mahalanobis|own|l1|lp|callback", "mahalanobis",
       "distance used to assign points to cells; mahalanobis uses the covariance of the posterior, own that of each "
-      "cell"},
+      "cell", NULL},
      NAME, FIELD(cost), 0, 0},
-    {{"power", "1..8", "1.5", "lp cost: the exponent in sum |a-b|^power"}, REAL, FIELD(power), 1, 8},
+    {{"power", "1..8", "1.5", "lp cost: the exponent in sum |a-b|^power", "cost lp"}, REAL, FIELD(power), 1, 8},
     {{"estimator", "natural|score|reparam", "natural",
       "how components are updated: natural (exact, uses gradients), score (exact, needs no gradients) or reparam "
-      "(the paper's, biased)"},
+      "(the paper's, biased)", NULL},
      NAME, FIELD(estimator), 0, 0},
     {{"sampler", "mixture|reject", "mixture",
       "mixture: all components share their draws; reject: each component discards its draws outside its own cell, "
-      "as in the paper"},
+      "as in the paper", NULL},
      NAME, FIELD(sampler), 0, 0},
-    {{"draws", "0..1000000", "0", "draws per component per iteration; 0: chosen from the dimension"},
+    {{"draws", "0..1000000", "0", "joint solver: draws per component per iteration; 0: chosen from the dimension",
+      "solver joint"},
      COUNT, FIELD(draws), 0, 1000000},
     {{"init", "explore|prior|normal", "explore",
       "where the fit starts: at modes found by gradient ascent (explore), at draws from the model's prior, or at "
-      "normal draws with sd init-scale"},
+      "normal draws with sd init-scale", NULL},
      NAME, FIELD(init), 0, 0},
     {{"starts", "0..100000", "0",
-      "number of gradient ascents in the search for modes; 0: continue until they find no new modes"},
+      "number of gradient ascents in the search for modes; 0: continue until they find no new modes", NULL},
      COUNT, FIELD(starts), 0, 100000},
-    {{"init-scale", "1e-100..1e100", "1", "rough scale of the parameters; it need not be accurate"},
+    {{"init-scale", "1e-100..1e100", "1", "rough scale of the parameters; it need not be accurate", NULL},
      REAL, FIELD(init_scale), 1e-100, 1e100},
     {{"max-iter", "1..1000000", "2000",
-      "maximum number of iterations; the fit still completes the search for modes and the final estimates"},
+      "maximum number of iterations; the fit still completes the search for modes and the final estimates", NULL},
      COUNT, FIELD(max_iter), 1, 1000000},
-    {{"max-seconds", "0..1e9", "0", "time limit in seconds; 0: no limit"}, REAL, FIELD(max_seconds), 0, 1e9},
-    {{"tol", "1e-8..10", "0.005", "convergence tolerance: PELBO, in nats, that noise and drift may still cost"},
+    {{"max-seconds", "0..1e9", "0", "time limit in seconds; 0: no limit", NULL}, REAL, FIELD(max_seconds), 0, 1e9},
+    {{"tol", "1e-8..10", "0.005", "joint solver: PELBO, in nats, that noise and drift may still cost at convergence",
+      "solver joint"},
      REAL, FIELD(tol), 1e-8, 10},
     {{"evidence-se", "0.001..1", "0.02",
-      "target for the standard error of the log evidence; smaller values take more draws"},
+      "target for the standard error of the log evidence; smaller values take more draws", NULL},
      REAL, FIELD(evidence_se), 0.001, 1},
-    {{"seed", "0..2^64-1", "1", "random seed; the same seed gives identical results"}, SEED, FIELD(seed), 0, 0},
-    {{"threads", "1..4096", "1", "number of threads; results do not depend on it"},
+    {{"seed", "0..2^64-1", "1", "random seed; the same seed gives identical results", NULL}, SEED, FIELD(seed), 0, 0},
+    {{"threads", "1..4096", "1", "number of threads; results do not depend on it", NULL},
      COUNT, FIELD(threads), 1, 4096},
 };
 /* clang-format on */
@@ -135,7 +140,10 @@ static int choices(const char *values)
 
 static wvgd_status bad_value(const row *r, const char *value, wvgd_error *error)
 {
-    return wv_fail(error, WVGD_E_ARGUMENT, "option %s is '%.60s': expected %s", r->info.name, value, r->info.values);
+    static const char *const rule[] = {
+        [COUNT] = "a whole number, ", [REAL] = "a number, ", [SEED] = "a whole number, "};
+    return wv_fail(error, WVGD_E_ARGUMENT, "option %s is '%.60s': expected %s%s", r->info.name, value,
+                   r->kind == NAME ? "" : rule[r->kind], r->info.values);
 }
 
 /* Decimal: [+-] digits [. digits] [e [+-] digits]. What else strtod takes is no number here:

@@ -44,9 +44,9 @@ static void warn_cells(wvgd_fit *f)
         } else if (f->cells.elbo[j] == -INFINITY)
             missing += f->cells.beta[j];
     }
-    const char *advice = f->opt.family != WVGD_FULL ? "try family full"
-                         : f->staged                ? "a smaller evidence-se takes more draws"
-                                                    : "try more particles";
+    const char *advice = f->opt.family != WVGD_FULL ? "try --family full"
+                         : f->staged                ? "a smaller --evidence-se takes more draws"
+                                                    : "try more --particles";
     if (bad)
         add_warning(f,
                     "Pareto k-hat is %.2f in cell %zu (%zu cell%s above %.2f), so the draws cover the posterior there "
@@ -54,18 +54,18 @@ static void warn_cells(wvgd_fit *f)
                     f->cells.pareto_k[worst], worst + 1, bad, bad > 1 ? "s" : "",
                     wv_verdict_khat_limit(f->closing.draws.n), advice);
     if (dead)
-        add_warning(f, "%zu of %zu cells have no mass (such as cell %zu): use fewer particles", dead, f->N, last + 1);
+        add_warning(f, "%zu of %zu cells have no mass (such as cell %zu): use fewer --particles", dead, f->N, last + 1);
     if (missing > wv_policy.results_mass)
         add_warning(f,
                     "cells with %.2g of the mass have no bound and are left out of the ensemble and the PELBO; means, "
-                    "masses and evidence are not affected: use fewer particles",
+                    "masses and evidence are not affected: use fewer --particles",
                     missing);
     if (given_up > wv_policy.results_mass)
         add_warning(
             f,
             "in cells with %.2g of the mass the fit of the component failed, and the moments of the cell replace it; "
             "the PELBO is lower than necessary, but means, masses and evidence are not affected: %s",
-            given_up, f->opt.family != WVGD_FULL ? "try family full" : "use the staged solver");
+            given_up, f->opt.family != WVGD_FULL ? "try --family full" : "use --solver staged");
 }
 
 /* Where the mixture promises more of an ELBO than the draws of the component show. */
@@ -85,7 +85,7 @@ static void warn_mixture(wvgd_fit *f)
         add_warning(f,
                     "the mixture is wrong in cells with %.2g of the mass (in cell %zu it promises %.1f nats too much), "
                     "so their "
-                    "components may be, too: allow more components",
+                    "components may be, too: raise --components",
                     mass, worst + 1, f->cells.excess[worst]);
 }
 
@@ -98,7 +98,7 @@ static void warn_loss(wvgd_fit *f)
             f,
             "the components lose %.1f nats of the log evidence, which their family cannot avoid where they have "
             "nothing to gain (gain and loss of each are in the results): %s",
-            loss, f->opt.family != WVGD_FULL ? "try family full" : "more particles lose less");
+            loss, f->opt.family != WVGD_FULL ? "try --family full" : "more --particles lose less");
 }
 
 /* What a user should know besides the verdict; each with what to do about it. */
@@ -112,12 +112,13 @@ static void warnings(wvgd_fit *f)
     warn_loss(f);
     if (f->outcome.meanfield_gap > wv_policy.results_meanfield_gap && f->opt.family == WVGD_DIAG)
         add_warning(
-            f, "the parameters are strongly correlated, so a diagonal Gaussian loses about %.1f nats: use family full",
+            f,
+            "the parameters are strongly correlated, so a diagonal Gaussian loses about %.1f nats: use --family full",
             f->outcome.meanfield_gap);
     if (!isfinite(f->last.distortion))
         add_warning(f,
                     "the distortion is %g: a cost between a particle and a draw is infinite or NaN; check the cost "
-                    "function, or the power of lp",
+                    "function, or --power",
                     f->last.distortion);
     if (f->count.bad_points)
         add_warning(

@@ -58,20 +58,20 @@ bool wv_verdict_cell_uncovered(double k, double ess, double mass, size_t n)
 static const char *remedy(const wvgd_fit *f)
 {
     if (f->staged)
-        return "allow more components, or transform the parameters to make the posterior closer to Gaussian";
+        return "raise --components, or transform the parameters to make the posterior closer to Gaussian";
     if (f->dense)
-        return "try the staged solver, or more particles";
+        return "try --solver staged, or more --particles";
     return f->opt.family == WVGD_LOWRANK
-               ? "raise rank, or use family full"
-               : "parameters are correlated, or the posterior is not Gaussian: try family lowrank, or full";
+               ? "raise --rank, or use --family full"
+               : "parameters are correlated, or the posterior is not Gaussian: try --family lowrank, or full";
 }
 
 static void about_convergence(wvgd_fit *f)
 {
     if (f->stop == WVGD_TIME_UP || f->stop == WVGD_STOPPED)
-        say(f, "stopped before it had converged: resume it, and raise max-seconds if that was the limit");
+        say(f, "stopped before it had converged: resume it, and raise --max-seconds if that was the limit");
     else if (f->stop != WVGD_CONVERGED && (!f->staged || f->count.iteration >= f->opt.max_iter))
-        say(f, "it has not converged within %zu iterations: raise max-iter", f->opt.max_iter);
+        say(f, "it has not converged within %zu iterations: raise --max-iter", f->opt.max_iter);
     else if (f->stop != WVGD_CONVERGED)
         say(f, "it has not converged with the largest number of draws allowed: %s", remedy(f));
 }
@@ -149,8 +149,8 @@ wv_verdict_gains wv_verdict_look_at_gains(size_t N, const double *gain, const do
 /* What to do where the components are not good enough. */
 static const char *ensemble_remedy(const wvgd_fit *f)
 {
-    return f->opt.family != WVGD_FULL ? "try family full, or take draws of the posterior instead of the ensemble"
-                                      : "try more particles, or take draws of the posterior instead of the ensemble";
+    return f->opt.family != WVGD_FULL ? "try --family full, or take draws of the posterior instead of the ensemble"
+                                      : "try more --particles, or take draws of the posterior instead of the ensemble";
 }
 
 static void about_ensemble(wvgd_fit *f)
@@ -170,22 +170,23 @@ static void about_ensemble(wvgd_fit *f)
     if (g.unknown > wv_policy.verdict_ensemble)
         say(f,
             "too few effective draws see the components of cells with %.2g of the mass to tell how good they are: use "
-            "fewer particles, or take draws of the posterior instead of the ensemble",
+            "fewer --particles, or take draws of the posterior instead of the ensemble",
             g.unknown);
 }
 
 static void about_modes(wvgd_fit *f)
 {
     if (f->outcome.uncovered > wv_policy.verdict_uncovered)
-        say(f, "the draws do not cover a mode that the search had found: try another seed, or more components");
+        say(f, "the draws do not cover a mode that the search had found: try another --seed, or raise --components");
     if (f->modes.hit_once)
         say(f,
-            "%zu of %zu modes %s found from one start only, so others may have been missed: raise starts, or set "
-            "init-scale to the scale of the parameters",
+            "%zu of %zu modes %s found from one start only, so others may have been missed: raise --starts, or "
+            "set --init-scale to the scale of the parameters",
             f->modes.hit_once, f->modes.relevant, f->modes.hit_once > 1 ? "were" : "was");
     if (!f->explore.starts)
-        say(f, "there was no search for modes, so a mode far from all particles would go unnoticed: use init explore, "
-               "which needs gradients");
+        say(f,
+            "there was no search for modes, so a mode far from all particles would go unnoticed: use --init explore, "
+            "which needs gradients");
 }
 
 /* The first parameter whose sd is so small beside its mean that a double hardly resolves it; D: none. */

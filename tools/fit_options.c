@@ -78,7 +78,8 @@ int set_fit_option(wvgd_options *o, const wvgd_option_info *info, const char *va
     if (!hidden &&
         wvgd_options_set(o, info->name, translate_cost(info->name, value, "functional", "callback"), NULL) == WVGD_OK)
         return 0;
-    return fail(f, EX_USAGE, "option %s is '%.60s': expected %s", info->name, value, choices(info));
+    option_line line = library_line(info);
+    return refuse_value(&line, value, f);
 }
 
 /* A library starts no threads unasked; the program does, and shares the model's work among them, too. */

@@ -76,15 +76,13 @@ static int check_options(const model_request *request, const char *name, failure
 
 static int refuse_option(unsigned i, const char *value, const char *expected, failure *f)
 {
-    char shown[QUOTED];
-    return fail(f, EX_USAGE, "--%s: found %s, expected %s", options[i].name, quote(value, shown), expected);
+    return fail(f, EX_USAGE, "--%s is '%.60s': expected %s", options[i].name, value, expected);
 }
 
 /* A positive number whose square is one too. */
 static int check_sd(unsigned i, const char *text, double value, failure *f)
 {
-    return value >= 1e-150 && value <= 1e150 ? 0
-                                             : refuse_option(i, text, "a number above 0, between 1e-150 and 1e150", f);
+    return value >= 1e-150 && value <= 1e150 ? 0 : refuse_option(i, text, "a number above 0, 1e-150..1e150", f);
 }
 
 static int read_prior_sd(const model_request *request, double *value, failure *f)
@@ -98,7 +96,7 @@ static int read_hidden(const model_request *request, size_t *hidden, failure *f)
     const char *text = option_text(request, HIDDEN);
     double value = 0;
     if (read_plain_number(text, &value) || value != floor(value) || value < 1 || value > 10000)
-        return refuse_option(HIDDEN, text, "a whole number from 1 to 10000", f);
+        return refuse_option(HIDDEN, text, "a whole number, 1..10000", f);
     *hidden = (size_t)value;
     return 0;
 }
@@ -115,7 +113,7 @@ static int read_likelihood(const model_request *request, target_kind *kind, fail
             *kind = names[i].kind;
             return 0;
         }
-    return refuse_option(LIKELIHOOD, text, "auto, binary or normal", f);
+    return refuse_option(LIKELIHOOD, text, "auto|binary|normal", f);
 }
 
 /* "a,b,c,d" */
@@ -422,25 +420,47 @@ static int open_external(const model_request *request, session *s, opened_model 
 }
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
+static bool ends_in(const char *name, const char *end)
+{
+    size_t length = strlen(name), tail = strlen(end);
+    return length > tail && !strcmp(name + length - tail, end);
+}
+
 static int refuse_name(const char *name, failure *f)
 {
     const char *names[MODELS] = {NULL}; /* built-in ones, and NULL */
     char list[256] = "", shown[QUOTED];
+    if (ends_in(name, ".csv") || ends_in(name, ".json"))
+        return fail(f, EX_USAGE, "%s is a data file, not a model: write MODEL --data %s (wvgd models lists the models)",
+                    name, name);
     for (unsigned i = 0, at = 0; models[i].open; i++) {
         names[i] = models[i].info.name;
         at += (unsigned)snprintf(list + at, sizeof list - at, "%s, ", names[i]);
     }
     const char *nearest = find_nearest(name, names);
     quote(name, shown);
-    return nearest ? fail(f, EX_USAGE, "unknown model %s, did you mean %s?", shown, nearest)
-                   : fail(f, EX_USAGE, "unknown model %s, expected %sor a path to a shared object", shown, list);
+    return nearest ? fail(f, EX_USAGE, "unknown model %s: did you mean %s?", shown, nearest)
+                   : fail(f, EX_USAGE, "unknown model %s: expected %sor a path to a shared object", shown, list);
+}
+
+/* The row of a built-in model; that of a shared object if there is none. */
+static unsigned find_model(const char *name)
+{
+    unsigned i = 0;
+    while (models[i].open && strcmp(models[i].info.name, name) != 0)
+        i++;
+    return i;
+}
+
+int check_model_name(const char *name, failure *f)
+{
+    bool data = ends_in(name, ".csv") || ends_in(name, ".json");
+    return models[find_model(name)].open || (names_object(name) && !data) ? 0 : refuse_name(name, f);
 }
 
 static int open_builtin(const model_request *request, session *s, opened_model *out, failure *f)
 {
-    unsigned i = 0;
-    while (models[i].open && strcmp(models[i].info.name, request->name) != 0)
-        i++;
+    unsigned i = find_model(request->name);
     if (!models[i].open)
         return refuse_name(request->name, f);
     if (check_options(request, request->name, f))
@@ -449,7 +469,7 @@ static int open_builtin(const model_request *request, session *s, opened_model *
         return fail(f, EX_USAGE, "--config: the model %s takes no configuration text, only shared objects do",
                     request->name);
     if (!request->data)
-        return fail(f, EX_USAGE, "%s: --data FILE is missing, expected %s", request->name, models[i].info.data);
+        return fail(f, EX_USAGE, "%s: --data FILE is missing: expected %s", request->name, models[i].info.data);
     out->kind = models[i].info.name;
     return models[i].open(request, s, f);
 }

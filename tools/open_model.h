@@ -19,6 +19,9 @@ const model_option *describe_model_option(unsigned i); /* NULL past the end */
 bool names_object(const char *model);
 bool names_stan_program(const char *model);
 
+/* Is there a model of that name, or could the path be one? */
+int check_model_name(const char *name, failure *f);
+
 /* What the user asked for. */
 typedef struct {
     const char *name;          /* MODEL: a built-in name, or a path to a shared object (contains '/' or ends in .so) */

@@ -3,6 +3,7 @@
 #include "config_file.h"
 #include "fit_options.h"
 #include "open_model.h"
+#include "run_directory.h"
 #include "run_json.h"
 #include "run_record.h"
 #include "status.h"
@@ -74,10 +75,10 @@ static int find_name(const char *given, char *name, size_t size, failure *f)
         if (*c == '_')
             *c = '-';
     if (!strcmp(name, "resume"))
-        return fail(f, EX_USAGE, "option resume: expected a call of wvgd_resume");
+        return fail(f, EX_USAGE, "resume is not an option of a request: call wvgd_resume");
     if (!strcmp(name, "model") || find_option(name, &line))
         return 0;
-    return fail(f, EX_USAGE, "there is no option %s: wvgd_options_describe and wvgd options list them",
+    return fail(f, EX_USAGE, "unknown option %s: wvgd_options_describe and wvgd options list them",
                 quote(given, shown));
 }
 
@@ -166,7 +167,7 @@ wvgd_status wvgd_request_read(wvgd_request *request, const char *path, wvgd_erro
     return code ? pass_failure(error, &f) : WVGD_OK;
 }
 
-static bool is_from_file(const wvgd_request *request, const char *name)
+bool is_from_file(const wvgd_request *request, const char *name)
 {
     return json_object_get(request->from_file, name) != NULL;
 }
@@ -179,7 +180,7 @@ static int check_path(const wvgd_request *request, const char *name, failure *f)
     if (!is_from_file(request, name) || *path == '/' || (strcmp(name, "data") && !is_start_file(name, path)) ||
         !access(path, F_OK))
         return 0;
-    fail(f, EX_NOINPUT, "%s: option %s is '%s', which does not exist: paths are relative to the working directory, %s",
+    fail(f, EX_NOINPUT, "%s: %s is '%s', which does not exist: paths are relative to the working directory, %s",
          request->file, name, path, (here = getcwd(NULL, 0)) ? here : "which no longer exists");
     free(here);
     return f->code;
@@ -228,21 +229,16 @@ static void fill_others(json_t *options, const wvgd_request *request)
     }
 }
 
-static int check_number(const wvgd_request *request, const char *name, double low, double high, bool whole, failure *f)
-{
-    const char *text = requested(request, name);
-    double value;
-    if (text && (read_plain_number(text, &value) || value < low || value > high ||
-                 (whole && value != (double)(long long)value)))
-        return fail(f, EX_USAGE, "option %s is '%.60s': expected %s%g..%g", name, text, whole ? "a whole number " : "",
-                    low, high);
-    return 0;
-}
-
 static int check_numbers(const wvgd_request *request, failure *f)
 {
-    int code = check_number(request, "output-draws", 1, 1e6, true, f);
-    return code ? code : check_number(request, "checkpoint-every", 0, 1e9, false, f);
+    static const char *const names[] = {"output-draws", "checkpoint-every"};
+    option_line line;
+    double value;
+    for (size_t i = 0; i < 2; i++)
+        if (requested(request, names[i]) && find_option(names[i], &line) &&
+            read_value(&line, requested(request, names[i]), &value, f))
+            return f->code;
+    return 0;
 }
 
 static void set_default(json_t *options, const char *name, size_t value)
@@ -256,11 +252,6 @@ static void set_default(json_t *options, const char *name, size_t value)
 static int check_request(const wvgd_request *request, failure *f)
 {
     const char *name = requested(request, "model"), *who = request->who ? request->who : "request";
-    int code = check_path(request, "data", f);
-    if (!code)
-        code = check_path(request, "init", f);
-    if (code)
-        return code;
     if (!name)
         return fail(f, EX_USAGE, "%s: MODEL is missing: see wvgd models", who);
     if (is_from_file(request, "model") && names_object(name) && !requested(request, "trust-model"))
@@ -270,9 +261,18 @@ static int check_request(const wvgd_request *request, failure *f)
                     request->file, name);
     if (!request->object && names_stan_program(name))
         return fail(f, EX_USAGE, "%s is a Stan program: use wvgd stan %s, with the same options", name, name);
-    if (request->who && !requested(request, "out"))
-        return fail(f, EX_USAGE, "%s: --out DIR is missing: name a directory for the results", who);
-    return check_numbers(request, f);
+    int code = check_path(request, "data", f);
+    if (!code)
+        code = check_path(request, "init", f);
+    return code ? code : check_numbers(request, f);
+}
+
+int check_out(const wvgd_request *request, failure *f)
+{
+    const char *out = requested(request, "out");
+    if (!out && request->who)
+        return fail(f, EX_USAGE, "%s: --out DIR is missing: name a directory for the results", request->who);
+    return out ? check_run_directory(out, requested(request, "overwrite") != NULL, f) : 0;
 }
 
 static void put_word(FILE *s, const char *word)
@@ -388,7 +388,10 @@ int change_record(json_t *asked, const wvgd_request *changes, failure *f)
     json_object_foreach(changes->texts, name, value)
         if (!is_aside(name) && !may_change(name))
             return fail(f, EX_USAGE,
-                        "fit: --%s cannot change with --resume: only limits, threads and output options can", name);
+                        "fit: --%s cannot change with --resume: only --max-iter, --max-seconds, --threads, "
+                        "--checkpoint-every and "
+                        "--output-draws can",
+                        name);
     int code = check_numbers(changes, f);
     json_object_foreach(changes->texts, name, value)
         if (!code)

@@ -20,6 +20,9 @@ struct wvgd_request {
 /* The text of an option, or NULL if it was not given. */
 const char *requested(const wvgd_request *request, const char *name);
 
+/* Has a file given it? */
+bool is_from_file(const wvgd_request *request, const char *name);
+
 /* Sets an option that is known to exist; not 0: no memory. */
 int request_text(wvgd_request *request, const char *name, const char *value);
 
@@ -34,6 +37,10 @@ char *quoted_words(size_t n, const char *const *word);
 
 /* A new record. Values are checked. */
 int new_record(const wvgd_request *request, json_t **asked, failure *f);
+
+/* Where results are to go: must be given by a command, and be free or hold a run that may be replaced. The last thing
+ * to look at: nobody should choose another directory only to learn that the model is misspelt. */
+int check_out(const wvgd_request *request, failure *f);
 
 /* Changes that a run which goes on allows: max-iter, max-seconds, threads, checkpoint-every, output-draws. */
 int change_record(json_t *asked, const wvgd_request *changes, failure *f);

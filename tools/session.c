@@ -104,10 +104,10 @@ static void explain_solver(wvgd_session *s)
         return;
     s->solver = !s->model.model.has_gradient ? "using the joint solver: the staged solver needs gradients"
                 : s->options.estimator != WVGD_NATURAL
-                    ? "using the joint solver: the staged solver works only with estimator natural"
+                    ? "using the joint solver: the staged solver works only with --estimator natural"
                 : s->options.sampler != WVGD_MIXTURE
-                    ? "using the joint solver: the staged solver works only with sampler mixture"
-                    : "using the joint solver: the staged solver needs family full in more than 128 dimensions";
+                    ? "using the joint solver: the staged solver works only with --sampler mixture"
+                    : "using the joint solver: the staged solver needs --family full in more than 128 dimensions";
     if (s->note)
         s->note(s->note_self, s->solver);
 }
@@ -138,14 +138,37 @@ static int check_start(const wvgd_session *s, failure *f)
                           s->note, s->note_self, f);
 }
 
+/* Says which options that the user has set have no effect, because of the value of another one. */
+static void note_unused(const wvgd_session *s, const wvgd_request *request)
+{
+    wvgd_results found;
+    wvgd_options used = s->options, defaults;
+    const wvgd_option_info *info;
+    wvgd_get_results(s->fit, &found);
+    wvgd_options_init(&defaults);
+    used.solver = found.solver;
+    for (size_t i = 0; (info = wvgd_options_describe(i)); i++) {
+        char other[40] = "", have[40] = "", mine[40] = "", initial[40] = "", text[200];
+        if (!info->needs || sscanf(info->needs, "%39s", other) != 1)
+            continue;
+        wvgd_options_get(&used, other, have, sizeof have, NULL);
+        wvgd_options_get(&used, info->name, mine, sizeof mine, NULL);
+        wvgd_options_get(&defaults, info->name, initial, sizeof initial, NULL);
+        bool set = (requested(request, info->name) && !is_from_file(request, info->name)) || strcmp(mine, initial);
+        if (!set || !strcmp(have, info->needs + strlen(other) + 1))
+            continue;
+        snprintf(text, sizeof text, "warning: --%s has no effect with --%s %s: it needs --%s", info->name, other,
+                 translate_cost(other, have, "callback", "functional"), info->needs);
+        tell(request, text);
+    }
+}
+
 static int begin_new(wvgd_session *s, const wvgd_request *request, failure *f)
 {
-    int code = new_record(request, &s->asked, f);
-    const char *out = record_reopen(s->asked, "out");
-    if (!code && out)
-        code = check_run_directory(out, record_given(s->asked, "overwrite"), f);
-    if (!code && out)
-        code = set_directory(s, out, f);
+    const char *name = requested(request, "model");
+    int code = !name || request->object || names_stan_program(name) ? 0 : check_model_name(name, f);
+    if (!code)
+        code = new_record(request, &s->asked, f);
     if (!code)
         code = open_new(s->asked, &s->model, f);
     if (!code && !s->model.model.has_gradient && !record_given(s->asked, "estimator"))
@@ -158,7 +181,14 @@ static int begin_new(wvgd_session *s, const wvgd_request *request, failure *f)
         code = complete_record(s->asked, &s->model, f);
     if (!code)
         code = make_fit(s, f);
-    return !code && record_given(s->asked, "check-gradient") ? check_start(s, f) : code;
+    if (!code)
+        code = check_out(request, f);
+    if (!code && requested(request, "out"))
+        code = set_directory(s, requested(request, "out"), f);
+    if (code)
+        return code;
+    note_unused(s, request);
+    return record_given(s->asked, "check-gradient") ? check_start(s, f) : 0;
 }
 
 wvgd_session *wvgd_open(const wvgd_request *request, wvgd_error *error)

@@ -4,7 +4,7 @@
 
 expect 64 'NAME is missing' "$wvgd" reproduce
 expect 64 'did you mean mixture' "$wvgd" reproduce mixtur
-expect 64 "option seed is 'x'" "$wvgd" reproduce mixture --seed x
+expect 64 "seed is 'x'" "$wvgd" reproduce mixture --seed x
 expect 64 'give either .* not both' "$wvgd" reproduce mixture --targets t.json --random-targets 3
 expect 66 'nowhere.json' "$wvgd" reproduce mixture --targets nowhere.json --out x -q
 echo '{"targets": [{"weights": [1, 2], "means": [0], "sds": [1, 1]}]}' >short.json

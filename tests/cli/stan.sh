@@ -26,7 +26,7 @@ grep -q 'shim of wvgd *missing' stdout || complain "--doctor does not miss the s
 expect 64 'PROGRAM.stan is missing' "$wvgd" stan --out run
 expect 64 'PROGRAM.stan is missing' "$wvgd" stan-compile
 expect 64 'stan: --out DIR is missing' "$wvgd" stan normal.stan
-expect 64 "toolchain is 'gcc': expected auto, bridgestan or rstan" "$wvgd" stan normal.stan --toolchain gcc --out run
+expect 64 "toolchain is 'gcc': expected auto.bridgestan.rstan" "$wvgd" stan normal.stan --toolchain gcc --out run
 expect 64 "particles is '0'" "$wvgd" stan normal.stan --particles 0 --out run
 expect 64 'unknown option --standardize' "$wvgd" stan normal.stan --standardize --out run
 expect 64 'model.so is already compiled: use wvgd fit model.so' "$wvgd" stan model.so --out run

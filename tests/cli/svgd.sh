@@ -53,11 +53,11 @@ grep -q '"stop": "time_up"' time/run.json || complain "the limit in seconds does
 # Refused, with nothing left behind.
 expect 64 'MODEL is missing' "$wvgd" svgd --out x
 expect 64 '--out DIR is missing' "$wvgd" svgd mixture --data mixture.json
-expect 64 "option optimizer is 'sgd': expected adam\|adagrad" "$wvgd" svgd mixture --data mixture.json --optimizer sgd --out x
-expect 64 "option step is '0': expected" "$wvgd" svgd mixture --data mixture.json --step 0 --out x
-expect 64 "option bandwidth is 'mean': expected median or a number" "$wvgd" svgd mixture --data mixture.json --bandwidth mean --out x
-expect 64 "option particles is '0': expected 1..100000" "$wvgd" svgd mixture --data mixture.json --particles 0 --out x
-expect 64 "option init is 'here'" "$wvgd" svgd mixture --data mixture.json --init here --out x
+expect 64 "optimizer is 'sgd': expected adam\|adagrad" "$wvgd" svgd mixture --data mixture.json --optimizer sgd --out x
+expect 64 "step is '0': expected" "$wvgd" svgd mixture --data mixture.json --step 0 --out x
+expect 64 "bandwidth is 'mean': expected median or a number" "$wvgd" svgd mixture --data mixture.json --bandwidth mean --out x
+expect 64 "particles is '0': expected a whole number, 1..100000" "$wvgd" svgd mixture --data mixture.json --particles 0 --out x
+expect 64 "init is 'here'" "$wvgd" svgd mixture --data mixture.json --init here --out x
 expect 64 'did you mean --particles' "$wvgd" svgd mixture --data mixture.json --particle-s 3 --out x
 expect 66 'nowhere.json' "$wvgd" svgd mixture --data nowhere.json --out x
 expect 65 'start.csv has 3 rows and 2 columns' "$wvgd" svgd mixture --data mixture.json --particles 5 --init start.csv --out x

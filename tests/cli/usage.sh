@@ -61,13 +61,20 @@ expect 64 'unknown option --particels: did you mean --particles' "$wvgd" fit mix
 expect 64 'unknown option --resume: see wvgd svgd --help' "$wvgd" svgd --resume run # nothing it has is near to that
 expect 64 'unknown option --frobnicate' "$wvgd" fit mixture --frobnicate --out run
 expect 64 'unknown option -z' "$wvgd" fit mixture -z --out run
-expect 64 '--max is ambiguous' "$wvgd" fit mixture --max 3 --out run
+expect 64 '--max is ambiguous: did you mean --max-' "$wvgd" fit mixture --max 3 --out run
 expect 64 '--particles needs a value' "$wvgd" fit mixture --out run --particles
+expect 64 '--data needs a value: expected FILE, found the option --target' "$wvgd" fit logistic --data --target x --out run
+expect 64 '^wvgd: fit: -o needs a value' "$wvgd" fit mixture --data mixture.json -o --quiet
+expect 64 '--prior is ambiguous: did you mean --prior-sd, --prior-means or --prior-sds\?' "$wvgd" fit gp --prior 1 --out run
+expect 64 'mixture.json is a data file, not a model: write MODEL --data mixture.json' "$wvgd" fit mixture.json --out run
+expect 64 'is a data file' "$wvgd" fit ./mixture.json --out run
+expect 64 "unexpected argument 'mixture.json': expected one MODEL, and --data FILE" "$wvgd" fit mixture mixture.json --out run
+expect 64 "particles is '2.5': expected a whole number" "$wvgd" fit mixture --data mixture.json --particles 2.5 --out run
 expect 64 '--quiet takes no value' "$wvgd" fit mixture --quiet=yes --out run
 expect 64 'MODEL is missing' "$wvgd" fit --out run
 expect 64 '--out DIR is missing' "$wvgd" fit mixture --data mixture.json
 expect 64 "unexpected argument 'logistic'" "$wvgd" fit mixture logistic --out run
-expect 64 "particles is '0': expected 1\.\.100000" "$wvgd" fit mixture --data mixture.json --particles 0 --out run
+expect 64 "--particles is '0': expected a whole number, 1\.\.100000" "$wvgd" fit mixture --data mixture.json --particles 0 --out run
 expect 64 "particles is 'many'" "$wvgd" fit mixture --data mixture.json --particles many --out run
 expect 64 "particles is '0x10'" "$wvgd" fit mixture --data mixture.json --particles 0x10 --out run
 for option in particles threads tol checkpoint-every output-draws; do
@@ -80,8 +87,8 @@ expect 64 'mixture has no prior' "$wvgd" fit mixture --data mixture.json --init 
 expect 64 "cost is 'callback': expected .*functional" "$wvgd" fit mixture --data mixture.json --cost callback --out run
 expect 64 'cost functional needs a model with predictions' "$wvgd" fit mixture --data mixture.json --cost functional --out run
 printf 'a,y\n1,0\n2,1\n3,1\n' >two.csv
-expect 64 'prior-sd: found "1e-320", expected a number above 0' "$wvgd" fit logistic --data two.csv --prior-sd 1e-320 --out run
-expect 64 'prior-sd: found "-0.1"' "$wvgd" fit logistic --data two.csv --prior-sd=-0.1 --out run
+expect 64 "prior-sd is '1e-320': expected a number above 0" "$wvgd" fit logistic --data two.csv --prior-sd 1e-320 --out run
+expect 64 "prior-sd is '-0.1'" "$wvgd" fit logistic --data two.csv --prior-sd=-0.1 --out run
 printf 'name,a,y\nx,1,0\ny,2,1\nz,3,1\n' >named.csv
 expect 64 '--ignore is given twice' "$wvgd" fit logistic --data named.csv --ignore name --ignore other --out run
 expect 65 'column name: found "x", expected a number, or --ignore name' "$wvgd" fit logistic --data named.csv --out run
@@ -98,14 +105,14 @@ expect 64 'DIR is missing' "$wvgd" sample
 expect 64 'give either .* not both' "$wvgd" sample run --resample --weighted
 expect 64 'give either .* not both' "$wvgd" sample run --from ensemble --weighted
 expect 64 'give either .* not both' "$wvgd" sample run --from ensemble --resample
-expect 64 "posterior or ensemble, not 'prior'" "$wvgd" sample run --from prior
+expect 64 "from is 'prior': expected posterior.ensemble" "$wvgd" sample run --from prior
 expect 64 "draws is '0'" "$wvgd" sample run -n 0
 expect 64 'DIR is missing' "$wvgd" quantize --particles 3
 expect 64 'particles N is missing' "$wvgd" quantize run
 expect 64 '--generate' "$wvgd" --generate poem
 
 expect 66 'nothing.json' "$wvgd" fit mixture --data nothing.json --out run
-expect 65 '^wvgd: ./two.csv:1: there is no column "z"' "$wvgd" fit logistic --data ./two.csv --target z --out run # the path as it was given
+expect 65 '^wvgd: ./two.csv:1: there is no column "z": expected a or y$' "$wvgd" fit logistic --data ./two.csv --target z --out run # the path as it was given
 expect 66 'nothing.csv' "$wvgd" fit mixture --data mixture.json --init nothing.csv --out run
 expect 66 'nothing' "$wvgd" summary nothing
 expect 66 'nothing' "$wvgd" sample nothing
@@ -148,6 +155,25 @@ expect 0 'not converged' "$wvgd" fit --config run/run.json --seed 5 --quiet --ou
 grep -q '"seed": 5,' again/run.json || complain "the command line does not win over a run.json"
 echo '{"overwrite": true}' >config.json
 expect 0 'not converged' "$wvgd" fit mixture --data mixture.json --config config.json --solver joint --max-iter 3 --quiet --out again # a flag in a file counts
+
+# ---- options without effect -----------------------------------------------------------------------------------------------
+expect 0 'warning: --rank has no effect with --family full: it needs --family lowrank' "$wvgd" fit mixture --data mixture.json --rank 2 --quiet --out unused
+expect 0 'warning: --draws has no effect with --solver staged' "$wvgd" fit mixture --data mixture.json --draws 50 --quiet --overwrite --out unused
+expect 0 'warning: --power has no effect with --cost l1: it needs --cost lp' "$wvgd" fit mixture --data mixture.json --cost l1 --power 1.5 --quiet --overwrite --out unused
+expect 0 'warning: --components has no effect with --solver joint' "$wvgd" fit mixture --data mixture.json --estimator score --components 9 --max-iter 3 --quiet --overwrite --out unused
+expect 0 silence "$wvgd" fit mixture --data mixture.json --cost lp --power 2 --quiet --overwrite --out unused
+expect 0 silence "$wvgd" fit --config unused/run.json --quiet --overwrite --out unused2 # a run.json names all options
+expect 0 'warning: the run has [0-9]+ weighted draws, not 9999999: all of them are written' "$wvgd" sample unused --weighted -n 9999999
+expect 0 'results are in unused: wvgd report unused' "$wvgd" fit mixture --data mixture.json --overwrite --out unused
+
+# ---- what is wrong is said in order: model, options, data, and the place for output last ------------------------------------
+touch file
+expect 64 'unknown model' "$wvgd" fit mixtur --data nothing.json --particles 0 --out file
+expect 64 'particles' "$wvgd" fit mixture --data nothing.json --particles 0 --out file
+expect 66 'nothing.json' "$wvgd" fit mixture --data nothing.json --out file
+expect 66 'nothing.json' "$wvgd" fit mixture --data nothing.json
+expect 73 'file' "$wvgd" fit mixture --data mixture.json --out file
+rm file
 
 # ---- places for output -----------------------------------------------------------------------------------------------------
 expect 73 'run already holds a run: --overwrite replaces it, wvgd fit --resume run continues it' "$wvgd" fit mixture --data mixture.json --out run

@@ -21,8 +21,8 @@ static int refuse_syntax(const char *path, const json_error_t *error, failure *f
         text[length - tail] = '\0';
         return fail(f, EX_DATAERR, "%s:%d:%d: found %s, expected %s", path, error->line, error->column, found, text);
     }
-    return fail(f, EX_DATAERR, "%s:%d:%d: invalid JSON at %s (%s); numbers must be finite and keys unique", path,
-                error->line, error->column, found, text);
+    return fail(f, EX_DATAERR, "%s:%d:%d: found %s, expected valid JSON (%s)", path, error->line, error->column, found,
+                text);
 }
 
 int load_json(const char *path, size_t flags, json_t **root, failure *f)
@@ -89,9 +89,10 @@ int check_keys(const char *path, json_t *object, const char *const *keys, failur
             continue;
         const char *nearest = find_nearest(key, keys);
         quote(key, shown);
-        return nearest ? fail(f, EX_DATAERR, "%s: unknown key %s, did you mean \"%s\"?", path, shown, nearest)
-                       : fail(f, EX_DATAERR, "%s: found the unknown key %s, expected one like \"%s\"", path, shown,
-                              keys[0]);
+        return fail(f, EX_DATAERR,
+                    nearest ? "%s: unknown key %s: did you mean \"%s\"?"
+                            : "%s: unknown key %s: expected keys like \"%s\"",
+                    path, shown, nearest ? nearest : keys[0]);
     }
     return 0;
 }

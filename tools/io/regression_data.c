@@ -18,17 +18,35 @@ static double *allocate(const csv_file *csv, size_t columns, failure *f)
     return numbers;
 }
 
+/* "a, b, c or d": the first columns, as many as the text has room for. Returns it. */
+static const char *list_columns(const csv_file *csv, char *text, size_t size)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < csv->columns; i++) {
+        const char *before = !i ? "" : i + 1 < csv->columns ? ", " : " or ";
+        if (at + strlen(before) + strlen(csv->name[i]) + sizeof ", ..." > size) {
+            snprintf(text + at, size - at, "%s...", i ? ", " : "");
+            break;
+        }
+        at += (size_t)snprintf(text + at, size - at, "%s%s", before, csv->name[i]);
+    }
+    return text;
+}
+
 static int refuse_column(const csv_file *csv, const char *name, failure *f)
 {
-    char shown[QUOTED];
+    char shown[QUOTED], list[300];
     const char *nearest = NULL;
     const char **names = calloc(csv->columns + 1, sizeof *names); /* NULL at the end */
     if (names) {
         memcpy(names, csv->name, csv->columns * sizeof *names);
         nearest = find_nearest(name, names);
     }
-    fail(f, EX_DATAERR, "%s:1: there is no column %s: %s%s", csv->path, quote(name, shown),
-         nearest ? "did you mean " : "expected a name in the header", nearest ? nearest : "");
+    if (nearest)
+        fail(f, EX_DATAERR, "%s:1: there is no column %s: did you mean %s?", csv->path, quote(name, shown), nearest);
+    else
+        fail(f, EX_DATAERR, "%s:1: there is no column %s: expected %s", csv->path, quote(name, shown),
+             list_columns(csv, list, sizeof list));
     free(names);
     return f->code;
 }
