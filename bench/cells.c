@@ -1,6 +1,8 @@
 /* cells.c - the truncated components of the cells against the best there are.
- *     cells line [MIXTURES [SEED]]    random mixtures in one dimension, N = 2..10: nats below the optimum, by
- * quadrature cells named                     two mixtures with cells that fall off steeply from a wall, six seeds each
+ *     cells line [MIXTURES [SEED]]    random mixtures in one dimension, N = 2..10: nats below the optimum, found by
+ *                                     quadrature
+ *     cells quantize [MIXTURES [SEED]] the same cells from a fit with two, by wvgd_quantize
+ *     cells named                     two mixtures with cells that fall off steeply from a wall, six seeds each
  *     cells density [SEEDS]           integrated squared error over that of the optimum, N = 3..7: the mixtures of
  *                                     tests/data, and as many fresh ones
  *     cells gap [SEEDS [D]]           log evidence - PELBO in 2, 5, 10 and 31 dimensions, or D, and the time of a fit
@@ -20,6 +22,7 @@
 enum { K = 5, MOST = 10 };
 
 static wvgd_options asked; /* what all fits have in common */
+static bool quantized;     /* cells are made from a fit with two particles */
 
 /* Only OpenBLAS has it: its threads would get in each other's way here. */
 void openblas_set_num_threads(int threads) __attribute__((weak));
@@ -46,9 +49,19 @@ static wvgd_fit *fit_model(const wvgd_model *model, size_t N, wvgd_family family
     o.family = family;
     o.seed = seed;
     o.threads = 1;
+    if (quantized)
+        o.particles = 2;
     wvgd_fit *fit = wvgd_new(model, &o, NULL, &error);
     if (!fit || wvgd_run(fit, NULL, NULL, &error) != WVGD_OK)
         die(error.text);
+    if (quantized) {
+        wvgd_fit *two = fit;
+        o.particles = N;
+        fit = wvgd_quantize(two, &o, &error);
+        if (!fit || wvgd_run(fit, NULL, NULL, &error) != WVGD_OK)
+            die(error.text);
+        wvgd_free(two);
+    }
     wvgd_get_results(fit, r);
     return fit;
 }
@@ -325,7 +338,8 @@ int main(int argc, char **argv)
     for (int i = 2; i + 1 < argc; i++)
         if (argv[i][0] == '-' && wvgd_options_set(&asked, argv[i] + 2, argv[i + 1], &error) != WVGD_OK)
             die(error.text);
-    if (!strcmp(what, "line"))
+    quantized = !strcmp(what, "quantize");
+    if (!strcmp(what, "line") || quantized)
         line(number(argc, argv, 2, 1000), number(argc, argv, 3, 1));
     else if (!strcmp(what, "named"))
         named();
@@ -334,6 +348,6 @@ int main(int argc, char **argv)
     else if (!strcmp(what, "gap"))
         gap(number(argc, argv, 2, 4), number(argc, argv, 3, 0));
     else
-        die("expected line, named, density or gap");
+        die("expected line, quantize, named, density or gap");
     return 0;
 }

@@ -257,6 +257,12 @@ void wv_draws_set_log_q(wv_draws *d, size_t j, size_t n, const double *log_q)
             d->log_q[i] = d->log_p[i] > -INFINITY && k < n ? log_q[k++] : -INFINITY;
 }
 
+void wv_draws_add_log_q(wv_draws *d, const double *by)
+{
+    for (size_t i = 0; i < d->n; i++)
+        d->log_q[i] += by[d->cell[i]];
+}
+
 /* ---- sizes ------------------------------------------------------------------------------------------------------- */
 size_t wv_draws_components(size_t D, size_t most)
 {

@@ -112,6 +112,9 @@ void wv_draws_lower(wv_draws *d, size_t first, size_t n, const double *less);
  * and those beyond n, get none. Writes to no draw of another cell. */
 void wv_draws_set_log_q(wv_draws *d, size_t j, size_t n, const double *log_q);
 
+/* Adds by[j] to the log densities of the components at the draws of each cell j. */
+void wv_draws_add_log_q(wv_draws *d, const double *by);
+
 /* ---- batches ----------------------------------------------------------------------------------------------------- */
 /* Takes a batch, made by these proposals with the draws of each, and weighs all points of a set with sums anew. */
 void wv_draws_take(wv_draws *d, const wv_batch *b, const wv_proposals *p, wv_workers *w);

@@ -20,6 +20,18 @@ bool wv_mixture_new(wv_mixture *m, size_t D, size_t room)
     return m->memory != NULL;
 }
 
+wv_mixture wv_mixture_take(size_t D, size_t room, wv_arena *arena)
+{
+    size_t roots = room * D * D;
+    return (wv_mixture){.D = D,
+                        .room = room,
+                        .mu = wv_arena_take(arena, room * D),
+                        .root = wv_arena_take(arena, roots),
+                        .w = wv_arena_take(arena, room),
+                        .inverse = wv_arena_take(arena, roots),
+                        .log_det = wv_arena_take(arena, room)};
+}
+
 void wv_mixture_free(wv_mixture *m)
 {
     free(m->memory);

@@ -23,6 +23,9 @@ typedef struct {
 /* An empty mixture with room for so many components; false without memory. */
 bool wv_mixture_new(wv_mixture *m, size_t D, size_t room);
 void wv_mixture_free(wv_mixture *m);
+
+/* The same in the arena of the caller; nothing to free. */
+wv_mixture wv_mixture_take(size_t D, size_t room, wv_arena *arena);
 bool wv_mixture_archive(wv_mixture *m, wv_archive *a, size_t least); /* of so many components at least */
 
 wv_gaussian wv_mixture_component(const wv_mixture *m, size_t k);

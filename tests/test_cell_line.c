@@ -94,27 +94,74 @@ static double worst_loss(const mixture *m, const wvgd_options *o, const wvgd_res
     return worst;
 }
 
-/* Cells that fall off steeply from their wall, where the best component is nearly an exponential. */
-static void steep_walls(void **state)
-{
-    (void)state;
-    static const mixture cases[2] = {{{.00466, .35741, .29228, .04079, .30485},
+enum { CASES = 2 };
+/* Cells that fall off steeply from their wall, where the best component is nearly an exponential, with so many. */
+static const mixture steep[CASES] = {{{.00466, .35741, .29228, .04079, .30485},
                                       {1.05819, -1.35738, 1.78502, .48774, .42437},
                                       {.96551, .24039, .14947, .93655, .89014}},
                                      {{.23789, .23264, .22727, .10675, .19545},
                                       {-.12970, -1.66241, -.34054, -2.18969, -1.47930},
                                       {.27326, .87163, .84458, .52722, .75329}}};
-    static const size_t N[2] = {7, 4};
-    for (size_t c = 0; c < 2; c++)
+static const size_t steep_N[CASES] = {7, 4};
+
+static void steep_walls(void **state)
+{
+    (void)state;
+    for (size_t c = 0; c < CASES; c++)
         for (uint64_t seed = 1; seed <= 3; seed++) {
             wvgd_results r;
-            wvgd_options o = options_of(N[c], WVGD_SQEUCLID, WVGD_DIAG, seed);
-            wvgd_fit *fit = fit_mixture(&cases[c], &o, &r);
-            double loss = worst_loss(&cases[c], &o, &r);
+            wvgd_options o = options_of(steep_N[c], WVGD_SQEUCLID, WVGD_DIAG, seed);
+            wvgd_fit *fit = fit_mixture(&steep[c], &o, &r);
+            double loss = worst_loss(&steep[c], &o, &r);
             print_message("steep wall %zu, seed %d: at most %.5f nats below the optimum\n", c + 1, (int)seed, loss);
             assert_true(loss < 0.02);
             wvgd_free(fit);
         }
+}
+
+/* The joint solver's, with gradients and without, whose trial draws tell the posterior on the cell. */
+static void joint_solver(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 6; i++) {
+        wvgd_results r;
+        mixture m = i < CASES ? steep[i] : random_mixture(7200 + i);
+        wvgd_options o = options_of(i < CASES ? steep_N[i] : 1 + 2 * (i - 1), WVGD_SQEUCLID, WVGD_DIAG, 1 + i);
+        o.solver = WVGD_JOINT;
+        o.estimator = i % 2 ? WVGD_SCORE : WVGD_NATURAL;
+        wvgd_fit *fit = fit_mixture(&m, &o, &r);
+        double loss = worst_loss(&m, &o, &r);
+        print_message("joint solver, mixture %zu, N = %zu: at most %.5f nats below the optimum\n", i, r.N, loss);
+        assert_true(loss < 0.02);
+        assert_true(r.pelbo.value < 3 * r.pelbo.se);
+        wvgd_free(fit);
+    }
+}
+
+/* Other cells from the draws of a fit with three particles. */
+static void quantized(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 6; i++) {
+        wvgd_model model;
+        wvgd_results r;
+        wvgd_error error;
+        mixture m = i < CASES ? steep[i] : random_mixture(7300 + i);
+        wvgd_options o = options_of(3, WVGD_SQEUCLID, WVGD_DIAG, 1 + i);
+        assert_int_equal(target_mixture_1d(&model, K, m.weight, m.mean, m.sd), 0);
+        wvgd_fit *fit = fitted(&model, &o, &r);
+        o.particles = i < CASES ? steep_N[i] : 3 + i;
+        wvgd_fit *other = wvgd_quantize(fit, &o, &error);
+        assert_non_null(other);
+        assert_int_equal(wvgd_run(other, NULL, NULL, &error), WVGD_OK);
+        wvgd_get_results(other, &r);
+        double loss = worst_loss(&m, &o, &r);
+        print_message("quantized, mixture %zu, N = %zu: at most %.5f nats below the optimum\n", i, r.N, loss);
+        assert_true(loss < 0.02);
+        wvgd_free(other);
+        wvgd_free(fit);
+        wvgd_model_close(&model);
+    }
 }
 
 /* Random mixtures, N = 1..10, all families, and all costs whose cells are intervals. */
@@ -210,7 +257,8 @@ static void masses(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(steep_walls), cmocka_unit_test(best_on_their_cells),
-                                       cmocka_unit_test(cells_of_several_parts), cmocka_unit_test(masses)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steep_walls),         cmocka_unit_test(joint_solver),           cmocka_unit_test(quantized),
+        cmocka_unit_test(best_on_their_cells), cmocka_unit_test(cells_of_several_parts), cmocka_unit_test(masses)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
  * bound is a bound, and no lucky batch stops the draws (method, section 5). */
 #include "joint/joint_closing.h"
 #include "arena.h"
+#include "cell_line.h"
 #include "describe.h"
 #include "fit.h"
 #include "gaussian.h"
@@ -23,6 +24,12 @@
 static size_t larger(size_t a, size_t b)
 {
     return a > b ? a : b;
+}
+
+/* Whether quadrature fits the components, and tells their masses in the cells; the paper's estimator is left alone. */
+static bool exact(const wvgd_fit *f)
+{
+    return f->N > 1 && f->opt.estimator != WVGD_REPARAM && wv_cell_line_cells(f);
 }
 
 /* Adds w times the covariance of q about m to that of the ensemble: C[D][D], or the variances alone. */
@@ -74,17 +81,26 @@ static wv_gaussian wide_tail(wvgd_fit *f, const double *w)
     return (wv_gaussian){f->metric_family, D, 0, m, root, wv_policy.joint_tail_degrees};
 }
 
-/* The closing proposal for ensemble weights w, each share rounded to whole draws out of `planned`. */
+/* Whether component j lies outside of its cell, but for its tail: its draws would be wasted. */
+static bool lies_outside(const wvgd_fit *f, size_t j)
+{
+    return exact(f) && f->cells.log_Z[j] < log(wv_policy.joint_own_share);
+}
+
+/* The closing proposal for ensemble weights w, each share rounded to whole draws out of `planned`. The first N are the
+ * components, some perhaps without draws. */
 static void propose(wvgd_fit *f, const double *w)
 {
     size_t N = f->N, c = 0, left = f->closing.planned, largest = 0;
     double central = (1 - wv_policy.joint_tail_share - wv_policy.joint_wide_share) / 2;
     for (size_t j = 0; j < N; j++) {
+        wv_gaussian own = wv_partition_component(&f->cells, j), around = wv_partition_spread(&f->cells, j);
+        bool outside = lies_outside(f, j);
         double even = wv_policy.joint_even_share, a = (1 - even) * w[j] + even / (double)N;
-        f->proposals.p[j] = (wv_proposal){wv_partition_component(&f->cells, j), a * central};
-        f->proposals.p[N + j] = (wv_proposal){wv_partition_component(&f->cells, j), a * wv_policy.joint_tail_share};
+        f->proposals.p[j] = (wv_proposal){own, outside ? 0 : a * central};
+        f->proposals.p[N + j] = (wv_proposal){outside ? around : own, a * wv_policy.joint_tail_share};
         f->proposals.p[N + j].q.nu = wv_policy.joint_tail_degrees;
-        f->proposals.p[2 * N + j] = (wv_proposal){wv_partition_spread(&f->cells, j), a * central};
+        f->proposals.p[2 * N + j] = (wv_proposal){around, outside ? 2 * a * central : a * central};
     }
     f->proposals.p[3 * N] = (wv_proposal){wide_tail(f, w), wv_policy.joint_wide_share};
     f->proposals.n = 3 * N + 1;
@@ -204,6 +220,68 @@ static void weigh_by_masses(wvgd_fit *f)
     wv_arena_release(f->arena, mark);
 }
 
+/* ---- one dimension ----------------------------------------------------------------------------------------------- */
+/* Component j becomes the best on its cell; context: a mixture like the posterior. */
+static void fit_line(wvgd_fit *f, void *context, size_t j)
+{
+    const wv_mixture *m = context;
+    if (!wv_cell_line_fit(f, m, j))
+        return;
+    wv_partition_set_log_Z(&f->cells, j, (wvgd_estimate){wv_cell_line_log_Z(f, j), 0}, false);
+    wv_partition_set_elbo(&f->cells, j, wv_cell_line_elbo(f, m, j));
+    wv_partition_trust_elbo(&f->cells, j);
+    wv_partition_forget_runaways(&f->cells, j);
+}
+
+/* Components by quadrature, from the draws of the trial, and the weights that their ELBOs give. */
+static void fit_lines(wvgd_fit *f)
+{
+    size_t N = f->N, mark = wv_arena_mark(f->arena);
+    wv_mixture m = wv_mixture_take(1, N, f->arena);
+    for (size_t j = 0; j < N; j++) {
+        wv_gaussian q = wv_partition_spread(&f->cells, j);
+        wv_mixture_append(&m, &q, f->cells.weight_beta[j]);
+    }
+    wv_fit_run_tasks(f, N, wv_policy.cells_component_work * (double)N, fit_line, &m);
+    wv_partition_weigh(&f->cells, f->cells.now.elbo);
+    wv_arena_release(f->arena, mark);
+}
+
+/* Masses of the components in their cells are known: log q_j becomes the log density of the truncated component, whose
+ * mass there is 1, so that the draws need not tell it. */
+static void truncate_exactly(wvgd_fit *f, const double *const w[2])
+{
+    wv_batch *b = &f->b;
+    size_t mark = wv_arena_mark(f->arena);
+    double *log_Z = wv_arena_take(f->arena, f->N);
+    for (size_t j = 0; j < f->N; j++)
+        log_Z[j] = wv_cell_line_log_Z(f, j);
+    memset(b->sum_u, 0, f->N * sizeof *b->sum_u);
+    for (size_t i = 0; i < b->n; i++) {
+        size_t j = b->cell[i];
+        b->log_q[i] -= log_Z[j];
+        b->sum_u[j] += exp(b->log_q[i] - b->log_m[i]);
+        for (int k = 0; k < 2; k++)
+            b->log_mix[k][i] = log(w[k][j]) + b->log_q[i];
+    }
+    wv_arena_release(f->arena, mark);
+}
+
+/* The bounds are there: log q_j is again that of the Gaussian, and log Z_j that of its mass in the cell. */
+static void restore_masses(wvgd_fit *f)
+{
+    size_t mark = wv_arena_mark(f->arena);
+    double *log_Z = wv_arena_take(f->arena, f->N);
+    for (size_t j = 0; j < f->N; j++) {
+        log_Z[j] = wv_cell_line_log_Z(f, j);
+        wv_partition_set_bound(&f->cells, j, (wvgd_estimate){f->cells.elbo[j], f->cells.elbo_se[j]},
+                               f->cells.log_Z[j] + log_Z[j]);
+    }
+    wv_draws_add_log_q(&f->closing.draws, log_Z);
+    wv_arena_release(f->arena, mark);
+}
+
+/* ---- trial and final --------------------------------------------------------------------------------------------- */
 /* The trial has chosen weights. Returns whether the final draws can be made; else those of another trial are planned.
  */
 static bool end_trial(wvgd_fit *f)
@@ -212,6 +290,8 @@ static bool end_trial(wvgd_fit *f)
     choose_weights(f);
     double rel = wv_weights_ess(f->closing.draws.n, f->closing.v) / (double)f->closing.draws.n;
     refit_spreads(f);
+    if (exact(f))
+        fit_lines(f);
     bool again = rel < wv_policy.joint_trial_uneven &&
                  (double)f->joint.trials <
                      wv_policy.joint_trials; /* a proposal that its own draws have improved deserves another */
@@ -257,6 +337,8 @@ static void estimate_bounds(wvgd_fit *f)
     f->outcome.bound = wv_evidence_bound(f->N, &b, f->cells.weight, 0, elbo, log_Z, h_bar, f->arena);
     f->outcome.bound_beta = wv_evidence_bound(f->N, &b, f->cells.weight_beta, 1, elbo, log_Z, h_bar, f->arena);
     wv_arena_release(f->arena, mark);
+    if (exact(f))
+        restore_masses(f);
 }
 
 void wv_joint_closing_finish(wvgd_fit *f)
@@ -288,6 +370,8 @@ wvgd_status wv_joint_closing_tell(wvgd_fit *f, bool *complete, wvgd_error *error
     memset(f->b.sum_u, 0, f->N * sizeof(double));
     wv_nearest_assign(&g, f->b.n, f->b.x, f->b.cell, f->b.near, f->b.next, f->arena);
     wv_batch_density(f, &f->b, w);
+    if (exact(f))
+        truncate_exactly(f, w);
     wv_draws_append(&f->closing.draws, &f->b);
     if (f->closing.draws.n < (f->closing.block + 1) * f->closing.planned)
         return WVGD_OK;

@@ -7,7 +7,7 @@
 #include "simd/columns.h"
 #include "evidence.h"
 #include "halfspaces.h"
-#include "staged/cell_line.h"
+#include "cell_line.h"
 #include "memory.h"
 #include "policy.h"
 #include "staged/mixture_fit.h"

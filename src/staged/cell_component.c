@@ -11,7 +11,7 @@
 #include "dense.h"
 #include "halfspaces.h"
 #include "policy.h"
-#include "staged/cell_line.h"
+#include "cell_line.h"
 #include "staged/mixture_fit.h"
 #include "staged/modes.h"
 #include "staged/cell_draws.h"
@@ -1039,17 +1039,6 @@ static void fit_known(wvgd_fit *f, cell *c)
     wv_partition_keep_component(&f->cells, c->j);
 }
 
-/* In one dimension, where cells are intervals: the component is the best there. */
-static void fit_line(wvgd_fit *f, size_t j)
-{
-    double mean = 0, sd = 0;
-    if (wv_cell_line_fit(f, j, &mean, &sd)) {
-        set_spread(f, &(cell){.j = j, .mean = &mean, .root = &sd});
-        wv_partition_keep_component(&f->cells, j);
-    }
-    wv_cell_draws_measure(f, j);
-}
-
 void wv_cell_component_fit(wvgd_fit *f, size_t j)
 {
     size_t D = f->D, mark = wv_arena_mark(f->arena);
@@ -1063,7 +1052,9 @@ void wv_cell_component_fit(wvgd_fit *f, size_t j)
     f->tally.restarts++;
     wv_partition_keep_component(&f->cells, j);
     if (wv_cell_line_cells(f)) {
-        fit_line(f, j);
+        if (wv_cell_line_fit(f, &f->mix, j))
+            wv_partition_keep_component(&f->cells, j);
+        wv_cell_draws_measure(f, j);
         wv_arena_release(f->arena, mark);
         return;
     }

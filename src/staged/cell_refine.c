@@ -5,7 +5,7 @@
 #include "staged/cell_refine.h"
 #include "fit.h"
 #include "gaussian.h"
-#include "staged/cell_line.h"
+#include "cell_line.h"
 #include "nearest.h"
 #include "dense.h"
 #include "error.h"

@@ -19,7 +19,7 @@
 #include "staged/cell_refine.h"
 #include "staged/cell_draws.h"
 #include "staged/cell_component.h"
-#include "staged/cell_line.h"
+#include "cell_line.h"
 #include "weights.h"
 #include <cblas.h>
 #include <math.h>
@@ -430,8 +430,9 @@ static void integrate(wvgd_fit *f, void *context, size_t j)
 {
     const integrals *to = context;
     double log_Z = f->outcome.evidence.value;
-    to->mass[j] = exp(wv_cell_line_log_mass(f, j, 1) - log_Z);
-    to->error[j] = hypot(to->mass[j] - exp(wv_cell_line_log_mass(f, j, 2) - log_Z), wv_policy.line_error * to->mass[j]);
+    to->mass[j] = exp(wv_cell_line_log_mass(f, &f->mix, j, 1) - log_Z);
+    to->error[j] = hypot(to->mass[j] - exp(wv_cell_line_log_mass(f, &f->mix, j, 2) - log_Z),
+                         wv_policy.line_error * to->mass[j]);
 }
 
 /* Where cells are intervals quadrature tells their masses, mostly better than weights of draws do. */
@@ -492,7 +493,7 @@ static void place_particles(wvgd_fit *f, wv_mixture_control like)
 static void weigh_component(wvgd_fit *f, void *context, size_t j)
 {
     if (wv_cell_line_cells(f)) {
-        wv_partition_set_elbo(&f->cells, j, wv_cell_line_elbo(f, j));
+        wv_partition_set_elbo(&f->cells, j, wv_cell_line_elbo(f, &f->mix, j));
         return;
     }
     const wv_draws *b = &f->closing.draws;

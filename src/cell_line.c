@@ -1,4 +1,4 @@
-/* cell_line.c - components of cells in one dimension. The target on a cell is the mixture times what the closing draws
+/* cell_line.c - components of cells in one dimension. The target on a cell is a mixture m times what the closing draws
  * there say of p~/m, between them by interpolation; integrals over the cell are sums over Gauss-Legendre nodes.
  *
  * In units of the posterior on the cell, t = (x - mean)/sd, a component is exp(b t - P t^2/2) / C. The natural gradient
@@ -6,7 +6,7 @@
  * component; it is halved until the ELBO rises. P is no smaller than line_flattest: where the best component is an
  * exponential, or level, that stands for it to 1e-4 nats, and mean and sd of the component, far out and large, hold b
  * and P without loss. If P meets this limit, b is the slope of the regression that is left. */
-#include "staged/cell_line.h"
+#include "cell_line.h"
 #include "fit.h"
 #include "interval.h"
 #include "policy.h"
@@ -75,8 +75,7 @@ static void find_moments(const wvgd_fit *f, size_t j, ratios *r)
 /* Whether closing draw i tells the ratio: a number with a slope, or no density. */
 static bool tells(const wv_draws *b, size_t i)
 {
-    double value = b->log_p[i] - b->log_mix[0][i];
-    return value == -INFINITY || isfinite(value + b->grad[i]);
+    return b->log_p[i] == -INFINITY || isfinite(b->log_p[i] + (b->shape.gradients ? b->grad[i] : 0));
 }
 
 /* Closing draws in order[]: those in the cell of j, then those next to its walls on the other side, which tell as much.
@@ -105,8 +104,26 @@ static size_t choose_draws(const wvgd_fit *f, size_t j, const wv_intervals *cell
     return n;
 }
 
+/* Slope between two of the ratios; 0: there is none. */
+static double slope_between(ratio a, ratio b)
+{
+    double slope = (b.value - a.value) / (b.x - a.x);
+    return b.x > a.x && isfinite(slope) ? slope : 0;
+}
+
+/* Slopes of the parabolas through three neighbours each; at the ends of the lines through two. */
+static void set_slopes(ratios *r)
+{
+    for (size_t i = 0; i < r->n; i++) {
+        ratio a = r->at[i ? i - 1 : 0], b = r->at[i], c = r->at[i + 1 < r->n ? i + 1 : i];
+        double left = slope_between(a, b), right = slope_between(b, c),
+               share = c.x > a.x ? (b.x - a.x) / (c.x - a.x) : 0;
+        r->at[i].slope = left + share * (right - left);
+    }
+}
+
 /* The chosen draws in the order of their positions x[n]; chosen: their numbers. */
-static void set_ratios(wvgd_fit *f, size_t n, const uint32_t *chosen, size_t every, ratios *r)
+static void set_ratios(wvgd_fit *f, const wv_mixture *m, size_t n, const uint32_t *chosen, size_t every, ratios *r)
 {
     const wv_draws *b = &f->closing.draws;
     size_t mark = wv_arena_mark(f->arena);
@@ -114,24 +131,27 @@ static void set_ratios(wvgd_fit *f, size_t n, const uint32_t *chosen, size_t eve
     uint32_t *order = wv_arena_take_index(f->arena, n);
     for (size_t i = 0; i < n; i++)
         x[i] = b->x[chosen[i]];
-    wv_mixture_log_density(&f->mix, n, x, log_m, slope, &f->workers);
+    wv_mixture_log_density(m, n, x, log_m, slope, &f->workers);
     wv_weights_order(n, x, order);
     for (size_t i = every / 2; i < n; i += every) {
         size_t k = order[i];
-        r->at[r->n++] = (ratio){x[k], b->log_p[chosen[k]] - log_m[k], b->grad[chosen[k]] - slope[k]};
+        r->at[r->n++] = (ratio){x[k], b->log_p[chosen[k]] - log_m[k],
+                                b->shape.gradients ? b->grad[chosen[k]] - slope[k] : 0};
     }
+    if (!b->shape.gradients)
+        set_slopes(r);
     wv_arena_release(f->arena, mark);
 }
 
 /* By one out of `every` of the draws. */
-static ratios gather(wvgd_fit *f, size_t j, const wv_intervals *cell, size_t every)
+static ratios gather(wvgd_fit *f, const wv_mixture *m, size_t j, const wv_intervals *cell, size_t every)
 {
     size_t most = f->closing.draws.n + 2 * cell->n;
     ratios r = {.at = (ratio *)wv_arena_take(f->arena, 3 * most), .level = f->outcome.evidence.value};
     size_t mark = wv_arena_mark(f->arena);
     uint32_t *chosen = wv_arena_take_index(f->arena, most);
     find_moments(f, j, &r);
-    set_ratios(f, choose_draws(f, j, cell, chosen), chosen, every, &r);
+    set_ratios(f, m, choose_draws(f, j, cell, chosen), chosen, every, &r);
     wv_arena_release(f->arena, mark);
     return r;
 }
@@ -162,6 +182,7 @@ static double ratio_at(const ratios *r, double x, size_t *k)
 
 /* ---- the cell ---------------------------------------------------------------------------------------------------- */
 typedef struct {
+    const wv_mixture *m;
     wv_intervals cell;
     size_t n;              /* nodes with density */
     double *x, *t;         /* [n] ascending, and in units of the posterior */
@@ -177,14 +198,14 @@ enum { EDGES = 15, NODES = 10 };
 static const double edge[EDGES] = {-9, -6, -4, -3, -2, -1.2, -0.6, 0, 0.6, 1.2, 2, 3, 4, 6, 9};
 
 /* Edges of all components of the mixture and of the cell itself, ascending, into to[EDGES (K + 1)]. */
-static void find_edges(wvgd_fit *f, const ratios *r, double *to)
+static void find_edges(wvgd_fit *f, const wv_mixture *m, const ratios *r, double *to)
 {
-    size_t n = 0, most = EDGES * (f->mix.K + 1), mark = wv_arena_mark(f->arena);
+    size_t n = 0, most = EDGES * (m->K + 1), mark = wv_arena_mark(f->arena);
     double *at = wv_arena_take(f->arena, most);
     uint32_t *order = wv_arena_take_index(f->arena, most);
-    for (size_t k = 0; k <= f->mix.K; k++)
+    for (size_t k = 0; k <= m->K; k++)
         for (size_t i = 0; i < EDGES; i++)
-            at[n++] = k < f->mix.K ? f->mix.mu[k] + f->mix.root[k] * edge[i] : r->mean + r->sd * edge[i];
+            at[n++] = k < m->K ? m->mu[k] + m->root[k] * edge[i] : r->mean + r->sd * edge[i];
     wv_weights_order(n, at, order);
     for (size_t i = 0; i < n; i++)
         to[i] = at[order[i]];
@@ -222,7 +243,7 @@ static void add_part(line *l, wv_interval part, size_t n, const double *at)
 static void set_target(wvgd_fit *f, const ratios *r, line *l)
 {
     size_t kept = 0, below = 0;
-    wv_mixture_log_density(&f->mix, l->n, l->x, l->log_p, NULL, &f->workers);
+    wv_mixture_log_density(l->m, l->n, l->x, l->log_p, NULL, &f->workers);
     for (size_t i = 0; i < l->n; i++) {
         double log_p = l->log_p[i] + ratio_at(r, l->x[i], &below);
         if (!(log_p > -INFINITY))
@@ -254,19 +275,19 @@ static bool set_units(line *l)
 }
 
 /* The cell of j in arrays of the caller's arena, by one out of `every` of its draws; n = 0: nothing is known of it. */
-static line make(wvgd_fit *f, size_t j, size_t every)
+static line make(wvgd_fit *f, const wv_mixture *m, size_t j, size_t every)
 {
-    line l = {.cell = find_cell(f, j)};
-    size_t edges = EDGES * (f->mix.K + 1), most = NODES * (edges + l.cell.n);
+    line l = {.m = m, .cell = find_cell(f, j)};
+    size_t edges = EDGES * (m->K + 1), most = NODES * (edges + l.cell.n);
     l.x = wv_arena_take(f->arena, most);
     l.t = wv_arena_take(f->arena, most);
     l.log_w = wv_arena_take(f->arena, most);
     l.log_p = wv_arena_take(f->arena, most);
     l.u = wv_arena_take(f->arena, most);
     size_t mark = wv_arena_mark(f->arena);
-    ratios r = gather(f, j, &l.cell, every);
+    ratios r = gather(f, m, j, &l.cell, every);
     double *at = wv_arena_take(f->arena, edges);
-    find_edges(f, &r, at);
+    find_edges(f, m, &r, at);
     for (size_t i = 0; i < l.cell.n; i++)
         add_part(&l, l.cell.part[i], edges, at);
     set_target(f, &r, &l);
@@ -355,28 +376,29 @@ static component in_units(const line *l, double mu, double sd)
 
 /* Of the components of the mixture with mass in the cell the one with most, of those that have not been tried; mass:
  * [K]. K: there is none. */
-static size_t next_start(const wvgd_fit *f, double *mass)
+static size_t next_start(const wv_mixture *m, double *mass)
 {
     size_t k = 0;
-    for (size_t i = 1; i < f->mix.K; i++)
+    for (size_t i = 1; i < m->K; i++)
         k = mass[i] > mass[k] ? i : k;
     bool some = mass[k] > wv_policy.component_start_mass;
     mass[k] = 0;
-    return some ? k : f->mix.K;
+    return some ? k : m->K;
 }
 
 /* Masses of the components of the mixture in the cell, mass[K]; u has the weights of the target. */
-static void masses_in_cell(const wvgd_fit *f, const line *l, double *mass)
+static void masses_in_cell(const line *l, double *mass)
 {
+    const wv_mixture *m = l->m;
     double sum = 0;
-    for (size_t k = 0; k < f->mix.K; k++) {
-        double mu = f->mix.mu[k], sd = f->mix.root[k], scale = f->mix.w[k] / sd;
+    for (size_t k = 0; k < m->K; k++) {
+        double mu = m->mu[k], sd = m->root[k], scale = m->w[k] / sd;
         mass[k] = 0;
         for (size_t i = 0; i < l->n; i++)
             mass[k] += scale * exp(l->log_w[i] - (l->x[i] - mu) * (l->x[i] - mu) / (2 * sd * sd));
         sum += mass[k];
     }
-    for (size_t k = 0; k < f->mix.K && sum > 0; k++)
+    for (size_t k = 0; k < m->K && sum > 0; k++)
         mass[k] /= sum;
 }
 
@@ -389,20 +411,56 @@ static void set_component(wvgd_fit *f, size_t j, double mu, double sd)
     wv_arena_release(f->arena, mark);
 }
 
-/* From the posterior's moments, from a level, and from components of the mixture, where a cell may hold two modes. A
+/* The better of *best and where steps from `start` lead. */
+static void try_start(line *l, component start, component *best)
+{
+    climb(l, &start);
+    *best = start.elbo > best->elbo + wv_policy.line_settled ? start : *best;
+}
+
+/* The node behind that number `first` at which the target is lowest before it rises again; n: there is none. */
+static size_t next_minimum(const line *l, size_t first)
+{
+    size_t i = first + 1;
+    while (i < l->n && !(l->log_p[i] < l->log_p[i - 1] && i + 1 < l->n && l->log_p[i] <= l->log_p[i + 1]))
+        i++;
+    return i < l->n ? i : l->n;
+}
+
+/* From the moments of the target between its minima, where a cell holds several modes. */
+static void try_modes(line *l, component *best)
+{
+    for (size_t first = 0, end; first < l->n; first = end) {
+        double mass = 0, mean = 0, square = 0;
+        end = next_minimum(l, first);
+        for (size_t i = first; i < end; i++) {
+            double w = exp(l->log_p[i] + l->log_w[i] - l->log_mass);
+            mass += w;
+            mean += w * l->t[i];
+            square += w * l->t[i] * l->t[i];
+        }
+        mean /= mass;
+        double variance = square / mass - mean * mean;
+        if (end - first < l->n && mass > wv_policy.component_start_mass && variance > 0)
+            try_start(l, (component){mean / variance, 1 / variance, 0}, best);
+    }
+}
+
+/* From the posterior's moments, from a level, from the modes of the cell, and from components of the mixture. A
  * component of the mixture that is as good is taken as it is: then other cells have the same. */
 static void choose(wvgd_fit *f, size_t j, line *l)
 {
+    const wv_mixture *m = l->m;
     size_t mark = wv_arena_mark(f->arena), k = 0;
-    double *mass = wv_arena_take(f->arena, f->mix.K);
-    component best = {0, 1, -INFINITY}, level = {0, wv_policy.line_flattest, -INFINITY};
-    masses_in_cell(f, l, mass);
+    double *mass = wv_arena_take(f->arena, m->K);
+    component best = {0, 1, -INFINITY};
+    masses_in_cell(l, mass);
     climb(l, &best);
-    climb(l, &level);
-    best = level.elbo > best.elbo + wv_policy.line_settled ? level : best;
+    try_start(l, (component){0, wv_policy.line_flattest, 0}, &best);
+    try_modes(l, &best);
     set_component(f, j, l->mean + l->sd * best.b / best.P, l->sd / sqrt(best.P));
-    for (int i = 0; (double)i < wv_policy.component_mixture_starts && (k = next_start(f, mass)) < f->mix.K; i++) {
-        component start = in_units(l, f->mix.mu[k], f->mix.root[k]), end = start;
+    for (int i = 0; (double)i < wv_policy.component_mixture_starts && (k = next_start(m, mass)) < m->K; i++) {
+        component start = in_units(l, m->mu[k], m->root[k]), end = start;
         climb(l, &end);
         weigh(l, &start);
         if (end.elbo > best.elbo + wv_policy.line_settled) {
@@ -410,29 +468,29 @@ static void choose(wvgd_fit *f, size_t j, line *l)
             set_component(f, j, l->mean + l->sd * best.b / best.P, l->sd / sqrt(best.P));
         }
         if (start.elbo > best.elbo - wv_policy.line_settled)
-            set_component(f, j, f->mix.mu[k], f->mix.root[k]);
+            set_component(f, j, m->mu[k], m->root[k]);
     }
     wv_arena_release(f->arena, mark);
 }
 
-bool wv_cell_line_fit(wvgd_fit *f, size_t j, double *mean, double *sd)
+bool wv_cell_line_fit(wvgd_fit *f, const wv_mixture *m, size_t j)
 {
     size_t mark = wv_arena_mark(f->arena);
-    line l = make(f, j, 1);
+    line l = make(f, m, j, 1);
     bool known = l.n > 0;
     if (known) {
-        *mean = l.mean;
-        *sd = l.sd;
+        if (f->opt.cost != WVGD_OWN) /* it bounds the cell */
+            wv_partition_set_spread(&f->cells, j, &l.sd);
         choose(f, j, &l);
     }
     wv_arena_release(f->arena, mark);
     return known;
 }
 
-double wv_cell_line_elbo(wvgd_fit *f, size_t j)
+double wv_cell_line_elbo(wvgd_fit *f, const wv_mixture *m, size_t j)
 {
     size_t mark = wv_arena_mark(f->arena);
-    line l = make(f, j, 1);
+    line l = make(f, m, j, 1);
     wv_gaussian q = wv_partition_component(&f->cells, j);
     component c = {0, 0, -INFINITY};
     double sd;
@@ -447,10 +505,10 @@ double wv_cell_line_elbo(wvgd_fit *f, size_t j)
 }
 
 /* ---- masses ------------------------------------------------------------------------------------------------------ */
-double wv_cell_line_log_mass(wvgd_fit *f, size_t j, size_t every)
+double wv_cell_line_log_mass(wvgd_fit *f, const wv_mixture *m, size_t j, size_t every)
 {
     size_t mark = wv_arena_mark(f->arena);
-    line l = make(f, j, every);
+    line l = make(f, m, j, every);
     wv_arena_release(f->arena, mark);
     return l.n ? l.log_mass : -INFINITY;
 }
