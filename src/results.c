@@ -125,6 +125,11 @@ static void warnings(wvgd_fit *f)
             f,
             "%zu of %zu points had a NaN or infinite density or gradient and have weight zero: check the model there",
             f->count.bad_points, f->count.evaluations);
+    if (f->explore.refused)
+        add_warning(f,
+                    "%zu components were refused, because they were narrower than what a double resolves where they "
+                    "stood: check the density for spikes there, or shift the parameters",
+                    f->explore.refused);
     if (wv_policy.results_zero_points * (double)f->count.zero_points > (double)f->count.evaluations)
         add_warning(f, "%zu of %zu points had density zero: a bounded parameter may need a transformation",
                     f->count.zero_points, f->count.evaluations);

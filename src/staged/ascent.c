@@ -19,7 +19,7 @@ bool wv_ascent_archive(wv_path *path, wv_archive *a)
 {
     wv_path p = *path;
     wv_archive_values(a, &p, sizeof p);
-    if (!flag(p.active) || !flag(p.fresh) || !flag(p.at_top) || !flag(p.judged) || !flag(p.spike) ||
+    if (!flag(p.active) || !flag(p.fresh) || !flag(p.at_top) || !flag(p.judged) || !flag(p.spike) || !flag(p.again) ||
         (double)p.tries > wv_policy.start_tries || p.hit < -1 || p.hit >= WV_MODES ||
         (p.stations | p.made) >> WV_STATIONS)
         return wv_archive_refuse(a);
@@ -232,6 +232,29 @@ void wv_ascent_end(wvgd_fit *f, size_t k, bool at_top)
     f->explore.path[k].at_top = at_top;
 }
 
+/* Is the curvature of path k so strong that its steps hardly move? */
+static bool collapsed(const wvgd_fit *f, size_t k)
+{
+    const wv_path *p = &f->explore.path[k];
+    return p->pairs && sqrt(pairs_of(f, k, p->pairs).gamma) < wv_policy.ascent_collapsed;
+}
+
+static void aim(wvgd_fit *f, size_t k);
+
+/* Path k gains nothing more: it has come to a top, or its curvature has collapsed, whatever the gradient. Then it goes
+ * on without that curvature, once. */
+static void settle(wvgd_fit *f, size_t k)
+{
+    wv_path *p = &f->explore.path[k];
+    bool tiny = collapsed(f, k);
+    if (tiny && !p->again) {
+        p->again = 1;
+        p->pairs = p->stalls = 0;
+        aim(f, k);
+    } else
+        wv_ascent_end(f, k, !tiny);
+}
+
 /* New direction H g; the first is the gradient, at most one unit of the frame long. */
 static void aim(wvgd_fit *f, size_t k)
 {
@@ -250,11 +273,21 @@ static void aim(wvgd_fit *f, size_t k)
     p->high = INFINITY;
     p->looks = 0;
     if (!(p->slope > 0) || !isfinite(p->slope) || out_of_range(f, k))
-        wv_ascent_end(f, k, p->slope < wv_policy.ascent_flat);
+        wv_ascent_end(f, k, p->slope < wv_policy.ascent_flat && !collapsed(f, k));
 }
 
-/* The curvature pair of the step just made, to a point with gradient g: kept if the density is concave along it. */
-static void keep_pair(wvgd_fit *f, size_t k, const double *g)
+/* Does the step just made, with y so long, to a point where the gradient is so long and the density higher by `rise`,
+ * tell a curvature? After a start of astronomically low density y is the first gradient and nothing else: as a pair it
+ * would say that all scales are tiny, and the path would freeze. But a parabola, which rises by half of its slope, may
+ * be climbed in one step. */
+static bool tells_curvature(const wv_path *p, double y, double gradient, double rise)
+{
+    return gradient > wv_policy.ascent_pair_gradient * y || rise > wv_policy.ascent_pair_rise * p->step * p->slope;
+}
+
+/* The curvature pair of the step just made, to a point with this density and gradient g: kept if the density is concave
+ * along it. */
+static void keep_pair(wvgd_fit *f, size_t k, double log_p, const double *g)
 {
     wv_path *p = &f->explore.path[k];
     size_t D = f->D, P = padded(f), newest = p->pairs % WV_KEPT, mark = wv_arena_mark(f->arena);
@@ -268,7 +301,9 @@ static void keep_pair(wvgd_fit *f, size_t k, const double *g)
         sy += s[i] * y[i];
     }
     p->sy[newest] = sy;
-    if (sy > 1e-12 * cblas_dnrm2((int)D, s, 1) * cblas_dnrm2((int)D, y, 1))
+    double length = cblas_dnrm2((int)D, y, 1);
+    if (sy > 1e-12 * cblas_dnrm2((int)D, s, 1) * length &&
+        tells_curvature(p, length, cblas_dnrm2((int)D, now, 1), log_p - p->log_p))
         p->pairs++;
     wv_arena_release(f->arena, mark);
 }
@@ -285,7 +320,7 @@ static void accept_trial(wvgd_fit *f, size_t k, double log_p, const double *x, c
     wv_path *p = &f->explore.path[k];
     if (p->pairs >= WV_KEPT)
         make_roots(f, k);
-    keep_pair(f, k, g);
+    keep_pair(f, k, log_p, g);
     p->stalls = log_p - p->log_p < wv_policy.ascent_small_gain ? p->stalls + 1 : 0;
     p->log_p = log_p;
     p->accepted++;
@@ -294,8 +329,10 @@ static void accept_trial(wvgd_fit *f, size_t k, double log_p, const double *x, c
         if ((double)p->accepted == station_steps(i))
             leave(f, k, i);
     p->hit = wv_modes_known(f, x, log_p);
-    if (p->hit >= 0 || (double)p->stalls >= wv_policy.ascent_stalls)
+    if (p->hit >= 0)
         wv_ascent_end(f, k, true);
+    else if ((double)p->stalls >= wv_policy.ascent_stalls)
+        settle(f, k);
     else
         aim(f, k);
 }

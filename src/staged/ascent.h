@@ -17,6 +17,7 @@ typedef struct {
     int active, fresh;         /* flags; fresh: its start has not been evaluated */
     int at_top, judged, spike; /* flags: it has ended at a top; its end has been looked at; a narrow
                                 * peak there has been tried */
+    int again;                 /* flag: it has forgotten curvature that had collapsed */
     int hit;                   /* the known mode in which it ended, or -1 */
     unsigned stations, made;   /* bits: Gaussians left behind; those whose roots have been worked out */
     size_t left[WV_STATIONS];  /* curvature pairs at each */

@@ -76,13 +76,14 @@ static bool archive_end(wv_end *end, wv_archive *a)
 void wv_explore_copy_counts(wv_explore *to, const wv_explore *from)
 {
     to->starts = from->starts;
+    to->refused = from->refused;
 }
 
 bool wv_explore_archive(wv_explore *e, wv_archive *a, bool running)
 {
     struct {
-        size_t phase, starts, climbed, judged, idle, ends;
-    } s = {e->phase, e->starts, e->climbed, e->judged, e->idle, e->ends};
+        size_t phase, starts, climbed, judged, idle, refused, ends;
+    } s = {e->phase, e->starts, e->climbed, e->judged, e->idle, e->refused, e->ends};
     wv_archive_values(a, &s, sizeof s);
     if (s.phase > WV_EXPLORED || s.judged >= WV_PATHS || s.ends > WV_ENDS || (running && !e->frame))
         return wv_archive_refuse(a);
@@ -98,6 +99,7 @@ bool wv_explore_archive(wv_explore *e, wv_archive *a, bool running)
         e->climbed = s.climbed;
         e->judged = s.judged;
         e->idle = s.idle;
+        e->refused = s.refused;
         e->ends = s.ends;
         e->turned = false;
     }
@@ -352,6 +354,15 @@ static void next_wave(wvgd_fit *f)
         begin_wave(f);
 }
 
+/* Refuses a Gaussian that is narrower than doubles can tell. */
+static bool refuse(wvgd_fit *f, const wv_gaussian *g)
+{
+    if (wv_modes_resolved(f, g))
+        return false;
+    f->explore.refused++;
+    return true;
+}
+
 /* Looks at the next path that has ended; when none is left, the next wave begins. */
 static void next_end(wvgd_fit *f)
 {
@@ -369,6 +380,8 @@ static void next_end(wvgd_fit *f)
         wv_ascent_leave_last(f, k);
         if (!f->dense) {
             wv_gaussian g = wv_ascent_station(f, k, 0);
+            if (refuse(f, &g))
+                continue;
             wv_modes_add(f, &g, p->log_p + g.family->log_det(f->D, 0, g.root) + (double)f->D * half_log_2pi,
                          wv_policy.judge_unfitted_sd);
             wv_modes_rescale(f);
@@ -455,7 +468,7 @@ static void take(wvgd_fit *f, double elbo, double sd, bool fitted)
     wv_gaussian g = wv_mixture_component(&f->mix, 0);
     size_t m = 0, before = f->modes.relevant;
     double distance = INFINITY;
-    if (isfinite(elbo) && isfinite(g.family->log_det(f->D, 0, g.root))) {
+    if (isfinite(elbo) && isfinite(g.family->log_det(f->D, 0, g.root)) && !refuse(f, &g)) {
         if (f->modes.n && fitted)
             wv_modes_predict(f, g.mu, &m, &distance);
         if (same_mode(f, &g, m, distance))
@@ -715,6 +728,11 @@ wvgd_status wv_explore_tell(wvgd_fit *f, wvgd_error *error)
         break;
     case WV_EXPLORED: break;
     }
+    if (without_modes(f) && f->explore.refused)
+        return wv_fail(error, WVGD_E_NO_DRAWS,
+                       "ascents from %zu starting points ended where the density changes within less than a double "
+                       "resolves: shift or rescale the parameters, check the gradient",
+                       f->explore.starts - 1);
     if (without_modes(f))
         return wv_fail(error, WVGD_E_NO_DRAWS,
                        "no mode with a finite log density found from %zu starting points of scale %g (%g tries each): "

@@ -26,6 +26,7 @@ typedef struct {
     size_t climbed; /* evaluations of paths */
     size_t judged;  /* the path whose end is being looked at */
     size_t idle;    /* fits of ascents without end, one after the other, that have led to nothing new */
+    size_t refused; /* Gaussians narrower than doubles can tell */
     size_t ends;
     wv_end end[WV_ENDS];
     wv_path path[WV_PATHS];

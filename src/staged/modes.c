@@ -139,6 +139,18 @@ double wv_modes_predict(wvgd_fit *f, const double *x, size_t *mode, double *dist
     return predict(f, f->modes.n, x, mode, distance);
 }
 
+bool wv_modes_resolved(wvgd_fit *f, const wv_gaussian *g)
+{
+    size_t mark = wv_arena_mark(f->arena);
+    double *sd = wv_arena_take(f->arena, f->D);
+    bool resolved = true;
+    g->family->sd(f->D, 0, g->root, sd);
+    for (size_t i = 0; i < f->D; i++)
+        resolved = resolved && sd[i] > wv_policy.modes_resolved * 0x1p-52 * fabs(g->mu[i]);
+    wv_arena_release(f->arena, mark);
+    return resolved;
+}
+
 double wv_modes_bulk(const wvgd_fit *f)
 {
     return (double)f->D + wv_policy.modes_bulk_sds * sqrt(2 * (double)f->D);

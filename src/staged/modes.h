@@ -46,6 +46,9 @@ wv_gaussian wv_modes_gaussian(const wvgd_fit *f, size_t m);
  * Mahalanobis distance to it. */
 double wv_modes_predict(wvgd_fit *f, const double *x, size_t *mode, double *distance);
 
+/* Can a double tell the draws of g apart? */
+bool wv_modes_resolved(wvgd_fit *f, const wv_gaussian *g);
+
 /* Squared Mahalanobis distance within which the bulk of a mode lies. */
 double wv_modes_bulk(const wvgd_fit *f);
 

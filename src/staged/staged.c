@@ -468,6 +468,14 @@ static wv_stage after_refine(wvgd_fit *f)
     return WV_BOUND;
 }
 
+/* A bound that contradicts the evidence has given it an error, with which it may not have converged. */
+static wv_stage after_bound(wvgd_fit *f)
+{
+    if (f->stop == WVGD_CONVERGED && !wv_decide_converged(f->outcome.evidence.se, f->opt.evidence_se))
+        f->stop = WVGD_MAX_ITER;
+    return WV_DONE;
+}
+
 void wv_staged_hurry(wvgd_fit *f, wvgd_stop stop)
 {
     bool cells = f->stage == WV_REFINE || f->stage == WV_BOUND || f->stage == WV_DONE;
@@ -527,6 +535,7 @@ static wv_stage next(wvgd_fit *f)
     case WV_PROBE: return after_probe(f);
     case WV_CLOSING: return after_close(f);
     case WV_REFINE: return after_refine(f);
+    case WV_BOUND: return after_bound(f);
     default: return WV_DONE;
     }
 }
