@@ -1,5 +1,5 @@
 /* trust.c - can the verdict be trusted? Fits of many kinds of targets with known evidence.
- *     trust [KIND ...] [--seeds N] [--first SEED] [--jobs J] [-v]
+ *     trust [KIND ...] [--seeds N] [--first SEED] [--jobs J] [--particles N] [-v]
  * KIND: part of a kind's name; all of them without. A row for each kind:
  *     right      |error of the log evidence| <= max(0.05, 3 se)
  *     lies       called reliable and not right
@@ -33,7 +33,7 @@ typedef struct {
     double z[3], evaluations, seconds, worst;
 } totals;
 
-static unsigned long seeds = 10, first_seed = 1, jobs = 1;
+static unsigned long seeds = 10, first_seed = 1, jobs = 1, particles;
 static int verbose;
 
 static void compare(const trust_target *t, const wvgd_results *r, outcome *out)
@@ -67,6 +67,8 @@ static outcome fit_one(size_t kind, unsigned long seed)
     }
     wvgd_options_init(&o);
     o.seed = seed;
+    if (particles)
+        o.particles = particles;
     wvgd_fit *fit = wvgd_new(&model, &o, NULL, &error);
     if (fit && wvgd_run(fit, NULL, NULL, &error) == WVGD_OK) {
         wvgd_get_results(fit, &r);
@@ -194,6 +196,8 @@ int main(int argc, char **argv)
             first_seed = strtoul(argv[i + 1], NULL, 10);
         if (i + 1 < argc && !strcmp(argv[i], "--jobs"))
             jobs = strtoul(argv[i + 1], NULL, 10);
+        if (i + 1 < argc && !strcmp(argv[i], "--particles"))
+            particles = strtoul(argv[i + 1], NULL, 10);
     }
     totals *of = calloc(trust_kind_count + 1, sizeof *of);
     int ends[2];

@@ -46,6 +46,7 @@ typedef struct {
 /* A cell whose component is fitted. */
 typedef struct {
     size_t j;
+    bool careful; /* every beginning is followed, with more draws, and with some from around the particle */
     sizes size;
     double *mean, *root; /* [D], [D][D] moments of the posterior there */
     double *weight;      /* [n] normalised weights of the posterior at the stored draws there, */
@@ -290,7 +291,7 @@ typedef struct {
     bool around;           /* half of them come from around the particle */
 } set;
 
-/* In few dimensions draws around the particle have weight; elsewhere there are as many draws as there may be. */
+/* In few dimensions care is cheap. */
 static bool few_dimensions(const wvgd_fit *f)
 {
     return (double)f->D <= wv_policy.component_few_dimensions;
@@ -324,7 +325,7 @@ static set draw_inside(wvgd_fit *f, cell *c, uint64_t number, size_t wanted, set
         s.share = *sum / in.all;
         if (s.around || s.share > wv_policy.component_little_share || n >= WV_FREE / 2)
             break;
-        s.around = few_dimensions(f); /* few of its own draws lie in the cell */
+        s.around = c->careful; /* few of its own draws lie in the cell */
     }
     return s;
 }
@@ -462,12 +463,12 @@ static wv_update_result climb(wvgd_fit *f, const cell *c, weighted *p, double rh
 }
 
 /* Sizes of sets that the budget allows. */
-static sizes affordable(const wvgd_fit *f)
+static sizes affordable(const wvgd_fit *f, bool careful)
 {
     double D = (double)f->D, N = (double)f->N,
            each = wv_policy.component_work_mixture * (double)f->mix.K * D * D + wv_policy.component_work_own * D * D +
                   fmin(N, wv_policy.component_work_tries) / 2 * (D * D + N * D);
-    double few = fmax(few_dimensions(f) ? wv_policy.component_set_draws_few_dimensions : wv_policy.component_set_draws,
+    double few = fmax(careful ? wv_policy.component_set_draws_few_dimensions : wv_policy.component_set_draws,
                       (is_full(f) ? wv_policy.component_set_draws_full : wv_policy.component_set_draws_other) * D),
            many = fmax(wv_policy.component_last_draws, wv_policy.component_last_draws_dimension * D);
     double points = wv_policy.component_budget / (N * each),
@@ -608,7 +609,7 @@ static void add_candidate(const wvgd_fit *f, cell *c, double elbo)
  * but that. */
 static void drop_candidates(const wvgd_fit *f, cell *c)
 {
-    double best = -INFINITY, far = few_dimensions(f) ? wv_policy.component_judged : 0;
+    double best = -INFINITY, far = c->careful ? wv_policy.component_judged : 0;
     size_t kept = 0;
     for (size_t k = 0; k < c->tried.n; k++)
         best = fmax(best, c->tried.elbo[k] < INFINITY ? c->tried.elbo[k] : -INFINITY);
@@ -701,11 +702,17 @@ static void judge(wvgd_fit *f, cell *c, uint64_t number)
     wv_arena_release(f->arena, mark);
 }
 
-/* Every beginning is worth following in few dimensions, where that is cheap, and for components that are not
- * full: none of their beginnings is good. */
-static bool thorough(const wvgd_fit *f)
+/* Every beginning is worth following for components that are not full, too: none of their beginnings is good. */
+static bool thorough(const wvgd_fit *f, const cell *c)
 {
-    return few_dimensions(f) || !is_full(f);
+    return c->careful || !is_full(f);
+}
+
+/* Whether a component of this ELBO is worth more care than it has had: it loses much. */
+static bool worth_care(const wvgd_fit *f, const cell *c, double elbo)
+{
+    return !c->careful && is_full(f) && f->N > 1 && (double)f->D <= wv_policy.component_care_dimensions &&
+           log(f->cells.beta[c->j]) + f->outcome.evidence.value - elbo > wv_policy.component_care_loss;
 }
 
 /* ---- the survey -------------------------------------------------------------------------------------------------- */
@@ -734,7 +741,7 @@ static bool gains_somewhere(wvgd_fit *f, const wv_gaussian *q)
 void wv_cell_component_survey(wvgd_fit *f)
 {
     f->survey.gainless = 0;
-    if (f->N == 1 || thorough(f) || !f->modes.n)
+    if (f->N == 1 || few_dimensions(f) || !is_full(f) || !f->modes.n)
         return;
     size_t m = wv_modes_heaviest(f);
     wv_gaussian q = wv_modes_gaussian(f, m);
@@ -791,7 +798,7 @@ static bool begin(wvgd_fit *f, const cell *c, size_t number, double *most)
     size_t D = f->D;
     if (number == 0) { /* moments, if draws are more than these have parameters */
         set_component(f, c->j, c->mean, c->root);
-        return thorough(f) || !f->modes.n || c->ess > (double)(D * (D + 3) / 2);
+        return thorough(f, c) || !f->modes.n || c->ess > (double)(D * (D + 3) / 2);
     }
     if (number > 1)
         return begin_mixture(f, c, most);
@@ -849,7 +856,7 @@ static set choose(wvgd_fit *f, cell *c)
             continue;
         set s = draw(f, c, 0, c->size.few, any);
         consider(f, c, s, &best, &chosen);
-        if (thorough(f) && descend(f, c, &s))
+        if (thorough(f, c) && descend(f, c, &s))
             consider(f, c, draw(f, c, last_set(), c->size.many, s), &best, &chosen);
     }
     wv_cell_component_recall(f, c->j);
@@ -920,7 +927,7 @@ static bool choose_stored(wvgd_fit *f, const cell *c, const wv_cell_sample *s)
     bool told = best_stored(f, c, s, &by);
     if (told) {
         wv_cell_component_recall(f, c->j);
-        told = !steps_may_gain(f, c, s, &by);
+        told = !worth_care(f, c, by.best) && !steps_may_gain(f, c, s, &by);
     }
     if (told)
         wv_cell_draws_keep(f, c->j, n, by.best_q);
@@ -944,12 +951,20 @@ static void choose_drawn(wvgd_fit *f, cell *c)
     c->draws = take_draws(f);
     c->tried = take_candidates(f);
     fit_correction(f, c);
-    double left = find_residuals(f, c);
+    double left = find_residuals(f, c), *mass = wv_arena_take(f->arena, f->mix.K);
+    memcpy(mass, c->mass, f->mix.K * sizeof *mass);
     set s = choose(f, c);
-    bool open = s.variance > fmax(wv_policy.component_alike, thorough(f) ? 0 : needed(f) * left);
+    if (worth_care(f, c, s.elbo)) {
+        c->careful = true;
+        c->size = affordable(f, true);
+        c->tried.n = 0;
+        memcpy(c->mass, mass, f->mix.K * sizeof *mass);
+        s = choose(f, c);
+    }
+    bool open = s.variance > fmax(wv_policy.component_alike, thorough(f, c) ? 0 : needed(f) * left);
     if (open) {
         s = draw(f, c, 0, c->size.few, s);
-        if ((thorough(f) || descend(f, c, &s)) && average(f, c, s))
+        if ((thorough(f, c) || descend(f, c, &s)) && average(f, c, s))
             add_candidate(f, c, INFINITY);
         else
             wv_cell_component_recall(f, c->j);
@@ -1010,7 +1025,7 @@ static findings look(wvgd_fit *f, cell *c, const wv_cell_sample *s)
     if (!mass)
         return LEFT;
     set_spread(f, c);
-    if (f->N > 1 && !thorough(f) && choose_stored(f, c, s))
+    if (f->N > 1 && !thorough(f, c) && choose_stored(f, c, s))
         return TOLD;
     if (drawn(f, c))
         masses_in_cell(f, c, s);
@@ -1043,7 +1058,8 @@ void wv_cell_component_fit(wvgd_fit *f, size_t j)
 {
     size_t D = f->D, mark = wv_arena_mark(f->arena);
     cell c = {.j = j,
-              .size = affordable(f),
+              .careful = few_dimensions(f),
+              .size = affordable(f, few_dimensions(f)),
               .mean = wv_arena_take(f->arena, D),
               .root = wv_arena_take(f->arena, D * D),
               .weight = wv_arena_take(f->arena, wv_cell_draws_most(f, j)),
