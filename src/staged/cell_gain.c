@@ -6,7 +6,13 @@
  * without them: free draws of q_j fit log m - log q_j, m the mixture, and stored draws, weighted to stand for q_j, log
  * p~ - log m. What a step of the best length along g wins is Cov(g, log p~ - log q_j)^2 / (2 Var g): one coefficient,
  * measured on other free draws and on the evaluated ones, so that no draw judges what was fitted to it. Directions that
- * neither shows remain unseen. */
+ * neither shows remain unseen.
+ *
+ * Free draws take time, and most fits are good. So a first look comes before: half of the whole variance of log p~ -
+ * log q_j, by the evaluated draws, is more than any step can win; and the stored draws alone tell how much of it a
+ * regression explains, less what it would explain of noise. Only where neither excludes a bad fit are free draws made.
+ * Where the component is all of the mixture they would show nothing: then the gain is not known beyond that variance.
+ */
 #include "staged/cell_gain.h"
 #include "fit.h"
 #include "gaussian.h"
@@ -41,13 +47,21 @@ static weighted part_of(const wvgd_fit *f, const weighted *w, size_t first, size
 typedef struct {
     size_t D, p; /* 1, t, and products: all of them, or squares alone */
     bool all;
-    wv_gaussian frame;
-    double *b; /* [p] coefficients of g */
+    wv_gaussian frame; /* without a family: points are in these coordinates */
+    double *b;         /* [p] coefficients of g */
 } direction;
 
 static size_t size_of(size_t D, bool all)
 {
     return 1 + D + (all ? D * (D + 1) / 2 : D);
+}
+
+static direction direction_of(wvgd_fit *f)
+{
+    bool all = f->family == wv_family_get(WVGD_FULL) &&
+               (double)size_of(f->D, true) <= wv_policy.gain_check_coefficients;
+    size_t p = size_of(f->D, all);
+    return (direction){.D = f->D, .p = p, .all = all, .b = wv_arena_zeros(f->arena, p)};
 }
 
 /* T[p] of t[D]. */
@@ -123,20 +137,37 @@ static bool enough(const weighted *w, size_t p)
 }
 
 /* ---- the direction ----------------------------------------------------------------------------------------------- */
+/* Adds the weighted squares of draws about the mean to C[D][D]: all products (lower half), or the diagonal alone. */
+static void add_squares(wvgd_fit *f, const weighted *w, const double *mean, bool full, double *C)
+{
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *d = wv_arena_take(f->arena, WV_BLOCK * D);
+    for (size_t first = 0; first < w->n; first += WV_BLOCK) {
+        size_t here = w->n - first < WV_BLOCK ? w->n - first : WV_BLOCK;
+        for (size_t i = 0; i < here; i++) {
+            double root = sqrt(w->u[first + i]), *row = d + i * D;
+            for (size_t k = 0; k < D; k++)
+                row[k] = root * (w->x[(first + i) * D + k] - mean[k]);
+            for (size_t k = 0; k < D && !full; k++)
+                C[k * (D + 1)] += row[k] * row[k];
+        }
+        if (full)
+            cblas_dsyrk(CblasRowMajor, CblasLower, CblasTrans, (int)D, (int)here, 1.0, d, (int)D, 1.0, C, (int)D);
+    }
+    wv_arena_release(f->arena, mark);
+}
+
 /* Coordinates t in which the draws have mean 0 and variance 1: of all axes for full components, else of each.
  * mean[D], root[D][D]. False: there are none. */
 static bool find_frame(wvgd_fit *f, const weighted *w, direction *g, double *mean, double *root)
 {
     size_t D = f->D, mark = wv_arena_mark(f->arena);
     bool full = f->family == wv_family_get(WVGD_FULL), ok = true;
-    double sum = cblas_dasum((int)w->n, w->u, 1), *d = wv_arena_take(f->arena, D), *C = wv_arena_zeros(f->arena, D * D),
+    double sum = cblas_dasum((int)w->n, w->u, 1), *C = wv_arena_zeros(f->arena, D * D),
            *spare = wv_arena_take(f->arena, D * D);
     cblas_dgemv(CblasRowMajor, CblasTrans, (int)w->n, (int)D, 1 / sum, w->x, (int)D, w->u, 1, 0.0, mean, 1);
-    for (size_t i = 0; i < w->n; i++) {
-        for (size_t k = 0; k < D; k++)
-            d[k] = w->x[i * D + k] - mean[k];
-        cblas_dsyr(CblasRowMajor, CblasLower, (int)D, w->u[i] / sum, d, 1, C, (int)D);
-    }
+    add_squares(f, w, mean, full, C);
+    cblas_dscal((int)(D * D), 1 / sum, C, 1);
     for (size_t k = 0; k < D; k++)
         ok = ok && C[k * D + k] > 0 && isfinite(C[k * D + k]);
     for (size_t k = 0; k < D && !full; k++)
@@ -153,38 +184,156 @@ static size_t fill_block(wvgd_fit *f, const direction *g, size_t n, const double
 {
     size_t D = g->D, here = n - first < WV_BLOCK ? n - first : WV_BLOCK, mark = wv_arena_mark(f->arena);
     double *t = wv_arena_take(f->arena, here * D);
-    wv_gaussian_whiten(&g->frame, here, x + first * D, t, f->arena);
+    if (g->frame.family)
+        wv_gaussian_whiten(&g->frame, here, x + first * D, t, f->arena);
     for (size_t i = 0; i < here; i++)
-        statistics(g, t + i * D, T + i * g->p);
+        statistics(g, g->frame.family ? t + i * D : x + (first + i) * D, T + i * g->p);
     wv_arena_release(f->arena, mark);
     return here;
 }
 
-/* Adds the regression of d on the statistics to g. */
-static bool add_regression(wvgd_fit *f, const weighted *w, direction *g)
+/* Adds the regression of d on the statistics to g. *fitted: the weighted sum of squares that it makes of d - d[0]. */
+static bool add_regression(wvgd_fit *f, const weighted *w, direction *g, double *fitted)
 {
     size_t p = g->p, mark = wv_arena_mark(f->arena);
     lapack_int size = (lapack_int)p;
     double *T = wv_arena_take(f->arena, WV_BLOCK * p), *F = wv_arena_zeros(f->arena, p * p),
-           *b = wv_arena_zeros(f->arena, p), level = w->d[0];
+           *b = wv_arena_take(f->arena, p), *with_d = wv_arena_zeros(f->arena, p), r[WV_BLOCK];
     for (size_t first = 0; first < w->n; first += WV_BLOCK) {
         size_t here = fill_block(f, g, w->n, w->x, first, T);
         for (size_t i = 0; i < here; i++) {
-            double u = w->u[first + i], *row = T + i * p;
-            cblas_daxpy((int)p, u * (w->d[first + i] - level), row, 1, b, 1);
-            cblas_dscal((int)p, sqrt(u), row, 1);
+            double root = sqrt(w->u[first + i]);
+            r[i] = root * (w->d[first + i] - w->d[0]);
+            cblas_dscal((int)p, root, T + i * p, 1);
         }
+        cblas_dgemv(CblasRowMajor, CblasTrans, (int)here, (int)p, 1.0, T, (int)p, r, 1, 1.0, with_d, 1);
         cblas_dsyrk(CblasRowMajor, CblasLower, CblasTrans, (int)p, (int)here, 1.0, T, (int)p, 1.0, F, (int)p);
     }
     for (size_t k = 0; k < p; k++)
         F[k * p + k] *= 1 + 1e-9;
+    memcpy(b, with_d, p * sizeof *b);
     bool ok = LAPACKE_dposv_work(LAPACK_COL_MAJOR, 'U', size, 1, F, size, b, size) == 0;
     for (size_t k = 0; k < p && ok; k++)
         ok = isfinite(b[k]);
     if (ok)
         cblas_daxpy((int)p, 1.0, b, 1, g->b, 1);
+    *fitted = cblas_ddot((int)p, b, 1, with_d, 1);
     wv_arena_release(f->arena, mark);
     return ok;
+}
+
+/* ---- a first look ------------------------------------------------------------------------------------------------ */
+/* Half of the variance of log p~ - log q_j under q_j: no direction gains more. */
+typedef struct {
+    double least, most; /* by the errors of the estimate */
+} half_variance;
+
+static half_variance half_variance_of(size_t n, const double *d)
+{
+    double mean = 0, square = 0, fourth = 0;
+    if (n <= 2)
+        return (half_variance){NAN, NAN};
+    for (size_t i = 0; i < n; i++)
+        mean += d[i] / (double)n;
+    for (size_t i = 0; i < n; i++) {
+        double e = (d[i] - mean) * (d[i] - mean);
+        square += e / (double)n;
+        fourth += e * e / (double)n;
+    }
+    double normal = 2, errors = wv_policy.gain_check_errors *
+                                sqrt(fmax(square > 0 ? fourth / square / square - 1 : 0, normal) / (double)n);
+    return (half_variance){square / 2 * fmax(1 - errors, 0), square / 2 * (1 + errors)};
+}
+
+/* The same of the evaluated draws x[n][D] that have density. */
+static half_variance look_at_evaluated(wvgd_fit *f, size_t j, size_t n, const double *x, const double *log_p)
+{
+    size_t mark = wv_arena_mark(f->arena), kept = 0;
+    double *log_q = wv_arena_take(f->arena, n), *y = wv_arena_take(f->arena, n * f->D);
+    wv_gaussian q = wv_partition_component(&f->cells, j);
+    wv_gaussian_log_density(&q, n, x, log_q, y, f->arena);
+    for (size_t i = 0; i < n; i++)
+        if (log_p[i] > -INFINITY)
+            log_q[kept++] = log_p[i] - log_q[i];
+    wv_arena_release(f->arena, mark);
+    return half_variance_of(kept, log_q);
+}
+
+/* Some stored draws of the cell, evenly spread over them, that stand for q_j, with log p~ - log q_j; of full components
+ * in its own coordinates. */
+static weighted some_stored(wvgd_fit *f, size_t j, size_t wanted)
+{
+    const wv_draws *s = &f->closing.draws;
+    size_t D = f->D, most = wv_cell_draws_most(f, j), every = most / wanted + 1;
+    weighted w = take_weighted(f, most / every + 1);
+    size_t mark = wv_arena_mark(f->arena);
+    double *log_q = wv_arena_take(f->arena, most / every + 1), *y = wv_arena_take(f->arena, (most / every + 1) * D);
+    for (size_t i = 0, k = 0; i < s->n && k < most; i++)
+        if (s->cell[i] == j && k++ % every == 0 && s->log_p[i] > -INFINITY) {
+            memcpy(w.x + w.n * D, s->x + i * D, D * sizeof(double));
+            w.u[w.n] = -s->log_m[i];
+            w.d[w.n++] = s->log_p[i];
+        }
+    wv_gaussian q = wv_partition_component(&f->cells, j);
+    wv_gaussian_log_density(&q, w.n, w.x, log_q, y, f->arena);
+    for (size_t i = 0; i < w.n; i++) {
+        w.d[i] -= log_q[i];
+        log_q[i] += w.u[i];
+    }
+    if (f->family == wv_family_get(WVGD_FULL))
+        memcpy(w.x, y, w.n * D * sizeof *y);
+    if (!w.n || !wv_weights_normalise(w.n, log_q, w.u))
+        w.n = 0;
+    wv_arena_release(f->arena, mark);
+    return w;
+}
+
+/* What the regression of log p~ - log q_j on the statistics explains of its variance, less what it would explain of
+ * noise; half of both. */
+typedef struct {
+    wvgd_estimate gain;
+    double variance; /* half of it, all in all */
+} explained;
+
+static explained explained_by(const weighted *w, size_t p, double fitted)
+{
+    double sum = 0, squares = 0, mean = 0, all = 0;
+    for (size_t i = 0; i < w->n; i++) {
+        double d = w->d[i] - w->d[0];
+        sum += w->u[i];
+        squares += w->u[i] * w->u[i];
+        mean += w->u[i] * d;
+        all += w->u[i] * d * d;
+    }
+    double level = mean * mean / sum, each = squares / (sum * sum), noise = (double)(p - 1) * each,
+           left = fmax(all - fitted, 0) / sum / (1 - (double)p * each),
+           gain = fmax((fitted - level) / sum - noise * left, 0),
+           se = sqrt(each * (noise * left * left / 2 + gain * left + gain * gain / 2));
+    return (explained){{gain / 2, se}, (all - level) / sum / 2};
+}
+
+/* Whether too little is left to gain for a bad fit, also where only evaluated draws have been. */
+static bool nothing_hidden(const half_variance *all, const explained *e)
+{
+    return e->gain.value + wv_policy.gain_check_errors * e->gain.se + fmax(all->least - e->variance, 0) <
+           wv_policy.verdict_gain;
+}
+
+/* False: the stored draws are too few to tell, or the component lies elsewhere. */
+static bool look_at_stored(wvgd_fit *f, size_t j, direction *g, explained *e)
+{
+    if (f->cells.around[j] > 0)
+        return false;
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    weighted w = some_stored(f, j, (size_t)(wv_policy.gain_check_look + wv_policy.gain_check_look_each * (double)g->p));
+    double fitted = 0, *mean = wv_arena_take(f->arena, D), *root = wv_arena_take(f->arena, D * D);
+    bool own = f->family == wv_family_get(WVGD_FULL),
+         told = enough(&w, g->p) && (own || find_frame(f, &w, g, mean, root)) && add_regression(f, &w, g, &fitted);
+    if (told)
+        *e = explained_by(&w, g->p, fitted);
+    memset(g->b, 0, g->p * sizeof *g->b);
+    wv_arena_release(f->arena, mark);
+    return told;
 }
 
 /* ---- the gain ---------------------------------------------------------------------------------------------------- */
@@ -275,32 +424,47 @@ static wvgd_estimate gain_along(const moments *known, const moments *asked)
 static bool find_direction(wvgd_fit *f, size_t j, const weighted *first, direction *g, double *mean, double *root)
 {
     size_t mark = wv_arena_mark(f->arena);
-    bool ok = find_frame(f, first, g, mean, root) && add_regression(f, first, g);
+    double fitted;
+    bool ok = find_frame(f, first, g, mean, root) && add_regression(f, first, g, &fitted);
     weighted stored = stored_draws(f, j);
     if (ok && enough(&stored, g->p))
-        add_regression(f, &stored, g);
+        add_regression(f, &stored, g, &fitted);
     wv_arena_release(f->arena, mark);
     return ok;
 }
 
-wvgd_estimate wv_cell_gain(wvgd_fit *f, size_t j, size_t n, const double *x, const double *log_p)
+/* From free draws of the component, stored ones and the evaluated ones. */
+static wvgd_estimate careful_gain(wvgd_fit *f, size_t j, direction *g, size_t n, const double *x, const double *log_p)
 {
-    size_t D = f->D, mark = wv_arena_mark(f->arena);
-    wvgd_estimate gain = {NAN, NAN};
-    direction g = {.D = D};
-    g.all = f->family == wv_family_get(WVGD_FULL) && (double)size_of(D, true) <= wv_policy.gain_check_coefficients;
-    g.p = size_of(D, g.all);
-    size_t fit = (size_t)fmin(wv_policy.gain_check_draws * (double)g.p, WV_FREE / 2),
+    size_t D = f->D, fit = (size_t)fmin(wv_policy.gain_check_draws * (double)g->p, WV_FREE / 2),
            wanted = fit + (size_t)wv_policy.gain_check_measure;
     weighted free_draws = draw_free(f, j, wanted), asked = evaluated(f, n, x, log_p),
              first = part_of(f, &free_draws, 0, free_draws.n * fit / wanted),
              other = part_of(f, &free_draws, first.n, free_draws.n);
-    g.b = wv_arena_zeros(f->arena, g.p);
     double *mean = wv_arena_take(f->arena, D), *root = wv_arena_take(f->arena, D * D);
-    if (asked.n > 2 && enough(&first, g.p) && enough(&other, 1) && find_direction(f, j, &first, &g, mean, root)) {
-        moments known = moments_of(f, &g, &other), measured = moments_of(f, &g, &asked);
-        gain = gain_along(&known, &measured);
-    }
+    if (!(asked.n > 2 && enough(&first, g->p) && enough(&other, 1) && find_direction(f, j, &first, g, mean, root)))
+        return (wvgd_estimate){NAN, NAN};
+    moments known = moments_of(f, g, &other), measured = moments_of(f, g, &asked);
+    return gain_along(&known, &measured);
+}
+
+wvgd_estimate wv_cell_gain(wvgd_fit *f, size_t j, size_t n, const double *x, const double *log_p)
+{
+    size_t mark = wv_arena_mark(f->arena);
+    half_variance all = look_at_evaluated(f, j, n, x, log_p);
+    wvgd_estimate gain = {0, all.most / wv_policy.verdict_errors};
+    if (!isfinite(all.most))
+        return (wvgd_estimate){NAN, NAN};
+    if (all.most < wv_policy.gain_check_small)
+        return gain;
+    direction g = direction_of(f);
+    explained e;
+    wv_gaussian q = wv_partition_component(&f->cells, j);
+    bool told = look_at_stored(f, j, &g, &e);
+    if (told && nothing_hidden(&all, &e))
+        gain = e.gain;
+    else if (told || !wv_mixture_is(&f->mix, &q))
+        gain = careful_gain(f, j, &g, n, x, log_p);
     wv_arena_release(f->arena, mark);
     return gain;
 }
