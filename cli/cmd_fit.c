@@ -1,122 +1,21 @@
-/* cmd_fit.c - wvgd fit: makes a request of the command line, runs it with progress and signals, prints the summary. */
+/* cmd_fit.c - wvgd fit: makes a request of the command line, and runs it. */
 #include "commands.h"
 #include "fit_options.h"
 #include "fit_request.h"
-#include "progress.h"
-#include "say.h"
-#include "signals.h"
-#include "wvgd_tools.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "run_session.h"
 
-enum { SHOWN_ROWS = 30 }; /* parameters, and particles, in the summary after a fit */
-
-/* ---- while it runs ----------------------------------------------------------------------------------------------- */
-static int after_batch(void *self, const wvgd_progress *p)
+static wvgd_session *open_fit(const char *dir, const wvgd_request *q, wvgd_error *error)
 {
-    progress_display *display = self;
-    show_progress(display, p);
-    if (was_interrupted())
-        hide_progress(display);
-    return was_interrupted();
-}
-
-static void print_note(void *self, const char *text)
-{
-    hide_progress(self);
-    say("%s", text);
-}
-
-/* ---- what it has found ------------------------------------------------------------------------------------------- */
-static void print_lines(size_t n, const char *const *line)
-{
-    for (size_t i = 0; i < n; i++)
-        say("warning: %s", line[i]);
-}
-
-/* What speaks against the result, and all warnings; unless the summary says so in the same terminal. */
-static void print_results(wvgd_session *s)
-{
-    size_t n;
-    const char *text, *const *line = wvgd_session_warnings(s, &n);
-    if (wvgd_session_summary(s, WVGD_SUMMARY_TEXT, SHOWN_ROWS, &text, NULL) != WVGD_OK)
-        return;
-    if (!isatty(STDOUT_FILENO) || !isatty(STDERR_FILENO))
-        print_lines(n, line);
-    fputs(text, stdout);
-}
-
-/* ---- the command ------------------------------------------------------------------------------------------------- */
-static int fail_as(failure *f, const wvgd_error *error)
-{
-    return fail(f, wvgd_exit_code(error->code), "%s", error->text);
-}
-
-static wvgd_session *begin(const arguments *a, wvgd_request *q, progress_display *display, failure *f)
-{
-    const char *dir = given(a, "resume");
-    wvgd_error error;
-    wvgd_request_notes(q, print_note, display);
-    wvgd_session *s = dir ? wvgd_resume(dir, q, &error) : wvgd_open(q, &error);
-    if (!s)
-        fail_as(f, &error);
-    return s;
-}
-
-/* Has the run, which goes on, ended long ago? */
-static bool was_done(const wvgd_session *s)
-{
-    wvgd_progress p;
-    wvgd_get_progress(wvgd_session_fit(s), &p);
-    return !strcmp(p.stage, "done");
-}
-
-static int explain_signal(const wvgd_session *s, const char *dir, failure *f)
-{
-    wvgd_results r;
-    wvgd_get_results(wvgd_session_fit(s), &r);
-    return fail(f, EXIT_INTERRUPTED,
-                r.stop != WVGD_CONVERGED ? "interrupted; wvgd fit --resume %s continues"
-                                         : "interrupted, but the run in %s had already finished",
-                dir);
-}
-
-/* The results are printed even if they cannot be written. */
-static int run_session(wvgd_session *s, const char *dir, progress_display *display, failure *f)
-{
-    wvgd_error error;
-    if (!display->quiet && was_done(s))
-        say("the run in %s had already finished: nothing to do", dir);
-    catch_signals();
-    wvgd_status status = wvgd_session_run(s, after_batch, display, &error);
-    hide_progress(display);
-    print_results(s);
-    if (status != WVGD_OK)
-        return fail_as(f, &error);
-    if (was_interrupted())
-        return explain_signal(s, dir, f);
-    if (!display->quiet)
-        say("results are in %s: wvgd report %s makes a page with plots, wvgd sample %s -n 4000 writes draws", dir, dir,
-            dir);
-    return 0;
+    return dir ? wvgd_resume(dir, q, error) : wvgd_open(q, error);
 }
 
 static int run_fit(arguments *a, failure *f)
 {
     const char *dir = given(a, "resume");
     wvgd_request *q = NULL;
-    progress_display display = begin_progress(true, 0); /* until the run begins */
     int code = dir ? request_changes(a, &q, f) : request_fit(a, &q, f);
-    wvgd_session *s = code ? NULL : begin(a, q, &display, f);
-    if (s) {
-        const char *limit = wvgd_session_option(s, "max-seconds");
-        display = begin_progress(wvgd_request_get(q, "quiet") != NULL, limit ? strtod(limit, NULL) : 0);
-        code = run_session(s, dir ? dir : wvgd_request_get(q, "out"), &display, f);
-    } else
-        code = f->code;
-    wvgd_session_close(s);
+    if (!code)
+        code = run_session(open_fit, dir, q, f);
     wvgd_request_free(q);
     return code;
 }

@@ -1,33 +1,9 @@
-/* cmd_sample.c - wvgd sample: draws from a fit that has ended, as Stan CSV. The fit comes back from its saved state,
- * and quantities of models that transform their parameters from what was stored with it. */
+/* cmd_sample.c - wvgd sample: draws from a fit that has ended, as Stan CSV. */
 #include "commands.h"
 #include "fit_options.h"
 #include "fit_request.h"
-#include "run_directory.h"
-#include "saved_fit.h"
-#include "say.h"
-#include "shown.h"
-#include "write.h"
-#include <stdlib.h>
-#include <string.h>
+#include "run_session.h"
 #include <sysexits.h>
-
-static int write_sample(const saved_fit *s, const char *path, wvgd_draws_kind kind, uint64_t seed, size_t n, failure *f)
-{
-    const char *name = json_string_value(json_object_get(json_object_get(s->asked, "model"), "name"));
-    whole_file w;
-    if (path && belongs_to_run(path))
-        return fail(f, EX_CANTCREAT, "%s is a file of a run and would be overwritten: choose another --out", path);
-    if (!path)
-        return put_draws(stdout, s->fit, &s->model, name ? name : "model", kind, seed, n, f);
-    int code = begin_file(&w, path, f);
-    if (code)
-        return code;
-    code = put_draws(w.stream, s->fit, &s->model, name ? name : "model", kind, seed, n, f);
-    if (code)
-        abandon_file(&w);
-    return code ? code : finish_file(&w, f);
-}
 
 static bool sample_option(size_t i, option_line *line)
 {
@@ -54,26 +30,6 @@ static bool sample_option(size_t i, option_line *line)
     return true;
 }
 
-/* The run keeps quantities of its closing draws, and of some draws of the ensemble. */
-static int check_stored(const saved_fit *s, const char *dir, wvgd_draws_kind kind, uint64_t seed, size_t n, failure *f)
-{
-    if (!s->from_store || kind != WVGD_DRAWS_ENSEMBLE || (seed == 1 && n <= s->stored.ensemble))
-        return 0;
-    return fail(f, EX_TEMPFAIL,
-                "the run in %s stores %zu ensemble draws, of seed 1. Other draws need its model, which is code: name "
-                "it with --model or give --trust-model. --from posterior needs no model",
-                dir, s->stored.ensemble);
-}
-
-/* There are only so many draws with weights. */
-static void note_fewer(const saved_fit *s, wvgd_draws_kind kind, size_t n)
-{
-    wvgd_results r;
-    wvgd_get_results(s->fit, &r);
-    if (kind == WVGD_DRAWS_WEIGHTED && n > r.closing_draws)
-        say("warning: the run has %zu weighted draws, not %zu: all of them are written", r.closing_draws, n);
-}
-
 /* Which draws are asked for. */
 static int given_kind(const arguments *a, wvgd_draws_kind *kind, failure *f)
 {
@@ -89,13 +45,22 @@ static int given_kind(const arguments *a, wvgd_draws_kind *kind, failure *f)
     return 0;
 }
 
+static int write_sample(const arguments *a, const wvgd_request *q, wvgd_draws_kind kind, uint64_t seed, size_t n,
+                        failure *f)
+{
+    wvgd_error error;
+    wvgd_session *s = wvgd_load(a->word[0], q, &error);
+    wvgd_status status = s ? wvgd_session_write_draws(s, kind, seed, n, given(a, "out"), stdout, &error) : error.code;
+    wvgd_session_close(s);
+    return status == WVGD_OK ? 0 : fail_as(f, &error);
+}
+
 static int run_sample(arguments *a, failure *f)
 {
     size_t n = given(a, "weighted") ? 0 : 1000;
     uint64_t seed = 1;
     wvgd_draws_kind kind = WVGD_DRAWS_RESAMPLED;
-    saved_fit s = {0};
-    model_trust trust;
+    wvgd_request *q = NULL;
     if (!a->words)
         return fail(f, EX_USAGE, "sample: DIR is missing: name a run directory");
     int code = given_kind(a, &kind, f);
@@ -104,16 +69,11 @@ static int run_sample(arguments *a, failure *f)
     if (!code)
         code = given_seed(a, "seed", &seed, f);
     if (!code)
-        code = given_trust(a, &trust, f);
+        code = request_trust(a, &q, f);
+    wvgd_request_notes(q, print_note, NULL);
     if (!code)
-        code = load_saved(&s, a->word[0], &trust, f);
-    if (!code)
-        code = check_stored(&s, a->word[0], kind, seed, n, f);
-    if (!code)
-        note_fewer(&s, kind, n);
-    if (!code)
-        code = write_sample(&s, given(a, "out"), kind, seed, n, f);
-    free_saved(&s);
+        code = write_sample(a, q, kind, seed, n, f);
+    wvgd_request_free(q);
     return code;
 }
 

@@ -23,13 +23,16 @@ static int begin_request(const arguments *a, wvgd_request **q, failure *f)
     return (*q)->command && (!a->object || (*q)->object) ? 0 : no_memory(f);
 }
 
-/* All options that were given, except for one, and the word. */
-static int pass_options(const arguments *a, wvgd_request *q, const char *except, failure *f)
+/* The model first: what is wrong with it is the first thing to know. Then all options that requests have, except for
+ * one. */
+static int pass_options(const arguments *a, wvgd_request *q, const char *model, const char *except, failure *f)
 {
-    for (size_t i = 0; i < a->options; i++)
-        if (a->value[i] && strcmp(a->name[i], except) && request_text(q, a->name[i], a->value[i]))
-            return no_memory(f);
-    return a->words && request_text(q, "model", a->word[0]) ? no_memory(f) : 0;
+    option_line line;
+    int code = model ? request_put(q, "model", model, f) : 0;
+    for (size_t i = 0; i < a->options && !code; i++)
+        if (a->value[i] && strcmp(a->name[i], except) && find_row(q, a->name[i], &line))
+            code = request_put(q, a->name[i], a->value[i], f);
+    return code;
 }
 
 /* With a shared object as model, what is no file that can be read is configuration text for it. */
@@ -40,15 +43,27 @@ int request_fit(const arguments *a, wvgd_request **q, failure *f)
     int code = begin_request(a, q, f);
     if (!code && config && !text)
         code = request_file(*q, config, f);
-    if (!code)
-        code = pass_options(a, *q, "config", f);
-    return !code && text && request_text(*q, "config", config) ? no_memory(f) : code;
+    return code ? code : pass_options(a, *q, model, text ? "" : "config", f);
 }
 
 int request_changes(const arguments *a, wvgd_request **q, failure *f)
 {
     int code = begin_request(a, q, f);
-    return code ? code : pass_options(a, *q, "resume", f);
+    return code ? code : pass_options(a, *q, a->words ? a->word[0] : NULL, "resume", f);
+}
+
+int request_cells(const arguments *a, wvgd_request **q, failure *f)
+{
+    int code = begin_request(a, q, f);
+    return code ? code : pass_options(a, *q, given(a, "model"), "", f);
+}
+
+int request_trust(const arguments *a, wvgd_request **q, failure *f)
+{
+    int code = begin_request(a, q, f);
+    if (!code && given(a, "model"))
+        code = request_put(*q, "model", given(a, "model"), f);
+    return !code && given(a, "trust-model") ? request_put(*q, "trust-model", "", f) : code;
 }
 
 int given_trust(const arguments *a, model_trust *trust, failure *f)

@@ -11,6 +11,12 @@ int request_fit(const arguments *a, wvgd_request **q, failure *f);
 /* What is to change when a run goes on. */
 int request_changes(const arguments *a, wvgd_request **q, failure *f);
 
+/* What is to change for other cells of a run. */
+int request_cells(const arguments *a, wvgd_request **q, failure *f);
+
+/* Which model may be loaded, and nothing else. */
+int request_trust(const arguments *a, wvgd_request **q, failure *f);
+
 /* Which model a command that reads a run directory may load. */
 int given_trust(const arguments *a, model_trust *trust, failure *f);
 #endif

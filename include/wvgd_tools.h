@@ -30,6 +30,7 @@
 #define WVGD_TOOLS_H
 
 #include "wvgd.h"
+#include <stdio.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -50,11 +51,12 @@ void wvgd_request_free(wvgd_request *request); /* accepts NULL */
 /* Sets `model` (a name of wvgd_model_describe, or a path to a shared object), or an option by its long name, with '-'
  * or '_' between words: those of wvgd_options_describe, `data`, `out`, `output-draws`, `checkpoint-every` ..., and
  * those of the model (`target`, `standardize` ...). Flags are set by "". value NULL: takes it back. Copies both.
- * A name that does not exist, or a value of the fit out of its range, is WVGD_E_ARGUMENT, and changes nothing; what
+ * An option or a model that does not exist, or a value out of its range, is WVGD_E_ARGUMENT, and changes nothing; what
  * depends on the model is checked by wvgd_open. `out` may be left out: see wvgd_session_write. */
 wvgd_status wvgd_request_set(wvgd_request *request, const char *name, const char *value, wvgd_error *error);
 
-/* The text that an option was set to, or NULL. Valid until the request changes. */
+/* The value of an option as text ("" for a flag), or NULL if it was not set. Valid until the next call for the request.
+ */
 const char *wvgd_request_get(const wvgd_request *request, const char *name);
 
 /* Sets what a JSON file says: an object whose keys are long names (and model), or the run.json of another run. What is
@@ -90,6 +92,11 @@ wvgd_session *wvgd_open(const wvgd_request *request, wvgd_error *error);
  * `max-iter`, `max-seconds`, `threads`, `checkpoint-every`, `output-draws`. A model that is a shared object is
  * loaded only if request names it again (`model`), or has `trust-model`: then the one that the run names. */
 wvgd_session *wvgd_resume(const char *dir, const wvgd_request *request, wvgd_error *error);
+
+/* Other cells from the draws of the run in dir, which has ended and used the staged solver: nothing is fitted again,
+ * and running the session evaluates the model only for the bound of the new cells. request has `particles`, and may
+ * have `cost`, `power`, `family` and `out`; all else is as in the run. Trust is as for wvgd_resume. */
+wvgd_session *wvgd_open_cells(const char *dir, const wvgd_request *request, wvgd_error *error);
 
 /* A run that has ended, for its results and draws. Model and data are not needed, except where cells are told by
  * predictions (cost functional): then trust is as for wvgd_resume. request may be NULL. */
@@ -166,6 +173,10 @@ typedef enum {
 } wvgd_draws_kind;
 wvgd_status wvgd_session_draws(const wvgd_session *session, wvgd_draws_kind kind, uint64_t seed, size_t n,
                                double *value, double *log_w, wvgd_error *error);
+
+/* The same draws as Stan CSV in a file; path NULL: to stream. n 0: all that there are, if weighted. */
+wvgd_status wvgd_session_write_draws(wvgd_session *session, wvgd_draws_kind kind, uint64_t seed, size_t n,
+                                     const char *path, FILE *stream, wvgd_error *error);
 
 #ifdef __cplusplus
 }

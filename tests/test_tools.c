@@ -154,8 +154,8 @@ static void refuses_requests(void **state)
     (void)state;
     wvgd_request *request = wvgd_request_new();
     cannot_open(request, WVGD_E_ARGUMENT, 64, "MODEL is missing");
-    set(request, "model", "logistc");
-    cannot_open(request, WVGD_E_ARGUMENT, 64, "logistic");
+    refused(wvgd_request_set(request, "model", "logistc", &error), WVGD_E_ARGUMENT, "logistic");
+    refused(wvgd_request_set(request, "output-draws", "0.5", &error), WVGD_E_ARGUMENT, "a whole number");
     set(request, "model", "logistic");
     set(request, "data", "none.csv");
     cannot_open(request, WVGD_E_NO_INPUT, 66, "none.csv");
@@ -271,6 +271,43 @@ static void writes_and_loads(void **state)
     wvgd_session_close(s);
     assert_null(wvgd_load("none", NULL, &error));
     assert_int_equal(error.code, WVGD_E_NO_INPUT);
+}
+
+/* Other cells of a run, and its draws as a table: what the program does is what the library does. */
+static void makes_cells(void **state)
+{
+    (void)state;
+    wvgd_request *request = ask_logistic();
+    set(request, "out", "whole");
+    wvgd_session *s = open_session(request);
+    run(s);
+    wvgd_session_close(s);
+    wvgd_request_free(request);
+    request = wvgd_request_new();
+    set(request, "particles", "3");
+    set(request, "out", "whole");
+    assert_null(wvgd_open_cells("whole", request, &error));
+    refused(error.code, WVGD_E_CREATE, "whole");
+    set(request, "out", "three");
+    wvgd_session *cells = wvgd_open_cells("whole", request, &error), *whole = wvgd_load("whole", NULL, &error);
+    assert_non_null(cells);
+    run(cells);
+    wvgd_results r;
+    wvgd_get_results(wvgd_session_fit(cells), &r);
+    assert_int_equal(r.N, 3);
+    assert_true(evidence(cells) == evidence(whole));
+    assert_int_equal(wvgd_session_write_draws(whole, WVGD_DRAWS_RESAMPLED, 1, 20, "draws.csv", NULL, &error), WVGD_OK);
+    assert_int_equal(access("draws.csv", F_OK), 0);
+    refused(wvgd_session_write_draws(whole, WVGD_DRAWS_RESAMPLED, 1, 20, "whole/draws.csv", NULL, &error),
+            WVGD_E_CREATE, "file of a run");
+    refused(wvgd_session_write_draws(whole, WVGD_DRAWS_RESAMPLED, 1, 20, NULL, NULL, &error), WVGD_E_ARGUMENT,
+            "stream");
+    wvgd_session_close(cells);
+    wvgd_session_close(whole);
+    set(request, "particles", "100000");
+    assert_null(wvgd_open_cells("three", request, &error));
+    refused(error.code, WVGD_E_ARGUMENT, "draws of the run");
+    wvgd_request_free(request);
 }
 
 static int stop_in_fit(void *self, const wvgd_progress *p)
@@ -396,6 +433,7 @@ int main(void)
         IN_DIRECTORY(writes_and_loads),
         {"goes_on", goes_on, enter, leave, NULL},
         {"goes_on_in_directory", goes_on, enter, leave, out},
+        IN_DIRECTORY(makes_cells),
         IN_DIRECTORY(gives_up),
         IN_DIRECTORY(says_which_solver),
         IN_DIRECTORY(leaves_the_locale),

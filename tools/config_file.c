@@ -1,8 +1,9 @@
-/* config_file.c - {"particles": 7, "max_iter": 100, ...} as texts, which the tables of options
- * check as they check a command line. */
+/* config_file.c - {"particles": 7, "max_iter": 100, ...} as options of a request, checked as those of a command line.
+ */
 #include "config_file.h"
 #include "fit_options.h"
 #include "json_file.h"
+#include "request.h"
 #include "run_json.h"
 #include "text.h"
 #include <stdlib.h>
@@ -67,13 +68,15 @@ static const char *find_fault(const option_line *line, const json_t *value)
     return json_is_string(value) || json_is_number(value) ? NULL : "a text or a number";
 }
 
-static int take_option(const char *path, const char *key, const json_t *value, json_t *texts, json_t *seen, failure *f)
+static int take_option(const char *path, const char *key, const json_t *value, wvgd_request *q, json_t *seen,
+                       failure *f)
 {
     char name[100], where[120], buffer[40];
+    failure why;
     option_line line;
     with_hyphens(key, name, sizeof name);
     bool model = !strcmp(name, "model");
-    if (!model && !find_option(name, &line))
+    if (!model && !find_row(q, name, &line))
         return unknown_key(path, key, f);
     if (!strcmp(name, "config") || !strcmp(name, "resume") || !strcmp(name, "trust-model"))
         return fail(f, EX_DATAERR, "%s: the option %s is allowed on the command line only", path, name);
@@ -84,24 +87,29 @@ static int take_option(const char *path, const char *key, const json_t *value, j
     snprintf(where, sizeof where, "option %s", name);
     if (expected)
         return refuse_json(path, where, value, expected, f);
-    if (!json_is_null(value) && !json_is_false(value))
-        json_object_set_new(texts, name, json_text(option_text_of(value, buffer)));
-    return 0;
+    if (json_is_null(value) || json_is_false(value))
+        return 0;
+    if (request_put(q, name, option_text_of(value, buffer), &why))
+        return fail(f, why.code, "%s: %s", path, why.text);
+    return json_object_set_new(q->from_file, name, json_true())
+               ? fail(f, EX_SOFTWARE, "no memory for the options of %s", path)
+               : 0;
 }
 
-static int take_options(const char *path, const json_t *options, json_t *texts, failure *f)
+/* The model first: what is wrong with it is the first thing to know. */
+static int take_options(const char *path, const json_t *options, const json_t *model, wvgd_request *q, failure *f)
 {
     json_t *seen = json_object(), *value;
     const char *key;
-    int code = 0;
+    int code = model ? take_option(path, "model", model, q, seen, f) : 0;
     json_object_foreach((json_t *)(uintptr_t)options, key, value)
-        if ((code = take_option(path, key, value, texts, seen, f)))
-            break;
+        if (!code && value != model)
+            code = take_option(path, key, value, q, seen, f);
     json_decref(seen);
     return code;
 }
 
-int read_config(const char *path, json_t *texts, failure *f)
+int read_config(const char *path, wvgd_request *request, failure *f)
 {
     char *bytes = NULL;
     size_t size = 0;
@@ -123,9 +131,7 @@ int read_config(const char *path, json_t *texts, failure *f)
     const json_t *options = json_object_get(config, "options"),
                  *name = json_object_get(json_object_get(config, "model"), "name");
     bool run = json_is_object(options) && json_is_string(name);
-    if (run)
-        json_object_set(texts, "model", (json_t *)(uintptr_t)name);
-    code = take_options(path, run ? options : config, texts, f);
+    code = take_options(path, run ? options : config, run ? name : json_object_get(config, "model"), request, f);
     json_decref(config);
     return code;
 }

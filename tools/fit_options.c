@@ -1,12 +1,11 @@
-/* fit_options.c - the options of a fit: those of the library, of a run, of models. Options travel as text, which the
- * table of their owner checks; JSON types are for readers. */
+/* fit_options.c - the options of a fit: those of the library, of a run, of models; and their values as JSON. */
 #include "fit_options.h"
 #include "open_model.h"
 #include "run_json.h"
 #include "start_file.h"
 #include "text.h"
-#include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,32 +138,44 @@ bool is_library_option(const option_line *line)
 }
 
 /* ---- text and JSON ----------------------------------------------------------------------------------------------- */
-/* A number, or text if it is none, or one whose digits would be lost. */
-static json_t *number_from_text(const char *text)
+static json_t *number_json(double value)
 {
-    double value;
-    char *end;
-    if (read_plain_number(text, &value))
-        return json_text(text);
-    errno = 0;
-    long long whole = strtoll(text, &end, 10);
-    if (!*end && !errno)
-        return json_integer(whole);
-    return *end ? json_real(value) : json_text(text); /* beyond 2^63 there are no integers of Jansson's */
+    return value == floor(value) && fabs(value) < 1e17 ? json_integer((json_int_t)value) : json_real(value);
 }
 
-static bool is_number(const char *text)
+/* Numbers of models have no ranges here: the models check them. */
+static json_t *model_value(const option_line *line, const char *text)
 {
     double value;
-    return text && !read_number(text, &value);
+    bool number = line->initial && !read_number(line->initial, &value) && !read_plain_number(text, &value);
+    return number ? number_json(value) : json_text(text);
 }
 
-json_t *typed_option(const option_line *line, const char *text)
+int type_option(const option_line *line, const char *text, json_t **value, failure *f)
 {
+    double number;
+    uint64_t seed;
+    size_t which;
+    int code = 0;
+    const char *bar = line->argument ? strchr(line->argument, '|') : NULL;
+    bool word = line->range && bar && !strncmp(text, line->argument, strlen(text)) &&
+                line->argument + strlen(text) == bar;
     if (!line->argument)
-        return json_true();
-    bool number = line->group == model_group ? is_number(line->initial) : line->range != NULL;
-    return number ? number_from_text(text) : json_text(text);
+        *value = json_true();
+    else if (is_model_option(line))
+        *value = model_value(line, text);
+    else if (!strcmp(line->name, "seed")) {
+        code = read_seed(line, text, &seed, f);
+        *value = code || seed > INT64_MAX ? json_text(text) : json_integer((json_int_t)seed);
+    } else if (line->range && !word) {
+        code = read_value(line, text, &number, f);
+        *value = code ? NULL : number_json(number);
+    } else {
+        if (bar && !line->range && !is_start_file(line->name, text))
+            code = read_choice(line, text, &which, f);
+        *value = json_text(text);
+    }
+    return code;
 }
 
 const char *option_text_of(const json_t *v, char buffer[40])

@@ -30,8 +30,9 @@ int set_fit_option(wvgd_options *o, const wvgd_option_info *info, const char *va
 /* A cost is spelled otherwise here than in the library: functional is the callback. Other names are the same. */
 const char *translate_cost(const char *name, const char *value, const char *from, const char *to);
 
-/* The value of an option as JSON: numbers where the option has a range or a number as default. */
-json_t *typed_option(const option_line *line, const char *text);
+/* The value of an option as JSON, checked by its row: numbers where it has a range or a number as default, true for a
+ * flag. *value is to be freed in either case. */
+int type_option(const option_line *line, const char *text, json_t **value, failure *f);
 
 /* The text of an option's JSON value, in buffer unless it is a string ("" for true); NULL: it is none. */
 const char *option_text_of(const json_t *value, char buffer[40]);

@@ -15,14 +15,18 @@
 #include <unistd.h>
 
 /* ---- what was given ---------------------------------------------------------------------------------------------- */
+enum { NUMBER = 40 }; /* bytes of a number as text */
+
 wvgd_request *wvgd_request_new(void)
 {
     wvgd_request *request = calloc(1, sizeof *request);
     if (!request)
         return NULL;
-    request->texts = json_object();
+    request->option = fit_option;
+    request->options = json_object();
     request->from_file = json_object();
-    if (request->texts && request->from_file)
+    request->text = calloc(NUMBER, 1);
+    if (request->options && request->from_file && request->text)
         return request;
     wvgd_request_free(request);
     return NULL;
@@ -32,8 +36,9 @@ void wvgd_request_free(wvgd_request *request)
 {
     if (!request)
         return;
-    json_decref(request->texts);
+    json_decref(request->options);
     json_decref(request->from_file);
+    free(request->text);
     free(request->file);
     free(request->command);
     free(request->object);
@@ -54,19 +59,47 @@ void tell(const wvgd_request *request, const char *text)
         request->note(request->note_self, text);
 }
 
-const char *requested(const wvgd_request *request, const char *name)
+bool is_requested(const wvgd_request *request, const char *name)
 {
-    return json_string_value(json_object_get(request->texts, name));
+    return json_object_get(request->options, name) != NULL;
 }
 
-int request_text(wvgd_request *request, const char *name, const char *value)
+const char *requested(const wvgd_request *request, const char *name)
 {
+    return json_string_value(json_object_get(request->options, name));
+}
+
+bool find_row(const wvgd_request *request, const char *name, option_line *line)
+{
+    for (size_t i = 0; request->option(i, line); i++)
+        if (!strcmp(line->name, name))
+            return true;
+    return false;
+}
+
+int request_put(wvgd_request *request, const char *name, const char *value, failure *f)
+{
+    json_t *typed = NULL;
+    option_line line;
+    int code = 0;
+    if (!strcmp(name, "model")) {
+        code = request->object || names_stan_program(value) ? 0 : check_model_name(value, f);
+        typed = json_text(value);
+    } else
+        code = find_row(request, name, &line) ? type_option(&line, value, &typed, f)
+                                              : fail(f, EX_USAGE, "unknown option %s", name);
+    if (code) {
+        json_decref(typed);
+        return code;
+    }
     json_object_del(request->from_file, name);
-    return json_object_set_new(request->texts, name, json_text(value));
+    return json_object_set_new(request->options, name, typed)
+               ? fail(f, EX_SOFTWARE, "no memory for the option %s", name)
+               : 0;
 }
 
 /* The long name of an option: "max_iter" is max-iter. */
-static int find_name(const char *given, char *name, size_t size, failure *f)
+static int find_name(const wvgd_request *request, const char *given, char *name, size_t size, failure *f)
 {
     option_line line;
     char shown[QUOTED];
@@ -76,21 +109,10 @@ static int find_name(const char *given, char *name, size_t size, failure *f)
             *c = '-';
     if (!strcmp(name, "resume"))
         return fail(f, EX_USAGE, "resume is not an option of a request: call wvgd_resume");
-    if (!strcmp(name, "model") || find_option(name, &line))
+    if (!strcmp(name, "model") || find_row(request, name, &line))
         return 0;
     return fail(f, EX_USAGE, "unknown option %s: wvgd_options_describe and wvgd options list them",
                 quote(given, shown));
-}
-
-/* A value that the option cannot have is better known now than when the model is opened. */
-static int check_value(const char *name, const char *value, failure *f)
-{
-    wvgd_options o;
-    wvgd_options_init(&o);
-    for (size_t i = 0; wvgd_options_describe(i); i++)
-        if (!strcmp(wvgd_options_describe(i)->name, name) && !is_start_file(name, value))
-            return set_fit_option(&o, wvgd_options_describe(i), value, f);
-    return 0;
 }
 
 wvgd_status wvgd_request_set(wvgd_request *request, const char *name, const char *value, wvgd_error *error)
@@ -99,16 +121,15 @@ wvgd_status wvgd_request_set(wvgd_request *request, const char *name, const char
     failure f;
     if (lacks(error, "wvgd_request_set", "request", request) || lacks(error, "wvgd_request_set", "name", name))
         return WVGD_E_ARGUMENT;
-    int code = find_name(name, found, sizeof found, &f);
-    if (!code && !value) {
-        json_object_del(request->texts, found);
+    locale_t before = use_plain_numbers();
+    int code = find_name(request, name, found, sizeof found, &f);
+    if (!code && value)
+        code = request_put(request, found, value, &f);
+    else if (!code) {
+        json_object_del(request->options, found);
         json_object_del(request->from_file, found);
-        return WVGD_OK;
     }
-    if (!code)
-        code = check_value(found, value, &f);
-    if (!code && request_text(request, found, value))
-        code = fail(&f, EX_SOFTWARE, "no memory for the option %s", found);
+    uselocale(before);
     return code ? pass_failure(error, &f) : WVGD_OK;
 }
 
@@ -116,7 +137,12 @@ const char *wvgd_request_get(const wvgd_request *request, const char *name)
 {
     char found[100];
     failure f;
-    return request && name && !find_name(name, found, sizeof found, &f) ? requested(request, found) : NULL;
+    if (!request || !name || find_name(request, name, found, sizeof found, &f))
+        return NULL;
+    locale_t before = use_plain_numbers();
+    const char *text = option_text_of(json_object_get(request->options, found), request->text);
+    uselocale(before);
+    return text;
 }
 
 wvgd_status wvgd_request_command(wvgd_request *request, const char *command, wvgd_error *error)
@@ -137,23 +163,12 @@ wvgd_status wvgd_request_command(wvgd_request *request, const char *command, wvg
 /* ---- files with options ------------------------------------------------------------------------------------------ */
 int request_file(wvgd_request *request, const char *path, failure *f)
 {
-    json_t *texts = json_object(), *value;
-    const char *name;
     char *copy = strdup(path);
-    int code = texts && copy ? read_config(path, texts, f)
-                             : fail(f, EX_SOFTWARE, "no memory for the options of a file");
-    if (!code) {
-        json_object_foreach(texts, name, value)
-            code |= json_object_set(request->texts, name, value) |
-                    json_object_set_new(request->from_file, name, json_true());
-        free(request->file);
-        request->file = copy;
-        copy = NULL;
-        code = code ? fail(f, EX_SOFTWARE, "no memory for the options of a file") : 0;
-    }
-    free(copy);
-    json_decref(texts);
-    return code;
+    if (!copy)
+        return fail(f, EX_SOFTWARE, "no memory for the name of a file");
+    free(request->file);
+    request->file = copy;
+    return read_config(path, request, f);
 }
 
 wvgd_status wvgd_request_read(wvgd_request *request, const char *path, wvgd_error *error)
@@ -187,64 +202,34 @@ static int check_path(const wvgd_request *request, const char *name, failure *f)
 }
 
 /* ---- the options of a record ------------------------------------------------------------------------------------- */
-/* The library's options: defaults, changed by what was given; all of them are recorded. */
-static int fill_library(json_t *options, json_t *reopen, const wvgd_request *request, failure *f)
+static json_t *default_value(const option_line *line)
 {
-    wvgd_options o;
-    option_line line;
-    wvgd_options_init(&o);
+    json_t *value = NULL;
+    failure f;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    o.threads = cores < 1 ? 1 : cores < 4096 ? (size_t)cores : 4096;
-    for (size_t i = 0; wvgd_options_describe(i); i++) {
-        const wvgd_option_info *info = wvgd_options_describe(i);
-        const char *value = requested(request, info->name);
-        char text[64];
-        bool start = is_start_file(info->name, value);
-        if (start)
-            json_object_set_new(reopen, "start", json_true());
-        else if (value && set_fit_option(&o, info, value, f))
-            return f->code;
-        wvgd_options_get(&o, info->name, text, sizeof text, NULL);
-        line = library_line(info);
-        json_object_set_new(options, info->name,
-                            typed_option(&line,
-                                         start ? value : translate_cost(info->name, text, "callback", "functional")));
-    }
-    return 0;
+    if (!strcmp(line->name, "threads"))
+        return json_integer(cores < 1 ? 1 : cores < 4096 ? cores : 4096);
+    type_option(line, line->initial, &value, &f);
+    return value;
 }
 
-/* The program's and the model's. */
-static void fill_others(json_t *options, const wvgd_request *request)
+/* Whatever has a default is recorded, but for options of models, which not every model has; and what was given, unless
+ * results do not depend on it. */
+static json_t *record_of_options(const wvgd_request *request)
 {
     static const char *const not_recorded[] = {"out",   "resume",         "overwrite",   "config",
                                                "quiet", "check-gradient", "trust-model", NULL};
+    json_t *options = json_object();
     option_line line;
-    for (size_t i = 0; fit_option(i, &line); i++) {
-        const char *value = requested(request, line.name);
-        bool skip = !value || is_library_option(&line);
+    for (size_t i = 0; request->option(i, &line); i++) {
+        json_t *value = json_object_get(request->options, line.name);
+        bool skip = !value && (!line.initial || is_model_option(&line));
         for (size_t k = 0; not_recorded[k]; k++)
             skip = skip || !strcmp(line.name, not_recorded[k]);
         if (!skip)
-            json_object_set_new(options, line.name, typed_option(&line, value));
+            json_object_set_new(options, line.name, value ? json_incref(value) : default_value(&line));
     }
-}
-
-static int check_numbers(const wvgd_request *request, failure *f)
-{
-    static const char *const names[] = {"output-draws", "checkpoint-every"};
-    option_line line;
-    double value;
-    for (size_t i = 0; i < 2; i++)
-        if (requested(request, names[i]) && find_option(names[i], &line) &&
-            read_value(&line, requested(request, names[i]), &value, f))
-            return f->code;
-    return 0;
-}
-
-static void set_default(json_t *options, const char *name, size_t value)
-{
-    if (!json_object_get(options, name))
-        json_object_set_new(options, name, json_integer((json_int_t)value));
+    return options;
 }
 
 /* ---- a new record ------------------------------------------------------------------------------------------------ */
@@ -254,7 +239,7 @@ static int check_request(const wvgd_request *request, failure *f)
     const char *name = requested(request, "model"), *who = request->who ? request->who : "request";
     if (!name)
         return fail(f, EX_USAGE, "%s: MODEL is missing: see wvgd models", who);
-    if (is_from_file(request, "model") && names_object(name) && !requested(request, "trust-model"))
+    if (is_from_file(request, "model") && names_object(name) && !is_requested(request, "trust-model"))
         return fail(f, EX_TEMPFAIL,
                     "%s names the model %s, which is code that would run with your permissions: name the model on the "
                     "command line, or give --trust-model",
@@ -264,7 +249,7 @@ static int check_request(const wvgd_request *request, failure *f)
     int code = check_path(request, "data", f);
     if (!code)
         code = check_path(request, "init", f);
-    return code ? code : check_numbers(request, f);
+    return code;
 }
 
 int check_out(const wvgd_request *request, failure *f)
@@ -272,7 +257,7 @@ int check_out(const wvgd_request *request, failure *f)
     const char *out = requested(request, "out");
     if (!out && request->who)
         return fail(f, EX_USAGE, "%s: --out DIR is missing: name a directory for the results", request->who);
-    return out ? check_run_directory(out, requested(request, "overwrite") != NULL, f) : 0;
+    return out ? check_run_directory(out, is_requested(request, "overwrite"), f) : 0;
 }
 
 static void put_word(FILE *s, const char *word)
@@ -305,27 +290,29 @@ char *quoted_words(size_t n, const char *const *word)
 /* The command of the program that would have asked for the same. To be freed. */
 static char *equivalent_command(const wvgd_request *request)
 {
-    size_t n = 3, most = 3 + 2 * json_object_size(request->texts);
+    const char *model = requested(request, "model");
+    size_t n = model ? 3 : 2, most = 3 + 2 * json_object_size(request->options);
     const char **word = calloc(most, sizeof *word), *name;
-    char(*option)[104] = calloc(most, sizeof *option), *text = NULL;
+    char(*own)[104] = calloc(most, sizeof *own), *text = NULL;
     json_t *value;
-    option_line line;
-    if (word && option) {
+    if (word && own) {
         word[0] = "wvgd";
-        word[1] = "fit";
-        word[2] = requested(request, "model");
-        json_object_foreach(request->texts, name, value)
-            if (find_option(name, &line)) {
-                snprintf(option[n], sizeof *option, "--%s", name);
-                word[n] = option[n];
+        word[1] = !model ? "quantize" : request->option == fit_option ? "fit" : "svgd";
+        word[2] = model;
+        json_object_foreach(request->options, name, value)
+            if (strcmp(name, "model")) {
+                snprintf(own[n], sizeof *own, "--%s", name);
+                word[n] = own[n];
                 n++;
-                if (line.argument)
-                    word[n++] = json_string_value(value);
+                if (!json_is_true(value)) {
+                    word[n] = option_text_of(value, own[n]);
+                    n++;
+                }
             }
         text = quoted_words(n, word);
     }
     free(word);
-    free(option);
+    free(own);
     return text;
 }
 
@@ -338,9 +325,10 @@ static json_t *command_of(const wvgd_request *request)
 }
 
 /* What only going on and sampling need. */
-static void fill_reopen(const wvgd_request *request, json_t *reopen)
+static json_t *reopen_of(const wvgd_request *request)
 {
-    const char *name = requested(request, "model");
+    const char *name = requested(request, "model"), *init = requested(request, "init");
+    json_t *reopen = json_object();
     json_object_set_new(reopen, "model",
                         request->object      ? absolute_path(request->object)
                         : names_object(name) ? absolute_path(name)
@@ -348,34 +336,28 @@ static void fill_reopen(const wvgd_request *request, json_t *reopen)
     if (request->object)
         json_object_set_new(reopen, "program", absolute_path(name));
     json_object_set_new(reopen, "data", absolute_path(requested(request, "data")));
-    json_object_set(reopen, "text", json_object_get(request->texts, "config"));
-    json_object_set(reopen, "out", json_object_get(request->texts, "out"));
-    json_object_set_new(reopen, "given", json_copy(request->texts));
+    json_object_set(reopen, "text", json_object_get(request->options, "config"));
+    if (is_start_file("init", init))
+        json_object_set_new(reopen, "start", json_true());
+    return reopen;
 }
 
 int new_record(const wvgd_request *request, json_t **asked, failure *f)
 {
-    json_t *record = json_object(), *options = json_object(), *reopen = json_object(), *model = json_object();
     int code = check_request(request, f);
-    if (!code)
-        code = fill_library(options, reopen, request, f);
-    if (!code) {
-        fill_others(options, request);
-        set_default(options, "output-draws", 1000);
-        set_default(options, "checkpoint-every", 30);
-        json_object_set_new(record, "version", json_string(WVGD_VERSION));
-        json_object_set_new(record, "command", command_of(request));
-        json_object_set_new(model, "name", json_text(requested(request, "model")));
-        fill_reopen(request, reopen);
-    }
-    json_object_set_new(record, "model", model);
-    json_object_set_new(record, "options", options);
-    json_object_set_new(record, "reopen", reopen);
-    *asked = record;
-    return code;
+    if (code)
+        return code;
+    *asked = json_object();
+    int failed = json_object_set_new(*asked, "version", json_string(WVGD_VERSION)) |
+                 json_object_set_new(*asked, "command", command_of(request)) |
+                 json_object_set_new(*asked, "model",
+                                     json_pack("{so}", "name", json_text(requested(request, "model")))) |
+                 json_object_set_new(*asked, "options", record_of_options(request)) |
+                 json_object_set_new(*asked, "reopen", reopen_of(request));
+    return failed ? fail(f, EX_SOFTWARE, "no memory for the record of the run") : 0;
 }
 
-/* ---- a run that goes on ------------------------------------------------------------------------------------------ */
+/* ---- a record that changes --------------------------------------------------------------------------------------- */
 static bool is_aside(const char *name)
 {
     return !strcmp(name, "quiet") || !strcmp(name, "trust-model") || !strcmp(name, "model");
@@ -384,20 +366,34 @@ static bool is_aside(const char *name)
 int change_record(json_t *asked, const wvgd_request *changes, failure *f)
 {
     const char *name;
-    json_t *value;
-    json_object_foreach(changes->texts, name, value)
+    json_t *value, *options = json_object_get(asked, "options");
+    json_object_foreach(changes->options, name, value)
         if (!is_aside(name) && !may_change(name))
             return fail(f, EX_USAGE,
                         "fit: --%s cannot change with --resume: only --max-iter, --max-seconds, --threads, "
-                        "--checkpoint-every and "
-                        "--output-draws can",
+                        "--checkpoint-every and --output-draws can",
                         name);
-    int code = check_numbers(changes, f);
-    json_object_foreach(changes->texts, name, value)
-        if (!code)
-            code = check_value(name, json_string_value(value), f);
-    json_object_foreach(changes->texts, name, value)
-        if (!code && may_change(name))
-            record_set(asked, name, json_string_value(value));
-    return code;
+    json_object_foreach(changes->options, name, value)
+        if (may_change(name) && json_object_set(options, name, value))
+            return fail(f, EX_SOFTWARE, "no memory for the record of the run");
+    return 0;
+}
+
+static const char *const of_cells[] = {"particles", "cost", "power", "family"};
+
+const char *describe_cell_option(size_t i)
+{
+    return i < sizeof of_cells / sizeof *of_cells ? of_cells[i] : NULL;
+}
+
+int change_cells(json_t *asked, const wvgd_request *changes, failure *f)
+{
+    json_t *options = json_object_get(asked, "options"), *reopen = json_object_get(asked, "reopen");
+    int failed = json_object_set_new(asked, "command", command_of(changes));
+    for (size_t i = 0; describe_cell_option(i); i++)
+        if (is_requested(changes, of_cells[i]))
+            failed |= json_object_set(options, of_cells[i], json_object_get(changes->options, of_cells[i]));
+    json_object_del(reopen, "start");  /* new particles start nowhere, */
+    json_object_del(asked, "history"); /* and have come from nowhere */
+    return failed ? fail(f, EX_SOFTWARE, "no memory for the record of the run") : 0;
 }

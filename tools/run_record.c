@@ -36,11 +36,6 @@ bool record_reopen_flag(const json_t *asked, const char *key)
     return json_is_true(json_object_get(json_object_get(asked, "reopen"), key));
 }
 
-bool record_given(const json_t *asked, const char *name)
-{
-    return json_object_get(json_object_get(json_object_get(asked, "reopen"), "given"), name) != NULL;
-}
-
 double record_number(const json_t *asked, const char *name, double otherwise)
 {
     const json_t *v = json_object_get(json_object_get(asked, "options"), name);
@@ -51,13 +46,6 @@ size_t record_count(const json_t *asked, const char *name, size_t otherwise)
 {
     double value = record_number(asked, name, (double)otherwise);
     return value >= 1 && value <= 1e6 ? (size_t)value : otherwise;
-}
-
-void record_set(json_t *asked, const char *name, const char *value)
-{
-    option_line line;
-    if (find_option(name, &line))
-        json_object_set_new(json_object_get(asked, "options"), name, typed_option(&line, value));
 }
 
 int record_options(const json_t *asked, wvgd_options *options, failure *f)
@@ -225,13 +213,10 @@ static int open_with_record(const json_t *asked, const char *name, const char *d
 }
 
 /* Files are hashed once the model has read them: what it refuses at the first line need not be read to its end. */
-int open_new(json_t *asked, opened_model *model, failure *f)
+int open_new(json_t *asked, const char *name, const char *data, opened_model *model, failure *f)
 {
     json_t *reopen = json_object_get(asked, "reopen");
-    const json_t *as_given = json_object_get(reopen, "given"); /* as users have written it, for messages */
-    const char *program = record_reopen(asked, "program"),
-               *name = program ? record_reopen(asked, "model") : text_at(as_given, "model"),
-               *data = text_at(as_given, "data");
+    const char *program = record_reopen(asked, "program");
     int code = open_with_record(asked, name, data, model, f);
     if (code)
         return code;

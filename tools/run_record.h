@@ -38,12 +38,8 @@ bool needs_model(const json_t *asked);
 size_t record_count(const json_t *asked, const char *name, size_t otherwise);
 double record_number(const json_t *asked, const char *name, double otherwise);
 
-/* Was the option given by the user? */
-bool record_given(const json_t *asked, const char *name);
-void record_set(json_t *asked, const char *name, const char *value);
-
-/* Opens the model of a new run, and notes what its files are. */
-int open_new(json_t *asked, opened_model *model, failure *f);
+/* Opens the model of a new run, and notes what its files are. name, data: as the user has written them. */
+int open_new(json_t *asked, const char *name, const char *data, opened_model *model, failure *f);
 
 /* Notes where the data of a run are, and what they are, in its record. */
 int note_data(json_t *asked, const char *path, failure *f);

@@ -13,6 +13,7 @@
 #include "stored_values.h"
 #include "summary.h"
 #include "text.h"
+#include "write.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,22 +76,17 @@ static int set_directory(wvgd_session *s, const char *dir, failure *f)
 
 /* ---- a new one --------------------------------------------------------------------------------------------------- */
 /* Particles of --init FILE.csv: as many as it has rows, unless --particles says otherwise. */
-static int place_particles(wvgd_session *s, failure *f)
+int place_particles(wvgd_session *s, const wvgd_request *request, size_t *particles, failure *f)
 {
-    const char *path = json_string_value(json_object_get(json_object_get(s->asked, "options"), "init"));
-    char text[32];
-    int code = record_options(s->asked, &s->options, f);
-    size_t before = s->options.particles;
-    if (!code)
-        code = read_start(path, s->model.model.dim, record_given(s->asked, "particles"), &s->options.particles,
-                          &s->start, f);
+    const char *path = requested(request, "init");
+    size_t before = *particles;
+    int code = read_start(path, s->model.model.dim, is_requested(request, "particles"), particles, &s->start, f);
     if (code)
         return code;
-    snprintf(text, sizeof text, "%zu", s->options.particles);
-    record_set(s->asked, "particles", text);
-    char *note = s->note && !record_given(s->asked, "quiet") ? start_note(path, before, s->options.particles) : NULL;
+    json_object_set_new(json_object_get(s->asked, "options"), "particles", json_integer((json_int_t)*particles));
+    char *note = is_requested(request, "quiet") ? NULL : start_note(path, before, *particles);
     if (note)
-        s->note(s->note_self, note);
+        tell(request, note);
     free(note);
     return 0;
 }
@@ -154,7 +150,7 @@ static void note_unused(const wvgd_session *s, const wvgd_request *request)
         wvgd_options_get(&used, other, have, sizeof have, NULL);
         wvgd_options_get(&used, info->name, mine, sizeof mine, NULL);
         wvgd_options_get(&defaults, info->name, initial, sizeof initial, NULL);
-        bool set = (requested(request, info->name) && !is_from_file(request, info->name)) || strcmp(mine, initial);
+        bool set = (is_requested(request, info->name) && !is_from_file(request, info->name)) || strcmp(mine, initial);
         if (!set || !strcmp(have, info->needs + strlen(other) + 1))
             continue;
         snprintf(text, sizeof text, "warning: --%s has no effect with --%s %s: it needs --%s", info->name, other,
@@ -163,32 +159,41 @@ static void note_unused(const wvgd_session *s, const wvgd_request *request)
     }
 }
 
+int open_requested(wvgd_session *s, const wvgd_request *request, failure *f)
+{
+    int code = new_record(request, &s->asked, f);
+    return code ? code
+                : open_new(s->asked, request->object ? request->object : requested(request, "model"),
+                           requested(request, "data"), &s->model, f);
+}
+
+int take_directory(wvgd_session *s, const wvgd_request *request, failure *f)
+{
+    const char *out = requested(request, "out");
+    int code = check_out(request, f);
+    s->overwrite = is_requested(request, "overwrite");
+    return !code && out ? set_directory(s, out, f) : code;
+}
+
 static int begin_new(wvgd_session *s, const wvgd_request *request, failure *f)
 {
-    const char *name = requested(request, "model");
-    int code = !name || request->object || names_stan_program(name) ? 0 : check_model_name(name, f);
-    if (!code)
-        code = new_record(request, &s->asked, f);
-    if (!code)
-        code = open_new(s->asked, &s->model, f);
-    if (!code && !s->model.model.has_gradient && !record_given(s->asked, "estimator"))
-        record_set(s->asked, "estimator", "score");
-    if (!code && record_reopen_flag(s->asked, "start"))
-        code = place_particles(s, f);
+    int code = open_requested(s, request, f);
+    if (!code && !s->model.model.has_gradient && !is_requested(request, "estimator"))
+        json_object_set_new(json_object_get(s->asked, "options"), "estimator", json_string("score"));
     if (!code)
         code = record_options(s->asked, &s->options, f);
+    if (!code && record_reopen_flag(s->asked, "start"))
+        code = place_particles(s, request, &s->options.particles, f);
     if (!code)
         code = complete_record(s->asked, &s->model, f);
     if (!code)
         code = make_fit(s, f);
     if (!code)
-        code = check_out(request, f);
-    if (!code && requested(request, "out"))
-        code = set_directory(s, requested(request, "out"), f);
+        code = take_directory(s, request, f);
     if (code)
         return code;
     note_unused(s, request);
-    return record_given(s->asked, "check-gradient") ? check_start(s, f) : 0;
+    return is_requested(request, "check-gradient") ? check_start(s, f) : 0;
 }
 
 wvgd_session *wvgd_open(const wvgd_request *request, wvgd_error *error)
@@ -206,7 +211,7 @@ wvgd_session *wvgd_open(const wvgd_request *request, wvgd_error *error)
 static int trust_of(const wvgd_request *request, model_trust *trust, failure *f)
 {
     const char *model = request ? requested(request, "model") : NULL;
-    *trust = (model_trust){request && requested(request, "trust-model"),
+    *trust = (model_trust){request && is_requested(request, "trust-model"),
                            request && request->object ? request->object : model};
     if (model && !request->object && names_stan_program(model))
         return fail(f, EX_USAGE, "%s is a Stan program: wvgd stan-compile %s prints the path of the model", model,
@@ -237,11 +242,27 @@ static int forget_start(wvgd_session *s, failure *f)
     return s->start ? 0 : fail(f, EX_SOFTWARE, "no memory for %zu particles", s->options.particles);
 }
 
+/* The fit of s->asked again, in this state. */
+static int restore(wvgd_session *s, const char *dir, const model_trust *trust, const void *state, size_t size,
+                   failure *f)
+{
+    wvgd_error error;
+    int code = record_options(s->asked, &s->options, f);
+    if (!code)
+        code = open_again(s->asked, dir, trust, &s->model, f);
+    if (!code)
+        code = forget_start(s, f);
+    if (!code)
+        code = make_fit(s, f);
+    if (!code && wvgd_restore(s->fit, state, size, &error) != WVGD_OK)
+        code = fail(f, EX_TEMPFAIL, "cannot restore the fit in %s: %s", dir, error.text);
+    return code;
+}
+
 static int begin_again(wvgd_session *s, const char *dir, const wvgd_request *request, failure *f)
 {
     void *state = NULL;
     size_t size = 0;
-    wvgd_error error;
     model_trust trust;
     s->resumed = true;
     int code = trust_of(request, &trust, f);
@@ -252,15 +273,7 @@ static int begin_again(wvgd_session *s, const char *dir, const wvgd_request *req
     if (!code && request)
         code = change_record(s->asked, request, f);
     if (!code)
-        code = record_options(s->asked, &s->options, f);
-    if (!code)
-        code = open_again(s->asked, dir, &trust, &s->model, f);
-    if (!code)
-        code = forget_start(s, f);
-    if (!code)
-        code = make_fit(s, f);
-    if (!code && wvgd_restore(s->fit, state, stored_state_size(s->asked, size), &error) != WVGD_OK)
-        code = fail(f, EX_TEMPFAIL, "cannot resume %s: %s", dir, error.text);
+        code = restore(s, dir, &trust, state, stored_state_size(s->asked, size), f);
     forget_stored_values(s->asked);
     s->saved_at = clock_seconds();
     free(state);
@@ -275,6 +288,72 @@ wvgd_session *wvgd_resume(const char *dir, const wvgd_request *request, wvgd_err
         return NULL;
     locale_t before = use_plain_numbers();
     return opened(s, begin_again(s, dir, request, &f), &f, before, error);
+}
+
+/* ---- other cells of one that has ended --------------------------------------------------------------------------- */
+/* s->fit, which has ended, gives way to one with other cells of the same draws. */
+static int change_fit(wvgd_session *s, const char *dir, const wvgd_request *request, failure *f)
+{
+    wvgd_results r;
+    wvgd_error error;
+    wvgd_fit *whole = s->fit;
+    wvgd_get_results(whole, &r);
+    if (r.stop == WVGD_RUNNING)
+        return fail(f, EX_NOINPUT, "the run in %s has not finished: wvgd fit --resume %s continues it", dir, dir);
+    forget_stored_values(s->asked);
+    int code = change_cells(s->asked, request, f);
+    if (!code)
+        code = complete_record(s->asked, &s->model, f);
+    if (!code)
+        code = record_options(s->asked, &s->options, f);
+    if (!code)
+        code = take_cost(&s->options, &s->model, f);
+    if (!code && s->options.particles > r.closing_draws)
+        code = fail(f, EX_USAGE, "--particles is '%zu': expected at most %zu, the number of draws of the run",
+                    s->options.particles, r.closing_draws);
+    if (code)
+        return code;
+    s->fit = wvgd_quantize(whole, &s->options, &error);
+    wvgd_free(whole);
+    return s->fit ? 0 : fail(f, error.code == WVGD_E_ARGUMENT ? EX_USAGE : EX_SOFTWARE, "%s", error.text);
+}
+
+static int begin_cells(wvgd_session *s, const char *dir, const wvgd_request *request, failure *f)
+{
+    void *state = NULL;
+    size_t size = 0;
+    model_trust trust;
+    failure why;
+    int code = trust_of(request, &trust, f);
+    if (!code)
+        code = read_saved(dir, &s->asked, &state, &size, f);
+    if (!code)
+        code = record_options(s->asked, &s->options, f);
+    if (!code && s->options.solver != WVGD_STAGED)
+        code = fail(f, EX_DATAERR, "the run in %s used the joint solver: quantize needs a fit with --solver staged",
+                    dir);
+    if (!code && (code = restore(s, dir, &trust, state, size, &why)))
+        fail(f, code, "new cells need the model and its data to compute their bound: %s", why.text);
+    free(state);
+    if (!code)
+        code = change_fit(s, dir, request, f);
+    if (!code)
+        code = take_directory(s, request, f);
+    if (!code)
+        note_unused(s, request);
+    return code;
+}
+
+wvgd_session *wvgd_open_cells(const char *dir, const wvgd_request *request, wvgd_error *error)
+{
+    failure f;
+    wvgd_session *s = lacks(error, "wvgd_open_cells", "dir", dir) || lacks(error, "wvgd_open_cells", "request", request)
+                          ? NULL
+                          : new_session(request, error);
+    if (!s)
+        return NULL;
+    locale_t before = use_plain_numbers();
+    return opened(s, begin_cells(s, dir, request, &f), &f, before, error);
 }
 
 /* ---- one that has ended ------------------------------------------------------------------------------------------ */
@@ -435,4 +514,70 @@ wvgd_status wvgd_session_draws(const wvgd_session *s, wvgd_draws_kind kind, uint
         !has_ended(s, function, error))
         return WVGD_E_ARGUMENT;
     return show_draws(s->fit, s->shows, kind, seed, n, value, log_w, &f) ? pass_failure(error, &f) : WVGD_OK;
+}
+
+/* The run keeps quantities of its closing draws, and of some draws of the ensemble. */
+static int check_stored(const wvgd_session *s, wvgd_draws_kind kind, uint64_t seed, size_t n, failure *f)
+{
+    const saved_fit *saved = &s->saved;
+    if (!saved->from_store || kind != WVGD_DRAWS_ENSEMBLE || (seed == 1 && n <= saved->stored.ensemble))
+        return 0;
+    return fail(f, EX_TEMPFAIL,
+                "the run in %s stores %zu ensemble draws, of seed 1. Other draws need its model, which is code: name "
+                "it with --model or give --trust-model. --from posterior needs no model",
+                s->dir, saved->stored.ensemble);
+}
+
+/* There are only so many draws with weights. */
+static void note_fewer(const wvgd_session *s, wvgd_draws_kind kind, size_t n)
+{
+    wvgd_results r;
+    char text[120];
+    wvgd_get_results(s->fit, &r);
+    if (kind != WVGD_DRAWS_WEIGHTED || n <= r.closing_draws || !s->note)
+        return;
+    snprintf(text, sizeof text, "warning: the run has %zu weighted draws, not %zu: all of them are written",
+             r.closing_draws, n);
+    s->note(s->note_self, text);
+}
+
+static int put_all(const wvgd_session *s, FILE *stream, wvgd_draws_kind kind, uint64_t seed, size_t n, failure *f)
+{
+    const json_t *asked = s->loaded ? s->saved.asked : s->asked;
+    const char *name = json_string_value(json_object_get(json_object_get(asked, "model"), "name"));
+    return put_draws(stream, s->fit, s->shows, name ? name : "model", kind, seed, n, f);
+}
+
+static int write_table(const wvgd_session *s, const char *path, wvgd_draws_kind kind, uint64_t seed, size_t n,
+                       failure *f)
+{
+    whole_file w;
+    if (belongs_to_run(path))
+        return fail(f, EX_CANTCREAT, "%s is a file of a run and would be overwritten: choose another --out", path);
+    int code = begin_file(&w, path, f);
+    if (code)
+        return code;
+    code = put_all(s, w.stream, kind, seed, n, f);
+    if (!code)
+        return finish_file(&w, f);
+    abandon_file(&w);
+    return code;
+}
+
+wvgd_status wvgd_session_write_draws(wvgd_session *s, wvgd_draws_kind kind, uint64_t seed, size_t n, const char *path,
+                                     FILE *stream, wvgd_error *error)
+{
+    static const char function[] = "wvgd_session_write_draws";
+    failure f;
+    if (lacks(error, function, "session", s) || (!path && lacks(error, function, "stream", stream)) ||
+        !has_ended(s, function, error))
+        return WVGD_E_ARGUMENT;
+    locale_t before = use_plain_numbers();
+    int code = check_stored(s, kind, seed, n, &f);
+    if (!code) {
+        note_fewer(s, kind, n);
+        code = path ? write_table(s, path, kind, seed, n, &f) : put_all(s, stream, kind, seed, n, &f);
+    }
+    uselocale(before);
+    return code ? pass_failure(error, &f) : WVGD_OK;
 }

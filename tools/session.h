@@ -27,6 +27,7 @@ struct wvgd_session {
     double *start;          /* [N][D] particles of --init FILE.csv, or NULL */
     const char *solver;     /* why it is another one, or NULL */
     char *dir;              /* run directory; NULL: none yet */
+    bool overwrite;         /* a run in it may be replaced */
     const char *checkpoint; /* its file in dir */
     int lock;               /* descriptor of the locked directory, or -1 */
     bool made, resumed;     /* the directory is new; its run goes on */
@@ -54,6 +55,11 @@ struct wvgd_session {
     char *text;           /* the last summary */
     char option[64];      /* the last option */
 };
+
+/* Steps of opening a session: the record and the model of a request; particles of --init FILE.csv; where results go. */
+int open_requested(wvgd_session *s, const wvgd_request *request, failure *f);
+int place_particles(wvgd_session *s, const wvgd_request *request, size_t *particles, failure *f);
+int take_directory(wvgd_session *s, const wvgd_request *request, failure *f);
 
 /* Lists what run says against the result. */
 int list_warnings(wvgd_session *s, failure *f);

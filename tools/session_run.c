@@ -277,7 +277,7 @@ static int begin_directory(wvgd_session *s, failure *f)
 {
     if (!s->dir || s->resumed)
         return 0;
-    int code = make_run_directory(s->dir, record_given(s->asked, "overwrite"), &s->lock, &s->made, f);
+    int code = make_run_directory(s->dir, s->overwrite, &s->lock, &s->made, f);
     if (!code) {
         s->checkpoint = file_to_begin(s->dir);
         code = save_state(s, true, f);

@@ -1,0 +1,99 @@
+/* run_session.c - runs a session with progress and signals, and prints what it has found. */
+#include "run_session.h"
+#include "progress.h"
+#include "say.h"
+#include "signals.h"
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SHOWN_ROWS = 30 }; /* parameters, and particles, in the summary after a run */
+
+int fail_as(failure *f, const wvgd_error *error)
+{
+    return fail(f, wvgd_exit_code(error->code), "%s", error->text);
+}
+
+/* ---- while it runs ----------------------------------------------------------------------------------------------- */
+static int after_batch(void *self, const wvgd_progress *p)
+{
+    progress_display *display = self;
+    show_progress(display, p);
+    if (was_interrupted())
+        hide_progress(display);
+    return was_interrupted();
+}
+
+void print_note(void *self, const char *text)
+{
+    if (self)
+        hide_progress(self);
+    say("%s", text);
+}
+
+/* ---- what it has found ------------------------------------------------------------------------------------------- */
+/* What speaks against the result, and all warnings, unless the summary says so in the same terminal; then the summary.
+ */
+static void print_results(wvgd_session *s)
+{
+    size_t n;
+    const char *text, *const *line = wvgd_session_warnings(s, &n);
+    if (wvgd_session_summary(s, WVGD_SUMMARY_TEXT, SHOWN_ROWS, &text, NULL) != WVGD_OK)
+        return;
+    for (size_t i = 0; i < n && (!isatty(STDOUT_FILENO) || !isatty(STDERR_FILENO)); i++)
+        say("warning: %s", line[i]);
+    fputs(text, stdout);
+}
+
+/* Has the run, which goes on, ended long ago? */
+static bool was_done(const wvgd_session *s)
+{
+    wvgd_progress p = {.stage = ""};
+    wvgd_get_progress(wvgd_session_fit(s), &p);
+    return !strcmp(p.stage, "done");
+}
+
+static int explain_signal(const wvgd_session *s, const char *dir, failure *f)
+{
+    wvgd_results r = {.stop = WVGD_STOPPED};
+    wvgd_get_results(wvgd_session_fit(s), &r);
+    return fail(f, EXIT_INTERRUPTED,
+                r.stop != WVGD_CONVERGED ? "interrupted; wvgd fit --resume %s continues"
+                                         : "interrupted, but the run in %s had already finished",
+                dir);
+}
+
+/* The results are printed even if they cannot be written. */
+static int run_to_end(wvgd_session *s, const char *dir, progress_display *display, failure *f)
+{
+    wvgd_error error;
+    if (!display->quiet && was_done(s))
+        say("the run in %s had already finished: nothing to do", dir);
+    catch_signals();
+    wvgd_status status = wvgd_session_run(s, after_batch, display, &error);
+    hide_progress(display);
+    print_results(s);
+    if (status != WVGD_OK)
+        return fail_as(f, &error);
+    if (was_interrupted())
+        return explain_signal(s, dir, f);
+    if (!display->quiet)
+        say("results are in %s: wvgd report %s makes a page with plots, wvgd sample %s -n 4000 writes draws", dir, dir,
+            dir);
+    return 0;
+}
+
+int run_session(session_opener *open, const char *from, wvgd_request *q, failure *f)
+{
+    wvgd_error error;
+    progress_display display = begin_progress(true, 0); /* until the run begins */
+    wvgd_request_notes(q, print_note, &display);
+    wvgd_session *s = open(from, q, &error);
+    if (!s)
+        return fail_as(f, &error);
+    const char *limit = wvgd_session_option(s, "max-seconds"), *out = wvgd_request_get(q, "out");
+    display = begin_progress(wvgd_request_get(q, "quiet") != NULL, limit ? strtod(limit, NULL) : 0);
+    int code = run_to_end(s, out ? out : from, &display, f);
+    wvgd_session_close(s);
+    return code;
+}
