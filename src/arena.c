@@ -24,6 +24,7 @@ struct wv_arena {
     size_t size;                  /* bytes, a multiple of LINE */
     size_t used;                  /* bytes, and a line for each array beyond them, so that a later mark is larger */
     overflow *beyond;
+    struct wv_arena_exit *exit;
 };
 
 wv_arena *wv_arena_new(size_t doubles)
@@ -142,4 +143,14 @@ uint32_t *wv_arena_take_index(wv_arena *a, size_t n)
 size_t *wv_arena_take_sizes(wv_arena *a, size_t n)
 {
     return take(a, n, sizeof(size_t));
+}
+
+struct wv_arena_exit *wv_arena_exit(const wv_arena *a)
+{
+    return a->exit;
+}
+
+void wv_arena_set_exit(wv_arena *a, struct wv_arena_exit *e)
+{
+    a->exit = e;
 }

@@ -28,4 +28,8 @@ double *wv_arena_take(wv_arena *a, size_t n);
 double *wv_arena_zeros(wv_arena *a, size_t n);
 uint32_t *wv_arena_take_index(wv_arena *a, size_t n);
 size_t *wv_arena_take_sizes(wv_arena *a, size_t n);
+
+/* How what is being done with it is given up when a limit strikes (limit.c), or NULL. */
+struct wv_arena_exit *wv_arena_exit(const wv_arena *a);
+void wv_arena_set_exit(wv_arena *a, struct wv_arena_exit *e);
 #endif

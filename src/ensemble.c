@@ -83,9 +83,7 @@ static size_t piece(const wvgd_fit *f)
 static const size_t *find_first(const wvgd_fit *f)
 {
     size_t *first = wv_arena_take_sizes(f->arena, f->N);
-    for (size_t j = 0; j < f->N; j++)
-        for (first[j] = 0; !wv_partition_same(&f->cells, first[j], j);)
-            first[j]++;
+    wv_partition_first_same(&f->cells, first, f->arena);
     return first;
 }
 

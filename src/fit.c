@@ -29,7 +29,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* ---- stages ------------------------------------------------------------------------------------------------------ */
 typedef struct {
@@ -205,6 +204,17 @@ void wv_fit_run_tasks(wvgd_fit *f, size_t count, double work, wv_fit_task *task,
 double wv_fit_cheap(const wvgd_fit *f)
 {
     return f->model.work > 0 ? fmin(wv_policy.cheap_work / f->model.work, WV_CHUNK / 2) : 0;
+}
+
+bool wv_fit_try(wvgd_fit *f, wv_limit_work *work, void *context)
+{
+    return wv_limit_try(&f->limit, f->arena, work, context);
+}
+
+void wv_fit_cut_short(wvgd_fit *f)
+{
+    if (f->stop == WVGD_RUNNING || f->stop == WVGD_CONVERGED)
+        f->stop = wv_limit_asked(&f->limit) ? WVGD_STOPPED : WVGD_TIME_UP;
 }
 
 /* ---- new --------------------------------------------------------------------------------------------------------- */
@@ -451,6 +461,7 @@ wvgd_fit *wvgd_new(const wvgd_model *model, const wvgd_options *options, const d
     f->last.pelbo = f->last.pelbo_se = f->last.ess = f->last.distortion = f->last.distortion_se =
         f->outcome.meanfield_gap = f->outcome.pareto_k = NAN;
     f->outcome.bound = f->outcome.bound_beta = f->outcome.evidence = (wvgd_estimate){NAN, NAN};
+    wv_limit_set(&f->limit, INFINITY, wv_policy.limit_grace);
     solver_of(f)->begin(f);
     return f;
 }
@@ -471,21 +482,22 @@ static void end_now(wvgd_fit *f, wvgd_stop stop)
 void wvgd_stop_now(wvgd_fit *f)
 {
     if (f)
-        atomic_store(&f->stop_asked, true);
+        wv_limit_ask(&f->limit);
 }
 
 /* What wvgd_stop_now has asked for, since it was last looked for. */
 static void obey(wvgd_fit *f)
 {
-    if (atomic_exchange(&f->stop_asked, false))
+    if (wv_limit_obey(&f->limit))
         end_now(f, WVGD_STOPPED);
 }
 
-static double clock_seconds(void)
+/* The seconds that are left, from `now` on. */
+static void set_limit(wvgd_fit *f, double now)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    double most = f->opt.max_seconds;
+    wv_limit_set(&f->limit, most > 0 ? now + most - f->count.seconds : INFINITY,
+                 fmax(wv_policy.limit_grace, wv_policy.limit_grace_share * most));
 }
 
 /* ---- ask and tell ------------------------------------------------------------------------------------------------ */
@@ -503,6 +515,8 @@ wvgd_status wvgd_ask(wvgd_fit *f, size_t *n, const double **z, bool *gradient, w
         return WVGD_OK;
     if (!f->asked) {
         wvgd_status status = solver_of(f)->ask(f, error);
+        if (status == WVGD_OK && f->stage == WV_DONE)
+            return WVGD_OK;
         if (status == WVGD_OK && !f->b.n)
             status = wv_fail(error, WVGD_E_STATE, "stage %s has no points to ask for: the restored state is damaged",
                              now->name);
@@ -559,10 +573,10 @@ wvgd_status wvgd_tell(wvgd_fit *f, const double *log_p, const double *grad, wvgd
     return status;
 }
 
-/* Evaluates the batch by pieces, between which it looks for a limit that has struck since `begin`. Their size is fixed,
+/* Evaluates the batch by pieces, between which it looks for a limit that has struck. Their size is fixed,
  * a multiple of what wvgd_model_threads hands out, and the last one is not smaller. *stop: the limit that left points
  * undone. */
-static int evaluate(wvgd_fit *f, bool gradient, double begin, size_t *done, wvgd_stop *stop)
+static int evaluate(wvgd_fit *f, bool gradient, size_t *done, wvgd_stop *stop)
 {
     size_t piece = (size_t)wv_policy.step_piece, n = f->b.n, D = f->D;
     bool may_stop = stages[f->stage].may_stop && f->stop == WVGD_RUNNING;
@@ -574,9 +588,9 @@ static int evaluate(wvgd_fit *f, bool gradient, double begin, size_t *done, wvgd
         *done += here;
         if (!may_stop || *done == n)
             continue;
-        if (atomic_load(&f->stop_asked))
+        if (wv_limit_asked(&f->limit))
             *stop = WVGD_STOPPED;
-        else if (f->opt.max_seconds > 0 && f->count.seconds + clock_seconds() - begin >= f->opt.max_seconds)
+        else if (wv_limit_time_up(&f->limit))
             *stop = WVGD_TIME_UP;
     }
     return failure;
@@ -586,20 +600,21 @@ wvgd_status wvgd_step(wvgd_fit *f, wvgd_error *error)
 {
     if (wv_missing(error, "wvgd_step", "fit", f))
         return WVGD_E_ARGUMENT;
-    double begin = clock_seconds();
+    double begin = wv_limit_clock();
     size_t n;
     const double *z;
     bool gradient;
     if (!f->model.log_density)
         return wv_fail(error, WVGD_E_ARGUMENT, "the model has no log_density: use wvgd_ask and wvgd_tell");
+    set_limit(f, begin);
     wvgd_status status = wvgd_ask(f, &n, &z, &gradient, error);
     if (status != WVGD_OK || n == 0)
         return status;
-    double asked = clock_seconds();
+    double asked = wv_limit_clock();
     wvgd_stop stop = WVGD_RUNNING;
     size_t done;
-    int failure = evaluate(f, gradient, begin, &done, &stop);
-    f->count.model_seconds += clock_seconds() - asked;
+    int failure = evaluate(f, gradient, &done, &stop);
+    f->count.model_seconds += wv_limit_clock() - asked;
     if (failure)
         return wv_fail(error, WVGD_E_MODEL, "%s failed with code %d in batch %zu",
                        f->model.name ? f->model.name : "the model", failure, f->count.batch + 1);
@@ -610,7 +625,7 @@ wvgd_status wvgd_step(wvgd_fit *f, wvgd_error *error)
         f->asked = false;
         end_now(f, stop);
     }
-    f->count.seconds += clock_seconds() - begin;
+    f->count.seconds += wv_limit_clock() - begin;
     if (f->opt.max_seconds > 0 && f->count.seconds >= f->opt.max_seconds)
         end_now(f, WVGD_TIME_UP);
     return status;

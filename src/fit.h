@@ -11,6 +11,7 @@
 #include "halfspaces.h"
 #include "joint/pilot.h"
 #include "joint/joint.h"
+#include "limit.h"
 #include "mixture.h"
 #include "nearest.h"
 #include "partition.h"
@@ -29,7 +30,6 @@
 #include "update/step.h"
 #include "workers.h"
 #include "wvgd.h"
-#include <stdatomic.h>
 
 enum { WV_WARNINGS = 16, WV_REASONS = 12 };
 
@@ -118,8 +118,6 @@ struct wvgd_fit {
     /* ---- how far it has come ---- */
     wv_stage stage;
     wvgd_stop stop;
-    atomic_bool
-        stop_asked;    /* by wvgd_stop_now, perhaps in another thread; only looked at by the one that runs the fit */
     wvgd_stop pending; /* asked for between ask and tell: takes effect after the tell */
     bool asked;        /* a batch is waiting to be told */
     wv_counts count;
@@ -155,6 +153,7 @@ struct wvgd_fit {
     wv_workers workers;
     wv_arena *arena; /* of the worker, who owns it */
     wvgd_fit *view;  /* [workers.n - 1] the fit as the other workers see it */
+    wv_limit limit;  /* what ends the run early */
     wv_messages messages;
 };
 
@@ -172,6 +171,12 @@ wv_update_result wv_fit_update(wvgd_fit *f, const wv_update *c);
  * together, about; with few of them nobody is woken. */
 typedef void wv_fit_task(wvgd_fit *f, void *context, size_t index);
 void wv_fit_run_tasks(wvgd_fit *f, size_t count, double work, wv_fit_task *task, void *context);
+
+/* Does what may take long; its loops call wv_limit_look(f->arena). False: a limit has struck, and it was given up. */
+bool wv_fit_try(wvgd_fit *f, wv_limit_work *work, void *context);
+
+/* A limit has struck while results were worked out: the run ends by it, though it may have converged. */
+void wv_fit_cut_short(wvgd_fit *f);
 
 /* Draws that cost little beside the fit's own work, where an evaluation is known to be cheap; 0
  * where nothing is known. */

@@ -10,6 +10,7 @@
 #include "simd/columns.h"
 #include "dense.h"
 #include "error.h"
+#include "limit.h"
 #include "memory.h"
 #include <cblas.h>
 #include <lapacke.h>
@@ -67,6 +68,7 @@ static void assign_flat(const wv_halfspaces *h, size_t n, const double *x, uint3
     const wv_columns *pass = wv_columns_best();
     for (size_t first = 0; first < n; first += WV_COLUMNS) {
         size_t here = n - first < WV_COLUMNS ? n - first : WV_COLUMNS, whole = wv_columns_round(here);
+        wv_limit_look(arena);
         wv_columns_turn(D, here, x + first * D, columns);
         pass->subtract(D, whole, columns, h->g.z, columns);
         pass->highest(D, whole, h->g.N, columns, h->facet, h->offset, which);

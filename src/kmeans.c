@@ -8,6 +8,7 @@
 #include "simd/columns.h"
 #include "halfspaces.h"
 #include "error.h"
+#include "limit.h"
 #include "policy.h"
 #include "weights.h"
 #include <cblas.h>
@@ -121,6 +122,7 @@ static void approach(wv_arena *arena, void *context, size_t piece)
     for (size_t first = piece * wv_workers_piece(p->n); first < end; first += WV_COLUMNS) {
         size_t here = end - first < WV_COLUMNS ? end - first : WV_COLUMNS;
         double *cost = a->cost + first;
+        wv_limit_look(arena);
         wv_columns_turn(D, here, p->x + first * D, columns);
         wv_columns_best()->nearest(D, wv_columns_round(here), a->to - a->from, columns, a->centre + a->from * D, least,
                                    other, which);
@@ -169,6 +171,7 @@ static void draw_centres(const task *t, const points *p, uint64_t restart, doubl
         cost[k] = INFINITY;
     for (size_t j = 0, next; j < N; j = next) {
         next = j ? (j + step < N ? j + step : N) : 1;
+        wv_limit_look(arena);
         double total = 0;
         for (size_t k = 0; k < n; k++)
             sum[k] = total += (p->w[k] > 0 ? p->w[k] : 0) * (j && !plain ? cost[k] : 1);

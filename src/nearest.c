@@ -7,6 +7,7 @@
 #include "simd/columns.h"
 #include "dense.h"
 #include "error.h"
+#include "limit.h"
 #include "workers.h"
 #include <cblas.h>
 #include <float.h>
@@ -203,9 +204,11 @@ static void assign_squared(const wv_geometry *g, size_t n, const double *x, uint
     wv_nearest_sieve s = {0};
     if (sifting)
         s = make_sieve(g->N, D, g->z, NULL, arena);
-    for (size_t first = 0; first < n; first += WV_COLUMNS)
+    for (size_t first = 0; first < n; first += WV_COLUMNS) {
+        wv_limit_look(arena);
         find(g->N, D, sifting ? &s : NULL, g->z, n - first < WV_COLUMNS ? n - first : WV_COLUMNS, x + first * D,
              cell + first, near + first, next + first, arena);
+    }
     wv_arena_release(arena, mark);
 }
 
@@ -245,6 +248,7 @@ static void assign_whitened(const wv_geometry *g, size_t n, const double *x, uin
         s = make_sieve(g->N, D, z, NULL, arena);
     for (size_t first = 0; first < n; first += WV_COLUMNS) {
         size_t here = n - first < WV_COLUMNS ? n - first : WV_COLUMNS;
+        wv_limit_look(arena);
         wv_gaussian_whiten(&metric, here, x + first * D, rows, arena);
         find(g->N, D, sifting ? &s : NULL, z, here, rows, cell + first, near + first, next + first, arena);
     }
@@ -264,6 +268,7 @@ static void assign_any(const wv_geometry *g, size_t n, const double *x, uint32_t
     for (size_t first = 0; first < n; first += WV_BLOCK) {
         size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
         for (size_t j = 0; j < g->N; j++) {
+            wv_limit_look(arena);
             wv_cost_cost(g, j, g->z + j * D, here, x + first * D, cost, y, arena);
             for (size_t k = 0; k < here; k++)
                 compare(first + k, (uint32_t)j, cost[k], cell, near, next);
@@ -283,6 +288,75 @@ void wv_nearest_assign(const wv_geometry *g, size_t n, const double *x, uint32_t
         assign_squared(g, n, x, cell, near, next, arena);
     else
         (!whitened ? assign_any : few ? assign_few : assign_whitened)(g, n, x, cell, near, next, arena);
+}
+
+/* ---- roughly ----------------------------------------------------------------------------------------------------- */
+/* Numbers of n points by the group that each is in. */
+typedef struct {
+    size_t *start;   /* [groups + 1] */
+    uint32_t *order; /* [n] */
+} by_group;
+
+static by_group sort_groups(size_t groups, size_t n, const uint32_t *group, wv_arena *arena)
+{
+    by_group b = {wv_arena_take_sizes(arena, groups + 2), wv_arena_take_index(arena, n)};
+    memset(b.start, 0, (groups + 2) * sizeof *b.start);
+    for (size_t k = 0; k < n; k++)
+        b.start[group[k] + 2]++;
+    for (size_t c = 0; c <= groups; c++)
+        b.start[c + 1] += b.start[c];
+    for (size_t k = 0; k < n; k++)
+        b.order[b.start[group[k] + 1]++] = (uint32_t)k;
+    return b;
+}
+
+static double *gather_rows(size_t D, size_t n, const uint32_t *order, const double *x, wv_arena *arena)
+{
+    double *rows = wv_arena_take(arena, n * D);
+    for (size_t k = 0; k < n; k++)
+        memcpy(rows + k * D, x + order[k] * D, D * sizeof *rows);
+    return rows;
+}
+
+/* Points and particles of one group. */
+static void assign_group(wv_geometry g, size_t N, const uint32_t *particle, size_t n, const uint32_t *point,
+                         const double *x, uint32_t *cell, double *near, wv_arena *arena)
+{
+    size_t mark = wv_arena_mark(arena);
+    const double *z = gather_rows(g.D, N, particle, g.z, arena), *rows = gather_rows(g.D, n, point, x, arena);
+    uint32_t *here = wv_arena_take_index(arena, n);
+    double *cost = wv_arena_take(arena, n), *next = wv_arena_take(arena, n);
+    g.N = N;
+    g.z = z;
+    wv_nearest_assign(&g, n, rows, here, cost, next, arena);
+    for (size_t k = 0; k < n; k++) {
+        cell[point[k]] = particle[here[k]];
+        near[point[k]] = cost[k];
+    }
+    wv_arena_release(arena, mark);
+}
+
+/* The first few particles are the heads of groups: every other one is in that of the nearest head. */
+void wv_nearest_assign_roughly(const wv_geometry *g, size_t n, const double *x, uint32_t *cell, double *near,
+                               wv_arena *arena)
+{
+    size_t groups = (size_t)ceil(sqrt((double)g->N)), all = n > g->N ? n : g->N, mark = wv_arena_mark(arena);
+    wv_geometry heads = *g;
+    if (!wv_cost_flat(&g->cost))
+        heads.cost.kind = WVGD_MAHALANOBIS;
+    heads.N = groups;
+    uint32_t *group = wv_arena_take_index(arena, all);
+    double *cost = wv_arena_take(arena, all), *next = wv_arena_take(arena, all);
+    wv_nearest_assign(&heads, g->N, g->z, group, cost, next, arena);
+    by_group particles = sort_groups(groups, g->N, group, arena);
+    wv_nearest_assign(&heads, n, x, group, cost, next, arena);
+    by_group points = sort_groups(groups, n, group, arena);
+    for (size_t c = 0; c < groups; c++)
+        assign_group(heads, particles.start[c + 1] - particles.start[c], particles.order + particles.start[c],
+                     points.start[c + 1] - points.start[c], points.order + points.start[c], x, cell, near, arena);
+    for (size_t k = 0; k < n && !wv_cost_flat(&g->cost); k++)
+        near[k] = NAN;
+    wv_arena_release(arena, mark);
 }
 
 bool wv_nearest_mirrored(const wv_geometry *g, const double *middle, wv_nearest_sieve *s, wv_arena *arena)

@@ -93,6 +93,37 @@ bool wv_partition_same(const wv_partition *p, size_t i, size_t j)
            !memcmp(p->now.root + i * size, p->now.root + j * size, size * sizeof(double));
 }
 
+/* FNV-1a of the words of a component's mean. */
+static uint64_t hash_mean(const wv_partition *p, size_t j)
+{
+    uint64_t hash = 14695981039346656037u;
+    for (size_t i = 0; i < p->shape.D; i++) {
+        uint64_t word;
+        memcpy(&word, p->now.mu + j * p->shape.D + i, sizeof word);
+        hash = (hash ^ word) * 1099511628211u;
+    }
+    return hash ^ hash >> 32;
+}
+
+void wv_partition_first_same(const wv_partition *p, size_t *first, wv_arena *arena)
+{
+    size_t N = p->shape.N, room = 4, mark = wv_arena_mark(arena);
+    while (room < 2 * N)
+        room *= 2;
+    uint32_t *slot = wv_arena_take_index(arena, room); /* [room] first cells, each at its hash or after it; N: none */
+    for (size_t k = 0; k < room; k++)
+        slot[k] = (uint32_t)N;
+    for (size_t j = 0; j < N; j++) {
+        size_t k = hash_mean(p, j) & (room - 1);
+        while (slot[k] < N && !wv_partition_same(p, slot[k], j))
+            k = (k + 1) & (room - 1);
+        if (slot[k] == N)
+            slot[k] = (uint32_t)j;
+        first[j] = slot[k];
+    }
+    wv_arena_release(arena, mark);
+}
+
 /* Cells may be unbounded and components in them decay like exponentials: no Gaussian covers that; in many dimensions a
  * t would waste its draws. */
 wv_gaussian wv_partition_proposal(const wv_partition *p, size_t j)
@@ -201,18 +232,23 @@ void wv_partition_follow(wv_partition *p, size_t j, const double *mean, size_t n
     wv_arena_release(arena, mark);
 }
 
-/* sd[D] about z of the points of cell j; false: some are zero, or there are no points. */
-static bool deviations(size_t D, size_t j, const double *z, size_t n, const double *x, const double *w,
-                       const uint32_t *cell, double *sd)
+/* Adds the points to the masses of their cells, and their squares about the particles. */
+static void add_squares(const wv_partition *p, size_t n, const double *x, const double *w, const uint32_t *cell,
+                        double *mass, double *squares)
 {
-    double mass = 0;
-    memset(sd, 0, D * sizeof *sd);
-    for (size_t k = 0; k < n; k++)
-        if (cell[k] == j) {
-            mass += w[k];
-            for (size_t i = 0; i < D; i++)
-                sd[i] += w[k] * (x[k * D + i] - z[i]) * (x[k * D + i] - z[i]);
-        }
+    size_t D = p->shape.D;
+    for (size_t k = 0; k < n; k++) {
+        const double *z = p->now.z + cell[k] * D;
+        double *to = squares + cell[k] * D;
+        mass[cell[k]] += w[k];
+        for (size_t i = 0; i < D; i++)
+            to[i] += w[k] * (x[k * D + i] - z[i]) * (x[k * D + i] - z[i]);
+    }
+}
+
+/* Sums of squares [D] become sds; false: some are zero, or there are no points. */
+static bool to_sds(size_t D, double mass, double *sd)
+{
     bool usable = mass > 0;
     for (size_t i = 0; i < D; i++) {
         sd[i] = sqrt(sd[i] / mass);
@@ -224,11 +260,12 @@ static bool deviations(size_t D, size_t j, const double *z, size_t n, const doub
 void wv_partition_fit_spreads(wv_partition *p, size_t n, const double *x, const double *w, const uint32_t *cell,
                               wv_arena *arena)
 {
-    size_t D = p->shape.D, mark = wv_arena_mark(arena);
-    double *sd = wv_arena_take(arena, D);
-    for (size_t j = 0; j < p->shape.N; j++)
-        if (deviations(D, j, p->now.z + j * D, n, x, w, cell, sd))
-            p->shape.cell_family->set_sd(D, 0, spread_of(p, j), sd);
+    size_t D = p->shape.D, N = p->shape.N, mark = wv_arena_mark(arena);
+    double *mass = wv_arena_zeros(arena, N), *sd = wv_arena_zeros(arena, N * D); /* [N], [N][D] */
+    add_squares(p, n, x, w, cell, mass, sd);
+    for (size_t j = 0; j < N; j++)
+        if (to_sds(D, mass[j], sd + j * D))
+            p->shape.cell_family->set_sd(D, 0, spread_of(p, j), sd + j * D);
     wv_arena_release(arena, mark);
 }
 
@@ -345,6 +382,12 @@ void wv_partition_forget_masses(wv_partition *p)
 {
     for (size_t j = 0; j < p->shape.N; j++)
         p->beta[j] = NAN;
+}
+
+void wv_partition_forget_bounds(wv_partition *p)
+{
+    for (size_t j = 0; j < p->shape.N; j++)
+        p->elbo[j] = p->elbo_se[j] = p->gain[j] = p->gain_se[j] = p->excess[j] = p->excess_se[j] = NAN;
 }
 
 void wv_partition_set_diagnostics(wv_partition *p, size_t j, double beta_se, double ess, double pareto_k)

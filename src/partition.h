@@ -55,7 +55,9 @@ void wv_partition_go_back(wv_partition *p);
 wv_geometry wv_partition_geometry(const wv_partition *p);
 
 wv_gaussian wv_partition_component(const wv_partition *p, size_t j);
-bool wv_partition_same(const wv_partition *p, size_t i, size_t j);  /* whether two cells have the same component */
+bool wv_partition_same(const wv_partition *p, size_t i, size_t j); /* whether two cells have the same component */
+/* first[N]: the first cell with the component of each. */
+void wv_partition_first_same(const wv_partition *p, size_t *first, wv_arena *arena);
 wv_gaussian wv_partition_spread(const wv_partition *p, size_t j);   /* N(z_j, covariance of the cell) */
 wv_gaussian wv_partition_proposal(const wv_partition *p, size_t j); /* the same as a proposal: a Student-t */
 
@@ -121,6 +123,7 @@ void wv_partition_count_round(wv_partition *p);
 void wv_partition_set_mass(wv_partition *p, size_t j, double beta, double se);
 void wv_partition_sum_masses(wv_partition *p, size_t n, const uint32_t *cell, const double *weight);
 void wv_partition_forget_masses(wv_partition *p);
+void wv_partition_forget_bounds(wv_partition *p);
 void wv_partition_set_diagnostics(wv_partition *p, size_t j, double beta_se, double ess, double pareto_k);
 
 /* log Z_j with its standard error, by draws of the component, or also from around the particle; ELBO_j; ELBO_j with its

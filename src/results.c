@@ -115,11 +115,14 @@ static void warnings(wvgd_fit *f)
             f,
             "the parameters are strongly correlated, so a diagonal Gaussian loses about %.1f nats: use --family full",
             f->outcome.meanfield_gap);
-    if (!isfinite(f->last.distortion))
+    if (!isfinite(f->last.distortion) && !isnan(f->outcome.bound.value))
         add_warning(f,
                     "the distortion is %g: a cost between a particle and a draw is infinite or NaN; check the cost "
                     "function, or --power",
                     f->last.distortion);
+    if (isnan(f->outcome.bound.value))
+        add_warning(f, "a limit struck while the cells were worked out: particles and components may be rough, and "
+                       "there is no bound; resume it");
     if (f->count.bad_points)
         add_warning(
             f,
@@ -173,9 +176,14 @@ static void fill_losses(wvgd_fit *f)
     }
 }
 
+/* Until there are draws to make cells from the staged solver leaves them as they are. */
 static void fill_views(wvgd_fit *f)
 {
     size_t D = f->D, size = f->cell_family->size(D, 0);
+    bool untouched = f->staged && isnan(f->cells.beta[0]);
+    if (untouched && f->views.untouched)
+        return;
+    f->views.untouched = untouched;
     for (size_t j = 0; j < f->N; j++) {
         wv_gaussian q = wv_partition_component(&f->cells, j), s = wv_partition_spread(&f->cells, j);
         q.family->sd(D, q.R, q.root, f->views.sd + j * D);

@@ -8,6 +8,7 @@
 typedef struct {
     double *memory;   /* the block behind what follows */
     double *sd;       /* [N][D] marginal sds of the components */
+    bool untouched;   /* what there is is of cells that have not been made yet */
     double *limit;    /* [N] flags: components whose variance could as well be infinite */
     double *cell_cov; /* [N][D] variances, or with family full [N][D][D] covariances, of the posterior in the cells */
     double *loss, *loss_se; /* [N] log(beta_j p(x)) - ELBO_j */

@@ -132,7 +132,7 @@ static bool archive_all(wvgd_fit *f, wv_archive *a)
     memset(&c, 0, sizeof c); /* padding is saved, too */
     c.stage = f->stage;
     c.stop = f->stop;
-    c.pending = f->pending == WVGD_RUNNING && f->stop_asked ? WVGD_STOPPED : f->pending;
+    c.pending = f->pending == WVGD_RUNNING && wv_limit_asked(&f->limit) ? WVGD_STOPPED : f->pending;
     c.count = f->count;
     c.tally = f->tally;
     c.last = f->last;

@@ -105,24 +105,22 @@ static void about_weights(wvgd_fit *f)
             remedy(f));
 }
 
-/* Variance of weight j by the errors of all ELBOs: weights are their softmax. */
-static double weight_variance(size_t N, size_t j, const double *weight, const double *elbo_se)
+/* Variance of a weight if its ELBO has the error se: weights are the softmax of the ELBOs, and `all` is the sum of
+ * their (weight se)^2. */
+static double weight_variance(double weight, double se, double all)
 {
-    double variance = 0;
-    for (size_t k = 0; k < N; k++)
-        if (weight[k] > 0 && isfinite(elbo_se[k])) {
-            double d = weight[j] * ((j == k) - weight[k]) * elbo_se[k];
-            variance += d * d;
-        }
-    return variance;
+    double others = weight > 0 && isfinite(se) ? all + (1 - 2 * weight) * se * se : all;
+    return weight * weight * fmax(others, 0);
 }
 
 double wv_verdict_weights_apart(size_t N, const double *weight, const double *elbo_se, const double *beta,
                                 const double *beta_se)
 {
-    double apart = 0;
+    double apart = 0, all = 0;
+    for (size_t j = 0; j < N; j++)
+        all += weight[j] > 0 && isfinite(elbo_se[j]) ? weight[j] * weight[j] * elbo_se[j] * elbo_se[j] : 0;
     for (size_t j = 0; j < N; j++) {
-        double se = sqrt(beta_se[j] * beta_se[j] + weight_variance(N, j, weight, elbo_se));
+        double se = sqrt(beta_se[j] * beta_se[j] + weight_variance(weight[j], elbo_se[j], all));
         apart += fmax(fabs(weight[j] - beta[j]) - wv_policy.verdict_errors * se, 0);
     }
     return apart;

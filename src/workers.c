@@ -1,6 +1,7 @@
 /* workers.c - threads that run numbered tasks, each with scratch memory of its own. Which of them does a task is left
  * to chance; pieces of points have fixed sizes, so that results have the same bits for any number of threads. */
 #include "workers.h"
+#include "limit.h"
 #include <stdlib.h>
 
 bool wv_workers_new(wv_workers *w, size_t wanted, wv_workers_room room)
@@ -33,12 +34,30 @@ typedef struct {
     const wv_workers *workers;
     wv_workers_task *task;
     void *context;
+    wv_limit *limit; /* of what the tasks are a part of, or NULL */
 } job;
+
+/* One task of it. */
+typedef struct {
+    const job *of;
+    size_t index;
+    wv_arena *arena;
+} part;
+
+static void do_part(void *self)
+{
+    const part *p = self;
+    p->of->task(p->arena, p->of->context, p->index);
+}
 
 static int do_task(void *self, size_t index, unsigned worker)
 {
     const job *s = self;
-    s->task(s->workers->arena[worker], s->context, index);
+    part p = {s, index, s->workers->arena[worker]};
+    if (s->limit)
+        wv_limit_try_part(s->limit, p.arena, do_part, &p);
+    else
+        do_part(&p);
     return 0;
 }
 
@@ -50,13 +69,16 @@ bool wv_workers_worth(const wv_workers *w, size_t count, double work)
 void wv_workers_run(wv_workers *w, size_t count, double work, wv_workers_task *task, void *context)
 {
     if (!wv_workers_worth(w, count, work)) {
-        for (size_t i = 0; i < count; i++)
+        for (size_t i = 0; i < count; i++) {
+            wv_limit_look(w->arena[0]);
             task(w->arena[0], context, i);
+        }
         return;
     }
     w->busy = true;
-    wv_thread_pool_run(w->pool, count, do_task, &(job){w, task, context});
+    wv_thread_pool_run(w->pool, count, do_task, &(job){w, task, context, wv_limit_of(w->arena[0])});
     w->busy = false;
+    wv_limit_look(w->arena[0]); /* a task may have been given up */
 }
 
 size_t wv_workers_piece(size_t n)

@@ -142,17 +142,15 @@ static void find_mass(wvgd_fit *f, size_t j)
  * that fewer than `many` cells share. */
 static size_t *find_leaders(wvgd_fit *f, size_t many)
 {
-    size_t N = f->N, *leader = wv_arena_take_sizes(f->arena, N);
+    size_t N = f->N, *leader = wv_arena_take_sizes(f->arena, N), mark = wv_arena_mark(f->arena),
+           *cells = wv_arena_take_sizes(f->arena, N); /* [N] that have the component of a first one */
+    wv_partition_first_same(&f->cells, leader, f->arena);
+    memset(cells, 0, N * sizeof *cells);
     for (size_t j = 0; j < N; j++)
-        leader[j] = N;
-    for (size_t j = 0; j < N; j++) {
-        size_t cells = 0;
-        for (size_t k = j; k < N && leader[j] == N; k++)
-            cells += leader[k] == N && wv_partition_same(&f->cells, j, k);
-        for (size_t k = N; k-- > j && cells >= many;)
-            if (leader[k] == N && wv_partition_same(&f->cells, j, k))
-                leader[k] = j;
-    }
+        cells[leader[j]]++;
+    for (size_t j = 0; j < N; j++)
+        leader[j] = cells[leader[j]] >= many ? leader[j] : N;
+    wv_arena_release(f->arena, mark);
     return leader;
 }
 

@@ -88,6 +88,31 @@ static void assign_all(wvgd_fit *f)
     wv_cell_draws_update_walls(f);
 }
 
+/* Cells of the stored draws, nearly always the right ones: in a time that can be waited for. */
+static void assign_roughly(wvgd_fit *f)
+{
+    size_t n = f->closing.draws.n, mark = wv_arena_mark(f->arena);
+    double *near = wv_arena_take(f->arena, n);
+    uint32_t *cell = wv_arena_take_index(f->arena, n);
+    wv_geometry g = wv_partition_geometry(&f->cells);
+    wv_nearest_assign_roughly(&g, n, f->closing.draws.x, cell, near, f->arena);
+    wv_draws_set_cells(&f->closing.draws, 0, n, cell, near);
+    wv_cell_draws_update_walls(f);
+    wv_arena_release(f->arena, mark);
+}
+
+/* Particles at stored draws, evenly by their weights. */
+static void place_on_draws(wvgd_fit *f)
+{
+    double sum = 0;
+    for (size_t i = 0, j = 0; j < f->N; j++) {
+        double wanted = ((double)j + 0.5) / (double)f->N;
+        while (i + 1 < f->closing.draws.n && sum + f->closing.v[i] < wanted)
+            sum += f->closing.v[i++];
+        wv_partition_move(&f->cells, j, f->closing.draws.x + i * f->D);
+    }
+}
+
 /* Multiplications for what is done with the stored draws of all cells, each of which looks for its own. */
 static double work_of(const wvgd_fit *f)
 {
@@ -228,6 +253,7 @@ static void count_columns(wvgd_fit *f, const cell_counts *c, size_t n, const dou
     double *turned = wv_arena_take(f->arena, dims * WV_COLUMNS), which[WV_COLUMNS]; /* [dims][WV_COLUMNS] */
     for (size_t first = 0; first < n; first += WV_COLUMNS) {
         size_t here = n - first < WV_COLUMNS ? n - first : WV_COLUMNS;
+        wv_limit_look(f->arena);
         const double *columns = same_lattice(f) ? e + first * dims : turned;
         if (!same_lattice(f))
             wv_columns_turn(dims, here, e + first * dims, turned);
@@ -558,9 +584,33 @@ static void weigh(wvgd_fit *f, const wv_mixture_masses *known)
         wv_partition_set_weights(&f->cells, f->cells.beta);
 }
 
-void wv_cells_weigh(wvgd_fit *f)
+void wv_cells_leave(wvgd_fit *f)
 {
-    weigh(f, NULL);
+    wv_partition_forget_bounds(&f->cells);
+    f->outcome.bound = f->outcome.bound_beta = (wvgd_estimate){NAN, NAN};
+    wv_fit_cut_short(f);
+}
+
+/* Nobody knows what the components have in their cells. */
+static void forget_weights(wvgd_fit *f)
+{
+    for (size_t j = 0; j < f->N; j++)
+        wv_partition_set_log_Z(&f->cells, j, (wvgd_estimate){NAN, NAN}, false);
+    wv_partition_set_weights(&f->cells, f->cells.beta);
+    wv_cells_leave(f);
+}
+
+static void weigh_again(void *context)
+{
+    weigh(context, NULL);
+}
+
+bool wv_cells_weigh(wvgd_fit *f)
+{
+    bool whole = wv_fit_try(f, weigh_again, f);
+    if (!whole)
+        forget_weights(f);
+    return whole;
 }
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
@@ -572,9 +622,18 @@ static double settle_rounds(const wvgd_fit *f)
                                                : wv_policy.cells_settle_rounds_flat;
 }
 
+/* How far the cells have come. */
+typedef enum { NOTHING, PARTICLES, CELLS, COMPONENTS } progress;
+
+typedef struct {
+    wvgd_fit *f;
+    progress have;
+} making;
+
 /* Particles, cells and their masses. Fills c from the arena of the caller. */
-static void find_partition(wvgd_fit *f, control *c)
+static void find_partition(making *m, control *c)
 {
+    wvgd_fit *f = m->f;
     bool some = controlled(f);
     *c = (control){.known.mass = wv_arena_take(f->arena, f->N), .sum = wv_arena_take(f->arena, f->N * f->D)};
     if (some) {
@@ -582,6 +641,7 @@ static void find_partition(wvgd_fit *f, control *c)
         c->like = (wv_mixture_control){mixture_weights(f, w), w};
     }
     place_particles(f, c->like);
+    m->have = PARTICLES;
     if (f->N > 1 && (!wv_cost_flat(&f->cells.shape.cost) || !some))
         settle_particles(f, settle_rounds(f));
     if (some)
@@ -598,17 +658,49 @@ static void find_partition(wvgd_fit *f, control *c)
     wv_partition_set_weight_beta(&f->cells, f->cells.beta);
 }
 
-void wv_cells_begin(wvgd_fit *f)
+static void make(void *context)
 {
-    size_t mark = wv_arena_mark(f->arena);
+    making *m = context;
+    wvgd_fit *f = m->f;
     control c;
-    wv_partition_begin_rounds(&f->cells);
-    f->outcome.meanfield_gap = NAN;
-    find_partition(f, &c);
+    find_partition(m, &c);
+    m->have = CELLS;
     if (f->pilot.wanted)
         wv_pilot_take_posterior(f);
     wv_cell_component_survey(f);
     wv_fit_run_tasks(f, f->N, wv_policy.cells_component_work * (double)f->N, fit_component, NULL);
+    m->have = COMPONENTS;
     weigh(f, &c.known);
-    wv_arena_release(f->arena, mark);
+}
+
+/* A limit has struck: what there is not yet becomes what it can without much work. Components get the moments of their
+ * cells. */
+static void make_roughly(const making *m)
+{
+    wvgd_fit *f = m->f;
+    if (m->have < PARTICLES)
+        place_on_draws(f);
+    if (m->have < CELLS) {
+        assign_roughly(f);
+        wv_describe_cells(f);
+        wv_partition_set_weight_beta(&f->cells, f->cells.beta);
+    }
+    if (m->have < COMPONENTS) {
+        wv_partition_fit_spreads(&f->cells, f->closing.draws.n, f->closing.draws.x, f->closing.v, f->closing.draws.cell,
+                                 f->arena);
+        for (size_t j = 0; j < f->N; j++)
+            wv_partition_restart_component(&f->cells, j, NULL, f->arena);
+    }
+    forget_weights(f);
+}
+
+bool wv_cells_begin(wvgd_fit *f)
+{
+    making m = {f, NOTHING};
+    wv_partition_begin_rounds(&f->cells);
+    f->outcome.meanfield_gap = NAN;
+    bool whole = wv_fit_try(f, make, &m);
+    if (!whole)
+        make_roughly(&m);
+    return whole;
 }

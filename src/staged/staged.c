@@ -286,7 +286,8 @@ static wv_stage begin_mixture(wvgd_fit *f)
 /* Cells and their components, and a round of evaluations for these where that pays. */
 static wv_stage begin_cells(wvgd_fit *f)
 {
-    wv_cells_begin(f);
+    if (!wv_cells_begin(f))
+        return WV_DONE;
     if (!wv_cell_refine_wanted(f))
         return WV_BOUND;
     wv_cell_refine_begin(f);
@@ -464,8 +465,7 @@ static wv_stage after_explore(wvgd_fit *f)
 
 static wv_stage after_refine(wvgd_fit *f)
 {
-    wv_cells_weigh(f);
-    return WV_BOUND;
+    return wv_cells_weigh(f) ? WV_BOUND : WV_DONE;
 }
 
 /* A bound that contradicts the evidence has given it an error, with which it may not have converged. */
@@ -490,6 +490,34 @@ void wv_staged_hurry(wvgd_fit *f, wvgd_stop stop)
     }
 }
 
+/* Draws for the bound, or the answers to them, unless a limit strikes: then there is none. */
+static void take_bound(void *context)
+{
+    wv_cell_bound_tell(context);
+}
+
+typedef struct {
+    wvgd_fit *f;
+    wvgd_status status;
+    wvgd_error *error;
+} bound_asking;
+
+static void ask_bound(void *context)
+{
+    bound_asking *a = context;
+    a->status = wv_cell_bound_ask(a->f, a->error);
+}
+
+static wvgd_status ask_for_bound(wvgd_fit *f, wvgd_error *error)
+{
+    bound_asking a = {f, WVGD_OK, error};
+    if (!wv_fit_try(f, ask_bound, &a)) {
+        wv_cells_leave(f);
+        f->stage = WV_DONE;
+    }
+    return a.status;
+}
+
 wvgd_status wv_staged_ask(wvgd_fit *f, wvgd_error *error)
 {
     switch (f->stage) {
@@ -499,7 +527,7 @@ wvgd_status wv_staged_ask(wvgd_fit *f, wvgd_error *error)
     case WV_PROBE: wv_tail_probe_ask(f); break;
     case WV_CLOSING: wv_staged_closing_draw(f, f->closing.planned, WV_RNG_CLOSE); break;
     case WV_REFINE: wv_cell_refine_ask(f); break;
-    case WV_BOUND: return wv_cell_bound_ask(f, error);
+    case WV_BOUND: return ask_for_bound(f, error);
     default: break;
     }
     return WVGD_OK;
@@ -521,7 +549,10 @@ static bool take(wvgd_fit *f, wvgd_status *status, wvgd_error *error)
     case WV_FIT: return wv_mixture_fit_tell(f);
     case WV_PROBE: return wv_tail_probe_tell(f);
     case WV_REFINE: return wv_cell_refine_tell(f);
-    case WV_BOUND: wv_cell_bound_tell(f); return true;
+    case WV_BOUND:
+        if (!wv_fit_try(f, take_bound, f))
+            wv_cells_leave(f);
+        return true;
     default: return take_closing(f);
     }
 }
@@ -553,7 +584,7 @@ wvgd_status wv_staged_tell(wvgd_fit *f, wvgd_error *error)
     if (!f->closing.draws.n && f->stage == WV_CLOSING)
         return wv_fail(error, WVGD_E_NO_DRAWS,
                        "none of the final draws has a finite log density: check the model, or change init-scale");
-    if (f->stage != WV_REFINE && f->stage != WV_BOUND) { /* there are no cells yet */
+    if (f->stage != WV_REFINE && f->stage != WV_BOUND && f->stage != WV_DONE) { /* there are no cells yet */
         f->last.distortion = NAN;
         wv_partition_forget_masses(&f->cells);
     }
