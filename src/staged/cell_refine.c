@@ -232,12 +232,23 @@ static double elbo_on(wvgd_fit *f, const uint32_t *cell, const wv_gaussian *q, s
     return elbo;
 }
 
-/* ---- steps ------------------------------------------------------------------------------------------------------- */
 /* Whether so many effective draws are enough for a step. */
 static bool enough(const wvgd_fit *f, double ess)
 {
     return ess >= wv_policy.refine_step_draws && ess > (double)draws(f) / wv_policy.refine_step_worn;
 }
+
+/* The same to compare by: -INFINITY also where fewer points stand for q than a step would take. */
+static double judged_elbo(wvgd_fit *f, const uint32_t *cell, const wv_gaussian *q, size_t j)
+{
+    size_t mark = wv_arena_mark(f->arena);
+    in_cell p = gather(f, cell, q, j);
+    double elbo = p.n && enough(f, wv_weights_ess(p.n, p.u)) ? p.elbo : -INFINITY;
+    wv_arena_release(f->arena, mark);
+    return elbo;
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
 
 /* One step of the component with location mu and the given root, fitted on cell j (N: everywhere); returns the nats
  * of a full step, NAN: it could not be taken. */
@@ -272,18 +283,18 @@ static void choose_starts(wvgd_fit *f, const uint32_t *cell)
     wv_gaussian all = whole(f);
     for (size_t j = 0; j < f->N; j++) {
         wv_gaussian q = wv_partition_component(&f->cells, j);
-        if (elbo_on(f, cell, &all, j) > elbo_on(f, cell, &q, j))
+        if (judged_elbo(f, cell, &all, j) > judged_elbo(f, cell, &q, j))
             wv_partition_set_component(&f->cells, j, all.mu, all.root);
         wv_partition_keep_component(&f->cells, j);
     }
 }
 
-/* Components that have become worse on their cells are again what they began with. */
+/* Components that are not better on their cells than what they began with are that again. */
 static void keep_better(wvgd_fit *f, const uint32_t *cell)
 {
     for (size_t j = 0; j < f->N; j++) {
         wv_gaussian q = wv_partition_component(&f->cells, j), old = wv_partition_kept_component(&f->cells, j);
-        if (elbo_on(f, cell, &old, j) > elbo_on(f, cell, &q, j))
+        if (!(judged_elbo(f, cell, &q, j) > judged_elbo(f, cell, &old, j)))
             wv_partition_recall_component(&f->cells, j);
     }
 }
@@ -322,7 +333,10 @@ static double use_draws(wvgd_fit *f, const uint32_t *cell)
         choose_starts(f, cell);
     for (size_t j = 0; j < f->N; j++) {
         wv_parameters q = wv_partition_lend(&f->cells, j);
-        kl += f->cells.weight[j] * take_step(f, cell, j, q.mu, q.root, rho);
+        double step = take_step(f, cell, j, q.mu, q.root, rho);
+        if (f->N > 1 && isnan(step)) /* it has left its cell */
+            wv_partition_recall_component(&f->cells, j);
+        kl += f->cells.weight[j] * step;
     }
     return kl;
 }
