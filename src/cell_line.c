@@ -183,6 +183,7 @@ static double ratio_at(const ratios *r, double x, size_t *k)
 /* ---- the cell ---------------------------------------------------------------------------------------------------- */
 typedef struct {
     const wv_mixture *m;
+    ratios r;
     wv_intervals cell;
     size_t n;              /* nodes with density */
     double *x, *t;         /* [n] ascending, and in units of the posterior */
@@ -284,13 +285,13 @@ static line make(wvgd_fit *f, const wv_mixture *m, size_t j, size_t every)
     l.log_w = wv_arena_take(f->arena, most);
     l.log_p = wv_arena_take(f->arena, most);
     l.u = wv_arena_take(f->arena, most);
+    l.r = gather(f, m, j, &l.cell, every);
     size_t mark = wv_arena_mark(f->arena);
-    ratios r = gather(f, m, j, &l.cell, every);
     double *at = wv_arena_take(f->arena, edges);
-    find_edges(f, m, &r, at);
+    find_edges(f, m, &l.r, at);
     for (size_t i = 0; i < l.cell.n; i++)
         add_part(&l, l.cell.part[i], edges, at);
-    set_target(f, &r, &l);
+    set_target(f, &l.r, &l);
     wv_arena_release(f->arena, mark);
     if (!set_units(&l))
         l.n = 0;
@@ -487,21 +488,41 @@ bool wv_cell_line_fit(wvgd_fit *f, const wv_mixture *m, size_t j)
     return known;
 }
 
+/* Component j in units of the cell, with its ELBO. */
+static component measured(wvgd_fit *f, size_t j, line *l)
+{
+    wv_gaussian q = wv_partition_component(&f->cells, j);
+    double sd;
+    q.family->sd(1, q.R, q.root, &sd);
+    double P = l->sd * l->sd / (sd * sd);
+    component c = {P * (*q.mu - l->mean) / l->sd, P, 0};
+    weigh(l, &c);
+    return c;
+}
+
 double wv_cell_line_elbo(wvgd_fit *f, const wv_mixture *m, size_t j)
 {
     size_t mark = wv_arena_mark(f->arena);
     line l = make(f, m, j, 1);
-    wv_gaussian q = wv_partition_component(&f->cells, j);
-    component c = {0, 0, -INFINITY};
-    double sd;
-    q.family->sd(1, q.R, q.root, &sd);
-    if (l.n) {
-        double P = l.sd * l.sd / (sd * sd);
-        c = (component){P * (*q.mu - l.mean) / l.sd, P, 0};
-        weigh(&l, &c);
-    }
+    double elbo = l.n ? measured(f, j, &l).elbo : -INFINITY;
     wv_arena_release(f->arena, mark);
-    return c.elbo;
+    return elbo;
+}
+
+wvgd_estimate wv_cell_line_control(wvgd_fit *f, const wv_mixture *m, size_t j, size_t n, const double *x, double *log_c)
+{
+    size_t mark = wv_arena_mark(f->arena);
+    line l = make(f, m, j, 1);
+    double elbo = l.n ? measured(f, j, &l).elbo : -INFINITY;
+    wv_mixture_log_density(m, n, x, log_c, NULL, &f->workers);
+    for (size_t i = 0; i < n; i++) {
+        size_t below = 0;
+        log_c[i] += ratio_at(&l.r, x[i], &below);
+    }
+    l = make(f, m, j, 2);
+    double half = l.n ? measured(f, j, &l).elbo : -INFINITY;
+    wv_arena_release(f->arena, mark);
+    return (wvgd_estimate){elbo, hypot(elbo - half, wv_policy.line_error)};
 }
 
 /* ---- masses ------------------------------------------------------------------------------------------------------ */

@@ -933,6 +933,26 @@ static void estimate_cell(wvgd_fit *f, size_t j, const cell_draws *c, wvgd_estim
     wv_partition_set_bound(&f->cells, j, (wvgd_estimate){known.value + s.mean + log_Z, se}, log_Z);
 }
 
+/* In one dimension the target of the quadrature is the control, and what it has to say is known. False: the density is
+ * zero somewhere, or too few draws tell. */
+static bool estimate_line(wvgd_fit *f, size_t j, const cell_draws *c)
+{
+    if (!wv_cell_line_cells(f) || density_ends(&f->b, c->first, c->n))
+        return false;
+    size_t mark = wv_arena_mark(f->arena);
+    double *log_c = wv_arena_take(f->arena, c->n);
+    wvgd_estimate known = wv_cell_line_control(f, &f->mix, j, c->n, f->b.x + c->first, log_c);
+    cell_moments s = moments_of(c, log_c);
+    double se = hypot(sqrt(s.variance / s.n), known.se);
+    bool usable = s.n > 2 && isfinite(known.value + s.mean + se);
+    if (usable) {
+        wv_partition_set_excess(&f->cells, j, (wvgd_estimate){-s.mean, se});
+        wv_partition_set_bound(&f->cells, j, (wvgd_estimate){known.value + s.mean, se}, f->cells.log_Z[j]);
+    }
+    wv_arena_release(f->arena, mark);
+    return usable;
+}
+
 static void estimate(wvgd_fit *f, void *context, size_t j)
 {
     const told *t = context;
@@ -941,6 +961,10 @@ static void estimate(wvgd_fit *f, void *context, size_t j)
     cell_draws c = {first, n, f->b.log_p + first, wv_arena_take(f->arena, n)};
     wvgd_estimate known = {0, 0};
     wv_partition_set_excess(&f->cells, j, (wvgd_estimate){NAN, NAN});
+    if (estimate_line(f, j, &c)) {
+        wv_arena_release(f->arena, mark);
+        return;
+    }
     double *y = wv_arena_take(f->arena, n * f->D);
     wv_gaussian_log_density(&q, n, f->b.x + first * f->D, c.log_control, y, f->arena);
     if (f->bound.ess[j] > 0)
