@@ -12,10 +12,10 @@ static int no_memory(failure *f)
     return fail(f, EX_SOFTWARE, "no memory for the command line");
 }
 
-/* An empty request by this command. */
+/* What a command line says of an empty request. */
 static int begin_request(const arguments *a, wvgd_request **q, failure *f)
 {
-    if (!(*q = wvgd_request_new()))
+    if (!*q && !(*q = wvgd_request_new()))
         return no_memory(f);
     (*q)->who = a->command->name;
     (*q)->command = command_text(a);
@@ -44,6 +44,13 @@ int request_fit(const arguments *a, wvgd_request **q, failure *f)
     if (!code && config && !text)
         code = request_file(*q, config, f);
     return code ? code : pass_options(a, *q, model, text ? "" : "config", f);
+}
+
+int request_svgd(const arguments *a, wvgd_request **q, failure *f)
+{
+    *q = wvgd_request_new_svgd();
+    int code = *q ? begin_request(a, q, f) : no_memory(f);
+    return code ? code : pass_options(a, *q, a->words ? a->word[0] : NULL, "", f);
 }
 
 int request_changes(const arguments *a, wvgd_request **q, failure *f)

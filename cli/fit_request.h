@@ -8,6 +8,9 @@
 /* A new run: the file of --config, then the command line, which wins. *q is to be freed in either case. */
 int request_fit(const arguments *a, wvgd_request **q, failure *f);
 
+/* A new run of SVGD. */
+int request_svgd(const arguments *a, wvgd_request **q, failure *f);
+
 /* What is to change when a run goes on. */
 int request_changes(const arguments *a, wvgd_request **q, failure *f);
 

@@ -48,14 +48,16 @@ static void print_results(wvgd_session *s)
 /* Has the run, which goes on, ended long ago? */
 static bool was_done(const wvgd_session *s)
 {
-    wvgd_progress p = {.stage = ""};
+    wvgd_progress p;
     wvgd_get_progress(wvgd_session_fit(s), &p);
-    return !strcmp(p.stage, "done");
+    return wvgd_session_fit(s) && !strcmp(p.stage, "done");
 }
 
 static int explain_signal(const wvgd_session *s, const char *dir, failure *f)
 {
-    wvgd_results r = {.stop = WVGD_STOPPED};
+    wvgd_results r;
+    if (!wvgd_session_fit(s))
+        return fail(f, EXIT_INTERRUPTED, "interrupted; the results so far are in %s", dir);
     wvgd_get_results(wvgd_session_fit(s), &r);
     return fail(f, EXIT_INTERRUPTED,
                 r.stop != WVGD_CONVERGED ? "interrupted; wvgd fit --resume %s continues"
@@ -78,8 +80,10 @@ static int run_to_end(wvgd_session *s, const char *dir, progress_display *displa
     if (was_interrupted())
         return explain_signal(s, dir, f);
     if (!display->quiet)
-        say("results are in %s: wvgd report %s makes a page with plots, wvgd sample %s -n 4000 writes draws", dir, dir,
-            dir);
+        say(wvgd_session_fit(s)
+                ? "results are in %s: wvgd report %s makes a page with plots, wvgd sample %s -n 4000 writes draws"
+                : "results are in %s: wvgd report %s makes a page with plots",
+            dir, dir, dir);
     return 0;
 }
 

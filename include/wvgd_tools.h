@@ -45,7 +45,8 @@ int wvgd_exit_code(wvgd_status status);
 /* ---- a request --------------------------------------------------------------------------------------------------- */
 typedef struct wvgd_request wvgd_request;
 
-wvgd_request *wvgd_request_new(void);          /* NULL: no memory */
+wvgd_request *wvgd_request_new(void);      /* NULL: no memory */
+wvgd_request *wvgd_request_new_svgd(void); /* for SVGD, the baseline: options of wvgd svgd; its session has no fit */
 void wvgd_request_free(wvgd_request *request); /* accepts NULL */
 
 /* Sets `model` (a name of wvgd_model_describe, or a path to a shared object), or an option by its long name, with '-'

@@ -310,6 +310,31 @@ static void makes_cells(void **state)
     wvgd_request_free(request);
 }
 
+/* SVGD is a session without a fit. */
+static void runs_svgd(void **state)
+{
+    (void)state;
+    const char *text;
+    double x;
+    wvgd_request *request = wvgd_request_new_svgd();
+    refused(wvgd_request_set(request, "family", "full", &error), WVGD_E_ARGUMENT, "family");
+    refused(wvgd_request_set(request, "bandwidth", "mean", &error), WVGD_E_ARGUMENT, "median or a number");
+    set(request, "model", "logistic");
+    set(request, "data", TABLE);
+    set(request, "particles", "10");
+    set(request, "max-iter", "5");
+    wvgd_session *s = open_session(request);
+    assert_null(wvgd_session_fit(s));
+    assert_int_equal(wvgd_session_run(s, NULL, NULL, &error), WVGD_OK);
+    assert_int_equal(wvgd_session_summary(s, WVGD_SUMMARY_TEXT, 5, &text, &error), WVGD_OK);
+    assert_non_null(strstr(text, "10 particles"));
+    refused(wvgd_session_draws(s, WVGD_DRAWS_ENSEMBLE, 1, 1, &x, NULL, &error), WVGD_E_ARGUMENT, "SVGD");
+    assert_int_equal(wvgd_session_write(s, "stein", false, &error), WVGD_OK);
+    assert_int_equal(access("stein/particles.csv", F_OK), 0);
+    wvgd_session_close(s);
+    wvgd_request_free(request);
+}
+
 static int stop_in_fit(void *self, const wvgd_progress *p)
 {
     size_t *calls = self;
@@ -434,6 +459,7 @@ int main(void)
         {"goes_on", goes_on, enter, leave, NULL},
         {"goes_on_in_directory", goes_on, enter, leave, out},
         IN_DIRECTORY(makes_cells),
+        IN_DIRECTORY(runs_svgd),
         IN_DIRECTORY(gives_up),
         IN_DIRECTORY(says_which_solver),
         IN_DIRECTORY(leaves_the_locale),

@@ -100,6 +100,14 @@ option_line library_line(const wvgd_option_info *info)
                          library_group};
 }
 
+bool model_row(size_t i, option_line *line)
+{
+    const model_option *o = describe_model_option((unsigned)i);
+    if (o)
+        *line = (option_line){o->name, 0, o->argument, o->models, o->initial, o->help, model_group};
+    return o != NULL;
+}
+
 bool fit_option(size_t i, option_line *line)
 {
     size_t library = library_options();
@@ -112,11 +120,7 @@ bool fit_option(size_t i, option_line *line)
         *line = library_line(wvgd_options_describe(i));
         return true;
     }
-    const model_option *o = describe_model_option((unsigned)(i - library));
-    if (!o)
-        return false;
-    *line = (option_line){o->name, 0, o->argument, o->models, o->initial, o->help, model_group};
-    return true;
+    return model_row(i - library, line);
 }
 
 bool find_option(const char *name, option_line *line)

@@ -13,6 +13,9 @@
 /* Row i of the options of wvgd fit: the program's, the library's, the models'. */
 bool fit_option(size_t i, option_line *line);
 
+/* Row i of the options that only some models have. */
+bool model_row(size_t i, option_line *line);
+
 /* The row of that name; false: there is none. */
 bool find_option(const char *name, option_line *line);
 

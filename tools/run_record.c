@@ -137,15 +137,6 @@ static int check_file(const json_t *reopen, const char *path, const char *key, f
     return code;
 }
 
-int note_data(json_t *asked, const char *path, failure *f)
-{
-    json_t *reopen = json_object();
-    json_object_set_new(reopen, "data", absolute_path(path));
-    int failed = json_object_set_new(asked, "reopen", reopen);
-    return failed ? fail(f, EX_SOFTWARE, "no memory for the record of the run")
-                  : note_file(reopen, path, "data_hash", f);
-}
-
 int check_data(const json_t *asked, failure *f)
 {
     return check_file(json_object_get(asked, "reopen"), record_reopen(asked, "data"), "data_hash", f);

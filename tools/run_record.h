@@ -41,10 +41,7 @@ double record_number(const json_t *asked, const char *name, double otherwise);
 /* Opens the model of a new run, and notes what its files are. name, data: as the user has written them. */
 int open_new(json_t *asked, const char *name, const char *data, opened_model *model, failure *f);
 
-/* Notes where the data of a run are, and what they are, in its record. */
-int note_data(json_t *asked, const char *path, failure *f);
-
-/* Are they still what the record says, in a plain file at a full path? EX_TEMPFAIL if not. */
+/* Are the data still what the record says, in a plain file at a full path? EX_TEMPFAIL if not. */
 int check_data(const json_t *asked, failure *f);
 
 /* A run directory may come from anybody, and the model that it names may be a shared object. Such a model is opened

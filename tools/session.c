@@ -43,6 +43,7 @@ void wvgd_session_close(wvgd_session *s)
     free_shown(&s->shown, s->fit);
     if (!s->loaded)
         wvgd_free(s->fit);
+    free_svgd(s->svgd);
     close_model(&s->model);
     free_saved(&s->saved);
     free(s->start);
@@ -203,7 +204,8 @@ wvgd_session *wvgd_open(const wvgd_request *request, wvgd_error *error)
     if (!s)
         return NULL;
     locale_t before = use_plain_numbers();
-    return opened(s, begin_new(s, request, &f), &f, before, error);
+    bool fit = request->option == fit_option;
+    return opened(s, fit ? begin_new(s, request, &f) : begin_svgd(s, request, &f), &f, before, error);
 }
 
 /* ---- one that goes on -------------------------------------------------------------------------------------------- */
@@ -443,7 +445,7 @@ int list_warnings(wvgd_session *s, failure *f)
     s->warning = calloc(json_array_size(reasons) + json_array_size(warnings) + 1, sizeof *s->warning);
     if (!s->warning)
         return fail(f, EX_SOFTWARE, "no memory for the warnings");
-    if (!is_reliable(s->run))
+    if (!s->svgd && !is_reliable(s->run)) /* SVGD never is */
         take_list(s, reasons);
     take_list(s, warnings);
     return 0;
@@ -462,6 +464,19 @@ static bool has_ended(const wvgd_session *s, const char *function, wvgd_error *e
     if (s->run)
         return true;
     fail(&f, EX_USAGE, "%s: the session has not run: expected wvgd_session_run first", function);
+    pass_failure(error, &f);
+    return false;
+}
+
+/* SVGD has no draws but its particles. */
+static bool has_draws(const wvgd_session *s, const char *function, wvgd_error *error)
+{
+    failure f;
+    if (!has_ended(s, function, error))
+        return false;
+    if (s->fit)
+        return true;
+    fail(&f, EX_USAGE, "%s: SVGD has no draws but its particles: expected a session with a fit", function);
     pass_failure(error, &f);
     return false;
 }
@@ -511,7 +526,7 @@ wvgd_status wvgd_session_draws(const wvgd_session *s, wvgd_draws_kind kind, uint
     static const char function[] = "wvgd_session_draws";
     failure f;
     if (lacks(error, function, "session", s) || lacks(error, function, "value", value) ||
-        !has_ended(s, function, error))
+        !has_draws(s, function, error))
         return WVGD_E_ARGUMENT;
     return show_draws(s->fit, s->shows, kind, seed, n, value, log_w, &f) ? pass_failure(error, &f) : WVGD_OK;
 }
@@ -570,7 +585,7 @@ wvgd_status wvgd_session_write_draws(wvgd_session *s, wvgd_draws_kind kind, uint
     static const char function[] = "wvgd_session_write_draws";
     failure f;
     if (lacks(error, function, "session", s) || (!path && lacks(error, function, "stream", stream)) ||
-        !has_ended(s, function, error))
+        !has_draws(s, function, error))
         return WVGD_E_ARGUMENT;
     locale_t before = use_plain_numbers();
     int code = check_stored(s, kind, seed, n, &f);

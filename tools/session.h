@@ -5,6 +5,7 @@
 #include "open_model.h"
 #include "run_json.h"
 #include "saved_fit.h"
+#include "svgd_session.h"
 #include "wvgd_tools.h"
 #include <jansson.h>
 
@@ -23,6 +24,7 @@ struct wvgd_session {
     bool loaded;
     const opened_model *shows; /* one of the two models */
     wvgd_fit *fit;
+    svgd_part *svgd; /* runs instead of a fit; NULL: there is a fit */
     wvgd_options options;
     double *start;          /* [N][D] particles of --init FILE.csv, or NULL */
     const char *solver;     /* why it is another one, or NULL */

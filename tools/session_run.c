@@ -247,6 +247,8 @@ static int write_end(wvgd_session *s, file_set *set, failure *f)
 /* All files of the run together, in the place of those that are there. */
 static int write_files(wvgd_session *s, failure *f)
 {
+    if (s->svgd)
+        return write_svgd_files(s, f);
     size_t rows;
     wvgd_results results;
     const wvgd_trace_row *trace = wvgd_trace(s->fit, &rows);
@@ -307,6 +309,8 @@ static int run(wvgd_session *s, failure *f)
     if (s->begun)
         return fail(f, EX_USAGE, "wvgd_session_run: the run has failed before: expected a new session");
     s->begun = true;
+    if (s->svgd)
+        return run_svgd(s, f);
     int code = begin_directory(s, f);
     if (code)
         return code;
