@@ -35,15 +35,6 @@ static char *quote_long_integers(const char *text, size_t size)
     return out;
 }
 
-/* "max_iter" is max-iter. */
-static void with_hyphens(const char *key, char *name, size_t size)
-{
-    snprintf(name, size, "%s", key);
-    for (; *name; name++)
-        if (*name == '_')
-            *name = '-';
-}
-
 static int unknown_key(const char *path, const char *key, failure *f)
 {
     const char *names[200] = {"model"};
@@ -74,7 +65,7 @@ static int take_option(const char *path, const char *key, const json_t *value, w
     char name[100], where[120], buffer[40];
     failure why;
     option_line line;
-    with_hyphens(key, name, sizeof name);
+    write_hyphens(key, name, sizeof name);
     bool model = !strcmp(name, "model");
     if (!model && !find_row(q, name, &line))
         return unknown_key(path, key, f);

@@ -98,15 +98,19 @@ int request_put(wvgd_request *request, const char *name, const char *value, fail
                : 0;
 }
 
-/* The long name of an option: "max_iter" is max-iter. */
+void write_hyphens(const char *given, char *name, size_t size)
+{
+    snprintf(name, size, "%s", given);
+    for (; *name; name++)
+        if (*name == '_')
+            *name = '-';
+}
+
 static int find_name(const wvgd_request *request, const char *given, char *name, size_t size, failure *f)
 {
     option_line line;
     char shown[QUOTED];
-    snprintf(name, size, "%s", given);
-    for (char *c = name; *c; c++)
-        if (*c == '_')
-            *c = '-';
+    write_hyphens(given, name, size);
     if (!strcmp(name, "resume"))
         return fail(f, EX_USAGE, "resume is not an option of a request: call wvgd_resume");
     if (!strcmp(name, "model") || find_row(request, name, &line))

@@ -36,6 +36,9 @@ int request_put(wvgd_request *request, const char *name, const char *value, fail
 /* Has a file given it? */
 bool is_from_file(const wvgd_request *request, const char *name);
 
+/* The long name of an option: "max_iter" is max-iter. */
+void write_hyphens(const char *given, char *name, size_t size);
+
 /* Reads a file with options: --config. */
 int request_file(wvgd_request *request, const char *path, failure *f);
 
