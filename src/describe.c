@@ -146,8 +146,7 @@ static void distortion(wvgd_fit *f)
         d.value = (d.value / own + f->joint.distortion1 / other) / (1 / own + 1 / other);
         d.se = sqrt(1 / (1 / own + 1 / other));
     }
-    f->last.distortion = d.value;
-    f->last.distortion_se = d.se;
+    wv_trace_set_distortion(&f->trace, d);
 }
 
 void wv_describe_cells(wvgd_fit *f)
@@ -155,7 +154,7 @@ void wv_describe_cells(wvgd_fit *f)
     size_t N = f->N, mark = wv_arena_mark(f->arena);
     wv_cell_diagnostics d = {wv_arena_take(f->arena, N), wv_arena_take(f->arena, N), wv_arena_take(f->arena, N)};
     wv_partition_sum_masses(&f->cells, f->closing.draws.n, f->closing.draws.cell, f->closing.v);
-    f->outcome.pareto_k = wv_posterior_smooth(&f->closing, f->arena);
+    wv_outcome_set_pareto_k(&f->outcome, wv_posterior_smooth(&f->closing, f->arena));
     wv_posterior_diagnose(&f->closing, N, f->cells.beta, d, f->arena);
     for (size_t j = 0; j < N; j++)
         wv_partition_set_diagnostics(&f->cells, j, d.beta_se[j], d.ess[j], d.pareto_k[j]);

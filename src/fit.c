@@ -77,7 +77,7 @@ wv_step wv_fit_step(wvgd_fit *f)
                      .dense = f->dense,
                      .most_coefficients = f->size.p_max,
                      .arena = f->arena,
-                     .limits = &f->tally.limits};
+                     .limits = wv_tally_lend_limits(&f->tally)};
 }
 
 wv_update_result wv_fit_update(wvgd_fit *f, const wv_update *c)
@@ -180,10 +180,7 @@ static void do_task(wv_arena *arena, void *self, size_t index)
 
 wvgd_status wv_fit_note(wvgd_fit *f, wvgd_error *error)
 {
-    const wv_last *l = &f->last;
-    wvgd_trace_row row = {f->count.iteration, f->count.evaluations, f->count.seconds, l->pelbo,
-                          l->pelbo_se,        l->distortion,        l->ess,           l->step};
-    return wv_trace_append(&f->trace, row, f->cells.beta, error);
+    return wv_trace_append(&f->trace, f->count.iteration, f->count.evaluations, f->count.seconds, f->cells.beta, error);
 }
 
 void wv_fit_run_tasks(wvgd_fit *f, size_t count, double work, wv_fit_task *task, void *context)
@@ -193,12 +190,8 @@ void wv_fit_run_tasks(wvgd_fit *f, size_t count, double work, wv_fit_task *task,
     for (size_t v = 0; v < views; v++)
         memcpy(&f->view[v], f, offsetof(wvgd_fit, workers));
     wv_workers_run(&f->workers, count, work, do_task, &(job){f, task, context});
-    for (size_t v = 0; v < views; v++) {
-        const wv_tally *after = &f->view[v].tally;
-        f->tally.restarts += after->restarts - before.restarts;
-        f->tally.starved += after->starved - before.starved;
-        f->tally.limits += after->limits - before.limits;
-    }
+    for (size_t v = 0; v < views; v++)
+        wv_tally_add(&f->tally, &before, &f->view[v].tally);
 }
 
 double wv_fit_cheap(const wvgd_fit *f)
@@ -458,9 +451,7 @@ wvgd_fit *wvgd_new(const wvgd_model *model, const wvgd_options *options, const d
         wvgd_free(f);
         return NULL;
     }
-    f->last.pelbo = f->last.pelbo_se = f->last.ess = f->last.distortion = f->last.distortion_se =
-        f->outcome.meanfield_gap = f->outcome.pareto_k = NAN;
-    f->outcome.bound = f->outcome.bound_beta = f->outcome.evidence = (wvgd_estimate){NAN, NAN};
+    wv_outcome_new(&f->outcome);
     wv_limit_set(&f->limit, INFINITY, wv_policy.limit_grace);
     solver_of(f)->begin(f);
     return f;
@@ -653,8 +644,8 @@ void wvgd_get_progress(const wvgd_fit *f, wvgd_progress *p)
         *p = (wvgd_progress){stages[WV_DONE].name, 0, 0, 0, 0, NAN, NAN, NAN};
     if (!p || !f)
         return;
-    *p = (wvgd_progress){stages[f->stage].name, f->count.iteration, f->opt.max_iter,  f->count.evaluations,
-                         f->count.seconds,      f->last.pelbo,      f->last.pelbo_se, f->last.ess};
+    *p = (wvgd_progress){stages[f->stage].name, f->count.iteration,        f->opt.max_iter,        f->count.evaluations,
+                         f->count.seconds,      f->trace.last.pelbo.value, f->trace.last.pelbo.se, f->trace.last.ess};
 }
 
 const char *wvgd_stop_name(wvgd_stop stop)

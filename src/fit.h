@@ -14,6 +14,7 @@
 #include "limit.h"
 #include "mixture.h"
 #include "nearest.h"
+#include "outcome.h"
 #include "partition.h"
 #include "posterior.h"
 #include "results.h"
@@ -26,6 +27,7 @@
 #include "staged/staged.h"
 #include "staged/staged_closing.h"
 #include "staged/tail_probe.h"
+#include "tally.h"
 #include "trace.h"
 #include "update/step.h"
 #include "workers.h"
@@ -66,31 +68,10 @@ typedef struct {
 
 typedef struct {
     size_t iteration; /* shown to users; pilot included */
-    size_t batch;     /* all batches: keys the draws */
+    size_t batch;     /* all batches: keys the draws, except closing draws of the joint solver */
     size_t evaluations, bad_points, zero_points;
     double seconds, model_seconds;
 } wv_counts;
-
-/* What tasks count, whichever worker runs them. */
-typedef struct {
-    size_t restarts; /* components begun again on their cell */
-    size_t starved;  /* times in this phase that a component of weight had too few points for a step */
-    size_t limits;   /* steps undone because a component would have left the range of numbers */
-} wv_tally;
-
-/* What the last batch has shown. */
-typedef struct {
-    double pelbo, pelbo_se, distortion, distortion_se, ess;
-    double step; /* nats between the current state and the full step, summed over components and particles */
-} wv_last;
-
-/* What the closing draws have shown. */
-typedef struct {
-    wvgd_estimate bound, bound_beta, evidence;
-    double pareto_k, ess;
-    double meanfield_gap;
-    double uncovered; /* log p~ / (m Z) at the mode that the closing proposal covers least */
-} wv_outcome;
 
 /* Words for the user. */
 typedef struct {
@@ -121,9 +102,6 @@ struct wvgd_fit {
     wvgd_stop pending; /* asked for between ask and tell: takes effect after the tell */
     bool asked;        /* a batch is waiting to be told */
     wv_counts count;
-    wv_tally tally;
-    wv_last last;
-    wv_outcome outcome;
 
     /* ---- parts ---- */
     wv_batch b;
@@ -146,6 +124,8 @@ struct wvgd_fit {
     wv_posterior posterior;
     wv_pilot pilot;
     wv_joint joint;
+    wv_outcome outcome;
+    wv_tally tally;
     wv_trace trace;
     wv_views views;
 
@@ -167,8 +147,8 @@ wv_step wv_fit_step(wvgd_fit *f);
 wv_update_result wv_fit_update(wvgd_fit *f, const wv_update *c);
 
 /* Tasks 0 .. count-1 in this order, run by the workers, each with a view of the fit. A task writes to the
- * scratch of its worker, to f->tally, and to what belongs to its index alone. work: multiplications of all tasks
- * together, about; with few of them nobody is woken. */
+ * scratch of its worker, counts in f->tally, and writes to what belongs to its index alone. work: multiplications of
+ * all tasks together, about; with few of them nobody is woken. */
 typedef void wv_fit_task(wvgd_fit *f, void *context, size_t index);
 void wv_fit_run_tasks(wvgd_fit *f, size_t count, double work, wv_fit_task *task, void *context);
 

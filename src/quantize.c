@@ -36,9 +36,9 @@ wvgd_fit *wvgd_quantize(const wvgd_fit *fit, const wvgd_options *options, wvgd_e
     }
     f->stop = fit->stop;
     f->count = fit->count;
-    f->tally = fit->tally;
-    f->last = fit->last;
-    f->outcome = fit->outcome;
+    wv_tally_copy(&f->tally, &fit->tally);
+    wv_trace_copy_last(&f->trace, &fit->trace);
+    wv_outcome_copy(&f->outcome, &fit->outcome);
     wv_growth_copy(&f->growth, &fit->growth);
     wv_explore_copy_counts(&f->explore, &fit->explore);
     wv_mixture_copy(&f->mix, &fit->mix);

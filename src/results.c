@@ -115,11 +115,11 @@ static void warnings(wvgd_fit *f)
             f,
             "the parameters are strongly correlated, so a diagonal Gaussian loses about %.1f nats: use --family full",
             f->outcome.meanfield_gap);
-    if (!isfinite(f->last.distortion) && !isnan(f->outcome.bound.value))
+    if (!isfinite(f->trace.last.distortion.value) && !isnan(f->outcome.bound.value))
         add_warning(f,
                     "the distortion is %g: a cost between a particle and a draw is infinite or NaN; check the cost "
                     "function, or --power",
-                    f->last.distortion);
+                    f->trace.last.distortion.value);
     if (isnan(f->outcome.bound.value))
         add_warning(f, "a limit struck while the cells were worked out: particles and components may be rough, and "
                        "there is no bound; resume it");
@@ -242,11 +242,11 @@ void wvgd_get_results(const wvgd_fit *fit, wvgd_results *r)
                         .zero_points = f->count.zero_points,
                         .seconds = f->count.seconds,
                         .model_seconds = f->count.model_seconds,
-                        .pelbo = done ? f->outcome.bound : (wvgd_estimate){f->last.pelbo, f->last.pelbo_se},
+                        .pelbo = done ? f->outcome.bound : f->trace.last.pelbo,
                         .pelbo_beta = f->outcome.bound_beta,
                         .evidence = f->outcome.evidence,
-                        .distortion = {f->last.distortion, f->last.distortion_se},
-                        .ess = done ? f->outcome.ess : f->last.ess,
+                        .distortion = f->trace.last.distortion,
+                        .ess = done ? f->outcome.ess : f->trace.last.ess,
                         .closing_draws = done ? f->closing.draws.n : 0,
                         .pareto_k = f->outcome.pareto_k,
                         .pareto_k_limit = done ? wv_verdict_khat_limit(f->closing.draws.n) : NAN,

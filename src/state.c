@@ -13,7 +13,7 @@ typedef struct {
 } header;
 
 static const char magic[8] = "wvgdfit";
-enum { VERSION = 14 };
+enum { VERSION = 15 };
 
 static uint64_t hash(uint64_t h, const void *data, size_t size)
 {
@@ -63,10 +63,6 @@ static uint64_t options_hash(const wvgd_fit *f)
 typedef struct {
     size_t stage, stop, pending;
     wv_counts count;
-    wv_tally tally;
-    wv_last last;
-    wv_outcome outcome;
-    wv_mixture_fitting fitting;
 } course;
 
 static bool staged_stage(size_t stage)
@@ -112,6 +108,9 @@ static bool archive_parts(wvgd_fit *f, wv_archive *a, const course *c)
     wv_closing_rule closing = rule_of(f, c->stage);
     wv_draws_rule recent = {.left_out = !exploring && !staged, .most = f->recent.shape.room},
                   gathered = {.left_out = closing.draws.cells, .most = f->gathered.shape.room};
+    wv_outcome_archive(&f->outcome, a);
+    wv_tally_archive(&f->tally, a);
+    wv_mixture_fit_archive(&f->fitting, a);
     wv_pilot_archive(&f->pilot, a);
     wv_posterior_archive(&f->posterior, a, f->D);
     wv_cell_refine_archive(&f->refine, a, c->stage == WV_REFINE);
@@ -134,10 +133,6 @@ static bool archive_all(wvgd_fit *f, wv_archive *a)
     c.stop = f->stop;
     c.pending = f->pending == WVGD_RUNNING && wv_limit_asked(&f->limit) ? WVGD_STOPPED : f->pending;
     c.count = f->count;
-    c.tally = f->tally;
-    c.last = f->last;
-    c.outcome = f->outcome;
-    memcpy(&c.fitting, &f->fitting, sizeof c.fitting);
     wv_archive_values(a, &c, sizeof c);
     if (!possible(f, &c))
         return wv_archive_refuse(a);
@@ -146,10 +141,6 @@ static bool archive_all(wvgd_fit *f, wv_archive *a)
         f->stop = (wvgd_stop)c.stop;
         f->pending = (wvgd_stop)c.pending;
         f->count = c.count;
-        f->tally = c.tally;
-        f->last = c.last;
-        f->outcome = c.outcome;
-        wv_mixture_fit_restore(&f->fitting, &c.fitting);
     }
     return archive_parts(f, a, &c);
 }

@@ -7,7 +7,7 @@
 
 void wv_trace_new(wv_trace *t, size_t N)
 {
-    *t = (wv_trace){.N = N};
+    *t = (wv_trace){.N = N, .last = {{NAN, NAN}, {NAN, NAN}, NAN, 0}};
 }
 
 void wv_trace_free(wv_trace *t)
@@ -19,6 +19,8 @@ void wv_trace_free(wv_trace *t)
 bool wv_trace_archive(wv_trace *t, wv_archive *a, size_t most, size_t *rows)
 {
     size_t n = t->rows, each = sizeof *t->row + t->N * sizeof *t->beta;
+    wv_last last = t->last;
+    wv_archive_values(a, &last, sizeof last);
     wv_archive_values(a, &n, sizeof n);
     *rows = n;
     if (n > most || (a->mode == WV_CHECKING && n > a->size / each))
@@ -27,8 +29,10 @@ bool wv_trace_archive(wv_trace *t, wv_archive *a, size_t most, size_t *rows)
         a->memory = true;
         return wv_archive_refuse(a);
     }
-    if (wv_archive_reading(a))
+    if (wv_archive_reading(a)) {
+        t->last = last;
         t->rows = n;
+    }
     wv_archive_bytes(a, t->row, n * sizeof *t->row);
     wv_archive_array(a, t->beta, n * t->N);
     return true;
@@ -53,11 +57,39 @@ bool wv_trace_reserve(wv_trace *t, size_t wanted)
     return true;
 }
 
-wvgd_status wv_trace_append(wv_trace *t, wvgd_trace_row row, const double *beta, wvgd_error *error)
+void wv_trace_set_pelbo(wv_trace *t, wvgd_estimate pelbo)
 {
+    t->last.pelbo = pelbo;
+}
+
+void wv_trace_set_distortion(wv_trace *t, wvgd_estimate distortion)
+{
+    t->last.distortion = distortion;
+}
+
+void wv_trace_set_ess(wv_trace *t, double ess)
+{
+    t->last.ess = ess;
+}
+
+void wv_trace_set_step(wv_trace *t, double nats)
+{
+    t->last.step = nats;
+}
+
+void wv_trace_copy_last(wv_trace *t, const wv_trace *from)
+{
+    t->last = from->last;
+}
+
+wvgd_status wv_trace_append(wv_trace *t, size_t iteration, size_t evaluations, double seconds, const double *beta,
+                            wvgd_error *error)
+{
+    const wv_last *l = &t->last;
     if (!wv_trace_reserve(t, t->rows + 1))
-        return wv_fail(error, WVGD_E_MEMORY, "no memory for the trace of iteration %zu", row.iteration);
-    t->row[t->rows] = row;
+        return wv_fail(error, WVGD_E_MEMORY, "no memory for the trace of iteration %zu", iteration);
+    t->row[t->rows] = (wvgd_trace_row){iteration,   evaluations,         seconds, l->pelbo.value,
+                                       l->pelbo.se, l->distortion.value, l->ess,  l->step};
     memcpy(t->beta + t->rows * t->N, beta, t->N * sizeof *beta);
     t->rows++;
     return WVGD_OK;

@@ -39,9 +39,9 @@ wv_views results
 wv_messages results verdict
 wv_sizes fit
 wv_counts fit state quantize staged/ joint/
-wv_tally fit state quantize staged/ joint/
-wv_last fit state quantize describe staged/ joint/
-wv_outcome fit state quantize describe staged/ joint/
+wv_tally tally
+wv_last trace
+wv_outcome outcome
 wv_batch batch draws fit state staged/ joint/
 wv_proposals batch staged/ joint/
 END

@@ -103,15 +103,15 @@ static void estimate(wvgd_fit *f, const double *weight)
     size_t mark = wv_arena_mark(f->arena);
     double *h_bar = wv_arena_take(f->arena, f->N);
     wv_partition_sum_masses(&f->cells, b->n, b->cell, weight);
-    f->last.ess = wv_weights_ess(b->n, weight);
-    f->last.distortion = wv_evidence_mean(b->n, weight, b->near, 1).value;
+    wv_trace_set_ess(&f->trace, wv_weights_ess(b->n, weight));
+    wv_trace_set_distortion(&f->trace, (wvgd_estimate){wv_evidence_mean(b->n, weight, b->near, 1).value, NAN});
     wv_partition_estimate(&f->cells, b, h_bar, f->arena);
     if (f->count.iteration == 0)
         wv_partition_weigh(&f->cells, f->cells.elbo);
     wvgd_estimate bound = wv_evidence_bound(f->N, b, f->cells.weight, 0, f->cells.elbo, f->cells.log_Z, h_bar,
                                             f->arena);
-    f->last.pelbo = bound.value;
-    f->last.pelbo_se = f->opt.sampler == WVGD_REJECT ? reject_se(f, h_bar) : bound.se;
+    bound.se = f->opt.sampler == WVGD_REJECT ? reject_se(f, h_bar) : bound.se;
+    wv_trace_set_pelbo(&f->trace, bound);
     wv_arena_release(f->arena, mark);
 }
 
@@ -194,7 +194,6 @@ void wv_joint_restart(wvgd_fit *f, size_t j)
     wv_partition_restart_component(&f->cells, j, f->pilot.wanted ? f->pilot.root : NULL, f->arena);
     if (f->joint.adam)
         memset(f->joint.adam + j * 2 * both, 0, 2 * both * sizeof(double));
-    f->tally.restarts++;
 }
 
 /* grad += grad log q_j = -A'^-1 y at the points. */
@@ -307,7 +306,8 @@ static double move_component(wvgd_fit *f, size_t j, const gathered *g, double rh
     if (r.ok)
         return r.kl;
     wv_partition_count_runaway(&f->cells, j);
-    f->tally.starved += f->cells.weight[j] > wv_policy.joint_heavy;
+    if (f->cells.weight[j] > wv_policy.joint_heavy)
+        wv_tally_count_starved(&f->tally);
     wv_joint_restart(f, j);
     return 0;
 }
@@ -385,7 +385,7 @@ static void move_cells(wvgd_fit *f, moving *m)
         if (ordered)
             move_cell(f, m, j);
         f->joint.walked += m->walked[j];
-        f->last.step += f->cells.weight[j] * m->nats[j];
+        wv_trace_set_step(&f->trace, f->trace.last.step + f->cells.weight[j] * m->nats[j]);
     }
 }
 
@@ -408,7 +408,7 @@ static void follow_posterior(wvgd_fit *f, double lambda, double *weight)
 static bool move_particles(wvgd_fit *f, const double *weight, const wv_cell_lists *lists)
 {
     size_t moved[2];
-    if (!wv_schedule_moves_due(f, f->count.iteration) || f->last.ess < wv_policy.joint_move_ess * (double)f->N ||
+    if (!wv_schedule_moves_due(f, f->count.iteration) || f->trace.last.ess < wv_policy.joint_move_ess * (double)f->N ||
         !wv_particle_move(&f->cells, &f->b, weight, lists, moved, f->arena))
         return false;
     for (int i = 0; i < 2; i++) {
@@ -429,7 +429,7 @@ static void remember(wvgd_fit *f)
 {
     double k = f->stage == WV_AVERAGE ? (double)f->joint.averaged : 0,
            share = f->stage == WV_AVERAGE ? 1 / (k + 1) : wv_policy.joint_memory;
-    double d = f->last.distortion, rate = k > 0 ? share : 1;
+    double d = f->trace.last.distortion.value, rate = k > 0 ? share : 1;
     wv_partition_remember(&f->cells, share, rate);
     f->joint.distortion1 += rate * (d - f->joint.distortion1);
     f->joint.distortion2 += rate * (d * d - f->joint.distortion2);
@@ -498,7 +498,7 @@ static wvgd_status iterate(wvgd_fit *f, const double *weight, const wv_cell_list
     if (f->stage == WV_SEARCH && f->N > 1)
         keep_points(f);
     bool back = went_back(f);
-    f->last.step = 0;
+    wv_trace_set_step(&f->trace, 0);
     if (!back)
         move_state(f, weight, lists);
     f->count.iteration++;

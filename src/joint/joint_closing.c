@@ -334,8 +334,9 @@ static void estimate_bounds(wvgd_fit *f)
     wv_partition_estimate(&f->cells, &b, h_bar, f->arena);
     wv_partition_estimate_se(&f->cells, &b, h_bar);
     bury_dead(f);
-    f->outcome.bound = wv_evidence_bound(f->N, &b, f->cells.weight, 0, elbo, log_Z, h_bar, f->arena);
-    f->outcome.bound_beta = wv_evidence_bound(f->N, &b, f->cells.weight_beta, 1, elbo, log_Z, h_bar, f->arena);
+    wvgd_estimate with_weights = wv_evidence_bound(f->N, &b, f->cells.weight, 0, elbo, log_Z, h_bar, f->arena),
+                  with_masses = wv_evidence_bound(f->N, &b, f->cells.weight_beta, 1, elbo, log_Z, h_bar, f->arena);
+    wv_outcome_set_bounds(&f->outcome, with_weights, with_masses);
     wv_arena_release(f->arena, mark);
     if (exact(f))
         restore_masses(f);
@@ -346,9 +347,9 @@ void wv_joint_closing_finish(wvgd_fit *f)
     estimate_bounds(f);
     wv_closing_set_calibrated(&f->closing, f->closing.v);
     wv_batch b = wv_draws_view(&f->closing.draws, 0);
-    f->outcome.evidence = wv_evidence_reconcile(wv_evidence_importance(&b, f->arena), f->outcome.bound,
-                                                f->outcome.bound_beta, wv_policy.bound_most_errors);
-    f->outcome.ess = wv_weights_ess(f->closing.draws.n, f->closing.v);
+    wv_outcome_set_evidence(&f->outcome, wv_evidence_importance(&b, f->arena),
+                            wv_weights_ess(f->closing.draws.n, f->closing.v));
+    wv_outcome_reconcile(&f->outcome);
     if (wv_describe_uncorrected(f)) {
         wv_describe_weights(f);
         size_t mark = wv_arena_mark(f->arena);

@@ -81,7 +81,7 @@ void wv_pilot_leave(wvgd_fit *f)
 {
     size_t D = f->D, mark = wv_arena_mark(f->arena);
     double *sd = wv_arena_take(f->arena, D);
-    f->outcome.meanfield_gap = diagonal_fit(f, sd);
+    wv_outcome_set_meanfield_gap(&f->outcome, diagonal_fit(f, sd));
     wv_partition_set_sd(&f->cells, sd);
     if (f->N == 1)
         wv_partition_put(&f->cells, 0, f->pilot.mu);
@@ -172,14 +172,12 @@ static bool went_back(wvgd_fit *f)
 /* One iteration with the points that have a density; *back: the bound had fallen, and the best state is there again. */
 static wvgd_status iterate(wvgd_fit *f, const gathered *g, bool *back, wvgd_error *error)
 {
-    wvgd_estimate now = bound(g);
-    f->last.pelbo = now.value;
-    f->last.pelbo_se = now.se;
+    wv_trace_set_pelbo(&f->trace, bound(g));
     if ((double)g->n < wv_policy.pilot_inside * (double)f->b.n) /* much of it outside the support: draw nearer */
         cblas_dscal((int)(f->D * f->D), wv_policy.pilot_shrink, f->pilot.root, 1);
     double k = (double)f->joint.averaged, rho = k > 0 ? 1 / (1 / f->joint.rho + k) : f->joint.rho;
     *back = went_back(f);
-    f->last.step = *back ? INFINITY : step_gaussian(f, g, rho);
+    wv_trace_set_step(&f->trace, *back ? INFINITY : step_gaussian(f, g, rho));
     f->count.iteration++;
     wv_partition_forget_masses(&f->cells);
     return wv_fit_note(f, error);

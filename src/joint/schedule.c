@@ -26,7 +26,7 @@ static void mark(wvgd_fit *f)
 void wv_schedule_begin_phase(wvgd_fit *f)
 {
     f->joint.phase_start = f->trace.rows;
-    f->tally.starved = 0;
+    wv_tally_begin_phase(&f->tally);
     mark(f);
 }
 
@@ -60,15 +60,17 @@ bool wv_schedule_still(const wvgd_fit *f)
 wv_bound_change wv_schedule_compare(wvgd_fit *f)
 {
     wv_joint *j = &f->joint;
-    double noise = wv_policy.joint_fall_noise * sqrt(f->last.pelbo_se * f->last.pelbo_se + j->best_se * j->best_se);
+    double noise = wv_policy.joint_fall_noise *
+                   sqrt(f->trace.last.pelbo.se * f->trace.last.pelbo.se + j->best_se * j->best_se);
     if (f->stage == WV_AVERAGE)
         return WV_BOUND_WITHIN; /* steps fall anyway, and the luckiest of many batches is no measure */
-    if (f->last.pelbo > j->best || j->best == -INFINITY) {
-        j->best = f->last.pelbo;
-        j->best_se = f->last.pelbo_se;
+    if (f->trace.last.pelbo.value > j->best || j->best == -INFINITY) {
+        j->best = f->trace.last.pelbo.value;
+        j->best_se = f->trace.last.pelbo.se;
         return WV_BOUND_BEST;
     }
-    if (f->last.pelbo < j->best - fmax(wv_policy.joint_fall, noise) && j->rho > wv_policy.joint_least_step) {
+    if (f->trace.last.pelbo.value < j->best - fmax(wv_policy.joint_fall, noise) &&
+        j->rho > wv_policy.joint_least_step) {
         j->rho /= 2;
         j->best = -INFINITY; /* judged anew, so that one lucky batch does not hold the fit back */
         return WV_BOUND_FELL;

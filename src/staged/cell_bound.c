@@ -1042,7 +1042,7 @@ static void consider(wvgd_fit *f, const double *w, double luck)
     if (!(other.value > f->outcome.bound.value + sqrt(noise)))
         return;
     wv_partition_set_weights(&f->cells, w);
-    f->outcome.bound = other;
+    wv_outcome_raise_bound(&f->outcome, other);
 }
 
 /* The weights come of earlier estimates of the ELBOs. Where those were noisier than components differ, the masses
@@ -1058,8 +1058,7 @@ static void choose_weights(wvgd_fit *f)
     mask_weights(f, w);
     mask_weights(f, own);
     wv_partition_set_weights(&f->cells, own);
-    f->outcome.bound = bound(f, f->cells.weight);
-    f->outcome.bound_beta = bound(f, w);
+    wv_outcome_set_bounds(&f->outcome, bound(f, f->cells.weight), bound(f, w));
     consider(f, w, 0);
     for (size_t j = 0; j < N; j++)
         low[j] = f->cells.elbo[j] > -INFINITY ? f->cells.elbo[j] - wv_policy.bound_cautious_errors * f->cells.elbo_se[j]
@@ -1097,8 +1096,7 @@ void wv_cell_bound_tell(wvgd_fit *f)
     if (N > 1)
         disbelieve(f);
     choose_weights(f);
-    f->outcome.evidence = wv_evidence_reconcile(f->outcome.evidence, f->outcome.bound, f->outcome.bound_beta,
-                                                wv_policy.bound_most_errors);
+    wv_outcome_reconcile(&f->outcome);
     wv_fit_run_tasks(f, N, draw_work(f, wv_policy.bound_mass_look * (double)N, f->D), find_gain, t.begin);
     wv_arena_release(f->arena, mark);
 }

@@ -1065,7 +1065,6 @@ void wv_cell_component_fit(wvgd_fit *f, size_t j)
               .weight = wv_arena_take(f->arena, wv_cell_draws_most(f, j)),
               .mass = wv_arena_take(f->arena, f->mix.K)};
     wv_partition_restart_component(&f->cells, j, f->pilot.wanted ? f->pilot.root : NULL, f->arena);
-    f->tally.restarts++;
     wv_partition_keep_component(&f->cells, j);
     if (wv_cell_line_cells(f)) {
         if (wv_cell_line_fit(f, &f->mix, j))

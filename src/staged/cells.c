@@ -587,7 +587,7 @@ static void weigh(wvgd_fit *f, const wv_mixture_masses *known)
 void wv_cells_leave(wvgd_fit *f)
 {
     wv_partition_forget_bounds(&f->cells);
-    f->outcome.bound = f->outcome.bound_beta = (wvgd_estimate){NAN, NAN};
+    wv_outcome_set_bounds(&f->outcome, (wvgd_estimate){NAN, NAN}, (wvgd_estimate){NAN, NAN});
     wv_fit_cut_short(f);
 }
 
@@ -698,7 +698,7 @@ bool wv_cells_begin(wvgd_fit *f)
 {
     making m = {f, NOTHING};
     wv_partition_begin_rounds(&f->cells);
-    f->outcome.meanfield_gap = NAN;
+    wv_outcome_set_meanfield_gap(&f->outcome, NAN);
     bool whole = wv_fit_try(f, make, &m);
     if (!whole)
         make_roughly(&m);

@@ -336,9 +336,8 @@ static bool iterate(wvgd_fit *f, wv_assessment *a, bool judged, bool measured)
         contract(f);
         return (double)++m->stalls > wv_policy.mixture_retreats;
     }
-    f->last.pelbo = a->elbo;
-    f->last.pelbo_se = noise_of(a);
-    f->last.ess = a->ess;
+    wv_trace_set_pelbo(&f->trace, (wvgd_estimate){a->elbo, noise_of(a)});
+    wv_trace_set_ess(&f->trace, a->ess);
     if (judged && compare(f, a, &back))
         return true;
     double kl = step_components(f, a);
@@ -416,9 +415,12 @@ void wv_mixture_fit_end(wvgd_fit *f)
     }
 }
 
-void wv_mixture_fit_restore(wv_mixture_fitting *m, const wv_mixture_fitting *saved)
+void wv_mixture_fit_archive(wv_mixture_fitting *m, wv_archive *a)
 {
-    *m = *saved;
+    wv_mixture_fitting c = *m;
+    wv_archive_values(a, &c, sizeof c);
+    if (wv_archive_reading(a))
+        *m = c;
 }
 
 void wv_mixture_fit_set_elbo(wv_mixture_fitting *m, double elbo)

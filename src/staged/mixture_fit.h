@@ -2,6 +2,7 @@
  * gradient of its ELBO. */
 #ifndef WV_MIXTURE_FIT_H
 #define WV_MIXTURE_FIT_H
+#include "archive.h"
 #include "mixture.h"
 #include "rng.h"
 #include "wvgd.h"
@@ -15,8 +16,9 @@ typedef struct {
     double elbo, sd;      /* of the last */
 } wv_mixture_fitting;
 
-/* As it was saved; and where the mixture was not fitted, the ELBO that is known of it. */
-void wv_mixture_fit_restore(wv_mixture_fitting *m, const wv_mixture_fitting *saved);
+void wv_mixture_fit_archive(wv_mixture_fitting *m, wv_archive *a);
+
+/* Where the mixture was not fitted: the ELBO that is known of it. */
 void wv_mixture_fit_set_elbo(wv_mixture_fitting *m, double elbo);
 
 /* Begins to fit the components in f->mix with their weights. The recent draws are used; with `step_first`

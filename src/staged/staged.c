@@ -81,7 +81,7 @@ static wv_trial_facts trial_facts(const wvgd_fit *f, wvgd_estimate e)
     return (wv_trial_facts){.finite = isfinite(e.value),
                             .cost = f->growth.wanted,
                             .weight_quantile = f->growth.weight_quantile,
-                            .lognormal_quantile = wv_decide_lognormal_quantile(f->closing.draws.n, f->last.ess),
+                            .lognormal_quantile = wv_decide_lognormal_quantile(f->closing.draws.n, f->trace.last.ess),
                             .round_price = wv_decide_round_price(prices(f)),
                             .growth_price = wv_decide_growth_price(prices(f), f->growth.rounds),
                             .probes = f->growth.probes,
@@ -203,7 +203,7 @@ static bool grow(wvgd_fit *f, size_t first, wvgd_estimate e)
     wv_growth_facts g = growth_facts(f);
     const wv_draws *b = &f->closing.draws;
     size_t n = b->n - first, mark = wv_arena_mark(f->arena);
-    double *log_w = wv_arena_take(f->arena, n), share = f->last.ess / (double)n;
+    double *log_w = wv_arena_take(f->arena, n), share = f->trace.last.ess / (double)n;
     if (f->growth.rounds && !wv_decide_growth_helped(&g, share, f->growth.last_rel, f->growth.undone))
         count_failure(f);
     else
@@ -299,7 +299,7 @@ static wv_stage begin_cells(wvgd_fit *f)
 static size_t find_lost(wvgd_fit *f)
 {
     const double half_log_2pi = 0.918938533204672741780;
-    f->outcome.uncovered = -INFINITY;
+    wv_outcome_set_uncovered(&f->outcome, -INFINITY);
     for (size_t m = 0; m < f->modes.n && f->stop == WVGD_RUNNING; m++) {
         const wv_mode *mode = &f->modes.mode[m];
         const double *x = f->modes.x + m * f->D, *root = f->modes.root + m * f->D * f->D;
@@ -309,7 +309,7 @@ static size_t find_lost(wvgd_fit *f)
             continue;
         double top = mode->elbo - wv_family_get(WVGD_FULL)->log_det(f->D, 0, root) - (double)f->D * half_log_2pi;
         double above = top - log_m - f->outcome.evidence.value;
-        f->outcome.uncovered = fmax(f->outcome.uncovered, above);
+        wv_outcome_set_uncovered(&f->outcome, fmax(f->outcome.uncovered, above));
         if (wv_decide_put_back(above, f->growth.recovered, f->mix.K, f->mix.room))
             return m;
     }
@@ -348,7 +348,7 @@ static wvgd_estimate weigh_trial(wvgd_fit *f)
     wv_draws_take(&f->recent, &drawn, &f->proposals, &f->workers);
     f->growth.wanted = wv_policy.trial_margin * wv_decide_draws_needed(e.se, f->closing.draws.n, f->opt.evidence_se);
     f->growth.trial_z = e.value;
-    f->growth.trial_ess = f->last.ess;
+    f->growth.trial_ess = f->trace.last.ess;
     f->growth.weight_quantile = isfinite(e.value) ? weight_quantile(f, e.value) : INFINITY;
     return e;
 }
@@ -391,7 +391,7 @@ static wv_stage conclude(wvgd_fit *f)
         put_back(f, lost);
         return begin_fit(f, false);
     }
-    f->outcome.pareto_k = final_k(f);
+    wv_outcome_set_pareto_k(&f->outcome, final_k(f));
     double share = f->outcome.ess / (double)(f->closing.draws.n - f->closing.trial);
     /* the few effective draws of a poor trial would dominate the moments of all draws */
     if (f->closing.trial && !trial_useful(f, f->closing.trial, share))
@@ -426,8 +426,8 @@ static wv_stage after_close(wvgd_fit *f)
     c.left = wv_policy.closing_margin * (wv_decide_draws_needed(e.se, n, f->opt.evidence_se) - (double)n);
     c.expensive = wv_decide_draws_expensive(prices(f), c.left);
     c.tails = c.first && uncovered_tails(f);
-    f->outcome.evidence = (wvgd_estimate){e.value, hypot(e.se, wv_decide_tail_error(f->growth.rounds))};
-    f->outcome.ess = f->last.ess;
+    wv_outcome_set_evidence(&f->outcome, (wvgd_estimate){e.value, hypot(e.se, wv_decide_tail_error(f->growth.rounds))},
+                            f->trace.last.ess);
     f->growth.wanted = c.left;
     if (wv_decide_return(&g, &c)) {
         wv_batch drawn = wv_draws_view(&f->closing.draws, f->closing.trial);
@@ -585,7 +585,7 @@ wvgd_status wv_staged_tell(wvgd_fit *f, wvgd_error *error)
         return wv_fail(error, WVGD_E_NO_DRAWS,
                        "none of the final draws has a finite log density: check the model, or change init-scale");
     if (f->stage != WV_REFINE && f->stage != WV_BOUND && f->stage != WV_DONE) { /* there are no cells yet */
-        f->last.distortion = NAN;
+        wv_trace_set_distortion(&f->trace, (wvgd_estimate){NAN, NAN});
         wv_partition_forget_masses(&f->cells);
     }
     return wv_fit_note(f, error);

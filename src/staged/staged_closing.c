@@ -346,7 +346,7 @@ static wvgd_estimate estimate(wvgd_fit *f, const controls *c, size_t first, doub
         v[i] = exp(f->closing.draws.log_p[first + i] - log_m[i] - top);
         mean += v[i] / (double)n;
     }
-    f->last.ess = wv_weights_ess(n, v);
+    wv_trace_set_ess(&f->trace, wv_weights_ess(n, v));
     calibrate(f, c, first);
     regress(f, c, first, v, mean, beta);
     double level = mean - cblas_ddot((int)C, beta, 1, c->mean, 1);
