@@ -58,7 +58,7 @@ static bool quantize_option(size_t i, option_line *line)
         {"overwrite", 0, NULL, NULL, NULL, "replace an existing run", NULL},
         {"model", 0, "MODEL.so", NULL, NULL, NAMED_MODEL_HELP, NULL},
         {"trust-model", 0, NULL, NULL, NULL, TRUST_MODEL_HELP, NULL},
-        {"quiet", 'q', NULL, NULL, NULL, "show no progress on stderr", NULL},
+        {"quiet", 'q', NULL, NULL, NULL, "show no progress and no hints on stderr; warnings remain", NULL},
     };
     size_t n = 0;
     while (describe_cell_option(n))

@@ -16,7 +16,7 @@
 static const option_line reproduce_options[] = {
     {"out", 'o', "DIR", NULL, "reproduction",
      "directory for tables and figures; existing files are replaced. With all: one subdirectory per experiment", NULL},
-    {"seed", 0, "N", "0..18446744073709551615", "1", "random seed", NULL},
+    {"seed", 0, "N", "0..2^64-1", "1", "random seed", NULL},
     {"quick", 0, NULL, NULL, NULL, "run a much smaller version, to test that everything works", NULL},
     {"threads", 0, "N", "1..4096", "all cores", "number of fits to run in parallel; results do not depend on it", NULL},
     {"targets", 0, "FILE", NULL, NULL,

@@ -39,7 +39,10 @@ static bool stan_option(size_t i, option_line *line)
         *line = i ? compile_options[i - 1] : doctor;
         return true;
     }
-    return fit_option(i - COMPILE_OPTIONS - 1, line) && !is_model_option(line);
+    bool found = fit_option(i - COMPILE_OPTIONS - 1, line) && !is_model_option(line);
+    if (found && !strcmp(line->name, "data"))
+        line->help = "data file, JSON as for CmdStan";
+    return found;
 }
 
 static bool stan_compile_option(size_t i, option_line *line)
@@ -47,7 +50,7 @@ static bool stan_compile_option(size_t i, option_line *line)
     static const option_line table[] = {
         {"out", 'o', "FILE", NULL, NULL, "copy the shared object to FILE; otherwise print its path in the cache",
          stan_group},
-        {"quiet", 'q', NULL, NULL, NULL, "show no progress on stderr", stan_group},
+        {"quiet", 'q', NULL, NULL, NULL, "show no progress and no hints on stderr; warnings remain", stan_group},
     };
     size_t own = sizeof table / sizeof *table;
     if (i >= own + COMPILE_OPTIONS)

@@ -79,10 +79,10 @@ static int run_to_end(wvgd_session *s, const char *dir, progress_display *displa
         return fail_as(f, &error);
     if (was_interrupted())
         return explain_signal(s, dir, f);
+    fflush(stdout); /* the summary comes first, even where both go to the same file */
     if (!display->quiet)
-        say(wvgd_session_fit(s)
-                ? "results are in %s: wvgd report %s makes a page with plots, wvgd sample %s -n 4000 writes draws"
-                : "results are in %s: wvgd report %s makes a page with plots",
+        say(wvgd_session_fit(s) ? "results are in %s; next: wvgd report %s (a page with plots), wvgd sample %s (draws)"
+                                : "results are in %s; next: wvgd report %s (a page with plots)",
             dir, dir, dir);
     return 0;
 }

@@ -32,7 +32,7 @@ char *find_shared(const char *name, failure *f)
             return path;
         free(path);
     }
-    fail(f, EX_UNAVAILABLE, "%s, a file of the program, is missing: expected it in %s/%s/wvgd", name,
+    fail(f, EX_UNAVAILABLE, "cannot find %s, which belongs to wvgd: expected it in %s/%s/wvgd", name,
          slash ? program : "?", places[0]);
     return NULL;
 }

@@ -132,7 +132,7 @@ static int keep(const char *text, FILE *from, const char *dir, const char *name,
     if (!from || !ferror(from))
         return finish_file(&w, f);
     abandon_file(&w);
-    return fail(f, EX_IOERR, "cannot read what is to be kept as %s/%s", dir, name);
+    return fail(f, EX_IOERR, "cannot read the file to store as %s/%s", dir, name);
 }
 
 int keep_text(const char *text, const char *dir, const char *name, failure *f)

@@ -210,7 +210,7 @@ static const bad_input bad_inputs[] = {
     {"gp", TEXT("t,y\n1,2\n2,\n"), 65, "data.txt:3: column y: found an empty field", NULL, NULL},
     /* JSON */
     {"mixture", TEXT(""), 65, "data.txt:1:0: found end of file", NULL, NULL},
-    {"mixture", TEXT("[]"), 65, "the whole: found an array of 0, expected an object", NULL, NULL},
+    {"mixture", TEXT("[]"), 65, "top level: found an array of 0, expected an object", NULL, NULL},
     {"mixture", TEXT("3"), 65, "data.txt:1:1: found '3', expected '[' or '{'", NULL, NULL},
     {"mixture", TEXT("{\"weights\":[1],\n\"means\":[0,],\n"), 65, "data.txt:2:12: found ']'", NULL, NULL},
     {"mixture", TEXT("{\"weights\":[1],\"means\":[NaN],\"sds\":[1]}"), 65, "data.txt:1:27: found 'NaN'", NULL, NULL},
@@ -820,7 +820,7 @@ static void refuses_bad_objects(void **state)
         {OBJECT("plugin"), "0", 65, "the model has dimension 0, expected at least 1"},
         {OBJECT("plugin"), "30000000", 65, "the model has 30000000 parameters, expected at most 1000000"},
         {OBJECT("plugin"), "broken", 70, "has left log_density NULL"},
-        {OBJECT("plugin"), "names", 70, "name of coordinate 2: found \"\", expected a name"},
+        {OBJECT("plugin"), "names", 70, "name of parameter 2: found \"\", expected a name"},
         {OBJECT("empty"), NULL, 65, "exports neither wvgd_model_open nor bs_model_construct"},
         {OBJECT("fake_stan_old"), NULL, 65, "the model was built with BridgeStan 1.x, expected 2.x"},
         {OBJECT("fake_stan_incomplete"), NULL, 65, "does not export the function bs_param_constrain"},

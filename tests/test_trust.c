@@ -152,9 +152,9 @@ static void data_are_plain_files_with_a_hash(void **state)
     assert_true(s && fputs("{\"weights\": [1], \"means\": [0], \"sds\": [1]}", s) >= 0 && !fclose(s));
     model_trust none = {0};
     alarm(20);
-    assert_int_equal(open_it("mixture", pipe, none, "not a plain file"), EX_TEMPFAIL);
-    assert_int_equal(open_it("mixture", "/dev/zero", none, "not a plain file"), EX_TEMPFAIL);
-    assert_int_equal(open_it("mixture", "/dev/tty", none, "not a plain file"), EX_TEMPFAIL);
+    assert_int_equal(open_it("mixture", pipe, none, "not a regular file"), EX_TEMPFAIL);
+    assert_int_equal(open_it("mixture", "/dev/zero", none, "not a regular file"), EX_TEMPFAIL);
+    assert_int_equal(open_it("mixture", "/dev/tty", none, "not a regular file"), EX_TEMPFAIL);
     assert_int_equal(open_it("mixture", "data.json", none, "expected a full path"), EX_TEMPFAIL);
     assert_int_equal(open_it("mixture", data, none, "has no checksum of"), EX_TEMPFAIL);
     assert_int_equal(open_it("mixture", "/etc/passwd", none, "has no checksum of"), EX_TEMPFAIL);

@@ -30,7 +30,7 @@ static const option_line program_options[] = {
      "before the fit, compare the model's gradient with finite differences at up to 20 starting points", program_group},
     {"trust-model", 0, NULL, NULL, NULL, TRUST_MODEL_HELP ". With --config: the model named in that file",
      program_group},
-    {"quiet", 'q', NULL, NULL, NULL, "show no progress on stderr", program_group},
+    {"quiet", 'q', NULL, NULL, NULL, "show no progress and no hints on stderr; warnings remain", program_group},
 };
 enum { PROGRAM_OPTIONS = sizeof program_options / sizeof *program_options };
 

@@ -30,7 +30,7 @@ static const model_option options[OPTIONS] = {
                   "with scale S"},
     [HIDDEN] = {"hidden", "H", "5", "bnn", "number of hidden units, 1 to 10000"},
     [LIKELIHOOD] = {"likelihood", "auto|binary|normal", "auto", "bnn",
-                    "auto: binary if the target has exactly two different values, otherwise normal"},
+                    "auto: binary if the response has exactly two different values, otherwise normal"},
     [PRIOR_MEANS] = {"prior-means", "A,F,S,B", "0,0,0,0", "gp",
                      "means of the normal priors of log A, log f, log s, log B"},
     [PRIOR_SDS] = {"prior-sds", "A,F,S,B", "2,2,2,2", "gp",
@@ -254,15 +254,18 @@ static const struct {
     wvgd_model_info info;
     int (*open)(const model_request *request, session *s, failure *f); /* NULL: a shared object */
 } models[] = {
-    {{"mixture", "JSON {\"weights\":[K], \"means\":[[D]..], \"sds\":[[D]..]} or \"covs\":[[[D][D]]..]",
+    {{"mixture",
+      "JSON such as {\"weights\": [0.3, 0.7], \"means\": [[0, 0], [4, 1]], \"sds\": [[1, 1], [2, 0.5]]}; instead of "
+      "\"sds\", \"covs\" gives covariance matrices",
       "mixture of Gaussians; the log evidence is the log of the sum of the weights"},
      open_mixture},
-    {{"logistic", "CSV: features and a target of 0/1 or two labels",
-      "logistic regression; of two labels, the later one in order counts as 1"},
+    {{"logistic", "CSV with a header: features, and a response of 0/1 or two labels",
+      "logistic regression; of two labels, the later one in alphabetical order counts as 1"},
      open_logistic},
-    {{"linear", "CSV: features and a real target", "linear regression with unknown noise sd (parameter log_sigma)"},
+    {{"linear", "CSV with a header: features, and a numeric response",
+      "linear regression with unknown noise sd (parameter log_sigma)"},
      open_linear},
-    {{"gp", "CSV with two columns, time and value",
+    {{"gp", "CSV with a header and two columns, time and value",
       "Gaussian process with covariance A exp(-(t-t')^2/(2 s^2)) cos(2 pi f (t-t')) + B [t = t']; parameters log A, "
       "log f, log s, log B"},
      open_gp},
@@ -507,7 +510,7 @@ static int check_names(const model_request *request, int code, size_t n, const c
     for (size_t i = 0; i < n; i++) {
         const char *rule = name_problem(names[i]);
         if (rule)
-            return fail(f, code, "%s: name of coordinate %zu: found %s, expected %s", request->name, i + 1,
+            return fail(f, code, "%s: name of parameter %zu: found %s, expected %s", request->name, i + 1,
                         quote(names[i], shown), rule);
         if (is_taken(names[i]))
             return fail(f, code, "%s: a parameter cannot be named %s: draws.csv uses this name itself", request->name,

@@ -60,7 +60,7 @@ int record_options(const json_t *asked, wvgd_options *options, failure *f)
         if (!text)
             return fail(f, EX_TEMPFAIL, "the record of the run has no option %s", info->name);
         if (!is_start_file(info->name, text) && set_fit_option(options, info, text, &wrong))
-            return fail(f, EX_TEMPFAIL, "the record of the run is wrong: %s", wrong.text);
+            return fail(f, EX_TEMPFAIL, "the record of the run is damaged: %s", wrong.text);
     }
     return 0;
 }
@@ -70,7 +70,7 @@ int take_cost(wvgd_options *options, const opened_model *model, failure *f)
     if (options->cost != WVGD_CALLBACK)
         return 0;
     if (!model->cost)
-        return fail(f, EX_USAGE, "cost functional needs a model with predictions, such as bnn");
+        return fail(f, EX_USAGE, "--cost functional needs a model with predictions, such as bnn");
     options->cost_batch = model->cost;
     options->cost_self = model->cost_self;
     return 0;
@@ -127,7 +127,7 @@ static int check_file(const json_t *reopen, const char *path, const char *key, f
     if (*path != '/')
         return fail(f, EX_TEMPFAIL, "the run names the file %s, expected a full path", path);
     if (!stat(path, &s) && !S_ISREG(s.st_mode))
-        return fail(f, EX_TEMPFAIL, "%s is not a plain file, expected data that can be read again", path);
+        return fail(f, EX_TEMPFAIL, "%s is not a regular file, so its data cannot be read again", path);
     if (!was)
         return fail(f, EX_TEMPFAIL, "the run has no checksum of %s, so the file is not read", path);
     int code = hash_file(path, &hash, f);

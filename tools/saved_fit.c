@@ -109,7 +109,7 @@ static int read_whole(const char *dir, json_t **asked, void **state, size_t *siz
     if (there && !closed && !has_run_file(dir, CHECKPOINT_FILE))
         return fail(f, EX_NOINPUT,
                     "%s has no " CHECKPOINT_FILE
-                    ": runs of wvgd svgd have none, and all there is of them in particles.csv and draws.csv",
+                    ": a run of wvgd svgd has none; its results are in particles.csv and draws.csv",
                     dir);
     int code = read_checkpoint(dir, file, asked, state, size, f);
     if (code)

@@ -78,8 +78,8 @@ static int save_state(wvgd_session *s, bool passing, failure *f)
 
 static void warn_of(const wvgd_session *s, const failure *f)
 {
-    char text[sizeof f->text + 32];
-    snprintf(text, sizeof text, "warning: no checkpoint: %s", f->text);
+    char text[sizeof f->text + 64];
+    snprintf(text, sizeof text, "warning: cannot write a checkpoint: %s", f->text);
     if (s->note)
         s->note(s->note_self, text);
 }

@@ -251,7 +251,8 @@ int show_draws(const wvgd_fit *fit, const opened_model *m, wvgd_draws_kind kind,
     wvgd_results r;
     wvgd_get_results(fit, &r);
     if (kind == WVGD_DRAWS_WEIGHTED && n > r.closing_draws)
-        return fail(f, EX_USAGE, "%zu weighted draws: expected at most %zu, the closing draws", n, r.closing_draws);
+        return fail(f, EX_USAGE, "%zu weighted draws: expected at most %zu, the number of closing draws", n,
+                    r.closing_draws);
     int code = take_draws(fit, m->model.dim, kind, stream_number, n, &t, f);
     if (!code && m->restart)
         m->restart(m->show_self, stream_number);

@@ -118,7 +118,7 @@ void free_values(stored_values *v)
 
 static int wrong_record(failure *f)
 {
-    return fail(f, EX_DATAERR, "the record of the run is wrong: its stored values do not match the state");
+    return fail(f, EX_DATAERR, "the record of the run is damaged: its stored values do not match the state");
 }
 
 int read_values(const json_t *asked, const void *state, size_t size, stored_values *v, failure *f)

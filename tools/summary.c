@@ -97,6 +97,17 @@ static void put_labels(FILE *s, const json_t *model)
     fputs("\" as 1\n", s);
 }
 
+static const char *stop_in_words(const char *stop)
+{
+    static const char *const words[][2] = {{"max_iter", "not converged"},
+                                           {"time_up", "time limit reached"},
+                                           {"max_evaluations", "evaluation limit reached"}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcmp(stop, words[i][0]))
+            return words[i][1];
+    return stop;
+}
+
 static void put_head(FILE *s, const json_t *run)
 {
     const json_t *model = json_object_get(run, "model");
@@ -106,7 +117,7 @@ static void put_head(FILE *s, const json_t *run)
     fprintf(s, ": %.0f parameter%s, %zu %s%s\n", dim, dim > 1 ? "s" : "", cells, is_svgd(run) ? "particle" : "cell",
             cells == 1 ? "" : "s");
     const char *stop = text(json_object_get(run, "stop"));
-    put_cut(s, strcmp(stop, "max_iter") ? stop : "not converged", 20);
+    put_cut(s, stop_in_words(stop), 30);
     fprintf(s, " after %.0f iterations, %.0f evaluations, %.3g s (%.3g s in the model)\n", number(run, "iterations"),
             number(run, "evaluations"), number(json_object_get(run, "seconds"), "total"),
             number(json_object_get(run, "seconds"), "model"));

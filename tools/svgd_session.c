@@ -48,7 +48,7 @@ static const option_line options[] = {
     {"overwrite", 0, NULL, NULL, NULL, "replace an existing run in the --out directory", run_group},
     {"threads", 0, "N", "1..4096", "all cores",
      "number of threads that evaluate the model; results do not depend on it", run_group},
-    {"quiet", 'q', NULL, NULL, NULL, "show no progress on stderr", run_group},
+    {"quiet", 'q', NULL, NULL, NULL, "show no progress and no hints on stderr; warnings remain", run_group},
     {"particles", 0, "N", "1..100000", "100", "number of particles", svgd_group},
     {"optimizer", 0, "adam|adagrad", NULL, "adagrad", "optimizer that moves the particles", svgd_group},
     {"step", 0, "X", "1e-12..1e6", "0.5",
@@ -67,7 +67,7 @@ static const option_line options[] = {
     {"max-seconds", 0, "X", "0..1e9", "0", "time limit in seconds; 0: no limit", svgd_group},
     {"tol", 0, "X", "0..1e6", "0.0001",
      "converged when the force on the particles, in nats per sd, stays below this for ten steps", svgd_group},
-    {"seed", 0, "N", "0..18446744073709551615", "1", "random seed of the starting points", svgd_group},
+    {"seed", 0, "N", "0..2^64-1", "1", "random seed of the starting points", svgd_group},
 };
 enum { OPTIONS = sizeof options / sizeof *options };
 

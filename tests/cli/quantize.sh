@@ -57,7 +57,7 @@ expect 66 'nothing' "$wvgd" quantize nothing --particles 5
 mkdir none
 expect 66 'none is not a run directory' "$wvgd" quantize none --particles 5
 expect 0 anything "$wvgd" svgd mixture --data mixture.json --particles 5 --max-iter 5 --quiet --out stein
-expect 66 'stein has no checkpoint: runs of wvgd svgd have none' "$wvgd" quantize stein --particles 5
+expect 66 'stein has no checkpoint: a run of wvgd svgd has none' "$wvgd" quantize stein --particles 5
 expect 73 'stein already holds a run: --overwrite replaces it$' "$wvgd" quantize run --particles 3 --out stein
 expect 0 anything "$wvgd" fit mixture --data mixture.json --solver joint --max-iter 3 --particles 2 --quiet --out joint
 expect 65 'used the joint solver: quantize needs a fit with --solver staged' "$wvgd" quantize joint --particles 5

@@ -164,7 +164,7 @@ expect 0 'warning: --components has no effect with --solver joint' "$wvgd" fit m
 expect 0 silence "$wvgd" fit mixture --data mixture.json --cost lp --power 2 --quiet --overwrite --out unused
 expect 0 silence "$wvgd" fit --config unused/run.json --quiet --overwrite --out unused2 # a run.json names all options
 expect 0 'warning: the run has [0-9]+ weighted draws, not 9999999: all of them are written' "$wvgd" sample unused --weighted -n 9999999
-expect 0 'results are in unused: wvgd report unused' "$wvgd" fit mixture --data mixture.json --overwrite --out unused
+expect 0 'results are in unused; next: wvgd report unused' "$wvgd" fit mixture --data mixture.json --overwrite --out unused
 
 # ---- what is wrong is said in order: model, options, data, and the place for output last ------------------------------------
 touch file

@@ -46,7 +46,7 @@ int parse_json(const char *path, const char *text, size_t size, size_t flags, js
                    ? fail(f, EX_SOFTWARE, "%s: not enough memory for a file of this size", path)
                    : refuse_syntax(path, &error, f);
     if (!json_is_object(*root)) {
-        refuse_json(path, "the whole", *root, "an object {...}", f);
+        refuse_json(path, "top level", *root, "an object {...}", f);
         json_decref(*root);
         *root = NULL;
         return f->code;

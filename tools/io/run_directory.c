@@ -73,7 +73,7 @@ static int check_files(const char *dir, failure *f)
         bool other = !lstat(path, &s) && !S_ISREG(s.st_mode) && !S_ISLNK(s.st_mode);
         if (other)
             fail(f, EX_CANTCREAT, "%s is %s, expected a file of a run or nothing", path,
-                 S_ISDIR(s.st_mode) ? "a directory" : "no plain file");
+                 S_ISDIR(s.st_mode) ? "a directory" : "not a regular file");
         free(path);
         if (other)
             return f->code;
@@ -288,7 +288,7 @@ static int read_all(const char *path, char **bytes, size_t *size, failure *f)
         return fail(f, EX_NOINPUT, "cannot open %s: %s", path, strerror(errno));
     if (fstat(fd, &s) || !S_ISREG(s.st_mode)) {
         close(fd);
-        return fail(f, EX_NOINPUT, "%s is not a plain file", path);
+        return fail(f, EX_NOINPUT, "%s is not a regular file", path);
     }
     size_t have = 0, room = (size_t)s.st_size;
     char *b = malloc(room + 1);
@@ -429,7 +429,7 @@ static int check_run(const char *path, const json_t *run, failure *f)
         {"verdict", "reasons", JSON_ARRAY, "an array"},
     };
     if (!json_is_object(run))
-        return refuse_json(path, "the whole", run, "the JSON object of a run", f);
+        return refuse_json(path, "top level", run, "the JSON object of a run", f);
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
         const json_t *value = json_object_get(run, needed[i].key);
         if (needed[i].inside)
