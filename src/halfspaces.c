@@ -131,164 +131,19 @@ void wv_halfspaces_scores(const wv_halfspaces *h, const wv_gaussian *q, size_t d
 }
 
 /* ---- the mass of a component in its cell ------------------------------------------------------------------------- */
-/* B [n][D] and low [n] of the cell of j as q sees it, rows of B of length 1; returns n = N - 1. */
-static size_t find_walls(const wv_halfspaces *h, size_t j, const wv_gaussian *q, double *B, double *low,
-                         wv_arena *arena)
+double wv_halfspaces_log_mass(const wv_halfspaces *h, size_t j, const wv_gaussian *q, wv_arena *arena)
 {
-    size_t D = h->g.D, walls = 0, mark = wv_arena_mark(arena);
-    const double *G = h->facet, *offset = h->offset;
-    double *away = wv_arena_take(arena, D);
-    for (size_t i = 0; i < D; i++)
-        away[i] = q->mu[i] - h->g.z[i];
-    for (size_t k = 0; k < h->g.N; k++) {
-        if (k == j)
-            continue;
-        double *b = B + walls * D;
-        for (size_t i = 0; i < D; i++)
-            b[i] = G[k * D + i] - G[j * D + i];
-        low[walls++] = offset[k] - offset[j] - cblas_ddot((int)D, b, 1, away, 1);
-    }
-    q->family->pull(D, q->R, q->root, walls, B, arena);
-    for (size_t k = 0; k < walls; k++) {
-        double length = cblas_dnrm2((int)D, B + k * D, 1);
-        cblas_dscal((int)D, length > 0 ? 1 / length : 0, B + k * D, 1);
-        low[k] = length > 0 ? low[k] / length : INFINITY;
-    }
+    size_t D = h->g.D, mark = wv_arena_mark(arena);
+    double *A = wv_arena_take(arena, 2 * D), *W = wv_arena_take(arena, 2 * D), low[2], zero = 0, one = 1;
+    wv_halfspaces_scores(h, q, D, A, W, low, arena);
+    double length = cblas_dnrm2((int)D, A + D, 1), wall = length > 0 ? low[1] / length : INFINITY;
     wv_arena_release(arena, mark);
-    return walls;
-}
-
-/* Whether a basis of the walls, with the Cholesky factor C[n][n] of their products, is told by more than rounding: it
- * is not where walls are nearly parallel. */
-static bool independent(size_t n, const double *C)
-{
-    for (size_t k = 0; k < n; k++)
-        if (!(C[k * n + k] > 1e-4))
-            return false;
-    return true;
-}
-
-/* Fewer walls than dimensions: only the space that they span matters, and B becomes the Cholesky factor C of B B'. It
- * stays as it is where there is no such factor, or no basis. */
-static void span(size_t D, wv_walls *w, double *basis, wv_arena *arena)
-{
-    size_t n = w->n, mark = wv_arena_mark(arena);
-    double *C = wv_arena_take(arena, n * n);
-    cblas_dsyrk(ROW, CblasLower, CblasNoTrans, (int)n, (int)D, 1.0, w->B, (int)D, 0.0, C, (int)n);
-    bool found = LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', (lapack_int)n, C, (lapack_int)n) == 0 &&
-                 (!basis || independent(n, C));
-    if (found && basis) {
-        memcpy(basis, w->B, n * D * sizeof *basis);
-        cblas_dtrsm(ROW, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, (int)n, (int)D, 1.0, C, (int)n, basis,
-                    (int)D);
-    }
-    if (found) {
-        memset(w->B, 0, n * n * sizeof *w->B);
-        for (size_t k = 0; k < n; k++)
-            memcpy(w->B + k * n, C + k * n, (k + 1) * sizeof *w->B);
-        w->dims = n;
-    }
-    wv_arena_release(arena, mark);
-}
-
-wv_walls wv_halfspaces_walls(const wv_halfspaces *h, size_t j, const wv_gaussian *q, double *basis, wv_arena *arena)
-{
-    size_t N = h->g.N, D = h->g.D;
-    wv_walls w = {.dims = D, .B = wv_arena_take(arena, N * D), .h = wv_arena_take(arena, N)};
-    w.n = find_walls(h, j, q, w.B, w.h, arena);
-    if (w.n < D)
-        span(D, &w, basis, arena);
-    return w;
-}
-
-double wv_halfspaces_count(const wv_walls *w, const wv_stream *stream, uint64_t first, size_t pairs, double *squares,
-                           wv_arena *arena)
-{
-    size_t inside = 0, both = 0, mark = wv_arena_mark(arena);
-    double *columns = wv_arena_take(arena, w->dims * WV_COLUMNS), in[WV_COLUMNS]; /* [dims][WV_COLUMNS] */
-    for (size_t at = 0; at < pairs; at += WV_COLUMNS) {
-        size_t here = pairs - at < WV_COLUMNS ? pairs - at : WV_COLUMNS;
-        wv_rng_normal(stream, first + at, w->dims * WV_COLUMNS, columns);
-        wv_columns_best()->within(w->dims, WV_COLUMNS, w->n, columns, w->B, w->h, in);
-        for (size_t i = 0; i < here; i++) {
-            inside += in[i] == 3 ? 2 : in[i] > 0;
-            both += in[i] == 3;
-        }
-    }
-    wv_arena_release(arena, mark);
-    *squares += (double)(inside + 2 * both) / 4;
-    return (double)inside / 2;
+    wv_interval side = {-INFINITY, j ? -wall : wall};
+    wv_gaussian normal = {wv_family_get(WVGD_DIAG), 1, 0, &zero, &one, 0};
+    return wv_interval_log_mass(&(wv_intervals){1, &side}, &normal);
 }
 
 /* ---- draws inside a cell ----------------------------------------------------------------------------------------- */
-/* Draws e of the standard normal in D dimensions whose coordinates a in the space of the walls lie within, number
- * first .. first + n: `in_walls` gets their a [kept][dims], g their coordinates as if there were no walls. Returns how
- * many. */
-static size_t draw_within(const wv_halfspaces *h, const wv_in_cell *c, const wv_walls *w, uint64_t first, size_t n,
-                          double *in_walls, double *g, wv_arena *arena)
-{
-    size_t N = h->g.N, D = h->g.D, dims = w->dims, kept = 0, mark = wv_arena_mark(arena);
-    double *a = wv_arena_take(arena, dims * WV_COLUMNS), in[WV_COLUMNS]; /* [dims][WV_COLUMNS] */
-    /* not those of other draws in a cell, which are numbered by it */
-    wv_stream walls = c->stream, rest = c->stream;
-    walls.component = N + 2 * c->j;
-    rest.component = N + 2 * c->j + 1;
-    for (size_t at = 0; at < n; at += WV_COLUMNS) {
-        wv_rng_normal(&walls, first + at, dims * WV_COLUMNS, a);
-        wv_columns_best()->within(dims, WV_COLUMNS, w->n, a, w->B, w->h, in);
-        for (size_t i = 0; i < WV_COLUMNS && at + i < n; i++) {
-            if (!((int)in[i] & 1))
-                continue;
-            wv_rng_normal(&rest, first + at + i, D, g + kept * D);
-            for (size_t k = 0; k < dims; k++)
-                in_walls[kept * dims + k] = a[k * WV_COLUMNS + i];
-            kept++;
-        }
-    }
-    wv_arena_release(arena, mark);
-    return kept;
-}
-
-/* x[n][D] of q: e = g + Q' (a - Q g) from `in_walls` (a, destroyed) and g in x, Q[dims][D] the basis. */
-static void complete(const wv_gaussian *q, size_t n, size_t dims, const double *Q, double *in_walls, double *x,
-                     wv_arena *arena)
-{
-    size_t D = q->D;
-    cblas_dgemm(ROW, CblasNoTrans, CblasTrans, (int)n, (int)dims, (int)D, -1.0, x, (int)D, Q, (int)D, 1.0, in_walls,
-                (int)dims);
-    cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, (int)n, (int)D, (int)dims, 1.0, in_walls, (int)dims, Q, (int)D, 1.0, x,
-                (int)D);
-    q->family->colour(D, q->R, q->root, n, x, arena);
-    for (size_t i = 0; i < n; i++)
-        for (size_t k = 0; k < D; k++)
-            x[i * D + k] += q->mu[k];
-}
-
-/* Where walls are fewer than dimensions only the coordinates in the space that they span are made of all n draws, and
- * the others of those inside. False: this is no way. */
-static bool draw_by_walls(const wv_halfspaces *h, const wv_in_cell *c, uint64_t first, size_t n, wv_inside *in,
-                          wv_arena *arena)
-{
-    size_t N = h->g.N, D = h->g.D;
-    if (N > D || !flat(h))
-        return false;
-    size_t mark = wv_arena_mark(arena);
-    double *Q = wv_arena_take(arena, N * D); /* [dims][D] */
-    wv_walls w = wv_halfspaces_walls(h, c->j, &c->q, Q, arena);
-    bool fewer = w.dims < D;
-    if (fewer) {
-        double *in_walls = wv_arena_take(arena, n * w.dims);
-        in->all = (double)n;
-        in->n = draw_within(h, c, &w, first, n, in_walls, in->x, arena);
-        for (size_t i = 0; i < in->n; i++)
-            in->u[i] = 1;
-        if (in->n)
-            complete(&c->q, in->n, w.dims, Q, in_walls, in->x, arena);
-    }
-    wv_arena_release(arena, mark);
-    return fewer;
-}
-
 /* x[n][D]: the first `half` draws from q_j, the others from around the particle; u[n]: their weights for q_j. Returns
  * the sum of these. */
 static double draw_both(const wv_in_cell *c, uint64_t first, size_t half, size_t n, bool mirrored, double *x, double *u,
@@ -349,8 +204,7 @@ wv_inside wv_halfspaces_draw_inside(const wv_halfspaces *h, const wv_in_cell *c,
             in.u[i] = 1;
         return in;
     }
-    if (mirrored(h, c) || c->around.family || D <= WV_LATTICE || !draw_by_walls(h, c, first, n, &in, arena))
-        draw_and_reject(h, c, first, n, &in, arena);
+    draw_and_reject(h, c, first, n, &in, arena);
     return in;
 }
 
@@ -367,15 +221,4 @@ double wv_halfspaces_lattice_error(size_t dims, double n, double mass)
 {
     double d = (double)(dims + dims % 2);
     return 0.5 * pow(n, -(d + 1) / (2 * d)) * sqrt(fmax(4 * mass * (1 - mass), 0.6));
-}
-
-double wv_halfspaces_lattice_mass(const wv_halfspaces *h, const wv_walls *w)
-{
-    double inside = 0, in[WV_COLUMNS];
-    for (size_t first = 0; first < WV_LATTICE_POINTS; first += WV_COLUMNS) {
-        wv_columns_best()->within(w->dims, WV_COLUMNS, w->n, h->lattice + first * w->dims, w->B, w->h, in);
-        for (size_t i = 0; i < WV_COLUMNS; i++)
-            inside += in[i] == 3 ? 1 : in[i] > 0 ? 0.5 : 0;
-    }
-    return inside / WV_LATTICE_POINTS;
 }

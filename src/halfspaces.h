@@ -63,27 +63,11 @@ typedef struct {
 wv_inside wv_halfspaces_draw_inside(const wv_halfspaces *h, const wv_in_cell *c, uint64_t first, size_t n,
                                     wv_arena *arena);
 
-/* The walls of one cell: { e : B e < h } in coordinates e in which its component is standard normal. */
-typedef struct {
-    size_t n, dims;
-    double *B; /* [n][dims] rows of length 1 */
-    double *h; /* [n] */
-} wv_walls;
-
-/* Squared costs: the walls of the cell of j as q sees them, in as few dimensions as they span; basis [N - 1][D], if it
- * is not NULL and these are fewer than D, gets orthonormal rows that span them. */
-wv_walls wv_halfspaces_walls(const wv_halfspaces *h, size_t j, const wv_gaussian *q, double *basis, wv_arena *arena);
-
-/* Sum over mirrored pairs of draws of q, number first .. first + pairs of the stream, of the share of the pair that
- * lies within; the sum of the squares of these shares is added to *squares. */
-double wv_halfspaces_count(const wv_walls *w, const wv_stream *stream, uint64_t first, size_t pairs, double *squares,
-                           wv_arena *arena);
+/* Two particles under a squared cost: the log of the mass of q in the cell of j, on one side of the wall. */
+double wv_halfspaces_log_mass(const wv_halfspaces *h, size_t j, const wv_gaussian *q, wv_arena *arena);
 
 /* Makes the lattice, for cells that depend on dims <= WV_LATTICE directions only, unless it is there. */
 void wv_halfspaces_lattice(wv_halfspaces *h, uint64_t seed, size_t dims);
-
-/* Share of these points, and of their mirror images, that lie within the walls of a cell. */
-double wv_halfspaces_lattice_mass(const wv_halfspaces *h, const wv_walls *w);
 
 /* Error that n of them leave in a mass, more or less. */
 double wv_halfspaces_lattice_error(size_t dims, double n, double mass);

@@ -191,45 +191,6 @@ static void scores(void **state)
     with_each(check_scores);
 }
 
-/* Which columns, and which of their mirror images, lie within walls: some of each kind, for any number of walls. */
-static void check_within(const wv_columns *pass)
-{
-    enum { WALLS = 37 };
-    static double x[ROWS * WV_COLUMNS], g[WALLS * ROWS];
-    double bound[WALLS], in[WV_COLUMNS];
-    size_t seen[4] = {0};
-    test_random r = test_random_seed(15);
-    for (size_t i = 0; i < ROWS * WV_COLUMNS; i++)
-        x[i] = test_random_normal(&r);
-    for (size_t i = 0; i < WALLS * ROWS; i++)
-        g[i] = test_random_normal(&r);
-    for (size_t j = 0; j < WALLS; j++)
-        bound[j] = j % 5 ? 1.5 * sqrt((double)ROWS) : j ? INFINITY : 0.5;
-    for (size_t N = 0; N <= WALLS; N++) {
-        pass->within(ROWS, WV_COLUMNS, N, x, g, bound, in);
-        for (size_t i = 0; i < WV_COLUMNS; i++) {
-            bool plus = true, minus = true;
-            for (size_t j = 0; j < N; j++) {
-                double v = 0;
-                for (size_t d = 0; d < ROWS; d++)
-                    v += g[j * ROWS + d] * x[d * WV_COLUMNS + i];
-                plus = plus && v < bound[j];
-                minus = minus && -v < bound[j];
-            }
-            assert_true(in[i] == (plus ? 1 : 0) + (minus ? 2 : 0));
-            seen[(size_t)in[i]]++;
-        }
-    }
-    for (size_t k = 0; k < 4; k++)
-        assert_true(seen[k] > 0);
-}
-
-static void inside_walls(void **state)
-{
-    (void)state;
-    with_each(check_within);
-}
-
 /* Densities relative to their mixture, however small or large: one without a share counts as nothing in the mixture,
  * as do NaN and zero; where there is no density the mixture has none. */
 static void check_shares(const wv_columns *pass)
@@ -803,25 +764,12 @@ static void any_number_of_rows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exponentials),
-        cmocka_unit_test(add_logs),
-        cmocka_unit_test(tails),
-        cmocka_unit_test(distances),
-        cmocka_unit_test(scores),
-        cmocka_unit_test(inside_walls),
-        cmocka_unit_test(shares),
-        cmocka_unit_test(weighted),
-        cmocka_unit_test(turned),
-        cmocka_unit_test(turned_rows),
-        cmocka_unit_test(powers),
-        cmocka_unit_test(pair_scores),
-        cmocka_unit_test(pair_values),
-        cmocka_unit_test(pair_sums),
-        cmocka_unit_test(row_times),
-        cmocka_unit_test(row_secants),
-        cmocka_unit_test(densities),
-        cmocka_unit_test(triangles),
-        cmocka_unit_test(any_number_of_rows),
+        cmocka_unit_test(exponentials), cmocka_unit_test(add_logs),    cmocka_unit_test(tails),
+        cmocka_unit_test(distances),    cmocka_unit_test(scores),      cmocka_unit_test(shares),
+        cmocka_unit_test(weighted),     cmocka_unit_test(turned),      cmocka_unit_test(turned_rows),
+        cmocka_unit_test(powers),       cmocka_unit_test(pair_scores), cmocka_unit_test(pair_values),
+        cmocka_unit_test(pair_sums),    cmocka_unit_test(row_times),   cmocka_unit_test(row_secants),
+        cmocka_unit_test(densities),    cmocka_unit_test(triangles),   cmocka_unit_test(any_number_of_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

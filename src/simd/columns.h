@@ -40,8 +40,6 @@ typedef struct {
      * there are several): its number, from 0. */
     void (*highest)(size_t D, size_t n, size_t N, const double *x, const double *g, const double *offset,
                     double *which);
-    /* out[]: 1 where g.x < bound for all of the rows g[N][D], and 2 more where -g.x < bound for all of them */
-    void (*within)(size_t D, size_t n, size_t N, const double *x, const double *g, const double *bound, double *out);
     /* out[D][] = x[D][] - mu[D], in single precision, all columns of the block */
     void (*shorten)(size_t D, const double *x, const double *mu, float *out);
     /* As `nearest` in single precision, N > 3: the numbers of the two nearest rows, in either order, and the least

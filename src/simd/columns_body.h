@@ -285,31 +285,6 @@ WV_TARGET static void highest(size_t D, size_t n, size_t N, const double *x, con
         climb_all(D, N, 1, x + i, g, offset, which + i);
 }
 
-WV_INLINE bool any(wv_mask mask)
-{
-    int64_t bits = 0;
-    for (size_t k = 0; k < WV_LANES; k++)
-        bits |= mask[k];
-    return bits != 0;
-}
-
-WV_TARGET static void within(size_t D, size_t n, size_t N, const double *x, const double *g, const double *bound,
-                             double *out)
-{
-    enum { OFTEN = 8 }; /* rows after which to see whether there are columns left */
-    for (size_t i = 0; i < n; i += WV_LANES) {
-        wv_mask plus = all(0) == 0, minus = plus;
-        for (size_t j = 0; j < N && (j % OFTEN || any(plus | minus)); j++) {
-            wv_lanes v = {0};
-            for (size_t d = 0; d < D; d++)
-                v += g[j * D + d] * wv_lanes_load(x + d * WV_COLUMNS + i);
-            plus &= v < bound[j];
-            minus &= -v < bound[j];
-        }
-        wv_lanes_store(out + i, (wv_lanes)((wv_mask)all(1) & plus) + (wv_lanes)((wv_mask)all(2) & minus));
-    }
-}
-
 typedef float narrow __attribute__((vector_size(2 * WV_LANES * sizeof(float))));
 typedef int32_t flags __attribute__((vector_size(2 * WV_LANES * sizeof(int32_t))));
 enum { NARROW = 2 * WV_LANES };
@@ -754,8 +729,8 @@ WV_TARGET static void row_secants(size_t D, size_t pairs, const double *const *s
         add_times(D, a[q] - product(D, y[q], v) / sy[q], s[q], v);
 }
 
-const wv_columns WV_SET = {turn,        subtract,     squares,    scale,           centre,       mean,
-                           add_logs,    exponentials, tails,      apart,           nearest,      highest,
-                           within,      shorten,      nearby,     nearby_mirrored, shares,       powers,
-                           pair_scores, pair_values,  pair_sums,  row_times,       row_secants,  row_distance,
-                           row_apart,   row_means,    row_slopes, row_quadratic,   row_products, row_statistics};
+const wv_columns WV_SET = {turn,        subtract,     squares,         scale,        centre,        mean,
+                           add_logs,    exponentials, tails,           apart,        nearest,       highest,
+                           shorten,     nearby,       nearby_mirrored, shares,       powers,        pair_scores,
+                           pair_values, pair_sums,    row_times,       row_secants,  row_distance,  row_apart,
+                           row_means,   row_slopes,   row_quadratic,   row_products, row_statistics};

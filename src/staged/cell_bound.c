@@ -60,87 +60,11 @@ static double little(const wvgd_fit *f)
     return few_dims(f) ? wv_policy.bound_little_few : wv_policy.bound_little;
 }
 
-/* Whether so few directions tell a cell that a lattice of points in them tells masses. */
-static bool few_walls(const wvgd_fit *f)
-{
-    return f->N > 1 && f->N <= WV_LATTICE + 1 && f->D > WV_LATTICE && wv_cost_flat(&f->cells.shape.cost);
-}
-
-/* Of n draws, the weight of those inside a cell and the sum of its squares. */
-typedef struct {
-    double inside, squares, n;
-} inside_count;
-
-/* Counts so many more draws of component j, from number `first` on. Without walls, or with draws from around the
- * particle, these are made. */
-static void count_more(wvgd_fit *f, size_t j, const wv_walls *walls, bool around, uint64_t first, size_t draws,
-                       inside_count *c)
-{
-    size_t mark = wv_arena_mark(f->arena);
-    if (walls->dims && !around)
-        c->inside += wv_halfspaces_count(walls, &(wv_stream){f->opt.seed, WV_RNG_FREE, f->count.batch, j}, first, draws,
-                                         &c->squares, f->arena);
-    else {
-        wv_inside in = wv_cell_draws_inside(f, j, WV_RNG_FREE, first, draws, around);
-        c->inside += cblas_dasum((int)in.n, in.u, 1);
-        c->squares += cblas_ddot((int)in.n, in.u, 1, in.u, 1);
-    }
-    c->n += (double)draws;
-    wv_arena_release(f->arena, mark);
-}
-
-/* Relative error of the share inside. */
-static double count_error(inside_count c)
-{
-    return c.inside > 0 ? sqrt(fmax(c.squares / c.inside / c.inside - 1 / c.n, 0)) : INFINITY;
-}
-
-/* Whether the lattice tells the mass: then it is c->inside of 1. *error: its relative error. */
-static bool lattice_tells(wvgd_fit *f, const wv_walls *walls, inside_count *c, double *error)
-{
-    double mass = wv_halfspaces_lattice_mass(&f->halfspaces, walls);
-    *error = mass > 0 ? wv_halfspaces_lattice_error(walls->dims, 2 * WV_LATTICE_POINTS, mass) / mass : INFINITY;
-    if (!(mass > little(f) && *error < fine_enough(f)))
-        return false;
-    *c = (inside_count){.inside = mass, .n = 1};
-    return true;
-}
-
-/* log Z_j, or as far as the draws go, and its standard error. Of a component that hardly reaches into its cell,
- * as the best one for a tail may, draws from around the particle tell the rest (f->cells.around). */
-static void find_mass(wvgd_fit *f, size_t j)
-{
-    if (wv_cell_line_cells(f)) {
-        wv_partition_set_log_Z(&f->cells, j, (wvgd_estimate){wv_cell_line_log_Z(f, j), 0}, false);
-        return;
-    }
-    size_t most = mass_most(f), look = (size_t)wv_policy.bound_mass_look, batch = most < look ? most : look,
-           mark = wv_arena_mark(f->arena);
-    inside_count c = {0, 0, 0};
-    double error = f->N > 1 ? INFINITY : 0;
-    wv_walls walls = f->N > 1 && wv_cost_flat(&f->cells.shape.cost) ? wv_cell_draws_walls(f, j) : (wv_walls){0};
-    bool around = false, known = few_walls(f) && walls.dims <= WV_LATTICE && lattice_tells(f, &walls, &c, &error);
-    for (uint64_t first = 0; first < most && f->N > 1 && !known; first += batch) {
-        count_more(f, j, &walls, around, first, batch, &c);
-        if (c.inside < little(f) * c.n && !around) {
-            around = true;
-            c = (inside_count){0, 0, 0};
-            continue;
-        }
-        error = count_error(c);
-        if (error < fine_enough(f))
-            break;
-    }
-    double log_Z = f->N == 1 ? 0 : c.inside > 0 ? log(c.inside / c.n) : -INFINITY;
-    wv_partition_set_log_Z(&f->cells, j, (wvgd_estimate){log_Z, error}, around);
-    wv_arena_release(f->arena, mark);
-}
-
 /* ---- cells with the same component ------------------------------------------------------------------------------- */
 /* Where one Gaussian is the best for many cells, as it is where the posterior is like one, its draws serve all of
  * them. Returns leader[N], in the arena of the caller: the first cell with the component of cell j, N for a component
- * that fewer than `many` cells share. */
-static size_t *find_leaders(wvgd_fit *f, size_t many)
+ * that few cells share. */
+static size_t *find_leaders(wvgd_fit *f)
 {
     size_t N = f->N, *leader = wv_arena_take_sizes(f->arena, N), mark = wv_arena_mark(f->arena),
            *cells = wv_arena_take_sizes(f->arena, N); /* [N] that have the component of a first one */
@@ -149,41 +73,52 @@ static size_t *find_leaders(wvgd_fit *f, size_t many)
     for (size_t j = 0; j < N; j++)
         cells[leader[j]]++;
     for (size_t j = 0; j < N; j++)
-        leader[j] = cells[leader[j]] >= many ? leader[j] : N;
+        leader[j] = (double)cells[leader[j]] >= wv_policy.bound_shared_cells ? leader[j] : N;
     wv_arena_release(f->arena, mark);
     return leader;
 }
 
-/* Draws number first .. first + WV_FREE of the component of cell j, and what is known of them. */
+/* Whether draws of the component of cell j are for cell k; leader: NULL: for j alone. */
+static bool serves(const size_t *leader, size_t j, size_t k)
+{
+    return leader ? leader[k] == j : k == j;
+}
+
+/* Draws number first .. first + n of the component of cell j, and what is known of them. */
 typedef struct {
-    size_t j;
+    size_t j, n; /* WV_FREE at most */
     wv_rng_use use;
     uint64_t first;
-    double *x;             /* [WV_FREE][D] */
-    uint32_t *cell;        /* [WV_FREE] */
-    double *log_m, *log_q; /* [WV_FREE] log densities of mixture and component, or NULL */
-} shared_draws;
+    double *x;             /* [n][D] */
+    uint32_t *cell;        /* [n] */
+    double *log_m, *log_q; /* [n] log densities of mixture and component, or NULL */
+} own_draws;
 
 /* In the arena of the caller, not drawn yet. */
-static shared_draws take_shared(wvgd_fit *f, size_t j, wv_rng_use use, bool densities)
+static own_draws take_draws(wvgd_fit *f, size_t j, size_t n, wv_rng_use use, bool densities)
 {
-    return (shared_draws){.j = j,
-                          .use = use,
-                          .x = wv_arena_take(f->arena, WV_FREE * f->D),
-                          .cell = wv_arena_take_index(f->arena, WV_FREE),
-                          .log_m = densities ? wv_arena_take(f->arena, WV_FREE) : NULL,
-                          .log_q = densities ? wv_arena_take(f->arena, WV_FREE) : NULL};
+    return (own_draws){.j = j,
+                       .n = n,
+                       .use = use,
+                       .x = wv_arena_take(f->arena, n * f->D),
+                       .cell = wv_arena_take_index(f->arena, n),
+                       .log_m = densities ? wv_arena_take(f->arena, n) : NULL,
+                       .log_q = densities ? wv_arena_take(f->arena, n) : NULL};
 }
 
 static void draw_piece(wvgd_fit *f, void *context, size_t piece)
 {
-    const shared_draws *d = context;
-    size_t n = wv_workers_piece(WV_FREE), at = piece * n, mark = wv_arena_mark(f->arena);
+    const own_draws *d = context;
+    size_t size = wv_workers_piece(d->n), at = piece * size, n = d->n - at < size ? d->n - at : size,
+           mark = wv_arena_mark(f->arena);
     wv_gaussian q = wv_partition_component(&f->cells, d->j);
     wv_stream stream = {f->opt.seed, d->use, f->count.batch, d->j};
     double *x = d->x + at * f->D;
-    wv_gaussian_draw(&q, &stream, d->first + at, n, false, x, f->arena);
-    wv_halfspaces_assign(&f->halfspaces, n, x, d->cell + at, f->arena);
+    wv_gaussian_draw(&q, &stream, d->first + at, n, f->N == 1, x, f->arena);
+    if (f->N > 1)
+        wv_halfspaces_assign(&f->halfspaces, n, x, d->cell + at, f->arena);
+    else
+        memset(d->cell + at, 0, n * sizeof *d->cell);
     if (d->log_m) {
         double *y = wv_arena_take(f->arena, n * f->D);
         wv_mixture_log_density(&f->mix, n, x, d->log_m + at, NULL, &f->workers);
@@ -192,11 +127,10 @@ static void draw_piece(wvgd_fit *f, void *context, size_t piece)
     wv_arena_release(f->arena, mark);
 }
 
-static void draw_shared(wvgd_fit *f, shared_draws *d, uint64_t first)
+static void draw(wvgd_fit *f, own_draws *d, uint64_t first)
 {
     d->first = first;
-    wv_fit_run_tasks(f, wv_workers_pieces(WV_FREE), (double)WV_FREE * (double)f->D * (double)(f->N + f->D), draw_piece,
-                     d);
+    wv_fit_run_tasks(f, wv_workers_pieces(d->n), (double)d->n * (double)f->D * (double)(f->N + f->D), draw_piece, d);
 }
 
 /* Shared draws at most. */
@@ -207,34 +141,66 @@ static size_t shared_most(const wvgd_fit *f)
                     WV_FREE * wv_policy.bound_shared_least);
 }
 
-/* Draws of the component of cell j, number first .. first + WV_FREE, that lie in each cell. */
+/* Draws of the component of cell j in all cells. */
 typedef struct {
-    size_t j, dims;
-    uint64_t first;
+    size_t j, dims, piece; /* draws in a piece, an even number of columns */
+    uint64_t first;        /* number of the first of them */
     const double *W, *low; /* wv_halfspaces_scores */
-    double *piece;         /* [pieces][N] counts */
+    double *of_piece;      /* [pieces][2][N] */
+    double *inside;        /* [N] draws in each cell */
+    double *squares;       /* [N] the sum over units of the square of how many of the unit are there */
+    double n, units;       /* draws; units of them: single draws, or mirrored pairs */
 } counted;
 
 /* Squared costs: of the draws only the coordinates that tell their cell are made, and their mirror images. */
-static void count_piece(wvgd_fit *f, void *context, size_t piece)
+static void count_flat(wvgd_fit *f, const counted *c, size_t at, double *inside, double *squares)
 {
-    const counted *c = context;
-    size_t half = wv_workers_piece(WV_FREE) / 2, dims = c->dims, mark = wv_arena_mark(f->arena);
-    double *e = wv_arena_take(f->arena, dims * WV_COLUMNS), *count = c->piece + piece * f->N,
-           which[WV_COLUMNS]; /* e: [dims][WV_COLUMNS] */
+    size_t dims = c->dims, mark = wv_arena_mark(f->arena);
+    double *e = wv_arena_take(f->arena, dims * WV_COLUMNS), one[WV_COLUMNS], other[WV_COLUMNS]; /* [dims][WV_COLUMNS] */
     wv_stream stream = {f->opt.seed, WV_RNG_FREE, f->count.batch, c->j};
-    memset(count, 0, f->N * sizeof *count);
-    for (size_t at = 0; at < half; at += WV_COLUMNS) {
-        wv_rng_normal(&stream, c->first / 2 + piece * half + at, dims * WV_COLUMNS, e);
-        for (int mirrored = 0; mirrored < 2; mirrored++) {
-            for (size_t i = 0; i < dims * WV_COLUMNS; i++)
-                e[i] = -e[i];
-            wv_columns_best()->highest(dims, WV_COLUMNS, f->N, e, c->W, c->low, which);
-            for (size_t i = 0; i < WV_COLUMNS; i++)
-                count[(size_t)which[i]]++;
+    for (size_t i = 0; i < c->piece / 2; i += WV_COLUMNS) {
+        wv_rng_normal(&stream, (c->first + at) / 2 + i, dims * WV_COLUMNS, e);
+        wv_columns_best()->highest(dims, WV_COLUMNS, f->N, e, c->W, c->low, one);
+        cblas_dscal((int)(dims * WV_COLUMNS), -1, e, 1);
+        wv_columns_best()->highest(dims, WV_COLUMNS, f->N, e, c->W, c->low, other);
+        for (size_t k = 0; k < WV_COLUMNS; k++) {
+            size_t a = (size_t)one[k], b = (size_t)other[k];
+            inside[a]++;
+            inside[b]++;
+            squares[a] += 1 + (a == b);
+            squares[b] += 1 + (a == b);
         }
     }
     wv_arena_release(f->arena, mark);
+}
+
+/* Under any cost the draws themselves are made. */
+static void count_drawn(wvgd_fit *f, const counted *c, size_t at, double *inside, double *squares)
+{
+    size_t mark = wv_arena_mark(f->arena);
+    double *x = wv_arena_take(f->arena, c->piece * f->D);
+    uint32_t *cell = wv_arena_take_index(f->arena, c->piece);
+    wv_gaussian q = wv_partition_component(&f->cells, c->j);
+    wv_stream stream = {f->opt.seed, WV_RNG_FREE, f->count.batch, c->j};
+    wv_gaussian_draw(&q, &stream, c->first + at, c->piece, false, x, f->arena);
+    wv_halfspaces_assign(&f->halfspaces, c->piece, x, cell, f->arena);
+    for (size_t i = 0; i < c->piece; i++)
+        inside[cell[i]]++;
+    memcpy(squares, inside, f->N * sizeof *squares);
+    wv_arena_release(f->arena, mark);
+}
+
+static bool paired(const wvgd_fit *f)
+{
+    return wv_cost_flat(&f->cells.shape.cost);
+}
+
+static void count_piece(wvgd_fit *f, void *context, size_t piece)
+{
+    const counted *c = context;
+    double *inside = c->of_piece + 2 * piece * f->N;
+    memset(inside, 0, 2 * f->N * sizeof *inside);
+    (paired(f) ? count_flat : count_drawn)(f, c, piece * c->piece, inside, inside + f->N);
 }
 
 /* Multiplications for so many free draws of dims coordinates: to make one takes as long as to compare it with some
@@ -244,24 +210,17 @@ static double draw_work(const wvgd_fit *f, double draws, size_t dims)
     return draws * (double)dims * ((double)f->N + wv_policy.bound_draw_price);
 }
 
-/* Adds WV_FREE draws to count[N], those in each cell. */
-static void count_flat(wvgd_fit *f, counted *c, double *count)
+/* Counts so many pieces more. */
+static void count_more(wvgd_fit *f, counted *c, size_t pieces)
 {
-    size_t pieces = wv_workers_pieces(WV_FREE);
-    wv_fit_run_tasks(f, pieces, draw_work(f, WV_FREE, c->dims), count_piece, c);
-    for (size_t i = 0; i < pieces * f->N; i++)
-        count[i % f->N] += c->piece[i];
-}
-
-/* Under any cost the draws themselves are made. */
-static void count_drawn(wvgd_fit *f, size_t j, uint64_t first, double *count)
-{
-    size_t mark = wv_arena_mark(f->arena);
-    shared_draws d = take_shared(f, j, WV_RNG_FREE, false);
-    draw_shared(f, &d, first);
-    for (size_t i = 0; i < WV_FREE; i++)
-        count[d.cell[i]]++;
-    wv_arena_release(f->arena, mark);
+    wv_fit_run_tasks(f, pieces, draw_work(f, (double)(pieces * c->piece), c->dims), count_piece, c);
+    for (size_t i = 0; i < pieces; i++) {
+        cblas_daxpy((int)f->N, 1, c->of_piece + 2 * i * f->N, 1, c->inside, 1);
+        cblas_daxpy((int)f->N, 1, c->of_piece + (2 * i + 1) * f->N, 1, c->squares, 1);
+    }
+    c->first += pieces * c->piece;
+    c->n += (double)(pieces * c->piece);
+    c->units += (double)(pieces * c->piece) / (paired(f) ? 2 : 1);
 }
 
 /* Whether component j is all of the mixture. */
@@ -271,50 +230,170 @@ static bool is_mixture(const wvgd_fit *f, size_t j)
     return wv_mixture_is(&f->mix, &q);
 }
 
-/* Error of the sum of the logarithms of the masses of the component of cell j, weighted by themselves, where so many
- * of n draws are in each cell. */
-static double error_of(const wvgd_fit *f, const size_t *leader, size_t j, double n, const double *count)
+/* Relative error of the mass in cell k. */
+static double mass_error(const counted *c, size_t k)
+{
+    double s = c->inside[k];
+    return s > 0 ? hypot(sqrt(fmax(c->squares[k] / s / s - 1 / c->units, 0)), 1 / c->n)
+                 : INFINITY; /* none may be outside */
+}
+
+/* Error of the log mass in cell j; of a shared component that of their sum, weighted by the masses. */
+static double count_error(const wvgd_fit *f, const size_t *leader, const counted *c)
 {
     double error = 0;
-    for (size_t k = j; k < f->N; k++)
-        if (leader[k] == j)
-            error = count[k] < wv_policy.bound_rare ? INFINITY
-                                                    : hypot(error, count[k] / n * sqrt(1 / count[k] - 1 / n));
+    for (size_t k = c->j; k < f->N; k++)
+        if (serves(leader, c->j, k))
+            error = c->inside[k] < wv_policy.bound_rare
+                        ? INFINITY
+                        : hypot(error, (leader ? c->inside[k] / c->n : 1) * mass_error(c, k));
     return error;
 }
 
-/* Masses of the component of cell j in all of its cells. */
-static void masses_of_shared(wvgd_fit *f, const size_t *leader, const wv_mixture_masses *known, size_t j)
+/* Draws of the component of cell j, of which most pieces are counted, `at_once` before their error is looked at; with
+ * little of it in its cell fewer. */
+static void count_until(wvgd_fit *f, const size_t *leader, size_t at_once, size_t most, double wanted, counted *c)
 {
-    size_t N = f->N, D = f->D, mark = wv_arena_mark(f->arena);
-    bool flat = wv_cost_flat(&f->cells.shape.cost);
-    double n = 0, error = INFINITY, *count = wv_arena_zeros(f->arena, N), *A = wv_arena_take(f->arena, N * D),
+    double error = c->n > 0 ? count_error(f, leader, c) : INFINITY;
+    bool astray = false;
+    for (size_t pieces = 0; pieces < most && error > wanted && !astray; pieces += at_once) {
+        count_more(f, c, at_once);
+        error = count_error(f, leader, c);
+        astray = !leader && c->inside[c->j] < little(f) * c->n;
+    }
+}
+
+/* Masses by draws of the component of cell j in all cells that they serve. known: of the mixture, or NULL. */
+static void find_by_draws(wvgd_fit *f, const size_t *leader, const wv_mixture_masses *known, size_t j)
+{
+    size_t N = f->N, D = f->D, mark = wv_arena_mark(f->arena), piece = wv_workers_piece(WV_FREE),
+           most = (leader ? shared_most(f) : mass_most(f)) / piece + 1,
+           look = (leader ? WV_FREE : (size_t)wv_policy.bound_mass_look) / piece, at_once = most < look ? most : look;
+    double wanted = fine_enough(f) / (leader ? sqrt((double)N) : 1), *A = wv_arena_take(f->arena, N * D),
            *W = wv_arena_take(f->arena, N * D), *low = wv_arena_take(f->arena, N);
     counted c = {.j = j,
                  .dims = wv_halfspaces_dims(&f->halfspaces.g),
+                 .piece = piece,
                  .W = W,
                  .low = low,
-                 .piece = wv_arena_take(f->arena, wv_workers_pieces(WV_FREE) * N)};
+                 .of_piece = wv_arena_take(f->arena, 2 * at_once * N),
+                 .inside = wv_arena_zeros(f->arena, N),
+                 .squares = wv_arena_zeros(f->arena, N)};
     wv_gaussian q = wv_partition_component(&f->cells, j);
-    if (flat)
+    if (wv_cost_flat(&f->cells.shape.cost))
         wv_halfspaces_scores(&f->halfspaces, &q, c.dims, A, W, low, f->arena);
-    if (known && known->points > 0 && is_mixture(f, j)) { /* the points that told its masses are as good as draws */
-        n = known->points;
-        cblas_daxpy((int)N, n, known->mass, 1, count, 1);
-        error = error_of(f, leader, j, n, count);
+    if (leader && known && known->points > 0 && is_mixture(f, j)) { /* its points are as good as draws */
+        c.n = c.units = known->points;
+        cblas_daxpy((int)N, c.n, known->mass, 1, c.inside, 1);
+        cblas_daxpy((int)N, c.n, known->mass, 1, c.squares, 1);
     }
-    for (; c.first < shared_most(f) && error > fine_enough(f) / sqrt((double)N); c.first += WV_FREE) {
-        if (flat)
-            count_flat(f, &c, count);
-        else
-            count_drawn(f, j, c.first, count);
-        n += WV_FREE;
-        error = error_of(f, leader, j, n, count);
-    }
+    count_until(f, leader, at_once, most, wanted, &c);
     for (size_t k = j; k < N; k++)
-        if (leader[k] == j)
-            wv_partition_set_log_Z(&f->cells, k, (wvgd_estimate){log(count[k] / n), sqrt(1 / count[k] - 1 / n)}, false);
+        if (serves(leader, j, k))
+            wv_partition_set_log_Z(&f->cells, k, (wvgd_estimate){log(c.inside[k] / c.n), mass_error(&c, k)},
+                                   !leader && c.inside[k] < little(f) * c.n);
     wv_arena_release(f->arena, mark);
+}
+
+/* ---- pools ------------------------------------------------------------------------------------------------------- */
+/* Of a component that hardly reaches into its cell only weighted draws are at hand, u = q_j/r, r their proposal. Its
+ * mass Z^ = mean u and the mean h^ = sum u h / sum u of h = log p~ - log q_j must come of the same draws: then
+ *     exp(h^) Z^ <= mean u exp(h) = mean p~/r,
+ * whose expectation is the posterior's mass in the cell, however few of the draws matter. So a pool of draws tells the
+ * mass and E_qj[log m - log q_j], and those to be evaluated are picked from it in proportion to their weights. */
+typedef struct {
+    double all, sum, squares; /* weights of all draws; of those inside: their sum and that of their squares */
+    double level, d;          /* an arbitrary level of d = log m - log q_j, and the sum of u (d - level) */
+    double d1, d2;            /* sums of u^2 (d - level) and u^2 (d - level)^2 */
+} pool;
+
+static double pool_ess(const pool *p)
+{
+    return p->squares > 0 ? p->sum * p->sum / p->squares : 0;
+}
+
+/* Adds a batch of WV_FREE draws. */
+static void fill_pool(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t batch, pool *p)
+{
+    size_t mark = wv_arena_mark(f->arena);
+    wv_inside in = wv_cell_draws_inside(f, j, use, batch * WV_FREE, WV_FREE, true);
+    wv_gaussian q = wv_partition_component(&f->cells, j);
+    double *log_m = wv_arena_take(f->arena, in.n), *log_q = wv_arena_take(f->arena, in.n),
+           *y = wv_arena_take(f->arena, in.n * f->D);
+    wv_mixture_log_density(&f->mix, in.n, in.x, log_m, NULL, &f->workers);
+    wv_gaussian_log_density(&q, in.n, in.x, log_q, y, f->arena);
+    p->all += in.all;
+    for (size_t i = 0; i < in.n; i++) {
+        double u = in.u[i], d = log_m[i] - log_q[i];
+        if (!(u > 0))
+            continue;
+        p->level = p->sum > 0 ? p->level : d;
+        d -= p->level;
+        p->sum += u;
+        p->squares += u * u;
+        p->d += u * d;
+        p->d1 += u * u * d;
+        p->d2 += u * u * d * d;
+    }
+    wv_arena_release(f->arena, mark);
+}
+
+/* Fills a pool until it is enough, or all that is affordable. Returns of how many batches. */
+static size_t make_pool(wvgd_fit *f, size_t j, wv_rng_use use, pool *p)
+{
+    size_t batches = 0, most = mass_most(f) / WV_FREE + 1;
+    while (batches < most && pool_ess(p) < wv_policy.bound_pool_enough)
+        fill_pool(f, j, use, batches++, p);
+    return batches;
+}
+
+static wvgd_estimate pool_log_Z(const pool *p)
+{
+    return p->sum > 0
+               ? (wvgd_estimate){log(p->sum / p->all), sqrt(fmax(p->squares / (p->sum * p->sum) - 1 / p->all, 0))}
+               : (wvgd_estimate){-INFINITY, INFINITY};
+}
+
+/* What a pool tells of cell j. */
+static void keep_pool(wvgd_fit *f, size_t j, const pool *p)
+{
+    double mean = p->d / p->sum, s = mean - 1, own = p->sum * p->sum,
+           both = (p->d2 - 2 * s * p->d1 + s * s * p->squares) / own;
+    f->bound.ess[j] = pool_ess(p);
+    f->bound.log_Z[j] = pool_log_Z(p).value;
+    f->bound.log_Z_se[j] = pool_log_Z(p).se;
+    f->bound.part[j] = p->level + mean;
+    f->bound.log_Z_part[j] = sqrt(fmax(both - 1 / p->all, 0));
+}
+
+/* ---- masses in cells --------------------------------------------------------------------------------------------- */
+/* In closed form: where there is one cell, where cells are intervals, or where one wall parts two of them. False: there
+ * is none. */
+static bool find_exactly(wvgd_fit *f, size_t j)
+{
+    bool line = wv_cell_line_cells(f), wall = f->N == 2 && wv_cost_flat(&f->cells.shape.cost);
+    if (f->N > 1 && !line && !wall)
+        return false;
+    wv_gaussian q = wv_partition_component(&f->cells, j);
+    double log_Z = f->N == 1 ? 0
+                   : line    ? wv_cell_line_log_Z(f, j)
+                             : wv_halfspaces_log_mass(&f->halfspaces, j, &q, f->arena);
+    wv_partition_set_log_Z(&f->cells, j, (wvgd_estimate){log_Z, 0}, !line && log_Z < log(little(f)));
+    return true;
+}
+
+/* log Z_j and its standard error. Of a component that hardly reaches into its cell, as the best one for a tail may, a
+ * pool tells it (f->cells.around). */
+static void find_mass(wvgd_fit *f, size_t j)
+{
+    if (find_exactly(f, j))
+        return;
+    find_by_draws(f, NULL, NULL, j);
+    if (f->cells.around[j] > 0) {
+        pool p = {0};
+        make_pool(f, j, WV_RNG_FREE, &p);
+        wv_partition_set_log_Z(&f->cells, j, pool_log_Z(&p), true);
+    }
 }
 
 /* The component becomes the cell's own moments, which lie in it. */
@@ -343,12 +422,10 @@ static void mass_of(wvgd_fit *f, void *context, size_t j)
 
 void wv_cell_bound_masses(wvgd_fit *f, const wv_mixture_masses *known)
 {
-    size_t mark = wv_arena_mark(f->arena), *leader = find_leaders(f, WV_LATTICE + 2);
-    if (few_walls(f)) /* with so few cells none is shared by many */
-        wv_halfspaces_lattice(&f->halfspaces, f->opt.seed, f->N - 1);
+    size_t mark = wv_arena_mark(f->arena), *leader = find_leaders(f);
     for (size_t j = 0; j < f->N; j++)
         if (leader[j] == j)
-            masses_of_shared(f, leader, known, j);
+            find_by_draws(f, leader, known, j);
     double draws = fmin((double)mass_most(f), 1 / (fine_enough(f) * fine_enough(f)));
     wv_fit_run_tasks(f, f->N, draw_work(f, draws * (double)f->N, f->D), mass_of, leader);
     wv_arena_release(f->arena, mark);
@@ -405,74 +482,25 @@ static size_t draws_at_once(const wvgd_fit *f, size_t j, size_t wanted)
     return f->N == 1 ? wanted : 2 * (size_t)(fmin(pairs, WV_FREE / 2));
 }
 
-/* Draws of component j that lie in its cell. */
-static void draw_plain(wvgd_fit *f, size_t j, const cell_plan *p)
+/* Draws of the component of cell j in the cells that they serve. */
+static void draw_inside(wvgd_fit *f, const size_t *leader, size_t j, const cell_plan *p)
 {
-    size_t D = f->D, at = p->first[j], wanted = p->wanted[j], have = 0, batch = draws_at_once(f, j, wanted);
-    for (uint64_t b = 0; (double)b < wv_policy.bound_tries && have < wanted; b++) {
-        size_t mark = wv_arena_mark(f->arena);
-        wv_inside in = wv_cell_draws_inside(f, j, WV_RNG_BOUND, b * WV_FREE, batch, false);
-        size_t kept = in.n < wanted - have ? in.n : wanted - have;
-        memcpy(f->b.x + (at + have) * D, in.x, kept * D * sizeof *in.x);
-        have += kept;
-        wv_arena_release(f->arena, mark);
-    }
-    p->have[j] = have;
-}
-
-/* ---- pools ------------------------------------------------------------------------------------------------------- */
-/* Of a component that hardly reaches into its cell only weighted draws are at hand, u = q_j/r, r their proposal. Its
- * mass Z^ = mean u and the mean h^ = sum u h / sum u of h = log p~ - log q_j must come of the same draws: then
- *     exp(h^) Z^ <= mean u exp(h) = mean p~/r,
- * whose expectation is the posterior's mass in the cell, however few of the draws matter. So a pool of draws tells the
- * mass and E_qj[log m - log q_j], and those to be evaluated are picked from it in proportion to their weights. */
-typedef struct {
-    double all, sum, squares; /* weights of all draws; of those inside: their sum and that of their squares */
-    double level, d;          /* an arbitrary level of d = log m - log q_j, and the sum of u (d - level) */
-    double d1, d2;            /* sums of u^2 (d - level) and u^2 (d - level)^2 */
-} pool;
-
-static double pool_ess(const pool *p)
-{
-    return p->squares > 0 ? p->sum * p->sum / p->squares : 0;
-}
-
-/* Adds a batch of WV_FREE draws. */
-static void fill_pool(wvgd_fit *f, size_t j, uint64_t batch, pool *p)
-{
-    size_t mark = wv_arena_mark(f->arena);
-    wv_inside in = wv_cell_draws_inside(f, j, WV_RNG_BOUND, batch * WV_FREE, WV_FREE, true);
-    wv_gaussian q = wv_partition_component(&f->cells, j);
-    double *log_m = wv_arena_take(f->arena, in.n), *log_q = wv_arena_take(f->arena, in.n),
-           *y = wv_arena_take(f->arena, in.n * f->D);
-    wv_mixture_log_density(&f->mix, in.n, in.x, log_m, NULL, &f->workers);
-    wv_gaussian_log_density(&q, in.n, in.x, log_q, y, f->arena);
-    p->all += in.all;
-    for (size_t i = 0; i < in.n; i++) {
-        double u = in.u[i], d = log_m[i] - log_q[i];
-        if (!(u > 0))
-            continue;
-        p->level = p->sum > 0 ? p->level : d;
-        d -= p->level;
-        p->sum += u;
-        p->squares += u * u;
-        p->d += u * d;
-        p->d1 += u * u * d;
-        p->d2 += u * u * d * d;
+    size_t D = f->D, missing = 0, mark = wv_arena_mark(f->arena);
+    for (size_t k = j; k < f->N; k++)
+        missing += serves(leader, j, k) ? p->wanted[k] : 0;
+    own_draws d = take_draws(f, j, leader ? WV_FREE : draws_at_once(f, j, missing), WV_RNG_BOUND, false);
+    double tries = leader ? (double)shared_most(f) / WV_FREE : wv_policy.bound_tries;
+    for (uint64_t b = 0; (double)b < tries && missing; b++) {
+        draw(f, &d, b * WV_FREE);
+        for (size_t i = 0; i < d.n; i++) {
+            size_t k = d.cell[i];
+            if (!serves(leader, j, k) || p->have[k] == p->wanted[k])
+                continue;
+            memcpy(f->b.x + (p->first[k] + p->have[k]++) * D, d.x + i * D, D * sizeof(double));
+            missing--;
+        }
     }
     wv_arena_release(f->arena, mark);
-}
-
-/* What a pool tells of cell j. */
-static void keep_pool(wvgd_fit *f, size_t j, const pool *p)
-{
-    double mean = p->d / p->sum, s = mean - 1, own = p->sum * p->sum,
-           both = (p->d2 - 2 * s * p->d1 + s * s * p->squares) / own;
-    f->bound.ess[j] = pool_ess(p);
-    f->bound.log_Z[j] = log(p->sum / p->all);
-    f->bound.log_Z_se[j] = sqrt(fmax(p->squares / own - 1 / p->all, 0));
-    f->bound.part[j] = p->level + mean;
-    f->bound.log_Z_part[j] = sqrt(fmax(both - 1 / p->all, 0));
 }
 
 /* The draws to be evaluated, from the same batches again: one for each equal part of the sum of the weights. */
@@ -497,9 +525,7 @@ static void pick_draws(wvgd_fit *f, size_t j, size_t batches, double sum, const 
 static void draw_pool(wvgd_fit *f, size_t j, const cell_plan *to)
 {
     pool p = {0};
-    size_t batches = 0, most = mass_most(f) / WV_FREE + 1;
-    while (batches < most && pool_ess(&p) < wv_policy.bound_pool_enough)
-        fill_pool(f, j, batches++, &p);
+    size_t batches = make_pool(f, j, WV_RNG_BOUND, &p);
     if (!(pool_ess(&p) > wv_policy.bound_pool_least) || !isfinite(p.d2))
         return;
     keep_pool(f, j, &p);
@@ -510,28 +536,12 @@ static void draw_pool(wvgd_fit *f, size_t j, const cell_plan *to)
 static void draw_own(wvgd_fit *f, void *context, size_t j)
 {
     const cell_plan *p = context;
-    if (p->leader[j] == f->N && p->wanted[j])
-        (f->cells.around[j] > 0 ? draw_pool : draw_plain)(f, j, p);
-}
-
-/* The same for all cells that share the component of cell j. */
-static void draw_all(wvgd_fit *f, size_t j, const cell_plan *p)
-{
-    size_t D = f->D, missing = 0, mark = wv_arena_mark(f->arena);
-    shared_draws d = take_shared(f, j, WV_RNG_BOUND, false);
-    for (size_t k = j; k < f->N; k++)
-        missing += p->leader[k] == j ? p->wanted[k] : 0;
-    for (uint64_t first = 0; first < shared_most(f) && missing; first += WV_FREE) {
-        draw_shared(f, &d, first);
-        for (size_t i = 0; i < WV_FREE; i++) {
-            size_t k = d.cell[i];
-            if (p->leader[k] != j || p->have[k] == p->wanted[k])
-                continue;
-            memcpy(f->b.x + (p->first[k] + p->have[k]++) * D, d.x + i * D, D * sizeof(double));
-            missing--;
-        }
-    }
-    wv_arena_release(f->arena, mark);
+    if (p->leader[j] < f->N || !p->wanted[j])
+        return;
+    if (f->cells.around[j] > 0)
+        draw_pool(f, j, p);
+    else
+        draw_inside(f, NULL, j, p);
 }
 
 /* Places in the batch for the draws that cells want. */
@@ -539,7 +549,7 @@ static cell_plan plan(wvgd_fit *f)
 {
     size_t N = f->N, at = 0;
     cell_plan p = {wv_arena_take_sizes(f->arena, N), wv_arena_take_sizes(f->arena, N), wv_arena_take_sizes(f->arena, N),
-                   find_leaders(f, (size_t)wv_policy.bound_shared_cells)};
+                   find_leaders(f)};
     for (size_t j = 0; j < N; j++) {
         size_t wanted = bound_wanted(f, j);
         p.wanted[j] = wanted < f->size.n_max - at ? wanted : f->size.n_max - at;
@@ -572,7 +582,7 @@ wvgd_status wv_cell_bound_ask(wvgd_fit *f, wvgd_error *error)
     cell_plan p = plan(f);
     for (size_t j = 0; j < N; j++)
         if (p.leader[j] == j)
-            draw_all(f, j, &p);
+            draw_inside(f, p.leader, j, &p);
     wv_fit_run_tasks(f, N, draw_work(f, 4 * wv_policy.bound_draws_cell * (double)N, f->D), draw_own, &p);
     size_t n = close_gaps(f, &p);
     wv_arena_release(f->arena, mark);
@@ -603,89 +613,57 @@ static wvgd_estimate bound(const wvgd_fit *f, const double *w)
     return e;
 }
 
-/* What free draws of a component in its cell have said of log m - log q_j: how many, sums of values and of squares. */
-typedef struct {
-    double n, sum, squares;
-} free_sums;
-
-/* Adds free draws of component q. */
-static void add_free(wvgd_fit *f, size_t j, const wv_gaussian *q, uint64_t first, size_t draws, free_sums *s)
-{
-    size_t mark = wv_arena_mark(f->arena);
-    wv_inside in = wv_cell_draws_inside(f, j, WV_RNG_FREE, first, draws, false);
-    double *log_m = wv_arena_take(f->arena, in.n), *log_q = wv_arena_take(f->arena, in.n),
-           *y = wv_arena_take(f->arena, in.n * f->D);
-    wv_mixture_log_density(&f->mix, in.n, in.x, log_m, NULL, &f->workers);
-    wv_gaussian_log_density(q, in.n, in.x, log_q, y, f->arena);
-    for (size_t i = 0; i < in.n; i++) {
-        double d = log_m[i] - log_q[i];
-        s->sum += d;
-        s->squares += d * d;
-    }
-    s->n += (double)in.n;
-    wv_arena_release(f->arena, mark);
-}
-
-/* E_qj[log m - log q_j] over the cell, m the mixture, from draws that cost nothing, to the wanted
- * standard error or as far as they go. */
-static wvgd_estimate free_part(wvgd_fit *f, size_t j, double wanted)
-{
-    double se = INFINITY, batches = f->cells.refined ? wv_policy.bound_mass_batches : wv_policy.bound_free_batches;
-    uint64_t after = (uint64_t)wv_policy.bound_mass_batches * WV_FREE; /* the draws that told masses */
-    size_t most = (size_t)batches * WV_FREE, look = (size_t)wv_policy.bound_free_look,
-           batch = mass_most(f) < look ? mass_most(f) : look;
-    free_sums s = {0, 0, 0};
-    most = most < mass_most(f) ? most : mass_most(f);
-    wv_gaussian q = wv_partition_component(&f->cells, j);
-    for (uint64_t first = 0; first < most && se > wanted; first += batch) {
-        add_free(f, j, &q, after + first, batch, &s);
-        if (s.n > wv_policy.bound_free_known)
-            se = sqrt(fmax(s.squares / s.n - s.sum / s.n * (s.sum / s.n), 0) / s.n);
-    }
-    return (wvgd_estimate){s.sum / s.n, se};
-}
-
-/* The same for cells that share their component, [N] each. */
-typedef struct {
-    double *value, *se;
-} free_parts;
-
-/* Of so many draws in each cell [N], their sums of d = log m - log q and of its square. */
+/* Of so many free draws in each cell [N], their sums of d = log m - log q and of its square. */
 typedef struct {
     double *n, *sum, *squares;
 } cell_sums;
 
-/* For all cells that share the component of cell j. Returns the largest standard error. */
-static double estimates_of_shared(size_t N, const size_t *leader, size_t j, cell_sums s, free_parts *p)
+/* E_qj[log m - log q_j] over cells, m the mixture, [N] each. */
+typedef struct {
+    double *value, *se;
+} free_parts;
+
+/* Adds draws. */
+static void add_free(const own_draws *d, cell_sums s)
 {
-    double worst = 0;
+    for (size_t i = 0; i < d->n; i++) {
+        size_t k = d->cell[i];
+        double apart = d->log_m[i] - d->log_q[i];
+        s.n[k]++;
+        s.sum[k] += apart;
+        s.squares[k] += apart * apart;
+    }
+}
+
+/* What they say of the cells that draws of the component of cell j serve. Returns the largest standard error. */
+static double estimate_free(size_t N, const size_t *leader, size_t j, cell_sums s, const free_parts *to)
+{
+    double worst = 0, least = leader ? 1 : wv_policy.bound_free_known;
     for (size_t k = j; k < N; k++)
-        if (leader[k] == j) {
-            p->value[k] = s.sum[k] / s.n[k];
-            p->se[k] = s.n[k] > 1 ? sqrt(fmax(s.squares[k] / s.n[k] - p->value[k] * p->value[k], 0) / s.n[k])
-                                  : INFINITY;
-            worst = fmax(worst, p->se[k]);
+        if (serves(leader, j, k)) {
+            double mean = s.sum[k] / s.n[k];
+            to->value[k] = mean;
+            to->se[k] = s.n[k] > least ? sqrt(fmax(s.squares[k] / s.n[k] - mean * mean, 0) / s.n[k]) : INFINITY;
+            worst = fmax(worst, to->se[k]);
         }
     return worst;
 }
 
-static void free_part_of_shared(wvgd_fit *f, const size_t *leader, size_t j, free_parts *p)
+/* From draws that cost nothing, to the wanted standard error or as far as they go. */
+static void find_free_parts(wvgd_fit *f, const size_t *leader, size_t j, double wanted, const free_parts *to)
 {
-    size_t N = f->N, mark = wv_arena_mark(f->arena),
-           most = (size_t)(wv_policy.bound_control_draws * (double)shared_most(f));
-    double worst = INFINITY;
+    size_t N = f->N, mark = wv_arena_mark(f->arena), look = (size_t)wv_policy.bound_free_look;
+    double batches = f->cells.refined ? wv_policy.bound_mass_batches : wv_policy.bound_free_batches,
+           most = leader ? wv_policy.bound_control_draws * (double)shared_most(f)
+                         : fmin(batches * WV_FREE, (double)mass_most(f)),
+           worst = INFINITY;
+    uint64_t after = (uint64_t)wv_policy.bound_mass_batches * WV_FREE; /* the draws that told masses */
     cell_sums s = {wv_arena_zeros(f->arena, N), wv_arena_zeros(f->arena, N), wv_arena_zeros(f->arena, N)};
-    shared_draws d = take_shared(f, j, WV_RNG_FREE, true);
-    for (uint64_t first = 0; first < most && worst > wv_policy.bound_control_se * fine_enough(f); first += WV_FREE) {
-        draw_shared(f, &d, (uint64_t)wv_policy.bound_mass_batches * WV_FREE + first);
-        for (size_t i = 0; i < WV_FREE; i++) {
-            size_t k = d.cell[i];
-            double apart = d.log_m[i] - d.log_q[i];
-            s.n[k]++;
-            s.sum[k] += apart;
-            s.squares[k] += apart * apart;
-        }
-        worst = estimates_of_shared(N, leader, j, s, p);
+    own_draws d = take_draws(f, j, leader ? WV_FREE : mass_most(f) < look ? mass_most(f) : look, WV_RNG_FREE, true);
+    for (uint64_t first = 0; (double)first < most && worst > wanted; first += d.n) {
+        draw(f, &d, after + first);
+        add_free(&d, s);
+        worst = estimate_free(N, leader, j, s, to);
     }
     wv_arena_release(f->arena, mark);
 }
@@ -879,10 +857,13 @@ static wvgd_estimate mixture_part(wvgd_fit *f, const told *t, size_t j, const ce
 {
     /* of the error: draws of the mixture are free, but where evaluations are cheap they take as long */
     double share = wv_fit_cheap(f) > 0 ? wv_policy.bound_control_cheap : wv_policy.bound_control_dear;
-    double wanted = fmax(share * sqrt(left / (double)c->n), wv_policy.bound_control_se * fine_enough(f));
     if (f->bound.ess[j] > 0)
         return (wvgd_estimate){f->bound.part[j], f->bound.log_Z_part[j]};
-    return t->leader[j] < f->N ? (wvgd_estimate){t->parts.value[j], t->parts.se[j]} : free_part(f, j, wanted);
+    if (t->leader[j] == f->N)
+        find_free_parts(f, NULL, j,
+                        fmax(share * sqrt(left / (double)c->n), wv_policy.bound_control_se * fine_enough(f)),
+                        &t->parts);
+    return (wvgd_estimate){t->parts.value[j], t->parts.se[j]};
 }
 
 /* The mixture as a control: what of log p~ - log q_j it explains is known and goes to *known; c->log_control becomes
@@ -1085,12 +1066,10 @@ void wv_cell_bound_tell(wvgd_fit *f)
 {
     size_t N = f->N, mark = wv_arena_mark(f->arena);
     wv_cell_draws_update_walls(f);
-    told t = {first_draws(f),
-              find_leaders(f, (size_t)wv_policy.bound_shared_cells),
-              {wv_arena_take(f->arena, N), wv_arena_take(f->arena, N)}};
+    told t = {first_draws(f), find_leaders(f), {wv_arena_take(f->arena, N), wv_arena_take(f->arena, N)}};
     for (size_t j = 0; j < N; j++)
         if (t.leader[j] == j && !is_mixture(f, j))
-            free_part_of_shared(f, t.leader, j, &t.parts);
+            find_free_parts(f, t.leader, j, wv_policy.bound_control_se * fine_enough(f), &t.parts);
     if (N > 1 || !estimate_alone(f))
         wv_fit_run_tasks(f, N, draw_work(f, wv_policy.bound_mass_look * (double)N, f->D), estimate, &t);
     if (N > 1)

@@ -19,12 +19,6 @@ void wv_cell_draws_update_walls(wvgd_fit *f)
     wv_halfspaces_update(&f->halfspaces, &g, f->arena);
 }
 
-wv_walls wv_cell_draws_walls(wvgd_fit *f, size_t j)
-{
-    wv_gaussian q = wv_partition_component(&f->cells, j);
-    return wv_halfspaces_walls(&f->halfspaces, j, &q, NULL, f->arena);
-}
-
 wv_inside wv_cell_draws_inside(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t first, size_t n, bool around)
 {
     wv_in_cell c = {.j = j,

@@ -17,9 +17,8 @@ typedef struct {
 /* The walls of all cells follow particles and metric: f->halfspaces. */
 void wv_cell_draws_update_walls(wvgd_fit *f);
 
-/* Those of cell j as its component sees them, and draws number first .. first + n of it that lie in the cell; around:
- * half of them from around the particle. Both in f->arena. */
-wv_walls wv_cell_draws_walls(wvgd_fit *f, size_t j);
+/* Draws number first .. first + n of component j that lie in its cell; around: half of them from around the particle.
+ * In f->arena. */
 wv_inside wv_cell_draws_inside(wvgd_fit *f, size_t j, wv_rng_use use, uint64_t first, size_t n, bool around);
 
 /* Draws of a sample of cell j at most: stored draws without density are counted, too. */
