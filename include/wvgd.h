@@ -14,11 +14,11 @@
  * Conventions: arrays are row-major; N particles, D dimensions; logs are natural. The library never prints, exits,
  * reads the environment, opens files or keeps global state (but for a count of its threads). A fit is used by one
  * thread at a time, and starts threads of its own only if the option `threads` says so; different fits are
- * independent. A thread that runs a fit needs 128 KB of stack, more if the model does. A child of fork has the fit,
- * but goes on with it in one thread.
+ * independent. A thread that runs a fit needs 128 KB of stack, more if the model does. After fork, the child has a copy
+ * of the fit, which continues in one thread.
  * Every call that can fail returns a wvgd_status and fills *error (which may be NULL) with a sentence for the user.
- * A NULL where a pointer is needed is WVGD_E_ARGUMENT; functions without a status do nothing then, and return NULL or
- * 0. The same seed gives the same bits as long as the BLAS does; a threaded BLAS should be told to use one thread. */
+ * A NULL pointer where one is required is WVGD_E_ARGUMENT; functions without a status then do nothing, and return NULL
+ * or 0. The same seed gives the same bits if the BLAS does; set a threaded BLAS to one thread. */
 #ifndef WVGD_H
 #define WVGD_H
 
@@ -37,17 +37,17 @@ const char *wvgd_version(void);
 /* ---- did the call work? ------------------------------------------------------------------------------------------ */
 typedef enum {
     WVGD_OK = 0,
-    WVGD_E_ARGUMENT, /* an argument or option is out of range, or a call out of order */
-    WVGD_E_MEMORY,   /* no memory */
+    WVGD_E_ARGUMENT, /* an argument or option is out of range, or a call comes too early */
+    WVGD_E_MEMORY,   /* not enough memory */
     WVGD_E_MODEL,    /* the model returned an error */
     WVGD_E_NO_DRAWS, /* no draw had a finite density, or no draw fell into a cell: nothing to estimate from */
     WVGD_E_STATE,    /* a saved state is damaged, or belongs to another fit */
     /* of wvgd_tools.h, which reads and writes files: */
-    WVGD_E_DATA,       /* a file has not what it should have */
-    WVGD_E_NO_INPUT,   /* there is no such file, or it cannot be opened */
-    WVGD_E_CREATE,     /* a file or directory cannot be made, or is in the way */
+    WVGD_E_DATA,       /* a file has the wrong content */
+    WVGD_E_NO_INPUT,   /* a file does not exist or cannot be opened */
+    WVGD_E_CREATE,     /* a file or directory cannot be created, or already exists */
     WVGD_E_IO,         /* reading or writing failed */
-    WVGD_E_UNAVAILABLE /* a program or file that comes with others is missing */
+    WVGD_E_UNAVAILABLE /* a required program or file is missing */
 } wvgd_status;
 
 typedef struct {
@@ -77,35 +77,35 @@ typedef void wvgd_cost_batch(void *self, size_t dim, const double *a, size_t n, 
 typedef struct wvgd_options {
     size_t size; /* sizeof(wvgd_options); set by wvgd_options_init */
     wvgd_solver solver;
-    size_t particles;         /* N */
-    size_t components;        /* staged: mixture components that it may grow to */
-    wvgd_family family;       /* shape of the components */
-    size_t rank;              /* low-rank family: number of directions beside the diagonal */
-    wvgd_cells cells;         /* what a component sees while it is being fitted; the result always has hard cells */
-    wvgd_cost cost;           /* what "nearest" means */
-    double power;             /* lp cost: sum |a_i - b_i|^power */
+    size_t particles;   /* N */
+    size_t components;  /* staged: maximum number of mixture components */
+    wvgd_family family; /* shape of the components */
+    size_t rank;        /* low-rank family: number of directions beside the diagonal */
+    wvgd_cells cells;   /* what a component is fitted to: its cell, or its responsibilities; results have hard cells */
+    wvgd_cost cost;     /* distance used to assign points to cells */
+    double power;       /* lp cost: sum |a_i - b_i|^power */
     wvgd_estimator estimator; /* of the component update */
-    wvgd_sampler sampler;     /* where the points of an iteration come from */
-    size_t draws;             /* points a component and iteration; 0: chosen from D and the estimator */
+    wvgd_sampler sampler;     /* how the points of an iteration are drawn */
+    size_t draws;             /* joint: points per component per iteration; 0: chosen from D and the estimator */
     wvgd_init init;           /* where particles or ascents start when wvgd_new is given none */
-    size_t starts;            /* ascents; 0: until they find nothing new */
+    size_t starts;            /* ascents; 0: until they find no new modes */
     double init_scale;        /* rough scale of the parameters */
     size_t max_iter;
-    double max_seconds; /* of wvgd_step and wvgd_run; 0: no limit. With ask and tell, which do not see the model's
-                         * time, the caller decides: wvgd_stop_now */
-    double tol;         /* nats of PELBO that noise and drift may still cost when a run counts as converged */
-    double evidence_se; /* standard error of the log evidence that the closing draws aim at */
+    double max_seconds; /* of wvgd_step and wvgd_run; 0: no limit. With ask and tell, which do not see the
+                         * time that the model takes, the caller decides: wvgd_stop_now */
+    double tol;         /* joint: nats of PELBO that noise and drift may still cost at convergence */
+    double evidence_se; /* target for the standard error of the log evidence */
     uint64_t seed;
-    size_t threads; /* over cells, components and blocks of points; wvgd_model_threads shares the model's
-                     * work. Results do not depend on it */
+    size_t threads; /* threads of the fit itself; wvgd_model_threads shares the evaluations. Results do not
+                     * depend on it */
     /* not settable by name */
     const double *metric;              /* mahalanobis: [D][D] symmetric positive definite, c = (a-b)' metric (a-b);
                                         * NULL: follows the posterior */
     wvgd_cost_function *cost_function; /* callback cost; called by the thread that runs the fit only,
                                         * which then starts no others */
     void *cost_self;
-    wvgd_cost_batch *cost_batch; /* the same cost for many points at once, called instead of cost_function, which may
-                                  * then be NULL; NULL: there is none */
+    wvgd_cost_batch *cost_batch; /* the same cost for many points at once, or NULL; if given, called instead of
+                                  * cost_function, which may then be NULL */
 } wvgd_options;
 
 void wvgd_options_init(wvgd_options *options);
@@ -113,7 +113,7 @@ void wvgd_options_init(wvgd_options *options);
 /* Sets an option from text: wvgd_options_set(&o, "family", "full", &error). Names have '-' or '_' between words. */
 wvgd_status wvgd_options_set(wvgd_options *options, const char *name, const char *value, wvgd_error *error);
 
-/* Writes the value of an option as text that wvgd_options_set takes back to the same value. */
+/* Writes the value of an option as text, from which wvgd_options_set gets exactly the same value. */
 wvgd_status wvgd_options_get(const wvgd_options *options, const char *name, char *text, size_t size, wvgd_error *error);
 
 /* Row i of the option table, or NULL past its end. */
@@ -129,18 +129,18 @@ const wvgd_option_info *wvgd_options_describe(size_t i);
 /* ---- a fit ------------------------------------------------------------------------------------------------------- */
 typedef struct wvgd_fit wvgd_fit;
 
-/* A new fit of *model. z0: [N][D] starting particles, copied, or NULL to start as options->init says. The
- * model is copied; what it points to must outlive the fit. Returns NULL and fills *error on failure. All
- * memory of the iterations is allocated here. */
+/* A new fit of *model. z0: [N][D] starting particles, copied, or NULL to start as options->init says. The model is
+ * copied; what it points to must outlive the fit. Returns NULL and fills *error on failure. Iterations allocate nothing
+ * more. */
 wvgd_fit *wvgd_new(const wvgd_model *model, const wvgd_options *options, const double *z0, wvgd_error *error);
 void wvgd_free(wvgd_fit *fit); /* accepts NULL */
 
-/* Why a run has ended, or that it has not. */
+/* Why a run has ended, or WVGD_RUNNING. */
 typedef enum { WVGD_RUNNING, WVGD_CONVERGED, WVGD_MAX_ITER, WVGD_TIME_UP, WVGD_STOPPED } wvgd_stop;
 const char *wvgd_stop_name(wvgd_stop stop); /* "running", "converged", "max_iter", "time_up", "stopped", "unknown" */
 
-/* One batch in two halves. wvgd_ask gives n points z[n][D], valid until wvgd_tell; with *gradient set, tell
- * wants their gradients too (else its grad may be NULL). Asking again without telling gives the same
+/* One batch in two halves. wvgd_ask gives n points z[n][D], valid until wvgd_tell; if *gradient is set, tell
+ * needs their gradients (otherwise its grad may be NULL). Asking again without telling gives the same
  * points. When the fit has ended, n is 0. */
 wvgd_status wvgd_ask(wvgd_fit *fit, size_t *n, const double **z, bool *gradient, wvgd_error *error);
 wvgd_status wvgd_tell(wvgd_fit *fit, const double *log_p, const double *grad, wvgd_error *error);
@@ -157,16 +157,16 @@ typedef struct {
     double pelbo, pelbo_se, ess; /* of the last batch; NAN before the first */
 } wvgd_progress;
 
-/* Called after every batch; a value other than 0 asks the run to stop: it then closes with the best state so far. */
+/* Called after every batch; a nonzero value stops the run, which then ends with the best state so far. */
 typedef int wvgd_progress_callback(void *self, const wvgd_progress *progress);
 
 /* Steps until the fit has ended. callback may be NULL. */
 wvgd_status wvgd_run(wvgd_fit *fit, wvgd_progress_callback *callback, void *self, wvgd_error *error);
 
-/* Ends the iterations as if a progress callback had asked for it: the next ask, tell or step sees it, step also between
- * the calls of the model for one batch, which it then gives up. The closing pass remains to be run by step, run, or ask
- * and tell. Unlike all else here it may be called from another thread, as long as the fit is not being freed, and from
- * a signal handler. */
+/* Stops the iterations, as a progress callback can: the next ask, tell or step notices it. A step also notices it
+ * between calls of the model, and gives up the batch. Call step, run, or ask and tell afterwards for the closing pass.
+ * Unlike all other functions, this one may be called from a signal handler, and from another thread while the fit
+ * exists. */
 void wvgd_stop_now(wvgd_fit *fit);
 
 void wvgd_get_progress(const wvgd_fit *fit, wvgd_progress *progress);
@@ -176,12 +176,12 @@ typedef struct {
     double value, se;
 } wvgd_estimate;
 
-/* Views into the fit, valid until the next tell, step, run or free. While iterations go on they describe
- * the last batch (NAN where only the closing pass can tell); afterwards all of them describe one
- * partition, estimated from fresh draws. */
+/* Views into the fit, valid until the next tell, step, run or free. During the iterations they describe the
+ * last batch, with NAN for what only the closing pass estimates. Afterwards all of them describe one partition,
+ * estimated from fresh draws. */
 typedef struct wvgd_results {
     size_t N, D, rank;
-    wvgd_solver solver; /* the one used: joint, where the staged one cannot do what the options ask for */
+    wvgd_solver solver; /* the one used: joint if the staged one does not support the options */
     wvgd_stop stop;
     size_t iterations, evaluations;
     size_t bad_points;    /* points with a NaN or +INF density, or with a NaN gradient: weight zero */
@@ -194,16 +194,15 @@ typedef struct wvgd_results {
     const double *beta_se;  /* [N] */
     const double *weight;   /* [N] optimal ensemble weights, softmax of elbo on an independent batch */
     const double *log_Z;    /* [N] log of the mass that the untruncated component has in its cell */
-    const double *elbo;     /* [N] ELBO_j <= log(beta_j p(x)); -INFINITY: not to be had, and the cell has no weight */
+    const double *elbo;     /* [N] ELBO_j <= log(beta_j p(x)); -INFINITY: unavailable, and the cell has no weight */
     const double *elbo_se;  /* [N] */
     const double *cell_ess; /* [N] effective number of closing draws in the cell */
-    const double *cell_pareto_k; /* [N] NAN: too few draws to tell */
+    const double *cell_pareto_k; /* [N] NAN: too few draws */
     const double *mu;            /* [N][D] location of the component */
     const double *sd;            /* [N][D] its marginal standard deviations (before truncation) */
     const double *chol;          /* [N][D][D] lower Cholesky factor of its covariance; NULL unless the family is full */
-    const double *limit;         /* [N] 1: the variance of the component is so much larger than that of the posterior in
-                                  * the cell that it could as well be infinite: mu and sd stand for an exponential, or
-                                  * for a level; 0 otherwise */
+    const double *limit;    /* [N] 1: the component is so much wider than its cell that its variance could as well be
+                             * infinite, and mu and sd describe an exponential or constant density there; 0: no */
     const double *cell_cov; /* [N][D][D] covariance of the posterior in the cell (full family), else [N][D] variances */
 
     wvgd_estimate pelbo;      /* lower bound with the optimal weights */
@@ -212,18 +211,18 @@ typedef struct wvgd_results {
     wvgd_estimate distortion; /* D = E min_j c(z_j, z) */
     double ess;               /* effective closing draws, */
     size_t closing_draws;     /* out of so many */
-    double pareto_k;          /* of their weights; NAN: too few to tell */
+    double pareto_k;          /* of their weights; NAN: too few */
     double pareto_k_limit;    /* reliable below this: min(1 - 1/log10 n, 0.7) */
     double meanfield_gap;     /* diag: nats that a diagonal Gaussian must lose, predicted; NAN: unknown */
 
     size_t starts, modes, hit_once; /* exploration: ascents begun, modes of weight they ended in, those of them
                                      * found only once; 0 without */
     const double *mode;             /* [modes][D] about where each of them has its mean */
-    double expected_unseen;         /* modes that are expected to have been missed, if all draw ascents about
-                                     * equally; NAN: cannot be said */
+    double expected_unseen;         /* expected number of missed modes, if all modes attract ascents about equally; NAN:
+                                     * unknown */
 
-    size_t components;              /* staged: the mixture of full Gaussians that the draws come from, before it was
-                                     * cut into cells; 0 with the joint solver */
+    size_t components; /* staged: number of Gaussians in the mixture that the draws come from; 0 with the joint
+                        * solver */
     const double *component_weight; /* [components] */
     const double *component_mu;     /* [components][D] */
     const double *component_chol;   /* [components][D][D] lower Cholesky factors */
@@ -232,14 +231,14 @@ typedef struct wvgd_results {
     const double *var;  /* [D] variance, */
     const double *mcse; /* [D] and standard error of the mean, from the weighted closing draws */
 
-    bool reliable;              /* the verdict, once the fit has ended: nothing speaks against the result, */
-    size_t reasons;             /* or what does, each with a remedy */
+    bool reliable;              /* the verdict, once the fit has ended: no problems detected, */
+    size_t reasons;             /* or these problems, each with a remedy */
     const char *const *reason;  /* [reasons] */
-    size_t warnings;            /* what else a user should know; each with a remedy */
+    size_t warnings;            /* other things a user should know, each with a remedy */
     const char *const *warning; /* [warnings] */
 
-    /* Of the components: what a further step could still win, and what the family loses in all. A loss that remains
-     * where there is nothing to gain is the price of the family, no bad fit. */
+    /* What each component could still gain within its family, and what it loses in all. A loss where there is nothing
+     * to gain is the price of the family, not a bad fit. */
     const double *gain;    /* [N] nats of ELBO_j that another step of component j within its family would win, half of
                             * the variance of log p~ - log q_j that (t, t t') explains under q_j, and no more than the
                             * loss. NAN: too few draws to
@@ -255,7 +254,7 @@ void wvgd_get_results(const wvgd_fit *fit, wvgd_results *results);
 /* Covariance [D][D] of component j (before truncation), whatever the family. */
 wvgd_status wvgd_component_cov(const wvgd_fit *fit, size_t j, double *cov, wvgd_error *error);
 
-/* One row a iteration. */
+/* One row per iteration. */
 typedef struct {
     size_t iteration, evaluations;
     /* step: nats of KL between this and the next proposal, if taken in full */
@@ -268,9 +267,9 @@ const double *wvgd_trace_beta(const wvgd_fit *fit); /* [rows][N] */
 /* Cell of each of n points. */
 wvgd_status wvgd_cell(const wvgd_fit *fit, size_t n, const double *z, size_t *cell, wvgd_error *error);
 
-/* To which of the modes found (results.modes of them) each of n points belongs: the one whose part of the mixture is
- * greatest there. Their masses are the expectations of being there: wvgd_expect, of values that are 1 at the draws
- * of a mode and else 0. All 0 where modes were not searched for. */
+/* The mode (one of results.modes) that each of n points belongs to: the one whose components have the highest density
+ * there. To estimate the mass of a mode, pass values to wvgd_expect that are 1 at its draws and 0 elsewhere. All 0
+ * if there was no search for modes. */
 wvgd_status wvgd_mode(const wvgd_fit *fit, size_t n, const double *z, size_t *mode, wvgd_error *error);
 
 /* Log density of the ensemble sum_j weight_j q_j at n points: exact but for the Monte Carlo error
@@ -278,8 +277,8 @@ wvgd_status wvgd_mode(const wvgd_fit *fit, size_t n, const double *z, size_t *mo
 wvgd_status wvgd_log_q(const wvgd_fit *fit, size_t n, const double *z, double *log_q, wvgd_error *error);
 
 /* n draws z[n][D] from the ensemble; cell[n] may be NULL. The same stream gives the same draws, however many
- * are asked for. Where a component hardly reaches into its cell (log_Z below -7) a draw is one of 256 points
- * around the particle, chosen by their weights; in one dimension it is exact. */
+ * are asked for. If a component hardly reaches into its cell (log_Z below -7), a draw is one of 256 weighted points
+ * around the particle; in one dimension draws are exact. */
 wvgd_status wvgd_sample(const wvgd_fit *fit, uint64_t stream, size_t n, double *z, size_t *cell, wvgd_error *error);
 
 /* n draws from the posterior by resampling the closing draws with their (Pareto-smoothed) importance
@@ -297,10 +296,10 @@ wvgd_status wvgd_draws(const wvgd_fit *fit, size_t *n, const double **z, const d
 const double *wvgd_draw_weights(const wvgd_fit *fit);
 
 /* Posterior means, variances and standard errors of the means of m functions of the parameters, from their values
- * value[n][m] at the closing draws (wvgd_draws). With the staged solver errors are those of draws in mirrored pairs,
- * so many from each proposal, and means are sharpened by what is known of the mixture and by Stein's identities.
- * Values at draws without weight are not looked at.
- * A function that is the same at all others has no error; of one that is not finite at some of them all is NAN. */
+ * value[n][m] at the closing draws (wvgd_draws). With the staged solver, errors account for mirrored pairs of
+ * draws and a fixed number of draws per proposal; the known mixture and Stein's identities reduce the variance of
+ * means. Values at draws without weight are ignored. A function that is constant on all others has no error; one that
+ * is not finite at some of them has NAN everywhere. */
 wvgd_status wvgd_expect(const wvgd_fit *fit, size_t m, const double *value, double *mean, double *var, double *mcse,
                         wvgd_error *error);
 
@@ -309,12 +308,11 @@ wvgd_status wvgd_expect(const wvgd_fit *fit, size_t m, const double *value, doub
  * bound left to evaluate (step or run). NULL and *error on failure. */
 wvgd_fit *wvgd_quantize(const wvgd_fit *fit, const wvgd_options *options, wvgd_error *error);
 
-/* ---- save and go on ---------------------------------------------------------------------------------------------- */
+/* ---- save and continue ------------------------------------------------------------------------------------------- */
 /* Bytes that wvgd_save writes now. */
 size_t wvgd_save_size(const wvgd_fit *fit);
-/* The state after the last tell. A fit made by wvgd_new with the same model, options and starting points
- * that restores it continues bit for bit (but for times) and asks for the same points. For one kind of
- * machine: not portable between byte orders. */
+/* The state after the last tell. A fit made by wvgd_new with the same model, options and starting points that
+ * restores it continues bit for bit, except for times. Not portable between byte orders. */
 wvgd_status wvgd_save(const wvgd_fit *fit, void *buffer, size_t size, wvgd_error *error);
 wvgd_status wvgd_restore(wvgd_fit *fit, const void *buffer, size_t size, wvgd_error *error);
 

@@ -252,7 +252,7 @@ static bool put_training(FILE *s, const run_view *v)
             "plot $trace using 1:3:4 with filledcurves lt 1 fillstyle solid 0.2 notitle, '' using 1:2 with "
             "linespoints lt 1 ps 0.4 title '%s (band: 2 standard errors)', '' using 1:5 with points pt 11 ps 0.9 lc "
             "rgb '%s' notitle",
-            is_staged(v) ? "ELBO of the mixture, before it is cut into cells" : "PELBO as each iteration estimates it",
+            is_staged(v) ? "ELBO of the mixture, before the cells are made" : "PELBO, estimated in each iteration",
             figure_colour(0));
     if (isfinite(evidence))
         fprintf(s, ", %.9g with lines lt 2 dashtype 2 title 'log evidence (importance sampling): %.*f'", evidence,

@@ -17,7 +17,7 @@ function themeButton() {
         button = h("button", {
             type: "button",
             id: "theme",
-            title: "Light or dark page, or as the system has it",
+            title: "Light or dark page, or as set in the system",
             onclick: () => set(modes[(modes.indexOf(button.dataset.mode) + 1) % 3]),
         });
     const set = (mode) => {
@@ -66,7 +66,7 @@ function drawAbout(target) {
     target.append(h("p", {}, "Made by ", h("code", {}, String(run.command ?? "")), ` (wvgd ${run.version}).`));
     if (notes.length)
         target.append(
-            h("h3", {}, "What this page lacks"),
+            h("h3", {}, "What is missing from this page"),
             h(
                 "ul",
                 { class: "notes" },

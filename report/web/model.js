@@ -5,7 +5,7 @@ import { count, empty, figure, fixed, h, title } from "./dom.js";
 import { colour, ensembleColour, posteriorColour, symbol, tagged } from "./look.js";
 import { plot } from "./marks.js";
 
-const titles = { gp: "The fit each particle stands for", logistic: "Weights and calibration", mixture: "Target, ensemble and transport densities" };
+const titles = { gp: "The fit of each particle", logistic: "Weights and calibration", mixture: "Target, ensemble and transport densities" };
 
 // ---- gp -----------------------------------------------------------------------------------------------------------------------------------------
 function gp() {
@@ -20,7 +20,7 @@ function gp() {
     });
     const all = fits.flatMap((f) => f.curve),
         range = [Math.min(...y, ...all.map((d) => d.lo)), Math.max(...y, ...all.map((d) => d.hi))];
-    if (!fits.length) return [empty("None of the particles\u2019 hyperparameters gives a process that can be drawn.")];
+    if (!fits.length) return [empty("No particle has hyperparameters whose process can be drawn.")];
     const last = Math.max(...t),
         steps = [...t]
             .sort((a, b) => a - b)
@@ -41,7 +41,7 @@ function gp() {
                     h(
                         "p",
                         { class: "subtitle" },
-                        `period ${fixed(1 / Math.exp(logF), 2)}${isAlias(f) ? " (an alias: less than two steps in time)" : ""}, length scale ${fixed(Math.exp(logS), 2)}, sd ${fixed(Math.exp(logA / 2), 2)}, noise sd ${fixed(f.noise, 3)}`,
+                        `period ${fixed(1 / Math.exp(logF), 2)}${isAlias(f) ? " (an alias: shorter than two time steps)" : ""}, length scale ${fixed(Math.exp(logS), 2)}, sd ${fixed(Math.exp(logA / 2), 2)}, noise sd ${fixed(f.noise, 3)}`,
                     ),
                     plot({
                         width,
@@ -77,7 +77,7 @@ function gp() {
             { class: "medium", "data-particle": f.particle, tabindex: "0" },
         );
     const overlay = figure(
-        `Means of ${clear.length < fits.length ? "the particles that are no aliases" : "all particles"} over each other, and the data (dots). Each particle is one explanation of the series: its period, length scale and noise.`,
+        `Means of ${clear.length < fits.length ? "the particles that are not aliases" : "all particles"}, and the data (dots). Each particle explains the series by its own period, length scale and noise.`,
         (width) =>
             plot({
                 width,
@@ -100,7 +100,7 @@ function gp() {
         h(
             "p",
             { class: "quiet" },
-            "Line: mean of the process given the data and the particle\u2019s hyperparameters; band: two standard deviations of it, without the noise. Shaded: beyond the data.",
+            "Line: mean of the process given the data and the hyperparameters of the particle. Band: two standard deviations, without noise. Shaded: beyond the data.",
         ),
         h("div", { class: "panels two" }, fits.map(panel)),
     ];
@@ -116,7 +116,7 @@ function weights() {
         ? []
         : shown.flatMap((q) => particles.map((p) => ({ name: q.name, x: p.z[q.coordinate], j: p.j }))).filter((d) => Number.isFinite(d.x));
     return figure(
-        `Weights${page.standardized ? " of standardised features" : ""}: posterior mean (dot) and 5 to 95 % interval (line), those with the clearest sign first${order.length > WEIGHTS ? ` (${WEIGHTS} of ${count(order.length)})` : ""}; small marks: the particles. ${page.standardized ? "" : "Features have different units, so sizes of weights cannot be compared."}`,
+        `Weights${page.standardized ? " of standardised features" : ""}: posterior mean (dot) and 5 to 95 % interval (line), sorted by how clear their sign is${order.length > WEIGHTS ? ` (${WEIGHTS} of ${count(order.length)})` : ""}; small marks: the particles. ${page.standardized ? "" : "Features have different units, so weights cannot be compared in size."}`,
         (width) =>
             plot({
                 width,
@@ -192,7 +192,7 @@ function calibration() {
     const histogram = Array.from(p, (value, i) => ({ p: value, y: y[i] ? "y = 1" : "y = 0" }));
     return [
         figure(
-            "Calibration on the data that were fitted: rows in ten groups by predicted probability, areas by their numbers; bars: 95 % intervals of the observed frequency. On the diagonal predictions are right on average.",
+            "Calibration on the fitted data: ten groups of rows by predicted probability; areas show their sizes, bars 95 % intervals of the observed frequency. On the diagonal, predictions are right on average.",
             (width) => {
                 const size = Math.min(width, 430);
                 return plot({
@@ -296,7 +296,7 @@ function mixture() {
     const top = Math.max(...target.map((d) => d.y), ...pieces.map((d) => d.y)) * 1.05;
     return [
         figure(
-            "Each filled piece is the transport density of a particle: its Gaussian, cut to its cell and times its weight. Together they are the ensemble (solid); dashed: the target, normalised. Vertical lines: boundaries between cells.",
+            "Each filled piece is the transport density of a particle: its Gaussian, truncated to its cell, times its weight. Their sum is the ensemble (solid). Dashed: the normalised target. Vertical lines: boundaries between cells.",
             (width) =>
                 plot({
                     width,

@@ -59,7 +59,7 @@ function modeTable() {
         h(
             "p",
             { class: "quiet" },
-            "Each mode is one way to explain the data; its mass is the posterior probability of it, with its standard error. Mean (and standard deviation) there of the quantities that tell modes apart best.",
+            "Each mode is one way to explain the data. Its mass is its posterior probability, with a standard error. The other columns are means (and standard deviations) of the quantities that differ most between modes.",
         ),
         h(
             "div",
@@ -84,7 +84,7 @@ function table() {
             h("td", {}, fixed(p.elbo, 3)),
             h("td", {}, fixed(p.elbo_se, 3)),
             h("td", {}, fixed(p.log_Z, 3)),
-            h("td", gains(p) ? { class: "flag", title: "could gain more within its family" } : {}, fixed(p.gain, 3), gains(p) ? " \u26a0" : ""),
+            h("td", gains(p) ? { class: "flag", title: "could gain more within its family of Gaussians" } : {}, fixed(p.gain, 3), gains(p) ? " \u26a0" : ""),
             h("td", {}, fixed(p.gain_se, 3)),
             h("td", {}, fixed(p.loss, 3)),
             h("td", {}, fixed(p.loss_se, 3)),
@@ -236,7 +236,7 @@ export function drawParticles(section) {
         h(
             "p",
             { class: "quiet" },
-            "Each particle owns the points nearest to it. Its mass is the posterior probability of that cell; error bars are two standard errors. Gain is what its Gaussian could still win within its family, loss what it falls short of the posterior there, in nats. Point at a particle, or move to it with the Tab key, to see it everywhere on the page.",
+            "Each particle represents its cell, the points nearest to it. Its mass is the posterior probability of the cell; error bars are two standard errors. Gain: nats that its Gaussian could still gain within its family. Loss: nats by which it falls short of the posterior in the cell. Point at a particle, or move to it with the Tab key, to see it everywhere on the page.",
         ),
         h(
             "div",

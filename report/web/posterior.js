@@ -38,7 +38,7 @@ export function chooser() {
     return [
         make("x", "Horizontal"),
         make("y", "vertical"),
-        h("button", { type: "button", class: "swap", title: "Exchange the two", onclick: () => choose("x", chosen.y) }, "\u21c4 swap"),
+        h("button", { type: "button", class: "swap", title: "Swap the two", onclick: () => choose("x", chosen.y) }, "\u21c4 swap"),
     ];
 }
 
@@ -235,8 +235,8 @@ const on = { draws: true, particles: true, ellipses: N <= 20, cells: true }; // 
 
 function cellsText(found, D2) {
     if (!found) return N < 2 ? "One particle: one cell." : cells.cost === "unknown" ? "" : "Cells cannot be drawn for this cost.";
-    if (D2) return "Cell boundaries are those of the tessellation itself.";
-    return "Cell boundaries: a slice through the posterior mean, not a projection: in the other coordinates the draws lie elsewhere, so their colours need not match the regions.";
+    if (D2) return "The boundaries are those of the cells themselves.";
+    return "Cell boundaries are a slice through the posterior mean, not a projection. The draws differ in the other coordinates, so their colours need not match the regions.";
 }
 
 export const massScale = { range: [0, 15], domain: [0, Math.max(...particles.map((p) => p.beta).filter(Number.isFinite), 1e-9)] };
@@ -314,14 +314,14 @@ function pair() {
                     : "No draws are stored",
                 seen.length ? "; particles sized by mass" : "",
                 placed
-                    ? `${on.ellipses ? `; ${staged ? "solid ellipses: 2 sd of the particles\u2019 components before they are cut to their cells, dashed: of the mixture the draws come from" : "ellipses: 2 sd of the components before they are cut to their cells"}` : ""}. `
+                    ? `${on.ellipses ? `; ${staged ? "solid ellipses: 2 sd of the components of the particles, before truncation to their cells; dashed: of the mixture that the draws come from" : "ellipses: 2 sd of the components, before truncation to their cells"}` : ""}. `
                     : ". ",
                 placed
                     ? on.cells
                         ? cellsText(found, D === 2)
                         : ""
-                    : "Cells and components live in the unconstrained coordinates of the fit: choose two of those to see them.",
-                left && on.ellipses && placed ? ` ${left} ellipses are left out: their correlations are not in the page.` : "",
+                    : "Cells and components are defined in the unconstrained coordinates of the fit: choose two of those to see them.",
+                left && on.ellipses && placed ? ` ${left} ellipses are missing, because the page does not have their correlations.` : "",
             );
             return plot({
                 width,
@@ -398,6 +398,6 @@ const metricNote = () =>
         ? h(
               "p",
               { class: "quiet" },
-              `The cost of this run follows the posterior\u2019s covariance as it was while it was fitted; drawn with the final one, boundaries put ${fixed(100 * (1 - cells.agreement), 1)} % of the draws on the wrong side.`,
+              `The cost of this run used the covariance of the posterior as estimated during the fit. Boundaries drawn with the final covariance put ${fixed(100 * (1 - cells.agreement), 1)} % of the draws on the wrong side.`,
           )
         : null;

@@ -70,13 +70,13 @@ function boundDomain(values) {
 function boundCurve() {
     const rows = finite(column("pelbo")),
         se = traceColumn("pelbo_se"),
-        what = staged ? "ELBO of the mixture, before it is cut into cells" : "PELBO as each iteration estimates it",
+        what = staged ? "ELBO of the mixture, before the cells are made" : "PELBO, estimated in each iteration",
         name = "Bound on the log evidence, nats";
     const band = se ? rows.filter((d) => Number.isFinite(se[d.i])).map((d) => ({ x: d.x, lo: d.y - 2 * se[d.i], hi: d.y + 2 * se[d.i] })) : [];
     return figure(
         null,
         (width) => {
-            if (!rows.length) return [title(name), empty("Nothing was recorded on the way.")];
+            if (!rows.length) return [title(name), empty("The run has no record of its iterations.")];
             const [x0, x1] = [rows[0].x, rows[rows.length - 1].x],
                 room = Math.max(0.05 * (x1 - x0), 0.1),
                 end = [{ x: x1 + room, y: pelbo.value, lo: pelbo.value - 2 * pelbo.se, hi: pelbo.value + 2 * pelbo.se }].filter((d) =>
@@ -144,7 +144,7 @@ function masses() {
     if (new Set(rows.map((d) => d.x)).size < 2) {
         rows.length = 0;
         frames.forEach((frame) => frame.kind === "component" && frame.weight.forEach((w, j) => rows.push({ x: frame.evaluations, y: w, j })));
-        [name, x] = ["Weights of the mixture\u2019s components (cells are cut at the end)", "evaluations"];
+        [name, x] = ["Weights of the components of the mixture (cells are made at the end)", "evaluations"];
     }
     return figure(
         null,
@@ -154,8 +154,8 @@ function masses() {
                     title("Masses"),
                     empty(
                         staged
-                            ? "No masses were recorded on the way: with the staged solver cells are cut at the end."
-                            : "No masses were recorded on the way.",
+                            ? "The run has no record of masses: the staged solver makes cells at the end."
+                            : "The run has no record of masses.",
                     ),
                 ];
             const last = Math.max(...rows.map((d) => d.j)),
@@ -197,7 +197,7 @@ function masses() {
 }
 
 function curves() {
-    const none = "Nothing was recorded on the way.";
+    const none = "The run has no record of its iterations.";
     return h(
         "div",
         { class: "panels two" },
@@ -206,7 +206,7 @@ function curves() {
         curve(
             "Distortion",
             finite(column("distortion")),
-            staged ? "Known at the end only: the staged solver fits a mixture first and cuts it into cells last." : none,
+            staged ? "Known only at the end: the staged solver fits a mixture first and makes cells last." : none,
         ),
         masses(),
     );
@@ -217,7 +217,7 @@ const stages = {
     explore: "search for modes",
     fit: "fit",
     trial: "trial of the mixture",
-    probe: "walks into the tails",
+    probe: "search for missed tails",
     close: "closing draws",
     refine: "components refined",
     bound: "bound",
@@ -434,8 +434,8 @@ function replay() {
     const text = h("p", { class: "frame-text", role: "status" });
     const drawing = figure(
         D < 2
-            ? "Height: weight or mass of a component or particle; dashed: boundaries between their cells; shaded: the posterior density. Grey marks of equal height are ascents in search of modes. The axis fits the result, unless zoomed out; arrows at its ends are points beyond it."
-            : `Faint dots: posterior draws. ${cells.metric ? `Cells ${D > 2 ? "in a slice through the posterior mean, " : ""}under the final metric${staged ? "; while the mixture is fitted, cells are those of its components" : ""}.` : ""} ${frames.some((f) => f.kind === "ascent") ? "Crosses: ascents in search of modes, and walks into the tails; circles behind them: the components so far." : ""} The axes fit the result, unless zoomed out; arrows at the edge are points beyond it.`,
+            ? "Height: weight or mass of a component or particle; dashed: boundaries between their cells; shaded: the posterior density. Grey marks of equal height are ascents to modes. Unless zoomed out, the axis fits the result; arrows at its ends are points beyond it."
+            : `Faint dots: posterior draws. ${cells.metric ? `Cells ${D > 2 ? "in a slice through the posterior mean, " : ""}under the final metric${staged ? "; while the mixture is fitted, cells are those of its components" : ""}.` : ""} ${frames.some((f) => f.kind === "ascent") ? "Crosses: ascents to modes, and the search for missed tails; circles behind them: the components so far." : ""} Unless zoomed out, the axes fit the result; arrows at the edge are points beyond it.`,
         (width) => drawFrame(Number(slider.value) - 1, width, (box ??= domains(everything.checked))),
         { id: "replay" },
     );
@@ -497,7 +497,7 @@ function replay() {
             D > 1 && axes.length > 1 ? chooser() : null,
             h(
                 "label",
-                { class: "toggle", title: "Axes that hold every point of every frame, not only the result" },
+                { class: "toggle", title: "Axes that fit all points of all frames, not only the result" },
                 everything,
                 " zoom out to all points",
             ),

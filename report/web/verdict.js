@@ -4,9 +4,9 @@ import { count, fixed, format, h, plural, seconds, withError } from "./dom.js";
 
 const stops = {
     converged: "The run converged",
-    max_iter: "The run reached its limit of iterations before it had converged",
-    time_up: "The run reached its time limit before it had converged",
-    stopped: "The run was stopped before it had converged",
+    max_iter: "The run reached its limit of iterations before it converged",
+    time_up: "The run reached its time limit before it converged",
+    stopped: "The run was stopped before it converged",
     running: "The run has not ended",
 };
 
@@ -42,7 +42,7 @@ function tiles() {
             withError(pelbo),
             Number.isFinite(gap)
                 ? `lower bound, \u00b1 standard error; ${format(Math.max(gap, 0), 2)} nats below the evidence`
-                : "lower bound of the log evidence",
+                : "lower bound on the log evidence",
         ),
         tile(
             "Pareto k\u0302",
@@ -95,7 +95,7 @@ export function drawVerdict(section) {
                     "p",
                     {},
                     good
-                        ? "No check found a problem. A mode that no start came near would go unnoticed."
+                        ? "No check found a problem. A mode far from all starts would still go unnoticed."
                         : "The reasons, and what to do:",
                 ),
                 h("ul", {}, verdict.reasons.map(good ? praise : problem)),
