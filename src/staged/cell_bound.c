@@ -532,13 +532,25 @@ static void draw_pool(wvgd_fit *f, size_t j, const cell_plan *to)
     pick_draws(f, j, batches, p.sum, to);
 }
 
+/* In one dimension all draws are made in the cell, however little of the component is there. */
+static void draw_line(wvgd_fit *f, size_t j, const cell_plan *p)
+{
+    size_t mark = wv_arena_mark(f->arena);
+    wv_inside in = wv_cell_draws_inside(f, j, WV_RNG_BOUND, 0, p->wanted[j], false);
+    memcpy(f->b.x + p->first[j], in.x, in.n * sizeof *in.x);
+    p->have[j] = in.n;
+    wv_arena_release(f->arena, mark);
+}
+
 /* Draws of component j for the bound, if it is not shared. */
 static void draw_own(wvgd_fit *f, void *context, size_t j)
 {
     const cell_plan *p = context;
     if (p->leader[j] < f->N || !p->wanted[j])
         return;
-    if (f->cells.around[j] > 0)
+    if (f->N > 1 && wv_cell_line_cells(f))
+        draw_line(f, j, p);
+    else if (f->cells.around[j] > 0)
         draw_pool(f, j, p);
     else
         draw_inside(f, NULL, j, p);
