@@ -375,34 +375,6 @@ static component in_units(const line *l, double mu, double sd)
     return (component){P * (mu - l->mean) / l->sd, P, -INFINITY};
 }
 
-/* Of the components of the mixture with mass in the cell the one with most, of those that have not been tried; mass:
- * [K]. K: there is none. */
-static size_t next_start(const wv_mixture *m, double *mass)
-{
-    size_t k = 0;
-    for (size_t i = 1; i < m->K; i++)
-        k = mass[i] > mass[k] ? i : k;
-    bool some = mass[k] > wv_policy.component_start_mass;
-    mass[k] = 0;
-    return some ? k : m->K;
-}
-
-/* Masses of the components of the mixture in the cell, mass[K]; u has the weights of the target. */
-static void masses_in_cell(const line *l, double *mass)
-{
-    const wv_mixture *m = l->m;
-    double sum = 0;
-    for (size_t k = 0; k < m->K; k++) {
-        double mu = m->mu[k], sd = m->root[k], scale = m->w[k] / sd;
-        mass[k] = 0;
-        for (size_t i = 0; i < l->n; i++)
-            mass[k] += scale * exp(l->log_w[i] - (l->x[i] - mu) * (l->x[i] - mu) / (2 * sd * sd));
-        sum += mass[k];
-    }
-    for (size_t k = 0; k < m->K && sum > 0; k++)
-        mass[k] /= sum;
-}
-
 static void set_component(wvgd_fit *f, size_t j, double mu, double sd)
 {
     size_t mark = wv_arena_mark(f->arena);
@@ -447,31 +419,24 @@ static void try_modes(line *l, component *best)
     }
 }
 
-/* From the posterior's moments, from a level, from the modes of the cell, and from components of the mixture. A
- * component of the mixture that is as good is taken as it is: then other cells have the same. */
+/* From the posterior's moments, from a level, and from the modes of the cell. A component of the mixture that is as
+ * good is taken as it is: then other cells have the same. */
 static void choose(wvgd_fit *f, size_t j, line *l)
 {
     const wv_mixture *m = l->m;
-    size_t mark = wv_arena_mark(f->arena), k = 0;
-    double *mass = wv_arena_take(f->arena, m->K);
     component best = {0, 1, -INFINITY};
-    masses_in_cell(l, mass);
     climb(l, &best);
     try_start(l, (component){0, wv_policy.line_flattest, 0}, &best);
     try_modes(l, &best);
     set_component(f, j, l->mean + l->sd * best.b / best.P, l->sd / sqrt(best.P));
-    for (int i = 0; (double)i < wv_policy.component_mixture_starts && (k = next_start(m, mass)) < m->K; i++) {
-        component start = in_units(l, m->mu[k], m->root[k]), end = start;
-        climb(l, &end);
-        weigh(l, &start);
-        if (end.elbo > best.elbo + wv_policy.line_settled) {
-            best = end;
-            set_component(f, j, l->mean + l->sd * best.b / best.P, l->sd / sqrt(best.P));
-        }
-        if (start.elbo > best.elbo - wv_policy.line_settled)
+    for (size_t k = 0; k < m->K; k++) {
+        component same = in_units(l, m->mu[k], m->root[k]);
+        weigh(l, &same);
+        if (same.elbo > best.elbo - wv_policy.line_settled) {
             set_component(f, j, m->mu[k], m->root[k]);
+            return;
+        }
     }
-    wv_arena_release(f->arena, mark);
 }
 
 bool wv_cell_line_fit(wvgd_fit *f, const wv_mixture *m, size_t j)
