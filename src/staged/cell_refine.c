@@ -232,18 +232,23 @@ static double elbo_on(wvgd_fit *f, const uint32_t *cell, const wv_gaussian *q, s
     return elbo;
 }
 
-/* Whether so many effective draws are enough for a step. */
-static bool enough(const wvgd_fit *f, double ess)
+/* Whether so many effective draws are enough to tell anything, and for a step. */
+static bool told(double ess)
 {
-    return ess >= wv_policy.refine_step_draws && ess > (double)draws(f) / wv_policy.refine_step_worn;
+    return ess >= wv_policy.refine_step_draws;
 }
 
-/* The same to compare by: -INFINITY also where fewer points stand for q than a step would take. */
+static bool enough(const wvgd_fit *f, double ess)
+{
+    return told(ess) && ess > (double)draws(f) / wv_policy.refine_step_worn;
+}
+
+/* The same to compare by: -INFINITY also where next to no points stand for q. */
 static double judged_elbo(wvgd_fit *f, const uint32_t *cell, const wv_gaussian *q, size_t j)
 {
     size_t mark = wv_arena_mark(f->arena);
     in_cell p = gather(f, cell, q, j);
-    double elbo = p.n && enough(f, wv_weights_ess(p.n, p.u)) ? p.elbo : -INFINITY;
+    double elbo = p.n && told(wv_weights_ess(p.n, p.u)) ? p.elbo : -INFINITY;
     wv_arena_release(f->arena, mark);
     return elbo;
 }
@@ -333,10 +338,7 @@ static double use_draws(wvgd_fit *f, const uint32_t *cell)
         choose_starts(f, cell);
     for (size_t j = 0; j < f->N; j++) {
         wv_parameters q = wv_partition_lend(&f->cells, j);
-        double step = take_step(f, cell, j, q.mu, q.root, rho);
-        if (f->N > 1 && isnan(step)) /* it has left its cell */
-            wv_partition_recall_component(&f->cells, j);
-        kl += f->cells.weight[j] * step;
+        kl += f->cells.weight[j] * take_step(f, cell, j, q.mu, q.root, rho);
     }
     return kl;
 }
