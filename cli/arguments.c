@@ -43,6 +43,26 @@ static const char *match(const arguments *a, const char *name, size_t length, si
     return found;
 }
 
+/* Words that people try first, and the options that they mean. */
+static const char *const likely[][2] = {{"iterations", "max-iter"}, {"iter", "max-iter"}, {"time", "max-seconds"},
+                                        {"timeout", "max-seconds"}, {"output", "out"},    {"dir", "out"},
+                                        {"input", "data"},          {"file", "data"},     {"csv", "data"},
+                                        {"response", "target"},     {"label", "target"},  {"outcome", "target"},
+                                        {"exclude", "ignore"},      {"drop", "ignore"},   {"force", "overwrite"},
+                                        {"silent", "quiet"},        {"cores", "threads"}, {"jobs", "threads"},
+                                        {"samples", "draws"},       {"tolerance", "tol"}, {"normalize", "standardize"},
+                                        {"scale", "standardize"},   {"plots", "figures"}};
+
+/* The option that the word means, if the command has it. */
+static const char *meant(const arguments *a, const char *word)
+{
+    for (size_t i = 0; i < sizeof likely / sizeof *likely; i++)
+        for (size_t k = 0; k < a->options && !strcmp(word, likely[i][0]); k++)
+            if (!strcmp(a->name[k], likely[i][1]))
+                return a->name[k];
+    return NULL;
+}
+
 static int unknown_option(const command *c, const arguments *a, const char *word, size_t length, failure *f)
 {
     char *name = strndup(word, length);
@@ -51,7 +71,7 @@ static int unknown_option(const command *c, const arguments *a, const char *word
     if (name && names) {
         memcpy(names, a->name, a->options * sizeof *names);
         memcpy(names + a->options, everywhere, sizeof everywhere);
-        near = find_nearest(name, names);
+        near = meant(a, name) ? meant(a, name) : find_nearest(name, names);
     }
     int code = fail(f, EX_USAGE,
                     near ? "%s: unknown option --%.*s: did you mean --%s?"
@@ -212,7 +232,10 @@ static int check_count(const arguments *a, failure *f)
         return fail(f, EX_USAGE, "%s: unexpected argument '%s': expected one MODEL, and --data FILE for its data",
                     c->name, extra);
     return fail(f, EX_USAGE, "%s: unexpected argument '%s': expected %s%s", c->name, extra,
-                c->word ? "one " : "only options", c->word ? c->word : "");
+                c->word     ? "one "
+                : c->option ? "only options"
+                            : "nothing after the command",
+                c->word ? c->word : "");
 }
 
 int parse_arguments(const command *c, int argc, char **argv, arguments *a, failure *f)

@@ -102,11 +102,11 @@ static int read_whole(const char *dir, json_t **asked, void **state, size_t *siz
 {
     if (settle_run(dir, f))
         return f->code;
-    bool there = !access(dir, F_OK), closed = has_run_file(dir, RESULT_FILE);
+    if (find_run(dir, f))
+        return f->code;
+    bool closed = has_run_file(dir, RESULT_FILE);
     const char *file = closed ? RESULT_FILE : CHECKPOINT_FILE;
-    if (there && !is_run_directory(dir))
-        return fail(f, EX_NOINPUT, "%s is not a run directory: it has neither " RUN_FILE " nor " CHECKPOINT_FILE, dir);
-    if (there && !closed && !has_run_file(dir, CHECKPOINT_FILE))
+    if (!closed && !has_run_file(dir, CHECKPOINT_FILE))
         return fail(f, EX_NOINPUT,
                     "%s has no " CHECKPOINT_FILE
                     ": a run of wvgd svgd has none; its results are in particles.csv and draws.csv",

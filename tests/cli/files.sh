@@ -51,12 +51,12 @@ expect 0 anything "$wvgd" svgd mixture --data mixture.json --particles 5 --quiet
 mkfifo pipe
 cat mixture.json >pipe &
 expect 0 anything "$wvgd" fit mixture --data pipe --solver joint --particles 2 --max-iter 3 --quiet --out piped
-expect 75 'pipe is not a plain file' "${waits[@]}" "$wvgd" fit --resume piped --max-iter 5
-expect 75 'pipe is not a plain file' "${waits[@]}" "$wvgd" fit --resume piped # the same limit: it would not even read them
+expect 75 'pipe is not a regular file' "${waits[@]}" "$wvgd" fit --resume piped --max-iter 5
+expect 75 'pipe is not a regular file' "${waits[@]}" "$wvgd" fit --resume piped # the same limit: it would not even read them
 cp -r run odd && rm odd/draws.csv && mkfifo odd/draws.csv
 "$wvgd" report run -o page.html >stdout 2>stderr
 page=$?
-[ $page = 69 ] || expect 65 'odd/draws.csv is not a plain file' "${waits[@]}" "$wvgd" report odd -o odd.html
+[ $page = 69 ] || expect 65 'odd/draws.csv is not a regular file' "${waits[@]}" "$wvgd" report odd -o odd.html
 
 # ---- output that is full -----------------------------------------------------------------------------------------------------------------
 full() { "$@" >/dev/full; }

@@ -60,6 +60,15 @@ expect 64 'unknown option --frob before' "$wvgd" --frob
 expect 64 'unknown option --particels: did you mean --particles' "$wvgd" fit mixture --particels 3 --out run
 expect 64 'unknown option --resume: see wvgd svgd --help' "$wvgd" svgd --resume run # nothing it has is near to that
 expect 64 'unknown option --frobnicate' "$wvgd" fit mixture --frobnicate --out run
+expect 64 'unknown option --iterations: did you mean --max-iter' "$wvgd" fit mixture --iterations 9 --out run
+expect 64 "unexpected argument 'x': expected nothing" "$wvgd" models x
+expect 66 'nowhere does not exist: expected a run directory' "$wvgd" summary nowhere
+expect 66 'nowhere does not exist: expected a run directory' "$wvgd" sample nowhere
+expect 66 'mixture.json is not a directory: expected a run directory' "$wvgd" summary mixture.json
+expect 73 'cannot create no/where/run: the directory no/where/ does not exist' "$wvgd" fit mixture --data mixture.json --out no/where/run
+printf 'x,y\n1,2\n2,3\n3,4\n' >numbers.csv
+expect 65 'because it is the target: --target names another column' "$wvgd" fit logistic --data numbers.csv --out run
+expect 65 'numbers.csv:1:1: invalid JSON: ' "$wvgd" fit mixture --data numbers.csv --out run
 expect 64 'unknown option -z' "$wvgd" fit mixture -z --out run
 expect 64 '--max is ambiguous: did you mean --max-' "$wvgd" fit mixture --max 3 --out run
 expect 64 '--particles needs a value' "$wvgd" fit mixture --out run --particles

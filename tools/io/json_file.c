@@ -19,10 +19,10 @@ static int refuse_syntax(const char *path, const json_error_t *error, failure *f
     size_t length = strlen(text), tail = sizeof suffix - 1;
     if (length > tail && strcmp(text + length - tail, suffix) == 0) {
         text[length - tail] = '\0';
-        return fail(f, EX_DATAERR, "%s:%d:%d: found %s, expected %s", path, error->line, error->column, found, text);
+        return fail(f, EX_DATAERR, "%s:%d:%d: invalid JSON: found %s, expected %s", path, error->line, error->column,
+                    found, text);
     }
-    return fail(f, EX_DATAERR, "%s:%d:%d: found %s, expected valid JSON (%s)", path, error->line, error->column, found,
-                text);
+    return fail(f, EX_DATAERR, "%s:%d:%d: invalid JSON: %s at %s", path, error->line, error->column, text, found);
 }
 
 int load_json(const char *path, size_t flags, json_t **root, failure *f)

@@ -163,9 +163,12 @@ static int refuse_constant(const csv_file *csv, size_t column, const char *value
 
 static int refuse_third(const csv_file *csv, size_t column, const label_set *set, failure *f)
 {
-    char first[QUOTED], second[QUOTED], expected[3 * QUOTED];
-    snprintf(expected, sizeof expected, "two different values (%s and %s so far)", quote(set->first, first),
-             quote(set->second, second));
+    char first[QUOTED], second[QUOTED], expected[5 * QUOTED];
+    snprintf(
+        expected, sizeof expected,
+        "two different values (%s and %s so far), because it is the target: --target names another column, and the "
+        "model linear takes numbers",
+        quote(set->first, first), quote(set->second, second));
     return refuse_field(csv, set->third_row, column, find_field(csv, set->third_row, column), expected, f);
 }
 

@@ -104,6 +104,22 @@ static bool can_go_on(const char *dir)
            (has_run_file(dir, CHECKPOINT_FILE) && (has_run_file(dir, RESULT_FILE) || !has_run_file(dir, RUN_FILE)));
 }
 
+/* A directory that is to be created needs one to be in. */
+static int check_parent(const char *dir, failure *f)
+{
+    size_t length = strlen(dir);
+    while (length && dir[length - 1] == '/')
+        length--;
+    while (length && dir[length - 1] != '/')
+        length--;
+    char *parent = length ? strndup(dir, length) : NULL;
+    int code = parent && access(parent, F_OK) && errno == ENOENT
+                   ? fail(f, EX_CANTCREAT, "cannot create %s: the directory %s does not exist", dir, parent)
+                   : 0;
+    free(parent);
+    return code;
+}
+
 int check_run_directory(const char *dir, bool overwrite, failure *f)
 {
     if (settle_run(dir, f))
@@ -115,7 +131,7 @@ int check_run_directory(const char *dir, bool overwrite, failure *f)
     if (!d && errno == ENOENT && !lstat(dir, &s) && S_ISLNK(s.st_mode))
         return fail(f, EX_CANTCREAT, "%s is a broken link, expected a directory or nothing", dir);
     if (!d && errno == ENOENT)
-        return 0;
+        return check_parent(dir, f);
     if (!d)
         return fail(f, EX_CANTCREAT, "cannot write to %s: %s", dir, strerror(errno));
     bool used = is_used(d), run = is_run_directory(dir);
@@ -457,6 +473,19 @@ static int parse_run(const char *path, const char *bytes, size_t size, json_t **
     return code;
 }
 
+int find_run(const char *dir, failure *f)
+{
+    struct stat s;
+    int missing = stat(dir, &s);
+    if (missing && errno == ENOENT)
+        return fail(f, EX_NOINPUT, "%s does not exist: expected a run directory, the --out of a fit", dir);
+    if (!missing && !S_ISDIR(s.st_mode))
+        return fail(f, EX_NOINPUT, "%s is not a directory: expected a run directory, the --out of a fit", dir);
+    if (!missing && !is_run_directory(dir))
+        return fail(f, EX_NOINPUT, "%s is not a run directory: it has neither " RUN_FILE " nor " CHECKPOINT_FILE, dir);
+    return 0; /* or opening its files will tell */
+}
+
 int read_run(const char *dir, json_t **run, failure *f)
 {
     char *bytes = NULL;
@@ -465,8 +494,8 @@ int read_run(const char *dir, json_t **run, failure *f)
         return f->code;
     if (!has_run_file(dir, RUN_FILE) && has_run_file(dir, CHECKPOINT_FILE))
         return fail(f, EX_NOINPUT, "the run in %s has not finished: wvgd fit --resume %s continues it", dir, dir);
-    if (!access(dir, F_OK) && !is_run_directory(dir))
-        return fail(f, EX_NOINPUT, "%s is not a run directory: it has neither " RUN_FILE " nor " CHECKPOINT_FILE, dir);
+    if (find_run(dir, f))
+        return f->code;
     char *path = run_path(dir, RUN_FILE);
     int code = path ? read_all(path, &bytes, &size, f) : no_memory(f);
     if (!code)

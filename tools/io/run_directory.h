@@ -70,6 +70,9 @@ int write_checkpoint(file_set *s, const char *file, const json_t *asked, const v
 int read_checkpoint(const char *dir, const char *file, json_t **asked, void **state, size_t *size, failure *f);
 bool has_run_file(const char *dir, const char *file);
 
+/* Is there a run in dir? EX_NOINPUT: it does not exist, or is something else. */
+int find_run(const char *dir, failure *f);
+
 /* run.json. Reading checks that what other commands need is there: EX_DATAERR if not. */
 int write_run(file_set *s, const json_t *run, failure *f);
 int read_run(const char *dir, json_t **run, failure *f);
