@@ -247,6 +247,14 @@ typedef struct wvgd_results {
     const double *loss;    /* [N] log(beta_j p(x)) - ELBO_j = KL(q_j || p_j), p(x) by importance sampling; INFINITY
                             * where there is no ELBO_j, NAN before the fit has ended */
     const double *loss_se; /* [N] */
+
+    /* Of the sds: */
+    const double *sd_se;  /* [D] standard errors of the sds, */
+    const double *tail_k; /* [D] and tail indices of (value - mean)^2, on which sds rest: the larger of Pareto k-hats of
+                           * weight (value - mean)^2 among the draws, and of the square in the posterior, each less
+                           * its standard error. NAN: too few draws to tell */
+    double tail_k_limit;  /* above it the sd, and perhaps the mean, cannot be relied on or does not exist: use the
+                           * median and other quantiles */
 } wvgd_results;
 
 void wvgd_get_results(const wvgd_fit *fit, wvgd_results *results);
@@ -302,6 +310,18 @@ const double *wvgd_draw_weights(const wvgd_fit *fit);
  * is not finite at some of them has NAN everywhere. */
 wvgd_status wvgd_expect(const wvgd_fit *fit, size_t m, const double *value, double *mean, double *var, double *mcse,
                         wvgd_error *error);
+
+/* All that is reported of m functions of the parameters, by their values as above: what wvgd_expect gives; standard
+ * errors of the sds and tail indices (see wvgd_results); quantiles at level[levels], each more than 0 and less than 1,
+ * and their standard errors. A function that rises or falls with one parameter has sharper quantiles: the distribution
+ * of the parameter in the mixture is known, and only the difference is estimated. Arrays are the caller's. */
+typedef struct wvgd_description {
+    double *mean, *var, *mcse;      /* [m] */
+    double *sd_se, *tail_k;         /* [m] */
+    double *quantile, *quantile_se; /* [m][levels]; not used without levels */
+} wvgd_description;
+wvgd_status wvgd_describe(const wvgd_fit *fit, size_t m, const double *value, size_t levels, const double *level,
+                          const wvgd_description *to, wvgd_error *error);
 
 /* Another partition from the draws of a staged fit that has ended: options are those of the fit, with other
  * particles, cost, power, metric, family or rank. Nothing is fitted again; the new fit has only the batch for its

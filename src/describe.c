@@ -9,6 +9,7 @@
 #include "particle.h"
 #include "policy.h"
 #include "posterior.h"
+#include "quantiles.h"
 #include "staged/modes.h"
 #include "weights.h"
 #include <math.h>
@@ -63,20 +64,36 @@ static wv_moments_input moments_input(wvgd_fit *f)
 void wv_describe_moments(wvgd_fit *f)
 {
     size_t D = f->D, mark = wv_arena_mark(f->arena);
-    double *mean = wv_arena_take(f->arena, D), *var = wv_arena_take(f->arena, D), *mcse = wv_arena_take(f->arena, D),
-           *weight = wv_arena_take(f->arena, f->closing.draws.n); /* [D], [D], [D], [n] */
+    double *weight = wv_arena_take(f->arena, f->closing.draws.n);
+    wv_moments to = {wv_arena_take(f->arena, D), wv_arena_take(f->arena, D), wv_arena_take(f->arena, D),
+                     wv_arena_take(f->arena, D), wv_arena_take(f->arena, D)};
     wv_moments_input in = moments_input(f);
-    wv_moments_estimate(&in, mean, var, mcse, weight);
-    wv_posterior_set_moments(&f->posterior, D, mean, var, mcse);
+    wv_moments_estimate(&in, to, weight);
+    wv_posterior_set_moments(&f->posterior, D, &to);
     wv_closing_set_calibrated(&f->closing, weight);
     wv_arena_release(f->arena, mark);
 }
 
-void wv_describe_functions(wvgd_fit *f, size_t m, const double *value, double *mean, double *var, double *mcse)
+void wv_describe_functions(wvgd_fit *f, size_t m, const double *value, wv_moments to)
 {
     size_t mark = wv_arena_mark(f->arena);
-    wv_moments_input in = moments_input(f);
-    wv_moments_of(&in, m, value, mean, var, mcse);
+    if (f->staged) {
+        wv_moments_input in = moments_input(f);
+        wv_moments_of(&in, m, value, to);
+    } else
+        wv_posterior_moments(&f->closing, m, value, to, f->arena);
+    wv_arena_release(f->arena, mark);
+}
+
+void wv_describe_quantiles(wvgd_fit *f, size_t m, const double *value, size_t P, const double *p, double *quantile,
+                           double *se)
+{
+    size_t mark = wv_arena_mark(f->arena);
+    if (f->staged) {
+        wv_moments_input in = moments_input(f);
+        wv_quantiles(&in, m, value, P, p, quantile, se);
+    } else
+        wv_quantiles_plain(f->closing.draws.n, f->closing.calibrated, m, value, P, p, quantile, se, f->arena);
     wv_arena_release(f->arena, mark);
 }
 

@@ -430,10 +430,47 @@ wvgd_status wvgd_expect(const wvgd_fit *fit, size_t m, const double *value, doub
     wvgd_status status = ended(f, error);
     if (status != WVGD_OK)
         return status;
-    if (f->staged)
-        wv_describe_functions(f, m, value, mean, var, mcse);
-    else
-        wv_posterior_moments(&f->closing, m, value, mean, var, mcse);
+    wv_describe_functions(f, m, value, (wv_moments){mean, var, mcse, NULL, NULL});
+    return WVGD_OK;
+}
+
+/* What is wrong with the arguments of wvgd_describe, if anything. */
+static wvgd_status check_description(size_t m, const double *value, size_t levels, const double *level,
+                                     const wvgd_description *to, wvgd_error *error)
+{
+    static const char name[] = "wvgd_describe";
+    if (wv_missing(error, name, "to", to) || (m && wv_missing(error, name, "value", value)) ||
+        (levels && wv_missing(error, name, "level", level)))
+        return WVGD_E_ARGUMENT;
+    if (m && (wv_missing(error, name, "to->mean", to->mean) || wv_missing(error, name, "to->var", to->var) ||
+              wv_missing(error, name, "to->mcse", to->mcse) || wv_missing(error, name, "to->sd_se", to->sd_se) ||
+              wv_missing(error, name, "to->tail_k", to->tail_k)))
+        return WVGD_E_ARGUMENT;
+    if (m && levels &&
+        (wv_missing(error, name, "to->quantile", to->quantile) ||
+         wv_missing(error, name, "to->quantile_se", to->quantile_se)))
+        return WVGD_E_ARGUMENT;
+    for (size_t l = 0; l < levels; l++)
+        if (!(level[l] > 0 && level[l] < 1))
+            return wv_fail(error, WVGD_E_ARGUMENT, "level %g of a quantile: expected more than 0 and less than 1",
+                           level[l]);
+    return WVGD_OK;
+}
+
+wvgd_status wvgd_describe(const wvgd_fit *fit, size_t m, const double *value, size_t levels, const double *level,
+                          const wvgd_description *to, wvgd_error *error)
+{
+    wvgd_status status = wv_missing(error, "wvgd_describe", "fit", fit)
+                             ? WVGD_E_ARGUMENT
+                             : check_description(m, value, levels, level, to, error);
+    wvgd_fit *f = (wvgd_fit *)(uintptr_t)fit; /* scratch of its own is written to */
+    if (status == WVGD_OK)
+        status = ended(f, error);
+    if (status != WVGD_OK)
+        return status;
+    wv_describe_functions(f, m, value, (wv_moments){to->mean, to->var, to->mcse, to->sd_se, to->tail_k});
+    if (m && levels)
+        wv_describe_quantiles(f, m, value, levels, level, to->quantile, to->quantile_se);
     return WVGD_OK;
 }
 

@@ -29,11 +29,23 @@ enum {
     PROPOSALS = 256     /* whose means are kept */
 };
 
-/* Functions of the parameters by their values at the stored draws: [n][m], m <= D, rows `ld` apart. */
+/* What is wanted of the values. */
+typedef enum { AS_THEY_ARE, SQUARED, BELOW } transform;
+
+/* Functions of the parameters by their values at the stored draws: [n][m], m <= D, rows `ld` apart. The function is the
+ * value, its square about `at`, or whether it is at most `at`. In the last case a value may be that of a coordinate,
+ * whose distribution in the mixture q is known: (q/m) (1[value <= at] - share), share the probability under q, has mean
+ * 0, and `slope` times that is taken from the function as a control variate. */
 typedef struct {
     size_t m, ld;
     const double *value;
+    transform what;
+    const double *at;            /* [m] */
+    const double *share, *slope; /* [m]; NULL: no control variate */
 } wanted;
+
+/* Whether the weights are tilted. */
+typedef enum { TILT_IF_SMALL, TILT, NO_TILT } tilting;
 
 typedef struct {
     size_t p, q;                    /* statistics; these and functions */
@@ -61,6 +73,7 @@ typedef struct {
                                      * squared values, these times the tilt */
     double *var, *error;            /* [m] sums of these over proposals */
     double *level;                  /* [m] means of the values of one proposal */
+    double *omega;                  /* [n] factors of the tilt, for the caller; or NULL */
     double *zero;                   /* [q] zeros */
     double *bar;                    /* [PROPOSALS][q + 2] means over the pairs of each proposal, in the
                                      * order of the draws: of b, of values (from centre), of weights;
@@ -115,6 +128,43 @@ static stein new_stein(const wv_moments_input *in, size_t m)
 }
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */
+/* A value as the function that is wanted. */
+static double function_of(const wanted *w, size_t k, double value)
+{
+    return w->what == SQUARED ? (value - w->at[k]) * (value - w->at[k]) : w->what == BELOW ? value <= w->at[k] : value;
+}
+
+/* Values of n draws, turned into columns, as functions. */
+static void turn_values(const wanted *w, size_t n, const double *value, size_t apart, double *block)
+{
+    wv_columns_turn_rows(w->m, n, value, apart, block);
+    for (size_t k = 0; k < w->m && w->what != AS_THEY_ARE; k++)
+        for (size_t i = 0; i < wv_columns_round(n); i++)
+            block[k * WV_COLUMNS + i] = function_of(w, k, block[k * WV_COLUMNS + i]);
+}
+
+/* u[n] <- the density of the mixture over that of the draws, for n of them. */
+static void mixture_ratio(const wv_moments_input *in, size_t first, size_t n, double *u)
+{
+    for (size_t i = 0; i < n; i++)
+        u[i] = in->draws->log_mix[0][first + i] - in->draws->log_m[first + i];
+    wv_weights_exp(n, u);
+}
+
+/* The means without a tilt, less those of the control variates. */
+static void centre_controls(const wv_moments_input *in, const wanted *w, const stein *s)
+{
+    double u[WV_COLUMNS], n = (double)in->draws->n;
+    for (size_t first = 0; first < in->draws->n; first += WV_COLUMNS) {
+        size_t here = in->draws->n - first < WV_COLUMNS ? in->draws->n - first : WV_COLUMNS;
+        mixture_ratio(in, first, here, u);
+        for (size_t i = 0; i < here; i++)
+            for (size_t k = 0; k < w->m; k++)
+                s->centre[k] -= w->slope[k] * u[i] / n *
+                                (function_of(w, k, w->value[(first + i) * w->ld + k]) - w->share[k]);
+    }
+}
+
 /* Means, sds and standard errors under the weights as they are, as if draws were independent: from sums of what
  * values differ by from those of the first draw of weight. */
 static void weighted(const wv_moments_input *in, const wanted *w, const stein *s)
@@ -123,7 +173,8 @@ static void weighted(const wv_moments_input *in, const wanted *w, const stein *s
     double *sums = s->sums, *from = s->centre, v[WV_COLUMNS], squares = 0; /* sums of powers; the first draw's values */
     while (one + 1 < n && !(in->v[one] > 0))
         one++;
-    memcpy(from, w->value + one * w->ld, m * sizeof *from);
+    for (size_t k = 0; k < m; k++)
+        from[k] = function_of(w, k, w->value[one * w->ld + k]);
     memset(sums, 0, 4 * m * sizeof *sums);
     for (size_t first = 0; first < n; first += WV_COLUMNS) {
         size_t here = n - first < WV_COLUMNS ? n - first : WV_COLUMNS, whole = wv_columns_round(here);
@@ -131,7 +182,7 @@ static void weighted(const wv_moments_input *in, const wanted *w, const stein *s
             v[i] = i < here ? in->v[first + i] : 0;
             squares += v[i] * v[i];
         }
-        wv_columns_turn_rows(m, here, w->value + first * w->ld, w->ld, s->draws);
+        turn_values(w, here, w->value + first * w->ld, w->ld, s->draws);
         wv_columns_best()->powers(m, whole, v, s->draws, from, sums);
     }
     for (size_t k = 0; k < m; k++) {
@@ -141,6 +192,8 @@ static void weighted(const wv_moments_input *in, const wanted *w, const stein *s
         s->scale[k] = var > 0 ? 1 / sqrt(var) : 1;
         s->least[k] = sqrt(fmax(least, 0));
     }
+    if (w->slope)
+        centre_controls(in, w, s);
 }
 
 /* ---- statistics -------------------------------------------------------------------------------------------------- */
@@ -198,15 +251,7 @@ static bool last_of_proposal(const wv_moments_input *in, const stretch *r)
     return next >= in->draws->n || in->draws->stratum[next] != in->draws->stratum[r->first];
 }
 
-/* u[n] <- the density of the mixture over that of the draws, for those of a stretch; */
-static void mixture_ratio(const wv_moments_input *in, const stretch *r, double *u)
-{
-    for (size_t i = 0; i < 2 * r->pairs; i++)
-        u[i] = in->draws->log_mix[0][r->first + i] - in->draws->log_m[r->first + i];
-    wv_weights_exp(2 * r->pairs, u);
-}
-
-/* and that of group g. */
+/* u[n] <- the density of group g over that of the draws, for those of a stretch. */
 static void group_ratio(const wv_moments_input *in, const stein *s, const stretch *r, size_t g, double *u)
 {
     size_t n = 2 * r->pairs, mark = wv_arena_mark(in->arena);
@@ -232,7 +277,7 @@ static void see_groups(const wv_moments_input *in, const stein *s, const stretch
     for (size_t g = 0; g < s->groups; g++) {
         double *h = s->H + (2 * in->D + g) * PAIRS;
         if (s->groups == 1)
-            mixture_ratio(in, r, u);
+            mixture_ratio(in, r->first, 2 * r->pairs, u);
         else
             group_ratio(in, s, r, g, u);
         for (size_t i = 0; i < PAIRS; i++)
@@ -258,6 +303,17 @@ static void pair_statistics(const wv_moments_input *in, const stein *s, const st
     see_groups(in, s, r, square);
 }
 
+/* Takes the control variates of the pairs of a stretch from s->A. */
+static void control_values(const wv_moments_input *in, const wanted *w, const stein *s, const stretch *r)
+{
+    double u[2 * PAIRS];
+    mixture_ratio(in, r->first, 2 * r->pairs, u);
+    for (size_t i = 0; i < 2 * r->pairs; i++)
+        for (size_t k = 0; k < w->m; k++)
+            s->A[k * PAIRS + i / 2] -= s->scale[k] * w->slope[k] * u[i] / (double)in->draws->n *
+                                       (function_of(w, k, w->value[(r->first + i) * w->ld + k]) - w->share[k]);
+}
+
 /* The same of the values, from `from`, in sds: s->A, with the weights themselves; and of their squares: s->Q.
  * turned: the statistics have the coordinates in columns already. */
 static void pair_values(const wv_moments_input *in, const wanted *w, const stein *s, const stretch *r,
@@ -265,13 +321,15 @@ static void pair_values(const wv_moments_input *in, const wanted *w, const stein
 {
     size_t size = in->D * PAIRS;
     double *y = s->draws;
-    if (w->value != in->draws->x || !turned) {
+    if (w->value != in->draws->x || w->what != AS_THEY_ARE || !turned) {
         y += 4 * size;
         for (size_t e = 0; e < 2; e++)
-            wv_columns_turn_rows(w->m, r->pairs, w->value + (r->first + e) * w->ld, 2 * w->ld, y + e * size);
+            turn_values(w, r->pairs, w->value + (r->first + e) * w->ld, 2 * w->ld, y + e * size);
     }
     wv_columns_best()->pair_values(w->m, r->whole, 1 / (double)in->draws->n, r->v[0], r->v[1], y, y + size, s->centre,
                                    s->scale, from, s->A, s->Q);
+    if (w->slope)
+        control_values(in, w, s, r);
 }
 
 /* Means over the pairs of a proposal that has ended. */
@@ -400,8 +458,12 @@ static void end_proposal(const wv_moments_input *in, const stein *s, size_t m, s
     const double *e = s->sums, *ee = e + m, *square = ee + m, *tilted = square + m;
     for (size_t i = end - 2 * pairs; i < end; i += 2)
         tilt += weight[i] / n;
-    for (size_t i = end - 2 * pairs; i < end; i++)
-        weight[i] = in->v[i] * (1 - (weight[i] - tilt));
+    for (size_t i = end - 2 * pairs; i < end; i++) {
+        double omega = 1 - (weight[i] - tilt);
+        weight[i] = in->v[i] * omega;
+        if (s->omega)
+            s->omega[i] = omega;
+    }
     for (size_t k = 0; k < m; k++) {
         s->var[k] += square[k] - tilted[k] + tilt * square[k];
         s->error[k] += pairs > 1 ? n / (n - 1) * fmax(ee[k] - e[k] * e[k] / n, 0) : ee[k];
@@ -481,15 +543,21 @@ static bool small_correction(double var, double sum, double shift, double se)
            shift < wv_policy.moments_shift * se;
 }
 
+/* What there is to know of m functions, [m] each, and weights [n] under which these are means; omega[n], unless it is
+ * NULL: the factors that the tilt gives to draws. */
+typedef struct {
+    double *mean, *var, *mcse, *weight, *omega;
+} estimates;
+
 /* Means, variances and standard errors of the wanted functions, and the weights under which they are means. Where a
- * tilt is not safe, or no small correction, there is none. */
-static void estimate(const wv_moments_input *in, const wanted *w, double *mean, double *var, double *mcse,
-                     double *weight)
+ * tilt is not safe, or no small correction, there is none, unless it is known to be one. Returns whether there is. */
+static bool estimate(const wv_moments_input *in, const wanted *w, tilting how, estimates to)
 {
     size_t m = w->m, n = in->draws->n, mark = wv_arena_mark(in->arena);
     stein s = new_stein(in, m);
+    s.omega = to.omega;
     weighted(in, w, &s);
-    bool tilted = weights_tell(in->D, wv_weights_ess(n, in->v), in->pareto_k) &&
+    bool tilted = how != NO_TILT && weights_tell(in->D, wv_weights_ess(n, in->v), in->pareto_k) &&
                   wv_mixture_moments(in->mix, s.mu, s.root, in->arena);
     if (tilted) {
         correlate(&s, in->D);
@@ -497,25 +565,47 @@ static void estimate(const wv_moments_input *in, const wanted *w, double *mean, 
     }
     s.A = s.H + s.p * PAIRS;
     tilted = tilted && solve(in, w, &s);
-    double sum = tilted ? tilt(in, w, &s, true, weight) : 1;
-    for (size_t k = 0; k < m && tilted; k++)
+    double sum = tilted ? tilt(in, w, &s, true, to.weight) : 1;
+    for (size_t k = 0; k < m && tilted && how == TILT_IF_SMALL; k++)
         tilted = small_correction(s.var[k], sum, fabs(s.mean[k]) / s.scale[k], s.least[k]);
     if (!tilted) {
         memset(s.mean, 0, m * sizeof(double));
-        sum = tilt(in, w, &s, false, weight);
+        sum = tilt(in, w, &s, false, to.weight);
     }
     for (size_t k = 0; k < m; k++) {
         double sd = 1 / s.scale[k];
-        mean[k] = s.centre[k] + sd * s.mean[k];
-        var[k] = sd * sd * s.var[k] / sum;
-        mcse[k] = hypot(sd * hypot(sqrt(s.error[k]) / sum, least_error), 0x1p-52 * fabs(mean[k]));
+        to.mean[k] = s.centre[k] + sd * s.mean[k];
+        to.var[k] = sd * sd * s.var[k] / sum;
+        to.mcse[k] = hypot(sd * hypot(sqrt(s.error[k]) / sum, least_error), 0x1p-52 * fabs(to.mean[k]));
+    }
+    wv_arena_release(in->arena, mark);
+    return tilted;
+}
+
+/* Means, variances and errors of both, and tail indices. The variance is the mean of squares under the same tilt. */
+static void estimate_all(const wv_moments_input *in, wanted w, wv_moments to, double *weight)
+{
+    size_t m = w.m, mark = wv_arena_mark(in->arena);
+    double *square = wv_arena_take(in->arena, m), *spare = wv_arena_take(in->arena, m), /* [m] */
+                                                      *other = wv_arena_take(in->arena, in->draws->n);
+    bool tilted = estimate(in, &w, TILT_IF_SMALL, (estimates){to.mean, to.var, to.mcse, weight, NULL});
+    if (!to.sd_se) {
+        wv_arena_release(in->arena, mark);
+        return;
+    }
+    w.what = SQUARED;
+    w.at = to.mean;
+    estimate(in, &w, tilted ? TILT : NO_TILT, (estimates){square, spare, to.sd_se, other, NULL});
+    for (size_t k = 0; k < m; k++) {
+        to.sd_se[k] = to.var[k] > 0 ? to.sd_se[k] / (2 * sqrt(to.var[k])) : NAN;
+        to.tail_k[k] = wv_weights_tail_index(in->draws->n, in->v, w.value + k, w.ld, to.mean[k], in->arena);
     }
     wv_arena_release(in->arena, mark);
 }
 
-void wv_moments_estimate(const wv_moments_input *in, double *mean, double *var, double *mcse, double *weight)
+void wv_moments_estimate(const wv_moments_input *in, wv_moments to, double *weight)
 {
-    estimate(in, &(wanted){in->D, in->D, in->draws->x}, mean, var, mcse, weight);
+    estimate_all(in, (wanted){.m = in->D, .ld = in->D, .value = in->draws->x}, to, weight);
 }
 
 /* Whether there is nothing to estimate of a function, whose values are m apart: it is the same at all draws of
@@ -537,19 +627,52 @@ static bool is_plain(const wv_moments_input *in, size_t m, const double *value, 
     return counted > 1 && same == counted;
 }
 
+/* From function k on. */
+static wv_moments from(wv_moments to, size_t k)
+{
+    return (wv_moments){to.mean + k, to.var + k, to.mcse + k, to.sd_se ? to.sd_se + k : NULL,
+                        to.sd_se ? to.tail_k + k : NULL};
+}
+
 /* In runs of at most D functions, between those that have to be left out: they would deprive others of the tilt. */
-void wv_moments_of(const wv_moments_input *in, size_t m, const double *value, double *mean, double *var, double *mcse)
+void wv_moments_of(const wv_moments_input *in, size_t m, const double *value, wv_moments to)
 {
     size_t mark = wv_arena_mark(in->arena);
     double *weight = wv_arena_take(in->arena, in->draws->n); /* [n] not wanted */
     for (size_t at = 0, run; at < m;) {
-        for (run = 0; run < in->D && at + run < m && !is_plain(in, m, value + at + run, &mean[at + run]);)
+        for (run = 0; run < in->D && at + run < m && !is_plain(in, m, value + at + run, &to.mean[at + run]);)
             run++;
         if (run)
-            estimate(in, &(wanted){run, m, value + at}, mean + at, var + at, mcse + at, weight);
-        else
-            var[at] = mcse[at] = 0 * mean[at];
+            estimate_all(in, (wanted){.m = run, .ld = m, .value = value + at}, from(to, at), weight);
+        else {
+            to.var[at] = to.mcse[at] = 0 * to.mean[at];
+            if (to.sd_se) {
+                to.sd_se[at] = 0 * to.mean[at];
+                to.tail_k[at] = NAN;
+            }
+        }
         at += run ? run : 1;
     }
+    wv_arena_release(in->arena, mark);
+}
+
+bool wv_moments_tilt(const wv_moments_input *in, double *omega)
+{
+    size_t D = in->D, mark = wv_arena_mark(in->arena);
+    double *mean = wv_arena_take(in->arena, D), *var = wv_arena_take(in->arena, D),
+           *mcse = wv_arena_take(in->arena, D); /* not wanted */
+    bool tilted = estimate(in, &(wanted){.m = D, .ld = D, .value = in->draws->x}, TILT_IF_SMALL,
+                           (estimates){mean, var, mcse, wv_arena_take(in->arena, in->draws->n), omega});
+    wv_arena_release(in->arena, mark);
+    return tilted;
+}
+
+void wv_moments_below(const wv_moments_input *in, const wv_moments_levels *l, bool tilted, double *mean, double *se)
+{
+    size_t mark = wv_arena_mark(in->arena);
+    wanted w = {
+        .m = l->m, .ld = l->ld, .value = l->value, .what = BELOW, .at = l->at, .share = l->share, .slope = l->slope};
+    estimate(in, &w, tilted ? TILT : NO_TILT,
+             (estimates){mean, wv_arena_take(in->arena, l->m), se, wv_arena_take(in->arena, in->draws->n), NULL});
     wv_arena_release(in->arena, mark);
 }

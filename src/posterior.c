@@ -15,10 +15,10 @@
 
 bool wv_posterior_new(wv_posterior *p, size_t D)
 {
-    const wv_slot slots[] = {{&p->mean, D}, {&p->var, D}, {&p->mcse, D}};
+    const wv_slot slots[] = {{&p->mean, D}, {&p->var, D}, {&p->mcse, D}, {&p->sd_se, D}, {&p->tail_k, D}};
     p->memory = wv_memory_carve(slots, sizeof slots / sizeof *slots, WV_ZEROED);
     for (size_t i = 0; p->memory && i < D; i++)
-        p->mean[i] = p->var[i] = p->mcse[i] = NAN;
+        p->mean[i] = p->var[i] = p->mcse[i] = p->sd_se[i] = p->tail_k[i] = NAN;
     return p->memory != NULL;
 }
 
@@ -32,6 +32,8 @@ void wv_posterior_archive(wv_posterior *p, wv_archive *a, size_t D)
     wv_archive_array(a, p->mean, D);
     wv_archive_array(a, p->var, D);
     wv_archive_array(a, p->mcse, D);
+    wv_archive_array(a, p->sd_se, D);
+    wv_archive_array(a, p->tail_k, D);
 }
 
 void wv_posterior_masses(const wv_closing *c, size_t N, double *beta)
@@ -88,22 +90,33 @@ void wv_posterior_diagnose(const wv_closing *c, size_t N, const double *beta, wv
     wv_arena_release(arena, mark);
 }
 
-void wv_posterior_moments(const wv_closing *c, size_t m, const double *value, double *mean, double *var, double *mcse)
+void wv_posterior_moments(const wv_closing *c, size_t m, const double *value, wv_moments to, wv_arena *arena)
 {
+    size_t n = c->draws.n, mark = wv_arena_mark(arena);
     const double *v = c->calibrated;
+    double *square = wv_arena_take(arena, n);
     for (size_t i = 0; i < m; i++) {
-        wvgd_estimate e = wv_evidence_mean(c->draws.n, v, value + i, m);
-        mean[i] = e.value;
-        mcse[i] = e.se;
-        var[i] = 0;
-        for (size_t k = 0; k < c->draws.n; k++)
-            var[i] += v[k] > 0 ? v[k] * (value[k * m + i] - e.value) * (value[k * m + i] - e.value) : 0;
+        wvgd_estimate e = wv_evidence_mean(n, v, value + i, m);
+        to.mean[i] = e.value;
+        to.mcse[i] = e.se;
+        to.var[i] = 0;
+        for (size_t k = 0; k < n; k++) {
+            square[k] = v[k] > 0 ? (value[k * m + i] - e.value) * (value[k * m + i] - e.value) : 0;
+            to.var[i] += v[k] > 0 ? v[k] * (value[k * m + i] - e.value) * (value[k * m + i] - e.value) : 0;
+        }
+        if (!to.sd_se)
+            continue;
+        double se = wv_evidence_mean(n, v, square, 1).se;
+        to.sd_se[i] = to.var[i] > 0 ? se / (2 * sqrt(to.var[i])) : 0 * to.var[i];
+        to.tail_k[i] = wv_weights_tail_index(n, v, value + i, m, e.value, arena);
     }
+    wv_arena_release(arena, mark);
 }
 
-void wv_posterior_estimate(wv_posterior *p, const wv_closing *c)
+void wv_posterior_estimate(wv_posterior *p, const wv_closing *c, wv_arena *arena)
 {
-    wv_posterior_moments(c, c->draws.shape.D, c->draws.x, p->mean, p->var, p->mcse);
+    wv_posterior_moments(c, c->draws.shape.D, c->draws.x, (wv_moments){p->mean, p->var, p->mcse, p->sd_se, p->tail_k},
+                         arena);
 }
 
 /* C[D][D] += the weighted squares of the draws about their mean, the lower half. */
@@ -153,16 +166,16 @@ void wv_posterior_root(const wv_posterior *p, const wv_closing *c, const wv_fami
     wv_arena_release(arena, mark);
 }
 
-void wv_posterior_set_moments(wv_posterior *p, size_t D, const double *mean, const double *var, const double *mcse)
+void wv_posterior_set_moments(wv_posterior *p, size_t D, const wv_moments *from)
 {
-    memcpy(p->mean, mean, D * sizeof *mean);
-    memcpy(p->var, var, D * sizeof *var);
-    memcpy(p->mcse, mcse, D * sizeof *mcse);
+    memcpy(p->mean, from->mean, D * sizeof *p->mean);
+    memcpy(p->var, from->var, D * sizeof *p->var);
+    memcpy(p->mcse, from->mcse, D * sizeof *p->mcse);
+    memcpy(p->sd_se, from->sd_se, D * sizeof *p->sd_se);
+    memcpy(p->tail_k, from->tail_k, D * sizeof *p->tail_k);
 }
 
 void wv_posterior_copy(wv_posterior *to, const wv_posterior *from, size_t D)
 {
-    memcpy(to->mean, from->mean, D * sizeof *to->mean);
-    memcpy(to->var, from->var, D * sizeof *to->var);
-    memcpy(to->mcse, from->mcse, D * sizeof *to->mcse);
+    wv_posterior_set_moments(to, D, &(wv_moments){from->mean, from->var, from->mcse, from->sd_se, from->tail_k});
 }

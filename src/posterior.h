@@ -4,11 +4,13 @@
 #include "archive.h"
 #include "arena.h"
 #include "closing.h"
+#include "moments.h"
 #include "wvgd.h"
 
 /* Moments of the posterior. */
 typedef struct {
-    double *mean, *var, *mcse; /* [D] means, variances, standard errors of the means */
+    double *mean, *var, *mcse; /* [D] means, variances, standard errors of the means, */
+    double *sd_se, *tail_k;    /* [D] of the sds, and tail indices (wv_weights_tail_index) */
     double *memory;
 } wv_posterior;
 
@@ -31,20 +33,19 @@ typedef struct {
 } wv_cell_diagnostics;
 void wv_posterior_diagnose(const wv_closing *c, size_t N, const double *beta, wv_cell_diagnostics to, wv_arena *arena);
 
-/* Means, variances and standard errors of m functions by their values at the draws, value[n][m], under the calibrated
- * weights, as if draws were independent. */
-void wv_posterior_moments(const wv_closing *c, size_t m, const double *value, double *mean, double *var, double *mcse);
+/* Moments of m functions by their values at the draws, value[n][m], under the calibrated weights, as if draws were
+ * independent. */
+void wv_posterior_moments(const wv_closing *c, size_t m, const double *value, wv_moments to, wv_arena *arena);
 
 /* The same of the coordinates, which are the moments of the posterior. */
-void wv_posterior_estimate(wv_posterior *p, const wv_closing *c);
+void wv_posterior_estimate(wv_posterior *p, const wv_closing *c, wv_arena *arena);
 
 /* Root of the posterior's covariance from the weighted draws and their moments: sds times the
  * Cholesky factor of the correlations. */
 void wv_posterior_root(const wv_posterior *p, const wv_closing *c, const wv_family *family, double *root,
                        wv_arena *arena);
 
-/* Means, variances and standard errors of the means, [D] each. */
-void wv_posterior_set_moments(wv_posterior *p, size_t D, const double *mean, const double *var, const double *mcse);
+void wv_posterior_set_moments(wv_posterior *p, size_t D, const wv_moments *from);
 
 void wv_posterior_copy(wv_posterior *to, const wv_posterior *from, size_t D);
 #endif

@@ -266,6 +266,9 @@ void wvgd_get_results(const wvgd_fit *fit, wvgd_results *r)
                         .mean = f->posterior.mean,
                         .var = f->posterior.var,
                         .mcse = f->posterior.mcse,
+                        .sd_se = f->posterior.sd_se,
+                        .tail_k = f->posterior.tail_k,
+                        .tail_k_limit = wv_policy.results_khat_limit,
                         .warnings = f->messages.warnings,
                         .warning = f->messages.warning};
     give_cells(f, r);

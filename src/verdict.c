@@ -216,6 +216,32 @@ static void about_numbers(wvgd_fit *f)
             rounding(f));
 }
 
+/* Parameters whose sds rest on a tail that is too heavy. */
+static void about_tails(wvgd_fit *f)
+{
+    size_t heavy = 0, worst = 0;
+    for (size_t i = 0; i < f->D; i++) {
+        if (!(f->posterior.tail_k[i] > wv_policy.results_khat_limit))
+            continue;
+        worst = !heavy || f->posterior.tail_k[i] > f->posterior.tail_k[worst] ? i : worst;
+        heavy++;
+    }
+    enum { NAME = 48 };
+    char name[NAME], others[NAME] = "";
+    if (f->model.names)
+        snprintf(name, sizeof name, "%s", f->model.names[worst]);
+    else
+        snprintf(name, sizeof name, "parameter %zu", worst + 1);
+    if (heavy > 1)
+        snprintf(others, sizeof others, " (and of %zu others)", heavy - 1);
+    if (heavy)
+        say(f,
+            "the tails of %s%s are so heavy (tail index %.2f, limit %g) that its sd, and perhaps its mean, is "
+            "unreliable "
+            "or does not exist: use its median and quantiles",
+            name, others, f->posterior.tail_k[worst], wv_policy.results_khat_limit);
+}
+
 static void in_favour(wvgd_fit *f)
 {
     say(f, "converged, and the log evidence has a standard error of %.2g (below %g)", f->outcome.evidence.se,
@@ -237,6 +263,7 @@ void wv_verdict(wvgd_fit *f)
     about_ensemble(f);
     about_modes(f);
     about_numbers(f);
+    about_tails(f);
     f->messages.reliable = f->messages.reasons == 0;
     if (f->messages.reliable)
         in_favour(f);

@@ -1,5 +1,6 @@
 /* weights.c - log-sum-exp, normalised weights, effective sample size, Pareto k-hat (method, sections 3 and 5). */
 #include "weights.h"
+#include "policy.h"
 #include "simd/columns.h"
 #include <cblas.h>
 #include <math.h>
@@ -193,4 +194,55 @@ double wv_weights_pareto_k(size_t n, const double *log_w, double *smoothed, wv_a
     double k = pareto_tail(n, log_w, m, smoothed, wv_arena_take_index(arena, n), wv_arena_take(arena, m));
     wv_arena_release(arena, mark);
     return k;
+}
+
+/* ---- tails of a function ----------------------------------------------------------------------------------------- */
+/* k-hat of v (value - mean)^2 as it is drawn, less a standard error or more: about (1 + k) / sqrt(m) for a tail of m
+ * draws, before it is shrunk. Where no draw makes up much of the variance its tail does no harm. */
+static double drawn_tail(size_t n, const double *v, const double *value, size_t ld, double mean, wv_arena *arena)
+{
+    size_t mark = wv_arena_mark(arena);
+    double *log_r = wv_arena_take(arena, n), m = floor(wv_weights_tail((double)n));
+    for (size_t i = 0; i < n; i++)
+        log_r[i] = v[i] > 0 ? log(v[i]) + 2 * log(fabs(value[i * ld] - mean)) : -INFINITY;
+    double share = exp(wv_weights_largest(n, log_r) - wv_weights_lse(n, log_r)),
+           k = wv_weights_pareto_k(n, log_r, NULL, arena);
+    wv_arena_release(arena, mark);
+    k -= wv_policy.tail_drawn_errors * (1 + k) * sqrt(m) / (m + 10);
+    return share > wv_policy.tail_drawn_share ? k : fmin(k, wv_policy.results_khat_limit);
+}
+
+/* Values of S draws of equal weight, evenly spaced among those with weights v. */
+static void even_draws(size_t n, const double *v, const double *value, size_t ld, size_t S, double *even)
+{
+    double sum = v[0];
+    for (size_t k = 0, i = 0; k < S; k++) {
+        while (sum < ((double)k + 0.5) / (double)S && i + 1 < n)
+            sum += v[++i];
+        even[k] = value[i * ld];
+    }
+}
+
+/* Twice k-hat of |value - median| in the posterior, that is k-hat of its square, less a standard error. */
+static double posterior_tail(size_t n, const double *v, const double *value, size_t ld, wv_arena *arena)
+{
+    size_t S = (size_t)wv_weights_ess(n, v), mark = wv_arena_mark(arena);
+    double m = floor(wv_weights_tail((double)S));
+    if (!(m >= 5))
+        return NAN;
+    double *even = wv_arena_take(arena, S);
+    uint32_t *order = wv_arena_take_index(arena, S);
+    even_draws(n, v, value, ld, S, even);
+    wv_weights_order(S, even, order);
+    double median = even[order[S / 2]];
+    for (size_t i = 0; i < S; i++)
+        even[i] = log(fabs(even[i] - median));
+    double shrunk = wv_weights_pareto_k(S, even, NULL, arena), k = (shrunk * (m + 10) - 5) / m;
+    wv_arena_release(arena, mark);
+    return 2 * (k - wv_policy.tail_posterior_errors * (1 + k) / sqrt(m));
+}
+
+double wv_weights_tail_index(size_t n, const double *v, const double *value, size_t ld, double mean, wv_arena *arena)
+{
+    return fmax(drawn_tail(n, v, value, ld, mean, arena), posterior_tail(n, v, value, ld, arena));
 }

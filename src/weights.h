@@ -33,4 +33,10 @@ double wv_weights_tail(double n);
 /* Pareto k-hat of the weights (Zhang and Stephens's estimate with the usual weak prior). NAN: too few distinct
  * weights in the tail. When smoothed is not NULL it gets the Pareto-smoothed log weights. */
 double wv_weights_pareto_k(size_t n, const double *log_w, double *smoothed, wv_arena *arena);
+
+/* Is the tail of a function, whose values at n draws with the normalised weights v are `ld` apart, too heavy for its
+ * sd? The larger of two Pareto k-hats, each less its standard error: that of v (value - mean)^2 among the draws, which
+ * says whether these tell the variance, and that of (value - median)^2 in the posterior, which says whether there is
+ * one. NAN: too few draws to tell. */
+double wv_weights_tail_index(size_t n, const double *v, const double *value, size_t ld, double mean, wv_arena *arena);
 #endif

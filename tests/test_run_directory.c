@@ -797,7 +797,7 @@ static void constant_and_discrete_quantities(void **state)
     }
     for (size_t i = 0; i < MANY; i++)
         weight[i] /= sum;
-    shown_draws draws = {MANY, 2, names, value, weight, weight, NULL, mode, mass};
+    shown_draws draws = {MANY, 2, names, value, weight, weight, NULL, NULL, mode, mass};
     wvgd_results r = example();
     r.modes = 1;
     for (draws.known = NULL;; draws.known = known) {

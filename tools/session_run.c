@@ -10,6 +10,7 @@
 #include "status.h"
 #include "stored_values.h"
 #include "text.h"
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -192,6 +193,35 @@ static void add_message(json_t *run, const char *text, const char *message)
     add_warning(run, line);
 }
 
+/* A quantity that is no parameter, but made of them, may have heavier tails: what the fit does not know. */
+static void judge_tails(json_t *run)
+{
+    const json_t *p = json_object_get(run, "posterior"), *k = json_object_get(p, "tail_k");
+    json_t *verdict = json_object_get(run, "verdict"), *reasons = json_object_get(verdict, "reasons");
+    double limit = json_number_value(json_object_get(json_object_get(run, "diagnostics"), "tail_k_limit")),
+           most = limit;
+    size_t n = json_array_size(k), worst = n, heavy = 0;
+    char line[400], others[48] = "";
+    for (size_t i = 0; i < n; i++) {
+        double here = json_is_number(json_array_get(k, i)) ? json_number_value(json_array_get(k, i)) : 0;
+        heavy += here > limit;
+        worst = here > most ? i : worst;
+        most = fmax(most, here);
+    }
+    if (!heavy)
+        return;
+    if (heavy > 1)
+        snprintf(others, sizeof others, " (and of %zu others)", heavy - 1);
+    snprintf(line, sizeof line,
+             "the tails of %.48s%s are so heavy (tail index %.2f, limit %g) that its sd, and perhaps its mean, is "
+             "unreliable or does not exist: use its median and quantiles",
+             json_string_value(json_array_get(json_object_get(p, "names"), worst)), others, most, limit);
+    if (json_is_true(json_object_get(verdict, "reliable")))
+        json_array_clear(reasons); /* what spoke for it */
+    json_object_set_new(verdict, "reliable", json_false());
+    json_array_append_new(reasons, json_text(line));
+}
+
 static json_t *describe_run(wvgd_session *s, const wvgd_results *results, failure *f)
 {
     size_t refused;
@@ -200,6 +230,8 @@ static json_t *describe_run(wvgd_session *s, const wvgd_results *results, failur
     if (show_closing_draws(s->fit, &s->model, &s->shown, &refused, f))
         return NULL;
     json_t *run = run_json(s->asked, results, &s->shown);
+    if (run && s->model.show)
+        judge_tails(run);
     if (run && message && results->bad_points)
         add_message(run, "the model could not be evaluated at some points", message);
     if (run && refused) {

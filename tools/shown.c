@@ -60,8 +60,8 @@ int show_closing_draws(const wvgd_fit *fit, const opened_model *m, shown_draws *
     *refused = 0;
     if (wvgd_draws(fit, &n, &z, NULL, &log_w, NULL, &error) != WVGD_OK)
         return fail(f, EX_SOFTWARE, "%s", error.text);
-    double *weight = table(n, 2), *value = m->show ? table(n, m->shown) : NULL, *known = table(3, m->shown), sum = 0,
-           calibrated = 0;
+    double *weight = table(n, 2), *value = m->show ? table(n, m->shown) : NULL,
+           *known = table(5 + 2 * SHOWN_LEVELS, m->shown), sum = 0, calibrated = 0;
     const double *sharper = wvgd_draw_weights(fit);
     if (!weight || (m->show && !value) || !known) {
         free(weight);
@@ -86,11 +86,18 @@ int show_closing_draws(const wvgd_fit *fit, const opened_model *m, shown_draws *
         weight[i] /= sum;
         weight[n + i] /= calibrated;
     }
-    *out = (shown_draws){n, m->shown, m->shown_names, value ? value : z, weight, weight + n, known, NULL, NULL};
-    if (*refused ||
-        wvgd_expect(fit, m->shown, out->value, known, known + m->shown, known + 2 * m->shown, NULL) != WVGD_OK) {
+    double *errors = known + 3 * m->shown, *quantile = errors + 2 * m->shown;
+    wvgd_description to = {known,
+                           known + m->shown,
+                           known + 2 * m->shown,
+                           errors,
+                           errors + m->shown,
+                           quantile,
+                           quantile + SHOWN_LEVELS * m->shown};
+    *out = (shown_draws){n, m->shown, m->shown_names, value ? value : z, weight, weight + n, known, errors, NULL, NULL};
+    if (*refused || wvgd_describe(fit, m->shown, out->value, SHOWN_LEVELS, shown_level, &to, NULL) != WVGD_OK) {
         free(known); /* the fit knows only of all draws together */
-        out->known = NULL;
+        out->known = out->errors = NULL;
     }
     int code = show_modes(fit, out, f);
     if (code)

@@ -175,6 +175,60 @@ static void put_more(FILE *s, size_t n, size_t most, const char *dir)
     putc('\n', s);
 }
 
+/* Whether the sd of quantity i rests on a tail that is too heavy. */
+static bool is_heavy(const json_t *run, size_t i)
+{
+    return item(json_object_get(run, "posterior"), "tail_k", i) >
+           number(json_object_get(run, "diagnostics"), "tail_k_limit");
+}
+
+/* Whether some mean is much more certain than as many independent draws would make it. */
+static bool has_sharp_means(const json_t *p, size_t n)
+{
+    size_t i = 0;
+    while (i < n && !(item(p, "mcse", i) < item(p, "sd", i) / sqrt(item(p, "ess", i)) / 2))
+        i++;
+    return i < n;
+}
+
+/* How uncertain sds and quantiles are at most, and what the columns leave open. */
+static void put_errors(FILE *s, const json_t *run)
+{
+    const json_t *p = json_object_get(run, "posterior"), *q = json_object_get(p, "quantiles"), *names;
+    size_t n = json_array_size(names = json_object_get(p, "names")), sd = n, quantile = n, heavy = 0;
+    double sd_worst = -1, quantile_worst = -1;
+    for (size_t i = 0; i < n; i++) {
+        double scale = item(p, "sd", i), here = item(p, "sd_se", i) / scale;
+        const json_t *se = json_array_get(json_object_get(q, "se"), i);
+        heavy += is_heavy(run, i);
+        if (is_heavy(run, i) || !(scale > 0))
+            continue;
+        if (here > sd_worst) {
+            sd_worst = here;
+            sd = i;
+        }
+        for (size_t l = 0; l < json_array_size(se); l++) {
+            double error = json_number_value(json_array_get(se, l)) / scale;
+            if (error > quantile_worst) {
+                quantile_worst = error;
+                quantile = i;
+            }
+        }
+    }
+    if (sd < n && quantile < n) {
+        fprintf(s, "standard errors: of sds at most %.2g %% (", 100 * sd_worst);
+        put_cut(s, text(json_array_get(names, sd)), NAME_WIDTH);
+        fprintf(s, "), of quantiles at most %.2g sd (", quantile_worst);
+        put_cut(s, text(json_array_get(names, quantile)), NAME_WIDTH);
+        fputs(")\n", s);
+    }
+    if (has_sharp_means(p, n))
+        fputs("MCSE: standard error of the mean, less than sd/sqrt(ESS) since gradients serve as control variates\n",
+              s);
+    if (heavy)
+        fputs("* heavy tails: the sd, and perhaps the mean, is unreliable or does not exist; use the quantiles\n", s);
+}
+
 static void put_parameters(FILE *s, const json_t *run, size_t most, const char *dir)
 {
     static const struct {
@@ -190,14 +244,19 @@ static void put_parameters(FILE *s, const json_t *run, size_t most, const char *
     putc('\n', s);
     most = rows_shown(n, most);
     for (size_t i = 0; i < n && i < most; i++) {
+        bool heavy = is_heavy(run, i);
         fprintf(s, "%*s", NAME_WIDTH - put_cut(s, text(json_array_get(names, i)), NAME_WIDTH), "");
         for (size_t c = 0; c < columns_n; c++)
-            if (columns[c].digits)
+            if (heavy && c == 2) { /* the sd, before it */
+                putc('*', s);
+                put_value(s, columns[c].width - 1, columns[c].digits, item(p, columns[c].key, i));
+            } else if (columns[c].digits)
                 put_value(s, columns[c].width, columns[c].digits, item(p, columns[c].key, i));
             else
                 put_fixed(s, columns[c].width, 0, item(p, columns[c].key, i));
         putc('\n', s);
     }
+    put_errors(s, run);
     put_more(s, n, most, dir);
 }
 

@@ -358,7 +358,7 @@ void wv_joint_closing_finish(wvgd_fit *f)
         wv_closing_set_calibrated(&f->closing, weight);
         wv_arena_release(f->arena, mark);
     }
-    wv_posterior_estimate(&f->posterior, &f->closing);
+    wv_posterior_estimate(&f->posterior, &f->closing, f->arena);
     wv_describe_cells(f);
     if (wv_describe_uncorrected(f))
         wv_closing_set_smooth(&f->closing, f->closing.log_w);

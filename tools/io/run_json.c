@@ -86,6 +86,7 @@ static json_t *diagnostics(const wvgd_results *r)
     set_count(o, "closing_draws", r->closing_draws);
     json_object_set_new(o, "pareto_k", json_number(r->pareto_k));
     json_object_set_new(o, "pareto_k_limit", json_number(r->pareto_k_limit));
+    json_object_set_new(o, "tail_k_limit", json_number(r->tail_k_limit));
     json_object_set_new(o, "meanfield_gap", json_number(r->meanfield_gap));
     json_object_set_new(o, "warnings", texts(r->warnings, r->warning));
     return o;
@@ -242,9 +243,12 @@ static double quantile(size_t n, weighted *x, double level)
     return n ? x[low].value : NAN;
 }
 
+const double shown_level[SHOWN_LEVELS] = {0.05, 0.5, 0.95};
+
 typedef struct {
     double mean, sd, mcse, ess;
-    double quantile[3]; /* 5, 50, 95 % */
+    double sd_se, tail_k;
+    double quantile[SHOWN_LEVELS], quantile_se[SHOWN_LEVELS];
 } column_summary;
 
 static bool is_constant(size_t n, const weighted *x)
@@ -263,15 +267,14 @@ static column_summary constant_summary(size_t n, const weighted *x)
         sum += x[i].weight;
         squares += x[i].weight * x[i].weight;
     }
-    return (column_summary){v, 0, 0, fmin(sum * sum / squares, (double)n), {v, v, v}};
+    return (column_summary){v, 0, 0, fmin(sum * sum / squares, (double)n), 0, NAN, {v, v, v}, {0, 0, 0}};
 }
 
 /* Of n weighted values, which are rearranged on the way. */
 static column_summary summarise(size_t n, weighted *x)
 {
-    static const double level[3] = {0.05, 0.5, 0.95};
-    column_summary s = {0};
-    double variance = 0, sharper = 0, error = 0;
+    column_summary s = {.tail_k = NAN};
+    double variance = 0, sharper = 0, error = 0, spread = 0;
     if (is_constant(n, x))
         return constant_summary(n, x);
     for (size_t i = 0; i < n; i++)
@@ -285,42 +288,90 @@ static column_summary summarise(size_t n, weighted *x)
     s.sd = sqrt(sharper > variance / 4 && sharper < 4 * variance ? sharper : variance);
     s.mcse = sqrt(error);
     s.ess = fmin(variance / error, (double)n);
-    for (size_t k = 0; k < 3; k++)
-        s.quantile[k] = quantile(n, x, level[k]);
+    for (size_t i = 0; i < n; i++) {
+        double d = x[i].value - s.mean, e = x[i].weight * (d * d - variance);
+        spread += e * e;
+    }
+    s.sd_se = sqrt(spread) / (2 * s.sd);
+    for (size_t k = 0; k < SHOWN_LEVELS; k++) {
+        s.quantile[k] = quantile(n, x, shown_level[k]);
+        s.quantile_se[k] = NAN;
+    }
     return s;
 }
 
-static json_t *posterior(const shown_draws *d)
+/* What the fit knows of column c, which is better. */
+static void take_known(const shown_draws *d, size_t c, column_summary *s)
 {
-    static const char *const keys[] = {"mean", "sd", "mcse", "ess", "q5", "q50", "q95"};
+    size_t columns = d->columns;
+    if (!d->known || !(s->sd > 0))
+        return;
+    s->mean = d->known[c];
+    s->sd = d->known[columns + c] > 0 ? sqrt(d->known[columns + c]) : s->sd;
+    s->mcse = d->known[2 * columns + c];
+    if (!d->errors)
+        return;
+    const double *quantile = d->errors + 2 * columns + c * SHOWN_LEVELS;
+    s->sd_se = d->errors[c];
+    s->tail_k = d->errors[columns + c];
+    for (size_t l = 0; l < SHOWN_LEVELS; l++) {
+        s->quantile[l] = quantile[l];
+        s->quantile_se[l] = quantile[columns * SHOWN_LEVELS + l];
+    }
+}
+
+/* Quantiles and their errors, by column, then level. */
+static json_t *quantiles(size_t columns, const column_summary *s)
+{
+    json_t *o = json_object(), *value = json_array(), *se = json_array();
+    for (size_t c = 0; c < columns; c++) {
+        json_array_append_new(value, numbers(SHOWN_LEVELS, s[c].quantile));
+        json_array_append_new(se, numbers(SHOWN_LEVELS, s[c].quantile_se));
+    }
+    json_object_set_new(o, "p", numbers(SHOWN_LEVELS, shown_level));
+    json_object_set_new(o, "value", value);
+    json_object_set_new(o, "se", se);
+    return o;
+}
+
+/* Columns as arrays of one number each. */
+static json_t *posterior_object(const shown_draws *d, const column_summary *s)
+{
+    static const char *const keys[] = {"mean", "sd", "mcse", "ess", "sd_se", "tail_k", "q5", "q50", "q95"};
     enum { KEYS = sizeof keys / sizeof *keys };
     json_t *o = json_object(), *list[KEYS];
-    weighted *x = calloc(d->n + 1, sizeof *x);
-    if (!x) {
-        json_decref(o);
-        return NULL;
-    }
     for (size_t k = 0; k < KEYS; k++)
         list[k] = json_array();
     for (size_t c = 0; c < d->columns; c++) {
-        size_t n = 0;
-        for (size_t i = 0; i < d->n; i++)
-            if (d->weight[i] > 0)
-                x[n++] = (weighted){d->value[i * d->columns + c], d->weight[i], d->calibrated[i]};
-        column_summary s = summarise(n, x);
-        if (d->known && s.sd > 0) {
-            s.mean = d->known[c];
-            s.sd = d->known[d->columns + c] > 0 ? sqrt(d->known[d->columns + c]) : s.sd;
-            s.mcse = d->known[2 * d->columns + c];
-        }
-        const double values[KEYS] = {s.mean, s.sd, s.mcse, s.ess, s.quantile[0], s.quantile[1], s.quantile[2]};
+        const double values[KEYS] = {s[c].mean,   s[c].sd,          s[c].mcse,        s[c].ess,        s[c].sd_se,
+                                     s[c].tail_k, s[c].quantile[0], s[c].quantile[1], s[c].quantile[2]};
         for (size_t k = 0; k < KEYS; k++)
             json_array_append_new(list[k], json_number(values[k]));
     }
     json_object_set_new(o, "names", texts(d->columns, d->names));
     for (size_t k = 0; k < KEYS; k++)
         json_object_set_new(o, keys[k], list[k]);
+    json_object_set_new(o, "quantiles", quantiles(d->columns, s));
+    return o;
+}
+
+static json_t *posterior(const shown_draws *d)
+{
+    weighted *x = calloc(d->n + 1, sizeof *x);
+    column_summary *s = calloc(d->columns + 1, sizeof *s);
+    json_t *o = NULL;
+    for (size_t c = 0; x && s && c < d->columns; c++) {
+        size_t n = 0;
+        for (size_t i = 0; i < d->n; i++)
+            if (d->weight[i] > 0)
+                x[n++] = (weighted){d->value[i * d->columns + c], d->weight[i], d->calibrated[i]};
+        s[c] = summarise(n, x);
+        take_known(d, c, &s[c]);
+    }
+    if (x && s)
+        o = posterior_object(d, s);
     free(x);
+    free(s);
     return o;
 }
 

@@ -5,6 +5,10 @@
 #include "wvgd.h"
 #include <jansson.h>
 
+/* Quantiles that are shown: 5, 50, 95 %. */
+enum { SHOWN_LEVELS = 3 };
+extern const double shown_level[SHOWN_LEVELS];
+
 /* Weighted draws of the quantities that are shown to users. */
 typedef struct {
     size_t n, columns;
@@ -14,9 +18,11 @@ typedef struct {
     const double *calibrated; /* [n] likewise, for means and sds; some may be slightly negative */
     const double *known;      /* [3][columns] means, variances and standard errors of the means, where the
                                * fit has told them; or NULL */
-    const size_t *mode;       /* [n + N] the mode of each draw, then of each particle; or NULL, where
-                               * modes were not searched for */
-    const double *mass;       /* [2][modes] masses of the modes and their standard errors */
+    const double *errors; /* [2][columns] standard errors of the sds and tail indices, then [2][columns][SHOWN_LEVELS]
+                           * quantiles and their standard errors; or NULL */
+    const size_t *mode;   /* [n + N] the mode of each draw, then of each particle; or NULL, where
+                           * modes were not searched for */
+    const double *mass;   /* [2][modes] masses of the modes and their standard errors */
 } shown_draws;
 
 /* A number; null where JSON has none (NaN, infinities). */
