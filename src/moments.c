@@ -598,7 +598,8 @@ static void estimate_all(const wv_moments_input *in, wanted w, wv_moments to, do
     estimate(in, &w, tilted ? TILT : NO_TILT, (estimates){square, spare, to.sd_se, other, NULL});
     for (size_t k = 0; k < m; k++) {
         to.sd_se[k] = to.var[k] > 0 ? to.sd_se[k] / (2 * sqrt(to.var[k])) : NAN;
-        to.tail_k[k] = wv_weights_tail_index(in->draws->n, in->v, w.value + k, w.ld, to.mean[k], in->arena);
+        to.tail_k[k] = wv_weights_tail_index(in->draws->n, in->v, w.value + k, w.ld, to.mean[k],
+                                             to.sd_se[k] / sqrt(to.var[k]), in->arena);
     }
     wv_arena_release(in->arena, mark);
 }

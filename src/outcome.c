@@ -60,3 +60,8 @@ void wv_outcome_set_uncovered(wv_outcome *o, double above)
 {
     o->uncovered = above;
 }
+
+void wv_outcome_set_noise(wv_outcome *o, double sd)
+{
+    o->noise = sd;
+}

@@ -8,6 +8,7 @@ typedef struct {
     wvgd_estimate bound, bound_beta, evidence; /* PELBO with the weights chosen, and with masses; log p(x) */
     double pareto_k, ess;
     double meanfield_gap;
+    double noise;     /* sd of the noise of log densities, from points that were asked for twice */
     double uncovered; /* log p~ / (m Z) at the mode that the closing proposal covers least */
 } wv_outcome;
 
@@ -28,4 +29,5 @@ void wv_outcome_reconcile(wv_outcome *o);
 void wv_outcome_set_pareto_k(wv_outcome *o, double k);
 void wv_outcome_set_meanfield_gap(wv_outcome *o, double nats);
 void wv_outcome_set_uncovered(wv_outcome *o, double above);
+void wv_outcome_set_noise(wv_outcome *o, double sd);
 #endif

@@ -108,7 +108,7 @@ void wv_posterior_moments(const wv_closing *c, size_t m, const double *value, wv
             continue;
         double se = wv_evidence_mean(n, v, square, 1).se;
         to.sd_se[i] = to.var[i] > 0 ? se / (2 * sqrt(to.var[i])) : 0 * to.var[i];
-        to.tail_k[i] = wv_weights_tail_index(n, v, value + i, m, e.value, arena);
+        to.tail_k[i] = wv_weights_tail_index(n, v, value + i, m, e.value, to.sd_se[i] / sqrt(to.var[i]), arena);
     }
     wv_arena_release(arena, mark);
 }

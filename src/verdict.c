@@ -210,6 +210,12 @@ static void about_numbers(wvgd_fit *f)
     if (i < f->D)
         say(f, "parameter %zu varies by %.2g around %.6g, hardly more than a double resolves: shift it in the model",
             i + 1, sqrt(f->posterior.var[i]), f->posterior.mean[i]);
+    if (f->outcome.noise > wv_policy.verdict_noise)
+        say(f,
+            "the density is noisy: the same points had log densities that differ, by %.2g (sd) from their mean: "
+            "evidence "
+            "and sds are biased; fix the random numbers of the model, or average over more of them",
+            f->outcome.noise);
     if (rounding(f) > wv_policy.verdict_resolution)
         say(f,
             "the log densities are so large that a double resolves them only to %.2g: subtract a constant in the model",

@@ -242,7 +242,9 @@ static double posterior_tail(size_t n, const double *v, const double *value, siz
     return 2 * (k - wv_policy.tail_posterior_errors * (1 + k) / sqrt(m));
 }
 
-double wv_weights_tail_index(size_t n, const double *v, const double *value, size_t ld, double mean, wv_arena *arena)
+double wv_weights_tail_index(size_t n, const double *v, const double *value, size_t ld, double mean, double error,
+                             wv_arena *arena)
 {
-    return fmax(drawn_tail(n, v, value, ld, mean, arena), posterior_tail(n, v, value, ld, arena));
+    double k = fmax(drawn_tail(n, v, value, ld, mean, arena), posterior_tail(n, v, value, ld, arena));
+    return error > wv_policy.tail_harmless ? k : fmin(k, wv_policy.results_khat_limit);
 }

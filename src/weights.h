@@ -37,6 +37,8 @@ double wv_weights_pareto_k(size_t n, const double *log_w, double *smoothed, wv_a
 /* Is the tail of a function, whose values at n draws with the normalised weights v are `ld` apart, too heavy for its
  * sd? The larger of two Pareto k-hats, each less its standard error: that of v (value - mean)^2 among the draws, which
  * says whether these tell the variance, and that of (value - median)^2 in the posterior, which says whether there is
- * one. NAN: too few draws to tell. */
-double wv_weights_tail_index(size_t n, const double *v, const double *value, size_t ld, double mean, wv_arena *arena);
+ * one. Above the limit only where the standard error of the sd, `error` of it, is no trifle. NAN: too few draws to
+ * tell. */
+double wv_weights_tail_index(size_t n, const double *v, const double *value, size_t ld, double mean, double error,
+                             wv_arena *arena);
 #endif

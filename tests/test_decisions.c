@@ -227,6 +227,21 @@ static void back_to_growth(void **state)
     assert_false(wv_decide_return(&g, &c));
 }
 
+/* 500 draws that tell an sd to 6 % want 1.2 (6/5)^2 - 1 times as many; a piece at most trebles them. */
+static void draws_for_sds(void **state)
+{
+    (void)state;
+    assert_int_equal(wv_decide_sd_draws(0.06, 500, 0, 4096), 364);
+    assert_int_equal(wv_decide_sd_draws(0.05, 500, 0, 4096), 0);
+    assert_int_equal(wv_decide_sd_draws(0.051, 500, 0, 4096), 200); /* a batch has its price */
+    assert_int_equal(wv_decide_sd_draws(1, 500, 2, 4096), 1000);
+    assert_int_equal(wv_decide_sd_draws(1, 500, 3, 4096), 0); /* three times at most */
+    assert_int_equal(wv_decide_sd_draws(1, 5000, 0, 4096), 4096);
+    assert_int_equal(wv_decide_sd_draws(NAN, 500, 0, 4096), 0);
+    assert_true(wv_decide_sd_counts(false, 5000) && wv_decide_sd_counts(true, 500));
+    assert_false(wv_decide_sd_counts(true, 5000));
+}
+
 static void extensions(void **state)
 {
     (void)state;
@@ -307,6 +322,7 @@ int main(void)
         cmocka_unit_test(after_a_trial),
         cmocka_unit_test(walks),
         cmocka_unit_test(back_to_growth),
+        cmocka_unit_test(draws_for_sds),
         cmocka_unit_test(extensions),
         cmocka_unit_test(use_of_the_trial),
         cmocka_unit_test(places_that_walks_have_found),

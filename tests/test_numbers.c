@@ -231,6 +231,39 @@ static void a_parameter_without_moments(void **state)
     assert_true(marked + 2 >= seeds);
 }
 
+/* ---- noise ------------------------------------------------------------------------------------------------------- */
+/* A Gaussian with noise of this sd in its log density: hashed from the calls, so that no point has it twice. */
+static double noise;
+static uint64_t calls;
+
+static double noisy(void *self, const double *z, double *grad)
+{
+    uint64_t h = ++calls * 0x9e3779b97f4a7c15u;
+    h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9u;
+    h = (h ^ (h >> 27)) * 0x94d049bb133111ebu;
+    double uniform = ((double)(h >> 11) + 0.5) * 0x1p-53;
+    return gaussian(self, z, grad) + noise * sqrt(12) * (uniform - 0.5);
+}
+
+/* Noise of 1 nat is found, and its size said; rounding of 1e-9 is not mentioned. */
+static void noise_is_found(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 3; k++) {
+        wvgd_model model;
+        wvgd_results r;
+        noise = (double[]){0, 1e-9, 1}[k];
+        wvgd_fit *fit = fitted(5, noisy, 1, &model, &r);
+        bool said = false;
+        for (size_t i = 0; i < r.reasons; i++)
+            said = said || strstr(r.reason[i], "noisy");
+        assert_int_equal(said, noise == 1);
+        assert_int_equal(r.reliable, noise < 1);
+        wvgd_free(fit);
+        wvgd_model_close(&model);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -238,6 +271,7 @@ int main(void)
         cmocka_unit_test(quantiles_of_a_gaussian),
         cmocka_unit_test(a_function_without_moments),
         cmocka_unit_test(a_parameter_without_moments),
+        cmocka_unit_test(noise_is_found),
     };
     return cmocka_run_group_tests_name("numbers", tests, NULL, NULL);
 }

@@ -198,6 +198,20 @@ size_t wv_decide_extension(const wv_growth_facts *g, const wv_final_facts *c, si
     return c->n < c->least ? (size_t)fmin(c->least - c->n, (double)chunk) : 0;
 }
 
+size_t wv_decide_sd_draws(double se, size_t n, size_t sharpened, size_t chunk)
+{
+    double ratio = se / wv_policy.closing_sd_se,
+           more = (double)n * fmin(wv_policy.closing_margin * ratio * ratio - 1, wv_policy.closing_sd_growth);
+    if (!(ratio > 1) || (double)sharpened >= wv_policy.closing_sd_pieces)
+        return 0;
+    return (size_t)fmin(fmax(more, wv_policy.closing_extension), (double)chunk);
+}
+
+bool wv_decide_sd_counts(bool heavy, size_t n)
+{
+    return !heavy || (double)n < wv_policy.closing_sd_tail_draws;
+}
+
 bool wv_decide_converged(double se, double evidence_se)
 {
     return se <= fmax(wv_policy.converged_margin * evidence_se, wv_policy.converged_se);

@@ -383,6 +383,27 @@ static wv_stage after_probe(wvgd_fit *f)
     return grow_tails(f) ? begin_fit(f, false) : begin_close(f);
 }
 
+/* The standard error of the least certain sd, as a share of it, among those that draws can help. */
+static double worst_sd(const wvgd_fit *f)
+{
+    double worst = 0;
+    for (size_t i = 0; i < f->D; i++)
+        if (wv_decide_sd_counts(f->posterior.tail_k[i] > wv_policy.results_khat_limit, f->closing.draws.n))
+            worst = fmax(worst, f->posterior.sd_se[i] / sqrt(f->posterior.var[i]));
+    return worst;
+}
+
+/* More draws where an sd is too uncertain; false: none. */
+static bool sharpen(wvgd_fit *f)
+{
+    size_t more = wv_decide_sd_draws(worst_sd(f), f->closing.draws.n, f->growth.sharpened, WV_CHUNK);
+    if (!more || f->stop != WVGD_RUNNING || !wv_staged_closing_has_room(f) || f->growth.spent >= f->size.close_budget)
+        return false;
+    f->growth.sharpened++;
+    wv_closing_plan(&f->closing, more);
+    return true;
+}
+
 /* The draws are in: moments and cells, without the model; what is left is the bound. */
 static wv_stage conclude(wvgd_fit *f)
 {
@@ -397,14 +418,19 @@ static wv_stage conclude(wvgd_fit *f)
     if (f->closing.trial && !trial_useful(f, f->closing.trial, share))
         wv_closing_forget_trial(&f->closing, f->arena);
     wv_staged_closing_weigh_all(f);
+    bool some = wv_describe_weights(f);
+    if (some) {
+        wv_staged_closing_mixture_density(f);
+        wv_describe_moments(f);
+        if (sharpen(f))
+            return WV_CLOSING;
+    }
     if (f->stop == WVGD_RUNNING)
         f->stop = wv_decide_converged(f->outcome.evidence.se, f->opt.evidence_se) ? WVGD_CONVERGED : WVGD_MAX_ITER;
-    if (!wv_describe_weights(f)) {
+    if (!some) {
         wv_closing_clear(&f->closing); /* the caller reports that no draw has density */
         return WV_CLOSING;
     }
-    wv_staged_closing_mixture_density(f);
-    wv_describe_moments(f);
     return begin_cells(f);
 }
 

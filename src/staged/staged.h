@@ -17,6 +17,7 @@ typedef struct {
     size_t effort;              /* times that draws for each component have been doubled */
     size_t returns;             /* times that a final batch has sent the fit back to growth */
     size_t recovered;           /* modes that were lost on the way and put back */
+    size_t sharpened;           /* pieces of the final batch drawn for the sds */
     size_t spent;               /* closing draws so far, all trials included */
     size_t probes;              /* times that walks have been sent out, */
     double probe_elbo;          /* the ELBO when they last were, */

@@ -126,6 +126,34 @@ void wv_staged_closing_log_density(wvgd_fit *f, size_t n, const double *x, doubl
 }
 
 /* ---- draws ------------------------------------------------------------------------------------------------------- */
+/* Points of a trial that are asked for twice: a density that is none of the parameters alone gives two answers. */
+enum { REPEATED = 4 };
+
+/* The first draws of some pairs once more, behind all others. */
+static void repeat_some(wvgd_fit *f)
+{
+    for (size_t r = 0; r < REPEATED; r++)
+        memcpy(f->b.x + (f->b.n + r) * f->D, f->b.x + 2 * r * f->D, f->D * sizeof *f->b.x);
+    f->b.n += REPEATED;
+}
+
+/* Standard deviation of the noise, from the answers to the same points, which are then forgotten. */
+static void compare_repeated(wvgd_fit *f)
+{
+    double squares = 0, count = 0;
+    f->b.n -= REPEATED;
+    for (size_t r = 0; r < REPEATED; r++) {
+        double once = f->b.log_p[2 * r], again = f->b.log_p[f->b.n + r];
+        if (once == again)
+            count++;
+        else if (isfinite(once) && isfinite(again)) {
+            squares += (once - again) * (once - again) / 2;
+            count++;
+        }
+    }
+    wv_outcome_set_noise(&f->outcome, fmax(f->outcome.noise, count > 0 ? sqrt(squares / count) : 0));
+}
+
 /* Draws are made, and answers told, where they are stored. */
 void wv_staged_closing_draw(wvgd_fit *f, size_t n, wv_rng_use use)
 {
@@ -133,6 +161,8 @@ void wv_staged_closing_draw(wvgd_fit *f, size_t n, wv_rng_use use)
     wv_batch_put(&f->b, &end);
     propose(f, n);
     draw(f, use);
+    if (use == WV_RNG_TRIAL)
+        repeat_some(f);
 }
 
 bool wv_staged_closing_has_room(const wvgd_fit *f)
@@ -142,6 +172,8 @@ bool wv_staged_closing_has_room(const wvgd_fit *f)
 
 void wv_staged_closing_take(wvgd_fit *f)
 {
+    if (f->stage == WV_TRIAL)
+        compare_repeated(f);
     wv_batch_put_back(&f->b);
     wv_closing_take(&f->closing, f->b.n, &f->proposals);
 }
