@@ -69,6 +69,8 @@ static outcome fit_one(size_t kind, unsigned long seed)
     o.seed = seed;
     if (particles)
         o.particles = particles;
+    else
+        o.most_particles = 20; /* as the program has it */
     wvgd_fit *fit = wvgd_new(&model, &o, NULL, &error);
     if (fit && wvgd_run(fit, NULL, NULL, &error) == WVGD_OK) {
         wvgd_get_results(fit, &r);

@@ -77,13 +77,15 @@ typedef void wvgd_cost_batch(void *self, size_t dim, const double *a, size_t n, 
 typedef struct wvgd_options {
     size_t size; /* sizeof(wvgd_options); set by wvgd_options_init */
     wvgd_solver solver;
-    size_t particles;   /* N */
-    size_t components;  /* staged: maximum number of mixture components */
-    wvgd_family family; /* shape of the components */
-    size_t rank;        /* low-rank family: number of directions beside the diagonal */
-    wvgd_cells cells;   /* what a component is fitted to: its cell, or its responsibilities; results have hard cells */
-    wvgd_cost cost;     /* distance used to assign points to cells */
-    double power;       /* lp cost: sum |a_i - b_i|^power */
+    size_t particles;      /* N */
+    size_t most_particles; /* staged: N may grow to this, if components of fewer cells are not good enough for the
+                            * verdict; less than particles: it may not */
+    size_t components;     /* staged: maximum number of mixture components */
+    wvgd_family family;    /* shape of the components */
+    size_t rank;           /* low-rank family: number of directions beside the diagonal */
+    wvgd_cells cells; /* what a component is fitted to: its cell, or its responsibilities; results have hard cells */
+    wvgd_cost cost;   /* distance used to assign points to cells */
+    double power;     /* lp cost: sum |a_i - b_i|^power */
     wvgd_estimator estimator; /* of the component update */
     wvgd_sampler sampler;     /* how the points of an iteration are drawn */
     size_t draws;             /* joint: points per component per iteration; 0: chosen from D and the estimator */

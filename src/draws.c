@@ -156,6 +156,13 @@ bool wv_draws_archive(wv_draws *d, wv_archive *a, wv_draws_rule rule)
 }
 
 /* ---- points ------------------------------------------------------------------------------------------------------ */
+void wv_draws_resize_cells(wv_draws *d, size_t N)
+{
+    for (size_t j = d->shape.cells; j < N; j++)
+        d->sum_u[j] = 0;
+    d->shape.cells = N;
+}
+
 void wv_draws_clear(wv_draws *d)
 {
     d->n = d->next = d->batches = d->known = 0;

@@ -65,6 +65,9 @@ typedef struct {
 bool wv_draws_new(wv_draws *d, wv_draws_shape shape);
 void wv_draws_free(wv_draws *d);
 
+/* Cells of the draws are numbers below N from now on, which is no more than it was made for. */
+void wv_draws_resize_cells(wv_draws *d, size_t N);
+
 /* What there is of a set in a stage. */
 typedef struct {
     bool left_out;      /* nothing that a later stage needs */

@@ -92,11 +92,39 @@ static size_t mixture_room(const wvgd_fit *f)
     return f->exploring && f->dense ? wv_draws_components(f->D, f->opt.components) : 0;
 }
 
+/* Cells that there may be at most. */
+static size_t most_cells(const wvgd_fit *f)
+{
+    size_t most = f->staged && !f->given ? f->opt.most_particles : 0;
+    return most > f->opt.particles ? most : f->opt.particles;
+}
+
+void wv_fit_expect_cells(wvgd_fit *f, size_t N)
+{
+    f->N = N;
+    wv_partition_resize(&f->cells, N);
+    wv_draws_resize_cells(&f->closing.draws, N);
+    wv_trace_expect(&f->trace, N);
+}
+
+void wv_fit_set_cells(wvgd_fit *f, size_t N)
+{
+    size_t before = f->N;
+    wv_trace_resize(&f->trace, N);
+    wv_fit_expect_cells(f, N);
+    wv_partition_forget(&f->cells, before);
+}
+
+bool wv_fit_may_have(const wvgd_fit *f, size_t N)
+{
+    return N >= f->opt.particles && N <= most_cells(f);
+}
+
 /* ---- workers ----------------------------------------------------------------------------------------------------- */
 /* Doubles of scratch of one worker: several arrays as large as a batch, for a cell may have all of its points. */
 static size_t arena_size(const wvgd_fit *f)
 {
-    size_t N = f->N, D = f->D, n = f->size.n_max, any = n > f->size.close_max ? n : f->size.close_max,
+    size_t N = most_cells(f), D = f->D, n = f->size.n_max, any = n > f->size.close_max ? n : f->size.close_max,
            square = f->dense ? D * D : D, p = f->size.p_max;
     size_t points = wv_times(n + WV_BLOCK, wv_times(9, D) + 4 * f->R + 16), cells = wv_times(N, wv_times(28, D) + 64);
     size_t regression = wv_times(p, (f->dense ? p : 0) + WV_BLOCK + 8); /* by coordinates where no matrix is formed */
@@ -335,7 +363,7 @@ static wv_draws_shape closing_shape(const wvgd_fit *f)
     return (wv_draws_shape){.D = f->D,
                             .room = f->size.close_max,
                             .gradients = f->staged,
-                            .cells = f->N,
+                            .cells = most_cells(f),
                             .sources = f->staged ? 2 * f->size.closing_proposals : 0,
                             .cached = f->staged ? wv_draws_points(f->D, K) : 0,
                             .cached_sources = K + 1};
@@ -344,29 +372,27 @@ static wv_draws_shape closing_shape(const wvgd_fit *f)
 /* All memory of the iterations; wvgd_free takes what has been made. */
 static bool make_parts(wvgd_fit *f)
 {
-    size_t D = f->D, root = f->family->size(D, f->R), both = wv_times(f->N, wv_times(2, D + root));
+    size_t D = f->D, N = most_cells(f), root = f->family->size(D, f->R), both = wv_times(N, wv_times(2, D + root));
     bool adam = f->opt.estimator == WVGD_REPARAM,
          pilot = f->opt.family == WVGD_DIAG && D > 1 && f->dense && f->opt.estimator == WVGD_NATURAL;
     size_t K = mixture_room(f), d = K ? D : 0;
     wv_joint_sizes joint = {.adam = adam ? both : 0,
                             .group = f->staged ? 0 : wv_shared_proposals_size(f),
                             .tail_root = f->staged ? 0 : f->metric_family->size(D, 0)};
-    wv_trace_new(&f->trace, f->N);
-    return wv_partition_new(&f->cells, (wv_shape){f->N, D, f->R, f->family, f->cell_family, f->metric_family,
+    wv_trace_new(&f->trace, N, N);
+    return wv_partition_new(&f->cells, (wv_shape){N, D, f->R, f->family, f->cell_family, f->metric_family,
                                                   wv_cost_of(&f->opt, f->metric_family, f->cell_family)}) &&
-           wv_halfspaces_new(&f->halfspaces, f->N, D, f->staged) &&
-           wv_cell_bound_new(&f->bound, f->staged ? f->N : 0) && wv_posterior_new(&f->posterior, D) &&
-           wv_pilot_new(&f->pilot, D, pilot) && wv_joint_new(&f->joint, f->N, D, joint) &&
-           wv_modes_new(&f->modes, D, f->dense, f->exploring) &&
+           wv_halfspaces_new(&f->halfspaces, N, D, f->staged) && wv_cell_bound_new(&f->bound, f->staged ? N : 0) &&
+           wv_posterior_new(&f->posterior, D) && wv_pilot_new(&f->pilot, D, pilot) &&
+           wv_joint_new(&f->joint, N, D, joint) && wv_modes_new(&f->modes, D, f->dense, f->exploring) &&
            wv_explore_new(&f->explore, D, f->dense, f->exploring) && wv_mixture_new(&f->mix, d, K) &&
            wv_mixture_new(&f->mix_best, d, K) && wv_mixture_new(&f->mix_tried, d, K) &&
            wv_draws_new(&f->recent, recent_shape(f)) && wv_draws_new(&f->gathered, gathered_shape(f)) &&
            wv_tail_probe_new(&f->probe, d) && wv_cell_refine_new(&f->refine, D, wv_cell_refine_proposals(f), pilot) &&
            wv_closing_new(&f->closing, closing_shape(f)) && wv_staged_closing_new(&f->wide, f->staged ? D : 0) &&
-           wv_batch_new(&f->b, f->size.n_max, D, f->N, f->model.has_gradient) &&
-           wv_proposals_new(&f->proposals, f->N, f->size.closing_proposals, WV_PIECES) &&
-           wv_views_new(&f->views, f->N, wv_times(f->N, D), wv_times(f->N, f->cell_family->size(D, 0))) &&
-           make_workers(f);
+           wv_batch_new(&f->b, f->size.n_max, D, N, f->model.has_gradient) &&
+           wv_proposals_new(&f->proposals, N, f->size.closing_proposals, WV_PIECES) &&
+           wv_views_new(&f->views, N, wv_times(N, D), wv_times(N, f->cell_family->size(D, 0))) && make_workers(f);
 }
 
 /* The covariance root of a given metric: c = (a-b)' metric (a-b) = |A^-1 (a-b)|^2 with A A' = metric^-1. */
@@ -444,6 +470,7 @@ wvgd_fit *wvgd_new(const wvgd_model *model, const wvgd_options *options, const d
         wvgd_free(f);
         return NULL;
     }
+    wv_fit_set_cells(f, f->N);
     place(f, z0);
     if (f->opt.metric && f->opt.cost == WVGD_MAHALANOBIS && (!f->dense || !given_metric(f))) {
         wv_fail(error, WVGD_E_ARGUMENT, "the metric is not positive definite, or has more than %d dimensions",

@@ -158,6 +158,12 @@ bool wv_fit_try(wvgd_fit *f, wv_limit_work *work, void *context);
 /* A limit has struck while results were worked out: the run ends by it, though it may have converged. */
 void wv_fit_cut_short(wvgd_fit *f);
 
+/* Whether there may be so many cells; as many from now on, for what is known of them to be found anew, or to be read:
+ * then nothing is moved, and going back leaves all as it was. */
+bool wv_fit_may_have(const wvgd_fit *f, size_t N);
+void wv_fit_set_cells(wvgd_fit *f, size_t N);
+void wv_fit_expect_cells(wvgd_fit *f, size_t N);
+
 /* Draws that cost little beside the fit's own work, where an evaluation is known to be cheap; 0
  * where nothing is known. */
 double wv_fit_cheap(const wvgd_fit *f);

@@ -29,10 +29,22 @@ bool wv_partition_new(wv_partition *p, wv_shape shape)
     if (!p->memory)
         return false;
     p->size = (size_t)(b->z - e->z);
-    for (size_t j = 0; j < N; j++)
+    wv_partition_forget(p, 0);
+    return true;
+}
+
+void wv_partition_forget(wv_partition *p, size_t first)
+{
+    for (size_t j = first; j < p->shape.N; j++) {
         p->beta[j] = p->beta_se[j] = p->log_Z[j] = p->elbo[j] = p->elbo_se[j] = p->ess[j] = p->pareto_k[j] =
             p->gain[j] = p->gain_se[j] = p->excess[j] = p->excess_se[j] = NAN;
-    return true;
+        p->around[j] = p->weight[j] = p->weight_beta[j] = 0;
+    }
+}
+
+void wv_partition_resize(wv_partition *p, size_t N)
+{
+    p->shape.N = N;
 }
 
 void wv_partition_free(wv_partition *p)

@@ -44,6 +44,10 @@ typedef struct {
 
 /* All zero, but for results, which are NAN; false without memory. */
 bool wv_partition_new(wv_partition *p, wv_shape shape);
+/* As many cells, no more than it was made for; what is known of the first ones stays. */
+void wv_partition_resize(wv_partition *p, size_t N);
+/* Nothing is known of the cells from number `first` on. */
+void wv_partition_forget(wv_partition *p, size_t first);
 void wv_partition_free(wv_partition *p);
 bool wv_partition_archive(wv_partition *p, wv_archive *a);
 

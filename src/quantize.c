@@ -18,7 +18,9 @@ wvgd_fit *wvgd_quantize(const wvgd_fit *fit, const wvgd_options *options, wvgd_e
                 fit->staged ? "not finished" : "by the joint solver");
         return NULL;
     }
-    wvgd_fit *f = wvgd_new(&fit->model, options, NULL, error);
+    wvgd_options asked = *options;
+    asked.most_particles = 0;
+    wvgd_fit *f = wvgd_new(&fit->model, &asked, NULL, error);
     if (!f)
         return NULL;
     size_t n = fit->closing.draws.n, D = f->D;

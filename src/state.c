@@ -183,6 +183,21 @@ wvgd_status wvgd_save(const wvgd_fit *fit, void *buffer, size_t size, wvgd_error
     return WVGD_OK;
 }
 
+/* Checks all parts before it reads the first, so that a state which is refused leaves the fit as it was. */
+static wvgd_status read_parts(wvgd_fit *f, const unsigned char *from, size_t size, wvgd_error *error)
+{
+    const wv_archiving twice[] = {WV_CHECKING, WV_READING};
+    for (size_t i = 0; i < sizeof twice / sizeof *twice; i++) {
+        wv_archive a = {.mode = twice[i], .in = from, .size = size};
+        bool good = archive_all(f, &a);
+        if (a.memory)
+            return wv_fail(error, WVGD_E_MEMORY, "no memory for the trace of the state");
+        if (!good || a.refused || a.size)
+            return wv_fail(error, WVGD_E_STATE, "the state is damaged: its counts contradict each other");
+    }
+    return WVGD_OK;
+}
+
 wvgd_status wvgd_restore(wvgd_fit *f, const void *buffer, size_t size, wvgd_error *error)
 {
     if (wv_missing(error, "wvgd_restore", "fit", f) || wv_missing(error, "wvgd_restore", "buffer", buffer))
@@ -198,18 +213,16 @@ wvgd_status wvgd_restore(wvgd_fit *f, const void *buffer, size_t size, wvgd_erro
         return wv_fail(error, WVGD_E_STATE, "the state was not saved by this version of the library, or is cut short");
     if (sum != checksum(buffer, size - sizeof sum))
         return wv_fail(error, WVGD_E_STATE, "the state is damaged: its checksum does not match");
-    if (h.N != f->N || h.D != f->D || h.options != options_hash(f))
+    if (!wv_fit_may_have(f, h.N) || h.D != f->D || h.options != options_hash(f))
         return wv_fail(error, WVGD_E_STATE,
                        "the state belongs to another fit: %zu particles in %zu dimensions, or other options",
                        (size_t)h.N, (size_t)h.D);
-    const wv_archiving twice[] = {WV_CHECKING, WV_READING};
-    for (size_t i = 0; i < sizeof twice / sizeof *twice; i++) {
-        wv_archive a = {.mode = twice[i], .in = from + sizeof h, .size = size - sizeof h - sizeof sum};
-        bool good = archive_all(f, &a);
-        if (a.memory)
-            return wv_fail(error, WVGD_E_MEMORY, "no memory for the trace of the state");
-        if (!good || a.refused || a.size)
-            return wv_fail(error, WVGD_E_STATE, "the state is damaged: its counts contradict each other");
+    size_t before = f->N;
+    wv_fit_expect_cells(f, h.N);
+    wvgd_status status = read_parts(f, from + sizeof h, size - sizeof h - sizeof sum, error);
+    if (status != WVGD_OK) {
+        wv_fit_expect_cells(f, before);
+        return status;
     }
     f->asked = false;
     wv_batch_put_back(&f->b); /* one that was asked for may stand among the closing draws */

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-void wv_trace_new(wv_trace *t, size_t N)
+void wv_trace_new(wv_trace *t, size_t N, size_t most)
 {
-    *t = (wv_trace){.N = N, .last = {{NAN, NAN}, {NAN, NAN}, NAN, 0}};
+    *t = (wv_trace){.N = N, .most = most, .last = {{NAN, NAN}, {NAN, NAN}, NAN, 0}};
 }
 
 void wv_trace_free(wv_trace *t)
@@ -48,7 +48,7 @@ bool wv_trace_reserve(wv_trace *t, size_t wanted)
     wvgd_trace_row *rows = realloc(t->row, wv_times(room, sizeof *rows));
     if (rows)
         t->row = rows;
-    double *beta = realloc(t->beta, wv_times(wv_times(room, t->N), sizeof *beta));
+    double *beta = realloc(t->beta, wv_times(wv_times(room, t->most), sizeof *beta));
     if (beta)
         t->beta = beta;
     if (!rows || !beta)
@@ -93,6 +93,29 @@ wvgd_status wv_trace_append(wv_trace *t, size_t iteration, size_t evaluations, d
     memcpy(t->beta + t->rows * t->N, beta, t->N * sizeof *beta);
     t->rows++;
     return WVGD_OK;
+}
+
+void wv_trace_resize(wv_trace *t, size_t N)
+{
+    size_t kept = N < t->N ? N : t->N;
+    for (size_t k = 0; k < t->rows; k++) { /* longer rows from the last one on, shorter ones from the first */
+        size_t row = N > t->N ? t->rows - 1 - k : k;
+        memmove(t->beta + row * N, t->beta + row * t->N, kept * sizeof *t->beta);
+        for (size_t j = kept; j < N; j++)
+            t->beta[row * N + j] = NAN;
+    }
+    t->N = N;
+}
+
+void wv_trace_expect(wv_trace *t, size_t N)
+{
+    t->N = N;
+}
+
+void wv_trace_set_last(wv_trace *t, const double *beta)
+{
+    if (t->rows)
+        memcpy(t->beta + (t->rows - 1) * t->N, beta, t->N * sizeof *beta);
 }
 
 wvgd_estimate wv_trace_pelbo(const wv_trace *t, size_t first, size_t n)

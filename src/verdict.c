@@ -148,15 +148,36 @@ wv_verdict_gains wv_verdict_look_at_gains(size_t N, const double *gain, const do
 static const char *ensemble_remedy(const wvgd_fit *f)
 {
     return f->opt.family != WVGD_FULL ? "try --family full, or take draws of the posterior instead of the ensemble"
+           : f->growth.more_cells     ? "take draws of the posterior instead of the ensemble"
                                       : "try more --particles, or take draws of the posterior instead of the ensemble";
+}
+
+/* What the ensemble is judged by. */
+typedef struct {
+    double apart; /* weights and masses */
+    wv_verdict_gains gains;
+} ensemble;
+
+static ensemble look_at_ensemble(const wvgd_fit *f)
+{
+    const wv_partition *p = &f->cells;
+    /* the joint solver does not look at gains */
+    return (ensemble){wv_verdict_weights_apart(f->N, p->weight, p->elbo_se, p->beta, p->beta_se),
+                      wv_verdict_look_at_gains(f->staged ? f->N : 0, p->gain, p->gain_se, p->beta)};
+}
+
+bool wv_verdict_ensemble_good(const wvgd_fit *f)
+{
+    ensemble e = look_at_ensemble(f);
+    return e.apart <= wv_policy.verdict_ensemble && e.gains.worst >= f->N &&
+           e.gains.unknown <= wv_policy.verdict_ensemble;
 }
 
 static void about_ensemble(wvgd_fit *f)
 {
-    const wv_partition *p = &f->cells;
-    double apart = wv_verdict_weights_apart(f->N, p->weight, p->elbo_se, p->beta, p->beta_se);
-    /* the joint solver does not look at gains */
-    wv_verdict_gains g = wv_verdict_look_at_gains(f->staged ? f->N : 0, p->gain, p->gain_se, p->beta);
+    ensemble e = look_at_ensemble(f);
+    double apart = e.apart;
+    wv_verdict_gains g = e.gains;
     if (apart > wv_policy.verdict_ensemble)
         say(f,
             "weights of the ensemble and masses of its cells differ by %.2g in all, beyond their errors, because some "

@@ -26,6 +26,9 @@ typedef struct {
     double unknown;
 } wv_verdict_gains;
 
+/* Nothing speaks against the ensemble. */
+bool wv_verdict_ensemble_good(const wvgd_fit *f);
+
 wv_verdict_gains wv_verdict_look_at_gains(size_t N, const double *gain, const double *gain_se, const double *beta);
 
 /* The largest Pareto k-hat with which n weights can be relied on. */

@@ -307,6 +307,17 @@ static void modes_that_the_proposal_has_lost(void **state)
     assert_near(wv_decide_put_back_weight(-10, -10), 0.5, 1e-12);
 }
 
+static void cells_for_an_ensemble_that_is_not_good_enough(void **state)
+{
+    (void)state;
+    assert_int_equal(wv_decide_more_cells(5, 6, 0), 6); /* as many for each mode */
+    assert_int_equal(wv_decide_more_cells(6, 6, 1), 12);
+    assert_int_equal(wv_decide_more_cells(5, 2, 0), 6);
+    assert_int_equal(wv_decide_more_cells(5, 1, 0), 8);
+    assert_int_equal(wv_decide_more_cells(5, 0, 0), 8); /* modes were not looked for */
+    assert_int_equal(wv_decide_more_cells(5, 6, 3), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -327,6 +338,7 @@ int main(void)
         cmocka_unit_test(use_of_the_trial),
         cmocka_unit_test(places_that_walks_have_found),
         cmocka_unit_test(modes_that_the_proposal_has_lost),
+        cmocka_unit_test(cells_for_an_ensemble_that_is_not_good_enough),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

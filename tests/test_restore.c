@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/fitted.h"
 #include "support/targets.h"
 #include "wvgd.h"
 
@@ -244,6 +245,42 @@ static void staged_fits_with_many_cells(void **state)
     wvgd_model_close(&model);
 }
 
+/* Six modes and five cells: there will be more. */
+static void staged_fit_with_more_cells(void **state)
+{
+    (void)state;
+    double weight[6], mean[12], cov[24] = {0};
+    wvgd_model model;
+    wvgd_results r;
+    for (size_t k = 0; k < 6; k++) {
+        weight[k] = 1.0 / 6;
+        mean[2 * k] = 8 * cos((double)k * M_PI / 3);
+        mean[2 * k + 1] = 8 * sin((double)k * M_PI / 3);
+        cov[4 * k] = cov[4 * k + 3] = 1;
+    }
+    assert_int_equal(target_mixture(&model, 2, 6, weight, mean, cov), 0);
+    wvgd_options o = options_of(WVGD_STAGED, 5, WVGD_FULL, 2000);
+    wvgd_fit *fit = fitted(&model, &o, &r);
+    assert_int_equal(r.N, 5);
+    assert_false(r.reliable);
+    wvgd_free(fit);
+    o.most_particles = 20;
+    fit = fitted(&model, &o, &r);
+    assert_int_equal(r.N, 6);
+    assert_true(r.reliable);
+    size_t rows;
+    double sum = 0;
+    wvgd_trace(fit, &rows);
+    for (size_t j = 0; j < 6; j++) {
+        sum += wvgd_trace_beta(fit)[(rows - 1) * 6 + j];
+        assert_true(fabs(r.beta[j] - 1.0 / 6) < 4 * r.beta_se[j] + 1e-3);
+    }
+    assert_true(fabs(sum - 1) < 1e-9);
+    wvgd_free(fit);
+    check(&model, &o, (const char *const[]){"explore", "trial", "close", "bound", "done", NULL});
+    wvgd_model_close(&model);
+}
+
 static void joint_fits(void **state)
 {
     (void)state;
@@ -275,6 +312,7 @@ int main(void)
         cmocka_unit_test(staged_fit_that_grows),
         cmocka_unit_test(staged_fit_of_one_particle),
         cmocka_unit_test(staged_fits_with_many_cells),
+        cmocka_unit_test(staged_fit_with_more_cells),
         cmocka_unit_test(joint_fits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -87,10 +87,17 @@ static bool is_threads(const wvgd_option_info *info)
     return !strcmp(info->name, "threads");
 }
 
+bool is_most_particles(const wvgd_option_info *info)
+{
+    return !strcmp(info->name, "most-particles");
+}
+
 option_line library_line(const wvgd_option_info *info)
 {
     bool choice = strstr(info->values, "..") == NULL, real = strchr(info->values, 'e') || strchr(info->initial, '.');
-    const char *initial = is_threads(info) ? "all cores" : info->initial;
+    const char *initial = is_threads(info)          ? "all cores"
+                          : is_most_particles(info) ? "20, or 0 with --particles"
+                                                    : info->initial;
     return (option_line){info->name,
                          0,
                          choice ? choices(info) : real ? "X" : "N",

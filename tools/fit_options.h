@@ -23,6 +23,11 @@ bool find_option(const char *name, option_line *line);
 bool is_model_option(const option_line *line);
 bool is_library_option(const option_line *line);
 
+/* Particles that a fit may have at most where the user names no number: the program adds some where they are needed,
+ * the library makes as many as it is told to. */
+#define MOST_PARTICLES 20
+bool is_most_particles(const wvgd_option_info *info);
+
 /* The row of an option of the library. Choices are what follows the option; numbers have a range, whole ones are called
  * N. */
 option_line library_line(const wvgd_option_info *info);

@@ -206,13 +206,15 @@ static int check_path(const wvgd_request *request, const char *name, failure *f)
 }
 
 /* ---- the options of a record ------------------------------------------------------------------------------------- */
-static json_t *default_value(const option_line *line)
+static json_t *default_value(const option_line *line, const wvgd_request *request)
 {
     json_t *value = NULL;
     failure f;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     if (!strcmp(line->name, "threads"))
         return json_integer(cores < 1 ? 1 : cores < 4096 ? cores : 4096);
+    if (!strcmp(line->name, "most-particles"))
+        return json_integer(is_requested(request, "particles") ? 0 : MOST_PARTICLES);
     type_option(line, line->initial, &value, &f);
     return value;
 }
@@ -231,7 +233,7 @@ static json_t *record_of_options(const wvgd_request *request)
         for (size_t k = 0; not_recorded[k]; k++)
             skip = skip || !strcmp(line.name, not_recorded[k]);
         if (!skip)
-            json_object_set_new(options, line.name, value ? json_incref(value) : default_value(&line));
+            json_object_set_new(options, line.name, value ? json_incref(value) : default_value(&line, request));
     }
     return options;
 }
@@ -397,7 +399,8 @@ int change_cells(json_t *asked, const wvgd_request *changes, failure *f)
     for (size_t i = 0; describe_cell_option(i); i++)
         if (is_requested(changes, of_cells[i]))
             failed |= json_object_set(options, of_cells[i], json_object_get(changes->options, of_cells[i]));
-    json_object_del(reopen, "start");  /* new particles start nowhere, */
-    json_object_del(asked, "history"); /* and have come from nowhere */
+    failed |= json_object_set_new(options, "most-particles", json_integer(0)); /* as many as are asked for */
+    json_object_del(reopen, "start");                                          /* new particles start nowhere, */
+    json_object_del(asked, "history");                                         /* and have come from nowhere */
     return failed ? fail(f, EX_SOFTWARE, "no memory for the record of the run") : 0;
 }

@@ -151,7 +151,8 @@ static void note_unused(const wvgd_session *s, const wvgd_request *request)
         wvgd_options_get(&used, other, have, sizeof have, NULL);
         wvgd_options_get(&used, info->name, mine, sizeof mine, NULL);
         wvgd_options_get(&defaults, info->name, initial, sizeof initial, NULL);
-        bool set = (is_requested(request, info->name) && !is_from_file(request, info->name)) || strcmp(mine, initial);
+        bool set = (is_requested(request, info->name) && !is_from_file(request, info->name)) ||
+                   (!is_most_particles(info) && strcmp(mine, initial));
         if (!set || !strcmp(have, info->needs + strlen(other) + 1))
             continue;
         snprintf(text, sizeof text, "warning: --%s has no effect with --%s %s: it needs --%s", info->name, other,

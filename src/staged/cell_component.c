@@ -52,6 +52,7 @@ typedef struct {
     double *weight;      /* [n] normalised weights of the posterior at the stored draws there, */
     size_t n;            /* so many, */
     double ess;          /* and how many they are worth */
+    double log_mass;     /* log(beta_j p(x)), as these draws have it: their noise is in the ELBOs that they give, too */
     double *mass;        /* [K] masses there of the components of the mixture; 0: tried as a beginning */
 
     /* draws of the component are made: */
@@ -712,7 +713,7 @@ static bool thorough(const wvgd_fit *f, const cell *c)
 static bool worth_care(const wvgd_fit *f, const cell *c, double elbo)
 {
     return !c->careful && is_full(f) && f->N > 1 && (double)f->D <= wv_policy.component_care_dimensions &&
-           log(f->cells.beta[c->j]) + f->outcome.evidence.value - elbo > wv_policy.component_care_loss;
+           c->log_mass - elbo > wv_policy.component_care_loss;
 }
 
 /* ---- the survey -------------------------------------------------------------------------------------------------- */
@@ -1011,12 +1012,24 @@ typedef enum {
     OPEN  /* moments, and masses of the mixture's components */
 } findings;
 
+static double log_mass(wvgd_fit *f, const wv_cell_sample *s)
+{
+    size_t mark = wv_arena_mark(f->arena);
+    double *log_w = wv_arena_take(f->arena, s->n);
+    for (size_t i = 0; i < s->n; i++)
+        log_w[i] = s->log_p[i] - s->log_m[i];
+    double sum = wv_weights_lse(s->n, log_w);
+    wv_arena_release(f->arena, mark);
+    return sum - log((double)f->closing.draws.n);
+}
+
 static findings look(wvgd_fit *f, cell *c, const wv_cell_sample *s)
 {
     bool mass = (double)s->n >= wv_policy.component_least_draws && wv_weights_normalise(s->n, s->log_w, c->weight) &&
                 wv_cell_draws_moments(f, s, c->weight, c->mean, c->root);
     c->n = s->n;
     c->ess = mass ? wv_weights_ess(s->n, c->weight) : 0;
+    c->log_mass = log_mass(f, s);
     if (!c->size.few &&
         c->ess < wv_policy.component_shape_draws * (double)f->D) { /* too few draws for a shape of its own */
         wv_cell_component_plain(f, c->j);

@@ -216,3 +216,10 @@ bool wv_decide_converged(double se, double evidence_se)
 {
     return se <= fmax(wv_policy.converged_margin * evidence_se, wv_policy.converged_se);
 }
+
+size_t wv_decide_more_cells(size_t N, size_t modes, size_t times)
+{
+    double each = fmax((double)modes, 1),
+           least = (modes > 1 ? wv_policy.cells_more_modes : wv_policy.cells_more) * (double)N;
+    return (double)times < wv_policy.cells_more_times ? (size_t)(each * ceil(least / each)) : 0;
+}

@@ -121,6 +121,10 @@ bool wv_decide_sd_counts(bool heavy, size_t n);
 /* Whether growth that has left the ELBO here is undone. */
 bool wv_decide_undo(double elbo, double tried_elbo);
 
+/* Cells after so many whose components were not good enough, this often: each of the modes gets as many more. 0: no
+ * more of them. */
+size_t wv_decide_more_cells(size_t N, size_t modes, size_t times);
+
 /* Has the evidence the standard error that was asked for, or one that is small enough? */
 bool wv_decide_converged(double se, double evidence_se);
 #endif

@@ -16,7 +16,8 @@
  *             draws (staged_closing.c)
  *     cells   the transport problem on the weighted draws, without the model (cells.c)
  *     refine  natural-gradient steps of the components of the cells, where that pays (cell_refine.c)
- *     bound   one fresh batch for the PELBO (cell_bound.c)
+ *     bound   one fresh batch for the PELBO (cell_bound.c); where the components turn out not to be good enough, and
+ *             there may be more cells, back to `cells`
  *
  * Decisions are in decisions.c, their constants in policy.def. */
 #include "staged/staged.h"
@@ -499,7 +500,16 @@ static wv_stage after_bound(wvgd_fit *f)
 {
     if (f->stop == WVGD_CONVERGED && !wv_decide_converged(f->outcome.evidence.se, f->opt.evidence_se))
         f->stop = WVGD_MAX_ITER;
-    return WV_DONE;
+    size_t N = f->stop == WVGD_CONVERGED && !wv_verdict_ensemble_good(f)
+                   ? wv_decide_more_cells(f->N, f->modes.relevant, f->growth.more_cells)
+                   : 0;
+    if (!N || !wv_fit_may_have(f, N))
+        return WV_DONE;
+    f->growth.more_cells++;
+    wv_fit_set_cells(f, N);
+    wv_stage stage = begin_cells(f);
+    wv_trace_set_last(&f->trace, f->cells.beta);
+    return stage;
 }
 
 void wv_staged_hurry(wvgd_fit *f, wvgd_stop stop)

@@ -22,6 +22,7 @@ typedef struct {
     size_t probes;              /* times that walks have been sent out, */
     double probe_elbo;          /* the ELBO when they last were, */
     size_t probe_K;             /* and components */
+    size_t more_cells;          /* times that there have been more cells */
     int undone;                 /* flag: the last growth has been undone */
 } wv_growth;
 
