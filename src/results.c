@@ -84,9 +84,10 @@ static void warn_mixture(wvgd_fit *f)
     if (mass > 0)
         add_warning(f,
                     "the mixture is wrong in cells with %.2g of the mass (in cell %zu it promises %.1f nats too much), "
-                    "so their "
-                    "components may be, too: raise --components",
-                    mass, worst + 1, f->cells.excess[worst]);
+                    "so their components may be, too: %s",
+                    mass, worst + 1, f->cells.excess[worst],
+                    wv_verdict_lacks_components(f) ? "raise --components"
+                                                   : "take draws of the posterior instead of the ensemble");
 }
 
 /* A loss that is left where there is nothing to gain is the price of the family. */
@@ -101,6 +102,18 @@ static void warn_loss(wvgd_fit *f)
             loss, f->opt.family != WVGD_FULL ? "try --family full" : "more --particles lose less");
 }
 
+/* The standard error that was asked for has been missed, though it is small enough for the verdict. More draws would
+ * not lessen what is added for tails that growth did not reach. */
+static void warn_evidence(wvgd_fit *f)
+{
+    double se = f->outcome.evidence.se, wanted = f->opt.evidence_se;
+    bool limited = f->stop != WVGD_CONVERGED; /* the verdict has said it */
+    if (!limited && se > wv_policy.converged_margin * wanted)
+        add_warning(f, "the log evidence has a standard error of %.2g, not the %.2g of --evidence-se: %s", se, wanted,
+                    wv_verdict_lacks_components(f) ? "raise --components"
+                                                   : "this posterior is too far from a mixture of Gaussians for it");
+}
+
 /* What a user should know besides the verdict; each with what to do about it. */
 static void warnings(wvgd_fit *f)
 {
@@ -110,6 +123,7 @@ static void warnings(wvgd_fit *f)
     warn_cells(f);
     warn_mixture(f);
     warn_loss(f);
+    warn_evidence(f);
     if (f->outcome.meanfield_gap > wv_policy.results_meanfield_gap && f->opt.family == WVGD_DIAG)
         add_warning(
             f,

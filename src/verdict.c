@@ -54,11 +54,18 @@ bool wv_verdict_cell_uncovered(double k, double ess, double mass, size_t n)
            mass > wv_policy.results_mass;
 }
 
+bool wv_verdict_lacks_components(const wvgd_fit *f)
+{
+    return f->staged && f->mix.K >= f->opt.components;
+}
+
 /* What to do where the fitted distribution is not close enough to the posterior. */
 static const char *remedy(const wvgd_fit *f)
 {
     if (f->staged)
-        return "raise --components, or transform the parameters to make the posterior closer to Gaussian";
+        return wv_verdict_lacks_components(f)
+                   ? "raise --components, or transform the parameters to make the posterior closer to Gaussian"
+                   : "transform the parameters to make the posterior closer to Gaussian";
     if (f->dense)
         return "try --solver staged, or more --particles";
     return f->opt.family == WVGD_LOWRANK
@@ -196,7 +203,8 @@ static void about_ensemble(wvgd_fit *f)
 static void about_modes(wvgd_fit *f)
 {
     if (f->outcome.uncovered > wv_policy.verdict_uncovered)
-        say(f, "the draws do not cover a mode that the search had found: try another --seed, or raise --components");
+        say(f, "the draws do not cover a mode that the search had found: try another --seed%s",
+            wv_verdict_lacks_components(f) ? ", or raise --components" : "");
     if (f->modes.hit_once)
         say(f,
             "%zu of %zu modes %s found from one start only, so others may have been missed: raise --starts, or "

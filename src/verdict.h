@@ -31,6 +31,9 @@ bool wv_verdict_ensemble_good(const wvgd_fit *f);
 
 wv_verdict_gains wv_verdict_look_at_gains(size_t N, const double *gain, const double *gain_se, const double *beta);
 
+/* Whether more components are what a staged fit lacks: it has as many as it may have, and the option says so. */
+bool wv_verdict_lacks_components(const wvgd_fit *f);
+
 /* The largest Pareto k-hat with which n weights can be relied on. */
 double wv_verdict_khat_limit(size_t n);
 #endif

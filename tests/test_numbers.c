@@ -231,6 +231,48 @@ static void a_parameter_without_moments(void **state)
     assert_true(marked + 2 >= seeds);
 }
 
+/* ---- what was asked for ------------------------------------------------------------------------------------------ */
+static double curved(void *self, const double *z, double *grad)
+{
+    (void)self;
+    double y = z[1] - z[0] * z[0];
+    if (grad) {
+        grad[0] = -z[0] + 20 * z[0] * y;
+        grad[1] = -10 * y;
+    }
+    return -z[0] * z[0] / 2 - 5 * y * y;
+}
+
+/* A standard error that cannot be reached is said, and --components advised only if there are as many as allowed. */
+static void a_missed_error_is_said(void **state)
+{
+    (void)state;
+    static const size_t most[] = {3, 80};
+    for (size_t k = 0; k < 2; k++) {
+        wvgd_model model;
+        wvgd_results r;
+        wvgd_options o;
+        wvgd_options_init(&o);
+        o.components = most[k];
+        o.evidence_se = 0.002;
+        assert_int_equal(wvgd_model_pointwise(&model, 2, curved, NULL, true), 0);
+        wvgd_fit *fit = wvgd_new(&model, &o, NULL, NULL);
+        assert_int_equal(wvgd_run(fit, NULL, NULL, NULL), WVGD_OK);
+        wvgd_get_results(fit, &r);
+        const char *line = "";
+        bool advised = false;
+        for (size_t i = 0; i < r.warnings; i++)
+            line = strstr(r.warning[i], "--evidence-se") ? r.warning[i] : line;
+        for (size_t i = 0; i < r.warnings + r.reasons; i++)
+            advised = advised || strstr(i < r.warnings ? r.warning[i] : r.reason[i - r.warnings], "raise --components");
+        print_message("se %.4f, %zu components: %s\n", r.evidence.se, r.components, line);
+        assert_int_equal(*line != 0, r.stop == WVGD_CONVERGED && r.evidence.se > 1.05 * 0.002);
+        assert_true(r.components >= most[k] || !advised);
+        wvgd_free(fit);
+        wvgd_model_close(&model);
+    }
+}
+
 /* ---- noise ------------------------------------------------------------------------------------------------------- */
 /* A Gaussian with noise of this sd in its log density: hashed from the calls, so that no point has it twice. */
 static double noise;
@@ -267,11 +309,9 @@ static void noise_is_found(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(errors_are_what_they_say),
-        cmocka_unit_test(quantiles_of_a_gaussian),
-        cmocka_unit_test(a_function_without_moments),
-        cmocka_unit_test(a_parameter_without_moments),
-        cmocka_unit_test(noise_is_found),
+        cmocka_unit_test(errors_are_what_they_say),   cmocka_unit_test(quantiles_of_a_gaussian),
+        cmocka_unit_test(a_function_without_moments), cmocka_unit_test(a_parameter_without_moments),
+        cmocka_unit_test(a_missed_error_is_said),     cmocka_unit_test(noise_is_found),
     };
     return cmocka_run_group_tests_name("numbers", tests, NULL, NULL);
 }
