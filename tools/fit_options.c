@@ -26,6 +26,11 @@ static const option_line program_options[] = {
      program_group},
     {"output-draws", 0, "K", "1..1000000", "1000", "number of posterior draws in draws.csv", program_group},
     {"checkpoint-every", 0, "SECONDS", "0..1e9", "30", "seconds between checkpoints", program_group},
+    {"repeat", 0, "R", "1..1000", "1",
+     "independent fits, with this seed and the next ones: evidence and draws are pooled, and fits that disagree make "
+     "the "
+     "verdict unreliable. Limits hold for each fit",
+     program_group},
     {"check-gradient", 0, NULL, NULL, NULL,
      "before the fit, compare the model's gradient with finite differences at up to 20 starting points", program_group},
     {"trust-model", 0, NULL, NULL, NULL, TRUST_MODEL_HELP ". With --config: the model named in that file",

@@ -48,6 +48,7 @@ void wvgd_session_close(wvgd_session *s)
     free_saved(&s->saved);
     free(s->start);
     drop_kept(&s->before);
+    free_repeated(&s->repeated);
     json_decref(s->asked);
     json_decref(s->run);
     free(s->warning);

@@ -3,6 +3,7 @@
 #ifndef WV_SESSION_H
 #define WV_SESSION_H
 #include "open_model.h"
+#include "repeat.h"
 #include "run_json.h"
 #include "saved_fit.h"
 #include "svgd_session.h"
@@ -48,6 +49,8 @@ struct wvgd_session {
     kept_state before;         /* before the last step that may end the iterations; to go on from */
     failure failed;            /* code 0: nothing has */
     bool early;                /* a limit or the callback has told the fit to end */
+
+    repeated_fits repeated; /* fits with other seeds, beside the first */
 
     /* a run that has ended */
     shown_draws shown;    /* its closing draws */

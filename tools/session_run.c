@@ -232,6 +232,8 @@ static json_t *describe_run(wvgd_session *s, const wvgd_results *results, failur
     json_t *run = run_json(s->asked, results, &s->shown);
     if (run && s->model.show)
         judge_tails(run);
+    if (run && record_count(s->asked, "repeat", 1) > 1)
+        describe_repeated(&s->repeated, record_count(s->asked, "repeat", 1), s->fit, s->options.seed, run);
     if (run && message && results->bad_points)
         add_message(run, "the model could not be evaluated at some points", message);
     if (run && refused) {
@@ -247,12 +249,21 @@ static json_t *describe_run(wvgd_session *s, const wvgd_results *results, failur
     return run;
 }
 
+/* The other fits of --repeat. One that was stopped early has the first only. */
+static int repeat_fit(wvgd_session *s, failure *f)
+{
+    size_t fits = record_count(s->asked, "repeat", 1);
+    return fits < 2 || s->early ? 0
+                                : run_repeated(&s->repeated, fits - 1, &s->model.model, &s->options, s->start,
+                                               s->callback, s->callback_self, f);
+}
+
 static int write_draws(const wvgd_session *s, file_set *set, failure *f)
 {
     const char *name = json_string_value(json_object_get(json_object_get(s->asked, "model"), "name"));
     FILE *stream = add_file(set, DRAWS_FILE, f);
-    return stream ? put_draws(stream, s->fit, &s->model, name ? name : "model", WVGD_DRAWS_RESAMPLED, s->options.seed,
-                              record_count(s->asked, "output-draws", 1000), f)
+    return stream ? put_pooled_draws(stream, s->fit, &s->repeated, &s->model, name ? name : "model", s->options.seed,
+                                     record_count(s->asked, "output-draws", 1000), f)
                   : f->code;
 }
 
@@ -352,6 +363,8 @@ static int run(wvgd_session *s, failure *f)
         return code;
     }
     wvgd_get_results(s->fit, &results);
+    if ((code = repeat_fit(s, f)))
+        return code;
     s->run = describe_run(s, &results, f);
     if (!s->run || list_warnings(s, f))
         return f->code;

@@ -216,20 +216,26 @@ static int take_draws(const wvgd_fit *fit, size_t D, wvgd_draws_kind kind, uint6
     return status == WVGD_OK ? 0 : fail(f, EX_SOFTWARE, "%s", error.text);
 }
 
-static int put_table(FILE *stream, const opened_model *m, const stan_csv_head *head, const draw_table *t, failure *f)
+/* Rows of a table, after the head. */
+static int put_rows(FILE *stream, const opened_model *m, const draw_table *t, failure *f)
 {
     double *value = table(1, m->shown);
     if (!value)
         return fail(f, EX_SOFTWARE, "no memory for %zu quantities", m->shown);
-    put_stan_head(stream, head);
-    if (m->restart)
-        m->restart(m->show_self, head->seed);
     for (size_t i = 0; i < t->n; i++) {
         show_row(m, t->z + i * m->model.dim, value);
         put_stan_draw(stream, &(stan_csv_draw){t->log_p[i], t->log_q[i], t->cell[i], t->log_w[i]}, m->shown, value);
     }
     free(value);
     return 0;
+}
+
+static int put_table(FILE *stream, const opened_model *m, const stan_csv_head *head, const draw_table *t, failure *f)
+{
+    put_stan_head(stream, head);
+    if (m->restart)
+        m->restart(m->show_self, head->seed);
+    return put_rows(stream, m, t, f);
 }
 
 int put_draws(FILE *stream, const wvgd_fit *fit, const opened_model *m, const char *name, wvgd_draws_kind kind,
@@ -248,6 +254,55 @@ int put_draws(FILE *stream, const wvgd_fit *fit, const opened_model *m, const ch
         code = put_table(stream, m, &head, &t, f);
     }
     free_table(&t);
+    return code;
+}
+
+/* n draws of a fit, with the cells and the density of the first. */
+static int take_pooled(const wvgd_fit *first, const wvgd_fit *fit, size_t D, uint64_t stream, size_t n, draw_table *t,
+                       failure *f)
+{
+    wvgd_error error;
+    int code = take_draws(fit, D, WVGD_DRAWS_RESAMPLED, stream, n, t, f);
+    if (code || fit == first)
+        return code;
+    wvgd_status status = wvgd_cell(first, n, t->z, t->cell, &error);
+    if (status == WVGD_OK)
+        status = wvgd_log_q(first, n, t->z, t->log_q, &error);
+    return status == WVGD_OK ? 0 : fail(f, EX_SOFTWARE, "%s", error.text);
+}
+
+int put_pooled_draws(FILE *stream, const wvgd_fit *first, const repeated_fits *others, const opened_model *m,
+                     const char *name, uint64_t stream_number, size_t n, failure *f)
+{
+    size_t pooled = 0, made = 0;
+    int code = 0;
+    wvgd_results r;
+    wvgd_get_results(first, &r);
+    for (size_t k = 0; k <= others->n; k++)
+        pooled += is_pooled(others, first, k);
+    if (!others->n || !pooled)
+        return put_draws(stream, first, m, name, WVGD_DRAWS_RESAMPLED, stream_number, n, f);
+    stan_csv_head head = {name,
+                          "resampled: closing draws of several fits, resampled by their importance weights",
+                          stream_number,
+                          r.N,
+                          n,
+                          m->shown,
+                          m->shown_names};
+    put_stan_head(stream, &head);
+    if (m->restart)
+        m->restart(m->show_self, stream_number);
+    for (size_t k = 0; k <= others->n && !code; k++) {
+        draw_table t = {0};
+        if (!is_pooled(others, first, k))
+            continue;
+        size_t here = n * (made + 1) / pooled - n * made / pooled;
+        code = take_pooled(first, k ? others->each[k - 1].fit : first, m->model.dim, stream_number, here, &t, f);
+        if (!code)
+            code = put_rows(stream, m, &t, f);
+        free_table(&t);
+        made++;
+    }
     return code;
 }
 

@@ -3,6 +3,7 @@
 #define WV_SHOWN_H
 #include "failure.h"
 #include "open_model.h"
+#include "repeat.h"
 #include "run_json.h"
 #include "stan_csv.h"
 #include "wvgd_tools.h"
@@ -15,6 +16,11 @@ void free_shown(shown_draws *draws, const wvgd_fit *fit);
 /* Writes n draws (0: all, for weighted ones) as Stan CSV. */
 int put_draws(FILE *stream, const wvgd_fit *fit, const opened_model *model, const char *name, wvgd_draws_kind kind,
               uint64_t stream_number, size_t n, failure *f);
+
+/* n resampled draws, in equal parts from the fits that are pooled. Cells and densities of the approximation are those
+ * of the first. */
+int put_pooled_draws(FILE *stream, const wvgd_fit *first, const repeated_fits *others, const opened_model *model,
+                     const char *name, uint64_t stream_number, size_t n, failure *f);
 
 /* The same in memory: value[n][shown], and log_w[n] unless it is NULL. */
 int show_draws(const wvgd_fit *fit, const opened_model *model, wvgd_draws_kind kind, uint64_t stream_number, size_t n,

@@ -146,6 +146,20 @@ static void put_density(FILE *s, const json_t *run)
     fputs(")\n\n", s);
 }
 
+/* That of several fits. */
+static void put_repeated(FILE *s, const json_t *repeat)
+{
+    const json_t *fits = json_object_get(repeat, "fits"), *fit;
+    size_t k, pooled = 0;
+    json_array_foreach(fits, k, fit)
+        pooled += json_is_true(json_object_get(fit, "pooled"));
+    if (!json_array_size(fits))
+        return;
+    put_estimate(s, "pooled", json_object_get(repeat, "evidence"));
+    fprintf(s, "   %zu of %zu fits%s\n", pooled, json_array_size(fits),
+            json_is_true(json_object_get(repeat, "agree")) ? ", which agree" : ", which do not agree: see the verdict");
+}
+
 static void put_evidence(FILE *s, const json_t *run)
 {
     const json_t *e = json_object_get(run, "evidence"), *d = json_object_get(run, "diagnostics");
@@ -153,6 +167,7 @@ static void put_evidence(FILE *s, const json_t *run)
     fprintf(s, "   importance sampling: ESS %.0f of %.0f draws, k-hat", number(d, "ess"), number(d, "closing_draws"));
     put_fixed(s, 0, 2, number(d, "pareto_k"));
     fputs("\n", s);
+    put_repeated(s, json_object_get(run, "repeat"));
     put_estimate(s, "PELBO", json_object_get(e, "pelbo"));
     fputs("   lower bound on the log evidence\n", s);
     put_estimate(s, "distortion", json_object_get(run, "distortion"));
@@ -417,8 +432,8 @@ static void put_json_text(FILE *s, const char *json)
 /* The parts of run.json that a summary has. */
 static json_t *choose_parts(const json_t *run)
 {
-    static const char *const keys[] = {"model",      "stop",        "iterations", "evaluations", "seconds",  "evidence",
-                                       "distortion", "diagnostics", "verdict",    "modes",       "posterior"};
+    static const char *const keys[] = {"model",  "stop",       "iterations",  "evaluations", "seconds", "evidence",
+                                       "repeat", "distortion", "diagnostics", "verdict",     "modes",   "posterior"};
     static const char *const columns[] = {"z",   "beta",     "beta_se", "weight",  "elbo", "elbo_se",
                                           "ess", "pareto_k", "gain",    "gain_se", "loss", "loss_se"};
     json_t *out = json_object(), *particles = json_array(), *p;

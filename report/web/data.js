@@ -71,7 +71,8 @@ export const quantities = list(posterior.names).map((name, i) => ({
     name: String(name),
     index: i,
     coordinate: transformed ? null : i,
-    ...Object.fromEntries(["mean", "sd", "mcse", "ess", "q5", "q50", "q95"].map((key) => [key, number(posterior[key]?.[i])])),
+    ...Object.fromEntries(["mean", "sd", "mcse", "ess", "sd_se", "q5", "q50", "q95"].map((key) => [key, number(posterior[key]?.[i])])),
+    heavy: number(posterior.tail_k?.[i]) > number(run.diagnostics?.tail_k_limit), // its sd is unreliable or does not exist
 }));
 
 const n = number(raw.draws?.n) || 0;

@@ -51,7 +51,8 @@ function bySd(q, value) {
 const columns = [
     ["name", "Parameter"],
     ["mean", "Mean", bySd],
-    ["sd", "SD", bySd],
+    ["sd", "SD", (q, value) => bySd(q, value) + (q.heavy ? "*" : "")],
+    ["sd_se", "SE of SD", (q, value) => format(value, 2)],
     ["q5", "5 %", bySd],
     ["q50", "50 %", bySd],
     ["q95", "95 %", bySd],
@@ -134,7 +135,11 @@ function table(onFilter) {
             { class: "scroll", tabindex: "0", role: "region", "aria-label": "Parameters" },
             h("table", { class: "numbers", id: "parameters" }, h("thead", {}, head), body),
         ),
-    ];
+        quantities.some((q) => q.heavy)
+            ? h("p", { class: "quiet" }, "* heavy tails: the SD, and perhaps the mean, is unreliable or does not exist; use the quantiles.")
+            : null,
+        h("p", { class: "quiet" }, "MCSE: standard error of the mean. It can be far below SD/\u221aESS, since gradients serve as control variates."),
+    ].filter(Boolean);
 }
 
 // ---- densities --------------------------------------------------------------------------------------------------------------------------------
