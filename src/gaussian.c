@@ -11,7 +11,8 @@ enum {
     MOST = 128, /* dimensions up to which inverses are formed */
     FEW = 16,   /* rows from which on */
     ROWS = 64,  /* rows */
-    STRIP = 8   /* and columns of a product */
+    STRIP = 8,  /* and columns of a product */
+    FACTORS = 8 /* uniform numbers whose product is far from the end of the range */
 };
 
 static const double pi = 3.141592653589793238463;
@@ -414,7 +415,7 @@ static void draw(const wv_gaussian *q, const wv_stream *stream, uint64_t first, 
             /* t: normal over the root of chi^2_nu / nu, nu a whole number: a sum of exponentials, and of
              * a squared normal where it is odd */
             wv_stream tail = *stream;
-            double u[10], chi = 0;
+            double u[WV_DEGREES / 2 + 2], chi = 0;
             size_t halves = (size_t)(q->nu / 2);
             tail.use = WV_RNG_TAIL;
             wv_rng_uniform(&tail, first + k, halves + 2, u);
@@ -422,9 +423,11 @@ static void draw(const wv_gaussian *q, const wv_stream *stream, uint64_t first, 
                 double c = cos(2 * pi * u[halves + 1]);
                 chi = -2 * log(u[halves]) * c * c;
             }
-            for (size_t i = 1; i < halves; i++)
-                u[0] *= u[i]; /* eight at most: far from the end of the range */
-            chi -= halves ? 2 * log(u[0]) : 0;
+            for (size_t i = 0; i < halves; i += FACTORS) {
+                for (size_t l = i + 1; l < halves && l < i + FACTORS; l++)
+                    u[i] *= u[l];
+                chi -= 2 * log(u[i]);
+            }
             cblas_dscal((int)D, sqrt(q->nu / chi), x + k * D, 1);
         }
     }

@@ -12,7 +12,10 @@
 #include "rng.h"
 #include "wvgd.h"
 
-enum { WV_DENSE = 128 }; /* up to this dimension, D x D matrices are formed for every family */
+enum {
+    WV_DENSE = 128, /* up to this dimension, D x D matrices are formed for every family */
+    WV_DEGREES = 64 /* of freedom that a Student-t may have */
+};
 
 typedef struct wv_family {
     const char *name;
@@ -33,7 +36,8 @@ typedef struct wv_family {
 
 const wv_family *wv_family_get(wvgd_family family);
 
-/* A view of one Gaussian, or with nu > 0 of the Student-t of nu degrees of freedom with that location and root. */
+/* A view of one Gaussian, or with nu > 0 of the Student-t of nu degrees of freedom, a whole number up to
+ * WV_DEGREES, with that location and root. */
 typedef struct {
     const wv_family *family;
     size_t D, R;

@@ -1,4 +1,5 @@
-/* test_families.c - families of Gaussians: draws in mirrored pairs, steps of low-rank components, determinants. */
+/* test_families.c - families of Gaussians: draws in mirrored pairs, Student-t draws of any degrees, steps of low-rank
+ * components, determinants. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -173,10 +174,38 @@ static void determinants(void **state)
         }
 }
 
+/* Student-t draws x with nu degrees of freedom: E log(1 + x^2/nu) = psi((nu + 1)/2) - psi(nu/2), known by recurrence
+ * from psi(1) - psi(1/2) = 2 log 2 and psi(3/2) - psi(1) = 2 - 2 log 2. */
+static void student_draws(void **state)
+{
+    (void)state;
+    enum { DRAWS = 20000 };
+    static double x[DRAWS];
+    const double mu = 0, root = 1;
+    wv_arena *arena = wv_arena_new(4 * DRAWS);
+    double odd = 2 * log(2), even = 2 - 2 * log(2); /* for nu = 1 and nu = 2 */
+    for (size_t nu = 1; nu <= WV_DEGREES; nu++) {
+        wv_gaussian q = {wv_family_get(WVGD_DIAG), 1, 0, &mu, &root, (double)nu};
+        wv_stream stream = {1, WV_RNG_FREE, nu, 0};
+        double sum = 0, squares = 0, exact = nu % 2 ? odd : even;
+        wv_gaussian_draw(&q, &stream, 0, DRAWS, false, x, arena);
+        for (size_t i = 0; i < DRAWS; i++) {
+            double value = log1p(x[i] * x[i] / (double)nu);
+            sum += value;
+            squares += value * value;
+        }
+        double mean = sum / DRAWS, se = sqrt((squares / DRAWS - mean * mean) / DRAWS);
+        assert_near(mean, exact, 4 * se);
+        *(nu % 2 ? &odd : &even) += 1 / ((double)(nu + 1) / 2) - 1 / ((double)nu / 2);
+    }
+    wv_arena_free(arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mirrored_draws),
+        cmocka_unit_test(student_draws),
         cmocka_unit_test(low_rank_steps),
         cmocka_unit_test(determinants),
     };
