@@ -5,6 +5,7 @@
 #include "fit_options.h"
 #include "fit_request.h"
 #include "page.h"
+#include "request.h"
 #include "run_directory.h"
 #include "text.h"
 #include "view_sources.h"
@@ -53,11 +54,14 @@ static int run_report(arguments *a, failure *f)
     const char *figures = given(a, "figures"), *out = given(a, "out");
     if (!a->words)
         return fail(f, EX_USAGE, "report: DIR is missing: name a run directory");
-    if (given_trust(a, &trust, f))
-        return f->code;
     bool page = out || !figures;
     char *path = out ? strdup(out) : run_path(a->word[0], "report.html");
+    wvgd_request *q = NULL;
     int code = path ? reserve_blas(1, f) : fail(f, EX_SOFTWARE, "no memory");
+    if (!code)
+        code = request_trust(a, &q, f);
+    if (!code)
+        code = trust_of(q, &trust, f);
     if (!code)
         code = read_whole_view(a->word[0], &trust, &v, &s, f);
     if (!code && page && !has_page())
@@ -68,6 +72,7 @@ static int run_report(arguments *a, failure *f)
         code = write_report(&v, path, f);
     free_view(&v);
     free_sources(&s);
+    wvgd_request_free(q);
     free(path);
     return code;
 }

@@ -84,20 +84,18 @@ static int check_program(const arguments *a, failure *f)
 /* What would make the fit fail anyway is better known before the compiler runs. */
 static int check_fit(arguments *a, failure *f)
 {
-    json_t *asked = NULL;
-    wvgd_request *request = NULL;
+    wvgd_request *q = NULL;
     a->object = a->word[0]; /* not known yet */
-    int code = request_fit(a, &request, f);
-    if (!code)
-        code = new_record(request, &asked, f);
+    int code = request_fit(a, &q, f);
     a->object = NULL;
-    const char *data = code ? NULL : record_reopen(asked, "data");
-    if (!code && data && access(data, R_OK))
+    if (!code)
+        code = check_request(q, f);
+    const char *data = code ? NULL : requested(q, "data");
+    if (data && access(data, R_OK))
         code = fail(f, EX_NOINPUT, "cannot open %s: %s", data, strerror(errno));
     if (!code)
-        code = check_out(request, f);
-    json_decref(asked);
-    wvgd_request_free(request);
+        code = check_out(q, f);
+    wvgd_request_free(q);
     return code;
 }
 

@@ -72,12 +72,3 @@ int request_trust(const arguments *a, wvgd_request **q, failure *f)
         code = request_put(*q, "model", given(a, "model"), f);
     return !code && given(a, "trust-model") ? request_put(*q, "trust-model", "", f) : code;
 }
-
-int given_trust(const arguments *a, model_trust *trust, failure *f)
-{
-    const char *word = given(a, "model");
-    *trust = (model_trust){given(a, "trust-model") != NULL, a->object ? a->object : word};
-    if (word && !a->object && names_stan_program(word))
-        return fail(f, EX_USAGE, "%s is a Stan program: wvgd stan-compile %s prints the path of the model", word, word);
-    return 0;
-}

@@ -2,7 +2,6 @@
 #ifndef WV_FIT_REQUEST_H
 #define WV_FIT_REQUEST_H
 #include "arguments.h"
-#include "run_record.h"
 #include "wvgd_tools.h"
 
 /* A new run: the file of --config, then the command line, which wins. *q is to be freed in either case. */
@@ -19,7 +18,4 @@ int request_cells(const arguments *a, wvgd_request **q, failure *f);
 
 /* Which model may be loaded, and nothing else. */
 int request_trust(const arguments *a, wvgd_request **q, failure *f);
-
-/* Which model a command that reads a run directory may load. */
-int given_trust(const arguments *a, model_trust *trust, failure *f);
 #endif

@@ -111,22 +111,13 @@ void print_help(FILE *stream)
 /* Text with what troff would take for its own escaped. */
 static void put_roff(FILE *s, const char *text, size_t length)
 {
+    static const char special[] = "\\-'^~`", *const escape[] = {"\\e", "\\-", "\\(aq", "\\(ha", "\\(ti", "\\(ga"};
     for (size_t i = 0; i < length && text[i]; i++) {
-        bool start = i == 0 || text[i - 1] == '\n';
-        if (start && strchr(".'", text[i]))
+        const char *found = strchr(special, text[i]);
+        if ((!i || text[i - 1] == '\n') && strchr(".'", text[i]))
             fputs("\\&", s);
-        if (text[i] == '\\')
-            fputs("\\e", s);
-        else if (text[i] == '-')
-            fputs("\\-", s);
-        else if (text[i] == '\'')
-            fputs("\\(aq", s);
-        else if (text[i] == '^')
-            fputs("\\(ha", s);
-        else if (text[i] == '~')
-            fputs("\\(ti", s);
-        else if (text[i] == '`')
-            fputs("\\(ga", s);
+        if (found)
+            fputs(escape[found - special], s);
         else
             putc(text[i], s);
     }

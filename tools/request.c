@@ -239,8 +239,7 @@ static json_t *record_of_options(const wvgd_request *request)
 }
 
 /* ---- a new record ------------------------------------------------------------------------------------------------ */
-/* What cannot be asked for, whatever the model is. */
-static int check_request(const wvgd_request *request, failure *f)
+int check_request(const wvgd_request *request, failure *f)
 {
     const char *name = requested(request, "model"), *who = request->who ? request->who : "request";
     if (!name)
@@ -361,6 +360,17 @@ int new_record(const wvgd_request *request, json_t **asked, failure *f)
                  json_object_set_new(*asked, "options", record_of_options(request)) |
                  json_object_set_new(*asked, "reopen", reopen_of(request));
     return failed ? fail(f, EX_SOFTWARE, "no memory for the record of the run") : 0;
+}
+
+int trust_of(const wvgd_request *request, model_trust *trust, failure *f)
+{
+    const char *model = request ? requested(request, "model") : NULL;
+    *trust = (model_trust){request && is_requested(request, "trust-model"),
+                           request && request->object ? request->object : model};
+    if (model && !request->object && names_stan_program(model))
+        return fail(f, EX_USAGE, "%s is a Stan program: wvgd stan-compile %s prints the path of the model", model,
+                    model);
+    return 0;
 }
 
 /* ---- a record that changes --------------------------------------------------------------------------------------- */

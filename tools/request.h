@@ -5,6 +5,7 @@
 #define WV_REQUEST_H
 #include "failure.h"
 #include "option_line.h"
+#include "run_record.h"
 #include "wvgd_tools.h"
 #include <jansson.h>
 
@@ -42,11 +43,17 @@ void write_hyphens(const char *given, char *name, size_t size);
 /* Reads a file with options: --config. */
 int request_file(wvgd_request *request, const char *path, failure *f);
 
+/* Which model may be loaded for a run that a directory has. request may be NULL. */
+int trust_of(const wvgd_request *request, model_trust *trust, failure *f);
+
 /* Hands a line for people to whoever asked to see them. */
 void tell(const wvgd_request *request, const char *text);
 
 /* Words as a shell would read them back; to be freed. NULL: no memory. */
 char *quoted_words(size_t n, const char *const *word);
+
+/* What cannot be asked for, whatever the model is. */
+int check_request(const wvgd_request *request, failure *f);
 
 /* A new record. */
 int new_record(const wvgd_request *request, json_t **asked, failure *f);

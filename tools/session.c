@@ -59,13 +59,22 @@ void wvgd_session_close(wvgd_session *s)
     free(s);
 }
 
-/* The session, or what made it fail. The caller has its locale again. */
-static wvgd_session *opened(wvgd_session *s, int code, const failure *f, locale_t before, wvgd_error *error)
+/* One way to begin a session: from a run directory, from a request, or from both. */
+typedef int beginning(wvgd_session *s, const char *dir, const wvgd_request *request, failure *f);
+
+/* The session, or NULL and what made it fail. */
+static wvgd_session *open_by(beginning *begin, const char *dir, const wvgd_request *request, wvgd_error *error)
 {
+    failure f;
+    wvgd_session *s = new_session(request, error);
+    if (!s)
+        return NULL;
+    locale_t before = use_plain_numbers();
+    int code = begin(s, dir, request, &f);
     uselocale(before);
     if (!code)
         return s;
-    pass_failure(error, f);
+    pass_failure(error, &f);
     wvgd_session_close(s);
     return NULL;
 }
@@ -178,8 +187,11 @@ int take_directory(wvgd_session *s, const wvgd_request *request, failure *f)
     return !code && out ? set_directory(s, out, f) : code;
 }
 
-static int begin_new(wvgd_session *s, const wvgd_request *request, failure *f)
+static int begin_new(wvgd_session *s, const char *dir, const wvgd_request *request, failure *f)
 {
+    (void)dir;
+    if (request->option != fit_option)
+        return begin_svgd(s, request, f);
     int code = open_requested(s, request, f);
     if (!code && !s->model.model.has_gradient && !is_requested(request, "estimator"))
         json_object_set_new(json_object_get(s->asked, "options"), "estimator", json_string("score"));
@@ -201,28 +213,10 @@ static int begin_new(wvgd_session *s, const wvgd_request *request, failure *f)
 
 wvgd_session *wvgd_open(const wvgd_request *request, wvgd_error *error)
 {
-    failure f;
-    wvgd_session *s = lacks(error, "wvgd_open", "request", request) ? NULL : new_session(request, error);
-    if (!s)
-        return NULL;
-    locale_t before = use_plain_numbers();
-    bool fit = request->option == fit_option;
-    return opened(s, fit ? begin_new(s, request, &f) : begin_svgd(s, request, &f), &f, before, error);
+    return lacks(error, "wvgd_open", "request", request) ? NULL : open_by(begin_new, NULL, request, error);
 }
 
 /* ---- one that goes on -------------------------------------------------------------------------------------------- */
-/* Which model may be loaded. */
-static int trust_of(const wvgd_request *request, model_trust *trust, failure *f)
-{
-    const char *model = request ? requested(request, "model") : NULL;
-    *trust = (model_trust){request && is_requested(request, "trust-model"),
-                           request && request->object ? request->object : model};
-    if (model && !request->object && names_stan_program(model))
-        return fail(f, EX_USAGE, "%s is a Stan program: wvgd stan-compile %s prints the path of the model", model,
-                    model);
-    return 0;
-}
-
 static int read_begun(wvgd_session *s, void **state, size_t *size, failure *f)
 {
     int code = lock_run_directory(s->dir, &s->lock, f);
@@ -286,12 +280,7 @@ static int begin_again(wvgd_session *s, const char *dir, const wvgd_request *req
 
 wvgd_session *wvgd_resume(const char *dir, const wvgd_request *request, wvgd_error *error)
 {
-    failure f;
-    wvgd_session *s = lacks(error, "wvgd_resume", "dir", dir) ? NULL : new_session(request, error);
-    if (!s)
-        return NULL;
-    locale_t before = use_plain_numbers();
-    return opened(s, begin_again(s, dir, request, &f), &f, before, error);
+    return lacks(error, "wvgd_resume", "dir", dir) ? NULL : open_by(begin_again, dir, request, error);
 }
 
 /* ---- other cells of one that has ended --------------------------------------------------------------------------- */
@@ -350,14 +339,8 @@ static int begin_cells(wvgd_session *s, const char *dir, const wvgd_request *req
 
 wvgd_session *wvgd_open_cells(const char *dir, const wvgd_request *request, wvgd_error *error)
 {
-    failure f;
-    wvgd_session *s = lacks(error, "wvgd_open_cells", "dir", dir) || lacks(error, "wvgd_open_cells", "request", request)
-                          ? NULL
-                          : new_session(request, error);
-    if (!s)
-        return NULL;
-    locale_t before = use_plain_numbers();
-    return opened(s, begin_cells(s, dir, request, &f), &f, before, error);
+    bool all = !lacks(error, "wvgd_open_cells", "dir", dir) && !lacks(error, "wvgd_open_cells", "request", request);
+    return all ? open_by(begin_cells, dir, request, error) : NULL;
 }
 
 /* ---- one that has ended ------------------------------------------------------------------------------------------ */
@@ -379,12 +362,7 @@ static int load(wvgd_session *s, const char *dir, const wvgd_request *request, f
 
 wvgd_session *wvgd_load(const char *dir, const wvgd_request *request, wvgd_error *error)
 {
-    failure f;
-    wvgd_session *s = lacks(error, "wvgd_load", "dir", dir) ? NULL : new_session(request, error);
-    if (!s)
-        return NULL;
-    locale_t before = use_plain_numbers();
-    return opened(s, load(s, dir, request, &f), &f, before, error);
+    return lacks(error, "wvgd_load", "dir", dir) ? NULL : open_by(load, dir, request, error);
 }
 
 /* ---- what it has ------------------------------------------------------------------------------------------------- */
