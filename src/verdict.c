@@ -76,7 +76,8 @@ static const char *remedy(const wvgd_fit *f)
 static void about_convergence(wvgd_fit *f)
 {
     if (f->stop == WVGD_TIME_UP || f->stop == WVGD_STOPPED)
-        say(f, "stopped before it had converged: resume it, and raise --max-seconds if that was the limit");
+        say(f, "stopped before it had converged: resume it%s",
+            f->stop == WVGD_TIME_UP ? " with a higher --max-seconds" : "");
     else if (f->stop != WVGD_CONVERGED && (!f->staged || f->count.iteration >= f->opt.max_iter))
         say(f, "it has not converged within %zu iterations: raise --max-iter", f->opt.max_iter);
     else if (f->stop != WVGD_CONVERGED)
@@ -211,9 +212,8 @@ static void about_modes(wvgd_fit *f)
             "set --init-scale to the scale of the parameters",
             f->modes.hit_once, f->modes.relevant, f->modes.hit_once > 1 ? "were" : "was");
     if (!f->explore.starts)
-        say(f,
-            "there was no search for modes, so a mode far from all particles would go unnoticed: use --init explore, "
-            "which needs gradients");
+        say(f, "there was no search for modes, so a mode far from all particles would go unnoticed: %s",
+            f->model.has_gradient ? "use --init explore" : "it needs gradients, which the model does not have");
 }
 
 /* The first parameter whose sd is so small beside its mean that a double hardly resolves it; D: none. */
