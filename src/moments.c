@@ -72,6 +72,8 @@ typedef struct {
     double *sums;                   /* [4][m] over a proposal: of what the statistics leave, its squares,
                                      * squared values, these times the tilt */
     double *var, *error;            /* [m] sums of these over proposals */
+    double *largest;                /* [m] of squares: the largest squared error of a pair. Squares are skewed: as
+                                     * large a pair may as well not have been drawn, which the sum would not show */
     double *level;                  /* [m] means of the values of one proposal */
     double *omega;                  /* [n] factors of the tilt, for the caller; or NULL */
     double *zero;                   /* [q] zeros */
@@ -116,6 +118,7 @@ static stein new_stein(const wv_moments_input *in, size_t m)
         {&s.Z, p * PAIRS},
         {&s.var, m},
         {&s.error, m},
+        {&s.largest, m},
         {&s.level, m},
         {&s.zero, q},
         {&s.sums, 4 * m},
@@ -490,6 +493,16 @@ static void leave_out(const stein *s, const stretch *r, size_t m, size_t proposa
         keep[i] = i < r->pairs ? 1 / (1 - fmin(keep[i] + (bar ? bar[p + m + 1] : 0), wv_policy.moments_leverage)) : 0;
 }
 
+/* The largest square that a pair leaves. */
+static void see_largest(const stein *s, size_t m, size_t pairs, const double *keep)
+{
+    for (size_t k = 0; k < m; k++)
+        for (size_t i = 0; i < pairs; i++) {
+            double e = s->A[k * PAIRS + i] * keep[i];
+            s->largest[k] = fmax(s->largest[k], e * e);
+        }
+}
+
 /* Weights, into weight[n], variances and squared errors, with the tilt (or without: the mean is then
  * s->mean = 0). Returns the sum of the weights. */
 static double tilt(const wv_moments_input *in, const wanted *w, const stein *s, bool tilted, double *weight)
@@ -498,6 +511,7 @@ static double tilt(const wv_moments_input *in, const wanted *w, const stein *s, 
     double t[PAIRS] = {0}, keep[PAIRS];
     memset(s->var, 0, m * sizeof(double));
     memset(s->error, 0, m * sizeof(double));
+    memset(s->largest, 0, m * sizeof(double));
     memset(s->sums, 0, 4 * m * sizeof(double));
     stretch r;
     for (size_t first = 0; first < n; first += 2 * r.pairs) {
@@ -510,6 +524,8 @@ static double tilt(const wv_moments_input *in, const wanted *w, const stein *s, 
         if (tilted)
             leave_out(s, &r, m, proposal, t, keep);
         wv_columns_best()->pair_sums(m, r.whole, keep, t, s->A, s->Q, s->sums);
+        if (w->what == SQUARED)
+            see_largest(s, m, r.pairs, keep);
         for (size_t i = 0; i < r.pairs; i++)
             weight[first + 2 * i] = weight[first + 2 * i + 1] = t[i];
         pairs += r.pairs;
@@ -576,7 +592,7 @@ static bool estimate(const wv_moments_input *in, const wanted *w, tilting how, e
         double sd = 1 / s.scale[k];
         to.mean[k] = s.centre[k] + sd * s.mean[k];
         to.var[k] = sd * sd * s.var[k] / sum;
-        to.mcse[k] = hypot(sd * hypot(sqrt(s.error[k]) / sum, least_error), 0x1p-52 * fabs(to.mean[k]));
+        to.mcse[k] = hypot(sd * hypot(sqrt(s.error[k] + s.largest[k]) / sum, least_error), 0x1p-52 * fabs(to.mean[k]));
     }
     wv_arena_release(in->arena, mark);
     return tilted;
