@@ -474,11 +474,25 @@ double wv_cell_line_elbo(wvgd_fit *f, const wv_mixture *m, size_t j)
     return elbo;
 }
 
+/* Whether the nodes, which are where the target is, have all of the component in the cell, too. */
+static bool nodes_cover(wvgd_fit *f, size_t j, const line *l)
+{
+    size_t mark = wv_arena_mark(f->arena);
+    double *log_q = wv_arena_take(f->arena, l->n), *y = wv_arena_take(f->arena, l->n);
+    wv_gaussian q = wv_partition_component(&f->cells, j);
+    wv_gaussian_log_density(&q, l->n, l->x, log_q, y, f->arena);
+    for (size_t i = 0; i < l->n; i++)
+        log_q[i] += l->log_w[i];
+    double log_Z = wv_weights_lse(l->n, log_q);
+    wv_arena_release(f->arena, mark);
+    return fabs(log_Z - f->cells.log_Z[j]) < wv_policy.line_error;
+}
+
 wvgd_estimate wv_cell_line_control(wvgd_fit *f, const wv_mixture *m, size_t j, size_t n, const double *x, double *log_c)
 {
     size_t mark = wv_arena_mark(f->arena);
     line l = make(f, m, j, 1);
-    double elbo = l.n ? measured(f, j, &l).elbo : -INFINITY;
+    double elbo = l.n && nodes_cover(f, j, &l) ? measured(f, j, &l).elbo : -INFINITY;
     wv_mixture_log_density(m, n, x, log_c, NULL, &f->workers);
     for (size_t i = 0; i < n; i++) {
         size_t below = 0;
