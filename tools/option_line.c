@@ -9,7 +9,7 @@
 
 bool is_whole(const option_line *line)
 {
-    return line->range && (!strcmp(line->argument, "N") || !strcmp(line->argument, "K"));
+    return line->range && strchr("NKR", line->argument[0]) && !line->argument[1];
 }
 
 int refuse_value(const option_line *line, const char *value, failure *f)

@@ -10,7 +10,7 @@
 typedef struct {
     const char *name;     /* long name */
     char letter;          /* short name, or 0 */
-    const char *argument; /* what follows: "FILE", "diag|full", "N" or "K" for a whole number ...; NULL: a flag */
+    const char *argument; /* what follows: "FILE", "diag|full", "N", "K" or "R" for a whole number ...; NULL: a flag */
     const char *range;    /* of a number, "1..10", or NULL */
     const char *initial;  /* default, or NULL */
     const char *help;     /* one line */

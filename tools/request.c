@@ -409,8 +409,9 @@ int change_cells(json_t *asked, const wvgd_request *changes, failure *f)
     for (size_t i = 0; describe_cell_option(i); i++)
         if (is_requested(changes, of_cells[i]))
             failed |= json_object_set(options, of_cells[i], json_object_get(changes->options, of_cells[i]));
-    failed |= json_object_set_new(options, "most-particles", json_integer(0)); /* as many as are asked for */
-    json_object_del(reopen, "start");                                          /* new particles start nowhere, */
-    json_object_del(asked, "history");                                         /* and have come from nowhere */
+    failed |= json_object_set_new(options, "most-particles", json_integer(0)) | /* as many as are asked for, */
+              json_object_set_new(options, "repeat", json_integer(1));          /* of one fit */
+    json_object_del(reopen, "start");                                           /* new particles start nowhere, */
+    json_object_del(asked, "history");                                          /* and have come from nowhere */
     return failed ? fail(f, EX_SOFTWARE, "no memory for the record of the run") : 0;
 }

@@ -48,6 +48,10 @@ expect 0 anything "$wvgd" quantize short --particles 3 --quiet
 grep -q '"stop": "max_iter"' short/cells-3/run.json || complain "cells of a run that has not converged count as converged"
 expect 0 silence "$wvgd" sample short/cells-3 -n 5
 
+expect 0 anything "$wvgd" fit mixture --data mixture.json --particles 3 --repeat 2 --quiet --out twice
+expect 0 anything "$wvgd" quantize twice --particles 2 --quiet # of the first fit, and nothing is fitted again
+! grep -q '"repeat": {' twice/cells-2/run.json || complain "quantize has repeated the fits"
+
 # ---- errors --------------------------------------------------------------------------------------------------------------------
 expect 64 "particles is '0'" "$wvgd" quantize run --particles 0
 expect 64 "particles is '99999': expected at most [0-9]+, the number of draws" "$wvgd" quantize run --particles 99999

@@ -78,6 +78,7 @@ expect 64 '--prior is ambiguous: did you mean --prior-sd, --prior-means or --pri
 expect 64 'mixture.json is a data file, not a model: write MODEL --data mixture.json' "$wvgd" fit mixture.json --out run
 expect 64 'is a data file' "$wvgd" fit ./mixture.json --out run
 expect 64 "unexpected argument 'mixture.json': expected one MODEL, and --data FILE" "$wvgd" fit mixture mixture.json --out run
+expect 64 "repeat is '2.5': expected a whole number" "$wvgd" fit mixture --data mixture.json --repeat 2.5 --out run
 expect 64 "particles is '2.5': expected a whole number" "$wvgd" fit mixture --data mixture.json --particles 2.5 --out run
 expect 64 '--quiet takes no value' "$wvgd" fit mixture --quiet=yes --out run
 expect 64 'MODEL is missing' "$wvgd" fit --out run
