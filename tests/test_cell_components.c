@@ -294,6 +294,26 @@ static size_t own_components(const wvgd_fit *f)
     return own;
 }
 
+/* Cells with next to no closing draws have the Gaussian of the mixture there, which loses nothing where the posterior
+ * is one, and not that of moments that no draws have told. */
+static void cells_of_few_draws(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 714; seed < 718; seed++) {
+        wvgd_model model;
+        wvgd_results r;
+        wvgd_options o = staged_options(40, seed);
+        o.family = WVGD_FULL;
+        o.cost = WVGD_SQEUCLID;
+        assert_int_equal(target_gaussian_random(&model, 10, 1, 1, true), 0);
+        wvgd_fit *f = fitted(&model, &o, &r);
+        for (size_t j = 0; j < r.N; j++)
+            assert_true(r.loss[j] < 0.05 + 5 * r.loss_se[j] && !(r.gain[j] > 0.05));
+        wvgd_free(f);
+        wvgd_model_close(&model);
+    }
+}
+
 /* On a bent ridge no Gaussian of the mixture is the best one for a cell, and the stored draws say so, whatever was
  * found for all cells at once; a normal posterior needs no other than its own. */
 static void components_step_where_that_gains(void **state)
@@ -329,6 +349,7 @@ int main(void)
         cmocka_unit_test(masses),
         cmocka_unit_test(lost_component),
         cmocka_unit_test(densities_at_stored_draws),
+        cmocka_unit_test(cells_of_few_draws),
         cmocka_unit_test(components_step_where_that_gains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

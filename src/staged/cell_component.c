@@ -1030,13 +1030,10 @@ static findings look(wvgd_fit *f, cell *c, const wv_cell_sample *s)
     c->n = s->n;
     c->ess = mass ? wv_weights_ess(s->n, c->weight) : 0;
     c->log_mass = log_mass(f, s);
-    if (!c->size.few &&
-        c->ess < wv_policy.component_shape_draws * (double)f->D) { /* too few draws for a shape of its own */
-        wv_cell_component_plain(f, c->j);
+    if (!mass || (!c->size.few && c->ess < wv_policy.component_shape_draws * (double)f->D)) {
+        wv_cell_component_plain(f, c->j); /* too few draws for a shape of its own */
         return LEFT;
     }
-    if (!mass)
-        return LEFT;
     set_spread(f, c);
     if (f->N > 1 && !thorough(f, c) && choose_stored(f, c, s))
         return TOLD;
