@@ -184,13 +184,13 @@ static double ratio_at(const ratios *r, double x, size_t *k)
 typedef struct {
     const wv_mixture *m;
     ratios r;
-    wv_intervals cell;
-    size_t n;              /* nodes with density */
-    double *x, *t;         /* [n] ascending, and in units of the posterior */
-    double *log_w, *log_p; /* [n] logarithms of the weights and of the target */
-    double *u;             /* [n] normalised weights of a component, or of the target */
-    double mean, sd;       /* of the posterior on the cell, */
-    double log_mass;       /* and the log of its mass, times the evidence */
+    wv_intervals cell, outer; /* outer: what of the cell lies beyond all nodes */
+    size_t n;                 /* nodes with density */
+    double *x, *t;            /* [n] ascending, and in units of the posterior */
+    double *log_w, *log_p;    /* [n] logarithms of the weights and of the target */
+    double *u;                /* [n] normalised weights of a component, or of the target */
+    double mean, sd;          /* of the posterior on the cell, */
+    double log_mass;          /* and the log of its mass, times the evidence */
 } line;
 
 enum { EDGES = 15, NODES = 10 };
@@ -240,6 +240,20 @@ static void add_part(line *l, wv_interval part, size_t n, const double *at)
         add_panel(l, lo, hi);
 }
 
+/* What of the cell lies beyond the first and the last edge, in the arena of the caller. */
+static wv_intervals find_outer(wvgd_fit *f, const wv_intervals *cell, double first, double last)
+{
+    wv_intervals outer = {0, (wv_interval *)wv_arena_take(f->arena, 4 * cell->n)};
+    for (size_t i = 0; i < cell->n; i++) {
+        wv_interval part = cell->part[i];
+        if (part.lo < first)
+            outer.part[outer.n++] = (wv_interval){part.lo, fmin(part.hi, first)};
+        if (part.hi > last)
+            outer.part[outer.n++] = (wv_interval){fmax(part.lo, last), part.hi};
+    }
+    return outer;
+}
+
 /* The target at the nodes, of which those without density go. */
 static void set_target(wvgd_fit *f, const ratios *r, line *l)
 {
@@ -286,13 +300,12 @@ static line make(wvgd_fit *f, const wv_mixture *m, size_t j, size_t every)
     l.log_p = wv_arena_take(f->arena, most);
     l.u = wv_arena_take(f->arena, most);
     l.r = gather(f, m, j, &l.cell, every);
-    size_t mark = wv_arena_mark(f->arena);
     double *at = wv_arena_take(f->arena, edges);
     find_edges(f, m, &l.r, at);
     for (size_t i = 0; i < l.cell.n; i++)
         add_part(&l, l.cell.part[i], edges, at);
+    l.outer = find_outer(f, &l.cell, at[0], at[edges - 1]);
     set_target(f, &l.r, &l);
-    wv_arena_release(f->arena, mark);
     if (!set_units(&l))
         l.n = 0;
     return l;
@@ -304,7 +317,16 @@ typedef struct {
     double b, P, elbo;
 } component;
 
-/* Weights of q into l->u, and its ELBO. */
+/* Whether q has mass in the cell where there are no nodes, so that these do not tell its ELBO. */
+static bool reaches_beyond(const line *l, const component *q)
+{
+    double mu = l->mean + l->sd * q->b / q->P, sd = l->sd / sqrt(q->P);
+    wv_gaussian g = {wv_family_get(WVGD_DIAG), 1, 0, &mu, &sd, 0};
+    return l->outer.n &&
+           wv_interval_log_mass(&l->outer, &g) - wv_interval_log_mass(&l->cell, &g) > log(wv_policy.line_beyond);
+}
+
+/* Weights of q into l->u, and its ELBO; -INFINITY: it reaches beyond the nodes. */
 static void weigh(line *l, component *q)
 {
     double top = -INFINITY, sum = 0, mean = 0;
@@ -323,7 +345,7 @@ static void weigh(line *l, component *q)
     }
     for (size_t i = 0; i < l->n; i++)
         l->u[i] /= sum;
-    q->elbo = mean / sum + top + log(sum);
+    q->elbo = reaches_beyond(l, q) ? -INFINITY : mean / sum + top + log(sum);
 }
 
 /* Coefficients of the regression of the target on (t, -t^2/2) under the weights u. */

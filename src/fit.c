@@ -129,7 +129,7 @@ static size_t arena_size(const wvgd_fit *f)
     size_t points = wv_times(n + WV_BLOCK, wv_times(9, D) + 4 * f->R + 16), cells = wv_times(N, wv_times(28, D) + 64);
     size_t regression = wv_times(p, (f->dense ? p : 0) + WV_BLOCK + 8); /* by coordinates where no matrix is formed */
     size_t target = f->staged ? wv_times(WV_BLOCK, wv_times(f->mix.room + 1, D)) + f->mix.room : 0,
-           line = D == 1 ? wv_times((f->staged ? f->mix.room : N) + 2, 1024) : 0; /* quadrature on a cell */
+           line = D == 1 ? wv_times(2 * ((f->staged ? f->mix.room : N) + 2), 1024) : 0; /* quadrature on a cell */
     return points + cells + target + line + wv_times(any, 8) + wv_times(24, square) + regression + 65536;
 }
 
