@@ -167,6 +167,7 @@ void wvgd_free(wvgd_fit *f)
     wv_workers_free(&f->workers);
     free(f->view);
     wv_explore_free(&f->explore);
+    wv_images_free(&f->images);
     wv_modes_free(&f->modes);
     wv_mixture_free(&f->mix);
     wv_mixture_free(&f->mix_best);
@@ -385,7 +386,8 @@ static bool make_parts(wvgd_fit *f)
            wv_halfspaces_new(&f->halfspaces, N, D, f->staged) && wv_cell_bound_new(&f->bound, f->staged ? N : 0) &&
            wv_posterior_new(&f->posterior, D) && wv_pilot_new(&f->pilot, D, pilot) &&
            wv_joint_new(&f->joint, N, D, joint) && wv_modes_new(&f->modes, D, f->dense, f->exploring) &&
-           wv_explore_new(&f->explore, D, f->dense, f->exploring) && wv_mixture_new(&f->mix, d, K) &&
+           wv_explore_new(&f->explore, D, f->dense, f->exploring) &&
+           wv_images_new(&f->images, D, f->dense && f->exploring) && wv_mixture_new(&f->mix, d, K) &&
            wv_mixture_new(&f->mix_best, d, K) && wv_mixture_new(&f->mix_tried, d, K) &&
            wv_draws_new(&f->recent, recent_shape(f)) && wv_draws_new(&f->gathered, gathered_shape(f)) &&
            wv_tail_probe_new(&f->probe, d) && wv_cell_refine_new(&f->refine, D, wv_cell_refine_proposals(f), pilot) &&

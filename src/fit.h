@@ -22,6 +22,7 @@
 #include "staged/cell_component.h"
 #include "staged/cell_bound.h"
 #include "staged/explore.h"
+#include "staged/images.h"
 #include "staged/mixture_fit.h"
 #include "staged/modes.h"
 #include "staged/staged.h"
@@ -107,6 +108,7 @@ struct wvgd_fit {
     wv_batch b;
     wv_proposals proposals;
     wv_explore explore;
+    wv_images images;
     wv_modes modes;
     wv_mixture mix, mix_best, mix_tried;
     wv_mixture_fitting fitting;

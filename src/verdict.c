@@ -28,7 +28,7 @@ __attribute__((format(printf, 2, 3))) static void say(wvgd_fit *f, const char *f
 
 double wv_verdict_unseen(const wvgd_fit *f)
 {
-    double W = (double)f->modes.relevant, n = (double)f->explore.starts;
+    double W = (double)f->modes.distinct, n = (double)f->explore.wide;
     return n > W + 2 && W > 0 ? W * (n - 1) / (n - W - 2) - W : NAN;
 }
 
@@ -201,16 +201,43 @@ static void about_ensemble(wvgd_fit *f)
             g.unknown);
 }
 
+/* The least number of starts that a mode of weight has been found from. */
+static size_t least_found(const wvgd_fit *f)
+{
+    size_t least = SIZE_MAX;
+    for (size_t m = 0; m < f->modes.n; m++)
+        if (f->modes.mode[m].relevant && wv_explore_found(f, m) < least)
+            least = wv_explore_found(f, m);
+    return least;
+}
+
+/* Starts after which it should have been found twice as often as needed, in round numbers. */
+static size_t enough_starts(const wvgd_fit *f)
+{
+    const double ten = 10;
+    double least = fmax((double)least_found(f), 1),
+           n = (double)f->explore.starts * fmax(2 * (double)wv_explore_needed(f) / least, 2),
+           round = pow(ten, floor(log10(n)));
+    return (size_t)(ceil(n / round) * round);
+}
+
+static void about_starts(wvgd_fit *f)
+{
+    size_t unsure = f->explore.starts ? wv_explore_unsure(f) : 0;
+    if (unsure)
+        say(f,
+            "of %zu wide starts %zu led to modes of weight, and %zu of %zu modes %s found by fewer than %zu, so "
+            "others may have been missed: set --starts to %zu, or --init-scale to the scale of the parameters",
+            f->explore.wide, f->modes.wide_hits, unsure, f->modes.relevant, unsure > 1 ? "were" : "was",
+            wv_explore_needed(f), enough_starts(f));
+}
+
 static void about_modes(wvgd_fit *f)
 {
     if (f->outcome.uncovered > wv_policy.verdict_uncovered)
         say(f, "the draws do not cover a mode that the search had found: try another --seed%s",
             wv_verdict_lacks_components(f) ? ", or raise --components" : "");
-    if (f->modes.hit_once)
-        say(f,
-            "%zu of %zu modes %s found from one start only, so others may have been missed: raise --starts, or "
-            "set --init-scale to the scale of the parameters",
-            f->modes.hit_once, f->modes.relevant, f->modes.hit_once > 1 ? "were" : "was");
+    about_starts(f);
     if (!f->explore.starts)
         say(f, "there was no search for modes, so a mode far from all particles would go unnoticed: %s",
             f->model.has_gradient ? "use --init explore" : "it needs gradients, which the model does not have");
@@ -282,9 +309,10 @@ static void in_favour(wvgd_fit *f)
     say(f, "converged, and the log evidence has a standard error of %.2g (below %g)", f->outcome.evidence.se,
         wv_policy.verdict_evidence_se);
     say(f,
-        "%zu starts led to %zu mode%s, each found at least twice; %.2g more modes are expected, if all modes attract "
-        "starts about equally (narrow modes attract fewer)",
-        f->explore.starts, f->modes.relevant, f->modes.relevant > 1 ? "s" : "", wv_verdict_unseen(f));
+        "%zu starts led to %zu mode%s; %.2g more are expected by the %zu starts at the scale of the prior or of "
+        "--init-scale, if all modes attract starts about equally",
+        f->explore.starts, f->modes.relevant, f->modes.relevant > 1 ? "s" : "", wv_verdict_unseen(f), f->explore.wide);
+    say(f, "not seen are modes so narrow that no start comes near them, or that no gradient points to");
 }
 
 void wv_verdict(wvgd_fit *f)

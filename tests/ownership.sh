@@ -22,6 +22,7 @@ wv_posterior posterior
 wv_modes staged/modes
 wv_mode staged/modes
 wv_explore staged/explore staged/ascent
+wv_images staged/images
 wv_end staged/explore
 wv_path staged/explore staged/ascent
 wv_mixture_fitting staged/mixture_fit

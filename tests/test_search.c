@@ -1,5 +1,6 @@
-/* test_search.c - posteriors whose modes are easily missed, or mistaken: starts of astronomically low density. Each is
- * small, and its evidence is known, or the same for every seed. */
+/* test_search.c - posteriors whose modes are easily missed, or mistaken: starts of astronomically low density, spectra
+ * with narrow peaks among many others, labels that may be exchanged, slabs around spikes. Each is small, and its
+ * evidence is known, or the same for every seed. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -7,6 +8,7 @@
 #include <cmocka.h>
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "support/fitted.h"
@@ -99,11 +101,253 @@ static void needles_are_refused(void **state)
     wvgd_model_close(&model);
 }
 
+/* ---- spectra ----------------------------------------------------------------------------------------------------- */
+enum { DATES = 40, LINES = 2, WAVES = 2 * LINES + 1, GRID = 700 };
+
+/* y_t = c + sum_l a_l cos(2 pi f_l t) + b_l sin(2 pi f_l t) + noise of N(0, 1); c, a_l, b_l of N(0, 2^2), f_l uniform
+ * in (0.01, 0.5); z = (c, a_1, b_1, a_2, b_2, logits of the f). */
+static double frequency(double logit)
+{
+    return 0.01 + 0.49 / (1 + exp(-logit));
+}
+
+static double spectrum(void *self, const double *z, double *grad)
+{
+    const double *y = self;
+    double log_p = 0, g[WAVES + LINES] = {0}, f[LINES], rate[LINES];
+    for (size_t i = 0; i < WAVES; i++) {
+        log_p -= z[i] * z[i] / 8 + log(2) + log_2pi / 2;
+        g[i] = -z[i] / 4;
+    }
+    for (size_t l = 0; l < LINES; l++) {
+        double u = z[WAVES + l], p = 1 / (1 + exp(-u));
+        f[l] = frequency(u);
+        rate[l] = 0.49 * p * (1 - p);
+        log_p -= fabs(u) + 2 * log1p(exp(-fabs(u)));
+        g[WAVES + l] = 1 - 2 * p;
+    }
+    for (size_t t = 0; t < DATES; t++) {
+        double c[LINES], s[LINES], e = y[t] - z[0];
+        for (size_t l = 0; l < LINES; l++) {
+            c[l] = cos(2 * M_PI * f[l] * (double)t);
+            s[l] = sin(2 * M_PI * f[l] * (double)t);
+            e -= z[1 + 2 * l] * c[l] + z[2 + 2 * l] * s[l];
+        }
+        log_p -= e * e / 2 + log_2pi / 2;
+        g[0] += e;
+        for (size_t l = 0; l < LINES; l++) {
+            g[1 + 2 * l] += e * c[l];
+            g[2 + 2 * l] += e * s[l];
+            g[WAVES + l] += e * 2 * M_PI * (double)t * rate[l] * (z[2 + 2 * l] * c[l] - z[1 + 2 * l] * s[l]);
+        }
+    }
+    if (grad)
+        memcpy(grad, g, sizeof g);
+    return log_p;
+}
+
+/* Row k of the design at frequencies f: 1, cosines and sines. */
+static void design(const double *f, double t, double *row)
+{
+    row[0] = 1;
+    for (size_t l = 0; l < LINES; l++) {
+        row[1 + 2 * l] = cos(2 * M_PI * f[l] * t);
+        row[2 + 2 * l] = sin(2 * M_PI * f[l] * t);
+    }
+}
+
+/* log p(y | f): amplitudes integrated out, with A = X'X + I/4 = L L' and b = L^-1 X'y. */
+static double given_frequencies(const double *y, const double *f)
+{
+    double A[WAVES][WAVES] = {{0}}, b[WAVES] = {0}, row[WAVES], log_p = -WAVES * log(2);
+    for (size_t t = 0; t < DATES; t++) {
+        design(f, (double)t, row);
+        log_p -= y[t] * y[t] / 2 + log_2pi / 2;
+        for (size_t i = 0; i < WAVES; i++) {
+            b[i] += row[i] * y[t];
+            for (size_t k = 0; k <= i; k++)
+                A[i][k] += row[i] * row[k];
+        }
+    }
+    for (size_t i = 0; i < WAVES; i++) {
+        A[i][i] += 0.25;
+        for (size_t k = 0; k <= i; k++) {
+            for (size_t r = 0; r < k; r++)
+                A[i][k] -= A[i][r] * A[k][r];
+            A[i][k] = k < i ? A[i][k] / A[k][k] : sqrt(A[i][i]);
+        }
+        for (size_t r = 0; r < i; r++)
+            b[i] -= A[i][r] * b[r];
+        b[i] /= A[i][i];
+        log_p += b[i] * b[i] / 2 - log(A[i][i]);
+    }
+    return log_p;
+}
+
+/* The log evidence, on a grid of frequencies that is fine beside the width of the peaks; nearly all of it comes from
+ * where the density is high, so frequencies that explain nothing are looked at on a coarse grid only. */
+static double spectrum_evidence(const double *y)
+{
+    double top = -INFINITY, sum = 0;
+    for (size_t i = 0; i < GRID; i++)
+        for (size_t k = 0; k <= i; k++) {
+            const double f[] = {0.01 + 0.49 * ((double)i + 0.5) / GRID, 0.01 + 0.49 * ((double)k + 0.5) / GRID};
+            double log_p = given_frequencies(y, f) + (i > k ? log(2) : 0);
+            sum = log_p > top ? sum * exp(top - log_p) + 1 : sum + exp(log_p - top);
+            top = fmax(top, log_p);
+        }
+    return top + log(sum) - 2 * log(GRID);
+}
+
+static void make_spectrum(uint64_t seed, double *y)
+{
+    test_random random = test_random_seed(seed);
+    double f[LINES], amplitude[WAVES], row[WAVES];
+    for (size_t l = 0; l < LINES; l++)
+        f[l] = 0.01 + 0.49 * test_random_uniform(&random);
+    test_random_normals(&random, WAVES, amplitude);
+    for (size_t t = 0; t < DATES; t++) {
+        design(f, (double)t, row);
+        y[t] = test_random_normal(&random);
+        for (size_t i = 0; i < WAVES; i++)
+            y[t] += 2 * amplitude[i] * row[i];
+    }
+}
+
+static bool is_right(const wvgd_results *r, double truth)
+{
+    return fabs(r->evidence.value - truth) < fmax(0.05, 3 * r->evidence.se);
+}
+
+/* What is called reliable is right, and with the number of starts that the verdict asks for it is right. */
+static void lines_of_a_spectrum(void **state)
+{
+    (void)state;
+    enum { SPECTRA = 4 };
+    size_t right = 0;
+    for (uint64_t seed = 1; seed <= SPECTRA; seed++) {
+        double y[DATES];
+        wvgd_model model;
+        wvgd_results r;
+        wvgd_options o = staged_options(2, seed);
+        make_spectrum(seed, y);
+        double truth = spectrum_evidence(y);
+        assert_int_equal(wvgd_model_pointwise(&model, WAVES + LINES, spectrum, y, true), 0);
+        wvgd_fit *fit = fitted(&model, &o, &r);
+        assert_true(is_right(&r, truth) || !r.reliable);
+        for (size_t i = 0; i < r.reasons && !r.reliable; i++)
+            if (strstr(r.reason[i], "set --starts to "))
+                o.starts = (size_t)atol(strstr(r.reason[i], "set --starts to ") + 16);
+        print_message("spectrum %d: error %.3f, %zu modes, %s, %zu evaluations", (int)seed, r.evidence.value - truth,
+                      r.modes, r.reliable ? "reliable" : "unreliable", r.evaluations);
+        wvgd_free(fit);
+        if (o.starts) {
+            fit = fitted(&model, &o, &r);
+            assert_true(is_right(&r, truth) || !r.reliable);
+            print_message("; %zu starts: error %.3f", o.starts, r.evidence.value - truth);
+            wvgd_free(fit);
+        }
+        print_message("\n");
+        right += is_right(&r, truth);
+        wvgd_model_close(&model);
+    }
+    assert_true(right + 1 >= SPECTRA);
+}
+
+/* ---- labels ------------------------------------------------------------------------------------------------------ */
+/* Two groups: means, log sds, log odds of the first. Exchanging the groups changes the sign of the log odds. */
+static double groups(void *self, const double *z, double *grad)
+{
+    const double *y = self;
+    double p = 1 / (1 + exp(-z[4])), g[5] = {-z[0] / 25, -z[1] / 25, -z[2], -z[3], 1 - 2 * p},
+           log_p = -(z[0] * z[0] + z[1] * z[1]) / 50 - (z[2] * z[2] + z[3] * z[3]) / 2 + log(p) + log1p(-p);
+    for (size_t t = 0; t < DATES; t++) {
+        double l[2], q[2];
+        for (size_t k = 0; k < 2; k++) {
+            q[k] = (y[t] - z[k]) / exp(z[2 + k]);
+            l[k] = log(k ? 1 - p : p) - q[k] * q[k] / 2 - z[2 + k] - log_2pi / 2;
+        }
+        double top = fmax(l[0], l[1]), sum = top + log(exp(l[0] - top) + exp(l[1] - top));
+        log_p += sum;
+        for (size_t k = 0; k < 2; k++) {
+            double r = exp(l[k] - sum);
+            g[k] += r * q[k] / exp(z[2 + k]);
+            g[2 + k] += r * (q[k] * q[k] - 1);
+            g[4] += k ? -r * p : r * (1 - p);
+        }
+    }
+    if (grad)
+        memcpy(grad, g, sizeof g);
+    return log_p;
+}
+
+/* One ascent finds a mode; its image is known from it. */
+static void labels_are_exchanged(void **state)
+{
+    (void)state;
+    double y[DATES];
+    wvgd_model model;
+    test_random random = test_random_seed(5);
+    for (size_t t = 0; t < DATES; t++)
+        y[t] = t % 3 ? 4 + test_random_normal(&random) : -3 + 0.5 * test_random_normal(&random);
+    assert_int_equal(wvgd_model_pointwise(&model, 5, groups, y, true), 0);
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        wvgd_results r;
+        wvgd_options o = staged_options(2, seed);
+        o.starts = 1;
+        wvgd_fit *fit = fitted(&model, &o, &r);
+        assert_int_equal(r.starts, 1);
+        assert_int_equal(r.modes, 2);
+        assert_near(r.mean[0], r.mean[1], 6 * (r.mcse[0] + r.mcse[1]));
+        assert_near(r.mean[4], 0, 6 * r.mcse[4]);
+        wvgd_free(fit);
+    }
+    wvgd_model_close(&model);
+}
+
+/* ---- slabs ------------------------------------------------------------------------------------------------------- */
+enum { MANY = 20 };
+
+/* (1 - w) N(1, 0.1^2 I) + w N(1, I); self: w. */
+static double spike_in_slab(void *self, const double *z, double *grad)
+{
+    const double w = *(const double *)self, s = 0.1;
+    double square = 0;
+    for (size_t i = 0; i < MANY; i++)
+        square += (z[i] - 1) * (z[i] - 1);
+    double spike = log1p(-w) - square / (2 * s * s) - MANY * (log(s) + log_2pi / 2),
+           slab = log(w) - square / 2 - MANY * log_2pi / 2, top = fmax(spike, slab),
+           log_p = top + log(exp(spike - top) + exp(slab - top)), share = exp(spike - log_p);
+    for (size_t i = 0; grad && i < MANY; i++)
+        grad[i] = -(z[i] - 1) * (share / (s * s) + 1 - share);
+    return log_p;
+}
+
+/* The ascent that ends in the spike passes through the slab. */
+static void slabs_around_spikes(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < 2; k++)
+        for (uint64_t seed = 1; seed <= 4; seed++) {
+            double w = k ? 0.01 : 0.5;
+            wvgd_model model;
+            wvgd_results r;
+            wvgd_options o = staged_options(2, seed);
+            assert_int_equal(wvgd_model_pointwise(&model, MANY, spike_in_slab, &w, true), 0);
+            wvgd_fit *fit = fitted(&model, &o, &r);
+            assert_int_equal(r.modes, 2);
+            assert_near(r.evidence.value, 0, fmax(4 * r.evidence.se, 1e-3));
+            wvgd_free(fit);
+            wvgd_model_close(&model);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(starts_without_hope),
-        cmocka_unit_test(needles_are_refused),
+        cmocka_unit_test(starts_without_hope), cmocka_unit_test(needles_are_refused),
+        cmocka_unit_test(lines_of_a_spectrum), cmocka_unit_test(labels_are_exchanged),
+        cmocka_unit_test(slabs_around_spikes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,8 +19,8 @@ bool wv_ascent_archive(wv_path *path, wv_archive *a)
 {
     wv_path p = *path;
     wv_archive_values(a, &p, sizeof p);
-    if (!flag(p.active) || !flag(p.fresh) || !flag(p.at_top) || !flag(p.judged) || !flag(p.spike) || !flag(p.again) ||
-        (double)p.tries > wv_policy.start_tries || p.hit < -1 || p.hit >= WV_MODES ||
+    if (!flag(p.active) || !flag(p.fresh) || !flag(p.at_top) || !flag(p.judged) || !flag(p.spike) || !flag(p.wide) ||
+        !flag(p.again) || !flag(p.past) || (double)p.tries > wv_policy.start_tries || p.hit < -1 || p.hit >= WV_MODES ||
         (p.stations | p.made) >> WV_STATIONS)
         return wv_archive_refuse(a);
     if (wv_archive_reading(a))
@@ -180,6 +180,7 @@ static void leave(wvgd_fit *f, size_t k, size_t i)
     memcpy(f->explore.station_x + (k * wv_explore_stations(f) + i) * f->D, f->explore.path_x + k * f->D,
            f->D * sizeof(double));
     p->left[i] = p->pairs;
+    p->left_p[i] = p->log_p;
     p->stations |= 1u << i;
     p->made &= ~(1u << i);
 }
@@ -197,14 +198,37 @@ static void make_roots(wvgd_fit *f, size_t k)
     }
 }
 
+/* log |det| of the root of station i. */
+static double log_det(const wvgd_fit *f, size_t k, size_t i)
+{
+    wv_gaussian g = wv_ascent_station(f, k, i);
+    return g.family->log_det(f->D, 0, g.root);
+}
+
+/* Of the stations on the way to a top those stay that are larger by far than the last, and may have its mass by what
+ * their volume and the density there say. */
+static void keep_slabs(wvgd_fit *f, size_t k)
+{
+    wv_path *p = &f->explore.path[k];
+    size_t last = wv_explore_stations(f) - 1;
+    for (size_t i = 0; i < last; i++) {
+        double larger = p->stations & 1u << i ? log_det(f, k, i) - log_det(f, k, last) : -INFINITY;
+        if (!(larger > wv_policy.judge_same_volume * (double)f->D &&
+              larger + p->left_p[i] - p->log_p > -wv_policy.judge_slab))
+            p->stations &= ~(1u << i);
+    }
+}
+
 void wv_ascent_leave_last(wvgd_fit *f, size_t k)
 {
     wv_path *p = &f->explore.path[k];
     size_t last = wv_explore_stations(f) - 1;
     leave(f, k, last);
-    if (p->at_top)
-        p->stations = 1u << last;
     make_roots(f, k);
+    if (p->at_top)
+        keep_slabs(f, k);
+    else if (f->dense)
+        p->stations &= ~(1u << (last - 1));
 }
 
 /* ---- the line search --------------------------------------------------------------------------------------------- */
@@ -308,7 +332,31 @@ static void keep_pair(wvgd_fit *f, size_t k, double log_p, const double *g)
     wv_arena_release(f->arena, mark);
 }
 
-/* Accepted steps at which a path leaves station i behind; the last station is its end. */
+/* Is the point just reached, with this density, above all that a parabola promised, or steeper than the last? Then
+ * something narrower begins. gradient: what its length was. */
+static bool enters_spike(const wvgd_fit *f, size_t k, double log_p, double gradient)
+{
+    const wv_path *p = &f->explore.path[k];
+    double promised = p->step * p->slope / 2;
+    return log_p - p->log_p > wv_policy.ascent_spike_gain * promised + wv_policy.ascent_spike_spare ||
+           cblas_dnrm2((int)f->D, f->explore.path_g + k * padded(f), 1) > gradient;
+}
+
+/* Up to there a path leaves the Gaussian of its curvature behind, with its mean where it aims: a slab, if a spike
+ * follows. It is the one before the last. */
+static void leave_slab(wvgd_fit *f, size_t k)
+{
+    wv_path *p = &f->explore.path[k];
+    size_t i = wv_explore_stations(f) - 2;
+    if (!f->dense || p->past || !p->active || !p->pairs)
+        return;
+    leave(f, k, i);
+    p->left_p[i] += p->slope / 2;
+    cblas_daxpy((int)f->D, 1.0, f->explore.path_p + k * f->D, 1,
+                f->explore.station_x + (k * wv_explore_stations(f) + i) * f->D, 1);
+}
+
+/* Accepted steps at which a path leaves station i behind; the last station is its end, the one before it a slab. */
 static double station_steps(size_t i)
 {
     return i ? wv_policy.ascent_second_station * pow(wv_policy.ascent_station_ratio, (double)(i - 1))
@@ -318,14 +366,17 @@ static double station_steps(size_t i)
 static void accept_trial(wvgd_fit *f, size_t k, double log_p, const double *x, const double *g)
 {
     wv_path *p = &f->explore.path[k];
+    double gradient = cblas_dnrm2((int)f->D, f->explore.path_g + k * padded(f), 1);
     if (p->pairs >= WV_KEPT)
         make_roots(f, k);
     keep_pair(f, k, log_p, g);
+    if (p->accepted && enters_spike(f, k, log_p, gradient))
+        p->past = 1;
     p->stalls = log_p - p->log_p < wv_policy.ascent_small_gain ? p->stalls + 1 : 0;
     p->log_p = log_p;
     p->accepted++;
     memcpy(f->explore.path_x + k * f->D, x, f->D * sizeof *x);
-    for (size_t i = 0; i + 1 < wv_explore_stations(f); i++)
+    for (size_t i = 0; i + 2 < wv_explore_stations(f); i++)
         if ((double)p->accepted == station_steps(i))
             leave(f, k, i);
     p->hit = wv_modes_known(f, x, log_p);
@@ -335,6 +386,7 @@ static void accept_trial(wvgd_fit *f, size_t k, double log_p, const double *x, c
         settle(f, k);
     else
         aim(f, k);
+    leave_slab(f, k);
 }
 
 /* Evaluations after which a path is given up. With a known mode's frame, ascents that end are short. */

@@ -14,14 +14,17 @@ enum {
 
 /* An ascent under way. */
 typedef struct {
-    int active, fresh;         /* flags; fresh: its start has not been evaluated */
-    int at_top, judged, spike; /* flags: it has ended at a top; its end has been looked at; a narrow
-                                * peak there has been tried */
-    int again;                 /* flag: it has forgotten curvature that had collapsed */
-    int hit;                   /* the known mode in which it ended, or -1 */
-    unsigned stations, made;   /* bits: Gaussians left behind; those whose roots have been worked out */
-    size_t left[WV_STATIONS];  /* curvature pairs at each */
-    size_t start, tries;       /* which start, after how many without density */
+    int active, fresh;          /* flags; fresh: its start has not been evaluated */
+    int at_top, judged, spike;  /* flags: it has ended at a top; its end has been looked at; a narrow
+                                 * peak there has been tried */
+    int wide;                   /* flag: its start has the scale of prior or user */
+    int past;                   /* flag: it has gone past what may be a slab */
+    int again;                  /* flag: it has forgotten curvature that had collapsed */
+    int hit;                    /* the known mode in which it ended, or -1 */
+    unsigned stations, made;    /* bits: Gaussians left behind; those whose roots have been worked out */
+    size_t left[WV_STATIONS];   /* curvature pairs at each, */
+    double left_p[WV_STATIONS]; /* and the log density */
+    size_t start, tries;        /* which start, after how many without density */
     size_t evaluations, accepted, pairs, stalls, looks;
     double log_p, slope;    /* at the last accepted point */
     double sy[WV_KEPT];     /* products of its curvature pairs */
@@ -43,8 +46,9 @@ void wv_ascent_begin(wvgd_fit *f, size_t k, double log_p, const double *x, const
 void wv_ascent_advance(wvgd_fit *f, size_t k, double log_p, const double *x, const double *g);
 void wv_ascent_end(wvgd_fit *f, size_t k, bool at_top);
 
-/* Path k leaves the Gaussian of its curvature here behind as its last, of which station i is a view; those that it left
- * on the way stay only if it has not ended at a top. */
+/* Path k leaves the Gaussian of its curvature here behind as its last; station i is a view of one. If it has ended at a
+ * top, of those that it left on the way only wide ones stay that may have the mass of the last: a slab around a spike.
+ */
 void wv_ascent_leave_last(wvgd_fit *f, size_t k);
 wv_gaussian wv_ascent_station(const wvgd_fit *f, size_t k, size_t i);
 #endif

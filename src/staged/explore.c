@@ -21,6 +21,7 @@
 #include "rng.h"
 #include "simd/columns.h"
 #include "staged/ascent.h"
+#include "staged/images.h"
 #include "staged/mixture_fit.h"
 #include "staged/modes.h"
 #include "draws.h"
@@ -76,14 +77,15 @@ static bool archive_end(wv_end *end, wv_archive *a)
 void wv_explore_copy_counts(wv_explore *to, const wv_explore *from)
 {
     to->starts = from->starts;
+    to->wide = from->wide;
     to->refused = from->refused;
 }
 
 bool wv_explore_archive(wv_explore *e, wv_archive *a, bool running)
 {
     struct {
-        size_t phase, starts, climbed, judged, idle, refused, ends;
-    } s = {e->phase, e->starts, e->climbed, e->judged, e->idle, e->refused, e->ends};
+        size_t phase, starts, wide, climbed, judged, idle, refused, ends;
+    } s = {e->phase, e->starts, e->wide, e->climbed, e->judged, e->idle, e->refused, e->ends};
     wv_archive_values(a, &s, sizeof s);
     if (s.phase > WV_EXPLORED || s.judged >= WV_PATHS || s.ends > WV_ENDS || (running && !e->frame))
         return wv_archive_refuse(a);
@@ -96,6 +98,7 @@ bool wv_explore_archive(wv_explore *e, wv_archive *a, bool running)
     if (wv_archive_reading(a)) {
         e->phase = (wv_exploring)s.phase;
         e->starts = s.starts;
+        e->wide = s.wide;
         e->climbed = s.climbed;
         e->judged = s.judged;
         e->idle = s.idle;
@@ -149,7 +152,7 @@ static size_t user_starts(const wvgd_fit *f)
 static size_t enough(const wvgd_fit *f)
 {
     if (f->modes.relevant > 1)
-        return (size_t)wv_policy.start_enough_mode * (f->modes.relevant + 1);
+        return (size_t)wv_policy.start_enough_mode * (f->modes.distinct + 1);
     return (size_t)(few_dims(f) ? wv_policy.start_enough_few_dims : wv_policy.start_enough);
 }
 
@@ -182,16 +185,40 @@ static double shell_width(const wvgd_fit *f, double norm, double u)
     return exp2(wv_policy.start_shell_low + wv_policy.start_shell_span * u) / (f->modes.scatter * norm);
 }
 
-/* x, a standard normal draw, becomes a start around the modes. */
-static void scatter_around(wvgd_fit *f, const wv_path *p, double u, double *x)
+/* Is this one of the starts that have the scale of prior or user, to the end? What is unseen is known from them. */
+static bool keeps_scale(const wvgd_fit *f, size_t start)
+{
+    return start < given_starts(f) + user_starts(f) || start % (size_t)wv_policy.start_wide_every == 0;
+}
+
+/* x, a start around the modes of so many units of the frame, is stretched to the user's scale along coordinates where
+ * it is narrower, if `stretched`. Whether it then has that scale. */
+static bool stretch(wvgd_fit *f, double units, bool stretched, double *x)
+{
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *sd = wv_arena_take(f->arena, D);
+    bool narrow = false;
+    wv_modes_family(f)->sd(D, 0, f->modes.frame, sd);
+    for (size_t i = 0; i < D; i++) {
+        double times = fmax(f->opt.init_scale / (units * sd[i]), 1);
+        narrow = narrow || times > 1;
+        x[i] = stretched ? times * x[i] + f->modes.centre[i] / times : x[i] + f->modes.centre[i];
+    }
+    wv_arena_release(f->arena, mark);
+    return stretched || !narrow;
+}
+
+/* x, a standard normal draw, becomes a start around the modes. Whether it has the scale of the user, or a wider one. */
+static bool scatter_around(wvgd_fit *f, const wv_path *p, double u, double *x)
 {
     size_t D = f->D;
     double closer = pow(wv_policy.start_closer, (double)p->tries);
-    bool shell = f->modes.relevant == 1 && (double)p->start > wv_policy.start_shell_after && p->start % 2;
-    double wide = shell ? shell_width(f, cblas_dnrm2((int)D, x, 1), u) : width(f, p->start, u);
-    cblas_dscal((int)D, wide * closer * f->modes.scatter, x, 1);
+    bool keeps = keeps_scale(f, p->start),
+         shell = !keeps && f->modes.relevant == 1 && (double)p->start > wv_policy.start_shell_after && p->start % 2;
+    double units = (shell ? shell_width(f, cblas_dnrm2((int)D, x, 1), u) : width(f, p->start, u)) * f->modes.scatter;
+    cblas_dscal((int)D, units * closer, x, 1);
     wv_modes_family(f)->colour(D, 0, f->modes.frame, 1, x, f->arena);
-    cblas_daxpy((int)D, 1.0, f->modes.centre, 1, x, 1);
+    return stretch(f, units, keeps, x);
 }
 
 /* The mirror image of the heaviest mode: signs that may all be changed, in products and networks. */
@@ -201,27 +228,31 @@ static void mirror_mode(const wvgd_fit *f, double *x)
     cblas_dscal((int)f->D, -1, x, 1);
 }
 
-/* A start: given ones first, then the model's own or the user's scale, then scattered around the known modes;
- * closer after every start without density. */
-static void scatter(wvgd_fit *f, const wv_path *p, double *x)
+/* A start: given ones first, then the model's own or the user's scale, then scattered around the known modes, but for a
+ * share of the former; closer after every start without density. */
+static void scatter(wvgd_fit *f, wv_path *p, double *x)
 {
     size_t D = f->D, given = given_starts(f), user = given + user_starts(f);
     double u;
     bool first = p->start < user, prior = f->opt.init == WVGD_INIT_PRIOR,
          around = f->modes.n && !first && f->opt.init != WVGD_INIT_NORMAL;
     wv_stream stream = {f->opt.seed, WV_RNG_EXPLORE, p->start, p->tries};
+    p->wide = keeps_scale(f, p->start) || prior || f->opt.init == WVGD_INIT_NORMAL;
     if (p->start < given && !p->tries) {
         memcpy(x, f->cells.now.z + p->start * D, D * sizeof *x);
         return;
     }
+    if (around && !p->tries && !p->wide && wv_images_start(f, x))
+        return;
     wv_rng_normal(&stream, 0, D, x);
     wv_rng_uniform(&stream, 1, 1, &u);
-    if (f->model.start && (prior || (first && !p->tries)))
+    if (f->model.start && (prior || (p->wide && !p->tries)))
         model_start(f, x);
-    else if (around && p->start == user && !p->tries)
+    else if (around && p->start == user && !p->tries) {
         mirror_mode(f, x);
-    else if (around)
-        scatter_around(f, p, u, x);
+        p->wide = 0;
+    } else if (around)
+        p->wide = scatter_around(f, p, u, x);
     else {
         double wide = first ? 1 : width(f, p->start, u);
         cblas_dscal((int)D, wide * pow(wv_policy.start_closer, (double)p->tries) * f->opt.init_scale, x, 1);
@@ -307,7 +338,7 @@ static bool explained(wvgd_fit *f, size_t k)
         p->hit = fitted_before(f, k);
     if (f->modes.n && (p->hit >= 0 || (p->log_p - wv_modes_predict(f, x, &m, &distance) < wv_policy.judge_explained &&
                                        distance < wv_modes_bulk(f)))) {
-        wv_modes_hit(f, p->hit >= 0 ? (size_t)p->hit : m);
+        wv_modes_hit(f, p->hit >= 0 ? (size_t)p->hit : m, p->wide);
         return true;
     }
     return false;
@@ -331,6 +362,30 @@ static bool foretold(size_t W, size_t n, size_t evaluations, size_t wanted)
     return n < most && evaluations < n + n / (size_t)wv_policy.explore_foretold_share + spare;
 }
 
+/* Do most starts lead to tops that do not matter? Then there are many, and a heavier one may not have been seen. */
+static bool rugged(const wvgd_fit *f)
+{
+    return (double)f->modes.wide_hits < wv_policy.explore_rugged * (double)f->explore.wide;
+}
+
+size_t wv_explore_found(const wvgd_fit *f, size_t m)
+{
+    return rugged(f) ? f->modes.mode[m].wide : f->modes.mode[m].hits;
+}
+
+size_t wv_explore_needed(const wvgd_fit *f)
+{
+    return (size_t)(rugged(f) ? wv_policy.explore_hits_rugged : wv_policy.explore_hits);
+}
+
+size_t wv_explore_unsure(const wvgd_fit *f)
+{
+    size_t n = 0, needed = wv_explore_needed(f);
+    for (size_t m = 0; m < f->modes.n; m++)
+        n += f->modes.mode[m].relevant && wv_explore_found(f, m) < needed;
+    return n;
+}
+
 /* Have there been enough starts? */
 static bool satisfied(const wvgd_fit *f)
 {
@@ -342,13 +397,16 @@ static bool satisfied(const wvgd_fit *f)
         return true;
     if (cheap(W, n, f->explore.climbed) || foretold(W, n, f->explore.climbed, wanted))
         return false;
-    return W && ((n >= wanted && !f->modes.hit_once) || n >= (size_t)wv_policy.explore_hit_once * wanted ||
+    return W && ((n >= wanted && !wv_explore_unsure(f)) ||
+                 (n >= (size_t)wv_policy.explore_hit_once * wanted && !rugged(f)) ||
                  (double)n >= wv_policy.explore_most_starts || W == wv_modes_most(f));
 }
 
 static void next_wave(wvgd_fit *f)
 {
-    if (f->modes.n && satisfied(f))
+    if (f->modes.n && wv_images_begin(f))
+        f->explore.phase = WV_IMAGED;
+    else if (f->modes.n && satisfied(f))
         f->explore.phase = WV_EXPLORED;
     else
         begin_wave(f);
@@ -371,6 +429,7 @@ static void next_end(wvgd_fit *f)
         if (p->fresh || p->judged) /* no path, no density, or done with */
             continue;
         p->judged = 1;
+        f->explore.wide += p->wide && p->at_top;
         if (explained(f, k)) {
             wv_modes_judge(f);
             continue;
@@ -383,7 +442,7 @@ static void next_end(wvgd_fit *f)
             if (refuse(f, &g))
                 continue;
             wv_modes_add(f, &g, p->log_p + g.family->log_det(f->D, 0, g.root) + (double)f->D * half_log_2pi,
-                         wv_policy.judge_unfitted_sd);
+                         wv_policy.judge_unfitted_sd, p->wide);
             wv_modes_rescale(f);
             continue;
         }
@@ -437,7 +496,7 @@ static bool keep_top(wvgd_fit *f)
     if (!p->at_top || !(above > wv_policy.judge_kept_top && distance > wv_modes_bulk(f)) ||
         wv_modes_too_light(f, elbo, 0))
         return false;
-    wv_modes_add(f, &g, elbo, wv_policy.judge_unfitted_sd);
+    wv_modes_add(f, &g, elbo, wv_policy.judge_unfitted_sd, p->wide);
     return true;
 }
 
@@ -454,11 +513,25 @@ static bool same_mode(const wvgd_fit *f, const wv_gaussian *g, size_t m, double 
 /* Mode m has been found again, as g. */
 static void find_again(wvgd_fit *f, size_t m, const wv_gaussian *g, double elbo, double sd)
 {
-    wv_modes_hit(f, m);
+    wv_modes_hit(f, m, f->explore.path[f->explore.judged].wide);
     if (elbo > f->modes.mode[m].elbo)
-        wv_modes_set(f, m, g, elbo, sd, f->modes.mode[m].hits);
+        wv_modes_set(f, m, g, elbo, sd);
     if (!keep_top(f))
         remember_end(f, f->explore.judged, m);
+}
+
+/* One more mode. A spike in the middle of a slab and the slab are found by the same ascents: what hits one hits both.
+ */
+static void add(wvgd_fit *f, const wv_gaussian *g, double elbo, double sd)
+{
+    const wv_path *p = &f->explore.path[f->explore.judged];
+    size_t m = 0, n = f->modes.n;
+    double distance = INFINITY;
+    if (n)
+        wv_modes_predict(f, g->mu, &m, &distance);
+    wv_modes_add(f, g, elbo, sd, p->wide);
+    if (p->spike && f->modes.n > n && distance < wv_policy.judge_nested * (double)f->D)
+        wv_modes_join(f, n, m);
 }
 
 /* The Gaussian in f->mix, fitted or (without any hope of weight) as it was found: a mode that is
@@ -474,7 +547,7 @@ static void take(wvgd_fit *f, double elbo, double sd, bool fitted)
         if (same_mode(f, &g, m, distance))
             find_again(f, m, &g, elbo, sd);
         else
-            wv_modes_add(f, &g, elbo, sd);
+            add(f, &g, elbo, sd);
         wv_modes_rescale(f);
         if (fitted && spike(f))
             return;
@@ -482,21 +555,6 @@ static void take(wvgd_fit *f, double elbo, double sd, bool fitted)
     if (!f->explore.path[f->explore.judged].at_top)
         f->explore.idle = before && f->modes.relevant > before ? 0 : f->explore.idle + 1;
     next_end(f);
-}
-
-/* KL(g || Gaussian of mode m), given the squared distance of their means. */
-static double divergence(wvgd_fit *f, const wv_gaussian *g, size_t m, double distance)
-{
-    size_t D = f->D, mark = wv_arena_mark(f->arena);
-    double *A = wv_arena_take(f->arena, D * D); /* the root of g as the mode sees it */
-    wv_gaussian mode = wv_modes_gaussian(f, m);
-    memcpy(A, g->root, D * D * sizeof *A);
-    cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, 1.0, mode.root,
-                (int)D, A, (int)D);
-    double trace = cblas_ddot((int)(D * D), A, 1, A, 1);
-    wv_arena_release(f->arena, mark);
-    return (trace + distance - (double)D) / 2 + mode.family->log_det(D, 0, mode.root) -
-           g->family->log_det(D, 0, g->root);
 }
 
 /* Has the candidate become a mode that is known, and no better than that? */
@@ -509,7 +567,8 @@ static bool arrived(wvgd_fit *f)
         return false;
     wv_modes_predict(f, g.mu, &m, &distance);
     return f->fitting.elbo < f->modes.mode[m].elbo + wv_policy.judge_arrived_gain &&
-           divergence(f, &g, m, distance) < wv_policy.judge_arrived_kl + wv_policy.judge_arrived_kl_dim * (double)f->D;
+           wv_modes_divergence(f, &g, m, distance) <
+               wv_policy.judge_arrived_kl + wv_policy.judge_arrived_kl_dim * (double)f->D;
 }
 
 /* After some iterations a candidate still has no weight beside what is known: its fit has no need of more. */
@@ -545,12 +604,14 @@ static double judge_station(wvgd_fit *f, const wv_gaussian *g, const double *x, 
 /* Which stations of a path have density; WV_STATIONS: none. */
 typedef struct {
     size_t best, first, last;
-    double elbo; /* of the best */
+    size_t slab;            /* the best before the last */
+    double elbo, elbo_slab; /* of the best; of the slab */
+    double elbo_last;
 } judgement;
 
 static judgement judge_path(wvgd_fit *f, size_t path)
 {
-    judgement j = {WV_STATIONS, WV_STATIONS, 0, -INFINITY};
+    judgement j = {WV_STATIONS, WV_STATIONS, 0, WV_STATIONS, -INFINITY, -INFINITY, -INFINITY};
     size_t n = 0;
     for (size_t i = 0; i < WV_STATIONS; i++) {
         if (!(f->explore.path[path].stations & 1u << i))
@@ -563,6 +624,12 @@ static judgement judge_path(wvgd_fit *f, size_t path)
         if (elbo > j.elbo)
             j.best = i;
         j.elbo = fmax(j.elbo, elbo);
+        if (i + 1 == WV_STATIONS)
+            j.elbo_last = elbo;
+        else if (elbo > j.elbo_slab) {
+            j.slab = i;
+            j.elbo_slab = elbo;
+        }
         j.first = j.first == WV_STATIONS ? i : j.first;
         j.last = i;
     }
@@ -579,7 +646,7 @@ static bool hits_bulk(wvgd_fit *f, const wv_gaussian *g, double elbo)
     wv_modes_predict(f, g->mu, &m, &distance);
     if (!(distance < wv_modes_bulk(f) && elbo < f->modes.mode[m].elbo + wv_policy.judge_bulk_gain))
         return false;
-    wv_modes_hit(f, m);
+    wv_modes_hit(f, m, f->explore.path[f->explore.judged].wide);
     wv_modes_judge(f);
     return true;
 }
@@ -618,6 +685,12 @@ static void judge_stations(wvgd_fit *f)
     }
     if (j.best == WV_STATIONS) {
         next_end(f);
+        return;
+    }
+    if (p->at_top &&
+        j.elbo_slab > j.elbo_last - wv_policy.judge_slab) { /* the spike is looked at when this is fitted */
+        wv_gaussian slab = wv_ascent_station(f, path, j.slab);
+        try_candidate(f, p, &slab, j.elbo_slab);
         return;
     }
     /* an ascent without end, not only a long one */
@@ -659,6 +732,7 @@ wvgd_status wv_explore_ask(wvgd_fit *f, wvgd_error *error)
     case WV_CLIMB: ask_climb(f); break;
     case WV_JUDGE: ask_judge(f); break;
     case WV_ALONE: wv_mixture_fit_ask(f); break;
+    case WV_IMAGED: wv_images_ask(f); break;
     case WV_EXPLORED: break;
     }
     return WVGD_OK;
@@ -725,6 +799,10 @@ wvgd_status wv_explore_tell(wvgd_fit *f, wvgd_error *error)
     case WV_ALONE:
         if (wv_mixture_fit_tell(f) || hopeless(f) || arrived(f))
             take(f, f->fitting.elbo, f->fitting.sd, true);
+        break;
+    case WV_IMAGED:
+        wv_images_tell(f);
+        next_wave(f);
         break;
     case WV_EXPLORED: break;
     }

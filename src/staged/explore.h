@@ -7,8 +7,9 @@
 
 enum { WV_ENDS = 16 }; /* ends of ascents remembered that were no modes */
 
-/* What exploration is doing: paths climb; one that has ended is judged by a few draws; its Gaussian is fitted. */
-typedef enum { WV_CLIMB, WV_JUDGE, WV_ALONE, WV_EXPLORED } wv_exploring;
+/* What exploration is doing: paths climb; one that has ended is judged by a few draws; its Gaussian is fitted; images
+ * of modes are looked at. */
+typedef enum { WV_CLIMB, WV_JUDGE, WV_ALONE, WV_IMAGED, WV_EXPLORED } wv_exploring;
 
 /* Where an ascent ended that led to a known mode when its Gaussian was fitted. */
 typedef struct {
@@ -23,6 +24,7 @@ typedef struct {
     size_t stations; /* Gaussians that a path leaves behind */
     wv_exploring phase;
     size_t starts;  /* ascents begun */
+    size_t wide;    /* those at the scale of prior or user that have come to a top */
     size_t climbed; /* evaluations of paths */
     size_t judged;  /* the path whose end is being looked at */
     size_t idle;    /* fits of ascents without end, one after the other, that have led to nothing new */
@@ -48,6 +50,15 @@ void wv_explore_copy_counts(wv_explore *to, const wv_explore *from); /* of an ex
 
 /* What a fit has explored so far. */
 const wv_explore *wv_explore_of(const wvgd_fit *f);
+
+/* Starts that must have led to a mode of weight, and those that have led to mode m. Where most starts at the scale of
+ * prior or user lead elsewhere, there are many tops, and a heavier one may be unseen: more of these are needed, and
+ * only these count. Else all starts do: with units that the user does not know, that scale may see a few modes only. */
+size_t wv_explore_needed(const wvgd_fit *f);
+size_t wv_explore_found(const wvgd_fit *f, size_t m);
+
+/* How many modes of weight have not been found so often. */
+size_t wv_explore_unsure(const wvgd_fit *f);
 
 /* Gaussians that a path leaves behind. */
 size_t wv_explore_stations(const wvgd_fit *f);

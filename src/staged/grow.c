@@ -17,12 +17,17 @@
 static const double negligible = 1e-12, faint = 1e-8;
 
 /* ---- drop -------------------------------------------------------------------------------------------------------- */
+static size_t mode_of(wvgd_fit *f, size_t k)
+{
+    wv_gaussian g = wv_mixture_component(&f->mix, k);
+    return wv_modes_nearest_to(f, f->modes.relevant, &g);
+}
+
 /* Is component k the heaviest of those of a mode that matters? */
 static bool stands_for_mode(wvgd_fit *f, size_t k)
 {
-    size_t modes = f->modes.relevant, m = wv_modes_nearest(f, modes, f->mix.mu + k * f->D);
     for (size_t i = 0; i < f->mix.K; i++)
-        if (f->mix.w[i] > f->mix.w[k] && wv_modes_nearest(f, modes, f->mix.mu + i * f->D) == m)
+        if (f->mix.w[i] > f->mix.w[k] && mode_of(f, i) == mode_of(f, k))
             return false;
     return true;
 }

@@ -43,6 +43,9 @@ void wv_modes_copy(wv_modes *to, const wv_modes *from)
     to->n = from->n;
     to->relevant = from->relevant;
     to->hit_once = from->hit_once;
+    to->orbits = from->orbits;
+    to->distinct = from->distinct;
+    to->wide_hits = from->wide_hits;
     to->scatter = from->scatter;
     memcpy(to->mode, from->mode, sizeof to->mode);
     memcpy(to->x, from->x, from->n * from->D * sizeof *to->x);
@@ -52,21 +55,30 @@ void wv_modes_copy(wv_modes *to, const wv_modes *from)
 bool wv_modes_archive(wv_modes *m, wv_archive *a)
 {
     struct {
-        size_t n, relevant, hit_once;
+        size_t n, relevant, hit_once, orbits, distinct, wide_hits;
         double scatter;
         wv_mode mode[WV_MODES];
-    } s = {.n = m->n, .relevant = m->relevant, .hit_once = m->hit_once, .scatter = m->scatter};
+    } s = {.n = m->n,
+           .relevant = m->relevant,
+           .hit_once = m->hit_once,
+           .orbits = m->orbits,
+           .distinct = m->distinct,
+           .wide_hits = m->wide_hits,
+           .scatter = m->scatter};
     memcpy(s.mode, m->mode, sizeof s.mode);
     wv_archive_values(a, &s, sizeof s);
     bool flags = true;
     for (size_t k = 0; k < WV_MODES; k++)
-        flags = flags && !(s.mode[k].relevant & ~1);
+        flags = flags && !(s.mode[k].relevant & ~1) && !(s.mode[k].imaged & ~1);
     if (!flags || s.n > m->room || s.relevant > s.n)
         return wv_archive_refuse(a);
     if (wv_archive_reading(a)) {
         m->n = s.n;
         m->relevant = s.relevant;
         m->hit_once = s.hit_once;
+        m->orbits = s.orbits;
+        m->distinct = s.distinct;
+        m->wide_hits = s.wide_hits;
         m->scatter = s.scatter;
         memcpy(m->mode, s.mode, sizeof m->mode);
     }
@@ -220,14 +232,27 @@ bool wv_modes_too_light(const wvgd_fit *f, double elbo, double sd)
              f->modes.mode[wv_modes_heaviest(f)].elbo - wv_policy.modes_light);
 }
 
+/* Is mode m an image of one before it that matters? */
+static bool repeats(const wvgd_fit *f, size_t m)
+{
+    for (size_t k = 0; k < m; k++)
+        if (f->modes.mode[k].relevant && f->modes.mode[k].orbit == f->modes.mode[m].orbit)
+            return true;
+    return false;
+}
+
 void wv_modes_judge(wvgd_fit *f)
 {
-    f->modes.relevant = f->modes.hit_once = 0;
+    f->modes.relevant = f->modes.hit_once = f->modes.distinct = f->modes.wide_hits = 0;
     for (size_t m = 0; m < f->modes.n; m++) {
         wv_mode *mode = &f->modes.mode[m];
         mode->relevant = !wv_modes_too_light(f, mode->elbo, mode->sd);
         f->modes.relevant += mode->relevant ? 1 : 0;
         f->modes.hit_once += mode->relevant && mode->hits == 1;
+        if (mode->relevant && !repeats(f, m)) {
+            f->modes.distinct++;
+            f->modes.wide_hits += mode->wide;
+        }
     }
 }
 
@@ -243,9 +268,13 @@ void wv_modes_begin(wvgd_fit *f)
     wv_arena_release(f->arena, mark);
 }
 
-void wv_modes_hit(wvgd_fit *f, size_t m)
+void wv_modes_hit(wvgd_fit *f, size_t m, bool wide)
 {
-    f->modes.mode[m].hits++;
+    for (size_t k = 0; k < f->modes.n; k++)
+        if (f->modes.mode[k].orbit == f->modes.mode[m].orbit) {
+            f->modes.mode[k].hits++;
+            f->modes.mode[k].wide += wide;
+        }
 }
 
 /* C [D][D] <- the mean covariance of the relevant modes in the coordinates of `frame`, the root of the heaviest. Each
@@ -334,26 +363,51 @@ void wv_modes_rescale(wvgd_fit *f)
     wv_arena_release(f->arena, mark);
 }
 
-void wv_modes_set(wvgd_fit *f, size_t m, const wv_gaussian *g, double elbo, double sd, size_t hits)
+void wv_modes_set(wvgd_fit *f, size_t m, const wv_gaussian *g, double elbo, double sd)
 {
+    wv_mode *mode = &f->modes.mode[m];
     memcpy(f->modes.x + m * f->D, g->mu, f->D * sizeof(double));
     memcpy(f->modes.root + m * wv_modes_root_size(f), g->root, wv_modes_root_size(f) * sizeof(double));
-    f->modes.mode[m] = (wv_mode){.elbo = elbo, .sd = sd, .hits = hits};
+    mode->elbo = elbo;
+    mode->sd = sd;
 }
 
-void wv_modes_add(wvgd_fit *f, const wv_gaussian *g, double elbo, double sd)
+static size_t lightest(const wvgd_fit *f)
 {
-    size_t m = f->modes.n, most = wv_modes_most(f);
-    if (m == most) { /* full: replace the lightest, if this one is better */
-        m = 0;
-        for (size_t i = 1; i < most; i++)
-            if (f->modes.mode[i].elbo < f->modes.mode[m].elbo)
-                m = i;
+    size_t m = 0;
+    for (size_t i = 1; i < f->modes.n; i++)
+        if (f->modes.mode[i].elbo < f->modes.mode[m].elbo)
+            m = i;
+    return m;
+}
+
+void wv_modes_add(wvgd_fit *f, const wv_gaussian *g, double elbo, double sd, bool wide)
+{
+    size_t m = f->modes.n;
+    if (m == wv_modes_most(f)) { /* full: replace the lightest, if this one is better */
+        m = lightest(f);
         if (!(elbo > f->modes.mode[m].elbo))
             return;
     } else
         f->modes.n++;
-    wv_modes_set(f, m, g, elbo, sd, 1);
+    f->modes.mode[m] = (wv_mode){.hits = 1, .wide = wide, .orbit = f->modes.orbits++};
+    wv_modes_set(f, m, g, elbo, sd);
+}
+
+void wv_modes_add_image(wvgd_fit *f, size_t m, const wv_gaussian *g)
+{
+    wv_mode like = f->modes.mode[m];
+    size_t at = f->modes.n < wv_modes_most(f) ? f->modes.n++ : lightest(f);
+    if (at < f->modes.n - 1 && !(like.elbo > f->modes.mode[at].elbo))
+        return;
+    like.imaged = 0;
+    f->modes.mode[at] = like;
+    wv_modes_set(f, at, g, like.elbo, like.sd);
+}
+
+void wv_modes_set_imaged(wvgd_fit *f, size_t m)
+{
+    f->modes.mode[m].imaged = 1;
 }
 
 static void exchange(wvgd_fit *f, size_t a, size_t b)
@@ -382,12 +436,48 @@ size_t wv_modes_nearest(wvgd_fit *f, size_t among, const double *x)
     return best;
 }
 
+void wv_modes_join(wvgd_fit *f, size_t a, size_t b)
+{
+    f->modes.mode[a].orbit = f->modes.mode[b].orbit;
+}
+
+double wv_modes_divergence(wvgd_fit *f, const wv_gaussian *g, size_t m, double distance)
+{
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *A = wv_arena_take(f->arena, D * D); /* the root of g as the mode sees it */
+    wv_gaussian mode = wv_modes_gaussian(f, m);
+    memcpy(A, g->root, D * D * sizeof *A);
+    cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, (int)D, (int)D, 1.0, mode.root,
+                (int)D, A, (int)D);
+    double trace = cblas_ddot((int)(D * D), A, 1, A, 1);
+    wv_arena_release(f->arena, mark);
+    return (trace + distance - (double)D) / 2 + mode.family->log_det(D, 0, mode.root) -
+           g->family->log_det(D, 0, g->root);
+}
+
+size_t wv_modes_nearest_to(wvgd_fit *f, size_t among, const wv_gaussian *g)
+{
+    size_t best = 0, mark = wv_arena_mark(f->arena);
+    double *y = wv_arena_take(f->arena, f->D), most = -INFINITY;
+    for (size_t m = 0; m < among; m++) {
+        wv_gaussian mode = wv_modes_gaussian(f, m);
+        wv_gaussian_whiten(&mode, 1, g->mu, y, f->arena);
+        double mass = f->modes.mode[m].elbo - wv_modes_divergence(f, g, m, cblas_ddot((int)f->D, y, 1, y, 1));
+        best = mass > most ? m : best;
+        most = fmax(most, mass);
+    }
+    wv_arena_release(f->arena, mark);
+    return best;
+}
+
 void wv_modes_assign(wvgd_fit *f, size_t n, const double *x, size_t *mode)
 {
     size_t D = f->D, modes = f->modes.relevant, K = f->staged ? f->mix.K : 0, mark = wv_arena_mark(f->arena),
            *mode_of = wv_arena_take_sizes(f->arena, K); /* [K] */
-    for (size_t k = 0; k < K; k++)
-        mode_of[k] = wv_modes_nearest(f, modes, f->mix.mu + k * D);
+    for (size_t k = 0; k < K; k++) {
+        wv_gaussian g = wv_mixture_component(&f->mix, k);
+        mode_of[k] = wv_modes_nearest_to(f, modes, &g);
+    }
     if (f->staged)
         wv_mixture_owners(&f->mix, n, x, mode, f->arena);
     for (size_t i = 0; i < n; i++)

@@ -8,15 +8,20 @@
 enum { WV_MODES = 40 }; /* modes kept */
 
 typedef struct {
-    double elbo, sd; /* of its Gaussian: log mass, and sd of log p~ - log q */
-    size_t hits;
-    int relevant; /* flag: not too light to matter */
+    double elbo, sd;   /* of its Gaussian: log mass, and sd of log p~ - log q */
+    size_t hits, wide; /* ascents that ended in it; those of them that began at the scale of prior or user */
+    size_t orbit;      /* images of each other have the same */
+    int relevant;      /* flag: not too light to matter */
+    int imaged;        /* flag: its images have been looked at */
 } wv_mode;
 
 typedef struct {
     size_t D, size; /* dimensions; doubles in a root */
     size_t room;    /* modes at most */
     size_t n, relevant, hit_once;
+    size_t orbits;    /* numbers given to orbits */
+    size_t distinct;  /* those that matter, but for images of each other */
+    size_t wide_hits; /* of those that matter */
     wv_mode mode[WV_MODES];
     double scatter;   /* of starts around the modes, in units of the frame */
     double *x, *root; /* [n][D], [n][size] their Gaussians */
@@ -76,18 +81,32 @@ void wv_modes_judge(wvgd_fit *f);
 /* Without modes the frame is round and has the user's scale. */
 void wv_modes_begin(wvgd_fit *f);
 
-/* An ascent has ended in mode m. */
-void wv_modes_hit(wvgd_fit *f, size_t m);
+/* An ascent has ended in mode m; wide: from a start at the scale of prior or user. */
+void wv_modes_hit(wvgd_fit *f, size_t m, bool wide);
 
 /* Frame and scatter of later starts: twice the sd of the modes in the frame, twice its unit at least. */
 void wv_modes_rescale(wvgd_fit *f);
 
 /* Mode m becomes, or one more is, the Gaussian g; if there is no room, instead of the lightest. */
-void wv_modes_set(wvgd_fit *f, size_t m, const wv_gaussian *g, double elbo, double sd, size_t hits);
-void wv_modes_add(wvgd_fit *f, const wv_gaussian *g, double elbo, double sd);
+void wv_modes_set(wvgd_fit *f, size_t m, const wv_gaussian *g, double elbo, double sd);
+void wv_modes_add(wvgd_fit *f, const wv_gaussian *g, double elbo, double sd, bool wide);
+
+/* The Gaussian g is an image of mode m; what hits one hits all. */
+void wv_modes_add_image(wvgd_fit *f, size_t m, const wv_gaussian *g);
+void wv_modes_set_imaged(wvgd_fit *f, size_t m);
 
 /* Puts those that matter first, in the order in which they were found. */
 void wv_modes_order(wvgd_fit *f);
+
+/* Modes a and b are found by the same ascents. */
+void wv_modes_join(wvgd_fit *f, size_t a, size_t b);
+
+/* KL(g || Gaussian of mode m), given the squared distance of their means; up to WV_DENSE dimensions. */
+double wv_modes_divergence(wvgd_fit *f, const wv_gaussian *g, size_t m, double distance);
+
+/* Which of the first `among` modes is most of the posterior where g is; up to WV_DENSE dimensions. A slab and a spike
+ * have the same mean. */
+size_t wv_modes_nearest_to(wvgd_fit *f, size_t among, const wv_gaussian *g);
 
 /* Which of the first `among` modes is most of the posterior at x; 0 where there is none. */
 size_t wv_modes_nearest(wvgd_fit *f, size_t among, const double *x);
