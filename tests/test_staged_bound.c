@@ -86,7 +86,7 @@ static void cheap_evaluations(void **state)
     assert_true(walks > SEEDS / 2);
     assert_true(fewest[0] < 1500 && fewest[1] > 2000);
     assert_true(sqrt(squares[1] / SEEDS) < 1 + 4 / sqrt(2 * SEEDS));
-    assert_true(errors[1] < 0.6 * errors[0]); /* five times as many draws */
+    assert_true(errors[1] < 0.75 * errors[0]); /* five times as many draws, with a mixture of one as control */
     for (int cheap = 0; cheap < 2; cheap++)
         assert_true(sqrt(bounds[cheap] / SEEDS) < 1 + 4 / sqrt(2 * SEEDS));
 }
