@@ -55,7 +55,7 @@ static int read_optional(run_view *v, const char *file, const char *shows, numbe
     struct stat about;
     char *path = run_path(v->dir, file);
     int code = !path                                            ? fail(f, EX_SOFTWARE, "no memory")
-               : !stat(path, &about) && !S_ISREG(about.st_mode) ? fail(f, EX_DATAERR, "%s is not a plain file", path)
+               : !stat(path, &about) && !S_ISREG(about.st_mode) ? fail(f, EX_DATAERR, "%s is not a regular file", path)
                                                                 : read_table(path, t, f);
     free(path);
     return code;

@@ -14,5 +14,5 @@ bool svgd_option(size_t i, option_line *line);
 int begin_svgd(wvgd_session *s, const wvgd_request *request, failure *f);
 int run_svgd(wvgd_session *s, failure *f);
 int write_svgd_files(const wvgd_session *s, failure *f);
-void free_svgd(svgd_part *part); /* accepts NULL */
+void free_svgd(svgd_part *r); /* accepts NULL */
 #endif
