@@ -223,6 +223,31 @@ static void even_draws(size_t n, const double *v, const double *value, size_t ld
     }
 }
 
+/* The number of x[n] with so many below it, as in order; x is reordered (quickselect). */
+static double of_rank(size_t n, double *x, size_t rank)
+{
+    for (size_t low = 0, high = n - 1; low < high;) {
+        double middle = x[low + (high - low) / 2];
+        size_t i = low, k = high;
+        for (;; i++, k--) {
+            while (x[i] < middle)
+                i++;
+            while (x[k] > middle)
+                k--;
+            if (i >= k)
+                break;
+            double swapped = x[i];
+            x[i] = x[k];
+            x[k] = swapped;
+        }
+        if (rank <= k)
+            high = k;
+        else
+            low = k + 1;
+    }
+    return x[rank];
+}
+
 /* Twice k-hat of |value - median| in the posterior, that is k-hat of its square, less a standard error. */
 static double posterior_tail(size_t n, const double *v, const double *value, size_t ld, wv_arena *arena)
 {
@@ -230,11 +255,10 @@ static double posterior_tail(size_t n, const double *v, const double *value, siz
     double m = floor(wv_weights_tail((double)S));
     if (!(m >= 5))
         return NAN;
-    double *even = wv_arena_take(arena, S);
-    uint32_t *order = wv_arena_take_index(arena, S);
+    double *even = wv_arena_take(arena, S), *spare = wv_arena_take(arena, S);
     even_draws(n, v, value, ld, S, even);
-    wv_weights_order(S, even, order);
-    double median = even[order[S / 2]];
+    memcpy(spare, even, S * sizeof *even);
+    double median = of_rank(S, spare, S / 2);
     for (size_t i = 0; i < S; i++)
         even[i] = log(fabs(even[i] - median));
     double shrunk = wv_weights_pareto_k(S, even, NULL, arena), k = (shrunk * (m + 10) - 5) / m;
