@@ -72,7 +72,9 @@ static int run_to_end(wvgd_session *s, const char *dir, progress_display *displa
     if (!display->quiet && was_done(s))
         say("the run in %s had already finished: nothing to do", dir);
     catch_signals();
+    stop_on_signal(wvgd_session_fit(s));
     wvgd_status status = wvgd_session_run(s, after_batch, display, &error);
+    stop_on_signal(NULL);
     hide_progress(display);
     print_results(s);
     if (status != WVGD_OK)

@@ -7,7 +7,8 @@
 #include <unistd.h>
 
 static volatile sig_atomic_t interrupted;
-static bool terminal; /* stderr is one, and may show a progress bar */
+static wvgd_fit *_Atomic stopped; /* by the first signal, or NULL */
+static bool terminal;             /* stderr is one, and may show a progress bar */
 
 static void say(const char *text, size_t size)
 {
@@ -23,6 +24,7 @@ static void note(int number)
     if (interrupted)
         _exit(EXIT_INTERRUPTED);
     interrupted = 1;
+    wvgd_stop_now(stopped);
     int kept = errno;
     if (terminal)
         say(clear, sizeof clear - 1);
@@ -40,6 +42,13 @@ void catch_signals(void)
     struct sigaction before;
     if (!sigaction(SIGHUP, NULL, &before) && before.sa_handler != SIG_IGN) /* nohup means it */
         sigaction(SIGHUP, &action, NULL);
+}
+
+void stop_on_signal(wvgd_fit *fit)
+{
+    stopped = fit;
+    if (interrupted)
+        wvgd_stop_now(fit);
 }
 
 bool was_interrupted(void)

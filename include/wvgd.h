@@ -157,6 +157,7 @@ typedef struct {
     size_t iteration, max_iter, evaluations;
     double seconds;
     double pelbo, pelbo_se, ess; /* of the last batch; NAN before the first */
+    wvgd_stop stop;              /* WVGD_RUNNING, or what has ended the iterations: the rest closes the fit */
 } wvgd_progress;
 
 /* Called after every batch; a nonzero value stops the run, which then ends with the best state so far. */
@@ -168,7 +169,7 @@ wvgd_status wvgd_run(wvgd_fit *fit, wvgd_progress_callback *callback, void *self
 /* Stops the iterations, as a progress callback can: the next ask, tell or step notices it. A step also notices it
  * between calls of the model, and gives up the batch. Call step, run, or ask and tell afterwards for the closing pass.
  * Unlike all other functions, this one may be called from a signal handler, and from another thread while the fit
- * exists. */
+ * exists. wvgd_save does not save a stop that nothing has noticed yet. */
 void wvgd_stop_now(wvgd_fit *fit);
 
 void wvgd_get_progress(const wvgd_fit *fit, wvgd_progress *progress);

@@ -230,6 +230,8 @@ double wv_fit_cheap(const wvgd_fit *f)
 
 bool wv_fit_try(wvgd_fit *f, wv_limit_work *work, void *context)
 {
+    if (f->stop == WVGD_TIME_UP || f->stop == WVGD_STOPPED) /* the run is over: what is left has its grace, no more */
+        wv_limit_set(&f->limit, wv_limit_clock(), f->limit.grace);
     return wv_limit_try(&f->limit, f->arena, work, context);
 }
 
@@ -670,11 +672,11 @@ wvgd_status wvgd_run(wvgd_fit *f, wvgd_progress_callback *callback, void *self, 
 void wvgd_get_progress(const wvgd_fit *f, wvgd_progress *p)
 {
     if (p && !f)
-        *p = (wvgd_progress){stages[WV_DONE].name, 0, 0, 0, 0, NAN, NAN, NAN};
+        *p = (wvgd_progress){stages[WV_DONE].name, 0, 0, 0, 0, NAN, NAN, NAN, WVGD_RUNNING};
     if (!p || !f)
         return;
     *p = (wvgd_progress){stages[f->stage].name, f->count.iteration,        f->opt.max_iter,        f->count.evaluations,
-                         f->count.seconds,      f->trace.last.pelbo.value, f->trace.last.pelbo.se, f->trace.last.ess};
+                         f->count.seconds,      f->trace.last.pelbo.value, f->trace.last.pelbo.se, f->trace.last.ess, f->stop};
 }
 
 const char *wvgd_stop_name(wvgd_stop stop)

@@ -131,7 +131,7 @@ static bool archive_all(wvgd_fit *f, wv_archive *a)
     memset(&c, 0, sizeof c); /* padding is saved, too */
     c.stage = f->stage;
     c.stop = f->stop;
-    c.pending = f->pending == WVGD_RUNNING && wv_limit_asked(&f->limit) ? WVGD_STOPPED : f->pending;
+    c.pending = f->pending; /* a stop that nobody has seen yet is none of the state */
     c.count = f->count;
     wv_archive_values(a, &c, sizeof c);
     if (!possible(f, &c))

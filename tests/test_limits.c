@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
+#include <math.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -161,6 +162,74 @@ static void memory_is_linear_in_the_dimension(void **state)
     }
 }
 
+/* Seconds of the processor: the machine may be busy. */
+static double cpu_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Particles and cells are whole, however early the run was ended. */
+static void check_cells(const wvgd_results *r)
+{
+    double mass = 0;
+    for (size_t j = 0; j < r->N; j++) {
+        mass += r->beta[j];
+        for (size_t d = 0; d < r->D; d++)
+            assert_true(isfinite(r->z[j * r->D + d]) && isfinite(r->mu[j * r->D + d]) && r->sd[j * r->D + d] > 0);
+    }
+    assert_true(fabs(mass - 1) < 1e-9);
+}
+
+/* A fit that takes minutes beside its model: cells of many particles. */
+static wvgd_fit *new_many(watched *w, double max_seconds)
+{
+    wvgd_model model = {.name = "watched", .dim = DIM, .log_density = log_density, .self = w, .has_gradient = true};
+    wvgd_options o;
+    wvgd_options_init(&o);
+    o.particles = 50000;
+    o.max_seconds = max_seconds;
+    w->fit = wvgd_new(&model, &o, NULL, NULL);
+    assert_non_null(w->fit);
+    return w->fit;
+}
+
+static void the_clock_is_seen_while_cells_are_made(void **state)
+{
+    (void)state;
+    watched w = {0};
+    wvgd_fit *fit = new_many(&w, 1);
+    double before = cpu_seconds();
+    wvgd_results r = run(fit);
+    assert_true(cpu_seconds() - before < 15);
+    assert_int_equal(r.stop, WVGD_TIME_UP);
+    assert_false(r.reliable);
+    assert_true(isnan(r.pelbo.value) && isfinite(r.evidence.value));
+    check_cells(&r);
+    wvgd_free(fit);
+}
+
+static void a_stop_is_seen_while_cells_are_made(void **state)
+{
+    (void)state;
+    watched w = {0};
+    wvgd_fit *fit = new_many(&w, 0);
+    wvgd_progress p;
+    do { /* until the last of the final draws are told */
+        assert_int_equal(wvgd_step(fit, NULL), WVGD_OK);
+        wvgd_get_progress(fit, &p);
+    } while (strcmp(p.stage, "close"));
+    pthread_t other;
+    assert_int_equal(pthread_create(&other, NULL, stop_later, fit), 0);
+    wvgd_results r = run(fit);
+    pthread_join(other, NULL);
+    assert_int_equal(r.stop, WVGD_STOPPED);
+    assert_false(r.reliable);
+    check_cells(&r);
+    wvgd_free(fit);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -169,6 +238,8 @@ int main(void)
         cmocka_unit_test(another_thread_may_stop_a_run),
         cmocka_unit_test(a_limit_that_does_not_strike_changes_nothing),
         cmocka_unit_test(memory_is_linear_in_the_dimension),
+        cmocka_unit_test(the_clock_is_seen_while_cells_are_made),
+        cmocka_unit_test(a_stop_is_seen_while_cells_are_made),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

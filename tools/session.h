@@ -15,6 +15,7 @@ typedef struct {
     void *state;
     size_t size;
     json_t *asked;
+    double at, price; /* when it was kept, and how many seconds that took */
 } kept_state;
 void drop_kept(kept_state *k);
 
@@ -41,14 +42,14 @@ struct wvgd_session {
     bool begun;
     wvgd_progress_callback *callback;
     void *callback_self;
-    const char *stage;         /* of the batch that is evaluated next, */
-    double seconds, last_step; /* how long all have taken before it, and how long the last one took */
-    double every;              /* seconds between checkpoints */
-    double saved_at;           /* when the last one was written */
-    size_t saves;              /* checkpoints written on the way */
-    kept_state before;         /* before the last step that may end the iterations; to go on from */
-    failure failed;            /* code 0: nothing has */
-    bool early;                /* a limit or the callback has told the fit to end */
+    const char *stage; /* of the batch that is evaluated next */
+    double every;      /* seconds between checkpoints */
+    double saved_at;   /* when the last one was written */
+    size_t saves;      /* checkpoints written on the way */
+    kept_state before; /* before one of the last steps, to go on from if a limit strikes */
+    failure failed;    /* code 0: nothing has */
+    bool early;        /* a limit or the callback has told the fit to end */
+    bool over;         /* the run had ended before it was to go on */
 
     repeated_fits repeated; /* fits with other seeds, beside the first */
 

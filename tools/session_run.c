@@ -45,15 +45,20 @@ static int keep_state(wvgd_session *s, kept_state *k, failure *f)
 {
     size_t size = wvgd_save_size(s->fit);
     wvgd_error error;
+    double begin = clock_seconds();
     note_message(s);
     void *state = realloc(k->state, size);
     if (!state)
         return fail(f, EX_SOFTWARE, "no memory for a checkpoint of %zu bytes", size);
     json_decref(k->asked);
-    *k = (kept_state){state, size, json_deep_copy(s->asked)};
+    *k = (kept_state){state, size, json_deep_copy(s->asked), 0, 0};
     if (!k->asked)
         return fail(f, EX_SOFTWARE, "no memory for the record of the run");
-    return wvgd_save(s->fit, state, size, &error) == WVGD_OK ? 0 : fail(f, EX_SOFTWARE, "%s", error.text);
+    if (wvgd_save(s->fit, state, size, &error) != WVGD_OK)
+        return fail(f, EX_SOFTWARE, "%s", error.text);
+    k->at = clock_seconds();
+    k->price = k->at - begin;
+    return 0;
 }
 
 /* A checkpoint on the way. The first is `passing`: there is nothing to lose yet. */
@@ -96,19 +101,22 @@ static void save_on_the_way(wvgd_session *s)
 }
 
 /* ---- iterations -------------------------------------------------------------------------------------------------- */
-/* The next step may reach a limit: its state is what a later run goes on from. */
-static bool may_end(const wvgd_session *s, const wvgd_progress *p)
+/* A limit may strike in any step, and a later run goes on from before that: the state is kept as often as takes a small
+ * share of the time. */
+static bool wants_keeping(const wvgd_session *s)
 {
-    return p->iteration + 1 >= s->options.max_iter ||
-           (s->options.max_seconds > 0 && p->seconds + 2 * s->last_step >= s->options.max_seconds);
+    enum { SHARE = 50 };
+    return !s->before.state || clock_seconds() - s->before.at >= SHARE * s->before.price;
 }
 
+/* A fit that has drawn as much as it may has ended, too, but cannot go on. */
 static bool has_reached_limit(const wvgd_session *s, const wvgd_progress *p)
 {
-    return p->iteration >= s->options.max_iter || (s->options.max_seconds > 0 && p->seconds >= s->options.max_seconds);
+    return p->stop == WVGD_MAX_ITER ? p->iteration >= s->options.max_iter
+                                    : p->stop != WVGD_RUNNING && p->stop != WVGD_CONVERGED;
 }
 
-/* The last step has reached a limit: what was kept from before it becomes the checkpoint. */
+/* A limit has struck: what was kept from before it becomes the checkpoint. */
 static void end_early(wvgd_session *s)
 {
     failure f;
@@ -132,8 +140,7 @@ static void interrupt(wvgd_session *s)
 static int before_batch(wvgd_session *s, const wvgd_progress *p)
 {
     s->stage = p->stage;
-    s->seconds = p->seconds;
-    if (!s->early && may_end(s, p) && keep_state(s, &s->before, &s->failed))
+    if (!s->early && wants_keeping(s) && keep_state(s, &s->before, &s->failed))
         return s->failed.code;
     note_points(s->asked, s->stage, s->fit);
     return 0;
@@ -145,7 +152,6 @@ static int after_batch(void *self, const wvgd_progress *p)
     wvgd_session *s = self;
     bool done = !strcmp(p->stage, "done");
     note_batch(s->asked, s->stage, s->fit);
-    s->last_step = p->seconds - s->seconds;
     if (!s->early && has_reached_limit(s, p))
         end_early(s);
     bool stop = s->callback && s->callback(s->callback_self, p) && !s->early && !done;
@@ -346,6 +352,13 @@ static void give_up(wvgd_session *s, failure *f)
         fail(f, f->code, "%.700s; the old run is still in %s", why, s->dir);
 }
 
+static bool is_done(const wvgd_fit *fit)
+{
+    wvgd_progress p;
+    wvgd_get_progress(fit, &p);
+    return !strcmp(p.stage, "done");
+}
+
 static int run(wvgd_session *s, failure *f)
 {
     wvgd_results results;
@@ -358,6 +371,7 @@ static int run(wvgd_session *s, failure *f)
     if (code)
         return code;
     s->every = record_number(s->asked, "checkpoint-every", 30);
+    s->over = s->resumed && is_done(s->fit);
     if ((code = iterate(s, f))) {
         give_up(s, f);
         return code;
@@ -368,7 +382,7 @@ static int run(wvgd_session *s, failure *f)
     s->run = describe_run(s, &results, f);
     if (!s->run || list_warnings(s, f))
         return f->code;
-    return s->dir ? write_files(s, f) : 0;
+    return s->dir && !s->over ? write_files(s, f) : 0;
 }
 
 wvgd_status wvgd_session_run(wvgd_session *s, wvgd_progress_callback *callback, void *self, wvgd_error *error)

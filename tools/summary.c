@@ -117,10 +117,14 @@ static void put_head(FILE *s, const json_t *run)
     fprintf(s, ": %.0f parameter%s, %zu %s%s\n", dim, dim > 1 ? "s" : "", cells, is_svgd(run) ? "particle" : "cell",
             cells == 1 ? "" : "s");
     const char *stop = text(json_object_get(run, "stop"));
+    double most = number(json_object_get(run, "options"), "max-iter"), iterations = number(run, "iterations");
     put_cut(s, stop_in_words(stop), 30);
-    fprintf(s, " after %.0f iterations, %.0f evaluations, %.3g s (%.3g s in the model)\n", number(run, "iterations"),
-            number(run, "evaluations"), number(json_object_get(run, "seconds"), "total"),
-            number(json_object_get(run, "seconds"), "model"));
+    if (!strcmp(stop, "max_iter") && iterations > most) /* search and final draws are more than were asked for */
+        fprintf(s, " within %.0f iterations; %.0f in all", most, iterations);
+    else
+        fprintf(s, " after %.0f iterations", iterations);
+    fprintf(s, ", %.0f evaluations, %.3g s (%.3g s in the model)\n", number(run, "evaluations"),
+            number(json_object_get(run, "seconds"), "total"), number(json_object_get(run, "seconds"), "model"));
     put_labels(s, model);
     putc('\n', s);
 }

@@ -90,6 +90,21 @@ for signal in INT TERM HUP; do
 done
 stopped staged TERM "${staged[@]}"
 rm -rf stopped
+# inside a step that would take minutes: the cells of very many particles
+"$wvgd" fit mixture --data mixture.json --particles 30000 --quiet --out inside >stdout 2>stderr &
+process=$!
+sleep 3
+kill -TERM $process
+(sleep 90 && kill -KILL $process) 2>/dev/null &
+watch=$!
+wait $process
+code=$?
+kill $watch 2>/dev/null
+[ $code = 130 ] || complain "exit code $code after SIGTERM inside a step: $(cat stderr)"
+grep -q '"stop": "stopped"' inside/run.json || complain "run.json does not say that the run was stopped inside a step"
+expect 0 'limit struck while the cells' "$wvgd" fit --resume inside --max-seconds 1 --quiet
+grep -q '"stop": "time_up"' inside/run.json || complain "a run that was stopped inside a step does not go on"
+rm -rf inside
 perl -e '$SIG{HUP} = "IGNORE"; exec @ARGV' "${joint[@]}" --out stopped >stdout 2>stderr & # as nohup does
 process=$!
 sleep 0.2
@@ -110,8 +125,10 @@ limits() {
     same_but_times before limited
     expect 0 anything "$wvgd" fit --resume limited --quiet --max-iter 2000
     same_but_times "$whole" limited
-    expect 0 'nothing to do' "$wvgd" fit --resume limited
-    same_but_times "$whole" limited
+    cp -r limited ended
+    expect 0 'nothing to do' "$wvgd" fit --resume limited --max-iter 3000
+    diff -r ended limited || complain "$whole: a run that had ended was written again"
+    rm -rf ended
     expect 0 'stopped before it had converged' "$@" --max-seconds 0.01 --out timed
     grep -q '"stop": "time_up"' timed/run.json || complain "$whole: run.json does not say time_up"
     expect 0 anything "$wvgd" fit --resume timed --quiet --max-seconds 0
