@@ -93,10 +93,13 @@ typedef struct wvgd_options {
     size_t starts;            /* ascents; 0: until they find no new modes */
     double init_scale;        /* rough scale of the parameters */
     size_t max_iter;
-    double max_seconds; /* of wvgd_step and wvgd_run; 0: no limit. With ask and tell, which do not see the
-                         * time that the model takes, the caller decides: wvgd_stop_now */
-    double tol;         /* joint: nats of PELBO that noise and drift may still cost at convergence */
-    double evidence_se; /* target for the standard error of the log evidence */
+    size_t max_evaluations; /* maximum number of points at which the model is evaluated, final draws included, which are
+                             * a few at least; 0: 200000 with the staged solver (more if evidence_se is below 0.02),
+                             * no limit with the joint solver */
+    double max_seconds;     /* of wvgd_step and wvgd_run; 0: no limit. With ask and tell, which do not see the
+                             * time that the model takes, the caller decides: wvgd_stop_now */
+    double tol;             /* joint: nats of PELBO that noise and drift may still cost at convergence */
+    double evidence_se;     /* target for the standard error of the log evidence */
     uint64_t seed;
     size_t threads; /* threads of the fit itself; wvgd_model_threads shares the evaluations. Results do not
                      * depend on it */
@@ -138,8 +141,16 @@ wvgd_fit *wvgd_new(const wvgd_model *model, const wvgd_options *options, const d
 void wvgd_free(wvgd_fit *fit); /* accepts NULL */
 
 /* Why a run has ended, or WVGD_RUNNING. */
-typedef enum { WVGD_RUNNING, WVGD_CONVERGED, WVGD_MAX_ITER, WVGD_TIME_UP, WVGD_STOPPED } wvgd_stop;
-const char *wvgd_stop_name(wvgd_stop stop); /* "running", "converged", "max_iter", "time_up", "stopped", "unknown" */
+typedef enum {
+    WVGD_RUNNING,
+    WVGD_CONVERGED,
+    WVGD_MAX_ITER,
+    WVGD_TIME_UP,
+    WVGD_STOPPED,
+    WVGD_MAX_EVALUATIONS
+} wvgd_stop;
+const char *wvgd_stop_name(wvgd_stop stop); /* "running", "converged", "max_iter", "time_up", "stopped",
+                                             * "max_evaluations", "unknown" */
 
 /* One batch in two halves. wvgd_ask gives n points z[n][D], valid until wvgd_tell; if *gradient is set, tell
  * needs their gradients (otherwise its grad may be NULL). Asking again without telling gives the same

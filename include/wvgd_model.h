@@ -36,6 +36,10 @@ typedef struct wvgd_model {
     /* Floating-point operations of one evaluation with its gradient, roughly. If evaluations are cheap, the fit takes
      * more draws instead of fitting more components. 0: unknown; the fit then saves evaluations. */
     double work;
+    /* What a point gets depends, in its last bits, on how many others are evaluated with it, as it does where matrix
+     * products (BLAS) do it: such batches are always cut at the same places. false: at any, so that a slow model is
+     * asked for few points at a time. */
+    bool batched;
 } wvgd_model;
 
 /* Calls model->close, if there is one, once. Accepts NULL, and a model that is already closed. */

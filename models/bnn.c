@@ -292,6 +292,7 @@ int wv_model_bnn(wvgd_model *model, const wv_regression *data, size_t hidden, bo
                           .log_density = log_density,
                           .self = n,
                           .has_gradient = true,
+                          .batched = true,
                           .thread_safe = true,
                           .names = n->names,
                           .close = close_bnn,

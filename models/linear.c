@@ -115,6 +115,7 @@ int wv_model_linear(wvgd_model *model, const wv_regression *data)
                           .log_density = log_density,
                           .self = l,
                           .has_gradient = true,
+                          .batched = true,
                           .thread_safe = true,
                           .names = l->names,
                           .close = close_linear,

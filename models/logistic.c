@@ -197,6 +197,7 @@ int wv_model_logistic(wvgd_model *model, const wv_regression *data)
                           .log_density = log_density,
                           .self = l,
                           .has_gradient = true,
+                          .batched = true,
                           .thread_safe = true,
                           .names = l->names,
                           .close = close_logistic,

@@ -132,6 +132,7 @@ int wv_model_mixture(wvgd_model *model, size_t D, size_t K, const double *weight
                           .log_density = log_density,
                           .self = m,
                           .has_gradient = true,
+                          .batched = true,
                           .thread_safe = true,
                           .close = close_mixture};
     return 0;

@@ -34,12 +34,12 @@
 typedef struct {
     const char *name;
     bool gradient; /* wants gradients where the model has them */
-    bool may_stop; /* its batch may be left undone: the closing pass does not need it */
+    bool iterates; /* evaluations must be left for the stages that come after */
 } stage;
 
 static const stage stages[] = {
     [WV_EXPLORE] = {"explore", true, true},     [WV_FIT] = {"fit", true, true},
-    [WV_TRIAL] = {"trial", true, false},        [WV_PROBE] = {"probe", true, false},
+    [WV_TRIAL] = {"trial", true, true},         [WV_PROBE] = {"probe", true, true},
     [WV_CLOSING] = {"close", true, false},      [WV_REFINE] = {"refine", true, false},
     [WV_BOUND] = {"bound", false, false},       [WV_PILOT] = {"pilot", true, true},
     [WV_SEARCH] = {"fit", true, true},          [WV_SETTLE] = {"settle", true, true},
@@ -52,7 +52,8 @@ typedef struct {
     void (*begin)(wvgd_fit *);
     wvgd_status (*ask)(wvgd_fit *, wvgd_error *);
     wvgd_status (*tell)(wvgd_fit *, wvgd_error *);
-    void (*hurry)(wvgd_fit *, wvgd_stop); /* what is left is closed with as few draws as possible */
+    /* what is left is closed with as few draws as possible; given_up: the last batch was left undone */
+    void (*hurry)(wvgd_fit *, wvgd_stop, bool given_up);
 } solver;
 
 static const solver *solver_of(const wvgd_fit *f)
@@ -235,6 +236,31 @@ bool wv_fit_try(wvgd_fit *f, wv_limit_work *work, void *context)
     return wv_limit_try(&f->limit, f->arena, work, context);
 }
 
+bool wv_fit_hurried(const wvgd_fit *f)
+{
+    return f->stop == WVGD_TIME_UP || f->stop == WVGD_STOPPED || f->stop == WVGD_MAX_EVALUATIONS;
+}
+
+/* Points that may still be asked for. */
+static double room_for_points(const wvgd_fit *f)
+{
+    size_t most = f->size.evaluations, done = f->count.evaluations;
+    double room = most > done ? (double)(most - done) : 0;
+    if (f->price > 0 && (f->stop == WVGD_TIME_UP || f->stop == WVGD_STOPPED))
+        room = fmin(room, fmax(wv_policy.limit_closing, wv_policy.limit_closing_share * f->opt.max_seconds) / f->price);
+    return room;
+}
+
+size_t wv_fit_afford(wvgd_fit *f, size_t wanted, size_t parts)
+{
+    double most = fmax(room_for_points(f) / (double)parts, wv_policy.limit_closing_least);
+    if ((double)wanted <= most)
+        return wanted;
+    if (f->stop == WVGD_RUNNING || f->stop == WVGD_CONVERGED)
+        f->stop = WVGD_MAX_EVALUATIONS;
+    return (size_t)most;
+}
+
 void wv_fit_cut_short(wvgd_fit *f)
 {
     if (f->stop == WVGD_RUNNING || f->stop == WVGD_CONVERGED)
@@ -332,6 +358,9 @@ static void sizes(wvgd_fit *f)
     f->size.close_max = (size_t)wv_policy.closing_most;
     double finer = wv_policy.closing_budget_se / o->evidence_se;
     f->size.close_budget = (size_t)(wv_policy.closing_budget * fmax(1, finer * finer));
+    f->size.evaluations = o->max_evaluations ? o->max_evaluations
+                          : f->staged        ? (size_t)(wv_policy.limit_evaluations * fmax(1, finer * finer))
+                                             : SIZE_MAX;
     while (f->size.close_max > (size_t)wv_policy.memory_closing_least &&
            (double)f->size.close_max * (double)D > wv_policy.memory_closing)
         f->size.close_max /= 2;
@@ -496,9 +525,15 @@ static void end_now(wvgd_fit *f, wvgd_stop stop)
         f->pending = stop;
         return;
     }
-    if (f->stage == WV_DONE)
-        return;
-    solver_of(f)->hurry(f, stop);
+    if (f->stage != WV_DONE && !wv_fit_hurried(f))
+        solver_of(f)->hurry(f, stop, false);
+}
+
+/* The same with the last batch left undone. */
+static void give_up_batch(wvgd_fit *f, wvgd_stop stop)
+{
+    f->asked = false;
+    solver_of(f)->hurry(f, stop, true);
 }
 
 void wvgd_stop_now(wvgd_fit *f)
@@ -522,6 +557,14 @@ static void set_limit(wvgd_fit *f, double now)
                  fmax(wv_policy.limit_grace, wv_policy.limit_grace_share * most));
 }
 
+/* Whether the batch needs more evaluations than there are, but for what the final draws need. */
+static bool exceeds(const wvgd_fit *f)
+{
+    double most = (double)f->size.evaluations,
+           kept = fmin(wv_policy.limit_reserve, wv_policy.limit_reserve_share * most);
+    return (double)(f->count.evaluations + f->b.n) > most - (stages[f->stage].iterates ? kept : 0);
+}
+
 /* ---- ask and tell ------------------------------------------------------------------------------------------------ */
 wvgd_status wvgd_ask(wvgd_fit *f, size_t *n, const double **z, bool *gradient, wvgd_error *error)
 {
@@ -537,6 +580,10 @@ wvgd_status wvgd_ask(wvgd_fit *f, size_t *n, const double **z, bool *gradient, w
         return WVGD_OK;
     if (!f->asked) {
         wvgd_status status = solver_of(f)->ask(f, error);
+        if (status == WVGD_OK && f->stage != WV_DONE && !wv_fit_hurried(f) && exceeds(f)) {
+            give_up_batch(f, WVGD_MAX_EVALUATIONS);
+            return wvgd_ask(f, n, z, gradient, error);
+        }
         if (status == WVGD_OK && f->stage == WV_DONE)
             return WVGD_OK;
         if (status == WVGD_OK && !f->b.n)
@@ -595,18 +642,31 @@ wvgd_status wvgd_tell(wvgd_fit *f, const double *log_p, const double *grad, wvgd
     return status;
 }
 
-/* Evaluates the batch by pieces, between which it looks for a limit that has struck. Their size is fixed,
- * a multiple of what wvgd_model_threads hands out, and the last one is not smaller. *stop: the limit that left points
- * undone. */
+/* Points of one call of the model: as many as it answers soon; at first only as many as keep its threads at work. Of
+ * one whose answers depend on that, as many as take so much work. */
+static size_t piece_size(const wvgd_fit *f)
+{
+    double most = wv_policy.step_piece, chunks = floor(wv_policy.step_piece_work / (f->model.work * WVGD_CHUNK)),
+           least = f->model.thread_safe ? wv_policy.step_piece_thread * (double)f->opt.threads : 1,
+           soon = f->price > 0 ? wv_policy.step_piece_seconds / f->price : wv_policy.step_piece_thread;
+    if (f->model.batched)
+        return f->model.work > 0 ? (size_t)fmin(fmax(chunks, 1) * WVGD_CHUNK, most) : (size_t)most;
+    return (size_t)fmin(fmax(soon, least), most);
+}
+
+/* Evaluates the batch by pieces, between which it looks for a limit that has struck; the last one is not smaller than
+ * the others. *stop: the limit that left points undone. */
 static int evaluate(wvgd_fit *f, bool gradient, size_t *done, wvgd_stop *stop)
 {
-    size_t piece = (size_t)wv_policy.step_piece, n = f->b.n, D = f->D;
-    bool may_stop = stages[f->stage].may_stop && f->stop == WVGD_RUNNING;
+    size_t n = f->b.n, D = f->D;
+    bool may_stop = !wv_fit_hurried(f);
     int failure = 0;
     for (*done = 0; *done < n && !failure && *stop == WVGD_RUNNING;) {
-        size_t at = *done, here = n - at < 2 * piece ? n - at : piece;
+        size_t piece = piece_size(f), at = *done, here = n - at < 2 * piece ? n - at : piece;
+        double begin = wv_limit_clock();
         failure = f->model.log_density(f->model.self, here, f->b.x + at * D, f->b.log_p + at,
                                        gradient ? f->b.grad + at * D : NULL);
+        f->price = (wv_limit_clock() - begin) / (double)here;
         *done += here;
         if (!may_stop || *done == n)
             continue;
@@ -644,8 +704,7 @@ wvgd_status wvgd_step(wvgd_fit *f, wvgd_error *error)
         status = wvgd_tell(f, f->b.log_p, f->b.grad, error);
     else { /* the batch is given up */
         f->count.evaluations += done;
-        f->asked = false;
-        end_now(f, stop);
+        give_up_batch(f, stop);
     }
     f->count.seconds += wv_limit_clock() - begin;
     if (f->opt.max_seconds > 0 && f->count.seconds >= f->opt.max_seconds)
@@ -675,13 +734,14 @@ void wvgd_get_progress(const wvgd_fit *f, wvgd_progress *p)
         *p = (wvgd_progress){stages[WV_DONE].name, 0, 0, 0, 0, NAN, NAN, NAN, WVGD_RUNNING};
     if (!p || !f)
         return;
-    *p = (wvgd_progress){stages[f->stage].name, f->count.iteration,        f->opt.max_iter,        f->count.evaluations,
-                         f->count.seconds,      f->trace.last.pelbo.value, f->trace.last.pelbo.se, f->trace.last.ess, f->stop};
+    *p = (wvgd_progress){stages[f->stage].name,  f->count.iteration, f->opt.max_iter,
+                         f->count.evaluations,   f->count.seconds,   f->trace.last.pelbo.value,
+                         f->trace.last.pelbo.se, f->trace.last.ess,  f->stop};
 }
 
 const char *wvgd_stop_name(wvgd_stop stop)
 {
-    static const char *const names[] = {"running", "converged", "max_iter", "time_up", "stopped"};
+    static const char *const names[] = {"running", "converged", "max_iter", "time_up", "stopped", "max_evaluations"};
     return (size_t)stop < sizeof names / sizeof *names ? names[stop] : "unknown";
 }
 

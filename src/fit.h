@@ -64,6 +64,7 @@ typedef struct {
     size_t close_max;         /* closing draws at most */
     size_t close_budget;      /* staged: closing draws at most, all trials included */
     size_t closing_proposals; /* at most in a batch */
+    size_t evaluations;       /* at most; SIZE_MAX: no limit */
     size_t p_max;             /* coefficients of a residual regression at most */
 } wv_sizes;
 
@@ -136,6 +137,7 @@ struct wvgd_fit {
     wv_arena *arena; /* of the worker, who owns it */
     wvgd_fit *view;  /* [workers.n - 1] the fit as the other workers see it */
     wv_limit limit;  /* what ends the run early */
+    double price;    /* seconds that the model takes for a point, by the last call; 0: not known */
     wv_messages messages;
 };
 
@@ -156,6 +158,13 @@ void wv_fit_run_tasks(wvgd_fit *f, size_t count, double work, wv_fit_task *task,
 
 /* Does what may take long; its loops call wv_limit_look(f->arena). False: a limit has struck, and it was given up. */
 bool wv_fit_try(wvgd_fit *f, wv_limit_work *work, void *context);
+
+/* The run has been told to end early: what is left closes it. */
+bool wv_fit_hurried(const wvgd_fit *f);
+
+/* So many of `wanted` points for results as a limit leaves, if all that are to come are `parts` times as many; never
+ * fewer than a few. If that are less than wanted, the run ends by the limit. */
+size_t wv_fit_afford(wvgd_fit *f, size_t wanted, size_t parts);
 
 /* A limit has struck while results were worked out: the run ends by it, though it may have converged. */
 void wv_fit_cut_short(wvgd_fit *f);

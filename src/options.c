@@ -73,6 +73,11 @@ static const row table[] = {
     {{"max-iter", "1..1000000", "2000",
       "maximum number of iterations; the fit still completes the search for modes and the final estimates", NULL},
      COUNT, FIELD(max_iter), 1, 1000000},
+    {{"max-evaluations", "0..1000000000", "0",
+      "maximum number of evaluations of the model, final draws included; 0: 200000 with the staged solver (more with a "
+      "smaller evidence-se), no limit with the joint solver",
+      NULL},
+     COUNT, FIELD(max_evaluations), 0, 1000000000},
     {{"max-seconds", "0..1e9", "0", "time limit in seconds; 0: no limit", NULL}, REAL, FIELD(max_seconds), 0, 1e9},
     {{"tol", "1e-8..10", "0.005", "joint solver: PELBO, in nats, that noise and drift may still cost at convergence",
       "solver joint"},

@@ -137,6 +137,9 @@ static void warnings(wvgd_fit *f)
     if (isnan(f->outcome.bound.value))
         add_warning(f, "a limit struck while the cells were worked out: particles and components may be rough, and "
                        "there is no bound; resume it");
+    if (f->count.evaluations > f->size.evaluations)
+        add_warning(f, "%zu evaluations are more than --max-evaluations, because final draws need at least as many",
+                    f->count.evaluations);
     if (f->count.bad_points)
         add_warning(
             f,

@@ -42,7 +42,8 @@ static uint64_t checksum(const unsigned char *data, size_t size)
 /* What a fit may go on with other values of: limits, and what its numbers do not depend on. */
 static bool may_change(const char *name)
 {
-    return !strcmp(name, "max-iter") || !strcmp(name, "max-seconds") || !strcmp(name, "threads");
+    return !strcmp(name, "max-iter") || !strcmp(name, "max-evaluations") || !strcmp(name, "max-seconds") ||
+           !strcmp(name, "threads");
 }
 
 /* Of everything else that was asked for. */
@@ -73,7 +74,7 @@ static bool staged_stage(size_t stage)
 /* Whether the fit can be in this stage. */
 static bool possible(const wvgd_fit *f, const course *c)
 {
-    if (c->stage > WV_DONE || c->stop > WVGD_STOPPED || c->pending > WVGD_STOPPED)
+    if (c->stage > WV_DONE || c->stop > WVGD_MAX_EVALUATIONS || c->pending > WVGD_MAX_EVALUATIONS)
         return false;
     switch (c->stage) {
     case WV_EXPLORE: return f->exploring;

@@ -78,6 +78,8 @@ static void about_convergence(wvgd_fit *f)
     if (f->stop == WVGD_TIME_UP || f->stop == WVGD_STOPPED)
         say(f, "stopped before it had converged: resume it%s",
             f->stop == WVGD_TIME_UP ? " with a higher --max-seconds" : "");
+    else if (f->stop == WVGD_MAX_EVALUATIONS)
+        say(f, "it has not converged within %zu evaluations: raise --max-evaluations", f->size.evaluations);
     else if (f->stop != WVGD_CONVERGED && (!f->staged || f->count.iteration >= f->opt.max_iter))
         say(f, "it has not converged within %zu iterations: raise --max-iter", f->opt.max_iter);
     else if (f->stop != WVGD_CONVERGED)

@@ -472,6 +472,7 @@ static void stop_names(void **state)
     assert_string_equal(wvgd_stop_name(WVGD_MAX_ITER), "max_iter");
     assert_string_equal(wvgd_stop_name(WVGD_TIME_UP), "time_up");
     assert_string_equal(wvgd_stop_name(WVGD_STOPPED), "stopped");
+    assert_string_equal(wvgd_stop_name(WVGD_MAX_EVALUATIONS), "max_evaluations");
     assert_string_equal(wvgd_version(), WVGD_VERSION);
 }
 

@@ -23,16 +23,19 @@ typedef struct {
     size_t calls;     /* so far */
     size_t most;      /* points in one of them */
     long nanoseconds; /* that a point takes */
+    size_t points;    /* that it was asked for */
 } watched;
 
 static int log_density(void *self, size_t n, const double *z, double *log_p, double *grad)
 {
     watched *w = self;
     w->calls++;
+    w->points += n;
     w->most = n > w->most ? n : w->most;
     if (w->calls == w->stop_at)
         wvgd_stop_now(w->fit);
-    nanosleep(&(struct timespec){0, (long)n * w->nanoseconds}, NULL);
+    long wait = (long)n * w->nanoseconds;
+    nanosleep(&(struct timespec){wait / 1000000000, wait % 1000000000}, NULL);
     for (size_t i = 0; i < n; i++) {
         log_p[i] = 0;
         for (size_t d = 0; d < DIM; d++) {
@@ -230,6 +233,88 @@ static void a_stop_is_seen_while_cells_are_made(void **state)
     wvgd_free(fit);
 }
 
+/* ---- slow models ---- */
+static wvgd_fit *new_slow(watched *w, wvgd_solver solver, double max_seconds, size_t max_evaluations)
+{
+    wvgd_model model = {.name = "watched", .dim = DIM, .log_density = log_density, .self = w, .has_gradient = true};
+    wvgd_options o;
+    wvgd_options_init(&o);
+    o.solver = solver;
+    o.max_seconds = max_seconds;
+    o.max_evaluations = max_evaluations;
+    w->fit = wvgd_new(&model, &o, NULL, NULL);
+    assert_non_null(w->fit);
+    return w->fit;
+}
+
+/* 30 ms a point: a batch of the closing draws alone would take ten seconds and more. */
+static void a_slow_model_is_asked_for_few_points_at_a_time(void **state)
+{
+    (void)state;
+    for (wvgd_solver solver = WVGD_STAGED; solver <= WVGD_JOINT; solver++) {
+        watched w = {.nanoseconds = 30000000};
+        wvgd_fit *fit = new_slow(&w, solver, 1, 0);
+        wvgd_results r = run(fit);
+        assert_int_equal(r.stop, WVGD_TIME_UP);
+        assert_true(w.most <= 64);   /* 8 points in a quarter of a second, and the rest of a batch */
+        assert_true(w.points < 300); /* 33 in a second, then those that close the run */
+        check_cells(&r);
+        wvgd_free(fit);
+    }
+}
+
+/* A model that is slow for a while is cut into other pieces, which changes no bit. */
+static void pieces_change_no_bit(void **state)
+{
+    (void)state;
+    watched fast = {0}, slow = {.nanoseconds = 3000000};
+    wvgd_fit *a = new_slow(&fast, WVGD_STAGED, 0, 0), *b = new_slow(&slow, WVGD_STAGED, 0, 0);
+    wvgd_results r = run(a), s = run(b);
+    assert_true(slow.calls > fast.calls);
+    assert_int_equal(r.evaluations, s.evaluations);
+    assert_memory_equal(r.z, s.z, r.N * DIM * sizeof *r.z);
+    assert_memory_equal(&r.evidence, &s.evidence, sizeof r.evidence);
+    wvgd_free(a);
+    wvgd_free(b);
+}
+
+/* ---- evaluations ---- */
+static void evaluations_stay_within_their_limit(void **state)
+{
+    (void)state;
+    const size_t limits[] = {1, 100, 400, 1000, 3000};
+    for (wvgd_solver solver = WVGD_STAGED; solver <= WVGD_JOINT; solver++)
+        for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+            watched w = {0};
+            wvgd_fit *fit = new_slow(&w, solver, 0, limits[i]);
+            wvgd_results r = run(fit);
+            bool more = false;
+            for (size_t k = 0; k < r.warnings; k++)
+                more = more || strstr(r.warning[k], "more than --max-evaluations");
+            assert_int_equal(r.evaluations, w.points);
+            assert_true(r.evaluations <= limits[i] || (more && r.evaluations < 200));
+            if (r.evaluations > limits[i] / 2 && limits[i] < 1000)
+                assert_int_equal(r.stop, WVGD_MAX_EVALUATIONS);
+            assert_true(r.stop == WVGD_CONVERGED || !r.reliable);
+            check_cells(&r);
+            wvgd_free(fit);
+        }
+}
+
+/* One that is not reached changes nothing. */
+static void many_evaluations_change_nothing(void **state)
+{
+    (void)state;
+    watched v = {0}, w = {0};
+    wvgd_fit *a = new_slow(&v, WVGD_STAGED, 0, 0), *b = new_slow(&w, WVGD_STAGED, 0, 1000000);
+    wvgd_results r = run(a), s = run(b);
+    assert_int_equal(r.stop, WVGD_CONVERGED);
+    assert_int_equal(r.evaluations, s.evaluations);
+    assert_memory_equal(r.z, s.z, r.N * DIM * sizeof *r.z);
+    wvgd_free(a);
+    wvgd_free(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -240,6 +325,10 @@ int main(void)
         cmocka_unit_test(memory_is_linear_in_the_dimension),
         cmocka_unit_test(the_clock_is_seen_while_cells_are_made),
         cmocka_unit_test(a_stop_is_seen_while_cells_are_made),
+        cmocka_unit_test(a_slow_model_is_asked_for_few_points_at_a_time),
+        cmocka_unit_test(pieces_change_no_bit),
+        cmocka_unit_test(evaluations_stay_within_their_limit),
+        cmocka_unit_test(many_evaluations_change_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

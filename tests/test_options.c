@@ -14,7 +14,7 @@
 
 static const char *const NAMES[] = {"solver",      "particles", "most-particles", "components", "family",      "rank",
                                     "cells",       "cost",      "power",          "estimator",  "sampler",     "draws",
-                                    "init",        "starts",    "init-scale",     "max-iter",   "max-seconds", "tol",
+                                    "init",        "starts",    "init-scale",     "max-iter", "max-evaluations", "max-seconds", "tol",
                                     "evidence-se", "seed",      "threads"};
 enum { OPTIONS = sizeof NAMES / sizeof *NAMES };
 
@@ -96,6 +96,7 @@ static void defaults_are_those_of_the_table(void **state)
     assert_int_equal(o.starts, 0);
     assert_true(o.init_scale == 1.0);
     assert_int_equal(o.max_iter, 2000);
+    assert_int_equal(o.max_evaluations, 0);
     assert_true(o.max_seconds == 0.0);
     assert_true(o.tol == 0.005);
     assert_true(o.evidence_se == 0.02);
@@ -168,6 +169,8 @@ static void numbers_round_trip(void **state)
                 {"power", "1", "1"},
                 {"power", "8", "8"},
                 {"power", "2.5", "2.5"},
+                {"max-evaluations", "0", "0"},
+                {"max-evaluations", "1e9", "1000000000"},
                 {"max-seconds", "0", "0"},
                 {"max-seconds", "1e9", NULL},
                 {"init-scale", "1e-50", NULL},
@@ -289,6 +292,8 @@ static void values_out_of_range_are_refused(void **state)
                 {"init-scale", "0"},
                 {"init-scale", "1e200"},
                 {"init-scale", "1e-200"},
+                {"max-evaluations", "-1"},
+                {"max-evaluations", "1000000001"},
                 {"max-seconds", "-1e-9"},
                 {"max-seconds", "1.1e9"},
                 {"tol", "0"},
@@ -391,6 +396,7 @@ static void bad_structs_are_refused(void **state)
     REFUSE(init_scale, -1, "init-scale", "-1");
     REFUSE(init_scale, INFINITY, "init-scale", "inf");
     REFUSE(max_iter, 0, "max-iter", "0");
+    REFUSE(max_evaluations, 1000000001, "max-evaluations", "1000000001");
     REFUSE(max_seconds, -1, "max-seconds", "-1");
     REFUSE(max_seconds, NAN, "max-seconds", "nan");
     REFUSE(tol, 0, "tol", "0");

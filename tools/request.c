@@ -386,8 +386,8 @@ int change_record(json_t *asked, const wvgd_request *changes, failure *f)
     json_object_foreach(changes->options, name, value)
         if (!is_aside(name) && !may_change(name))
             return fail(f, EX_USAGE,
-                        "fit: --%s cannot change with --resume: only --max-iter, --max-seconds, --threads, "
-                        "--checkpoint-every and --output-draws can",
+                        "fit: --%s cannot change with --resume: only --max-iter, --max-evaluations, --max-seconds, "
+                        "--threads, --checkpoint-every and --output-draws can",
                         name);
     json_object_foreach(changes->options, name, value)
         if (may_change(name) && json_object_set(options, name, value))

@@ -62,7 +62,8 @@ int new_record(const wvgd_request *request, json_t **asked, failure *f);
  * to look at: nobody should choose another directory only to learn that the model is misspelt. */
 int check_out(const wvgd_request *request, failure *f);
 
-/* Changes that a run which goes on allows: max-iter, max-seconds, threads, checkpoint-every, output-draws. */
+/* Changes that a run which goes on allows: max-iter, max-evaluations, max-seconds, threads, checkpoint-every,
+ * output-draws. */
 int change_record(json_t *asked, const wvgd_request *changes, failure *f);
 
 /* The options with which other cells can be made of the draws of a fit; NULL past the end. And such changes. */

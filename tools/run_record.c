@@ -84,7 +84,8 @@ bool needs_model(const json_t *asked)
 
 bool may_change(const char *name)
 {
-    static const char *const list[] = {"max-iter", "max-seconds", "threads", "checkpoint-every", "output-draws"};
+    static const char *const list[] = {"max-iter", "max-evaluations",  "max-seconds",
+                                       "threads",  "checkpoint-every", "output-draws"};
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         if (!strcmp(name, list[i]))
             return true;

@@ -508,14 +508,28 @@ static wvgd_status iterate(wvgd_fit *f, const double *weight, const wv_cell_list
     return status;
 }
 
-static wvgd_status tell_iteration(wvgd_fit *f, wvgd_error *error)
+typedef struct {
+    wvgd_fit *f;
+    const wv_cell_lists *lists;
+} weighing;
+
+static void weigh_batch(void *context)
+{
+    const weighing *w = context;
+    wv_joint_batch_weigh(w->f, w->lists);
+}
+
+/* given_up: a limit has struck before the points had cells; the caller sees it, too. */
+static wvgd_status tell_iteration(wvgd_fit *f, bool *given_up, wvgd_error *error)
 {
     size_t n = f->b.n, mark = wv_arena_mark(f->arena);
     wv_cell_lists lists = {wv_arena_take_index(f->arena, n), wv_arena_take_sizes(f->arena, f->N + 1)};
     double *weight = wv_arena_take(f->arena, n);
     wvgd_status status;
-    wv_joint_batch_weigh(f, &lists);
-    if (posterior_weights(f, weight))
+    if (!wv_fit_try(f, weigh_batch, &(weighing){f, &lists})) {
+        *given_up = true;
+        status = WVGD_OK;
+    } else if (posterior_weights(f, weight))
         status = iterate(f, weight, &lists, error);
     else
         status = wv_fail(
@@ -534,6 +548,22 @@ typedef enum {
     CONVERGED /* an iteration: nothing is left to gain */
 } report;
 
+typedef struct {
+    wvgd_fit *f;
+    const wv_geometry *g;
+    wv_weighted_points p;
+    double *z;      /* [N][D] */
+    uint32_t *cell; /* [n] */
+    bool better;
+} improving;
+
+static void improve(void *context)
+{
+    improving *i = context;
+    wvgd_fit *f = i->f;
+    i->better = wv_kmeans_improve(i->g, i->p, f->opt.seed, f->count.batch, &f->workers, i->z, i->cell);
+}
+
 /* Clearly better particles on the points that were kept, if there are, with the spreads of the new cells; components
  * are left to the caller. */
 static bool find_better(wvgd_fit *f)
@@ -550,9 +580,8 @@ static bool find_better(wvgd_fit *f)
     uint32_t *cell = wv_arena_take_index(f->arena, b->n);
     for (size_t k = 0; k < b->n; k++)
         log_w[k] = b->log_p[k] - b->log_m[k];
-    bool better = wv_weights_normalise(b->n, log_w, w) &&
-                  wv_kmeans_improve(&g, (wv_weighted_points){b->n, b->x, w}, f->opt.seed, f->count.batch, &f->workers,
-                                    z, cell);
+    improving i = {f, &g, {b->n, b->x, w}, z, cell, false};
+    bool better = wv_weights_normalise(b->n, log_w, w) && wv_fit_try(f, improve, &i) && i.better;
     if (better) {
         wv_partition_move_all(&f->cells, z);
         wv_partition_fit_spreads(&f->cells, b->n, b->x, w, cell, f->arena);
@@ -709,13 +738,13 @@ wvgd_status wv_joint_ask(wvgd_fit *f, wvgd_error *error)
 
 wvgd_status wv_joint_tell(wvgd_fit *f, wvgd_error *error)
 {
-    bool complete = false;
+    bool complete = false, given_up = false;
     if (f->stage == WV_EXPLORE)
         return tell_exploration(f, error);
     wvgd_status status = f->stage == WV_PILOT  ? wv_pilot_tell(f, &complete, error)
-                         : iterating(f->stage) ? tell_iteration(f, error)
+                         : iterating(f->stage) ? tell_iteration(f, &given_up, error)
                                                : wv_joint_closing_tell(f, &complete, error);
-    if (status != WVGD_OK)
+    if (status != WVGD_OK || given_up)
         return status;
     report found = look(f, complete);
     wv_stage stage = next(f, found);
@@ -728,8 +757,21 @@ wvgd_status wv_joint_tell(wvgd_fit *f, wvgd_error *error)
     return WVGD_OK;
 }
 
-void wv_joint_hurry(wvgd_fit *f, wvgd_stop stop)
+/* The final draws are begun anew, with fewer of them, if their batch was left undone or would take long. */
+static void hurry_closing(wvgd_fit *f, wvgd_stop stop, bool given_up)
 {
+    wvgd_stop before = f->stop;
+    f->stop = stop;
+    if (given_up || wv_joint_closing_long(f))
+        enter(f, WV_JOINT_TRIAL);
+    else
+        f->stop = before;
+}
+
+void wv_joint_hurry(wvgd_fit *f, wvgd_stop stop, bool given_up)
+{
+    if (f->stage == WV_JOINT_TRIAL || f->stage == WV_JOINT_FINAL)
+        hurry_closing(f, stop, given_up);
     if (f->stage == WV_EXPLORE)
         leave_exploration(f);
     if (f->stage == WV_PILOT)

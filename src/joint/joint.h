@@ -47,7 +47,7 @@ wvgd_status wv_joint_ask(wvgd_fit *f, wvgd_error *error);
 wvgd_status wv_joint_tell(wvgd_fit *f, wvgd_error *error);
 
 /* Ends the iterations for the given reason: from here on only closing draws. */
-void wv_joint_hurry(wvgd_fit *f, wvgd_stop stop);
+void wv_joint_hurry(wvgd_fit *f, wvgd_stop stop, bool given_up);
 
 /* Begins component j again with the shape of its cell. */
 void wv_joint_restart(wvgd_fit *f, size_t j);

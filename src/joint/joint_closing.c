@@ -124,12 +124,27 @@ static void propose(wvgd_fit *f, const double *w)
         f->proposals.p[c].log_alpha = log((double)f->proposals.draws[c] / (double)f->closing.planned);
 }
 
+/* Final draws at most: once a limit has struck, as few as will do. Each meets three times as many proposals as there
+ * are particles. */
+static size_t most_draws(const wvgd_fit *f)
+{
+    double size = (double)f->D * (f->dense ? (double)f->D : 1),
+           few = wv_policy.limit_closing_work / (3 * (double)f->N * (wv_policy.limit_closing_call + size));
+    few = fmax(few, wv_policy.limit_closing_least);
+    return wv_fit_hurried(f) && few < (double)f->size.close_max ? (size_t)few : f->size.close_max;
+}
+
+bool wv_joint_closing_long(const wvgd_fit *f)
+{
+    return f->closing.planned > most_draws(f);
+}
+
 void wv_joint_closing_begin(wvgd_fit *f)
 {
-    size_t most = f->size.n_max < f->size.close_max ? f->size.n_max : f->size.close_max,
+    size_t most = f->size.n_max < most_draws(f) ? f->size.n_max : most_draws(f),
            least = larger((size_t)wv_policy.joint_trial_draws,
                           (size_t)wv_policy.joint_trial_draws_each * larger(f->N, f->D));
-    wv_closing_restart(&f->closing, least < most ? least : most);
+    wv_closing_restart(&f->closing, wv_fit_afford(f, least < most ? least : most, 2));
     f->joint.trials = 0;
     wv_partition_weigh(&f->cells, f->cells.now.elbo);
     wv_partition_set_weight_beta(&f->cells, f->cells.weight);
@@ -207,7 +222,7 @@ static double final_draws(const wvgd_fit *f, double rel)
     double wanted = wv_policy.joint_final_margin * (1 / rel - 1) / (f->opt.evidence_se * f->opt.evidence_se),
            least = fmax(fmax(wv_policy.joint_final_draws, wv_policy.joint_final_draws_each * (double)f->N),
                         wv_policy.joint_final_ess / rel);
-    return fmin(fmax(wanted, least), (double)f->size.close_max);
+    return fmin(fmax(wanted, least), (double)most_draws(f));
 }
 
 /* Masses as the iterations with the cells at rest have them, else the trial. */
@@ -292,11 +307,11 @@ static bool end_trial(wvgd_fit *f)
     refit_spreads(f);
     if (exact(f))
         fit_lines(f);
-    bool again = rel < wv_policy.joint_trial_uneven &&
+    bool again = rel < wv_policy.joint_trial_uneven && !wv_fit_hurried(f) &&
                  (double)f->joint.trials <
                      wv_policy.joint_trials; /* a proposal that its own draws have improved deserves another */
     f->joint.trials += again;
-    wv_closing_restart(&f->closing, again ? f->closing.planned : (size_t)final_draws(f, rel));
+    wv_closing_restart(&f->closing, again ? f->closing.planned : wv_fit_afford(f, (size_t)final_draws(f, rel), 1));
     return !again;
 }
 
@@ -305,7 +320,8 @@ static bool end_block(wvgd_fit *f)
 {
     wv_batch b = wv_draws_view(&f->closing.draws, 0);
     bool again = wv_evidence_importance(&b, f->arena).se > f->opt.evidence_se &&
-                 f->closing.draws.n + f->closing.planned <= f->size.close_max;
+                 f->closing.draws.n + f->closing.planned <= most_draws(f) && !wv_fit_hurried(f) &&
+                 wv_fit_afford(f, f->closing.planned, 1) == f->closing.planned;
     if (again)
         wv_closing_add_block(&f->closing);
     return !again;

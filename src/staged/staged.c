@@ -58,6 +58,9 @@ bool wv_growth_archive(wv_growth *g, wv_archive *a)
     return true;
 }
 
+/* Parts into which the evaluations that are left are divided: a trial is one, final draws one of the rest. */
+enum { TRIAL_PARTS = 4, FINAL_PARTS = 2 };
+
 /* ---- facts that decisions rest on -------------------------------------------------------------------------------- */
 static wv_prices prices(const wvgd_fit *f)
 {
@@ -174,7 +177,7 @@ static wv_stage begin_close(wvgd_fit *f)
     double least = least_final(f, f->closing.draws.n, 1), wanted = f->stop == WVGD_RUNNING ? f->growth.wanted : 0;
     if (wv_decide_draws_expensive(prices(f), f->growth.wanted))
         improve_proposal(f);
-    wv_closing_plan(&f->closing, wv_decide_final_draws(wanted, least, WV_CHUNK));
+    wv_closing_plan(&f->closing, wv_fit_afford(f, wv_decide_final_draws(wanted, least, WV_CHUNK), FINAL_PARTS));
     wv_closing_end_trial(&f->closing);
     return WV_CLOSING;
 }
@@ -512,14 +515,43 @@ static wv_stage after_bound(wvgd_fit *f)
     return stage;
 }
 
-void wv_staged_hurry(wvgd_fit *f, wvgd_stop stop)
+/* The final draws that there are will do; if there are none, a few are made. */
+static wv_stage hurry_close(wvgd_fit *f)
 {
-    bool cells = f->stage == WV_REFINE || f->stage == WV_BOUND || f->stage == WV_DONE;
-    if (f->stop != WVGD_RUNNING || cells)
+    if (f->closing.draws.n > f->closing.trial && isfinite(f->outcome.evidence.value))
+        return conclude(f);
+    wv_closing_plan(&f->closing, wv_fit_afford(f, f->closing.planned, FINAL_PARTS));
+    return WV_CLOSING;
+}
+
+/* Cells are there, but for components that could be better, or for their bound. */
+static wv_stage hurry_cells(wvgd_fit *f, wvgd_stop stop, bool given_up)
+{
+    if (f->stage == WV_BOUND && !given_up)
+        return WV_BOUND;
+    if (f->stop == WVGD_CONVERGED)
+        f->stop = stop;
+    if (f->stage == WV_REFINE)
+        return after_refine(f);
+    wv_cells_leave(f);
+    return WV_DONE;
+}
+
+void wv_staged_hurry(wvgd_fit *f, wvgd_stop stop, bool given_up)
+{
+    if (f->stage == WV_REFINE || f->stage == WV_BOUND) {
+        f->stage = hurry_cells(f, stop, given_up);
+        return;
+    }
+    if (f->stop != WVGD_RUNNING && !given_up)
         return;
     f->stop = stop;
-    if (f->stage == WV_EXPLORE)
-        f->stage = after_explore(f);
+    switch (f->stage) {
+    case WV_EXPLORE: f->stage = after_explore(f); break;
+    case WV_PROBE: f->stage = begin_close(f); break;
+    case WV_CLOSING: f->stage = hurry_close(f); break;
+    default: break;
+    }
     if (f->stage == WV_FIT) {
         wv_mixture_fit_end(f);
         f->stage = after_fit(f);
@@ -547,11 +579,18 @@ static void ask_bound(void *context)
 static wvgd_status ask_for_bound(wvgd_fit *f, wvgd_error *error)
 {
     bound_asking a = {f, WVGD_OK, error};
-    if (!wv_fit_try(f, ask_bound, &a)) {
+    bool whole = wv_fit_try(f, ask_bound, &a);
+    if (!whole || (a.status == WVGD_OK && wv_fit_hurried(f) && wv_fit_afford(f, f->b.n, 1) < f->b.n)) {
         wv_cells_leave(f);
         f->stage = WV_DONE;
     }
     return a.status;
+}
+
+static void ask_trial(wvgd_fit *f)
+{
+    size_t wanted = wv_decide_trial_draws(f->mix.K, wv_fit_cheap(f));
+    wv_staged_closing_draw(f, wv_fit_hurried(f) ? wv_fit_afford(f, wanted, TRIAL_PARTS) : wanted, WV_RNG_TRIAL);
 }
 
 wvgd_status wv_staged_ask(wvgd_fit *f, wvgd_error *error)
@@ -559,7 +598,7 @@ wvgd_status wv_staged_ask(wvgd_fit *f, wvgd_error *error)
     switch (f->stage) {
     case WV_EXPLORE: return wv_explore_ask(f, error);
     case WV_FIT: wv_mixture_fit_ask(f); break;
-    case WV_TRIAL: wv_staged_closing_draw(f, wv_decide_trial_draws(f->mix.K, wv_fit_cheap(f)), WV_RNG_TRIAL); break;
+    case WV_TRIAL: ask_trial(f); break;
     case WV_PROBE: wv_tail_probe_ask(f); break;
     case WV_CLOSING: wv_staged_closing_draw(f, f->closing.planned, WV_RNG_CLOSE); break;
     case WV_REFINE: wv_cell_refine_ask(f); break;
@@ -616,7 +655,7 @@ wvgd_status wv_staged_tell(wvgd_fit *f, wvgd_error *error)
     if (stage != WV_FIT && stage != WV_TRIAL && stage != WV_CLOSING) /* others leave no row in the trace */
         return status;
     if (stage == WV_FIT && f->count.iteration >= f->opt.max_iter)
-        wv_staged_hurry(f, WVGD_MAX_ITER);
+        wv_staged_hurry(f, WVGD_MAX_ITER, false);
     if (!f->closing.draws.n && f->stage == WV_CLOSING)
         return wv_fail(error, WVGD_E_NO_DRAWS,
                        "none of the final draws has a finite log density: check the model, or change init-scale");

@@ -37,7 +37,7 @@ void wv_staged_begin(wvgd_fit *f);
 void wv_staged_cells(wvgd_fit *f);
 
 /* Ends the search: what is left is closed with as few draws as possible. */
-void wv_staged_hurry(wvgd_fit *f, wvgd_stop stop);
+void wv_staged_hurry(wvgd_fit *f, wvgd_stop stop, bool given_up);
 
 wvgd_status wv_staged_ask(wvgd_fit *f, wvgd_error *error);
 wvgd_status wv_staged_tell(wvgd_fit *f, wvgd_error *error);

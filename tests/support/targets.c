@@ -33,6 +33,7 @@ static void fill_model(wvgd_model *model, const char *name, size_t D, wvgd_log_d
                           .log_density = log_density,
                           .self = self,
                           .has_gradient = true,
+                          .batched = true,
                           .thread_safe = true,
                           .close = free};
 }
