@@ -246,8 +246,9 @@ static double room_for_points(const wvgd_fit *f)
 {
     size_t most = f->size.evaluations, done = f->count.evaluations;
     double room = most > done ? (double)(most - done) : 0;
-    if (f->price > 0 && (f->stop == WVGD_TIME_UP || f->stop == WVGD_STOPPED))
-        room = fmin(room, fmax(wv_policy.limit_closing, wv_policy.limit_closing_share * f->opt.max_seconds) / f->price);
+    if (f->cheapest > 0 && (f->stop == WVGD_TIME_UP || f->stop == WVGD_STOPPED))
+        room = fmin(room,
+                    fmax(wv_policy.limit_closing, wv_policy.limit_closing_share * f->opt.max_seconds) / f->cheapest);
     return room;
 }
 
@@ -667,6 +668,7 @@ static int evaluate(wvgd_fit *f, bool gradient, size_t *done, wvgd_stop *stop)
         failure = f->model.log_density(f->model.self, here, f->b.x + at * D, f->b.log_p + at,
                                        gradient ? f->b.grad + at * D : NULL);
         f->price = (wv_limit_clock() - begin) / (double)here;
+        f->cheapest = f->cheapest > 0 ? fmin(f->cheapest, f->price) : f->price;
         *done += here;
         if (!may_stop || *done == n)
             continue;
