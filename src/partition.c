@@ -108,18 +108,20 @@ bool wv_partition_same(const wv_partition *p, size_t i, size_t j)
 /* FNV-1a of the words of a component's mean. */
 static uint64_t hash_mean(const wv_partition *p, size_t j)
 {
-    uint64_t hash = 14695981039346656037u;
+    enum { HALF = 32 };
+    static const uint64_t basis = 14695981039346656037u, prime = 1099511628211u;
+    uint64_t hash = basis;
     for (size_t i = 0; i < p->shape.D; i++) {
         uint64_t word;
         memcpy(&word, p->now.mu + j * p->shape.D + i, sizeof word);
-        hash = (hash ^ word) * 1099511628211u;
+        hash = (hash ^ word) * prime;
     }
-    return hash ^ hash >> 32;
+    return hash ^ hash >> HALF;
 }
 
 void wv_partition_first_same(const wv_partition *p, size_t *first, wv_arena *arena)
 {
-    size_t N = p->shape.N, room = 4, mark = wv_arena_mark(arena);
+    size_t N = p->shape.N, room = 1, mark = wv_arena_mark(arena);
     while (room < 2 * N)
         room *= 2;
     uint32_t *slot = wv_arena_take_index(arena, room); /* [room] first cells, each at its hash or after it; N: none */
