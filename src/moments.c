@@ -684,6 +684,9 @@ bool wv_moments_tilt(const wv_moments_input *in, double *omega)
     return tilted;
 }
 
+/* Standard error of a probability that pairs do not show: of the ridge. */
+static const double least_share_error = 2e-5;
+
 void wv_moments_below(const wv_moments_input *in, const wv_moments_levels *l, bool tilted, double *mean, double *se)
 {
     size_t mark = wv_arena_mark(in->arena);
@@ -691,5 +694,7 @@ void wv_moments_below(const wv_moments_input *in, const wv_moments_levels *l, bo
         .m = l->m, .ld = l->ld, .value = l->value, .what = BELOW, .at = l->at, .share = l->share, .slope = l->slope};
     estimate(in, &w, tilted ? TILT : NO_TILT,
              (estimates){mean, wv_arena_take(in->arena, l->m), se, wv_arena_take(in->arena, in->draws->n), NULL});
+    for (size_t k = 0; k < l->m; k++)
+        se[k] = hypot(se[k], least_share_error);
     wv_arena_release(in->arena, mark);
 }

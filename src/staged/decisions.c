@@ -207,9 +207,9 @@ size_t wv_decide_sd_draws(double se, size_t n, size_t sharpened, size_t chunk)
     return (size_t)fmin(fmax(more, wv_policy.closing_extension), (double)chunk);
 }
 
-bool wv_decide_sd_counts(bool heavy, size_t n)
+bool wv_decide_sd_counts(double tail_k)
 {
-    return !heavy || (double)n < wv_policy.closing_sd_tail_draws;
+    return !(tail_k > wv_policy.closing_sd_tail);
 }
 
 bool wv_decide_converged(double se, double evidence_se)

@@ -114,9 +114,8 @@ size_t wv_decide_extension(const wv_growth_facts *g, const wv_final_facts *c, si
 /* Draws of another piece for the sds, of which the least certain has this standard error, as a share of it, from n
  * draws; 0: enough. sharpened: pieces drawn for that before. */
 size_t wv_decide_sd_draws(double se, size_t n, size_t sharpened, size_t chunk);
-/* Whether a parameter, whose tail index is above its limit or not, counts: draws do not help a variance that does not
- * exist, but few draws do not tell. */
-bool wv_decide_sd_counts(bool heavy, size_t n);
+/* Whether a parameter with that tail index counts: where its tails are heavy, draws do not help its sd. */
+bool wv_decide_sd_counts(double tail_k);
 
 /* Whether growth that has left the ELBO here is undone. */
 bool wv_decide_undo(double elbo, double tried_elbo);

@@ -392,7 +392,7 @@ static double worst_sd(const wvgd_fit *f)
 {
     double worst = 0;
     for (size_t i = 0; i < f->D; i++)
-        if (wv_decide_sd_counts(f->posterior.tail_k[i] > wv_policy.results_khat_limit, f->closing.draws.n))
+        if (wv_decide_sd_counts(f->posterior.tail_k[i]))
             worst = fmax(worst, f->posterior.sd_se[i] / sqrt(f->posterior.var[i]));
     return worst;
 }
