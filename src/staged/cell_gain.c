@@ -11,7 +11,8 @@
  * Free draws take time, and most fits are good. So a first look comes before: half of the whole variance of log p~ -
  * log q_j, by the evaluated draws, is more than any step can win; and the stored draws alone tell how much of it a
  * regression explains, less what it would explain of noise. Only where neither excludes a bad fit are free draws made.
- * Where the component is all of the mixture they would show nothing: then the gain is not known beyond that variance.
+ * The estimate with the smaller error counts. Where the component is all of the mixture they would show nothing: then
+ * the gain is not known beyond that variance.
  */
 #include "staged/cell_gain.h"
 #include "fit.h"
@@ -458,13 +459,15 @@ wvgd_estimate wv_cell_gain(wvgd_fit *f, size_t j, size_t n, const double *x, con
     if (all.most < wv_policy.gain_check_small)
         return gain;
     direction g = direction_of(f);
-    explained e;
+    explained e = {{NAN, NAN}, NAN};
     wv_gaussian q = wv_partition_component(&f->cells, j);
     bool told = look_at_stored(f, j, &g, &e);
     if (told && nothing_hidden(&all, &e))
         gain = e.gain;
     else if (told || !wv_mixture_is(&f->mix, &q))
         gain = careful_gain(f, j, &g, n, x, log_p);
+    if (told && all.least <= e.variance && !(gain.se <= e.gain.se))
+        gain = e.gain; /* stored draws that have seen as much as the evaluated ones, and know it better */
     wv_arena_release(f->arena, mark);
     return gain;
 }
