@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDTH = 100, NAME_WIDTH = 26, LABEL_WIDTH = 22 };
+enum { WIDTH = 100, NAME_WIDTH = 26, SHORT_NAME = 17, LABEL_WIDTH = 22 };
 
 /* ---- values that may be missing ---------------------------------------------------------------------------------- */
 static double number(const json_t *object, const char *key)
@@ -235,10 +235,10 @@ static void put_errors(FILE *s, const json_t *run)
         }
     }
     if (sd < n && quantile < n) {
-        fprintf(s, "standard errors: of sds at most %.2g %% (", 100 * sd_worst);
-        put_cut(s, text(json_array_get(names, sd)), NAME_WIDTH);
-        fprintf(s, "), of quantiles at most %.2g sd (", quantile_worst);
-        put_cut(s, text(json_array_get(names, quantile)), NAME_WIDTH);
+        fprintf(s, "standard errors: sds up to %.2g %% (", 100 * sd_worst);
+        put_cut(s, text(json_array_get(names, sd)), SHORT_NAME);
+        fprintf(s, "), quantiles up to %.2g sd (", quantile_worst);
+        put_cut(s, text(json_array_get(names, quantile)), SHORT_NAME);
         fputs(")\n", s);
     }
     if (has_sharp_means(p, n))

@@ -152,21 +152,21 @@ done
 [ "$(find cache | sort)" = "$before" ] || complain "a cancelled compilation has left files in the cache: $(find cache)"
 
 # ---- going on ----------------------------------------------------------------------------------------------------------------------------------
-expect 0 anything "${fit[@]}" --max-iter 3 --threads 1 --quiet --out limited
-expect 75 'needs its model, which is code.*program/normal.stan with --trust-model' "$wvgd" stan --resume limited --quiet --max-iter 2000
+expect 0 anything "${fit[@]}" --max-seconds 0.0001 --threads 1 --quiet --out limited
+expect 75 'needs its model, which is code.*program/normal.stan with --trust-model' "$wvgd" stan --resume limited --quiet --max-seconds 0
 cp -r limited named
-expect 0 anything "$wvgd" fit --resume limited --quiet --max-iter 2000 --trust-model
-expect 0 anything "$wvgd" stan --resume named program/normal.stan --quiet --max-iter 2000
+expect 0 anything "$wvgd" fit --resume limited --quiet --max-seconds 0 --trust-model
+expect 0 anything "$wvgd" stan --resume named program/normal.stan --quiet --max-seconds 0
 expect 0 anything "${fit[@]}" --max-iter 2000 --quiet --out whole
 same_but_times whole limited
 same_but_times whole named
-expect 0 anything "${fit[@]}" --max-iter 3 --quiet --overwrite --out limited
+expect 0 anything "${fit[@]}" --max-seconds 0.0001 --quiet --overwrite --out limited
 rm -r cache
 expect 66 'compiled model of .*program/normal.stan is no longer in the cache .*wvgd stan-compile' "$wvgd" fit --resume limited --quiet --trust-model
 expect 66 'no longer in the cache' "$wvgd" sample limited -n 3 --trust-model
 expect 0 silence "$wvgd" sample limited -n 3
 expect 64 'normal.stan is a Stan program: wvgd stan-compile' "$wvgd" fit --resume limited --quiet program/normal.stan
-expect 0 anything "$wvgd" stan --resume limited program/normal.stan --quiet --max-iter 2000 # compiles it again
+expect 0 anything "$wvgd" stan --resume limited program/normal.stan --quiet --max-seconds 0 # compiles it again
 same_but_times whole limited
 rm -r cache
 echo '// other' >>program/normal.stan
