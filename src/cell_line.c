@@ -400,8 +400,8 @@ static component in_units(const line *l, double mu, double sd)
 static void set_component(wvgd_fit *f, size_t j, double mu, double sd)
 {
     size_t mark = wv_arena_mark(f->arena);
-    double *root = wv_arena_take(f->arena, f->family->size(1, f->R));
-    f->family->set_sd(1, f->R, root, &sd);
+    double *root = wv_arena_take(f->arena, f->cells.shape.family->size(1, f->cells.shape.R));
+    f->cells.shape.family->set_sd(1, f->cells.shape.R, root, &sd);
     wv_partition_set_component(&f->cells, j, &mu, root);
     wv_arena_release(f->arena, mark);
 }

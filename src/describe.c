@@ -135,12 +135,12 @@ static void measure_costs(wvgd_fit *f)
 static void take_posterior(wvgd_fit *f)
 {
     size_t mark = wv_arena_mark(f->arena);
-    double *spread = wv_arena_take(f->arena, f->cell_family->size(f->D, 0)),
-           *metric = wv_arena_take(f->arena, f->metric_family->size(f->D, 0));
-    wv_posterior_root(&f->posterior, &f->closing, f->cell_family, spread, f->arena);
+    double *spread = wv_arena_take(f->arena, f->cells.shape.cell_family->size(f->D, 0)),
+           *metric = wv_arena_take(f->arena, f->cells.shape.metric_family->size(f->D, 0));
+    wv_posterior_root(&f->posterior, &f->closing, f->cells.shape.cell_family, spread, f->arena);
     wv_partition_set_spread(&f->cells, 0, spread);
     if (!f->opt.metric) {
-        wv_posterior_root(&f->posterior, &f->closing, f->metric_family, metric, f->arena);
+        wv_posterior_root(&f->posterior, &f->closing, f->cells.shape.metric_family, metric, f->arena);
         wv_partition_set_metric(&f->cells, metric);
     }
     wv_arena_release(f->arena, mark);

@@ -127,7 +127,8 @@ static size_t arena_size(const wvgd_fit *f)
 {
     size_t N = most_cells(f), D = f->D, n = f->size.n_max, any = n > f->size.close_max ? n : f->size.close_max,
            square = f->dense ? D * D : D, p = f->size.p_max;
-    size_t points = wv_times(n + WV_BLOCK, wv_times(9, D) + 4 * f->R + 16), cells = wv_times(N, wv_times(28, D) + 64);
+    size_t points = wv_times(n + WV_BLOCK, wv_times(9, D) + 4 * f->cells.shape.R + 16),
+           cells = wv_times(N, wv_times(28, D) + 64);
     size_t regression = wv_times(p, (f->dense ? p : 0) + WV_BLOCK + 8); /* by coordinates where no matrix is formed */
     size_t target = f->staged ? wv_times(WV_BLOCK, wv_times(f->mix.room + 1, D)) + f->mix.room : 0,
            line = D == 1 ? wv_times(2 * ((f->staged ? f->mix.room : N) + 2), 1024) : 0; /* quadrature on a cell */
@@ -345,10 +346,6 @@ static void sizes(wvgd_fit *f)
 {
     const wvgd_options *o = &f->opt;
     size_t D = f->D, N = f->N;
-    f->R = o->family == WVGD_LOWRANK ? (o->rank < D ? o->rank : D) : 0;
-    f->family = wv_family_get(o->family);
-    f->cell_family = wv_family_get(o->family == WVGD_FULL ? WVGD_FULL : WVGD_DIAG);
-    f->metric_family = wv_family_get(f->dense ? WVGD_FULL : WVGD_DIAG);
     f->size.M = o->draws ? o->draws : default_draws(o, D);
     size_t batch = wv_times(N, f->size.M);
     f->size.closing_proposals = mixture_room(f) ? 2 * mixture_room(f) + 1 : 0;
@@ -402,20 +399,35 @@ static wv_draws_shape closing_shape(const wvgd_fit *f)
                             .cached_sources = K + 1};
 }
 
-/* All memory of the iterations; wvgd_free takes what has been made. */
+static wv_shape cell_shape(const wvgd_fit *f)
+{
+    const wvgd_options *o = &f->opt;
+    wv_shape s = {.N = most_cells(f),
+                  .D = f->D,
+                  .R = o->family == WVGD_LOWRANK ? (o->rank < f->D ? o->rank : f->D) : 0,
+                  .family = wv_family_get(o->family),
+                  .cell_family = wv_family_get(o->family == WVGD_FULL ? WVGD_FULL : WVGD_DIAG),
+                  .metric_family = wv_family_get(f->dense ? WVGD_FULL : WVGD_DIAG)};
+    s.cost = wv_cost_of(o, s.metric_family, s.cell_family);
+    return s;
+}
+
+/* All memory of the iterations; wvgd_free takes what has been made. The cells come first: others ask for their shape.
+ */
 static bool make_parts(wvgd_fit *f)
 {
-    size_t D = f->D, N = most_cells(f), root = f->family->size(D, f->R), both = wv_times(N, wv_times(2, D + root));
+    const wv_shape *s = &f->cells.shape;
+    if (!wv_partition_new(&f->cells, cell_shape(f)))
+        return false;
+    size_t D = f->D, N = s->N, root = s->family->size(D, s->R), both = wv_times(N, wv_times(2, D + root));
     bool adam = f->opt.estimator == WVGD_REPARAM,
          pilot = f->opt.family == WVGD_DIAG && D > 1 && f->dense && f->opt.estimator == WVGD_NATURAL;
     size_t K = mixture_room(f), d = K ? D : 0;
     wv_joint_sizes joint = {.adam = adam ? both : 0,
                             .group = f->staged ? 0 : wv_shared_proposals_size(f),
-                            .tail_root = f->staged ? 0 : f->metric_family->size(D, 0)};
+                            .tail_root = f->staged ? 0 : f->cells.shape.metric_family->size(D, 0)};
     wv_trace_new(&f->trace, N, N);
-    return wv_partition_new(&f->cells, (wv_shape){N, D, f->R, f->family, f->cell_family, f->metric_family,
-                                                  wv_cost_of(&f->opt, f->metric_family, f->cell_family)}) &&
-           wv_halfspaces_new(&f->halfspaces, N, D, f->staged) && wv_cell_bound_new(&f->bound, f->staged ? N : 0) &&
+    return wv_halfspaces_new(&f->halfspaces, N, D, f->staged) && wv_cell_bound_new(&f->bound, f->staged ? N : 0) &&
            wv_posterior_new(&f->posterior, D) && wv_pilot_new(&f->pilot, D, pilot) &&
            wv_joint_new(&f->joint, N, D, joint) && wv_modes_new(&f->modes, D, f->dense, f->exploring) &&
            wv_explore_new(&f->explore, D, f->dense, f->exploring) &&
@@ -426,7 +438,8 @@ static bool make_parts(wvgd_fit *f)
            wv_closing_new(&f->closing, closing_shape(f)) && wv_staged_closing_new(&f->wide, f->staged ? D : 0) &&
            wv_batch_new(&f->b, f->size.n_max, D, N, f->model.has_gradient) &&
            wv_proposals_new(&f->proposals, N, f->size.closing_proposals, WV_PIECES) &&
-           wv_views_new(&f->views, N, wv_times(N, D), wv_times(N, f->cell_family->size(D, 0))) && make_workers(f);
+           wv_views_new(&f->views, N, wv_times(N, D), wv_times(N, f->cells.shape.cell_family->size(D, 0))) &&
+           make_workers(f);
 }
 
 /* The covariance root of a given metric: c = (a-b)' metric (a-b) = |A^-1 (a-b)|^2 with A A' = metric^-1. */
@@ -454,7 +467,7 @@ static void place(wvgd_fit *f, const double *z0)
 {
     size_t D = f->D, mark = wv_arena_mark(f->arena);
     double *sd = wv_arena_take(f->arena, D), *normal = wv_arena_take(f->arena, D), *z = wv_arena_take(f->arena, D),
-           *metric = wv_arena_take(f->arena, f->metric_family->size(D, 0));
+           *metric = wv_arena_take(f->arena, f->cells.shape.metric_family->size(D, 0));
     for (size_t i = 0; i < D; i++)
         sd[i] = f->opt.init_scale;
     for (size_t j = 0; j < f->N; j++) {
@@ -470,7 +483,7 @@ static void place(wvgd_fit *f, const double *z0)
         wv_partition_put(&f->cells, j, z);
     }
     wv_partition_set_sd(&f->cells, sd);
-    f->metric_family->set_sd(D, 0, metric, sd);
+    f->cells.shape.metric_family->set_sd(D, 0, metric, sd);
     wv_partition_set_metric(&f->cells, metric);
     if (f->pilot.wanted) {
         double *root = wv_arena_take(f->arena, D * D);

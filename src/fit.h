@@ -90,8 +90,7 @@ struct wvgd_fit {
     /* ---- what is fitted, and how ---- */
     wvgd_model model;
     wvgd_options opt;
-    size_t N, D, R;
-    const wv_family *family, *cell_family, *metric_family;
+    size_t N, D;
     bool dense;     /* D x D matrices are formed */
     bool staged;    /* the staged solver */
     bool exploring; /* starts from modes found by ascents */

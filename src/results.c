@@ -196,7 +196,7 @@ static void fill_losses(wvgd_fit *f)
 /* Until there are draws to make cells from the staged solver leaves them as they are. */
 static void fill_views(wvgd_fit *f)
 {
-    size_t D = f->D, size = f->cell_family->size(D, 0);
+    size_t D = f->D, size = f->cells.shape.cell_family->size(D, 0);
     bool untouched = f->staged && isnan(f->cells.beta[0]);
     if (untouched && f->views.untouched)
         return;
@@ -205,7 +205,7 @@ static void fill_views(wvgd_fit *f)
         wv_gaussian q = wv_partition_component(&f->cells, j), s = wv_partition_spread(&f->cells, j);
         q.family->sd(D, q.R, q.root, f->views.sd + j * D);
         f->views.limit[j] = without_limit(f, j);
-        if (f->cell_family == wv_family_get(WVGD_FULL))
+        if (f->cells.shape.cell_family == wv_family_get(WVGD_FULL))
             wv_gaussian_cov(&s, f->views.cell_cov + j * size, f->arena);
         else
             for (size_t i = 0; i < D; i++)
@@ -250,7 +250,7 @@ void wvgd_get_results(const wvgd_fit *fit, wvgd_results *r)
     bool done = f->stage == WV_DONE, mixture = f->staged && f->closing.v && f->mix.K;
     *r = (wvgd_results){.N = f->N,
                         .D = f->D,
-                        .rank = f->R,
+                        .rank = f->cells.shape.R,
                         .solver = f->staged ? WVGD_STAGED : WVGD_JOINT,
                         .stop = done ? f->stop : WVGD_RUNNING,
                         .iterations = f->count.iteration,

@@ -207,7 +207,7 @@ static void own_densities_gathered(wvgd_fit *f, void *context, size_t j)
 wv_batch_density_plan wv_batch_density_begin(wvgd_fit *f)
 {
     wv_batch_density_plan plan = prepare(f);
-    plan.own = f->family == wv_family_get(WVGD_DIAG) ? prepare_own(f) : NULL;
+    plan.own = f->cells.shape.family == wv_family_get(WVGD_DIAG) ? prepare_own(f) : NULL;
     return plan;
 }
 

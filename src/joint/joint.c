@@ -190,7 +190,7 @@ static void drop_zero(size_t D, gathered *g)
 
 void wv_joint_restart(wvgd_fit *f, size_t j)
 {
-    size_t both = f->D + f->family->size(f->D, f->R);
+    size_t both = f->D + f->cells.shape.family->size(f->D, f->cells.shape.R);
     wv_partition_restart_component(&f->cells, j, f->pilot.wanted ? f->pilot.root : NULL, f->arena);
     if (f->joint.adam)
         memset(f->joint.adam + j * 2 * both, 0, 2 * both * sizeof(double));
@@ -203,7 +203,7 @@ static void add_own_gradient(const wvgd_fit *f, size_t j, gathered *g)
     size_t mark = wv_arena_mark(f->arena);
     double *y = wv_arena_take(f->arena, g->n * f->D);
     wv_gaussian_whiten(q, g->n, g->x, y, f->arena);
-    q->family->push(f->D, f->R, q->root, g->n, y, f->arena);
+    q->family->push(f->D, f->cells.shape.R, q->root, g->n, y, f->arena);
     cblas_daxpy((int)(g->n * f->D), -1.0, y, 1, g->grad, 1);
     wv_arena_release(f->arena, mark);
 }
@@ -278,12 +278,12 @@ static double own_step(const wvgd_fit *f, size_t j, double rho)
 /* One step of component j; returns the nats of the full one. */
 static double move_component(wvgd_fit *f, size_t j, const gathered *g, double rho, bool soft)
 {
-    size_t D = f->D, size = f->family->size(D, f->R);
+    size_t D = f->D, size = f->cells.shape.family->size(D, f->cells.shape.R);
     double enough = D == 1 ? wv_policy.joint_ess_line : wv_policy.joint_ess;
     wv_parameters q = wv_partition_lend(&f->cells, j);
     wv_update c = {.estimator = f->opt.estimator,
-                   .family = f->family,
-                   .R = f->R,
+                   .family = f->cells.shape.family,
+                   .R = f->cells.shape.R,
                    .mu = q.mu,
                    .root = q.root,
                    .n = g->n,
@@ -377,7 +377,7 @@ static wv_free_draws free_draws(const wvgd_fit *f)
 
 static void move_cells(wvgd_fit *f, moving *m)
 {
-    double work = (double)(f->b.n * f->D) * (f->family == wv_family_get(WVGD_DIAG) ? 8 : (double)f->D);
+    double work = (double)(f->b.n * f->D) * (f->cells.shape.family == wv_family_get(WVGD_DIAG) ? 8 : (double)f->D);
     bool ordered = m->free.batches > 0; /* those that settle look at the cells of all */
     if (!ordered)
         wv_fit_run_tasks(f, f->N, work, move_cell, m);

@@ -40,7 +40,7 @@ static void add_covariance(const wvgd_fit *f, const wv_gaussian *q, const double
     double *apart = wv_arena_take(f->arena, D);
     for (size_t i = 0; i < D; i++)
         apart[i] = z[i] - m[i];
-    if (f->metric_family == wv_family_get(WVGD_FULL)) {
+    if (f->cells.shape.metric_family == wv_family_get(WVGD_FULL)) {
         double *cov = wv_arena_take(f->arena, D * D);
         wv_gaussian_cov(q, cov, f->arena);
         cblas_daxpy((int)(D * D), w, cov, 1, C, 1);
@@ -58,8 +58,8 @@ static void add_covariance(const wvgd_fit *f, const wv_gaussian *q, const double
  * where no D x D matrix is formed. */
 static wv_gaussian wide_tail(wvgd_fit *f, const double *w)
 {
-    bool full = f->metric_family == wv_family_get(WVGD_FULL);
-    size_t D = f->D, size = f->metric_family->size(D, 0), mark = wv_arena_mark(f->arena);
+    bool full = f->cells.shape.metric_family == wv_family_get(WVGD_FULL);
+    size_t D = f->D, size = f->cells.shape.metric_family->size(D, 0), mark = wv_arena_mark(f->arena);
     double *m = f->joint.tail_mu, *root = f->joint.tail_root, *C = wv_arena_zeros(f->arena, size);
     memset(m, 0, D * sizeof *m);
     memset(root, 0, size * sizeof *root);
@@ -78,7 +78,7 @@ static wv_gaussian wide_tail(wvgd_fit *f, const double *w)
         for (size_t i = 0; i < D; i++)
             root[i] = wv_policy.joint_wide_factor * sqrt(C[i]);
     wv_arena_release(f->arena, mark);
-    return (wv_gaussian){f->metric_family, D, 0, m, root, wv_policy.joint_tail_degrees};
+    return (wv_gaussian){f->cells.shape.metric_family, D, 0, m, root, wv_policy.joint_tail_degrees};
 }
 
 /* Whether component j lies outside of its cell, but for its tail: its draws would be wasted. */

@@ -85,7 +85,7 @@ void wv_pilot_leave(wvgd_fit *f)
     wv_partition_set_sd(&f->cells, sd);
     if (f->N == 1)
         wv_partition_put(&f->cells, 0, f->pilot.mu);
-    if (!f->opt.metric && f->metric_family == wv_family_get(WVGD_FULL))
+    if (!f->opt.metric && f->cells.shape.metric_family == wv_family_get(WVGD_FULL))
         wv_partition_set_metric(&f->cells, f->pilot.root);
     wv_arena_release(f->arena, mark);
 }

@@ -20,13 +20,13 @@
  * than shared ones. With ten dimensions that are correlated they still are, by tenths of a nat. */
 bool wv_shared_proposals_many(const wvgd_fit *f)
 {
-    bool overlap = f->family == wv_family_get(WVGD_DIAG) && (double)f->D >= wv_policy.groups_dims;
+    bool overlap = f->cells.shape.family == wv_family_get(WVGD_DIAG) && (double)f->D >= wv_policy.groups_dims;
     return (double)f->N > (overlap ? wv_policy.groups_particles_overlap : wv_policy.groups_particles);
 }
 
 size_t wv_shared_proposals_size(const wvgd_fit *f)
 {
-    return wv_shared_proposals_many(f) ? wv_times(2 * f->N, f->D + f->cell_family->size(f->D, 0)) : 0;
+    return wv_shared_proposals_many(f) ? wv_times(2 * f->N, f->D + f->cells.shape.cell_family->size(f->D, 0)) : 0;
 }
 
 /* Particles in the order of groups, and the groups made so far. */
@@ -43,7 +43,7 @@ static void add_covariance(const wvgd_fit *f, const wv_gaussian *q, double w, co
     double *sd = wv_arena_take(f->arena, D), *apart = wv_arena_take(f->arena, D);
     for (size_t i = 0; i < D; i++)
         apart[i] = q->mu[i] - mu[i];
-    if (f->cell_family == wv_family_get(WVGD_FULL)) {
+    if (f->cells.shape.cell_family == wv_family_get(WVGD_FULL)) {
         cblas_dsyrk(CblasRowMajor, CblasLower, CblasNoTrans, (int)D, (int)D, w, q->root, (int)D, 1.0, C, (int)D);
         cblas_dsyr(CblasRowMajor, CblasLower, (int)D, w, apart, 1, C, (int)D);
     } else {
@@ -58,7 +58,7 @@ static void add_covariance(const wvgd_fit *f, const wv_gaussian *q, double w, co
  * draws. */
 static wv_gaussian merge(wvgd_fit *f, size_t n, const uint32_t *member, const double *draws)
 {
-    size_t D = f->D, size = f->cell_family->size(D, 0), mark = wv_arena_mark(f->arena);
+    size_t D = f->D, size = f->cells.shape.cell_family->size(D, 0), mark = wv_arena_mark(f->arena);
     double *mu = f->joint.group + f->proposals.n * (D + size), *root = mu + D, *C = wv_arena_zeros(f->arena, size),
            total = 0;
     memset(mu, 0, D * sizeof *mu);
@@ -72,14 +72,14 @@ static wv_gaussian merge(wvgd_fit *f, size_t n, const uint32_t *member, const do
                               : wv_partition_spread(&f->cells, member[k]);
         add_covariance(f, &q, (draws ? draws[member[k]] : 1) / total, mu, C);
     }
-    if (f->cell_family == wv_family_get(WVGD_FULL)) {
+    if (f->cells.shape.cell_family == wv_family_get(WVGD_FULL)) {
         bool definite = wv_dense_chol(D, C, wv_arena_take(f->arena, D * D));
         memcpy(root, definite ? C : wv_partition_spread(&f->cells, member[0]).root, D * D * sizeof *root);
     } else
         for (size_t i = 0; i < D; i++)
             root[i] = sqrt(C[i]);
     wv_arena_release(f->arena, mark);
-    return (wv_gaussian){f->cell_family, D, 0, mu, root, 0};
+    return (wv_gaussian){f->cells.shape.cell_family, D, 0, mu, root, 0};
 }
 
 static bool before(const wvgd_fit *f, size_t axis, uint32_t a, uint32_t b)

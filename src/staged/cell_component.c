@@ -66,7 +66,7 @@ typedef struct {
 
 static bool is_full(const wvgd_fit *f)
 {
-    return f->family == wv_family_get(WVGD_FULL);
+    return f->cells.shape.family == wv_family_get(WVGD_FULL);
 }
 
 static wv_gaussian cell_gauss(const wvgd_fit *f, const cell *c)
@@ -273,7 +273,7 @@ static void set_spread(wvgd_fit *f, const cell *c)
     double *sd = wv_arena_take(f->arena, D);
     if (f->opt.cost == WVGD_OWN) {
         /* it bounds the cell */
-    } else if (f->cell_family == wv_family_get(WVGD_FULL))
+    } else if (f->cells.shape.cell_family == wv_family_get(WVGD_FULL))
         wv_partition_set_spread(&f->cells, c->j, c->root);
     else {
         wv_family_get(WVGD_FULL)->sd(D, 0, c->root, sd);
@@ -421,8 +421,8 @@ static wv_update_result take_step(wvgd_fit *f, const cell *c, const weighted *p,
 {
     wv_parameters q = wv_partition_lend(&f->cells, c->j);
     wv_update by = {.estimator = WVGD_NATURAL,
-                    .family = f->family,
-                    .R = f->R,
+                    .family = f->cells.shape.family,
+                    .R = f->cells.shape.R,
                     .mu = q.mu,
                     .root = q.root,
                     .n = p->n,
@@ -441,7 +441,7 @@ static wv_update_result take_step(wvgd_fit *f, const cell *c, const weighted *p,
  * nothing has changed; kl: of the full one. */
 static wv_update_result climb(wvgd_fit *f, const cell *c, weighted *p, double rho)
 {
-    size_t D = f->D, size = f->family->size(D, f->R), mark = wv_arena_mark(f->arena);
+    size_t D = f->D, size = f->cells.shape.family->size(D, f->cells.shape.R), mark = wv_arena_mark(f->arena);
     double *mu = wv_arena_take(f->arena, D), *root = wv_arena_take(f->arena, size), before = p->elbo;
     wv_gaussian q = wv_partition_component(&f->cells, c->j);
     wv_update_result r = {true, 0};
@@ -552,7 +552,8 @@ static bool average(wvgd_fit *f, cell *c, set s)
 static bool use_stored(wvgd_fit *f, const cell *c)
 {
     size_t D = f->D;
-    double parameters = 2 * (double)D + (f->family == wv_family_get(WVGD_DIAG) ? 0 : (double)D * ((double)D - 1) / 2),
+    double parameters = 2 * (double)D +
+                        (f->cells.shape.family == wv_family_get(WVGD_DIAG) ? 0 : (double)D * ((double)D - 1) / 2),
            enough = wv_policy.component_stored_draws * parameters;
     if (!((double)c->n > enough))
         return false;
@@ -578,21 +579,25 @@ static bool use_stored(wvgd_fit *f, const cell *c)
 /* ---- candidates -------------------------------------------------------------------------------------------------- */
 static wv_gaussian candidate(const wvgd_fit *f, const cell *c, size_t k)
 {
-    return (wv_gaussian){f->family, f->D, f->R, c->tried.mu + k * f->D, c->tried.root + k * f->family->size(f->D, f->R),
+    return (wv_gaussian){f->cells.shape.family,
+                         f->D,
+                         f->cells.shape.R,
+                         c->tried.mu + k * f->D,
+                         c->tried.root + k * f->cells.shape.family->size(f->D, f->cells.shape.R),
                          0};
 }
 
 static candidates take_candidates(wvgd_fit *f)
 {
     return (candidates){0, wv_arena_take(f->arena, CANDIDATES * f->D),
-                        wv_arena_take(f->arena, CANDIDATES * f->family->size(f->D, f->R)),
+                        wv_arena_take(f->arena, CANDIDATES * f->cells.shape.family->size(f->D, f->cells.shape.R)),
                         wv_arena_take(f->arena, CANDIDATES)};
 }
 
 /* Candidate k becomes q. */
 static void set_candidate(const wvgd_fit *f, cell *c, size_t k, const wv_gaussian *q, double elbo)
 {
-    size_t D = f->D, size = f->family->size(D, f->R);
+    size_t D = f->D, size = f->cells.shape.family->size(D, f->cells.shape.R);
     memmove(c->tried.mu + k * D, q->mu, D * sizeof(double));
     memmove(c->tried.root + k * size, q->root, size * sizeof(double));
     c->tried.elbo[k] = elbo;

@@ -59,7 +59,7 @@ static size_t size_of(size_t D, bool all)
 
 static direction direction_of(wvgd_fit *f)
 {
-    bool all = f->family == wv_family_get(WVGD_FULL) &&
+    bool all = f->cells.shape.family == wv_family_get(WVGD_FULL) &&
                (double)size_of(f->D, true) <= wv_policy.gain_check_coefficients;
     size_t p = size_of(f->D, all);
     return (direction){.D = f->D, .p = p, .all = all, .b = wv_arena_zeros(f->arena, p)};
@@ -163,7 +163,7 @@ static void add_squares(wvgd_fit *f, const weighted *w, const double *mean, bool
 static bool find_frame(wvgd_fit *f, const weighted *w, direction *g, double *mean, double *root)
 {
     size_t D = f->D, mark = wv_arena_mark(f->arena);
-    bool full = f->family == wv_family_get(WVGD_FULL), ok = true;
+    bool full = f->cells.shape.family == wv_family_get(WVGD_FULL), ok = true;
     double sum = cblas_dasum((int)w->n, w->u, 1), *C = wv_arena_zeros(f->arena, D * D),
            *spare = wv_arena_take(f->arena, D * D);
     cblas_dgemv(CblasRowMajor, CblasTrans, (int)w->n, (int)D, 1 / sum, w->x, (int)D, w->u, 1, 0.0, mean, 1);
@@ -175,7 +175,7 @@ static bool find_frame(wvgd_fit *f, const weighted *w, direction *g, double *mea
         root[k] = sqrt(C[k * D + k]);
     if (full && ok && (ok = wv_dense_chol(D, C, spare)))
         memcpy(root, C, D * D * sizeof *root);
-    g->frame = (wv_gaussian){full ? f->family : wv_family_get(WVGD_DIAG), D, 0, mean, root, 0};
+    g->frame = (wv_gaussian){full ? f->cells.shape.family : wv_family_get(WVGD_DIAG), D, 0, mean, root, 0};
     wv_arena_release(f->arena, mark);
     return ok;
 }
@@ -281,7 +281,7 @@ static weighted some_stored(wvgd_fit *f, size_t j, size_t wanted)
         w.d[i] -= log_q[i];
         log_q[i] += w.u[i];
     }
-    if (f->family == wv_family_get(WVGD_FULL))
+    if (f->cells.shape.family == wv_family_get(WVGD_FULL))
         memcpy(w.x, y, w.n * D * sizeof *y);
     if (!w.n || !wv_weights_normalise(w.n, log_q, w.u))
         w.n = 0;
@@ -328,7 +328,7 @@ static bool look_at_stored(wvgd_fit *f, size_t j, direction *g, explained *e)
     size_t D = f->D, mark = wv_arena_mark(f->arena);
     weighted w = some_stored(f, j, (size_t)(wv_policy.gain_check_look + wv_policy.gain_check_look_each * (double)g->p));
     double fitted = 0, *mean = wv_arena_take(f->arena, D), *root = wv_arena_take(f->arena, D * D);
-    bool own = f->family == wv_family_get(WVGD_FULL),
+    bool own = f->cells.shape.family == wv_family_get(WVGD_FULL),
          told = enough(&w, g->p) && (own || find_frame(f, &w, g, mean, root)) && add_regression(f, &w, g, &fitted);
     if (told)
         *e = explained_by(&w, g->p, fitted);

@@ -42,7 +42,7 @@ void wv_cell_refine_archive(wv_cell_refine *r, wv_archive *a, bool running)
 
 size_t wv_cell_refine_proposals(const wvgd_fit *f)
 {
-    bool suits = f->staged && (f->N == 1 || (f->family != wv_family_get(WVGD_FULL) &&
+    bool suits = f->staged && (f->N == 1 || (f->cells.shape.family != wv_family_get(WVGD_FULL) &&
                                              (double)f->D > wv_policy.refine_few_dimensions));
     return suits && 2 * f->N + 1 <= wv_draws_components(f->D, f->opt.components) ? 2 * f->N + 1 : 0;
 }
@@ -54,7 +54,7 @@ bool wv_cell_refine_wanted(const wvgd_fit *f)
 
 static bool diagonal(const wvgd_fit *f)
 {
-    return f->family == wv_family_get(WVGD_DIAG);
+    return f->cells.shape.family == wv_family_get(WVGD_DIAG);
 }
 
 /* Several diagonal components may begin with the one that is best for the whole space: then the cells are no worse than
@@ -67,7 +67,7 @@ static bool has_whole(const wvgd_fit *f)
 /* That component. It stands where the joint solver has its pilot's best, and is saved with that. */
 static wv_gaussian whole(const wvgd_fit *f)
 {
-    return (wv_gaussian){f->family, f->D, f->R, f->refine.whole, f->refine.whole + f->D, 0};
+    return (wv_gaussian){f->cells.shape.family, f->D, f->cells.shape.R, f->refine.whole, f->refine.whole + f->D, 0};
 }
 
 /* Whether the present round fits it. */
@@ -260,11 +260,11 @@ static double judged_elbo(wvgd_fit *f, const uint32_t *cell, const wv_gaussian *
 static double take_step(wvgd_fit *f, const uint32_t *cell, size_t j, double *mu, double *root, double rho)
 {
     size_t mark = wv_arena_mark(f->arena);
-    wv_gaussian q = {f->family, f->D, f->R, mu, root, 0};
+    wv_gaussian q = {f->cells.shape.family, f->D, f->cells.shape.R, mu, root, 0};
     in_cell p = gather(f, cell, &q, j);
     wv_update c = {.estimator = WVGD_NATURAL,
-                   .family = f->family,
-                   .R = f->R,
+                   .family = f->cells.shape.family,
+                   .R = f->cells.shape.R,
                    .mu = mu,
                    .root = root,
                    .n = p.n,
@@ -308,7 +308,8 @@ static void keep_better(wvgd_fit *f, const uint32_t *cell)
 static void catch_runaway(wvgd_fit *f)
 {
     wv_gaussian q = wv_partition_component(&f->cells, 0), old = wv_partition_kept_component(&f->cells, 0);
-    double now = f->family->log_det(f->D, f->R, q.root), before = f->family->log_det(f->D, f->R, old.root);
+    double now = f->cells.shape.family->log_det(f->D, f->cells.shape.R, q.root),
+           before = f->cells.shape.family->log_det(f->D, f->cells.shape.R, old.root);
     if (f->N == 1 && !(fabs(now - before) < wv_policy.refine_runaway * (double)f->D))
         wv_partition_recall_component(&f->cells, 0);
 }

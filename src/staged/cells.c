@@ -494,16 +494,17 @@ static void find_particles(wvgd_fit *f, wv_mixture_control like, double *z)
 static void place_particles(wvgd_fit *f, wv_mixture_control like)
 {
     size_t mark = wv_arena_mark(f->arena);
-    double *spread = wv_arena_take(f->arena, f->cell_family->size(f->D, 0)),
-           *metric = wv_arena_take(f->arena, f->metric_family->size(f->D, 0)),
+    double *spread = wv_arena_take(f->arena, f->cells.shape.cell_family->size(f->D, 0)),
+           *metric = wv_arena_take(f->arena, f->cells.shape.metric_family->size(f->D, 0)),
            *z = wv_arena_take(f->arena, f->N * f->D);
-    wv_posterior_root(&f->posterior, &f->closing, f->cell_family, spread, f->arena);
+    wv_posterior_root(&f->posterior, &f->closing, f->cells.shape.cell_family, spread, f->arena);
     for (size_t j = 0; j < f->N; j++)
         wv_partition_set_spread(&f->cells, j, spread);
     if (!(f->opt.metric && f->opt.cost == WVGD_MAHALANOBIS)) {
-        if (f->metric_family != f->cell_family)
-            wv_posterior_root(&f->posterior, &f->closing, f->metric_family, metric, f->arena);
-        wv_partition_set_metric(&f->cells, f->metric_family == f->cell_family ? spread : metric);
+        if (f->cells.shape.metric_family != f->cells.shape.cell_family)
+            wv_posterior_root(&f->posterior, &f->closing, f->cells.shape.metric_family, metric, f->arena);
+        wv_partition_set_metric(&f->cells,
+                                f->cells.shape.metric_family == f->cells.shape.cell_family ? spread : metric);
     }
     if (f->N > 1) {
         find_particles(f, like, z);
