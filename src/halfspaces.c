@@ -144,6 +144,79 @@ double wv_halfspaces_log_mass(const wv_halfspaces *h, size_t j, const wv_gaussia
 }
 
 /* ---- draws inside a cell ----------------------------------------------------------------------------------------- */
+/* Coordinates of a Gaussian that tell the cell of its draws, fewer than all: the cell is that of the largest W a - low,
+ * and e = g + Q' (a - Q g) are standard normal in all dimensions if g is. */
+typedef struct {
+    size_t dims;
+    double *W, *low, *Q; /* [N][dims], [N], [dims][D] orthonormal rows */
+} telling;
+
+/* False: there are none, or rounding does not tell them (particles on a line). */
+static bool find_telling(const wv_halfspaces *h, const wv_gaussian *q, telling *t, wv_arena *arena)
+{
+    size_t N = h->g.N, D = h->g.D, dims = N - 1;
+    if (N > D || !flat(h))
+        return false;
+    double *A = wv_arena_take(arena, N * D);
+    *t = (telling){dims, wv_arena_take(arena, N * dims), wv_arena_take(arena, N), A + D};
+    wv_halfspaces_scores(h, q, dims, A, t->W, t->low, arena);
+    for (size_t k = 0; k < dims; k++)
+        if (!(t->W[(k + 1) * dims + k] > 1e-4 * cblas_dnrm2((int)D, t->Q + k * D, 1)))
+            return false;
+    cblas_dtrsm(ROW, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, (int)dims, (int)D, 1.0, t->W + dims, (int)dims,
+                t->Q, (int)D);
+    return true;
+}
+
+/* Draws whose telling coordinates lie in the cell, number first .. first + n: these into a[kept][dims], and g into
+ * in->x. */
+static void draw_telling(const wv_halfspaces *h, const wv_in_cell *c, const telling *t, uint64_t first, size_t n,
+                         double *a, wv_inside *in, wv_arena *arena)
+{
+    size_t N = h->g.N, D = h->g.D, dims = t->dims, mark = wv_arena_mark(arena);
+    double *block = wv_arena_take(arena, dims * WV_COLUMNS), which[WV_COLUMNS]; /* [dims][WV_COLUMNS] */
+    wv_stream told = c->stream, rest = c->stream; /* not those of other draws in a cell, which are numbered by it */
+    told.component = N + 2 * c->j;
+    rest.component = N + 2 * c->j + 1;
+    for (size_t at = 0; at < n; at += WV_COLUMNS) {
+        wv_rng_normal(&told, first + at, dims * WV_COLUMNS, block);
+        wv_columns_best()->highest(dims, WV_COLUMNS, N, block, t->W, t->low, which);
+        for (size_t i = 0; i < WV_COLUMNS && at + i < n; i++) {
+            if (which[i] != (double)c->j)
+                continue;
+            wv_rng_normal(&rest, first + at + i, D, in->x + in->n * D);
+            for (size_t k = 0; k < dims; k++)
+                a[in->n * dims + k] = block[k * WV_COLUMNS + i];
+            in->u[in->n++] = 1;
+        }
+    }
+    wv_arena_release(arena, mark);
+}
+
+/* Only the coordinates that tell the cell are made of all n draws, and the others of those inside. False: this is no
+ * way. */
+static bool draw_in_parts(const wv_halfspaces *h, const wv_in_cell *c, uint64_t first, size_t n, wv_inside *in,
+                          wv_arena *arena)
+{
+    size_t D = h->g.D, mark = wv_arena_mark(arena);
+    telling t;
+    bool told = find_telling(h, &c->q, &t, arena);
+    if (told) {
+        int dims = (int)t.dims, d = (int)D;
+        double *a = wv_arena_take(arena, n * t.dims);
+        in->all = (double)n;
+        draw_telling(h, c, &t, first, n, a, in, arena);
+        int kept = (int)in->n;
+        cblas_dgemm(ROW, CblasNoTrans, CblasTrans, kept, dims, d, -1.0, in->x, d, t.Q, d, 1.0, a, dims);
+        cblas_dgemm(ROW, CblasNoTrans, CblasNoTrans, kept, d, dims, 1.0, a, dims, t.Q, d, 1.0, in->x, d);
+        c->q.family->colour(D, c->q.R, c->q.root, in->n, in->x, arena);
+        for (size_t i = 0; i < in->n; i++)
+            cblas_daxpy(d, 1.0, c->q.mu, 1, in->x + i * D, 1);
+    }
+    wv_arena_release(arena, mark);
+    return told;
+}
+
 /* x[n][D]: the first `half` draws from q_j, the others from around the particle; u[n]: their weights for q_j. Returns
  * the sum of these. */
 static double draw_both(const wv_in_cell *c, uint64_t first, size_t half, size_t n, bool mirrored, double *x, double *u,
@@ -204,7 +277,8 @@ wv_inside wv_halfspaces_draw_inside(const wv_halfspaces *h, const wv_in_cell *c,
             in.u[i] = 1;
         return in;
     }
-    draw_and_reject(h, c, first, n, &in, arena);
+    if (mirrored(h, c) || c->around.family || D <= WV_LATTICE || !draw_in_parts(h, c, first, n, &in, arena))
+        draw_and_reject(h, c, first, n, &in, arena);
     return in;
 }
 

@@ -84,53 +84,77 @@ static bool serves(const size_t *leader, size_t j, size_t k)
     return leader ? leader[k] == j : k == j;
 }
 
-/* Draws number first .. first + n of the component of cell j, and what is known of them. */
+/* Draws of the component of cell j, and what is known of them. */
 typedef struct {
-    size_t j, n; /* WV_FREE at most */
+    size_t j, made; /* as many are made at once, WV_FREE at most; */
+    size_t n;       /* of these there are n: all, if cells share them, else those in cell j */
+    bool shared;
     wv_rng_use use;
-    uint64_t first;
-    double *x;             /* [n][D] */
-    uint32_t *cell;        /* [n] */
-    double *log_m, *log_q; /* [n] log densities of mixture and component, or NULL */
+    uint64_t first;        /* number of the first */
+    double *x;             /* [made][D] */
+    uint32_t *cell;        /* [made] */
+    double *log_m, *log_q; /* [made] log densities of mixture and component, or NULL */
 } own_draws;
 
 /* In the arena of the caller, not drawn yet. */
-static own_draws take_draws(wvgd_fit *f, size_t j, size_t n, wv_rng_use use, bool densities)
+static own_draws take_draws(wvgd_fit *f, size_t j, size_t made, bool shared, wv_rng_use use, bool densities)
 {
     return (own_draws){.j = j,
-                       .n = n,
+                       .made = made,
+                       .shared = shared,
                        .use = use,
-                       .x = wv_arena_take(f->arena, n * f->D),
-                       .cell = wv_arena_take_index(f->arena, n),
-                       .log_m = densities ? wv_arena_take(f->arena, n) : NULL,
-                       .log_q = densities ? wv_arena_take(f->arena, n) : NULL};
+                       .x = wv_arena_take(f->arena, made * f->D),
+                       .cell = wv_arena_take_index(f->arena, made),
+                       .log_m = densities ? wv_arena_take(f->arena, made) : NULL,
+                       .log_q = densities ? wv_arena_take(f->arena, made) : NULL};
+}
+
+/* Densities of n draws from number `at` on, if they are wanted. */
+static void find_densities(wvgd_fit *f, const own_draws *d, size_t at, size_t n)
+{
+    if (!d->log_m)
+        return;
+    size_t mark = wv_arena_mark(f->arena);
+    double *x = d->x + at * f->D, *y = wv_arena_take(f->arena, n * f->D);
+    wv_gaussian q = wv_partition_component(&f->cells, d->j);
+    wv_mixture_log_density(&f->mix, n, x, d->log_m + at, NULL, &f->workers);
+    wv_gaussian_log_density(&q, n, x, d->log_q + at, y, f->arena);
+    wv_arena_release(f->arena, mark);
 }
 
 static void draw_piece(wvgd_fit *f, void *context, size_t piece)
 {
     const own_draws *d = context;
-    size_t size = wv_workers_piece(d->n), at = piece * size, n = d->n - at < size ? d->n - at : size,
-           mark = wv_arena_mark(f->arena);
+    size_t size = wv_workers_piece(d->n), at = piece * size, n = d->n - at < size ? d->n - at : size;
     wv_gaussian q = wv_partition_component(&f->cells, d->j);
     wv_stream stream = {f->opt.seed, d->use, f->count.batch, d->j};
-    double *x = d->x + at * f->D;
-    wv_gaussian_draw(&q, &stream, d->first + at, n, f->N == 1, x, f->arena);
-    if (f->N > 1)
-        wv_halfspaces_assign(&f->halfspaces, n, x, d->cell + at, f->arena);
-    else
-        memset(d->cell + at, 0, n * sizeof *d->cell);
-    if (d->log_m) {
-        double *y = wv_arena_take(f->arena, n * f->D);
-        wv_mixture_log_density(&f->mix, n, x, d->log_m + at, NULL, &f->workers);
-        wv_gaussian_log_density(&q, n, x, d->log_q + at, y, f->arena);
-    }
+    wv_gaussian_draw(&q, &stream, d->first + at, n, false, d->x + at * f->D, f->arena);
+    wv_halfspaces_assign(&f->halfspaces, n, d->x + at * f->D, d->cell + at, f->arena);
+    find_densities(f, d, at, n);
+}
+
+/* Those that lie in cell j. */
+static void draw_alone(wvgd_fit *f, own_draws *d)
+{
+    size_t mark = wv_arena_mark(f->arena);
+    wv_inside in = wv_cell_draws_inside(f, d->j, d->use, d->first, d->made, false);
+    d->n = in.n;
+    memcpy(d->x, in.x, in.n * f->D * sizeof *in.x);
+    for (size_t i = 0; i < in.n; i++)
+        d->cell[i] = (uint32_t)d->j;
     wv_arena_release(f->arena, mark);
+    find_densities(f, d, 0, d->n);
 }
 
 static void draw(wvgd_fit *f, own_draws *d, uint64_t first)
 {
     d->first = first;
-    wv_fit_run_tasks(f, wv_workers_pieces(d->n), (double)d->n * (double)f->D * (double)(f->N + f->D), draw_piece, d);
+    d->n = d->made;
+    if (d->shared)
+        wv_fit_run_tasks(f, wv_workers_pieces(d->n), (double)d->n * (double)f->D * (double)(f->N + f->D), draw_piece,
+                         d);
+    else
+        draw_alone(f, d);
 }
 
 /* Shared draws at most. */
@@ -474,12 +498,13 @@ typedef struct {
     const size_t *leader;          /* [N] */
 } cell_plan;
 
-/* Draws to make at once for so many inside the cell of j: a few more than its share tells; alone, mirrored pairs. */
+/* Draws to make at once for so many inside the cell of j: a few more than its share tells. All lie there if it is
+ * alone, or an interval. */
 static size_t draws_at_once(const wvgd_fit *f, size_t j, size_t wanted)
 {
     double share = fmax(exp(f->cells.log_Z[j]), wv_policy.bound_share_least);
     double pairs = wv_policy.bound_draw_pairs * (double)wanted / share + wv_policy.bound_draw_spare;
-    return f->N == 1 ? wanted : 2 * (size_t)(fmin(pairs, WV_FREE / 2));
+    return f->N == 1 || wv_cell_line_cells(f) ? wanted : 2 * (size_t)(fmin(pairs, WV_FREE / 2));
 }
 
 /* Draws of the component of cell j in the cells that they serve. */
@@ -488,7 +513,7 @@ static void draw_inside(wvgd_fit *f, const size_t *leader, size_t j, const cell_
     size_t D = f->D, missing = 0, mark = wv_arena_mark(f->arena);
     for (size_t k = j; k < f->N; k++)
         missing += serves(leader, j, k) ? p->wanted[k] : 0;
-    own_draws d = take_draws(f, j, leader ? WV_FREE : draws_at_once(f, j, missing), WV_RNG_BOUND, false);
+    own_draws d = take_draws(f, j, leader ? WV_FREE : draws_at_once(f, j, missing), leader, WV_RNG_BOUND, false);
     double tries = leader ? (double)shared_most(f) / WV_FREE : wv_policy.bound_tries;
     for (uint64_t b = 0; (double)b < tries && missing; b++) {
         draw(f, &d, b * WV_FREE);
@@ -532,25 +557,13 @@ static void draw_pool(wvgd_fit *f, size_t j, const cell_plan *to)
     pick_draws(f, j, batches, p.sum, to);
 }
 
-/* In one dimension all draws are made in the cell, however little of the component is there. */
-static void draw_line(wvgd_fit *f, size_t j, const cell_plan *p)
-{
-    size_t mark = wv_arena_mark(f->arena);
-    wv_inside in = wv_cell_draws_inside(f, j, WV_RNG_BOUND, 0, p->wanted[j], false);
-    memcpy(f->b.x + p->first[j], in.x, in.n * sizeof *in.x);
-    p->have[j] = in.n;
-    wv_arena_release(f->arena, mark);
-}
-
 /* Draws of component j for the bound, if it is not shared. */
 static void draw_own(wvgd_fit *f, void *context, size_t j)
 {
     const cell_plan *p = context;
     if (p->leader[j] < f->N || !p->wanted[j])
         return;
-    if (f->N > 1 && wv_cell_line_cells(f))
-        draw_line(f, j, p);
-    else if (f->cells.around[j] > 0)
+    if (f->cells.around[j] > 0)
         draw_pool(f, j, p);
     else
         draw_inside(f, NULL, j, p);
@@ -671,8 +684,9 @@ static void find_free_parts(wvgd_fit *f, const size_t *leader, size_t j, double 
            worst = INFINITY;
     uint64_t after = (uint64_t)wv_policy.bound_mass_batches * WV_FREE; /* the draws that told masses */
     cell_sums s = {wv_arena_zeros(f->arena, N), wv_arena_zeros(f->arena, N), wv_arena_zeros(f->arena, N)};
-    own_draws d = take_draws(f, j, leader ? WV_FREE : mass_most(f) < look ? mass_most(f) : look, WV_RNG_FREE, true);
-    for (uint64_t first = 0; (double)first < most && worst > wanted; first += d.n) {
+    size_t made = leader ? WV_FREE : mass_most(f) < look ? mass_most(f) : look;
+    own_draws d = take_draws(f, j, made, leader, WV_RNG_FREE, true);
+    for (uint64_t first = 0; (double)first < most && worst > wanted; first += made) {
         draw(f, &d, after + first);
         add_free(&d, s);
         worst = estimate_free(N, leader, j, s, to);
