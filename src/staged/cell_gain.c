@@ -256,8 +256,9 @@ static half_variance look_at_evaluated(wvgd_fit *f, size_t j, size_t n, const do
     for (size_t i = 0; i < n; i++)
         if (log_p[i] > -INFINITY)
             log_q[kept++] = log_p[i] - log_q[i];
+    half_variance v = half_variance_of(kept, log_q);
     wv_arena_release(f->arena, mark);
-    return half_variance_of(kept, log_q);
+    return v;
 }
 
 /* Some stored draws of the cell, evenly spread over them, that stand for q_j, with log p~ - log q_j; of full components
