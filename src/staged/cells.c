@@ -491,6 +491,14 @@ static void find_particles(wvgd_fit *f, wv_mixture_control like, double *z)
     wv_kmeans_place(&g, &p, f->opt.seed, f->count.batch, &f->workers, z);
 }
 
+static bool all_finite(size_t n, const double *x)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(x[i]))
+            return false;
+    return true;
+}
+
 static void place_particles(wvgd_fit *f, wv_mixture_control like)
 {
     size_t mark = wv_arena_mark(f->arena);
@@ -508,7 +516,10 @@ static void place_particles(wvgd_fit *f, wv_mixture_control like)
     }
     if (f->N > 1) {
         find_particles(f, like, z);
-        wv_partition_move_all(&f->cells, z);
+        if (all_finite(f->N * f->D, z))
+            wv_partition_move_all(&f->cells, z);
+        else
+            place_on_draws(f); /* one draw has all of the weight, and the metric no size */
     } else
         wv_partition_move(&f->cells, 0, f->posterior.mean); /* where wv_describe_cells finds its position from */
     wv_cell_draws_update_walls(f);
