@@ -5,9 +5,13 @@
  *     lies       called reliable and not right
  *     trusted    share of the right ones that are called reliable
  *     > 3 se     share of the reliable ones whose error is beyond 3 standard errors
- *     z          rms of (mean - truth) / se over known marginals of the reliable ones; of log sd; of quantiles
+ *     z          rms of (estimate - truth) / se over known marginals of the reliable ones: means, sds, quantiles at
+ *                5, 50 and 95 %
+ *     marked     share of the reliable ones' parameters that are marked as heavy-tailed: their sds do not count
  *     evals, s   means
- * -v: a line for each fit. Kinds in brackets are not part of the totals: funnels, and what nothing points to. */
+ * Then all counted kinds together, and beside the bounds that they should keep. Kinds in brackets are not among these:
+ * funnels, and what no density or gradient points to; they have rows of their own.
+ * -v: a line for each fit. */
 #include "trust/targets.h"
 #include "wvgd.h"
 #include <math.h>
@@ -17,32 +21,61 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+enum { MEANS, SDS, QUANTILES, SCORES, MOST = 30 };
+
 /* What comes of one fit. */
 typedef struct {
     size_t kind;
     unsigned long seed;
     int failed, reliable;
     double error, se, evaluations, seconds, pelbo;
-    double z[3];     /* sums of squares over marginals: means, log sds, quantiles */
-    size_t count[3]; /* terms of each */
+    double z[SCORES];      /* sums of squares over marginals: means, sds, quantiles */
+    size_t count[SCORES];  /* terms of each */
+    size_t marked, params; /* parameters: with heavy tails, all */
     char reason[200];
 } outcome;
 
 typedef struct {
-    size_t n, failed, right, reliable, lies, trusted, beyond, count[3];
-    double z[3], evaluations, seconds, worst;
+    size_t n, failed, right, reliable, lies, trusted, beyond, count[SCORES], marked, params;
+    double z[SCORES], evaluations, seconds, worst;
 } totals;
 
 static unsigned long seeds = 10, first_seed = 1, jobs = 1, particles;
 static int verbose;
 
-static void compare(const trust_target *t, const wvgd_results *r, outcome *out)
+static void score(outcome *out, int what, double estimate, double truth, double se)
 {
+    double z = (estimate - truth) / se;
+    if (!isfinite(truth))
+        return;
+    out->z[what] += z * z;
+    out->count[what]++;
+}
+
+/* What the fit says of the coordinates whose marginals are known. */
+static bool compare(const trust_target *t, const wvgd_fit *fit, outcome *out, wvgd_error *error)
+{
+    wvgd_results r;
+    size_t n;
+    const double *x;
+    double row[5][MOST], quantile[MOST * TRUST_LEVELS], se[MOST * TRUST_LEVELS];
+    wvgd_description of = {row[0], row[1], row[2], row[3], row[4], quantile, se};
+    wvgd_get_results(fit, &r);
+    if (t->known && (t->dim > MOST || wvgd_draws(fit, &n, &x, NULL, NULL, NULL, error) != WVGD_OK ||
+                     wvgd_describe(fit, t->dim, x, TRUST_LEVELS, trust_level, &of, error) != WVGD_OK))
+        return false;
     for (size_t i = 0; i < t->known; i++) {
-        double z = (r->mean[i] - t->marginal[i].mean) / r->mcse[i];
-        out->z[0] += z * z;
-        out->count[0]++;
+        const trust_marginal *m = t->marginal + i;
+        bool marked = r.tail_k[i] > r.tail_k_limit;
+        score(out, MEANS, r.mean[i], m->mean, r.mcse[i]);
+        if (!marked)
+            score(out, SDS, sqrt(r.var[i]), m->sd, r.sd_se[i]);
+        for (size_t l = 0; l < TRUST_LEVELS; l++)
+            score(out, QUANTILES, quantile[i * TRUST_LEVELS + l], m->quantile[l], se[i * TRUST_LEVELS + l]);
+        out->marked += marked;
+        out->params++;
     }
+    return true;
 }
 
 static void start(void *self, const double *normal, double *z)
@@ -74,16 +107,16 @@ static outcome fit_one(size_t kind, unsigned long seed)
     wvgd_fit *fit = wvgd_new(&model, &o, NULL, &error);
     if (fit && wvgd_run(fit, NULL, NULL, &error) == WVGD_OK) {
         wvgd_get_results(fit, &r);
-        out.failed = 0;
         out.reliable = r.reliable;
         out.error = r.evidence.value - t->log_z;
         out.se = r.evidence.se;
         out.pelbo = r.pelbo.value - t->log_z;
         out.evaluations = (double)r.evaluations;
         out.seconds = r.seconds;
-        compare(t, &r, &out);
+        out.failed = !compare(t, fit, &out, &error);
         snprintf(out.reason, sizeof out.reason, "%.199s", r.reasons ? r.reason[0] : "");
-    } else
+    }
+    if (out.failed)
         snprintf(out.reason, sizeof out.reason, "%.199s", error.text);
     wvgd_free(fit);
     wvgd_model_close(&model);
@@ -107,14 +140,22 @@ static void add(totals *s, const outcome *o)
     s->lies += o->reliable && !right(o);
     s->trusted += o->reliable && right(o);
     s->beyond += o->reliable && fabs(o->error) > 3 * o->se;
-    for (size_t k = 0; o->reliable && k < 3; k++) {
+    s->evaluations += o->evaluations;
+    s->seconds += o->seconds;
+    if (!o->reliable)
+        return;
+    for (size_t k = 0; k < SCORES; k++) {
         s->z[k] += o->z[k];
         s->count[k] += o->count[k];
     }
-    if (o->reliable)
-        s->worst = fmax(s->worst, fabs(o->error));
-    s->evaluations += o->evaluations;
-    s->seconds += o->seconds;
+    s->marked += o->marked;
+    s->params += o->params;
+    s->worst = fmax(s->worst, fabs(o->error));
+}
+
+static double rms(const totals *s, int what)
+{
+    return sqrt(s->z[what] / (double)s->count[what]);
 }
 
 static void row(const char *name, const totals *s)
@@ -122,9 +163,10 @@ static void row(const char *name, const totals *s)
     double n = (double)s->n;
     printf("%-36s %5zu %6.3f %8.3f %5zu %7.3f %6.3f %7.3f ", name, s->n, (double)s->right / n, (double)s->reliable / n,
            s->lies, (double)s->trusted / (double)s->right, (double)s->beyond / (double)s->reliable, s->worst);
-    for (size_t k = 0; k < 3; k++)
-        printf(" %5.2f", sqrt(s->z[k] / (double)s->count[k]));
-    printf(" %7.0f %6.2f%s\n", s->evaluations / n, s->seconds / n, s->failed ? "  (some failed)" : "");
+    for (int k = 0; k < SCORES; k++)
+        printf(" %5.2f", rms(s, k));
+    printf(" %6.3f %7.0f %6.2f%s\n", (double)s->marked / (double)s->params, s->evaluations / n, s->seconds / n,
+           s->failed ? "  (some failed)" : "");
 }
 
 static void print_one(const outcome *o)
@@ -163,13 +205,13 @@ static void work(int argc, char **argv, unsigned long worker, int to)
             }
 }
 
+/* of: kinds, then classes. */
 static void take_outcomes(FILE *from, totals *of)
 {
     outcome o;
     while (fread(&o, sizeof o, 1, from) == 1) {
         add(of + o.kind, &o);
-        if (trust_kinds[o.kind].class == TRUST_COUNTED)
-            add(of + trust_kind_count, &o);
+        add(of + trust_kind_count + trust_kinds[o.kind].class, &o);
         if (verbose)
             print_one(&o);
     }
@@ -177,15 +219,48 @@ static void take_outcomes(FILE *from, totals *of)
 
 static void print_table(const totals *of)
 {
+    static const char *const classes[TRUST_CLASSES] = {"all counted kinds", "(bent)", "(hidden)"};
     char name[80];
-    printf("%-36s %5s %6s %8s %5s %7s %6s %7s  %5s %5s %5s %7s %6s\n", "kind", "fits", "right", "reliable", "lies",
-           "trusted", "> 3 se", "worst", "mean", "sd", "quant", "evals", "s");
+    printf("%-36s %5s %6s %8s %5s %7s %6s %7s  %5s %5s %5s %6s %7s %6s\n", "kind", "fits", "right", "reliable", "lies",
+           "trusted", "> 3 se", "worst", "mean", "sd", "quant", "marked", "evals", "s");
     for (size_t k = 0; k < trust_kind_count; k++)
         if (of[k].n) {
             snprintf(name, sizeof name, trust_kinds[k].class == TRUST_COUNTED ? "%s" : "(%s)", trust_kinds[k].name);
             row(name, of + k);
         }
-    row("all", of + trust_kind_count);
+    for (size_t c = 0; c < TRUST_CLASSES; c++)
+        if (of[trust_kind_count + c].n)
+            row(classes[c], of + trust_kind_count + c);
+}
+
+static void line(const char *what, double value, double least, double most)
+{
+    printf("%-52s %7.4f   %g .. %g%s\n", what, value, least, most,
+           value >= least && value <= most ? "" : "   NOT KEPT");
+}
+
+/* What the counted kinds should keep. */
+static void print_bounds(const totals *of)
+{
+    const totals *all = of + trust_kind_count + TRUST_COUNTED;
+    double n = (double)all->n, most = 0;
+    size_t kinds = 0, equal = 0;
+    for (size_t k = 0; k < trust_kind_count; k++) {
+        if (trust_kinds[k].class != TRUST_COUNTED || !of[k].n)
+            continue;
+        kinds++;
+        equal += of[k].n == seeds;
+        most = fmax(most, (double)of[k].lies / (double)of[k].n);
+    }
+    printf("\n%zu fits, %zu of each of %zu kinds%s\n", all->n, (size_t)seeds, kinds,
+           equal == kinds ? "" : " (some lost)");
+    line("lies, of all fits", (double)all->lies / n, 0, 0.005);
+    line("lies, of the fits of a kind, at most", most, 0, 0.02);
+    line("right ones that are called reliable", (double)all->trusted / (double)all->right, 0.95, 1);
+    line("errors beyond 3 se, of the reliable ones", (double)all->beyond / (double)all->reliable, 0, 0.01);
+    line("z rms of means", rms(all, MEANS), 0.8, 1.25);
+    line("z rms of sds", rms(all, SDS), 0.8, 1.25);
+    line("z rms of quantiles", rms(all, QUANTILES), 0.8, 1.25);
 }
 
 int main(int argc, char **argv)
@@ -201,7 +276,7 @@ int main(int argc, char **argv)
         if (i + 1 < argc && !strcmp(argv[i], "--particles"))
             particles = strtoul(argv[i + 1], NULL, 10);
     }
-    totals *of = calloc(trust_kind_count + 1, sizeof *of);
+    totals *of = calloc(trust_kind_count + TRUST_CLASSES, sizeof *of);
     int ends[2];
     if (!of || !jobs || pipe(ends))
         return 70;
@@ -222,6 +297,7 @@ int main(int argc, char **argv)
     while (wait(NULL) > 0)
         ;
     print_table(of);
+    print_bounds(of);
     fclose(from);
     free(of);
     return 0;

@@ -473,7 +473,7 @@ void trust_posterior(trust_target *t, uint64_t seed, const char *name)
     of->make(t, &r);
     double high = t->p[0] > 0 ? t->p[0] : of->high, box[2][2] = {{of->low, high}, {of->low, high}}, inner[2][2];
     integrate_box(t, 600, box, inner);
-    t->log_z = integrate_box(t, of->dim > 1 ? 1000 : 100000, inner, NULL);
+    t->log_z = integrate_box(t, of->dim > 1 ? 800 : 100000, inner, NULL);
 }
 
 /* ---- linear regression with unknown noise and the conjugate prior: a columns[n][p] in their own units, b y[n], c

@@ -1,5 +1,6 @@
 /* targets.c - densities in closed form: mixtures, products of one-dimensional densities, and bent ones. */
 #include "targets.h"
+#include <gsl/gsl_cdf.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,16 @@ static double between(test_random *r, double low, double high)
     return low + (high - low) * test_random_uniform(r);
 }
 
+/* Densities, in 1/sd, below which there is no quantile that draws could tell: a gap between modes. */
+static const double gap = 0.01;
+
+/* Mass up to point i: by the trapezoidal rule with its first correction; before: of the points before it. */
+static double mass_up_to(size_t n, const double *m, size_t i, double before)
+{
+    double left = i ? m[i - 1] : m[i], right = i + 1 < n ? m[i + 1] : m[i];
+    return before + m[i] / 2 - (right - left) / 24;
+}
+
 trust_marginal trust_marginal_of(size_t n, const double *x, const double *m)
 {
     double sum = 0, mean = 0, var = 0, before = 0;
@@ -38,13 +49,12 @@ trust_marginal trust_marginal_of(size_t n, const double *x, const double *m)
         var += m[i] * (x[i] - mean) * (x[i] - mean) / sum;
     trust_marginal t = {.mean = mean, .sd = sqrt(var)};
     size_t level = 0;
-    for (size_t i = 0; i + 1 < n && level < TRUST_LEVELS; i++) { /* half of a point's mass on either side */
-        double here = before + m[i] / (2 * sum), next = before + (m[i] + m[i + 1] / 2) / sum;
-        while (level < TRUST_LEVELS && next >= trust_level[level]) {
-            t.quantile[level] = x[i] + (x[i + 1] - x[i]) * fmax(0, trust_level[level] - here) / (next - here);
-            level++;
+    for (size_t i = 0; i + 1 < n && level < TRUST_LEVELS; before += m[i++]) { /* the density is linear in between */
+        double here = mass_up_to(n, m, i, before), next = mass_up_to(n, m, i + 1, before + m[i]), h = x[i + 1] - x[i];
+        for (; level < TRUST_LEVELS && next >= trust_level[level] * sum; level++) {
+            double more = fmax(trust_level[level] * sum - here, 0), d = m[i] * m[i] + 2 * (m[i + 1] - m[i]) * more;
+            t.quantile[level] = m[i] / (h * sum) * t.sd > gap ? x[i] + h * 2 * more / (m[i] + sqrt(fmax(d, 0))) : NAN;
         }
-        before += m[i] / sum;
     }
     return t;
 }
@@ -141,66 +151,57 @@ static void random_root(test_random *r, size_t D, const double *sd, double *L)
     free(C);
 }
 
-/* Marginals of all coordinates: on points that follow each component's scale. */
+/* sd, or scale, of component k along coordinate i. */
+static double width_of(const trust_target *t, size_t k, size_t i)
+{
+    const double *L = t->c + (k * t->dim + i) * t->dim;
+    double v = 0;
+    for (size_t l = 0; l <= i; l++)
+        v += L[l] * L[l];
+    return sqrt(v);
+}
+
+/* Probability that coordinate i is at most x. */
+static double mixture_below(const trust_target *t, size_t i, double x)
+{
+    double below = 0, sum = 0, nu = t->p[0];
+    for (size_t k = 0; k < t->K; k++) {
+        double y = (x - t->b[k * t->dim + i]) / width_of(t, k, i), w = exp(t->a[k]);
+        below += w * (nu > 0 ? gsl_cdf_tdist_P(y, nu) : gsl_cdf_ugaussian_P(y));
+        sum += w;
+    }
+    return below / sum;
+}
+
+/* Means, sds and quantiles of all coordinates. */
 static void know_mixture(trust_target *t)
 {
-    enum { STEPS = 4000 };
-    size_t D = t->dim, n = t->K * (STEPS + 1);
-    double *x = take(n), *m = take(n), nu = t->p[0], constant = lgamma((nu + 1) / 2) - lgamma(nu / 2);
-    if (nu > 0 && nu <= 2)
-        return;
-    t->known = D;
-    t->marginal = trust_take(D, sizeof *t->marginal);
-    for (size_t i = 0; i < D; i++) {
+    double nu = t->p[0];
+    t->known = t->dim;
+    t->marginal = trust_take(t->dim, sizeof *t->marginal);
+    for (size_t i = 0; i < t->dim; i++) {
         double sum = 0, mean = 0, square = 0, low = INFINITY, high = -INFINITY;
         for (size_t k = 0; k < t->K; k++) {
-            const double *L = t->c + (k * D + i) * D;
-            double v = 0, w = exp(t->a[k]);
-            for (size_t l = 0; l <= i; l++)
-                v += L[l] * L[l];
+            double w = exp(t->a[k]), m = t->b[k * t->dim + i], s = width_of(t, k, i);
             sum += w;
-            mean += w * t->b[k * D + i];
-            square += w * (t->b[k * D + i] * t->b[k * D + i] + v * (nu > 0 ? nu / (nu - 2) : 1));
-            low = fmin(low, t->b[k * D + i] - 60 * sqrt(v));
-            high = fmax(high, t->b[k * D + i] + 60 * sqrt(v));
+            mean += w * m;
+            square += w * (m * m + s * s * (nu > 0 ? nu / (nu - 2) : 1));
+            low = fmin(low, m - 60 * s);
+            high = fmax(high, m + 60 * s);
         }
-        double from = low;
-        t->marginal[i].mean = mean / sum;
-        t->marginal[i].sd = sqrt(square / sum - mean * mean / (sum * sum));
-        for (size_t q = 0; q < TRUST_LEVELS; q++, from = low) { /* bisection on the distribution function */
-            double a = from, b = high;
-            for (int step = 0; step < 200; step++) {
-                double mid = (a + b) / 2, below = 0;
-                for (size_t k = 0; k < t->K; k++) {
-                    const double *L = t->c + (k * D + i) * D;
-                    double v = 0;
-                    for (size_t l = 0; l <= i; l++)
-                        v += L[l] * L[l];
-                    double y = (mid - t->b[k * D + i]) / sqrt(v), tail = erfc(-y / M_SQRT2) / 2;
-                    if (nu > 0) { /* Student's, by Simpson's rule from the middle */
-                        double s = 0, h = fabs(y) / STEPS;
-                        for (size_t g = 0; g <= STEPS; g++)
-                            s += (g == 0 || g == STEPS ? 1
-                                  : g % 2              ? 4
-                                                       : 2) *
-                                 exp(-(nu + 1) / 2 * log1p((double)g * h * (double)g * h / nu));
-                        s *= h / 3 * exp(constant) / sqrt(nu * M_PI);
-                        tail = y < 0 ? 0.5 - s : 0.5 + s;
-                    }
-                    below += exp(t->a[k]) / sum * tail;
-                }
-                if (below < trust_level[q])
-                    a = mid;
-                else
-                    b = mid;
-                if (nu > 0 && step > 40)
-                    break;
+        t->marginal[i].mean = nu > 0 && nu <= 1 ? NAN : mean / sum;
+        t->marginal[i].sd = nu > 0 && nu <= 2 ? NAN : sqrt(square / sum - mean * mean / (sum * sum));
+        for (size_t q = 0; q < TRUST_LEVELS; q++) { /* by bisection */
+            double a = low, b = high;
+            for (int step = 0; step < 60; step++) {
+                double middle = (a + b) / 2;
+                *(mixture_below(t, i, middle) < trust_level[q] ? &a : &b) = middle;
             }
-            t->marginal[i].quantile[q] = (a + b) / 2;
+            double step = isfinite(t->marginal[i].sd) ? 0.01 * t->marginal[i].sd : 0.01 * width_of(t, 0, i);
+            bool told = mixture_below(t, i, a + step) - mixture_below(t, i, a - step) > 0.02 * gap;
+            t->marginal[i].quantile[q] = told ? (a + b) / 2 : NAN;
         }
     }
-    free(x);
-    free(m);
 }
 
 /* Weights are made to sum to exp(log_z). */
@@ -434,7 +435,7 @@ static void hidden(trust_target *t, uint64_t seed)
 typedef struct {
     /* log density and its derivative */
     double (*log_p)(double x, double shape, double *slope);
-    double low, high; /* where it is to be integrated for its moments; both 0: they are not known */
+    double low, high; /* where it is to be integrated for its moments; both 0: a Cauchy, which has none */
 } line;
 
 static double p_laplace(double x, double shape, double *slope)
@@ -517,6 +518,14 @@ static double product_density(void *self, const double *z, double *grad)
     return sum;
 }
 
+static trust_marginal cauchy_marginal(double middle, double scale)
+{
+    trust_marginal m = {.mean = NAN, .sd = NAN};
+    for (size_t l = 0; l < TRUST_LEVELS; l++)
+        m.quantile[l] = middle + scale * tan(M_PI * (trust_level[l] - 0.5));
+    return m;
+}
+
 static void product(trust_target *t, uint64_t seed, size_t D, const line *of, double low, double high)
 {
     enum { GRID = 40000 };
@@ -529,20 +538,19 @@ static void product(trust_target *t, uint64_t seed, size_t D, const line *of, do
     t->a = take(D);
     t->b = take(D);
     t->c = take(D);
-    t->known = of->high > of->low ? D : 0;
+    t->known = D;
     t->marginal = trust_take(D, sizeof *t->marginal);
     for (size_t i = 0; i < D; i++) {
         t->a[i] = 2 * test_random_normal(&r);
         t->b[i] = pow(10, between(&r, -1, 1));
         t->c[i] = between(&r, low, high);
         double from = of == &truncated ? t->c[i] : of->low, step = (of->high - from) / GRID;
-        for (size_t g = 0; t->known && g < GRID; g++) {
+        for (size_t g = 0; of != &cauchy && g < GRID; g++) {
             double at = from + ((double)g + 0.5) * step;
             x[g] = t->a[i] + t->b[i] * at;
             m[g] = exp(of->log_p(at, t->c[i], &slope));
         }
-        if (t->known)
-            t->marginal[i] = trust_marginal_of(GRID, x, m);
+        t->marginal[i] = of == &cauchy ? cauchy_marginal(t->a[i], t->b[i]) : trust_marginal_of(GRID, x, m);
     }
     free(x);
     free(m);
@@ -616,6 +624,32 @@ static double banana_density(void *self, const double *z, double *grad)
     return sum;
 }
 
+static trust_marginal normal_marginal(double sd)
+{
+    trust_marginal m = {.sd = sd};
+    for (size_t l = 0; l < TRUST_LEVELS; l++)
+        m.quantile[l] = gsl_cdf_gaussian_Pinv(trust_level[l], sd);
+    return m;
+}
+
+/* Of z[1] = y - bend (z[0]^2 - sd^2), y standard normal: its density on a grid is a mean over z[0]. */
+static trust_marginal bent_marginal(double sd, double bend)
+{
+    enum { GRID = 2000, INNER = 400 };
+    double *x = take(GRID), *m = take(GRID), low = -bend * 63 * sd * sd - 8, high = bend * sd * sd + 8;
+    for (size_t g = 0; g < GRID; g++) {
+        x[g] = low + (high - low) * ((double)g + 0.5) / GRID;
+        for (size_t i = 0; i < INNER; i++) {
+            double u = 8 * ((double)i + 0.5) / INNER, y = x[g] + bend * sd * sd * (u * u - 1);
+            m[g] += exp(-u * u / 2 - y * y / 2);
+        }
+    }
+    trust_marginal of = trust_marginal_of(GRID, x, m);
+    free(x);
+    free(m);
+    return of;
+}
+
 static void banana(trust_target *t, uint64_t seed)
 {
     test_random r = test_random_seed(seed);
@@ -624,6 +658,11 @@ static void banana(trust_target *t, uint64_t seed)
     t->p[1] = between(&r, 0.1, 0.6);
     t->log_z = between(&r, -50, 50);
     t->density = banana_density;
+    t->known = 3;
+    t->marginal = trust_take(3, sizeof *t->marginal);
+    t->marginal[0] = normal_marginal(t->p[0]);
+    t->marginal[1] = bent_marginal(t->p[0], t->p[1]);
+    t->marginal[2] = normal_marginal(1);
 }
 
 /* p[0]: radius, p[1]: width; normalised by a closed form for the plane, far from the middle. */
@@ -634,6 +673,22 @@ static double shell_density(void *self, const double *z, double *grad)
     for (size_t i = 0; grad && i < 2; i++)
         grad[i] = radius > 0 ? -y / t->p[1] * z[i] / radius : 0;
     return t->log_z - y * y / 2 - log(t->p[2]);
+}
+
+/* Of a coordinate: columns of a grid over the plane. */
+static trust_marginal shell_marginal(trust_target *t)
+{
+    enum { GRID = 800 };
+    double *x = take(GRID), *m = take(GRID), end = t->p[0] + 8 * t->p[1];
+    for (size_t g = 0; g < GRID; g++)
+        x[g] = end * (2 * ((double)g + 0.5) / GRID - 1);
+    for (size_t g = 0; g < GRID; g++)
+        for (size_t i = 0; i < GRID; i++)
+            m[g] += exp(shell_density(t, (double[]){x[g], x[i]}, NULL) - t->log_z);
+    trust_marginal of = trust_marginal_of(GRID, x, m);
+    free(x);
+    free(m);
+    return of;
 }
 
 static void shell(trust_target *t, uint64_t seed)
@@ -647,6 +702,9 @@ static void shell(trust_target *t, uint64_t seed)
     t->p[2] = 2 * M_PI * (width * width * exp(-y * y / 2) + radius * width * sqrt(M_PI / 2) * erfc(-y / M_SQRT2));
     t->log_z = between(&r, -50, 50);
     t->density = shell_density;
+    t->known = 2;
+    t->marginal = trust_take(2, sizeof *t->marginal);
+    t->marginal[0] = t->marginal[1] = shell_marginal(t);
 }
 
 static double funnel_density(void *self, const double *z, double *grad)

@@ -10,7 +10,7 @@
 enum { TRUST_LEVELS = 3 }; /* quantiles at 5, 50 and 95 % */
 extern const double trust_level[TRUST_LEVELS];
 
-/* What is known of one coordinate. */
+/* What is known of one coordinate; NAN: not known, or does not exist. */
 typedef struct {
     double mean, sd, quantile[TRUST_LEVELS];
 } trust_marginal;
@@ -31,7 +31,8 @@ typedef struct trust_target {
 typedef enum {
     TRUST_COUNTED, /* part of the totals */
     TRUST_BENT,    /* funnels and hierarchies */
-    TRUST_HIDDEN   /* no density or gradient points to where the mass is */
+    TRUST_HIDDEN,  /* no density or gradient points to where the mass is */
+    TRUST_CLASSES
 } trust_class;
 
 typedef struct {
@@ -49,7 +50,7 @@ void trust_free(trust_target *t);
 /* ---- parts of kinds ---------------------------------------------------------------------------------------------- */
 void *trust_take(size_t n, size_t size); /* zeros; aborts without memory */
 
-/* Mean, sd and quantiles of a density that n points x (ascending) with masses m stand for. */
+/* Mean, sd and quantiles of a density that n points x, as far apart as each other, with masses m stand for. */
 trust_marginal trust_marginal_of(size_t n, const double *x, const double *m);
 
 void trust_spectrum(trust_target *t, uint64_t seed, size_t lines);
