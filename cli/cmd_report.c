@@ -5,7 +5,6 @@
 #include "fit_options.h"
 #include "fit_request.h"
 #include "page.h"
-#include "request.h"
 #include "run_directory.h"
 #include "text.h"
 #include "view_sources.h"
@@ -50,7 +49,6 @@ static int run_report(arguments *a, failure *f)
 {
     run_view v = {0};
     view_sources s = {0};
-    model_trust trust;
     const char *figures = given(a, "figures"), *out = given(a, "out");
     if (!a->words)
         return fail(f, EX_USAGE, "report: DIR is missing: name a run directory");
@@ -61,9 +59,7 @@ static int run_report(arguments *a, failure *f)
     if (!code)
         code = request_trust(a, &q, f);
     if (!code)
-        code = trust_of(q, &trust, f);
-    if (!code)
-        code = read_whole_view(a->word[0], &trust, &v, &s, f);
+        code = read_whole_view(a->word[0], q, &v, &s, f);
     if (!code && page && !has_page())
         code = write_page(path, NULL, f);
     if (!code && figures)

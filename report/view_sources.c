@@ -2,6 +2,8 @@
  * draws of the ensemble, weighted draws, particles as quantities. Where either is gone the view says so. */
 #include "view_sources.h"
 #include "run_directory.h"
+#include "run_record.h"
+#include "session.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +13,7 @@ enum { ENSEMBLE_VALUES = 800000, LEAST_ENSEMBLE = 2000, MOST_ENSEMBLE = 20000 };
 
 void free_sources(view_sources *s)
 {
-    free_saved(&s->saved);
+    wvgd_session_close(s->session);
     free(s->ensemble);
     free(s->weight);
     free(s->ensemble_cell);
@@ -24,18 +26,12 @@ static int no_memory(failure *f)
     return fail(f, EX_SOFTWARE, "no memory for the draws of the report");
 }
 
-/* Turns coordinates z[n][D] into quantities x[n][P], in place where they are the same. */
-static double *show_all(const opened_model *m, size_t n, double *z)
+/* Coordinates z[n][D], which are freed, as quantities [n][P]. */
+static double *show_all(const run_view *v, const view_sources *s, size_t n, double *z)
 {
-    if (!m->show)
-        return z;
-    double *x = malloc((n * m->shown + 1) * sizeof *x);
-    if (x && m->restart)
-        m->restart(m->show_self, m->seed);
-    for (size_t i = 0; x && i < n; i++)
-        if (m->show(m->show_self, z + i * m->model.dim, x + i * m->shown))
-            for (size_t c = 0; c < m->shown; c++)
-                x[i * m->shown + c] = NAN;
+    double *x = malloc((n * v->P + 1) * sizeof *x);
+    if (x)
+        session_show(s->session, n, z, x);
     free(z);
     return x;
 }
@@ -45,20 +41,20 @@ static int take_ensemble(run_view *v, view_sources *s, failure *f)
     size_t n = ENSEMBLE_VALUES / (v->P + 1);
     wvgd_error error;
     n = n < LEAST_ENSEMBLE ? LEAST_ENSEMBLE : n > MOST_ENSEMBLE ? MOST_ENSEMBLE : n;
-    if (s->saved.from_store && n > s->saved.stored.ensemble)
-        n = s->saved.stored.ensemble;
+    size_t most = session_ensemble_most(s->session);
+    n = n < most ? n : most;
     double *z = malloc(n * v->D * sizeof *z);
     s->ensemble_cell = malloc(n * sizeof *s->ensemble_cell);
     if (!z || !s->ensemble_cell) {
         free(z);
         return no_memory(f);
     }
-    if (wvgd_sample(s->saved.fit, 1, n, z, s->ensemble_cell, &error) != WVGD_OK) {
+    if (wvgd_sample(v->fit, 1, n, z, s->ensemble_cell, &error) != WVGD_OK) {
         note(v, "cannot draw from the ensemble: %s", error.text);
         free(z);
         return 0;
     }
-    s->ensemble = show_all(&s->saved.model, n, z);
+    s->ensemble = show_all(v, s, n, z);
     if (!s->ensemble)
         return no_memory(f);
     v->ensemble = (weighted_values){n, v->P, s->ensemble, NULL, s->ensemble_cell, v->N};
@@ -71,7 +67,7 @@ static int take_closing(run_view *v, view_sources *s, failure *f)
     size_t n;
     const double *z, *log_w;
     const uint32_t *cell;
-    if (wvgd_draws(s->saved.fit, &n, &z, NULL, &log_w, &cell, NULL) != WVGD_OK)
+    if (wvgd_draws(v->fit, &n, &z, NULL, &log_w, &cell, NULL) != WVGD_OK)
         return 0;
     s->weight = malloc((n + 1) * sizeof *s->weight);
     s->closing_cell = malloc((n + 1) * sizeof *s->closing_cell);
@@ -92,43 +88,46 @@ static int take_particles(run_view *v, view_sources *s, failure *f)
     double *z = malloc((v->N * v->D + 1) * sizeof *z);
     if (!z)
         return no_memory(f);
-    wvgd_get_results(s->saved.fit, &r);
+    wvgd_get_results(v->fit, &r);
     memcpy(z, r.z, v->N * v->D * sizeof *z);
-    v->particle = show_all(&s->saved.model, v->N, z);
+    v->particle = show_all(v, s, v->N, z);
     return v->particle ? 0 : no_memory(f);
 }
 
 /* draws.csv once more, in the coordinates of the fit: the same stream gives the same draws. */
 static int take_coordinates(run_view *v, view_sources *s, failure *f)
 {
+    const json_t *asked = session_record(s->session);
     wvgd_options options;
-    if (!v->n || v->n != record_count(s->saved.asked, "output-draws", 1000) ||
-        record_options(s->saved.asked, &options, f))
+    if (!v->n || v->n != record_count(asked, "output-draws", 1000) || record_options(asked, &options, f))
         return 0;
     v->coordinate = malloc(v->n * v->D * sizeof *v->coordinate);
     if (!v->coordinate)
         return no_memory(f);
-    if (wvgd_resample(s->saved.fit, options.seed, v->n, v->coordinate, NULL, NULL) != WVGD_OK) {
+    if (wvgd_resample(v->fit, options.seed, v->n, v->coordinate, NULL, NULL) != WVGD_OK) {
         free(v->coordinate);
         v->coordinate = NULL;
     }
     return 0;
 }
 
-static int take_fit(run_view *v, view_sources *s, const model_trust *trust, failure *f)
+static int take_fit(run_view *v, view_sources *s, const wvgd_request *request, failure *f)
 {
-    failure why;
+    wvgd_error why;
     wvgd_results r;
-    if (load_saved(&s->saved, v->dir, trust, &why)) {
+    size_t shown;
+    s->session = wvgd_load(v->dir, request, &why);
+    if (!s->session) {
         note(v, "the fit could not be restored, so the density of the ensemble is missing: %s", why.text);
         return 0;
     }
-    wvgd_get_results(s->saved.fit, &r);
-    if (r.N != v->N || r.D != v->D || s->saved.model.shown != v->P) {
+    wvgd_get_results(wvgd_session_fit(s->session), &r);
+    wvgd_session_names(s->session, &shown);
+    if (r.N != v->N || r.D != v->D || shown != v->P) {
         note(v, "the saved fit does not match run.json, so the density of the ensemble is missing");
         return 0;
     }
-    v->fit = s->saved.fit;
+    v->fit = wvgd_session_fit(s->session);
     int code = take_ensemble(v, s, f);
     if (!code)
         code = take_closing(v, s, f);
@@ -142,7 +141,7 @@ static int take_fit(run_view *v, view_sources *s, const model_trust *trust, fail
 /* ---- what the data add ------------------------------------------------------------------------------------------- */
 static void take_data(run_view *v, view_sources *s)
 {
-    const json_t *asked = s->saved.asked ? s->saved.asked : v->run; /* of SVGD there is no other record */
+    const json_t *asked = s->session ? session_record(s->session) : v->run; /* of SVGD there is no other record */
     const char *path = record_reopen(asked, "data");
     failure why;
     v->no_data = s->no_data;
@@ -155,14 +154,14 @@ static void take_data(run_view *v, view_sources *s)
 }
 
 /* All files of the run, and of the same one. */
-int read_whole_view(const char *dir, const model_trust *trust, run_view *v, view_sources *s, failure *f)
+int read_whole_view(const char *dir, const wvgd_request *request, run_view *v, view_sources *s, failure *f)
 {
     int code = settle_run(dir, f);
     run_stamp before = stamp_of_run(dir);
     if (!code)
         code = read_view(dir, v, f);
     if (!code)
-        code = take_fit(v, s, trust, f);
+        code = take_fit(v, s, request, f);
     run_stamp after = stamp_of_run(dir);
     if (!same_stamp(&before, &after))
         return fail(f, EX_TEMPFAIL, "the run in %s was replaced while being read: try again", dir);

@@ -365,6 +365,21 @@ wvgd_session *wvgd_load(const char *dir, const wvgd_request *request, wvgd_error
     return lacks(error, "wvgd_load", "dir", dir) ? NULL : open_by(load, dir, request, error);
 }
 
+const json_t *session_record(const wvgd_session *s)
+{
+    return s->saved.asked;
+}
+
+size_t session_ensemble_most(const wvgd_session *s)
+{
+    return s->saved.from_store ? s->saved.stored.ensemble : SIZE_MAX;
+}
+
+void session_show(const wvgd_session *s, size_t n, const double *z, double *value)
+{
+    show_points(s->shows, s->shows->seed, n, z, value);
+}
+
 /* ---- what it has ------------------------------------------------------------------------------------------------- */
 const wvgd_model *wvgd_session_model(const wvgd_session *s)
 {
@@ -514,13 +529,13 @@ wvgd_status wvgd_session_draws(const wvgd_session *s, wvgd_draws_kind kind, uint
 /* The run keeps quantities of its closing draws, and of some draws of the ensemble. */
 static int check_stored(const wvgd_session *s, wvgd_draws_kind kind, uint64_t seed, size_t n, failure *f)
 {
-    const saved_fit *saved = &s->saved;
-    if (!saved->from_store || kind != WVGD_DRAWS_ENSEMBLE || (seed == 1 && n <= saved->stored.ensemble))
+    size_t most = session_ensemble_most(s);
+    if (!s->saved.from_store || kind != WVGD_DRAWS_ENSEMBLE || (seed == 1 && n <= most))
         return 0;
     return fail(f, EX_TEMPFAIL,
                 "the run in %s stores %zu ensemble draws, of seed 1. Other draws need its model, which is code: name "
                 "it with --model or give --trust-model. --from posterior needs no model",
-                s->dir, saved->stored.ensemble);
+                s->dir, most);
 }
 
 /* There are only so many draws with weights. */

@@ -70,5 +70,11 @@ int take_directory(wvgd_session *s, const wvgd_request *request, failure *f);
 /* Lists what run says against the result. */
 int list_warnings(wvgd_session *s, failure *f);
 
+/* Of a run that was loaded: its record; draws of the ensemble, of seed 1, that can be shown at most; the quantities
+ * value[n][shown] of points z[n][D], NAN where the model refuses one. */
+const json_t *session_record(const wvgd_session *s);
+size_t session_ensemble_most(const wvgd_session *s);
+void session_show(const wvgd_session *s, size_t n, const double *z, double *value);
+
 double clock_seconds(void);
 #endif

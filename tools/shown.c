@@ -306,6 +306,14 @@ int put_pooled_draws(FILE *stream, const wvgd_fit *first, const repeated_fits *o
     return code;
 }
 
+void show_points(const opened_model *m, unsigned long long seed, size_t n, const double *z, double *value)
+{
+    if (m->restart)
+        m->restart(m->show_self, seed);
+    for (size_t i = 0; i < n; i++)
+        show_row(m, z + i * m->model.dim, value + i * m->shown);
+}
+
 int show_draws(const wvgd_fit *fit, const opened_model *m, wvgd_draws_kind kind, uint64_t stream_number, size_t n,
                double *value, double *log_w, failure *f)
 {
@@ -316,10 +324,8 @@ int show_draws(const wvgd_fit *fit, const opened_model *m, wvgd_draws_kind kind,
         return fail(f, EX_USAGE, "%zu weighted draws: expected at most %zu, the number of closing draws", n,
                     r.closing_draws);
     int code = take_draws(fit, m->model.dim, kind, stream_number, n, &t, f);
-    if (!code && m->restart)
-        m->restart(m->show_self, stream_number);
-    for (size_t i = 0; !code && i < n; i++)
-        show_row(m, t.z + i * m->model.dim, value + i * m->shown);
+    if (!code)
+        show_points(m, stream_number, n, t.z, value);
     if (!code && log_w && n)
         memcpy(log_w, t.log_w, n * sizeof *log_w);
     free_table(&t);

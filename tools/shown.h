@@ -22,7 +22,11 @@ int put_draws(FILE *stream, const wvgd_fit *fit, const opened_model *model, cons
 int put_pooled_draws(FILE *stream, const wvgd_fit *first, const repeated_fits *others, const opened_model *model,
                      const char *name, uint64_t stream_number, size_t n, failure *f);
 
-/* The same in memory: value[n][shown], and log_w[n] unless it is NULL. */
+/* The quantities value[n][shown] of points z[n][D], NAN where the model refuses one; random numbers of the model from
+ * this seed on. */
+void show_points(const opened_model *model, unsigned long long seed, size_t n, const double *z, double *value);
+
+/* Draws in memory: value[n][shown], and log_w[n] unless it is NULL. */
 int show_draws(const wvgd_fit *fit, const opened_model *model, wvgd_draws_kind kind, uint64_t stream_number, size_t n,
                double *value, double *log_w, failure *f);
 #endif
