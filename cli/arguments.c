@@ -3,11 +3,13 @@
 #include "arguments.h"
 #include "help_page.h"
 #include "request.h"
+#include "suggest.h"
 #include "text.h"
 #include <argp.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sysexits.h>
 
 static size_t count_options(const command *c)
@@ -21,7 +23,7 @@ static size_t count_options(const command *c)
 
 /* ---- messages that argp does not give ---------------------------------------------------------------------------- */
 static const char *const everywhere[] = {"help", "help-all", "usage", "version"}; /* options of every command */
-enum { EVERYWHERE = sizeof everywhere / sizeof *everywhere };
+enum { EVERYWHERE = sizeof everywhere / sizeof *everywhere, SHORTEST = 3 /* letters of an abbreviation */ };
 
 /* The option of that name or of a name that only begins so; *n: how many begin so. */
 static const char *match(const arguments *a, const char *name, size_t length, size_t *n, size_t *which)
@@ -41,45 +43,6 @@ static const char *match(const arguments *a, const char *name, size_t length, si
         ++*n;
     }
     return found;
-}
-
-/* Words that people try first, and the options that they mean. */
-static const char *const likely[][2] = {{"iterations", "max-iter"}, {"iter", "max-iter"}, {"time", "max-seconds"},
-                                        {"timeout", "max-seconds"}, {"output", "out"},    {"dir", "out"},
-                                        {"input", "data"},          {"file", "data"},     {"csv", "data"},
-                                        {"response", "target"},     {"label", "target"},  {"outcome", "target"},
-                                        {"exclude", "ignore"},      {"drop", "ignore"},   {"force", "overwrite"},
-                                        {"silent", "quiet"},        {"cores", "threads"}, {"jobs", "threads"},
-                                        {"samples", "draws"},       {"tolerance", "tol"}, {"normalize", "standardize"},
-                                        {"scale", "standardize"},   {"plots", "figures"}};
-
-/* The option that the word means, if the command has it. */
-static const char *meant(const arguments *a, const char *word)
-{
-    for (size_t i = 0; i < sizeof likely / sizeof *likely; i++)
-        for (size_t k = 0; k < a->options && !strcmp(word, likely[i][0]); k++)
-            if (!strcmp(a->name[k], likely[i][1]))
-                return a->name[k];
-    return NULL;
-}
-
-static int unknown_option(const command *c, const arguments *a, const char *word, size_t length, failure *f)
-{
-    char *name = strndup(word, length);
-    const char **names = calloc(a->options + EVERYWHERE + 1, sizeof *names);
-    const char *near = NULL;
-    if (name && names) {
-        memcpy(names, a->name, a->options * sizeof *names);
-        memcpy(names + a->options, everywhere, sizeof everywhere);
-        near = meant(a, name) ? meant(a, name) : find_nearest(name, names);
-    }
-    int code = fail(f, EX_USAGE,
-                    near ? "%s: unknown option --%.*s: did you mean --%s?"
-                         : "%s: unknown option --%.*s: see wvgd %s --help-all",
-                    c->name, (int)length, word, near ? near : c->name);
-    free(names);
-    free(name);
-    return code;
 }
 
 /* "--prior-sd, --prior-means or --prior-sds" */
@@ -109,6 +72,18 @@ static int pass_value(const command *c, const char *option, const char *value, i
     return 0;
 }
 
+/* A flag is there or not. */
+static int check_flag(const command *c, const char *name, const char *value, const char *next, failure *f)
+{
+    static const char *const values[] = {"true", "false", "yes", "no", "on", "off"};
+    if (value)
+        return fail(f, EX_USAGE, "%s: --%s takes no value, but '%s' was given", c->name, name, value);
+    for (size_t i = 0; next && i < sizeof values / sizeof *values; i++)
+        if (!strcasecmp(next, values[i]))
+            return fail(f, EX_USAGE, "%s: --%s takes no value: remove '%s'", c->name, name, next);
+    return 0;
+}
+
 /* Checks the option at argv[*i], and passes over its argument. */
 static int check_long(const command *c, const arguments *a, int argc, char **argv, int *i, failure *f)
 {
@@ -116,17 +91,20 @@ static int check_long(const command *c, const arguments *a, int argc, char **arg
     size_t length = strcspn(word, "="), n, which = 0;
     const char *name = match(a, word, length, &n, &which);
     option_line line = {0};
-    if (!n)
-        return unknown_option(c, a, word, length, f);
+    char given[80];
+    snprintf(given, sizeof given, "%.*s", (int)length, word);
+    bool whole = n == 1 && strlen(name) == length;
+    if (!n || (!whole && (length < SHORTEST || is_likely_option(given))))
+        return refuse_option(c, given, n ? name : NULL, f);
     if (n > 1)
         return ambiguous(c, a, word, length, n, f);
     if (which < a->options)
         c->option(which, &line);
-    if (!line.argument && word[length])
-        return fail(f, EX_USAGE, "%s: --%s takes no value, but '%s' was given", c->name, name, word + length + 1);
+    if (!line.argument)
+        return check_flag(c, name, word[length] ? word + length + 1 : NULL, argv[*i + 1], f);
     char option[80];
     snprintf(option, sizeof option, "--%s", name);
-    return line.argument && !word[length] ? pass_value(c, option, line.argument, argc, argv, i, f) : 0;
+    return word[length] ? 0 : pass_value(c, option, line.argument, argc, argv, i, f);
 }
 
 static int check_letters(const command *c, const arguments *a, int argc, char **argv, int *i, failure *f)
@@ -137,7 +115,8 @@ static int check_letters(const command *c, const arguments *a, int argc, char **
         while (k < a->options && c->option(k, &line) && line.letter != *letter)
             k++;
         if (k == a->options && !strchr("?hV", *letter))
-            return fail(f, EX_USAGE, "%s: unknown option -%c: see wvgd %s --help", c->name, *letter, c->name);
+            return fail(f, EX_USAGE, "%s: unknown option -%c: see wvgd %s --help%s", c->name, *letter, c->name,
+                        c->basic ? "-all" : "");
         if (k < a->options && line.argument) {
             char option[] = {'-', *letter, '\0'};
             return letter[1] ? 0 : pass_value(c, option, line.argument, argc, argv, i, f);
@@ -221,6 +200,18 @@ static error_t take(int key, char *text, struct argp_state *state)
     return ARGP_ERR_UNKNOWN;
 }
 
+/* A list that was broken after a comma, "--ignore age, income": its second part. NULL: none was. */
+static const char *broken_list(const arguments *a)
+{
+    for (size_t k = 0; k < a->words; k++)
+        for (int i = 2; i < a->argc; i++) {
+            size_t length = strlen(a->argv[i - 1]);
+            if (a->argv[i] == a->word[k] && length && a->argv[i - 1][length - 1] == ',')
+                return a->word[k];
+        }
+    return NULL;
+}
+
 /* One word at most. A second one is often the data file. */
 static int check_count(const arguments *a, failure *f)
 {
@@ -228,6 +219,9 @@ static int check_count(const arguments *a, failure *f)
     const char *extra = a->words > (c->word != NULL) ? a->word[c->word != NULL] : NULL;
     if (!extra)
         return 0;
+    if (broken_list(a))
+        return fail(f, EX_USAGE, "%s: unexpected argument '%s': write a list without a blank after the comma", c->name,
+                    broken_list(a));
     if (c->word && !strcmp(c->word, "MODEL") && !given(a, "data"))
         return fail(f, EX_USAGE, "%s: unexpected argument '%s': expected one MODEL, and --data FILE for its data",
                     c->name, extra);

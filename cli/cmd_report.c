@@ -39,8 +39,9 @@ static int write_report(run_view *v, const char *path, failure *f)
     int code = data ? write_page(path, data, f) : f->code;
     json_decref(data);
     if (!code && !stat(path, &about) && S_ISREG(about.st_mode)) {
+        fputs("wrote ", stdout);
         put_foreign(stdout, path);
-        printf(": %.2f MB\n", (double)about.st_size / 1e6);
+        printf(" (%.2f MB): open it in a browser\n", (double)about.st_size / 1e6);
     }
     return code;
 }

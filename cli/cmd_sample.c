@@ -2,7 +2,9 @@
 #include "commands.h"
 #include "fit_options.h"
 #include "fit_request.h"
+#include "run_directory.h"
 #include "run_session.h"
+#include <sys/stat.h>
 #include <sysexits.h>
 
 static bool sample_option(size_t i, option_line *line)
@@ -20,6 +22,7 @@ static bool sample_option(size_t i, option_line *line)
          "weights; for estimates, use all draws",
          NULL},
         {"out", 'o', "FILE", NULL, NULL, "write to FILE instead of stdout", NULL},
+        {"overwrite", 0, NULL, NULL, NULL, "replace FILE if it exists", NULL},
         {"seed", 0, "N", "0..2^64-1", "1", "random seed of the draws", NULL},
         {"model", 0, "MODEL.so", NULL, NULL, NAMED_MODEL_HELP, NULL},
         {"trust-model", 0, NULL, NULL, NULL, TRUST_MODEL_HELP, NULL},
@@ -42,6 +45,20 @@ static int given_kind(const arguments *a, wvgd_draws_kind *kind, failure *f)
     if (ensemble && given(a, "resample"))
         return fail(f, EX_USAGE, "sample: give either --from ensemble or --resample, not both");
     *kind = given(a, "weighted") ? WVGD_DRAWS_WEIGHTED : ensemble ? WVGD_DRAWS_ENSEMBLE : WVGD_DRAWS_RESAMPLED;
+    return 0;
+}
+
+/* What exists is replaced only if asked for; an empty file, a pipe or a terminal loses nothing. */
+static int check_file(const arguments *a, failure *f)
+{
+    struct stat about;
+    const char *path = given(a, "out");
+    if (!path || stat(path, &about))
+        return 0;
+    if (S_ISDIR(about.st_mode))
+        return fail(f, EX_CANTCREAT, "sample: --out is '%s', which is a directory: expected a file name", path);
+    if (S_ISREG(about.st_mode) && about.st_size && !given(a, "overwrite") && !belongs_to_run(path))
+        return fail(f, EX_CANTCREAT, "%s exists: --overwrite replaces it", path);
     return 0;
 }
 
@@ -70,6 +87,8 @@ static int run_sample(arguments *a, failure *f)
         code = given_seed(a, "seed", &seed, f);
     if (!code)
         code = request_trust(a, &q, f);
+    if (!code)
+        code = check_file(a, f);
     wvgd_request_notes(q, print_note, NULL);
     if (!code)
         code = write_sample(a, q, kind, seed, n, f);

@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "help.h"
 #include "say.h"
+#include "suggest.h"
 #include "text.h"
 #include "wvgd.h"
 #include <locale.h>
@@ -25,53 +26,12 @@ const command *describe_command(size_t i)
     return i < COMMANDS ? commands[i] : NULL;
 }
 
-/* Words that people try first, and what answers them. */
-static const struct {
-    const char *word, *answer;
-} likely[] = {
-    {"run", "use wvgd fit"},
-    {"infer", "use wvgd fit"},
-    {"train", "use wvgd fit"},
-    {"resume", "use wvgd fit --resume DIR"},
-    {"continue", "use wvgd fit --resume DIR"},
-    {"plot", "use wvgd report DIR for a page with plots, or wvgd report DIR --figures FIGURES for SVG and PNG files"},
-    {"show", "use wvgd summary DIR"},
-    {"print", "use wvgd summary DIR"},
-    {"diagnose", "use wvgd summary DIR, which ends with a verdict and its reasons"},
-    {"check", "use wvgd summary DIR --check, which exits with code 1 if the result is unreliable"},
-    {"draws", "use wvgd sample DIR"},
-    {"compile", "use wvgd stan-compile PROGRAM.stan"},
-    {"list", "use wvgd models"},
-    {"version", "use wvgd --version"},
-    {"predict", "predictions are not available yet; wvgd sample DIR writes posterior draws to compute them from"},
-    {"compare", "comparing runs is not available yet; wvgd summary DIR prints the log evidence of each"},
-    {"loo", "cross-validation is not available yet; wvgd summary DIR prints the log evidence"},
-    {"batch", "batches are not available yet; run wvgd fit once for each data set"},
-};
-
-static const char *answer_to(const char *word)
-{
-    for (size_t i = 0; i < sizeof likely / sizeof *likely; i++)
-        if (!strcmp(likely[i].word, word))
-            return likely[i].answer;
-    return NULL;
-}
-
 static const command *find_command(const char *name, failure *f)
 {
-    const char *names[COMMANDS + 1] = {NULL};
-    for (size_t i = 0; i < COMMANDS; i++) {
-        names[i] = commands[i]->name;
-        if (!strcmp(names[i], name))
+    for (size_t i = 0; i < COMMANDS; i++)
+        if (!strcmp(commands[i]->name, name))
             return commands[i];
-    }
-    const char *near = find_nearest(name, names), *answer = answer_to(name);
-    if (answer)
-        fail(f, EX_USAGE, "unknown command '%s': %s", name, answer);
-    else
-        fail(f, EX_USAGE,
-             near ? "unknown command '%.60s': did you mean %s?" : "unknown command '%.60s': see wvgd --help", name,
-             near);
+    refuse_command(name, f);
     return NULL;
 }
 

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sysexits.h>
 
 /* ---- options ----------------------------------------------------------------------------------------------------- */
@@ -429,6 +430,37 @@ static bool ends_in(const char *name, const char *end)
     return length > tail && !strcmp(name + length - tail, end);
 }
 
+/* Names that other programs have for these models. */
+static const char *meant_model(const char *name)
+{
+    static const char *const likely[][2] = {
+        {"logit", "logistic"},
+        {"logreg", "logistic"},
+        {"bernoulli", "logistic"},
+        {"binary", "logistic"},
+        {"classification", "logistic"},
+        {"regression", "linear (a numeric target) or logistic (two labels)"},
+        {"glm", "linear (a numeric target) or logistic (two labels)"},
+        {"lm", "linear"},
+        {"ols", "linear"},
+        {"gaussian_process", "gp"},
+        {"gaussian-process", "gp"},
+        {"gmm", "mixture"},
+        {"neural_network", "bnn"},
+        {"nn", "bnn"},
+        {"mlp", "bnn"},
+    };
+    for (size_t i = 0; i < sizeof likely / sizeof *likely; i++)
+        if (!strcasecmp(name, likely[i][0]))
+            return likely[i][1];
+    for (unsigned i = 0; models[i].open; i++) { /* "linear_regression" */
+        size_t length = strlen(models[i].info.name);
+        if (length > 2 && !strncasecmp(name, models[i].info.name, length))
+            return models[i].info.name;
+    }
+    return NULL;
+}
+
 static int refuse_name(const char *name, failure *f)
 {
     const char *names[MODELS] = {NULL}; /* built-in ones, and NULL */
@@ -440,7 +472,7 @@ static int refuse_name(const char *name, failure *f)
         names[i] = models[i].info.name;
         at += (unsigned)snprintf(list + at, sizeof list - at, "%s, ", names[i]);
     }
-    const char *nearest = find_nearest(name, names);
+    const char *nearest = meant_model(name) ? meant_model(name) : find_nearest(name, names);
     quote(name, shown);
     return nearest ? fail(f, EX_USAGE, "unknown model %s: did you mean %s?", shown, nearest)
                    : fail(f, EX_USAGE, "unknown model %s: expected %sor a path to a shared object", shown, list);

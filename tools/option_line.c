@@ -3,8 +3,10 @@
 #include "text.h"
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sysexits.h>
 
 bool is_whole(const option_line *line)
@@ -12,12 +14,45 @@ bool is_whole(const option_line *line)
     return line->range && strchr("NKR", line->argument[0]) && !line->argument[1];
 }
 
+/* Is the word of `length` bytes among the choices "a|b|c"? */
+static bool is_choice(const char *choices, const char *word, size_t length)
+{
+    for (const char *at = choices; at; at = strchr(at, '|') ? strchr(at, '|') + 1 : NULL)
+        if (strcspn(at, "|") == length && !strncmp(at, word, length))
+            return true;
+    return false;
+}
+
+/* The one of the choices that a word probably means, in room[64]; NULL: unknown. */
+static const char *meant_choice(const char *choices, const char *word, char room[64])
+{
+    static const char *const likely[][2] = {
+        {"euclidean", "sqeuclid"}, {"euclid", "sqeuclid"}, {"l2", "sqeuclid"},     {"squared", "sqeuclid"},
+        {"manhattan", "l1"},       {"diagonal", "diag"},   {"meanfield", "diag"},  {"mean-field", "diag"},
+        {"low-rank", "lowrank"},   {"random", "normal"},   {"gaussian", "normal"}, {"fullrank", "full"},
+        {"full-rank", "full"},
+    };
+    const char *list[2] = {room, NULL}, *found = NULL;
+    for (size_t i = 0; i < sizeof likely / sizeof *likely; i++)
+        if (!strcasecmp(word, likely[i][0]) && is_choice(choices, likely[i][1], strlen(likely[i][1])))
+            return likely[i][1];
+    for (const char *at = choices; at && !found; at = strchr(at, '|') ? strchr(at, '|') + 1 : NULL) {
+        snprintf(room, 64, "%.*s", (int)strcspn(at, "|"), at);
+        found = strspn(room, "ABCDEFGHIJKLMNOPQRSTUVWXYZ.") ? NULL : find_nearest(word, list);
+    }
+    return found;
+}
+
 int refuse_value(const option_line *line, const char *value, failure *f)
 {
     size_t word = strcspn(line->argument, "|"); /* "median|H": a word stands for a number that is not given */
     bool or_word = line->range && line->argument[word];
+    char room[64];
+    const char *near = line->range || !strchr(line->argument, '|') ? NULL : meant_choice(line->argument, value, room);
     if (!line->range)
-        return fail(f, EX_USAGE, "--%s is '%.60s': expected %s", line->name, value, line->argument);
+        return fail(f, EX_USAGE,
+                    near ? "--%s is '%.60s': expected %s: did you mean %s?" : "--%s is '%.60s': expected %s",
+                    line->name, value, line->argument, near);
     return fail(f, EX_USAGE, "--%s is '%.60s': expected %.*s%s%s, %s", line->name, value, or_word ? (int)word : 0,
                 line->argument, or_word ? " or " : "", is_whole(line) ? "a whole number" : "a number", line->range);
 }

@@ -22,7 +22,7 @@ expect 74 'stdout' full "$wvgd" summary middle
 expect 74 'stdout' full "$wvgd" sample middle -n 10
 expect 74 '/dev/full' "$wvgd" sample middle -n 10 --out /dev/full
 echo old >old.csv
-expect 74 'File too large' limited 1 "$wvgd" sample middle -n 1000 --out old.csv
+expect 74 'File too large' limited 1 "$wvgd" sample middle -n 1000 --overwrite --out old.csv
 [ "$(cat old.csv)" = old ] || complain "an old file was damaged by one that could not be written"
 
 # ---- no permission -----------------------------------------------------------------------------------------------------------

@@ -9,9 +9,9 @@ for seed in 1 2; do
     expect 0 silence "$wvgd" sample run -n 20000 --seed $seed --out seed$seed.csv
 done
 for _ in 1 2 3 4; do
-    "$wvgd" sample run -n 20000 --seed 1 --out both.csv 2>one.txt &
+    "$wvgd" sample run -n 20000 --seed 1 --overwrite --out both.csv 2>one.txt &
     first=$!
-    "$wvgd" sample run -n 20000 --seed 2 --out both.csv 2>two.txt || complain "the second of two writers fails: $(cat two.txt)"
+    "$wvgd" sample run -n 20000 --seed 2 --overwrite --out both.csv 2>two.txt || complain "the second of two writers fails: $(cat two.txt)"
     wait $first || complain "the first of two writers fails: $(cat one.txt)"
     cmp -s both.csv seed1.csv || cmp -s both.csv seed2.csv || complain "two writers have damaged their file"
 done

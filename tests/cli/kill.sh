@@ -166,7 +166,7 @@ echo "summary of a run that is half in place: $((k - 1)) kills"
 
 # ---- files -------------------------------------------------------------------------------------------------------------------------
 rm -rf start && mkdir start && echo old >start/out.csv
-attack "sample --out" files "$wvgd" sample converged -n 50 --out area/out.csv
+attack "sample --out" files "$wvgd" sample converged -n 50 --overwrite --out area/out.csv
 "$wvgd" report converged -o page.html >stdout 2>stderr
 case $? in
 69) echo "skipped: no page in this build" ;;

@@ -64,7 +64,7 @@ for option in '' '--from ensemble' --weighted; do
     expect 0 silence "$wvgd" sample run -n 50 $option
     [ "$(lines stdout)" = 51 ] || complain "sample -n 50 $option gives $(lines stdout) lines"
     cp stdout once
-    expect 0 silence "$wvgd" sample run -n 50 $option --out twice
+    expect 0 silence "$wvgd" sample run -n 50 $option --overwrite --out twice
     cmp -s once twice || complain "sample $option is not the same twice"
 done
 expect 0 silence "$wvgd" sample run --seed 2 -n 50 --from ensemble

@@ -15,7 +15,7 @@ data_of() { sed -n 's/.*<script type="application\/json" id="data">\(.*\)<\/scri
 lacks() { data_of "$1" | grep -qF -- "$2" || complain "$1 does not say: $2"; }
 
 # ---- where it goes -----------------------------------------------------------------------------------------------------------------------
-grep -qE '^run/report.html: [0-9.]+ MB$' stdout || complain "no word about the page: $(cat stdout)"
+grep -qE '^wrote run/report.html \([0-9.]+ MB\): open it in a browser$' stdout || complain "no word about the page: $(cat stdout)"
 [ "$(tail -c 8 run/report.html)" = '</html>' ] || complain "the page does not end"
 data_of run/report.html | grep -q '^{"dir"' || complain "the page has no data"
 data_of run/report.html | grep -q '[<>&]' && complain "the data could be taken for markup"

@@ -58,7 +58,7 @@ expect 64 'use wvgd fit' "$wvgd" run mixture
 expect 64 'not available yet' "$wvgd" batch run
 expect 64 'unknown option --frob before' "$wvgd" --frob
 expect 64 'unknown option --particels: did you mean --particles' "$wvgd" fit mixture --particels 3 --out run
-expect 64 'unknown option --resume: see wvgd svgd --help' "$wvgd" svgd --resume run # nothing it has is near to that
+expect 64 'unknown option --resume: it is an option of wvgd fit' "$wvgd" svgd --resume run
 expect 64 'unknown option --frobnicate' "$wvgd" fit mixture --frobnicate --out run
 expect 64 'unknown option --iterations: did you mean --max-iter' "$wvgd" fit mixture --iterations 9 --out run
 expect 64 "unexpected argument 'x': expected nothing" "$wvgd" models x
