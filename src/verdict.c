@@ -76,14 +76,14 @@ static const char *remedy(const wvgd_fit *f)
 static void about_convergence(wvgd_fit *f)
 {
     if (f->stop == WVGD_TIME_UP || f->stop == WVGD_STOPPED)
-        say(f, "stopped before it had converged: resume it%s",
+        say(f, "the fit was stopped before it had converged: resume it%s",
             f->stop == WVGD_TIME_UP ? " with a higher --max-seconds" : "");
     else if (f->stop == WVGD_MAX_EVALUATIONS)
-        say(f, "it has not converged within %zu evaluations: raise --max-evaluations", f->size.evaluations);
+        say(f, "the fit has not converged within %zu evaluations: raise --max-evaluations", f->size.evaluations);
     else if (f->stop != WVGD_CONVERGED && (!f->staged || f->count.iteration >= f->opt.max_iter))
-        say(f, "it has not converged within %zu iterations: raise --max-iter", f->opt.max_iter);
+        say(f, "the fit has not converged within %zu iterations: raise --max-iter", f->opt.max_iter);
     else if (f->stop != WVGD_CONVERGED)
-        say(f, "it has not converged with the largest number of draws allowed: %s", remedy(f));
+        say(f, "the fit has not converged with the largest number of draws allowed: %s", remedy(f));
 }
 
 /* The bound contradicts the evidence, which wv_evidence_reconcile has given its error. */
@@ -190,7 +190,8 @@ static void about_ensemble(wvgd_fit *f)
     wv_verdict_gains g = e.gains;
     if (apart > wv_policy.verdict_ensemble)
         say(f,
-            "weights of the ensemble and masses of its cells differ by %.2g in all, beyond their errors, because some "
+            "weights of the ensemble and masses of its cells differ by %.2g in total, beyond their errors, because "
+            "some "
             "components are worse than others: %s",
             apart, ensemble_remedy(f));
     if (f->staged && g.worst < f->N)
@@ -201,6 +202,12 @@ static void about_ensemble(wvgd_fit *f)
             "too few effective draws see the components of cells with %.2g of the mass to tell how good they are: use "
             "fewer --particles, or take draws of the posterior instead of the ensemble",
             g.unknown);
+}
+
+/* What gives the first starts of the search their scale. */
+static const char *scale_of_starts(const wvgd_fit *f)
+{
+    return f->model.start ? "the prior" : "--init-scale";
 }
 
 /* The least number of starts that a mode of weight has been found from. */
@@ -228,10 +235,11 @@ static void about_starts(wvgd_fit *f)
     size_t unsure = f->explore.starts ? wv_explore_unsure(f) : 0;
     if (unsure)
         say(f,
-            "of %zu wide starts %zu led to modes of weight, and %zu of %zu modes %s found by fewer than %zu, so "
-            "others may have been missed: set --starts to %zu, or --init-scale to the scale of the parameters",
-            f->explore.wide, f->modes.wide_hits, unsure, f->modes.relevant, unsure > 1 ? "were" : "was",
-            wv_explore_needed(f), enough_starts(f));
+            "%zu of %zu starts at the scale of %s led to modes with noticeable mass; %zu of these %zu modes %s found "
+            "by fewer than %zu starts, so others may have been missed: set --starts to %zu, or --init-scale to the "
+            "scale of the parameters",
+            f->modes.wide_hits, f->explore.wide, scale_of_starts(f), unsure, f->modes.relevant,
+            unsure > 1 ? "were" : "was", wv_explore_needed(f), enough_starts(f));
 }
 
 static void about_modes(wvgd_fit *f)
@@ -311,10 +319,12 @@ static void in_favour(wvgd_fit *f)
     say(f, "converged, and the log evidence has a standard error of %.2g (below %g)", f->outcome.evidence.se,
         wv_policy.verdict_evidence_se);
     say(f,
-        "%zu starts led to %zu mode%s; %.2g more are expected by the %zu starts at the scale of the prior or of "
-        "--init-scale, if all modes attract starts about equally",
-        f->explore.starts, f->modes.relevant, f->modes.relevant > 1 ? "s" : "", wv_verdict_unseen(f), f->explore.wide);
-    say(f, "not seen are modes so narrow that no start comes near them, or that no gradient points to");
+        "%zu starts led to %zu mode%s; if modes attract starts about equally, %.2g modes have been missed (estimated "
+        "from the %zu starts at the scale of %s)",
+        f->explore.starts, f->modes.relevant, f->modes.relevant > 1 ? "s" : "", wv_verdict_unseen(f), f->explore.wide,
+        scale_of_starts(f));
+    say(f, "this search cannot find modes that are very narrow or that no gradient leads to");
+    say(f, "all this concerns the computation, not whether the model fits the data");
 }
 
 void wv_verdict(wvgd_fit *f)

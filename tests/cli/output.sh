@@ -21,7 +21,7 @@ cmp -s stdout fit.txt || complain "summary --check prints something else"
 ! grep -qE ' -0\.0*( |$)' stdout || complain "the summary has a negative zero: $(grep -E ' -0\.0*( |$)' stdout)"
 expect 0 'not converged' "$wvgd" fit mixture --data mixture.json --solver joint --max-iter 3 --particles 2 --quiet --out short
 grep -q '^Verdict: unreliable' stdout || complain "a run that has not converged counts as reliable"
-expect 1 'short is unreliable: it has not converged' "$wvgd" summary short --check
+expect 1 'short is unreliable: the fit has not converged' "$wvgd" summary short --check
 grep -q '^Verdict: unreliable' stdout || complain "summary --check does not print the summary"
 echo '{"weights": [1], "means": [0], "sds": [1]}' >one.json
 expect 0 silence "$wvgd" fit mixture --data one.json --particles 1 --quiet --out single
