@@ -65,6 +65,14 @@ static bool in_list(const char *list, const char *name)
     return false;
 }
 
+bool has_model_option(const char *model, const char *name)
+{
+    for (unsigned i = 0; i < OPTIONS; i++)
+        if (!strcmp(options[i].name, name))
+            return in_list(options[i].models, model);
+    return false;
+}
+
 /* name: of a row of the table of models. */
 static int check_options(const model_request *request, const char *name, failure *f)
 {
@@ -201,6 +209,15 @@ static int open_regression(const model_request *request, target_kind kind, sessi
     return note_facts(request, s, f);
 }
 
+/* The prior of the model in words; noise: its sd is a parameter. */
+static void note_prior(session *s, double sd, const char *weights, bool noise)
+{
+    char also[80] = "";
+    if (noise)
+        snprintf(also, sizeof also, "; half-Cauchy with scale %g for the noise sd", sd);
+    snprintf(s->out->prior, sizeof s->out->prior, "normal with mean 0 and sd %g for %s%s", sd, weights, also);
+}
+
 /* The model has copied what it needs. */
 static int close_regression(const model_request *request, session *s, int failed, failure *f)
 {
@@ -213,6 +230,7 @@ static int open_logistic(const model_request *request, session *s, failure *f)
     wv_regression regression;
     if (open_regression(request, TARGET_LABELS, s, &regression, f))
         return f->code;
+    note_prior(s, regression.prior_sd, regression.intercept ? "weights and intercept" : "weights", false);
     return close_regression(request, s, wv_model_logistic(&s->inner, &regression), f);
 }
 
@@ -221,6 +239,7 @@ static int open_linear(const model_request *request, session *s, failure *f)
     wv_regression regression;
     if (open_regression(request, TARGET_REAL, s, &regression, f))
         return f->code;
+    note_prior(s, regression.prior_sd, regression.intercept ? "weights and intercept" : "weights", true);
     return close_regression(request, s, wv_model_linear(&s->inner, &regression), f);
 }
 
@@ -232,6 +251,7 @@ static int open_bnn(const model_request *request, session *s, failure *f)
     if (read_hidden(request, &hidden, f) || read_likelihood(request, &kind, f) ||
         open_regression(request, kind, s, &regression, f))
         return f->code;
+    note_prior(s, regression.prior_sd, "weights and biases", !s->data.labels);
     return close_regression(request, s, wv_model_bnn(&s->inner, &regression, hidden, s->data.labels), f);
 }
 
@@ -246,6 +266,9 @@ static int open_gp(const model_request *request, session *s, failure *f)
             return f->code;
     if (read_series(request->data, option_text(request, IGNORE), &data, f))
         return f->code;
+    snprintf(s->out->prior, sizeof s->out->prior,
+             "normal with means %g, %g, %g, %g and sds %g, %g, %g, %g for log_A, log_f, log_s, log_B", prior.mean[0],
+             prior.mean[1], prior.mean[2], prior.mean[3], prior.sd[0], prior.sd[1], prior.sd[2], prior.sd[3]);
     int failed = wv_model_gp(&s->inner, data.n, data.t, data.y, &prior);
     free_series(&data);
     return failed ? no_memory(request, f) : 0;

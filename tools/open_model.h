@@ -15,6 +15,9 @@ typedef struct {
 } model_option;
 const model_option *describe_model_option(unsigned i); /* NULL past the end */
 
+/* Does the model have the option of that name? */
+bool has_model_option(const char *model, const char *name);
+
 /* Is it a path to a shared object (NULL: no), rather than the name of a built-in model? */
 bool names_object(const char *model);
 bool names_stan_program(const char *model);
@@ -48,6 +51,7 @@ typedef struct {
     void *show_self;           /* first argument of both */
     unsigned long long seed;   /* of the request */
     const wvgd_table *facts;   /* NULL: the model is no regression */
+    char prior[240];           /* of a model with a data file, in words; "": it has none, or only the model knows it */
     wvgd_cost_batch *cost;     /* between predictions, for --cost functional; NULL: the model makes none */
     void *cost_self;           /* its first argument */
     size_t failed_points;      /* points at which a Stan model could not be evaluated (density zero) or shown

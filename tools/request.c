@@ -219,17 +219,18 @@ static json_t *default_value(const option_line *line, const wvgd_request *reques
     return value;
 }
 
-/* Whatever has a default is recorded, but for options of models, which not every model has; and what was given, unless
- * results do not depend on it. */
+/* Whatever has a default is recorded, but for options of other models; and what was given, unless results do not depend
+ * on it. */
 static json_t *record_of_options(const wvgd_request *request)
 {
     static const char *const not_recorded[] = {"out",   "resume",         "overwrite",   "config",
                                                "quiet", "check-gradient", "trust-model", NULL};
     json_t *options = json_object();
+    const char *model = requested(request, "model");
     option_line line;
     for (size_t i = 0; request->option(i, &line); i++) {
         json_t *value = json_object_get(request->options, line.name);
-        bool skip = !value && (!line.initial || is_model_option(&line));
+        bool skip = !value && (!line.initial || (is_model_option(&line) && !has_model_option(model, line.name)));
         for (size_t k = 0; not_recorded[k]; k++)
             skip = skip || !strcmp(line.name, not_recorded[k]);
         if (!skip)

@@ -298,10 +298,12 @@ static json_t *numbers_json(size_t n, const double *x)
     return list;
 }
 
-/* Which column was explained, which of two labels is 1, and what the features were standardised by. */
+/* Which column was explained by how many, which of two labels is 1, and what the features were standardized by. */
 static int add_facts(json_t *model, const wvgd_table *facts)
 {
-    int failed = json_object_set_new(model, "target", json_text(facts->target));
+    int failed = json_object_set_new(model, "target", json_text(facts->target)) |
+                 json_object_set_new(model, "rows", json_integer((json_int_t)facts->rows)) |
+                 json_object_set_new(model, "features", json_integer((json_int_t)facts->columns));
     if (facts->label[0])
         failed |= json_object_set_new(model, "labels", names_json(2, facts->label));
     if (!facts->mean)
@@ -318,6 +320,8 @@ int describe_opened(json_t *m, const opened_model *model)
     int failed = json_object_set_new(m, "kind", json_text(model->kind)) |
                  json_object_set_new(m, "dim", json_integer((json_int_t)model->model.dim)) |
                  json_object_set_new(m, "names", names_json(model->model.dim, model->model.names));
+    if (*model->prior)
+        failed |= json_object_set_new(m, "prior", json_text(model->prior));
     return model->facts ? failed | add_facts(m, model->facts) : failed;
 }
 

@@ -83,18 +83,40 @@ static bool is_plain(const json_t *labels, size_t i)
 }
 
 /* Which of two labels of the target is 1. */
-static void put_labels(FILE *s, const json_t *model)
+static void put_labels(FILE *s, const json_t *labels)
 {
-    const json_t *labels = json_object_get(model, "labels");
-    if (json_array_size(labels) != 2 || (is_plain(labels, 0) && is_plain(labels, 1)))
+    if (json_array_size(labels) != 2)
         return;
-    fputs("target ", s);
-    put_cut(s, text(json_object_get(model, "target")), LABEL_WIDTH);
-    fputs(": \"", s);
+    if (is_plain(labels, 0) && is_plain(labels, 1)) {
+        fputs(" (0/1)", s);
+        return;
+    }
+    fputs(" (\"", s);
     put_cut(s, text(json_array_get(labels, 0)), LABEL_WIDTH);
     fputs("\" counts as 0, \"", s);
     put_cut(s, text(json_array_get(labels, 1)), LABEL_WIDTH);
-    fputs("\" as 1\n", s);
+    fputs("\" as 1)", s);
+}
+
+/* What the model was made from. */
+static void put_data(FILE *s, const json_t *model)
+{
+    double rows = number(model, "rows"), features = number(model, "features");
+    const char *prior = json_string_value(json_object_get(model, "prior"));
+    if (json_object_get(model, "target")) {
+        fputs("target ", s);
+        put_cut(s, text(json_object_get(model, "target")), LABEL_WIDTH);
+        put_labels(s, json_object_get(model, "labels"));
+        if (isfinite(rows) && isfinite(features))
+            fprintf(s, "; %.0f row%s, %.0f feature%s, %sstandardized", rows, rows > 1 ? "s" : "", features,
+                    features > 1 ? "s" : "", json_object_get(model, "standardized") ? "" : "not ");
+        putc('\n', s);
+    }
+    if (prior) {
+        fputs("prior: ", s);
+        put_foreign(s, prior);
+        putc('\n', s);
+    }
 }
 
 static const char *stop_in_words(const char *stop)
@@ -116,16 +138,16 @@ static void put_head(FILE *s, const json_t *run)
     size_t cells = json_array_size(json_object_get(run, "particles"));
     fprintf(s, ": %.0f parameter%s, %zu %s%s\n", dim, dim > 1 ? "s" : "", cells, is_svgd(run) ? "particle" : "cell",
             cells == 1 ? "" : "s");
+    put_data(s, model);
     const char *stop = text(json_object_get(run, "stop"));
     double most = number(json_object_get(run, "options"), "max-iter"), iterations = number(run, "iterations");
     put_cut(s, stop_in_words(stop), 30);
     if (!strcmp(stop, "max_iter") && iterations > most) /* search and final draws are more than were asked for */
-        fprintf(s, " within %.0f iterations; %.0f in all", most, iterations);
+        fprintf(s, " within %.0f iterations; %.0f in total", most, iterations);
     else
         fprintf(s, " after %.0f iterations", iterations);
     fprintf(s, ", %.0f evaluations, %.3g s (%.3g s in the model)\n", number(run, "evaluations"),
             number(json_object_get(run, "seconds"), "total"), number(json_object_get(run, "seconds"), "model"));
-    put_labels(s, model);
     putc('\n', s);
 }
 
@@ -167,15 +189,21 @@ static void put_repeated(FILE *s, const json_t *repeat)
 static void put_evidence(FILE *s, const json_t *run)
 {
     const json_t *e = json_object_get(run, "evidence"), *d = json_object_get(run, "diagnostics");
+    double limit = number(d, "pareto_k_limit"),
+           gap = number(json_object_get(e, "importance"), "value") - number(json_object_get(e, "pelbo"), "value");
     put_estimate(s, "log evidence", json_object_get(e, "importance"));
-    fprintf(s, "   importance sampling: ESS %.0f of %.0f draws, k-hat", number(d, "ess"), number(d, "closing_draws"));
+    fprintf(s, "   ESS %.0f of %.0f final draws, k-hat", number(d, "ess"), number(d, "closing_draws"));
     put_fixed(s, 0, 2, number(d, "pareto_k"));
-    fputs("\n", s);
+    if (isfinite(limit))
+        fprintf(s, " (good: below %.2g)", limit);
+    putc('\n', s);
     put_repeated(s, json_object_get(run, "repeat"));
     put_estimate(s, "PELBO", json_object_get(e, "pelbo"));
-    fputs("   lower bound on the log evidence\n", s);
+    fputs(gap < 0 ? "   lower bound on the log evidence (both are estimates)\n"
+                  : "   lower bound on the log evidence\n",
+          s);
     put_estimate(s, "distortion", json_object_get(run, "distortion"));
-    fputs("   mean cost from a posterior point to its particle\n\n", s);
+    fputs("   mean cost between a posterior point and its particle\n\n", s);
 }
 
 /* Rows to show: a line that says that one is left out would take as much room as that one. */
@@ -283,7 +311,7 @@ static void put_particles(FILE *s, const json_t *run, size_t most, const char *d
 {
     const json_t *particles = json_object_get(run, "particles");
     size_t n = json_array_size(particles);
-    fprintf(s, "%-9s %9s %9s %9s %13s %9s %8s %8s %8s %8s\n", "particle", "beta", "+-", "weight", "ELBO", "log Z",
+    fprintf(s, "%-9s %9s %9s %9s %13s %9s %8s %8s %8s %8s\n", "particle", "mass", "+-", "weight", "ELBO", "log share",
             "gain", "loss", "ESS", "k-hat");
     most = rows_shown(n, most);
     for (size_t j = 0; j < n && j < most; j++) {
@@ -300,6 +328,9 @@ static void put_particles(FILE *s, const json_t *run, size_t most, const char *d
         put_fixed(s, 8, 2, number(p, "pareto_k"));
         putc('\n', s);
     }
+    fputs("mass: of the cell, +- its standard error; weight: of its Gaussian in the ensemble; log share: log of\n"
+          "that Gaussian's share inside the cell; gain, loss: nats that it could win, and lacks (estimates)\n",
+          s);
     put_more(s, n, most, dir);
 }
 
@@ -376,6 +407,7 @@ static void put_modes(FILE *s, const json_t *run, size_t most, const char *dir)
             put_value(s, 11, 4, item(mode, "mean", chosen[k]));
         putc('\n', s);
     }
+    fputs("particles: those that lie in the mode; cells reach into other modes, so masses need not add up\n", s);
     put_more(s, n, most, dir);
 }
 

@@ -11,7 +11,7 @@ expect 0 silence "$wvgd" summary run
 cmp -s stdout fit.txt || complain "fit and summary print different things"
 [ "$(awk 'length > 100' stdout | wc -l)" = 0 ] || complain "summary has lines beyond 100 columns"
 [ "$(sed '1,/^particle /d' stdout | grep -cE '^[1-4] ')" = 4 ] || complain "summary has not a line for each particle"
-for name in mean sd 5% 50% 95% ESS MCSE beta ELBO k-hat PELBO 'log evidence'; do
+for name in mean sd 5% 50% 95% ESS MCSE mass weight ELBO k-hat PELBO 'log evidence'; do
     grep -q -- "$name" stdout || complain "summary lacks '$name'"
 done
 expect 0 silence "$wvgd" summary run --json
@@ -44,18 +44,21 @@ grep -qE '^1 +0\.(749|750)[0-9]* +0\.00[0-9]+ +[0-9, ]+\.\.\. +(5|4\.9|5\.0)[0-9
 grep -qE '^2 +0\.2[45][0-9]* +0\.00[0-9]+ +[0-9, .]+ +-(5|4\.9|5\.0)[0-9]* ' stdout || complain "the lighter mode: $(grep -A2 '^mode' stdout)"
 [ "$(awk 'length > 100' stdout | wc -l)" = 0 ] || complain "the modes have lines beyond 100 columns"
 
-# Which label is 1, and what features were standardised by.
+# Which label is 1, and what features were standardized by.
 printf 'dose,state\n1,well\n2,ill\n3,ill\n6,well\n' >state.csv
 expect 0 anything "$wvgd" fit logistic --data state.csv --standardize --particles 1 --quiet --out state
 cp stdout printed
-sed -n 3p printed | grep -qx 'target state: "ill" counts as 0, "well" as 1' || complain "the summary does not say which label is 1: $(head -3 printed)"
+sed -n 2p printed | grep -qx 'target state ("ill" counts as 0, "well" as 1); 4 rows, 1 feature, standardized' || complain "the summary does not say which label is 1: $(head -3 printed)"
 expect 0 silence "$wvgd" summary state
 cmp -s stdout printed || complain "fit and summary print different things of labels"
 tr -d ' \n' <state/run.json >packed
-grep -q '"target":"state","labels":\["ill","well"\],"standardized":{"columns":\["dose"\],"mean":\[3.0*\],"sd":\[2.16024' packed || complain "run.json does not tell labels, means and sds"
+grep -q '"target":"state","rows":4,"features":1,"labels":\["ill","well"\],"standardized":{"columns":\["dose"\],"mean":\[3.0*\],"sd":\[2.16024' packed || complain "run.json does not tell labels, means and sds"
 expect 0 anything "$wvgd" svgd logistic --data state.csv --max-iter 5 --particles 2 --quiet --out state.svgd
-sed -n 3p stdout | grep -q '^target state: "ill"' || complain "the summary of svgd does not say which label is 1"
-! sed 's/ill/0/; s/well/1/' state.csv | "$wvgd" fit logistic --data /dev/stdin --particles 1 --quiet --out plain 2>/dev/null | grep '^target' || complain "0 and 1 need no words"
+sed -n 2p stdout | grep -q '^target state ("ill"' || complain "the summary of svgd does not say which label is 1"
+! sed 's/ill/0/; s/well/1/' state.csv | "$wvgd" fit logistic --data /dev/stdin --particles 1 --quiet --out plain 2>/dev/null | grep '^target.*counts' || complain "0 and 1 need no words"
+sed -n 3p printed | grep -qx 'prior: normal with mean 0 and sd 1 for weights and intercept' || complain "the summary does not tell the prior: $(head -3 printed)"
+grep -q '"prior-sd":1[,}]' packed || complain "run.json does not record a prior-sd that was not given"
+! grep -q '"hidden"' packed || complain "run.json records an option that the model does not have"
 
 # ---- sample ----------------------------------------------------------------------------------------------------------------
 lines() { grep -vc '^#' "$1"; }
