@@ -1,6 +1,6 @@
 /* test_search.c - posteriors whose modes are easily missed, or mistaken: starts of astronomically low density, spectra
- * with narrow peaks among many others, labels that may be exchanged, slabs around spikes. Each is small, and its
- * evidence is known, or the same for every seed. */
+ * with narrow peaks among many others, labels that may be exchanged, slabs around spikes, heavy tails. Each is small,
+ * and its evidence is known, or the same for every seed. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -342,12 +342,60 @@ static void slabs_around_spikes(void **state)
         }
 }
 
+/* ---- heavy tails ------------------------------------------------------------------------------------------------- */
+enum { TAILED = 10, SIDES = 5 };
+
+/* A mixture of round Student-t's with 2 degrees of freedom at the points of self, [TAILED][SIDES]. */
+static double tailed(void *self, const double *z, double *grad)
+{
+    const double(*at)[SIDES] = self, nu = 2, half = (nu + SIDES) / 2;
+    double part[TAILED], slope[TAILED], top = -INFINITY, sum = 0;
+    for (size_t k = 0; k < TAILED; k++) {
+        double square = 0;
+        for (size_t i = 0; i < SIDES; i++)
+            square += (z[i] - at[k][i]) * (z[i] - at[k][i]);
+        part[k] = -half * log1p(square / nu);
+        slope[k] = -2 * half / (nu + square);
+        top = fmax(top, part[k]);
+    }
+    for (size_t k = 0; k < TAILED; k++)
+        sum += part[k] = exp(part[k] - top);
+    for (size_t i = 0; grad && i < SIDES; i++) {
+        grad[i] = 0;
+        for (size_t k = 0; k < TAILED; k++)
+            grad[i] += part[k] / sum * slope[k] * (z[i] - at[k][i]);
+    }
+    return top + log(sum / TAILED) + lgamma(half) - lgamma(nu / 2) - SIDES * log(nu * M_PI) / 2;
+}
+
+/* A wide Gaussian on the way to a top, which the tails of all of them feed, hides none of the others. */
+static void tops_in_heavy_tails(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        double at[TAILED][SIDES];
+        test_random random = test_random_seed(seed);
+        wvgd_model model;
+        wvgd_results r;
+        wvgd_options o = staged_options(TAILED, seed);
+        for (size_t i = 0; i < TAILED * SIDES; i++)
+            at[i / SIDES][i % SIDES] = 80 * test_random_uniform(&random) - 40;
+        assert_int_equal(wvgd_model_pointwise(&model, SIDES, tailed, at, true), 0);
+        wvgd_fit *fit = fitted(&model, &o, &r);
+        print_message("heavy tails %d: error %.4f +- %.4f, %zu modes, %zu evaluations\n", (int)seed, r.evidence.value,
+                      r.evidence.se, r.modes, r.evaluations);
+        assert_near(r.evidence.value, 0, 4 * r.evidence.se);
+        wvgd_free(fit);
+        wvgd_model_close(&model);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(starts_without_hope), cmocka_unit_test(needles_are_refused),
         cmocka_unit_test(lines_of_a_spectrum), cmocka_unit_test(labels_are_exchanged),
-        cmocka_unit_test(slabs_around_spikes),
+        cmocka_unit_test(slabs_around_spikes), cmocka_unit_test(tops_in_heavy_tails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

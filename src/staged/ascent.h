@@ -19,6 +19,7 @@ typedef struct {
                                  * peak there has been tried */
     int wide;                   /* flag: its start has the scale of prior or user */
     int past;                   /* flag: it has gone past what may be a slab */
+    int slab;                   /* 1 + the station of a slab that is to be fitted after its top; -1: that was done */
     int again;                  /* flag: it has forgotten curvature that had collapsed */
     int hit;                    /* the known mode in which it ended, or -1 */
     unsigned stations, made;    /* bits: Gaussians left behind; those whose roots have been worked out */
@@ -27,6 +28,7 @@ typedef struct {
     size_t start, tries;        /* which start, after how many without density */
     size_t evaluations, accepted, pairs, stalls, looks;
     double log_p, slope;    /* at the last accepted point */
+    double slab_elbo;       /* of the slab, by a few draws */
     double sy[WV_KEPT];     /* products of its curvature pairs */
     double step, low, high; /* of the line search */
 } wv_path;

@@ -510,13 +510,15 @@ static bool same_mode(const wvgd_fit *f, const wv_gaussian *g, size_t m, double 
                wv_policy.judge_same_volume * D;
 }
 
-/* Mode m has been found again, as g. */
+/* Mode m has been found again, as g; not by a slab on the way to a top, which has been taken already. */
 static void find_again(wvgd_fit *f, size_t m, const wv_gaussian *g, double elbo, double sd)
 {
-    wv_modes_hit(f, m, f->explore.path[f->explore.judged].wide);
+    const wv_path *p = &f->explore.path[f->explore.judged];
+    if (p->slab >= 0)
+        wv_modes_hit(f, m, p->wide);
     if (elbo > f->modes.mode[m].elbo)
         wv_modes_set(f, m, g, elbo, sd);
-    if (!keep_top(f))
+    if (p->slab >= 0 && !keep_top(f))
         remember_end(f, f->explore.judged, m);
 }
 
@@ -530,8 +532,29 @@ static void add(wvgd_fit *f, const wv_gaussian *g, double elbo, double sd)
     if (n)
         wv_modes_predict(f, g->mu, &m, &distance);
     wv_modes_add(f, g, elbo, sd, p->wide);
-    if (p->spike && f->modes.n > n && distance < wv_policy.judge_nested * (double)f->D)
+    if (p->slab < 0 && f->modes.n > n)
+        wv_modes_set_slab(f, n);
+    if ((p->spike || p->slab < 0) && f->modes.n > n && distance < wv_policy.judge_nested * (double)f->D)
         wv_modes_join(f, n, m);
+}
+
+/* After its top, the slab that the path has passed is fitted, if it may have the mass of the heaviest mode there. */
+static bool slab(wvgd_fit *f)
+{
+    wv_path *p = &f->explore.path[f->explore.judged];
+    size_t station = (size_t)p->slab - 1, m = 0;
+    double distance = INFINITY;
+    if (p->slab <= 0)
+        return false;
+    p->slab = -1;
+    wv_gaussian g = wv_ascent_station(f, f->explore.judged, station);
+    if (f->modes.n)
+        wv_modes_predict(f, g.mu, &m, &distance);
+    if (f->modes.n && p->slab_elbo < f->modes.mode[m].elbo - wv_policy.judge_slab)
+        return false;
+    wv_mixture_set_one(&f->mix, g.mu, g.root);
+    fit_candidate(f);
+    return true;
 }
 
 /* The Gaussian in f->mix, fitted or (without any hope of weight) as it was found: a mode that is
@@ -552,6 +575,8 @@ static void take(wvgd_fit *f, double elbo, double sd, bool fitted)
         if (fitted && spike(f))
             return;
     }
+    if (slab(f))
+        return;
     if (!f->explore.path[f->explore.judged].at_top)
         f->explore.idle = before && f->modes.relevant > before ? 0 : f->explore.idle + 1;
     next_end(f);
@@ -676,7 +701,7 @@ static void try_candidate(wvgd_fit *f, const wv_path *p, const wv_gaussian *g, d
 static void judge_stations(wvgd_fit *f)
 {
     size_t path = f->explore.judged;
-    const wv_path *p = &f->explore.path[path];
+    wv_path *p = &f->explore.path[path];
     judgement j = judge_path(f, path);
     if (j.best == WV_STATIONS && p->at_top && !f->modes.n) {
         /* a top near an edge, or in a small support: the fit contracts where draws have no density */
@@ -687,10 +712,11 @@ static void judge_stations(wvgd_fit *f)
         next_end(f);
         return;
     }
-    if (p->at_top &&
-        j.elbo_slab > j.elbo_last - wv_policy.judge_slab) { /* the spike is looked at when this is fitted */
-        wv_gaussian slab = wv_ascent_station(f, path, j.slab);
-        try_candidate(f, p, &slab, j.elbo_slab);
+    if (p->at_top) {
+        p->slab = j.elbo_slab > j.elbo_last - wv_policy.judge_slab ? (int)j.slab + 1 : 0;
+        p->slab_elbo = j.elbo_slab;
+        wv_gaussian top = wv_ascent_station(f, path, WV_STATIONS - 1);
+        try_candidate(f, p, &top, j.elbo_last);
         return;
     }
     /* an ascent without end, not only a long one */

@@ -69,7 +69,7 @@ bool wv_modes_archive(wv_modes *m, wv_archive *a)
     wv_archive_values(a, &s, sizeof s);
     bool flags = true;
     for (size_t k = 0; k < WV_MODES; k++)
-        flags = flags && !(s.mode[k].relevant & ~1) && !(s.mode[k].imaged & ~1);
+        flags = flags && !(s.mode[k].relevant & ~1) && !(s.mode[k].imaged & ~1) && !(s.mode[k].slab & ~1);
     if (!flags || s.n > m->room || s.relevant > s.n)
         return wv_archive_refuse(a);
     if (wv_archive_reading(a)) {
@@ -191,7 +191,9 @@ int wv_modes_known(wvgd_fit *f, const double *x, double log_p)
     if (too_low(f, log_p))
         return -1;
     double distance = INFINITY, expected = wv_modes_predict(f, x, &m, &distance);
-    return f->modes.mode[m].relevant && distance < wv_modes_bulk(f) && fabs(log_p - expected) < doubt(f, m, distance)
+    const wv_mode *mode = &f->modes.mode[m];
+    return mode->relevant && !mode->slab && distance < wv_modes_bulk(f) &&
+                   fabs(log_p - expected) < doubt(f, m, distance)
                ? (int)m
                : -1;
 }
@@ -439,6 +441,11 @@ size_t wv_modes_nearest(wvgd_fit *f, size_t among, const double *x)
 void wv_modes_join(wvgd_fit *f, size_t a, size_t b)
 {
     f->modes.mode[a].orbit = f->modes.mode[b].orbit;
+}
+
+void wv_modes_set_slab(wvgd_fit *f, size_t m)
+{
+    f->modes.mode[m].slab = 1;
 }
 
 double wv_modes_divergence(wvgd_fit *f, const wv_gaussian *g, size_t m, double distance)

@@ -13,6 +13,7 @@ typedef struct {
     size_t orbit;      /* images of each other have the same */
     int relevant;      /* flag: not too light to matter */
     int imaged;        /* flag: its images have been looked at */
+    int slab;          /* flag: ascents pass through it to tops inside */
 } wv_mode;
 
 typedef struct {
@@ -100,6 +101,9 @@ void wv_modes_order(wvgd_fit *f);
 
 /* Modes a and b are found by the same ascents. */
 void wv_modes_join(wvgd_fit *f, size_t a, size_t b);
+
+/* Mode m is a slab: an ascent that comes there goes on. */
+void wv_modes_set_slab(wvgd_fit *f, size_t m);
 
 /* KL(g || Gaussian of mode m), given the squared distance of their means; up to WV_DENSE dimensions. */
 double wv_modes_divergence(wvgd_fit *f, const wv_gaussian *g, size_t m, double distance);
