@@ -339,7 +339,8 @@ wvgd_status wvgd_describe(const wvgd_fit *fit, size_t m, const double *value, si
 
 /* Another partition from the draws of a staged fit that has ended: options are those of the fit, with other
  * particles, cost, power, metric, family or rank. Nothing is fitted again; the new fit has only the batch for its
- * bound left to evaluate (step or run). NULL and *error on failure. */
+ * bound left to evaluate (step or run). max_seconds and max_evaluations limit what is done for the new cells, here and
+ * in step or run. NULL and *error on failure. */
 wvgd_fit *wvgd_quantize(const wvgd_fit *fit, const wvgd_options *options, wvgd_error *error);
 
 /* ---- save and continue ------------------------------------------------------------------------------------------- */

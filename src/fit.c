@@ -230,16 +230,22 @@ double wv_fit_cheap(const wvgd_fit *f)
     return f->model.work > 0 ? fmin(wv_policy.cheap_work / f->model.work, WV_CHUNK / 2) : 0;
 }
 
+/* The run is over, but for what closes it. */
+static bool out_of_time(const wvgd_fit *f)
+{
+    return !f->quantized && (f->stop == WVGD_TIME_UP || f->stop == WVGD_STOPPED);
+}
+
 bool wv_fit_try(wvgd_fit *f, wv_limit_work *work, void *context)
 {
-    if (f->stop == WVGD_TIME_UP || f->stop == WVGD_STOPPED) /* the run is over: what is left has its grace, no more */
+    if (out_of_time(f)) /* what is left has its grace, no more */
         wv_limit_set(&f->limit, wv_limit_clock(), f->limit.grace);
     return wv_limit_try(&f->limit, f->arena, work, context);
 }
 
 bool wv_fit_hurried(const wvgd_fit *f)
 {
-    return f->stop == WVGD_TIME_UP || f->stop == WVGD_STOPPED || f->stop == WVGD_MAX_EVALUATIONS;
+    return out_of_time(f) || (!f->quantized && f->stop == WVGD_MAX_EVALUATIONS);
 }
 
 /* Points that may still be asked for. */
@@ -247,7 +253,7 @@ static double room_for_points(const wvgd_fit *f)
 {
     size_t most = f->size.evaluations, done = f->count.evaluations;
     double room = most > done ? (double)(most - done) : 0;
-    if (f->cheapest > 0 && (f->stop == WVGD_TIME_UP || f->stop == WVGD_STOPPED))
+    if (f->cheapest > 0 && out_of_time(f))
         room = fmin(room,
                     fmax(wv_policy.limit_closing, wv_policy.limit_closing_share * f->opt.max_seconds) / f->cheapest);
     return room;
@@ -563,8 +569,7 @@ static void obey(wvgd_fit *f)
         end_now(f, WVGD_STOPPED);
 }
 
-/* The seconds that are left, from `now` on. */
-static void set_limit(wvgd_fit *f, double now)
+void wv_fit_set_limit(wvgd_fit *f, double now)
 {
     double most = f->opt.max_seconds;
     wv_limit_set(&f->limit, most > 0 ? now + most - f->count.seconds : INFINITY,
@@ -703,7 +708,7 @@ wvgd_status wvgd_step(wvgd_fit *f, wvgd_error *error)
     bool gradient;
     if (!f->model.log_density)
         return wv_fail(error, WVGD_E_ARGUMENT, "the model has no log_density: use wvgd_ask and wvgd_tell");
-    set_limit(f, begin);
+    wv_fit_set_limit(f, begin);
     wvgd_status status = wvgd_ask(f, &n, &z, &gradient, error);
     if (status != WVGD_OK || n == 0)
         return status;

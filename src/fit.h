@@ -102,6 +102,7 @@ struct wvgd_fit {
     wvgd_stop stop;
     wvgd_stop pending; /* asked for between ask and tell: takes effect after the tell */
     bool asked;        /* a batch is waiting to be told */
+    bool quantized;    /* the draws are those of another fit, of which `stop` tells */
     wv_counts count;
 
     /* ---- parts ---- */
@@ -155,6 +156,9 @@ wv_update_result wv_fit_update(wvgd_fit *f, const wv_update *c);
  * all tasks together, about; with few of them nobody is woken. */
 typedef void wv_fit_task(wvgd_fit *f, void *context, size_t index);
 void wv_fit_run_tasks(wvgd_fit *f, size_t count, double work, wv_fit_task *task, void *context);
+
+/* The seconds that are left, from `now` on. */
+void wv_fit_set_limit(wvgd_fit *f, double now);
 
 /* Does what may take long; its loops call wv_limit_look(f->arena). False: a limit has struck, and it was given up. */
 bool wv_fit_try(wvgd_fit *f, wv_limit_work *work, void *context);

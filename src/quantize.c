@@ -20,6 +20,10 @@ wvgd_fit *wvgd_quantize(const wvgd_fit *fit, const wvgd_options *options, wvgd_e
     }
     wvgd_options asked = *options;
     asked.most_particles = 0;
+    if (asked.max_seconds > 0) /* limits are those of the cells */
+        asked.max_seconds += fit->count.seconds;
+    if (asked.max_evaluations)
+        asked.max_evaluations += fit->count.evaluations;
     wvgd_fit *f = wvgd_new(&fit->model, &asked, NULL, error);
     if (!f)
         return NULL;
@@ -37,6 +41,7 @@ wvgd_fit *wvgd_quantize(const wvgd_fit *fit, const wvgd_options *options, wvgd_e
         return NULL;
     }
     f->stop = fit->stop;
+    f->quantized = true;
     f->count = fit->count;
     wv_tally_copy(&f->tally, &fit->tally);
     wv_trace_copy_last(&f->trace, &fit->trace);
@@ -47,6 +52,8 @@ wvgd_fit *wvgd_quantize(const wvgd_fit *fit, const wvgd_options *options, wvgd_e
     wv_modes_copy(&f->modes, &fit->modes);
     wv_closing_copy(&f->closing, &fit->closing);
     wv_posterior_copy(&f->posterior, &fit->posterior, D);
+    double begin = wv_limit_clock();
+    wv_fit_set_limit(f, begin);
     wv_describe_weights(f);
     size_t mark = wv_arena_mark(f->arena);
     double *log_mix = wv_arena_take(f->arena, n);
@@ -54,5 +61,6 @@ wvgd_fit *wvgd_quantize(const wvgd_fit *fit, const wvgd_options *options, wvgd_e
     wv_draws_set_mixture(&f->closing.draws, log_mix);
     wv_arena_release(f->arena, mark);
     wv_staged_cells(f);
+    f->count.seconds += wv_limit_clock() - begin;
     return f;
 }

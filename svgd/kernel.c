@@ -1,8 +1,8 @@
 /* kernel.c - distances, median and kernel sums. Only the lower triangle of the symmetric n x n matrix is computed:
- * distances and their exponentials are half the work, and BLAS multiplies by symmetric matrices. The median is
- * exact: it is looked for in narrow windows around the last one, and among all distances only if it is not there.
- * exp(-x), x >= 0, two numbers at a time: -x = k log 2 + r, |r| <= log(2)/2, Taylor polynomial of degree
- * 13 in r; relative error below 1e-15. */
+ * distances and their exponentials are half the work, and BLAS multiplies by symmetric matrices, of many points by
+ * bands of rows: between bands somebody may want to stop. The median is exact: it is looked for in narrow windows
+ * around the last one, and among all distances only if it is not there. exp(-x), x >= 0, two numbers at a time: -x = k
+ * log 2 + r, |r| <= log(2)/2, Taylor polynomial of degree 13 in r; relative error below 1e-15. */
 #include "kernel.h"
 #include <cblas.h>
 #include <limits.h>
@@ -12,8 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { BAND = 1024 }; /* rows */
+
 struct svgd_kernel {
     size_t n, D;
+    bool (*stop)(void *self);
+    void *self;
     double *centred; /* [n][D] points minus their mean */
     double *square;  /* [n] their squared lengths */
     double *matrix;  /* [n][n] lower triangle: Gram matrix, squared distances, kernel */
@@ -41,14 +45,22 @@ static double *numbers(size_t rows, size_t columns)
     return columns && rows > PTRDIFF_MAX / sizeof(double) / columns ? NULL : calloc(rows * columns + 1, sizeof(double));
 }
 
-svgd_kernel *svgd_kernel_new(size_t n, size_t D)
+svgd_kernel *svgd_kernel_new(size_t n, size_t D, bool (*stop)(void *self), void *self)
 {
     svgd_kernel *k = n && D && n <= INT_MAX / 2 && D < INT_MAX / 2 ? calloc(1, sizeof *k) : NULL;
     if (!k)
         return NULL;
-    *k = (svgd_kernel){
-        n, D, numbers(n, D), numbers(n, 1), numbers(n, n), numbers(n, D + 1), numbers(n, D + 1), numbers(n, n / 2 + 1),
-        0};
+    *k = (svgd_kernel){n,
+                       D,
+                       stop,
+                       self,
+                       numbers(n, D),
+                       numbers(n, 1),
+                       numbers(n, n),
+                       numbers(n, D + 1),
+                       numbers(n, D + 1),
+                       numbers(n, n / 2 + 1),
+                       0};
     if (k->centred && k->square && k->matrix && k->factor && k->sum && k->chosen)
         return k;
     svgd_kernel_free(k);
@@ -75,20 +87,47 @@ static void centre(svgd_kernel *k, const double *z)
     }
 }
 
-void svgd_kernel_distances(svgd_kernel *k, const double *z)
+static bool stopped(const svgd_kernel *k)
+{
+    return k->stop && k->stop(k->self);
+}
+
+/* The last row of the band that begins there; a few rows more are none of their own. */
+static size_t band_end(const svgd_kernel *k, size_t first)
+{
+    return k->n - first < 2 * BAND ? k->n : first + BAND;
+}
+
+/* Rows first .. end-1 of the lower triangle of -2 times the Gram matrix. */
+static void multiply_rows(svgd_kernel *k, size_t first, size_t end)
+{
+    int D = (int)k->D, n = (int)k->n, rows = (int)(end - first);
+    const double *own = k->centred + first * k->D;
+    double *to = k->matrix + first * k->n;
+    if (first)
+        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, rows, (int)first, D, -2, own, D, k->centred, D, 0, to, n);
+    cblas_dsyrk(CblasRowMajor, CblasLower, CblasNoTrans, rows, D, -2, own, D, 0, to + first, n);
+}
+
+bool svgd_kernel_distances(svgd_kernel *k, const double *z)
 {
     size_t n = k->n;
     centre(k, z);
-    cblas_dsyrk(CblasRowMajor, CblasLower, CblasNoTrans, (int)n, (int)k->D, -2, k->centred, (int)k->D, 0, k->matrix,
-                (int)n);
-    for (size_t i = 0; i < n; i++) {
-        double *row = k->matrix + i * n, own = k->square[i];
-        for (size_t j = 0; j < i; j++) {
-            double d = row[j] + (own + k->square[j]);
-            row[j] = d > 0 ? d : 0;
+    for (size_t first = 0, end; first < n; first = end) {
+        end = band_end(k, first);
+        if (stopped(k))
+            return false;
+        multiply_rows(k, first, end);
+        for (size_t i = first; i < end; i++) {
+            double *row = k->matrix + i * n, own = k->square[i];
+            for (size_t j = 0; j < i; j++) {
+                double d = row[j] + (own + k->square[j]);
+                row[j] = d > 0 ? d : 0;
+            }
+            row[i] = 0;
         }
-        row[i] = 0;
     }
+    return true;
 }
 
 /* ---- median ------------------------------------------------------------------------------------------------------ */
@@ -212,22 +251,42 @@ void svgd_kernel_exponentials(size_t n, double *x, double scale)
     }
 }
 
-void svgd_kernel_direction(svgd_kernel *k, const double *grad, double h, double *phi)
+/* What rows first .. end-1 of the lower triangle, and the columns that mirror them, add to kernel times factor. */
+static void add_sums(svgd_kernel *k, size_t first, size_t end)
+{
+    int n = (int)k->n, columns = (int)k->D + 1, rows = (int)(end - first);
+    const double *K = k->matrix + first * k->n, *own = k->factor + first * (k->D + 1);
+    double *sum = k->sum + first * (k->D + 1);
+    cblas_dsymm(CblasRowMajor, CblasLeft, CblasLower, rows, columns, 1, K + first, n, own, columns, 0, sum, columns);
+    if (!first)
+        return;
+    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, rows, columns, (int)first, 1, K, n, k->factor, columns, 1,
+                sum, columns);
+    cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)first, columns, rows, 1, K, n, own, columns, 1, k->sum,
+                columns);
+}
+
+bool svgd_kernel_direction(svgd_kernel *k, const double *grad, double h, double *phi)
 {
     size_t n = k->n, D = k->D, columns = D + 1;
     double pull = 2 / h, share = 1 / (double)n;
-    for (size_t i = 0; i < n; i++) {
-        svgd_kernel_exponentials(i, k->matrix + i * n, 1 / h);
-        k->matrix[i * n + i] = 1;
-        for (size_t d = 0; d < D; d++)
-            k->factor[i * columns + d] = grad[i * D + d] - pull * k->centred[i * D + d];
-        k->factor[i * columns + D] = 1;
+    for (size_t first = 0, end; first < n; first = end) {
+        end = band_end(k, first);
+        if (stopped(k))
+            return false;
+        for (size_t i = first; i < end; i++) {
+            svgd_kernel_exponentials(i, k->matrix + i * n, 1 / h);
+            k->matrix[i * n + i] = 1;
+            for (size_t d = 0; d < D; d++)
+                k->factor[i * columns + d] = grad[i * D + d] - pull * k->centred[i * D + d];
+            k->factor[i * columns + D] = 1;
+        }
+        add_sums(k, first, end);
     }
-    cblas_dsymm(CblasRowMajor, CblasLeft, CblasLower, (int)n, (int)columns, 1, k->matrix, (int)n, k->factor,
-                (int)columns, 0, k->sum, (int)columns);
     for (size_t i = 0; i < n; i++) {
         double all = k->sum[i * columns + D];
         for (size_t d = 0; d < D; d++)
             phi[i * D + d] = share * (k->sum[i * columns + d] + pull * all * k->centred[i * D + d]);
     }
+    return true;
 }

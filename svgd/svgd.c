@@ -23,11 +23,12 @@ struct svgd {
     double *log_p;          /* [n] */
     double *column;         /* [3][D] sums over particles */
     double bandwidth, mean_log_p, force, model_seconds;
+    bool stopped; /* inside the last step */
 };
 
 void svgd_options_init(svgd_options *options)
 {
-    *options = (svgd_options){100, SVGD_ADAGRAD, 0.5, 0, 1e-4, 1};
+    *options = (svgd_options){100, SVGD_ADAGRAD, 0.5, 0, 1e-4, 1, NULL, NULL};
 }
 
 static double *numbers(size_t rows, size_t columns)
@@ -49,7 +50,7 @@ svgd *svgd_new(const wvgd_model *model, const svgd_options *options, const doubl
     size_t n = options->particles, D = model->dim;
     *s = (svgd){.model = *model,
                 .o = *options,
-                .kernel = svgd_kernel_new(n, D),
+                .kernel = svgd_kernel_new(n, D, options->stop, options->stop_self),
                 .n = n,
                 .D = D,
                 .z = numbers(n, D),
@@ -177,14 +178,26 @@ static double measure_force(svgd *s)
     return greatest;
 }
 
+/* False: somebody wants to stop, and nothing has changed. */
+static bool find_direction(svgd *s)
+{
+    if (!svgd_kernel_distances(s->kernel, s->z))
+        return false;
+    double h = s->o.bandwidth > 0 ? s->o.bandwidth : svgd_kernel_median(s->kernel);
+    if (!svgd_kernel_direction(s->kernel, s->grad, h, s->phi))
+        return false;
+    s->bandwidth = h;
+    return true;
+}
+
 int svgd_step(svgd *s)
 {
     int failed = svgd_evaluate(s);
     if (failed)
         return failed;
-    svgd_kernel_distances(s->kernel, s->z);
-    s->bandwidth = s->o.bandwidth > 0 ? s->o.bandwidth : svgd_kernel_median(s->kernel);
-    svgd_kernel_direction(s->kernel, s->grad, s->bandwidth, s->phi);
+    s->stopped = !find_direction(s);
+    if (s->stopped)
+        return 0;
     s->force = measure_force(s);
     s->quiet = s->force <= s->o.tol ? s->quiet + 1 : 0;
     s->iteration++;
@@ -207,5 +220,6 @@ void svgd_get(const svgd *s, svgd_view *v)
                      s->mean_log_p,
                      s->force,
                      s->model_seconds,
-                     s->quiet >= QUIET_STEPS};
+                     s->quiet >= QUIET_STEPS,
+                     s->stopped};
 }

@@ -22,6 +22,9 @@ typedef struct {
     double bandwidth; /* h of the kernel exp(-|a-b|^2/h); 0: median heuristic, in every step */
     double tol;       /* converged when the force is below: see svgd_view */
     double scale;     /* > 0: unit of length for the force on a single particle, which has no spread */
+    /* Whether to stop: asked inside a step, which is then left undone. NULL: never */
+    bool (*stop)(void *self);
+    void *stop_self;
 } svgd_options;
 
 /* 100 particles, adagrad, step 0.5, median heuristic, tol 1e-4, scale 1 */
@@ -34,7 +37,8 @@ typedef struct svgd svgd;
 svgd *svgd_new(const wvgd_model *model, const svgd_options *options, const double *z0);
 void svgd_free(svgd *s); /* accepts NULL */
 
-/* One evaluation of all particles and one step. 0, or what the model returned: it has failed. */
+/* One evaluation of all particles and one step. 0, or what the model returned: it has failed. After a stop the
+ * particles have their densities, but have not moved. */
 int svgd_step(svgd *s);
 
 /* Views into *s, valid until the next step. z is where the particles are now; the rest belongs to where they were
@@ -53,6 +57,7 @@ typedef struct {
                           * moving on by one sd would gain at most */
     double model_seconds;
     bool converged; /* force <= tol in 10 steps on end */
+    bool stopped;   /* the last step was left undone: log_p belongs to z, the rest to the step before */
 } svgd_view;
 void svgd_get(const svgd *s, svgd_view *view);
 

@@ -233,6 +233,36 @@ static void a_stop_is_seen_while_cells_are_made(void **state)
     wvgd_free(fit);
 }
 
+/* ---- other cells ---- */
+static wvgd_fit *new_slow(watched *w, wvgd_solver solver, double max_seconds, size_t max_evaluations);
+
+/* New cells of a run that a limit has ended are not made in haste, but have limits of their own: a stop is seen inside
+ * the batch for their bound. */
+static void cells_of_a_stopped_run_have_their_own_limits(void **state)
+{
+    (void)state;
+    for (int limited = 0; limited < 2; limited++) {
+        watched w = {.stop_at = 12};
+        wvgd_fit *fit = new_slow(&w, WVGD_STAGED, 0, 0);
+        assert_int_equal(run(fit).stop, WVGD_STOPPED);
+        wvgd_options o;
+        wvgd_options_init(&o);
+        o.particles = 3;
+        wvgd_fit *cells = wvgd_quantize(fit, &o, NULL);
+        assert_non_null(cells);
+        w.fit = cells;
+        w.points = 0;
+        w.nanoseconds = limited ? 10000000 : 0;
+        w.stop_at = limited ? w.calls + 1 : 0;
+        wvgd_results r = run(cells);
+        assert_true(limited ? w.points < 100 && isnan(r.pelbo.value) : isfinite(r.pelbo.value));
+        assert_int_equal(r.stop, WVGD_STOPPED);
+        check_cells(&r);
+        wvgd_free(cells);
+        wvgd_free(fit);
+    }
+}
+
 /* ---- slow models ---- */
 static wvgd_fit *new_slow(watched *w, wvgd_solver solver, double max_seconds, size_t max_evaluations)
 {
@@ -325,6 +355,7 @@ int main(void)
         cmocka_unit_test(memory_is_linear_in_the_dimension),
         cmocka_unit_test(the_clock_is_seen_while_cells_are_made),
         cmocka_unit_test(a_stop_is_seen_while_cells_are_made),
+        cmocka_unit_test(cells_of_a_stopped_run_have_their_own_limits),
         cmocka_unit_test(a_slow_model_is_asked_for_few_points_at_a_time),
         cmocka_unit_test(pieces_change_no_bit),
         cmocka_unit_test(evaluations_stay_within_their_limit),

@@ -84,7 +84,7 @@ static void test_direction(void **state)
     double z[N * D], grad[N * D], phi[N * D], slow[N * D];
     static const double bandwidth[] = {0.01, 0.7, 30};
     (void)state;
-    svgd_kernel *k = svgd_kernel_new(N, D);
+    svgd_kernel *k = svgd_kernel_new(N, D, NULL, NULL);
     assert_non_null(k);
     for (size_t b = 0; b < 3; b++) {
         fill(z, grad, 100, 1); /* far from 0: distances do not suffer */
@@ -95,6 +95,30 @@ static void test_direction(void **state)
             assert_near(phi[i], slow[i], 1e-6 * (1 + 1 / bandwidth[b])); /* error of the differences */
     }
     svgd_kernel_free(k);
+}
+
+/* Many points are taken by bands of rows: the direction of some of them by a plain loop. */
+static void test_bands(void **state)
+{
+    enum { MANY = 2500, EVERY = 499 };
+    const double h = 3;
+    double *z = calloc((size_t)3 * MANY * D, sizeof *z), *grad = z + MANY * D, *phi = grad + MANY * D;
+    (void)state;
+    assert_non_null(z);
+    svgd_random_normal(1, 3, (size_t)2 * MANY * D, z);
+    svgd_kernel *k = svgd_kernel_new(MANY, D, NULL, NULL);
+    assert_non_null(k);
+    assert_true(svgd_kernel_distances(k, z));
+    assert_true(svgd_kernel_direction(k, grad, h, phi));
+    for (size_t i = 0; i < MANY; i += EVERY)
+        for (size_t d = 0; d < D; d++) {
+            double sum = 0;
+            for (size_t j = 0; j < MANY; j++)
+                sum += kernel(z + j * D, z + i * D, h) * (grad[j * D + d] + 2 / h * (z[i * D + d] - z[j * D + d]));
+            assert_near(phi[i * D + d], sum / MANY, 1e-12);
+        }
+    svgd_kernel_free(k);
+    free(z);
 }
 
 static int by_value(const void *a, const void *b)
@@ -112,7 +136,7 @@ static void test_median(void **state)
     (void)state;
     for (size_t s = 0; s < 5; s++) {
         size_t n = sizes[s], pairs = 0;
-        svgd_kernel *k = svgd_kernel_new(n, D);
+        svgd_kernel *k = svgd_kernel_new(n, D, NULL, NULL);
         for (size_t m = 0; m < 6; m++, pairs = 0) {
             fill(z, grad, 0, shrink[m]);
             for (size_t i = 0; i < n; i++)
@@ -129,13 +153,13 @@ static void test_median(void **state)
         }
         svgd_kernel_free(k);
     }
-    svgd_kernel *single = svgd_kernel_new(1, 1);
+    svgd_kernel *single = svgd_kernel_new(1, 1, NULL, NULL);
     double zero = 0;
     svgd_kernel_distances(single, &zero);
     assert_true(svgd_kernel_median(single) == 1);
     svgd_kernel_free(single);
-    assert_null(svgd_kernel_new(0, 1));
-    assert_null(svgd_kernel_new((size_t)1 << 40, 1));
+    assert_null(svgd_kernel_new(0, 1, NULL, NULL));
+    assert_null(svgd_kernel_new((size_t)1 << 40, 1, NULL, NULL));
 }
 
 /* ---- runs -------------------------------------------------------------------------------------------------------- */
@@ -356,6 +380,49 @@ static void test_bad_points(void **state)
     assert_null(svgd_new(&model, &o, start));
 }
 
+static bool count_down(void *self)
+{
+    size_t *left = self;
+    return !*left || !--*left;
+}
+
+/* A stop inside a step leaves the particles where they were, with their densities; then all goes on as without it. */
+static void test_stop(void **state)
+{
+    enum { MANY = 2500 };
+    size_t left = 4; /* three bands of distances, and some of the direction */
+    int status = 0;
+    double *start = calloc(MANY, sizeof *start);
+    wvgd_model model = {.dim = 1, .log_density = half, .self = &status, .has_gradient = true};
+    svgd_options o;
+    svgd_view v, w;
+    (void)state;
+    assert_non_null(start);
+    svgd_random_normal(1, 4, MANY, start);
+    svgd_options_init(&o);
+    o.particles = MANY;
+    svgd *plain = run(&model, &o, start, 1, &w);
+    o.stop = count_down;
+    o.stop_self = &left;
+    svgd *s = svgd_new(&model, &o, start);
+    assert_non_null(s);
+    assert_int_equal(svgd_step(s), 0);
+    svgd_get(s, &v);
+    assert_true(v.stopped && !v.converged);
+    assert_int_equal(v.iteration, 0);
+    assert_int_equal(v.evaluations, MANY);
+    assert_memory_equal(v.z, start, MANY * sizeof *start);
+    assert_true(isfinite(v.mean_log_p));
+    left = SIZE_MAX;
+    assert_int_equal(svgd_step(s), 0);
+    svgd_get(s, &v);
+    assert_false(v.stopped);
+    assert_memory_equal(v.z, w.z, MANY * sizeof *start);
+    svgd_free(plain);
+    svgd_free(s);
+    free(start);
+}
+
 /* ---- densities --------------------------------------------------------------------------------------------------- */
 static double normal_density(double x, double variance)
 {
@@ -434,14 +501,11 @@ static void test_density(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_direction),
-        cmocka_unit_test(test_median),
-        cmocka_unit_test(test_one_particle),
-        cmocka_unit_test(test_normal),
-        cmocka_unit_test(test_known_fixed_point),
-        cmocka_unit_test(test_order),
-        cmocka_unit_test(test_threads_and_memory),
-        cmocka_unit_test(test_bad_points),
+        cmocka_unit_test(test_direction),  cmocka_unit_test(test_bands),
+        cmocka_unit_test(test_median),     cmocka_unit_test(test_one_particle),
+        cmocka_unit_test(test_normal),     cmocka_unit_test(test_known_fixed_point),
+        cmocka_unit_test(test_order),      cmocka_unit_test(test_threads_and_memory),
+        cmocka_unit_test(test_bad_points), cmocka_unit_test(test_stop),
         cmocka_unit_test(test_density),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

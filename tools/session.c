@@ -306,6 +306,8 @@ static int change_fit(wvgd_session *s, const char *dir, const wvgd_request *requ
                     s->options.particles, r.closing_draws);
     if (code)
         return code;
+    s->options.max_seconds = 0; /* those of the run have ended it, or not */
+    s->options.max_evaluations = 0;
     s->fit = wvgd_quantize(whole, &s->options, &error);
     wvgd_free(whole);
     return s->fit ? 0 : fail(f, error.code == WVGD_E_ARGUMENT ? EX_USAGE : EX_SOFTWARE, "%s", error.text);

@@ -161,7 +161,9 @@ static json_t *warnings(const svgd_results *r)
     json_t *list = json_array();
     char text[300];
     const svgd_view *v = &r->view;
-    if (strcmp(r->stop, "converged")) {
+    if (!v->iteration)
+        add_text(list, "the particles have not moved: no step was completed; raise --max-seconds");
+    else if (strcmp(r->stop, "converged")) {
         snprintf(text, sizeof text,
                  "the particles were still moving: the force %.2g is above --tol %.2g; raise --max-iter, or try "
                  "another --step",

@@ -21,6 +21,7 @@ enum { TRACE_ROWS = 2000 };
 struct svgd_part {
     svgd_options o;
     double max_seconds;
+    double begun, shown; /* by the clock; shown: progress, last */
     size_t max_iter;
     uint64_t seed;
     svgd *svgd;
@@ -146,6 +147,8 @@ static int make_start(wvgd_session *s, const wvgd_request *request, failure *f)
     return draw_start(s, !init || strcmp(init, "normal"), f);
 }
 
+static bool stop_inside(void *self);
+
 int begin_svgd(wvgd_session *s, const wvgd_request *request, failure *f)
 {
     svgd_part *r = s->svgd = calloc(1, sizeof *r);
@@ -159,6 +162,8 @@ int begin_svgd(wvgd_session *s, const wvgd_request *request, failure *f)
     if (!code)
         code = complete(s, f);
     r->row = calloc(TRACE_ROWS + 1, sizeof *r->row);
+    r->o.stop = stop_inside;
+    r->o.stop_self = s;
     r->svgd = code || !r->row ? NULL : svgd_new(&s->model.model, &r->o, s->start);
     if (!code && !r->svgd)
         code = fail(f, EX_SOFTWARE, "no memory for %zu particles of %zu coordinates", r->o.particles,
@@ -182,24 +187,49 @@ static int explain_failure(const wvgd_session *s, int status, failure *f)
                 message ? message : "");
 }
 
-/* Shows progress, and says why to stop here; NULL: go on. */
-static const char *reason_to_stop(const wvgd_session *s, const svgd_view *v, double seconds)
+/* Whether somebody who sees the progress wants to stop. */
+static bool show_svgd(const wvgd_session *s, const svgd_view *v)
 {
-    const svgd_part *r = s->svgd;
+    svgd_part *r = s->svgd;
     wvgd_progress p = {.stage = "svgd",
                        .iteration = v->iteration,
                        .max_iter = r->max_iter,
                        .evaluations = v->evaluations};
-    p.seconds = seconds;
+    r->shown = clock_seconds();
+    p.seconds = r->shown - r->begun;
     p.pelbo = p.pelbo_se = p.ess = NAN;
-    bool stop = s->callback && s->callback(s->callback_self, &p);
+    return s->callback && s->callback(s->callback_self, &p);
+}
+
+static bool time_is_up(const svgd_part *r)
+{
+    return r->max_seconds > 0 && clock_seconds() - r->begun >= r->max_seconds;
+}
+
+/* Asked inside steps; of those that take long, every now and then. */
+static bool stop_inside(void *self)
+{
+    const double every = 0.25; /* seconds */
+    const wvgd_session *s = self;
+    svgd_view v;
+    svgd_get(s->svgd->svgd, &v);
+    return time_is_up(s->svgd) || (clock_seconds() - s->svgd->shown >= every && show_svgd(s, &v));
+}
+
+/* Says why to stop here; NULL: go on. */
+static const char *reason_to_stop(const wvgd_session *s, const svgd_view *v)
+{
+    const svgd_part *r = s->svgd;
+    bool stop = show_svgd(s, v);
     if (v->converged)
         return "converged";
-    if (stop)
+    if (v->stopped && time_is_up(r))
+        return "time_up";
+    if (v->stopped || stop)
         return "stopped";
     if (v->iteration >= r->max_iter)
         return "max_iter";
-    return r->max_seconds > 0 && seconds >= r->max_seconds ? "time_up" : NULL;
+    return time_is_up(r) ? "time_up" : NULL;
 }
 
 static int iterate(wvgd_session *s, failure *f)
@@ -207,20 +237,21 @@ static int iterate(wvgd_session *s, failure *f)
     svgd_part *r = s->svgd;
     svgd_view v;
     const char *stop = NULL;
-    double begun = clock_seconds(), kde = record_number(s->asked, "kde-bandwidth", NAN);
+    double kde = record_number(s->asked, "kde-bandwidth", NAN);
+    r->begun = r->shown = clock_seconds();
     while (!stop) {
         int status = svgd_step(r->svgd);
         if (status)
             return explain_failure(s, status, f);
         svgd_get(r->svgd, &v);
-        if (!isfinite(v.force))
+        if (!isfinite(v.force) && !v.stopped)
             return fail(f, EX_SOFTWARE, "the particles diverged after %zu steps: try a smaller --step than %g",
                         v.iteration, r->o.step);
-        double seconds = clock_seconds() - begun;
-        stop = reason_to_stop(s, &v, seconds);
-        note_row(r, &v, seconds, stop != NULL);
+        stop = reason_to_stop(s, &v);
+        if (!v.stopped)
+            note_row(r, &v, clock_seconds() - r->begun, stop != NULL);
     }
-    int status = svgd_evaluate(r->svgd); /* where they are now */
+    int status = v.stopped ? 0 : svgd_evaluate(r->svgd); /* where they are now */
     if (status)
         return explain_failure(s, status, f);
     svgd_get(r->svgd, &v);
@@ -228,7 +259,7 @@ static int iterate(wvgd_session *s, failure *f)
                                 .asked = s->asked,
                                 .view = v,
                                 .stop = stop,
-                                .seconds = clock_seconds() - begun,
+                                .seconds = clock_seconds() - r->begun,
                                 .force_limit = r->o.tol,
                                 .kde = kde,
                                 .kde_by = isfinite(kde) ? "given" : NULL,
