@@ -2,6 +2,7 @@
 #include "fit_request.h"
 #include "open_model.h"
 #include "request.h"
+#include "say.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
@@ -35,12 +36,22 @@ static int pass_options(const arguments *a, wvgd_request *q, const char *model, 
     return code;
 }
 
+/* A name such as settings.json or a/b, that no text for a model looks like. */
+static bool looks_like_file(const char *text)
+{
+    size_t length = strlen(text);
+    bool json = length > 5 && !strcmp(text + length - 5, ".json");
+    return !strpbrk(text, " \t\n{}[]\"=") && (json || strchr(text, '/'));
+}
+
 /* With a shared object as model, what is no file that can be read is configuration text for it. */
 int request_fit(const arguments *a, wvgd_request **q, failure *f)
 {
     const char *config = given(a, "config"), *model = a->words ? a->word[0] : NULL;
     bool text = config && (a->object || names_object(model)) && access(config, R_OK);
     int code = begin_request(a, q, f);
+    if (text && looks_like_file(config))
+        say("warning: --config: there is no file %s: the model gets '%s' as its configuration text", config, config);
     if (!code && config && !text)
         code = request_file(*q, config, f);
     return code ? code : pass_options(a, *q, model, text ? "" : "config", f);
@@ -49,8 +60,7 @@ int request_fit(const arguments *a, wvgd_request **q, failure *f)
 int request_svgd(const arguments *a, wvgd_request **q, failure *f)
 {
     *q = wvgd_request_new_svgd();
-    int code = *q ? begin_request(a, q, f) : no_memory(f);
-    return code ? code : pass_options(a, *q, a->words ? a->word[0] : NULL, "", f);
+    return *q ? request_fit(a, q, f) : no_memory(f);
 }
 
 int request_changes(const arguments *a, wvgd_request **q, failure *f)

@@ -16,7 +16,8 @@
  * thread at a time, and starts threads of its own only if the option `threads` says so; different fits are
  * independent. A thread that runs a fit needs 128 KB of stack, more if the model does. After fork, the child has a copy
  * of the fit, which continues in one thread.
- * Every call that can fail returns a wvgd_status and fills *error (which may be NULL) with a sentence for the user.
+ * Every call that can fail returns a wvgd_status and fills *error (which may be NULL) with a sentence for the user;
+ * on success *error stays as it was. Warnings name options as the program does: --max-iter is the option max_iter.
  * A NULL pointer where one is required is WVGD_E_ARGUMENT; functions without a status then do nothing, and return NULL
  * or 0. The same seed gives the same bits if the BLAS does; set a threaded BLAS to one thread. */
 #ifndef WVGD_H

@@ -51,9 +51,10 @@ void wvgd_request_free(wvgd_request *request); /* accepts NULL */
 
 /* Sets `model` (a name of wvgd_model_describe, or a path to a shared object), or an option by its long name, with '-'
  * or '_' between words: those of wvgd_options_describe, `data`, `out`, `output-draws`, `checkpoint-every` ..., and
- * those of the model (`target`, `standardize` ...). Flags are set by "". value NULL: takes it back. Copies both.
- * An option or a model that does not exist, or a value out of its range, is WVGD_E_ARGUMENT, and changes nothing; what
- * depends on the model is checked by wvgd_open. `out` may be left out: see wvgd_session_write. */
+ * those of the model (`target`, `standardize` ...). Flags are set by "" or "true", and taken back by "false". value
+ * NULL: takes it back. Copies both. An option or a model that does not exist, or a value out of its range, is
+ * WVGD_E_ARGUMENT, and changes nothing; what depends on the model is checked by wvgd_open. `out` may be left out: see
+ * wvgd_session_write. */
 wvgd_status wvgd_request_set(wvgd_request *request, const char *name, const char *value, wvgd_error *error);
 
 /* The value of an option as text ("" for a flag), or NULL if it was not set. Valid until the next call for the request.

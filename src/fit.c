@@ -718,7 +718,9 @@ wvgd_status wvgd_step(wvgd_fit *f, wvgd_error *error)
     int failure = evaluate(f, gradient, &done, &stop);
     f->count.model_seconds += wv_limit_clock() - asked;
     if (failure)
-        return wv_fail(error, WVGD_E_MODEL, "%s failed with code %d in batch %zu",
+        return wv_fail(error, WVGD_E_MODEL,
+                       "%s: log_density returned %d in batch %zu, expected 0 (for a point without density set log_p to "
+                       "-INFINITY, and return 0)",
                        f->model.name ? f->model.name : "the model", failure, f->count.batch + 1);
     if (stop == WVGD_RUNNING)
         status = wvgd_tell(f, f->b.log_p, f->b.grad, error);

@@ -140,7 +140,7 @@ static void warnings(wvgd_fit *f)
     if (f->count.evaluations > f->size.evaluations)
         add_warning(f, "%zu evaluations are more than --max-evaluations, because final draws need at least as many",
                     f->count.evaluations);
-    if (f->count.bad_points)
+    if (f->count.bad_points && !wv_verdict_has_bad_points(f))
         add_warning(
             f,
             "%zu of %zu points had a NaN or infinite density or gradient and have weight zero: check the model there",

@@ -81,7 +81,8 @@ static void about_convergence(wvgd_fit *f)
     else if (f->stop == WVGD_MAX_EVALUATIONS)
         say(f, "the fit has not converged within %zu evaluations: raise --max-evaluations", f->size.evaluations);
     else if (f->stop != WVGD_CONVERGED && (!f->staged || f->count.iteration >= f->opt.max_iter))
-        say(f, "the fit has not converged within %zu iterations: raise --max-iter", f->opt.max_iter);
+        say(f, "the fit has not converged within %zu iteration%s: raise --max-iter", f->opt.max_iter,
+            f->opt.max_iter == 1 ? "" : "s");
     else if (f->stop != WVGD_CONVERGED)
         say(f, "the fit has not converged with the largest number of draws allowed: %s", remedy(f));
 }
@@ -263,6 +264,11 @@ static size_t unresolved(const wvgd_fit *f)
     return i;
 }
 
+bool wv_verdict_has_bad_points(const wvgd_fit *f)
+{
+    return wv_policy.verdict_bad_points * (double)f->count.bad_points > (double)f->count.evaluations;
+}
+
 static void about_numbers(wvgd_fit *f)
 {
     size_t i = unresolved(f);
@@ -270,7 +276,7 @@ static void about_numbers(wvgd_fit *f)
         say(f,
             "%zu steps would have taken a component beyond 1e120 or below 1e-120: is the density proper, and bounded?",
             f->tally.limits);
-    if (wv_policy.verdict_bad_points * (double)f->count.bad_points > (double)f->count.evaluations)
+    if (wv_verdict_has_bad_points(f))
         say(f, "%zu of %zu points had a NaN or infinite density or gradient: check the model there",
             f->count.bad_points, f->count.evaluations);
     if (i < f->D)

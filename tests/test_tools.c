@@ -138,6 +138,14 @@ static void refuses_options(void **state)
     refused(wvgd_request_set(request, "particels", "3", &error), WVGD_E_ARGUMENT, "particels");
     refused(wvgd_request_set(request, "resume", "x", &error), WVGD_E_ARGUMENT, "wvgd_resume");
     assert_int_equal(wvgd_request_set(request, "particels", "3", NULL), WVGD_E_ARGUMENT);
+    refused(wvgd_request_set(request, "standardize", "no", &error), WVGD_E_ARGUMENT,
+            "standardize is 'no': expected true or false");
+    assert_non_null(strstr("standardize is 'no': expected true or false", error.text)); /* without hyphens */
+    assert_string_equal(wvgd_request_get(request, "standardize"), "");
+    set(request, "standardize", "false");
+    assert_null(wvgd_request_get(request, "standardize"));
+    set(request, "standardize", "true");
+    assert_string_equal(wvgd_request_get(request, "standardize"), "");
     wvgd_request_free(request);
 }
 
@@ -284,10 +292,12 @@ static void makes_cells(void **state)
     wvgd_session_close(s);
     wvgd_request_free(request);
     request = wvgd_request_new();
-    set(request, "particles", "3");
     set(request, "out", "whole");
     assert_null(wvgd_open_cells("whole", request, &error));
-    refused(error.code, WVGD_E_CREATE, "whole");
+    refused(error.code, WVGD_E_ARGUMENT, "particles is missing");
+    set(request, "particles", "3");
+    assert_null(wvgd_open_cells("whole", request, &error));
+    refused(error.code, WVGD_E_CREATE, "already holds a run: overwrite replaces it");
     set(request, "out", "three");
     wvgd_session *cells = wvgd_open_cells("whole", request, &error), *whole = wvgd_load("whole", NULL, &error);
     assert_non_null(cells);

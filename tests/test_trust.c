@@ -130,7 +130,7 @@ static void changed_objects_are_not_loaded(void **state)
     FILE *s = fopen(path, "ab");
     assert_true(s && fputc('x', s) == 'x' && !fclose(s));
     for (int k = 0; k < 2; k++) {
-        model_trust trust = {k == 0, k ? "model.so" : NULL};
+        model_trust trust = {k == 0, k ? "model.so" : NULL, "name it"};
         assert_int_equal(open_again(asked, "run", &trust, &opened, &f), EX_TEMPFAIL);
         assert_non_null(strstr(f.text, "has changed"));
     }

@@ -1,6 +1,7 @@
 /* check_gradient.c - compares the gradient with differences at 20 points, at fewer beyond 100 dimensions:
  * each takes 4 evaluations a dimension. */
 #include "check_gradient.h"
+#include "open_model.h"
 #include "models.h"
 #include "random.h"
 #include <math.h>
@@ -31,22 +32,6 @@ typedef struct {
     void *note_self;
     sightings wrong, zero, bad; /* gradients; densities that are 0; log densities that are NaN or +infinite */
 } gradient_check;
-
-/* "z.1 = 0.5, z.2 = -1, ...": as many coordinates as there is room for. */
-static void show_point(const wvgd_model *m, const double *z, char *text, size_t size)
-{
-    size_t at = 0;
-    for (size_t d = 0; d < m->dim; d++) {
-        char one[400];
-        size_t length = (size_t)snprintf(one, sizeof one, "%s%s = %.9g", d ? ", " : "", m->names[d], z[d]);
-        if (at + length + sizeof ", ..." > size) {
-            snprintf(text + at, size - at, "%s...", d ? ", " : "");
-            return;
-        }
-        memcpy(text + at, one, length + 1);
-        at += length;
-    }
-}
 
 static void sight(gradient_check *c, sightings *s)
 {

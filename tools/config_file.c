@@ -35,12 +35,12 @@ static char *quote_long_integers(const char *text, size_t size)
     return out;
 }
 
-static int unknown_key(const char *path, const char *key, failure *f)
+static int unknown_key(const char *path, const char *key, const wvgd_request *q, failure *f)
 {
     const char *names[200] = {"model"};
     char shown[QUOTED];
     option_line line;
-    for (size_t i = 0; i < 198 && fit_option(i, &line); i++)
+    for (size_t i = 0; i < 198 && q->option(i, &line); i++)
         names[i + 1] = line.name;
     const char *near = find_nearest(key, names);
     return fail(f, EX_DATAERR, "%s: unknown option %s%s%s%s", path, quote(key, shown), near ? ": did you mean " : "",
@@ -68,7 +68,7 @@ static int take_option(const char *path, const char *key, const json_t *value, w
     write_hyphens(key, name, sizeof name);
     bool model = !strcmp(name, "model");
     if (!model && !find_row(q, name, &line))
-        return unknown_key(path, key, f);
+        return unknown_key(path, key, q, f);
     if (!strcmp(name, "config") || !strcmp(name, "resume") || !strcmp(name, "trust-model"))
         return fail(f, EX_DATAERR, "%s: the option %s is allowed on the command line only", path, name);
     if (json_object_get(seen, name))

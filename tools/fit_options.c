@@ -19,11 +19,7 @@ static const option_line program_options[] = {
     {"out", 'o', "DIR", NULL, NULL, "directory for the results; created if missing", program_group},
     {"resume", 0, "DIR", NULL, NULL, "continue the run in DIR from its last checkpoint", program_group},
     {"overwrite", 0, NULL, NULL, NULL, "replace an existing run in the --out directory", program_group},
-    {"config", 0, "FILE", NULL, NULL,
-     "read options from FILE: a JSON object with option names (and model) as keys, or the run.json of another run. The "
-     "command line takes precedence. If MODEL is a shared object and FILE cannot be read, the text itself is passed to "
-     "the model",
-     program_group},
+    {"config", 0, "FILE", NULL, NULL, CONFIG_HELP, program_group},
     {"output-draws", 0, "K", "1..1000000", "1000", "number of posterior draws in draws.csv", program_group},
     {"checkpoint-every", 0, "SECONDS", "0..1e9", "30", "seconds between checkpoints", program_group},
     {"repeat", 0, "R", "1..1000", "1",
@@ -176,7 +172,9 @@ int type_option(const option_line *line, const char *text, json_t **value, failu
     const char *bar = line->argument ? strchr(line->argument, '|') : NULL;
     bool word = line->range && bar && !strncmp(text, line->argument, strlen(text)) &&
                 line->argument + strlen(text) == bar;
-    if (!line->argument)
+    if (!line->argument && *text && strcmp(text, "true"))
+        code = fail(f, EX_USAGE, "--%s is '%.60s': expected true or false", line->name, text);
+    else if (!line->argument)
         *value = json_true();
     else if (is_model_option(line))
         *value = model_value(line, text);

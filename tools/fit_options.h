@@ -10,6 +10,13 @@
     "load the shared object that the run names as its model. This runs its code with your permissions"
 #define NAMED_MODEL_HELP "path of the shared object that the run was fitted with; loaded instead of the recorded path"
 
+#define CONFIG_HELP                                                                                                    \
+    "read options from FILE: a JSON object with option names (and model) as keys, or the run.json of another run. "    \
+    "The "                                                                                                             \
+    "command line takes precedence. If MODEL is a shared object and FILE cannot be read, the text itself is passed "   \
+    "to "                                                                                                              \
+    "the model"
+
 /* Row i of the options of wvgd fit: the program's, the library's, the models'. */
 bool fit_option(size_t i, option_line *line);
 

@@ -152,6 +152,7 @@ typedef struct {
     wv_bnn_angle *angle; /* between predictions of a bnn */
     char *name_text;     /* of names made here */
     const char **names;  /* [dim] into name_text */
+    double *bad;         /* [dim] of a shared object: its first bad point */
     opened_model *out;   /* told about failures */
 } session;
 
@@ -310,12 +311,45 @@ const wvgd_model_info *wvgd_model_describe(size_t i)
 }
 
 /* ---- batches, and how draws are shown ---------------------------------------------------------------------------- */
-/* Passes a batch on, and the failures in it to the user of the model. */
+void show_point(const wvgd_model *m, const double *z, char *text, size_t size)
+{
+    size_t at = 0;
+    for (size_t d = 0; d < m->dim; d++) {
+        char one[400];
+        size_t length = (size_t)snprintf(one, sizeof one, "%s%s = %.9g", d ? ", " : "", m->names[d], z[d]);
+        if (at + length + sizeof ", ..." > size) {
+            snprintf(text + at, size - at, "%s...", d ? ", " : "");
+            return;
+        }
+        memcpy(text + at, one, length + 1);
+        at += length;
+    }
+}
+
+/* Notes the first point that the engine will take for a bad one. */
+static void look_for_bad(session *s, size_t n, const double *z, const double *log_p, const double *grad)
+{
+    size_t dim = s->inner.dim;
+    for (size_t i = 0; i < n && !s->out->first_bad; i++) {
+        bool bad = isnan(log_p[i]) || log_p[i] == INFINITY;
+        for (size_t k = 0; grad && !bad && log_p[i] != -INFINITY && k < dim; k++)
+            bad = !isfinite(grad[i * dim + k]);
+        if (bad) {
+            memcpy(s->bad, z + i * dim, dim * sizeof *z);
+            s->out->first_bad = s->bad;
+        }
+    }
+}
+
+/* Passes a batch on to a shared object, and the failures in it to the user of the model. */
 static int log_density(void *self, size_t n, const double *z, double *log_p, double *grad)
 {
     session *s = self;
     int status = s->pooled.log_density(s->pooled.self, n, z, log_p, grad);
-    s->out->failed_points = wv_bridgestan_failures(s->stan, &s->out->first_message);
+    if (s->stan)
+        s->out->failed_points = wv_bridgestan_failures(s->stan, &s->out->first_message);
+    if (!status)
+        look_for_bad(s, n, z, log_p, grad);
     return status;
 }
 
@@ -421,8 +455,11 @@ static int open_object(const model_request *request, const char *path, const cha
     if (kind == WV_OBJECT_BRIDGESTAN)
         return open_stan(request, object, text, s, out, f);
     if (kind == WV_OBJECT_UNKNOWN)
-        return fail(f, EX_DATAERR, "%s is not a model: it exports neither wvgd_model_open nor bs_model_construct",
-                    request->name);
+        return fail(
+            f, EX_DATAERR,
+            "%s is not a model: it exports neither wvgd_model_open nor bs_model_construct (is the function misspelt, "
+            "static, or C++ without extern \"C\"?)",
+            request->name);
     out->kind = "plugin";
     return fail_external(request, wv_model_plugin(&s->inner, object, text, error, sizeof error), error, f);
 }
@@ -607,7 +644,9 @@ static int complete(const model_request *request, session *s, opened_model *out,
         return no_memory(request, f);
     out->model = s->pooled;
     out->model.close = NULL; /* close_model does it */
-    if (s->stan) {
+    if (external) {
+        if (!(s->bad = calloc(s->inner.dim, sizeof *s->bad)))
+            return no_memory(request, f);
         out->model.log_density = log_density;
         out->model.self = s;
     }
@@ -641,6 +680,7 @@ void close_model(opened_model *model)
         wv_bnn_angle_free(s->angle);
         free_regression(&s->data);
         free(s->moments);
+        free(s->bad);
         free(s->name_text);
         free(s->names);
         free(s);

@@ -57,8 +57,13 @@ typedef struct {
     size_t failed_points;      /* points at which a Stan model could not be evaluated (density zero) or shown
                                 * (values NAN); kept up to date */
     const char *first_message; /* why the first of them could not, or NULL; kept up to date */
+    const double *first_bad;   /* [dim] the first point where the log density or gradient of a shared object was NaN or
+                                * infinite, or NULL; kept up to date */
     void *owner;               /* everything behind it */
 } opened_model;
+
+/* "z.1 = 0.5, z.2 = -1, ...": as many coordinates as there is room for. */
+void show_point(const wvgd_model *model, const double *z, char *text, size_t size);
 
 /* 0, or an exit code with *f filled and *out all zero. Evaluate and show an external model only
  * from the thread that has opened it. */

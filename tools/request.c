@@ -82,6 +82,11 @@ int request_put(wvgd_request *request, const char *name, const char *value, fail
     json_t *typed = NULL;
     option_line line;
     int code = 0;
+    if (find_row(request, name, &line) && !line.argument && !strcmp(value, "false")) {
+        json_object_del(request->from_file, name);
+        json_object_del(request->options, name);
+        return 0;
+    }
     if (!strcmp(name, "model")) {
         code = request->object || names_stan_program(value) ? 0 : check_model_name(value, f);
         typed = json_text(value);
@@ -134,6 +139,8 @@ wvgd_status wvgd_request_set(wvgd_request *request, const char *name, const char
         json_object_del(request->from_file, found);
     }
     uselocale(before);
+    if (code)
+        name_options(&f);
     return code ? pass_failure(error, &f) : WVGD_OK;
 }
 
@@ -363,11 +370,20 @@ int new_record(const wvgd_request *request, json_t **asked, failure *f)
     return failed ? fail(f, EX_SOFTWARE, "no memory for the record of the run") : 0;
 }
 
+/* Commands that name the model of a run as they name that of a new one. */
+static bool resumes(const char *command)
+{
+    return !strcmp(command, "fit") || !strcmp(command, "stan");
+}
+
 int trust_of(const wvgd_request *request, model_trust *trust, failure *f)
 {
     const char *model = request ? requested(request, "model") : NULL;
     *trust = (model_trust){request && is_requested(request, "trust-model"),
-                           request && request->object ? request->object : model};
+                           request && request->object ? request->object : model,
+                           !request || !request->who ? "set the option model"
+                           : resumes(request->who)   ? "name it again after --resume DIR"
+                                                     : "give --model MODEL.so"};
     if (model && !request->object && names_stan_program(model))
         return fail(f, EX_USAGE, "%s is a Stan program: wvgd stan-compile %s prints the path of the model", model,
                     model);
@@ -385,7 +401,10 @@ int change_record(json_t *asked, const wvgd_request *changes, failure *f)
     const char *name;
     json_t *value, *options = json_object_get(asked, "options");
     json_object_foreach(changes->options, name, value)
-        if (!is_aside(name) && !may_change(name))
+        if (!strcmp(name, "out") || !strcmp(name, "overwrite"))
+            return fail(f, EX_USAGE,
+                        "fit: give either --resume or --%s, not both: a resumed run stays in its directory", name);
+        else if (!is_aside(name) && !may_change(name))
             return fail(f, EX_USAGE,
                         "fit: --%s cannot change with --resume: only --max-iter, --max-evaluations, --max-seconds, "
                         "--threads, --checkpoint-every and --output-draws can",

@@ -257,9 +257,9 @@ static int choose_object(json_t *reopen, const char *dir, const model_trust *tru
     }
     if (!trust->recorded)
         return fail(f, EX_TEMPFAIL,
-                    "the run in %s needs its model, which is code that would run with your permissions: name the model "
-                    "again, or load %s with --trust-model",
-                    dir, program ? program : name);
+                    "the run in %s needs its model, which is code that would run with your permissions: %s, or load %s "
+                    "with --trust-model",
+                    dir, trust->how, program ? program : name);
     int code = *name == '/' && program ? check_compiled(reopen, program, name, f) : 0;
     return code ? code : check_recorded_object(name, dir, f);
 }

@@ -49,6 +49,7 @@ int check_data(const json_t *asked, failure *f);
 typedef struct {
     bool recorded;     /* --trust-model: the object that the record names */
     const char *named; /* or this one, which the user has named again; NULL: none */
+    const char *how;   /* how to name it: "give --model MODEL.so" */
 } model_trust;
 
 /* Opens the model of the run in dir again, after checking that its files are those of the record. EX_TEMPFAIL: they

@@ -14,6 +14,7 @@
 #include "summary.h"
 #include "text.h"
 #include "write.h"
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,6 +75,8 @@ static wvgd_session *open_by(beginning *begin, const char *dir, const wvgd_reque
     uselocale(before);
     if (!code)
         return s;
+    if (!request || !request->who)
+        name_options(&f);
     pass_failure(error, &f);
     wvgd_session_close(s);
     return NULL;
@@ -219,7 +222,9 @@ wvgd_session *wvgd_open(const wvgd_request *request, wvgd_error *error)
 /* ---- one that goes on -------------------------------------------------------------------------------------------- */
 static int read_begun(wvgd_session *s, void **state, size_t *size, failure *f)
 {
-    int code = lock_run_directory(s->dir, &s->lock, f);
+    int code = find_run(s->dir, f);
+    if (!code)
+        code = lock_run_directory(s->dir, &s->lock, f);
     s->checkpoint = code ? CHECKPOINT_FILE : file_to_resume(s->dir);
     if (!code && !has_run_file(s->dir, s->checkpoint))
         code = fail(f, EX_TEMPFAIL, "cannot resume: %s has no checkpoint", s->dir);
@@ -257,6 +262,48 @@ static int restore(wvgd_session *s, const char *dir, const model_trust *trust, c
     return code;
 }
 
+/* What may end a run, and what run.json then says. */
+static const struct {
+    const char *option, *stop;
+} limits[] = {{"max-iter", "max_iter"}, {"max-evaluations", "max_evaluations"}, {"max-seconds", "time_up"}};
+
+/* A run that goes on needs a limit above what it has done. `before`: its run.json, or NULL. */
+static int check_limit(const wvgd_session *s, const json_t *before, size_t k, const wvgd_request *request, failure *f)
+{
+    wvgd_progress p;
+    wvgd_get_progress(s->fit, &p);
+    const char *name = limits[k].option, *stop = json_string_value(json_object_get(before, "stop"));
+    bool reached = stop && !strcmp(stop, limits[k].stop);
+    double limit = record_number(s->asked, name, 0), was = reached ? record_number(before, name, 0) : 0,
+           has[] = {0 /* p.iteration counts the search, too */, (double)p.evaluations, p.seconds},
+           done = fmax(has[k], was);
+    if (!limit || !strcmp(p.stage, "done"))
+        return 0;
+    if (is_requested(request, name) && limit < done)
+        return fail(f, EX_USAGE, "--%s is '%g', but the run in %s has already done %g: expected more", name, limit,
+                    s->dir, done);
+    if (reached && limit <= was && !is_requested(request, "quiet")) {
+        char text[160];
+        snprintf(text, sizeof text, "the limit --%s %g is already reached: a higher one continues the run", name,
+                 limit);
+        tell(request, text);
+    }
+    return 0;
+}
+
+static int check_limits(const wvgd_session *s, const wvgd_request *request, failure *f)
+{
+    failure none;
+    json_t *before = NULL;
+    int code = 0;
+    if (read_run(s->dir, &before, &none))
+        before = NULL;
+    for (size_t k = 0; k < sizeof limits / sizeof *limits && !code; k++)
+        code = check_limit(s, before, k, request, f);
+    json_decref(before);
+    return code;
+}
+
 static int begin_again(wvgd_session *s, const char *dir, const wvgd_request *request, failure *f)
 {
     void *state = NULL;
@@ -272,6 +319,8 @@ static int begin_again(wvgd_session *s, const char *dir, const wvgd_request *req
         code = change_record(s->asked, request, f);
     if (!code)
         code = restore(s, dir, &trust, state, stored_state_size(s->asked, size), f);
+    if (!code && request)
+        code = check_limits(s, request, f);
     forget_stored_values(s->asked);
     s->saved_at = clock_seconds();
     free(state);
@@ -313,18 +362,31 @@ static int change_fit(wvgd_session *s, const char *dir, const wvgd_request *requ
     return s->fit ? 0 : fail(f, error.code == WVGD_E_ARGUMENT ? EX_USAGE : EX_SOFTWARE, "%s", error.text);
 }
 
+/* run.json says which solver it was, whatever had been asked for. */
+static bool used_joint(const wvgd_session *s, const char *dir)
+{
+    failure f;
+    json_t *run = NULL;
+    const char *solver = read_run(dir, &run, &f) ? NULL : json_string_value(json_object_get(run, "solver"));
+    bool joint = s->options.solver != WVGD_STAGED || (solver && !strcmp(solver, "joint"));
+    json_decref(run);
+    return joint;
+}
+
 static int begin_cells(wvgd_session *s, const char *dir, const wvgd_request *request, failure *f)
 {
     void *state = NULL;
     size_t size = 0;
     model_trust trust;
     failure why;
+    if (!is_requested(request, "particles"))
+        return fail(f, EX_USAGE, "the option particles is missing: expected the number of cells");
     int code = trust_of(request, &trust, f);
     if (!code)
         code = read_saved(dir, &s->asked, &state, &size, f);
     if (!code)
         code = record_options(s->asked, &s->options, f);
-    if (!code && s->options.solver != WVGD_STAGED)
+    if (!code && used_joint(s, dir))
         code = fail(f, EX_DATAERR, "the run in %s used the joint solver: quantize needs a fit with --solver staged",
                     dir);
     if (!code && (code = restore(s, dir, &trust, state, size, &why)))
@@ -565,7 +627,7 @@ static int write_table(const wvgd_session *s, const char *path, wvgd_draws_kind 
 {
     whole_file w;
     if (belongs_to_run(path))
-        return fail(f, EX_CANTCREAT, "%s is a file of a run and would be overwritten: choose another --out", path);
+        return fail(f, EX_CANTCREAT, "%s is a file of a run and would be overwritten: choose another file", path);
     int code = begin_file(&w, path, f);
     if (code)
         return code;

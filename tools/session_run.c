@@ -162,10 +162,21 @@ static int after_batch(void *self, const wvgd_progress *p)
     return !done && (before_batch(s, p) || stop);
 }
 
+/* The model's message, or the first point where it has no number. */
 static int explain_failure(const wvgd_session *s, const wvgd_error *error, failure *f)
 {
-    const char *message = s->model.first_message;
-    return fail(f, EX_SOFTWARE, message ? "%s: %s" : "%s", error->text, message);
+    const char *message = s->model.first_message,
+               *name = json_string_value(json_object_get(json_object_get(s->asked, "model"), "name"));
+    char where[320];
+    if (message)
+        return fail(f, EX_SOFTWARE, "%s: %s", error->text, message);
+    if (s->model.first_bad && error->code == WVGD_E_NO_DRAWS) {
+        show_point(&s->model.model, s->model.first_bad, where, sizeof where);
+        return fail(f, EX_SOFTWARE, "%s; the first NaN or infinite value was at %s", error->text, where);
+    }
+    if (error->code == WVGD_E_MODEL && name && names_object(name))
+        return fail(f, EX_SOFTWARE, "%s: %s", name, error->text);
+    return fail(f, EX_SOFTWARE, "%s", error->text);
 }
 
 static int iterate(wvgd_session *s, failure *f)
@@ -242,6 +253,12 @@ static json_t *describe_run(wvgd_session *s, const wvgd_results *results, failur
         describe_repeated(&s->repeated, record_count(s->asked, "repeat", 1), s->fit, s->options.seed, run);
     if (run && message && results->bad_points)
         add_message(run, "the model could not be evaluated at some points", message);
+    if (run && results->bad_points && s->model.first_bad) {
+        char where[320], text[400];
+        show_point(&s->model.model, s->model.first_bad, where, sizeof where);
+        snprintf(text, sizeof text, "the first NaN or infinite density or gradient was at %s", where);
+        add_warning(run, text);
+    }
     if (run && refused) {
         char text[200];
         snprintf(text, sizeof text,
@@ -440,7 +457,8 @@ wvgd_status wvgd_session_write(wvgd_session *s, const char *dir, bool overwrite,
         fail(&f, EX_USAGE, "wvgd_session_write: the session has not run: expected wvgd_session_run first");
     else {
         locale_t before = use_plain_numbers();
-        write_directory(s, dir, overwrite, &f);
+        if (write_directory(s, dir, overwrite, &f))
+            name_options(&f);
         uselocale(before);
     }
     return f.code ? pass_failure(error, &f) : WVGD_OK;

@@ -2,6 +2,7 @@
 #include "status.h"
 #include "wvgd_tools.h"
 #include <stdio.h>
+#include <string.h>
 #include <sysexits.h>
 
 static const struct {
@@ -31,6 +32,20 @@ wvgd_status pass_failure(wvgd_error *error, const failure *f)
         snprintf(error->text, sizeof error->text, "%s", f->text);
     }
     return status;
+}
+
+void name_options(failure *f)
+{
+    char *to = f->text;
+    bool command = false;
+    for (const char *at = f->text; *at; at++) {
+        bool begins = at == f->text || strchr(" ('", at[-1]);
+        command = (command && !strchr(":,;", *at)) || (begins && !strncmp(at, "wvgd ", 5));
+        if (begins && !command && !strncmp(at, "--", 2) && at[2] >= 'a' && at[2] <= 'z')
+            at += 2;
+        *to++ = *at;
+    }
+    *to = '\0';
 }
 
 bool lacks(wvgd_error *error, const char *function, const char *name, const void *argument)

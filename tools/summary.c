@@ -143,9 +143,10 @@ static void put_head(FILE *s, const json_t *run)
     double most = number(json_object_get(run, "options"), "max-iter"), iterations = number(run, "iterations");
     put_cut(s, stop_in_words(stop), 30);
     if (!strcmp(stop, "max_iter") && iterations > most) /* search and final draws are more than were asked for */
-        fprintf(s, " within %.0f iterations; %.0f in total", most, iterations);
+        fprintf(s, " within %.0f iteration%s (%.0f with those of the search and the final draws)", most,
+                most == 1 ? "" : "s", iterations);
     else
-        fprintf(s, " after %.0f iterations", iterations);
+        fprintf(s, " after %.0f iteration%s", iterations, iterations == 1 ? "" : "s");
     fprintf(s, ", %.0f evaluations, %.3g s (%.3g s in the model)\n", number(run, "evaluations"),
             number(json_object_get(run, "seconds"), "total"), number(json_object_get(run, "seconds"), "model"));
     putc('\n', s);

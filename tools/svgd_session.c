@@ -44,7 +44,7 @@ static const char run_group[] = "Run options:", svgd_group[] = "SVGD options:";
 
 static const option_line options[] = {
     {"data", 0, "FILE", NULL, NULL, "data file, CSV or JSON: see wvgd models", run_group},
-    {"config", 0, "TEXT", NULL, NULL, "configuration text for a shared object", run_group},
+    {"config", 0, "FILE", NULL, NULL, CONFIG_HELP, run_group},
     {"out", 'o', "DIR", NULL, NULL, "directory for the results; created if missing", run_group},
     {"overwrite", 0, NULL, NULL, NULL, "replace an existing run in the --out directory", run_group},
     {"threads", 0, "N", "1..4096", "all cores",
@@ -183,7 +183,7 @@ static int explain_failure(const wvgd_session *s, int status, failure *f)
 {
     const char *message = s->model.first_message,
                *name = json_string_value(json_object_get(json_object_get(s->asked, "model"), "name"));
-    return fail(f, EX_SOFTWARE, "the model %s failed with code %d%s%s", name, status, message ? ": " : "",
+    return fail(f, EX_SOFTWARE, "%s: log_density returned %d, expected 0%s%s", name, status, message ? ": " : "",
                 message ? message : "");
 }
 

@@ -837,6 +837,10 @@ wvgd_status wv_explore_tell(wvgd_fit *f, wvgd_error *error)
                        "ascents from %zu starting points ended where the density changes within less than a double "
                        "resolves: shift or rescale the parameters, check the gradient",
                        f->explore.starts - 1);
+    if (without_modes(f) && f->count.bad_points == f->count.evaluations)
+        return wv_fail(error, WVGD_E_NO_DRAWS,
+                       "the log density or its gradient was NaN or infinite at all %zu points tried: check the model",
+                       f->count.evaluations);
     if (without_modes(f))
         return wv_fail(error, WVGD_E_NO_DRAWS,
                        "no mode with a finite log density found from %zu starting points of scale %g (%g tries each): "

@@ -169,7 +169,7 @@ fi
 if [ -e "$objects/failing.so" ]; then
     cp "$objects/failing.so" .
     expect 70 'density' "$wvgd" fit ./failing.so --config zero --quiet --out failed
-    expect 70 'failed with code 7' "$wvgd" fit ./failing.so --config third --quiet --out failed
+    expect 70 'log_density returned 7' "$wvgd" fit ./failing.so --config third --quiet --out failed
     expect 70 'gradient is wrong: d log p / d z.2' "$wvgd" fit ./failing.so --config gradient --check-gradient --quiet --out failed
     for seed in 1 2 3; do
         expect 70 'gradient is wrong: d log p / d z.2 .* at z.1 = [1-9].*; wrong at [1-9] of 20 points' "$wvgd" fit ./failing.so --config beyond --seed $seed --check-gradient --quiet --out failed
@@ -181,13 +181,13 @@ if [ -e "$objects/failing.so" ]; then
     done
     grep -q 'density is zero at [1-9] of 20 points, first at z.1 = [1-9]' stderr || complain "nothing says where the density is zero: $(cat stderr)"
     expect 0 'log density is NaN or infinite at [1-9] of 20 points, first at z.1 = [1-9]' "$wvgd" fit ./failing.so --config hole --check-gradient --quiet --overwrite --max-iter 3 --out a.hole
-    expect 70 'failed with code 7' "$wvgd" fit ./failing.so --config third --checkpoint-every 0 --quiet --out failed
+    expect 70 'log_density returned 7' "$wvgd" fit ./failing.so --config third --checkpoint-every 0 --quiet --out failed
     [ -s failed/checkpoint ] || complain "a run that failed after a checkpoint cannot go on"
     expect 70 'in batch 5' "$wvgd" fit --resume failed --quiet ./failing.so # goes on after batch 2, and the model fails in its third call again
     cp -r run kept && rm -rf before && cp -r run before
-    expect 70 'failed with code 7' "$wvgd" fit ./failing.so --config third --quiet --overwrite --out kept
+    expect 70 'log_density returned 7' "$wvgd" fit ./failing.so --config third --quiet --overwrite --out kept
     diff -r before kept >/dev/null || complain "a run that failed has damaged the one that it was to replace: $(ls kept)"
-    expect 70 'failed with code 7.*; the old run is still in kept' "$wvgd" fit ./failing.so --config third --checkpoint-every 0 --quiet --overwrite --out kept
+    expect 70 'log_density returned 7.*; the old run is still in kept' "$wvgd" fit ./failing.so --config third --checkpoint-every 0 --quiet --overwrite --out kept
     cmp -s run/run.json kept/run.json || complain "the run that was to be replaced is gone: $(ls kept)"
     expect 0 silence "$wvgd" sample kept -n 5
     expect 73 'wvgd fit --resume kept continues' "$wvgd" fit mixture --data mixture.json --quiet --out kept

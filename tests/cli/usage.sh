@@ -212,7 +212,7 @@ expect 64 "model of the run in run is mixture, not 'logistic'" "$wvgd" fit logis
 mkdir none
 expect 66 'none is not a run directory' "$wvgd" summary none
 expect 66 'none is not a run directory' "$wvgd" sample none
-expect 75 'no checkpoint' "$wvgd" fit --resume none
+expect 66 'none is not a run directory' "$wvgd" fit --resume none
 echo nonsense >none/checkpoint
 expect 75 'too few for a checkpoint' "$wvgd" fit --resume none
 expect 66 'has not finished' "$wvgd" summary none

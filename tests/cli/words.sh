@@ -46,4 +46,40 @@ expect 0 silence "$wvgd" sample run -n 6 --overwrite --out mine.csv
 : >empty.csv
 expect 0 silence "$wvgd" sample run -n 6 --out empty.csv # as mktemp makes one
 expect 73 "sample: --out is 'run', which is a directory: expected a file name" "$wvgd" sample run --out run
+
+# ---- runs that go on, and other cells ----------------------------------------------------------------------------------------
+expect 64 'give either --resume or --overwrite, not both' "$wvgd" fit --resume run --overwrite
+expect 64 'give either --resume or --out, not both: a resumed run stays in its directory' "$wvgd" fit --resume run --out other
+expect 66 'nowhere does not exist: expected a run directory, the --out of a fit' "$wvgd" fit --resume nowhere
+mkdir none
+expect 66 'none is not a run directory: it has neither run.json nor checkpoint' "$wvgd" fit --resume none
+expect 0 anything "$wvgd" fit mixture --data mixture.json --max-iter 2 --quiet --out two
+grep -q 'not converged within 2 iterations (9 with those of the search and the final draws), ' stdout || complain "what are 9 iterations? $(head -2 stdout)"
+expect 0 'the limit --max-iter 2 is already reached: a higher one continues the run' "$wvgd" fit --resume two
+expect 64 "max-iter is '1', but the run in two has already done 2: expected more" "$wvgd" fit --resume two --max-iter 1
+expect 0 silence "$wvgd" fit --resume two --max-iter 100 --quiet
+expect 0 anything "$wvgd" fit mixture --data mixture.json --solver joint --max-iter 1 --quiet --overwrite --out two
+grep -q 'within 1 iteration[ ,]' stdout && grep -q 'within 1 iteration:' stderr || complain "one iteration is several: $(head -2 stdout) $(cat stderr)"
+expect 73 'mixture.json is a file, expected a directory or nothing: choose another --out' "$wvgd" fit mixture --data mixture.json --out mixture.json
+expect 66 "cannot open nothing.json: no such file in the working directory, $tmp" "$wvgd" fit mixture --data nothing.json --out x
+expect 66 'standard input is not supported' "$wvgd" fit mixture --data - --out x
+objects=$(dirname "$wvgd")/tests
+cp "$objects/plugin.so" "$objects/failing.so" "$objects/empty.so" .
+expect 0 silence "$wvgd" fit ./plugin.so --config 3 --particles 2 --quiet --out plugged
+expect 75 'run with your permissions: give --model MODEL.so, or load .* with --trust-model' "$wvgd" quantize plugged --particles 3
+expect 75 'run with your permissions: name it again after --resume DIR, or load .* with --trust-model' "$wvgd" fit --resume plugged
+expect 0 anything "$wvgd" fit ./plugin.so --config 3 --estimator score --max-iter 3 --particles 2 --quiet --out score
+expect 65 'the run in score used the joint solver: quantize needs a fit with --solver staged' "$wvgd" quantize score --particles 3
+expect 0 'warning: --config: there is no file nope.json: the model gets' "$wvgd" fit ./failing.so --config nope.json --quiet --out misspelt
+expect 66 'nope.json' "$wvgd" svgd mixture --config nope.json --out x
+echo '{"model": "mixture", "data": "mixture.json", "max-iter": 5, "particles": 4}' >config.json
+expect 0 anything "$wvgd" svgd --config config.json --quiet --out stein
+grep -q '"particles": 4' stein/run.json || complain "svgd does not read --config"
+
+# ---- models that fail --------------------------------------------------------------------------------------------------------
+expect 70 './failing.so: failing: log_density returned 7 in batch 3, expected 0 \(for a point without density set log_p to -INFINITY' "$wvgd" fit ./failing.so --config third --quiet --out failed
+expect 65 'neither wvgd_model_open nor bs_model_construct \(is the function misspelt, static, or C\+\+ without extern "C"\?\)' "$wvgd" fit ./empty.so --out failed
+expect 70 'NaN or infinite at all [0-9]+ points tried: check the model; the first NaN or infinite value was at z.1 = ' "$wvgd" fit ./failing.so --config nan --quiet --out failed
+expect 0 'the first NaN or infinite density or gradient was at z.1 = ' "$wvgd" fit ./failing.so --config hole --quiet --out hole
+[ "$(cat stdout stderr | tr '\n' ' ' | grep -o 'points had a NaN' | wc -l)" -le 2 ] || complain "NaNs are counted more than once: $(cat stdout)"
 finish

@@ -1,9 +1,9 @@
 /* failing.c - models that fail, after the configuration: "zero" has density zero everywhere, "third" fails with
  * code 7 in its third call, "gradient" is a standard normal whose gradient has the wrong sign in its second
  * coordinate, "beyond" one where it has so only beyond 1 in the first, "hole" one whose log density is no number
- * there and "edge" one whose density is zero there, "exit", "_exit", "_Exit" and "quick" end the program, as if all
- * were well, when a density is asked for, and "open" and "_open" when the model is opened; "child" starts a process
- * that ends so, and goes on; "endless" never answers. */
+ * there and "edge" one whose density is zero there, "nan" one whose gradient is no number anywhere, "exit", "_exit",
+ * "_Exit" and "quick" end the program, as if all were well, when a density is asked for, and "open" and "_open" when
+ * the model is opened; "child" starts a process that ends so, and goes on; "endless" never answers. */
 #include "wvgd_model.h"
 #include <math.h>
 #include <stdlib.h>
@@ -50,7 +50,7 @@ static int log_density(void *self, size_t n, const double *z, double *log_p, dou
                    : beyond && !strcmp(m->config, "hole") ? NAN
                                                           : -(z[2 * i] * z[2 * i] + z[2 * i + 1] * z[2 * i + 1]) / 2;
         if (grad) {
-            grad[2 * i] = -z[2 * i];
+            grad[2 * i] = strcmp(m->config, "nan") ? -z[2 * i] : NAN;
             grad[2 * i + 1] = turned ? z[2 * i + 1] : -z[2 * i + 1];
         }
     }

@@ -132,6 +132,8 @@ int check_run_directory(const char *dir, bool overwrite, failure *f)
         return fail(f, EX_CANTCREAT, "%s is a broken link, expected a directory or nothing", dir);
     if (!d && errno == ENOENT)
         return check_parent(dir, f);
+    if (!d && errno == ENOTDIR && !stat(dir, &s))
+        return fail(f, EX_CANTCREAT, "%s is a file, expected a directory or nothing: choose another --out", dir);
     if (!d)
         return fail(f, EX_CANTCREAT, "cannot write to %s: %s", dir, strerror(errno));
     bool used = is_used(d), run = is_run_directory(dir);

@@ -71,13 +71,26 @@ static int read_all(int fd, const char *path, char **text, size_t *size, failure
     return 0;
 }
 
+/* A file that cannot be opened. If it does not exist: which directory was meant? */
+static int refuse_path(const char *path, int error, failure *f)
+{
+    char *here = error == ENOENT && *path && *path != '/' ? getcwd(NULL, 0) : NULL;
+    if (!strcmp(path, "-"))
+        fail(f, EX_NOINPUT, "cannot open -: standard input is not supported, expected the name of a file");
+    else
+        fail(f, EX_NOINPUT, here ? "cannot open %s: %s in the working directory, %s" : "cannot open %s: %s", path,
+             here ? "no such file" : strerror(error), here);
+    free(here);
+    return f->code;
+}
+
 int read_text(const char *path, char **text, size_t *size, failure *f)
 {
     struct stat about;
     *text = NULL;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return fail(f, EX_NOINPUT, "cannot open %s: %s", path, strerror(errno));
+        return refuse_path(path, errno, f);
     int code, known = fstat(fd, &about) == 0;
     if (known && S_ISDIR(about.st_mode))
         code = fail(f, EX_NOINPUT, "cannot read %s: found a directory, expected a file", path);
