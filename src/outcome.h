@@ -8,8 +8,9 @@ typedef struct {
     wvgd_estimate bound, bound_beta, evidence; /* PELBO with the weights chosen, and with masses; log p(x) */
     double pareto_k, ess;
     double meanfield_gap;
-    double noise;     /* sd of the noise of log densities, from points that were asked for twice */
-    double uncovered; /* log p~ / (m Z) at the mode that the closing proposal covers least */
+    double noise;        /* sd of the noise of log densities, from points that were asked for twice */
+    size_t wrong_slopes; /* points beside which the density does not change as the gradients say */
+    double uncovered;    /* log p~ / (m Z) at the mode that the closing proposal covers least */
 } wv_outcome;
 
 void wv_outcome_new(wv_outcome *o); /* nothing is known */
@@ -30,4 +31,5 @@ void wv_outcome_set_pareto_k(wv_outcome *o, double k);
 void wv_outcome_set_meanfield_gap(wv_outcome *o, double nats);
 void wv_outcome_set_uncovered(wv_outcome *o, double above);
 void wv_outcome_set_noise(wv_outcome *o, double sd);
+void wv_outcome_set_wrong_slopes(wv_outcome *o, size_t points);
 #endif

@@ -288,6 +288,12 @@ static void about_numbers(wvgd_fit *f)
             "evidence "
             "and sds are biased; fix the random numbers of the model, or average over more of them",
             f->outcome.noise);
+    if (f->outcome.wrong_slopes && !(f->outcome.noise > wv_policy.verdict_noise))
+        say(f,
+            "the gradient is wrong: near %zu points that were checked the log density does not change as it says; "
+            "means "
+            "and sds rely on it; --check-gradient shows where they differ",
+            f->outcome.wrong_slopes);
     if (rounding(f) > wv_policy.verdict_resolution)
         say(f,
             "the log densities are so large that a double resolves them only to %.2g: subtract a constant in the model",

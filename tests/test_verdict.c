@@ -381,6 +381,57 @@ static void tails_that_can_be_covered(void **state)
     assert_true(right >= 39 && covered >= 28);
 }
 
+/* ---- gradients --------------------------------------------------------------------------------------------------- */
+/* z1 of N(0, 2^2), z2 of N(sin z1, 0.5^2), in double or in single precision; the derivative by z1 times a factor. */
+typedef struct {
+    double factor;
+    bool single;
+} wave;
+
+static double wavy(void *self, const double *z, double *grad)
+{
+    const wave *w = self;
+    double r = (z[1] - sin(z[0])) / 0.5, log_p = -z[0] * z[0] / 8 - r * r / 2 - 100;
+    if (grad) {
+        grad[0] = w->factor * (-z[0] / 4 + r * cos(z[0]) / 0.5);
+        grad[1] = -r / 0.5;
+    }
+    return w->single ? (double)(float)log_p : log_p;
+}
+
+/* Kinks everywhere: |z1| + |z2|. */
+static double kinked(void *self, const double *z, double *grad)
+{
+    (void)self;
+    for (size_t i = 0; grad && i < 2; i++)
+        grad[i] = z[i] > 0 ? -1 : 1;
+    return -fabs(z[0]) - fabs(z[1]);
+}
+
+static void wrong_gradients(void **state)
+{
+    (void)state;
+    static const struct {
+        wvgd_point_density *density;
+        wave w;
+        bool wrong;
+    } cases[] = {{wavy, {1, false}, false}, {wavy, {1, true}, false}, {kinked, {1, false}, false},
+                 {wavy, {-1, false}, true}, {wavy, {2, false}, true}, {wavy, {0.8, true}, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (uint64_t seed = 1; seed <= 5; seed++) {
+            wvgd_model model;
+            wvgd_results r;
+            wave w = cases[i].w;
+            wvgd_options o = staged_options(5, seed);
+            assert_int_equal(wvgd_model_pointwise(&model, 2, cases[i].density, &w, true), 0);
+            wvgd_fit *fit = judged(&model, &o, &r);
+            assert_int_equal(says(&r, "the gradient is wrong"), cases[i].wrong);
+            assert_false(cases[i].wrong && r.reliable);
+            wvgd_free(fit);
+            wvgd_model_close(&model);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -397,6 +448,7 @@ int main(void)
         cmocka_unit_test(ensembles),
         cmocka_unit_test(bounds_above_the_evidence),
         cmocka_unit_test(tails_that_can_be_covered),
+        cmocka_unit_test(wrong_gradients),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

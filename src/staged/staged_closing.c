@@ -126,24 +126,30 @@ void wv_staged_closing_log_density(wvgd_fit *f, size_t n, const double *x, doubl
 }
 
 /* ---- draws ------------------------------------------------------------------------------------------------------- */
-/* Points of a trial that are asked for twice: a density that is none of the parameters alone gives two answers. */
+/* Points of a trial that are asked for twice: a density that is none of the parameters alone gives two answers. As many
+ * are asked for beside them: there the density must have changed as the gradients say. */
 enum { REPEATED = 4 };
 
-/* The first draws of some pairs once more, behind all others. */
+/* The first draws of some pairs once more, behind all others; then these moved a little towards their partners. */
 static void repeat_some(wvgd_fit *f)
 {
-    for (size_t r = 0; r < REPEATED; r++)
-        memcpy(f->b.x + (f->b.n + r) * f->D, f->b.x + 2 * r * f->D, f->D * sizeof *f->b.x);
-    f->b.n += REPEATED;
+    size_t D = f->D;
+    double *again = f->b.x + f->b.n * D, *moved = again + REPEATED * D;
+    for (size_t r = 0; r < REPEATED; r++) {
+        const double *x = f->b.x + 2 * r * D, *partner = x + D;
+        memcpy(again + r * D, x, D * sizeof *x);
+        for (size_t i = 0; i < D; i++)
+            moved[r * D + i] = x[i] + wv_policy.slope_step * (partner[i] - x[i]);
+    }
+    f->b.n += 2 * REPEATED;
 }
 
-/* Standard deviation of the noise, from the answers to the same points, which are then forgotten. */
-static void compare_repeated(wvgd_fit *f)
+/* Standard deviation of the noise, from the answers to the same points. */
+static double compare_repeated(const wv_batch *b, size_t n)
 {
     double squares = 0, count = 0;
-    f->b.n -= REPEATED;
     for (size_t r = 0; r < REPEATED; r++) {
-        double once = f->b.log_p[2 * r], again = f->b.log_p[f->b.n + r];
+        double once = b->log_p[2 * r], again = b->log_p[n + r];
         if (once == again)
             count++;
         else if (isfinite(once) && isfinite(again)) {
@@ -151,7 +157,33 @@ static void compare_repeated(wvgd_fit *f)
             count++;
         }
     }
-    wv_outcome_set_noise(&f->outcome, fmax(f->outcome.noise, count > 0 ? sqrt(squares / count) : 0));
+    return count > 0 ? sqrt(squares / count) : 0;
+}
+
+/* Whether the density changes from point i to point k as the gradients there say, by the trapezoidal rule; as far as
+ * rounding, in single precision, lets it tell. */
+static bool slopes_agree(const wv_batch *b, size_t D, size_t i, size_t k)
+{
+    double change = b->log_p[k] - b->log_p[i], said = 0, terms = 0;
+    for (size_t c = 0; c < D; c++) {
+        double term = (b->grad[i * D + c] + b->grad[k * D + c]) / 2 * (b->x[k * D + c] - b->x[i * D + c]);
+        said += term;
+        terms += fabs(term);
+    }
+    return !isfinite(change) ||
+           fabs(change - said) <= wv_policy.slope_apart * terms + wv_policy.slope_rounding * (1 + fabs(b->log_p[i]));
+}
+
+/* What the points that are there only for that say of the model; they are then forgotten. */
+static void check_model(wvgd_fit *f)
+{
+    size_t wrong = 0;
+    f->b.n -= 2 * REPEATED;
+    for (size_t r = 0; r < REPEATED; r++)
+        wrong += !slopes_agree(&f->b, f->D, 2 * r, f->b.n + REPEATED + r);
+    wv_outcome_set_noise(&f->outcome, fmax(f->outcome.noise, compare_repeated(&f->b, f->b.n)));
+    if ((double)wrong > wv_policy.slope_wrong * REPEATED)
+        wv_outcome_set_wrong_slopes(&f->outcome, f->outcome.wrong_slopes + wrong);
 }
 
 /* Draws are made, and answers told, where they are stored. */
@@ -173,7 +205,7 @@ bool wv_staged_closing_has_room(const wvgd_fit *f)
 void wv_staged_closing_take(wvgd_fit *f)
 {
     if (f->stage == WV_TRIAL)
-        compare_repeated(f);
+        check_model(f);
     wv_batch_put_back(&f->b);
     wv_closing_take(&f->closing, f->b.n, &f->proposals);
 }
