@@ -130,7 +130,7 @@ int read_view(const char *dir, run_view *v, failure *f)
     if (!code)
         code = read_draws(v, f);
     if (!code)
-        code = read_optional(v, TRACE_FILE, "course of the training", &v->trace, f);
+        code = read_optional(v, TRACE_FILE, "course of the fit", &v->trace, f);
     if (!code)
         code = read_optional(v, HISTORY_FILE, "replay", &v->history, f);
     return code;

@@ -30,6 +30,19 @@ function themeButton() {
     return button;
 }
 
+// What the model was made from, as the summary says it.
+function describeData() {
+    const { target, rows, features, labels, standardized, prior } = run.model ?? {},
+        plain = labels?.[0] === "0" && labels?.[1] === "1",
+        classes = labels?.length === 2 ? ` (${plain ? "0/1" : `"${labels[0]}" counts as 0, "${labels[1]}" as 1`})` : "";
+    return [
+        target === undefined || rows === undefined
+            ? null
+            : `Target ${target}${classes}; ${plural(rows, "row")}, ${plural(features, "feature")}, ${standardized ? "" : "not "}standardized`,
+        prior === undefined ? null : `Prior: ${prior}`,
+    ].filter((text) => text !== null);
+}
+
 function drawHead() {
     const model = String(run.model?.name ?? "model");
     document.title = `${model}: wvgd report`;
@@ -44,6 +57,7 @@ function drawHead() {
                 { class: "quiet" },
                 `${plural(D, "parameter")}${transformed ? `, ${plural(quantities.length, "quantity").replace("quantitys", "quantities")} shown` : ""}, ${plural(N, "cell")}, in ${dir}`,
             ),
+            describeData().map((text) => h("p", { class: "quiet" }, text)),
         ),
         themeButton(),
     );

@@ -1,11 +1,11 @@
 // model.js - what only some models have to show.
 import * as Plot from "@observablehq/plot";
-import { cells, density, page, particles, quantities, unpack, transformed } from "./data.js";
+import { cells, density, page, particles, quantities, run, unpack, transformed } from "./data.js";
 import { count, empty, figure, fixed, h, title } from "./dom.js";
 import { colour, ensembleColour, posteriorColour, symbol, tagged } from "./look.js";
 import { plot } from "./marks.js";
 
-const titles = { gp: "The fit of each particle", logistic: "Weights and calibration", mixture: "Target, ensemble and transport densities" };
+const titles = { gp: "The fit of each particle", logistic: "Weights and calibration", mixture: "Target and ensemble" };
 
 // ---- gp -----------------------------------------------------------------------------------------------------------------------------------------
 function gp() {
@@ -116,7 +116,7 @@ function weights() {
         ? []
         : shown.flatMap((q) => particles.map((p) => ({ name: q.name, x: p.z[q.coordinate], j: p.j }))).filter((d) => Number.isFinite(d.x));
     return figure(
-        `Weights${page.standardized ? " of standardised features" : ""}: posterior mean (dot) and 5 to 95 % interval (line), sorted by how clear their sign is${order.length > WEIGHTS ? ` (${WEIGHTS} of ${count(order.length)})` : ""}; small marks: the particles. ${page.standardized ? "" : "Features have different units, so weights cannot be compared in size."}`,
+        `Weights${page.standardized ? " of standardized features" : ""}: posterior mean (dot) and 5 to 95 % interval (line), sorted by how clear their sign is${order.length > WEIGHTS ? ` (${WEIGHTS} of ${count(order.length)})` : ""}; small marks: the particles. ${page.standardized ? "" : "Features have different units, so weights cannot be compared in size."}`,
         (width) =>
             plot({
                 width,
@@ -125,7 +125,7 @@ function weights() {
                 marginTop: 8,
                 marginBottom: 44,
                 ariaLabel: "Weights",
-                x: { label: "log odds for one unit of the feature", labelAnchor: "center", grid: true },
+                x: { label: `log odds for one ${page.standardized ? "sd" : "unit"} of the feature`, labelAnchor: "center", grid: true },
                 y: {
                     label: null,
                     domain: shown.map((q) => q.name),
@@ -178,6 +178,14 @@ function bins(p, y) {
         });
 }
 
+const cut = (name) => (name.length > 12 ? name.slice(0, 11) + "\u2026" : name);
+
+// What the response is where y is 0 or 1: its label, or the name of the target with the number.
+function outcome(y) {
+    const { target, labels } = run.model ?? {};
+    return `${cut(target ?? "y")} = ${cut(labels?.[y] ?? String(y))}`;
+}
+
 function calibration() {
     const p = unpack(page.p),
         y = unpack(page.y),
@@ -189,7 +197,7 @@ function calibration() {
         brier += (p[i] - y[i]) ** 2 / n;
         logScore -= Math.log(Math.max(y[i] ? p[i] : 1 - p[i], 1e-12)) / n;
     }
-    const histogram = Array.from(p, (value, i) => ({ p: value, y: y[i] ? "y = 1" : "y = 0" }));
+    const histogram = Array.from(p, (value, i) => ({ p: value, y: outcome(y[i] ? 1 : 0) }));
     return [
         figure(
             "Calibration on the fitted data: ten groups of rows by predicted probability; areas show their sizes, bars 95 % intervals of the observed frequency. On the diagonal, predictions are right on average.",
@@ -203,7 +211,7 @@ function calibration() {
                     ariaLabel: "Calibration",
                     grid: true,
                     r: { range: [2.5, 12] },
-                    x: { label: "predicted probability of y = 1", domain: [0, 1], labelAnchor: "center", ticks: 6 },
+                    x: { label: `predicted probability of ${outcome(1)}`, domain: [0, 1], labelAnchor: "center", ticks: 6 },
                     y: { label: "observed frequency", domain: [0, 1], labelAnchor: "center", ticks: 6 },
                     marks: [
                         Plot.line(
@@ -234,13 +242,13 @@ function calibration() {
                     width,
                     height: 300,
                     marginLeft: 52,
-                    marginRight: 48,
+                    marginRight: 24 + 6.4 * Math.max(outcome(0).length, outcome(1).length),
                     marginBottom: 44,
                     ariaLabel: "Predicted probabilities",
-                    x: { label: "predicted probability of y = 1", domain: [0, 1], labelAnchor: "center" },
+                    x: { label: `predicted probability of ${outcome(1)}`, domain: [0, 1], labelAnchor: "center" },
                     y: { label: "rows", grid: true, labelAnchor: "center" },
                     fy: { label: null },
-                    color: { domain: ["y = 0", "y = 1"], range: [ensembleColour, posteriorColour] },
+                    color: { domain: [outcome(0), outcome(1)], range: [ensembleColour, posteriorColour] },
                     marks: [Plot.rectY(histogram, Plot.binX({ y: "count" }, { x: "p", fy: "y", fill: "y", thresholds: 20 })), Plot.ruleY([0])],
                 }),
             { class: "medium" },
@@ -296,7 +304,7 @@ function mixture() {
     const top = Math.max(...target.map((d) => d.y), ...pieces.map((d) => d.y)) * 1.05;
     return [
         figure(
-            "Each filled piece is the transport density of a particle: its Gaussian, truncated to its cell, times its weight. Their sum is the ensemble (solid). Dashed: the normalised target. Vertical lines: boundaries between cells.",
+            "Each filled piece is the part of the ensemble that one particle has: its Gaussian, cut off at the boundary of its cell, times its weight. Their sum is the ensemble (solid). Dashed: the normalised target. Vertical lines: boundaries between cells.",
             (width) =>
                 plot({
                     width,
@@ -344,7 +352,7 @@ function mixture() {
             { class: "legend" },
             h("span", {}, h("i", { class: "line", style: "--c:currentColor" }), "ensemble"),
             h("span", {}, h("i", { class: "dash", style: `--c:${ensembleColour}` }), "target"),
-            h("span", {}, h("i", { class: "area", style: `--c:${posteriorColour}` }), "transport densities"),
+            h("span", {}, h("i", { class: "area", style: `--c:${posteriorColour}` }), "parts of the particles"),
         ),
     ];
 }

@@ -59,7 +59,7 @@ function modeTable() {
         h(
             "p",
             { class: "quiet" },
-            "Each mode is one way to explain the data. Its mass is its posterior probability, with a standard error. The other columns are means (and standard deviations) of the quantities that differ most between modes.",
+            "Each mode is one way to explain the data. Its mass is its posterior probability, with a standard error. Its particles are those that lie in it; cells reach into other modes, so their masses need not add up to that of the mode. The other columns are means (and standard deviations) of the quantities that differ most between modes.",
         ),
         h(
             "div",
@@ -92,7 +92,7 @@ function table() {
             h("td", {}, count(p.ess)),
         ),
     );
-    const head = ["Particle", "Mass", "\u00b1", "Weight", "ELBO", "\u00b1", "log Z", "Gain", "\u00b1", "Loss", "\u00b1", "k\u0302", "ESS"].map((title) =>
+    const head = ["Particle", "Mass", "\u00b1", "Weight", "ELBO", "\u00b1", "Log share", "Gain", "\u00b1", "Loss", "\u00b1", "k\u0302", "ESS"].map((title) =>
         h("th", { scope: "col" }, title),
     );
     return h(
@@ -236,7 +236,7 @@ export function drawParticles(section) {
         h(
             "p",
             { class: "quiet" },
-            "Each particle represents its cell, the points nearest to it. Its mass is the posterior probability of the cell; error bars are two standard errors. Gain: nats that its Gaussian could still gain within its family. Loss: nats by which it falls short of the posterior in the cell. Point at a particle, or move to it with the Tab key, to see it everywhere on the page.",
+            "Each particle represents its cell, the points nearest to it. Its mass is the posterior probability of the cell; error bars are two standard errors. Point at a particle, or move to it with the Tab key, to see it everywhere on the page.",
         ),
         h(
             "div",
@@ -252,6 +252,11 @@ export function drawParticles(section) {
             chart({ key: "ess", label: "Effective draws (ESS) in the cell", bars: true, none: "no draws" }),
         ),
         table(),
+        h(
+            "p",
+            { class: "quiet" },
+            "Mass: of the cell. Weight: of the particle's Gaussian in the ensemble. ELBO: lower bound on the log of mass times evidence, by this Gaussian. Log share: log of the share of the Gaussian that lies inside the cell. Gain: nats that the Gaussian could still win within its family. Loss: nats by which its ELBO falls short; by chance it can be below 0. \u00b1: standard errors.",
+        ),
         h("h3", {}, "Distances"),
         distanceMap(),
     );

@@ -97,7 +97,7 @@ function table(onFilter) {
                 (p, q) => (falling ? -1 : 1) * (sorted === "name" ? p.name.localeCompare(q.name) : p[sorted] - q[sorted] || p.index - q.index),
             );
         body.replaceChildren(...shown.map(row));
-        status.textContent = word ? `${count(shown.length)} of ${count(quantities.length)}` : `${count(quantities.length)} in all`;
+        status.textContent = word ? `${count(shown.length)} of ${count(quantities.length)}` : `${count(quantities.length)} in total`;
         onFilter(shown);
     };
     const sort = (key) => {
@@ -138,7 +138,7 @@ function table(onFilter) {
         quantities.some((q) => q.heavy)
             ? h("p", { class: "quiet" }, "* heavy tails: the SD, and perhaps the mean, is unreliable or does not exist; use the quantiles.")
             : null,
-        h("p", { class: "quiet" }, "MCSE: standard error of the mean. It can be far below SD/\u221aESS, since gradients serve as control variates."),
+        h("p", { class: "quiet" }, "MCSE: standard error of the mean. It can be far below SD/\u221aESS, since gradients serve as control variates. ESS: effective number of final draws for the mean of this parameter."),
     ].filter(Boolean);
 }
 
@@ -206,14 +206,14 @@ function marginals() {
         forget(holder);
         holder.replaceChildren(...list.slice(0, room).map(marginal));
         more.hidden = list.length <= room;
-        more.textContent = `Show ${Math.min(PANELS, list.length - room)} more of ${count(list.length)}`;
+        more.textContent = more.hidden ? "" : `Show ${Math.min(PANELS, list.length - room)} more of ${count(list.length)}`;
         if (holder.isConnected) {
             const width = holder.firstChild?.measure();
             [...holder.children].forEach((f) => f.redraw(width));
         }
     };
     const items = [
-        ["area", posteriorColour, "posterior (importance-weighted draws)"],
+        ["area", posteriorColour, "posterior (final draws with their weights)"],
         ["dash", ensembleColour, "ensemble (the fitted approximation)"],
         ["dot", "currentColor", "particles, in their colours and shapes"],
     ];

@@ -218,7 +218,7 @@ const stages = {
     fit: "fit",
     trial: "trial of the mixture",
     probe: "search for missed tails",
-    close: "closing draws",
+    close: "final draws",
     refine: "components refined",
     bound: "bound",
     pilot: "pilot",

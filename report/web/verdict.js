@@ -5,6 +5,7 @@ import { count, fixed, format, h, plural, seconds, withError } from "./dom.js";
 const stops = {
     converged: "The run converged",
     max_iter: "The run reached its limit of iterations before it converged",
+    max_evaluations: "The run reached its limit of evaluations before it converged",
     time_up: "The run reached its time limit before it converged",
     stopped: "The run was stopped before it converged",
     running: "The run has not ended",
@@ -25,6 +26,14 @@ function problem(text) {
     return h("li", {}, sentence(problem), remedy ? h("span", { class: "remedy" }, h("b", {}, "Remedy: "), sentence(remedy)) : null);
 }
 
+// Both are estimates: the bound may come out above the evidence.
+function gapText(gap) {
+    if (!Number.isFinite(gap)) return "lower bound on the log evidence";
+    return gap >= 0
+        ? `lower bound, \u00b1 standard error; ${format(gap, 2)} nats below the evidence`
+        : `lower bound, \u00b1 standard error; ${format(-gap, 2)} nats above the evidence, which both being estimates allows`;
+}
+
 const tile = (name, value, text) =>
     h("div", { class: "tile" }, h("dt", {}, name), h("dd", {}, h("strong", {}, value), text ? h("span", {}, text) : null));
 
@@ -37,21 +46,15 @@ function tiles() {
         "dl",
         { class: "tiles" },
         tile("Log evidence", withError(evidence), "importance sampling \u00b1 standard error, nats"),
-        tile(
-            "PELBO",
-            withError(pelbo),
-            Number.isFinite(gap)
-                ? `lower bound, \u00b1 standard error; ${format(Math.max(gap, 0), 2)} nats below the evidence`
-                : "lower bound on the log evidence",
-        ),
+        tile("PELBO", withError(pelbo), gapText(gap)),
         tile(
             "Pareto k\u0302",
             fixed(d.k, 2),
             Number.isFinite(d.k)
-                ? `${kGood ? "below" : "above"} the limit ${fixed(d.limit, 2)}: tails ${kGood ? "are" : "are not"} covered`
+                ? `${kGood ? "below" : "above"} the limit ${fixed(d.limit, 2)}: the draws ${kGood ? "cover" : "do not cover"} the tails`
                 : "not computed: too few draws in the tail",
         ),
-        tile("Effective draws", count(d.ess), `ESS of ${count(d.draws)} weighted draws`),
+        tile("Effective draws", count(d.ess), `ESS of the ${count(d.draws)} final draws`),
         tile(
             "Evaluations",
             count(run.evaluations),
@@ -62,10 +65,10 @@ function tiles() {
             "Modes",
             modes.starts ? count(modes.found) : "\u2013",
             modes.starts
-                ? `from ${plural(modes.starts, "start")}; ${count(modes.hit_once)} found only once; ${format(modes.expected_unseen ?? NaN, 2)} more expected`
+                ? `from ${plural(modes.starts, "start")}; ${count(modes.hit_once)} found only once; ${format(modes.expected_unseen ?? NaN, 2)} missed by estimate`
                 : "not searched for",
         ),
-        tile("Distortion", withError(distortion), "mean cost from a posterior point to its particle"),
+        tile("Distortion", withError(distortion), "mean cost between a posterior point and its particle"),
     );
 }
 
@@ -95,7 +98,7 @@ export function drawVerdict(section) {
                     "p",
                     {},
                     good
-                        ? "No check found a problem. A mode far from all starts would still go unnoticed."
+                        ? "What was checked:"
                         : "The reasons, and what to do:",
                 ),
                 h("ul", {}, verdict.reasons.map(good ? praise : problem)),

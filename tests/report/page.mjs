@@ -249,7 +249,7 @@ for (const run of ["staged", "own"]) {
 
 // ---- model pages ----------------------------------------------------------------------------------------------------------------------------
 for (const [run, wanted] of [
-    ["one", ["transport density", "target"]],
+    ["one", ["cut off at the boundary", "target"]],
     ["gp", ["Particle 1: mass", "length scale"]],
     ["hostile", ["Calibration", "Brier"]],
 ]) {
