@@ -28,11 +28,12 @@ const command fit_command = {
     "a summary to stdout and writes run.json, particles.csv, trace.csv, history.csv, draws.csv (Stan CSV) and a "
     "checkpoint to DIR. Ctrl-C stops early and writes the results so far; --resume DIR continues. If the model is a "
     "shared object, name it again or give --trust-model.",
-    "# logistic regression; the target is the last column of the file\nwvgd fit logistic --data heart.csv "
-    "--standardize --out heart\n# another target, ten cells\nwvgd fit logistic --data heart.csv --target chd "
-    "--particles 10 --out heart10\n# options from a file\nwvgd fit --config heart.json --out heart11\n# your own "
+    "# logistic regression; the target is the last column of the file\nwvgd fit logistic --data data/iris.csv "
+    "--standardize --out iris\n# linear regression of another column on the others but y\nwvgd fit linear --data "
+    "data/iris.csv --target petal_width "
+    "--ignore y --standardize --out width\n# options from a file\nwvgd fit --config iris.json --out iris2\n# your own "
     "model, compiled to a shared object\nwvgd fit ./model.so --data data.json --out mine\n# continue after Ctrl-C, or "
-    "with a higher limit\nwvgd fit --resume heart --max-iter 10000\nwvgd fit --resume mine ./model.so\n",
+    "with a higher limit\nwvgd fit --resume iris --max-iter 10000\nwvgd fit --resume mine ./model.so\n",
     fit_option,
     "MODEL",
     run_fit,

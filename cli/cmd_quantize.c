@@ -79,13 +79,14 @@ const command quantize_command = {
     "quantize",
     "DIR --particles N [--cost C] [--out OTHER]",
     "divide the posterior of a finished fit into other cells",
-    "Divides the posterior of the run in DIR into N new cells without fitting again. It reuses the weighted draws of "
+    "Divides the posterior of the run in DIR into N new cells without fitting again. It reuses the final draws of "
     "the fit and evaluates the model only to compute the bound of the new cells. OTHER becomes a run directory like "
     "any other. The run in DIR must be finished and use --solver staged; its model and data must still be in place.",
-    "# first five cells, then ten and twenty of the same posterior\nwvgd fit logistic --data heart.csv --particles 5 "
-    "--out heart\nwvgd quantize heart --particles 10                  # in heart/cells-10\nwvgd quantize heart "
-    "--particles 20 --out heart20\n# another distance: absolute differences instead of squares\nwvgd quantize heart "
-    "--particles 10 --cost l1\nwvgd summary heart/cells-10-l1\n",
+    "# first five cells, then ten and twenty of the same posterior\nwvgd fit logistic --data data/iris.csv --particles "
+    "5 "
+    "--out iris\nwvgd quantize iris --particles 10                  # in iris/cells-10\nwvgd quantize iris "
+    "--particles 20 --out iris20\n# another distance: absolute differences instead of squares\nwvgd quantize iris "
+    "--particles 10 --cost l1\nwvgd summary iris/cells-10-l1\n",
     quantize_option,
     "DIR",
     run_quantize,

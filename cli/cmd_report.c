@@ -81,9 +81,9 @@ const command report_command = {
     "Writes an HTML page about the run in DIR. The page is one file and works offline. It shows the verdict with its "
     "reasons, parameters, densities, pairs of parameters with cells and particles, a replay of the fit and, for some "
     "models, their predictions. With --figures, writes the main plots as SVG and PNG files instead.",
-    "wvgd report heart                       # heart/report.html\n"
-    "wvgd report heart -o /tmp/heart.html\n"
-    "wvgd report heart --figures figures     # marginals, pair, masses, training: .svg and .png\n",
+    "wvgd report iris                       # iris/report.html\n"
+    "wvgd report iris -o /tmp/iris.html\n"
+    "wvgd report iris --figures figures     # marginals, pair, masses, training: .svg and .png\n",
     report_option,
     "DIR",
     run_report,

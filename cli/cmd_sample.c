@@ -101,12 +101,13 @@ const command sample_command = {
     "DIR",
     "write draws from the posterior of a finished fit as Stan CSV",
     "Writes draws from the run in DIR as Stan CSV. By default they come from the posterior, by importance resampling; "
-    "--weighted writes the weighted draws that are resampled. --from ensemble draws from the fitted approximation "
+    "--weighted writes all final draws of the fit with their weights instead. --from ensemble draws from the fitted "
+    "approximation "
     "instead; the model is not evaluated there, so lp__ is NaN. Neither model nor data are needed: for models "
     "that transform their parameters, such as Stan programs, the run stores the transformed values of its final draws "
     "and of 1000 ensemble draws.",
-    "# draws from the posterior\nwvgd sample heart -n 4000 --out draws.csv\n# draws from the approximation, "
-    "with another seed\nwvgd sample heart -n 4000 --from ensemble --seed 7 | grep -v '^#'\n",
+    "# draws from the posterior\nwvgd sample iris -n 4000 --out draws.csv\n# draws from the approximation, "
+    "with another seed\nwvgd sample iris -n 4000 --from ensemble --seed 7 | grep -v '^#'\n",
     sample_option,
     "DIR",
     run_sample,

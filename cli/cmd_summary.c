@@ -61,8 +61,8 @@ const command summary_command = {
     "several modes: their masses, their particles, and the means of the parameters that differ most between modes. For "
     "each particle: mass, weight, ELBO, what its component could still gain within its family and what it loses in "
     "all (nats), and Pareto k-hat. Last, a verdict with reasons and advice.",
-    "wvgd summary heart\nwvgd summary heart --json | jq .evidence.importance.value\n# in a script: continue only if no "
-    "problems were detected\nwvgd summary heart --check >heart.txt && wvgd sample heart --out draws.csv\n",
+    "wvgd summary iris\nwvgd summary iris --json | jq .evidence.importance.value\n# in a script: continue only if no "
+    "problems were detected\nwvgd summary iris --check >iris.txt && wvgd sample iris --out draws.csv\n",
     summary_option,
     "DIR",
     run_summary,

@@ -27,7 +27,7 @@ const command svgd_command = {
     "Moves particles of equal weight by SVGD (Liu and Wang, 2016) with the RBF kernel. Prints a summary to stdout and "
     "writes run.json, particles.csv, trace.csv and draws.csv (the particles) to DIR. SVGD gives no evidence and no "
     "standard errors; its density is a kernel density estimate. It serves as a baseline: for inference use wvgd fit.",
-    "wvgd svgd logistic --data heart.csv --standardize --particles 200 --out heart-svgd\n"
+    "wvgd svgd logistic --data data/iris.csv --standardize --particles 200 --out iris-svgd\n"
     "wvgd svgd mixture --data mixture.json --optimizer adam --step 0.1 --out mixture-svgd\n",
     svgd_option,
     "MODEL",

@@ -68,11 +68,12 @@ static const char about[] =
     "Bayesian inference by Wasserstein variational gradient descent. A fit gives particles with their cells and "
     "masses, the log evidence with a lower bound, and draws from the posterior.";
 static const char first_steps[] =
-    "wvgd models                                        # list the models\nwvgd fit logistic --data heart.csv --out "
-    "heart     # fit, print a summary, write files to heart/\nwvgd summary heart                                 # "
-    "print the summary again\nwvgd report heart                                  # write heart/report.html\nwvgd "
-    "sample heart -n 4000 --out d.csv              # write posterior draws as Stan CSV\nwvgd stan schools.stan --data "
-    "schools.json --out s # compile and fit a Stan program\n";
+    "wvgd models                                                     # list the models\n"
+    "wvgd fit logistic --data data/iris.csv --standardize --out iris # fit; files go to iris/\n"
+    "wvgd summary iris                                               # print the summary again\n"
+    "wvgd report iris                                                # write iris/report.html\n"
+    "wvgd sample iris -n 4000 --out d.csv                            # write posterior draws\n"
+    "wvgd stan schools.stan --data schools.json --out s              # compile and fit a Stan program\n";
 
 static const struct {
     int code;
@@ -81,13 +82,13 @@ static const struct {
     {0, "done; see `verdict` and `warnings` in run.json"},
     {1, "summary --check: the result is unreliable"},
     {64, "wrong command, option or value"},
-    {65, "bad data; the message names file, line and column"},
-    {66, "an input file or directory does not exist"},
+    {65, "a data, config or model file has wrong content; the message says where"},
+    {66, "an input file or directory does not exist or is of the wrong kind"},
     {69, "a required tool is missing (Stan: see wvgd stan --doctor; report: Node.js; figures: gnuplot)"},
     {70, "the model failed, or no draw had a finite weight"},
     {73, "cannot create output"},
     {74, "input or output error, such as a full disk"},
-    {75, "cannot resume or reopen the run"},
+    {75, "cannot resume or reopen the run, or it needs a model that you have not trusted"},
     {130, "interrupted; checkpoint and run.json have been written"},
 };
 enum { EXIT_CODES = sizeof exit_codes / sizeof *exit_codes };
@@ -223,6 +224,17 @@ static void put_roff_options(FILE *s, const command *c)
     }
 }
 
+/* A line for each way to call the command. */
+static void put_roff_synopsis(FILE *s, const command *c)
+{
+    for (const char *line = c->synopsis, *end; line; line = *end ? end + 1 : NULL) {
+        end = line + strcspn(line, "\n");
+        fprintf(s, ".B wvgd %s\n%s", c->name, c->option ? "[OPTION...] " : "\\&");
+        put_roff(s, line, (size_t)(end - line));
+        fputs("\n.br\n", s);
+    }
+}
+
 static void put_roff_command(FILE *s, const command *c)
 {
     fputs(".SS ", s);
@@ -238,13 +250,39 @@ static void put_roff_command(FILE *s, const command *c)
     put_examples(s, c->examples);
 }
 
+static void put_roff_files(FILE *s)
+{
+    static const char *const files[][2] = {
+        {"run.json", "options, results, diagnostics and verdict"},
+        {"draws.csv", "posterior draws, as Stan CSV"},
+        {"particles.csv", "a row for each particle"},
+        {"trace.csv, history.csv", "the course of the fit"},
+        {"checkpoint", "the state from which --resume continues"},
+        {"result", "the final state of a run that a limit or a signal ended"},
+        {"checkpoint.next", "the checkpoint of a run that will replace the present one when it has finished"},
+        {"report.html", "written by wvgd report"},
+        {"cells-N, cells-N-COST", "directories written by wvgd quantize"},
+    };
+    fputs(".SH FILES\nA run directory can hold these. A crash leaves the old files or the new ones.\n", s);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        fputs(".TP\n.I ", s);
+        put_roff_text(s, files[i][0]);
+        putc('\n', s);
+        put_roff_text(s, files[i][1]);
+        putc('\n', s);
+    }
+}
+
 static void generate_man(FILE *s)
 {
     fprintf(s,
             ".TH WVGD 1 \"\" \"wvgd %s\" \"User Commands\"\n.SH NAME\nwvgd \\- Bayesian inference by Wasserstein "
             "variational gradient descent\n",
             WVGD_VERSION);
-    fputs(".SH SYNOPSIS\n.B wvgd\n.I COMMAND\n\\&...\n.SH DESCRIPTION\n", s);
+    fputs(".SH SYNOPSIS\n", s);
+    for (size_t i = 0; describe_command(i); i++)
+        put_roff_synopsis(s, describe_command(i));
+    fputs(".SH DESCRIPTION\n", s);
     put_roff_text(s, about);
     fputs("\n.PP\nResults go to standard output, progress and messages to standard error.\n", s);
     put_examples(s, first_steps);
@@ -262,15 +300,23 @@ static void generate_man(FILE *s)
         put_roff_text(s, m->data ? m->data : "none");
         putc('\n', s);
     }
-    fputs(".SH FILES\nA run directory holds\n.IR run.json ,\n.IR particles.csv ,\n.IR trace.csv ,\n.IR history.csv ,\n"
-          ".I draws.csv\n(Stan CSV) and\n.IR checkpoint .\n"
-          "Each is replaced as a whole: a crash leaves the old file or the new one.\n.SH EXIT STATUS\n",
-          s);
+    put_roff_files(s);
+    fputs(".SH EXIT STATUS\n", s);
     for (size_t i = 0; i < EXIT_CODES; i++) {
         fprintf(s, ".TP\n.B %d\n", exit_codes[i].code);
         put_roff_text(s, exit_codes[i].meaning);
         putc('\n', s);
     }
+    fputs(
+        ".SH REFERENCES\nThe method, called the paper above: L. Ambrogioni, U. Guclu and M. van Gerven,\n"
+        ".IR \"Wasserstein variational gradient descent: from semi-discrete optimal transport to ensemble variational "
+        "inference\" .\n.PP\n"
+        "SVGD: Q. Liu and D. Wang,\n"
+        ".IR \"Stein variational gradient descent: a general purpose Bayesian inference algorithm\" ,\n2016.\n"
+        ".SH SEE ALSO\n"
+        "Tutorial, file formats, the interface for C and the report are described in the directory docs of the source "
+        "tree. For C programs:\n.BR pkg-config (1)\nnames wvgd and wvgd\\-tools. Figures:\n.BR gnuplot (1).\n",
+        s);
 }
 
 /* ---- completion -------------------------------------------------------------------------------------------------- */
@@ -449,8 +495,28 @@ static void put_cell(FILE *s, const char *text)
     putc(' ', s);
 }
 
+/* The models that have the option; NULL: it is no option of models. */
+static const char *models_with(const option_line *line)
+{
+    for (unsigned i = 0; describe_model_option(i); i++)
+        if (line->range == describe_model_option(i)->models && !strcmp(line->name, describe_model_option(i)->name))
+            return line->range;
+    return NULL;
+}
+
+/* Whether the group that begins in row k has options of models. */
+static bool has_models(const command *c, size_t k)
+{
+    option_line line;
+    bool found = false;
+    listed_option(c, k, &line);
+    for (const char *group = line.group; listed_option(c, k, &line) && same_group(line.group, group); k++)
+        found = found || (models_with(&line) && !listed_before(c, &line));
+    return found;
+}
+
 /* The heading of a group, which options of another command belong to it, and the head of a table for its own. */
-static void put_page_group(FILE *s, const command *c, size_t k, const char *group)
+static void put_page_group(FILE *s, const command *c, size_t k, const char *group, bool models)
 {
     option_group g = look_at_group(c, k);
     fprintf(s, "\n%s", group ? group : "");
@@ -462,7 +528,22 @@ static void put_page_group(FILE *s, const command *c, size_t k, const char *grou
     if (group)
         fputs(g.own ? "\n\n" : "\n", s);
     if (g.own)
-        fputs("| option | value | default | meaning |\n| --- | --- | --- | --- |\n", s);
+        fputs(models ? "| option | value | models | default | meaning |\n| --- | --- | --- | --- | --- |\n"
+                     : "| option | value | default | meaning |\n| --- | --- | --- | --- |\n",
+              s);
+}
+
+/* models: the table has a column for them. */
+static void put_page_row(FILE *s, const option_line *line, bool models)
+{
+    const char *some = models_with(line), *range = some ? NULL : line->range;
+    fprintf(s, line->letter ? "| `--%s`, `-%c` " : "| `--%s` ", line->name, line->letter);
+    put_cell(s, range ? range : line->argument ? line->argument : "");
+    if (models)
+        put_cell(s, some ? some : "");
+    put_cell(s, line->initial ? line->initial : "");
+    put_cell(s, line->help);
+    fputs("|\n", s);
 }
 
 static void generate_page(FILE *s)
@@ -477,18 +558,13 @@ static void generate_page(FILE *s)
         if (!listed_option(c, 0, &line))
             continue;
         fprintf(s, "\n## wvgd %s\n\n%s\n", c->name, c->text);
+        bool models = false;
         for (size_t k = 0; listed_option(c, k, &line); k++) {
             if (!k || !same_group(group, line.group))
-                put_page_group(s, c, k, line.group);
+                put_page_group(s, c, k, line.group, models = has_models(c, k));
             group = line.group;
-            if (listed_before(c, &line))
-                continue;
-            fprintf(s, "| `--%s`%s%c%s ", line.name, line.letter ? ", `-" : "", line.letter ? line.letter : ' ',
-                    line.letter ? "`" : "");
-            put_cell(s, line.range ? line.range : line.argument ? line.argument : "");
-            put_cell(s, line.initial ? line.initial : "");
-            put_cell(s, line.help);
-            fputs("|\n", s);
+            if (!listed_before(c, &line))
+                put_page_row(s, &line, models);
         }
     }
 }

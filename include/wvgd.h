@@ -211,7 +211,7 @@ typedef struct wvgd_results {
     const double *log_Z;    /* [N] log of the mass that the untruncated component has in its cell */
     const double *elbo;     /* [N] ELBO_j <= log(beta_j p(x)); -INFINITY: unavailable, and the cell has no weight */
     const double *elbo_se;  /* [N] */
-    const double *cell_ess; /* [N] effective number of closing draws in the cell */
+    const double *cell_ess; /* [N] effective number of final draws in the cell */
     const double *cell_pareto_k; /* [N] NAN: too few draws */
     const double *mu;            /* [N][D] location of the component */
     const double *sd;            /* [N][D] its marginal standard deviations (before truncation) */
@@ -224,14 +224,14 @@ typedef struct wvgd_results {
     wvgd_estimate pelbo_beta; /* lower bound with weight beta, as in the paper */
     wvgd_estimate evidence;   /* importance-sampled log evidence */
     wvgd_estimate distortion; /* D = E min_j c(z_j, z) */
-    double ess;               /* effective closing draws, */
+    double ess;               /* effective final draws, */
     size_t closing_draws;     /* out of so many */
     double pareto_k;          /* of their weights; NAN: too few */
     double pareto_k_limit;    /* reliable below this: min(1 - 1/log10 n, 0.7) */
     double meanfield_gap;     /* diag: nats that a diagonal Gaussian must lose, predicted; NAN: unknown */
 
-    size_t starts, modes, hit_once; /* exploration: ascents begun, modes of weight they ended in, those of them
-                                     * found only once; 0 without */
+    size_t starts, modes, hit_once; /* exploration: ascents begun, modes with noticeable mass they ended in, those of
+                                     * them found only once; 0 without */
     const double *mode;             /* [modes][D] about where each of them has its mean */
     double expected_unseen;         /* expected number of missed modes, if all modes attract ascents about equally; NAN:
                                      * unknown */
@@ -244,12 +244,12 @@ typedef struct wvgd_results {
 
     const double *mean; /* [D] posterior mean, */
     const double *var;  /* [D] variance, */
-    const double *mcse; /* [D] and standard error of the mean, from the weighted closing draws */
+    const double *mcse; /* [D] and standard error of the mean, from the final draws with their weights */
 
-    bool reliable;              /* the verdict, once the fit has ended: no problems detected, */
-    size_t reasons;             /* or these problems, each with a remedy */
-    const char *const *reason;  /* [reasons] */
-    size_t warnings;            /* other things a user should know, each with a remedy */
+    bool reliable;             /* the verdict, once the fit has ended: no problems detected */
+    size_t reasons;            /* number of texts below */
+    const char *const *reason; /* [reasons] if reliable, what was checked; otherwise the problems, each with a remedy */
+    size_t warnings;           /* other things a user should know, each with a remedy */
     const char *const *warning; /* [warnings] */
 
     /* What each component could still gain within its family, and what it loses in all. A loss where there is nothing
@@ -304,11 +304,11 @@ wvgd_status wvgd_log_q(const wvgd_fit *fit, size_t n, const double *z, double *l
  * around the particle; in one dimension draws are exact. */
 wvgd_status wvgd_sample(const wvgd_fit *fit, uint64_t stream, size_t n, double *z, size_t *cell, wvgd_error *error);
 
-/* n draws from the posterior by resampling the closing draws with their (Pareto-smoothed) importance
+/* n draws from the posterior by resampling the final draws with their (Pareto-smoothed) importance
  * weights; index[n] (may be NULL) says which. */
 wvgd_status wvgd_resample(const wvgd_fit *fit, uint64_t stream, size_t n, double *z, size_t *index, wvgd_error *error);
 
-/* The closing draws themselves: *n points z[n][D] with log density log_p[n], normalised log weights
+/* The final draws themselves: *n points z[n][D] with log density log_p[n], normalised log weights
  * log_w[n] and cells. Outputs may be NULL. */
 wvgd_status wvgd_draws(const wvgd_fit *fit, size_t *n, const double **z, const double **log_p, const double **log_w,
                        const uint32_t **cell, wvgd_error *error);
@@ -319,7 +319,7 @@ wvgd_status wvgd_draws(const wvgd_fit *fit, size_t *n, const double **z, const d
 const double *wvgd_draw_weights(const wvgd_fit *fit);
 
 /* Posterior means, variances and standard errors of the means of m functions of the parameters, from their values
- * value[n][m] at the closing draws (wvgd_draws). With the staged solver, errors account for mirrored pairs of
+ * value[n][m] at the final draws (wvgd_draws). With the staged solver, errors account for mirrored pairs of
  * draws and a fixed number of draws per proposal; the known mixture and Stein's identities reduce the variance of
  * means. Values at draws without weight are ignored. A function that is constant on all others has no error; one that
  * is not finite at some of them has NAN everywhere. */

@@ -2,11 +2,11 @@
  *
  *     wvgd_request *q = wvgd_request_new();
  *     wvgd_request_set(q, "model", "logistic", &error);
- *     wvgd_request_set(q, "data", "heart.csv", &error);
+ *     wvgd_request_set(q, "data", "data/iris.csv", &error);
  *     wvgd_session *s = wvgd_open(q, &error);
  *     wvgd_session_run(s, NULL, NULL, &error);
  *     wvgd_session_summary(s, WVGD_SUMMARY_TEXT, 0, &text, &error);
- *     wvgd_session_write(s, "heart", false, &error);
+ *     wvgd_session_write(s, "iris", false, &error);
  *     wvgd_session_close(s);
  *     wvgd_request_free(q);
  *
@@ -92,8 +92,8 @@ typedef struct wvgd_session wvgd_session;
 wvgd_session *wvgd_open(const wvgd_request *request, wvgd_error *error);
 
 /* Continues the run in dir from its checkpoint, as if it had never stopped. request may be NULL, or change
- * `max-iter`, `max-seconds`, `threads`, `checkpoint-every`, `output-draws`. A model that is a shared object is
- * loaded only if request names it again (`model`), or if `trust-model` allows the one that the run names. */
+ * `max-iter`, `max-evaluations`, `max-seconds`, `threads`, `checkpoint-every`, `output-draws`. A model that is a shared
+ * object is loaded only if request names it again (`model`), or if `trust-model` allows the one that the run names. */
 wvgd_session *wvgd_resume(const char *dir, const wvgd_request *request, wvgd_error *error);
 
 /* Other cells from the draws of the run in dir, which has ended and used the staged solver: nothing is fitted again,
@@ -169,8 +169,8 @@ const char *const *wvgd_session_names(const wvgd_session *session, size_t *n);
  * may be NULL. The same seed gives the same draws. If the model cannot transform a draw, its values are NAN. */
 typedef enum {
     WVGD_DRAWS_ENSEMBLE,  /* from the fitted approximation */
-    WVGD_DRAWS_RESAMPLED, /* from the posterior: closing draws, resampled by their importance weights */
-    WVGD_DRAWS_WEIGHTED   /* closing draws with their weights, which sum to 1: n of them, evenly spaced; at most
+    WVGD_DRAWS_RESAMPLED, /* from the posterior: final draws, resampled by their importance weights */
+    WVGD_DRAWS_WEIGHTED   /* final draws with their weights, which sum to 1: n of them, evenly spaced; at most
                            * wvgd_results.closing_draws */
 } wvgd_draws_kind;
 wvgd_status wvgd_session_draws(const wvgd_session *session, wvgd_draws_kind kind, uint64_t seed, size_t n,

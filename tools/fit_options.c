@@ -88,6 +88,11 @@ static bool is_threads(const wvgd_option_info *info)
     return !strcmp(info->name, "threads");
 }
 
+static bool is_particles(const wvgd_option_info *info)
+{
+    return !strcmp(info->name, "particles");
+}
+
 bool is_most_particles(const wvgd_option_info *info)
 {
     return !strcmp(info->name, "most-particles");
@@ -98,6 +103,7 @@ option_line library_line(const wvgd_option_info *info)
     bool choice = strstr(info->values, "..") == NULL, real = strchr(info->values, 'e') || strchr(info->initial, '.');
     const char *initial = is_threads(info)          ? "all cores"
                           : is_most_particles(info) ? "20, or 0 with --particles"
+                          : is_particles(info)      ? "5, raised to at most 20 if the ensemble needs it"
                                                     : info->initial;
     return (option_line){info->name,
                          0,

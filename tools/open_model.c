@@ -26,9 +26,10 @@ static const model_option options[OPTIONS] = {
                      "centre each feature and divide it by its sample sd; constant features become 0"},
     [NO_INTERCEPT] = {"no-intercept", NULL, NULL, "logistic, linear",
                       "do not add an intercept (a column of ones, after the last feature)"},
-    [PRIOR_SD] = {"prior-sd", "S", "1", "logistic, linear, bnn",
-                  "prior of every weight: normal with mean 0 and sd S, above 0; prior of the noise sd: half-Cauchy "
-                  "with scale S"},
+    [PRIOR_SD] =
+        {"prior-sd", "S", "1", "logistic, linear, bnn",
+         "prior sd of every weight, intercept and biases included: normal with mean 0 and sd S, above 0. If the "
+         "noise sd is a parameter (linear, bnn), its prior is half-Cauchy with scale S"},
     [HIDDEN] = {"hidden", "H", "5", "bnn", "number of hidden units, 1 to 10000"},
     [LIKELIHOOD] = {"likelihood", "auto|binary|normal", "auto", "bnn",
                     "auto: binary if the response has exactly two different values, otherwise normal"},

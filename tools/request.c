@@ -222,6 +222,8 @@ static json_t *default_value(const option_line *line, const wvgd_request *reques
         return json_integer(cores < 1 ? 1 : cores < 4096 ? cores : 4096);
     if (!strcmp(line->name, "most-particles"))
         return json_integer(is_requested(request, "particles") ? 0 : MOST_PARTICLES);
+    if (!strcmp(line->name, "particles")) /* words follow the number */
+        return json_integer(strtol(line->initial, NULL, 10));
     type_option(line, line->initial, &value, &f);
     return value;
 }

@@ -610,7 +610,7 @@ static void note_fewer(const wvgd_session *s, wvgd_draws_kind kind, size_t n)
     wvgd_get_results(s->fit, &r);
     if (kind != WVGD_DRAWS_WEIGHTED || n <= r.closing_draws || !s->note)
         return;
-    snprintf(text, sizeof text, "warning: the run has %zu weighted draws, not %zu: all of them are written",
+    snprintf(text, sizeof text, "warning: the run has %zu final draws, not %zu: all of them are written",
              r.closing_draws, n);
     s->note(s->note_self, text);
 }

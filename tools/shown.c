@@ -242,8 +242,8 @@ int put_draws(FILE *stream, const wvgd_fit *fit, const opened_model *m, const ch
               uint64_t stream_number, size_t n, failure *f)
 {
     static const char *const kinds[] = {"ensemble: draws from the fitted approximation, lp__ not evaluated",
-                                        "resampled: closing draws resampled by their importance weights",
-                                        "weighted: closing draws with their normalised importance weights"};
+                                        "resampled: final draws resampled by their importance weights",
+                                        "weighted: final draws with their normalised importance weights"};
     draw_table t;
     wvgd_results r;
     wvgd_get_results(fit, &r);
@@ -283,7 +283,7 @@ int put_pooled_draws(FILE *stream, const wvgd_fit *first, const repeated_fits *o
     if (!others->n || !pooled)
         return put_draws(stream, first, m, name, WVGD_DRAWS_RESAMPLED, stream_number, n, f);
     stan_csv_head head = {name,
-                          "resampled: closing draws of several fits, resampled by their importance weights",
+                          "resampled: final draws of several fits, resampled by their importance weights",
                           stream_number,
                           r.N,
                           n,
@@ -321,7 +321,7 @@ int show_draws(const wvgd_fit *fit, const opened_model *m, wvgd_draws_kind kind,
     wvgd_results r;
     wvgd_get_results(fit, &r);
     if (kind == WVGD_DRAWS_WEIGHTED && n > r.closing_draws)
-        return fail(f, EX_USAGE, "%zu weighted draws: expected at most %zu, the number of closing draws", n,
+        return fail(f, EX_USAGE, "%zu weighted draws: expected at most %zu, the number of final draws", n,
                     r.closing_draws);
     int code = take_draws(fit, m->model.dim, kind, stream_number, n, &t, f);
     if (!code)

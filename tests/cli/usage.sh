@@ -173,7 +173,7 @@ expect 0 'warning: --power has no effect with --cost l1: it needs --cost lp' "$w
 expect 0 'warning: --components has no effect with --solver joint' "$wvgd" fit mixture --data mixture.json --estimator score --components 9 --max-iter 3 --quiet --overwrite --out unused
 expect 0 silence "$wvgd" fit mixture --data mixture.json --cost lp --power 2 --quiet --overwrite --out unused
 expect 0 silence "$wvgd" fit --config unused/run.json --quiet --overwrite --out unused2 # a run.json names all options
-expect 0 'warning: the run has [0-9]+ weighted draws, not 9999999: all of them are written' "$wvgd" sample unused --weighted -n 9999999
+expect 0 'warning: the run has [0-9]+ final draws, not 9999999: all of them are written' "$wvgd" sample unused --weighted -n 9999999
 expect 0 'results are in unused; next: wvgd report unused' "$wvgd" fit mixture --data mixture.json --overwrite --out unused
 
 # ---- what is wrong is said in order: model, options, data, and the place for output last ------------------------------------

@@ -27,6 +27,9 @@ void put_stan_head(FILE *stream, const stan_csv_head *head)
     fprintf(stream, "# id = 1\n# random\n#   seed = %llu\n", (unsigned long long)head->seed);
     put_comment(stream, "written_by", "wvgd " WVGD_VERSION);
     put_comment(stream, "kind", head->kind);
+    fputs("# the head is that of the method pathfinder of CmdStan, so that programs read the file; the draws are no "
+          "chain\n",
+          stream);
     fputs("lp__,lp_approx__,path__,log_weight__", stream);
     for (size_t i = 0; i < head->columns; i++) {
         putc(',', stream);
