@@ -109,15 +109,15 @@ static const bad_input bad_inputs[] = {
     {"logistic", TEXT("a,y\n"), 65, "data.txt:2: there are no rows", NULL, NULL},
     {"logistic", TEXT("a,y"), 65, "there are no rows", NULL, NULL},
     {"logistic", TEXT("y\n0\n1\n"), 65, "data.txt:1: column y: there is no other column", NULL, NULL},
-    {"logistic", TEXT("a,,y\n1,2,0\n2,3,1\n"), 65, "data.txt:1: column 2: found \"\", expected a name", NULL, NULL},
-    {"logistic", TEXT("a,y,\n1,0,\n2,1,\n"), 65, "data.txt:1: column 3: found \"\"", NULL, NULL},
-    {"logistic", TEXT("a,b,a,y\n1,2,3,0\n1,2,3,1\n"), 65, "data.txt:1: column 3: the name \"a\" is already taken", NULL,
-     NULL},
+    {"logistic", TEXT("a,,y\n1,2,0\n2,3,1\n"), 65, "data.txt:1: column 2 has no name: write one", NULL, NULL},
+    {"logistic", TEXT("a,y,\n1,0,\n2,1,\n"), 65, "data.txt:1: column 3 has no name", NULL, NULL},
+    {"logistic", TEXT("a,b,a,y\n1,2,3,0\n1,2,3,1\n"), 65,
+     "data.txt:1: column 3: another column has the name \"a\", too", NULL, NULL},
     {"logistic", TEXT("1.5,2.5,0\n2,3,1\n"), 65, "data.txt:1: column 1: found the number 1.5, expected a header", NULL,
      NULL},
-    {"logistic", TEXT("a;b;y\n1;2;0\n"), 65, "column 1: found \"a;b;y\", expected names separated by commas", NULL,
+    {"logistic", TEXT("a;b;y\n1;2;0\n"), 65, "data.txt:1: fields are separated by semicolons, expected commas", NULL,
      NULL},
-    {"logistic", TEXT("a\tb\n1\t0\n"), 65, "expected names separated by commas", NULL, NULL},
+    {"logistic", TEXT("a\tb\n1\t0\n"), 65, "fields are separated by tabs, expected commas", NULL, NULL},
     {"logistic", TEXT("\"a\nb\",y\n1,0\n2,1\n"), 65, "column 1: found \"a\\x0Ab\", expected a name without control",
      NULL, NULL},
     {"logistic", TEXT("a\xFF,y\n1,0\n2,1\n"), 65, "column 1: found \"a\\xFF\", expected a name in UTF-8", NULL, NULL},
@@ -128,8 +128,10 @@ static const bad_input bad_inputs[] = {
     {"logistic", TEXT("a,lp__,y\n1,2,0\n2,2,1\n"), 65, "a parameter cannot be named \"lp__\"", NULL, NULL},
     {"linear", TEXT("log_weight__,y\n1,0\n2,1\n"), 65, "a parameter cannot be named \"log_weight__\"", NULL, NULL},
     {"linear", TEXT("path__,lp_approx__,y\n1,1,0\n2,1,1\n"), 65, "a parameter cannot be named \"path__\"", NULL, NULL},
-    {"logistic", TEXT("intercept,y\n1,0\n2,1\n"), 65, "two parameters are named \"intercept\"", NULL, NULL},
-    {"linear", TEXT("log_sigma,y\n1,0\n2,1\n"), 65, "two parameters are named \"log_sigma\"", NULL, NULL},
+    {"logistic", TEXT("intercept,y\n1,0\n2,1\n"), 65,
+     "data.txt:1: column intercept: the model logistic has a parameter of that name", NULL, NULL},
+    {"linear", TEXT("log_sigma,y\n1,0\n2,1\n"), 65,
+     "data.txt:1: column log_sigma: the model linear has a parameter of that name", NULL, NULL},
     /* rows */
     {"logistic", TEXT("a,b,y\n1,2,0\n1,2\n"), 65, "data.txt:3: found 2 fields, expected 3", NULL, NULL},
     {"logistic", TEXT("a,b,y\n1,2,0\n1,2,3,1\n"), 65, "data.txt:3: found 4 fields, expected 3", NULL, NULL},
@@ -170,7 +172,7 @@ static const bad_input bad_inputs[] = {
     {"logistic",
      TEXT("\xFF\xFE"
           "a\0,\0y\0\n\0"),
-     65, "data.txt:1: found a NUL byte, expected UTF-8 text (not UTF-16", NULL, NULL},
+     65, "data.txt looks like UTF-16 text, expected UTF-8 text", NULL, NULL},
     {"logistic",
      TEXT("\x7F"
           "ELF\x02\x01\x01\0\0\0"),
@@ -211,9 +213,9 @@ static const bad_input bad_inputs[] = {
     /* JSON */
     {"mixture", TEXT(""), 65, "data.txt:1:0: invalid JSON: found end of file", NULL, NULL},
     {"mixture", TEXT("[]"), 65, "top level: found an array of 0, expected an object", NULL, NULL},
-    {"mixture", TEXT("3"), 65, "data.txt:1:1: invalid JSON: found '3', expected '[' or '{'", NULL, NULL},
+    {"mixture", TEXT("3"), 65, "data.txt is not JSON: it begins with \"3\", expected an object {...}", NULL, NULL},
     {"mixture", TEXT("{\"weights\":[1],\n\"means\":[0,],\n"), 65,
-     "data.txt:2:12: invalid JSON: unexpected token at ']'", NULL, NULL},
+     "data.txt:2:12: invalid JSON: found a comma before ']'", NULL, NULL},
     {"mixture", TEXT("{\"weights\":[1],\"means\":[NaN],\"sds\":[1]}"), 65,
      "data.txt:1:27: invalid JSON: invalid token at 'NaN'", NULL, NULL},
     {"mixture", TEXT("{\"weights\":[1],\"means\":[-Infinity],\"sds\":[1]}"), 65, "invalid token at '-", NULL, NULL},
@@ -283,8 +285,8 @@ static const bad_input bad_inputs[] = {
     {"bnn", TEXT("a,y\n1,0\n2,1\n"), 64, "--hidden is '2.5'", "hidden=2.5", NULL},
     {"bnn", TEXT("a,y\n1,0\n2,1\n"), 64, "--likelihood is 'poisson': expected auto", "likelihood=poisson", NULL},
     {"linear", TEXT("a,y\n1,0\n2,1\n"), 64, "--prior-sd is '-1': expected a number above 0", "prior-sd=-1", NULL},
-    {"linear", TEXT("a,y\n1,0\n2,1\n"), 64, "--prior-sd is '1,5': expected a number with a decimal point",
-     "prior-sd=1,5", NULL},
+    {"linear", TEXT("a,y\n1,0\n2,1\n"), 64, "--prior-sd is '1,5': expected one number, such as 1.2", "prior-sd=1,5",
+     NULL},
     {"linear", TEXT("a,y\n1,0\n2,1\n"), 64, "--prior-sd is ''", "prior-sd=", NULL},
     {"linear", TEXT("a,y\n1,0\n2,1\n"), 64, "--prior-sd is ' 5': expected a number without blanks", "prior-sd= 5",
      NULL},
@@ -292,8 +294,8 @@ static const bad_input bad_inputs[] = {
     {"mixture", TEXT("{}"), 64, "--ignore does not apply to the model mixture", "ignore=a", NULL},
     {"gp", TEXT("t,y\n1,0\n2,1\n"), 64, "--prior-means is '1,2,3': expected four numbers", "prior-means=1,2,3", NULL},
     {"gp", TEXT("t,y\n1,0\n2,1\n"), 64, "--prior-means is '1,2,3,4,5'", "prior-means=1,2,3,4,5", NULL},
-    {"gp", TEXT("t,y\n1,0\n2,1\n"), 64, "--prior-sds is '1,1,0,1': expected a number above 0", "prior-sds=1,1,0,1",
-     NULL},
+    {"gp", TEXT("t,y\n1,0\n2,1\n"), 64, "--prior-sds is '1,1,0,1': the third value is 0, expected four numbers above 0",
+     "prior-sds=1,1,0,1", NULL},
 };
 
 static void refuses_bad_inputs(void **state)
@@ -371,7 +373,7 @@ static void refuses_huge_inputs(void **state)
     write_repeated("", "n", 1000, ",y\n1,0\n2,1\n");
     expect_failure("logistic", data_path, NULL, EX_DATAERR, "expected a name of at most 255 bytes");
     write_repeated("a", ",", 100000, "\n");
-    expect_failure("logistic", data_path, NULL, EX_DATAERR, "column 2: found \"\"");
+    expect_failure("logistic", data_path, NULL, EX_DATAERR, "column 2 has no name");
     write_repeated("{\"weights\":", "[", 1000000, "");
     expect_failure("mixture", data_path, NULL, EX_DATAERR, "depth");
     write_repeated("", "{\"means\":", 100000, "");

@@ -204,12 +204,8 @@ const char *option_text_of(const json_t *v, char buffer[40])
         return json_string_value(v);
     if (json_is_integer(v))
         snprintf(buffer, 40, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
-    else if (json_is_real(v)) /* as few digits as give the number back, which is what somebody has written */
-        for (int digits = 1; digits <= 17; digits++) {
-            snprintf(buffer, 40, "%.*g", digits, json_real_value(v));
-            if (strtod(buffer, NULL) == json_real_value(v))
-                break;
-        }
+    else if (json_is_real(v))
+        short_number(json_real_value(v), buffer);
     else if (json_is_true(v))
         buffer[0] = 0;
     else

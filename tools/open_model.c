@@ -89,16 +89,20 @@ static int refuse_option(unsigned i, const char *value, const char *expected, fa
     return fail(f, EX_USAGE, "--%s is '%.60s': expected %s", options[i].name, value, expected);
 }
 
-/* A positive number whose square is one too. */
-static int check_sd(unsigned i, const char *text, double value, failure *f)
+/* What a positive number whose square is one too may be; NULL: it is one. */
+static const char *sd_problem(double value)
 {
-    return value >= 1e-150 && value <= 1e150 ? 0 : refuse_option(i, text, "a number above 0, 1e-150..1e150", f);
+    return !(value > 0) ? "above 0" : value < 1e-150 || value > 1e150 ? "between 1e-150 and 1e150" : NULL;
 }
 
 static int read_prior_sd(const model_request *request, double *value, failure *f)
 {
     const char *text = option_text(request, PRIOR_SD), *expected = read_plain_number(text, value);
-    return expected ? refuse_option(PRIOR_SD, text, expected, f) : check_sd(PRIOR_SD, text, *value, f);
+    char rule[60];
+    if (expected)
+        return refuse_option(PRIOR_SD, text, strchr(text, ',') ? "one number, such as 1.2" : expected, f);
+    snprintf(rule, sizeof rule, "a number %s", sd_problem(*value) ? sd_problem(*value) : "");
+    return sd_problem(*value) ? refuse_option(PRIOR_SD, text, rule, f) : 0;
 }
 
 static int read_hidden(const model_request *request, size_t *hidden, failure *f)
@@ -141,6 +145,17 @@ static int read_four(const model_request *request, unsigned i, double value[4], 
         at = comma ? comma + 1 : at;
     }
     return good ? 0 : refuse_option(i, text, "four numbers separated by commas", f);
+}
+
+static int check_sds(const char *text, const double sd[4], failure *f)
+{
+    static const char *const number[] = {"first", "second", "third", "fourth"};
+    char found[NUMBER_ROOM];
+    for (size_t k = 0; k < 4; k++)
+        if (sd_problem(sd[k]))
+            return fail(f, EX_USAGE, "--%s is '%.60s': the %s value is %s, expected four numbers %s",
+                        options[PRIOR_SDS].name, text, number[k], short_number(sd[k], found), sd_problem(sd[k]));
+    return 0;
 }
 
 /* ---- everything behind an opened model --------------------------------------------------------------------------- */
@@ -263,9 +278,8 @@ static int open_gp(const model_request *request, session *s, failure *f)
     wv_gp_prior prior;
     if (read_four(request, PRIOR_MEANS, prior.mean, f) || read_four(request, PRIOR_SDS, prior.sd, f))
         return f->code;
-    for (size_t k = 0; k < 4; k++)
-        if (check_sd(PRIOR_SDS, option_text(request, PRIOR_SDS), prior.sd[k], f))
-            return f->code;
+    if (check_sds(option_text(request, PRIOR_SDS), prior.sd, f))
+        return f->code;
     if (read_series(request->data, option_text(request, IGNORE), &data, f))
         return f->code;
     snprintf(s->out->prior, sizeof s->out->prior,
@@ -610,9 +624,13 @@ static int check_names(const model_request *request, int code, size_t n, const c
                         quote(names[i], shown));
     }
     size_t repeated = find_repeated(n, names);
+    if (repeated < n && request->data && code == EX_DATAERR)
+        return fail(f, code,
+                    "%s:1: column %s: the model %s has a parameter of that name itself: rename the column, or leave it "
+                    "out with --ignore %s",
+                    request->data, names[repeated], request->name, names[repeated]);
     if (repeated < n)
-        return fail(f, code, "%s: two parameters are named %s (intercept and log_sigma belong to the model)",
-                    request->name, quote(names[repeated], shown));
+        return fail(f, code, "%s: two parameters are named %s", request->name, quote(names[repeated], shown));
     return repeated > n ? no_memory(request, f) : 0;
 }
 

@@ -94,7 +94,8 @@ int place_particles(wvgd_session *s, const wvgd_request *request, size_t *partic
 {
     const char *path = requested(request, "init");
     size_t before = *particles;
-    int code = read_start(path, s->model.model.dim, is_requested(request, "particles"), particles, &s->start, f);
+    const wvgd_model *m = &s->model.model;
+    int code = read_start(path, m->dim, m->names, is_requested(request, "particles"), particles, &s->start, f);
     if (code)
         return code;
     json_object_set_new(json_object_get(s->asked, "options"), "particles", json_integer((json_int_t)*particles));

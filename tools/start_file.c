@@ -3,6 +3,7 @@
 #include "csv_file.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sysexits.h>
 
 static int read_rows(const csv_file *csv, double *start, failure *f)
@@ -16,18 +17,30 @@ static int read_rows(const csv_file *csv, double *start, failure *f)
     return 0;
 }
 
-int read_start(const char *path, size_t D, bool fixed, size_t *particles, double **start, failure *f)
+/* Which columns there should be: the first parameters by name. */
+static int refuse_columns(const char *path, size_t columns, size_t D, const char *const *names, failure *f)
+{
+    char list[300] = "";
+    size_t at = 0, i = 0;
+    for (; i < D && at + strlen(names[i]) + sizeof ", ..." < sizeof list; i++)
+        at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", i ? ", " : "", names[i]);
+    return fail(f, EX_DATAERR, "%s has %zu column%s, expected %zu: one for each parameter, %s%s", path, columns,
+                columns == 1 ? "" : "s", D, list, i < D ? ", ..." : "");
+}
+
+int read_start(const char *path, size_t D, const char *const *names, bool fixed, size_t *particles, double **start,
+               failure *f)
 {
     csv_file csv;
     int code = open_csv(path, &csv, f);
     if (code)
         return code;
     size_t wanted = fixed ? *particles : csv.rows;
-    if (csv.columns != D || csv.rows != wanted)
-        code = fail(f, EX_DATAERR,
-                    "%s has %zu rows and %zu columns, expected one row for each of %zu particles and one column for "
-                    "each of %zu parameters",
-                    path, csv.rows, csv.columns, wanted, D);
+    if (csv.columns != D)
+        code = refuse_columns(path, csv.columns, D, names, f);
+    else if (csv.rows != wanted)
+        code = fail(f, EX_DATAERR, "%s has %zu row%s, expected %zu: one for each of --particles %zu", path, csv.rows,
+                    csv.rows == 1 ? "" : "s", wanted, wanted);
     *start = code ? NULL : calloc(csv.rows, D * sizeof **start);
     if (!code && !*start)
         code = fail(f, EX_SOFTWARE, "no memory for %zu particles", csv.rows);

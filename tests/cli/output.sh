@@ -86,9 +86,9 @@ expect 0 'gradient agrees with finite differences at 20 points: 40 derivatives' 
 grep -q 'start.csv has 3 rows, so the number of particles is 3, not 5' stderr || complain "nothing says that there are fewer particles: $(cat stderr)"
 grep -q '"particles": 3,' placed/run.json || complain "the number of particles is not that of the file"
 expect 0 silence "$wvgd" sample placed -n 5
-expect 65 'start.csv has 3 rows and 2 columns, expected one row for each of 4 particles' "$wvgd" fit mixture --data mixture.json --init start.csv --particles 4 --out wrong
+expect 65 'start.csv has 3 rows, expected 4: one for each of --particles 4' "$wvgd" fit mixture --data mixture.json --init start.csv --particles 4 --out wrong
 printf 'a,b,c\n0,0,0\n' >start.csv
-expect 65 'start.csv has 1 rows and 3 columns' "$wvgd" fit mixture --data mixture.json --init start.csv --out wrong
+expect 65 'start.csv has 3 columns, expected 2: one for each parameter, z.1, z.2$' "$wvgd" fit mixture --data mixture.json --init start.csv --out wrong
 printf 'a_name_that_goes_on_and_on_and_never_seems_to_end,\033[31mred,y\n1,2,0\n2,1,1\n3,5,1\n1,4,0\n2,2,1\n' >long.csv
 expect 65 'long.csv' "$wvgd" fit logistic --data long.csv --quiet --out red
 sed -i 's/.\[31mred/x/' long.csv

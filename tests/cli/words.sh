@@ -76,6 +76,42 @@ echo '{"model": "mixture", "data": "mixture.json", "max-iter": 5, "particles": 4
 expect 0 anything "$wvgd" svgd --config config.json --quiet --out stein
 grep -q '"particles": 4' stein/run.json || complain "svgd does not read --config"
 
+# ---- files -------------------------------------------------------------------------------------------------------------------
+table() { # PATTERN TEXT [OPTION...]
+    printf "$2" >table.csv
+    pattern=$1
+    shift 2
+    expect 65 "$pattern" "$wvgd" fit logistic --data table.csv "$@" --out wrong
+}
+table 'table.csv:1: column 1 has no name: if the first field is a row name, write the file without row names \(R: row.names = FALSE, pandas: index = False\)' ',a,y\n1,2,0\n2,3,1\n'
+table 'table.csv:2: found 3 fields, expected 2 as in the header: if the first field is a row name, write' 'a,y\n1,2,0\n2,3,1\n'
+table 'fields are separated by semicolons, expected commas, and decimal points instead of decimal commas' '"a";"y"\n1,5;0\n2,5;1\n'
+table 'fields are separated by tabs, expected commas' 'a\ty\n1\t0\n2\t1\n'
+table 'fields are separated by blanks, expected commas' 'a y\n1 0\n2 1\n'
+table 'column 2: another column has the name "a", too: rename one of them' 'a,a,y\n1,2,0\n2,3,1\n'
+table 'found the number 1, expected a header with column names: write one as the first line' '1,0\n2,1\n'
+table 'table.csv:1: column intercept: the model logistic has a parameter of that name itself: rename the column, or leave it out with --ignore intercept' 'intercept,y\n1,0\n2,1\n3,0\n'
+table 'table.csv looks like a gzip file, expected UTF-8 text: unpack it first' '\037\213\010\000'
+table 'table.csv looks like an Excel or zip file, expected UTF-8 text: save it as CSV' 'PK\003\004\000'
+expect 65 'mixture.json looks like JSON, expected CSV \(wvgd models shows what each model takes\)' "$wvgd" fit logistic --data mixture.json --out wrong
+json() { # PATTERN TEXT
+    echo "$2" >wrong.json
+    expect 65 "$1" "$wvgd" fit mixture --data wrong.json --out wrong
+}
+json "wrong.json:1:44: invalid JSON: found a comma before '}': remove it" '{"weights": [1], "means": [0], "sds": [1], }'
+json "invalid JSON: found a comma before ']': remove it" '{"weights": [1,], "means": [0], "sds": [1]}'
+json 'wrong.json is not JSON: it begins with "a,b", expected an object' 'a,b'
+json 'unknown key "foo": expected "weights", "means", "sds" or "covs"' '{"foo": 1}'
+json 'weights\[0\]: found -0.7, expected a number above 0' '{"weights": [-0.7], "means": [0], "sds": [1]}'
+printf 'a,b,c\n1,2,3\n' >start.csv
+expect 65 'start.csv has 3 columns, expected 2: one for each parameter, z.1, z.2$' "$wvgd" fit mixture --data mixture.json --init start.csv --out wrong
+printf 'a,b\n1,2\n' >start.csv
+expect 65 'start.csv has 1 row, expected 3: one for each of --particles 3' "$wvgd" fit mixture --data mixture.json --init start.csv --particles 3 --out wrong
+printf 'a,y\n1,0\n2,1\n3,1\n' >two.csv
+expect 64 "prior-sd is '0': expected a number above 0$" "$wvgd" fit logistic --data two.csv --prior-sd 0 --out wrong
+expect 64 "prior-sd is '1,2': expected one number, such as 1.2" "$wvgd" fit logistic --data two.csv --prior-sd 1,2 --out wrong
+expect 64 "prior-sds is '1,0.5,1,-1': the fourth value is -1, expected four numbers above 0" "$wvgd" fit gp --data two.csv --prior-sds 1,0.5,1,-1 --out wrong
+
 # ---- models that fail --------------------------------------------------------------------------------------------------------
 expect 70 './failing.so: failing: log_density returned 7 in batch 3, expected 0 \(for a point without density set log_p to -INFINITY' "$wvgd" fit ./failing.so --config third --quiet --out failed
 expect 65 'neither wvgd_model_open nor bs_model_construct \(is the function misspelt, static, or C\+\+ without extern "C"\?\)' "$wvgd" fit ./empty.so --out failed

@@ -11,6 +11,9 @@
 #include <string.h>
 #include <sysexits.h>
 
+#define WITHOUT_ROW_NAMES                                                                                              \
+    "if the first field is a row name, write the file without row names (R: row.names = FALSE, pandas: index = False)"
+
 /* What is known while the file is being read. */
 typedef struct {
     csv_file *csv;
@@ -61,8 +64,9 @@ static void add_row(reader *r)
 {
     csv_file *csv = r->csv;
     if (r->fields != csv->columns) {
-        r->code = fail(r->f, EX_DATAERR, "%s:%zu: found %zu field%s, expected %zu as in the header", csv->path,
-                       r->row_line, r->fields, r->fields == 1 ? "" : "s", csv->columns);
+        r->code = fail(r->f, EX_DATAERR, "%s:%zu: found %zu field%s, expected %zu as in the header%s", csv->path,
+                       r->row_line, r->fields, r->fields == 1 ? "" : "s", csv->columns,
+                       !csv->rows && r->fields == csv->columns + 1 ? ": " WITHOUT_ROW_NAMES : "");
         return;
     }
     if (csv->rows == r->row_room && add_row_room(r)) {
@@ -137,16 +141,49 @@ static void parse(reader *r, char *text, size_t size)
     csv_free(&parser);
 }
 
+/* How often a line has a character outside quotes. */
+static size_t count_outside(const char *line, char wanted)
+{
+    size_t n = 0;
+    bool quoted = false;
+    for (; *line && !strchr("\r\n", *line); line++) {
+        quoted ^= *line == '"';
+        n += !quoted && *line == wanted;
+    }
+    return n;
+}
+
+/* Files that are no tables with commas, as their first lines tell. */
+static int check_kind(const char *path, const char *text, failure *f)
+{
+    static const struct {
+        char separator;
+        const char *name;
+    } others[] = {{';', "semicolons"}, {'\t', "tabs"}, {'|', "vertical bars"}, {' ', "blanks"}};
+    text += strspn(text, " \t\r\n");
+    const char *second = text + strcspn(text, "\r\n");
+    second += strspn(second, "\r\n");
+    if (*text == '{' || *text == '[')
+        return fail(f, EX_DATAERR, "%s looks like JSON, expected CSV (wvgd models shows what each model takes)", path);
+    for (size_t i = 0; i < sizeof others / sizeof *others && !count_outside(text, ','); i++)
+        if (count_outside(text, others[i].separator) && count_outside(second, others[i].separator))
+            return fail(f, EX_DATAERR,
+                        "%s:1: fields are separated by %s, expected commas, and decimal points instead of decimal "
+                        "commas",
+                        path, others[i].name);
+    return 0;
+}
+
 /* Names, separated by commas. A first line of nothing but numbers is a row. */
 static int check_header(const csv_file *csv, failure *f)
 {
     double number;
     char shown[QUOTED];
     size_t numbers = 0;
-    if (csv->columns == 1 && strpbrk(csv->name[0], ";\t|"))
-        return fail(f, EX_DATAERR, "%s:1: column 1: found %s, expected names separated by commas", csv->path,
-                    quote(csv->name[0], shown));
     for (size_t c = 0; c < csv->columns; c++) {
+        if (!*csv->name[c])
+            return fail(f, EX_DATAERR, "%s:1: column %zu has no name: %s", csv->path, c + 1,
+                        c ? "write one in the header" : WITHOUT_ROW_NAMES);
         const char *rule = name_problem(csv->name[c]);
         if (rule)
             return fail(f, EX_DATAERR, "%s:1: column %zu: found %s, expected %s", csv->path, c + 1,
@@ -154,12 +191,14 @@ static int check_header(const csv_file *csv, failure *f)
         numbers += read_number(csv->name[c], &number) == NULL;
     }
     if (numbers == csv->columns)
-        return fail(f, EX_DATAERR, "%s:1: column 1: found the number %s, expected a header with column names",
+        return fail(f, EX_DATAERR,
+                    "%s:1: column 1: found the number %s, expected a header with column names: write "
+                    "one as the first line",
                     csv->path, csv->name[0]);
     size_t repeated = find_repeated(csv->columns, csv->name);
     if (repeated < csv->columns)
-        return fail(f, EX_DATAERR, "%s:1: column %zu: the name %s is already taken by another column", csv->path,
-                    repeated + 1, quote(csv->name[repeated], shown));
+        return fail(f, EX_DATAERR, "%s:1: column %zu: another column has the name %s, too: rename one of them",
+                    csv->path, repeated + 1, quote(csv->name[repeated], shown));
     return repeated > csv->columns ? fail(f, EX_SOFTWARE, "%s: no memory for %zu columns", csv->path, csv->columns) : 0;
 }
 
@@ -189,8 +228,11 @@ int open_csv(const char *path, csv_file *csv, failure *f)
     if (read_text(path, &text, &size, f))
         return f->code;
     csv->text = text;
-    parse(&r, text, size);
-    int code = r.code ? r.code : finish(csv, f);
+    int code = check_kind(path, text, f);
+    if (!code)
+        parse(&r, text, size);
+    if (!code)
+        code = r.code ? r.code : finish(csv, f);
     if (code)
         close_csv(csv);
     return code;

@@ -1,6 +1,7 @@
 /* mixture_data.c - a mixture of Gaussians from JSON. Every error names the file and the place: means[2][1]. */
 #include "json_file.h"
 #include "model_data.h"
+#include "text.h"
 #include <lapacke.h>
 #include <math.h>
 #include <stdio.h>
@@ -82,7 +83,7 @@ static int read_means(const char *path, const json_t *array, mixture_data *out, 
 /* sds[K][D] become diagonal covariances. */
 static int read_sds(const char *path, const json_t *array, mixture_data *out, failure *f)
 {
-    char place[PLACE];
+    char place[PLACE], found[NUMBER_ROOM];
     size_t D = out->D;
     for (size_t k = 0; k < out->K; k++) {
         double *cov = out->cov + k * D * D; /* [D][D], its first row first the sds */
@@ -92,8 +93,8 @@ static int read_sds(const char *path, const json_t *array, mixture_data *out, fa
         for (size_t i = 0; i < D; i++)
             if (!(cov[i] >= 1e-150 && cov[i] <= 1e150))
                 return fail(f, EX_DATAERR,
-                            "%s: sds[%zu][%zu]: found %.17g, expected a number above 0, between 1e-150 and 1e150", path,
-                            k, i, cov[i]);
+                            "%s: sds[%zu][%zu]: found %s, expected a number above 0, between 1e-150 and 1e150", path, k,
+                            i, short_number(cov[i], found));
         for (size_t i = D; i-- > 0;) {
             double sd = cov[i];
             cov[i] = 0;
@@ -105,17 +106,18 @@ static int read_sds(const char *path, const json_t *array, mixture_data *out, fa
 
 static int check_symmetry(const char *path, size_t k, size_t D, double *cov, failure *f)
 {
+    char found[NUMBER_ROOM], other[NUMBER_ROOM];
     for (size_t i = 0; i < D; i++) {
         if (!(cov[i * D + i] > 0))
-            return fail(f, EX_DATAERR, "%s: covs[%zu][%zu][%zu]: found %.17g, expected a variance above 0", path, k, i,
-                        i, cov[i * D + i]);
+            return fail(f, EX_DATAERR, "%s: covs[%zu][%zu][%zu]: found %s, expected a variance above 0", path, k, i, i,
+                        short_number(cov[i * D + i], found));
         for (size_t j = 0; j < i; j++) {
             double below = cov[i * D + j], above = cov[j * D + i];
             if (fabs(below - above) > 1e-9 * sqrt(cov[i * D + i]) * sqrt(cov[j * D + j]))
                 return fail(
                     f, EX_DATAERR,
-                    "%s: covs[%zu][%zu][%zu]: found %.17g, but %.17g across the diagonal: the matrix must be symmetric",
-                    path, k, i, j, below, above);
+                    "%s: covs[%zu][%zu][%zu]: found %s, but %s across the diagonal: the matrix must be symmetric", path,
+                    k, i, j, short_number(below, found), short_number(above, other));
             cov[i * D + j] = cov[j * D + i] = below + (above - below) / 2;
         }
     }

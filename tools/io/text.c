@@ -46,6 +46,32 @@ static int grow(char **text, size_t *room, const char *path, failure *f)
     return 0;
 }
 
+/* Files of other programs, by their first bytes. */
+static int refuse_kind(const char *path, const char *text, size_t size, failure *f)
+{
+    static const struct {
+        const char *begins, *kind, *remedy;
+    } kinds[] = {
+        {"\x1F\x8B", "a gzip file", "unpack it first"},
+        {"BZh", "a bzip2 file", "unpack it first"},
+        {"\xFD"
+         "7zXZ",
+         "an xz file", "unpack it first"},
+        {"PK\x03\x04", "an Excel or zip file", "save it as CSV, or unpack it first"},
+        {"\xD0\xCF\x11\xE0", "an Excel file", "save it as CSV"},
+        {"PAR1", "a Parquet file", "save it as CSV"},
+        {"\xFF\xFE", "UTF-16 text", "save it as UTF-8"},
+        {"\xFE\xFF", "UTF-16 text", "save it as UTF-8"},
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        size_t length = strlen(kinds[i].begins);
+        if (size >= length && !memcmp(text, kinds[i].begins, length))
+            return fail(f, EX_DATAERR, "%s looks like %s, expected UTF-8 text: %s", path, kinds[i].kind,
+                        kinds[i].remedy);
+    }
+    return 0;
+}
+
 static int read_all(int fd, const char *path, char **text, size_t *size, failure *f)
 {
     size_t room = 0;
@@ -62,6 +88,8 @@ static int read_all(int fd, const char *path, char **text, size_t *size, failure
         if (got == 0)
             break;
         const char *nul = memchr(*text + *size, 0, (size_t)got);
+        if (!*size && refuse_kind(path, *text, (size_t)got, f))
+            return f->code;
         if (nul)
             return fail(f, EX_DATAERR, "%s:%zu: found a NUL byte, expected UTF-8 text (not UTF-16, not a binary file)",
                         path, line_of(*text, nul));
@@ -171,6 +199,17 @@ double convert_number(const char *s, const char **end)
     uselocale(before);
     *end = stop;
     return value;
+}
+
+const char *short_number(double value, char out[NUMBER_ROOM])
+{
+    const char *end;
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(out, NUMBER_ROOM, "%.*g", digits, value);
+        if (convert_number(out, &end) == value)
+            break;
+    }
+    return out;
 }
 
 static const char *explain_number(const char *s)

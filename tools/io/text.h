@@ -25,6 +25,10 @@ const char *read_plain_number(const char *s, double *value);
 /* strtod with a decimal point whatever the locale. */
 double convert_number(const char *s, const char **end);
 
+/* A number with as few digits as give it back, which is what somebody has written. Returns out. */
+enum { NUMBER_ROOM = 40 };
+const char *short_number(double value, char out[NUMBER_ROOM]);
+
 /* From here on this thread prints and reads numbers with a decimal point, whatever setlocale says then or later: a
  * model in a shared object may call it. Returns what uselocale takes to have it as before. */
 locale_t use_plain_numbers(void);
