@@ -231,8 +231,8 @@ static void note_prior(session *s, double sd, const char *weights, bool noise)
 {
     char also[80] = "";
     if (noise)
-        snprintf(also, sizeof also, "; half-Cauchy with scale %g for the noise sd", sd);
-    snprintf(s->out->prior, sizeof s->out->prior, "normal with mean 0 and sd %g for %s%s", sd, weights, also);
+        snprintf(also, sizeof also, "; half-Cauchy, scale %g, for the noise sd", sd);
+    snprintf(s->out->prior, sizeof s->out->prior, "normal, mean 0, sd %g, for %s%s", sd, weights, also);
 }
 
 /* The model has copied what it needs. */
@@ -283,7 +283,7 @@ static int open_gp(const model_request *request, session *s, failure *f)
     if (read_series(request->data, option_text(request, IGNORE), &data, f))
         return f->code;
     snprintf(s->out->prior, sizeof s->out->prior,
-             "normal with means %g, %g, %g, %g and sds %g, %g, %g, %g for log_A, log_f, log_s, log_B", prior.mean[0],
+             "normal, means %g, %g, %g, %g, sds %g, %g, %g, %g, for log_A, log_f, log_s, log_B", prior.mean[0],
              prior.mean[1], prior.mean[2], prior.mean[3], prior.sd[0], prior.sd[1], prior.sd[2], prior.sd[3]);
     int failed = wv_model_gp(&s->inner, data.n, data.t, data.y, &prior);
     free_series(&data);
