@@ -80,7 +80,9 @@ void wv_describe_functions(wvgd_fit *f, size_t m, const double *value, wv_moment
     if (f->staged) {
         wv_moments_input in = moments_input(f);
         wv_moments_of(&in, m, value, to);
-    } else
+    } else if (value == f->closing.draws.x && m == f->D)
+        wv_posterior_get_moments(&f->posterior, m, &to);
+    else
         wv_posterior_moments(&f->closing, m, value, to, f->arena);
     wv_arena_release(f->arena, mark);
 }

@@ -1,6 +1,7 @@
 /* posterior.c - what weighted closing draws say of the posterior: moments, masses of the cells and diagnostics (method,
  * section 5). */
 #include "posterior.h"
+#include "limit.h"
 #include "arena.h"
 #include "memory.h"
 #include "gaussian.h"
@@ -106,9 +107,11 @@ void wv_posterior_moments(const wv_closing *c, size_t m, const double *value, wv
         }
         if (!to.sd_se)
             continue;
+        wv_limit_look(arena);
         double se = wv_evidence_mean(n, v, square, 1).se;
         to.sd_se[i] = to.var[i] > 0 ? se / (2 * sqrt(to.var[i])) : 0 * to.var[i];
-        to.tail_k[i] = wv_weights_tail_index(n, v, value + i, m, e.value, to.sd_se[i] / sqrt(to.var[i]), arena);
+        if (to.tail_k)
+            to.tail_k[i] = wv_weights_tail_index(n, v, value + i, m, e.value, to.sd_se[i] / sqrt(to.var[i]), arena);
     }
     wv_arena_release(arena, mark);
 }
@@ -117,6 +120,14 @@ void wv_posterior_estimate(wv_posterior *p, const wv_closing *c, wv_arena *arena
 {
     wv_posterior_moments(c, c->draws.shape.D, c->draws.x, (wv_moments){p->mean, p->var, p->mcse, p->sd_se, p->tail_k},
                          arena);
+}
+
+void wv_posterior_estimate_roughly(wv_posterior *p, const wv_closing *c, wv_arena *arena)
+{
+    size_t D = c->draws.shape.D;
+    wv_posterior_moments(c, D, c->draws.x, (wv_moments){p->mean, p->var, p->mcse, p->sd_se, NULL}, arena);
+    for (size_t i = 0; i < D; i++)
+        p->tail_k[i] = NAN;
 }
 
 /* C[D][D] += the weighted squares of the draws about their mean, the lower half. */
@@ -173,6 +184,17 @@ void wv_posterior_set_moments(wv_posterior *p, size_t D, const wv_moments *from)
     memcpy(p->mcse, from->mcse, D * sizeof *p->mcse);
     memcpy(p->sd_se, from->sd_se, D * sizeof *p->sd_se);
     memcpy(p->tail_k, from->tail_k, D * sizeof *p->tail_k);
+}
+
+void wv_posterior_get_moments(const wv_posterior *p, size_t D, const wv_moments *to)
+{
+    memcpy(to->mean, p->mean, D * sizeof *p->mean);
+    memcpy(to->var, p->var, D * sizeof *p->var);
+    memcpy(to->mcse, p->mcse, D * sizeof *p->mcse);
+    if (!to->sd_se)
+        return;
+    memcpy(to->sd_se, p->sd_se, D * sizeof *p->sd_se);
+    memcpy(to->tail_k, p->tail_k, D * sizeof *p->tail_k);
 }
 
 void wv_posterior_copy(wv_posterior *to, const wv_posterior *from, size_t D)

@@ -40,12 +40,16 @@ void wv_posterior_moments(const wv_closing *c, size_t m, const double *value, wv
 /* The same of the coordinates, which are the moments of the posterior. */
 void wv_posterior_estimate(wv_posterior *p, const wv_closing *c, wv_arena *arena);
 
+/* Without tail indices, which take most of the time. */
+void wv_posterior_estimate_roughly(wv_posterior *p, const wv_closing *c, wv_arena *arena);
+
 /* Root of the posterior's covariance from the weighted draws and their moments: sds times the
  * Cholesky factor of the correlations. */
 void wv_posterior_root(const wv_posterior *p, const wv_closing *c, const wv_family *family, double *root,
                        wv_arena *arena);
 
 void wv_posterior_set_moments(wv_posterior *p, size_t D, const wv_moments *from);
+void wv_posterior_get_moments(const wv_posterior *p, size_t D, const wv_moments *to);
 
 void wv_posterior_copy(wv_posterior *to, const wv_posterior *from, size_t D);
 #endif

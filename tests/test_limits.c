@@ -24,6 +24,7 @@ typedef struct {
     size_t most;      /* points in one of them */
     long nanoseconds; /* that a point takes */
     size_t points;    /* that it was asked for */
+    size_t dim, last; /* other than DIM, if not 0; points at which it asks for a stop, if not 0 */
 } watched;
 
 static int log_density(void *self, size_t n, const double *z, double *log_p, double *grad)
@@ -32,16 +33,17 @@ static int log_density(void *self, size_t n, const double *z, double *log_p, dou
     w->calls++;
     w->points += n;
     w->most = n > w->most ? n : w->most;
-    if (w->calls == w->stop_at)
+    size_t D = w->dim ? w->dim : DIM;
+    if (w->calls == w->stop_at || (w->last && w->points >= w->last))
         wvgd_stop_now(w->fit);
     long wait = (long)n * w->nanoseconds;
     nanosleep(&(struct timespec){wait / 1000000000, wait % 1000000000}, NULL);
     for (size_t i = 0; i < n; i++) {
         log_p[i] = 0;
-        for (size_t d = 0; d < DIM; d++) {
-            log_p[i] -= 0.5 * z[i * DIM + d] * z[i * DIM + d];
+        for (size_t d = 0; d < D; d++) {
+            log_p[i] -= 0.5 * z[i * D + d] * z[i * D + d];
             if (grad)
-                grad[i * DIM + d] = -z[i * DIM + d];
+                grad[i * D + d] = -z[i * D + d];
         }
     }
     return 0;
@@ -233,6 +235,32 @@ static void a_stop_is_seen_while_cells_are_made(void **state)
     wvgd_free(fit);
 }
 
+/* Tail indices of very many coordinates take longer than the fit: a stop in the last batch is seen there. */
+static void a_stop_is_seen_while_moments_are_estimated(void **state)
+{
+    (void)state;
+    enum { MANY = 8000 };
+    size_t points = 0;
+    for (int stopped = 0; stopped < 2; stopped++) {
+        watched w = {.dim = MANY, .last = points};
+        wvgd_model model = {.dim = MANY, .log_density = log_density, .self = &w, .has_gradient = true};
+        wvgd_options o;
+        wvgd_options_init(&o);
+        o.solver = WVGD_JOINT;
+        o.particles = 1;
+        o.family = WVGD_DIAG;
+        w.fit = wvgd_new(&model, &o, NULL, NULL);
+        assert_non_null(w.fit);
+        wvgd_results r = run(w.fit);
+        points = r.evaluations;
+        assert_int_equal(r.stop, stopped ? WVGD_STOPPED : WVGD_CONVERGED);
+        assert_true(isnan(r.tail_k[MANY - 1]) == (stopped == 1));
+        for (size_t d = 0; d < MANY; d++)
+            assert_true(fabs(r.mean[d]) < 1 && r.sd_se[d] > 0);
+        wvgd_free(w.fit);
+    }
+}
+
 /* ---- other cells ---- */
 static wvgd_fit *new_slow(watched *w, wvgd_solver solver, double max_seconds, size_t max_evaluations);
 
@@ -355,6 +383,7 @@ int main(void)
         cmocka_unit_test(memory_is_linear_in_the_dimension),
         cmocka_unit_test(the_clock_is_seen_while_cells_are_made),
         cmocka_unit_test(a_stop_is_seen_while_cells_are_made),
+        cmocka_unit_test(a_stop_is_seen_while_moments_are_estimated),
         cmocka_unit_test(cells_of_a_stopped_run_have_their_own_limits),
         cmocka_unit_test(a_slow_model_is_asked_for_few_points_at_a_time),
         cmocka_unit_test(pieces_change_no_bit),

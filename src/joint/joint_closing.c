@@ -358,6 +358,12 @@ static void estimate_bounds(wvgd_fit *f)
         restore_masses(f);
 }
 
+static void estimate_moments(void *context)
+{
+    wvgd_fit *f = context;
+    wv_posterior_estimate(&f->posterior, &f->closing, f->arena);
+}
+
 void wv_joint_closing_finish(wvgd_fit *f)
 {
     estimate_bounds(f);
@@ -374,7 +380,10 @@ void wv_joint_closing_finish(wvgd_fit *f)
         wv_closing_set_calibrated(&f->closing, weight);
         wv_arena_release(f->arena, mark);
     }
-    wv_posterior_estimate(&f->posterior, &f->closing, f->arena);
+    if (!wv_fit_try(f, estimate_moments, f)) {
+        wv_fit_cut_short(f);
+        wv_posterior_estimate_roughly(&f->posterior, &f->closing, f->arena);
+    }
     wv_describe_cells(f);
     if (wv_describe_uncorrected(f))
         wv_closing_set_smooth(&f->closing, f->closing.log_w);
