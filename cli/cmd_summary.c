@@ -56,11 +56,12 @@ const command summary_command = {
     "summary",
     "DIR",
     "show the results of a run: parameters, particles, evidence, verdict",
-    "Prints the results in the run directory DIR. First the log evidence and its lower bound. Then, for each "
-    "parameter: mean, sd, quantiles, effective sample size (ESS) and Monte Carlo standard error (MCSE). If there are "
-    "several modes: their masses, their particles, and the means of the parameters that differ most between modes. For "
-    "each particle: mass, weight, ELBO, what its component could still gain within its family and what it loses in "
-    "all (nats), and Pareto k-hat. Last, a verdict with reasons and advice.",
+    "Prints the results in the run directory DIR. First data and prior, the log evidence and its lower bound. Then, "
+    "for "
+    "each parameter: mean, sd, quantiles, effective sample size (ESS) and Monte Carlo standard error (MCSE). If there "
+    "are several modes: their masses, their particles, and the means of the parameters that differ most between modes. "
+    "For each particle: the mass of its cell, and how well its Gaussian describes the posterior there. Last, a verdict "
+    "with reasons and advice. docs/tutorial.md explains each number.",
     "wvgd summary iris\nwvgd summary iris --json | jq .evidence.importance.value\n# in a script: continue only if no "
     "problems were detected\nwvgd summary iris --check >iris.txt && wvgd sample iris --out draws.csv\n",
     summary_option,

@@ -252,7 +252,7 @@ typedef struct wvgd_results {
     size_t warnings;           /* other things a user should know, each with a remedy */
     const char *const *warning; /* [warnings] */
 
-    /* What each component could still gain within its family, and what it loses in all. A loss where there is nothing
+    /* What each component could still gain within its family, and what it loses in total. A loss where there is nothing
      * to gain is the price of the family, not a bad fit. */
     const double *gain;    /* [N] nats of ELBO_j that another step of component j within its family would win, half of
                             * the variance of log p~ - log q_j that (t, t t') explains under q_j, and no more than the

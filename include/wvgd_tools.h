@@ -120,8 +120,8 @@ typedef struct {
     const char *label[2];     /* the labels that count as 0 and as 1; NULL: it has numbers */
     size_t columns;           /* features */
     const char *const *names; /* [columns] */
-    const double *mean, *sd;  /* [columns] means and sds by which features were standardised (sd 0: constant, and 0 in
-                               * the  model); NULL: not standardised */
+    const double *mean, *sd;  /* [columns] means and sds by which features were standardized (sd 0: constant, and 0 in
+                               * the model); NULL: not standardized */
 } wvgd_table;
 const wvgd_table *wvgd_session_table(const wvgd_session *session);
 

@@ -95,7 +95,7 @@ function boundCurve() {
                         ],
                         end.length && ["diamond", colour(2), `PELBO of the result: ${withError(pelbo)}`],
                         Number.isFinite(evidence.value) && ["dash", colour(1), `log evidence: ${withError(evidence)}`],
-                        Number.isFinite(gap) && ["gap", colour(2), `gap: ${format(Math.max(gap, 0), 2)} nats`],
+                        gap > 0 && ["gap", colour(2), `gap: ${format(gap, 2)} nats`],
                     ].filter(Boolean),
                 ),
                 plot({
