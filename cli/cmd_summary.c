@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <sysexits.h>
 
+enum { PARTICLES = 20 }; /* shown, unless --all is given */
+
 static int print_json(const json_t *run, failure *f)
 {
     if (put_summary_json(stdout, run))
@@ -26,6 +28,7 @@ static bool summary_option(size_t i, option_line *line)
 {
     static const option_line table[] = {
         {"json", 0, NULL, NULL, NULL, "print JSON: the same numbers with all digits", NULL},
+        {"all", 0, NULL, NULL, NULL, "show all particles, not only the 20 of greatest mass", NULL},
         {"check", 0, NULL, NULL, NULL, "exit with code 1 if the result is unreliable", NULL},
     };
     if (i >= sizeof table / sizeof *table)
@@ -45,7 +48,7 @@ static int run_summary(arguments *a, failure *f)
     if (given(a, "json"))
         code = print_json(run, f);
     else
-        put_summary(stdout, run, SIZE_MAX, a->word[0]);
+        put_summary(stdout, run, SIZE_MAX, given(a, "all") ? SIZE_MAX : PARTICLES, a->word[0]);
     if (!code && given(a, "check") && !is_reliable(run))
         code = fail(f, EXIT_FAILURE, "the run in %s is unreliable: %s", a->word[0], first_reason(run));
     json_decref(run);

@@ -194,6 +194,9 @@ static int note_facts(const model_request *request, session *s, failure *f)
     const regression_data *d = &s->data;
     s->facts = (wvgd_table){d->rows, d->target, {d->label[0], d->label[1]}, d->columns, d->names, NULL, NULL};
     s->out->facts = &s->facts;
+    s->out->hints = table_hints(d);
+    s->out->warnings = table_warnings(d);
+    s->out->moments = measure_target(d);
     if (!given_option(request, STANDARDIZE))
         return 0;
     if (!(s->moments = calloc(d->columns, 2 * sizeof *s->moments)))
@@ -223,6 +226,7 @@ static int open_regression(const model_request *request, target_kind kind, sessi
         .intercept = given_option(request, NO_INTERCEPT) == NULL,
         .prior_sd = prior_sd,
     };
+    s->out->prior_sd = prior_sd;
     return note_facts(request, s, f);
 }
 
@@ -692,6 +696,8 @@ int open_model(const model_request *request, opened_model *out, failure *f)
 void close_model(opened_model *model)
 {
     session *s = model->owner;
+    free(model->hints);
+    free(model->warnings);
     if (s) {
         wvgd_model_close(&s->pooled);
         wvgd_model_close(&s->inner);

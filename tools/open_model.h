@@ -3,6 +3,7 @@
 #ifndef WV_OPEN_MODEL_H
 #define WV_OPEN_MODEL_H
 #include "failure.h"
+#include "table_notes.h"
 #include "wvgd_tools.h"
 
 /* An option that only some models have. */
@@ -57,6 +58,9 @@ typedef struct {
     size_t failed_points;      /* points at which a Stan model could not be evaluated (density zero) or shown
                                 * (values NAN); kept up to date */
     const char *first_message; /* why the first of them could not, or NULL; kept up to date */
+    char *hints, *warnings;    /* lines about its table (table_notes.h), or NULL */
+    target_moments moments;    /* of the target of a regression */
+    double prior_sd;           /* and of its weights */
     const double *first_bad;   /* [dim] the first point where the log density or gradient of a shared object was NaN or
                                 * infinite, or NULL; kept up to date */
     void *owner;               /* everything behind it */

@@ -178,9 +178,13 @@ static void note_unused(const wvgd_session *s, const wvgd_request *request)
 int open_requested(wvgd_session *s, const wvgd_request *request, failure *f)
 {
     int code = new_record(request, &s->asked, f);
-    return code ? code
-                : open_new(s->asked, request->object ? request->object : requested(request, "model"),
-                           requested(request, "data"), &s->model, f);
+    if (!code)
+        code = open_new(s->asked, request->object ? request->object : requested(request, "model"),
+                        requested(request, "data"), &s->model, f);
+    char *rest = s->model.hints, *line;
+    while (!code && !is_requested(request, "quiet") && (line = next_line(&rest)))
+        tell(request, line);
+    return code;
 }
 
 int take_directory(wvgd_session *s, const wvgd_request *request, failure *f)
@@ -554,7 +558,7 @@ static char *summary_text(const wvgd_session *s, wvgd_summary_kind kind, size_t 
     if (kind == WVGD_SUMMARY_JSON)
         failed = put_summary_json(stream, s->run);
     else
-        put_summary(stream, s->run, most ? most : SIZE_MAX, s->dir);
+        put_summary(stream, s->run, most ? most : SIZE_MAX, most ? most : SIZE_MAX, s->dir);
     if (!fclose(stream) && !failed)
         return text;
     free(text);
@@ -607,13 +611,18 @@ static int check_stored(const wvgd_session *s, wvgd_draws_kind kind, uint64_t se
 static void note_fewer(const wvgd_session *s, wvgd_draws_kind kind, size_t n)
 {
     wvgd_results r;
-    char text[120];
+    char text[200] = "";
     wvgd_get_results(s->fit, &r);
-    if (kind != WVGD_DRAWS_WEIGHTED || n <= r.closing_draws || !s->note)
-        return;
-    snprintf(text, sizeof text, "warning: the run has %zu final draws, not %zu: all of them are written",
-             r.closing_draws, n);
-    s->note(s->note_self, text);
+    if (kind == WVGD_DRAWS_WEIGHTED && n > r.closing_draws)
+        snprintf(text, sizeof text, "warning: the run has %zu final draws, not %zu: all of them are written",
+                 r.closing_draws, n);
+    if (kind == WVGD_DRAWS_RESAMPLED && n > r.closing_draws)
+        snprintf(text, sizeof text,
+                 "draws repeat: the run has only %zu final draws, with an ESS of %.0f; those of --from ensemble never "
+                 "repeat",
+                 r.closing_draws, r.ess);
+    if (*text && s->note)
+        s->note(s->note_self, text);
 }
 
 static int put_all(const wvgd_session *s, FILE *stream, wvgd_draws_kind kind, uint64_t seed, size_t n, failure *f)
@@ -649,10 +658,10 @@ wvgd_status wvgd_session_write_draws(wvgd_session *s, wvgd_draws_kind kind, uint
         return WVGD_E_ARGUMENT;
     locale_t before = use_plain_numbers();
     int code = check_stored(s, kind, seed, n, &f);
-    if (!code) {
-        note_fewer(s, kind, n);
+    if (!code)
         code = path ? write_table(s, path, kind, seed, n, &f) : put_all(s, stream, kind, seed, n, &f);
-    }
+    if (!code && (path || !fflush(stream)))
+        note_fewer(s, kind, n);
     uselocale(before);
     return code ? pass_failure(error, &f) : WVGD_OK;
 }

@@ -76,5 +76,8 @@ const json_t *session_record(const wvgd_session *s);
 size_t session_ensemble_most(const wvgd_session *s);
 void session_show(const wvgd_session *s, size_t n, const double *z, double *value);
 
+/* Adds what there is to know of the model's table to the warnings of a run. */
+void add_table_warnings(const wvgd_session *s, json_t *run);
+
 double clock_seconds(void);
 #endif

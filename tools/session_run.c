@@ -239,6 +239,20 @@ static void judge_tails(json_t *run)
     json_array_append_new(reasons, json_text(line));
 }
 
+void add_table_warnings(const wvgd_session *s, json_t *run)
+{
+    const opened_model *m = &s->model;
+    char *copy = m->warnings ? strdup(m->warnings) : NULL, *rest = copy, *line;
+    while ((line = next_line(&rest)))
+        add_warning(run, line);
+    free(copy);
+    line = m->facts ? prior_warning(json_object_get(run, "posterior"), m->facts->target, &m->moments, m->prior_sd)
+                    : NULL;
+    if (line)
+        add_warning(run, line);
+    free(line);
+}
+
 static json_t *describe_run(wvgd_session *s, const wvgd_results *results, failure *f)
 {
     size_t refused;
@@ -251,6 +265,8 @@ static json_t *describe_run(wvgd_session *s, const wvgd_results *results, failur
         judge_tails(run);
     if (run && record_count(s->asked, "repeat", 1) > 1)
         describe_repeated(&s->repeated, record_count(s->asked, "repeat", 1), s->fit, s->options.seed, run);
+    if (run)
+        add_table_warnings(s, run);
     if (run && message && results->bad_points)
         add_message(run, "the model could not be evaluated at some points", message);
     if (run && results->bad_points && s->model.first_bad) {

@@ -213,12 +213,12 @@ static size_t rows_shown(size_t n, size_t most)
     return n <= most || n - most == 1 ? n : most;
 }
 
-static void put_more(FILE *s, size_t n, size_t most, const char *dir)
+static void put_more(FILE *s, size_t n, size_t most, const char *dir, const char *option)
 {
     if (n > most) {
         fprintf(s, "... and %zu more: wvgd summary ", n - most);
         put_foreign(s, dir ? dir : "DIR");
-        putc('\n', s);
+        fprintf(s, "%s\n", option);
     }
     putc('\n', s);
 }
@@ -305,9 +305,36 @@ static void put_parameters(FILE *s, const json_t *run, size_t most, const char *
         putc('\n', s);
     }
     put_errors(s, run);
-    put_more(s, n, most, dir);
+    put_more(s, n, most, dir, "");
 }
 
+/* A particle, and the mass of its cell. */
+typedef struct {
+    double mass;
+    size_t number;
+} heavy;
+
+static int compare_masses(const void *a, const void *b)
+{
+    const heavy *x = a, *y = b;
+    return x->mass != y->mass ? (x->mass < y->mass) - (x->mass > y->mass) : (x->number > y->number) ? 1 : -1;
+}
+
+/* The greatest mass first, to be freed; NULL: no memory. */
+static heavy *order_by_mass(const json_t *particles)
+{
+    size_t n = json_array_size(particles);
+    heavy *order = calloc(n, sizeof *order);
+    for (size_t j = 0; order && j < n; j++) {
+        double mass = number(json_array_get(particles, j), "beta");
+        order[j] = (heavy){isfinite(mass) ? mass : -1, j};
+    }
+    if (order)
+        qsort(order, n, sizeof *order, compare_masses);
+    return order;
+}
+
+/* If not all are shown, those of the greatest mass are. */
 static void put_particles(FILE *s, const json_t *run, size_t most, const char *dir)
 {
     const json_t *particles = json_object_get(run, "particles");
@@ -315,7 +342,9 @@ static void put_particles(FILE *s, const json_t *run, size_t most, const char *d
     fprintf(s, "%-9s %9s %9s %9s %13s %9s %8s %8s %8s %8s\n", "particle", "mass", "+-", "weight", "ELBO", "log share",
             "gain", "loss", "ESS", "k-hat");
     most = rows_shown(n, most);
-    for (size_t j = 0; j < n && j < most; j++) {
+    heavy *order = n > most ? order_by_mass(particles) : NULL;
+    for (size_t k = 0; k < n && k < most; k++) {
+        size_t j = order ? order[k].number : k;
         const json_t *p = json_array_get(particles, j);
         fprintf(s, "%-9zu", j + 1);
         put_fixed(s, 9, 5, number(p, "beta"));
@@ -332,7 +361,8 @@ static void put_particles(FILE *s, const json_t *run, size_t most, const char *d
     fputs("mass: of the cell, +- its standard error; weight: of its Gaussian in the ensemble; log share: log of\n"
           "that Gaussian's share inside the cell; gain, loss: nats that it could win, and lacks (estimates)\n",
           s);
-    put_more(s, n, most, dir);
+    put_more(s, n, most, dir, " --all shows all of them");
+    free(order);
 }
 
 /* By how many of their sds the means of quantity c differ among the modes, at most. */
@@ -409,7 +439,7 @@ static void put_modes(FILE *s, const json_t *run, size_t most, const char *dir)
         putc('\n', s);
     }
     fputs("particles: those that lie in the mode; cells reach into other modes, so masses need not add up\n", s);
-    put_more(s, n, most, dir);
+    put_more(s, n, most, dir, "");
 }
 
 static void put_items(FILE *s, const json_t *list)
@@ -435,7 +465,7 @@ static void put_verdict(FILE *s, const json_t *run)
     }
 }
 
-void put_summary(FILE *stream, const json_t *run, size_t most, const char *dir)
+void put_summary(FILE *stream, const json_t *run, size_t most, size_t particles, const char *dir)
 {
     put_head(stream, run);
     if (is_svgd(run))
@@ -445,7 +475,7 @@ void put_summary(FILE *stream, const json_t *run, size_t most, const char *dir)
     put_parameters(stream, run, most, dir);
     if (!is_svgd(run)) {
         put_modes(stream, run, most, dir);
-        put_particles(stream, run, most, dir);
+        put_particles(stream, run, particles, dir);
     }
     put_verdict(stream, run);
 }

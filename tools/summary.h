@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* For people, with `most` parameters, modes and particles at most. dir: for hints, or NULL. */
-void put_summary(FILE *stream, const json_t *run, size_t most, const char *dir);
+/* For people, with `most` parameters and modes at most, and so many particles. dir: for hints, or NULL. */
+void put_summary(FILE *stream, const json_t *run, size_t most, size_t particles, const char *dir);
 
 /* The same numbers, with all their digits, as JSON; not 0: no memory. */
 int put_summary_json(FILE *stream, const json_t *run);

@@ -358,6 +358,8 @@ int run_svgd(wvgd_session *s, failure *f)
     if (!code && !(s->run = svgd_json(&s->svgd->results)))
         code = fail(f, EX_SOFTWARE, "no memory for the results");
     if (!code)
+        add_table_warnings(s, s->run);
+    if (!code)
         code = list_warnings(s, f);
     if (!code && s->dir)
         code = write_svgd_files(s, f);

@@ -6,7 +6,7 @@ waits=(timeout 60) # for a program that must not wait for a pipe
 
 # ---- two writers of one file -------------------------------------------------------------------------------------------------------------
 for seed in 1 2; do
-    expect 0 silence "$wvgd" sample run -n 20000 --seed $seed --out seed$seed.csv
+    expect 0 "draws repeat" "$wvgd" sample run -n 20000 --seed $seed --out seed$seed.csv
 done
 for _ in 1 2 3 4; do
     "$wvgd" sample run -n 20000 --seed 1 --overwrite --out both.csv 2>one.txt &

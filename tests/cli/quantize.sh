@@ -22,7 +22,7 @@ for n in 2 3; do
     cmp -s stdout printed || complain "quantize and summary print different things"
     expect 0 silence "$wvgd" sample run/cells-$n -n 20
     [ "$(grep -vc '^#' stdout)" = 21 ] || complain "sample of cells-$n gives no 20 draws"
-    expect 0 silence "$wvgd" sample run/cells-$n --resample -n 1000
+    expect 0 'draws repeat' "$wvgd" sample run/cells-$n --resample -n 1000
     cmp -s stdout run/cells-$n/draws.csv || complain "sample --resample of cells-$n is not its draws.csv"
 done
 cmp -s run/run.json before.json || complain "quantize has changed the run that it reads"

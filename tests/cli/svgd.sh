@@ -60,7 +60,7 @@ expect 64 "particles is '0': expected a whole number, 1..100000" "$wvgd" svgd mi
 expect 64 "init is 'here'" "$wvgd" svgd mixture --data mixture.json --init here --out x
 expect 64 'did you mean --particles' "$wvgd" svgd mixture --data mixture.json --particle-s 3 --out x
 expect 66 'nowhere.json' "$wvgd" svgd mixture --data nowhere.json --out x
-expect 65 'start.csv has 3 rows and 2 columns' "$wvgd" svgd mixture --data mixture.json --particles 5 --init start.csv --out x
+expect 65 'start.csv has 3 rows, expected 5' "$wvgd" svgd mixture --data mixture.json --particles 5 --init start.csv --out x
 printf 'z.1,z.2\n1e308,0\n-1e308,0\n' >far.csv
 expect 70 'diverged' "$wvgd" svgd mixture --data mixture.json --init far.csv -q --out x
 [ ! -e x ] || complain "a run that was refused has left x"

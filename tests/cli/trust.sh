@@ -65,14 +65,14 @@ expect 65 'is allowed on the command line only' "$wvgd" fit --config sly.json --
 # results need no model
 expect 0 silence "$wvgd" sample stan --from ensemble --trust-model
 cp stdout with
-expect 0 silence "$wvgd" sample stan --trust-model --resample -n 500 --seed 7
+expect 0 'draws repeat' "$wvgd" sample stan --trust-model --resample -n 500 --seed 7
 grep -v '^#' stdout | cut -d, -f1-7 >with.posterior # but for the random numbers of generated quantities
 expect 0 silence "$wvgd" sample stan --trust-model --weighted
 cp stdout with.weighted
 rm -r own fake_stan.so
 expect 0 silence "$wvgd" sample stan --from ensemble
 cmp -s stdout with || complain "stored draws of the ensemble differ: $(diff stdout with | head -4)"
-expect 0 silence "$wvgd" sample stan --resample -n 500 --seed 7
+expect 0 'draws repeat' "$wvgd" sample stan --resample -n 500 --seed 7
 grep -v '^#' stdout | cut -d, -f1-7 | cmp -s - with.posterior || complain "stored draws of the posterior differ"
 expect 0 silence "$wvgd" sample stan --weighted
 cut -d, -f1-7 stdout | cmp -s - <(cut -d, -f1-7 with.weighted) || complain "stored weighted draws differ"
@@ -131,7 +131,7 @@ if mkdir "$raw.test" 2>/dev/null && [ -e "$raw.test" ]; then # not every file sy
     grep -q '"dim": 2' "$raw/run.json" || complain "the data of another file were read"
     expect 0 anything "$wvgd" fit --resume "$raw" --max-iter 4 --quiet
     expect 0 silence "$wvgd" summary "$raw" --json
-    expect 0 silence "$wvgd" sample "$raw" --out "$raw.csv"
+    expect 0 silence "$wvgd" sample "$raw" -n 100 --out "$raw.csv"
     [ -s "$raw.csv" ] || complain "sample has written elsewhere"
     expect 0 anything "$wvgd" fit --config "$raw/run.json" --quiet --out "$raw.again"
     grep -q '"data": "bytes:caf%E9.json"' "$raw.again/run.json" || complain "--config does not read bytes"

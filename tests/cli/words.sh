@@ -112,6 +112,43 @@ expect 64 "prior-sd is '0': expected a number above 0$" "$wvgd" fit logistic --d
 expect 64 "prior-sd is '1,2': expected one number, such as 1.2" "$wvgd" fit logistic --data two.csv --prior-sd 1,2 --out wrong
 expect 64 "prior-sds is '1,0.5,1,-1': the fourth value is -1, expected four numbers above 0" "$wvgd" fit gp --data two.csv --prior-sds 1,0.5,1,-1 --out wrong
 
+# ---- tables that are hardly what was meant -------------------------------------------------------------------------------------
+table 'found an empty field, expected a number .*, or --ignore a to leave the column out, or remove or fill the rows with missing values \(2 in this file\)' 'a,b,y\n1,1,0\n,2,1\n3,NA,1\n'
+table 'column y: found "NA", expected a value in every row: remove or fill such rows \(1 in this file\)' 'a,y\n1,0\n2,1\n3,NA\n'
+table 'found "red", expected a number, or --ignore a to leave the column out, or encode it as numbers, such as 0/1 columns' 'a,y\nred,0\n2,1\n'
+table 'found "True", expected a number, or --ignore a to leave the column out, or write 0 and 1' 'a,y\nTrue,0\nFalse,1\n'
+table 'found "z", expected two different values \("x" and "y" so far\), because it is the target: --target names another column, and several classes are not supported: recode' 'a,k\n1,x\n2,y\n3,z\n'
+table 'found "no", expected two .* and labels that differ only in case are different' 'a,k\n1,yes\n2,No\n3,no\n'
+table 'every row has the same value "1", expected two different ones' 'a,k\n1,1\n2,1\n3,1\n'
+printf 'a,y\n1,no\n2,yes\n' >table.csv
+expect 65 'column y: found "no", expected a number, because it is the target: --target names another column, and the model logistic takes two labels' "$wvgd" fit linear --data table.csv --out wrong
+printf 'a,b,y\n1,2,0\n2,1,1\n3,5,1\n4,4,0\n5,2,1\n' >table.csv
+expect 0 'the target y has only the values 0 and 1: did you mean the model logistic\?' "$wvgd" fit linear --data table.csv --max-seconds 5 --out meant
+expect 0 'the target is b, because the last column is ignored: --target names another one' "$wvgd" fit linear --data table.csv --ignore y --overwrite --out meant
+expect 0 anything "$wvgd" fit linear --data table.csv --ignore y --quiet --overwrite --out meant
+! grep -q 'target is' stderr || complain "--quiet does not silence hints"
+expect 0 anything "$wvgd" fit linear --data table.csv --ignore y --target b --overwrite --out meant
+! grep -q 'target is' stderr || complain "a target that was named is called moved"
+printf 'a,one,y\n1,7,yes\n2,7,Yes\n3,7,Yes\n4,7,yes\n5,7,Yes\n' >table.csv
+expect 0 'warning: the labels "Yes" and "yes" of the target y differ only in case' "$wvgd" fit logistic --data table.csv --quiet --overwrite --out meant
+grep -q 'warning: column one is constant: its weight only shows the prior; --ignore one leaves it out' stderr || complain "a constant column is not named: $(cat stderr)"
+expect 0 'warning: column one is constant' "$wvgd" svgd logistic --data table.csv --particles 5 --max-iter 20 --quiet --overwrite --out meant
+awk 'BEGIN { print "x,spend"; srand(1); for (i = 0; i < 40; i++) print i / 10 "," 40000 + 100 * i + 8000 * rand() }' >table.csv
+expect 0 'warning: the target spend has mean [0-9.e+]+ and sd [0-9.e+]+, but the prior of the weights has sd 1 .* the prior decides the result; try --prior-sd 5e\+04' "$wvgd" fit linear --data table.csv --quiet --overwrite --out meant
+expect 0 anything "$wvgd" fit linear --data table.csv --prior-sd 5e4 --quiet --overwrite --out meant
+! grep -q 'prior decides' stderr || complain "a wide prior is said to decide: $(cat stderr)"
+
+# ---- long summaries, and more draws than there are -----------------------------------------------------------------------------
+expect 0 anything "$wvgd" fit mixture --data mixture.json --particles 60 --quiet --overwrite --out meant
+expect 0 silence "$wvgd" summary meant
+sed -n '/^particle /,/^mass/p' stdout >rows
+[ "$(grep -c '^[0-9]' rows)" = 20 ] && grep -q '^... and 40 more: wvgd summary meant --all shows all of them' stdout || complain "summary does not show 20 of 60 particles: $(cat stdout)"
+[ "$(grep '^[0-9]' rows | awk '{ print $2 }')" = "$(grep '^[0-9]' rows | awk '{ print $2 }' | sort -rn)" ] || complain "particles are not those of greatest mass: $(cat rows)"
+expect 0 silence "$wvgd" summary meant --all
+[ "$(sed -n '/^particle /,/^mass/p' stdout | grep -c '^[0-9]')" = 60 ] || complain "summary --all does not show all particles"
+expect 0 'draws repeat: the run has only [0-9]+ final draws, with an ESS of [0-9]+; those of --from ensemble never repeat' "$wvgd" sample meant -n 90000 --out many.csv
+expect 0 silence "$wvgd" sample meant -n 90000 --from ensemble --out ensemble.csv
+
 # ---- models that fail --------------------------------------------------------------------------------------------------------
 expect 70 './failing.so: failing: log_density returned 7 in batch 3, expected 0 \(for a point without density set log_p to -INFINITY' "$wvgd" fit ./failing.so --config third --quiet --out failed
 expect 65 'neither wvgd_model_open nor bs_model_construct \(is the function misspelt, static, or C\+\+ without extern "C"\?\)' "$wvgd" fit ./empty.so --out failed

@@ -27,6 +27,7 @@ typedef struct {
     const char **names; /* [columns] pointing into csv */
     bool labels;        /* y is 0/1 */
     const char *target; /* name of the column, pointing into csv */
+    bool moved;         /* it became the target because the last column is ignored */
     char *label[2];     /* what stands there for 0 and for 1; NULL without labels */
     csv_file csv;
 } regression_data;

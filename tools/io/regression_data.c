@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sysexits.h>
 
 static const size_t longest_series = 20000; /* an exact Gaussian process takes n^2 memory and n^3 time */
@@ -93,14 +94,30 @@ static bool *choose_columns(const csv_file *csv, const char *list, failure *f)
     return ignored;
 }
 
-/* A number in a column that could as well be left out. */
-static int read_optional(const csv_file *csv, size_t row, size_t column, const char *field, double *value, failure *f)
+/* Rows in which a column that counts, the target among them, has no value. */
+static size_t count_missing(const csv_file *csv, const bool *ignored, size_t target)
 {
-    const char *expected = read_number(field, value);
-    char text[400];
-    if (!expected)
-        return 0;
-    snprintf(text, sizeof text, "%s, or --ignore %s to leave the column out", expected, csv->name[column]);
+    size_t rows = 0;
+    for (size_t row = 0; row < csv->rows; row++) {
+        const char *field = first_field(csv, row);
+        bool missing = false;
+        for (size_t c = 0; c < csv->columns; c++, field = next_field(field))
+            missing = missing || ((!ignored[c] || c == target) && is_missing(field));
+        rows += missing;
+    }
+    return rows;
+}
+
+/* A field of a feature that is no number, and what can be done about it. */
+static int refuse_feature(const csv_file *csv, size_t row, size_t column, const char *field, const char *expected,
+                          size_t missing, failure *f)
+{
+    char text[500], also[80] = "encode it as numbers, such as 0/1 columns";
+    if (is_missing(field))
+        snprintf(also, sizeof also, "remove or fill the rows with missing values (%zu in this file)", missing);
+    else if (!strcasecmp(field, "true") || !strcasecmp(field, "false"))
+        snprintf(also, sizeof also, "write 0 and 1");
+    snprintf(text, sizeof text, "%s, or --ignore %s to leave the column out, or %s", expected, csv->name[column], also);
     return refuse_field(csv, row, column, field, text, f);
 }
 
@@ -138,6 +155,16 @@ static void add_label(label_set *set, size_t row, const char *field)
     set->different++;
 }
 
+static int refuse_missing_target(const csv_file *csv, size_t row, size_t column, failure *f)
+{
+    char expected[100];
+    size_t rows = 0;
+    for (size_t i = 0; i < csv->rows; i++)
+        rows += is_missing(find_field(csv, i, column));
+    snprintf(expected, sizeof expected, "a value in every row: remove or fill such rows (%zu in this file)", rows);
+    return refuse_field(csv, row, column, find_field(csv, row, column), expected, f);
+}
+
 static int collect_labels(const csv_file *csv, size_t column, label_set *set, failure *f)
 {
     double number;
@@ -145,7 +172,7 @@ static int collect_labels(const csv_file *csv, size_t column, label_set *set, fa
     for (size_t row = 0; row < csv->rows; row++) {
         const char *field = find_field(csv, row, column);
         if (is_missing(field))
-            return refuse_field(csv, row, column, field, "a value in every row", f);
+            return refuse_missing_target(csv, row, column, f);
         set->numbers = set->numbers && read_number(field, &number) == NULL;
     }
     for (size_t row = 0; row < csv->rows && set->different < 3; row++)
@@ -153,23 +180,25 @@ static int collect_labels(const csv_file *csv, size_t column, label_set *set, fa
     return 0;
 }
 
-static int refuse_constant(const csv_file *csv, size_t column, const char *value, failure *f)
+static int refuse_constant(const csv_file *csv, size_t column, const char *value, const char *expected, failure *f)
 {
     char shown[QUOTED];
-    return fail(f, EX_DATAERR,
-                "%s:%zu: column %s: every row has the same value %s, expected at least two different ones", csv->path,
-                csv->line[csv->rows - 1], csv->name[column], quote(value, shown));
+    return fail(f, EX_DATAERR, "%s:%zu: column %s: every row has the same value %s, expected %s", csv->path,
+                csv->line[csv->rows - 1], csv->name[column], quote(value, shown), expected);
 }
 
 static int refuse_third(const csv_file *csv, size_t column, const label_set *set, failure *f)
 {
-    char first[QUOTED], second[QUOTED], expected[5 * QUOTED];
-    snprintf(
-        expected, sizeof expected,
-        "two different values (%s and %s so far), because it is the target: --target names another column, and the "
-        "model linear takes numbers",
-        quote(set->first, first), quote(set->second, second));
-    return refuse_field(csv, set->third_row, column, find_field(csv, set->third_row, column), expected, f);
+    char first[QUOTED], second[QUOTED], expected[7 * QUOTED];
+    const char *third = find_field(csv, set->third_row, column);
+    bool same = !strcasecmp(third, set->first) || !strcasecmp(third, set->second);
+    snprintf(expected, sizeof expected,
+             "two different values (%s and %s so far), because it is the target: --target names another column, and %s",
+             quote(set->first, first), quote(set->second, second),
+             same           ? "labels that differ only in case are different"
+             : set->numbers ? "the model linear takes numbers"
+                            : "several classes are not supported: recode the column to two");
+    return refuse_field(csv, set->third_row, column, third, expected, f);
 }
 
 /* y[rows]: 0 for the smaller label, 1 for the greater one; both are kept. */
@@ -192,16 +221,33 @@ static int read_numbers(const csv_file *csv, size_t column, double *out, failure
     return 0;
 }
 
+static int read_target_numbers(const csv_file *csv, size_t column, double *out, failure *f)
+{
+    char text[300];
+    for (size_t row = 0; row < csv->rows; row++) {
+        const char *field = find_field(csv, row, column), *expected = read_number(field, &out[row]);
+        if (expected) {
+            snprintf(text, sizeof text,
+                     "%s, because it is the target: --target names another column, and the model logistic takes two "
+                     "labels",
+                     expected);
+            return refuse_field(csv, row, column, field, text, f);
+        }
+    }
+    return 0;
+}
+
 static int read_target(regression_data *out, size_t column, target_kind kind, failure *f)
 {
     label_set set;
     if (collect_labels(&out->csv, column, &set, f))
         return f->code;
     out->labels = kind == TARGET_LABELS || (kind == TARGET_EITHER && set.different == 2);
-    if (!out->labels && read_numbers(&out->csv, column, out->y, f))
+    if (!out->labels && read_target_numbers(&out->csv, column, out->y, f))
         return f->code;
     if (set.different < 2)
-        return refuse_constant(&out->csv, column, set.first, f);
+        return refuse_constant(&out->csv, column, set.first,
+                               kind == TARGET_LABELS ? "two different ones" : "at least two different ones", f);
     if (out->labels && set.different > 2)
         return refuse_third(&out->csv, column, &set, f);
     return out->labels ? convert_labels(out, column, &set, f) : 0;
@@ -209,15 +255,15 @@ static int read_target(regression_data *out, size_t column, target_kind kind, fa
 
 /* ---- the features ------------------------------------------------------------------------------------------------ */
 /* All columns that are not ignored: the target's flag is set too by now. */
-static int read_features(regression_data *out, const bool *ignored, failure *f)
+static int read_features(regression_data *out, const bool *ignored, size_t target, failure *f)
 {
     const csv_file *csv = &out->csv;
     double *x = out->X;
     for (size_t row = 0; row < csv->rows; row++) {
-        const char *field = first_field(csv, row);
+        const char *field = first_field(csv, row), *expected;
         for (size_t c = 0; c < csv->columns; c++, field = next_field(field))
-            if (!ignored[c] && read_optional(csv, row, c, field, x++, f))
-                return f->code;
+            if (!ignored[c] && (expected = read_number(field, x++)))
+                return refuse_feature(csv, row, c, field, expected, count_missing(csv, ignored, target), f);
     }
     return 0;
 }
@@ -276,8 +322,10 @@ static int read_table(regression_data *out, const char *target_name, bool *ignor
     size_t target = find_target(&out->csv, target_name, ignored, f);
     if (target == out->csv.columns)
         return f->code;
+    out->moved = !target_name && ignored[out->csv.columns - 1];
     ignored[target] = true;
-    if (allocate_features(out, ignored, f) || read_features(out, ignored, f) || read_target(out, target, kind, f))
+    if (allocate_features(out, ignored, f) || read_features(out, ignored, target, f) ||
+        read_target(out, target, kind, f))
         return f->code;
     keep_names(out, ignored, target);
     return 0;
@@ -366,7 +414,7 @@ static int read_pair(const csv_file *csv, const bool *ignored, series_data *out,
     for (size_t i = 1; i < out->n; i++)
         if (out->y[i] != out->y[0])
             return 0;
-    return refuse_constant(csv, y, find_field(csv, 0, y), f);
+    return refuse_constant(csv, y, find_field(csv, 0, y), "at least two different ones", f);
 }
 
 int read_series(const char *path, const char *ignore, series_data *out, failure *f)
