@@ -1,6 +1,6 @@
 /* accuracy.c - how right the staged solver is, and whether it knows: tables of random mixtures, shapes with known
  * evidence, other units, hard cases, and of the verdict.
- *     accuracy [modes|shapes|units|hard|verdict ...] [--seeds N] [--first SEED]
+ *     accuracy [modes|shapes|units|hard ...] [--seeds N] [--first SEED]
  * Seeds are the caller's to choose; nothing in the library was fitted to any of them. Evidence
  * errors are absolute, in nats. */
 #include "accuracy/targets.h"
@@ -279,6 +279,10 @@ int main(int argc, char **argv)
     } tables[] = {{"modes", modes}, {"shapes", shapes}, {"units", units}, {"hard", hard}};
     enum { TABLES = sizeof tables / sizeof *tables };
     bool some = false;
+    if (argc > 1 && !strcmp(argv[1], "--help")) {
+        puts("accuracy [modes|shapes|units|hard ...] [--seeds N] [--first SEED]");
+        return 0;
+    }
     for (int i = 1; i + 1 < argc; i++) {
         if (!strcmp(argv[i], "--seeds"))
             seeds = strtoul(argv[i + 1], NULL, 10);

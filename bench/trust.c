@@ -267,6 +267,10 @@ int main(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
         verbose = verbose || !strcmp(argv[i], "-v");
+        if (!strcmp(argv[i], "--help")) {
+            puts("trust [KIND ...] [--seeds N] [--first SEED] [--jobs J] [--particles N] [-v]");
+            return 0;
+        }
         if (i + 1 < argc && !strcmp(argv[i], "--seeds"))
             seeds = strtoul(argv[i + 1], NULL, 10);
         if (i + 1 < argc && !strcmp(argv[i], "--first"))

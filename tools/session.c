@@ -282,7 +282,7 @@ static int check_limit(const wvgd_session *s, const json_t *before, size_t k, co
     double limit = record_number(s->asked, name, 0), was = reached ? record_number(before, name, 0) : 0,
            has[] = {0 /* p.iteration counts the search, too */, (double)p.evaluations, p.seconds},
            done = fmax(has[k], was);
-    if (!limit || !strcmp(p.stage, "done"))
+    if (limit == 0 || !strcmp(p.stage, "done"))
         return 0;
     if (is_requested(request, name) && limit < done)
         return fail(f, EX_USAGE, "--%s is '%g', but the run in %s has already done %g: expected more", name, limit,
