@@ -32,6 +32,7 @@ typedef struct {
     double z[SCORES];      /* sums of squares over marginals: means, sds, quantiles */
     size_t count[SCORES];  /* terms of each */
     size_t marked, params; /* parameters: with heavy tails, all */
+    size_t starts, modes;
     char reason[200];
 } outcome;
 
@@ -113,6 +114,8 @@ static outcome fit_one(size_t kind, unsigned long seed)
         out.pelbo = r.pelbo.value - t->log_z;
         out.evaluations = (double)r.evaluations;
         out.seconds = r.seconds;
+        out.starts = r.starts;
+        out.modes = r.modes;
         out.failed = !compare(t, fit, &out, &error);
         snprintf(out.reason, sizeof out.reason, "%.199s", r.reasons ? r.reason[0] : "");
     }
@@ -171,9 +174,10 @@ static void row(const char *name, const totals *s)
 
 static void print_one(const outcome *o)
 {
-    printf("%s, seed %lu: error %.4f se %.4f pelbo %.3f, %.0f evaluations, %.2f s, %s%s%s\n", trust_kinds[o->kind].name,
-           o->seed, o->error, o->se, o->pelbo, o->evaluations, o->seconds, o->reliable ? "reliable" : o->reason,
-           right(o) ? "" : "  WRONG", o->reliable && !right(o) ? " LIE" : "");
+    printf("%s, seed %lu: error %.4f se %.4f pelbo %.3f, %zu modes of %zu starts, %.0f evaluations, %.2f s, %s%s%s\n",
+           trust_kinds[o->kind].name, o->seed, o->error, o->se, o->pelbo, o->modes, o->starts, o->evaluations,
+           o->seconds, o->reliable ? "reliable" : o->reason, right(o) ? "" : "  WRONG",
+           o->reliable && !right(o) ? " LIE" : "");
 }
 
 static bool asked(int argc, char **argv, const char *name)

@@ -249,6 +249,12 @@ static void about_modes(wvgd_fit *f)
         say(f, "the draws do not cover a mode that the search had found: try another --seed%s",
             wv_verdict_lacks_components(f) ? ", or raise --components" : "");
     about_starts(f);
+    if (f->explore.starts && f->modes.relevant == f->modes.room)
+        say(f,
+            "there are %zu modes of weight, as many as the search keeps, so others may have been missed: fix what "
+            "makes "
+            "so many alike, such as labels or periods, in the model",
+            f->modes.relevant);
     if (!f->explore.starts)
         say(f, "there was no search for modes, so a mode far from all particles would go unnoticed: %s",
             f->model.has_gradient ? "use --init explore" : "it needs gradients, which the model does not have");

@@ -1,6 +1,6 @@
 /* test_search.c - posteriors whose modes are easily missed, or mistaken: starts of astronomically low density, spectra
- * with narrow peaks among many others, labels that may be exchanged, slabs around spikes, heavy tails. Each is small,
- * and its evidence is known, or the same for every seed. */
+ * with narrow peaks among many others, labels that may be exchanged, slabs around spikes, heavy tails, walls. Each is
+ * small, and its evidence is known, or the same for every seed. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -390,12 +390,94 @@ static void tops_in_heavy_tails(void **state)
     }
 }
 
+/* ---- walls ------------------------------------------------------------------------------------------------------- */
+static const double corner[] = {3, -1, 2.5}, length[] = {0.2, 5, 1};
+
+/* Exponentials: 0 unless z > corner. */
+static double cornered(void *self, const double *z, double *grad)
+{
+    (void)self;
+    double log_p = 0;
+    for (size_t i = 0; i < 3; i++) {
+        if (z[i] < corner[i])
+            return -INFINITY;
+        log_p -= (z[i] - corner[i]) / length[i] + log(length[i]);
+        if (grad)
+            grad[i] = -1 / length[i];
+    }
+    return log_p;
+}
+
+/* No start of the given scale has density, and the top is in the corner. */
+static void corners(void **state)
+{
+    (void)state;
+    wvgd_model model;
+    assert_int_equal(wvgd_model_pointwise(&model, 3, cornered, NULL, true), 0);
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        wvgd_results r;
+        wvgd_options o = staged_options(5, seed);
+        wvgd_fit *fit = fitted(&model, &o, &r);
+        assert_near(r.evidence.value, 0, fmax(4 * r.evidence.se, 0.05));
+        assert_true(r.evidence.se < 0.05);
+        for (size_t i = 0; i < 3; i++)
+            assert_near(r.mean[i], corner[i] + length[i], 5 * r.mcse[i]);
+        wvgd_free(fit);
+    }
+    wvgd_model_close(&model);
+}
+
+/* An egg box of 13 modes, of which half are cut off by its walls. */
+static const double side = 8 * M_PI;
+
+static double egg_box(void *self, const double *z, double *grad)
+{
+    (void)self;
+    if (z[0] < 0 || z[0] > side || z[1] < 0 || z[1] > side)
+        return -INFINITY;
+    double v = 2 + cos(z[0] / 2) * cos(z[1] / 2);
+    if (grad) {
+        grad[0] = -1.5 * v * v * sin(z[0] / 2) * cos(z[1] / 2);
+        grad[1] = -1.5 * v * v * cos(z[0] / 2) * sin(z[1] / 2);
+    }
+    return v * v * v;
+}
+
+/* Fits of a mode in a corner shrank without end, and later starts with them: one mode was found, and called all. */
+static void egg_boxes(void **state)
+{
+    (void)state;
+    enum { STEPS = 1000 };
+    double sum = 0;
+    wvgd_model model;
+    for (size_t i = 0; i < STEPS; i++)
+        for (size_t k = 0; k < STEPS; k++) {
+            double z[] = {((double)i + 0.5) * side / STEPS, ((double)k + 0.5) * side / STEPS};
+            sum += exp(egg_box(NULL, z, NULL) - 27) * side * side / (STEPS * STEPS);
+        }
+    assert_int_equal(wvgd_model_pointwise(&model, 2, egg_box, NULL, true), 0);
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        wvgd_results r;
+        wvgd_options o = staged_options(5, seed);
+        wvgd_fit *fit = fitted(&model, &o, &r);
+        assert_true(r.modes >= 13);
+        assert_near(r.evidence.value, log(sum) + 27, fmax(4 * r.evidence.se, 0.05));
+        wvgd_free(fit);
+    }
+    wvgd_model_close(&model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(starts_without_hope), cmocka_unit_test(needles_are_refused),
-        cmocka_unit_test(lines_of_a_spectrum), cmocka_unit_test(labels_are_exchanged),
-        cmocka_unit_test(slabs_around_spikes), cmocka_unit_test(tops_in_heavy_tails),
+        cmocka_unit_test(starts_without_hope),
+        cmocka_unit_test(needles_are_refused),
+        cmocka_unit_test(lines_of_a_spectrum),
+        cmocka_unit_test(labels_are_exchanged),
+        cmocka_unit_test(slabs_around_spikes),
+        cmocka_unit_test(tops_in_heavy_tails),
+        cmocka_unit_test(corners),
+        cmocka_unit_test(egg_boxes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

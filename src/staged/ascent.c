@@ -15,13 +15,13 @@ static bool flag(int value)
     return !(value & ~1);
 }
 
-bool wv_ascent_archive(wv_path *path, wv_archive *a)
+bool wv_ascent_archive(wv_path *path, wv_archive *a, size_t D)
 {
     wv_path p = *path;
     wv_archive_values(a, &p, sizeof p);
     if (!flag(p.active) || !flag(p.fresh) || !flag(p.at_top) || !flag(p.judged) || !flag(p.spike) || !flag(p.wide) ||
         !flag(p.again) || !flag(p.past) || (double)p.tries > wv_policy.start_tries || p.hit < -1 || p.hit >= WV_MODES ||
-        p.slab < -1 || p.slab > WV_STATIONS || (p.stations | p.made) >> WV_STATIONS)
+        p.slab < -1 || p.slab > WV_STATIONS || p.feeling > D || (p.stations | p.made) >> WV_STATIONS)
         return wv_archive_refuse(a);
     if (wv_archive_reading(a))
         *path = p;
@@ -61,6 +61,43 @@ static void from_frame(wvgd_fit *f, const double *v, double *out)
 static size_t padded(const wvgd_fit *f)
 {
     return wv_columns_round(f->D);
+}
+
+/* ---- walls ------------------------------------------------------------------------------------------------------- */
+/* v, a gradient or a direction at path k, without what pushes against walls: the path slides along them. False: there
+ * are none in its way. */
+static bool slide(const wvgd_fit *f, size_t k, double *v)
+{
+    const double *wall = f->explore.path_wall + k * f->D;
+    bool some = false;
+    for (size_t i = 0; i < f->D; i++)
+        if (wall[i] * v[i] > 0) {
+            v[i] = 0;
+            some = true;
+        }
+    return some;
+}
+
+/* out <- the gradient g at path k as the frame sees it. */
+static void see_gradient(wvgd_fit *f, size_t k, const double *g, double *out)
+{
+    size_t mark = wv_arena_mark(f->arena);
+    double *free = wv_arena_take(f->arena, f->D);
+    memcpy(free, g, f->D * sizeof *free);
+    slide(f, k, free);
+    to_frame(f, free, out);
+    wv_arena_release(f->arena, mark);
+}
+
+/* The direction of path k, in both coordinates, does not lead against walls. */
+static void turn_from_walls(wvgd_fit *f, size_t k)
+{
+    size_t mark = wv_arena_mark(f->arena);
+    double *direction = f->explore.path_p + k * f->D, *origin = wv_arena_zeros(f->arena, f->D);
+    wv_gaussian frame = {wv_modes_family(f), f->D, 0, origin, f->explore.frame, 0};
+    if (slide(f, k, direction))
+        wv_gaussian_whiten(&frame, 1, direction, f->explore.path_q + k * padded(f), f->arena);
+    wv_arena_release(f->arena, mark);
 }
 
 /* ---- curvature --------------------------------------------------------------------------------------------------- */
@@ -219,12 +256,43 @@ static void keep_slabs(wvgd_fit *f, size_t k)
     }
 }
 
+/* A density that falls from a wall with slope g has a mean 1/g away from it, and that as its sd; curvature makes both
+ * smaller. The last station of path k becomes such a Gaussian along coordinates with a wall. */
+static void leave_wall(wvgd_fit *f, size_t k)
+{
+    size_t D = f->D, at = k * wv_explore_stations(f) + wv_explore_stations(f) - 1, mark = wv_arena_mark(f->arena);
+    const double *wall = f->explore.path_wall + k * D, *g = f->explore.path_grad + k * D;
+    double *C = wv_arena_take(f->arena, D * D), *one = wv_arena_take(f->arena, D), *x = f->explore.station_x + at * D,
+           *root = f->explore.station_root + at * D * D;
+    wv_gaussian left = wv_ascent_station(f, k, wv_explore_stations(f) - 1);
+    bool some = false;
+    wv_gaussian_cov(&left, C, f->arena);
+    for (size_t i = 0; i < D; i++) {
+        one[i] = 1;
+        if (!(wall[i] * g[i] > 0))
+            continue;
+        double variance = 1 / (g[i] * g[i] + 1 / C[i * D + i]);
+        for (size_t c = 0; c < D; c++)
+            C[i * D + c] = C[c * D + i] = 0;
+        C[i * D + i] = variance;
+        x[i] -= g[i] * variance;
+        some = true;
+    }
+    if (some) {
+        left.family->set_sd(D, 0, root, one);
+        left.family->absorb(D, 0, root, C, f->arena);
+    }
+    wv_arena_release(f->arena, mark);
+}
+
 void wv_ascent_leave_last(wvgd_fit *f, size_t k)
 {
     wv_path *p = &f->explore.path[k];
     size_t last = wv_explore_stations(f) - 1;
     leave(f, k, last);
     make_roots(f, k);
+    if (f->dense)
+        leave_wall(f, k);
     if (p->at_top)
         keep_slabs(f, k);
     else if (f->dense)
@@ -236,7 +304,9 @@ void wv_ascent_trial(const wvgd_fit *f, size_t k, double *x)
 {
     const wv_path *p = &f->explore.path[k];
     memcpy(x, f->explore.path_x + k * f->D, f->D * sizeof *x);
-    if (!p->fresh)
+    if (p->feeling)
+        x[p->feeling - 1] += p->step * f->explore.path_p[k * f->D + p->feeling - 1];
+    else if (!p->fresh)
         cblas_daxpy((int)f->D, p->step, f->explore.path_p + k * f->D, 1, x, 1);
 }
 
@@ -265,13 +335,16 @@ static bool collapsed(const wvgd_fit *f, size_t k)
 
 static void aim(wvgd_fit *f, size_t k);
 
-/* Path k gains nothing more: it has come to a top, or its curvature has collapsed, whatever the gradient. Then it goes
- * on without that curvature, once. */
+/* Path k gains nothing more: it has come to a wall, for which it feels, or to a top, or its curvature has collapsed,
+ * whatever the gradient. Then it goes on without that curvature, once. */
 static void settle(wvgd_fit *f, size_t k)
 {
     wv_path *p = &f->explore.path[k];
     bool tiny = collapsed(f, k);
-    if (tiny && !p->again) {
+    if (f->dense && p->outside) {
+        p->step = p->high - p->step;
+        p->feeling = 1;
+    } else if (tiny && !p->again) {
         p->again = 1;
         p->pairs = p->stalls = 0;
         aim(f, k);
@@ -279,8 +352,9 @@ static void settle(wvgd_fit *f, size_t k)
         wv_ascent_end(f, k, !tiny);
 }
 
-/* New direction H g; the first is the gradient, at most one unit of the frame long. */
-static void aim(wvgd_fit *f, size_t k)
+/* The direction H g of path k, and how the density rises along it; the first is the gradient, at most one unit of the
+ * frame long. */
+static void set_direction(wvgd_fit *f, size_t k)
 {
     size_t D = f->D;
     wv_path *p = &f->explore.path[k];
@@ -291,11 +365,24 @@ static void aim(wvgd_fit *f, size_t k)
     else
         cblas_dscal((int)D, 1 / fmax(1, cblas_dnrm2((int)D, dir, 1)), dir, 1);
     from_frame(f, dir, f->explore.path_p + k * D);
+    turn_from_walls(f, k);
     p->slope = cblas_ddot((int)D, dir, 1, g, 1);
+}
+
+/* A new direction. One that a wall has turned down is none: then the gradient. */
+static void aim(wvgd_fit *f, size_t k)
+{
+    wv_path *p = &f->explore.path[k];
+    set_direction(f, k);
+    if (p->walls && p->pairs && !(p->slope > 0)) {
+        make_roots(f, k);
+        p->pairs = 0;
+        set_direction(f, k);
+    }
     p->step = 1;
     p->low = 0;
     p->high = INFINITY;
-    p->looks = 0;
+    p->looks = p->outside = 0;
     if (!(p->slope > 0) || !isfinite(p->slope) || out_of_range(f, k))
         wv_ascent_end(f, k, p->slope < wv_policy.ascent_flat && !collapsed(f, k));
 }
@@ -317,7 +404,7 @@ static void keep_pair(wvgd_fit *f, size_t k, double log_p, const double *g)
     size_t D = f->D, P = padded(f), newest = p->pairs % WV_KEPT, mark = wv_arena_mark(f->arena);
     double *s = f->explore.path_s + (k * WV_KEPT + newest) * P, *y = f->explore.path_y + (k * WV_KEPT + newest) * P,
            *last = f->explore.path_g + k * P, *now = wv_arena_take(f->arena, P), sy = 0; /* gradients in the frame */
-    to_frame(f, g, now);
+    see_gradient(f, k, g, now);
     for (size_t i = 0; i < D; i++) {
         s[i] = p->step * f->explore.path_q[k * P + i];
         y[i] = last[i] - now[i];
@@ -376,6 +463,7 @@ static void accept_trial(wvgd_fit *f, size_t k, double log_p, const double *x, c
     p->log_p = log_p;
     p->accepted++;
     memcpy(f->explore.path_x + k * f->D, x, f->D * sizeof *x);
+    memcpy(f->explore.path_grad + k * f->D, g, f->D * sizeof *g);
     for (size_t i = 0; i + 2 < wv_explore_stations(f); i++)
         if ((double)p->accepted == station_steps(i))
             leave(f, k, i);
@@ -405,12 +493,50 @@ void wv_ascent_begin(wvgd_fit *f, size_t k, double log_p, const double *x, const
     wv_path *p = &f->explore.path[k];
     p->fresh = 0;
     p->log_p = log_p;
+    memcpy(f->explore.path_grad + k * f->D, g, f->D * sizeof *g);
+    memset(f->explore.path_wall + k * f->D, 0, f->D * sizeof *g);
     to_frame(f, g, f->explore.path_g + k * padded(f));
     p->hit = wv_modes_foretell(f, x, log_p);
     if (p->hit >= 0)
         wv_ascent_end(f, k, true);
     else
         aim(f, k);
+}
+
+/* Is the trial point as close to a wall, outside of which there is no density, as is worth while? */
+static bool at_wall(const wv_path *p)
+{
+    return p->outside && p->step > wv_policy.ascent_wall_near * p->high;
+}
+
+/* Does even a short step lead outside? Then this is the top, where the wall cuts the density off. */
+static bool blocked(const wv_path *p)
+{
+    return !(p->low > 0) && (double)p->outside >= wv_policy.ascent_wall_looks;
+}
+
+/* A path before a wall feels along which coordinates it stands, one after the other, and then slides along it. A wall
+ * that is askew is the end. */
+static void feel(wvgd_fit *f, size_t k, bool outside)
+{
+    wv_path *p = &f->explore.path[k];
+    size_t i = p->feeling - 1;
+    double *wall = f->explore.path_wall + k * f->D;
+    if (outside) {
+        wall[i] = f->explore.path_p[k * f->D + i] > 0 ? 1 : -1;
+        p->walls++;
+        p->outside = 0;
+    }
+    if (p->feeling++ < f->D)
+        return;
+    p->feeling = 0;
+    if (p->outside) { /* still from the line search: no wall was felt */
+        wv_ascent_end(f, k, true);
+        return;
+    }
+    p->stalls = 0;
+    see_gradient(f, k, f->explore.path_grad + k * f->D, f->explore.path_g + k * padded(f));
+    aim(f, k);
 }
 
 /* Weak Wolfe conditions by bisection. */
@@ -421,10 +547,17 @@ void wv_ascent_advance(wvgd_fit *f, size_t k, double log_p, const double *x, con
     bool rises = log_p >= p->log_p + wv_policy.ascent_armijo * p->step * p->slope,
          flat = slope <= wv_policy.ascent_curvature * p->slope;
     size_t most = (size_t)wv_policy.ascent_looks;
-    if (rises && (flat || ++p->looks >= most)) {
+    if (p->feeling) {
+        feel(f, k, log_p == -INFINITY);
+        return;
+    }
+    p->outside += log_p == -INFINITY;
+    if (rises && (flat || at_wall(p) || ++p->looks >= most)) {
         accept_trial(f, k, log_p, x, g);
-    } else if (++p->looks >= most) {
-        wv_ascent_end(f, k, false);
+    } else if (++p->looks >= most || blocked(p)) {
+        p->feeling = f->dense && blocked(p);
+        if (!p->feeling)
+            wv_ascent_end(f, k, false);
         return;
     } else {
         if (rises)

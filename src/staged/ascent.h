@@ -25,15 +25,18 @@ typedef struct {
     unsigned stations, made;    /* bits: Gaussians left behind; those whose roots have been worked out */
     size_t left[WV_STATIONS];   /* curvature pairs at each, */
     double left_p[WV_STATIONS]; /* and the log density */
-    size_t start, tries;        /* which start, after how many without density */
+    size_t start, tries;        /* which start, after how many without density, */
+    double closer;              /* and how much closer for these, in powers of start_closer */
     size_t evaluations, accepted, pairs, stalls, looks;
+    size_t outside;         /* looks of the line search without density */
+    size_t feeling, walls;  /* the number of the coordinate along which a wall is felt for, 0: of none; walls felt */
     double log_p, slope;    /* at the last accepted point */
     double slab_elbo;       /* of the slab, by a few draws */
     double sy[WV_KEPT];     /* products of its curvature pairs */
     double step, low, high; /* of the line search */
 } wv_path;
 
-bool wv_ascent_archive(wv_path *path, wv_archive *a);
+bool wv_ascent_archive(wv_path *path, wv_archive *a, size_t D);
 
 /* All ascents that follow run in this frame, a root of wv_modes_root_size(f) doubles. */
 void wv_ascent_frame(wvgd_fit *f, const double *root);

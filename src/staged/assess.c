@@ -2,6 +2,7 @@
  * mixture, or of a component, over that of all proposals that made them. */
 #include "staged/assess.h"
 #include "fit.h"
+#include "policy.h"
 #include "simd/columns.h"
 #include "weights.h"
 #include <math.h>
@@ -64,7 +65,7 @@ bool wv_assess(wvgd_fit *f, wv_assessment *a, bool measured)
     if (!weigh(f, a, &inside))
         return false;
     judge(f, a);
-    a->elbo += inside;
+    a->elbo += wv_policy.mixture_wall_price * inside;
     return isfinite(a->elbo);
 }
 
@@ -85,6 +86,20 @@ bool wv_assess_component(wvgd_fit *f, const wv_assessment *a, size_t k, double l
         u[i] = 0;
     wv_arena_release(f->arena, mark);
     return some;
+}
+
+double wv_assess_inside(wvgd_fit *f, const wv_assessment *a, size_t k)
+{
+    size_t n = a->n, mark = wv_arena_mark(f->arena);
+    const double *r = a->squares.r + k * a->squares.row;
+    double inside = 0, *log_u = wv_arena_take(f->arena, n), *u = wv_arena_take(f->arena, n);
+    for (size_t i = 0; i < n; i++)
+        log_u[i] = -r[i] / 2 - f->recent.log_sum[i];
+    wv_weights_normalise(n, log_u, u);
+    for (size_t i = 0; i < n; i++)
+        inside += f->recent.log_p[i] > -INFINITY ? u[i] : 0;
+    wv_arena_release(f->arena, mark);
+    return inside;
 }
 
 double wv_assess_own_elbo(const wvgd_fit *f, const wv_assessment *a, const double *u)

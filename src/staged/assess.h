@@ -26,6 +26,9 @@ bool wv_assess(wvgd_fit *f, wv_assessment *a, bool measured);
  * of the last block of WV_COLUMNS; false: no point has density. */
 bool wv_assess_component(wvgd_fit *f, const wv_assessment *a, size_t k, double least, double *u);
 
+/* The share of component k where there is density. */
+double wv_assess_inside(wvgd_fit *f, const wv_assessment *a, size_t k);
+
 /* E_qk[log p~ - log m] under these weights. */
 double wv_assess_own_elbo(const wvgd_fit *f, const wv_assessment *a, const double *u);
 

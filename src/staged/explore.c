@@ -46,6 +46,8 @@ bool wv_explore_new(wv_explore *e, size_t D, bool dense, bool used)
         {&e->end_x, used ? wv_times(WV_ENDS, D) : 0},
         {&e->path_x, wv_times(paths, D)},
         {&e->path_p, wv_times(paths, D)},
+        {&e->path_grad, wv_times(paths, D)},
+        {&e->path_wall, wv_times(paths, D)},
         {&e->path_g, wv_times(paths, padded)},
         {&e->path_q, wv_times(paths, padded)},
         {&e->path_s, wv_times(WV_KEPT * paths, padded)},
@@ -93,7 +95,7 @@ bool wv_explore_archive(wv_explore *e, wv_archive *a, bool running)
         if (!archive_end(&e->end[i], a))
             return false;
     for (size_t k = 0; k < WV_PATHS; k++)
-        if (!wv_ascent_archive(&e->path[k], a))
+        if (!wv_ascent_archive(&e->path[k], a, e->D))
             return false;
     if (wv_archive_reading(a)) {
         e->phase = (wv_exploring)s.phase;
@@ -111,6 +113,8 @@ bool wv_explore_archive(wv_explore *e, wv_archive *a, bool running)
     wv_archive_array(a, e->end_x, running ? s.ends * e->D : 0);
     wv_archive_array(a, e->path_x, paths * e->D);
     wv_archive_array(a, e->path_p, paths * e->D);
+    wv_archive_array(a, e->path_grad, paths * e->D);
+    wv_archive_array(a, e->path_wall, paths * e->D);
     wv_archive_array(a, e->path_g, paths * e->padded);
     wv_archive_array(a, e->path_q, paths * e->padded);
     wv_archive_array(a, e->path_s, paths * WV_KEPT * e->padded);
@@ -212,7 +216,7 @@ static bool stretch(wvgd_fit *f, double units, bool stretched, double *x)
 static bool scatter_around(wvgd_fit *f, const wv_path *p, double u, double *x)
 {
     size_t D = f->D;
-    double closer = pow(wv_policy.start_closer, (double)p->tries);
+    double closer = pow(wv_policy.start_closer, p->closer);
     bool keeps = keeps_scale(f, p->start),
          shell = !keeps && f->modes.relevant == 1 && (double)p->start > wv_policy.start_shell_after && p->start % 2;
     double units = (shell ? shell_width(f, cblas_dnrm2((int)D, x, 1), u) : width(f, p->start, u)) * f->modes.scatter;
@@ -228,8 +232,16 @@ static void mirror_mode(const wvgd_fit *f, double *x)
     cblas_dscal((int)f->D, -1, x, 1);
 }
 
+/* The scale of a start by the user's, times `wide`. After tries without density it is as often wider as closer: the
+ * support may lie anywhere. */
+static double user_scale(const wvgd_fit *f, const wv_path *p, double wide)
+{
+    double turns = (double)((p->tries + 1) / 2);
+    return wide * f->opt.init_scale * pow(wv_policy.start_closer, p->tries % 2 ? -turns : turns);
+}
+
 /* A start: given ones first, then the model's own or the user's scale, then scattered around the known modes, but for a
- * share of the former; closer after every start without density. */
+ * share of the former; closer after starts without density. */
 static void scatter(wvgd_fit *f, wv_path *p, double *x)
 {
     size_t D = f->D, given = given_starts(f), user = given + user_starts(f);
@@ -253,10 +265,8 @@ static void scatter(wvgd_fit *f, wv_path *p, double *x)
         p->wide = 0;
     } else if (around)
         p->wide = scatter_around(f, p, u, x);
-    else {
-        double wide = first ? 1 : width(f, p->start, u);
-        cblas_dscal((int)D, wide * pow(wv_policy.start_closer, (double)p->tries) * f->opt.init_scale, x, 1);
-    }
+    else
+        cblas_dscal((int)D, user_scale(f, p, first ? 1 : width(f, p->start, u)), x, 1);
 }
 
 static void begin_wave(wvgd_fit *f)
@@ -461,7 +471,7 @@ static void fit_candidate(wvgd_fit *f)
     wv_mixture_fit_begin(f, false);
 }
 
-/* Where the path that has just been fitted ended much higher than all modes together predict,
+/* Where the path that has just been fitted ended much higher than all modes together predict, and not at a wall,
  * something narrow stands there. With the mass of a mode its volume is smaller by what the density is
  * higher: that is where its fit begins. */
 static bool spike(wvgd_fit *f)
@@ -470,7 +480,7 @@ static bool spike(wvgd_fit *f)
     const double *x = f->explore.path_x + f->explore.judged * f->D;
     size_t m = 0, D = f->D;
     double distance = INFINITY, above = p->log_p - wv_modes_predict(f, x, &m, &distance);
-    if (p->spike || !p->at_top || !(above > wv_policy.judge_spike && distance < wv_modes_bulk(f)))
+    if (p->spike || !p->at_top || p->walls || !(above > wv_policy.judge_spike && distance < wv_modes_bulk(f)))
         return false;
     p->spike = 1;
     size_t mark = wv_arena_mark(f->arena);
@@ -609,8 +619,8 @@ static size_t judges(void)
     return (size_t)wv_policy.judge_draws;
 }
 
-/* ELBO of a Gaussian by its draws x, [judges][D], and their densities, half of which must not be 0; those that are take
- * some nats from it. */
+/* ELBO of a Gaussian by its draws x, [judges][D], and their densities, not all of them 0; those that are take some
+ * nats from it. */
 static double judge_station(wvgd_fit *f, const wv_gaussian *g, const double *x, const double *log_p)
 {
     size_t mark = wv_arena_mark(f->arena);
@@ -623,7 +633,7 @@ static double judge_station(wvgd_fit *f, const wv_gaussian *g, const double *x, 
             finite++;
         }
     wv_arena_release(f->arena, mark);
-    return finite >= n / 2 ? sum / finite - wv_policy.judge_without_density * (n - finite) / n : -INFINITY;
+    return finite > 0 ? sum / finite - wv_policy.judge_without_density * (n - finite) / n : -INFINITY;
 }
 
 /* Which stations of a path have density; WV_STATIONS: none. */
@@ -769,13 +779,14 @@ wvgd_status wv_explore_ask(wvgd_fit *f, wvgd_error *error)
 static void tell_start(wvgd_fit *f, size_t k, double log_p, const double *x, const double *g)
 {
     wv_path *p = &f->explore.path[k];
-    bool nothing = log_p == -INFINITY, movable = f->modes.n && p->start >= user_starts(f) + given_starts(f) &&
-                                                 (double)p->tries < wv_policy.start_wall_tries;
+    bool nothing = log_p == -INFINITY,
+         movable = f->modes.n && p->start >= user_starts(f) + given_starts(f) && p->closer < wv_policy.start_wall_tries;
     if (!nothing && !(movable && wv_modes_walled(f, x, log_p))) {
         wv_ascent_begin(f, k, log_p, x, g);
         return;
     }
-    p->tries += nothing ? 1 : (size_t)wv_policy.start_wall_step;
+    p->tries++;
+    p->closer += nothing ? 2 * (double)p->tries / wv_policy.start_tries : wv_policy.start_wall_step;
     if ((double)p->tries >= wv_policy.start_tries)
         wv_ascent_end(f, k, false);
     else

@@ -36,6 +36,8 @@ typedef struct {
     double *end_x;                    /* [ends][D] */
     double *path_x, *path_p;          /* [paths][D] point and direction of each ascent */
     double *path_g, *path_q;          /* [paths][padded] gradient and direction in the frame, */
+    double *path_grad;                /* [paths][D] gradient in the model's coordinates, */
+    double *path_wall;                /* [paths][D] and 1 or -1 where a wall is above or below */
     double *path_s, *path_y;          /* [paths][WV_KEPT][padded] and its curvature pairs */
     double *station_x, *station_root; /* [paths][stations][D], [paths][stations][size] Gaussians left behind */
     double *frame_turned;             /* [D][D] frame', if */

@@ -1,5 +1,5 @@
 /* grow.c - growth of the mixture: components that fit badly are split, others begin where p~/m is largest, and those
- * without weight are dropped; and a forward-KL step on all points at hand. */
+ * without weight are dropped. */
 #include "staged/grow.h"
 #include "fit.h"
 #include "gaussian.h"
@@ -281,62 +281,5 @@ void wv_grow_add(wvgd_fit *f, size_t n, const double *x, double *log_w, double s
     }
     if (added)
         make_way(f, added, share);
-    wv_arena_release(f->arena, mark);
-}
-
-/* ---- forward steps ----------------------------------------------------------------------------------------------- */
-typedef struct {
-    const wv_assessment *at;
-    const double *v;       /* [n] weights of the points */
-    double *mu, *root, *w; /* [K][D], [K][D][D], [K] the next components, and their weights, not normalised */
-} forward_step;
-
-/* Component k follows the points that it is responsible for. */
-static void step_forward(wvgd_fit *f, void *context, size_t k)
-{
-    const forward_step *to = context;
-    const wv_assessment *a = to->at;
-    size_t n = a->n, D = f->D, mark = wv_arena_mark(f->arena);
-    const double *old = f->mix.mu + k * D;
-    double sum = 0, d = (double)D, w = f->mix.w[k], *mu = to->mu + k * D, *root = to->root + k * D * D,
-           *u = wv_arena_take(f->arena, n); /* shares, then weights */
-    wv_mixture_share(&f->mix, k, n, a->squares.r + k * a->squares.row, a->log_m, u);
-    for (size_t i = 0; i < n; i++) {
-        double r = to->v[i] > 0 ? to->v[i] * u[i] : 0;
-        sum += u[i] = isfinite(r) ? r : 0;
-    }
-    memcpy(mu, old, D * sizeof *mu);
-    memcpy(root, f->mix.root + k * D * D, D * D * sizeof *root);
-    to->w[k] = wv_policy.mixture_forward_old * w;
-    if (!(sum < 1e-8)) {
-        cblas_dscal((int)n, 1 / sum, u, 1);
-        double size = wv_weights_ess(n, u), keep = size / (size + wv_policy.mixture_forward_prior * d);
-        cblas_dgemv(CblasRowMajor, CblasTrans, (int)n, (int)D, 1.0, f->recent.x, (int)D, u, 1, 0.0, mu, 1);
-        for (size_t i = 0; i < D; i++)
-            mu[i] = old[i] + keep * (mu[i] - old[i]);
-        wv_gaussian_follow(wv_family_get(WVGD_FULL), D, root, mu, n, f->recent.x, u, size / (size + 1 + d * d),
-                           wv_arena_take(f->arena, n * D), wv_arena_take(f->arena, D * D), f->arena);
-        to->w[k] = size < wv_policy.mixture_forward_few
-                       ? 0.5 * (w + sum)
-                       : wv_policy.mixture_forward_old * w + (1 - wv_policy.mixture_forward_old) * sum;
-    }
-    wv_arena_release(f->arena, mark);
-}
-
-void wv_grow_forward_step(wvgd_fit *f, const double *v)
-{
-    size_t K = f->mix.K, D = f->D, mark = wv_arena_mark(f->arena);
-    wv_assessment a = wv_assess_room(f, K, f->recent.n);
-    if (wv_assess(f, &a, false)) {
-        forward_step to = {.at = &a,
-                           .v = v,
-                           .mu = wv_arena_take(f->arena, K * D),
-                           .root = wv_arena_take(f->arena, K * D * D),
-                           .w = wv_arena_take(f->arena, K)};
-        wv_fit_run_tasks(f, K, wv_assess_work(&a), step_forward, &to);
-        wv_mixture_set_components(&f->mix, to.mu, to.root);
-        wv_mixture_set_weights(&f->mix, to.w);
-        wv_mixture_normalise(&f->mix);
-    }
     wv_arena_release(f->arena, mark);
 }

@@ -1,4 +1,4 @@
-/* grow.h - growth of the mixture: components are split, added and dropped, and follow weighted draws. */
+/* grow.h - growth of the mixture: components are split, added and dropped. */
 #ifndef WV_GROW_H
 #define WV_GROW_H
 #include "wvgd.h"
@@ -13,7 +13,4 @@ void wv_grow_add(wvgd_fit *f, size_t n, const double *x, double *log_w, double s
 
 /* Drops components that have hardly any weight. */
 void wv_grow_drop(wvgd_fit *f);
-
-/* Forward-KL (population Monte Carlo) step from all recent draws with normalised posterior weights v. */
-void wv_grow_forward_step(wvgd_fit *f, const double *v);
 #endif

@@ -10,6 +10,7 @@
 #include "rng.h"
 #include "simd/columns.h"
 #include "staged/assess.h"
+#include "staged/follow.h"
 #include "update/update.h"
 #include "weights.h"
 #include <cblas.h>
@@ -83,6 +84,7 @@ void wv_mixture_fit_ask(wvgd_fit *f)
 /* A step of all components, each of which is one task. */
 typedef struct {
     const wv_assessment *at;
+    const double *v;   /* [n] weights of the points, NULL: all have density */
     double *grad;      /* [blocks][D][WV_COLUMNS] gradients of log p~ less those of the log mixture */
     double *mu, *root; /* [K][D], [K][D][D] the next components */
     double *elbo, *kl; /* [K] part of each in the ELBO; nats of a full step */
@@ -180,7 +182,22 @@ static wv_update_result update(wvgd_fit *f, const stepping *s, size_t k, const d
     return r;
 }
 
-/* Natural gradient step of component k. */
+/* Does a wall, outside of which there is no density, cut component k off? The regression of gradients knows nothing of
+ * it, and would have the component reach over it more and more. */
+static bool walled(wvgd_fit *f, const stepping *s, size_t k)
+{
+    return s->v && wv_assess_inside(f, s->at, k) < wv_policy.mixture_walled;
+}
+
+static wv_update_result follow(wvgd_fit *f, const stepping *s, size_t k)
+{
+    size_t D = f->D;
+    bool ok = wv_follow_one(f, s->at, s->v, k, wv_policy.mixture_walled_draws * (double)D, s->mu + k * D,
+                            s->root + k * D * D);
+    return (wv_update_result){ok, INFINITY};
+}
+
+/* Natural gradient step of component k; where it is cut off it follows the weighted draws instead. */
 static void step_one(wvgd_fit *f, void *context, size_t k)
 {
     const stepping *s = context;
@@ -193,7 +210,10 @@ static void step_one(wvgd_fit *f, void *context, size_t k)
     wv_update_result r = {false, 0};
     if (ess >= wv_policy.mixture_step_ess) {
         s->elbo[k] = wv_assess_own_elbo(f, s->at, u);
-        r = update(f, s, k, u, ess);
+        if (walled(f, s, k))
+            r = follow(f, s, k);
+        else
+            r = update(f, s, k, u, ess);
     }
     if (!r.ok)
         cblas_dscal((int)(D * D), wv_policy.mixture_failed_scale, root, 1);
@@ -223,12 +243,23 @@ static void step_weights(wvgd_fit *f, const double *elbo)
     wv_arena_release(f->arena, mark);
 }
 
+/* Weights of the recent draws, if some have no density. */
+static const double *weights_at_walls(wvgd_fit *f)
+{
+    size_t n = f->recent.n, finite = 0;
+    double *v = wv_arena_take(f->arena, n);
+    for (size_t i = 0; i < n; i++)
+        finite += f->recent.log_p[i] > -INFINITY;
+    return finite < n && wv_follow_weights(f, v) ? v : NULL;
+}
+
 /* A step of every component, and of the weights; returns the nats of a full step. */
 static double step_components(wvgd_fit *f, const wv_assessment *a)
 {
     size_t K = f->mix.K, D = f->D, blocks = wv_assess_blocks(a), mark = wv_arena_mark(f->arena);
     double total = 0;
     stepping s = {.at = a,
+                  .v = weights_at_walls(f),
                   .grad = wv_arena_take(f->arena, blocks * WV_COLUMNS * D),
                   .mu = wv_arena_take(f->arena, K * D),
                   .root = wv_arena_take(f->arena, K * D * D),
@@ -397,7 +428,7 @@ bool wv_mixture_fit_tell(wvgd_fit *f)
         wv_draws_forget(&f->recent, window, f->arena);
     f->fitting.iteration++;
     f->count.iteration++;
-    if (alone && 2 * finite < f->b.n)
+    if (alone && (double)finite < wv_policy.mixture_finite * (double)f->b.n)
         ended = retreat(f);
     else
         ended = iterate(f, &a, true, measured) || late(f);

@@ -34,6 +34,7 @@
 #include "staged/staged_closing.h"
 #include "staged/decisions.h"
 #include "staged/explore.h"
+#include "staged/follow.h"
 #include "staged/grow.h"
 #include "staged/mixture_fit.h"
 #include "staged/tail_probe.h"
@@ -159,24 +160,12 @@ static wv_stage begin_trial(wvgd_fit *f)
     return WV_TRIAL;
 }
 
-/* Forward-KL step of the proposal on all recent draws. */
-static void improve_proposal(wvgd_fit *f)
-{
-    size_t n = f->recent.n, mark = wv_arena_mark(f->arena);
-    double *log_w = wv_arena_take(f->arena, n), *v = wv_arena_take(f->arena, n);
-    for (size_t i = 0; i < n; i++)
-        log_w[i] = f->recent.log_p[i] - f->recent.log_sum[i];
-    if (wv_weights_normalise(n, log_w, v))
-        wv_grow_forward_step(f, v);
-    wv_arena_release(f->arena, mark);
-}
-
 /* The proposal is final, and the size of the closing batch is fixed. */
 static wv_stage begin_close(wvgd_fit *f)
 {
     double least = least_final(f, f->closing.draws.n, 1), wanted = f->stop == WVGD_RUNNING ? f->growth.wanted : 0;
     if (wv_decide_draws_expensive(prices(f), f->growth.wanted))
-        improve_proposal(f);
+        wv_follow_all(f);
     wv_closing_plan(&f->closing, wv_fit_afford(f, wv_decide_final_draws(wanted, least, WV_CHUNK), FINAL_PARTS));
     wv_closing_end_trial(&f->closing);
     return WV_CLOSING;
