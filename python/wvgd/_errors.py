@@ -1,0 +1,54 @@
+"""What can go wrong, as exceptions. All of them are wvgd.Error, and the Python exception that fits."""
+
+from __future__ import annotations
+
+from typing import Union
+
+from ._layout import CONSTANTS
+
+
+class Error(Exception):
+    """Something that wvgd cannot do. The text names the thing, the value and the rule."""
+
+
+class ArgumentError(Error, ValueError):
+    """An argument or option is out of range, or a call comes too early."""
+
+
+class DataError(Error, ValueError):
+    """A file or table has the wrong content."""
+
+
+class InputError(Error, FileNotFoundError):
+    """A file does not exist or cannot be opened."""
+
+
+class OutputError(Error, OSError):
+    """A file or directory cannot be created, read or written."""
+
+
+class ModelError(Error, RuntimeError):
+    """The model failed, or no draw had a finite density."""
+
+
+class OutOfMemory(Error, MemoryError):
+    """There is not enough memory."""
+
+
+_KINDS = {
+    "WVGD_E_ARGUMENT": ArgumentError,
+    "WVGD_E_MEMORY": OutOfMemory,
+    "WVGD_E_MODEL": ModelError,
+    "WVGD_E_NO_DRAWS": ModelError,
+    "WVGD_E_DATA": DataError,
+    "WVGD_E_NO_INPUT": InputError,
+    "WVGD_E_CREATE": OutputError,
+    "WVGD_E_IO": OutputError,
+}
+
+
+def error_of(status: int, text: Union[bytes, str], doing: str = "") -> Error:
+    """The exception for a status of the library and its sentence."""
+    name = next((name for name, value in CONSTANTS.items() if value == status and name.startswith("WVGD_E_")), "")
+    sentence = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+    return _KINDS.get(name, Error)(f"{doing}: {sentence}" if doing else sentence)

@@ -1,0 +1,385 @@
+"""What a fit has found. Arrays are copies: they stay when the fit goes."""
+
+from __future__ import annotations
+
+import ctypes as c
+import html
+import math
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from . import _layout
+from ._data import count, real_array
+from ._errors import ArgumentError
+from ._library import address, call, copied, core, texts
+
+LEVELS = (0.05, 0.5, 0.95)
+
+
+class Progress(NamedTuple):
+    """How far a fit has come."""
+
+    stage: str
+    iteration: int
+    evaluations: int
+    pelbo: float  # of the last batch
+    ess: float
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Posterior of every quantity, a row each; print it, or take columns: summary["mean"]."""
+
+    names: List[str]
+    columns: Dict[str, np.ndarray]  # of numbers, [len(names)] each
+    verdict: str
+    lines: List[str] = field(default_factory=list)  # reasons, warnings
+
+    def __getitem__(self, column: str) -> np.ndarray:
+        return self.columns[column]
+
+    def __str__(self) -> str:
+        width = max([len(name) for name in self.names] + [9])
+        head = f"{'parameter':<{width}}" + "".join(f"{name:>11}" for name in self.columns)
+        rows = [
+            f"{name:<{width}}" + "".join(f"{column[i]:>11.4g}" for column in self.columns.values())
+            for i, name in enumerate(self.names)
+        ]
+        return "\n".join([head, *rows, "", f"Verdict: {self.verdict}", *[f"  - {line}" for line in self.lines]])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        cells = "".join(f"<th>{html.escape(name)}</th>" for name in ["parameter", *self.columns])
+        rows = "".join(
+            f"<tr><td>{html.escape(name)}</td>"
+            + "".join(f"<td>{column[i]:.4g}</td>" for column in self.columns.values())
+            + "</tr>"
+            for i, name in enumerate(self.names)
+        )
+        return f"<p><b>Verdict: {html.escape(self.verdict)}</b></p><table><tr>{cells}</tr>{rows}</table>"
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A mode of the posterior, and the draws that belong to it."""
+
+    mass: float
+    mass_se: float
+    mean: np.ndarray  # [quantities]
+    sd: np.ndarray  # [quantities]
+    points: np.ndarray = field(repr=False)  # [n][quantities] its closing draws
+    weights: np.ndarray = field(repr=False)  # [n] sum to 1
+
+    def draws(self, n: int = 1000, seed: int = 1) -> np.ndarray:
+        """n draws from the posterior in this mode, with equal weights: [n][quantities]."""
+        n = count(n, "n")
+        chosen = np.random.default_rng(seed).choice(len(self.points), size=n, p=self.weights)
+        return self.points[chosen]
+
+
+class Result:
+    """Results of a fit: of wvgd.Fit, and of a run of a model by name."""
+
+    _pointer: Optional[int] = None  # to the wvgd_fit
+    names: List[str]  # of the quantities
+
+    # ---- from the library --------------------------------------------------------------------------------------------
+    def _view(self) -> _layout.wvgd_results:
+        """The results now. What it points to lives until the fit goes on."""
+        results = _layout.wvgd_results()
+        core.wvgd_get_results(self._pointer, c.byref(results))
+        return results
+
+    def _array(self, name: str, *shape: str) -> np.ndarray:
+        view = self._view()
+        return copied(getattr(view, name), *[getattr(view, size) for size in shape])
+
+    def _ended(self, what: str) -> None:
+        if not self.done:
+            raise ArgumentError(f"{what}: the fit has not ended; ask and tell until ask returns None")
+
+    def _closing(self) -> Tuple[np.ndarray, np.ndarray]:
+        """Closing draws of the parameters [n][D], and normalised log weights [n]."""
+        n, z, log_w = c.c_size_t(), _layout.P_DOUBLE(), _layout.P_DOUBLE()
+        call(core.wvgd_draws, self._pointer, c.byref(n), c.byref(z), None, c.byref(log_w), None)
+        return copied(z, n.value, self._view().D), copied(log_w, n.value)
+
+    def _quantities(self) -> Tuple[np.ndarray, np.ndarray]:
+        """The same for what names names."""
+        return self._closing()
+
+    # ---- the verdict -------------------------------------------------------------------------------------------------
+    @property
+    def done(self) -> bool:
+        """Whether the fit has ended."""
+        progress = _layout.wvgd_progress()
+        core.wvgd_get_progress(self._pointer, c.byref(progress))
+        return progress.stage == b"done"
+
+    @property
+    def reliable(self) -> bool:
+        """The verdict: no problems were detected."""
+        return bool(self._view().reliable)
+
+    @property
+    def reasons(self) -> List[str]:
+        """What speaks against the result, each with a remedy; if nothing does, what was tried."""
+        view = self._view()
+        return texts(view.reason, view.reasons)
+
+    @property
+    def warnings(self) -> List[str]:
+        """Other things to know, each with a remedy."""
+        view = self._view()
+        return texts(view.warning, view.warnings)
+
+    @property
+    def verdict(self) -> str:
+        """ "no problems detected", "unreliable", or "not finished"."""
+        return "not finished" if not self.done else "no problems detected" if self.reliable else "unreliable"
+
+    @property
+    def stop(self) -> str:
+        """Why the fit ended: converged, max_iter, max_evaluations, time_up, stopped; or running."""
+        return core.wvgd_stop_name(self._view().stop).decode()
+
+    # ---- numbers -----------------------------------------------------------------------------------------------------
+    @property
+    def dim(self) -> int:
+        """Dimensions of the density."""
+        return self._view().D
+
+    @property
+    def log_evidence(self) -> float:
+        """Log of the integral of the density, by importance sampling."""
+        return self._view().evidence.value
+
+    @property
+    def log_evidence_se(self) -> float:
+        """Standard error of log_evidence."""
+        return self._view().evidence.se
+
+    @property
+    def pelbo(self) -> float:
+        """Lower bound on the log evidence."""
+        return self._view().pelbo.value
+
+    @property
+    def pelbo_se(self) -> float:
+        """Standard error of pelbo."""
+        return self._view().pelbo.se
+
+    @property
+    def khat(self) -> float:
+        """Pareto k-hat of the importance weights; reliable below about 0.7."""
+        return self._view().pareto_k
+
+    @property
+    def ess(self) -> float:
+        """Effective number of closing draws."""
+        return self._view().ess
+
+    @property
+    def evaluations(self) -> int:
+        """Density values that were asked for."""
+        return self._view().evaluations
+
+    @property
+    def bad_points(self) -> int:
+        """Points where the log density was NaN or +inf, or the gradient NaN."""
+        return self._view().bad_points
+
+    @property
+    def mean(self) -> np.ndarray:
+        """[dim] posterior means."""
+        return self._array("mean", "D")
+
+    @property
+    def sd(self) -> np.ndarray:
+        """[dim] posterior standard deviations."""
+        return np.sqrt(self._array("var", "D"))
+
+    @property
+    def mcse(self) -> np.ndarray:
+        """[dim] standard errors of the means."""
+        return self._array("mcse", "D")
+
+    @property
+    def particles(self) -> np.ndarray:
+        """[N][dim] particles: each stands for the points nearest to it, its cell."""
+        return self._array("z", "N", "D")
+
+    @property
+    def beta(self) -> np.ndarray:
+        """[N] posterior mass of each cell."""
+        return self._array("beta", "N")
+
+    @property
+    def beta_se(self) -> np.ndarray:
+        """[N] standard errors of beta."""
+        return self._array("beta_se", "N")
+
+    @property
+    def trace(self) -> np.ndarray:
+        """A structured array, a row per iteration."""
+        rows = c.c_size_t()
+        pointer = core.wvgd_trace(self._pointer, c.byref(rows))
+        kinds = [(name, np.int64 if kind is c.c_size_t else float) for name, kind in _layout.wvgd_trace_row._fields_]
+        values = [tuple(getattr(pointer[i], name) for name, _ in kinds) for i in range(rows.value)]
+        return np.array(values, dtype=kinds)
+
+    # ---- the posterior as a distribution -----------------------------------------------------------------------------
+    def draws(self, n: int = 4000, seed: int = 1, source: str = "posterior") -> np.ndarray:
+        """n draws with equal weights, [n][quantities].
+
+        source "posterior": closing draws, resampled by their importance weights. "ensemble": from the approximation,
+        the particles with their truncated Gaussians. The same seed gives the same draws.
+        """
+        self._ended("draws")
+        if source not in ("posterior", "ensemble"):
+            raise ValueError(f"source is {source!r}: expected 'posterior' or 'ensemble'")
+        return self._draws(count(n, "n"), count(seed, "seed", 0), source)
+
+    def _draws(self, n: int, seed: int, source: str) -> np.ndarray:
+        z = np.empty((n, self.dim))
+        call(core.wvgd_resample if source == "posterior" else core.wvgd_sample, self._pointer, seed, n, address(z), None)
+        return z
+
+    def posterior(self) -> Tuple[np.ndarray, np.ndarray]:
+        """The closing draws [n][quantities] and their log weights [n], which sum to 1 as weights."""
+        self._ended("posterior")
+        return self._quantities()
+
+    def log_q(self, z: Any) -> np.ndarray:
+        """Log density of the ensemble at points z [n][dim]: [n]."""
+        self._ended("log_q")
+        points = self._points(z)
+        log_q = np.empty(len(points))
+        call(core.wvgd_log_q, self._pointer, len(points), address(points), address(log_q))
+        return log_q
+
+    def cell(self, z: Any) -> np.ndarray:
+        """The particle, from 0, whose cell each of the points z [n][dim] is in: [n]."""
+        self._ended("cell")
+        points = self._points(z)
+        cell = np.empty(len(points), dtype=np.uintp)
+        call(core.wvgd_cell, self._pointer, len(points), address(points), address(cell))
+        return cell.astype(np.int64)
+
+    def _points(self, z: Any) -> np.ndarray:
+        points = real_array(z, "z")
+        if points.ndim != 2 or points.shape[1] != self.dim:
+            raise ValueError(f"z has shape {points.shape}: expected (n, {self.dim})")
+        return points
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        """Draws of one quantity: draws()[:, i]."""
+        if name not in self.names:
+            raise KeyError(f"{name}: there is no such quantity; there are {', '.join(self.names)}")
+        return self.draws()[:, self.names.index(name)]
+
+    @property
+    def modes(self) -> List[Mode]:
+        """The modes that were found, the heaviest first."""
+        self._ended("modes")
+        found = max(1, self._view().modes)
+        z, log_w = self._closing()
+        values = self._quantities()[0]
+        mode = np.empty(len(z), dtype=np.uintp)
+        call(core.wvgd_mode, self._pointer, len(z), address(z), address(mode))
+        inside = np.ascontiguousarray(mode[:, None] == np.arange(found), dtype=float)
+        mass, var, se = np.empty(found), np.empty(found), np.empty(found)
+        call(core.wvgd_expect, self._pointer, found, address(inside), address(mass), address(var), address(se))
+        weight = np.exp(log_w)
+        modes = [
+            _mode(mass[k], se[k], values[mode == k], weight[mode == k])
+            for k in range(found)
+            if weight[mode == k].sum() > 0
+        ]
+        return sorted(modes, key=lambda m: -m.mass)
+
+    def describe(self, values: Any, levels: Sequence[float] = LEVELS) -> Dict[str, np.ndarray]:
+        """Posterior of functions of the parameters, from their values [n][m] at the points of posterior().
+
+        Means, sds, quantiles [m][levels] and their standard errors; the mixture and the gradients serve as control
+        variates, so that they are sharper than averages over draws.
+        """
+        self._ended("describe")
+        n = self._view().closing_draws
+        value = real_array(values, "values")
+        value = value[:, None] if value.ndim == 1 else value
+        if value.ndim != 2 or len(value) != n:
+            raise ValueError(f"values has shape {value.shape}: expected ({n}, m), a row per closing draw")
+        value = np.ascontiguousarray(value)
+        level = real_array(levels, "levels")
+        m = value.shape[1]
+        parts = {name: np.empty(m) for name in ("mean", "var", "mcse", "sd_se", "tail_k")}
+        parts.update({name: np.empty((m, len(level))) for name in ("quantile", "quantile_se")})
+        to = _layout.wvgd_description(**{name: address(array) for name, array in parts.items()})
+        call(core.wvgd_describe, self._pointer, m, address(value), len(level), address(level), c.byref(to))
+        parts["sd"] = np.sqrt(parts.pop("var"))
+        return parts
+
+    # ---- texts -------------------------------------------------------------------------------------------------------
+    def summary(self) -> Summary:
+        """A row per quantity: mean, its standard error, sd, quantiles; and the verdict. Print it."""
+        self._ended("summary")
+        found = self.describe(self._quantities()[0])
+        columns = {"mean": found["mean"], "mcse": found["mcse"], "sd": found["sd"]}
+        columns.update({f"{100 * level:g}%": found["quantile"][:, k] for k, level in enumerate(LEVELS)})
+        return Summary(list(self.names), columns, self.verdict, self.reasons + self.warnings)
+
+    def to_dict(self) -> Dict[str, Any]:
+        """The results as plain numbers, lists and texts, by the keys of run.json (docs/formats.md)."""
+        view = self._view()
+        found = self.describe(self._quantities()[0]) if self.done else {}
+        pair = lambda estimate: {"value": estimate.value, "se": estimate.se}  # noqa: E731
+        return {
+            "model": {"dim": self.dim, "names": list(self.names)},
+            "stop": self.stop,
+            "iterations": view.iterations,
+            "evaluations": self.evaluations,
+            "bad_points": view.bad_points,
+            "zero_points": view.zero_points,
+            "evidence": {
+                "pelbo": pair(view.pelbo),
+                "pelbo_beta": pair(view.pelbo_beta),
+                "importance": pair(view.evidence),
+            },
+            "distortion": pair(view.distortion),
+            "diagnostics": {"ess": view.ess, "pareto_k": view.pareto_k, "warnings": self.warnings},
+            "verdict": {"reliable": self.reliable, "reasons": self.reasons},
+            "particles": [
+                {"z": z.tolist(), "beta": float(beta), "beta_se": float(se)}
+                for z, beta, se in zip(self.particles, self.beta, self.beta_se)
+            ],
+            "posterior": {"names": list(self.names), **{name: array.tolist() for name, array in found.items()}},
+        }
+
+    def to_pandas(self, n: int = 4000, seed: int = 1) -> Any:
+        """draws(n, seed) as a pandas.DataFrame, which needs pandas."""
+        import pandas
+
+        return pandas.DataFrame(self.draws(n, seed), columns=self.names)
+
+    def __repr__(self) -> str:
+        if not self.done:
+            return f"<not finished: wvgd fit of {self.dim} dimensions, {self.evaluations} evaluations>"
+        many = f" ({len(self.reasons)} reasons)" if not self.reliable else ""
+        return (
+            f"<{self.verdict}{many}: log evidence {self.log_evidence:.4f} +- {self.log_evidence_se:.4f}, "
+            f"{self.dim} dimensions, {self.evaluations} evaluations, {self.stop}>"
+        )
+
+    def _repr_html_(self) -> str:
+        return self.summary()._repr_html_() if self.done else f"<pre>{html.escape(repr(self))}</pre>"
+
+
+def _mode(mass: float, se: float, points: np.ndarray, weight: np.ndarray) -> Mode:
+    weight = weight / weight.sum()
+    mean = weight @ points
+    sd = np.sqrt(np.maximum(weight @ (points - mean) ** 2, 0))
+    return Mode(float(mass), float(se) if math.isfinite(se) else float("nan"), mean, sd, points, weight)

@@ -1,0 +1,289 @@
+"""Fits of functions: answers with and without gradients, results, interrupts, threads, fork, memory."""
+
+import doctest
+import gc
+import os
+import pickle
+import resource
+import signal
+import threading
+import unittest
+
+import numpy as np
+import wvgd
+from wvgd import _differences, _fit, _run
+
+
+def normal(z):
+    return -0.5 * (z**2).sum(axis=1), -z
+
+
+def two_modes(z):
+    """0.3 N(-4, 1) + 0.7 N(4, 1) in every coordinate at once; log evidence 0."""
+    a, b = z + 4, z - 4
+    dim = z.shape[1]
+    parts = np.stack([np.log(0.3) - 0.5 * (a**2).sum(1), np.log(0.7) - 0.5 * (b**2).sum(1)])
+    log_p = np.logaddexp(*parts)
+    share = np.exp(parts - log_p)
+    return log_p - 0.5 * dim * np.log(2 * np.pi), -(share[0][:, None] * a + share[1][:, None] * b)
+
+
+class Density(unittest.TestCase):
+    def test_finds_what_is_known(self):
+        fit = wvgd.fit(two_modes, dim=2, names=["a", "b"])
+        self.assertTrue(fit.reliable, fit.reasons)
+        self.assertLess(abs(fit.log_evidence), 5 * fit.log_evidence_se + 1e-3)
+        self.assertLess(fit.pelbo, fit.log_evidence + 4 * fit.pelbo_se)
+        np.testing.assert_allclose(fit.mean, [1.6, 1.6], atol=0.1)
+        self.assertEqual([round(mode.mass, 1) for mode in fit.modes], [0.7, 0.3])
+        np.testing.assert_allclose(fit.modes[0].mean, [4, 4], atol=0.2)
+        self.assertEqual(fit.modes[1].draws(10).shape, (10, 2))
+        self.assertTrue((fit.modes[1].draws(10) < 1).all())
+        self.assertAlmostEqual(fit.beta.sum(), 1)
+        self.assertEqual(fit.particles.shape, (len(fit.beta), 2))
+        self.assertEqual(fit.names, ["a", "b"])
+        self.assertEqual(fit.evaluations, fit._view().evaluations)
+        self.assertEqual(fit.draws(7).shape, (7, 2))
+        np.testing.assert_array_equal(fit.draws(7), fit.draws(7))
+        self.assertFalse(np.array_equal(fit.draws(7), fit.draws(7, seed=2)))
+        self.assertEqual(fit.draws(7, source="ensemble").shape, (7, 2))
+        np.testing.assert_array_equal(fit["b"], fit.draws()[:, 1])
+        z, log_weight = fit.posterior()
+        self.assertAlmostEqual(np.exp(log_weight).sum(), 1)
+        self.assertTrue((fit.cell(fit.particles) == np.arange(len(fit.beta))).all())
+        self.assertEqual(fit.log_q(z).shape, (len(z),))
+        self.assertGreater(len(fit.trace), 0)
+        self.assertTrue((np.diff(fit.trace["evaluations"]) > 0).all())
+        np.testing.assert_array_equal(fit.summary()["mean"], fit.mean)
+        self.assertIn("Verdict: no problems detected", str(fit.summary()))
+        self.assertTrue(repr(fit).startswith("<no problems detected: log evidence"))
+        self.assertIn("no problems detected", fit._repr_html_())
+        square = fit.describe(z[:, 0] ** 2)
+        self.assertAlmostEqual(square["mean"][0], 17, delta=0.5)
+
+    def test_same_seed_same_numbers_with_other_orders_of_calls(self):
+        first = wvgd.fit(normal, dim=2, seed=5)
+        by_hand = wvgd.Fit(dim=2, seed=5)
+        while (z := by_hand.ask()) is not None:
+            np.testing.assert_array_equal(z, by_hand.ask())
+            by_hand.tell(*normal(z))
+        self.assertEqual(first.to_dict(), by_hand.to_dict())
+        one = wvgd.fit(lambda z: (-0.5 * z @ z, -z), dim=2, seed=5, vectorized=False)
+        self.assertAlmostEqual(one.log_evidence, first.log_evidence, places=10)
+
+    def test_without_gradients(self):
+        scale, centre = np.array([1e-3, 1.0, 1e3]), np.array([5.0, 0.0, 1e4])
+        fit = wvgd.fit(lambda z: -0.5 * (((z - centre) / scale) ** 2).sum(1), dim=3)
+        self.assertTrue(fit.reliable, fit.reasons)
+        self.assertAlmostEqual(fit.log_evidence, 1.5 * np.log(2 * np.pi), delta=0.01)
+        np.testing.assert_allclose(fit.sd, scale, rtol=0.01)
+        asked = []
+
+        def counted(z):
+            asked.append(len(z))
+            return -0.5 * (z**2).sum(1)
+
+        fit = wvgd.fit(counted, dim=2, max_evaluations=3000)
+        self.assertEqual(fit.evaluations, sum(asked))
+        self.assertLess(fit.evaluations, 3300)
+        single = wvgd.fit(lambda z: np.float32(-0.5 * (z**2).sum(1)), dim=2)
+        self.assertTrue(single.reliable, single.reasons)
+        self.assertAlmostEqual(single.log_evidence, np.log(2 * np.pi), delta=0.01)
+
+    def test_differences_at_walls_and_in_the_open(self):
+        d = _differences.Differences(2, 1.0)
+        z = np.array([[1e-12, 0.5], [3.0, -1.0]])
+
+        def f(x):  # no density at x0 <= 0
+            with np.errstate(invalid="ignore"):
+                return np.where(x[:, 0] > 0, -x[:, 0] - 0.5 * x[:, 1] ** 2, -np.inf)
+
+        found = d.gradients(z, f(d.around(z)))
+        np.testing.assert_allclose(found, [[-1, -0.5], [-1, 1]], atol=1e-5)
+
+    def test_answers_without_density_or_with_nan(self):
+        def box(z):
+            inside = ((z > 0) & (z < 1)).all(axis=1)
+            answer = np.where(inside, 0.0, -np.inf)
+            answer[(~inside) & (z[:, 0] > 1.5)] = np.nan
+            return answer
+
+        fit = wvgd.fit(box, dim=1, init_scale=0.5)
+        self.assertAlmostEqual(fit.log_evidence, 0, delta=0.05)
+        self.assertGreater(fit.bad_points, 0)
+
+    def test_exceptions_come_through_and_the_fit_goes_on(self):
+        class Mine(Exception):
+            pass
+
+        alone = wvgd.fit(normal, dim=2)
+        batches = []
+        wvgd.fit(lambda z: (batches.append(1), normal(z))[1], dim=2)
+        for at in (1, 2, len(batches) // 2, len(batches)):
+            fit, calls = wvgd.Fit(dim=2), []
+
+            def fails(z):
+                calls.append(1)
+                if len(calls) == at:
+                    raise Mine(at)
+                return normal(z)
+
+            with self.assertRaises(Mine):
+                fit.run(fails)
+            self.assertEqual(fit.run(normal).to_dict(), alone.to_dict())
+        with self.assertRaises(Mine):
+            wvgd.fit(lambda z: (_ for _ in ()).throw(Mine()), dim=2)
+        with self.assertRaises(KeyError):
+            wvgd.fit(normal, dim=2, progress=lambda p: {}[p.stage])
+
+    def test_interrupts(self):
+        handler = signal.getsignal(signal.SIGINT)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            for at in (1, 2, 5):
+                calls = []
+
+                def interrupted(z, times=1):
+                    calls.append(1)
+                    if len(calls) == at:
+                        for _ in range(times):
+                            signal.raise_signal(signal.SIGINT)
+                    return two_modes(z)
+
+                fit = wvgd.fit(interrupted, dim=2)
+                self.assertTrue(fit.done)
+                self.assertEqual(fit.stop, "stopped")
+                calls.clear()
+                with self.assertRaises(KeyboardInterrupt):
+                    wvgd.fit(lambda z: interrupted(z, 2), dim=2)
+                self.assertIs(signal.getsignal(signal.SIGINT), signal.default_int_handler)
+        finally:
+            signal.signal(signal.SIGINT, handler)
+
+    def test_threads_and_fork(self):
+        alone = wvgd.fit(two_modes, dim=2).to_dict()
+        found = [None] * 8
+
+        def work(i):
+            found[i] = wvgd.fit(two_modes, dim=2).to_dict()
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(found, [alone] * 8)
+        half = wvgd.Fit(dim=2)
+        half.tell(*two_modes(half.ask()))
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            with os.fdopen(write, "wb") as pipe:
+                pickle.dump(half.run(two_modes).to_dict(), pipe)
+            os._exit(0)
+        os.close(write)
+        with os.fdopen(read, "rb") as pipe:
+            self.assertEqual(pickle.load(pipe), alone)
+        os.waitpid(child, 0)
+        self.assertEqual(half.run(two_modes).to_dict(), alone)
+
+    def test_arrays_outlive_the_fit_and_memory_does_not_grow(self):
+        fit = wvgd.fit(normal, dim=2)
+        particles, draws, before = fit.particles, fit.posterior()[0], fit.particles.copy()
+        del fit
+        for _ in range(10):
+            wvgd.fit(normal, dim=2)
+            wvgd.Fit(dim=20)
+        gc.disable()
+        try:
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            for _ in range(50):
+                wvgd.fit(normal, dim=2)
+                wvgd.Fit(dim=20)
+            self.assertLess(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak, 1000)  # kilobytes
+        finally:
+            gc.enable()
+        np.testing.assert_array_equal(particles, before)
+        self.assertTrue(np.isfinite(draws).all())
+
+    def test_progress_and_limits(self):
+        seen = []
+        fit = wvgd.fit(normal, dim=2, progress=seen.append)
+        self.assertEqual(seen[-1].evaluations, fit.evaluations)
+        self.assertEqual(seen[-1].stage, "done")
+        fit = wvgd.fit(two_modes, dim=2, max_seconds=1e-9)
+        self.assertEqual(fit.stop, "time_up")
+
+
+class Errors(unittest.TestCase):
+    def check(self, kind, words, call):
+        with self.assertRaisesRegex(kind, words):
+            call()
+
+    def test_name_the_argument(self):
+        fit = wvgd.fit
+        for kind, words, call in (
+            (ValueError, "dim is missing", lambda: fit(normal)),
+            (ValueError, "dim is 0: expected at least 1", lambda: fit(normal, dim=0)),
+            (TypeError, "dim is 2.5", lambda: fit(normal, dim=2.5)),
+            (TypeError, "model is int", lambda: fit(3, dim=2)),
+            (ValueError, "no option partikles: did you mean particles", lambda: fit(normal, dim=2, partikles=3)),
+            (ValueError, "particles", lambda: fit(normal, dim=2, particles=0)),
+            (ValueError, "family", lambda: fit(normal, dim=2, family="round")),
+            (TypeError, "option seed is None", lambda: fit(normal, dim=2, seed=None)),
+            (ValueError, "names is", lambda: fit(normal, dim=2, names=["a"])),
+            (ValueError, "names has 'a' more than once", lambda: fit(normal, dim=2, names=["a", "a"])),
+            (ValueError, r"init has shape \(3, 1\): expected \(particles, 2\)", lambda: fit(normal, dim=2, init=np.zeros((3, 1)))),
+            (ValueError, r"init\[1, 0\] is nan", lambda: fit(normal, dim=2, init=[[0, 0], [np.nan, 0]])),
+            (ValueError, "init has 2 rows, but particles is 3", lambda: fit(normal, dim=2, init=np.eye(2), particles=3)),
+            (ValueError, r"metric has shape \(3, 3\)", lambda: fit(normal, dim=2, metric=np.eye(3))),
+            (TypeError, "metric has dtype complex128", lambda: fit(normal, dim=2, metric=1j * np.eye(2))),
+            (TypeError, "progress is 3", lambda: fit(normal, dim=2, progress=3)),
+            (ValueError, "data is for models by name", lambda: fit(normal, dim=2, data="x.csv")),
+            (ValueError, "dim is for functions", lambda: fit("logistic", 3)),
+        ):
+            with self.subTest(words):
+                self.check(kind, words, call)
+
+    def test_name_what_the_function_returned(self):
+        for kind, words, function in (
+            (ValueError, r"log_p of shape \(\).*vectorized=False", lambda z: -0.5 * (z**2).sum()),
+            (ValueError, r"log_p of shape \(\d+, 2\)", lambda z: z),
+            (ValueError, "returned 3 values", lambda z: (z, z, z)),
+            (TypeError, "returned None", lambda z: None),
+            (TypeError, "log_p of log_density has dtype complex128", lambda z: 1j * z[:, 0]),
+            (TypeError, "log_p of log_density has dtype <U1", lambda z: ["a"] * len(z)),
+            (ValueError, r"grad of log_density has shape", lambda z: (z[:, 0], z[:, :1])),
+            (TypeError, "grad of log_density has dtype", lambda z: (z[:, 0], z.astype(str))),
+        ):
+            with self.subTest(words):
+                self.check(kind, words, lambda: wvgd.fit(function, dim=2))
+
+    def test_wrong_use(self):
+        fit = wvgd.Fit(dim=2)
+        self.check(ValueError, "tell: nothing was asked", lambda: fit.tell([0.0]))
+        self.check(ValueError, "draws: the fit has not ended", fit.draws)
+        self.check(ValueError, "summary: the fit has not ended", fit.summary)
+        n = len(fit.ask())
+        self.check(ValueError, r"log_p has shape \(0,\)", lambda: fit.tell([]))
+        self.check(ValueError, "grad is missing", lambda: fit.tell(np.zeros(n)))
+        self.check(ValueError, "grad has shape", lambda: fit.tell(np.zeros(n), np.zeros((n, 3))))
+        self.assertTrue(repr(fit).startswith("<not finished"))
+        fit.run(normal)
+        self.check(ValueError, "n is 0", lambda: fit.draws(0))
+        self.check(ValueError, "source is 'x'", lambda: fit.draws(source="x"))
+        self.check(KeyError, "there is no such quantity", lambda: fit["x"])
+        self.check(ValueError, "z has shape", lambda: fit.log_q(np.zeros(2)))
+        self.check(ValueError, "values has shape", lambda: fit.describe(np.zeros(3)))
+        self.check(ValueError, "gradient is True", lambda: wvgd.fit(lambda z: z[:, 0], dim=2, gradient=True))
+        self.check(wvgd.ModelError, "", lambda: wvgd.fit(lambda z: np.full(len(z), -np.inf), dim=2))
+
+
+def load_tests(loader, tests, pattern):
+    for module in (wvgd, _fit, _run):
+        tests.addTests(doctest.DocTestSuite(module))
+    return tests
+
+
+if __name__ == "__main__":
+    unittest.main()
