@@ -226,7 +226,7 @@ typedef struct wvgd_results {
     wvgd_estimate distortion; /* D = E min_j c(z_j, z) */
     double ess;               /* effective final draws, */
     size_t closing_draws;     /* out of so many */
-    double pareto_k;          /* of their weights; NAN: too few */
+    double pareto_k;          /* of their weights; NAN: too few, or too even to have a tail that matters */
     double pareto_k_limit;    /* reliable below this: min(1 - 1/log10 n, 0.7) */
     double meanfield_gap;     /* diag: nats that a diagonal Gaussian must lose, predicted; NAN: unknown */
 
@@ -246,7 +246,8 @@ typedef struct wvgd_results {
     const double *var;  /* [D] variance, */
     const double *mcse; /* [D] and standard error of the mean, from the final draws with their weights */
 
-    bool reliable;             /* the verdict, once the fit has ended: no problems detected */
+    bool reliable;             /* the verdict, once the fit has ended: no problems detected, except for sds (and
+                                * means) that tail_k marks */
     size_t reasons;            /* number of texts below */
     const char *const *reason; /* [reasons] if reliable, what was checked; otherwise the problems, each with a remedy */
     size_t warnings;           /* other things a user should know, each with a remedy */

@@ -51,14 +51,24 @@ bool wv_describe_weights(wvgd_fit *f)
 }
 
 /* ---- moments ----------------------------------------------------------------------------------------------------- */
+/* Pareto k-hat of the weights of all closing draws. */
+static double closing_k(wvgd_fit *f)
+{
+    size_t n = f->closing.draws.n, mark = wv_arena_mark(f->arena);
+    double *log_w = wv_arena_take(f->arena, n);
+    wv_posterior_log_weights(&f->closing.draws, log_w);
+    double k = wv_weights_pareto_k(n, log_w, NULL, f->arena);
+    wv_arena_release(f->arena, mark);
+    return k;
+}
+
 /* What the moments of a staged fit are estimated from. */
 static wv_moments_input moments_input(wvgd_fit *f)
 {
     size_t K = f->mix.K, *mode = wv_arena_take_sizes(f->arena, K);
     for (size_t k = 0; k < K; k++)
         mode[k] = f->modes.n > 1 ? wv_modes_nearest(f, f->modes.n, f->mix.mu + k * f->D) : 0;
-    return (wv_moments_input){f->D,    &f->closing.draws, f->closing.v, f->outcome.pareto_k,
-                              &f->mix, f->modes.n,        mode,         f->arena};
+    return (wv_moments_input){f->D, &f->closing.draws, f->closing.v, closing_k(f), &f->mix, f->modes.n, mode, f->arena};
 }
 
 void wv_describe_moments(wvgd_fit *f)

@@ -354,7 +354,7 @@ static void sizes(wvgd_fit *f)
     size_t D = f->D, N = f->N;
     f->size.M = o->draws ? o->draws : default_draws(o, D);
     size_t batch = wv_times(N, f->size.M);
-    f->size.closing_proposals = mixture_room(f) ? 2 * mixture_room(f) + 1 : 0;
+    f->size.closing_proposals = mixture_room(f) ? 2 * mixture_room(f) + WV_WIDE_PROPOSALS : 0;
     size_t chunk = closing_chunk(D) + 4 * f->size.closing_proposals;
     f->size.n_max = batch > chunk ? batch : chunk;
     if (f->size.closing_proposals && wv_draws_points(D, mixture_room(f)) > f->size.n_max)
@@ -402,7 +402,7 @@ static wv_draws_shape closing_shape(const wvgd_fit *f)
                             .cells = most_cells(f),
                             .sources = f->staged ? 2 * f->size.closing_proposals : 0,
                             .cached = f->staged ? wv_draws_points(f->D, K) : 0,
-                            .cached_sources = K + 1};
+                            .cached_sources = K + WV_WIDE_PROPOSALS};
 }
 
 static wv_shape cell_shape(const wvgd_fit *f)

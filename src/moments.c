@@ -33,9 +33,9 @@ enum {
 typedef enum { AS_THEY_ARE, SQUARED, BELOW } transform;
 
 /* Functions of the parameters by their values at the stored draws: [n][m], m <= D, rows `ld` apart. The function is the
- * value, its square about `at`, or whether it is at most `at`. In the last case a value may be that of a coordinate,
- * whose distribution in the mixture q is known: (q/m) (1[value <= at] - share), share the probability under q, has mean
- * 0, and `slope` times that is taken from the function as a control variate. */
+ * value, its square about `at`, or whether it is at most `at`. In the last two cases a value may be that of a
+ * coordinate, whose distribution in the mixture q is known: (q/m) (function - share), share the mean of the function
+ * under q, has mean 0, and `slope` times that is taken from the function as a control variate. */
 typedef struct {
     size_t m, ld;
     const double *value;
@@ -548,7 +548,7 @@ static const double least_error = 1e-6;
 /* Do draws of that effective size and k-hat tell a tilt? */
 static bool weights_tell(size_t D, double ess, double pareto_k)
 {
-    return ess > wv_policy.moments_ess * (double)D && pareto_k < wv_policy.moments_pareto_k;
+    return ess > wv_policy.moments_ess * (double)D && !(pareto_k >= wv_policy.moments_pareto_k);
 }
 
 /* Is a tilt a small correction of a function, whose variance becomes var and whose mean moves by shift? sum: of the
@@ -598,22 +598,97 @@ static bool estimate(const wv_moments_input *in, const wanted *w, tilting how, e
     return tilted;
 }
 
-/* Means, variances and errors of both, and tail indices. The variance is the mean of squares under the same tilt. */
+/* ---- variances --------------------------------------------------------------------------------------------------- */
+/* Mean of (z_c - at)^2 under the mixture. */
+static double mixture_square(const wv_moments_input *in, size_t c, double at)
+{
+    double sum = 0;
+    for (size_t k = 0; k < in->mix->K; k++) {
+        const double *row = in->mix->root + (k * in->D + c) * in->D;
+        double off = in->mix->mu[k * in->D + c] - at;
+        sum += in->mix->w[k] * (cblas_ddot((int)(c + 1), row, 1, row, 1) + off * off);
+    }
+    return sum;
+}
+
+/* A function that is a + b z_c at all draws; b = 0: there is no such coordinate. */
+typedef struct {
+    size_t c;
+    double a, b;
+} line;
+
+/* The line through the first and the last draw, if all others lie on it. */
+static line line_along(const wv_moments_input *in, const wanted *w, size_t k, size_t c)
+{
+    const double *x = in->draws->x + c, *y = w->value + k, rounding = 1e-10;
+    size_t n = in->draws->n, end = n - 1;
+    double b = (y[end * w->ld] - y[0]) / (x[end * in->D] - x[0]), a = y[0] - b * x[0];
+    for (size_t i = 0; i < n; i++)
+        if (!(fabs(a + b * x[i * in->D] - y[i * w->ld]) <= rounding * (fabs(y[i * w->ld]) + fabs(a))))
+            return (line){c, 0, 0};
+    return (line){c, a, b};
+}
+
+static line line_of(const wv_moments_input *in, const wanted *w, size_t k)
+{
+    line l = {0, 0, 0};
+    for (size_t c = 0; c < in->D && l.b == 0; c++)
+        l = line_along(in, w, k, c);
+    return l;
+}
+
+/* The slope of the squares about w->at, of mean var, on their control, no less than 0 and no more than 1: as for
+ * quantiles. u[n]: density of the mixture over that of the draws. */
+static double square_slope(const wv_moments_input *in, const wanted *w, size_t k, double var, const double *u)
+{
+    size_t n = in->draws->n;
+    double cross = 0, squares = 0;
+    for (size_t i = 0; i < n; i++) {
+        double f = function_of(w, k, w->value[i * w->ld + k]) / var, c = u[i] * (f - w->share[k] / var);
+        cross += in->v[i] * (f - 1) * c;
+        squares += c * c;
+    }
+    double slope = cross * (double)n / squares;
+    return slope > 0 ? fmin(slope, 1) : 0;
+}
+
+/* Controls for the squares of those functions that are lines along a coordinate: into share[m] and slope[m]. */
+static void control_squares(const wv_moments_input *in, const wanted *w, const double *var, double *share,
+                            double *slope)
+{
+    size_t n = in->draws->n, mark = wv_arena_mark(in->arena);
+    double *u = wv_arena_take(in->arena, n);
+    mixture_ratio(in, 0, n, u);
+    for (size_t k = 0; k < w->m; k++) {
+        line l = line_of(in, w, k);
+        share[k] = l.b != 0 ? l.b * l.b * mixture_square(in, l.c, (w->at[k] - l.a) / l.b) : 0;
+        slope[k] = l.b != 0 && var[k] > 0 && isfinite(share[k]) ? square_slope(in, w, k, var[k], u) : 0;
+    }
+    wv_arena_release(in->arena, mark);
+}
+
+/* Means, variances and errors of both, and tail indices. The variance is the mean of squares under the same tilt, and
+ * with a control variate where the mixture tells it: what it knows of a wide mode of little mass few draws see. */
 static void estimate_all(const wv_moments_input *in, wanted w, wv_moments to, double *weight)
 {
     size_t m = w.m, mark = wv_arena_mark(in->arena);
     double *square = wv_arena_take(in->arena, m), *spare = wv_arena_take(in->arena, m), /* [m] */
-                                                      *other = wv_arena_take(in->arena, in->draws->n);
+                                                      *share = wv_arena_take(in->arena, m),
+           *slope = wv_arena_take(in->arena, m), *se = wv_arena_take(in->arena, m),
+           *other = wv_arena_take(in->arena, in->draws->n);
     bool tilted = estimate(in, &w, TILT_IF_SMALL, (estimates){to.mean, to.var, to.mcse, weight, NULL});
-    if (!to.sd_se) {
-        wv_arena_release(in->arena, mark);
-        return;
-    }
     w.what = SQUARED;
     w.at = to.mean;
-    estimate(in, &w, tilted ? TILT : NO_TILT, (estimates){square, spare, to.sd_se, other, NULL});
+    w.share = share;
+    control_squares(in, &w, to.var, share, slope);
+    w.slope = slope;
+    estimate(in, &w, tilted ? TILT : NO_TILT, (estimates){square, spare, se, other, NULL});
     for (size_t k = 0; k < m; k++) {
-        to.sd_se[k] = to.var[k] > 0 ? to.sd_se[k] / (2 * sqrt(to.var[k])) : NAN;
+        if (slope[k] > 0 && small_correction(square[k], to.var[k], 0, 1))
+            to.var[k] = square[k];
+        if (!to.sd_se)
+            continue;
+        to.sd_se[k] = to.var[k] > 0 ? se[k] / (2 * sqrt(to.var[k])) : NAN;
         to.tail_k[k] = wv_weights_tail_index(in->draws->n, in->v, w.value + k, w.ld, to.mean[k],
                                              to.sd_se[k] / sqrt(to.var[k]), in->arena);
     }

@@ -306,7 +306,8 @@ static void about_numbers(wvgd_fit *f)
             rounding(f));
 }
 
-/* Parameters whose sds rest on a tail that is too heavy. */
+/* Parameters whose sds rest on a tail that is too heavy. They are marked, and what is left of the result is none the
+ * worse: no draws and no proposal could tell an sd that does not exist. */
 static void about_tails(wvgd_fit *f)
 {
     size_t heavy = 0, worst = 0;
@@ -326,10 +327,10 @@ static void about_tails(wvgd_fit *f)
         snprintf(others, sizeof others, " (and of %zu others)", heavy - 1);
     if (heavy)
         say(f,
-            "the tails of %s%s are so heavy (tail index %.2f, limit %g) that its sd, and perhaps its mean, is "
-            "unreliable "
-            "or does not exist: use its median and quantiles",
-            name, others, f->posterior.tail_k[worst], wv_policy.results_khat_limit);
+            "%sthe tails of %s%s are so heavy (tail index %.2f, limit %g) that its sd, and perhaps its mean, is "
+            "unreliable or does not exist: use its median and quantiles",
+            f->messages.reliable ? "except for what is marked: " : "", name, others, f->posterior.tail_k[worst],
+            wv_policy.results_khat_limit);
 }
 
 static void in_favour(wvgd_fit *f)
@@ -356,8 +357,8 @@ void wv_verdict(wvgd_fit *f)
     about_ensemble(f);
     about_modes(f);
     about_numbers(f);
-    about_tails(f);
     f->messages.reliable = f->messages.reasons == 0;
     if (f->messages.reliable)
         in_favour(f);
+    about_tails(f);
 }

@@ -168,7 +168,13 @@ static double pareto_tail(size_t n, const double *log_w, size_t m, double *smoot
         x[i] = exp(log_w[order[n - m + i]] - top) - exp(cut - top);
     if (!(x[m - 1] > 1e-12) || !(x[(size_t)((double)m / 4 + 0.5) - 1] > 0))
         return NAN; /* equal weights have no tail */
-    double scale, k = pareto_fit(m, x, &scale);
+    double scale, k = pareto_fit(m, x, &scale), all = 0, above = 0;
+    for (size_t i = 0; i < n; i++)
+        all += exp(log_w[i] - top);
+    for (size_t i = 0; i < m; i++)
+        above += x[i];
+    if (k > wv_policy.khat_even && above < wv_policy.khat_even_share * all)
+        return NAN; /* nor have weights that are so even one that matters */
     if (smoothed && isfinite(k))
         for (size_t i = 0; i < m; i++) {
             double p = ((double)i + 0.5) / (double)m;

@@ -197,12 +197,81 @@ static double cauchy(void *self, const double *z, double *grad)
     return -log1p(z[0] * z[0]);
 }
 
+/* Student's t of 3 degrees of freedom in 3 dimensions: (x - mean)^2 has no variance in the posterior, but with weights
+ * as it is drawn, for the proposal's tails are heavier. */
+static double student(void *self, const double *z, double *grad)
+{
+    (void)self;
+    double q = 3 + z[0] * z[0] + z[1] * z[1] + z[2] * z[2];
+    for (size_t i = 0; grad && i < 3; i++)
+        grad[i] = -6 * z[i] / q;
+    return -3 * log(q);
+}
+
+static void sds_in_heavy_tails(void **state)
+{
+    (void)state;
+    scores sd = {0};
+    size_t marked = 0, seeds = 8;
+    for (uint64_t seed = 1; seed <= seeds; seed++) {
+        wvgd_model model;
+        wvgd_results r;
+        wvgd_fit *fit = fitted(3, student, seed, &model, &r);
+        for (size_t i = 0; i < 3; i++) {
+            bool heavy = r.tail_k[i] > r.tail_k_limit;
+            marked += heavy;
+            if (!heavy)
+                add(&sd, (sqrt(r.var[i]) - sqrt(3)) / r.sd_se[i]);
+        }
+        wvgd_free(fit);
+        wvgd_model_close(&model);
+    }
+    print_message("Student's t: sds off by %.2f of their errors, %zu of %zu marked\n", rms(&sd), marked, 3 * seeds);
+    assert_true(rms(&sd) < 1.5);
+    assert_true(marked <= 3);
+}
+
+/* A slab with 1 % of the mass and half of the variance, around a spike a tenth as wide: few draws see it, but the
+ * mixture has it, and tells the sds. */
+enum { SLAB = 8 };
+
+static double slab(void *self, const double *z, double *grad)
+{
+    (void)self;
+    double r = 0;
+    for (size_t i = 0; i < SLAB; i++)
+        r += z[i] * z[i];
+    double wide = log(0.01) - r / 2, spike = log(0.99) + SLAB * log(10) - 50 * r, top = fmax(wide, spike),
+           share = exp(wide - top) / (exp(wide - top) + exp(spike - top));
+    for (size_t i = 0; grad && i < SLAB; i++)
+        grad[i] = -z[i] * (share + 100 * (1 - share));
+    return top + log(exp(wide - top) + exp(spike - top));
+}
+
+static void the_mixture_tells_sds(void **state)
+{
+    (void)state;
+    double truth = sqrt(0.01 + 0.99 * 0.01);
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        wvgd_model model;
+        wvgd_results r;
+        wvgd_fit *fit = fitted(SLAB, slab, seed, &model, &r);
+        for (size_t i = 0; i < SLAB; i++) {
+            assert_false(r.tail_k[i] > r.tail_k_limit);
+            assert_true(r.sd_se[i] < 0.02 * truth);
+            assert_near(sqrt(r.var[i]), truth, 5 * r.sd_se[i]);
+        }
+        wvgd_free(fit);
+        wvgd_model_close(&model);
+    }
+}
+
 /* A parameter without moments: the verdict names it and says what to use, and the median is right. */
 static void a_parameter_without_moments(void **state)
 {
     (void)state;
     static const char *const names[] = {"velocity"};
-    size_t marked = 0, seeds = 5;
+    size_t marked = 0, reliable = 0, seeds = 5;
     for (uint64_t seed = 1; seed <= seeds; seed++) {
         wvgd_model model;
         wvgd_results r;
@@ -222,13 +291,14 @@ static void a_parameter_without_moments(void **state)
         for (size_t k = 0; k < r.reasons; k++)
             named = named || (strstr(r.reason[k], "tails of velocity") && strstr(r.reason[k], "use its median"));
         assert_int_equal(named, r.tail_k[0] > r.tail_k_limit);
-        assert_false(named && r.reliable);
+        reliable += r.reliable; /* the evidence, the median and the ensemble are right */
         marked += named;
         wvgd_free(fit);
         wvgd_model_close(&model);
     }
-    print_message("a Cauchy parameter: %zu of %zu marked\n", marked, seeds);
-    assert_true(marked + 2 >= seeds);
+    print_message("a Cauchy parameter: %zu of %zu marked, %zu reliable otherwise\n", marked, seeds, reliable);
+    assert_true(marked + 1 >= seeds);
+    assert_true(reliable + 1 >= seeds);
 }
 
 /* ---- what was asked for ------------------------------------------------------------------------------------------ */
@@ -311,6 +381,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors_are_what_they_say),   cmocka_unit_test(quantiles_of_a_gaussian),
         cmocka_unit_test(a_function_without_moments), cmocka_unit_test(a_parameter_without_moments),
+        cmocka_unit_test(sds_in_heavy_tails),         cmocka_unit_test(the_mixture_tells_sds),
         cmocka_unit_test(a_missed_error_is_said),     cmocka_unit_test(noise_is_found),
     };
     return cmocka_run_group_tests_name("numbers", tests, NULL, NULL);

@@ -230,12 +230,10 @@ static void judge_tails(json_t *run)
     if (heavy > 1)
         snprintf(others, sizeof others, " (and of %zu others)", heavy - 1);
     snprintf(line, sizeof line,
-             "the tails of %.48s%s are so heavy (tail index %.2f, limit %g) that its sd, and perhaps its mean, is "
+             "%sthe tails of %.48s%s are so heavy (tail index %.2f, limit %g) that its sd, and perhaps its mean, is "
              "unreliable or does not exist: use its median and quantiles",
+             json_is_true(json_object_get(verdict, "reliable")) ? "except for what is marked: " : "",
              json_string_value(json_array_get(json_object_get(p, "names"), worst)), others, most, limit);
-    if (json_is_true(json_object_get(verdict, "reliable")))
-        json_array_clear(reasons); /* what spoke for it */
-    json_object_set_new(verdict, "reliable", json_false());
     json_array_append_new(reasons, json_text(line));
 }
 

@@ -223,11 +223,19 @@ static void put_more(FILE *s, size_t n, size_t most, const char *dir, const char
     putc('\n', s);
 }
 
-/* Whether the sd of quantity i rests on a tail that is too heavy. */
+/* Whether the sd of quantity i rests on a tail that is too heavy, or that of any. */
 static bool is_heavy(const json_t *run, size_t i)
 {
     return item(json_object_get(run, "posterior"), "tail_k", i) >
            number(json_object_get(run, "diagnostics"), "tail_k_limit");
+}
+
+static bool has_heavy(const json_t *run)
+{
+    size_t i = 0, n = json_array_size(json_object_get(json_object_get(run, "posterior"), "names"));
+    while (i < n && !is_heavy(run, i))
+        i++;
+    return i < n;
 }
 
 /* Whether some mean is much more certain than as many independent draws would make it. */
@@ -457,7 +465,8 @@ static void put_verdict(FILE *s, const json_t *run)
 {
     const json_t *v = json_object_get(run, "verdict"),
                  *warnings = json_object_get(json_object_get(run, "diagnostics"), "warnings");
-    fputs(is_reliable(run) ? "Verdict: no problems detected\n" : "Verdict: unreliable\n", s);
+    fprintf(s, "Verdict: %s%s\n", is_reliable(run) ? "no problems detected" : "unreliable",
+            is_reliable(run) && has_heavy(run) ? ", except for what is marked *" : "");
     put_items(s, json_object_get(v, "reasons"));
     if (json_array_size(warnings)) {
         fputs("Warnings:\n", s);

@@ -28,6 +28,8 @@ void wv_staged_closing_free(wv_staged_closing *c)
     free(c->memory);
 }
 
+enum { WIDE = WV_WIDE_PROPOSALS };
+
 /* ---- the proposal ------------------------------------------------------------------------------------------------ */
 /* Weight of one of K components in the proposal: between that in the mixture and an equal one. */
 static double evened(double w, size_t K)
@@ -35,14 +37,23 @@ static double evened(double w, size_t K)
     return (1 - wv_policy.closing_even_share) * w + wv_policy.closing_even_share / (double)K;
 }
 
-/* m = 0.9 sum_k (w_k/2 + 1/2K) [0.8 N(mu_k, C_k) + 0.2 t_3(mu_k, C_k)] + 0.1 t_4(moments of the mixture, twice as
- * wide): about n draws, an even number of each. */
+/* Number c of the proposals is a Student-t with the moments of the mixture, wider, for that share of n draws. */
+static void propose_wide(wvgd_fit *f, size_t c, double degrees, double share, size_t n)
+{
+    f->proposals.p[c].q = (wv_gaussian){wv_family_get(WVGD_FULL), f->D, 0, f->wide.wide_mu, f->wide.wide_root, degrees};
+    f->proposals.draws[c] = 2 * (size_t)fmax(2, round(share * (double)n / 2));
+}
+
+/* m = 0.88 sum_k (w_k/2 + 1/2K) [0.8 N(mu_k, C_k) + 0.2 t_3(mu_k, C_k)] + 0.08 t_4 + 0.04 t_1(moments of the mixture,
+ * twice as wide): about n draws, an even number of each. Where the tails of the posterior are those of a power, weights
+ * and sds have errors of their own only if the proposal's are as heavy: that is what the last one is for. */
 static void propose(wvgd_fit *f, size_t n)
 {
     size_t K = f->mix.K, total = 0;
-    f->proposals.n = 2 * K + 1;
+    f->proposals.n = 2 * K + WIDE;
     for (size_t k = 0; k < K; k++) {
-        double share = (double)n * (1 - wv_policy.closing_wide_share) * evened(f->mix.w[k], K);
+        double share = (double)n * (1 - wv_policy.closing_wide_share - wv_policy.closing_far_share) *
+                       evened(f->mix.w[k], K);
         f->proposals.p[2 * k].q = f->proposals.p[2 * k + 1].q = wv_mixture_component(&f->mix, k);
         f->proposals.p[2 * k + 1].q.nu = wv_policy.closing_tails_degrees;
         f->proposals.draws[2 * k] = 2 * (size_t)fmax(1, round((1 - wv_policy.closing_tails_share) * share / 2));
@@ -50,9 +61,10 @@ static void propose(wvgd_fit *f, size_t n)
     }
     bool wide = wv_mixture_moments(&f->mix, f->wide.wide_mu, f->wide.wide_root, f->arena);
     cblas_dscal((int)(f->D * f->D), wv_policy.closing_wide_scale, f->wide.wide_root, 1);
-    f->proposals.p[2 * K].q = (wv_gaussian){wv_family_get(WVGD_FULL),      f->D, 0, f->wide.wide_mu, f->wide.wide_root,
-                                            wv_policy.closing_wide_degrees};
-    f->proposals.draws[2 * K] = wide ? 2 * (size_t)fmax(2, round(wv_policy.closing_wide_share * (double)n / 2)) : 0;
+    propose_wide(f, 2 * K, wv_policy.closing_wide_degrees, wv_policy.closing_wide_share, n);
+    propose_wide(f, 2 * K + 1, wv_policy.closing_far_degrees, wv_policy.closing_far_share, n);
+    if (!wide)
+        f->proposals.draws[2 * K] = f->proposals.draws[2 * K + 1] = 0;
     for (size_t c = 0; c < f->proposals.n; c++)
         total += f->proposals.draws[c];
     f->b.n = total;
@@ -64,11 +76,11 @@ static void draw(wvgd_fit *f, wv_rng_use use)
         wv_fit_draw(f, f->count.batch, c, use, 0, f->proposals.draws[c], true, at);
 }
 
-/* The proposals of the last batch: components, each with its Student-t copy, and the wide t. */
+/* The proposals of the last batch: components, each with its Student-t copy, and the wide ones. */
 typedef struct {
     const wv_draws *set;
     size_t first, n;         /* sources: the first, and how many */
-    const double *w;         /* [n - 1] weights of the components */
+    const double *w;         /* [n - WIDE] weights of the components */
     double *draws, *t_draws; /* [n] of each as a Gaussian and as a Student-t */
 } closing_sources;
 
@@ -78,7 +90,11 @@ static wv_source source(const void *self, size_t k)
     wv_source p = wv_draws_source(s->set, s->first + k);
     p.weight = s->draws[k];
     p.t_weight = s->t_draws[k];
-    if (k == 1 && s->n == 2 && !(p.weight > 0)) /* the wide t around a component alone has its root, wider */
+    if (p.weight > 0 || !k)
+        return p;               /* a component */
+    if (!(s->draws[k - 1] > 0)) /* the second wide t has the root of the first */
+        p.like = 1;
+    else if (k == 1) /* and the first one, around a component alone, that of the component, wider */
         p.like = 1 / (wv_policy.closing_wide_scale * wv_policy.closing_wide_scale);
     return p;
 }

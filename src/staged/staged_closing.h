@@ -5,7 +5,9 @@
 #include "rng.h"
 #include "wvgd.h"
 
-/* From one ask to its tell: where the wide Student-t of the proposal is. */
+enum { WV_WIDE_PROPOSALS = 2 }; /* beside those of the components */
+
+/* From one ask to its tell: where the wide Student-t's of the proposal are. */
 typedef struct {
     double *wide_mu, *wide_root; /* [D], [D][D] */
     double *memory;
