@@ -75,7 +75,10 @@ static const char *remedy(const wvgd_fit *f)
 
 static void about_convergence(wvgd_fit *f)
 {
-    if (f->stop == WVGD_TIME_UP || f->stop == WVGD_STOPPED)
+    bool limited = f->stop == WVGD_TIME_UP || f->stop == WVGD_STOPPED || f->stop == WVGD_MAX_EVALUATIONS;
+    if (limited && f->quantized)
+        say(f, "a limit stopped the fit that made the draws before it had converged: resume it and divide it again");
+    else if (f->stop == WVGD_TIME_UP || f->stop == WVGD_STOPPED)
         say(f, "the fit was stopped before it had converged: resume it%s",
             f->stop == WVGD_TIME_UP ? " with a higher --max-seconds" : "");
     else if (f->stop == WVGD_MAX_EVALUATIONS)

@@ -48,6 +48,11 @@ expect 0 anything "$wvgd" quantize short --particles 3 --quiet
 grep -q '"stop": "max_iter"' short/cells-3/run.json || complain "cells of a run that has not converged count as converged"
 expect 0 silence "$wvgd" sample short/cells-3 -n 5
 
+# Of a fit that a limit has ended: the cells are not made in haste, and have their bound.
+expect 0 'raise --max-evaluations' "$wvgd" fit logistic --data "$source/data/iris.csv" --standardize --max-evaluations 700 --quiet --out limited
+expect 0 'a limit stopped the fit that made the draws' "$wvgd" quantize limited --particles 4 --quiet
+grep -qE '^PELBO +-[0-9]' stdout || complain "cells of a fit that a limit has ended have no bound: $(cat stdout)"
+
 expect 0 anything "$wvgd" fit mixture --data mixture.json --particles 3 --repeat 2 --quiet --out twice
 expect 0 anything "$wvgd" quantize twice --particles 2 --quiet # of the first fit, and nothing is fitted again
 ! grep -q '"repeat": {' twice/cells-2/run.json || complain "quantize has repeated the fits"

@@ -49,6 +49,8 @@ expect 0 'still moving' "$wvgd" svgd logistic --data "$data/iris.csv" --standard
 grep -q '"stop": "max_iter"' iris/run.json || complain "50 steps are not all"
 expect 0 anything "$wvgd" svgd logistic --data "$data/iris.csv" --standardize --tol 0 --max-iter 100000000 --max-seconds 0.2 -q --out time
 grep -q '"stop": "time_up"' time/run.json || complain "the limit in seconds does not hold"
+expect 0 'have not moved' "$wvgd" svgd logistic --data "$data/iris.csv" --standardize --particles 2000 --max-seconds 1e-5 -q --out none # seen inside the first step
+grep -q '"iterations": 0,' none/run.json && grep -q '"stop": "time_up"' none/run.json || complain "the limit in seconds is not seen inside a step"
 
 # Refused, with nothing left behind.
 expect 64 'MODEL is missing' "$wvgd" svgd --out x
