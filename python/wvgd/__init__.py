@@ -11,6 +11,7 @@ docs/python.md is the guide.
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import Any, Callable, Optional, Union
 
 import numpy as np
@@ -18,6 +19,9 @@ import numpy as np
 from ._errors import ArgumentError, DataError, Error, InputError, ModelError, OutOfMemory, OutputError
 from ._fit import Fit, fit_density, option_names, options_help
 from ._library import version
+from ._prior import (
+    Prior, PriorFit, beta, exponential, gamma, half_cauchy, half_normal, lognormal, normal, student_t, uniform,
+)  # fmt: skip
 from ._progress import Shown
 from ._results import Mode, Progress, Result, Summary
 from ._run import Run, fit_model, load, models, resume
@@ -25,6 +29,7 @@ from ._run import Run, fit_model, load, models, resume
 __version__ = version()
 __all__ = [
     "fit", "Fit", "Run", "Result", "Summary", "Mode", "Progress", "load", "resume", "models", "option_names", "options_help",
+    "Prior", "normal", "lognormal", "uniform", "beta", "gamma", "half_normal", "half_cauchy", "student_t", "exponential",
     "Error", "ArgumentError", "DataError", "InputError", "OutputError", "ModelError", "OutOfMemory",
 ]  # fmt: skip
 
@@ -33,6 +38,7 @@ def fit(
     model: Union[Callable[[np.ndarray], Any], str, "os.PathLike[str]"],
     dim: Optional[int] = None,
     *,
+    prior: Optional[Prior] = None,
     data: Any = None,
     vectorized: bool = True,
     progress: Shown = None,
@@ -44,6 +50,8 @@ def fit(
     grad [n][dim]); with vectorized=False it is called with one point z [dim], and returns log_p, or (log_p, grad [dim]).
     Without gradients, they are made of differences (see wvgd.Fit), which takes 2 dim more evaluations for each. Where
     there is no density, log_p is -inf.
+    With prior=wvgd.Prior(...) it is a log likelihood, and is called with a dict of arrays [n], the parameters by name
+    (with vectorized=False a dict of numbers); a gradient is a dict likewise. All results are in these parameters.
     Or the name of a model (wvgd.models()), or a path to a shared object. data is then a file, or what would be in it: a
     data frame or a mapping of names to columns for models that read tables, a dict for those that read JSON.
 
@@ -62,14 +70,19 @@ def fit(
     (True, 0.0)
     """
     if callable(model):
-        if dim is None:
+        if prior is not None:
+            if not isinstance(prior, Prior) or dim is not None or "names" in options:
+                raise ArgumentError("prior: expected a wvgd.Prior, which has dim and names")
+        elif dim is None:
             raise ArgumentError("dim is missing: how many dimensions does the density have?")
         for name, value in (("data", data), ("out", options.get("out"))):
             if value is not None:
                 raise ArgumentError(f"{name} is for models by name, not for functions")
-        return fit_density(model, dim, vectorized, progress, **options)
+        if prior is not None:
+            return fit_density(partial(PriorFit, prior), prior.density(model, vectorized), True, progress, options)
+        return fit_density(partial(Fit, dim), model, vectorized, progress, options)
     if not isinstance(model, (str, os.PathLike)):
         raise TypeError(f"model is {type(model).__name__}: expected a function, the name of a model or a path")
-    if dim is not None:
-        raise ArgumentError("dim is for functions: a model by name knows its own")
+    if dim is not None or prior is not None:
+        raise ArgumentError("dim and prior are for functions: a model by name has its own")
     return fit_model(os.fspath(model), data, progress, **options)

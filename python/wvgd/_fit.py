@@ -6,7 +6,7 @@ import ctypes as c
 import difflib
 import time
 import weakref
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -268,16 +268,15 @@ def evaluate(log_density: Callable[[np.ndarray], Any], z: np.ndarray, vectorized
 
 
 def fit_density(
-    log_density: Callable[[np.ndarray], Any], dim: int, vectorized: bool, progress: Shown, **options: Any
+    make_fit: Callable[..., Fit], log_density: Callable, vectorized: bool, progress: Shown, options: Dict[str, Any]
 ) -> Fit:
-    """wvgd.fit for a function."""
-    made = Fit(dim, **options)
+    """wvgd.fit for a function: a fit with gradients, or, if the function has none, one without."""
     try:
-        return made.run(log_density, vectorized=vectorized, progress=progress)
+        return make_fit(**options).run(log_density, vectorized=vectorized, progress=progress)
     except _NoGradient as shown:
-        if "gradient" in options:
+        if options.get("gradient"):
             raise ArgumentError("log_density returned no gradients, but gradient is True") from None
         tried = shown.args[0]
-    made = Fit(dim, gradient=False, **options)
+    made = make_fit(**{**options, "gradient": False})
     made._told = tried
     return made.run(log_density, vectorized=vectorized, progress=progress)

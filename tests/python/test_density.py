@@ -11,7 +11,7 @@ import unittest
 
 import numpy as np
 import wvgd
-from wvgd import _differences, _fit, _run
+from wvgd import _differences, _fit, _prior, _run
 
 
 def normal(z):
@@ -215,6 +215,78 @@ class Density(unittest.TestCase):
         self.assertEqual(fit.stop, "time_up")
 
 
+class Priors(unittest.TestCase):
+    MEANS = (  # a prior, its mean and sd
+        (wvgd.normal(3, 2), 3, 2),
+        (wvgd.lognormal(0.5, 0.5), np.exp(0.625), np.exp(0.625) * np.sqrt(np.expm1(0.25))),
+        (wvgd.uniform(-1, 3), 1, 4 / np.sqrt(12)),
+        (wvgd.beta(2, 5), 2 / 7, np.sqrt(10 / 49 / 8)),
+        (wvgd.gamma(3, 2), 1.5, np.sqrt(3) / 2),
+        (wvgd.exponential(0.5), 2, 2),
+        (wvgd.half_normal(2), 2 * np.sqrt(2 / np.pi), 2 * np.sqrt(1 - 2 / np.pi)),
+        (wvgd.student_t(8, 1, 2), 1, 2 * np.sqrt(8 / 6)),
+        (wvgd.half_cauchy(2), None, None),
+    )
+
+    def test_are_normalised_have_their_moments_and_gradients(self):
+        u = np.linspace(-12, 12, 4001)
+        for made, mean, sd in self.MEANS:
+            with self.subTest(repr(made)):
+                at = made.at(u)
+                mass = np.exp(at.log_p) * (u[1] - u[0])
+                self.assertAlmostEqual(mass.sum(), 1, places=4)
+                if mean is not None:
+                    self.assertAlmostEqual((mass * at.x).sum(), mean, places=4)
+                    self.assertAlmostEqual((mass * (at.x - mean) ** 2).sum(), sd**2, delta=2e-3 * sd**2)
+                inner = np.abs(u) < 4
+                h = 1e-6
+                up, down = made.at(u + h), made.at(u - h)
+                np.testing.assert_allclose(((up.log_p - down.log_p) / 2 / h)[inner], at.grad[inner], rtol=1e-4, atol=1e-6)
+                np.testing.assert_allclose(((up.x - down.x) / 2 / h)[inner], at.slope[inner], rtol=1e-4, atol=1e-6)
+
+    def test_fits_are_in_the_parameters(self):
+        heads, flips = 7, 10  # beta(1 + 7, 1 + 3); evidence B(8, 4) / B(1, 1)
+
+        def likelihood(q):
+            with np.errstate(divide="ignore"):
+                return heads * np.log(q["p"]) + (flips - heads) * np.log1p(-q["p"]) - 0.5 * (q["m"] - 1) ** 2
+
+        def with_gradient(q):
+            with np.errstate(divide="ignore"):
+                return likelihood(q), {"p": heads / q["p"] - (flips - heads) / (1 - q["p"]), "m": 1 - q["m"]}
+
+        prior = wvgd.Prior(p=wvgd.uniform(0, 1), m=wvgd.normal(0, 1))
+        known = np.log(1 / 1320) - 0.25 - 0.5 * np.log(2)
+        for function in (likelihood, with_gradient):
+            fit = wvgd.fit(function, prior=prior)
+            self.assertTrue(fit.reliable, fit.reasons)
+            self.assertEqual(fit.names, ["p", "m"])
+            self.assertAlmostEqual(fit.log_evidence, known, delta=0.05)
+            np.testing.assert_allclose(fit.mean, [8 / 12, 0.5], atol=0.02)
+            np.testing.assert_allclose(fit.sd, [np.sqrt(32 / 144 / 13), np.sqrt(0.5)], rtol=0.05)
+            self.assertTrue(((fit["p"] > 0) & (fit["p"] < 1)).all())
+            self.assertTrue(((fit.particles[:, 0] > 0) & (fit.particles[:, 0] < 1)).all())
+            np.testing.assert_array_equal(fit.summary()["mean"], fit.mean)
+        one = wvgd.fit(lambda q: float(likelihood(q)), prior=prior, vectorized=False)
+        self.assertAlmostEqual(one.log_evidence, known, delta=0.05)
+
+    def test_errors_name_the_argument(self):
+        p = wvgd.Prior(a=wvgd.normal())
+        for kind, words, call in (
+            (ValueError, "normal: sd is 0", lambda: wvgd.normal(0, 0)),
+            (ValueError, "uniform: high is 0", lambda: wvgd.uniform(1, 0)),
+            (ValueError, "gamma: shape is nan", lambda: wvgd.gamma(np.nan)),
+            (TypeError, "Prior: a is 3", lambda: wvgd.Prior(a=3)),
+            (ValueError, "Prior: there are no", wvgd.Prior),
+            (ValueError, "prior: expected", lambda: wvgd.fit(normal, 2, prior=p)),
+            (ValueError, "log_likelihood returned has shape", lambda: wvgd.fit(lambda q: 1.0, prior=p)),
+            (ValueError, "keys a", lambda: wvgd.fit(lambda q: (q["a"], {"b": q["a"]}), prior=p)),
+        ):
+            with self.subTest(words):
+                with self.assertRaisesRegex(kind, words):
+                    call()
+
+
 class Errors(unittest.TestCase):
     def check(self, kind, words, call):
         with self.assertRaisesRegex(kind, words):
@@ -240,7 +312,7 @@ class Errors(unittest.TestCase):
             (TypeError, "metric has dtype complex128", lambda: fit(normal, dim=2, metric=1j * np.eye(2))),
             (TypeError, "progress is 3", lambda: fit(normal, dim=2, progress=3)),
             (ValueError, "data is for models by name", lambda: fit(normal, dim=2, data="x.csv")),
-            (ValueError, "dim is for functions", lambda: fit("logistic", 3)),
+            (ValueError, "dim and prior are for functions", lambda: fit("logistic", 3)),
         ):
             with self.subTest(words):
                 self.check(kind, words, call)
@@ -280,7 +352,7 @@ class Errors(unittest.TestCase):
 
 
 def load_tests(loader, tests, pattern):
-    for module in (wvgd, _fit, _run):
+    for module in (wvgd, _fit, _prior, _run):
         tests.addTests(doctest.DocTestSuite(module))
     return tests
 

@@ -130,7 +130,7 @@ class Guide(unittest.TestCase):
                     exec(block, seen)
         finally:
             os.chdir(before)
-        self.assertEqual(said.getvalue().count("no problems detected"), 4)
+        self.assertEqual(said.getvalue().count("no problems detected"), 5)
 
 
 if __name__ == "__main__":
