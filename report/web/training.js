@@ -144,7 +144,7 @@ function masses() {
     if (new Set(rows.map((d) => d.x)).size < 2) {
         rows.length = 0;
         frames.forEach((frame) => frame.kind === "component" && frame.weight.forEach((w, j) => rows.push({ x: frame.evaluations, y: w, j })));
-        [name, x] = ["Weights of the components of the mixture (cells are made at the end)", "evaluations"];
+        [name, x] = ["Weights of the mixture (cells come last)", "evaluations"];
     }
     return figure(
         null,
@@ -508,5 +508,5 @@ function replay() {
 }
 
 export function drawTraining(section) {
-    section.append(...replay(), h("h3", {}, "Course"), curves());
+    section.append(...replay(), h("h3", {}, "By iteration"), curves());
 }

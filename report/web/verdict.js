@@ -31,7 +31,7 @@ function gapText(gap) {
     if (!Number.isFinite(gap)) return "lower bound on the log evidence";
     return gap >= 0
         ? `lower bound, \u00b1 standard error; ${format(gap, 2)} nats below the evidence`
-        : `lower bound, \u00b1 standard error; ${format(-gap, 2)} nats above the evidence, which both being estimates allows`;
+        : `lower bound, \u00b1 standard error; ${format(-gap, 2)} nats above the evidence: both are estimates`;
 }
 
 const tile = (name, value, text) =>
