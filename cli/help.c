@@ -308,9 +308,9 @@ static void generate_man(FILE *s)
         putc('\n', s);
     }
     fputs(
-        ".SH REFERENCES\nThe method, called the paper above: L. Ambrogioni, U. Guclu and M. van Gerven,\n"
+        ".SH REFERENCES\nThe paper whose method this is: L. Ambrogioni, U. G\\[:u]\\[,c]l\\[:u] and M. van Gerven,\n"
         ".IR \"Wasserstein variational gradient descent: from semi-discrete optimal transport to ensemble variational "
-        "inference\" .\n.PP\n"
+        "inference\" ,\n2018.\n.PP\n"
         "SVGD: Q. Liu and D. Wang,\n"
         ".IR \"Stein variational gradient descent: a general purpose Bayesian inference algorithm\" ,\n2016.\n"
         ".SH SEE ALSO\n"
