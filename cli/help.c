@@ -308,7 +308,7 @@ static void generate_man(FILE *s)
         putc('\n', s);
     }
     fputs(
-        ".SH REFERENCES\nThe paper whose method this is: L. Ambrogioni, U. G\\[:u]\\[,c]l\\[:u] and M. van Gerven,\n"
+        ".SH REFERENCES\nThe paper whose method this is: L. Ambrogioni, U. Guclu and M. van Gerven,\n"
         ".IR \"Wasserstein variational gradient descent: from semi-discrete optimal transport to ensemble variational "
         "inference\" ,\n2018.\n.PP\n"
         "SVGD: Q. Liu and D. Wang,\n"
