@@ -120,6 +120,7 @@ table 'found "True", expected a number, or --ignore a to leave the column out, o
 table 'found "z", expected two different values \("x" and "y" so far\), because it is the target: --target names another column, and several classes are not supported: recode' 'a,k\n1,x\n2,y\n3,z\n'
 table 'found "no", expected two .* and labels that differ only in case are different' 'a,k\n1,yes\n2,No\n3,no\n'
 table 'every row has the same value "1", expected two different ones' 'a,k\n1,1\n2,1\n3,1\n'
+table 'column b: found "5", expected two .*, because it became the target when y was ignored: --target names another column' 'a,b,y\n1,2,0\n2,1,1\n3,5,1\n' --ignore y
 printf 'a,y\n1,no\n2,yes\n' >table.csv
 expect 65 'column y: found "no", expected a number, because it is the target: --target names another column, and the model logistic takes two labels' "$wvgd" fit linear --data table.csv --out wrong
 printf 'a,b,y\n1,2,0\n2,1,1\n3,5,1\n4,4,0\n5,2,1\n' >table.csv

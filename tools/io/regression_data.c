@@ -122,6 +122,8 @@ static int refuse_feature(const csv_file *csv, size_t row, size_t column, const 
 }
 
 /* ---- the target -------------------------------------------------------------------------------------------------- */
+enum { TARGET_ROOM = 160 }; /* bytes of why a column has to be what a target is */
+
 /* What the values of a column are. */
 typedef struct {
     bool numbers;               /* all of them are numbers, and compared as such */
@@ -187,14 +189,28 @@ static int refuse_constant(const csv_file *csv, size_t column, const char *value
                 csv->line[csv->rows - 1], csv->name[column], quote(value, shown), expected);
 }
 
-static int refuse_third(const csv_file *csv, size_t column, const label_set *set, failure *f)
+/* Why a column has to be what a target is. */
+static const char *because_target(const regression_data *out, char text[TARGET_ROOM])
 {
-    char first[QUOTED], second[QUOTED], expected[7 * QUOTED];
+    const csv_file *csv = &out->csv;
+    if (out->moved)
+        snprintf(text, TARGET_ROOM,
+                 "because it became the target when %.64s was ignored: --target names another column",
+                 csv->name[csv->columns - 1]);
+    else
+        snprintf(text, TARGET_ROOM, "because it is the target: --target names another column");
+    return text;
+}
+
+static int refuse_third(const regression_data *out, size_t column, const label_set *set, failure *f)
+{
+    const csv_file *csv = &out->csv;
+    char why[TARGET_ROOM];
+    char first[QUOTED], second[QUOTED], expected[4 * QUOTED + TARGET_ROOM];
     const char *third = find_field(csv, set->third_row, column);
     bool same = !strcasecmp(third, set->first) || !strcasecmp(third, set->second);
-    snprintf(expected, sizeof expected,
-             "two different values (%s and %s so far), because it is the target: --target names another column, and %s",
-             quote(set->first, first), quote(set->second, second),
+    snprintf(expected, sizeof expected, "two different values (%s and %s so far), %s, and %s", quote(set->first, first),
+             quote(set->second, second), because_target(out, why),
              same           ? "labels that differ only in case are different"
              : set->numbers ? "the model linear takes numbers"
                             : "several classes are not supported: recode the column to two");
@@ -221,16 +237,15 @@ static int read_numbers(const csv_file *csv, size_t column, double *out, failure
     return 0;
 }
 
-static int read_target_numbers(const csv_file *csv, size_t column, double *out, failure *f)
+static int read_target_numbers(const regression_data *out, size_t column, failure *f)
 {
-    char text[300];
+    const csv_file *csv = &out->csv;
+    char text[QUOTED + TARGET_ROOM + 60], why[TARGET_ROOM];
     for (size_t row = 0; row < csv->rows; row++) {
-        const char *field = find_field(csv, row, column), *expected = read_number(field, &out[row]);
+        const char *field = find_field(csv, row, column), *expected = read_number(field, &out->y[row]);
         if (expected) {
-            snprintf(text, sizeof text,
-                     "%s, because it is the target: --target names another column, and the model logistic takes two "
-                     "labels",
-                     expected);
+            snprintf(text, sizeof text, "%s, %s, and the model logistic takes two labels", expected,
+                     because_target(out, why));
             return refuse_field(csv, row, column, field, text, f);
         }
     }
@@ -243,13 +258,13 @@ static int read_target(regression_data *out, size_t column, target_kind kind, fa
     if (collect_labels(&out->csv, column, &set, f))
         return f->code;
     out->labels = kind == TARGET_LABELS || (kind == TARGET_EITHER && set.different == 2);
-    if (!out->labels && read_target_numbers(&out->csv, column, out->y, f))
+    if (!out->labels && read_target_numbers(out, column, f))
         return f->code;
     if (set.different < 2)
         return refuse_constant(&out->csv, column, set.first,
                                kind == TARGET_LABELS ? "two different ones" : "at least two different ones", f);
     if (out->labels && set.different > 2)
-        return refuse_third(&out->csv, column, &set, f);
+        return refuse_third(out, column, &set, f);
     return out->labels ? convert_labels(out, column, &set, f) : 0;
 }
 
