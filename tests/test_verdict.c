@@ -248,7 +248,8 @@ static void bad_points(void **state)
         wvgd_fit *fit = judged(&model, &o, &r);
         assert_false(r.reliable);
         assert_true(says(&r, "NaN or infinite density"));
-        assert_true(r.warnings > 0);
+        for (size_t i = 0; i < r.warnings; i++) /* once is enough */
+            assert_null(strstr(r.warning[i], "NaN or infinite density"));
         wvgd_free(fit);
     }
     wvgd_model_close(&model);

@@ -82,7 +82,7 @@ grep -v '^#' first/draws.csv | sed -n 2p | grep -q ',2$' || complain "generated 
 expect 0 anything "${fit[@]}" --threads 2 --quiet --out second
 same_but_times first second
 [ "$(compiled)" = 1 ] || complain "compiled again: $(cat bridgestan/log)"
-expect 0 silence "$wvgd" sample first --resample -n 1000 --trust-model
+expect 0 "draws repeat" "$wvgd" sample first --resample -n 1000 --trust-model
 cmp -s stdout first/draws.csv || complain "generated quantities differ in sample --resample"
 [ -z "$(ls work)" ] || complain "the temporary directory is not empty: $(ls work)"
 echo '// more' >>program/normal.stan
