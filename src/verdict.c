@@ -180,11 +180,21 @@ static ensemble look_at_ensemble(const wvgd_fit *f)
                       wv_verdict_look_at_gains(f->staged ? f->N : 0, p->gain, p->gain_se, p->beta)};
 }
 
+static bool components_good(const wvgd_fit *f, const wv_verdict_gains *g)
+{
+    return g->worst >= f->N && g->unknown <= wv_policy.verdict_ensemble;
+}
+
+bool wv_verdict_components_good(const wvgd_fit *f)
+{
+    wv_verdict_gains g = look_at_ensemble(f).gains;
+    return components_good(f, &g);
+}
+
 bool wv_verdict_ensemble_good(const wvgd_fit *f)
 {
     ensemble e = look_at_ensemble(f);
-    return e.apart <= wv_policy.verdict_ensemble && e.gains.worst >= f->N &&
-           e.gains.unknown <= wv_policy.verdict_ensemble;
+    return e.apart <= wv_policy.verdict_ensemble && components_good(f, &e.gains);
 }
 
 static void about_ensemble(wvgd_fit *f)

@@ -32,6 +32,9 @@ typedef struct {
 /* Nothing speaks against the ensemble. */
 bool wv_verdict_ensemble_good(const wvgd_fit *f);
 
+/* Whether none of its components could gain much within the family, as far as draws tell. */
+bool wv_verdict_components_good(const wvgd_fit *f);
+
 wv_verdict_gains wv_verdict_look_at_gains(size_t N, const double *gain, const double *gain_se, const double *beta);
 
 /* Whether more components are what a staged fit lacks: it has as many as it may have, and the option says so. */

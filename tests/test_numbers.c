@@ -301,6 +301,45 @@ static void a_parameter_without_moments(void **state)
     assert_true(reliable + 1 >= seeds);
 }
 
+/* ---- components -------------------------------------------------------------------------------------------------- */
+static double quartic(void *self, const double *z, double *grad)
+{
+    (void)self;
+    double sum = 0;
+    for (size_t i = 0; i < 6; i++) {
+        sum -= z[i] * z[i] * z[i] * z[i];
+        if (grad)
+            grad[i] = -4 * z[i] * z[i] * z[i];
+    }
+    return sum;
+}
+
+/* Components of cells are as good as what the final draws say of the posterior: more are made where they could gain,
+ * if cells may be added, too. */
+static void draws_for_components(void **state)
+{
+    (void)state;
+    size_t reliable = 0, seeds = 6;
+    for (uint64_t seed = 1; seed <= seeds; seed++) {
+        wvgd_model model;
+        wvgd_results r;
+        wvgd_options o;
+        wvgd_options_init(&o);
+        o.seed = seed;
+        o.most_particles = 20;
+        assert_int_equal(wvgd_model_pointwise(&model, 6, quartic, NULL, true), 0);
+        wvgd_fit *fit = wvgd_new(&model, &o, NULL, NULL);
+        assert_int_equal(wvgd_run(fit, NULL, NULL, NULL), WVGD_OK);
+        wvgd_get_results(fit, &r);
+        assert_int_equal(r.stop, WVGD_CONVERGED);
+        reliable += r.reliable;
+        wvgd_free(fit);
+        wvgd_model_close(&model);
+    }
+    print_message("quartics: %zu of %zu reliable\n", reliable, seeds);
+    assert_true(reliable + 1 >= seeds);
+}
+
 /* ---- what was asked for ------------------------------------------------------------------------------------------ */
 static double curved(void *self, const double *z, double *grad)
 {
@@ -379,10 +418,15 @@ static void noise_is_found(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(errors_are_what_they_say),   cmocka_unit_test(quantiles_of_a_gaussian),
-        cmocka_unit_test(a_function_without_moments), cmocka_unit_test(a_parameter_without_moments),
-        cmocka_unit_test(sds_in_heavy_tails),         cmocka_unit_test(the_mixture_tells_sds),
-        cmocka_unit_test(a_missed_error_is_said),     cmocka_unit_test(noise_is_found),
+        cmocka_unit_test(errors_are_what_they_say),
+        cmocka_unit_test(quantiles_of_a_gaussian),
+        cmocka_unit_test(a_function_without_moments),
+        cmocka_unit_test(a_parameter_without_moments),
+        cmocka_unit_test(sds_in_heavy_tails),
+        cmocka_unit_test(the_mixture_tells_sds),
+        cmocka_unit_test(draws_for_components),
+        cmocka_unit_test(a_missed_error_is_said),
+        cmocka_unit_test(noise_is_found),
     };
     return cmocka_run_group_tests_name("numbers", tests, NULL, NULL);
 }

@@ -223,3 +223,11 @@ size_t wv_decide_more_cells(size_t N, size_t modes, size_t times)
            least = (modes > 1 ? wv_policy.cells_more_modes : wv_policy.cells_more) * (double)N;
     return (double)times < wv_policy.cells_more_times ? (size_t)(each * ceil(least / each)) : 0;
 }
+
+size_t wv_decide_redraw(size_t n, size_t times, size_t more_cells, size_t chunk)
+{
+    bool turn = times <= more_cells + 1; /* twice, then after every time that there have been more cells */
+    return turn && (double)times < wv_policy.cells_redraw_times
+               ? (size_t)fmin(wv_policy.cells_redraw * (double)n, (double)chunk)
+               : 0;
+}

@@ -124,6 +124,10 @@ bool wv_decide_undo(double elbo, double tried_elbo);
  * more of them. */
 size_t wv_decide_more_cells(size_t N, size_t modes, size_t times);
 
+/* Draws to be added to n where components of cells could gain; times, more_cells: that this was done, and that there
+ * have been more cells. 0: none, it is their turn. */
+size_t wv_decide_redraw(size_t n, size_t times, size_t more_cells, size_t chunk);
+
 /* Has the evidence the standard error that was asked for, or one that is small enough? */
 bool wv_decide_converged(double se, double evidence_se);
 #endif

@@ -487,14 +487,29 @@ static wv_stage after_refine(wvgd_fit *f)
     return wv_cells_weigh(f) ? WV_BOUND : WV_DONE;
 }
 
+/* More final draws for the components of the cells, if cells may be added, too; false: none. */
+static bool redraw(wvgd_fit *f)
+{
+    size_t more = wv_decide_redraw(f->closing.draws.n, f->growth.redrawn, f->growth.more_cells, WV_CHUNK);
+    if (!more || f->quantized || !f->opt.most_particles || !wv_staged_closing_has_room(f) ||
+        f->growth.spent >= f->size.close_budget)
+        return false;
+    f->growth.redrawn++;
+    f->stop = WVGD_RUNNING;
+    wv_closing_plan(&f->closing, more);
+    return true;
+}
+
 /* A bound that contradicts the evidence has given it an error, with which it may not have converged. */
 static wv_stage after_bound(wvgd_fit *f)
 {
     if (f->stop == WVGD_CONVERGED && !wv_decide_converged(f->outcome.evidence.se, f->opt.evidence_se))
         f->stop = WVGD_MAX_ITER;
-    size_t N = f->stop == WVGD_CONVERGED && !wv_verdict_ensemble_good(f)
-                   ? wv_decide_more_cells(f->N, f->modes.relevant, f->growth.more_cells)
-                   : 0;
+    if (f->stop != WVGD_CONVERGED || wv_verdict_ensemble_good(f))
+        return WV_DONE;
+    if (!wv_verdict_components_good(f) && redraw(f))
+        return WV_CLOSING;
+    size_t N = wv_decide_more_cells(f->N, f->modes.relevant, f->growth.more_cells);
     if (!N || !wv_fit_may_have(f, N))
         return WV_DONE;
     f->growth.more_cells++;

@@ -23,6 +23,7 @@ typedef struct {
     double probe_elbo;          /* the ELBO when they last were, */
     size_t probe_K;             /* and components */
     size_t more_cells;          /* times that there have been more cells */
+    size_t redrawn;             /* times that there have been more final draws for the components of the cells */
     int undone;                 /* flag: the last growth has been undone */
 } wv_growth;
 
