@@ -135,6 +135,6 @@ int main(int argc, char **argv)
     if ((fflush(stdout) || ferror(stdout)) && !code)
         code = fail(&f, EX_IOERR, "cannot write to stdout");
     if (code)
-        say("%s", f.text);
+        say_lines(f.text);
     return code;
 }

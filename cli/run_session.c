@@ -3,6 +3,7 @@
 #include "progress.h"
 #include "say.h"
 #include "signals.h"
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,7 +12,14 @@ enum { SHOWN_ROWS = 30 }; /* parameters, and particles, in the summary after a r
 
 int fail_as(failure *f, const wvgd_error *error)
 {
-    return fail(f, wvgd_exit_code(error->code), "%s", error->text);
+    failure line;
+    f->code = 0;
+    for (const char *at = error->text, *end = at; end; at = end + 1) {
+        end = strchr(at, '\n');
+        fail(&line, wvgd_exit_code(error->code), "%.*s", (int)(end ? end - at : (ptrdiff_t)strlen(at)), at);
+        add_failure(f, &line);
+    }
+    return f->code;
 }
 
 /* ---- while it runs ----------------------------------------------------------------------------------------------- */

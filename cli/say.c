@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static void put_line(const char *before, const char *format, va_list args)
 {
@@ -23,6 +24,14 @@ void say(const char *format, ...)
     va_start(args, format);
     put_line("wvgd: ", format, args);
     va_end(args);
+}
+
+void say_lines(const char *text)
+{
+    for (size_t n; *text; text += n + (text[n] == '\n')) {
+        n = strcspn(text, "\n");
+        say("%.*s", (int)n, text);
+    }
 }
 
 void say_plainly(const char *format, ...)

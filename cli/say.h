@@ -7,6 +7,9 @@
 /* A line "wvgd: ...". */
 __attribute__((format(printf, 1, 2))) void say(const char *format, ...);
 
+/* Every line of a text as such a line. */
+void say_lines(const char *text);
+
 /* A line as it is. */
 __attribute__((format(printf, 1, 2))) void say_plainly(const char *format, ...);
 

@@ -14,18 +14,17 @@
  * a model with its data, a fit (wvgd.h) and, if you want one, a run directory (docs/formats.md). The program wvgd uses
  * the same calls: each reads what the other writes.
  *
- * Conventions are those of wvgd.h: row-major arrays, natural logs, a wvgd_status and a sentence in *error (which may be
- * NULL) from every call that can fail. A NULL pointer where one is required is WVGD_E_ARGUMENT; functions without a
- * status then do nothing, and return NULL or 0.
- * Ownership: the caller frees requests and sessions. Texts, names and arrays that a call returns belong to the session;
- * each call says how long they live. A session copies what it needs of a request, which can then be changed, freed, or
- * used to open other sessions.
- * Threads: one thread at a time uses a request or a session; different ones are independent. Open, run and read a
- * session whose model is a shared object or a Stan program in the same thread.
- * Unlike libwvgd, this library opens files, and loads shared objects if you ask for it. It never prints, exits or
- * installs handlers, and keeps no state outside requests and sessions. Numbers have a decimal point under any locale:
- * during a call, callbacks included, the calling thread has the C locale for numbers (uselocale). Set a threaded BLAS
- * to one thread before the first call. */
+ * Conventions are those of wvgd.h, but a table with several problems has a line for each in the text of an error:
+ * row-major arrays, natural logs, a wvgd_status and a sentence in *error (which may be NULL) from every call that can
+ * fail. A NULL pointer where one is required is WVGD_E_ARGUMENT; functions without a status then do nothing, and return
+ * NULL or 0. Ownership: the caller frees requests and sessions. Texts, names and arrays that a call returns belong to
+ * the session; each call says how long they live. A session copies what it needs of a request, which can then be
+ * changed, freed, or used to open other sessions. Threads: one thread at a time uses a request or a session; different
+ * ones are independent. Open, run and read a session whose model is a shared object or a Stan program in the same
+ * thread. Unlike libwvgd, this library opens files, and loads shared objects if you ask for it. It never prints, exits
+ * or installs handlers, and keeps no state outside requests and sessions. Numbers have a decimal point under any
+ * locale: during a call, callbacks included, the calling thread has the C locale for numbers (uselocale). Set a
+ * threaded BLAS to one thread before the first call. */
 #ifndef WVGD_TOOLS_H
 #define WVGD_TOOLS_H
 

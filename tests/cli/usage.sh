@@ -102,6 +102,11 @@ expect 64 "prior-sd is '-0.1'" "$wvgd" fit logistic --data two.csv --prior-sd=-0
 printf 'name,a,y\nx,1,0\ny,2,1\nz,3,1\n' >named.csv
 expect 64 '--ignore is given twice' "$wvgd" fit logistic --data named.csv --ignore name --ignore other --out run
 expect 65 'column name: found "x", expected a number, or --ignore name' "$wvgd" fit logistic --data named.csv --out run
+printf 'name,b,y\nx,1,0\ny,?,1\nz,3,1\n' >odd.csv # all problems of all columns, a line each
+"$wvgd" fit logistic --data odd.csv --out run 2>stderr && complain "a table with text in two columns is taken"
+[ "$(cut -d: -f1-4 stderr | tr '\n' ' ')" = 'wvgd: odd.csv:2: column name wvgd: odd.csv:3: column b ' ] || complain "two columns with problems are told as $(cat stderr)"
+"$wvgd" fit logistic --data odd.csv --ignore p,q --out run 2>stderr && complain "columns that are not there can be ignored"
+[ "$(grep -c '^wvgd: odd.csv:1: there is no column "[pq]"' stderr)" = 2 ] || complain "two unknown columns are told as $(cat stderr)"
 expect 64 "family is 'round': expected diag.full" "$wvgd" fit mixture --data mixture.json --family round --out run
 expect 64 "threads is '0'" "$wvgd" fit mixture --data mixture.json --threads 0 --out run
 expect 64 "threads is '1.5'" "$wvgd" fit mixture --data mixture.json --threads 1.5 --out run

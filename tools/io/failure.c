@@ -2,6 +2,7 @@
 #include "failure.h"
 #include "text.h"
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,4 +22,18 @@ int fail(failure *f, int code, const char *format, ...)
         n += strchr("\n\r\t", text[n]) ? (size_t)sprintf(shown, " ") : show_character(text + n, shown);
     }
     return code;
+}
+
+void add_failure(failure *all, const failure *one)
+{
+    static const char more[] = "\n...";
+    if (!all->code) {
+        *all = *one;
+        return;
+    }
+    size_t at = strlen(all->text), room = sizeof all->text - at;
+    if (at >= strlen(more) && !strcmp(all->text + at - strlen(more), more))
+        return;
+    bool fits = strlen(one->text) + 1 + sizeof more <= room;
+    snprintf(all->text + at, room, "%s%s", fits ? "\n" : more, fits ? one->text : "");
 }

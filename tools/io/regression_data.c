@@ -63,8 +63,8 @@ static int ignore_columns(const csv_file *csv, const char *list, bool *ignored, 
     char *copy = strdup(list), *at = copy;
     if (!copy)
         return fail(f, EX_SOFTWARE, "%s: no memory for the names of columns", csv->path);
-    int code = 0;
-    while (at && !code) {
+    failure all = {0}, one;
+    while (at) {
         char *name = at + strspn(at, " "), *comma = strchr(name, ',');
         at = comma ? comma + 1 : NULL;
         if (comma)
@@ -74,11 +74,15 @@ static int ignore_columns(const csv_file *csv, const char *list, bool *ignored, 
         size_t c = find_column(csv, name);
         if (c < csv->columns)
             ignored[c] = true;
-        else
-            code = refuse_column(csv, name, f);
+        else {
+            refuse_column(csv, name, &one);
+            add_failure(&all, &one);
+        }
     }
     free(copy);
-    return code;
+    if (all.code)
+        *f = all;
+    return all.code;
 }
 
 /* Flags for the columns, to be freed; NULL with *f filled. list NULL: all count. */
@@ -269,18 +273,43 @@ static int read_target(regression_data *out, size_t column, target_kind kind, fa
 }
 
 /* ---- the features ------------------------------------------------------------------------------------------------ */
+/* A line for each feature that has fields which are no numbers; bad[columns]: the first row of these, counted from 1.
+ */
+static int refuse_features(const csv_file *csv, const bool *ignored, size_t target, const size_t *bad, failure *f)
+{
+    size_t missing = count_missing(csv, ignored, target);
+    failure one;
+    double value;
+    f->code = 0;
+    for (size_t c = 0; c < csv->columns; c++)
+        if (bad[c]) {
+            const char *field = find_field(csv, bad[c] - 1, c);
+            refuse_feature(csv, bad[c] - 1, c, field, read_number(field, &value), missing, &one);
+            add_failure(f, &one);
+        }
+    return f->code;
+}
+
 /* All columns that are not ignored: the target's flag is set too by now. */
 static int read_features(regression_data *out, const bool *ignored, size_t target, failure *f)
 {
     const csv_file *csv = &out->csv;
     double *x = out->X;
+    bool any = false;
+    size_t *bad = calloc(csv->columns, sizeof *bad);
+    if (!bad)
+        return fail(f, EX_SOFTWARE, "%s: no memory for %zu columns", csv->path, csv->columns);
     for (size_t row = 0; row < csv->rows; row++) {
-        const char *field = first_field(csv, row), *expected;
+        const char *field = first_field(csv, row);
         for (size_t c = 0; c < csv->columns; c++, field = next_field(field))
-            if (!ignored[c] && (expected = read_number(field, x++)))
-                return refuse_feature(csv, row, c, field, expected, count_missing(csv, ignored, target), f);
+            if (!ignored[c] && read_number(field, x++) && !bad[c]) {
+                bad[c] = row + 1;
+                any = true;
+            }
     }
-    return 0;
+    int code = any ? refuse_features(csv, ignored, target, bad, f) : 0;
+    free(bad);
+    return code;
 }
 
 /* Memory for the features, and for their names. */
@@ -339,11 +368,18 @@ static int read_table(regression_data *out, const char *target_name, bool *ignor
         return f->code;
     out->moved = !target_name && ignored[out->csv.columns - 1];
     ignored[target] = true;
-    if (allocate_features(out, ignored, f) || read_features(out, ignored, target, f) ||
-        read_target(out, target, kind, f))
+    if (allocate_features(out, ignored, f))
         return f->code;
-    keep_names(out, ignored, target);
-    return 0;
+    failure all = {0}, one;
+    if (read_features(out, ignored, target, &one))
+        add_failure(&all, &one);
+    if (read_target(out, target, kind, &one))
+        add_failure(&all, &one);
+    if (all.code)
+        *f = all;
+    else
+        keep_names(out, ignored, target);
+    return all.code;
 }
 
 int read_regression(const char *path, const char *target, const char *ignore, target_kind kind, regression_data *out,
@@ -424,8 +460,15 @@ static int read_pair(const csv_file *csv, const bool *ignored, series_data *out,
     out->n = csv->rows;
     if (!(out->t = allocate(csv, 1, f)) || !(out->y = allocate(csv, 1, f)))
         return f->code;
-    if (read_numbers(csv, t, out->t, f) || read_numbers(csv, y, out->y, f))
-        return f->code;
+    failure all = {0}, one;
+    if (read_numbers(csv, t, out->t, &one))
+        add_failure(&all, &one);
+    if (read_numbers(csv, y, out->y, &one))
+        add_failure(&all, &one);
+    if (all.code) {
+        *f = all;
+        return all.code;
+    }
     for (size_t i = 1; i < out->n; i++)
         if (out->y[i] != out->y[0])
             return 0;
