@@ -2,6 +2,7 @@
 # make test       installs missing Debian packages, builds, runs all tests
 # make demo       installs what the build needs, builds the program, fits data/cancer.csv, prints the summary, leaves the run and report.html in demo/
 # make install    PREFIX=/usr/local DESTDIR=
+# make wheel      a Python wheel with both libraries, in build/wheel/ (needs pip, setuptools and wheel of PYTHON=/usr/bin/python3)
 # make sanitize   all tests with ASan and UBSan, some with valgrind
 # make stan-tools installs what `wvgd stan` compiles Stan programs with (Debian's rstan: large)
 # make figures    all experiments of the paper: tables and figures in figures/ (half an hour)
@@ -11,13 +12,14 @@
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 CMAKE_OPTIONS ?=
+PYTHON ?= /usr/bin/python3
 MAKEFLAGS += --no-print-directory
 
 build = cmake -S . -B $(1) $(CMAKE_OPTIONS) $(2) && cmake --build $(1) --parallel $(JOBS) $(3)
 ctest = ctest --test-dir $(1) --output-on-failure -j $(JOBS) $(2)
 
 .NOTPARALLEL:
-.PHONY: all cmake packages build-packages stan-tools test demo install sanitize check-clang bench bench-quick bench-peers figures fingerprints format clean
+.PHONY: all cmake packages build-packages stan-tools test demo install wheel sanitize check-clang bench bench-quick bench-peers figures fingerprints format clean
 
 all: cmake
 	$(call build,build)
@@ -45,6 +47,16 @@ demo: build-packages cmake
 
 install: all
 	DESTDIR="$(DESTDIR)" cmake --install build --prefix "$(PREFIX)"
+
+wheel: cmake
+	$(call build,build,,--target wvgd wvgd_tools)
+	rm -rf build/wheel
+	mkdir -p build/wheel/source
+	cp -r python/pyproject.toml python/setup.py python/wvgd build/wheel/source/
+	mkdir -p build/wheel/source/wvgd/lib
+	cp -L build/libwvgd.so.0 build/libwvgd-tools.so.0 build/wheel/source/wvgd/lib/
+	$(PYTHON) -m pip wheel --quiet --no-deps --no-build-isolation --no-cache-dir --wheel-dir build/wheel build/wheel/source
+	@ls build/wheel/*.whl
 
 sanitize: packages cmake
 	$(call build,build-sanitize,-DWVGD_TESTS=ON -DWVGD_EXAMPLES=ON -DWVGD_CHECKS=OFF "-DWVGD_SANITIZE=address;undefined")

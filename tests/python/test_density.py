@@ -88,6 +88,7 @@ class Density(unittest.TestCase):
         self.assertLess(fit.evaluations, 3300)
         single = wvgd.fit(lambda z: np.float32(-0.5 * (z**2).sum(1)), dim=2)
         self.assertTrue(single.reliable, single.reasons)
+        self.assertEqual(single._differences.precision, np.finfo(np.float32).eps)
         self.assertAlmostEqual(single.log_evidence, np.log(2 * np.pi), delta=0.01)
 
     def test_differences_at_walls_and_in_the_open(self):
@@ -100,6 +101,23 @@ class Density(unittest.TestCase):
 
         found = d.gradients(z, f(d.around(z)))
         np.testing.assert_allclose(found, [[-1, -0.5], [-1, 1]], atol=1e-5)
+
+    def test_steps_follow_scales_and_rounding(self):
+        scale = np.array([1e-4, 1.0, 1e3])
+        z = np.array([[5 + 1e-4, 0.5, 300.0], [5 - 2e-4, -1.0, 900.0]])
+
+        def f(x):
+            return -np.log(np.cosh((x - [5, 0, 0]) / scale)).sum(axis=1)
+
+        d = _differences.Differences(3, 1.0)
+        while d.calibrating(1):
+            d.calibrated(f(d.around(z[:1])), z[:1])
+        found = d.gradients(z, f(d.around(z)))
+        np.testing.assert_allclose(found, -np.tanh((z - [5, 0, 0]) / scale) / scale, rtol=1e-6)
+        far = _differences.Differences(1, 1e-3)  # the step is less than the coordinate resolves
+        z = np.array([[1e9 + 1e-3]])
+        found = far.gradients(z, -0.5 * ((far.around(z)[:, 0] - 1e9) / 1e-3) ** 2)
+        np.testing.assert_allclose(found, -(z - 1e9) / 1e-6, rtol=1e-6)
 
     def test_answers_without_density_or_with_nan(self):
         def box(z):

@@ -56,6 +56,12 @@ class Models(unittest.TestCase):
         for data in (table, columns):
             fit = wvgd.fit("logistic", data=data, standardize=True)
             self.assertEqual(fit.mean.tolist(), from_file.mean.tolist())
+        rng = np.random.default_rng(1)
+        x = rng.standard_normal(40)
+        columns = {"x": x, "y": (x + rng.standard_normal(40) > 0).astype(int)}
+        path = os.path.join(self.place, "table.csv")
+        np.savetxt(path, np.column_stack(list(columns.values())), fmt=["%.17g", "%d"], delimiter=",", header="x,y", comments="")
+        self.assertEqual(wvgd.fit("logistic", data=columns).mean.tolist(), wvgd.fit("logistic", data=path).mean.tolist())
         mixture = {"weights": np.array([1.0, 3.0]), "means": np.array([-3.0, 3.0]), "sds": [1, 1]}
         fit = wvgd.fit("mixture", data=mixture, particles=2)
         self.assertAlmostEqual(fit.log_evidence, np.log(4), delta=0.05)
