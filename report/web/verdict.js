@@ -89,7 +89,7 @@ export function drawVerdict(section) {
                     "p",
                     { class: "headline" },
                     good
-                        ? `${stop}. No problems detected.`
+                        ? `${stop}. No problems detected${data.quantities.some((q) => q.heavy) ? ", except for what is marked *" : ""}.`
                         : run.stop === "converged"
                           ? `${stop}, but the result is unreliable.`
                           : `${stop}. The result is unreliable.`,
