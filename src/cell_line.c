@@ -132,7 +132,7 @@ static void set_ratios(wvgd_fit *f, const wv_mixture *m, size_t n, const uint32_
     for (size_t i = 0; i < n; i++)
         x[i] = b->x[chosen[i]];
     wv_mixture_log_density(m, n, x, log_m, slope, &f->workers);
-    wv_weights_order(n, x, order);
+    wv_weights_order(n, x, order, f->arena);
     for (size_t i = every / 2; i < n; i += every) {
         size_t k = order[i];
         r->at[r->n++] = (ratio){x[k], b->log_p[chosen[k]] - log_m[k],
@@ -207,7 +207,7 @@ static void find_edges(wvgd_fit *f, const wv_mixture *m, const ratios *r, double
     for (size_t k = 0; k <= m->K; k++)
         for (size_t i = 0; i < EDGES; i++)
             at[n++] = k < m->K ? m->mu[k] + m->root[k] * edge[i] : r->mean + r->sd * edge[i];
-    wv_weights_order(n, at, order);
+    wv_weights_order(n, at, order, f->arena);
     for (size_t i = 0; i < n; i++)
         to[i] = at[order[i]];
     wv_arena_release(f->arena, mark);

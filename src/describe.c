@@ -73,39 +73,38 @@ static wv_moments_input moments_input(wvgd_fit *f)
 
 void wv_describe_moments(wvgd_fit *f)
 {
-    size_t D = f->D, mark = wv_arena_mark(f->arena);
-    double *weight = wv_arena_take(f->arena, f->closing.draws.n);
+    size_t D = f->D, n = f->closing.draws.n, mark = wv_arena_mark(f->arena);
+    double *weight = wv_arena_take(f->arena, n);
     wv_moments to = {wv_arena_take(f->arena, D), wv_arena_take(f->arena, D), wv_arena_take(f->arena, D),
                      wv_arena_take(f->arena, D), wv_arena_take(f->arena, D)};
     wv_moments_input in = moments_input(f);
-    wv_moments_estimate(&in, to, weight);
+    wv_moments_tilt tilt = wv_moments_find_tilt(&in);
+    bool tilted = wv_moments_estimate(&in, &tilt, to);
+    for (size_t i = 0; i < n; i++)
+        weight[i] = tilted ? in.v[i] * (1 - tilt.t[i / 2]) / tilt.kept : in.v[i];
     wv_posterior_set_moments(&f->posterior, D, &to);
     wv_closing_set_calibrated(&f->closing, weight);
     wv_arena_release(f->arena, mark);
 }
 
-void wv_describe_functions(wvgd_fit *f, size_t m, const double *value, wv_moments to)
+void wv_describe_functions(wvgd_fit *f, size_t m, const double *value, wv_moments to, size_t P, const double *p,
+                           double *quantile, double *se)
 {
     size_t mark = wv_arena_mark(f->arena);
-    if (f->staged) {
-        wv_moments_input in = moments_input(f);
-        wv_moments_of(&in, m, value, to);
-    } else if (value == f->closing.draws.x && m == f->D)
+    bool known = value == f->closing.draws.x && m == f->D;
+    if (known)
         wv_posterior_get_moments(&f->posterior, m, &to);
-    else
-        wv_posterior_moments(&f->closing, m, value, to, f->arena);
-    wv_arena_release(f->arena, mark);
-}
-
-void wv_describe_quantiles(wvgd_fit *f, size_t m, const double *value, size_t P, const double *p, double *quantile,
-                           double *se)
-{
-    size_t mark = wv_arena_mark(f->arena);
-    if (f->staged) {
+    if (f->staged && (P || !known)) {
         wv_moments_input in = moments_input(f);
-        wv_quantiles(&in, m, value, P, p, quantile, se);
-    } else
+        wv_moments_tilt tilt = wv_moments_find_tilt(&in);
+        if (!known)
+            wv_moments_of(&in, &tilt, m, value, to);
+        wv_quantiles(&in, &tilt, m, value, P, p, quantile, se);
+    } else if (!f->staged) {
+        if (!known)
+            wv_posterior_moments(&f->closing, m, value, to, f->arena);
         wv_quantiles_plain(f->closing.draws.n, f->closing.calibrated, m, value, P, p, quantile, se, f->arena);
+    }
     wv_arena_release(f->arena, mark);
 }
 

@@ -16,9 +16,8 @@ void wv_describe_moments(wvgd_fit *f);
 
 /* Of m functions of the parameters by their values at the closing draws, value[n][m], with either solver: moments
  * (sd_se and tail_k may be NULL); quantiles at p[P] and their standard errors, [m][P] each. */
-void wv_describe_functions(wvgd_fit *f, size_t m, const double *value, wv_moments to);
-void wv_describe_quantiles(wvgd_fit *f, size_t m, const double *value, size_t P, const double *p, double *quantile,
-                           double *se);
+void wv_describe_functions(wvgd_fit *f, size_t m, const double *value, wv_moments to, size_t P, const double *p,
+                           double *quantile, double *se);
 
 /* Masses, k-hats and distortion from the closing draws, their weights and cells. */
 void wv_describe_cells(wvgd_fit *f);

@@ -430,7 +430,7 @@ wvgd_status wvgd_expect(const wvgd_fit *fit, size_t m, const double *value, doub
     wvgd_status status = ended(f, error);
     if (status != WVGD_OK)
         return status;
-    wv_describe_functions(f, m, value, (wv_moments){mean, var, mcse, NULL, NULL});
+    wv_describe_functions(f, m, value, (wv_moments){mean, var, mcse, NULL, NULL}, 0, NULL, NULL, NULL);
     return WVGD_OK;
 }
 
@@ -468,9 +468,8 @@ wvgd_status wvgd_describe(const wvgd_fit *fit, size_t m, const double *value, si
         status = ended(f, error);
     if (status != WVGD_OK)
         return status;
-    wv_describe_functions(f, m, value, (wv_moments){to->mean, to->var, to->mcse, to->sd_se, to->tail_k});
-    if (m && levels)
-        wv_describe_quantiles(f, m, value, levels, level, to->quantile, to->quantile_se);
+    wv_describe_functions(f, m, value, (wv_moments){to->mean, to->var, to->mcse, to->sd_se, to->tail_k}, levels, level,
+                          to->quantile, to->quantile_se);
     return WVGD_OK;
 }
 

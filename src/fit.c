@@ -135,14 +135,16 @@ static size_t arena_size(const wvgd_fit *f)
     return points + cells + target + line + wv_times(any, 8) + wv_times(24, square) + regression + 65536;
 }
 
-/* And of the caller's, beside that: the mixture at all recent draws. */
+/* And of the caller's, beside that: the mixture at all recent draws; statistics of all closing draws, and values of
+ * functions (moments.c). */
 static size_t mixture_size(const wvgd_fit *f)
 {
-    size_t K = f->mix.room, D = f->D, made = f->size.closing_proposals;
+    size_t K = f->mix.room, D = f->D, made = f->size.closing_proposals,
+           moments = wv_times(f->size.close_max, D + (D < WV_BLOCK ? D : WV_BLOCK) + 32);
     if (!K)
         return 0;
     return wv_times(K + 1, f->recent.shape.room + 2 * (D * D + D + 2) + WV_BLOCK) + wv_draws_kept(D, K) + D * D * D +
-           wv_times(made, made + WV_BLOCK + 3);
+           wv_times(made, made + WV_BLOCK + 3) + moments;
 }
 
 /* Workers, and views of the fit for those beside the caller. A cost function of the user's is called by one thread at a

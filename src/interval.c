@@ -58,7 +58,7 @@ wv_intervals wv_interval_cell(const wv_geometry *g, size_t j, wv_arena *arena)
     size_t n = taken(g, j, other);
     for (size_t i = 0; i < n; i++)
         start[i] = other[i].lo;
-    wv_weights_order(n, start, order);
+    wv_weights_order(n, start, order, arena);
     for (size_t i = 0; i < n; i++) {
         if (start[order[i]] > at)
             cell.part[cell.n++] = (wv_interval){at, start[order[i]]};

@@ -110,9 +110,9 @@ void wv_posterior_moments(const wv_closing *c, size_t m, const double *value, wv
         wv_limit_look(arena);
         double se = wv_evidence_mean(n, v, square, 1).se;
         to.sd_se[i] = to.var[i] > 0 ? se / (2 * sqrt(to.var[i])) : 0 * to.var[i];
-        if (to.tail_k)
-            to.tail_k[i] = wv_weights_tail_index(n, v, value + i, m, e.value, to.sd_se[i] / sqrt(to.var[i]), arena);
     }
+    if (to.tail_k)
+        wv_weights_tail_indices(n, v, m, value, m, to.mean, to.var, to.sd_se, to.tail_k, arena);
     wv_arena_release(arena, mark);
 }
 

@@ -10,7 +10,7 @@
 /* Moments of the posterior. */
 typedef struct {
     double *mean, *var, *mcse; /* [D] means, variances, standard errors of the means, */
-    double *sd_se, *tail_k;    /* [D] of the sds, and tail indices (wv_weights_tail_index) */
+    double *sd_se, *tail_k;    /* [D] of the sds, and tail indices (wv_weights_tail_indices) */
     double *memory;
 } wv_posterior;
 

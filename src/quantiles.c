@@ -17,9 +17,8 @@
 /* Values of a function at the draws in ascending order, and sums over these. */
 typedef struct {
     size_t n;
-    const double *value; /* [.] of all draws, `ld` apart */
-    size_t ld;
-    const uint32_t *order; /* [n] draws in their order */
+    const uint32_t *order; /* [n] draws in their order, */
+    const double *value;   /* [n] and their values */
     double *below, *known; /* [n] sums of weights, and of u, up to the middle of each draw; all weights sum to 1 */
     double slope, all;     /* b; the sum of u over all draws */
     /* the distribution of the mixture: NULL, and slope 0, where there is none */
@@ -27,11 +26,6 @@ typedef struct {
     size_t coordinate;
     const double *sd; /* [K] of its components along the coordinate */
 } distribution;
-
-static double value_at(const distribution *d, size_t i)
-{
-    return d->value[d->order[i] * d->ld];
-}
 
 /* Q(z). */
 static double mixture_share(const distribution *d, double z)
@@ -48,14 +42,14 @@ static double step_sum(const distribution *d, const double *sums, double total, 
     size_t low = 0, high = d->n; /* draws before `low` are at most z, those from `high` on are above */
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (value_at(d, middle) <= z)
+        if (d->value[middle] <= z)
             low = middle + 1;
         else
             high = middle;
     }
     if (!low || low == d->n)
         return low ? total : 0;
-    double left = value_at(d, low - 1), right = value_at(d, low), t = right > left ? (z - left) / (right - left) : 0;
+    double left = d->value[low - 1], right = d->value[low], t = right > left ? (z - left) / (right - left) : 0;
     return sums[low - 1] + t * (sums[low] - sums[low - 1]);
 }
 
@@ -73,9 +67,9 @@ static double find(const distribution *d, double p)
     size_t low = 0, high = d->n - 1;
     while (low + 1 < high) {
         size_t middle = low + (high - low) / 2;
-        *(share_below(d, value_at(d, middle)) < p ? &low : &high) = middle;
+        *(share_below(d, d->value[middle]) < p ? &low : &high) = middle;
     }
-    double left = value_at(d, low), right = value_at(d, high);
+    double left = d->value[low], right = d->value[high];
     for (int i = 0; i < HALVINGS; i++) {
         double middle = left + (right - left) / 2;
         *(share_below(d, middle) < p ? &left : &right) = middle;
@@ -104,7 +98,7 @@ static size_t sort_draws(size_t n, const double *v, const double *value, size_t 
         key[i] = counts ? value[i * ld] : -INFINITY;
         first += !counts;
     }
-    wv_weights_order(n, key, order);
+    wv_weights_order(n, key, order, arena);
     memmove(order, order + first, (n - first) * sizeof *order);
     wv_arena_release(arena, mark);
     return n - first;
@@ -128,31 +122,38 @@ static double control_slope(const distribution *d, const double *v, const double
     double share = mixture_share(d, z), cross = 0, square = 0;
     for (size_t i = 0; i < d->n; i++) {
         size_t k = d->order[i];
-        double below = value_at(d, i) <= z, c = u[k] * (below - share);
+        double below = d->value[i] <= z, c = u[k] * (below - share);
         cross += v[k] * (below - p) * c;
         square += c * c;
     }
     return square > 0 ? fmin(fmax(cross * (double)d->n / square, 0), 1) : 0;
 }
 
-/* What functions share: factors and u of the draws, [n] each, and whether there is a tilt. */
+/* What functions share: factors and u of the draws, [n] each, and the tilt, or NULL. */
 typedef struct {
     double *omega, *u;
-    bool tilted;
+    const wv_moments_tilt *tilt;
 } shared;
 
-/* Draws with these normalised weights v[n], and factors omega[n] or NULL. all: those without weight, too. From the
- * arena. */
-static distribution distribute(size_t n, const double *v, const double *omega, const double *value, size_t ld, bool all,
+/* n draws in this order, with normalised weights v and factors omega or NULL. From the arena. */
+static distribution distribute_sorted(size_t n, const uint32_t *order, const double *v, const double *omega,
+                                      const double *value, size_t ld, wv_arena *arena)
+{
+    double *sorted = wv_arena_take(arena, n), *below = wv_arena_take(arena, n), sum = add_up(n, order, v, omega, below);
+    for (size_t i = 0; i < n; i++) {
+        sorted[i] = value[order[i] * ld];
+        below[i] /= sum;
+    }
+    return (distribution){.n = n, .order = order, .value = sorted, .below = below};
+}
+
+/* Those of n draws that have weight. */
+static distribution distribute(size_t n, const double *v, const double *omega, const double *value, size_t ld,
                                wv_arena *arena)
 {
     uint32_t *order = wv_arena_take_index(arena, n);
-    size_t count = sort_draws(n, v, value, ld, all, order, arena);
-    distribution d = {.n = count, .value = value, .ld = ld, .order = order, .below = wv_arena_take(arena, count)};
-    double sum = add_up(count, order, v, omega, d.below);
-    for (size_t i = 0; i < count; i++)
-        d.below[i] /= sum;
-    return d;
+    size_t count = sort_draws(n, v, value, ld, false, order, arena);
+    return distribute_sorted(count, order, v, omega, value, ld, arena);
 }
 
 /* sds of the components of the mixture along coordinate c: from the arena. */
@@ -170,11 +171,11 @@ static const double *component_sds(const wv_moments_input *in, size_t c)
     return sd;
 }
 
-/* That of coordinate c, with the mixture. */
-static distribution distribute_coordinate(const wv_moments_input *in, const shared *s, size_t c)
+/* That of coordinate c, with the mixture, of all draws in this order. */
+static distribution distribute_coordinate(const wv_moments_input *in, const shared *s, const uint32_t *order, size_t c)
 {
     size_t n = in->draws->n;
-    distribution d = distribute(n, in->v, s->omega, in->draws->x + c, in->D, true, in->arena);
+    distribution d = distribute_sorted(n, order, in->v, s->omega, in->draws->x + c, in->D, in->arena);
     double sum = 0;
     for (size_t i = 0; i < n; i++)
         sum += s->omega[i] * in->v[i];
@@ -189,29 +190,45 @@ static distribution distribute_coordinate(const wv_moments_input *in, const shar
 }
 
 /* ---- coordinates ------------------------------------------------------------------------------------------------- */
-/* Quantiles z[D] of all coordinates at p, and their standard errors. */
-static void find_coordinates(const wv_moments_input *in, const shared *s, double p, double *z, double *se)
+/* Of coordinate c, at p: quantile, control slope and the mixture's share below. */
+static void find_level(const wv_moments_input *in, const shared *s, distribution d, double p, double *z, double *slope,
+                       double *share)
 {
-    size_t D = in->D, mark = wv_arena_mark(in->arena);
-    double *share = wv_arena_take(in->arena, D), *slope = wv_arena_take(in->arena, D), *F = wv_arena_take(in->arena, D);
+    *slope = d.slope = control_slope(&d, in->v, s->u, p, find(&d, p));
+    *z = find(&d, p);
+    *share = mixture_share(&d, *z);
+}
+
+/* Quantiles of all coordinates at p[P], and their standard errors, [2][P][D]; falling: at 1 - p. From the arena. */
+static double *coordinates_at(const wv_moments_input *in, const shared *s, size_t P, const double *p, bool falling)
+{
+    size_t D = in->D, n = in->draws->n;
+    double *z = wv_arena_take(in->arena, 2 * P * D), *se = z + P * D;
+    size_t mark = wv_arena_mark(in->arena);
+    double *share = wv_arena_take(in->arena, P * D), *slope = wv_arena_take(in->arena, P * D);
+    uint32_t *order = wv_arena_take_index(in->arena, D * n);
     for (size_t c = 0; c < D; c++) {
         size_t here = wv_arena_mark(in->arena);
-        distribution d = distribute_coordinate(in, s, c);
-        slope[c] = control_slope(&d, in->v, s->u, p, find(&d, p));
-        d.slope = slope[c];
-        z[c] = find(&d, p);
-        share[c] = mixture_share(&d, z[c]);
+        sort_draws(n, in->v, in->draws->x + c, D, true, order + c * n, in->arena);
+        distribution d = distribute_coordinate(in, s, order + c * n, c);
+        for (size_t l = 0, at = c; l < P; l++, at += D)
+            find_level(in, s, d, falling ? 1 - p[l] : p[l], z + at, slope + at, share + at);
         wv_arena_release(in->arena, here);
     }
-    wv_moments_below(in, &(wv_moments_levels){D, D, in->draws->x, z, share, slope}, s->tilted, F, se);
+    for (size_t l = 0; l < P; l++)
+        wv_moments_below(in, s->tilt, &(wv_moments_levels){D, D, in->draws->x, z + l * D, share + l * D, slope + l * D},
+                         se + l * D);
     for (size_t c = 0; c < D; c++) {
         size_t here = wv_arena_mark(in->arena);
-        distribution d = distribute_coordinate(in, s, c);
-        d.slope = slope[c];
-        se[c] = find_error(&d, p, se[c]);
+        distribution d = distribute_coordinate(in, s, order + c * n, c);
+        for (size_t l = 0, at = c; l < P; l++, at += D) {
+            d.slope = slope[at];
+            se[at] = find_error(&d, falling ? 1 - p[l] : p[l], se[at]);
+        }
         wv_arena_release(in->arena, here);
     }
     wv_arena_release(in->arena, mark);
+    return z;
 }
 
 /* ---- functions --------------------------------------------------------------------------------------------------- */
@@ -231,22 +248,18 @@ static bool follows(const wv_moments_input *in, const distribution *d, size_t c,
 }
 
 /* The coordinate with which a function goes, *c, looked for from number k on. */
-static course find_course(const wv_moments_input *in, size_t k, const double *value, size_t ld, size_t *c)
+static course find_course(const wv_moments_input *in, size_t k, const distribution *d, size_t *c)
 {
-    size_t mark = wv_arena_mark(in->arena);
-    course found = APART;
-    for (size_t i = 0; i < in->draws->n; i++)
-        if (in->v[i] > 0 && !isfinite(value[i * ld]))
-            return NOT_FINITE;
-    distribution d = distribute(in->draws->n, in->v, NULL, value, ld, false, in->arena);
-    if (value_at(&d, 0) == value_at(&d, d.n - 1))
-        found = CONSTANT;
-    for (size_t i = 0; i < in->D && found == APART; i++) {
+    if (d->value[0] == d->value[d->n - 1])
+        return CONSTANT;
+    for (size_t i = 0; i < in->D; i++) {
         *c = (k + i) % in->D;
-        found = follows(in, &d, *c, true) ? RISING : follows(in, &d, *c, false) ? FALLING : APART;
+        if (follows(in, d, *c, true))
+            return RISING;
+        if (follows(in, d, *c, false))
+            return FALLING;
     }
-    wv_arena_release(in->arena, mark);
-    return found;
+    return APART;
 }
 
 /* The function where the coordinate that it goes with is z: linear between draws and beyond the last ones. */
@@ -260,100 +273,90 @@ static double function_at(const wv_moments_input *in, const distribution *d, siz
     }
     double left = in->draws->x[d->order[low] * in->D + c], right = in->draws->x[d->order[high] * in->D + c],
            t = right != left ? (z - left) / (right - left) : 0;
-    return value_at(d, low) + t * (value_at(d, high) - value_at(d, low));
+    return d->value[low] + t * (d->value[high] - d->value[low]);
 }
 
 /* Quantiles of a function that goes with coordinate c, from those z[P][D] of the coordinates at p, or at 1 - p if it
  * falls. */
-static void map_quantiles(const wv_moments_input *in, const double *value, size_t ld, size_t c, bool rising, size_t P,
-                          const double *z, const double *z_se, double *quantile, double *se)
+static void map_quantiles(const wv_moments_input *in, const distribution *d, size_t c, bool rising, size_t P,
+                          const double *z, double *quantile, double *se)
 {
-    size_t mark = wv_arena_mark(in->arena);
-    distribution d = distribute(in->draws->n, in->v, NULL, value, ld, false, in->arena);
     for (size_t l = 0; l < P; l++) {
-        double at = z[l * in->D + c], error = z_se[l * in->D + c];
-        quantile[l] = function_at(in, &d, c, rising, at);
-        se[l] = fabs(function_at(in, &d, c, rising, at + error) - function_at(in, &d, c, rising, at - error)) / 2;
+        double at = z[l * in->D + c], error = z[(P + l) * in->D + c];
+        quantile[l] = function_at(in, d, c, rising, at);
+        se[l] = fabs(function_at(in, d, c, rising, at + error) - function_at(in, d, c, rising, at - error)) / 2;
     }
-    wv_arena_release(in->arena, mark);
 }
 
-/* Quantiles of functions k .. k + run, run <= D, that go with no coordinate. */
-static void find_apart(const wv_moments_input *in, const shared *s, size_t m, const double *value, size_t run, size_t P,
-                       const double *p, double *quantile, double *se)
+/* Quantiles of a function that goes with no coordinate, d. */
+static void find_apart(const wv_moments_input *in, const shared *s, const distribution *d, size_t ld,
+                       const double *value, size_t P, const double *p, double *quantile, double *se)
 {
     size_t n = in->draws->n, mark = wv_arena_mark(in->arena);
-    double *at = wv_arena_take(in->arena, run), *F = wv_arena_take(in->arena, run),
-           *error = wv_arena_take(in->arena, run);
-    for (size_t l = 0; l < P; l++) {
-        size_t here = wv_arena_mark(in->arena);
-        for (size_t k = 0; k < run; k++) {
-            distribution d = distribute(n, in->v, s->omega, value + k, m, false, in->arena);
-            at[k] = quantile[k * P + l] = find(&d, p[l]);
-            wv_arena_release(in->arena, here);
-        }
-        wv_moments_below(in, &(wv_moments_levels){run, m, value, at, NULL, NULL}, s->tilted, F, error);
-        for (size_t k = 0; k < run; k++) {
-            distribution d = distribute(n, in->v, s->omega, value + k, m, false, in->arena);
-            se[k * P + l] = find_error(&d, p[l], error[k]);
-            wv_arena_release(in->arena, here);
-        }
-    }
+    double *levels = wv_arena_take(in->arena, n * P), /* [n][P] the value, once for each level */
+        sum = add_up(d->n, d->order, in->v, s->omega, d->below);
+    for (size_t i = 0; i < d->n; i++)
+        d->below[i] /= sum;
+    for (size_t i = 0; i < n * P; i++)
+        levels[i] = value[i / P * ld];
+    for (size_t l = 0; l < P; l++)
+        quantile[l] = find(d, p[l]);
+    wv_moments_below(in, s->tilt, &(wv_moments_levels){P, P, levels, quantile, NULL, NULL}, se);
+    for (size_t l = 0; l < P; l++)
+        se[l] = find_error(d, p[l], se[l]);
     wv_arena_release(in->arena, mark);
 }
 
-/* Quantiles of all coordinates at p[P], [P][D]; falling: at 1 - p. From the arena. */
-static double *coordinates_at(const wv_moments_input *in, const shared *s, size_t P, const double *p, bool falling)
+/* Whether a function is a number wherever there is weight. */
+static bool is_finite(const wv_moments_input *in, const double *value, size_t ld)
 {
-    double *z = wv_arena_take(in->arena, 2 * P * in->D), *se = z + P * in->D; /* [2][P][D] */
-    for (size_t l = 0; l < P; l++)
-        find_coordinates(in, s, falling ? 1 - p[l] : p[l], z + l * in->D, se + l * in->D);
-    return z;
-}
-
-/* Of function k, which is plain or goes with a coordinate. Returns false: neither. table: quantiles of the coordinates
- * for rising and falling functions, made when they are wanted. */
-static bool find_one(const wv_moments_input *in, const shared *s, size_t m, const double *value, size_t k, size_t P,
-                     const double *p, double **table, double *quantile, double *se)
-{
-    size_t c = 0, first = 0;
-    course how = find_course(in, k, value + k, m, &c);
-    if (how == APART)
-        return false;
-    if (how == RISING || how == FALLING) {
-        double **z = &table[how == FALLING];
-        *z = *z ? *z : coordinates_at(in, s, P, p, how == FALLING);
-        map_quantiles(in, value + k, m, c, how == RISING, P, *z, *z + P * in->D, quantile + k * P, se + k * P);
-        return true;
-    }
-    while (!(in->v[first] > 0))
-        first++;
-    for (size_t l = 0; l < P; l++) {
-        quantile[k * P + l] = how == CONSTANT ? value[first * m + k] : NAN;
-        se[k * P + l] = how == CONSTANT ? 0 : NAN;
-    }
+    for (size_t i = 0; i < in->draws->n; i++)
+        if (in->v[i] > 0 && !isfinite(value[i * ld]))
+            return false;
     return true;
 }
 
-void wv_quantiles(const wv_moments_input *in, size_t m, const double *value, size_t P, const double *p,
-                  double *quantile, double *se)
+/* Of one function, which is looked for from coordinate k on. table: quantiles of the coordinates for rising and falling
+ * functions; returns false where that is needed and missing, *missing. */
+static bool find_one(const wv_moments_input *in, const shared *s, size_t k, size_t ld, const double *value, size_t P,
+                     const double *p, double *const *table, size_t *missing, double *quantile, double *se)
 {
-    size_t n = in->draws->n, mark = wv_arena_mark(in->arena);
-    double *table[2] = {NULL, NULL};
-    shared s = {wv_arena_take(in->arena, n), wv_arena_take(in->arena, n), false};
-    s.tilted = wv_moments_tilt(in, s.omega);
-    for (size_t i = 0; i < n; i++)
-        s.u[i] = in->draws->log_mix[0][i] - in->draws->log_m[i];
-    wv_weights_exp(n, s.u);
-    for (size_t k = 0, run = 0; k <= m; k++) {
-        bool apart = k < m && !find_one(in, &s, m, value, k, P, p, table, quantile, se);
-        run += apart;
-        if (run && (!apart || run == in->D)) {
-            size_t first = k + apart - run;
-            find_apart(in, &s, m, value + first, run, P, p, quantile + first * P, se + first * P);
-            run = 0;
-        }
+    size_t c = 0, mark = wv_arena_mark(in->arena);
+    bool finite = is_finite(in, value, ld);
+    distribution d = {0};
+    course how = NOT_FINITE;
+    if (finite) {
+        d = distribute(in->draws->n, in->v, NULL, value, ld, in->arena);
+        how = find_course(in, k, &d, &c);
     }
+    for (size_t l = 0; l < P; l++) {
+        quantile[l] = how == CONSTANT ? d.value[0] : NAN;
+        se[l] = how == CONSTANT ? 0 : NAN;
+    }
+    *missing = how == FALLING;
+    bool done = (how != RISING && how != FALLING) || table[*missing];
+    if (done && (how == RISING || how == FALLING))
+        map_quantiles(in, &d, c, how == RISING, P, table[*missing], quantile, se);
+    if (how == APART)
+        find_apart(in, s, &d, ld, value, P, p, quantile, se);
+    wv_arena_release(in->arena, mark);
+    return done;
+}
+
+void wv_quantiles(const wv_moments_input *in, const wv_moments_tilt *tilt, size_t m, const double *value, size_t P,
+                  const double *p, double *quantile, double *se)
+{
+    size_t n = in->draws->n, mark = wv_arena_mark(in->arena), falling;
+    double *table[2] = {NULL, NULL};
+    shared s = {wv_arena_take(in->arena, n), wv_arena_take(in->arena, n), wv_moments_tilts(in, tilt) ? tilt : NULL};
+    for (size_t i = 0; i < n; i++)
+        s.omega[i] = s.tilt ? 1 - tilt->t[i / 2] : 1;
+    wv_moments_ratio(in, s.u);
+    for (size_t k = 0; P && k < m;)
+        if (find_one(in, &s, k, m, value + k, P, p, table, &falling, quantile + k * P, se + k * P))
+            k++;
+        else
+            table[falling] = coordinates_at(in, &s, P, p, falling);
     wv_arena_release(in->arena, mark);
 }
 
@@ -361,12 +364,12 @@ void wv_quantiles(const wv_moments_input *in, size_t m, const double *value, siz
 void wv_quantiles_plain(size_t n, const double *v, size_t m, const double *value, size_t P, const double *p,
                         double *quantile, double *se, wv_arena *arena)
 {
-    for (size_t k = 0; k < m; k++) {
+    for (size_t k = 0; P && k < m; k++) {
         size_t mark = wv_arena_mark(arena);
         bool finite = true;
         for (size_t i = 0; i < n; i++)
             finite = finite && (!(v[i] > 0) || isfinite(value[i * m + k]));
-        distribution d = distribute(n, v, NULL, value + k, m, false, arena);
+        distribution d = distribute(n, v, NULL, value + k, m, arena);
         for (size_t l = 0; l < P; l++) {
             double error = 0, q = finite ? find(&d, p[l]) : NAN;
             for (size_t i = 0; i < n; i++) {

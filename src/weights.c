@@ -1,5 +1,6 @@
 /* weights.c - log-sum-exp, normalised weights, effective sample size, Pareto k-hat (method, sections 3 and 5). */
 #include "weights.h"
+#include "limit.h"
 #include "policy.h"
 #include "simd/columns.h"
 #include <cblas.h>
@@ -111,26 +112,59 @@ static void sort_by(size_t n, uint32_t *order, const double *log_w, size_t last)
     }
 }
 
-void wv_weights_order(size_t n, const double *w, uint32_t *order)
+/* A merge sort: runs of twice the length, from one array into the other. */
+void wv_weights_order(size_t n, const double *w, uint32_t *order, wv_arena *arena)
 {
-    sort_by(n, order, w, n);
+    size_t mark = wv_arena_mark(arena);
+    uint32_t *from = order, *to = wv_arena_take_index(arena, n);
+    for (size_t i = 0; i < n; i++)
+        order[i] = (uint32_t)i;
+    for (size_t run = 1; run < n; run *= 2) {
+        for (size_t first = 0, at = 0; first < n; first += 2 * run) {
+            size_t i = first, middle = first + run < n ? first + run : n, k = middle,
+                   end = middle + run < n ? middle + run : n;
+            while (i < middle && k < end) {
+                bool second = w[from[k]] < w[from[i]];
+                to[at++] = from[second ? k : i];
+                k += second;
+                i += !second;
+            }
+            memcpy(to + at, from + i, (middle - i) * sizeof *to);
+            at += middle - i;
+            memcpy(to + at, from + k, (end - k) * sizeof *to);
+            at += end - k;
+        }
+        uint32_t *other = from;
+        from = to;
+        to = other;
+    }
+    memcpy(order, from, from == order ? 0 : n * sizeof *order);
+    wv_arena_release(arena, mark);
 }
 
-/* Mean of log(1 - theta x) over the exceedances: logarithms of products of a few factors, where these are numbers. */
+/* Mean of log(1 - theta x) over the exceedances: logarithms of products of factors, where these are numbers. */
 static double shape_at(double theta, size_t m, const double *x)
 {
-    enum { FACTORS = 8 };
+    enum { FACTORS = 16 };
     double sum = 0;
-    for (size_t i = 0, end; i < m; i = end) {
-        double product = 1;
-        for (end = i; end < m && end < i + FACTORS; end++)
-            product *= 1 - theta * x[end];
+    size_t i = 0;
+    for (; i + FACTORS <= m; i += FACTORS) {
+        double p[4] = {1, 1, 1, 1}; /* so that they do not wait for each other */
+        for (size_t k = i; k < i + FACTORS; k += 4) {
+            p[0] *= 1 - theta * x[k];
+            p[1] *= 1 - theta * x[k + 1];
+            p[2] *= 1 - theta * x[k + 2];
+            p[3] *= 1 - theta * x[k + 3];
+        }
+        double product = p[0] * p[1] * (p[2] * p[3]);
         if (product > 1e-300 && product < INFINITY)
             sum += log(product);
         else
-            for (size_t k = i; k < end; k++)
+            for (size_t k = i; k < i + FACTORS; k++)
                 sum += log1p(-theta * x[k]);
     }
+    for (; i < m; i++)
+        sum += log1p(-theta * x[i]);
     return sum / (double)m;
 }
 
@@ -157,24 +191,30 @@ static double pareto_fit(size_t m, const double *x, double *scale)
     return ((double)m * k + 5) / ((double)m + 10);
 }
 
+/* k-hat of the sorted exceedances x[m] of weights whose largest is 1 and which sum to `all`. */
+static double exceedance_shape(size_t m, const double *x, double all, double *scale)
+{
+    if (!(x[m - 1] > 1e-12) || !(x[(size_t)((double)m / 4 + 0.5) - 1] > 0))
+        return NAN; /* equal weights have no tail */
+    double k = pareto_fit(m, x, scale), above = 0;
+    for (size_t i = 0; i < m; i++)
+        above += x[i];
+    /* nor have weights that are so even one that matters */
+    return k > wv_policy.khat_even && above < wv_policy.khat_even_share * all ? NAN : k;
+}
+
 /* k-hat of the m largest weights; order: [n], x: [m] scratch. */
 static double pareto_tail(size_t n, const double *log_w, size_t m, double *smoothed, uint32_t *order, double *x)
 {
     sort_by(n, order, log_w, m + 1);
-    double top = log_w[order[n - 1]], cut = log_w[order[n - m - 1]];
+    double top = log_w[order[n - 1]], cut = log_w[order[n - m - 1]], scale = NAN, all = 0;
     if (!(cut > -INFINITY) || !isfinite(top))
         return NAN;
     for (size_t i = 0; i < m; i++)
         x[i] = exp(log_w[order[n - m + i]] - top) - exp(cut - top);
-    if (!(x[m - 1] > 1e-12) || !(x[(size_t)((double)m / 4 + 0.5) - 1] > 0))
-        return NAN; /* equal weights have no tail */
-    double scale, k = pareto_fit(m, x, &scale), all = 0, above = 0;
     for (size_t i = 0; i < n; i++)
         all += exp(log_w[i] - top);
-    for (size_t i = 0; i < m; i++)
-        above += x[i];
-    if (k > wv_policy.khat_even && above < wv_policy.khat_even_share * all)
-        return NAN; /* nor have weights that are so even one that matters */
+    double k = exceedance_shape(m, x, all, &scale);
     if (smoothed && isfinite(k))
         for (size_t i = 0; i < m; i++) {
             double p = ((double)i + 0.5) / (double)m;
@@ -203,29 +243,78 @@ double wv_weights_pareto_k(size_t n, const double *log_w, double *smoothed, wv_a
 }
 
 /* ---- tails of a function ----------------------------------------------------------------------------------------- */
-/* k-hat of v (value - mean)^2 as it is drawn, less a standard error or more: about (1 + k) / sqrt(m) for a tail of m
- * draws, before it is shrunk. Where no draw makes up much of the variance its tail does no harm. */
-static double drawn_tail(size_t n, const double *v, const double *value, size_t ld, double mean, wv_arena *arena)
+/* The `most` largest of r[n], none of which is negative, and some that are nearly as large: into large[n]; returns how
+ * many. They are counted by quarters of powers of two below the largest. */
+static size_t find_large(size_t n, const double *r, double top, size_t most, double *large)
+{
+    enum { MANTISSA = 50, BINS = 256 };
+    uint32_t count[BINS] = {0};
+    uint64_t first, bits;
+    memcpy(&first, &top, sizeof first);
+    for (size_t i = 0; i < n; i++) {
+        memcpy(&bits, &r[i], sizeof bits);
+        uint64_t bin = (first >> MANTISSA) - (bits >> MANTISSA);
+        count[bin < BINS ? bin : BINS - 1]++;
+    }
+    size_t last = 0, found = 0;
+    for (size_t sum = count[0]; sum < most && last + 1 < BINS;)
+        sum += count[++last];
+    for (size_t i = 0; i < n; i++) {
+        memcpy(&bits, &r[i], sizeof bits);
+        if ((first >> MANTISSA) - (bits >> MANTISSA) <= last || last + 1 == BINS)
+            large[found++] = r[i];
+    }
+    return found;
+}
+
+/* k-hat of the m largest of r[n], none of which is negative, of largest `top` and that sum. */
+static double number_tail(size_t n, const double *r, double top, double sum, size_t m, wv_arena *arena)
 {
     size_t mark = wv_arena_mark(arena);
-    double *log_r = wv_arena_take(arena, n), m = floor(wv_weights_tail((double)n));
-    for (size_t i = 0; i < n; i++)
-        log_r[i] = v[i] > 0 ? log(v[i]) + 2 * log(fabs(value[i * ld] - mean)) : -INFINITY;
-    double share = exp(wv_weights_largest(n, log_r) - wv_weights_lse(n, log_r)),
-           k = wv_weights_pareto_k(n, log_r, NULL, arena);
+    double *large = wv_arena_take(arena, n), *x = wv_arena_take(arena, m), k = NAN, scale;
+    size_t found = find_large(n, r, top, m + 1, large);
+    uint32_t *order = wv_arena_take_index(arena, found);
+    wv_weights_order(found, large, order, arena);
+    double cut = large[order[found - m - 1]];
+    for (size_t i = 0; i < m; i++)
+        x[i] = (large[order[found - m + i]] - cut) / top;
+    if (cut > 0)
+        k = exceedance_shape(m, x, sum / top, &scale);
+    wv_arena_release(arena, mark);
+    return k;
+}
+
+/* k-hat of v (value - mean)^2 as it is drawn, less a standard error or more: about (1 + k) / sqrt(m) for a tail of m
+ * draws, before it is shrunk. Where no draw makes up much of the variance its tail does no harm. */
+static double drawn_tail(size_t n, const double *v, const double *value, double mean, wv_arena *arena)
+{
+    size_t mark = wv_arena_mark(arena);
+    double *r = wv_arena_take(arena, n), m = floor(wv_weights_tail((double)n)), far = 0, most = 0, sum = 0, k = NAN;
+    for (size_t i = 0; i < n; i++) {
+        r[i] = v[i] > 0 ? fabs(value[i] - mean) : 0;
+        far = r[i] > far ? r[i] : far;
+    }
+    for (size_t i = 0; i < n; i++) {
+        double d = r[i] * (1 / far);
+        r[i] = v[i] * d * d;
+        most = r[i] > most ? r[i] : most;
+        sum += r[i];
+    }
+    if (m >= 5 && most > 0)
+        k = number_tail(n, r, most, sum, (size_t)m, arena);
     wv_arena_release(arena, mark);
     k -= wv_policy.tail_drawn_errors * (1 + k) * sqrt(m) / (m + 10);
-    return share > wv_policy.tail_drawn_share ? k : fmin(k, wv_policy.results_khat_limit);
+    return most / sum > wv_policy.tail_drawn_share ? k : fmin(k, wv_policy.results_khat_limit);
 }
 
 /* Values of S draws of equal weight, evenly spaced among those with weights v. */
-static void even_draws(size_t n, const double *v, const double *value, size_t ld, size_t S, double *even)
+static void even_draws(size_t n, const double *v, const double *value, size_t S, double *even)
 {
     double sum = v[0];
     for (size_t k = 0, i = 0; k < S; k++) {
         while (sum < ((double)k + 0.5) / (double)S && i + 1 < n)
             sum += v[++i];
-        even[k] = value[i * ld];
+        even[k] = value[i];
     }
 }
 
@@ -255,26 +344,47 @@ static double of_rank(size_t n, double *x, size_t rank)
 }
 
 /* Twice k-hat of |value - median| in the posterior, that is k-hat of its square, less a standard error. */
-static double posterior_tail(size_t n, const double *v, const double *value, size_t ld, wv_arena *arena)
+static double posterior_tail(size_t n, const double *v, const double *value, wv_arena *arena)
 {
     size_t S = (size_t)wv_weights_ess(n, v), mark = wv_arena_mark(arena);
-    double m = floor(wv_weights_tail((double)S));
+    double m = floor(wv_weights_tail((double)S)), far = 0, sum = 0;
     if (!(m >= 5))
         return NAN;
     double *even = wv_arena_take(arena, S), *spare = wv_arena_take(arena, S);
-    even_draws(n, v, value, ld, S, even);
+    even_draws(n, v, value, S, even);
     memcpy(spare, even, S * sizeof *even);
     double median = of_rank(S, spare, S / 2);
-    for (size_t i = 0; i < S; i++)
-        even[i] = log(fabs(even[i] - median));
-    double shrunk = wv_weights_pareto_k(S, even, NULL, arena), k = (shrunk * (m + 10) - 5) / m;
+    for (size_t i = 0; i < S; i++) {
+        even[i] = fabs(even[i] - median);
+        far = even[i] > far ? even[i] : far;
+        sum += even[i];
+    }
+    double shrunk = far > 0 ? number_tail(S, even, far, sum, (size_t)m, arena) : NAN, k = (shrunk * (m + 10) - 5) / m;
     wv_arena_release(arena, mark);
     return 2 * (k - wv_policy.tail_posterior_errors * (1 + k) / sqrt(m));
 }
 
-double wv_weights_tail_index(size_t n, const double *v, const double *value, size_t ld, double mean, double error,
-                             wv_arena *arena)
+/* error: of the sd, as a share of it. */
+static double tail_index(size_t n, const double *v, const double *value, double mean, double error, wv_arena *arena)
 {
-    double k = fmax(drawn_tail(n, v, value, ld, mean, arena), posterior_tail(n, v, value, ld, arena));
+    double k = fmax(drawn_tail(n, v, value, mean, arena), posterior_tail(n, v, value, arena));
     return error > wv_policy.tail_harmless ? k : fmin(k, wv_policy.results_khat_limit);
+}
+
+void wv_weights_tail_indices(size_t n, const double *v, size_t m, const double *value, size_t ld, const double *mean,
+                             const double *var, const double *sd_se, double *tail_k, wv_arena *arena)
+{
+    enum { LINE = 8 }; /* numbers that are read together */
+    size_t mark = wv_arena_mark(arena);
+    double *columns = wv_arena_take(arena, LINE * n); /* [LINE][n] */
+    for (size_t first = 0; first < m; first += LINE) {
+        size_t here = m - first < LINE ? m - first : LINE;
+        wv_limit_look(arena);
+        for (size_t i = 0; i < n; i++)
+            for (size_t k = 0; k < here; k++)
+                columns[k * n + i] = v[i] > 0 ? value[i * ld + first + k] : 0;
+        for (size_t k = first; k < first + here; k++)
+            tail_k[k] = tail_index(n, v, columns + (k - first) * n, mean[k], sd_se[k] / sqrt(var[k]), arena);
+    }
+    wv_arena_release(arena, mark);
 }

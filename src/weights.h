@@ -24,8 +24,8 @@ void wv_weights_add_log(size_t n, double *out, double log_w, const double *log_q
 /* Effective sample size (sum w)^2 / sum w^2. */
 double wv_weights_ess(size_t n, const double *w);
 
-/* order[n]: numbers of the values w[n], the smallest first. Does not allocate. */
-void wv_weights_order(size_t n, const double *w, uint32_t *order);
+/* order[n]: numbers of the values w[n], the smallest first. */
+void wv_weights_order(size_t n, const double *w, uint32_t *order, wv_arena *arena);
 
 /* Draws in the tail that k-hat of n weights looks at: a fifth of few, 3 sqrt(n) of many. */
 double wv_weights_tail(double n);
@@ -34,11 +34,11 @@ double wv_weights_tail(double n);
  * weights in the tail. When smoothed is not NULL it gets the Pareto-smoothed log weights. */
 double wv_weights_pareto_k(size_t n, const double *log_w, double *smoothed, wv_arena *arena);
 
-/* Is the tail of a function, whose values at n draws with the normalised weights v are `ld` apart, too heavy for its
- * sd? The larger of two Pareto k-hats, each less its standard error: that of v (value - mean)^2 among the draws, which
- * says whether these tell the variance, and that of (value - median)^2 in the posterior, which says whether there is
- * one. Above the limit only where the standard error of the sd, `error` of it, is no trifle. NAN: too few draws to
+/* tail_k[m]: is the tail of a function too heavy for its sd? Values [n][m], rows `ld` apart, at draws with the
+ * normalised weights v. The larger of two Pareto k-hats, each less its standard error: that of v (value - mean)^2 among
+ * the draws, which says whether these tell the variance, and that of (value - median)^2 in the posterior, which says
+ * whether there is one. Above the limit only where the standard error of the sd is no trifle. NAN: too few draws to
  * tell. */
-double wv_weights_tail_index(size_t n, const double *v, const double *value, size_t ld, double mean, double error,
-                             wv_arena *arena);
+void wv_weights_tail_indices(size_t n, const double *v, size_t m, const double *value, size_t ld, const double *mean,
+                             const double *var, const double *sd_se, double *tail_k, wv_arena *arena);
 #endif

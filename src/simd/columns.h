@@ -43,24 +43,6 @@ typedef struct {
      * exp(600) at most; NaN counts as nothing. */
     void (*shares)(size_t C, size_t n, size_t ld, const double *alpha, double *log_q, double *log_m);
 
-    /* Moments (moments.c). x = y[D][] - from[D] where w is positive, else 0; out[4][D] += sums over
-     * columns of w x, w x^2, w^2 x, (w x)^2 */
-    void (*powers)(size_t D, size_t n, const double *w, const double *y, const double *from, double *out);
-    /* Two draws of each pair, with weights v and w, gradients g and h, points x and y, z = (x - mu) unit:
-     * out[2 D][] = v g + w h, then v (g z + 1) + w (h z + 1); square[2 D] += sums over columns of the squares of
-     * these for single draws, unless it is NULL */
-    void (*pair_scores)(size_t D, size_t n, const double *v, const double *w, const double *g, const double *h,
-                        const double *x, const double *y, const double *mu, const double *unit, double *out,
-                        double *square);
-    /* z = (x - middle) units - from where the weight is positive, else 0: out[D][] = (v z + w z') share,
-     * squared[D][] = (v z^2 + w z'^2) share */
-    void (*pair_values)(size_t D, size_t n, double share, const double *v, const double *w, const double *x,
-                        const double *y, const double *middle, const double *units, const double *from, double *out,
-                        double *squared);
-    /* e = keep a: out[4][D] += sums over columns of e, e^2, q, t q */
-    void (*pair_sums)(size_t D, size_t n, const double *keep, const double *t, const double *a, const double *q,
-                      double *out);
-
     /* Passes over rows x[n][D], whose coordinates are the lanes; z = (x - m) s, coordinate by coordinate. */
     /* One row times a matrix: out[D] = sum over k of x[k] M[k][D]; out is not x */
     void (*row_times)(size_t D, const double *x, const double *M, double *out);

@@ -449,86 +449,6 @@ WV_TARGET static void row_statistics(size_t n, size_t D, const double *u, const 
     }
 }
 
-WV_TARGET static void powers(size_t D, size_t n, const double *w, const double *y, const double *from, double *out)
-{
-    for (size_t d = 0; d < D; d++) {
-        wv_lanes s1 = {0}, s2 = {0}, t1 = {0}, t2 = {0};
-        for (size_t i = 0; i < n; i += WV_LANES) {
-            wv_lanes u = wv_lanes_load(w + i),
-                     x = (wv_lanes)((u > 0.0) & (wv_mask)(wv_lanes_load(y + d * WV_COLUMNS + i) - from[d])), ux = u * x;
-            s1 += ux;
-            s2 += ux * x;
-            t1 += u * ux;
-            t2 += ux * ux;
-        }
-        out[d] += sum_of(s1);
-        out[D + d] += sum_of(s2);
-        out[2 * D + d] += sum_of(t1);
-        out[3 * D + d] += sum_of(t2);
-    }
-}
-
-WV_TARGET static void pair_scores(size_t D, size_t n, const double *v, const double *w, const double *g,
-                                  const double *h, const double *x, const double *y, const double *mu,
-                                  const double *unit, double *out, double *square)
-{
-    for (size_t d = 0; d < D; d++) {
-        wv_lanes s = {0}, t = {0};
-        for (size_t i = 0; i < n; i += WV_LANES) {
-            size_t at = d * WV_COLUMNS + i;
-            wv_lanes a = wv_lanes_load(v + i), b = wv_lanes_load(w + i), ga = wv_lanes_load(g + at),
-                     gb = wv_lanes_load(h + at);
-            wv_lanes ea = a * (ga * ((wv_lanes_load(x + at) - mu[d]) * unit[d]) + 1.0),
-                     eb = b * (gb * ((wv_lanes_load(y + at) - mu[d]) * unit[d]) + 1.0);
-            ga *= a;
-            gb *= b;
-            wv_lanes_store(out + at, ga + gb);
-            wv_lanes_store(out + D * WV_COLUMNS + at, ea + eb);
-            s += ga * ga + gb * gb;
-            t += ea * ea + eb * eb;
-        }
-        if (square) {
-            square[d] += sum_of(s);
-            square[D + d] += sum_of(t);
-        }
-    }
-}
-
-WV_TARGET static void pair_values(size_t D, size_t n, double share, const double *v, const double *w, const double *x,
-                                  const double *y, const double *middle, const double *units, const double *from,
-                                  double *out, double *squared)
-{
-    for (size_t d = 0; d < D; d++)
-        for (size_t i = 0; i < n; i += WV_LANES) {
-            size_t at = d * WV_COLUMNS + i;
-            wv_lanes a = wv_lanes_load(v + i) * share, b = wv_lanes_load(w + i) * share;
-            wv_lanes p = (wv_lanes)((a > 0.0) & (wv_mask)((wv_lanes_load(x + at) - middle[d]) * units[d] - from[d])),
-                     q = (wv_lanes)((b > 0.0) & (wv_mask)((wv_lanes_load(y + at) - middle[d]) * units[d] - from[d]));
-            wv_lanes_store(out + at, a * p + b * q);
-            wv_lanes_store(squared + at, a * p * p + b * q * q);
-        }
-}
-
-WV_TARGET static void pair_sums(size_t D, size_t n, const double *keep, const double *t, const double *a,
-                                const double *q, double *out)
-{
-    for (size_t d = 0; d < D; d++) {
-        wv_lanes e1 = {0}, e2 = {0}, q1 = {0}, qt = {0};
-        for (size_t i = 0; i < n; i += WV_LANES) {
-            size_t at = d * WV_COLUMNS + i;
-            wv_lanes e = wv_lanes_load(a + at) * wv_lanes_load(keep + i), s = wv_lanes_load(q + at);
-            e1 += e;
-            e2 += e * e;
-            q1 += s;
-            qt += s * wv_lanes_load(t + i);
-        }
-        out[d] += sum_of(e1);
-        out[D + d] += sum_of(e2);
-        out[2 * D + d] += sum_of(q1);
-        out[3 * D + d] += sum_of(qt);
-    }
-}
-
 WV_TARGET static void row_times(size_t D, const double *x, const double *M, double *out)
 {
     size_t at = 0;
@@ -593,7 +513,6 @@ WV_TARGET static void row_secants(size_t D, size_t pairs, const double *const *s
         add_times(D, a[q] - product(D, y[q], v) / sy[q], s[q], v);
 }
 
-const wv_columns WV_SET = {turn,         subtract,      squares,      scale,         centre,      mean,      add_logs,
-                           exponentials, tails,         apart,        nearest,       highest,     shares,    powers,
-                           pair_scores,  pair_values,   pair_sums,    row_times,     row_secants, row_apart, row_means,
-                           row_slopes,   row_quadratic, row_products, row_statistics};
+const wv_columns WV_SET = {turn,         subtract,  squares,   scale,      centre,        mean,         add_logs,
+                           exponentials, tails,     apart,     nearest,    highest,       shares,       row_times,
+                           row_secants,  row_apart, row_means, row_slopes, row_quadratic, row_products, row_statistics};
