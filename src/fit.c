@@ -72,7 +72,7 @@ void wv_fit_draw(wvgd_fit *f, uint64_t number, size_t k, wv_rng_use use, uint64_
         f->b.stratum[i] = (uint32_t)k;
 }
 
-wv_step wv_fit_step(wvgd_fit *f)
+static wv_step step_of(wvgd_fit *f)
 {
     return (wv_step){.D = f->D,
                      .dense = f->dense,
@@ -83,7 +83,7 @@ wv_step wv_fit_step(wvgd_fit *f)
 
 wv_update_result wv_fit_update(wvgd_fit *f, const wv_update *c)
 {
-    wv_step s = wv_fit_step(f);
+    wv_step s = step_of(f);
     return wv_update_step(&s, c);
 }
 

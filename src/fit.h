@@ -147,7 +147,6 @@ void wv_fit_draw(wvgd_fit *f, uint64_t number, size_t k, wv_rng_use use, uint64_
                  size_t at);
 
 /* One step of a component (update/update.h), with the scratch of this worker. */
-wv_step wv_fit_step(wvgd_fit *f);
 wv_update_result wv_fit_update(wvgd_fit *f, const wv_update *c);
 
 /* Tasks 0 .. count-1 in this order, run by the workers, each with a view of the fit. A task writes to the

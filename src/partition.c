@@ -98,7 +98,8 @@ wv_gaussian wv_partition_spread(const wv_partition *p, size_t j)
         s->cell_family, s->D, 0, p->now.z + j * s->D, p->now.spread + j * s->cell_family->size(s->D, 0), 0};
 }
 
-bool wv_partition_same(const wv_partition *p, size_t i, size_t j)
+/* Whether two cells have the same component. */
+static bool same(const wv_partition *p, size_t i, size_t j)
 {
     size_t D = p->shape.D, size = p->shape.family->size(D, p->shape.R);
     return !memcmp(p->now.mu + i * D, p->now.mu + j * D, D * sizeof(double)) &&
@@ -129,7 +130,7 @@ void wv_partition_first_same(const wv_partition *p, size_t *first, wv_arena *are
         slot[k] = (uint32_t)N;
     for (size_t j = 0; j < N; j++) {
         size_t k = hash_mean(p, j) & (room - 1);
-        while (slot[k] < N && !wv_partition_same(p, slot[k], j))
+        while (slot[k] < N && !same(p, slot[k], j))
             k = (k + 1) & (room - 1);
         if (slot[k] == N)
             slot[k] = (uint32_t)j;
@@ -478,11 +479,6 @@ void wv_partition_weigh(wv_partition *p, const double *elbo)
 void wv_partition_set_weights(wv_partition *p, const double *w)
 {
     memcpy(p->weight, w, p->shape.N * sizeof *w);
-}
-
-void wv_partition_scale_weights(wv_partition *p, double by)
-{
-    cblas_dscal((int)p->shape.N, by, p->weight, 1);
 }
 
 void wv_partition_set_weight_beta(wv_partition *p, const double *w)

@@ -59,7 +59,6 @@ void wv_partition_go_back(wv_partition *p);
 wv_geometry wv_partition_geometry(const wv_partition *p);
 
 wv_gaussian wv_partition_component(const wv_partition *p, size_t j);
-bool wv_partition_same(const wv_partition *p, size_t i, size_t j); /* whether two cells have the same component */
 /* first[N]: the first cell with the component of each. */
 void wv_partition_first_same(const wv_partition *p, size_t *first, wv_arena *arena);
 wv_gaussian wv_partition_spread(const wv_partition *p, size_t j);   /* N(z_j, covariance of the cell) */
@@ -152,10 +151,9 @@ void wv_partition_forget_elbos(wv_partition *p);
 void wv_partition_trust_elbo(wv_partition *p, size_t j);
 void wv_partition_remember(wv_partition *p, double elbos, double masses);
 
-/* Weights of the components: the best ones for ELBOs elbo[N]; given, w[N]; times a number; and, for the ensemble by
+/* Weights of the components: the best ones for ELBOs elbo[N]; given, w[N]; and, for the ensemble by
  * masses, given. */
 void wv_partition_weigh(wv_partition *p, const double *elbo);
 void wv_partition_set_weights(wv_partition *p, const double *w);
-void wv_partition_scale_weights(wv_partition *p, double by);
 void wv_partition_set_weight_beta(wv_partition *p, const double *w);
 #endif

@@ -187,7 +187,8 @@ static void drop_zero(size_t D, gathered *g)
     g->n = kept;
 }
 
-void wv_joint_restart(wvgd_fit *f, size_t j)
+/* Begins component j again with the shape of its cell. */
+static void restart(wvgd_fit *f, size_t j)
 {
     size_t both = f->D + f->cells.shape.family->size(f->D, f->cells.shape.R);
     wv_partition_restart_component(&f->cells, j, f->pilot.wanted ? f->pilot.root : NULL, f->arena);
@@ -298,7 +299,7 @@ static double move_component(wvgd_fit *f, size_t j, const gathered *g, double rh
     bool some = wv_weights_normalise(g->n, g->log_u, g->u);
     c.ess = wv_weights_ess(g->n, g->u);
     if (wv_joint_gave_up(f, j)) { /* the Gaussian of the cell's moments will do */
-        wv_joint_restart(f, j);
+        restart(f, j);
         return 0;
     }
     wv_update_result r = some && c.ess >= enough ? wv_fit_update(f, &c) : (wv_update_result){false, 0};
@@ -307,7 +308,7 @@ static double move_component(wvgd_fit *f, size_t j, const gathered *g, double rh
     wv_partition_count_runaway(&f->cells, j);
     if (f->cells.weight[j] > wv_policy.joint_heavy)
         wv_tally_count_starved(&f->tally);
-    wv_joint_restart(f, j);
+    restart(f, j);
     return 0;
 }
 

@@ -47,9 +47,6 @@ wvgd_status wv_joint_tell(wvgd_fit *f, wvgd_error *error);
 /* Ends the iterations for the given reason: from here on only closing draws. */
 void wv_joint_hurry(wvgd_fit *f, wvgd_stop stop, bool given_up);
 
-/* Begins component j again with the shape of its cell. */
-void wv_joint_restart(wvgd_fit *f, size_t j);
-
 /* Component j has run away from its cell so often that it is no longer fitted. */
 bool wv_joint_gave_up(const wvgd_fit *f, size_t j);
 #endif

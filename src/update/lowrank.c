@@ -46,12 +46,6 @@ typedef struct {
     double *at, *from; /* [n][K] */
 } low;
 
-size_t wv_lowrank_work(size_t D, size_t R, size_t n)
-{
-    size_t K = 2 * R;
-    return 2 * K * D + 5 * K * K + 2 * K + 2 * n * K + wv_dense_eigh_work(K ? K : 1);
-}
-
 /* Room for the step, which the caller gives back. */
 static low make_room(const wv_step *s, const wv_update *c)
 {

@@ -3,8 +3,5 @@
 #define WV_LOWRANK_H
 #include "update/step.h"
 
-/* Doubles of workspace for n points, about. */
-size_t wv_lowrank_work(size_t D, size_t R, size_t n);
-
 wv_update_result wv_lowrank_update(const wv_step *s, const wv_update *c);
 #endif
