@@ -47,13 +47,14 @@ typedef struct {
 static unsigned long seeds = 10, first_seed = 1, jobs = 1, particles;
 static int verbose;
 
-/* Errors, in sds, below which a number is exact: what is left is rounding, and no draws tell it. */
+/* Standard errors, in sds, below which a number that is not far off is exact: what is left is rounding, and no draws
+ * tell it. */
 static const double exact = 1e-3;
 
 static void score(outcome *out, int what, double estimate, double truth, double se, double sd)
 {
     double z = (estimate - truth) / se;
-    if (!isfinite(truth) || (se < exact * sd && fabs(estimate - truth) < exact * sd))
+    if (!isfinite(truth) || (se < exact * sd && fabs(estimate - truth) < 10 * exact * sd))
         return;
     out->z[what] += z * z;
     out->count[what]++;
