@@ -254,6 +254,11 @@ static void about_starts(wvgd_fit *f)
             "scale of the parameters",
             f->modes.wide_hits, f->explore.wide, scale_of_starts(f), unsure, f->modes.relevant,
             unsure > 1 ? "were" : "was", wv_explore_needed(f), enough_starts(f));
+    else if (f->explore.starts && wv_explore_doubtful(f))
+        say(f,
+            "%zu of %zu starts at the scale of %s led to modes with noticeable mass, the others to many lower tops, so "
+            "higher ones may have been missed: set --starts to %zu",
+            f->modes.wide_hits, f->explore.wide, scale_of_starts(f), enough_starts(f));
 }
 
 static void about_modes(wvgd_fit *f)

@@ -189,10 +189,47 @@ static double shell_width(const wvgd_fit *f, double norm, double u)
     return exp2(wv_policy.start_shell_low + wv_policy.start_shell_span * u) / (f->modes.scatter * norm);
 }
 
+/* Do many starts lead to tops that do not matter? Then there are many tops, and a heavier one may not have been seen.
+ */
+static bool rugged(const wvgd_fit *f)
+{
+    return (double)f->modes.wide_hits < wv_policy.explore_rugged * (double)f->explore.wide;
+}
+
 /* Is this one of the starts that have the scale of prior or user, to the end? What is unseen is known from them. */
 static bool keeps_scale(const wvgd_fit *f, size_t start)
 {
-    return start < given_starts(f) + user_starts(f) || start % (size_t)wv_policy.start_wide_every == 0;
+    double every = rugged(f) ? wv_policy.start_wide_every_rugged : wv_policy.start_wide_every;
+    return start < given_starts(f) + user_starts(f) || start % (size_t)every == 0;
+}
+
+/* Is this a start of which the heaviest mode has most coordinates? Without a prior every other of them, since the scale
+ * of the user need not be theirs. */
+static bool redraws(const wvgd_fit *f, const wv_path *p)
+{
+    return !p->wide && !p->tries && rugged(f) && (f->model.start || p->start / 2 % 2);
+}
+
+/* x, a standard normal draw, becomes the heaviest mode but for some coordinates, one or a share of them, which have the
+ * scale of prior or user. Where tops have parts that are right or wrong on their own, as the lines of a spectrum, the
+ * best one may need one part only. */
+static void redraw(wvgd_fit *f, const wv_stream *stream, double *x)
+{
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *u = wv_arena_take(f->arena, D), which;
+    const double *top = f->modes.x + wv_modes_heaviest(f) * D;
+    if (f->model.start)
+        model_start(f, x);
+    else
+        cblas_dscal((int)D, f->opt.init_scale, x, 1);
+    wv_rng_uniform(stream, 1, 1, &which);
+    wv_rng_uniform(stream, 2, D, u);
+    bool one = which < wv_policy.start_redrawn_one;
+    size_t only = (size_t)(which / wv_policy.start_redrawn_one * (double)D);
+    for (size_t i = 0; i < D; i++)
+        if (one ? i != only : u[i] > wv_policy.start_redrawn)
+            x[i] = top[i];
+    wv_arena_release(f->arena, mark);
 }
 
 /* x, a start around the modes of so many units of the frame, is stretched to the user's scale along coordinates where
@@ -260,6 +297,8 @@ static void scatter(wvgd_fit *f, wv_path *p, double *x)
     wv_rng_uniform(&stream, 1, 1, &u);
     if (f->model.start && (prior || (p->wide && !p->tries)))
         model_start(f, x);
+    else if (around && p->start != user && redraws(f, p))
+        redraw(f, &stream, x);
     else if (around && p->start == user && !p->tries) {
         mirror_mode(f, x);
         p->wide = 0;
@@ -372,12 +411,6 @@ static bool foretold(size_t W, size_t n, size_t evaluations, size_t wanted)
     return n < most && evaluations < n + n / (size_t)wv_policy.explore_foretold_share + spare;
 }
 
-/* Do most starts lead to tops that do not matter? Then there are many, and a heavier one may not have been seen. */
-static bool rugged(const wvgd_fit *f)
-{
-    return (double)f->modes.wide_hits < wv_policy.explore_rugged * (double)f->explore.wide;
-}
-
 size_t wv_explore_found(const wvgd_fit *f, size_t m)
 {
     return rugged(f) ? f->modes.mode[m].wide : f->modes.mode[m].hits;
@@ -396,15 +429,30 @@ size_t wv_explore_unsure(const wvgd_fit *f)
     return n;
 }
 
+bool wv_explore_doubtful(const wvgd_fit *f)
+{
+    return rugged(f) && (double)f->explore.wide < wv_policy.explore_wide_rugged;
+}
+
+/* Is it too early to trust a rugged density? */
+static bool doubts(const wvgd_fit *f)
+{
+    return wv_explore_doubtful(f) || wv_explore_unsure(f);
+}
+
 /* Have there been enough starts? */
 static bool satisfied(const wvgd_fit *f)
 {
     size_t W = f->modes.relevant, n = f->explore.starts, wanted = enough(f);
+    bool doubtful = W && rugged(f) && doubts(f);
     if (f->opt.starts)
         return n >= f->opt.starts;
     /* modes without end, as on a shell: the rest is for the mixture to cover */
-    if ((double)f->count.evaluations > wv_policy.explore_most_evaluations)
+    if ((double)f->count.evaluations >
+        (doubtful ? wv_policy.explore_most_evaluations_rugged : wv_policy.explore_most_evaluations))
         return true;
+    if (doubtful)
+        return false;
     if (cheap(W, n, f->explore.climbed) || foretold(W, n, f->explore.climbed, wanted))
         return false;
     return W && ((n >= wanted && !wv_explore_unsure(f)) ||

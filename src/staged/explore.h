@@ -62,6 +62,9 @@ size_t wv_explore_found(const wvgd_fit *f, size_t m);
 /* How many modes of weight have not been found so often. */
 size_t wv_explore_unsure(const wvgd_fit *f);
 
+/* Have there been too few starts at the scale of prior or user for a density with many tops? */
+bool wv_explore_doubtful(const wvgd_fit *f);
+
 /* Gaussians that a path leaves behind. */
 size_t wv_explore_stations(const wvgd_fit *f);
 
