@@ -113,7 +113,7 @@ expect 64 "prior-sd is '1,2': expected one number, such as 1.2" "$wvgd" fit logi
 expect 64 "prior-sds is '1,0.5,1,-1': the fourth value is -1, expected four numbers above 0" "$wvgd" fit gp --data two.csv --prior-sds 1,0.5,1,-1 --out wrong
 
 # ---- tables that are hardly what was meant -------------------------------------------------------------------------------------
-table 'found an empty field, expected a number .*, or --ignore a to leave the column out, or remove or fill the rows with missing values \(2 in this file\)' 'a,b,y\n1,1,0\n,2,1\n3,NA,1\n'
+table 'found an empty field, expected a number .*, or --ignore a to leave the column out, or remove or fill the rows with missing values \(2 in this file\)' 'a,b,y\n1,1,0\n,2,1\nNA,3,1\n'
 table 'column y: found "NA", expected a value in every row: remove or fill such rows \(1 in this file\)' 'a,y\n1,0\n2,1\n3,NA\n'
 table 'found "red", expected a number, or --ignore a to leave the column out, or encode it as numbers, such as 0/1 columns' 'a,y\nred,0\n2,1\n'
 table 'found "True", expected a number, or --ignore a to leave the column out, or write 0 and 1' 'a,y\nTrue,0\nFalse,1\n'
