@@ -397,7 +397,7 @@ static void stored_densities(void **state)
 static void draws_of_lost_components(void **state)
 {
     (void)state;
-    enum { D = 2, N = 3, n = 200, FEWER = 90, LOST = 1 };
+    enum { D = 2, N = 3, n = 200, FEWER = 90, LOST = 0 };
     double z[3][n * D];
     size_t cell[n], found = 0, lost = 0;
     wvgd_model model;
