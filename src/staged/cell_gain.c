@@ -297,6 +297,12 @@ typedef struct {
     double variance; /* half of it, all in all */
 } explained;
 
+/* Standard error of half of the variance that is explained, with effective draws 1 / each. */
+static double explained_error(double each, double noise, double left, double variance)
+{
+    return sqrt(each * (noise * left * left / 2 + variance * left + variance * variance / 2));
+}
+
 static explained explained_by(const weighted *w, size_t p, double fitted)
 {
     double sum = 0, squares = 0, mean = 0, all = 0;
@@ -308,9 +314,9 @@ static explained explained_by(const weighted *w, size_t p, double fitted)
         all += w->u[i] * d * d;
     }
     double level = mean * mean / sum, each = squares / (sum * sum), noise = (double)(p - 1) * each,
-           left = fmax(all - fitted, 0) / sum / (1 - (double)p * each),
-           gain = fmax((fitted - level) / sum - noise * left, 0),
-           se = sqrt(each * (noise * left * left / 2 + gain * left + gain * gain / 2));
+           left = fmax(all - fitted, 0) / sum / (1 - (double)p * each), total = (fitted - level) / sum,
+           gain = fmax(total - noise * left, 0), least = explained_error(each, noise, left, total),
+           se = explained_error(each, noise, left, total + 2 * wv_policy.gain_error_at * least);
     return (explained){{gain / 2, se}, (all - level) / sum / 2};
 }
 
