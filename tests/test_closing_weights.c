@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include <gsl/gsl_sf_psi.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -22,6 +23,7 @@ enum { MOST = 6 };
 
 typedef struct {
     double r2, log_m;
+    double rounding; /* of log m */
 } draw;
 
 static int by_distance(const void *a, const void *b)
@@ -45,7 +47,8 @@ static double distance2(const wvgd_results *r, const double *z)
     return sum;
 }
 
-/* The largest amount by which log m of a draw is above that of one nearer to the centre. */
+/* The largest amount by which log m of a draw is above that of one nearer to the centre, beyond rounding: far out log p
+ * is astronomically low. */
 static double largest_rise(const wvgd_fit *fit, const wvgd_results *r)
 {
     size_t n;
@@ -54,11 +57,11 @@ static double largest_rise(const wvgd_fit *fit, const wvgd_results *r)
     draw *d = malloc(n * sizeof *d);
     assert_non_null(d);
     for (size_t i = 0; i < n; i++)
-        d[i] = (draw){distance2(r, z + i * r->D), log_p[i] - log_w[i]};
+        d[i] = (draw){distance2(r, z + i * r->D), log_p[i] - log_w[i], 4 * DBL_EPSILON * fabs(log_p[i])};
     qsort(d, n, sizeof *d, by_distance);
     double rise = 0;
     for (size_t i = 1; i < n; i++)
-        rise = fmax(rise, d[i].log_m - d[i - 1].log_m);
+        rise = fmax(rise, d[i].log_m - d[i - 1].log_m - d[i].rounding - d[i - 1].rounding);
     free(d);
     return rise;
 }

@@ -443,7 +443,8 @@ static void closing_draws_are_the_posterior(void **state)
             var[d] += weight[i] * (x[2 * i + d] - mean[d]) * (x[2 * i + d] - mean[d]);
     for (size_t d = 0; d < 2; d++) {
         assert_near(mean[d], r.mean[d], 1e-9);
-        assert_near(var[d], r.var[d], 1e-9);
+        /* with the staged solver the mixture is a control variate of the variance */
+        assert_near(var[d], r.var[d], SOLVER == WVGD_JOINT ? 1e-9 : 5 * sqrt(3 / r.ess) * r.var[d]);
         assert_near(r.mean[d], truth.mean[d], 5 * r.mcse[d]);
         /* fourth moments of this mixture are below 4 var^2: the variance has standard error below sqrt(3 / ess) var */
         assert_near(r.var[d], truth.cov[3 * d], 5 * sqrt(3 / r.ess) * truth.cov[3 * d]);
