@@ -10,7 +10,8 @@ bool wv_batch_new(wv_batch *b, size_t n, size_t D, size_t N, bool gradients)
     const wv_slot slots[] = {
         {&b->x, wv_times(n, D)}, {&b->log_p, n}, {&b->grad, gradients ? wv_times(n, D) : 0},
         {&b->log_m, n},          {&b->log_q, n}, {&b->log_mix[0], n},
-        {&b->log_mix[1], n},     {&b->near, n},  {&b->sum_u, N},
+        {&b->log_mix[1], n},     {&b->near, n},  {&b->next, n},
+        {&b->sum_u, N},
     };
     b->memory = wv_memory_carve(slots, sizeof slots / sizeof *slots, WV_AS_IT_IS);
     b->index = calloc(wv_times(2, n), sizeof *b->index);

@@ -11,7 +11,7 @@ typedef struct {
     double *log_m;        /* [n] log density of the mixture sampled */
     double *log_q;        /* [n] log density of the component that owns the point's cell */
     double *log_mix[2];   /* [n] log sum_j w_j q_j for two sets of weights */
-    double *near;         /* [n] cost to the nearest particle */
+    double *near, *next;  /* [n] cost to the nearest and to the second nearest particle */
     uint32_t *cell;       /* [n] nearest particle */
     uint32_t *stratum;    /* [n] proposal that drew the point */
     double *sum_u;        /* [N] sum over all points of q_j / m */

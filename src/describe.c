@@ -132,11 +132,11 @@ static void measure_costs(wvgd_fit *f)
 {
     size_t n = f->closing.draws.n, most = f->size.n_max, mark = wv_arena_mark(f->arena);
     uint32_t *cell = wv_arena_take_index(f->arena, most);
-    double *near = wv_arena_take(f->arena, most);
+    double *near = wv_arena_take(f->arena, most), *next = wv_arena_take(f->arena, most);
     wv_geometry g = wv_partition_geometry(&f->cells);
     for (size_t first = 0; first < n; first += most) {
         size_t here = n - first < most ? n - first : most;
-        wv_nearest_assign(&g, here, f->closing.draws.x + first * f->D, cell, near, f->arena);
+        wv_nearest_assign(&g, here, f->closing.draws.x + first * f->D, cell, near, next, f->arena);
         wv_draws_set_cells(&f->closing.draws, first, here, NULL, near);
     }
     wv_arena_release(f->arena, mark);

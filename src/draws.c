@@ -77,7 +77,7 @@ static bool below(const unsigned char *from, size_t n, size_t end)
 
 /* Counts that a saved state holds. */
 typedef struct {
-    size_t n, batches;
+    size_t n, next, batches;
     wv_draws_batch batch[WV_BATCHES];
 } counts;
 
@@ -132,7 +132,7 @@ static bool archive_cells(wv_draws *d, wv_archive *a, size_t n, bool known)
 
 bool wv_draws_archive(wv_draws *d, wv_archive *a, wv_draws_rule rule)
 {
-    counts s = {.n = d->n, .batches = d->batches};
+    counts s = {.n = d->n, .next = d->next, .batches = d->batches};
     memcpy(s.batch, d->batch, sizeof s.batch);
     if (rule.left_out)
         memset(&s, 0, sizeof s);
@@ -142,6 +142,7 @@ bool wv_draws_archive(wv_draws *d, wv_archive *a, wv_draws_rule rule)
         return wv_archive_refuse(a);
     if (wv_archive_reading(a)) {
         d->n = s.n;
+        d->next = s.next;
         d->batches = s.batches;
         d->known = 0;
         memcpy(d->batch, s.batch, sizeof s.batch);
@@ -164,7 +165,7 @@ void wv_draws_resize_cells(wv_draws *d, size_t N)
 
 void wv_draws_clear(wv_draws *d)
 {
-    d->n = d->batches = d->known = 0;
+    d->n = d->next = d->batches = d->known = 0;
     if (d->shape.cells)
         memset(d->sum_u, 0, d->shape.cells * sizeof *d->sum_u);
 }
@@ -200,6 +201,21 @@ void wv_draws_append(wv_draws *d, const wv_batch *b)
     for (size_t j = 0; j < d->shape.cells; j++)
         d->sum_u[j] += b->sum_u[j];
     d->n = at + n;
+}
+
+void wv_draws_collect(wv_draws *d, const wv_batch *b)
+{
+    size_t D = d->shape.D, most = d->shape.room, n = b->n < most ? b->n : most;
+    d->next = d->n ? d->next % most : 0;
+    for (size_t from = 0, here; from < n; from += here) {
+        size_t at = d->next % most;
+        here = n - from < most - at ? n - from : most - at;
+        memcpy(d->x + at * D, b->x + from * D, here * D * sizeof *b->x);
+        memcpy(d->log_p + at, b->log_p + from, here * sizeof *b->log_p);
+        memcpy(d->log_m + at, b->log_m + from, here * sizeof *b->log_m);
+        d->next += here;
+    }
+    d->n = d->n + n < most ? d->n + n : most;
 }
 
 void wv_draws_copy(wv_draws *to, const wv_draws *from)

@@ -32,6 +32,7 @@ typedef struct {
 typedef struct {
     wv_draws_shape shape;
     size_t n;
+    size_t next;          /* where the next point goes in a set that keeps the last ones */
     double *x;            /* [room][D] points */
     double *log_p, *grad; /* [room], [room][D] answers */
     uint32_t *stratum;    /* [room] proposal of its batch that drew the point */
@@ -95,6 +96,9 @@ wv_batch wv_draws_view(const wv_draws *d, size_t first);
 
 /* Appends points with cells and densities, and adds to sum_u. */
 void wv_draws_append(wv_draws *d, const wv_batch *b);
+
+/* Keeps the points of a batch, instead of the oldest where there is no more room. */
+void wv_draws_collect(wv_draws *d, const wv_batch *b);
 
 /* Everything but cells, into a set of the same shape. */
 void wv_draws_copy(wv_draws *to, const wv_draws *from);

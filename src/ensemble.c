@@ -23,18 +23,18 @@ static wvgd_status ended(const wvgd_fit *f, wvgd_error *error)
 /* Cells of n points, with costs to the nearest and the second nearest particle. */
 typedef struct {
     uint32_t *cell;
-    double *near;
+    double *near, *next;
 } nearest_cells;
 
 static nearest_cells take_cells(const wvgd_fit *f, size_t n)
 {
-    return (nearest_cells){wv_arena_take_index(f->arena, n), wv_arena_take(f->arena, n)};
+    return (nearest_cells){wv_arena_take_index(f->arena, n), wv_arena_take(f->arena, n), wv_arena_take(f->arena, n)};
 }
 
 static void find_cells(const wvgd_fit *f, size_t n, const double *x, const nearest_cells *at)
 {
     wv_geometry g = wv_partition_geometry(&f->cells);
-    wv_nearest_assign(&g, n, x, at->cell, at->near, f->arena);
+    wv_nearest_assign(&g, n, x, at->cell, at->near, at->next, f->arena);
 }
 
 wvgd_status wvgd_cell(const wvgd_fit *f, size_t n, const double *z, size_t *cell, wvgd_error *error)

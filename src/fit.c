@@ -177,6 +177,7 @@ void wvgd_free(wvgd_fit *f)
     wv_mixture_free(&f->mix_best);
     wv_mixture_free(&f->mix_tried);
     wv_draws_free(&f->recent);
+    wv_draws_free(&f->gathered);
     wv_staged_closing_free(&f->wide);
     wv_tail_probe_free(&f->probe);
     wv_closing_free(&f->closing);
@@ -387,6 +388,12 @@ static wv_draws_shape recent_shape(const wvgd_fit *f)
                             .sums = true};
 }
 
+static wv_draws_shape gathered_shape(const wvgd_fit *f)
+{
+    size_t n = f->size.n_max < f->size.close_max ? f->size.n_max : f->size.close_max;
+    return (wv_draws_shape){.D = f->D, .room = f->staged ? 0 : n};
+}
+
 /* Two batches of the staged solver, that of the trial and the final one, with their proposals. */
 static wv_draws_shape closing_shape(const wvgd_fit *f)
 {
@@ -421,8 +428,8 @@ static bool make_parts(wvgd_fit *f)
     if (!wv_partition_new(&f->cells, cell_shape(f)))
         return false;
     size_t D = f->D, N = s->N, root = s->family->size(D, s->R), both = wv_times(N, wv_times(2, D + root));
-    bool adam = f->opt.estimator == WVGD_REPARAM, pilot = (f->N == 1 || !f->staged) && f->opt.family == WVGD_DIAG &&
-                                                          D > 1 && f->dense && f->opt.estimator == WVGD_NATURAL;
+    bool adam = f->opt.estimator == WVGD_REPARAM,
+         pilot = f->opt.family == WVGD_DIAG && D > 1 && f->dense && f->opt.estimator == WVGD_NATURAL;
     size_t K = mixture_room(f), d = K ? D : 0;
     wv_joint_sizes joint = {.adam = adam ? both : 0,
                             .group = f->staged ? 0 : wv_shared_proposals_size(f),
@@ -434,8 +441,8 @@ static bool make_parts(wvgd_fit *f)
            wv_explore_new(&f->explore, D, f->dense, f->exploring) &&
            wv_images_new(&f->images, D, f->dense && f->exploring) && wv_mixture_new(&f->mix, d, K) &&
            wv_mixture_new(&f->mix_best, d, K) && wv_mixture_new(&f->mix_tried, d, K) &&
-           wv_draws_new(&f->recent, recent_shape(f)) && wv_tail_probe_new(&f->probe, d) &&
-           wv_cell_refine_new(&f->refine, D, wv_cell_refine_proposals(f)) &&
+           wv_draws_new(&f->recent, recent_shape(f)) && wv_draws_new(&f->gathered, gathered_shape(f)) &&
+           wv_tail_probe_new(&f->probe, d) && wv_cell_refine_new(&f->refine, D, wv_cell_refine_proposals(f), pilot) &&
            wv_closing_new(&f->closing, closing_shape(f)) && wv_staged_closing_new(&f->wide, f->staged ? D : 0) &&
            wv_batch_new(&f->b, f->size.n_max, D, N, f->model.has_gradient) &&
            wv_proposals_new(&f->proposals, N, f->size.closing_proposals, WV_PIECES) &&

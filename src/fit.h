@@ -114,7 +114,8 @@ struct wvgd_fit {
     wv_mixture mix, mix_best, mix_tried;
     wv_mixture_fitting fitting;
     wv_growth growth;
-    wv_draws recent; /* draws of the last batches of the mixture */
+    wv_draws recent;   /* draws of the last batches of the mixture */
+    wv_draws gathered; /* joint: points of the last iterations, which kmeans.c looks for better particles on */
     wv_tail_probe probe;
     wv_closing closing;
     wv_staged_closing wide;

@@ -85,8 +85,8 @@ void wv_halfspaces_assign(const wv_halfspaces *h, size_t n, const double *x, uin
         return;
     }
     size_t mark = wv_arena_mark(arena);
-    double *near = wv_arena_take(arena, n);
-    wv_nearest_assign(&h->g, n, x, cell, near, arena);
+    double *near = wv_arena_take(arena, n), *next = wv_arena_take(arena, n);
+    wv_nearest_assign(&h->g, n, x, cell, near, next, arena);
     wv_arena_release(arena, mark);
 }
 

@@ -46,11 +46,11 @@ static void assign_piece(wv_arena *arena, void *context, size_t piece)
     assigning *a = context;
     const points *p = a->p;
     size_t end = end_of(p->n, piece), mark = wv_arena_mark(arena);
-    double *cost = wv_arena_take(arena, WV_FREE);
+    double *cost = wv_arena_take(arena, WV_FREE), *next = wv_arena_take(arena, WV_FREE);
     a->total[piece] = 0;
     for (size_t first = piece * wv_workers_piece(p->n); first < end; first += WV_FREE) {
         size_t here = end - first < WV_FREE ? end - first : WV_FREE;
-        wv_nearest_assign(&a->centres, here, p->x + first * a->centres.D, a->cell + first, cost, arena);
+        wv_nearest_assign(&a->centres, here, p->x + first * a->centres.D, a->cell + first, cost, next, arena);
         for (size_t k = 0; k < here; k++)
             a->total[piece] += p->w[first + k] * cost[k];
     }
@@ -118,14 +118,14 @@ static void approach(wv_arena *arena, void *context, size_t piece)
     const points *p = a->p;
     size_t D = a->D, end = end_of(p->n, piece), mark = wv_arena_mark(arena);
     double *columns = wv_arena_take(arena, D * WV_COLUMNS); /* [D][WV_COLUMNS] */
-    double least[WV_COLUMNS], which[WV_COLUMNS];
+    double least[WV_COLUMNS], other[WV_COLUMNS], which[WV_COLUMNS];
     for (size_t first = piece * wv_workers_piece(p->n); first < end; first += WV_COLUMNS) {
         size_t here = end - first < WV_COLUMNS ? end - first : WV_COLUMNS;
         double *cost = a->cost + first;
         wv_limit_look(arena);
         wv_columns_turn(D, here, p->x + first * D, columns);
         wv_columns_best()->nearest(D, wv_columns_round(here), a->to - a->from, columns, a->centre + a->from * D, least,
-                                   which);
+                                   other, which);
         for (size_t k = 0; k < here; k++)
             cost[k] = least[k] < cost[k] ? least[k] : cost[k];
     }
@@ -315,8 +315,8 @@ static size_t try_all(starts *s, bool probe)
     return (size_t)wv_policy.kmeans_finals;
 }
 
-/* The best of the first `finals` of the order into best[N][D]. */
-static void take_best(const starts *s, size_t ND, size_t finals, double *best)
+/* The best of the first `finals` of the order into best[N][D]; returns its distortion. */
+static double take_best(const starts *s, size_t ND, size_t finals, double *best)
 {
     double least = INFINITY;
     for (size_t k = 0; k < finals; k++)
@@ -324,6 +324,7 @@ static void take_best(const starts *s, size_t ND, size_t finals, double *best)
             least = s->settled[s->order[k]];
             memcpy(best, s->centre + s->order[k] * ND, ND * sizeof *best);
         }
+    return least;
 }
 
 /* Whether a distortion is none of kept[n], but for rounding. */
@@ -336,7 +337,7 @@ static bool other_minimum(double d, size_t n, const double *kept)
 }
 
 /* The same, if those that settled in different minima, which few points cannot choose among, go on with all points. */
-static void take_best_minimum(const points *all, const starts *s, size_t finals, double *best)
+static double take_best_minimum(const points *all, const starts *s, size_t finals, double *best)
 {
     const task *t = s->t;
     wv_arena *arena = arena_of(t);
@@ -355,13 +356,14 @@ static void take_best_minimum(const points *all, const starts *s, size_t finals,
         }
     }
     wv_arena_release(arena, mark);
+    return least;
 }
 
-/* The best of many starts, in flat coordinates, into best[N][D]. The starts are compared on
+/* The best of many starts, in flat coordinates, into best[N][D], with its distortion. The starts are compared on
  * `some` of the points: first all after two rounds, then the better ones when they have settled. With few particles in
  * few dimensions those that settle in different minima go on with all points, else the best does. False: it matters
  * where one begins, and `probe` asked no more. */
-static bool search(const task *t, points all, points some, bool probe, double *best)
+static bool search(const task *t, points all, points some, bool probe, double *best, double *distortion)
 {
     wv_arena *arena = arena_of(t);
     size_t ND = t->N * t->D, mark = wv_arena_mark(arena);
@@ -370,15 +372,37 @@ static bool search(const task *t, points all, points some, bool probe, double *b
     size_t finals = try_all(&s, probe);
     if (finals) {
         run_starts(&s, finals, (double)(finals * s.rounds) * (double)(some.n * ND), settle_start);
-        if (every)
-            take_best_minimum(&all, &s, finals, best);
-        else
-            take_best(&s, ND, finals, best);
+        *distortion = every ? take_best_minimum(&all, &s, finals, best) : take_best(&s, ND, finals, best);
         if (!every && (some.n != all.n || few))
-            lloyd(t, &all, few ? wv_policy.kmeans_exactly : wv_policy.kmeans_roughly, affordable(t, all.n), best);
+            *distortion = lloyd(t, &all, few ? wv_policy.kmeans_exactly : wv_policy.kmeans_roughly,
+                                affordable(t, all.n), best);
     }
     wv_arena_release(arena, mark);
     return finals > 0;
+}
+
+bool wv_kmeans_improve(const wv_geometry *g, wv_weighted_points p, uint64_t seed, uint64_t batch, wv_workers *workers,
+                       double *z, uint32_t *cell)
+{
+    size_t D = g->D, ND = g->N * D, mark = wv_arena_mark(workers->arena[0]);
+    if (g->N == 1 || !wv_cost_flat(&g->cost) || wv_weights_ess(p.n, p.w) < wv_policy.kmeans_enough * (double)g->N)
+        return false;
+    task t = {g->N, D, seed, batch, workers};
+    double *y = wv_arena_take(arena_of(&t), p.n * D), *current = wv_arena_take(arena_of(&t), ND), least;
+    memcpy(y, p.x, p.n * D * sizeof *y);
+    memcpy(current, g->z, ND * sizeof *current);
+    flatten(g, p.n, y, g->z, arena_of(&t));
+    flatten(g, g->N, current, g->z, arena_of(&t));
+    points flat = {p.n, y, p.w};
+    double now = lloyd(&t, &flat, wv_policy.kmeans_exactly, (size_t)wv_policy.kmeans_rounds, current);
+    search(&t, flat, flat, false, z, &least);
+    bool better = least < wv_policy.kmeans_better * now;
+    if (better) {
+        assign(&t, &flat, z, cell);
+        unflatten(g, g->N, z, g->z, arena_of(&t));
+    }
+    wv_arena_release(arena_of(&t), mark);
+    return better;
 }
 
 /* ---- a staged fit ------------------------------------------------------------------------------------------------ */
@@ -425,11 +449,11 @@ static bool place_alone(const placing *s, size_t n, bool probe)
 {
     wv_arena *arena = arena_of(&s->t);
     size_t D = s->t.D, mark = wv_arena_mark(arena);
-    double *y = wv_arena_take(arena, n * D), *w = wv_arena_take(arena, n);
+    double *y = wv_arena_take(arena, n * D), *w = wv_arena_take(arena, n), distortion;
     points p = {n, y, w};
     mixture_points(s, 2, n, 1, y, w);
     flatten(s->g, n, y, s->p->mean, arena_of(&s->t));
-    bool found = search(&s->t, p, p, probe, s->z);
+    bool found = search(&s->t, p, p, probe, s->z, &distortion);
     if (found)
         unflatten(s->g, s->t.N, s->z, s->p->mean, arena_of(&s->t));
     wv_arena_release(arena, mark);
@@ -522,7 +546,7 @@ static void place_by_draws(const placing *s, plan p, bool alike)
     wv_arena *arena = arena_of(&s->t);
     size_t N = s->t.N, D = s->t.D, n = p.stored, all = p.rest + n + p.compared, mark = wv_arena_mark(arena);
     double *y = wv_arena_take(arena, all * D), *w = wv_arena_take(arena, all), c = s->p->control.c,
-           *w_some = wv_arena_take(arena, n + p.compared);
+           *w_some = wv_arena_take(arena, n + p.compared), distortion;
     if (p.rest)
         mixture_points(s, 1, p.rest, c * (double)p.rest / (double)p.extra, y, w);
     double total = stored_points(s, n, y + p.rest * D, w + p.rest);
@@ -538,8 +562,8 @@ static void place_by_draws(const placing *s, plan p, bool alike)
     flatten(s->g, all, y, s->p->mean, arena_of(&s->t));
     size_t own = thorough(N, D) ? n : 0, some = own + p.compared;
     points every = {all, y, w};
-    search(&s->t, every, p.extra && alike ? (points){some, y + (all - some) * D, w_some + n - own} : every, false,
-           s->z);
+    search(&s->t, every, p.extra && alike ? (points){some, y + (all - some) * D, w_some + n - own} : every, false, s->z,
+           &distortion);
     unflatten(s->g, N, s->z, s->p->mean, arena_of(&s->t));
     wv_arena_release(arena, mark);
 }

@@ -10,6 +10,12 @@ typedef struct {
     const double *x, *w; /* [n][D], [n] */
 } wv_weighted_points;
 
+/* Looks for better particles than those of g on points whose weights sum to 1: Lloyd from many starts, which (seed,
+ * batch) key, against Lloyd from the current ones. Squared costs only. True: clearly better ones were found, z[N][D],
+ * with the cell[n] of each point. */
+bool wv_kmeans_improve(const wv_geometry *g, wv_weighted_points p, uint64_t seed, uint64_t batch, wv_workers *workers,
+                       double *z, uint32_t *cell);
+
 /* The mixture of a staged fit as a control: draws of it stand for the share c of what the stored draws say of it. */
 typedef struct {
     double c;        /* 0: it is none */

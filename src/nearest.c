@@ -6,98 +6,288 @@
 #include "cost.h"
 #include "simd/columns.h"
 #include "dense.h"
+#include "error.h"
 #include "limit.h"
 #include "workers.h"
+#include <cblas.h>
+#include <float.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-/* Compares a block of points, which stand in columns, with the particles z[N][D] by squared distance. */
-static void compare_block(size_t N, size_t D, const double *z, size_t n, const double *columns, uint32_t *cell,
-                          double *near)
+/* Takes particle j, at `cost` from point k, into account. */
+static inline void compare(size_t k, uint32_t j, double cost, uint32_t *cell, double *near, double *next)
 {
-    double which[WV_COLUMNS], least[WV_COLUMNS];
-    wv_columns_best()->nearest(D, wv_columns_round(n), N, columns, z, least, which);
+    double old = near[k], after = next[k];
+    bool nearer = cost < old;
+    double further = nearer ? old : cost; /* no branches: they would often be guessed wrong */
+    near[k] = nearer ? cost : old;
+    cell[k] = nearer ? j : cell[k];
+    next[k] = further < after ? further : after;
+}
+
+static float *take_floats(wv_arena *arena, size_t n)
+{
+    return (float *)(void *)wv_arena_take_index(arena, n);
+}
+
+/* ---- single precision -------------------------------------------------------------------------------------------- */
+/* A sieve for particles z[N][D], whose memory the caller gives back. middle: NULL for their mean. */
+static wv_nearest_sieve make_sieve(size_t N, size_t D, const double *z, const double *middle, wv_arena *arena)
+{
+    wv_nearest_sieve s = {.N = N,
+                          .D = D,
+                          .middle = wv_arena_take(arena, D),
+                          .z = take_floats(arena, N * D),
+                          .x = take_floats(arena, WV_COLUMNS * D),
+                          .square = take_floats(arena, N),
+                          .wide = z};
+    memset(s.middle, 0, D * sizeof *s.middle);
+    for (size_t j = 0; j < N && !middle; j++)
+        cblas_daxpy((int)D, 1 / (double)N, z + j * D, 1, s.middle, 1);
+    if (middle)
+        memcpy(s.middle, middle, D * sizeof *middle);
+    return s;
+}
+
+/* Particles in single precision, when they are wanted. */
+static void shorten(wv_nearest_sieve *s)
+{
+    size_t D = s->D;
+    for (size_t j = 0; j < s->N && !s->made; j++) {
+        double square = wv_columns_best()->row_distance(D, s->wide + j * D, s->middle);
+        s->square[j] = (float)square;
+        s->radius = fmax(s->radius, sqrt(square));
+        for (size_t i = 0; i < D; i++)
+            s->z[j * D + i] = (float)(s->wide[j * D + i] - s->middle[i]);
+    }
+    s->made = true;
+}
+
+/* The nearer of two candidates of a point, and what it costs, in double. */
+static void choose(const wv_nearest_sieve *s, const double *x, int32_t first, int32_t second, uint32_t *cell,
+                   double *near, double *next)
+{
+    double a = wv_columns_best()->row_distance(s->D, x, s->wide + (size_t)first * s->D),
+           b = wv_columns_best()->row_distance(s->D, x, s->wide + (size_t)second * s->D);
+    bool swap = b < a || (b == a && second < first);
+    *near = swap ? b : a;
+    *next = swap ? a : b;
+    *cell = (uint32_t)(swap ? second : first);
+}
+
+/* Compares a point with all particles. */
+static void scan(const wv_nearest_sieve *s, const double *x, uint32_t *cell, double *near, double *next)
+{
+    *near = *next = INFINITY;
+    *cell = 0;
+    for (size_t j = 0; j < s->N; j++)
+        compare(0, (uint32_t)j, wv_columns_best()->row_distance(s->D, x, s->wide + j * s->D), cell, near, next);
+}
+
+/* Nearest and second nearest particle of a block of points, given as rows and in columns. Single precision tells the
+ * two; it is as good as double if the third is further away than the second by more than what rounding can change:
+ * coordinates by the share `unit` of themselves, and sums of squares by (D + 4) units. Else all are compared.
+ * False: that would be for too many points. */
+static bool sift(wv_nearest_sieve *s, size_t n, const double *rows, const double *columns, uint32_t *cell, double *near,
+                 double *next)
+{
+    const double unit = FLT_EPSILON;
+    int32_t first[WV_COLUMNS], second[WV_COLUMNS];
+    float third[WV_COLUMNS];
+    size_t D = s->D, doubts = 0;
+    shorten(s);
+    if (!(s->radius < 1e18))
+        return false;
+    wv_columns_best()->shorten(D, columns, s->middle, s->x);
+    wv_columns_best()->nearby(D, n, s->N, s->x, s->z, first, second, third);
+    for (size_t k = 0; k < n; k++) {
+        choose(s, rows + k * D, first[k], second[k], &cell[k], &near[k], &next[k]);
+        double rest = sqrt((double)third[k] / (1 + (double)(D + 4) * unit)) - unit * (2 * s->radius + sqrt(near[k]));
+        if (rest > 0 && rest * rest > next[k] && third[k] > 1e-30F && near[k] < 1e36)
+            continue;
+        if ((double)++doubts > wv_policy.nearest_doubts)
+            return false;
+        scan(s, rows + k * D, &cell[k], &near[k], &next[k]);
+    }
+    return true;
+}
+
+/* The same for rows in pairs, middle + e and middle - e, up to rounding in double: products with e serve both. Of
+ * squared distances less |e|^2, 2 e.z may be wrong by (D + 4) units of |e||z| and the sum by one of itself. */
+static bool sift_mirrored(wv_nearest_sieve *s, size_t pairs, const double *rows, uint32_t *cell, double *near,
+                          double *next)
+{
+    shorten(s);
+    const double unit = FLT_EPSILON, R = s->radius, origin = cblas_dnrm2((int)s->D, s->middle, 1);
+    int32_t first[2 * WV_COLUMNS], second[2 * WV_COLUMNS];
+    float third[2 * WV_COLUMNS];
+    size_t D = s->D, doubts = 0;
+    if (!(R < 1e18))
+        return false;
+    for (size_t k = 0; k < pairs; k++)
+        for (size_t i = 0; i < D; i++)
+            s->x[i * WV_COLUMNS + k] = (float)((rows[2 * k * D + i] - rows[(2 * k + 1) * D + i]) / 2);
+    wv_columns_best()->nearby_mirrored(D, pairs, s->N, s->x, s->z, s->square, first, second, third);
+    for (size_t k = 0; k < 2 * pairs; k++) {
+        size_t from = k / 2 + (k % 2 ? WV_COLUMNS : 0);
+        choose(s, rows + k * D, first[from], second[from], &cell[k], &near[k], &next[k]);
+        double square = wv_columns_best()->row_distance(D, rows + k * D, s->middle), e = sqrt(square),
+               off = 4 * DBL_EPSILON * (origin + e);
+        double wrong = unit * ((double)(D + 6) * R * (e + off) + 2 * R * R) + 4 * off * (e + R + off);
+        if (square + (double)third[from] - wrong > next[k] && square > 1e-30 && square < 1e36 && R > 1e-15)
+            continue;
+        if ((double)++doubts > wv_policy.nearest_doubts)
+            return false;
+        scan(s, rows + k * D, &cell[k], &near[k], &next[k]);
+    }
+    return true;
+}
+
+/* Compares a block of points, which stand in columns, with all particles. */
+static void compare_block(size_t N, size_t D, const double *z, size_t n, const double *columns, uint32_t *cell,
+                          double *near, double *next)
+{
+    double which[WV_COLUMNS], least[WV_COLUMNS], other[WV_COLUMNS];
+    wv_columns_best()->nearest(D, wv_columns_round(n), N, columns, z, least, other, which);
     for (size_t k = 0; k < n; k++) {
         cell[k] = (uint32_t)which[k];
         near[k] = least[k];
+        next[k] = other[k];
     }
 }
 
-/* Under the squared distance, or where one metric holds for all cells: points and particles are then whitened. */
-static void assign_squared(const wv_geometry *g, const wv_gaussian *metric, size_t n, const double *x, uint32_t *cell,
-                           double *near, wv_arena *arena)
+/* Compares a block of rows with all particles. */
+static void compare_rows(size_t N, size_t D, const double *z, size_t n, const double *rows, uint32_t *cell,
+                         double *near, double *next, wv_arena *arena)
+{
+    size_t mark = wv_arena_mark(arena);
+    double *columns = wv_arena_take(arena, D * WV_COLUMNS); /* [D][WV_COLUMNS] */
+    wv_columns_turn(D, n, rows, columns);
+    compare_block(N, D, z, n, columns, cell, near, next);
+    wv_arena_release(arena, mark);
+}
+
+/* Sieves a block of rows in single precision. */
+static bool sift_rows(wv_nearest_sieve *s, size_t n, const double *rows, uint32_t *cell, double *near, double *next,
+                      wv_arena *arena)
+{
+    size_t mark = wv_arena_mark(arena);
+    double *columns = wv_arena_take(arena, s->D * WV_COLUMNS); /* [D][WV_COLUMNS] */
+    wv_columns_turn(s->D, n, rows, columns);
+    bool found = sift(s, n, rows, columns, cell, near, next);
+    wv_arena_release(arena, mark);
+    return found;
+}
+
+/* Nearest and second nearest of the particles z[N][D], by squared distance, of a block of points.
+ * s: NULL for few particles. */
+static void find(size_t N, size_t D, wv_nearest_sieve *s, const double *z, size_t n, const double *rows, uint32_t *cell,
+                 double *near, double *next, wv_arena *arena)
+{
+    if (!(s && sift_rows(s, n, rows, cell, near, next, arena)))
+        compare_rows(N, D, z, n, rows, cell, near, next, arena);
+}
+
+/* Particles enough to sift them. */
+static bool many(size_t N)
+{
+    return (double)N >= wv_policy.nearest_many;
+}
+
+/* Under the squared distance. */
+static void assign_squared(const wv_geometry *g, size_t n, const double *x, uint32_t *cell, double *near, double *next,
+                           wv_arena *arena)
 {
     size_t mark = wv_arena_mark(arena), D = g->D;
-    double *columns = wv_arena_take(arena, D * WV_COLUMNS), *rows = wv_arena_take(arena, D * WV_COLUMNS),
-           *white = wv_arena_take(arena, metric ? g->N * D : 0); /* [D][WV_COLUMNS], [WV_COLUMNS][D], [N][D] */
-    if (metric)
-        wv_gaussian_whiten(metric, g->N, g->z, white, arena);
+    bool sifting = many(g->N) && n >= WV_COLUMNS;
+    wv_nearest_sieve s = {0};
+    if (sifting)
+        s = make_sieve(g->N, D, g->z, NULL, arena);
     for (size_t first = 0; first < n; first += WV_COLUMNS) {
-        size_t here = n - first < WV_COLUMNS ? n - first : WV_COLUMNS;
         wv_limit_look(arena);
-        if (metric)
-            wv_gaussian_whiten(metric, here, x + first * D, rows, arena);
-        wv_columns_turn(D, here, metric ? rows : x + first * D, columns);
-        compare_block(g->N, D, metric ? white : g->z, here, columns, cell + first, near + first);
+        find(g->N, D, sifting ? &s : NULL, g->z, n - first < WV_COLUMNS ? n - first : WV_COLUMNS, x + first * D,
+             cell + first, near + first, next + first, arena);
     }
     wv_arena_release(arena, mark);
 }
 
-/* The same for many points and a full metric, whose root is inverted for them. */
-static void assign_by_inverse(const wv_geometry *g, const wv_gaussian *metric, size_t n, const double *x,
-                              uint32_t *cell, double *near, wv_arena *arena)
+/* The same for few particles where one metric holds for all cells, a full one: points and particles are
+ * whitened, relative to the first particle. */
+static void assign_few(const wv_geometry *g, size_t n, const double *x, uint32_t *cell, double *near, double *next,
+                       wv_arena *arena)
 {
     size_t mark = wv_arena_mark(arena), D = g->D, block = D * WV_COLUMNS;
     double *inverse = wv_arena_take(arena, D * D), *z = wv_arena_take(arena, g->N * D), /* [D][D], [N][D] */
                                                        *columns = wv_arena_take(arena, block),
            *spare = wv_arena_take(arena, block), *y = wv_arena_take(arena, block),
            r[WV_COLUMNS]; /* [D][WV_COLUMNS] each */
-    wv_gaussian_whiten(metric, g->N, g->z, z, arena);
+    wv_gaussian metric = {g->cost.metric_family, D, 0, g->z, g->metric, 0};
+    wv_gaussian_whiten(&metric, g->N, g->z, z, arena);
     wv_dense_invert(D, g->metric, inverse);
     for (size_t first = 0; first < n; first += WV_COLUMNS) {
         size_t here = n - first < WV_COLUMNS ? n - first : WV_COLUMNS;
-        wv_limit_look(arena);
         wv_columns_turn(D, here, x + first * D, columns);
         wv_columns_whiten(D, wv_columns_round(here), inverse, g->z, columns, spare, y, r);
-        compare_block(g->N, D, z, here, y, cell + first, near + first);
+        compare_block(g->N, D, z, here, y, cell + first, near + first, next + first);
     }
     wv_arena_release(arena, mark);
 }
 
-/* Under any cost. */
-static void assign_any(const wv_geometry *g, size_t n, const double *x, uint32_t *cell, double *near, wv_arena *arena)
+/* The same for any number of particles and any metric. */
+static void assign_whitened(const wv_geometry *g, size_t n, const double *x, uint32_t *cell, double *near, double *next,
+                            wv_arena *arena)
+{
+    size_t mark = wv_arena_mark(arena), D = g->D;
+    double *z = wv_arena_take(arena, g->N * D), *rows = wv_arena_take(arena, WV_COLUMNS * D); /* [N][D], [..][D] */
+    bool sifting = many(g->N) && n >= WV_COLUMNS;
+    wv_gaussian metric = {g->cost.metric_family, D, 0, g->z, g->metric, 0};
+    wv_nearest_sieve s = {0};
+    wv_gaussian_whiten(&metric, g->N, g->z, z, arena);
+    if (sifting)
+        s = make_sieve(g->N, D, z, NULL, arena);
+    for (size_t first = 0; first < n; first += WV_COLUMNS) {
+        size_t here = n - first < WV_COLUMNS ? n - first : WV_COLUMNS;
+        wv_limit_look(arena);
+        wv_gaussian_whiten(&metric, here, x + first * D, rows, arena);
+        find(g->N, D, sifting ? &s : NULL, z, here, rows, cell + first, near + first, next + first, arena);
+    }
+    wv_arena_release(arena, mark);
+}
+
+/* The same for any cost. */
+static void assign_any(const wv_geometry *g, size_t n, const double *x, uint32_t *cell, double *near, double *next,
+                       wv_arena *arena)
 {
     size_t mark = wv_arena_mark(arena), D = g->D;
     double *cost = wv_arena_take(arena, WV_BLOCK), *y = wv_arena_take(arena, WV_BLOCK * D); /* of a block */
     for (size_t k = 0; k < n; k++) {
         cell[k] = 0;
-        near[k] = INFINITY;
+        near[k] = next[k] = INFINITY;
     }
     for (size_t first = 0; first < n; first += WV_BLOCK) {
         size_t here = n - first < WV_BLOCK ? n - first : WV_BLOCK;
         for (size_t j = 0; j < g->N; j++) {
             wv_limit_look(arena);
             wv_cost_cost(g, j, g->z + j * D, here, x + first * D, cost, y, arena);
-            for (size_t k = 0; k < here; k++) {
-                bool nearer = cost[k] < near[first + k]; /* no branches: they would often be guessed wrong */
-                near[first + k] = nearer ? cost[k] : near[first + k];
-                cell[first + k] = nearer ? (uint32_t)j : cell[first + k];
-            }
+            for (size_t k = 0; k < here; k++)
+                compare(first + k, (uint32_t)j, cost[k], cell, near, next);
         }
     }
     wv_arena_release(arena, mark);
 }
 
-void wv_nearest_assign(const wv_geometry *g, size_t n, const double *x, uint32_t *cell, double *near, wv_arena *arena)
+void wv_nearest_assign(const wv_geometry *g, size_t n, const double *x, uint32_t *cell, double *near, double *next,
+                       wv_arena *arena)
 {
-    wv_gaussian metric = {g->cost.metric_family, g->D, 0, g->z, g->metric, 0}; /* relative to the first particle */
-    bool dense = n >= WV_COLUMNS && g->D <= WV_DENSE && g->cost.metric_family == wv_family_get(WVGD_FULL);
+    bool whitened = g->cost.kind == WVGD_MAHALANOBIS && (double)g->D <= wv_policy.nearest_whitened,
+         few = !many(g->N) && n >= WV_COLUMNS && g->D <= WV_DENSE && g->cost.metric_family == wv_family_get(WVGD_FULL);
+    if (!n)
+        return;
     if (g->cost.kind == WVGD_SQEUCLID)
-        assign_squared(g, NULL, n, x, cell, near, arena);
-    else if (g->cost.kind == WVGD_MAHALANOBIS && (double)g->D <= wv_policy.nearest_whitened)
-        (dense ? assign_by_inverse : assign_squared)(g, &metric, n, x, cell, near, arena);
+        assign_squared(g, n, x, cell, near, next, arena);
     else
-        assign_any(g, n, x, cell, near, arena);
+        (!whitened ? assign_any : few ? assign_few : assign_whitened)(g, n, x, cell, near, next, arena);
 }
 
 /* ---- roughly ----------------------------------------------------------------------------------------------------- */
@@ -135,10 +325,10 @@ static void assign_group(wv_geometry g, size_t N, const uint32_t *particle, size
     size_t mark = wv_arena_mark(arena);
     const double *z = gather_rows(g.D, N, particle, g.z, arena), *rows = gather_rows(g.D, n, point, x, arena);
     uint32_t *here = wv_arena_take_index(arena, n);
-    double *cost = wv_arena_take(arena, n);
+    double *cost = wv_arena_take(arena, n), *next = wv_arena_take(arena, n);
     g.N = N;
     g.z = z;
-    wv_nearest_assign(&g, n, rows, here, cost, arena);
+    wv_nearest_assign(&g, n, rows, here, cost, next, arena);
     for (size_t k = 0; k < n; k++) {
         cell[point[k]] = particle[here[k]];
         near[point[k]] = cost[k];
@@ -156,10 +346,10 @@ void wv_nearest_assign_roughly(const wv_geometry *g, size_t n, const double *x, 
         heads.cost.kind = WVGD_MAHALANOBIS;
     heads.N = groups;
     uint32_t *group = wv_arena_take_index(arena, all);
-    double *cost = wv_arena_take(arena, all);
-    wv_nearest_assign(&heads, g->N, g->z, group, cost, arena);
+    double *cost = wv_arena_take(arena, all), *next = wv_arena_take(arena, all);
+    wv_nearest_assign(&heads, g->N, g->z, group, cost, next, arena);
     by_group particles = sort_groups(groups, g->N, group, arena);
-    wv_nearest_assign(&heads, n, x, group, cost, arena);
+    wv_nearest_assign(&heads, n, x, group, cost, next, arena);
     by_group points = sort_groups(groups, n, group, arena);
     for (size_t c = 0; c < groups; c++)
         assign_group(heads, particles.start[c + 1] - particles.start[c], particles.order + particles.start[c],
@@ -167,4 +357,23 @@ void wv_nearest_assign_roughly(const wv_geometry *g, size_t n, const double *x, 
     for (size_t k = 0; k < n && !wv_cost_flat(&g->cost); k++)
         near[k] = NAN;
     wv_arena_release(arena, mark);
+}
+
+bool wv_nearest_mirrored(const wv_geometry *g, const double *middle, wv_nearest_sieve *s, wv_arena *arena)
+{
+    if (g->cost.kind != WVGD_SQEUCLID || !many(g->N))
+        return false;
+    *s = make_sieve(g->N, g->D, g->z, middle, arena);
+    return true;
+}
+
+void wv_nearest_assign_mirrored(wv_nearest_sieve *s, size_t n, const double *x, uint32_t *cell, double *near,
+                                double *next, wv_arena *arena)
+{
+    if (sift_mirrored(s, n / 2, x, cell, near, next))
+        return;
+    for (size_t at = 0, here; at < n; at += here) {
+        here = n - at < WV_COLUMNS ? n - at : WV_COLUMNS;
+        compare_rows(s->N, s->D, s->wide, here, x + at * s->D, cell + at, near + at, next + at, arena);
+    }
 }

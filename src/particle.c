@@ -214,7 +214,7 @@ static double add_free(const wv_partition *cells, const wv_stream *stream, uint6
     size_t D = cells->shape.D, j = stream->component, mark = wv_arena_mark(arena);
     double *x = wv_arena_take(arena, WV_FREE * D), *y = wv_arena_take(arena, WV_FREE * D),
            *weight = wv_arena_take(arena, WV_FREE), *log_r = wv_arena_take(arena, WV_FREE),
-           *near = wv_arena_take(arena, WV_FREE), total = 0;
+           *near = wv_arena_take(arena, WV_FREE), *next = wv_arena_take(arena, WV_FREE), total = 0;
     uint32_t *cell = wv_arena_take_index(arena, WV_FREE);
     wv_gaussian q = wv_partition_component(cells, j), r = wv_partition_proposal(cells, j);
     wv_geometry g = wv_partition_geometry(cells);
@@ -224,7 +224,7 @@ static double add_free(const wv_partition *cells, const wv_stream *stream, uint6
     wv_gaussian_log_density(&r, WV_FREE, x, log_r, y, arena);
     for (size_t k = 0; k < WV_FREE; k++)
         weight[k] = 1 / (1 + exp(log_r[k] - weight[k])); /* from log q_j, up to a factor */
-    wv_nearest_assign(&g, WV_FREE, x, cell, near, arena);
+    wv_nearest_assign(&g, WV_FREE, x, cell, near, next, arena);
     for (size_t k = 0; k < WV_FREE; k++)
         if (cell[k] == j) {
             total += weight[k];
@@ -342,4 +342,192 @@ void wv_particle_place_one(wv_partition *cells, size_t n, const double *x, const
     }
     wv_partition_move(cells, 0, z);
     wv_arena_release(arena, mark);
+}
+
+/* ---- moves ------------------------------------------------------------------------------------------------------- */
+/* Points of one cell with their weights, which sum to 1, and mean. */
+typedef struct {
+    size_t n;
+    double *x, *weight; /* [n][D], [n] */
+    double *mean;       /* [D] */
+} weighted;
+
+/* Mean of half a standard normal, about. */
+static const double half_normal = 0.8;
+
+/* Two positions instead of one particle. */
+typedef struct {
+    double *a, *b; /* [D] */
+} halves;
+
+/* v[D]: the cell's principal axis, one sd long: the image of the unit vector that a few power iterations of A A' leave.
+ */
+static void principal_axis(const wv_family *family, size_t D, const double *root, double *v)
+{
+    for (size_t i = 0; i < D; i++)
+        v[i] = 1.0 / (1.0 + (double)i);
+    for (int round = 0; round < (int)wv_policy.particle_axis_rounds; round++) {
+        family->pull(D, 0, root, 1, v, NULL);
+        double norm = cblas_dnrm2((int)D, v, 1);
+        cblas_dscal((int)D, 1 / norm, v, 1);
+        family->colour(D, 0, root, 1, v, NULL);
+    }
+}
+
+/* Each half to the mean of the points that are nearer to it, cost[2][n] says to which; unless one has none. */
+static void lloyd_round(size_t D, const weighted *p, const double *cost_a, const double *cost_b, halves h,
+                        wv_arena *arena)
+{
+    size_t mark = wv_arena_mark(arena);
+    double *sum_a = wv_arena_zeros(arena, D), *sum_b = wv_arena_zeros(arena, D), mass_a = 0, mass_b = 0;
+    for (size_t k = 0; k < p->n; k++) {
+        bool left = cost_a[k] < cost_b[k];
+        cblas_daxpy((int)D, p->weight[k], p->x + k * D, 1, left ? sum_a : sum_b, 1);
+        *(left ? &mass_a : &mass_b) += p->weight[k];
+    }
+    for (size_t i = 0; i < D && mass_a > 0 && mass_b > 0; i++) {
+        h.a[i] = sum_a[i] / mass_a;
+        h.b[i] = sum_b[i] / mass_b;
+    }
+    wv_arena_release(arena, mark);
+}
+
+/* Splits cell j: two positions along the principal axis, improved by a few rounds of Lloyd. Returns what the cell's
+ * cost falls by, less what two means fitted to the noise of so many points would gain, which in many dimensions is most
+ * of it. */
+static double split_gain(const wv_geometry *g, size_t j, const weighted *p, halves h, wv_arena *arena)
+{
+    const wv_family *family = g->cost.cell_family;
+    size_t D = g->D, n = p->n, mark = wv_arena_mark(arena);
+    double *cost_a = wv_arena_take(arena, n), *cost_b = wv_arena_take(arena, n), *y = wv_arena_take(arena, n * D),
+           *v = wv_arena_take(arena, D), before = 0, after = 0;
+    principal_axis(family, D, g->spread + j * family->size(D, 0), v);
+    for (size_t i = 0; i < D; i++) {
+        h.a[i] = p->mean[i] - half_normal * v[i];
+        h.b[i] = p->mean[i] + half_normal * v[i];
+    }
+    for (int round = 0, rounds = (int)wv_policy.particle_split_rounds; round <= rounds; round++) {
+        wv_cost_cost(g, j, h.a, n, p->x, cost_a, y, arena);
+        wv_cost_cost(g, j, h.b, n, p->x, cost_b, y, arena);
+        if (round < rounds)
+            lloyd_round(D, p, cost_a, cost_b, h, arena);
+    }
+    for (size_t k = 0; k < n; k++)
+        after += p->weight[k] * fmin(cost_a[k], cost_b[k]);
+    wv_cost_cost(g, j, g->z + j * D, n, p->x, cost_a, y, arena);
+    for (size_t k = 0; k < n; k++)
+        before += p->weight[k] * cost_a[k];
+    wv_arena_release(arena, mark);
+    return before - after - 2 * before / wv_weights_ess(n, p->weight);
+}
+
+/* Gathers the n points order[n] of a cell with weights w into p; returns their mass. */
+static double gather(size_t D, const wv_batch *b, const double *w, const uint32_t *order, size_t n, weighted *p)
+{
+    double mass = 0;
+    p->n = n;
+    memset(p->mean, 0, D * sizeof *p->mean);
+    for (size_t k = 0; k < n; k++) {
+        memcpy(p->x + k * D, b->x + order[k] * D, D * sizeof *p->x);
+        mass += p->weight[k] = w[order[k]];
+    }
+    for (size_t k = 0; k < n && mass > 0; k++) {
+        p->weight[k] /= mass;
+        cblas_daxpy((int)D, p->weight[k], p->x + k * D, 1, p->mean, 1);
+    }
+    return mass;
+}
+
+/* The particle whose removal costs least, every point going to its second nearest; *cost is what it costs. */
+static size_t least_useful(size_t N, const wv_batch *b, const double *w, const wv_cell_lists *lists, double *cost)
+{
+    size_t least = 0;
+    *cost = INFINITY;
+    for (size_t j = 0; j < N; j++) {
+        double utility = 0;
+        for (size_t k = lists->start[j]; k < lists->start[j + 1]; k++) {
+            size_t i = lists->order[k];
+            utility += w[i] * (b->next[i] - b->near[i]);
+        }
+        if (utility < *cost) {
+            *cost = utility;
+            least = j;
+        }
+    }
+    return least;
+}
+
+/* The cell, other than `least`, that gains most from a second particle, N if none gains; *gain is what it gains, and
+ * `best` where both would be. */
+static size_t most_gaining(const wv_geometry *g, const wv_batch *b, const double *w, const wv_cell_lists *lists,
+                           size_t least, double *gain, halves best, wv_arena *arena)
+{
+    size_t D = g->D, most = g->N, mark = wv_arena_mark(arena);
+    halves h = {wv_arena_take(arena, D), wv_arena_take(arena, D)};
+    weighted p = {.x = wv_arena_take(arena, b->n * D),
+                  .weight = wv_arena_take(arena, b->n),
+                  .mean = wv_arena_take(arena, D)};
+    *gain = 0;
+    for (size_t j = 0; j < g->N; j++) {
+        size_t first = lists->start[j], n = lists->start[j + 1] - first;
+        double mass = j == least || (double)n < wv_policy.particle_split_points
+                          ? 0
+                          : gather(D, b, w, lists->order + first, n, &p);
+        if (!(mass > 0))
+            continue;
+        double here = mass * split_gain(g, j, &p, h, arena);
+        if (here > *gain) {
+            *gain = here;
+            most = j;
+            memcpy(best.a, h.a, D * sizeof *h.a);
+            memcpy(best.b, h.b, D * sizeof *h.b);
+        }
+    }
+    wv_arena_release(arena, mark);
+    return most;
+}
+
+/* Narrows the spread of a cell along the line between its halves to what a half has. */
+static void halve_spread(const wv_family *family, size_t D, halves h, double *root, wv_arena *arena)
+{
+    size_t mark = wv_arena_mark(arena);
+    double *v = wv_arena_take(arena, D);
+    for (size_t i = 0; i < D; i++)
+        v[i] = (h.b[i] - h.a[i]) / 2;
+    family->whiten(D, 0, root, 1, v, NULL);
+    double along = cblas_ddot((int)D, v, 1, v, 1), cut = along > 0 ? fmin(1, wv_policy.particle_split_cut / along) : 0;
+    if (family == wv_family_get(WVGD_FULL)) {
+        double *C = wv_arena_take(arena, D * D);
+        for (size_t i = 0; i < D; i++)
+            for (size_t k = 0; k < D; k++)
+                C[i * D + k] = (i == k) - cut * v[i] * v[k];
+        family->absorb(D, 0, root, C, arena);
+    } else
+        for (size_t i = 0; i < D; i++)
+            root[i] *= sqrt(fmax(1 - cut * v[i] * v[i], wv_policy.particle_split_left));
+    wv_arena_release(arena, mark);
+}
+
+bool wv_particle_move(wv_partition *cells, const wv_batch *b, const double *w, const wv_cell_lists *lists,
+                      size_t moved[2], wv_arena *arena)
+{
+    const wv_family *family = cells->shape.cell_family;
+    size_t N = cells->shape.N, D = cells->shape.D, size = family->size(D, 0), mark = wv_arena_mark(arena);
+    halves h = {wv_arena_take(arena, D), wv_arena_take(arena, D)};
+    wv_geometry g = wv_partition_geometry(cells);
+    double loss, gain, *spread = wv_arena_take(arena, size);
+    size_t least = least_useful(N, b, w, lists, &loss), most = most_gaining(&g, b, w, lists, least, &gain, h, arena);
+    bool worth = most < N && gain > wv_policy.particle_move_gain * loss;
+    if (worth) {
+        wv_partition_move(cells, least, h.a);
+        wv_partition_move(cells, most, h.b);
+        memcpy(spread, wv_partition_spread(cells, most).root, size * sizeof *spread);
+        halve_spread(family, D, h, spread, arena);
+        wv_partition_set_spread(cells, least, spread);
+        wv_partition_set_spread(cells, most, spread);
+        moved[0] = least;
+        moved[1] = most;
+    }
+    wv_arena_release(arena, mark);
+    return worth;
 }

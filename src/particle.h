@@ -1,4 +1,5 @@
-/* particle.h - the particles: their step down the transport cost, and the shape of their cells. */
+/* particle.h - the particles: their step down the transport cost, the shape of their cells, moves
+ * out of local minima. */
 #ifndef WV_PARTICLE_H
 #define WV_PARTICLE_H
 #include "batch.h"
@@ -34,4 +35,10 @@ void wv_particle_refit(wv_partition *cells, size_t j, wv_cell_points p, wv_arena
  * w[n] (summing to 1) and mean[D]. */
 void wv_particle_place_one(wv_partition *cells, size_t n, const double *x, const double *w, const double *mean,
                            wv_arena *arena);
+
+/* Utility move (LBG-U): takes the particle whose removal costs least to the cell that gains most from a second one.
+ * b has cells, costs and posterior weights w[n], and is listed by cell. True: one moved; its number and that of the one
+ * it now neighbours are in moved, both with new spreads. */
+bool wv_particle_move(wv_partition *cells, const wv_batch *b, const double *w, const wv_cell_lists *lists,
+                      size_t moved[2], wv_arena *arena);
 #endif

@@ -13,7 +13,7 @@ typedef struct {
 } header;
 
 static const char magic[8] = "wvgdfit";
-enum { VERSION = 20 };
+enum { VERSION = 21 };
 
 static uint64_t hash(uint64_t h, const void *data, size_t size)
 {
@@ -107,19 +107,21 @@ static bool archive_parts(wvgd_fit *f, wv_archive *a, const course *c)
 {
     bool exploring = c->stage == WV_EXPLORE, staged = staged_stage(c->stage);
     wv_closing_rule closing = rule_of(f, c->stage);
-    wv_draws_rule recent = {.left_out = !exploring && !staged, .most = f->recent.shape.room};
+    wv_draws_rule recent = {.left_out = !exploring && !staged, .most = f->recent.shape.room},
+                  gathered = {.left_out = closing.draws.cells, .most = f->gathered.shape.room};
     wv_outcome_archive(&f->outcome, a);
     wv_tally_archive(&f->tally, a);
     wv_mixture_fit_archive(&f->fitting, a);
     wv_pilot_archive(&f->pilot, a);
     wv_posterior_archive(&f->posterior, a, f->D);
+    wv_cell_refine_archive(&f->refine, a, c->stage == WV_REFINE);
     size_t rows = 0;
     return wv_trace_archive(&f->trace, a, c->count.iteration, &rows) && wv_partition_archive(&f->cells, a) &&
            wv_joint_archive(&f->joint, a, rows) && wv_modes_archive(&f->modes, a) &&
            wv_explore_archive(&f->explore, a, exploring) && wv_images_archive(&f->images, a, exploring) &&
            wv_growth_archive(&f->growth, a) && wv_mixture_archive(&f->mix, a, staged) &&
            wv_mixture_archive(&f->mix_best, a, 0) && wv_mixture_archive(&f->mix_tried, a, 0) &&
-           wv_draws_archive(&f->recent, a, recent) &&
+           wv_draws_archive(&f->recent, a, recent) && wv_draws_archive(&f->gathered, a, gathered) &&
            wv_tail_probe_archive(&f->probe, a, c->stage == WV_PROBE, f->mix.room) &&
            wv_closing_archive(&f->closing, a, closing);
 }

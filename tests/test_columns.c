@@ -117,7 +117,7 @@ static void check_distances(const wv_columns *pass)
 {
     enum { PLACES = 11 };
     static double x[ROWS * WV_COLUMNS], z[PLACES * ROWS];
-    double scale[ROWS], near[WV_COLUMNS], which[WV_COLUMNS], out[WV_COLUMNS];
+    double scale[ROWS], near[WV_COLUMNS], next[WV_COLUMNS], which[WV_COLUMNS], out[WV_COLUMNS];
     test_random r = test_random_seed(13);
     for (size_t i = 0; i < ROWS * WV_COLUMNS; i++)
         x[i] = test_random_uniform(&r);
@@ -128,23 +128,26 @@ static void check_distances(const wv_columns *pass)
         z[3 * ROWS + d] = z[ROWS + d];
     }
     for (size_t N = 1; N <= PLACES; N++) {
-        pass->nearest(ROWS, WV_COLUMNS, N, x, z, near, which);
+        pass->nearest(ROWS, WV_COLUMNS, N, x, z, near, next, which);
         pass->apart(ROWS, WV_COLUMNS, x, z + (N - 1) * ROWS, scale, out);
         for (size_t i = 0; i < WV_COLUMNS; i++) {
-            double least = INFINITY, scaled = 0;
+            double least = INFINITY, second = INFINITY, scaled = 0;
             size_t at = 0;
             for (size_t j = 0; j < N; j++) {
                 double square = 0;
                 for (size_t d = 0; d < ROWS; d++)
                     square += (x[d * WV_COLUMNS + i] - z[j * ROWS + d]) * (x[d * WV_COLUMNS + i] - z[j * ROWS + d]);
                 if (square < least) {
+                    second = least;
                     least = square;
                     at = j;
-                }
+                } else if (square < second)
+                    second = square;
             }
             for (size_t d = 0; d < ROWS; d++)
                 scaled += pow((x[d * WV_COLUMNS + i] - z[(N - 1) * ROWS + d]) * scale[d], 2);
-            assert_true((size_t)which[i] == at && fabs(near[i] - least) < 1e-14);
+            assert_true((size_t)which[i] == at && fabs(near[i] - least) < 1e-14 &&
+                        (N == 1 ? isinf(next[i]) : fabs(next[i] - second) < 1e-14));
             assert_true(fabs(out[i] - scaled) < 1e-13 * (1 + scaled));
         }
     }
@@ -162,7 +165,7 @@ static void check_scores(const wv_columns *pass)
 {
     enum { PLACES = 11 };
     static double x[ROWS * WV_COLUMNS], z[PLACES * ROWS];
-    double half[PLACES], near[WV_COLUMNS], nearest[WV_COLUMNS], which[WV_COLUMNS];
+    double half[PLACES], near[WV_COLUMNS], next[WV_COLUMNS], nearest[WV_COLUMNS], which[WV_COLUMNS];
     test_random r = test_random_seed(14);
     for (size_t i = 0; i < ROWS * WV_COLUMNS; i++)
         x[i] = test_random_uniform(&r);
@@ -176,7 +179,7 @@ static void check_scores(const wv_columns *pass)
     }
     for (size_t N = 1; N <= PLACES; N++) {
         pass->highest(ROWS, WV_COLUMNS, N, x, z, half, which);
-        pass->nearest(ROWS, WV_COLUMNS, N, x, z, near, nearest);
+        pass->nearest(ROWS, WV_COLUMNS, N, x, z, near, next, nearest);
         for (size_t i = 0; i < WV_COLUMNS; i++)
             assert_true((size_t)which[i] == (size_t)nearest[i] && which[i] != 3);
     }

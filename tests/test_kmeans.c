@@ -78,25 +78,30 @@ static void the_better_minimum(void **state)
 {
     (void)state;
     enum { EACH = 200, POINTS = 4 * EACH, N = 4 };
-    static const double centre[4] = {0, 1, 11, 12}, middle = 6, root = 5;
+    static const double centre[4] = {0, 1, 11, 12}, worse[N] = {-0.05, 0.05, 1, 11.5};
     static double x[POINTS], w[POINTS];
-    double z[N];
+    static uint32_t cell[POINTS];
+    double z[N], sorted[N];
     wv_workers workers;
     assert_true(wv_workers_new(&workers, 1, (wv_workers_room){100000, 0}));
     for (size_t i = 0; i < POINTS; i++) {
         x[i] = centre[i / EACH] + 0.2 * (((double)(i % EACH) + 0.5) / EACH - 0.5);
         w[i] = 1.0 / POINTS;
     }
-    wv_mixture mixture;
-    assert_true(wv_mixture_new(&mixture, 1, 1));
-    wv_mixture_set_one(&mixture, &middle, &root);
-    wv_geometry g = {.cost.kind = WVGD_SQEUCLID, .N = N, .D = 1, .z = z};
-    wv_kmeans_points p = {.draws = {POINTS, x, w}, .mean = &middle, .mixture = &mixture, .most = 2 * POINTS};
-    wv_kmeans_place(&g, &p, 3, 1, &workers, z);
-    qsort(z, N, sizeof *z, ascending);
+    wv_geometry g = {.cost.kind = WVGD_SQEUCLID, .N = N, .D = 1, .z = worse};
+    assert_true(wv_kmeans_improve(&g, (wv_weighted_points){POINTS, x, w}, 3, 1, &workers, z, cell));
     for (size_t j = 0; j < N; j++)
-        assert_near(z[j], centre[j], 1e-12);
-    wv_mixture_free(&mixture);
+        sorted[j] = z[j];
+    qsort(sorted, N, sizeof *sorted, ascending);
+    for (size_t j = 0; j < N; j++)
+        assert_near(sorted[j], centre[j], 1e-12);
+    for (size_t i = 0; i < POINTS; i++)
+        assert_near(z[cell[i]], centre[i / EACH], 1e-12);
+    g.z = sorted; /* nothing is better than the best */
+    assert_false(wv_kmeans_improve(&g, (wv_weighted_points){POINTS, x, w}, 3, 2, &workers, z, cell));
+    g.cost.kind = WVGD_L1; /* squared costs only */
+    g.z = worse;
+    assert_false(wv_kmeans_improve(&g, (wv_weighted_points){POINTS, x, w}, 3, 1, &workers, z, cell));
     wv_workers_free(&workers);
 }
 

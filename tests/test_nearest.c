@@ -1,21 +1,116 @@
-/* test_nearest.c - the nearest of many particles against comparing all of them. */
+/* test_nearest.c - the nearest of many particles against comparing all of them: candidates in single precision,
+ * cells and costs. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <setjmp.h>
 #include <cmocka.h>
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "nearest.h"
+#include "simd/columns.h"
+#include "simd/instructions.h"
 #include "support/test_random.h"
 
 enum { MOST = 50 };
 
+/* Runs check with every instruction set that is there. */
+static void with_each(void (*check)(const wv_columns *))
+{
+    check(&wv_columns_any);
+    check(wv_columns_best());
+#ifdef __x86_64__
+    if (wv_instructions_best() >= WV_AVX2)
+        check(&wv_columns_avx2);
+#endif
+}
+
+enum { NARROW_D = 7, NARROW_N = 30 };
+
+/* Mirror images have the candidates that they would have by themselves. */
+static void check_images(const wv_columns *pass, size_t n, const float *x, const float *z)
+{
+    static float all[NARROW_D * WV_COLUMNS];
+    int32_t first[2 * WV_COLUMNS], second[2 * WV_COLUMNS], one[WV_COLUMNS], two[WV_COLUMNS];
+    float third[2 * WV_COLUMNS], three[WV_COLUMNS], square[NARROW_N];
+    for (size_t j = 0; j < n; j++) {
+        square[j] = 0;
+        for (size_t d = 0; d < NARROW_D; d++)
+            square[j] += z[j * NARROW_D + d] * z[j * NARROW_D + d];
+    }
+    pass->nearby_mirrored(NARROW_D, n + 20, n, x, z, square, first, second, third);
+    for (int image = 0; image < 2; image++) {
+        for (size_t i = 0; i < NARROW_D * WV_COLUMNS; i++)
+            all[i] = image ? -x[i] : x[i];
+        pass->nearby(NARROW_D, n + 20, n, all, z, one, two, three);
+        for (size_t i = 0; i < n + 20; i++) {
+            size_t at = i + (image ? WV_COLUMNS : 0);
+            float own = 0;
+            for (size_t d = 0; d < NARROW_D; d++)
+                own += x[d * WV_COLUMNS + i] * x[d * WV_COLUMNS + i];
+            assert_true((first[at] == one[i] && second[at] == two[i]) || (first[at] == two[i] && second[at] == one[i]));
+            assert_true(fabsf(third[at] + own - three[i]) <= 1e-4F);
+        }
+    }
+}
+
+/* Two candidates and the third distance, in single precision, for any number of rows and columns. */
+static void check_nearby(const wv_columns *pass)
+{
+    enum { D = NARROW_D, N = NARROW_N };
+    static float x[D * WV_COLUMNS], z[N * D];
+    static double wide[D * WV_COLUMNS];
+    double mu[D];
+    int32_t first[WV_COLUMNS], second[WV_COLUMNS];
+    float third[WV_COLUMNS];
+    test_random r = test_random_seed(5);
+    for (size_t d = 0; d < D; d++)
+        mu[d] = 1e6 * test_random_normal(&r);
+    for (size_t i = 0; i < D * WV_COLUMNS; i++)
+        wide[i] = mu[i / WV_COLUMNS] + test_random_normal(&r);
+    for (size_t i = 0; i < N * D; i++)
+        z[i] = (float)test_random_normal(&r);
+    pass->shorten(D, wide, mu, x);
+    for (size_t i = 0; i < D * WV_COLUMNS; i++)
+        assert_true(fabs(x[i] - (wide[i] - mu[i / WV_COLUMNS])) <= FLT_EPSILON * fabs((double)x[i]));
+    for (size_t n = 4; n <= N; n++) {
+        pass->nearby(D, n + 20, n, x, z, first, second, third);
+        for (size_t i = 0; i < n + 20; i++) {
+            double least[3] = {INFINITY, INFINITY, INFINITY};
+            size_t at[3] = {0};
+            for (size_t j = 0; j < n; j++) {
+                double cost = 0;
+                for (size_t d = 0; d < D; d++)
+                    cost += pow((double)x[d * WV_COLUMNS + i] - (double)z[j * D + d], 2);
+                for (size_t k = 0; k < 3; k++)
+                    if (cost < least[k]) {
+                        memmove(least + k + 1, least + k, (2 - k) * sizeof *least);
+                        memmove(at + k + 1, at + k, (2 - k) * sizeof *at);
+                        least[k] = cost;
+                        at[k] = j;
+                        break;
+                    }
+            }
+            assert_true(((size_t)first[i] == at[0] && (size_t)second[i] == at[1]) || least[1] - least[0] < 1e-5);
+            assert_true(fabs(third[i] - least[2]) <= 1e-5 * least[2]);
+        }
+        check_images(pass, n, x, z);
+    }
+}
+
+static void candidates(void **state)
+{
+    (void)state;
+    with_each(check_nearby);
+}
+
 /* Cells and costs are those that comparing all particles gives. */
-static void check_cells(const wv_geometry *g, size_t n, const double *x, const uint32_t *cell, const double *near)
+static void check_cells(const wv_geometry *g, size_t n, const double *x, const uint32_t *cell, const double *near,
+                        const double *next)
 {
     size_t D = g->D;
     for (size_t i = 0; i < n; i++) {
@@ -33,11 +128,12 @@ static void check_cells(const wv_geometry *g, size_t n, const double *x, const u
                 second = cost;
         }
         assert_true(cell[i] == at || second <= least * (1 + 1e-14));
-        assert_true(fabs(near[i] - least) <= 1e-13 * least);
+        assert_true(fabs(near[i] - least) <= 1e-13 * least && fabs(next[i] - second) <= 1e-13 * second);
     }
 }
 
-/* Whatever the scale and wherever the origin, and with particles that lie upon each other. */
+/* Whatever the scale and wherever the origin: also where single precision cannot tell, with particles that lie upon
+ * each other, and for pairs of mirror images. */
 static void nearest_particles(void **state)
 {
     (void)state;
@@ -50,7 +146,7 @@ static void nearest_particles(void **state)
     for (size_t k = 0; k < 6 * 5 * 3 * 2; k++) {
         size_t D = dims[k % 6], N = numbers[k / 90];
         double scale = scales[k / 6 % 5], origin = origins[k / 30 % 3] * scale;
-        double *x = malloc(n * D * sizeof *x), *z = malloc(N * D * sizeof *z), near[n];
+        double *x = malloc(n * D * sizeof *x), *z = malloc(N * D * sizeof *z), middle[MOST], near[n], next[n];
         uint32_t cell[n];
         wv_geometry g = {.cost.kind = WVGD_SQEUCLID, .N = N, .D = D, .z = z};
         assert_true(x && z);
@@ -67,10 +163,27 @@ static void nearest_particles(void **state)
                     z[22 * D + d] = z[21 * D + d] * (1 - 1e-9);
                 }
             }
-            wv_nearest_assign(&g, n, x, cell, near, arena);
-            check_cells(&g, n, x, cell, near);
+            wv_nearest_assign(&g, n, x, cell, near, next, arena);
+            check_cells(&g, n, x, cell, near, next);
             if (twins)
                 assert_int_equal(cell[11], 7);
+            for (size_t d = 0; d < D; d++)
+                middle[d] = origin + scale * test_random_normal(&r);
+            for (size_t i = 0; i < n * D; i++) {
+                double e = scale * test_random_normal(&r);
+                if (i / D % 2 == 0) {
+                    x[i] = middle[i % D] + e;
+                    x[i + D] = middle[i % D] - e;
+                }
+            }
+            size_t mark = wv_arena_mark(arena);
+            wv_nearest_sieve s;
+            assert_true(wv_nearest_mirrored(&g, middle, &s, arena));
+            for (size_t i = 0; i < n; i += 2 * WV_COLUMNS)
+                wv_nearest_assign_mirrored(&s, n - i < 2 * WV_COLUMNS ? n - i : 2 * WV_COLUMNS, x + i * D, cell + i,
+                                           near + i, next + i, arena);
+            wv_arena_release(arena, mark);
+            check_cells(&g, n, x, cell, near, next);
         }
         free(x);
         free(z);
@@ -81,6 +194,7 @@ static void nearest_particles(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(candidates),
         cmocka_unit_test(nearest_particles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

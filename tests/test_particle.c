@@ -297,13 +297,45 @@ static void force(void **state)
     wv_arena_free(arena);
 }
 
+/* Of the points of many batches the last are kept for the quantiser, as many as there is room for,
+ * each with its density. */
+static void the_last_points_are_kept(void **state)
+{
+    (void)state;
+    enum { BATCH = 1000, BATCHES = 23, ROOM = 4100 };
+    wv_batch batch;
+    wv_draws d;
+    assert_true(wv_batch_new(&batch, BATCH, 2, 1, false) && wv_draws_new(&d, (wv_draws_shape){.D = 2, .room = ROOM}));
+    bool *seen = malloc(BATCH * BATCHES * sizeof *seen);
+    batch.n = BATCH;
+    for (size_t b = 0; b < BATCHES; b++) {
+        for (size_t i = 0; i < BATCH; i++) {
+            double number = (double)(b * BATCH + i);
+            batch.x[2 * i] = number;
+            batch.x[2 * i + 1] = batch.log_p[i] = -number;
+            batch.log_m[i] = 2 * number;
+        }
+        wv_draws_collect(&d, &batch);
+        size_t made = (b + 1) * BATCH, kept = made < ROOM ? made : ROOM;
+        assert_int_equal(d.n, kept);
+        memset(seen, 0, BATCH * BATCHES * sizeof *seen);
+        for (size_t i = 0; i < kept; i++) {
+            double number = d.x[2 * i];
+            assert_true(number >= (double)(made - kept) && number < (double)made && !seen[(size_t)number]);
+            assert_true(d.x[2 * i + 1] == -number && d.log_p[i] == -number && d.log_m[i] == 2 * number);
+            seen[(size_t)number] = true;
+        }
+    }
+    free(seen);
+    wv_draws_free(&d);
+    wv_batch_free(&batch);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lloyd_max),
-        cmocka_unit_test(one_particle),
-        cmocka_unit_test(callback_is_squared),
-        cmocka_unit_test(force),
+        cmocka_unit_test(the_last_points_are_kept), cmocka_unit_test(lloyd_max), cmocka_unit_test(one_particle),
+        cmocka_unit_test(callback_is_squared),      cmocka_unit_test(force),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -98,14 +98,16 @@ static void check_rows(const wv_columns *pass)
                     same(products[i * D + d], sum[3 + i], 100 * POINTS);
             }
             for (size_t p = 0; p < n; p++) {
-                long double r = k.r[p], apart = 0;
+                long double r = k.r[p], apart = 0, distance = 0;
                 for (size_t d = 0; d < D; d++) {
                     long double y = k.x[p * D + d] - (long double)k.m[d], z = y * k.s[d];
                     r -= k.a1[d] * z + k.a2[d] * z * z / 2;
                     apart += z * z;
+                    distance += y * y;
                 }
                 same(left[p], r, 20 * MOST);
                 same(pass->row_apart(D, k.x + p * D, k.m, k.s), apart, apart);
+                same(pass->row_distance(D, k.x + p * D, k.m), distance, distance);
             }
         }
 }

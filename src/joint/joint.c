@@ -14,6 +14,7 @@
 #include "joint/joint_closing.h"
 #include "particle.h"
 #include "joint/schedule.h"
+#include "kmeans.h"
 #include "memory.h"
 #include "trace.h"
 #include "update/update.h"
@@ -404,6 +405,25 @@ static void follow_posterior(wvgd_fit *f, double lambda, double *weight)
 }
 
 /* ---- the iteration ----------------------------------------------------------------------------------------------- */
+/* A particle to where it is worth more. Returns whether that matters to what the last iterations have shown. */
+static bool move_particles(wvgd_fit *f, const double *weight, const wv_cell_lists *lists)
+{
+    size_t moved[2];
+    if (!wv_schedule_moves_due(f, f->count.iteration) || f->trace.last.ess < wv_policy.joint_move_ess * (double)f->N ||
+        !wv_particle_move(&f->cells, &f->b, weight, lists, moved, f->arena))
+        return false;
+    for (int i = 0; i < 2; i++) {
+        restart(f, moved[i]);
+        wv_partition_forget_runaways(&f->cells, moved[i]);
+    }
+    f->joint.moves++;
+    if (f->cells.beta[moved[0]] + f->cells.beta[moved[1]] < wv_policy.joint_move_light)
+        return false;
+    /* judged anew: components that begin again are worse at first, and that is no reason for shorter steps */
+    f->joint.best = -INFINITY;
+    return true;
+}
+
 /* Smoothed ELBO_j, whose softmax judges the next batch; with the cells at rest, plain averages of
  * them and of the masses. */
 static void remember(wvgd_fit *f)
@@ -463,17 +483,28 @@ static bool went_back(wvgd_fit *f)
     return change == WV_BOUND_FELL;
 }
 
+/* Keeps the points of the last iterations, as many as one batch can hold. */
+static void keep_points(wvgd_fit *f)
+{
+    if (f->b.n < f->gathered.shape.room)
+        wv_draws_collect(&f->gathered, &f->b);
+    else
+        wv_draws_clear(&f->gathered); /* there is room for no other batch: it is taken when it is looked at */
+}
+
 /* One iteration with points that are weighed and listed by cell. */
 static wvgd_status iterate(wvgd_fit *f, const double *weight, const wv_cell_lists *lists, wvgd_error *error)
 {
     estimate(f, weight);
+    if (f->stage == WV_SEARCH && f->N > 1)
+        keep_points(f);
     bool back = went_back(f);
     wv_trace_set_step(&f->trace, 0);
     if (!back)
         move_state(f, weight, lists);
     f->count.iteration++;
     wvgd_status status = wv_fit_note(f, error);
-    if (status == WVGD_OK && back)
+    if (status == WVGD_OK && (back || move_particles(f, weight, lists)))
         wv_schedule_begin_phase(f);
     return status;
 }
@@ -518,11 +549,68 @@ typedef enum {
     CONVERGED /* an iteration: nothing is left to gain */
 } report;
 
+typedef struct {
+    wvgd_fit *f;
+    const wv_geometry *g;
+    wv_weighted_points p;
+    double *z;      /* [N][D] */
+    uint32_t *cell; /* [n] */
+    bool better;
+} improving;
+
+static void improve(void *context)
+{
+    improving *i = context;
+    wvgd_fit *f = i->f;
+    i->better = wv_kmeans_improve(i->g, i->p, f->opt.seed, f->count.batch, &f->workers, i->z, i->cell);
+}
+
+/* Clearly better particles on the points that were kept, if there are, with the spreads of the new cells; components
+ * are left to the caller. */
+static bool find_better(wvgd_fit *f)
+{
+    const wv_draws *b = &f->gathered;
+    wv_geometry g = wv_partition_geometry(&f->cells);
+    if (f->N == 1 || !wv_cost_flat(&g.cost))
+        return false;
+    if (!b->n)
+        wv_draws_collect(&f->gathered, &f->b);
+    size_t mark = wv_arena_mark(f->arena);
+    double *log_w = wv_arena_take(f->arena, b->n), *w = wv_arena_take(f->arena, b->n),
+           *z = wv_arena_take(f->arena, f->N * f->D);
+    uint32_t *cell = wv_arena_take_index(f->arena, b->n);
+    for (size_t k = 0; k < b->n; k++)
+        log_w[k] = b->log_p[k] - b->log_m[k];
+    improving i = {f, &g, {b->n, b->x, w}, z, cell, false};
+    bool better = wv_weights_normalise(b->n, log_w, w) && wv_fit_try(f, improve, &i) && i.better;
+    if (better) {
+        wv_partition_move_all(&f->cells, z);
+        wv_partition_fit_spreads(&f->cells, b->n, b->x, w, cell, f->arena);
+    }
+    wv_arena_release(f->arena, mark);
+    return better;
+}
+
+/* Better particles from the points that were kept, a few times at most; then the search begins again. */
+static bool requantise(wvgd_fit *f)
+{
+    if ((double)f->joint.requantised >= wv_policy.joint_requantise || !find_better(f))
+        return false;
+    f->joint.requantised++;
+    for (size_t j = 0; j < f->N; j++) {
+        restart(f, j);
+        wv_partition_forget_runaways(&f->cells, j);
+    }
+    f->joint.best = -INFINITY;
+    wv_schedule_begin_stage(f);
+    return true;
+}
+
 static report after_search(wvgd_fit *f)
 {
     if (wv_schedule_exhausted(f))
         return CONVERGED;
-    return wv_schedule_at_rest(f) ? COMPLETE : GOES_ON;
+    return wv_schedule_at_rest(f) && !requantise(f) ? COMPLETE : GOES_ON;
 }
 
 static report after_settle(wvgd_fit *f)

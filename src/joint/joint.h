@@ -12,6 +12,8 @@ typedef struct {
     size_t averaged;      /* iterations in the settling or averaging phase */
     size_t marked;        /* trace row at which the particles were last marked, */
     double walked;        /* and the sum of their squared steps since */
+    size_t moves;         /* particles moved to better cells */
+    size_t requantised;   /* times better particles were found on pooled points */
     double best, best_se; /* PELBO of the best state so far */
     double distortion1, distortion2; /* means of the distortion and its square since the cells have been at rest */
     size_t trials;                   /* of closing draws before the present one */

@@ -52,12 +52,13 @@ static size_t reject(wvgd_fit *f, size_t j, size_t at)
     wv_batch *b = &f->b;
     size_t D = f->D, kept = at;
     wv_geometry g = wv_partition_geometry(&f->cells);
-    wv_nearest_assign(&g, f->size.M, b->x + at * D, b->cell + at, b->near + at, f->arena);
+    wv_nearest_assign(&g, f->size.M, b->x + at * D, b->cell + at, b->near + at, b->next + at, f->arena);
     for (size_t k = at; k < at + f->size.M; k++)
         if (b->cell[k] == j) {
             memmove(b->x + kept * D, b->x + k * D, D * sizeof(double));
             b->cell[kept] = b->cell[k];
-            b->near[kept++] = b->near[k];
+            b->near[kept] = b->near[k];
+            b->next[kept++] = b->next[k];
         }
     return kept - at;
 }
@@ -126,16 +127,36 @@ static void assign_stretch(wvgd_fit *f, void *context, size_t k)
     const wv_batch_density_plan *plan = context;
     wv_batch *b = &f->b;
     wv_geometry g = wv_partition_geometry(&f->cells);
-    wv_nearest_assign(&g, s->n, b->x + s->first * f->D, b->cell + s->first, b->near + s->first, f->arena);
-    if (plan)
-        wv_batch_density_some(f, b, plan, s->first, s->n);
+    wv_nearest_sieve sieve;
+    size_t mark = wv_arena_mark(f->arena); /* of the sieve */
+    bool pairs = s->proposal < f->proposals.n &&
+                 wv_nearest_mirrored(&g, f->proposals.p[s->proposal].q.mu, &sieve, f->arena);
+    for (size_t at = s->first, end = at + s->n, here; at < end; at += here) {
+        here = pairs && end - at > 2 * WV_COLUMNS ? 2 * WV_COLUMNS : end - at;
+        if (pairs)
+            wv_nearest_assign_mirrored(&sieve, here, b->x + at * f->D, b->cell + at, b->near + at, b->next + at,
+                                       f->arena);
+        else
+            wv_nearest_assign(&g, here, b->x + at * f->D, b->cell + at, b->near + at, b->next + at, f->arena);
+        if (plan)
+            wv_batch_density_some(f, b, plan, at, here);
+    }
+    wv_arena_release(f->arena, mark);
 }
 
-/* Cells of the points. */
+/* Cells of the points. Draws of a proposal are pairs of mirror images; those of proposals with few
+ * draws are taken together. */
 static void assign(wvgd_fit *f, wv_batch_density_plan *plan)
 {
-    size_t n = f->b.n, listed = list(f, 0, 0, n, f->proposals.n);
-    wv_fit_run_tasks(f, listed, (double)(n * f->D) * (double)(f->N + (plan ? f->proposals.n : 0)), assign_stretch,
+    size_t from = 0, at = 0, listed = 0;
+    for (size_t c = 0; c < f->proposals.n; at += f->proposals.draws[c++])
+        if (plan && (double)f->proposals.draws[c] >= wv_policy.joint_mirrored_draws) {
+            listed = list(f, listed, from, at - from, f->proposals.n);
+            listed = list(f, listed, at, f->proposals.draws[c], c);
+            from = at + f->proposals.draws[c];
+        }
+    listed = list(f, listed, from, at - from, f->proposals.n);
+    wv_fit_run_tasks(f, listed, (double)(at * f->D) * (double)(f->N + (plan ? f->proposals.n : 0)), assign_stretch,
                      plan);
 }
 

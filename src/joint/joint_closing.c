@@ -394,7 +394,7 @@ wvgd_status wv_joint_closing_tell(wvgd_fit *f, bool *complete, wvgd_error *error
     const double *const w[2] = {f->cells.weight, f->cells.weight_beta};
     wv_geometry g = wv_partition_geometry(&f->cells);
     memset(f->b.sum_u, 0, f->N * sizeof(double));
-    wv_nearest_assign(&g, f->b.n, f->b.x, f->b.cell, f->b.near, f->arena);
+    wv_nearest_assign(&g, f->b.n, f->b.x, f->b.cell, f->b.near, f->b.next, f->arena);
     wv_batch_density(f, &f->b, w);
     if (exact(f))
         truncate_exactly(f, w);

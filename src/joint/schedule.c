@@ -90,6 +90,19 @@ bool wv_schedule_best_is_better(const wvgd_fit *f)
     return late.value < f->joint.best - noise - wv_policy.joint_return;
 }
 
+/* Every few iterations, at the end of each few. */
+static bool move_turn(size_t iterations)
+{
+    size_t every = (size_t)wv_policy.joint_move_every;
+    return iterations % every == every - 1;
+}
+
+bool wv_schedule_moves_due(const wvgd_fit *f, size_t iterations)
+{
+    double most = wv_policy.joint_moves + wv_policy.joint_moves_each * (double)f->N;
+    return f->N > 1 && f->stage == WV_SEARCH && move_turn(iterations) && (double)f->joint.moves < most;
+}
+
 /* Over the last k iterations, k that of joint_drift, did the particles go further together than independent steps of
  * that size would? For noise around a fixed point the ratio below is about 2, for steady motion about k^2. */
 static bool drifted(const wvgd_fit *f)

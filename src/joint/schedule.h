@@ -28,6 +28,10 @@ wv_bound_change wv_schedule_compare(wvgd_fit *f);
 /* Step of the particles in this iteration, rho being that of the components. */
 double wv_schedule_lambda(const wvgd_fit *f, double rho);
 
+/* Are particles looked at that might be worth more elsewhere, after so many iterations? Then costs
+ * to the second nearest count, too. */
+bool wv_schedule_moves_due(const wvgd_fit *f, size_t iterations);
+
 /* Search: one particle, and nothing left to gain? */
 bool wv_schedule_exhausted(const wvgd_fit *f);
 

@@ -33,12 +33,23 @@ typedef struct {
     /* out[] = sum over D of ((x[D][] - mu[D]) scale[D])^2 */
     void (*apart)(size_t D, size_t n, const double *x, const double *mu, const double *scale, double *out);
     /* Of the rows z[N][D] the one at the least squared distance from each column of x (the first, if there are
-     * several): that distance, and its number, from 0. */
-    void (*nearest)(size_t D, size_t n, size_t N, const double *x, const double *z, double *near, double *which);
+     * several): that distance, the least to any other row, and its number, from 0. */
+    void (*nearest)(size_t D, size_t n, size_t N, const double *x, const double *z, double *near, double *next,
+                    double *which);
     /* Of the rows g[N][D] the one with the highest score g.x - offset for each column of x (the first, if
      * there are several): its number, from 0. */
     void (*highest)(size_t D, size_t n, size_t N, const double *x, const double *g, const double *offset,
                     double *which);
+    /* out[D][] = x[D][] - mu[D], in single precision, all columns of the block */
+    void (*shorten)(size_t D, const double *x, const double *mu, float *out);
+    /* As `nearest` in single precision, N > 3: the numbers of the two nearest rows, in either order, and the least
+     * squared distance to any third. Columns up to the next multiple of 32 are done. */
+    void (*nearby)(size_t D, size_t n, size_t N, const float *x, const float *z, int32_t *first, int32_t *second,
+                   float *third);
+    /* The same for columns x and for their mirror images -x, but of squared distances less |x|^2, square[N] being
+     * the |z|^2: results for x, then, WV_COLUMNS further on, for -x. */
+    void (*nearby_mirrored)(size_t D, size_t n, size_t N, const float *x, const float *z, const float *square,
+                            int32_t *first, int32_t *second, float *third);
     /* A mixture of densities with the shares alpha[C]: log_m[] its log; log_q[C][], rows ld apart, become q / m.
      * exp(600) at most; NaN counts as nothing. */
     void (*shares)(size_t C, size_t n, size_t ld, const double *alpha, double *log_q, double *log_m);
@@ -50,7 +61,8 @@ typedef struct {
      * the products sy[] = s.y and the first step gamma say; rows are D long, a multiple of WV_COLUMNS_WIDTH */
     void (*row_secants)(size_t D, size_t pairs, const double *const *s, const double *const *y, const double *sy,
                         double gamma, double *v);
-    /* |(x - m) s|^2 of one row */
+    /* |x - m|^2 and |(x - m) s|^2 of one row */
+    double (*row_distance)(size_t D, const double *x, const double *m);
     double (*row_apart)(size_t D, const double *x, const double *m, const double *s);
     /* Under the weights u[n]: out[D] the mean of x */
     void (*row_means)(size_t n, size_t D, const double *u, const double *x, double *out);

@@ -190,19 +190,20 @@ WV_TARGET static void apart(size_t D, size_t n, const double *x, const double *m
     }
 }
 
-/* The least of the costs so far, with one more. */
-WV_INLINE void compare(wv_lanes cost, double j, wv_lanes *near, wv_lanes *which)
+/* The least and the second least of the costs so far, with one more. */
+WV_INLINE void compare(wv_lanes cost, double j, wv_lanes *near, wv_lanes *next, wv_lanes *which)
 {
-    wv_mask closer = cost < *near;
+    wv_mask closer = cost < *near, second = cost < *next;
+    *next = wv_lanes_select(closer, *near, wv_lanes_select(second, cost, *next));
     *near = wv_lanes_select(closer, cost, *near);
     *which = wv_lanes_select(closer, all(j), *which);
 }
 
 WV_TARGET static void nearest(size_t D, size_t n, size_t N, const double *x, const double *z, double *near,
-                              double *which)
+                              double *next, double *which)
 {
     for (size_t i = 0; i < n; i += WV_LANES) {
-        wv_lanes least = all(INFINITY), at = {0};
+        wv_lanes least = all(INFINITY), other = least, at = {0};
         size_t j = 0;
         for (; j + ABREAST <= N; j += ABREAST) {
             wv_lanes sum[ABREAST] = {{0}};
@@ -215,7 +216,7 @@ WV_TARGET static void nearest(size_t D, size_t n, size_t N, const double *x, con
                 }
             }
             for (size_t k = 0; k < ABREAST; k++)
-                compare(sum[k], (double)(j + k), &least, &at);
+                compare(sum[k], (double)(j + k), &least, &other, &at);
         }
         for (; j < N; j++) {
             wv_lanes sum = {0};
@@ -223,9 +224,10 @@ WV_TARGET static void nearest(size_t D, size_t n, size_t N, const double *x, con
                 wv_lanes y = wv_lanes_load(x + d * WV_COLUMNS + i) - z[j * D + d];
                 sum += y * y;
             }
-            compare(sum, (double)j, &least, &at);
+            compare(sum, (double)j, &least, &other, &at);
         }
         wv_lanes_store(near + i, least);
+        wv_lanes_store(next + i, other);
         wv_lanes_store(which + i, at);
     }
 }
@@ -283,6 +285,119 @@ WV_TARGET static void highest(size_t D, size_t n, size_t N, const double *x, con
         climb_all(D, N, 1, x + i, g, offset, which + i);
 }
 
+typedef float narrow __attribute__((vector_size(2 * WV_LANES * sizeof(float))));
+typedef int32_t flags __attribute__((vector_size(2 * WV_LANES * sizeof(int32_t))));
+enum { NARROW = 2 * WV_LANES };
+
+WV_TARGET static void shorten(size_t D, const double *x, const double *mu, float *out)
+{
+    typedef float shorter __attribute__((vector_size(WV_LANES * sizeof(float))));
+    for (size_t d = 0; d < D; d++)
+        for (size_t i = 0; i < WV_COLUMNS; i += WV_LANES) {
+            shorter v = __builtin_convertvector(wv_lanes_load(x + d * WV_COLUMNS + i) - mu[d], shorter);
+            memcpy(out + d * WV_COLUMNS + i, &v, sizeof v);
+        }
+}
+
+WV_INLINE narrow either(flags mask, narrow yes, narrow no)
+{
+    return (narrow)((mask & (flags)yes) | (~mask & (flags)no));
+}
+
+/* The three least squared distances of a vector of columns, and which rows are at the first two. */
+typedef struct {
+    narrow least[3];
+    flags which[2];
+} trio;
+
+WV_INLINE void insert(narrow cost, int32_t j, trio *t)
+{
+    flags first = cost < t->least[0], second = cost < t->least[1], third = cost < t->least[2], at = j - (flags){0};
+    t->least[2] = either(second, t->least[1], either(third, cost, t->least[2]));
+    t->least[1] = either(first, t->least[0], either(second, cost, t->least[1]));
+    t->least[0] = either(first, cost, t->least[0]);
+    t->which[1] = (first & t->which[0]) | (~first & ((second & at) | (~second & t->which[1])));
+    t->which[0] = (first & at) | (~first & t->which[0]);
+}
+
+WV_INLINE void put_trio(const trio *t, int32_t *first, int32_t *second, float *third)
+{
+    memcpy(first, &t->which[0], sizeof t->which[0]);
+    memcpy(second, &t->which[1], sizeof t->which[1]);
+    memcpy(third, &t->least[2], sizeof t->least[2]);
+}
+
+WV_INLINE narrow load_narrow(const float *x)
+{
+    narrow v;
+    memcpy(&v, x, sizeof v);
+    return v;
+}
+
+/* Two vectors of columns and four rows at once; the last four rows may overlap those before: what
+ * is seen again is left out. */
+WV_TARGET static void nearby(size_t D, size_t n, size_t N, const float *x, const float *z, int32_t *first,
+                             int32_t *second, float *third)
+{
+    const narrow far = (float)INFINITY - (narrow){0};
+    for (size_t i = 0; i < n; i += 2 * NARROW) {
+        trio low = {{far, far, far}, {{0}, {0}}}, high = low;
+        for (size_t j = 0; j < N; j += 4) {
+            size_t from = j + 4 <= N ? j : N - 4;
+            const float *z0 = z + from * D, *z1 = z0 + D, *z2 = z1 + D, *z3 = z2 + D;
+            narrow a0 = {0}, a1 = {0}, a2 = {0}, a3 = {0}, b0 = {0}, b1 = {0}, b2 = {0}, b3 = {0};
+            for (size_t d = 0; d < D; d++) {
+                narrow v = load_narrow(x + d * WV_COLUMNS + i), w = load_narrow(x + d * WV_COLUMNS + i + NARROW), y;
+                y = v - z0[d], a0 += y * y, y = w - z0[d], b0 += y * y;
+                y = v - z1[d], a1 += y * y, y = w - z1[d], b1 += y * y;
+                y = v - z2[d], a2 += y * y, y = w - z2[d], b2 += y * y;
+                y = v - z3[d], a3 += y * y, y = w - z3[d], b3 += y * y;
+            }
+            narrow a[4] = {a0, a1, a2, a3}, b[4] = {b0, b1, b2, b3};
+            for (size_t k = j - from; k < 4; k++) {
+                insert(a[k], (int32_t)(from + k), &low);
+                insert(b[k], (int32_t)(from + k), &high);
+            }
+        }
+        put_trio(&low, first + i, second + i, third + i);
+        put_trio(&high, first + i + NARROW, second + i + NARROW, third + i + NARROW);
+    }
+}
+
+WV_TARGET static void nearby_mirrored(size_t D, size_t n, size_t N, const float *x, const float *z, const float *square,
+                                      int32_t *first, int32_t *second, float *third)
+{
+    const narrow far = (float)INFINITY - (narrow){0};
+    for (size_t i = 0; i < n; i += 2 * NARROW) {
+        trio low = {{far, far, far}, {{0}, {0}}}, high = low, low_image = low, high_image = low;
+        for (size_t j = 0; j < N; j += 4) {
+            size_t from = j + 4 <= N ? j : N - 4;
+            const float *z0 = z + from * D, *z1 = z0 + D, *z2 = z1 + D, *z3 = z2 + D;
+            narrow a0 = {0}, a1 = {0}, a2 = {0}, a3 = {0}, b0 = {0}, b1 = {0}, b2 = {0}, b3 = {0};
+            for (size_t d = 0; d < D; d++) {
+                narrow v = load_narrow(x + d * WV_COLUMNS + i), w = load_narrow(x + d * WV_COLUMNS + i + NARROW);
+                a0 += v * z0[d], b0 += w * z0[d];
+                a1 += v * z1[d], b1 += w * z1[d];
+                a2 += v * z2[d], b2 += w * z2[d];
+                a3 += v * z3[d], b3 += w * z3[d];
+            }
+            narrow a[4] = {a0, a1, a2, a3}, b[4] = {b0, b1, b2, b3};
+            for (size_t k = j - from; k < 4; k++) {
+                int32_t at = (int32_t)(from + k);
+                insert(square[at] - 2.0F * a[k], at, &low);
+                insert(square[at] + 2.0F * a[k], at, &low_image);
+                insert(square[at] - 2.0F * b[k], at, &high);
+                insert(square[at] + 2.0F * b[k], at, &high_image);
+            }
+        }
+        size_t image = WV_COLUMNS + i;
+        put_trio(&low, first + i, second + i, third + i);
+        put_trio(&high, first + i + NARROW, second + i + NARROW, third + i + NARROW);
+        put_trio(&low_image, first + image, second + image, third + image);
+        put_trio(&high_image, first + image + NARROW, second + image + NARROW, third + image + NARROW);
+    }
+}
+
 WV_TARGET static void shares(size_t C, size_t n, size_t ld, const double *alpha, double *log_q, double *log_m)
 {
     const wv_lanes nothing = all(-INFINITY);
@@ -312,6 +427,27 @@ WV_TARGET static void shares(size_t C, size_t n, size_t ld, const double *alpha,
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 /* Coordinates are taken by whole vectors, for all rows at once, so that sums stay in registers;
  * what is left of them, one by one. */
+
+WV_INLINE double distance_of(size_t D, const double *x, const double *m)
+{
+    wv_lanes sum = {0};
+    double total = 0;
+    size_t d = 0;
+    for (; d + WV_LANES <= D; d += WV_LANES) {
+        wv_lanes y = wv_lanes_load(x + d) - wv_lanes_load(m + d);
+        sum += y * y;
+    }
+    for (; d < D; d++)
+        total += (x[d] - m[d]) * (x[d] - m[d]);
+    for (size_t k = 0; k < WV_LANES && D >= WV_LANES; k++)
+        total += sum[k];
+    return total;
+}
+
+WV_TARGET static double row_distance(size_t D, const double *x, const double *m)
+{
+    return distance_of(D, x, m);
+}
 
 WV_TARGET static double row_apart(size_t D, const double *x, const double *m, const double *s)
 {
@@ -513,6 +649,8 @@ WV_TARGET static void row_secants(size_t D, size_t pairs, const double *const *s
         add_times(D, a[q] - product(D, y[q], v) / sy[q], s[q], v);
 }
 
-const wv_columns WV_SET = {turn,         subtract,  squares,   scale,      centre,        mean,         add_logs,
-                           exponentials, tails,     apart,     nearest,    highest,       shares,       row_times,
-                           row_secants,  row_apart, row_means, row_slopes, row_quadratic, row_products, row_statistics};
+const wv_columns WV_SET = {turn,      subtract,   squares,       scale,        centre,
+                           mean,      add_logs,   exponentials,  tails,        apart,
+                           nearest,   highest,    shorten,       nearby,       nearby_mirrored,
+                           shares,    row_times,  row_secants,   row_distance, row_apart,
+                           row_means, row_slopes, row_quadratic, row_products, row_statistics};

@@ -17,14 +17,15 @@
 #include "update/update.h"
 #include "weights.h"
 #include <cblas.h>
+#include <lapacke.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-bool wv_cell_refine_new(wv_cell_refine *r, size_t D, size_t room)
+bool wv_cell_refine_new(wv_cell_refine *r, size_t D, size_t room, bool whole)
 {
-    *r = (wv_cell_refine){.room = room};
-    const wv_slot slots[] = {{&r->root, wv_times(room, D * D)}};
+    *r = (wv_cell_refine){.room = room, .D = whole ? D : 0};
+    const wv_slot slots[] = {{&r->root, wv_times(room, D * D)}, {&r->whole, 2 * r->D}};
     r->memory = wv_memory_carve(slots, sizeof slots / sizeof *slots, WV_AS_IT_IS);
     return r->memory != NULL;
 }
@@ -32,6 +33,11 @@ bool wv_cell_refine_new(wv_cell_refine *r, size_t D, size_t room)
 void wv_cell_refine_free(wv_cell_refine *r)
 {
     free(r->memory);
+}
+
+void wv_cell_refine_archive(wv_cell_refine *r, wv_archive *a, bool running)
+{
+    wv_archive_array(a, r->whole, running ? 2 * r->D : 0);
 }
 
 size_t wv_cell_refine_proposals(const wvgd_fit *f)
@@ -51,10 +57,29 @@ static bool diagonal(const wvgd_fit *f)
     return f->cells.shape.family == wv_family_get(WVGD_DIAG);
 }
 
+/* Several diagonal components may begin with the one that is best for the whole space: then the cells are no worse than
+ * one component. */
+static bool has_whole(const wvgd_fit *f)
+{
+    return f->N > 1 && f->pilot.wanted;
+}
+
+/* That component. It stands where the joint solver has its pilot's best, and is saved with that. */
+static wv_gaussian whole(const wvgd_fit *f)
+{
+    return (wv_gaussian){f->cells.shape.family, f->D, f->cells.shape.R, f->refine.whole, f->refine.whole + f->D, 0};
+}
+
+/* Whether the present round fits it. */
+static bool on_whole(const wvgd_fit *f)
+{
+    return has_whole(f) && (double)f->cells.refined < wv_policy.refine_whole_rounds;
+}
+
 /* Draws of a component in a round. */
 static size_t draws(const wvgd_fit *f)
 {
-    double each = f->N > 1      ? wv_policy.refine_draws_cell
+    double each = f->N > 1      ? (on_whole(f) ? wv_policy.refine_draws_whole : wv_policy.refine_draws_cell)
                   : diagonal(f) ? wv_policy.refine_draws_diagonal
                                 : wv_policy.refine_draws_alone;
     size_t n = (size_t)each * f->D,
@@ -68,9 +93,24 @@ static bool judging(const wvgd_fit *f)
     return f->N > 1 && (double)f->cells.refined + 1 == wv_policy.refine_rounds;
 }
 
+/* It begins with the posterior's mean, and with the sds that each coordinate has when the others are given. */
+static void begin_whole(wvgd_fit *f)
+{
+    size_t D = f->D, mark = wv_arena_mark(f->arena);
+    double *P = wv_arena_take(f->arena, D * D); /* the precision of the posterior */
+    memcpy(f->refine.whole, f->posterior.mean, D * sizeof(double));
+    memcpy(P, f->pilot.root, D * D * sizeof *P);
+    bool inverted = LAPACKE_dpotri_work(LAPACK_COL_MAJOR, 'U', (lapack_int)D, P, (lapack_int)D) == 0;
+    for (size_t i = 0; i < D; i++)
+        f->refine.whole[D + i] = inverted && P[i * D + i] > 0 ? 1 / sqrt(P[i * D + i]) : sqrt(f->posterior.var[i]);
+    wv_arena_release(f->arena, mark);
+}
+
 void wv_cell_refine_begin(wvgd_fit *f)
 {
     wv_draws_clear(&f->recent);
+    if (has_whole(f))
+        begin_whole(f);
     for (size_t j = 0; j < f->N; j++)
         wv_partition_keep_component(&f->cells, j); /* what it began with */
 }
@@ -100,7 +140,11 @@ void wv_cell_refine_ask(wvgd_fit *f)
     f->b.n = f->proposals.n = 0;
     if (!f->refine.room)
         return; /* a damaged state: there is nothing to ask for */
-    for (size_t j = 0; j < f->N; j++)
+    if (has_whole(f) && (double)f->cells.refined <= wv_policy.refine_whole_rounds) {
+        wv_gaussian q = whole(f);
+        propose(f, &q, 0);
+    }
+    for (size_t j = 0; j < f->N && !on_whole(f); j++)
         for (int other = 0; other <= (judging(f) || f->cells.around[j] > 0); other++) {
             wv_gaussian q = !other       ? wv_partition_component(&f->cells, j)
                             : judging(f) ? wv_partition_kept_component(&f->cells, j)
@@ -116,11 +160,11 @@ static const uint32_t *find_cells(wvgd_fit *f)
     size_t n = f->recent.n;
     uint32_t *cell = wv_arena_take_index(f->arena, n);
     size_t mark = wv_arena_mark(f->arena);
-    double *near = wv_arena_take(f->arena, WV_FREE);
+    double *near = wv_arena_take(f->arena, WV_FREE), *next = wv_arena_take(f->arena, WV_FREE);
     wv_geometry g = wv_partition_geometry(&f->cells);
     for (size_t first = 0; first < n; first += WV_FREE) {
         size_t here = n - first < WV_FREE ? n - first : WV_FREE;
-        wv_nearest_assign(&g, here, f->recent.x + first * f->D, cell + first, near, f->arena);
+        wv_nearest_assign(&g, here, f->recent.x + first * f->D, cell + first, near, next, f->arena);
     }
     wv_arena_release(f->arena, mark);
     return cell;
@@ -134,7 +178,7 @@ typedef struct {
     double elbo;
 } in_cell;
 
-/* Adds the points that lie in cell j; u[n], log_q[n]: weights and log densities of q at all points, r[n]:
+/* Adds the points that lie in cell j (N: anywhere); u[n], log_q[n]: weights and log densities of q at all points, r[n]:
  * scratch. */
 static void add_points(const wvgd_fit *f, const uint32_t *cell, size_t j, const double *u, const double *log_q,
                        double *r, in_cell *to)
@@ -142,7 +186,7 @@ static void add_points(const wvgd_fit *f, const uint32_t *cell, size_t j, const 
     size_t D = f->D, n = f->recent.n, kept = 0;
     double sum = 0;
     for (size_t i = 0; i < n; i++)
-        if (u[i] > 0 && f->recent.log_p[i] > -INFINITY && (cell[i] == j || f->N == 1)) {
+        if (u[i] > 0 && f->recent.log_p[i] > -INFINITY && (cell[i] == j || j == f->N || f->N == 1)) {
             memcpy(to->x + kept * D, f->recent.x + i * D, D * sizeof(double));
             memcpy(to->grad + kept * D, f->recent.grad + i * D, D * sizeof(double));
             to->log_p[kept] = f->recent.log_p[i];
@@ -156,7 +200,7 @@ static void add_points(const wvgd_fit *f, const uint32_t *cell, size_t j, const 
     to->n = kept;
 }
 
-/* Points of the pool in cell j that stand for q there, in arrays from the arena, which the caller
+/* Points of the pool in cell j (N: anywhere) that stand for q there, in arrays from the arena, which the caller
  * releases. */
 static in_cell gather(wvgd_fit *f, const uint32_t *cell, const wv_gaussian *q, size_t j)
 {
@@ -211,7 +255,7 @@ static double judged_elbo(wvgd_fit *f, const uint32_t *cell, const wv_gaussian *
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
-/* One step of the component with location mu and the given root, fitted on cell j; returns the nats
+/* One step of the component with location mu and the given root, fitted on cell j (N: everywhere); returns the nats
  * of a full step, NAN: it could not be taken. */
 static double take_step(wvgd_fit *f, const uint32_t *cell, size_t j, double *mu, double *root, double rho)
 {
@@ -231,10 +275,23 @@ static double take_step(wvgd_fit *f, const uint32_t *cell, size_t j, double *mu,
                    .ess = p.n ? wv_weights_ess(p.n, p.u) : 0,
                    .precondition = f->pilot.wanted ? f->pilot.root : NULL,
                    .rho = rho,
-                   .truncated = f->N > 1};
+                   .truncated = f->N > 1 && j < f->N};
     wv_update_result r = enough(f, c.ess) ? wv_fit_update(f, &c) : (wv_update_result){false, 0};
     wv_arena_release(f->arena, mark);
     return r.ok ? r.kl : NAN;
+}
+
+/* Components that are worse on their cells than the one for the whole space begin with that; what
+ * they begin with is kept. */
+static void choose_starts(wvgd_fit *f, const uint32_t *cell)
+{
+    wv_gaussian all = whole(f);
+    for (size_t j = 0; j < f->N; j++) {
+        wv_gaussian q = wv_partition_component(&f->cells, j);
+        if (judged_elbo(f, cell, &all, j) > judged_elbo(f, cell, &q, j))
+            wv_partition_set_component(&f->cells, j, all.mu, all.root);
+        wv_partition_keep_component(&f->cells, j);
+    }
 }
 
 /* Components that are not better on their cells than what they began with are that again. */
@@ -260,8 +317,8 @@ static void catch_runaway(wvgd_fit *f)
 /* The step of this round, as a share of the full one. */
 static double step_share(const wvgd_fit *f)
 {
-    double at = (double)f->cells.refined;
-    return diagonal(f) && f->N == 1 ? 1 / (at + 1) : wv_policy.refine_first_step / fmax(1, at);
+    double at = (double)f->cells.refined - (on_whole(f) || !has_whole(f) ? 0 : wv_policy.refine_whole_rounds);
+    return diagonal(f) && (f->N == 1 || on_whole(f)) ? 1 / (at + 1) : wv_policy.refine_first_step / fmax(1, at);
 }
 
 /* What a round does with its draws; returns the nats of full steps, weighted. */
@@ -270,10 +327,16 @@ static double use_draws(wvgd_fit *f, const uint32_t *cell)
     double kl = 0, rho = step_share(f);
     if (wv_cell_line_cells(f))
         return 0; /* quadrature has found the best: the draws are for the bound */
+    if (on_whole(f)) {
+        take_step(f, cell, f->N, f->refine.whole, f->refine.whole + f->D, rho);
+        return 0;
+    }
     if (judging(f)) {
         keep_better(f, cell);
         return 0;
     }
+    if (has_whole(f) && (double)f->cells.refined == wv_policy.refine_whole_rounds)
+        choose_starts(f, cell);
     for (size_t j = 0; j < f->N; j++) {
         wv_parameters q = wv_partition_lend(&f->cells, j);
         kl += f->cells.weight[j] * take_step(f, cell, j, q.mu, q.root, rho);

@@ -59,11 +59,11 @@ static void assign_piece(wvgd_fit *f, void *context, size_t piece)
 {
     stretch s = stretch_of(f, piece);
     size_t mark = wv_arena_mark(f->arena);
-    double *near = wv_arena_take(f->arena, s.n);
+    double *near = wv_arena_take(f->arena, s.n), *next = wv_arena_take(f->arena, s.n);
     uint32_t *cell = wv_arena_take_index(f->arena, s.n);
     wv_geometry g = wv_partition_geometry(&f->cells);
     (void)context;
-    wv_nearest_assign(&g, s.n, f->closing.draws.x + s.first * f->D, cell, near, f->arena);
+    wv_nearest_assign(&g, s.n, f->closing.draws.x + s.first * f->D, cell, near, next, f->arena);
     wv_draws_set_cells(&f->closing.draws, s.first, s.n, cell, near);
     wv_arena_release(f->arena, mark);
 }

@@ -5,8 +5,8 @@
  * the slopes of the gradient on y, coordinate by coordinate, then, where the cell truncates, what the quadratic
  * a1 z + a2 z^2/2 leaves of log p~ on (z, z^2/2): the boundary term. With points enough that is one regression
  * for all coordinates, else one for each.
- * What a regression of the slopes on the other coordinates as well would take out of their noise, sum_k X_ik^2 / ESS,
- * is small beside that of the boundary term, 2 sum_i<k X_ik^2 / ESS. */
+ * What a regression on the other coordinates as well would take out of the noise of a slope, sum_k X_ik^2 / ESS, is
+ * small beside that of the boundary term, 2 sum_i<k X_ik^2 / ESS, if there are many. */
 #include "update/diagonal.h"
 #include "policy.h"
 #include "simd/columns.h"
@@ -241,7 +241,7 @@ static wv_update_result walk(const wv_step *s, const wv_update *c, const local *
     return result;
 }
 
-wv_update_result wv_diagonal_truncated(const wv_step *s, const wv_update *c)
+wv_update_result wv_diagonal_truncated(const wv_step *s, const wv_update *c, const double *slope)
 {
     size_t mark = wv_arena_mark(s->arena);
     local l = make_room(s, c);
@@ -250,7 +250,7 @@ wv_update_result wv_diagonal_truncated(const wv_step *s, const wv_update *c)
     for (size_t i = 0; i < s->D; i++) {
         double M = l.W[i] * l.W[i];
         l.a1[i] *= l.W[i];
-        l.a2[i] = M * (l.a2[i] - 1e-7 * M) / (l.variance[i] + 1e-7 * M);
+        l.a2[i] = M * (slope ? slope[i] - 1 : (l.a2[i] - 1e-7 * M) / (l.variance[i] + 1e-7 * M));
     }
     leave(s->D, c, &l);
     regress_together(s, c, &l);

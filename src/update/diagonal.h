@@ -3,8 +3,9 @@
 #define WV_DIAGONAL_H
 #include "update/step.h"
 
-/* The step of a component that its cell truncates, with more points than dimensions. */
-wv_update_result wv_diagonal_truncated(const wv_step *s, const wv_update *c);
+/* The step of a component that its cell truncates, with more points than dimensions. slope: [D] that of the
+ * gradient, less that of log q_j, on y, or NULL: coordinate by coordinate. */
+wv_update_result wv_diagonal_truncated(const wv_step *s, const wv_update *c, const double *slope);
 
 /* Steps of the mean along a full covariance, c->precondition: step = B B' d0 with B = diag(1/s)
  * L0; returns |B' d0|^2. */

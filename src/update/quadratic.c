@@ -349,6 +349,30 @@ static bool gradient_regression(const wv_step *s, const wv_update *c, wv_quadrat
            regress_by_eigenvectors(s, c, l);
 }
 
+/* The same for a diagonal component that is truncated: only what the slope is on the diagonal, and r2, for which
+ * eigenvectors would be needed, does not matter. */
+bool wv_quadratic_slopes(const wv_step *s, const wv_update *c, wv_quadratic *l, double *slope)
+{
+    size_t mark = wv_arena_mark(s->arena), D = l->D;
+    double *root = wv_arena_take(s->arena, D), *cov = wv_arena_take(s->arena, D * D),
+           *C = wv_arena_take(s->arena, D * D); /* of M; Cov(y) and C in z, where M = I */
+    measure(s, c, l);
+    shrink(c, l);
+    pull(s, c, l);
+    for (size_t i = 0; i < D; i++)
+        root[i] = sqrt(l->M[i * D + i]);
+    memcpy(cov, l->m.cov, D * D * sizeof *cov);
+    memcpy(C, l->C, D * D * sizeof *C);
+    scale_both(D, root, -1, root, -1, cov);
+    scale_both(D, root, 1, root, -1, C);
+    bool summed = enough(c, l) && regress_by_series(s, l, cov, C, 0, 1),
+         found = summed || regress_by_eigenvectors(s, c, l);
+    for (size_t i = 0; found && i < D; i++)
+        slope[i] = l->X[i * D + i] / (summed ? l->M[i * D + i] : 1);
+    wv_arena_release(s->arena, mark);
+    return found;
+}
+
 /* r2 where it has not been worked out with the ridge, which was next to nothing: the quadratic
  * explains <X, T>/2 in z. */
 void wv_quadratic_explain(const wv_step *s, const wv_update *c, wv_quadratic *l)

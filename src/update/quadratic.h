@@ -32,6 +32,9 @@ wv_quadratic wv_quadratic_room(const wv_step *s, const wv_update *c);
 /* Fits (a0, X), with M, the moments and, for truncated components, W and V. False: no numbers. */
 bool wv_quadratic_fit(const wv_step *s, const wv_update *c, wv_quadratic *l);
 
+/* For a diagonal component that is truncated: the diagonal of X alone, slope[D], from the gradients alone. */
+bool wv_quadratic_slopes(const wv_step *s, const wv_update *c, wv_quadratic *l, double *slope);
+
 /* Works out l->r2, if it has not been. */
 void wv_quadratic_explain(const wv_step *s, const wv_update *c, wv_quadratic *l);
 

@@ -1,9 +1,20 @@
 /* square.c - small square matrices. */
 #include "update/square.h"
 #include "dense.h"
+#include "policy.h"
 
 void wv_square_multiply(size_t D, CBLAS_TRANSPOSE ta, const double *a, CBLAS_TRANSPOSE tb, const double *b, double *out)
 {
+    bool tiny = (double)D <= wv_policy.update_tiny_matrix;
+    for (size_t i = 0; tiny && i < D; i++)
+        for (size_t k = 0; k < D; k++) {
+            double sum = 0;
+            for (size_t m = 0; m < D; m++)
+                sum += a[ta == CblasTrans ? m * D + i : i * D + m] * b[tb == CblasTrans ? k * D + m : m * D + k];
+            out[i * D + k] = sum;
+        }
+    if (tiny)
+        return;
     cblas_dgemm(CblasRowMajor, ta, tb, (int)D, (int)D, (int)D, 1.0, a, (int)D, b, (int)D, 0.0, out, (int)D);
 }
 

@@ -209,6 +209,23 @@ static wv_update_result by_matrices(const wv_step *s, const wv_update *c)
     return result;
 }
 
+/* A diagonal component that its cell truncates. In few dimensions the slopes of the gradient come
+ * from a regression on all coordinates. */
+static wv_update_result truncated(const wv_step *s, const wv_update *c)
+{
+    if (c->estimator != WVGD_NATURAL || s->D == 1 || (double)s->D >= wv_policy.update_apart_dimensions)
+        return wv_diagonal_truncated(s, c, NULL);
+    size_t mark = wv_arena_mark(s->arena);
+    double *slope = wv_arena_take(s->arena, s->D);
+    size_t room = wv_arena_mark(s->arena);
+    wv_quadratic l = wv_quadratic_room(s, c);
+    bool sloped = wv_quadratic_slopes(s, c, &l, slope);
+    wv_arena_release(s->arena, room);
+    wv_update_result result = sloped ? wv_diagonal_truncated(s, c, slope) : (wv_update_result){false, 0};
+    wv_arena_release(s->arena, mark);
+    return result;
+}
+
 /* ---- all estimators ---------------------------------------------------------------------------------------------- */
 static wv_update_result move(const wv_step *s, const wv_update *c)
 {
@@ -219,7 +236,7 @@ static wv_update_result move(const wv_step *s, const wv_update *c)
     if (!s->dense)
         return wv_lowrank_update(s, c);
     if (wv_update_diagonal(c) && c->truncated)
-        return wv_diagonal_truncated(s, c);
+        return truncated(s, c);
     return by_matrices(s, c);
 }
 

@@ -96,7 +96,7 @@ if command -v gnuplot >/dev/null; then
         [ "$(head -c 4 figures/$name.png | tail -c 3)" = PNG ] || complain "figures/$name.png is no picture"
     done
     grep -q 'cell 3' figures/pair.svg || complain "the pair has no key of its cells"
-    pelbo=$(sed -n '/"pelbo": {/,/}/s/.*"value": \([-0-9.]*\).*/\1/p' odd/run.json | awk '{ printf "%.2f", $1 }')
+    pelbo=$(sed -n '/"pelbo": {/,/}/s/.*"value": \(-*[0-9]*\.[0-9][0-9]\).*/\1/p' odd/run.json)
     grep -qF -- "PELBO of the result: $pelbo" figures/training.svg || complain "training.svg does not have the final PELBO, $pelbo"
     grep -q 'ELBO of the mixture' figures/training.svg || complain "training.svg does not say whose ELBO it shows"
     [ "$(ls figures | wc -l)" = 8 ] || complain "something else lies among the figures: $(ls figures)"
