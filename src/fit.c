@@ -255,9 +255,9 @@ static double room_for_points(const wvgd_fit *f)
 {
     size_t most = f->size.evaluations, done = f->count.evaluations;
     double room = most > done ? (double)(most - done) : 0;
-    if (f->cheapest > 0 && out_of_time(f))
-        room = fmin(room,
-                    fmax(wv_policy.limit_closing, wv_policy.limit_closing_share * f->opt.max_seconds) / f->cheapest);
+    if (f->limit.cheapest > 0 && out_of_time(f))
+        room = fmin(room, fmax(wv_policy.limit_closing, wv_policy.limit_closing_share * f->opt.max_seconds) /
+                              f->limit.cheapest);
     return room;
 }
 
@@ -669,7 +669,7 @@ static size_t piece_size(const wvgd_fit *f)
 {
     double most = wv_policy.step_piece, chunks = floor(wv_policy.step_piece_work / (f->model.work * WVGD_CHUNK)),
            least = f->model.thread_safe ? wv_policy.step_piece_thread * (double)f->opt.threads : 1,
-           soon = f->price > 0 ? wv_policy.step_piece_seconds / f->price : wv_policy.step_piece_thread;
+           soon = f->limit.price > 0 ? wv_policy.step_piece_seconds / f->limit.price : wv_policy.step_piece_thread;
     if (f->model.batched)
         return f->model.work > 0 ? (size_t)fmin(fmax(chunks, 1) * WVGD_CHUNK, most) : (size_t)most;
     return (size_t)fmin(fmax(soon, least), most);
@@ -687,8 +687,7 @@ static int evaluate(wvgd_fit *f, bool gradient, size_t *done, wvgd_stop *stop)
         double begin = wv_limit_clock();
         failure = f->model.log_density(f->model.self, here, f->b.x + at * D, f->b.log_p + at,
                                        gradient ? f->b.grad + at * D : NULL);
-        f->price = (wv_limit_clock() - begin) / (double)here;
-        f->cheapest = f->cheapest > 0 ? fmin(f->cheapest, f->price) : f->price;
+        wv_limit_set_price(&f->limit, (wv_limit_clock() - begin) / (double)here);
         *done += here;
         if (!may_stop || *done == n)
             continue;

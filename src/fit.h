@@ -137,8 +137,6 @@ struct wvgd_fit {
     wv_arena *arena; /* of the worker, who owns it */
     wvgd_fit *view;  /* [workers.n - 1] the fit as the other workers see it */
     wv_limit limit;  /* what ends the run early */
-    double price;    /* seconds that the model takes for a point, by the last call; 0: not known, */
-    double cheapest; /* and by the fastest call: the machine may be busy */
     wv_messages messages;
 };
 

@@ -44,6 +44,12 @@ bool wv_limit_time_up(const wv_limit *l)
     return isfinite(l->end) && wv_limit_clock() >= l->end;
 }
 
+void wv_limit_set_price(wv_limit *l, double seconds)
+{
+    l->price = seconds;
+    l->cheapest = l->cheapest > 0 ? fmin(l->cheapest, seconds) : seconds;
+}
+
 /* Whether work that is under way is to be given up. */
 static bool struck(wv_limit *l)
 {

@@ -12,6 +12,8 @@ typedef struct {
     double end;          /* by wv_limit_clock: when time is up; INFINITY: never */
     double grace;        /* seconds after that, or after a stop was seen, that work under way has left */
     _Atomic double last; /* when it is given up */
+    double price;        /* seconds that the model takes for a point, by the last call; 0: not known, */
+    double cheapest;     /* and by the fastest call: the machine may be busy */
 } wv_limit;
 
 /* Seconds, from some moment on. */
@@ -24,6 +26,9 @@ bool wv_limit_obey(wv_limit *l); /* whether a stop has been asked for since the 
 /* Time is up at `end`; work that is under way then, or begins later, has `grace` seconds left. */
 void wv_limit_set(wv_limit *l, double end, double grace);
 bool wv_limit_time_up(const wv_limit *l);
+
+/* The model has taken so many seconds for a point. */
+void wv_limit_set_price(wv_limit *l, double seconds);
 
 /* Does the work. False: a limit has struck, and what had been done so far is left as it was then. The arena is as
  * before. */
